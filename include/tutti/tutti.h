@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file tutti.h
+ * tutti: collective communication between the ranks of a job.
+ *
+ * Conventions that hold for every function below, unless it says otherwise:
+ *
+ * - A *rank* is one participant, numbered 0 … size-1 in a *communicator*. A rank is a process, or a
+ *   thread of one: several ranks may live in one process, each with its own `tutti_comm_t`.
+ * - Counts are in elements of `dtype`, never bytes. A count of 0 is legal; buffers may then be NULL.
+ * - All ranks of a communicator call the same collectives in the same order with matching
+ *   arguments. Where they do not, every rank gets #TUTTI_ERR_MISMATCH and tutti_last_error() names
+ *   the ranks and both calls.
+ * - Any thread may call; operations on one communicator happen in the order of the calls.
+ * - `request` NULL makes a call blocking. Otherwise it returns at once with a request that
+ *   tutti_test() or tutti_wait() finishes; until then the buffers belong to tutti: the input must
+ *   not be changed, the output not be read. Count and displacement arrays are copied by the call.
+ * - Input and output may be the same memory only in the way each function names "in place";
+ *   any other overlap is undefined.
+ * - Results: 0 is success, positive is in progress, negative is an error. After
+ *   #TUTTI_ERR_INVALID nothing was sent and the communicator is as before. After any other error the
+ *   communicator is revoked: all pending and later operations on it return the same error, on every
+ *   rank, and it is only good for tutti_last_error(), tutti_comm_abort() and tutti_comm_destroy().
+ * - No function waits for ever, ends the process, or raises a signal.
+ */
+#ifndef TUTTI_TUTTI_H
+#define TUTTI_TUTTI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define TUTTI_API __attribute__((visibility("default")))
+#else
+#define TUTTI_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TUTTI_VERSION_MAJOR 0
+#define TUTTI_VERSION_MINOR 1
+#define TUTTI_VERSION_PATCH 0
+
+/** What every fallible function returns. */
+typedef enum tutti_result {
+	TUTTI_OK = 0,			/**< done */
+	TUTTI_IN_PROGRESS = 1,		/**< not finished yet; only from tutti_test() */
+	TUTTI_ERR_INVALID = -1,		/**< an argument is wrong; nothing was sent */
+	TUTTI_ERR_MISMATCH = -2,	/**< ranks called different operations */
+	TUTTI_ERR_TIMEOUT = -3,		/**< the operation's deadline passed */
+	TUTTI_ERR_PEER_LOST = -4,	/**< a rank died or closed its connection */
+	TUTTI_ERR_ABORTED = -5,		/**< a rank called tutti_comm_abort() */
+	TUTTI_ERR_SYSTEM = -6,		/**< the operating system refused something */
+	TUTTI_ERR_NO_MEMORY = -7,	/**< memory could not be had */
+	TUTTI_ERR_UNSUPPORTED = -8	/**< this build or machine cannot do it */
+} tutti_result_t;
+
+/** Element types. Reductions of 16- and 8-bit floats add in f32 and round once. */
+typedef enum tutti_dtype {
+	TUTTI_INT8 = 0,
+	TUTTI_UINT8 = 1,
+	TUTTI_INT16 = 2,
+	TUTTI_UINT16 = 3,
+	TUTTI_INT32 = 4,
+	TUTTI_UINT32 = 5,
+	TUTTI_INT64 = 6,
+	TUTTI_UINT64 = 7,
+	TUTTI_FLOAT16 = 8,	/**< IEEE 754 binary16 */
+	TUTTI_BFLOAT16 = 9,	/**< upper half of a float32 */
+	TUTTI_FLOAT32 = 10,
+	TUTTI_FLOAT64 = 11,
+	TUTTI_FLOAT8_E4M3 = 12,	/**< OCP OFP8 E4M3: no infinities, saturates to 448 */
+	TUTTI_FLOAT8_E5M2 = 13,	/**< OCP OFP8 E5M2 */
+	TUTTI_DTYPE_COUNT = 14
+} tutti_dtype_t;
+
+/**
+ * Reduction operations: one of the values below, or one made by tutti_op_create() or
+ * tutti_op_create_premul_sum(). Integer sums and products wrap. #TUTTI_AVG divides the sum by the
+ * number of ranks (integers truncate towards zero). The bitwise operations take integer types only.
+ */
+typedef int32_t tutti_op_t;
+enum {
+	TUTTI_SUM = 0,
+	TUTTI_PROD = 1,
+	TUTTI_MIN = 2,		/**< a NaN on any rank gives a NaN */
+	TUTTI_MAX = 3,		/**< a NaN on any rank gives a NaN */
+	TUTTI_AVG = 4,
+	TUTTI_BAND = 5,
+	TUTTI_BOR = 6,
+	TUTTI_BXOR = 7,
+	TUTTI_OP_COUNT = 8	/**< operations made by the user follow */
+};
+
+typedef struct tutti_comm *tutti_comm_t;	/**< a communicator */
+typedef struct tutti_request *tutti_request_t;	/**< an operation in flight */
+typedef struct tutti_store *tutti_store_t;	/**< where ranks meet */
+
+/* ---------------------------------------------------------------- life */
+
+/**
+ * How to make a communicator. Zero every member you do not set: 0 or NULL is the default, and the
+ * environment (docs/env.md) is read where a default is taken.
+ */
+typedef struct tutti_config {
+	size_t size;		/**< sizeof(tutti_config_t), so that the struct can grow */
+	double timeout_s;	/**< deadline of every operation, seconds; 0: TUTTI_TIMEOUT or 300 */
+	const char *transports;	/**< those allowed, such as "shm,tcp"; NULL: TUTTI_TRANSPORT or all */
+	const char *algorithm;	/**< force one by name; NULL: TUTTI_ALGORITHM or chosen by cost */
+	const char *host_id;	/**< ranks share memory only with equal ids; NULL: TUTTI_HOST_ID or
+				 *   found from the kernel */
+	int reproducible;	/**< 1: reductions give the same bits for any algorithm, transport and
+				 *   segment size; -1: not even if TUTTI_REPRODUCIBLE says so */
+} tutti_config_t;
+
+/** The usual start of a config: `tutti_config_t config = TUTTI_CONFIG_INIT;` */
+#define TUTTI_CONFIG_INIT { sizeof(tutti_config_t), 0.0, NULL, NULL, NULL, 0 }
+
+/**
+ * Make the communicator of all ranks that one launcher started, from the environment it gave:
+ * tutti-run, torchrun, Open MPI, MPICH (Hydra) or Slurm. A process started by none of them becomes
+ * the only rank. `config` may be NULL. Returns when all ranks have joined.
+ *
+ * TUTTI_ERR_INVALID: the environment or `config` makes no sense; tutti_last_error(NULL) says what
+ * was found. TUTTI_ERR_TIMEOUT: not all ranks came. On error `*comm` is NULL.
+ */
+TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *comm);
+
+/**
+ * Make a communicator of `size` ranks that meet in `store`, of which the caller is `rank`.
+ * The store is only used during the call and stays the caller's. Several communicators may be made
+ * through one store, one after another.
+ */
+TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int size,
+					   const tutti_config_t *config, tutti_comm_t *comm);
+
+/**
+ * Make communicators of the ranks that passed the same `color`, ordered by `key`, then by rank.
+ * Collective over `comm`. A negative `color` takes part but gets `*out` NULL. `comm` stays usable.
+ * The new communicator has the configuration of `comm`.
+ */
+TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *out);
+
+/**
+ * Free `comm`; NULL is allowed. Waits for no other rank: finish your requests first, or they end
+ * with an error on the other ranks. No other thread may be using `comm`.
+ */
+TUTTI_API void tutti_comm_destroy(tutti_comm_t comm);
+
+/**
+ * Revoke `comm` on every rank: pending and later operations return TUTTI_ERR_ABORTED with
+ * `reason` (may be NULL) in tutti_last_error(). Returns at once. `comm` is still to be destroyed.
+ */
+TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm, const char *reason);
+
+/** The caller's rank in `comm`, 0 … size-1; -1 for NULL. */
+TUTTI_API int tutti_comm_rank(tutti_comm_t comm);
+
+/** The number of ranks of `comm`; -1 for NULL. */
+TUTTI_API int tutti_comm_size(tutti_comm_t comm);
+
+/** The rank within this host, 0 … (ranks on the host)-1, and how many there are; -1 for NULL. */
+TUTTI_API int tutti_comm_local_rank(tutti_comm_t comm);
+TUTTI_API int tutti_comm_local_size(tutti_comm_t comm);
+
+/* ---------------------------------------------------------------- stores */
+
+/**
+ * Open a store by address:
+ * - `tcp://HOST:PORT` a TCP store at that address,
+ * - `unix:NAME` the same protocol on a unix socket in the abstract namespace,
+ * - `file:DIRECTORY` a directory that all ranks see.
+ * With `serve` non-zero the caller also hosts the store (one rank does; port 0 picks a free port,
+ * see tutti_store_address()). Others retry until the host is there, `timeout_s` seconds at most
+ * (0: 300). No meaning of `serve` for a directory.
+ */
+TUTTI_API tutti_result_t tutti_store_open(const char *address, int serve, double timeout_s,
+					  tutti_store_t *store);
+
+/** What the user of tutti_store_create() supplies; all three are called by one thread at a time. */
+typedef struct tutti_store_ops {
+	size_t size;	/**< sizeof(tutti_store_ops_t) */
+	/** Keep `length` bytes under `key`; 0 or an errno value. */
+	int (*set)(void *context, const char *key, const void *value, size_t length);
+	/** Wait up to `timeout_s` for `key`; copy at most `*length` bytes, give the true length back
+	 *  in `*length`; 0, ETIMEDOUT, EMSGSIZE or another errno value. */
+	int (*get)(void *context, const char *key, void *value, size_t *length, double timeout_s);
+	/** Free `context`; may be NULL. */
+	void (*destroy)(void *context);
+} tutti_store_ops_t;
+
+/** A store of the user's own (an embedding program's key-value store). `ops` is copied. */
+TUTTI_API tutti_result_t tutti_store_create(const tutti_store_ops_t *ops, void *context,
+					    tutti_store_t *store);
+
+/** The address under which others open the store, with the port filled in. Valid until closed. */
+TUTTI_API const char *tutti_store_address(tutti_store_t store);
+
+/** Keep `length` bytes (at most 1 MiB) under `key` (at most 255 bytes). */
+TUTTI_API tutti_result_t tutti_store_set(tutti_store_t store, const char *key, const void *value,
+					 size_t length);
+
+/**
+ * Wait up to `timeout_s` seconds for `key`. `*length`: bytes of room on entry, bytes of the value on
+ * return; TUTTI_ERR_INVALID if it does not fit, TUTTI_ERR_TIMEOUT if it does not come.
+ */
+TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, void *value,
+					 size_t *length, double timeout_s);
+
+/**
+ * Close; NULL is allowed. The host of a store first waits until the others have closed theirs
+ * (at most 10 s), so that nobody's answer is cut off.
+ */
+TUTTI_API void tutti_store_close(tutti_store_t store);
+
+/* ---------------------------------------------------------------- reduction operations */
+
+/**
+ * A user's reduction: `inout[i] = inout[i] op in[i]` for `count` elements of `dtype`. Must be
+ * associative; may be called from any thread of tutti; must not call tutti.
+ */
+typedef void (*tutti_reduce_fn_t)(void *inout, const void *in, size_t count, tutti_dtype_t dtype,
+				  void *context);
+
+/**
+ * Make an operation out of `function`. All ranks make the same operations of `comm` in the same
+ * order. With `commutative` 0 contributions are combined in rank order, 0 first. `context` is passed to every call.
+ */
+TUTTI_API tutti_result_t tutti_op_create(tutti_comm_t comm, tutti_reduce_fn_t function,
+					 int commutative, void *context, tutti_op_t *op);
+
+/**
+ * Make a sum in which this rank's input is first multiplied by `*scalar`, an element of `dtype`;
+ * ranks may pass different scalars. The operation is good for that `dtype` only. The scalar is copied.
+ */
+TUTTI_API tutti_result_t tutti_op_create_premul_sum(tutti_comm_t comm, const void *scalar,
+						    tutti_dtype_t dtype, tutti_op_t *op);
+
+/** Free an operation that no pending request uses. */
+TUTTI_API tutti_result_t tutti_op_destroy(tutti_comm_t comm, tutti_op_t op);
+
+/* ---------------------------------------------------------------- collectives */
+
+/**
+ * Copy `count` elements of `root`'s `send` into every rank's `recv`. `send` matters at the root only.
+ * In place: `send == recv` at the root.
+ */
+TUTTI_API tutti_result_t tutti_broadcast(tutti_comm_t comm, const void *send, void *recv,
+					 size_t count, tutti_dtype_t dtype, int root,
+					 tutti_request_t *request);
+
+/**
+ * Reduce `count` elements of every rank into `recv` at `root`; `recv` matters there only.
+ * In place: `send == recv` at the root.
+ */
+TUTTI_API tutti_result_t tutti_reduce(tutti_comm_t comm, const void *send, void *recv, size_t count,
+				      tutti_dtype_t dtype, tutti_op_t op, int root,
+				      tutti_request_t *request);
+
+/**
+ * Reduce `count` elements of every rank into `recv` on every rank; the result has the same bits on
+ * every rank. In place: `send == recv`.
+ */
+TUTTI_API tutti_result_t tutti_all_reduce(tutti_comm_t comm, const void *send, void *recv,
+					  size_t count, tutti_dtype_t dtype, tutti_op_t op,
+					  tutti_request_t *request);
+
+/**
+ * Reduce `size × count` elements of every rank; rank r receives the r-th block of `count`.
+ * In place: `recv == send + rank × count`.
+ */
+TUTTI_API tutti_result_t tutti_reduce_scatter(tutti_comm_t comm, const void *send, void *recv,
+					      size_t count, tutti_dtype_t dtype, tutti_op_t op,
+					      tutti_request_t *request);
+
+/**
+ * Collect `count` elements of every rank into the `size × count` elements of `recv`, by rank.
+ * In place: `send == recv + rank × count`.
+ */
+TUTTI_API tutti_result_t tutti_all_gather(tutti_comm_t comm, const void *send, void *recv,
+					  size_t count, tutti_dtype_t dtype,
+					  tutti_request_t *request);
+
+/**
+ * Collect `count` elements of every rank into the `size × count` elements of `recv` at `root`.
+ * In place at the root: `send == recv + root × count`.
+ */
+TUTTI_API tutti_result_t tutti_gather(tutti_comm_t comm, const void *send, void *recv, size_t count,
+				      tutti_dtype_t dtype, int root, tutti_request_t *request);
+
+/**
+ * Hand the r-th block of `count` elements of `root`'s `send` to rank r.
+ * In place at the root: `recv == send + root × count`.
+ */
+TUTTI_API tutti_result_t tutti_scatter(tutti_comm_t comm, const void *send, void *recv,
+				       size_t count, tutti_dtype_t dtype, int root,
+				       tutti_request_t *request);
+
+/**
+ * Hand the r-th block of `count` elements of `send` to rank r; block r of `recv` comes from rank r.
+ * In place: `send == recv`.
+ */
+TUTTI_API tutti_result_t tutti_all_to_all(tutti_comm_t comm, const void *send, void *recv,
+					  size_t count, tutti_dtype_t dtype,
+					  tutti_request_t *request);
+
+/**
+ * tutti_reduce_scatter() with `counts[r]` elements for rank r; `counts` has `size` entries, the same
+ * on every rank; `send` holds the blocks without gaps.
+ * In place: `recv` equals the start of the caller's block in `send`.
+ */
+TUTTI_API tutti_result_t tutti_reduce_scatter_v(tutti_comm_t comm, const void *send, void *recv,
+						const size_t *counts, tutti_dtype_t dtype,
+						tutti_op_t op, tutti_request_t *request);
+
+/**
+ * tutti_all_gather() with `counts[r]` elements from rank r, put at `recv + displs[r]` elements;
+ * `displs` NULL: without gaps. `counts` is the same on every rank, `displs` need not be.
+ * In place: `send` equals the place of the caller's block in `recv`.
+ */
+TUTTI_API tutti_result_t tutti_all_gather_v(tutti_comm_t comm, const void *send, void *recv,
+					    const size_t *counts, const size_t *displs,
+					    tutti_dtype_t dtype, tutti_request_t *request);
+
+/**
+ * tutti_gather() of `send_count` elements from the caller, `counts[r]` at the root from rank r, put
+ * at `recv + displs[r]` elements (`displs` NULL: without gaps). `counts`, `displs` and `recv` matter
+ * at the root only. In place at the root: `send` equals the place of its block in `recv`.
+ */
+TUTTI_API tutti_result_t tutti_gather_v(tutti_comm_t comm, const void *send, size_t send_count,
+					void *recv, const size_t *counts, const size_t *displs,
+					tutti_dtype_t dtype, int root, tutti_request_t *request);
+
+/**
+ * tutti_scatter() of `counts[r]` elements at `send + displs[r]` to rank r, which receives
+ * `recv_count`. `send`, `counts` and `displs` matter at the root only (`displs` NULL: without gaps).
+ * In place at the root: `recv` equals the place of its block in `send`.
+ */
+TUTTI_API tutti_result_t tutti_scatter_v(tutti_comm_t comm, const void *send, const size_t *counts,
+					 const size_t *displs, void *recv, size_t recv_count,
+					 tutti_dtype_t dtype, int root, tutti_request_t *request);
+
+/**
+ * tutti_all_to_all() with `send_counts[r]` elements at `send + send_displs[r]` for rank r and
+ * `recv_counts[r]` elements from rank r put at `recv + recv_displs[r]`; displacements NULL: without
+ * gaps. Never in place.
+ */
+TUTTI_API tutti_result_t tutti_all_to_all_v(tutti_comm_t comm, const void *send,
+					    const size_t *send_counts, const size_t *send_displs,
+					    void *recv, const size_t *recv_counts,
+					    const size_t *recv_displs, tutti_dtype_t dtype,
+					    tutti_request_t *request);
+
+/** Inclusive prefix reduction: rank r receives the reduction of ranks 0 … r. In place: `send == recv`. */
+TUTTI_API tutti_result_t tutti_scan(tutti_comm_t comm, const void *send, void *recv, size_t count,
+				    tutti_dtype_t dtype, tutti_op_t op, tutti_request_t *request);
+
+/**
+ * Exclusive prefix reduction: rank r > 0 receives the reduction of ranks 0 … r-1; `recv` of rank 0
+ * is left as it was. #TUTTI_AVG is not defined for the prefix reductions. In place: `send == recv`.
+ */
+TUTTI_API tutti_result_t tutti_exscan(tutti_comm_t comm, const void *send, void *recv, size_t count,
+				      tutti_dtype_t dtype, tutti_op_t op, tutti_request_t *request);
+
+/** No rank returns before every rank has called. */
+TUTTI_API tutti_result_t tutti_barrier(tutti_comm_t comm, tutti_request_t *request);
+
+/**
+ * Send to, or receive from, rank `peer` (not oneself outside a group). Sends and receives between two
+ * ranks match in the order of the calls, independent of the collectives; count and dtype must be equal
+ * on both sides. A blocking send may wait for the receive.
+ */
+TUTTI_API tutti_result_t tutti_send(tutti_comm_t comm, const void *send, size_t count,
+				    tutti_dtype_t dtype, int peer, tutti_request_t *request);
+TUTTI_API tutti_result_t tutti_recv(tutti_comm_t comm, void *recv, size_t count,
+				    tutti_dtype_t dtype, int peer, tutti_request_t *request);
+
+/**
+ * Between tutti_group_begin() and tutti_group_end() the calling thread's operations on `comm` are
+ * collected (each returns at once; its own `request` argument must be NULL) and started together by
+ * tutti_group_end(): any mixture of collectives, sends and receives makes progress together, and
+ * all-reduces of up to 4 KiB each with one dtype and operation travel as one message. Collectives of a group
+ * keep their order; sends and receives keep theirs per peer. Within a group a rank may send to itself.
+ * With `request` NULL tutti_group_end() blocks until all are done; otherwise it gives one request for
+ * the whole group. If a collected call was invalid, tutti_group_end() starts nothing and returns that error.
+ */
+TUTTI_API tutti_result_t tutti_group_begin(tutti_comm_t comm);
+TUTTI_API tutti_result_t tutti_group_end(tutti_comm_t comm, tutti_request_t *request);
+
+/* ---------------------------------------------------------------- requests */
+
+/**
+ * Has `*request` finished? TUTTI_IN_PROGRESS: not yet. Otherwise the request is freed, `*request` is
+ * set to NULL and its result returned. A NULL `*request` is finished: TUTTI_OK.
+ */
+TUTTI_API tutti_result_t tutti_test(tutti_request_t *request);
+
+/** Wait for `*request`, free it, set it to NULL, return its result. NULL `*request`: TUTTI_OK. */
+TUTTI_API tutti_result_t tutti_wait(tutti_request_t *request);
+
+/** tutti_wait() for each of `count` requests; the first error, if any, after all have finished. */
+TUTTI_API tutti_result_t tutti_wait_all(tutti_request_t *requests, size_t count);
+
+/**
+ * Wait until one of `count` requests has finished, free it, set it to NULL, put its place into
+ * `*index` and return its result. NULL entries are passed over; all NULL: `*index` is `count`, TUTTI_OK.
+ */
+TUTTI_API tutti_result_t tutti_wait_any(tutti_request_t *requests, size_t count, size_t *index);
+
+/* ---------------------------------------------------------------- memory */
+
+/**
+ * Allocate `bytes` of zeroed memory that the other ranks of this host can map, aligned to 4 KiB at
+ * least. Collectives between such buffers read and write the peers' memory directly, without a copy.
+ * The memory belongs to the process and may be used with any communicator, or none. `*memory` is NULL on error.
+ */
+TUTTI_API tutti_result_t tutti_mem_alloc(size_t bytes, void **memory);
+
+/** Free memory of tutti_mem_alloc() that no pending request uses; NULL is allowed. */
+TUTTI_API void tutti_mem_free(void *memory);
+
+/* ---------------------------------------------------------------- what happened */
+
+/** A sentence for `result`; never NULL. */
+TUTTI_API const char *tutti_strerror(tutti_result_t result);
+
+/**
+ * What last failed: the operation, the ranks, what was found and expected, what to do. With `comm`
+ * NULL, or if `comm` has not failed: the last failure of the calling thread. "" if none. The text is
+ * valid until the thread's next call of tutti.
+ */
+TUTTI_API const char *tutti_last_error(tutti_comm_t comm);
+
+/** The name of a type ("float32"), NULL for a value that is none; its size in bytes, 0 for none. */
+TUTTI_API const char *tutti_dtype_name(tutti_dtype_t dtype);
+TUTTI_API size_t tutti_dtype_size(tutti_dtype_t dtype);
+
+/** The name of a built-in operation ("sum"), "user" for one made by the user, NULL for none. */
+TUTTI_API const char *tutti_op_name(tutti_op_t op);
+
+/** "0.1.0": the version of the library, which may be newer than the header. */
+TUTTI_API const char *tutti_version(void);
+
+/** The instruction set of the reduction kernels in use: "avx512", "avx2", "neon" or "c". */
+TUTTI_API const char *tutti_kernel_isa(void);
+
+/** Levels of the log, as in TUTTI_LOG. */
+typedef enum tutti_log_level {
+	TUTTI_LOG_ERROR = 0,
+	TUTTI_LOG_WARN = 1,
+	TUTTI_LOG_INFO = 2,
+	TUTTI_LOG_DEBUG = 3,
+	TUTTI_LOG_TRACE = 4
+} tutti_log_level_t;
+
+/** Receives each line of the log, without a newline; may be called by any thread. */
+typedef void (*tutti_log_fn_t)(tutti_log_level_t level, const char *subsystem, const char *line,
+			       void *context);
+
+/** Send the log of this process to `sink` instead of standard error; NULL: back to standard error. */
+TUTTI_API void tutti_log_set_sink(tutti_log_fn_t sink, void *context);
+
+/** What a communicator chose, for programs that report it. */
+typedef struct tutti_plan_info {
+	size_t size;			/**< sizeof(tutti_plan_info_t), set by the caller */
+	const char *algorithm;		/**< such as "ring" */
+	const char *transports;		/**< such as "shm" or "shm+tcp"; valid while `comm` is */
+	size_t segment_bytes;		/**< of each block that moves at a time; 0: not cut */
+	unsigned rounds;		/**< of the schedule on this rank */
+} tutti_plan_info_t;
+
+/**
+ * How the last operation that this rank started on `comm` is carried out.
+ * TUTTI_ERR_INVALID if there was none.
+ */
+TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info_t *info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the log's levels and sink, and each thread's last error. The levels and the sink are the only
+ * state of the process here; the levels are read from TUTTI_LOG once, before main(). */
+#include <assert.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "transport.h"
+
+uint8_t tt_log_levels[TT_LOG_SUBSYSTEM_COUNT];
+
+static const char *const subsystem_names[] = {
+	[TT_LOG_COMM] = "comm", [TT_LOG_STORE] = "store", [TT_LOG_PLAN] = "plan",
+	[TT_LOG_EXEC] = "exec", [TT_LOG_MEM] = "mem",	  [TT_LOG_SHM] = "shm",
+	[TT_LOG_TCP] = "tcp",	[TT_LOG_LOOP] = "loop",	  [TT_LOG_KERNEL] = "kernel",
+};
+static_assert(sizeof(subsystem_names) / sizeof(subsystem_names[0]) == TT_LOG_SUBSYSTEM_COUNT,
+	      "every subsystem has a name");
+
+static const char *const level_names[] = { "error", "warn", "info", "debug", "trace" };
+
+static struct {
+	pthread_mutex_t lock;
+	tutti_log_fn_t sink;
+	void *context;
+} out = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static _Thread_local char last_error[512];
+
+static int name_index(const char *const *names, int count, const char *name, size_t length)
+{
+	for (int i = 0; i < count; i++)
+		if (strlen(names[i]) == length && strncmp(names[i], name, length) == 0)
+			return i;
+	return -1;
+}
+
+/* One part of TUTTI_LOG: "debug" or "tcp:trace". */
+static bool set_level(const char *part, size_t length)
+{
+	const char *colon = memchr(part, ':', length);
+	const char *level_name = colon ? colon + 1 : part;
+	const int level = name_index(level_names, 5, level_name,
+				     length - (size_t)(level_name - part));
+
+	if (level < 0)
+		return false;
+	if (!colon) {
+		memset(tt_log_levels, level, sizeof(tt_log_levels));
+		return true;
+	}
+	const int subsystem = name_index(subsystem_names, TT_LOG_SUBSYSTEM_COUNT, part,
+					 (size_t)(colon - part));
+	if (subsystem < 0)
+		return false;
+	tt_log_levels[subsystem] = (uint8_t)level;
+	return true;
+}
+
+__attribute__((constructor)) static void read_levels(void)
+{
+	const char *text = getenv("TUTTI_LOG");
+
+	memset(tt_log_levels, TUTTI_LOG_WARN, sizeof(tt_log_levels));
+	while (text && *text) {
+		const size_t length = strcspn(text, ",");
+
+		if (length > 0 && !set_level(text, length))
+			fprintf(stderr,
+				"tutti: TUTTI_LOG has \"%.*s\": expected a level (error, warn, info, debug, "
+				"trace), or SUBSYSTEM:LEVEL with a subsystem of comm, store, plan, exec, mem, "
+				"shm, tcp, loop, kernel\n",
+				(int)length, text);
+		text += length;
+		text += *text == ',';
+	}
+}
+
+static void emit(tutti_log_level_t level, enum tt_log_subsystem subsystem, const char *line)
+{
+	pthread_mutex_lock(&out.lock);
+	if (out.sink) {
+		out.sink(level, subsystem_names[subsystem], line, out.context);
+	} else {
+		struct timespec now;
+
+		clock_gettime(CLOCK_REALTIME, &now);
+		fprintf(stderr, "tutti %ld.%06ld %d %s %s: %s\n", (long)(now.tv_sec % 100000),
+			now.tv_nsec / 1000, (int)getpid(), level_names[level],
+			subsystem_names[subsystem], line);
+	}
+	pthread_mutex_unlock(&out.lock);
+}
+
+void tt_log_write(tutti_log_level_t level, enum tt_log_subsystem subsystem, const char *format, ...)
+{
+	const int saved = errno;
+	char line[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	emit(level, subsystem, line);
+	errno = saved;
+}
+
+tutti_result_t tt_fail_write(tutti_result_t result, enum tt_log_subsystem subsystem,
+			     const char *format, ...)
+{
+	const int saved = errno;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(last_error, sizeof(last_error), format, args);
+	va_end(args);
+	/* the caller is told by tutti_last_error(): the log repeats it only for those who ask */
+	if (TUTTI_LOG_INFO <= tt_log_levels[subsystem])
+		emit(TUTTI_LOG_ERROR, subsystem, last_error);
+	errno = saved;
+	return result;
+}
+
+tutti_result_t tt_fail_errno_write(enum tt_log_subsystem subsystem, const char *format, ...)
+{
+	const int saved = errno;
+	char what[384];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what, sizeof(what), format, args);
+	va_end(args);
+	return tt_fail_write(saved == ENOMEM ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM, subsystem,
+			     "%s: %s", what, strerror(saved));
+}
+
+const char *tt_thread_error(void)
+{
+	return last_error;
+}
+
+TUTTI_API void tutti_log_set_sink(tutti_log_fn_t sink, void *context)
+{
+	pthread_mutex_lock(&out.lock);
+	out.sink = sink;
+	out.context = context;
+	pthread_mutex_unlock(&out.lock);
+}
+
+uint64_t tt_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}

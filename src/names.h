@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the runtime calls its collectives in cards, plans and messages. */
+#ifndef TT_NAMES_H
+#define TT_NAMES_H
+
+#include "schedule.h"
+
+const char *tt_collective_name(enum tt_collective collective);
+bool tt_collective_reduces(enum tt_collective collective);
+bool tt_collective_rooted(enum tt_collective collective);
+
+#endif

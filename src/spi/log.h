@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The log, and the place where a failed call leaves its sentence.
+ *
+ * TUTTI_LOG=debug sets every subsystem's level, TUTTI_LOG=info,tcp:trace one more closely; default warn.
+ * The level is tested before arguments are evaluated, and errno is kept. Messages are lower case,
+ * name before value ("rank 3 maps 65536 bytes"), the cause seen and not the cause guessed. */
+#ifndef TT_SPI_LOG_H
+#define TT_SPI_LOG_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "tutti/tutti.h"
+
+enum tt_log_subsystem {
+	TT_LOG_COMM,  /* communicators, bootstrap, topology */
+	TT_LOG_STORE, /* where ranks meet */
+	TT_LOG_PLAN,  /* algorithms chosen, plans built */
+	TT_LOG_EXEC,  /* operations, cards, deadlines */
+	TT_LOG_MEM,   /* tutti_mem_alloc, scratch */
+	TT_LOG_SHM,
+	TT_LOG_TCP,
+	TT_LOG_LOOP,
+	TT_LOG_KERNEL,
+	TT_LOG_SUBSYSTEM_COUNT
+};
+
+/* current level per subsystem; written once at start, read relaxed */
+extern uint8_t tt_log_levels[TT_LOG_SUBSYSTEM_COUNT];
+
+void tt_log_write(tutti_log_level_t level, enum tt_log_subsystem subsystem, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* tt_log(DEBUG, SHM, "rank %d maps %zu bytes", peer, len); */
+#define tt_log(level, subsystem, ...)                                                              \
+	do {                                                                                       \
+		if (__builtin_expect(TUTTI_LOG_##level <= tt_log_levels[TT_LOG_##subsystem], 0))   \
+			tt_log_write(TUTTI_LOG_##level, TT_LOG_##subsystem, __VA_ARGS__);          \
+	} while (0)
+
+/* Set the calling thread's sentence for tutti_last_error(NULL), log it (from level info on, as the caller is
+ * told anyway), and give `result` back: return tt_fail(TUTTI_ERR_INVALID, STORE, "…", …); errno is kept. */
+tutti_result_t tt_fail_write(tutti_result_t result, enum tt_log_subsystem subsystem,
+			     const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define tt_fail(result, subsystem, ...) tt_fail_write(result, TT_LOG_##subsystem, __VA_ARGS__)
+
+/* Like tt_fail with TUTTI_ERR_SYSTEM and ": <text of errno>" behind the sentence, which names what was tried. */
+tutti_result_t tt_fail_errno_write(enum tt_log_subsystem subsystem, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+#define tt_fail_errno(subsystem, ...) tt_fail_errno_write(TT_LOG_##subsystem, __VA_ARGS__)
+
+/* The calling thread's sentence, "" if none. */
+const char *tt_thread_error(void);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The seam between transports and the runtime: one way to move bytes between two ranks.
+ *
+ * An *endpoint* is a communicator's part of a transport on one rank; a *link* is its pair of ordered byte
+ * streams, out and in, with one peer on one lane. Both ends run the same plans, so a stream needs no tags, no
+ * message headers and no matching: bytes come out in the order they went in, and the executor knows what they are.
+ *
+ * Every operation of the table is set. None may block but open() and join(), which have a deadline.
+ * One thread at a time is inside an endpoint (the communicator's lock is held), except that arm()ed
+ * sleeping happens outside the lock. Functions that return ssize_t give bytes moved, 0 for
+ * "not now", or a negative tutti_result_t with its sentence set by tt_fail(). */
+#ifndef TT_SPI_TRANSPORT_H
+#define TT_SPI_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "tutti/tutti.h"
+
+#define TT_ADDRESS_MAX 960 /* bytes a transport may tell its peers */
+#define TT_LANES 2
+enum tt_lane { TT_LANE_COLLECTIVE, TT_LANE_P2P };
+
+/* Who is to blame, and the sentence every rank will return. Plain bytes: travels between ranks. */
+struct tt_fault {
+	int32_t result; /* tutti_result_t; 0: no fault */
+	int32_t rank;	/* the rank it is about, -1 for none */
+	char text[376];
+};
+
+/* One rank as its peers see it. */
+struct tt_peer {
+	int rank;
+	int host;	  /* number of its host, see tt_group */
+	int local_rank;	  /* among the ranks of its host */
+	uint64_t process; /* equal for ranks that are threads of one process */
+	int32_t pid;
+	uint16_t address_length;
+	uint8_t address[TT_ADDRESS_MAX]; /* what its endpoint of this transport gave */
+	bool use; /* this transport was chosen for the pair (this rank, that one) */
+};
+
+struct tt_endpoint_config {
+	uint64_t comm_id; /* the same on all ranks, and no other communicator's */
+	int rank, size;
+	double timeout_s;
+	const char *host_id; /* ranks with equal ids share memory */
+};
+
+struct tt_transport;
+
+/* What every endpoint begins with. */
+struct tt_endpoint {
+	const struct tt_transport *ops;
+	struct tt_fault fault; /* set by the transport when it learns of one; result last */
+};
+
+/* What every link begins with. */
+struct tt_link {
+	const struct tt_transport *ops;
+	struct tt_endpoint *endpoint;
+	int peer;
+};
+
+struct tt_transport {
+	const char *name;
+	int preference; /* where several reach a peer, the highest is used */
+
+	/* Make ready to be found by others: listen, but meet nobody yet. */
+	tutti_result_t (*open)(const struct tt_endpoint_config *config, struct tt_endpoint **out);
+	/* Write what peers need to know into `out` (TT_ADDRESS_MAX bytes); returns the length. */
+	size_t (*address)(const struct tt_endpoint *endpoint, void *out);
+	/* Can these two use it? Pure, and the same answer whichever way round. */
+	bool (*reach)(const struct tt_peer *a, const struct tt_peer *b);
+	/* All addresses are known: map what is shared, connect control links. Collective over the ranks
+	 * with `use` set; blocks until `deadline` (CLOCK_MONOTONIC nanoseconds) at most.
+	 * `peers` stays valid while the endpoint is. */
+	tutti_result_t (*join)(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
+			       uint64_t deadline);
+	/* Memory that all ranks of this host map, zeroed, `bytes` as said in every rank's call;
+	 * NULL where the transport has none. Collective over the ranks of the host, after join(). */
+	void *(*share)(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline);
+	/* Tell a host's ranks that wait in sleep() or on fd() to look again. Cheap when nobody sleeps. Full
+	 * barrier: what the caller wrote to shared memory before is seen by whoever goes on sleeping. */
+	void (*wake)(struct tt_endpoint *endpoint);
+	/* Where `pointer` … + bytes of the peer on this host is in this process: memory of tutti_mem_alloc(),
+	 * named by a token of export(). NULL where it cannot be mapped. */
+	bool (*export_memory)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
+			      uint64_t *token);
+	void *(*import_memory)(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes);
+
+	/* Begin to connect; the link may be used at once and moves bytes as soon as it is up. Both ends call it, in any order. */
+	tutti_result_t (*connect)(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,
+				  struct tt_link **out);
+	/* Bytes of iov[0 … n-1] that the peer will read; they are the caller's again on return. */
+	ssize_t (*write)(struct tt_link *link, const struct iovec *iov, int n);
+	/* Bytes that have arrived, into iov. */
+	ssize_t (*read)(struct tt_link *link, const struct iovec *iov, int n);
+	/* Bytes that have arrived, in place: *data, valid until the next call on this link. Asked again without
+	 * release(), gives the same bytes or more. At least `want` contiguous bytes (want <= 4096) come in
+	 * time if the peer writes so many. Looks for at most `limit` bytes. */
+	ssize_t (*peek)(struct tt_link *link, size_t want, size_t limit, const void **data);
+	void (*release)(struct tt_link *link, size_t bytes);
+	/* Is the connection up? For logs and for tests. */
+	bool (*ready)(const struct tt_link *link);
+	/* Frees the link; bytes written before still reach the peer. NULL is fine. */
+	void (*close)(struct tt_link *link);
+
+	/* Background work of an endpoint: accept, finish connections, read control messages. Called in every pass of
+	 * a wait; cheap unless `thorough`, which is asked for every millisecond or so and before sleeping, and
+	 * looks at everything: dead processes, closed connections. Sets endpoint->fault. */
+	void (*progress)(struct tt_endpoint *endpoint, bool thorough);
+	/* Tell every peer that can be told, at once and without waiting, that `fault` ends the communicator. */
+	void (*revoke)(struct tt_endpoint *endpoint, const struct tt_fault *fault);
+
+	/* Sleeping: arm() (under the lock) announces it; the caller then makes one more pass and, if that moved nothing,
+	 * sleeps outside the lock, either in sleep() or, with several endpoints, in poll() on their
+	 * fd()s for POLLIN; disarm() (under the lock) in the end. Woken by bytes or room on any link, by wake() of a peer, by a
+	 * fault, and by interrupt(). fd() is valid between arm() and disarm(). Several threads may sleep at once. */
+	void (*arm)(struct tt_endpoint *endpoint);
+	void (*disarm)(struct tt_endpoint *endpoint);
+	int (*fd)(const struct tt_endpoint *endpoint);
+	void (*sleep)(struct tt_endpoint *endpoint, int timeout_ms);
+	/* Wake the threads of this rank that sleep; callable without the lock. */
+	void (*interrupt)(struct tt_endpoint *endpoint);
+
+	/* Say good-bye (peers then know that this rank left in order), free everything. Links are closed before. Never waits
+	 * for a peer. NULL is fine. */
+	void (*destroy)(struct tt_endpoint *endpoint);
+};
+
+/* Nanoseconds of CLOCK_MONOTONIC. */
+uint64_t tt_now(void);
+
+#endif
