@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the heap of tutti_mem_alloc(): one sparse memfd of the process, mapped once at one place. Peers map
+ * the same file, so a place is named by its offset. Pages exist only where they were touched and
+ * are given back when memory is freed.
+ *
+ * Spans are kept in a list sorted by offset; allocation is first fit. The lock guards the list; base and size
+ * never change once set. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "memory.h"
+
+#define PAGE 4096u
+#define HUGE_PAGE (2u << 20)
+
+struct span {
+	struct span *next;
+	uint64_t offset, bytes;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_once_t once;
+	int fd;
+	int error;
+	uint8_t *base;
+	size_t size;
+	struct span *used; /* sorted by offset */
+} heap = { .lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .fd = -1 };
+
+/* Address space only, the same in every process of the host: a power of two that holds all its memory. */
+static size_t size_for_this_host(void)
+{
+	struct sysinfo info;
+	size_t bytes = (size_t)1 << 32;
+
+	if (sysinfo(&info) == 0)
+		while (bytes < (size_t)info.totalram * info.mem_unit)
+			bytes <<= 1;
+	return bytes;
+}
+
+static void make_heap(void)
+{
+	const int fd = memfd_create("tutti-heap", MFD_CLOEXEC);
+
+	heap.size = size_for_this_host();
+	if (fd < 0)
+		goto failed;
+	if (ftruncate(fd, (off_t)heap.size) < 0)
+		goto close_fd;
+	void *base = mmap(NULL, heap.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (base == MAP_FAILED)
+		goto close_fd;
+	madvise(base, heap.size, MADV_HUGEPAGE); /* where shmem has huge pages; advice only */
+	heap.base = base;
+	heap.fd = fd;
+	return;
+close_fd:
+	heap.error = errno;
+	close(fd);
+	return;
+failed:
+	heap.error = errno;
+}
+
+size_t tt_heap_size(void)
+{
+	pthread_once(&heap.once, make_heap);
+	return heap.size;
+}
+
+int tt_heap_fd(void)
+{
+	pthread_once(&heap.once, make_heap);
+	if (heap.fd < 0)
+		errno = heap.error;
+	return heap.fd;
+}
+
+bool tt_heap_offset(const void *pointer, size_t bytes, uint64_t *offset)
+{
+	const uint8_t *place = pointer;
+
+	if (heap.fd < 0 || place < heap.base || place >= heap.base + heap.size ||
+	    bytes > (size_t)(heap.base + heap.size - place))
+		return false;
+	*offset = (uint64_t)(place - heap.base);
+	return true;
+}
+
+void *tt_heap_at(uint64_t offset)
+{
+	return heap.base + offset;
+}
+
+/* Where `bytes` fit: the link behind which they go. */
+static struct span **first_fit(uint64_t bytes, uint64_t alignment, uint64_t *offset)
+{
+	struct span **link = &heap.used;
+
+	*offset = 0;
+	while (*link && *offset + bytes > (*link)->offset) {
+		*offset = ((*link)->offset + (*link)->bytes + alignment - 1) / alignment * alignment;
+		link = &(*link)->next;
+	}
+	return *offset + bytes <= tt_heap_size() ? link : NULL;
+}
+
+TUTTI_API tutti_result_t tutti_mem_alloc(size_t bytes, void **memory)
+{
+	if (!memory)
+		return tt_fail(TUTTI_ERR_INVALID, MEM, "tutti_mem_alloc: memory is NULL");
+	*memory = NULL;
+	if (bytes == 0 || bytes > tt_heap_size())
+		return tt_fail(TUTTI_ERR_INVALID, MEM,
+			       "tutti_mem_alloc: bytes %zu, expected 1 to %zu", bytes, tt_heap_size());
+	if (tt_heap_fd() < 0)
+		return tt_fail_errno(MEM, "tutti_mem_alloc: make a heap of %zu bytes of address space",
+				     tt_heap_size());
+	struct span *span = malloc(sizeof(*span));
+	if (!span)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, MEM, "tutti_mem_alloc: no memory for bookkeeping");
+	const uint64_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE;
+	span->bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+
+	pthread_mutex_lock(&heap.lock);
+	struct span **link = first_fit(span->bytes, alignment, &span->offset);
+	if (link) {
+		span->next = *link;
+		*link = span;
+	}
+	pthread_mutex_unlock(&heap.lock);
+	if (!link) {
+		free(span);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, MEM,
+			       "tutti_mem_alloc: no %zu bytes in one piece are free in the heap", bytes);
+	}
+	*memory = heap.base + span->offset;
+	return TUTTI_OK;
+}
+
+TUTTI_API void tutti_mem_free(void *memory)
+{
+	struct span *found = NULL;
+	uint64_t offset;
+
+	if (!memory)
+		return;
+	if (tt_heap_offset(memory, 1, &offset)) {
+		pthread_mutex_lock(&heap.lock);
+		for (struct span **link = &heap.used; *link; link = &(*link)->next) {
+			if ((*link)->offset == offset) {
+				found = *link;
+				/* give the pages back while the span still keeps others out; they read as zero when used again */
+				fallocate(heap.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					  (off_t)offset, (off_t)found->bytes);
+				*link = found->next;
+				break;
+			}
+		}
+		pthread_mutex_unlock(&heap.lock);
+	}
+	if (!found)
+		tt_log(ERROR, MEM, "tutti_mem_free: %p is not memory of tutti_mem_alloc; ignored", memory);
+	free(found);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The process's heap of tutti_mem_alloc(): one sparse memfd, mapped once, that peers on the host can map too.
+ * A transport that shares memory hands the descriptor on and names places by their offset. */
+#ifndef TT_SPI_MEMORY_H
+#define TT_SPI_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The heap's descriptor, made on first use; -1 (errno set) if it cannot be. It stays open for the life of the process. */
+int tt_heap_fd(void);
+/* Bytes to map of the heap of any process on this host. */
+size_t tt_heap_size(void);
+/* Is all of `pointer` … + bytes in the heap? Then where, from its start. Any thread, no lock. */
+bool tt_heap_offset(const void *pointer, size_t bytes, uint64_t *offset);
+/* The place at `offset` in this process. */
+void *tt_heap_at(uint64_t offset);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the layout of the arena and its mappings. */
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "arena.h"
+#include "log.h"
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+static size_t rings_offset(int members)
+{
+	return SHM_PAGE + round_up((size_t)members * sizeof(struct shm_member), SHM_PAGE);
+}
+
+size_t shm_arena_bytes(int members)
+{
+	const size_t rings = (size_t)members * (size_t)members * TT_LANES;
+
+	return rings_offset(members) + rings * (SHM_PAGE + SHM_RING_BYTES);
+}
+
+size_t shm_ring_offset(const struct shm_arena *arena, int from, int to, int lane)
+{
+	const size_t index = ((size_t)from * (size_t)arena->members + (size_t)to) * TT_LANES +
+			     (size_t)lane;
+
+	return rings_offset(arena->members) + index * (SHM_PAGE + SHM_RING_BYTES);
+}
+
+tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members)
+{
+	const size_t bytes = shm_arena_bytes(members);
+
+	if (fd < 0) {
+		fd = memfd_create("tutti-arena", MFD_CLOEXEC);
+		if (fd < 0)
+			return tt_fail_errno(SHM, "create a memfd for %d ranks", members);
+		if (ftruncate(fd, (off_t)bytes) < 0) {
+			const tutti_result_t result =
+				tt_fail_errno(SHM, "grow the arena to %zu bytes", bytes);
+			close(fd);
+			return result;
+		}
+	}
+	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED) {
+		const tutti_result_t result = tt_fail_errno(SHM, "map %zu bytes of arena", bytes);
+		close(fd);
+		return result;
+	}
+	*arena = (struct shm_arena){ .fd = fd, .members = members, .bytes = bytes, .base = base };
+	return TUTTI_OK;
+}
+
+void shm_arena_close(struct shm_arena *arena)
+{
+	if (!arena->base)
+		return;
+	munmap(arena->base, arena->bytes);
+	close(arena->fd);
+	arena->base = NULL;
+}
+
+uint8_t *shm_ring_map(const struct shm_arena *arena, size_t ring_offset)
+{
+	const off_t offset = (off_t)(ring_offset + SHM_PAGE);
+	uint8_t *data = mmap(NULL, 2 * SHM_RING_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (data == MAP_FAILED)
+		return NULL;
+	for (int half = 0; half < 2; half++) {
+		if (mmap(data + half * (size_t)SHM_RING_BYTES, SHM_RING_BYTES,
+			 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, arena->fd,
+			 offset) == MAP_FAILED) {
+			munmap(data, 2 * SHM_RING_BYTES);
+			return NULL;
+		}
+	}
+	return data;
+}
+
+void shm_ring_unmap(uint8_t *data)
+{
+	munmap(data, 2 * SHM_RING_BYTES);
+}

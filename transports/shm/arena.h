@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The arena: one memfd per communicator and host, made by the host's lowest rank and mapped by all its ranks.
+ *
+ *   header          revocation record, sleepers, futex word
+ *   member[n]       a line per rank of the host
+ *   rings           per ordered pair of ranks and lane: a control page, then SHM_RING_BYTES of data
+ *   shared region   what the runtime asked for with share()
+ *
+ * Everything starts as zero bytes. The descriptor is the only name: nothing is left when the last process ends. */
+#ifndef TT_SHM_ARENA_H
+#define TT_SHM_ARENA_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport.h"
+
+#define SHM_LINE 64
+#define SHM_PAGE 4096
+#define SHM_RING_BYTES (256u * 1024)
+
+enum shm_revoked { SHM_NOT_REVOKED, SHM_REVOKING, SHM_REVOKED };
+enum shm_state { SHM_ABSENT, SHM_PRESENT, SHM_LEFT };
+
+struct shm_header {
+	_Alignas(SHM_LINE) _Atomic uint32_t revoked; /* enum shm_revoked; fault is valid once REVOKED */
+	struct tt_fault fault;
+	/* Read by every sender after its fence, written only by who goes to sleep: stays in every cache. */
+	_Alignas(SHM_LINE) _Atomic uint32_t sleepers;
+	_Alignas(SHM_LINE) _Atomic uint32_t wake; /* futex word: counts wake-ups */
+};
+
+struct shm_member {
+	_Alignas(SHM_LINE) _Atomic uint32_t state; /* enum shm_state */
+	_Atomic uint32_t fd_sleeper;		   /* sleeps on its eventfd, not the futex */
+};
+
+/* A single-producer, single-consumer byte ring; positions only grow. */
+struct shm_ring {
+	_Alignas(SHM_LINE) _Atomic uint64_t tail; /* bytes written; release, pairs with acquire of the reader */
+	_Alignas(SHM_LINE) _Atomic uint64_t head; /* bytes read; release, pairs with acquire of the writer */
+};
+static_assert(sizeof(struct shm_header) <= SHM_PAGE, "the header fits its page");
+static_assert(sizeof(struct shm_ring) == 2 * SHM_LINE, "writer and reader have a line each");
+
+struct shm_arena {
+	int fd;
+	int members;
+	size_t bytes; /* up to the shared region */
+	uint8_t *base;
+};
+
+/* Bytes of an arena without its shared region. */
+size_t shm_arena_bytes(int members);
+/* Make a new one of `members` ranks (fd < 0), or map the one behind `fd`, which is then owned. */
+tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members);
+void shm_arena_close(struct shm_arena *arena); /* a zeroed or closed one is fine */
+
+static inline struct shm_header *shm_header(const struct shm_arena *arena)
+{
+	return (struct shm_header *)arena->base;
+}
+
+static inline struct shm_member *shm_member(const struct shm_arena *arena, int member)
+{
+	return (struct shm_member *)(arena->base + SHM_PAGE) + member;
+}
+
+/* Offset of the ring from `from` to `to`; its data follow SHM_PAGE later. */
+size_t shm_ring_offset(const struct shm_arena *arena, int from, int to, int lane);
+
+/* Map a ring's data twice in a row, so that no span of it ever wraps; NULL with errno set. */
+uint8_t *shm_ring_map(const struct shm_arena *arena, size_t ring_offset);
+void shm_ring_unmap(uint8_t *data);
+
+#endif

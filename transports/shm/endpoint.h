@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A communicator's part of the shared-memory transport on one rank. */
+#ifndef TT_SHM_ENDPOINT_H
+#define TT_SHM_ENDPOINT_H
+
+#include "arena.h"
+#include "transport.h"
+
+/* What a rank tells its peers. */
+struct shm_address {
+	uint64_t machine; /* boot, network and process namespace: who may pass descriptors */
+	char socket[64];  /* abstract unix socket where the arena is handed out */
+};
+
+/* What a rank knows of another one on its host (and of itself). */
+struct shm_mate {
+	int rank;
+	int event_fd; /* its doorbell when it sleeps on descriptors */
+	int heap_fd;  /* its tutti_mem_alloc() heap, -1 if it has none */
+	int pid_fd;   /* -1 for threads of this process */
+	uint8_t *heap; /* mapped on first use */
+};
+
+struct shm_endpoint {
+	struct tt_endpoint base;
+	struct tt_endpoint_config config;
+	struct shm_address address;
+	int listen_fd;
+	const struct tt_peer *peers;
+	struct shm_arena arena; /* base NULL until joined, and where no peer shares memory */
+	struct shm_mate *mates; /* [arena.members], by local order */
+	int me;			/* this rank's place in it */
+	int *mate_of;		/* [size] rank -> place, -1 elsewhere */
+	uint8_t *shared;
+	size_t shared_bytes;
+	int armed;	    /* threads of this rank that sleep or are about to */
+	uint32_t wake_seen; /* value of the futex word when last armed */
+};
+
+static inline struct shm_endpoint *shm_endpoint_of(struct tt_endpoint *endpoint)
+{
+	return (struct shm_endpoint *)endpoint;
+}
+
+/* join.c: swap descriptors with the ranks of this host. */
+tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
+			uint64_t deadline);
+tutti_result_t shm_listen(struct shm_endpoint *ep);
+
+/* link.c */
+tutti_result_t shm_connect(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,
+			   struct tt_link **out);
+ssize_t shm_write(struct tt_link *link, const struct iovec *iov, int n);
+ssize_t shm_read(struct tt_link *link, const struct iovec *iov, int n);
+ssize_t shm_peek(struct tt_link *link, size_t want, size_t limit, const void **data);
+void shm_release(struct tt_link *link, size_t bytes);
+bool shm_ready(const struct tt_link *link);
+void shm_close(struct tt_link *link);
+
+/* sleep.c */
+void shm_wake(struct tt_endpoint *endpoint);
+void shm_arm(struct tt_endpoint *endpoint);
+void shm_disarm(struct tt_endpoint *endpoint);
+int shm_fd(const struct tt_endpoint *endpoint);
+void shm_sleep(struct tt_endpoint *endpoint, int timeout_ms);
+void shm_interrupt(struct tt_endpoint *endpoint);
+
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared memory between the ranks of a host: the transport's table, and the life and health of an endpoint. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+#include "log.h"
+#include "memory.h"
+#include "shm.h"
+
+static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++) /* FNV-1a */
+		hash = (hash ^ ((const uint8_t *)data)[i]) * 0x100000001b3ull;
+	return hash;
+}
+
+/* Processes of one boot, one network namespace (abstract sockets) and one process namespace (pidfds). */
+static uint64_t machine_key(void)
+{
+	static const char *const namespaces[] = { "/proc/self/ns/net", "/proc/self/ns/pid" };
+	uint64_t key = 0xcbf29ce484222325ull;
+	char boot_id[64];
+	const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		const ssize_t bytes = read(fd, boot_id, sizeof(boot_id));
+
+		if (bytes > 0)
+			key = mix(key, boot_id, (size_t)bytes);
+		close(fd);
+	}
+	for (int i = 0; i < 2; i++) {
+		struct stat info;
+
+		if (stat(namespaces[i], &info) == 0)
+			key = mix(key, &info.st_ino, sizeof(info.st_ino));
+	}
+	return key;
+}
+
+static tutti_result_t shm_open_endpoint(const struct tt_endpoint_config *config,
+					struct tt_endpoint **out)
+{
+	struct shm_endpoint *ep = calloc(1, sizeof(*ep));
+
+	if (!ep)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, SHM, "no memory for an endpoint");
+	ep->base.ops = &tt_transport_shm;
+	ep->config = *config;
+	ep->listen_fd = -1;
+	ep->address.machine = machine_key();
+	const tutti_result_t result = shm_listen(ep);
+	if (result) {
+		tt_transport_shm.destroy(&ep->base);
+		return result;
+	}
+	*out = &ep->base;
+	return TUTTI_OK;
+}
+
+static size_t shm_address(const struct tt_endpoint *endpoint, void *out)
+{
+	const struct shm_endpoint *ep = (const struct shm_endpoint *)endpoint;
+
+	static_assert(sizeof(ep->address) <= TT_ADDRESS_MAX, "an address fits");
+	memcpy(out, &ep->address, sizeof(ep->address));
+	return sizeof(ep->address);
+}
+
+static bool shm_reach(const struct tt_peer *a, const struct tt_peer *b)
+{
+	struct shm_address one, other;
+
+	if (a->host != b->host || a->address_length != sizeof(one) ||
+	    b->address_length != sizeof(other))
+		return false;
+	memcpy(&one, a->address, sizeof(one));
+	memcpy(&other, b->address, sizeof(other));
+	return one.machine == other.machine;
+}
+
+static void *shm_share(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+	struct stat info;
+
+	if (!ep->arena.base || ep->shared)
+		return NULL;
+	/* every rank grows the file to the same length, whoever is first */
+	const off_t total = (off_t)(ep->arena.bytes + bytes);
+	if (fstat(ep->arena.fd, &info) < 0 ||
+	    (info.st_size < total && ftruncate(ep->arena.fd, total) < 0)) {
+		tt_fail_errno(SHM, "grow the arena to %lld bytes", (long long)total);
+		return NULL;
+	}
+	void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ep->arena.fd,
+			    (off_t)ep->arena.bytes);
+	if (shared == MAP_FAILED) {
+		tt_fail_errno(SHM, "map %zu shared bytes", bytes);
+		return NULL;
+	}
+	ep->shared = shared;
+	ep->shared_bytes = bytes;
+	return shared;
+}
+
+static bool shm_export_memory(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
+			      uint64_t *token)
+{
+	const struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	return ep->arena.base && ep->mates[ep->me].heap_fd >= 0 &&
+	       tt_heap_offset(pointer, bytes, token);
+}
+
+static void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+	struct shm_mate *mate = &ep->mates[ep->mate_of[peer]];
+
+	if (token > tt_heap_size() || bytes > tt_heap_size() - token)
+		return NULL;
+	if (ep->peers[peer].process == ep->peers[ep->config.rank].process)
+		return tt_heap_at(token);
+	if (!mate->heap) {
+		void *heap = mmap(NULL, tt_heap_size(), PROT_READ | PROT_WRITE,
+				  MAP_SHARED | MAP_NORESERVE, mate->heap_fd, 0);
+
+		if (heap == MAP_FAILED) {
+			tt_fail_errno(SHM, "map the heap of rank %d", peer);
+			return NULL;
+		}
+		mate->heap = heap;
+	}
+	return mate->heap + token;
+}
+
+/* Dead processes and ranks that left; leaving in order is no fault. */
+static void look_at_mates(struct shm_endpoint *ep)
+{
+	for (int i = 0; i < ep->arena.members; i++) {
+		struct shm_mate *mate = &ep->mates[i];
+		struct pollfd poller = { mate->pid_fd, POLLIN, 0 };
+
+		if (mate->pid_fd < 0 || poll(&poller, 1, 0) <= 0)
+			continue;
+		close(mate->pid_fd);
+		mate->pid_fd = -1;
+		/* acquire: pairs with the release in destroy() */
+		if (atomic_load_explicit(&shm_member(&ep->arena, i)->state, memory_order_acquire) ==
+		    SHM_LEFT)
+			continue;
+		ep->base.fault = (struct tt_fault){ .result = TUTTI_ERR_PEER_LOST, .rank = mate->rank };
+		snprintf(ep->base.fault.text, sizeof(ep->base.fault.text),
+			 "rank %d (pid %d) died; see its own output for the cause", mate->rank,
+			 ep->peers[mate->rank].pid);
+		return;
+	}
+}
+
+static void shm_progress(struct tt_endpoint *endpoint, bool thorough)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	if (!ep->arena.base || ep->base.fault.result)
+		return;
+	/* acquire: pairs with the release in shm_revoke() */
+	if (atomic_load_explicit(&shm_header(&ep->arena)->revoked, memory_order_acquire) ==
+	    SHM_REVOKED)
+		ep->base.fault = shm_header(&ep->arena)->fault;
+	else if (thorough)
+		look_at_mates(ep);
+}
+
+static void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+	uint32_t expected = SHM_NOT_REVOKED;
+
+	if (!ep->arena.base)
+		return;
+	struct shm_header *header = shm_header(&ep->arena);
+
+	if (!atomic_compare_exchange_strong(&header->revoked, &expected, SHM_REVOKING))
+		return; /* somebody was first */
+	header->fault = *fault;
+	/* release: pairs with the acquire in shm_progress() */
+	atomic_store_explicit(&header->revoked, SHM_REVOKED, memory_order_release);
+	shm_interrupt(endpoint);
+}
+
+static void close_if_open(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void forget_mate(struct shm_endpoint *ep, int i)
+{
+	struct shm_mate *mate = &ep->mates[i];
+
+	close_if_open(mate->event_fd);
+	close_if_open(mate->pid_fd);
+	if (i != ep->me) /* the own heap is the process's */
+		close_if_open(mate->heap_fd);
+	if (mate->heap)
+		munmap(mate->heap, tt_heap_size());
+}
+
+static void shm_destroy(struct tt_endpoint *endpoint)
+{
+	if (!endpoint)
+		return;
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	if (ep->arena.base) {
+		/* release: pairs with the acquires in nothing_yet() and look_at_mates() */
+		atomic_store_explicit(&shm_member(&ep->arena, ep->me)->state, SHM_LEFT,
+				      memory_order_release);
+		shm_interrupt(endpoint); /* who waits for this rank looks at its state */
+	}
+	for (int i = 0; ep->mates && i < ep->arena.members; i++)
+		forget_mate(ep, i);
+	if (ep->shared)
+		munmap(ep->shared, ep->shared_bytes);
+	shm_arena_close(&ep->arena);
+	close_if_open(ep->listen_fd);
+	free(ep->mates);
+	free(ep->mate_of);
+	free(ep);
+}
+
+const struct tt_transport tt_transport_shm = {
+	.name = "shm",
+	.preference = 20,
+	.open = shm_open_endpoint,
+	.address = shm_address,
+	.reach = shm_reach,
+	.join = shm_join,
+	.share = shm_share,
+	.wake = shm_wake,
+	.export_memory = shm_export_memory,
+	.import_memory = shm_import_memory,
+	.connect = shm_connect,
+	.write = shm_write,
+	.read = shm_read,
+	.peek = shm_peek,
+	.release = shm_release,
+	.ready = shm_ready,
+	.close = shm_close,
+	.progress = shm_progress,
+	.revoke = shm_revoke,
+	.arm = shm_arm,
+	.disarm = shm_disarm,
+	.fd = shm_fd,
+	.sleep = shm_sleep,
+	.interrupt = shm_interrupt,
+	.destroy = shm_destroy,
+};

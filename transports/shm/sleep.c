@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns sleeping and waking: a futex in the arena where shared memory is all a rank waits for, an eventfd where
+ * it also waits for sockets.
+ *
+ * No wake-up is lost: the sleeper adds itself to `sleepers`, then looks at the memory once more; the waker writes
+ * the memory, then looks at `sleepers`; a full fence stands between the two steps on both sides, so at
+ * least one of them sees the other (Dekker). */
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+#include "shm.h"
+
+static void futex_wake_all(_Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, 1 << 30, NULL, NULL, 0);
+}
+
+static void ring_bell(int event_fd)
+{
+	const uint64_t one = 1;
+	ssize_t ignored = write(event_fd, &one, sizeof(one)); /* full: it is ringing already */
+
+	(void)ignored;
+}
+
+static void wake_sleepers(struct shm_endpoint *ep)
+{
+	struct shm_header *header = shm_header(&ep->arena);
+
+	atomic_fetch_add_explicit(&header->wake, 1, memory_order_release);
+	futex_wake_all(&header->wake);
+	for (int i = 0; i < ep->arena.members; i++)
+		if (atomic_load_explicit(&shm_member(&ep->arena, i)->fd_sleeper, memory_order_relaxed))
+			ring_bell(ep->mates[i].event_fd);
+}
+
+void shm_wake(struct tt_endpoint *endpoint)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	if (!ep->arena.base)
+		return;
+	atomic_thread_fence(memory_order_seq_cst); /* pairs with the fence in shm_arm() */
+	if (__builtin_expect(atomic_load_explicit(&shm_header(&ep->arena)->sleepers,
+						  memory_order_relaxed) != 0,
+			     0))
+		wake_sleepers(ep);
+}
+
+void shm_arm(struct tt_endpoint *endpoint)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	if (!ep->arena.base)
+		return;
+	ep->armed++;
+	ep->wake_seen = atomic_load_explicit(&shm_header(&ep->arena)->wake, memory_order_acquire);
+	atomic_fetch_add_explicit(&shm_header(&ep->arena)->sleepers, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst); /* pairs with the fence in shm_wake() */
+}
+
+void shm_disarm(struct tt_endpoint *endpoint)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+	uint64_t rings;
+
+	if (!ep->arena.base)
+		return;
+	atomic_fetch_sub_explicit(&shm_header(&ep->arena)->sleepers, 1, memory_order_relaxed);
+	if (--ep->armed == 0) {
+		ssize_t ignored = read(ep->mates[ep->me].event_fd, &rings, sizeof(rings));
+
+		(void)ignored; /* empty is fine */
+	}
+}
+
+int shm_fd(const struct tt_endpoint *endpoint)
+{
+	const struct shm_endpoint *ep = (const struct shm_endpoint *)endpoint;
+
+	if (!ep->arena.base)
+		return -1;
+	struct shm_member *me = shm_member(&ep->arena, ep->me);
+
+	if (!atomic_load_explicit(&me->fd_sleeper, memory_order_relaxed)) {
+		/* a waker that came before this store did not ring: ring here, once in a communicator's life */
+		atomic_store_explicit(&me->fd_sleeper, 1, memory_order_seq_cst);
+		ring_bell(ep->mates[ep->me].event_fd);
+	}
+	return ep->mates[ep->me].event_fd;
+}
+
+void shm_sleep(struct tt_endpoint *endpoint, int timeout_ms)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+	const struct timespec timeout = { timeout_ms / 1000, (timeout_ms % 1000) * 1000000L };
+
+	if (!ep->arena.base) {
+		poll(NULL, 0, timeout_ms);
+		return;
+	}
+	syscall(SYS_futex, &shm_header(&ep->arena)->wake, FUTEX_WAIT, ep->wake_seen, &timeout, NULL, 0);
+}
+
+void shm_interrupt(struct tt_endpoint *endpoint)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	if (ep->arena.base)
+		wake_sleepers(ep);
+}
