@@ -115,7 +115,7 @@ struct tt_step {
 	uint8_t kind;	   /* enum tt_step_kind */
 	uint8_t left;	   /* RECV_REDUCE: the incoming operand is the left one */
 	uint8_t final;	   /* REDUCE, RECV_REDUCE: `a` now holds every rank's contribution */
-	uint16_t sources;  /* REDUCE: how many SOURCE steps follow */
+	uint16_t sources;  /* REDUCE: how many SOURCE steps follow; SOURCE: its number, from 1 */
 	int32_t peer;
 	uint32_t n;	   /* blocks in the run */
 	struct tt_ref a, b;
