@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What every kind of store begins with, and how each kind is made. A kind is one file with one
+ * table. */
+#ifndef TT_STORE_H
+#define TT_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+#define TT_STORE_KEY_MAX     255
+#define TT_STORE_VALUE_MAX   (1u << 20)
+#define TT_STORE_ADDRESS_MAX 512
+#define TT_STORE_TIMEOUT_S   300.0
+
+/* One kind of store. Arguments were checked: keys have 1 to TT_STORE_KEY_MAX bytes, values at most
+ * TT_STORE_VALUE_MAX. Any thread may call; a get that waits keeps no other call from finishing.
+ * Failures leave their sentence with tt_fail(). */
+struct tt_store_ops {
+	tutti_result_t (*set)(tutti_store_t store, const char *key, const void *value,
+			      size_t length);
+	/* `timeout_ns` 0: look once. *length: room on entry, the true length on return, also with
+	 * TUTTI_ERR_INVALID for a value that does not fit. */
+	tutti_result_t (*get)(tutti_store_t store, const char *key, void *value, size_t *length,
+			      uint64_t timeout_ns);
+	void (*close)(tutti_store_t store);
+};
+
+struct tutti_store {
+	const struct tt_store_ops *ops;
+	char address[TT_STORE_ADDRESS_MAX];
+};
+
+/* Each makes a store of one kind; `address` is whole, with its scheme. */
+tutti_result_t tt_store_client_open(const char *address, bool serve, uint64_t timeout_ns,
+				    tutti_store_t *store);
+tutti_result_t tt_store_file_open(const char *address, tutti_store_t *store);
+tutti_result_t tt_store_user_create(const tutti_store_ops_t *ops, void *context,
+				    tutti_store_t *store);
+
+/* The sentences that all kinds share. `waited_ns` is what the caller was ready to wait. */
+tutti_result_t tt_store_fail_room(tutti_store_t store, const char *key, size_t room, size_t length);
+tutti_result_t tt_store_fail_missing(tutti_store_t store, const char *key, uint64_t waited_ns);
+
+/* Seconds as nanoseconds; times beyond a century are a century. */
+uint64_t tt_store_ns(double seconds);
+
+#endif

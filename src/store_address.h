@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From tcp:// and unix: addresses to sockets. */
+#ifndef TT_STORE_ADDRESS_H
+#define TT_STORE_ADDRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "tutti/tutti.h"
+
+#define TT_STORE_SOCKADDRS 8 /* addresses that a name may have; more are not tried */
+
+/* An address taken apart. */
+struct tt_store_address {
+	bool local;	/* unix: rather than tcp:// */
+	char host[256]; /* of tcp://, without brackets */
+	char port[8];
+	struct sockaddr_storage name; /* of unix: */
+	socklen_t name_length;
+};
+
+/* The sockets behind it. */
+struct tt_store_targets {
+	int count;
+	socklen_t length[TT_STORE_SOCKADDRS];
+	struct sockaddr_storage at[TT_STORE_SOCKADDRS];
+};
+
+/* TUTTI_ERR_INVALID: it is neither tcp://HOST:PORT nor unix:NAME; the sentence says why. */
+tutti_result_t tt_store_address_parse(const char *text, struct tt_store_address *out);
+
+/* Ask for the addresses of the host; NULL or why there are none (now). `passive`: to listen at. */
+const char *tt_store_address_resolve(const struct tt_store_address *address, bool passive,
+				     struct tt_store_targets *out);
+
+/* "192.0.2.1:29500" or "[fd00::1]:29500". */
+void tt_store_sockaddr_name(const struct sockaddr_storage *at, char *out, size_t size);
+
+/* Who is at the other end of a unix socket: may it take part? Only the same user and root may. */
+bool tt_store_peer_trusted(int fd, long *uid);
+
+#endif

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what the host of a store knows of each client: its half-read request, its half-written
+ * answer, the key it waits for.
+ *
+ * A client is in one state at a time and has one request at most, so what it can make the host keep
+ * is bounded: one key, one value coming in, one going out. A client that does what its state does
+ * not allow is dropped. Dropped clients stay in memory until tt_store_clients_bury(), as the batch
+ * of events in hand may still name them. */
+#include <assert.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "store.h"
+#include "store_address.h"
+#include "store_clients.h"
+#include "store_wire.h"
+#include "transport.h"
+
+#define SECOND	   1000000000ull
+#define HELLO_WAIT (10 * SECOND) /* for a client to say hello */
+
+enum client_state { GREETING, READING_HEADER, READING_BODY, PARKED, ANSWERING, GONE };
+
+struct tt_store_client {
+	struct tt_store_client *prev, *next;		   /* in clients->first or clients->gone */
+	struct tt_store_client *prev_waiter, *next_waiter; /* PARKED: in entry->waiters */
+	struct tt_store_entry *entry;			   /* PARKED: what it waits for */
+	uint64_t deadline; /* GREETING, PARKED; TT_STORE_NEVER elsewhere */
+	enum client_state state;
+	int fd;
+	bool wants_out; /* epoll watches for room */
+	struct tt_wire_header header;
+	uint8_t fixed[TT_WIRE_HELLO]; /* hello or header coming in */
+	uint8_t *in, *out;	      /* body coming in: key, 0, value; answer going out */
+	size_t in_length, in_done, out_length, out_done;
+	char name[64]; /* for the log */
+};
+static_assert(TT_WIRE_HEADER <= TT_WIRE_HELLO, "`fixed` holds either");
+
+static void list_remove(struct tt_store_client **list, struct tt_store_client *c)
+{
+	*(c->prev ? &c->prev->next : list) = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+}
+
+static void list_add(struct tt_store_client **list, struct tt_store_client *c)
+{
+	c->prev = NULL;
+	c->next = *list;
+	if (*list)
+		(*list)->prev = c;
+	*list = c;
+}
+
+static void unpark(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	struct tt_store_client *first = c->entry->waiters;
+
+	*(c->prev_waiter ? &c->prev_waiter->next_waiter : &first) = c->next_waiter;
+	if (c->next_waiter)
+		c->next_waiter->prev_waiter = c->prev_waiter;
+	c->entry->waiters = first;
+	tt_store_keys_trim(&s->keys, c->entry);
+	c->entry = NULL;
+	c->deadline = TT_STORE_NEVER;
+}
+
+static void drop(struct tt_store_clients *s, struct tt_store_client *c, const char *why)
+{
+	if (c->state == GONE)
+		return;
+	if (why)
+		tt_log(INFO, STORE, "drops %s, which %s", c->name, why);
+	if (c->entry)
+		unpark(s, c);
+	close(c->fd);
+	list_remove(&s->first, c);
+	list_add(&s->gone, c);
+	c->state = GONE;
+}
+
+void tt_store_clients_bury(struct tt_store_clients *s)
+{
+	while (s->gone) {
+		struct tt_store_client *c = s->gone;
+
+		s->gone = c->next;
+		free(c->in);
+		free(c->out);
+		free(c);
+	}
+}
+
+static void watch_out(struct tt_store_clients *s, struct tt_store_client *c, bool out)
+{
+	struct epoll_event event = { .events = (out ? EPOLLOUT : EPOLLIN) | EPOLLRDHUP,
+				     .data.ptr = c };
+
+	if (c->wants_out == out)
+		return;
+	c->wants_out = out;
+	epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &event);
+}
+
+static void set_deadline(struct tt_store_clients *s, struct tt_store_client *c, uint64_t deadline)
+{
+	c->deadline = deadline;
+	if (deadline < s->next_deadline)
+		s->next_deadline = deadline;
+}
+
+/* ---------------------------------------------------------------- answers */
+
+static void read_next(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	free(c->in);
+	free(c->out);
+	c->in = c->out = NULL;
+	c->state = READING_HEADER;
+	c->in_length = TT_WIRE_HEADER;
+	c->in_done = 0;
+	watch_out(s, c, false);
+}
+
+static void write_answer(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	while (c->out_done < c->out_length) {
+		const ssize_t n = send(c->fd, c->out + c->out_done, c->out_length - c->out_done,
+				       MSG_NOSIGNAL);
+
+		if (n >= 0)
+			c->out_done += (size_t)n;
+		else if (errno == EAGAIN) {
+			watch_out(s, c, true);
+			return;
+		} else if (errno != EINTR) {
+			drop(s, c, "has closed its connection");
+			return;
+		}
+	}
+	read_next(s, c);
+}
+
+static void answer(struct tt_store_clients *s, struct tt_store_client *c,
+		   enum tt_wire_status status, const struct tt_store_entry *entry)
+{
+	const size_t length = entry ? entry->length : 0;
+	const struct tt_wire_header header = { .kind = TT_WIRE_ANSWER,
+					       .status = (uint8_t)status,
+					       .value_length = (uint32_t)length };
+
+	c->out = malloc(TT_WIRE_HEADER + length);
+	if (!c->out) {
+		drop(s, c, "asks for a value for which there is no memory");
+		return;
+	}
+	tt_wire_put_header(&header, c->out);
+	if (entry)
+		memcpy(c->out + TT_WIRE_HEADER, entry->value, length);
+	c->out_length = TT_WIRE_HEADER + length;
+	c->out_done = 0;
+	c->state = ANSWERING;
+	write_answer(s, c);
+}
+
+/* ---------------------------------------------------------------- requests */
+
+static void handle_set(struct tt_store_clients *s, struct tt_store_client *c,
+		       struct tt_store_entry *entry)
+{
+	const uint8_t *value = c->in + c->header.key_length + 1;
+
+	if (!tt_store_keys_put(&s->keys, entry, value, c->header.value_length)) {
+		tt_store_keys_trim(&s->keys, entry);
+		answer(s, c, TT_WIRE_FULL, NULL);
+		return;
+	}
+	/* waiters first: whoever sets tends to wait for them next */
+	while (entry->waiters) {
+		struct tt_store_client *waiter = entry->waiters;
+
+		unpark(s, waiter);
+		answer(s, waiter, TT_WIRE_DONE, entry);
+	}
+	answer(s, c, TT_WIRE_DONE, NULL);
+}
+
+static void handle_get(struct tt_store_clients *s, struct tt_store_client *c,
+		       struct tt_store_entry *entry)
+{
+	struct tt_store_client *first = entry->waiters;
+
+	if (entry->present) {
+		answer(s, c, TT_WIRE_DONE, entry);
+		return;
+	}
+	if (c->header.timeout_ms == 0) {
+		tt_store_keys_trim(&s->keys, entry);
+		answer(s, c, TT_WIRE_MISSING, NULL);
+		return;
+	}
+	c->state = PARKED;
+	c->entry = entry;
+	c->prev_waiter = NULL;
+	c->next_waiter = first;
+	if (first)
+		first->prev_waiter = c;
+	entry->waiters = c;
+	set_deadline(s, c, tt_now() + c->header.timeout_ms * (SECOND / 1000));
+}
+
+static void handle_request(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	const char *key = (const char *)c->in;
+
+	if (strlen(key) != c->header.key_length) {
+		drop(s, c, "names a key with a zero byte");
+		return;
+	}
+	struct tt_store_entry *entry = tt_store_keys_entry(&s->keys, key);
+	if (!entry)
+		answer(s, c, TT_WIRE_FULL, NULL);
+	else if (c->header.kind == TT_WIRE_SET)
+		handle_set(s, c, entry);
+	else
+		handle_get(s, c, entry);
+}
+
+static void handle_hello(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	const char *fault = tt_wire_hello_fault(c->fixed);
+
+	if (fault) {
+		drop(s, c, fault);
+		return;
+	}
+	c->deadline = TT_STORE_NEVER;
+	read_next(s, c);
+}
+
+static void handle_header(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	if (!tt_wire_get_header(c->fixed, &c->header) || c->header.kind == TT_WIRE_ANSWER) {
+		drop(s, c, "sent bytes that are no request");
+		return;
+	}
+	const size_t body = (size_t)c->header.key_length + c->header.value_length;
+	c->in = malloc(body + 1);
+	if (!c->in) {
+		drop(s, c, "sends a value for which there is no memory");
+		return;
+	}
+	c->state = READING_BODY;
+	c->in_length = body;
+	c->in_done = 0;
+}
+
+/* Where the bytes to come belong. In a body one place after the key is left for its closing zero.
+ */
+static uint8_t *reading_place(struct tt_store_client *c, size_t *room)
+{
+	*room = c->in_length - c->in_done;
+	if (c->state != READING_BODY)
+		return c->fixed + c->in_done;
+	if (c->in_done >= c->header.key_length)
+		return c->in + 1 + c->in_done;
+	*room = c->header.key_length - c->in_done;
+	return c->in + c->in_done;
+}
+
+static void handle_complete(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	if (c->state == GREETING) {
+		handle_hello(s, c);
+	} else if (c->state == READING_HEADER) {
+		handle_header(s, c);
+	} else {
+		c->in[c->header.key_length] = 0;
+		handle_request(s, c);
+	}
+}
+
+static bool reading(const struct tt_store_client *c)
+{
+	return c->state == GREETING || c->state == READING_HEADER || c->state == READING_BODY;
+}
+
+/* Read until nothing more is there or one request is done with, so that no client starves the
+ * others. */
+static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	for (bool request = false; reading(c) && !(request && c->state == READING_HEADER);) {
+		size_t room;
+		uint8_t *place = reading_place(c, &room);
+		const ssize_t n = recv(c->fd, place, room, 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0) {
+			drop(s, c, NULL);
+			return;
+		}
+		c->in_done += (size_t)n;
+		if (c->in_done == c->in_length) {
+			request = c->state == READING_BODY;
+			handle_complete(s, c);
+		}
+	}
+}
+
+void tt_store_client_event(struct tt_store_clients *s, struct tt_store_client *c, uint32_t events)
+{
+	if (reading(c)) {
+		client_read(s, c);
+	} else if (c->state == PARKED) {
+		drop(s, c,
+		     events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)
+			     ? NULL
+			     : "sent a request before the answer to the one before");
+	} else if (c->state == ANSWERING) {
+		if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+			drop(s, c, "left before its answer was sent");
+		else
+			write_answer(s, c);
+	}
+}
+
+/* ---------------------------------------------------------------- coming and going */
+
+/* Fills in the client's name; false if it may not take part. */
+static bool admit(struct tt_store_client *c, const struct sockaddr_storage *from)
+{
+	const int one = 1;
+	long uid;
+
+	if (from->ss_family == AF_UNIX) {
+		const bool trusted = tt_store_peer_trusted(c->fd, &uid);
+
+		snprintf(c->name, sizeof(c->name), "a process of user %ld", uid);
+		return trusted;
+	}
+	tt_store_sockaddr_name(from, c->name, sizeof(c->name));
+	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	return true;
+}
+
+void tt_store_clients_add(struct tt_store_clients *s, int fd, const struct sockaddr_storage *from)
+{
+	struct tt_store_client *c = calloc(1, sizeof(*c));
+	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = c };
+	uint8_t hello[TT_WIRE_HELLO];
+
+	if (!c || epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
+		tt_log(WARN, STORE, "refuses a connection: %s", strerror(errno));
+		free(c);
+		close(fd);
+		return;
+	}
+	c->fd = fd;
+	c->state = GREETING;
+	c->in_length = TT_WIRE_HELLO;
+	list_add(&s->first, c);
+	set_deadline(s, c, tt_now() + HELLO_WAIT);
+	tt_wire_put_hello(hello);
+	if (!admit(c, from))
+		drop(s, c, "may not use the store: only its owner and root may");
+	else if (send(fd, hello, sizeof(hello), MSG_NOSIGNAL) !=
+		 sizeof(hello)) /* fits an empty buffer */
+		drop(s, c, "has closed its connection");
+}
+
+void tt_store_clients_hurry(struct tt_store_clients *s, uint64_t deadline)
+{
+	for (struct tt_store_client *c = s->first; c; c = c->next)
+		if (c->state == GREETING && c->deadline > deadline)
+			set_deadline(s, c, deadline);
+}
+
+void tt_store_clients_expire(struct tt_store_clients *s, uint64_t now)
+{
+	if (now < s->next_deadline)
+		return;
+	s->next_deadline = TT_STORE_NEVER;
+	for (struct tt_store_client *c = s->first, *next; c; c = next) {
+		next = c->next;
+		if (c->deadline > now) {
+			set_deadline(s, c, c->deadline);
+		} else if (c->state == GREETING) {
+			drop(s, c, "said no hello");
+		} else {
+			unpark(s, c);
+			answer(s, c, TT_WIRE_MISSING, NULL);
+		}
+	}
+}
+
+void tt_store_clients_finish(struct tt_store_clients *s)
+{
+	while (s->first)
+		drop(s, s->first, "has not closed the store in time");
+	tt_store_clients_bury(s);
+	tt_store_keys_finish(&s->keys);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The clients of a store, as its host's thread sees them. All calls come from that thread. */
+#ifndef TT_STORE_CLIENTS_H
+#define TT_STORE_CLIENTS_H
+
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "store_keys.h"
+
+#define TT_STORE_NEVER UINT64_MAX
+
+struct tt_store_client;
+
+struct tt_store_clients {
+	int epoll;		/* events of a client carry its pointer */
+	uint64_t next_deadline; /* no client's deadline is earlier; TT_STORE_NEVER: none has one */
+	struct tt_store_client *first, *gone;
+	struct tt_store_keys keys;
+};
+
+/* Take the accepted socket over: greet who is at its other end, or close it. */
+void tt_store_clients_add(struct tt_store_clients *clients, int fd,
+			  const struct sockaddr_storage *from);
+/* epoll gave `events` for the client. */
+void tt_store_client_event(struct tt_store_clients *clients, struct tt_store_client *client,
+			   uint32_t events);
+/* Answer or drop those whose deadline has passed. */
+void tt_store_clients_expire(struct tt_store_clients *clients, uint64_t now);
+/* Those who have not said hello have until `deadline`. */
+void tt_store_clients_hurry(struct tt_store_clients *clients, uint64_t deadline);
+/* Free those dropped since; call when no event in hand can name them. */
+void tt_store_clients_bury(struct tt_store_clients *clients);
+void tt_store_clients_finish(struct tt_store_clients *clients);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the way to the host of a store: connecting, again and again while it is not there yet, the
+ * exchange of hellos, and whole messages on a connection. Sockets are non-blocking; every wait has
+ * a deadline. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "store_address.h"
+#include "store_connect.h"
+#include "store_wire.h"
+#include "transport.h"
+
+#define MILLISECOND 1000000ull
+#define TRY_MS	    3000 /* for one address to answer, before the next is tried */
+#define NOTICE_MS   5000 /* of waiting in silence */
+
+/* 0 once `events` are there, ETIMEDOUT, or another errno value. */
+static int wait_for(int fd, short events, uint64_t deadline)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	for (;;) {
+		const uint64_t now = tt_now();
+
+		if (now >= deadline)
+			return ETIMEDOUT;
+		const uint64_t ms = (deadline - now + MILLISECOND - 1) / MILLISECOND;
+		const int n = poll(&p, 1, ms < 60000 ? (int)ms : 60000);
+		if (n > 0)
+			return 0;
+		if (n < 0 && errno != EINTR)
+			return errno;
+	}
+}
+
+static void iov_advance(struct iovec **iov, int *n, size_t done)
+{
+	while (*n > 0 && done >= (*iov)->iov_len) {
+		done -= (*iov)->iov_len;
+		(*iov)++;
+		(*n)--;
+	}
+	if (*n > 0) {
+		(*iov)->iov_base = (char *)(*iov)->iov_base + done;
+		(*iov)->iov_len -= done;
+	}
+}
+
+int tt_store_send(int fd, struct iovec *iov, int n, uint64_t deadline)
+{
+	while (n > 0) {
+		const struct msghdr message = { .msg_iov = iov, .msg_iovlen = (size_t)n };
+		const ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+
+		if (sent >= 0) {
+			iov_advance(&iov, &n, (size_t)sent);
+		} else if (errno == EAGAIN) {
+			const int error = wait_for(fd, POLLOUT, deadline);
+
+			if (error != 0)
+				return error;
+		} else if (errno != EINTR) {
+			return errno == EPIPE ? ECONNRESET : errno;
+		}
+	}
+	return 0;
+}
+
+int tt_store_receive(int fd, void *data, size_t length, uint64_t deadline)
+{
+	for (size_t done = 0; done < length;) {
+		const ssize_t n = recv(fd, (char *)data + done, length - done, 0);
+
+		if (n > 0) {
+			done += (size_t)n;
+		} else if (n == 0) {
+			return ECONNRESET;
+		} else if (errno == EAGAIN) {
+			const int error = wait_for(fd, POLLIN, deadline);
+
+			if (error != 0)
+				return error;
+		} else if (errno != EINTR) {
+			return errno;
+		}
+	}
+	return 0;
+}
+
+/* While nobody listens, a connection from this port to itself can come about (simultaneous open).
+ */
+static bool connected_to_self(int fd)
+{
+	struct sockaddr_storage here = { 0 }, there = { 0 };
+	socklen_t here_length = sizeof(here), there_length = sizeof(there);
+
+	return getsockname(fd, (struct sockaddr *)&here, &here_length) == 0 &&
+	       getpeername(fd, (struct sockaddr *)&there, &there_length) == 0 &&
+	       here.ss_family != AF_UNIX && here_length == there_length &&
+	       memcmp(&here, &there, here_length) == 0;
+}
+
+static int finish_connect(int fd, uint64_t deadline)
+{
+	int error = wait_for(fd, POLLOUT, deadline);
+	socklen_t length = sizeof(error);
+
+	if (error == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
+		return errno;
+	return error;
+}
+
+/* One attempt at one address; 0 and the socket, or an errno value. */
+static int connect_at(const struct sockaddr_storage *at, socklen_t length, uint64_t deadline,
+		      int *out)
+{
+	const int one = 1;
+	int error = 0;
+	const int fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return errno;
+	if (connect(fd, (const struct sockaddr *)at, length) < 0)
+		error = errno == EINPROGRESS || errno == EINTR ? finish_connect(fd, deadline)
+							       : errno;
+	if (error == 0 && connected_to_self(fd))
+		error = ECONNREFUSED;
+	if (error != 0) {
+		close(fd);
+		return error;
+	}
+	if (at->ss_family != AF_UNIX)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	*out = fd;
+	return 0;
+}
+
+/* Nobody is there yet, or it does not matter why: worth another attempt. */
+static bool passing(int error)
+{
+	switch (error) {
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case ECONNABORTED:
+	case EHOSTUNREACH:
+	case EHOSTDOWN:
+	case ENETUNREACH:
+	case ENETDOWN:
+	case ETIMEDOUT:
+	case EADDRNOTAVAIL:
+	case EAFNOSUPPORT: /* of one of several addresses */
+	case EAGAIN: return true;
+	}
+	return false;
+}
+
+static int exchange_hellos(int fd, uint64_t deadline, const char **fault)
+{
+	uint8_t hello[TT_WIRE_HELLO];
+	struct iovec iov = { hello, sizeof(hello) };
+
+	tt_wire_put_hello(hello);
+	int error = tt_store_send(fd, &iov, 1, deadline);
+	if (error == 0)
+		error = tt_store_receive(fd, hello, sizeof(hello), deadline);
+	if (error == 0)
+		*fault = tt_wire_hello_fault(hello);
+	return error;
+}
+
+struct attempt {
+	const char *address;
+	struct tt_store_address parsed;
+	uint64_t start, deadline;
+	bool noticed;
+	const char *why; /* what the last attempt met */
+};
+
+/* A connection is up: is a store at its other end? TUTTI_IN_PROGRESS: it went away again. */
+static tutti_result_t greet(struct attempt *a, int fd)
+{
+	const char *fault = NULL;
+	long uid;
+
+	if (a->parsed.local && !tt_store_peer_trusted(fd, &uid))
+		return tt_fail(
+			TUTTI_ERR_SYSTEM, STORE,
+			"the store %s is served by user %ld: expected user %ld or root; choose "
+			"another name",
+			a->address, uid, (long)geteuid());
+	const int error = exchange_hellos(fd, a->deadline, &fault);
+	if (error == ETIMEDOUT)
+		return tt_fail(TUTTI_ERR_TIMEOUT, STORE,
+			       "the store %s took the connection, but said nothing for %.1f s: is "
+			       "it another "
+			       "program's address?",
+			       a->address, (double)(tt_now() - a->start) * 1e-9);
+	if (error != 0) {
+		a->why = strerror(error);
+		return TUTTI_IN_PROGRESS;
+	}
+	if (fault)
+		return tt_fail(TUTTI_ERR_INVALID, STORE,
+			       "what listens at the store's address %s %s", a->address, fault);
+	return TUTTI_OK;
+}
+
+/* Try every address once. TUTTI_IN_PROGRESS: none answered, try again. */
+static tutti_result_t attempt_all(struct attempt *a, int *out)
+{
+	struct tt_store_targets targets;
+	int fd = -1;
+
+	a->why = tt_store_address_resolve(&a->parsed, false, &targets);
+	for (int i = 0; i < targets.count; i++) {
+		const uint64_t limit = tt_now() + TRY_MS * MILLISECOND;
+		const int error = connect_at(&targets.at[i], targets.length[i],
+					     limit < a->deadline ? limit : a->deadline, &fd);
+
+		if (error != 0) {
+			a->why = strerror(error);
+			errno = error;
+			if (!passing(error))
+				return tt_fail_errno(STORE, "connect to the store %s", a->address);
+			continue;
+		}
+		const tutti_result_t result = greet(a, fd);
+		if (result == TUTTI_OK) {
+			*out = fd;
+			return TUTTI_OK;
+		}
+		close(fd);
+		if (result < 0)
+			return result;
+	}
+	return TUTTI_IN_PROGRESS;
+}
+
+/* An eighth of the time waited so far: ranks started together meet at once, and a long wait costs
+ * nothing. */
+static void back_off(const struct attempt *a)
+{
+	const uint64_t least = MILLISECOND / 10, most = 50 * MILLISECOND;
+	const uint64_t now = tt_now(), left = a->deadline > now ? a->deadline - now : 0;
+	uint64_t pause = (now - a->start) / 8;
+
+	pause = pause < least ? least : pause > most ? most : pause;
+	pause = pause < left ? pause : left;
+	nanosleep(&(struct timespec){ .tv_nsec = (long)pause }, NULL);
+}
+
+static void notice(struct attempt *a)
+{
+	if (a->noticed || tt_now() - a->start < NOTICE_MS * MILLISECOND)
+		return;
+	a->noticed = true;
+	tt_log(WARN, STORE, "still waits for the store %s after %d s: %s", a->address,
+	       NOTICE_MS / 1000, a->why);
+}
+
+tutti_result_t tt_store_connect(const char *address, uint64_t deadline, int *fd)
+{
+	struct attempt a = { .address = address, .start = tt_now(), .deadline = deadline };
+	tutti_result_t result = tt_store_address_parse(address, &a.parsed);
+
+	if (result != TUTTI_OK)
+		return result;
+	if (!a.parsed.local && atoi(a.parsed.port) == 0)
+		return tt_fail(TUTTI_ERR_INVALID, STORE,
+			       "the store address \"%s\" has port 0, which only its host can open: "
+			       "expected "
+			       "the port that tutti_store_address() gave there",
+			       address);
+	for (;;) {
+		result = attempt_all(&a, fd);
+		if (result != TUTTI_IN_PROGRESS)
+			return result;
+		if (tt_now() >= deadline)
+			return tt_fail(
+				TUTTI_ERR_TIMEOUT, STORE,
+				"nobody serves the store %s; tried for %.1f s, last: %s. Is rank 0 "
+				"running, and the address that of its machine?",
+				address, (double)(tt_now() - a.start) * 1e-9, a.why);
+		notice(&a);
+		back_off(&a);
+	}
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the making of a store's listening socket: binding, the port that was free, what to do when
+ * it fails. */
+#include <netinet/in.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "store_address.h"
+#include "store_server.h"
+
+/* Bound and listening, or -1 with errno. */
+static int listen_at(const struct sockaddr_storage *at, socklen_t length)
+{
+	const int one = 1;
+	const int fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -1;
+	/* a store that just ended leaves connections in TIME_WAIT, which must not keep the next one
+	 * out */
+	if (at->ss_family != AF_UNIX)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, (const struct sockaddr *)at, length) < 0 || listen(fd, 4096) < 0) {
+		const int saved = errno;
+
+		close(fd);
+		errno = saved;
+		return -1;
+	}
+	return fd;
+}
+
+static tutti_result_t fail_listen(const char *address)
+{
+	if (errno == EADDRINUSE)
+		return tt_fail_errno(
+			STORE,
+			"serve the store at %s: another process has this address; choose "
+			"another port or name, or end that process",
+			address);
+	if (errno == EADDRNOTAVAIL)
+		return tt_fail_errno(
+			STORE,
+			"serve the store at %s: this is no address of this machine; give one of "
+			"the machine that rank 0 runs on",
+			address);
+	return tt_fail_errno(STORE, "serve the store at %s", address);
+}
+
+static int bound_port(int fd)
+{
+	struct sockaddr_storage at = { 0 };
+	socklen_t length = sizeof(at);
+
+	if (getsockname(fd, (struct sockaddr *)&at, &length) < 0)
+		return 0;
+	return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+					      : ((struct sockaddr_in *)&at)->sin_port);
+}
+
+static bool is_loopback(const struct sockaddr_storage *at)
+{
+	if (at->ss_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)at)->sin_addr.s_addr) >> 24 == 127;
+	return at->ss_family == AF_INET6 &&
+	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)at)->sin6_addr);
+}
+
+/* A machine's own name often stands for a loopback address in /etc/hosts: others then wait in vain.
+ */
+static void warn_if_unreachable(const struct tt_store_address *parsed,
+				const struct sockaddr_storage *at)
+{
+	const bool numeric = strspn(parsed->host, "0123456789.") == strlen(parsed->host) ||
+			     strchr(parsed->host, ':');
+
+	if (!numeric && strcmp(parsed->host, "localhost") != 0 && is_loopback(at))
+		tt_log(WARN, STORE,
+		       "the store's host name \"%s\" is a loopback address here: ranks on other "
+		       "machines "
+		       "cannot reach it; give the address of an interface instead",
+		       parsed->host);
+}
+
+static void write_bound(const struct tt_store_address *parsed, const char *address, int fd,
+			char *bound, size_t size)
+{
+	if (parsed->local)
+		snprintf(bound, size, "%s", address);
+	else
+		snprintf(bound, size, strchr(parsed->host, ':') ? "tcp://[%s]:%d" : "tcp://%s:%d",
+			 parsed->host, bound_port(fd));
+}
+
+tutti_result_t tt_store_listen(const char *address, char *bound, size_t size, int *fd)
+{
+	struct tt_store_address parsed;
+	struct tt_store_targets targets;
+	const tutti_result_t result = tt_store_address_parse(address, &parsed);
+
+	if (result != TUTTI_OK)
+		return result;
+	const char *fault = tt_store_address_resolve(&parsed, true, &targets);
+	if (fault)
+		return tt_fail(TUTTI_ERR_SYSTEM, STORE,
+			       "serve the store at %s: the host \"%s\" has no address: %s", address,
+			       parsed.host, fault);
+	for (int i = 0; i < targets.count; i++) {
+		const int listening = listen_at(&targets.at[i], targets.length[i]);
+
+		if (listening < 0)
+			continue;
+		warn_if_unreachable(&parsed, &targets.at[i]);
+		write_bound(&parsed, address, listening, bound, size);
+		tt_log(DEBUG, STORE, "serves the store at %s", bound);
+		*fd = listening;
+		return TUTTI_OK;
+	}
+	return fail_listen(address);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the thread that serves a store: it lets clients in, waits for their events, and ends when
+ * the host closes. Everything but the writing to `wake` belongs to that thread while it runs. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "store_clients.h"
+#include "store_server.h"
+#include "transport.h"
+
+#define SECOND	     1000000000ull
+#define CLOSE_WAIT   (10 * SECOND) /* for clients to leave, once the host closes */
+#define ACCEPT_PAUSE (SECOND / 20) /* after accept() found no descriptor or memory */
+
+struct tt_store_server {
+	pthread_t thread;
+	int listening, wake; /* listening: -1 once closing */
+	bool closing;
+	uint64_t close_deadline, accept_again; /* accept_again: TT_STORE_NEVER while accepting */
+	struct tt_store_clients clients;
+};
+
+static void accept_clients(struct tt_store_server *s)
+{
+	for (;;) {
+		struct sockaddr_storage from = { 0 };
+		socklen_t length = sizeof(from);
+		const int fd = accept4(s->listening, (struct sockaddr *)&from, &length,
+				       SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			tt_store_clients_add(&s->clients, fd, &from);
+		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			   errno == ENOMEM) {
+			tt_log(WARN, STORE,
+			       "cannot accept a connection now: %s; raise the limit of open files "
+			       "(ulimit -n)",
+			       strerror(errno));
+			epoll_ctl(s->clients.epoll, EPOLL_CTL_DEL, s->listening, NULL);
+			s->accept_again = tt_now() + ACCEPT_PAUSE;
+			return;
+		} else if (errno != EINTR && errno != ECONNABORTED) {
+			return;
+		}
+	}
+}
+
+static bool watch_listening(struct tt_store_server *s)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &s->listening };
+
+	s->accept_again = TT_STORE_NEVER;
+	return epoll_ctl(s->clients.epoll, EPOLL_CTL_ADD, s->listening, &event) == 0;
+}
+
+/* The host closes. Those in the queue came before that and are let in; who is silent has a second
+ * more. */
+static void begin_close(struct tt_store_server *s)
+{
+	const uint64_t now = tt_now();
+
+	accept_clients(s);
+	close(s->listening);
+	s->listening = -1;
+	s->accept_again = TT_STORE_NEVER;
+	s->closing = true;
+	s->close_deadline = now + CLOSE_WAIT;
+	tt_store_clients_hurry(&s->clients, now + SECOND);
+	epoll_ctl(s->clients.epoll, EPOLL_CTL_DEL, s->wake, NULL);
+}
+
+static void resume_accept(struct tt_store_server *s, uint64_t now)
+{
+	if (now >= s->accept_again && !watch_listening(s))
+		s->accept_again = now + ACCEPT_PAUSE;
+}
+
+/* Milliseconds to the next thing due, rounded up; -1: nothing is. */
+static int pause_ms(const struct tt_store_server *s)
+{
+	uint64_t due = s->clients.next_deadline < s->accept_again ? s->clients.next_deadline
+								  : s->accept_again;
+	const uint64_t now = tt_now();
+
+	if (s->closing && s->close_deadline < due)
+		due = s->close_deadline;
+	if (due == TT_STORE_NEVER)
+		return -1;
+	const uint64_t ms = due <= now ? 0 : (due - now + 999999) / 1000000;
+	return ms < 3600000 ? (int)ms : 3600000;
+}
+
+static void *serve(void *argument)
+{
+	struct tt_store_server *s = argument;
+	struct epoll_event events[64];
+
+	while (!s->closing || (s->clients.first && tt_now() < s->close_deadline)) {
+		const int n = epoll_wait(s->clients.epoll, events, 64, pause_ms(s));
+
+		for (int i = 0; i < n; i++) {
+			if (events[i].data.ptr == &s->listening)
+				accept_clients(s);
+			else if (events[i].data.ptr != &s->wake)
+				tt_store_client_event(&s->clients, events[i].data.ptr,
+						      events[i].events);
+			else
+				begin_close(s);
+		}
+		tt_store_clients_bury(&s->clients);
+		tt_store_clients_expire(&s->clients, tt_now());
+		resume_accept(s, tt_now());
+	}
+	return NULL;
+}
+
+/* ---------------------------------------------------------------- life */
+
+static void server_finish(struct tt_store_server *s)
+{
+	tt_store_clients_finish(&s->clients);
+	if (s->listening >= 0)
+		close(s->listening);
+	if (s->clients.epoll >= 0)
+		close(s->clients.epoll);
+	if (s->wake >= 0)
+		close(s->wake);
+	free(s);
+}
+
+/* The thread takes no signals: they are the program's. */
+static int start_thread(struct tt_store_server *s)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	const int error = pthread_create(&s->thread, NULL, serve, s);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
+
+tutti_result_t tt_store_server_start(int fd, struct tt_store_server **out)
+{
+	struct tt_store_server *s = calloc(1, sizeof(*s));
+	struct epoll_event event = { .events = EPOLLIN };
+	tutti_result_t result;
+
+	if (!s) {
+		close(fd);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE, "serve a store: no memory");
+	}
+	s->listening = fd;
+	s->clients.next_deadline = TT_STORE_NEVER;
+	s->clients.epoll = epoll_create1(EPOLL_CLOEXEC);
+	s->wake = eventfd(0, EFD_CLOEXEC);
+	event.data.ptr = &s->wake;
+	if (s->clients.epoll < 0 || s->wake < 0 || !watch_listening(s) ||
+	    epoll_ctl(s->clients.epoll, EPOLL_CTL_ADD, s->wake, &event) < 0) {
+		result = tt_fail_errno(STORE, "serve a store: make its descriptors");
+		goto finish;
+	}
+	errno = start_thread(s);
+	if (errno != 0) {
+		result = tt_fail_errno(STORE, "serve a store: start its thread");
+		goto finish;
+	}
+	*out = s;
+	return TUTTI_OK;
+finish:
+	server_finish(s);
+	return result;
+}
+
+void tt_store_server_stop(struct tt_store_server *s)
+{
+	if (!s)
+		return;
+	eventfd_write(s->wake, 1);
+	pthread_join(s->thread, NULL);
+	server_finish(s);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns a store that the user supplies. The user's functions are promised one thread at a time, so
+ * waiting gets ask in slices and let other callers in between them, in the order they came. */
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "store.h"
+#include "transport.h"
+
+#define FIRST_SLICE_NS 1000000ull  /* doubles with each slice that brought nothing … */
+#define LAST_SLICE_NS  64000000ull /* … up to this */
+
+struct user_store {
+	struct tutti_store base;
+	tutti_store_ops_t user;
+	void *context;
+	pthread_mutex_t lock; /* of the tickets */
+	pthread_cond_t turned;
+	uint64_t next_ticket, turn;
+};
+
+static const struct tt_store_ops user_ops;
+
+static struct user_store *user_of(tutti_store_t store)
+{
+	assert(store->ops == &user_ops);
+	return (struct user_store *)store;
+}
+
+static void enter(struct user_store *s)
+{
+	pthread_mutex_lock(&s->lock);
+	const uint64_t ticket = s->next_ticket++;
+	while (s->turn != ticket)
+		pthread_cond_wait(&s->turned, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void leave(struct user_store *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->turn++;
+	pthread_cond_broadcast(&s->turned);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static tutti_result_t fail_user(const char *verb, const char *key, int error)
+{
+	errno = error;
+	return tt_fail_errno(STORE, "%s \"%s\" in the user's store", verb, key);
+}
+
+static tutti_result_t user_set(tutti_store_t store, const char *key, const void *value,
+			       size_t length)
+{
+	struct user_store *s = user_of(store);
+
+	enter(s);
+	const int error = s->user.set(s->context, key, value, length);
+	leave(s);
+	return error == 0 ? TUTTI_OK : fail_user("set", key, error);
+}
+
+static tutti_result_t user_get(tutti_store_t store, const char *key, void *value, size_t *length,
+			       uint64_t timeout_ns)
+{
+	struct user_store *s = user_of(store);
+	const uint64_t deadline = tt_now() + timeout_ns;
+	const size_t room = *length;
+	uint64_t slice = FIRST_SLICE_NS;
+	int error;
+
+	for (;;) {
+		const uint64_t now = tt_now(), left = deadline > now ? deadline - now : 0;
+
+		*length = room;
+		enter(s);
+		error = s->user.get(s->context, key, value, length,
+				    (double)(slice < left ? slice : left) * 1e-9);
+		leave(s);
+		if (error != ETIMEDOUT || tt_now() >= deadline)
+			break;
+		slice = slice < LAST_SLICE_NS ? 2 * slice : LAST_SLICE_NS;
+	}
+	if (error == EMSGSIZE || (error == 0 && *length > room))
+		return tt_store_fail_room(store, key, room, *length);
+	if (error == ETIMEDOUT)
+		return tt_store_fail_missing(store, key, timeout_ns);
+	return error == 0 ? TUTTI_OK : fail_user("get", key, error);
+}
+
+static void user_close(tutti_store_t store)
+{
+	struct user_store *s = user_of(store);
+
+	if (s->user.destroy)
+		s->user.destroy(s->context);
+	pthread_cond_destroy(&s->turned);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+static const struct tt_store_ops user_ops = {
+	.set = user_set,
+	.get = user_get,
+	.close = user_close,
+};
+
+tutti_result_t tt_store_user_create(const tutti_store_ops_t *ops, void *context,
+				    tutti_store_t *store)
+{
+	struct user_store *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE, "make a store: no memory");
+	s->base.ops = &user_ops;
+	snprintf(s->base.address, sizeof(s->base.address), "user:%p", context);
+	s->user = *ops;
+	s->context = context;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->turned, NULL);
+	*store = &s->base;
+	return TUTTI_OK;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the format of store messages: writes them and refuses what is none. Touches no socket. */
+#include <assert.h>
+#include <string.h>
+
+#include "store.h"
+#include "store_wire.h"
+
+static const char magic[] = "tutti-st";
+static_assert(sizeof(magic) - 1 + 8 == TT_WIRE_HELLO, "a hello is the magic and eight bytes");
+
+static void put32(uint8_t *out, uint32_t v)
+{
+	for (int i = 0; i < 4; i++)
+		out[i] = (uint8_t)(v >> (8 * i));
+}
+
+static uint32_t get32(const uint8_t *in)
+{
+	return in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
+}
+
+void tt_wire_put_hello(uint8_t out[TT_WIRE_HELLO])
+{
+	memcpy(out, magic, 8);
+	put32(out + 8, TT_WIRE_VERSION); /* the upper half: no proof follows */
+	put32(out + 12, 0);
+}
+
+const char *tt_wire_hello_fault(const uint8_t in[TT_WIRE_HELLO])
+{
+	const uint32_t word = get32(in + 8);
+
+	if (memcmp(in, magic, 8) != 0)
+		return "does not speak the protocol of a tutti store";
+	if ((word & 0xffff) != TT_WIRE_VERSION)
+		return "is of another version of tutti: use the same one everywhere";
+	if (word >> 16 != 0 || get32(in + 12) != 0)
+		return "asks for a proof of the job's key, which this version of tutti has not";
+	return NULL;
+}
+
+void tt_wire_put_header(const struct tt_wire_header *header, uint8_t out[TT_WIRE_HEADER])
+{
+	out[0] = header->kind;
+	out[1] = header->key_length;
+	out[2] = header->status;
+	out[3] = 0;
+	put32(out + 4, header->value_length);
+	put32(out + 8, header->timeout_ms);
+}
+
+static bool header_good(const struct tt_wire_header *h)
+{
+	if (h->value_length > TT_STORE_VALUE_MAX)
+		return false;
+	switch (h->kind) {
+	case TT_WIRE_SET: return h->key_length > 0 && h->status == 0 && h->timeout_ms == 0;
+	case TT_WIRE_GET: return h->key_length > 0 && h->status == 0 && h->value_length == 0;
+	case TT_WIRE_ANSWER:
+		return h->key_length == 0 && h->timeout_ms == 0 &&
+		       h->status < TT_WIRE_STATUS_COUNT &&
+		       (h->status == TT_WIRE_DONE || h->value_length == 0);
+	}
+	return false;
+}
+
+bool tt_wire_get_header(const uint8_t in[TT_WIRE_HEADER], struct tt_wire_header *header)
+{
+	*header = (struct tt_wire_header){
+		.kind = in[0],
+		.key_length = in[1],
+		.status = in[2],
+		.value_length = get32(in + 4),
+		.timeout_ms = get32(in + 8),
+	};
+	return in[3] == 0 && header_good(header);
+}

@@ -1,0 +1,656 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the host of a store bears from those who connect, and what clients bear from a host:
+ * garbage, silence, half a message, leaving at any point. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "log.h"
+#include "store.h"
+#include "store_keys.h"
+#include "store_wire.h"
+#include "transport.h"
+
+#define PATIENCE_S  20.0
+#define PATIENCE_MS 20000
+
+/* ---------------------------------------------------------------- raw connections */
+
+static int port_of(tutti_store_t store)
+{
+	return atoi(strrchr(tutti_store_address(store), ':') + 1);
+}
+
+static int raw_connect(int port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
+	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
+static void raw_send(int fd, const void *data, size_t length)
+{
+	assert_int_equal(send(fd, data, length, MSG_NOSIGNAL), (ssize_t)length);
+}
+
+static void raw_receive(int fd, void *data, size_t length)
+{
+	assert_int_equal(recv(fd, data, length, MSG_WAITALL), (ssize_t)length);
+}
+
+/* The other end closes, in order or not, within our patience. */
+static void expect_closed(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char byte;
+
+	for (;;) {
+		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+		if (recv(fd, &byte, 1, 0) <= 0)
+			break;
+	}
+	close(fd);
+}
+
+static void raw_greet(int fd)
+{
+	uint8_t hello[TT_WIRE_HELLO];
+
+	tt_wire_put_hello(hello);
+	raw_send(fd, hello, sizeof(hello));
+	raw_receive(fd, hello, sizeof(hello));
+	assert_null(tt_wire_hello_fault(hello));
+}
+
+static int raw_client(int port)
+{
+	const int fd = raw_connect(port);
+
+	raw_greet(fd);
+	return fd;
+}
+
+static void raw_request(int fd, enum tt_wire_kind kind, const char *key, uint32_t timeout_ms)
+{
+	const struct tt_wire_header header = { .kind = (uint8_t)kind,
+					       .key_length = (uint8_t)strlen(key),
+					       .timeout_ms = timeout_ms };
+	uint8_t bytes[TT_WIRE_HEADER];
+
+	tt_wire_put_header(&header, bytes);
+	raw_send(fd, bytes, sizeof(bytes));
+	raw_send(fd, key, strlen(key));
+}
+
+static void raw_answer(int fd, enum tt_wire_status status)
+{
+	struct tt_wire_header header;
+	uint8_t bytes[TT_WIRE_HEADER];
+
+	raw_receive(fd, bytes, sizeof(bytes));
+	assert_true(tt_wire_get_header(bytes, &header));
+	assert_int_equal(header.kind, TT_WIRE_ANSWER);
+	assert_int_equal(header.status, status);
+}
+
+/* ---------------------------------------------------------------- the fixture */
+
+static int open_host(void **state)
+{
+	tutti_store_t host;
+
+	assert_int_equal(tutti_store_open("tcp://127.0.0.1:0", 1, PATIENCE_S, &host), TUTTI_OK);
+	*state = host;
+	return 0;
+}
+
+/* Closing must not have to wait for those whom the test left in a bad state. */
+static int close_host(void **state)
+{
+	const uint64_t start = tt_now();
+
+	tutti_store_close(*state);
+	assert_true(tt_now() - start < 5000000000u);
+	return 0;
+}
+
+static void check_serves(tutti_store_t host)
+{
+	tutti_store_t client;
+	char value[3];
+	size_t length = sizeof(value);
+
+	assert_int_equal(tutti_store_open(tutti_store_address(host), 0, PATIENCE_S, &client),
+			 TUTTI_OK);
+	assert_int_equal(tutti_store_set(client, "good", "yes", 3), TUTTI_OK);
+	assert_int_equal(tutti_store_get(client, "good", value, &length, PATIENCE_S), TUTTI_OK);
+	assert_memory_equal(value, "yes", 3);
+	tutti_store_close(client);
+}
+
+/* ---------------------------------------------------------------- bad clients */
+
+static void drops_who_greets_wrongly(void **state)
+{
+	static const char *const hellos[] = { "GET / HTTP/1.1\r\n\r\n",
+					      "tutti-st\x02\0\0\0\0\0\0\0",
+					      "tutti-st\x01\0\x20\0\0\0\0\0" };
+	tutti_store_t host = *state;
+
+	for (int i = 0; i < 3; i++) {
+		const int fd = raw_connect(port_of(host));
+
+		raw_send(fd, hellos[i], TT_WIRE_HELLO);
+		expect_closed(fd);
+	}
+	check_serves(host);
+}
+
+static void drops_who_sends_no_request(void **state)
+{
+	static const uint8_t bad[][TT_WIRE_HEADER] = {
+		{ 0 },
+		{ 9, 1 },
+		{ TT_WIRE_SET, 0 },		       /* no key */
+		{ TT_WIRE_SET, 1, 1 },		       /* a status */
+		{ TT_WIRE_SET, 1, 0, 1 },	       /* not zero */
+		{ TT_WIRE_SET, 1, 0, 0, 1, 0, 16, 0 }, /* 1 MiB and a byte */
+		{ TT_WIRE_SET, 1, 0, 0, 255, 255, 255, 255 },
+		{ TT_WIRE_SET, 1, 0, 0, 0, 0, 0, 0, 1 }, /* a timeout */
+		{ TT_WIRE_GET, 1, 0, 0, 1 },		 /* a value */
+		{ TT_WIRE_GET, 0 },
+		{ TT_WIRE_ANSWER },
+	};
+	tutti_store_t host = *state;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const int fd = raw_client(port_of(host));
+
+		raw_send(fd, bad[i], TT_WIRE_HEADER);
+		expect_closed(fd);
+	}
+	check_serves(host);
+}
+
+static void drops_a_key_with_a_zero_byte(void **state)
+{
+	const int fd = raw_client(port_of(*state));
+	uint8_t get[TT_WIRE_HEADER + 3] = { TT_WIRE_GET, 3 };
+
+	memcpy(get + TT_WIRE_HEADER, "a\0b", 3);
+	raw_send(fd, get, sizeof(get));
+	expect_closed(fd);
+	check_serves(*state);
+}
+
+static void drops_who_sends_while_it_waits(void **state)
+{
+	const int fd = raw_client(port_of(*state));
+
+	raw_request(fd, TT_WIRE_GET, "never", PATIENCE_MS);
+	raw_request(fd, TT_WIRE_GET, "never", PATIENCE_MS);
+	expect_closed(fd);
+	check_serves(*state);
+}
+
+static void random_bytes_disturb_nobody(void **state)
+{
+	uint8_t bytes[600];
+	unsigned seed = 1;
+
+	for (int i = 0; i < 200; i++) {
+		const int fd = i % 2 ? raw_client(port_of(*state)) : raw_connect(port_of(*state));
+
+		for (size_t j = 0; j < sizeof(bytes); j++)
+			bytes[j] = (uint8_t)rand_r(&seed);
+		bytes[0] = (uint8_t)(i % 4); /* often a kind there is */
+		send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+		close(fd);
+	}
+	check_serves(*state);
+}
+
+/* Connections that stop anywhere: before, in and after each part of a set. */
+static void half_open_connections_disturb_nobody(void **state)
+{
+	uint8_t message[TT_WIRE_HELLO + TT_WIRE_HEADER + 8];
+	const struct tt_wire_header header = { .kind = TT_WIRE_SET,
+					       .key_length = 3,
+					       .value_length = 5 };
+	int fds[sizeof(message)];
+
+	tt_wire_put_hello(message);
+	tt_wire_put_header(&header, message + TT_WIRE_HELLO);
+	memcpy(message + TT_WIRE_HELLO + TT_WIRE_HEADER, "keyvalue", 8);
+	for (size_t i = 0; i < sizeof(message); i++) {
+		fds[i] = raw_connect(port_of(*state));
+		raw_send(fds[i], message, i);
+	}
+	check_serves(*state);
+	for (size_t i = 0; i < sizeof(message); i++)
+		close(fds[i]);
+	check_serves(*state);
+}
+
+static void a_message_may_come_byte_by_byte(void **state)
+{
+	uint8_t message[TT_WIRE_HEADER + 8];
+	const struct tt_wire_header header = { .kind = TT_WIRE_SET,
+					       .key_length = 3,
+					       .value_length = 5 };
+	const int fd = raw_client(port_of(*state));
+	char value[5];
+	size_t length = sizeof(value);
+
+	tt_wire_put_header(&header, message);
+	memcpy(message + TT_WIRE_HEADER, "keyvalue", 8);
+	for (size_t i = 0; i < sizeof(message); i++) {
+		raw_send(fd, message + i, 1);
+		if (i % 5 == 0)
+			check_serves(*state);
+	}
+	raw_answer(fd, TT_WIRE_DONE);
+	assert_int_equal(tutti_store_get(*state, "key", value, &length, 0), TUTTI_OK);
+	assert_memory_equal(value, "value", 5);
+	close(fd);
+}
+
+static void who_leaves_while_waiting_is_forgotten(void **state)
+{
+	int fds[4];
+
+	for (int i = 0; i < 4; i++) {
+		fds[i] = raw_client(port_of(*state));
+		raw_request(fds[i], TT_WIRE_GET, "late", PATIENCE_MS);
+	}
+	close(fds[1]);
+	close(fds[3]);
+	check_serves(*state);
+	assert_int_equal(tutti_store_set(*state, "late", "", 0), TUTTI_OK);
+	raw_answer(fds[0], TT_WIRE_DONE);
+	raw_answer(fds[2], TT_WIRE_DONE);
+	close(fds[0]);
+	close(fds[2]);
+}
+
+static void waits_of_many_clients_end_in_their_time(void **state)
+{
+	int fds[32];
+
+	for (int i = 0; i < 32; i++) {
+		fds[i] = raw_client(port_of(*state));
+		raw_request(fds[i], TT_WIRE_GET, "never", (uint32_t)(1 + (i * 7) % 32));
+	}
+	for (int i = 0; i < 32; i++) {
+		raw_answer(fds[i], TT_WIRE_MISSING);
+		close(fds[i]);
+	}
+}
+
+/* A reader that does not read keeps its answer waiting, not the others. A unix socket holds much
+ * less than the value. */
+static void a_slow_reader_holds_up_nobody(void **state)
+{
+	static uint8_t value[1 << 20];
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	char address[64];
+	tutti_store_t host;
+
+	(void)state;
+	const int n =
+		snprintf(address, sizeof(address), "unix:tutti-test-slow-%ld", (long)getpid()) - 5;
+	memcpy(at.sun_path + 1, address + 5, (size_t)n);
+	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &host), TUTTI_OK);
+	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&at,
+				 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)),
+			 0);
+	raw_greet(fd);
+	memset(value, 7, sizeof(value));
+	assert_int_equal(tutti_store_set(host, "big", value, sizeof(value)), TUTTI_OK);
+	for (int i = 0; i < 4; i++) {
+		raw_request(fd, TT_WIRE_GET, "big", 0);
+		check_serves(host);
+		raw_answer(fd, TT_WIRE_DONE);
+		memset(value, 0, sizeof(value));
+		raw_receive(fd, value, sizeof(value));
+		assert_int_equal(value[sizeof(value) - 1], 7);
+	}
+	raw_request(fd, TT_WIRE_GET, "big", 0);
+	check_serves(host);
+	close(fd);
+	check_serves(host);
+	tutti_store_close(host);
+}
+
+/* A full table of descriptors must neither end the host nor keep it busy: it goes on when there is
+ * room. */
+static void goes_on_after_running_out_of_descriptors(void **state)
+{
+	struct rlimit before, low;
+	int fds[64], used;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	used = dup(0);
+	close(used);
+	low = before;
+	low.rlim_cur = (rlim_t)used + 20; /* a connection takes two: ours and the host's */
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	int n = 0;
+	while (n < 64) {
+		struct sockaddr_in at = { .sin_family = AF_INET,
+					  .sin_port = htons((uint16_t)port_of(*state)) };
+		const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		if (fd < 0)
+			break;
+		inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
+		fds[n++] = fd;
+		assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	}
+	assert_true(n < 64);
+	while (n > 0)
+		close(fds[--n]);
+	check_serves(*state);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	check_serves(*state);
+}
+
+/* ---------------------------------------------------------------- closing */
+
+static void *close_thread(void *argument)
+{
+	tutti_store_close(argument);
+	return NULL;
+}
+
+/* The host is closing while a client still asks; the client gets all its answers. */
+static void the_host_waits_for_its_clients(void **state)
+{
+	tutti_store_t host, client;
+	char address[64], value[2];
+	size_t length = sizeof(value);
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(tutti_store_open("tcp://127.0.0.1:0", 1, PATIENCE_S, &host), TUTTI_OK);
+	snprintf(address, sizeof(address), "%s", tutti_store_address(host));
+	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &client), TUTTI_OK);
+	assert_int_equal(tutti_store_set(host, "k", "v", 2), TUTTI_OK);
+	assert_int_equal(pthread_create(&thread, NULL, close_thread, host), 0);
+	/* closing is under way once newcomers are refused */
+	for (tutti_result_t result = TUTTI_OK; result == TUTTI_OK;) {
+		tutti_store_t late;
+
+		result = tutti_store_open(address, 0, 0.005, &late);
+		tutti_store_close(late);
+	}
+	assert_int_equal(tutti_store_get(client, "k", value, &length, PATIENCE_S), TUTTI_OK);
+	assert_string_equal(value, "v");
+	tutti_store_close(client);
+	pthread_join(thread, NULL);
+}
+
+static void silent_connections_do_not_hold_up_closing(void **state)
+{
+	/* never says hello: close_host() asserts that this takes no 10 s */
+	const int fd = raw_connect(port_of(*state));
+
+	close_host(state);
+	close(fd);
+}
+
+/* ---------------------------------------------------------------- bad hosts */
+
+struct impostor {
+	int listening;
+	const void *says;
+	size_t length;
+	int answers; /* connections to serve, each closed after the last word */
+};
+
+static void *impostor_thread(void *argument)
+{
+	struct impostor *m = argument;
+
+	for (int i = 0; i < m->answers; i++) {
+		const int fd = accept(m->listening, NULL, NULL);
+		char scratch[64];
+
+		send(fd, m->says, m->length, MSG_NOSIGNAL);
+		recv(fd, scratch, sizeof(scratch), 0);
+		shutdown(fd, SHUT_WR);
+		while (recv(fd, scratch, sizeof(scratch), 0) > 0)
+			continue;
+		close(fd);
+	}
+	return NULL;
+}
+
+static void impostor_start(struct impostor *m, pthread_t *thread, char *address, size_t size)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	socklen_t length = sizeof(at);
+
+	inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
+	m->listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(m->listening, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(m->listening, 8), 0);
+	getsockname(m->listening, (struct sockaddr *)&at, &length);
+	snprintf(address, size, "tcp://127.0.0.1:%d", ntohs(at.sin_port));
+	assert_int_equal(pthread_create(thread, NULL, impostor_thread, m), 0);
+}
+
+static void a_client_names_a_host_that_is_none(void **state)
+{
+	struct impostor m = { .says = "HTTP/1.1 400 Bad Request\r\n", .length = 26, .answers = 1 };
+	char address[64];
+	tutti_store_t store;
+	pthread_t thread;
+
+	(void)state;
+	impostor_start(&m, &thread, address, sizeof(address));
+	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "does not speak the protocol"));
+	pthread_join(thread, NULL);
+	close(m.listening);
+}
+
+static void a_client_does_not_wait_for_ever_for_a_silent_host(void **state)
+{
+	struct impostor m = { .answers = 0 };
+	char address[64];
+	tutti_store_t store;
+	pthread_t thread;
+
+	(void)state;
+	impostor_start(&m, &thread, address, sizeof(address));
+	assert_int_equal(tutti_store_open(address, 0, 0.05, &store), TUTTI_ERR_TIMEOUT);
+	assert_non_null(strstr(tt_thread_error(), "said nothing"));
+	pthread_join(thread, NULL);
+	close(m.listening);
+}
+
+static void a_client_says_that_its_host_is_gone(void **state)
+{
+	uint8_t hello[TT_WIRE_HELLO];
+	struct impostor m = { .says = hello, .length = sizeof(hello), .answers = 1 };
+	char address[64];
+	tutti_store_t store;
+	pthread_t thread;
+
+	(void)state;
+	tt_wire_put_hello(hello);
+	impostor_start(&m, &thread, address, sizeof(address));
+	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
+	assert_int_equal(tutti_store_set(store, "k", "v", 1), TUTTI_ERR_PEER_LOST);
+	assert_non_null(strstr(tt_thread_error(), "has closed the connection or ended"));
+	tutti_store_close(store);
+	pthread_join(thread, NULL);
+	close(m.listening);
+}
+
+static void a_client_refuses_an_answer_that_is_none(void **state)
+{
+	uint8_t words[TT_WIRE_HELLO + TT_WIRE_HEADER] = { 0 };
+	struct impostor m = { .says = words, .length = sizeof(words), .answers = 1 };
+	char address[64];
+	tutti_store_t store;
+	pthread_t thread;
+
+	(void)state;
+	tt_wire_put_hello(words);
+	words[TT_WIRE_HELLO] = TT_WIRE_SET;
+	impostor_start(&m, &thread, address, sizeof(address));
+	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
+	assert_int_equal(tutti_store_set(store, "k", "v", 1), TUTTI_ERR_SYSTEM);
+	tutti_store_close(store);
+	pthread_join(thread, NULL);
+	close(m.listening);
+}
+
+/* ---------------------------------------------------------------- another user */
+
+/* In a process of user 65534: open the store, tell the result through the pipe, close when told to.
+ */
+static void play_stranger(const char *address, int serve, int tell, int told)
+{
+	tutti_store_t store = NULL;
+	tutti_result_t result = TUTTI_ERR_SYSTEM;
+	char byte;
+
+	if (setresuid(65534, 65534, 65534) == 0)
+		result = tutti_store_open(address, serve, serve ? PATIENCE_S : 0.05, &store);
+	if (write(tell, &result, sizeof(result)) != sizeof(result) || read(told, &byte, 1) < 0)
+		_exit(1);
+	tutti_store_close(store);
+	_exit(0);
+}
+
+struct stranger {
+	pid_t pid;
+	int told[2], tell[2];
+};
+
+static tutti_result_t stranger_opens(struct stranger *s, const char *address, int serve)
+{
+	tutti_result_t result;
+
+	assert_int_equal(pipe(s->told), 0);
+	assert_int_equal(pipe(s->tell), 0);
+	s->pid = fork();
+	if (s->pid == 0) {
+		close(s->tell[1]);
+		play_stranger(address, serve, s->told[1], s->tell[0]);
+	}
+	assert_int_equal(read(s->told[0], &result, sizeof(result)), sizeof(result));
+	return result;
+}
+
+static void stranger_leaves(struct stranger *s)
+{
+	int status;
+
+	for (int i = 0; i < 2; i++) {
+		close(s->tell[1 - i]);
+		close(s->told[i]);
+	}
+	assert_int_equal(waitpid(s->pid, &status, 0), s->pid);
+	assert_int_equal(status, 0);
+}
+
+static void unix_sockets_join_only_processes_of_one_user(void **state)
+{
+	struct stranger stranger;
+	char address[64];
+	tutti_store_t store;
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("needs root, to be two users\n");
+		skip();
+	}
+	snprintf(address, sizeof(address), "unix:tutti-test-users-%ld", (long)getpid());
+	/* the host drops a client of another user without an answer */
+	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &store), TUTTI_OK);
+	assert_int_equal(stranger_opens(&stranger, address, 0), TUTTI_ERR_TIMEOUT);
+	stranger_leaves(&stranger);
+	tutti_store_close(store);
+	/* a client refuses a host of another user, whatever it says */
+	assert_int_equal(stranger_opens(&stranger, address, 1), TUTTI_OK);
+	assert_int_equal(tutti_store_open(address, 0, 1, &store), TUTTI_ERR_SYSTEM);
+	assert_non_null(strstr(tt_thread_error(), "is served by user 65534: expected user 0"));
+	stranger_leaves(&stranger);
+}
+
+/* ---------------------------------------------------------------- its memory */
+
+static void the_memory_of_keys_is_bounded_and_counted(void **state)
+{
+	struct tt_store_keys keys = { 0 };
+	struct tt_store_entry *entry = tt_store_keys_entry(&keys, "k");
+	const size_t empty = keys.bytes;
+
+	(void)state;
+	assert_ptr_equal(tt_store_keys_entry(&keys, "k"), entry);
+	assert_true(tt_store_keys_put(&keys, entry, "abc", 3));
+	assert_true(tt_store_keys_put(&keys, entry, "a", 1));
+	assert_int_equal(keys.bytes, empty + 1);
+	tt_store_keys_trim(&keys, entry); /* has a value: stays */
+	assert_ptr_equal(tt_store_keys_entry(&keys, "k"), entry);
+	keys.bytes = TT_STORE_TOTAL_MAX;
+	assert_false(tt_store_keys_put(&keys, entry, "ab", 2));
+	assert_true(tt_store_keys_put(&keys, entry, "b", 1));
+	keys.bytes = empty + 1;
+	entry = tt_store_keys_entry(&keys, "waited for");
+	tt_store_keys_trim(&keys, entry);
+	assert_int_equal(keys.bytes, empty + 1);
+	tt_store_keys_finish(&keys);
+}
+
+#define ON_HOST(test) cmocka_unit_test_setup_teardown(test, open_host, close_host)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_HOST(drops_who_greets_wrongly),
+		ON_HOST(drops_who_sends_no_request),
+		ON_HOST(drops_a_key_with_a_zero_byte),
+		ON_HOST(drops_who_sends_while_it_waits),
+		ON_HOST(random_bytes_disturb_nobody),
+		ON_HOST(half_open_connections_disturb_nobody),
+		ON_HOST(a_message_may_come_byte_by_byte),
+		ON_HOST(who_leaves_while_waiting_is_forgotten),
+		ON_HOST(waits_of_many_clients_end_in_their_time),
+		cmocka_unit_test(a_slow_reader_holds_up_nobody),
+		ON_HOST(goes_on_after_running_out_of_descriptors),
+		cmocka_unit_test(the_host_waits_for_its_clients),
+		cmocka_unit_test_setup(silent_connections_do_not_hold_up_closing, open_host),
+		cmocka_unit_test(a_client_names_a_host_that_is_none),
+		cmocka_unit_test(a_client_does_not_wait_for_ever_for_a_silent_host),
+		cmocka_unit_test(a_client_says_that_its_host_is_gone),
+		cmocka_unit_test(a_client_refuses_an_answer_that_is_none),
+		cmocka_unit_test(unix_sockets_join_only_processes_of_one_user),
+		cmocka_unit_test(the_memory_of_keys_is_bounded_and_counted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
