@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who started this process, as which rank of how many, and where the ranks are to meet. */
+#ifndef TT_LAUNCH_H
+#define TT_LAUNCH_H
+
+#include <stdbool.h>
+
+#include "tutti/tutti.h"
+
+struct tt_launch {
+	const char *launcher;	    /* "tutti-run", "torchrun", …, "none"; for messages */
+	int rank, size;		    /* 0 of 1 without a launcher */
+	int local_rank, local_size; /* within this host; -1 where the launcher does not say */
+	char store[256];	    /* address; "" if size is 1 */
+	bool serve;		    /* this rank hosts the store */
+	char job[64]; /* the same on all ranks and no other job's on their hosts; "" where unknown
+		       */
+};
+
+/* Reads the environment. TUTTI_ERR_INVALID: it makes no sense, or does not say where to meet. */
+tutti_result_t tt_launch_read(struct tt_launch *out);
+
+#endif

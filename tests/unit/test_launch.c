@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What each launcher's variables are taken for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "launch.h"
+#include "log.h"
+
+/* "A=1 B=2" and nothing else. */
+static void environment(const char *text)
+{
+	char copy[512], *rest = copy;
+
+	clearenv();
+	snprintf(copy, sizeof(copy), "%s", text);
+	for (char *word; (word = strsep(&rest, " "));) {
+		char *value = strchr(word, '=');
+
+		if (!value)
+			continue;
+		*value = 0;
+		assert_int_equal(setenv(word, value + 1, 1), 0);
+	}
+}
+
+static struct tt_launch read_good(const char *text)
+{
+	struct tt_launch launch;
+
+	environment(text);
+	const tutti_result_t result = tt_launch_read(&launch);
+	if (result != TUTTI_OK)
+		fail_msg("\"%s\": %s", text, tt_thread_error());
+	return launch;
+}
+
+static void check(const char *text, const char *launcher, int rank, int size, const char *store,
+		  bool serve)
+{
+	const struct tt_launch launch = read_good(text);
+
+	assert_string_equal(launch.launcher, launcher);
+	assert_int_equal(launch.rank, rank);
+	assert_int_equal(launch.size, size);
+	assert_string_equal(launch.store, store);
+	assert_int_equal(launch.serve, serve);
+}
+
+static void check_local(const char *text, int local_rank, int local_size, const char *job)
+{
+	const struct tt_launch launch = read_good(text);
+
+	assert_int_equal(launch.local_rank, local_rank);
+	assert_int_equal(launch.local_size, local_size);
+	assert_string_equal(launch.job, job);
+}
+
+static void check_refused(const char *text, const char *says)
+{
+	struct tt_launch launch;
+
+	environment(text);
+	assert_int_equal(tt_launch_read(&launch), TUTTI_ERR_INVALID);
+	if (!strstr(tt_thread_error(), says))
+		fail_msg("\"%s\": \"%s\" is not in \"%s\"", text, says, tt_thread_error());
+}
+
+static void without_a_launcher_a_process_is_alone(void **state)
+{
+	(void)state;
+	check("", "none", 0, 1, "", false);
+	check_local("", 0, 1, "");
+	check("TUTTI_STORE=tcp://h:1 SLURM_PROCID=0 SLURM_NTASKS=4 MASTER_ADDR=x", "none", 0, 1, "",
+	      false);
+	check("TUTTI_RANK= RANK=", "none", 0, 1, "", false);
+}
+
+static void reads_tutti_run(void **state)
+{
+#define RUN "TUTTI_RANK=2 TUTTI_SIZE=4 TUTTI_STORE=unix:x TUTTI_JOB=j-1 "
+	char store[64];
+
+	(void)state;
+	snprintf(store, sizeof(store), "unix:tutti-%ld-a_b", (long)geteuid());
+	check(RUN "TUTTI_STORE_SERVED=1", "tutti-run", 2, 4, "unix:x", false);
+	check("TUTTI_RANK=0 TUTTI_SIZE=4 TUTTI_STORE=tcp://h:1 TUTTI_STORE_SERVED=1", "tutti-run",
+	      0, 4, "tcp://h:1", false);
+	check("TUTTI_RANK=0 TUTTI_SIZE=4 TUTTI_STORE=tcp://h:1", "tutti-run", 0, 4, "tcp://h:1",
+	      true);
+	check("TUTTI_RANK=1 TUTTI_SIZE=4 TUTTI_STORE=tcp://h:1", "tutti-run", 1, 4, "tcp://h:1",
+	      false);
+	check("TUTTI_RANK=0 TUTTI_SIZE=1", "tutti-run", 0, 1, "", false);
+	check("TUTTI_RANK=1 TUTTI_SIZE=2 TUTTI_LOCAL_SIZE=2 TUTTI_LOCAL_RANK=1 TUTTI_JOB=a/b",
+	      "tutti-run", 1, 2, store, false);
+	check_local(RUN "TUTTI_LOCAL_RANK=1 TUTTI_LOCAL_SIZE=3", 1, 3, "j-1");
+	check_local(RUN, -1, -1, "j-1");
+	check_refused("TUTTI_RANK=1 TUTTI_SIZE=2", "TUTTI_STORE=tcp://");
+}
+
+static void reads_torchrun(void **state)
+{
+#define TORCH "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 "
+	(void)state;
+	check(TORCH "MASTER_ADDR=10.0.0.1 MASTER_PORT=29500", "torchrun", 1, 4,
+	      "tcp://10.0.0.1:29500", false);
+	check(TORCH "MASTER_ADDR=fd00::1 MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True",
+	      "torchrun", 1, 4, "tcp://[fd00::1]:29501", false);
+	check("RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1 TORCHELASTIC_USE_AGENT_STORE=False",
+	      "torchrun", 0, 2, "tcp://h:1", true);
+	check(TORCH "TUTTI_STORE=file:/d", "torchrun", 1, 4, "file:/d", false);
+	check_local(TORCH "TUTTI_STORE=file:/d TORCHELASTIC_RUN_ID=ab TORCHELASTIC_RESTART_COUNT=2",
+		    1, 2, "ab.2");
+	check_local(TORCH "TUTTI_STORE=file:/d TORCHELASTIC_RUN_ID=none", 1, 2, "");
+	check("RANK=0 WORLD_SIZE=1", "torchrun", 0, 1, "", false);
+	check_refused(TORCH "MASTER_PORT=1", "MASTER_ADDR is not");
+	check_refused(TORCH "MASTER_ADDR=h", "MASTER_PORT is not");
+	check_refused(TORCH "MASTER_ADDR=h MASTER_PORT=x1", "MASTER_PORT to \"x1\"");
+	check_refused(TORCH "MASTER_ADDR=h MASTER_PORT=65535 TORCHELASTIC_USE_AGENT_STORE=True",
+		      "65536");
+	check_refused("RANK=0", "WORLD_SIZE is not set");
+}
+
+static void reads_open_mpi(void **state)
+{
+#define OMPI                                                                                       \
+	"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 "              \
+	"OMPI_COMM_WORLD_LOCAL_SIZE=2 "
+	char store[64];
+
+	(void)state;
+	snprintf(store, sizeof(store), "unix:tutti-%ld-77", (long)geteuid());
+	check(OMPI "PMIX_NAMESPACE=77", "Open MPI", 0, 2, store, true);
+	check(OMPI "OMPI_MCA_ess_base_jobid=77", "Open MPI", 0, 2, store, true);
+	check_local(OMPI "PMIX_NAMESPACE=prterun-h-12@1", 0, 2, "prterun-h-12_1");
+	check_refused(OMPI, "gives no job id");
+	check_refused("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1 "
+		      "PMIX_NAMESPACE=7",
+		      "on several hosts): set TUTTI_STORE");
+	check("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 TUTTI_STORE=tcp://h:5", "Open MPI", 1,
+	      2, "tcp://h:5", false);
+}
+
+static void reads_hydra(void **state)
+{
+#define HYDRA "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 "
+	char text[256], begin[64];
+	int pair[2];
+	struct tt_launch launch;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	snprintf(text, sizeof(text), HYDRA "PMI_FD=%d", pair[0]);
+	snprintf(begin, sizeof(begin), "unix:tutti-%ld-%ld-", (long)geteuid(), (long)getpid());
+	launch = read_good(text);
+	assert_string_equal(launch.launcher, "Hydra");
+	assert_int_equal(launch.rank, 1);
+	assert_int_equal(launch.local_size, 2);
+	assert_memory_equal(launch.store, begin, strlen(begin));
+	assert_true(strtoull(launch.store + strlen(begin), NULL, 10) > 0);
+	close(pair[0]);
+	close(pair[1]);
+	check_refused(text, "gives no job id"); /* the socket is gone */
+	check_refused(HYDRA, "gives no job id");
+	check_refused("PMI_RANK=1 PMI_SIZE=4 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2",
+		      "they are on several hosts");
+	check_refused("MPI_LOCALRANKID=1 PMI_SIZE=4", "PMI_RANK is not set");
+}
+
+static void reads_slurm(void **state)
+{
+#define SLURM "SLURM_STEP_ID=3 SLURM_JOB_ID=9 SLURM_PROCID=1 SLURM_LOCALID=1 "
+	char store[64];
+
+	(void)state;
+	snprintf(store, sizeof(store), "unix:tutti-%ld-9.3", (long)geteuid());
+	check(SLURM "SLURM_NTASKS=2 SLURM_NNODES=1", "Slurm", 1, 2, store, false);
+	check(SLURM "SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=8 SLURM_NNODES=4 SLURM_STEP_NUM_NODES=1",
+	      "Slurm", 1, 2, store, false);
+	check_local(SLURM "SLURM_NTASKS=2 SLURM_NNODES=1", 1, 2, "9.3");
+	check_refused(SLURM "SLURM_NTASKS=2 SLURM_NNODES=2", "TUTTI_STORE=tcp://");
+	check_refused("SLURM_STEP_ID=1 SLURM_NTASKS=2", "SLURM_PROCID is not set");
+	check(SLURM "SLURM_NTASKS=2 SLURM_NNODES=2 TUTTI_STORE=tcp://h:1", "Slurm", 1, 2,
+	      "tcp://h:1", false);
+}
+
+static void reads_plain_pmi(void **state)
+{
+	(void)state;
+	check("PMI_RANK=1 PMI_SIZE=2 TUTTI_STORE=tcp://h:1", "PMI", 1, 2, "tcp://h:1", false);
+	check_refused("PMI_RANK=1 PMI_SIZE=2", "nor whether they share a host");
+	check_local(SLURM "SLURM_NTASKS=2 SLURM_NNODES=1 PMI_RANK=1 PMI_SIZE=2", 1, 2, "9.3");
+}
+
+static void the_innermost_launcher_wins(void **state)
+{
+	(void)state;
+	check(RUN SLURM "SLURM_NTASKS=2 TUTTI_STORE_SERVED=1", "tutti-run", 2, 4, "unix:x", false);
+	check(RUN OMPI, "tutti-run", 2, 4, "unix:x", false);
+	check(RUN TORCH, "tutti-run", 2, 4, "unix:x", false);
+	check(OMPI SLURM "SLURM_NTASKS=4 TUTTI_STORE=unix:y", "Open MPI", 0, 2, "unix:y", true);
+	check(HYDRA SLURM "SLURM_NTASKS=4 TUTTI_STORE=unix:y", "Hydra", 1, 2, "unix:y", false);
+}
+
+static void numbers_that_are_none_are_named(void **state)
+{
+	(void)state;
+	check_refused("TUTTI_RANK=one TUTTI_SIZE=2", "TUTTI_RANK to \"one\"");
+	check_refused("TUTTI_RANK=1x TUTTI_SIZE=2", "TUTTI_RANK to \"1x\"");
+	check_refused("TUTTI_RANK=-1 TUTTI_SIZE=2", "a number of 0 or more");
+	check_refused("TUTTI_RANK=0 TUTTI_SIZE=0", "TUTTI_SIZE to \"0\": expected a number of 1");
+	check_refused("TUTTI_RANK=0 TUTTI_SIZE=99999999999999999999", "TUTTI_SIZE");
+	check_refused("TUTTI_RANK=0 TUTTI_SIZE=3000000000", "TUTTI_SIZE");
+	check_refused("TUTTI_RANK=2 TUTTI_SIZE=2", "rank 2 of 2 ranks");
+	check_refused("TUTTI_RANK=0", "TUTTI_SIZE is not set");
+	check_refused("TUTTI_SIZE=2", "TUTTI_RANK is not set");
+	check_refused(RUN "TUTTI_LOCAL_SIZE=5", "local rank -1 of 5");
+	check_refused(RUN "TUTTI_LOCAL_RANK=2 TUTTI_LOCAL_SIZE=2", "local rank 2 of 2");
+	check_refused(RUN "TUTTI_LOCAL_RANK=x", "TUTTI_LOCAL_RANK to \"x\"");
+}
+
+static void addresses_and_jobs_that_are_too_long_are_refused_or_cut(void **state)
+{
+	char text[512];
+
+	(void)state;
+	snprintf(text, sizeof(text), "TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_STORE=file:/%0300d", 0);
+	check_refused(text, "TUTTI_STORE has 306 bytes");
+	snprintf(text, sizeof(text), "RANK=0 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=%0300d", 0);
+	check_refused(text, "MASTER_ADDR has 300 bytes");
+	snprintf(text, sizeof(text), RUN "TUTTI_JOB=%0100d", 0);
+	assert_int_equal(strlen(read_good(text).job), 63);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_a_launcher_a_process_is_alone),
+		cmocka_unit_test(reads_tutti_run),
+		cmocka_unit_test(reads_torchrun),
+		cmocka_unit_test(reads_open_mpi),
+		cmocka_unit_test(reads_hydra),
+		cmocka_unit_test(reads_slurm),
+		cmocka_unit_test(reads_plain_pmi),
+		cmocka_unit_test(the_innermost_launcher_wins),
+		cmocka_unit_test(numbers_that_are_none_are_named),
+		cmocka_unit_test(addresses_and_jobs_that_are_too_long_are_refused_or_cut),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
