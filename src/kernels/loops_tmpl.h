@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Template: the loops over vectors, and REDUCE, DIVIDE and SCALE for table_tmpl.h, each of which is
+ * one of the loops with a format and an operation folded into it by the compiler.
+ *
+ * The last vector of a buffer overlaps the one before it unless the length is a multiple. It is
+ * computed first, while the sources are untouched, and stored last: so `dst` may be a source, and
+ * only buffers shorter than one vector need masks or parts. */
+
+FORMAT(u8, uint8_t, vec, , )
+FORMAT(u16, uint16_t, vec, , )
+FORMAT(u32, uint32_t, vec, , )
+FORMAT(u64, uint64_t, vec, , )
+FORMAT(f32, float, vec, , )
+FORMAT(f64, double, vec, , )
+FORMAT(f16, uint16_t, half, decode_f16, encode_f16)
+FORMAT(bf16, uint16_t, half, decode_bf16, encode_bf16)
+FORMAT(e4m3, uint8_t, quarter, decode_e4m3, encode_e4m3)
+FORMAT(e5m2, uint8_t, quarter, decode_e5m2, encode_e5m2)
+
+/* Signed integers lie in memory as unsigned ones do. */
+#define i8_format  u8_format
+#define i16_format u16_format
+#define i32_format u32_format
+#define i64_format u64_format
+
+typedef vec vec_op(vec a, vec b);
+
+/* dst = a op b; n >= lanes */
+INLINE void reduce_two(char *dst, const char *a, const char *b, size_t n, const struct format *f,
+		       vec_op *op)
+{
+	const size_t step = f->lanes * f->width, end = n * f->width;
+	size_t i = 0;
+
+	const vec last = op(f->load(a + end - step), f->load(b + end - step));
+
+	for (; i + 4 * step <= end; i += 4 * step) {
+		const vec v0 = op(f->load(a + i), f->load(b + i));
+		const vec v1 = op(f->load(a + i + step), f->load(b + i + step));
+		const vec v2 = op(f->load(a + i + 2 * step), f->load(b + i + 2 * step));
+		const vec v3 = op(f->load(a + i + 3 * step), f->load(b + i + 3 * step));
+
+		f->store(dst + i, v0);
+		f->store(dst + i + step, v1);
+		f->store(dst + i + 2 * step, v2);
+		f->store(dst + i + 3 * step, v3);
+	}
+	for (; i + step < end; i += step)
+		f->store(dst + i, op(f->load(a + i), f->load(b + i)));
+	f->store(dst + end - step, last);
+}
+
+/* One vector, `at` bytes into the buffers, of all sources combined. */
+INLINE vec across(const void *const *src, unsigned nsrc, size_t at, const struct format *f,
+		  vec_op *op)
+{
+	vec v = f->load((const char *)src[0] + at);
+
+	for (unsigned s = 1; s < nsrc; s++)
+		v = op(v, f->load((const char *)src[s] + at));
+	return v;
+}
+
+/* dst = src[0] op src[1] op …; n < lanes */
+INLINE void reduce_part(char *dst, const void *const *src, unsigned nsrc, size_t n,
+			const struct format *f, vec_op *op)
+{
+	vec v = f->load_part(src[0], n);
+
+	for (unsigned s = 1; s < nsrc; s++)
+		v = op(v, f->load_part(src[s], n));
+	f->store_part(dst, v, n);
+}
+
+/* The same, n >= lanes: a few vectors stay in registers over all sources. */
+INLINE void reduce_many(char *dst, const void *const *src, unsigned nsrc, size_t n,
+			const struct format *f, vec_op *op)
+{
+	const size_t step = f->lanes * f->width, end = n * f->width;
+	size_t i = 0;
+
+	const vec last = across(src, nsrc, end - step, f, op);
+
+	for (; i + 4 * step <= end; i += 4 * step) {
+		const char *from = (const char *)src[0] + i;
+		vec v0 = f->load(from), v1 = f->load(from + step);
+		vec v2 = f->load(from + 2 * step), v3 = f->load(from + 3 * step);
+
+		for (unsigned s = 1; s < nsrc; s++) {
+			from = (const char *)src[s] + i;
+			v0 = op(v0, f->load(from));
+			v1 = op(v1, f->load(from + step));
+			v2 = op(v2, f->load(from + 2 * step));
+			v3 = op(v3, f->load(from + 3 * step));
+		}
+		f->store(dst + i, v0);
+		f->store(dst + i + step, v1);
+		f->store(dst + i + 2 * step, v2);
+		f->store(dst + i + 3 * step, v3);
+	}
+	for (; i + step < end; i += step)
+		f->store(dst + i, across(src, nsrc, i, f, op));
+	f->store(dst + end - step, last);
+}
+
+/* dst = a op b, b the same for all */
+INLINE void apply(char *dst, const char *a, vec b, size_t n, const struct format *f, vec_op *op)
+{
+	const size_t step = f->lanes * f->width, end = n * f->width;
+	size_t i = 0;
+
+	if (n < f->lanes) {
+		f->store_part(dst, op(f->load_part(a, n), b), n);
+		return;
+	}
+	const vec last = op(f->load(a + end - step), b);
+
+	for (; i + 2 * step <= end; i += 2 * step) {
+		const vec v0 = op(f->load(a + i), b), v1 = op(f->load(a + i + step), b);
+
+		f->store(dst + i, v0);
+		f->store(dst + i + step, v1);
+	}
+	if (i + step < end)
+		f->store(dst + i, op(f->load(a + i), b));
+	f->store(dst + end - step, last);
+}
+
+/* Three functions behind one that only jumps: a sum of two numbers pays for no prologue of the
+ * loops. */
+#define REDUCE(op, type, acc)                                                                      \
+	static NOINLINE void op##_part_##type(void *dst, const void *const *src, unsigned nsrc,    \
+					      size_t n)                                            \
+	{                                                                                          \
+		reduce_part(dst, src, nsrc, n, &type##_format, op##_of_##acc);                     \
+	}                                                                                          \
+	static NOINLINE void op##_two_##type(void *dst, const void *a, const void *b, size_t n)    \
+	{                                                                                          \
+		reduce_two(dst, a, b, n, &type##_format, op##_of_##acc);                           \
+	}                                                                                          \
+	static NOINLINE void op##_many_##type(void *dst, const void *const *src, unsigned nsrc,    \
+					      size_t n)                                            \
+	{                                                                                          \
+		reduce_many(dst, src, nsrc, n, &type##_format, op##_of_##acc);                     \
+	}                                                                                          \
+	static void op##_##type(void *dst, const void *const *src, unsigned nsrc, size_t n)        \
+	{                                                                                          \
+		if (n < type##_format.lanes)                                                       \
+			op##_part_##type(dst, src, nsrc, n);                                       \
+		else if (nsrc == 2)                                                                \
+			op##_two_##type(dst, src[0], src[1], n);                                   \
+		else                                                                               \
+			op##_many_##type(dst, src, nsrc, n);                                       \
+	}
+
+#define DIVIDE(type, acc)                                                                          \
+	static void divide_##type(void *dst, const void *src, size_t n, unsigned divisor)          \
+	{                                                                                          \
+		const __typeof__(((acc##v){ 0 })[0]) number = divisor;                             \
+                                                                                                   \
+		apply(dst, src, SPLAT(acc, number), n, &type##_format, quotient_of_##acc);         \
+	}
+
+#define SCALE(type, acc)                                                                           \
+	static void scale_##type(void *dst, const void *src, size_t n, const void *scalar)         \
+	{                                                                                          \
+		const acc##v factor = (acc##v)load_part_##type(scalar, 1);                         \
+                                                                                                   \
+		apply(dst, src, SPLAT(acc, factor[0]), n, &type##_format, prod_of_##acc);          \
+	}
