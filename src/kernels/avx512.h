@@ -21,7 +21,9 @@ static inline uint64_t first_bytes(size_t bytes)
 	return _bzhi_u64(UINT64_MAX, (unsigned)bytes);
 }
 
-#define MEMORY(kind, prefix, mask, suffix)                                                         \
+/* A part of eight bytes is the smallest all-reduce: plain moves of them are faster than masked
+ * ones. */
+#define MEMORY(kind, prefix, mask, suffix, from_128, to_128)                                       \
 	static inline kind load_##kind(const char *from)                                           \
 	{                                                                                          \
 		return prefix##_loadu_##suffix((const kind *)from);                                \
@@ -32,16 +34,21 @@ static inline uint64_t first_bytes(size_t bytes)
 	}                                                                                          \
 	static inline kind load_##kind##_part(const char *from, size_t bytes)                      \
 	{                                                                                          \
+		if (bytes == 8)                                                                    \
+			return from_128(_mm_loadl_epi64((const __m128i *)from));                   \
 		return prefix##_maskz_loadu_epi8((mask)first_bytes(bytes), from);                  \
 	}                                                                                          \
 	static inline void store_##kind##_part(char *to, kind value, size_t bytes)                 \
 	{                                                                                          \
-		prefix##_mask_storeu_epi8(to, (mask)first_bytes(bytes), value);                    \
+		if (bytes == 8)                                                                    \
+			_mm_storel_epi64((__m128i *)to, to_128(value));                            \
+		else                                                                               \
+			prefix##_mask_storeu_epi8(to, (mask)first_bytes(bytes), value);            \
 	}
 
-MEMORY(vec, _mm512, __mmask64, si512)
-MEMORY(half, _mm256, __mmask32, si256)
-MEMORY(quarter, _mm, __mmask16, si128)
+MEMORY(vec, _mm512, __mmask64, si512, _mm512_zextsi128_si512, _mm512_castsi512_si128)
+MEMORY(half, _mm256, __mmask32, si256, _mm256_zextsi128_si256, _mm256_castsi256_si128)
+MEMORY(quarter, _mm, __mmask16, si128, , )
 
 static inline vec widen_half(half value)
 {

@@ -24,6 +24,8 @@ static inline half encode_by_instruction(vec value)
 
 REDUCE(sum, bf16, f32)
 REDUCE(prod, bf16, f32)
+REDUCE(min, bf16, f32)
+REDUCE(max, bf16, f32)
 DIVIDE(bf16, f32)
 SCALE(bf16, f32)
 
@@ -34,6 +36,8 @@ void tt_kernels_init_avx512_bf16(struct tt_kernels *kernels)
 	kernels->reduce[TUTTI_SUM][TUTTI_BFLOAT16] = sum_bf16;
 	kernels->reduce[TUTTI_AVG][TUTTI_BFLOAT16] = sum_bf16;
 	kernels->reduce[TUTTI_PROD][TUTTI_BFLOAT16] = prod_bf16;
+	kernels->reduce[TUTTI_MIN][TUTTI_BFLOAT16] = min_bf16;
+	kernels->reduce[TUTTI_MAX][TUTTI_BFLOAT16] = max_bf16;
 	kernels->divide[TUTTI_BFLOAT16] = divide_bf16;
 	kernels->scale[TUTTI_BFLOAT16] = scale_bf16;
 }

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The plain C kernels against arithmetic of the tests' own: numbers are read by their definition in
+ * double precision, and written by a search for the nearest number that the format has. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "kernels/convert.h"
+#include "kernels_check.h"
+
+#define MANY 20000
+
+static const int narrow[] = { TUTTI_FLOAT16, TUTTI_BFLOAT16, TUTTI_FLOAT8_E4M3, TUTTI_FLOAT8_E5M2 };
+#define NARROW (sizeof(narrow) / sizeof(narrow[0]))
+
+/* The number that the bits stand for, by the definition of the format. */
+static double value_of(int dtype, uint64_t bits)
+{
+	const struct number_format *f = &formats[dtype];
+	const uint64_t magnitude = bits & ~sign_bit(dtype);
+	const uint64_t mantissa = magnitude & ((UINT64_C(1) << f->mantissa) - 1);
+	const int exponent = (int)(magnitude >> f->mantissa);
+	const int top = (int)((all_bits(dtype) & ~sign_bit(dtype)) >> f->mantissa);
+	const double one = ldexp(1, (int)f->mantissa);
+	double value;
+
+	if (bits_are_nan(dtype, bits))
+		return NAN;
+	if (exponent == top && dtype != TUTTI_FLOAT8_E4M3)
+		value = INFINITY;
+	else if (exponent == 0)
+		value = ldexp((double)mantissa / one, 1 - f->bias);
+	else
+		value = ldexp(1 + (double)mantissa / one, exponent - f->bias);
+	return bits & sign_bit(dtype) ? -value : value;
+}
+
+/* The bits of the largest finite number. */
+static uint64_t largest_of(int dtype)
+{
+	const uint64_t infinity = (all_bits(dtype) & ~sign_bit(dtype)) >>
+				  formats[dtype].mantissa << formats[dtype].mantissa;
+
+	return dtype == TUTTI_FLOAT8_E4M3 ? 0x7e : infinity - 1;
+}
+
+/* The number of the format nearest to `value`, the even one of two; beyond the largest: infinity
+ * from half a step on, or the largest where there is none. */
+static uint64_t nearest_to(int dtype, double value)
+{
+	const double magnitude = fabs(value);
+	const uint64_t sign = signbit(value) ? sign_bit(dtype) : 0;
+	uint64_t low = 0, high = largest_of(dtype);
+
+	if (isnan(value))
+		return all_bits(dtype);
+	if (magnitude > value_of(dtype, high)) {
+		const double step = value_of(dtype, high) - value_of(dtype, high - 1);
+
+		if (dtype == TUTTI_FLOAT8_E4M3 || magnitude < value_of(dtype, high) + step / 2)
+			return sign | high;
+		return sign | (high + 1);
+	}
+	while (high - low > 1) {
+		const uint64_t middle = (low + high) / 2;
+
+		if (value_of(dtype, middle) <= magnitude)
+			low = middle;
+		else
+			high = middle;
+	}
+	const double below = magnitude - value_of(dtype, low);
+	const double above = value_of(dtype, high) - magnitude;
+
+	if (below == above)
+		return sign | (low & 1 ? high : low);
+	return sign | (below < above ? low : high);
+}
+
+static float decode(int dtype, uint64_t bits)
+{
+	switch (dtype) {
+	case TUTTI_FLOAT16: return tt_f32_from_f16((uint16_t)bits);
+	case TUTTI_BFLOAT16: return tt_f32_from_bf16((uint16_t)bits);
+	case TUTTI_FLOAT8_E4M3: return tt_f32_from_e4m3((uint8_t)bits);
+	default: return tt_f32_from_e5m2((uint8_t)bits);
+	}
+}
+
+static uint64_t encode(int dtype, float value)
+{
+	switch (dtype) {
+	case TUTTI_FLOAT16: return tt_f16_from_f32(value);
+	case TUTTI_BFLOAT16: return tt_bf16_from_f32(value);
+	case TUTTI_FLOAT8_E4M3: return tt_e4m3_from_f32(value);
+	default: return tt_e5m2_from_f32(value);
+	}
+}
+
+static void expect_bits(int dtype, const char *what, double of, uint64_t found, uint64_t expected)
+{
+	if (!bits_equal(dtype, found, expected))
+		fail_msg("%s %s of %a is %#llx, expected %#llx", formats[dtype].name, what, of,
+			 (unsigned long long)found, (unsigned long long)expected);
+}
+
+static void every_narrow_float_is_read_exactly_and_written_back(void **state)
+{
+	for (size_t k = 0; k < NARROW; k++)
+		for (uint64_t bits = 0; bits <= all_bits(narrow[k]); bits++) {
+			const double expected = value_of(narrow[k], bits);
+			const float found = decode(narrow[k], bits);
+
+			if (isnan(expected))
+				assert_true(isnan(found));
+			else
+				assert_true(found == expected &&
+					    !signbit(found) == !signbit(expected));
+			expect_bits(narrow[k], "round trip", expected, encode(narrow[k], found),
+				    bits);
+		}
+}
+
+static void expect_nearest(int dtype, float value)
+{
+	expect_bits(dtype, "rounding", value, encode(dtype, value), nearest_to(dtype, value));
+	expect_bits(dtype, "rounding", -value, encode(dtype, -value), nearest_to(dtype, -value));
+}
+
+/* At, just below and just above the middle of every two neighbours; the largest one's upper
+ * neighbour is where infinity would be. */
+static void middles_between_narrow_floats_round_to_even(void **state)
+{
+	for (size_t k = 0; k < NARROW; k++)
+		for (uint64_t bits = 0; bits <= largest_of(narrow[k]); bits++) {
+			const double here = value_of(narrow[k], bits);
+			const double step = bits < largest_of(narrow[k])
+						    ? value_of(narrow[k], bits + 1) - here
+						    : here - value_of(narrow[k], bits - 1);
+			const float middle = (float)(here + step / 2);
+
+			expect_nearest(narrow[k], middle);
+			expect_nearest(narrow[k], nextafterf(middle, 0));
+			expect_nearest(narrow[k], nextafterf(middle, INFINITY));
+		}
+}
+
+static void any_float_rounds_to_the_nearest_narrow_one(void **state)
+{
+	for (size_t k = 0; k < NARROW; k++) {
+		for (int i = 0; i < 10 * MANY; i++)
+			expect_nearest(narrow[k], tt_f32_of((uint32_t)edgy_number(TUTTI_FLOAT32)));
+		for (int exponent = -30; exponent < 20; exponent++)
+			for (int i = 0; i < MANY / 10; i++)
+				expect_nearest(narrow[k],
+					       ldexpf(1 + (float)(next_random() >> 40) / 0x1p24f,
+						      exponent));
+	}
+}
+
+static void e4m3_saturates_and_e5m2_overflows_to_infinity(void **state)
+{
+	assert_int_equal(tt_e4m3_from_f32(449), 0x7e);
+	assert_int_equal(tt_e4m3_from_f32(-1e30f), 0xfe);
+	assert_int_equal(tt_e4m3_from_f32(INFINITY), 0x7e);
+	assert_int_equal(tt_e4m3_from_f32(NAN) & 0x7f, 0x7f);
+	assert_int_equal(tt_e5m2_from_f32(57344), 0x7b);
+	assert_int_equal(tt_e5m2_from_f32(61439), 0x7b);
+	assert_int_equal(tt_e5m2_from_f32(61440), 0x7c);
+	assert_int_equal(tt_e5m2_from_f32(-1e30f), 0xfc);
+	assert_true(bits_are_nan(TUTTI_FLOAT8_E5M2, tt_e5m2_from_f32(NAN)));
+}
+
+/* ---------------------------------------------------------------- operations */
+
+/* A double has room for the exact sum and product of two f32, so that rounding it to f32 rounds
+ * once. */
+static double combine_floats(int op, double a, double b)
+{
+	switch (op) {
+	case TUTTI_PROD: return a * b;
+	case TUTTI_MIN:
+		if (isnan(a) || isnan(b))
+			return NAN;
+		return a < b || (a == b && signbit(a)) ? a : b;
+	case TUTTI_MAX:
+		if (isnan(a) || isnan(b))
+			return NAN;
+		return a > b || (a == b && signbit(b)) ? a : b;
+	default: return a + b;
+	}
+}
+
+static uint64_t double_bits(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+static uint64_t expected_float(int op, int dtype, const uint64_t *operands, unsigned nsrc)
+{
+	double value = value_of(dtype, operands[0]);
+
+	for (unsigned s = 1; s < nsrc; s++) {
+		value = combine_floats(op, value, value_of(dtype, operands[s]));
+		if (dtype != TUTTI_FLOAT64)
+			value = (float)value;
+	}
+	if (dtype == TUTTI_FLOAT64)
+		return double_bits(value);
+	return dtype == TUTTI_FLOAT32 ? tt_f32_bits((float)value) : nearest_to(dtype, value);
+}
+
+static int64_t signed_value(int dtype, uint64_t bits)
+{
+	return (int64_t)(bits & sign_bit(dtype) ? bits | ~all_bits(dtype) : bits);
+}
+
+static bool less(int dtype, uint64_t a, uint64_t b)
+{
+	return formats[dtype].is_signed ? signed_value(dtype, a) < signed_value(dtype, b) : a < b;
+}
+
+static uint64_t combine_integers(int op, int dtype, uint64_t a, uint64_t b)
+{
+	switch (op) {
+	case TUTTI_PROD: return (a * b) & all_bits(dtype);
+	case TUTTI_MIN: return less(dtype, a, b) ? a : b;
+	case TUTTI_MAX: return less(dtype, a, b) ? b : a;
+	case TUTTI_BAND: return a & b;
+	case TUTTI_BOR: return a | b;
+	case TUTTI_BXOR: return a ^ b;
+	default: return (a + b) & all_bits(dtype);
+	}
+}
+
+static uint64_t expected_bits(int op, int dtype, const uint64_t *operands, unsigned nsrc)
+{
+	uint64_t value = operands[0];
+
+	if (is_float(dtype))
+		return expected_float(op, dtype, operands, nsrc);
+	for (unsigned s = 1; s < nsrc; s++)
+		value = combine_integers(op, dtype, value, operands[s]);
+	return value;
+}
+
+static uint64_t reduced_by_c(int op, int dtype, const uint64_t *operands, unsigned nsrc)
+{
+	const void *src[4] = { &operands[0], &operands[1], &operands[2], &operands[3] };
+	uint64_t result = 0;
+
+	tt_kernels_by_isa("c")->reduce[op][dtype](&result, src, nsrc, 1);
+	return result;
+}
+
+static void operations_equal_independent_arithmetic(void **state)
+{
+	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
+		for (int op = 0; op < (is_float(dtype) ? TUTTI_BAND : TUTTI_OP_COUNT); op++)
+			for (int i = 0; i < MANY / 4; i++) {
+				const unsigned nsrc = 1 + (unsigned)i % 4;
+				uint64_t operands[4];
+
+				for (int s = 0; s < 4; s++)
+					operands[s] = edgy_number(dtype);
+				expect_bits(dtype, op_names[op], (double)operands[0],
+					    reduced_by_c(op, dtype, operands, nsrc),
+					    expected_bits(op, dtype, operands, nsrc));
+			}
+}
+
+static void narrow_floats_are_rounded_once(void **state)
+{
+	/* 2048 + 1 + 1 in f16: rounding each sum would give 2048 */
+	const uint64_t f16[] = { 0x6800, 0x3c00, 0x3c00 };
+	/* 256 + 1 + 1 in bf16 */
+	const uint64_t bf16[] = { 0x4380, 0x3f80, 0x3f80 };
+
+	assert_int_equal(reduced_by_c(TUTTI_SUM, TUTTI_FLOAT16, f16, 3), 0x6801);
+	assert_int_equal(reduced_by_c(TUTTI_SUM, TUTTI_BFLOAT16, bf16, 3), 0x4381);
+}
+
+static void minimum_and_maximum_do_not_depend_on_the_order(void **state)
+{
+	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
+		for (int i = 0; i < MANY; i++) {
+			const uint64_t a = edgy_number(dtype), b = i % 4 ? edgy_number(dtype) : a;
+			const uint64_t c = is_float(dtype) && i % 8 == 0 ? b ^ sign_bit(dtype) : b;
+			const uint64_t one[4] = { a, c }, other[4] = { c, a };
+
+			for (int op = TUTTI_MIN; op <= TUTTI_MAX; op++)
+				expect_bits(dtype, op_names[op], (double)a,
+					    reduced_by_c(op, dtype, one, 2),
+					    reduced_by_c(op, dtype, other, 2));
+		}
+}
+
+/* ---------------------------------------------------------------- divide, scale */
+
+static uint64_t divided(int dtype, uint64_t bits, unsigned divisor)
+{
+	if (dtype == TUTTI_FLOAT64)
+		return double_bits(value_of(dtype, bits) / divisor);
+	if (is_float(dtype)) {
+		const float quotient = (float)(value_of(dtype, bits) / (double)(float)divisor);
+
+		return dtype == TUTTI_FLOAT32 ? tt_f32_bits(quotient) : nearest_to(dtype, quotient);
+	}
+	if (!formats[dtype].is_signed || !(bits & sign_bit(dtype)))
+		return bits / divisor;
+	return -((-bits & all_bits(dtype)) / divisor) & all_bits(dtype);
+}
+
+static void division_truncates_integers_and_rounds_floats(void **state)
+{
+	static const unsigned divisors[] = { 1, 2, 3, 4, 5, 7, 8, 100, 255, 65537, 4294967295u };
+
+	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
+		for (uint64_t i = 0; i < UINT64_C(65536); i++) {
+			const unsigned divisor =
+				divisors[i % (sizeof(divisors) / sizeof(unsigned))];
+			const uint64_t bits = formats[dtype].bytes <= 2 ? i & all_bits(dtype)
+									: edgy_number(dtype);
+			uint64_t found = 0;
+
+			tt_kernels_by_isa("c")->divide[dtype](&found, &bits, 1, divisor);
+			expect_bits(dtype, "quotient", (double)bits, found,
+				    divided(dtype, bits, divisor));
+		}
+}
+
+static void scaling_is_the_product_with_the_scalar(void **state)
+{
+	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
+		for (int i = 0; i < MANY; i++) {
+			const uint64_t operands[4] = { edgy_number(dtype), edgy_number(dtype) };
+			uint64_t found = 0;
+
+			tt_kernels_by_isa("c")->scale[dtype](&found, &operands[0], 1, &operands[1]);
+			expect_bits(dtype, "scaling", (double)operands[0], found,
+				    expected_bits(TUTTI_PROD, dtype, operands, 2));
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_narrow_float_is_read_exactly_and_written_back),
+		cmocka_unit_test(middles_between_narrow_floats_round_to_even),
+		cmocka_unit_test(any_float_rounds_to_the_nearest_narrow_one),
+		cmocka_unit_test(e4m3_saturates_and_e5m2_overflows_to_infinity),
+		cmocka_unit_test(operations_equal_independent_arithmetic),
+		cmocka_unit_test(narrow_floats_are_rounded_once),
+		cmocka_unit_test(minimum_and_maximum_do_not_depend_on_the_order),
+		cmocka_unit_test(division_truncates_integers_and_rounds_floats),
+		cmocka_unit_test(scaling_is_the_product_with_the_scalar),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
