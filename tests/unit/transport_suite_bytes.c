@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Claims on what goes through links: bytes come out in the order they went in, none more and none
+ * less. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "transport_suite_rank.h"
+
+#define LONGEST	   (4u << 20)
+#define MEBIBYTE   (1u << 20)
+#define FULL_LIMIT (1u << 28) /* a link that takes more has no bound */
+#define FULL_TRIES 2000	      /* refusals in a row before it counts as full */
+
+static size_t longest(const struct suite_rank *rank)
+{
+	return rank->options->longest > 0 ? rank->options->longest : LONGEST;
+}
+
+/* Sizes around what implementations round to, then any. Both ranks compute the same. */
+static size_t nth_size(const struct suite_rank *rank, unsigned n)
+{
+	static const size_t edges[] = { 1, 2, 63, 64, 65, 4095, 4096, 4097, 65535, 65536, 65537 };
+	const unsigned known = sizeof(edges) / sizeof(edges[0]);
+	size_t size;
+
+	if (n < known)
+		size = edges[n];
+	else if (n % 4 == 3)
+		size = longest(rank);
+	else
+		size = 1 + (size_t)((n * 2654435761u) % MEBIBYTE);
+	return size < longest(rank) ? size : longest(rank);
+}
+
+static void bytes_come_out_in_order_and_whole(struct suite_rank *rank)
+{
+	const int peer = 1 - rank->rank;
+
+	suite_connect_all(rank);
+	for (unsigned n = 0; n < 16; n++) {
+		const size_t here = nth_size(rank, n), there = nth_size(rank, (n * 5 + 3) % 16);
+		const size_t out = rank->rank == 0 ? here : there;
+		const size_t in = rank->rank == 0 ? there : here;
+		struct suite_stream streams[TT_LANES] = {
+			suite_stream(rank, peer, TT_LANE_COLLECTIVE, out, in),
+			suite_stream(rank, peer, TT_LANE_P2P, in, out),
+		};
+
+		/* the second lane's sizes are the other way round on the other rank, too */
+		suite_pump(rank, streams, TT_LANES, "two lanes in both directions");
+	}
+	suite_barrier(rank);
+}
+
+static void wanted_bytes_come_in_one_piece(struct suite_rank *rank)
+{
+	const size_t bytes = longest(rank) / 4;
+
+	suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
+	struct suite_stream stream =
+		suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, rank->rank == 0 ? bytes : 0,
+			     rank->rank == 0 ? 0 : bytes);
+
+	stream.peek_only = true;
+	suite_pump(rank, &stream, 1, "peeking at all bytes");
+	suite_barrier(rank);
+}
+
+/* Peek again and again while bytes come, and release none until all are seen or no more are shown.
+ */
+static void peek_shows_the_same_bytes_or_more(struct suite_rank *rank)
+{
+	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
+	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE,
+						  rank->rank == 0 ? SUITE_WANT_MAX : 0,
+						  rank->rank == 0 ? 0 : SUITE_WANT_MAX);
+	size_t seen = 0;
+
+	if (rank->rank == 0) {
+		suite_pump(rank, &stream, 1, "writing what is peeked at");
+		suite_barrier(rank);
+		return;
+	}
+	while (seen < SUITE_WANT_MAX) {
+		const void *data;
+		/* want grows with what was seen, as a reader does that learns how much it needs */
+		const ssize_t shown = rank->ops->peek(link, seen + 1, SUITE_WANT_MAX, &data);
+
+		suite_at(rank, "peeking: %zu bytes seen", seen);
+		suite_require(rank, shown >= (ssize_t)seen, "peek() showed %zd bytes after %zu: %s",
+			      shown, seen, tt_thread_error());
+		seen = (size_t)shown;
+		rank->ops->progress(rank->endpoint, false);
+	}
+	stream.peek_only = true; /* the bytes are all still there, and right */
+	suite_pump(rank, &stream, 1, "releasing what was peeked at");
+	suite_barrier(rank);
+}
+
+/* Write bytes (of the stream's seed) until the link takes no more; how many. */
+static size_t fill(struct suite_rank *rank, struct suite_stream *stream)
+{
+	stream->out_total = FULL_LIMIT;
+	for (int refused = 0; refused < FULL_TRIES; refused++) {
+		rank->ops->progress(rank->endpoint, false);
+		if (suite_stream_pass(rank, stream))
+			refused = 0;
+		suite_require(rank, stream->out_done < FULL_LIMIT / 2,
+			      "the link took %zu bytes that nobody reads", stream->out_done);
+		if (refused == 0)
+			suite_at(rank, "filling a link: %zu bytes", stream->out_done);
+	}
+	stream->out_total = stream->out_done;
+	return stream->out_done;
+}
+
+static void wait_until_ready(struct suite_rank *rank, struct tt_link *link)
+{
+	while (!rank->ops->ready(link)) {
+		suite_at(rank, "waiting for the link with rank %d to be ready", link->peer);
+		rank->ops->progress(rank->endpoint, true);
+	}
+	suite_barrier(rank);
+}
+
+static void full_link_takes_nothing_and_resumes(struct suite_rank *rank)
+{
+	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
+	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 0, 0);
+
+	wait_until_ready(rank, link);
+	if (rank->rank == 0) {
+		suite_set(rank, SUITE_FIRST_FREE, fill(rank, &stream) + MEBIBYTE);
+		suite_require(rank, stream.out_done > 0, "a link that is ready takes no bytes");
+		stream.out_total += MEBIBYTE;
+		suite_set(rank, SUITE_EVENT, 1);
+	} else {
+		suite_await(rank, SUITE_EVENT, 1);
+		stream.in_total = (size_t)suite_value(rank, SUITE_FIRST_FREE);
+	}
+	suite_pump(rank, &stream, 1, "resuming a link that was full");
+	suite_barrier(rank);
+}
+
+static void full_lane_does_not_stop_the_other(struct suite_rank *rank)
+{
+	const int peer = 1 - rank->rank;
+	size_t filled = 0;
+
+	suite_connect_all(rank);
+	wait_until_ready(rank, rank->links[peer][TT_LANE_P2P]);
+	struct suite_stream full = suite_stream(rank, peer, TT_LANE_P2P, 0, 0);
+	struct suite_stream free_lane =
+		suite_stream(rank, peer, TT_LANE_COLLECTIVE, MEBIBYTE, MEBIBYTE);
+
+	filled = fill(rank, &full);
+	suite_set(rank, SUITE_FIRST_FREE + rank->rank, filled);
+	suite_barrier(rank);
+	suite_pump(rank, &free_lane, 1, "a lane beside a full one");
+	suite_barrier(rank);
+	full.in_total = (size_t)suite_value(rank, SUITE_FIRST_FREE + peer);
+	suite_pump(rank, &full, 1, "draining the full lane");
+	suite_barrier(rank);
+}
+
+const struct suite_claim suite_bytes_claims[] = {
+	{ "bytes_come_out_in_order_and_whole", 2, SUITE_NOTHING,
+	  bytes_come_out_in_order_and_whole },
+	{ "wanted_bytes_come_in_one_piece", 2, SUITE_NOTHING, wanted_bytes_come_in_one_piece },
+	{ "peek_shows_the_same_bytes_or_more", 2, SUITE_NOTHING,
+	  peek_shows_the_same_bytes_or_more },
+	{ "full_link_takes_nothing_and_resumes", 2, SUITE_NOTHING,
+	  full_link_takes_nothing_and_resumes },
+	{ "full_lane_does_not_stop_the_other", 2, SUITE_NOTHING,
+	  full_lane_does_not_stop_the_other },
+	{ 0 },
+};

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Claims on how it ends: revoked, left in order, or killed. Whoever needs the rank that is gone is
+ * told its name; others go on. */
+#include <stdio.h>
+#include <string.h>
+
+#include "log.h"
+#include "transport_suite_rank.h"
+
+#define DEATH_SLEEP_MS 100 /* between thorough looks, as a runtime would */
+#define DEATH_BOUND_NS 1000000000u
+
+static bool has_fault(struct suite_rank *rank, void *context)
+{
+	return rank->endpoint->fault.result != 0;
+}
+
+static void await_fault(struct suite_rank *rank, const char *what)
+{
+	while (!has_fault(rank, NULL)) {
+		suite_at(rank, "%s: waiting for the fault", what);
+		suite_sleep(rank, has_fault, NULL, rank->rank % 2, what);
+	}
+}
+
+static void require_fault(struct suite_rank *rank, const struct tt_fault *expected)
+{
+	const struct tt_fault *fault = &rank->endpoint->fault;
+
+	suite_require(rank,
+		      fault->result == expected->result && fault->rank == expected->rank &&
+			      strcmp(fault->text, expected->text) == 0,
+		      "fault %d of rank %d \"%s\", expected %d of rank %d \"%s\"", fault->result,
+		      fault->rank, fault->text, expected->result, expected->rank, expected->text);
+}
+
+static void revoke_and_compare(struct suite_rank *rank)
+{
+	struct tt_fault fault = { .result = TUTTI_ERR_MISMATCH, .rank = 1 };
+
+	snprintf(fault.text, sizeof(fault.text), "operation 812: %0300d", 7);
+	if (rank->rank == rank->size - 2) {
+		rank->ops->revoke(rank->endpoint, &fault);
+	} else {
+		await_fault(rank, "revoke()");
+		require_fault(rank, &fault);
+	}
+	suite_barrier(rank);
+}
+
+static void revoke_reaches_every_rank(struct suite_rank *rank)
+{
+	suite_barrier(rank);
+	revoke_and_compare(rank);
+}
+
+static void revoke_reaches_every_rank_over_links(struct suite_rank *rank)
+{
+	suite_connect_all(rank);
+	suite_barrier(rank);
+	revoke_and_compare(rank);
+}
+
+/* Read from rank 1 until that fails, as it must. */
+struct farewell {
+	struct tt_link *link;
+	ssize_t result;
+};
+
+static bool read_farewell(struct suite_rank *rank, void *context)
+{
+	struct farewell *farewell = context;
+	uint8_t byte;
+	const struct iovec iov = { &byte, 1 };
+
+	farewell->result = rank->ops->read(farewell->link, &iov, 1);
+	return farewell->result != 0;
+}
+
+static void require_farewell(struct suite_rank *rank, int peer)
+{
+	struct farewell farewell = { .link = rank->links[peer][TT_LANE_COLLECTIVE] };
+	char name[16];
+
+	snprintf(name, sizeof(name), "rank %d", peer);
+	while (!read_farewell(rank, &farewell)) {
+		suite_at(rank, "waiting to be told that rank %d left", peer);
+		suite_sleep(rank, read_farewell, &farewell, false, "waiting on a rank that left");
+		if (farewell.result != 0)
+			break;
+	}
+	suite_require(rank, farewell.result == TUTTI_ERR_PEER_LOST,
+		      "read() from a rank that left is %zd, expected %d", farewell.result,
+		      TUTTI_ERR_PEER_LOST);
+	suite_require(rank, strstr(tt_thread_error(), name) != NULL,
+		      "read() from rank %d, that left, says \"%s\", which does not name it", peer,
+		      tt_thread_error());
+}
+
+/* The reader reads while the other writes and leaves. */
+static void leaver_is_named_after_its_last_byte(struct suite_rank *rank)
+{
+	suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
+	struct suite_stream stream =
+		suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, rank->rank == 1 ? 200000 : 0,
+			     rank->rank == 1 ? 0 : 200000);
+
+	suite_pump(rank, &stream, 1, "the last bytes of a rank that leaves");
+	if (rank->rank == 1)
+		suite_leave(rank);
+	else
+		require_farewell(rank, 1);
+	suite_barrier(rank);
+}
+
+/* The reader begins when the other has long gone. */
+static void bytes_of_a_rank_that_left_arrive(struct suite_rank *rank)
+{
+	const size_t bytes = 3000;
+
+	suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
+	struct suite_stream stream =
+		suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, rank->rank == 1 ? bytes : 0,
+			     rank->rank == 1 ? 0 : bytes);
+
+	if (rank->rank == 1) {
+		suite_pump(rank, &stream, 1, "writing before leaving");
+		suite_leave(rank);
+		suite_post(rank, SUITE_EVENT);
+	} else {
+		suite_await(rank, SUITE_EVENT, 1);
+		suite_pump(rank, &stream, 1, "reading what a rank wrote that left");
+		require_farewell(rank, 1);
+	}
+	suite_barrier(rank);
+}
+
+static void leaving_disturbs_nobody_else(struct suite_rank *rank)
+{
+	suite_connect_all(rank);
+	for (int peer = 0; peer < rank->size; peer++)
+		if (peer != rank->rank) {
+			struct suite_stream stream =
+				suite_stream(rank, peer, TT_LANE_COLLECTIVE, 100, 100);
+
+			suite_pump(rank, &stream, 1, "before a rank leaves");
+		}
+	suite_barrier(rank);
+	if (rank->rank == 2) {
+		suite_leave(rank);
+		suite_post(rank, SUITE_EVENT);
+		suite_barrier(rank);
+		return;
+	}
+	suite_await(rank, SUITE_EVENT, 1);
+	struct suite_stream stream =
+		suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 300000, 300000);
+
+	for (int pass = 0; pass < 100; pass++)
+		rank->ops->progress(rank->endpoint, true);
+	suite_pump(rank, &stream, 1, "after a rank left");
+	suite_require(rank, rank->endpoint->fault.result == 0, "a rank left in order: %s",
+		      rank->endpoint->fault.text);
+	suite_barrier(rank);
+}
+
+/* True when the rank has learnt, by the endpoint's fault or by an error of the link, that rank 1 is
+ * gone. */
+static bool knows_of_death(struct suite_rank *rank, struct tt_link *link)
+{
+	const struct tt_fault *fault = &rank->endpoint->fault;
+	struct farewell farewell = { .link = link };
+
+	if (fault->result != 0) {
+		suite_require(rank, fault->result == TUTTI_ERR_PEER_LOST && fault->rank == 1,
+			      "fault %d of rank %d \"%s\", expected %d of rank 1", fault->result,
+			      fault->rank, fault->text, TUTTI_ERR_PEER_LOST);
+		suite_require(rank, strstr(fault->text, "rank 1") != NULL,
+			      "the fault \"%s\" does not name rank 1", fault->text);
+		return true;
+	}
+	if (!link || !read_farewell(rank, &farewell))
+		return false;
+	suite_require(rank,
+		      farewell.result == TUTTI_ERR_PEER_LOST &&
+			      strstr(tt_thread_error(), "rank 1") != NULL,
+		      "read() from a rank that was killed: %zd \"%s\"", farewell.result,
+		      tt_thread_error());
+	return true;
+}
+
+/* Rank 0 has a link with the rank that dies, rank 2 has none. */
+static void killed_rank_is_named_within_a_second(struct suite_rank *rank)
+{
+	struct tt_link *link = NULL;
+
+	if (rank->rank != 2) {
+		struct suite_stream stream;
+
+		link = suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
+		stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 100, 100);
+		suite_pump(rank, &stream, 1, "before a rank is killed");
+	}
+	suite_barrier(rank);
+	if (rank->rank == 1)
+		suite_die(rank);
+	while (!knows_of_death(rank, link)) {
+		suite_at(rank, "waiting to learn that rank 1 was killed");
+		rank->ops->arm(rank->endpoint);
+		rank->ops->progress(rank->endpoint, true);
+		if (!knows_of_death(rank, link))
+			rank->ops->sleep(rank->endpoint, DEATH_SLEEP_MS);
+		rank->ops->disarm(rank->endpoint);
+	}
+	const uint64_t took = tt_now() - suite_value(rank, SUITE_KILLED_AT);
+
+	suite_require(rank, took < DEATH_BOUND_NS, "it took %u ms to learn of a death",
+		      (unsigned)(took / 1000000));
+}
+
+const struct suite_claim suite_end_claims[] = {
+	{ "revoke_reaches_every_rank", 4, SUITE_NOTHING, revoke_reaches_every_rank },
+	{ "revoke_reaches_every_rank_over_links", 4, SUITE_NOTHING,
+	  revoke_reaches_every_rank_over_links },
+	{ "leaver_is_named_after_its_last_byte", 2, SUITE_NOTHING,
+	  leaver_is_named_after_its_last_byte },
+	{ "bytes_of_a_rank_that_left_arrive", 2, SUITE_NOTHING, bytes_of_a_rank_that_left_arrive },
+	{ "leaving_disturbs_nobody_else", 3, SUITE_NOTHING, leaving_disturbs_nobody_else },
+	{ "killed_rank_is_named_within_a_second", 3, SUITE_PROCESSES,
+	  killed_rank_is_named_within_a_second },
+	{ 0 },
+};

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the endpoint and links of a rank of the suite, and the streams that are pumped through them.
+ * Each byte follows from a seed and its place, so that a byte lost, doubled or swapped is seen
+ * where it happens. */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "transport_suite_stage.h"
+
+#define CHUNK	    (96u << 10)
+#define PIECES	    7
+#define IDLE_PASSES 30 /* without a byte moved before it sleeps */
+
+static void describe_self(struct suite_rank *rank, struct tt_peer *peer)
+{
+	*peer = (struct tt_peer){
+		.rank = rank->rank,
+		.local_rank = rank->rank,
+		.process = rank->stage->comm_id + (rank->process ? (uint64_t)rank->rank << 56 : 0),
+		.pid = (int32_t)getpid(),
+	};
+	peer->address_length = (uint16_t)rank->ops->address(rank->endpoint, peer->address);
+}
+
+void suite_open(struct suite_rank *rank)
+{
+	const struct tt_endpoint_config config = {
+		.comm_id = rank->stage->comm_id,
+		.rank = rank->rank,
+		.size = rank->size,
+		.timeout_s = 20,
+		.host_id = "transport-suite",
+	};
+	struct tt_peer self;
+
+	suite_at(rank, "in open()");
+	suite_require_ok(rank, rank->ops->open(&config, &rank->endpoint), "open()");
+	suite_require(rank, rank->endpoint->ops == rank->ops,
+		      "the endpoint does not begin with its own table");
+	describe_self(rank, &self);
+	suite_require(rank, self.address_length <= TT_ADDRESS_MAX,
+		      "address() wrote %d bytes, %d are allowed", self.address_length,
+		      TT_ADDRESS_MAX);
+	suite_lock(rank->stage);
+	rank->stage->peers[rank->rank] = self;
+	suite_unlock(rank->stage);
+	suite_barrier(rank);
+	suite_lock(rank->stage);
+	memcpy(rank->peers, rank->stage->peers, sizeof(rank->peers));
+	suite_unlock(rank->stage);
+	for (int i = 0; i < rank->size; i++)
+		rank->peers[i].use = i != rank->rank;
+}
+
+void suite_join(struct suite_rank *rank)
+{
+	suite_at(rank, "in join()");
+	suite_require_ok(
+		rank,
+		rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank)),
+		"join()");
+}
+
+void suite_leave(struct suite_rank *rank)
+{
+	for (int peer = 0; peer < rank->size; peer++)
+		for (int lane = 0; lane < TT_LANES; lane++) {
+			rank->ops->close(rank->links[peer][lane]);
+			rank->links[peer][lane] = NULL;
+		}
+	rank->ops->destroy(rank->endpoint);
+	rank->endpoint = NULL;
+}
+
+struct tt_link *suite_connect(struct suite_rank *rank, int peer, enum tt_lane lane)
+{
+	struct tt_link **link = &rank->links[peer][lane];
+
+	suite_at(rank, "in connect() to rank %d, lane %d", peer, (int)lane);
+	suite_require_ok(rank, rank->ops->connect(rank->endpoint, peer, lane, link), "connect()");
+	suite_require(rank,
+		      (*link)->ops == rank->ops && (*link)->endpoint == rank->endpoint &&
+			      (*link)->peer == peer,
+		      "the link to rank %d does not begin with its table, endpoint and peer", peer);
+	return *link;
+}
+
+/* In an order of each rank's own. */
+void suite_connect_all(struct suite_rank *rank)
+{
+	const int first = (int)(suite_random(rank) % (uint64_t)rank->size);
+
+	for (int i = 0; i < rank->size * TT_LANES; i++) {
+		const int peer = (first + i) % rank->size;
+
+		if (peer != rank->rank)
+			suite_connect(rank, peer, (enum tt_lane)(i / rank->size));
+	}
+}
+
+/* ---- streams */
+
+static uint8_t byte_at(uint32_t seed, size_t place)
+{
+	return (uint8_t)(seed + place + (place >> 8) * 7 + (place >> 16) * 31);
+}
+
+struct suite_stream suite_stream(struct suite_rank *rank, int peer, enum tt_lane lane, size_t out,
+				 size_t in)
+{
+	return (struct suite_stream){
+		.link = rank->links[peer][lane],
+		.out_seed = (uint32_t)(rank->rank * 37 + peer * 5 + (int)lane * 101),
+		.in_seed = (uint32_t)(peer * 37 + rank->rank * 5 + (int)lane * 101),
+		.out_total = out,
+		.in_total = in,
+	};
+}
+
+/* Cut `bytes` at `buffer` into up to PIECES pieces, empty ones among them. */
+static int split(struct suite_rank *rank, uint8_t *buffer, size_t bytes, struct iovec *iov)
+{
+	const int n = (int)suite_random_size(rank, 1, PIECES);
+
+	for (int i = 0; i < n; i++) {
+		const size_t piece = i == n - 1 ? bytes : suite_random_size(rank, 0, bytes);
+
+		iov[i] = (struct iovec){ buffer, piece };
+		buffer += piece;
+		bytes -= piece;
+	}
+	return n;
+}
+
+/* Small chunks as often as large ones. */
+static size_t chunk(struct suite_rank *rank, size_t left)
+{
+	const size_t most = suite_random(rank) % 2 ? CHUNK : 200;
+
+	return suite_random_size(rank, 1, left < most ? left : most);
+}
+
+static bool write_some(struct suite_rank *rank, struct suite_stream *stream)
+{
+	const size_t bytes = chunk(rank, stream->out_total - stream->out_done);
+	uint8_t *buffer = malloc(bytes);
+	struct iovec iov[PIECES];
+	ssize_t wrote;
+
+	for (size_t i = 0; i < bytes; i++)
+		buffer[i] = byte_at(stream->out_seed, stream->out_done + i);
+	wrote = rank->ops->write(stream->link, iov, split(rank, buffer, bytes, iov));
+	memset(buffer, 0xee, bytes); /* it is the caller's again */
+	free(buffer);
+	suite_require(rank, wrote >= 0, "write() to rank %d after %zu bytes: %s",
+		      stream->link->peer, stream->out_done, tt_thread_error());
+	suite_require(rank, (size_t)wrote <= bytes, "write() of %zu bytes moved %zd", bytes, wrote);
+	stream->out_done += (size_t)wrote;
+	return wrote > 0;
+}
+
+static void check_bytes(struct suite_rank *rank, const struct suite_stream *stream,
+			const uint8_t *data, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++) {
+		const uint8_t expected = byte_at(stream->in_seed, stream->in_done + i);
+
+		if (data[i] != expected)
+			suite_require(rank, false,
+				      "byte %zu of %zu from rank %d is %u, expected %u",
+				      stream->in_done + i, stream->in_total, stream->link->peer,
+				      data[i], expected);
+	}
+}
+
+static bool read_some(struct suite_rank *rank, struct suite_stream *stream)
+{
+	const size_t bytes = chunk(rank, stream->in_total - stream->in_done);
+	uint8_t *buffer = calloc(1, bytes);
+	struct iovec iov[PIECES];
+	ssize_t got = rank->ops->read(stream->link, iov, split(rank, buffer, bytes, iov));
+
+	if (got > 0 && (size_t)got <= bytes)
+		check_bytes(rank, stream, buffer, (size_t)got);
+	free(buffer);
+	suite_require(rank, got >= 0, "read() from rank %d after %zu bytes: %s", stream->link->peer,
+		      stream->in_done, tt_thread_error());
+	suite_require(rank, (size_t)got <= bytes, "read() of %zu bytes moved %zd", bytes, got);
+	stream->in_done += (size_t)got;
+	return got > 0;
+}
+
+static size_t peek(struct suite_rank *rank, struct suite_stream *stream)
+{
+	const size_t limit = stream->in_total - stream->in_done;
+	const void *data = NULL;
+	const ssize_t shown = rank->ops->peek(stream->link, stream->want, limit, &data);
+
+	suite_require(rank, shown >= 0, "peek() from rank %d after %zu bytes: %s",
+		      stream->link->peer, stream->in_done, tt_thread_error());
+	suite_require(rank, (size_t)shown <= limit, "peek() with a limit of %zu showed %zd", limit,
+		      shown);
+	suite_require(rank, (size_t)shown >= stream->shown,
+		      "peek() showed %zd bytes after it had shown %zu", shown, stream->shown);
+	if (shown > 0)
+		check_bytes(rank, stream, data, (size_t)shown);
+	return (size_t)shown;
+}
+
+/* Look until as much is there as wanted, look once more, then release some. */
+static bool peek_some(struct suite_rank *rank, struct suite_stream *stream)
+{
+	const size_t left = stream->in_total - stream->in_done;
+	const size_t before = stream->shown;
+
+	if (stream->want == 0)
+		stream->want =
+			suite_random_size(rank, 1, left < SUITE_WANT_MAX ? left : SUITE_WANT_MAX);
+	stream->shown = peek(rank, stream);
+	if (stream->shown < stream->want)
+		return stream->shown > before;
+	stream->shown = peek(rank, stream);
+	const size_t bytes = suite_random_size(rank, 1, stream->shown);
+
+	rank->ops->release(stream->link, bytes);
+	stream->in_done += bytes;
+	stream->want = 0;
+	stream->shown = 0;
+	return true;
+}
+
+bool suite_stream_pass(struct suite_rank *rank, struct suite_stream *stream)
+{
+	bool moved = false;
+
+	if (stream->out_done < stream->out_total)
+		moved = write_some(rank, stream);
+	if (stream->in_done == stream->in_total)
+		return moved;
+	if (stream->peek_only || stream->want > 0 || suite_random(rank) % 2)
+		return peek_some(rank, stream) || moved;
+	return read_some(rank, stream) || moved;
+}
+
+struct pump {
+	struct suite_stream *streams;
+	int n;
+};
+
+static bool pump_pass(struct suite_rank *rank, void *context)
+{
+	const struct pump *pump = context;
+	bool moved = false;
+
+	for (int i = 0; i < pump->n; i++)
+		moved |= suite_stream_pass(rank, &pump->streams[i]);
+	return moved;
+}
+
+static bool pumped_dry(const struct pump *pump)
+{
+	for (int i = 0; i < pump->n; i++)
+		if (pump->streams[i].out_done < pump->streams[i].out_total ||
+		    pump->streams[i].in_done < pump->streams[i].in_total)
+			return false;
+	return true;
+}
+
+static void describe_pump(struct suite_rank *rank, const struct pump *pump, const char *what)
+{
+	const struct suite_stream *stream = pump->streams;
+
+	for (int i = 1; i < pump->n; i++)
+		if (stream->out_done == stream->out_total && stream->in_done == stream->in_total)
+			stream = &pump->streams[i];
+	suite_at(rank, "%s: with rank %d, wrote %zu of %zu bytes, read %zu of %zu", what,
+		 stream->link->peer, stream->out_done, stream->out_total, stream->in_done,
+		 stream->in_total);
+}
+
+void suite_pump(struct suite_rank *rank, struct suite_stream *streams, int n, const char *what)
+{
+	struct pump pump = { streams, n };
+	int idle = 0;
+
+	while (!pumped_dry(&pump)) {
+		rank->ops->progress(rank->endpoint, false);
+		suite_require(rank, rank->endpoint->fault.result == 0, "%s: %s", what,
+			      rank->endpoint->fault.text);
+		if (pump_pass(rank, &pump)) {
+			idle = 0;
+			continue;
+		}
+		if (++idle < IDLE_PASSES)
+			continue;
+		describe_pump(rank, &pump, what);
+		suite_sleep(rank, pump_pass, &pump, suite_random(rank) % 2, what);
+	}
+}
+
+void suite_sleep(struct suite_rank *rank, suite_pass_fn *pass, void *context, bool by_poll,
+		 const char *what)
+{
+	struct tt_endpoint *endpoint = rank->endpoint;
+	uint64_t slept = 0;
+
+	rank->ops->arm(endpoint);
+	rank->ops->progress(endpoint, true);
+	if (!pass(rank, context)) {
+		const uint64_t began = tt_now();
+
+		if (by_poll) {
+			struct pollfd fd = { .fd = rank->ops->fd(endpoint), .events = POLLIN };
+
+			poll(&fd, 1, SUITE_SLEEP_MS);
+		} else {
+			rank->ops->sleep(endpoint, SUITE_SLEEP_MS);
+		}
+		slept = tt_now() - began;
+	}
+	rank->ops->disarm(endpoint);
+	suite_require(rank, slept / 1000000 < SUITE_SLEEP_MS,
+		      "%s: slept %d ms %s and nothing woke it", what, SUITE_SLEEP_MS,
+		      by_poll ? "in poll() on fd()" : "in sleep()");
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Claims on how ranks meet: reach, join, connect, and the memory that they share. */
+#include <stdint.h>
+#include <string.h>
+
+#include "log.h"
+#include "transport_suite_rank.h"
+
+#define LONG_TIME_NS 300000000u /* by which one side connects first */
+
+static void require_symmetric(struct suite_rank *rank, const struct tt_peer *a,
+			      const struct tt_peer *b, const char *what)
+{
+	suite_require(rank, rank->ops->reach(a, b) == rank->ops->reach(b, a),
+		      "reach() of ranks %d and %d (%s) depends on which comes first", a->rank,
+		      b->rank, what);
+}
+
+static void reach_is_symmetric(struct suite_rank *rank)
+{
+	for (int a = 0; a < rank->size; a++)
+		for (int b = 0; b < rank->size; b++) {
+			struct tt_peer other = rank->peers[b];
+
+			if (a == b)
+				continue;
+			suite_require(rank, rank->ops->reach(&rank->peers[a], &other),
+				      "reach() says that rank %d cannot reach rank %d", a, b);
+			other.host = 1;
+			require_symmetric(rank, &rank->peers[a], &other, "another host");
+			other.address_length = 0;
+			suite_require(rank, !rank->ops->reach(&rank->peers[a], &other),
+				      "reach() of a rank without an address is true");
+			require_symmetric(rank, &rank->peers[a], &other, "no address");
+		}
+}
+
+/* Rank 0 comes first on one lane and last on the other, and tries to write and read all the while.
+ */
+static void either_side_may_connect_first(struct suite_rank *rank)
+{
+	const int peer = 1 - rank->rank;
+
+	for (int lane = 0; lane < TT_LANES; lane++) {
+		const uint64_t began = tt_now();
+
+		if (lane == rank->rank) {
+			struct tt_link *link = suite_connect(rank, peer, (enum tt_lane)lane);
+			const void *data;
+
+			while (tt_now() - began < LONG_TIME_NS) {
+				rank->ops->progress(rank->endpoint, true);
+				suite_require(rank, rank->ops->peek(link, 1, 1, &data) == 0,
+					      "peek() before the peer connected: %s",
+					      tt_thread_error());
+			}
+			suite_post(rank, SUITE_EVENT);
+		} else {
+			suite_await(rank, SUITE_EVENT, (uint64_t)lane + 1);
+			suite_connect(rank, peer, (enum tt_lane)lane);
+		}
+		struct suite_stream stream =
+			suite_stream(rank, peer, (enum tt_lane)lane, 10000, 10000);
+
+		suite_pump(rank, &stream, 1, "a link that one side connected late");
+		suite_require(rank, rank->ops->ready(stream.link),
+			      "a link that has moved bytes is not ready");
+	}
+	suite_barrier(rank);
+}
+
+static void all_pairs_talk_at_once(struct suite_rank *rank)
+{
+	struct suite_stream streams[SUITE_RANKS_MAX * TT_LANES];
+	int n = 0;
+
+	suite_connect_all(rank);
+	for (int peer = 0; peer < rank->size; peer++)
+		for (int lane = 0; lane < TT_LANES && peer != rank->rank; lane++)
+			streams[n++] = suite_stream(rank, peer, (enum tt_lane)lane,
+						    40000 + 1000 * (size_t)(rank->rank + lane),
+						    40000 + 1000 * (size_t)(peer + lane));
+	suite_pump(rank, streams, n, "all pairs at once");
+	suite_barrier(rank);
+}
+
+static void join_ends_at_its_deadline(struct suite_rank *rank)
+{
+	suite_open(rank);
+	if (rank->rank == 1) {
+		suite_await(rank, SUITE_EVENT, 1);
+		return;
+	}
+	const uint64_t began = tt_now();
+	/* a transport that meets its peers only later may succeed */
+	const tutti_result_t result =
+		rank->ops->join(rank->endpoint, rank->peers, rank->size, began + 300000000u);
+	const unsigned ms = (unsigned)((tt_now() - began) / 1000000);
+
+	suite_require(rank, ms < 3000, "join() with 300 ms to its deadline took %u ms", ms);
+	suite_require(rank, result == TUTTI_OK || tt_thread_error()[0] != '\0',
+		      "join() failed with %d and without a sentence", (int)result);
+	suite_post(rank, SUITE_EVENT);
+}
+
+static void what_was_not_made_can_be_destroyed(struct suite_rank *rank)
+{
+	rank->ops->close(NULL);
+	rank->ops->destroy(NULL);
+	suite_open(rank);
+	suite_barrier(rank); /* opened, not joined: destroyed by the end of the claim */
+}
+
+static void shared_memory_is_zeroed_and_the_same(struct suite_rank *rank)
+{
+	static const size_t sizes[] = { 64, 4096, 100000, 1u << 20 };
+
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		suite_at(rank, "in share() of %zu bytes", sizes[i]);
+		volatile uint8_t *memory =
+			rank->ops->share(rank->endpoint, sizes[i], suite_deadline(rank));
+
+		if (!rank->options->shares) {
+			suite_require(rank, memory == NULL, "share() gave memory, none expected");
+			continue;
+		}
+		suite_require(rank, memory != NULL, "share() of %zu bytes: %s", sizes[i],
+			      tt_thread_error());
+		suite_require(rank, (uintptr_t)memory % 64 == 0,
+			      "shared memory at %p begins within a cache line", (void *)memory);
+		for (size_t at = 0; at < sizes[i]; at++)
+			suite_require(rank, memory[at] == 0, "byte %zu of %zu is not zero", at,
+				      sizes[i]);
+		suite_barrier(rank);
+		for (size_t at = (size_t)rank->rank; at < sizes[i]; at += (size_t)rank->size)
+			memory[at] = (uint8_t)(rank->rank + 1);
+		suite_barrier(rank);
+		for (size_t at = 0; at < sizes[i]; at++)
+			suite_require(rank, memory[at] == at % (size_t)rank->size + 1,
+				      "byte %zu of %zu is not what rank %zu wrote", at, sizes[i],
+				      at % (size_t)rank->size);
+		suite_barrier(rank);
+	}
+}
+
+#define EXPORTED_BYTES 100000
+
+/* Each rank looks at, and changes, what the next one exports. */
+static void exported_memory_is_the_peers_own(struct suite_rank *rank)
+{
+	const int next = (rank->rank + 1) % rank->size;
+	uint8_t *mine = rank->options->allocate(EXPORTED_BYTES);
+	uint64_t token;
+
+	suite_require(rank, mine != NULL, "allocate memory to export: %s", tt_thread_error());
+	memset(mine, 10 + rank->rank, EXPORTED_BYTES);
+	suite_require(
+		rank,
+		rank->ops->export_memory(rank->endpoint, mine + 100, EXPORTED_BYTES - 100, &token),
+		"export_memory(): false for memory that was allocated for it");
+	suite_set(rank, SUITE_FIRST_FREE + rank->rank, token);
+	suite_barrier(rank);
+	token = suite_value(rank, SUITE_FIRST_FREE + next);
+	uint8_t *theirs =
+		rank->ops->import_memory(rank->endpoint, next, token, EXPORTED_BYTES - 100);
+
+	suite_require(rank, theirs != NULL, "import_memory() of rank %d gave NULL: %s", next,
+		      tt_thread_error());
+	for (size_t i = 0; i < EXPORTED_BYTES - 100; i++)
+		suite_require(rank, theirs[i] == 10 + next, "byte %zu of rank %d is %u, not %d", i,
+			      next, theirs[i], 10 + next);
+	suite_barrier(rank);
+	theirs[5] = 200;
+	suite_barrier(rank);
+	suite_require(rank, mine[105] == 200, "what the peer wrote is not seen");
+	rank->options->release(mine);
+	suite_barrier(rank);
+}
+
+const struct suite_claim suite_meet_claims[] = {
+	{ "reach_is_symmetric", 3, SUITE_NOTHING, reach_is_symmetric },
+	{ "either_side_may_connect_first", 2, SUITE_NOTHING, either_side_may_connect_first },
+	{ "all_pairs_of_2_ranks_talk_at_once", 2, SUITE_NOTHING, all_pairs_talk_at_once },
+	{ "all_pairs_of_3_ranks_talk_at_once", 3, SUITE_NOTHING, all_pairs_talk_at_once },
+	{ "all_pairs_of_4_ranks_talk_at_once", 4, SUITE_NOTHING, all_pairs_talk_at_once },
+	{ "all_pairs_of_8_ranks_talk_at_once", 8, SUITE_NOTHING, all_pairs_talk_at_once },
+	{ "join_ends_at_its_deadline", 2, SUITE_UNMET, join_ends_at_its_deadline },
+	{ "what_was_not_made_can_be_destroyed", 2, SUITE_UNMET,
+	  what_was_not_made_can_be_destroyed },
+	{ "shared_memory_is_zeroed_and_the_same", 4, SUITE_NOTHING,
+	  shared_memory_is_zeroed_and_the_same },
+	{ "exported_memory_is_the_peers_own", 3, SUITE_EXPORTS, exported_memory_is_the_peers_own },
+	{ 0 },
+};

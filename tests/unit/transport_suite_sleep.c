@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Claims on sleeping: what ends a sleep, and that a sleep is one. Rank 0 sleeps, and says when it
+ * is about to; only then rank 1 does what is to wake it. */
+#include <pthread.h>
+#include <time.h>
+
+#include "log.h"
+#include "transport_suite_rank.h"
+
+#define QUIET_MS     100
+#define QUIET_ROUNDS 5
+
+/* What the sleeper waits for, and whether it has said that it is armed. */
+struct sleeper {
+	struct suite_stream *stream; /* for bytes or room; NULL: for SUITE_EVENT to be `event` */
+	uint64_t event;
+	bool armed;
+};
+
+static bool awake(struct suite_rank *rank, void *context)
+{
+	struct sleeper *sleeper = context;
+	bool moved;
+
+	if (sleeper->stream)
+		moved = suite_stream_pass(rank, sleeper->stream);
+	else
+		moved = suite_value(rank, SUITE_EVENT) >= sleeper->event;
+	if (!moved && !sleeper->armed) {
+		sleeper->armed = true;
+		suite_post(rank, SUITE_ARMED);
+	}
+	return moved;
+}
+
+/* Sleep, as often as it takes, until what `sleeper` waits for has come. */
+static void sleep_until(struct suite_rank *rank, struct sleeper sleeper, bool by_poll,
+			const char *what)
+{
+	const size_t before =
+		sleeper.stream ? sleeper.stream->in_done + sleeper.stream->out_done : 0;
+
+	for (;;) {
+		suite_at(rank, "asleep: %s", what);
+		suite_sleep(rank, awake, &sleeper, by_poll, what);
+		if (sleeper.stream) {
+			if (sleeper.stream->in_done + sleeper.stream->out_done > before)
+				return;
+		} else if (suite_value(rank, SUITE_EVENT) >= sleeper.event) {
+			return;
+		}
+	}
+}
+
+static void bytes_wake(struct suite_rank *rank)
+{
+	suite_connect(rank, 1 - rank->rank, TT_LANE_P2P);
+	for (unsigned round = 0; round < 20; round++) {
+		struct suite_stream stream =
+			suite_stream(rank, 1 - rank->rank, TT_LANE_P2P, (size_t)rank->rank,
+				     (size_t)(1 - rank->rank));
+
+		if (rank->rank == 0)
+			sleep_until(rank, (struct sleeper){ .stream = &stream }, round % 2,
+				    "waiting for a byte");
+		else
+			suite_await(rank, SUITE_ARMED, round + 1);
+		suite_pump(rank, &stream, 1, "the byte that wakes");
+		suite_barrier(rank);
+	}
+}
+
+/* The link takes no more for so many tries in a row. */
+static void fill(struct suite_rank *rank, struct suite_stream *stream)
+{
+	stream->out_total = 1u << 28;
+	for (int refused = 0; refused < 2000; refused++) {
+		rank->ops->progress(rank->endpoint, false);
+		if (suite_stream_pass(rank, stream))
+			refused = 0;
+		suite_require(rank, stream->out_done < stream->out_total / 2, "no end to the room");
+	}
+	stream->out_total = stream->out_done + 1000;
+}
+
+static void room_wakes(struct suite_rank *rank)
+{
+	const int peer = 1 - rank->rank;
+
+	for (int lane = 0; lane < TT_LANES; lane++) {
+		struct tt_link *link = suite_connect(rank, peer, (enum tt_lane)lane);
+		struct suite_stream stream = suite_stream(rank, peer, (enum tt_lane)lane, 0, 0);
+
+		while (!rank->ops->ready(link)) {
+			suite_at(rank, "waiting for the link to be ready");
+			rank->ops->progress(rank->endpoint, true);
+		}
+		suite_barrier(rank);
+		if (rank->rank == 0) {
+			fill(rank, &stream);
+			suite_set(rank, SUITE_FIRST_FREE + lane, stream.out_total);
+			sleep_until(rank, (struct sleeper){ .stream = &stream }, lane,
+				    "waiting for room");
+		} else {
+			suite_await(rank, SUITE_ARMED, (uint64_t)lane + 1);
+			stream.in_total = (size_t)suite_value(rank, SUITE_FIRST_FREE + lane);
+		}
+		suite_pump(rank, &stream, 1, "after waiting for room");
+		suite_barrier(rank);
+	}
+}
+
+static void wake_wakes_the_host(struct suite_rank *rank)
+{
+	for (unsigned round = 0; round < 20; round++) {
+		if (rank->rank > 0) {
+			sleep_until(rank, (struct sleeper){ .event = round + 1 }, round % 2,
+				    "waiting for wake()");
+		} else {
+			suite_await(rank, SUITE_ARMED, (uint64_t)(rank->size - 1) * (round + 1));
+			suite_post(rank, SUITE_EVENT);
+			rank->ops->wake(rank->endpoint);
+		}
+		suite_barrier(rank);
+	}
+}
+
+/* A thread beside that of the rank: it makes no progress, and ends without a word if the claim has
+ * failed. */
+struct beside {
+	struct suite_rank rank; /* without an endpoint */
+	struct tt_endpoint *endpoint;
+	pthread_mutex_t *lock;
+	uint64_t armed; /* interrupt when so many sleep */
+	pthread_t thread;
+};
+
+static void *interrupt_when_armed(void *argument)
+{
+	struct beside *beside = argument;
+
+	if (setjmp(beside->rank.bail) == 0) {
+		suite_await(&beside->rank, SUITE_ARMED, beside->armed);
+		suite_post(&beside->rank, SUITE_EVENT);
+		beside->rank.ops->interrupt(beside->endpoint);
+	}
+	return NULL;
+}
+
+static void start_beside(struct suite_rank *rank, struct beside *beside, void *(*body)(void *))
+{
+	beside->rank = *rank;
+	beside->rank.endpoint = NULL;
+	beside->endpoint = rank->endpoint;
+	suite_require(rank, pthread_create(&beside->thread, NULL, body, beside) == 0,
+		      "start a thread");
+}
+
+static void interrupt_wakes(struct suite_rank *rank)
+{
+	for (unsigned round = 0; round < 20 && rank->rank == 0; round++) {
+		struct beside beside = { .armed = round + 1 };
+
+		start_beside(rank, &beside, interrupt_when_armed);
+		sleep_until(rank, (struct sleeper){ .event = round + 1 }, round % 2,
+			    "waiting for interrupt()");
+		pthread_join(beside.thread, NULL);
+	}
+	suite_barrier(rank);
+}
+
+static void *sleep_beside(void *argument)
+{
+	struct beside *beside = argument;
+	const struct tt_transport *ops = beside->rank.ops;
+	bool armed = false;
+
+	while (suite_value(&beside->rank, SUITE_EVENT) == 0) {
+		pthread_mutex_lock(beside->lock);
+		ops->arm(beside->endpoint);
+		pthread_mutex_unlock(beside->lock);
+		if (!armed)
+			suite_post(&beside->rank, SUITE_ARMED);
+		armed = true;
+		if (suite_value(&beside->rank, SUITE_EVENT) == 0)
+			ops->sleep(beside->endpoint, SUITE_SLEEP_MS);
+		pthread_mutex_lock(beside->lock);
+		ops->disarm(beside->endpoint);
+		pthread_mutex_unlock(beside->lock);
+	}
+	return NULL;
+}
+
+static void interrupt_wakes_every_thread_that_sleeps(struct suite_rank *rank)
+{
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct tt_endpoint *const endpoint = rank->endpoint;
+	struct beside beside[3];
+	const int n = sizeof(beside) / sizeof(beside[0]);
+	uint64_t began;
+
+	if (rank->rank == 0) {
+		for (int i = 0; i < n; i++) {
+			beside[i].lock = &lock;
+			start_beside(rank, &beside[i], sleep_beside);
+		}
+		rank->endpoint = NULL; /* the threads have it: no progress while waiting */
+		suite_await(rank, SUITE_ARMED, (uint64_t)n);
+		suite_post(rank, SUITE_EVENT);
+		began = tt_now();
+		rank->ops->interrupt(endpoint);
+		for (int i = 0; i < n; i++)
+			pthread_join(beside[i].thread, NULL);
+		rank->endpoint = endpoint;
+		suite_require(rank, (tt_now() - began) / 1000000 < SUITE_SLEEP_MS / 2,
+			      "not all of %d threads were woken", n);
+	}
+	suite_barrier(rank);
+}
+
+static uint64_t cpu_time(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* With nothing to do, a sleep lasts about as long as it may. */
+static void require_quiet(struct suite_rank *rank, const char *what)
+{
+	const uint64_t until = tt_now() + QUIET_ROUNDS * QUIET_MS * 1000000ull;
+	const uint64_t cpu = cpu_time();
+	unsigned rounds = 0;
+
+	while (tt_now() < until) {
+		rank->ops->arm(rank->endpoint);
+		rank->ops->progress(rank->endpoint, true);
+		rank->ops->sleep(rank->endpoint, QUIET_MS);
+		rank->ops->disarm(rank->endpoint);
+		rounds++;
+	}
+	suite_require(rank, rounds <= 10 * QUIET_ROUNDS, "%s: woke %u times in %u ms", what, rounds,
+		      QUIET_ROUNDS * QUIET_MS);
+	suite_require(rank, cpu_time() - cpu < QUIET_MS * 1000000ull,
+		      "%s: used %u ms of the processor in %u ms", what,
+		      (unsigned)((cpu_time() - cpu) / 1000000), QUIET_ROUNDS * QUIET_MS);
+}
+
+static void sleeping_rank_does_not_spin(struct suite_rank *rank)
+{
+	suite_barrier(rank);
+	require_quiet(rank, "without links");
+	suite_connect_all(rank);
+	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 5, 5);
+
+	suite_pump(rank, &stream, 1, "before the quiet");
+	suite_barrier(rank);
+	require_quiet(rank, "with idle links");
+	suite_barrier(rank);
+}
+
+/* As when a peer has sent early: nobody wants the bytes yet, and others are waited for. */
+static void unread_bytes_do_not_keep_it_awake(struct suite_rank *rank)
+{
+	suite_connect_all(rank);
+	struct suite_stream early = suite_stream(rank, 1 - rank->rank, TT_LANE_P2P, 1000, 0);
+	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 5, 5);
+
+	suite_pump(rank, &early, 1, "writing early");
+	suite_pump(rank, &stream, 1, "on the other lane");
+	suite_barrier(rank);
+	require_quiet(rank, "with bytes that nobody reads");
+	suite_barrier(rank);
+	early.in_total = 1000;
+	suite_pump(rank, &early, 1, "reading late");
+	suite_barrier(rank);
+}
+
+const struct suite_claim suite_sleep_claims[] = {
+	{ "bytes_wake", 2, SUITE_NOTHING, bytes_wake },
+	{ "room_wakes", 2, SUITE_NOTHING, room_wakes },
+	{ "wake_wakes_the_host", 3, SUITE_SHARES, wake_wakes_the_host },
+	{ "interrupt_wakes", 2, SUITE_NOTHING, interrupt_wakes },
+	{ "interrupt_wakes_every_thread_that_sleeps", 2, SUITE_NOTHING,
+	  interrupt_wakes_every_thread_that_sleeps },
+	{ "sleeping_rank_does_not_spin", 2, SUITE_NOTHING, sleeping_rank_does_not_spin },
+	{ "unread_bytes_do_not_keep_it_awake", 2, SUITE_NOTHING,
+	  unread_bytes_do_not_keep_it_awake },
+	{ 0 },
+};

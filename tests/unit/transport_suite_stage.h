@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The stage: seen by all ranks of a claim, be they threads or processes. */
+#ifndef TT_TESTS_TRANSPORT_SUITE_STAGE_H
+#define TT_TESTS_TRANSPORT_SUITE_STAGE_H
+
+#include <pthread.h>
+
+#include "transport_suite_rank.h"
+
+#define SUITE_TEXT 512
+
+struct suite_stage {
+	/* set before the ranks start */
+	int size;
+	int kill_fd; /* eventfd: the number, from 1, of the rank to kill */
+	uint64_t comm_id, deadline;
+
+	pthread_mutex_t lock; /* of everything below */
+	pthread_cond_t changed;
+	uint64_t counters[SUITE_COUNTERS];
+	struct tt_peer peers[SUITE_RANKS_MAX];
+	bool failed; /* some rank has: the others need not go on */
+	bool killed[SUITE_RANKS_MAX];
+	char failure[SUITE_RANKS_MAX][SUITE_TEXT];
+	char where[SUITE_RANKS_MAX][SUITE_TEXT];
+};
+
+struct suite_stage *suite_stage_create(int size);
+void suite_stage_destroy(struct suite_stage *stage);
+void suite_lock(struct suite_stage *stage);
+void suite_unlock(struct suite_stage *stage);
+
+/* Threads that were joined may be listed a moment longer: waits for up to two seconds. */
+bool suite_no_more_threads_than(int before);
+
+#endif
