@@ -67,32 +67,36 @@ static void wanted_bytes_come_in_one_piece(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-/* Peek again and again while bytes come, and release none until all are seen or no more are shown.
- */
+/* Peek again and again while bytes come; then wait for all in one piece, and only then release. */
 static void peek_shows_the_same_bytes_or_more(struct suite_rank *rank)
 {
 	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
 	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE,
 						  rank->rank == 0 ? SUITE_WANT_MAX : 0,
 						  rank->rank == 0 ? 0 : SUITE_WANT_MAX);
-	size_t seen = 0;
+	ssize_t shown = 0;
+	const void *data;
 
 	if (rank->rank == 0) {
 		suite_pump(rank, &stream, 1, "writing what is peeked at");
+		suite_post(rank, SUITE_EVENT);
 		suite_barrier(rank);
 		return;
 	}
-	while (seen < SUITE_WANT_MAX) {
-		const void *data;
-		/* want grows with what was seen, as a reader does that learns how much it needs */
-		const ssize_t shown = rank->ops->peek(link, seen + 1, SUITE_WANT_MAX, &data);
+	while (suite_value(rank, SUITE_EVENT) == 0) {
+		const ssize_t before = shown;
 
-		suite_at(rank, "peeking: %zu bytes seen", seen);
-		suite_require(rank, shown >= (ssize_t)seen, "peek() showed %zd bytes after %zu: %s",
-			      shown, seen, tt_thread_error());
-		seen = (size_t)shown;
+		shown = rank->ops->peek(link, 1, SUITE_WANT_MAX, &data);
+		suite_at(rank, "peeking: %zd bytes seen", before);
+		suite_require(rank, shown >= before, "peek() showed %zd bytes after %zd: %s", shown,
+			      before, tt_thread_error());
 		rank->ops->progress(rank->endpoint, false);
 	}
+	do {
+		suite_at(rank, "peeking at all bytes: %zd seen", shown);
+		rank->ops->progress(rank->endpoint, true);
+		shown = rank->ops->peek(link, SUITE_WANT_MAX, SUITE_WANT_MAX, &data);
+	} while (shown >= 0 && shown < (ssize_t)SUITE_WANT_MAX);
 	stream.peek_only = true; /* the bytes are all still there, and right */
 	suite_pump(rank, &stream, 1, "releasing what was peeked at");
 	suite_barrier(rank);

@@ -33,6 +33,12 @@ static void reach_is_symmetric(struct suite_rank *rank)
 				      "reach() of a rank without an address is true");
 			require_symmetric(rank, &rank->peers[a], &other, "no address");
 		}
+	suite_barrier(rank);
+}
+
+/* A program may have nothing to do: it joins and is gone while the others are still joining. */
+static void rank_may_leave_once_it_has_joined(struct suite_rank *rank)
+{
 }
 
 /* Rank 0 comes first on one lane and last on the other, and tries to write and read all the while.
@@ -111,36 +117,59 @@ static void what_was_not_made_can_be_destroyed(struct suite_rank *rank)
 	suite_barrier(rank); /* opened, not joined: destroyed by the end of the claim */
 }
 
-static void shared_memory_is_zeroed_and_the_same(struct suite_rank *rank)
+/* Zero at first; then each rank writes its part and sees those of the others. */
+static void share_and_compare(struct suite_rank *rank, size_t bytes)
 {
-	static const size_t sizes[] = { 64, 4096, 100000, 1u << 20 };
+	const size_t size = (size_t)rank->size;
 
-	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		suite_at(rank, "in share() of %zu bytes", sizes[i]);
-		volatile uint8_t *memory =
-			rank->ops->share(rank->endpoint, sizes[i], suite_deadline(rank));
+	suite_at(rank, "in share() of %zu bytes", bytes);
+	volatile uint8_t *memory = rank->ops->share(rank->endpoint, bytes, suite_deadline(rank));
 
-		if (!rank->options->shares) {
-			suite_require(rank, memory == NULL, "share() gave memory, none expected");
-			continue;
-		}
-		suite_require(rank, memory != NULL, "share() of %zu bytes: %s", sizes[i],
-			      tt_thread_error());
-		suite_require(rank, (uintptr_t)memory % 64 == 0,
-			      "shared memory at %p begins within a cache line", (void *)memory);
-		for (size_t at = 0; at < sizes[i]; at++)
-			suite_require(rank, memory[at] == 0, "byte %zu of %zu is not zero", at,
-				      sizes[i]);
-		suite_barrier(rank);
-		for (size_t at = (size_t)rank->rank; at < sizes[i]; at += (size_t)rank->size)
-			memory[at] = (uint8_t)(rank->rank + 1);
-		suite_barrier(rank);
-		for (size_t at = 0; at < sizes[i]; at++)
-			suite_require(rank, memory[at] == at % (size_t)rank->size + 1,
-				      "byte %zu of %zu is not what rank %zu wrote", at, sizes[i],
-				      at % (size_t)rank->size);
-		suite_barrier(rank);
-	}
+	suite_require(rank, memory != NULL, "share() of %zu bytes: %s", bytes, tt_thread_error());
+	suite_require(rank, (uintptr_t)memory % 64 == 0,
+		      "shared memory at %p begins within a cache line", (void *)memory);
+	for (size_t at = 0; at < bytes; at++)
+		suite_require(rank, memory[at] == 0, "byte %zu of %zu is not zero", at, bytes);
+	suite_barrier(rank);
+	for (size_t at = (size_t)rank->rank; at < bytes; at += size)
+		memory[at] = (uint8_t)(rank->rank + 1);
+	suite_barrier(rank);
+	for (size_t at = 0; at < bytes; at++)
+		suite_require(rank, memory[at] == at % size + 1,
+			      "byte %zu of %zu is not what rank %zu wrote", at, bytes, at % size);
+	suite_barrier(rank);
+}
+
+static void a_cache_line_is_shared_zeroed(struct suite_rank *rank)
+{
+	share_and_compare(rank, 64);
+}
+
+static void an_odd_number_of_bytes_is_shared_zeroed(struct suite_rank *rank)
+{
+	share_and_compare(rank, 100001);
+}
+
+static void two_mebibytes_are_shared_zeroed(struct suite_rank *rank)
+{
+	share_and_compare(rank, 2u << 20);
+}
+
+static void transport_without_shared_memory_gives_none(struct suite_rank *rank)
+{
+	suite_require(rank, rank->ops->share(rank->endpoint, 4096, suite_deadline(rank)) == NULL,
+		      "share() gave memory, none expected");
+	suite_barrier(rank);
+}
+
+static void transport_that_exports_nothing_says_so(struct suite_rank *rank)
+{
+	uint64_t token = 0;
+
+	suite_require(rank,
+		      !rank->ops->export_memory(rank->endpoint, &token, sizeof(token), &token),
+		      "export_memory() is true, none expected");
+	suite_barrier(rank);
 }
 
 #define EXPORTED_BYTES 100000
@@ -179,6 +208,8 @@ static void exported_memory_is_the_peers_own(struct suite_rank *rank)
 
 const struct suite_claim suite_meet_claims[] = {
 	{ "reach_is_symmetric", 3, SUITE_NOTHING, reach_is_symmetric },
+	{ "rank_may_leave_once_it_has_joined", 4, SUITE_NOTHING,
+	  rank_may_leave_once_it_has_joined },
 	{ "either_side_may_connect_first", 2, SUITE_NOTHING, either_side_may_connect_first },
 	{ "all_pairs_of_2_ranks_talk_at_once", 2, SUITE_NOTHING, all_pairs_talk_at_once },
 	{ "all_pairs_of_3_ranks_talk_at_once", 3, SUITE_NOTHING, all_pairs_talk_at_once },
@@ -187,8 +218,14 @@ const struct suite_claim suite_meet_claims[] = {
 	{ "join_ends_at_its_deadline", 2, SUITE_UNMET, join_ends_at_its_deadline },
 	{ "what_was_not_made_can_be_destroyed", 2, SUITE_UNMET,
 	  what_was_not_made_can_be_destroyed },
-	{ "shared_memory_is_zeroed_and_the_same", 4, SUITE_NOTHING,
-	  shared_memory_is_zeroed_and_the_same },
+	{ "a_cache_line_is_shared_zeroed", 4, SUITE_SHARES, a_cache_line_is_shared_zeroed },
+	{ "an_odd_number_of_bytes_is_shared_zeroed", 3, SUITE_SHARES,
+	  an_odd_number_of_bytes_is_shared_zeroed },
+	{ "two_mebibytes_are_shared_zeroed", 2, SUITE_SHARES, two_mebibytes_are_shared_zeroed },
+	{ "transport_without_shared_memory_gives_none", 2, SUITE_NO_SHARES,
+	  transport_without_shared_memory_gives_none },
+	{ "transport_that_exports_nothing_says_so", 2, SUITE_NO_EXPORTS,
+	  transport_that_exports_nothing_says_so },
 	{ "exported_memory_is_the_peers_own", 3, SUITE_EXPORTS, exported_memory_is_the_peers_own },
 	{ 0 },
 };

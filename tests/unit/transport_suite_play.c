@@ -182,17 +182,39 @@ static void collect_failures(const struct suite_stage *stage, char *out, size_t 
 						 stage->failure[i]);
 }
 
+static void *do_nothing(void *argument)
+{
+	return argument;
+}
+
+/* What stays once it was used is not a leak: the heap, and what a sanitizer starts with the first
+ * thread. */
+static void warm_up(const struct suite_options *options, bool processes)
+{
+	pthread_t thread;
+
+	if (processes)
+		return; /* each does for itself; forking is safe as long as nothing was touched */
+	if (options->allocate)
+		options->release(options->allocate(1));
+	if (pthread_create(&thread, NULL, do_nothing, NULL) != 0)
+		abort();
+	pthread_join(thread, NULL);
+}
+
 bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport *transport,
 		     const struct suite_options *options, bool processes, char *out, size_t room)
 {
 	struct player *players = calloc(SUITE_RANKS_MAX, sizeof(*players));
-	const int descriptors = suite_count_descriptors();
-	const int threads = suite_count_threads();
+	int descriptors, threads;
 	struct suite_stage *stage = suite_stage_create(claim->size);
 	bool passed;
 
 	if (!players)
 		abort();
+	warm_up(options, processes);
+	descriptors = suite_count_descriptors();
+	threads = suite_count_threads();
 	for (int i = 0; i < claim->size; i++)
 		players[i] = (struct player){
 			.claim = claim,
@@ -211,7 +233,6 @@ bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport 
 		run_threads(stage, players);
 	passed = !stage->failed;
 	collect_failures(stage, out, room);
-	suite_stage_destroy(stage);
 	free(players);
 	if (passed &&
 	    (suite_count_descriptors() != descriptors || !suite_no_more_threads_than(threads))) {
@@ -219,5 +240,6 @@ bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport 
 			 suite_count_descriptors(), suite_count_threads(), descriptors, threads);
 		passed = false;
 	}
+	suite_stage_destroy(stage);
 	return passed;
 }

@@ -46,6 +46,8 @@ enum suite_needs {
 	SUITE_EXPORTS = 2,   /* only where memory is exported */
 	SUITE_PROCESSES = 4, /* only as processes */
 	SUITE_UNMET = 8,     /* the ranks begin without an endpoint */
+	SUITE_NO_SHARES = 16,
+	SUITE_NO_EXPORTS = 32,
 };
 
 struct suite_claim {

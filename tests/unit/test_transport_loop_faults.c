@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What TUTTI_LOOP asks for happens, and nonsense in it is refused with a sentence. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "log.h"
+#include "loop.h"
+#include "transport_suite_rank.h"
+
+static void play(const char *faults, const char *name, int size, void (*body)(struct suite_rank *))
+{
+	const struct suite_options options = { .threads = true, .shares = true };
+	const struct suite_claim claim = { name, size, SUITE_NOTHING, body };
+	char text[4096];
+
+	tt_loop_set_faults(faults);
+	const bool passed =
+		suite_run_claim(&claim, &tt_transport_loop, &options, false, text, sizeof(text));
+	tt_loop_set_faults(NULL);
+	if (!passed)
+		fail_msg("%s", text);
+}
+
+/* Write one byte, or read one: what the link says. */
+static ssize_t touch(struct suite_rank *rank, int peer, bool writing)
+{
+	struct tt_link *link = rank->links[peer][TT_LANE_COLLECTIVE];
+	uint8_t byte = 1;
+	const struct iovec iov = { &byte, 1 };
+
+	return writing ? rank->ops->write(link, &iov, 1) : rank->ops->read(link, &iov, 1);
+}
+
+struct touching {
+	int peer;
+	bool writing;
+	ssize_t result;
+};
+
+static bool touched(struct suite_rank *rank, void *context)
+{
+	struct touching *touching = context;
+
+	touching->result = touch(rank, touching->peer, touching->writing);
+	return touching->result != 0;
+}
+
+static void require_error(struct suite_rank *rank, struct touching touching, const char *words)
+{
+	while (touching.result >= 0) {
+		suite_at(rank, "waiting for an error of the link with rank %d", touching.peer);
+		suite_sleep(rank, touched, &touching, false, "a link that must fail");
+	}
+	suite_require(rank,
+		      touching.result == TUTTI_ERR_PEER_LOST &&
+			      strstr(tt_thread_error(), words) != NULL,
+		      "%zd \"%s\", expected %d with \"%s\"", touching.result, tt_thread_error(),
+		      TUTTI_ERR_PEER_LOST, words);
+}
+
+/* 0 writes the 1000 bytes that arrive; then both ends know, and the link of 0 with 2 is untouched.
+ */
+static void cut_body(struct suite_rank *rank)
+{
+	const int peer = 1 - rank->rank;
+
+	suite_connect_all(rank);
+	if (rank->rank < 2) {
+		struct suite_stream stream =
+			suite_stream(rank, peer, TT_LANE_COLLECTIVE, rank->rank == 0 ? 1000 : 0,
+				     rank->rank == 0 ? 0 : 1000);
+
+		suite_pump(rank, &stream, 1, "up to the cut");
+		require_error(rank, (struct touching){ .peer = peer },
+			      rank->rank == 0 ? "with rank 1" : "with rank 0");
+		require_error(rank, (struct touching){ .peer = peer, .writing = true }, "cut");
+		suite_require(rank, !rank->ops->ready(rank->links[peer][TT_LANE_COLLECTIVE]),
+			      "a link that was cut is ready");
+	}
+	suite_barrier(rank);
+	if (rank->rank != 1) {
+		struct suite_stream stream =
+			suite_stream(rank, 2 - rank->rank, TT_LANE_COLLECTIVE, 5000, 5000);
+
+		suite_pump(rank, &stream, 1, "beside the cut");
+		suite_require(rank, rank->endpoint->fault.result == 0, "fault: %s",
+			      rank->endpoint->fault.text);
+	}
+	suite_barrier(rank);
+}
+
+static void cut_link_fails_on_both_ends_and_nowhere_else(void **state)
+{
+	play("cut=0-1@1000", __func__, 3, cut_body);
+}
+
+static void refuse_body(struct suite_rank *rank)
+{
+	struct tt_link *link = NULL;
+
+	if (rank->rank == 0) {
+		const tutti_result_t result =
+			rank->ops->connect(rank->endpoint, 1, TT_LANE_COLLECTIVE, &link);
+
+		suite_require(rank,
+			      result == TUTTI_ERR_PEER_LOST && !link &&
+				      strstr(tt_thread_error(), "rank 1 refused") != NULL,
+			      "connect() of a refused pair: %d \"%s\"", (int)result,
+			      tt_thread_error());
+		suite_connect(rank, 2, TT_LANE_COLLECTIVE);
+	} else {
+		suite_connect(rank, 0, TT_LANE_COLLECTIVE);
+	}
+	suite_barrier(rank);
+}
+
+static void refused_connection_names_the_rank_that_refuses(void **state)
+{
+	play("refuse=0-1", __func__, 3, refuse_body);
+}
+
+static bool faulted(struct suite_rank *rank, void *context)
+{
+	return rank->endpoint->fault.result != 0;
+}
+
+/* Rank 1 dies of its 500th byte; rank 0 gets them all, and ranks 0 and 2 learn of the death. */
+static void die_body(struct suite_rank *rank)
+{
+	suite_connect_all(rank);
+	if (rank->rank == 1) {
+		const struct tt_fault unheard = { TUTTI_ERR_ABORTED, 1, "from the grave" };
+		struct suite_stream stream = suite_stream(rank, 0, TT_LANE_COLLECTIVE, 500, 0);
+
+		suite_pump(rank, &stream, 1, "the last words");
+		require_error(rank, (struct touching){ .peer = 2 }, "rank 1 is dead");
+		rank->ops->revoke(rank->endpoint, &unheard);
+		suite_barrier(rank);
+		return;
+	}
+	while (!faulted(rank, NULL)) {
+		suite_at(rank, "waiting to learn of the death");
+		suite_sleep(rank, faulted, NULL, rank->rank == 0, "a death");
+	}
+	suite_require(rank,
+		      rank->endpoint->fault.rank == 1 &&
+			      rank->endpoint->fault.result == TUTTI_ERR_PEER_LOST &&
+			      strstr(rank->endpoint->fault.text, "rank 1") != NULL,
+		      "fault %d of rank %d: %s", rank->endpoint->fault.result,
+		      rank->endpoint->fault.rank, rank->endpoint->fault.text);
+	for (int i = 0; i < 500 && rank->rank == 0; i++)
+		suite_require(rank, touch(rank, 1, false) == 1, "byte %d of 500 is missing", i);
+	suite_barrier(rank);
+}
+
+static void dead_rank_is_named_by_the_others(void **state)
+{
+	play("die=1@500", __func__, 3, die_body);
+}
+
+static void delay_body(struct suite_rank *rank)
+{
+	suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
+	suite_barrier(rank);
+	const uint64_t began = tt_now();
+	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 10, 10);
+
+	suite_pump(rank, &stream, 1, "late bytes");
+	suite_barrier(rank);
+	suite_require(rank, tt_now() - began >= 50000000u, "50 ms of delay took %u ms",
+		      (unsigned)((tt_now() - began) / 1000000));
+}
+
+static void delayed_bytes_come_late_and_wake(void **state)
+{
+	play("delay=50000", __func__, 2, delay_body);
+}
+
+static void nonsense_is_refused_with_what_was_expected(void **state)
+{
+	static const struct {
+		const char *text, *words;
+	} cases[] = {
+		{ "shrt=5", "\"shrt=5\": expected a KEY=VALUE" },
+		{ "short=0", "\"short=0\": expected short=N" },
+		{ "short=5x", "expected short=N" },
+		{ "stall=1", "expected stall=N with N from 2" },
+		{ "seed=2,capacity=100", "\"capacity=100\": expected capacity=BYTES from 4096" },
+		{ "delay=-1", "expected delay=US" },
+		{ "cut=0-1", "expected cut=RANK-RANK@BYTES" },
+		{ "cut=0-1@99999999999999999999999", "expected cut=RANK-RANK@BYTES" },
+		{ "refuse=0-1@5", "expected refuse=RANK-RANK" },
+		{ "die=1", "expected die=RANK@BYTES" },
+		{ "seed=", "expected seed=N" },
+		{ "refuse=0-1,refuse=0-2,refuse=0-3,refuse=0-4,refuse=0-5,refuse=0-6,refuse=0-7,"
+		  "refuse=0-8,refuse=0-9",
+		  "\"refuse=0-9\": expected refuse=RANK-RANK, 8 times at most" },
+	};
+	const struct tt_endpoint_config config = { .comm_id = 1, .size = 1 };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct tt_endpoint *endpoint = NULL;
+
+		tt_loop_set_faults(cases[i].text);
+		assert_int_equal(tt_transport_loop.open(&config, &endpoint), TUTTI_ERR_INVALID);
+		assert_null(endpoint);
+		if (!strstr(tt_thread_error(), cases[i].words))
+			fail_msg("\"%s\" does not say \"%s\"", tt_thread_error(), cases[i].words);
+	}
+	tt_loop_set_faults(NULL);
+}
+
+static void environment_is_read(void **state)
+{
+	const struct tt_endpoint_config config = { .comm_id = 1, .size = 1 };
+	struct tt_endpoint *endpoint;
+
+	setenv("TUTTI_LOOP", "stall=none", 1);
+	assert_int_equal(tt_transport_loop.open(&config, &endpoint), TUTTI_ERR_INVALID);
+	setenv("TUTTI_LOOP", "stall=10", 1);
+	assert_int_equal(tt_transport_loop.open(&config, &endpoint), TUTTI_OK);
+	tt_transport_loop.destroy(endpoint);
+	unsetenv("TUTTI_LOOP");
+}
+
+static void rank_enters_a_communicator_once_and_with_its_size(void **state)
+{
+	const struct tt_endpoint_config config = { .comm_id = 2, .rank = 0, .size = 2 };
+	const struct tt_endpoint_config larger = { .comm_id = 2, .rank = 1, .size = 3 };
+	const struct tt_endpoint_config outside = { .comm_id = 2, .rank = 2, .size = 2 };
+	struct tt_endpoint *first, *other;
+
+	assert_int_equal(tt_transport_loop.open(&config, &first), TUTTI_OK);
+	assert_int_equal(tt_transport_loop.open(&config, &other), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "rank 0 has entered"));
+	assert_int_equal(tt_transport_loop.open(&larger, &other), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "3 ranks, others said 2"));
+	assert_int_equal(tt_transport_loop.open(&outside, &other), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "rank 2 of 2"));
+	tt_transport_loop.destroy(first);
+}
+
+/* The n-th call of one rank meets the n-th of the others, and must say the same. */
+static void share_body(struct suite_rank *rank)
+{
+	uint8_t *first = rank->ops->share(rank->endpoint, 100, suite_deadline(rank));
+	uint8_t *second = rank->ops->share(rank->endpoint, 200, suite_deadline(rank));
+
+	suite_require(rank, first && second && first != second, "two shares: %p and %p",
+		      (void *)first, (void *)second);
+	suite_require(rank,
+		      rank->ops->share(rank->endpoint, 300 + (size_t)rank->rank,
+				       tt_now() + 100000000u) == NULL,
+		      "ranks that say different sizes share memory");
+	suite_require(rank,
+		      strstr(tt_thread_error(), "all must say the same") != NULL ||
+			      strstr(tt_thread_error(), "1 of the 2 ranks") != NULL,
+		      "different sizes: \"%s\"", tt_thread_error());
+	suite_barrier(rank);
+}
+
+static void ranks_share_as_often_as_they_agree(void **state)
+{
+	play(NULL, __func__, 2, share_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(cut_link_fails_on_both_ends_and_nowhere_else),
+		cmocka_unit_test(refused_connection_names_the_rank_that_refuses),
+		cmocka_unit_test(dead_rank_is_named_by_the_others),
+		cmocka_unit_test(delayed_bytes_come_late_and_wake),
+		cmocka_unit_test(nonsense_is_refused_with_what_was_expected),
+		cmocka_unit_test(environment_is_read),
+		cmocka_unit_test(rank_enters_a_communicator_once_and_with_its_size),
+		cmocka_unit_test(ranks_share_as_often_as_they_agree),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
