@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns endpoints that tests drive: see the header. */
+#include "test_tcp_fabric.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+
+#include "address.h"
+#include "log.h"
+
+static const struct tt_transport *const tcp = &tt_transport_tcp;
+
+static void keep_family(struct tt_peer *peer, int family)
+{
+	struct tcp_card card;
+	int kept = 0;
+
+	assert_true(tt_tcp_card_read(peer->address, peer->address_length, &card));
+	for (int i = 0; i < card.count; i++)
+		if (card.at[i].family == family)
+			card.at[kept++] = card.at[i];
+	card.count = kept;
+	peer->address_length = (uint16_t)tt_tcp_card_write(&card, peer->address);
+}
+
+void fabric_open(struct fabric *f, int size, int family)
+{
+	struct tt_peer all[RANKS_MAX] = { 0 };
+
+	memset(f, 0, sizeof(*f));
+	f->size = size;
+	f->family = family;
+	f->comm_id = 0x1234567890abcdef;
+	for (int i = 0; i < size; i++) {
+		const struct tt_endpoint_config config = { f->comm_id, i, size, 20.0, "here" };
+
+		assert_int_equal(tcp->open(&config, &f->endpoint[i]), TUTTI_OK);
+		all[i].rank = i;
+		all[i].address_length = (uint16_t)tcp->address(f->endpoint[i], all[i].address);
+		if (family)
+			keep_family(&all[i], family);
+	}
+	for (int i = 0; i < size; i++) {
+		memcpy(f->peers[i], all, sizeof(all));
+		for (int k = 0; k < size; k++)
+			f->peers[i][k].use = k != i;
+	}
+}
+
+struct joiner {
+	struct fabric *fabric;
+	int rank;
+	uint64_t deadline;
+	pthread_t thread;
+};
+
+static void *join_rank(void *arg)
+{
+	const struct joiner *j = arg;
+	struct fabric *f = j->fabric;
+
+	f->joined[j->rank] =
+		tcp->join(f->endpoint[j->rank], f->peers[j->rank], f->size, j->deadline);
+	if (f->joined[j->rank] < 0)
+		print_message("rank %d: %s\n", j->rank, tt_thread_error());
+	return NULL;
+}
+
+void fabric_join(struct fabric *f, uint64_t deadline)
+{
+	struct joiner joiners[RANKS_MAX];
+
+	for (int i = 0; i < f->size; i++) {
+		joiners[i] = (struct joiner){ f, i, deadline, 0 };
+		assert_int_equal(pthread_create(&joiners[i].thread, NULL, join_rank, &joiners[i]),
+				 0);
+	}
+	for (int i = 0; i < f->size; i++)
+		pthread_join(joiners[i].thread, NULL);
+}
+
+void fabric_start(struct fabric *f, int size, int family)
+{
+	fabric_open(f, size, family);
+	fabric_join(f, tt_now() + 20 * SECOND);
+	for (int i = 0; i < size; i++)
+		assert_int_equal(f->joined[i], TUTTI_OK);
+}
+
+void fabric_stop(struct fabric *f)
+{
+	for (int i = 0; i < f->size; i++) {
+		tcp->destroy(f->endpoint[i]);
+		f->endpoint[i] = NULL;
+	}
+}
+
+void fabric_until(struct fabric *f, bool (*done)(void *arg), void *arg)
+{
+	const uint64_t deadline = tt_now() + 20 * SECOND;
+
+	while (!done(arg)) {
+		assert_true(tt_now() < deadline);
+		for (int i = 0; i < f->size; i++)
+			if (f->endpoint[i])
+				tcp->progress(f->endpoint[i], true);
+		sched_yield();
+	}
+}
+
+uint16_t fabric_port(const struct fabric *f, int rank)
+{
+	struct tcp_card card;
+
+	assert_true(tt_tcp_card_read(f->peers[0][rank].address, f->peers[0][rank].address_length,
+				     &card));
+	return card.port;
+}
+
+static bool both_up(void *arg)
+{
+	struct tt_link **links = arg;
+
+	return tcp->ready(links[0]) && tcp->ready(links[1]);
+}
+
+void fabric_connect(struct fabric *f, int a, int b, struct tt_link **at_a, struct tt_link **at_b)
+{
+	struct tt_link *links[2];
+
+	assert_int_equal(tcp->connect(f->endpoint[a], b, TT_LANE_COLLECTIVE, &links[0]), TUTTI_OK);
+	assert_int_equal(tcp->connect(f->endpoint[b], a, TT_LANE_COLLECTIVE, &links[1]), TUTTI_OK);
+	fabric_until(f, both_up, links);
+	*at_a = links[0];
+	*at_b = links[1];
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Several ranks' TCP endpoints in one process, over real sockets of the loopback interface. */
+#ifndef TEST_TCP_FABRIC_H
+#define TEST_TCP_FABRIC_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tcp.h"
+
+#define RANKS_MAX 8
+#define SECOND	  UINT64_C(1000000000)
+
+struct fabric {
+	int size;
+	uint64_t comm_id;
+	int family; /* of the addresses that ranks tell each other: 4, 6 or 0 for all */
+	struct tt_endpoint *endpoint[RANKS_MAX];
+	struct tt_peer peers[RANKS_MAX][RANKS_MAX]; /* as each rank sees them */
+	tutti_result_t joined[RANKS_MAX];
+};
+
+/* Open every rank's endpoint, exchange addresses, all pairs to use TCP. */
+void fabric_open(struct fabric *f, int size, int family);
+/* join() of all ranks at once; results in `joined`. */
+void fabric_join(struct fabric *f, uint64_t deadline);
+/* Both, and all must succeed. */
+void fabric_start(struct fabric *f, int size, int family);
+void fabric_stop(struct fabric *f);
+
+/* Look at everything on every rank until `done(arg)`; fails the test after 20 s. */
+void fabric_until(struct fabric *f, bool (*done)(void *arg), void *arg);
+
+/* Port that the rank listens on. */
+uint16_t fabric_port(const struct fabric *f, int rank);
+
+/* Both ends of a lane, up. */
+void fabric_connect(struct fabric *f, int a, int b, struct tt_link **at_a, struct tt_link **at_b);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the control links: a sparse graph among the ranks that use TCP, rank r with r ± 2^k, over
+ * which faults are flooded and good-byes said, and whose end without a good-bye is the death of a
+ * rank.
+ *
+ * A message is kind:4 length:4 and `length` bytes: revoke with result:4 rank:4 text, good-bye with
+ * none. A fault is passed on once, before anything else, so that whoever leaves because of it has
+ * told its neighbours first. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+#include "wire.h"
+
+enum message { REVOKE = 1, GOOD_BYE = 2 };
+#define HEAD_BYTES   8
+#define REVOKE_BYTES 8 /* and the text */
+#define TEXT_MAX     (sizeof(((struct tt_fault *)0)->text) - 1)
+static_assert(HEAD_BYTES + REVOKE_BYTES + TEXT_MAX <= TCP_MESSAGE_MAX, "a revoke fits");
+
+static bool power_of_two(int n)
+{
+	return n > 0 && (n & (n - 1)) == 0;
+}
+
+static bool neighbour(const struct tcp_endpoint *e, int other)
+{
+	const int up = (other - e->rank + e->size) % e->size;
+
+	return other != e->rank && e->known[other].use &&
+	       (power_of_two(up) || power_of_two(e->size - up));
+}
+
+/* Control messages are few and short: where one does not fit, the peer has long stopped reading. */
+static void tell(struct tcp_control *control, const uint8_t *bytes, size_t length)
+{
+	if (control->source.fd < 0)
+		return;
+	if (send(control->source.fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)length)
+		tt_log(DEBUG, TCP, "rank %d could not be told: %s", control->peer, strerror(errno));
+}
+
+static uint8_t *head(uint8_t *at, enum message kind, size_t length)
+{
+	at = wire_put(at, kind, 4);
+	return wire_put(at, length, 4);
+}
+
+static void pass_on(struct tcp_endpoint *e, const struct tt_fault *fault,
+		    const struct tcp_control *except)
+{
+	const size_t text = strnlen(fault->text, TEXT_MAX);
+	uint8_t bytes[TCP_MESSAGE_MAX], *at = head(bytes, REVOKE, REVOKE_BYTES + text);
+
+	at = wire_put(at, (uint32_t)fault->result, 4);
+	at = wire_put(at, (uint32_t)fault->rank, 4);
+	memcpy(at, fault->text, text);
+	for (struct tcp_control *c = e->controls; c; c = c->next)
+		if (c != except)
+			tell(c, bytes, (size_t)(at - bytes) + text);
+}
+
+void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
+		  const struct tcp_control *except)
+{
+	struct tt_fault *own = &e->base.fault;
+
+	if (!own->result) {
+		own->rank = fault->rank;
+		memcpy(own->text, fault->text, sizeof(own->text));
+		own->text[TEXT_MAX] = 0;
+		/* release: whoever reads the result without the lock finds the rest written */
+		__atomic_store_n(&own->result, fault->result, __ATOMIC_RELEASE);
+		tt_log(INFO, TCP, "rank %d learns: %s", e->rank, own->text);
+	}
+	if (e->revoked)
+		return;
+	e->revoked = true;
+	pass_on(e, own, except);
+}
+
+static void hang_up(struct tcp_endpoint *e, struct tcp_control *control)
+{
+	tt_tcp_unwatch(e, &control->source);
+	close(control->source.fd);
+	control->source.fd = -1;
+}
+
+static void lost(struct tcp_endpoint *e, struct tcp_control *control, const char *how)
+{
+	struct tt_fault fault = { TUTTI_ERR_PEER_LOST, control->peer, "" };
+
+	hang_up(e, control);
+	if (e->peers[control->peer].left)
+		return;
+	snprintf(fault.text, sizeof(fault.text),
+		 "rank %d at %s died or lost its connection: rank %d found its control connection "
+		 "%s; "
+		 "its own output and the kernel's log of its host may say why",
+		 control->peer, control->where, e->rank, how);
+	tt_tcp_fault(e, &fault, control);
+}
+
+static bool hear_revoke(struct tcp_endpoint *e, struct tcp_control *control, const uint8_t *at,
+			size_t length)
+{
+	struct tt_fault fault = { 0 };
+
+	if (length < REVOKE_BYTES || length > REVOKE_BYTES + TEXT_MAX)
+		return false;
+	fault.result = (int32_t)wire_get(&at, 4);
+	fault.rank = (int32_t)wire_get(&at, 4);
+	memcpy(fault.text, at, length - REVOKE_BYTES);
+	if (fault.result >= 0 || fault.rank < -1 || fault.rank >= e->size)
+		return false;
+	tt_tcp_fault(e, &fault, control);
+	return true;
+}
+
+/* Takes one message off the front. False: what came is no message. */
+static bool hear(struct tcp_endpoint *e, struct tcp_control *control, bool *complete)
+{
+	const uint8_t *at = control->in;
+	uint64_t kind, length;
+	bool known = false;
+
+	*complete = false;
+	if (control->got < HEAD_BYTES)
+		return true;
+	kind = wire_get(&at, 4);
+	length = wire_get(&at, 4);
+	if (length > TCP_MESSAGE_MAX - HEAD_BYTES)
+		return false;
+	if (control->got < HEAD_BYTES + length)
+		return true;
+	if (kind == REVOKE)
+		known = hear_revoke(e, control, at, length);
+	if (kind == GOOD_BYE && length == 0)
+		known = e->peers[control->peer].left = true;
+	control->got -= HEAD_BYTES + length;
+	memmove(control->in, at + length, control->got);
+	*complete = true;
+	return known;
+}
+
+void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control)
+{
+	while (control->source.fd >= 0) {
+		const ssize_t n = recv(control->source.fd, control->in + control->got,
+				       sizeof(control->in) - control->got, MSG_DONTWAIT);
+		bool complete = true, fine = true;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0) {
+			lost(e, control, n < 0 ? strerror(errno) : "closed");
+			return;
+		}
+		control->got += (size_t)n;
+		while (complete && fine)
+			fine = hear(e, control, &complete);
+		if (!fine)
+			lost(e, control, "carrying something that is no message of tutti");
+	}
+}
+
+tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer)
+{
+	struct tcp_control *control = calloc(1, sizeof(*control));
+
+	if (!control) {
+		close(fd);
+		return tt_fail_errno(TCP, "make the control link with rank %d", peer);
+	}
+	control->source = (struct tcp_source){ TCP_CONTROL, fd };
+	control->peer = peer;
+	tt_tcp_peer_text(fd, control->where);
+	if (!tt_tcp_watch(e, &control->source, EPOLLIN)) {
+		close(fd);
+		free(control);
+		return tt_fail_errno(TCP, "watch the control link with rank %d", peer);
+	}
+	control->next = e->controls;
+	e->controls = control;
+	e->peers[peer].control = control;
+	return TUTTI_OK;
+}
+
+static int missing(const struct tcp_endpoint *e)
+{
+	for (int other = 0; other < e->size; other++)
+		if (neighbour(e, other) && !e->peers[other].control)
+			return other;
+	return -1;
+}
+
+static tutti_result_t call_neighbours(struct tcp_endpoint *e, uint64_t deadline)
+{
+	for (int other = e->rank + 1; other < e->size; other++) {
+		const struct tcp_hello hello = { TCP_FOR_CONTROL, 0, e->comm_id, e->rank, other };
+		tutti_result_t result;
+
+		if (!neighbour(e, other))
+			continue;
+		result = tt_tcp_dial(e, &hello, deadline);
+		if (result < 0)
+			return result;
+	}
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
+{
+	tutti_result_t result = call_neighbours(e, deadline);
+	int absent;
+
+	while (result == TUTTI_OK && (absent = missing(e)) >= 0) {
+		const uint64_t now = tt_now(), due = tt_tcp_due(e);
+
+		if (now >= deadline)
+			return tt_fail(
+				TUTTI_ERR_TIMEOUT, TCP,
+				"rank %d and rank %d have no control connection at the deadline: "
+				"is rank %d still there, and may port %d of rank %d's host be "
+				"reached from the other's?",
+				e->rank, absent, absent, e->card.port, e->rank);
+		tt_tcp_look(e, tt_tcp_ms_until(now, due < deadline ? due : deadline));
+		if (e->base.fault.result)
+			result = tt_fail(e->base.fault.result, TCP, "%s", e->base.fault.text);
+	}
+	return result;
+}
+
+void tt_tcp_control_leave(struct tcp_endpoint *e)
+{
+	uint8_t bytes[HEAD_BYTES];
+
+	head(bytes, GOOD_BYE, 0);
+	while (e->controls) {
+		struct tcp_control *control = e->controls;
+
+		e->controls = control->next;
+		tell(control, bytes, sizeof(bytes));
+		if (control->source.fd >= 0) {
+			tt_tcp_unwatch(e, &control->source);
+			tt_tcp_close_orderly(control->source.fd);
+		}
+		free(control);
+	}
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the way from a peer's card to a connection that the peer has accepted. The candidates are
+ * tried in order, each a little after the one before it, without giving that up: a rank that
+ * computes answers late, and one that accepted must not find its choice closed. The first to be
+ * accepted wins; only then are the others closed. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+
+#define CONNECT_MS  5000 /* for an address to react at all */
+#define STAGGER_MS  300	 /* from one candidate to the next, while it does not react */
+#define PATIENCE_MS 2000 /* the same, when it reacted and its handshake is to come */
+#define ROUNDS	    7 /* of failing attempts; after the k-th we wait 2^k × BACKOFF_MS: 3 s in all */
+#define BACKOFF_MS  25
+
+static int find_candidates(struct tcp_endpoint *e, int to, struct tcp_candidate *out)
+{
+	const struct tt_peer *peer = &e->known[to];
+	const int proven = e->peers[to].proven;
+	struct tcp_card card;
+	int n;
+
+	if (!tt_tcp_card_read(peer->address, peer->address_length, &card))
+		return 0;
+	n = tt_tcp_candidates(&e->card, &card, out, !proven);
+	if (proven && proven <= n) {
+		out[0] = out[proven - 1];
+		n = 1;
+	}
+	return n;
+}
+
+tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello, uint64_t deadline)
+{
+	struct tcp_candidate candidates[TCP_CANDIDATES_MAX];
+	const int n = find_candidates(e, hello->to, candidates);
+	struct tcp_dial *dial;
+
+	if (n == 0)
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, TCP,
+			"rank %d has no address that rank %d can connect to; TUTTI_LOG=tcp:debug "
+			"shows the addresses and why each is passed over",
+			hello->to, e->rank);
+	dial = calloc(1, sizeof(*dial) + (size_t)n * sizeof(dial->attempts[0]));
+	if (!dial)
+		return tt_fail_errno(TCP, "connect to rank %d", hello->to);
+	dial->endpoint = e;
+	dial->hello = *hello;
+	dial->count = n;
+	dial->deadline = deadline;
+	for (int i = 0; i < n; i++) {
+		dial->attempts[i].source = (struct tcp_source){ TCP_ATTEMPT, -1 };
+		dial->attempts[i].dial = dial;
+		dial->attempts[i].candidate = candidates[i];
+	}
+	dial->next = e->dials;
+	e->dials = dial;
+	e->dial_count++;
+	tt_tcp_dial_step(dial, tt_now());
+	return TUTTI_OK;
+}
+
+static void hang_up(struct tcp_attempt *attempt)
+{
+	if (attempt->source.fd < 0)
+		return;
+	tt_tcp_unwatch(attempt->dial->endpoint, &attempt->source);
+	close(attempt->source.fd);
+	attempt->source.fd = -1;
+}
+
+/* Closes what is open, takes the dial off the endpoint, frees it in time. */
+static void finish(struct tcp_dial *dial)
+{
+	struct tcp_endpoint *e = dial->endpoint;
+	struct tcp_dial **at = &e->dials;
+
+	dial->over = true;
+	for (int i = 0; i < dial->count; i++)
+		hang_up(&dial->attempts[i]);
+	while (*at != dial)
+		at = &(*at)->next;
+	*at = dial->next;
+	e->dial_count--;
+	tt_tcp_release(e, &dial->released);
+}
+
+static void give_up(struct tcp_dial *dial)
+{
+	struct tcp_endpoint *e = dial->endpoint;
+	const struct tcp_hello hello = dial->hello;
+	struct tt_fault fault = { TUTTI_ERR_PEER_LOST, hello.to, "" };
+
+	snprintf(fault.text, sizeof(fault.text), "rank %d cannot be reached from rank %d: %s",
+		 hello.to, e->rank,
+		 dial->last[0] ? dial->last : "its address did not answer in time");
+	finish(dial);
+	if (hello.purpose == TCP_FOR_DATA)
+		tt_tcp_link_fail(e->peers[hello.to].link[hello.lane], fault.text);
+	else
+		tt_tcp_fault(e, &fault, NULL);
+}
+
+static void fail_attempt(struct tcp_attempt *attempt, const char *why, uint64_t now)
+{
+	struct tcp_dial *dial = attempt->dial;
+	char text[TCP_ADDRESS_TEXT];
+
+	snprintf(dial->last, sizeof(dial->last), "%s: %s",
+		 tt_tcp_text(&attempt->candidate.to, text), why);
+	tt_log(DEBUG, TCP, "rank %d not reached at %s (%s)", dial->hello.to, dial->last,
+	       tt_tcp_path_name(attempt->candidate.path));
+	hang_up(attempt);
+	attempt->state = TCP_FAILED;
+	dial->alive--;
+	if (dial->begun < dial->count)
+		dial->next_at = now;
+	if (dial->begun < dial->count || dial->alive > 0)
+		return;
+	dial->begun = 0;
+	dial->next_at = now + ((uint64_t)BACKOFF_MS << dial->round) * TCP_MS;
+	dial->round++;
+}
+
+static void say_hello(struct tcp_attempt *attempt, uint64_t now)
+{
+	struct tcp_dial *dial = attempt->dial;
+	uint8_t bytes[TCP_HELLO_BYTES];
+
+	tt_tcp_hello_write(&dial->hello, bytes);
+	/* the first bytes on the socket: there is room for all of them */
+	if (send(attempt->source.fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+	    (ssize_t)sizeof(bytes)) {
+		fail_attempt(attempt, strerror(errno), now);
+		return;
+	}
+	attempt->state = TCP_ASKING;
+	tt_tcp_watch_for(dial->endpoint, &attempt->source, EPOLLIN);
+	if (dial->begun < dial->count)
+		dial->next_at = now + PATIENCE_MS * TCP_MS;
+}
+
+static void start(struct tcp_dial *dial, uint64_t now)
+{
+	struct tcp_attempt *attempt = &dial->attempts[dial->begun++];
+	const struct tcp_candidate *to = &attempt->candidate;
+	const int fd = socket(to->to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	dial->alive++;
+	dial->next_at = now + STAGGER_MS * TCP_MS;
+	attempt->source.fd = fd;
+	attempt->state = TCP_CONNECTING;
+	attempt->got = 0;
+	attempt->deadline = now + CONNECT_MS * TCP_MS;
+	if (fd < 0) {
+		fail_attempt(attempt, strerror(errno), now);
+		return;
+	}
+	tt_tcp_tune(dial->endpoint, fd, to->local);
+	if (!tt_tcp_watch(dial->endpoint, &attempt->source, EPOLLOUT)) {
+		fail_attempt(attempt, strerror(errno), now);
+		return;
+	}
+	if (connect(fd, (const struct sockaddr *)&to->to, to->length) == 0)
+		say_hello(attempt, now);
+	else if (errno != EINPROGRESS && errno != EINTR)
+		fail_attempt(attempt, strerror(errno), now);
+}
+
+void tt_tcp_dial_step(struct tcp_dial *dial, uint64_t now)
+{
+	for (int i = 0; i < dial->begun; i++) {
+		struct tcp_attempt *attempt = &dial->attempts[i];
+
+		if (attempt->state == TCP_CONNECTING && now >= attempt->deadline) {
+			fail_attempt(attempt, "no reaction to the connection attempt", now);
+			break; /* the round may be over, and i with it */
+		}
+	}
+	while (dial->begun < dial->count && now >= dial->next_at && dial->round < ROUNDS)
+		start(dial, now);
+	if (dial->round == ROUNDS || now >= dial->deadline)
+		give_up(dial);
+}
+
+/* When to look again although nothing happened. */
+uint64_t tt_tcp_dial_due(const struct tcp_dial *dial)
+{
+	uint64_t due = dial->deadline;
+
+	if (dial->begun < dial->count && dial->next_at < due)
+		due = dial->next_at;
+	for (int i = 0; i < dial->begun; i++)
+		if (dial->attempts[i].state == TCP_CONNECTING && dial->attempts[i].deadline < due)
+			due = dial->attempts[i].deadline;
+	return due;
+}
+
+static void win(struct tcp_attempt *attempt)
+{
+	struct tcp_dial *dial = attempt->dial;
+	struct tcp_endpoint *e = dial->endpoint;
+	const struct tcp_hello hello = dial->hello;
+	const int fd = attempt->source.fd, place = (int)(attempt - dial->attempts);
+	char text[TCP_ADDRESS_TEXT];
+
+	if (!e->peers[hello.to].proven) {
+		e->peers[hello.to].proven = (int8_t)(place + 1);
+		tt_log(INFO, TCP, "rank %d reaches rank %d at %s (%s)", e->rank, hello.to,
+		       tt_tcp_text(&attempt->candidate.to, text),
+		       tt_tcp_path_name(attempt->candidate.path));
+	}
+	tt_tcp_unwatch(e, &attempt->source);
+	attempt->source.fd = -1; /* so that finish() leaves it open */
+	finish(dial);
+	tt_tcp_connected(e, &hello, hello.to, fd);
+}
+
+static void hear_answer(struct tcp_attempt *attempt, uint64_t now)
+{
+	const ssize_t n = recv(attempt->source.fd, attempt->answer + attempt->got,
+			       sizeof(attempt->answer) - attempt->got, MSG_DONTWAIT);
+	enum tcp_verdict verdict;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		fail_attempt(attempt, n < 0 ? strerror(errno) : "closed without an answer", now);
+		return;
+	}
+	attempt->got += (size_t)n;
+	if (attempt->got < sizeof(attempt->answer))
+		return;
+	verdict = tt_tcp_answer_read(attempt->answer, &attempt->dial->hello);
+	if (verdict == TCP_ACCEPTED)
+		win(attempt);
+	else
+		fail_attempt(attempt, tt_tcp_verdict_text(verdict), now);
+}
+
+void tt_tcp_attempt_step(struct tcp_attempt *attempt, uint64_t now)
+{
+	int error = 0;
+	socklen_t length = sizeof(error);
+
+	if (attempt->state == TCP_ASKING) {
+		hear_answer(attempt, now);
+		return;
+	}
+	if (getsockopt(attempt->source.fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
+		error = errno;
+	if (error)
+		fail_attempt(attempt, strerror(error), now);
+	else
+		say_hello(attempt, now);
+}
+
+/* The link is closed before it was up. */
+void tt_tcp_dial_drop(struct tcp_endpoint *e, int peer, enum tcp_purpose purpose, int lane)
+{
+	for (struct tcp_dial *dial = e->dials; dial; dial = dial->next) {
+		if (dial->hello.to == peer && dial->hello.purpose == purpose &&
+		    dial->hello.lane == lane) {
+			finish(dial);
+			return;
+		}
+	}
+}
+
+void tt_tcp_dials_drop(struct tcp_endpoint *e)
+{
+	while (e->dials)
+		finish(e->dials);
+}

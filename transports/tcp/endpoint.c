@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the endpoint's life and the transport's table. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+#include "tcp.h"
+
+static struct tcp_peer *make_peers(int size)
+{
+	struct tcp_peer *peers = calloc((size_t)size, sizeof(*peers));
+
+	for (int i = 0; peers && i < size; i++)
+		for (int lane = 0; lane < TT_LANES; lane++)
+			peers[i].kept[lane] = -1;
+	return peers;
+}
+
+static void tcp_destroy(struct tt_endpoint *base)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(base);
+
+	if (!e)
+		return;
+	tt_tcp_dials_drop(e);
+	tt_tcp_stop_listening(e);
+	tt_tcp_control_leave(e);
+	for (int i = 0; e->peers && i < e->size; i++)
+		for (int lane = 0; lane < TT_LANES; lane++)
+			tt_tcp_close_orderly(e->peers[i].kept[lane]);
+	while (e->released) {
+		struct tcp_released *object = e->released;
+
+		e->released = object->next;
+		free(object);
+	}
+	tt_tcp_wait_close(e);
+	free(e->peers);
+	free(e);
+}
+
+static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct tt_endpoint **out)
+{
+	struct tcp_endpoint *e = calloc(1, sizeof(*e));
+	tutti_result_t result;
+
+	if (!e)
+		return tt_fail_errno(TCP, "make an endpoint");
+	e->base.ops = &tt_transport_tcp;
+	e->comm_id = config->comm_id;
+	e->rank = config->rank;
+	e->size = config->size;
+	e->timeout_ns = (uint64_t)(config->timeout_s * 1e9);
+	e->listener.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
+	e->peers = make_peers(config->size);
+	result = e->peers ? tt_tcp_buffer_size(&e->buffer)
+			  : tt_fail_errno(TCP, "make an endpoint for %d ranks", config->size);
+	if (result == TUTTI_OK)
+		result = tt_tcp_interfaces(&e->card);
+	if (result == TUTTI_OK)
+		result = tt_tcp_wait_open(e);
+	if (result == TUTTI_OK)
+		result = tt_tcp_listen(e);
+	if (result < 0) {
+		tcp_destroy(&e->base);
+		return result;
+	}
+	*out = &e->base;
+	return TUTTI_OK;
+}
+
+static size_t tcp_address(const struct tt_endpoint *base, void *out)
+{
+	return tt_tcp_card_write(&((const struct tcp_endpoint *)base)->card, out);
+}
+
+/* The lower rank dials. */
+static bool tcp_reach(const struct tt_peer *a, const struct tt_peer *b)
+{
+	const struct tt_peer *low = a->rank < b->rank ? a : b, *high = low == a ? b : a;
+	struct tcp_card from, to;
+
+	return tt_tcp_card_read(low->address, low->address_length, &from) &&
+	       tt_tcp_card_read(high->address, high->address_length, &to) &&
+	       tt_tcp_connectable(&from, &to);
+}
+
+static tutti_result_t tcp_join(struct tt_endpoint *base, const struct tt_peer *peers, int size,
+			       uint64_t deadline)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(base);
+	bool any = false;
+
+	e->known = peers;
+	for (int i = 0; i < size; i++)
+		any |= i != e->rank && peers[i].use;
+	if (!any)
+		tt_tcp_stop_listening(e);
+	return tt_tcp_control_join(e, deadline);
+}
+
+void tt_tcp_release(struct tcp_endpoint *e, struct tcp_released *object)
+{
+	object->next = e->released;
+	e->released = object;
+}
+
+void tt_tcp_connected(struct tcp_endpoint *e, const struct tcp_hello *hello, int peer, int fd)
+{
+	struct tcp_peer *with = &e->peers[peer];
+
+	if (hello->purpose == TCP_FOR_CONTROL) {
+		struct tt_fault fault = { .rank = e->rank };
+
+		fault.result = tt_tcp_control_attach(e, fd, peer);
+		if (fault.result == TUTTI_OK)
+			return;
+		memcpy(fault.text, tt_thread_error(),
+		       strnlen(tt_thread_error(), sizeof(fault.text) - 1));
+		tt_tcp_fault(e, &fault, NULL);
+	} else if (with->link[hello->lane]) {
+		/* of the two, only the higher rank counts what it waits for: the lower one has a
+		 * dial */
+		e->waiting -= e->rank > peer;
+		tt_tcp_link_attach(with->link[hello->lane], fd);
+	} else {
+		with->kept[hello->lane] = fd;
+	}
+}
+
+static void tcp_progress(struct tt_endpoint *base, bool thorough)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(base);
+	const bool unfinished = e->waiting || e->dial_count || e->guest_count;
+
+	if (unfinished || (thorough && (e->listener.fd >= 0 || e->controls)))
+		tt_tcp_look(e, 0);
+}
+
+static void tcp_revoke(struct tt_endpoint *base, const struct tt_fault *fault)
+{
+	tt_tcp_fault(tcp_endpoint_of(base), fault, NULL);
+}
+
+/* Memory is not shared over TCP, and bytes on a socket wake by themselves. */
+static void *no_share(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline)
+{
+	return NULL;
+}
+
+static void no_wake(struct tt_endpoint *endpoint)
+{
+}
+
+static bool no_export(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
+		      uint64_t *token)
+{
+	return false;
+}
+
+static void *no_import(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
+{
+	return NULL;
+}
+
+const struct tt_transport tt_transport_tcp = {
+	.name = "tcp",
+	.preference = 10,
+	.open = tcp_open,
+	.address = tcp_address,
+	.reach = tcp_reach,
+	.join = tcp_join,
+	.share = no_share,
+	.wake = no_wake,
+	.export_memory = no_export,
+	.import_memory = no_import,
+	.connect = tt_tcp_link_connect,
+	.write = tt_tcp_link_write,
+	.read = tt_tcp_link_read,
+	.peek = tt_tcp_link_peek,
+	.release = tt_tcp_link_release,
+	.ready = tt_tcp_link_ready,
+	.close = tt_tcp_link_close,
+	.progress = tcp_progress,
+	.revoke = tcp_revoke,
+	.arm = tt_tcp_arm,
+	.disarm = tt_tcp_disarm,
+	.fd = tt_tcp_fd,
+	.sleep = tt_tcp_sleep,
+	.interrupt = tt_tcp_interrupt,
+	.destroy = tcp_destroy,
+};

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of this directory share: the endpoint and the objects it owns. All of it is under
+ * the communicator's lock but for the descriptors that sleep() and interrupt() use, which never
+ * change.
+ *
+ * Way of a connection: the lower rank of a pair dials (dial.c), the higher accepts a guest
+ * (listen.c); once the handshake (handshake.c) names rank, purpose and lane, tt_tcp_connected()
+ * gives the socket to its link (link.c), keeps it until that link is asked for, or makes it a
+ * control link (control.c). */
+#ifndef TT_TCP_ENDPOINT_H
+#define TT_TCP_ENDPOINT_H
+
+#include <pthread.h>
+
+#include "address.h"
+#include "handshake.h"
+#include "log.h"
+#include "transport.h"
+
+#define TCP_GUESTS_MAX	 64  /* connections whose hello is not complete */
+#define TCP_SLEEPERS_MAX 64  /* threads that sleep at once; more would not sleep but poll */
+#define TCP_MESSAGE_MAX	 512 /* bytes of a control message */
+#define TCP_MS		 UINT64_C(1000000)
+
+/* What the inner epoll hands back; the first member of whatever it watches. Released objects stay
+ * allocated, with fd -1, until all events of a batch have been looked at. */
+enum tcp_kind { TCP_LISTENER, TCP_GUEST, TCP_ATTEMPT, TCP_CONTROL };
+struct tcp_source {
+	enum tcp_kind kind;
+	int fd;
+};
+
+/* First member of what is freed after a batch. */
+struct tcp_released {
+	struct tcp_released *next;
+};
+
+struct tcp_guest {
+	struct tcp_released released;
+	struct tcp_source source;
+	struct sockaddr_storage from;
+	uint64_t deadline;
+	size_t got;
+	uint8_t hello[TCP_HELLO_BYTES];
+};
+
+enum tcp_attempt_state { TCP_UNTRIED, TCP_CONNECTING, TCP_ASKING, TCP_FAILED };
+struct tcp_attempt {
+	struct tcp_source source;
+	struct tcp_dial *dial;
+	struct tcp_candidate candidate;
+	enum tcp_attempt_state state;
+	uint64_t deadline; /* while connecting */
+	size_t got;
+	uint8_t answer[TCP_ANSWER_BYTES];
+};
+
+struct tcp_dial {
+	struct tcp_released released;
+	struct tcp_dial *next;
+	struct tcp_endpoint *endpoint;
+	struct tcp_hello hello;
+	int count, begun, alive; /* attempts: all, started in this round, not failed of those */
+	int round;
+	bool over;
+	uint64_t next_at, deadline;
+	char last[160]; /* why the last attempt failed */
+	struct tcp_attempt attempts[];
+};
+
+struct tcp_control {
+	struct tcp_source source;
+	struct tcp_control *next;
+	int peer;
+	size_t got;
+	uint8_t in[TCP_MESSAGE_MAX];
+	char where[TCP_ADDRESS_TEXT];
+};
+
+enum tcp_link_state { TCP_LINK_WAITING, TCP_LINK_UP, TCP_LINK_ENDED, TCP_LINK_FAILED };
+struct tcp_link {
+	struct tt_link base;
+	enum tt_lane lane;
+	enum tcp_link_state state;
+	int fd;
+	/* The last read wanted more than there was; the last write had more than there was room
+	 * for. Only then is the socket watched while threads sleep, so that bytes nobody asks for
+	 * yet wake nobody. */
+	bool starved, blocked;
+	uint32_t watched;     /* events the outer epoll looks for on fd */
+	uint64_t believed_at; /* ended: when to report it */
+	char why[192];	      /* failed: the sentence */
+	uint8_t *scratch;     /* bytes begin … end - 1 have arrived and are not released */
+	size_t begin, end;
+};
+
+struct tcp_sleeper {
+	pthread_t thread;
+	bool called; /* armed when interrupt() came, and has not disarmed since */
+};
+
+/* What this rank knows of another. */
+struct tcp_peer {
+	struct tcp_link *link[TT_LANES];
+	int kept[TT_LANES]; /* connection accepted before its link was asked for, or -1 */
+	struct tcp_control *control;
+	int8_t proven; /* place, from 1, of the candidate that worked before */
+	bool left;     /* said good-bye */
+};
+
+struct tcp_endpoint {
+	struct tt_endpoint base;
+	uint64_t comm_id, timeout_ns;
+	int rank, size;
+	struct tcp_card card;
+	const struct tt_peer *known; /* from join() on */
+	struct tcp_peer *peers;
+	int buffer; /* TUTTI_TCP_BUFFER in bytes, 0: the kernel's autotuning */
+
+	struct tcp_source listener;
+	uint64_t listen_again_at; /* accepting paused for want of descriptors, until then; or 0 */
+	struct tcp_guest *guests[TCP_GUESTS_MAX];
+	struct tcp_dial *dials;
+	struct tcp_control *controls;
+	int guest_count, dial_count, waiting; /* waiting: links that the peer is to dial */
+	uint64_t doubt_until;		      /* when the last end of a stream is to be believed */
+	bool revoked;			      /* a fault was passed on */
+
+	int watch;    /* inner epoll: sources; what progress() looks at */
+	int sleep_on; /* outer epoll: watch, doorbell, timer, sockets of links that starve or are
+			 blocked */
+	int doorbell; /* eventfd of interrupt() */
+	int timer;    /* timerfd: when something is due that no descriptor announces */
+	bool timer_set;
+	bool called; /* atomic: interrupt() rang, not yet noted in sleepers */
+	int armed;   /* threads in sleepers */
+	int crowd; /* threads armed for which it has no room: the bell rings until they have gone */
+	struct tcp_sleeper sleepers[TCP_SLEEPERS_MAX];
+
+	struct tcp_released *released; /* freed after the batch */
+};
+
+static inline struct tcp_endpoint *tcp_endpoint_of(struct tt_endpoint *base)
+{
+	return (struct tcp_endpoint *)base;
+}
+
+/* socket.c */
+tutti_result_t tt_tcp_buffer_size(int *bytes);
+void tt_tcp_tune(const struct tcp_endpoint *e, int fd, bool local);
+bool tt_tcp_is_local(int fd);
+void tt_tcp_close_orderly(int fd);
+void tt_tcp_peer_text(int fd, char text[TCP_ADDRESS_TEXT]);
+
+/* listen.c */
+tutti_result_t tt_tcp_listen(struct tcp_endpoint *e);
+void tt_tcp_stop_listening(struct tcp_endpoint *e);
+void tt_tcp_accept(struct tcp_endpoint *e);
+void tt_tcp_guest_step(struct tcp_endpoint *e, struct tcp_guest *guest);
+void tt_tcp_guests_expire(struct tcp_endpoint *e, uint64_t now);
+
+/* dial.c */
+tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello,
+			   uint64_t deadline);
+void tt_tcp_dial_step(struct tcp_dial *dial, uint64_t now);
+void tt_tcp_attempt_step(struct tcp_attempt *attempt, uint64_t now);
+uint64_t tt_tcp_dial_due(const struct tcp_dial *dial);
+void tt_tcp_dial_drop(struct tcp_endpoint *e, int peer, enum tcp_purpose purpose, int lane);
+void tt_tcp_dials_drop(struct tcp_endpoint *e);
+
+/* link.c */
+tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_lane lane,
+				   struct tt_link **out);
+ssize_t tt_tcp_link_write(struct tt_link *base, const struct iovec *iov, int n);
+ssize_t tt_tcp_link_read(struct tt_link *base, const struct iovec *iov, int n);
+ssize_t tt_tcp_link_peek(struct tt_link *base, size_t want, size_t limit, const void **data);
+void tt_tcp_link_release(struct tt_link *base, size_t bytes);
+bool tt_tcp_link_ready(const struct tt_link *base);
+void tt_tcp_link_close(struct tt_link *base);
+void tt_tcp_link_attach(struct tcp_link *link, int fd);
+void tt_tcp_link_fail(struct tcp_link *link, const char *why);
+
+/* control.c */
+tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline);
+tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer);
+void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control);
+/* The first fault counts: note it and tell all control links, but for the one it came from. */
+void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
+		  const struct tcp_control *except);
+void tt_tcp_control_leave(struct tcp_endpoint *e);
+
+/* wait.c */
+tutti_result_t tt_tcp_wait_open(struct tcp_endpoint *e);
+void tt_tcp_wait_close(struct tcp_endpoint *e);
+bool tt_tcp_watch(struct tcp_endpoint *e, struct tcp_source *source, uint32_t events);
+void tt_tcp_watch_for(struct tcp_endpoint *e, struct tcp_source *source, uint32_t events);
+void tt_tcp_unwatch(struct tcp_endpoint *e, struct tcp_source *source);
+void tt_tcp_link_watch(struct tcp_link *link);
+void tt_tcp_look(struct tcp_endpoint *e, int timeout_ms);
+/* Milliseconds from `now`, for a timeout: rounded up, a minute at most. */
+int tt_tcp_ms_until(uint64_t now, uint64_t due);
+/* When something is due that no descriptor announces; UINT64_MAX: never. */
+uint64_t tt_tcp_due(const struct tcp_endpoint *e);
+void tt_tcp_timer_set(struct tcp_endpoint *e);
+void tt_tcp_arm(struct tt_endpoint *base);
+void tt_tcp_disarm(struct tt_endpoint *base);
+int tt_tcp_fd(const struct tt_endpoint *base);
+void tt_tcp_sleep(struct tt_endpoint *base, int timeout_ms);
+void tt_tcp_interrupt(struct tt_endpoint *base);
+
+/* endpoint.c */
+void tt_tcp_release(struct tcp_endpoint *e, struct tcp_released *object);
+/* Takes `fd` over: of the connection that `hello` asked for. */
+void tt_tcp_connected(struct tcp_endpoint *e, const struct tcp_hello *hello, int peer, int fd);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the look at this machine: its interfaces and their addresses, which of them are offered to
+ * peers, and the identity of its kernel and network namespace. Names are never resolved. */
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#include "address.h"
+#include "log.h"
+
+/* Is `name` allowed by a comma list of prefixes, of which those after ^ exclude? */
+static bool allowed(const char *list, const char *name)
+{
+	bool listed = false, includes = false;
+
+	while (list && *list) {
+		const size_t length = strcspn(list, ",");
+		const bool exclude = *list == '^';
+		const char *prefix = list + exclude;
+		const size_t n = length - exclude;
+		const bool match = n > 0 && strncmp(name, prefix, n) == 0;
+
+		if (exclude && match)
+			return false;
+		includes |= !exclude && n > 0;
+		listed |= match;
+		list += length;
+		list += *list == ',';
+	}
+	return listed || !includes;
+}
+
+/* Mbit/s; unknown, as for most virtual interfaces: 0. */
+static uint32_t speed_of(const char *name)
+{
+	char path[64 + IF_NAMESIZE];
+	int speed = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", name);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%d", &speed) != 1 || speed < 0)
+		speed = 0;
+	fclose(file);
+	return (uint32_t)speed;
+}
+
+static uint8_t prefix_of(const uint8_t *mask, int bytes)
+{
+	uint8_t bits = 0;
+
+	for (int i = 0; i < bytes; i++)
+		bits += (uint8_t)__builtin_popcount(mask[i]);
+	return bits;
+}
+
+static bool address_of(const struct ifaddrs *i, struct tcp_address *out)
+{
+	const int family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
+
+	memset(out, 0, sizeof(*out));
+	out->scope = if_nametoindex(i->ifa_name);
+	if (family == AF_INET) {
+		out->family = 4;
+		memcpy(out->bytes, &((struct sockaddr_in *)i->ifa_addr)->sin_addr, 4);
+		out->prefix = 32;
+		if (i->ifa_netmask)
+			out->prefix = prefix_of(
+				(uint8_t *)&((struct sockaddr_in *)i->ifa_netmask)->sin_addr, 4);
+	} else if (family == AF_INET6) {
+		out->family = 6;
+		memcpy(out->bytes, &((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr, 16);
+		out->prefix = 128;
+		if (i->ifa_netmask)
+			out->prefix = prefix_of(
+				(uint8_t *)&((struct sockaddr_in6 *)i->ifa_netmask)->sin6_addr, 16);
+	}
+	return out->family != 0;
+}
+
+static const char *unfit(const struct ifaddrs *i, const char *list, const struct tcp_card *card)
+{
+	if (!allowed(list, i->ifa_name))
+		return "TUTTI_INTERFACE leaves it out";
+	if (!(i->ifa_flags & IFF_UP))
+		return "the interface is down";
+	if (!(i->ifa_flags & IFF_RUNNING))
+		return "the interface has no carrier";
+	if (card->count == TCP_ADDRESSES_MAX)
+		return "there are more addresses than peers can be told";
+	return NULL;
+}
+
+/* Offers what is fit of `all`; returns how many addresses TUTTI_INTERFACE let through. */
+static void gather(const struct ifaddrs *all, const char *list, struct tcp_card *card)
+{
+	char text[TCP_ADDRESS_TEXT];
+
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+		struct tcp_address address;
+		const char *why;
+
+		if (!address_of(i, &address))
+			continue;
+		why = unfit(i, list, card);
+		tt_log(DEBUG, TCP, "interface %s address %s %s%s", i->ifa_name,
+		       tt_tcp_address_text(&address, text), why ? "not used: " : "used",
+		       why ? why : "");
+		if (why)
+			continue;
+		address.speed = speed_of(i->ifa_name);
+		card->at[card->count++] = address;
+	}
+}
+
+static uint64_t hash(const char *text)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (; *text; text++)
+		h = (h ^ (uint8_t)*text) * 0x100000001b3u;
+	return h;
+}
+
+/* The kernel's boot id; the host's name where there is none to be read. */
+static uint64_t machine_id(void)
+{
+	char id[64] = "";
+	struct utsname names;
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (file) {
+		if (!fgets(id, sizeof(id), file))
+			id[0] = 0;
+		fclose(file);
+	}
+	if (id[0])
+		return hash(id);
+	return uname(&names) == 0 ? hash(names.nodename) : 0;
+}
+
+/* A thread may be in a namespace of its own. Unknown is 0: the handshake finds out who answers. */
+static uint64_t network_id(void)
+{
+	struct stat info;
+
+	return stat("/proc/thread-self/ns/net", &info) == 0 ? (uint64_t)info.st_ino : 0;
+}
+
+static void names_of(const struct ifaddrs *all, char *out, size_t room)
+{
+	size_t used = 0;
+
+	out[0] = 0;
+	for (const struct ifaddrs *i = all; i && used < room; i = i->ifa_next)
+		if (i->ifa_addr && i->ifa_addr->sa_family == AF_PACKET)
+			used += (size_t)snprintf(out + used, room - used, "%s%s", used ? ", " : "",
+						 i->ifa_name);
+}
+
+tutti_result_t tt_tcp_interfaces(struct tcp_card *card)
+{
+	const char *list = getenv("TUTTI_INTERFACE");
+	tutti_result_t result = TUTTI_OK;
+	struct ifaddrs *all;
+	char names[128];
+
+	card->count = 0;
+	card->machine = machine_id();
+	card->network = network_id();
+	if (getifaddrs(&all) < 0)
+		return tt_fail_errno(TCP, "list the network interfaces");
+	gather(all, list, card);
+	names_of(all, names, sizeof(names));
+	if (card->count == 0 && list && *list)
+		result = tt_fail(
+			TUTTI_ERR_INVALID, TCP,
+			"TUTTI_INTERFACE is \"%s\" and leaves no interface with an address that is "
+			"up: expected a comma list of names or prefixes, ^ before those to "
+			"exclude; "
+			"this machine has %s",
+			list, names);
+	freeifaddrs(all);
+	return result;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the byte streams. A link moves nothing until it is up. Bytes come out of scratch first, then
+ * of the socket; a peek takes in no more than its limit, so that what belongs to the next read goes
+ * straight to where it is wanted. The end of a stream is believed a moment late: the control links
+ * may know the better reason, such as who else died and made the peer leave. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "endpoint.h"
+
+#define SCRATCH_BYTES ((size_t)128 << 10) /* stays in a core's L2 cache */
+#define DOUBT_MS      100
+
+static struct tcp_link *tcp_link_of(struct tt_link *base)
+{
+	return (struct tcp_link *)base;
+}
+
+static struct tcp_endpoint *endpoint_of(const struct tcp_link *link)
+{
+	return tcp_endpoint_of(link->base.endpoint);
+}
+
+tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_lane lane,
+				   struct tt_link **out)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(base);
+	struct tcp_peer *to = &e->peers[peer];
+	const struct tcp_hello hello = { TCP_FOR_DATA, lane, e->comm_id, e->rank, peer };
+	struct tcp_link *link = calloc(1, sizeof(*link));
+	tutti_result_t result;
+
+	if (!link)
+		return tt_fail_errno(TCP, "make a link with rank %d", peer);
+	link->base = (struct tt_link){ base->ops, base, peer };
+	link->lane = lane;
+	link->fd = -1;
+	to->link[lane] = link;
+	if (to->kept[lane] >= 0) {
+		tt_tcp_link_attach(link, to->kept[lane]);
+		to->kept[lane] = -1;
+	} else if (e->rank < peer) {
+		result = tt_tcp_dial(e, &hello, tt_now() + e->timeout_ns);
+		if (result < 0) {
+			to->link[lane] = NULL;
+			free(link);
+			return result;
+		}
+	} else {
+		e->waiting++;
+	}
+	*out = &link->base;
+	return TUTTI_OK;
+}
+
+/* The connection is there: of a dial, of a guest that the link waited for, or kept. */
+void tt_tcp_link_attach(struct tcp_link *link, int fd)
+{
+	link->fd = fd;
+	link->state = TCP_LINK_UP;
+	tt_log(DEBUG, TCP, "rank %d lane %d with rank %d is up", endpoint_of(link)->rank,
+	       link->lane, link->base.peer);
+	if (endpoint_of(link)->armed)
+		tt_tcp_link_watch(link);
+}
+
+void tt_tcp_link_fail(struct tcp_link *link, const char *why)
+{
+	link->state = TCP_LINK_FAILED;
+	snprintf(link->why, sizeof(link->why), "%s", why);
+}
+
+static ssize_t not_now(struct tcp_link *link, bool *flag)
+{
+	*flag = true;
+	if (endpoint_of(link)->armed)
+		tt_tcp_link_watch(link);
+	return 0;
+}
+
+/* What an operation gives on a link that is not up. */
+static ssize_t report(struct tcp_link *link, bool *flag)
+{
+	struct tcp_endpoint *e = endpoint_of(link);
+	const int peer = link->base.peer;
+
+	if (e->base.fault.result)
+		return tt_fail(e->base.fault.result, TCP, "%s", e->base.fault.text);
+	if (link->state == TCP_LINK_WAITING && !e->peers[peer].left)
+		return not_now(link, flag);
+	if (link->state == TCP_LINK_FAILED)
+		return tt_fail(TUTTI_ERR_PEER_LOST, TCP, "%s", link->why);
+	if (e->peers[peer].left)
+		return tt_fail(TUTTI_ERR_PEER_LOST, TCP,
+			       "rank %d left the communicator while rank %d still expected it",
+			       peer, e->rank);
+	if (tt_now() < link->believed_at)
+		return 0;
+	return tt_fail(TUTTI_ERR_PEER_LOST, TCP, "rank %d closed its connection with rank %d", peer,
+		       e->rank);
+}
+
+/* End of stream, or an error that ends it. An error of a write leaves what has arrived to be read.
+ */
+static ssize_t ended(struct tcp_link *link, int error, bool *flag)
+{
+	struct tcp_endpoint *e = endpoint_of(link);
+
+	*flag = false;
+	if (flag == &link->starved)
+		link->state = TCP_LINK_ENDED;
+	if (!link->believed_at) {
+		tt_log(DEBUG, TCP, "rank %d lane %d: rank %d closed its connection: %s", e->rank,
+		       link->lane, link->base.peer, error ? strerror(error) : "end of stream");
+		link->believed_at = tt_now() + DOUBT_MS * TCP_MS;
+		e->doubt_until = link->believed_at;
+		if (e->armed)
+			tt_tcp_timer_set(e);
+	}
+	tt_tcp_link_watch(link);
+	return report(link, flag);
+}
+
+static size_t sum(const struct iovec *iov, int n)
+{
+	size_t bytes = 0;
+
+	for (int i = 0; i < n; i++)
+		bytes += iov[i].iov_len;
+	return bytes;
+}
+
+ssize_t tt_tcp_link_write(struct tt_link *base, const struct iovec *iov, int n)
+{
+	struct tcp_link *link = tcp_link_of(base);
+	const struct msghdr message = { .msg_iov = (struct iovec *)iov,
+					.msg_iovlen = n < IOV_MAX ? (size_t)n : IOV_MAX };
+	ssize_t sent;
+
+	if (link->state != TCP_LINK_UP)
+		return report(link, &link->blocked);
+	do
+		sent = sendmsg(link->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (sent < 0 && errno == EINTR);
+	if (sent < 0 && errno != EAGAIN)
+		return ended(link, errno, &link->blocked);
+	if (sent < 0)
+		return not_now(link, &link->blocked);
+	link->blocked = (size_t)sent < sum(iov, (int)message.msg_iovlen);
+	return sent;
+}
+
+static ssize_t drain_scratch(struct tcp_link *link, const struct iovec *iov, int n)
+{
+	size_t moved = 0;
+
+	for (int i = 0; i < n && link->begin < link->end; i++) {
+		const size_t there = link->end - link->begin;
+		const size_t bytes = there < iov[i].iov_len ? there : iov[i].iov_len;
+
+		memcpy(iov[i].iov_base, link->scratch + link->begin, bytes);
+		tt_tcp_link_release(&link->base, bytes);
+		moved += bytes;
+	}
+	return (ssize_t)moved;
+}
+
+/* recv() into iov; `asked` is its sum and not 0. */
+static ssize_t receive(struct tcp_link *link, const struct iovec *iov, int n, size_t asked)
+{
+	struct msghdr message = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n };
+	ssize_t got;
+
+	if (link->state != TCP_LINK_UP)
+		return report(link, &link->starved);
+	do
+		got = n == 1 ? recv(link->fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
+			     : recvmsg(link->fd, &message, MSG_DONTWAIT);
+	while (got < 0 && errno == EINTR);
+	if (got == 0 || (got < 0 && errno != EAGAIN))
+		return ended(link, got < 0 ? errno : 0, &link->starved);
+	if (got < 0)
+		return not_now(link, &link->starved);
+	link->starved = (size_t)got < asked;
+	return got;
+}
+
+ssize_t tt_tcp_link_read(struct tt_link *base, const struct iovec *iov, int n)
+{
+	struct tcp_link *link = tcp_link_of(base);
+	const int few = n < IOV_MAX ? n : IOV_MAX;
+	const size_t asked = sum(iov, few);
+
+	if (asked == 0)
+		return 0;
+	if (link->begin < link->end)
+		return drain_scratch(link, iov, few);
+	return receive(link, iov, few, asked);
+}
+
+/* Take in what has arrived, so that at most `limit` bytes are in scratch. */
+static ssize_t fill(struct tcp_link *link, size_t want, size_t limit)
+{
+	const size_t there = link->end - link->begin;
+	struct iovec room;
+
+	if (!link->scratch)
+		link->scratch = aligned_alloc(4096, SCRATCH_BYTES);
+	if (!link->scratch)
+		return tt_fail_errno(TCP, "allocate %zu bytes to receive into", SCRATCH_BYTES);
+	/* what is left over is short: there < want */
+	if (there > 0 && link->begin > 0 && SCRATCH_BYTES - link->end < limit - there) {
+		memmove(link->scratch, link->scratch + link->begin, there);
+		link->begin = 0;
+		link->end = there;
+	}
+	room.iov_base = link->scratch + link->end;
+	room.iov_len = SCRATCH_BYTES - link->end;
+	if (room.iov_len > limit - there)
+		room.iov_len = limit - there;
+	const ssize_t got = receive(link, &room, 1, want - there);
+	if (got > 0)
+		link->end += (size_t)got;
+	return got;
+}
+
+ssize_t tt_tcp_link_peek(struct tt_link *base, size_t want, size_t limit, const void **data)
+{
+	struct tcp_link *link = tcp_link_of(base);
+	size_t there = link->end - link->begin;
+
+	if (want == 0)
+		want = 1;
+	if (limit == 0)
+		return 0;
+	if (want > limit)
+		want = limit;
+	if (there < want) {
+		const ssize_t got = fill(link, want, limit);
+
+		if (got < 0)
+			return got;
+		there = link->end - link->begin;
+	}
+	*data = link->scratch + link->begin;
+	return (ssize_t)(there < limit ? there : limit);
+}
+
+void tt_tcp_link_release(struct tt_link *base, size_t bytes)
+{
+	struct tcp_link *link = tcp_link_of(base);
+
+	link->begin += bytes;
+	if (link->begin == link->end)
+		link->begin = link->end = 0; /* the next bytes come aligned */
+}
+
+bool tt_tcp_link_ready(const struct tt_link *base)
+{
+	return ((const struct tcp_link *)base)->state == TCP_LINK_UP;
+}
+
+void tt_tcp_link_close(struct tt_link *base)
+{
+	struct tcp_link *link = tcp_link_of(base);
+	struct tcp_endpoint *e;
+
+	if (!link)
+		return;
+	e = endpoint_of(link);
+	link->starved = link->blocked = false;
+	tt_tcp_link_watch(link);
+	if (link->state == TCP_LINK_WAITING && e->rank < base->peer)
+		tt_tcp_dial_drop(e, base->peer, TCP_FOR_DATA, link->lane);
+	else if (link->state == TCP_LINK_WAITING)
+		e->waiting--;
+	tt_tcp_close_orderly(link->fd);
+	e->peers[base->peer].link[link->lane] = NULL;
+	free(link->scratch);
+	free(link);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the listening socket and the guests: connections accepted whose hello is not complete.
+ * Anyone may connect, so guests are few, have a deadline, and the oldest makes room for the next; a
+ * rank that lost its place that way dials again. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+
+#define GUEST_MS   5000 /* for a complete hello, sent right after connecting */
+#define ACCEPT_MAX 64	/* per look */
+#define PAUSE_MS   100	/* when descriptors ran out */
+
+struct range {
+	int first, last;
+};
+
+static tutti_result_t port_range(struct range *range)
+{
+	const char *text = getenv("TUTTI_PORT_RANGE");
+	int end = 0;
+
+	*range = (struct range){ 0, 0 };
+	if (!text || !*text)
+		return TUTTI_OK;
+	if (sscanf(text, "%d-%d%n", &range->first, &range->last, &end) != 2 || text[end] ||
+	    range->first < 1 || range->last > 65535 || range->first > range->last)
+		return tt_fail(
+			TUTTI_ERR_INVALID, TCP,
+			"TUTTI_PORT_RANGE is \"%s\": expected FIRST-LAST, ports from 1 to 65535, "
+			"such as 40000-40063",
+			text);
+	return TUTTI_OK;
+}
+
+/* IPv6 that also takes IPv4; IPv4 where the kernel has no IPv6. */
+static int make_socket(int *family)
+{
+	const int kind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, off = 0, on = 1;
+	int fd = socket(AF_INET6, kind, 0);
+
+	*family = AF_INET6;
+	if (fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0) {
+		close(fd);
+		fd = -1;
+	}
+	if (fd < 0) {
+		*family = AF_INET;
+		fd = socket(AF_INET, kind, 0);
+	}
+	/* ports of connections that linger after a job are free for the next job's listeners */
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	return fd;
+}
+
+static int bind_any(int fd, int family, int port)
+{
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+
+	if (family == AF_INET6)
+		return bind(fd, (struct sockaddr *)&in6, sizeof(in6));
+	return bind(fd, (struct sockaddr *)&in, sizeof(in));
+}
+
+/* A listening socket, or -1 with errno. */
+static int listen_on(const struct tcp_endpoint *e, int port)
+{
+	int family, saved, fd = make_socket(&family);
+
+	if (fd < 0)
+		return -1;
+	if (e->buffer) {
+		/* accepted sockets inherit it, in time for the window scale of the handshake */
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &e->buffer, sizeof(e->buffer));
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &e->buffer, sizeof(e->buffer));
+	}
+	/* a bound port of another socket may only show as taken when listening */
+	if (bind_any(fd, family, port) == 0 && listen(fd, SOMAXCONN) == 0)
+		return fd;
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+static uint16_t port_of(int fd)
+{
+	struct sockaddr_storage name = { 0 };
+	socklen_t length = sizeof(name);
+
+	getsockname(fd, (struct sockaddr *)&name, &length);
+	/* the port is at the same place in both families */
+	return ntohs(((struct sockaddr_in *)&name)->sin_port);
+}
+
+tutti_result_t tt_tcp_listen(struct tcp_endpoint *e)
+{
+	struct range range;
+	const tutti_result_t result = port_range(&range);
+
+	if (result < 0)
+		return result;
+	for (int port = range.first; port <= range.last; port++) {
+		e->listener.fd = listen_on(e, port);
+		if (e->listener.fd >= 0 || (errno != EADDRINUSE && errno != EACCES))
+			break;
+	}
+	if (e->listener.fd < 0 && range.last > 0)
+		return tt_fail_errno(TCP,
+				     "no port of TUTTI_PORT_RANGE %d-%d can be listened on; give a "
+				     "range with a free port for every rank of this machine",
+				     range.first, range.last);
+	if (e->listener.fd < 0)
+		return tt_fail_errno(TCP, "listen on a TCP port");
+	e->listener.kind = TCP_LISTENER;
+	e->card.port = port_of(e->listener.fd);
+	if (!tt_tcp_watch(e, &e->listener, EPOLLIN))
+		return tt_fail_errno(TCP, "watch the listening socket");
+	tt_log(DEBUG, TCP, "rank %d listens on port %d", e->rank, e->card.port);
+	return TUTTI_OK;
+}
+
+static void dismiss(struct tcp_endpoint *e, struct tcp_guest *guest)
+{
+	for (int i = 0; i < e->guest_count; i++)
+		if (e->guests[i] == guest)
+			e->guests[i] = e->guests[--e->guest_count];
+	if (guest->source.fd >= 0) {
+		tt_tcp_unwatch(e, &guest->source);
+		close(guest->source.fd);
+		guest->source.fd = -1;
+	}
+	tt_tcp_release(e, &guest->released);
+}
+
+void tt_tcp_stop_listening(struct tcp_endpoint *e)
+{
+	while (e->guest_count > 0)
+		dismiss(e, e->guests[0]);
+	if (e->listener.fd < 0)
+		return;
+	tt_tcp_unwatch(e, &e->listener);
+	close(e->listener.fd);
+	e->listener.fd = -1;
+}
+
+static void dismiss_oldest(struct tcp_endpoint *e)
+{
+	struct tcp_guest *oldest = e->guests[0];
+	char text[TCP_ADDRESS_TEXT];
+
+	for (int i = 1; i < e->guest_count; i++)
+		if (e->guests[i]->deadline < oldest->deadline)
+			oldest = e->guests[i];
+	tt_log(INFO, TCP,
+	       "dropped a connection from %s: %d wait to introduce themselves, and it waited "
+	       "longest",
+	       tt_tcp_text(&oldest->from, text), e->guest_count);
+	dismiss(e, oldest);
+}
+
+static void admit(struct tcp_endpoint *e, int fd, const struct sockaddr_storage *from)
+{
+	struct tcp_guest *guest = calloc(1, sizeof(*guest));
+
+	if (!guest) {
+		tt_log(WARN, TCP, "dropped a connection: no memory");
+		close(fd);
+		return;
+	}
+	if (e->guest_count == TCP_GUESTS_MAX)
+		dismiss_oldest(e);
+	guest->source = (struct tcp_source){ TCP_GUEST, fd };
+	guest->from = *from;
+	guest->deadline = tt_now() + GUEST_MS * TCP_MS;
+	e->guests[e->guest_count++] = guest;
+	if (tt_tcp_watch(e, &guest->source, EPOLLIN))
+		tt_tcp_guest_step(e, guest); /* its hello is often there by now */
+	else
+		dismiss(e, guest);
+}
+
+/* The rest of accept()'s errors are the failed connection's own. */
+static void accept_failed(struct tcp_endpoint *e)
+{
+	if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
+		return;
+	tt_log(WARN, TCP, "rank %d cannot accept a connection: %s; trying again", e->rank,
+	       strerror(errno));
+	tt_tcp_unwatch(e, &e->listener);
+	e->listen_again_at = tt_now() + PAUSE_MS * TCP_MS;
+}
+
+void tt_tcp_accept(struct tcp_endpoint *e)
+{
+	for (int i = 0; i < ACCEPT_MAX && e->listener.fd >= 0; i++) {
+		struct sockaddr_storage from = { 0 };
+		socklen_t length = sizeof(from);
+		const int fd = accept4(e->listener.fd, (struct sockaddr *)&from, &length,
+				       SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+			continue;
+		if (fd < 0) {
+			accept_failed(e);
+			return;
+		}
+		admit(e, fd, &from);
+	}
+}
+
+static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_hello *hello)
+{
+	const struct tcp_peer *peer;
+
+	if (hello->comm_id != e->comm_id)
+		return TCP_OTHER_JOB;
+	/* the lower rank dials */
+	if (hello->to != e->rank || hello->from < 0 || hello->from >= e->rank)
+		return TCP_OTHER_RANK;
+	peer = &e->peers[hello->from];
+	if (hello->purpose == TCP_FOR_CONTROL)
+		return peer->control ? TCP_DUPLICATE : TCP_ACCEPTED;
+	if (peer->kept[hello->lane] >= 0)
+		return TCP_DUPLICATE;
+	if (peer->link[hello->lane] && peer->link[hello->lane]->state != TCP_LINK_WAITING)
+		return TCP_DUPLICATE;
+	return TCP_ACCEPTED;
+}
+
+static bool answer(struct tcp_guest *guest, const struct tcp_hello *hello, int rank,
+		   enum tcp_verdict verdict)
+{
+	uint8_t bytes[TCP_ANSWER_BYTES];
+
+	tt_tcp_answer_write(hello, rank, verdict, bytes);
+	/* the first bytes on the socket: there is room for all of them */
+	return send(guest->source.fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+	       (ssize_t)sizeof(bytes);
+}
+
+/* The hello is complete: let it in, or tell it why not. */
+static void welcome(struct tcp_endpoint *e, struct tcp_guest *guest)
+{
+	struct tcp_hello hello;
+	char text[TCP_ADDRESS_TEXT];
+	enum tcp_verdict verdict = tt_tcp_hello_read(guest->hello, &hello);
+
+	if (verdict == TCP_ACCEPTED)
+		verdict = judge(e, &hello);
+	if (verdict != TCP_NO_HELLO && !answer(guest, &hello, e->rank, verdict)) {
+		tt_log(INFO, TCP, "dropped a connection from %s: it went away",
+		       tt_tcp_text(&guest->from, text));
+	} else if (verdict == TCP_ACCEPTED) {
+		const int fd = guest->source.fd;
+
+		tt_tcp_unwatch(e, &guest->source);
+		guest->source.fd = -1; /* dismiss() closes nothing then */
+		dismiss(e, guest);
+		tt_tcp_tune(e, fd, tt_tcp_is_local(fd));
+		tt_tcp_connected(e, &hello, hello.from, fd);
+		return;
+	} else if (verdict == TCP_DUPLICATE) {
+		tt_log(DEBUG, TCP, "dropped a second connection from rank %d, %s", hello.from,
+		       tt_tcp_text(&guest->from, text));
+	} else {
+		tt_log(WARN, TCP, "dropped a connection from %s: it %s",
+		       tt_tcp_text(&guest->from, text), tt_tcp_verdict_text(verdict));
+	}
+	dismiss(e, guest);
+}
+
+void tt_tcp_guest_step(struct tcp_endpoint *e, struct tcp_guest *guest)
+{
+	char text[TCP_ADDRESS_TEXT];
+	const ssize_t n = recv(guest->source.fd, guest->hello + guest->got,
+			       sizeof(guest->hello) - guest->got, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		tt_log(DEBUG, TCP,
+		       "dropped a connection from %s: closed after %zu bytes of a hello",
+		       tt_tcp_text(&guest->from, text), guest->got);
+		dismiss(e, guest);
+		return;
+	}
+	guest->got += (size_t)n;
+	if (guest->got == sizeof(guest->hello) || !tt_tcp_hello_begins(guest->hello, guest->got))
+		welcome(e, guest);
+}
+
+void tt_tcp_guests_expire(struct tcp_endpoint *e, uint64_t now)
+{
+	char text[TCP_ADDRESS_TEXT];
+
+	for (int i = e->guest_count - 1; i >= 0; i--) {
+		struct tcp_guest *guest = e->guests[i];
+
+		if (now < guest->deadline)
+			continue;
+		tt_log(WARN, TCP,
+		       "dropped a connection from %s: %zu bytes of a hello in %d ms, expected %d",
+		       tt_tcp_text(&guest->from, text), guest->got, GUEST_MS, TCP_HELLO_BYTES);
+		dismiss(e, guest);
+	}
+	if (e->listen_again_at && now >= e->listen_again_at) {
+		e->listen_again_at = 0;
+		tt_tcp_watch(e, &e->listener, EPOLLIN);
+	}
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the options of sockets and the way they are closed. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+
+/* A host that falls silent (power, cable) is found out by the kernel's probes after about this
+ * long. */
+#define SILENT_SECONDS 30
+
+tutti_result_t tt_tcp_buffer_size(int *bytes)
+{
+	const char *text = getenv("TUTTI_TCP_BUFFER");
+	char *end;
+	long value;
+
+	*bytes = 0;
+	if (!text || !*text)
+		return TUTTI_OK;
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (*end == 'K' || *end == 'M')
+		value = value > (1 << 20) ? -1 : value << (*end++ == 'K' ? 10 : 20);
+	if (errno || end == text || *end || value < 4096 || value > (1 << 30))
+		return tt_fail(
+			TUTTI_ERR_INVALID, TCP,
+			"TUTTI_TCP_BUFFER is \"%s\": expected bytes of a socket buffer, from 4096 "
+			"to 1024M, such as 4M; leave it unset for the kernel's own tuning",
+			text);
+	*bytes = (int)value;
+	return TUTTI_OK;
+}
+
+static void set(int fd, int level, int name, int value, const char *what)
+{
+	if (setsockopt(fd, level, name, &value, sizeof(value)) < 0)
+		tt_log(DEBUG, TCP, "set %s to %d: %s", what, value, strerror(errno));
+}
+
+/* BBR paces its segments by a clock, which a path without a wire need not wait for. */
+static void leave_bbr(int fd)
+{
+	static const char *const better[] = { "cubic", "reno" };
+	char name[16] = "";
+	socklen_t length = sizeof(name) - 1;
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) < 0 ||
+	    strncmp(name, "bbr", 3) != 0)
+		return;
+	for (int i = 0; i < 2; i++) {
+		if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, better[i],
+			       (socklen_t)strlen(better[i])) == 0) {
+			tt_log(DEBUG, TCP, "congestion control %s instead of %s on this machine",
+			       better[i], name);
+			return;
+		}
+	}
+	tt_log(DEBUG, TCP, "congestion control stays %s: %s", name, strerror(errno));
+}
+
+/* `local`: both ends are on this machine. Dialling sockets come here before they connect, accepted
+ * ones when it is known where they come from. */
+void tt_tcp_tune(const struct tcp_endpoint *e, int fd, bool local)
+{
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, SILENT_SECONDS / 3, "TCP_KEEPIDLE");
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, SILENT_SECONDS / 6, "TCP_KEEPINTVL");
+	set(fd, IPPROTO_TCP, TCP_KEEPCNT, 4, "TCP_KEEPCNT");
+	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SILENT_SECONDS * 1000, "TCP_USER_TIMEOUT");
+	if (local)
+		leave_bbr(fd);
+	if (e->buffer) {
+		set(fd, SOL_SOCKET, SO_SNDBUF, e->buffer, "SO_SNDBUF");
+		set(fd, SOL_SOCKET, SO_RCVBUF, e->buffer, "SO_RCVBUF");
+	}
+}
+
+static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
+	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+
+	if (a->ss_family == AF_INET)
+		return a4->sin_addr.s_addr == b4->sin_addr.s_addr;
+	return memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) == 0;
+}
+
+static bool in_loopback(const struct sockaddr_storage *a)
+{
+	const struct in6_addr *a6 = &((const struct sockaddr_in6 *)a)->sin6_addr;
+
+	if (a->ss_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_LOOPBACK(a6) || (IN6_IS_ADDR_V4MAPPED(a6) && a6->s6_addr[12] == 127);
+}
+
+/* Are both ends of the connection in one network stack? */
+bool tt_tcp_is_local(int fd)
+{
+	struct sockaddr_storage here = { 0 }, there = { 0 };
+	socklen_t m = sizeof(here), n = sizeof(there);
+
+	if (getsockname(fd, (struct sockaddr *)&here, &m) < 0 ||
+	    getpeername(fd, (struct sockaddr *)&there, &n) < 0)
+		return false;
+	return same_host(&here, &there) || in_loopback(&there);
+}
+
+void tt_tcp_peer_text(int fd, char text[TCP_ADDRESS_TEXT])
+{
+	struct sockaddr_storage there = { 0 };
+	socklen_t n = sizeof(there);
+
+	if (getpeername(fd, (struct sockaddr *)&there, &n) == 0)
+		tt_tcp_text(&there, text);
+	else
+		memcpy(text, "unknown", 8);
+}
+
+/* Closing with received bytes unread makes the kernel reset the connection and throw away what is
+ * still to be sent: end our direction first, then take what there is. */
+void tt_tcp_close_orderly(int fd)
+{
+	ssize_t n;
+
+	if (fd < 0)
+		return;
+	shutdown(fd, SHUT_WR);
+	do
+		/* without a place to put it, MSG_TRUNC drops what it receives */
+		n = recv(fd, NULL, 1 << 20, MSG_DONTWAIT | MSG_TRUNC);
+	while (n > 0 || (n < 0 && errno == EINTR));
+	close(fd);
+}

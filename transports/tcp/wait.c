@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the two epoll instances, the doorbell and the timer.
+ *
+ * The inner epoll watches what progress() serves: listener, guests, attempts, control links. The
+ * outer one is what threads sleep on: the inner one, the doorbell, the timer, and the sockets of
+ * those links whose last operation found too little (struct tcp_link: starved, blocked). It is
+ * brought up to date by arm(), and by the operations themselves while a thread is armed; being
+ * level-triggered it then loses no event. A link that nobody waits for is not in it at all, since
+ * epoll reports hang-ups and errors of whatever it holds.
+ *
+ * The doorbell rings until every thread that was armed when it began has disarmed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+
+#define BATCH 32
+
+static bool add(int epoll, int fd, uint32_t events, void *what)
+{
+	struct epoll_event event = { .events = events, .data.ptr = what };
+
+	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+tutti_result_t tt_tcp_wait_open(struct tcp_endpoint *e)
+{
+	e->watch = epoll_create1(EPOLL_CLOEXEC);
+	e->sleep_on = epoll_create1(EPOLL_CLOEXEC);
+	e->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	e->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (e->watch < 0 || e->sleep_on < 0 || e->doorbell < 0 || e->timer < 0 ||
+	    !add(e->sleep_on, e->watch, EPOLLIN, NULL) ||
+	    !add(e->sleep_on, e->doorbell, EPOLLIN, NULL) ||
+	    !add(e->sleep_on, e->timer, EPOLLIN, NULL))
+		return tt_fail_errno(TCP, "make what threads sleep on");
+	return TUTTI_OK;
+}
+
+void tt_tcp_wait_close(struct tcp_endpoint *e)
+{
+	const int all[] = { e->watch, e->sleep_on, e->doorbell, e->timer };
+
+	for (int i = 0; i < 4; i++)
+		if (all[i] >= 0)
+			close(all[i]);
+}
+
+bool tt_tcp_watch(struct tcp_endpoint *e, struct tcp_source *source, uint32_t events)
+{
+	return add(e->watch, source->fd, events, source);
+}
+
+void tt_tcp_watch_for(struct tcp_endpoint *e, struct tcp_source *source, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = source };
+
+	if (epoll_ctl(e->watch, EPOLL_CTL_MOD, source->fd, &event) < 0)
+		tt_log(WARN, TCP, "watch a connection: %s", strerror(errno));
+}
+
+/* Said aloud before every close: a forked child may hold the socket open, and so in the epoll. */
+void tt_tcp_unwatch(struct tcp_endpoint *e, struct tcp_source *source)
+{
+	if (source->fd >= 0)
+		epoll_ctl(e->watch, EPOLL_CTL_DEL, source->fd, NULL);
+}
+
+/* Bring the outer epoll up to date with what the link waits for. */
+void tt_tcp_link_watch(struct tcp_link *link)
+{
+	const struct tcp_endpoint *e = tcp_endpoint_of(link->base.endpoint);
+	struct epoll_event event = { .data.ptr = link };
+	int how = EPOLL_CTL_MOD;
+
+	if (link->fd >= 0 && link->state == TCP_LINK_UP)
+		event.events = (link->starved ? (uint32_t)EPOLLIN : 0) |
+			       (link->blocked ? (uint32_t)EPOLLOUT : 0);
+	if (event.events == link->watched)
+		return;
+	if (!link->watched)
+		how = EPOLL_CTL_ADD;
+	else if (!event.events)
+		how = EPOLL_CTL_DEL;
+	if (epoll_ctl(e->sleep_on, how, link->fd, &event) < 0)
+		tt_log(WARN, TCP, "watch the link with rank %d: %s", link->base.peer,
+		       strerror(errno));
+	else
+		link->watched = event.events;
+}
+
+static struct tcp_guest *guest_of(struct tcp_source *source)
+{
+	return (struct tcp_guest *)((char *)source - offsetof(struct tcp_guest, source));
+}
+
+static void serve(struct tcp_endpoint *e, struct tcp_source *source, uint64_t now)
+{
+	if (source->fd < 0)
+		return; /* released by an earlier event of the batch */
+	switch (source->kind) {
+	case TCP_LISTENER: tt_tcp_accept(e); break;
+	case TCP_GUEST: tt_tcp_guest_step(e, guest_of(source)); break;
+	case TCP_ATTEMPT: tt_tcp_attempt_step((struct tcp_attempt *)source, now); break;
+	case TCP_CONTROL: tt_tcp_control_step(e, (struct tcp_control *)source); break;
+	}
+}
+
+static void serve_timers(struct tcp_endpoint *e, uint64_t now)
+{
+	struct tcp_dial *next;
+
+	if (e->guest_count > 0 || e->listen_again_at)
+		tt_tcp_guests_expire(e, now);
+	for (struct tcp_dial *dial = e->dials; dial; dial = next) {
+		next = dial->next;
+		tt_tcp_dial_step(dial, now);
+	}
+}
+
+/* Serve what has happened; wait for something to happen, `timeout_ms` at most. */
+void tt_tcp_look(struct tcp_endpoint *e, int timeout_ms)
+{
+	struct epoll_event events[BATCH];
+	const int n = epoll_wait(e->watch, events, BATCH, timeout_ms);
+	const uint64_t now = tt_now();
+
+	for (int i = 0; i < n; i++)
+		serve(e, events[i].data.ptr, now);
+	serve_timers(e, now);
+	while (e->released) {
+		struct tcp_released *object = e->released;
+
+		e->released = object->next;
+		free(object);
+	}
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+uint64_t tt_tcp_due(const struct tcp_endpoint *e)
+{
+	uint64_t due = UINT64_MAX;
+
+	for (int i = 0; i < e->guest_count; i++)
+		due = sooner(due, e->guests[i]->deadline);
+	for (const struct tcp_dial *dial = e->dials; dial; dial = dial->next)
+		due = sooner(due, tt_tcp_dial_due(dial));
+	if (e->listen_again_at)
+		due = sooner(due, e->listen_again_at);
+	if (e->doubt_until > tt_now())
+		due = sooner(due, e->doubt_until);
+	return due;
+}
+
+int tt_tcp_ms_until(uint64_t now, uint64_t due)
+{
+	const uint64_t ms = due > now ? (due - now + TCP_MS - 1) / TCP_MS : 0;
+
+	return ms < 60000 ? (int)ms : 60000;
+}
+
+void tt_tcp_timer_set(struct tcp_endpoint *e)
+{
+	const uint64_t due = tt_tcp_due(e);
+	struct itimerspec at = { 0 };
+
+	if (due == UINT64_MAX && !e->timer_set)
+		return;
+	e->timer_set = due != UINT64_MAX;
+	if (e->timer_set) {
+		at.it_value.tv_sec = (time_t)(due / 1000000000);
+		at.it_value.tv_nsec = (long)(due % 1000000000);
+	}
+	timerfd_settime(e->timer, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+/* interrupt() knows no threads: note here, before the list of them changes, whom it was meant for.
+ */
+static void note_ring(struct tcp_endpoint *e)
+{
+	/* acquire: pairs with the release in tt_tcp_interrupt() */
+	if (!__atomic_exchange_n(&e->called, false, __ATOMIC_ACQUIRE))
+		return;
+	for (int i = 0; i < e->armed; i++)
+		e->sleepers[i].called = true;
+}
+
+static void hush(struct tcp_endpoint *e)
+{
+	uint64_t rings;
+
+	if (e->crowd)
+		return;
+	for (int i = 0; i < e->armed; i++)
+		if (e->sleepers[i].called)
+			return;
+	while (read(e->doorbell, &rings, sizeof(rings)) < 0 && errno == EINTR)
+		;
+}
+
+void tt_tcp_arm(struct tt_endpoint *base)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(base);
+
+	note_ring(e);
+	if (e->armed == TCP_SLEEPERS_MAX) {
+		e->crowd++;
+		tt_tcp_interrupt(base);
+		return;
+	}
+	e->sleepers[e->armed++] = (struct tcp_sleeper){ pthread_self(), false };
+	for (int i = 0; i < e->size; i++)
+		for (int lane = 0; lane < TT_LANES; lane++)
+			if (e->peers[i].link[lane])
+				tt_tcp_link_watch(e->peers[i].link[lane]);
+	tt_tcp_timer_set(e);
+}
+
+void tt_tcp_disarm(struct tt_endpoint *base)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(base);
+	int i = 0;
+
+	note_ring(e);
+	while (i < e->armed && !pthread_equal(e->sleepers[i].thread, pthread_self()))
+		i++;
+	if (i < e->armed)
+		e->sleepers[i] = e->sleepers[--e->armed];
+	else
+		e->crowd--;
+	hush(e);
+}
+
+int tt_tcp_fd(const struct tt_endpoint *base)
+{
+	return ((const struct tcp_endpoint *)base)->sleep_on;
+}
+
+void tt_tcp_sleep(struct tt_endpoint *base, int timeout_ms)
+{
+	struct epoll_event event;
+
+	/* what happened is found out by progress() and the links */
+	epoll_wait(tcp_endpoint_of(base)->sleep_on, &event, 1, timeout_ms);
+}
+
+void tt_tcp_interrupt(struct tt_endpoint *base)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(base);
+	const uint64_t one = 1;
+
+	/* release: pairs with the acquire in note_ring(); before the ring, so that who wakes finds
+	 * it */
+	__atomic_store_n(&e->called, true, __ATOMIC_RELEASE);
+	while (write(e->doorbell, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
