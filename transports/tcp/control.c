@@ -201,7 +201,7 @@ static int missing(const struct tcp_endpoint *e)
 	return -1;
 }
 
-static tutti_result_t call_neighbours(struct tcp_endpoint *e, uint64_t deadline)
+static tutti_result_t call_neighbours(struct tcp_endpoint *e)
 {
 	for (int other = e->rank + 1; other < e->size; other++) {
 		const struct tcp_hello hello = { TCP_FOR_CONTROL, 0, e->comm_id, e->rank, other };
@@ -209,28 +209,34 @@ static tutti_result_t call_neighbours(struct tcp_endpoint *e, uint64_t deadline)
 
 		if (!neighbour(e, other))
 			continue;
-		result = tt_tcp_dial(e, &hello, deadline);
+		result = tt_tcp_dial(e, &hello);
 		if (result < 0)
 			return result;
 	}
 	return TUTTI_OK;
 }
 
+static tutti_result_t too_late(const struct tcp_endpoint *e, int absent)
+{
+	const char *trouble = tt_tcp_dial_trouble(e, absent);
+
+	return tt_fail(
+		TUTTI_ERR_TIMEOUT, TCP,
+		"rank %d and rank %d have no control connection at the deadline%s%s; is rank %d "
+		"still there, and does a firewall keep their hosts apart?",
+		e->rank, absent, *trouble ? ": " : "", trouble, absent);
+}
+
 tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 {
-	tutti_result_t result = call_neighbours(e, deadline);
+	tutti_result_t result = call_neighbours(e);
 	int absent;
 
 	while (result == TUTTI_OK && (absent = missing(e)) >= 0) {
 		const uint64_t now = tt_now(), due = tt_tcp_due(e);
 
 		if (now >= deadline)
-			return tt_fail(
-				TUTTI_ERR_TIMEOUT, TCP,
-				"rank %d and rank %d have no control connection at the deadline: "
-				"is rank %d still there, and may port %d of rank %d's host be "
-				"reached from the other's?",
-				e->rank, absent, absent, e->card.port, e->rank);
+			return too_late(e, absent);
 		tt_tcp_look(e, tt_tcp_ms_until(now, due < deadline ? due : deadline));
 		if (e->base.fault.result)
 			result = tt_fail(e->base.fault.result, TCP, "%s", e->base.fault.text);

@@ -2,7 +2,9 @@
 /* Owns the way from a peer's card to a connection that the peer has accepted. The candidates are
  * tried in order, each a little after the one before it, without giving that up: a rank that
  * computes answers late, and one that accepted must not find its choice closed. The first to be
- * accepted wins; only then are the others closed. */
+ * accepted wins; only then are the others closed. A dial ends when every attempt has failed several
+ * times over; one that waits for its answer does so until it is dropped: the deadline is the
+ * operation's. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +37,7 @@ static int find_candidates(struct tcp_endpoint *e, int to, struct tcp_candidate 
 	return n;
 }
 
-tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello, uint64_t deadline)
+tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello)
 {
 	struct tcp_candidate candidates[TCP_CANDIDATES_MAX];
 	const int n = find_candidates(e, hello->to, candidates);
@@ -53,7 +55,6 @@ tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello
 	dial->endpoint = e;
 	dial->hello = *hello;
 	dial->count = n;
-	dial->deadline = deadline;
 	for (int i = 0; i < n; i++) {
 		dial->attempts[i].source = (struct tcp_source){ TCP_ATTEMPT, -1 };
 		dial->attempts[i].dial = dial;
@@ -98,8 +99,7 @@ static void give_up(struct tcp_dial *dial)
 	struct tt_fault fault = { TUTTI_ERR_PEER_LOST, hello.to, "" };
 
 	snprintf(fault.text, sizeof(fault.text), "rank %d cannot be reached from rank %d: %s",
-		 hello.to, e->rank,
-		 dial->last[0] ? dial->last : "its address did not answer in time");
+		 hello.to, e->rank, dial->last);
 	finish(dial);
 	if (hello.purpose == TCP_FOR_DATA)
 		tt_tcp_link_fail(e->peers[hello.to].link[hello.lane], fault.text);
@@ -185,14 +185,14 @@ void tt_tcp_dial_step(struct tcp_dial *dial, uint64_t now)
 	}
 	while (dial->begun < dial->count && now >= dial->next_at && dial->round < ROUNDS)
 		start(dial, now);
-	if (dial->round == ROUNDS || now >= dial->deadline)
+	if (dial->round == ROUNDS)
 		give_up(dial);
 }
 
 /* When to look again although nothing happened. */
 uint64_t tt_tcp_dial_due(const struct tcp_dial *dial)
 {
-	uint64_t due = dial->deadline;
+	uint64_t due = UINT64_MAX;
 
 	if (dial->begun < dial->count && dial->next_at < due)
 		due = dial->next_at;
@@ -200,6 +200,14 @@ uint64_t tt_tcp_dial_due(const struct tcp_dial *dial)
 		if (dial->attempts[i].state == TCP_CONNECTING && dial->attempts[i].deadline < due)
 			due = dial->attempts[i].deadline;
 	return due;
+}
+
+const char *tt_tcp_dial_trouble(const struct tcp_endpoint *e, int peer)
+{
+	for (const struct tcp_dial *dial = e->dials; dial; dial = dial->next)
+		if (dial->hello.to == peer)
+			return dial->last;
+	return "";
 }
 
 static void win(struct tcp_attempt *attempt)

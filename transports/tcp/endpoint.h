@@ -63,7 +63,7 @@ struct tcp_dial {
 	int count, begun, alive; /* attempts: all, started in this round, not failed of those */
 	int round;
 	bool over;
-	uint64_t next_at, deadline;
+	uint64_t next_at;
 	char last[160]; /* why the last attempt failed */
 	struct tcp_attempt attempts[];
 };
@@ -110,7 +110,7 @@ struct tcp_peer {
 
 struct tcp_endpoint {
 	struct tt_endpoint base;
-	uint64_t comm_id, timeout_ns;
+	uint64_t comm_id;
 	int rank, size;
 	struct tcp_card card;
 	const struct tt_peer *known; /* from join() on */
@@ -132,8 +132,9 @@ struct tcp_endpoint {
 	int doorbell; /* eventfd of interrupt() */
 	int timer;    /* timerfd: when something is due that no descriptor announces */
 	bool timer_set;
-	bool called; /* atomic: interrupt() rang, not yet noted in sleepers */
-	int armed;   /* threads in sleepers */
+	bool called;  /* atomic: interrupt() rang, not yet noted in sleepers */
+	bool ringing; /* the doorbell is to be silenced */
+	int armed;    /* threads in sleepers */
 	int crowd; /* threads armed for which it has no room: the bell rings until they have gone */
 	struct tcp_sleeper sleepers[TCP_SLEEPERS_MAX];
 
@@ -160,8 +161,9 @@ void tt_tcp_guest_step(struct tcp_endpoint *e, struct tcp_guest *guest);
 void tt_tcp_guests_expire(struct tcp_endpoint *e, uint64_t now);
 
 /* dial.c */
-tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello,
-			   uint64_t deadline);
+tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello);
+/* Why the last attempt to reach `peer` failed; "" if none did. */
+const char *tt_tcp_dial_trouble(const struct tcp_endpoint *e, int peer);
 void tt_tcp_dial_step(struct tcp_dial *dial, uint64_t now);
 void tt_tcp_attempt_step(struct tcp_attempt *attempt, uint64_t now);
 uint64_t tt_tcp_dial_due(const struct tcp_dial *dial);

@@ -43,7 +43,7 @@ tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_l
 		tt_tcp_link_attach(link, to->kept[lane]);
 		to->kept[lane] = -1;
 	} else if (e->rank < peer) {
-		result = tt_tcp_dial(e, &hello, tt_now() + e->timeout_ns);
+		result = tt_tcp_dial(e, &hello);
 		if (result < 0) {
 			to->link[lane] = NULL;
 			free(link);

@@ -189,19 +189,22 @@ static void note_ring(struct tcp_endpoint *e)
 	/* acquire: pairs with the release in tt_tcp_interrupt() */
 	if (!__atomic_exchange_n(&e->called, false, __ATOMIC_ACQUIRE))
 		return;
+	e->ringing = true;
 	for (int i = 0; i < e->armed; i++)
 		e->sleepers[i].called = true;
 }
 
+/* Silence the doorbell once everyone it rang for has come. */
 static void hush(struct tcp_endpoint *e)
 {
 	uint64_t rings;
 
-	if (e->crowd)
+	if (!e->ringing || e->crowd)
 		return;
 	for (int i = 0; i < e->armed; i++)
 		if (e->sleepers[i].called)
 			return;
+	e->ringing = false;
 	while (read(e->doorbell, &rings, sizeof(rings)) < 0 && errno == EINTR)
 		;
 }
@@ -211,6 +214,7 @@ void tt_tcp_arm(struct tt_endpoint *base)
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
 
 	note_ring(e);
+	hush(e); /* what it rang for before is found by the pass that follows */
 	if (e->armed == TCP_SLEEPERS_MAX) {
 		e->crowd++;
 		tt_tcp_interrupt(base);
@@ -257,9 +261,9 @@ void tt_tcp_interrupt(struct tt_endpoint *base)
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
 	const uint64_t one = 1;
 
-	/* release: pairs with the acquire in note_ring(); before the ring, so that who wakes finds
-	 * it */
-	__atomic_store_n(&e->called, true, __ATOMIC_RELEASE);
 	while (write(e->doorbell, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
+	/* release: pairs with the acquire in note_ring(); after the ring, which else would go on
+	 * for ever if the bell was silenced between the two */
+	__atomic_store_n(&e->called, true, __ATOMIC_RELEASE);
 }

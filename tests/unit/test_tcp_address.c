@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which of a peer's addresses are tried, in which order, from made-up cards. */
+#include <arpa/inet.h>
+#include <stdio.h>
+
+#include "test_tcp_fabric.h"
+
+#include "address.h"
+
+static struct tcp_address address(const char *text, int prefix, uint32_t speed, uint32_t scope)
+{
+	struct tcp_address a = { .prefix = (uint8_t)prefix, .speed = speed, .scope = scope };
+
+	a.family = strchr(text, ':') ? 6 : 4;
+	assert_int_equal(inet_pton(a.family == 4 ? AF_INET : AF_INET6, text, a.bytes), 1);
+	return a;
+}
+
+static void add(struct tcp_card *card, const char *text, int prefix, uint32_t speed, uint32_t scope)
+{
+	card->at[card->count++] = address(text, prefix, speed, scope);
+}
+
+static struct tcp_card card_of(uint64_t machine, uint64_t network)
+{
+	struct tcp_card card = { .machine = machine, .network = network, .port = 4000 };
+
+	add(&card, "127.0.0.1", 8, 0, 1);
+	add(&card, "::1", 128, 0, 1);
+	return card;
+}
+
+/* "127.0.0.1:4000 [::1]:4000 ": the candidates in order. */
+static const char *order(const struct tcp_card *from, const struct tcp_card *to)
+{
+	static char out[TCP_CANDIDATES_MAX * TCP_ADDRESS_TEXT];
+	struct tcp_candidate candidates[TCP_CANDIDATES_MAX];
+	char text[TCP_ADDRESS_TEXT];
+	const int n = tt_tcp_candidates(from, to, candidates, true);
+
+	out[0] = 0;
+	for (int i = 0; i < n; i++) {
+		strcat(out, tt_tcp_text(&candidates[i].to, text));
+		strcat(out, " ");
+	}
+	assert_int_equal(tt_tcp_connectable(from, to), n > 0);
+	return out;
+}
+
+static void loopback_comes_first_within_one_network(void **state)
+{
+	struct tcp_card a = card_of(1, 2), b = card_of(1, 2);
+
+	add(&a, "10.0.0.1", 24, 1000, 2);
+	add(&b, "10.0.0.1", 24, 1000, 2);
+	assert_string_equal(order(&a, &b), "127.0.0.1:4000 [::1]:4000 10.0.0.1:4000 ");
+}
+
+static void loopback_of_another_network_is_passed_over(void **state)
+{
+	struct tcp_card a = card_of(1, 2), b = card_of(1, 3), c = card_of(4, 2);
+
+	assert_string_equal(order(&a, &b), "");
+	assert_string_equal(order(&a, &c), "");
+}
+
+static void a_common_subnet_comes_before_a_route(void **state)
+{
+	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
+
+	add(&a, "10.0.3.1", 22, 0, 2);
+	add(&b, "10.0.4.2", 22, 100000, 2);
+	add(&b, "10.0.1.2", 22, 0, 3);
+	assert_string_equal(order(&a, &b), "10.0.1.2:4000 10.0.4.2:4000 ");
+}
+
+static void the_faster_interface_comes_first_then_ipv4(void **state)
+{
+	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
+
+	add(&a, "10.0.0.1", 24, 0, 2);
+	add(&a, "2001:db8::1", 64, 0, 2);
+	add(&b, "2001:db8::2", 64, 1000, 2);
+	add(&b, "10.0.0.2", 24, 1000, 2);
+	add(&b, "10.0.0.3", 24, 25000, 3);
+	assert_string_equal(order(&a, &b), "10.0.0.3:4000 10.0.0.2:4000 [2001:db8::2]:4000 ");
+}
+
+static void an_address_this_machine_has_too_is_passed_over(void **state)
+{
+	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
+
+	add(&a, "172.17.0.1", 16, 0, 3);
+	add(&b, "172.17.0.1", 16, 0, 3);
+	assert_string_equal(order(&a, &b), "");
+	add(&a, "10.0.0.1", 24, 0, 2);
+	add(&b, "10.0.0.2", 24, 0, 2);
+	assert_string_equal(order(&a, &b), "10.0.0.2:4000 ");
+}
+
+static void a_family_this_rank_lacks_is_passed_over(void **state)
+{
+	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
+
+	add(&a, "10.0.0.1", 24, 0, 2);
+	add(&b, "2001:db8::2", 64, 0, 2);
+	assert_string_equal(order(&a, &b), "");
+}
+
+static void link_local_comes_last_through_each_interface(void **state)
+{
+	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
+
+	add(&a, "fe80::1", 64, 0, 5);
+	add(&a, "fe80::2", 64, 0, 7);
+	add(&b, "fe80::9", 64, 40000, 3);
+	assert_string_equal(order(&a, &b), "[fe80::9%5]:4000 [fe80::9%7]:4000 ");
+	add(&a, "2001:db8::1", 64, 0, 5);
+	add(&b, "2001:db8:1::2", 64, 0, 3);
+	assert_string_equal(order(&a, &b),
+			    "[2001:db8:1::2]:4000 [fe80::9%5]:4000 [fe80::9%7]:4000 ");
+}
+
+static void a_full_card_survives_the_wire(void **state)
+{
+	struct tcp_card card = card_of(0x0102030405060708, UINT64_MAX), back;
+	uint8_t bytes[TT_ADDRESS_MAX];
+	size_t length;
+
+	while (card.count < TCP_ADDRESSES_MAX)
+		add(&card, "2001:db8::42", card.count, 0xfffffffe, 0x80000001);
+	length = tt_tcp_card_write(&card, bytes);
+	assert_true(length <= sizeof(bytes));
+	assert_true(tt_tcp_card_read(bytes, length, &back));
+	assert_int_equal(back.count, TCP_ADDRESSES_MAX);
+	assert_true(back.machine == card.machine && back.network == card.network);
+	assert_int_equal(back.port, 4000);
+	assert_int_equal(back.at[31].prefix, 31);
+	assert_int_equal(back.at[31].speed, 0xfffffffe);
+	assert_int_equal(back.at[31].scope, 0x80000001);
+	assert_memory_equal(back.at[31].bytes, card.at[31].bytes, 16);
+}
+
+static void damaged_cards_are_refused(void **state)
+{
+	struct tcp_card card = card_of(1, 2), back;
+	uint8_t good[TT_ADDRESS_MAX], bad[TT_ADDRESS_MAX];
+	const size_t length = tt_tcp_card_write(&card, good);
+	static const struct {
+		size_t at;
+		uint8_t value;
+	} damage[] = {
+		{ 0, 2 },   /* version */
+		{ 1, 1 },   /* count too small for the length */
+		{ 1, 3 },   /* too large */
+		{ 1, 255 }, /* larger than any card */
+		{ 20, 5 },  /* family */
+		{ 21, 33 }, /* prefix longer than the address */
+	};
+
+	for (size_t n = 0; n < length; n++)
+		assert_false(tt_tcp_card_read(good, n, &back));
+	for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
+		memcpy(bad, good, length);
+		bad[damage[i].at] = damage[i].value;
+		assert_false(tt_tcp_card_read(bad, length, &back));
+	}
+	assert_true(tt_tcp_card_read(good, length, &back));
+}
+
+static void reach_is_the_same_whichever_way_round(void **state)
+{
+	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
+	struct tt_peer first = { .rank = 0 }, second = { .rank = 1 };
+
+	add(&a, "10.0.0.1", 24, 0, 2);
+	first.address_length = (uint16_t)tt_tcp_card_write(&a, first.address);
+	second.address_length = (uint16_t)tt_tcp_card_write(&b, second.address);
+	assert_false(tt_transport_tcp.reach(&first, &second));
+	assert_false(tt_transport_tcp.reach(&second, &first));
+	add(&b, "10.1.0.1", 24, 0, 2);
+	second.address_length = (uint16_t)tt_tcp_card_write(&b, second.address);
+	assert_true(tt_transport_tcp.reach(&first, &second));
+	assert_true(tt_transport_tcp.reach(&second, &first));
+	second.address_length = 3;
+	assert_false(tt_transport_tcp.reach(&first, &second));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(loopback_comes_first_within_one_network),
+		cmocka_unit_test(loopback_of_another_network_is_passed_over),
+		cmocka_unit_test(a_common_subnet_comes_before_a_route),
+		cmocka_unit_test(the_faster_interface_comes_first_then_ipv4),
+		cmocka_unit_test(an_address_this_machine_has_too_is_passed_over),
+		cmocka_unit_test(a_family_this_rank_lacks_is_passed_over),
+		cmocka_unit_test(link_local_comes_last_through_each_interface),
+		cmocka_unit_test(a_full_card_survives_the_wire),
+		cmocka_unit_test(damaged_cards_are_refused),
+		cmocka_unit_test(reach_is_the_same_whichever_way_round),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Faults reach every rank and blame the right one; leaving in order is no fault. */
+#include <sys/socket.h>
+
+#include "test_tcp_fabric.h"
+
+#include "endpoint.h"
+
+static const struct tt_transport *const tcp = &tt_transport_tcp;
+
+/* Has every rank learnt of a fault, but for those that are gone? */
+static bool all_know(void *arg)
+{
+	const struct fabric *f = arg;
+
+	for (int i = 0; i < f->size; i++)
+		if (f->endpoint[i] && !f->endpoint[i]->fault.result)
+			return false;
+	return true;
+}
+
+static void all_blame(const struct fabric *f, int result, int rank, const char *words)
+{
+	for (int i = 0; i < f->size; i++) {
+		if (!f->endpoint[i])
+			continue;
+		assert_int_equal(f->endpoint[i]->fault.result, result);
+		assert_int_equal(f->endpoint[i]->fault.rank, rank);
+		assert_non_null(strstr(f->endpoint[i]->fault.text, words));
+	}
+}
+
+static void a_revoke_reaches_all_of_eight(void **state)
+{
+	const struct tt_fault fault = { TUTTI_ERR_MISMATCH, 6, "rank 6 called barrier" };
+	struct fabric f;
+
+	fabric_start(&f, 8, 0);
+	tcp->revoke(f.endpoint[3], &fault);
+	fabric_until(&f, all_know, &f);
+	all_blame(&f, TUTTI_ERR_MISMATCH, 6, "rank 6 called barrier");
+	fabric_stop(&f);
+}
+
+static void the_first_fault_stays(void **state)
+{
+	const struct tt_fault one = { TUTTI_ERR_TIMEOUT, 1, "one" },
+			      two = { TUTTI_ERR_ABORTED, 2, "two" };
+	struct fabric f;
+
+	fabric_start(&f, 3, 0);
+	tcp->revoke(f.endpoint[0], &one);
+	fabric_until(&f, all_know, &f);
+	tcp->revoke(f.endpoint[1], &two);
+	fabric_until(&f, all_know, &f);
+	all_blame(&f, TUTTI_ERR_TIMEOUT, 1, "one");
+	fabric_stop(&f);
+}
+
+static void a_revoke_outlives_the_rank_that_sent_it(void **state)
+{
+	struct tt_fault fault = { TUTTI_ERR_TIMEOUT, 4, "" };
+	struct fabric f;
+
+	memset(fault.text, 'x', sizeof(fault.text) - 1);
+	fabric_start(&f, 8, 0);
+	tcp->revoke(f.endpoint[0], &fault);
+	tcp->destroy(f.endpoint[0]);
+	f.endpoint[0] = NULL;
+	fabric_until(&f, all_know, &f);
+	all_blame(&f, TUTTI_ERR_TIMEOUT, 4, fault.text);
+	fabric_stop(&f);
+}
+
+/* What the others see when the rank's process dies. */
+static void die(struct fabric *f, int rank)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(f->endpoint[rank]);
+
+	for (struct tcp_control *c = e->controls; c; c = c->next)
+		shutdown(c->source.fd, SHUT_RDWR);
+}
+
+static void a_death_is_known_to_all_of_eight(void **state)
+{
+	struct tt_endpoint *dead;
+	struct fabric f;
+
+	fabric_start(&f, 8, 0);
+	die(&f, 5);
+	dead = f.endpoint[5];
+	f.endpoint[5] = NULL;
+	fabric_until(&f, all_know, &f);
+	all_blame(&f, TUTTI_ERR_PEER_LOST, 5, "rank 5 at ");
+	all_blame(&f, TUTTI_ERR_PEER_LOST, 5, "died or lost its connection");
+	tcp->destroy(dead);
+	fabric_stop(&f);
+}
+
+static bool rank_two_left(void *arg)
+{
+	const struct fabric *f = arg;
+
+	for (int i = 0; i < f->size; i++)
+		if (f->endpoint[i] && !tcp_endpoint_of(f->endpoint[i])->peers[2].left)
+			return false;
+	return true;
+}
+
+static void a_good_bye_is_no_fault(void **state)
+{
+	struct fabric f;
+
+	fabric_start(&f, 4, 0);
+	tcp->destroy(f.endpoint[2]);
+	f.endpoint[2] = NULL;
+	fabric_until(&f, rank_two_left, &f);
+	fabric_until(&f, rank_two_left, &f);
+	for (int i = 0; i < 4; i++)
+		if (i != 2)
+			assert_int_equal(f.endpoint[i]->fault.result, 0);
+	fabric_stop(&f);
+}
+
+struct reading {
+	struct tt_link *link;
+	ssize_t n;
+};
+
+static bool read_fails(void *arg)
+{
+	struct reading *r = arg;
+	uint8_t byte;
+	const struct iovec iov = { &byte, 1 };
+
+	r->n = tcp->read(r->link, &iov, 1);
+	return r->n != 0;
+}
+
+static void a_closed_connection_names_its_rank(void **state)
+{
+	struct tt_link *low, *high;
+	struct reading r;
+	struct fabric f;
+
+	fabric_start(&f, 2, 0);
+	fabric_connect(&f, 0, 1, &low, &high);
+	tcp->close(low);
+	r.link = high;
+	fabric_until(&f, read_fails, &r);
+	assert_int_equal(r.n, TUTTI_ERR_PEER_LOST);
+	assert_string_equal(tt_thread_error(), "rank 0 closed its connection with rank 1");
+	tcp->close(high);
+	fabric_stop(&f);
+}
+
+static void a_rank_that_left_is_said_to_have_left(void **state)
+{
+	struct tt_link *low, *high;
+	struct reading r;
+	struct fabric f;
+
+	fabric_start(&f, 2, 0);
+	fabric_connect(&f, 0, 1, &low, &high);
+	tcp->close(high);
+	tcp->destroy(f.endpoint[1]);
+	f.endpoint[1] = NULL;
+	r.link = low;
+	fabric_until(&f, read_fails, &r);
+	assert_int_equal(r.n, TUTTI_ERR_PEER_LOST);
+	assert_non_null(strstr(tt_thread_error(), "rank 1 left the communicator"));
+	assert_int_equal(f.endpoint[0]->fault.result, 0);
+	tcp->close(low);
+	fabric_stop(&f);
+}
+
+static void a_better_reason_replaces_a_closed_connection(void **state)
+{
+	const struct tt_fault fault = { TUTTI_ERR_TIMEOUT, 0, "rank 0 was late" };
+	struct tt_link *low, *high;
+	struct reading r;
+	struct fabric f;
+
+	fabric_start(&f, 2, 0);
+	fabric_connect(&f, 0, 1, &low, &high);
+	tcp->close(high);
+	r.link = low;
+	/* the end of the stream is seen before the revoke that explains it */
+	while (tcp_endpoint_of(f.endpoint[0])->doubt_until == 0)
+		assert_false(read_fails(&r));
+	tcp->revoke(f.endpoint[1], &fault);
+	fabric_until(&f, read_fails, &r);
+	assert_int_equal(r.n, TUTTI_ERR_TIMEOUT);
+	assert_string_equal(tt_thread_error(), "rank 0 was late");
+	tcp->close(low);
+	fabric_stop(&f);
+}
+
+static void garbage_on_a_control_link_is_a_loss(void **state)
+{
+	static const uint8_t messages[][16] = {
+		{ 9 },			       /* no such kind */
+		{ 1, 0, 0, 0, 4 },	       /* a revoke too short for its result */
+		{ 2, 0, 0, 0, 1 },	       /* a good-bye with something in it */
+		{ 1, 0, 0, 0, 0, 0, 0, 0x80 }, /* too long for any message */
+		{ 1, 0, 0, 0, 8, 0, 0, 0, 5 }, /* a revoke that is no error */
+	};
+
+	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+		struct fabric f;
+
+		fabric_start(&f, 2, 0);
+		const int fd = tcp_endpoint_of(f.endpoint[1])->controls->source.fd;
+		assert_int_equal(send(fd, messages[i], 16, 0), 16);
+		fabric_until(&f, all_know, &f);
+		assert_int_equal(f.endpoint[0]->fault.rank, 1);
+		assert_non_null(strstr(f.endpoint[0]->fault.text, "no message of tutti"));
+		fabric_stop(&f);
+	}
+}
+
+static void an_absent_rank_is_named_at_the_deadline(void **state)
+{
+	const uint64_t deadline = tt_now() + SECOND / 20;
+	struct fabric f;
+
+	fabric_open(&f, 2, 0);
+	assert_int_equal(tcp->join(f.endpoint[0], f.peers[0], 2, deadline), TUTTI_ERR_TIMEOUT);
+	assert_non_null(strstr(tt_thread_error(), "rank 0 and rank 1 have no control connection"));
+	assert_int_equal(tcp->join(f.endpoint[1], f.peers[1], 2, deadline), TUTTI_ERR_TIMEOUT);
+	assert_non_null(strstr(tt_thread_error(), "is rank 0 still there"));
+	fabric_stop(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_revoke_reaches_all_of_eight),
+		cmocka_unit_test(the_first_fault_stays),
+		cmocka_unit_test(a_revoke_outlives_the_rank_that_sent_it),
+		cmocka_unit_test(a_death_is_known_to_all_of_eight),
+		cmocka_unit_test(a_good_bye_is_no_fault),
+		cmocka_unit_test(a_closed_connection_names_its_rank),
+		cmocka_unit_test(a_rank_that_left_is_said_to_have_left),
+		cmocka_unit_test(a_better_reason_replaces_a_closed_connection),
+		cmocka_unit_test(garbage_on_a_control_link_is_a_loss),
+		cmocka_unit_test(an_absent_rank_is_named_at_the_deadline),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the environment says about ports, interfaces and buffers, and what is said when it makes no
+ * sense. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "test_tcp_fabric.h"
+
+#include "address.h"
+#include "log.h"
+
+static const struct tt_transport *const tcp = &tt_transport_tcp;
+static const struct tt_endpoint_config config = { 1, 0, 2, 20.0, "here" };
+
+static struct tcp_card opened_card(void)
+{
+	struct tt_endpoint *e = NULL;
+	struct tcp_card card;
+	uint8_t bytes[TT_ADDRESS_MAX];
+
+	assert_int_equal(tcp->open(&config, &e), TUTTI_OK);
+	assert_true(tt_tcp_card_read(bytes, tcp->address(e, bytes), &card));
+	tcp->destroy(e);
+	return card;
+}
+
+static void refused(const char *name, const char *value, const char *sentence)
+{
+	struct tt_endpoint *e = NULL;
+
+	setenv(name, value, 1);
+	assert_int_equal(tcp->open(&config, &e), TUTTI_ERR_INVALID);
+	assert_null(e);
+	assert_non_null(strstr(tt_thread_error(), value));
+	assert_non_null(strstr(tt_thread_error(), sentence));
+	unsetenv(name);
+}
+
+static void a_port_of_the_range_is_used_and_its_end_is_an_error(void **state)
+{
+	struct tt_endpoint *first = NULL, *second = NULL;
+	struct tcp_card card = opened_card();
+	char range[32], words[128];
+	uint8_t bytes[TT_ADDRESS_MAX];
+
+	/* the port was free a moment ago */
+	snprintf(range, sizeof(range), "%d-%d", card.port, card.port);
+	setenv("TUTTI_PORT_RANGE", range, 1);
+	assert_int_equal(tcp->open(&config, &first), TUTTI_OK);
+	const int port = card.port;
+	assert_true(tt_tcp_card_read(bytes, tcp->address(first, bytes), &card));
+	assert_int_equal(card.port, port);
+	assert_int_equal(tcp->open(&config, &second), TUTTI_ERR_SYSTEM);
+	assert_null(second);
+	snprintf(words, sizeof(words), "no port of TUTTI_PORT_RANGE %s can be listened on", range);
+	assert_non_null(strstr(tt_thread_error(), words));
+	tcp->destroy(first);
+	unsetenv("TUTTI_PORT_RANGE");
+}
+
+static void ranges_that_are_none_are_refused(void **state)
+{
+	static const char *const values[] = { "4000",	    "0-10",  "5000-4000", "1-65536",
+					      "4000-4010x", "ports", "-5-10" };
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+		refused("TUTTI_PORT_RANGE", values[i], "expected FIRST-LAST");
+}
+
+static bool is_loopback(const struct tcp_address *a)
+{
+	static const uint8_t six[16] = { [15] = 1 };
+
+	return a->family == 4 ? a->bytes[0] == 127 : memcmp(a->bytes, six, 16) == 0;
+}
+
+static void interfaces_are_chosen_and_left_out_by_name(void **state)
+{
+	struct tcp_card all = opened_card(), card;
+
+	setenv("TUTTI_INTERFACE", "lo", 1);
+	card = opened_card();
+	assert_true(card.count > 0);
+	for (int i = 0; i < card.count; i++)
+		assert_true(is_loopback(&card.at[i]));
+	setenv("TUTTI_INTERFACE", "^nothing,l", 1);
+	assert_int_equal(opened_card().count, card.count);
+	unsetenv("TUTTI_INTERFACE");
+	if (all.count == card.count)
+		return; /* this machine has no other interface */
+	setenv("TUTTI_INTERFACE", "^lo", 1);
+	card = opened_card();
+	assert_true(card.count > 0 && card.count < all.count);
+	for (int i = 0; i < card.count; i++)
+		assert_false(is_loopback(&card.at[i]));
+	unsetenv("TUTTI_INTERFACE");
+}
+
+static void an_interface_that_is_not_there_is_refused(void **state)
+{
+	refused("TUTTI_INTERFACE", "nosuch0", "this machine has lo");
+	refused("TUTTI_INTERFACE", "lo,^lo", "leaves no interface");
+}
+
+static void buffer_sizes_that_are_none_are_refused(void **state)
+{
+	static const char *const values[] = { "many", "4095", "-1", "1G", "9999999999M", "4M4" };
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+		refused("TUTTI_TCP_BUFFER", values[i], "expected bytes");
+	setenv("TUTTI_TCP_BUFFER", "256K", 1);
+	opened_card();
+	unsetenv("TUTTI_TCP_BUFFER");
+}
+
+static void ranks_that_use_no_tcp_do_not_listen(void **state)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct fabric f;
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	fabric_open(&f, 2, 0);
+	f.peers[0][1].use = f.peers[1][0].use = false;
+	fabric_join(&f, tt_now() + 20 * SECOND);
+	assert_int_equal(f.joined[0], TUTTI_OK);
+	to.sin_port = htons(fabric_port(&f, 1));
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), -1);
+	assert_int_equal(errno, ECONNREFUSED);
+	tcp->progress(f.endpoint[0], true);
+	close(fd);
+	fabric_stop(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_port_of_the_range_is_used_and_its_end_is_an_error),
+		cmocka_unit_test(ranges_that_are_none_are_refused),
+		cmocka_unit_test(interfaces_are_chosen_and_left_out_by_name),
+		cmocka_unit_test(an_interface_that_is_not_there_is_refused),
+		cmocka_unit_test(buffer_sizes_that_are_none_are_refused),
+		cmocka_unit_test(ranks_that_use_no_tcp_do_not_listen),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
