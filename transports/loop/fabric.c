@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the fabrics of the process, by communicator. The list of them is the only state of the
+ * process here; a fabric is in it while it has users. Lock order: the list, then a fabric. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fabric.h"
+#include "log.h"
+
+#define PAGE 4096u
+
+static struct {
+	pthread_mutex_t lock;
+	struct loop_fabric *first;
+} registry = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Locking these cannot fail: they are initialised and not taken twice by one thread. */
+void tt_loop_fabric_lock(struct loop_fabric *fabric)
+{
+	pthread_mutex_lock(&fabric->lock);
+}
+
+void tt_loop_fabric_unlock(struct loop_fabric *fabric)
+{
+	pthread_mutex_unlock(&fabric->lock);
+}
+
+static void free_fabric(struct loop_fabric *fabric)
+{
+	if (fabric->pipes)
+		for (int i = 0; i < fabric->size * fabric->size * TT_LANES; i++)
+			tt_loop_pipe_destroy(fabric->pipes[i]);
+	while (fabric->segments) {
+		struct loop_segment *segment = fabric->segments;
+
+		fabric->segments = segment->next;
+		free(segment->memory);
+		free(segment);
+	}
+	pthread_cond_destroy(&fabric->changed);
+	pthread_mutex_destroy(&fabric->lock);
+	free(fabric->pipes);
+	free(fabric->ranks);
+	free(fabric);
+}
+
+static void init_locks(struct loop_fabric *fabric)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&fabric->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	pthread_mutex_init(&fabric->lock, NULL);
+}
+
+static tutti_result_t make_fabric(const struct tt_endpoint_config *config, struct loop_fabric **out)
+{
+	const size_t size = (size_t)config->size;
+	struct loop_fabric *fabric = calloc(1, sizeof(*fabric));
+	tutti_result_t result;
+
+	if (!fabric)
+		return tt_fail_errno(LOOP, "make the fabric of %zu ranks", size);
+	init_locks(fabric);
+	fabric->comm_id = config->comm_id;
+	fabric->size = config->size;
+	result = tt_loop_faults_read(&fabric->faults);
+	if (result != TUTTI_OK)
+		goto free_fabric;
+	fabric->ranks = calloc(size, sizeof(*fabric->ranks));
+	fabric->pipes = calloc(size * size * TT_LANES, sizeof(struct loop_pipe *));
+	if (!fabric->ranks || !fabric->pipes) {
+		result = tt_fail_errno(LOOP, "make the fabric of %zu ranks", size);
+		goto free_fabric;
+	}
+	*out = fabric;
+	return TUTTI_OK;
+free_fabric:
+	free_fabric(fabric);
+	return result;
+}
+
+/* Under the lock of the registry. */
+static tutti_result_t find_fabric(const struct tt_endpoint_config *config, struct loop_fabric **out)
+{
+	tutti_result_t result;
+
+	for (struct loop_fabric *fabric = registry.first; fabric; fabric = fabric->next) {
+		if (fabric->comm_id != config->comm_id)
+			continue;
+		if (fabric->size != config->size)
+			return tt_fail(TUTTI_ERR_INVALID, LOOP,
+				       "rank %d says that the communicator has %d ranks, others "
+				       "said %d: all must say the same",
+				       config->rank, config->size, fabric->size);
+		*out = fabric;
+		return TUTTI_OK;
+	}
+	result = make_fabric(config, out);
+	if (result == TUTTI_OK) {
+		(*out)->next = registry.first;
+		registry.first = *out;
+	}
+	return result;
+}
+
+/* Under the lock of the registry. */
+static void drop_if_unused(struct loop_fabric *fabric)
+{
+	struct loop_fabric **link = &registry.first;
+
+	if (fabric->users > 0)
+		return;
+	while (*link != fabric)
+		link = &(*link)->next;
+	*link = fabric->next;
+	free_fabric(fabric);
+}
+
+static tutti_result_t take_place(struct loop_fabric *fabric, int rank)
+{
+	struct loop_rank *place = &fabric->ranks[rank];
+
+	if (place->state != LOOP_ABSENT)
+		return tt_fail(
+			TUTTI_ERR_INVALID, LOOP,
+			"rank %d has entered this communicator before: each rank enters once",
+			rank);
+	place->bell.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (place->bell.fd < 0)
+		return tt_fail_errno(LOOP, "make the timer that wakes rank %d", rank);
+	place->state = LOOP_HERE;
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_loop_fabric_enter(const struct tt_endpoint_config *config,
+				    struct loop_fabric **out)
+{
+	struct loop_fabric *fabric = NULL;
+	tutti_result_t result;
+
+	if (config->rank < 0 || config->rank >= config->size)
+		return tt_fail(TUTTI_ERR_INVALID, LOOP,
+			       "rank %d of %d: expected a rank from 0 to %d", config->rank,
+			       config->size, config->size - 1);
+	pthread_mutex_lock(&registry.lock);
+	result = find_fabric(config, &fabric);
+	if (result == TUTTI_OK) {
+		tt_loop_fabric_lock(fabric);
+		result = take_place(fabric, config->rank);
+		tt_loop_fabric_unlock(fabric);
+		if (result == TUTTI_OK) {
+			fabric->users++;
+			*out = fabric;
+		} else {
+			drop_if_unused(fabric);
+		}
+	}
+	pthread_mutex_unlock(&registry.lock);
+	return result;
+}
+
+/* Others that sleep look again: they may wait for a rank that has now left. The dead say nothing.
+ */
+void tt_loop_fabric_leave(struct loop_fabric *fabric, int rank)
+{
+	struct loop_rank *place = &fabric->ranks[rank];
+
+	pthread_mutex_lock(&registry.lock);
+	tt_loop_fabric_lock(fabric);
+	close(place->bell.fd);
+	place->bell = (struct loop_bell){ .fd = -1 };
+	if (place->state == LOOP_HERE)
+		place->state = LOOP_LEFT;
+	pthread_cond_broadcast(&fabric->changed);
+	tt_loop_fabric_ring_all(fabric);
+	tt_loop_fabric_unlock(fabric);
+	fabric->users--;
+	drop_if_unused(fabric);
+	pthread_mutex_unlock(&registry.lock);
+}
+
+struct loop_pipe *tt_loop_fabric_pipe(struct loop_fabric *fabric, int from, int to,
+				      enum tt_lane lane)
+{
+	struct loop_pipe **pipe = &fabric->pipes[(from * fabric->size + to) * TT_LANES + (int)lane];
+
+	if (!*pipe)
+		*pipe = tt_loop_pipe_create((size_t)fabric->faults.capacity);
+	return *pipe;
+}
+
+struct loop_segment *tt_loop_fabric_segment(struct loop_fabric *fabric, int host, unsigned number,
+					    size_t bytes)
+{
+	const size_t rounded = (bytes + PAGE) / PAGE * PAGE;
+	struct loop_segment *segment;
+
+	for (segment = fabric->segments; segment; segment = segment->next)
+		if (segment->host == host && segment->number == number)
+			return segment;
+	segment = malloc(sizeof(*segment));
+	if (!segment)
+		return NULL;
+	*segment = (struct loop_segment){ .host = host, .number = number, .bytes = bytes };
+	segment->memory = aligned_alloc(PAGE, rounded);
+	if (!segment->memory) {
+		free(segment);
+		return NULL;
+	}
+	memset(segment->memory, 0, rounded);
+	segment->next = fabric->segments;
+	fabric->segments = segment;
+	return segment;
+}
+
+bool tt_loop_fabric_wait(struct loop_fabric *fabric, uint64_t deadline)
+{
+	const struct timespec until = { .tv_sec = (time_t)(deadline / 1000000000u),
+					.tv_nsec = (long)(deadline % 1000000000u) };
+
+	return pthread_cond_timedwait(&fabric->changed, &fabric->lock, &until) != ETIMEDOUT;
+}
+
+void tt_loop_fabric_die(struct loop_fabric *fabric, int rank)
+{
+	if (fabric->ranks[rank].state == LOOP_DEAD)
+		return;
+	fabric->ranks[rank].state = LOOP_DEAD;
+	tt_log(DEBUG, LOOP, "rank %d dies, as TUTTI_LOOP asks", rank);
+	pthread_cond_broadcast(&fabric->changed);
+	tt_loop_fabric_ring_all(fabric);
+}
+
+/* Set the timer to `at`, 0: not at all; what it said before is forgotten. Fails only for arguments
+ * that make no sense. A time of one nanosecond has always passed. */
+static void set_bell(struct loop_bell *bell, uint64_t at)
+{
+	const struct itimerspec when = { .it_value = { .tv_sec = (time_t)(at / 1000000000u),
+						       .tv_nsec = (long)(at % 1000000000u) } };
+
+	bell->at = at;
+	timerfd_settime(bell->fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+void tt_loop_fabric_ring(struct loop_fabric *fabric, int rank, uint64_t time)
+{
+	struct loop_bell *bell = &fabric->ranks[rank].bell;
+	const uint64_t at = time > 0 ? time : 1;
+
+	if (bell->armed > 0 && (bell->at == 0 || at < bell->at))
+		set_bell(bell, at);
+}
+
+void tt_loop_fabric_ring_all(struct loop_fabric *fabric)
+{
+	for (int rank = 0; rank < fabric->size; rank++)
+		tt_loop_fabric_ring(fabric, rank, 0);
+}
+
+/* A bell that rang for one sleeper stays rung until all who slept then are up: nobody's call is
+ * lost. */
+void tt_loop_fabric_arm(struct loop_fabric *fabric, int rank)
+{
+	struct loop_bell *bell = &fabric->ranks[rank].bell;
+	const uint64_t now = tt_now();
+
+	bell->armed++;
+	for (int i = 0; i < fabric->size * TT_LANES; i++) {
+		struct loop_pipe *pipe =
+			fabric->pipes[(i / TT_LANES * fabric->size + rank) * TT_LANES +
+				      i % TT_LANES];
+		const uint64_t due = pipe ? tt_loop_pipe_next_due(pipe, now) : 0;
+
+		if (due > 0)
+			tt_loop_fabric_ring(fabric, rank, due);
+	}
+}
+
+void tt_loop_fabric_disarm(struct loop_fabric *fabric, int rank)
+{
+	struct loop_bell *bell = &fabric->ranks[rank].bell;
+
+	bell->armed--;
+	if (bell->armed == 0 && bell->at != 0)
+		set_bell(bell, 0);
+}
