@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the one-shot exchange through shared memory, for short vectors: round 0 puts what others
+ * need into scratch that they can read, round 1 reads it from there and folds in rank order.
+ * Nothing of the user's is exposed, so that a rank need not wait for its readers before it gives
+ * the buffers back. */
+#include "algorithms.h"
+#include "parts.h"
+
+static void post(struct tt_sched *sched, struct tt_ref from, struct tt_ref slot, int n)
+{
+	tt_copy(sched, slot, from, n);
+	tt_expose(sched, slot, n);
+}
+
+/* dst = ranks 0 … last, of each what it posted in `slot`. */
+static void fold(struct tt_sched *sched, struct tt_ref dst, struct tt_ref slot, int last)
+{
+	tt_reduce(sched, dst, 1);
+	for (int r = 0; r <= last; r++)
+		tt_source(sched, r, slot);
+}
+
+static void broadcast(struct tt_sched *sched, const struct tt_group *group)
+{
+	const bool root = group->rank == group->root;
+
+	if (root)
+		post(sched, tt_in(0), tt_tmp(0, 0), 1);
+	tt_round(sched);
+	tt_copy_from(sched, tt_out(0), group->root, root ? tt_in(0) : tt_tmp(0, 0), 1);
+}
+
+static void reduce(struct tt_sched *sched, const struct tt_group *group)
+{
+	post(sched, tt_in(0), tt_tmp(0, 0), 1);
+	tt_round(sched);
+	if (group->rank != group->root)
+		return;
+	fold(sched, tt_out(0), tt_tmp(0, 0), group->size - 1);
+	tt_final(sched);
+}
+
+static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
+{
+	post(sched, tt_in(0), tt_tmp(0, 0), 1);
+	tt_round(sched);
+	fold(sched, tt_out(0), tt_tmp(0, 0), group->size - 1);
+	tt_final(sched);
+}
+
+static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group)
+{
+	const int rank = group->rank;
+
+	post(sched, tt_in(0), tt_tmp(0, 0), group->size);
+	tt_round(sched);
+	fold(sched, tt_out(rank), tt_tmp(rank, rank), group->size - 1);
+	tt_final(sched);
+}
+
+static void all_gather(struct tt_sched *sched, const struct tt_group *group)
+{
+	const int rank = group->rank;
+
+	post(sched, tt_in(rank), tt_tmp(0, rank), 1);
+	tt_round(sched);
+	for (int r = 0; r < group->size; r++)
+		tt_copy_from(sched, tt_out(r), r, r == rank ? tt_in(r) : tt_tmp(0, r), 1);
+}
+
+static void gather(struct tt_sched *sched, const struct tt_group *group)
+{
+	const int rank = group->rank;
+
+	if (rank != group->root) {
+		post(sched, tt_in(rank), tt_tmp(0, rank), 1);
+		return;
+	}
+	tt_round(sched);
+	for (int r = 0; r < group->size; r++)
+		tt_copy_from(sched, tt_out(r), r, r == rank ? tt_in(r) : tt_tmp(0, r), 1);
+}
+
+static void scatter(struct tt_sched *sched, const struct tt_group *group)
+{
+	const int rank = group->rank;
+	const bool root = rank == group->root;
+
+	if (root)
+		post(sched, tt_in(0), tt_tmp(0, 0), group->size);
+	tt_round(sched);
+	tt_copy_from(sched, tt_out(rank), group->root, root ? tt_in(rank) : tt_tmp(rank, rank), 1);
+}
+
+static void all_to_all(struct tt_sched *sched, const struct tt_group *group)
+{
+	const int rank = group->rank;
+
+	post(sched, tt_in(0), tt_tmp(0, 0), group->size);
+	tt_round(sched);
+	for (int r = 0; r < group->size; r++)
+		tt_copy_from(sched, tt_out(r), r, tt_tmp(rank, rank), 1);
+}
+
+static void scan(struct tt_sched *sched, const struct tt_group *group)
+{
+	post(sched, tt_in(0), tt_tmp(0, 0), 1);
+	tt_round(sched);
+	fold(sched, tt_out(0), tt_tmp(0, 0), group->rank);
+}
+
+static void exscan(struct tt_sched *sched, const struct tt_group *group)
+{
+	post(sched, tt_in(0), tt_tmp(0, 0), 1);
+	tt_round(sched);
+	if (group->rank > 0)
+		fold(sched, tt_out(0), tt_tmp(0, 0), group->rank - 1);
+}
+
+static void barrier(struct tt_sched *sched, const struct tt_group *group)
+{
+	tt_round(sched);
+	for (int r = 0; r < group->size; r++)
+		if (r != group->rank)
+			tt_await(sched, r);
+}
+
+static bool fits(const struct tt_group *group, enum tt_collective collective)
+{
+	return group->hosts == 1 && tt_fits_fold(group, collective);
+}
+
+static void build(struct tt_sched *sched, const struct tt_group *group,
+		  enum tt_collective collective)
+{
+	static void (*const builds[TT_COLLECTIVE_COUNT])(struct tt_sched *,
+							 const struct tt_group *) = {
+		[TT_BROADCAST] = broadcast,
+		[TT_REDUCE] = reduce,
+		[TT_ALL_REDUCE] = all_reduce,
+		[TT_REDUCE_SCATTER] = reduce_scatter,
+		[TT_ALL_GATHER] = all_gather,
+		[TT_GATHER] = gather,
+		[TT_SCATTER] = scatter,
+		[TT_ALL_TO_ALL] = all_to_all,
+		[TT_REDUCE_SCATTER_V] = reduce_scatter,
+		[TT_ALL_GATHER_V] = all_gather,
+		[TT_SCAN] = scan,
+		[TT_EXSCAN] = exscan,
+		[TT_BARRIER] = barrier,
+	};
+
+	if (group->size == 1)
+		tt_alone(sched, group, collective);
+	else
+		builds[collective](sched, group);
+}
+
+/* The bytes are what one rank posts and what it reads. */
+static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
+			   double bytes)
+{
+	const double others = group->size - 1, share = others / group->size;
+	struct tt_cost cost = { .syncs = 1 };
+
+	switch (collective) {
+	case TT_BARRIER: break;
+	case TT_BROADCAST: cost.bytes[0] = 2 * bytes; break;
+	case TT_REDUCE:
+	case TT_ALL_REDUCE:
+	case TT_SCAN:
+	case TT_EXSCAN:
+		cost.bytes[0] = group->size * bytes;
+		cost.reduced = others * bytes;
+		break;
+	case TT_REDUCE_SCATTER:
+	case TT_REDUCE_SCATTER_V:
+		cost.bytes[0] = (1 + share) * bytes;
+		cost.reduced = share * bytes;
+		break;
+	case TT_ALL_GATHER:
+	case TT_ALL_GATHER_V:
+	case TT_GATHER: cost.bytes[0] = bytes; break;
+	default: cost.bytes[0] = (1 + share) * bytes;
+	}
+	return cost;
+}
+
+const struct tt_algorithm tt_algorithm_board = {
+	.name = "board",
+	.collectives = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) |
+		       TT_REDUCTIONS | TT_GATHERS | TT_BIT(TT_GATHER) | TT_BIT(TT_SCATTER) |
+		       TT_BIT(TT_ALL_TO_ALL) | TT_PREFIXES | TT_BIT(TT_BARRIER),
+	.shared = true,
+	.ordered = true,
+	.fits = fits,
+	.build = build,
+	.cost = cost,
+};

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the exchange straight between the users' buffers, for long vectors in memory that all ranks
+ * map: every byte is read once from where it lies and written once to where it belongs. A rank's
+ * last round awaits those who read from its buffers, since the user may change them as soon as it
+ * has ended. */
+#include "algorithms.h"
+#include "parts.h"
+
+static void await_others(struct tt_sched *sched, const struct tt_group *group)
+{
+	tt_round(sched);
+	for (int r = 0; r < group->size; r++)
+		if (r != group->rank)
+			tt_await(sched, r);
+}
+
+/* into = everyone's block of this rank, in rank order. */
+static void fold(struct tt_sched *sched, const struct tt_group *group, struct tt_ref into)
+{
+	tt_reduce(sched, into, 1);
+	for (int r = 0; r < group->size; r++)
+		tt_source(sched, r, tt_in(group->rank));
+	tt_final(sched);
+}
+
+/* Round 1: rank r combines block r of all; round 2: everyone copies it from there. */
+static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
+{
+	const int rank = group->rank;
+
+	tt_sched_blocks(sched, group->size);
+	tt_expose(sched, tt_in(0), group->size);
+	tt_round(sched);
+	fold(sched, group, tt_out(rank));
+	tt_expose(sched, tt_out(rank), 1);
+	tt_round(sched);
+	for (int k = 1; k < group->size; k++) {
+		const int from = tt_mod(rank + k, group->size);
+
+		tt_copy_from(sched, tt_out(from), from, tt_out(from), 1);
+	}
+	await_others(sched, group);
+}
+
+/* The same; who has no recv buffer combines into scratch, and has been read when the others have
+ * ended round 1. */
+static void reduce(struct tt_sched *sched, const struct tt_group *group)
+{
+	const int rank = group->rank;
+
+	tt_sched_blocks(sched, group->size);
+	tt_expose(sched, tt_in(0), group->size);
+	tt_round(sched);
+	if (rank != group->root) {
+		fold(sched, group, tt_tmp(0, rank));
+		tt_expose(sched, tt_tmp(0, rank), 1);
+		await_others(sched, group);
+		return;
+	}
+	fold(sched, group, tt_out(rank));
+	tt_round(sched);
+	for (int r = 0; r < group->size; r++)
+		if (r != rank)
+			tt_copy_from(sched, tt_out(r), r, tt_tmp(0, r), 1);
+}
+
+static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group)
+{
+	tt_expose(sched, tt_in(0), group->size);
+	tt_round(sched);
+	fold(sched, group, tt_out(group->rank));
+	await_others(sched, group);
+}
+
+static void all_gather(struct tt_sched *sched, const struct tt_group *group)
+{
+	tt_expose(sched, tt_in(group->rank), 1);
+	tt_round(sched);
+	for (int k = 0; k < group->size; k++) {
+		const int from = tt_mod(group->rank + k, group->size);
+
+		tt_copy_from(sched, tt_out(from), from, tt_in(from), 1);
+	}
+	await_others(sched, group);
+}
+
+static void all_to_all(struct tt_sched *sched, const struct tt_group *group)
+{
+	tt_expose(sched, tt_in(0), group->size);
+	tt_round(sched);
+	for (int k = 0; k < group->size; k++) {
+		const int from = tt_mod(group->rank + k, group->size);
+
+		tt_copy_from(sched, tt_out(from), from, tt_in(group->rank), 1);
+	}
+	await_others(sched, group);
+}
+
+static void broadcast(struct tt_sched *sched, const struct tt_group *group)
+{
+	const bool root = group->rank == group->root;
+
+	if (root)
+		tt_expose(sched, tt_in(0), 1);
+	tt_round(sched);
+	tt_copy_from(sched, tt_out(0), group->root, tt_in(0), 1);
+	if (root)
+		await_others(sched, group);
+}
+
+static void scatter(struct tt_sched *sched, const struct tt_group *group)
+{
+	const bool root = group->rank == group->root;
+
+	if (root)
+		tt_expose(sched, tt_in(0), group->size);
+	tt_round(sched);
+	tt_copy_from(sched, tt_out(group->rank), group->root, tt_in(group->rank), 1);
+	if (root)
+		await_others(sched, group);
+}
+
+static void gather(struct tt_sched *sched, const struct tt_group *group)
+{
+	const int rank = group->rank;
+
+	if (rank != group->root) {
+		tt_expose(sched, tt_in(rank), 1);
+		tt_rounds(sched, 2);
+		tt_await(sched, group->root);
+		return;
+	}
+	tt_round(sched);
+	for (int r = 0; r < group->size; r++)
+		tt_copy_from(sched, tt_out(r), r, tt_in(r), 1);
+}
+
+static bool fits(const struct tt_group *group, enum tt_collective collective)
+{
+	return group->hosts == 1 && tt_fits_fold(group, collective);
+}
+
+static void build(struct tt_sched *sched, const struct tt_group *group,
+		  enum tt_collective collective)
+{
+	static void (*const builds[TT_COLLECTIVE_COUNT])(struct tt_sched *,
+							 const struct tt_group *) = {
+		[TT_BROADCAST] = broadcast,
+		[TT_REDUCE] = reduce,
+		[TT_ALL_REDUCE] = all_reduce,
+		[TT_REDUCE_SCATTER] = reduce_scatter,
+		[TT_ALL_GATHER] = all_gather,
+		[TT_GATHER] = gather,
+		[TT_SCATTER] = scatter,
+		[TT_ALL_TO_ALL] = all_to_all,
+		[TT_REDUCE_SCATTER_V] = reduce_scatter,
+		[TT_ALL_GATHER_V] = all_gather,
+	};
+
+	if (group->size == 1)
+		tt_alone(sched, group, collective);
+	else
+		builds[collective](sched, group);
+}
+
+/* The bytes are what one rank reads of others. */
+static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
+			   double bytes)
+{
+	const double share = (group->size - 1.0) / group->size;
+	struct tt_cost cost = { .syncs = 2, .bytes = { share * bytes } };
+
+	if (collective == TT_ALL_REDUCE || collective == TT_REDUCE) {
+		cost.syncs = 3;
+		cost.bytes[0] *= 2;
+	}
+	if (collective == TT_BROADCAST)
+		cost.bytes[0] = bytes;
+	if (TT_BIT(collective) & (TT_REDUCTIONS | TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_REDUCE)))
+		cost.reduced = share * bytes;
+	return cost;
+}
+
+const struct tt_algorithm tt_algorithm_direct = {
+	.name = "direct",
+	.collectives = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) |
+		       TT_REDUCTIONS | TT_GATHERS | TT_BIT(TT_GATHER) | TT_BIT(TT_SCATTER) |
+		       TT_BIT(TT_ALL_TO_ALL),
+	.shared = true,
+	.ordered = true,
+	.fits = fits,
+	.build = build,
+	.cost = cost,
+};

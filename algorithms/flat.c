@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the flat exchange: whoever has something for another sends it straight there, all in one
+ * round, and reductions are then folded locally in rank order from 0. Ranks begin with their right
+ * neighbour, so that not everybody sends to the same one first. */
+#include "algorithms.h"
+#include "parts.h"
+
+/* out(block) = the contributions of ranks first … last: the own one from send, the others' from the
+ * scratch slots of their ranks. */
+static void fold(struct tt_sched *sched, const struct tt_group *group, int block, int last)
+{
+	tt_reduce(sched, tt_out(block), 1);
+	for (int r = 0; r <= last; r++)
+		tt_source(sched, group->rank, r == group->rank ? tt_in(block) : tt_tmp(r, block));
+}
+
+static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
+{
+	for (int k = 1; k < group->size; k++) {
+		const int to = tt_mod(group->rank + k, group->size);
+		const int from = tt_mod(group->rank - k, group->size);
+
+		tt_send(sched, to, tt_in(0), 1);
+		tt_recv(sched, from, tt_tmp(from, 0), 1);
+	}
+	tt_round(sched);
+	fold(sched, group, 0, group->size - 1);
+	tt_final(sched);
+}
+
+static void reduce(struct tt_sched *sched, const struct tt_group *group)
+{
+	if (group->rank != group->root) {
+		tt_send(sched, group->root, tt_in(0), 1);
+		return;
+	}
+	for (int r = 0; r < group->size; r++)
+		if (r != group->root)
+			tt_recv(sched, r, tt_tmp(r, 0), 1);
+	tt_round(sched);
+	fold(sched, group, 0, group->size - 1);
+	tt_final(sched);
+}
+
+static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group)
+{
+	for (int k = 1; k < group->size; k++) {
+		const int to = tt_mod(group->rank + k, group->size);
+		const int from = tt_mod(group->rank - k, group->size);
+
+		tt_send(sched, to, tt_in(to), 1);
+		tt_recv(sched, from, tt_tmp(from, group->rank), 1);
+	}
+	tt_round(sched);
+	fold(sched, group, group->rank, group->size - 1);
+	tt_final(sched);
+}
+
+static void all_gather(struct tt_sched *sched, const struct tt_group *group)
+{
+	const int rank = group->rank;
+
+	tt_copy(sched, tt_out(rank), tt_in(rank), 1);
+	for (int k = 1; k < group->size; k++) {
+		const int from = tt_mod(rank - k, group->size);
+
+		tt_send(sched, tt_mod(rank + k, group->size), tt_out(rank), 1);
+		tt_recv(sched, from, tt_out(from), 1);
+	}
+}
+
+static void all_to_all(struct tt_sched *sched, const struct tt_group *group)
+{
+	tt_copy(sched, tt_out(group->rank), tt_in(group->rank), 1);
+	for (int k = 1; k < group->size; k++) {
+		const int to = tt_mod(group->rank + k, group->size);
+		const int from = tt_mod(group->rank - k, group->size);
+
+		tt_send(sched, to, tt_in(to), 1);
+		tt_recv(sched, from, tt_out(from), 1);
+	}
+}
+
+static void broadcast(struct tt_sched *sched, const struct tt_group *group)
+{
+	if (group->rank != group->root) {
+		tt_recv(sched, group->root, tt_out(0), 1);
+		return;
+	}
+	for (int k = 1; k < group->size; k++)
+		tt_send(sched, tt_mod(group->rank + k, group->size), tt_in(0), 1);
+	tt_round(sched);
+	tt_copy(sched, tt_out(0), tt_in(0), 1);
+}
+
+static void gather(struct tt_sched *sched, const struct tt_group *group)
+{
+	const int rank = group->rank;
+
+	if (rank != group->root) {
+		tt_send(sched, group->root, tt_in(rank), 1);
+		return;
+	}
+	tt_copy(sched, tt_out(rank), tt_in(rank), 1);
+	for (int r = 0; r < group->size; r++)
+		if (r != rank)
+			tt_recv(sched, r, tt_out(r), 1);
+}
+
+static void scatter(struct tt_sched *sched, const struct tt_group *group)
+{
+	const int rank = group->rank;
+
+	if (rank != group->root) {
+		tt_recv(sched, group->root, tt_out(rank), 1);
+		return;
+	}
+	for (int r = 0; r < group->size; r++)
+		if (r != rank)
+			tt_send(sched, r, tt_in(r), 1);
+	tt_round(sched);
+	tt_copy(sched, tt_out(rank), tt_in(rank), 1);
+}
+
+/* Every rank hands its vector to all higher ones; `last` is the highest whose contribution counts.
+ */
+static void prefix(struct tt_sched *sched, const struct tt_group *group, int last)
+{
+	for (int r = group->rank + 1; r < group->size; r++)
+		tt_send(sched, r, tt_in(0), 1);
+	for (int r = 0; r < group->rank; r++)
+		tt_recv(sched, r, tt_tmp(r, 0), 1);
+	tt_round(sched);
+	if (last >= 0)
+		fold(sched, group, 0, last);
+}
+
+static void scan(struct tt_sched *sched, const struct tt_group *group)
+{
+	prefix(sched, group, group->rank);
+}
+
+static void exscan(struct tt_sched *sched, const struct tt_group *group)
+{
+	prefix(sched, group, group->rank - 1);
+}
+
+static void barrier(struct tt_sched *sched, const struct tt_group *group)
+{
+	for (int k = 1; k < group->size; k++) {
+		tt_send(sched, tt_mod(group->rank + k, group->size), tt_in(0), 1);
+		tt_recv(sched, tt_mod(group->rank - k, group->size), tt_out(0), 1);
+	}
+}
+
+static void build(struct tt_sched *sched, const struct tt_group *group,
+		  enum tt_collective collective)
+{
+	static void (*const builds[TT_COLLECTIVE_COUNT])(struct tt_sched *,
+							 const struct tt_group *) = {
+		[TT_BROADCAST] = broadcast,
+		[TT_REDUCE] = reduce,
+		[TT_ALL_REDUCE] = all_reduce,
+		[TT_REDUCE_SCATTER] = reduce_scatter,
+		[TT_ALL_GATHER] = all_gather,
+		[TT_GATHER] = gather,
+		[TT_SCATTER] = scatter,
+		[TT_ALL_TO_ALL] = all_to_all,
+		[TT_REDUCE_SCATTER_V] = reduce_scatter,
+		[TT_ALL_GATHER_V] = all_gather,
+		[TT_GATHER_V] = gather,
+		[TT_SCATTER_V] = scatter,
+		[TT_ALL_TO_ALL_V] = all_to_all,
+		[TT_SCAN] = scan,
+		[TT_EXSCAN] = exscan,
+		[TT_BARRIER] = barrier,
+	};
+
+	builds[collective](sched, group);
+}
+
+static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
+			   double bytes)
+{
+	const double others = group->size - 1, share = others / group->size;
+
+	switch (collective) {
+	case TT_BROADCAST: return tt_cost_links(group, others, others * bytes, 0);
+	case TT_REDUCE:
+	case TT_ALL_REDUCE:
+	case TT_SCAN:
+	case TT_EXSCAN: return tt_cost_links(group, others, others * bytes, others * bytes);
+	case TT_REDUCE_SCATTER:
+	case TT_REDUCE_SCATTER_V: return tt_cost_links(group, others, share * bytes, share * bytes);
+	case TT_BARRIER: return tt_cost_links(group, others, 0, 0);
+	default: return tt_cost_links(group, others, share * bytes, 0);
+	}
+}
+
+const struct tt_algorithm tt_algorithm_flat = {
+	.name = "flat",
+	.collectives = TT_BIT(TT_SEND_RECV) - 1,
+	.ordered = true,
+	.fits = tt_fits_fold,
+	.build = build,
+	.cost = cost,
+};

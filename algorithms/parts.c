@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the patterns that families share; see parts.h. */
+#include "parts.h"
+
+int tt_log2_up(int n)
+{
+	int k = 0;
+
+	while (1 << k < n)
+		k++;
+	return k;
+}
+
+int tt_power_of_two(int n)
+{
+	int power = 1;
+
+	while (power <= n / 2)
+		power *= 2;
+	return power;
+}
+
+bool tt_fits_any(const struct tt_group *group, enum tt_collective collective)
+{
+	return true;
+}
+
+/* A step counts its sources in 16 bits. */
+bool tt_fits_fold(const struct tt_group *group, enum tt_collective collective)
+{
+	return group->size <= UINT16_MAX;
+}
+
+struct tt_cost tt_cost_links(const struct tt_group *group, double messages, double bytes,
+			     double reduced)
+{
+	const int far = group->hosts > 1;
+	struct tt_cost cost = { .reduced = reduced };
+
+	cost.messages[far] = messages;
+	cost.bytes[far] = bytes;
+	return cost;
+}
+
+void tt_alone(struct tt_sched *sched, const struct tt_group *group, enum tt_collective collective)
+{
+	const bool reduction =
+		TT_BIT(collective) & (TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) | TT_REDUCTIONS);
+
+	if (collective == TT_BARRIER || collective == TT_EXSCAN)
+		return;
+	tt_copy(sched, tt_out(0), tt_in(0), 1);
+	if (reduction)
+		tt_final(sched);
+}
+
+void tt_rounds(struct tt_sched *sched, int n)
+{
+	for (int k = 0; k < n; k++)
+		tt_round(sched);
+}
+
+void tt_binomial_broadcast(struct tt_sched *sched, const struct tt_team *team, struct tt_ref have,
+			   struct tt_ref into, int n, int rounds)
+{
+	const int me = team->me, levels = tt_log2_up(team->size);
+
+	for (int mask = (1 << levels) / 2; mask > 0; mask /= 2) {
+		if (me % (2 * mask) == 0 && me + mask < team->size)
+			tt_send(sched, tt_at(team, me + mask), me ? into : have, n);
+		else if (me % (2 * mask) == mask)
+			tt_recv(sched, tt_at(team, me - mask), into, n);
+		tt_round(sched);
+	}
+	tt_rounds(sched, rounds - levels);
+}
+
+struct tt_ref tt_binomial_reduce(struct tt_sched *sched, const struct tt_team *team,
+				 struct tt_ref have, struct tt_ref into, int n, bool final,
+				 int rounds)
+{
+	const int me = team->me;
+
+	for (int mask = 1; mask < team->size; mask *= 2) {
+		if (me % (2 * mask) == mask) {
+			tt_send(sched, tt_at(team, me - mask), have, n);
+		} else if (me % (2 * mask) == 0 && me + mask < team->size) {
+			tt_recv_reduce(sched, tt_at(team, me + mask), into, have, n);
+			have = into;
+			if (final && 2 * mask >= team->size)
+				tt_final(sched);
+		}
+		tt_round(sched);
+	}
+	tt_rounds(sched, rounds - tt_log2_up(team->size));
+	return have;
+}
+
+void tt_binomial_signal(struct tt_sched *sched, const struct tt_team *team, int rounds)
+{
+	const int me = team->me;
+
+	for (int mask = 1; mask < team->size; mask *= 2) {
+		if (me % (2 * mask) == mask)
+			tt_send(sched, tt_at(team, me - mask), tt_in(0), 1);
+		else if (me % (2 * mask) == 0 && me + mask < team->size)
+			tt_recv(sched, tt_at(team, me + mask), tt_out(0), 1);
+		tt_round(sched);
+	}
+	tt_rounds(sched, rounds - tt_log2_up(team->size));
+}
+
+struct tt_fold tt_fold_of(const struct tt_team *team)
+{
+	struct tt_fold fold = { .size = tt_power_of_two(team->size) };
+
+	fold.extra = team->size - fold.size;
+	if (team->me >= 2 * fold.extra)
+		fold.me = team->me - fold.extra;
+	else
+		fold.me = team->me % 2 ? -1 : team->me / 2;
+	return fold;
+}
+
+int tt_doubling_rounds(int size)
+{
+	const int power = tt_power_of_two(size);
+
+	return tt_log2_up(power) + (power < size ? 2 : 0);
+}
+
+/* The exchanges among those that act. A round sends one place and writes another: scratch, until
+ * the last round writes `into`. A single round cannot send `have` itself, which in place is `into`.
+ */
+static void exchange(struct tt_sched *sched, const struct tt_team *team, const struct tt_fold *fold,
+		     struct tt_ref have, struct tt_ref into)
+{
+	int slot = 0;
+
+	for (int mask = 1; mask < fold->size; mask *= 2) {
+		const int other = fold->me ^ mask;
+		const int peer = tt_at(team, tt_unfolded(fold, other));
+		const bool last = 2 * mask == fold->size;
+		const struct tt_ref next = last ? into : tt_tmp(slot, 0);
+
+		tt_send(sched, peer, have, 1);
+		if (other < fold->me)
+			tt_recv_reduce_left(sched, peer, next, have, 1);
+		else
+			tt_recv_reduce(sched, peer, next, have, 1);
+		if (last)
+			tt_final(sched);
+		tt_round(sched);
+		have = next;
+		slot = !slot;
+	}
+}
+
+void tt_doubling_all_reduce(struct tt_sched *sched, const struct tt_team *team, struct tt_ref have,
+			    struct tt_ref into)
+{
+	const struct tt_fold fold = tt_fold_of(team);
+	const bool paired = team->me < 2 * fold.extra;
+	const int twin = paired ? tt_at(team, team->me ^ 1) : -1;
+
+	if (fold.me < 0) {
+		tt_send(sched, twin, have, 1);
+	} else if (paired) {
+		tt_recv_reduce(sched, twin, tt_tmp(1, 0), have, 1);
+		have = tt_tmp(1, 0);
+	} else if (fold.size == 2) {
+		tt_copy(sched, tt_tmp(1, 0), have, 1);
+		have = tt_tmp(1, 0);
+	}
+	if (fold.extra)
+		tt_round(sched);
+	if (fold.me < 0)
+		tt_rounds(sched, tt_log2_up(fold.size));
+	else
+		exchange(sched, team, &fold, have, into);
+	if (fold.me < 0)
+		tt_recv(sched, twin, into, 1);
+	else if (paired)
+		tt_send(sched, twin, into, 1);
+	if (fold.extra)
+		tt_round(sched);
+}
+
+void tt_doubling_signal(struct tt_sched *sched, const struct tt_team *team)
+{
+	const struct tt_fold fold = tt_fold_of(team);
+	const bool paired = team->me < 2 * fold.extra;
+	const int twin = paired ? tt_at(team, team->me ^ 1) : -1;
+
+	if (fold.me < 0)
+		tt_send(sched, twin, tt_in(0), 1);
+	else if (paired)
+		tt_recv(sched, twin, tt_out(0), 1);
+	if (fold.extra)
+		tt_round(sched);
+	for (int mask = 1; mask < fold.size; mask *= 2) {
+		if (fold.me >= 0) {
+			const int peer = tt_at(team, tt_unfolded(&fold, fold.me ^ mask));
+
+			tt_send(sched, peer, tt_in(0), 1);
+			tt_recv(sched, peer, tt_out(0), 1);
+		}
+		tt_round(sched);
+	}
+	if (fold.me < 0)
+		tt_recv(sched, twin, tt_out(0), 1);
+	else if (paired)
+		tt_send(sched, twin, tt_in(0), 1);
+	if (fold.extra)
+		tt_round(sched);
+}
+
+static int part(const struct tt_team *team, struct tt_parts parts, int i)
+{
+	return parts.base + tt_mod(i, team->size) * parts.n;
+}
+
+void tt_ring_reduce_scatter(struct tt_sched *sched, const struct tt_team *team,
+			    struct tt_parts parts, enum tt_buffer from, bool final)
+{
+	const int me = team->me, next = tt_at(team, me + 1), prev = tt_at(team, me - 1);
+
+	for (int k = 0; k < team->size - 1;
+	     k++) { /* the part received now sums k + 2 of the team */
+		const int going = part(team, parts, me - k), coming = part(team, parts, me - k - 1);
+		const bool fresh = from == TT_BUF_SEND && k == 0;
+
+		tt_send(sched, next, fresh ? tt_in(going) : tt_out(going), parts.n);
+		tt_recv_reduce_left(sched, prev, tt_out(coming),
+				    from == TT_BUF_SEND ? tt_in(coming) : tt_out(coming), parts.n);
+		if (final && k == team->size - 2)
+			tt_final(sched);
+		tt_round(sched);
+	}
+}
+
+void tt_ring_all_gather(struct tt_sched *sched, const struct tt_team *team, struct tt_parts parts,
+			int lead)
+{
+	const int me = team->me, next = tt_at(team, me + 1), prev = tt_at(team, me - 1);
+
+	for (int k = 0; k < team->size - 1; k++) {
+		tt_send(sched, next, tt_out(part(team, parts, me + lead - k)), parts.n);
+		tt_recv(sched, prev, tt_out(part(team, parts, me + lead - k - 1)), parts.n);
+		tt_round(sched);
+	}
+}
