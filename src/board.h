@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The board: memory that all ranks of a communicator map, on which each posts the card of every collective, small
+ * payloads inside, and from which the others read exposed blocks.
+ *
+ * Per rank: TT_BOARD_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress, signature, first
+ * payload bytes) that peers poll, the whole card behind it for when signatures differ, and TT_EAGER_BYTES for small
+ * payloads; and TT_STAGES staging areas for long ones.
+ *
+ * A slot's progress word only grows: operation number << 24 | steps ended in it, so "peer has come to step k of
+ * operation n" is one comparison, whatever the slot was used for before or since. */
+#ifndef TT_BOARD_H
+#define TT_BOARD_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "card.h"
+
+#define TT_BOARD_SLOTS 8u
+#define TT_HOT_PAYLOAD 32u
+#define TT_EAGER_BYTES (32u * 1024)
+#define TT_STAGES 3u
+#define TT_STAGE_BYTES (1u << 20)	    /* of send blocks in a segment */
+#define TT_STAGE_SPAN (3u * TT_STAGE_BYTES) /* send, recv and scratch blocks; only what is used gets pages */
+#define TT_STEP_BITS 24
+
+enum { TT_MEMORY_STAGED, TT_MEMORY_DIRECT };
+
+struct tt_board_slot {
+	_Alignas(64) _Atomic uint64_t progress; /* release: what was exposed before; pairs with tt_board_at() */
+	uint64_t signature;
+	uint64_t direct; /* TT_MEMORY_DIRECT: the tokens below say where this rank's buffers are */
+	uint64_t spare;
+	uint8_t payload[TT_HOT_PAYLOAD];
+	_Alignas(64) struct tt_card card;
+	_Alignas(64) uint64_t send_token, recv_token;
+};
+static_assert(offsetof(struct tt_board_slot, card) == 64, "the hot line is one cache line");
+
+struct tt_board_rank {
+	struct tt_board_slot slot[TT_BOARD_SLOTS];
+	_Alignas(4096) uint8_t eager[TT_BOARD_SLOTS][TT_EAGER_BYTES];
+	_Alignas(4096) uint8_t stage[TT_STAGES][TT_STAGE_SPAN];
+};
+
+struct tt_board {
+	struct tt_board_rank *base; /* [size]; NULL where not all ranks share memory */
+	struct tt_endpoint *endpoint;
+	uint64_t *seen; /* [size]: the highest operation known to be posted by each rank */
+	uint64_t stages_used; /* staging areas taken so far, one per segment of a staged operation */
+	uint64_t stage_last[TT_STAGES]; /* progress that frees each: every rank must have come to it */
+	uint64_t stage_op[TT_STAGES];	/* the operation it was used in */
+};
+
+struct tt_op;
+
+/* Post the card of an operation that does not use the board otherwise; false: the slot is not free yet. */
+bool tt_board_post(struct tt_op *op);
+/* Revoke if a peer has posted another card for this operation: for waits that get long. */
+void tt_board_compare(struct tt_op *op);
+
+static inline struct tt_board_slot *tt_board_slot(const struct tt_board *board, int rank, uint64_t op)
+{
+	return &board->base[rank].slot[op % TT_BOARD_SLOTS];
+}
+
+static inline uint64_t tt_board_mark(uint64_t op, uint64_t steps)
+{
+	return op << TT_STEP_BITS | steps;
+}
+
+#endif

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "bootstrap.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "memory.h"
+#include "registry.h"
+
+#define CPU_WORDS 16 /* up to 1024 cores */
+
+/* What a rank says of itself, before the addresses of its endpoints. Same build on all ranks, so plain bytes; the
+ * version refuses others. */
+struct record {
+	uint32_t version;
+	int32_t pid;
+	uint64_t process; /* the same for threads of one process, and for nobody else on the host */
+	char host_id[64];
+	uint64_t cpus[CPU_WORDS]; /* where the rank may run */
+	uint32_t quota;		  /* cores' worth of time that its control group allows; 0: no limit */
+	uint32_t addresses;
+};
+
+struct address_header {
+	char transport[8];
+	uint32_t length;
+};
+
+#define RECORD_VERSION 1
+
+/* Where this process is mapped is as good as random, and the same for all of its threads. */
+static uint64_t process_identity(void)
+{
+	return (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&tt_algorithms ^ (uint64_t)(uintptr_t)stdin;
+}
+
+static uint32_t cgroup_quota(void)
+{
+	FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+	double quota, period;
+	uint32_t cores = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%lf %lf", &quota, &period) == 2 && period > 0)
+		cores = (uint32_t)(quota / period + 0.999);
+	fclose(file);
+	return cores;
+}
+
+static void fill_cpus(uint64_t *words)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return;
+	for (int cpu = 0; cpu < CPU_SETSIZE && cpu < 64 * CPU_WORDS; cpu++)
+		if (CPU_ISSET(cpu, &set))
+			words[cpu / 64] |= 1ull << (cpu % 64);
+}
+
+static tutti_result_t open_endpoint(struct tutti_comm *comm, const struct tt_transport *transport)
+{
+	const struct tt_endpoint_config config = {
+		.comm_id = comm->id,
+		.rank = comm->rank,
+		.size = comm->size,
+		.timeout_s = (double)comm->settings.timeout_ns / 1e9,
+		.host_id = comm->settings.host_id,
+	};
+	const tutti_result_t result =
+		transport->open(&config, &comm->endpoints[comm->nendpoints]);
+
+	if (!result)
+		comm->nendpoints++;
+	return result;
+}
+
+tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX],
+				 size_t *length)
+{
+	struct record self = { .version = RECORD_VERSION,
+			       .pid = getpid(),
+			       .process = process_identity(),
+			       .quota = cgroup_quota() };
+
+	memcpy(self.host_id, comm->settings.host_id, sizeof(self.host_id));
+	fill_cpus(self.cpus);
+	*length = sizeof(self);
+	for (int i = 0; tt_transports[i] && comm->size > 1; i++) {
+		struct address_header header = { 0 };
+
+		if (!tt_settings_allow(comm->settings.transports, tt_transports[i]->name))
+			continue;
+		const tutti_result_t result = open_endpoint(comm, tt_transports[i]);
+		if (result)
+			return result;
+		struct tt_endpoint *endpoint = comm->endpoints[comm->nendpoints - 1];
+		if (*length + sizeof(header) + TT_ADDRESS_MAX > TT_RECORD_MAX)
+			return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM, "too many transports for one record");
+		snprintf(header.transport, sizeof(header.transport), "%s", tt_transports[i]->name);
+		header.length = (uint32_t)endpoint->ops->address(endpoint, record + *length + sizeof(header));
+		memcpy(record + *length, &header, sizeof(header));
+		*length += sizeof(header) + header.length;
+		self.addresses++;
+	}
+	memcpy(record, &self, sizeof(self));
+	return TUTTI_OK;
+}
+
+/* ---- reading the records */
+
+static tutti_result_t read_record(const struct tt_records *records, int place, int rank,
+				  struct record *out)
+{
+	const size_t length = records->offset[place + 1] - records->offset[place];
+
+	if (length >= sizeof(*out))
+		memcpy(out, records->bytes + records->offset[place], sizeof(*out));
+	if (length < sizeof(*out) || out->version != RECORD_VERSION)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+			       "rank %d runs another version of tutti: all ranks must use the same one", rank);
+	out->host_id[sizeof(out->host_id) - 1] = '\0';
+	return TUTTI_OK;
+}
+
+/* The address that a rank gave for a transport; length 0 if it has none. */
+static void find_address(const struct tt_records *records, int place, const struct record *record,
+			 const char *transport, struct tt_peer *peer)
+{
+	const uint8_t *at = records->bytes + records->offset[place] + sizeof(*record);
+	const uint8_t *end = records->bytes + records->offset[place + 1];
+
+	peer->address_length = 0;
+	for (uint32_t i = 0; i < record->addresses; i++) {
+		struct address_header header;
+
+		if ((size_t)(end - at) < sizeof(header))
+			return;
+		memcpy(&header, at, sizeof(header));
+		at += sizeof(header);
+		if (header.length > TT_ADDRESS_MAX || (size_t)(end - at) < header.length)
+			return;
+		if (strncmp(header.transport, transport, sizeof(header.transport)) == 0) {
+			memcpy(peer->address, at, header.length);
+			peer->address_length = (uint16_t)header.length;
+			return;
+		}
+		at += header.length;
+	}
+}
+
+static void number_hosts(struct tutti_comm *comm, const struct record *records)
+{
+	for (int rank = 0; rank < comm->size; rank++) {
+		int same = 0;
+
+		while (strcmp(records[same].host_id, records[rank].host_id) != 0)
+			same++;
+		comm->host[rank] = same < rank ? comm->host[same] : comm->hosts++;
+	}
+	for (int rank = 0; rank < comm->size; rank++) {
+		if (comm->host[rank] != comm->host[comm->rank])
+			continue;
+		if (rank < comm->rank)
+			comm->local_rank++;
+		comm->local_size++;
+	}
+}
+
+/* Do the ranks of a host outnumber the cores that they, together, may use? */
+static bool is_crowded(const struct tutti_comm *comm, const struct record *records, int host)
+{
+	uint64_t cpus[CPU_WORDS] = { 0 };
+	uint32_t cores = 0, quota = 0, ranks = 0;
+
+	for (int rank = 0; rank < comm->size; rank++) {
+		if (comm->host[rank] != host)
+			continue;
+		ranks++;
+		for (int i = 0; i < CPU_WORDS; i++)
+			cpus[i] |= records[rank].cpus[i];
+		if (records[rank].quota && (!quota || records[rank].quota < quota))
+			quota = records[rank].quota;
+	}
+	for (int i = 0; i < CPU_WORDS; i++)
+		cores += (uint32_t)__builtin_popcountll(cpus[i]);
+	if (quota && quota < cores)
+		cores = quota;
+	return ranks > cores;
+}
+
+static void find_crowds(struct tutti_comm *comm, const struct record *records)
+{
+	for (int host = 0; host < comm->hosts; host++) {
+		const bool crowded = is_crowded(comm, records, host);
+
+		comm->any_oversubscribed |= crowded;
+		if (host == comm->host[comm->rank])
+			comm->oversubscribed = crowded;
+	}
+}
+
+/* ---- choosing transports */
+
+static tutti_result_t fill_peers(struct tutti_comm *comm, const struct tt_records *records,
+				 const int *members, const struct record *read)
+{
+	int *local_ranks = calloc((size_t)comm->hosts, sizeof(*local_ranks));
+
+	if (!local_ranks)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d hosts", comm->hosts);
+	for (int rank = 0; rank < comm->size; rank++) {
+		const int local_rank = local_ranks[comm->host[rank]]++;
+
+		for (int i = 0; i < comm->nendpoints; i++) {
+			struct tt_peer *peer = &comm->peers[i][rank];
+
+			peer->rank = rank;
+			peer->host = comm->host[rank];
+			peer->local_rank = local_rank;
+			peer->process = read[rank].process;
+			peer->pid = read[rank].pid;
+			find_address(records, members[rank], &read[rank], comm->endpoints[i]->ops->name, peer);
+		}
+	}
+	free(local_ranks);
+	return TUTTI_OK;
+}
+
+/* The best transport with which two ranks reach each other, -1 for none. Symmetric, as reach() is. */
+static int best_between(const struct tutti_comm *comm, int a, int b)
+{
+	int best = -1;
+
+	for (int i = 0; i < comm->nendpoints; i++) {
+		const struct tt_peer *peers = comm->peers[i];
+		const struct tt_transport *ops = comm->endpoints[i]->ops;
+
+		if (peers[a].address_length && peers[b].address_length && ops->reach(&peers[a], &peers[b]) &&
+		    (best < 0 || ops->preference > comm->endpoints[best]->ops->preference))
+			best = i;
+	}
+	return best;
+}
+
+static tutti_result_t choose_transports(struct tutti_comm *comm)
+{
+	for (int rank = 0; rank < comm->size; rank++) {
+		const int best = rank == comm->rank ? -1 : best_between(comm, comm->rank, rank);
+
+		comm->via[rank] = (int8_t)best;
+		if (rank == comm->rank)
+			continue;
+		if (best < 0)
+			return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+				       "no transport of \"%s\" reaches rank %d from rank %d: allow another in "
+				       "TUTTI_TRANSPORT",
+				       *comm->settings.transports ? comm->settings.transports : "shm,tcp", rank,
+				       comm->rank);
+		comm->peers[best][rank].use = true;
+	}
+	return TUTTI_OK;
+}
+
+/* Is a pair of other ranks joined by shared memory? The tuner asks, and must be answered alike on all ranks. */
+static bool nobody_shares(const struct tutti_comm *comm)
+{
+	for (int a = 0; a < comm->size; a++) {
+		for (int b = 0; b < a; b++) {
+			const int best = comm->host[a] == comm->host[b] ? best_between(comm, a, b) : -1;
+
+			if (best >= 0 && comm->endpoints[best]->ops->preference >= 20)
+				return false;
+		}
+	}
+	return comm->size > 1;
+}
+
+/* ---- joining */
+
+static void drop_endpoint(struct tutti_comm *comm, int i)
+{
+	comm->endpoints[i]->ops->destroy(comm->endpoints[i]);
+	free(comm->peers[i]);
+	for (int k = i; k + 1 < comm->nendpoints; k++) {
+		comm->endpoints[k] = comm->endpoints[k + 1];
+		comm->peers[k] = comm->peers[k + 1];
+	}
+	comm->nendpoints--;
+	comm->endpoints[comm->nendpoints] = NULL;
+	comm->peers[comm->nendpoints] = NULL;
+	for (int rank = 0; rank < comm->size; rank++)
+		if (comm->via[rank] > i)
+			comm->via[rank]--;
+}
+
+static bool is_used(const struct tutti_comm *comm, int i)
+{
+	for (int rank = 0; rank < comm->size; rank++)
+		if (comm->via[rank] == i)
+			return true;
+	return false;
+}
+
+static tutti_result_t join_endpoints(struct tutti_comm *comm, uint64_t deadline)
+{
+	for (int i = comm->nendpoints - 1; i >= 0; i--)
+		if (!is_used(comm, i))
+			drop_endpoint(comm, i);
+	for (int i = 0; i < comm->nendpoints; i++) {
+		struct tt_endpoint *endpoint = comm->endpoints[i];
+		const tutti_result_t result =
+			endpoint->ops->join(endpoint, comm->peers[i], comm->size, deadline);
+
+		if (result)
+			return result;
+		snprintf(comm->transport_names + strlen(comm->transport_names),
+			 sizeof(comm->transport_names) - strlen(comm->transport_names), "%s%s", i ? "+" : "",
+			 endpoint->ops->name);
+	}
+	return TUTTI_OK;
+}
+
+/* Where one transport reaches everybody and shares memory, there is a board. */
+static tutti_result_t make_board(struct tutti_comm *comm, uint64_t deadline)
+{
+	if (comm->nendpoints != 1 || comm->local_size != comm->size)
+		return TUTTI_OK;
+	comm->board.base = comm->endpoints[0]->ops->share(
+		comm->endpoints[0], (size_t)comm->size * sizeof(struct tt_board_rank), deadline);
+	if (!comm->board.base)
+		return TUTTI_OK;
+	comm->board.endpoint = comm->endpoints[0];
+	comm->board.seen = calloc((size_t)comm->size, sizeof(*comm->board.seen));
+	return comm->board.seen ? TUTTI_OK :
+				  tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the board");
+}
+
+static tutti_result_t allocate(struct tutti_comm *comm)
+{
+	const size_t size = (size_t)comm->size;
+	bool good;
+
+	comm->host = calloc(size, sizeof(*comm->host));
+	comm->via = calloc(size, sizeof(*comm->via));
+	comm->wires = calloc(size * TT_LANES, sizeof(*comm->wires));
+	comm->p2p_seq[0] = calloc(size, sizeof(uint64_t));
+	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
+	good = comm->host && comm->via && comm->wires && comm->p2p_seq[0] && comm->p2p_seq[1];
+	for (int i = 0; i < comm->nendpoints && good; i++) {
+		comm->peers[i] = calloc(size, sizeof(*comm->peers[i]));
+		good = comm->peers[i] != NULL;
+	}
+	return good ? TUTTI_OK : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
+}
+
+tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_records *records,
+				 const int *members, uint64_t deadline)
+{
+	struct record *read = calloc((size_t)comm->size, sizeof(*read));
+	tutti_result_t result = read ? allocate(comm) :
+				       tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
+
+	for (int rank = 0; rank < comm->size && !result; rank++)
+		result = read_record(records, members[rank], rank, &read[rank]);
+	if (!result) {
+		number_hosts(comm, read);
+		find_crowds(comm, read);
+		result = fill_peers(comm, records, members, read);
+	}
+	if (!result)
+		result = choose_transports(comm);
+	if (!result) {
+		comm->by_network = nobody_shares(comm);
+		result = join_endpoints(comm, deadline);
+	}
+	if (!result)
+		result = make_board(comm, deadline);
+	free(read);
+	return result;
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the life of communicators: making, splitting, aborting, destroying. */
+#include "comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "bootstrap.h"
+#include "launch.h"
+#include "log.h"
+#include "op.h"
+#include "plan.h"
+#include "store.h"
+
+static tutti_result_t new_comm(const struct tt_settings *settings, int rank, int size, uint64_t id,
+			       struct tutti_comm **out)
+{
+	struct tutti_comm *comm = calloc(1, sizeof(*comm));
+	pthread_condattr_t monotonic;
+
+	if (!comm)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for a communicator");
+	comm->settings = *settings;
+	comm->rank = rank;
+	comm->size = size;
+	comm->id = id;
+	comm->next_seq = 1; /* a board of zeros has posted nothing */
+	comm->kernels = tt_kernels();
+	pthread_mutex_init(&comm->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&comm->progress_wanted, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	*out = comm;
+	return TUTTI_OK;
+}
+
+TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
+{
+	if (!comm)
+		return;
+	tt_progress_thread_stop(comm);
+	tt_ops_free(comm);
+	tt_plans_free(comm);
+	for (int i = 0; comm->wires && i < comm->size * TT_LANES; i++)
+		if (comm->wires[i].link)
+			comm->wires[i].link->ops->close(comm->wires[i].link);
+	for (int i = 0; i < comm->nendpoints; i++) {
+		comm->endpoints[i]->ops->destroy(comm->endpoints[i]);
+		free(comm->peers[i]);
+	}
+	free(comm->wires);
+	free(comm->via);
+	free(comm->host);
+	free(comm->p2p_seq[0]);
+	free(comm->p2p_seq[1]);
+	free(comm->board.seen);
+	free(comm->user_ops);
+	pthread_cond_destroy(&comm->progress_wanted);
+	pthread_mutex_destroy(&comm->lock);
+	free(comm);
+}
+
+tutti_result_t tt_comm_wire(struct tutti_comm *comm, int peer, enum tt_lane lane,
+			    struct tt_wire **out)
+{
+	struct tt_wire *wire = &comm->wires[peer * TT_LANES + lane];
+
+	if (!wire->link) {
+		struct tt_endpoint *endpoint = comm->endpoints[comm->via[peer]];
+		const tutti_result_t result = endpoint->ops->connect(endpoint, peer, lane, &wire->link);
+
+		if (result)
+			return result;
+	}
+	*out = wire;
+	return TUTTI_OK;
+}
+
+/* ---- through a store */
+
+/* All ranks take rank 0's random number; it also tells their keys from those of communicators made before. */
+static tutti_result_t agree_on_id(tutti_store_t store, const char *prefix, int rank, uint64_t deadline,
+				  uint64_t *id)
+{
+	const uint64_t now = tt_now();
+	size_t length = sizeof(*id);
+	char key[160];
+
+	snprintf(key, sizeof(key), "%s/id", prefix);
+	if (rank == 0) {
+		if (getrandom(id, sizeof(*id), 0) != sizeof(*id))
+			return tt_fail_errno(COMM, "read random bytes");
+		return tutti_store_set(store, key, id, sizeof(*id));
+	}
+	const double left = now < deadline ? (double)(deadline - now) / 1e9 : 0.001;
+	const tutti_result_t result = tutti_store_get(store, key, id, &length, left);
+	if (!result && length != sizeof(*id))
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "key %s of the store has %zu bytes, expected %zu: the "
+			       "store is used by something else", key, length, sizeof(*id));
+	return result;
+}
+
+static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, const char *prefix,
+			   uint64_t deadline)
+{
+	uint8_t record[TT_RECORD_MAX];
+	struct tt_records records = { 0 };
+	size_t length;
+	char key[128];
+	tutti_result_t result = tt_bootstrap_open(comm, record, &length);
+	int *members = malloc((size_t)comm->size * sizeof(*members));
+
+	if (!members && !result)
+		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
+	snprintf(key, sizeof(key), "%s/%016llx", prefix, (unsigned long long)comm->id);
+	if (!result)
+		result = tt_exchange_by_store(store, key, comm->rank, comm->size, record, length, deadline,
+					      &records);
+	for (int rank = 0; rank < comm->size && !result; rank++)
+		members[rank] = rank;
+	if (!result)
+		result = tt_bootstrap_join(comm, &records, members, deadline);
+	tt_records_free(&records);
+	free(members);
+	return result;
+}
+
+static tutti_result_t create(tutti_store_t store, const char *job, int rank, int size,
+			     const tutti_config_t *config, tutti_comm_t *out)
+{
+	struct tutti_comm *comm;
+	struct tt_settings settings;
+	uint64_t id = 0;
+	char prefix[96];
+	tutti_result_t result = tt_settings_read(config, &settings);
+
+	if (result)
+		return result;
+	const uint64_t deadline = tt_now() + settings.timeout_ns;
+	if (size > 1) {
+		snprintf(prefix, sizeof(prefix), "%s/%u", job, tt_store_next_use(store, rank));
+		result = agree_on_id(store, prefix, rank, deadline, &id);
+	}
+	if (!result)
+		result = new_comm(&settings, rank, size, id, &comm);
+	if (result)
+		return result;
+	if (size > 1) {
+		result = meet(comm, store, prefix, deadline);
+	} else {
+		const int only = 0;
+		struct tt_records records = { 0 };
+		uint8_t record[TT_RECORD_MAX];
+		size_t offset[2] = { 0 };
+
+		result = tt_bootstrap_open(comm, record, &offset[1]);
+		records.bytes = record;
+		records.offset = offset;
+		if (!result)
+			result = tt_bootstrap_join(comm, &records, &only, deadline);
+	}
+	if (result) {
+		tutti_comm_destroy(comm);
+		return result;
+	}
+	tt_log(INFO, COMM, "rank %d of %d on %d hosts, %d ranks here%s, by %s, kernels %s", rank, size,
+	       comm->hosts, comm->local_size, comm->oversubscribed ? " (more than cores)" : "",
+	       size > 1 ? comm->transport_names : "itself", comm->kernels->isa);
+	*out = comm;
+	return TUTTI_OK;
+}
+
+TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int size,
+					   const tutti_config_t *config, tutti_comm_t *comm)
+{
+	if (!comm)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_create: comm is NULL");
+	*comm = NULL;
+	if (size < 1 || rank < 0 || rank >= size)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "tutti_comm_create: rank %d of %d ranks, expected 0 to size-1", rank, size);
+	if (!store && size > 1)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_create: store is NULL, and %d ranks must meet",
+			       size);
+	return create(store, "comm", rank, size, config, comm);
+}
+
+TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *comm)
+{
+	tutti_store_t store = NULL;
+	struct tt_launch launch;
+	struct tt_settings settings;
+	char job[72];
+
+	if (!comm)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_init: comm is NULL");
+	*comm = NULL;
+	tutti_result_t result = tt_settings_read(config, &settings);
+	if (!result)
+		result = tt_launch_read(&launch);
+	if (!result && launch.size > 1)
+		result = tutti_store_open(launch.store, launch.serve, (double)settings.timeout_ns / 1e9, &store);
+	if (result)
+		return result;
+	tt_log(INFO, COMM, "started by %s as rank %d of %d, meeting in %s", launch.launcher, launch.rank,
+	       launch.size, launch.size > 1 ? launch.store : "nothing");
+	snprintf(job, sizeof(job), "job-%s", launch.job);
+	result = create(store, job, launch.rank, launch.size, config, comm);
+	tutti_store_close(store);
+	return result;
+}
+
+/* ---- out of another communicator */
+
+struct choice {
+	int32_t color, key, rank;
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct choice *one = a, *other = b;
+
+	if (one->key != other->key)
+		return one->key < other->key ? -1 : 1;
+	return one->rank < other->rank ? -1 : 1;
+}
+
+/* The ranks of `color` in their new order; gives how many, and this rank's place. */
+static int select_members(struct choice *choices, int n, int color, int rank, int *members, int *place)
+{
+	int count = 0;
+
+	qsort(choices, (size_t)n, sizeof(*choices), by_key);
+	for (int i = 0; i < n; i++) {
+		if (choices[i].color != color)
+			continue;
+		if (choices[i].rank == rank)
+			*place = count;
+		members[count++] = choices[i].rank;
+	}
+	return count;
+}
+
+/* The same on all members, and another for every split and color. */
+static uint64_t split_id(struct tutti_comm *parent, int color)
+{
+	const uint64_t id = (parent->id ^ (parent->next_seq << 20) ^ (uint64_t)(uint32_t)color) *
+			    0x9e3779b97f4a7c15ull;
+
+	return id ^ (id >> 32);
+}
+
+static tutti_result_t split(struct tutti_comm *parent, int color, struct choice *choices, int *members,
+			    struct tutti_comm **out)
+{
+	const uint64_t deadline = tt_now() + parent->settings.timeout_ns;
+	struct tt_records records = { 0 };
+	uint8_t record[TT_RECORD_MAX];
+	size_t length = 0;
+	int place = 0;
+	tutti_result_t result = TUTTI_OK;
+
+	if (color >= 0) {
+		const int count = select_members(choices, parent->size, color, parent->rank, members, &place);
+
+		result = new_comm(&parent->settings, place, count, split_id(parent, color), out);
+		if (!result)
+			result = tt_bootstrap_open(*out, record, &length);
+	}
+	/* a rank that failed still takes part, with an empty record, so that nobody waits for it */
+	const tutti_result_t met = tt_exchange_by_parent(parent, record, result ? 0 : length, &records);
+	if (!result)
+		result = met;
+	if (!result && *out)
+		result = tt_bootstrap_join(*out, &records, members, deadline);
+	tt_records_free(&records);
+	return result;
+}
+
+TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *out)
+{
+	if (!comm || !out)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_split: %s is NULL", comm ? "out" : "comm");
+	*out = NULL;
+	const struct choice mine = { color, key, comm->rank };
+	struct choice *choices = malloc((size_t)comm->size * sizeof(*choices));
+	int *members = malloc((size_t)comm->size * sizeof(*members));
+	tutti_result_t result = TUTTI_OK;
+
+	if (!choices || !members)
+		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "tutti_comm_split: no memory for %d ranks",
+				 comm->size);
+	if (!result)
+		result = tutti_all_gather(comm, &mine, choices, sizeof(mine), TUTTI_UINT8, NULL);
+	if (!result)
+		result = split(comm, color, choices, members, out);
+	free(choices);
+	free(members);
+	if (result) {
+		tutti_comm_destroy(*out);
+		*out = NULL;
+	}
+	return result;
+}
+
+/* ---- the rest */
+
+TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm, const char *reason)
+{
+	struct tt_fault fault = { .result = TUTTI_ERR_ABORTED };
+
+	if (!comm)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_abort: comm is NULL");
+	pthread_mutex_lock(&comm->lock);
+	fault.rank = comm->rank;
+	snprintf(fault.text, sizeof(fault.text), "rank %d aborted the communicator: %s", comm->rank,
+		 reason ? reason : "no reason given");
+	tt_comm_revoke(comm, &fault);
+	tt_comm_progress(comm);
+	pthread_mutex_unlock(&comm->lock);
+	return TUTTI_OK;
+}
+
+TUTTI_API int tutti_comm_rank(tutti_comm_t comm)
+{
+	return comm ? comm->rank : -1;
+}
+
+TUTTI_API int tutti_comm_size(tutti_comm_t comm)
+{
+	return comm ? comm->size : -1;
+}
+
+TUTTI_API int tutti_comm_local_rank(tutti_comm_t comm)
+{
+	return comm ? comm->local_rank : -1;
+}
+
+TUTTI_API int tutti_comm_local_size(tutti_comm_t comm)
+{
+	return comm ? comm->local_size : -1;
+}
+
+TUTTI_API const char *tutti_last_error(tutti_comm_t comm)
+{
+	static _Thread_local char text[sizeof(comm->fault.text)];
+
+	if (!comm)
+		return tt_thread_error();
+	pthread_mutex_lock(&comm->lock);
+	const bool failed = comm->fault.result != 0;
+	if (failed)
+		memcpy(text, comm->fault.text, sizeof(text));
+	pthread_mutex_unlock(&comm->lock);
+	return failed ? text : tt_thread_error();
+}
+
+TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info_t *info)
+{
+	if (!comm || !info || info->size != sizeof(*info))
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "tutti_comm_last_plan: %s", !comm ? "comm is NULL" : !info ? "info is NULL" :
+			       "info->size is not sizeof(tutti_plan_info_t)");
+	pthread_mutex_lock(&comm->lock);
+	const struct tt_plan *plan = comm->last_plan;
+	if (plan) {
+		info->algorithm = plan->algorithm->name;
+		info->transports = comm->size > 1 ? comm->transport_names : "none";
+		info->segment_bytes = plan->segments > 1 ? plan->slot_bytes : 0;
+		info->rounds = plan->sched.nrounds;
+	}
+	pthread_mutex_unlock(&comm->lock);
+	if (!plan)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_last_plan: no collective was called yet");
+	return TUTTI_OK;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A communicator: who takes part, how each is reached, what is in flight. Everything behind `lock` is changed
+ * only while it is held; what bootstrap sets never changes afterwards. */
+#ifndef TT_COMM_H
+#define TT_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "board.h"
+#include "kernels.h"
+#include "schedule.h"
+#include "settings.h"
+#include "transport.h"
+#include "tutti/tutti.h"
+
+#define TT_MAX_TRANSPORTS 4
+
+struct tt_op;
+struct tt_plan_cache;
+struct tt_cursor;
+
+/* A user's operation, numbered TUTTI_OP_COUNT + its place. */
+struct tt_user_op {
+	bool used;
+	bool commutative;
+	tutti_reduce_fn_t function; /* NULL: pre-multiplied sum */
+	void *context;
+	tutti_dtype_t dtype;	/* of the scalar */
+	uint8_t scalar[8];
+};
+
+/* The link to a peer on a lane, and the operations that will use each direction, in order: only the first may. */
+struct tt_wire {
+	struct tt_link *link; /* NULL until first needed */
+	struct tt_cursor *head[2], *tail[2]; /* [sending] */
+};
+
+struct tutti_comm {
+	pthread_mutex_t lock;
+	struct tt_settings settings;
+	int rank, size;
+	uint64_t id;
+
+	/* topology */
+	int *host;	      /* [size] */
+	int hosts;
+	int local_rank, local_size;
+	bool oversubscribed;  /* this host has more ranks than cores they may use */
+	bool by_network;	 /* no two ranks share memory */
+	bool any_oversubscribed; /* some host has: the same on all ranks */
+
+	/* transports */
+	struct tt_endpoint *endpoints[TT_MAX_TRANSPORTS];
+	struct tt_peer *peers[TT_MAX_TRANSPORTS]; /* [size] for each endpoint */
+	int nendpoints;
+	int8_t *via;	       /* [size]: which endpoint reaches the peer */
+	struct tt_wire *wires; /* [size * TT_LANES] */
+	struct tt_board board; /* all ranks share memory; board.base NULL otherwise */
+	char transport_names[64];
+
+	/* operations */
+	const struct tt_kernels *kernels;
+	struct tt_user_op *user_ops;
+	int nuser_ops;
+	uint64_t next_seq;    /* of the next collective */
+	uint64_t *p2p_seq[2]; /* [sending][size] */
+	struct tt_op *first, *last;   /* in flight, in order of the calls */
+	struct tt_op *spare;	      /* finished, to be used again */
+	struct tt_plan_cache *plans;
+	const struct tt_plan *last_plan;
+
+	/* waiting */
+	atomic_int waiters;    /* threads inside a wait: the progress thread then leaves the work to them */
+	int sleepers;	       /* threads asleep in an endpoint */
+	pthread_t progress_thread;
+	bool progress_started, progress_stop;
+	pthread_cond_t progress_wanted;
+	uint64_t next_look; /* when to look at everything again */
+
+	/* result 0: healthy */
+	struct tt_fault fault;
+};
+
+/* fault.c: end the communicator, here and on every rank; the first fault wins. Lock held. */
+void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault);
+/* The same for a result of a lower layer, with the thread's sentence. */
+void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result, int rank);
+/* Learn of faults that transports know. Lock held. */
+void tt_comm_look(struct tutti_comm *comm, bool thorough);
+
+/* progress.c: advance all that is in flight once; true if something moved. Lock held. */
+bool tt_comm_progress(struct tutti_comm *comm);
+/* Wait until `*pending`, which is behind the lock, is 0. Lock held on entry and return, but not all the time between. */
+void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending);
+/* One turn of a longer wait: yield, or sleep while `*pending` (NULL: anything in flight) is not 0. Lock likewise. */
+struct tt_waiter {
+	uint64_t since; /* 0: something has just moved */
+};
+void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint32_t *pending);
+/* Wake this rank's threads that sleep, as what they wait for may have ended. Lock held. */
+void tt_comm_interrupt(struct tutti_comm *comm);
+/* Make sure that what is pending goes on while nobody waits. Lock held. */
+void tt_progress_thread_want(struct tutti_comm *comm);
+void tt_progress_thread_stop(struct tutti_comm *comm);
+
+/* The link to `peer`, connected when first needed. Lock held. */
+tutti_result_t tt_comm_wire(struct tutti_comm *comm, int peer, enum tt_lane lane,
+			    struct tt_wire **out);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How ranks learn of each other before links exist: every rank contributes some bytes and gets everyone's, either
+ * through a store or through the communicator that is being split. */
+#ifndef TT_EXCHANGE_H
+#define TT_EXCHANGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+#define TT_RECORD_MAX 3072 /* bytes that a rank may contribute */
+
+struct tt_records {
+	uint8_t *bytes;	  /* one after another */
+	size_t *offset;	  /* [size + 1] */
+};
+
+/* Bruck's all-gather (IEEE TPDS 8(11), 1997) through a store's set and get: log2(size) steps for every rank. Keys begin with `prefix`. */
+tutti_result_t tt_exchange_by_store(tutti_store_t store, const char *prefix, int rank, int size,
+				    const void *mine, size_t length, uint64_t deadline,
+				    struct tt_records *out);
+tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, const void *mine, size_t length,
+				     struct tt_records *out);
+void tt_records_free(struct tt_records *records); /* zeroed is fine */
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups: calls kept until tutti_group_end() starts them together. */
+#ifndef TT_GROUP_H
+#define TT_GROUP_H
+
+#include "call.h"
+
+/* Keep `call` if the thread has a group open on `comm`; false: it has none. `*result` is the call's. */
+bool tt_group_keep(struct tutti_comm *comm, const struct tt_call *call, tutti_request_t *request,
+		   tutti_result_t *result);
+/* Hand out the results of all-reduces that travelled as one (or just free, if that failed). */
+void tt_fused_finish(struct tt_fused *fused, bool succeeded);
+
+#endif

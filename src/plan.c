@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns plans: their cache, and what follows from a call and a schedule: layouts, segments, routes. */
+#include "plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "names.h"
+#include "registry.h"
+
+#define BUCKETS 64
+#define LINK_SEGMENT_BYTES (128u * 1024) /* of one block: streams through the rounds, fits the caches */
+#define LINE 64
+
+struct tt_plan_cache {
+	struct tt_plan *bucket[BUCKETS];
+	const struct tt_plan *last; /* the same call again is the usual case */
+};
+
+/* ---- where blocks lie */
+
+/* Part `i` of `parts` as even parts of n elements as whole cache lines allow; short ones to the element. */
+static void split(size_t n, uint32_t parts, uint32_t i, size_t element, size_t *start, size_t *length)
+{
+	const size_t line = LINE / element;
+	const size_t unit = n / parts >= 16 * line ? line : 1;
+	const size_t units = (n + unit - 1) / unit;
+	const size_t each = units / parts, more = units % parts;
+	const size_t from = (each * i + (i < more ? i : more)) * unit;
+	const size_t to = from + (each + (i < more)) * unit;
+
+	*start = from < n ? from : n;
+	*length = (to < n ? to : n) - *start;
+}
+
+struct tt_bytes tt_layout_at(const struct tt_layout *layout, size_t element, uint32_t segments,
+			     uint32_t segment, uint32_t block)
+{
+	size_t base = 0, start, length = layout->counts ? layout->counts[block] : layout->count;
+
+	if (layout->kind == TT_LAYOUT_BLOCKS)
+		base = block * layout->count;
+	else if (layout->kind == TT_LAYOUT_TABLE)
+		base = layout->displs[block];
+	split(length, segments, segment, element, &start, &length);
+	base += start;
+	if (layout->kind == TT_LAYOUT_VECTOR) {
+		split(length, layout->blocks, block, element, &start, &length);
+		base += start;
+	}
+	return (struct tt_bytes){ base * element, length * element };
+}
+
+/* The _v forms whose ranks see different counts: nothing may be derived from them that others must derive too. */
+static bool knows_own_counts_only(enum tt_collective collective)
+{
+	return collective == TT_GATHER_V || collective == TT_SCATTER_V || collective == TT_ALL_TO_ALL_V;
+}
+
+static bool is_vector(enum tt_collective collective)
+{
+	const uint32_t vectors = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) |
+				 TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN) | TT_BIT(TT_BARRIER);
+
+	return vectors & TT_BIT(collective);
+}
+
+/* Does this rank send, or receive, all blocks, only its own, or none? */
+static enum tt_layout_kind layout_kind(const struct tutti_comm *comm, const struct tt_call *call,
+				       bool sending)
+{
+	const bool at_root = comm->rank == call->root;
+
+	switch (call->collective) {
+	case TT_BROADCAST: return sending && !at_root ? TT_LAYOUT_NONE : TT_LAYOUT_VECTOR;
+	case TT_REDUCE: return !sending && !at_root ? TT_LAYOUT_NONE : TT_LAYOUT_VECTOR;
+	case TT_REDUCE_SCATTER: return sending ? TT_LAYOUT_BLOCKS : TT_LAYOUT_OWN;
+	case TT_REDUCE_SCATTER_V: return sending ? TT_LAYOUT_TABLE : TT_LAYOUT_OWN;
+	case TT_ALL_GATHER: return sending ? TT_LAYOUT_OWN : TT_LAYOUT_BLOCKS;
+	case TT_ALL_GATHER_V: return sending ? TT_LAYOUT_OWN : TT_LAYOUT_TABLE;
+	case TT_GATHER:
+		return sending ? TT_LAYOUT_OWN : at_root ? TT_LAYOUT_BLOCKS : TT_LAYOUT_NONE;
+	case TT_GATHER_V:
+		return sending ? TT_LAYOUT_OWN : at_root ? TT_LAYOUT_TABLE : TT_LAYOUT_NONE;
+	case TT_SCATTER:
+		return !sending ? TT_LAYOUT_OWN : at_root ? TT_LAYOUT_BLOCKS : TT_LAYOUT_NONE;
+	case TT_SCATTER_V:
+		return !sending ? TT_LAYOUT_OWN : at_root ? TT_LAYOUT_TABLE : TT_LAYOUT_NONE;
+	case TT_ALL_TO_ALL: return TT_LAYOUT_BLOCKS;
+	case TT_ALL_TO_ALL_V: return TT_LAYOUT_TABLE;
+	default: return TT_LAYOUT_VECTOR;
+	}
+}
+
+static struct tt_layout layout_of(const struct tutti_comm *comm, const struct tt_plan *plan,
+				  bool sending)
+{
+	const struct tt_call *call = &plan->call;
+	struct tt_layout layout = { .kind = layout_kind(comm, call, sending),
+				    .count = call->count,
+				    .own = comm->rank };
+
+	layout.blocks = is_vector(call->collective) ? plan->sched.blocks : (uint32_t)comm->size;
+	if (layout.kind == TT_LAYOUT_TABLE || layout.kind == TT_LAYOUT_OWN) {
+		layout.counts = sending ? call->send_counts : call->recv_counts;
+		layout.displs = sending ? call->send_displs : call->recv_displs;
+	}
+	return layout;
+}
+
+/* How many blocks of a buffer may be exposed: the same on every rank, also where a rank has no such buffer. */
+static uint32_t exposable(const struct tt_plan *plan, int size, uint8_t buffer)
+{
+	const enum tt_collective c = plan->call.collective;
+	const uint32_t whole_send = TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_REDUCE_SCATTER_V) |
+				    TT_BIT(TT_SCATTER) | TT_BIT(TT_ALL_TO_ALL);
+	const uint32_t whole_recv = TT_BIT(TT_ALL_GATHER) | TT_BIT(TT_ALL_GATHER_V) |
+				    TT_BIT(TT_GATHER) | TT_BIT(TT_ALL_TO_ALL);
+
+	if (buffer == TT_BUF_SCRATCH)
+		return plan->sched.scratch_slots;
+	if (is_vector(c))
+		return plan->sched.blocks;
+	return (buffer == TT_BUF_SEND ? whole_send : whole_recv) & TT_BIT(c) ? (uint32_t)size : 1;
+}
+
+/* The offset of an exposed block in a payload or staging area. */
+size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, struct tt_ref ref, uint32_t k)
+{
+	const uint32_t blocks = exposable(plan, size, ref.buffer);
+	size_t place = blocks == 1 ? 0 : ref.slot + k;
+
+	for (uint8_t before = 0; before < ref.buffer; before++)
+		place += exposable(plan, size, before);
+	return place * plan->stride;
+}
+
+/* ---- segments */
+
+static size_t longest_block(const struct tt_plan *plan, uint32_t segments)
+{
+	const struct tt_layout *layouts[2] = { &plan->send, &plan->recv };
+	size_t longest = 0;
+
+	for (int i = 0; i < 2; i++) {
+		const bool many = layouts[i]->counts || layouts[i]->kind == TT_LAYOUT_VECTOR;
+		const uint32_t blocks = many ? layouts[i]->blocks : 1;
+
+		if (layouts[i]->kind == TT_LAYOUT_NONE)
+			continue;
+		for (uint32_t block = 0; block < blocks; block++) {
+			/* the first segment is the longest */
+			const struct tt_bytes at = tt_layout_at(layouts[i], plan->element, segments, 0, block);
+
+			if (at.length > longest)
+				longest = at.length;
+		}
+	}
+	return longest;
+}
+
+static void set_segments(struct tt_plan *plan, uint32_t segments)
+{
+	plan->segments = segments;
+	plan->slot_bytes = (longest_block(plan, segments) + LINE - 1) / LINE * LINE;
+	plan->stride = plan->slot_bytes;
+}
+
+static void cut_for_links(const struct tutti_comm *comm, struct tt_plan *plan)
+{
+	const size_t target = comm->settings.segment_bytes ? comm->settings.segment_bytes :
+							     LINK_SEGMENT_BYTES;
+	size_t segments = 1;
+
+	if (!knows_own_counts_only(plan->call.collective) &&
+	    (plan->algorithm->pipelined || comm->settings.segment_bytes))
+		segments = (longest_block(plan, 1) + target - 1) / target;
+	set_segments(plan, segments < 1 ? 1 : segments > 65536 ? 65536 : (uint32_t)segments);
+	/* the wavefront needs as many segments in flight as there are rounds; more only cost scratch */
+	plan->window = plan->segments < plan->sched.nrounds + 1 ? plan->segments :
+								   plan->sched.nrounds + 1;
+}
+
+/* Bytes that a rank may expose of one segment, up to the last buffer the schedule speaks of. */
+static size_t exposed_bytes(const struct tt_plan *plan, int size)
+{
+	size_t end = 0;
+
+	for (uint32_t i = 0; i < plan->sched.nsteps; i++) {
+		const struct tt_step *step = &plan->sched.steps[i];
+		const bool elsewhere = step->kind == TT_STEP_SOURCE && step->peer != plan->sched.rank;
+
+		if (step->kind != TT_STEP_EXPOSE && !elsewhere)
+			continue;
+		const struct tt_ref start = { step->a.buffer, 0, 0 };
+		const size_t to = tt_plan_exposed_at(plan, size, start, 0) +
+				  exposable(plan, size, step->a.buffer) * plan->stride;
+		if (to > end)
+			end = to;
+	}
+	return end;
+}
+
+static void cut_for_board(const struct tutti_comm *comm, struct tt_plan *plan)
+{
+	const size_t target = comm->settings.segment_bytes && comm->settings.segment_bytes < TT_STAGE_BYTES ?
+				      comm->settings.segment_bytes :
+				      TT_STAGE_BYTES;
+	const uint32_t blocks = exposable(plan, comm->size, TT_BUF_SEND);
+	size_t bytes;
+
+	set_segments(plan, 1);
+	bytes = exposed_bytes(plan, comm->size);
+	if (bytes <= TT_HOT_PAYLOAD || (plan->stride == LINE && bytes == LINE &&
+					longest_block(plan, 1) <= TT_HOT_PAYLOAD)) {
+		plan->hot = plan->eager = true;
+	} else if (bytes <= TT_EAGER_BYTES) {
+		plan->eager = true;
+	} else {
+		uint32_t segments = (uint32_t)(plan->stride * blocks / target);
+
+		do {
+			set_segments(plan, ++segments);
+		} while (plan->stride * blocks > target || exposed_bytes(plan, comm->size) > TT_STAGE_SPAN);
+	}
+	plan->window = plan->segments < TT_STAGES ? plan->segments : TT_STAGES;
+}
+
+/* ---- routes */
+
+static bool uses_link(const struct tt_step *step)
+{
+	return step->kind == TT_STEP_SEND || step->kind == TT_STEP_RECV ||
+	       step->kind == TT_STEP_RECV_REDUCE;
+}
+
+/* Sorts a schedule's messages by direction and peer: counting sort over 2 × size buckets. */
+static tutti_result_t build_routes(struct tt_plan *plan, int size)
+{
+	const struct tt_sched *sched = &plan->sched;
+	uint32_t *count = calloc(2 * (size_t)size + 1, sizeof(*count));
+	uint32_t messages = 0;
+
+	if (!count)
+		return TUTTI_ERR_NO_MEMORY;
+	for (uint32_t i = 0; i < sched->nsteps; i++) {
+		const struct tt_step *step = &sched->steps[i];
+
+		if (step->kind == TT_STEP_REDUCE && step->sources > plan->sources)
+			plan->sources = step->sources;
+		if (!uses_link(step))
+			continue;
+		count[2 * step->peer + (step->kind == TT_STEP_SEND)]++;
+		messages++;
+	}
+	for (int i = 0; i < 2 * size; i++)
+		plan->nroutes += count[i] > 0;
+	plan->entries = malloc((messages + 1) * sizeof(*plan->entries));
+	plan->routes = malloc((plan->nroutes + 1) * sizeof(*plan->routes));
+	if (!plan->entries || !plan->routes) {
+		free(count);
+		return TUTTI_ERR_NO_MEMORY;
+	}
+	uint32_t first = 0, route = 0;
+	for (int i = 0; i < 2 * size; i++) {
+		const uint32_t n = count[i];
+
+		count[i] = first; /* from here on: where the next one goes */
+		if (n > 0)
+			plan->routes[route++] = (struct tt_route){ i / 2, i % 2, first, n };
+		first += n;
+	}
+	for (uint32_t round = 0; round < sched->nrounds; round++) {
+		for (uint32_t i = sched->round[round]; i < sched->round[round + 1]; i++) {
+			const struct tt_step *step = &sched->steps[i];
+
+			if (uses_link(step))
+				plan->entries[count[2 * step->peer + (step->kind == TT_STEP_SEND)]++] =
+					(struct tt_route_entry){ round, i };
+		}
+	}
+	free(count);
+	return TUTTI_OK;
+}
+
+/* ---- building */
+
+static void plan_free(struct tt_plan *plan)
+{
+	if (!plan)
+		return;
+	tt_sched_fini(&plan->sched);
+	free(plan->routes);
+	free(plan->entries);
+	free(plan->tables);
+	free(plan);
+}
+
+/* The plan keeps its own copies of the caller's tables; displacements not given are filled in. */
+static tutti_result_t copy_tables(struct tt_plan *plan, int size)
+{
+	const size_t **tables[4] = { &plan->call.send_counts, &plan->call.send_displs,
+				     &plan->call.recv_counts, &plan->call.recv_displs };
+	const size_t n = (size_t)size;
+
+	if (!plan->call.send_counts && !plan->call.recv_counts)
+		return TUTTI_OK;
+	plan->tables = malloc(4 * n * sizeof(size_t));
+	if (!plan->tables)
+		return TUTTI_ERR_NO_MEMORY;
+	for (int i = 0; i < 4; i++) {
+		size_t *copy = plan->tables + i * n;
+		const bool displs = i % 2;
+
+		if (*tables[i]) {
+			memcpy(copy, *tables[i], n * sizeof(size_t));
+		} else if (displs && *tables[i - 1]) {
+			copy[0] = 0;
+			for (size_t rank = 1; rank < n; rank++)
+				copy[rank] = copy[rank - 1] + (*tables[i - 1])[rank - 1];
+		} else {
+			continue;
+		}
+		*tables[i] = copy;
+	}
+	return TUTTI_OK;
+}
+
+static uint64_t hash_words(uint64_t hash, const size_t *words, int n)
+{
+	for (int i = 0; words && i < n; i++) {
+		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15ull;
+		hash ^= hash >> 32;
+	}
+	return hash;
+}
+
+static double call_bytes(const struct tutti_comm *comm, const struct tt_call *call)
+{
+	const double element = (double)tutti_dtype_size(call->dtype);
+	const size_t *counts = call->collective == TT_REDUCE_SCATTER_V ? call->send_counts :
+									call->recv_counts;
+	double total = 0;
+
+	if (is_vector(call->collective))
+		return element * (double)call->count;
+	if (knows_own_counts_only(call->collective))
+		return 0;
+	if (!counts)
+		return element * (double)call->count * comm->size;
+	for (int i = 0; i < comm->size; i++)
+		total += element * (double)counts[i];
+	return total;
+}
+
+static void fill_card(const struct tutti_comm *comm, struct tt_plan *plan)
+{
+	const struct tt_call *call = &plan->call;
+	uint64_t detail = call->detail;
+
+	/* counts that every rank gives alike */
+	if (call->collective == TT_REDUCE_SCATTER_V)
+		detail = hash_words(1, call->send_counts, comm->size);
+	else if (call->collective == TT_ALL_GATHER_V)
+		detail = hash_words(1, call->recv_counts, comm->size);
+	plan->card = (struct tt_card){ .magic = TT_CARD_MAGIC,
+				       .rank = comm->rank,
+				       .count = knows_own_counts_only(call->collective) ? 0 : call->count,
+				       .detail = detail,
+				       .root = call->root,
+				       .op = call->op,
+				       .collective = (uint8_t)call->collective,
+				       .dtype = (uint8_t)call->dtype,
+				       .algorithm = (uint8_t)tt_algorithm_number(plan->algorithm),
+				       .segments = plan->segments };
+}
+
+static tutti_result_t choose_and_build(const struct tutti_comm *comm, struct tt_plan *plan)
+{
+	const struct tt_group group = { comm->rank, comm->size, plan->call.root, comm->host, comm->hosts };
+
+	plan->algorithm = tt_tuner_choose(comm, &group, &plan->call, call_bytes(comm, &plan->call));
+	if (!plan->algorithm)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, PLAN,
+			       "no algorithm can do %s with this operation and these ranks",
+			       tt_collective_name(plan->call.collective));
+	tt_sched_init(&plan->sched, comm->rank, comm->size);
+	plan->algorithm->build(&plan->sched, &group, plan->call.collective);
+	const tutti_result_t result = tt_sched_finish(&plan->sched);
+	if (result)
+		return tt_fail(result, PLAN, "algorithm %s could not build %s for rank %d of %d",
+			       plan->algorithm->name, tt_collective_name(plan->call.collective),
+			       comm->rank, comm->size);
+	return TUTTI_OK;
+}
+
+static tutti_result_t plan_build(struct tutti_comm *comm, const struct tt_call *call,
+				 struct tt_plan **out)
+{
+	struct tt_plan *plan = calloc(1, sizeof(*plan));
+
+	if (!plan)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for a plan");
+	plan->call = *call;
+	plan->call.send = plan->call.recv = NULL;
+	plan->element = tutti_dtype_size(call->dtype);
+	tutti_result_t result = copy_tables(plan, comm->size);
+	if (!result)
+		result = choose_and_build(comm, plan);
+	if (result)
+		goto free_plan;
+	plan->send = layout_of(comm, plan, true);
+	plan->recv = layout_of(comm, plan, false);
+	if (plan->algorithm->shared)
+		cut_for_board(comm, plan);
+	else
+		cut_for_links(comm, plan);
+	result = build_routes(plan, comm->size);
+	if (result)
+		goto free_plan;
+	fill_card(comm, plan);
+	if (call->op >= TUTTI_OP_COUNT)
+		plan->user_op = &comm->user_ops[call->op - TUTTI_OP_COUNT];
+	if (plan->user_op && !plan->user_op->function)
+		plan->reduce = comm->kernels->reduce[TUTTI_SUM][call->dtype];
+	else if (call->op >= 0 && call->op < TUTTI_OP_COUNT)
+		plan->reduce = comm->kernels->reduce[call->op][call->dtype];
+	tt_log(DEBUG, PLAN, "rank %d: %s of %zu %s by %s, %u rounds, %u segments", comm->rank,
+	       tt_collective_name(call->collective), call->count, tutti_dtype_name(call->dtype),
+	       plan->algorithm->name, plan->sched.nrounds, plan->segments);
+	*out = plan;
+	return TUTTI_OK;
+free_plan:
+	plan_free(plan);
+	return result;
+}
+
+/* ---- cache */
+
+static uint64_t call_hash(const struct tt_call *call, int size)
+{
+	uint64_t hash = (uint64_t)call->collective << 40 | (uint64_t)call->dtype << 32 |
+			(uint64_t)(uint32_t)call->op;
+
+	hash = (hash ^ call->count) * 0x9e3779b97f4a7c15ull;
+	hash = (hash ^ (hash >> 31) ^ (uint64_t)(uint32_t)call->root) * 0x9e3779b97f4a7c15ull;
+	hash = hash_words(hash ^ call->detail, call->send_counts, size);
+	hash = hash_words(hash, call->send_displs, size);
+	hash = hash_words(hash, call->recv_counts, size);
+	hash = hash_words(hash, call->recv_displs, size);
+	return hash ^ (hash >> 29);
+}
+
+/* A table not given stands for the packed one, which the plan spells out. */
+static bool same_table(const size_t *kept, const size_t *given, const size_t *counts, int size)
+{
+	size_t sum = 0;
+
+	if (given)
+		return kept && memcmp(kept, given, (size_t)size * sizeof(size_t)) == 0;
+	if (!counts)
+		return true;
+	for (int i = 0; i < size; i++) {
+		if (kept[i] != sum)
+			return false;
+		sum += counts[i];
+	}
+	return true;
+}
+
+static bool same_call(const struct tt_call *kept, const struct tt_call *call, int size)
+{
+	if (kept->collective != call->collective || kept->count != call->count ||
+	    kept->dtype != call->dtype || kept->op != call->op || kept->root != call->root ||
+	    kept->detail != call->detail)
+		return false;
+	if (!call->send_counts && !call->recv_counts)
+		return !kept->send_counts && !kept->recv_counts;
+	return !kept->send_counts == !call->send_counts && !kept->recv_counts == !call->recv_counts &&
+	       same_table(kept->send_counts, call->send_counts, NULL, size) &&
+	       same_table(kept->recv_counts, call->recv_counts, NULL, size) &&
+	       same_table(kept->send_displs, call->send_displs, call->send_counts, size) &&
+	       same_table(kept->recv_displs, call->recv_displs, call->recv_counts, size);
+}
+
+tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
+			   const struct tt_plan **out)
+{
+	struct tt_plan_cache *cache = comm->plans;
+	struct tt_plan *plan;
+
+	if (cache && cache->last && same_call(&cache->last->call, call, comm->size)) {
+		*out = cache->last;
+		return TUTTI_OK;
+	}
+	if (!cache) {
+		cache = comm->plans = calloc(1, sizeof(*cache));
+		if (!cache)
+			return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for the cache of plans");
+	}
+	const uint64_t hash = call_hash(call, comm->size);
+	struct tt_plan **bucket = &cache->bucket[hash % BUCKETS];
+	for (plan = *bucket; plan; plan = plan->next)
+		if (plan->hash == hash && same_call(&plan->call, call, comm->size))
+			break;
+	if (!plan) {
+		const tutti_result_t result = plan_build(comm, call, &plan);
+
+		if (result)
+			return result;
+		plan->hash = hash;
+		plan->next = *bucket;
+		*bucket = plan;
+	}
+	cache->last = plan;
+	*out = plan;
+	return TUTTI_OK;
+}
+
+void tt_plans_free(struct tutti_comm *comm)
+{
+	for (int i = 0; comm->plans && i < BUCKETS; i++) {
+		while (comm->plans->bucket[i]) {
+			struct tt_plan *plan = comm->plans->bucket[i];
+
+			comm->plans->bucket[i] = plan->next;
+			plan_free(plan);
+		}
+	}
+	free(comm->plans);
+	comm->plans = NULL;
+}
+
+void tt_plans_forget_op(struct tutti_comm *comm, tutti_op_t op)
+{
+	for (int i = 0; comm->plans && i < BUCKETS; i++) {
+		for (struct tt_plan **link = &comm->plans->bucket[i]; *link;) {
+			struct tt_plan *plan = *link;
+
+			if (plan->call.op != op) {
+				link = &plan->next;
+				continue;
+			}
+			*link = plan->next;
+			if (comm->last_plan == plan)
+				comm->last_plan = NULL;
+			plan_free(plan);
+		}
+	}
+	if (comm->plans)
+		comm->plans->last = NULL;
+}

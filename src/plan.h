@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A plan: all that can be known of a collective before its buffers are: the algorithm, its schedule, where blocks
+ * lie, how they are cut. Plans are cached by what the caller asked for, so a repeated call builds nothing. */
+#ifndef TT_PLAN_H
+#define TT_PLAN_H
+
+#include "card.h"
+#include "comm.h"
+
+/* One call of the public API, all of its arguments. */
+struct tt_call {
+	enum tt_collective collective;
+	bool sending; /* TT_SEND_RECV */
+	tutti_dtype_t dtype;
+	tutti_op_t op; /* -1 where there is none */
+	int root;      /* or the peer of TT_SEND_RECV; -1 where there is none */
+	const void *send;
+	void *recv;
+	size_t count; /* of the vector, of a block, or of this rank's own block */
+	const size_t *send_counts, *send_displs; /* [size], the _v forms only */
+	const size_t *recv_counts, *recv_displs;
+	uint64_t detail; /* of a fused group */
+};
+
+/* Where a buffer's blocks lie. */
+enum tt_layout_kind {
+	TT_LAYOUT_NONE,	  /* the rank has no such buffer */
+	TT_LAYOUT_VECTOR, /* cut into segments, each cut into blocks */
+	TT_LAYOUT_BLOCKS, /* size blocks of `count`, each cut into segments */
+	TT_LAYOUT_OWN,	  /* only block `own`, at the start */
+	TT_LAYOUT_TABLE,  /* blocks of any length anywhere */
+};
+
+struct tt_layout {
+	enum tt_layout_kind kind;
+	size_t count;
+	uint32_t blocks;
+	int own;
+	const size_t *counts, *displs; /* TABLE, and OWN of a _v form: lengths; owned by the plan */
+};
+
+struct tt_bytes {
+	size_t offset, length;
+};
+
+/* The steps that use one direction of one link, in order of rounds. */
+struct tt_route_entry {
+	uint32_t round, step;
+};
+
+struct tt_route {
+	int peer;
+	bool sending;
+	uint32_t first, n; /* in plan->entries */
+};
+
+struct tt_plan {
+	struct tt_plan *next; /* in its bucket of the cache */
+	struct tt_call call;  /* the key; buffers are not part of it, tables are copies */
+	uint64_t hash;
+	struct tt_card card; /* all but seq */
+	const struct tt_algorithm *algorithm;
+	struct tt_sched sched;
+	struct tt_layout send, recv;
+	size_t element;	      /* bytes */
+	uint32_t segments;
+	uint32_t window;      /* segments in flight, each with its own scratch */
+	size_t slot_bytes;    /* of a scratch slot, of one segment */
+	size_t stride;	      /* shared: bytes between exposed blocks */
+	bool eager;	      /* shared: what is exposed fits a board slot's payload */
+	bool hot;	      /* … its hot line even */
+	uint32_t sources;     /* of the step with most */
+	struct tt_route *routes;
+	uint32_t nroutes;
+	struct tt_route_entry *entries;
+	size_t *tables;	      /* copies of counts and displacements */
+	tt_reduce_fn *reduce; /* NULL for a user's operation */
+	const struct tt_user_op *user_op;
+};
+
+/* The plan of a call, from the cache or built. Lock held. The plan lives as long as the communicator. */
+tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
+			   const struct tt_plan **out);
+void tt_plans_free(struct tutti_comm *comm);
+/* Drop the plans of a user's operation that is being freed. */
+void tt_plans_forget_op(struct tutti_comm *comm, tutti_op_t op);
+
+/* Where block `block` of segment `segment` lies in a buffer. */
+struct tt_bytes tt_layout_at(const struct tt_layout *layout, size_t element, uint32_t segments,
+			     uint32_t segment, uint32_t block);
+/* How long the block that `ref` + k stands for is. */
+static inline const struct tt_layout *tt_plan_lengths(const struct tt_plan *plan, uint8_t buffer)
+{
+	if (buffer == TT_BUF_RECV || plan->send.kind == TT_LAYOUT_NONE)
+		return &plan->recv;
+	return &plan->send;
+}
+
+/* The offset of an exposed run's block k in a payload or staging area of a communicator of `size` ranks. */
+size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, struct tt_ref ref, uint32_t k);
+
+/* tuner.c: the algorithm for a call of `bytes`. NULL: none can. */
+const struct tt_algorithm *tt_tuner_choose(const struct tutti_comm *comm, const struct tt_group *group,
+					   const struct tt_call *call, double bytes);
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the passes that advance what is in flight, and how a thread waits between them: poll, then yield, then
+ * sleep until exactly what it waits for can have happened.
+ *
+ * The thread that waits drives. A progress thread takes over only while operations are pending and nobody
+ * waits; it sleeps at once instead of polling, as the cores belong to the caller then. */
+#include <inttypes.h>
+#include <sched.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "log.h"
+#include "names.h"
+#include "op.h"
+#include "request.h"
+
+#define PASSES_LOCKED 64	  /* before other threads of the rank get their turn */
+#define SPIN_NS 20000		  /* polling costs nothing where every rank has a core */
+#define YIELD_NS 2000000	  /* a yield costs little; sleeping costs a wake-up of 30 to 50 µs */
+#define LOOK_NS 1000000		  /* between thorough looks at peers */
+#define COMPARE_NS 10000000	  /* a wait this long may be a mismatch */
+#define SLEEP_MS 100		  /* look at peers at least so often */
+#define RUNNING_MAX 32		  /* operations over links that run at once */
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* ---- one pass */
+
+static tutti_result_t begin(struct tt_op *op)
+{
+	tutti_result_t result;
+
+	if (op->kind == TT_OP_SHARED)
+		result = tt_shared_begin(op);
+	else if (!tt_board_post(op))
+		result = TUTTI_IN_PROGRESS;
+	else
+		result = tt_links_begin(op);
+	if (result == TUTTI_OK)
+		op->state = TT_OP_RUNNING;
+	return result;
+}
+
+static tutti_result_t advance(struct tt_op *op, bool *moved)
+{
+	switch (op->kind) {
+	case TT_OP_SHARED: return tt_shared_advance(op, moved);
+	case TT_OP_LINKS: return tt_links_advance(op, moved);
+	default: return tt_message_advance(op, moved);
+	}
+}
+
+static void end_all(struct tutti_comm *comm)
+{
+	while (comm->first)
+		tt_op_retire(comm, comm->first, (tutti_result_t)comm->fault.result);
+}
+
+bool tt_comm_progress(struct tutti_comm *comm)
+{
+	bool moved = false, shared_before = false;
+	int running = 0;
+	struct tt_op *next;
+
+	tt_comm_look(comm, false);
+	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = next) {
+		tutti_result_t result = TUTTI_OK;
+
+		next = op->next;
+		if (op->state == TT_OP_WAITING) {
+			/* collectives begin in order, and none while a shared one before it runs */
+			if (shared_before || running >= RUNNING_MAX)
+				continue;
+			result = begin(op);
+		}
+		if (result == TUTTI_OK)
+			result = advance(op, &moved);
+		if (result == TUTTI_OK) {
+			tt_op_retire(comm, op, TUTTI_OK);
+			moved = true;
+		} else if (result < 0) {
+			tt_comm_revoke_for(comm, result, -1);
+		} else {
+			running += op->kind != TT_OP_MESSAGE;
+			shared_before |= op->kind == TT_OP_SHARED || op->state == TT_OP_WAITING;
+		}
+	}
+	if (__builtin_expect(comm->fault.result != 0, 0) && comm->first) {
+		end_all(comm);
+		moved = true;
+	}
+	return moved;
+}
+
+/* ---- a closer look, now and then */
+
+/* Which ranks an operation still waits for, as far as this rank can tell. */
+static void name_missing(const struct tt_op *op, char *out, size_t size)
+{
+	const struct tutti_comm *comm = op->comm;
+	size_t used = 0;
+
+	out[0] = '\0';
+	for (int rank = 0; rank < comm->size && used + 16 < size; rank++) {
+		bool missing = false;
+
+		if (op->kind == TT_OP_SHARED)
+			missing = rank != comm->rank &&
+				  atomic_load_explicit(&tt_board_slot(&comm->board, rank, op->card.seq)->progress,
+						       memory_order_relaxed) < tt_board_mark(op->card.seq, 0);
+		for (uint32_t i = 0; i < op->ncursors; i++)
+			missing |= op->cursors[i].wire && op->cursors[i].wire->link->peer == rank;
+		if (missing)
+			used += (size_t)snprintf(out + used, size - used, "%s%d", used ? ", " : "", rank);
+	}
+}
+
+static void miss_deadline(struct tt_op *op)
+{
+	struct tutti_comm *comm = op->comm;
+	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = -1 };
+	char call[120], missing[100];
+
+	tt_card_describe(&op->card, call, sizeof(call));
+	name_missing(op, missing, sizeof(missing));
+	snprintf(fault.text, sizeof(fault.text),
+		 "operation %" PRIu64 ", %s, missed its deadline of %g s on rank %d, which waits for rank %s "
+		 "(TUTTI_TIMEOUT sets the deadline)",
+		 op->card.seq, call, (double)comm->settings.timeout_ns / 1e9, comm->rank,
+		 *missing ? missing : "(none: it has all it needs but its peers' leave to end)");
+	tt_comm_revoke(comm, &fault);
+}
+
+static void look_closely(struct tutti_comm *comm, uint64_t now)
+{
+	comm->next_look = now + LOOK_NS;
+	tt_comm_look(comm, true);
+	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
+		if (!op->started)
+			op->started = now;
+		else if (now - op->started > comm->settings.timeout_ns)
+			miss_deadline(op);
+		else if (now - op->started > COMPARE_NS && op->kind != TT_OP_MESSAGE &&
+			 op->state == TT_OP_RUNNING)
+			tt_board_compare(op);
+	}
+}
+
+/* ---- waiting */
+
+static void sleep_in(struct tutti_comm *comm)
+{
+	struct pollfd pollers[TT_MAX_TRANSPORTS];
+
+	if (comm->nendpoints == 1) {
+		comm->endpoints[0]->ops->sleep(comm->endpoints[0], SLEEP_MS);
+		return;
+	}
+	for (int i = 0; i < comm->nendpoints; i++)
+		pollers[i] = (struct pollfd){ comm->endpoints[i]->ops->fd(comm->endpoints[i]), POLLIN, 0 };
+	poll(pollers, (nfds_t)comm->nendpoints, SLEEP_MS);
+}
+
+/* Sleep unless one more pass, made after announcing it, moves something or `done` holds. Lock held. */
+static void sleep_unless(struct tutti_comm *comm, const uint32_t *pending)
+{
+	for (int i = 0; i < comm->nendpoints; i++)
+		comm->endpoints[i]->ops->arm(comm->endpoints[i]);
+	if (!tt_comm_progress(comm) && comm->first && (!pending || *pending)) {
+		comm->sleepers++;
+		pthread_mutex_unlock(&comm->lock);
+		sleep_in(comm);
+		pthread_mutex_lock(&comm->lock);
+		comm->sleepers--;
+	}
+	for (int i = 0; i < comm->nendpoints; i++)
+		comm->endpoints[i]->ops->disarm(comm->endpoints[i]);
+}
+
+void tt_comm_interrupt(struct tutti_comm *comm)
+{
+	for (int i = 0; comm->sleepers && i < comm->nendpoints; i++)
+		comm->endpoints[i]->ops->interrupt(comm->endpoints[i]);
+}
+
+void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint32_t *pending)
+{
+	const uint64_t now = tt_now();
+
+	if (!waiter->since)
+		waiter->since = now;
+	if (now >= comm->next_look)
+		look_closely(comm, now);
+	if (now - waiter->since > YIELD_NS) {
+		sleep_unless(comm, pending);
+		return;
+	}
+	/* other threads of this rank get the lock, other ranks the core */
+	pthread_mutex_unlock(&comm->lock);
+	if (comm->oversubscribed || now - waiter->since > SPIN_NS)
+		sched_yield();
+	pthread_mutex_lock(&comm->lock);
+}
+
+void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending)
+{
+	struct tt_waiter waiter = { 0 };
+	const int passes = comm->oversubscribed ? 1 : PASSES_LOCKED;
+
+	atomic_fetch_add_explicit(&comm->waiters, 1, memory_order_relaxed);
+	while (*pending) {
+		bool moved = false;
+
+		for (int i = 0; i < passes && *pending; i++) {
+			moved |= tt_comm_progress(comm);
+			if (!moved)
+				relax();
+		}
+		if (moved)
+			waiter.since = 0;
+		else if (*pending)
+			tt_comm_pause(comm, &waiter, pending);
+	}
+	atomic_fetch_sub_explicit(&comm->waiters, 1, memory_order_relaxed);
+	if (comm->first && comm->progress_started)
+		pthread_cond_signal(&comm->progress_wanted);
+}
+
+/* ---- the progress thread */
+
+static void *progress_main(void *argument)
+{
+	struct tutti_comm *comm = argument;
+
+	pthread_mutex_lock(&comm->lock);
+	while (!comm->progress_stop) {
+		if (!comm->first || atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0) {
+			pthread_cond_wait(&comm->progress_wanted, &comm->lock);
+			continue;
+		}
+		if (tt_now() >= comm->next_look)
+			look_closely(comm, tt_now());
+		if (tt_comm_progress(comm)) {
+			pthread_mutex_unlock(&comm->lock); /* the caller may be waiting to call */
+			sched_yield();
+			pthread_mutex_lock(&comm->lock);
+		} else if (!comm->progress_stop) {
+			sleep_unless(comm, NULL);
+		}
+	}
+	pthread_mutex_unlock(&comm->lock);
+	return NULL;
+}
+
+void tt_progress_thread_want(struct tutti_comm *comm)
+{
+	if (!comm->progress_started) {
+		pthread_attr_t attributes;
+
+		pthread_attr_init(&attributes);
+		pthread_attr_setstacksize(&attributes, 256 * 1024);
+		const int error = pthread_create(&comm->progress_thread, &attributes, progress_main, comm);
+
+		pthread_attr_destroy(&attributes);
+		if (error) {
+			tt_log(WARN, EXEC,
+			       "rank %d: no progress thread (%s): requests advance only inside calls of tutti",
+			       comm->rank, strerror(error));
+			return;
+		}
+		comm->progress_started = true;
+	}
+	if (comm->sleepers)
+		tt_comm_interrupt(comm);
+	else
+		pthread_cond_signal(&comm->progress_wanted);
+}
+
+void tt_progress_thread_stop(struct tutti_comm *comm)
+{
+	if (!comm->progress_started)
+		return;
+	pthread_mutex_lock(&comm->lock);
+	comm->progress_stop = true;
+	pthread_cond_signal(&comm->progress_wanted);
+	tt_comm_interrupt(comm);
+	pthread_mutex_unlock(&comm->lock);
+	pthread_join(comm->progress_thread, NULL);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The one place that names plug-ins. */
+#include "registry.h"
+
+#include <string.h>
+
+#include "algorithms.h"
+#include "loop.h"
+#include "shm.h"
+#include "tcp.h"
+
+const struct tt_algorithm *const tt_algorithms[] = {
+	&tt_algorithm_board,	   &tt_algorithm_direct,	    &tt_algorithm_flat,
+	&tt_algorithm_pairwise,	   &tt_algorithm_two_shot,	    &tt_algorithm_doubling,
+	&tt_algorithm_bruck,	   &tt_algorithm_tree,		    &tt_algorithm_halving_doubling,
+	&tt_algorithm_ring,	   &tt_algorithm_double_tree,	    &tt_algorithm_chain,
+	&tt_algorithm_hierarchical, &tt_algorithm_hierarchical_split, NULL,
+};
+
+const struct tt_transport *const tt_transports[] = {
+	&tt_transport_shm,
+	&tt_transport_tcp,
+	&tt_transport_loop,
+	NULL,
+};
+
+const struct tt_algorithm *tt_algorithm_by_name(const char *name)
+{
+	for (int i = 0; tt_algorithms[i]; i++)
+		if (strcmp(tt_algorithms[i]->name, name) == 0)
+			return tt_algorithms[i];
+	return NULL;
+}
+
+int tt_algorithm_number(const struct tt_algorithm *algorithm)
+{
+	int number = 0;
+
+	while (tt_algorithms[number] && tt_algorithms[number] != algorithm)
+		number++;
+	return number;
+}

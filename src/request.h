@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A request: what a caller waits for. It stands for one operation, or for all that a group started. */
+#ifndef TT_REQUEST_H
+#define TT_REQUEST_H
+
+#include "comm.h"
+
+struct tt_fused;
+
+struct tutti_request {
+	struct tutti_comm *comm;
+	uint32_t pending;      /* operations to come; behind the communicator's lock */
+	tutti_result_t result; /* of the first that failed */
+	struct tt_fused *fused; /* results to hand out when all is done; NULL for most */
+};
+
+/* One of the request's operations has ended. Lock held. NULL is fine. */
+void tt_request_op_done(struct tutti_request *request, tutti_result_t result);
+/* Hand out what was fused, release what the request holds (not the struct itself). */
+void tt_request_finish(struct tutti_request *request);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the reading of settings. */
+#include "settings.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "log.h"
+#include "registry.h"
+
+#define DEFAULT_TIMEOUT_S 300.0
+#define LONGEST_TIMEOUT_S 1e9
+
+static const char *environment(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+static tutti_result_t read_timeout(double configured, uint64_t *ns)
+{
+	const char *text = environment("TUTTI_TIMEOUT");
+	double seconds = configured;
+	char *end;
+
+	if (seconds == 0) {
+		seconds = DEFAULT_TIMEOUT_S;
+		if (text) {
+			seconds = strtod(text, &end);
+			if (*end || end == text)
+				seconds = -1;
+		}
+	}
+	if (!(seconds > 0) || seconds > LONGEST_TIMEOUT_S)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "the timeout is %s%s: expected seconds, more than 0 and at most 1e9 (%s)",
+			       configured != 0 ? "timeout_s of the config" : "TUTTI_TIMEOUT ",
+			       configured != 0 ? "" : text, "for example 30");
+	*ns = (uint64_t)(seconds * 1e9);
+	return TUTTI_OK;
+}
+
+static tutti_result_t copy(const char *what, const char *value, char *out, size_t size)
+{
+	if (value && strlen(value) >= size)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "%s has %zu bytes, expected at most %zu", what,
+			       strlen(value), size - 1);
+	snprintf(out, size, "%s", value ? value : "");
+	return TUTTI_OK;
+}
+
+static bool contains(const char *list, const char *name)
+{
+	const size_t length = strlen(name);
+
+	while (*list) {
+		const size_t part = strcspn(list, ",");
+
+		if (part == length && strncmp(list, name, length) == 0)
+			return true;
+		list += part;
+		list += *list == ',';
+	}
+	return false;
+}
+
+bool tt_settings_allow(const char *list, const char *name)
+{
+	return *list ? contains(list, name) : strcmp(name, "loop") != 0;
+}
+
+static tutti_result_t check_transports(const char *list)
+{
+	char known[64] = "";
+
+	for (int i = 0; tt_transports[i]; i++)
+		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "",
+			 tt_transports[i]->name);
+	for (const char *part = list; *part;) {
+		char name[64];
+		const size_t length = strcspn(part, ",");
+		bool found = false;
+
+		snprintf(name, sizeof(name), "%.*s", (int)length, part);
+		for (int i = 0; tt_transports[i]; i++)
+			found |= strcmp(tt_transports[i]->name, name) == 0;
+		if (!found)
+			return tt_fail(TUTTI_ERR_INVALID, COMM,
+				       "TUTTI_TRANSPORT (or transports) has \"%s\": expected a list of %s, such as "
+				       "shm,tcp",
+				       name, known);
+		part += length;
+		part += *part == ',';
+	}
+	return TUTTI_OK;
+}
+
+static tutti_result_t check_algorithm(const char *name)
+{
+	char known[256] = "";
+
+	if (!*name || tt_algorithm_by_name(name))
+		return TUTTI_OK;
+	for (int i = 0; tt_algorithms[i]; i++)
+		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "",
+			 tt_algorithms[i]->name);
+	return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_ALGORITHM (or algorithm) is \"%s\": expected one of %s",
+		       name, known);
+}
+
+static tutti_result_t read_flag(const char *name, bool *out)
+{
+	const char *text = environment(name);
+
+	*out = text && strcmp(text, "0") != 0;
+	if (text && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "%s is \"%s\": expected 0 or 1", name, text);
+	return TUTTI_OK;
+}
+
+static tutti_result_t read_segment(size_t *bytes)
+{
+	const char *text = environment("TUTTI_SEGMENT");
+	char *end;
+
+	*bytes = 0;
+	if (!text)
+		return TUTTI_OK;
+	errno = 0;
+	const unsigned long long value = strtoull(text, &end, 10);
+	if (errno || *end || *text == '-' || value < 64 || value > 1u << 30)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_SEGMENT is \"%s\": expected bytes, 64 to %u",
+			       text, 1u << 30);
+	*bytes = (size_t)value;
+	return TUTTI_OK;
+}
+
+/* Ranks of one boot and one set of namespaces share a host. */
+static void find_host_id(char *out, size_t size)
+{
+	char boot[40] = "unknown";
+	struct stat net = { 0 }, pid = { 0 };
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (file) {
+		if (!fgets(boot, sizeof(boot), file))
+			snprintf(boot, sizeof(boot), "unknown");
+		fclose(file);
+	}
+	boot[strcspn(boot, "\n")] = '\0';
+	stat("/proc/self/ns/net", &net);
+	stat("/proc/self/ns/pid", &pid);
+	snprintf(out, size, "%s-%llx-%llx", boot, (unsigned long long)net.st_ino,
+		 (unsigned long long)pid.st_ino);
+}
+
+tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings *out)
+{
+	const tutti_config_t defaults = TUTTI_CONFIG_INIT;
+	const char *host_id;
+	tutti_result_t result;
+
+	if (!config)
+		config = &defaults;
+	if (config->size != sizeof(*config))
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "the config's size is %zu, expected sizeof(tutti_config_t), %zu: start from "
+			       "TUTTI_CONFIG_INIT",
+			       config->size, sizeof(*config));
+	memset(out, 0, sizeof(*out));
+	result = read_timeout(config->timeout_s, &out->timeout_ns);
+	if (!result)
+		result = copy("TUTTI_TRANSPORT", config->transports ? config->transports :
+								      environment("TUTTI_TRANSPORT"),
+			      out->transports, sizeof(out->transports));
+	if (!result)
+		result = check_transports(out->transports);
+	if (!result)
+		result = copy("TUTTI_ALGORITHM",
+			      config->algorithm ? config->algorithm : environment("TUTTI_ALGORITHM"),
+			      out->algorithm, sizeof(out->algorithm));
+	if (!result)
+		result = check_algorithm(out->algorithm);
+	if (!result)
+		result = read_segment(&out->segment_bytes);
+	if (!result)
+		result = read_flag("TUTTI_REPRODUCIBLE", &out->reproducible);
+	if (config->reproducible)
+		out->reproducible = config->reproducible > 0;
+	host_id = config->host_id ? config->host_id : environment("TUTTI_HOST_ID");
+	if (!result && host_id)
+		result = copy("TUTTI_HOST_ID", host_id, out->host_id, sizeof(out->host_id));
+	else if (!result)
+		find_host_id(out->host_id, sizeof(out->host_id));
+	return result;
+}

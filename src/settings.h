@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A communicator's settings, from the user's configuration and, where it is silent, the environment (docs/env.md). */
+#ifndef TT_SETTINGS_H
+#define TT_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+struct tt_settings {
+	uint64_t timeout_ns;
+	char transports[64]; /* "" for all */
+	char algorithm[32];  /* "" for the tuner's choice */
+	char host_id[64];
+	bool reproducible;
+	size_t segment_bytes; /* 0: chosen */
+};
+
+/* `config` may be NULL. TUTTI_ERR_INVALID with a sentence for what makes no sense. */
+tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings *out);
+
+/* Is `name` one of the comma-separated names of `list`? An empty list has all but "loop". */
+bool tt_settings_allow(const char *list, const char *name);
+
+#endif
