@@ -117,9 +117,9 @@ static inline half narrow_half(vec value)
 	return _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
 }
 
-static inline vec widen_quarter(quarter value)
+static inline half extend_quarter(quarter value)
 {
-	return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)value.bits));
+	return _mm_cvtepi8_epi16(_mm_cvtsi64_si128((long long)value.bits));
 }
 
 static inline quarter narrow_quarter(vec value)
@@ -156,9 +156,8 @@ ORDER_INTEGER(u16, epu16)
 ORDER_INTEGER(i32, epi32)
 ORDER_INTEGER(u32, epu32)
 
-/* The instructions give their second operand where one is a NaN or both are zeros. Asked both
- * ways round, OR then makes a NaN of NaN and number, and the lesser zero of two zeros; AND makes
- * the greater zero, but needs the NaNs put in. */
+/* The instruction gives its second operand where one is a NaN or both are zeros. Asked both ways
+ * round, OR then makes a NaN of NaN and number, and the lesser zero of two zeros. */
 #define ORDER_FLOAT(type, cast, suffix)                                                            \
 	static inline vec min_of_##type(vec a, vec b)                                              \
 	{                                                                                          \
@@ -169,11 +168,9 @@ ORDER_INTEGER(u32, epu32)
 	}                                                                                          \
 	static inline vec max_of_##type(vec a, vec b)                                              \
 	{                                                                                          \
-		const cast x = (cast)a, y = (cast)b;                                               \
-		const cast larger =                                                                \
-			_mm256_and_##suffix(_mm256_max_##suffix(x, y), _mm256_max_##suffix(y, x)); \
+		const vec sign = (vec)_mm256_set1_##suffix(-0.0);                                  \
                                                                                                    \
-		return (vec)_mm256_or_##suffix(larger, _mm256_cmp_##suffix(x, y, _CMP_UNORD_Q));   \
+		return min_of_##type(a ^ sign, b ^ sign) ^ sign;                                   \
 	}
 
 ORDER_FLOAT(f32, __m256, ps)

@@ -60,9 +60,9 @@ static inline half narrow_half(vec value)
 	return _mm512_cvtepi32_epi16(value);
 }
 
-static inline vec widen_quarter(quarter value)
+static inline half extend_quarter(quarter value)
 {
-	return _mm512_cvtepu8_epi32(value);
+	return _mm256_cvtepi8_epi16(value);
 }
 
 static inline quarter narrow_quarter(vec value)
@@ -99,7 +99,7 @@ ORDER_INTEGER(u32, epu32)
 ORDER_INTEGER(i64, epi64)
 ORDER_INTEGER(u64, epu64)
 
-/* See avx2.c: asked both ways round; a sum with a NaN is one. */
+/* See avx2.c: asked both ways round. */
 #define ORDER_FLOAT(type, cast, suffix)                                                            \
 	static inline vec min_of_##type(vec a, vec b)                                              \
 	{                                                                                          \
@@ -110,12 +110,9 @@ ORDER_INTEGER(u64, epu64)
 	}                                                                                          \
 	static inline vec max_of_##type(vec a, vec b)                                              \
 	{                                                                                          \
-		const cast x = (cast)a, y = (cast)b;                                               \
-		const cast larger =                                                                \
-			_mm512_and_##suffix(_mm512_max_##suffix(x, y), _mm512_max_##suffix(y, x)); \
+		const vec sign = (vec)_mm512_set1_##suffix(-0.0);                                  \
                                                                                                    \
-		return (vec)_mm512_mask_add_##suffix(                                              \
-			larger, _mm512_cmp_##suffix##_mask(x, y, _CMP_UNORD_Q), x, y);             \
+		return min_of_##type(a ^ sign, b ^ sign) ^ sign;                                   \
 	}
 
 ORDER_FLOAT(f32, __m512, ps)

@@ -80,7 +80,7 @@ COMBINE_INTEGER(64)
 COMBINE_FLOAT(f32)
 COMBINE_FLOAT(f64)
 
-/* Element i of `dst` may be element i of a source and is no other one: hence INDEPENDENT. */
+/* Element i of `dst` may be element i of a source and is no other one: hence tt_for_each. */
 #define REDUCE(op, type, acc)                                                                      \
 	static void op##_##type(void *dst, const void *const *src, unsigned nsrc, size_t n)        \
 	{                                                                                          \
@@ -89,8 +89,9 @@ COMBINE_FLOAT(f64)
 		if (nsrc == 2) {                                                                   \
 			const void *b = src[1];                                                    \
                                                                                                    \
-			INDEPENDENT for (size_t i = 0; i < n; i++) store_##type(                   \
-				dst, i, op##_of_##acc(load_##type(a, i), load_##type(b, i)));      \
+			tt_for_each(i, n)                                                          \
+				store_##type(dst, i,                                               \
+					     op##_of_##acc(load_##type(a, i), load_##type(b, i))); \
 			return;                                                                    \
 		}                                                                                  \
 		for (size_t i = 0; i < n; i++) {                                                   \
@@ -105,7 +106,7 @@ COMBINE_FLOAT(f64)
 #define DIVIDE(type, acc)                                                                          \
 	static void divide_##type(void *dst, const void *src, size_t n, unsigned divisor)          \
 	{                                                                                          \
-		INDEPENDENT for (size_t i = 0; i < n; i++)                                         \
+		tt_for_each(i, n)                                                                  \
 			store_##type(dst, i, load_##type(src, i) / (acc_##acc)divisor);            \
 	}
 
@@ -114,7 +115,7 @@ COMBINE_FLOAT(f64)
 	{                                                                                          \
 		const acc_##acc factor = load_##type(scalar, 0);                                   \
                                                                                                    \
-		INDEPENDENT for (size_t i = 0; i < n; i++)                                         \
+		tt_for_each(i, n)                                                                  \
 			store_##type(dst, i, prod_of_##acc(load_##type(src, i), factor));          \
 	}
 

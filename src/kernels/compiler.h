@@ -6,11 +6,12 @@
 #define INLINE	 static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
 
-/* Before a loop: no iteration reads what another one writes, whatever the pointers look like. */
+/* For i = 0 … n-1: no step reads what another one writes, whatever the pointers look like. */
 #ifdef __clang__
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define tt_for_each(i, n)                                                                          \
+	_Pragma("clang loop vectorize(assume_safety)") for (size_t i = 0; i < (n); i++)
 #else
-#define INDEPENDENT _Pragma("GCC ivdep")
+#define tt_for_each(i, n) _Pragma("GCC ivdep") for (size_t i = 0; i < (n); i++)
 #endif
 
 #endif

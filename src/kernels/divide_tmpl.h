@@ -17,8 +17,7 @@
 		char *to = dst;                                                                    \
 		const char *from = src;                                                            \
                                                                                                    \
-		INDEPENDENT for (size_t i = 0; i < n; i++)                                         \
-		{                                                                                  \
+		tt_for_each(i, n) {                                                                \
 			type value;                                                                \
                                                                                                    \
 			memcpy(&value, from + i * sizeof(type), sizeof(type));                     \

@@ -91,9 +91,9 @@ static inline half narrow_half(vec value)
 	return vreinterpret_u8_u16(vmovn_u32(vreinterpretq_u32_u8(value)));
 }
 
-static inline vec widen_quarter(quarter value)
+static inline half extend_quarter(quarter value)
 {
-	return widen_half(vreinterpret_u8_u16(vget_low_u16(vmovl_u8(vcreate_u8(value.bits)))));
+	return vreinterpret_u8_s16(vget_low_s16(vmovl_s8(vcreate_s8(value.bits))));
 }
 
 static inline quarter narrow_quarter(vec value)

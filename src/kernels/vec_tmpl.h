@@ -3,8 +3,8 @@
  *   VEC_BYTES, vec, half, quarter  a register, and the halves and quarters that 16- and 8-bit
  * floats fill load_KIND(p), store_KIND(p, v)  of each of the three, of any alignment
  *   load_KIND_part(p, bytes), store_KIND_part(p, v, bytes)  the first bytes only, fewer than all
- *   widen_half(h), widen_quarter(q)  elements to u32;  narrow_half(v), narrow_quarter(v)  back
- *   decode_f16(h), encode_f16(v)
+ *   widen_half(h)  16-bit elements to 32;  narrow_half(v), narrow_quarter(v)  32-bit elements to
+ * 16, 8 extend_quarter(q)  8-bit elements to 16, the sign repeated decode_f16(h), encode_f16(v)
  *   min_of_TYPE(a, b), max_of_TYPE(a, b)  for f32, f64 and integers up to 32 bits,
  *   and for 64 bits too if it defines VEC_ORDERS_64.
  * A vector is a bag of bits, `vec`, whatever its elements: so the loops are written once. */
@@ -14,6 +14,7 @@
 
 typedef uint8_t u8v __attribute__((vector_size(VEC_BYTES)));
 typedef uint16_t u16v __attribute__((vector_size(VEC_BYTES)));
+typedef uint16_t u16h __attribute__((vector_size(VEC_BYTES / 2)));
 typedef uint32_t u32v __attribute__((vector_size(VEC_BYTES)));
 typedef uint64_t u64v __attribute__((vector_size(VEC_BYTES)));
 typedef int32_t i32v __attribute__((vector_size(VEC_BYTES)));
@@ -69,66 +70,48 @@ INLINE u32v choose(i32v mask, u32v yes, u32v no)
 	return ((u32v)mask & yes) | (~(u32v)mask & no);
 }
 
-/* See convert.h for these two: the same steps, for all elements at once. */
-INLINE u32v unpack(u32v magnitude, unsigned mantissa, unsigned bias)
+/* An 8-bit float from f32, `bound` its largest magnitude in f32 (or infinity's, as if that were a
+ * number). Adding 2^23 steps of the format, as wide as they are at that exponent, leaves the steps
+ * in the low bits, rounded to nearest even; below the smallest normal number steps are as wide as
+ * just above it. */
+INLINE quarter encode_8bit(vec value, unsigned mantissa, unsigned bias, unsigned bound)
 {
-	const u32v subnormal = (u32v)((i32v)magnitude < (1 << mantissa));
-	const u32v bits = (magnitude << (23 - mantissa)) + ((127 - bias) << 23);
+	const u32v sign = ((u32v)value >> 24) & 0x80;
+	const u32v bits = (u32v)min_of_i32((vec)((u32v)value & 0x7fffffff), SPLAT(u32, bound));
+	const u32v exponent =
+		(u32v)max_of_i32((vec)(bits & 0x7f800000), SPLAT(u32, (128 - bias) << 23));
+	const u32v magic = exponent + ((23 - mantissa) << 23);
+	const u32v steps = (u32v)((f32v)bits + (f32v)magic) - magic;
+	const u32v packed = steps + (exponent >> (23 - mantissa)) - ((128 - bias) << mantissa);
+	const u32v nan = (u32v)((f32v)value != (f32v)value) & 0x7f;
 
-	return (u32v)((f32v)(bits + (subnormal & 1u << 23)) -
-		      (f32v)(subnormal & (128 - bias) << 23));
+	return narrow_quarter((vec)(packed | nan | sign));
 }
 
-INLINE u32v pack(u32v bits, unsigned mantissa, unsigned bias)
-{
-	const unsigned shift = 23 - mantissa;
-	const u32v odd = (bits >> shift) & 1;
-	const u32v magic = (u32v)SPLAT(u32, (128 - bias + shift) << 23);
-	const u32v normal =
-		((bits + odd + ((1u << (shift - 1)) - 1)) >> shift) - ((127 - bias) << mantissa);
-	const u32v subnormal = (u32v)((f32v)bits + (f32v)magic) - magic;
-
-	return choose((i32v)bits < (int)((128 - bias) << 23), subnormal, normal);
-}
-
-/* An 8-bit float from f32; no result exceeds `largest` but `nan`. */
-INLINE quarter encode_8bit(vec value, unsigned mantissa, unsigned bias, unsigned largest,
-			   unsigned nan)
-{
-	const u32v magnitude = (u32v)value & 0x7fffffff, sign = ((u32v)value >> 24) & 0x80;
-	const u32v packed = pack(magnitude, mantissa, bias);
-	const u32v finite = (u32v)min_of_i32((vec)packed, SPLAT(u32, largest));
-	const i32v is_nan = (i32v)magnitude > 0x7f800000;
-
-	return narrow_quarter((vec)(sign | choose(is_nan, (u32v)SPLAT(u32, nan), finite)));
-}
-
+/* Read as f16, whose bias is greater by 8: all but NaN comes out 2^8 too small. */
 INLINE vec decode_e4m3(quarter stored)
 {
-	const u32v wide = (u32v)widen_quarter(stored), magnitude = wide & 0x7f;
-	const u32v nan = (u32v)(magnitude == 0x7f);
+	const u16h bits = (u16h)extend_quarter(stored) << 7;
+	const u16h nan = (u16h)((bits & 0x3f80) == 0x3f80);
+	const f32v scaled = (f32v)decode_f16((half)((bits & 0xbf80) | nan));
 
-	return (vec)(unpack(magnitude, 3, 7) | nan | (wide & 0x80) << 24);
+	return (vec)(scaled * 256);
 }
 
 INLINE quarter encode_e4m3(vec value)
 {
-	return encode_8bit(value, 3, 7, 0x7e, 0x7f);
+	return encode_8bit(value, 3, 7, 0x43e00000); /* 448 */
 }
 
+/* The upper half of an f16. */
 INLINE vec decode_e5m2(quarter stored)
 {
-	const u32v wide = (u32v)widen_quarter(stored), magnitude = wide & 0x7f;
-	const u32v not_finite = (u32v)((i32v)magnitude >= 0x7c);
-	/* the largest exponent of the format becomes the largest of f32 */
-	const u32v bits = unpack(magnitude, 2, 15) + (not_finite & (255u - 31 - 127 + 15) << 23);
-
-	return (vec)(bits | (wide & 0x80) << 24);
+	return decode_f16((half)((u16h)extend_quarter(stored) << 8));
 }
 
 INLINE quarter encode_e5m2(vec value)
 {
-	return encode_8bit(value, 2, 15, 0x7c, 0x7e);
+	return encode_8bit(value, 2, 15, 0x47800000); /* 65536, where infinity is */
 }
 
 INLINE vec decode_bf16(half stored)

@@ -4,7 +4,8 @@
  * Buffers need no alignment. Lengths are in elements. `dst` may be equal to any of the sources, and
  * otherwise overlaps none. Every variant gives the same bits as the plain C one (but for the payload
  * of NaNs): sources are combined from the first to the last, ((s0 op s1) op s2) …, and 16- and 8-bit
- * floats do so in f32 and are rounded once, to nearest even, when stored. */
+ * floats do so in f32 and are rounded once, to nearest even, when stored. Minimum and maximum give a
+ * NaN where there is one, and take -0 for less than +0: they do not depend on the order. */
 #ifndef TT_SPI_KERNELS_H
 #define TT_SPI_KERNELS_H
 
@@ -21,7 +22,7 @@ typedef void tt_divide_fn(void *dst, const void *src, size_t n, unsigned divisor
 typedef void tt_scale_fn(void *dst, const void *src, size_t n, const void *scalar);
 
 struct tt_kernels {
-	const char *isa; /* "c", "avx2", "avx512", "neon" */
+	const char *isa; /* "c", "avx2", "avx512", "avx512_bf16", "neon" */
 	/* [TUTTI_AVG] is the sum; NULL where an operation is not defined (bitwise on floats) */
 	tt_reduce_fn *reduce[TUTTI_OP_COUNT][TUTTI_DTYPE_COUNT];
 	tt_divide_fn *divide[TUTTI_DTYPE_COUNT];
