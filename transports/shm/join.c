@@ -350,9 +350,11 @@ tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peer
 		return tt_fail_errno(SHM, "make an eventfd");
 	ep->mates[ep->me].heap_fd = tt_heap_fd();
 	memcpy(&leader, peers[ep->mates[0].rank].address, sizeof(leader));
-	result = ep->me == 0 ? lead(ep, members, deadline) : follow(ep, &leader, members, deadline);
+	/* before meeting them: nobody has joined, and may be gone in order, while this rank has not */
+	result = watch_processes(ep);
 	if (!result)
-		result = watch_processes(ep);
+		result = ep->me == 0 ? lead(ep, members, deadline) :
+				       follow(ep, &leader, members, deadline);
 	if (result)
 		return result;
 	close(ep->listen_fd);
