@@ -58,8 +58,10 @@ void shm_arm(struct tt_endpoint *endpoint)
 
 	if (!ep->arena.base)
 		return;
-	ep->armed++;
-	ep->wake_seen = atomic_load_explicit(&shm_header(&ep->arena)->wake, memory_order_acquire);
+	/* threads armed before have yet to compare with what they saw: a newer value would hide their wake-up */
+	if (ep->armed++ == 0)
+		ep->wake_seen =
+			atomic_load_explicit(&shm_header(&ep->arena)->wake, memory_order_acquire);
 	atomic_fetch_add_explicit(&shm_header(&ep->arena)->sleepers, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with the fence in shm_wake() */
 }
