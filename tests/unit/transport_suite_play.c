@@ -44,14 +44,31 @@ static void *thread_main(void *argument)
 	return NULL;
 }
 
+static void *do_nothing(void *argument)
+{
+	return argument;
+}
+
+/* What stays once it was used is not a leak: the heap, and what a sanitizer starts with the first
+ * thread. */
+static void warm_up(const struct suite_options *options)
+{
+	pthread_t thread;
+
+	if (options->allocate)
+		options->release(options->allocate(1));
+	if (pthread_create(&thread, NULL, do_nothing, NULL) != 0)
+		abort();
+	pthread_join(thread, NULL);
+}
+
 /* What the process holds after the claim that it did not before is the transport's leak. */
 static _Noreturn void process_main(struct player *player)
 {
 	struct suite_rank *rank = &player->rank;
 	int descriptors, threads;
 
-	if (rank->options->allocate) /* the heap stays once it was used */
-		rank->options->release(rank->options->allocate(1));
+	warm_up(rank->options);
 	descriptors = suite_count_descriptors();
 	threads = suite_count_threads();
 	play(rank, player->claim);
@@ -182,26 +199,6 @@ static void collect_failures(const struct suite_stage *stage, char *out, size_t 
 						 stage->failure[i]);
 }
 
-static void *do_nothing(void *argument)
-{
-	return argument;
-}
-
-/* What stays once it was used is not a leak: the heap, and what a sanitizer starts with the first
- * thread. */
-static void warm_up(const struct suite_options *options, bool processes)
-{
-	pthread_t thread;
-
-	if (processes)
-		return; /* each does for itself; forking is safe as long as nothing was touched */
-	if (options->allocate)
-		options->release(options->allocate(1));
-	if (pthread_create(&thread, NULL, do_nothing, NULL) != 0)
-		abort();
-	pthread_join(thread, NULL);
-}
-
 bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport *transport,
 		     const struct suite_options *options, bool processes, char *out, size_t room)
 {
@@ -212,7 +209,8 @@ bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport 
 
 	if (!players)
 		abort();
-	warm_up(options, processes);
+	if (!processes) /* else each for itself: forking is safe as long as nothing was touched */
+		warm_up(options);
 	descriptors = suite_count_descriptors();
 	threads = suite_count_threads();
 	for (int i = 0; i < claim->size; i++)
