@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the exchange straight between the users' buffers, for long vectors in memory that all ranks
- * map: every byte is read once from where it lies and written once to where it belongs. A rank's
- * last round awaits those who read from its buffers, since the user may change them as soon as it
- * has ended. */
+ * map: every byte is read once from where it lies and written once to where it belongs. */
 #include "algorithms.h"
 #include "parts.h"
-
-static void await_others(struct tt_sched *sched, const struct tt_group *group)
-{
-	tt_round(sched);
-	for (int r = 0; r < group->size; r++)
-		if (r != group->rank)
-			tt_await(sched, r);
-}
 
 /* into = everyone's block of this rank, in rank order. */
 static void fold(struct tt_sched *sched, const struct tt_group *group, struct tt_ref into)
@@ -39,11 +29,9 @@ static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 
 		tt_copy_from(sched, tt_out(from), from, tt_out(from), 1);
 	}
-	await_others(sched, group);
 }
 
-/* The same; who has no recv buffer combines into scratch, and has been read when the others have
- * ended round 1. */
+/* The same; who has no recv buffer combines into scratch. */
 static void reduce(struct tt_sched *sched, const struct tt_group *group)
 {
 	const int rank = group->rank;
@@ -54,7 +42,6 @@ static void reduce(struct tt_sched *sched, const struct tt_group *group)
 	if (rank != group->root) {
 		fold(sched, group, tt_tmp(0, rank));
 		tt_expose(sched, tt_tmp(0, rank), 1);
-		await_others(sched, group);
 		return;
 	}
 	fold(sched, group, tt_out(rank));
@@ -69,7 +56,6 @@ static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group)
 	tt_expose(sched, tt_in(0), group->size);
 	tt_round(sched);
 	fold(sched, group, tt_out(group->rank));
-	await_others(sched, group);
 }
 
 static void all_gather(struct tt_sched *sched, const struct tt_group *group)
@@ -81,7 +67,6 @@ static void all_gather(struct tt_sched *sched, const struct tt_group *group)
 
 		tt_copy_from(sched, tt_out(from), from, tt_in(from), 1);
 	}
-	await_others(sched, group);
 }
 
 static void all_to_all(struct tt_sched *sched, const struct tt_group *group)
@@ -93,7 +78,6 @@ static void all_to_all(struct tt_sched *sched, const struct tt_group *group)
 
 		tt_copy_from(sched, tt_out(from), from, tt_in(group->rank), 1);
 	}
-	await_others(sched, group);
 }
 
 static void broadcast(struct tt_sched *sched, const struct tt_group *group)
@@ -104,8 +88,6 @@ static void broadcast(struct tt_sched *sched, const struct tt_group *group)
 		tt_expose(sched, tt_in(0), 1);
 	tt_round(sched);
 	tt_copy_from(sched, tt_out(0), group->root, tt_in(0), 1);
-	if (root)
-		await_others(sched, group);
 }
 
 static void scatter(struct tt_sched *sched, const struct tt_group *group)
@@ -116,8 +98,6 @@ static void scatter(struct tt_sched *sched, const struct tt_group *group)
 		tt_expose(sched, tt_in(0), group->size);
 	tt_round(sched);
 	tt_copy_from(sched, tt_out(group->rank), group->root, tt_in(group->rank), 1);
-	if (root)
-		await_others(sched, group);
 }
 
 static void gather(struct tt_sched *sched, const struct tt_group *group)
@@ -126,8 +106,6 @@ static void gather(struct tt_sched *sched, const struct tt_group *group)
 
 	if (rank != group->root) {
 		tt_expose(sched, tt_in(rank), 1);
-		tt_rounds(sched, 2);
-		tt_await(sched, group->root);
 		return;
 	}
 	tt_round(sched);

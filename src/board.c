@@ -20,18 +20,14 @@
 
 /* ---- progress words */
 
-/* Steps ended when (time, segment) of the wavefront has: counts from 1, the same on every rank. */
-static uint64_t steps_at(const struct tt_plan *plan, uint32_t segment, uint32_t round)
+/* What a rank publishes when (segment, round) has ended: grows along the wavefront, and is the same on every rank,
+ * however many rounds each has. */
+static uint64_t steps_at(uint32_t segment, uint32_t round)
 {
-	const uint64_t rounds = plan->sched.nrounds;
-
-	return (uint64_t)(segment + round) * rounds + (rounds - 1 - round) + 1;
+	return (uint64_t)(segment + round) * TT_STAGES + (TT_STAGES - 1 - round) + 1;
 }
 
-static uint64_t last_steps(const struct tt_plan *plan)
-{
-	return steps_at(plan, plan->segments - 1, plan->sched.nrounds - 1);
-}
+#define ALL_STEPS ((1ull << TT_STEP_BITS) - 1) /* the whole operation has ended */
 
 /* acquire: pairs with the release in publish(); what the peer exposed before is visible */
 static uint64_t progress_of(const struct tt_board *board, int rank, uint64_t op)
@@ -127,7 +123,7 @@ static tutti_result_t peer_ended(struct tt_op *op, int peer, uint32_t segment, u
 	struct tt_board *board = &op->comm->board;
 	const uint64_t seq = op->card.seq, progress = progress_of(board, peer, seq);
 
-	if (progress < tt_board_mark(seq, steps_at(op->plan, segment, round))) {
+	if (progress < tt_board_mark(seq, steps_at(segment, round))) {
 		/* a peer that posted a card only is in an operation over links: it cannot be this one */
 		if (progress == tt_board_mark(seq, 0))
 			return mismatch(op, peer);
@@ -193,20 +189,31 @@ static const uint8_t *peer_place(const struct tt_op *op, int peer, struct tt_ref
 	return area_of(op, peer, segment) + tt_plan_exposed_at(op->plan, op->comm->size, ref, k);
 }
 
+/* This rank's own block. Scratch of a shared schedule lies where peers read it. */
+static uint8_t *own_place(const struct tt_op *op, struct tt_ref ref, uint32_t k, uint32_t segment,
+			  size_t *length)
+{
+	uint8_t *place = tt_op_place(op, ref, k, segment, length);
+
+	if (ref.buffer != TT_BUF_SCRATCH)
+		return place;
+	return area_of(op, op->comm->rank, segment) + tt_plan_exposed_at(op->plan, op->comm->size, ref, k);
+}
+
 static const uint8_t *source_place(const struct tt_op *op, const struct tt_step *source, uint32_t k,
 				   uint32_t segment)
 {
 	size_t unused;
 
 	if (source->peer == op->comm->rank)
-		return tt_op_place(op, source->a, k, segment, &unused);
+		return own_place(op, source->a, k, segment, &unused);
 	return peer_place(op, source->peer, source->a, k, segment);
 }
 
 /* Does exposing this run need a copy? */
 static bool copied(const struct tt_op *op, struct tt_ref ref)
 {
-	return !op->direct || ref.buffer == TT_BUF_SCRATCH;
+	return !op->direct && ref.buffer != TT_BUF_SCRATCH;
 }
 
 static void expose(const struct tt_op *op, const struct tt_step *step, uint32_t segment)
@@ -215,7 +222,7 @@ static void expose(const struct tt_op *op, const struct tt_step *step, uint32_t 
 
 	for (uint32_t k = 0; k < step->n && copied(op, step->a); k++) {
 		size_t length;
-		const uint8_t *place = tt_op_place(op, step->a, k, segment, &length);
+		const uint8_t *place = own_place(op, step->a, k, segment, &length);
 
 		memcpy(area + tt_plan_exposed_at(op->plan, op->comm->size, step->a, k), place, length);
 	}
@@ -258,7 +265,7 @@ static tutti_result_t run_reduce(struct tt_op *op, const struct tt_step *step,
 
 	for (uint32_t k = 0; k < step->n; k++) {
 		size_t length;
-		uint8_t *also = NULL, *dst = tt_op_place(op, step->a, k, segment, &length);
+		uint8_t *also = NULL, *dst = own_place(op, step->a, k, segment, &length);
 
 		if (length == 0)
 			continue;
@@ -330,8 +337,8 @@ static bool stage_is_free(struct tt_op *op, uint32_t segment)
 		if (rank != op->comm->rank && progress_of(board, rank, board->stage_op[area]) < wanted)
 			return false;
 	board->stage_op[area] = op->card.seq;
-	board->stage_last[area] = tt_board_mark(
-		op->card.seq, steps_at(op->plan, segment, op->plan->sched.nrounds - 1));
+	/* a peer may have more rounds than this rank: wait for the last that any can have */
+	board->stage_last[area] = tt_board_mark(op->card.seq, steps_at(segment, TT_STAGES - 1));
 	return true;
 }
 
@@ -411,7 +418,7 @@ static bool next_in_wavefront(struct tt_op *op)
 /* A direct buffer is the caller's again when all have read it. */
 static tutti_result_t await_readers(struct tt_op *op)
 {
-	const uint64_t last = tt_board_mark(op->card.seq, last_steps(op->plan));
+	const uint64_t last = tt_board_mark(op->card.seq, ALL_STEPS);
 
 	for (; op->direct && op->awaited < op->comm->size; op->awaited++)
 		if (op->awaited != op->comm->rank &&
@@ -442,8 +449,10 @@ tutti_result_t tt_shared_advance(struct tt_op *op, bool *moved)
 		}
 		const bool more = next_in_wavefront(op);
 		/* who comes to the next operation has ended this one: nobody waits for the end of an eager one */
-		if (more || !op->plan->eager || sched->nrounds == 1)
-			publish(op, steps_at(op->plan, segment, round));
+		if (!more && !op->plan->eager)
+			publish(op, ALL_STEPS);
+		else if (more || op->plan->publishes_last)
+			publish(op, steps_at(segment, round));
 	}
 	return await_readers(op);
 }

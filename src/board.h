@@ -23,8 +23,8 @@
 #define TT_HOT_PAYLOAD 32u
 #define TT_EAGER_BYTES (32u * 1024)
 #define TT_STAGES 3u
-#define TT_STAGE_BYTES (1u << 20)	    /* of send blocks in a segment */
-#define TT_STAGE_SPAN (3u * TT_STAGE_BYTES) /* send, recv and scratch blocks; only what is used gets pages */
+#define TT_STAGE_BYTES (1u << 20)
+#define TT_STAGE_SPAN (2u * TT_STAGE_BYTES) /* inputs, and the results exposed in turn; what is used gets pages */
 #define TT_STEP_BITS 24
 
 enum { TT_MEMORY_STAGED, TT_MEMORY_DIRECT };

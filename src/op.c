@@ -82,7 +82,9 @@ void tt_ops_free(struct tutti_comm *comm)
 tutti_result_t tt_op_reserve(struct tt_op *op)
 {
 	const struct tt_plan *plan = op->plan;
-	const size_t scratch = (size_t)plan->window * plan->sched.scratch_slots * plan->slot_bytes;
+	/* scratch of a shared schedule lies on the board */
+	const size_t scratch = plan->algorithm->shared ? 0 : (size_t)plan->window *
+							     plan->sched.scratch_slots * plan->slot_bytes;
 
 	if (plan->nroutes > op->cursors_room) {
 		free(op->cursors);

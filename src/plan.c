@@ -2,6 +2,7 @@
 /* Owns plans: their cache, and what follows from a call and a schedule: layouts, segments, routes. */
 #include "plan.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,9 +103,13 @@ static struct tt_layout layout_of(const struct tutti_comm *comm, const struct tt
 				    .own = comm->rank };
 
 	layout.blocks = is_vector(call->collective) ? plan->sched.blocks : (uint32_t)comm->size;
-	if (layout.kind == TT_LAYOUT_TABLE || layout.kind == TT_LAYOUT_OWN) {
+	if (layout.kind == TT_LAYOUT_TABLE) {
 		layout.counts = sending ? call->send_counts : call->recv_counts;
 		layout.displs = sending ? call->send_displs : call->recv_displs;
+	} else if (call->collective == TT_REDUCE_SCATTER_V) {
+		layout.counts = call->send_counts;
+	} else if (call->collective == TT_ALL_GATHER_V) {
+		layout.counts = call->recv_counts;
 	}
 	return layout;
 }
@@ -118,18 +123,18 @@ static uint32_t exposable(const struct tt_plan *plan, int size, uint8_t buffer)
 	const uint32_t whole_recv = TT_BIT(TT_ALL_GATHER) | TT_BIT(TT_ALL_GATHER_V) |
 				    TT_BIT(TT_GATHER) | TT_BIT(TT_ALL_TO_ALL);
 
-	if (buffer == TT_BUF_SCRATCH)
-		return plan->sched.scratch_slots;
+	if (!plan->exposes[buffer])
+		return 0;
 	if (is_vector(c))
-		return plan->sched.blocks;
-	return (buffer == TT_BUF_SEND ? whole_send : whole_recv) & TT_BIT(c) ? (uint32_t)size : 1;
+		return buffer == TT_BUF_SCRATCH ? 1 : plan->sched.blocks;
+	return (buffer != TT_BUF_RECV ? whole_send : whole_recv) & TT_BIT(c) ? (uint32_t)size : 1;
 }
 
 /* The offset of an exposed block in a payload or staging area. */
 size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, struct tt_ref ref, uint32_t k)
 {
 	const uint32_t blocks = exposable(plan, size, ref.buffer);
-	size_t place = blocks == 1 ? 0 : ref.slot + k;
+	size_t place = blocks <= 1 ? 0 : ref.slot + k;
 
 	for (uint8_t before = 0; before < ref.buffer; before++)
 		place += exposable(plan, size, before);
@@ -182,24 +187,35 @@ static void cut_for_links(const struct tutti_comm *comm, struct tt_plan *plan)
 								   plan->sched.nrounds + 1;
 }
 
-/* Bytes that a rank may expose of one segment, up to the last buffer the schedule speaks of. */
-static size_t exposed_bytes(const struct tt_plan *plan, int size)
+/* Which buffers do ranks expose? Every rank of a shared schedule either exposes of a buffer or reads of a peer's. */
+static void find_exposed(struct tt_plan *plan)
 {
-	size_t end = 0;
-
 	for (uint32_t i = 0; i < plan->sched.nsteps; i++) {
 		const struct tt_step *step = &plan->sched.steps[i];
 		const bool elsewhere = step->kind == TT_STEP_SOURCE && step->peer != plan->sched.rank;
 
-		if (step->kind != TT_STEP_EXPOSE && !elsewhere)
-			continue;
-		const struct tt_ref start = { step->a.buffer, 0, 0 };
-		const size_t to = tt_plan_exposed_at(plan, size, start, 0) +
-				  exposable(plan, size, step->a.buffer) * plan->stride;
-		if (to > end)
-			end = to;
+		if (step->kind == TT_STEP_EXPOSE || elsewhere)
+			plan->exposes[step->a.buffer] = true;
 	}
-	return end;
+}
+
+/* Bytes of all that a rank may expose of one segment. */
+static size_t exposed_bytes(const struct tt_plan *plan, int size)
+{
+	size_t blocks = 0;
+
+	for (uint8_t buffer = 0; buffer < 3; buffer++)
+		blocks += exposable(plan, size, buffer);
+	return blocks * plan->stride;
+}
+
+/* A rank whose last round exposes something must say that it has ended it; the others' next operation says so. */
+static bool exposes_at_last(const struct tt_sched *sched)
+{
+	for (uint32_t i = sched->nrounds ? sched->round[sched->nrounds - 1] : 0; i < sched->nsteps; i++)
+		if (sched->steps[i].kind == TT_STEP_EXPOSE)
+			return true;
+	return sched->nrounds == 1;
 }
 
 static void cut_for_board(const struct tutti_comm *comm, struct tt_plan *plan)
@@ -207,22 +223,22 @@ static void cut_for_board(const struct tutti_comm *comm, struct tt_plan *plan)
 	const size_t target = comm->settings.segment_bytes && comm->settings.segment_bytes < TT_STAGE_BYTES ?
 				      comm->settings.segment_bytes :
 				      TT_STAGE_BYTES;
-	const uint32_t blocks = exposable(plan, comm->size, TT_BUF_SEND);
 	size_t bytes;
 
+	find_exposed(plan);
+	plan->publishes_last = exposes_at_last(&plan->sched);
 	set_segments(plan, 1);
 	bytes = exposed_bytes(plan, comm->size);
-	if (bytes <= TT_HOT_PAYLOAD || (plan->stride == LINE && bytes == LINE &&
-					longest_block(plan, 1) <= TT_HOT_PAYLOAD)) {
+	if (bytes <= LINE && longest_block(plan, 1) <= TT_HOT_PAYLOAD) {
 		plan->hot = plan->eager = true;
 	} else if (bytes <= TT_EAGER_BYTES) {
 		plan->eager = true;
 	} else {
-		uint32_t segments = (uint32_t)(plan->stride * blocks / target);
+		uint32_t segments = (uint32_t)(bytes / (2 * target));
 
 		do {
 			set_segments(plan, ++segments);
-		} while (plan->stride * blocks > target || exposed_bytes(plan, comm->size) > TT_STAGE_SPAN);
+		} while (exposed_bytes(plan, comm->size) > 2 * target);
 	}
 	plan->window = plan->segments < TT_STAGES ? plan->segments : TT_STAGES;
 }
@@ -426,6 +442,8 @@ static tutti_result_t plan_build(struct tutti_comm *comm, const struct tt_call *
 		plan->reduce = comm->kernels->reduce[TUTTI_SUM][call->dtype];
 	else if (call->op >= 0 && call->op < TUTTI_OP_COUNT)
 		plan->reduce = comm->kernels->reduce[call->op][call->dtype];
+	assert(!plan->algorithm->shared || plan->sched.nrounds <= TT_STAGES);
+	assert(!plan->algorithm->shared || plan->sched.scratch_slots <= (uint32_t)comm->size);
 	tt_log(DEBUG, PLAN, "rank %d: %s of %zu %s by %s, %u rounds, %u segments", comm->rank,
 	       tt_collective_name(call->collective), call->count, tutti_dtype_name(call->dtype),
 	       plan->algorithm->name, plan->sched.nrounds, plan->segments);

@@ -67,6 +67,8 @@ struct tt_plan {
 	uint32_t window;      /* segments in flight, each with its own scratch */
 	size_t slot_bytes;    /* of a scratch slot, of one segment */
 	size_t stride;	      /* shared: bytes between exposed blocks */
+	bool exposes[3];      /* shared: do ranks expose of this buffer? */
+	bool publishes_last;  /* shared: peers may wait for the end of this rank's last round */
 	bool eager;	      /* shared: what is exposed fits a board slot's payload */
 	bool hot;	      /* … its hot line even */
 	uint32_t sources;     /* of the step with most */

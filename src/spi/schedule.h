@@ -33,8 +33,9 @@
  * Shared schedules (struct tt_algorithm.shared) are for ranks that can all read each other's memory. They
  * have no sends and receives; sources and targets name a peer. In round k a rank may read of a peer
  * what the peer exposed in a round before k: the executor waits for that peer to have ended its round k-1,
- * so the ranks' rounds correspond, and every rank writes the same number of them (empty ones included).
- * An exposed run is not written again in the same schedule.
+ * so the ranks' rounds correspond. A shared schedule has three rounds at most, and none that reads of a peer in a round
+ * that the peer has no round before. An exposed run is not written again in the same schedule, and the executor keeps
+ * it as it is until all readers have ended: no schedule waits for its readers.
  * The executor runs the steps of a shared round over small chunks so that bytes are touched while they are in
  * cache: element i of a step depends on element i only of the steps before it in the round. */
 #ifndef TT_SPI_SCHEDULE_H

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "harness.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_RANKS 64
+
+double seconds_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+int complain(tutti_comm_t comm, const char *file, int line, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	fprintf(stderr, "%s:%d: rank %d of %d: %s\n", file, line, tutti_comm_rank(comm), tutti_comm_size(comm),
+		text);
+	return 1;
+}
+
+static void set_number(const char *name, int value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", value);
+	setenv(name, text, 1);
+}
+
+static void set_environment(const struct job *job, int rank, const char *store)
+{
+	set_number("TUTTI_RANK", rank);
+	set_number("TUTTI_SIZE", job->ranks);
+	set_number("TUTTI_LOCAL_RANK", rank);
+	set_number("TUTTI_LOCAL_SIZE", job->ranks);
+	setenv("TUTTI_STORE", store, 1);
+	setenv("TUTTI_JOB", store, 1);
+	setenv("TUTTI_TIMEOUT", "40", 0);
+	for (int i = 0; job->env && job->env[i]; i++)
+		putenv((char *)job->env[i]);
+}
+
+static int be_rank(const struct job *job, int rank, const char *store)
+{
+	tutti_comm_t comm;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	set_environment(job, rank, store);
+	const tutti_result_t result = tutti_init(NULL, &comm);
+	if (result) {
+		fprintf(stderr, "rank %d: tutti_init: %s (%s)\n", rank, tutti_strerror(result),
+			tutti_last_error(NULL));
+		return 1;
+	}
+	const int failed = job->body(comm, job->argument);
+	tutti_comm_destroy(comm);
+	return failed;
+}
+
+/* Wait for one rank; true if it ended as it should. */
+static bool await_rank(const struct job *job, int rank, pid_t pid, double deadline)
+{
+	struct pollfd poller = { (int)syscall(SYS_pidfd_open, pid, 0), POLLIN, 0 };
+	const double left = deadline - seconds_now();
+	bool hangs = poll(&poller, 1, left > 0 ? (int)(left * 1000) : 0) == 0;
+	int status;
+
+	close(poller.fd);
+	if (hangs) {
+		fprintf(stderr, "rank %d has not ended in time: killed\n", rank);
+		kill(pid, SIGKILL);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+	}
+	if (hangs)
+		return false;
+	if (WIFSIGNALED(status)) {
+		if (WTERMSIG(status) == job->expect_signal && (job->victims >> rank & 1))
+			return true;
+		fprintf(stderr, "rank %d ended by signal %d (%s)\n", rank, WTERMSIG(status),
+			strsignal(WTERMSIG(status)));
+		return false;
+	}
+	return WEXITSTATUS(status) == 0;
+}
+
+int run_job(const struct job *job)
+{
+	static int number;
+	pid_t pids[MAX_RANKS];
+	char store[64];
+	int failed = 0;
+
+	snprintf(store, sizeof(store), "unix:tutti-test-%d-%d", (int)getpid(), number++);
+	fflush(NULL);
+	for (int rank = 0; rank < job->ranks; rank++) {
+		pids[rank] = fork();
+		if (pids[rank] == 0)
+			exit(be_rank(job, rank, store));
+	}
+	const double deadline = seconds_now() + (job->limit_s > 0 ? job->limit_s : 60);
+	for (int rank = 0; rank < job->ranks; rank++)
+		failed += !await_rank(job, rank, pids[rank], deadline);
+	return failed;
+}
