@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The port is open to anybody: what does not belong to the job is dropped, and the job goes on. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "test_tcp_fabric.h"
+
+#include "endpoint.h"
+
+static const struct tt_transport *const tcp = &tt_transport_tcp;
+
+static int knock(const struct fabric *f, int rank)
+{
+	const struct sockaddr_in to = { .sin_family = AF_INET,
+					.sin_port = htons(fabric_port(f, rank)),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+	return fd;
+}
+
+struct caller {
+	int fd;
+	uint8_t heard[64];
+	size_t length;
+};
+
+static bool hung_up(void *arg)
+{
+	struct caller *c = arg;
+	const ssize_t n =
+		recv(c->fd, c->heard + c->length, sizeof(c->heard) - c->length, MSG_DONTWAIT);
+
+	c->length += n > 0 ? (size_t)n : 0;
+	return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+/* The ranks still find each other and move bytes. */
+static void job_goes_on(struct fabric *f)
+{
+	struct tt_link *a, *b;
+	char byte = 'x';
+	const struct iovec iov = { &byte, 1 };
+
+	fabric_connect(f, 0, 1, &a, &b);
+	assert_int_equal(tcp->write(a, &iov, 1), 1);
+	byte = 0;
+	while (tcp->read(b, &iov, 1) == 0)
+		;
+	assert_int_equal(byte, 'x');
+	tcp->close(a);
+	tcp->close(b);
+}
+
+static void garbage_is_dropped_at_once(void **state)
+{
+	struct fabric f;
+	struct caller c = { 0 };
+
+	fabric_start(&f, 2, 0);
+	c.fd = knock(&f, 1);
+	assert_int_equal(send(c.fd, "GET / HTTP/1.0\r\n", 16, MSG_NOSIGNAL), 16);
+	fabric_until(&f, hung_up, &c);
+	assert_int_equal(c.length, 0);
+	close(c.fd);
+	job_goes_on(&f);
+	fabric_stop(&f);
+}
+
+static void refused_with(struct fabric *f, const uint8_t *hello, const struct tcp_hello *meant,
+			 enum tcp_verdict verdict)
+{
+	struct caller c = { 0 };
+
+	c.fd = knock(f, 1);
+	assert_int_equal(send(c.fd, hello, TCP_HELLO_BYTES, MSG_NOSIGNAL), TCP_HELLO_BYTES);
+	fabric_until(f, hung_up, &c);
+	assert_int_equal(c.length, TCP_ANSWER_BYTES);
+	assert_int_equal(tt_tcp_answer_read(c.heard, meant), verdict);
+	close(c.fd);
+}
+
+static void hellos_that_are_not_welcome_are_told_why(void **state)
+{
+	static const struct {
+		struct tcp_hello hello;
+		enum tcp_verdict verdict;
+	} all[] = {
+		{ { TCP_FOR_DATA, 0, 1, 0, 1 }, TCP_OTHER_JOB },
+		{ { TCP_FOR_DATA, 0, 0, 0, 2 }, TCP_OTHER_RANK },
+		{ { TCP_FOR_DATA, 0, 0, 1, 1 }, TCP_OTHER_RANK }, /* the lower rank dials */
+		{ { TCP_FOR_DATA, 0, 0, -1, 1 }, TCP_OTHER_RANK },
+		{ { TCP_FOR_DATA, 0, 0, 99, 1 }, TCP_OTHER_RANK },
+		{ { TCP_FOR_DATA, TT_LANES, 0, 0, 1 }, TCP_NOT_UNDERSTOOD },
+		{ { TCP_FOR_CONTROL, 0, 0, 0, 1 }, TCP_DUPLICATE },
+	};
+	struct fabric f;
+
+	fabric_start(&f, 2, 0);
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct tcp_hello hello = all[i].hello;
+		uint8_t bytes[TCP_HELLO_BYTES];
+
+		hello.comm_id += f.comm_id;
+		tt_tcp_hello_write(&hello, bytes);
+		refused_with(&f, bytes, &hello, all[i].verdict);
+	}
+	job_goes_on(&f);
+	fabric_stop(&f);
+}
+
+static void other_versions_and_unknown_wishes_are_refused(void **state)
+{
+	struct tcp_hello hello = { TCP_FOR_DATA, 0, 0, 0, 1 };
+	uint8_t bytes[TCP_HELLO_BYTES];
+	struct fabric f;
+
+	fabric_start(&f, 2, 0);
+	hello.comm_id = f.comm_id;
+	tt_tcp_hello_write(&hello, bytes);
+	bytes[8] ^= 1;
+	refused_with(&f, bytes, &hello, TCP_OTHER_VERSION);
+	bytes[8] ^= 1;
+	bytes[10] = 2; /* purpose */
+	refused_with(&f, bytes, &hello, TCP_NOT_UNDERSTOOD);
+	bytes[10] = 0;
+	bytes[12] = 1; /* flags */
+	refused_with(&f, bytes, &hello, TCP_NOT_UNDERSTOOD);
+	job_goes_on(&f);
+	fabric_stop(&f);
+}
+
+static void every_answer_but_the_right_one_is_a_refusal(void **state)
+{
+	const struct tcp_hello hello = { TCP_FOR_DATA, 0, 7, 0, 1 },
+			       other = { TCP_FOR_DATA, 0, 8, 0, 1 };
+	uint8_t answer[TCP_ANSWER_BYTES];
+
+	tt_tcp_answer_write(&hello, 1, TCP_ACCEPTED, answer);
+	assert_int_equal(tt_tcp_answer_read(answer, &hello), TCP_ACCEPTED);
+	assert_int_equal(tt_tcp_answer_read(answer, &other), TCP_OTHER_JOB);
+	tt_tcp_answer_write(&hello, 2, TCP_ACCEPTED, answer);
+	assert_int_equal(tt_tcp_answer_read(answer, &hello), TCP_OTHER_RANK);
+	tt_tcp_answer_write(&hello, 1, TCP_ACCEPTED, answer);
+	answer[10] = 99; /* verdict */
+	assert_int_equal(tt_tcp_answer_read(answer, &hello), TCP_NOT_UNDERSTOOD);
+	answer[8] = 9; /* version */
+	assert_int_equal(tt_tcp_answer_read(answer, &hello), TCP_OTHER_VERSION);
+	tt_tcp_hello_write(&hello, (uint8_t[TCP_HELLO_BYTES]){ 0 });
+	memset(answer, 'a', sizeof(answer));
+	assert_int_equal(tt_tcp_answer_read(answer, &hello), TCP_NO_HELLO);
+}
+
+static bool has_guests(void *arg)
+{
+	return tcp_endpoint_of(((struct fabric *)arg)->endpoint[1])->guest_count > 0;
+}
+
+static void a_slow_caller_is_dropped_at_its_deadline(void **state)
+{
+	struct tcp_endpoint *e;
+	struct fabric f;
+	struct caller c = { 0 };
+
+	fabric_start(&f, 2, 0);
+	e = tcp_endpoint_of(f.endpoint[1]);
+	c.fd = knock(&f, 1);
+	assert_int_equal(send(c.fd, "tutt", 4, MSG_NOSIGNAL), 4);
+	fabric_until(&f, has_guests, &f);
+	tt_tcp_guests_expire(e, tt_now() + SECOND);
+	assert_int_equal(e->guest_count, 1);
+	tt_tcp_guests_expire(e, tt_now() + 6 * SECOND);
+	assert_int_equal(e->guest_count, 0);
+	fabric_until(&f, hung_up, &c);
+	close(c.fd);
+	job_goes_on(&f);
+	fabric_stop(&f);
+}
+
+static void a_crowd_of_silent_callers_keeps_nobody_out(void **state)
+{
+	struct caller callers[TCP_GUESTS_MAX + 20] = { 0 };
+	const int count = (int)(sizeof(callers) / sizeof(callers[0]));
+	struct fabric f;
+
+	fabric_start(&f, 2, 0);
+	for (int i = 0; i < count; i++)
+		callers[i].fd = knock(&f, 1);
+	/* those that came first had to make room */
+	fabric_until(&f, hung_up, &callers[0]);
+	fabric_until(&f, hung_up, &callers[19]);
+	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->guest_count, TCP_GUESTS_MAX);
+	job_goes_on(&f);
+	for (int i = 0; i < count; i++)
+		close(callers[i].fd);
+	fabric_stop(&f);
+}
+
+struct pretender {
+	struct tt_link *link;
+	int listener;
+	ssize_t n;
+};
+
+/* Accepts, says something else than an answer, and goes. */
+static bool pretended(void *arg)
+{
+	struct pretender *p = arg;
+	const int fd = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
+	char byte;
+	const struct iovec iov = { &byte, 1 };
+
+	if (fd >= 0) {
+		assert_int_equal(send(fd, "SSH-2.0-OpenSSH_9.2p1 Debian", 28, MSG_NOSIGNAL), 28);
+		tt_tcp_close_orderly(fd);
+	}
+	p->n = tcp->read(p->link, &iov, 1);
+	return p->n < 0;
+}
+
+static void a_port_of_somebody_else_is_not_taken_for_the_rank(void **state)
+{
+	const struct sockaddr_in any = { .sin_family = AF_INET,
+					 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in name;
+	socklen_t length = sizeof(name);
+	struct pretender p = { 0 };
+	struct tcp_card card;
+	struct fabric f;
+
+	fabric_start(&f, 2, 4);
+	p.listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(p.listener, (const struct sockaddr *)&any, sizeof(any)), 0);
+	assert_int_equal(listen(p.listener, 8), 0);
+	assert_int_equal(getsockname(p.listener, (struct sockaddr *)&name, &length), 0);
+	assert_true(tt_tcp_card_read(f.peers[0][1].address, f.peers[0][1].address_length, &card));
+	card.port = ntohs(name.sin_port);
+	tt_tcp_card_write(&card, f.peers[0][1].address);
+	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_LANE_COLLECTIVE, &p.link), TUTTI_OK);
+	fabric_until(&f, pretended, &p);
+	assert_int_equal(p.n, TUTTI_ERR_PEER_LOST);
+	assert_non_null(strstr(tt_thread_error(), "rank 1 cannot be reached from rank 0"));
+	assert_non_null(strstr(tt_thread_error(), "does not speak tutti's protocol"));
+	close(p.listener);
+	tcp->close(p.link);
+	fabric_stop(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(garbage_is_dropped_at_once),
+		cmocka_unit_test(hellos_that_are_not_welcome_are_told_why),
+		cmocka_unit_test(other_versions_and_unknown_wishes_are_refused),
+		cmocka_unit_test(every_answer_but_the_right_one_is_a_refusal),
+		cmocka_unit_test(a_slow_caller_is_dropped_at_its_deadline),
+		cmocka_unit_test(a_crowd_of_silent_callers_keeps_nobody_out),
+		cmocka_unit_test(a_port_of_somebody_else_is_not_taken_for_the_rank),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two processes in network namespaces of their own, joined by a veth pair, as two hosts by a cable.
+ * The namespaces and interfaces have no names outside and vanish with the processes. Needs root and
+ * ip(8); skips without. */
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test_tcp_fabric.h"
+
+#include "log.h"
+
+#define STREAM_BYTES ((size_t)4 << 20)
+static const struct tt_transport *const tcp = &tt_transport_tcp;
+
+/* Set up rank %d, 0 or 1, whose end of the cable is `cable`; its last number is rank + 1. */
+struct scenario {
+	const char *setup;
+	const char *address; /* of rank 1, as rank 0 must name it */
+};
+
+static int shell(const char *command)
+{
+	const int status = system(command);
+
+	return status < 0 || !WIFEXITED(status) ? -1 : WEXITSTATUS(status);
+}
+
+/* Both ends are up: the kernel says so a moment later. */
+static void wait_for_carrier(void)
+{
+	struct ifreq request = { .ifr_name = "cable" };
+	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	while (!(request.ifr_flags & IFF_RUNNING)) {
+		if (ioctl(fd, SIOCGIFFLAGS, &request) < 0)
+			break;
+		sched_yield();
+	}
+	close(fd);
+}
+
+/* In a child the test library's assertions have no place. */
+static void must(bool held, const char *what)
+{
+	if (held)
+		return;
+	fprintf(stderr, "in a namespace: %s: %s\n", what, tt_thread_error());
+	_exit(1);
+}
+
+static struct tt_endpoint *meet(int rank, int channel, struct tt_peer *peers)
+{
+	const struct tt_endpoint_config config = { 77, rank, 2, 20.0, rank ? "one" : "zero" };
+	struct tt_peer *own = &peers[rank], *other = &peers[!rank];
+	struct tt_endpoint *e = NULL;
+
+	must(tcp->open(&config, &e) == TUTTI_OK, "open");
+	own->rank = rank;
+	own->address_length = (uint16_t)tcp->address(e, own->address);
+	must(write(channel, own, sizeof(*own)) == (ssize_t)sizeof(*own), "tell the address");
+	must(recv(channel, other, sizeof(*other), MSG_WAITALL) == (ssize_t)sizeof(*other),
+	     "hear the address");
+	other->use = true;
+	own->use = false;
+	must(tcp->reach(own, other) && tcp->reach(other, own), "reach");
+	must(tcp->join(e, peers, 2, tt_now() + 20 * SECOND) == TUTTI_OK, "join");
+	return e;
+}
+
+/* Sleeps until something happens; the pass between is that of the caller's loop. */
+static void wait_for_more(struct tt_endpoint *e, bool *armed)
+{
+	if (*armed) {
+		tcp->sleep(e, 1000);
+		tcp->disarm(e);
+	} else {
+		tcp->arm(e);
+	}
+	*armed = !*armed;
+}
+
+static void stream(struct tt_endpoint *e, struct tt_link *link, int rank)
+{
+	uint8_t *out = malloc(STREAM_BYTES), *in = malloc(STREAM_BYTES);
+	const uint64_t deadline = tt_now() + 20 * SECOND;
+	size_t sent = 0, got = 0;
+	bool armed = false;
+
+	must(out && in, "allocate");
+	for (size_t i = 0; i < STREAM_BYTES; i++)
+		out[i] = (uint8_t)(i * 31 + i / 257 + (size_t)rank);
+	while (sent < STREAM_BYTES || got < STREAM_BYTES) {
+		const struct iovec to = { out + sent, STREAM_BYTES - sent };
+		const struct iovec from = { in + got, STREAM_BYTES - got };
+		const ssize_t n = sent < STREAM_BYTES ? tcp->write(link, &to, 1) : 0;
+		const ssize_t m = tcp->read(link, &from, 1);
+
+		must(n >= 0 && m >= 0, "exchange");
+		sent += (size_t)n;
+		got += (size_t)m;
+		tcp->progress(e, true);
+		must(tt_now() < deadline, "exchange in 20 s");
+		if (n == 0 && m == 0)
+			wait_for_more(e, &armed);
+	}
+	if (armed)
+		tcp->disarm(e);
+	for (size_t i = 0; i < STREAM_BYTES; i++)
+		must(in[i] == (uint8_t)(i * 31 + i / 257 + (size_t)!rank), "the same bytes");
+	free(out);
+	free(in);
+}
+
+static void see_the_fault(struct tt_endpoint *e, const char *address)
+{
+	const uint64_t deadline = tt_now() + SECOND;
+	char words[64];
+	bool armed = false;
+
+	while (!e->fault.result) {
+		tcp->progress(e, true);
+		must(tt_now() < deadline, "know of the death within a second");
+		wait_for_more(e, &armed);
+	}
+	if (armed)
+		tcp->disarm(e);
+	snprintf(words, sizeof(words), "rank 1 at %s:", address);
+	must(e->fault.result == TUTTI_ERR_PEER_LOST && e->fault.rank == 1, "blame rank 1");
+	must(strncmp(e->fault.text, words, strlen(words)) == 0, e->fault.text);
+}
+
+/* One host: its namespace, then the rank. */
+static void live(int rank, int channel, const struct scenario *s)
+{
+	struct tt_peer peers[2] = { 0 };
+	struct tt_endpoint *e;
+	struct tt_link *link;
+	char byte = 0, command[512];
+
+	must(unshare(CLONE_NEWNET) == 0, "make a network namespace");
+	must(write(channel, "n", 1) == 1, "say that the namespace is there");
+	must(read(channel, &byte, 1) == 1 && byte == 'c', "hear that the cable is there");
+	snprintf(command, sizeof(command), "rank=%d; me=%d; you=%d; ip link set lo up && %s", rank,
+		 rank + 1, 2 - rank, s->setup);
+	must(shell(command) == 0, "set up the interfaces");
+	must(write(channel, "u", 1) == 1, "say that the interfaces are up");
+	must(read(channel, &byte, 1) == 1 && byte == 'g', "hear that both are up");
+	wait_for_carrier();
+	e = meet(rank, channel, peers);
+	must(tcp->connect(e, !rank, TT_LANE_COLLECTIVE, &link) == TUTTI_OK, "connect");
+	stream(e, link, rank);
+	if (rank == 1) {
+		must(write(channel, "d", 1) == 1, "say that all is done");
+		for (;;)
+			pause(); /* until killed */
+	}
+	must(read(channel, &byte, 1) == 1 && byte == 'k', "hear of the kill");
+	see_the_fault(e, s->address);
+	tcp->close(link);
+	tcp->destroy(e);
+	_exit(0);
+}
+
+struct host {
+	pid_t pid;
+	int channel;
+};
+
+static struct host start(int rank, const struct scenario *s)
+{
+	struct host h;
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	h.pid = fork();
+	assert_true(h.pid >= 0);
+	if (h.pid == 0) {
+		close(ends[0]);
+		live(rank, ends[1], s);
+	}
+	close(ends[1]);
+	h.channel = ends[0];
+	return h;
+}
+
+static bool hear(const struct host *h, char what)
+{
+	char byte = 0;
+
+	return read(h->channel, &byte, 1) == 1 && byte == what;
+}
+
+static bool say(const struct host *h, char what)
+{
+	return send(h->channel, &what, 1, MSG_NOSIGNAL) == 1;
+}
+
+static bool pass_address(const struct host *from, const struct host *to)
+{
+	struct tt_peer peer;
+
+	return recv(from->channel, &peer, sizeof(peer), MSG_WAITALL) == (ssize_t)sizeof(peer) &&
+	       send(to->channel, &peer, sizeof(peer), MSG_NOSIGNAL) == (ssize_t)sizeof(peer);
+}
+
+/* The whole story; false as soon as a host does not keep to it. */
+static bool told(const struct host *h)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command),
+		 "ip link add cable netns %d type veth peer name cable netns %d", (int)h[0].pid,
+		 (int)h[1].pid);
+	if (!hear(&h[0], 'n') || !hear(&h[1], 'n') || shell(command) != 0)
+		return false;
+	if (!say(&h[0], 'c') || !say(&h[1], 'c') || !hear(&h[0], 'u') || !hear(&h[1], 'u'))
+		return false;
+	if (!say(&h[0], 'g') || !say(&h[1], 'g'))
+		return false;
+	if (!pass_address(&h[0], &h[1]) || !pass_address(&h[1], &h[0]) || !hear(&h[1], 'd'))
+		return false;
+	return kill(h[1].pid, SIGKILL) == 0 && say(&h[0], 'k');
+}
+
+static void play(const struct scenario *s)
+{
+	struct host h[2];
+	int status[2];
+
+	if (geteuid() != 0)
+		skip(); /* namespaces need root */
+	if (shell("ip -V >/dev/null 2>&1") != 0 || shell("unshare -n true 2>/dev/null") != 0)
+		skip(); /* no ip(8), or this kernel or container gives no namespaces */
+	h[0] = start(0, s);
+	h[1] = start(1, s);
+	const bool all = told(h);
+	if (!all)
+		kill(h[0].pid, SIGKILL);
+	kill(h[1].pid, SIGKILL);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(waitpid(h[i].pid, &status[i], 0), h[i].pid);
+		close(h[i].channel);
+	}
+	assert_true(all);
+	assert_true(WIFEXITED(status[0]) && WEXITSTATUS(status[0]) == 0);
+	assert_true(WIFSIGNALED(status[1]));
+}
+
+static void ranks_of_two_hosts_exchange_and_a_kill_is_seen(void **state)
+{
+	static const struct scenario s = {
+		"ip addr add 10.77.0.$me/24 dev cable && ip link set cable up",
+		"10.77.0.2",
+	};
+
+	play(&s);
+}
+
+static void ipv6_alone_suffices(void **state)
+{
+	static const struct scenario s = {
+		"ip addr add fd77::$me/64 dev cable nodad && ip link set cable up",
+		"[fd77::2]",
+	};
+
+	play(&s);
+}
+
+/* Both hosts have a subnet of the same numbers that leads nowhere, and the cable's addresses share
+ * none. */
+static void a_subnet_that_leads_nowhere_is_passed_over(void **state)
+{
+	static const struct scenario s = {
+		"ip link add nowhere type veth peer name end && ip link set end up && "
+		"ip addr add 10.78.0.$me/24 dev nowhere && "
+		"ip link set nowhere up && ip addr add 10.77.0.$me peer 10.77.0.$you dev cable && "
+		"ip link set cable up",
+		"10.77.0.2",
+	};
+
+	play(&s);
+}
+
+/* As with the bridge of a container engine. */
+static void an_address_that_both_hosts_have_is_passed_over(void **state)
+{
+	static const struct scenario s = {
+		"ip link add bridge0 type veth peer name end && ip link set end up && "
+		"ip addr add 172.17.0.1/16 dev bridge0 && "
+		"ip link set bridge0 up && ip addr add 10.77.0.$me/24 dev cable && ip link set "
+		"cable up",
+		"10.77.0.2",
+	};
+
+	play(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ranks_of_two_hosts_exchange_and_a_kill_is_seen),
+		cmocka_unit_test(ipv6_alone_suffices),
+		cmocka_unit_test(a_subnet_that_leads_nowhere_is_passed_over),
+		cmocka_unit_test(an_address_that_both_hosts_have_is_passed_over),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
