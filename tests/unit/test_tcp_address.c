@@ -168,6 +168,29 @@ static void damaged_cards_are_refused(void **state)
 	assert_true(tt_tcp_card_read(good, length, &back));
 }
 
+/* Whatever is read of random damage has its members in range; the sanitizers watch the rest. */
+static void damage_never_makes_a_card_out_of_range(void **state)
+{
+	struct tcp_card card = card_of(1, 2), back;
+	uint8_t good[TT_ADDRESS_MAX], bad[TT_ADDRESS_MAX];
+	const size_t length = tt_tcp_card_write(&card, good);
+	uint32_t seed = 1;
+
+	for (int i = 0; i < 100000; i++) {
+		memcpy(bad, good, length);
+		for (int k = 0; k < 3; k++) {
+			seed = seed * 1664525u + 1013904223u;
+			bad[(seed >> 16) % length] = (uint8_t)(seed >> 8);
+		}
+		if (!tt_tcp_card_read(bad, length, &back))
+			continue;
+		assert_in_range(back.count, 0, TCP_ADDRESSES_MAX);
+		for (int k = 0; k < back.count; k++)
+			assert_in_range(back.at[k].prefix, 0, back.at[k].family == 4 ? 32 : 128);
+		order(&card, &back);
+	}
+}
+
 static void reach_is_the_same_whichever_way_round(void **state)
 {
 	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
@@ -198,6 +221,7 @@ int main(void)
 		cmocka_unit_test(link_local_comes_last_through_each_interface),
 		cmocka_unit_test(a_full_card_survives_the_wire),
 		cmocka_unit_test(damaged_cards_are_refused),
+		cmocka_unit_test(damage_never_makes_a_card_out_of_range),
 		cmocka_unit_test(reach_is_the_same_whichever_way_round),
 	};
 

@@ -181,6 +181,7 @@ tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer)
 	}
 	control->source = (struct tcp_source){ TCP_CONTROL, fd };
 	control->peer = peer;
+	tt_tcp_watch_silence(fd);
 	tt_tcp_peer_text(fd, control->where);
 	if (!tt_tcp_watch(e, &control->source, EPOLLIN)) {
 		close(fd);

@@ -149,6 +149,7 @@ static inline struct tcp_endpoint *tcp_endpoint_of(struct tt_endpoint *base)
 /* socket.c */
 tutti_result_t tt_tcp_buffer_size(int *bytes);
 void tt_tcp_tune(const struct tcp_endpoint *e, int fd, bool local);
+void tt_tcp_watch_silence(int fd);
 bool tt_tcp_is_local(int fd);
 void tt_tcp_close_orderly(int fd);
 void tt_tcp_peer_text(int fd, char text[TCP_ADDRESS_TEXT]);

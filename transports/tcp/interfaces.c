@@ -51,7 +51,7 @@ static uint32_t speed_of(const char *name)
 		return 0;
 	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
 	if (ioctl(fd, SIOCETHTOOL, &request) == 0)
-		speed = ethtool_cmd_speed(&ask);
+		speed = (uint32_t)ask.speed_hi << 16 | ask.speed;
 	close(fd);
 	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
 }

@@ -69,17 +69,23 @@ static void leave_bbr(int fd)
 void tt_tcp_tune(const struct tcp_endpoint *e, int fd, bool local)
 {
 	set(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
-	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, SILENT_SECONDS / 3, "TCP_KEEPIDLE");
-	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, SILENT_SECONDS / 6, "TCP_KEEPINTVL");
-	set(fd, IPPROTO_TCP, TCP_KEEPCNT, 4, "TCP_KEEPCNT");
-	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SILENT_SECONDS * 1000, "TCP_USER_TIMEOUT");
 	if (local)
 		leave_bbr(fd);
 	if (e->buffer) {
 		set(fd, SOL_SOCKET, SO_SNDBUF, e->buffer, "SO_SNDBUF");
 		set(fd, SOL_SOCKET, SO_RCVBUF, e->buffer, "SO_RCVBUF");
 	}
+}
+
+/* For control links only: the kernel would also give up a data connection whose peer, computing,
+ * leaves its receive buffer full for that long. */
+void tt_tcp_watch_silence(int fd)
+{
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, SILENT_SECONDS / 3, "TCP_KEEPIDLE");
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, SILENT_SECONDS / 6, "TCP_KEEPINTVL");
+	set(fd, IPPROTO_TCP, TCP_KEEPCNT, 4, "TCP_KEEPCNT");
+	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SILENT_SECONDS * 1000, "TCP_USER_TIMEOUT");
 }
 
 static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
