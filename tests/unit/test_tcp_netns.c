@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two processes in network namespaces of their own, joined by a veth pair, as two hosts by a cable.
- * The namespaces and interfaces have no names outside and vanish with the processes. Needs root and
- * ip(8); skips without. */
+/* Two processes on one host, and in network namespaces of their own that a veth pair joins as a
+ * cable joins two hosts. The namespaces and interfaces have no names outside and vanish with the
+ * processes. They need root and ip(8); skips without. */
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +20,8 @@
 #define STREAM_BYTES ((size_t)4 << 20)
 static const struct tt_transport *const tcp = &tt_transport_tcp;
 
-/* Set up rank %d, 0 or 1, whose end of the cable is `cable`; its last number is rank + 1. */
+/* `setup` runs in each namespace, with $me and $you the ranks + 1; NULL: both ranks stay where they
+ * are. */
 struct scenario {
 	const char *setup;
 	const char *address; /* of rank 1, as rank 0 must name it */
@@ -144,15 +146,16 @@ static void live(int rank, int channel, const struct scenario *s)
 	struct tt_link *link;
 	char byte = 0, command[512];
 
-	must(unshare(CLONE_NEWNET) == 0, "make a network namespace");
+	must(!s->setup || unshare(CLONE_NEWNET) == 0, "make a network namespace");
 	must(write(channel, "n", 1) == 1, "say that the namespace is there");
 	must(read(channel, &byte, 1) == 1 && byte == 'c', "hear that the cable is there");
-	snprintf(command, sizeof(command), "rank=%d; me=%d; you=%d; ip link set lo up && %s", rank,
-		 rank + 1, 2 - rank, s->setup);
-	must(shell(command) == 0, "set up the interfaces");
+	snprintf(command, sizeof(command), "me=%d; you=%d; ip link set lo up && %s", rank + 1,
+		 2 - rank, s->setup ? s->setup : "");
+	must(!s->setup || shell(command) == 0, "set up the interfaces");
 	must(write(channel, "u", 1) == 1, "say that the interfaces are up");
 	must(read(channel, &byte, 1) == 1 && byte == 'g', "hear that both are up");
-	wait_for_carrier();
+	if (s->setup)
+		wait_for_carrier();
 	e = meet(rank, channel, peers);
 	must(tcp->connect(e, !rank, TT_LANE_COLLECTIVE, &link) == TUTTI_OK, "connect");
 	stream(e, link, rank);
@@ -182,6 +185,7 @@ static struct host start(int rank, const struct scenario *s)
 	h.pid = fork();
 	assert_true(h.pid >= 0);
 	if (h.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing outlives the test */
 		close(ends[0]);
 		live(rank, ends[1], s);
 	}
@@ -211,14 +215,14 @@ static bool pass_address(const struct host *from, const struct host *to)
 }
 
 /* The whole story; false as soon as a host does not keep to it. */
-static bool told(const struct host *h)
+static bool told(const struct host *h, const struct scenario *s)
 {
 	char command[128];
 
 	snprintf(command, sizeof(command),
 		 "ip link add cable netns %d type veth peer name cable netns %d", (int)h[0].pid,
 		 (int)h[1].pid);
-	if (!hear(&h[0], 'n') || !hear(&h[1], 'n') || shell(command) != 0)
+	if (!hear(&h[0], 'n') || !hear(&h[1], 'n') || (s->setup && shell(command) != 0))
 		return false;
 	if (!say(&h[0], 'c') || !say(&h[1], 'c') || !hear(&h[0], 'u') || !hear(&h[1], 'u'))
 		return false;
@@ -229,18 +233,32 @@ static bool told(const struct host *h)
 	return kill(h[1].pid, SIGKILL) == 0 && say(&h[0], 'k');
 }
 
+/* Can this process have network namespaces? Says why not. */
+static bool namespaces(void)
+{
+	const char *why = NULL;
+
+	if (geteuid() != 0)
+		why = "this is not run by root";
+	else if (shell("ip -V >/dev/null 2>&1") != 0)
+		why = "there is no ip(8)";
+	else if (shell("unshare -n true 2>/dev/null") != 0)
+		why = "the kernel gives none";
+	if (why)
+		print_message("skipped: no network namespaces: %s\n", why);
+	return !why;
+}
+
 static void play(const struct scenario *s)
 {
 	struct host h[2];
 	int status[2];
 
-	if (geteuid() != 0)
-		skip(); /* namespaces need root */
-	if (shell("ip -V >/dev/null 2>&1") != 0 || shell("unshare -n true 2>/dev/null") != 0)
-		skip(); /* no ip(8), or this kernel or container gives no namespaces */
+	if (s->setup && !namespaces())
+		skip();
 	h[0] = start(0, s);
 	h[1] = start(1, s);
-	const bool all = told(h);
+	const bool all = told(h, s);
 	if (!all)
 		kill(h[0].pid, SIGKILL);
 	kill(h[1].pid, SIGKILL);
@@ -251,6 +269,13 @@ static void play(const struct scenario *s)
 	assert_true(all);
 	assert_true(WIFEXITED(status[0]) && WEXITSTATUS(status[0]) == 0);
 	assert_true(WIFSIGNALED(status[1]));
+}
+
+static void a_kill_on_the_same_host_is_seen(void **state)
+{
+	static const struct scenario s = { NULL, "127.0.0.1" };
+
+	play(&s);
 }
 
 static void ranks_of_two_hosts_exchange_and_a_kill_is_seen(void **state)
@@ -305,6 +330,7 @@ static void an_address_that_both_hosts_have_is_passed_over(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_kill_on_the_same_host_is_seen),
 		cmocka_unit_test(ranks_of_two_hosts_exchange_and_a_kill_is_seen),
 		cmocka_unit_test(ipv6_alone_suffices),
 		cmocka_unit_test(a_subnet_that_leads_nowhere_is_passed_over),

@@ -138,12 +138,14 @@ ssize_t tt_tcp_link_write(struct tt_link *base, const struct iovec *iov, int n)
 	struct tcp_link *link = tcp_link_of(base);
 	const struct msghdr message = { .msg_iov = (struct iovec *)iov,
 					.msg_iovlen = n < IOV_MAX ? (size_t)n : IOV_MAX };
+	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
 	ssize_t sent;
 
 	if (link->state != TCP_LINK_UP)
 		return report(link, &link->blocked);
 	do
-		sent = sendmsg(link->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+		sent = n == 1 ? send(link->fd, iov->iov_base, iov->iov_len, flags)
+			      : sendmsg(link->fd, &message, flags);
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0 && errno != EAGAIN)
 		return ended(link, errno, &link->blocked);

@@ -13,6 +13,7 @@
 /* A host that falls silent (power, cable) is found out by the kernel's probes after about this
  * long. */
 #define SILENT_SECONDS 30
+#define DROP_MAX       4096 /* reads before a close: more than the largest receive buffer holds */
 
 tutti_result_t tt_tcp_buffer_size(int *bytes)
 {
@@ -131,17 +132,17 @@ void tt_tcp_peer_text(int fd, char text[TCP_ADDRESS_TEXT])
 }
 
 /* Closing with received bytes unread makes the kernel reset the connection and throw away what is
- * still to be sent: end our direction first, then take what there is. */
+ * still to be sent: end our direction first, then take what there is, but not for ever from a peer
+ * that goes on sending. */
 void tt_tcp_close_orderly(int fd)
 {
-	ssize_t n;
+	char dropped[16384];
+	ssize_t n = 1;
 
 	if (fd < 0)
 		return;
 	shutdown(fd, SHUT_WR);
-	do
-		/* without a place to put it, MSG_TRUNC drops what it receives */
-		n = recv(fd, NULL, 1 << 20, MSG_DONTWAIT | MSG_TRUNC);
-	while (n > 0 || (n < 0 && errno == EINTR));
+	for (int i = 0; i < DROP_MAX && (n > 0 || (n < 0 && errno == EINTR)); i++)
+		n = recv(fd, dropped, sizeof(dropped), MSG_DONTWAIT);
 	close(fd);
 }
