@@ -232,6 +232,23 @@ static void an_absent_rank_is_named_at_the_deadline(void **state)
 	fabric_stop(&f);
 }
 
+/* Rank 2 meets rank 0 when that knows of the fault already. */
+static void a_late_rank_is_told_too(void **state)
+{
+	const struct tt_fault fault = { TUTTI_ERR_TIMEOUT, 1, "rank 1 was late" };
+	const uint64_t deadline = tt_now() + SECOND / 20;
+	struct fabric f;
+
+	fabric_open(&f, 3, 0);
+	assert_int_equal(tcp->join(f.endpoint[0], f.peers[0], 3, deadline), TUTTI_ERR_TIMEOUT);
+	tcp->revoke(f.endpoint[0], &fault);
+	assert_int_equal(tcp->join(f.endpoint[2], f.peers[2], 3, deadline), TUTTI_ERR_TIMEOUT);
+	assert_int_equal(tcp->join(f.endpoint[1], f.peers[1], 3, deadline), TUTTI_ERR_TIMEOUT);
+	fabric_until(&f, all_know, &f);
+	all_blame(&f, TUTTI_ERR_TIMEOUT, 1, "rank 1 was late");
+	fabric_stop(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +261,7 @@ int main(void)
 		cmocka_unit_test(a_rank_that_left_is_said_to_have_left),
 		cmocka_unit_test(a_better_reason_replaces_a_closed_connection),
 		cmocka_unit_test(garbage_on_a_control_link_is_a_loss),
+		cmocka_unit_test(a_late_rank_is_told_too),
 		cmocka_unit_test(an_absent_rank_is_named_at_the_deadline),
 	};
 

@@ -51,8 +51,7 @@ static uint8_t *head(uint8_t *at, enum message kind, size_t length)
 	return wire_put(at, length, 4);
 }
 
-static void pass_on(struct tcp_endpoint *e, const struct tt_fault *fault,
-		    const struct tcp_control *except)
+static void tell_fault(struct tcp_control *control, const struct tt_fault *fault)
 {
 	const size_t text = strnlen(fault->text, TEXT_MAX);
 	uint8_t bytes[TCP_MESSAGE_MAX], *at = head(bytes, REVOKE, REVOKE_BYTES + text);
@@ -60,9 +59,7 @@ static void pass_on(struct tcp_endpoint *e, const struct tt_fault *fault,
 	at = wire_put(at, (uint32_t)fault->result, 4);
 	at = wire_put(at, (uint32_t)fault->rank, 4);
 	memcpy(at, fault->text, text);
-	for (struct tcp_control *c = e->controls; c; c = c->next)
-		if (c != except)
-			tell(c, bytes, (size_t)(at - bytes) + text);
+	tell(control, bytes, (size_t)(at - bytes) + text);
 }
 
 void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
@@ -81,7 +78,9 @@ void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
 	if (e->revoked)
 		return;
 	e->revoked = true;
-	pass_on(e, own, except);
+	for (struct tcp_control *c = e->controls; c; c = c->next)
+		if (c != except)
+			tell_fault(c, own);
 }
 
 static void hang_up(struct tcp_endpoint *e, struct tcp_control *control)
@@ -99,10 +98,10 @@ static void lost(struct tcp_endpoint *e, struct tcp_control *control, const char
 	if (e->peers[control->peer].left)
 		return;
 	snprintf(fault.text, sizeof(fault.text),
-		 "rank %d at %s died or lost its connection: rank %d found its control connection "
+		 "rank %d at %s died or lost its connection: rank %d found the control connection "
 		 "%s; "
-		 "its own output and the kernel's log of its host may say why",
-		 control->peer, control->where, e->rank, how);
+		 "rank %d's output and the kernel log of its host may say why",
+		 control->peer, control->where, e->rank, how, control->peer);
 	tt_tcp_fault(e, &fault, control);
 }
 
@@ -191,6 +190,8 @@ tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer)
 	control->next = e->controls;
 	e->controls = control;
 	e->peers[peer].control = control;
+	if (e->revoked)
+		tell_fault(control, &e->base.fault);
 	return TUTTI_OK;
 }
 

@@ -219,7 +219,7 @@ static void win(struct tcp_attempt *attempt)
 	char text[TCP_ADDRESS_TEXT];
 
 	if (!e->peers[hello.to].proven) {
-		e->peers[hello.to].proven = (int8_t)(place + 1);
+		e->peers[hello.to].proven = (uint8_t)(place + 1);
 		tt_log(INFO, TCP, "rank %d reaches rank %d at %s (%s)", e->rank, hello.to,
 		       tt_tcp_text(&attempt->candidate.to, text),
 		       tt_tcp_path_name(attempt->candidate.path));

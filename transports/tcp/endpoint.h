@@ -104,8 +104,8 @@ struct tcp_peer {
 	struct tcp_link *link[TT_LANES];
 	int kept[TT_LANES]; /* connection accepted before its link was asked for, or -1 */
 	struct tcp_control *control;
-	int8_t proven; /* place, from 1, of the candidate that worked before */
-	bool left;     /* said good-bye */
+	uint8_t proven; /* place, from 1, of the candidate that worked before */
+	bool left;	/* said good-bye */
 };
 
 struct tcp_endpoint {
