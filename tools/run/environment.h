@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The environment of a rank. */
+#ifndef RUN_ENVIRONMENT_H
+#define RUN_ENVIRONMENT_H
+
+#include "spawn.h"
+
+/* A NULL-terminated array of "K=V": what tutti-run was given, then --env, then what makes it a
+ * rank. Freed by environment_free(); NULL if memory is short. */
+char **environment_of_rank(const struct spawn *spawn, int rank);
+void environment_free(char **env);
+
+#endif

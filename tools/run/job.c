@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the ranks from their start to their end, and the order in which a job is ended.
+ *
+ * This process is the subreaper of all descendants: whatever a rank started becomes its child when
+ * the rank is gone, and is found among the children then. A rank is waited for only in
+ * job_reap_rank(), so that `running` says whether its number may still be signalled. */
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "job.h"
+#include "proc.h"
+#include "report.h"
+
+#define FAILURE_GRACE 3.0
+
+enum { READ_BYTES = 1 << 16, DRAIN_BYTES = 1 << 20 };
+
+double job_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static bool same_file(int a, int b)
+{
+	struct stat of_a, of_b;
+
+	return fstat(a, &of_a) == 0 && fstat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+	       of_a.st_ino == of_b.st_ino;
+}
+
+bool job_init(struct job *job, const struct options *options)
+{
+	*job = (struct job){ .options = options, .start = job_now(), .failure = { .rank = -1 } };
+	job->ranks = calloc((size_t)options->ranks, sizeof(*job->ranks));
+	if (!job->ranks)
+		return false;
+	for (int i = 0; i < SPAWN_STREAMS; i++) {
+		sink_init(&job->sinks[i], i + 1);
+		job->sink_of[i] = &job->sinks[i];
+	}
+	/* two queues into one file could cut each other's lines */
+	if (same_file(1, 2))
+		job->sink_of[1] = &job->sinks[0];
+	return true;
+}
+
+void job_finish(struct job *job)
+{
+	for (int i = 0; i < job->started; i++)
+		for (int k = 0; k < SPAWN_STREAMS; k++)
+			lines_finish(&job->ranks[i].lines[k]);
+	for (int k = 0; k < SPAWN_STREAMS; k++)
+		sink_finish(&job->sinks[k]);
+	free(job->ranks);
+}
+
+void job_say(struct job *job, const char *format, ...)
+{
+	char text[LINES_LAST_BYTES + 256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	sink_line(job->sink_of[1], "tutti-run: ", text, strlen(text));
+}
+
+static double failure_grace(const struct job *job)
+{
+	return job->options->grace < 0 ? FAILURE_GRACE : job->options->grace;
+}
+
+static void close_stream(struct job *job, int rank, int stream)
+{
+	struct rank *r = &job->ranks[rank];
+
+	lines_end(&r->lines[stream]);
+	close(r->process.streams[stream]);
+	r->open[stream] = false;
+}
+
+/* One read: its size, 0 when there is nothing now, -1 when the stream is closed. */
+static ssize_t read_once(struct job *job, int rank, int stream)
+{
+	static char bytes[READ_BYTES];
+	struct rank *r = &job->ranks[rank];
+	ssize_t got;
+
+	if (!r->open[stream])
+		return -1;
+	got = read(r->process.streams[stream], bytes, sizeof(bytes));
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return 0;
+	/* a pseudo terminal ends with EIO; a writer whose reader is gone shall notice, too */
+	if (got <= 0 || job->sink_of[stream]->broken) {
+		close_stream(job, rank, stream);
+		return -1;
+	}
+	lines_feed(&r->lines[stream], bytes, (size_t)got);
+	return got;
+}
+
+bool job_read_stream(struct job *job, int rank, int stream)
+{
+	return read_once(job, rank, stream) >= 0;
+}
+
+void job_drain_rank(struct job *job, int rank)
+{
+	for (int stream = 0; stream < SPAWN_STREAMS; stream++) {
+		ssize_t got, total = 0;
+
+		/* bounded: something it started may write on for ever */
+		while (total < DRAIN_BYTES && (got = read_once(job, rank, stream)) > 0)
+			total += got;
+	}
+}
+
+static void note_failure(struct job *job, int rank, const siginfo_t *info)
+{
+	job->failure = (struct failure){
+		.rank = rank,
+		.by_signal = info->si_code != CLD_EXITED,
+		.core = info->si_code == CLD_DUMPED,
+		.code = info->si_status,
+		.after = job_now() - job->start,
+	};
+	/* nobody needs to be told who ended because the user wanted it */
+	if (!job->forwarded || !job->failure.by_signal ||
+	    (job->failure.code != job->forwarded && job->failure.code != SIGKILL))
+		report_failure(job);
+}
+
+void job_reap_rank(struct job *job, int rank)
+{
+	struct rank *r = &job->ranks[rank];
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, (id_t)r->process.pid, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
+		return;
+	r->running = false;
+	job->running--;
+	job->family_changed = true;
+	close(r->process.pidfd);
+	job_drain_rank(job, rank);
+	/* those that tutti-run ends by itself do not fail */
+	if ((info.si_code != CLD_EXITED || info.si_status != 0) && job->failure.rank < 0 &&
+	    (job->ending == ENDING_NOT || job->forwarded)) {
+		note_failure(job, rank, &info);
+		job_end(job, SIGTERM, failure_grace(job));
+	}
+}
+
+/* Those that the search for orphans passes over: the keeper, and ranks not waited for. */
+static bool is_no_orphan(const void *context, pid_t pid)
+{
+	const struct job *job = context;
+
+	if (pid == job->keeper)
+		return true;
+	for (int i = 0; i < job->started; i++)
+		if (job->ranks[i].running && job->ranks[i].process.pid == pid)
+			return true;
+	return false;
+}
+
+void job_reap_orphans(struct job *job)
+{
+	siginfo_t info;
+
+	job->family_changed = true;
+	for (;;) {
+		info.si_pid = 0;
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+			return;
+		/* a rank: its own event follows, in the order in which ranks ended */
+		if (is_no_orphan(job, info.si_pid))
+			return;
+		waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WNOHANG);
+	}
+}
+
+void job_signal_groups(struct job *job, int sig)
+{
+	for (int i = 0; i < job->started; i++)
+		if (job->ranks[i].running)
+			kill(-job->ranks[i].process.pid, sig);
+}
+
+void job_signal_ranks(struct job *job, int sig)
+{
+	for (int i = 0; i < job->started; i++)
+		if (job->ranks[i].running)
+			kill(job->ranks[i].process.pid, sig);
+}
+
+void job_end(struct job *job, int sig, double grace)
+{
+	if (job->ending != ENDING_NOT)
+		return;
+	job->ending = ENDING_ASKED;
+	job->asked_with = sig;
+	job->grace = grace;
+	job->kill_at = job_now() + grace;
+	job_signal_groups(job, sig);
+	proc_signal_children(sig, is_no_orphan, job);
+	/* whoever is stopped could not act on it */
+	job_signal_groups(job, SIGCONT);
+}
+
+void job_kill(struct job *job)
+{
+	job->ending = ENDING_KILLED;
+	job_signal_groups(job, SIGKILL);
+	proc_signal_children(SIGKILL, is_no_orphan, job);
+}
+
+void job_tick(struct job *job)
+{
+	const double now = job_now();
+	const double timeout = job->options->timeout;
+
+	if (job->ending == ENDING_NOT && job->running > 0 && timeout > 0 &&
+	    now >= job->start + timeout) {
+		job->timed_out = true;
+		report_timeout(job);
+		job_end(job, SIGTERM, failure_grace(job));
+	}
+	if (job->ending == ENDING_ASKED && !job->gone && now >= job->kill_at) {
+		report_kill(job);
+		job_kill(job);
+	}
+}
+
+int job_wait_ms(const struct job *job)
+{
+	double at = INFINITY;
+
+	if (job->ending == ENDING_ASKED && !job->gone)
+		at = job->kill_at;
+	else if (job->ending == ENDING_NOT && job->running > 0 && job->options->timeout > 0)
+		at = job->start + job->options->timeout;
+	if (isinf(at))
+		return -1;
+	const double ms = ceil((at - job_now()) * 1e3);
+	return ms < 0 ? 0 : ms > 1e6 ? 1000000 : (int)ms;
+}
+
+bool job_gone(struct job *job)
+{
+	static const int signals[] = { [ENDING_ASKED] = SIGTERM, [ENDING_KILLED] = SIGKILL };
+	struct family left;
+
+	if (job->running > 0 || !job->family_changed)
+		return job->gone;
+	job_reap_orphans(job);
+	job->family_changed = false;
+	/* some are found only now, when those that started them are gone */
+	left = proc_signal_children(signals[job->ending], is_no_orphan, job);
+	job->gone = left.live == 0 && left.zombies == 0;
+	if (left.live > 0 && job->ending == ENDING_NOT) {
+		job_say(job, "all ranks are done, but left %d process%s running: ending %s",
+			left.live, left.live == 1 ? "" : "es", left.live == 1 ? "it" : "them");
+		job_end(job, SIGTERM, failure_grace(job));
+	}
+	return job->gone;
+}
+
+int job_status(const struct job *job)
+{
+	const struct failure *failure = &job->failure;
+
+	if (job->timed_out)
+		return RUN_TIMED_OUT;
+	if (failure->rank < 0)
+		return 0;
+	if (!failure->by_signal)
+		return failure->code;
+	if (job->forwarded && failure->code == SIGKILL)
+		return 128 + job->forwarded;
+	return 128 + failure->code;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ranks that were started, and how they end. */
+#ifndef RUN_JOB_H
+#define RUN_JOB_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "lines.h"
+#include "options.h"
+#include "sink.h"
+#include "spawn.h"
+
+struct rank {
+	struct process process;
+	bool running; /* not waited for yet: its number is its own */
+	struct lines lines[SPAWN_STREAMS];
+	bool open[SPAWN_STREAMS];
+};
+
+/* The way to the end goes downwards only. */
+enum ending {
+	ENDING_NOT,
+	ENDING_ASKED, /* all have got a signal that ends most; SIGKILL follows at `kill_at` */
+	ENDING_KILLED
+};
+
+struct failure {
+	int rank;	/* -1: none */
+	bool by_signal; /* `code` is a signal, otherwise an exit status */
+	bool core;
+	int code;
+	double after; /* seconds from the start of the job */
+};
+
+struct job {
+	const struct options *options;
+	struct rank *ranks;
+	int started, running;
+	double start;
+	pid_t keeper;
+	struct sink sinks[SPAWN_STREAMS];
+	struct sink *sink_of[SPAWN_STREAMS]; /* the same one where both are one file */
+	enum ending ending;
+	double kill_at; /* while ENDING_ASKED */
+	double grace;	/* that was given */
+	int asked_with; /* signal */
+	int forwarded;	/* SIGINT, SIGTERM or SIGHUP that this process got; 0: none */
+	bool timed_out;
+	bool family_changed; /* a child came or went since the last look for descendants */
+	bool gone;	     /* every rank and all that they started */
+	struct failure failure;
+};
+
+/* Seconds on a clock that never jumps. */
+double job_now(void);
+
+bool job_init(struct job *job, const struct options *options);
+void job_finish(struct job *job);
+
+/* A line of tutti-run itself, among those of the ranks. */
+void job_say(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Wait for rank `rank`, which has ended; the first to fail ends the others. */
+void job_reap_rank(struct job *job, int rank);
+/* Wait for all other children that have ended. */
+void job_reap_orphans(struct job *job);
+
+/* Bytes of a stream have arrived, or its end; false: the stream is closed now. */
+bool job_read_stream(struct job *job, int rank, int stream);
+/* Read what is there already. */
+void job_drain_rank(struct job *job, int rank);
+
+/* Send `sig` to the process group of every running rank. */
+void job_signal_groups(struct job *job, int sig);
+/* Send `sig` to every running rank alone. */
+void job_signal_ranks(struct job *job, int sig);
+/* Ask all to end with `sig`, and kill what is left `grace` seconds later. */
+void job_end(struct job *job, int sig, double grace);
+void job_kill(struct job *job);
+
+/* Act on the clock: the time limit, and the end of the grace. */
+void job_tick(struct job *job);
+/* Milliseconds until job_tick() has something to do; -1: never. */
+int job_wait_ms(const struct job *job);
+/* True when every rank and everything it started is gone; ends what ranks leave behind. */
+bool job_gone(struct job *job);
+/* The exit status of tutti-run. */
+int job_status(const struct job *job);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What one rank writes to one of its streams, cut into lines. */
+#ifndef RUN_LINES_H
+#define RUN_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "sink.h"
+
+enum { LINES_LAST = 5, LINES_LAST_BYTES = 256 };
+
+struct lines {
+	struct sink *sink;
+	char label[32];
+	char *partial; /* the line that is not complete yet */
+	size_t length, room;
+	bool returned;			/* a carriage return ends `partial` so far */
+	char (*last)[LINES_LAST_BYTES]; /* ring of the last lines that say something */
+	unsigned long last_count;
+};
+
+void lines_init(struct lines *lines, struct sink *sink, int rank, bool label);
+/* Bytes have arrived. */
+void lines_feed(struct lines *lines, const char *bytes, size_t count);
+/* No more will: a last line without a newline gets one. */
+void lines_end(struct lines *lines);
+void lines_finish(struct lines *lines);
+
+/* The last lines, oldest first: how many, and the i-th of them. */
+int lines_last_count(const struct lines *lines);
+const char *lines_last(const struct lines *lines, int i);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Waiting for whatever happens to a job. */
+#ifndef RUN_LOOP_H
+#define RUN_LOOP_H
+
+#include "job.h"
+#include "relay.h"
+
+struct loop {
+	struct job *job;
+	struct relay *relay;
+	int signals; /* descriptor of signals_init() */
+	int epoll;   /* of everything but the streams */
+	int streams; /* epoll of the ranks' streams, so that all can be left alone at once */
+	bool streams_wanted;
+};
+
+/* false with errno */
+bool loop_init(struct loop *loop, struct job *job, struct relay *relay, int signals);
+/* Rank `rank` has started: watch it. false with errno. */
+bool loop_watch_rank(struct loop *loop, int rank);
+/* Run until the job is gone and its output is written. */
+void loop_run(struct loop *loop);
+void loop_finish(struct loop *loop);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-run: start the ranks of a job on this host. Owns the order in which things are set up and
+ * taken down; sees the library through its public header only. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "tutti/tutti.h"
+
+#include "bind.h"
+#include "job.h"
+#include "keeper.h"
+#include "loop.h"
+#include "options.h"
+#include "relay.h"
+#include "signals.h"
+#include "spawn.h"
+
+struct run {
+	struct options options;
+	struct inherited inherited;
+	struct keeper keeper;
+	struct job job;
+	struct binder binder;
+	struct relay relay;
+	struct loop loop;
+	tutti_store_t store;
+	int signals;
+	int stdin_fd, null_fd;
+	char mark[64];	  /* TUTTI_JOB=… */
+	char address[64]; /* of the store */
+};
+
+static bool say_cannot(const char *what)
+{
+	fprintf(stderr, "tutti-run: cannot %s: %s\n", what, strerror(errno));
+	return false;
+}
+
+/* Names of the job that no other job has, and that cannot be guessed. */
+static bool make_names(struct run *run)
+{
+	uint64_t random[3];
+
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		return say_cannot("get random numbers");
+	snprintf(run->mark, sizeof(run->mark), "TUTTI_JOB=%016llx%016llx",
+		 (unsigned long long)random[0], (unsigned long long)random[1]);
+	snprintf(run->address, sizeof(run->address), "unix:tutti-run-%d-%016llx", (int)getpid(),
+		 (unsigned long long)random[2]);
+	return true;
+}
+
+/* Per rank: two streams, its pidfd, the connection to the store. */
+static bool raise_file_limit(struct run *run)
+{
+	const rlim_t needed = 64 + 4 * (rlim_t)run->options.ranks;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &run->inherited.files) < 0)
+		return say_cannot("read the limit of open files");
+	limit = run->inherited.files;
+	if (limit.rlim_cur >= needed)
+		return true;
+	limit.rlim_cur = needed;
+	if (limit.rlim_max < needed || setrlimit(RLIMIT_NOFILE, &limit) < 0) {
+		fprintf(stderr,
+			"tutti-run: %d ranks need %llu open files, the limit is %llu: raise it "
+			"(ulimit -n) or "
+			"start fewer\n",
+			run->options.ranks, (unsigned long long)needed,
+			(unsigned long long)limit.rlim_max);
+		return false;
+	}
+	return true;
+}
+
+static bool open_store(struct run *run)
+{
+	if (tutti_store_open(run->address, 1, 0, &run->store) == TUTTI_OK)
+		return true;
+	fprintf(stderr, "tutti-run: cannot serve the store where ranks meet: %s\n",
+		tutti_last_error(NULL));
+	return false;
+}
+
+static bool open_input(struct run *run)
+{
+	run->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	run->stdin_fd = relay_init(&run->relay);
+	if (run->null_fd < 0 || run->stdin_fd < 0)
+		return say_cannot("open the standard input of the ranks");
+	return true;
+}
+
+static bool start_rank(struct run *run, const struct spawn *spawn, int index, int *status)
+{
+	struct rank *rank = &run->job.ranks[index];
+
+	if (!binder_enter(&run->binder, index, run->options.ranks)) {
+		say_cannot("bind a rank (--bind none does without)");
+		*status = RUN_FAILED;
+		return false;
+	}
+	*status =
+		spawn_rank(spawn, index, index == 0 ? run->stdin_fd : run->null_fd, &rank->process);
+	if (*status)
+		return false;
+	rank->running = true;
+	run->job.started++;
+	run->job.running++;
+	for (int i = 0; i < SPAWN_STREAMS; i++) {
+		rank->open[i] = true;
+		lines_init(&rank->lines[i], run->job.sink_of[i], index, run->options.label);
+	}
+	if (loop_watch_rank(&run->loop, index))
+		return true;
+	say_cannot("watch a rank");
+	*status = RUN_FAILED;
+	return false;
+}
+
+/* 0, or the exit status to end with; then some may have been started. */
+static int start_ranks(struct run *run)
+{
+	const struct spawn spawn = {
+		.options = &run->options,
+		.inherited = &run->inherited,
+		.store = run->address,
+		.mark = run->mark,
+		.terminal = { run->job.sinks[0].terminal, run->job.sinks[1].terminal },
+	};
+	int status = 0;
+
+	for (int i = 0; i < run->options.ranks; i++)
+		if (!start_rank(run, &spawn, i, &status))
+			break;
+	binder_leave(&run->binder);
+	if (run->stdin_fd != STDIN_FILENO)
+		close(run->stdin_fd);
+	close(run->null_fd);
+	return status;
+}
+
+static int run_ranks(struct run *run)
+{
+	int status = start_ranks(run);
+
+	run->job.family_changed = true;
+	if (status)
+		job_kill(&run->job);
+	loop_run(&run->loop);
+	return status ? status : job_status(&run->job);
+}
+
+static int run_job(struct run *run)
+{
+	int status = RUN_FAILED;
+
+	if (!job_init(&run->job, &run->options)) {
+		say_cannot("remember the ranks");
+		return RUN_FAILED;
+	}
+	run->job.keeper = run->keeper.pid;
+	if (!binder_init(&run->binder, run->options.bind))
+		goto finish_job;
+	if (!open_store(run))
+		goto finish_binder;
+	if (open_input(run)) {
+		if (loop_init(&run->loop, &run->job, &run->relay, run->signals))
+			status = run_ranks(run);
+		else
+			say_cannot("watch for events");
+		loop_finish(&run->loop);
+	}
+	tutti_store_close(run->store);
+finish_binder:
+	binder_finish(&run->binder);
+finish_job:
+	job_finish(&run->job);
+	return status;
+}
+
+/* Descriptors 0 to 2 are taken, whoever started us: none of ours gets their numbers. */
+static void fill_standard_streams(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		close(fd);
+}
+
+static bool adopt_orphans(void)
+{
+	return prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 || say_cannot("adopt what ranks leave behind");
+}
+
+static int start(struct run *run)
+{
+	int status = RUN_FAILED;
+
+	run->signals = signals_init(&run->inherited);
+	if (run->signals < 0) {
+		say_cannot("watch for signals");
+		return RUN_FAILED;
+	}
+	/* before any thread exists, and before orphans of this process become its children */
+	if (!keeper_start(&run->keeper, run->mark)) {
+		say_cannot("start the process that cleans up");
+		return RUN_FAILED;
+	}
+	if (adopt_orphans())
+		status = run_job(run);
+	keeper_stop(&run->keeper);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct run run = { 0 };
+	int status = RUN_FAILED;
+
+	fill_standard_streams();
+	switch (options_parse(&run.options, argc, argv)) {
+	case OPTIONS_DONE: status = 0; break;
+	case OPTIONS_WRONG: break;
+	case OPTIONS_RUN:
+		if (make_names(&run) && raise_file_limit(&run))
+			status = start(&run);
+		break;
+	}
+	options_finish(&run.options);
+	return status;
+}

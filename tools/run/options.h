@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the user of tutti-run asked for. */
+#ifndef RUN_OPTIONS_H
+#define RUN_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "bind.h"
+
+enum { RUN_MAX_RANKS = 4096 };
+
+/* exit statuses of tutti-run itself, those of timeout(1) and env(1) */
+enum { RUN_TIMED_OUT = 124, RUN_FAILED = 125, RUN_NOT_EXECUTABLE = 126, RUN_NOT_FOUND = 127 };
+
+struct options {
+	int ranks;
+	enum bind_policy bind;
+	double timeout; /* seconds; 0: none */
+	double grace;	/* seconds between SIGTERM and SIGKILL; negative: not given */
+	bool label;
+	const char **env; /* "K=V", pointing into argv */
+	int env_count;
+	char **program; /* the rest of argv, NULL at its end */
+};
+
+enum options_verdict { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_WRONG };
+
+/* OPTIONS_DONE: --help or --version was answered. OPTIONS_WRONG: what is wrong was said. */
+enum options_verdict options_parse(struct options *options, int argc, char **argv);
+void options_finish(struct options *options);
+
+#endif

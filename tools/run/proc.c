@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the search for processes through /proc. */
+#include <ctype.h>
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include "proc.h"
+
+/* The next process of `dir`; 0 at its end. */
+static pid_t next_pid(DIR *dir)
+{
+	struct dirent *entry;
+
+	while ((entry = readdir(dir)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			return (pid_t)atoi(entry->d_name);
+	return 0;
+}
+
+static FILE *open_of(pid_t pid, const char *file)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	return fopen(path, "re");
+}
+
+/* The state of a child of this process; 0 if `pid` is none. */
+static char state_of_child(pid_t pid)
+{
+	FILE *file = open_of(pid, "stat");
+	char line[512];
+	const char *tail;
+	char state;
+	int parent = 0;
+
+	if (!file)
+		return 0;
+	/* "pid (name) state ppid …": the name may hold anything, also ')' */
+	if (!fgets(line, sizeof(line), file) || !(tail = strrchr(line, ')')) ||
+	    sscanf(tail + 1, " %c %d", &state, &parent) != 2)
+		parent = 0;
+	fclose(file);
+	return parent == (int)getpid() ? state : 0;
+}
+
+struct family proc_signal_children(int sig, bool (*spared)(const void *context, pid_t pid),
+				   const void *context)
+{
+	DIR *dir = opendir("/proc");
+	struct family family = { 0 };
+	pid_t pid;
+
+	if (!dir)
+		return family;
+	while ((pid = next_pid(dir))) {
+		const char state = state_of_child(pid);
+
+		if (!state || spared(context, pid))
+			continue;
+		if (state == 'Z' || state == 'X') {
+			family.zombies++;
+			continue;
+		}
+		family.live++;
+		/* a child's number stays its own until it is waited for: no other process is hit */
+		if (sig)
+			kill(pid, sig);
+	}
+	closedir(dir);
+	return family;
+}
+
+static bool is_marked(pid_t pid, const char *entry)
+{
+	FILE *file = open_of(pid, "environ");
+	char *line = NULL;
+	size_t room = 0;
+	bool yes = false;
+
+	if (!file)
+		return false;
+	while (!yes && getdelim(&line, &room, '\0', file) > 0)
+		yes = strcmp(line, entry) == 0;
+	free(line);
+	fclose(file);
+	return yes;
+}
+
+int proc_kill_marked(const char *entry)
+{
+	DIR *dir = opendir("/proc");
+	int count = 0;
+	pid_t pid;
+
+	if (!dir)
+		return 0;
+	while ((pid = next_pid(dir))) {
+		/* the descriptor is taken before the look at the environment, so that a number used
+		 * again in between does not hit a stranger */
+		const int fd = pid == getpid() ? -1 : pidfd_open(pid, 0);
+
+		if (fd < 0)
+			continue;
+		if (is_marked(pid, entry) && pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0) {
+			struct pollfd end = { .fd = fd, .events = POLLIN };
+
+			poll(&end, 1, 1000);
+			count++;
+		}
+		close(fd);
+	}
+	closedir(dir);
+	return count;
+}

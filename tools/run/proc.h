@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The processes that /proc lists. */
+#ifndef RUN_PROC_H
+#define RUN_PROC_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct family {
+	int live;
+	int zombies; /* ended, but not waited for */
+};
+
+/* Send `sig` (0: none) to every live child of this process that `spared` does not name; how many
+ * children there are but those. */
+struct family proc_signal_children(int sig, bool (*spared)(const void *context, pid_t pid),
+				   const void *context);
+
+/* Send SIGKILL to every process of this user whose environment holds `entry` ("K=V"), but not to
+ * this one; how many there were. */
+int proc_kill_marked(const char *entry);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One place that output goes to: standard output or standard error of tutti-run. */
+#ifndef RUN_SINK_H
+#define RUN_SINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct sink {
+	int fd;
+	bool terminal;
+	bool colour;
+	bool broken; /* nobody reads any more: what is put in is dropped */
+	char *queue; /* not written yet: `length` bytes from `head` on */
+	size_t head, length, room;
+	/* terminal only: a line that is not complete yet, below all others */
+	const void *live_owner;
+	char *live;
+	bool live_shown;
+};
+
+void sink_init(struct sink *sink, int fd);
+void sink_finish(struct sink *sink);
+
+/* Queue `prefix`, `text` and a newline. */
+void sink_line(struct sink *sink, const char *prefix, const char *text, size_t length);
+/* On a terminal, show the line that `owner` has begun until it changes or is complete. */
+void sink_live(struct sink *sink, const void *owner, const char *prefix, const char *text,
+	       size_t length);
+void sink_live_end(struct sink *sink, const void *owner);
+
+/* Write what can be written without waiting; true when nothing is left to write. */
+bool sink_flush(struct sink *sink);
+/* Nobody reads any more. */
+void sink_break(struct sink *sink);
+/* So much is queued that those who fill it should wait. */
+bool sink_congested(const struct sink *sink);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Starting the process of one rank. */
+#ifndef RUN_SPAWN_H
+#define RUN_SPAWN_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "options.h"
+
+/* What was true when tutti-run started and shall be true for its ranks. */
+struct inherited {
+	sigset_t mask;
+	struct sigaction pipe, ttin, ttou; /* tutti-run ignores these signals itself */
+	struct rlimit files;
+};
+
+enum { SPAWN_STREAMS = 2 }; /* 0: standard output, 1: standard error */
+
+struct spawn {
+	const struct options *options;
+	const struct inherited *inherited;
+	const char *store; /* address where the ranks meet */
+	const char *mark;  /* "TUTTI_JOB=…" */
+	bool terminal[SPAWN_STREAMS];
+};
+
+struct process {
+	pid_t pid;
+	int pidfd;
+	int streams[SPAWN_STREAMS]; /* to read its output from; non-blocking */
+};
+
+/* Start rank `rank` with `stdin_fd` as its standard input. 0, or the exit status that tutti-run
+ * shall end with: what is wrong was said and nothing is left running. */
+int spawn_rank(const struct spawn *spawn, int rank, int stdin_fd, struct process *process);
+
+#endif
