@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What tutti-info reports, on this machine and on made-up ones. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "launched.h"
+
+static const char *tutti_info;
+static char root[] = "/tmp/tutti-info-XXXXXX"; /* a made-up machine */
+
+/* ---------------------------------------------------------------- helpers */
+
+static json_t *report(const char *sysroot)
+{
+	struct launched l;
+	const char *argv[] = { tutti_info, "--json", sysroot ? "--sysroot" : NULL, sysroot, NULL };
+	json_error_t error;
+	json_t *parsed;
+
+	assert_int_equal(launched_run(&l, argv), 0);
+	assert_string_equal(launched_err(&l), "");
+	parsed = json_loads(launched_out(&l), 0, &error);
+	if (!parsed)
+		fail_msg("line %d: %s:\n%s", error.line, error.text, launched_out(&l));
+	launched_free(&l);
+	return parsed;
+}
+
+static const json_t *member(const json_t *json, const char *section, const char *key)
+{
+	const json_t *value = json_object_get(json_object_get(json, section), key);
+
+	if (!value)
+		fail_msg("the report has no %s.%s", section, key);
+	return value;
+}
+
+static long long number(const json_t *json, const char *section, const char *key)
+{
+	assert_true(json_is_integer(member(json, section, key)));
+	return json_integer_value(member(json, section, key));
+}
+
+static const char *string(const json_t *json, const char *section, const char *key)
+{
+	assert_true(json_is_string(member(json, section, key)));
+	return json_string_value(member(json, section, key));
+}
+
+static const char *hint(const json_t *object, const char *key)
+{
+	const char *text =
+		json_string_value(json_object_get(json_object_get(object, "hints"), key));
+
+	return text ? text : "";
+}
+
+/* The entry of a list in a section that has this name. */
+static const json_t *entry(const json_t *json, const char *section, const char *list,
+			   const char *name)
+{
+	size_t i;
+	json_t *value;
+
+	json_array_foreach(member(json, section, list), i, value)
+	{
+		const char *found = json_string_value(json_object_get(value, "name"));
+
+		if (found && strcmp(found, name) == 0)
+			return value;
+	}
+	fail_msg("%s.%s has no \"%s\"", section, list, name);
+	return NULL;
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "(null)";
+}
+
+/* Write a file of the made-up machine and the directories above it. */
+static void make_file(const char *path, const char *content)
+{
+	char full[512];
+	FILE *file;
+
+	snprintf(full, sizeof(full), "%s/%s", root, path);
+	for (char *slash = strchr(full + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		assert_true(mkdir(full, 0700) == 0 || errno == EEXIST);
+		*slash = '/';
+	}
+	file = fopen(full, "we");
+	assert_non_null(file);
+	assert_true(fputs(content, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *where)
+{
+	return remove(path);
+}
+
+static int make_root(void **state)
+{
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_root(void **state)
+{
+	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---------------------------------------------------------------- this machine */
+
+static void text_has_every_section(void **state)
+{
+	static const char *const sections[] = { "\ncpu\n",	 "\nmemory\n",	 "\nnetwork\n",
+						"\nrdma\n",	 "\ngpu\n",	 "\nlimits\n",
+						"\nkernels\n",	 "\nlauncher\n", "allowed cores",
+						"memlock limit", "used",	 "isa" };
+	struct launched l;
+	const char *argv[] = { tutti_info, NULL };
+
+	assert_int_equal(launched_run(&l, argv), 0);
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++)
+		assert_contains(launched_out(&l), sections[i]);
+	launched_free(&l);
+}
+
+static void values_are_those_of_the_system(void **state)
+{
+	json_t *json = report(NULL);
+	struct rlimit files;
+	struct utsname name;
+	cpu_set_t own;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
+	assert_int_equal(number(json, "cpu", "allowed_threads"), CPU_COUNT(&own));
+	assert_int_equal(number(json, "memory", "total_bytes") / sysconf(_SC_PAGESIZE),
+			 sysconf(_SC_PHYS_PAGES));
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	assert_int_equal(number(json, "limits", "open_files_limit"), files.rlim_cur);
+	assert_int_equal(uname(&name), 0);
+	assert_string_equal(string(json, "limits", "kernel"), name.release);
+	assert_true(strlen(string(json, "kernels", "isa")) > 0);
+	json_decref(json);
+}
+
+static void affinity_shows_in_the_allowed_cpus(void **state)
+{
+	cpu_set_t own, one;
+	char expected[32];
+	int cpu = 0;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
+	while (cpu < CPU_SETSIZE && !CPU_ISSET(cpu, &own))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	json_t *json = report(NULL);
+	assert_int_equal(sched_setaffinity(0, sizeof(own), &own), 0);
+	snprintf(expected, sizeof(expected), "%d", cpu);
+	assert_string_equal(string(json, "cpu", "allowed_cpus"), expected);
+	assert_int_equal(number(json, "cpu", "allowed_cores"), 1);
+	json_decref(json);
+}
+
+static void a_low_limit_of_open_files_has_a_hint(void **state)
+{
+	struct rlimit before, low;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	low = before;
+	low.rlim_cur = 256;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	json_t *json = report(NULL);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(number(json, "limits", "open_files_limit"), 256);
+	assert_contains(hint(json_object_get(json, "limits"), "open_files_limit"), "ulimit -n");
+	json_decref(json);
+}
+
+static void loopback_is_used_unless_left_out(void **state)
+{
+	json_t *json = report(NULL);
+	const json_t *lo = entry(json, "network", "interfaces", "lo");
+	const bool used = json_is_true(json_object_get(lo, "used"));
+
+	assert_non_null(strstr(text_of(lo, "reason"), used ? "used between ranks" : "it is down"));
+	json_decref(json);
+	setenv("TUTTI_INTERFACE", "^lo", 1);
+	json = report(NULL);
+	unsetenv("TUTTI_INTERFACE");
+	lo = entry(json, "network", "interfaces", "lo");
+	assert_true(json_is_false(json_object_get(lo, "used")));
+	assert_contains(text_of(lo, "reason"), "TUTTI_INTERFACE leaves it out");
+	json_decref(json);
+}
+
+static void the_launcher_is_recognised(void **state)
+{
+	json_t *json;
+
+	setenv("RANK", "3", 1);
+	setenv("WORLD_SIZE", "8", 1);
+	json = report(NULL);
+	assert_string_equal(string(json, "launcher", "name"), "torchrun");
+	assert_string_equal(string(json, "launcher", "rank"), "3");
+	assert_contains(hint(json_object_get(json, "launcher"), "store"), "MASTER_ADDR");
+	json_decref(json);
+	setenv("TUTTI_RANK", "1", 1);
+	json = report(NULL);
+	assert_string_equal(string(json, "launcher", "name"), "tutti-run");
+	assert_contains(hint(json_object_get(json, "launcher"), "name"), "incomplete");
+	json_decref(json);
+	unsetenv("RANK");
+	unsetenv("WORLD_SIZE");
+	unsetenv("TUTTI_RANK");
+}
+
+/* ---------------------------------------------------------------- made-up machines */
+
+static void a_synthetic_topology_is_reported(void **state)
+{
+	json_t *json;
+
+	setenv("HWLOC_SYNTHETIC", "pack:2 [numa] l3:1 core:4 pu:2", 1);
+	json = report(NULL);
+	unsetenv("HWLOC_SYNTHETIC");
+	assert_int_equal(number(json, "cpu", "packages"), 2);
+	assert_int_equal(number(json, "cpu", "cores"), 8);
+	assert_int_equal(number(json, "cpu", "threads"), 16);
+	assert_string_equal(string(json, "cpu", "allowed_cpus"), "0-15");
+	assert_int_equal(json_array_size(member(json, "cpu", "numa_nodes")), 2);
+	const json_t *l3 = entry(json, "cpu", "caches", "L3");
+	assert_int_equal(json_integer_value(json_object_get(l3, "count")), 2);
+	assert_int_equal(json_integer_value(json_object_get(l3, "threads_each")), 8);
+	json_decref(json);
+}
+
+static void rdma_ports_tell_state_and_link_layer(void **state)
+{
+	json_t *json;
+
+	make_file("sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
+	make_file("sys/class/infiniband/mlx5_0/fw_ver", "28.39.1002\n");
+	make_file("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+	make_file("sys/class/infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n");
+	make_file("sys/class/infiniband/mlx5_0/ports/2/state", "1: DOWN\n");
+	json = report(root);
+	const json_t *device = entry(json, "rdma", "devices", "mlx5_0");
+	const json_t *ports = json_object_get(device, "ports");
+	assert_string_equal(text_of(device, "firmware"), "28.39.1002");
+	assert_int_equal(json_array_size(ports), 2);
+	assert_string_equal(text_of(json_array_get(ports, 0), "state"), "ACTIVE");
+	assert_string_equal(text_of(json_array_get(ports, 0), "link_layer"), "Ethernet");
+	assert_string_equal(hint(json_array_get(ports, 0), "state"), "");
+	assert_string_equal(text_of(json_array_get(ports, 1), "state"), "DOWN");
+	assert_contains(hint(json_array_get(ports, 1), "state"), "ACTIVE");
+	json_decref(json);
+}
+
+static void gpus_are_named_with_their_driver(void **state)
+{
+	json_t *json;
+
+	make_file("sys/bus/pci/devices/0000:17:00.0/class", "0x030200\n");
+	make_file("sys/bus/pci/devices/0000:17:00.0/vendor", "0x10de\n");
+	make_file("sys/bus/pci/devices/0000:17:00.0/numa_node", "1\n");
+	make_file("sys/bus/pci/devices/0000:00:02.0/class", "0x020000\n");
+	make_file("sys/bus/pci/devices/0000:00:02.0/vendor", "0x8086\n");
+	make_file("proc/driver/nvidia/gpus/0000:17:00.0/information",
+		  "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 55\n");
+	make_file("proc/driver/nvidia/version",
+		  "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release\n");
+	json = report(root);
+	assert_int_equal(json_array_size(member(json, "gpu", "devices")), 1);
+	const json_t *gpu = entry(json, "gpu", "devices", "0000:17:00.0");
+	assert_string_equal(text_of(gpu, "vendor"), "NVIDIA");
+	assert_string_equal(text_of(gpu, "model"), "NVIDIA H100 80GB HBM3");
+	assert_contains(hint(gpu, "driver"), "no driver has the device");
+	assert_string_equal(string(json, "gpu", "nvidia_driver_version"), "570.86.15");
+	json_decref(json);
+}
+
+static void the_smallest_limit_of_the_control_groups_counts(void **state)
+{
+	json_t *json;
+
+	make_file("proc/self/cgroup", "0::/jobs/one\n");
+	make_file("sys/fs/cgroup/jobs/cpu.max", "50000 100000\n");
+	make_file("sys/fs/cgroup/jobs/one/cpu.max", "max 100000\n");
+	make_file("sys/fs/cgroup/jobs/one/memory.max", "536870912\n");
+	make_file("sys/fs/cgroup/jobs/memory.max", "max\n");
+	json = report(root);
+	assert_true(json_real_value(member(json, "cpu", "quota_limit_cpus")) == 0.5);
+	assert_contains(hint(json_object_get(json, "cpu"), "quota_limit_cpus"),
+			"more than 1 rank will");
+	assert_int_equal(number(json, "limits", "memory_limit_bytes"), 536870912);
+	json_decref(json);
+
+	make_file("proc/self/cgroup", "4:memory:/job\n3:cpuacct,cpu:/job\n0::/\n");
+	make_file("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "150000\n");
+	make_file("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
+	make_file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+	json = report(root);
+	assert_true(json_real_value(member(json, "cpu", "quota_limit_cpus")) == 1.5);
+	assert_true(json_is_null(member(json, "limits", "memory_limit_bytes")));
+	json_decref(json);
+}
+
+static void settings_that_slow_a_job_have_hints(void **state)
+{
+	json_t *json;
+
+	make_file("proc/sys/kernel/yama/ptrace_scope", "1\n");
+	make_file("proc/sys/net/ipv4/tcp_congestion_control", "cubic\n");
+	make_file("proc/sys/net/ipv4/tcp_available_congestion_control", "reno cubic\n");
+	make_file("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+	json = report(root);
+	assert_int_equal(number(json, "limits", "ptrace_scope"), 1);
+	assert_contains(hint(json_object_get(json, "limits"), "ptrace_scope"), "process_vm_readv");
+	assert_string_equal(string(json, "limits", "tcp_congestion_control"), "cubic");
+	assert_int_equal(
+		json_array_size(member(json, "limits", "tcp_congestion_control_available")), 2);
+	assert_string_equal(string(json, "memory", "transparent_huge_pages"), "never");
+	assert_contains(hint(json_object_get(json, "memory"), "transparent_huge_pages"), "madvise");
+	json_decref(json);
+}
+
+static void a_machine_that_tells_nothing_has_the_same_keys(void **state)
+{
+	char empty[] = "/tmp/tutti-info-empty-XXXXXX";
+	json_t *here = report(NULL), *nowhere;
+	const char *section, *key;
+	json_t *values, *value;
+
+	assert_non_null(mkdtemp(empty));
+	nowhere = report(empty);
+	assert_int_equal(rmdir(empty), 0);
+	json_object_foreach(here, section, values) json_object_foreach(values, key, value)
+		assert_non_null(member(nowhere, section, key));
+	json_decref(here);
+	json_decref(nowhere);
+}
+
+static void wrong_arguments_say_what_is_expected(void **state)
+{
+	static const struct {
+		const char *arguments[2];
+		const char *message;
+	} cases[] = {
+		{ { "--xml", NULL }, "unknown option --xml: expected --json, --sysroot DIR" },
+		{ { "all", NULL }, "unknown argument all: expected" },
+		{ { "--sysroot", NULL }, "no directory after --sysroot" },
+		{ { "--sysroot", "/nowhere" }, "--sysroot has \"/nowhere\": No such file" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct launched l;
+		const char *argv[] = { tutti_info, cases[i].arguments[0], cases[i].arguments[1],
+				       NULL };
+
+		assert_int_equal(launched_run(&l, argv), 2);
+		assert_contains(launched_err(&l), cases[i].message);
+		launched_free(&l);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(text_has_every_section),
+		cmocka_unit_test(values_are_those_of_the_system),
+		cmocka_unit_test(affinity_shows_in_the_allowed_cpus),
+		cmocka_unit_test(a_low_limit_of_open_files_has_a_hint),
+		cmocka_unit_test(loopback_is_used_unless_left_out),
+		cmocka_unit_test(the_launcher_is_recognised),
+		cmocka_unit_test(a_synthetic_topology_is_reported),
+		cmocka_unit_test(rdma_ports_tell_state_and_link_layer),
+		cmocka_unit_test(gpus_are_named_with_their_driver),
+		cmocka_unit_test(the_smallest_limit_of_the_control_groups_counts),
+		cmocka_unit_test(settings_that_slow_a_job_have_hints),
+		cmocka_unit_test(a_machine_that_tells_nothing_has_the_same_keys),
+		cmocka_unit_test(wrong_arguments_say_what_is_expected),
+	};
+
+	tutti_info = argc > 1 ? argv[1] : "tutti-info";
+	return cmocka_run_group_tests(tests, make_root, remove_root);
+}

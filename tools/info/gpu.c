@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what is said about GPUs: PCI devices that display or compute, and the drivers for them. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files.h"
+#include "sections.h"
+#include "value.h"
+
+enum { CLASS_VGA = 0x0300, CLASS_3D = 0x0302, CLASS_DISPLAY = 0x0380, CLASS_ACCELERATOR = 0x1200 };
+enum { VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_INTEL = 0x8086 };
+
+static const char *vendor_name(int64_t vendor)
+{
+	switch (vendor) {
+	case VENDOR_AMD: return "AMD";
+	case VENDOR_NVIDIA: return "NVIDIA";
+	case VENDOR_INTEL: return "Intel";
+	default: return NULL;
+	}
+}
+
+static bool is_gpu(const char *device, int64_t vendor)
+{
+	int64_t class;
+
+	if (!files_read_number(&class, "sys/bus/pci/devices/%s/class", device))
+		return false;
+	class >>= 8; /* without the programming interface */
+	return class == CLASS_VGA || class == CLASS_3D || class == CLASS_DISPLAY ||
+	       (class == CLASS_ACCELERATOR && vendor_name(vendor));
+}
+
+/* The driver's name for it; only NVIDIA's tells one without being opened. */
+static char *model_of(const char *device)
+{
+	char *text = files_read("proc/driver/nvidia/gpus/%s/information", device);
+	char *model = files_field(text, "Model");
+
+	free(text);
+	return model;
+}
+
+static json_t *describe(const char *device, int64_t vendor)
+{
+	json_t *entry = value_section();
+	char *driver = files_read_link("sys/bus/pci/devices/%s/driver", device);
+	int64_t node = -1;
+
+	value_text(entry, "name", device);
+	value_text(entry, "vendor", vendor_name(vendor));
+	value_take_text(entry, "model", model_of(device));
+	value_text(entry, "driver", driver);
+	files_read_number(&node, "sys/bus/pci/devices/%s/numa_node", device);
+	value_number_if(entry, "numa_node", node >= 0, node);
+	if (!driver && vendor == VENDOR_NVIDIA)
+		value_hint(entry, "driver",
+			   "no driver has the device: install NVIDIA's (Debian: nvidia-driver) and "
+			   "load it "
+			   "with modprobe nvidia");
+	else if (driver && strcmp(driver, "nouveau") == 0)
+		value_hint(entry, "driver", "nouveau cannot run CUDA: install NVIDIA's driver");
+	free(driver);
+	return entry;
+}
+
+/* The first word of digits and dots in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54  …".
+ */
+static char *nvidia_driver_version(void)
+{
+	char *text = files_read("proc/driver/nvidia/version");
+	const char *word = text ? strstr(text, "Kernel Module") : NULL;
+
+	/* the open module says "… Open Kernel Module for x86_64  570.86 …" */
+	while (word && *word && !(isdigit((unsigned char)*word) && word[-1] == ' '))
+		word++;
+	char *version = word && *word ? strndup(word, strspn(word, "0123456789.")) : NULL;
+	free(text);
+	return version;
+}
+
+json_t *section_gpu(void)
+{
+	json_t *section = value_section();
+	char **devices = files_list("sys/bus/pci/devices");
+	json_t *list = value_list(section, "devices");
+
+	value_take_text(section, "nvidia_driver_version", nvidia_driver_version());
+	for (char **device = devices; device && *device; device++) {
+		int64_t vendor;
+
+		if (files_read_number(&vendor, "sys/bus/pci/devices/%s/vendor", *device) &&
+		    is_gpu(*device, vendor))
+			json_array_append_new(list, describe(*device, vendor));
+	}
+	files_free_list(devices);
+	return section;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what is said about the launcher whose environment this process has. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sections.h"
+#include "value.h"
+
+/* in the order in which tutti_init() looks for them */
+static const struct launcher {
+	const char *name;
+	const char *signs[2]; /* either of them: it started this process */
+	const char *rank, *size;
+	const char *local_size; /* NULL: it does not tell */
+} launchers[] = {
+	{ "tutti-run",
+	  { "TUTTI_RANK", "TUTTI_SIZE" },
+	  "TUTTI_RANK",
+	  "TUTTI_SIZE",
+	  "TUTTI_LOCAL_SIZE" },
+	{ "torchrun", { "RANK", "WORLD_SIZE" }, "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE" },
+	{ "Open MPI",
+	  { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
+	  "OMPI_COMM_WORLD_RANK",
+	  "OMPI_COMM_WORLD_SIZE",
+	  "OMPI_COMM_WORLD_LOCAL_SIZE" },
+	{ "Hydra",
+	  { "MPI_LOCALRANKID", "MPI_LOCALNRANKS" },
+	  "PMI_RANK",
+	  "PMI_SIZE",
+	  "MPI_LOCALNRANKS" },
+	{ "Slurm",
+	  { "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS" },
+	  "SLURM_PROCID",
+	  "SLURM_STEP_NUM_TASKS",
+	  NULL },
+	{ "PMI", { "PMI_RANK", "PMI_SIZE" }, "PMI_RANK", "PMI_SIZE", NULL },
+};
+
+/* An empty variable is as good as none. */
+static const char *variable(const char *name)
+{
+	const char *value = name ? getenv(name) : NULL;
+
+	return value && *value ? value : NULL;
+}
+
+static const struct launcher *find(void)
+{
+	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
+		if (variable(launchers[i].signs[0]) || variable(launchers[i].signs[1]))
+			return &launchers[i];
+	return NULL;
+}
+
+/* What TUTTI_… variables are set: each changes what the library does. */
+static void put_settings(json_t *section)
+{
+	json_t *settings = json_object();
+
+	for (char **entry = environ; *entry; entry++) {
+		const char *equals = strchr(*entry, '=');
+
+		if (!equals || strncmp(*entry, "TUTTI_", 6) != 0)
+			continue;
+		char *key = strndup(*entry, (size_t)(equals - *entry));
+		if (key)
+			/* whoever has the key can join the job: reports are passed on */
+			value_text(settings, key,
+				   strcmp(key, "TUTTI_KEY") == 0 ? "(set)" : equals + 1);
+		free(key);
+	}
+	json_object_set_new(section, "settings", settings);
+}
+
+static bool on_one_host(const struct launcher *launcher)
+{
+	const char *local = variable(launcher->local_size), *size = variable(launcher->size);
+
+	return local && size && strcmp(local, size) == 0;
+}
+
+static void check(json_t *section, const struct launcher *launcher)
+{
+	const char *name = launcher->name;
+	const bool torchrun = strcmp(name, "torchrun") == 0;
+
+	if (!variable(launcher->rank) || !variable(launcher->size))
+		value_hint(section, "name",
+			   "the environment of %s is incomplete: %s and %s are both needed to join "
+			   "a job",
+			   name, launcher->rank, launcher->size);
+	else if (variable("TUTTI_STORE"))
+		return;
+	else if (torchrun && !(variable("MASTER_ADDR") && variable("MASTER_PORT")))
+		value_hint(section, "store",
+			   "ranks cannot meet: set MASTER_ADDR and MASTER_PORT, or TUTTI_STORE");
+	else if (!torchrun && !on_one_host(launcher))
+		value_hint(section, "store",
+			   "ranks on several hosts cannot meet: set TUTTI_STORE to the same "
+			   "address for all of "
+			   "them, such as tcp://HOST:PORT");
+}
+
+json_t *section_launcher(void)
+{
+	json_t *section = value_section();
+	const struct launcher *launcher = find();
+
+	value_text(section, "name", launcher ? launcher->name : "none");
+	value_text(section, "rank", launcher ? variable(launcher->rank) : NULL);
+	value_text(section, "size", launcher ? variable(launcher->size) : NULL);
+	value_text(section, "store", variable("TUTTI_STORE"));
+	put_settings(section);
+	if (launcher)
+		check(section, launcher);
+	return section;
+}

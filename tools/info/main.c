@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-info: what this machine offers to a job. Owns the command line and the order of the report.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tutti/tutti.h"
+
+#include "files.h"
+#include "sections.h"
+#include "text.h"
+#include "value.h"
+
+static const char usage[] =
+	"Usage: tutti-info [OPTION]...\n"
+	"Show what this machine offers to a job of tutti, and what stands in its way.\n"
+	"\n"
+	"  -j, --json         one JSON object with the same content; sizes in bytes\n"
+	"  -s, --sysroot DIR  read /proc and /sys below DIR (addresses, affinity and limits stay\n"
+	"                     those of this process)\n"
+	"  -h, --help         show this text\n"
+	"  -V, --version      show the version\n"
+	"\n"
+	"Lines that start with \"!\" say what to do about the value above them. HWLOC_SYNTHETIC\n"
+	"and HWLOC_XMLFILE replace the processors, caches and NUMA nodes of this machine.\n";
+
+static const struct option long_options[] = {
+	{ "json", no_argument, NULL, 'j' },
+	{ "sysroot", required_argument, NULL, 's' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
+};
+
+struct options {
+	bool json;
+	const char *sysroot;
+};
+
+enum verdict { VERDICT_REPORT, VERDICT_DONE, VERDICT_WRONG };
+
+static enum verdict say_wrong(const char *what, const char *found)
+{
+	fprintf(stderr, "tutti-info: %s %s: expected --json, --sysroot DIR, --help or --version\n",
+		what, found);
+	return VERDICT_WRONG;
+}
+
+static enum verdict parse(struct options *options, int argc, char **argv)
+{
+	int option;
+
+	while ((option = getopt_long(argc, argv, "+:js:hV", long_options, NULL)) != -1) {
+		switch (option) {
+		case 'j': options->json = true; break;
+		case 's': options->sysroot = optarg; break;
+		case 'h': fputs(usage, stdout); return VERDICT_DONE;
+		case 'V': printf("tutti-info %s\n", tutti_version()); return VERDICT_DONE;
+		case ':': return say_wrong("no directory after", argv[optind - 1]);
+		default: return say_wrong("unknown option", argv[optind - 1]);
+		}
+	}
+	return optind < argc ? say_wrong("unknown argument", argv[optind]) : VERDICT_REPORT;
+}
+
+static json_t *make_report(void)
+{
+	json_t *report = json_object();
+
+	value_text(report, "tutti", tutti_version());
+	json_object_set_new(report, "cpu", section_cpu());
+	json_object_set_new(report, "memory", section_memory());
+	json_object_set_new(report, "network", section_network());
+	json_object_set_new(report, "rdma", section_rdma());
+	json_object_set_new(report, "gpu", section_gpu());
+	json_object_set_new(report, "limits", section_limits());
+	json_object_set_new(report, "kernels", section_kernels());
+	json_object_set_new(report, "launcher", section_launcher());
+	return report;
+}
+
+static bool print_report(const struct options *options)
+{
+	json_t *report = make_report();
+
+	if (options->json) {
+		json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
+		putchar('\n');
+	} else {
+		text_print(stdout, report);
+	}
+	json_decref(report);
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return true;
+	fprintf(stderr, "tutti-info: cannot write the report: %s\n", strerror(errno));
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { .sysroot = "/" };
+
+	switch (parse(&options, argc, argv)) {
+	case VERDICT_DONE: return 0;
+	case VERDICT_WRONG: return 2;
+	case VERDICT_REPORT: break;
+	}
+	if (!files_set_root(options.sysroot)) {
+		fprintf(stderr,
+			"tutti-info: --sysroot has \"%s\": %s; expected a directory with proc and "
+			"sys\n",
+			options.sysroot, strerror(errno));
+		return 2;
+	}
+	return print_report(&options) ? 0 : 1;
+}
