@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How jobs end: failed ranks, signals, time limits, and what is left behind: nothing. */
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -245,6 +248,53 @@ static void a_second_sigint_kills(void **state)
 	launched_free(&l);
 }
 
+/* Wait until the kernel says that `pid` is (or is not) stopped. */
+static void await_stopped(long pid, bool stopped)
+{
+	const double start = now();
+	char path[64], state = 0;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	do {
+		FILE *file = fopen(path, "re");
+
+		assert_non_null(file);
+		assert_int_equal(fscanf(file, "%*d %*s %c", &state), 1);
+		fclose(file);
+		sched_yield();
+	} while ((state == 'T') != stopped && now() - start < 10);
+	assert_int_equal(state == 'T', stopped);
+}
+
+static void a_stopped_job_goes_on_when_told(void **state)
+{
+	struct launched l;
+	long pids[2];
+	int status;
+	const char *argv[] = { tutti_run,
+			       "-n",
+			       "2",
+			       "--",
+			       "/bin/sh",
+			       "-c",
+			       "echo pid $$; [ $TUTTI_RANK = 1 ] || read x; echo done",
+			       NULL };
+
+	launched_start(&l, argv);
+	launched_await(&l, 0, "pid ", 2);
+	launched_await(&l, 0, "done\n", 1);
+	assert_true(numbers_after(launched_out(&l), "[0] pid ", pids, 2) == 1);
+	kill(l.pid, SIGTSTP);
+	assert_int_equal(waitpid(l.pid, &status, WUNTRACED), l.pid);
+	assert_true(WIFSTOPPED(status));
+	await_stopped(pids[0], true);
+	kill(l.pid, SIGCONT);
+	await_stopped(pids[0], false);
+	assert_int_equal(launched_finish(&l), 0);
+	assert_int_equal(count_of(launched_out(&l), "] done\n"), 2);
+	launched_free(&l);
+}
+
 static void a_killed_tutti_run_leaves_no_process(void **state)
 {
 	struct launched l;
@@ -294,6 +344,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(ranks_that_die_of_a_forwarded_signal_are_no_failure),
 		cmocka_unit_test(sigusr1_is_forwarded_and_ends_nothing_by_itself),
 		cmocka_unit_test(a_second_sigint_kills),
+		cmocka_unit_test(a_stopped_job_goes_on_when_told),
 		cmocka_unit_test(a_killed_tutti_run_leaves_no_process),
 	};
 

@@ -14,6 +14,7 @@
 #include "launched.h"
 
 static const char *tutti_run;
+static const char *store_rank; /* store_rank.c */
 
 /* Run tutti-run with up to six arguments; its exit status. */
 static int run(struct launched *l, const char *a, const char *b, const char *c, const char *d,
@@ -115,6 +116,16 @@ static void ranks_find_their_place_in_the_environment(void **state)
 	assert_int_equal(strspn(common + 4, "0123456789abcdef"), 32);
 	snprintf(common, sizeof(common), "store unix:tutti-run-%d-", (int)l.pid);
 	assert_int_equal(count_of(launched_out(&l), common), 3);
+	launched_free(&l);
+}
+
+static void ranks_meet_in_the_store_that_is_served(void **state)
+{
+	struct launched l;
+
+	assert_int_equal(run(&l, "-n", "8", "--", store_rank, NULL, NULL), 0);
+	assert_int_equal(count_of(launched_out(&l), "] met 8\n"), 8);
+	assert_string_equal(launched_err(&l), "");
 	launched_free(&l);
 }
 
@@ -301,6 +312,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_program_that_cannot_be_started_is_named),
 		cmocka_unit_test(options_of_the_program_are_its_own),
 		cmocka_unit_test(ranks_find_their_place_in_the_environment),
+		cmocka_unit_test(ranks_meet_in_the_store_that_is_served),
 		cmocka_unit_test(env_adds_and_replaces_variables),
 		cmocka_unit_test(ranks_get_signals_and_limits_as_tutti_run_got_them),
 		cmocka_unit_test(ranks_are_bound_to_cores_of_their_own),
@@ -311,5 +323,6 @@ int main(int argc, char **argv)
 	};
 
 	tutti_run = argc > 1 ? argv[1] : "tutti-run";
+	store_rank = argc > 2 ? argv[2] : "store_rank";
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
