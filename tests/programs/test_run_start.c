@@ -234,6 +234,19 @@ static void only_cpus_of_tutti_runs_own_affinity_are_used(void **state)
 	assert_int_equal(sched_setaffinity(0, sizeof(own), &own), 0);
 }
 
+static void the_topology_of_another_machine_binds_nothing(void **state)
+{
+	struct launched l;
+
+	setenv("HWLOC_SYNTHETIC", "core:64 pu:1", 1);
+	assert_int_equal(run(&l, "-n", "1", "--bind", "core", "true", NULL), 125);
+	assert_contains(launched_err(&l), "describes another machine; --bind none does without");
+	launched_free(&l);
+	assert_int_equal(run(&l, "-n", "1", "--bind", "none", "true", NULL), 0);
+	unsetenv("HWLOC_SYNTHETIC");
+	launched_free(&l);
+}
+
 static void more_ranks_than_cores_share_all_of_them(void **state)
 {
 	char free_list[256], shared[256];
@@ -317,6 +330,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(ranks_get_signals_and_limits_as_tutti_run_got_them),
 		cmocka_unit_test(ranks_are_bound_to_cores_of_their_own),
 		cmocka_unit_test(only_cpus_of_tutti_runs_own_affinity_are_used),
+		cmocka_unit_test(the_topology_of_another_machine_binds_nothing),
 		cmocka_unit_test(more_ranks_than_cores_share_all_of_them),
 		cmocka_unit_test(on_a_terminal_progress_is_live_and_labels_are_coloured),
 		cmocka_unit_test(what_is_typed_reaches_rank_0),

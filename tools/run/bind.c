@@ -61,33 +61,50 @@ hwloc_cpuset_t bind_place(hwloc_topology_t topology, enum bind_policy policy, in
 	return NULL;
 }
 
-bool binder_init(struct binder *binder, enum bind_policy policy)
+static void say_cannot(enum bind_policy policy, const char *why)
 {
-	*binder = (struct binder){ .policy = policy };
-	if (policy == BIND_NONE)
-		return true;
-	if (hwloc_topology_init(&binder->topology) < 0)
-		goto say;
-	if (hwloc_topology_load(binder->topology) < 0)
-		goto destroy_topology;
-	binder->own = hwloc_bitmap_alloc();
-	if (!binder->own || hwloc_get_cpubind(binder->topology, binder->own, 0) < 0)
-		goto free_own;
-	/* cores and NUMA nodes without a usable cpu go away with this */
-	if (hwloc_topology_restrict(binder->topology, binder->own,
-				    HWLOC_RESTRICT_FLAG_REMOVE_CPULESS) < 0)
-		goto free_own;
-	return true;
-free_own:
-	hwloc_bitmap_free(binder->own);
-destroy_topology:
-	hwloc_topology_destroy(binder->topology);
-say:
 	fprintf(stderr,
 		"tutti-run: cannot learn which cpus there are, for --bind %s: %s; --bind none does "
 		"without\n",
-		names[policy], strerror(errno));
-	*binder = (struct binder){ .policy = BIND_NONE };
+		names[policy], why);
+}
+
+/* Keep of the topology what this process may use: cores and NUMA nodes without such cpus go away.
+ */
+static bool keep_own(struct binder *binder)
+{
+	binder->own = hwloc_bitmap_alloc();
+	if (binder->own && hwloc_get_cpubind(binder->topology, binder->own, 0) == 0 &&
+	    hwloc_topology_restrict(binder->topology, binder->own,
+				    HWLOC_RESTRICT_FLAG_REMOVE_CPULESS) == 0)
+		return true;
+	hwloc_bitmap_free(binder->own);
+	return false;
+}
+
+bool binder_init(struct binder *binder, enum bind_policy policy)
+{
+	const char *why;
+
+	*binder = (struct binder){ .policy = policy };
+	if (policy == BIND_NONE)
+		return true;
+	if (hwloc_topology_init(&binder->topology) < 0) {
+		binder->topology = NULL;
+		say_cannot(policy, strerror(errno));
+		return false;
+	}
+	if (hwloc_topology_load(binder->topology) < 0)
+		why = strerror(errno);
+	else if (!hwloc_topology_is_thissystem(binder->topology))
+		why = "HWLOC_SYNTHETIC or HWLOC_XMLFILE describes another machine";
+	else if (!keep_own(binder))
+		why = strerror(errno);
+	else
+		return true;
+	say_cannot(policy, why);
+	hwloc_topology_destroy(binder->topology);
+	binder->topology = NULL;
 	return false;
 }
 
