@@ -188,6 +188,19 @@ static void a_reader_that_leaves_ends_the_job(void **state)
 	launched_free(&l);
 }
 
+static void a_full_disk_is_a_failure(void **state)
+{
+	struct launched l;
+	char command[512];
+	const char *argv[] = { "/bin/sh", "-c", command, NULL };
+
+	snprintf(command, sizeof(command), "exec %s -n 2 -- echo text > /dev/full", tutti_run);
+	assert_int_equal(launched_run(&l, argv), 125);
+	assert_contains(launched_err(&l),
+			"cannot write the standard output of the ranks: No space left");
+	launched_free(&l);
+}
+
 static void a_slow_reader_loses_nothing(void **state)
 {
 	struct launched l;
@@ -217,6 +230,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(one_file_for_both_streams_gets_whole_lines),
 		cmocka_unit_test(rank_0_alone_reads_the_input),
 		cmocka_unit_test(a_reader_that_leaves_ends_the_job),
+		cmocka_unit_test(a_full_disk_is_a_failure),
 		cmocka_unit_test(a_slow_reader_loses_nothing),
 	};
 

@@ -146,6 +146,18 @@ static int start_ranks(struct run *run)
 	return status;
 }
 
+/* A full disk is a failure of the job, a reader that has seen enough is not. */
+static bool output_complete(const struct job *job)
+{
+	for (int i = 0; i < SPAWN_STREAMS; i++) {
+		errno = job->sinks[i].error;
+		if (errno)
+			return say_cannot(i == 0 ? "write the standard output of the ranks"
+						 : "write the standard error of the ranks");
+	}
+	return true;
+}
+
 static int run_ranks(struct run *run)
 {
 	int status = start_ranks(run);
@@ -154,7 +166,9 @@ static int run_ranks(struct run *run)
 	if (status)
 		job_kill(&run->job);
 	loop_run(&run->loop);
-	return status ? status : job_status(&run->job);
+	if (!status)
+		status = job_status(&run->job);
+	return status || output_complete(&run->job) ? status : RUN_FAILED;
 }
 
 static int run_job(struct run *run)

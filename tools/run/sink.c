@@ -163,6 +163,7 @@ bool sink_flush(struct sink *sink)
 		if (written < 0 && (errno == EINTR || errno == EAGAIN))
 			return false;
 		if (written < 0) {
+			sink->error = errno == EPIPE ? 0 : errno;
 			sink_break(sink);
 			break;
 		}

@@ -10,7 +10,8 @@ struct sink {
 	int fd;
 	bool terminal;
 	bool colour;
-	bool broken; /* nobody reads any more: what is put in is dropped */
+	bool broken; /* cannot be written to any more: what is put in is dropped */
+	int error;   /* why, if not because nobody reads */
 	char *queue; /* not written yet: `length` bytes from `head` on */
 	size_t head, length, room;
 	/* terminal only: a line that is not complete yet, below all others */
