@@ -56,6 +56,13 @@ static void set_environment(const struct job *job, int rank, const char *store)
 	setenv("TUTTI_TIMEOUT", "40", 0);
 	for (int i = 0; job->env && job->env[i]; i++)
 		putenv((char *)job->env[i]);
+	/* TEST_HOSTS=2: the ranks believe to be on two hosts, in turn */
+	if (getenv("TEST_HOSTS")) {
+		char host[32];
+
+		snprintf(host, sizeof(host), "host-%d", rank % atoi(getenv("TEST_HOSTS")));
+		setenv("TUTTI_HOST_ID", host, 1);
+	}
 }
 
 static int be_rank(const struct job *job, int rank, const char *store)
