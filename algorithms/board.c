@@ -163,15 +163,20 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	const double others = group->size - 1, share = others / group->size;
 	struct tt_cost cost = { .syncs = 1 };
 
+	if (group->size == 1)
+		return (struct tt_cost){ 0 };
 	switch (collective) {
 	case TT_BARRIER: break;
 	case TT_BROADCAST: cost.bytes[0] = 2 * bytes; break;
 	case TT_REDUCE:
 	case TT_ALL_REDUCE:
 	case TT_SCAN:
-	case TT_EXSCAN:
 		cost.bytes[0] = group->size * bytes;
 		cost.reduced = others * bytes;
+		break;
+	case TT_EXSCAN:
+		cost.bytes[0] = group->size * bytes;
+		cost.reduced = (others - 1) * bytes;
 		break;
 	case TT_REDUCE_SCATTER:
 	case TT_REDUCE_SCATTER_V:
@@ -181,6 +186,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	case TT_ALL_GATHER:
 	case TT_ALL_GATHER_V:
 	case TT_GATHER: cost.bytes[0] = bytes; break;
+	case TT_SCATTER: cost.bytes[0] = bytes + bytes / group->size; break;
 	default: cost.bytes[0] = (1 + share) * bytes;
 	}
 	return cost;

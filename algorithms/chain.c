@@ -57,8 +57,9 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 			   double bytes)
 {
 	const double hops = group->size - 1;
+	const bool combines = hops > (collective == TT_EXSCAN); /* the last only takes */
 	struct tt_cost cost =
-		tt_cost_links(group, hops, hops > 0 ? bytes : 0, hops > 0 ? bytes : 0);
+		tt_cost_links(group, hops, hops > 0 ? bytes : 0, combines ? bytes : 0);
 	int far = 0;
 
 	for (int r = 1; r < group->size; r++)

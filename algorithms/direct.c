@@ -148,10 +148,14 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	const double share = (group->size - 1.0) / group->size;
 	struct tt_cost cost = { .syncs = 2, .bytes = { share * bytes } };
 
+	if (group->size == 1)
+		return (struct tt_cost){ 0 };
 	if (collective == TT_ALL_REDUCE || collective == TT_REDUCE) {
 		cost.syncs = 3;
 		cost.bytes[0] *= 2;
 	}
+	if (collective == TT_SCATTER)
+		cost.bytes[0] = bytes / group->size;
 	if (collective == TT_BROADCAST)
 		cost.bytes[0] = bytes;
 	if (TT_BIT(collective) & (TT_REDUCTIONS | TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_REDUCE)))

@@ -134,7 +134,7 @@ static void broadcast(struct tt_sched *sched, const struct tt_group *group)
 	struct seat seats[TREES];
 
 	seats_of(seats, &grove, team.me, true);
-	for (int round = 0; round <= height(&grove); round++) {
+	for (int round = 0; round < height(&grove); round++) {
 		for (int tree = 0; tree < TREES; tree++)
 			down(sched, &seats[tree], tree, team.me ? tt_out(tree) : tt_in(tree),
 			     round);
@@ -151,7 +151,7 @@ static void reduce(struct tt_sched *sched, const struct tt_group *group)
 	struct seat seats[TREES];
 
 	seats_of(seats, &grove, team.me, true);
-	for (int round = 0; round < 2 * height(&grove); round++) {
+	for (int round = 0; round < 2 * height(&grove) - 1; round++) {
 		for (int tree = 0; tree < TREES; tree++)
 			up(sched, &seats[tree], tree, team.me ? tt_tmp(tree, tree) : tt_out(tree),
 			   round, height(&grove));
@@ -165,12 +165,12 @@ static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 	struct seat seats[TREES];
 
 	seats_of(seats, &grove, group->rank + 1, false);
-	for (int round = 0; round < 2 * height(&grove); round++) {
+	for (int round = 0; round < 2 * height(&grove) - 2; round++) {
 		for (int tree = 0; tree < TREES; tree++)
 			up(sched, &seats[tree], tree, tt_out(tree), round, height(&grove));
 		tt_round(sched);
 	}
-	for (int round = 0; round <= height(&grove); round++) {
+	for (int round = 1; round < height(&grove); round++) {
 		for (int tree = 0; tree < TREES; tree++)
 			down(sched, &seats[tree], tree, tt_out(tree), round);
 		tt_round(sched);
@@ -196,15 +196,15 @@ static void build(struct tt_sched *sched, const struct tt_group *group,
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
-	const double tall = tt_log2_up(group->size + 1);
+	const double tall = tt_log2_up(group->size), taller = tt_log2_up(group->size + 1);
 
 	if (group->size == 1)
 		return (struct tt_cost){ 0 };
 	if (collective == TT_BROADCAST)
 		return tt_cost_links(group, tall, bytes, 0);
 	if (collective == TT_REDUCE)
-		return tt_cost_links(group, 2 * tall, bytes, bytes);
-	return tt_cost_links(group, 3 * tall, 2 * bytes, bytes);
+		return tt_cost_links(group, 2 * tall - 1, bytes, bytes);
+	return tt_cost_links(group, 3 * (taller - 1), 2 * bytes, bytes);
 }
 
 const struct tt_algorithm tt_algorithm_double_tree = {

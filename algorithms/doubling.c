@@ -93,13 +93,16 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 			   double bytes)
 {
 	const double rounds = tt_doubling_rounds(group->size), windows = tt_log2_up(group->size);
+	const double fewer = tt_log2_up(group->size - 1); /* rank 0 has no neighbour to add */
 
 	switch (collective) {
 	case TT_ALL_REDUCE: return tt_cost_links(group, rounds, rounds * bytes, rounds * bytes);
 	case TT_BARRIER: return tt_cost_links(group, rounds, 0, 0);
 	case TT_SCAN: return tt_cost_links(group, windows, windows * bytes, windows * bytes);
 	case TT_EXSCAN:
-		return tt_cost_links(group, windows + 1, (windows + 1) * bytes, windows * bytes);
+		return group->size == 1 ? (struct tt_cost){ 0 }
+					: tt_cost_links(group, fewer + 1, (fewer + 1) * bytes,
+							fewer * bytes);
 	default: return tt_cost_links(group, rounds, bytes * (group->size - 1) / group->size, 0);
 	}
 }

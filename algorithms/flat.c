@@ -188,8 +188,10 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	case TT_BROADCAST: return tt_cost_links(group, others, others * bytes, 0);
 	case TT_REDUCE:
 	case TT_ALL_REDUCE:
-	case TT_SCAN:
-	case TT_EXSCAN: return tt_cost_links(group, others, others * bytes, others * bytes);
+	case TT_SCAN: return tt_cost_links(group, others, others * bytes, others * bytes);
+	case TT_EXSCAN:
+		return tt_cost_links(group, others, others * bytes,
+				     others > 1 ? (others - 1) * bytes : 0);
 	case TT_REDUCE_SCATTER:
 	case TT_REDUCE_SCATTER_V: return tt_cost_links(group, others, share * bytes, share * bytes);
 	case TT_BARRIER: return tt_cost_links(group, others, 0, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns recursive halving and doubling of long vectors (Rabenseifner; Thakur, Rabenseifner and
- * Gropp, Optimization of collective communication operations in MPICH, 2005, sections 4.1, 4.4
- * and 4.5): the bytes of a ring in log P rounds. Ranks beyond a power of two are folded in: the
- * even one of each of the first pairs acts for both, see tt_fold. */
+ * Gropp, Optimization of collective communication operations in MPICH, 2005): the bytes of a ring
+ * in log P rounds. Ranks beyond a power of two are folded in: the even one of each of the first
+ * pairs acts for both, see tt_fold. */
 #include "algorithms.h"
 #include "parts.h"
 
@@ -153,22 +153,33 @@ static void build(struct tt_sched *sched, const struct tt_group *group,
 		all_gather(sched, group);
 }
 
+/* The blocks on the way through the first rank in the collectives of blocks; no other acts for
+ * more. */
+static double blocks_on_the_way(const struct tt_group *group)
+{
+	const struct tt_team all = { .size = group->size };
+	const struct tt_fold fold = tt_fold_of(&all);
+	double blocks = fold.extra ? group->size : 0;
+
+	for (int mask = fold.size / 2; mask > 0; mask /= 2)
+		blocks += owned(&fold, 0, mask);
+	return blocks;
+}
+
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
-	const int power = tt_power_of_two(group->size);
-	const double rounds = tt_log2_up(power), moved = bytes * (power - 1) / power;
-	const double share = bytes / group->size;
-	const bool extra = power < group->size;
+	const int power = tt_power_of_two(group->size), extra = power < group->size;
+	const double rounds = tt_log2_up(power) + 2 * extra;
+	const double moved = bytes * (power - 1) / power;
+	const double through = bytes * blocks_on_the_way(group) / group->size;
 
 	switch (collective) {
 	case TT_ALL_REDUCE:
-		return tt_cost_links(group, 2 * rounds + 2 * extra, 2 * moved + 2 * extra * bytes,
-				     moved + extra * bytes);
-	case TT_REDUCE_SCATTER:
-		return tt_cost_links(group, rounds + 2 * extra, moved + extra * (bytes + share),
-				     moved + extra * bytes);
-	default: return tt_cost_links(group, rounds + 2 * extra, moved + extra * bytes, 0);
+		return tt_cost_links(group, 2 * tt_log2_up(power) + 2 * extra,
+				     2 * moved + 2 * extra * bytes, moved + extra * bytes);
+	case TT_REDUCE_SCATTER: return tt_cost_links(group, rounds, through, through);
+	default: return tt_cost_links(group, rounds, through, 0);
 	}
 }
 

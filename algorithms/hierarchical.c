@@ -27,16 +27,22 @@ static int ranks_on(const struct tt_group *group, int host)
 	return n;
 }
 
-static int most_on_a_host(const struct tt_group *group)
+/* The most and the fewest ranks that a host has. */
+struct extent {
+	int most, fewest;
+};
+
+static struct extent extent_of(const struct tt_group *group)
 {
-	int most = 0;
+	struct extent extent = { 0, group->size };
 
 	for (int host = 0; host < group->hosts; host++) {
 		const int n = ranks_on(group, host);
 
-		most = n > most ? n : most;
+		extent.most = n > extent.most ? n : extent.most;
+		extent.fewest = tt_min(n, extent.fewest);
 	}
-	return most;
+	return extent;
 }
 
 static void sort_by_host(struct layout *layout, const struct tt_group *group)
@@ -292,7 +298,7 @@ static bool fits(const struct tt_group *group, enum tt_collective collective)
 static bool fits_split(const struct tt_group *group, enum tt_collective collective)
 {
 	return fits(group, collective) && group->size % group->hosts == 0 &&
-	       most_on_a_host(group) == group->size / group->hosts;
+	       extent_of(group).most == group->size / group->hosts;
 }
 
 static void build_with(struct tt_sched *sched, const struct tt_group *group,
@@ -332,9 +338,10 @@ static void build_split(struct tt_sched *sched, const struct tt_group *group,
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
-	const double near = tt_log2_up(most_on_a_host(group)), far = tt_log2_up(group->hosts);
+	const struct extent extent = extent_of(group);
+	const double near = tt_log2_up(extent.most), far = tt_log2_up(group->hosts);
 	const double doubling = tt_doubling_rounds(group->hosts), hops = group->hosts - 1;
-	const double share = hops / group->hosts;
+	const double share = 1 - (double)extent.fewest / group->size; /* through a leader */
 
 	switch (collective) {
 	case TT_BROADCAST:
@@ -351,12 +358,14 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	case TT_BARRIER: return (struct tt_cost){ { 2 * near, doubling }, { 0, 0 }, 0, 0 };
 	case TT_REDUCE_SCATTER:
 		return (struct tt_cost){ { near + 1, hops },
-					 { near * bytes + bytes / group->hosts, share * bytes },
+					 { near * bytes + bytes * extent.most / group->size,
+					   share * bytes },
 					 (near + share) * bytes,
 					 0 };
 	default:
 		return (struct tt_cost){ { near + 1, hops },
-					 { near * bytes + bytes / group->hosts, share * bytes },
+					 { near * bytes + bytes * extent.most / group->size,
+					   share * bytes },
 					 0,
 					 0 };
 	}

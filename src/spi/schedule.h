@@ -106,7 +106,8 @@ enum tt_step_kind {
 	TT_STEP_SEND,	     /* `a` to `peer` */
 	TT_STEP_RECV,	     /* `a` from `peer` */
 	TT_STEP_RECV_REDUCE, /* a = b op incoming (or, `left`, incoming op b), from `peer` */
-	TT_STEP_REDUCE,	     /* a = source op source …, of the `sources` steps that follow; one: a copy */
+	TT_STEP_REDUCE,	     /* a = source op source …, of the `sources` steps that follow; one: a copy;
+			      * in place any one of them may be `a` itself */
 	TT_STEP_SOURCE,	     /* `a` of `peer` (the rank itself unless the schedule is shared) */
 	TT_STEP_EXPOSE,	     /* shared: from the next round on peers may read `a` */
 	TT_STEP_AWAIT,	     /* shared: begin the round only when `peer` has ended its previous round */
@@ -182,7 +183,7 @@ void tt_copy_from(struct tt_sched *sched, struct tt_ref dst, int peer, struct tt
 void tt_reduce(struct tt_sched *sched, struct tt_ref dst, int n);
 void tt_source(struct tt_sched *sched, int peer, struct tt_ref src);
 /* The step just written (tt_recv_reduce, or tt_reduce with its sources) completes its blocks: the one place where
- * an average is divided. Every output block passes exactly one such step. */
+ * an average is divided. Every output block passes exactly one such step; those of scan and exscan, none. */
 void tt_final(struct tt_sched *sched);
 void tt_expose(struct tt_sched *sched, struct tt_ref run, int n);
 void tt_await(struct tt_sched *sched, int peer);
