@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Proves every algorithm for every collective it offers: 1 … 33 ranks with every root, powers of
+ * two up to 1024 with some, in place and out of place, and layouts of hosts where they matter. */
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "algorithms.h"
+#include "test_schedules_prover.h"
+
+enum { SMALL = 33, MIDDLE = 128, LARGE = 1024, LAYOUTS = 6 };
+
+static const uint32_t rooted = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_GATHER) |
+			       TT_BIT(TT_SCATTER) | TT_BIT(TT_GATHER_V) | TT_BIT(TT_SCATTER_V);
+
+static const uint32_t of_v = TT_BIT(TT_REDUCE_SCATTER_V) | TT_BIT(TT_ALL_GATHER_V) |
+			     TT_BIT(TT_GATHER_V) | TT_BIT(TT_SCATTER_V) | TT_BIT(TT_ALL_TO_ALL_V);
+
+/* The host of a rank before hosts are numbered by first appearance. */
+static int place(int layout, int rank, int size)
+{
+	switch (layout) {
+	case 0: return 0;			  /* one host */
+	case 1: return rank / ((size + 1) / 2);	  /* two halves */
+	case 2: return rank % 3;		  /* dealt to three in turn */
+	case 3: return rank == 0 ? 0 : 1;	  /* one rank and the rest */
+	case 4: return (rank * 7 + rank / 3) % 5; /* five of unequal number, mixed */
+	default: return rank / 4;		  /* many of four, the last perhaps of fewer */
+	}
+}
+
+static int lay_out(int *host, int layout, int size)
+{
+	int number[LARGE], hosts = 0;
+
+	memset(number, -1, sizeof(number));
+	for (int r = 0; r < size; r++) {
+		int *n = &number[place(layout, r, size)];
+
+		if (*n < 0)
+			*n = hosts++;
+		host[r] = *n;
+	}
+	return hosts;
+}
+
+/* Prove one case, if the algorithm takes it; false if not. */
+static bool check(const struct claim *claim)
+{
+	const struct tt_group group = { 0, claim->size, claim->root, claim->host, claim->hosts };
+	char why[256];
+
+	if (!claim->algorithm->fits(&group, claim->collective))
+		return false;
+	if (!prove(claim, why, sizeof(why)))
+		fail_msg("%s, collective %d, %d ranks on %d hosts, root %d, %s: %s",
+			 claim->algorithm->name, claim->collective, claim->size, claim->hosts,
+			 claim->root, claim->in_place ? "in place" : "out of place", why);
+	return true;
+}
+
+/* Every `step`-th root and the last one. Returns how many cases were proved. */
+static int check_roots(struct claim claim, int step)
+{
+	int proved = 0;
+
+	if (!(TT_BIT(claim.collective) & rooted)) {
+		claim.root = -1;
+		return check(&claim);
+	}
+	for (claim.root = 0; claim.root < claim.size; claim.root += step)
+		proved += check(&claim);
+	claim.root = claim.size - 1;
+	return proved + check(&claim);
+}
+
+static int check_sizes(const struct tt_algorithm *algorithm, int first, int last, int factor)
+{
+	int proved = 0, host[LARGE];
+
+	for (int size = first; size <= last; size = factor ? size * factor : size + 1) {
+		const int step = size <= SMALL ? 1 : size / 2 + 1;
+
+		for (int bits = 0; bits < TT_COLLECTIVE_COUNT * LAYOUTS * 2; bits++) {
+			struct claim claim = { .algorithm = algorithm, .size = size, .host = host };
+			const int layout = bits / 2 % LAYOUTS;
+
+			claim.in_place = bits % 2;
+			claim.collective = (enum tt_collective)(bits / 2 / LAYOUTS);
+			if (!(algorithm->collectives & TT_BIT(claim.collective)) ||
+			    (layout > 0 && !strstr(algorithm->name, "hierarchical")))
+				continue;
+			if (size > MIDDLE && (!claim.in_place || TT_BIT(claim.collective) & of_v))
+				continue; /* the harder one of each is left */
+			claim.hosts = lay_out(host, layout, size);
+			proved += check_roots(claim, step);
+		}
+	}
+	return proved;
+}
+
+static void every_rank_counts_once_up_to_33_ranks(void **state)
+{
+	assert_int_not_equal(check_sizes(*state, 1, SMALL, 0), 0);
+}
+
+static void every_rank_counts_once_up_to_1024_ranks(void **state)
+{
+	assert_int_not_equal(check_sizes(*state, 64, LARGE, 2), 0);
+}
+
+static bool is_cost(double number)
+{
+	return number >= 0 && number < 1e12;
+}
+
+static void costs_grow_with_bytes_and_ignore_the_rank(void **state)
+{
+	const struct tt_algorithm *algorithm = *state;
+	int host[LARGE];
+
+	for (int size = 1; size <= SMALL; size++) {
+		for (int c = 0; c < TT_SEND_RECV * LAYOUTS; c++) {
+			const enum tt_collective collective = (enum tt_collective)(c / LAYOUTS);
+			struct tt_group group = { 0, size, 0, host, 0 };
+			struct tt_cost less, more;
+
+			group.hosts = lay_out(host, c % LAYOUTS, size);
+			if (!(algorithm->collectives & TT_BIT(collective)) ||
+			    !algorithm->fits(&group, collective))
+				continue;
+			less = algorithm->cost(&group, collective, 1000);
+			group.rank = size - 1;
+			more = algorithm->cost(&group, collective, 3000);
+			assert_true(less.syncs == more.syncs && is_cost(less.reduced));
+			assert_true(more.reduced >= less.reduced);
+			for (int far = 0; far < 2; far++) {
+				assert_true(is_cost(less.messages[far]) &&
+					    is_cost(less.bytes[far]));
+				assert_true(less.messages[far] == more.messages[far]);
+				assert_true(more.bytes[far] >= less.bytes[far]);
+			}
+			assert_true(group.hosts > 1 || less.messages[1] + less.bytes[1] == 0);
+		}
+	}
+}
+
+static const struct tt_algorithm *const all[] = {
+	&tt_algorithm_board,	    &tt_algorithm_bruck,
+	&tt_algorithm_chain,	    &tt_algorithm_direct,
+	&tt_algorithm_double_tree,  &tt_algorithm_doubling,
+	&tt_algorithm_flat,	    &tt_algorithm_halving_doubling,
+	&tt_algorithm_hierarchical, &tt_algorithm_hierarchical_split,
+	&tt_algorithm_pairwise,	    &tt_algorithm_ring,
+	&tt_algorithm_tree,	    &tt_algorithm_two_shot,
+};
+
+static const struct {
+	const char *claim;
+	CMUnitTestFunction test;
+} claims[] = {
+	{ "every_rank_counts_once_up_to_33_ranks", every_rank_counts_once_up_to_33_ranks },
+	{ "every_rank_counts_once_up_to_1024_ranks", every_rank_counts_once_up_to_1024_ranks },
+	{ "costs_grow_with_bytes_and_ignore_the_rank", costs_grow_with_bytes_and_ignore_the_rank },
+};
+
+enum { ALGORITHMS = sizeof(all) / sizeof(all[0]), CLAIMS = sizeof(claims) / sizeof(claims[0]) };
+
+int main(void)
+{
+	static struct CMUnitTest tests[ALGORITHMS * CLAIMS];
+	static char names[ALGORITHMS * CLAIMS][96];
+
+	mallopt(M_MMAP_THRESHOLD, 1 << 30); /* memory once faulted in is used again */
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
+	for (int i = 0; i < ALGORITHMS * CLAIMS; i++) {
+		const struct tt_algorithm *algorithm = all[i / CLAIMS];
+
+		snprintf(names[i], sizeof(names[i]), "%s_%s", algorithm->name,
+			 claims[i % CLAIMS].claim);
+		tests[i].name = names[i];
+		tests[i].test_func = claims[i % CLAIMS].test;
+		tests[i].initial_state = (void *)(uintptr_t)algorithm;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
