@@ -93,11 +93,12 @@ static void raw_request(int fd, enum tt_wire_kind kind, const char *key, uint32_
 	const struct tt_wire_header header = { .kind = (uint8_t)kind,
 					       .key_length = (uint8_t)strlen(key),
 					       .timeout_ms = timeout_ms };
-	uint8_t bytes[TT_WIRE_HEADER];
+	uint8_t bytes[TT_WIRE_HEADER + TT_STORE_KEY_MAX];
 
+	/* in one piece: the host may close in between otherwise */
 	tt_wire_put_header(&header, bytes);
-	raw_send(fd, bytes, sizeof(bytes));
-	raw_send(fd, key, strlen(key));
+	memcpy(bytes + TT_WIRE_HEADER, key, strlen(key));
+	raw_send(fd, bytes, TT_WIRE_HEADER + strlen(key));
 }
 
 static void raw_answer(int fd, enum tt_wire_status status)
