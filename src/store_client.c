@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -41,8 +42,10 @@ static struct client_store *client_of(tutti_store_t store)
 	return (struct client_store *)store;
 }
 
+/* A process forked meanwhile may hold the socket, too: the host must see the end all the same. */
 static void connection_close(struct connection *c)
 {
+	shutdown(c->fd, SHUT_RDWR);
 	close(c->fd);
 	free(c);
 }

@@ -79,6 +79,7 @@ static void drop(struct tt_store_clients *s, struct tt_store_client *c, const ch
 		tt_log(INFO, STORE, "drops %s, which %s", c->name, why);
 	if (c->entry)
 		unpark(s, c);
+	shutdown(c->fd, SHUT_RDWR); /* a forked process may hold it, too */
 	close(c->fd);
 	list_remove(&s->first, c);
 	list_add(&s->gone, c);

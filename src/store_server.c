@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -65,6 +66,7 @@ static void begin_close(struct tt_store_server *s)
 	const uint64_t now = tt_now();
 
 	accept_clients(s);
+	shutdown(s->listening, SHUT_RDWR); /* a forked process may hold it, too */
 	close(s->listening);
 	s->listening = -1;
 	s->accept_again = TT_STORE_NEVER;
