@@ -206,8 +206,7 @@ static void open_mpi_job(struct tt_launch *out)
 	set_job(out, id ? id : "");
 }
 
-/* When a process started, in clock ticks since boot: with its pid this names it once and for all.
- */
+/* When a process started, in clock ticks since boot: names it for ever, together with its pid. */
 static bool start_time(long pid, unsigned long long *ticks)
 {
 	char path[64], text[1024];

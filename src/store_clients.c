@@ -262,8 +262,7 @@ static void handle_header(struct tt_store_clients *s, struct tt_store_client *c)
 	c->in_done = 0;
 }
 
-/* Where the bytes to come belong. In a body one place after the key is left for its closing zero.
- */
+/* Where the bytes to come belong. In a body, the place after the key is for its closing zero. */
 static uint8_t *reading_place(struct tt_store_client *c, size_t *room)
 {
 	*room = c->in_length - c->in_done;
@@ -404,10 +403,18 @@ void tt_store_clients_expire(struct tt_store_clients *s, uint64_t now)
 	}
 }
 
+bool tt_store_clients_stuck(const struct tt_store_clients *s)
+{
+	for (const struct tt_store_client *c = s->first; c; c = c->next)
+		if (c->state != PARKED)
+			return false;
+	return true;
+}
+
 void tt_store_clients_finish(struct tt_store_clients *s)
 {
 	while (s->first)
-		drop(s, s->first, "has not closed the store in time");
+		drop(s, s->first, "had not closed the store when its host did");
 	tt_store_clients_bury(s);
 	tt_store_keys_finish(&s->keys);
 }

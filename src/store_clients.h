@@ -3,6 +3,7 @@
 #ifndef TT_STORE_CLIENTS_H
 #define TT_STORE_CLIENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -29,6 +30,8 @@ void tt_store_client_event(struct tt_store_clients *clients, struct tt_store_cli
 void tt_store_clients_expire(struct tt_store_clients *clients, uint64_t now);
 /* Those who have not said hello have until `deadline`. */
 void tt_store_clients_hurry(struct tt_store_clients *clients, uint64_t deadline);
+/* All wait for keys, or nobody is there: no set can come any more unless somebody joins. */
+bool tt_store_clients_stuck(const struct tt_store_clients *clients);
 /* Free those dropped since; call when no event in hand can name them. */
 void tt_store_clients_bury(struct tt_store_clients *clients);
 void tt_store_clients_finish(struct tt_store_clients *clients);

@@ -92,8 +92,7 @@ int tt_store_receive(int fd, void *data, size_t length, uint64_t deadline)
 	return 0;
 }
 
-/* While nobody listens, a connection from this port to itself can come about (simultaneous open).
- */
+/* While nobody listens, a connection from a port to itself can come about (simultaneous open). */
 static bool connected_to_self(int fd)
 {
 	struct sockaddr_storage here = { 0 }, there = { 0 };

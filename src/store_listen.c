@@ -67,8 +67,7 @@ static bool is_loopback(const struct sockaddr_storage *at)
 	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)at)->sin6_addr);
 }
 
-/* A machine's own name often stands for a loopback address in /etc/hosts: others then wait in vain.
- */
+/* A machine's own name is often a loopback address in /etc/hosts: others then wait in vain. */
 static void warn_if_unreachable(const struct tt_store_address *parsed,
 				const struct sockaddr_storage *at)
 {

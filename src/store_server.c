@@ -102,7 +102,8 @@ static void *serve(void *argument)
 	struct tt_store_server *s = argument;
 	struct epoll_event events[64];
 
-	while (!s->closing || (s->clients.first && tt_now() < s->close_deadline)) {
+	while (!s->closing ||
+	       (!tt_store_clients_stuck(&s->clients) && tt_now() < s->close_deadline)) {
 		const int n = epoll_wait(s->clients.epoll, events, 64, pause_ms(s));
 
 		for (int i = 0; i < n; i++) {

@@ -410,6 +410,47 @@ static void the_host_waits_for_its_clients(void **state)
 	pthread_join(thread, NULL);
 }
 
+struct hopeful {
+	tutti_store_t store;
+	tutti_result_t result;
+};
+
+static void *hopeful_thread(void *argument)
+{
+	struct hopeful *h = argument;
+	size_t none = 0;
+
+	h->result = tutti_store_get(h->store, "never", NULL, &none, PATIENCE_S);
+	tutti_store_close(h->store);
+	return NULL;
+}
+
+/* Where all who are left wait for keys, nobody can set them: ending their wait beats waiting for
+ * it. */
+static void the_host_does_not_wait_for_those_who_wait_in_vain(void **state)
+{
+	struct hopeful hopefuls[3];
+	pthread_t threads[3];
+	const uint64_t start = tt_now();
+	tutti_store_t host;
+
+	(void)state;
+	assert_int_equal(tutti_store_open("tcp://127.0.0.1:0", 1, PATIENCE_S, &host), TUTTI_OK);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(tutti_store_open(tutti_store_address(host), 0, PATIENCE_S,
+						  &hopefuls[i].store),
+				 TUTTI_OK);
+		assert_int_equal(pthread_create(&threads[i], NULL, hopeful_thread, &hopefuls[i]),
+				 0);
+	}
+	tutti_store_close(host);
+	for (int i = 0; i < 3; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(hopefuls[i].result, TUTTI_ERR_PEER_LOST);
+	}
+	assert_true(tt_now() - start < 5000000000u);
+}
+
 static void silent_connections_do_not_hold_up_closing(void **state)
 {
 	/* never says hello: close_host() asserts that this takes no 10 s */
@@ -530,8 +571,7 @@ static void a_client_refuses_an_answer_that_is_none(void **state)
 
 /* ---------------------------------------------------------------- another user */
 
-/* In a process of user 65534: open the store, tell the result through the pipe, close when told to.
- */
+/* In a process of user 65534: open the store, tell the result, close when told to. */
 static void play_stranger(const char *address, int serve, int tell, int told)
 {
 	tutti_store_t store = NULL;
@@ -644,6 +684,7 @@ int main(void)
 		cmocka_unit_test(a_slow_reader_holds_up_nobody),
 		ON_HOST(goes_on_after_running_out_of_descriptors),
 		cmocka_unit_test(the_host_waits_for_its_clients),
+		cmocka_unit_test(the_host_does_not_wait_for_those_who_wait_in_vain),
 		cmocka_unit_test_setup(silent_connections_do_not_hold_up_closing, open_host),
 		cmocka_unit_test(a_client_names_a_host_that_is_none),
 		cmocka_unit_test(a_client_does_not_wait_for_ever_for_a_silent_host),
