@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "bootstrap.h"
 #include "launch.h"
 #include "log.h"
 #include "op.h"
 #include "plan.h"
+#include "rendezvous.h"
 #include "store.h"
 
 static tutti_result_t new_comm(const struct tt_settings *settings, int rank, int size, uint64_t id,
@@ -81,35 +81,13 @@ tutti_result_t tt_comm_wire(struct tutti_comm *comm, int peer, enum tt_lane lane
 
 /* ---- through a store */
 
-/* All ranks take rank 0's random number; it also tells their keys from those of communicators made before. */
-static tutti_result_t agree_on_id(tutti_store_t store, const char *prefix, int rank, uint64_t deadline,
-				  uint64_t *id)
-{
-	const uint64_t now = tt_now();
-	size_t length = sizeof(*id);
-	char key[160];
-
-	snprintf(key, sizeof(key), "%s/id", prefix);
-	if (rank == 0) {
-		if (getrandom(id, sizeof(*id), 0) != sizeof(*id))
-			return tt_fail_errno(COMM, "read random bytes");
-		return tutti_store_set(store, key, id, sizeof(*id));
-	}
-	const double left = now < deadline ? (double)(deadline - now) / 1e9 : 0.001;
-	const tutti_result_t result = tutti_store_get(store, key, id, &length, left);
-	if (!result && length != sizeof(*id))
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "key %s of the store has %zu bytes, expected %zu: the "
-			       "store is used by something else", key, length, sizeof(*id));
-	return result;
-}
-
 static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, const char *prefix,
 			   uint64_t deadline)
 {
 	uint8_t record[TT_RECORD_MAX];
 	struct tt_records records = { 0 };
 	size_t length;
-	char key[128];
+	char key[192];
 	tutti_result_t result = tt_bootstrap_open(comm, record, &length);
 	int *members = malloc((size_t)comm->size * sizeof(*members));
 
@@ -128,28 +106,18 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, const c
 	return result;
 }
 
-static tutti_result_t create(tutti_store_t store, const char *job, int rank, int size,
-			     const tutti_config_t *config, tutti_comm_t *out)
+/* The ranks have agreed on a meeting in the store; both matter with more than one. */
+static tutti_result_t create(const struct tt_settings *settings, tutti_store_t store,
+			     const struct tt_rendezvous *meeting, int rank, int size,
+			     uint64_t deadline, tutti_comm_t *out)
 {
 	struct tutti_comm *comm;
-	struct tt_settings settings;
-	uint64_t id = 0;
-	char prefix[96];
-	tutti_result_t result = tt_settings_read(config, &settings);
+	tutti_result_t result = new_comm(settings, rank, size, meeting->id, &comm);
 
 	if (result)
 		return result;
-	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	if (size > 1) {
-		snprintf(prefix, sizeof(prefix), "%s/%u", job, tt_store_next_use(store, rank));
-		result = agree_on_id(store, prefix, rank, deadline, &id);
-	}
-	if (!result)
-		result = new_comm(&settings, rank, size, id, &comm);
-	if (result)
-		return result;
-	if (size > 1) {
-		result = meet(comm, store, prefix, deadline);
+		result = meet(comm, store, meeting->prefix, deadline);
 	} else {
 		const int only = 0;
 		struct tt_records records = { 0 };
@@ -176,6 +144,9 @@ static tutti_result_t create(tutti_store_t store, const char *job, int rank, int
 TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int size,
 					   const tutti_config_t *config, tutti_comm_t *comm)
 {
+	struct tt_rendezvous meeting = { 0 };
+	struct tt_settings settings;
+
 	if (!comm)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_create: comm is NULL");
 	*comm = NULL;
@@ -185,15 +156,21 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 	if (!store && size > 1)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_create: store is NULL, and %d ranks must meet",
 			       size);
-	return create(store, "comm", rank, size, config, comm);
+	tutti_result_t result = tt_settings_read(config, &settings);
+	if (result)
+		return result;
+	const uint64_t deadline = tt_now() + settings.timeout_ns;
+	if (size > 1)
+		result = tt_rendezvous(store, "comm", rank, deadline, &meeting);
+	return result ? result : create(&settings, store, &meeting, rank, size, deadline, comm);
 }
 
 TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *comm)
 {
+	struct tt_rendezvous meeting = { 0 };
 	tutti_store_t store = NULL;
 	struct tt_launch launch;
 	struct tt_settings settings;
-	char job[72];
 
 	if (!comm)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_init: comm is NULL");
@@ -201,14 +178,15 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 	tutti_result_t result = tt_settings_read(config, &settings);
 	if (!result)
 		result = tt_launch_read(&launch);
-	if (!result && launch.size > 1)
-		result = tutti_store_open(launch.store, launch.serve, (double)settings.timeout_ns / 1e9, &store);
 	if (result)
 		return result;
 	tt_log(INFO, COMM, "started by %s as rank %d of %d, meeting in %s", launch.launcher, launch.rank,
 	       launch.size, launch.size > 1 ? launch.store : "nothing");
-	snprintf(job, sizeof(job), "job-%s", launch.job);
-	result = create(store, job, launch.rank, launch.size, config, comm);
+	const uint64_t deadline = tt_now() + settings.timeout_ns;
+	if (launch.size > 1)
+		result = tt_rendezvous_launched(&launch, deadline, &store, &meeting);
+	if (!result)
+		result = create(&settings, store, &meeting, launch.rank, launch.size, deadline, comm);
 	tutti_store_close(store);
 	return result;
 }

@@ -398,8 +398,6 @@ tutti_result_t tt_launch_read(struct tt_launch *out)
 		result = find_store(row, &launch);
 	if (result != TUTTI_OK)
 		return result;
-	tt_log(INFO, COMM, "%s started rank %d of %d; they meet at %s", launch.launcher,
-	       launch.rank, launch.size, launch.store[0] ? launch.store : "no store, being alone");
 	*out = launch;
 	return TUTTI_OK;
 }

@@ -156,8 +156,6 @@ TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, v
 
 TUTTI_API void tutti_store_close(tutti_store_t store)
 {
-	if (!store)
-		return;
-	tt_store_uses_free(store);
-	store->ops->close(store);
+	if (store)
+		store->ops->close(store);
 }

@@ -30,7 +30,6 @@ struct tt_store_ops {
 
 struct tutti_store {
 	const struct tt_store_ops *ops;
-	struct tt_store_use *uses; /* see tt_store_next_use() */
 	char address[TT_STORE_ADDRESS_MAX];
 };
 
@@ -40,11 +39,6 @@ tutti_result_t tt_store_client_open(const char *address, bool serve, uint64_t ti
 tutti_result_t tt_store_file_open(const char *address, tutti_store_t *store);
 tutti_result_t tt_store_user_create(const tutti_store_ops_t *ops, void *context,
 				    tutti_store_t *store);
-
-/* How many communicators `rank` has made through this handle before: ranks that do so in the same
- * order get the same numbers, also when they are threads that share the handle. */
-unsigned tt_store_next_use(tutti_store_t store, int rank);
-void tt_store_uses_free(tutti_store_t store);
 
 /* The sentences that all kinds share. `waited_ns` is what the caller was ready to wait. */
 tutti_result_t tt_store_fail_room(tutti_store_t store, const char *key, size_t room, size_t length);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* That ranks mean the same meeting, whatever was in the store before. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "log.h"
+#include "rendezvous.h"
+#include "transport.h"
+
+#define PATIENCE_S 20.0
+#define MEETINGS   3
+
+static uint64_t patience(void)
+{
+	return tt_now() + (uint64_t)(PATIENCE_S * 1e9);
+}
+
+struct rank {
+	struct tt_launch launch;
+	tutti_store_t store; /* shared; NULL: the launch's */
+	tutti_result_t result;
+	struct tt_rendezvous meetings[MEETINGS];
+};
+
+static void *meet_in_store(void *argument)
+{
+	struct rank *r = argument;
+
+	for (int i = 0; i < MEETINGS && r->result == TUTTI_OK; i++)
+		r->result = tt_rendezvous(r->store, "group", r->launch.rank, patience(),
+					  &r->meetings[i]);
+	return NULL;
+}
+
+static void *meet_as_launched(void *argument)
+{
+	struct rank *r = argument;
+
+	r->result = tt_rendezvous_launched(&r->launch, patience(), &r->store, &r->meetings[0]);
+	return NULL;
+}
+
+static void check_same(const struct tt_rendezvous *a, const struct tt_rendezvous *b)
+{
+	assert_true(a->id == b->id);
+	assert_string_equal(a->prefix, b->prefix);
+}
+
+static void name_store(char *address, size_t size)
+{
+	snprintf(address, size, "unix:tutti-test-meeting-%ld", (long)getpid());
+}
+
+static void meetings_in_one_store_are_told_apart(void **state)
+{
+	struct rank ranks[2] = { { .launch.rank = 0 }, { .launch.rank = 1 } };
+	char address[64];
+	pthread_t thread;
+
+	(void)state;
+	name_store(address, sizeof(address));
+	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &ranks[0].store), TUTTI_OK);
+	/* a program before this one left its meetings behind, through a handle of its own */
+	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &ranks[1].store), TUTTI_OK);
+	for (int time = 0; time < 2; time++) {
+		assert_int_equal(pthread_create(&thread, NULL, meet_in_store, &ranks[1]), 0);
+		meet_in_store(&ranks[0]);
+		pthread_join(thread, NULL);
+		for (int i = 0; i < MEETINGS; i++) {
+			char prefix[32];
+
+			assert_int_equal(ranks[0].result, TUTTI_OK);
+			assert_int_equal(ranks[1].result, TUTTI_OK);
+			check_same(&ranks[0].meetings[i], &ranks[1].meetings[i]);
+			snprintf(prefix, sizeof(prefix), "group/%d", time * MEETINGS + i + 1);
+			assert_string_equal(ranks[0].meetings[i].prefix, prefix);
+		}
+		tutti_store_close(ranks[1].store);
+		assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &ranks[1].store),
+				 TUTTI_OK);
+	}
+	tutti_store_close(ranks[1].store);
+	tutti_store_close(ranks[0].store);
+}
+
+/* Rank 1 comes to the next meeting while the host of the one before is still there. */
+static void a_rank_leaves_the_host_of_the_meeting_before(void **state)
+{
+	struct rank ranks[2] = { { .launch = { .rank = 0, .size = 2, .serve = true, .job = "j" } },
+				 { .launch = { .rank = 1, .size = 2, .job = "j" } } };
+	tutti_store_t before;
+	uint32_t number;
+	size_t length = sizeof(number);
+	pthread_t thread;
+
+	(void)state;
+	name_store(ranks[0].launch.store, sizeof(ranks[0].launch.store));
+	name_store(ranks[1].launch.store, sizeof(ranks[1].launch.store));
+	assert_int_equal(tutti_store_open(ranks[0].launch.store, 1, PATIENCE_S, &before), TUTTI_OK);
+	assert_int_equal(pthread_create(&thread, NULL, meet_as_launched, &ranks[1]), 0);
+	assert_int_equal(tutti_store_get(before, "job-j/begun/1", &number, &length, PATIENCE_S),
+			 TUTTI_OK);
+	tutti_store_close(before);
+	meet_as_launched(&ranks[0]);
+	pthread_join(thread, NULL);
+	assert_int_equal(ranks[0].result, TUTTI_OK);
+	assert_int_equal(ranks[1].result, TUTTI_OK);
+	check_same(&ranks[0].meetings[0], &ranks[1].meetings[0]);
+	tutti_store_close(ranks[1].store);
+	tutti_store_close(ranks[0].store);
+}
+
+static void keys_of_something_else_are_named(void **state)
+{
+	struct tt_rendezvous meeting;
+	char address[64];
+	tutti_store_t store;
+
+	(void)state;
+	name_store(address, sizeof(address));
+	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &store), TUTTI_OK);
+	assert_int_equal(tutti_store_set(store, "g/begun/1", "x", 1), TUTTI_OK);
+	assert_int_equal(tt_rendezvous(store, "g", 1, patience(), &meeting), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "key g/begun/1 of the store has 1 bytes"));
+	assert_int_equal(tutti_store_set(store, "g/begun/1", "12345", 5), TUTTI_OK);
+	assert_int_equal(tt_rendezvous(store, "g", 1, patience(), &meeting), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_store_set(store, "h/1/id", "x", 1), TUTTI_OK);
+	assert_int_equal(tt_rendezvous(store, "h", 1, patience(), &meeting), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "key h/1/id of the store has 1 bytes"));
+	tutti_store_close(store);
+}
+
+static void a_rank_waits_no_longer_than_its_deadline(void **state)
+{
+	struct rank rank = { .launch = { .rank = 1, .size = 2 } };
+	struct tt_rendezvous meeting;
+	tutti_store_t store;
+
+	(void)state;
+	name_store(rank.launch.store, sizeof(rank.launch.store));
+	assert_int_equal(
+		tt_rendezvous_launched(&rank.launch, tt_now() + 20000000u, &store, &meeting),
+		TUTTI_ERR_TIMEOUT);
+	assert_null(store);
+	assert_int_equal(tutti_store_open(rank.launch.store, 1, PATIENCE_S, &store), TUTTI_OK);
+	assert_int_equal(
+		tt_rendezvous_launched(&rank.launch, tt_now() + 20000000u, &rank.store, &meeting),
+		TUTTI_ERR_TIMEOUT);
+	assert_null(rank.store);
+	tutti_store_close(store);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(meetings_in_one_store_are_told_apart),
+		cmocka_unit_test(a_rank_leaves_the_host_of_the_meeting_before),
+		cmocka_unit_test(keys_of_something_else_are_named),
+		cmocka_unit_test(a_rank_waits_no_longer_than_its_deadline),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
