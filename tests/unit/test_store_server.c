@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the host of a store bears from those who connect, and what clients bear from a host:
- * garbage, silence, half a message, leaving at any point. */
+/* What the host of a store bears from those who connect: garbage, silence, half a message, leaving
+ * at any point. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,14 +14,11 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "log.h"
 #include "store.h"
-#include "store_keys.h"
 #include "store_wire.h"
 #include "transport.h"
 
@@ -375,82 +371,6 @@ static void goes_on_after_running_out_of_descriptors(void **state)
 	check_serves(*state);
 }
 
-/* ---------------------------------------------------------------- closing */
-
-static void *close_thread(void *argument)
-{
-	tutti_store_close(argument);
-	return NULL;
-}
-
-/* The host is closing while a client still asks; the client gets all its answers. */
-static void the_host_waits_for_its_clients(void **state)
-{
-	tutti_store_t host, client;
-	char address[64], value[2];
-	size_t length = sizeof(value);
-	pthread_t thread;
-
-	(void)state;
-	assert_int_equal(tutti_store_open("tcp://127.0.0.1:0", 1, PATIENCE_S, &host), TUTTI_OK);
-	snprintf(address, sizeof(address), "%s", tutti_store_address(host));
-	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &client), TUTTI_OK);
-	assert_int_equal(tutti_store_set(host, "k", "v", 2), TUTTI_OK);
-	assert_int_equal(pthread_create(&thread, NULL, close_thread, host), 0);
-	/* closing is under way once newcomers are refused */
-	for (tutti_result_t result = TUTTI_OK; result == TUTTI_OK;) {
-		tutti_store_t late;
-
-		result = tutti_store_open(address, 0, 0.005, &late);
-		tutti_store_close(late);
-	}
-	assert_int_equal(tutti_store_get(client, "k", value, &length, PATIENCE_S), TUTTI_OK);
-	assert_string_equal(value, "v");
-	tutti_store_close(client);
-	pthread_join(thread, NULL);
-}
-
-struct hopeful {
-	tutti_store_t store;
-	tutti_result_t result;
-};
-
-static void *hopeful_thread(void *argument)
-{
-	struct hopeful *h = argument;
-	size_t none = 0;
-
-	h->result = tutti_store_get(h->store, "never", NULL, &none, PATIENCE_S);
-	tutti_store_close(h->store);
-	return NULL;
-}
-
-/* Where all who are left wait for keys, nobody can set them: ending their wait beats waiting for
- * it. */
-static void the_host_does_not_wait_for_those_who_wait_in_vain(void **state)
-{
-	struct hopeful hopefuls[3];
-	pthread_t threads[3];
-	const uint64_t start = tt_now();
-	tutti_store_t host;
-
-	(void)state;
-	assert_int_equal(tutti_store_open("tcp://127.0.0.1:0", 1, PATIENCE_S, &host), TUTTI_OK);
-	for (int i = 0; i < 3; i++) {
-		assert_int_equal(tutti_store_open(tutti_store_address(host), 0, PATIENCE_S,
-						  &hopefuls[i].store),
-				 TUTTI_OK);
-		assert_int_equal(pthread_create(&threads[i], NULL, hopeful_thread, &hopefuls[i]),
-				 0);
-	}
-	tutti_store_close(host);
-	for (int i = 0; i < 3; i++) {
-		pthread_join(threads[i], NULL);
-		assert_int_equal(hopefuls[i].result, TUTTI_ERR_PEER_LOST);
-	}
-	assert_true(tt_now() - start < 5000000000u);
-}
-
 static void silent_connections_do_not_hold_up_closing(void **state)
 {
 	/* never says hello: close_host() asserts that this takes no 10 s */
@@ -458,213 +378,6 @@ static void silent_connections_do_not_hold_up_closing(void **state)
 
 	close_host(state);
 	close(fd);
-}
-
-/* ---------------------------------------------------------------- bad hosts */
-
-struct impostor {
-	int listening;
-	const void *says;
-	size_t length;
-	int answers; /* connections to serve, each closed after the last word */
-};
-
-static void *impostor_thread(void *argument)
-{
-	struct impostor *m = argument;
-
-	for (int i = 0; i < m->answers; i++) {
-		const int fd = accept(m->listening, NULL, NULL);
-		char scratch[64];
-
-		send(fd, m->says, m->length, MSG_NOSIGNAL);
-		recv(fd, scratch, sizeof(scratch), 0);
-		shutdown(fd, SHUT_WR);
-		while (recv(fd, scratch, sizeof(scratch), 0) > 0)
-			continue;
-		close(fd);
-	}
-	return NULL;
-}
-
-static void impostor_start(struct impostor *m, pthread_t *thread, char *address, size_t size)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET };
-	socklen_t length = sizeof(at);
-
-	inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
-	m->listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(m->listening, (struct sockaddr *)&at, sizeof(at)), 0);
-	assert_int_equal(listen(m->listening, 8), 0);
-	getsockname(m->listening, (struct sockaddr *)&at, &length);
-	snprintf(address, size, "tcp://127.0.0.1:%d", ntohs(at.sin_port));
-	assert_int_equal(pthread_create(thread, NULL, impostor_thread, m), 0);
-}
-
-static void a_client_names_a_host_that_is_none(void **state)
-{
-	struct impostor m = { .says = "HTTP/1.1 400 Bad Request\r\n", .length = 26, .answers = 1 };
-	char address[64];
-	tutti_store_t store;
-	pthread_t thread;
-
-	(void)state;
-	impostor_start(&m, &thread, address, sizeof(address));
-	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "does not speak the protocol"));
-	pthread_join(thread, NULL);
-	close(m.listening);
-}
-
-static void a_client_does_not_wait_for_ever_for_a_silent_host(void **state)
-{
-	struct impostor m = { .answers = 0 };
-	char address[64];
-	tutti_store_t store;
-	pthread_t thread;
-
-	(void)state;
-	impostor_start(&m, &thread, address, sizeof(address));
-	assert_int_equal(tutti_store_open(address, 0, 0.05, &store), TUTTI_ERR_TIMEOUT);
-	assert_non_null(strstr(tt_thread_error(), "said nothing"));
-	pthread_join(thread, NULL);
-	close(m.listening);
-}
-
-static void a_client_says_that_its_host_is_gone(void **state)
-{
-	uint8_t hello[TT_WIRE_HELLO];
-	struct impostor m = { .says = hello, .length = sizeof(hello), .answers = 1 };
-	char address[64];
-	tutti_store_t store;
-	pthread_t thread;
-
-	(void)state;
-	tt_wire_put_hello(hello);
-	impostor_start(&m, &thread, address, sizeof(address));
-	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
-	assert_int_equal(tutti_store_set(store, "k", "v", 1), TUTTI_ERR_PEER_LOST);
-	assert_non_null(strstr(tt_thread_error(), "has closed the connection or ended"));
-	tutti_store_close(store);
-	pthread_join(thread, NULL);
-	close(m.listening);
-}
-
-static void a_client_refuses_an_answer_that_is_none(void **state)
-{
-	uint8_t words[TT_WIRE_HELLO + TT_WIRE_HEADER] = { 0 };
-	struct impostor m = { .says = words, .length = sizeof(words), .answers = 1 };
-	char address[64];
-	tutti_store_t store;
-	pthread_t thread;
-
-	(void)state;
-	tt_wire_put_hello(words);
-	words[TT_WIRE_HELLO] = TT_WIRE_SET;
-	impostor_start(&m, &thread, address, sizeof(address));
-	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
-	assert_int_equal(tutti_store_set(store, "k", "v", 1), TUTTI_ERR_SYSTEM);
-	tutti_store_close(store);
-	pthread_join(thread, NULL);
-	close(m.listening);
-}
-
-/* ---------------------------------------------------------------- another user */
-
-/* In a process of user 65534: open the store, tell the result, close when told to. */
-static void play_stranger(const char *address, int serve, int tell, int told)
-{
-	tutti_store_t store = NULL;
-	tutti_result_t result = TUTTI_ERR_SYSTEM;
-	char byte;
-
-	if (setresuid(65534, 65534, 65534) == 0)
-		result = tutti_store_open(address, serve, serve ? PATIENCE_S : 0.05, &store);
-	if (write(tell, &result, sizeof(result)) != sizeof(result) || read(told, &byte, 1) < 0)
-		_exit(1);
-	tutti_store_close(store);
-	_exit(0);
-}
-
-struct stranger {
-	pid_t pid;
-	int told[2], tell[2];
-};
-
-static tutti_result_t stranger_opens(struct stranger *s, const char *address, int serve)
-{
-	tutti_result_t result;
-
-	assert_int_equal(pipe(s->told), 0);
-	assert_int_equal(pipe(s->tell), 0);
-	s->pid = fork();
-	if (s->pid == 0) {
-		close(s->tell[1]);
-		play_stranger(address, serve, s->told[1], s->tell[0]);
-	}
-	assert_int_equal(read(s->told[0], &result, sizeof(result)), sizeof(result));
-	return result;
-}
-
-static void stranger_leaves(struct stranger *s)
-{
-	int status;
-
-	for (int i = 0; i < 2; i++) {
-		close(s->tell[1 - i]);
-		close(s->told[i]);
-	}
-	assert_int_equal(waitpid(s->pid, &status, 0), s->pid);
-	assert_int_equal(status, 0);
-}
-
-static void unix_sockets_join_only_processes_of_one_user(void **state)
-{
-	struct stranger stranger;
-	char address[64];
-	tutti_store_t store;
-
-	(void)state;
-	if (geteuid() != 0) {
-		print_message("needs root, to be two users\n");
-		skip();
-	}
-	snprintf(address, sizeof(address), "unix:tutti-test-users-%ld", (long)getpid());
-	/* the host drops a client of another user without an answer */
-	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &store), TUTTI_OK);
-	assert_int_equal(stranger_opens(&stranger, address, 0), TUTTI_ERR_TIMEOUT);
-	stranger_leaves(&stranger);
-	tutti_store_close(store);
-	/* a client refuses a host of another user, whatever it says */
-	assert_int_equal(stranger_opens(&stranger, address, 1), TUTTI_OK);
-	assert_int_equal(tutti_store_open(address, 0, 1, &store), TUTTI_ERR_SYSTEM);
-	assert_non_null(strstr(tt_thread_error(), "is served by user 65534: expected user 0"));
-	stranger_leaves(&stranger);
-}
-
-/* ---------------------------------------------------------------- its memory */
-
-static void the_memory_of_keys_is_bounded_and_counted(void **state)
-{
-	struct tt_store_keys keys = { 0 };
-	struct tt_store_entry *entry = tt_store_keys_entry(&keys, "k");
-	const size_t empty = keys.bytes;
-
-	(void)state;
-	assert_ptr_equal(tt_store_keys_entry(&keys, "k"), entry);
-	assert_true(tt_store_keys_put(&keys, entry, "abc", 3));
-	assert_true(tt_store_keys_put(&keys, entry, "a", 1));
-	assert_int_equal(keys.bytes, empty + 1);
-	tt_store_keys_trim(&keys, entry); /* has a value: stays */
-	assert_ptr_equal(tt_store_keys_entry(&keys, "k"), entry);
-	keys.bytes = TT_STORE_TOTAL_MAX;
-	assert_false(tt_store_keys_put(&keys, entry, "ab", 2));
-	assert_true(tt_store_keys_put(&keys, entry, "b", 1));
-	keys.bytes = empty + 1;
-	entry = tt_store_keys_entry(&keys, "waited for");
-	tt_store_keys_trim(&keys, entry);
-	assert_int_equal(keys.bytes, empty + 1);
-	tt_store_keys_finish(&keys);
 }
 
 #define ON_HOST(test) cmocka_unit_test_setup_teardown(test, open_host, close_host)
@@ -683,15 +396,7 @@ int main(void)
 		ON_HOST(waits_of_many_clients_end_in_their_time),
 		cmocka_unit_test(a_slow_reader_holds_up_nobody),
 		ON_HOST(goes_on_after_running_out_of_descriptors),
-		cmocka_unit_test(the_host_waits_for_its_clients),
-		cmocka_unit_test(the_host_does_not_wait_for_those_who_wait_in_vain),
 		cmocka_unit_test_setup(silent_connections_do_not_hold_up_closing, open_host),
-		cmocka_unit_test(a_client_names_a_host_that_is_none),
-		cmocka_unit_test(a_client_does_not_wait_for_ever_for_a_silent_host),
-		cmocka_unit_test(a_client_says_that_its_host_is_gone),
-		cmocka_unit_test(a_client_refuses_an_answer_that_is_none),
-		cmocka_unit_test(unix_sockets_join_only_processes_of_one_user),
-		cmocka_unit_test(the_memory_of_keys_is_bounded_and_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

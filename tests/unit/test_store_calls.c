@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The user's own stores, and what the public calls on stores say to arguments that make no sense.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "log.h"
+#include "store.h"
+
+#define PATIENCE_S 20.0
+
+/* ---------------------------------------------------------------- the user's own */
+
+struct table {
+	int sets, destroyed;
+	bool inside; /* two threads at once would be a broken promise */
+	char key[64];
+	uint8_t value[64];
+	size_t length;
+	int error;
+};
+
+static void occupy(struct table *t)
+{
+	assert_false(__atomic_exchange_n(&t->inside, true, __ATOMIC_ACQUIRE));
+}
+
+static void vacate(struct table *t)
+{
+	__atomic_store_n(&t->inside, false, __ATOMIC_RELEASE);
+}
+
+static int table_set(void *context, const char *key, const void *value, size_t length)
+{
+	struct table *t = context;
+
+	occupy(t);
+	snprintf(t->key, sizeof(t->key), "%s", key);
+	memcpy(t->value, value, length);
+	t->length = length;
+	t->sets++;
+	vacate(t);
+	return t->error;
+}
+
+static int table_get(void *context, const char *key, void *value, size_t *length, double timeout_s)
+{
+	struct table *t = context;
+	const size_t room = *length;
+	int error = 0;
+
+	(void)timeout_s;
+	occupy(t);
+	*length = t->length;
+	if (t->error)
+		error = t->error;
+	else if (strcmp(key, t->key) != 0)
+		error = ETIMEDOUT;
+	else if (t->length > room)
+		error = EMSGSIZE;
+	else
+		memcpy(value, t->value, t->length);
+	vacate(t);
+	return error;
+}
+
+static void table_destroy(void *context)
+{
+	((struct table *)context)->destroyed++;
+}
+
+static const tutti_store_ops_t table_ops = { sizeof(table_ops), table_set, table_get,
+					     table_destroy };
+
+struct waiter {
+	tutti_store_t store;
+	tutti_result_t result;
+	int value;
+};
+
+static void *waiter_thread(void *argument)
+{
+	struct waiter *w = argument;
+	size_t length = sizeof(w->value);
+
+	w->result = tutti_store_get(w->store, "late", &w->value, &length, PATIENCE_S);
+	return NULL;
+}
+
+static void a_users_table_is_called_and_destroyed(void **state)
+{
+	struct table table = { 0 };
+	tutti_store_t store;
+	char value[8];
+	size_t length = sizeof(value), small = 1;
+
+	(void)state;
+	assert_int_equal(tutti_store_create(&table_ops, &table, &store), TUTTI_OK);
+	assert_non_null(tutti_store_address(store));
+	assert_int_equal(tutti_store_set(store, "k", "hello", 6), TUTTI_OK);
+	assert_int_equal(table.sets, 1);
+	assert_int_equal(tutti_store_get(store, "k", value, &length, 1), TUTTI_OK);
+	assert_string_equal(value, "hello");
+	assert_int_equal(tutti_store_get(store, "k", value, &small, 1), TUTTI_ERR_INVALID);
+	assert_int_equal(small, 6);
+	assert_int_equal(tutti_store_get(store, "none", value, &length, 0.01), TUTTI_ERR_TIMEOUT);
+	table.error = EIO;
+	assert_int_equal(tutti_store_get(store, "k", value, &length, 1), TUTTI_ERR_SYSTEM);
+	assert_int_equal(tutti_store_set(store, "k", value, 1), TUTTI_ERR_SYSTEM);
+	assert_non_null(strstr(tt_thread_error(), strerror(EIO)));
+	tutti_store_close(store);
+	assert_int_equal(table.destroyed, 1);
+}
+
+static void a_waiting_get_of_a_users_table_lets_others_in(void **state)
+{
+	struct table table = { 0 };
+	struct waiter waiter = { 0 };
+	pthread_t thread;
+	const int value = 5;
+
+	(void)state;
+	assert_int_equal(tutti_store_create(&table_ops, &table, &waiter.store), TUTTI_OK);
+	assert_int_equal(pthread_create(&thread, NULL, waiter_thread, &waiter), 0);
+	assert_int_equal(tutti_store_set(waiter.store, "late", &value, sizeof(value)), TUTTI_OK);
+	pthread_join(thread, NULL);
+	assert_int_equal(waiter.result, TUTTI_OK);
+	assert_int_equal(waiter.value, 5);
+	tutti_store_close(waiter.store);
+}
+
+static void a_users_table_must_be_whole(void **state)
+{
+	tutti_store_ops_t ops = table_ops;
+	tutti_store_t store;
+
+	(void)state;
+	assert_int_equal(tutti_store_create(NULL, NULL, &store), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_store_create(&ops, NULL, NULL), TUTTI_ERR_INVALID);
+	ops.get = NULL;
+	assert_int_equal(tutti_store_create(&ops, NULL, &store), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "get is NULL"));
+	ops = table_ops;
+	ops.size = 8;
+	assert_int_equal(tutti_store_create(&ops, NULL, &store), TUTTI_ERR_INVALID);
+	assert_null(store);
+}
+
+/* ---------------------------------------------------------------- errors */
+
+static void bad_arguments_are_named(void **state)
+{
+	tutti_store_t host = *state;
+	char key[258], value[4];
+	size_t length = sizeof(value);
+
+	memset(key, 'k', 256);
+	key[256] = 0;
+	assert_int_equal(tutti_store_set(NULL, "k", "", 0), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_store_set(host, NULL, "", 0), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_store_set(host, "", "", 0), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_store_set(host, key, "", 0), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "has 256 bytes: expected 1 to 255"));
+	assert_int_equal(tutti_store_set(host, "k", NULL, 1), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_store_set(host, "k", key, (1 << 20) + 1), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "1048577 bytes"));
+	assert_int_equal(tutti_store_get(NULL, "k", value, &length, 1), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_store_get(host, "k", value, NULL, 1), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_store_get(host, "k", NULL, &length, 1), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_store_get(host, "k", value, &length, -1), TUTTI_ERR_INVALID);
+	assert_null(tutti_store_address(NULL));
+	tutti_store_close(NULL);
+}
+
+static void bad_addresses_are_named(void **state)
+{
+	static const struct {
+		const char *address, *says;
+	} cases[] = {
+		{ "http://x:1", "expected tcp://HOST:PORT" },
+		{ "tcp://", "expected tcp://HOST:PORT" },
+		{ "tcp://host", "expected tcp://HOST:PORT" },
+		{ "tcp://:1", "expected tcp://HOST:PORT" },
+		{ "tcp://fd00::1:5", "in brackets" },
+		{ "tcp://[::1]5", "in brackets" },
+		{ "tcp://h:70000", "port \"70000\"" },
+		{ "tcp://h:-1", "port \"-1\"" },
+		{ "tcp://h:", "port \"\"" },
+		{ "tcp://127.0.0.1:0", "has port 0" },
+		{ "unix:", "0 bytes" },
+		{ "file:", "names no directory" },
+	};
+	char longest[700] = "tcp://";
+	tutti_store_t store;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(tutti_store_open(cases[i].address, 0, 1, &store),
+				 TUTTI_ERR_INVALID);
+		assert_non_null(strstr(tt_thread_error(), cases[i].says));
+		assert_null(store);
+	}
+	assert_int_equal(tutti_store_open(NULL, 0, 1, &store), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_store_open("unix:x", 0, -1, &store), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_store_open("unix:x", 0, 1, NULL), TUTTI_ERR_INVALID);
+	memset(longest + 6, 'h', sizeof(longest) - 7);
+	assert_int_equal(tutti_store_open(longest, 0, 1, &store), TUTTI_ERR_INVALID);
+	memcpy(longest + 400, ":1", 3);
+	assert_int_equal(tutti_store_open(longest, 0, 1, &store), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "host name of 394 bytes"));
+}
+
+static void a_store_that_cannot_be_served_says_why(void **state)
+{
+	tutti_store_t host = *state;
+	tutti_store_t store;
+
+	assert_int_equal(tutti_store_open(tutti_store_address(host), 1, 1, &store),
+			 TUTTI_ERR_SYSTEM);
+	assert_non_null(strstr(tt_thread_error(), "another process has this address"));
+	assert_int_equal(tutti_store_open("tcp://192.0.2.77:1", 1, 1, &store), TUTTI_ERR_SYSTEM);
+	assert_non_null(strstr(tt_thread_error(), "no address of this machine"));
+	assert_int_equal(tutti_store_open("tcp://no.such.host.invalid:1", 1, 1, &store),
+			 TUTTI_ERR_SYSTEM);
+	assert_non_null(strstr(tt_thread_error(), "no.such.host.invalid"));
+	assert_int_equal(tutti_store_open("file:/proc/version", 0, 1, &store), TUTTI_ERR_SYSTEM);
+	assert_int_equal(tutti_store_open("file:/proc/none/such", 0, 1, &store), TUTTI_ERR_SYSTEM);
+	assert_null(store);
+}
+
+static int open_host(void **state)
+{
+	return tutti_store_open("tcp://127.0.0.1:0", 1, PATIENCE_S, (tutti_store_t *)state);
+}
+
+static int close_host(void **state)
+{
+	tutti_store_close(*state);
+	return 0;
+}
+
+#define ON_HOST(test) cmocka_unit_test_setup_teardown(test, open_host, close_host)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_users_table_is_called_and_destroyed),
+		cmocka_unit_test(a_waiting_get_of_a_users_table_lets_others_in),
+		cmocka_unit_test(a_users_table_must_be_whole),
+		ON_HOST(bad_arguments_are_named),
+		ON_HOST(a_store_that_cannot_be_served_says_why),
+		cmocka_unit_test(bad_addresses_are_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
