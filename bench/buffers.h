@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The memory that calls work on, and what it must hold.
+ *
+ * A call of a batch has a set of its own: an input and an output, each on cache lines of its own.
+ * All sets lie in two regions that serve every size of a run, so that no page is touched for the
+ * first time while the clock runs. In place, a set is the input's half of it only. */
+#ifndef BENCH_BUFFERS_H
+#define BENCH_BUFFERS_H
+
+#include "backend.h"
+#include "pattern.h"
+
+struct bench_buffers {
+	unsigned char *in, *out;
+	size_t bytes; /* of each */
+	bool mappable;
+};
+
+/* All zero and touched. False: said why on standard error. */
+bool bench_buffers_init(struct bench_buffers *buffers, struct bench_backend *backend, size_t bytes,
+			bool mappable);
+void bench_buffers_fini(struct bench_buffers *buffers, struct bench_backend *backend);
+
+/* From one set to the next. */
+size_t bench_set_stride(size_t bytes);
+
+/* Where call number `index` finds its input and its output, `bytes` being those of the larger. */
+void bench_buffers_place(const struct bench_buffers *buffers, struct bench_call *call, int rank,
+			 size_t bytes);
+
+/* Write what this rank sends in repetition `shift`. */
+void bench_call_fill(const struct bench_call *call, const struct bench_pattern *pattern, int rank,
+		     int size, uint64_t shift);
+
+/* How many elements of this rank's result are wrong. */
+size_t bench_call_wrong(const struct bench_call *call, const struct bench_pattern *pattern,
+			int rank, int size, uint64_t shift);
+
+/* How many ranks, from 0 on, contribute to what this rank verifies: see bench_pattern_init(). */
+int bench_contributors(enum bench_kind kind, int rank, int size);
+
+#endif

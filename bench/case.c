@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the table of what can be measured. */
+#include <assert.h>
+#include <string.h>
+
+#include "case.h"
+
+static const struct bench_case cases[] = {
+	[BENCH_ALL_REDUCE] = { .name = "all_reduce", .reduces = true, .bus_a = 2 },
+	[BENCH_BROADCAST] = { .name = "broadcast", .rooted = true },
+	[BENCH_REDUCE] = { .name = "reduce", .reduces = true, .rooted = true },
+	[BENCH_REDUCE_SCATTER] = { .name = "reduce_scatter",
+				   .reduces = true,
+				   .blocks = true,
+				   .bus_a = 1 },
+	[BENCH_ALL_GATHER] = { .name = "all_gather", .blocks = true, .bus_a = 1 },
+	[BENCH_GATHER] = { .name = "gather", .rooted = true, .blocks = true, .bus_a = 1 },
+	[BENCH_SCATTER] = { .name = "scatter", .rooted = true, .blocks = true, .bus_a = 1 },
+	[BENCH_ALL_TO_ALL] = { .name = "all_to_all", .blocks = true, .bus_a = 1 },
+	[BENCH_SCAN] = { .name = "scan", .reduces = true, .prefix = true },
+	[BENCH_EXSCAN] = { .name = "exscan", .reduces = true, .prefix = true },
+	[BENCH_BARRIER] = { .name = "barrier", .empty = true },
+	[BENCH_LATENCY] = { .name = "latency", .pair = true },
+	[BENCH_BANDWIDTH] = { .name = "bandwidth", .pair = true },
+};
+static_assert(sizeof(cases) / sizeof(cases[0]) == BENCH_KIND_COUNT, "every kind has a row");
+
+const struct bench_case *bench_case(enum bench_kind kind)
+{
+	return &cases[kind];
+}
+
+enum bench_kind bench_case_find(const char *name)
+{
+	int kind = 0;
+
+	while (kind < BENCH_KIND_COUNT && strcmp(cases[kind].name, name) != 0)
+		kind++;
+	return (enum bench_kind)kind;
+}
+
+double bench_bus_factor(enum bench_kind kind, int ranks)
+{
+	return cases[kind].bus_a != 0 ? cases[kind].bus_a * (ranks - 1) / ranks : 1;
+}
+
+size_t bench_case_count(enum bench_kind kind, size_t bytes, size_t element, int ranks)
+{
+	const size_t count = bytes / element / (cases[kind].blocks ? (size_t)ranks : 1);
+
+	if (cases[kind].empty)
+		return 0;
+	return count > 0 ? count : 1;
+}
+
+size_t bench_case_bytes(enum bench_kind kind, size_t count, size_t element, int ranks)
+{
+	return count * element * (cases[kind].blocks ? (size_t)ranks : 1);
+}

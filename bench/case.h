@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What can be measured: one row per collective, with the shape of its buffers, what its command
+ * line may say, and the factor between algorithm and bus bandwidth that nccl-tests uses.
+ *
+ * The *size* of a measurement is the bytes of the larger buffer of one rank, as in nccl-tests: all
+ * blocks together for the collectives of blocks. */
+#ifndef BENCH_CASE_H
+#define BENCH_CASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum bench_kind {
+	BENCH_ALL_REDUCE,
+	BENCH_BROADCAST,
+	BENCH_REDUCE,
+	BENCH_REDUCE_SCATTER,
+	BENCH_ALL_GATHER,
+	BENCH_GATHER,
+	BENCH_SCATTER,
+	BENCH_ALL_TO_ALL,
+	BENCH_SCAN,
+	BENCH_EXSCAN,
+	BENCH_BARRIER,
+	BENCH_LATENCY,	 /* rank 0 and 1: there and back */
+	BENCH_BANDWIDTH, /* rank 0 to 1: a window of sends, then one answer */
+	BENCH_KIND_COUNT
+};
+
+struct bench_case {
+	const char *name;
+	bool reduces; /* takes an operation */
+	bool prefix;  /* reduces the ranks before the caller: no average */
+	bool rooted;  /* takes a root */
+	bool blocks;  /* the larger buffer holds a block per rank */
+	bool empty;   /* moves no data */
+	bool pair;    /* point to point: in place has no meaning */
+	/* busbw = algbw × (bus_a (n-1)) / n where bus_a is not 0, else algbw */
+	double bus_a;
+};
+
+const struct bench_case *bench_case(enum bench_kind kind);
+
+/* The kind called `name`; BENCH_KIND_COUNT where there is none. */
+enum bench_kind bench_case_find(const char *name);
+
+double bench_bus_factor(enum bench_kind kind, int ranks);
+
+/* Elements that a call is given for at most `bytes` of the larger buffer, at least one (0 if
+ * empty), and the bytes that this makes. */
+size_t bench_case_count(enum bench_kind kind, size_t bytes, size_t element, int ranks);
+size_t bench_case_bytes(enum bench_kind kind, size_t count, size_t element, int ranks);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-bench: under a launcher, one rank of a measurement; alone, the parent of ranks that it
+ * starts itself and whose store it hosts. */
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "local.h"
+#include "sweep.h"
+#include "tutti_backend.h"
+
+enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
+
+static int measure(const struct bench_options *options)
+{
+	struct bench_tutti tutti;
+	int status = STATUS_USAGE;
+
+	if (bench_tutti_init(&tutti, options) < 0)
+		return STATUS_FAILED;
+	if (bench_options_fit(options, tutti.backend.size))
+		status = bench_sweep(&tutti.backend, options) == 0 ? 0 : STATUS_FAILED;
+	bench_tutti_fini(&tutti);
+	return status;
+}
+
+static int start_ranks(const struct bench_options *options, char **argv)
+{
+	const int ranks = options->ranks > 0 ? options->ranks : 2;
+	tutti_store_t store;
+	uint64_t random;
+	char address[64];
+	int status;
+
+	if (!bench_options_fit(options, ranks))
+		return STATUS_USAGE;
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
+		perror("draw a random number for the store's name");
+		return STATUS_FAILED;
+	}
+	snprintf(address, sizeof(address), "unix:tutti-bench-%ld-%016llx", (long)getpid(),
+		 (unsigned long long)random);
+	if (tutti_store_open(address, 1, 0, &store) != TUTTI_OK) {
+		fprintf(stderr, "cannot host a store for the ranks: %s\n", tutti_last_error(NULL));
+		return STATUS_FAILED;
+	}
+	status = bench_run_local(ranks, argv, address);
+	tutti_store_close(store);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct bench_options options;
+
+	switch (bench_options_parse(argc, argv, &options)) {
+	case BENCH_PARSED_HELP: return 0;
+	case BENCH_PARSED_WRONG: return STATUS_USAGE;
+	default: return bench_launched() ? measure(&options) : start_ranks(&options, argv);
+	}
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the command line: every error says what was found and what was expected. */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+#include "pattern.h"
+
+static const char help[] =
+	"usage: %s COLLECTIVE|all|latency|bandwidth [OPTION…]\n"
+	"\n"
+	"COLLECTIVE: all_reduce broadcast reduce reduce_scatter all_gather gather scatter\n"
+	"            all_to_all scan exscan barrier; all: each of them, one after another\n"
+	"latency, bandwidth: point to point between ranks 0 and 1\n"
+	"\n"
+	"  -r, --ranks N        ranks to start, unless a launcher started this (2)\n"
+	"  -b, --begin BYTES    smallest size, with K, M or G for powers of 1024 (8)\n"
+	"  -e, --end BYTES      largest size (64M)\n"
+	"  -f, --factor N       each size is N times the one before (2)\n"
+	"  -n, --iters N        calls to time per size (as many as fit into --seconds)\n"
+	"  -w, --warmup N       calls before those (four samples)\n"
+	"      --seconds S      time to spend on a size, per column (0.2)\n"
+	"  -d, --type TYPE      int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16\n"
+	"                       bfloat16 float32 float64 float8_e4m3 float8_e5m2 (float32)\n"
+	"  -o, --op OP          sum prod min max avg band bor bxor (sum)\n"
+	"  -R, --root RANK      of broadcast, reduce, gather and scatter (0)\n"
+	"  -c, --check 0|1      verify the results of each size (1)\n"
+	"  -m, --memory KIND    malloc, or tutti: memory that other ranks can map (malloc)\n"
+	"  -p, --place WHICH    out, in or both: in which place results go (both)\n"
+	"      --transport T    only these, such as shm or tcp (those that fit)\n"
+	"      --algorithm A    this one, such as ring (chosen by cost)\n"
+	"      --json FILE      write a JSON object per line and measurement; -: standard output\n"
+	"      --plot FILE.svg  draw time and bus bandwidth over size (needs gnuplot)\n"
+	"  -h, --help           this text\n"
+	"\n"
+	"Exit status: 0, 1 if a result was wrong or a rank failed, 2 if the command line was.\n";
+
+enum { OPT_SECONDS = 256, OPT_TRANSPORT, OPT_ALGORITHM, OPT_JSON, OPT_PLOT };
+
+static const struct option longs[] = {
+	{ "ranks", required_argument, NULL, 'r' },
+	{ "begin", required_argument, NULL, 'b' },
+	{ "end", required_argument, NULL, 'e' },
+	{ "factor", required_argument, NULL, 'f' },
+	{ "iters", required_argument, NULL, 'n' },
+	{ "warmup", required_argument, NULL, 'w' },
+	{ "seconds", required_argument, NULL, OPT_SECONDS },
+	{ "type", required_argument, NULL, 'd' },
+	{ "op", required_argument, NULL, 'o' },
+	{ "root", required_argument, NULL, 'R' },
+	{ "check", required_argument, NULL, 'c' },
+	{ "memory", required_argument, NULL, 'm' },
+	{ "place", required_argument, NULL, 'p' },
+	{ "transport", required_argument, NULL, OPT_TRANSPORT },
+	{ "algorithm", required_argument, NULL, OPT_ALGORITHM },
+	{ "json", required_argument, NULL, OPT_JSON },
+	{ "plot", required_argument, NULL, OPT_PLOT },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
+
+static bool __attribute__((format(printf, 1, 2))) wrong(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fprintf(stderr, "%s: ", program_invocation_short_name);
+	vfprintf(stderr, format, args);
+	fprintf(stderr, "; see --help\n");
+	va_end(args);
+	return false;
+}
+
+bool bench_parse_size(const char *text, size_t *bytes)
+{
+	static const char units[] = "KMG";
+	unsigned long long value;
+	unsigned shift = 0;
+	const char *unit;
+	char *end;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno != 0 || text[0] < '0' || text[0] > '9')
+		return false;
+	if (*end != '\0') {
+		unit = strchr(units, *end == 'k' ? 'K' : *end);
+		if (!unit || end[1] != '\0')
+			return false;
+		shift = 10 * (unsigned)(unit - units + 1);
+	}
+	if (value > SIZE_MAX >> shift)
+		return false;
+	*bytes = (size_t)value << shift;
+	return true;
+}
+
+static bool parse_number(const char *option, const char *text, long least, long most, long *out)
+{
+	char *end;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (errno != 0 || end == text || *end != '\0' || value < least || value > most)
+		return wrong("%s \"%s\" is not a whole number from %ld to %ld", option, text, least,
+			     most);
+	*out = value;
+	return true;
+}
+
+static bool parse_bytes(const char *option, const char *text, size_t *bytes)
+{
+	if (!bench_parse_size(text, bytes) || *bytes == 0 || *bytes > (size_t)1 << 40)
+		return wrong("%s \"%s\" is not a size from 1 to 1024G, such as 8, 64K or 1M",
+			     option, text);
+	return true;
+}
+
+static bool parse_seconds(const char *text, double *seconds)
+{
+	char *end;
+
+	*seconds = strtod(text, &end);
+	if (end == text || *end != '\0' || !(*seconds > 0 && *seconds <= 3600))
+		return wrong("--seconds \"%s\" is not a number above 0 and up to 3600", text);
+	return true;
+}
+
+static bool parse_kind(const char *text, enum bench_kind *kind)
+{
+	*kind = strcmp(text, "all") == 0 ? BENCH_KIND_COUNT : bench_case_find(text);
+	if (*kind == BENCH_KIND_COUNT && strcmp(text, "all") != 0)
+		return wrong("\"%s\" is not a collective, nor all, latency or bandwidth", text);
+	return true;
+}
+
+static bool parse_words(int option, const char *text, struct bench_options *o)
+{
+	switch (option) {
+	case 'd':
+		o->dtype = bench_type_find(text);
+		if (o->dtype == TUTTI_DTYPE_COUNT)
+			return wrong("-d \"%s\" is not a type, such as float32 or int8", text);
+		return true;
+	case 'o':
+		o->op = bench_op_find(text);
+		if (o->op == TUTTI_OP_COUNT)
+			return wrong("-o \"%s\" is not an operation, such as sum or max", text);
+		return true;
+	case 'm':
+		o->mappable = strcmp(text, "tutti") == 0;
+		if (!o->mappable && strcmp(text, "malloc") != 0)
+			return wrong("-m \"%s\" is neither malloc nor tutti", text);
+		return true;
+	default: /* 'p' */
+		o->inplace = strcmp(text, "out") != 0;
+		o->outplace = strcmp(text, "in") != 0;
+		if (o->inplace && o->outplace && strcmp(text, "both") != 0)
+			return wrong("-p \"%s\" is not out, in or both", text);
+		return true;
+	}
+}
+
+static bool parse_numbers(int option, const char *text, struct bench_options *o)
+{
+	long n = 0;
+
+	switch (option) {
+	case 'r':
+		if (!parse_number("-r", text, 1, 4096, &n))
+			return false;
+		o->ranks = (int)n;
+		return true;
+	case 'R':
+		if (!parse_number("-R", text, 0, INT_MAX, &n))
+			return false;
+		o->root = (int)n;
+		return true;
+	case 'c':
+		if (!parse_number("-c", text, 0, 1, &n))
+			return false;
+		o->check = n == 1;
+		return true;
+	case 'f': return parse_number("-f", text, 2, 1 << 20, &o->factor);
+	case 'n': return parse_number("-n", text, 1, 10000000, &o->iters);
+	default: return parse_number("-w", text, 0, 10000000, &o->warmup);
+	}
+}
+
+static bool parse_option(int option, const char *text, struct bench_options *o)
+{
+	switch (option) {
+	case 'b': return parse_bytes("-b", text, &o->begin);
+	case 'e': return parse_bytes("-e", text, &o->end);
+	case 'd':
+	case 'o':
+	case 'm':
+	case 'p': return parse_words(option, text, o);
+	case OPT_SECONDS: return parse_seconds(text, &o->seconds);
+	case OPT_TRANSPORT: o->transport = text; return true;
+	case OPT_ALGORITHM: o->algorithm = text; return true;
+	case OPT_JSON: o->json = text; return true;
+	case OPT_PLOT: o->plot = text; return true;
+	default: return parse_numbers(option, text, o);
+	}
+}
+
+/* Words that are right one by one, but not together. */
+static bool options_agree(const struct bench_options *o)
+{
+	const bool all = o->kind == BENCH_KIND_COUNT;
+	const bool reduces = all || bench_case(o->kind)->reduces;
+
+	if (o->begin > o->end)
+		return wrong("-b is %zu bytes, more than the %zu of -e", o->begin, o->end);
+	if (reduces && bench_type_is_float(o->dtype) && o->op >= TUTTI_BAND)
+		return wrong("-o %s takes integers, -d is %s", bench_op_name(o->op),
+			     bench_type_name(o->dtype));
+	if (!all && bench_case(o->kind)->prefix && o->op == TUTTI_AVG)
+		return wrong("%s has no average; use another -o than avg",
+			     bench_case(o->kind)->name);
+	return true;
+}
+
+enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_options *options)
+{
+	struct bench_options o = {
+		.begin = 8,
+		.end = (size_t)64 << 20,
+		.factor = 2,
+		.warmup = -1,
+		.seconds = 0.2,
+		.dtype = TUTTI_FLOAT32,
+		.op = TUTTI_SUM,
+		.check = true,
+		.inplace = true,
+		.outplace = true,
+	};
+	int option;
+
+	optind = 0; /* so that it can be called again */
+	while ((option = getopt_long(argc, argv, "r:b:e:f:n:w:d:o:R:c:m:p:h", longs, NULL)) != -1) {
+		if (option == 'h') {
+			printf(help, program_invocation_short_name);
+			return BENCH_PARSED_HELP;
+		}
+		if (option == '?') {
+			fprintf(stderr, "see %s --help\n", program_invocation_short_name);
+			return BENCH_PARSED_WRONG;
+		}
+		if (!parse_option(option, optarg, &o))
+			return BENCH_PARSED_WRONG;
+	}
+	if (optind + 1 != argc) {
+		wrong("%d collectives were named, expected one (or all, latency, bandwidth)",
+		      argc - optind);
+		return BENCH_PARSED_WRONG;
+	}
+	if (!parse_kind(argv[optind], &o.kind) || !options_agree(&o))
+		return BENCH_PARSED_WRONG;
+	*options = o;
+	return BENCH_PARSED;
+}
+
+bool bench_options_fit(const struct bench_options *options, int ranks)
+{
+	if (options->ranks > 0 && options->ranks != ranks)
+		return wrong("-r is %d, but a launcher started %d ranks; leave out -r",
+			     options->ranks, ranks);
+	if (options->root >= ranks)
+		return wrong("-R is %d, but with %d ranks roots go from 0 to %d", options->root,
+			     ranks, ranks - 1);
+	if (options->kind != BENCH_KIND_COUNT && bench_case(options->kind)->pair && ranks < 2)
+		return wrong("%s needs two ranks, there is one", bench_case(options->kind)->name);
+	return true;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line that tutti-bench and its peers share. */
+#ifndef BENCH_OPTIONS_H
+#define BENCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "case.h"
+#include "tutti/tutti.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct bench_options {
+	enum bench_kind kind; /* BENCH_KIND_COUNT: all collectives */
+	int ranks;	      /* 0: not said */
+	size_t begin, end;    /* bytes */
+	long factor;
+	long iters;  /* 0: adaptive */
+	long warmup; /* -1: a few */
+	double seconds;
+	tutti_dtype_t dtype;
+	int op;
+	int root;
+	bool check;
+	bool mappable;		/* -m tutti */
+	bool inplace, outplace; /* which of the two to measure */
+	const char *transport, *algorithm, *json, *plot;
+};
+
+enum bench_parsed { BENCH_PARSED, BENCH_PARSED_HELP, BENCH_PARSED_WRONG };
+
+/* Says on standard error what is wrong, on standard output the help. The strings are those of argv.
+ */
+enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_options *options);
+
+/* What can only be said once the number of ranks is known; false: said why on standard error. */
+bool bench_options_fit(const struct bench_options *options, int ranks);
+
+/* "8", "64K", "1M", "2G": powers of 1024. False where it is none, or passes SIZE_MAX. */
+bool bench_parse_size(const char *text, size_t *bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

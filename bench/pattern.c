@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the sequence that ranks send and the reductions of it. Rank r sends, in repetition s,
+ * element i = sequence[(i + r × RANK_STEP + s × SHIFT_STEP) mod BENCH_PERIOD]. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "types.h"
+
+#define RANK_STEP  7
+#define SHIFT_STEP 101
+
+/* A product is 2 to the sum of exponents; 2^6 is exact in every type. */
+#define PROD_EXPONENTS 6
+
+static uint64_t hash(uint64_t x)
+{
+	x = (x + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+static size_t place(size_t element, int rank, uint64_t shift)
+{
+	return (element + (size_t)rank * RANK_STEP + (size_t)(shift % BENCH_PERIOD) * SHIFT_STEP) %
+	       BENCH_PERIOD;
+}
+
+static uint64_t combine(int op, uint64_t a, uint64_t b)
+{
+	switch (op) {
+	case TUTTI_MIN: return a < b ? a : b;
+	case TUTTI_MAX: return a > b ? a : b;
+	case TUTTI_BAND: return a & b;
+	case TUTTI_BOR: return a | b;
+	case TUTTI_BXOR: return a ^ b;
+	default: return a + b; /* of exponents for a product */
+	}
+}
+
+static void reduce(const uint64_t *values, int op, int ranks, uint64_t *out)
+{
+	for (size_t i = 0; i < BENCH_PERIOD; i++) {
+		out[i] = values[i];
+		for (int r = 1; r < ranks; r++)
+			out[i] = combine(op, out[i], values[place(i, r, 0)]);
+	}
+}
+
+static uint64_t largest(const uint64_t *values)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < BENCH_PERIOD; i++)
+		most = values[i] > most ? values[i] : most;
+	return most;
+}
+
+/* Values up to `limit`, of which `ranks` may be added without passing it: where even ones are too
+ * much, ever fewer ranks get one. `scratch` has BENCH_PERIOD entries. */
+static void draw(uint64_t *values, uint64_t *scratch, bool adds, int ranks, uint64_t limit)
+{
+	const uint64_t share = adds ? limit / (uint64_t)ranks : limit;
+	uint64_t sparse = 1;
+
+	do {
+		for (size_t i = 0; i < BENCH_PERIOD; i++)
+			values[i] = share > 0 ? hash(i) % (share + 1) : hash(i) % (2 * sparse) == 0;
+		sparse *= 2;
+		reduce(values, TUTTI_SUM, ranks, scratch);
+	} while (adds && largest(scratch) > limit);
+}
+
+static void encode_sent(struct bench_pattern *p, const uint64_t *values)
+{
+	const size_t size = bench_type_size(p->dtype);
+
+	for (size_t i = 0; i < BENCH_PERIOD; i++)
+		bench_type_encode(p->dtype,
+				  p->op == TUTTI_PROD ? (uint64_t)1 << values[i] : values[i],
+				  p->sent + i * size);
+}
+
+static void encode_reduced(struct bench_pattern *p, const uint64_t *sums)
+{
+	const size_t size = bench_type_size(p->dtype);
+	const bool average = p->op == TUTTI_AVG;
+
+	for (size_t i = 0; i < BENCH_PERIOD; i++) {
+		uint64_t value = sums[i];
+
+		if (p->op == TUTTI_PROD)
+			value = (uint64_t)1 << sums[i];
+		else if (average)
+			value /= (uint64_t)p->ranks;
+		bench_type_encode(p->dtype, value, p->reduced + i * size);
+		p->exact[i] = average ? (double)sums[i] / p->ranks : (double)value;
+	}
+}
+
+bool bench_pattern_init(struct bench_pattern *pattern, tutti_dtype_t dtype, int op, int ranks,
+			int reduced_ranks)
+{
+	const size_t bytes = BENCH_PERIOD * bench_type_size(dtype);
+	const bool adds = op == TUTTI_SUM || op == TUTTI_AVG || op == TUTTI_PROD;
+	uint64_t *values = malloc(BENCH_PERIOD * sizeof(*values));
+	uint64_t *sums = malloc(BENCH_PERIOD * sizeof(*sums));
+	struct bench_pattern made = { .dtype = dtype, .op = op, .ranks = ranks };
+	bool ok = false;
+
+	made.sent = malloc(bytes);
+	made.reduced = calloc(1, bytes);
+	made.exact = calloc(BENCH_PERIOD, sizeof(*made.exact));
+	if (!values || !sums || !made.sent || !made.reduced || !made.exact) {
+		bench_pattern_fini(&made);
+		goto free_values;
+	}
+	draw(values, sums, adds, ranks,
+	     op == TUTTI_PROD ? PROD_EXPONENTS : bench_type_exact(dtype));
+	encode_sent(&made, values);
+	if (op != BENCH_NO_OP && reduced_ranks > 0) {
+		reduce(values, op, reduced_ranks, sums);
+		encode_reduced(&made, sums);
+	}
+	*pattern = made;
+	ok = true;
+free_values:
+	free(sums);
+	free(values);
+	return ok;
+}
+
+void bench_pattern_fini(struct bench_pattern *pattern)
+{
+	free(pattern->sent);
+	free(pattern->reduced);
+	free(pattern->exact);
+	*pattern = (struct bench_pattern){ 0 };
+}
+
+void bench_pattern_fill(const struct bench_pattern *pattern, int rank, uint64_t shift, size_t first,
+			void *out, size_t count)
+{
+	const size_t size = bench_type_size(pattern->dtype);
+	size_t at = place(first, rank, shift);
+	unsigned char *to = out;
+
+	while (count > 0) {
+		const size_t n = count < BENCH_PERIOD - at ? count : BENCH_PERIOD - at;
+
+		memcpy(to, pattern->sent + at * size, n * size);
+		to += n * size;
+		count -= n;
+		at = 0;
+	}
+}
+
+/* An average of floats is divided, or multiplied by a reciprocal: one unit in the last place. */
+static bool near(const struct bench_pattern *p, size_t at, const void *got)
+{
+	const double unit = ldexp(1, -(int)bench_type_mantissa(p->dtype));
+	const double tolerance = p->exact[at] * unit + bench_type_smallest(p->dtype);
+
+	return fabs(bench_type_decode(p->dtype, got) - p->exact[at]) <= tolerance;
+}
+
+static size_t count_wrong(const struct bench_pattern *p, const unsigned char *want, size_t at,
+			  const unsigned char *got, size_t n)
+{
+	const size_t size = bench_type_size(p->dtype);
+	const bool tolerant =
+		want == p->reduced && p->op == TUTTI_AVG && bench_type_is_float(p->dtype);
+	size_t wrong = 0;
+
+	if (!tolerant && memcmp(want + at * size, got, n * size) == 0)
+		return 0;
+	for (size_t i = 0; i < n; i++, at++, got += size) {
+		if (tolerant ? !near(p, at, got) : memcmp(want + at * size, got, size) != 0)
+			wrong++;
+	}
+	return wrong;
+}
+
+static size_t compare(const struct bench_pattern *p, const unsigned char *want, size_t at,
+		      const void *got, size_t count)
+{
+	const size_t size = bench_type_size(p->dtype);
+	const unsigned char *from = got;
+	size_t wrong = 0;
+
+	while (count > 0) {
+		const size_t n = count < BENCH_PERIOD - at ? count : BENCH_PERIOD - at;
+
+		wrong += count_wrong(p, want, at, from, n);
+		from += n * size;
+		count -= n;
+		at = 0;
+	}
+	return wrong;
+}
+
+size_t bench_pattern_wrong(const struct bench_pattern *pattern, int rank, uint64_t shift,
+			   size_t first, const void *got, size_t count)
+{
+	return compare(pattern, pattern->sent, place(first, rank, shift), got, count);
+}
+
+size_t bench_pattern_wrong_reduced(const struct bench_pattern *pattern, uint64_t shift,
+				   size_t first, const void *got, size_t count)
+{
+	return compare(pattern, pattern->reduced, place(first, 0, shift), got, count);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The numbers that are sent, and those that must arrive.
+ *
+ * Every rank sends a periodic sequence of small whole numbers, each rank beginning at another place
+ * of it and every repetition again at another: result[i] is then periodic too, and inputs are
+ * written and outputs verified at the speed of memory. Values are so small that sums and products
+ * of all ranks are exact in the type, however they are ordered: but for averages a result is
+ * verified bit by bit. */
+#ifndef BENCH_PATTERN_H
+#define BENCH_PATTERN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BENCH_PERIOD 1021 /* elements; prime, so that no block length is a multiple */
+#define BENCH_NO_OP  (-1)
+
+const char *bench_type_name(tutti_dtype_t dtype);
+size_t bench_type_size(tutti_dtype_t dtype);
+bool bench_type_is_float(tutti_dtype_t dtype);
+/* TUTTI_DTYPE_COUNT where there is none of that name; also takes "float", "double" and the like */
+tutti_dtype_t bench_type_find(const char *name);
+
+const char *bench_op_name(int op);   /* "none" for BENCH_NO_OP */
+int bench_op_find(const char *name); /* TUTTI_OP_COUNT where there is none */
+
+struct bench_pattern {
+	tutti_dtype_t dtype;
+	int op;
+	int ranks;
+	/* [BENCH_PERIOD] encoded: what is sent, and the reduction of the first `reduced_ranks` */
+	unsigned char *sent, *reduced;
+	/* [BENCH_PERIOD] the same reduction as numbers, for averages of floats */
+	double *exact;
+};
+
+/* `reduced_ranks`: how many ranks, from 0 on, contribute to a reduction (0: none is verified).
+ * False: memory could not be had. */
+bool bench_pattern_init(struct bench_pattern *pattern, tutti_dtype_t dtype, int op, int ranks,
+			int reduced_ranks);
+void bench_pattern_fini(struct bench_pattern *pattern); /* zeroed is fine */
+
+/* Write elements `first` … first+count-1 of what `rank` sends in repetition `shift`. */
+void bench_pattern_fill(const struct bench_pattern *pattern, int rank, uint64_t shift, size_t first,
+			void *out, size_t count);
+
+/* How many of `count` elements differ from what `rank` sent, or from the reduction. */
+size_t bench_pattern_wrong(const struct bench_pattern *pattern, int rank, uint64_t shift,
+			   size_t first, const void *got, size_t count);
+size_t bench_pattern_wrong_reduced(const struct bench_pattern *pattern, uint64_t shift,
+				   size_t first, const void *got, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The measurements of tutti-bench for an MPI library; built once for each. Started by that
+ * library's own launcher; transport and algorithm are chosen by its own means, and are labels here.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend.h"
+#include "options.h"
+#include "pattern.h"
+#include "sweep.h"
+
+#define WINDOW 64
+
+struct mpi {
+	const struct bench_options *options;
+	MPI_Request window[WINDOW];
+	MPI_Status statuses[WINDOW]; /* unread, but MPICH's prototype asks for them */
+};
+
+static const MPI_Datatype no_type = MPI_DATATYPE_NULL;
+
+static MPI_Datatype type_of(tutti_dtype_t dtype)
+{
+	switch (dtype) {
+	case TUTTI_INT8: return MPI_INT8_T;
+	case TUTTI_UINT8: return MPI_UINT8_T;
+	case TUTTI_INT16: return MPI_INT16_T;
+	case TUTTI_UINT16: return MPI_UINT16_T;
+	case TUTTI_INT32: return MPI_INT32_T;
+	case TUTTI_UINT32: return MPI_UINT32_T;
+	case TUTTI_INT64: return MPI_INT64_T;
+	case TUTTI_UINT64: return MPI_UINT64_T;
+	case TUTTI_FLOAT32: return MPI_FLOAT;
+	case TUTTI_FLOAT64: return MPI_DOUBLE;
+	default: return no_type;
+	}
+}
+
+static MPI_Op op_of(int op)
+{
+	switch (op) {
+	case TUTTI_SUM: return MPI_SUM;
+	case TUTTI_PROD: return MPI_PROD;
+	case TUTTI_MIN: return MPI_MIN;
+	case TUTTI_MAX: return MPI_MAX;
+	case TUTTI_BAND: return MPI_BAND;
+	case TUTTI_BOR: return MPI_BOR;
+	case TUTTI_BXOR: return MPI_BXOR;
+	default: return MPI_OP_NULL;
+	}
+}
+
+static int said(int rc)
+{
+	char text[MPI_MAX_ERROR_STRING];
+	int length;
+
+	if (rc == MPI_SUCCESS)
+		return 0;
+	MPI_Error_string(rc, text, &length);
+	fprintf(stderr, "MPI: %.*s\n", length, text);
+	return -1;
+}
+
+static bool supports(struct bench_backend *backend, const struct bench_call *call)
+{
+	/* MPI's result in place is at the start of all blocks, not where the rank's own block was
+	 */
+	if (call->kind == BENCH_REDUCE_SCATTER && call->inplace)
+		return false;
+	if (call->kind == BENCH_BROADCAST && !call->inplace)
+		return false; /* the root has one buffer only */
+	return type_of(call->dtype) != no_type && call->count <= INT32_MAX &&
+	       (call->op == BENCH_NO_OP || op_of(call->op) != MPI_OP_NULL);
+}
+
+static int run_pair(struct bench_backend *b, const struct bench_call *c)
+{
+	const int count = (int)c->count, peer = 1 - b->rank;
+	const MPI_Datatype type = type_of(c->dtype);
+	int rc;
+
+	if (b->rank > 1)
+		return MPI_SUCCESS;
+	if (b->rank == 0) {
+		rc = MPI_Send(c->send, count, type, peer, 0, MPI_COMM_WORLD);
+		return rc ? rc
+			  : MPI_Recv(c->recv, count, type, peer, 0, MPI_COMM_WORLD,
+				     MPI_STATUS_IGNORE);
+	}
+	rc = MPI_Recv(c->recv, count, type, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	return rc ? rc : MPI_Send(c->send, count, type, peer, 0, MPI_COMM_WORLD);
+}
+
+/* A message of the window; the last one also waits for all of them, and for the receiver's answer.
+ */
+static int run_window(struct bench_backend *b, const struct bench_call *c)
+{
+	struct mpi *mpi = b->context;
+	const MPI_Datatype type = type_of(c->dtype);
+	MPI_Request *request = &mpi->window[c->index];
+	const int count = (int)c->count;
+	char answer = 0;
+	int rc;
+
+	if (b->rank > 1)
+		return MPI_SUCCESS;
+	if (b->rank == 0)
+		rc = MPI_Isend(c->send, count, type, 1, 0, MPI_COMM_WORLD, request);
+	else
+		rc = MPI_Irecv(c->recv, count, type, 0, 0, MPI_COMM_WORLD, request);
+	if (rc || !c->last)
+		return rc;
+	rc = MPI_Waitall((int)c->index + 1, mpi->window, mpi->statuses);
+	if (rc)
+		return rc;
+	if (b->rank == 0)
+		return MPI_Recv(&answer, 1, MPI_CHAR, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	return MPI_Send(&answer, 1, MPI_CHAR, 0, 1, MPI_COMM_WORLD);
+}
+
+static int run_rooted(struct bench_backend *b, const struct bench_call *c)
+{
+	const int count = (int)c->count;
+	const bool root = b->rank == c->root, in = c->inplace && root;
+	const MPI_Datatype type = type_of(c->dtype);
+	const MPI_Comm world = MPI_COMM_WORLD;
+
+	switch (c->kind) {
+	case BENCH_BROADCAST:
+		return MPI_Bcast(root ? (void *)c->send : c->recv, count, type, c->root, world);
+	case BENCH_REDUCE:
+		return MPI_Reduce(in ? MPI_IN_PLACE : c->send, c->recv, count, type, op_of(c->op),
+				  c->root, world);
+	case BENCH_GATHER:
+		return MPI_Gather(in ? MPI_IN_PLACE : c->send, count, type, c->recv, count, type,
+				  c->root, world);
+	default:
+		return MPI_Scatter(c->send, count, type, in ? MPI_IN_PLACE : c->recv, count, type,
+				   c->root, world);
+	}
+}
+
+static int run_call(struct bench_backend *b, const struct bench_call *c)
+{
+	const int count = (int)c->count;
+	const MPI_Datatype type = type_of(c->dtype);
+	const void *send = c->inplace ? MPI_IN_PLACE : c->send;
+	const MPI_Comm world = MPI_COMM_WORLD;
+	const MPI_Op op = op_of(c->op);
+
+	switch (c->kind) {
+	case BENCH_ALL_REDUCE: return MPI_Allreduce(send, c->recv, count, type, op, world);
+	case BENCH_REDUCE_SCATTER:
+		return MPI_Reduce_scatter_block(c->send, c->recv, count, type, op, world);
+	case BENCH_ALL_GATHER: return MPI_Allgather(send, count, type, c->recv, count, type, world);
+	case BENCH_ALL_TO_ALL: return MPI_Alltoall(send, count, type, c->recv, count, type, world);
+	case BENCH_SCAN: return MPI_Scan(send, c->recv, count, type, op, world);
+	case BENCH_EXSCAN: return MPI_Exscan(send, c->recv, count, type, op, world);
+	case BENCH_BARRIER: return MPI_Barrier(world);
+	case BENCH_LATENCY: return run_pair(b, c);
+	case BENCH_BANDWIDTH: return run_window(b, c);
+	default: return run_rooted(b, c);
+	}
+}
+
+static int run(struct bench_backend *backend, const struct bench_call *call)
+{
+	return said(run_call(backend, call));
+}
+
+static int barrier(struct bench_backend *backend)
+{
+	return said(MPI_Barrier(MPI_COMM_WORLD));
+}
+
+static int combine(struct bench_backend *backend, double *values, size_t count,
+		   enum bench_combine how)
+{
+	return said(MPI_Allreduce(MPI_IN_PLACE, values, (int)count, MPI_DOUBLE,
+				  how == BENCH_MAX ? MPI_MAX : MPI_SUM, MPI_COMM_WORLD));
+}
+
+static void *allocate(struct bench_backend *backend, size_t bytes, bool mappable)
+{
+	void *memory;
+
+	return posix_memalign(&memory, 4096, bytes) == 0 ? memory : NULL;
+}
+
+static void release(struct bench_backend *backend, void *memory, bool mappable)
+{
+	free(memory);
+}
+
+static void describe(struct bench_backend *backend, const char **transport, const char **algorithm)
+{
+	const struct mpi *mpi = backend->context;
+
+	*transport = mpi->options->transport ? mpi->options->transport : "unknown";
+	*algorithm = mpi->options->algorithm ? mpi->options->algorithm : "unknown";
+}
+
+static int measure(const struct bench_options *options)
+{
+	struct mpi mpi = { .options = options };
+	struct bench_backend backend = {
+		.library = BENCH_LIBRARY,
+		.context = &mpi,
+		.supports = supports,
+		.run = run,
+		.barrier = barrier,
+		.combine = combine,
+		.alloc = allocate,
+		.release = release,
+		.describe = describe,
+	};
+
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	MPI_Comm_rank(MPI_COMM_WORLD, &backend.rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &backend.size);
+	if (!bench_options_fit(options, backend.size))
+		return 2;
+	return bench_sweep(&backend, options);
+}
+
+int main(int argc, char **argv)
+{
+	struct bench_options options;
+	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
+	int status;
+
+	if (parsed != BENCH_PARSED)
+		return parsed == BENCH_PARSED_HELP ? 0 : 2;
+	MPI_Init(&argc, &argv);
+	status = measure(&options);
+	if (status < 0)
+		MPI_Abort(MPI_COMM_WORLD, 1); /* others may be waiting for this rank */
+	MPI_Finalize();
+	return status;
+}

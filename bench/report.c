@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the table on standard output, the JSON file, and the results kept for the picture. With
+ * --json - the objects take the place of the table. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pattern.h"
+#include "plot.h"
+#include "report.h"
+
+struct bench_report {
+	const struct bench_options *options;
+	const char *library;
+	int ranks;
+	bool table;
+	FILE *json;		   /* NULL without */
+	struct bench_result *kept; /* for the picture */
+	size_t nkept, room;
+};
+
+static bool open_json(struct bench_report *report, const char *path)
+{
+	if (strcmp(path, "-") == 0) {
+		report->json = stdout;
+		report->table = false;
+		return true;
+	}
+	report->json = fopen(path, "we");
+	if (!report->json)
+		fprintf(stderr, "--json: cannot write \"%s\": %m\n", path);
+	return report->json != NULL;
+}
+
+/* A picture that cannot be drawn is better known before the measurement than after it. */
+static bool plot_writable(const char *path)
+{
+	FILE *file = fopen(path, "ae");
+
+	if (!file) {
+		fprintf(stderr, "--plot: cannot write \"%s\": %m\n", path);
+		return false;
+	}
+	fclose(file);
+	return bench_plot_possible();
+}
+
+struct bench_report *bench_report_open(const struct bench_options *options, const char *library,
+				       int ranks)
+{
+	struct bench_report *report = calloc(1, sizeof(*report));
+
+	if (!report) {
+		fprintf(stderr, "no memory for a report\n");
+		return NULL;
+	}
+	*report = (struct bench_report){
+		.options = options, .library = library, .ranks = ranks, .table = true
+	};
+	if ((options->plot && !plot_writable(options->plot)) ||
+	    (options->json && !open_json(report, options->json))) {
+		free(report);
+		return NULL;
+	}
+	return report;
+}
+
+void bench_report_title(struct bench_report *report, enum bench_kind kind)
+{
+	const struct bench_options *o = report->options;
+
+	if (!report->table)
+		return;
+	printf("# %s %s, %d ranks, memory %s, %s\n", report->library, bench_case(kind)->name,
+	       report->ranks, o->mappable ? "of tutti_mem_alloc" : "of malloc",
+	       o->check ? "results verified" : "results not verified");
+	printf("# times in µs per call, bandwidths in 10^9 bytes/s\n");
+	printf("#%76s%55s\n", "out of place", "in place");
+	printf("#%11s %11s %11s %5s %4s", "size (B)", "count", "type", "op", "root");
+	for (int i = 0; i < 2; i++)
+		printf(" %10s %10s %10s %7s %7s %6s", "median", "p99", "min", "algbw", "busbw",
+		       "wrong");
+	printf("  %s\n", "transport/algorithm");
+}
+
+static void print_half(const struct bench_result *r)
+{
+	if (!r->done) {
+		printf(" %10s %10s %10s %7s %7s %6s", "-", "-", "-", "-", "-", "-");
+		return;
+	}
+	printf(" %10.2f %10.2f %10.2f %7.3f %7.3f", r->stats.median, r->stats.p99, r->stats.min,
+	       r->algbw, r->busbw);
+	if (r->wrong < 0)
+		printf(" %6s", "-");
+	else
+		printf(" %6.0f", r->wrong);
+}
+
+static void print_row(const struct bench_result row[2])
+{
+	const struct bench_result *any = row[0].done ? &row[0] : &row[1];
+	char root[16] = "-";
+
+	if (any->root >= 0)
+		snprintf(root, sizeof(root), "%d", any->root);
+	printf("%12zu %11zu %11s %5s %4s", any->bytes, any->count, bench_type_name(any->dtype),
+	       any->op == BENCH_NO_OP ? "-" : bench_op_name(any->op), root);
+	print_half(&row[0]);
+	print_half(&row[1]);
+	printf("  %s/%s\n", any->transport, any->algorithm);
+	fflush(stdout);
+}
+
+json_t *bench_result_json(const struct bench_result *r)
+{
+	json_t *wrong = r->wrong < 0 ? json_null() : json_integer((json_int_t)r->wrong);
+
+	return json_pack("{ss ss ss ss si sI sI ss ss si sb sI s{sf sf sf sf} sf sf so}", "library",
+			 r->library, "collective", bench_case(r->kind)->name, "transport",
+			 r->transport, "algorithm", r->algorithm, "ranks", r->ranks, "bytes",
+			 (json_int_t)r->bytes, "count", (json_int_t)r->count, "dtype",
+			 bench_type_name(r->dtype), "op", bench_op_name(r->op), "root", r->root,
+			 "inplace", r->inplace, "iters", (json_int_t)r->stats.iters, "time_us",
+			 "min", r->stats.min, "median", r->stats.median, "p99", r->stats.p99,
+			 "mean", r->stats.mean, "algbw_gbs", r->algbw, "busbw_gbs", r->busbw,
+			 "wrong", wrong);
+}
+
+static int write_json(FILE *file, const struct bench_result *result)
+{
+	json_t *object = bench_result_json(result);
+	int rc = -1;
+
+	if (!object) {
+		fprintf(stderr, "--json: no memory for an object\n");
+		return -1;
+	}
+	if (json_dumpf(object, file, JSON_REAL_PRECISION(9)) == 0 && fputc('\n', file) != EOF &&
+	    fflush(file) == 0)
+		rc = 0;
+	else
+		fprintf(stderr, "--json: cannot write: %m\n");
+	json_decref(object);
+	return rc;
+}
+
+static int keep(struct bench_report *report, const struct bench_result *result)
+{
+	if (report->nkept == report->room) {
+		const size_t room = report->room ? 2 * report->room : 64;
+		struct bench_result *grown = realloc(report->kept, room * sizeof(*grown));
+
+		if (!grown) {
+			fprintf(stderr, "--plot: no memory for %zu points\n", room);
+			return -1;
+		}
+		report->kept = grown;
+		report->room = room;
+	}
+	report->kept[report->nkept++] = *result;
+	return 0;
+}
+
+int bench_report_row(struct bench_report *report, const struct bench_result row[2])
+{
+	if (report->table)
+		print_row(row);
+	for (int i = 0; i < 2; i++) {
+		if (!row[i].done)
+			continue;
+		if (report->json && write_json(report->json, &row[i]) < 0)
+			return -1;
+		if (report->options->plot && keep(report, &row[i]) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int bench_report_close(struct bench_report *report)
+{
+	int rc = 0;
+
+	if (!report)
+		return 0;
+	if (report->options->plot)
+		rc = bench_plot(report->options->plot, report->kept, report->nkept);
+	if (report->json && report->json != stdout && fclose(report->json) != 0) {
+		fprintf(stderr, "--json: cannot write \"%s\": %m\n", report->options->json);
+		rc = -1;
+	}
+	free(report->kept);
+	free(report);
+	return rc;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is shown of a measurement: a line of the table, a JSON object, points of a picture. Rank 0
+ * alone has a report; the others pass NULL. */
+#ifndef BENCH_REPORT_H
+#define BENCH_REPORT_H
+
+#include "options.h"
+#include "timing.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct bench_result {
+	bool done; /* false: not measured, and shown as "-" */
+	const char *library, *transport, *algorithm;
+	enum bench_kind kind;
+	int ranks;
+	size_t bytes, count;
+	tutti_dtype_t dtype;
+	int op, root; /* BENCH_NO_OP, -1 where the collective has none */
+	bool inplace;
+	struct bench_stats stats;
+	double algbw, busbw; /* 10^9 bytes per second */
+	double wrong;	     /* elements on all ranks; negative: not verified */
+};
+
+struct bench_report;
+
+/* Opens the files that the options name. NULL: said why on standard error. */
+struct bench_report *bench_report_open(const struct bench_options *options, const char *library,
+				       int ranks);
+void bench_report_title(struct bench_report *report, enum bench_kind kind);
+/* Results of one size, out of place and in place; at least one is done. */
+int bench_report_row(struct bench_report *report, const struct bench_result row[2]);
+/* Draws the picture, closes the files. -1: something could not be written, and was said. NULL is
+ * fine. */
+int bench_report_close(struct bench_report *report);
+
+/* An object with one line's keys; json_decref() it. NULL: no memory. */
+struct json_t *bench_result_json(const struct bench_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a duration is taken; the one place where it is, for tutti and for its peers.
+ *
+ * A sample: every rank rewrites its inputs, all meet in a barrier, and each rank times its own
+ * batch of calls, which follow each other on buffers of their own. The sample is the longest of the
+ * ranks' durations, divided by the calls of the batch. Ranks compare durations after the last
+ * sample only. */
+#ifndef BENCH_TIMING_H
+#define BENCH_TIMING_H
+
+#include <stdint.h>
+
+#include "backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a sample consists of; the functions return 0 or -1, having said why. */
+struct bench_work {
+	void *context;
+	struct bench_backend *backend;
+	unsigned batch;					 /* calls of one sample */
+	void (*prepare)(void *context, uint64_t sample); /* rewrite all inputs: not timed */
+	int (*run)(void *context, unsigned call);	 /* call 0 … batch-1 of the sample */
+	/* after the last sample, before ranks compare durations */
+	void (*finish)(void *context);
+};
+
+struct bench_budget {
+	long iters;  /* calls to time; 0: as many as fit into `seconds`, the same on all ranks */
+	long warmup; /* calls before; -1: a few samples */
+	double seconds;
+};
+
+struct bench_stats {
+	long iters;		       /* calls timed */
+	double min, median, p99, mean; /* microseconds per call */
+	uint64_t last_sample;	       /* the one whose results are in the buffers */
+};
+
+int bench_time(const struct bench_work *work, const struct bench_budget *budget,
+	       struct bench_stats *stats);
+
+/* Of `count` > 0 durations in seconds, which it sorts. p99: the smallest that 99 % do not exceed.
+ */
+struct bench_stats bench_summarise(double *seconds, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Element types as bits: what pattern.c writes and compares. */
+#ifndef BENCH_TYPES_H
+#define BENCH_TYPES_H
+
+#include <stdint.h>
+
+#include "pattern.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+unsigned bench_type_mantissa(tutti_dtype_t dtype);
+/* All whole numbers up to this are exact, and no signed type overflows. */
+uint64_t bench_type_exact(tutti_dtype_t dtype);
+/* The smallest positive number of a float type. */
+double bench_type_smallest(tutti_dtype_t dtype);
+
+/* `value` must be exact in the type. */
+void bench_type_encode(tutti_dtype_t dtype, uint64_t value, void *out);
+/* Infinities and NaNs come out as large numbers; integers as unsigned. */
+double bench_type_decode(tutti_dtype_t dtype, const void *in);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-bench as its users run it: real ranks, its output, its exit status, and what remains of it.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#define WORDS	   40
+#define TEXT_BYTES (1 << 18)
+
+static const char *program; /* the path of tutti-bench */
+
+/* A program that runs, both of its outputs in files that are gone when it is. */
+struct run {
+	pid_t pid;
+	FILE *out, *err;
+	int status; /* as a shell has it: 128 + signal if killed */
+	char out_text[TEXT_BYTES], err_text[TEXT_BYTES];
+};
+
+static void split(char *line, char *words[WORDS])
+{
+	char *save;
+	int n = 0;
+
+	for (char *w = strtok_r(line, " ", &save); w && n < WORDS - 1;
+	     w = strtok_r(NULL, " ", &save))
+		words[n++] = w;
+	words[n] = NULL;
+}
+
+static void start(struct run *run, const char *line)
+{
+	char *copy = strdup(line), *words[WORDS];
+
+	assert_non_null(copy);
+	split(copy, words);
+	run->out = tmpfile();
+	run->err = tmpfile();
+	assert_true(run->out && run->err);
+	run->pid = fork();
+	assert_true(run->pid >= 0);
+	if (run->pid == 0) {
+		dup2(fileno(run->out), STDOUT_FILENO);
+		dup2(fileno(run->err), STDERR_FILENO);
+		execvp(words[0], words);
+		_exit(127);
+	}
+	free(copy);
+}
+
+static void read_back(FILE *file, char *text)
+{
+	rewind(file);
+	text[fread(text, 1, TEXT_BYTES - 1, file)] = '\0';
+	fclose(file);
+}
+
+static void finish(struct run *run)
+{
+	int status;
+
+	assert_int_equal(waitpid(run->pid, &status, 0), run->pid);
+	run->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	read_back(run->out, run->out_text);
+	read_back(run->err, run->err_text);
+}
+
+/* Run tutti-bench with `arguments` to its end. */
+static struct run *bench(const char *arguments)
+{
+	static struct run run;
+	char line[4096];
+
+	snprintf(line, sizeof(line), "%s %s", program, arguments);
+	start(&run, line);
+	finish(&run);
+	return &run;
+}
+
+static void expect_status(const struct run *run, int status, const char *what)
+{
+	if (run->status != status)
+		fail_msg("%s: exit status %d, expected %d\n%s%s", what, run->status, status,
+			 run->out_text, run->err_text);
+}
+
+static const char *string_of(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	assert_non_null(text);
+	return text;
+}
+
+/* Check each line of the run's output; returns how many there are. */
+static int each_result(struct run *run, void (*check)(const json_t *object, const void *context),
+		       const void *context)
+{
+	char *save;
+	int n = 0;
+
+	for (char *l = strtok_r(run->out_text, "\n", &save); l; l = strtok_r(NULL, "\n", &save)) {
+		json_error_t error;
+		json_t *object = json_loads(l, 0, &error);
+
+		if (!object)
+			fail_msg("not JSON: %s: %s", error.text, l);
+		check(object, context);
+		json_decref(object);
+		n++;
+	}
+	return n;
+}
+
+static void check_result(const json_t *object, const void *context)
+{
+	const json_t *times = json_object_get(object, "time_us");
+	const double min = json_number_value(json_object_get(times, "min"));
+	const double median = json_number_value(json_object_get(times, "median"));
+	const double p99 = json_number_value(json_object_get(times, "p99"));
+	const int *ranks = context;
+
+	assert_int_equal(json_integer_value(json_object_get(object, "ranks")), *ranks);
+	assert_true(0 < min && min <= median && median <= p99);
+	assert_true(json_integer_value(json_object_get(object, "iters")) > 0);
+	if (strcmp(string_of(object, "collective"), "barrier") != 0)
+		assert_int_equal(json_integer_value(json_object_get(object, "wrong")), 0);
+}
+
+/* 10 collectives with data, in and out of place, of 3 sizes; and the barrier */
+#define RESULTS_OF_ALL (10 * 2 * 3 + 1)
+
+static void every_collective_is_right_with(int ranks, const char *transport)
+{
+	char arguments[256];
+	struct run *run;
+
+	snprintf(arguments, sizeof(arguments),
+		 "all -r %d -b 64 -e 256K -f 64 -n 3 -w 1 --json - %s", ranks, transport);
+	run = bench(arguments);
+	expect_status(run, 0, arguments);
+	assert_int_equal(each_result(run, check_result, &ranks), RESULTS_OF_ALL);
+}
+
+static void every_collective_is_right_with_1_2_and_4_ranks(void **state)
+{
+	every_collective_is_right_with(1, "");
+	every_collective_is_right_with(2, "");
+	every_collective_is_right_with(4, "");
+}
+
+static void every_collective_is_right_over_tcp(void **state)
+{
+	every_collective_is_right_with(3, "--transport tcp");
+}
+
+static void every_collective_is_right_in_memory_of_tutti(void **state)
+{
+	every_collective_is_right_with(3, "-m tutti");
+}
+
+static void point_to_point_is_right(void **state)
+{
+	const int ranks = 3;
+	struct run *run = bench("latency -r 3 -e 1M -f 128 -n 4 --json -");
+
+	expect_status(run, 0, "latency");
+	assert_int_equal(each_result(run, check_result, &ranks), 3);
+	run = bench("bandwidth -r 3 -e 1M -f 128 -n 4 --json -");
+	expect_status(run, 0, "bandwidth");
+	assert_int_equal(each_result(run, check_result, &ranks), 3);
+}
+
+static void every_type_and_operation_is_right(void **state)
+{
+	static const char *const types[] = { "int8",	    "uint8",	  "int16",   "uint16",
+					     "int32",	    "uint32",	  "int64",   "uint64",
+					     "float16",	    "bfloat16",	  "float32", "float64",
+					     "float8_e4m3", "float8_e5m2" };
+	static const char *const ops[] = { "prod", "avg", "max", "min", "bxor" };
+	char arguments[256];
+
+	for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++) {
+		const bool real = strstr(types[t], "float");
+		const char *op = ops[t % (real ? 4 : 5)];
+
+		snprintf(arguments, sizeof(arguments),
+			 "all_reduce -r 3 -b 3K -e 3K -n 1 -w 0 -d %s -o %s", types[t], op);
+		expect_status(bench(arguments), 0, arguments);
+	}
+}
+
+static void the_table_names_its_columns(void **state)
+{
+	struct run *run = bench("all_reduce -e 8 -n 1 -w 0");
+
+	expect_status(run, 0, "all_reduce");
+	assert_non_null(strstr(run->out_text, "busbw"));
+	assert_non_null(strstr(run->out_text, "float32"));
+}
+
+static void wrong_command_lines_end_with_status_2(void **state)
+{
+	struct run *run = bench("all_reduce -d float33");
+
+	expect_status(run, 2, "-d float33");
+	assert_non_null(strstr(run->err_text, "float33"));
+	run = bench("broadcast -r 2 -R 2");
+	expect_status(run, 2, "-R 2");
+	run = bench("latency -r 1");
+	expect_status(run, 2, "latency -r 1");
+}
+
+static void a_file_that_cannot_be_written_is_said_before_measuring(void **state)
+{
+	struct run *run = bench("all_reduce -e 8 --json /nonexistent/results.json");
+
+	expect_status(run, 1, "--json");
+	assert_non_null(strstr(run->err_text, "/nonexistent/results.json"));
+	assert_string_equal(run->out_text, "");
+}
+
+static void a_missing_gnuplot_is_said_before_measuring(void **state)
+{
+	char arguments[256], path[] = "/tmp/tutti-test-bench-XXXXXX";
+	char *old = strdup(getenv("PATH"));
+	struct run *run;
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	snprintf(arguments, sizeof(arguments), "all_reduce -e 8 --plot %s", path);
+	setenv("PATH", "/nonexistent", 1);
+	run = bench(arguments);
+	setenv("PATH", old, 1);
+	free(old);
+	unlink(path);
+	expect_status(run, 1, "--plot");
+	assert_non_null(strstr(run->err_text, "gnuplot was not found"));
+	assert_string_equal(run->out_text, "");
+}
+
+static void a_picture_is_drawn(void **state)
+{
+	char arguments[256], path[] = "/tmp/tutti-test-bench-XXXXXX", head[5] = "";
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	if (system("gnuplot --version >/dev/null 2>&1") != 0) {
+		close(fd);
+		unlink(path);
+		print_message("gnuplot is not installed\n");
+		skip();
+	}
+	snprintf(arguments, sizeof(arguments), "all_reduce -e 64 -n 1 -w 0 --plot %s", path);
+	expect_status(bench(arguments), 0, arguments);
+	assert_int_equal(pread(fd, head, 5, 0), 5);
+	assert_memory_equal(head, "<?xml", 5);
+	close(fd);
+	unlink(path);
+}
+
+/* ---- ranks that end before their time */
+
+#define ENDLESS "all_reduce -r 2 -b 8 -e 8 -n 10000000 -p out"
+
+/* Wait for the ranks of `parent`, and give a pidfd of each. */
+static void find_ranks(pid_t parent, pid_t pids[2], int fds[2])
+{
+	char path[64];
+	int n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
+	while (n < 2) { /* the second is there a moment after the first */
+		FILE *file = fopen(path, "re");
+
+		assert_non_null(file);
+		n = fscanf(file, "%d %d", &pids[0], &pids[1]);
+		fclose(file);
+		assert_int_equal(waitpid(parent, NULL, WNOHANG), 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		fds[i] = (int)syscall(SYS_pidfd_open, pids[i], 0);
+		assert_true(fds[i] >= 0);
+	}
+}
+
+static void expect_gone(int fd)
+{
+	struct pollfd gone = { fd, POLLIN, 0 };
+
+	assert_int_equal(poll(&gone, 1, 10000), 1);
+	close(fd);
+}
+
+static void a_killed_rank_is_named(void **state)
+{
+	static struct run run;
+	char line[4096];
+	pid_t ranks[2];
+	int fds[2];
+
+	snprintf(line, sizeof(line), "%s %s", program, ENDLESS);
+	start(&run, line);
+	find_ranks(run.pid, ranks, fds);
+	kill(ranks[1], SIGKILL);
+	expect_gone(fds[0]);
+	expect_gone(fds[1]);
+	finish(&run);
+	expect_status(&run, 1, "a killed rank");
+	assert_non_null(strstr(run.err_text, "rank 1 was killed by signal 9"));
+}
+
+static void ranks_die_with_their_parent(void **state)
+{
+	static struct run run;
+	char line[4096];
+	pid_t ranks[2];
+	int fds[2];
+
+	snprintf(line, sizeof(line), "%s %s", program, ENDLESS);
+	start(&run, line);
+	find_ranks(run.pid, ranks, fds);
+	kill(run.pid, SIGKILL);
+	expect_gone(fds[0]);
+	expect_gone(fds[1]);
+	finish(&run);
+	assert_int_equal(run.status, 128 + SIGKILL);
+}
+
+static void it_joins_the_ranks_of_a_launcher(void **state)
+{
+	static struct run run;
+	char line[4096];
+
+	if (system("mpiexec.hydra -version >/dev/null 2>&1") != 0) {
+		print_message("mpiexec.hydra is not installed\n");
+		skip();
+	}
+	snprintf(line, sizeof(line), "mpiexec.hydra -n 3 %s all_reduce -e 64 -f 8 -n 2", program);
+	start(&run, line);
+	finish(&run);
+	expect_status(&run, 0, line);
+	assert_non_null(strstr(run.out_text, "3 ranks"));
+	snprintf(line, sizeof(line), "mpiexec.hydra -n 2 %s all_reduce -r 3", program);
+	start(&run, line);
+	finish(&run);
+	expect_status(&run, 2, line);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_collective_is_right_with_1_2_and_4_ranks),
+		cmocka_unit_test(every_collective_is_right_over_tcp),
+		cmocka_unit_test(every_collective_is_right_in_memory_of_tutti),
+		cmocka_unit_test(point_to_point_is_right),
+		cmocka_unit_test(every_type_and_operation_is_right),
+		cmocka_unit_test(the_table_names_its_columns),
+		cmocka_unit_test(wrong_command_lines_end_with_status_2),
+		cmocka_unit_test(a_file_that_cannot_be_written_is_said_before_measuring),
+		cmocka_unit_test(a_missing_gnuplot_is_said_before_measuring),
+		cmocka_unit_test(a_picture_is_drawn),
+		cmocka_unit_test(a_killed_rank_is_named),
+		cmocka_unit_test(ranks_die_with_their_parent),
+		cmocka_unit_test(it_joins_the_ranks_of_a_launcher),
+	};
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: %s PATH-OF-TUTTI-BENCH\n", argv[0]);
+		return 2;
+	}
+	program = argv[1];
+	return cmocka_run_group_tests_name("bench", tests, NULL, NULL);
+}

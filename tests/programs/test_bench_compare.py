@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""bench/compare, with programs that answer what a test wants; its path is the argument."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COMPARE = sys.argv.pop()
+
+ANSWER = '''#!/usr/bin/env python3
+import json, sys
+words = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+with open(words['--json'], 'w') as file:
+    for size, time in {times}.items():
+        print(json.dumps(dict(bytes=size, wrong={wrong}, ranks=int(words['-r']),
+                              time_us=dict(median=time))), file=file)
+{end}
+'''
+HANG = '''
+import os, subprocess
+child = subprocess.Popen(["tail", "-f", "/dev/null"])
+with open(sys.argv[0] + '.pids', 'a') as file:
+    print(os.getpid(), child.pid, file=file)
+child.wait()
+'''
+
+
+class Compare(unittest.TestCase):
+    def setUp(self):
+        self.build = tempfile.TemporaryDirectory()
+        self.addCleanup(self.build.cleanup)
+        os.makedirs(self.path('bench', 'peers'))
+
+    def path(self, *words):
+        return os.path.join(self.build.name, *words)
+
+    def program(self, name, times, wrong=0, end=''):
+        with open(self.path('bench', name), 'w') as file:
+            file.write(ANSWER.format(times=times, wrong=wrong, end=end))
+        os.chmod(file.name, 0o755)
+
+    def compare(self, *words):
+        return subprocess.run([sys.executable, COMPARE, '-r', '2', '-t', 'tcp', '-p', 'gloo',
+                               '-n', '2', '--build', self.build.name, *words], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def row(self, run, size):
+        return [line for line in run.stdout.splitlines() if line.split()[:1] == [str(size)]][0]
+
+    def test_slower_points_are_named_and_others_are_not(self):
+        self.program('tutti-bench', {8: 10.0, 64: 10.0, 512: 10.0})
+        self.program('peers/tutti-peer-gloo', {8: 5.0, 64: 9.5, 512: 20.0})
+        run = self.compare()
+        summary = run.stdout.splitlines()[-1]
+        self.assertEqual(run.returncode, 0)
+        self.assertIn(' 2 ranks 8 B: 2.00 × gloo', summary)
+        self.assertNotIn(' 64 B', summary)
+        self.assertNotIn(' 512 B', summary)
+        self.assertIn(' 2.00 gloo', self.row(run, 512))
+
+    def test_a_peer_that_hangs_is_ended_and_keeps_what_it_measured(self):
+        self.program('tutti-bench', {8: 1.0, 64: 1.0})
+        self.program('peers/tutti-peer-gloo', {8: 2.0}, end=HANG)
+        run = self.compare('--limit', '1')
+        self.assertEqual(run.returncode, 0)
+        self.assertIn('2.00 (2.00–2.00)', self.row(run, 8))
+        self.assertIn('hangs', self.row(run, 64))
+        with open(self.path('bench', 'peers', 'tutti-peer-gloo.pids')) as file:
+            for pid in file.read().split():
+                self.assertFalse(os.path.exists(f'/proc/{pid}'))
+
+    def test_wrong_results_of_tutti_do_not_count_and_fail(self):
+        self.program('tutti-bench', {8: 1.0}, wrong=3)
+        self.program('peers/tutti-peer-gloo', {8: 2.0})
+        run = self.compare()
+        self.assertEqual(run.returncode, 1)
+        self.assertIn('wrong', self.row(run, 8))
+
+    def test_raw_results_name_variant_and_repetition(self):
+        self.program('tutti-bench', {8: 1.0})
+        self.program('peers/tutti-peer-gloo', {8: 2.0})
+        self.compare('--json', self.path('raw'))
+        with open(self.path('raw')) as file:
+            results = [json.loads(line) for line in file]
+        self.assertEqual(len(results), 2 * 4)    # tutti and three variants of Gloo, twice
+        self.assertEqual({r['repetition'] for r in results}, {0, 1})
+        self.assertIn('bcube', {r['variant'] for r in results})
+
+    def test_a_missing_program_is_named(self):
+        self.program('tutti-bench', {8: 1.0})
+        run = self.compare()
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn('tutti-peer-gloo was not found', run.stderr)
+
+    def test_an_unknown_peer_is_refused(self):
+        self.assertEqual(self.compare('-p', 'nccl').returncode, 2)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The parts of tutti-bench that need no ranks: patterns and their verification, statistics, the
+ * order of a sample, the command line, the JSON object. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "buffers.h"
+#include "options.h"
+#include "report.h"
+#include "timing.h"
+#include "types.h"
+
+#define COUNT 2500 /* more than two periods */
+
+static bool defined_for(int op, tutti_dtype_t dtype)
+{
+	return op < TUTTI_BAND || !bench_type_is_float(dtype);
+}
+
+static double combined(int op, double a, double b)
+{
+	switch (op) {
+	case TUTTI_PROD: return a * b;
+	case TUTTI_MIN: return fmin(a, b);
+	case TUTTI_MAX: return fmax(a, b);
+	case TUTTI_BAND: return (double)((uint64_t)a & (uint64_t)b);
+	case TUTTI_BOR: return (double)((uint64_t)a | (uint64_t)b);
+	case TUTTI_BXOR: return (double)((uint64_t)a ^ (uint64_t)b);
+	default: return a + b;
+	}
+}
+
+/* The reduction that ranks would compute, in `out`, by way of doubles. */
+static void reduce(const struct bench_pattern *p, uint64_t shift, void *out)
+{
+	const size_t size = bench_type_size(p->dtype);
+	unsigned char *sent = malloc(COUNT * size);
+	double *sums = calloc(COUNT, sizeof(*sums));
+
+	assert_non_null(sent);
+	assert_non_null(sums);
+	for (int r = 0; r < p->ranks; r++) {
+		bench_pattern_fill(p, r, shift, 0, sent, COUNT);
+		for (size_t i = 0; i < COUNT; i++) {
+			const double value = bench_type_decode(p->dtype, sent + i * size);
+
+			sums[i] = r == 0 ? value : combined(p->op, sums[i], value);
+		}
+	}
+	for (size_t i = 0; i < COUNT; i++) {
+		const double value = p->op == TUTTI_AVG ? sums[i] / p->ranks : sums[i];
+
+		bench_type_encode(p->dtype, (uint64_t)value, (unsigned char *)out + i * size);
+	}
+	free(sums);
+	free(sent);
+}
+
+static void check_reduction(tutti_dtype_t dtype, int op, int ranks)
+{
+	const size_t size = bench_type_size(dtype);
+	unsigned char *out = malloc(COUNT * size);
+	struct bench_pattern p;
+
+	assert_non_null(out);
+	assert_true(bench_pattern_init(&p, dtype, op, ranks, ranks));
+	reduce(&p, 3, out);
+	assert_int_equal(bench_pattern_wrong_reduced(&p, 3, 0, out, COUNT), 0);
+	bench_pattern_fini(&p);
+	free(out);
+}
+
+static void reductions_of_the_pattern_are_exact_in_every_type(void **state)
+{
+	static const int ranks[] = { 1, 2, 3, 8, 33, 300 };
+
+	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++) {
+		for (int op = 0; op < TUTTI_OP_COUNT; op++) {
+			const bool fraction = op == TUTTI_AVG && bench_type_is_float(dtype);
+
+			if (fraction || !defined_for(op, dtype))
+				continue;
+			for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++)
+				check_reduction(dtype, op, ranks[i]);
+		}
+	}
+}
+
+static void an_average_may_be_off_by_a_rounding_but_not_by_more(void **state)
+{
+	const int ranks = 3;
+	struct bench_pattern p;
+	float out[COUNT];
+
+	assert_true(bench_pattern_init(&p, TUTTI_FLOAT32, TUTTI_AVG, ranks, ranks));
+	for (size_t i = 0; i < COUNT; i++) {
+		float sum = 0;
+
+		for (int r = 0; r < ranks; r++) {
+			float sent;
+
+			bench_pattern_fill(&p, r, 0, i, &sent, 1);
+			sum += sent;
+		}
+		out[i] = sum * (1.0f / 3); /* not the nearest to a third */
+	}
+	assert_int_equal(bench_pattern_wrong_reduced(&p, 0, 0, out, COUNT), 0);
+	out[7] *= 1.000001f;
+	out[8] += 1;
+	out[9] = NAN;
+	assert_int_equal(bench_pattern_wrong_reduced(&p, 0, 0, out, COUNT), 3);
+	bench_pattern_fini(&p);
+}
+
+static void a_changed_element_is_counted_in_every_type(void **state)
+{
+	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++) {
+		const size_t size = bench_type_size(dtype);
+		unsigned char *out = malloc(COUNT * size);
+		struct bench_pattern p;
+
+		assert_non_null(out);
+		assert_true(bench_pattern_init(&p, dtype, TUTTI_SUM, 2, 2));
+		reduce(&p, 0, out);
+		out[(COUNT - 1) * size] ^= 1;
+		out[0] ^= 1;
+		assert_int_equal(bench_pattern_wrong_reduced(&p, 0, 0, out, COUNT), 2);
+		bench_pattern_fini(&p);
+		free(out);
+	}
+}
+
+static void what_another_rank_or_repetition_sent_is_wrong(void **state)
+{
+	struct bench_pattern p;
+	float sent[COUNT];
+
+	assert_true(bench_pattern_init(&p, TUTTI_FLOAT32, BENCH_NO_OP, 4, 0));
+	bench_pattern_fill(&p, 2, 5, 0, sent, COUNT);
+	assert_int_equal(bench_pattern_wrong(&p, 2, 5, 0, sent, COUNT), 0);
+	assert_true(bench_pattern_wrong(&p, 1, 5, 0, sent, COUNT) > COUNT / 2);
+	assert_true(bench_pattern_wrong(&p, 2, 4, 0, sent, COUNT) > COUNT / 2);
+	assert_true(bench_pattern_wrong(&p, 2, 5, 1, sent, COUNT) > COUNT / 2);
+	bench_pattern_fini(&p);
+}
+
+/* A call of `kind` on rank 1 of 3 whose buffers nobody exchanged: what was sent is still there. */
+static size_t wrong_without_exchange(enum bench_kind kind)
+{
+	static float in[3 * 64], out[3 * 64];
+	struct bench_call call = {
+		.kind = kind,
+		.send = in,
+		.recv = out,
+		.count = 64,
+		.dtype = TUTTI_FLOAT32,
+		.op = bench_case(kind)->reduces ? TUTTI_SUM : BENCH_NO_OP,
+		.root = 1,
+	};
+	struct bench_pattern p;
+	size_t wrong;
+
+	assert_true(bench_pattern_init(&p, call.dtype, call.op, 3, bench_contributors(kind, 1, 3)));
+	bench_call_fill(&call, &p, 1, 3, 0);
+	memcpy(out, in, sizeof(out));
+	wrong = bench_call_wrong(&call, &p, 1, 3, 0);
+	bench_pattern_fini(&p);
+	return wrong;
+}
+
+static void a_collective_that_does_nothing_is_found_out(void **state)
+{
+	for (int kind = 0; kind < BENCH_KIND_COUNT; kind++) {
+		if (kind == BENCH_BARRIER || kind == BENCH_BROADCAST) /* rank 1 is the root */
+			continue;
+		if (wrong_without_exchange(kind) == 0)
+			fail_msg("%s: nothing was exchanged, and nothing wrong found",
+				 bench_case(kind)->name);
+	}
+}
+
+static void statistics_are_those_of_the_sorted_durations(void **state)
+{
+	double seconds[200], two[] = { 3e-6, 1e-6 };
+	struct bench_stats stats;
+
+	for (int i = 0; i < 200; i++)
+		seconds[i] = (200 - i) * 1e-6;
+	stats = bench_summarise(seconds, 200);
+	assert_true(fabs(stats.min - 1) < 1e-9);
+	assert_true(fabs(stats.median - 100.5) < 1e-9);
+	assert_true(fabs(stats.p99 - 198) < 1e-9);
+	assert_true(fabs(stats.mean - 100.5) < 1e-9);
+	stats = bench_summarise(two, 2);
+	assert_true(fabs(stats.median - 2) < 1e-9 && fabs(stats.p99 - 3) < 1e-9);
+}
+
+/* ---- a backend that writes down what is asked of it */
+
+struct diary {
+	char text[512];
+	size_t length;
+};
+
+static void write_down(void *context, char what)
+{
+	struct diary *diary = context;
+
+	if (diary->length + 1 < sizeof(diary->text))
+		diary->text[diary->length++] = what;
+}
+
+static void diary_prepare(void *context, uint64_t sample)
+{
+	write_down(context, (char)('0' + sample));
+}
+
+static int diary_run(void *context, unsigned call)
+{
+	write_down(context, 'r');
+	return 0;
+}
+
+static void diary_finish(void *context)
+{
+	write_down(context, 'f');
+}
+
+static int diary_barrier(struct bench_backend *backend)
+{
+	write_down(backend->context, 'b');
+	return 0;
+}
+
+static int diary_combine(struct bench_backend *backend, double *values, size_t count,
+			 enum bench_combine how)
+{
+	write_down(backend->context, how == BENCH_MAX ? 'M' : 'S');
+	return 0;
+}
+
+static void a_sample_is_inputs_then_barrier_then_a_batch(void **state)
+{
+	struct diary diary = { 0 };
+	struct bench_backend backend = { .context = &diary,
+					 .barrier = diary_barrier,
+					 .combine = diary_combine };
+	const struct bench_work work = {
+		&diary, &backend, 3, diary_prepare, diary_run, diary_finish
+	};
+	const struct bench_budget budget = { .iters = 5, .warmup = 1 };
+	struct bench_stats stats;
+
+	assert_int_equal(bench_time(&work, &budget, &stats), 0);
+	assert_string_equal(diary.text, "0brrrM1brrr2brrrfM");
+	assert_int_equal(stats.iters, 6);
+	assert_int_equal(stats.last_sample, 2);
+}
+
+/* ---- the command line */
+
+static enum bench_parsed parse(struct bench_options *options, const char *line)
+{
+	char *copy = strdup(line), *words[32] = { "tutti-bench" }, *save;
+	enum bench_parsed parsed;
+	int n = 1;
+
+	assert_non_null(copy);
+	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
+		words[n++] = w;
+	parsed = bench_options_parse(n, words, options);
+	free(copy);
+	return parsed;
+}
+
+static void wrong_command_lines_are_refused(void **state)
+{
+	static const char *const lines[] = {
+		"",
+		"all_reduse",
+		"all_reduce broadcast",
+		"all_reduce -b",
+		"all_reduce -b 0",
+		"all_reduce -b 8X",
+		"all_reduce -b -8",
+		"all_reduce -b 2M -e 1M",
+		"all_reduce -f 1",
+		"all_reduce -n 0",
+		"all_reduce -n 3x",
+		"all_reduce -w -1",
+		"all_reduce -d float33",
+		"all_reduce -o sums",
+		"all_reduce -o bxor",
+		"scan -o avg",
+		"all_reduce -c 2",
+		"all_reduce -m stack",
+		"all_reduce -p elsewhere",
+		"all_reduce -r 0",
+		"all_reduce -R -1",
+		"all_reduce --seconds 0",
+		"all_reduce --unknown",
+	};
+	struct bench_options options;
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		if (parse(&options, lines[i]) != BENCH_PARSED_WRONG)
+			fail_msg("\"%s\" was taken", lines[i]);
+	}
+}
+
+static void options_are_understood(void **state)
+{
+	struct bench_options o;
+
+	assert_int_equal(parse(&o, "all_to_all -r 4 -b 1K -e 2G -f 4 -n 7 -w 0 -d half -o max -R 3 "
+				   "-c 0 -m tutti -p in"),
+			 BENCH_PARSED);
+	assert_int_equal(o.kind, BENCH_ALL_TO_ALL);
+	assert_int_equal(o.ranks, 4);
+	assert_int_equal(o.begin, 1024);
+	assert_int_equal(o.end, (size_t)2 << 30);
+	assert_int_equal(o.factor, 4);
+	assert_int_equal(o.iters, 7);
+	assert_int_equal(o.warmup, 0);
+	assert_int_equal(o.dtype, TUTTI_FLOAT16);
+	assert_int_equal(o.op, TUTTI_MAX);
+	assert_int_equal(o.root, 3);
+	assert_false(o.check);
+	assert_true(o.mappable);
+	assert_true(o.inplace && !o.outplace);
+	assert_int_equal(parse(&o, "-h"), BENCH_PARSED_HELP);
+}
+
+static void options_must_fit_the_ranks(void **state)
+{
+	struct bench_options o;
+
+	assert_int_equal(parse(&o, "broadcast -R 2"), BENCH_PARSED);
+	assert_true(bench_options_fit(&o, 3));
+	assert_false(bench_options_fit(&o, 2));
+	assert_int_equal(parse(&o, "latency"), BENCH_PARSED);
+	assert_false(bench_options_fit(&o, 1));
+	assert_int_equal(parse(&o, "broadcast -r 2"), BENCH_PARSED);
+	assert_false(bench_options_fit(&o, 3));
+}
+
+static void sizes_are_those_of_nccl_tests(void **state)
+{
+	assert_int_equal(bench_case_count(BENCH_ALL_REDUCE, 64, 4, 4), 16);
+	assert_int_equal(bench_case_count(BENCH_ALL_GATHER, 64, 4, 4), 4);
+	assert_int_equal(bench_case_bytes(BENCH_ALL_GATHER, 4, 4, 4), 64);
+	assert_int_equal(bench_case_count(BENCH_ALL_GATHER, 8, 4, 4), 1);
+	assert_int_equal(bench_case_count(BENCH_BARRIER, 8, 4, 4), 0);
+	assert_true(fabs(bench_bus_factor(BENCH_ALL_REDUCE, 4) - 1.5) < 1e-12);
+	assert_true(fabs(bench_bus_factor(BENCH_ALL_TO_ALL, 4) - 0.75) < 1e-12);
+	assert_true(fabs(bench_bus_factor(BENCH_BROADCAST, 4) - 1) < 1e-12);
+}
+
+static void a_json_object_has_the_documented_keys(void **state)
+{
+	static const char *const keys[] = { "library", "collective", "transport", "algorithm",
+					    "ranks",   "bytes",	     "count",	  "dtype",
+					    "op",      "root",	     "inplace",	  "iters",
+					    "time_us", "algbw_gbs",  "busbw_gbs", "wrong" };
+	static const char *const times[] = { "min", "median", "p99", "mean" };
+	const struct bench_result result = {
+		.library = "tutti",
+		.transport = "shm",
+		.algorithm = "ring",
+		.kind = BENCH_REDUCE,
+		.dtype = TUTTI_INT8,
+		.op = TUTTI_MAX,
+		.wrong = -1,
+	};
+	json_t *object = bench_result_json(&result);
+
+	assert_non_null(object);
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		assert_non_null(json_object_get(object, keys[i]));
+	assert_int_equal(json_object_size(object), sizeof(keys) / sizeof(keys[0]));
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		assert_true(json_is_real(
+			json_object_get(json_object_get(object, "time_us"), times[i])));
+	assert_true(json_is_null(json_object_get(object, "wrong")));
+	json_decref(object);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reductions_of_the_pattern_are_exact_in_every_type),
+		cmocka_unit_test(an_average_may_be_off_by_a_rounding_but_not_by_more),
+		cmocka_unit_test(a_changed_element_is_counted_in_every_type),
+		cmocka_unit_test(what_another_rank_or_repetition_sent_is_wrong),
+		cmocka_unit_test(a_collective_that_does_nothing_is_found_out),
+		cmocka_unit_test(statistics_are_those_of_the_sorted_durations),
+		cmocka_unit_test(a_sample_is_inputs_then_barrier_then_a_batch),
+		cmocka_unit_test(wrong_command_lines_are_refused),
+		cmocka_unit_test(options_are_understood),
+		cmocka_unit_test(options_must_fit_the_ranks),
+		cmocka_unit_test(sizes_are_those_of_nccl_tests),
+		cmocka_unit_test(a_json_object_has_the_documented_keys),
+	};
+
+	return cmocka_run_group_tests_name("bench_parts", tests, NULL, NULL);
+}
