@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-train as a user runs it: under tutti-run, on real and on broken data. The environment names
+ * the programs and the data: TUTTI_RUN, TUTTI_TRAIN, DIGITS. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { EPOCHS_MAX = 64 };
+
+static char directory[] = "/tmp/tutti-train-XXXXXX";
+static const char *digits;
+static char output[1 << 16]; /* of the last command, both streams */
+
+/* Run a shell command line; its exit status. */
+static int shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static int shell(const char *format, ...)
+{
+	char line[2048];
+	size_t length = 0, got;
+	va_list args;
+	FILE *pipe;
+	int used, status;
+
+	used = snprintf(line, sizeof(line), "cd %s && { ", directory);
+	va_start(args, format);
+	used += vsnprintf(line + used, sizeof(line) - (size_t)used, format, args);
+	va_end(args);
+	snprintf(line + used, sizeof(line) - (size_t)used, "; } 2>&1");
+	pipe = popen(line, "r");
+	assert_non_null(pipe);
+	while ((got = fread(output + length, 1, sizeof(output) - 1 - length, pipe)) > 0)
+		length += got;
+	output[length] = '\0';
+	status = pclose(pipe);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* tutti-train on `ranks` ranks; its exit status. */
+static int train(int ranks, const char *options)
+{
+	return shell("timeout 120 \"$TUTTI_RUN\" -n %d -- \"$TUTTI_TRAIN\" %s", ranks, options);
+}
+
+static void expect_output(const char *sentence)
+{
+	if (!strstr(output, sentence))
+		fail_msg("expected '%s' in:\n%s", sentence, output);
+}
+
+static void expect_success(int status)
+{
+	if (status != 0)
+		fail_msg("exit status %d:\n%s", status, output);
+}
+
+/* ---- the JSON log */
+
+struct curve {
+	int epochs;
+	double train[EPOCHS_MAX], test[EPOCHS_MAX];
+	double accuracy, blocked;
+	int ranks;
+};
+
+static double real_of(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+
+	assert_true(json_is_number(value));
+	return json_number_value(value);
+}
+
+static void take_line(const char *line, struct curve *curve)
+{
+	json_error_t error;
+	json_t *object = json_loads(line, 0, &error);
+	const char *event;
+
+	if (!object)
+		fail_msg("not JSON: %s", line);
+	event = json_string_value(json_object_get(object, "event"));
+	assert_non_null(event);
+	if (strcmp(event, "start") == 0) {
+		assert_int_equal(curve->epochs, 0);
+		curve->ranks = (int)real_of(object, "ranks");
+	} else if (strcmp(event, "epoch") == 0) {
+		assert_true(curve->epochs < EPOCHS_MAX);
+		assert_int_equal(real_of(object, "epoch"), curve->epochs + 1);
+		curve->train[curve->epochs] = real_of(object, "train_loss");
+		curve->test[curve->epochs++] = real_of(object, "test_loss");
+	} else {
+		assert_string_equal(event, "end");
+		curve->accuracy = real_of(object, "test_accuracy");
+		curve->blocked = real_of(object, "blocked_share");
+		assert_true(real_of(object, "seconds") > 0);
+		assert_true(real_of(object, "samples_per_s") > 0);
+	}
+	json_decref(object);
+}
+
+static struct curve read_curve(void)
+{
+	struct curve curve = { .accuracy = -1 };
+	char path[64], line[4096];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/log", directory);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		take_line(line, &curve);
+	fclose(file);
+	assert_true(curve.ranks > 0 && curve.epochs > 0 && curve.accuracy >= 0);
+	return curve;
+}
+
+static struct curve train_digits(int ranks, const char *options)
+{
+	char line[512];
+
+	snprintf(line, sizeof(line), "--data %s --json log %s", digits, options);
+	expect_success(train(ranks, line));
+	return read_curve();
+}
+
+static void assert_close(double a, double b)
+{
+	if (!(fabs(a - b) <= 1e-4 * fabs(a)))
+		fail_msg("found %.9g and %.9g, expected less than 1e-4 between them", a, b);
+}
+
+/* ---- on real data */
+
+/* 53 is no multiple of any of the sizes, and leaves a last batch of 7 samples: less than 8 ranks.
+ */
+static void loss_curve_is_the_same_for_1_2_4_and_8_ranks(void **state)
+{
+	static const char options[] = "--epochs 8 --batch 53 --bucket 4K";
+	const struct curve alone = train_digits(1, options);
+
+	for (int ranks = 2; ranks <= 8; ranks *= 2) {
+		const struct curve curve = train_digits(ranks, options);
+
+		assert_int_equal(curve.ranks, ranks);
+		assert_int_equal(curve.epochs, 8);
+		for (int e = 0; e < 8; e++) {
+			assert_close(alone.train[e], curve.train[e]);
+			assert_close(alone.test[e], curve.test[e]);
+		}
+		assert_float_equal(alone.accuracy, curve.accuracy, 1e-12);
+	}
+}
+
+static void four_ranks_reach_an_accuracy_of_96_percent(void **state)
+{
+	const struct curve curve = train_digits(4, "");
+
+	assert_true(curve.accuracy >= 0.96);
+	assert_true(curve.blocked > 0 && curve.blocked < 1);
+	expect_output("test accuracy");
+	expect_output("samples/s");
+	expect_output("communication");
+}
+
+static void weights_stay_the_same_on_every_rank(void **state)
+{
+	train_digits(3, "--epochs 4 --batch 50 --verify");
+	train_digits(4, "--epochs 2 --bucket 1 --verify");
+}
+
+static void sockets_carry_it_as_well_as_shared_memory(void **state)
+{
+	const struct curve shared = train_digits(3, "--epochs 3");
+	struct curve sockets;
+
+	setenv("TUTTI_TRANSPORT", "tcp", 1);
+	sockets = train_digits(3, "--epochs 3 --verify --bucket 1");
+	unsetenv("TUTTI_TRANSPORT");
+	for (int e = 0; e < 3; e++)
+		assert_close(shared.train[e], sockets.train[e]);
+}
+
+static void same_seed_and_ranks_give_the_same_bits(void **state)
+{
+	const struct curve one = train_digits(2, "--epochs 3 --seed 9");
+	const struct curve two = train_digits(2, "--epochs 3 --seed 9");
+	const struct curve other = train_digits(2, "--epochs 3 --seed 10");
+
+	assert_memory_equal(one.train, two.train, 3 * sizeof(double));
+	assert_memory_equal(one.test, two.test, 3 * sizeof(double));
+	assert_memory_not_equal(one.train, other.train, 3 * sizeof(double));
+}
+
+static void it_trains_alone_without_a_launcher(void **state)
+{
+	expect_success(shell("\"$TUTTI_TRAIN\" --data %s --epochs 2 --json log", digits));
+	assert_int_equal(read_curve().ranks, 1);
+}
+
+static void pictures_are_written(void **state)
+{
+	if (shell("command -v gnuplot") != 0) {
+		print_message("skipped: gnuplot was not found\n");
+		skip();
+	}
+	train_digits(2, "--epochs 2 --plot a.svg --plot a.png");
+	expect_success(shell("test -s a.svg && test -s a.png && rm a.svg a.png"));
+}
+
+static void terminal_gets_a_bar_and_others_lines(void **state)
+{
+	expect_success(
+		shell("script -qec \"$TUTTI_TRAIN --data %s --epochs 2\" /dev/null", digits));
+	expect_output("100 %");
+	assert_null(strstr(output, "epoch  1/2"));
+	expect_success(shell("\"$TUTTI_TRAIN\" --data %s --epochs 2", digits));
+	expect_output("epoch  1/2");
+	assert_null(strstr(output, "100 %"));
+}
+
+static void without_validation_there_is_no_test_accuracy(void **state)
+{
+	expect_success(shell("\"$TUTTI_TRAIN\" --data %s --epochs 2 --test-fraction 0 --json log",
+			     digits));
+	assert_null(strstr(output, "test accuracy"));
+	expect_success(shell("cat log"));
+	expect_output("\"test_loss\":null,\"test_accuracy\":null");
+}
+
+static void idx_pair_is_trained_on(void **state)
+{
+	/* 64 samples of one pixel: label 0 where it is dark, 1 where it is light */
+	expect_success(shell("{ printf '\\0\\0\\10\\3\\0\\0\\0\\100\\0\\0\\0\\1\\0\\0\\0\\1'; "
+			     "for i in $(seq 32); do printf '\\12\\310'; done; } >x; "
+			     "{ printf '\\0\\0\\10\\1\\0\\0\\0\\100'; "
+			     "for i in $(seq 32); do printf '\\0\\1'; done; } | gzip >y"));
+	expect_success(train(2, "--data x --labels y --batch 16 --epochs 20 --json log"));
+	assert_true(read_curve().accuracy == 1);
+	expect_success(shell("rm x y"));
+}
+
+/* ---- what ends a training: every rank, with a sentence, in time */
+
+static void refuses(int ranks, const char *options, const char *sentence)
+{
+	const int status = train(ranks, options);
+
+	expect_output(sentence);
+	assert_true(status != 0 && status != 124);
+}
+
+static void missing_file_ends_all_ranks_with_a_sentence_of_each(void **state)
+{
+	refuses(4, "--data nowhere.csv", "rank 0: nowhere.csv: cannot be read: No such file");
+	expect_output("rank 1: nowhere.csv: cannot be read");
+	expect_output("rank 2: nowhere.csv: cannot be read");
+	expect_output("rank 3: nowhere.csv: cannot be read");
+}
+
+static void broken_csv_ends_all_ranks(void **state)
+{
+	shell("printf '1,2,0\\n3,4,1\\n5,1\\n' >data");
+	refuses(4, "--data data", "data: line 3: found 2 fields, expected 3");
+	shell("printf '1,2,0\\n3,nan,1\\n' >data");
+	refuses(2, "--data data", "data: line 2, field 2: found 'nan'");
+	shell("printf '1,2,0\\n3,4,-1\\n' >data");
+	refuses(2, "--data data", "data: line 2, field 3: found '-1', expected a label");
+	shell("printf '1,2,0\\n3,4,9\\n' >data");
+	refuses(2, "--data data --classes 3", "label out of range: found 9, expected 0 to 2");
+}
+
+static void truncated_files_end_all_ranks(void **state)
+{
+	shell("head -c 20000 %s >data", digits);
+	refuses(4, "--data data", "data: truncated: the gzip stream ends early");
+	shell("printf '\\0\\0\\10\\1\\0\\0\\0\\11\\1\\2' >data");
+	refuses(4, "--data data --labels data", "data: truncated: found 10 bytes");
+}
+
+static void too_few_samples_end_all_ranks(void **state)
+{
+	shell("printf '1,0\\n2,1\\n3,0\\n4,1\\n' >data");
+	refuses(4, "--data data --test-fraction 0.4", "too few samples: found 3 to train on and 1");
+	shell("printf '1,0\\n2,1\\n3,0\\n4,1\\n' >data");
+	refuses(4, "--data data --batch 4", "which --test-fraction 0.2 leaves none to validate");
+	shell("printf '1,0\\n2,1\\n3,0\\n4,1\\n5,0\\n6,1\\n' >data");
+	refuses(4, "--data data --batch 2", "--batch: found 2 samples per step for 4 ranks");
+}
+
+static void results_that_cannot_be_written_end_all_ranks(void **state)
+{
+	char options[256];
+
+	snprintf(options, sizeof(options), "--data %s --json nowhere/log", digits);
+	refuses(4, options, "--json: nowhere/log cannot be written");
+	expect_output("cannot go on: rank 0 could not start");
+	/* found out when the others are already training */
+	snprintf(options, sizeof(options), "--data %s --json /dev/full", digits);
+	refuses(4, options, "--json: writing /dev/full failed: No space left on device");
+}
+
+static void diverged_training_ends_all_ranks(void **state)
+{
+	char options[256];
+
+	snprintf(options, sizeof(options), "--data %s --lr 1e5", digits);
+	refuses(4, options, "the training diverged");
+}
+
+/* `sh` gives each rank options of its own. */
+static void refuses_unequal(const char *options, const char *sentence)
+{
+	const int status =
+		shell("timeout 120 \"$TUTTI_RUN\" -n 3 -- sh -c '%s' sh \"$TUTTI_TRAIN\"", options);
+
+	expect_output(sentence);
+	assert_true(status != 0 && status != 124);
+}
+
+static void one_rank_without_data_ends_all(void **state)
+{
+	shell("cp %s data; printf '1,0\\n2,1\\n' >data.2", digits);
+	refuses_unequal("if [ $TUTTI_RANK = 1 ]; then exec \"$1\" --data nowhere; fi; "
+			"exec \"$1\" --data data",
+			"cannot go on: rank 1 could not start");
+	shell("cp data data.0; zcat data | sed 1d >data.1; cp data data.2");
+	refuses_unequal("exec \"$1\" --data data.$TUTTI_RANK",
+			"rank 1 read other data than rank 0");
+	refuses_unequal("exec \"$1\" --data data --seed $((TUTTI_RANK / 2))",
+			"rank 2 has other options than rank 0");
+	expect_success(shell("rm data data.0 data.1 data.2"));
+}
+
+static void wrong_options_end_with_status_2(void **state)
+{
+	assert_int_equal(shell("\"$TUTTI_TRAIN\" --data d --batch none"), 2);
+	expect_output("--batch: found 'none'");
+	assert_int_equal(shell("\"$TUTTI_TRAIN\""), 2);
+	assert_int_equal(shell("\"$TUTTI_TRAIN\" --help"), 0);
+	expect_output("usage: tutti-train");
+}
+
+static int prepare(void **state)
+{
+	digits = getenv("DIGITS");
+	return digits && getenv("TUTTI_RUN") && getenv("TUTTI_TRAIN") && mkdtemp(directory) ? 0
+											    : -1;
+}
+
+static int clean_up(void **state)
+{
+	shell("rm -f log data");
+	return rmdir(directory);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(loss_curve_is_the_same_for_1_2_4_and_8_ranks),
+		cmocka_unit_test(four_ranks_reach_an_accuracy_of_96_percent),
+		cmocka_unit_test(weights_stay_the_same_on_every_rank),
+		cmocka_unit_test(sockets_carry_it_as_well_as_shared_memory),
+		cmocka_unit_test(same_seed_and_ranks_give_the_same_bits),
+		cmocka_unit_test(it_trains_alone_without_a_launcher),
+		cmocka_unit_test(pictures_are_written),
+		cmocka_unit_test(terminal_gets_a_bar_and_others_lines),
+		cmocka_unit_test(without_validation_there_is_no_test_accuracy),
+		cmocka_unit_test(idx_pair_is_trained_on),
+		cmocka_unit_test(missing_file_ends_all_ranks_with_a_sentence_of_each),
+		cmocka_unit_test(broken_csv_ends_all_ranks),
+		cmocka_unit_test(truncated_files_end_all_ranks),
+		cmocka_unit_test(too_few_samples_end_all_ranks),
+		cmocka_unit_test(results_that_cannot_be_written_end_all_ranks),
+		cmocka_unit_test(diverged_training_ends_all_ranks),
+		cmocka_unit_test(one_rank_without_data_ends_all),
+		cmocka_unit_test(wrong_options_end_with_status_2),
+	};
+
+	return cmocka_run_group_tests(tests, prepare, clean_up);
+}

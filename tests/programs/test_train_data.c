@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What tutti-train reads, and what it refuses and with which words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "batches.h"
+#include "data.h"
+
+/* ---- CSV, from memory */
+
+static tutti_result_t parse_csv(const char *text, struct data *data, struct why *why)
+{
+	char *bytes = strdup(text);
+	const struct input input = { .path = "t.csv", .bytes = bytes, .length = strlen(text) };
+	const tutti_result_t result = csv_parse(&input, data, why);
+
+	free(bytes);
+	return result;
+}
+
+static void refuses_csv(const char *text, const char *sentence)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(parse_csv(text, &data, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, sentence));
+	assert_null(data.x);
+}
+
+static void csv_rows_become_features_and_labels(void **state)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(parse_csv("1.5,-2e1,1\n 3 ,\t4,0\r\n5,6,2", &data, &why), TUTTI_OK);
+	assert_int_equal(data.rows, 3);
+	assert_int_equal(data.features, 2);
+	assert_true(data.x[0] == 1.5f && data.x[1] == -20 && data.x[2] == 3 && data.x[5] == 6);
+	assert_int_equal(data.y[0], 1);
+	assert_int_equal(data.y[1], 0);
+	assert_int_equal(data.y[2], 2);
+	data_finish(&data);
+}
+
+static void csv_header_is_passed_over(void **state)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(parse_csv("height,width,label\n1,2,0\n3,4,1\n\n\n", &data, &why),
+			 TUTTI_OK);
+	assert_int_equal(data.rows, 2);
+	data_finish(&data);
+}
+
+static void csv_ragged_line_is_refused_with_its_number(void **state)
+{
+	refuses_csv("1,2,0\n3,4,1\n5,1\n", "line 3: found 2 fields, expected 3 as in line 1");
+	refuses_csv("a,b,c\n1,2,0\n3,4,5,1\n", "line 3: found 4 fields, expected 3 as in line 2");
+	refuses_csv("1,2,0\n\n3,4,1\n", "line 2: found a blank line, expected 3 fields");
+}
+
+static void csv_field_that_is_no_number_is_refused_with_its_place(void **state)
+{
+	refuses_csv("1,2,0\n3,x4,1\n", "line 2, field 2: found 'x4', expected a number");
+	refuses_csv("1,2,0\n3,,1\n", "line 2, field 2: found '', expected a number");
+	refuses_csv("1,2,0\n3,4,\n5,6,1\n", "line 2, field 3: found '', expected a number");
+	refuses_csv("1,2,0\n3,4 5,1\n", "line 2, field 2: found '4 5', expected a number");
+}
+
+static void csv_number_that_is_not_finite_is_refused(void **state)
+{
+	refuses_csv("1,2,0\n3,nan,1\n", "line 2, field 2: found 'nan', expected a finite number");
+	refuses_csv("1,2,0\ninf,4,1\n", "line 2, field 1: found 'inf', expected a finite number");
+	refuses_csv("1,2,0\n1e60,4,1\n", "line 2, field 1: found '1e60', expected a finite number");
+}
+
+static void csv_label_that_is_none_is_refused(void **state)
+{
+	static const char *const labels[] = { "-1", "1.5", "65536", "nan", "1e30" };
+
+	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
+		char text[64], sentence[64];
+
+		snprintf(text, sizeof(text), "1,2,0\n3,4,%s\n", labels[i]);
+		snprintf(sentence, sizeof(sentence),
+			 "line 2, field 3: found '%s', expected a label", labels[i]);
+		refuses_csv(text, sentence);
+	}
+}
+
+static void csv_without_rows_or_features_is_refused(void **state)
+{
+	refuses_csv("", "found no row");
+	refuses_csv("\n\n", "found no row");
+	refuses_csv("a,b,c\n", "found no row");
+	refuses_csv("1\n2\n", "line 1: found 1 field");
+}
+
+/* ---- IDX, from memory */
+
+static const char two_images[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, 1, 2, 3, -1 };
+static const char two_labels[] = { 0, 0, 8, 1, 0, 0, 0, 2, 1, 0 };
+
+static tutti_result_t parse_idx(const char *x, size_t x_length, const char *y, size_t y_length,
+				struct data *data, struct why *why)
+{
+	char *x_copy = malloc(x_length + 1), *y_copy = malloc(y_length + 1);
+	const struct input samples = { "t.x", memcpy(x_copy, x, x_length), x_length };
+	const struct input labels = { "t.y", memcpy(y_copy, y, y_length), y_length };
+	const tutti_result_t result = idx_parse(&samples, &labels, data, why);
+
+	free(x_copy);
+	free(y_copy);
+	return result;
+}
+
+static void refuses_idx(const char *x, size_t x_length, const char *y, size_t y_length,
+			const char *sentence)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(parse_idx(x, x_length, y, y_length, &data, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, sentence));
+	assert_null(data.x);
+}
+
+static void idx_pair_becomes_features_and_labels(void **state)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(parse_idx(two_images, sizeof(two_images), two_labels, sizeof(two_labels),
+				   &data, &why),
+			 TUTTI_OK);
+	assert_int_equal(data.rows, 2);
+	assert_int_equal(data.features, 2);
+	assert_true(data.x[0] == 1 && data.x[1] == 2 && data.x[2] == 3 && data.x[3] == 255);
+	assert_int_equal(data.y[0], 1);
+	assert_int_equal(data.y[1], 0);
+	data_finish(&data);
+}
+
+static void idx_elements_of_every_type_are_read(void **state)
+{
+	static const struct {
+		char bytes[24];
+		size_t length;
+		float value;
+	} cases[] = {
+		{ { 0, 0, 0x09, 2, 0, 0, 0, 1, 0, 0, 0, 1, -2 }, 13, -2 },
+		{ { 0, 0, 0x0b, 2, 0, 0, 0, 1, 0, 0, 0, 1, -1, -2 }, 14, -2 },
+		{ { 0, 0, 0x0c, 2, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0 }, 16, 65536 },
+		{ { 0, 0, 0x0d, 2, 0, 0, 0, 1, 0, 0, 0, 1, 0x3f, -64, 0, 0 }, 16, 1.5f },
+		{ { 0, 0, 0x0e, 2, 0, 0, 0, 1, 0, 0, 0, 1, 0x3f, -8, 0, 0, 0, 0, 0, 0 }, 20, 1.5f },
+	};
+	static const char label[] = { 0, 0, 8, 1, 0, 0, 0, 1, 0 };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct data data = { 0 };
+		struct why why;
+
+		assert_int_equal(parse_idx(cases[i].bytes, cases[i].length, label, sizeof(label),
+					   &data, &why),
+				 TUTTI_OK);
+		assert_true(data.x[0] == cases[i].value);
+		data_finish(&data);
+	}
+}
+
+static void idx_cut_anywhere_is_refused(void **state)
+{
+	for (size_t length = 0; length < sizeof(two_images); length++)
+		refuses_idx(two_images, length, two_labels, sizeof(two_labels),
+			    length < 4 ? "found no IDX header" : "truncated");
+	for (size_t length = 0; length < sizeof(two_labels); length++)
+		refuses_idx(two_images, sizeof(two_images), two_labels, length, "t.y: ");
+}
+
+static void idx_header_that_lies_is_refused(void **state)
+{
+	static const char type[] = { 0, 0, 7, 1, 0, 0, 0, 1, 0 };
+	static const char dims[] = { 0, 0, 8, 0 };
+	static const char huge[] = { 0,	 0,  8,	 4,  -1, -1, -1, -1, -1, -1,
+				     -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 };
+	static const char empty[] = { 0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0, 1 };
+	static const char longer[] = { 0, 0, 8, 1, 0, 0, 0, 1, 0, 0 };
+	static const char one[] = { 0, 0, 8, 1, 0, 0, 0, 1, 0 };
+	static const char real[] = { 0, 0, 0x0d, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0 };
+
+	refuses_idx(type, sizeof(type), one, sizeof(one), "found IDX type 0x07");
+	refuses_idx(dims, sizeof(dims), one, sizeof(one), "0 dimensions");
+	refuses_idx(huge, sizeof(huge), one, sizeof(one),
+		    "more elements than a machine can address");
+	refuses_idx(empty, sizeof(empty), one, sizeof(one), "found 0 rows");
+	refuses_idx(longer, sizeof(longer), one, sizeof(one), "too long");
+	refuses_idx(two_images, sizeof(two_images), one, sizeof(one), "found 1 labels, expected 2");
+	refuses_idx(two_images, sizeof(two_images), real, sizeof(real), "expected labels");
+}
+
+static void idx_values_out_of_range_are_refused(void **state)
+{
+	static const char nan_image[] = { 0, 0, 0x0d, 2, 0, 0, 0, 1, 0, 0, 0, 1, 0x7f, -64, 0, 0 };
+	static const char minus_label[] = { 0, 0, 9, 1, 0, 0, 0, 2, 1, -3 };
+	static const char one[] = { 0, 0, 8, 1, 0, 0, 0, 1, 0 };
+
+	refuses_idx(nan_image, sizeof(nan_image), one, sizeof(one), "row 0, element 0: found nan");
+	refuses_idx(two_images, sizeof(two_images), minus_label, sizeof(minus_label),
+		    "row 1: found label -3");
+}
+
+/* ---- files */
+
+static char directory[] = "/tmp/tutti-train-XXXXXX";
+
+static int make_directory(void **state)
+{
+	return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+	return rmdir(directory);
+}
+
+static const char *path_of(const char *name)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return path;
+}
+
+static void write_file(const char *path, const void *bytes, size_t length)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_int_equal(fwrite(bytes, 1, length, file), length);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* What data_read() says about a file of these bytes. */
+static tutti_result_t read_bytes(const char *text, size_t length, unsigned classes,
+				 struct data *data, struct why *why)
+{
+	const char *path = path_of("data");
+	const struct data_source source = { .path = path, .classes = classes };
+	tutti_result_t result;
+
+	write_file(path, text, length);
+	result = data_read(&source, data, why);
+	unlink(path);
+	return result;
+}
+
+static void refuses_file(const char *text, size_t length, unsigned classes, const char *sentence)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(read_bytes(text, length, classes, &data, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, sentence));
+	assert_null(data.x);
+}
+
+static void label_out_of_range_is_refused(void **state)
+{
+	static const char gap[] = "1,0\n2,1\n3,7\n", all_0[] = "1,0\n2,0\n";
+
+	refuses_file(gap, strlen(gap), 0, "label out of range: found 7, but no sample has label 2");
+	refuses_file(gap, strlen(gap), 5, "label out of range: found 7, expected 0 to 4");
+	refuses_file(all_0, strlen(all_0), 0, "expected at least two classes");
+}
+
+static void classes_may_be_said(void **state)
+{
+	static const char text[] = "1,0\n2,1\n3,7\n";
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(read_bytes(text, strlen(text), 8, &data, &why), TUTTI_OK);
+	assert_int_equal(data.classes, 8);
+	data_finish(&data);
+}
+
+static void idx_without_labels_is_refused(void **state)
+{
+	refuses_file(two_images, sizeof(two_images), 0, "--labels");
+}
+
+static void file_that_is_not_there_is_refused(void **state)
+{
+	const struct data_source source = { .path = path_of("nowhere") };
+	const struct data_source is_directory = { .path = directory };
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(data_read(&source, &data, &why), TUTTI_ERR_SYSTEM);
+	assert_non_null(strstr(why.text, "nowhere: cannot be read: No such file"));
+	assert_int_equal(data_read(&is_directory, &data, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, "is not a regular file"));
+}
+
+/* A gzip file of rows that do not compress well, so that cuts fall everywhere. */
+static size_t make_gzip(const char *path, char *bytes, size_t room)
+{
+	gzFile file = gzopen(path, "wb");
+	FILE *again;
+	size_t length;
+
+	assert_non_null(file);
+	for (unsigned i = 0; i < 2000; i++)
+		assert_true(gzprintf(file, "%u,%u,%u\n", i * 2654435761u, i * 40503u, i % 3) > 0);
+	assert_int_equal(gzclose(file), Z_OK);
+	again = fopen(path, "r");
+	assert_non_null(again);
+	length = fread(bytes, 1, room, again);
+	fclose(again);
+	return length;
+}
+
+static void gzip_is_read_and_a_broken_one_refused(void **state)
+{
+	static char bytes[1 << 17];
+	const char *path = path_of("data");
+	const size_t length = make_gzip(path, bytes, sizeof(bytes));
+	struct data data = { 0 };
+	struct why why;
+
+	assert_true(length > 1000 && length < sizeof(bytes));
+	assert_int_equal(read_bytes(bytes, length, 0, &data, &why), TUTTI_OK);
+	assert_int_equal(data.rows, 2000);
+	data_finish(&data);
+	refuses_file(bytes, length - 4, 0, "truncated: the gzip stream ends early");
+	refuses_file(bytes, length / 2, 0, "truncated: the gzip stream ends early");
+	bytes[length - 6] ^= 1; /* in the checksum */
+	refuses_file(bytes, length, 0, "corrupt gzip stream");
+}
+
+/* ---- batches */
+
+static void slices_cover_everything_once_and_evenly(void **state)
+{
+	for (size_t total = 0; total < 70; total++)
+		for (int ranks = 1; ranks < 20; ranks++) {
+			size_t next = 0;
+
+			for (int r = 0; r < ranks; r++) {
+				const struct slice s = slice_of(total, r, ranks);
+
+				assert_int_equal(s.first, next);
+				assert_true(s.count == total / (size_t)ranks ||
+					    s.count == total / (size_t)ranks + 1);
+				next += s.count;
+			}
+			assert_int_equal(next, total);
+		}
+}
+
+static void make_split(struct split *split, uint64_t seed)
+{
+	struct data data = { .rows = 100, .features = 1 };
+	struct why why;
+
+	assert_int_equal(split_create(&data, 0.25, seed, split, &why), TUTTI_OK);
+	assert_int_equal(split->test_rows, 25);
+	assert_int_equal(split->train_rows, 75);
+}
+
+static void split_and_orders_are_permutations(void **state)
+{
+	struct split split;
+	uint32_t order[75];
+	int seen[100] = { 0 };
+
+	make_split(&split, 5);
+	epoch_order(&split, 5, 3, order);
+	for (size_t i = 0; i < 75; i++)
+		seen[order[i]]++;
+	for (size_t i = 0; i < 25; i++)
+		seen[split.test[i]]++;
+	for (size_t i = 0; i < 100; i++)
+		assert_int_equal(seen[i], 1);
+	split_finish(&split);
+}
+
+static void orders_follow_from_seed_and_epoch_alone(void **state)
+{
+	struct split a, b, c;
+	uint32_t first[75], same[75], next[75];
+
+	make_split(&a, 5);
+	make_split(&b, 5);
+	make_split(&c, 6);
+	assert_memory_equal(a.rows, b.rows, 100 * sizeof(*a.rows));
+	assert_memory_not_equal(a.rows, c.rows, 100 * sizeof(*a.rows));
+	epoch_order(&a, 5, 1, first);
+	epoch_order(&b, 5, 1, same);
+	epoch_order(&b, 5, 2, next);
+	assert_memory_equal(first, same, sizeof(first));
+	assert_memory_not_equal(first, next, sizeof(first));
+	split_finish(&a);
+	split_finish(&b);
+	split_finish(&c);
+}
+
+static void features_are_standardised_over_the_training_rows(void **state)
+{
+	float x[] = { 1, 7, 1000, 3, 7, 9, 5, 7, -1 };
+	uint32_t rows[] = { 1, 0, 2 }; /* row 1 is set aside */
+	struct data data = { .rows = 3, .features = 3, .x = x };
+	struct split split = {
+		.rows = rows, .test = rows, .train = rows + 1, .test_rows = 1, .train_rows = 2
+	};
+	struct why why;
+
+	assert_int_equal(standardise(&data, &split, &why), TUTTI_OK);
+	assert_float_equal(x[0], -1, 1e-6);
+	assert_float_equal(x[6], 1, 1e-6);
+	assert_float_equal(x[3], 0, 1e-6);
+	assert_true(x[1] == 0 && x[4] == 0 && x[7] == 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(csv_rows_become_features_and_labels),
+		cmocka_unit_test(csv_header_is_passed_over),
+		cmocka_unit_test(csv_ragged_line_is_refused_with_its_number),
+		cmocka_unit_test(csv_field_that_is_no_number_is_refused_with_its_place),
+		cmocka_unit_test(csv_number_that_is_not_finite_is_refused),
+		cmocka_unit_test(csv_label_that_is_none_is_refused),
+		cmocka_unit_test(csv_without_rows_or_features_is_refused),
+		cmocka_unit_test(idx_pair_becomes_features_and_labels),
+		cmocka_unit_test(idx_elements_of_every_type_are_read),
+		cmocka_unit_test(idx_cut_anywhere_is_refused),
+		cmocka_unit_test(idx_header_that_lies_is_refused),
+		cmocka_unit_test(idx_values_out_of_range_are_refused),
+		cmocka_unit_test(label_out_of_range_is_refused),
+		cmocka_unit_test(classes_may_be_said),
+		cmocka_unit_test(idx_without_labels_is_refused),
+		cmocka_unit_test(file_that_is_not_there_is_refused),
+		cmocka_unit_test(gzip_is_read_and_a_broken_one_refused),
+		cmocka_unit_test(slices_cover_everything_once_and_evenly),
+		cmocka_unit_test(split_and_orders_are_permutations),
+		cmocka_unit_test(orders_follow_from_seed_and_epoch_alone),
+		cmocka_unit_test(features_are_standardised_over_the_training_rows),
+	};
+
+	return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

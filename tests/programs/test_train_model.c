@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The arithmetic of tutti-train: gradients, rates, buckets, options, pictures. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bits.h"
+#include "buckets.h"
+#include "options.h"
+#include "report.h"
+
+enum { ROWS = 7, FEATURES = 5, CLASSES = 4 };
+
+static const size_t width[] = { FEATURES, 6, 3, CLASSES };
+
+struct fixture {
+	struct model model;
+	double gradients[(FEATURES + 1) * 6 + 7 * 3 + 4 * CLASSES];
+	double x[ROWS * FEATURES];
+	uint32_t y[ROWS];
+};
+
+static int make_model(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	uint64_t random = 17;
+	struct why why;
+
+	assert_non_null(f);
+	assert_int_equal(model_parameter_count(width, 3),
+			 sizeof(f->gradients) / sizeof(f->gradients[0]));
+	assert_int_equal(model_create(width, 3, ROWS, f->gradients, &f->model, &why), TUTTI_OK);
+	model_init_weights(&f->model, 3);
+	for (size_t i = 0; i < f->model.parameters; i++) /* biases too */
+		f->model.weights[i] += 0.2 * (random_unit(&random) - 0.5);
+	for (size_t i = 0; i < ROWS * FEATURES; i++)
+		f->x[i] = 2 * random_unit(&random) - 1;
+	for (size_t i = 0; i < ROWS; i++)
+		f->y[i] = random_below(&random, CLASSES);
+	*state = f;
+	return 0;
+}
+
+static int free_model(void **state)
+{
+	struct fixture *f = *state;
+
+	model_finish(&f->model);
+	free(f);
+	return 0;
+}
+
+static double mean_loss(struct fixture *f)
+{
+	struct sums sums = { 0 };
+
+	model_forward(&f->model, f->x, ROWS);
+	model_loss(&f->model, f->y, ROWS, 1.0 / ROWS, &sums);
+	return sums.loss / ROWS;
+}
+
+static void backward(struct fixture *f)
+{
+	mean_loss(f);
+	for (unsigned l = f->model.layers; l-- > 0;)
+		model_backward(&f->model, l, ROWS);
+}
+
+static void gradients_equal_finite_differences(void **state)
+{
+	struct fixture *f = *state;
+	const double h = 1e-5;
+
+	backward(f);
+	for (size_t i = 0; i < f->model.parameters; i++) {
+		double *w = &f->model.weights[i];
+		const double kept = *w;
+		double above, below;
+
+		*w = kept + h;
+		above = mean_loss(f);
+		*w = kept - h;
+		below = mean_loss(f);
+		*w = kept;
+		assert_float_equal((above - below) / (2 * h), f->gradients[i], 1e-8);
+	}
+}
+
+/* The forward pass against one written out without BLAS. */
+static double plain_loss(const struct fixture *f, size_t row)
+{
+	double in[8], out[8], sum = 0;
+
+	memcpy(in, f->x + row * FEATURES, FEATURES * sizeof(double));
+	for (unsigned l = 0; l < 3; l++) {
+		const double *w = f->model.weights + f->model.layer[l].offset;
+		const double *b = w + width[l] * width[l + 1];
+
+		for (size_t o = 0; o < width[l + 1]; o++) {
+			out[o] = b[o];
+			for (size_t i = 0; i < width[l]; i++)
+				out[o] += w[o * width[l] + i] * in[i];
+		}
+		for (size_t o = 0; o < width[l + 1]; o++)
+			in[o] = out[o] > 0 ? out[o] : 0;
+	}
+	for (size_t c = 0; c < CLASSES; c++)
+		sum += exp(out[c]);
+	return log(sum) - out[f->y[row]];
+}
+
+static void loss_is_the_mean_cross_entropy(void **state)
+{
+	struct fixture *f = *state;
+	double expected = 0;
+
+	for (size_t row = 0; row < ROWS; row++)
+		expected += plain_loss(f, row) / ROWS;
+	assert_float_equal(mean_loss(f), expected, 1e-12);
+}
+
+static void gradients_of_slices_add_up_to_those_of_the_batch(void **state)
+{
+	struct fixture *f = *state;
+	double whole[sizeof(f->gradients) / sizeof(double)],
+		sum[sizeof(whole) / sizeof(double)] = { 0 };
+	static const size_t cut[] = { 0, 0, 3, 5, ROWS }; /* the first slice is empty */
+
+	backward(f);
+	memcpy(whole, f->gradients, sizeof(whole));
+	for (size_t s = 0; s < 4; s++) {
+		struct sums sums = { 0 };
+		const size_t first = cut[s], rows = cut[s + 1] - first;
+
+		model_forward(&f->model, f->x + first * FEATURES, rows);
+		model_loss(&f->model, f->y + first, rows, 1.0 / ROWS, &sums);
+		for (unsigned l = f->model.layers; l-- > 0;)
+			model_backward(&f->model, l, rows);
+		for (size_t i = 0; i < f->model.parameters; i++)
+			sum[i] += f->gradients[i];
+	}
+	for (size_t i = 0; i < f->model.parameters; i++)
+		assert_float_equal(sum[i], whole[i], 1e-14);
+}
+
+static void huge_logits_give_a_finite_loss(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < f->model.parameters; i++)
+		f->model.weights[i] *= 1e4;
+	assert_true(isfinite(mean_loss(f)));
+	backward(f);
+	for (size_t i = 0; i < f->model.parameters; i++)
+		assert_true(isfinite(f->gradients[i]));
+}
+
+/* ---- steps */
+
+static void update_has_momentum_and_decay(void **state)
+{
+	double w = 2, v = 0.5;
+	const double g = 0.25;
+
+	sgd_update(&w, &v, &g, 1, 0.1, 0.5, 0.01);
+	assert_float_equal(v, 0.5 * 0.5 + 0.25 + 0.01 * 2, 1e-15);
+	assert_float_equal(w, 2 - 0.1 * v, 1e-15);
+}
+
+static void rate_scales_with_the_batch_rises_and_falls(void **state)
+{
+	struct rate_plan plan = { 0.1, SCALE_LINEAR, RATE_COSINE, 128, 100, 10 };
+
+	assert_float_equal(sgd_rate(&plan, 0), 0.02, 1e-12);
+	assert_float_equal(sgd_rate(&plan, 9), 0.2, 1e-12);
+	assert_float_equal(sgd_rate(&plan, 10), 0.2, 1e-12);
+	assert_float_equal(sgd_rate(&plan, 55), 0.1, 1e-12);
+	assert_true(sgd_rate(&plan, 99) > 0 && sgd_rate(&plan, 99) < 1e-3);
+	plan.schedule = RATE_CONSTANT;
+	assert_float_equal(sgd_rate(&plan, 99), 0.2, 1e-12);
+	plan.scaling = SCALE_SQRT;
+	assert_float_equal(sgd_rate(&plan, 99), 0.1 * sqrt(2), 1e-12);
+	plan.scaling = SCALE_NONE;
+	assert_float_equal(sgd_rate(&plan, 99), 0.1, 1e-12);
+}
+
+static void buckets_hold_every_layer_once_from_the_last(void **state)
+{
+	const struct fixture *f = *state;
+
+	for (size_t bytes = 1; bytes < 1024; bytes += 13) {
+		struct buckets b;
+		size_t next = 0;
+
+		buckets_init(&b, &f->model, bytes);
+		for (unsigned i = 0; i < b.count; i++) {
+			const struct layer *last = &f->model.layer[b.bucket[i].last_layer];
+
+			assert_int_equal(b.bucket[i].first, next);
+			next += b.bucket[i].count;
+			assert_int_equal(next, last->offset + last->count);
+			assert_true(i == b.count - 1 ||
+				    b.bucket[i].count * sizeof(double) >= bytes);
+		}
+		assert_int_equal(next, f->model.parameters);
+	}
+}
+
+static void small_buckets_are_layers_and_large_ones_the_model(void **state)
+{
+	const struct fixture *f = *state;
+	struct buckets b;
+
+	buckets_init(&b, &f->model, 1);
+	assert_int_equal(b.count, 3);
+	buckets_init(&b, &f->model, 1 << 20);
+	assert_int_equal(b.count, 1);
+}
+
+static void checksum_sees_every_bit(void **state)
+{
+	double values[3] = { 1, 2, 3 };
+	const uint64_t before = hash_bytes(0, values, sizeof(values));
+
+	for (size_t bit = 0; bit < 8 * sizeof(values); bit++) {
+		((unsigned char *)values)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+		assert_true(hash_bytes(0, values, sizeof(values)) != before);
+		((unsigned char *)values)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+	}
+	assert_true(hash_bytes(0, values, sizeof(values)) == before);
+	assert_true(hash_bytes(0, values, 7) != hash_bytes(0, values, 8));
+}
+
+/* ---- options */
+
+static enum options_outcome parse(const char *line, struct options *o, struct why *why)
+{
+	static char words[512];
+	char *argv[32], *rest;
+	int argc = 0;
+
+	snprintf(words, sizeof(words), "tutti-train %s", line);
+	for (char *w = strtok_r(words, " ", &rest); w; w = strtok_r(NULL, " ", &rest))
+		argv[argc++] = w;
+	argv[argc] = NULL;
+	return options_parse(argc, argv, o, why);
+}
+
+static void options_are_read(void **state)
+{
+	struct options o;
+	struct why why;
+
+	assert_int_equal(parse("--data d.csv --hidden 9,8,7 --batch 128 --lr 0.5 --lr-scaling sqrt "
+			       "--schedule constant --bucket 3K --seed 7 --verify --plot a.svg "
+			       "--plot=b.png --test-fraction 0",
+			       &o, &why),
+			 OPTIONS_RUN);
+	assert_string_equal(o.source.path, "d.csv");
+	assert_int_equal(o.hidden_layers, 3);
+	assert_int_equal(o.hidden[2], 7);
+	assert_int_equal(o.batch, 128);
+	assert_int_equal(o.scaling, SCALE_SQRT);
+	assert_int_equal(o.schedule, RATE_CONSTANT);
+	assert_int_equal(o.bucket_bytes, 3072);
+	assert_int_equal(o.plot_count, 2);
+	assert_true(o.verify && o.rate == 0.5 && o.seed == 7 && o.test_fraction == 0);
+	assert_int_equal(parse("--data d --hidden none", &o, &why), OPTIONS_RUN);
+	assert_int_equal(o.hidden_layers, 0);
+}
+
+static void wrong_options_are_refused_by_name(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "", "no --data" },
+		{ "--data", "--data: its value is missing" },
+		{ "--data d --frob", "--frob: no such option" },
+		{ "--data d extra", "the argument extra" },
+		{ "--data d --batch 0", "--batch: found '0'" },
+		{ "--data d --batch -1", "--batch: found '-1'" },
+		{ "--data d --batch 6x", "--batch: found '6x'" },
+		{ "--data d --epochs 99999999999999999999", "--epochs: found" },
+		{ "--data d --lr nan", "--lr: found 'nan'" },
+		{ "--data d --lr 0", "--lr: found '0'" },
+		{ "--data d --momentum 1", "--momentum: found '1'" },
+		{ "--data d --hidden 3,,4", "--hidden: found '3,,4'" },
+		{ "--data d --hidden 0", "--hidden: found '0'" },
+		{ "--data d --hidden 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", "at most 15" },
+		{ "--data d --bucket 1G", "--bucket: found '1G'" },
+		{ "--data d --bucket 2048M", "--bucket: found '2048M'" },
+		{ "--data d --plot a.gif", "--plot: found 'a.gif'" },
+		{ "--data d --schedule step", "--schedule: found 'step'" },
+		{ "--data d --lr-scaling cubic", "--lr-scaling: found 'cubic'" },
+		{ "--data d --classes 1", "--classes: found '1'" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct options o;
+		struct why why = { "" };
+
+		assert_int_equal(parse(cases[i][0], &o, &why), OPTIONS_WRONG);
+		assert_non_null(strstr(why.text, cases[i][1]));
+	}
+}
+
+static void other_options_have_another_hash(void **state)
+{
+	static const char *const cases[] = {
+		"--seed 2",	     "--hidden 128,65",	    "--hidden none",
+		"--epochs 31",	     "--batch 65",	    "--lr 0.2",
+		"--momentum 0",	     "--weight-decay 0",    "--warmup 0",
+		"--classes 10",	     "--bucket 1K",	    "--test-fraction 0",
+		"--lr-scaling sqrt", "--schedule constant", "--verify",
+	};
+	struct options o;
+	struct why why;
+	uint64_t usual;
+
+	parse("--data d", &o, &why);
+	usual = options_hash(&o);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char line[64];
+
+		snprintf(line, sizeof(line), "--data d %s", cases[i]);
+		assert_int_equal(parse(line, &o, &why), OPTIONS_RUN);
+		assert_true(options_hash(&o) != usual);
+	}
+	parse("--data e --json x --plot x.svg", &o, &why);
+	assert_true(options_hash(&o) == usual);
+}
+
+/* ---- pictures */
+
+static void draws(const char *name, const char *magic, size_t length)
+{
+	static const struct epoch epochs[] = { { 1, 2.0, 0.3, 2.1, 0.25, 0.1, 1 },
+					       { 2, 1.0, 0.6, 1.2, 0.5, 0.1, 2 } };
+	char directory[] = "/tmp/tutti-plot-XXXXXX", path[64], head[16] = { 0 };
+	struct why why = { "" };
+	FILE *file;
+
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	assert_int_equal(plot_write(path, epochs, 2, &why), TUTTI_OK);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_int_equal(fread(head, 1, length, file), length);
+	fclose(file);
+	unlink(path);
+	rmdir(directory);
+	assert_memory_equal(head, magic, length);
+}
+
+static void curves_are_drawn_as_svg_and_png(void **state)
+{
+	if (system("command -v gnuplot >/dev/null 2>&1") != 0) {
+		print_message("skipped: gnuplot was not found\n");
+		skip();
+	}
+	draws("it's \"one\".svg", "<?xml", 5);
+	draws("one.png", "\211PNG", 4);
+}
+
+static void picture_in_no_directory_is_refused_before_the_training(void **state)
+{
+	struct options o = { .plots = { "/nowhere/a.svg" }, .plot_count = 1 };
+	struct why why = { "" };
+
+	assert_int_not_equal(plot_check(&o, &why), TUTTI_OK);
+	assert_non_null(strstr(why.text, "--plot"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(gradients_equal_finite_differences, make_model,
+						free_model),
+		cmocka_unit_test_setup_teardown(loss_is_the_mean_cross_entropy, make_model,
+						free_model),
+		cmocka_unit_test_setup_teardown(gradients_of_slices_add_up_to_those_of_the_batch,
+						make_model, free_model),
+		cmocka_unit_test_setup_teardown(huge_logits_give_a_finite_loss, make_model,
+						free_model),
+		cmocka_unit_test(update_has_momentum_and_decay),
+		cmocka_unit_test(rate_scales_with_the_batch_rises_and_falls),
+		cmocka_unit_test_setup_teardown(buckets_hold_every_layer_once_from_the_last,
+						make_model, free_model),
+		cmocka_unit_test_setup_teardown(small_buckets_are_layers_and_large_ones_the_model,
+						make_model, free_model),
+		cmocka_unit_test(checksum_sees_every_bit),
+		cmocka_unit_test(options_are_read),
+		cmocka_unit_test(wrong_options_are_refused_by_name),
+		cmocka_unit_test(other_options_have_another_hash),
+		cmocka_unit_test(curves_are_drawn_as_svg_and_png),
+		cmocka_unit_test(picture_in_no_directory_is_refused_before_the_training),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which samples are used when, and by which rank. All of it follows from the seed alone, so that
+ * ranks agree without a message, and the number of ranks changes nothing but who computes what. */
+#ifndef TRAIN_BATCHES_H
+#define TRAIN_BATCHES_H
+
+#include "data.h"
+
+/* A run of `count` places from `first` on. */
+struct slice {
+	size_t first, count;
+};
+
+/* The part of `total` that falls to `rank`: even to within one, the parts in rank order. */
+struct slice slice_of(size_t total, int rank, int ranks);
+
+/* Row numbers of the two parts of the data. Zeroed is empty. */
+struct split {
+	uint32_t *rows; /* owned; both parts are in it */
+	uint32_t *train, *test;
+	size_t train_rows, test_rows;
+};
+
+/* Set aside `fraction` of the rows, rounded down, for validation. */
+tutti_result_t split_create(const struct data *data, double fraction, uint64_t seed,
+			    struct split *out, struct why *why);
+void split_finish(struct split *split);
+
+/* Give each feature mean 0 and variance 1 over the training rows; constant features become 0. */
+tutti_result_t standardise(struct data *data, const struct split *split, struct why *why);
+
+/* Write the order in which `epoch` goes through the training rows. */
+void epoch_order(const struct split *split, uint64_t seed, unsigned epoch, uint32_t *order);
+
+/* Copy the rows named by `rows` next to each other. */
+void gather(const struct data *data, const uint32_t *rows, size_t count, double *x, uint32_t *y);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Gradients on their way: consecutive whole layers of at least so many bytes are one bucket, whose
+ * all-reduce starts when the backward pass has finished the bucket's last layer, and goes on behind
+ * the rest of the pass. */
+#ifndef TRAIN_BUCKETS_H
+#define TRAIN_BUCKETS_H
+
+#include "model.h"
+#include "team.h"
+
+struct bucket {
+	size_t first, count;	 /* of the model's gradients */
+	unsigned last_layer;	 /* finished last by the backward pass: the lowest */
+	tutti_request_t request; /* NULL: not in flight */
+};
+
+struct buckets {
+	unsigned count;
+	struct bucket bucket[MODEL_LAYERS_MAX]; /* in the order they become ready */
+};
+
+void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes);
+
+/* The gradients of `layer` are there: start the all-reduce of its bucket if it is complete. */
+tutti_result_t buckets_layer_ready(struct buckets *buckets, const struct model *model,
+				   unsigned layer, struct team *team, struct why *why);
+
+/* Bucket `i` holds the sum over all ranks on return. */
+tutti_result_t buckets_wait(struct buckets *buckets, unsigned i, struct team *team,
+			    struct why *why);
+
+/* End what is in flight after a failure, so that the memory of the gradients may be freed. */
+void buckets_drain(struct buckets *buckets);
+
+#endif

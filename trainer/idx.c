@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads IDX files, the format of the MNIST data: two zero bytes, the element type, the number of
+ * dimensions, each dimension as a big-endian 32-bit number, the elements. Owns nothing. */
+#include "data.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum idx_type {
+	IDX_UINT8 = 0x08,
+	IDX_INT8 = 0x09,
+	IDX_INT16 = 0x0b,
+	IDX_INT32 = 0x0c,
+	IDX_FLOAT32 = 0x0d,
+	IDX_FLOAT64 = 0x0e,
+};
+
+struct idx {
+	const unsigned char *elements;
+	enum idx_type type;
+	size_t width;	 /* bytes of an element */
+	size_t rows;	 /* first dimension */
+	size_t features; /* product of the others */
+	unsigned dims;
+};
+
+int idx_looks_like(const struct input *input)
+{
+	return input->length >= 4 && input->bytes[0] == 0 && input->bytes[1] == 0;
+}
+
+static uint64_t big_endian(const unsigned char *p, size_t width)
+{
+	uint64_t value = 0;
+
+	for (size_t i = 0; i < width; i++)
+		value = value << 8 | p[i];
+	return value;
+}
+
+static size_t type_width(unsigned type)
+{
+	switch (type) {
+	case IDX_UINT8:
+	case IDX_INT8: return 1;
+	case IDX_INT16: return 2;
+	case IDX_INT32:
+	case IDX_FLOAT32: return 4;
+	case IDX_FLOAT64: return 8;
+	default: return 0;
+	}
+}
+
+static tutti_result_t check_length(const struct input *input, const struct idx *idx, size_t header,
+				   struct why *why)
+{
+	size_t elements, bytes;
+
+	if (__builtin_mul_overflow(idx->rows, idx->features, &elements) ||
+	    __builtin_mul_overflow(elements, idx->width, &bytes) ||
+	    __builtin_add_overflow(bytes, header, &bytes))
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "%s: its header asks for more elements than a machine can address",
+			       input->path);
+	if (input->length != bytes)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: %s: found %zu bytes, its header asks for %zu (%zu rows of %zu); "
+			"fetch the file again",
+			input->path, input->length < bytes ? "truncated" : "too long",
+			input->length, bytes, idx->rows, idx->features);
+	return TUTTI_OK;
+}
+
+static tutti_result_t parse_header(const struct input *input, struct idx *out, struct why *why)
+{
+	const unsigned char *p = (const unsigned char *)input->bytes;
+	struct idx idx = { .features = 1 };
+	size_t header;
+
+	if (!idx_looks_like(input))
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: found no IDX header, expected two zero bytes, a type and a number "
+			"of dimensions",
+			input->path);
+	idx.type = p[2];
+	idx.width = type_width(p[2]);
+	idx.dims = p[3];
+	header = 4 + 4 * (size_t)idx.dims;
+	if (idx.width == 0 || idx.dims == 0)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: found IDX type 0x%02x and %u dimensions, expected type 0x08, 0x09 or "
+			"0x0b to 0x0e and 1 dimension or more",
+			input->path, p[2], idx.dims);
+	if (input->length < header)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: truncated: found %zu bytes, its header alone has %zu; fetch the "
+			"file again",
+			input->path, input->length, header);
+	idx.rows = big_endian(p + 4, 4);
+	for (unsigned d = 1; d < idx.dims; d++)
+		if (__builtin_mul_overflow(idx.features, big_endian(p + 4 + 4 * d, 4),
+					   &idx.features))
+			idx.features = SIZE_MAX; /* check_length() refuses it, or rows are 0 */
+	idx.elements = p + header;
+	*out = idx;
+	return check_length(input, out, header, why);
+}
+
+static double element(const struct idx *idx, size_t i)
+{
+	const uint64_t bits = big_endian(idx->elements + i * idx->width, idx->width);
+	const uint32_t low = (uint32_t)bits;
+	double wide;
+	float narrow;
+
+	switch (idx->type) {
+	case IDX_UINT8: return (double)bits;
+	case IDX_INT8: return (int8_t)bits;
+	case IDX_INT16: return (int16_t)bits;
+	case IDX_INT32: return (int32_t)bits;
+	case IDX_FLOAT32: memcpy(&narrow, &low, sizeof(narrow)); return narrow;
+	case IDX_FLOAT64: memcpy(&wide, &bits, sizeof(wide)); return wide;
+	}
+	return NAN;
+}
+
+static tutti_result_t convert(const struct input *samples, const struct idx *x,
+			      const struct input *labels, const struct idx *y, struct data *data,
+			      struct why *why)
+{
+	for (size_t i = 0; i < x->rows * x->features; i++) {
+		data->x[i] = (float)element(x, i);
+		if (!isfinite(data->x[i]))
+			return why_set(
+				why, TUTTI_ERR_INVALID,
+				"%s: row %zu, element %zu: found %g, expected a finite number "
+				"within a float's range",
+				samples->path, i / x->features, i % x->features, element(x, i));
+	}
+	for (size_t i = 0; i < y->rows; i++) {
+		const double value = element(y, i);
+
+		if (!(value >= 0 && value <= DATA_LABEL_MAX))
+			return why_set(
+				why, TUTTI_ERR_INVALID,
+				"%s: row %zu: found label %g, expected an integer from 0 to %d",
+				labels->path, i, value, DATA_LABEL_MAX);
+		data->y[i] = (uint32_t)value;
+	}
+	return TUTTI_OK;
+}
+
+static tutti_result_t check_pair(const struct input *samples, const struct idx *x,
+				 const struct input *labels, const struct idx *y, struct why *why)
+{
+	if (x->rows == 0 || x->features == 0)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "%s: found %zu rows of %zu elements, expected at least one of each",
+			       samples->path, x->rows, x->features);
+	if (y->dims != 1 || y->type >= IDX_FLOAT32)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: found %u dimensions of type 0x%02x, expected labels: 1 dimension "
+			"of an integer type",
+			labels->path, y->dims, (unsigned)y->type);
+	if (x->rows != y->rows)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "%s: found %zu labels, expected %zu, one for each row of %s",
+			       labels->path, y->rows, x->rows, samples->path);
+	return TUTTI_OK;
+}
+
+tutti_result_t idx_parse(const struct input *samples, const struct input *labels, struct data *out,
+			 struct why *why)
+{
+	struct data data = { 0 };
+	struct idx x = { 0 }, y = { 0 };
+	tutti_result_t result = parse_header(samples, &x, why);
+
+	if (result == TUTTI_OK)
+		result = parse_header(labels, &y, why);
+	if (result == TUTTI_OK)
+		result = check_pair(samples, &x, labels, &y, why);
+	if (result != TUTTI_OK)
+		return result;
+	data.rows = x.rows;
+	data.features = x.features;
+	data.x = malloc(x.rows * x.features * sizeof(*data.x));
+	data.y = malloc(y.rows * sizeof(*data.y));
+	result = data.x && data.y ? convert(samples, &x, labels, &y, &data, why)
+				  : why_no_memory(why, samples->path);
+	if (result != TUTTI_OK) {
+		data_finish(&data);
+		return result;
+	}
+	*out = data;
+	return TUTTI_OK;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the bytes of an input file. zlib reads plain files as they are. */
+#include "data.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+enum { FIRST_ROOM = 1 << 20, READ_MAX = 1 << 20 };
+
+static tutti_result_t grow(struct input *input, size_t *room, struct why *why)
+{
+	const size_t wanted = *room ? 2 * *room : FIRST_ROOM;
+	char *bytes = realloc(input->bytes, wanted);
+
+	if (!bytes)
+		return why_no_memory(why, input->path);
+	input->bytes = bytes;
+	*room = wanted;
+	return TUTTI_OK;
+}
+
+/* gzread() reports a stream that ends early only by gzerror(), after handing out what it had. */
+static tutti_result_t check_end(gzFile file, const struct input *input, int got, struct why *why)
+{
+	int code = Z_OK;
+	const char *text = gzerror(file, &code);
+
+	if (got >= 0 && code == Z_OK)
+		return TUTTI_OK;
+	if (code == Z_ERRNO)
+		return why_set(why, TUTTI_ERR_SYSTEM, "%s: read failed after %zu bytes: %s",
+			       input->path, input->length, strerror(errno));
+	if (code == Z_BUF_ERROR)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: truncated: the gzip stream ends early, after %zu bytes of content; "
+			"fetch the file again",
+			input->path, input->length);
+	return why_set(
+		why, TUTTI_ERR_INVALID,
+		"%s: corrupt gzip stream after %zu bytes of content (%s); fetch the file again",
+		input->path, input->length, text);
+}
+
+static tutti_result_t read_all(gzFile file, struct input *input, struct why *why)
+{
+	size_t room = 0;
+	int got;
+
+	do {
+		if (room - input->length < READ_MAX + 1) {
+			const tutti_result_t result = grow(input, &room, why);
+
+			if (result != TUTTI_OK)
+				return result;
+			got = 1;
+			continue;
+		}
+		got = gzread(file, input->bytes + input->length, READ_MAX);
+		if (got > 0)
+			input->length += (size_t)got;
+	} while (got > 0);
+	input->bytes[input->length] = '\0';
+	return check_end(file, input, got, why);
+}
+
+/* A directory or a pipe would only fail later, and less clearly. */
+static tutti_result_t check_regular(const char *path, struct why *why)
+{
+	struct stat status;
+
+	if (stat(path, &status) < 0)
+		return why_set(why, TUTTI_ERR_SYSTEM,
+			       "%s: cannot be read: %s; give a CSV or IDX file", path,
+			       strerror(errno));
+	if (!S_ISREG(status.st_mode))
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "%s: is not a regular file; give a CSV or IDX file", path);
+	return TUTTI_OK;
+}
+
+tutti_result_t input_read(const char *path, struct input *out, struct why *why)
+{
+	struct input input = { .path = path };
+	tutti_result_t result = check_regular(path, why);
+	gzFile file;
+
+	if (result != TUTTI_OK)
+		return result;
+	file = gzopen(path, "rbe");
+	if (!file)
+		return why_set(why, TUTTI_ERR_SYSTEM, "%s: cannot be opened: %s", path,
+			       strerror(errno));
+	result = read_all(file, &input, why);
+	gzclose(file);
+	if (result != TUTTI_OK) {
+		input_finish(&input);
+		return result;
+	}
+	*out = input;
+	return TUTTI_OK;
+}
+
+void input_finish(struct input *input)
+{
+	free(input->bytes);
+	input->bytes = NULL;
+	input->length = 0;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-train: trains a multilayer perceptron on many ranks as if on one. Start reading at train.c.
+ */
+#include <signal.h>
+#include <stdio.h>
+
+#include "train.h"
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+static void complain(const struct team *team, struct report *report, const struct why *why)
+{
+	report_interrupt(report);
+	if (team->size > 1)
+		fprintf(stderr, "tutti-train: rank %d: %s\n", team->rank, why->text);
+	else
+		fprintf(stderr, "tutti-train: %s\n", why->text);
+}
+
+/* Prepare on each rank, and agree that all could. */
+static tutti_result_t prepare(const struct options *options, struct team *team,
+			      struct report *report, struct training *training, struct why *why)
+{
+	uint64_t data = 0;
+	tutti_result_t result = report_open(options, team->rank == 0, report, why);
+
+	if (result == TUTTI_OK)
+		result = training_create(options, team, report, training, why);
+	if (result == TUTTI_OK)
+		data = data_hash(&training->data);
+	result = team_agree(team, result, options_hash(options), data, why);
+	if (result == TUTTI_OK)
+		return TUTTI_OK;
+	/* launchers end a job at the first rank that fails: every rank has its say before one does
+	 */
+	complain(team, report, why);
+	tutti_barrier(team->comm, NULL);
+	return result;
+}
+
+/* If this rank alone fails after the start, the others are told by tutti_comm_abort(), rather than
+ * left to wait for it. */
+static tutti_result_t train(const struct options *options, struct team *team, struct report *report,
+			    struct summary *summary, struct why *why)
+{
+	struct training training = { 0 };
+	tutti_result_t result = prepare(options, team, report, &training, why);
+
+	if (result == TUTTI_OK) {
+		result = training_run(&training, summary, why);
+		if (result != TUTTI_OK) {
+			complain(team, report, why);
+			tutti_comm_abort(team->comm, why->text);
+		}
+	}
+	training_finish(&training);
+	return result;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct team team = { 0 };
+	struct report report = { 0 };
+	struct summary summary;
+	struct why why = { "" };
+	tutti_result_t result;
+
+	signal(SIGPIPE, SIG_IGN); /* a gnuplot that ends early is an error, not our end */
+	switch (options_parse(argc, argv, &options, &why)) {
+	case OPTIONS_DONE: return 0;
+	case OPTIONS_WRONG: fprintf(stderr, "tutti-train: %s\n", why.text); return EXIT_USAGE;
+	case OPTIONS_RUN: break;
+	}
+	result = team_join(&team, &why);
+	if (result != TUTTI_OK)
+		complain(&team, &report, &why);
+	else
+		result = train(&options, &team, &report, &summary, &why);
+	team_leave(&team);
+	if (result ==
+	    TUTTI_OK) { /* after the others have gone: they need not wait for the pictures */
+		result = report_end(&report, &summary, &why);
+		if (result != TUTTI_OK)
+			complain(&team, &report, &why);
+	}
+	report_finish(&report);
+	return result == TUTTI_OK ? 0 : EXIT_FAILED;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the communicator. `blocked_s` grows by the wall time of each call of tutti, so that it
+ * counts what the training waits for, slower ranks included, and not what goes on behind the
+ * backward pass. */
+#include "team.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "bits.h"
+
+double now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static tutti_result_t communication_failed(const struct team *team, tutti_result_t result,
+					   const char *what, struct why *why)
+{
+	const char *text = tutti_last_error(team->comm);
+
+	return why_set(why, result, "%s failed: %s", what, *text ? text : tutti_strerror(result));
+}
+
+/* Account for a call that began at `start`. */
+static tutti_result_t called(struct team *team, double start, tutti_result_t result,
+			     const char *what, struct why *why)
+{
+	team->blocked_s += now_s() - start;
+	return result == TUTTI_OK ? TUTTI_OK : communication_failed(team, result, what, why);
+}
+
+tutti_result_t team_join(struct team *team, struct why *why)
+{
+	const tutti_result_t result = tutti_init(NULL, &team->comm);
+
+	if (result != TUTTI_OK)
+		return communication_failed(team, result, "joining the other ranks", why);
+	team->rank = tutti_comm_rank(team->comm);
+	team->size = tutti_comm_size(team->comm);
+	return TUTTI_OK;
+}
+
+void team_leave(struct team *team)
+{
+	tutti_comm_destroy(team->comm);
+	team->comm = NULL;
+}
+
+tutti_result_t team_start_sum(struct team *team, double *values, size_t count,
+			      tutti_request_t *request, struct why *why)
+{
+	const double start = now_s();
+
+	team->bytes += count * sizeof(*values);
+	return called(team, start,
+		      tutti_all_reduce(team->comm, values, values, count, TUTTI_FLOAT64, TUTTI_SUM,
+				       request),
+		      "the all-reduce", why);
+}
+
+tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why *why)
+{
+	const double start = now_s();
+
+	return called(team, start, tutti_wait(request), "the all-reduce", why);
+}
+
+tutti_result_t team_sum(struct team *team, double *values, size_t count, struct why *why)
+{
+	return team_start_sum(team, values, count, NULL, why);
+}
+
+tutti_result_t team_max(struct team *team, double *value, struct why *why)
+{
+	const double start = now_s();
+
+	return called(team, start,
+		      tutti_all_reduce(team->comm, value, value, 1, TUTTI_FLOAT64, TUTTI_MAX, NULL),
+		      "the all-reduce", why);
+}
+
+tutti_result_t team_broadcast(struct team *team, double *values, size_t count, struct why *why)
+{
+	const double start = now_s();
+
+	return called(team, start,
+		      tutti_broadcast(team->comm, values, values, count, TUTTI_FLOAT64, 0, NULL),
+		      "the broadcast of the weights", why);
+}
+
+/* What ranks tell each other in team_agree(). */
+enum { AGREE_RESULT, AGREE_OPTIONS, AGREE_DATA, AGREE_FIELDS };
+
+/* "1, 2 and 3 more" of the ranks whose `field` is not `expected`; "" if there are none. */
+static void list_ranks(const uint64_t *all, int size, int fields, int field, uint64_t expected,
+		       char *text, size_t room)
+{
+	size_t used = 0;
+	int listed = 0, others = 0;
+
+	*text = '\0';
+	for (int r = 0; r < size; r++) {
+		if (all[r * fields + field] == expected)
+			continue;
+		if (++listed > 8) {
+			others++;
+			continue;
+		}
+		used += (size_t)snprintf(text + used, room - used, "%s%d", used ? ", " : "", r);
+	}
+	if (others)
+		snprintf(text + used, room - used, " and %d more", others);
+}
+
+static tutti_result_t judge(const uint64_t *all, int size, tutti_result_t mine, struct why *why)
+{
+	char ranks[128];
+
+	list_ranks(all, size, AGREE_FIELDS, AGREE_RESULT, 0, ranks, sizeof(ranks));
+	if (mine != TUTTI_OK)
+		return mine;
+	if (*ranks)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "cannot go on: rank %s could not start; its own message says why",
+			       ranks);
+	list_ranks(all, size, AGREE_FIELDS, AGREE_OPTIONS, all[AGREE_OPTIONS], ranks,
+		   sizeof(ranks));
+	if (*ranks)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "rank %s has other options than rank 0; start all ranks alike",
+			       ranks);
+	list_ranks(all, size, AGREE_FIELDS, AGREE_DATA, all[AGREE_DATA], ranks, sizeof(ranks));
+	if (*ranks)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "rank %s read other data than rank 0; give all hosts the same files",
+			       ranks);
+	return TUTTI_OK;
+}
+
+static tutti_result_t exchange(struct team *team, const uint64_t *mine, uint64_t *all, size_t count,
+			       struct why *why)
+{
+	const double start = now_s();
+
+	return called(team, start,
+		      tutti_all_gather(team->comm, mine, all, count, TUTTI_UINT64, NULL),
+		      "the all-gather", why);
+}
+
+tutti_result_t team_agree(struct team *team, tutti_result_t mine, uint64_t options, uint64_t data,
+			  struct why *why)
+{
+	const uint64_t told[AGREE_FIELDS] = { mine != TUTTI_OK, options, data };
+	uint64_t *all = calloc((size_t)team->size, sizeof(told));
+	struct why lost;
+	tutti_result_t result;
+
+	if (!all)
+		return why_no_memory(why, "the ranks' answers");
+	result = exchange(team, told, all, AGREE_FIELDS, &lost);
+	if (result == TUTTI_OK)
+		result = judge(all, team->size, mine, why);
+	else if (mine == TUTTI_OK)
+		*why = lost;
+	else
+		result = mine;
+	free(all);
+	return result;
+}
+
+/* The slow path of team_verify(), once it is known that some rank differs. */
+static tutti_result_t name_different(struct team *team, uint64_t hash, size_t step, struct why *why)
+{
+	uint64_t *all = calloc((size_t)team->size, sizeof(*all));
+	char ranks[128];
+	tutti_result_t result;
+
+	if (!all)
+		return why_no_memory(why, "the ranks' checksums");
+	result = exchange(team, &hash, all, 1, why);
+	if (result == TUTTI_OK) {
+		list_ranks(all, team->size, 1, 0, all[0], ranks, sizeof(ranks));
+		result = why_set(why, TUTTI_ERR_MISMATCH,
+				 "step %zu: the weights of rank %s differ from those of rank 0; "
+				 "expected the same bits on every rank",
+				 step, ranks);
+	}
+	free(all);
+	return result;
+}
+
+tutti_result_t team_verify(struct team *team, const double *weights, size_t count, size_t step,
+			   struct why *why)
+{
+	const uint64_t hash = hash_bytes(0, weights, count * sizeof(*weights));
+	uint64_t ends[2] = { hash, ~hash }; /* the smallest, and the complement of the largest */
+	const double start = now_s();
+	const tutti_result_t result =
+		called(team, start,
+		       tutti_all_reduce(team->comm, ends, ends, 2, TUTTI_UINT64, TUTTI_MIN, NULL),
+		       "the comparison of weights", why);
+
+	if (result != TUTTI_OK || ends[0] == ~ends[1])
+		return result;
+	return name_different(team, hash, step, why);
+}
