@@ -3,7 +3,7 @@
  * payloads inside, and from which the others read exposed blocks.
  *
  * Per rank: TT_BOARD_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress, signature, first
- * payload bytes) that peers poll, the whole card behind it for when signatures differ, and TT_EAGER_BYTES for small
+ * payload bytes) that peers poll and the lines next to it, the whole card behind it for when signatures differ, and TT_EAGER_BYTES for small
  * payloads; and TT_STAGES staging areas for long ones.
  *
  * A slot's progress word only grows: operation number << 24 | steps ended in it, so "peer has come to step k of
@@ -20,7 +20,7 @@
 #include "card.h"
 
 #define TT_BOARD_SLOTS 8u
-#define TT_HOT_PAYLOAD 32u
+#define TT_HOT_PAYLOAD 224u /* the first 32 bytes share a line with the progress word */
 #define TT_EAGER_BYTES (32u * 1024)
 #define TT_STAGES 3u
 #define TT_STAGE_BYTES (1u << 20)
@@ -38,7 +38,7 @@ struct tt_board_slot {
 	_Alignas(64) struct tt_card card;
 	_Alignas(64) uint64_t send_token, recv_token;
 };
-static_assert(offsetof(struct tt_board_slot, card) == 64, "the hot line is one cache line");
+static_assert(offsetof(struct tt_board_slot, card) == 256, "the hot lines are neighbours");
 
 struct tt_board_rank {
 	struct tt_board_slot slot[TT_BOARD_SLOTS];

@@ -172,8 +172,8 @@ static void number_hosts(struct tutti_comm *comm, const struct record *records)
 	}
 }
 
-/* Do the ranks of a host outnumber the cores that they, together, may use? */
-static bool is_crowded(const struct tutti_comm *comm, const struct record *records, int host)
+/* How many ranks of a host share each of the cores that they, together, may use. */
+static double ranks_per_core(const struct tutti_comm *comm, const struct record *records, int host)
 {
 	uint64_t cpus[CPU_WORDS] = { 0 };
 	uint32_t cores = 0, quota = 0, ranks = 0;
@@ -191,17 +191,18 @@ static bool is_crowded(const struct tutti_comm *comm, const struct record *recor
 		cores += (uint32_t)__builtin_popcountll(cpus[i]);
 	if (quota && quota < cores)
 		cores = quota;
-	return ranks > cores;
+	return (double)ranks / (cores ? cores : 1);
 }
 
 static void find_crowds(struct tutti_comm *comm, const struct record *records)
 {
 	for (int host = 0; host < comm->hosts; host++) {
-		const bool crowded = is_crowded(comm, records, host);
+		const double crowd = ranks_per_core(comm, records, host);
 
-		comm->any_oversubscribed |= crowded;
+		if (crowd > comm->crowd)
+			comm->crowd = crowd;
 		if (host == comm->host[comm->rank])
-			comm->oversubscribed = crowded;
+			comm->oversubscribed = crowd > 1;
 	}
 }
 

@@ -58,6 +58,7 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 	free(comm->p2p_seq[1]);
 	free(comm->board.seen);
 	free(comm->user_ops);
+	free(comm->work);
 	pthread_cond_destroy(&comm->progress_wanted);
 	pthread_mutex_destroy(&comm->lock);
 	free(comm);

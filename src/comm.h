@@ -18,6 +18,14 @@
 #define TT_MAX_TRANSPORTS 4
 
 struct tt_op;
+
+/* What all ranks together do in a collective by an algorithm, for one byte of its vector (or of all blocks). */
+struct tt_work {
+	bool known;
+	double messages[2]; /* in all, whatever the size: [0] within a host, [1] between hosts */
+	double bytes, reduced;
+};
+
 struct tt_plan_cache;
 struct tt_cursor;
 
@@ -48,8 +56,8 @@ struct tutti_comm {
 	int hosts;
 	int local_rank, local_size;
 	bool oversubscribed;  /* this host has more ranks than cores they may use */
+	double crowd;	      /* ranks per core on the fullest host: the same on all ranks */
 	bool by_network;	 /* no two ranks share memory */
-	bool any_oversubscribed; /* some host has: the same on all ranks */
 
 	/* transports */
 	struct tt_endpoint *endpoints[TT_MAX_TRANSPORTS];
@@ -69,6 +77,7 @@ struct tutti_comm {
 	struct tt_op *first, *last;   /* in flight, in order of the calls */
 	struct tt_op *spare;	      /* finished, to be used again */
 	struct tt_plan_cache *plans;
+	struct tt_work *work; /* [algorithm × collective], counted when first asked for */
 	const struct tt_plan *last_plan;
 
 	/* waiting */

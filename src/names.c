@@ -76,6 +76,14 @@ bool tt_collective_rooted(enum tt_collective collective)
 	return rooted & TT_BIT(collective);
 }
 
+bool tt_collective_of_vector(enum tt_collective collective)
+{
+	const uint32_t vectors = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) |
+				 TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN) | TT_BIT(TT_BARRIER);
+
+	return vectors & TT_BIT(collective);
+}
+
 TUTTI_API const char *tutti_dtype_name(tutti_dtype_t dtype)
 {
 	return (unsigned)dtype < TUTTI_DTYPE_COUNT ? dtypes[dtype].name : NULL;

@@ -8,5 +8,7 @@
 const char *tt_collective_name(enum tt_collective collective);
 bool tt_collective_reduces(enum tt_collective collective);
 bool tt_collective_rooted(enum tt_collective collective);
+/* Is its data one vector on every rank (and not a block per rank)? */
+bool tt_collective_of_vector(enum tt_collective collective);
 
 #endif

@@ -24,6 +24,11 @@ struct tt_plan_cache {
 /* Part `i` of `parts` as even parts of n elements as whole cache lines allow; short ones to the element. */
 static void split(size_t n, uint32_t parts, uint32_t i, size_t element, size_t *start, size_t *length)
 {
+	if (parts == 1) { /* the short path of short operations: no divisions */
+		*start = 0;
+		*length = n;
+		return;
+	}
 	const size_t line = LINE / element;
 	const size_t unit = n / parts >= 16 * line ? line : 1;
 	const size_t units = (n + unit - 1) / unit;
@@ -57,14 +62,6 @@ struct tt_bytes tt_layout_at(const struct tt_layout *layout, size_t element, uin
 static bool knows_own_counts_only(enum tt_collective collective)
 {
 	return collective == TT_GATHER_V || collective == TT_SCATTER_V || collective == TT_ALL_TO_ALL_V;
-}
-
-static bool is_vector(enum tt_collective collective)
-{
-	const uint32_t vectors = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) |
-				 TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN) | TT_BIT(TT_BARRIER);
-
-	return vectors & TT_BIT(collective);
 }
 
 /* Does this rank send, or receive, all blocks, only its own, or none? */
@@ -102,7 +99,7 @@ static struct tt_layout layout_of(const struct tutti_comm *comm, const struct tt
 				    .count = call->count,
 				    .own = comm->rank };
 
-	layout.blocks = is_vector(call->collective) ? plan->sched.blocks : (uint32_t)comm->size;
+	layout.blocks = tt_collective_of_vector(call->collective) ? plan->sched.blocks : (uint32_t)comm->size;
 	if (layout.kind == TT_LAYOUT_TABLE) {
 		layout.counts = sending ? call->send_counts : call->recv_counts;
 		layout.displs = sending ? call->send_displs : call->recv_displs;
@@ -125,7 +122,7 @@ static uint32_t exposable(const struct tt_plan *plan, int size, uint8_t buffer)
 
 	if (!plan->exposes[buffer])
 		return 0;
-	if (is_vector(c))
+	if (tt_collective_of_vector(c))
 		return buffer == TT_BUF_SCRATCH ? 1 : plan->sched.blocks;
 	return (buffer != TT_BUF_RECV ? whole_send : whole_recv) & TT_BIT(c) ? (uint32_t)size : 1;
 }
@@ -229,7 +226,7 @@ static void cut_for_board(const struct tutti_comm *comm, struct tt_plan *plan)
 	plan->publishes_last = exposes_at_last(&plan->sched);
 	set_segments(plan, 1);
 	bytes = exposed_bytes(plan, comm->size);
-	if (bytes <= LINE && longest_block(plan, 1) <= TT_HOT_PAYLOAD) {
+	if (bytes <= plan->stride && longest_block(plan, 1) <= TT_HOT_PAYLOAD) {
 		plan->hot = plan->eager = true;
 	} else if (bytes <= TT_EAGER_BYTES) {
 		plan->eager = true;
@@ -359,7 +356,7 @@ static double call_bytes(const struct tutti_comm *comm, const struct tt_call *ca
 									call->recv_counts;
 	double total = 0;
 
-	if (is_vector(call->collective))
+	if (tt_collective_of_vector(call->collective))
 		return element * (double)call->count;
 	if (knows_own_counts_only(call->collective))
 		return 0;
@@ -392,7 +389,7 @@ static void fill_card(const struct tutti_comm *comm, struct tt_plan *plan)
 				       .segments = plan->segments };
 }
 
-static tutti_result_t choose_and_build(const struct tutti_comm *comm, struct tt_plan *plan)
+static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *plan)
 {
 	const struct tt_group group = { comm->rank, comm->size, plan->call.root, comm->host, comm->hosts };
 

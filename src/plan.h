@@ -101,8 +101,11 @@ static inline const struct tt_layout *tt_plan_lengths(const struct tt_plan *plan
 /* The offset of an exposed run's block k in a payload or staging area of a communicator of `size` ranks. */
 size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, struct tt_ref ref, uint32_t k);
 
+/* work.c: what all ranks together do by the algorithm of that number; NULL where it is not worth counting. */
+const struct tt_work *tt_work_of(struct tutti_comm *comm, int number, enum tt_collective collective);
+
 /* tuner.c: the algorithm for a call of `bytes`. NULL: none can. */
-const struct tt_algorithm *tt_tuner_choose(const struct tutti_comm *comm, const struct tt_group *group,
+const struct tt_algorithm *tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *group,
 					   const struct tt_call *call, double bytes);
 
 #endif

@@ -7,26 +7,64 @@
 #include "plan.h"
 #include "registry.h"
 
-/* Seconds, and seconds per byte. Measured on a 2-core virtual machine; orders of magnitude decide. */
+/* Seconds, and seconds per byte, of the steps on the longest path: [0] within a host, [1] between hosts. Measured on a
+ * 2-core virtual machine; orders of magnitude decide. */
 struct model {
-	double message[2];  /* a message within a host, between hosts */
+	double message[2];
 	double byte[2];
 	double reduced;
-	double sync;	    /* waiting for all ranks of the host once */
+	double sync; /* waiting for all ranks of the host once */
 };
 
 static const struct model fitting = { { 0.4e-6, 4e-6 }, { 0.10e-9, 0.20e-9 }, 0.05e-9, 0.2e-6 };
 /* Every wait costs switches between ranks that share a core. */
-static const struct model crowded = { { 2e-6, 12e-6 }, { 0.20e-9, 0.40e-9 }, 0.10e-9, 1.5e-6 };
+static const struct model crowded = { { 2e-6, 4e-6 }, { 0.20e-9, 0.20e-9 }, 0.10e-9, 1.5e-6 };
 
-static double seconds(const struct tutti_comm *comm, const struct tt_cost *cost)
+/* What a message, or a byte, costs the cores of sender and receiver together. */
+static const struct {
+	double message[2];
+	double byte[2];
+	double reduced;
+} labour = { { 0.5e-6, 8e-6 }, { 0.10e-9, 0.13e-9 }, 0.05e-9 };
+
+/* With no shared memory at all, messages inside a host cost what those between hosts do. */
+static int inside(const struct tutti_comm *comm)
 {
-	const struct model *model = comm->any_oversubscribed ? &crowded : &fitting;
-	const int inside = comm->by_network ? 1 : 0;
+	return comm->by_network ? 1 : 0;
+}
 
-	return cost->messages[0] * model->message[inside] + cost->messages[1] * model->message[1] +
-	       cost->bytes[0] * model->byte[inside] + cost->bytes[1] * model->byte[1] +
+static double path_seconds(const struct tutti_comm *comm, const struct tt_cost *cost)
+{
+	const struct model *model = comm->crowd > 1 ? &crowded : &fitting;
+	const int near = inside(comm);
+
+	return cost->messages[0] * model->message[near] + cost->messages[1] * model->message[1] +
+	       cost->bytes[0] * model->byte[near] + cost->bytes[1] * model->byte[1] +
 	       cost->reduced * model->reduced + cost->syncs * model->sync;
+}
+
+/* Everybody's work, shared by the cores there are. */
+static double work_seconds(const struct tutti_comm *comm, const struct tt_work *work, double bytes)
+{
+	const int near = inside(comm);
+	const double cores = comm->size / comm->crowd;
+	const bool far = near == 1 || work->messages[1] > work->messages[0];
+
+	return (work->messages[0] * labour.message[near] + work->messages[1] * labour.message[1] +
+		bytes * (work->bytes * labour.byte[far] + work->reduced * labour.reduced)) / cores;
+}
+
+static double seconds(struct tutti_comm *comm, const struct tt_group *group, int number,
+		      enum tt_collective collective, double bytes)
+{
+	const struct tt_cost cost = tt_algorithms[number]->cost(group, collective, bytes);
+	const double path = path_seconds(comm, &cost);
+
+	if (comm->crowd <= 1 || tt_algorithms[number]->shared)
+		return path;
+	const struct tt_work *work = tt_work_of(comm, number, collective);
+	const double all = work ? work_seconds(comm, work, bytes) : 0;
+	return path > all ? path : all;
 }
 
 static bool needs_order(const struct tutti_comm *comm, const struct tt_call *call)
@@ -46,7 +84,7 @@ static bool can(const struct tutti_comm *comm, const struct tt_group *group,
 	       algorithm->fits(group, call->collective);
 }
 
-const struct tt_algorithm *tt_tuner_choose(const struct tutti_comm *comm, const struct tt_group *group,
+const struct tt_algorithm *tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *group,
 					   const struct tt_call *call, double bytes)
 {
 	const struct tt_algorithm *best = NULL;
@@ -62,8 +100,7 @@ const struct tt_algorithm *tt_tuner_choose(const struct tutti_comm *comm, const 
 	for (int i = 0; tt_algorithms[i]; i++) {
 		if (!can(comm, group, call, tt_algorithms[i]))
 			continue;
-		const struct tt_cost cost = tt_algorithms[i]->cost(group, call->collective, bytes);
-		const double time = seconds(comm, &cost);
+		const double time = seconds(comm, group, i, call->collective, bytes);
 		if (!best || time < best_time) {
 			best = tt_algorithms[i];
 			best_time = time;
