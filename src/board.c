@@ -6,8 +6,8 @@
  * run one at a time on a rank, so "peer has posted operation n" says that it has ended all shared ones before n.
  *
  * What is exposed is copied into the slot's payload (small), or into a staging area, or lies where it is if
- * the buffers are memory of tutti_mem_alloc(). A slot is used again after TT_BOARD_SLOTS operations, once all peers
- * have posted the one after its last; a staging area once all peers have ended its last segment; a
+ * the buffers are memory of tutti_mem_alloc(). A slot is used again after TT_BOARD_SLOTS operations (its payload beyond
+ * the hot lines after TT_EAGER_SLOTS), once all peers have posted the one after its last; a staging area once all peers have ended its last segment; a
  * direct buffer is the caller's again once all peers have ended. */
 #include "board.h"
 
@@ -60,9 +60,10 @@ static bool all_posted(struct tutti_comm *comm, uint64_t n)
 	return true;
 }
 
-static bool slot_is_free(struct tutti_comm *comm, uint64_t seq)
+/* May operation `seq` use what operation seq - `slots` used? */
+static bool slot_is_free(struct tutti_comm *comm, uint64_t seq, uint64_t slots)
 {
-	return seq <= TT_BOARD_SLOTS || all_posted(comm, seq - TT_BOARD_SLOTS + 1);
+	return seq <= slots || all_posted(comm, seq - slots + 1);
 }
 
 /* ---- cards */
@@ -81,7 +82,7 @@ bool tt_board_post(struct tt_op *op)
 
 	if (!comm->board.base)
 		return true;
-	if (!slot_is_free(comm, op->card.seq))
+	if (!slot_is_free(comm, op->card.seq, TT_BOARD_SLOTS))
 		return false;
 	write_card(op);
 	publish(op, 0);
@@ -147,7 +148,7 @@ static uint8_t *area_of(const struct tt_op *op, int rank, uint32_t segment)
 	if (op->plan->hot)
 		return tt_board_slot(&op->comm->board, rank, seq)->payload;
 	if (op->plan->eager)
-		return of->eager[seq % TT_BOARD_SLOTS];
+		return of->eager[seq % TT_EAGER_SLOTS];
 	return of->stage[(op->stage_first + segment) % TT_STAGES];
 }
 
@@ -381,7 +382,7 @@ tutti_result_t tt_shared_begin(struct tt_op *op)
 {
 	struct tutti_comm *comm = op->comm;
 
-	if (!slot_is_free(comm, op->card.seq))
+	if (!slot_is_free(comm, op->card.seq, op->plan->hot ? TT_BOARD_SLOTS : TT_EAGER_SLOTS))
 		return TUTTI_IN_PROGRESS;
 	const tutti_result_t result = tt_op_reserve(op);
 	if (result)

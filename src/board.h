@@ -4,7 +4,7 @@
  *
  * Per rank: TT_BOARD_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress, signature, first
  * payload bytes) that peers poll and the lines next to it, the whole card behind it for when signatures differ, and TT_EAGER_BYTES for small
- * payloads; and TT_STAGES staging areas for long ones.
+ * payloads, used in turn by TT_EAGER_SLOTS operations; and TT_STAGES staging areas for long ones.
  *
  * A slot's progress word only grows: operation number << 24 | steps ended in it, so "peer has come to step k of
  * operation n" is one comparison, whatever the slot was used for before or since. */
@@ -19,7 +19,8 @@
 
 #include "card.h"
 
-#define TT_BOARD_SLOTS 8u
+#define TT_BOARD_SLOTS 32u /* operations that a root may be ahead of its readers */
+#define TT_EAGER_SLOTS 8u  /* the same for payloads beyond the hot lines: fewer, so that they stay in the cache */
 #define TT_HOT_PAYLOAD 224u /* the first 32 bytes share a line with the progress word */
 #define TT_EAGER_BYTES (32u * 1024)
 #define TT_STAGES 3u
@@ -42,7 +43,7 @@ static_assert(offsetof(struct tt_board_slot, card) == 256, "the hot lines are ne
 
 struct tt_board_rank {
 	struct tt_board_slot slot[TT_BOARD_SLOTS];
-	_Alignas(4096) uint8_t eager[TT_BOARD_SLOTS][TT_EAGER_BYTES];
+	_Alignas(4096) uint8_t eager[TT_EAGER_SLOTS][TT_EAGER_BYTES];
 	_Alignas(4096) uint8_t stage[TT_STAGES][TT_STAGE_SPAN];
 };
 

@@ -81,7 +81,7 @@ struct tutti_comm {
 	const struct tt_plan *last_plan;
 
 	/* waiting */
-	atomic_int waiters;    /* threads inside a wait: the progress thread then leaves the work to them */
+	int waiters;	       /* threads inside a wait: the progress thread then leaves the work to them */
 	int sleepers;	       /* threads asleep in an endpoint */
 	pthread_t progress_thread;
 	bool progress_started, progress_stop;

@@ -215,7 +215,7 @@ void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending)
 	struct tt_waiter waiter = { 0 };
 	const int passes = comm->oversubscribed ? 1 : PASSES_LOCKED;
 
-	atomic_fetch_add_explicit(&comm->waiters, 1, memory_order_relaxed);
+	comm->waiters++;
 	while (*pending) {
 		bool moved = false;
 
@@ -229,7 +229,7 @@ void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending)
 		else if (*pending)
 			tt_comm_pause(comm, &waiter, pending);
 	}
-	atomic_fetch_sub_explicit(&comm->waiters, 1, memory_order_relaxed);
+	comm->waiters--;
 	if (comm->first && comm->progress_started)
 		pthread_cond_signal(&comm->progress_wanted);
 }
@@ -242,7 +242,7 @@ static void *progress_main(void *argument)
 
 	pthread_mutex_lock(&comm->lock);
 	while (!comm->progress_stop) {
-		if (!comm->first || atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0) {
+		if (!comm->first || comm->waiters > 0) {
 			pthread_cond_wait(&comm->progress_wanted, &comm->lock);
 			continue;
 		}
