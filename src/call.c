@@ -63,6 +63,14 @@ static tutti_result_t prepare_input(struct tt_op *op, const struct tt_call *call
 static tutti_result_t start_message(struct tutti_comm *comm, const struct tt_call *call,
 				    struct tt_op *op)
 {
+	tutti_result_t result = tt_call_check(comm, call);
+
+	if (result)
+		return result;
+	if (call->root == comm->rank)
+		return tt_fail(TUTTI_ERR_INVALID, EXEC,
+			       "%s: peer %d is this rank itself; that is possible inside a group only",
+			       tt_call_name(call), call->root);
 	uint64_t *seq = &comm->p2p_seq[call->sending][call->root];
 
 	op->kind = TT_OP_MESSAGE;
@@ -76,7 +84,7 @@ static tutti_result_t start_message(struct tutti_comm *comm, const struct tt_cal
 				     .op = -1,
 				     .collective = TT_SEND_RECV,
 				     .dtype = (uint8_t)call->dtype };
-	const tutti_result_t result = tt_message_begin(op, call->root, call->sending);
+	result = tt_message_begin(op, call->root, call->sending);
 	if (result)
 		return result;
 	++*seq;
@@ -98,7 +106,7 @@ static tutti_result_t start_collective(struct tutti_comm *comm, const struct tt_
 		return result;
 	op->card = op->plan->card;
 	op->card.seq = comm->next_seq++;
-	op->signature = tt_card_signature(&op->card);
+	op->signature = op->plan->signature + op->card.seq * 0x9e3779b97f4a7c15ull;
 	comm->last_plan = op->plan;
 	return TUTTI_OK;
 }
@@ -151,13 +159,6 @@ tutti_result_t tt_call_submit(struct tutti_comm *comm, const struct tt_call *cal
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: comm is NULL", tt_call_name(call));
 	if (tt_group_keep(comm, call, request, &result))
 		return result;
-	result = tt_call_check(comm, call);
-	if (result)
-		return result;
-	if (call->collective == TT_SEND_RECV && call->root == comm->rank)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "%s: peer %d is this rank itself; that is possible inside a group only",
-			       tt_call_name(call), call->root);
 	if (!request)
 		return submit_blocking(comm, call);
 

@@ -109,15 +109,16 @@ static tutti_result_t span(const struct tutti_comm *comm, const struct tt_call *
 	return TUTTI_OK;
 }
 
-static tutti_result_t check_buffers(const struct tutti_comm *comm, const struct tt_call *call)
+tutti_result_t tt_call_spans(const struct tutti_comm *comm, const struct tt_call *call,
+			     size_t *send_bytes, size_t *recv_bytes)
 {
-	size_t send_bytes, recv_bytes;
-	tutti_result_t result = span(comm, call, true, &send_bytes);
+	const tutti_result_t result = span(comm, call, true, send_bytes);
 
-	if (!result)
-		result = span(comm, call, false, &recv_bytes);
-	if (result)
-		return result;
+	return result ? result : span(comm, call, false, recv_bytes);
+}
+
+tutti_result_t tt_call_check_buffers(const struct tt_call *call, size_t send_bytes, size_t recv_bytes)
+{
 	if ((send_bytes > 0 && !call->send) || (recv_bytes > 0 && !call->recv))
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: %s is NULL, expected a buffer of %zu bytes",
 			       tt_call_name(call), send_bytes > 0 && !call->send ? "send" : "recv",
@@ -160,5 +161,8 @@ tutti_result_t tt_call_check(const struct tutti_comm *comm, const struct tt_call
 		if (result)
 			return result;
 	}
-	return check_buffers(comm, call);
+	size_t send_bytes, recv_bytes;
+	const tutti_result_t result = tt_call_spans(comm, call, &send_bytes, &recv_bytes);
+
+	return result ? result : tt_call_check_buffers(call, send_bytes, recv_bytes);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call.h"
 #include "log.h"
 #include "names.h"
 #include "registry.h"
@@ -433,6 +434,8 @@ static tutti_result_t plan_build(struct tutti_comm *comm, const struct tt_call *
 	if (result)
 		goto free_plan;
 	fill_card(comm, plan);
+	plan->signature = tt_card_signature(&plan->card);
+	tt_call_spans(comm, call, &plan->send_span, &plan->recv_span);
 	if (call->op >= TUTTI_OP_COUNT)
 		plan->user_op = &comm->user_ops[call->op - TUTTI_OP_COUNT];
 	if (plan->user_op && !plan->user_op->function)
@@ -507,8 +510,11 @@ tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 
 	if (cache && cache->last && same_call(&cache->last->call, call, comm->size)) {
 		*out = cache->last;
-		return TUTTI_OK;
+		return tt_call_check_buffers(call, cache->last->send_span, cache->last->recv_span);
 	}
+	const tutti_result_t checked = tt_call_check(comm, call);
+	if (checked)
+		return checked;
 	if (!cache) {
 		cache = comm->plans = calloc(1, sizeof(*cache));
 		if (!cache)

@@ -63,6 +63,8 @@ struct tt_plan {
 	struct tt_sched sched;
 	struct tt_layout send, recv;
 	size_t element;	      /* bytes */
+	size_t send_span, recv_span; /* bytes that this rank's buffers have */
+	uint64_t signature;   /* of the card, seq 0 */
 	uint32_t segments;
 	uint32_t window;      /* segments in flight, each with its own scratch */
 	size_t slot_bytes;    /* of a scratch slot, of one segment */
@@ -80,7 +82,8 @@ struct tt_plan {
 	const struct tt_user_op *user_op;
 };
 
-/* The plan of a call, from the cache or built. Lock held. The plan lives as long as the communicator. */
+/* The plan of a call, from the cache or built; either way the call's arguments are checked. Lock held. The plan lives
+ * as long as the communicator. */
 tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 			   const struct tt_plan **out);
 void tt_plans_free(struct tutti_comm *comm);
