@@ -59,9 +59,12 @@ void tt_card_describe(const struct tt_card *card, char *out, size_t size)
 		snprintf(out + used, size - used, ")");
 }
 
-/* What differs where the descriptions are alike. */
-static const char *hidden_difference(const struct tt_card *a, const struct tt_card *b)
+/* What differs where the descriptions are alike; where they are not, all else follows from that. */
+static const char *hidden_difference(const struct tt_card *a, const char *a_call, const struct tt_card *b,
+				     const char *b_call)
 {
+	if (strcmp(a_call, b_call) != 0)
+		return "";
 	if (a->detail != b->detail)
 		return "; their counts or groups differ";
 	if (a->algorithm != b->algorithm || a->segments != b->segments)
@@ -72,18 +75,20 @@ static const char *hidden_difference(const struct tt_card *a, const struct tt_ca
 struct tt_fault tt_card_mismatch(const struct tt_card *mine, const struct tt_card *theirs)
 {
 	struct tt_fault fault = { .result = TUTTI_ERR_MISMATCH, .rank = theirs->rank };
-	char my_call[120], their_call[120];
+	/* both ends of a link may find out at once: they say the same */
+	const bool swap = theirs->rank < mine->rank;
+	const struct tt_card *a = swap ? theirs : mine, *b = swap ? mine : theirs;
+	char a_call[120], b_call[120];
 
-	tt_card_describe(mine, my_call, sizeof(my_call));
-	tt_card_describe(theirs, their_call, sizeof(their_call));
-	if (mine->seq != theirs->seq)
+	tt_card_describe(a, a_call, sizeof(a_call));
+	tt_card_describe(b, b_call, sizeof(b_call));
+	if (a->seq != b->seq)
 		snprintf(fault.text, sizeof(fault.text),
 			 "rank %d is in its operation %" PRIu64 ", %s, while rank %d is in its operation %" PRIu64
 			 ", %s: one of them left out an operation",
-			 theirs->rank, theirs->seq, their_call, mine->rank, mine->seq, my_call);
+			 a->rank, a->seq, a_call, b->rank, b->seq, b_call);
 	else
-		snprintf(fault.text, sizeof(fault.text),
-			 "operation %" PRIu64 ": rank %d called %s, rank %d called %s%s", mine->seq,
-			 theirs->rank, their_call, mine->rank, my_call, hidden_difference(mine, theirs));
+		snprintf(fault.text, sizeof(fault.text), "operation %" PRIu64 ": rank %d called %s, rank %d called %s%s",
+			 a->seq, a->rank, a_call, b->rank, b_call, hidden_difference(a, a_call, b, b_call));
 	return fault;
 }
