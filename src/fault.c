@@ -12,9 +12,14 @@ void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault)
 		return;
 	comm->fault = *fault;
 	comm->fault.text[sizeof(comm->fault.text) - 1] = '\0';
+	for (int i = 0; i < comm->nendpoints; i++) {
+		struct tt_endpoint *endpoint = comm->endpoints[i];
+
+		endpoint->ops->revoke(endpoint, &comm->fault);
+		if (endpoint->fault.result) /* a peer was first: all ranks say the same */
+			comm->fault = endpoint->fault;
+	}
 	tt_log(INFO, COMM, "rank %d: communicator revoked: %s", comm->rank, comm->fault.text);
-	for (int i = 0; i < comm->nendpoints; i++)
-		comm->endpoints[i]->ops->revoke(comm->endpoints[i], &comm->fault);
 }
 
 void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result, int rank)
@@ -23,6 +28,8 @@ void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result, int rank
 
 	snprintf(fault.text, sizeof(fault.text), "%s",
 		 *tt_thread_error() ? tt_thread_error() : tutti_strerror(result));
+	/* a peer that is gone may have said why */
+	tt_comm_look(comm, false);
 	tt_comm_revoke(comm, &fault);
 }
 

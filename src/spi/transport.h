@@ -113,7 +113,8 @@ struct tt_transport {
 	 * a wait; cheap unless `thorough`, which is asked for every millisecond or so and before sleeping, and
 	 * looks at everything: dead processes, closed connections. Sets endpoint->fault. */
 	void (*progress)(struct tt_endpoint *endpoint, bool thorough);
-	/* Tell every peer that can be told, at once and without waiting, that `fault` ends the communicator. */
+	/* Tell every peer that can be told, at once and without waiting, that `fault` ends the communicator. Where a
+	 * peer has told of another before, endpoint->fault is that one on return. */
 	void (*revoke)(struct tt_endpoint *endpoint, const struct tt_fault *fault);
 
 	/* Sleeping: arm() (under the lock) announces it; the caller then makes one more pass and, if that moved nothing,

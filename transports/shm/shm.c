@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include "log.h"
 #include "memory.h"
 #include "shm.h"
+
+#define REVOKE_TURNS 1000 /* yields while another rank writes its fault */
 
 static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
 {
@@ -180,6 +183,19 @@ static void shm_progress(struct tt_endpoint *endpoint, bool thorough)
 		look_at_mates(ep);
 }
 
+/* Another rank is writing its fault, or has. One that dies over it is not waited for. */
+static void hear_first(struct shm_endpoint *ep, struct shm_header *header)
+{
+	for (int turn = 0; turn < REVOKE_TURNS; turn++) {
+		/* acquire: pairs with the release in shm_revoke() */
+		if (atomic_load_explicit(&header->revoked, memory_order_acquire) == SHM_REVOKED) {
+			ep->base.fault = header->fault;
+			return;
+		}
+		sched_yield();
+	}
+}
+
 static void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
@@ -189,8 +205,10 @@ static void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *faul
 		return;
 	struct shm_header *header = shm_header(&ep->arena);
 
-	if (!atomic_compare_exchange_strong(&header->revoked, &expected, SHM_REVOKING))
-		return; /* somebody was first */
+	if (!atomic_compare_exchange_strong(&header->revoked, &expected, SHM_REVOKING)) {
+		hear_first(ep, header);
+		return;
+	}
 	header->fault = *fault;
 	/* release: pairs with the acquire in shm_progress() */
 	atomic_store_explicit(&header->revoked, SHM_REVOKED, memory_order_release);
