@@ -11,6 +11,8 @@
  * direct buffer is the caller's again once all peers have ended. */
 #include "board.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "log.h"
@@ -98,14 +100,52 @@ static tutti_result_t mismatch(struct tt_op *op, int rank)
 	return TUTTI_ERR_MISMATCH;
 }
 
+void tt_board_leave(struct tutti_comm *comm)
+{
+	if (!comm->board.base)
+		return;
+	/* release: pairs with the acquire in left_before() */
+	atomic_store_explicit(&comm->board.base[comm->rank].left, 1, memory_order_release);
+	comm->board.endpoint->ops->wake(comm->board.endpoint);
+}
+
+/* Did `rank` leave before it posted operation `n`? acquire: pairs with the release in tt_board_leave() */
+static bool left_before(const struct tt_board *board, int rank, uint64_t n)
+{
+	return atomic_load_explicit(&board->base[rank].left, memory_order_acquire) &&
+	       progress_of(board, rank, n) < tt_board_mark(n, 0);
+}
+
+static void lose(struct tt_op *op, int rank)
+{
+	struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = rank };
+	char call[120];
+
+	tt_card_describe(&op->card, call, sizeof(call));
+	snprintf(fault.text, sizeof(fault.text),
+		 "rank %d left the communicator (tutti_comm_destroy) without the others' operation %" PRIu64 ", %s", rank,
+		 op->card.seq, call);
+	tt_comm_revoke(op->comm, &fault);
+}
+
 void tt_board_compare(struct tt_op *op)
 {
 	const struct tutti_comm *comm = op->comm;
 	const uint64_t seq = op->card.seq;
+	/* one that waits for its slot waits for posts that came before */
+	const uint64_t awaited = op->state == TT_OP_WAITING && seq > TT_BOARD_SLOTS ?
+					 seq - TT_BOARD_SLOTS + 1 :
+					 seq;
 
 	for (int rank = 0; comm->board.base && rank < comm->size; rank++) {
 		const struct tt_board_slot *slot = tt_board_slot(&comm->board, rank, seq);
 
+		if (left_before(&comm->board, rank, awaited)) {
+			lose(op, rank);
+			return;
+		}
+		if (op->state == TT_OP_WAITING)
+			continue;
 		if (progress_of(&comm->board, rank, seq) >> TT_STEP_BITS != seq)
 			continue; /* not there yet, or gone on */
 		if (slot->signature == op->signature)

@@ -43,6 +43,7 @@ static_assert(offsetof(struct tt_board_slot, card) == 256, "the hot lines are ne
 
 struct tt_board_rank {
 	struct tt_board_slot slot[TT_BOARD_SLOTS];
+	_Alignas(64) _Atomic uint32_t left; /* release, after all its posts: pairs with the acquire in left_before() */
 	_Alignas(4096) uint8_t eager[TT_EAGER_SLOTS][TT_EAGER_BYTES];
 	_Alignas(4096) uint8_t stage[TT_STAGES][TT_STAGE_SPAN];
 };
@@ -57,11 +58,14 @@ struct tt_board {
 };
 
 struct tt_op;
+struct tutti_comm;
 
 /* Post the card of an operation that does not use the board otherwise; false: the slot is not free yet. */
 bool tt_board_post(struct tt_op *op);
-/* Revoke if a peer has posted another card for this operation: for waits that get long. */
+/* Revoke if a peer has posted another card for this operation, or left without it: for waits that get long. */
 void tt_board_compare(struct tt_op *op);
+/* This rank posts nothing more. */
+void tt_board_leave(struct tutti_comm *comm);
 
 static inline struct tt_board_slot *tt_board_slot(const struct tt_board *board, int rank, uint64_t op)
 {

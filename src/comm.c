@@ -37,11 +37,25 @@ static tutti_result_t new_comm(const struct tt_settings *settings, int rank, int
 	return TUTTI_OK;
 }
 
+/* Others may wait for what is unfinished here; for what this rank has not called, they find out themselves. */
+static void take_leave(struct tutti_comm *comm)
+{
+	struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = comm->rank };
+
+	if (comm->first && !comm->fault.result) {
+		snprintf(fault.text, sizeof(fault.text),
+			 "rank %d left the communicator (tutti_comm_destroy) with requests unfinished", comm->rank);
+		tt_comm_revoke(comm, &fault);
+	}
+	tt_board_leave(comm);
+}
+
 TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 {
 	if (!comm)
 		return;
 	tt_progress_thread_stop(comm);
+	take_leave(comm);
 	tt_ops_free(comm);
 	tt_plans_free(comm);
 	for (int i = 0; comm->wires && i < comm->size * TT_LANES; i++)

@@ -148,8 +148,7 @@ static void look_closely(struct tutti_comm *comm, uint64_t now)
 			op->started = now;
 		else if (now - op->started > comm->settings.timeout_ns)
 			miss_deadline(op);
-		else if (now - op->started > COMPARE_NS && op->kind != TT_OP_MESSAGE &&
-			 op->state == TT_OP_RUNNING)
+		else if (now - op->started > COMPARE_NS && op->kind != TT_OP_MESSAGE)
 			tt_board_compare(op);
 	}
 }
