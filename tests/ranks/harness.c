@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "harness.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,6 +18,8 @@
 #include <unistd.h>
 
 #define MAX_RANKS 64
+
+const char *transport_chosen = "any";
 
 double seconds_now(void)
 {
@@ -35,6 +40,52 @@ int complain(tutti_comm_t comm, const char *file, int line, const char *format, 
 	fprintf(stderr, "%s:%d: rank %d of %d: %s\n", file, line, tutti_comm_rank(comm), tutti_comm_size(comm),
 		text);
 	return 1;
+}
+
+void *shared_memory(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED) {
+		perror("mmap");
+		exit(1);
+	}
+	return memory;
+}
+
+void meet_at(atomic_int *count, int ranks)
+{
+	atomic_fetch_add(count, 1);
+	while (atomic_load(count) < ranks)
+		sched_yield();
+}
+
+int open_descriptors(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (directory && readdir(directory))
+		n++;
+	if (directory)
+		closedir(directory);
+	return n - 3; /* ".", ".." and the directory itself */
+}
+
+int choose_transport(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "";
+	const bool mixed = strcmp(name, "mixed") == 0;
+
+	if (argc != 2 || (!mixed && strcmp(name, "shm") != 0 && strcmp(name, "tcp") != 0)) {
+		fprintf(stderr, "usage: %s shm|tcp|mixed\n", argv[0]);
+		return 2;
+	}
+	transport_chosen = name;
+	setenv("TUTTI_TRANSPORT", mixed ? "shm,tcp" : name, 1);
+	if (mixed)
+		setenv("TEST_HOSTS", "2", 1);
+	return 0;
 }
 
 static void set_number(const char *name, int value)
@@ -71,6 +122,8 @@ static int be_rank(const struct job *job, int rank, const char *store)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	set_environment(job, rank, store);
+	if (job->whole)
+		return job->whole(rank, job->argument);
 	const tutti_result_t result = tutti_init(NULL, &comm);
 	if (result) {
 		fprintf(stderr, "rank %d: tutti_init: %s (%s)\n", rank, tutti_strerror(result),

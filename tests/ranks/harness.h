@@ -6,6 +6,7 @@
 #ifndef TT_HARNESS_H
 #define TT_HARNESS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,11 +14,14 @@
 #include <tutti/tutti.h>
 
 typedef int rank_body(tutti_comm_t comm, void *argument);
+/* A rank from its first instruction on, its environment being set: for claims about tutti_init itself. */
+typedef int rank_whole(int rank, void *argument);
 
 struct job {
 	int ranks;
 	const char *const *env; /* "NAME=VALUE" …, NULL at the end; or NULL */
 	rank_body *body;
+	rank_whole *whole;   /* instead of `body` */
 	void *argument;
 	double limit_s;	     /* 0: 60 */
 	int expect_signal;   /* 0, or the signal that may end ranks of `victims` */
@@ -43,5 +47,17 @@ int complain(tutti_comm_t comm, const char *file, int line, const char *format, 
 	} while (0)
 
 double seconds_now(void);
+/* Zeroed memory that the parent and all ranks of its jobs share. */
+void *shared_memory(size_t bytes);
+/* Wait until `*count`, which each of `ranks` ranks adds one to, has all: a barrier that owes nothing to the library. */
+void meet_at(atomic_int *count, int ranks);
+/* Descriptors that this process has open. */
+int open_descriptors(void);
+
+/* Read argv[1], the way ranks reach each other in all jobs of this program: shm, tcp, or mixed (two hosts, shared
+ * memory within each and TCP between). Returns 0, or 2 after a word on usage. */
+int choose_transport(int argc, char **argv);
+/* What was chosen. */
+extern const char *transport_chosen;
 
 #endif
