@@ -353,10 +353,12 @@ TUTTI_API const char *tutti_last_error(tutti_comm_t comm)
 
 TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info_t *info)
 {
-	if (!comm || !info || info->size != sizeof(*info))
+	if (!comm || !info)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_last_plan: %s is NULL", comm ? "info" : "comm");
+	if (info->size != sizeof(*info))
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "tutti_comm_last_plan: %s", !comm ? "comm is NULL" : !info ? "info is NULL" :
-			       "info->size is not sizeof(tutti_plan_info_t)");
+			       "tutti_comm_last_plan: info->size is %zu, expected sizeof(tutti_plan_info_t), %zu",
+			       info->size, sizeof(*info));
 	pthread_mutex_lock(&comm->lock);
 	const struct tt_plan *plan = comm->last_plan;
 	if (plan) {

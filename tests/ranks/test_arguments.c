@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every public function called wrongly: the call says what it found and expected, nothing is sent,
+ * and the communicator works on.
+ *
+ *   test_arguments shm|tcp|mixed */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+#define F32	   TUTTI_FLOAT32
+#define HUGE_COUNT (SIZE_MAX / 2)
+
+/* The call is invalid, and the sentence has these words. */
+#define REFUSES(call, ...)                                                                         \
+	do {                                                                                       \
+		const tutti_result_t refused = (call);                                             \
+		static const char *const words[] = { __VA_ARGS__ };                                \
+		CLAIM(refused == TUTTI_ERR_INVALID, "%s: %d (%s)", #call, refused,                 \
+		      tutti_last_error(comm));                                                     \
+		for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)                      \
+			CLAIM(strstr(tutti_last_error(comm), words[w]),                            \
+			      "%s: \"%s\" does not say \"%s\"", #call, tutti_last_error(comm),     \
+			      words[w]);                                                           \
+	} while (0)
+
+static int still_sums(tutti_comm_t comm)
+{
+	const float mine = 1;
+	float sum = 0;
+
+	SUCCEEDS(tutti_all_reduce(comm, &mine, &sum, 1, F32, TUTTI_SUM, NULL));
+	CLAIM(sum == (float)tutti_comm_size(comm), "the sum is %g", (double)sum);
+	return 0;
+}
+
+static int no_communicator(tutti_comm_t unused, void *argument)
+{
+	tutti_comm_t comm = NULL, out;
+	tutti_op_t op;
+	float b[4] = { 0 };
+	size_t n[4] = { 0 };
+	tutti_plan_info_t info = { .size = sizeof(info) };
+
+	REFUSES(tutti_broadcast(comm, b, b, 1, F32, 0, NULL), "tutti_broadcast", "comm is NULL");
+	REFUSES(tutti_reduce(comm, b, b, 1, F32, TUTTI_SUM, 0, NULL), "tutti_reduce",
+		"comm is NULL");
+	REFUSES(tutti_all_reduce(comm, b, b, 1, F32, TUTTI_SUM, NULL), "tutti_all_reduce",
+		"comm is NULL");
+	REFUSES(tutti_reduce_scatter(comm, b, b, 1, F32, TUTTI_SUM, NULL), "comm is NULL");
+	REFUSES(tutti_all_gather(comm, b, b, 1, F32, NULL), "comm is NULL");
+	REFUSES(tutti_gather(comm, b, b, 1, F32, 0, NULL), "comm is NULL");
+	REFUSES(tutti_scatter(comm, b, b, 1, F32, 0, NULL), "comm is NULL");
+	REFUSES(tutti_all_to_all(comm, b, b, 1, F32, NULL), "comm is NULL");
+	REFUSES(tutti_reduce_scatter_v(comm, b, b, n, F32, TUTTI_SUM, NULL), "comm is NULL");
+	REFUSES(tutti_all_gather_v(comm, b, b, n, n, F32, NULL), "comm is NULL");
+	REFUSES(tutti_gather_v(comm, b, 1, b, n, n, F32, 0, NULL), "comm is NULL");
+	REFUSES(tutti_scatter_v(comm, b, n, n, b, 1, F32, 0, NULL), "comm is NULL");
+	REFUSES(tutti_all_to_all_v(comm, b, n, n, b, n, n, F32, NULL), "comm is NULL");
+	REFUSES(tutti_scan(comm, b, b, 1, F32, TUTTI_SUM, NULL), "comm is NULL");
+	REFUSES(tutti_exscan(comm, b, b, 1, F32, TUTTI_SUM, NULL), "comm is NULL");
+	REFUSES(tutti_barrier(comm, NULL), "tutti_barrier", "comm is NULL");
+	REFUSES(tutti_send(comm, b, 1, F32, 0, NULL), "tutti_send", "comm is NULL");
+	REFUSES(tutti_recv(comm, b, 1, F32, 0, NULL), "tutti_recv", "comm is NULL");
+	REFUSES(tutti_group_begin(comm), "tutti_group_begin", "comm is NULL");
+	REFUSES(tutti_group_end(comm, NULL), "tutti_group_end", "NULL");
+	REFUSES(tutti_comm_split(comm, 0, 0, &out), "tutti_comm_split", "comm is NULL");
+	REFUSES(tutti_comm_abort(comm, "why"), "tutti_comm_abort", "comm is NULL");
+	REFUSES(tutti_op_create(comm, NULL, 1, NULL, &op), "tutti_op_create", "comm is NULL");
+	REFUSES(tutti_op_create_premul_sum(comm, b, F32, &op), "tutti_op_create_premul_sum",
+		"comm is NULL");
+	REFUSES(tutti_op_destroy(comm, TUTTI_OP_COUNT), "tutti_op_destroy", "comm is NULL");
+	REFUSES(tutti_comm_last_plan(comm, &info), "comm");
+	CLAIM(tutti_comm_rank(NULL) == -1 && tutti_comm_size(NULL) == -1, "NULL has a rank");
+	CLAIM(tutti_comm_local_rank(NULL) == -1 && tutti_comm_local_size(NULL) == -1,
+	      "NULL has a local rank");
+	tutti_comm_destroy(NULL);
+	tutti_store_close(NULL);
+	tutti_mem_free(NULL);
+	return still_sums(unused);
+}
+
+static int buffers_and_counts(tutti_comm_t comm, void *argument)
+{
+	float b[8] = { 0 };
+	const size_t ones[2] = { 1, 1 }, many[2] = { HUGE_COUNT, HUGE_COUNT },
+		     far[2] = { 0, HUGE_COUNT };
+	const int me = tutti_comm_rank(comm), other = 1 - me;
+
+	REFUSES(tutti_all_reduce(comm, NULL, b, 1, F32, TUTTI_SUM, NULL), "send is NULL",
+		"4 bytes");
+	REFUSES(tutti_all_reduce(comm, b, NULL, 2, F32, TUTTI_SUM, NULL), "recv is NULL",
+		"8 bytes");
+	REFUSES(tutti_broadcast(comm, b, NULL, 1, F32, me, NULL), "recv is NULL");
+	REFUSES(tutti_broadcast(comm, NULL, b, 1, F32, me, NULL), "send is NULL");
+	REFUSES(tutti_reduce(comm, b, NULL, 1, F32, TUTTI_SUM, me, NULL), "recv is NULL");
+	REFUSES(tutti_reduce_scatter(comm, NULL, b, 1, F32, TUTTI_SUM, NULL), "send is NULL",
+		"8 bytes");
+	REFUSES(tutti_all_gather(comm, b, NULL, 1, F32, NULL), "recv is NULL", "8 bytes");
+	REFUSES(tutti_gather(comm, b, NULL, 1, F32, me, NULL), "recv is NULL");
+	REFUSES(tutti_scatter(comm, NULL, b, 1, F32, me, NULL), "send is NULL");
+	REFUSES(tutti_all_to_all(comm, NULL, b, 1, F32, NULL), "send is NULL");
+	REFUSES(tutti_scan(comm, NULL, b, 1, F32, TUTTI_SUM, NULL), "send is NULL");
+	REFUSES(tutti_send(comm, NULL, 1, F32, other, NULL), "tutti_send", "send is NULL");
+	REFUSES(tutti_recv(comm, NULL, 1, F32, other, NULL), "tutti_recv", "recv is NULL");
+	REFUSES(tutti_all_reduce(comm, b, b, HUGE_COUNT, F32, TUTTI_SUM, NULL),
+		"9223372036854775807", "float32");
+	REFUSES(tutti_all_gather(comm, b, b, HUGE_COUNT / 4, F32, NULL), "2 ranks");
+	REFUSES(tutti_send(comm, b, HUGE_COUNT, F32, other, NULL), "9223372036854775807");
+	REFUSES(tutti_reduce_scatter_v(comm, b, b, NULL, F32, TUTTI_SUM, NULL), "counts is NULL",
+		"2 counts");
+	REFUSES(tutti_all_gather_v(comm, b, b, NULL, NULL, F32, NULL), "counts is NULL");
+	REFUSES(tutti_gather_v(comm, b, 1, b, NULL, NULL, F32, me, NULL), "counts is NULL");
+	REFUSES(tutti_scatter_v(comm, b, NULL, NULL, b, 1, F32, me, NULL), "counts is NULL");
+	REFUSES(tutti_all_to_all_v(comm, b, NULL, NULL, b + 4, ones, NULL, F32, NULL),
+		"counts is NULL");
+	REFUSES(tutti_all_to_all_v(comm, b, ones, NULL, b + 4, NULL, NULL, F32, NULL),
+		"counts is NULL");
+	REFUSES(tutti_all_to_all_v(comm, b, ones, NULL, b, ones, NULL, F32, NULL), "same memory");
+	REFUSES(tutti_all_gather_v(comm, b, b, many, NULL, F32, NULL), "overflow");
+	REFUSES(tutti_all_gather_v(comm, b, b, ones, far, F32, NULL), "overflow");
+	REFUSES(tutti_reduce_scatter_v(comm, b, b, many, F32, TUTTI_SUM, NULL), "overflow");
+	SUCCEEDS(tutti_all_reduce(comm, NULL, NULL, 0, F32, TUTTI_SUM, NULL));
+	return still_sums(comm);
+}
+
+static int roots_types_and_operations(tutti_comm_t comm, void *argument)
+{
+	const int me = tutti_comm_rank(comm);
+	float b[8] = { 0 };
+	tutti_op_t premul, op;
+	const double half = 0.5;
+
+	REFUSES(tutti_broadcast(comm, b, b, 1, F32, 2, NULL), "root 2", "0 to 1");
+	REFUSES(tutti_broadcast(comm, b, b, 1, F32, -1, NULL), "root -1", "0 to 1");
+	REFUSES(tutti_reduce(comm, b, b, 1, F32, TUTTI_SUM, 7, NULL), "root 7");
+	REFUSES(tutti_gather_v(comm, b, 1, b, NULL, NULL, F32, 9, NULL), "root 9");
+	REFUSES(tutti_send(comm, b, 1, F32, 2, NULL), "peer 2", "0 to 1");
+	REFUSES(tutti_recv(comm, b, 1, F32, -3, NULL), "peer -3");
+	REFUSES(tutti_send(comm, b, 1, F32, me, NULL), "this rank itself", "group");
+	REFUSES(tutti_recv(comm, b, 1, F32, me, NULL), "this rank itself", "group");
+	REFUSES(tutti_all_reduce(comm, b, b, 1, (tutti_dtype_t)14, TUTTI_SUM, NULL), "dtype 14",
+		"0 to 13");
+	REFUSES(tutti_all_gather(comm, b, b, 1, (tutti_dtype_t)-1, NULL), "dtype -1");
+	REFUSES(tutti_all_reduce(comm, b, b, 1, F32, 8, NULL), "op 8", "TUTTI_SUM");
+	REFUSES(tutti_all_reduce(comm, b, b, 1, F32, -1, NULL), "op -1");
+	REFUSES(tutti_all_reduce(comm, b, b, 1, F32, TUTTI_BXOR, NULL), "not defined for float32");
+	REFUSES(tutti_reduce(comm, b, b, 1, TUTTI_BFLOAT16, TUTTI_BAND, 0, NULL),
+		"not defined for bfloat16");
+	REFUSES(tutti_scan(comm, b, b, 1, F32, TUTTI_AVG, NULL), "avg");
+	REFUSES(tutti_exscan(comm, b, b, 1, F32, TUTTI_AVG, NULL), "avg");
+	REFUSES(tutti_op_create(comm, NULL, 1, NULL, &op), "function is NULL");
+	REFUSES(tutti_op_create_premul_sum(comm, NULL, F32, &op), "scalar is NULL");
+	REFUSES(tutti_op_create_premul_sum(comm, &half, F32, NULL), "op is NULL");
+	REFUSES(tutti_op_create_premul_sum(comm, &half, (tutti_dtype_t)99, &op), "dtype 99");
+	SUCCEEDS(tutti_op_create_premul_sum(comm, &half, TUTTI_FLOAT64, &premul));
+	REFUSES(tutti_all_reduce(comm, b, b, 1, F32, premul, NULL), "float64", "float32");
+	SUCCEEDS(tutti_op_destroy(comm, premul));
+	REFUSES(tutti_all_reduce(comm, b, b, 1, TUTTI_FLOAT64, premul, NULL), "op 8");
+	REFUSES(tutti_op_destroy(comm, premul), "op 8", "destroyed already");
+	REFUSES(tutti_op_destroy(comm, TUTTI_SUM), "op 0");
+	return still_sums(comm);
+}
+
+static int groups_and_requests(tutti_comm_t comm, void *argument)
+{
+	const int me = tutti_comm_rank(comm), other = 1 - me;
+	tutti_request_t request = NULL, requests[2] = { NULL, NULL };
+	size_t index = 0;
+	float b[8] = { 0 };
+
+	REFUSES(tutti_group_end(comm, NULL), "no group open", "tutti_group_begin");
+	SUCCEEDS(tutti_group_begin(comm));
+	REFUSES(tutti_group_begin(comm), "group open");
+	REFUSES(tutti_all_reduce(comm, b, b, 1, F32, TUTTI_SUM, &request), "request must be NULL");
+	REFUSES(tutti_group_end(comm, NULL), "request must be NULL");
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(tutti_all_reduce(comm, b, b, 1, F32, TUTTI_SUM, NULL));
+	REFUSES(tutti_broadcast(comm, b, b, 1, F32, 5, NULL), "root 5");
+	SUCCEEDS(tutti_send(comm, b, 1, F32, other, NULL));
+	REFUSES(tutti_group_end(comm, &request), "root 5");
+	CLAIM(!request, "a group that failed gave a request");
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(tutti_send(comm, b, 1, F32, me, NULL));
+	REFUSES(tutti_group_end(comm, NULL), "itself");
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(tutti_recv(comm, b, 1, F32, me, NULL));
+	REFUSES(tutti_group_end(comm, NULL), "itself");
+	REFUSES(tutti_test(NULL), "tutti_test", "request is NULL");
+	REFUSES(tutti_wait(NULL), "tutti_wait", "request is NULL");
+	REFUSES(tutti_wait_all(NULL, 2), "tutti_wait_all", "requests is NULL", "2");
+	REFUSES(tutti_wait_any(NULL, 2, &index), "tutti_wait_any", "requests is NULL");
+	REFUSES(tutti_wait_any(requests, 2, NULL), "tutti_wait_any", "index is NULL");
+	SUCCEEDS(tutti_wait(&request));
+	SUCCEEDS(tutti_test(&request));
+	SUCCEEDS(tutti_wait_all(NULL, 0));
+	SUCCEEDS(tutti_wait_any(requests, 2, &index));
+	CLAIM(index == 2, "index %zu of no request", index);
+	REFUSES(tutti_comm_split(comm, 0, 0, NULL), "out is NULL");
+	return still_sums(comm);
+}
+
+static int plans_and_memory(tutti_comm_t comm, void *argument)
+{
+	tutti_plan_info_t info = { .size = sizeof(info) }, wrong = { .size = 3 };
+	void *memory = &info;
+
+	REFUSES(tutti_comm_last_plan(comm, &info), "tutti_comm_last_plan");
+	if (still_sums(comm))
+		return 1;
+	SUCCEEDS(tutti_comm_last_plan(comm, &info));
+	CLAIM(info.algorithm && *info.algorithm && info.transports && *info.transports,
+	      "the plan has no names");
+	REFUSES(tutti_comm_last_plan(comm, NULL), "NULL");
+	REFUSES(tutti_comm_last_plan(comm, &wrong), "3");
+	REFUSES(tutti_mem_alloc(16, NULL), "memory is NULL");
+	CLAIM(tutti_mem_alloc(SIZE_MAX, &memory) < 0 && !memory, "SIZE_MAX bytes were had");
+	CLAIM(*tutti_last_error(NULL), "nothing is said of the cause");
+	tutti_mem_free(&info); /* said in the log, otherwise ignored */
+	return still_sums(comm);
+}
+
+/* ---- without a communicator: settings and stores */
+
+struct setting {
+	const char *name, *value;
+	const char *words;
+	bool unnamed; /* a number that is right by itself */
+};
+
+static int settings(int rank, void *argument)
+{
+	static const struct setting wrong[] = {
+		{ "TUTTI_TIMEOUT", "soon", "soon" },
+		{ "TUTTI_TIMEOUT", "-1", "-1" },
+		{ "TUTTI_TIMEOUT", "nan", "nan" },
+		{ "TUTTI_TRANSPORT", "pigeon", "pigeon" },
+		{ "TUTTI_TRANSPORT", "shm,pigeon", "pigeon" },
+		{ "TUTTI_ALGORITHM", "magic", "magic" },
+		{ "TUTTI_SEGMENT", "1", "1" },
+		{ "TUTTI_SEGMENT", "-64", "-64" },
+		{ "TUTTI_SEGMENT", "64k", "64k" },
+		{ "TUTTI_REPRODUCIBLE", "yes", "yes" },
+		{ "TUTTI_RANK", "1", "rank 1", true },
+		{ "TUTTI_RANK", "x", "\"x\"" },
+		{ "TUTTI_RANK", "-1", "-1" },
+		{ "TUTTI_SIZE", "0", "\"0\"" },
+		{ "TUTTI_SIZE", "", "TUTTI_SIZE" },
+		{ "TUTTI_LOCAL_RANK", "3", "local rank 3", true },
+	};
+	char long_id[200];
+	tutti_comm_t comm = NULL;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char *before = getenv(wrong[i].name) ? strdup(getenv(wrong[i].name)) : NULL;
+
+		setenv(wrong[i].name, wrong[i].value, 1);
+		const tutti_result_t result = tutti_init(NULL, &comm);
+		CLAIM(result == TUTTI_ERR_INVALID && !comm, "%s=%s: %d", wrong[i].name,
+		      wrong[i].value, result);
+		CLAIM(wrong[i].unnamed || strstr(tutti_last_error(NULL), wrong[i].name),
+		      "%s=%s: \"%s\" does not name it", wrong[i].name, wrong[i].value,
+		      tutti_last_error(NULL));
+		CLAIM(strstr(tutti_last_error(NULL), wrong[i].words),
+		      "%s=%s: \"%s\" does not say \"%s\"", wrong[i].name, wrong[i].value,
+		      tutti_last_error(NULL), wrong[i].words);
+		if (before)
+			setenv(wrong[i].name, before, 1);
+		else
+			unsetenv(wrong[i].name);
+		free(before);
+	}
+	memset(long_id, 'x', sizeof(long_id) - 1);
+	long_id[sizeof(long_id) - 1] = '\0';
+	setenv("TUTTI_HOST_ID", long_id, 1);
+	REFUSES(tutti_init(NULL, &comm), "TUTTI_HOST_ID", "199");
+	unsetenv("TUTTI_HOST_ID");
+	SUCCEEDS(tutti_init(NULL, &comm));
+	tutti_comm_destroy(comm);
+	return 0;
+}
+
+static int configs_and_stores(int rank, void *argument)
+{
+	tutti_config_t unsized = { 0 }, late = TUTTI_CONFIG_INIT, by = TUTTI_CONFIG_INIT;
+	tutti_config_t algorithm = TUTTI_CONFIG_INIT;
+	const tutti_store_ops_t no_ops = { .size = sizeof(no_ops) }, no_size = { 0 };
+	tutti_comm_t comm = NULL, out = (tutti_comm_t)&late;
+	tutti_store_t store = NULL;
+	char value[4];
+	size_t length = sizeof(value);
+
+	late.timeout_s = -2;
+	by.transports = "smoke";
+	algorithm.algorithm = "luck";
+	REFUSES(tutti_init(&unsized, &out), "size is 0", "sizeof(tutti_config_t)");
+	CLAIM(!out, "the communicator is not NULL after an error");
+	REFUSES(tutti_init(&late, &out), "timeout_s");
+	REFUSES(tutti_init(&by, &out), "smoke", "shm");
+	REFUSES(tutti_init(&algorithm, &out), "luck", "ring");
+	REFUSES(tutti_init(NULL, NULL), "comm is NULL");
+	REFUSES(tutti_comm_create(NULL, 0, 2, NULL, &out), "store is NULL");
+	REFUSES(tutti_comm_create(NULL, 1, 1, NULL, &out), "rank 1 of 1");
+	REFUSES(tutti_comm_create(NULL, 0, 0, NULL, &out), "rank 0 of 0");
+	REFUSES(tutti_comm_create(NULL, -1, 2, NULL, &out), "rank -1");
+	REFUSES(tutti_comm_create(NULL, 0, 1, NULL, NULL), "comm is NULL");
+	REFUSES(tutti_store_open("ftp://x", 0, 1, &store), "ftp://x");
+	REFUSES(tutti_store_open(NULL, 0, 1, &store), "NULL");
+	REFUSES(tutti_store_open("unix:x", 0, 1, NULL), "NULL");
+	REFUSES(tutti_store_open("tcp://127.0.0.1:99999", 1, 1, &store), "99999");
+	REFUSES(tutti_store_create(NULL, NULL, &store), "NULL");
+	REFUSES(tutti_store_create(&no_ops, NULL, &store), "NULL");
+	REFUSES(tutti_store_create(&no_size, NULL, &store), "size");
+	REFUSES(tutti_store_set(NULL, "key", "value", 5), "NULL");
+	REFUSES(tutti_store_get(NULL, "key", value, &length, 0.1), "NULL");
+	CLAIM(!store, "a store came of it");
+	CLAIM(!tutti_dtype_name((tutti_dtype_t)14) && tutti_dtype_size((tutti_dtype_t)14) == 0,
+	      "type 14");
+	CLAIM(!tutti_op_name(-1), "operation -1 has a name");
+	CLAIM(*tutti_strerror((tutti_result_t)-99), "no sentence for -99");
+	return 0;
+}
+
+static void refused(rank_body *body)
+{
+	const struct job job = { .ranks = 2, .body = body };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static void alone(rank_whole *whole)
+{
+	const struct job job = { .ranks = 1, .whole = whole };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static void calls_without_a_communicator_are_refused(void **state)
+{
+	refused(no_communicator);
+}
+
+static void wrong_buffers_and_counts_are_refused(void **state)
+{
+	refused(buffers_and_counts);
+}
+
+static void wrong_roots_types_and_operations_are_refused(void **state)
+{
+	refused(roots_types_and_operations);
+}
+
+static void misused_groups_and_requests_are_refused(void **state)
+{
+	refused(groups_and_requests);
+}
+
+static void wrong_plan_queries_and_sizes_of_memory_are_refused(void **state)
+{
+	refused(plans_and_memory);
+}
+
+static void wrong_settings_are_named(void **state)
+{
+	alone(settings);
+}
+
+static void wrong_configs_and_stores_are_refused(void **state)
+{
+	alone(configs_and_stores);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(calls_without_a_communicator_are_refused),
+		cmocka_unit_test(wrong_buffers_and_counts_are_refused),
+		cmocka_unit_test(wrong_roots_types_and_operations_are_refused),
+		cmocka_unit_test(misused_groups_and_requests_are_refused),
+		cmocka_unit_test(wrong_plan_queries_and_sizes_of_memory_are_refused),
+		cmocka_unit_test(wrong_settings_are_named),
+		cmocka_unit_test(wrong_configs_and_stores_are_refused),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

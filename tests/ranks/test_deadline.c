@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A rank that does not come: the others' deadline passes, and they are told which operation waited
+ * for whom.
+ *
+ *   test_deadline shm|tcp|mixed */
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+#define RANKS	   3
+#define DEADLINE_S 0.5
+#define LATE_S	   2.0 /* told by then */
+
+struct stage {
+	atomic_int joined, told;
+	_Atomic pid_t pid;
+};
+
+struct absence {
+	tutti_result_t (*call)(tutti_comm_t comm, int absent, float *send, float *recv);
+	const char *words; /* of the operation */
+	bool stopped;	   /* instead of going on elsewhere */
+};
+
+struct play {
+	const struct absence *absence;
+	int absent;
+	struct stage *stage;
+};
+
+static tutti_result_t barrier(tutti_comm_t comm, int absent, float *send, float *recv)
+{
+	return tutti_barrier(comm, NULL);
+}
+
+static tutti_result_t small_sum(tutti_comm_t comm, int absent, float *send, float *recv)
+{
+	return tutti_all_reduce(comm, send, recv, 2, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+}
+
+static tutti_result_t large_sum(tutti_comm_t comm, int absent, float *send, float *recv)
+{
+	return tutti_all_reduce(comm, send, recv, 1u << 18, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+}
+
+static tutti_result_t receive(tutti_comm_t comm, int absent, float *send, float *recv)
+{
+	return tutti_recv(comm, recv, 2, TUTTI_FLOAT32, absent, NULL);
+}
+
+static tutti_result_t pending(tutti_comm_t comm, int absent, float *send, float *recv)
+{
+	tutti_request_t request;
+	const tutti_result_t result =
+		tutti_all_gather(comm, send, recv, 8, TUTTI_FLOAT32, &request);
+
+	return result ? result : tutti_wait(&request);
+}
+
+static int be_absent(const struct play *play, tutti_comm_t comm)
+{
+	if (play->absence->stopped)
+		raise(SIGSTOP);
+	else
+		while (atomic_load(&play->stage->told) < RANKS - 1)
+			sched_yield();
+	const tutti_result_t result = tutti_barrier(comm, NULL);
+	CLAIM(result == TUTTI_ERR_TIMEOUT, "back again, the absent rank gets %d", result);
+	return 0;
+}
+
+static int wait_for_absent(const struct play *play, tutti_comm_t comm)
+{
+	float *send = calloc(1u << 18, sizeof(float)), *recv = calloc(1u << 18, sizeof(float));
+	const double start = seconds_now();
+	const tutti_result_t result = play->absence->call(comm, play->absent, send, recv);
+	const double took = seconds_now() - start;
+	char absent[32];
+
+	if (atomic_fetch_add(&play->stage->told, 1) == RANKS - 2 && play->absence->stopped)
+		kill(atomic_load(&play->stage->pid), SIGCONT);
+	snprintf(absent, sizeof(absent), "waits for rank %d", play->absent);
+	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, tutti_last_error(comm));
+	CLAIM(took < LATE_S, "told after %.3f s", took);
+	CLAIM(strstr(tutti_last_error(comm), play->absence->words), "\"%s\" does not name \"%s\"",
+	      tutti_last_error(comm), play->absence->words);
+	CLAIM(strstr(tutti_last_error(comm), absent), "\"%s\" does not say \"%s\"",
+	      tutti_last_error(comm), absent);
+	free(send);
+	free(recv);
+	return 0;
+}
+
+static int play_rank(int rank, void *argument)
+{
+	const struct play *play = argument;
+	tutti_comm_t comm = NULL;
+
+	if (rank == play->absent)
+		atomic_store(&play->stage->pid, getpid());
+	SUCCEEDS(tutti_init(NULL, &comm));
+	meet_at(&play->stage->joined, RANKS);
+	const int failed =
+		rank == play->absent ? be_absent(play, comm) : wait_for_absent(play, comm);
+	tutti_comm_destroy(comm);
+	return failed;
+}
+
+static const char *const half_a_second[] = { "TUTTI_TIMEOUT=0.5", NULL };
+
+static void all_name_the_absent(const struct absence *absence)
+{
+	struct stage *stage = shared_memory(sizeof(*stage));
+
+	for (int absent = 0; absent < RANKS; absent++) {
+		struct play play = { absence, absent, stage };
+		const struct job job = { .ranks = RANKS,
+					 .env = half_a_second,
+					 .whole = play_rank,
+					 .argument = &play,
+					 .limit_s = 10 };
+
+		memset(stage, 0, sizeof(*stage));
+		assert_int_equal(run_job(&job), 0);
+	}
+}
+
+#define TEST(name, call, words, stopped)                                                           \
+	static void name(void **state)                                                             \
+	{                                                                                          \
+		static const struct absence it = { call, words, stopped };                         \
+		all_name_the_absent(&it);                                                          \
+	}
+
+TEST(a_barrier_has_a_deadline, barrier, "barrier()", false)
+TEST(a_small_sum_has_a_deadline, small_sum, "all_reduce(float32 × 2, sum)", false)
+TEST(a_large_sum_has_a_deadline, large_sum, "all_reduce(float32 × 262144, sum)", false)
+TEST(a_receive_has_a_deadline, receive, "(float32 × 2)", false)
+TEST(a_request_has_a_deadline, pending, "all_gather(float32 × 8)", false)
+TEST(a_stopped_rank_is_named_and_told, small_sum, "all_reduce(float32 × 2, sum)", true)
+
+/* ---- meeting */
+
+static int join_or_not(int rank, void *argument)
+{
+	const struct play *play = argument;
+	tutti_comm_t comm = NULL;
+
+	if (rank == play->absent) {
+		while (atomic_load(&play->stage->told) < RANKS - 1)
+			sched_yield();
+		return 0;
+	}
+	const double start = seconds_now();
+	const tutti_result_t result = tutti_init(NULL, &comm);
+	const double took = seconds_now() - start;
+
+	atomic_fetch_add(&play->stage->told, 1);
+	CLAIM(result == TUTTI_ERR_TIMEOUT, "tutti_init: %d (%s)", result, tutti_last_error(NULL));
+	CLAIM(!comm, "a communicator came of it");
+	CLAIM(took < LATE_S, "told after %.3f s", took);
+	CLAIM(*tutti_last_error(NULL), "nothing is said of the cause");
+	return 0;
+}
+
+static void meeting_has_a_deadline(void **state)
+{
+	struct stage *stage = shared_memory(sizeof(*stage));
+
+	for (int absent = 0; absent < RANKS; absent++) {
+		struct play play = { NULL, absent, stage };
+		const struct job job = { .ranks = RANKS,
+					 .env = half_a_second,
+					 .whole = join_or_not,
+					 .argument = &play,
+					 .limit_s = 20 };
+
+		memset(stage, 0, sizeof(*stage));
+		assert_int_equal(run_job(&job), 0);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_barrier_has_a_deadline),
+		cmocka_unit_test(a_small_sum_has_a_deadline),
+		cmocka_unit_test(a_large_sum_has_a_deadline),
+		cmocka_unit_test(a_receive_has_a_deadline),
+		cmocka_unit_test(a_request_has_a_deadline),
+		cmocka_unit_test(a_stopped_rank_is_named_and_told),
+		cmocka_unit_test(meeting_has_a_deadline),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations in flight together: requests waited for in any order, groups, threads that share a
+ * communicator.
+ *
+ *   test_requests shm|tcp|mixed */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+#define F32	  TUTTI_FLOAT32
+#define MAX_RANKS 4
+#define MANY	  100
+#define LARGE	  (1u << 20) /* elements */
+
+static void fill(float *data, size_t n, int rank, int number)
+{
+	for (size_t i = 0; i < n; i++)
+		data[i] = (float)(rank + 1) * (float)(i % 17 + (size_t)number);
+}
+
+/* Is data[i] what `fill` gives, `times` times a rank's? */
+static int check(tutti_comm_t comm, const float *data, size_t n, float times, int number)
+{
+	for (size_t i = 0; i < n; i++) {
+		const float expected = times * (float)(i % 17 + (size_t)number);
+
+		CLAIM(data[i] == expected, "number %d of %zu: element %zu is %g, expected %g",
+		      number, n, i, (double)data[i], (double)expected);
+	}
+	return 0;
+}
+
+/* 1 + 2 + … over the ranks */
+static float total(tutti_comm_t comm)
+{
+	const int size = tutti_comm_size(comm);
+
+	return (float)(size * (size + 1) / 2);
+}
+
+/* ---- requests */
+
+static int kinds_at_once(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
+	const size_t n = 70001;
+	float *send = malloc(n * sizeof(float)), *sum = malloc(n * sizeof(float)),
+	      *all = malloc(n * size * 4);
+	float *from_root = malloc(n * sizeof(float)), *came = malloc(n * sizeof(float)), one = 1,
+	      ones = 0;
+	tutti_request_t r[5];
+	tutti_result_t result;
+	int failed = 0;
+
+	fill(send, n, rank, 3);
+	SUCCEEDS(tutti_all_reduce(comm, send, sum, n, F32, TUTTI_SUM, &r[0]));
+	SUCCEEDS(tutti_all_gather(comm, send, all, n, F32, &r[1]));
+	SUCCEEDS(tutti_recv(comm, came, n, F32, previous, &r[2]));
+	SUCCEEDS(tutti_send(comm, send, n, F32, next, &r[3]));
+	SUCCEEDS(tutti_broadcast(comm, send, from_root, n, F32, size - 1, &r[4]));
+	SUCCEEDS(tutti_all_reduce(comm, &one, &ones, 1, F32, TUTTI_SUM,
+				  NULL)); /* blocking, among them */
+	CLAIM(ones == (float)size, "%g ranks", (double)ones);
+	SUCCEEDS(tutti_wait(&r[4]));
+	while ((result = tutti_test(&r[2])) == TUTTI_IN_PROGRESS)
+		sched_yield();
+	CLAIM(result == TUTTI_OK && !r[2], "the receive ended with %d", result);
+	SUCCEEDS(tutti_wait_all(r, 5));
+	for (int i = 0; i < 5; i++)
+		CLAIM(!r[i], "request %d is still there", i);
+	failed |= check(comm, sum, n, total(comm), 3) || check(comm, from_root, n, (float)size, 3);
+	failed |= check(comm, came, n, (float)(previous + 1), 3);
+	for (int from = 0; from < size; from++)
+		failed |= check(comm, all + n * (size_t)from, n, (float)(from + 1), 3);
+	free(send), free(sum), free(all), free(from_root), free(came);
+	return failed;
+}
+
+static int a_hundred(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm);
+	tutti_request_t requests[MANY];
+	float *send[MANY], *recv[MANY];
+	size_t n[MANY];
+	int failed = 0, ended = 0;
+
+	for (int i = 0; i < MANY; i++) {
+		n[i] = i % 10 == 9 ? 100000 : (size_t)(i * i % 3001 + 1);
+		send[i] = malloc(n[i] * sizeof(float));
+		recv[i] = malloc(n[i] * sizeof(float));
+		fill(send[i], n[i], rank, i);
+		SUCCEEDS(tutti_all_reduce(comm, send[i], recv[i], n[i], F32, TUTTI_SUM,
+					  &requests[i]));
+	}
+	SUCCEEDS(tutti_wait(&requests[MANY / 2]));
+	for (size_t index;; ended++) {
+		SUCCEEDS(tutti_wait_any(requests, MANY, &index));
+		if (index == MANY)
+			break;
+		CLAIM(!requests[index], "request %zu is still there", index);
+	}
+	CLAIM(ended == MANY - 1, "%d requests ended", ended);
+	for (int i = 0; i < MANY; i++) {
+		failed |= check(comm, recv[i], n[i], total(comm), i);
+		free(send[i]), free(recv[i]);
+	}
+	return failed;
+}
+
+/* Rank 0 calls nothing until all the others have ended. */
+static int without_calls(tutti_comm_t comm, void *argument)
+{
+	atomic_int *ended = argument;
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	float *send = malloc(LARGE * sizeof(float)), *recv = malloc(LARGE * sizeof(float));
+	tutti_request_t request;
+
+	fill(send, LARGE, rank, 5);
+	SUCCEEDS(tutti_all_reduce(comm, send, recv, LARGE, F32, TUTTI_SUM, &request));
+	if (rank != 0) {
+		SUCCEEDS(tutti_wait(&request));
+		atomic_fetch_add(ended, 1);
+	} else {
+		const double start = seconds_now();
+
+		while (atomic_load(ended) < size - 1 && seconds_now() - start < 10)
+			sched_yield();
+		CLAIM(atomic_load(ended) == size - 1,
+		      "the others do not end while rank 0 computes");
+		SUCCEEDS(tutti_wait(&request));
+	}
+	const int failed = check(comm, recv, LARGE, total(comm), 5);
+	free(send), free(recv);
+	return failed;
+}
+
+/* ---- groups */
+
+/* To and from everybody, oneself included, in an order of each rank's own, around collectives. */
+static int all_pairs(tutti_comm_t comm, size_t n, bool blocking)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	float *send = malloc(n * sizeof(float)), *sum = malloc(n * sizeof(float));
+	float *came = malloc(n * sizeof(float) * (size_t)size),
+	      *all = malloc(n * sizeof(float) * (size_t)size);
+	size_t counts[MAX_RANKS];
+	tutti_request_t request = NULL;
+	int failed = 0;
+
+	fill(send, n, rank, 1);
+	for (int i = 0; i < size; i++)
+		counts[i] = n;
+	SUCCEEDS(tutti_group_begin(comm));
+	for (int i = 0; i < size; i++) {
+		const int peer = rank % 2 ? (rank + i) % size : (2 * size - i) % size;
+
+		if (rank % 2)
+			SUCCEEDS(tutti_recv(comm, came + n * (size_t)peer, n, F32, peer, NULL));
+		SUCCEEDS(tutti_send(comm, send, n, F32, peer, NULL));
+		if (rank % 2 == 0)
+			SUCCEEDS(tutti_recv(comm, came + n * (size_t)peer, n, F32, peer, NULL));
+		if (i == rank)
+			SUCCEEDS(tutti_all_reduce(comm, send, sum, n, F32, TUTTI_SUM, NULL));
+	}
+	SUCCEEDS(tutti_all_gather_v(comm, send, all, counts, NULL, F32, NULL));
+	memset(counts, 0xff, sizeof(counts)); /* the caller's again */
+	SUCCEEDS(tutti_group_end(comm, blocking ? NULL : &request));
+	SUCCEEDS(tutti_wait(&request));
+	failed |= check(comm, sum, n, total(comm), 1);
+	for (int peer = 0; peer < size; peer++)
+		failed |= check(comm, came + n * (size_t)peer, n, (float)(peer + 1), 1) ||
+			  check(comm, all + n * (size_t)peer, n, (float)(peer + 1), 1);
+	free(send), free(sum), free(came), free(all);
+	return failed;
+}
+
+static int mixtures(tutti_comm_t comm, void *argument)
+{
+	static const size_t sizes[] = { 1, 1000, 300000 };
+
+	for (int i = 0; i < 3; i++)
+		for (int blocking = 0; blocking < 2; blocking++)
+			if (all_pairs(comm, sizes[i], blocking))
+				return 1;
+	return 0;
+}
+
+#define PARTS 16
+
+/* Lines that tell of all-reduces planned: one of all the parts together, or of others. */
+struct planned {
+	atomic_int together, apart;
+	char whole[40];
+};
+
+static void count_plans(tutti_log_level_t level, const char *subsystem, const char *line,
+			void *context)
+{
+	struct planned *planned = context;
+
+	if (strstr(line, planned->whole))
+		atomic_fetch_add(&planned->together, 1);
+	else if (strstr(line, ": all_reduce of "))
+		atomic_fetch_add(&planned->apart, 1);
+}
+
+static int fused(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm);
+	struct planned planned = { .whole = ": all_reduce of 136 float32" }; /* 1 + 2 + … + 16 */
+	float send[PARTS][PARTS], recv[PARTS][PARTS];
+	float least = (float)(rank + 1), found = 0;
+	int32_t whole = rank, wholes = 0;
+	int failed = 0;
+
+	tutti_log_set_sink(count_plans, &planned);
+	SUCCEEDS(tutti_group_begin(comm));
+	for (int i = 0; i < PARTS; i++) {
+		fill(send[i], (size_t)i + 1, rank, i);
+		SUCCEEDS(tutti_all_reduce(comm, send[i], i % 2 ? recv[i] : send[i], (size_t)i + 1,
+					  F32, TUTTI_SUM, NULL));
+		if (i == 7) { /* neither type nor operation of the others */
+			SUCCEEDS(tutti_all_reduce(comm, &whole, &wholes, 1, TUTTI_INT32, TUTTI_SUM,
+						  NULL));
+			SUCCEEDS(tutti_all_reduce(comm, &least, &found, 1, F32, TUTTI_MIN, NULL));
+		}
+	}
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	tutti_log_set_sink(NULL, NULL);
+	for (int i = 0; i < PARTS; i++)
+		failed |= check(comm, i % 2 ? recv[i] : send[i], (size_t)i + 1, total(comm), i);
+	CLAIM(found == 1, "the least is %g", (double)found);
+	CLAIM(wholes == tutti_comm_size(comm) * (tutti_comm_size(comm) - 1) / 2, "the sum is %d",
+	      (int)wholes);
+	CLAIM(planned.together == 1 && planned.apart == 2,
+	      "%d all-reduces of all parts and %d others, expected 1 and 2", planned.together,
+	      planned.apart);
+	return failed;
+}
+
+static int empty_groups(tutti_comm_t comm, void *argument)
+{
+	tutti_request_t request;
+
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(tutti_group_end(comm, &request));
+	SUCCEEDS(tutti_wait(&request));
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	return 0;
+}
+
+/* ---- threads of one rank */
+
+#define THREADS 4
+#define TURNS	50
+
+struct worker {
+	tutti_comm_t comm;
+	int number;
+	atomic_int *turn; /* NULL: the communicator is this thread's alone */
+	int failed;
+};
+
+static int work(struct worker *worker)
+{
+	tutti_comm_t comm = worker->comm;
+	const int rank = tutti_comm_rank(comm);
+	const size_t n = 5000;
+	float *send = malloc(n * sizeof(float)), *recv = malloc(n * sizeof(float));
+	int failed = 0;
+
+	for (int i = 0; i < TURNS && !failed; i++) {
+		const int turn = i * THREADS + worker->number;
+		tutti_request_t request = NULL;
+
+		fill(send, n, rank, turn);
+		while (worker->turn && atomic_load(worker->turn) != turn)
+			sched_yield();
+		SUCCEEDS(tutti_all_reduce(comm, send, recv, n, F32, TUTTI_SUM,
+					  worker->turn ? &request : NULL));
+		if (worker->turn)
+			atomic_fetch_add(worker->turn,
+					 1); /* the order of the calls is the same on all ranks */
+		SUCCEEDS(tutti_wait(&request));
+		failed = check(comm, recv, n, total(comm), turn);
+	}
+	free(send), free(recv);
+	return failed;
+}
+
+static void *worker_main(void *argument)
+{
+	struct worker *worker = argument;
+
+	worker->failed = work(worker);
+	return NULL;
+}
+
+static int work_together(struct worker *workers, int n)
+{
+	pthread_t threads[THREADS];
+	int failed = 0;
+
+	for (int i = 0; i < n; i++)
+		if (pthread_create(&threads[i], NULL, worker_main, &workers[i]))
+			return 1;
+	for (int i = 0; i < n; i++) {
+		pthread_join(threads[i], NULL);
+		failed |= workers[i].failed;
+	}
+	return failed;
+}
+
+static int threads_on_one(tutti_comm_t comm, void *argument)
+{
+	struct worker workers[THREADS];
+	atomic_int turn = 0;
+
+	for (int i = 0; i < THREADS; i++)
+		workers[i] = (struct worker){ comm, i, &turn, 0 };
+	return work_together(workers, THREADS);
+}
+
+static int threads_on_two(tutti_comm_t comm, void *argument)
+{
+	tutti_comm_t other;
+
+	SUCCEEDS(tutti_comm_split(comm, 0, -tutti_comm_rank(comm), &other));
+	struct worker workers[2] = { { comm, 0, NULL, 0 }, { other, 1, NULL, 0 } };
+	const int failed = work_together(workers, 2);
+	tutti_comm_destroy(other);
+	return failed;
+}
+
+/* ---- the parent */
+
+static void holds(rank_body *body)
+{
+	static const char *const env[] = { "TUTTI_LOG=debug", NULL };
+	atomic_int *count = shared_memory(sizeof(*count));
+
+	for (int ranks = body == kinds_at_once || body == fused ? 2 : 1; ranks <= MAX_RANKS; ranks++) {
+		const struct job job = { .ranks = ranks,
+					 .env = body == fused ? env : NULL,
+					 .body = body,
+					 .argument = count };
+
+		atomic_store(count, 0);
+		assert_int_equal(run_job(&job), 0);
+	}
+}
+
+#define TEST(name, body)                                                                           \
+	static void name(void **state)                                                             \
+	{                                                                                          \
+		holds(body);                                                                       \
+	}
+
+TEST(all_kinds_are_in_flight_at_once, kinds_at_once)
+TEST(a_hundred_sums_end_in_any_order, a_hundred)
+TEST(requests_end_while_the_caller_computes, without_calls)
+TEST(groups_mix_collectives_and_messages_in_any_order, mixtures)
+TEST(small_sums_of_a_group_travel_as_one, fused)
+TEST(empty_groups_end_at_once, empty_groups)
+TEST(threads_share_a_communicator, threads_on_one)
+TEST(threads_use_two_communicators, threads_on_two)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_kinds_are_in_flight_at_once),
+		cmocka_unit_test(a_hundred_sums_end_in_any_order),
+		cmocka_unit_test(requests_end_while_the_caller_computes),
+		cmocka_unit_test(groups_mix_collectives_and_messages_in_any_order),
+		cmocka_unit_test(small_sums_of_a_group_travel_as_one),
+		cmocka_unit_test(empty_groups_end_at_once),
+		cmocka_unit_test(threads_share_a_communicator),
+		cmocka_unit_test(threads_use_two_communicators),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
