@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Communicators: split, several through one store, ranks as threads, a store of the user's own, a
+ * thousand in turn.
+ *
+ *   test_comms shm|tcp|mixed */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+/* The sum of `mine` over the communicator's ranks is `expected`. */
+static int sums_to(tutti_comm_t comm, int32_t mine, int32_t expected)
+{
+	int32_t sum = -1;
+
+	SUCCEEDS(tutti_all_reduce(comm, &mine, &sum, 1, TUTTI_INT32, TUTTI_SUM, NULL));
+	CLAIM(sum == expected, "the sum is %d, expected %d", (int)sum, (int)expected);
+	return 0;
+}
+
+/* More than fits on the board, and every rank's part in its place. */
+static int gathers(tutti_comm_t comm)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	const size_t n = 20000;
+	int32_t *send = malloc(n * sizeof(*send)), *recv = malloc(n * (size_t)size * sizeof(*recv));
+
+	for (size_t i = 0; i < n; i++)
+		send[i] = rank * 1000000 + (int32_t)i;
+	SUCCEEDS(tutti_all_gather(comm, send, recv, n, TUTTI_INT32, NULL));
+	for (size_t i = 0; i < n * (size_t)size; i++)
+		CLAIM(recv[i] == (int32_t)(i / n) * 1000000 + (int32_t)(i % n), "element %zu is %d",
+		      i, (int)recv[i]);
+	free(send);
+	free(recv);
+	return 0;
+}
+
+static int split_by_parity(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm), color = rank % 2;
+	const int members = (size + 1 - color) / 2;
+	tutti_comm_t half, quarter;
+	int failed;
+
+	SUCCEEDS(tutti_comm_split(comm, color, -rank, &half)); /* the highest rank comes first */
+	CLAIM(tutti_comm_size(half) == members, "%d members, expected %d", tutti_comm_size(half),
+	      members);
+	CLAIM(tutti_comm_rank(half) == members - 1 - rank / 2, "rank %d of the half",
+	      tutti_comm_rank(half));
+	failed = gathers(half);
+	for (int i = 0; i < 20 && !failed; i++) /* parent and child in turn */
+		failed = sums_to(comm, 1, size) || sums_to(half, 1, members);
+	SUCCEEDS(tutti_comm_split(half, 7, 0, &quarter)); /* all of it: equal keys keep the order */
+	CLAIM(tutti_comm_rank(quarter) == tutti_comm_rank(half), "the order of equal keys changed");
+	failed |= sums_to(quarter, 2, 2 * members);
+	tutti_comm_destroy(half); /* a child outlives its parent */
+	failed |= sums_to(quarter, 3, 3 * members) || sums_to(comm, 1, size);
+	tutti_comm_destroy(quarter);
+	return failed;
+}
+
+static int split_without_some(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	tutti_comm_t rest = comm;
+	int failed = 0;
+
+	SUCCEEDS(tutti_comm_split(comm, rank == 0 ? -1 : 3, 0, &rest));
+	if (rank == 0)
+		CLAIM(!rest, "a negative color got a communicator");
+	else
+		failed = sums_to(rest, 1, size - 1) || gathers(rest);
+	tutti_comm_destroy(rest);
+	SUCCEEDS(tutti_comm_split(comm, rank, 0, &rest)); /* everybody alone */
+	CLAIM(tutti_comm_size(rest) == 1 && tutti_comm_rank(rest) == 0, "not alone");
+	failed |= sums_to(rest, 5, 5) || gathers(rest) || sums_to(comm, 1, size);
+	tutti_comm_destroy(rest);
+	SUCCEEDS(tutti_comm_split(comm, -1, 0, &rest)); /* nobody */
+	CLAIM(!rest, "a communicator of nobody");
+	return failed | sums_to(comm, 1, size);
+}
+
+#define JOB_RANKS 4
+
+static int several_by_one_store(int rank, void *argument)
+{
+	tutti_store_t store = NULL;
+	tutti_comm_t comms[3] = { NULL }, comm = NULL;
+	int failed = 0;
+
+	SUCCEEDS(tutti_store_open(getenv("TUTTI_STORE"), rank == 0, 10, &store));
+	for (int i = 0; i < 3; i++) /* the ranks are others in each */
+		SUCCEEDS(tutti_comm_create(store, (rank + i) % JOB_RANKS, JOB_RANKS, NULL,
+					   &comms[i]));
+	tutti_store_close(store);
+	for (int i = 0; i < 30 && !failed; i++) {
+		CLAIM(tutti_comm_rank(comms[i % 3]) == (rank + i % 3) % JOB_RANKS,
+		      "rank of communicator %d", i % 3);
+		failed = sums_to(comms[i % 3], rank, 6) || (i < 3 && gathers(comms[i]));
+	}
+	for (int i = 0; i < 3; i++)
+		tutti_comm_destroy(comms[(rank + i) % 3]); /* in any order */
+	return failed;
+}
+
+/* ---- ranks as threads */
+
+/* A store of the user's own: a list of keys, which all threads share. */
+struct table {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct entry {
+		struct entry *next;
+		size_t length;
+		char key[256];
+		char value[];
+	} * entries;
+	atomic_int destroyed;
+};
+
+static int table_set(void *context, const char *key, const void *value, size_t length)
+{
+	struct table *table = context;
+	struct entry *entry = malloc(sizeof(*entry) + length);
+
+	if (!entry)
+		return ENOMEM;
+	entry->length = length;
+	snprintf(entry->key, sizeof(entry->key), "%s", key);
+	memcpy(entry->value, value, length);
+	pthread_mutex_lock(&table->lock);
+	entry->next = table->entries;
+	table->entries = entry;
+	pthread_cond_broadcast(&table->changed);
+	pthread_mutex_unlock(&table->lock);
+	return 0;
+}
+
+static int table_get(void *context, const char *key, void *value, size_t *length, double timeout_s)
+{
+	struct table *table = context;
+	struct timespec end;
+	struct entry *entry;
+	int error = 0;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += (time_t)timeout_s + 1;
+	pthread_mutex_lock(&table->lock);
+	for (;;) {
+		for (entry = table->entries; entry && strcmp(entry->key, key) != 0;
+		     entry = entry->next)
+			;
+		if (entry || error)
+			break;
+		error = pthread_cond_timedwait(&table->changed, &table->lock, &end);
+	}
+	if (entry) {
+		error = entry->length > *length ? EMSGSIZE : 0;
+		memcpy(value, entry->value, entry->length < *length ? entry->length : *length);
+		*length = entry->length;
+	}
+	pthread_mutex_unlock(&table->lock);
+	return error;
+}
+
+static void table_destroy(void *context)
+{
+	atomic_fetch_add(&((struct table *)context)->destroyed, 1);
+}
+
+struct thread {
+	int rank, size;
+	struct table *table; /* NULL: a store by address */
+	int failed;
+};
+
+static int open_store(const struct thread *thread, tutti_store_t *store)
+{
+	const tutti_store_ops_t ops = { sizeof(ops), table_set, table_get, table_destroy };
+	tutti_comm_t comm = NULL;
+
+	if (thread->table)
+		SUCCEEDS(tutti_store_create(&ops, thread->table, store));
+	else
+		SUCCEEDS(tutti_store_open(getenv("TUTTI_STORE"), thread->rank == 0, 10, store));
+	return 0;
+}
+
+static int be_thread(const struct thread *thread)
+{
+	tutti_store_t store = NULL;
+	tutti_comm_t comm = NULL;
+
+	if (open_store(thread, &store))
+		return 1;
+	SUCCEEDS(tutti_comm_create(store, thread->rank, thread->size, NULL, &comm));
+	tutti_store_close(store);
+	CLAIM(tutti_comm_rank(comm) == thread->rank && tutti_comm_size(comm) == thread->size,
+	      "rank %d of %d", thread->rank, thread->size);
+	const int failed =
+		sums_to(comm, 1, thread->size) || gathers(comm) || split_by_parity(comm, NULL);
+	tutti_comm_destroy(comm);
+	return failed;
+}
+
+static void *thread_main(void *argument)
+{
+	struct thread *thread = argument;
+
+	thread->failed = be_thread(thread);
+	return NULL;
+}
+
+static int be_threads(int size, struct table *table)
+{
+	struct thread threads[8];
+	pthread_t ids[8];
+	int failed = 0;
+
+	unsetenv("TUTTI_HOST_ID");
+	for (int i = 0; i < size; i++) {
+		threads[i] = (struct thread){ i, size, table, 0 };
+		if (pthread_create(&ids[i], NULL, thread_main, &threads[i]))
+			return 1;
+	}
+	for (int i = 0; i < size; i++) {
+		pthread_join(ids[i], NULL);
+		failed |= threads[i].failed;
+	}
+	return failed;
+}
+
+static int threads_are_ranks(int rank, void *argument)
+{
+	return be_threads(*(const int *)argument, NULL);
+}
+
+static int threads_meet_in_a_table(int rank, void *argument)
+{
+	struct table table = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, 0 };
+	const int size = *(const int *)argument;
+	const int failed = be_threads(size, &table);
+	tutti_comm_t comm = NULL;
+
+	while (table.entries) {
+		struct entry *entry = table.entries;
+
+		table.entries = entry->next;
+		free(entry);
+	}
+	CLAIM(table.destroyed == size, "%d of %d stores were destroyed", table.destroyed, size);
+	return failed;
+}
+
+/* ---- alone, and often */
+
+static int alone(int rank, void *argument)
+{
+	float send[3] = { 1, 2, 3 }, recv[3] = { 0 };
+	const size_t counts[1] = { 3 };
+	tutti_comm_t comm = NULL;
+
+	SUCCEEDS(tutti_comm_create(NULL, 0, 1, NULL, &comm));
+	CLAIM(tutti_comm_local_rank(comm) == 0 && tutti_comm_local_size(comm) == 1, "not alone");
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	SUCCEEDS(tutti_reduce_scatter(comm, send, recv, 3, TUTTI_FLOAT32, TUTTI_AVG, NULL));
+	CLAIM(memcmp(send, recv, sizeof(send)) == 0, "an average of one differs from it");
+	memset(recv, 0, sizeof(recv));
+	SUCCEEDS(tutti_all_to_all_v(comm, send, counts, NULL, recv, counts, NULL, TUTTI_FLOAT32,
+				    NULL));
+	CLAIM(memcmp(send, recv, sizeof(send)) == 0, "what came is not what went");
+	memset(recv, 0, sizeof(recv));
+	SUCCEEDS(tutti_exscan(comm, send, recv, 3, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	CLAIM(recv[0] == 0 && recv[2] == 0, "the exclusive scan of rank 0 wrote something");
+	SUCCEEDS(tutti_broadcast(comm, send, recv, 3, TUTTI_FLOAT32, 0, NULL));
+	CLAIM(memcmp(send, recv, sizeof(send)) == 0, "the broadcast differs");
+	const int failed = sums_to(comm, 4, 4) || gathers(comm);
+	tutti_comm_destroy(comm);
+	return failed;
+}
+
+/* KiB of memory that the process has in use */
+static long resident(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	long size = 0, pages = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%ld %ld", &size, &pages) != 2)
+		pages = 0;
+	fclose(file);
+	return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+#define TIMES 1000
+
+static int a_thousand(tutti_comm_t comm, void *argument)
+{
+	const int size = tutti_comm_size(comm);
+	int descriptors = 0;
+	long before = 0;
+
+	for (int i = 0; i < TIMES; i++) {
+		tutti_comm_t child;
+
+		SUCCEEDS(tutti_comm_split(comm, i % 3, 0, &child));
+		if (sums_to(child, 1, size))
+			return 1;
+		tutti_comm_destroy(child);
+		if (i == TIMES / 10) { /* caches are warm */
+			descriptors = open_descriptors();
+			before = resident();
+		}
+	}
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	const long grown = resident() - before;
+	CLAIM(open_descriptors() == descriptors, "%d descriptors became %d", descriptors,
+	      open_descriptors());
+	CLAIM(grown < 1024, "%ld KiB are left of %d communicators", grown, TIMES - TIMES / 10);
+	return 0;
+}
+
+/* ---- the parent */
+
+static void for_ranks(rank_body *body, int least, int most)
+{
+	for (int ranks = least; ranks <= most; ranks++) {
+		const struct job job = { .ranks = ranks, .body = body, .limit_s = 100 };
+
+		assert_int_equal(run_job(&job), 0);
+	}
+}
+
+static void in_one_process(rank_whole *whole)
+{
+	for (int threads = 2; threads <= 8; threads *= 2) {
+		const struct job job = { .ranks = 1, .whole = whole, .argument = &threads };
+
+		assert_int_equal(run_job(&job), 0);
+	}
+}
+
+static void a_split_orders_by_key_and_splits_again(void **state)
+{
+	for_ranks(split_by_parity, 2, 5);
+}
+
+static void a_split_may_leave_ranks_out(void **state)
+{
+	for_ranks(split_without_some, 2, 4);
+}
+
+static void several_communicators_meet_in_one_store(void **state)
+{
+	const struct job job = { .ranks = JOB_RANKS, .whole = several_by_one_store };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static void threads_of_a_process_are_ranks(void **state)
+{
+	in_one_process(threads_are_ranks);
+}
+
+static void ranks_meet_in_a_store_of_the_users_own(void **state)
+{
+	in_one_process(threads_meet_in_a_table);
+}
+
+static void a_rank_alone_has_all_operations(void **state)
+{
+	const struct job job = { .ranks = 1, .whole = alone };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static void a_thousand_communicators_leave_nothing(void **state)
+{
+	for_ranks(a_thousand, 2, 2);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_split_orders_by_key_and_splits_again),
+		cmocka_unit_test(a_split_may_leave_ranks_out),
+		cmocka_unit_test(several_communicators_meet_in_one_store),
+		cmocka_unit_test(threads_of_a_process_are_ranks),
+		cmocka_unit_test(ranks_meet_in_a_store_of_the_users_own),
+		cmocka_unit_test(a_rank_alone_has_all_operations),
+		cmocka_unit_test(a_thousand_communicators_leave_nothing),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
