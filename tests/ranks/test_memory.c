@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory that peers can map: what it is, collectives on it, its way back to the system; and what a
+ * communicator costs.
+ *
+ *   test_memory shm|tcp|mixed */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+#define MIB		 (1u << 20)
+#define PER_RANK_MAX_KIB (16 * 1024)
+
+static bool is_zero(const uint8_t *memory, size_t bytes)
+{
+	return bytes == 0 || (memory[0] == 0 && memcmp(memory, memory + 1, bytes - 1) == 0);
+}
+
+static int alloc_and_free(int rank, void *argument)
+{
+	static const size_t sizes[] = {
+		1, 4095, 4096, 4097, 100000, 2 * MIB, 3 * MIB + 1, 64 * MIB
+	};
+	uint8_t *memory[8];
+	tutti_comm_t comm = NULL;
+	void *none = memory;
+
+	for (int again = 0; again < 2; again++) {
+		for (int i = 0; i < 8; i++) {
+			SUCCEEDS(tutti_mem_alloc(sizes[i], (void **)&memory[i]));
+			CLAIM((uintptr_t)memory[i] % 4096 == 0, "%zu bytes at %p", sizes[i],
+			      (void *)memory[i]);
+			CLAIM(is_zero(memory[i], sizes[i]), "%zu bytes are not zero%s", sizes[i],
+			      again ? " when used again" : "");
+		}
+		for (int i = 0; i < 8; i++)
+			memset(memory[i], i + 1, sizes[i]);
+		for (int i = 0; i < 8; i++) /* none overlaps another */
+			CLAIM(memory[i][0] == i + 1 && memory[i][sizes[i] - 1] == i + 1 &&
+				      memcmp(memory[i], memory[i] + 1, sizes[i] - 1) == 0,
+			      "%zu bytes were written by another", sizes[i]);
+		for (int i = 0; i < 8; i++)
+			tutti_mem_free(memory[(i * 3) % 8]);
+	}
+	CLAIM(tutti_mem_alloc(0, &none) == TUTTI_ERR_INVALID && !none, "0 bytes were had");
+	CLAIM(strstr(tutti_last_error(NULL), "bytes 0"), "\"%s\"", tutti_last_error(NULL));
+	CLAIM(tutti_mem_alloc((size_t)1 << 60, &none) < 0 && !none, "2^60 bytes were had");
+	return 0;
+}
+
+/* KiB of the heap's file that exist, -1: there is none */
+static long heap_kib(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	struct dirent *entry;
+	struct stat status;
+	char path[300], target[64];
+	long kib = -1;
+
+	while (directory && (entry = readdir(directory))) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
+		const ssize_t length = readlink(path, target, sizeof(target) - 1);
+
+		target[length > 0 ? length : 0] = '\0';
+		if (strstr(target, "tutti-heap") && stat(path, &status) == 0)
+			kib = (long)status.st_blocks / 2;
+	}
+	if (directory)
+		closedir(directory);
+	return kib;
+}
+
+static int pages_return(int rank, void *argument)
+{
+	tutti_comm_t comm = NULL;
+	void *memory, *other;
+
+	SUCCEEDS(tutti_mem_alloc(32 * MIB, &memory));
+	const long before = heap_kib();
+	CLAIM(before >= 0, "the heap has no file");
+	memset(memory, 1, 32 * MIB);
+	SUCCEEDS(tutti_mem_alloc(MIB, &other));
+	memset(other, 1, MIB);
+	CLAIM(heap_kib() >= before + 33 * 1024, "%ld KiB exist after 33 MiB were written",
+	      heap_kib());
+	tutti_mem_free(memory);
+	CLAIM(heap_kib() <= before + 4 * 1024, "%ld KiB exist after 32 of 33 MiB were freed",
+	      heap_kib());
+	tutti_mem_free(other);
+	CLAIM(heap_kib() <= before, "%ld KiB exist after all was freed, %ld before", heap_kib(),
+	      before);
+	return 0;
+}
+
+/* ---- collectives */
+
+/* Where this rank's buffers are. */
+struct place {
+	const char *name;
+	bool send_mapped, recv_mapped;
+};
+
+struct buffers {
+	tutti_comm_t comm;
+	int rank, size;
+	size_t n;
+	int32_t *send, *recv;
+	const char *where;
+};
+
+static int32_t input(int rank, size_t i)
+{
+	return (int32_t)(i % 1009) * (rank + 1) + rank;
+}
+
+static int32_t input_sum(int ranks, size_t i)
+{
+	int32_t sum = 0;
+
+	for (int rank = 0; rank < ranks; rank++)
+		sum += input(rank, i);
+	return sum;
+}
+
+#define EXPECT(what, place, value)                                                                 \
+	do {                                                                                       \
+		const int32_t expected = (value), found = b->recv[place];                          \
+		CLAIM(found == expected, "%s of %zu with %s: element %zu is %d, expected %d",      \
+		      what, b->n, b->where, (size_t)(place), (int)found, (int)expected);           \
+	} while (0)
+
+static int reductions(struct buffers *b)
+{
+	const tutti_comm_t comm = b->comm;
+	const size_t size = (size_t)b->size, mine = b->n / size * (size_t)b->rank;
+	const int root = (int)(b->n % size);
+
+	SUCCEEDS(tutti_all_reduce(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
+	for (size_t i = 0; i < b->n; i++)
+		EXPECT("all_reduce", i, input_sum(b->size, i));
+	memcpy(b->recv, b->send, b->n * sizeof(*b->send));
+	SUCCEEDS(tutti_all_reduce(comm, b->recv, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
+	for (size_t i = 0; i < b->n; i++)
+		EXPECT("all_reduce in place", i, input_sum(b->size, i));
+	SUCCEEDS(tutti_reduce(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, root, NULL));
+	for (size_t i = 0; i < b->n && b->rank == root; i++)
+		EXPECT("reduce", i, input_sum(b->size, i));
+	SUCCEEDS(tutti_reduce_scatter(comm, b->send, b->recv, b->n / size, TUTTI_INT32, TUTTI_SUM,
+				      NULL));
+	for (size_t i = 0; i < b->n / size; i++)
+		EXPECT("reduce_scatter", i, input_sum(b->size, mine + i));
+	SUCCEEDS(tutti_scan(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
+	for (size_t i = 0; i < b->n; i++)
+		EXPECT("scan", i, input_sum(b->rank + 1, i));
+	return 0;
+}
+
+static int movements(struct buffers *b)
+{
+	const tutti_comm_t comm = b->comm;
+	const size_t block = b->n / (size_t)b->size, whole = block * (size_t)b->size;
+	const int root = b->size - 1;
+
+	SUCCEEDS(tutti_broadcast(comm, b->send, b->recv, b->n, TUTTI_INT32, root, NULL));
+	for (size_t i = 0; i < b->n; i++)
+		EXPECT("broadcast", i, input(root, i));
+	SUCCEEDS(tutti_all_gather(comm, b->send, b->recv, block, TUTTI_INT32, NULL));
+	for (size_t i = 0; i < whole; i++)
+		EXPECT("all_gather", i, input((int)(i / block), i % block));
+	SUCCEEDS(tutti_all_to_all(comm, b->send, b->recv, block, TUTTI_INT32, NULL));
+	for (size_t i = 0; i < whole; i++)
+		EXPECT("all_to_all", i,
+		       input((int)(i / block), block * (size_t)b->rank + i % block));
+	SUCCEEDS(tutti_gather(comm, b->send, b->recv, block, TUTTI_INT32, root, NULL));
+	for (size_t i = 0; i < whole && b->rank == root; i++)
+		EXPECT("gather", i, input((int)(i / block), i % block));
+	SUCCEEDS(tutti_scatter(comm, b->send, b->recv, block, TUTTI_INT32, root, NULL));
+	for (size_t i = 0; i < block; i++)
+		EXPECT("scatter", i, input(root, block * (size_t)b->rank + i));
+	return 0;
+}
+
+static int32_t *get(bool mapped, size_t n)
+{
+	void *memory;
+
+	if (!mapped)
+		return malloc(n * sizeof(int32_t));
+	return tutti_mem_alloc(n * sizeof(int32_t), &memory) ? NULL : memory;
+}
+
+static void put(bool mapped, int32_t *memory)
+{
+	if (mapped)
+		tutti_mem_free(memory);
+	else
+		free(memory);
+}
+
+static int collectives(tutti_comm_t comm, void *argument)
+{
+	static const size_t sizes[] = { 24, 5016, 1200000 }; /* divisible by 2, 3 and 4 */
+	const int rank = tutti_comm_rank(comm);
+	const struct place places[] = {
+		{ "all mapped", true, true },
+		{ "input mapped", true, false },
+		{ "output mapped", false, true },
+		{ "even ranks mapped", rank % 2 == 0, rank % 2 == 0 },
+		{ "rank 0 alone plain", rank != 0, rank != 0 },
+	};
+	int failed = 0;
+
+	for (size_t s = 0; s < 3; s++)
+		for (size_t p = 0; p < sizeof(places) / sizeof(places[0]) && !failed; p++) {
+			struct buffers b = { comm, rank, tutti_comm_size(comm), sizes[s] };
+
+			b.where = places[p].name;
+			b.send = get(places[p].send_mapped, b.n);
+			b.recv = get(places[p].recv_mapped, b.n);
+			CLAIM(b.send && b.recv, "no memory");
+			for (size_t i = 0; i < b.n; i++)
+				b.send[i] = input(rank, i);
+			failed = reductions(&b) || movements(&b);
+			put(places[p].send_mapped, b.send);
+			put(places[p].recv_mapped, b.recv);
+		}
+	return failed;
+}
+
+/* ---- the cost of a communicator */
+
+static long status_kib(const char *field)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	char line[128];
+	long kib = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (strncmp(line, field, strlen(field)) == 0)
+			kib = atol(line + strlen(field));
+	if (file)
+		fclose(file);
+	return kib;
+}
+
+static int small_before_large(int rank, void *argument)
+{
+	const long before = status_kib("VmRSS:");
+	tutti_comm_t comm = NULL;
+	float data[256] = { 0 };
+
+	SUCCEEDS(tutti_init(NULL, &comm));
+	for (int i = 0; i < 100; i++)
+		SUCCEEDS(tutti_all_reduce(comm, data, data, 256, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	const long used = status_kib("VmRSS:") - before;
+	if (rank == 0)
+		printf("a communicator of 4: %ld KiB on rank 0, libraries included\n", used);
+	CLAIM(used <= PER_RANK_MAX_KIB, "the communicator takes %ld KiB, expected %d at most", used,
+	      PER_RANK_MAX_KIB);
+	tutti_comm_destroy(comm);
+	return 0;
+}
+
+/* ---- the parent */
+
+static void memory_is_aligned_zero_and_nobody_elses(void **state)
+{
+	const struct job job = { .ranks = 1, .whole = alloc_and_free };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static void freed_pages_go_back(void **state)
+{
+	const struct job job = { .ranks = 1, .whole = pages_return };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static void collectives_work_wherever_buffers_are(void **state)
+{
+	for (int ranks = 2; ranks <= 4; ranks++) {
+		const struct job job = { .ranks = ranks, .body = collectives };
+
+		assert_int_equal(run_job(&job), 0);
+	}
+}
+
+static void a_communicator_is_small_before_its_first_large_message(void **state)
+{
+	const struct job job = { .ranks = 4, .whole = small_before_large };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_is_aligned_zero_and_nobody_elses),
+		cmocka_unit_test(freed_pages_go_back),
+		cmocka_unit_test(collectives_work_wherever_buffers_are),
+		cmocka_unit_test(a_communicator_is_small_before_its_first_large_message),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
