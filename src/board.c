@@ -91,10 +91,27 @@ bool tt_board_post(struct tt_op *op)
 	return true;
 }
 
+/* The earliest operation that still has its slot and in which `rank` and this one differ, or this one. */
+static struct tt_fault find_difference(const struct tt_op *op, int rank)
+{
+	const struct tt_board *board = &op->comm->board;
+	const uint64_t seq = op->card.seq;
+
+	for (uint64_t back = TT_BOARD_SLOTS - 1; back > 0; back--) {
+		if (back >= seq)
+			continue;
+		const struct tt_card mine = tt_board_slot(board, op->comm->rank, seq - back)->card;
+		const struct tt_card theirs = tt_board_slot(board, rank, seq - back)->card;
+
+		if (mine.seq == seq - back && theirs.seq == seq - back && !tt_card_equal(&mine, &theirs))
+			return tt_card_mismatch(&mine, &theirs);
+	}
+	return tt_card_mismatch(&op->card, &tt_board_slot(board, rank, seq)->card);
+}
+
 static tutti_result_t mismatch(struct tt_op *op, int rank)
 {
-	const struct tt_board_slot *slot = tt_board_slot(&op->comm->board, rank, op->card.seq);
-	struct tt_fault fault = tt_card_mismatch(&op->card, &slot->card);
+	struct tt_fault fault = find_difference(op, rank);
 
 	tt_comm_revoke(op->comm, &fault);
 	return TUTTI_ERR_MISMATCH;

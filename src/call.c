@@ -106,7 +106,8 @@ static tutti_result_t start_collective(struct tutti_comm *comm, const struct tt_
 		return result;
 	op->card = op->plan->card;
 	op->card.seq = comm->next_seq++;
-	op->signature = op->plan->signature + op->card.seq * 0x9e3779b97f4a7c15ull;
+	/* ranks that differed before and could not find out then differ from here on */
+	op->signature = comm->history = op->plan->signature + comm->history * 0x9e3779b97f4a7c15ull;
 	comm->last_plan = op->plan;
 	return TUTTI_OK;
 }

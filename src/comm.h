@@ -73,6 +73,7 @@ struct tutti_comm {
 	struct tt_user_op *user_ops;
 	int nuser_ops;
 	uint64_t next_seq;    /* of the next collective */
+	uint64_t history;     /* of all collectives so far: equal on ranks that called the same */
 	uint64_t *p2p_seq[2]; /* [sending][size] */
 	struct tt_op *first, *last;   /* in flight, in order of the calls */
 	struct tt_op *spare;	      /* finished, to be used again */
