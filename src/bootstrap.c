@@ -350,9 +350,10 @@ static tutti_result_t allocate(struct tutti_comm *comm)
 	comm->host = calloc(size, sizeof(*comm->host));
 	comm->via = calloc(size, sizeof(*comm->via));
 	comm->wires = calloc(size * TT_LANES, sizeof(*comm->wires));
+	comm->heard = calloc(size, sizeof(*comm->heard));
 	comm->p2p_seq[0] = calloc(size, sizeof(uint64_t));
 	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
-	good = comm->host && comm->via && comm->wires && comm->p2p_seq[0] && comm->p2p_seq[1];
+	good = comm->host && comm->heard && comm->via && comm->wires && comm->p2p_seq[0] && comm->p2p_seq[1];
 	for (int i = 0; i < comm->nendpoints && good; i++) {
 		comm->peers[i] = calloc(size, sizeof(*comm->peers[i]));
 		good = comm->peers[i] != NULL;

@@ -7,6 +7,7 @@
 
 #include "group.h"
 #include "log.h"
+#include "notes.h"
 #include "op.h"
 
 /* The operation reads a copy of the input where the schedule cannot read the input itself: scaled by this rank's
@@ -108,6 +109,8 @@ static tutti_result_t start_collective(struct tutti_comm *comm, const struct tt_
 	op->card.seq = comm->next_seq++;
 	/* ranks that differed before and could not find out then differ from here on */
 	op->signature = comm->history = op->plan->signature + comm->history * 0x9e3779b97f4a7c15ull;
+	if (!comm->board.base)
+		tt_notes_remember(comm, &op->card);
 	comm->last_plan = op->plan;
 	return TUTTI_OK;
 }

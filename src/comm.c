@@ -73,6 +73,7 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 	free(comm->board.seen);
 	free(comm->user_ops);
 	free(comm->work);
+	free(comm->heard);
 	pthread_cond_destroy(&comm->progress_wanted);
 	pthread_mutex_destroy(&comm->lock);
 	free(comm);

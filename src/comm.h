@@ -16,6 +16,7 @@
 #include "tutti/tutti.h"
 
 #define TT_MAX_TRANSPORTS 4
+#define TT_CARDS_KEPT 64
 
 struct tt_op;
 
@@ -77,6 +78,9 @@ struct tutti_comm {
 	uint64_t *p2p_seq[2]; /* [sending][size] */
 	struct tt_op *first, *last;   /* in flight, in order of the calls */
 	struct tt_op *spare;	      /* finished, to be used again */
+	struct tt_card cards[TT_CARDS_KEPT]; /* of this rank's last collectives */
+	uint64_t *heard; /* [size]: the last collective that each rank is known to have called */
+	uint64_t told_seq, told_at; /* what the neighbours were told last, and when */
 	struct tt_plan_cache *plans;
 	struct tt_work *work; /* [algorithm × collective], counted when first asked for */
 	const struct tt_plan *last_plan;

@@ -12,6 +12,7 @@
 
 #include "log.h"
 #include "names.h"
+#include "notes.h"
 #include "op.h"
 #include "request.h"
 
@@ -102,25 +103,39 @@ bool tt_comm_progress(struct tutti_comm *comm)
 
 /* ---- a closer look, now and then */
 
-/* Which ranks an operation still waits for, as far as this rank can tell. */
-static void name_missing(const struct tt_op *op, char *out, size_t size)
+/* Has `rank` called the operation, as far as this rank can tell? */
+static bool has_called(const struct tt_op *op, int rank)
 {
 	const struct tutti_comm *comm = op->comm;
+
+	if (rank == comm->rank)
+		return true;
+	if (!comm->board.base)
+		return comm->heard[rank] >= op->card.seq;
+	return atomic_load_explicit(&tt_board_slot(&comm->board, rank, op->card.seq)->progress,
+				    memory_order_relaxed) >= tt_board_mark(op->card.seq, 0);
+}
+
+/* Does one of the operation's messages wait for `rank`? */
+static bool waits_for(const struct tt_op *op, int rank)
+{
+	for (uint32_t i = 0; i < op->ncursors; i++)
+		if (op->cursors[i].wire && op->cursors[i].wire->link->peer == rank)
+			return true;
+	return false;
+}
+
+/* Those who have not called; where all have, those whose messages are missing. */
+static void name_missing(const struct tt_op *op, char *out, size_t size)
+{
 	size_t used = 0;
 
 	out[0] = '\0';
-	for (int rank = 0; rank < comm->size && used + 16 < size; rank++) {
-		bool missing = false;
-
-		if (op->kind == TT_OP_SHARED)
-			missing = rank != comm->rank &&
-				  atomic_load_explicit(&tt_board_slot(&comm->board, rank, op->card.seq)->progress,
-						       memory_order_relaxed) < tt_board_mark(op->card.seq, 0);
-		for (uint32_t i = 0; i < op->ncursors; i++)
-			missing |= op->cursors[i].wire && op->cursors[i].wire->link->peer == rank;
-		if (missing)
-			used += (size_t)snprintf(out + used, size - used, "%s%d", used ? ", " : "", rank);
-	}
+	for (int pass = op->kind == TT_OP_MESSAGE; pass < 2 && used == 0; pass++)
+		for (int rank = 0; rank < op->comm->size && used + 16 < size; rank++)
+			if (pass == 0 ? !has_called(op, rank) : waits_for(op, rank))
+				used += (size_t)snprintf(out + used, size - used, "%s%d", used ? ", " : "",
+							 rank);
 }
 
 static void miss_deadline(struct tt_op *op)
@@ -141,6 +156,8 @@ static void miss_deadline(struct tt_op *op)
 
 static void look_closely(struct tutti_comm *comm, uint64_t now)
 {
+	const struct tt_op *stalled = NULL;
+
 	comm->next_look = now + LOOK_NS;
 	tt_comm_look(comm, true);
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
@@ -148,9 +165,13 @@ static void look_closely(struct tutti_comm *comm, uint64_t now)
 			op->started = now;
 		else if (now - op->started > comm->settings.timeout_ns)
 			miss_deadline(op);
-		else if (now - op->started > COMPARE_NS && op->kind != TT_OP_MESSAGE)
+		else if (now - op->started > COMPARE_NS && op->kind != TT_OP_MESSAGE) {
+			stalled = stalled ? stalled : op;
 			tt_board_compare(op);
+		}
 	}
+	if (!comm->board.base)
+		tt_notes_exchange(comm, stalled, now);
 }
 
 /* ---- waiting */

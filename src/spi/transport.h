@@ -24,6 +24,9 @@
 #define TT_LANES 2
 enum tt_lane { TT_LANE_COLLECTIVE, TT_LANE_P2P };
 
+#define TT_NOTE_BYTES 64
+#define TT_NOTES_KEPT 64 /* notes that an endpoint keeps for hear() at least; older ones may be lost */
+
 /* Who is to blame, and the sentence every rank will return. Plain bytes: travels between ranks. */
 struct tt_fault {
 	int32_t result; /* tutti_result_t; 0: no fault */
@@ -116,6 +119,12 @@ struct tt_transport {
 	/* Tell every peer that can be told, at once and without waiting, that `fault` ends the communicator. Where a
 	 * peer has told of another before, endpoint->fault is that one on return. */
 	void (*revoke)(struct tt_endpoint *endpoint, const struct tt_fault *fault);
+
+	/* A note of TT_NOTE_BYTES to the ranks that this endpoint's control links reach directly, at once and without waiting;
+	 * lost where a link is full. The links of all ranks with `use` set make a connected graph. */
+	void (*tell)(struct tt_endpoint *endpoint, const void *note);
+	/* The next note that came, in the order of each sender; false: none. Looked for by progress(thorough). */
+	bool (*hear)(struct tt_endpoint *endpoint, void *note);
 
 	/* Sleeping: arm() (under the lock) announces it; the caller then makes one more pass and, if that moved nothing,
 	 * sleeps outside the lock, either in sleep() or, with several endpoints, in poll() on their

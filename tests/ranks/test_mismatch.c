@@ -325,7 +325,7 @@ TEST(other_counts_of_a_reduction_are_told_to_all, other_scatter_counts, "reduce_
 TEST(other_parts_of_a_fused_call_are_told_to_all, other_fused, "all_reduce(float32 × 5, sum)",
      "counts or groups differ", 2)
 TEST(another_forced_algorithm_is_told_to_all, same_call, "TUTTI_ALGORITHM", SUM, 2,
-     "TUTTI_ALGORITHM=tree")
+     "TUTTI_ALGORITHM=ring")
 TEST(another_count_received_is_told_to_all, message_count, "(float32 × ",
      "send/recv(float32 × %zu)", 2)
 TEST(another_type_received_is_told_to_all, message_dtype, "(int32 × %zu)", "(float32 × %zu)", 2)

@@ -11,6 +11,7 @@ struct loop_endpoint {
 	const struct tt_peer *peers; /* from join() on */
 	int rank, host;
 	unsigned shares; /* calls of share() */
+	uint64_t heard;	 /* of the fabric's notes */
 	int bell_fd;	 /* that of fabric->ranks[rank], readable without the lock */
 };
 

@@ -47,6 +47,8 @@ struct loop_fabric {
 	pthread_mutex_t lock;	/* of everything below */
 	pthread_cond_t changed; /* a rank joined, shared, left or died, or the fault was set */
 	struct tt_fault fault;
+	uint8_t notes[4 * TT_NOTES_KEPT][TT_NOTE_BYTES]; /* of all ranks, in turn */
+	uint64_t told;
 	struct loop_segment *segments;
 	struct loop_pipe **pipes; /* [from][to][lane] */
 	struct loop_rank *ranks;

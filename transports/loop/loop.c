@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "endpoint.h"
 #include "log.h"
@@ -252,6 +253,33 @@ static void loop_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fau
 	tt_loop_fabric_unlock(fabric);
 }
 
+static void loop_tell(struct tt_endpoint *endpoint, const void *note)
+{
+	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
+	struct loop_fabric *fabric = self->fabric;
+
+	tt_loop_fabric_lock(fabric);
+	memcpy(fabric->notes[fabric->told++ % (4 * TT_NOTES_KEPT)], note, TT_NOTE_BYTES);
+	tt_loop_fabric_ring_all(fabric);
+	tt_loop_fabric_unlock(fabric);
+}
+
+/* A rank hears its own notes, too: the runtime passes over them. */
+static bool loop_hear(struct tt_endpoint *endpoint, void *note)
+{
+	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
+	struct loop_fabric *fabric = self->fabric;
+
+	tt_loop_fabric_lock(fabric);
+	const bool some = self->heard < fabric->told;
+	if (fabric->told - self->heard > 4 * TT_NOTES_KEPT)
+		self->heard = fabric->told - 4 * TT_NOTES_KEPT;
+	if (some)
+		memcpy(note, fabric->notes[self->heard++ % (4 * TT_NOTES_KEPT)], TT_NOTE_BYTES);
+	tt_loop_fabric_unlock(fabric);
+	return some;
+}
+
 static void loop_arm(struct tt_endpoint *endpoint)
 {
 	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
@@ -322,6 +350,8 @@ const struct tt_transport tt_transport_loop = {
 	.close = tt_loop_close,
 	.progress = loop_progress,
 	.revoke = loop_revoke,
+	.tell = loop_tell,
+	.hear = loop_hear,
 	.arm = loop_arm,
 	.disarm = loop_disarm,
 	.fd = loop_fd,

@@ -2,7 +2,7 @@
 /* The arena: one memfd per communicator and host, made by the host's lowest rank and mapped by all its ranks.
  *
  *   header          revocation record, sleepers, futex word
- *   member[n]       a line per rank of the host
+ *   member[n]       per rank of the host: its state, the notes it told
  *   rings           per ordered pair of ranks and lane: a control page, then SHM_RING_BYTES of data
  *   shared region   what the runtime asked for with share()
  *
@@ -35,6 +35,9 @@ struct shm_header {
 struct shm_member {
 	_Alignas(SHM_LINE) _Atomic uint32_t state; /* enum shm_state */
 	_Atomic uint32_t fd_sleeper;		   /* sleeps on its eventfd, not the futex */
+	/* Notes told, each in its turn; release, pairs with the acquires in shm_hear(). */
+	_Alignas(SHM_LINE) _Atomic uint64_t told;
+	_Alignas(SHM_LINE) _Atomic uint64_t notes[TT_NOTES_KEPT][TT_NOTE_BYTES / 8];
 };
 
 /* A single-producer, single-consumer byte ring; positions only grow. */

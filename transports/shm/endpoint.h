@@ -19,6 +19,7 @@ struct shm_mate {
 	int heap_fd;  /* its tutti_mem_alloc() heap, -1 if it has none */
 	int pid_fd;   /* -1 for threads of this process */
 	uint8_t *heap; /* mapped on first use */
+	uint64_t heard; /* of its notes */
 };
 
 struct shm_endpoint {
@@ -56,6 +57,10 @@ ssize_t shm_peek(struct tt_link *link, size_t want, size_t limit, const void **d
 void shm_release(struct tt_link *link, size_t bytes);
 bool shm_ready(const struct tt_link *link);
 void shm_close(struct tt_link *link);
+
+/* notes.c */
+void shm_tell(struct tt_endpoint *endpoint, const void *note);
+bool shm_hear(struct tt_endpoint *endpoint, void *note);
 
 /* sleep.c */
 void shm_wake(struct tt_endpoint *endpoint);

@@ -4,7 +4,7 @@
  * rank.
  *
  * A message is kind:4 length:4 and `length` bytes: revoke with result:4 rank:4 text, good-bye with
- * none. A fault is passed on once, before anything else, so that whoever leaves because of it has
+ * none, a note of the runtime with TT_NOTE_BYTES. A fault is passed on once, before anything else, so that whoever leaves because of it has
  * told its neighbours first. */
 #include <assert.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "endpoint.h"
 #include "wire.h"
 
-enum message { REVOKE = 1, GOOD_BYE = 2 };
+enum message { REVOKE = 1, GOOD_BYE = 2, NOTE = 3 };
 #define HEAD_BYTES   8
 #define REVOKE_BYTES 8 /* and the text */
 #define TEXT_MAX     (sizeof(((struct tt_fault *)0)->text) - 1)
@@ -121,6 +121,36 @@ static bool hear_revoke(struct tcp_endpoint *e, struct tcp_control *control, con
 	return true;
 }
 
+static bool hear_note(struct tcp_endpoint *e, const uint8_t *at, size_t length)
+{
+	if (length != TT_NOTE_BYTES)
+		return false;
+	memcpy(e->notes[e->notes_in++ % TT_NOTES_KEPT], at, length);
+	return true;
+}
+
+void tt_tcp_tell(struct tt_endpoint *endpoint, const void *note)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(endpoint);
+	uint8_t bytes[HEAD_BYTES + TT_NOTE_BYTES];
+
+	memcpy(head(bytes, NOTE, TT_NOTE_BYTES), note, TT_NOTE_BYTES);
+	for (struct tcp_control *c = e->controls; c; c = c->next)
+		tell(c, bytes, sizeof(bytes));
+}
+
+bool tt_tcp_hear(struct tt_endpoint *endpoint, void *note)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(endpoint);
+
+	if (e->notes_out == e->notes_in)
+		return false;
+	if (e->notes_in - e->notes_out > TT_NOTES_KEPT)
+		e->notes_out = e->notes_in - TT_NOTES_KEPT;
+	memcpy(note, e->notes[e->notes_out++ % TT_NOTES_KEPT], TT_NOTE_BYTES);
+	return true;
+}
+
 /* Takes one message off the front. False: what came is no message. */
 static bool hear(struct tcp_endpoint *e, struct tcp_control *control, bool *complete)
 {
@@ -139,6 +169,8 @@ static bool hear(struct tcp_endpoint *e, struct tcp_control *control, bool *comp
 		return true;
 	if (kind == REVOKE)
 		known = hear_revoke(e, control, at, length);
+	if (kind == NOTE)
+		known = hear_note(e, at, length);
 	if (kind == GOOD_BYE && length == 0)
 		known = e->peers[control->peer].left = true;
 	control->got -= HEAD_BYTES + length;

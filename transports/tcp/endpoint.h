@@ -122,6 +122,8 @@ struct tcp_endpoint {
 	struct tcp_guest *guests[TCP_GUESTS_MAX];
 	struct tcp_dial *dials;
 	struct tcp_control *controls;
+	uint8_t notes[TT_NOTES_KEPT][TT_NOTE_BYTES]; /* in turn; positions only grow */
+	uint64_t notes_in, notes_out;
 	int guest_count, dial_count, waiting; /* waiting: links that the peer is to dial */
 	uint64_t doubt_until;		      /* when the last end of a stream is to be believed */
 	bool revoked;			      /* a fault was passed on */
@@ -191,6 +193,8 @@ void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control);
 void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
 		  const struct tcp_control *except);
 void tt_tcp_control_leave(struct tcp_endpoint *e);
+void tt_tcp_tell(struct tt_endpoint *endpoint, const void *note);
+bool tt_tcp_hear(struct tt_endpoint *endpoint, void *note);
 
 /* wait.c */
 tutti_result_t tt_tcp_wait_open(struct tcp_endpoint *e);

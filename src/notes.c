@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what ranks tell each other when a wait gets long and no board shows everybody's calls: each sends its card to its
+ * control neighbours, who compare it with their own of the same number and pass it on once.
+ *
+ * Ranks that differ may wait for each other without a message between them. But the control graph is
+ * connected, so between a rank that made one call and a rank that made another lie two neighbours that differ, and
+ * these find out. At a deadline, who has not been heard of has not called. */
+#include <stdlib.h>
+
+#include "notes.h"
+
+#define REPEAT_NS 100000000 /* a neighbour may reach the operation only later */
+
+void tt_notes_remember(struct tutti_comm *comm, const struct tt_card *card)
+{
+	comm->cards[card->seq % TT_CARDS_KEPT] = *card;
+}
+
+void tt_notes_heard(struct tutti_comm *comm, int rank, uint64_t seq)
+{
+	if (comm->heard[rank] < seq)
+		comm->heard[rank] = seq;
+}
+
+const struct tt_card *tt_notes_counterpart(const struct tutti_comm *comm, const struct tt_card *mine,
+					   const struct tt_card *theirs)
+{
+	const struct tt_card *kept = &comm->cards[theirs->seq % TT_CARDS_KEPT];
+
+	return kept->seq == theirs->seq && !tt_card_equal(kept, theirs) ? kept : mine;
+}
+
+static void tell_all(struct tutti_comm *comm, const struct tt_card *card)
+{
+	for (int i = 0; i < comm->nendpoints; i++)
+		comm->endpoints[i]->ops->tell(comm->endpoints[i], card);
+}
+
+static void consider(struct tutti_comm *comm, const struct tt_card *theirs)
+{
+	const struct tt_card *mine = &comm->cards[theirs->seq % TT_CARDS_KEPT];
+
+	if (theirs->magic != TT_CARD_MAGIC || theirs->rank < 0 || theirs->rank >= comm->size ||
+	    theirs->rank == comm->rank)
+		return;
+	if (comm->heard[theirs->rank] < theirs->seq) {
+		comm->heard[theirs->rank] = theirs->seq;
+		tell_all(comm, theirs);
+	}
+	if (mine->magic == TT_CARD_MAGIC && mine->seq == theirs->seq && !tt_card_equal(mine, theirs)) {
+		const struct tt_fault fault = tt_card_mismatch(mine, theirs);
+
+		tt_comm_revoke(comm, &fault);
+	}
+}
+
+void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op *stalled, uint64_t now)
+{
+	struct tt_card theirs;
+
+	for (int i = 0; i < comm->nendpoints; i++)
+		while (!comm->fault.result && comm->endpoints[i]->ops->hear(comm->endpoints[i], &theirs))
+			consider(comm, &theirs);
+	if (!stalled || (comm->told_seq == stalled->card.seq && now - comm->told_at < REPEAT_NS))
+		return;
+	comm->told_seq = stalled->card.seq;
+	comm->told_at = now;
+	tell_all(comm, &stalled->card);
+}

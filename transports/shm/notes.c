@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns notes: each rank writes its own in turn, all others read them; who is slow misses the oldest. */
+#include <string.h>
+
+#include "endpoint.h"
+
+void shm_tell(struct tt_endpoint *endpoint, const void *note)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+	uint64_t words[TT_NOTE_BYTES / 8];
+
+	if (!ep->arena.base)
+		return;
+	struct shm_member *me = shm_member(&ep->arena, ep->me);
+	const uint64_t number = atomic_load_explicit(&me->told, memory_order_relaxed);
+
+	memcpy(words, note, sizeof(words));
+	for (int i = 0; i < TT_NOTE_BYTES / 8; i++)
+		atomic_store_explicit(&me->notes[number % TT_NOTES_KEPT][i], words[i], memory_order_relaxed);
+	/* release: pairs with the acquires in shm_hear() */
+	atomic_store_explicit(&me->told, number + 1, memory_order_release);
+	shm_wake(endpoint);
+}
+
+/* The mate's next note; false: none, or it was overwritten meanwhile. */
+static bool hear_mate(struct shm_mate *mate, struct shm_member *member, void *note)
+{
+	uint64_t words[TT_NOTE_BYTES / 8];
+	const uint64_t told = atomic_load_explicit(&member->told, memory_order_acquire);
+
+	if (mate->heard == told)
+		return false;
+	if (told - mate->heard >= TT_NOTES_KEPT) /* the oldest may be written to just now */
+		mate->heard = told - TT_NOTES_KEPT + 1;
+	for (int i = 0; i < TT_NOTE_BYTES / 8; i++)
+		words[i] = atomic_load_explicit(&member->notes[mate->heard % TT_NOTES_KEPT][i],
+						memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire); /* the words before the second look at `told` */
+	const bool whole = atomic_load_explicit(&member->told, memory_order_relaxed) - mate->heard <
+			   TT_NOTES_KEPT;
+	mate->heard++;
+	memcpy(note, words, sizeof(words));
+	return whole;
+}
+
+bool shm_hear(struct tt_endpoint *endpoint, void *note)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	for (int i = 0; ep->arena.base && i < ep->arena.members; i++)
+		if (i != ep->me && hear_mate(&ep->mates[i], shm_member(&ep->arena, i), note))
+			return true;
+	return false;
+}
