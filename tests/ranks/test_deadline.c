@@ -166,8 +166,8 @@ static int join_or_not(int rank, void *argument)
 
 	atomic_fetch_add(&play->stage->told, 1);
 	/* rank 0, whose deadline passes first, takes the store with it */
-	CLAIM(result == TUTTI_ERR_TIMEOUT || (rank != 0 && result == TUTTI_ERR_PEER_LOST), "tutti_init: %d (%s)",
-	      result, tutti_last_error(NULL));
+	CLAIM(result == TUTTI_ERR_TIMEOUT || (rank != 0 && result == TUTTI_ERR_PEER_LOST),
+	      "tutti_init: %d (%s)", result, tutti_last_error(NULL));
 	CLAIM(!comm, "a communicator came of it");
 	CLAIM(took < LATE_S, "told after %.3f s", took);
 	CLAIM(*tutti_last_error(NULL), "nothing is said of the cause");
