@@ -218,7 +218,38 @@ static void killed_rank_is_named_within_a_second(struct suite_rank *rank)
 		      (unsigned)(took / 1000000));
 }
 
+/* ---- notes */
+
+/* Each rank tells two notes; with four ranks every pair is joined directly. */
+static void notes_reach_the_others_in_order(struct suite_rank *rank)
+{
+	uint8_t last[SUITE_RANKS_MAX] = { 0 }, note[TT_NOTE_BYTES];
+	int missing = 2 * (rank->size - 1);
+
+	suite_barrier(rank);
+	for (uint8_t number = 1; number <= 2; number++) {
+		memset(note, number, sizeof(note));
+		note[0] = (uint8_t)rank->rank;
+		rank->ops->tell(rank->endpoint, note);
+	}
+	while (missing > 0) {
+		suite_at(rank, "waiting for %d notes", missing);
+		rank->ops->progress(rank->endpoint, true);
+		while (rank->ops->hear(rank->endpoint, note)) {
+			if (note[0] == rank->rank)
+				continue; /* allowed, and passed over by the runtime */
+			suite_require(rank, note[0] < rank->size, "a note is of rank %d", note[0]);
+			suite_require(rank, note[1] == last[note[0]] + 1 && note[TT_NOTE_BYTES - 1] == note[1],
+				      "note %d of rank %d after note %d", note[1], note[0], last[note[0]]);
+			last[note[0]] = note[1];
+			missing--;
+		}
+	}
+	suite_barrier(rank);
+}
+
 const struct suite_claim suite_end_claims[] = {
+	{ "notes_reach_the_others_in_order", 4, SUITE_NOTHING, notes_reach_the_others_in_order },
 	{ "revoke_reaches_every_rank", 4, SUITE_NOTHING, revoke_reaches_every_rank },
 	{ "revoke_reaches_every_rank_over_links", 4, SUITE_NOTHING,
 	  revoke_reaches_every_rank_over_links },
