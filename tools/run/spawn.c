@@ -36,20 +36,23 @@ struct birth {
 	char **env;
 };
 
-/* A pipe, or a pseudo terminal that passes bytes as they are. */
-static bool open_stream(bool terminal, int *read_end, int *write_end)
+static bool open_pipe(int *read_end, int *write_end)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return false;
+	*read_end = ends[0];
+	*write_end = ends[1];
+	return true;
+}
+
+/* A pseudo terminal that passes bytes as they are. */
+static bool open_terminal(int *read_end, int *write_end)
 {
 	char name[64];
 	struct termios raw;
-	int ends[2];
 
-	if (!terminal) {
-		if (pipe2(ends, O_CLOEXEC) < 0)
-			return false;
-		*read_end = ends[0];
-		*write_end = ends[1];
-		return true;
-	}
 	*read_end = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (*read_end < 0)
 		return false;
@@ -69,6 +72,12 @@ close_write_end:
 close_read_end:
 	close(*read_end);
 	return false;
+}
+
+/* Bare containers have no pseudo terminals: there the ranks get pipes, as when the output is a file. */
+static bool open_stream(bool terminal, int *read_end, int *write_end)
+{
+	return (terminal && open_terminal(read_end, write_end)) || open_pipe(read_end, write_end);
 }
 
 static void copy_window_size(int to)
