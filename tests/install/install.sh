@@ -30,7 +30,8 @@ cc -std=c11 "$example" -o "$work/static" -static $(pkg-config --cflags --libs --
 	exit 1
 }
 
-ldd "$work/shared" | grep -q libtutti.so.0 || {
+ldd "$work/shared" >"$work/needed"
+grep -q libtutti.so.0 "$work/needed" || {
 	echo "install: the program does not need libtutti.so.0"
 	exit 1
 }
