@@ -277,7 +277,9 @@ static int run_play(const struct mismatch *mismatch, int ranks, size_t count, st
 	static int turn;
 	const bool message = strncmp(mismatch->name, "message", 7) == 0;
 	struct play play = { mismatch, count, ranks, message ? ranks - 1 : turn++ % ranks, stage };
-	const char *const env[] = { "TUTTI_TIMEOUT=3", NULL };
+	/* who has a setting of its own differs from all others, whatever the tuner would choose */
+	const char *const env[] = { "TUTTI_TIMEOUT=3", mismatch->odd_setting ? "TUTTI_ALGORITHM=flat" : NULL,
+				    NULL };
 	const struct job job = {
 		.ranks = ranks, .env = env, .whole = play_rank, .argument = &play, .limit_s = 20
 	};
