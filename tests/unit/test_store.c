@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What holds for every kind of store. The store a test runs on is in *state: how to open it, from
  * any thread or process. */
+#include <netdb.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,8 +51,15 @@ static int open_tcp6(void **state)
 	return open_kind(state, "tcp://[::1]:0");
 }
 
+/* A bare container may know no name at all. */
 static int open_named(void **state)
 {
+	struct addrinfo *found;
+
+	*state = NULL;
+	if (getaddrinfo("localhost", NULL, NULL, &found) != 0)
+		return 0;
+	freeaddrinfo(found);
 	return open_kind(state, "tcp://localhost:0");
 }
 
@@ -91,6 +99,11 @@ static int close_kind(void **state)
 	}
 	free(kind);
 	return 0;
+}
+
+static int close_named(void **state)
+{
+	return *state ? close_kind(state) : 0;
 }
 
 static tutti_store_t open_client(const struct kind *kind)
@@ -145,6 +158,15 @@ static void gives_back_values_of_any_size(void **state)
 		check_value(kind->host, key, sizes[i], (unsigned)i);
 	}
 	tutti_store_close(other);
+}
+
+static void gives_back_values_under_a_name(void **state)
+{
+	if (!*state) {
+		print_message("localhost has no address on this machine\n");
+		skip();
+	}
+	gives_back_values_of_any_size(state);
 }
 
 static void the_last_value_of_a_key_wins(void **state)
@@ -436,8 +458,8 @@ int main(void)
 		ON_EVERY(gives_back_values_of_any_size),
 		{ "gives_back_values_of_any_size (tcp, IPv6)", gives_back_values_of_any_size,
 		  open_tcp6, close_kind, NULL },
-		{ "gives_back_values_of_any_size (tcp, a name)", gives_back_values_of_any_size,
-		  open_named, close_kind, NULL },
+		{ "gives_back_values_of_any_size (tcp, a name)", gives_back_values_under_a_name,
+		  open_named, close_named, NULL },
 		{ "gives_back_values_of_any_size (tcp, any address)", gives_back_values_of_any_size,
 		  open_any, close_kind, NULL },
 		ON_EVERY(the_last_value_of_a_key_wins),
