@@ -136,7 +136,9 @@ static bool parse_kind(const char *text, enum bench_kind *kind)
 {
 	*kind = strcmp(text, "all") == 0 ? BENCH_KIND_COUNT : bench_case_find(text);
 	if (*kind == BENCH_KIND_COUNT && strcmp(text, "all") != 0)
-		return wrong("\"%s\" is not a collective, nor all, latency or bandwidth", text);
+		return wrong("\"%s\" was found, expected a collective such as all_reduce, or all, "
+			     "latency or bandwidth",
+			     text);
 	return true;
 }
 
@@ -258,8 +260,9 @@ enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_option
 			return BENCH_PARSED_WRONG;
 	}
 	if (optind + 1 != argc) {
-		wrong("%d collectives were named, expected one (or all, latency, bandwidth)",
-		      argc - optind);
+		wrong("%s was found, expected one collective such as all_reduce, or all, latency "
+		      "or bandwidth",
+		      optind == argc ? "no collective" : "more than one collective");
 		return BENCH_PARSED_WRONG;
 	}
 	if (!parse_kind(argv[optind], &o.kind) || !options_agree(&o))

@@ -139,7 +139,6 @@ static void describe(struct bench_backend *backend, const char **transport, cons
 int bench_tutti_init(struct bench_tutti *tutti, const struct bench_options *options)
 {
 	tutti_config_t config = TUTTI_CONFIG_INIT;
-	tutti_result_t rc;
 
 	config.transports = options->transport;
 	config.algorithm = options->algorithm;
@@ -154,9 +153,8 @@ int bench_tutti_init(struct bench_tutti *tutti, const struct bench_options *opti
 					       .release = release,
 					       .describe = describe,
 				       } };
-	rc = tutti_init(&config, &tutti->comm);
-	if (rc != TUTTI_OK) {
-		fprintf(stderr, "cannot join the other ranks: %s: %s\n", tutti_strerror(rc),
+	if (tutti_init(&config, &tutti->comm) != TUTTI_OK) {
+		fprintf(stderr, "tutti-bench: cannot join the other ranks: %s\n",
 			tutti_last_error(NULL));
 		return -1;
 	}
