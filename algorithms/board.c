@@ -199,6 +199,7 @@ const struct tt_algorithm tt_algorithm_board = {
 		       TT_BIT(TT_ALL_TO_ALL) | TT_PREFIXES | TT_BIT(TT_BARRIER),
 	.shared = true,
 	.ordered = true,
+	.one_fold = true,
 	.fits = fits,
 	.build = build,
 	.cost = cost,

@@ -170,6 +170,7 @@ const struct tt_algorithm tt_algorithm_direct = {
 		       TT_BIT(TT_ALL_TO_ALL),
 	.shared = true,
 	.ordered = true,
+	.one_fold = true,
 	.fits = fits,
 	.build = build,
 	.cost = cost,

@@ -203,6 +203,7 @@ const struct tt_algorithm tt_algorithm_flat = {
 	.name = "flat",
 	.collectives = TT_BIT(TT_SEND_RECV) - 1,
 	.ordered = true,
+	.one_fold = true,
 	.fits = tt_fits_fold,
 	.build = build,
 	.cost = cost,

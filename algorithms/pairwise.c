@@ -92,6 +92,7 @@ const struct tt_algorithm tt_algorithm_pairwise = {
 	.collectives = TT_BIT(TT_ALL_TO_ALL) | TT_BIT(TT_ALL_TO_ALL_V) | TT_REDUCTIONS |
 		       TT_GATHERS | TT_BIT(TT_ALL_REDUCE),
 	.ordered = true,
+	.one_fold = true,
 	.fits = tt_fits_fold,
 	.build = build,
 	.cost = cost,

@@ -75,6 +75,7 @@ const struct tt_algorithm tt_algorithm_two_shot = {
 	.name = "two_shot",
 	.collectives = TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_REDUCE),
 	.ordered = true,
+	.one_fold = true,
 	.fits = tt_fits_fold,
 	.build = build,
 	.cost = cost,

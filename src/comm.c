@@ -150,7 +150,7 @@ static tutti_result_t create(const struct tt_settings *settings, tutti_store_t s
 		tutti_comm_destroy(comm);
 		return result;
 	}
-	tt_log(INFO, COMM, "rank %d of %d on %d hosts, %d ranks here%s, by %s, kernels %s", rank, size,
+	tt_log(INFO, COMM, "rank %d of %d, hosts: %d, ranks here: %d%s, by %s, kernels %s", rank, size,
 	       comm->hosts, comm->local_size, comm->oversubscribed ? " (more than cores)" : "",
 	       size > 1 ? comm->transport_names : "itself", comm->kernels->isa);
 	*out = comm;

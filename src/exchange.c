@@ -80,6 +80,11 @@ static tutti_result_t step(tutti_store_t store, const char *prefix, int rank, in
 		return result;
 	snprintf(key, sizeof(key), "%s/%d/%d", prefix, distance, from);
 	result = tutti_store_get(store, key, room, &length, seconds_left(deadline));
+	if (result == TUTTI_ERR_TIMEOUT)
+		return tt_fail(result, COMM,
+			       "rank %d, or one that it waits for itself, has not come to the meeting of %d ranks: "
+			       "was every rank started, with the same store?",
+			       from, size);
 	if (result)
 		return result;
 	const size_t end = end_of_records(room, length, wanted);

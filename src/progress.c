@@ -17,7 +17,7 @@
 #include "request.h"
 
 #define PASSES_LOCKED 64	  /* before other threads of the rank get their turn */
-#define SPIN_NS 20000		  /* polling costs nothing where every rank has a core */
+#define SPIN_NS 4000		  /* polling costs nothing where every rank has a core, as long as it has */
 #define YIELD_NS 2000000	  /* a yield costs little; sleeping costs a wake-up of 30 to 50 µs */
 #define LOOK_NS 1000000		  /* between thorough looks at peers */
 #define COMPARE_NS 10000000	  /* a wait this long may be a mismatch */

@@ -24,7 +24,7 @@ tutti_result_t tt_store_fail_room(tutti_store_t store, const char *key, size_t r
 		key, store->address, length, room);
 }
 
-tutti_result_t tt_store_fail_missing(tutti_store_t store, const char *key, uint64_t waited_ns)
+static tutti_result_t fail_missing(tutti_store_t store, const char *key, uint64_t waited_ns)
 {
 	return tt_fail(TUTTI_ERR_TIMEOUT, STORE,
 		       "key \"%s\" did not come to the store %s within %.3f s: the rank that sets "
@@ -151,7 +151,10 @@ TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, v
 			TUTTI_ERR_INVALID, STORE,
 			"tutti_store_get: the timeout for \"%s\" is %g s: expected 0 or more", key,
 			timeout_s);
-	return store->ops->get(store, key, value, length, tt_store_ns(timeout_s));
+	const tutti_result_t result =
+		store->ops->get(store, key, value, length, tt_store_ns(timeout_s));
+
+	return result == TUTTI_ERR_TIMEOUT ? fail_missing(store, key, tt_store_ns(timeout_s)) : result;
 }
 
 TUTTI_API void tutti_store_close(tutti_store_t store)

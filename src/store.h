@@ -21,7 +21,7 @@
 struct tt_store_ops {
 	tutti_result_t (*set)(tutti_store_t store, const char *key, const void *value,
 			      size_t length);
-	/* `timeout_ns` 0: look once. *length: room on entry, the true length on return, also with
+	/* `timeout_ns` 0: look once. TUTTI_ERR_TIMEOUT, without a sentence, if the key is not there. *length: room on entry, the true length on return, also with
 	 * TUTTI_ERR_INVALID for a value that does not fit. */
 	tutti_result_t (*get)(tutti_store_t store, const char *key, void *value, size_t *length,
 			      uint64_t timeout_ns);
@@ -42,7 +42,6 @@ tutti_result_t tt_store_user_create(const tutti_store_ops_t *ops, void *context,
 
 /* The sentences that all kinds share. `waited_ns` is what the caller was ready to wait. */
 tutti_result_t tt_store_fail_room(tutti_store_t store, const char *key, size_t room, size_t length);
-tutti_result_t tt_store_fail_missing(tutti_store_t store, const char *key, uint64_t waited_ns);
 
 /* Seconds as nanoseconds; times beyond a century are a century. */
 uint64_t tt_store_ns(double seconds);

@@ -198,7 +198,7 @@ static tutti_result_t client_get(tutti_store_t store, const char *key, void *val
 	}
 	put_back(s, c);
 	if (header.status == TT_WIRE_MISSING)
-		return tt_store_fail_missing(store, key, timeout_ns);
+		return TUTTI_ERR_TIMEOUT;
 	if (header.status == TT_WIRE_FULL)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE,
 			       "get \"%s\": the host of the store %s has no memory left", key,

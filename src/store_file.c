@@ -236,7 +236,7 @@ static tutti_result_t file_wait(tutti_store_t store, const char *key, const stru
 		if (result != TUTTI_IN_PROGRESS)
 			break;
 		if (now >= deadline) {
-			result = tt_store_fail_missing(store, key, timeout_ns);
+			result = TUTTI_ERR_TIMEOUT;
 			break;
 		}
 		if (pause >= WATCH_PAUSE && !watched) {

@@ -89,7 +89,7 @@ static tutti_result_t user_get(tutti_store_t store, const char *key, void *value
 	if (error == EMSGSIZE || (error == 0 && *length > room))
 		return tt_store_fail_room(store, key, room, *length);
 	if (error == ETIMEDOUT)
-		return tt_store_fail_missing(store, key, timeout_ns);
+		return TUTTI_ERR_TIMEOUT;
 	return error == 0 ? TUTTI_OK : fail_user("get", key, error);
 }
 

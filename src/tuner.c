@@ -75,12 +75,20 @@ static bool needs_order(const struct tutti_comm *comm, const struct tt_call *cal
 	       (comm->settings.reproducible || (user >= 0 && !comm->user_ops[user].commutative));
 }
 
+/* Sums of 16- and 8-bit floats depend on how often they are rounded on the way. */
+static bool needs_one_fold(const struct tutti_comm *comm, const struct tt_call *call)
+{
+	return comm->settings.reproducible && call->op >= 0 && call->dtype >= TUTTI_FLOAT16 &&
+	       tutti_dtype_size(call->dtype) < sizeof(float);
+}
+
 static bool can(const struct tutti_comm *comm, const struct tt_group *group,
 		const struct tt_call *call, const struct tt_algorithm *algorithm)
 {
 	return (algorithm->collectives & TT_BIT(call->collective)) &&
 	       (!algorithm->shared || comm->board.base) &&
 	       (algorithm->ordered || !needs_order(comm, call)) &&
+	       (algorithm->one_fold || !needs_one_fold(comm, call)) &&
 	       algorithm->fits(group, call->collective);
 }
 

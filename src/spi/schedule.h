@@ -150,6 +150,7 @@ struct tt_algorithm {
 	uint32_t collectives; /* TT_BIT of each it can do */
 	bool shared;	      /* needs all ranks to share memory */
 	bool ordered;	      /* combines in rank order from 0 up, whatever the size */
+	bool one_fold;	      /* combines all contributions to an element in one step, rounding once */
 	bool pipelined;	      /* long vectors are worth cutting into segments that follow each other */
 	/* Can it do this group? Pure, and the same answer on every rank. */
 	bool (*fits)(const struct tt_group *group, enum tt_collective collective);
