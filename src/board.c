@@ -74,8 +74,9 @@ static void write_card(const struct tt_op *op)
 {
 	struct tt_board_slot *slot = tt_board_slot(&op->comm->board, op->comm->rank, op->card.seq);
 
-	slot->signature = op->signature;
 	slot->card = op->card;
+	/* release: pairs with the acquire in tt_board_compare(); who sees the signature sees its card */
+	atomic_store_explicit(&slot->signature, op->signature, memory_order_release);
 }
 
 bool tt_board_post(struct tt_op *op)
@@ -149,15 +150,12 @@ void tt_board_compare(struct tt_op *op)
 {
 	const struct tutti_comm *comm = op->comm;
 	const uint64_t seq = op->card.seq;
-	/* one that waits for its slot waits for posts that came before */
-	const uint64_t awaited = op->state == TT_OP_WAITING && seq > TT_BOARD_SLOTS ?
-					 seq - TT_BOARD_SLOTS + 1 :
-					 seq;
 
 	for (int rank = 0; comm->board.base && rank < comm->size; rank++) {
 		const struct tt_board_slot *slot = tt_board_slot(&comm->board, rank, seq);
 
-		if (left_before(&comm->board, rank, awaited)) {
+		/* also one that waits for its slot: a rank that left will not come to it */
+		if (left_before(&comm->board, rank, seq)) {
 			lose(op, rank);
 			return;
 		}
@@ -165,10 +163,10 @@ void tt_board_compare(struct tt_op *op)
 			continue;
 		if (progress_of(&comm->board, rank, seq) >> TT_STEP_BITS != seq)
 			continue; /* not there yet, or gone on */
-		if (slot->signature == op->signature)
-			continue;
-		/* read again: the peer may have gone on and be writing its next card */
-		if (progress_of(&comm->board, rank, seq) >> TT_STEP_BITS == seq) {
+		/* acquire: pairs with the release in write_card(); a peer that has gone on may be writing the slot's next
+		 * card while its progress still is that of this operation, and writes the card first */
+		if (atomic_load_explicit(&slot->signature, memory_order_acquire) != op->signature &&
+		    slot->card.seq == seq) {
 			mismatch(op, rank);
 			return;
 		}
@@ -188,7 +186,9 @@ static tutti_result_t peer_ended(struct tt_op *op, int peer, uint32_t segment, u
 		return TUTTI_IN_PROGRESS;
 	}
 	if (board->seen[peer] < seq) {
-		if (tt_board_slot(board, peer, seq)->signature != op->signature)
+		/* relaxed: ordered by the peer's progress word */
+		if (atomic_load_explicit(&tt_board_slot(board, peer, seq)->signature, memory_order_relaxed) !=
+		    op->signature)
 			return mismatch(op, peer);
 		board->seen[peer] = seq;
 	}

@@ -32,7 +32,7 @@ enum { TT_MEMORY_STAGED, TT_MEMORY_DIRECT };
 
 struct tt_board_slot {
 	_Alignas(64) _Atomic uint64_t progress; /* release: what was exposed before; pairs with tt_board_at() */
-	uint64_t signature;
+	_Atomic uint64_t signature; /* written behind the card, see write_card() */
 	uint64_t direct; /* TT_MEMORY_DIRECT: the tokens below say where this rank's buffers are */
 	uint64_t spare;
 	uint8_t payload[TT_HOT_PAYLOAD];

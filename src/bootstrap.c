@@ -119,6 +119,8 @@ static tutti_result_t read_record(const struct tt_records *records, int place, i
 {
 	const size_t length = records->offset[place + 1] - records->offset[place];
 
+	if (length == 0)
+		return tt_fail(TUTTI_ERR_PEER_LOST, COMM, "rank %d could not join; its own error says why", rank);
 	if (length >= sizeof(*out))
 		memcpy(out, records->bytes + records->offset[place], sizeof(*out));
 	if (length < sizeof(*out) || out->version != RECORD_VERSION)

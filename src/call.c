@@ -17,6 +17,8 @@ static tutti_result_t copy_input(struct tt_op *op, const struct tt_call *call, s
 	const struct tt_user_op *user = op->plan->user_op;
 	const size_t elements = call->count * blocks, bytes = elements * op->element;
 
+	if (bytes == 0)
+		return TUTTI_OK;
 	if (bytes > op->input_room) {
 		free(op->input);
 		op->input = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -121,14 +123,14 @@ tutti_result_t tt_call_start(struct tutti_comm *comm, const struct tt_call *call
 	struct tt_op *op = tt_op_get(comm);
 
 	if (!op)
-		return TUTTI_ERR_NO_MEMORY;
+		return tt_comm_give_up(comm, TUTTI_ERR_NO_MEMORY);
 	op->send = call->send;
 	op->recv = call->recv;
 	const tutti_result_t result = call->collective == TT_SEND_RECV ? start_message(comm, call, op) :
 									 start_collective(comm, call, op);
 	if (result) {
 		tt_op_put(comm, op);
-		return result;
+		return tt_comm_give_up(comm, result);
 	}
 	op->request = request;
 	request->pending++;
@@ -168,7 +170,8 @@ tutti_result_t tt_call_submit(struct tutti_comm *comm, const struct tt_call *cal
 
 	struct tutti_request *started = calloc(1, sizeof(*started));
 	if (!started)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a request", tt_call_name(call));
+		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a request",
+						  tt_call_name(call)));
 	started->comm = comm;
 	pthread_mutex_lock(&comm->lock);
 	result = (tutti_result_t)comm->fault.result;

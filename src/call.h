@@ -15,7 +15,8 @@ tutti_result_t tt_call_spans(const struct tutti_comm *comm, const struct tt_call
 			     size_t *send_bytes, size_t *recv_bytes);
 /* What remains to be checked of a call that had a sound like before. */
 tutti_result_t tt_call_check_buffers(const struct tt_call *call, size_t send_bytes, size_t recv_bytes);
-/* Start one operation for `request`. Lock held. On error nothing was started. */
+/* Start one operation for `request`. Lock held. On error nothing was started, and unless the arguments are wrong the
+ * communicator is revoked. */
 tutti_result_t tt_call_start(struct tutti_comm *comm, const struct tt_call *call,
 			     struct tutti_request *request);
 /* Start one call, or keep it for the thread's group; wait for it if `request` is NULL. */

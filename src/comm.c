@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bootstrap.h"
+#include "group.h"
 #include "launch.h"
 #include "log.h"
 #include "op.h"
@@ -56,6 +57,7 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 		return;
 	tt_progress_thread_stop(comm);
 	take_leave(comm);
+	tt_group_drop(comm);
 	tt_ops_free(comm);
 	tt_plans_free(comm);
 	for (int i = 0; comm->wires && i < comm->size * TT_LANES; i++)
@@ -110,9 +112,11 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, const c
 	if (!members && !result)
 		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
 	snprintf(key, sizeof(key), "%s/%016llx", prefix, (unsigned long long)comm->id);
+	/* a rank that failed still takes part, with an empty record, so that nobody waits for it */
+	const tutti_result_t met = tt_exchange_by_store(store, key, comm->rank, comm->size, record,
+							result ? 0 : length, deadline, &records);
 	if (!result)
-		result = tt_exchange_by_store(store, key, comm->rank, comm->size, record, length, deadline,
-					      &records);
+		result = met;
 	for (int rank = 0; rank < comm->size && !result; rank++)
 		members[rank] = rank;
 	if (!result)
@@ -285,8 +289,8 @@ TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key,
 	tutti_result_t result = TUTTI_OK;
 
 	if (!choices || !members)
-		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "tutti_comm_split: no memory for %d ranks",
-				 comm->size);
+		result = tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
+						    "tutti_comm_split: no memory for %d ranks", comm->size));
 	if (!result)
 		result = tutti_all_gather(comm, &mine, choices, sizeof(mine), TUTTI_UINT8, NULL);
 	if (!result)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm.h"
 #include "log.h"
-#include "transport.h"
 
 #define STORE_VALUE_MAX (1u << 20)
 
@@ -154,7 +154,7 @@ tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, const void *mine, size
 
 	out->offset = calloc((size_t)size + 1, sizeof(*out->offset));
 	if (!counts || !out->offset)
-		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", size);
+		result = tt_comm_fail(parent, tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", size));
 	if (!result)
 		result = tutti_all_gather(parent, &length, counts, sizeof(length), TUTTI_UINT8, NULL);
 	for (int rank = 0; rank < size && !result; rank++)
@@ -163,8 +163,9 @@ tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, const void *mine, size
 		out->bytes = malloc(out->offset[size] + 1);
 		result = out->bytes ? tutti_all_gather_v(parent, mine, out->bytes, counts, NULL, TUTTI_UINT8,
 							 NULL) :
-				      tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %zu bytes of addresses",
-					      out->offset[size]);
+				      tt_comm_fail(parent, tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
+								   "no memory for %zu bytes of addresses",
+								   out->offset[size]));
 	}
 	free(counts);
 	return result;

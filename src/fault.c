@@ -24,13 +24,34 @@ void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault)
 
 void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result, int rank)
 {
-	struct tt_fault fault = { .result = result, .rank = rank };
+	const bool own = result == TUTTI_ERR_NO_MEMORY || result == TUTTI_ERR_SYSTEM;
+	const char *text = *tt_thread_error() ? tt_thread_error() : tutti_strerror(result);
+	struct tt_fault fault = { .result = result, .rank = own ? comm->rank : rank };
 
-	snprintf(fault.text, sizeof(fault.text), "%s",
-		 *tt_thread_error() ? tt_thread_error() : tutti_strerror(result));
+	if (own) /* the sentence travels to ranks that must be told where it happened */
+		snprintf(fault.text, sizeof(fault.text), "rank %d: %s", comm->rank, text);
+	else
+		snprintf(fault.text, sizeof(fault.text), "%s", text);
 	/* a peer that is gone may have said why */
 	tt_comm_look(comm, false);
 	tt_comm_revoke(comm, &fault);
+}
+
+tutti_result_t tt_comm_give_up(struct tutti_comm *comm, tutti_result_t result)
+{
+	if (result == TUTTI_ERR_INVALID)
+		return result;
+	tt_comm_revoke_for(comm, result, comm->rank);
+	tt_comm_progress(comm); /* what is in flight ends now */
+	return result;
+}
+
+tutti_result_t tt_comm_fail(struct tutti_comm *comm, tutti_result_t result)
+{
+	pthread_mutex_lock(&comm->lock);
+	tt_comm_give_up(comm, result);
+	pthread_mutex_unlock(&comm->lock);
+	return result;
 }
 
 void tt_comm_look(struct tutti_comm *comm, bool thorough)

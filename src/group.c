@@ -105,8 +105,11 @@ bool tt_group_keep(struct tutti_comm *comm, const struct tt_call *call, tutti_re
 		*result = tt_fail(TUTTI_ERR_INVALID, EXEC,
 				  "%s: inside a group request must be NULL; tutti_group_end() gives one for all",
 				  tt_call_name(call));
-	if (!*result)
+	if (!*result) {
 		*result = append(group, call);
+		if (*result)
+			tt_comm_fail(comm, *result);
+	}
 	if (*result && !group->error)
 		group->error = *result;
 	return true;
@@ -245,7 +248,7 @@ static tutti_result_t start_pass(struct group *group, struct tutti_request *requ
 	return TUTTI_OK;
 }
 
-/* Lock held. A failure behind the first start leaves peers waiting, so it ends the communicator. */
+/* Lock held. */
 static tutti_result_t start_all(struct group *group, struct tutti_request *request)
 {
 	struct tutti_comm *comm = group->comm;
@@ -258,11 +261,11 @@ static tutti_result_t start_all(struct group *group, struct tutti_request *reque
 	result = start_pass(group, request, false);
 	if (!result)
 		result = start_pass(group, request, true);
-	if (result && request->pending) {
+	if (result && request->pending) { /* what was started cannot be taken back */
 		tt_comm_revoke_for(comm, result, comm->rank);
 		tt_comm_progress(comm);
 	}
-	return result;
+	return result ? tt_comm_give_up(comm, result) : TUTTI_OK;
 }
 
 static void group_free(struct group *group)
@@ -279,7 +282,8 @@ static tutti_result_t run(struct group *group, tutti_request_t *request)
 	struct tutti_request *started = calloc(1, sizeof(*started));
 
 	if (!started)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "tutti_group_end: no memory for a request");
+		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
+						  "tutti_group_end: no memory for a request"));
 	started->comm = comm;
 	pthread_mutex_lock(&comm->lock);
 	tutti_result_t result = start_all(group, started);
@@ -302,6 +306,16 @@ static tutti_result_t run(struct group *group, tutti_request_t *request)
 	return result;
 }
 
+void tt_group_drop(const struct tutti_comm *comm)
+{
+	struct group **link = find(comm), *group = *link;
+
+	if (!group)
+		return;
+	*link = group->next;
+	group_free(group);
+}
+
 TUTTI_API tutti_result_t tutti_group_begin(tutti_comm_t comm)
 {
 	if (!comm)
@@ -311,7 +325,8 @@ TUTTI_API tutti_result_t tutti_group_begin(tutti_comm_t comm)
 			       "tutti_group_begin: this thread has a group open on this communicator; end it first");
 	struct group *group = calloc(1, sizeof(*group));
 	if (!group)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "tutti_group_begin: no memory for a group");
+		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
+						  "tutti_group_begin: no memory for a group"));
 	group->comm = comm;
 	group->next = open_groups;
 	open_groups = group;

@@ -9,14 +9,18 @@
 #include "call.h"
 #include "log.h"
 #include "names.h"
+#include "op.h"
 #include "registry.h"
 
 #define BUCKETS 64
+#define PLANS_KEPT 1024
 #define LINK_SEGMENT_BYTES (128u * 1024) /* of one block: streams through the rounds, fits the caches */
 #define LINE 64
+#define SEGMENTS_MAX (1u << 20) /* over the board */
 
 struct tt_plan_cache {
 	struct tt_plan *bucket[BUCKETS];
+	size_t kept, room; /* plans; beyond room those that no operation uses are dropped */
 	const struct tt_plan *last; /* the same call again is the usual case */
 };
 
@@ -216,11 +220,38 @@ static bool exposes_at_last(const struct tt_sched *sched)
 	return sched->nrounds == 1;
 }
 
-static void cut_for_board(const struct tutti_comm *comm, struct tt_plan *plan)
+/* Segments of which a rank exposes about `target` bytes each: a line per block at least, and no more segments than
+ * progress words can count. */
+static tutti_result_t cut_for_stages(struct tt_plan *plan, int size, size_t target)
+{
+	const size_t bytes = exposed_bytes(plan, size), lines = bytes / plan->stride * LINE;
+	uint32_t segments;
+
+	static_assert(4ull * TT_STAGES * SEGMENTS_MAX < 1ull << TT_STEP_BITS, "progress words count all steps");
+	if (target < lines)
+		target = lines;
+	if (target < bytes / SEGMENTS_MAX)
+		target = bytes / SEGMENTS_MAX;
+	if (target > TT_STAGE_SPAN)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, PLAN,
+			       "%s by algorithm %s would expose %zu bytes, expected %zu at most: split the call or "
+			       "set TUTTI_ALGORITHM",
+			       tt_collective_name(plan->call.collective), plan->algorithm->name, bytes,
+			       (size_t)SEGMENTS_MAX * TT_STAGE_SPAN);
+	segments = (uint32_t)(bytes / target);
+	do {
+		segments += 1 + segments / 64;
+		set_segments(plan, segments);
+	} while (exposed_bytes(plan, size) > target);
+	return TUTTI_OK;
+}
+
+static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_plan *plan)
 {
 	const size_t target = comm->settings.segment_bytes && comm->settings.segment_bytes < TT_STAGE_BYTES ?
 				      comm->settings.segment_bytes :
 				      TT_STAGE_BYTES;
+	tutti_result_t result = TUTTI_OK;
 	size_t bytes;
 
 	find_exposed(plan);
@@ -232,13 +263,10 @@ static void cut_for_board(const struct tutti_comm *comm, struct tt_plan *plan)
 	} else if (bytes <= TT_EAGER_BYTES) {
 		plan->eager = true;
 	} else {
-		uint32_t segments = (uint32_t)(bytes / (2 * target));
-
-		do {
-			set_segments(plan, ++segments);
-		} while (exposed_bytes(plan, comm->size) > 2 * target);
+		result = cut_for_stages(plan, comm->size, 2 * target);
 	}
 	plan->window = plan->segments < TT_STAGES ? plan->segments : TT_STAGES;
+	return result;
 }
 
 /* ---- routes */
@@ -257,7 +285,7 @@ static tutti_result_t build_routes(struct tt_plan *plan, int size)
 	uint32_t messages = 0;
 
 	if (!count)
-		return TUTTI_ERR_NO_MEMORY;
+		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for the routes to %d ranks", size);
 	for (uint32_t i = 0; i < sched->nsteps; i++) {
 		const struct tt_step *step = &sched->steps[i];
 
@@ -274,7 +302,7 @@ static tutti_result_t build_routes(struct tt_plan *plan, int size)
 	plan->routes = malloc((plan->nroutes + 1) * sizeof(*plan->routes));
 	if (!plan->entries || !plan->routes) {
 		free(count);
-		return TUTTI_ERR_NO_MEMORY;
+		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for a plan of %u messages", messages);
 	}
 	uint32_t first = 0, route = 0;
 	for (int i = 0; i < 2 * size; i++) {
@@ -322,7 +350,7 @@ static tutti_result_t copy_tables(struct tt_plan *plan, int size)
 		return TUTTI_OK;
 	plan->tables = malloc(4 * n * sizeof(size_t));
 	if (!plan->tables)
-		return TUTTI_ERR_NO_MEMORY;
+		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for the counts of %d ranks", size);
 	for (int i = 0; i < 4; i++) {
 		size_t *copy = plan->tables + i * n;
 		const bool displs = i % 2;
@@ -394,14 +422,17 @@ static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *
 {
 	const struct tt_group group = { comm->rank, comm->size, plan->call.root, comm->host, comm->hosts };
 
-	plan->algorithm = tt_tuner_choose(comm, &group, &plan->call, call_bytes(comm, &plan->call));
+	tutti_result_t result = tt_tuner_choose(comm, &group, &plan->call, call_bytes(comm, &plan->call),
+						&plan->algorithm);
+	if (result)
+		return result;
 	if (!plan->algorithm)
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, PLAN,
 			       "no algorithm can do %s with this operation and these ranks",
 			       tt_collective_name(plan->call.collective));
 	tt_sched_init(&plan->sched, comm->rank, comm->size);
 	plan->algorithm->build(&plan->sched, &group, plan->call.collective);
-	const tutti_result_t result = tt_sched_finish(&plan->sched);
+	result = tt_sched_finish(&plan->sched);
 	if (result)
 		return tt_fail(result, PLAN, "algorithm %s could not build %s for rank %d of %d",
 			       plan->algorithm->name, tt_collective_name(plan->call.collective),
@@ -427,10 +458,11 @@ static tutti_result_t plan_build(struct tutti_comm *comm, const struct tt_call *
 	plan->send = layout_of(comm, plan, true);
 	plan->recv = layout_of(comm, plan, false);
 	if (plan->algorithm->shared)
-		cut_for_board(comm, plan);
+		result = cut_for_board(comm, plan);
 	else
 		cut_for_links(comm, plan);
-	result = build_routes(plan, comm->size);
+	if (!result)
+		result = build_routes(plan, comm->size);
 	if (result)
 		goto free_plan;
 	fill_card(comm, plan);
@@ -502,6 +534,38 @@ static bool same_call(const struct tt_call *kept, const struct tt_call *call, in
 	       same_table(kept->recv_displs, call->recv_displs, call->recv_counts, size);
 }
 
+static bool in_use(const struct tutti_comm *comm, const struct tt_plan *plan)
+{
+	for (const struct tt_op *op = comm->first; op; op = op->next)
+		if (op->plan == plan)
+			return true;
+	return false;
+}
+
+/* A program whose counts never come again must not grow: start afresh when the cache is full. */
+static void make_room(struct tutti_comm *comm)
+{
+	struct tt_plan_cache *cache = comm->plans;
+
+	if (cache->kept < cache->room)
+		return;
+	for (int i = 0; i < BUCKETS; i++) {
+		for (struct tt_plan **link = &cache->bucket[i]; *link;) {
+			struct tt_plan *plan = *link;
+
+			if (in_use(comm, plan) || plan == comm->last_plan) {
+				link = &plan->next;
+				continue;
+			}
+			*link = plan->next;
+			plan_free(plan);
+			cache->kept--;
+		}
+	}
+	cache->last = NULL;
+	cache->room = 2 * cache->kept > PLANS_KEPT ? 2 * cache->kept : PLANS_KEPT;
+}
+
 tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 			   const struct tt_plan **out)
 {
@@ -519,6 +583,7 @@ tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 		cache = comm->plans = calloc(1, sizeof(*cache));
 		if (!cache)
 			return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for the cache of plans");
+		cache->room = PLANS_KEPT;
 	}
 	const uint64_t hash = call_hash(call, comm->size);
 	struct tt_plan **bucket = &cache->bucket[hash % BUCKETS];
@@ -530,9 +595,11 @@ tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 
 		if (result)
 			return result;
+		make_room(comm);
 		plan->hash = hash;
 		plan->next = *bucket;
 		*bucket = plan;
+		cache->kept++;
 	}
 	cache->last = plan;
 	*out = plan;
@@ -567,6 +634,7 @@ void tt_plans_forget_op(struct tutti_comm *comm, tutti_op_t op)
 			if (comm->last_plan == plan)
 				comm->last_plan = NULL;
 			plan_free(plan);
+			comm->plans->kept--;
 		}
 	}
 	if (comm->plans)

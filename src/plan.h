@@ -83,7 +83,7 @@ struct tt_plan {
 };
 
 /* The plan of a call, from the cache or built; either way the call's arguments are checked. Lock held. The plan lives
- * as long as the communicator. */
+ * while an operation in flight has it, or until the next call. */
 tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 			   const struct tt_plan **out);
 void tt_plans_free(struct tutti_comm *comm);
@@ -105,10 +105,12 @@ static inline const struct tt_layout *tt_plan_lengths(const struct tt_plan *plan
 size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, struct tt_ref ref, uint32_t k);
 
 /* work.c: what all ranks together do by the algorithm of that number; NULL where it is not worth counting. */
-const struct tt_work *tt_work_of(struct tutti_comm *comm, int number, enum tt_collective collective);
+tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collective collective,
+			  const struct tt_work **out);
 
 /* tuner.c: the algorithm for a call of `bytes`. NULL: none can. */
-const struct tt_algorithm *tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *group,
-					   const struct tt_call *call, double bytes);
+tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *group,
+			       const struct tt_call *call, double bytes,
+			       const struct tt_algorithm **out);
 
 #endif

@@ -6,6 +6,7 @@
  * waits; it sleeps at once instead of polling, as the cores belong to the caller then. */
 #include <inttypes.h>
 #include <sched.h>
+#include <signal.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -284,11 +285,16 @@ void tt_progress_thread_want(struct tutti_comm *comm)
 {
 	if (!comm->progress_started) {
 		pthread_attr_t attributes;
+		sigset_t all, before;
 
 		pthread_attr_init(&attributes);
 		pthread_attr_setstacksize(&attributes, 256 * 1024);
+		/* the program's signals are for its own threads */
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
 		const int error = pthread_create(&comm->progress_thread, &attributes, progress_main, comm);
 
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
 		pthread_attr_destroy(&attributes);
 		if (error) {
 			tt_log(WARN, EXEC,

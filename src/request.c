@@ -87,6 +87,7 @@ TUTTI_API tutti_result_t tutti_wait_all(tutti_request_t *requests, size_t count)
 static void pause_for(tutti_request_t *requests, size_t count, struct tt_waiter *waiter)
 {
 	struct tutti_comm *comm = NULL;
+	bool ended = false;
 
 	for (size_t i = 0; i < count; i++) {
 		if (!requests[i])
@@ -98,7 +99,11 @@ static void pause_for(tutti_request_t *requests, size_t count, struct tt_waiter 
 		comm = requests[i]->comm;
 	}
 	pthread_mutex_lock(&comm->lock);
-	tt_comm_pause(comm, waiter, NULL);
+	/* one that ended since it was tested wakes nobody who goes to sleep now */
+	for (size_t i = 0; i < count; i++)
+		ended |= requests[i] && requests[i]->comm == comm && requests[i]->pending == 0;
+	if (!ended)
+		tt_comm_pause(comm, waiter, NULL);
 	pthread_mutex_unlock(&comm->lock);
 }
 

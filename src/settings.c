@@ -36,11 +36,16 @@ static tutti_result_t read_timeout(double configured, uint64_t *ns)
 				seconds = -1;
 		}
 	}
-	if (!(seconds > 0) || seconds > LONGEST_TIMEOUT_S)
+	const bool sound = seconds > 0 && seconds <= LONGEST_TIMEOUT_S; /* not so for a NaN */
+	if (!sound && configured != 0)
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "the timeout is %s%s: expected seconds, more than 0 and at most 1e9 (%s)",
-			       configured != 0 ? "timeout_s of the config" : "TUTTI_TIMEOUT ",
-			       configured != 0 ? "" : text, "for example 30");
+			       "timeout_s of the config is %g: expected seconds, more than 0 and at most 1e9, or 0 "
+			       "for the default",
+			       configured);
+	if (!sound)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "TUTTI_TIMEOUT is \"%s\": expected seconds, more than 0 and at most 1e9, for example 30",
+			       text);
 	*ns = (uint64_t)(seconds * 1e9);
 	return TUTTI_OK;
 }

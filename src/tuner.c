@@ -54,17 +54,20 @@ static double work_seconds(const struct tutti_comm *comm, const struct tt_work *
 		bytes * (work->bytes * labour.byte[far] + work->reduced * labour.reduced)) / cores;
 }
 
-static double seconds(struct tutti_comm *comm, const struct tt_group *group, int number,
-		      enum tt_collective collective, double bytes)
+static tutti_result_t seconds(struct tutti_comm *comm, const struct tt_group *group, int number,
+			      enum tt_collective collective, double bytes, double *out)
 {
 	const struct tt_cost cost = tt_algorithms[number]->cost(group, collective, bytes);
-	const double path = path_seconds(comm, &cost);
+	const struct tt_work *work;
 
+	*out = path_seconds(comm, &cost);
 	if (comm->crowd <= 1 || tt_algorithms[number]->shared)
-		return path;
-	const struct tt_work *work = tt_work_of(comm, number, collective);
+		return TUTTI_OK;
+	const tutti_result_t result = tt_work_of(comm, number, collective, &work);
 	const double all = work ? work_seconds(comm, work, bytes) : 0;
-	return path > all ? path : all;
+	if (all > *out)
+		*out = all;
+	return result;
 }
 
 static bool needs_order(const struct tutti_comm *comm, const struct tt_call *call)
@@ -92,27 +95,32 @@ static bool can(const struct tutti_comm *comm, const struct tt_group *group,
 	       algorithm->fits(group, call->collective);
 }
 
-const struct tt_algorithm *tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *group,
-					   const struct tt_call *call, double bytes)
+tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *group,
+			       const struct tt_call *call, double bytes,
+			       const struct tt_algorithm **out)
 {
-	const struct tt_algorithm *best = NULL;
-	double best_time = 0;
+	double time, best_time = 0;
 
+	*out = NULL;
 	if (*comm->settings.algorithm) {
 		const struct tt_algorithm *forced = tt_algorithm_by_name(comm->settings.algorithm);
 
-		if (can(comm, group, call, forced))
-			return forced;
+		if (can(comm, group, call, forced)) {
+			*out = forced;
+			return TUTTI_OK;
+		}
 		tt_log(INFO, PLAN, "algorithm %s cannot do this call: another is chosen", forced->name);
 	}
 	for (int i = 0; tt_algorithms[i]; i++) {
 		if (!can(comm, group, call, tt_algorithms[i]))
 			continue;
-		const double time = seconds(comm, group, i, call->collective, bytes);
-		if (!best || time < best_time) {
-			best = tt_algorithms[i];
+		const tutti_result_t result = seconds(comm, group, i, call->collective, bytes, &time);
+		if (result)
+			return result;
+		if (!*out || time < best_time) {
+			*out = tt_algorithms[i];
 			best_time = time;
 		}
 	}
-	return best;
+	return TUTTI_OK;
 }

@@ -4,25 +4,26 @@
  * themselves say how many. */
 #include <stdlib.h>
 
+#include "log.h"
 #include "names.h"
 #include "plan.h"
 #include "registry.h"
 
 #define RANKS_MAX 64 /* beyond, the counting would cost more than a wrong choice */
 
-static bool count_rank(const struct tutti_comm *comm, const struct tt_algorithm *algorithm,
-		       enum tt_collective collective, int rank, struct tt_work *work)
+static tutti_result_t count_rank(const struct tutti_comm *comm, const struct tt_algorithm *algorithm,
+				 enum tt_collective collective, int rank, struct tt_work *work)
 {
 	const struct tt_group group = { rank, comm->size, 0, comm->host, comm->hosts };
 	struct tt_sched sched;
 
 	tt_sched_init(&sched, rank, comm->size);
 	algorithm->build(&sched, &group, collective);
-	const bool good = tt_sched_finish(&sched) == TUTTI_OK;
+	const tutti_result_t result = tt_sched_finish(&sched);
 	/* a vector's blocks are parts of it; the others' blocks are one rank's share of `bytes` */
 	const bool vector = tt_collective_of_vector(collective);
 	const double parts = vector ? (double)sched.blocks : (double)comm->size;
-	for (uint32_t i = 0; i < sched.nsteps && good; i++) {
+	for (uint32_t i = 0; i < sched.nsteps && !result; i++) {
 		const struct tt_step *step = &sched.steps[i];
 
 		if (step->kind == TT_STEP_SEND) {
@@ -33,23 +34,37 @@ static bool count_rank(const struct tutti_comm *comm, const struct tt_algorithm 
 		}
 	}
 	tt_sched_fini(&sched);
-	return good;
+	return result;
 }
 
-const struct tt_work *tt_work_of(struct tutti_comm *comm, int number, enum tt_collective collective)
+tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collective collective,
+			  const struct tt_work **out)
 {
+	const size_t n = (size_t)tt_algorithm_number(NULL) * TT_COLLECTIVE_COUNT;
+	struct tt_work counted = { .known = true };
+
+	*out = NULL;
 	if (comm->size > RANKS_MAX)
-		return NULL;
+		return TUTTI_OK;
 	if (!comm->work)
-		comm->work = calloc((size_t)tt_algorithm_number(NULL) * TT_COLLECTIVE_COUNT, sizeof(*comm->work));
+		comm->work = calloc(n, sizeof(*comm->work));
 	if (!comm->work)
-		return NULL;
+		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory to compare algorithms");
 	struct tt_work *work = &comm->work[number * TT_COLLECTIVE_COUNT + (int)collective];
-	if (!work->known) {
-		work->known = true;
-		for (int rank = 0; rank < comm->size; rank++)
-			if (!count_rank(comm, tt_algorithms[number], collective, rank, work))
-				return NULL;
+	for (int rank = 0; rank < comm->size && !work->known; rank++) {
+		const tutti_result_t result =
+			count_rank(comm, tt_algorithms[number], collective, rank, &counted);
+
+		/* a rank that did not count would choose otherwise than the others */
+		if (result == TUTTI_ERR_NO_MEMORY)
+			return tt_fail(result, PLAN, "no memory to compare algorithms");
+		if (result) { /* on every rank */
+			counted = (struct tt_work){ .known = true };
+			break;
+		}
 	}
-	return work;
+	if (!work->known)
+		*work = counted;
+	*out = work;
+	return TUTTI_OK;
 }

@@ -110,7 +110,7 @@ static tutti_result_t make_link(struct loop_endpoint *self, int peer, enum tt_la
 free_link:
 	free(link);
 fail:
-	return tt_fail_errno(LOOP, "connect rank %d with rank %d", self->rank, peer);
+	return tt_fail(TUTTI_ERR_NO_MEMORY, LOOP, "no memory to connect rank %d with rank %d", self->rank, peer);
 }
 
 tutti_result_t tt_loop_connect(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,

@@ -23,7 +23,7 @@ static tutti_result_t loop_open(const struct tt_endpoint_config *config, struct 
 	tutti_result_t result;
 
 	if (!self)
-		return tt_fail_errno(LOOP, "make the endpoint of rank %d", config->rank);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, LOOP, "no memory for the endpoint of rank %d", config->rank);
 	self->base.ops = &tt_transport_loop;
 	self->rank = config->rank;
 	result = tt_loop_fabric_enter(config, &self->fabric);

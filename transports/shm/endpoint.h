@@ -35,7 +35,6 @@ struct shm_endpoint {
 	uint8_t *shared;
 	size_t shared_bytes;
 	int armed;	    /* threads of this rank that sleep or are about to */
-	uint32_t wake_seen; /* value of the futex word when last armed */
 };
 
 static inline struct shm_endpoint *shm_endpoint_of(struct tt_endpoint *endpoint)

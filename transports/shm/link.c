@@ -99,6 +99,23 @@ static size_t put(struct shm_link *link, const uint8_t *src, size_t bytes)
 	return done;
 }
 
+/* acquire: pairs with the release in destroy(); what the peer did before it left is visible */
+static bool peer_left(const struct shm_link *link)
+{
+	return atomic_load_explicit(&shm_member(arena_of(link), link->mate)->state,
+				    memory_order_acquire) == SHM_LEFT;
+}
+
+/* The ring is full: will the peer ever read? */
+static ssize_t no_room_yet(struct shm_link *link)
+{
+	if (!peer_left(link) || room(link) > 0)
+		return 0;
+	return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
+		       "rank %d left the communicator while this rank had more to send to it",
+		       link->base.peer);
+}
+
 ssize_t shm_write(struct tt_link *base, const struct iovec *iov, int n)
 {
 	struct shm_link *link = shm_link_of(base);
@@ -111,8 +128,9 @@ ssize_t shm_write(struct tt_link *base, const struct iovec *iov, int n)
 		if (done < iov[i].iov_len)
 			break;
 	}
-	if (total > 0)
-		shm_wake(base->endpoint);
+	if (total == 0)
+		return no_room_yet(link);
+	shm_wake(base->endpoint);
 	return (ssize_t)total;
 }
 
@@ -123,14 +141,10 @@ static size_t arrived(struct shm_link *link)
 	return (size_t)(link->in_tail - link->in_head);
 }
 
-/* Nothing has arrived: will anything ever? */
-static ssize_t nothing_yet(struct shm_link *link)
+/* `want` bytes have not arrived: will they ever? */
+static ssize_t nothing_yet(struct shm_link *link, size_t want)
 {
-	/* acquire: pairs with the release in destroy(); what the peer wrote before it left is visible */
-	if (atomic_load_explicit(&shm_member(arena_of(link), link->mate)->state,
-				 memory_order_acquire) != SHM_LEFT)
-		return 0;
-	if (arrived(link) > 0)
+	if (!peer_left(link) || arrived(link) >= want)
 		return 0; /* the caller comes again */
 	return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
 		       "rank %d left the communicator while this rank waited for its data",
@@ -145,7 +159,7 @@ ssize_t shm_peek(struct tt_link *base, size_t want, size_t limit, const void **d
 	if (bytes < want || bytes < limit)
 		bytes = arrived(link);
 	if (bytes < want)
-		return nothing_yet(link);
+		return nothing_yet(link, want);
 	*data = link->in_data + link->in_head % SHM_RING_BYTES;
 	return (ssize_t)(bytes < limit ? bytes : limit);
 }
@@ -190,7 +204,7 @@ ssize_t shm_read(struct tt_link *base, const struct iovec *iov, int n)
 	}
 out:
 	if (total == 0)
-		return nothing_yet(link);
+		return nothing_yet(link, 1);
 	shm_wake(base->endpoint);
 	return (ssize_t)total;
 }

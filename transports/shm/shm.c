@@ -129,8 +129,12 @@ static void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t 
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 	struct shm_mate *mate = &ep->mates[ep->mate_of[peer]];
 
-	if (token > tt_heap_size() || bytes > tt_heap_size() - token)
+	if (token > tt_heap_size() || bytes > tt_heap_size() - token) {
+		tt_fail(TUTTI_ERR_SYSTEM, SHM,
+			"rank %d named %zu bytes at %llu of its heap, expected them within %zu", peer, bytes,
+			(unsigned long long)token, tt_heap_size());
 		return NULL;
+	}
 	if (ep->peers[peer].process == ep->peers[ep->config.rank].process)
 		return tt_heap_at(token);
 	if (!mate->heap) {
@@ -240,7 +244,7 @@ static void shm_destroy(struct tt_endpoint *endpoint)
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
 	if (ep->arena.base) {
-		/* release: pairs with the acquires in nothing_yet() and look_at_mates() */
+		/* release: pairs with the acquires in peer_left() and look_at_mates() */
 		atomic_store_explicit(&shm_member(&ep->arena, ep->me)->state, SHM_LEFT,
 				      memory_order_release);
 		shm_interrupt(endpoint); /* who waits for this rank looks at its state */

@@ -15,6 +15,10 @@
 #include "endpoint.h"
 #include "shm.h"
 
+/* The futex word when this thread last armed: each compares with its own, as a newer value would hide its wake-up and
+ * an older one keep it awake. A thread sleeps in one endpoint at a time. */
+static _Thread_local uint32_t wake_seen;
+
 static void futex_wake_all(_Atomic uint32_t *word)
 {
 	syscall(SYS_futex, word, FUTEX_WAKE, 1 << 30, NULL, NULL, 0);
@@ -58,10 +62,8 @@ void shm_arm(struct tt_endpoint *endpoint)
 
 	if (!ep->arena.base)
 		return;
-	/* threads armed before have yet to compare with what they saw: a newer value would hide their wake-up */
-	if (ep->armed++ == 0)
-		ep->wake_seen =
-			atomic_load_explicit(&shm_header(&ep->arena)->wake, memory_order_acquire);
+	ep->armed++;
+	wake_seen = atomic_load_explicit(&shm_header(&ep->arena)->wake, memory_order_acquire);
 	atomic_fetch_add_explicit(&shm_header(&ep->arena)->sleepers, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with the fence in shm_wake() */
 }
@@ -106,7 +108,7 @@ void shm_sleep(struct tt_endpoint *endpoint, int timeout_ms)
 		poll(NULL, 0, timeout_ms);
 		return;
 	}
-	syscall(SYS_futex, &shm_header(&ep->arena)->wake, FUTEX_WAIT, ep->wake_seen, &timeout, NULL, 0);
+	syscall(SYS_futex, &shm_header(&ep->arena)->wake, FUTEX_WAIT, wake_seen, &timeout, NULL, 0);
 }
 
 void shm_interrupt(struct tt_endpoint *endpoint)

@@ -208,7 +208,7 @@ tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer)
 
 	if (!control) {
 		close(fd);
-		return tt_fail_errno(TCP, "make the control link with rank %d", peer);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory for the control link with rank %d", peer);
 	}
 	control->source = (struct tcp_source){ TCP_CONTROL, fd };
 	control->peer = peer;

@@ -45,7 +45,7 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 	tutti_result_t result;
 
 	if (!e)
-		return tt_fail_errno(TCP, "make an endpoint");
+		return tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory for an endpoint");
 	e->base.ops = &tt_transport_tcp;
 	e->comm_id = config->comm_id;
 	e->rank = config->rank;
@@ -53,7 +53,8 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 	e->listener.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
 	e->peers = make_peers(config->size);
 	result = e->peers ? tt_tcp_buffer_size(&e->buffer)
-			  : tt_fail_errno(TCP, "make an endpoint for %d ranks", config->size);
+			  : tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory for an endpoint of %d ranks",
+				    config->size);
 	if (result == TUTTI_OK)
 		result = tt_tcp_interfaces(&e->card);
 	if (result == TUTTI_OK)

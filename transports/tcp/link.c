@@ -34,7 +34,7 @@ tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_l
 	tutti_result_t result;
 
 	if (!link)
-		return tt_fail_errno(TCP, "make a link with rank %d", peer);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory for a link with rank %d", peer);
 	link->base = (struct tt_link){ base->ops, base, peer };
 	link->lane = lane;
 	link->fd = -1;
@@ -212,7 +212,8 @@ static ssize_t fill(struct tcp_link *link, size_t want, size_t limit)
 	if (!link->scratch)
 		link->scratch = aligned_alloc(4096, SCRATCH_BYTES);
 	if (!link->scratch)
-		return tt_fail_errno(TCP, "allocate %zu bytes to receive into", SCRATCH_BYTES);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory of %zu bytes to receive into",
+			       (size_t)SCRATCH_BYTES);
 	/* what is left over is short: there < want */
 	if (there > 0 && link->begin > 0 && SCRATCH_BYTES - link->end < limit - there) {
 		memmove(link->scratch, link->scratch + link->begin, there);

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks as threads of one process, which meet in one store: every collective, requests that a
+ * progress thread carries, several threads on one communicator, groups, splits. What a race
+ * detector is to see happens here.
+ *
+ *   test_threads RANKS [NAME=VALUE …] */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#define RANKS_MAX 16
+#define HELPERS	  3
+#define REQUESTS  6
+
+static const size_t counts[] = { 0, 1, 37, 5000, 150000 };
+static tutti_store_t store;
+static int ranks;
+
+struct rank {
+	pthread_t thread;
+	int number, failed;
+};
+
+/* What rank `rank` has at place i: sums of 16 of them fit. */
+static int32_t input(int rank, size_t i)
+{
+	return (int32_t)((i * 31 + (size_t)rank * 17) % 1009);
+}
+
+static int32_t sum_of(int first, int last, size_t i)
+{
+	int32_t sum = 0;
+
+	for (int rank = first; rank <= last; rank++)
+		sum += input(rank, i);
+	return sum;
+}
+
+static void fill(int32_t *out, int rank, size_t first, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		out[i] = input(rank, first + i);
+}
+
+/* ---- collectives */
+
+struct buffers {
+	int32_t *send, *recv;
+	size_t n; /* of a block */
+};
+
+static int check_sum(tutti_comm_t comm, const char *what, const int32_t *found, int first, int last,
+		     size_t from, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		CLAIM(found[i] == sum_of(first, last, from + i),
+		      "%s of %zu: element %zu is %d, expected %d", what, n, i, found[i],
+		      sum_of(first, last, from + i));
+	return 0;
+}
+
+static int reductions(tutti_comm_t comm, const struct buffers *b)
+{
+	const int me = tutti_comm_rank(comm), last = ranks - 1;
+
+	fill(b->send, me, 0, b->n * (size_t)ranks);
+	SUCCEEDS(tutti_all_reduce(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
+	int failed = check_sum(comm, "all_reduce", b->recv, 0, last, 0, b->n);
+	SUCCEEDS(tutti_reduce(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, last, NULL));
+	if (me == last)
+		failed |= check_sum(comm, "reduce", b->recv, 0, last, 0, b->n);
+	SUCCEEDS(tutti_scan(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
+	failed |= check_sum(comm, "scan", b->recv, 0, me, 0, b->n);
+	SUCCEEDS(tutti_exscan(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
+	if (me > 0)
+		failed |= check_sum(comm, "exscan", b->recv, 0, me - 1, 0, b->n);
+	SUCCEEDS(tutti_reduce_scatter(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
+	return failed |
+	       check_sum(comm, "reduce_scatter", b->recv, 0, last, (size_t)me * b->n, b->n);
+}
+
+static int check_blocks(tutti_comm_t comm, const char *what, const struct buffers *b, size_t first)
+{
+	int failed = 0;
+
+	for (int from = 0; from < ranks; from++)
+		failed |= check_sum(comm, what, b->recv + (size_t)from * b->n, from, from, first,
+				    b->n);
+	return failed;
+}
+
+static int movements(tutti_comm_t comm, const struct buffers *b)
+{
+	const int me = tutti_comm_rank(comm), last = ranks - 1;
+	size_t even[RANKS_MAX];
+	int failed = 0;
+
+	for (int i = 0; i < ranks; i++)
+		even[i] = b->n;
+	fill(b->send, me, 0, b->n * (size_t)ranks);
+	SUCCEEDS(tutti_broadcast(comm, b->send, b->recv, b->n, TUTTI_INT32, last, NULL));
+	failed |= check_sum(comm, "broadcast", b->recv, last, last, 0, b->n);
+	SUCCEEDS(tutti_all_gather(comm, b->send, b->recv, b->n, TUTTI_INT32, NULL));
+	failed |= check_blocks(comm, "all_gather", b, 0);
+	SUCCEEDS(tutti_gather(comm, b->send, b->recv, b->n, TUTTI_INT32, last, NULL));
+	if (me == last)
+		failed |= check_blocks(comm, "gather", b, 0);
+	SUCCEEDS(tutti_scatter(comm, b->send, b->recv, b->n, TUTTI_INT32, 0, NULL));
+	failed |= check_sum(comm, "scatter", b->recv, 0, 0, (size_t)me * b->n, b->n);
+	SUCCEEDS(tutti_all_to_all(comm, b->send, b->recv, b->n, TUTTI_INT32, NULL));
+	failed |= check_blocks(comm, "all_to_all", b, (size_t)me * b->n);
+	SUCCEEDS(tutti_all_gather_v(comm, b->send, b->recv, even, NULL, TUTTI_INT32, NULL));
+	failed |= check_blocks(comm, "all_gather_v", b, 0);
+	SUCCEEDS(tutti_gather_v(comm, b->send, b->n, b->recv, even, NULL, TUTTI_INT32, last, NULL));
+	SUCCEEDS(tutti_scatter_v(comm, b->send, even, NULL, b->recv, b->n, TUTTI_INT32, 0, NULL));
+	SUCCEEDS(tutti_all_to_all_v(comm, b->send, even, NULL, b->recv, even, NULL, TUTTI_INT32,
+				    NULL));
+	failed |= check_blocks(comm, "all_to_all_v", b, (size_t)me * b->n);
+	SUCCEEDS(
+		tutti_reduce_scatter_v(comm, b->send, b->recv, even, TUTTI_INT32, TUTTI_SUM, NULL));
+	failed |= check_sum(comm, "reduce_scatter_v", b->recv, 0, last, (size_t)me * b->n, b->n);
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	return failed;
+}
+
+static int collectives(tutti_comm_t comm, const struct buffers *room)
+{
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		const struct buffers b = { room->send, room->recv, counts[i] };
+
+		if (reductions(comm, &b) || movements(comm, &b))
+			return 1;
+	}
+	return 0;
+}
+
+/* ---- requests */
+
+static int start_requests(tutti_comm_t comm, int32_t (*data)[4096], tutti_request_t *requests)
+{
+	for (int i = 0; i < REQUESTS; i++) {
+		fill(data[i], tutti_comm_rank(comm), (size_t)i, 4096);
+		SUCCEEDS(tutti_all_reduce(comm, data[i], data[i], i % 2 ? 4096 : 10, TUTTI_INT32,
+					  TUTTI_SUM, &requests[i]));
+	}
+	return 0;
+}
+
+/* Requests end while nobody calls, and in whatever way they are waited for. */
+static int requests_end(tutti_comm_t comm, int32_t (*data)[4096])
+{
+	tutti_request_t requests[REQUESTS];
+	size_t index;
+
+	for (int round = 0; round < 8; round++) {
+		if (start_requests(comm, data, requests))
+			return 1;
+		if (round % 3 == 0) {
+			SUCCEEDS(tutti_wait_all(requests, REQUESTS));
+		} else if (round % 3 == 1) {
+			for (int i = 0; i < REQUESTS; i++)
+				SUCCEEDS(tutti_wait_any(requests, REQUESTS, &index));
+		} else {
+			for (int i = REQUESTS - 1; i >= 0; i--) {
+				tutti_result_t result = TUTTI_IN_PROGRESS;
+
+				while (result == TUTTI_IN_PROGRESS)
+					result = tutti_test(&requests[i]);
+				SUCCEEDS(result);
+			}
+		}
+		for (int i = 0; i < REQUESTS; i++)
+			if (check_sum(comm, "request", data[i], 0, ranks - 1, (size_t)i,
+				      i % 2 ? 4096 : 10))
+				return 1;
+	}
+	return 0;
+}
+
+/* ---- several threads of a rank on one communicator */
+
+struct helper {
+	pthread_t thread;
+	tutti_comm_t comm;
+	int number, failed;
+};
+
+/* Swap with the rank `number` + 1 places on; each pair's messages belong to one thread of each. */
+static int swap_messages(tutti_comm_t comm, int distance)
+{
+	const int me = tutti_comm_rank(comm);
+	const int to = (me + distance) % ranks, from = (me + ranks - distance) % ranks;
+	int32_t out[3000], in[3000];
+
+	for (size_t n = 1; n <= 3000; n = n * 5 + 3) {
+		tutti_request_t sent;
+
+		fill(out, me, n, n);
+		SUCCEEDS(tutti_send(comm, out, n, TUTTI_INT32, to, &sent));
+		SUCCEEDS(tutti_recv(comm, in, n, TUTTI_INT32, from, NULL));
+		SUCCEEDS(tutti_wait(&sent));
+		if (check_sum(comm, "recv", in, from, from, n, n))
+			return 1;
+	}
+	return 0;
+}
+
+static void *help(void *argument)
+{
+	struct helper *helper = argument;
+
+	helper->failed = swap_messages(helper->comm, helper->number % (ranks - 1) + 1);
+	return NULL;
+}
+
+static int threads_share(tutti_comm_t comm, const struct buffers *room)
+{
+	const struct buffers b = { room->send, room->recv, 2000 };
+	const int helpers = ranks - 1 < HELPERS ? ranks - 1 : HELPERS;
+	struct helper helper[HELPERS];
+	int failed = 0;
+
+	for (int i = 0; i < helpers; i++) {
+		helper[i] = (struct helper){ .comm = comm, .number = i };
+		CLAIM(pthread_create(&helper[i].thread, NULL, help, &helper[i]) == 0,
+		      "cannot start a thread");
+	}
+	for (int round = 0; round < 5 && !failed; round++)
+		failed = reductions(comm, &b);
+	for (int i = 0; i < helpers; i++) {
+		pthread_join(helper[i].thread, NULL);
+		failed |= helper[i].failed;
+	}
+	return failed;
+}
+
+/* ---- groups and splits */
+
+static int group_mixes(tutti_comm_t comm, const struct buffers *b)
+{
+	const int me = tutti_comm_rank(comm);
+	const size_t n = 500;
+	int32_t small[3][8];
+
+	fill(b->send, me, 0, n * (size_t)ranks);
+	SUCCEEDS(tutti_group_begin(comm));
+	for (int i = 0; i < 3; i++) {
+		fill(small[i], me, (size_t)i, 8);
+		SUCCEEDS(tutti_all_reduce(comm, small[i], small[i], 8, TUTTI_INT32, TUTTI_SUM,
+					  NULL));
+	}
+	for (int peer = 0; peer < ranks; peer++) {
+		SUCCEEDS(tutti_send(comm, b->send + (size_t)peer * n, n, TUTTI_INT32, peer, NULL));
+		SUCCEEDS(tutti_recv(comm, b->recv + (size_t)peer * n, n, TUTTI_INT32, peer, NULL));
+	}
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	for (int i = 0; i < 3; i++)
+		if (check_sum(comm, "fused", small[i], 0, ranks - 1, (size_t)i, 8))
+			return 1;
+	for (int from = 0; from < ranks; from++)
+		if (check_sum(comm, "group", b->recv + (size_t)from * n, from, from, (size_t)me * n,
+			      n))
+			return 1;
+	return 0;
+}
+
+static int split_reduces(tutti_comm_t comm)
+{
+	const int me = tutti_comm_rank(comm);
+	int32_t one = 1;
+	tutti_comm_t half;
+
+	SUCCEEDS(tutti_comm_split(comm, me % 2, -me, &half));
+	const int size = tutti_comm_size(half);
+	const tutti_result_t result =
+		tutti_all_reduce(half, &one, &one, 1, TUTTI_INT32, TUTTI_SUM, NULL);
+	tutti_comm_destroy(half);
+	SUCCEEDS(result);
+	CLAIM(one == size && size == (ranks + 1 - me % 2) / 2, "%d of %d ranks are in the half",
+	      one, size);
+	return 0;
+}
+
+/* ---- driving */
+
+static int body(tutti_comm_t comm, const struct buffers *b)
+{
+	int32_t(*data)[4096] = malloc(REQUESTS * sizeof(*data));
+	const int failed = collectives(comm, b) || requests_end(comm, data) ||
+			   (ranks > 1 && threads_share(comm, b)) || group_mixes(comm, b) ||
+			   split_reduces(comm);
+
+	free(data);
+	return failed;
+}
+
+static void *run(void *argument)
+{
+	struct rank *rank = argument;
+	const size_t most = counts[sizeof(counts) / sizeof(counts[0]) - 1] * (size_t)ranks;
+	const struct buffers b = { malloc(most * sizeof(int32_t)), malloc(most * sizeof(int32_t)),
+				   0 };
+	tutti_comm_t comm;
+
+	rank->failed = 1;
+	if (tutti_comm_create(store, rank->number, ranks, NULL, &comm) == TUTTI_OK)
+		rank->failed = body(comm, &b);
+	else
+		fprintf(stderr, "rank %d: %s\n", rank->number, tutti_last_error(NULL));
+	if (rank->failed)
+		tutti_comm_abort(comm, "a claim of the test failed");
+	tutti_comm_destroy(comm);
+	free(b.send);
+	free(b.recv);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	struct rank rank[RANKS_MAX];
+	char address[64];
+	int failed = 0;
+
+	ranks = argc > 1 ? atoi(argv[1]) : 0;
+	if (ranks < 1 || ranks > RANKS_MAX) {
+		fprintf(stderr, "usage: %s RANKS(1…%d) [NAME=VALUE …]\n", argv[0], RANKS_MAX);
+		return 2;
+	}
+	for (int i = 2; i < argc; i++)
+		putenv(argv[i]);
+	snprintf(address, sizeof(address), "unix:tutti-test-threads-%ld", (long)getpid());
+	if (tutti_store_open(address, 1, 30, &store) != TUTTI_OK) {
+		fprintf(stderr, "%s\n", tutti_last_error(NULL));
+		return 1;
+	}
+	for (int i = 0; i < ranks; i++) {
+		rank[i] = (struct rank){ .number = i };
+		if (pthread_create(&rank[i].thread, NULL, run, &rank[i]) != 0)
+			return 1;
+	}
+	for (int i = 0; i < ranks; i++) {
+		pthread_join(rank[i].thread, NULL);
+		failed |= rank[i].failed;
+	}
+	tutti_store_close(store);
+	printf("%d ranks as threads: %s\n", ranks, failed ? "FAILED" : "all agree");
+	return failed;
+}

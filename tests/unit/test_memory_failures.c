@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fails each allocation of one rank in turn: the first, then the second, until its story passes
+ * without reaching the one to fail. Whatever fails, the rank says that memory could not be had, the
+ * others learn of it without waiting for their deadline, and everything can be destroyed. Ranks are
+ * threads; the linker hands their allocations to this file. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "transport.h"
+#include "tutti/tutti.h"
+
+#define RANKS 3
+#define COUNT 20000 /* more than fits where short payloads go */
+
+/* ---------------------------------------------------------------- allocations that fail when told
+ * to */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+
+static _Thread_local int
+	left; /* allocations of this thread until the one that fails; 0: none does */
+static _Thread_local bool failed; /* it has */
+
+static bool fails(void)
+{
+	if (left == 0 || --left > 0)
+		return false;
+	failed = true;
+	errno = ENOMEM;
+	return true;
+}
+
+void *__wrap_malloc(size_t size)
+{
+	return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+	return fails() ? NULL : __real_realloc(memory, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+	return fails() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+/* ---------------------------------------------------------------- the story of a rank */
+
+struct scene {
+	tutti_store_t store;
+	const char *transport, *algorithm;
+	int victim;
+	int nth;			      /* allocation of the victim that fails */
+	enum { CREATE, OPERATE, SPLIT } part; /* in which it happens */
+	pthread_barrier_t made;		      /* by all, or failed */
+};
+
+struct rank {
+	struct scene *scene;
+	pthread_t thread;
+	int number;
+	bool reached; /* its failure */
+	tutti_result_t result;
+	char error[512];
+	float send[COUNT * RANKS], recv[COUNT * RANKS];
+};
+
+static tutti_result_t group(struct rank *rank, tutti_comm_t comm)
+{
+	const int to = (rank->number + 1) % RANKS, from = (rank->number + RANKS - 1) % RANKS;
+	const size_t counts[RANKS] = { 10, 20, 30 };
+	tutti_request_t request = NULL;
+	tutti_result_t result = tutti_group_begin(comm);
+
+	if (result)
+		return result;
+	/* the group's end tells of a call that could not be kept */
+	tutti_all_reduce(comm, rank->send, rank->recv, 10, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+	tutti_all_reduce(comm, rank->send, rank->recv + 10, 20, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+	tutti_all_gather_v(comm, rank->send, rank->recv + 30, counts, NULL, TUTTI_FLOAT32, NULL);
+	tutti_send(comm, rank->send, 100, TUTTI_FLOAT32, to, NULL);
+	tutti_recv(comm, rank->recv + 100, 100, TUTTI_FLOAT32, from, NULL);
+	result = tutti_group_end(comm, &request);
+	return result ? result : tutti_wait(&request);
+}
+
+static tutti_result_t split(struct rank *rank, tutti_comm_t comm)
+{
+	tutti_comm_t part;
+	tutti_result_t result = tutti_comm_split(comm, 0, -rank->number, &part);
+
+	if (result)
+		return result;
+	result = tutti_barrier(part, NULL);
+	tutti_comm_destroy(part);
+	return result;
+}
+
+static tutti_result_t operate(struct rank *rank, tutti_comm_t comm)
+{
+	const double two = 2;
+	tutti_request_t request = NULL;
+	tutti_op_t op;
+	tutti_result_t result = tutti_all_reduce(comm, rank->send, rank->recv, COUNT, TUTTI_FLOAT32,
+						 TUTTI_SUM, NULL);
+
+	if (!result)
+		result = tutti_all_to_all(comm, rank->recv, rank->recv, 100, TUTTI_FLOAT32,
+					  &request);
+	if (!result)
+		result = tutti_wait(&request);
+	if (!result)
+		result = tutti_scan(comm, rank->send, rank->recv, 100, TUTTI_FLOAT32, TUTTI_SUM,
+				    NULL);
+	if (!result)
+		result = group(rank, comm);
+	if (!result)
+		result = tutti_op_create_premul_sum(comm, &two, TUTTI_FLOAT64, &op);
+	if (result == TUTTI_ERR_NO_MEMORY && rank->reached)
+		tutti_comm_abort(comm, "no operation");
+	if (!result)
+		result = tutti_all_reduce(comm, rank->send, rank->recv, 100, TUTTI_FLOAT64, op,
+					  NULL);
+	return result;
+}
+
+static void arm(struct rank *rank)
+{
+	if (rank->number == rank->scene->victim)
+		left = rank->scene->nth;
+}
+
+static void *live(void *argument)
+{
+	struct rank *rank = argument;
+	struct scene *scene = rank->scene;
+	tutti_config_t config = TUTTI_CONFIG_INIT;
+	tutti_comm_t comm;
+
+	config.transports = scene->transport;
+	config.algorithm = scene->algorithm;
+	config.timeout_s = scene->part == OPERATE ? 60 : 0.5;
+	failed = false;
+	if (scene->part == CREATE)
+		arm(rank);
+	rank->result = tutti_comm_create(scene->store, rank->number, RANKS, &config, &comm);
+	if (scene->part != CREATE) {
+		pthread_barrier_wait(&scene->made);
+		arm(rank);
+		if (!rank->result)
+			rank->result =
+				scene->part == OPERATE ? operate(rank, comm) : split(rank, comm);
+	}
+	left = 0;
+	rank->reached = failed;
+	snprintf(rank->error, sizeof(rank->error), "%s", tutti_last_error(comm));
+	tutti_comm_destroy(comm);
+	return NULL;
+}
+
+/* Did the victim's nth allocation exist? */
+static bool play(struct scene *scene)
+{
+	static struct rank ranks[RANKS];
+	const uint64_t begun = tt_now();
+
+	pthread_barrier_init(&scene->made, NULL, RANKS);
+	for (int i = 0; i < RANKS; i++) {
+		ranks[i].scene = scene;
+		ranks[i].number = i;
+		assert_int_equal(pthread_create(&ranks[i].thread, NULL, live, &ranks[i]), 0);
+	}
+	for (int i = 0; i < RANKS; i++)
+		pthread_join(ranks[i].thread, NULL);
+	pthread_barrier_destroy(&scene->made);
+	const bool reached = ranks[scene->victim].reached;
+	const tutti_result_t own = ranks[scene->victim].result;
+	for (int i = 0; i < RANKS; i++) {
+		if (ranks[i].result && (!reached || !ranks[i].error[0]))
+			fail_msg("allocation %d of rank %d: rank %d: %s: \"%s\"", scene->nth,
+				 scene->victim, i, tutti_strerror(ranks[i].result), ranks[i].error);
+	}
+	if (own && own != TUTTI_ERR_NO_MEMORY)
+		fail_msg("allocation %d of rank %d failed, but it says: %s", scene->nth,
+			 scene->victim, ranks[scene->victim].error);
+	/* deadlines are for those who cannot be told: in operations everybody can */
+	if (scene->part == OPERATE && tt_now() - begun > 10000000000u)
+		fail_msg("allocation %d of rank %d: the others were not told", scene->nth,
+			 scene->victim);
+	return reached;
+}
+
+static void fail_each(const char *transport, const char *algorithm, int part)
+{
+	static int stores;
+	char address[64];
+	struct scene scene = { .transport = transport, .algorithm = algorithm, .part = part };
+
+	snprintf(address, sizeof(address), "unix:tutti-test-memory-%ld-%d", (long)getpid(),
+		 stores++);
+	assert_int_equal(tutti_store_open(address, 1, 30, &scene.store), TUTTI_OK);
+	for (scene.victim = 0; scene.victim < 2; scene.victim++) {
+		for (scene.nth = 1; play(&scene); scene.nth++) {
+			tutti_store_close(
+				scene.store); /* half a meeting must not be found by the next */
+			assert_int_equal(tutti_store_open(address, 1, 30, &scene.store), TUTTI_OK);
+		}
+		assert_true(scene.nth > 8);
+	}
+	tutti_store_close(scene.store);
+}
+
+static void no_memory_in_create_is_an_error_over_shm(void **state)
+{
+	fail_each("shm", NULL, CREATE);
+}
+
+static void no_memory_in_create_is_an_error_over_tcp(void **state)
+{
+	fail_each("tcp", NULL, CREATE);
+}
+
+static void no_memory_in_operations_is_an_error_on_the_board(void **state)
+{
+	fail_each("shm", "board", OPERATE);
+}
+
+static void no_memory_in_operations_is_an_error_over_shm(void **state)
+{
+	fail_each("shm", "ring", OPERATE);
+}
+
+static void no_memory_in_operations_is_an_error_over_tcp(void **state)
+{
+	fail_each("tcp", NULL, OPERATE);
+}
+
+static void no_memory_in_operations_is_an_error_over_loop(void **state)
+{
+	fail_each("loop", NULL, OPERATE);
+}
+
+static void no_memory_in_split_is_an_error(void **state)
+{
+	fail_each("shm", NULL, SPLIT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_memory_in_create_is_an_error_over_shm),
+		cmocka_unit_test(no_memory_in_create_is_an_error_over_tcp),
+		cmocka_unit_test(no_memory_in_operations_is_an_error_on_the_board),
+		cmocka_unit_test(no_memory_in_operations_is_an_error_over_shm),
+		cmocka_unit_test(no_memory_in_operations_is_an_error_over_tcp),
+		cmocka_unit_test(no_memory_in_operations_is_an_error_over_loop),
+		cmocka_unit_test(no_memory_in_split_is_an_error),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
