@@ -12,13 +12,17 @@
 struct model {
 	double message[2];
 	double byte[2];
-	double reduced;
-	double sync; /* waiting for all ranks of the host once */
+	double reduced[2];
+	double sync; /* waiting for all ranks of the host once, for each rank that shares a core */
 };
 
-static const struct model fitting = { { 0.4e-6, 4e-6 }, { 0.10e-9, 0.20e-9 }, 0.05e-9, 0.2e-6 };
+static const struct model fitting = {
+	{ 0.5e-6, 4e-6 }, { 0.05e-9, 0.20e-9 }, { 0.05e-9, 0.05e-9 }, 0.2e-6
+};
 /* Every wait costs switches between ranks that share a core. */
-static const struct model crowded = { { 2e-6, 4e-6 }, { 0.20e-9, 0.20e-9 }, 0.10e-9, 1.5e-6 };
+static const struct model crowded = {
+	{ 2e-6, 4e-6 }, { 0.03e-9, 0.20e-9 }, { 0.02e-9, 0.10e-9 }, 0.9e-6
+};
 
 /* What a message, or a byte, costs the cores of sender and receiver together. */
 static const struct {
@@ -40,7 +44,8 @@ static double path_seconds(const struct tutti_comm *comm, const struct tt_cost *
 
 	return cost->messages[0] * model->message[near] + cost->messages[1] * model->message[1] +
 	       cost->bytes[0] * model->byte[near] + cost->bytes[1] * model->byte[1] +
-	       cost->reduced * model->reduced + cost->syncs * model->sync;
+	       cost->reduced * model->reduced[near] +
+	       cost->syncs * model->sync * (comm->crowd > 1 ? comm->crowd : 1);
 }
 
 /* Everybody's work, shared by the cores there are. */
