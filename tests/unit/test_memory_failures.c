@@ -116,6 +116,9 @@ static tutti_result_t split(struct rank *rank, tutti_comm_t comm)
 	if (result)
 		return result;
 	result = tutti_barrier(part, NULL);
+	/* the part knows who had no memory and left; its sentence goes with it */
+	if (result)
+		snprintf(rank->error, sizeof(rank->error), "%s", tutti_last_error(part));
 	tutti_comm_destroy(part);
 	return result;
 }
@@ -165,6 +168,7 @@ static void *live(void *argument)
 	config.algorithm = scene->algorithm;
 	config.timeout_s = scene->part == OPERATE ? 60 : 0.5;
 	failed = false;
+	rank->error[0] = '\0';
 	if (scene->part == CREATE)
 		arm(rank);
 	rank->result = tutti_comm_create(scene->store, rank->number, RANKS, &config, &comm);
@@ -177,7 +181,8 @@ static void *live(void *argument)
 	}
 	left = 0;
 	rank->reached = failed;
-	snprintf(rank->error, sizeof(rank->error), "%s", tutti_last_error(comm));
+	if (!rank->error[0])
+		snprintf(rank->error, sizeof(rank->error), "%s", tutti_last_error(comm));
 	tutti_comm_destroy(comm);
 	return NULL;
 }
