@@ -138,14 +138,16 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 
 /**
  * Make communicators of the ranks that passed the same `color`, ordered by `key`, then by rank.
- * Collective over `comm`. A negative `color` takes part but gets `*out` NULL. `comm` stays usable.
+ * Collective over `comm`, several operations long: no other thread calls on `comm` meanwhile. A negative
+ * `color` takes part but gets `*out` NULL. `comm` stays usable.
  * The new communicator has the configuration of `comm`.
  */
 TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *out);
 
 /**
  * Free `comm`; NULL is allowed. Waits for no other rank: finish your requests first, or they end
- * with an error on the other ranks. No other thread may be using `comm`.
+ * with an error on the other ranks; a request must not be used after its communicator is gone. No
+ * other thread may be using `comm`. After fork() only the parent may use or destroy it.
  */
 TUTTI_API void tutti_comm_destroy(tutti_comm_t comm);
 
