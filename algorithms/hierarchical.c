@@ -55,7 +55,7 @@ static void sort_by_host(struct layout *layout, const struct tt_group *group)
 		layout->tallest =
 			first[host + 1] > layout->tallest ? first[host + 1] : layout->tallest;
 		first[host + 1] += first[host];
-		layout->across[host] = first[host]; /* for now: the next place to fill */
+		layout->across[host] = first[host]; /* while filling: the next place */
 	}
 	for (int r = 0; r < group->size; r++) {
 		int *const place = &layout->across[group->host[r]];
