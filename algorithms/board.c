@@ -12,12 +12,14 @@ static void post(struct tt_sched *sched, struct tt_ref from, struct tt_ref slot,
 	tt_expose(sched, slot, n);
 }
 
-/* dst = ranks 0 … last, of each what it posted in `slot`. */
-static void fold(struct tt_sched *sched, struct tt_ref dst, struct tt_ref slot, int last)
+/* dst = ranks 0 … last, of each what it posted in `slot`; this rank's own is also in `own`, and that line no peer
+ * takes away. */
+static void fold(struct tt_sched *sched, struct tt_ref dst, struct tt_ref slot, struct tt_ref own,
+		 const struct tt_group *group, int last)
 {
 	tt_reduce(sched, dst, 1);
 	for (int r = 0; r <= last; r++)
-		tt_source(sched, r, slot);
+		tt_source(sched, r, r == group->rank ? own : slot);
 }
 
 static void broadcast(struct tt_sched *sched, const struct tt_group *group)
@@ -36,7 +38,7 @@ static void reduce(struct tt_sched *sched, const struct tt_group *group)
 	tt_round(sched);
 	if (group->rank != group->root)
 		return;
-	fold(sched, tt_out(0), tt_tmp(0, 0), group->size - 1);
+	fold(sched, tt_out(0), tt_tmp(0, 0), tt_in(0), group, group->size - 1);
 	tt_final(sched);
 }
 
@@ -44,7 +46,7 @@ static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 {
 	post(sched, tt_in(0), tt_tmp(0, 0), 1);
 	tt_round(sched);
-	fold(sched, tt_out(0), tt_tmp(0, 0), group->size - 1);
+	fold(sched, tt_out(0), tt_tmp(0, 0), tt_in(0), group, group->size - 1);
 	tt_final(sched);
 }
 
@@ -54,7 +56,7 @@ static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group)
 
 	post(sched, tt_in(0), tt_tmp(0, 0), group->size);
 	tt_round(sched);
-	fold(sched, tt_out(rank), tt_tmp(rank, rank), group->size - 1);
+	fold(sched, tt_out(rank), tt_tmp(rank, rank), tt_in(rank), group, group->size - 1);
 	tt_final(sched);
 }
 
@@ -99,14 +101,14 @@ static void all_to_all(struct tt_sched *sched, const struct tt_group *group)
 	post(sched, tt_in(0), tt_tmp(0, 0), group->size);
 	tt_round(sched);
 	for (int r = 0; r < group->size; r++)
-		tt_copy_from(sched, tt_out(r), r, tt_tmp(rank, rank), 1);
+		tt_copy_from(sched, tt_out(r), r, r == rank ? tt_in(r) : tt_tmp(rank, rank), 1);
 }
 
 static void scan(struct tt_sched *sched, const struct tt_group *group)
 {
 	post(sched, tt_in(0), tt_tmp(0, 0), 1);
 	tt_round(sched);
-	fold(sched, tt_out(0), tt_tmp(0, 0), group->rank);
+	fold(sched, tt_out(0), tt_tmp(0, 0), tt_in(0), group, group->rank);
 }
 
 static void exscan(struct tt_sched *sched, const struct tt_group *group)
@@ -114,7 +116,7 @@ static void exscan(struct tt_sched *sched, const struct tt_group *group)
 	post(sched, tt_in(0), tt_tmp(0, 0), 1);
 	tt_round(sched);
 	if (group->rank > 0)
-		fold(sched, tt_out(0), tt_tmp(0, 0), group->rank - 1);
+		fold(sched, tt_out(0), tt_tmp(0, 0), tt_in(0), group, group->rank - 1);
 }
 
 static void barrier(struct tt_sched *sched, const struct tt_group *group)

@@ -19,6 +19,7 @@
 #include "op.h"
 
 #define CHUNK_BYTES (16u * 1024)
+#define LOOKS 100 /* at a peer's progress, where nobody else wants the core */
 
 /* ---- progress words */
 
@@ -39,12 +40,24 @@ static uint64_t progress_of(const struct tt_board *board, int rank, uint64_t op)
 
 static void publish(const struct tt_op *op, uint64_t steps)
 {
-	const struct tt_board *board = &op->comm->board;
+	struct tt_board *board = &op->comm->board;
 
 	/* release: pairs with the acquire in progress_of() */
 	atomic_store_explicit(&tt_board_slot(board, op->comm->rank, op->card.seq)->progress,
 			      tt_board_mark(op->card.seq, steps), memory_order_release);
-	board->endpoint->ops->wake(board->endpoint);
+	if (op->plan->eager)
+		board->owes_wake = true;
+	else
+		board->endpoint->ops->wake(board->endpoint);
+}
+
+/* Waking takes a fence, and the fence waits for the line just written to come back from the peers that poll it: a short
+ * operation does what else it can first. */
+static void wake_owed(struct tt_board *board)
+{
+	if (board->owes_wake)
+		board->endpoint->ops->wake(board->endpoint);
+	board->owes_wake = false;
 }
 
 /* Have all peers posted operation `n`? Then nobody reads what this rank exposed in those before. */
@@ -177,9 +190,13 @@ void tt_board_compare(struct tt_op *op)
 static tutti_result_t peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round)
 {
 	struct tt_board *board = &op->comm->board;
-	const uint64_t seq = op->card.seq, progress = progress_of(board, peer, seq);
+	const uint64_t seq = op->card.seq, wanted = tt_board_mark(seq, steps_at(segment, round));
+	uint64_t progress = progress_of(board, peer, seq);
 
-	if (progress < tt_board_mark(seq, steps_at(segment, round))) {
+	/* the next pass comes here a tenth of a microsecond later */
+	for (int i = 0; i < LOOKS && progress < wanted && !op->comm->oversubscribed; i++)
+		progress = progress_of(board, peer, seq);
+	if (progress < wanted) {
 		/* a peer that posted a card only is in an operation over links: it cannot be this one */
 		if (progress == tt_board_mark(seq, 0))
 			return mismatch(op, peer);
@@ -224,36 +241,36 @@ static struct tt_layout peer_layout(const struct tt_plan *plan, uint8_t buffer)
 }
 
 static const uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_board_slot *slot,
-				  struct tt_ref ref, uint32_t k, uint32_t segment)
+				  const struct tt_ref *ref, uint32_t k, uint32_t segment)
 {
 	struct tt_endpoint *endpoint = op->comm->board.endpoint;
-	const struct tt_layout layout = peer_layout(op->plan, ref.buffer);
+	const struct tt_layout layout = peer_layout(op->plan, ref->buffer);
 	const struct tt_bytes at = tt_layout_at(&layout, op->element, op->plan->segments, segment,
-						ref.block + k);
-	const uint64_t token = ref.buffer == TT_BUF_SEND ? slot->send_token : slot->recv_token;
+						ref->block + k);
+	const uint64_t token = ref->buffer == TT_BUF_SEND ? slot->send_token : slot->recv_token;
 	const uint8_t *base = endpoint->ops->import_memory(endpoint, peer, token, at.offset + at.length);
 
 	return base ? base + at.offset : NULL;
 }
 
 /* NULL: the peer's memory cannot be mapped. */
-static const uint8_t *peer_place(const struct tt_op *op, int peer, struct tt_ref ref, uint32_t k,
+static const uint8_t *peer_place(const struct tt_op *op, int peer, const struct tt_ref *ref, uint32_t k,
 				 uint32_t segment)
 {
 	const struct tt_board_slot *slot = tt_board_slot(&op->comm->board, peer, op->card.seq);
 
-	if (!op->plan->eager && ref.buffer != TT_BUF_SCRATCH && slot->direct == TT_MEMORY_DIRECT)
+	if (!op->plan->eager && ref->buffer != TT_BUF_SCRATCH && slot->direct == TT_MEMORY_DIRECT)
 		return peer_direct(op, peer, slot, ref, k, segment);
 	return area_of(op, peer, segment) + tt_plan_exposed_at(op->plan, op->comm->size, ref, k);
 }
 
 /* This rank's own block. Scratch of a shared schedule lies where peers read it. */
-static uint8_t *own_place(const struct tt_op *op, struct tt_ref ref, uint32_t k, uint32_t segment,
+static uint8_t *own_place(const struct tt_op *op, const struct tt_ref *ref, uint32_t k, uint32_t segment,
 			  size_t *length)
 {
 	uint8_t *place = tt_op_place(op, ref, k, segment, length);
 
-	if (ref.buffer != TT_BUF_SCRATCH)
+	if (ref->buffer != TT_BUF_SCRATCH)
 		return place;
 	return area_of(op, op->comm->rank, segment) + tt_plan_exposed_at(op->plan, op->comm->size, ref, k);
 }
@@ -264,47 +281,49 @@ static const uint8_t *source_place(const struct tt_op *op, const struct tt_step 
 	size_t unused;
 
 	if (source->peer == op->comm->rank)
-		return own_place(op, source->a, k, segment, &unused);
-	return peer_place(op, source->peer, source->a, k, segment);
+		return own_place(op, &source->a, k, segment, &unused);
+	return peer_place(op, source->peer, &source->a, k, segment);
 }
 
 /* Does exposing this run need a copy? */
-static bool copied(const struct tt_op *op, struct tt_ref ref)
+static bool copied(const struct tt_op *op, const struct tt_ref *ref)
 {
-	return !op->direct && ref.buffer != TT_BUF_SCRATCH;
+	return !op->direct && ref->buffer != TT_BUF_SCRATCH;
 }
 
 static void expose(const struct tt_op *op, const struct tt_step *step, uint32_t segment)
 {
 	uint8_t *area = area_of(op, op->comm->rank, segment);
 
-	for (uint32_t k = 0; k < step->n && copied(op, step->a); k++) {
+	for (uint32_t k = 0; k < step->n && copied(op, &step->a); k++) {
 		size_t length;
-		const uint8_t *place = own_place(op, step->a, k, segment, &length);
+		const uint8_t *place = own_place(op, &step->a, k, segment, &length);
 
-		memcpy(area + tt_plan_exposed_at(op->plan, op->comm->size, step->a, k), place, length);
+		memcpy(area + tt_plan_exposed_at(op->plan, op->comm->size, &step->a, k), place, length);
 	}
 }
 
 /* ---- steps */
 
-/* dst = the sources, copied to `also` (or not: NULL) while it is in the cache. */
-static void reduce_block(const struct tt_op *op, const struct tt_step *step, uint8_t *dst,
-			 const uint8_t **src, size_t length, uint8_t *also)
+static void reduce_bytes(const struct tt_op *op, const struct tt_step *step, uint8_t *dst,
+			 const uint8_t *const *src, size_t bytes)
 {
-	const bool combines = step->sources > 1 || (step->final && op->plan->call.op == TUTTI_AVG);
-	const size_t chunk = also ? CHUNK_BYTES : length;
+	if (step->sources > 1 || (step->final && op->plan->call.op == TUTTI_AVG))
+		tt_combine(op, dst, (const void *const *)src, step->sources, bytes / op->element,
+			   step->final);
+	else if (src[0] != dst)
+		memcpy(dst, src[0], bytes);
+}
 
-	for (size_t done = 0; done < length; done += chunk) {
-		const size_t bytes = length - done < chunk ? length - done : chunk;
+/* dst = the sources, copied to `also` while it is in the cache. */
+static void reduce_and_copy(const struct tt_op *op, const struct tt_step *step, uint8_t *dst,
+			    const uint8_t **src, size_t length, uint8_t *also)
+{
+	for (size_t done = 0; done < length; done += CHUNK_BYTES) {
+		const size_t bytes = length - done < CHUNK_BYTES ? length - done : CHUNK_BYTES;
 
-		if (combines)
-			tt_combine(op, dst + done, (const void *const *)src, step->sources,
-				   bytes / op->element, step->final);
-		else if (src[0] != dst + done)
-			memcpy(dst + done, src[0], bytes);
-		if (also)
-			memcpy(also + done, dst + done, bytes);
+		reduce_bytes(op, step, dst + done, src, bytes);
+		memcpy(also + done, dst + done, bytes);
 		for (uint32_t i = 0; i < step->sources; i++)
 			src[i] += bytes;
 	}
@@ -323,19 +342,22 @@ static tutti_result_t run_reduce(struct tt_op *op, const struct tt_step *step,
 
 	for (uint32_t k = 0; k < step->n; k++) {
 		size_t length;
-		uint8_t *also = NULL, *dst = own_place(op, step->a, k, segment, &length);
+		uint8_t *also = NULL, *dst = own_place(op, &step->a, k, segment, &length);
 
 		if (length == 0)
 			continue;
-		if (exposing && copied(op, exposing->a))
+		if (exposing && copied(op, &exposing->a))
 			also = area_of(op, op->comm->rank, segment) +
-			       tt_plan_exposed_at(op->plan, op->comm->size, exposing->a, k);
+			       tt_plan_exposed_at(op->plan, op->comm->size, &exposing->a, k);
 		for (uint32_t i = 0; i < step->sources; i++) {
 			src[i] = source_place(op, &step[1 + i], k, segment);
 			if (!src[i])
 				return TUTTI_ERR_SYSTEM;
 		}
-		reduce_block(op, step, dst, src, length, also);
+		if (also)
+			reduce_and_copy(op, step, dst, src, length, also);
+		else
+			reduce_bytes(op, step, dst, src, length);
 	}
 	return TUTTI_OK;
 }
@@ -485,7 +507,7 @@ static tutti_result_t await_readers(struct tt_op *op)
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_shared_advance(struct tt_op *op, bool *moved)
+static tutti_result_t advance(struct tt_op *op, bool *moved)
 {
 	const struct tt_sched *sched = &op->plan->sched;
 
@@ -513,4 +535,12 @@ tutti_result_t tt_shared_advance(struct tt_op *op, bool *moved)
 			publish(op, steps_at(segment, round));
 	}
 	return await_readers(op);
+}
+
+tutti_result_t tt_shared_advance(struct tt_op *op, bool *moved)
+{
+	const tutti_result_t result = advance(op, moved);
+
+	wake_owed(&op->comm->board);
+	return result;
 }

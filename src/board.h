@@ -52,6 +52,7 @@ struct tt_board {
 	struct tt_board_rank *base; /* [size]; NULL where not all ranks share memory */
 	struct tt_endpoint *endpoint;
 	uint64_t *seen; /* [size]: the highest operation known to be posted by each rank */
+	bool owes_wake;	/* something was published whose waiters, if asleep, are still to be woken */
 	uint64_t stages_used; /* staging areas taken so far, one per segment of a staged operation */
 	uint64_t stage_last[TT_STAGES]; /* progress that frees each: every rank must have come to it */
 	uint64_t stage_op[TT_STAGES];	/* the operation it was used in */

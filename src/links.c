@@ -155,7 +155,7 @@ static int pieces(const struct tt_cursor *cursor, struct iovec *iov, int room)
 
 	for (uint32_t k = cursor->block; k < step->n && n < room; k++) {
 		size_t length;
-		uint8_t *place = tt_op_place(op, step->a, k, cursor->segment, &length);
+		uint8_t *place = tt_op_place(op, &step->a, k, cursor->segment, &length);
 
 		place += skip;
 		length -= skip;
@@ -178,7 +178,7 @@ static void step_forward(struct tt_cursor *cursor, size_t bytes)
 	while (cursor->block < step->n) {
 		size_t length;
 
-		tt_op_place(op, step->a, cursor->block, cursor->segment, &length);
+		tt_op_place(op, &step->a, cursor->block, cursor->segment, &length);
 		if (cursor->at + bytes < length) {
 			cursor->at += bytes;
 			return;
@@ -280,8 +280,8 @@ static ssize_t move_in_reduce(struct tt_cursor *cursor)
 	struct tt_link *link = cursor->wire->link;
 	const struct tt_step *step = &op->plan->sched.steps[entry_of(cursor)->step];
 	size_t length, length_b;
-	uint8_t *dst = tt_op_place(op, step->a, cursor->block, cursor->segment, &length);
-	const uint8_t *with = tt_op_place(op, step->b, cursor->block, cursor->segment, &length_b);
+	uint8_t *dst = tt_op_place(op, &step->a, cursor->block, cursor->segment, &length);
+	const uint8_t *with = tt_op_place(op, &step->b, cursor->block, cursor->segment, &length_b);
 	size_t left = length - cursor->at;
 	const void *data;
 
@@ -332,12 +332,12 @@ static void run_local(struct tt_op *op, const struct tt_step *step, uint32_t seg
 
 	for (uint32_t k = 0; k < step->n; k++) {
 		size_t length;
-		uint8_t *dst = tt_op_place(op, step->a, k, segment, &length);
+		uint8_t *dst = tt_op_place(op, &step->a, k, segment, &length);
 
 		for (uint32_t i = 0; i < step->sources; i++) {
 			size_t unused;
 
-			src[i] = tt_op_place(op, step[1 + i].a, k, segment, &unused);
+			src[i] = tt_op_place(op, &step[1 + i].a, k, segment, &unused);
 		}
 		if (length == 0)
 			continue;

@@ -115,20 +115,20 @@ tutti_result_t tt_op_reserve(struct tt_op *op)
 	return TUTTI_OK;
 }
 
-uint8_t *tt_op_place(const struct tt_op *op, struct tt_ref ref, uint32_t k, uint32_t segment,
+uint8_t *tt_op_place(const struct tt_op *op, const struct tt_ref *ref, uint32_t k, uint32_t segment,
 		     size_t *length)
 {
 	const struct tt_plan *plan = op->plan;
-	const struct tt_layout *lengths = tt_plan_lengths(plan, ref.buffer);
+	const struct tt_layout *lengths = tt_plan_lengths(plan, ref->buffer);
 	const struct tt_bytes at = tt_layout_at(lengths, plan->element, plan->segments, segment,
-						ref.block + k);
+						ref->block + k);
 
 	*length = at.length;
-	if (ref.buffer == TT_BUF_SEND)
+	if (ref->buffer == TT_BUF_SEND)
 		return (uint8_t *)op->send + at.offset;
-	if (ref.buffer == TT_BUF_RECV)
+	if (ref->buffer == TT_BUF_RECV)
 		return op->recv + at.offset;
 	return op->scratch +
-	       ((size_t)(segment % plan->window) * plan->sched.scratch_slots + ref.slot + k) *
+	       ((size_t)(segment % plan->window) * plan->sched.scratch_slots + ref->slot + k) *
 		       plan->slot_bytes;
 }

@@ -88,8 +88,9 @@ void tt_cursor_dequeue(struct tt_cursor *cursor);
 void tt_combine(const struct tt_op *op, void *dst, const void *const *src, unsigned nsrc,
 		size_t elements, bool final);
 
-/* Where a run's block k of a segment is in this rank's memory. */
-uint8_t *tt_op_place(const struct tt_op *op, struct tt_ref ref, uint32_t k, uint32_t segment,
+/* Where a run's block k of a segment is in this rank's memory. `ref` by pointer: a copy on the stack is written in parts
+ * and read whole, which waits for all stores before it, those to lines that peers poll among them. */
+uint8_t *tt_op_place(const struct tt_op *op, const struct tt_ref *ref, uint32_t k, uint32_t segment,
 		     size_t *length);
 
 #endif

@@ -133,12 +133,12 @@ static uint32_t exposable(const struct tt_plan *plan, int size, uint8_t buffer)
 }
 
 /* The offset of an exposed block in a payload or staging area. */
-size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, struct tt_ref ref, uint32_t k)
+size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_ref *ref, uint32_t k)
 {
-	const uint32_t blocks = exposable(plan, size, ref.buffer);
-	size_t place = blocks <= 1 ? 0 : ref.slot + k;
+	const uint32_t blocks = exposable(plan, size, ref->buffer);
+	size_t place = blocks <= 1 ? 0 : ref->slot + k;
 
-	for (uint8_t before = 0; before < ref.buffer; before++)
+	for (uint8_t before = 0; before < ref->buffer; before++)
 		place += exposable(plan, size, before);
 	return place * plan->stride;
 }

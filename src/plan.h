@@ -102,7 +102,7 @@ static inline const struct tt_layout *tt_plan_lengths(const struct tt_plan *plan
 }
 
 /* The offset of an exposed run's block k in a payload or staging area of a communicator of `size` ranks. */
-size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, struct tt_ref ref, uint32_t k);
+size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_ref *ref, uint32_t k);
 
 /* work.c: what all ranks together do by the algorithm of that number; NULL where it is not worth counting. */
 tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collective collective,
