@@ -17,6 +17,7 @@ extern const struct tt_algorithm tt_algorithm_hierarchical;
 extern const struct tt_algorithm tt_algorithm_hierarchical_split;
 extern const struct tt_algorithm tt_algorithm_pairwise;
 extern const struct tt_algorithm tt_algorithm_ring;
+extern const struct tt_algorithm tt_algorithm_star;
 extern const struct tt_algorithm tt_algorithm_tree;
 extern const struct tt_algorithm tt_algorithm_two_shot;
 

@@ -10,11 +10,22 @@
 #include "tcp.h"
 
 const struct tt_algorithm *const tt_algorithms[] = {
-	&tt_algorithm_board,	   &tt_algorithm_direct,	    &tt_algorithm_flat,
-	&tt_algorithm_pairwise,	   &tt_algorithm_two_shot,	    &tt_algorithm_doubling,
-	&tt_algorithm_bruck,	   &tt_algorithm_tree,		    &tt_algorithm_halving_doubling,
-	&tt_algorithm_ring,	   &tt_algorithm_double_tree,	    &tt_algorithm_chain,
-	&tt_algorithm_hierarchical, &tt_algorithm_hierarchical_split, NULL,
+	&tt_algorithm_board,
+	&tt_algorithm_direct,
+	&tt_algorithm_flat,
+	&tt_algorithm_star,
+	&tt_algorithm_pairwise,
+	&tt_algorithm_two_shot,
+	&tt_algorithm_doubling,
+	&tt_algorithm_bruck,
+	&tt_algorithm_tree,
+	&tt_algorithm_halving_doubling,
+	&tt_algorithm_ring,
+	&tt_algorithm_double_tree,
+	&tt_algorithm_chain,
+	&tt_algorithm_hierarchical,
+	&tt_algorithm_hierarchical_split,
+	NULL,
 };
 
 const struct tt_transport *const tt_transports[] = {

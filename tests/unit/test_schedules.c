@@ -158,7 +158,8 @@ static const struct tt_algorithm *const all[] = {
 	&tt_algorithm_flat,	    &tt_algorithm_halving_doubling,
 	&tt_algorithm_hierarchical, &tt_algorithm_hierarchical_split,
 	&tt_algorithm_pairwise,	    &tt_algorithm_ring,
-	&tt_algorithm_tree,	    &tt_algorithm_two_shot,
+	&tt_algorithm_star,	    &tt_algorithm_tree,
+	&tt_algorithm_two_shot,
 };
 
 static const struct {

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the star: everyone sends to rank 0, which folds in rank order and sends the result to everyone. No pattern passes
+ * fewer messages, and each waits for one other only: best where short messages cost cores that ranks share. */
+#include "algorithms.h"
+#include "parts.h"
+
+#define HUB 0
+
+static void reduce(struct tt_sched *sched, const struct tt_group *group)
+{
+	tt_reduce(sched, tt_out(0), 1);
+	tt_source(sched, HUB, tt_in(0));
+	for (int r = 1; r < group->size; r++)
+		tt_source(sched, HUB, tt_tmp(r - 1, 0));
+	tt_final(sched);
+}
+
+static void build(struct tt_sched *sched, const struct tt_group *group, enum tt_collective collective)
+{
+	const bool barrier = collective == TT_BARRIER;
+
+	if (group->rank != HUB) {
+		tt_send(sched, HUB, tt_in(0), 1);
+		tt_round(sched);
+		tt_recv(sched, HUB, tt_out(0), 1);
+		return;
+	}
+	for (int r = 1; r < group->size; r++)
+		tt_recv(sched, r, barrier ? tt_out(0) : tt_tmp(r - 1, 0), 1);
+	tt_round(sched);
+	if (!barrier)
+		reduce(sched, group);
+	for (int r = 1; r < group->size; r++)
+		tt_send(sched, r, barrier ? tt_in(0) : tt_out(0), 1);
+}
+
+static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective, double bytes)
+{
+	const double others = group->size - 1;
+
+	if (collective == TT_BARRIER)
+		return tt_cost_links(group, 2 * others, 0, 0);
+	return tt_cost_links(group, 2 * others, 2 * others * bytes, others * bytes);
+}
+
+const struct tt_algorithm tt_algorithm_star = {
+	.name = "star",
+	.collectives = TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_BARRIER),
+	.ordered = true,
+	.one_fold = true,
+	.fits = tt_fits_fold,
+	.build = build,
+	.cost = cost,
+};
