@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "names.h"
 #include "notes.h"
 #include "op.h"
 
@@ -132,9 +133,7 @@ static struct tt_card card_for(const struct tt_cursor *cursor)
 
 	if (!plan)
 		return card;
-	const uint32_t pairwise = TT_BIT(TT_GATHER_V) | TT_BIT(TT_SCATTER_V) | TT_BIT(TT_ALL_TO_ALL_V);
-
-	if (pairwise & TT_BIT(plan->call.collective)) {
+	if (tt_collective_knows_own_counts(plan->call.collective)) {
 		const struct tt_step *step = &plan->sched.steps[entry_of(cursor)->step];
 		const struct tt_layout *lengths = tt_plan_lengths(plan, step->a.buffer);
 

@@ -84,6 +84,13 @@ bool tt_collective_of_vector(enum tt_collective collective)
 	return vectors & TT_BIT(collective);
 }
 
+bool tt_collective_knows_own_counts(enum tt_collective collective)
+{
+	const uint32_t pairwise = TT_BIT(TT_GATHER_V) | TT_BIT(TT_SCATTER_V) | TT_BIT(TT_ALL_TO_ALL_V);
+
+	return pairwise & TT_BIT(collective);
+}
+
 TUTTI_API const char *tutti_dtype_name(tutti_dtype_t dtype)
 {
 	return (unsigned)dtype < TUTTI_DTYPE_COUNT ? dtypes[dtype].name : NULL;

@@ -63,12 +63,6 @@ struct tt_bytes tt_layout_at(const struct tt_layout *layout, size_t element, uin
 	return (struct tt_bytes){ base * element, length * element };
 }
 
-/* The _v forms whose ranks see different counts: nothing may be derived from them that others must derive too. */
-static bool knows_own_counts_only(enum tt_collective collective)
-{
-	return collective == TT_GATHER_V || collective == TT_SCATTER_V || collective == TT_ALL_TO_ALL_V;
-}
-
 /* Does this rank send, or receive, all blocks, only its own, or none? */
 static enum tt_layout_kind layout_kind(const struct tutti_comm *comm, const struct tt_call *call,
 				       bool sending)
@@ -180,7 +174,7 @@ static void cut_for_links(const struct tutti_comm *comm, struct tt_plan *plan)
 							     LINK_SEGMENT_BYTES;
 	size_t segments = 1;
 
-	if (!knows_own_counts_only(plan->call.collective) &&
+	if (!tt_collective_knows_own_counts(plan->call.collective) &&
 	    (plan->algorithm->pipelined || comm->settings.segment_bytes))
 		segments = (longest_block(plan, 1) + target - 1) / target;
 	set_segments(plan, segments < 1 ? 1 : segments > 65536 ? 65536 : (uint32_t)segments);
@@ -387,7 +381,7 @@ static double call_bytes(const struct tutti_comm *comm, const struct tt_call *ca
 
 	if (tt_collective_of_vector(call->collective))
 		return element * (double)call->count;
-	if (knows_own_counts_only(call->collective))
+	if (tt_collective_knows_own_counts(call->collective))
 		return 0;
 	if (!counts)
 		return element * (double)call->count * comm->size;
@@ -408,7 +402,7 @@ static void fill_card(const struct tutti_comm *comm, struct tt_plan *plan)
 		detail = hash_words(1, call->recv_counts, comm->size);
 	plan->card = (struct tt_card){ .magic = TT_CARD_MAGIC,
 				       .rank = comm->rank,
-				       .count = knows_own_counts_only(call->collective) ? 0 : call->count,
+				       .count = tt_collective_knows_own_counts(call->collective) ? 0 : call->count,
 				       .detail = detail,
 				       .root = call->root,
 				       .op = call->op,
