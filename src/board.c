@@ -226,26 +226,14 @@ static uint8_t *area_of(const struct tt_op *op, int rank, uint32_t segment)
 	return of->stage[(op->stage_first + segment) % TT_STAGES];
 }
 
-/* How a peer's buffer is laid out: like this rank's, or whole where this rank has none. */
-static struct tt_layout peer_layout(const struct tt_plan *plan, uint8_t buffer)
-{
-	struct tt_layout layout = buffer == TT_BUF_SEND ? plan->send : plan->recv;
-
-	if (layout.kind == TT_LAYOUT_NONE) {
-		const bool vector = plan->send.kind == TT_LAYOUT_VECTOR ||
-				    plan->recv.kind == TT_LAYOUT_VECTOR;
-
-		layout.kind = vector ? TT_LAYOUT_VECTOR : TT_LAYOUT_BLOCKS;
-	}
-	return layout;
-}
-
 static const uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_board_slot *slot,
 				  const struct tt_ref *ref, uint32_t k, uint32_t segment)
 {
 	struct tt_endpoint *endpoint = op->comm->board.endpoint;
-	const struct tt_layout layout = peer_layout(op->plan, ref->buffer);
-	const struct tt_bytes at = tt_layout_at(&layout, op->element, op->plan->segments, segment,
+	const struct tt_plan *plan = op->plan;
+	const struct tt_layout layout = ref->buffer == TT_BUF_SEND ? tt_layout_of_peer(&plan->send, &plan->recv) :
+								     tt_layout_of_peer(&plan->recv, &plan->send);
+	const struct tt_bytes at = tt_layout_at(&layout, op->element, plan->segments, segment,
 						ref->block + k);
 	const uint64_t token = ref->buffer == TT_BUF_SEND ? slot->send_token : slot->recv_token;
 	const uint8_t *base = endpoint->ops->import_memory(endpoint, peer, token, at.offset + at.length);
@@ -424,23 +412,6 @@ static bool stage_is_free(struct tt_op *op, uint32_t segment)
 
 /* ---- an operation */
 
-static size_t extent(const struct tt_op *op, const struct tt_layout *layout)
-{
-	size_t elements = layout->count;
-
-	if (layout->kind == TT_LAYOUT_TABLE) {
-		elements = 0;
-		for (uint32_t i = 0; i < layout->blocks; i++)
-			if (layout->displs[i] + layout->counts[i] > elements)
-				elements = layout->displs[i] + layout->counts[i];
-	} else if (layout->kind == TT_LAYOUT_BLOCKS) {
-		elements *= layout->blocks;
-	} else if (layout->kind == TT_LAYOUT_OWN && layout->counts) {
-		elements = layout->counts[layout->own];
-	}
-	return elements * op->element;
-}
-
 /* Expose the caller's buffers themselves where peers can map them. */
 static void try_direct(struct tt_op *op)
 {
@@ -449,10 +420,10 @@ static void try_direct(struct tt_op *op)
 	struct tt_endpoint *endpoint = op->comm->board.endpoint;
 
 	op->direct = (plan->send.kind == TT_LAYOUT_NONE ||
-		      endpoint->ops->export_memory(endpoint, op->send, extent(op, &plan->send),
+		      endpoint->ops->export_memory(endpoint, op->send, tt_layout_extent(&plan->send, op->element),
 						   &slot->send_token)) &&
 		     (plan->recv.kind == TT_LAYOUT_NONE ||
-		      endpoint->ops->export_memory(endpoint, op->recv, extent(op, &plan->recv),
+		      endpoint->ops->export_memory(endpoint, op->recv, tt_layout_extent(&plan->recv, op->element),
 						   &slot->recv_token));
 	slot->direct = op->direct ? TT_MEMORY_DIRECT : TT_MEMORY_STAGED;
 }

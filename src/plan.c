@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns plans: their cache, and what follows from a call and a schedule: layouts, segments, routes. */
+/* Owns plans: their cache, and what follows from a call and a schedule: segments, routes. */
 #include "plan.h"
 
 #include <assert.h>
@@ -15,7 +15,6 @@
 #define BUCKETS 64
 #define PLANS_KEPT 1024
 #define LINK_SEGMENT_BYTES (128u * 1024) /* of one block: streams through the rounds, fits the caches */
-#define LINE 64
 #define SEGMENTS_MAX (1u << 20) /* over the board */
 
 struct tt_plan_cache {
@@ -24,91 +23,7 @@ struct tt_plan_cache {
 	const struct tt_plan *last; /* the same call again is the usual case */
 };
 
-/* ---- where blocks lie */
-
-/* Part `i` of `parts` as even parts of n elements as whole cache lines allow; short ones to the element. */
-static void split(size_t n, uint32_t parts, uint32_t i, size_t element, size_t *start, size_t *length)
-{
-	if (parts == 1) { /* the short path of short operations: no divisions */
-		*start = 0;
-		*length = n;
-		return;
-	}
-	const size_t line = LINE / element;
-	const size_t unit = n / parts >= 16 * line ? line : 1;
-	const size_t units = (n + unit - 1) / unit;
-	const size_t each = units / parts, more = units % parts;
-	const size_t from = (each * i + (i < more ? i : more)) * unit;
-	const size_t to = from + (each + (i < more)) * unit;
-
-	*start = from < n ? from : n;
-	*length = (to < n ? to : n) - *start;
-}
-
-struct tt_bytes tt_layout_at(const struct tt_layout *layout, size_t element, uint32_t segments,
-			     uint32_t segment, uint32_t block)
-{
-	size_t base = 0, start, length = layout->counts ? layout->counts[block] : layout->count;
-
-	if (layout->kind == TT_LAYOUT_BLOCKS)
-		base = block * layout->count;
-	else if (layout->kind == TT_LAYOUT_TABLE)
-		base = layout->displs[block];
-	split(length, segments, segment, element, &start, &length);
-	base += start;
-	if (layout->kind == TT_LAYOUT_VECTOR) {
-		split(length, layout->blocks, block, element, &start, &length);
-		base += start;
-	}
-	return (struct tt_bytes){ base * element, length * element };
-}
-
-/* Does this rank send, or receive, all blocks, only its own, or none? */
-static enum tt_layout_kind layout_kind(const struct tutti_comm *comm, const struct tt_call *call,
-				       bool sending)
-{
-	const bool at_root = comm->rank == call->root;
-
-	switch (call->collective) {
-	case TT_BROADCAST: return sending && !at_root ? TT_LAYOUT_NONE : TT_LAYOUT_VECTOR;
-	case TT_REDUCE: return !sending && !at_root ? TT_LAYOUT_NONE : TT_LAYOUT_VECTOR;
-	case TT_REDUCE_SCATTER: return sending ? TT_LAYOUT_BLOCKS : TT_LAYOUT_OWN;
-	case TT_REDUCE_SCATTER_V: return sending ? TT_LAYOUT_TABLE : TT_LAYOUT_OWN;
-	case TT_ALL_GATHER: return sending ? TT_LAYOUT_OWN : TT_LAYOUT_BLOCKS;
-	case TT_ALL_GATHER_V: return sending ? TT_LAYOUT_OWN : TT_LAYOUT_TABLE;
-	case TT_GATHER:
-		return sending ? TT_LAYOUT_OWN : at_root ? TT_LAYOUT_BLOCKS : TT_LAYOUT_NONE;
-	case TT_GATHER_V:
-		return sending ? TT_LAYOUT_OWN : at_root ? TT_LAYOUT_TABLE : TT_LAYOUT_NONE;
-	case TT_SCATTER:
-		return !sending ? TT_LAYOUT_OWN : at_root ? TT_LAYOUT_BLOCKS : TT_LAYOUT_NONE;
-	case TT_SCATTER_V:
-		return !sending ? TT_LAYOUT_OWN : at_root ? TT_LAYOUT_TABLE : TT_LAYOUT_NONE;
-	case TT_ALL_TO_ALL: return TT_LAYOUT_BLOCKS;
-	case TT_ALL_TO_ALL_V: return TT_LAYOUT_TABLE;
-	default: return TT_LAYOUT_VECTOR;
-	}
-}
-
-static struct tt_layout layout_of(const struct tutti_comm *comm, const struct tt_plan *plan,
-				  bool sending)
-{
-	const struct tt_call *call = &plan->call;
-	struct tt_layout layout = { .kind = layout_kind(comm, call, sending),
-				    .count = call->count,
-				    .own = comm->rank };
-
-	layout.blocks = tt_collective_of_vector(call->collective) ? plan->sched.blocks : (uint32_t)comm->size;
-	if (layout.kind == TT_LAYOUT_TABLE) {
-		layout.counts = sending ? call->send_counts : call->recv_counts;
-		layout.displs = sending ? call->send_displs : call->recv_displs;
-	} else if (call->collective == TT_REDUCE_SCATTER_V) {
-		layout.counts = call->send_counts;
-	} else if (call->collective == TT_ALL_GATHER_V) {
-		layout.counts = call->recv_counts;
-	}
-	return layout;
-}
+/* ---- what is exposed */
 
 /* How many blocks of a buffer may be exposed: the same on every rank, also where a rank has no such buffer. */
 static uint32_t exposable(const struct tt_plan *plan, int size, uint8_t buffer)
@@ -164,7 +79,7 @@ static size_t longest_block(const struct tt_plan *plan, uint32_t segments)
 static void set_segments(struct tt_plan *plan, uint32_t segments)
 {
 	plan->segments = segments;
-	plan->slot_bytes = (longest_block(plan, segments) + LINE - 1) / LINE * LINE;
+	plan->slot_bytes = (longest_block(plan, segments) + TT_LINE - 1) / TT_LINE * TT_LINE;
 	plan->stride = plan->slot_bytes;
 }
 
@@ -218,7 +133,7 @@ static bool exposes_at_last(const struct tt_sched *sched)
  * progress words can count. */
 static tutti_result_t cut_for_stages(struct tt_plan *plan, int size, size_t target)
 {
-	const size_t bytes = exposed_bytes(plan, size), lines = bytes / plan->stride * LINE;
+	const size_t bytes = exposed_bytes(plan, size), lines = bytes / plan->stride * TT_LINE;
 	uint32_t segments;
 
 	static_assert(4ull * TT_STAGES * SEGMENTS_MAX < 1ull << TT_STEP_BITS, "progress words count all steps");
@@ -449,8 +364,8 @@ static tutti_result_t plan_build(struct tutti_comm *comm, const struct tt_call *
 		result = choose_and_build(comm, plan);
 	if (result)
 		goto free_plan;
-	plan->send = layout_of(comm, plan, true);
-	plan->recv = layout_of(comm, plan, false);
+	plan->send = tt_layout_of(comm, &plan->call, plan->sched.blocks, true);
+	plan->recv = tt_layout_of(comm, &plan->call, plan->sched.blocks, false);
 	if (plan->algorithm->shared)
 		result = cut_for_board(comm, plan);
 	else

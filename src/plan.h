@@ -6,6 +6,7 @@
 
 #include "card.h"
 #include "comm.h"
+#include "layout.h"
 
 /* One call of the public API, all of its arguments. */
 struct tt_call {
@@ -20,27 +21,6 @@ struct tt_call {
 	const size_t *send_counts, *send_displs; /* [size], the _v forms only */
 	const size_t *recv_counts, *recv_displs;
 	uint64_t detail; /* of a fused group */
-};
-
-/* Where a buffer's blocks lie. */
-enum tt_layout_kind {
-	TT_LAYOUT_NONE,	  /* the rank has no such buffer */
-	TT_LAYOUT_VECTOR, /* cut into segments, each cut into blocks */
-	TT_LAYOUT_BLOCKS, /* size blocks of `count`, each cut into segments */
-	TT_LAYOUT_OWN,	  /* only block `own`, at the start */
-	TT_LAYOUT_TABLE,  /* blocks of any length anywhere */
-};
-
-struct tt_layout {
-	enum tt_layout_kind kind;
-	size_t count;
-	uint32_t blocks;
-	int own;
-	const size_t *counts, *displs; /* TABLE, and OWN of a _v form: lengths; owned by the plan */
-};
-
-struct tt_bytes {
-	size_t offset, length;
 };
 
 /* The steps that use one direction of one link, in order of rounds. */
@@ -90,9 +70,6 @@ void tt_plans_free(struct tutti_comm *comm);
 /* Drop the plans of a user's operation that is being freed. */
 void tt_plans_forget_op(struct tutti_comm *comm, tutti_op_t op);
 
-/* Where block `block` of segment `segment` lies in a buffer. */
-struct tt_bytes tt_layout_at(const struct tt_layout *layout, size_t element, uint32_t segments,
-			     uint32_t segment, uint32_t block);
 /* How long the block that `ref` + k stands for is. */
 static inline const struct tt_layout *tt_plan_lengths(const struct tt_plan *plan, uint8_t buffer)
 {
