@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns plans: their cache, and what follows from a call and a schedule: segments, routes. */
+/* Owns plans: their cache, and what follows from a call and a schedule, but for layouts and segments: routes. */
 #include "plan.h"
 
 #include <assert.h>
@@ -14,169 +14,12 @@
 
 #define BUCKETS 64
 #define PLANS_KEPT 1024
-#define LINK_SEGMENT_BYTES (128u * 1024) /* of one block: streams through the rounds, fits the caches */
-#define SEGMENTS_MAX (1u << 20) /* over the board */
 
 struct tt_plan_cache {
 	struct tt_plan *bucket[BUCKETS];
 	size_t kept, room; /* plans; beyond room those that no operation uses are dropped */
 	const struct tt_plan *last; /* the same call again is the usual case */
 };
-
-/* ---- what is exposed */
-
-/* How many blocks of a buffer may be exposed: the same on every rank, also where a rank has no such buffer. */
-static uint32_t exposable(const struct tt_plan *plan, int size, uint8_t buffer)
-{
-	const enum tt_collective c = plan->call.collective;
-	const uint32_t whole_send = TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_REDUCE_SCATTER_V) |
-				    TT_BIT(TT_SCATTER) | TT_BIT(TT_ALL_TO_ALL);
-	const uint32_t whole_recv = TT_BIT(TT_ALL_GATHER) | TT_BIT(TT_ALL_GATHER_V) |
-				    TT_BIT(TT_GATHER) | TT_BIT(TT_ALL_TO_ALL);
-
-	if (!plan->exposes[buffer])
-		return 0;
-	if (tt_collective_of_vector(c))
-		return buffer == TT_BUF_SCRATCH ? 1 : plan->sched.blocks;
-	return (buffer != TT_BUF_RECV ? whole_send : whole_recv) & TT_BIT(c) ? (uint32_t)size : 1;
-}
-
-/* The offset of an exposed block in a payload or staging area. */
-size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_ref *ref, uint32_t k)
-{
-	const uint32_t blocks = exposable(plan, size, ref->buffer);
-	size_t place = blocks <= 1 ? 0 : ref->slot + k;
-
-	for (uint8_t before = 0; before < ref->buffer; before++)
-		place += exposable(plan, size, before);
-	return place * plan->stride;
-}
-
-/* ---- segments */
-
-static size_t longest_block(const struct tt_plan *plan, uint32_t segments)
-{
-	const struct tt_layout *layouts[2] = { &plan->send, &plan->recv };
-	size_t longest = 0;
-
-	for (int i = 0; i < 2; i++) {
-		const bool many = layouts[i]->counts || layouts[i]->kind == TT_LAYOUT_VECTOR;
-		const uint32_t blocks = many ? layouts[i]->blocks : 1;
-
-		if (layouts[i]->kind == TT_LAYOUT_NONE)
-			continue;
-		for (uint32_t block = 0; block < blocks; block++) {
-			/* the first segment is the longest */
-			const struct tt_bytes at = tt_layout_at(layouts[i], plan->element, segments, 0, block);
-
-			if (at.length > longest)
-				longest = at.length;
-		}
-	}
-	return longest;
-}
-
-static void set_segments(struct tt_plan *plan, uint32_t segments)
-{
-	plan->segments = segments;
-	plan->slot_bytes = (longest_block(plan, segments) + TT_LINE - 1) / TT_LINE * TT_LINE;
-	plan->stride = plan->slot_bytes;
-}
-
-static void cut_for_links(const struct tutti_comm *comm, struct tt_plan *plan)
-{
-	const size_t target = comm->settings.segment_bytes ? comm->settings.segment_bytes :
-							     LINK_SEGMENT_BYTES;
-	size_t segments = 1;
-
-	if (!tt_collective_knows_own_counts(plan->call.collective) &&
-	    (plan->algorithm->pipelined || comm->settings.segment_bytes))
-		segments = (longest_block(plan, 1) + target - 1) / target;
-	set_segments(plan, segments < 1 ? 1 : segments > 65536 ? 65536 : (uint32_t)segments);
-	/* the wavefront needs as many segments in flight as there are rounds; more only cost scratch */
-	plan->window = plan->segments < plan->sched.nrounds + 1 ? plan->segments :
-								   plan->sched.nrounds + 1;
-}
-
-/* Which buffers do ranks expose? Every rank of a shared schedule either exposes of a buffer or reads of a peer's. */
-static void find_exposed(struct tt_plan *plan)
-{
-	for (uint32_t i = 0; i < plan->sched.nsteps; i++) {
-		const struct tt_step *step = &plan->sched.steps[i];
-		const bool elsewhere = step->kind == TT_STEP_SOURCE && step->peer != plan->sched.rank;
-
-		if (step->kind == TT_STEP_EXPOSE || elsewhere)
-			plan->exposes[step->a.buffer] = true;
-	}
-}
-
-/* Bytes of all that a rank may expose of one segment. */
-static size_t exposed_bytes(const struct tt_plan *plan, int size)
-{
-	size_t blocks = 0;
-
-	for (uint8_t buffer = 0; buffer < 3; buffer++)
-		blocks += exposable(plan, size, buffer);
-	return blocks * plan->stride;
-}
-
-/* A rank whose last round exposes something must say that it has ended it; the others' next operation says so. */
-static bool exposes_at_last(const struct tt_sched *sched)
-{
-	for (uint32_t i = sched->nrounds ? sched->round[sched->nrounds - 1] : 0; i < sched->nsteps; i++)
-		if (sched->steps[i].kind == TT_STEP_EXPOSE)
-			return true;
-	return sched->nrounds == 1;
-}
-
-/* Segments of which a rank exposes about `target` bytes each: a line per block at least, and no more segments than
- * progress words can count. */
-static tutti_result_t cut_for_stages(struct tt_plan *plan, int size, size_t target)
-{
-	const size_t bytes = exposed_bytes(plan, size), lines = bytes / plan->stride * TT_LINE;
-	uint32_t segments;
-
-	static_assert(4ull * TT_STAGES * SEGMENTS_MAX < 1ull << TT_STEP_BITS, "progress words count all steps");
-	if (target < lines)
-		target = lines;
-	if (target < bytes / SEGMENTS_MAX)
-		target = bytes / SEGMENTS_MAX;
-	if (target > TT_STAGE_SPAN)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, PLAN,
-			       "%s by algorithm %s would expose %zu bytes, expected %zu at most: split the call or "
-			       "set TUTTI_ALGORITHM",
-			       tt_collective_name(plan->call.collective), plan->algorithm->name, bytes,
-			       (size_t)SEGMENTS_MAX * TT_STAGE_SPAN);
-	segments = (uint32_t)(bytes / target);
-	do {
-		segments += 1 + segments / 64;
-		set_segments(plan, segments);
-	} while (exposed_bytes(plan, size) > target);
-	return TUTTI_OK;
-}
-
-static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_plan *plan)
-{
-	const size_t target = comm->settings.segment_bytes && comm->settings.segment_bytes < TT_STAGE_BYTES ?
-				      comm->settings.segment_bytes :
-				      TT_STAGE_BYTES;
-	tutti_result_t result = TUTTI_OK;
-	size_t bytes;
-
-	find_exposed(plan);
-	plan->publishes_last = exposes_at_last(&plan->sched);
-	set_segments(plan, 1);
-	bytes = exposed_bytes(plan, comm->size);
-	if (bytes <= plan->stride && longest_block(plan, 1) <= TT_HOT_PAYLOAD) {
-		plan->hot = plan->eager = true;
-	} else if (bytes <= TT_EAGER_BYTES) {
-		plan->eager = true;
-	} else {
-		result = cut_for_stages(plan, comm->size, 2 * target);
-	}
-	plan->window = plan->segments < TT_STAGES ? plan->segments : TT_STAGES;
-	return result;
-}
 
 /* ---- routes */
 
@@ -366,10 +209,7 @@ static tutti_result_t plan_build(struct tutti_comm *comm, const struct tt_call *
 		goto free_plan;
 	plan->send = tt_layout_of(comm, &plan->call, plan->sched.blocks, true);
 	plan->recv = tt_layout_of(comm, &plan->call, plan->sched.blocks, false);
-	if (plan->algorithm->shared)
-		result = cut_for_board(comm, plan);
-	else
-		cut_for_links(comm, plan);
+	result = tt_plan_cut(comm, plan);
 	if (!result)
 		result = build_routes(plan, comm->size);
 	if (result)

@@ -78,6 +78,8 @@ static inline const struct tt_layout *tt_plan_lengths(const struct tt_plan *plan
 	return &plan->send;
 }
 
+/* segments.c: into how many segments blocks are cut, and how long they are. The plan's schedule and layouts are there. */
+tutti_result_t tt_plan_cut(const struct tutti_comm *comm, struct tt_plan *plan);
 /* The offset of an exposed run's block k in a payload or staging area of a communicator of `size` ranks. */
 size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_ref *ref, uint32_t k);
 
