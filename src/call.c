@@ -9,6 +9,7 @@
 #include "log.h"
 #include "notes.h"
 #include "op.h"
+#include "plan_cache.h"
 
 /* The operation reads a copy of the input where the schedule cannot read the input itself: scaled by this rank's
  * scalar, or about to be overwritten (all_to_all in place). */

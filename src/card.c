@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the comparison of cards and the sentence about cards that differ. */
+/* Owns the hashing and the comparison of cards, and the sentence about cards that differ. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +23,13 @@ uint64_t tt_card_signature(const struct tt_card *card)
 	hash = mix(hash, kind);
 	hash = mix(hash, (uint64_t)(uint32_t)card->root | card->segments << 32);
 	return mix(hash, card->detail);
+}
+
+uint64_t tt_card_hash_counts(uint64_t hash, const size_t *counts, int n)
+{
+	for (int i = 0; counts && i < n; i++)
+		hash = mix(hash, counts[i]);
+	return hash;
 }
 
 bool tt_card_equal(const struct tt_card *a, const struct tt_card *b)

@@ -31,6 +31,8 @@ static_assert(sizeof(struct tt_card) == 64, "a card is one cache line");
 
 /* Everything but the caller's rank, folded into a word. */
 uint64_t tt_card_signature(const struct tt_card *card);
+/* A table of counts folded into `hash`, as `detail` has it; NULL changes nothing. */
+uint64_t tt_card_hash_counts(uint64_t hash, const size_t *counts, int n);
 bool tt_card_equal(const struct tt_card *a, const struct tt_card *b);
 /* "all_reduce(float32 × 4096, sum)" */
 void tt_card_describe(const struct tt_card *card, char *out, size_t size);

@@ -11,7 +11,7 @@
 #include "launch.h"
 #include "log.h"
 #include "op.h"
-#include "plan.h"
+#include "plan_cache.h"
 #include "rendezvous.h"
 #include "store.h"
 

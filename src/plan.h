@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A plan: all that can be known of a collective before its buffers are: the algorithm, its schedule, where blocks
- * lie, how they are cut. Plans are cached by what the caller asked for, so a repeated call builds nothing. */
+ * lie, how they are cut. */
 #ifndef TT_PLAN_H
 #define TT_PLAN_H
 
@@ -62,13 +62,9 @@ struct tt_plan {
 	const struct tt_user_op *user_op;
 };
 
-/* The plan of a call, from the cache or built; either way the call's arguments are checked. Lock held. The plan lives
- * while an operation in flight has it, or until the next call. */
-tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
-			   const struct tt_plan **out);
-void tt_plans_free(struct tutti_comm *comm);
-/* Drop the plans of a user's operation that is being freed. */
-void tt_plans_forget_op(struct tutti_comm *comm, tutti_op_t op);
+/* The plan of a call that was checked. Lock held. */
+tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call, struct tt_plan **out);
+void tt_plan_free(struct tt_plan *plan); /* NULL is fine */
 
 /* How long the block that `ref` + k stands for is. */
 static inline const struct tt_layout *tt_plan_lengths(const struct tt_plan *plan, uint8_t buffer)

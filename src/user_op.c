@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "log.h"
-#include "plan.h"
+#include "plan_cache.h"
 
 #define USER_OPS_MAX 256 /* plans point into the table, so it does not move */
 
