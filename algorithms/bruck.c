@@ -79,19 +79,6 @@ static void barrier(struct tt_sched *sched, const struct tt_group *group)
 	}
 }
 
-static void build(struct tt_sched *sched, const struct tt_group *group,
-		  enum tt_collective collective)
-{
-	if (group->size == 1)
-		tt_alone(sched, group, collective);
-	else if (collective == TT_ALL_TO_ALL)
-		all_to_all(sched, group);
-	else if (collective == TT_BARRIER)
-		barrier(sched, group);
-	else
-		all_gather(sched, group);
-}
-
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
@@ -109,8 +96,12 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 
 const struct tt_algorithm tt_algorithm_bruck = {
 	.name = "bruck",
-	.collectives = TT_GATHERS | TT_BIT(TT_ALL_TO_ALL) | TT_BIT(TT_BARRIER),
 	.fits = tt_fits_any,
-	.build = build,
+	.build = {
+		[TT_ALL_GATHER] = all_gather,
+		[TT_ALL_GATHER_V] = all_gather,
+		[TT_ALL_TO_ALL] = all_to_all,
+		[TT_BARRIER] = barrier,
+	},
 	.cost = cost,
 };

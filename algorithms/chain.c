@@ -42,24 +42,13 @@ static void exscan(struct tt_sched *sched, const struct tt_group *group)
 	tt_send(sched, rank + 1, rank ? tt_tmp(1, 0) : tt_in(0), 1);
 }
 
-static void build(struct tt_sched *sched, const struct tt_group *group,
-		  enum tt_collective collective)
-{
-	if (group->size == 1)
-		tt_alone(sched, group, collective);
-	else if (collective == TT_SCAN)
-		scan(sched, group);
-	else
-		exscan(sched, group);
-}
-
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
 	const double hops = group->size - 1;
 	const bool combines = hops > (collective == TT_EXSCAN); /* the last only takes */
 	struct tt_cost cost =
-		tt_cost_links(group, hops, hops > 0 ? bytes : 0, combines ? bytes : 0);
+		tt_cost_links(group, hops, bytes, combines ? bytes : 0);
 	int far = 0;
 
 	for (int r = 1; r < group->size; r++)
@@ -73,10 +62,12 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 
 const struct tt_algorithm tt_algorithm_chain = {
 	.name = "chain",
-	.collectives = TT_PREFIXES,
 	.ordered = true,
 	.pipelined = true,
 	.fits = tt_fits_any,
-	.build = build,
+	.build = {
+		[TT_SCAN] = scan,
+		[TT_EXSCAN] = exscan,
+	},
 	.cost = cost,
 };

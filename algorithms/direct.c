@@ -118,29 +118,6 @@ static bool fits(const struct tt_group *group, enum tt_collective collective)
 	return group->hosts == 1 && tt_fits_fold(group, collective);
 }
 
-static void build(struct tt_sched *sched, const struct tt_group *group,
-		  enum tt_collective collective)
-{
-	static void (*const builds[TT_COLLECTIVE_COUNT])(struct tt_sched *,
-							 const struct tt_group *) = {
-		[TT_BROADCAST] = broadcast,
-		[TT_REDUCE] = reduce,
-		[TT_ALL_REDUCE] = all_reduce,
-		[TT_REDUCE_SCATTER] = reduce_scatter,
-		[TT_ALL_GATHER] = all_gather,
-		[TT_GATHER] = gather,
-		[TT_SCATTER] = scatter,
-		[TT_ALL_TO_ALL] = all_to_all,
-		[TT_REDUCE_SCATTER_V] = reduce_scatter,
-		[TT_ALL_GATHER_V] = all_gather,
-	};
-
-	if (group->size == 1)
-		tt_alone(sched, group, collective);
-	else
-		builds[collective](sched, group);
-}
-
 /* The bytes are what one rank reads of others. */
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
@@ -148,8 +125,6 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	const double share = (group->size - 1.0) / group->size;
 	struct tt_cost cost = { .syncs = 2, .bytes = { share * bytes } };
 
-	if (group->size == 1)
-		return (struct tt_cost){ 0 };
 	if (collective == TT_ALL_REDUCE || collective == TT_REDUCE) {
 		cost.syncs = 3;
 		cost.bytes[0] *= 2;
@@ -165,13 +140,21 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 
 const struct tt_algorithm tt_algorithm_direct = {
 	.name = "direct",
-	.collectives = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) |
-		       TT_REDUCTIONS | TT_GATHERS | TT_BIT(TT_GATHER) | TT_BIT(TT_SCATTER) |
-		       TT_BIT(TT_ALL_TO_ALL),
 	.shared = true,
 	.ordered = true,
 	.one_fold = true,
 	.fits = fits,
-	.build = build,
+	.build = {
+		[TT_BROADCAST] = broadcast,
+		[TT_REDUCE] = reduce,
+		[TT_ALL_REDUCE] = all_reduce,
+		[TT_REDUCE_SCATTER] = reduce_scatter,
+		[TT_REDUCE_SCATTER_V] = reduce_scatter,
+		[TT_ALL_GATHER] = all_gather,
+		[TT_ALL_GATHER_V] = all_gather,
+		[TT_GATHER] = gather,
+		[TT_SCATTER] = scatter,
+		[TT_ALL_TO_ALL] = all_to_all,
+	},
 	.cost = cost,
 };

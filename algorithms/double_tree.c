@@ -133,6 +133,7 @@ static void broadcast(struct tt_sched *sched, const struct tt_group *group)
 	const struct tt_team team = tt_from_root(group);
 	struct seat seats[TREES];
 
+	tt_sched_blocks(sched, TREES);
 	seats_of(seats, &grove, team.me, true);
 	for (int round = 0; round < height(&grove); round++) {
 		for (int tree = 0; tree < TREES; tree++)
@@ -150,6 +151,7 @@ static void reduce(struct tt_sched *sched, const struct tt_group *group)
 	const struct tt_team team = tt_from_root(group);
 	struct seat seats[TREES];
 
+	tt_sched_blocks(sched, TREES);
 	seats_of(seats, &grove, team.me, true);
 	for (int round = 0; round < 2 * height(&grove) - 1; round++) {
 		for (int tree = 0; tree < TREES; tree++)
@@ -164,6 +166,7 @@ static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 	const struct grove grove = { group->size, -1, group->size };
 	struct seat seats[TREES];
 
+	tt_sched_blocks(sched, TREES);
 	seats_of(seats, &grove, group->rank + 1, false);
 	for (int round = 0; round < 2 * height(&grove) - 2; round++) {
 		for (int tree = 0; tree < TREES; tree++)
@@ -177,29 +180,11 @@ static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 	}
 }
 
-static void build(struct tt_sched *sched, const struct tt_group *group,
-		  enum tt_collective collective)
-{
-	if (group->size == 1) {
-		tt_alone(sched, group, collective);
-		return;
-	}
-	tt_sched_blocks(sched, TREES);
-	if (collective == TT_BROADCAST)
-		broadcast(sched, group);
-	else if (collective == TT_REDUCE)
-		reduce(sched, group);
-	else
-		all_reduce(sched, group);
-}
-
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
 	const double tall = tt_log2_up(group->size), taller = tt_log2_up(group->size + 1);
 
-	if (group->size == 1)
-		return (struct tt_cost){ 0 };
 	if (collective == TT_BROADCAST)
 		return tt_cost_links(group, tall, bytes, 0);
 	if (collective == TT_REDUCE)
@@ -209,9 +194,12 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 
 const struct tt_algorithm tt_algorithm_double_tree = {
 	.name = "double_tree",
-	.collectives = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE),
 	.pipelined = true,
 	.fits = tt_fits_any,
-	.build = build,
+	.build = {
+		[TT_BROADCAST] = broadcast,
+		[TT_REDUCE] = reduce,
+		[TT_ALL_REDUCE] = all_reduce,
+	},
 	.cost = cost,
 };

@@ -5,6 +5,20 @@
 #include "algorithms.h"
 #include "parts.h"
 
+static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
+{
+	const struct tt_team all = tt_everyone(group);
+
+	tt_doubling_all_reduce(sched, &all, tt_in(0), tt_out(0));
+}
+
+static void barrier(struct tt_sched *sched, const struct tt_group *group)
+{
+	const struct tt_team all = tt_everyone(group);
+
+	tt_doubling_signal(sched, &all);
+}
+
 static void all_gather(struct tt_sched *sched, const struct tt_group *group)
 {
 	const int rank = group->rank;
@@ -50,6 +64,11 @@ static void windows(struct tt_sched *sched, const struct tt_group *group, int fi
 	}
 }
 
+static void scan(struct tt_sched *sched, const struct tt_group *group)
+{
+	windows(sched, group, 0, tt_in(0));
+}
+
 /* Everyone takes its left neighbour's vector; the inclusive prefix of those is the exclusive one.
  */
 static void exscan(struct tt_sched *sched, const struct tt_group *group)
@@ -70,25 +89,6 @@ static bool fits(const struct tt_group *group, enum tt_collective collective)
 	return true;
 }
 
-static void build(struct tt_sched *sched, const struct tt_group *group,
-		  enum tt_collective collective)
-{
-	const struct tt_team all = tt_everyone(group);
-
-	if (group->size == 1)
-		tt_alone(sched, group, collective);
-	else if (collective == TT_ALL_REDUCE)
-		tt_doubling_all_reduce(sched, &all, tt_in(0), tt_out(0));
-	else if (collective == TT_BARRIER)
-		tt_doubling_signal(sched, &all);
-	else if (collective == TT_SCAN)
-		windows(sched, group, 0, tt_in(0));
-	else if (collective == TT_EXSCAN)
-		exscan(sched, group);
-	else
-		all_gather(sched, group);
-}
-
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
@@ -100,17 +100,21 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	case TT_BARRIER: return tt_cost_links(group, rounds, 0, 0);
 	case TT_SCAN: return tt_cost_links(group, windows, windows * bytes, windows * bytes);
 	case TT_EXSCAN:
-		return group->size == 1 ? (struct tt_cost){ 0 }
-					: tt_cost_links(group, fewer + 1, (fewer + 1) * bytes,
-							fewer * bytes);
+		return tt_cost_links(group, fewer + 1, (fewer + 1) * bytes, fewer * bytes);
 	default: return tt_cost_links(group, rounds, bytes * (group->size - 1) / group->size, 0);
 	}
 }
 
 const struct tt_algorithm tt_algorithm_doubling = {
 	.name = "doubling",
-	.collectives = TT_BIT(TT_ALL_REDUCE) | TT_GATHERS | TT_BIT(TT_BARRIER) | TT_PREFIXES,
 	.fits = fits,
-	.build = build,
+	.build = {
+		[TT_ALL_REDUCE] = all_reduce,
+		[TT_ALL_GATHER] = all_gather,
+		[TT_ALL_GATHER_V] = all_gather,
+		[TT_SCAN] = scan,
+		[TT_EXSCAN] = exscan,
+		[TT_BARRIER] = barrier,
+	},
 	.cost = cost,
 };

@@ -153,32 +153,6 @@ static void barrier(struct tt_sched *sched, const struct tt_group *group)
 	}
 }
 
-static void build(struct tt_sched *sched, const struct tt_group *group,
-		  enum tt_collective collective)
-{
-	static void (*const builds[TT_COLLECTIVE_COUNT])(struct tt_sched *,
-							 const struct tt_group *) = {
-		[TT_BROADCAST] = broadcast,
-		[TT_REDUCE] = reduce,
-		[TT_ALL_REDUCE] = all_reduce,
-		[TT_REDUCE_SCATTER] = reduce_scatter,
-		[TT_ALL_GATHER] = all_gather,
-		[TT_GATHER] = gather,
-		[TT_SCATTER] = scatter,
-		[TT_ALL_TO_ALL] = all_to_all,
-		[TT_REDUCE_SCATTER_V] = reduce_scatter,
-		[TT_ALL_GATHER_V] = all_gather,
-		[TT_GATHER_V] = gather,
-		[TT_SCATTER_V] = scatter,
-		[TT_ALL_TO_ALL_V] = all_to_all,
-		[TT_SCAN] = scan,
-		[TT_EXSCAN] = exscan,
-		[TT_BARRIER] = barrier,
-	};
-
-	builds[collective](sched, group);
-}
-
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
@@ -201,10 +175,26 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 
 const struct tt_algorithm tt_algorithm_flat = {
 	.name = "flat",
-	.collectives = TT_BIT(TT_SEND_RECV) - 1,
 	.ordered = true,
 	.one_fold = true,
 	.fits = tt_fits_fold,
-	.build = build,
+	.build = {
+		[TT_BROADCAST] = broadcast,
+		[TT_REDUCE] = reduce,
+		[TT_ALL_REDUCE] = all_reduce,
+		[TT_REDUCE_SCATTER] = reduce_scatter,
+		[TT_REDUCE_SCATTER_V] = reduce_scatter,
+		[TT_ALL_GATHER] = all_gather,
+		[TT_ALL_GATHER_V] = all_gather,
+		[TT_GATHER] = gather,
+		[TT_GATHER_V] = gather,
+		[TT_SCATTER] = scatter,
+		[TT_SCATTER_V] = scatter,
+		[TT_ALL_TO_ALL] = all_to_all,
+		[TT_ALL_TO_ALL_V] = all_to_all,
+		[TT_SCAN] = scan,
+		[TT_EXSCAN] = exscan,
+		[TT_BARRIER] = barrier,
+	},
 	.cost = cost,
 };

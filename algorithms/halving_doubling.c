@@ -140,19 +140,6 @@ static void all_gather(struct tt_sched *sched, const struct tt_group *group)
 	}
 }
 
-static void build(struct tt_sched *sched, const struct tt_group *group,
-		  enum tt_collective collective)
-{
-	if (group->size == 1)
-		tt_alone(sched, group, collective);
-	else if (collective == TT_ALL_REDUCE)
-		all_reduce(sched, group);
-	else if (collective == TT_REDUCE_SCATTER)
-		reduce_scatter(sched, group);
-	else
-		all_gather(sched, group);
-}
-
 /* The blocks on the way through the first rank in the collectives of blocks; no other acts for
  * more. */
 static double blocks_on_the_way(const struct tt_group *group)
@@ -185,8 +172,12 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 
 const struct tt_algorithm tt_algorithm_halving_doubling = {
 	.name = "halving_doubling",
-	.collectives = TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_REDUCE_SCATTER) | TT_GATHERS,
 	.fits = tt_fits_any,
-	.build = build,
+	.build = {
+		[TT_ALL_REDUCE] = all_reduce,
+		[TT_REDUCE_SCATTER] = reduce_scatter,
+		[TT_ALL_GATHER] = all_gather,
+		[TT_ALL_GATHER_V] = all_gather,
+	},
 	.cost = cost,
 };

@@ -4,8 +4,6 @@
  * other. `hierarchical` lets one rank of each host, its leader, speak for it: few messages, any
  * layout. `hierarchical_split` has every rank carry a share of the vector between the hosts, for
  * long vectors and equal hosts. */
-#include <stdlib.h>
-
 #include "algorithms.h"
 #include "parts.h"
 
@@ -91,26 +89,30 @@ static struct tt_team inside(const struct layout *layout)
 				 .me = layout->local };
 }
 
-/* One allocation, held by `first`. */
-static bool layout_init(struct layout *layout, const struct tt_group *group)
+/* NULL: no memory. */
+static const struct layout *lay_out(struct tt_sched *sched, const struct tt_group *group)
 {
 	const size_t n = (size_t)group->size + 2 * (size_t)group->hosts + 1;
+	struct layout *layout = tt_sched_memory(sched, sizeof(*layout) + n * sizeof(int));
 
-	*layout = (struct layout){ .first = calloc(n, sizeof(int)),
-				   .host = group->host[group->rank] };
-	if (!layout->first)
-		return false;
+	if (!layout)
+		return NULL;
+	layout->host = group->host[group->rank];
+	layout->first = (int *)(layout + 1);
 	layout->across = layout->first + group->hosts + 1;
 	layout->member = layout->across + group->hosts;
 	sort_by_host(layout, group);
 	while (layout->member[layout->first[layout->host] + layout->local] != group->rank)
 		layout->local++;
-	return true;
+	return layout;
 }
 
-static void broadcast(struct tt_sched *sched, const struct tt_group *group,
-		      const struct layout *layout)
+static void broadcast(struct tt_sched *sched, const struct tt_group *group)
 {
+	const struct layout *layout = lay_out(sched, group);
+
+	if (!layout)
+		return;
 	const struct tt_team leaders = across(layout, group, 0), host = inside(layout);
 	const struct tt_ref have = group->rank == group->root ? tt_in(0) : tt_out(0);
 
@@ -124,9 +126,12 @@ static void broadcast(struct tt_sched *sched, const struct tt_group *group,
 		tt_copy(sched, tt_out(0), tt_in(0), 1);
 }
 
-static void reduce(struct tt_sched *sched, const struct tt_group *group,
-		   const struct layout *layout)
+static void reduce(struct tt_sched *sched, const struct tt_group *group)
 {
+	const struct layout *layout = lay_out(sched, group);
+
+	if (!layout)
+		return;
 	const struct tt_team leaders = across(layout, group, 0), host = inside(layout);
 	const struct tt_ref into = group->rank == group->root ? tt_out(0) : tt_tmp(0, 0);
 	const struct tt_ref have = tt_binomial_reduce(sched, &host, tt_in(0), into, 1, false,
@@ -136,9 +141,12 @@ static void reduce(struct tt_sched *sched, const struct tt_group *group,
 		tt_binomial_reduce(sched, &leaders, have, into, 1, true, tt_log2_up(leaders.size));
 }
 
-static void all_reduce(struct tt_sched *sched, const struct tt_group *group,
-		       const struct layout *layout)
+static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 {
+	const struct layout *layout = lay_out(sched, group);
+
+	if (!layout)
+		return;
 	const struct tt_team leaders = across(layout, group, 0), host = inside(layout);
 	const int rounds = tt_log2_up(layout->tallest);
 	const struct tt_ref have =
@@ -151,9 +159,12 @@ static void all_reduce(struct tt_sched *sched, const struct tt_group *group,
 	tt_binomial_broadcast(sched, &host, tt_out(0), tt_out(0), 1, rounds);
 }
 
-static void barrier(struct tt_sched *sched, const struct tt_group *group,
-		    const struct layout *layout)
+static void barrier(struct tt_sched *sched, const struct tt_group *group)
 {
+	const struct layout *layout = lay_out(sched, group);
+
+	if (!layout)
+		return;
 	const struct tt_team leaders = across(layout, group, 0), host = inside(layout);
 	const int rounds = tt_log2_up(layout->tallest);
 
@@ -199,9 +210,12 @@ static void send_host(struct tt_sched *sched, const struct layout *layout, int p
 }
 
 /* Leaders collect their host's blocks, hand them round a ring, and broadcast the whole. */
-static void all_gather(struct tt_sched *sched, const struct tt_group *group,
-		       const struct layout *layout)
+static void all_gather(struct tt_sched *sched, const struct tt_group *group)
 {
+	const struct layout *layout = lay_out(sched, group);
+
+	if (!layout)
+		return;
 	const struct tt_team leaders = across(layout, group, 0), host = inside(layout);
 	const int next = tt_at(&leaders, leaders.me + 1), prev = tt_at(&leaders, leaders.me - 1);
 
@@ -253,9 +267,12 @@ static void leaders_reduce_scatter(struct tt_sched *sched, const struct layout *
 	}
 }
 
-static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group,
-			   const struct layout *layout)
+static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group)
 {
+	const struct layout *layout = lay_out(sched, group);
+
+	if (!layout)
+		return;
 	const struct tt_team leaders = across(layout, group, 0), host = inside(layout);
 	const int rank = group->rank;
 	const struct tt_ref have =
@@ -275,9 +292,12 @@ static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group,
 
 /* Ring reduce-scatter inside hosts, ring all-reduce of the own part between hosts, ring all-gather
  * inside. Part i is a run of as many blocks as there are hosts. */
-static void split_all_reduce(struct tt_sched *sched, const struct tt_group *group,
-			     const struct layout *layout)
+static void split_all_reduce(struct tt_sched *sched, const struct tt_group *group)
 {
+	const struct layout *layout = lay_out(sched, group);
+
+	if (!layout)
+		return;
 	const struct tt_team host = inside(layout), peers = across(layout, group, layout->local);
 	const int mine = tt_mod(host.me + 1, host.size); /* the part that reduce-scatter leaves */
 	const struct tt_parts parts = { .base = 0, .n = group->hosts };
@@ -299,40 +319,6 @@ static bool fits_split(const struct tt_group *group, enum tt_collective collecti
 {
 	return fits(group, collective) && group->size % group->hosts == 0 &&
 	       extent_of(group).most == group->size / group->hosts;
-}
-
-static void build_with(struct tt_sched *sched, const struct tt_group *group,
-		       void (*body)(struct tt_sched *, const struct tt_group *,
-				    const struct layout *))
-{
-	struct layout layout;
-
-	if (!layout_init(&layout, group)) {
-		sched->error = TUTTI_ERR_NO_MEMORY;
-		return;
-	}
-	body(sched, group, &layout);
-	free(layout.first);
-}
-
-static void build(struct tt_sched *sched, const struct tt_group *group,
-		  enum tt_collective collective)
-{
-	static void (*const bodies[TT_COLLECTIVE_COUNT])(struct tt_sched *, const struct tt_group *,
-							 const struct layout *) = {
-		[TT_BROADCAST] = broadcast,	      [TT_REDUCE] = reduce,
-		[TT_ALL_REDUCE] = all_reduce,	      [TT_ALL_GATHER] = all_gather,
-		[TT_ALL_GATHER_V] = all_gather,	      [TT_BARRIER] = barrier,
-		[TT_REDUCE_SCATTER] = reduce_scatter,
-	};
-
-	build_with(sched, group, bodies[collective]);
-}
-
-static void build_split(struct tt_sched *sched, const struct tt_group *group,
-			enum tt_collective collective)
-{
-	build_with(sched, group, split_all_reduce);
 }
 
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
@@ -386,18 +372,23 @@ static struct tt_cost cost_split(const struct tt_group *group, enum tt_collectiv
 
 const struct tt_algorithm tt_algorithm_hierarchical = {
 	.name = "hierarchical",
-	.collectives = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) |
-		       TT_GATHERS | TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_BARRIER),
 	.fits = fits,
-	.build = build,
+	.build = {
+		[TT_BROADCAST] = broadcast,
+		[TT_REDUCE] = reduce,
+		[TT_ALL_REDUCE] = all_reduce,
+		[TT_REDUCE_SCATTER] = reduce_scatter,
+		[TT_ALL_GATHER] = all_gather,
+		[TT_ALL_GATHER_V] = all_gather,
+		[TT_BARRIER] = barrier,
+	},
 	.cost = cost,
 };
 
 const struct tt_algorithm tt_algorithm_hierarchical_split = {
 	.name = "hierarchical_split",
-	.collectives = TT_BIT(TT_ALL_REDUCE),
 	.pipelined = true,
 	.fits = fits_split,
-	.build = build_split,
+	.build = { [TT_ALL_REDUCE] = split_all_reduce },
 	.cost = cost_split,
 };

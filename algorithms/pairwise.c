@@ -55,26 +55,17 @@ static void spread(struct tt_sched *sched, const struct tt_group *group)
 	}
 }
 
+static void all_gather(struct tt_sched *sched, const struct tt_group *group)
+{
+	tt_copy(sched, tt_out(group->rank), tt_in(group->rank), 1);
+	spread(sched, group);
+}
+
 static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 {
 	tt_sched_blocks(sched, group->size);
 	reduce_scatter(sched, group);
 	spread(sched, group);
-}
-
-static void build(struct tt_sched *sched, const struct tt_group *group,
-		  enum tt_collective collective)
-{
-	if (TT_BIT(collective) & TT_REDUCTIONS) {
-		reduce_scatter(sched, group);
-	} else if (collective == TT_ALL_REDUCE) {
-		all_reduce(sched, group);
-	} else if (TT_BIT(collective) & TT_GATHERS) {
-		tt_copy(sched, tt_out(group->rank), tt_in(group->rank), 1);
-		spread(sched, group);
-	} else {
-		all_to_all(sched, group);
-	}
 }
 
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
@@ -89,11 +80,17 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 
 const struct tt_algorithm tt_algorithm_pairwise = {
 	.name = "pairwise",
-	.collectives = TT_BIT(TT_ALL_TO_ALL) | TT_BIT(TT_ALL_TO_ALL_V) | TT_REDUCTIONS |
-		       TT_GATHERS | TT_BIT(TT_ALL_REDUCE),
 	.ordered = true,
 	.one_fold = true,
 	.fits = tt_fits_fold,
-	.build = build,
+	.build = {
+		[TT_ALL_REDUCE] = all_reduce,
+		[TT_REDUCE_SCATTER] = reduce_scatter,
+		[TT_REDUCE_SCATTER_V] = reduce_scatter,
+		[TT_ALL_GATHER] = all_gather,
+		[TT_ALL_GATHER_V] = all_gather,
+		[TT_ALL_TO_ALL] = all_to_all,
+		[TT_ALL_TO_ALL_V] = all_to_all,
+	},
 	.cost = cost,
 };

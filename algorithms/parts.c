@@ -42,18 +42,6 @@ struct tt_cost tt_cost_links(const struct tt_group *group, double messages, doub
 	return cost;
 }
 
-void tt_alone(struct tt_sched *sched, const struct tt_group *group, enum tt_collective collective)
-{
-	const bool reduction =
-		TT_BIT(collective) & (TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) | TT_REDUCTIONS);
-
-	if (collective == TT_BARRIER || collective == TT_EXSCAN)
-		return;
-	tt_copy(sched, tt_out(0), tt_in(0), 1);
-	if (reduction)
-		tt_final(sched);
-}
-
 void tt_rounds(struct tt_sched *sched, int n)
 {
 	for (int k = 0; k < n; k++)

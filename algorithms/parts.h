@@ -7,7 +7,6 @@
 
 #include "schedule.h"
 
-#define TT_PREFIXES   (TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN))
 #define TT_GATHERS    (TT_BIT(TT_ALL_GATHER) | TT_BIT(TT_ALL_GATHER_V))
 #define TT_REDUCTIONS (TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_REDUCE_SCATTER_V))
 
@@ -55,9 +54,6 @@ bool tt_fits_fold(const struct tt_group *group, enum tt_collective collective);
 /* Messages, bytes and reduced bytes of a pattern whose every round may leave the host. */
 struct tt_cost tt_cost_links(const struct tt_group *group, double messages, double bytes,
 			     double reduced);
-
-/* Any collective of a group of one. */
-void tt_alone(struct tt_sched *sched, const struct tt_group *group, enum tt_collective collective);
 
 /* Write `n` empty rounds: this rank waits while others talk. */
 void tt_rounds(struct tt_sched *sched, int n);

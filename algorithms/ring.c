@@ -84,23 +84,6 @@ static void reduce(struct tt_sched *sched, const struct tt_group *group)
 		tt_send(sched, tt_at(&team, team.me - 1), have, 1);
 }
 
-static void build(struct tt_sched *sched, const struct tt_group *group,
-		  enum tt_collective collective)
-{
-	if (group->size == 1)
-		tt_alone(sched, group, collective);
-	else if (collective == TT_ALL_REDUCE)
-		all_reduce(sched, group);
-	else if (TT_BIT(collective) & TT_REDUCTIONS)
-		reduce_scatter(sched, group);
-	else if (TT_BIT(collective) & TT_GATHERS)
-		all_gather(sched, group);
-	else if (collective == TT_BROADCAST)
-		broadcast(sched, group);
-	else
-		reduce(sched, group);
-}
-
 /* Which share of the ring's links leave a host; a message meets them in turn. */
 static double far_share(const struct tt_group *group)
 {
@@ -125,8 +108,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	else if (TT_BIT(collective) & TT_GATHERS)
 		cost = tt_cost_links(group, hops, share * bytes, 0);
 	else
-		cost = tt_cost_links(group, hops, hops > 0 ? bytes : 0,
-				     collective == TT_REDUCE && hops > 0 ? bytes : 0);
+		cost = tt_cost_links(group, hops, bytes, collective == TT_REDUCE ? bytes : 0);
 	if (group->hosts > 1) {
 		cost.messages[0] = cost.messages[1] * (1 - far);
 		cost.messages[1] *= far;
@@ -136,10 +118,16 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 
 const struct tt_algorithm tt_algorithm_ring = {
 	.name = "ring",
-	.collectives = TT_BIT(TT_ALL_REDUCE) | TT_REDUCTIONS | TT_GATHERS | TT_BIT(TT_BROADCAST) |
-		       TT_BIT(TT_REDUCE),
 	.pipelined = true,
 	.fits = tt_fits_any,
-	.build = build,
+	.build = {
+		[TT_BROADCAST] = broadcast,
+		[TT_REDUCE] = reduce,
+		[TT_ALL_REDUCE] = all_reduce,
+		[TT_REDUCE_SCATTER] = reduce_scatter,
+		[TT_REDUCE_SCATTER_V] = reduce_scatter,
+		[TT_ALL_GATHER] = all_gather,
+		[TT_ALL_GATHER_V] = all_gather,
+	},
 	.cost = cost,
 };

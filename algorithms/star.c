@@ -6,32 +6,42 @@
 
 #define HUB 0
 
-static void reduce(struct tt_sched *sched, const struct tt_group *group)
+static void spoke(struct tt_sched *sched)
 {
+	tt_send(sched, HUB, tt_in(0), 1);
+	tt_round(sched);
+	tt_recv(sched, HUB, tt_out(0), 1);
+}
+
+static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
+{
+	if (group->rank != HUB) {
+		spoke(sched);
+		return;
+	}
+	for (int r = 1; r < group->size; r++)
+		tt_recv(sched, r, tt_tmp(r - 1, 0), 1);
+	tt_round(sched);
 	tt_reduce(sched, tt_out(0), 1);
 	tt_source(sched, HUB, tt_in(0));
 	for (int r = 1; r < group->size; r++)
 		tt_source(sched, HUB, tt_tmp(r - 1, 0));
 	tt_final(sched);
+	for (int r = 1; r < group->size; r++)
+		tt_send(sched, r, tt_out(0), 1);
 }
 
-static void build(struct tt_sched *sched, const struct tt_group *group, enum tt_collective collective)
+static void barrier(struct tt_sched *sched, const struct tt_group *group)
 {
-	const bool barrier = collective == TT_BARRIER;
-
 	if (group->rank != HUB) {
-		tt_send(sched, HUB, tt_in(0), 1);
-		tt_round(sched);
-		tt_recv(sched, HUB, tt_out(0), 1);
+		spoke(sched);
 		return;
 	}
 	for (int r = 1; r < group->size; r++)
-		tt_recv(sched, r, barrier ? tt_out(0) : tt_tmp(r - 1, 0), 1);
+		tt_recv(sched, r, tt_out(0), 1);
 	tt_round(sched);
-	if (!barrier)
-		reduce(sched, group);
 	for (int r = 1; r < group->size; r++)
-		tt_send(sched, r, barrier ? tt_in(0) : tt_out(0), 1);
+		tt_send(sched, r, tt_in(0), 1);
 }
 
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective, double bytes)
@@ -45,10 +55,12 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 
 const struct tt_algorithm tt_algorithm_star = {
 	.name = "star",
-	.collectives = TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_BARRIER),
 	.ordered = true,
 	.one_fold = true,
 	.fits = tt_fits_fold,
-	.build = build,
+	.build = {
+		[TT_ALL_REDUCE] = all_reduce,
+		[TT_BARRIER] = barrier,
+	},
 	.cost = cost,
 };

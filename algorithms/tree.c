@@ -90,21 +90,6 @@ static void barrier(struct tt_sched *sched, const struct tt_group *group)
 	tt_binomial_broadcast(sched, &team, tt_in(0), tt_out(0), 1, rounds);
 }
 
-static void build(struct tt_sched *sched, const struct tt_group *group,
-		  enum tt_collective collective)
-{
-	static void (*const builds[TT_COLLECTIVE_COUNT])(struct tt_sched *,
-							 const struct tt_group *) = {
-		[TT_BROADCAST] = broadcast, [TT_REDUCE] = reduce,   [TT_ALL_REDUCE] = all_reduce,
-		[TT_GATHER] = gather,	    [TT_SCATTER] = scatter, [TT_BARRIER] = barrier,
-	};
-
-	if (group->size == 1)
-		tt_alone(sched, group, collective);
-	else
-		builds[collective](sched, group);
-}
-
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
@@ -123,9 +108,14 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 
 const struct tt_algorithm tt_algorithm_tree = {
 	.name = "tree",
-	.collectives = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) |
-		       TT_BIT(TT_GATHER) | TT_BIT(TT_SCATTER) | TT_BIT(TT_BARRIER),
 	.fits = tt_fits_any,
-	.build = build,
+	.build = {
+		[TT_BROADCAST] = broadcast,
+		[TT_REDUCE] = reduce,
+		[TT_ALL_REDUCE] = all_reduce,
+		[TT_GATHER] = gather,
+		[TT_SCATTER] = scatter,
+		[TT_BARRIER] = barrier,
+	},
 	.cost = cost,
 };

@@ -54,15 +54,6 @@ static void reduce(struct tt_sched *sched, const struct tt_group *group)
 			tt_recv(sched, r, tt_out(r), 1);
 }
 
-static void build(struct tt_sched *sched, const struct tt_group *group,
-		  enum tt_collective collective)
-{
-	if (collective == TT_ALL_REDUCE)
-		all_reduce(sched, group);
-	else
-		reduce(sched, group);
-}
-
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
@@ -73,10 +64,12 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 
 const struct tt_algorithm tt_algorithm_two_shot = {
 	.name = "two_shot",
-	.collectives = TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_REDUCE),
 	.ordered = true,
 	.one_fold = true,
 	.fits = tt_fits_fold,
-	.build = build,
+	.build = {
+		[TT_ALL_REDUCE] = all_reduce,
+		[TT_REDUCE] = reduce,
+	},
 	.cost = cost,
 };

@@ -163,9 +163,7 @@ static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, PLAN,
 			       "no algorithm can do %s with this operation and these ranks",
 			       tt_collective_name(plan->call.collective));
-	tt_sched_init(&plan->sched, comm->rank, comm->size);
-	plan->algorithm->build(&plan->sched, &group, plan->call.collective);
-	result = tt_sched_finish(&plan->sched);
+	result = tt_sched_build(&plan->sched, plan->algorithm, &group, plan->call.collective);
 	if (result)
 		return tt_fail(result, PLAN, "algorithm %s could not build %s for rank %d of %d",
 			       plan->algorithm->name, tt_collective_name(plan->call.collective),

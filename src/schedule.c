@@ -105,7 +105,34 @@ tutti_result_t tt_sched_finish(struct tt_sched *sched)
 
 	if (!sched->error && (sched->nsteps > begun || sched->nrounds == 0))
 		tt_round(sched);
+	free(sched->memory);
+	sched->memory = NULL;
 	return sched->error;
+}
+
+/* Any collective of a group of one. */
+static void build_alone(struct tt_sched *sched, enum tt_collective collective)
+{
+	const uint32_t no_output = TT_BIT(TT_BARRIER) | TT_BIT(TT_EXSCAN);
+	const uint32_t reductions = TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) |
+				    TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_REDUCE_SCATTER_V);
+
+	if (TT_BIT(collective) & no_output)
+		return;
+	tt_copy(sched, tt_out(0), tt_in(0), 1);
+	if (TT_BIT(collective) & reductions)
+		tt_final(sched);
+}
+
+tutti_result_t tt_sched_build(struct tt_sched *sched, const struct tt_algorithm *algorithm,
+			      const struct tt_group *group, enum tt_collective collective)
+{
+	tt_sched_init(sched, group->rank, group->size);
+	if (group->size == 1)
+		build_alone(sched, collective);
+	else
+		algorithm->build[collective](sched, group);
+	return tt_sched_finish(sched);
 }
 
 void tt_sched_fini(struct tt_sched *sched)
@@ -113,6 +140,18 @@ void tt_sched_fini(struct tt_sched *sched)
 	free(sched->steps);
 	free(sched->round);
 	*sched = (struct tt_sched){ 0 };
+}
+
+void *tt_sched_memory(struct tt_sched *sched, size_t bytes)
+{
+	if (sched->memory)
+		fail(sched, TUTTI_ERR_INVALID);
+	if (sched->error)
+		return NULL;
+	sched->memory = calloc(1, bytes);
+	if (!sched->memory)
+		fail(sched, TUTTI_ERR_NO_MEMORY);
+	return sched->memory;
 }
 
 void tt_sched_blocks(struct tt_sched *sched, int blocks)

@@ -62,9 +62,12 @@ static double work_seconds(const struct tutti_comm *comm, const struct tt_work *
 static tutti_result_t seconds(struct tutti_comm *comm, const struct tt_group *group, int number,
 			      enum tt_collective collective, double bytes, double *out)
 {
-	const struct tt_cost cost = tt_algorithms[number]->cost(group, collective, bytes);
 	const struct tt_work *work;
 
+	*out = 0;
+	if (group->size == 1)
+		return TUTTI_OK;
+	const struct tt_cost cost = tt_algorithms[number]->cost(group, collective, bytes);
 	*out = path_seconds(comm, &cost);
 	if (comm->crowd <= 1 || tt_algorithms[number]->shared)
 		return TUTTI_OK;
@@ -93,7 +96,7 @@ static bool needs_one_fold(const struct tutti_comm *comm, const struct tt_call *
 static bool can(const struct tutti_comm *comm, const struct tt_group *group,
 		const struct tt_call *call, const struct tt_algorithm *algorithm)
 {
-	return (algorithm->collectives & TT_BIT(call->collective)) &&
+	return tt_algorithm_can(algorithm, call->collective) &&
 	       (!algorithm->shared || comm->board.base) &&
 	       (algorithm->ordered || !needs_order(comm, call)) &&
 	       (algorithm->one_fold || !needs_one_fold(comm, call)) &&

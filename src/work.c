@@ -17,9 +17,7 @@ static tutti_result_t count_rank(const struct tutti_comm *comm, const struct tt_
 	const struct tt_group group = { rank, comm->size, 0, comm->host, comm->hosts };
 	struct tt_sched sched;
 
-	tt_sched_init(&sched, rank, comm->size);
-	algorithm->build(&sched, &group, collective);
-	const tutti_result_t result = tt_sched_finish(&sched);
+	const tutti_result_t result = tt_sched_build(&sched, algorithm, &group, collective);
 	/* a vector's blocks are parts of it; the others' blocks are one rank's share of `bytes` */
 	const bool vector = tt_collective_of_vector(collective);
 	const double parts = vector ? (double)sched.blocks : (double)comm->size;

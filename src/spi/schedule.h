@@ -132,6 +132,7 @@ struct tt_sched {
 	uint32_t blocks;	/* a vector is cut into so many */
 	uint32_t scratch_slots; /* used */
 	tutti_result_t error;	/* the first one met while building */
+	void *memory;		/* tt_sched_memory() */
 	int rank, size;
 };
 
@@ -144,28 +145,40 @@ struct tt_cost {
 	double syncs;	    /* shared: times that a rank waits for all others */
 };
 
-/* Everything the runtime knows of an algorithm. Tables are const and filled by field name. */
+/* Everything the runtime knows of an algorithm. Tables are const and filled by field name. Groups have two ranks at
+ * least in `build` and `cost`: for one alone the runtime does without. */
 struct tt_algorithm {
 	const char *name;
-	uint32_t collectives; /* TT_BIT of each it can do */
 	bool shared;	      /* needs all ranks to share memory */
 	bool ordered;	      /* combines in rank order from 0 up, whatever the size */
 	bool one_fold;	      /* combines all contributions to an element in one step, rounding once */
 	bool pipelined;	      /* long vectors are worth cutting into segments that follow each other */
 	/* Can it do this group? Pure, and the same answer on every rank. */
 	bool (*fits)(const struct tt_group *group, enum tt_collective collective);
-	void (*build)(struct tt_sched *sched, const struct tt_group *group,
-		      enum tt_collective collective);
+	/* Who writes the schedule, of each collective it can do. */
+	void (*build[TT_COLLECTIVE_COUNT])(struct tt_sched *sched, const struct tt_group *group);
 	/* Pure, and the same answer on every rank: rank is not to be looked at. */
 	struct tt_cost (*cost)(const struct tt_group *group, enum tt_collective collective,
 			       double bytes);
 };
+
+static inline bool tt_algorithm_can(const struct tt_algorithm *algorithm, enum tt_collective collective)
+{
+	return algorithm->build[collective];
+}
+
+/* The schedule of the group's rank, also of a group of one. tt_sched_fini() frees it, whatever the result. */
+tutti_result_t tt_sched_build(struct tt_sched *sched, const struct tt_algorithm *algorithm,
+			      const struct tt_group *group, enum tt_collective collective);
 
 /* ---- the builder: keeps the first error for tt_sched_finish(), so that a body stays the algorithm */
 
 void tt_sched_init(struct tt_sched *sched, int rank, int size);
 tutti_result_t tt_sched_finish(struct tt_sched *sched);
 void tt_sched_fini(struct tt_sched *sched); /* frees what it holds; zeroed is fine */
+
+/* Zeroed memory that an algorithm may need while it builds, once in a schedule; NULL after an error. */
+void *tt_sched_memory(struct tt_sched *sched, size_t bytes);
 
 /* Cut the vector into `blocks`; 1 if never called. */
 void tt_sched_blocks(struct tt_sched *sched, int blocks);

@@ -14,7 +14,7 @@
 
 enum { RANKS = 4 };
 
-typedef void build_fn(struct tt_sched *s, const struct tt_group *g, enum tt_collective collective);
+typedef void build_fn(struct tt_sched *s, const struct tt_group *g);
 
 static int right(const struct tt_group *g)
 {
@@ -28,51 +28,46 @@ static int left(const struct tt_group *g)
 
 /* ---- messages */
 
-static void send_nobody_receives(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void send_nobody_receives(struct tt_sched *s, const struct tt_group *g)
 {
 	if (g->rank == 0)
 		tt_send(s, 1, tt_in(0), 1);
 }
 
-static void receive_from_the_wrong_rank(struct tt_sched *s, const struct tt_group *g,
-					enum tt_collective c)
+static void receive_from_the_wrong_rank(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_send(s, right(g), tt_in(0), 1);
 	tt_recv(s, right(g), tt_tmp(0, 0), 1);
 }
 
-static void receive_a_round_late(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void receive_a_round_late(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_send(s, right(g), tt_in(0), 1);
 	tt_round(s);
 	tt_recv(s, left(g), tt_tmp(0, 0), 1);
 }
 
-static void receive_more_than_was_sent(struct tt_sched *s, const struct tt_group *g,
-				       enum tt_collective c)
+static void receive_more_than_was_sent(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_send(s, right(g), tt_in(0), 1);
 	tt_recv(s, left(g), tt_tmp(0, 0), 2);
 }
 
-static void cut_unlike_the_others(struct tt_sched *s, const struct tt_group *g,
-				  enum tt_collective c)
+static void cut_unlike_the_others(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_sched_blocks(s, 1 + g->rank);
 }
 
 /* ---- places */
 
-static void send_what_is_being_received(struct tt_sched *s, const struct tt_group *g,
-					enum tt_collective c)
+static void send_what_is_being_received(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_copy(s, tt_out(0), tt_in(0), 1);
 	tt_send(s, right(g), tt_out(0), 1);
 	tt_recv(s, left(g), tt_out(0), 1);
 }
 
-static void receive_two_into_one_place(struct tt_sched *s, const struct tt_group *g,
-				       enum tt_collective c)
+static void receive_two_into_one_place(struct tt_sched *s, const struct tt_group *g)
 {
 	for (int k = 1; k < 3; k++) {
 		tt_send(s, (g->rank + k) % RANKS, tt_in(0), 1);
@@ -80,15 +75,13 @@ static void receive_two_into_one_place(struct tt_sched *s, const struct tt_group
 	}
 }
 
-static void send_what_nobody_wrote(struct tt_sched *s, const struct tt_group *g,
-				   enum tt_collective c)
+static void send_what_nobody_wrote(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_send(s, right(g), tt_tmp(0, 0), 1);
 	tt_recv(s, left(g), tt_tmp(1, 0), 1);
 }
 
-static void read_the_input_after_the_output(struct tt_sched *s, const struct tt_group *g,
-					    enum tt_collective c)
+static void read_the_input_after_the_output(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_send(s, right(g), tt_in(0), 1);
 	tt_recv_reduce(s, left(g), tt_out(0), tt_in(0), 1);
@@ -97,34 +90,32 @@ static void read_the_input_after_the_output(struct tt_sched *s, const struct tt_
 	tt_recv(s, left(g), tt_tmp(0, 0), 1);
 }
 
-static void write_the_input(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void write_the_input(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_reduce(s, tt_in(0), 1);
 	tt_source(s, g->rank, tt_in(0));
 	tt_source(s, g->rank, tt_in(0));
 }
 
-static void receive_into_the_input(struct tt_sched *s, const struct tt_group *g,
-				   enum tt_collective c)
+static void receive_into_the_input(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_copy(s, tt_tmp(0, 0), tt_in(0), 1);
 	tt_send(s, right(g), tt_tmp(0, 0), 1);
 	tt_recv(s, left(g), tt_in(0), 1);
 }
 
-static void copy_to_recv(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void copy_to_recv(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_copy(s, tt_out(0), tt_in(0), 1);
 }
 
-static void take_one_block_for_another(struct tt_sched *s, const struct tt_group *g,
-				       enum tt_collective c)
+static void take_one_block_for_another(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_send(s, right(g), tt_in(g->rank), 1);
 	tt_recv(s, left(g), tt_out(right(g)), 1);
 }
 
-static void collect_in_scratch(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void collect_in_scratch(struct tt_sched *s, const struct tt_group *g)
 {
 	if (g->rank == 1)
 		tt_send(s, 0, tt_in(1), 1);
@@ -132,7 +123,7 @@ static void collect_in_scratch(struct tt_sched *s, const struct tt_group *g, enu
 		tt_recv(s, 1, tt_tmp(0, 1), 1);
 }
 
-static void shift_within_scratch(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void shift_within_scratch(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_sched_blocks(s, RANKS);
 	tt_copy(s, tt_tmp(0, 0), tt_in(0), 3);
@@ -141,13 +132,13 @@ static void shift_within_scratch(struct tt_sched *s, const struct tt_group *g, e
 
 /* ---- values */
 
-static void leave_the_output(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void leave_the_output(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_send(s, right(g), tt_in(0), 1);
 	tt_recv(s, left(g), tt_tmp(0, 0), 1);
 }
 
-static void sum_two_only(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void sum_two_only(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_send(s, right(g), tt_in(0), 1);
 	tt_recv(s, left(g), tt_tmp(0, 0), 1);
@@ -157,9 +148,9 @@ static void sum_two_only(struct tt_sched *s, const struct tt_group *g, enum tt_c
 	tt_source(s, g->rank, tt_tmp(0, 0));
 }
 
-static void count_a_rank_twice(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void count_a_rank_twice(struct tt_sched *s, const struct tt_group *g)
 {
-	sum_two_only(s, g, c);
+	sum_two_only(s, g);
 	tt_source(s, g->rank, tt_in(0));
 }
 
@@ -181,19 +172,18 @@ static void fold_from(struct tt_sched *s, const struct tt_group *g, int from, in
 		tt_final(s);
 }
 
-static void never_complete(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void never_complete(struct tt_sched *s, const struct tt_group *g)
 {
 	fold_from(s, g, 0, 0);
 }
 
-static void complete_too_early(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void complete_too_early(struct tt_sched *s, const struct tt_group *g)
 {
-	sum_two_only(s, g, c);
+	sum_two_only(s, g);
 	tt_final(s);
 }
 
-static void combine_what_is_complete(struct tt_sched *s, const struct tt_group *g,
-				     enum tt_collective c)
+static void combine_what_is_complete(struct tt_sched *s, const struct tt_group *g)
 {
 	fold_from(s, g, 0, 1);
 	tt_reduce(s, tt_tmp(0, 0), 1);
@@ -201,7 +191,7 @@ static void combine_what_is_complete(struct tt_sched *s, const struct tt_group *
 	tt_source(s, g->rank, tt_tmp(1, 0));
 }
 
-static void complete_twice(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void complete_twice(struct tt_sched *s, const struct tt_group *g)
 {
 	fold_from(s, g, 0, 1);
 	tt_copy(s, tt_tmp(0, 0), tt_out(0), 1);
@@ -209,18 +199,17 @@ static void complete_twice(struct tt_sched *s, const struct tt_group *g, enum tt
 	tt_final(s);
 }
 
-static void fold_from_the_own_rank(struct tt_sched *s, const struct tt_group *g,
-				   enum tt_collective c)
+static void fold_from_the_own_rank(struct tt_sched *s, const struct tt_group *g)
 {
 	fold_from(s, g, g->rank, 1);
 }
 
-static void fold_from_rank_1(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void fold_from_rank_1(struct tt_sched *s, const struct tt_group *g)
 {
 	fold_from(s, g, 1, 1);
 }
 
-static void scan_backwards(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void scan_backwards(struct tt_sched *s, const struct tt_group *g)
 {
 	if (g->rank == 0) {
 		tt_copy(s, tt_out(0), tt_in(0), 1);
@@ -234,15 +223,13 @@ static void scan_backwards(struct tt_sched *s, const struct tt_group *g, enum tt
 		tt_send(s, g->rank + 1, tt_out(0), 1);
 }
 
-static void combine_what_only_moves(struct tt_sched *s, const struct tt_group *g,
-				    enum tt_collective c)
+static void combine_what_only_moves(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_send(s, right(g), tt_in(g->rank), 1);
 	tt_recv_reduce(s, left(g), tt_out(g->rank), tt_in(g->rank), 1);
 }
 
-static void signal_the_neighbour_only(struct tt_sched *s, const struct tt_group *g,
-				      enum tt_collective c)
+static void signal_the_neighbour_only(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_send(s, right(g), tt_in(0), 1);
 	tt_recv(s, left(g), tt_out(0), 1);
@@ -250,22 +237,20 @@ static void signal_the_neighbour_only(struct tt_sched *s, const struct tt_group 
 
 /* ---- shared memory */
 
-static void read_a_peer(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void read_a_peer(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_round(s);
 	tt_copy_from(s, tt_out(right(g)), right(g), tt_in(right(g)), 1);
 }
 
-static void read_in_the_round_of_exposing(struct tt_sched *s, const struct tt_group *g,
-					  enum tt_collective c)
+static void read_in_the_round_of_exposing(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_round(s);
 	tt_expose(s, tt_in(g->rank), 1);
 	tt_copy_from(s, tt_out(left(g)), left(g), tt_in(left(g)), 1);
 }
 
-static void write_what_is_exposed(struct tt_sched *s, const struct tt_group *g,
-				  enum tt_collective c)
+static void write_what_is_exposed(struct tt_sched *s, const struct tt_group *g)
 {
 	for (int k = 0; k < 2; k++) {
 		tt_copy(s, tt_tmp(0, g->rank), tt_in(g->rank), 1);
@@ -273,8 +258,7 @@ static void write_what_is_exposed(struct tt_sched *s, const struct tt_group *g,
 	}
 }
 
-static void write_while_peers_read(struct tt_sched *s, const struct tt_group *g,
-				   enum tt_collective c)
+static void write_while_peers_read(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_expose(s, tt_in(0), 1);
 	tt_round(s);
@@ -286,8 +270,7 @@ static void write_while_peers_read(struct tt_sched *s, const struct tt_group *g,
 	tt_copy(s, tt_out(0), tt_tmp(0, 0), 1);
 }
 
-static void read_a_peer_that_has_ended(struct tt_sched *s, const struct tt_group *g,
-				       enum tt_collective c)
+static void read_a_peer_that_has_ended(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_expose(s, tt_in(g->rank), 1);
 	if (g->rank > 0)
@@ -297,14 +280,13 @@ static void read_a_peer_that_has_ended(struct tt_sched *s, const struct tt_group
 	tt_copy_from(s, tt_out(1), 1, tt_in(1), 1);
 }
 
-static void take_four_rounds(struct tt_sched *s, const struct tt_group *g, enum tt_collective c)
+static void take_four_rounds(struct tt_sched *s, const struct tt_group *g)
 {
 	for (int k = 0; k < 4; k++)
 		tt_round(s);
 }
 
-static void await_before_the_first_round(struct tt_sched *s, const struct tt_group *g,
-					 enum tt_collective c)
+static void await_before_the_first_round(struct tt_sched *s, const struct tt_group *g)
 {
 	tt_await(s, right(g));
 }
@@ -382,10 +364,9 @@ static void check_refused(void **state)
 {
 	static const int host[RANKS] = { 0 };
 	const struct broken *broken = *state;
-	const struct tt_algorithm algorithm = { .name = broken->claim,
-						.shared = broken->shared,
-						.ordered = broken->ordered,
-						.build = broken->build };
+	struct tt_algorithm algorithm = { .name = broken->claim,
+					  .shared = broken->shared,
+					  .ordered = broken->ordered };
 	const bool is_rooted = broken->collective == TT_REDUCE ||
 			       broken->collective == TT_BROADCAST ||
 			       broken->collective == TT_GATHER_V;
@@ -398,6 +379,7 @@ static void check_refused(void **state)
 				     .in_place = broken->in_place };
 	char why[256];
 
+	algorithm.build[broken->collective] = broken->build;
 	if (prove(&claim, why, sizeof(why)))
 		fail_msg("nothing was found wrong; expected \"%s\"", broken->reason);
 	if (!strstr(why, broken->reason))

@@ -148,6 +148,30 @@ static void more_sources_than_a_step_counts_are_unsupported(void **state)
 	check_error(&s, TUTTI_ERR_UNSUPPORTED);
 }
 
+static void memory_is_zeroed_and_ends_with_the_building(void **state)
+{
+	struct tt_sched s;
+
+	tt_sched_init(&s, 0, 2);
+	const uint8_t *memory = tt_sched_memory(&s, 100);
+	assert_non_null(memory);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(memory[i], 0);
+	assert_int_equal(tt_sched_finish(&s), TUTTI_OK);
+	assert_null(s.memory);
+	tt_sched_fini(&s);
+}
+
+static void memory_is_given_once(void **state)
+{
+	struct tt_sched s;
+
+	tt_sched_init(&s, 0, 2);
+	assert_non_null(tt_sched_memory(&s, 1));
+	assert_null(tt_sched_memory(&s, 1));
+	check_error(&s, TUTTI_ERR_INVALID);
+}
+
 static void the_first_error_is_kept(void **state)
 {
 	struct tt_sched s;
@@ -171,6 +195,8 @@ int main(void)
 		cmocka_unit_test(a_negative_block_is_refused),
 		cmocka_unit_test(a_source_without_a_reduction_is_refused),
 		cmocka_unit_test(more_sources_than_a_step_counts_are_unsupported),
+		cmocka_unit_test(memory_is_zeroed_and_ends_with_the_building),
+		cmocka_unit_test(memory_is_given_once),
 		cmocka_unit_test(the_first_error_is_kept),
 	};
 

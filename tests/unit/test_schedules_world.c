@@ -367,9 +367,7 @@ static bool build_all(struct world *w)
 		const struct tt_group group = { r, c->size, c->root, c->host, c->hosts };
 
 		w->rank = r;
-		tt_sched_init(&w->sched[r], r, c->size);
-		c->algorithm->build(&w->sched[r], &group, c->collective);
-		if (tt_sched_finish(&w->sched[r]))
+		if (tt_sched_build(&w->sched[r], c->algorithm, &group, c->collective))
 			return refuse(w, "the schedule is not built: error %d", w->sched[r].error);
 		if (w->sched[r].blocks != w->sched[0].blocks)
 			return refuse(w, "cuts the vector into %u, rank 0 into %u",
