@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "log.h"
+#include "machine.h"
 #include "registry.h"
 
 #define DEFAULT_TIMEOUT_S 300.0
@@ -146,22 +146,12 @@ static tutti_result_t read_segment(size_t *bytes)
 }
 
 /* Ranks of one boot and one set of namespaces share a host. */
-static void find_host_id(char *out, size_t size)
+static void make_host_id(char *out, size_t size)
 {
-	char boot[40] = "unknown";
-	struct stat net = { 0 }, pid = { 0 };
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	const struct tt_machine here = tt_machine_here();
 
-	if (file) {
-		if (!fgets(boot, sizeof(boot), file))
-			snprintf(boot, sizeof(boot), "unknown");
-		fclose(file);
-	}
-	boot[strcspn(boot, "\n")] = '\0';
-	stat("/proc/self/ns/net", &net);
-	stat("/proc/self/ns/pid", &pid);
-	snprintf(out, size, "%s-%llx-%llx", boot, (unsigned long long)net.st_ino,
-		 (unsigned long long)pid.st_ino);
+	snprintf(out, size, "%llx-%llx-%llx", (unsigned long long)here.boot,
+		 (unsigned long long)here.network, (unsigned long long)here.processes);
 }
 
 tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings *out)
@@ -201,6 +191,6 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 	if (!result && host_id)
 		result = copy("TUTTI_HOST_ID", host_id, out->host_id, sizeof(out->host_id));
 	else if (!result)
-		find_host_id(out->host_id, sizeof(out->host_id));
+		make_host_id(out->host_id, sizeof(out->host_id));
 	return result;
 }

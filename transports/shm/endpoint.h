@@ -4,12 +4,13 @@
 #define TT_SHM_ENDPOINT_H
 
 #include "arena.h"
+#include "machine.h"
 #include "transport.h"
 
 /* What a rank tells its peers. */
 struct shm_address {
-	uint64_t machine; /* boot, network and process namespace: who may pass descriptors */
-	char socket[64];  /* abstract unix socket where the arena is handed out */
+	struct tt_machine machine; /* who may pass descriptors: abstract sockets and pidfds need the namespaces */
+	char socket[64];	   /* abstract unix socket where the arena is handed out */
 };
 
 /* What a rank knows of another one on its host (and of itself). */

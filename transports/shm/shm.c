@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared memory between the ranks of a host: the transport's table, and the life and health of an endpoint. */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -18,37 +17,6 @@
 
 #define REVOKE_TURNS 1000 /* yields while another rank writes its fault */
 
-static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
-{
-	for (size_t i = 0; i < bytes; i++) /* FNV-1a */
-		hash = (hash ^ ((const uint8_t *)data)[i]) * 0x100000001b3ull;
-	return hash;
-}
-
-/* Processes of one boot, one network namespace (abstract sockets) and one process namespace (pidfds). */
-static uint64_t machine_key(void)
-{
-	static const char *const namespaces[] = { "/proc/self/ns/net", "/proc/self/ns/pid" };
-	uint64_t key = 0xcbf29ce484222325ull;
-	char boot_id[64];
-	const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-
-	if (fd >= 0) {
-		const ssize_t bytes = read(fd, boot_id, sizeof(boot_id));
-
-		if (bytes > 0)
-			key = mix(key, boot_id, (size_t)bytes);
-		close(fd);
-	}
-	for (int i = 0; i < 2; i++) {
-		struct stat info;
-
-		if (stat(namespaces[i], &info) == 0)
-			key = mix(key, &info.st_ino, sizeof(info.st_ino));
-	}
-	return key;
-}
-
 static tutti_result_t shm_open_endpoint(const struct tt_endpoint_config *config,
 					struct tt_endpoint **out)
 {
@@ -59,7 +27,7 @@ static tutti_result_t shm_open_endpoint(const struct tt_endpoint_config *config,
 	ep->base.ops = &tt_transport_shm;
 	ep->config = *config;
 	ep->listen_fd = -1;
-	ep->address.machine = machine_key();
+	ep->address.machine = tt_machine_here();
 	const tutti_result_t result = shm_listen(ep);
 	if (result) {
 		tt_transport_shm.destroy(&ep->base);
@@ -87,7 +55,7 @@ static bool shm_reach(const struct tt_peer *a, const struct tt_peer *b)
 		return false;
 	memcpy(&one, a->address, sizeof(one));
 	memcpy(&other, b->address, sizeof(other));
-	return one.machine == other.machine;
+	return memcmp(&one.machine, &other.machine, sizeof(one.machine)) == 0;
 }
 
 static void *shm_share(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline)

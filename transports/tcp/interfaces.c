@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the look at this machine: its interfaces and their addresses, which of them are offered to
- * peers, and the identity of its kernel and network namespace. Names are never resolved. */
+ * peers. Names are never resolved. */
 #include <ifaddrs.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -10,12 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "address.h"
 #include "log.h"
+#include "machine.h"
 
 /* Is `name` allowed by a comma list of prefixes, of which those after ^ exclude? */
 static bool allowed(const char *list, const char *name)
@@ -124,40 +123,6 @@ static void gather(const struct ifaddrs *all, const char *list, struct tcp_card 
 	}
 }
 
-static uint64_t hash(const char *text)
-{
-	uint64_t h = 0xcbf29ce484222325u;
-
-	for (; *text; text++)
-		h = (h ^ (uint8_t)*text) * 0x100000001b3u;
-	return h;
-}
-
-/* The kernel's boot id; the host's name where there is none to be read. */
-static uint64_t machine_id(void)
-{
-	char id[64] = "";
-	struct utsname names;
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-	if (file) {
-		if (!fgets(id, sizeof(id), file))
-			id[0] = 0;
-		fclose(file);
-	}
-	if (id[0])
-		return hash(id);
-	return uname(&names) == 0 ? hash(names.nodename) : 0;
-}
-
-/* A thread may be in a namespace of its own. Unknown is 0: the handshake finds out who answers. */
-static uint64_t network_id(void)
-{
-	struct stat info;
-
-	return stat("/proc/thread-self/ns/net", &info) == 0 ? (uint64_t)info.st_ino : 0;
-}
-
 static void names_of(const struct ifaddrs *all, char *out, size_t room)
 {
 	size_t used = 0;
@@ -172,13 +137,14 @@ static void names_of(const struct ifaddrs *all, char *out, size_t room)
 tutti_result_t tt_tcp_interfaces(struct tcp_card *card)
 {
 	const char *list = getenv("TUTTI_INTERFACE");
+	const struct tt_machine here = tt_machine_here();
 	tutti_result_t result = TUTTI_OK;
 	struct ifaddrs *all;
 	char names[128];
 
 	card->count = 0;
-	card->machine = machine_id();
-	card->network = network_id();
+	card->machine = here.boot;
+	card->network = here.network;
 	if (getifaddrs(&all) < 0)
 		return tt_fail_errno(TCP, "list the network interfaces");
 	gather(all, list, card);
