@@ -70,7 +70,6 @@ static tutti_result_t open_endpoint(struct tutti_comm *comm, const struct tt_tra
 		.rank = comm->rank,
 		.size = comm->size,
 		.timeout_s = (double)comm->settings.timeout_ns / 1e9,
-		.host_id = comm->settings.host_id,
 	};
 	const tutti_result_t result =
 		transport->open(&config, &comm->endpoints[comm->nendpoints]);

@@ -50,7 +50,6 @@ struct tt_endpoint_config {
 	uint64_t comm_id; /* the same on all ranks, and no other communicator's */
 	int rank, size;
 	double timeout_s;
-	const char *host_id; /* ranks with equal ids share memory */
 };
 
 struct tt_transport;

@@ -59,7 +59,7 @@ static void must(bool held, const char *what)
 
 static struct tt_endpoint *meet(int rank, int channel, struct tt_peer *peers)
 {
-	const struct tt_endpoint_config config = { 77, rank, 2, 20.0, rank ? "one" : "zero" };
+	const struct tt_endpoint_config config = { 77, rank, 2, 20.0 };
 	struct tt_peer *own = &peers[rank], *other = &peers[!rank];
 	struct tt_endpoint *e = NULL;
 

@@ -32,7 +32,6 @@ void suite_open(struct suite_rank *rank)
 		.rank = rank->rank,
 		.size = rank->size,
 		.timeout_s = 20,
-		.host_id = "transport-suite",
 	};
 	struct tt_peer self;
 
