@@ -5,11 +5,10 @@
  * a link come in wavefront order: segment s in round r at time s + r, at equal times the lower segment first.
  * Both ends derive the same order from the same plan, so messages need no tags; and since whatever a message
  * depends on comes earlier in that order, no cycle of waiting ranks can arise. Operations share a direction
- * in the order of the calls: each queues a cursor at the wire, and only the first may move. */
+ * in the order of the calls (cursor.c). */
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
 #include "names.h"
 #include "notes.h"
 #include "op.h"
@@ -18,35 +17,7 @@
 #define AHEAD_NS 500000000
 #define REDUCE_BYTES (32u * 1024) /* release arrived bytes in pieces, so that the sender goes on */
 
-/* ---- cursors and wires */
-
-void tt_cursor_queue(struct tt_cursor *cursor)
-{
-	struct tt_wire *wire = cursor->wire;
-	const int way = cursor->sending;
-
-	cursor->next = NULL;
-	if (wire->tail[way])
-		wire->tail[way]->next = cursor;
-	else
-		wire->head[way] = cursor;
-	wire->tail[way] = cursor;
-}
-
-void tt_cursor_dequeue(struct tt_cursor *cursor)
-{
-	const int way = cursor->sending;
-	struct tt_cursor *before = NULL;
-
-	if (!cursor->wire)
-		return;
-	for (struct tt_cursor *c = cursor->wire->head[way]; c != cursor; c = c->next)
-		before = c;
-	*(before ? &before->next : &cursor->wire->head[way]) = cursor->next;
-	if (!cursor->next)
-		cursor->wire->tail[way] = before;
-	cursor->wire = NULL;
-}
+/* ---- the order of messages */
 
 static const struct tt_route_entry *entry_of(const struct tt_cursor *cursor)
 {
@@ -111,28 +82,12 @@ static bool next_message(struct tt_cursor *cursor)
 
 /* ---- cards */
 
-static tutti_result_t check_card(const struct tt_cursor *cursor, const struct tt_card *theirs)
-{
-	struct tt_op *op = cursor->op;
-
-	if (tt_card_equal(&op->card, theirs) && theirs->rank == cursor->wire->link->peer) {
-		tt_notes_heard(op->comm, theirs->rank, theirs->seq);
-		return TUTTI_OK;
-	}
-	const struct tt_fault fault =
-		tt_card_mismatch(tt_notes_counterpart(op->comm, &op->card, theirs), theirs);
-	tt_comm_revoke(op->comm, &fault);
-	return TUTTI_ERR_MISMATCH;
-}
-
-/* The bytes of this pair, where its two ranks alone know the count. */
+/* With the count of this pair, where its two ranks alone know it. */
 static struct tt_card card_for(const struct tt_cursor *cursor)
 {
 	struct tt_card card = cursor->op->card;
 	const struct tt_plan *plan = cursor->op->plan;
 
-	if (!plan)
-		return card;
 	if (tt_collective_knows_own_counts(plan->call.collective)) {
 		const struct tt_step *step = &plan->sched.steps[entry_of(cursor)->step];
 		const struct tt_layout *lengths = tt_plan_lengths(plan, step->a.buffer);
@@ -140,6 +95,44 @@ static struct tt_card card_for(const struct tt_cursor *cursor)
 		card.count = lengths->counts ? lengths->counts[step->a.block] : lengths->count;
 	}
 	return card;
+}
+
+static tutti_result_t check_card(const struct tt_cursor *cursor, const struct tt_card *theirs)
+{
+	struct tutti_comm *comm = cursor->op->comm;
+	const struct tt_card mine = card_for(cursor);
+
+	if (tt_card_equal(&mine, theirs) && theirs->rank == cursor->wire->link->peer) {
+		tt_notes_heard(comm, theirs->rank, theirs->seq);
+		return TUTTI_OK;
+	}
+	const struct tt_fault fault = tt_card_mismatch(tt_notes_counterpart(comm, &mine, theirs), theirs);
+	tt_comm_revoke(comm, &fault);
+	return TUTTI_ERR_MISMATCH;
+}
+
+/* The peer has gone on from an operation that this rank still waits in: the ranks differed before. Who is ahead kept
+ * its card of this operation and can name both calls once it is told of ours (notes.c); leave it the time. */
+static bool peer_is_ahead(const struct tt_cursor *cursor, const struct tt_card *theirs)
+{
+	const struct tt_op *op = cursor->op;
+
+	return theirs->magic == TT_CARD_MAGIC && theirs->seq > op->card.seq &&
+	       (!op->started || tt_now() - op->started < AHEAD_NS);
+}
+
+static ssize_t receive_card(struct tt_cursor *cursor)
+{
+	struct tt_card theirs;
+	const ssize_t there = tt_cursor_peek_card(cursor, REDUCE_BYTES, &theirs);
+
+	if (there <= 0)
+		return there;
+	if (peer_is_ahead(cursor, &theirs))
+		return 0;
+	tt_cursor_take_card(cursor);
+	const tutti_result_t result = check_card(cursor, &theirs);
+	return result ? result : 1;
 }
 
 /* ---- moving bytes */
@@ -198,64 +191,17 @@ static ssize_t skip_empty(struct tt_cursor *cursor)
 /* Sends the card and the rest of the message as one write. 0: the link is full. */
 static ssize_t move_out(struct tt_cursor *cursor)
 {
-	const struct tt_transport *ops = cursor->wire->link->ops;
-	struct tt_card card;
-	struct iovec iov[MAX_PIECES + 1];
-	int n = 0;
+	const struct tt_card card = card_for(cursor);
+	struct iovec iov[1 + MAX_PIECES];
+	const int n = pieces(cursor, iov + 1, MAX_PIECES);
+	size_t payload;
 
-	if (!cursor->carded) {
-		card = card_for(cursor);
-		iov[n++] = (struct iovec){ (uint8_t *)&card + cursor->card_at,
-					   sizeof(card) - cursor->card_at };
-	}
-	n += pieces(cursor, iov + n, MAX_PIECES);
-	if (n == 0)
+	if (n == 0 && tt_cursor_carded(cursor))
 		return skip_empty(cursor);
-	ssize_t moved = ops->write(cursor->wire->link, iov, n);
-	if (moved <= 0)
-		return moved;
-	size_t bytes = (size_t)moved;
-	if (!cursor->carded) {
-		const size_t left = sizeof(card) - cursor->card_at;
-		const size_t of_card = bytes < left ? bytes : left;
-
-		cursor->card_at += (uint32_t)of_card;
-		cursor->carded = cursor->card_at == sizeof(card);
-		bytes -= of_card;
-	}
-	step_forward(cursor, bytes);
+	const ssize_t moved = tt_cursor_write(cursor, &card, iov, n, &payload);
+	if (moved > 0)
+		step_forward(cursor, payload);
 	return moved;
-}
-
-/* The peer has gone on from an operation that this rank still waits in: the ranks differed before. Who is ahead kept
- * its card of this operation and can name both calls once it is told of ours (notes.c); leave it the time. */
-static bool peer_is_ahead(const struct tt_cursor *cursor, const struct tt_card *theirs)
-{
-	const struct tt_op *op = cursor->op;
-
-	return theirs->magic == TT_CARD_MAGIC && theirs->seq > op->card.seq &&
-	       (!op->started || tt_now() - op->started < AHEAD_NS);
-}
-
-static ssize_t take_card(struct tt_cursor *cursor)
-{
-	struct tt_link *link = cursor->wire->link;
-	struct tt_card theirs;
-	const void *data;
-	const ssize_t there = link->ops->peek(link, sizeof(theirs), sizeof(theirs) + REDUCE_BYTES, &data);
-
-	if (there <= 0)
-		return there;
-	memcpy(&theirs, data, sizeof(theirs));
-	if (peer_is_ahead(cursor, &theirs))
-		return 0;
-	link->ops->release(link, sizeof(theirs));
-	cursor->carded = true;
-	struct tt_card mine = cursor->op->card;
-	cursor->op->card = card_for(cursor);
-	const tutti_result_t result = check_card(cursor, &theirs);
-	cursor->op->card = mine;
-	return result ? result : 1;
 }
 
 static ssize_t move_in(struct tt_cursor *cursor)
@@ -308,7 +254,7 @@ static ssize_t move_in_reduce(struct tt_cursor *cursor)
 
 static bool message_done(const struct tt_cursor *cursor)
 {
-	return cursor->carded &&
+	return tt_cursor_carded(cursor) &&
 	       cursor->block == cursor->op->plan->sched.steps[entry_of(cursor)->step].n;
 }
 
@@ -316,8 +262,8 @@ static ssize_t move(struct tt_cursor *cursor)
 {
 	if (cursor->sending)
 		return move_out(cursor);
-	if (!cursor->carded)
-		return take_card(cursor);
+	if (!tt_cursor_carded(cursor))
+		return receive_card(cursor);
 	if (cursor->op->plan->sched.steps[entry_of(cursor)->step].kind == TT_STEP_RECV_REDUCE)
 		return move_in_reduce(cursor);
 	return move_in(cursor);

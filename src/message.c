@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Executes a message of one rank to another: card, then payload, on the lane of sends and receives. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "log.h"
 #include "op.h"
@@ -24,34 +23,6 @@ tutti_result_t tt_message_begin(struct tt_op *op, int peer, bool sending)
 	return TUTTI_OK;
 }
 
-/* What is left of card and payload, as the link's iovec. */
-static int rest(struct tt_cursor *cursor, struct tt_card *card, struct iovec iov[2])
-{
-	struct tt_op *op = cursor->op;
-	uint8_t *data = cursor->sending ? (uint8_t *)op->send : op->recv;
-	int n = 0;
-
-	if (!cursor->carded)
-		iov[n++] = (struct iovec){ (uint8_t *)card + cursor->card_at,
-					   sizeof(*card) - cursor->card_at };
-	if (cursor->at < op->length && (cursor->carded || cursor->sending))
-		iov[n++] = (struct iovec){ data + cursor->at, op->length - cursor->at };
-	return n;
-}
-
-static void account(struct tt_cursor *cursor, size_t bytes)
-{
-	if (!cursor->carded) {
-		const size_t left = sizeof(struct tt_card) - cursor->card_at;
-		const size_t of_card = bytes < left ? bytes : left;
-
-		cursor->card_at += (uint32_t)of_card;
-		cursor->carded = cursor->card_at == sizeof(struct tt_card);
-		bytes -= of_card;
-	}
-	cursor->at += bytes;
-}
-
 static tutti_result_t check(struct tt_cursor *cursor, const struct tt_card *theirs)
 {
 	struct tt_op *op = cursor->op;
@@ -65,18 +36,43 @@ static tutti_result_t check(struct tt_cursor *cursor, const struct tt_card *thei
 
 static ssize_t receive_card(struct tt_cursor *cursor)
 {
-	struct tt_link *link = cursor->wire->link;
 	struct tt_card theirs;
-	const void *data;
-	const ssize_t there = link->ops->peek(link, sizeof(theirs), sizeof(theirs), &data);
+	const ssize_t there = tt_cursor_peek_card(cursor, 0, &theirs);
 
 	if (there <= 0)
 		return there;
-	memcpy(&theirs, data, sizeof(theirs));
-	link->ops->release(link, sizeof(theirs));
-	cursor->carded = true;
+	tt_cursor_take_card(cursor);
 	const tutti_result_t result = check(cursor, &theirs);
 	return result ? result : 1;
+}
+
+static ssize_t receive(struct tt_cursor *cursor)
+{
+	const struct tt_op *op = cursor->op;
+	struct tt_link *link = cursor->wire->link;
+
+	if (!tt_cursor_carded(cursor))
+		return receive_card(cursor);
+	const struct iovec rest = { op->recv + cursor->at, op->length - cursor->at };
+	const ssize_t moved = link->ops->read(link, &rest, 1);
+	if (moved > 0)
+		cursor->at += (size_t)moved;
+	return moved;
+}
+
+static ssize_t send_rest(struct tt_cursor *cursor)
+{
+	const struct tt_op *op = cursor->op;
+	const bool more = cursor->at < op->length;
+	struct iovec iov[2];
+	size_t payload;
+
+	if (more)
+		iov[1] = (struct iovec){ (uint8_t *)op->send + cursor->at, op->length - cursor->at };
+	const ssize_t moved = tt_cursor_write(cursor, &op->card, iov, more, &payload);
+	if (moved > 0)
+		cursor->at += payload;
+	return moved;
 }
 
 tutti_result_t tt_message_advance(struct tt_op *op, bool *moved)
@@ -85,21 +81,9 @@ tutti_result_t tt_message_advance(struct tt_op *op, bool *moved)
 
 	if (cursor->wire->head[cursor->sending] != cursor)
 		return TUTTI_IN_PROGRESS;
-	while (!cursor->carded || cursor->at < op->length) {
-		const struct tt_transport *ops = cursor->wire->link->ops;
-		struct iovec iov[2];
-		ssize_t bytes;
+	while (!tt_cursor_carded(cursor) || cursor->at < op->length) {
+		const ssize_t bytes = cursor->sending ? send_rest(cursor) : receive(cursor);
 
-		if (!cursor->sending && !cursor->carded) {
-			bytes = receive_card(cursor);
-		} else {
-			const int n = rest(cursor, &op->card, iov);
-
-			bytes = cursor->sending ? ops->write(cursor->wire->link, iov, n) :
-						  ops->read(cursor->wire->link, iov, n);
-			if (bytes > 0)
-				account(cursor, (size_t)bytes);
-		}
 		if (bytes < 0)
 			return (tutti_result_t)bytes;
 		if (bytes == 0)

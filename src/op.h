@@ -15,8 +15,7 @@ struct tt_cursor {
 	struct tt_cursor *next; /* in the wire's queue */
 	struct tt_wire *wire;
 	bool sending;
-	bool carded;	  /* the card has passed */
-	uint32_t card_at; /* bytes of it that have */
+	uint32_t card_at; /* bytes of the card that have passed */
 	const struct tt_route *route; /* NULL: TT_OP_MESSAGE */
 	/* wavefront: message (segment s, round r) comes in order of s + r, then of s */
 	uint32_t time, segment, entry;
@@ -80,9 +79,21 @@ tutti_result_t tt_message_advance(struct tt_op *op, bool *moved);
 tutti_result_t tt_shared_begin(struct tt_op *op);
 tutti_result_t tt_shared_advance(struct tt_op *op, bool *moved);
 
-/* links.c, for both kinds of operation that use wires */
+/* cursor.c, for both kinds of operation that use wires */
 void tt_cursor_queue(struct tt_cursor *cursor);
 void tt_cursor_dequeue(struct tt_cursor *cursor);
+static inline bool tt_cursor_carded(const struct tt_cursor *cursor)
+{
+	return cursor->card_at == sizeof(struct tt_card);
+}
+/* Write what is left of the card, and iov[1 … n] behind it; iov[0] is kept for the card. Gives the bytes that went, 0 and
+ * errors like a link's write(); `*payload` of them are not the card's. */
+ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_card *card, struct iovec *iov, int n,
+			size_t *payload);
+/* The peer's card, if it has come; looks for `more` bytes behind it. 0 and errors like a link's peek(). */
+ssize_t tt_cursor_peek_card(const struct tt_cursor *cursor, size_t more, struct tt_card *theirs);
+/* What was peeked is the card. */
+void tt_cursor_take_card(struct tt_cursor *cursor);
 
 /* combine.c: dst = src[0] op src[1] op …, then divided if `final` and the operation is an average. */
 void tt_combine(const struct tt_op *op, void *dst, const void *const *src, unsigned nsrc,

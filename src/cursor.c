@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns how operations share one direction of a link: each queues a cursor at the wire, only the first may move, and
+ * its card goes before all else. */
+#include <string.h>
+
+#include "op.h"
+
+void tt_cursor_queue(struct tt_cursor *cursor)
+{
+	struct tt_wire *wire = cursor->wire;
+	const int way = cursor->sending;
+
+	cursor->next = NULL;
+	if (wire->tail[way])
+		wire->tail[way]->next = cursor;
+	else
+		wire->head[way] = cursor;
+	wire->tail[way] = cursor;
+}
+
+void tt_cursor_dequeue(struct tt_cursor *cursor)
+{
+	const int way = cursor->sending;
+	struct tt_cursor *before = NULL;
+
+	if (!cursor->wire)
+		return;
+	for (struct tt_cursor *c = cursor->wire->head[way]; c != cursor; c = c->next)
+		before = c;
+	*(before ? &before->next : &cursor->wire->head[way]) = cursor->next;
+	if (!cursor->next)
+		cursor->wire->tail[way] = before;
+	cursor->wire = NULL;
+}
+
+ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_card *card, struct iovec *iov, int n,
+			size_t *payload)
+{
+	struct tt_link *link = cursor->wire->link;
+	const size_t left = sizeof(*card) - cursor->card_at;
+
+	iov[0] = (struct iovec){ (uint8_t *)card + cursor->card_at, left };
+	const ssize_t moved = left ? link->ops->write(link, iov, n + 1) : link->ops->write(link, iov + 1, n);
+	if (moved <= 0)
+		return moved;
+	const size_t of_card = (size_t)moved < left ? (size_t)moved : left;
+	cursor->card_at += (uint32_t)of_card;
+	*payload = (size_t)moved - of_card;
+	return moved;
+}
+
+ssize_t tt_cursor_peek_card(const struct tt_cursor *cursor, size_t more, struct tt_card *theirs)
+{
+	struct tt_link *link = cursor->wire->link;
+	const void *data;
+	const ssize_t there = link->ops->peek(link, sizeof(*theirs), sizeof(*theirs) + more, &data);
+
+	if (there > 0)
+		memcpy(theirs, data, sizeof(*theirs));
+	return there;
+}
+
+void tt_cursor_take_card(struct tt_cursor *cursor)
+{
+	cursor->wire->link->ops->release(cursor->wire->link, sizeof(struct tt_card));
+	cursor->card_at = sizeof(struct tt_card);
+}
