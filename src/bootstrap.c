@@ -22,6 +22,7 @@ struct record {
 	char host_id[64];
 	uint64_t cpus[CPU_WORDS]; /* where the rank may run */
 	uint32_t quota;		  /* cores' worth of time that its control group allows; 0: no limit */
+	struct tt_model model; /* of rank 0: all must choose by the same figures */
 	uint32_t addresses;
 };
 
@@ -30,7 +31,7 @@ struct address_header {
 	uint32_t length;
 };
 
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
 
 /* Where this process is mapped is as good as random, and the same for all of its threads. */
 static uint64_t process_identity(void)
@@ -89,6 +90,12 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 
 	memcpy(self.host_id, comm->settings.host_id, sizeof(self.host_id));
 	fill_cpus(self.cpus);
+	if (comm->rank == 0 && comm->size > 1) {
+		const tutti_result_t result = tt_model_get(&self.model, NULL);
+
+		if (result)
+			return result;
+	}
 	*length = sizeof(self);
 	for (int i = 0; tt_transports[i] && comm->size > 1; i++) {
 		struct address_header header = { 0 };
@@ -372,6 +379,7 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 	for (int rank = 0; rank < comm->size && !result; rank++)
 		result = read_record(records, members[rank], rank, &read[rank]);
 	if (!result) {
+		comm->model = read[0].model;
 		number_hosts(comm, read);
 		find_crowds(comm, read);
 		result = fill_peers(comm, records, members, read);

@@ -10,6 +10,7 @@
 
 #include "board.h"
 #include "kernels.h"
+#include "model.h"
 #include "schedule.h"
 #include "settings.h"
 #include "transport.h"
@@ -24,6 +25,7 @@ struct tt_op;
 struct tt_work {
 	bool known;
 	double messages[2]; /* in all, whatever the size: [0] within a host, [1] between hosts */
+	double waits; /* rounds, of all ranks, in which one receives anything */
 	double bytes, reduced;
 };
 
@@ -59,6 +61,7 @@ struct tutti_comm {
 	bool oversubscribed;  /* this host has more ranks than cores they may use */
 	double crowd;	      /* ranks per core on the fullest host: the same on all ranks */
 	bool by_network;	 /* no two ranks share memory */
+	struct tt_model model; /* rank 0's */
 
 	/* transports */
 	struct tt_endpoint *endpoints[TT_MAX_TRANSPORTS];

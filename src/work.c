@@ -11,6 +11,14 @@
 
 #define RANKS_MAX 64 /* beyond, the counting would cost more than a wrong choice */
 
+static bool receives(const struct tt_sched *sched, uint32_t round)
+{
+	for (uint32_t i = sched->round[round]; i < sched->round[round + 1]; i++)
+		if (sched->steps[i].kind == TT_STEP_RECV || sched->steps[i].kind == TT_STEP_RECV_REDUCE)
+			return true;
+	return false;
+}
+
 static tutti_result_t count_rank(const struct tutti_comm *comm, const struct tt_algorithm *algorithm,
 				 enum tt_collective collective, int rank, struct tt_work *work)
 {
@@ -21,6 +29,8 @@ static tutti_result_t count_rank(const struct tutti_comm *comm, const struct tt_
 	/* a vector's blocks are parts of it; the others' blocks are one rank's share of `bytes` */
 	const bool vector = tt_collective_of_vector(collective);
 	const double parts = vector ? (double)sched.blocks : (double)comm->size;
+	for (uint32_t round = 0; round < sched.nrounds && !result; round++)
+		work->waits += receives(&sched, round);
 	for (uint32_t i = 0; i < sched.nsteps && !result; i++) {
 		const struct tt_step *step = &sched.steps[i];
 

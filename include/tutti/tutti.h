@@ -479,6 +479,26 @@ typedef struct tutti_plan_info {
  */
 TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info_t *info);
 
+/** What steps take on this machine, by which algorithms are chosen. Seconds, and seconds per byte. */
+typedef struct tutti_model {
+	size_t size;	    /**< sizeof(tutti_model_t), set by the caller */
+	double line;	    /**< from a store on one core to a load on another that sees it */
+	double handover;    /**< from one thread to another on the same core */
+	double copy;	    /**< per byte that another core has just written */
+	double reduce;	    /**< per byte of a float32 sum of two vectors in the cache */
+	double message;	    /**< a short message over TCP on the loopback interface: the send and its receive */
+	double stream;	    /**< per byte of a long one */
+	const char *source; /**< the file they are from, "measured" or "builtin"; static */
+} tutti_model_t;
+
+/**
+ * The figures of this machine. They are read once per process from the file of TUTTI_MODEL or the user's cache
+ * (docs/env.md), or else measured, which takes some milliseconds, and kept there. tutti_init() and the other makers of
+ * communicators do the same on rank 0, whose figures then count for all ranks. Any thread; needs no communicator.
+ * TUTTI_ERR_INVALID or TUTTI_ERR_SYSTEM if the file that TUTTI_MODEL names has other contents or cannot be used.
+ */
+TUTTI_API tutti_result_t tutti_model(tutti_model_t *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -78,6 +78,7 @@ static json_t *make_report(void)
 	json_object_set_new(report, "gpu", section_gpu());
 	json_object_set_new(report, "limits", section_limits());
 	json_object_set_new(report, "kernels", section_kernels());
+	json_object_set_new(report, "model", section_model());
 	json_object_set_new(report, "launcher", section_launcher());
 	return report;
 }

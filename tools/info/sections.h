@@ -14,6 +14,7 @@ json_t *section_rdma(void);
 json_t *section_gpu(void);
 json_t *section_limits(void);
 json_t *section_kernels(void);
+json_t *section_model(void);
 json_t *section_launcher(void);
 
 #endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The figures of rank 0's machine are those by which every rank chooses. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+enum { RANKS = 4, COUNT = 16 * 1024, NAME = 32 };
+
+/* Two machines on which nobody would choose alike. */
+static const char waits_are_dear[] = "tutti model 1\nline 5e-3\nhandover 5e-3\ncopy 1e-12\nreduce 1e-12\nmessage 5e-3\nstream 1e-12\n";
+static const char bytes_are_dear[] = "tutti model 1\nline 1e-12\nhandover 1e-12\ncopy 1e-6\nreduce 1e-6\nmessage 1e-12\nstream 1e-6\n";
+
+/* What a job is told, and what its rank 0 saw. */
+struct meeting {
+	const char *of_rank_0, *of_others; /* files */
+	char (*chosen)[NAME];		   /* shared with the parent */
+};
+
+static int choose(tutti_comm_t comm, char name[NAME])
+{
+	static float in[COUNT], out[COUNT];
+	tutti_plan_info_t plan = { .size = sizeof(plan) };
+
+	for (int i = 0; i < COUNT; i++)
+		in[i] = (float)(i % 100 + tutti_comm_rank(comm));
+	SUCCEEDS(tutti_all_reduce(comm, in, out, COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	for (int i = 0; i < COUNT; i++)
+		CLAIM(out[i] == (float)(RANKS * (i % 100) + RANKS * (RANKS - 1) / 2), "element %d is %g", i, (double)out[i]);
+	SUCCEEDS(tutti_comm_last_plan(comm, &plan));
+	snprintf(name, NAME, "%s", plan.algorithm);
+	return 0;
+}
+
+static int meet_with_figures(int rank, void *argument)
+{
+	const struct meeting *meeting = argument;
+	char name[NAME] = "", names[RANKS][NAME];
+	tutti_comm_t comm = NULL;
+
+	setenv("TUTTI_MODEL", rank ? meeting->of_others : meeting->of_rank_0, 1);
+	SUCCEEDS(tutti_init(NULL, &comm));
+	if (choose(comm, name))
+		return 1;
+	SUCCEEDS(tutti_all_gather(comm, name, names, NAME, TUTTI_UINT8, NULL));
+	for (int r = 0; r < RANKS; r++)
+		CLAIM(strcmp(names[r], name) == 0, "rank %d chose %s, rank %d %s", rank, name, r, names[r]);
+	if (rank == 0)
+		memcpy(*meeting->chosen, name, NAME);
+	tutti_comm_destroy(comm);
+	return 0;
+}
+
+static void write_file(char *path, const char *text)
+{
+	const int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
+static void all_choose_by_the_figures_of_rank_0(void **state)
+{
+	char dear_waits[] = "/tmp/tutti-model-XXXXXX", dear_bytes[] = "/tmp/tutti-model-XXXXXX";
+	char(*chosen)[NAME] = shared_memory(2 * sizeof(*chosen));
+	int failed[2];
+
+	write_file(dear_waits, waits_are_dear);
+	write_file(dear_bytes, bytes_are_dear);
+	for (int i = 0; i < 2; i++) {
+		struct meeting meeting = { i ? dear_bytes : dear_waits, i ? dear_waits : dear_bytes, &chosen[i] };
+		const struct job job = { .ranks = RANKS, .whole = meet_with_figures, .argument = &meeting };
+
+		failed[i] = run_job(&job);
+	}
+	unlink(dear_waits);
+	unlink(dear_bytes);
+	assert_int_equal(failed[0], 0);
+	assert_int_equal(failed[1], 0);
+	assert_string_not_equal(chosen[0], chosen[1]);
+}
+
+static int fail_to_meet(int rank, void *argument)
+{
+	tutti_comm_t comm = NULL;
+
+	setenv("TUTTI_MODEL", rank ? "builtin" : "/nowhere/at/all", 1);
+	const tutti_result_t result = tutti_init(NULL, &comm);
+	const char *sentence = tutti_last_error(NULL);
+
+	CLAIM(comm == NULL, "there is a communicator");
+	if (rank == 0)
+		CLAIM(result == TUTTI_ERR_SYSTEM && strstr(sentence, "TUTTI_MODEL: write /nowhere/at/all"), "%s (%s)",
+		      tutti_strerror(result), sentence);
+	else
+		CLAIM(result == TUTTI_ERR_PEER_LOST && strstr(sentence, "rank 0 could not join"), "%s (%s)",
+		      tutti_strerror(result), sentence);
+	return 0;
+}
+
+static void a_file_that_cannot_be_had_fails_on_every_rank(void **state)
+{
+	const struct job job = { .ranks = 3, .whole = fail_to_meet };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_choose_by_the_figures_of_rank_0),
+		cmocka_unit_test(a_file_that_cannot_be_had_fails_on_every_rank),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

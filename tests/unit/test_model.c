@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where the figures of the cost model come from. They are settled once per process, so each claim is tried in a child,
+ * which tells what it found through a pipe. */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tutti/tutti.h"
+
+/* What a process finds. */
+struct found {
+	tutti_result_t result;
+	tutti_model_t model;
+	char source[512], sentence[512];
+};
+
+static char folder[] = "/tmp/tutti-model-XXXXXX";
+
+static void look(struct found *found)
+{
+	found->model.size = sizeof(found->model);
+	found->result = tutti_model(&found->model);
+	snprintf(found->source, sizeof(found->source), "%s", found->result ? "" : found->model.source);
+	snprintf(found->sentence, sizeof(found->sentence), "%s", found->result ? tutti_last_error(NULL) : "");
+	found->model.source = NULL; /* means nothing to the other process */
+}
+
+static void use_one_core(void)
+{
+	cpu_set_t all, one;
+	int cpu = 0;
+
+	sched_getaffinity(0, sizeof(all), &all);
+	while (!CPU_ISSET(cpu, &all))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
+/* In a child with TUTTI_MODEL, XDG_CACHE_HOME and HOME as given (NULL: not set). */
+static struct found find(const char *model, const char *cache, const char *home, void (*before)(void))
+{
+	struct found found = { 0 };
+	int pipes[2], status;
+
+	assert_int_equal(pipe(pipes), 0);
+	const pid_t child = fork();
+	if (child == 0) {
+		unsetenv("TUTTI_MODEL");
+		unsetenv("XDG_CACHE_HOME");
+		unsetenv("HOME");
+		if (model)
+			setenv("TUTTI_MODEL", model, 1);
+		if (cache)
+			setenv("XDG_CACHE_HOME", cache, 1);
+		if (home)
+			setenv("HOME", home, 1);
+		if (before)
+			before();
+		look(&found);
+		_exit(write(pipes[1], &found, sizeof(found)) != sizeof(found));
+	}
+	assert_true(child > 0);
+	close(pipes[1]);
+	assert_int_equal(read(pipes[0], &found, sizeof(found)), sizeof(found));
+	close(pipes[0]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	return found;
+}
+
+/* A path in the folder, of which the next call but three may make another. */
+static const char *path_of(const char *name)
+{
+	static char paths[4][128];
+	static int next;
+	char *path = paths[next++ % 4];
+
+	snprintf(path, sizeof(paths[0]), "%s/%s", folder, name);
+	return path;
+}
+
+static const char *file_with(const char *name, const char *text)
+{
+	const char *path = path_of(name);
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	assert_int_equal(fclose(file), 0);
+	return path;
+}
+
+static void assert_sound(const tutti_model_t *model)
+{
+	assert_true(model->line > 1e-9 && model->line < 1e-4);
+	assert_true(model->handover > 1e-8 && model->handover < 1e-3);
+	assert_true(model->copy > 1e-13 && model->copy < 1e-8);
+	assert_true(model->reduce > 1e-13 && model->reduce < 1e-8);
+	assert_true(model->message > 1e-8 && model->message < 1e-3);
+	assert_true(model->stream > 1e-13 && model->stream < 1e-8);
+}
+
+static void assert_same(const tutti_model_t *a, const tutti_model_t *b)
+{
+	assert_memory_equal(a, b, sizeof(*a));
+}
+
+/* Whether it was measured or the machine is too busy for that, the figures are good ones. */
+static bool too_busy(const struct found *found)
+{
+	return strcmp(found->source, "measured") == 0;
+}
+
+static void a_wrong_call_is_an_error(void **state)
+{
+	tutti_model_t model = { .size = 1 };
+
+	assert_int_equal(tutti_model(NULL), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_model(&model), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tutti_last_error(NULL), "out->size is 1, expected sizeof(tutti_model_t)"));
+}
+
+static void builtin_touches_no_file(void **state)
+{
+	const struct found found = find("builtin", path_of("unused"), NULL, NULL);
+
+	assert_int_equal(found.result, TUTTI_OK);
+	assert_string_equal(found.source, "builtin");
+	assert_sound(&found.model);
+	assert_int_equal(access(path_of("unused"), F_OK), -1);
+}
+
+static void a_first_process_measures_and_a_second_one_reads(void **state)
+{
+	const char *path = path_of("first");
+	const struct found first = find(path, NULL, NULL, NULL);
+
+	assert_int_equal(first.result, TUTTI_OK);
+	assert_sound(&first.model);
+	if (too_busy(&first))
+		skip();
+	assert_string_equal(first.source, path);
+	const struct found second = find(path, NULL, NULL, NULL), third = find(path, NULL, NULL, NULL);
+	assert_string_equal(second.source, path);
+	assert_same(&second.model, &third.model);
+	assert_true(second.model.line > first.model.line * 0.999 &&
+		    second.model.line < first.model.line * 1.001);
+}
+
+static void the_cache_is_in_the_user_s_folder(void **state)
+{
+	const struct found xdg = find(NULL, path_of("cache"), path_of("home"), NULL);
+	const struct found home = find(NULL, NULL, path_of("cache"), NULL);
+	const struct found again = find(NULL, path_of("cache"), NULL, NULL);
+
+	if (too_busy(&xdg) || too_busy(&home))
+		skip();
+	assert_int_equal(strncmp(xdg.source, path_of("cache/tutti/model-"), strlen(path_of("cache/tutti/model-"))), 0);
+	assert_int_equal(strncmp(home.source, path_of("cache/.cache/tutti/"), strlen(path_of("cache/.cache/tutti/"))), 0);
+	assert_string_equal(again.source, xdg.source);
+	assert_int_equal(access(path_of("home"), F_OK), -1);
+}
+
+static void without_a_place_for_a_cache_each_process_measures(void **state)
+{
+	const struct found nowhere = find(NULL, NULL, NULL, NULL);
+	const struct found no_folder = find(NULL, file_with("file", ""), NULL, NULL);
+
+	assert_int_equal(nowhere.result, TUTTI_OK);
+	assert_string_equal(nowhere.source, "measured");
+	assert_sound(&nowhere.model);
+	assert_int_equal(no_folder.result, TUTTI_OK);
+	assert_string_equal(no_folder.source, "measured");
+	assert_sound(&no_folder.model);
+}
+
+static void a_spoilt_cache_is_measured_again(void **state)
+{
+	const struct found first = find(NULL, path_of("spoilt"), NULL, NULL);
+
+	if (too_busy(&first))
+		skip();
+	FILE *file = fopen(first.source, "w");
+	assert_non_null(file);
+	fputs("tutti model 1\nline 1e-7\nhandover never\n", file);
+	fclose(file);
+	const struct found second = find(NULL, path_of("spoilt"), NULL, NULL);
+	assert_int_equal(second.result, TUTTI_OK);
+	assert_sound(&second.model);
+	if (too_busy(&second))
+		skip();
+	assert_int_equal(find(second.source, NULL, NULL, NULL).result, TUTTI_OK);
+}
+
+static void on_one_core_lines_are_not_measured(void **state)
+{
+	const struct found found = find(path_of("one-core"), NULL, NULL, use_one_core);
+	const struct found builtin = find("builtin", NULL, NULL, NULL);
+
+	assert_int_equal(found.result, TUTTI_OK);
+	assert_sound(&found.model);
+	assert_true(found.model.line == builtin.model.line);
+	if (!too_busy(&found))
+		assert_true(found.model.handover != builtin.model.handover);
+}
+
+static void a_file_of_the_user_s_with_other_contents_is_an_error(void **state)
+{
+	static const struct {
+		const char *text, *sentence;
+	} cases[] = {
+		{ "", "does not begin with the line \"tutti model 1\"" },
+		{ "tutti model 2\nline 1e-7\n", "does not begin" },
+		{ "tutti model 1\n", "line 2 is \"\": expected \"line SECONDS\"" },
+		{ "tutti model 1\nhandover 1e-7\n", "line 2 is \"handover 1e-7\": expected \"line SECONDS\"" },
+		{ "tutti model 1\nline fast\n", "line 2 is \"line fast\"" },
+		{ "tutti model 1\nline 0\n", "above 0 and below" },
+		{ "tutti model 1\nline -1e-7\n", "above 0 and below" },
+		{ "tutti model 1\nline 1\n", "above 0 and below" },
+		{ "tutti model 1\nline nan\n", "above 0 and below" },
+		{ "tutti model 1\nline inf\n", "above 0 and below" },
+		{ "tutti model 1\nline 1e-7 1e-7\n", "line 2 is \"line 1e-7 1e-7\"" },
+		{ "tutti model 1\nline 1e-7\nhandover 5e-7\ncopy 8e-11\nreduce 2e-11\nmessage 1e-6\n", "line 7 is \"\"" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct found found = find(file_with("user", cases[i].text), NULL, NULL, NULL);
+		char kept[200] = "";
+		FILE *file = fopen(path_of("user"), "r");
+
+		assert_int_equal(found.result, TUTTI_ERR_INVALID);
+		if (!strstr(found.sentence, cases[i].sentence) || !strstr(found.sentence, "TUTTI_MODEL"))
+			fail_msg("\"%s\" gave the sentence: %s", cases[i].text, found.sentence);
+		assert_int_equal(fread(kept, 1, sizeof(kept) - 1, file), strlen(cases[i].text));
+		assert_string_equal(kept, cases[i].text);
+		fclose(file);
+	}
+}
+
+static void a_place_that_cannot_be_written_is_an_error(void **state)
+{
+	const struct found folderless = find(path_of("none/such"), NULL, NULL, NULL);
+	const struct found a_folder = find(folder, NULL, NULL, NULL);
+
+	if (!too_busy(&folderless))
+		assert_int_equal(folderless.result, TUTTI_ERR_SYSTEM);
+	assert_int_not_equal(a_folder.result, TUTTI_OK);
+	assert_non_null(strstr(a_folder.sentence, folder));
+}
+
+static int make_folder(void **state)
+{
+	return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+	char command[80];
+
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_wrong_call_is_an_error),
+		cmocka_unit_test(builtin_touches_no_file),
+		cmocka_unit_test(a_first_process_measures_and_a_second_one_reads),
+		cmocka_unit_test(the_cache_is_in_the_user_s_folder),
+		cmocka_unit_test(without_a_place_for_a_cache_each_process_measures),
+		cmocka_unit_test(a_spoilt_cache_is_measured_again),
+		cmocka_unit_test(on_one_core_lines_are_not_measured),
+		cmocka_unit_test(a_file_of_the_user_s_with_other_contents_is_an_error),
+		cmocka_unit_test(a_place_that_cannot_be_written_is_an_error),
+	};
+
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
