@@ -31,8 +31,8 @@
 enum { TT_MEMORY_STAGED, TT_MEMORY_DIRECT };
 
 struct tt_board_slot {
-	_Alignas(64) _Atomic uint64_t progress; /* release: what was exposed before; pairs with tt_board_at() */
-	_Atomic uint64_t signature; /* written behind the card, see write_card() */
+	_Alignas(64) _Atomic uint64_t progress; /* release: what was exposed before; pairs with tt_board_progress() */
+	_Atomic uint64_t signature; /* written behind the card, see tt_board_write_card() */
 	uint64_t direct; /* TT_MEMORY_DIRECT: the tokens below say where this rank's buffers are */
 	uint64_t spare;
 	uint8_t payload[TT_HOT_PAYLOAD];
@@ -61,6 +61,17 @@ struct tt_board {
 struct tt_op;
 struct tutti_comm;
 
+/* May operation `seq` use what operation seq - `slots` used? */
+bool tt_board_is_free(struct tutti_comm *comm, uint64_t seq, uint64_t slots);
+/* Write the operation's card; the slot is free. */
+void tt_board_write_card(const struct tt_op *op);
+/* Let the peers see how far this rank is, and what it wrote before. Those who sleep are woken, for an eager operation only by
+ * tt_board_wake_owed(): waking takes a fence, and the fence waits for the line just written to come back from the peers that
+ * poll it. A short operation does what else it can first. */
+void tt_board_publish(const struct tt_op *op, uint64_t steps);
+void tt_board_wake_owed(struct tt_board *board);
+/* Has `peer` ended `round` of `segment`? TUTTI_OK, TUTTI_IN_PROGRESS, or a mismatch. */
+tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round);
 /* Post the card of an operation that does not use the board otherwise; false: the slot is not free yet. */
 bool tt_board_post(struct tt_op *op);
 /* Revoke if a peer has posted another card for this operation, or left without it: for waits that get long. */
@@ -76,6 +87,21 @@ static inline struct tt_board_slot *tt_board_slot(const struct tt_board *board, 
 static inline uint64_t tt_board_mark(uint64_t op, uint64_t steps)
 {
 	return op << TT_STEP_BITS | steps;
+}
+
+/* What a rank publishes when (segment, round) has ended: grows along the wavefront, and is the same on every rank,
+ * however many rounds each has. */
+static inline uint64_t tt_board_steps(uint32_t segment, uint32_t round)
+{
+	return (uint64_t)(segment + round) * TT_STAGES + (TT_STAGES - 1 - round) + 1;
+}
+
+#define TT_BOARD_ALL_STEPS ((1ull << TT_STEP_BITS) - 1) /* the whole operation has ended */
+
+/* acquire: pairs with the release in tt_board_publish(); what the peer exposed before is visible */
+static inline uint64_t tt_board_progress(const struct tt_board *board, int rank, uint64_t op)
+{
+	return atomic_load_explicit(&tt_board_slot(board, rank, op)->progress, memory_order_acquire);
 }
 
 #endif
