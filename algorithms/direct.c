@@ -126,8 +126,8 @@ static double exposed(const struct tt_group *group, enum tt_collective collectiv
 	return TT_BIT(collective) & own_block ? bytes / group->size : bytes;
 }
 
-/* The bytes are what one rank reads of others, and three quarters of what it exposes: where that does not lie in memory of
- * tutti_mem_alloc(), the usual case, it has to be copied first. */
+/* The bytes are what one rank reads of others and what it exposes: as most buffers are not memory of tutti_mem_alloc(), it
+ * has to be copied first. */
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
@@ -142,7 +142,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 		cost.bytes[0] = bytes / group->size;
 	if (collective == TT_BROADCAST)
 		cost.bytes[0] = bytes;
-	cost.bytes[0] += 0.75 * exposed(group, collective, bytes);
+	cost.bytes[0] += exposed(group, collective, bytes);
 	if (TT_BIT(collective) & (TT_REDUCTIONS | TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_REDUCE)))
 		cost.reduced = share * bytes;
 	return cost;

@@ -157,19 +157,20 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 			   double bytes)
 {
 	const double others = group->size - 1, share = others / group->size;
+	const double messages = tt_at_once(others);
 
 	switch (collective) {
-	case TT_BROADCAST: return tt_cost_links(group, others, others * bytes, 0);
+	case TT_BROADCAST: return tt_cost_links(group, messages, others * bytes, 0);
 	case TT_REDUCE:
 	case TT_ALL_REDUCE:
-	case TT_SCAN: return tt_cost_links(group, others, others * bytes, others * bytes);
+	case TT_SCAN: return tt_cost_links(group, messages, others * bytes, others * bytes);
 	case TT_EXSCAN:
-		return tt_cost_links(group, others, others * bytes,
+		return tt_cost_links(group, messages, others * bytes,
 				     others > 1 ? (others - 1) * bytes : 0);
 	case TT_REDUCE_SCATTER:
-	case TT_REDUCE_SCATTER_V: return tt_cost_links(group, others, share * bytes, share * bytes);
-	case TT_BARRIER: return tt_cost_links(group, others, 0, 0);
-	default: return tt_cost_links(group, others, share * bytes, 0);
+	case TT_REDUCE_SCATTER_V: return tt_cost_links(group, messages, share * bytes, share * bytes);
+	case TT_BARRIER: return tt_cost_links(group, messages, 0, 0);
+	default: return tt_cost_links(group, messages, share * bytes, 0);
 	}
 }
 

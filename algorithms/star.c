@@ -49,8 +49,8 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	const double others = group->size - 1;
 
 	if (collective == TT_BARRIER)
-		return tt_cost_links(group, 2 * others, 0, 0);
-	return tt_cost_links(group, 2 * others, 2 * others * bytes, others * bytes);
+		return tt_cost_links(group, 2 * tt_at_once(others), 0, 0);
+	return tt_cost_links(group, 2 * tt_at_once(others), 2 * others * bytes, others * bytes);
 }
 
 const struct tt_algorithm tt_algorithm_star = {

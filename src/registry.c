@@ -9,18 +9,19 @@
 #include "shm.h"
 #include "tcp.h"
 
+/* Of those that cost the same the first is taken: reductions on arrival come before those out of scratch. */
 const struct tt_algorithm *const tt_algorithms[] = {
 	&tt_algorithm_board,
 	&tt_algorithm_direct,
 	&tt_algorithm_flat,
 	&tt_algorithm_star,
-	&tt_algorithm_pairwise,
-	&tt_algorithm_two_shot,
 	&tt_algorithm_doubling,
 	&tt_algorithm_bruck,
 	&tt_algorithm_tree,
 	&tt_algorithm_halving_doubling,
 	&tt_algorithm_ring,
+	&tt_algorithm_pairwise,
+	&tt_algorithm_two_shot,
 	&tt_algorithm_double_tree,
 	&tt_algorithm_chain,
 	&tt_algorithm_hierarchical,

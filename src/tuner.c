@@ -7,35 +7,50 @@
 #include "plan.h"
 #include "registry.h"
 
-/* Seconds, and seconds per byte, of what costs are counted in: [0] within a host, [1] between hosts. */
-struct prices {
+/* Seconds, and seconds per byte: [0] within a host, [1] between hosts. The factors were fitted to all-reduces of 8 B to
+ * 16 MiB by every algorithm, 2 to 8 ranks on 2 cores. */
+struct path_prices { /* of the longest path */
+	double message[2];
+	double byte[2];
+	double shared; /* a byte written where others read it, or read there */
+	double reduced;
+	double sync; /* waiting for all ranks of the host once */
+};
+
+struct work_prices { /* of everybody's work, sender's and receiver's together */
 	double message[2];
 	double byte[2];
 	double reduced;
-	double wait; /* for all ranks of the host once; among everybody's work: of a rank for its messages of a round */
+	double wait[2]; /* of one rank, for its messages of a round */
 };
 
-/* The factors were fitted to all-reduces of 8 B to 16 MiB by every algorithm, 2 to 8 ranks on 2 cores. */
-
-/* Of the longest path. A message through shared memory is written, looked for in vain, found and let go. */
-static struct prices path_prices(const struct tutti_comm *comm)
+/* A message through shared memory is written, looked for in vain, found and let go; its bytes are copied twice. */
+static struct path_prices path_prices(const struct tutti_comm *comm)
 {
 	const struct tt_model *m = &comm->model;
 
 	/* every wait costs switches between the ranks that share a core, and they share its time */
 	if (comm->crowd > 1)
-		return (struct prices){ { 4 * m->handover, 2.4 * m->message }, { 1.4 * m->copy, 3 * m->stream },
-					m->reduce, 2 * m->handover * comm->crowd };
-	return (struct prices){ { 6 * m->line, 2.4 * m->message }, { m->copy, 3 * m->stream }, m->reduce, 4 * m->line };
+		return (struct path_prices){ { 4 * m->handover, 2.4 * m->message },
+					     { 2.5 * m->copy, 3 * m->stream },
+					     1.4 * m->copy,
+					     m->reduce,
+					     2 * m->handover * comm->crowd };
+	return (struct path_prices){ { 8 * m->line, 2.4 * m->message },
+				     { 2.2 * m->copy, 3 * m->stream },
+				     m->copy,
+				     m->reduce,
+				     4 * m->line };
 }
 
-/* Of everybody's work, sender's and receiver's together. */
-static struct prices work_prices(const struct tutti_comm *comm)
+static struct work_prices work_prices(const struct tutti_comm *comm)
 {
 	const struct tt_model *m = &comm->model;
 
-	return (struct prices){ { m->handover, 2.8 * m->message }, { 1.2 * m->copy, 2 * m->stream }, 2 * m->reduce,
-				5 * m->handover };
+	return (struct work_prices){ { m->handover, 2.8 * m->message },
+				     { 1.8 * m->copy, 2 * m->stream },
+				     2 * m->reduce,
+				     { 2 * m->handover, 5 * m->handover } };
 }
 
 /* With no shared memory at all, messages inside a host cost what those between hosts do. */
@@ -44,26 +59,26 @@ static int inside(const struct tutti_comm *comm)
 	return comm->by_network ? 1 : 0;
 }
 
-static double path_seconds(const struct tutti_comm *comm, const struct tt_cost *cost)
+static double path_seconds(const struct tutti_comm *comm, const struct tt_cost *cost, bool shared)
 {
-	const struct prices price = path_prices(comm);
+	const struct path_prices price = path_prices(comm);
 	const int near = inside(comm);
 
 	return cost->messages[0] * price.message[near] + cost->messages[1] * price.message[1] +
-	       cost->bytes[0] * price.byte[near] + cost->bytes[1] * price.byte[1] +
-	       cost->reduced * price.reduced + cost->syncs * price.wait;
+	       cost->bytes[0] * (shared ? price.shared : price.byte[near]) + cost->bytes[1] * price.byte[1] +
+	       cost->reduced * price.reduced + cost->syncs * price.sync;
 }
 
 /* Everybody's work, shared by the cores there are. */
 static double work_seconds(const struct tutti_comm *comm, const struct tt_work *work, double bytes)
 {
-	const struct prices price = work_prices(comm);
+	const struct work_prices price = work_prices(comm);
 	const int near = inside(comm);
 	const double cores = comm->size / comm->crowd;
 	const bool far = near == 1 || work->messages[1] > work->messages[0];
 
 	return (work->messages[0] * price.message[near] + work->messages[1] * price.message[1] +
-		work->waits * price.wait +
+		work->waits * price.wait[far] +
 		bytes * (work->bytes * price.byte[far] + work->reduced * price.reduced)) / cores;
 }
 
@@ -76,7 +91,7 @@ static tutti_result_t seconds(struct tutti_comm *comm, const struct tt_group *gr
 	if (group->size == 1)
 		return TUTTI_OK;
 	const struct tt_cost cost = tt_algorithms[number]->cost(group, collective, bytes);
-	*out = path_seconds(comm, &cost);
+	*out = path_seconds(comm, &cost, tt_algorithms[number]->shared);
 	if (comm->crowd <= 1 || tt_algorithms[number]->shared)
 		return TUTTI_OK;
 	const tutti_result_t result = tt_work_of(comm, number, collective, &work);

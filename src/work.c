@@ -37,8 +37,11 @@ static tutti_result_t count_rank(const struct tutti_comm *comm, const struct tt_
 		if (step->kind == TT_STEP_SEND) {
 			work->messages[comm->host[rank] != comm->host[step->peer]]++;
 			work->bytes += step->n / parts;
-		} else if (step->kind == TT_STEP_RECV_REDUCE || (step->kind == TT_STEP_REDUCE && step->sources > 1)) {
+		} else if (step->kind == TT_STEP_RECV_REDUCE) {
 			work->reduced += step->n / parts;
+		} else if (step->kind == TT_STEP_REDUCE && step->sources > 1) {
+			/* what was received lies in scratch, to be read once more */
+			work->reduced += step->sources * step->n / parts;
 		}
 	}
 	tt_sched_fini(&sched);
