@@ -7,7 +7,10 @@
 #include "part.h"
 
 #define VEC_BYTES 32
+#define MM(name)  _mm256_##name
 typedef __m256i vec;
+typedef __m256 vec_ps;
+typedef __m256d vec_pd;
 typedef __m128i half;
 typedef struct {
 	uint64_t bits; /* eight bytes */
@@ -105,11 +108,6 @@ static inline void store_vec_part(char *to, vec value, size_t bytes)
 		store_vec_any(to, value, bytes);
 }
 
-static inline vec widen_half(half value)
-{
-	return _mm256_cvtepu16_epi32(value);
-}
-
 static inline half narrow_half(vec value)
 {
 	const vec packed = _mm256_packus_epi32(value, value); /* within each 128 bits */
@@ -129,53 +127,6 @@ static inline quarter narrow_quarter(vec value)
 	return (quarter){ (uint64_t)_mm_cvtsi128_si64(_mm_packus_epi16(packed, packed)) };
 }
 
-static inline vec decode_f16(half value)
-{
-	return _mm256_castps_si256(_mm256_cvtph_ps(value));
-}
-
-static inline half encode_f16(vec value)
-{
-	return _mm256_cvtps_ph(_mm256_castsi256_ps(value), _MM_FROUND_TO_NEAREST_INT);
-}
-
-#define ORDER_INTEGER(type, suffix)                                                                \
-	static inline vec min_of_##type(vec a, vec b)                                              \
-	{                                                                                          \
-		return _mm256_min_##suffix(a, b);                                                  \
-	}                                                                                          \
-	static inline vec max_of_##type(vec a, vec b)                                              \
-	{                                                                                          \
-		return _mm256_max_##suffix(a, b);                                                  \
-	}
-
-ORDER_INTEGER(i8, epi8)
-ORDER_INTEGER(u8, epu8)
-ORDER_INTEGER(i16, epi16)
-ORDER_INTEGER(u16, epu16)
-ORDER_INTEGER(i32, epi32)
-ORDER_INTEGER(u32, epu32)
-
-/* The instruction gives its second operand where one is a NaN or both are zeros. Asked both ways
- * round, OR then makes a NaN of NaN and number, and the lesser zero of two zeros. */
-#define ORDER_FLOAT(type, cast, suffix)                                                            \
-	static inline vec min_of_##type(vec a, vec b)                                              \
-	{                                                                                          \
-		const cast x = (cast)a, y = (cast)b;                                               \
-                                                                                                   \
-		return (vec)_mm256_or_##suffix(_mm256_min_##suffix(x, y),                          \
-					       _mm256_min_##suffix(y, x));                         \
-	}                                                                                          \
-	static inline vec max_of_##type(vec a, vec b)                                              \
-	{                                                                                          \
-		const vec sign = (vec)_mm256_set1_##suffix(-0.0);                                  \
-                                                                                                   \
-		return min_of_##type(a ^ sign, b ^ sign) ^ sign;                                   \
-	}
-
-ORDER_FLOAT(f32, __m256, ps)
-ORDER_FLOAT(f64, __m256d, pd)
-
 static inline void stream_vec(char *to, vec value)
 {
 	_mm256_stream_si256((__m256i *)to, value);
@@ -185,6 +136,8 @@ static inline void stream_vec(char *to, vec value)
 #define ISA   "avx2"
 
 /* in this order: each builds on those before it */
+#include "x86_tmpl.h"
+
 #include "vec_tmpl.h"
 
 #include "loops_tmpl.h"

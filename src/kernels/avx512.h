@@ -11,7 +11,10 @@
 
 #define VEC_BYTES 64
 #define VEC_ORDERS_64
+#define MM(name) _mm512_##name
 typedef __m512i vec;
+typedef __m512 vec_ps;
+typedef __m512d vec_pd;
 typedef __m256i half;
 typedef __m128i quarter;
 
@@ -50,11 +53,6 @@ MEMORY(vec, _mm512, __mmask64, si512, _mm512_zextsi128_si512, _mm512_castsi512_s
 MEMORY(half, _mm256, __mmask32, si256, _mm256_zextsi128_si256, _mm256_castsi256_si128)
 MEMORY(quarter, _mm, __mmask16, si128, , )
 
-static inline vec widen_half(half value)
-{
-	return _mm512_cvtepu16_epi32(value);
-}
-
 static inline half narrow_half(vec value)
 {
 	return _mm512_cvtepi32_epi16(value);
@@ -70,53 +68,10 @@ static inline quarter narrow_quarter(vec value)
 	return _mm512_cvtepi32_epi8(value);
 }
 
-static inline vec decode_f16(half value)
-{
-	return _mm512_castps_si512(_mm512_cvtph_ps(value));
-}
+#include "x86_tmpl.h"
 
-static inline half encode_f16(vec value)
-{
-	return _mm512_cvtps_ph(_mm512_castsi512_ps(value), _MM_FROUND_TO_NEAREST_INT);
-}
-
-#define ORDER_INTEGER(type, suffix)                                                                \
-	static inline vec min_of_##type(vec a, vec b)                                              \
-	{                                                                                          \
-		return _mm512_min_##suffix(a, b);                                                  \
-	}                                                                                          \
-	static inline vec max_of_##type(vec a, vec b)                                              \
-	{                                                                                          \
-		return _mm512_max_##suffix(a, b);                                                  \
-	}
-
-ORDER_INTEGER(i8, epi8)
-ORDER_INTEGER(u8, epu8)
-ORDER_INTEGER(i16, epi16)
-ORDER_INTEGER(u16, epu16)
-ORDER_INTEGER(i32, epi32)
-ORDER_INTEGER(u32, epu32)
 ORDER_INTEGER(i64, epi64)
 ORDER_INTEGER(u64, epu64)
-
-/* See avx2.c: asked both ways round. */
-#define ORDER_FLOAT(type, cast, suffix)                                                            \
-	static inline vec min_of_##type(vec a, vec b)                                              \
-	{                                                                                          \
-		const cast x = (cast)a, y = (cast)b;                                               \
-                                                                                                   \
-		return (vec)_mm512_or_##suffix(_mm512_min_##suffix(x, y),                          \
-					       _mm512_min_##suffix(y, x));                         \
-	}                                                                                          \
-	static inline vec max_of_##type(vec a, vec b)                                              \
-	{                                                                                          \
-		const vec sign = (vec)_mm512_set1_##suffix(-0.0);                                  \
-                                                                                                   \
-		return min_of_##type(a ^ sign, b ^ sign) ^ sign;                                   \
-	}
-
-ORDER_FLOAT(f32, __m512, ps)
-ORDER_FLOAT(f64, __m512d, pd)
 
 static inline void stream_vec(char *to, vec value)
 {
