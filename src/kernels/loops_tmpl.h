@@ -2,9 +2,11 @@
 /* Template: the loops over vectors, and REDUCE, DIVIDE and SCALE for table_tmpl.h, each of which is
  * one of the loops with a format and an operation folded into it by the compiler.
  *
- * The last vector of a buffer overlaps the one before it unless the length is a multiple. It is
- * computed first, while the sources are untouched, and stored last: so `dst` may be a source, and
- * only buffers shorter than one vector need masks or parts. */
+ * All vectors but the first and the last are stored aligned: a store that crosses cache lines takes
+ * twice as long. So the first overlaps the second one unless `dst` is aligned, and the last the one
+ * before it unless it ends there. These two are computed first, while the sources are untouched,
+ * and stored last: so `dst` may be a source, and only buffers shorter than one vector need masks or
+ * parts. */
 #include <stdatomic.h>
 
 FORMAT(u8, uint8_t, vec, , )
@@ -25,6 +27,14 @@ FORMAT(e5m2, uint8_t, quarter, decode_e5m2, encode_e5m2)
 #define i64_format u64_format
 
 typedef vec vec_op(vec a, vec b);
+
+/* Bytes from `dst` to where the second vector begins: a vector at most, and whole numbers. */
+INLINE size_t second_vector(const char *dst, const struct format *f)
+{
+	const size_t step = f->lanes * f->width;
+
+	return (step - (uintptr_t)dst % step) / f->width * f->width;
+}
 
 /* In the order of addresses, which the compiler may not change: the processor joins stores that
  * follow each other in a cache line. The fences hold back the compiler alone and are no
@@ -48,8 +58,9 @@ INLINE void reduce_two(char *dst, const char *a, const char *b, size_t n, const 
 		       vec_op *op)
 {
 	const size_t step = f->lanes * f->width, end = n * f->width;
-	size_t i = 0;
+	size_t i = second_vector(dst, f);
 
+	const vec first = op(f->load(a), f->load(b));
 	const vec last = op(f->load(a + end - step), f->load(b + end - step));
 
 	for (; i + 4 * step <= end; i += 4 * step) {
@@ -62,6 +73,7 @@ INLINE void reduce_two(char *dst, const char *a, const char *b, size_t n, const 
 	}
 	for (; i + step < end; i += step)
 		f->store(dst + i, op(f->load(a + i), f->load(b + i)));
+	f->store(dst, first);
 	f->store(dst + end - step, last);
 }
 
@@ -92,8 +104,9 @@ INLINE void reduce_many(char *dst, const void *const *src, unsigned nsrc, size_t
 			const struct format *f, vec_op *op)
 {
 	const size_t step = f->lanes * f->width, end = n * f->width;
-	size_t i = 0;
+	size_t i = second_vector(dst, f);
 
+	const vec first = across(src, nsrc, 0, f, op);
 	const vec last = across(src, nsrc, end - step, f, op);
 
 	for (; i + 4 * step <= end; i += 4 * step) {
@@ -112,6 +125,7 @@ INLINE void reduce_many(char *dst, const void *const *src, unsigned nsrc, size_t
 	}
 	for (; i + step < end; i += step)
 		f->store(dst + i, across(src, nsrc, i, f, op));
+	f->store(dst, first);
 	f->store(dst + end - step, last);
 }
 
@@ -119,13 +133,13 @@ INLINE void reduce_many(char *dst, const void *const *src, unsigned nsrc, size_t
 INLINE void apply(char *dst, const char *a, vec b, size_t n, const struct format *f, vec_op *op)
 {
 	const size_t step = f->lanes * f->width, end = n * f->width;
-	size_t i = 0;
+	size_t i = second_vector(dst, f);
 
 	if (n < f->lanes) {
 		f->store_part(dst, op(f->load_part(a, n), b), n);
 		return;
 	}
-	const vec last = op(f->load(a + end - step), b);
+	const vec first = op(f->load(a), b), last = op(f->load(a + end - step), b);
 
 	for (; i + 2 * step <= end; i += 2 * step) {
 		const vec v0 = op(f->load(a + i), b), v1 = op(f->load(a + i + step), b);
@@ -134,6 +148,7 @@ INLINE void apply(char *dst, const char *a, vec b, size_t n, const struct format
 	}
 	if (i + step < end)
 		f->store(dst + i, op(f->load(a + i), b));
+	f->store(dst, first);
 	f->store(dst + end - step, last);
 }
 

@@ -14,10 +14,11 @@
 
 #include "kernels_check.h"
 
-#define SOURCES	  5
-#define LONGEST	  (1 << 16)
-#define ROOM	  ((size_t)(LONGEST + 16) * 8)
-#define SHORT_END 71 /* every length below it is tried: more than a vector of the smallest type */
+#define SOURCES	   5
+#define LONGEST	   (1 << 16)
+#define ROOM	   ((size_t)(LONGEST + 16) * 8)
+#define CACHE_LINE 64
+#define SHORT_END  71 /* every length below it is tried: more than a vector of the smallest type */
 
 static const size_t long_lengths[] = { 127, 128, 129, 255, 257, 1000, 4099 };
 #define LENGTHS (SHORT_END + sizeof(long_lengths) / sizeof(long_lengths[0]))
@@ -34,7 +35,7 @@ static int allocate(void **state)
 	for (int s = 0; s < SOURCES; s++)
 		inputs[s] = malloc(ROOM);
 	expected = malloc(ROOM);
-	found = malloc(ROOM);
+	found = aligned_alloc(CACHE_LINE, ROOM);
 	return 0;
 }
 
@@ -200,6 +201,64 @@ static void divides_and_scales_like_c(void **state)
 		}
 }
 
+/* The sum of some inputs, elsewhere and in place. */
+static void sum_both_to(const struct tt_kernels *table, int dtype, unsigned nsrc, size_t n,
+			char *dst)
+{
+	const void *src[] = { inputs[0], inputs[1], inputs[2] };
+
+	tt_kernels_by_isa("c")->reduce[TUTTI_SUM][dtype](expected, src, nsrc, n);
+	table->reduce[TUTTI_SUM][dtype](dst, src, nsrc, n);
+	compare(dtype, "sum", expected, dst, n);
+	memcpy(dst, src[0], n * formats[dtype].bytes);
+	src[0] = dst;
+	table->reduce[TUTTI_SUM][dtype](dst, src, nsrc, n);
+	compare(dtype, "sum in place", expected, dst, n);
+}
+
+static void apply_both_to(const struct tt_kernels *table, int dtype, size_t n, char *dst)
+{
+	const struct tt_kernels *c = tt_kernels_by_isa("c");
+
+	c->divide[dtype](expected, inputs[0], n, 3);
+	memcpy(dst, inputs[0], n * formats[dtype].bytes);
+	table->divide[dtype](dst, dst, n, 3);
+	compare(dtype, "divide in place", expected, dst, n);
+	c->scale[dtype](expected, inputs[0], n, inputs[1]);
+	memcpy(dst, inputs[0], n * formats[dtype].bytes);
+	table->scale[dtype](dst, dst, n, inputs[1]);
+	compare(dtype, "scale in place", expected, dst, n);
+}
+
+/* Results that begin `at` bytes behind the start of a cache line. */
+static void combine_both_at(const struct tt_kernels *table, int dtype, size_t n, size_t at)
+{
+	char *dst = found + CACHE_LINE + at, *end = dst + n * formats[dtype].bytes;
+	char guard[CACHE_LINE];
+
+	memset(guard, 0x5a, sizeof(guard));
+	memcpy(dst - sizeof(guard), guard, sizeof(guard));
+	memcpy(end, guard, sizeof(guard));
+	sum_both_to(table, dtype, 2, n, dst);
+	sum_both_to(table, dtype, 3, n, dst);
+	apply_both_to(table, dtype, n, dst);
+	assert_memory_equal(dst - sizeof(guard), guard, sizeof(guard));
+	assert_memory_equal(end, guard, sizeof(guard));
+}
+
+static void combines_like_c_to_every_place_in_a_cache_line(void **state)
+{
+	static const size_t lengths[] = { 8, 31, 64, 100, 129, 333 };
+	const struct tt_kernels *table = table_of(state);
+
+	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
+		for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+			fill_inputs(dtype, lengths[i]);
+			for (size_t at = 0; at < CACHE_LINE; at++)
+				combine_both_at(table, dtype, lengths[i], at);
+		}
+}
+
 /* Memory of one page whose neighbours may not be touched. */
 static char *lonely_page(size_t page)
 {
@@ -342,6 +401,7 @@ static void print_copy_time(const char *isa)
 		cmocka_unit_test_prestate(combines_every_pair_of_8_bit_numbers_like_c, isa),       \
 		cmocka_unit_test_prestate(combines_every_16_bit_number_like_c, isa),               \
 		cmocka_unit_test_prestate(divides_and_scales_like_c, isa),                         \
+		cmocka_unit_test_prestate(combines_like_c_to_every_place_in_a_cache_line, isa),    \
 		cmocka_unit_test_prestate(touches_nothing_outside_its_buffers, isa),               \
 		cmocka_unit_test_prestate(copies_every_byte_and_no_more, isa)
 
