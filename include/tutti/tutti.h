@@ -445,7 +445,10 @@ TUTTI_API const char *tutti_op_name(tutti_op_t op);
 /** "0.1.0": the version of the library, which may be newer than the header. */
 TUTTI_API const char *tutti_version(void);
 
-/** The instruction set of the kernels in use: "avx512_bf16", "avx512", "avx2", "neon" or "c". */
+/**
+ * The instruction set of the kernels in use: "avx512_fp16", "avx512_bf16", "avx512", "avx2", "neon" or
+ * "c". Each of the first three has what the next one has.
+ */
 TUTTI_API const char *tutti_kernel_isa(void);
 
 /** Levels of the log, as in TUTTI_LOG. */

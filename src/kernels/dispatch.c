@@ -11,7 +11,7 @@
 #include <cpuid.h>
 #endif
 
-#define ISAS_MAX 4
+#define ISAS_MAX 5
 
 /* What this processor can run, best first; the plain C table is always the last. */
 static struct {
@@ -34,6 +34,30 @@ static bool has_f16c(void)
 	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
+#ifdef TT_KERNELS_AVX512_FP16
+/* clang's __builtin_cpu_supports does not know the word. */
+static bool has_fp16(void)
+{
+	unsigned a, b, c, d;
+
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bit_AVX512FP16);
+}
+
+static void find_avx512_fp16(void)
+{
+	static struct tt_kernels avx512_fp16;
+
+	if (has_fp16()) {
+		tt_kernels_init_avx512_fp16(&avx512_fp16);
+		offer(&avx512_fp16);
+	}
+}
+#else
+static void find_avx512_fp16(void)
+{
+}
+#endif
+
 static void find(void)
 {
 	static struct tt_kernels avx512_bf16;
@@ -46,6 +70,7 @@ static void find(void)
 			    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
 
 	if (avx512 && __builtin_cpu_supports("avx512bf16")) {
+		find_avx512_fp16();
 		tt_kernels_init_avx512_bf16(&avx512_bf16);
 		offer(&avx512_bf16);
 	}
@@ -88,7 +113,8 @@ static void choose(void)
 		else
 			tt_log(WARN, KERNEL,
 			       "TUTTI_ISA is \"%s\", which this build or processor does not have: "
-			       "%s is used; expected one of c, avx2, avx512, avx512_bf16, neon",
+			       "%s is used; expected one of c, avx2, avx512, avx512_bf16, "
+			       "avx512_fp16, neon",
 			       wanted, isas.chosen->isa);
 	}
 	tt_log(DEBUG, KERNEL, "kernels use %s", isas.chosen->isa);

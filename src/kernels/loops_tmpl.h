@@ -154,7 +154,7 @@ INLINE void apply(char *dst, const char *a, vec b, size_t n, const struct format
 
 /* Three functions behind one that only jumps: a sum of two numbers pays for no prologue of the
  * loops. */
-#define REDUCE(op, type, acc)                                                                      \
+#define REDUCE_TWO(op, type, acc)                                                                  \
 	static NOINLINE void op##_part_##type(void *dst, const void *const *src, unsigned nsrc,    \
 					      size_t n)                                            \
 	{                                                                                          \
@@ -163,7 +163,10 @@ INLINE void apply(char *dst, const char *a, vec b, size_t n, const struct format
 	static NOINLINE void op##_two_##type(void *dst, const void *a, const void *b, size_t n)    \
 	{                                                                                          \
 		reduce_two(dst, a, b, n, &type##_format, op##_of_##acc);                           \
-	}                                                                                          \
+	}
+
+#define REDUCE(op, type, acc)                                                                      \
+	REDUCE_TWO(op, type, acc)                                                                  \
 	static NOINLINE void op##_many_##type(void *dst, const void *const *src, unsigned nsrc,    \
 					      size_t n)                                            \
 	{                                                                                          \

@@ -38,13 +38,15 @@ ORDER_INTEGER(i32, epi32)
 ORDER_INTEGER(u32, epu32)
 
 /* The instruction gives its second operand where one is a NaN or both are zeros. Asked both ways
- * round, OR then makes a NaN of NaN and number, and the lesser zero of two zeros. */
-#define ORDER_FLOAT(type, suffix)                                                                  \
+ * round, OR, that of the type `bits`, then makes a NaN of NaN and number, and the lesser zero of
+ * two zeros. */
+#define ORDER_FLOAT(type, suffix, bits)                                                            \
 	static inline vec min_of_##type(vec a, vec b)                                              \
 	{                                                                                          \
 		const vec_##suffix x = (vec_##suffix)a, y = (vec_##suffix)b;                       \
                                                                                                    \
-		return (vec)MM(or_##suffix)(MM(min_##suffix)(x, y), MM(min_##suffix)(y, x));       \
+		return (vec)MM(or_##bits)((vec_##bits)MM(min_##suffix)(x, y),                      \
+					  (vec_##bits)MM(min_##suffix)(y, x));                     \
 	}                                                                                          \
 	static inline vec max_of_##type(vec a, vec b)                                              \
 	{                                                                                          \
@@ -53,5 +55,5 @@ ORDER_INTEGER(u32, epu32)
 		return min_of_##type(a ^ sign, b ^ sign) ^ sign;                                   \
 	}
 
-ORDER_FLOAT(f32, ps)
-ORDER_FLOAT(f64, pd)
+ORDER_FLOAT(f32, ps, ps)
+ORDER_FLOAT(f64, pd, pd)

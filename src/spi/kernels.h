@@ -22,7 +22,7 @@ typedef void tt_divide_fn(void *dst, const void *src, size_t n, unsigned divisor
 typedef void tt_scale_fn(void *dst, const void *src, size_t n, const void *scalar);
 
 struct tt_kernels {
-	const char *isa; /* "c", "avx2", "avx512", "avx512_bf16", "neon" */
+	const char *isa; /* "c", "avx2", "avx512", "avx512_bf16", "avx512_fp16", "neon" */
 	/* [TUTTI_AVG] is the sum; NULL where an operation is not defined (bitwise on floats) */
 	tt_reduce_fn *reduce[TUTTI_OP_COUNT][TUTTI_DTYPE_COUNT];
 	tt_divide_fn *divide[TUTTI_DTYPE_COUNT];

@@ -179,6 +179,47 @@ static void combines_every_16_bit_number_like_c(void **state)
 	}
 }
 
+#define INTERESTING 48
+
+/* Zeros, ones, infinities and NaNs; the ends of the subnormal and of the normal numbers; and
+ * numbers whose sums and products with others are halfway between two, just below or just above. */
+static size_t interesting_numbers(int dtype, uint64_t *numbers)
+{
+	const unsigned mantissa = formats[dtype].mantissa, bias = (unsigned)formats[dtype].bias;
+	const uint64_t one = UINT64_C(1) << mantissa, top = all_bits(dtype) / 2 / one;
+	const uint64_t exponents[] = { 0, 1, bias - mantissa - 1, bias, top - 1, top };
+	const uint64_t fractions[] = { 0, 1, one / 2, one - 1 };
+	size_t count = 0;
+
+	for (size_t i = 0; i < sizeof(exponents) / sizeof(exponents[0]); i++)
+		for (size_t k = 0; k < sizeof(fractions) / sizeof(fractions[0]); k++) {
+			numbers[count++] = exponents[i] * one + fractions[k];
+			numbers[count++] = sign_bit(dtype) + exponents[i] * one + fractions[k];
+		}
+	return count;
+}
+
+static void combines_every_16_bit_float_with_interesting_ones_like_c(void **state)
+{
+	const struct tt_kernels *table = table_of(state);
+	uint64_t numbers[INTERESTING];
+
+	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++) {
+		if (formats[dtype].bytes != 2 || !is_float(dtype))
+			continue;
+		assert_int_equal(interesting_numbers(dtype, numbers), INTERESTING);
+		for (size_t k = 0; k < 2 * INTERESTING; k++) { /* on the left, then on the right */
+			for (size_t i = 0; i < LONGEST; i++) {
+				set_bits(dtype, inputs[k < INTERESTING], i, i);
+				set_bits(dtype, inputs[k >= INTERESTING], i,
+					 numbers[k % INTERESTING]);
+			}
+			for (int op = TUTTI_SUM; op <= TUTTI_MAX; op++)
+				reduce_both(table, op, dtype, 2, LONGEST, 0, -1);
+		}
+	}
+}
+
 static void divides_and_scales_like_c(void **state)
 {
 	static const unsigned divisors[] = { 1, 2, 3, 7, 8, 127, 65537, 4000000000u };
@@ -400,6 +441,8 @@ static void print_copy_time(const char *isa)
 		cmocka_unit_test_prestate(average_is_the_sum, isa),                                \
 		cmocka_unit_test_prestate(combines_every_pair_of_8_bit_numbers_like_c, isa),       \
 		cmocka_unit_test_prestate(combines_every_16_bit_number_like_c, isa),               \
+		cmocka_unit_test_prestate(                                                         \
+			combines_every_16_bit_float_with_interesting_ones_like_c, isa),            \
 		cmocka_unit_test_prestate(divides_and_scales_like_c, isa),                         \
 		cmocka_unit_test_prestate(combines_like_c_to_every_place_in_a_cache_line, isa),    \
 		cmocka_unit_test_prestate(touches_nothing_outside_its_buffers, isa),               \
@@ -407,9 +450,9 @@ static void print_copy_time(const char *isa)
 
 int main(int argc, char **argv)
 {
-	static char *isas[] = { "c", "avx2", "avx512", "avx512_bf16", "neon" };
+	static char *isas[] = { "c", "avx2", "avx512", "avx512_bf16", "avx512_fp16", "neon" };
 	const struct CMUnitTest tests[] = { VARIANT(isas[0]), VARIANT(isas[1]), VARIANT(isas[2]),
-					    VARIANT(isas[3]), VARIANT(isas[4]) };
+					    VARIANT(isas[3]), VARIANT(isas[4]), VARIANT(isas[5]) };
 
 	if (argc == 2 && strcmp(argv[1], "--time") == 0) {
 		allocate(NULL);

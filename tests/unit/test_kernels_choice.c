@@ -70,9 +70,8 @@ static struct choice choose_in_child(const char *wanted)
 
 static void the_named_instruction_set_is_used_or_warned_of(void **state)
 {
-	static const char *const names[] = {
-		"c", "avx2", "avx512", "avx512_bf16", "neon", "abacus"
-	};
+	static const char *const names[] = { "c",	    "avx2", "avx512", "avx512_bf16",
+					     "avx512_fp16", "neon", "abacus" };
 	const struct choice best = choose_in_child(NULL);
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
