@@ -24,8 +24,9 @@ struct tt_op;
 /* What all ranks together do in a collective by an algorithm, for one byte of its vector (or of all blocks). */
 struct tt_work {
 	bool known;
-	double messages[2]; /* in all, whatever the size: [0] within a host, [1] between hosts */
-	double waits; /* rounds, of all ranks, in which one receives anything */
+	double messages[2]; /* of a segment: [0] within a host, [1] between hosts */
+	double waits; /* of a segment: rounds, of all ranks, in which one receives anything */
+	double blocks; /* that the bytes are cut into */
 	double bytes, reduced;
 };
 

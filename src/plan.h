@@ -79,6 +79,14 @@ tutti_result_t tt_plan_cut(const struct tutti_comm *comm, struct tt_plan *plan);
 /* The offset of an exposed run's block k in a payload or staging area of a communicator of `size` ranks. */
 size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_ref *ref, uint32_t k);
 
+#define TT_LINK_SEGMENT_BYTES (128u * 1024) /* of one block: streams through the rounds, fits the caches */
+
+/* What pipelined algorithms over links cut blocks into. */
+static inline size_t tt_plan_link_segment(const struct tutti_comm *comm)
+{
+	return comm->settings.segment_bytes ? comm->settings.segment_bytes : TT_LINK_SEGMENT_BYTES;
+}
+
 /* work.c: what all ranks together do by the algorithm of that number; NULL where it is not worth counting. */
 tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collective collective,
 			  const struct tt_work **out);

@@ -6,7 +6,6 @@
 #include "names.h"
 #include "plan.h"
 
-#define LINK_SEGMENT_BYTES (128u * 1024) /* of one block: streams through the rounds, fits the caches */
 #define SEGMENTS_MAX (1u << 20) /* over the board */
 
 /* ---- what is exposed */
@@ -101,8 +100,7 @@ static void set_segments(struct tt_plan *plan, uint32_t segments)
 
 static tutti_result_t cut_for_links(const struct tutti_comm *comm, struct tt_plan *plan)
 {
-	const size_t target = comm->settings.segment_bytes ? comm->settings.segment_bytes :
-							     LINK_SEGMENT_BYTES;
+	const size_t target = tt_plan_link_segment(comm);
 	size_t segments = 1;
 
 	if (!tt_collective_knows_own_counts(plan->call.collective) &&

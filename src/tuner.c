@@ -69,16 +69,26 @@ static double path_seconds(const struct tutti_comm *comm, const struct tt_cost *
 	       cost->reduced * price.reduced + cost->syncs * price.sync;
 }
 
+static double segments_of(const struct tutti_comm *comm, double block)
+{
+	const double segments = block / (double)tt_plan_link_segment(comm);
+
+	return segments > 1 ? segments : 1;
+}
+
 /* Everybody's work, shared by the cores there are. */
-static double work_seconds(const struct tutti_comm *comm, const struct tt_work *work, double bytes)
+static double work_seconds(const struct tutti_comm *comm, const struct tt_work *work, bool pipelined,
+			   double bytes)
 {
 	const struct work_prices price = work_prices(comm);
 	const int near = inside(comm);
 	const double cores = comm->size / comm->crowd;
 	const bool far = near == 1 || work->messages[1] > work->messages[0];
 
-	return (work->messages[0] * price.message[near] + work->messages[1] * price.message[1] +
-		work->waits * price.wait[far] +
+	const double segments = pipelined ? segments_of(comm, bytes / work->blocks) : 1;
+
+	return (segments * (work->messages[0] * price.message[near] + work->messages[1] * price.message[1] +
+			    work->waits * price.wait[far]) +
 		bytes * (work->bytes * price.byte[far] + work->reduced * price.reduced)) / cores;
 }
 
@@ -95,7 +105,7 @@ static tutti_result_t seconds(struct tutti_comm *comm, const struct tt_group *gr
 	if (comm->crowd <= 1 || tt_algorithms[number]->shared)
 		return TUTTI_OK;
 	const tutti_result_t result = tt_work_of(comm, number, collective, &work);
-	const double all = work ? work_seconds(comm, work, bytes) : 0;
+	const double all = work ? work_seconds(comm, work, tt_algorithms[number]->pipelined, bytes) : 0;
 	if (all > *out)
 		*out = all;
 	return result;

@@ -29,6 +29,8 @@ static tutti_result_t count_rank(const struct tutti_comm *comm, const struct tt_
 	/* a vector's blocks are parts of it; the others' blocks are one rank's share of `bytes` */
 	const bool vector = tt_collective_of_vector(collective);
 	const double parts = vector ? (double)sched.blocks : (double)comm->size;
+
+	work->blocks = parts;
 	for (uint32_t round = 0; round < sched.nrounds && !result; round++)
 		work->waits += receives(&sched, round);
 	for (uint32_t i = 0; i < sched.nsteps && !result; i++) {
