@@ -36,7 +36,7 @@ static tutti_result_t count_meeting(tutti_store_t store, const char *group, int 
 	snprintf(key, sizeof(key), "%s/begun/%d", group, rank);
 	/* not there: this is the rank's first meeting, and no failure */
 	const tutti_result_t result = store->ops->get(store, key, number, &length, 0);
-	if (result == TUTTI_ERR_TIMEOUT)
+	if (result == TUTTI_IN_PROGRESS)
 		*number = 0;
 	else if (result != TUTTI_OK)
 		return result;

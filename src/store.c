@@ -154,7 +154,7 @@ TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, v
 	const tutti_result_t result =
 		store->ops->get(store, key, value, length, tt_store_ns(timeout_s));
 
-	return result == TUTTI_ERR_TIMEOUT ? fail_missing(store, key, tt_store_ns(timeout_s)) : result;
+	return result == TUTTI_IN_PROGRESS ? fail_missing(store, key, tt_store_ns(timeout_s)) : result;
 }
 
 TUTTI_API void tutti_store_close(tutti_store_t store)

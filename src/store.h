@@ -21,10 +21,16 @@
 struct tt_store_ops {
 	tutti_result_t (*set)(tutti_store_t store, const char *key, const void *value,
 			      size_t length);
-	/* `timeout_ns` 0: look once. TUTTI_ERR_TIMEOUT, without a sentence, if the key is not there. *length: room on entry, the true length on return, also with
-	 * TUTTI_ERR_INVALID for a value that does not fit. */
+	/* `timeout_ns` 0: look once. TUTTI_IN_PROGRESS, without a sentence, if the key has not come by
+	 * then. *length: room on entry, the true length on return, also with TUTTI_ERR_INVALID for a
+	 * value that does not fit. */
 	tutti_result_t (*get)(tutti_store_t store, const char *key, void *value, size_t *length,
 			      uint64_t timeout_ns);
+	/* Whoever waits for a key that begins with `prefix` and '/', now or later, stops at once with
+	 * `result`, which is negative, and `sentence`; the first call for a prefix counts. Where nobody can
+	 * be told, each waits for its time to pass. */
+	void (*end)(tutti_store_t store, const char *prefix, tutti_result_t result,
+		    const char *sentence);
 	void (*close)(tutti_store_t store);
 };
 

@@ -20,6 +20,7 @@
 #include "transport.h"
 
 #define GRACE_NS 2000000000ull /* for the host to answer, beyond the time it was asked to wait */
+#define END_NS	 1000000000ull /* to tell it that a rank gives up */
 
 struct connection {
 	struct connection *next;
@@ -167,6 +168,28 @@ static int discard(int fd, size_t length, uint64_t deadline)
 	return 0;
 }
 
+static int receive_value(int fd, const struct tt_wire_header *header, void *value, size_t room,
+			 uint8_t word[TT_WIRE_WORD_MAX], uint64_t deadline)
+{
+	if (header->status == TT_WIRE_ENDED)
+		return tt_store_receive(fd, word, header->value_length, deadline);
+	return header->value_length <= room
+		       ? tt_store_receive(fd, value, header->value_length, deadline)
+		       : discard(fd, header->value_length, deadline);
+}
+
+/* The key will not come, and somebody said why. */
+static tutti_result_t fail_ended(struct client_store *s, const char *key, const uint8_t *word,
+				 size_t length)
+{
+	char sentence[TT_WIRE_WORD_MAX];
+	tutti_result_t result;
+
+	if (!tt_wire_get_word(word, length, &result, sentence))
+		return fail_talk(s, "get", key, EPROTO);
+	return tt_fail(result, STORE, "%s", sentence);
+}
+
 static uint32_t milliseconds(uint64_t ns)
 {
 	const uint64_t ms = (ns + 999999) / 1000000;
@@ -182,6 +205,7 @@ static tutti_result_t client_get(tutti_store_t store, const char *key, void *val
 					 .timeout_ms = milliseconds(timeout_ns) };
 	const uint64_t deadline = tt_now() + timeout_ns + GRACE_NS;
 	const size_t room = *length;
+	uint8_t word[TT_WIRE_WORD_MAX];
 	struct connection *c = NULL;
 	const tutti_result_t result = take(s, deadline, &c);
 
@@ -189,22 +213,41 @@ static tutti_result_t client_get(tutti_store_t store, const char *key, void *val
 		return result;
 	int error = request(c->fd, &header, key, NULL, deadline);
 	if (error == 0)
-		error = header.value_length <= room
-				? tt_store_receive(c->fd, value, header.value_length, deadline)
-				: discard(c->fd, header.value_length, deadline);
+		error = receive_value(c->fd, &header, value, room, word, deadline);
 	if (error != 0) {
 		connection_close(c);
 		return fail_talk(s, "get", key, error);
 	}
 	put_back(s, c);
 	if (header.status == TT_WIRE_MISSING)
-		return TUTTI_ERR_TIMEOUT;
+		return TUTTI_IN_PROGRESS;
+	if (header.status == TT_WIRE_ENDED)
+		return fail_ended(s, key, word, header.value_length);
 	if (header.status == TT_WIRE_FULL)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE,
 			       "get \"%s\": the host of the store %s has no memory left", key,
 			       store->address);
 	*length = header.value_length;
 	return *length <= room ? TUTTI_OK : tt_store_fail_room(store, key, room, *length);
+}
+
+/* A host that cannot be told soon is most likely gone, and those who wait see that themselves. */
+static void client_end(tutti_store_t store, const char *prefix, tutti_result_t result,
+		       const char *sentence)
+{
+	struct client_store *s = client_of(store);
+	uint8_t word[TT_WIRE_WORD_MAX];
+	struct tt_wire_header header = { .kind = TT_WIRE_END,
+					 .value_length = tt_wire_put_word(result, sentence, word) };
+	const uint64_t deadline = tt_now() + END_NS;
+	struct connection *c = NULL;
+
+	if (take(s, deadline, &c) != TUTTI_OK)
+		return;
+	if (request(c->fd, &header, prefix, word, deadline) == 0)
+		put_back(s, c);
+	else
+		connection_close(c);
 }
 
 static void client_close(tutti_store_t store)
@@ -225,6 +268,7 @@ static void client_close(tutti_store_t store)
 static const struct tt_store_ops client_ops = {
 	.set = client_set,
 	.get = client_get,
+	.end = client_end,
 	.close = client_close,
 };
 

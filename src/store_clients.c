@@ -148,10 +148,9 @@ static void write_answer(struct tt_store_clients *s, struct tt_store_client *c)
 	read_next(s, c);
 }
 
-static void answer(struct tt_store_clients *s, struct tt_store_client *c,
-		   enum tt_wire_status status, const struct tt_store_entry *entry)
+static void answer_with(struct tt_store_clients *s, struct tt_store_client *c,
+			enum tt_wire_status status, const void *value, size_t length)
 {
-	const size_t length = entry ? entry->length : 0;
 	const struct tt_wire_header header = { .kind = TT_WIRE_ANSWER,
 					       .status = (uint8_t)status,
 					       .value_length = (uint32_t)length };
@@ -162,12 +161,30 @@ static void answer(struct tt_store_clients *s, struct tt_store_client *c,
 		return;
 	}
 	tt_wire_put_header(&header, c->out);
-	if (entry)
-		memcpy(c->out + TT_WIRE_HEADER, entry->value, length);
+	if (length > 0)
+		memcpy(c->out + TT_WIRE_HEADER, value, length);
 	c->out_length = TT_WIRE_HEADER + length;
 	c->out_done = 0;
 	c->state = ANSWERING;
 	write_answer(s, c);
+}
+
+static void answer(struct tt_store_clients *s, struct tt_store_client *c,
+		   enum tt_wire_status status)
+{
+	answer_with(s, c, status, NULL, 0);
+}
+
+static void answer_entry(struct tt_store_clients *s, struct tt_store_client *c,
+			 const struct tt_store_entry *entry)
+{
+	answer_with(s, c, TT_WIRE_DONE, entry->value, entry->length);
+}
+
+static void answer_ending(struct tt_store_clients *s, struct tt_store_client *c,
+			  const struct tt_store_ending *ending)
+{
+	answer_with(s, c, TT_WIRE_ENDED, ending->word, ending->word_length);
 }
 
 /* ---------------------------------------------------------------- requests */
@@ -179,7 +196,7 @@ static void handle_set(struct tt_store_clients *s, struct tt_store_client *c,
 
 	if (!tt_store_keys_put(&s->keys, entry, value, c->header.value_length)) {
 		tt_store_keys_trim(&s->keys, entry);
-		answer(s, c, TT_WIRE_FULL, NULL);
+		answer(s, c, TT_WIRE_FULL);
 		return;
 	}
 	/* waiters first: whoever sets tends to wait for them next */
@@ -187,23 +204,47 @@ static void handle_set(struct tt_store_clients *s, struct tt_store_client *c,
 		struct tt_store_client *waiter = entry->waiters;
 
 		unpark(s, waiter);
-		answer(s, waiter, TT_WIRE_DONE, entry);
+		answer_entry(s, waiter, entry);
 	}
-	answer(s, c, TT_WIRE_DONE, NULL);
+	answer(s, c, TT_WIRE_DONE);
+}
+
+static void handle_end(struct tt_store_clients *s, struct tt_store_client *c, const char *prefix)
+{
+	if (!tt_store_keys_end(&s->keys, prefix, c->in + c->header.key_length + 1,
+			       c->header.value_length)) {
+		answer(s, c, TT_WIRE_FULL);
+		return;
+	}
+	for (struct tt_store_client *waiter = s->first, *next; waiter; waiter = next) {
+		const struct tt_store_ending *ending =
+			waiter->entry ? tt_store_keys_ending(&s->keys, waiter->entry->key) : NULL;
+
+		next = waiter->next;
+		if (!ending)
+			continue;
+		unpark(s, waiter);
+		answer_ending(s, waiter, ending);
+	}
+	answer(s, c, TT_WIRE_DONE);
 }
 
 static void handle_get(struct tt_store_clients *s, struct tt_store_client *c,
 		       struct tt_store_entry *entry)
 {
+	const struct tt_store_ending *ending = tt_store_keys_ending(&s->keys, entry->key);
 	struct tt_store_client *first = entry->waiters;
 
 	if (entry->present) {
-		answer(s, c, TT_WIRE_DONE, entry);
+		answer_entry(s, c, entry);
 		return;
 	}
-	if (c->header.timeout_ms == 0) {
+	if (c->header.timeout_ms == 0 || ending) {
 		tt_store_keys_trim(&s->keys, entry);
-		answer(s, c, TT_WIRE_MISSING, NULL);
+		if (c->header.timeout_ms == 0)
+			answer(s, c, TT_WIRE_MISSING);
+		else
+			answer_ending(s, c, ending);
 		return;
 	}
 	c->state = PARKED;
@@ -224,9 +265,13 @@ static void handle_request(struct tt_store_clients *s, struct tt_store_client *c
 		drop(s, c, "names a key with a zero byte");
 		return;
 	}
+	if (c->header.kind == TT_WIRE_END) {
+		handle_end(s, c, key);
+		return;
+	}
 	struct tt_store_entry *entry = tt_store_keys_entry(&s->keys, key);
 	if (!entry)
-		answer(s, c, TT_WIRE_FULL, NULL);
+		answer(s, c, TT_WIRE_FULL);
 	else if (c->header.kind == TT_WIRE_SET)
 		handle_set(s, c, entry);
 	else
@@ -398,7 +443,7 @@ void tt_store_clients_expire(struct tt_store_clients *s, uint64_t now)
 			drop(s, c, "said no hello");
 		} else {
 			unpark(s, c);
-			answer(s, c, TT_WIRE_MISSING, NULL);
+			answer(s, c, TT_WIRE_MISSING);
 		}
 	}
 }

@@ -235,10 +235,8 @@ static tutti_result_t file_wait(tutti_store_t store, const char *key, const stru
 
 		if (result != TUTTI_IN_PROGRESS)
 			break;
-		if (now >= deadline) {
-			result = TUTTI_ERR_TIMEOUT;
+		if (now >= deadline)
 			break;
-		}
 		if (pause >= WATCH_PAUSE && !watched) {
 			watched = true;
 			if (make_folders(file_of(store), path) == 0)
@@ -264,6 +262,12 @@ static tutti_result_t file_get(tutti_store_t store, const char *key, void *value
 					   : result;
 }
 
+/* Nobody looks at more than the file waited for. */
+static void file_end(tutti_store_t store, const char *prefix, tutti_result_t result,
+		     const char *sentence)
+{
+}
+
 static void file_close(tutti_store_t store)
 {
 	free(file_of(store));
@@ -272,6 +276,7 @@ static void file_close(tutti_store_t store)
 static const struct tt_store_ops file_ops = {
 	.set = file_set,
 	.get = file_get,
+	.end = file_end,
 	.close = file_close,
 };
 

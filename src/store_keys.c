@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the memory of keys and values in a served store: a search tree by key whose total size is
- * bounded. */
+/* Owns the memory of keys, values and endings in a served store: a search tree by key, and a list
+ * of endings, which are few. Their total size is bounded. */
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +62,46 @@ void tt_store_keys_trim(struct tt_store_keys *keys, struct tt_store_entry *entry
 	free(entry);
 }
 
+static bool ends(const struct tt_store_ending *ending, const char *key)
+{
+	const size_t length = strlen(ending->prefix);
+
+	return strncmp(key, ending->prefix, length) == 0 && key[length] == '/';
+}
+
+const struct tt_store_ending *tt_store_keys_ending(const struct tt_store_keys *keys,
+						   const char *key)
+{
+	const struct tt_store_ending *ending = keys->endings;
+
+	while (ending && !ends(ending, key))
+		ending = ending->next;
+	return ending;
+}
+
+bool tt_store_keys_end(struct tt_store_keys *keys, const char *prefix, const void *word,
+		       size_t length)
+{
+	const size_t name = strlen(prefix) + 1;
+	const size_t size = sizeof(struct tt_store_ending) + name + length;
+
+	for (const struct tt_store_ending *e = keys->endings; e; e = e->next)
+		if (strcmp(e->prefix, prefix) == 0)
+			return true;
+	struct tt_store_ending *ending =
+		keys->bytes + size > TT_STORE_TOTAL_MAX ? NULL : malloc(size);
+	if (!ending)
+		return false;
+	memcpy(ending->prefix, prefix, name);
+	ending->word = (uint8_t *)ending->prefix + name;
+	ending->word_length = length;
+	memcpy(ending->word, word, length);
+	ending->next = keys->endings;
+	keys->endings = ending;
+	keys->bytes += size;
+	return true;
+}
+
 static void free_entry(void *node)
 {
 	struct tt_store_entry *entry = node;
@@ -74,4 +114,10 @@ void tt_store_keys_finish(struct tt_store_keys *keys)
 {
 	tdestroy(keys->root, free_entry);
 	keys->root = NULL;
+	while (keys->endings) {
+		struct tt_store_ending *ending = keys->endings;
+
+		keys->endings = ending->next;
+		free(ending);
+	}
 }

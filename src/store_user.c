@@ -89,8 +89,14 @@ static tutti_result_t user_get(tutti_store_t store, const char *key, void *value
 	if (error == EMSGSIZE || (error == 0 && *length > room))
 		return tt_store_fail_room(store, key, room, *length);
 	if (error == ETIMEDOUT)
-		return TUTTI_ERR_TIMEOUT;
+		return TUTTI_IN_PROGRESS;
 	return error == 0 ? TUTTI_OK : fail_user("get", key, error);
+}
+
+/* The user's table has no such call. */
+static void user_end(tutti_store_t store, const char *prefix, tutti_result_t result,
+		     const char *sentence)
+{
 }
 
 static void user_close(tutti_store_t store)
@@ -107,6 +113,7 @@ static void user_close(tutti_store_t store)
 static const struct tt_store_ops user_ops = {
 	.set = user_set,
 	.get = user_get,
+	.end = user_end,
 	.close = user_close,
 };
 

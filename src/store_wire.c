@@ -50,6 +50,18 @@ void tt_wire_put_header(const struct tt_wire_header *header, uint8_t out[TT_WIRE
 	put32(out + 8, header->timeout_ms);
 }
 
+static bool answer_good(const struct tt_wire_header *h)
+{
+	switch (h->status) {
+	case TT_WIRE_DONE: return true;
+	case TT_WIRE_MISSING:
+	case TT_WIRE_FULL: return h->value_length == 0;
+	case TT_WIRE_ENDED:
+		return h->value_length >= TT_WIRE_WORD && h->value_length <= TT_WIRE_WORD_MAX;
+	}
+	return false;
+}
+
 static bool header_good(const struct tt_wire_header *h)
 {
 	if (h->value_length > TT_STORE_VALUE_MAX)
@@ -57,10 +69,10 @@ static bool header_good(const struct tt_wire_header *h)
 	switch (h->kind) {
 	case TT_WIRE_SET: return h->key_length > 0 && h->status == 0 && h->timeout_ms == 0;
 	case TT_WIRE_GET: return h->key_length > 0 && h->status == 0 && h->value_length == 0;
-	case TT_WIRE_ANSWER:
-		return h->key_length == 0 && h->timeout_ms == 0 &&
-		       h->status < TT_WIRE_STATUS_COUNT &&
-		       (h->status == TT_WIRE_DONE || h->value_length == 0);
+	case TT_WIRE_END:
+		return h->key_length > 0 && h->status == 0 && h->timeout_ms == 0 &&
+		       h->value_length >= TT_WIRE_WORD && h->value_length <= TT_WIRE_WORD_MAX;
+	case TT_WIRE_ANSWER: return h->key_length == 0 && h->timeout_ms == 0 && answer_good(h);
 	}
 	return false;
 }
@@ -75,4 +87,25 @@ bool tt_wire_get_header(const uint8_t in[TT_WIRE_HEADER], struct tt_wire_header 
 		.timeout_ms = get32(in + 8),
 	};
 	return in[3] == 0 && header_good(header);
+}
+
+uint32_t tt_wire_put_word(tutti_result_t result, const char *sentence,
+			  uint8_t out[TT_WIRE_WORD_MAX])
+{
+	const size_t length = strnlen(sentence, TT_WIRE_WORD_MAX - TT_WIRE_WORD);
+
+	put32(out, (uint32_t)result);
+	memcpy(out + TT_WIRE_WORD, sentence, length);
+	return (uint32_t)(TT_WIRE_WORD + length);
+}
+
+bool tt_wire_get_word(const uint8_t *in, size_t length, tutti_result_t *result,
+		      char sentence[TT_WIRE_WORD_MAX])
+{
+	if (length < TT_WIRE_WORD || length > TT_WIRE_WORD_MAX || (int32_t)get32(in) >= 0)
+		return false;
+	*result = (tutti_result_t)(int32_t)get32(in);
+	memcpy(sentence, in + TT_WIRE_WORD, length - TT_WIRE_WORD);
+	sentence[length - TT_WIRE_WORD] = 0;
+	return true;
 }

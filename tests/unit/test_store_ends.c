@@ -100,6 +100,67 @@ static void the_host_does_not_wait_for_those_who_wait_in_vain(void **state)
 	assert_true(tt_now() - start < 5000000000u);
 }
 
+/* ---------------------------------------------------------------- waits that are ended */
+
+struct waiter {
+	tutti_store_t store;
+	const char *key;
+	tutti_result_t result;
+	char error[600];
+};
+
+static void *waiter_thread(void *argument)
+{
+	struct waiter *w = argument;
+	size_t none = 0;
+
+	w->result = tutti_store_get(w->store, w->key, NULL, &none, PATIENCE_S);
+	snprintf(w->error, sizeof(w->error), "%s", tt_thread_error());
+	return NULL;
+}
+
+/* All who wait below the prefix are told, and only they; who asks later is told at once. */
+static void an_end_reaches_those_below_it(void **state)
+{
+	static const char *const keys[] = { "meeting/1/a/b", "meeting/1/c", "meeting/10",
+					    "meeting/1", "meeting" };
+	struct waiter waiters[5];
+	pthread_t threads[5];
+	const uint64_t start = tt_now();
+	tutti_store_t host;
+	size_t none = 0;
+
+	(void)state;
+	assert_int_equal(tutti_store_open("tcp://127.0.0.1:0", 1, PATIENCE_S, &host), TUTTI_OK);
+	for (int i = 0; i < 5; i++) {
+		waiters[i] = (struct waiter){ .key = keys[i] };
+		assert_int_equal(tutti_store_open(tutti_store_address(host), 0, PATIENCE_S,
+						  &waiters[i].store),
+				 TUTTI_OK);
+		assert_int_equal(pthread_create(&threads[i], NULL, waiter_thread, &waiters[i]), 0);
+	}
+	host->ops->end(host, "meeting/1", TUTTI_ERR_TIMEOUT, "rank 7 is late");
+	host->ops->end(host, "meeting/1", TUTTI_ERR_ABORTED, "the first word counts");
+	for (int i = 2; i < 5; i++) /* nobody ended these */
+		assert_int_equal(tutti_store_set(host, keys[i], NULL, 0), TUTTI_OK);
+	for (int i = 0; i < 5; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(waiters[i].result, i < 2 ? TUTTI_ERR_TIMEOUT : TUTTI_OK);
+		if (i < 2)
+			assert_string_equal(waiters[i].error, "rank 7 is late");
+		tutti_store_close(waiters[i].store);
+	}
+	assert_int_equal(tutti_store_get(host, "meeting/1/late", NULL, &none, PATIENCE_S),
+			 TUTTI_ERR_TIMEOUT);
+	assert_string_equal(tt_thread_error(), "rank 7 is late");
+	/* what is there is there */
+	assert_int_equal(tutti_store_set(host, "meeting/1/late", NULL, 0), TUTTI_OK);
+	assert_int_equal(tutti_store_get(host, "meeting/1/late", NULL, &none, PATIENCE_S),
+			 TUTTI_OK);
+	tutti_store_close(host);
+	assert_true(tt_now() - start < 10000000000u);
+}
+
 /* ---------------------------------------------------------------- bad hosts */
 
 struct impostor {
@@ -190,23 +251,38 @@ static void a_client_says_that_its_host_is_gone(void **state)
 	close(m.listening);
 }
 
-static void a_client_refuses_an_answer_that_is_none(void **state)
+static void check_refused(const void *answer, size_t length)
 {
-	uint8_t words[TT_WIRE_HELLO + TT_WIRE_HEADER] = { 0 };
-	struct impostor m = { .says = words, .length = sizeof(words), .answers = 1 };
+	uint8_t words[TT_WIRE_HELLO + 32];
+	struct impostor m = { .says = words, .length = TT_WIRE_HELLO + length, .answers = 1 };
 	char address[64];
 	tutti_store_t store;
+	size_t none = 0;
 	pthread_t thread;
 
-	(void)state;
 	tt_wire_put_hello(words);
-	words[TT_WIRE_HELLO] = TT_WIRE_SET;
+	memcpy(words + TT_WIRE_HELLO, answer, length);
 	impostor_start(&m, &thread, address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
-	assert_int_equal(tutti_store_set(store, "k", "v", 1), TUTTI_ERR_SYSTEM);
+	assert_int_equal(tutti_store_get(store, "k", NULL, &none, PATIENCE_S), TUTTI_ERR_SYSTEM);
 	tutti_store_close(store);
 	pthread_join(thread, NULL);
 	close(m.listening);
+}
+
+static void a_client_refuses_an_answer_that_is_none(void **state)
+{
+	static const uint8_t request[TT_WIRE_HEADER] = { TT_WIRE_SET },
+			     unknown[TT_WIRE_HEADER] = { TT_WIRE_ANSWER, 0, 200 },
+			     /* ended, without a word; and with one that names no failure */
+		wordless[TT_WIRE_HEADER] = { TT_WIRE_ANSWER, 0, TT_WIRE_ENDED },
+			     fine[TT_WIRE_HEADER + 4] = { TT_WIRE_ANSWER, 0, TT_WIRE_ENDED, 0, 4 };
+
+	(void)state;
+	check_refused(request, sizeof(request));
+	check_refused(unknown, sizeof(unknown));
+	check_refused(wordless, sizeof(wordless));
+	check_refused(fine, sizeof(fine));
 }
 
 /* ---------------------------------------------------------------- another user */
@@ -312,6 +388,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_host_waits_for_its_clients),
 		cmocka_unit_test(the_host_does_not_wait_for_those_who_wait_in_vain),
+		cmocka_unit_test(an_end_reaches_those_below_it),
 		cmocka_unit_test(a_client_names_a_host_that_is_none),
 		cmocka_unit_test(a_client_does_not_wait_for_ever_for_a_silent_host),
 		cmocka_unit_test(a_client_says_that_its_host_is_gone),

@@ -148,8 +148,8 @@ static void check_serves(tutti_store_t host)
 static void drops_who_greets_wrongly(void **state)
 {
 	static const char *const hellos[] = { "GET / HTTP/1.1\r\n\r\n",
-					      "tutti-st\x02\0\0\0\0\0\0\0",
-					      "tutti-st\x01\0\x20\0\0\0\0\0" };
+					      "tutti-st\x03\0\0\0\0\0\0\0",
+					      "tutti-st\x02\0\x20\0\0\0\0\0" };
 	tutti_store_t host = *state;
 
 	for (int i = 0; i < 3; i++) {
@@ -174,6 +174,8 @@ static void drops_who_sends_no_request(void **state)
 		{ TT_WIRE_SET, 1, 0, 0, 0, 0, 0, 0, 1 }, /* a timeout */
 		{ TT_WIRE_GET, 1, 0, 0, 1 },		 /* a value */
 		{ TT_WIRE_GET, 0 },
+		{ TT_WIRE_END, 1, 0, 0, 3 },	      /* no result */
+		{ TT_WIRE_END, 1, 0, 0, 1, 2, 0, 0 }, /* too long a sentence */
 		{ TT_WIRE_ANSWER },
 	};
 	tutti_store_t host = *state;
