@@ -99,22 +99,20 @@ tutti_result_t tt_comm_wire(struct tutti_comm *comm, int peer, enum tt_lane lane
 
 /* ---- through a store */
 
-static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, const char *prefix,
+static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, const struct tt_rendezvous *meeting,
 			   uint64_t deadline)
 {
 	uint8_t record[TT_RECORD_MAX];
 	struct tt_records records = { 0 };
 	size_t length;
-	char key[192];
 	tutti_result_t result = tt_bootstrap_open(comm, record, &length);
 	int *members = malloc((size_t)comm->size * sizeof(*members));
 
 	if (!members && !result)
 		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
-	snprintf(key, sizeof(key), "%s/%016llx", prefix, (unsigned long long)comm->id);
 	/* a rank that failed still takes part, with an empty record, so that nobody waits for it */
-	const tutti_result_t met = tt_exchange_by_store(store, key, comm->rank, comm->size, record,
-							result ? 0 : length, deadline, &records);
+	const tutti_result_t met =
+		tt_exchange_by_store(store, meeting, record, result ? 0 : length, deadline, &records);
 	if (!result)
 		result = met;
 	for (int rank = 0; rank < comm->size && !result; rank++)
@@ -126,31 +124,30 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, const c
 	return result;
 }
 
+static tutti_result_t be_alone(struct tutti_comm *comm, uint64_t deadline)
+{
+	const int only = 0;
+	uint8_t record[TT_RECORD_MAX];
+	size_t offset[2] = { 0 };
+	const tutti_result_t result = tt_bootstrap_open(comm, record, &offset[1]);
+	const struct tt_records records = { record, offset };
+
+	return result ? result : tt_bootstrap_join(comm, &records, &only, deadline);
+}
+
 /* The ranks have agreed on a meeting in the store; both matter with more than one. */
 static tutti_result_t create(const struct tt_settings *settings, tutti_store_t store,
 			     const struct tt_rendezvous *meeting, int rank, int size,
 			     uint64_t deadline, tutti_comm_t *out)
 {
-	struct tutti_comm *comm;
+	struct tutti_comm *comm = NULL;
 	tutti_result_t result = new_comm(settings, rank, size, meeting->id, &comm);
 
-	if (result)
-		return result;
-	if (size > 1) {
-		result = meet(comm, store, meeting->prefix, deadline);
-	} else {
-		const int only = 0;
-		struct tt_records records = { 0 };
-		uint8_t record[TT_RECORD_MAX];
-		size_t offset[2] = { 0 };
-
-		result = tt_bootstrap_open(comm, record, &offset[1]);
-		records.bytes = record;
-		records.offset = offset;
-		if (!result)
-			result = tt_bootstrap_join(comm, &records, &only, deadline);
-	}
+	if (!result)
+		result = size > 1 ? meet(comm, store, meeting, deadline) : be_alone(comm, deadline);
 	if (result) {
+		if (size > 1)
+			tt_rendezvous_give_up(store, meeting, result);
 		tutti_comm_destroy(comm);
 		return result;
 	}
@@ -181,7 +178,7 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 		return result;
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	if (size > 1)
-		result = tt_rendezvous(store, "comm", rank, deadline, &meeting);
+		result = tt_rendezvous(store, "comm", rank, size, deadline, &meeting);
 	return result ? result : create(&settings, store, &meeting, rank, size, deadline, comm);
 }
 

@@ -59,32 +59,25 @@ static size_t end_of_records(const uint8_t *bytes, size_t length, int records)
 	return at;
 }
 
-static double seconds_left(uint64_t deadline)
+static void step_key(char *key, size_t size, const struct tt_rendezvous *meeting, int distance, int rank)
 {
-	const uint64_t now = tt_now();
-
-	return now < deadline ? (double)(deadline - now) / 1e9 : 0.001;
+	snprintf(key, size, "%s/%016llx/%d/%d", meeting->prefix, (unsigned long long)meeting->id, distance, rank);
 }
 
 /* One step: give what is known so far to rank - distance, take from rank + distance what it knows. */
-static tutti_result_t step(tutti_store_t store, const char *prefix, int rank, int size, int distance,
-			   int wanted, struct bundle *known, uint64_t deadline, uint8_t *room)
+static tutti_result_t step(tutti_store_t store, const struct tt_rendezvous *meeting, int distance, int wanted,
+			   struct bundle *known, uint64_t deadline, uint8_t *room)
 {
-	const int from = (rank + distance) % size;
+	const int from = (meeting->rank + distance) % meeting->size;
 	size_t length = STORE_VALUE_MAX;
-	char key[160];
+	char key[192];
 
-	snprintf(key, sizeof(key), "%s/%d/%d", prefix, distance, rank);
+	step_key(key, sizeof(key), meeting, distance, meeting->rank);
 	tutti_result_t result = tutti_store_set(store, key, known->bytes, known->used);
 	if (result)
 		return result;
-	snprintf(key, sizeof(key), "%s/%d/%d", prefix, distance, from);
-	result = tutti_store_get(store, key, room, &length, seconds_left(deadline));
-	if (result == TUTTI_ERR_TIMEOUT)
-		return tt_fail(result, COMM,
-			       "rank %d, or one that it waits for itself, has not come to the meeting of %d ranks: "
-			       "was every rank started, with the same store?",
-			       from, size);
+	step_key(key, sizeof(key), meeting, distance, from);
+	result = tt_rendezvous_get(store, meeting, from, key, room, &length, deadline);
 	if (result)
 		return result;
 	const size_t end = end_of_records(room, length, wanted);
@@ -124,10 +117,10 @@ static tutti_result_t unpack(const struct bundle *known, int first, int size, st
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_exchange_by_store(tutti_store_t store, const char *prefix, int rank, int size,
-				    const void *mine, size_t length, uint64_t deadline,
-				    struct tt_records *out)
+tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezvous *meeting, const void *mine,
+				    size_t length, uint64_t deadline, struct tt_records *out)
 {
+	const int size = meeting->size;
 	struct bundle known = { 0 };
 	uint8_t *room = malloc(STORE_VALUE_MAX);
 	tutti_result_t result = room ? append_record(&known, mine, length) :
@@ -136,10 +129,10 @@ tutti_result_t tt_exchange_by_store(tutti_store_t store, const char *prefix, int
 	for (int distance = 1; distance < size && !result; distance *= 2) {
 		const int wanted = distance < size - distance ? distance : size - distance;
 
-		result = step(store, prefix, rank, size, distance, wanted, &known, deadline, room);
+		result = step(store, meeting, distance, wanted, &known, deadline, room);
 	}
 	if (!result)
-		result = unpack(&known, rank, size, out);
+		result = unpack(&known, meeting->rank, size, out);
 	free(known.bytes);
 	free(room);
 	return result;

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rendezvous.h"
 #include "tutti/tutti.h"
 
 #define TT_RECORD_MAX 3072 /* bytes that a rank may contribute */
@@ -16,10 +17,9 @@ struct tt_records {
 	size_t *offset;	  /* [size + 1] */
 };
 
-/* Bruck's all-gather (IEEE TPDS 8(11), 1997) through a store's set and get: log2(size) steps for every rank. Keys begin with `prefix`. */
-tutti_result_t tt_exchange_by_store(tutti_store_t store, const char *prefix, int rank, int size,
-				    const void *mine, size_t length, uint64_t deadline,
-				    struct tt_records *out);
+/* Bruck's all-gather (IEEE TPDS 8(11), 1997) through a store's set and get: log2(size) steps for every rank of the meeting. */
+tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezvous *meeting, const void *mine,
+				    size_t length, uint64_t deadline, struct tt_records *out);
 tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, const void *mine, size_t length,
 				     struct tt_records *out);
 void tt_records_free(struct tt_records *records); /* zeroed is fine */

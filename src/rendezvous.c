@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the agreement on which meeting a rank is at. A store may outlive a meeting (the launcher's,
- * a directory), so each rank counts its own in the store: keys of an earlier meeting are never
- * taken for this one's. */
+/* Owns the agreement on which meeting a rank is at, and what becomes of one to which not all come.
+ * A store may outlive a meeting (the launcher's, a directory), so each rank counts its own in the
+ * store: keys of an earlier meeting are never taken for this one's. */
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include "log.h"
@@ -10,12 +12,9 @@
 #include "rendezvous.h"
 #include "transport.h"
 
-static double seconds_left(uint64_t deadline)
-{
-	const uint64_t now = tt_now();
-
-	return now < deadline ? (double)(deadline - now) / 1e9 : 0.001;
-}
+#define KEY_MAX	  160
+#define LOOK_NS	  200000000ull /* at who has come, once the deadline has passed */
+#define NAMED_MAX 16	       /* ranks in a sentence */
 
 static tutti_result_t fail_foreign(const char *key, size_t length, size_t expected)
 {
@@ -26,46 +25,145 @@ static tutti_result_t fail_foreign(const char *key, size_t length, size_t expect
 		key, length, expected);
 }
 
-/* Which of this rank's meetings in the store this is, from 1. */
-static tutti_result_t count_meeting(tutti_store_t store, const char *group, int rank,
-				    uint32_t *number)
+/* How many meetings of its group the rank has begun. */
+static tutti_result_t meetings_of(tutti_store_t store, const char *group, int rank,
+				  uint32_t *number)
 {
 	size_t length = sizeof(*number);
-	char key[160];
+	char key[KEY_MAX];
 
 	snprintf(key, sizeof(key), "%s/begun/%d", group, rank);
-	/* not there: this is the rank's first meeting, and no failure */
 	const tutti_result_t result = store->ops->get(store, key, number, &length, 0);
+	/* not there: none, and no failure */
 	if (result == TUTTI_IN_PROGRESS)
 		*number = 0;
-	else if (result != TUTTI_OK)
-		return result;
-	else if (length != sizeof(*number))
+	else if (result == TUTTI_OK && length != sizeof(*number))
 		return fail_foreign(key, length, sizeof(*number));
-	++*number;
-	return tutti_store_set(store, key, number, sizeof(*number));
+	return result < 0 ? result : TUTTI_OK;
 }
 
-tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, uint64_t deadline,
-			     struct tt_rendezvous *out)
+static tutti_result_t count_meeting(tutti_store_t store, struct tt_rendezvous *meeting)
 {
-	size_t length = sizeof(out->id);
-	uint32_t number;
-	char key[192];
-	tutti_result_t result = count_meeting(store, group, rank, &number);
+	char key[KEY_MAX];
+	const tutti_result_t result =
+		meetings_of(store, meeting->group, meeting->rank, &meeting->number);
 
 	if (result != TUTTI_OK)
 		return result;
-	snprintf(out->prefix, sizeof(out->prefix), "%s/%u", group, (unsigned)number);
+	meeting->number++;
+	snprintf(meeting->prefix, sizeof(meeting->prefix), "%s/%u", meeting->group,
+		 (unsigned)meeting->number);
+	snprintf(key, sizeof(key), "%s/begun/%d", meeting->group, meeting->rank);
+	return tutti_store_set(store, key, &meeting->number, sizeof(meeting->number));
+}
+
+static bool has_come(tutti_store_t store, const struct tt_rendezvous *meeting, int rank)
+{
+	uint32_t number;
+
+	/* what cannot be known is not claimed */
+	return rank == meeting->rank ||
+	       meetings_of(store, meeting->group, rank, &number) != TUTTI_OK ||
+	       number >= meeting->number;
+}
+
+/* The ranks that have not come, as text; gives how many. `all`: there are no others. */
+static int find_absent(tutti_store_t store, const struct tt_rendezvous *meeting, char *out,
+		       size_t size, bool *all)
+{
+	const uint64_t enough = tt_now() + LOOK_NS;
+	size_t used = 0;
+	int rank, absent = 0;
+
+	for (rank = 0; rank < meeting->size && absent < NAMED_MAX && tt_now() < enough; rank++)
+		if (!has_come(store, meeting, rank))
+			used += (size_t)snprintf(out + used, size - used, "%s%d",
+						 absent++ ? ", " : "", rank);
+	*all = rank == meeting->size;
+	return absent;
+}
+
+/* The deadline has passed while this rank waited for rank `from`. */
+static tutti_result_t fail_late(tutti_store_t store, const struct tt_rendezvous *meeting, int from)
+{
+	char absent[12 * NAMED_MAX];
+	bool all;
+	const int count = find_absent(store, meeting, absent, sizeof(absent), &all);
+
+	if (count == 0)
+		return tt_fail(
+			TUTTI_ERR_TIMEOUT, COMM,
+			"the meeting of %d ranks was not over at rank %d's deadline: rank %d, "
+			"or one that it waits for itself, has not got as far",
+			meeting->size, meeting->rank, from);
+	return tt_fail(
+		TUTTI_ERR_TIMEOUT, COMM,
+		"rank%s %s%s %s not come to the meeting of %d ranks by rank %d's deadline: was "
+		"every rank started, with the same store?",
+		count > 1 ? "s" : "", absent, all ? "" : " (at least)", count > 1 ? "have" : "has",
+		meeting->size, meeting->rank);
+}
+
+tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *meeting, int from,
+				 const char *key, void *value, size_t *length, uint64_t deadline)
+{
+	const uint64_t now = tt_now(), least = 1000000;
+	const uint64_t left = deadline > now + least ? deadline - now : least;
+	const tutti_result_t result = store->ops->get(store, key, value, length, left);
+
+	return result == TUTTI_IN_PROGRESS ? fail_late(store, meeting, from) : result;
+}
+
+/* Who lost the host of the store can tell nobody, and the others lost it, too. */
+void tt_rendezvous_give_up(tutti_store_t store, const struct tt_rendezvous *meeting,
+			   tutti_result_t result)
+{
+	char own[400], told[440];
+
+	if (result == TUTTI_ERR_PEER_LOST)
+		return;
+	snprintf(own, sizeof(own), "%s", tt_thread_error());
+	snprintf(told, sizeof(told), "rank %d gave up the meeting: %s", meeting->rank, own);
+	store->ops->end(store, meeting->prefix,
+			result == TUTTI_ERR_TIMEOUT ? TUTTI_ERR_TIMEOUT : TUTTI_ERR_PEER_LOST,
+			told);
+	if (strncmp(tt_thread_error(), own, sizeof(own) - 1) != 0) /* the host could not be told */
+		tt_fail(result, COMM, "%s", own);
+}
+
+static tutti_result_t make_id(tutti_store_t store, struct tt_rendezvous *meeting, const char *key)
+{
+	if (getrandom(&meeting->id, sizeof(meeting->id), 0) != sizeof(meeting->id))
+		return tt_fail_errno(COMM, "read random bytes");
+	return tutti_store_set(store, key, &meeting->id, sizeof(meeting->id));
+}
+
+static tutti_result_t get_id(tutti_store_t store, struct tt_rendezvous *meeting, const char *key,
+			     uint64_t deadline)
+{
+	size_t length = sizeof(meeting->id);
+	const tutti_result_t result =
+		tt_rendezvous_get(store, meeting, 0, key, &meeting->id, &length, deadline);
+
+	if (result == TUTTI_OK && length != sizeof(meeting->id))
+		return fail_foreign(key, length, sizeof(meeting->id));
+	return result;
+}
+
+tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, int size,
+			     uint64_t deadline, struct tt_rendezvous *out)
+{
+	char key[KEY_MAX];
+
+	*out = (struct tt_rendezvous){ .rank = rank, .size = size };
+	snprintf(out->group, sizeof(out->group), "%s", group);
+	tutti_result_t result = count_meeting(store, out);
+	if (result != TUTTI_OK)
+		return result;
 	snprintf(key, sizeof(key), "%s/id", out->prefix);
-	if (rank == 0) {
-		if (getrandom(&out->id, sizeof(out->id), 0) != sizeof(out->id))
-			return tt_fail_errno(COMM, "read random bytes");
-		return tutti_store_set(store, key, &out->id, sizeof(out->id));
-	}
-	result = tutti_store_get(store, key, &out->id, &length, seconds_left(deadline));
-	if (result == TUTTI_OK && length != sizeof(out->id))
-		return fail_foreign(key, length, sizeof(out->id));
+	result = rank == 0 ? make_id(store, out, key) : get_id(store, out, key, deadline);
+	if (result != TUTTI_OK)
+		tt_rendezvous_give_up(store, out, result);
 	return result;
 }
 
@@ -80,11 +178,14 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, uint64_t d
 
 	snprintf(group, sizeof(group), "job-%s", launch->job);
 	do {
-		result = tutti_store_open(launch->store, launch->serve, seconds_left(deadline),
+		const uint64_t now = tt_now();
+
+		result = tutti_store_open(launch->store, launch->serve,
+					  now < deadline ? (double)(deadline - now) / 1e9 : 0.001,
 					  store);
 		if (result != TUTTI_OK)
 			return result;
-		result = tt_rendezvous(*store, group, launch->rank, deadline, out);
+		result = tt_rendezvous(*store, group, launch->rank, launch->size, deadline, out);
 		if (result == TUTTI_OK)
 			return TUTTI_OK;
 		tutti_store_close(*store);

@@ -3,24 +3,38 @@
 #ifndef TT_RENDEZVOUS_H
 #define TT_RENDEZVOUS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "launch.h"
 #include "tutti/tutti.h"
 
 struct tt_rendezvous {
+	int rank, size;
+	char group[96];	  /* of ranks that meet again and again … */
+	uint32_t number;  /* … for the how many-th time */
 	uint64_t id;	  /* rank 0's random number: the communicator's */
-	char prefix[160]; /* of keys that only this meeting uses */
+	char prefix[128]; /* of keys that only this meeting uses */
 };
 
-/* Agree with the other ranks of `group` on a meeting in the store. A store may serve any number,
- * one after another, also from other handles and processes: rank 0's n-th meeting is every rank's
- * n-th. */
-tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, uint64_t deadline,
-			     struct tt_rendezvous *out);
+/* Agree with the other ranks of `group`, `size` in all, on a meeting in the store. A store may
+ * serve any number, one after another, also from other handles and processes: rank 0's n-th meeting
+ * is every rank's n-th. */
+tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, int size,
+			     uint64_t deadline, struct tt_rendezvous *out);
 
 /* The same for the ranks that a launcher started, more than one; opens their store. */
 tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, uint64_t deadline,
 				      tutti_store_t *store, struct tt_rendezvous *out);
+
+/* Wait for a key of the meeting that rank `from` sets. TUTTI_ERR_TIMEOUT names those who have not
+ * come: that rank, or others for whom it waits itself. */
+tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *meeting, int from,
+				 const char *key, void *value, size_t *length, uint64_t deadline);
+
+/* This rank will not make it to the meeting's end, for `result` and the thread's sentence, which
+ * are left as they are: those who wait for it are told. */
+void tt_rendezvous_give_up(tutti_store_t store, const struct tt_rendezvous *meeting,
+			   tutti_result_t result);
 
 #endif

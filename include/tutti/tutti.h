@@ -124,7 +124,8 @@ typedef struct tutti_config {
  * the only rank. `config` may be NULL. Returns when all ranks have joined.
  *
  * TUTTI_ERR_INVALID: the environment or `config` makes no sense; tutti_last_error(NULL) says what
- * was found. TUTTI_ERR_TIMEOUT: not all ranks came. On error `*comm` is NULL.
+ * was found. TUTTI_ERR_TIMEOUT: not all ranks came. TUTTI_ERR_PEER_LOST: one came and could not join,
+ * or the host of the store died. On error `*comm` is NULL.
  */
 TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *comm);
 

@@ -35,7 +35,7 @@ static void *meet_in_store(void *argument)
 	struct rank *r = argument;
 
 	for (int i = 0; i < MEETINGS && r->result == TUTTI_OK; i++)
-		r->result = tt_rendezvous(r->store, "group", r->launch.rank, patience(),
+		r->result = tt_rendezvous(r->store, "group", r->launch.rank, 2, patience(),
 					  &r->meetings[i]);
 	return NULL;
 }
@@ -128,12 +128,12 @@ static void keys_of_something_else_are_named(void **state)
 	name_store(address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &store), TUTTI_OK);
 	assert_int_equal(tutti_store_set(store, "g/begun/1", "x", 1), TUTTI_OK);
-	assert_int_equal(tt_rendezvous(store, "g", 1, patience(), &meeting), TUTTI_ERR_INVALID);
+	assert_int_equal(tt_rendezvous(store, "g", 1, 2, patience(), &meeting), TUTTI_ERR_INVALID);
 	assert_non_null(strstr(tt_thread_error(), "key g/begun/1 of the store has 1 bytes"));
 	assert_int_equal(tutti_store_set(store, "g/begun/1", "12345", 5), TUTTI_OK);
-	assert_int_equal(tt_rendezvous(store, "g", 1, patience(), &meeting), TUTTI_ERR_INVALID);
+	assert_int_equal(tt_rendezvous(store, "g", 1, 2, patience(), &meeting), TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_store_set(store, "h/1/id", "x", 1), TUTTI_OK);
-	assert_int_equal(tt_rendezvous(store, "h", 1, patience(), &meeting), TUTTI_ERR_INVALID);
+	assert_int_equal(tt_rendezvous(store, "h", 1, 2, patience(), &meeting), TUTTI_ERR_INVALID);
 	assert_non_null(strstr(tt_thread_error(), "key h/1/id of the store has 1 bytes"));
 	tutti_store_close(store);
 }
@@ -158,6 +158,42 @@ static void a_rank_waits_no_longer_than_its_deadline(void **state)
 	tutti_store_close(store);
 }
 
+/* Whoever comes late to a meeting is told so without waiting; the next one is another matter. */
+static void a_meeting_given_up_is_over_for_all(void **state)
+{
+	struct rank ranks[2] = { { .launch.rank = 0 }, { .launch.rank = 1 } };
+	struct tt_rendezvous meeting;
+	char address[64];
+	size_t none = 0;
+	pthread_t thread;
+
+	(void)state;
+	name_store(address, sizeof(address));
+	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &ranks[0].store), TUTTI_OK);
+	ranks[1].store = ranks[0].store;
+	assert_int_equal(
+		tt_rendezvous(ranks[0].store, "group", 1, 3, tt_now() + 20000000u, &meeting),
+		TUTTI_ERR_TIMEOUT);
+	assert_non_null(
+		strstr(tt_thread_error(),
+		       "ranks 0, 2 have not come to the meeting of 3 ranks by rank 1's deadline"));
+	assert_int_equal(tt_rendezvous(ranks[0].store, "group", 0, 3, patience(), &meeting),
+			 TUTTI_OK);
+	assert_int_equal(tt_rendezvous_get(ranks[0].store, &meeting, 1, "group/1/more", NULL, &none,
+					   patience()),
+			 TUTTI_ERR_TIMEOUT);
+	assert_non_null(
+		strstr(tt_thread_error(), "rank 1 gave up the meeting: ranks 0, 2 have not"));
+	assert_int_equal(pthread_create(&thread, NULL, meet_in_store, &ranks[1]), 0);
+	meet_in_store(&ranks[0]);
+	pthread_join(thread, NULL);
+	assert_int_equal(ranks[0].result, TUTTI_OK);
+	assert_int_equal(ranks[1].result, TUTTI_OK);
+	check_same(&ranks[0].meetings[0], &ranks[1].meetings[0]);
+	assert_string_equal(ranks[0].meetings[0].prefix, "group/2");
+	tutti_store_close(ranks[0].store);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -165,6 +201,7 @@ int main(void)
 		cmocka_unit_test(a_rank_leaves_the_host_of_the_meeting_before),
 		cmocka_unit_test(keys_of_something_else_are_named),
 		cmocka_unit_test(a_rank_waits_no_longer_than_its_deadline),
+		cmocka_unit_test(a_meeting_given_up_is_over_for_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
