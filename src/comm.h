@@ -88,6 +88,7 @@ struct tutti_comm {
 	struct tt_plan_cache *plans;
 	struct tt_work *work; /* [algorithm × collective], counted when first asked for */
 	const struct tt_plan *last_plan;
+	uint32_t warned; /* TT_BIT of each collective that the algorithm asked for was said not to do */
 
 	/* waiting */
 	int waiters;	       /* threads inside a wait: the progress thread then leaves the work to them */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "names.h"
 #include "plan.h"
 #include "registry.h"
 
@@ -136,21 +137,31 @@ static bool can(const struct tutti_comm *comm, const struct tt_group *group,
 	       algorithm->fits(group, call->collective);
 }
 
+/* Once for each collective, and on one rank: all choose alike. */
+static void warn_of_other(struct tutti_comm *comm, const struct tt_algorithm *forced,
+			  const struct tt_call *call, const struct tt_algorithm *chosen)
+{
+	if (comm->rank != 0 || (comm->warned & TT_BIT(call->collective)))
+		return;
+	comm->warned |= TT_BIT(call->collective);
+	tt_log(WARN, PLAN,
+	       "algorithm %s, which TUTTI_ALGORITHM (or config) asks for, cannot do %s with these ranks and this "
+	       "operation: %s is used instead",
+	       forced->name, tt_collective_name(call->collective), chosen->name);
+}
+
 tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *group,
 			       const struct tt_call *call, double bytes,
 			       const struct tt_algorithm **out)
 {
+	const struct tt_algorithm *forced =
+		*comm->settings.algorithm ? tt_algorithm_by_name(comm->settings.algorithm) : NULL;
 	double time, best_time = 0;
 
 	*out = NULL;
-	if (*comm->settings.algorithm) {
-		const struct tt_algorithm *forced = tt_algorithm_by_name(comm->settings.algorithm);
-
-		if (can(comm, group, call, forced)) {
-			*out = forced;
-			return TUTTI_OK;
-		}
-		tt_log(INFO, PLAN, "algorithm %s cannot do this call: another is chosen", forced->name);
+	if (forced && can(comm, group, call, forced)) {
+		*out = forced;
+		return TUTTI_OK;
 	}
 	for (int i = 0; tt_algorithms[i]; i++) {
 		if (!can(comm, group, call, tt_algorithms[i]))
@@ -163,5 +174,7 @@ tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *g
 			best_time = time;
 		}
 	}
+	if (forced && *out)
+		warn_of_other(comm, forced, call, *out);
 	return TUTTI_OK;
 }
