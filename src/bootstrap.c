@@ -335,6 +335,15 @@ static tutti_result_t join_endpoints(struct tutti_comm *comm, uint64_t deadline)
 	return TUTTI_OK;
 }
 
+/* Every rank for itself: the causes are its own limits. */
+static void warn_of_no_board(const struct tutti_comm *comm)
+{
+	tt_log(WARN, COMM,
+	       "rank %d: the %d ranks share memory, but not the board (%s): algorithms board and direct are missing, "
+	       "and short collectives take two to three times as long",
+	       comm->rank, comm->size, tt_thread_error());
+}
+
 /* Where one transport reaches everybody and shares memory, there is a board. */
 static tutti_result_t make_board(struct tutti_comm *comm, uint64_t deadline)
 {
@@ -342,8 +351,11 @@ static tutti_result_t make_board(struct tutti_comm *comm, uint64_t deadline)
 		return TUTTI_OK;
 	comm->board.base = comm->endpoints[0]->ops->share(
 		comm->endpoints[0], (size_t)comm->size * sizeof(struct tt_board_rank), deadline);
-	if (!comm->board.base)
+	if (!comm->board.base) {
+		if (!comm->by_network)
+			warn_of_no_board(comm);
 		return TUTTI_OK;
+	}
 	comm->board.endpoint = comm->endpoints[0];
 	comm->board.seen = calloc((size_t)comm->size, sizeof(*comm->board.seen));
 	return comm->board.seen ? TUTTI_OK :

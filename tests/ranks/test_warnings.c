@@ -2,10 +2,13 @@
 /* Where the library does something else than was asked for, or does it worse, it says so.
  *
  *   test_warnings shm|tcp|mixed */
+#include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -13,18 +16,23 @@
 
 #define RANKS 4
 
-/* The warnings of plans in this process. */
-static struct {
+/* The warnings of a subsystem in this process. */
+struct warnings {
+	const char *subsystem;
 	int count;
 	char last[1024];
-} plan;
+};
+
+static struct warnings plan = { .subsystem = "plan" };
 
 static void keep(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
 {
-	if (level != TUTTI_LOG_WARN || strcmp(subsystem, "plan") != 0)
+	struct warnings *warnings = context;
+
+	if (level != TUTTI_LOG_WARN || strcmp(subsystem, warnings->subsystem) != 0)
 		return;
-	plan.count++;
-	snprintf(plan.last, sizeof(plan.last), "%s", line);
+	warnings->count++;
+	snprintf(warnings->last, sizeof(warnings->last), "%s", line);
 }
 
 /* ---- an algorithm that cannot */
@@ -53,7 +61,7 @@ static int ask_for_bruck(tutti_comm_t comm, void *argument)
 	static float send[RANKS * 64], recv[RANKS * 64];
 	tutti_comm_t copy;
 
-	tutti_log_set_sink(keep, NULL);
+	tutti_log_set_sink(keep, &plan);
 	SUCCEEDS(tutti_all_gather(comm, send, recv, 64, TUTTI_FLOAT32, NULL));
 	CLAIM(plan.count == 0, "a warning of what bruck can do: \"%s\"", plan.last);
 	SUCCEEDS(tutti_all_reduce(comm, send, recv, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
@@ -84,7 +92,7 @@ static int ask_for_nothing(tutti_comm_t comm, void *argument)
 {
 	float value = 1, sum;
 
-	tutti_log_set_sink(keep, NULL);
+	tutti_log_set_sink(keep, &plan);
 	SUCCEEDS(tutti_all_reduce(comm, &value, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
 	CLAIM(plan.count == 0, "nothing was asked for, and yet: \"%s\"", plan.last);
 	return 0;
@@ -97,11 +105,47 @@ static void a_choice_by_cost_is_no_reason_to_warn(void **state)
 	assert_int_equal(run_job(&job), 0);
 }
 
+/* ---- no board */
+
+#define FILE_MAX (16u << 20) /* the arena of RANKS ranks fits, their board does not */
+
+/* Files of at most FILE_MAX bytes, also those in memory: every rank fails alike. */
+static int do_without_board(int rank, void *argument)
+{
+	const struct rlimit limit = { FILE_MAX, FILE_MAX };
+	struct warnings comms = { .subsystem = "comm" };
+	const bool shm = strcmp(transport_chosen, "shm") == 0;
+	float value = 1, sum = 0;
+	tutti_comm_t comm = NULL;
+
+	signal(SIGXFSZ, SIG_IGN);
+	CLAIM(setrlimit(RLIMIT_FSIZE, &limit) == 0, "setrlimit: %s", strerror(errno));
+	tutti_log_set_sink(keep, &comms);
+	SUCCEEDS(tutti_init(NULL, &comm));
+	CLAIM(comms.count == (shm ? 1 : 0), "%d warnings, the last: \"%s\"", comms.count,
+	      comms.last);
+	CLAIM(!shm || (strstr(comms.last, "but not the board") &&
+		       strstr(comms.last, "grow the arena")),
+	      "\"%s\" does not say what is missing, and why", comms.last);
+	SUCCEEDS(tutti_all_reduce(comm, &value, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	CLAIM(sum == RANKS, "the sum is %g", (double)sum);
+	tutti_comm_destroy(comm);
+	return 0;
+}
+
+static void ranks_without_a_board_say_so(void **state)
+{
+	const struct job job = { .ranks = RANKS, .whole = do_without_board };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_algorithm_that_cannot_is_warned_of_once),
 		cmocka_unit_test(a_choice_by_cost_is_no_reason_to_warn),
+		cmocka_unit_test(ranks_without_a_board_say_so),
 	};
 
 	if (choose_transport(argc, argv))
