@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How tutti-run starts ranks: its options, their environment, where they run, what they see of a
  * terminal. */
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pty.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -258,8 +265,27 @@ static void more_ranks_than_cores_share_all_of_them(void **state)
 
 /* ---------------------------------------------------------------- on a terminal */
 
-/* Run tutti-run on a pseudo terminal, type `typed` when `prompt` has been shown; what it showed. */
-static void on_terminal(const char *const argv[], const char *prompt, const char *typed,
+/* From now on no pseudo terminal of this process can be unlocked: a bare container has none at all.
+ */
+static bool forbid_terminals(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TIOCSPTLCK, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTTY),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* Run tutti-run on a pseudo terminal, which is the last if `bare`; type `typed` when `prompt` has
+ * been shown; what it showed. */
+static void on_terminal(const char *const argv[], bool bare, const char *prompt, const char *typed,
 			char *shown, size_t room)
 {
 	size_t used = 0;
@@ -271,6 +297,8 @@ static void on_terminal(const char *const argv[], const char *prompt, const char
 	if (pid == 0) {
 		setenv("TERM", "xterm", 1);
 		unsetenv("NO_COLOR");
+		if (bare && !forbid_terminals())
+			_exit(125);
 		execv(argv[0], (char *const *)(uintptr_t)argv);
 		_exit(125);
 	}
@@ -301,7 +329,7 @@ static void on_a_terminal_progress_is_live_and_labels_are_coloured(void **state)
 		NULL
 	};
 
-	on_terminal(argv, "10%", "a\nb\n", shown, sizeof(shown));
+	on_terminal(argv, false, "10%", "a\nb\n", shown, sizeof(shown));
 	assert_contains(shown, "\033[36m[0]\033[0m 10%");
 	assert_contains(shown, "\r\033[K\033[36m[0]\033[0m done\r\n");
 }
@@ -313,8 +341,20 @@ static void what_is_typed_reaches_rank_0(void **state)
 			       "/bin/sh", "-c", "printf 'name? '; read x; echo hello $x",
 			       NULL };
 
-	on_terminal(argv, "name?", "tutti\n", shown, sizeof(shown));
+	on_terminal(argv, false, "name?", "tutti\n", shown, sizeof(shown));
 	assert_contains(shown, "[0]\033[0m name? hello tutti\r\n");
+}
+
+static void without_pseudo_terminals_ranks_get_pipes(void **state)
+{
+	char shown[65536] = "";
+	const char *argv[] = { tutti_run, "-n", "2",
+			       "/bin/sh", "-c", "test -t 1 || test -t 2 || echo pipes",
+			       NULL };
+
+	on_terminal(argv, true, NULL, NULL, shown, sizeof(shown));
+	assert_int_equal(count_of(shown, "pipes\r\n"), 2);
+	assert_int_equal(count_of(shown, "cannot open a pseudo terminal: "), 1);
 }
 
 int main(int argc, char **argv)
@@ -334,6 +374,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(more_ranks_than_cores_share_all_of_them),
 		cmocka_unit_test(on_a_terminal_progress_is_live_and_labels_are_coloured),
 		cmocka_unit_test(what_is_typed_reaches_rank_0),
+		cmocka_unit_test(without_pseudo_terminals_ranks_get_pipes),
 	};
 
 	tutti_run = argc > 1 ? argv[1] : "tutti-run";

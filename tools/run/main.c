@@ -97,7 +97,7 @@ static bool open_input(struct run *run)
 	return true;
 }
 
-static bool start_rank(struct run *run, const struct spawn *spawn, int index, int *status)
+static bool start_rank(struct run *run, struct spawn *spawn, int index, int *status)
 {
 	struct rank *rank = &run->job.ranks[index];
 
@@ -127,7 +127,7 @@ static bool start_rank(struct run *run, const struct spawn *spawn, int index, in
 /* 0, or the exit status to end with; then some may have been started. */
 static int start_ranks(struct run *run)
 {
-	const struct spawn spawn = {
+	struct spawn spawn = {
 		.options = &run->options,
 		.inherited = &run->inherited,
 		.store = run->address,

@@ -74,10 +74,25 @@ close_read_end:
 	return false;
 }
 
-/* Bare containers have no pseudo terminals: there the ranks get pipes, as when the output is a file. */
-static bool open_stream(bool terminal, int *read_end, int *write_end)
+static void say_pipes(struct spawn *spawn)
 {
-	return (terminal && open_terminal(read_end, write_end)) || open_pipe(read_end, write_end);
+	if (!spawn->pipes_said)
+		fprintf(stderr,
+			"tutti-run: cannot open a pseudo terminal: %s; ranks write into pipes, as if the output were a "
+			"file: it may come late, and plain\n",
+			strerror(errno));
+	spawn->pipes_said = true;
+}
+
+/* Bare containers have no pseudo terminals: there the ranks get pipes. */
+static bool open_stream(struct spawn *spawn, int stream, int *read_end, int *write_end)
+{
+	if (spawn->terminal[stream]) {
+		if (open_terminal(read_end, write_end))
+			return true;
+		say_pipes(spawn);
+	}
+	return open_pipe(read_end, write_end);
 }
 
 static void copy_window_size(int to)
@@ -97,10 +112,10 @@ static void close_streams(int count, const int *read_ends, const int *write_ends
 	}
 }
 
-static bool open_streams(const struct spawn *spawn, int *read_ends, int *write_ends)
+static bool open_streams(struct spawn *spawn, int *read_ends, int *write_ends)
 {
 	for (int i = 0; i < SPAWN_STREAMS; i++) {
-		if (!open_stream(spawn->terminal[i], &read_ends[i], &write_ends[i])) {
+		if (!open_stream(spawn, i, &read_ends[i], &write_ends[i])) {
 			close_streams(i, read_ends, write_ends);
 			return false;
 		}
@@ -231,7 +246,7 @@ static int give_birth(const struct spawn *spawn, struct birth *birth, struct pro
 	return status;
 }
 
-int spawn_rank(const struct spawn *spawn, int rank, int stdin_fd, struct process *process)
+int spawn_rank(struct spawn *spawn, int rank, int stdin_fd, struct process *process)
 {
 	struct birth birth = { .stdin_fd = stdin_fd };
 	int status;

@@ -25,6 +25,7 @@ struct spawn {
 	const char *store; /* address where the ranks meet */
 	const char *mark;  /* "TUTTI_JOB=…" */
 	bool terminal[SPAWN_STREAMS];
+	bool pipes_said; /* that there are no pseudo terminals */
 };
 
 struct process {
@@ -35,6 +36,6 @@ struct process {
 
 /* Start rank `rank` with `stdin_fd` as its standard input. 0, or the exit status that tutti-run
  * shall end with: what is wrong was said and nothing is left running. */
-int spawn_rank(const struct spawn *spawn, int rank, int stdin_fd, struct process *process);
+int spawn_rank(struct spawn *spawn, int rank, int stdin_fd, struct process *process);
 
 #endif
