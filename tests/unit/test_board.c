@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a rank that waits long reads off a peer's slot while the peer writes its next card there. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "comm.h"
+#include "op.h"
+
+#define PAGE 4096
+
+/* Two ranks and their board, without transport: rank 0 waits in operation `seq`, over links. */
+struct scene {
+	uint64_t seq;
+	struct tt_board_rank *ranks;
+	uint64_t seen[2][2];
+	struct tutti_comm comms[2];
+	struct tt_plan plan;
+	struct tt_op waiting;
+};
+
+static uintptr_t page_of(const void *place)
+{
+	return (uintptr_t)place / PAGE;
+}
+
+/* An operation whose slot begins on one page and has its card on the next. */
+static uint64_t across_pages(const struct tt_board *board)
+{
+	uint64_t seq = TT_BOARD_SLOTS;
+
+	while (seq < 2 * TT_BOARD_SLOTS && page_of(&tt_board_slot(board, 1, seq)->signature) ==
+						   page_of(&tt_board_slot(board, 1, seq)->card))
+		seq++;
+	assert_true(seq < 2 * TT_BOARD_SLOTS);
+	return seq;
+}
+
+static int set_up(void **state)
+{
+	struct scene *s = calloc(1, sizeof(*s));
+
+	assert_non_null(s);
+	s->ranks = aligned_alloc(4096, 2 * sizeof(*s->ranks));
+	assert_non_null(s->ranks);
+	memset(s->ranks, 0, 2 * sizeof(*s->ranks));
+	s->plan.eager = true; /* what is posted wakes later */
+	for (int rank = 0; rank < 2; rank++) {
+		struct tutti_comm *comm = &s->comms[rank];
+
+		comm->rank = rank;
+		comm->size = 2;
+		comm->board.base = s->ranks;
+		comm->board.seen = s->seen[rank];
+		s->seen[rank][1 - rank] = UINT64_MAX; /* slots are free */
+	}
+	s->seq = across_pages(&s->comms[1].board);
+	s->waiting = (struct tt_op){ .comm = &s->comms[0],
+				     .plan = &s->plan,
+				     .state = TT_OP_RUNNING,
+				     .card = { .seq = s->seq, .count = 1 },
+				     .signature = 1111 };
+	*state = s;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct scene *s = *state;
+
+	free(s->ranks);
+	free(s);
+	return 0;
+}
+
+static struct tt_op op_of_peer(struct scene *s, uint64_t seq, uint64_t signature)
+{
+	return (struct tt_op){ .comm = &s->comms[1],
+			       .plan = &s->plan,
+			       .card = { .rank = 1, .seq = seq, .count = seq },
+			       .signature = signature };
+}
+
+static void another_card_for_the_same_operation_is_a_mismatch(void **state)
+{
+	struct scene *s = *state;
+	struct tt_op same = op_of_peer(s, s->seq, 1111), other = op_of_peer(s, s->seq, 2222);
+
+	assert_true(tt_board_post(&same));
+	tt_board_compare(&s->waiting);
+	assert_int_equal(s->comms[0].fault.result, TUTTI_OK);
+	assert_true(tt_board_post(&other));
+	tt_board_compare(&s->waiting);
+	assert_int_equal(s->comms[0].fault.result, TUTTI_ERR_MISMATCH);
+}
+
+/* The progress word, written last, still is that of the operation before. */
+static void a_card_being_replaced_is_no_mismatch(void **state)
+{
+	struct scene *s = *state;
+	struct tt_op same = op_of_peer(s, s->seq, 1111),
+		     next = op_of_peer(s, s->seq + TT_BOARD_SLOTS, 3333);
+	struct tt_board_slot *slot = tt_board_slot(&s->comms[1].board, 1, s->seq);
+
+	assert_true(tt_board_post(&same));
+	slot->card = next.card;
+	tt_board_compare(&s->waiting);
+	assert_int_equal(s->comms[0].fault.result, TUTTI_OK);
+	atomic_store(&slot->signature, next.signature);
+	tt_board_compare(&s->waiting);
+	assert_int_equal(s->comms[0].fault.result, TUTTI_OK);
+	assert_true(tt_board_post(&next));
+	tt_board_compare(&s->waiting);
+	assert_int_equal(s->comms[0].fault.result, TUTTI_OK);
+}
+
+/* What a look would have found when the first byte of the next card was written. */
+static struct {
+	struct tt_board_slot *slot;
+	uint64_t signature;
+} first_byte;
+
+static void *card_page(void)
+{
+	return (void *)(page_of(&first_byte.slot->card) * PAGE);
+}
+
+static void on_first_byte(int signal, siginfo_t *info, void *context)
+{
+	if (page_of(info->si_addr) != page_of(&first_byte.slot->card))
+		_exit(1); /* a fault of another kind */
+	first_byte.signature = first_byte.slot->signature;
+	mprotect(card_page(), PAGE, PROT_READ | PROT_WRITE);
+}
+
+/* Who sees the signature sees its card. */
+static void a_card_is_written_before_its_signature(void **state)
+{
+	struct scene *s = *state;
+	struct tt_op same = op_of_peer(s, s->seq, 1111),
+		     next = op_of_peer(s, s->seq + TT_BOARD_SLOTS, 3333);
+	struct sigaction catch = { .sa_sigaction = on_first_byte, .sa_flags = SA_SIGINFO }, before;
+
+	first_byte.slot = tt_board_slot(&s->comms[1].board, 1, s->seq);
+	assert_true(tt_board_post(&same));
+	sigaction(SIGSEGV, &catch, &before);
+	assert_int_equal(mprotect(card_page(), PAGE, PROT_READ), 0);
+	assert_true(tt_board_post(&next));
+	sigaction(SIGSEGV, &before, NULL);
+	assert_true(first_byte.signature == 1111);
+	assert_true(first_byte.slot->signature == 3333);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(another_card_for_the_same_operation_is_a_mismatch,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_card_being_replaced_is_no_mismatch, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_card_is_written_before_its_signature, set_up,
+						tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
