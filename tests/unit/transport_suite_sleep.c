@@ -218,6 +218,41 @@ static void interrupt_wakes_every_thread_that_sleeps(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
+static void *arm_beside(void *argument)
+{
+	struct beside *beside = argument;
+
+	beside->rank.ops->arm(beside->endpoint);
+	return NULL;
+}
+
+/* Rank 0's thread is armed, is woken, and goes to sleep only when another thread of it has armed.
+ */
+static void arming_does_not_hide_a_wake_up(struct suite_rank *rank)
+{
+	struct beside beside;
+	uint64_t began;
+
+	if (rank->rank == 0) {
+		rank->ops->arm(rank->endpoint);
+		suite_post(rank, SUITE_ARMED);
+		suite_await(rank, SUITE_EVENT, 1);
+		start_beside(rank, &beside, arm_beside);
+		pthread_join(beside.thread, NULL);
+		began = tt_now();
+		rank->ops->sleep(rank->endpoint, SUITE_SLEEP_MS);
+		suite_require(rank, (tt_now() - began) / 1000000 < SUITE_SLEEP_MS / 2,
+			      "another thread's arm() hid the wake-up");
+		rank->ops->disarm(rank->endpoint);
+		rank->ops->disarm(rank->endpoint);
+	} else {
+		suite_await(rank, SUITE_ARMED, 1);
+		rank->ops->wake(rank->endpoint);
+		suite_post(rank, SUITE_EVENT);
+	}
+	suite_barrier(rank);
+}
+
 static uint64_t cpu_time(void)
 {
 	struct timespec time;
@@ -284,6 +319,7 @@ const struct suite_claim suite_sleep_claims[] = {
 	{ "interrupt_wakes", 2, SUITE_NOTHING, interrupt_wakes },
 	{ "interrupt_wakes_every_thread_that_sleeps", 2, SUITE_NOTHING,
 	  interrupt_wakes_every_thread_that_sleeps },
+	{ "arming_does_not_hide_a_wake_up", 2, SUITE_SHARES, arming_does_not_hide_a_wake_up },
 	{ "sleeping_rank_does_not_spin", 2, SUITE_NOTHING, sleeping_rank_does_not_spin },
 	{ "unread_bytes_do_not_keep_it_awake", 2, SUITE_NOTHING,
 	  unread_bytes_do_not_keep_it_awake },
