@@ -3,9 +3,11 @@
  * communicator.
  *
  *   test_requests shm|tcp|mixed */
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +143,73 @@ static int without_calls(tutti_comm_t comm, void *argument)
 	}
 	const int failed = check(comm, recv, LARGE, total(comm), 5);
 	free(send), free(recv);
+	return failed;
+}
+
+/* Signals that a thread of this process has blocked, once it sleeps: while it begins, the C library
+ * has all blocked. */
+static uint64_t blocked_by(const char *thread)
+{
+	char path[64], line[256], run_state = 'R';
+	unsigned long long mask = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/status", thread);
+	while (run_state != 'S') {
+		FILE *file = fopen(path, "re");
+
+		while (file && fgets(line, sizeof(line), file)) {
+			sscanf(line, "State: %c", &run_state);
+			sscanf(line, "SigBlk: %llx", &mask);
+		}
+		if (file)
+			fclose(file);
+		sched_yield();
+	}
+	return mask;
+}
+
+static int check_threads(tutti_comm_t comm)
+{
+	static const int signals[] = { SIGHUP,	SIGINT,	 SIGTERM, SIGUSR1, SIGUSR2,
+				       SIGALRM, SIGCHLD, SIGIO,	  SIGPROF, SIGURG };
+	DIR *directory = opendir("/proc/self/task");
+	int others = 0;
+
+	for (struct dirent *entry; directory && (entry = readdir(directory));) {
+		if (atoi(entry->d_name) == 0 || atoi(entry->d_name) == getpid())
+			continue;
+		others++;
+		const uint64_t blocked = blocked_by(entry->d_name);
+
+		for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+			CLAIM(blocked >> (signals[i] - 1) & 1,
+			      "thread %s of the library takes signal %d", entry->d_name,
+			      signals[i]);
+	}
+	closedir(directory);
+	CLAIM(others > 0, "no thread works on what is pending");
+	return 0;
+}
+
+/* Signals of the program are for the program's threads. Rank 0's request is pending until it has
+ * looked at who works on it. */
+static int with_signals(tutti_comm_t comm, void *argument)
+{
+	atomic_int *looked = argument;
+	const int rank = tutti_comm_rank(comm), last = tutti_comm_size(comm) - 1;
+	int failed = 0, byte = 0;
+	tutti_request_t request;
+
+	if (rank == 0) {
+		SUCCEEDS(tutti_recv(comm, &byte, 1, TUTTI_UINT8, last, &request));
+		failed = check_threads(comm);
+		atomic_store(looked, 1);
+		SUCCEEDS(tutti_wait(&request));
+	} else if (rank == last) {
+		while (!atomic_load(looked))
+			sched_yield();
+		SUCCEEDS(tutti_send(comm, &byte, 1, TUTTI_UINT8, 0, NULL));
+	}
 	return failed;
 }
 
@@ -353,9 +422,9 @@ static int threads_on_two(tutti_comm_t comm, void *argument)
 static void holds(rank_body *body)
 {
 	atomic_int *count = shared_memory(sizeof(*count));
+	const bool alone = body != kinds_at_once && body != fused && body != with_signals;
 
-	for (int ranks = body == kinds_at_once || body == fused ? 2 : 1; ranks <= MAX_RANKS;
-	     ranks++) {
+	for (int ranks = alone ? 1 : 2; ranks <= MAX_RANKS; ranks++) {
 		const struct job job = { .ranks = ranks, .body = body, .argument = count };
 
 		atomic_store(count, 0);
@@ -372,6 +441,7 @@ static void holds(rank_body *body)
 TEST(all_kinds_are_in_flight_at_once, kinds_at_once)
 TEST(a_hundred_sums_end_in_any_order, a_hundred)
 TEST(requests_end_while_the_caller_computes, without_calls)
+TEST(the_thread_that_works_on_requests_takes_no_signals, with_signals)
 TEST(groups_mix_collectives_and_messages_in_any_order, mixtures)
 TEST(small_sums_of_a_group_travel_as_one, fused)
 TEST(empty_groups_end_at_once, empty_groups)
@@ -384,6 +454,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(all_kinds_are_in_flight_at_once),
 		cmocka_unit_test(a_hundred_sums_end_in_any_order),
 		cmocka_unit_test(requests_end_while_the_caller_computes),
+		cmocka_unit_test(the_thread_that_works_on_requests_takes_no_signals),
 		cmocka_unit_test(groups_mix_collectives_and_messages_in_any_order),
 		cmocka_unit_test(small_sums_of_a_group_travel_as_one),
 		cmocka_unit_test(empty_groups_end_at_once),
