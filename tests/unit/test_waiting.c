@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* When a thread that waits goes to sleep. Two ranks are threads of this process; what rank 0's
+ * endpoint is asked for passes through here, so that things happen between two steps of a wait. */
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "comm.h"
+
+struct peer {
+	pthread_t thread;
+	char store[64];
+	sem_t told, done; /* to send the next message; it has */
+};
+
+static struct {
+	pthread_t waiter;
+	struct tt_transport ops;	 /* of shm, as it is … */
+	const struct tt_transport *real; /* … and as it was */
+	struct peer *peer;
+	bool slept;    /* the waiter has come to sleep between its passes */
+	int passes;    /* of the waiter since it last did */
+	bool happened; /* the first message has come, in the second pass */
+	int after;     /* how often it went to sleep since */
+} watch;
+
+static bool by_waiter(void)
+{
+	return pthread_equal(pthread_self(), watch.waiter);
+}
+
+static void let_send(struct peer *peer)
+{
+	sem_post(&peer->told);
+	sem_wait(&peer->done);
+}
+
+static void watched_progress(struct tt_endpoint *endpoint, bool thorough)
+{
+	/* the first pass after a sleep tests the first request, the second one the second */
+	if (by_waiter() && !thorough && watch.slept && !watch.happened && ++watch.passes == 2) {
+		watch.happened = true;
+		let_send(watch.peer);
+	}
+	watch.real->progress(endpoint, thorough);
+}
+
+static void watched_arm(struct tt_endpoint *endpoint)
+{
+	watch.after += by_waiter() && watch.happened;
+	watch.real->arm(endpoint);
+}
+
+static void watched_disarm(struct tt_endpoint *endpoint)
+{
+	watch.real->disarm(endpoint);
+	if (by_waiter()) {
+		watch.slept = true;
+		watch.passes = 0;
+	}
+}
+
+static void watch_endpoint(tutti_comm_t comm, struct peer *peer)
+{
+	struct tt_endpoint *endpoint = comm->endpoints[0];
+
+	assert_int_equal(comm->nendpoints, 1);
+	watch.waiter = pthread_self();
+	watch.real = endpoint->ops;
+	watch.ops = *endpoint->ops;
+	watch.ops.progress = watched_progress;
+	watch.ops.arm = watched_arm;
+	watch.ops.disarm = watched_disarm;
+	watch.peer = peer;
+	endpoint->ops = &watch.ops;
+}
+
+static tutti_result_t meet(const char *address, int rank, tutti_comm_t *comm)
+{
+	tutti_config_t config = TUTTI_CONFIG_INIT;
+	tutti_store_t store;
+	tutti_result_t result = tutti_store_open(address, rank == 0, 20, &store);
+
+	config.transports = "shm";
+	config.timeout_s = 30;
+	if (!result)
+		result = tutti_comm_create(store, rank, 2, &config, comm);
+	tutti_store_close(store);
+	return result;
+}
+
+static void *send_when_told(void *argument)
+{
+	struct peer *peer = argument;
+	tutti_comm_t comm;
+
+	if (meet(peer->store, 1, &comm) != TUTTI_OK)
+		return "the peer could not join";
+	for (uint8_t number = 1; number <= 2; number++) {
+		sem_wait(&peer->told);
+		if (tutti_send(comm, &number, 1, TUTTI_UINT8, 0, NULL) != TUTTI_OK)
+			return "the peer could not send";
+		sem_post(&peer->done);
+	}
+	tutti_comm_destroy(comm);
+	return NULL;
+}
+
+/* The first request ends while the second one is tested. It has woken nobody who is asleep, and
+ * nothing else will happen: the waiter must look again before it sleeps. */
+static void waiting_for_any_sees_what_ended_since_it_was_tested(void **state)
+{
+	struct peer peer;
+	uint8_t came[2] = { 0 };
+	tutti_request_t requests[2];
+	tutti_comm_t comm;
+	size_t index;
+	void *failure;
+
+	snprintf(peer.store, sizeof(peer.store), "unix:tutti-test-waiting-%ld", (long)getpid());
+	sem_init(&peer.told, 0, 0);
+	sem_init(&peer.done, 0, 0);
+	assert_int_equal(pthread_create(&peer.thread, NULL, send_when_told, &peer), 0);
+	assert_int_equal(meet(peer.store, 0, &comm), TUTTI_OK);
+	watch_endpoint(comm, &peer);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(tutti_recv(comm, &came[i], 1, TUTTI_UINT8, 1, &requests[i]),
+				 TUTTI_OK);
+	assert_int_equal(tutti_wait_any(requests, 2, &index), TUTTI_OK);
+	assert_int_equal(index, 0);
+	assert_int_equal(came[0], 1);
+	assert_true(watch.happened);
+	assert_int_equal(watch.after, 0);
+	let_send(&peer);
+	assert_int_equal(tutti_wait(&requests[1]), TUTTI_OK);
+	assert_int_equal(came[1], 2);
+	pthread_join(peer.thread, &failure);
+	assert_null(failure);
+	tutti_comm_destroy(comm);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(waiting_for_any_sees_what_ended_since_it_was_tested),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
