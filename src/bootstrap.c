@@ -123,7 +123,7 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 static tutti_result_t read_record(const struct tt_records *records, int place, int rank,
 				  struct record *out)
 {
-	const size_t length = records->offset[place + 1] - records->offset[place];
+	const size_t length = records->length[place];
 
 	if (length == 0)
 		return tt_fail(TUTTI_ERR_PEER_LOST, COMM, "rank %d could not join; its own error says why", rank);
@@ -141,7 +141,7 @@ static void find_address(const struct tt_records *records, int place, const stru
 			 const char *transport, struct tt_peer *peer)
 {
 	const uint8_t *at = records->bytes + records->offset[place] + sizeof(*record);
-	const uint8_t *end = records->bytes + records->offset[place + 1];
+	const uint8_t *end = records->bytes + records->offset[place] + records->length[place];
 
 	peer->address_length = 0;
 	for (uint32_t i = 0; i < record->addresses; i++) {

@@ -128,9 +128,9 @@ static tutti_result_t be_alone(struct tutti_comm *comm, uint64_t deadline)
 {
 	const int only = 0;
 	uint8_t record[TT_RECORD_MAX];
-	size_t offset[2] = { 0 };
-	const tutti_result_t result = tt_bootstrap_open(comm, record, &offset[1]);
-	const struct tt_records records = { record, offset };
+	size_t offset = 0, length;
+	const tutti_result_t result = tt_bootstrap_open(comm, record, &length);
+	const struct tt_records records = { record, &offset, &length };
 
 	return result ? result : tt_bootstrap_join(comm, &records, &only, deadline);
 }

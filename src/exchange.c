@@ -10,34 +10,25 @@
 
 #define STORE_VALUE_MAX (1u << 20)
 
-/* Records on their way: each with its length in front, in rank order from `first` on, wrapping round. */
+/* Records on their way: each with its length in front, in rank order from `first` on, wrapping round. There is room for
+ * all of them from the beginning: a rank that fails half-way leaves others waiting for what it knows. */
 struct bundle {
 	uint8_t *bytes;
-	size_t used, room;
+	size_t used;
 };
 
-static tutti_result_t append(struct bundle *bundle, const void *bytes, size_t length)
+static void append(struct bundle *bundle, const void *bytes, size_t length)
 {
-	if (bundle->used + length > bundle->room) {
-		const size_t room = 2 * (bundle->used + length);
-		uint8_t *grown = realloc(bundle->bytes, room);
-
-		if (!grown)
-			return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to meet: %zu bytes", room);
-		bundle->bytes = grown;
-		bundle->room = room;
-	}
 	memcpy(bundle->bytes + bundle->used, bytes, length);
 	bundle->used += length;
-	return TUTTI_OK;
 }
 
-static tutti_result_t append_record(struct bundle *bundle, const void *record, size_t length)
+static void append_record(struct bundle *bundle, const void *record, size_t length)
 {
 	const uint32_t header = (uint32_t)length;
-	const tutti_result_t result = append(bundle, &header, sizeof(header));
 
-	return result ? result : append(bundle, record, length);
+	append(bundle, &header, sizeof(header));
+	append(bundle, record, length);
 }
 
 /* The end of the first `records` of `bytes`, or 0 if they are not what a rank of this version sends. */
@@ -85,55 +76,56 @@ static tutti_result_t step(tutti_store_t store, const struct tt_rendezvous *meet
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
 			       "rank %d left %zu bytes under %s that are no records of this version of tutti",
 			       from, length, key);
-	return append(known, room, end);
+	append(known, room, end);
+	return TUTTI_OK;
 }
 
-/* Put records that begin with `first`'s into rank order. */
-static tutti_result_t unpack(const struct bundle *known, int first, int size, struct tt_records *out)
+/* Where the records are that begin with `first`'s. */
+static void find_records(const struct bundle *known, int first, int size, struct tt_records *out)
 {
 	size_t at = 0;
 
-	out->bytes = malloc(known->used);
-	out->offset = calloc((size_t)size + 1, sizeof(*out->offset));
-	if (!out->bytes || !out->offset)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", size);
-	for (int pass = 0; pass < 2; pass++) { /* lengths, then bytes */
-		at = 0;
-		for (int i = 0; i < size; i++) {
-			const int rank = (first + i) % size;
-			uint32_t header;
+	for (int i = 0; i < size; i++) {
+		const int rank = (first + i) % size;
+		uint32_t header;
 
-			memcpy(&header, known->bytes + at, sizeof(header));
-			at += sizeof(header);
-			if (pass == 0)
-				out->offset[rank + 1] = header;
-			else
-				memcpy(out->bytes + out->offset[rank], known->bytes + at, header);
-			at += header;
-		}
-		for (int rank = 0; pass == 0 && rank < size; rank++)
-			out->offset[rank + 1] += out->offset[rank];
+		memcpy(&header, known->bytes + at, sizeof(header));
+		at += sizeof(header);
+		out->offset[rank] = at;
+		out->length[rank] = header;
+		at += header;
 	}
-	return TUTTI_OK;
+}
+
+static tutti_result_t make_records(int size, size_t bytes, struct tt_records *out)
+{
+	out->bytes = malloc(bytes);
+	out->offset = calloc((size_t)size, sizeof(*out->offset));
+	out->length = calloc((size_t)size, sizeof(*out->length));
+	return out->bytes && out->offset && out->length ?
+		       TUTTI_OK :
+		       tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %zu bytes of addresses", bytes);
 }
 
 tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezvous *meeting, const void *mine,
 				    size_t length, uint64_t deadline, struct tt_records *out)
 {
 	const int size = meeting->size;
-	struct bundle known = { 0 };
+	const size_t most = (size_t)size * (sizeof(uint32_t) + TT_RECORD_MAX);
 	uint8_t *room = malloc(STORE_VALUE_MAX);
-	tutti_result_t result = room ? append_record(&known, mine, length) :
+	tutti_result_t result = room ? make_records(size, most, out) :
 				       tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to meet");
+	struct bundle known = { .bytes = out->bytes };
 
+	if (!result)
+		append_record(&known, mine, length);
 	for (int distance = 1; distance < size && !result; distance *= 2) {
 		const int wanted = distance < size - distance ? distance : size - distance;
 
 		result = step(store, meeting, distance, wanted, &known, deadline, room);
 	}
 	if (!result)
-		result = unpack(&known, meeting->rank, size, out);
-	free(known.bytes);
+		find_records(&known, meeting->rank, size, out);
 	free(room);
 	return result;
 }
@@ -142,25 +134,26 @@ tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, const void *mine, size
 				     struct tt_records *out)
 {
 	const int size = tutti_comm_size(parent);
-	size_t *counts = malloc((size_t)size * sizeof(*counts));
+	size_t bytes = 0;
 	tutti_result_t result = TUTTI_OK;
 
-	out->offset = calloc((size_t)size + 1, sizeof(*out->offset));
-	if (!counts || !out->offset)
+	out->offset = calloc((size_t)size, sizeof(*out->offset));
+	out->length = calloc((size_t)size, sizeof(*out->length));
+	if (!out->offset || !out->length)
 		result = tt_comm_fail(parent, tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", size));
 	if (!result)
-		result = tutti_all_gather(parent, &length, counts, sizeof(length), TUTTI_UINT8, NULL);
-	for (int rank = 0; rank < size && !result; rank++)
-		out->offset[rank + 1] = out->offset[rank] + counts[rank];
-	if (!result) {
-		out->bytes = malloc(out->offset[size] + 1);
-		result = out->bytes ? tutti_all_gather_v(parent, mine, out->bytes, counts, NULL, TUTTI_UINT8,
-							 NULL) :
-				      tt_comm_fail(parent, tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
-								   "no memory for %zu bytes of addresses",
-								   out->offset[size]));
+		result = tutti_all_gather(parent, &length, out->length, sizeof(length), TUTTI_UINT8, NULL);
+	for (int rank = 0; rank < size && !result; rank++) {
+		out->offset[rank] = bytes;
+		bytes += out->length[rank];
 	}
-	free(counts);
+	if (!result) {
+		out->bytes = malloc(bytes + 1);
+		result = out->bytes ?
+				 tutti_all_gather_v(parent, mine, out->bytes, out->length, NULL, TUTTI_UINT8, NULL) :
+				 tt_comm_fail(parent, tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
+							      "no memory for %zu bytes of addresses", bytes));
+	}
 	return result;
 }
 
@@ -168,5 +161,6 @@ void tt_records_free(struct tt_records *records)
 {
 	free(records->bytes);
 	free(records->offset);
+	free(records->length);
 	*records = (struct tt_records){ 0 };
 }

@@ -13,8 +13,8 @@
 #define TT_RECORD_MAX 3072 /* bytes that a rank may contribute */
 
 struct tt_records {
-	uint8_t *bytes;	  /* one after another */
-	size_t *offset;	  /* [size + 1] */
+	uint8_t *bytes;
+	size_t *offset, *length; /* [size]: where in them each rank's record is */
 };
 
 /* Bruck's all-gather (IEEE TPDS 8(11), 1997) through a store's set and get: log2(size) steps for every rank of the meeting. */
