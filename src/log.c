@@ -30,7 +30,7 @@ static struct {
 	void *context;
 } out = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static _Thread_local char last_error[512];
+static _Thread_local char last_error[TT_ERROR_MAX];
 
 static int name_index(const char *const *names, int count, const char *name, size_t length)
 {
@@ -142,6 +142,11 @@ tutti_result_t tt_fail_errno_write(enum tt_log_subsystem subsystem, const char *
 const char *tt_thread_error(void)
 {
 	return last_error;
+}
+
+void tt_thread_error_set(const char *sentence)
+{
+	snprintf(last_error, sizeof(last_error), "%s", sentence);
 }
 
 TUTTI_API void tutti_log_set_sink(tutti_log_fn_t sink, void *context)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The claims of every transport, tried on shared memory; and what is claimed of it alone. */
+#include <errno.h>
 #include <pthread.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "log.h"
 #include "shm.h"
@@ -56,7 +60,112 @@ static void a_wake_up_keeps_awake_only_who_was_armed(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
+/* ---- ranks that do not join */
+
+#define SOON_MS 2000
+
+/* What the others get: at once, and with the word. */
+static void require_told(struct suite_rank *rank, const char *word)
+{
+	const uint64_t began = tt_now();
+
+	suite_at(rank, "in join() with a rank that does not come");
+	const tutti_result_t result =
+		rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank));
+	suite_require(rank, result == TUTTI_ERR_PEER_LOST && strstr(tt_thread_error(), word),
+		      "join(): %d (%s), expected \"%s\"", (int)result, tt_thread_error(), word);
+	suite_require(rank, (tt_now() - began) / 1000000 < SOON_MS, "told after %u ms",
+		      (unsigned)((tt_now() - began) / 1000000));
+}
+
+static void leave_instead(struct suite_rank *rank, int who)
+{
+	suite_open(rank);
+	if (rank->rank != who)
+		require_told(rank, "died while joining");
+}
+
+static void leader_leaves_instead_of_joining(struct suite_rank *rank)
+{
+	leave_instead(rank, 0);
+}
+
+static void second_leaves_instead_of_joining(struct suite_rank *rank)
+{
+	leave_instead(rank, 1);
+}
+
+static void last_leaves_instead_of_joining(struct suite_rank *rank)
+{
+	leave_instead(rank, 2);
+}
+
+static void die_instead(struct suite_rank *rank, int who)
+{
+	suite_open(rank);
+	if (rank->rank == who) {
+		suite_await(rank, SUITE_ARMED, 1);
+		suite_die(rank);
+	}
+	if (rank->rank == 2 - who) /* the leader, or who waits for it */
+		suite_post(rank, SUITE_ARMED);
+	require_told(rank, "died while joining");
+}
+
+static void leader_dies_instead_of_joining(struct suite_rank *rank)
+{
+	die_instead(rank, 0);
+}
+
+static void last_dies_instead_of_joining(struct suite_rank *rank)
+{
+	die_instead(rank, 2);
+}
+
+/* Leave room for four descriptors more. */
+static void allow_four_descriptors(struct suite_rank *rank)
+{
+	const int next[] = { dup(0), dup(0), dup(0), dup(0) };
+	struct rlimit limit;
+
+	for (int i = 0; i < 4; i++)
+		close(next[i]);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = (rlim_t)next[3] + 1;
+	suite_require(rank, setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit: %s",
+		      strerror(errno));
+}
+
+/* Its doorbell, the others' pidfds and the connection fit, the arena does not. */
+static void the_cause_of_one_is_told_to_all(struct suite_rank *rank)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	suite_open(rank);
+	if (rank->rank != 1) {
+		require_told(rank, "rank 1 could not join: no room for the descriptors");
+		return;
+	}
+	allow_four_descriptors(rank);
+	const tutti_result_t result =
+		rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank));
+	suite_require(rank, result == TUTTI_ERR_SYSTEM && strstr(tt_thread_error(), "ulimit -n"),
+		      "join() without descriptors: %d (%s)", (int)result, tt_thread_error());
+	limit.rlim_cur = limit.rlim_max; /* for the count of what is left */
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static const struct suite_claim own_claims[] = {
+	{ "leader_leaves_instead_of_joining", 3, SUITE_UNMET, leader_leaves_instead_of_joining },
+	{ "second_leaves_instead_of_joining", 3, SUITE_UNMET, second_leaves_instead_of_joining },
+	{ "last_leaves_instead_of_joining", 3, SUITE_UNMET, last_leaves_instead_of_joining },
+	{ "leader_dies_instead_of_joining", 3, SUITE_UNMET | SUITE_PROCESSES,
+	  leader_dies_instead_of_joining },
+	{ "last_dies_instead_of_joining", 3, SUITE_UNMET | SUITE_PROCESSES,
+	  last_dies_instead_of_joining },
+	{ "the_cause_of_one_is_told_to_all", 3, SUITE_UNMET | SUITE_PROCESSES,
+	  the_cause_of_one_is_told_to_all },
 	{ "a_wake_up_keeps_awake_only_who_was_armed", 2, SUITE_NOTHING,
 	  a_wake_up_keeps_awake_only_who_was_armed },
 	{ 0 },

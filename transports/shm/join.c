@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the meeting of a host's ranks: the lowest makes the arena, the others connect to its unix socket, hand over
- * their doorbell and heap, and receive the arena and everyone's doorbells and heaps. */
+/* Owns the meeting of a host's ranks: the lowest leads; it makes the arena, the others connect to its unix socket, hand
+ * over their doorbell and heap, and receive the arena and everyone's doorbells and heaps. When all say that they have
+ * mapped it, the leader says that all have joined.
+ *
+ * Nobody waits for a rank that fails or dies meanwhile: its sockets close. The others watch the leader by their
+ * connection; the leader watches each of them by a connection to the socket where that one listens, and by the one it
+ * made once it has come. Who can say why it gives up does. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -13,20 +18,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "endpoint.h"
 #include "log.h"
 #include "memory.h"
+#include "parcel.h"
 
-#define JOIN_MAGIC 0x747474696a6f696eull
 #define JOIN_BACKLOG 512
-
-/* One message of the meeting; descriptors travel beside it. */
-struct parcel {
-	uint64_t magic;
-	uint64_t comm_id;
-	int32_t place; /* whose descriptors these are, -1: the arena */
-	int32_t has_heap;
-};
 
 static socklen_t socket_name(const char *name, struct sockaddr_un *out)
 {
@@ -55,105 +51,12 @@ tutti_result_t shm_listen(struct shm_endpoint *ep)
 	return TUTTI_OK;
 }
 
-static tutti_result_t wait_for(int fd, short events, uint64_t deadline, const char *what)
-{
-	for (;;) {
-		const uint64_t now = tt_now();
-		struct pollfd poller = { fd, events, 0 };
-
-		if (now >= deadline)
-			return tt_fail(TUTTI_ERR_TIMEOUT, SHM, "deadline passed: %s", what);
-		const int ready = poll(&poller, 1, (int)((deadline - now) / 1000000 + 1));
-		if (ready > 0)
-			return TUTTI_OK;
-		if (ready < 0 && errno != EINTR)
-			return tt_fail_errno(SHM, "%s", what);
-	}
-}
-
-static tutti_result_t send_parcel(int socket, const struct parcel *parcel, const int *fds, int n)
-{
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
-	} control = { 0 };
-	struct iovec iov = { (void *)parcel, sizeof(*parcel) };
-	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	message.msg_control = control.bytes;
-	message.msg_controllen = CMSG_SPACE((size_t)n * sizeof(int));
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
-	memcpy(CMSG_DATA(header), fds, (size_t)n * sizeof(int));
-	while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0)
-		if (errno != EINTR)
-			return tt_fail_errno(SHM, "hand descriptors to a rank of this host");
-	return TUTTI_OK;
-}
-
-/* Receives `parcel` and up to two descriptors; closes what came with a message that is not ours. */
-static tutti_result_t receive_parcel(struct shm_endpoint *ep, int socket, struct parcel *parcel,
-				     int fds[2], uint64_t deadline)
-{
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
-	} control;
-	struct iovec iov = { parcel, sizeof(*parcel) };
-	struct msghdr message = { .msg_iov = &iov,
-				  .msg_iovlen = 1,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control.bytes) };
-	ssize_t bytes;
-
-	fds[0] = fds[1] = -1;
-	const tutti_result_t result =
-		wait_for(socket, POLLIN, deadline, "waiting for descriptors of a rank of this host");
-	if (result)
-		return result;
-	do {
-		bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-	} while (bytes < 0 && errno == EINTR);
-	if (bytes < 0)
-		return tt_fail_errno(SHM, "receive descriptors of a rank of this host");
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-	if (header && header->cmsg_type == SCM_RIGHTS)
-		memcpy(fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
-	if (bytes == sizeof(*parcel) && parcel->magic == JOIN_MAGIC &&
-	    parcel->comm_id == ep->config.comm_id && parcel->place >= -1 &&
-	    parcel->place < ep->arena.members && fds[0] >= 0)
-		return TUTTI_OK;
-	for (int i = 0; i < 2; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
-	return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
-		       "a rank of this host closed its connection or sent %zd bytes that are no part of "
-		       "setting up this communicator",
-		       bytes);
-}
-
-static struct parcel parcel_of(const struct shm_endpoint *ep, int place)
-{
-	return (struct parcel){ JOIN_MAGIC, ep->config.comm_id, place,
-				place >= 0 && ep->mates[place].heap_fd >= 0 };
-}
-
-static tutti_result_t send_mate(const struct shm_endpoint *ep, int socket, int place)
-{
-	const struct parcel parcel = parcel_of(ep, place);
-	const int fds[2] = { ep->mates[place].event_fd, ep->mates[place].heap_fd };
-
-	return send_parcel(socket, &parcel, fds, parcel.has_heap ? 2 : 1);
-}
-
-static void keep_mate(struct shm_endpoint *ep, const struct parcel *parcel, const int fds[2])
+static void keep_mate(struct shm_endpoint *ep, const struct shm_parcel *parcel)
 {
 	struct shm_mate *mate = &ep->mates[parcel->place];
 
-	mate->event_fd = fds[0];
-	mate->heap_fd = parcel->has_heap ? fds[1] : -1;
+	mate->event_fd = parcel->fds[0];
+	mate->heap_fd = parcel->has_heap ? parcel->fds[1] : -1;
 }
 
 /* Only processes of the same user may join. */
@@ -166,16 +69,55 @@ static bool same_user(int socket)
 	       (peer.uid == geteuid() || peer.uid == 0);
 }
 
-static tutti_result_t accept_mate(struct shm_endpoint *ep, int *sockets, uint64_t deadline)
-{
-	struct parcel parcel;
-	int fds[2];
+/* ---- the leader */
 
-	tutti_result_t result = wait_for(ep->listen_fd, POLLIN, deadline,
-					 "waiting for the other ranks of this host to connect");
-	if (result)
-		return result;
+/* How far each of the others is, by place; [0] is the leader's listening socket. */
+struct host {
+	struct pollfd *at; /* the connection with each */
+	enum { AWAITED, CAME, READY } *stage;
+};
+
+static int rank_at(const struct shm_endpoint *ep, int place)
+{
+	return ep->mates[place].rank;
+}
+
+/* A connection to the socket where the rank listens, which nobody accepts: it ends with that socket. -1: none to be had,
+ * and nothing is lost but time. False: the rank is gone. */
+static bool watch_mate(const struct shm_endpoint *ep, int place, int *out)
+{
+	struct shm_address address;
+	struct sockaddr_un name;
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	*out = fd;
+	memcpy(&address, ep->peers[rank_at(ep, place)].address, sizeof(address));
+	const socklen_t length = socket_name(address.socket, &name);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&name, length) == 0)
+		return true;
+	const bool gone = shm_is_gone(errno);
+	close(fd);
+	*out = -1;
+	return !gone;
+}
+
+static tutti_result_t watch_mates(const struct shm_endpoint *ep, struct host *host)
+{
+	host->at[0] = (struct pollfd){ ep->listen_fd, POLLIN, 0 };
+	for (int place = 1; place < ep->arena.members; place++)
+		host->at[place] = (struct pollfd){ -1, POLLIN, 0 };
+	for (int place = 1; place < ep->arena.members; place++)
+		if (!watch_mate(ep, place, &host->at[place].fd))
+			return shm_fail_gone(rank_at(ep, place));
+	return TUTTI_OK;
+}
+
+/* TUTTI_IN_PROGRESS: whoever connected is none of the host's ranks. */
+static tutti_result_t accept_mate(struct shm_endpoint *ep, struct host *host, uint64_t deadline)
+{
+	struct shm_parcel parcel;
 	const int socket = accept4(ep->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
 	if (socket < 0)
 		return errno == EINTR || errno == EAGAIN ? TUTTI_IN_PROGRESS :
 							   tt_fail_errno(SHM, "accept a rank of this host");
@@ -185,65 +127,130 @@ static tutti_result_t accept_mate(struct shm_endpoint *ep, int *sockets, uint64_
 		close(socket);
 		return TUTTI_IN_PROGRESS;
 	}
-	result = receive_parcel(ep, socket, &parcel, fds, deadline);
+	const tutti_result_t result = shm_receive(ep, socket, -1, &parcel, deadline);
 	if (result) {
 		close(socket);
 		return result == TUTTI_ERR_PEER_LOST ? TUTTI_IN_PROGRESS : result;
 	}
-	if (parcel.place <= 0 || sockets[parcel.place] >= 0) {
+	if (parcel.place <= 0 || host->stage[parcel.place] != AWAITED) {
 		tt_log(WARN, SHM, "a second rank claims place %d of this host", parcel.place);
-		close(fds[0]);
-		if (fds[1] >= 0)
-			close(fds[1]);
+		shm_parcel_drop(&parcel);
 		close(socket);
 		return TUTTI_IN_PROGRESS;
 	}
-	keep_mate(ep, &parcel, fds);
-	sockets[parcel.place] = socket;
+	keep_mate(ep, &parcel);
+	if (host->at[parcel.place].fd >= 0)
+		close(host->at[parcel.place].fd);
+	host->at[parcel.place] = (struct pollfd){ socket, POLLIN, 0 };
+	host->stage[parcel.place] = CAME;
 	return TUTTI_OK;
 }
 
-static tutti_result_t hand_out(struct shm_endpoint *ep, const int *sockets)
+/* Something came from a rank, or its end. */
+static tutti_result_t hear_mate(struct shm_endpoint *ep, struct host *host, int place, uint64_t deadline)
 {
-	const struct parcel arena = parcel_of(ep, -1);
+	if (host->stage[place] == AWAITED)
+		return shm_fail_gone(rank_at(ep, place));
+	const tutti_result_t result =
+		shm_receive_word(ep, host->at[place].fd, rank_at(ep, place), SHM_MAPPED, deadline);
+	if (!result)
+		host->stage[place] = READY;
+	return result;
+}
 
+/* The first rank that is not at `stage`, -1 if all are. */
+static int behind(const struct shm_endpoint *ep, const struct host *host, int stage)
+{
+	for (int place = 1; place < ep->arena.members; place++)
+		if ((int)host->stage[place] < stage)
+			return rank_at(ep, place);
+	return -1;
+}
+
+/* Wait until all are at `stage`. */
+static tutti_result_t await_mates(struct shm_endpoint *ep, struct host *host, int stage, uint64_t deadline)
+{
+	tutti_result_t result = TUTTI_OK;
+	int late;
+
+	while ((late = behind(ep, host, stage)) >= 0 && result >= 0) {
+		const uint64_t now = tt_now();
+
+		if (now >= deadline)
+			return tt_fail(TUTTI_ERR_TIMEOUT, SHM,
+				       "rank %d has not joined rank %d's shared memory by the deadline", late,
+				       ep->config.rank);
+		if (poll(host->at, (nfds_t)ep->arena.members, (int)((deadline - now) / 1000000 + 1)) < 0) {
+			if (errno != EINTR)
+				return tt_fail_errno(SHM, "wait for the ranks of this host");
+			continue;
+		}
+		if (host->at[0].revents)
+			result = accept_mate(ep, host, deadline);
+		for (int place = 1; place < ep->arena.members && result >= 0; place++)
+			if (host->at[place].revents)
+				result = hear_mate(ep, host, place, deadline);
+	}
+	return result < 0 ? result : TUTTI_OK;
+}
+
+static tutti_result_t hand_out(struct shm_endpoint *ep, const struct host *host, uint64_t deadline)
+{
 	for (int to = 1; to < ep->arena.members; to++) {
-		tutti_result_t result = send_parcel(sockets[to], &arena, &ep->arena.fd, 1);
+		const int socket = host->at[to].fd, rank = rank_at(ep, to);
+		tutti_result_t result = shm_send_arena(ep, socket, rank, deadline);
 
 		for (int place = 0; !result && place < ep->arena.members; place++)
 			if (place != to)
-				result = send_mate(ep, sockets[to], place);
+				result = shm_send_mate(ep, socket, place, rank, deadline);
 		if (result)
-			return result;
+			return result == TUTTI_ERR_PEER_LOST ? shm_last_word(ep, socket, rank, deadline) : result;
 	}
 	return TUTTI_OK;
+}
+
+static tutti_result_t lead_mates(struct shm_endpoint *ep, struct host *host, uint64_t deadline)
+{
+	tutti_result_t result = watch_mates(ep, host);
+
+	if (!result)
+		result = await_mates(ep, host, CAME, deadline);
+	host->at[0].fd = -1;
+	if (!result)
+		result = hand_out(ep, host, deadline);
+	return result ? result : await_mates(ep, host, READY, deadline);
+}
+
+static void tell_mates(struct shm_endpoint *ep, struct host *host, tutti_result_t result)
+{
+	for (int place = 1; place < ep->arena.members; place++) {
+		if (host->stage[place] != AWAITED && result)
+			shm_send_why(ep, host->at[place].fd, result, rank_at(ep, place));
+		else if (host->stage[place] != AWAITED)
+			shm_send_word(ep, host->at[place].fd, SHM_ALL_JOINED, rank_at(ep, place));
+		if (host->at[place].fd >= 0)
+			close(host->at[place].fd);
+	}
 }
 
 static tutti_result_t lead(struct shm_endpoint *ep, int members, uint64_t deadline)
 {
-	tutti_result_t result = shm_arena_open(&ep->arena, -1, members);
-	int *sockets = malloc((size_t)members * sizeof(*sockets));
+	struct host host = { calloc((size_t)members, sizeof(*host.at)),
+			     calloc((size_t)members, sizeof(*host.stage)) };
+	tutti_result_t result = host.at && host.stage ?
+					shm_arena_open(&ep->arena, -1, members) :
+					tt_fail(TUTTI_ERR_NO_MEMORY, SHM, "no memory for %d ranks", members);
 
-	if (!sockets && !result)
-		result = tt_fail(TUTTI_ERR_NO_MEMORY, SHM, "no memory for %d ranks", members);
-	if (result) {
-		free(sockets);
-		return result;
+	if (!result) {
+		result = lead_mates(ep, &host, deadline);
+		tell_mates(ep, &host, result);
 	}
-	for (int i = 0; i < members; i++)
-		sockets[i] = -1;
-	for (int come = 1; come < members && result >= 0;) {
-		result = accept_mate(ep, sockets, deadline);
-		come += result == TUTTI_OK;
-	}
-	if (!result)
-		result = hand_out(ep, sockets);
-	for (int i = 0; i < members; i++)
-		if (sockets[i] >= 0)
-			close(sockets[i]);
-	free(sockets);
+	free(host.at);
+	free(host.stage);
 	return result;
 }
+
+/* ---- the others */
 
 /* Connecting to a full backlog blocks, so it is tried again until the deadline. */
 static tutti_result_t dial(const char *name, int leader, uint64_t deadline, int *out)
@@ -257,8 +264,10 @@ static tutti_result_t dial(const char *name, int leader, uint64_t deadline, int 
 	while (connect(fd, (struct sockaddr *)&address, length) < 0) {
 		if ((errno != EAGAIN && errno != EINTR) || tt_now() >= deadline) {
 			const tutti_result_t result =
-				tt_fail_errno(SHM, "connect to rank %d of this host at unix socket @%s",
-					      leader, name);
+				shm_is_gone(errno) ?
+					shm_fail_gone(leader) :
+					tt_fail_errno(SHM, "connect to rank %d of this host at unix socket @%s",
+						      leader, name);
 			close(fd);
 			return result;
 		}
@@ -268,26 +277,50 @@ static tutti_result_t dial(const char *name, int leader, uint64_t deadline, int 
 	return TUTTI_OK;
 }
 
+/* The arena and everyone's descriptors. */
+static tutti_result_t take_all(struct shm_endpoint *ep, int socket, int members, uint64_t deadline)
+{
+	struct shm_parcel parcel;
+
+	for (int i = 0; i < members; i++) {
+		tutti_result_t result = shm_receive(ep, socket, rank_at(ep, 0), &parcel, deadline);
+
+		if (result)
+			return result;
+		if (parcel.place >= 0)
+			keep_mate(ep, &parcel);
+		else if (parcel.place == SHM_ARENA)
+			result = shm_arena_open(&ep->arena, parcel.fds[0], members);
+		else
+			result = shm_fail_gone(rank_at(ep, 0));
+		if (result)
+			return result;
+	}
+	return TUTTI_OK;
+}
+
 static tutti_result_t follow(struct shm_endpoint *ep, const struct shm_address *leader, int members,
 			     uint64_t deadline)
 {
-	struct parcel parcel;
-	int socket = -1, fds[2];
-	tutti_result_t result = dial(leader->socket, ep->mates[0].rank, deadline, &socket);
+	const int rank = rank_at(ep, 0);
+	int socket = -1;
+	tutti_result_t result = dial(leader->socket, rank, deadline, &socket);
 
 	if (result)
 		return result;
-	ep->arena.members = members; /* bounds the places that a parcel may name */
-	result = send_mate(ep, socket, ep->me);
-	for (int i = 0; i < members && !result; i++) {
-		result = receive_parcel(ep, socket, &parcel, fds, deadline);
-		if (result)
-			break;
-		if (parcel.place >= 0)
-			keep_mate(ep, &parcel, fds);
-		else
-			result = shm_arena_open(&ep->arena, fds[0], members);
+	ep->arena.members = members; /* bounds the places that a message may name */
+	result = shm_send_mate(ep, socket, ep->me, rank, deadline);
+	if (!result)
+		result = take_all(ep, socket, members, deadline);
+	if (!result) {
+		result = shm_send_word(ep, socket, SHM_MAPPED, rank);
+		if (result == TUTTI_ERR_PEER_LOST)
+			result = shm_last_word(ep, socket, rank, deadline);
 	}
+	if (!result)
+		result = shm_receive_word(ep, socket, rank, SHM_ALL_JOINED, deadline);
+	if (result)
+		shm_send_why(ep, socket, result, rank);
 	close(socket);
 	return result;
 }

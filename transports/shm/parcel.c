@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the messages of the meeting: their bytes, the descriptors beside them, and what is made of a
+ * connection that ends. */
+#include "parcel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "log.h"
+
+#define MAGIC 0x747474696a6f696eull
+
+/* A sentence may follow the header. */
+struct message {
+	struct header {
+		uint64_t magic;
+		uint64_t comm_id;
+		int32_t place;
+		int32_t has_heap;
+		int32_t result; /* SHM_GIVEN_UP: what everybody returns, with the sentence */
+		int32_t spare;
+	} header;
+	char sentence[376];
+};
+
+/* Room for two descriptors. */
+union control {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(2 * sizeof(int))];
+};
+
+tutti_result_t shm_wait_for(int fd, short events, uint64_t deadline, const char *what)
+{
+	for (;;) {
+		const uint64_t now = tt_now();
+		struct pollfd poller = { fd, events, 0 };
+
+		if (now >= deadline)
+			return tt_fail(TUTTI_ERR_TIMEOUT, SHM, "deadline passed: %s", what);
+		const int ready = poll(&poller, 1, (int)((deadline - now) / 1000000 + 1));
+		if (ready > 0)
+			return TUTTI_OK;
+		if (ready < 0 && errno != EINTR)
+			return tt_fail_errno(SHM, "%s", what);
+	}
+}
+
+bool shm_is_gone(int error)
+{
+	return error == EPIPE || error == ECONNRESET || error == ECONNREFUSED;
+}
+
+tutti_result_t shm_fail_gone(int rank)
+{
+	if (rank < 0)
+		return tt_fail(TUTTI_ERR_PEER_LOST, SHM, "who connected to join went away again");
+	return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
+		       "rank %d failed or died while joining: its own error or output says why",
+		       rank);
+}
+
+/* ---- sending */
+
+static struct message message_about(const struct shm_endpoint *ep, int place)
+{
+	struct message message = {
+		.header = { .magic = MAGIC, .comm_id = ep->config.comm_id, .place = place }
+	};
+
+	return message;
+}
+
+static void attach(struct msghdr *out, union control *control, const int *fds, int n)
+{
+	out->msg_control = control->bytes;
+	out->msg_controllen = CMSG_SPACE((size_t)n * sizeof(int));
+	struct cmsghdr *rights = CMSG_FIRSTHDR(out);
+	rights->cmsg_level = SOL_SOCKET;
+	rights->cmsg_type = SCM_RIGHTS;
+	rights->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
+	memcpy(CMSG_DATA(rights), fds, (size_t)n * sizeof(int));
+}
+
+static tutti_result_t send_message(int socket, struct message *message, const int *fds, int n,
+				   int rank, uint64_t deadline)
+{
+	union control control = { 0 };
+	struct iovec iov = { message, sizeof(message->header) + strlen(message->sentence) };
+	struct msghdr out = { .msg_iov = &iov, .msg_iovlen = 1 };
+	tutti_result_t result = TUTTI_OK;
+
+	if (n > 0)
+		attach(&out, &control, fds, n);
+	while (!result && sendmsg(socket, &out, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+		if (errno == EAGAIN)
+			result = shm_wait_for(socket, POLLOUT, deadline,
+					      "handing descriptors to a rank of this host");
+		else if (shm_is_gone(errno))
+			result = shm_fail_gone(rank);
+		else if (errno != EINTR)
+			result = tt_fail_errno(SHM, "hand descriptors to a rank of this host");
+	}
+	return result;
+}
+
+tutti_result_t shm_send_arena(const struct shm_endpoint *ep, int socket, int rank,
+			      uint64_t deadline)
+{
+	struct message message = message_about(ep, SHM_ARENA);
+
+	return send_message(socket, &message, &ep->arena.fd, 1, rank, deadline);
+}
+
+tutti_result_t shm_send_mate(const struct shm_endpoint *ep, int socket, int place, int rank,
+			     uint64_t deadline)
+{
+	struct message message = message_about(ep, place);
+	const int fds[2] = { ep->mates[place].event_fd, ep->mates[place].heap_fd };
+
+	message.header.has_heap = fds[1] >= 0;
+	return send_message(socket, &message, fds, message.header.has_heap ? 2 : 1, rank, deadline);
+}
+
+tutti_result_t shm_send_word(const struct shm_endpoint *ep, int socket, int word, int rank)
+{
+	struct message message = message_about(ep, word);
+
+	return send_message(socket, &message, NULL, 0, rank, 0);
+}
+
+void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why, int rank)
+{
+	const bool told = why == TUTTI_ERR_PEER_LOST || why == TUTTI_ERR_TIMEOUT;
+	struct message message = message_about(ep, SHM_GIVEN_UP);
+	char sentence[TT_ERROR_MAX];
+
+	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+	message.header.result = told ? why : TUTTI_ERR_PEER_LOST;
+	if (told)
+		snprintf(message.sentence, sizeof(message.sentence), "%.375s", sentence);
+	else
+		snprintf(message.sentence, sizeof(message.sentence),
+			 "rank %d could not join: %.340s", ep->config.rank, sentence);
+	send_message(socket, &message, NULL, 0, rank, 0);
+	tt_thread_error_set(sentence);
+}
+
+/* ---- receiving */
+
+/* Who closes before it has read everything resets the connection; its last message comes behind
+ * that. */
+static ssize_t receive_bytes(int socket, struct msghdr *in)
+{
+	const size_t room = in->msg_controllen;
+	bool reset = false;
+
+	for (;;) {
+		in->msg_controllen = room;
+		const ssize_t bytes = recvmsg(socket, in, MSG_CMSG_CLOEXEC);
+
+		if (bytes >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))
+			return bytes;
+		reset |= errno == ECONNRESET;
+	}
+}
+
+static void take_descriptors(struct msghdr *in, int fds[2])
+{
+	struct cmsghdr *rights = CMSG_FIRSTHDR(in);
+
+	fds[0] = fds[1] = -1;
+	if (rights && rights->cmsg_type == SCM_RIGHTS)
+		memcpy(fds, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
+}
+
+void shm_parcel_drop(const struct shm_parcel *parcel)
+{
+	for (int i = 0; i < 2; i++)
+		if (parcel->fds[i] >= 0)
+			close(parcel->fds[i]);
+}
+
+/* A part of setting up this communicator? Descriptors come with all but words. */
+static bool is_ours(const struct shm_endpoint *ep, const struct header *header, ssize_t bytes,
+		    const struct shm_parcel *parcel)
+{
+	return bytes >= (ssize_t)sizeof(*header) && header->magic == MAGIC &&
+	       header->comm_id == ep->config.comm_id && header->place >= SHM_GIVEN_UP &&
+	       header->place < ep->arena.members &&
+	       (parcel->fds[0] >= 0) == (header->place >= SHM_ARENA) &&
+	       (header->place != SHM_GIVEN_UP || header->result < 0);
+}
+
+tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct shm_parcel *out,
+			   uint64_t deadline)
+{
+	union control control;
+	struct message message = { 0 };
+	struct iovec iov = { &message, sizeof(message) - 1 };
+	struct msghdr in = { .msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes) };
+	const tutti_result_t result = shm_wait_for(
+		socket, POLLIN, deadline, "waiting for descriptors of a rank of this host");
+
+	if (result)
+		return result;
+	const ssize_t bytes = receive_bytes(socket, &in);
+	if (bytes == 0 || (bytes < 0 && shm_is_gone(errno)))
+		return shm_fail_gone(rank);
+	if (bytes < 0)
+		return tt_fail_errno(SHM, "receive descriptors of a rank of this host");
+	out->place = message.header.place;
+	out->has_heap = message.header.has_heap;
+	take_descriptors(&in, out->fds);
+	if (in.msg_flags & MSG_CTRUNC) {
+		shm_parcel_drop(out);
+		return tt_fail(TUTTI_ERR_SYSTEM, SHM,
+			       "no room for the descriptors of %d ranks: raise the limit of open "
+			       "files (ulimit -n)",
+			       ep->arena.members);
+	}
+	if (!is_ours(ep, &message.header, bytes, out)) {
+		shm_parcel_drop(out);
+		return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
+			       "a rank of this host sent %zd bytes that are no part of setting up "
+			       "this communicator",
+			       bytes);
+	}
+	if (out->place == SHM_GIVEN_UP)
+		return tt_fail((tutti_result_t)message.header.result, SHM, "%s", message.sentence);
+	return TUTTI_OK;
+}
+
+tutti_result_t shm_receive_word(struct shm_endpoint *ep, int socket, int rank, int word,
+				uint64_t deadline)
+{
+	struct shm_parcel parcel;
+	const tutti_result_t result = shm_receive(ep, socket, rank, &parcel, deadline);
+
+	if (result || parcel.place == word)
+		return result;
+	shm_parcel_drop(&parcel);
+	return shm_fail_gone(rank);
+}
+
+tutti_result_t shm_last_word(struct shm_endpoint *ep, int socket, int rank, uint64_t deadline)
+{
+	struct shm_parcel parcel;
+	tutti_result_t result;
+
+	while ((result = shm_receive(ep, socket, rank, &parcel, deadline)) == TUTTI_OK)
+		shm_parcel_drop(&parcel);
+	return result;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The messages by which a host's ranks meet, over connections that keep their bounds. Functions
+ * that may wait do so until `deadline`; `rank` is at the other end, for the sentence if it is gone:
+ * TUTTI_ERR_PEER_LOST. */
+#ifndef TT_SHM_PARCEL_H
+#define TT_SHM_PARCEL_H
+
+#include "endpoint.h"
+
+/* What a message is about: the rank at a place of the host, or one of these. */
+enum { SHM_ARENA = -1, SHM_MAPPED = -2, SHM_ALL_JOINED = -3, SHM_GIVEN_UP = -4 };
+
+tutti_result_t shm_wait_for(int fd, short events, uint64_t deadline, const char *what);
+/* Does the errno value say that nobody is at the other end? */
+bool shm_is_gone(int error);
+/* -1: somebody who has not said which rank it is. */
+tutti_result_t shm_fail_gone(int rank);
+
+tutti_result_t shm_send_arena(const struct shm_endpoint *ep, int socket, int rank,
+			      uint64_t deadline);
+/* The descriptors of the rank at `place`. */
+tutti_result_t shm_send_mate(const struct shm_endpoint *ep, int socket, int place, int rank,
+			     uint64_t deadline);
+/* A word fits the socket's buffer; who does not read is not waited for. */
+tutti_result_t shm_send_word(const struct shm_endpoint *ep, int socket, int word, int rank);
+/* Tell why this rank gives up: for what it met with itself, or for what it was told. Leaves the
+ * thread's sentence. */
+void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why, int rank);
+
+/* The next message: what it is about, and the descriptors that came with it, which are the caller's
+ * (-1: none). One that gives up is a failure, with its result and sentence. */
+struct shm_parcel {
+	int place;
+	bool has_heap;
+	int fds[2];
+};
+tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct shm_parcel *out,
+			   uint64_t deadline);
+/* A message that must be `word`. */
+tutti_result_t shm_receive_word(struct shm_endpoint *ep, int socket, int rank, int word,
+				uint64_t deadline);
+/* Of a rank that went away while this one wrote: it may have said why. */
+tutti_result_t shm_last_word(struct shm_endpoint *ep, int socket, int rank, uint64_t deadline);
+void shm_parcel_drop(const struct shm_parcel *parcel);
+
+#endif
