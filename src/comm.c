@@ -137,8 +137,8 @@ static tutti_result_t be_alone(struct tutti_comm *comm, uint64_t deadline)
 
 /* The ranks have agreed on a meeting in the store; both matter with more than one. */
 static tutti_result_t create(const struct tt_settings *settings, tutti_store_t store,
-			     const struct tt_rendezvous *meeting, int rank, int size,
-			     uint64_t deadline, tutti_comm_t *out)
+			     struct tt_rendezvous *meeting, int rank, int size, uint64_t deadline,
+			     tutti_comm_t *out)
 {
 	struct tutti_comm *comm = NULL;
 	tutti_result_t result = new_comm(settings, rank, size, meeting->id, &comm);
@@ -179,6 +179,8 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	if (size > 1)
 		result = tt_rendezvous(store, "comm", rank, size, deadline, &meeting);
+	if (result)
+		tt_rendezvous_give_up(store, &meeting, result);
 	return result ? result : create(&settings, store, &meeting, rank, size, deadline, comm);
 }
 

@@ -41,17 +41,29 @@ static tutti_result_t meetings_of(tutti_store_t store, const char *group, int ra
 	return result < 0 ? result : TUTTI_OK;
 }
 
+/* Which meeting comes next, unless it is known. */
+static tutti_result_t find_meeting(tutti_store_t store, struct tt_rendezvous *meeting)
+{
+	uint32_t number;
+	const tutti_result_t result =
+		meeting->number ? TUTTI_OK
+				: meetings_of(store, meeting->group, meeting->rank, &number);
+
+	if (result != TUTTI_OK || meeting->number)
+		return result;
+	meeting->number = number + 1;
+	snprintf(meeting->prefix, sizeof(meeting->prefix), "%s/%u", meeting->group,
+		 (unsigned)meeting->number);
+	return TUTTI_OK;
+}
+
 static tutti_result_t count_meeting(tutti_store_t store, struct tt_rendezvous *meeting)
 {
 	char key[KEY_MAX];
-	const tutti_result_t result =
-		meetings_of(store, meeting->group, meeting->rank, &meeting->number);
+	const tutti_result_t result = find_meeting(store, meeting);
 
 	if (result != TUTTI_OK)
 		return result;
-	meeting->number++;
-	snprintf(meeting->prefix, sizeof(meeting->prefix), "%s/%u", meeting->group,
-		 (unsigned)meeting->number);
 	snprintf(key, sizeof(key), "%s/begun/%d", meeting->group, meeting->rank);
 	return tutti_store_set(store, key, &meeting->number, sizeof(meeting->number));
 }
@@ -114,7 +126,7 @@ tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous
 }
 
 /* Who lost the host of the store can tell nobody, and the others lost it, too. */
-void tt_rendezvous_give_up(tutti_store_t store, const struct tt_rendezvous *meeting,
+void tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *meeting,
 			   tutti_result_t result)
 {
 	char own[TT_ERROR_MAX], told[TT_ERROR_MAX + 40];
@@ -123,9 +135,11 @@ void tt_rendezvous_give_up(tutti_store_t store, const struct tt_rendezvous *meet
 		return;
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	snprintf(told, sizeof(told), "rank %d gave up the meeting: %s", meeting->rank, own);
-	store->ops->end(store, meeting->prefix,
-			result == TUTTI_ERR_TIMEOUT ? TUTTI_ERR_TIMEOUT : TUTTI_ERR_PEER_LOST,
-			told);
+	if (find_meeting(store, meeting) == TUTTI_OK)
+		store->ops->end(store, meeting->prefix,
+				result == TUTTI_ERR_TIMEOUT ? TUTTI_ERR_TIMEOUT
+							    : TUTTI_ERR_PEER_LOST,
+				told);
 	tt_thread_error_set(own);
 }
 
@@ -155,14 +169,11 @@ tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, i
 
 	*out = (struct tt_rendezvous){ .rank = rank, .size = size };
 	snprintf(out->group, sizeof(out->group), "%s", group);
-	tutti_result_t result = count_meeting(store, out);
+	const tutti_result_t result = count_meeting(store, out);
 	if (result != TUTTI_OK)
 		return result;
 	snprintf(key, sizeof(key), "%s/id", out->prefix);
-	result = rank == 0 ? make_id(store, out, key) : get_id(store, out, key, deadline);
-	if (result != TUTTI_OK)
-		tt_rendezvous_give_up(store, out, result);
-	return result;
+	return rank == 0 ? make_id(store, out, key) : get_id(store, out, key, deadline);
 }
 
 /* A rank may be here while rank 0 has yet to close its store of the meeting before, which has the
@@ -186,6 +197,10 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, uint64_t d
 		result = tt_rendezvous(*store, group, launch->rank, launch->size, deadline, out);
 		if (result == TUTTI_OK)
 			return TUTTI_OK;
+		/* of no other failure: who is told of a lost peer here takes the host for lost, and
+		 * tries again */
+		if (result == TUTTI_ERR_TIMEOUT)
+			tt_rendezvous_give_up(*store, out, result);
 		tutti_store_close(*store);
 		*store = NULL;
 	} while (result == TUTTI_ERR_PEER_LOST && !launch->serve && tt_now() < deadline);

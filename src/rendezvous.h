@@ -34,7 +34,7 @@ tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous
 
 /* This rank will not make it to the meeting's end, for `result` and the thread's sentence, which
  * are left as they are: those who wait for it are told. */
-void tt_rendezvous_give_up(tutti_store_t store, const struct tt_rendezvous *meeting,
+void tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *meeting,
 			   tutti_result_t result);
 
 #endif

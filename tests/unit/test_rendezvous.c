@@ -177,6 +177,7 @@ static void a_meeting_given_up_is_over_for_all(void **state)
 	assert_non_null(
 		strstr(tt_thread_error(),
 		       "ranks 0, 2 have not come to the meeting of 3 ranks by rank 1's deadline"));
+	tt_rendezvous_give_up(ranks[0].store, &meeting, TUTTI_ERR_TIMEOUT);
 	assert_int_equal(tt_rendezvous(ranks[0].store, "group", 0, 3, patience(), &meeting),
 			 TUTTI_OK);
 	assert_int_equal(tt_rendezvous_get(ranks[0].store, &meeting, 1, "group/1/more", NULL, &none,
