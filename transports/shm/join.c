@@ -23,6 +23,7 @@
 #include "parcel.h"
 
 #define JOIN_BACKLOG 512
+#define LATE_NS	     1000000000 /* for those to come who are to be told that they need not */
 
 static socklen_t socket_name(const char *name, struct sockaddr_un *out)
 {
@@ -74,7 +75,7 @@ static bool same_user(int socket)
 /* How far each of the others is, by place; [0] is the leader's listening socket. */
 struct host {
 	struct pollfd *at; /* the connection with each */
-	enum { AWAITED, CAME, READY } *stage;
+	enum { GONE, AWAITED, CAME, READY } *stage;
 };
 
 static int rank_at(const struct shm_endpoint *ep, int place)
@@ -101,14 +102,22 @@ static bool watch_mate(const struct shm_endpoint *ep, int place, int *out)
 	return !gone;
 }
 
+static tutti_result_t lose(const struct shm_endpoint *ep, struct host *host, int place)
+{
+	host->stage[place] = GONE;
+	return shm_fail_gone(rank_at(ep, place));
+}
+
 static tutti_result_t watch_mates(const struct shm_endpoint *ep, struct host *host)
 {
 	host->at[0] = (struct pollfd){ ep->listen_fd, POLLIN, 0 };
-	for (int place = 1; place < ep->arena.members; place++)
+	for (int place = 1; place < ep->arena.members; place++) {
 		host->at[place] = (struct pollfd){ -1, POLLIN, 0 };
+		host->stage[place] = AWAITED;
+	}
 	for (int place = 1; place < ep->arena.members; place++)
 		if (!watch_mate(ep, place, &host->at[place].fd))
-			return shm_fail_gone(rank_at(ep, place));
+			return lose(ep, host, place);
 	return TUTTI_OK;
 }
 
@@ -150,7 +159,7 @@ static tutti_result_t accept_mate(struct shm_endpoint *ep, struct host *host, ui
 static tutti_result_t hear_mate(struct shm_endpoint *ep, struct host *host, int place, uint64_t deadline)
 {
 	if (host->stage[place] == AWAITED)
-		return shm_fail_gone(rank_at(ep, place));
+		return lose(ep, host, place);
 	const tutti_result_t result =
 		shm_receive_word(ep, host->at[place].fd, rank_at(ep, place), SHM_MAPPED, deadline);
 	if (!result)
@@ -215,18 +224,53 @@ static tutti_result_t lead_mates(struct shm_endpoint *ep, struct host *host, uin
 
 	if (!result)
 		result = await_mates(ep, host, CAME, deadline);
+	if (result)
+		return result;
 	host->at[0].fd = -1;
-	if (!result)
-		result = hand_out(ep, host, deadline);
+	result = hand_out(ep, host, deadline);
 	return result ? result : await_mates(ep, host, READY, deadline);
+}
+
+static void hang_up(struct host *host, int place)
+{
+	close(host->at[place].fd);
+	host->at[place].fd = -1;
+	host->stage[place] = GONE;
+}
+
+static bool some_awaited(const struct shm_endpoint *ep, const struct host *host)
+{
+	for (int place = 1; place < ep->arena.members; place++)
+		if (host->stage[place] == AWAITED)
+			return true;
+	return false;
+}
+
+/* Let those come to whom it is to be said why all is in vain. */
+static void receive_late(struct shm_endpoint *ep, struct host *host)
+{
+	const uint64_t enough = tt_now() + LATE_NS;
+	char sentence[TT_ERROR_MAX];
+
+	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+	while (some_awaited(ep, host) && tt_now() < enough) {
+		if (poll(host->at, (nfds_t)ep->arena.members, LATE_NS / 10000000) <= 0)
+			continue;
+		for (int place = 1; place < ep->arena.members; place++)
+			if (host->at[place].revents && hear_mate(ep, host, place, enough))
+				hang_up(host, place);
+		if (host->at[0].revents)
+			accept_mate(ep, host, enough);
+	}
+	tt_thread_error_set(sentence);
 }
 
 static void tell_mates(struct shm_endpoint *ep, struct host *host, tutti_result_t result)
 {
 	for (int place = 1; place < ep->arena.members; place++) {
-		if (host->stage[place] != AWAITED && result)
+		if (host->stage[place] >= CAME && result)
 			shm_send_why(ep, host->at[place].fd, result, rank_at(ep, place));
-		else if (host->stage[place] != AWAITED)
+		else if (host->stage[place] >= CAME)
 			shm_send_word(ep, host->at[place].fd, SHM_ALL_JOINED, rank_at(ep, place));
 		if (host->at[place].fd >= 0)
 			close(host->at[place].fd);
@@ -243,6 +287,8 @@ static tutti_result_t lead(struct shm_endpoint *ep, int members, uint64_t deadli
 
 	if (!result) {
 		result = lead_mates(ep, &host, deadline);
+		if (result)
+			receive_late(ep, &host);
 		tell_mates(ep, &host, result);
 	}
 	free(host.at);
