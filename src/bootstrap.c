@@ -80,6 +80,29 @@ static tutti_result_t open_endpoint(struct tutti_comm *comm, const struct tt_tra
 	return result;
 }
 
+/* All that depends on the number of ranks, while those can still be told by the record that this one has failed. */
+static tutti_result_t allocate(struct tutti_comm *comm)
+{
+	const size_t size = (size_t)comm->size;
+	bool good;
+
+	comm->host = calloc(size, sizeof(*comm->host));
+	comm->via = calloc(size, sizeof(*comm->via));
+	comm->wires = calloc(size * TT_LANES, sizeof(*comm->wires));
+	comm->heard = calloc(size, sizeof(*comm->heard));
+	comm->p2p_seq[0] = calloc(size, sizeof(uint64_t));
+	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
+	comm->board.seen = calloc(size, sizeof(*comm->board.seen));
+	comm->records = calloc(size, sizeof(struct record));
+	good = comm->host && comm->via && comm->wires && comm->heard && comm->p2p_seq[0] && comm->p2p_seq[1] &&
+	       comm->board.seen && comm->records;
+	for (int i = 0; i < comm->nendpoints && good; i++) {
+		comm->peers[i] = calloc(size, sizeof(*comm->peers[i]));
+		good = comm->peers[i] != NULL;
+	}
+	return good ? TUTTI_OK : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
+}
+
 tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX],
 				 size_t *length)
 {
@@ -115,7 +138,7 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 		self.addresses++;
 	}
 	memcpy(record, &self, sizeof(self));
-	return TUTTI_OK;
+	return allocate(comm);
 }
 
 /* ---- reading the records */
@@ -216,15 +239,20 @@ static void find_crowds(struct tutti_comm *comm, const struct record *records)
 
 /* ---- choosing transports */
 
-static tutti_result_t fill_peers(struct tutti_comm *comm, const struct tt_records *records,
-				 const int *members, const struct record *read)
+static int local_rank_of(const struct tutti_comm *comm, int rank)
 {
-	int *local_ranks = calloc((size_t)comm->hosts, sizeof(*local_ranks));
+	int before = 0;
 
-	if (!local_ranks)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d hosts", comm->hosts);
+	for (int other = 0; other < rank; other++)
+		before += comm->host[other] == comm->host[rank];
+	return before;
+}
+
+static void fill_peers(struct tutti_comm *comm, const struct tt_records *records, const int *members,
+		       const struct record *read)
+{
 	for (int rank = 0; rank < comm->size; rank++) {
-		const int local_rank = local_ranks[comm->host[rank]]++;
+		const int local_rank = local_rank_of(comm, rank);
 
 		for (int i = 0; i < comm->nendpoints; i++) {
 			struct tt_peer *peer = &comm->peers[i][rank];
@@ -237,8 +265,6 @@ static tutti_result_t fill_peers(struct tutti_comm *comm, const struct tt_record
 			find_address(records, members[rank], &read[rank], comm->endpoints[i]->ops->name, peer);
 		}
 	}
-	free(local_ranks);
-	return TUTTI_OK;
 }
 
 /* The best transport with which two ranks reach each other, -1 for none. Symmetric, as reach() is. */
@@ -259,21 +285,22 @@ static int best_between(const struct tutti_comm *comm, int a, int b)
 
 static tutti_result_t choose_transports(struct tutti_comm *comm)
 {
+	int unreached = -1;
+
 	for (int rank = 0; rank < comm->size; rank++) {
 		const int best = rank == comm->rank ? -1 : best_between(comm, comm->rank, rank);
 
 		comm->via[rank] = (int8_t)best;
-		if (rank == comm->rank)
-			continue;
-		if (best < 0)
-			return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
-				       "no transport of \"%s\" reaches rank %d from rank %d: allow another in "
-				       "TUTTI_TRANSPORT",
-				       *comm->settings.transports ? comm->settings.transports : "shm,tcp", rank,
-				       comm->rank);
-		comm->peers[best][rank].use = true;
+		if (best >= 0)
+			comm->peers[best][rank].use = true;
+		else if (rank != comm->rank && unreached < 0)
+			unreached = rank;
 	}
-	return TUTTI_OK;
+	if (unreached < 0)
+		return TUTTI_OK;
+	return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+		       "no transport of \"%s\" reaches rank %d from rank %d: allow another in TUTTI_TRANSPORT",
+		       *comm->settings.transports ? comm->settings.transports : "shm,tcp", unreached, comm->rank);
 }
 
 /* Is a pair of other ranks joined by shared memory? The tuner asks, and must be answered alike on all ranks. */
@@ -316,7 +343,8 @@ static bool is_used(const struct tutti_comm *comm, int i)
 	return false;
 }
 
-static tutti_result_t join_endpoints(struct tutti_comm *comm, uint64_t deadline)
+/* Counts in `*joined` those that have. */
+static tutti_result_t join_endpoints(struct tutti_comm *comm, uint64_t deadline, int *joined)
 {
 	for (int i = comm->nendpoints - 1; i >= 0; i--)
 		if (!is_used(comm, i))
@@ -328,6 +356,7 @@ static tutti_result_t join_endpoints(struct tutti_comm *comm, uint64_t deadline)
 
 		if (result)
 			return result;
+		++*joined;
 		snprintf(comm->transport_names + strlen(comm->transport_names),
 			 sizeof(comm->transport_names) - strlen(comm->transport_names), "%s%s", i ? "+" : "",
 			 endpoint->ops->name);
@@ -345,48 +374,49 @@ static void warn_of_no_board(const struct tutti_comm *comm)
 }
 
 /* Where one transport reaches everybody and shares memory, there is a board. */
-static tutti_result_t make_board(struct tutti_comm *comm, uint64_t deadline)
+static void make_board(struct tutti_comm *comm, uint64_t deadline)
 {
 	if (comm->nendpoints != 1 || comm->local_size != comm->size)
-		return TUTTI_OK;
+		return;
 	comm->board.base = comm->endpoints[0]->ops->share(
 		comm->endpoints[0], (size_t)comm->size * sizeof(struct tt_board_rank), deadline);
 	if (!comm->board.base) {
 		if (!comm->by_network)
 			warn_of_no_board(comm);
-		return TUTTI_OK;
+		return;
 	}
 	comm->board.endpoint = comm->endpoints[0];
-	comm->board.seen = calloc((size_t)comm->size, sizeof(*comm->board.seen));
-	return comm->board.seen ? TUTTI_OK :
-				  tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the board");
 }
 
-static tutti_result_t allocate(struct tutti_comm *comm)
+/* This rank fails: those that wait for it in a join are told, and so are those that believe to have joined with it. */
+static void decline(struct tutti_comm *comm, tutti_result_t result, int joined)
 {
-	const size_t size = (size_t)comm->size;
-	bool good;
+	const bool told = result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT;
+	struct tt_fault fault = { .result = told ? result : TUTTI_ERR_PEER_LOST, .rank = told ? -1 : comm->rank };
+	char sentence[TT_ERROR_MAX];
 
-	comm->host = calloc(size, sizeof(*comm->host));
-	comm->via = calloc(size, sizeof(*comm->via));
-	comm->wires = calloc(size * TT_LANES, sizeof(*comm->wires));
-	comm->heard = calloc(size, sizeof(*comm->heard));
-	comm->p2p_seq[0] = calloc(size, sizeof(uint64_t));
-	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
-	good = comm->host && comm->heard && comm->via && comm->wires && comm->p2p_seq[0] && comm->p2p_seq[1];
-	for (int i = 0; i < comm->nendpoints && good; i++) {
-		comm->peers[i] = calloc(size, sizeof(*comm->peers[i]));
-		good = comm->peers[i] != NULL;
+	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+	if (told)
+		snprintf(fault.text, sizeof(fault.text), "%.375s", sentence);
+	else
+		snprintf(fault.text, sizeof(fault.text), "rank %d could not join: %.340s", comm->rank, sentence);
+	for (int i = 0; i < comm->nendpoints; i++) {
+		struct tt_endpoint *endpoint = comm->endpoints[i];
+
+		if (i < joined)
+			endpoint->ops->revoke(endpoint, &fault);
+		else
+			endpoint->ops->decline(endpoint, comm->peers[i], comm->size, &fault);
 	}
-	return good ? TUTTI_OK : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
+	tt_thread_error_set(sentence);
 }
 
 tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_records *records,
 				 const int *members, uint64_t deadline)
 {
-	struct record *read = calloc((size_t)comm->size, sizeof(*read));
-	tutti_result_t result = read ? allocate(comm) :
-				       tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
+	struct record *read = comm->records;
+	tutti_result_t result = TUTTI_OK;
+	int joined = 0;
 
 	for (int rank = 0; rank < comm->size && !result; rank++)
 		result = read_record(records, members[rank], rank, &read[rank]);
@@ -394,16 +424,18 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 		comm->model = read[0].model;
 		number_hosts(comm, read);
 		find_crowds(comm, read);
-		result = fill_peers(comm, records, members, read);
-	}
-	if (!result)
+		fill_peers(comm, records, members, read);
 		result = choose_transports(comm);
+	}
 	if (!result) {
 		comm->by_network = nobody_shares(comm);
-		result = join_endpoints(comm, deadline);
+		result = join_endpoints(comm, deadline, &joined);
 	}
-	if (!result)
-		result = make_board(comm, deadline);
-	free(read);
+	if (result)
+		decline(comm, result, joined);
+	else
+		make_board(comm, deadline);
+	free(comm->records);
+	comm->records = NULL;
 	return result;
 }

@@ -73,6 +73,7 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 	free(comm->p2p_seq[0]);
 	free(comm->p2p_seq[1]);
 	free(comm->board.seen);
+	free(comm->records);
 	free(comm->user_ops);
 	free(comm->work);
 	free(comm->heard);

@@ -71,6 +71,7 @@ struct tutti_comm {
 	int8_t *via;	       /* [size]: which endpoint reaches the peer */
 	struct tt_wire *wires; /* [size * TT_LANES] */
 	struct tt_board board; /* all ranks share memory; board.base NULL otherwise */
+	void *records;	       /* bootstrap.c's, until all have joined */
 	char transport_names[64];
 
 	/* operations */

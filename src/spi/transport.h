@@ -82,6 +82,12 @@ struct tt_transport {
 	 * `peers` stays valid while the endpoint is. */
 	tutti_result_t (*join)(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
 			       uint64_t deadline);
+	/* Instead of join(), or after it failed: tell the peers with `use` set that this rank does not take part, because of
+	 * `fault`. Those that are in join() return soon: with the fault, or with TUTTI_ERR_PEER_LOST when the endpoint is
+	 * destroyed, which is all that may follow; or they have joined, and learn of the fault like of any other. Takes a
+	 * second at most. */
+	void (*decline)(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
+			const struct tt_fault *fault);
 	/* Memory that all ranks of this host map, zeroed, `bytes` as said in every rank's call;
 	 * NULL where the transport has none. Collective over the ranks of the host, after join(). */
 	void *(*share)(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Claims on how ranks meet: reach, join, connect, and the memory that they share. */
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "log.h"
 #include "transport_suite_rank.h"
 
 #define LONG_TIME_NS 300000000u /* by which one side connects first */
+#define DECLINE_MS   3000	/* for all to be told that one does not join */
 
 static void require_symmetric(struct suite_rank *rank, const struct tt_peer *a,
 			      const struct tt_peer *b, const char *what)
@@ -107,6 +109,54 @@ static void join_ends_at_its_deadline(struct suite_rank *rank)
 	suite_require(rank, result == TUTTI_OK || tt_thread_error()[0] != '\0',
 		      "join() failed with %d and without a sentence", (int)result);
 	suite_post(rank, SUITE_EVENT);
+}
+
+/* The others are told, or see it: nobody waits for its deadline. */
+static void decline(struct suite_rank *rank, int who)
+{
+	struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = who };
+
+	suite_open(rank);
+	snprintf(fault.text, sizeof(fault.text), "rank %d could not join", who);
+	if (rank->rank == who) {
+		rank->ops->decline(rank->endpoint, rank->peers, rank->size, &fault);
+		return;
+	}
+	const uint64_t began = tt_now();
+	suite_at(rank, "in join() with a rank that declines");
+	const tutti_result_t result =
+		rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank));
+	while (result == TUTTI_OK && !rank->endpoint->fault.result) {
+		suite_at(rank, "waiting to be told of a rank that declined");
+		rank->ops->progress(rank->endpoint, true);
+	}
+	const unsigned ms = (unsigned)((tt_now() - began) / 1000000);
+
+	suite_require(rank,
+		      result == TUTTI_ERR_PEER_LOST ||
+			      rank->endpoint->fault.result == TUTTI_ERR_PEER_LOST,
+		      "join() with a rank that declines: %d (%s)", (int)result, tt_thread_error());
+	suite_require(rank, ms < DECLINE_MS, "told of a rank that declines after %u ms", ms);
+	if (result == TUTTI_OK)
+		return;
+	/* as the runtime does */
+	memcpy(fault.text, tt_thread_error(), strnlen(tt_thread_error(), sizeof(fault.text) - 1));
+	rank->ops->decline(rank->endpoint, rank->peers, rank->size, &fault);
+}
+
+static void first_rank_declines(struct suite_rank *rank)
+{
+	decline(rank, 0);
+}
+
+static void rank_in_the_middle_declines(struct suite_rank *rank)
+{
+	decline(rank, rank->size / 2);
+}
+
+static void last_rank_declines(struct suite_rank *rank)
+{
+	decline(rank, rank->size - 1);
 }
 
 static void what_was_not_made_can_be_destroyed(struct suite_rank *rank)
@@ -216,6 +266,9 @@ const struct suite_claim suite_meet_claims[] = {
 	{ "all_pairs_of_4_ranks_talk_at_once", 4, SUITE_NOTHING, all_pairs_talk_at_once },
 	{ "all_pairs_of_8_ranks_talk_at_once", 8, SUITE_NOTHING, all_pairs_talk_at_once },
 	{ "join_ends_at_its_deadline", 2, SUITE_UNMET, join_ends_at_its_deadline },
+	{ "first_rank_declines", 7, SUITE_UNMET, first_rank_declines },
+	{ "rank_in_the_middle_declines", 7, SUITE_UNMET, rank_in_the_middle_declines },
+	{ "last_rank_declines", 7, SUITE_UNMET, last_rank_declines },
 	{ "what_was_not_made_can_be_destroyed", 2, SUITE_UNMET,
 	  what_was_not_made_can_be_destroyed },
 	{ "a_cache_line_is_shared_zeroed", 4, SUITE_SHARES, a_cache_line_is_shared_zeroed },

@@ -105,6 +105,12 @@ static tutti_result_t loop_join(struct tt_endpoint *endpoint, const struct tt_pe
 	return result;
 }
 
+/* Those that wait look at who has left. */
+static void loop_decline(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
+			 const struct tt_fault *fault)
+{
+}
+
 static int host_ranks(const struct loop_endpoint *self)
 {
 	int count = 0;
@@ -337,6 +343,7 @@ const struct tt_transport tt_transport_loop = {
 	.address = loop_address,
 	.reach = loop_reach,
 	.join = loop_join,
+	.decline = loop_decline,
 	.share = loop_share,
 	.wake = loop_wake,
 	.export_memory = loop_export_memory,

@@ -58,6 +58,12 @@ static bool shm_reach(const struct tt_peer *a, const struct tt_peer *b)
 	return memcmp(&one.machine, &other.machine, sizeof(one.machine)) == 0;
 }
 
+/* The peers watch this rank's sockets, and join() has said on them what there was to say. */
+static void shm_decline(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
+			const struct tt_fault *fault)
+{
+}
+
 static void *shm_share(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
@@ -235,6 +241,7 @@ const struct tt_transport tt_transport_shm = {
 	.address = shm_address,
 	.reach = shm_reach,
 	.join = shm_join,
+	.decline = shm_decline,
 	.share = shm_share,
 	.wake = shm_wake,
 	.export_memory = shm_export_memory,

@@ -18,6 +18,7 @@
 #include "wire.h"
 
 enum message { REVOKE = 1, GOOD_BYE = 2, NOTE = 3 };
+#define DECLINE_MS   1000 /* for neighbours to take the news */
 #define HEAD_BYTES   8
 #define REVOKE_BYTES 8 /* and the text */
 #define TEXT_MAX     (sizeof(((struct tt_fault *)0)->text) - 1)
@@ -241,7 +242,7 @@ static tutti_result_t call_neighbours(struct tcp_endpoint *e)
 		const struct tcp_hello hello = { TCP_FOR_CONTROL, 0, e->comm_id, e->rank, other };
 		tutti_result_t result;
 
-		if (!neighbour(e, other))
+		if (!neighbour(e, other) || e->peers[other].control || tt_tcp_dialling(e, other))
 			continue;
 		result = tt_tcp_dial(e, &hello);
 		if (result < 0)
@@ -276,6 +277,21 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 			result = tt_fail(e->base.fault.result, TCP, "%s", e->base.fault.text);
 	}
 	return result;
+}
+
+/* Control links carry the fault as soon as they are up, also those that the peers dial. */
+void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault)
+{
+	const uint64_t enough = tt_now() + DECLINE_MS * TCP_MS;
+	uint64_t now;
+
+	tt_tcp_fault(e, fault, NULL);
+	call_neighbours(e);
+	while (missing(e) >= 0 && (now = tt_now()) < enough) {
+		const uint64_t due = tt_tcp_due(e);
+
+		tt_tcp_look(e, tt_tcp_ms_until(now, due < enough ? due : enough));
+	}
 }
 
 void tt_tcp_control_leave(struct tcp_endpoint *e)

@@ -269,6 +269,14 @@ void tt_tcp_attempt_step(struct tcp_attempt *attempt, uint64_t now)
 		say_hello(attempt, now);
 }
 
+bool tt_tcp_dialling(const struct tcp_endpoint *e, int peer)
+{
+	for (const struct tcp_dial *dial = e->dials; dial; dial = dial->next)
+		if (dial->hello.to == peer)
+			return true;
+	return false;
+}
+
 /* The link is closed before it was up. */
 void tt_tcp_dial_drop(struct tcp_endpoint *e, int peer, enum tcp_purpose purpose, int lane)
 {

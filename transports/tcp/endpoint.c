@@ -99,6 +99,15 @@ static tutti_result_t tcp_join(struct tt_endpoint *base, const struct tt_peer *p
 	return tt_tcp_control_join(e, deadline);
 }
 
+static void tcp_decline(struct tt_endpoint *base, const struct tt_peer *peers, int size,
+			const struct tt_fault *fault)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(base);
+
+	e->known = peers;
+	tt_tcp_control_decline(e, fault);
+}
+
 void tt_tcp_release(struct tcp_endpoint *e, struct tcp_released *object)
 {
 	object->next = e->released;
@@ -170,6 +179,7 @@ const struct tt_transport tt_transport_tcp = {
 	.address = tcp_address,
 	.reach = tcp_reach,
 	.join = tcp_join,
+	.decline = tcp_decline,
 	.share = no_share,
 	.wake = no_wake,
 	.export_memory = no_export,

@@ -167,6 +167,8 @@ void tt_tcp_guests_expire(struct tcp_endpoint *e, uint64_t now);
 tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello);
 /* Why the last attempt to reach `peer` failed; "" if none did. */
 const char *tt_tcp_dial_trouble(const struct tcp_endpoint *e, int peer);
+/* Is `peer` being dialled? */
+bool tt_tcp_dialling(const struct tcp_endpoint *e, int peer);
 void tt_tcp_dial_step(struct tcp_dial *dial, uint64_t now);
 void tt_tcp_attempt_step(struct tcp_attempt *attempt, uint64_t now);
 uint64_t tt_tcp_dial_due(const struct tcp_dial *dial);
@@ -187,6 +189,7 @@ void tt_tcp_link_fail(struct tcp_link *link, const char *why);
 
 /* control.c */
 tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline);
+void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault);
 tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer);
 void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control);
 /* The first fault counts: note it and tell all control links, but for the one it came from. */
