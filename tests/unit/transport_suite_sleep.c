@@ -26,7 +26,8 @@ static bool awake(struct suite_rank *rank, void *context)
 		moved = suite_stream_pass(rank, sleeper->stream);
 	else
 		moved = suite_value(rank, SUITE_EVENT) >= sleeper->event;
-	if (!moved && !sleeper->armed) {
+	/* also if it moved: room can come by itself, as the kernel's buffers grow, and the peer waits for this word */
+	if (!sleeper->armed) {
 		sleeper->armed = true;
 		suite_post(rank, SUITE_ARMED);
 	}
