@@ -303,7 +303,7 @@ static tutti_result_t choose_transports(struct tutti_comm *comm)
 		       *comm->settings.transports ? comm->settings.transports : "shm,tcp", unreached, comm->rank);
 }
 
-/* Is a pair of other ranks joined by shared memory? The tuner asks, and must be answered alike on all ranks. */
+/* Is no pair of ranks at all joined by shared memory? The tuner asks, and must be answered alike on all ranks. */
 static bool nobody_shares(const struct tutti_comm *comm)
 {
 	for (int a = 0; a < comm->size; a++) {

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -54,9 +55,12 @@ static bool await(struct pair *pair, uint32_t turn)
 {
 	/* acquire: pairs with the release in hand_over() */
 	for (uint32_t looks = 1; atomic_load_explicit(&pair->turn, memory_order_acquire) < turn; looks++) {
-		if (pair->cpu[0] == pair->cpu[1])
+		const bool together = pair->cpu[0] == pair->cpu[1];
+
+		if (together)
 			sched_yield();
-		if (looks % 256 == 0 && tt_now() > pair->deadline)
+		/* a yield may cost a whole slice of somebody else's time */
+		if ((together || looks % 256 == 0) && tt_now() > pair->deadline)
 			return false;
 	}
 	return true;
@@ -113,7 +117,7 @@ static void *run_half(void *argument)
 	for (int trial = 0; trial < TRIALS; trial++) {
 		const double step = to_and_fro(half, &turn), byte = step ? write_and_read(half, &turn) : 0;
 
-		if (!byte)
+		if (!byte || tt_now() > pair->deadline)
 			break;
 		if (half->me == 1) {
 			keep_least(&pair->step, step);
@@ -150,17 +154,46 @@ static void run_pair(struct pair *pair)
 	pthread_join(threads[0], NULL);
 }
 
-/* The first two cores that this thread may use; how many of them there are. */
-static int find_cores(int cores[2])
+int tt_measure_cpus(cpu_set_t *cpus)
+{
+	cpu_set_t own, all;
+
+	memset(&all, 0xff, sizeof(all));
+	if (sched_getaffinity(0, sizeof(own), &own) < 0)
+		return 0;
+	/* the kernel cuts this down to what the process may ever use */
+	sched_setaffinity(0, sizeof(all), &all);
+	const bool known = sched_getaffinity(0, sizeof(*cpus), cpus) == 0;
+	sched_setaffinity(0, sizeof(own), &own);
+	return known ? CPU_COUNT(cpus) : 0;
+}
+
+/* The lowest of the processors that are threads of the same core. */
+static int core_of(int cpu)
+{
+	char path[80];
+	int lowest = cpu;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+	FILE *file = fopen(path, "re");
+	if (file && fscanf(file, "%d", &lowest) != 1)
+		lowest = cpu;
+	if (file)
+		fclose(file);
+	return lowest;
+}
+
+/* Processors of two cores; how many there are. */
+static int find_cores(int cpus[2])
 {
 	cpu_set_t set;
 	int found = 0;
 
-	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+	if (tt_measure_cpus(&set) == 0)
 		return 0;
 	for (int cpu = 0; cpu < CPU_SETSIZE && found < 2; cpu++)
-		if (CPU_ISSET(cpu, &set))
-			cores[found++] = cpu;
+		if (CPU_ISSET(cpu, &set) && (found == 0 || core_of(cpu) != core_of(cpus[0])))
+			cpus[found++] = cpu;
 	return found;
 }
 
@@ -256,12 +289,12 @@ static double send_and_receive(const int ends[2], uint8_t *bytes, size_t length)
 	return least;
 }
 
-static void measure_tcp(struct tt_model *model, uint8_t *bytes)
+static bool measure_tcp(struct tt_model *model, uint8_t *bytes)
 {
 	int ends[2];
 
 	if (!connect_loopback(ends))
-		return;
+		return false;
 	const double brief = send_and_receive(ends, bytes, 8);
 	const double lengthy = brief ? send_and_receive(ends, bytes, STREAM_BYTES) : 0;
 	if (lengthy > brief) {
@@ -270,6 +303,7 @@ static void measure_tcp(struct tt_model *model, uint8_t *bytes)
 	}
 	close(ends[0]);
 	close(ends[1]);
+	return lengthy > brief;
 }
 
 bool tt_measure(struct tt_model *model)
@@ -283,10 +317,9 @@ bool tt_measure(struct tt_model *model)
 	/* the program's signals are for its own threads */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	const bool in_time = measure_threads(model, vectors);
+	const bool threads = measure_threads(model, vectors), tcp = measure_tcp(model, vectors);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	measure_reduce(model, vectors);
-	measure_tcp(model, vectors);
 	free(vectors);
-	return in_time;
+	return threads && tcp;
 }

@@ -6,7 +6,9 @@
 #include "model.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,9 +21,9 @@
 #include "log.h"
 #include "measure.h"
 
-#define FIRST_LINE "tutti model 1"
-#define PATH_ROOM 512
-#define LONGEST 1e-2 /* seconds: no step of any machine takes as long */
+#define FIRST_LINE "tutti model 1, femtoseconds"
+#define FEMTO 1e15
+#define LONGEST 10000000000000u /* 10 ms: no step of any machine takes as long */
 
 const struct tt_model tt_model_builtin = {
 	.line = 80e-9, .handover = 500e-9, .copy = 0.08e-9, .reduce = 0.025e-9, .message = 1.7e-6, .stream = 0.065e-9
@@ -48,21 +50,21 @@ static double *figure(struct tt_model *model, size_t i)
 
 /* ---- the file */
 
+/* Whole numbers, as the decimal point is the locale's. */
 static tutti_result_t read_figure(FILE *file, const char *path, size_t i, struct tt_model *model)
 {
-	char line[80], name[32] = "";
-	double value = 0;
-	char excess;
+	char line[80], name[32] = "", excess;
+	uint64_t value = 0;
 
 	if (!fgets(line, sizeof(line), file))
 		line[0] = '\0';
 	line[strcspn(line, "\n")] = '\0';
-	const int found = sscanf(line, "%31s %lf %c", name, &value, &excess);
-	if (found != 2 || strcmp(name, figures[i].name) != 0 || !(value > 0 && value < LONGEST))
+	const int found = sscanf(line, "%31s %" SCNu64 " %c", name, &value, &excess);
+	if (found != 2 || strcmp(name, figures[i].name) != 0 || value == 0 || value >= LONGEST)
 		return tt_fail(TUTTI_ERR_INVALID, PLAN,
-			       "%s, line %zu is \"%s\": expected \"%s SECONDS\", above 0 and below %g",
-			       path, i + 2, line, figures[i].name, LONGEST);
-	*figure(model, i) = value;
+			       "%s, line %zu is \"%s\": expected \"%s FEMTOSECONDS\", above 0 and below %" PRIu64, path, i + 2,
+			       line, figures[i].name, (uint64_t)LONGEST);
+	*figure(model, i) = (double)value / FEMTO;
 	return TUTTI_OK;
 }
 
@@ -87,20 +89,33 @@ static tutti_result_t read_file(const char *path, struct tt_model *model)
 	return result;
 }
 
+static bool write_figures(int fd, struct tt_model *model)
+{
+	FILE *file = fdopen(fd, "w");
+	bool good = file && fprintf(file, FIRST_LINE "\n") > 0;
+
+	for (size_t i = 0; i < NFIGURES && good; i++)
+		good = fprintf(file, "%s %" PRIu64 "\n", figures[i].name, (uint64_t)(*figure(model, i) * FEMTO)) > 0;
+	good = good && fflush(file) == 0 && fchmod(fd, 0644) == 0 && fsync(fd) == 0;
+	if (file)
+		good = fclose(file) == 0 && good;
+	else
+		close(fd);
+	return good;
+}
+
 static tutti_result_t write_file(const char *path, struct tt_model *model)
 {
-	char scratch[PATH_ROOM + 32];
-	bool good;
+	char scratch[PATH_MAX];
+	const int length = snprintf(scratch, sizeof(scratch), "%s.XXXXXX", path);
 
-	snprintf(scratch, sizeof(scratch), "%s.%d", path, (int)getpid());
-	FILE *file = fopen(scratch, "wxe");
-	if (!file)
-		return tt_fail_errno(PLAN, "write %s", scratch);
-	good = fprintf(file, FIRST_LINE "\n") > 0;
-	for (size_t i = 0; i < NFIGURES && good; i++)
-		good = fprintf(file, "%s %.4g\n", figures[i].name, *figure(model, i)) > 0;
-	good = fclose(file) == 0 && good;
-	if (good && rename(scratch, path) == 0)
+	if (length >= (int)sizeof(scratch))
+		return tt_fail(TUTTI_ERR_INVALID, PLAN, "the path of the figures has %zu bytes, expected %d at most", strlen(path),
+			       PATH_MAX - 8);
+	const int fd = mkostemp(scratch, O_CLOEXEC);
+	if (fd < 0)
+		return tt_fail_errno(PLAN, "write %s", path);
+	if (write_figures(fd, model) && rename(scratch, path) == 0)
 		return TUTTI_OK;
 	const tutti_result_t result = tt_fail_errno(PLAN, "write %s", path);
 	unlink(scratch);
@@ -136,32 +151,33 @@ static uint64_t hash_processor(uint64_t so_far)
 static uint64_t kind_of_machine(void)
 {
 	struct utsname system = { 0 };
-	char cores[32];
+	cpu_set_t cpus;
+	char cores[48];
 
 	uname(&system);
-	snprintf(cores, sizeof(cores), "%ld", sysconf(_SC_NPROCESSORS_ONLN));
+	snprintf(cores, sizeof(cores), "%d of %ld", tt_measure_cpus(&cpus), sysconf(_SC_NPROCESSORS_ONLN));
 	return hash_processor(hash(hash(hash(0xcbf29ce484222325ull, cores), system.machine), system.release));
 }
 
-/* The cache's path, its directories made; false: there is no place for it. */
-static bool find_cache(char path[PATH_ROOM])
+/* The cache's path, its last two directories made; false: there is no place for it. */
+static bool find_cache(char path[PATH_MAX])
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 	int length;
 
 	if (cache && *cache == '/')
-		length = snprintf(path, PATH_ROOM, "%s", cache);
+		length = snprintf(path, PATH_MAX, "%s", cache);
 	else if (home && *home == '/')
-		length = snprintf(path, PATH_ROOM, "%s/.cache", home);
+		length = snprintf(path, PATH_MAX, "%s/.cache", home);
 	else
 		return false;
-	if (length > PATH_ROOM - 64)
+	if (length > PATH_MAX - 64)
 		return false;
 	mkdir(path, 0700);
-	length += snprintf(path + length, PATH_ROOM - (size_t)length, "/tutti");
+	length += snprintf(path + length, PATH_MAX - (size_t)length, "/tutti");
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return false;
-	snprintf(path + length, PATH_ROOM - (size_t)length, "/model-%016" PRIx64, kind_of_machine());
+	snprintf(path + length, PATH_MAX - (size_t)length, "/model-%016" PRIx64, kind_of_machine());
 	return true;
 }
 
@@ -171,7 +187,7 @@ static struct {
 	pthread_once_t once;
 	tutti_result_t result;
 	char sentence[400];
-	char source[PATH_ROOM];
+	char source[PATH_MAX];
 	struct tt_model model;
 } settled = { .once = PTHREAD_ONCE_INIT };
 
@@ -180,7 +196,10 @@ static tutti_result_t measure(const char *path)
 {
 	snprintf(settled.source, sizeof(settled.source), "measured");
 	if (!tt_measure(&settled.model)) {
-		tt_log(INFO, PLAN, "the machine is too busy to be measured; some figures are those of an ordinary one");
+		snprintf(settled.source, sizeof(settled.source), "measured in part");
+		tt_log(INFO, PLAN,
+		       "this machine could not be measured whole (two threads did not get to run in time, or there is no "
+		       "loopback interface): other figures are those of an ordinary machine, and none are kept");
 		return TUTTI_OK;
 	}
 	const tutti_result_t result = path ? write_file(path, &settled.model) : TUTTI_OK;
@@ -192,9 +211,10 @@ static tutti_result_t measure(const char *path)
 /* A cache that cannot be used is worth a line in the log, not an error. */
 static void settle_by_cache(void)
 {
-	char path[PATH_ROOM];
+	char path[PATH_MAX];
 
 	if (!find_cache(path)) {
+		tt_log(INFO, PLAN, "there is no place for a cache (XDG_CACHE_HOME, HOME): every process measures");
 		measure(NULL);
 		return;
 	}
@@ -206,7 +226,10 @@ static void settle_by_cache(void)
 	if (result == TUTTI_ERR_INVALID)
 		tt_log(WARN, PLAN, "%s: measuring again", tt_thread_error());
 	settled.model = tt_model_builtin; /* not half of what the file said */
-	measure(path);
+	if (measure(path) != TUTTI_OK) {
+		tt_log(INFO, PLAN, "%s: every process measures", tt_thread_error());
+		tt_thread_error_set("");
+	}
 }
 
 static void settle_by_file(const char *path)

@@ -72,7 +72,7 @@ tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collectiv
 		if (result == TUTTI_ERR_NO_MEMORY)
 			return tt_fail(result, PLAN, "no memory to compare algorithms");
 		if (result) { /* on every rank */
-			counted = (struct tt_work){ .known = true };
+			counted = (struct tt_work){ .known = true, .blocks = 1 };
 			break;
 		}
 	}

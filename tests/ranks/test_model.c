@@ -15,8 +15,10 @@
 enum { RANKS = 4, COUNT = 16 * 1024, NAME = 32 };
 
 /* Two machines on which nobody would choose alike. */
-static const char waits_are_dear[] = "tutti model 1\nline 5e-3\nhandover 5e-3\ncopy 1e-12\nreduce 1e-12\nmessage 5e-3\nstream 1e-12\n";
-static const char bytes_are_dear[] = "tutti model 1\nline 1e-12\nhandover 1e-12\ncopy 1e-6\nreduce 1e-6\nmessage 1e-12\nstream 1e-6\n";
+static const char waits_are_dear[] = "tutti model 1, femtoseconds\nline 5000000000000\nhandover 5000000000000\n"
+				     "copy 1000\nreduce 1000\nmessage 5000000000000\nstream 1000\n";
+static const char bytes_are_dear[] = "tutti model 1, femtoseconds\nline 1000\nhandover 1000\ncopy 1000000000\n"
+				     "reduce 1000000000\nmessage 1000\nstream 1000000000\n";
 
 /* What a job is told, and what its rank 0 saw. */
 struct meeting {
