@@ -3,8 +3,8 @@
  * payloads inside, and from which the others read exposed blocks.
  *
  * Per rank: TT_BOARD_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress, signature, first
- * payload bytes) that peers poll and the lines next to it, the whole card behind it for when signatures differ, and TT_EAGER_BYTES for small
- * payloads, used in turn by TT_EAGER_SLOTS operations; and TT_STAGES staging areas for long ones.
+ * payload bytes) that peers poll and the lines next to it, the whole card behind it for when signatures differ, and
+ * TT_EAGER_BYTES for small payloads, used in turn by TT_EAGER_SLOTS operations; and TT_STAGES staging areas for long ones.
  *
  * A slot's progress word only grows: operation number << 24 | steps ended in it, so "peer has come to step k of
  * operation n" is one comparison, whatever the slot was used for before or since. */

@@ -254,7 +254,8 @@ static void settle(void)
 		snprintf(settled.source, sizeof(settled.source), "builtin");
 	else
 		settle_by_file(model);
-	tt_log(INFO, PLAN, "this machine (%s): line %.0f ns, handover %.0f ns, copy %.2f GB/s, reduce %.2f GB/s, TCP message %.2f µs, "
+	tt_log(INFO, PLAN,
+	       "this machine (%s): line %.0f ns, handover %.0f ns, copy %.2f GB/s, reduce %.2f GB/s, TCP message %.2f µs, "
 	       "stream %.2f GB/s",
 	       settled.source, settled.model.line * 1e9, settled.model.handover * 1e9,
 	       1e-9 / settled.model.copy, 1e-9 / settled.model.reduce, settled.model.message * 1e6,

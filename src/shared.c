@@ -5,10 +5,10 @@
  * publishes its progress; a rank that reads from a peer waits until the peer has ended the round before. Shared operations
  * run one at a time on a rank, so "peer has posted operation n" says that it has ended all shared ones before n.
  *
- * What is exposed is copied into the slot's payload (small), or into a staging area, or lies where it is if
- * the buffers are memory of tutti_mem_alloc(). A slot is used again after TT_BOARD_SLOTS operations (its payload beyond
- * the hot lines after TT_EAGER_SLOTS), once all peers have posted the one after its last; a staging area once all peers have ended its last segment; a
- * direct buffer is the caller's again once all peers have ended. */
+ * What is exposed is copied into the slot's payload (small), or into a staging area, or lies where it is if the buffers
+ * are memory of tutti_mem_alloc(). A slot is used again after TT_BOARD_SLOTS operations (its payload beyond the hot lines
+ * after TT_EAGER_SLOTS), once all peers have posted the one after its last; a staging area once all peers have ended its
+ * last segment; a direct buffer is the caller's again once all peers have ended. */
 #include <string.h>
 
 #include "board.h"

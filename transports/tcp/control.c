@@ -4,8 +4,8 @@
  * rank.
  *
  * A message is kind:4 length:4 and `length` bytes: revoke with result:4 rank:4 text, good-bye with
- * none, a note of the runtime with TT_NOTE_BYTES. A fault is passed on once, before anything else, so that whoever leaves because of it has
- * told its neighbours first. */
+ * none, a note of the runtime with TT_NOTE_BYTES. A fault is passed on once, before anything else,
+ * so that whoever leaves because of it has told its neighbours first. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
