@@ -89,7 +89,8 @@ struct tt_transport {
 	void (*decline)(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
 			const struct tt_fault *fault);
 	/* Memory that all ranks of this host map, zeroed, `bytes` as said in every rank's call;
-	 * NULL where the transport has none. Collective over the ranks of the host, after join(). */
+	 * NULL where the transport has none, and on all of them where one cannot map it. Collective over the ranks of the
+	 * host, after join(). */
 	void *(*share)(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline);
 	/* Tell a host's ranks that wait in sleep() or on fd() to look again. Cheap when nobody sleeps. Full
 	 * barrier: what the caller wrote to shared memory before is seen by whoever goes on sleeping. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -140,12 +141,59 @@ static void ranks_without_a_board_say_so(void **state)
 	assert_int_equal(run_job(&job), 0);
 }
 
+/* Address space of this process, in bytes. */
+static size_t address_space(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	size_t pages = 0;
+
+	if (file) {
+		if (fscanf(file, "%zu", &pages) != 1)
+			pages = 0;
+		fclose(file);
+	}
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* One rank has no room for the board; nobody may then use it. */
+static int share_with_one_that_cannot(int rank, void *argument)
+{
+	const size_t room = address_space() + FILE_MAX + FILE_MAX / 4;
+	const struct rlimit limit = { room, room };
+	struct warnings comms = { .subsystem = "comm" };
+	const bool shm = strcmp(transport_chosen, "shm") == 0;
+	tutti_plan_info_t info = { .size = sizeof(info) };
+	float value = 1, sum = 0;
+	tutti_comm_t comm = NULL;
+
+	CLAIM(rank != 1 || setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit: %s", strerror(errno));
+	tutti_log_set_sink(keep, &comms);
+	SUCCEEDS(tutti_init(NULL, &comm));
+	CLAIM(comms.count == (shm ? 1 : 0), "%d warnings, the last: \"%s\"", comms.count, comms.last);
+	CLAIM(!shm || strstr(comms.last, rank == 1 ? "shared bytes" : "rank 1 does not map it"),
+	      "\"%s\" does not say why", comms.last);
+	SUCCEEDS(tutti_all_reduce(comm, &value, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	CLAIM(sum == RANKS, "the sum is %g", (double)sum);
+	SUCCEEDS(tutti_comm_last_plan(comm, &info));
+	CLAIM(strcmp(info.algorithm, "board") != 0, "the board is used");
+	tutti_comm_destroy(comm);
+	return 0;
+}
+
+static void a_board_that_one_rank_lacks_is_used_by_none(void **state)
+{
+	const struct job job = { .ranks = RANKS, .whole = share_with_one_that_cannot };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_algorithm_that_cannot_is_warned_of_once),
 		cmocka_unit_test(a_choice_by_cost_is_no_reason_to_warn),
 		cmocka_unit_test(ranks_without_a_board_say_so),
+		cmocka_unit_test(a_board_that_one_rank_lacks_is_used_by_none),
 	};
 
 	if (choose_transport(argc, argv))

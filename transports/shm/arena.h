@@ -23,6 +23,7 @@
 
 enum shm_revoked { SHM_NOT_REVOKED, SHM_REVOKING, SHM_REVOKED };
 enum shm_state { SHM_ABSENT, SHM_PRESENT, SHM_LEFT };
+enum shm_shares { SHM_UNDECIDED, SHM_SHARES, SHM_SHARES_NOT };
 
 struct shm_header {
 	_Alignas(SHM_LINE) _Atomic uint32_t revoked; /* enum shm_revoked; fault is valid once REVOKED */
@@ -35,6 +36,7 @@ struct shm_header {
 struct shm_member {
 	_Alignas(SHM_LINE) _Atomic uint32_t state; /* enum shm_state */
 	_Atomic uint32_t fd_sleeper;		   /* sleeps on its eventfd, not the futex */
+	_Atomic uint32_t shares; /* enum shm_shares: could it map the shared region? release and acquire in shm_share() */
 	/* Notes told, each in its turn; release, pairs with the acquires in shm_hear(). */
 	_Alignas(SHM_LINE) _Atomic uint64_t told;
 	_Alignas(SHM_LINE) _Atomic uint64_t notes[TT_NOTES_KEPT][TT_NOTE_BYTES / 8];

@@ -16,6 +16,7 @@
 #include "shm.h"
 
 #define REVOKE_TURNS 1000 /* yields while another rank writes its fault */
+#define LOOK_TURNS 256	  /* yields between looks at who died */
 
 static tutti_result_t shm_open_endpoint(const struct tt_endpoint_config *config,
 					struct tt_endpoint **out)
@@ -62,31 +63,6 @@ static bool shm_reach(const struct tt_peer *a, const struct tt_peer *b)
 static void shm_decline(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
 			const struct tt_fault *fault)
 {
-}
-
-static void *shm_share(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline)
-{
-	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
-	struct stat info;
-
-	if (!ep->arena.base || ep->shared)
-		return NULL;
-	/* every rank grows the file to the same length, whoever is first */
-	const off_t total = (off_t)(ep->arena.bytes + bytes);
-	if (fstat(ep->arena.fd, &info) < 0 ||
-	    (info.st_size < total && ftruncate(ep->arena.fd, total) < 0)) {
-		tt_fail_errno(SHM, "grow the arena to %lld bytes", (long long)total);
-		return NULL;
-	}
-	void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ep->arena.fd,
-			    (off_t)ep->arena.bytes);
-	if (shared == MAP_FAILED) {
-		tt_fail_errno(SHM, "map %zu shared bytes", bytes);
-		return NULL;
-	}
-	ep->shared = shared;
-	ep->shared_bytes = bytes;
-	return shared;
 }
 
 static bool shm_export_memory(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
@@ -145,6 +121,65 @@ static void look_at_mates(struct shm_endpoint *ep)
 			 ep->peers[mate->rank].pid);
 		return;
 	}
+}
+
+static void *map_shared(const struct shm_arena *arena, size_t bytes)
+{
+	/* every rank grows the file to the same length, whoever is first */
+	const off_t total = (off_t)(arena->bytes + bytes);
+	struct stat info;
+
+	if (fstat(arena->fd, &info) < 0 || (info.st_size < total && ftruncate(arena->fd, total) < 0)) {
+		tt_fail_errno(SHM, "grow the arena to %lld bytes", (long long)total);
+		return NULL;
+	}
+	void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd, (off_t)arena->bytes);
+	if (shared == MAP_FAILED) {
+		tt_fail_errno(SHM, "map %zu shared bytes", bytes);
+		return NULL;
+	}
+	return shared;
+}
+
+/* What the member decided; one that dies or is late over it has not mapped the region. */
+static uint32_t await_decision(struct shm_endpoint *ep, int member, uint64_t deadline)
+{
+	for (uint32_t turn = 1;; turn++) {
+		/* acquire: pairs with the release in shm_share() */
+		const uint32_t shares =
+			atomic_load_explicit(&shm_member(&ep->arena, member)->shares, memory_order_acquire);
+
+		if (shares != SHM_UNDECIDED)
+			return shares;
+		if (turn % LOOK_TURNS == 0)
+			look_at_mates(ep);
+		if (ep->base.fault.result || tt_now() > deadline)
+			return SHM_UNDECIDED;
+		sched_yield();
+	}
+}
+
+static void *shm_share(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	if (!ep->arena.base || ep->shared)
+		return NULL;
+	void *shared = map_shared(&ep->arena, bytes);
+	/* release: pairs with the acquire in await_decision() */
+	atomic_store_explicit(&shm_member(&ep->arena, ep->me)->shares, shared ? SHM_SHARES : SHM_SHARES_NOT,
+			      memory_order_release);
+	/* all or none: a rank without the region would choose other algorithms than the rest */
+	for (int i = 0; i < ep->arena.members && shared; i++) {
+		if (await_decision(ep, i, deadline) == SHM_SHARES)
+			continue;
+		tt_fail(TUTTI_ERR_SYSTEM, SHM, "rank %d does not map it; see its own log", ep->mates[i].rank);
+		munmap(shared, bytes);
+		shared = NULL;
+	}
+	ep->shared = shared;
+	ep->shared_bytes = bytes;
+	return shared;
 }
 
 static void shm_progress(struct tt_endpoint *endpoint, bool thorough)
