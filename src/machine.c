@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
-static uint64_t hash(const char *text)
+uint64_t tt_hash_text(const char *text)
 {
 	uint64_t h = 0xcbf29ce484222325u;
 
@@ -28,8 +28,8 @@ static uint64_t boot(void)
 		fclose(file);
 	}
 	if (id[0])
-		return hash(id);
-	return uname(&names) == 0 ? hash(names.nodename) : 0;
+		return tt_hash_text(id);
+	return uname(&names) == 0 ? tt_hash_text(names.nodename) : 0;
 }
 
 static uint64_t namespace(const char *path)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "machine.h"
 #include "measure.h"
 
 #define FIRST_LINE "tutti model 1, femtoseconds"
@@ -124,39 +125,31 @@ static tutti_result_t write_file(const char *path, struct tt_model *model)
 
 /* ---- where the cache is */
 
-static uint64_t hash(uint64_t so_far, const char *text)
-{
-	for (; *text; text++) /* FNV-1a */
-		so_far = (so_far ^ (uint8_t)*text) * 0x100000001b3ull;
-	return so_far;
-}
-
 /* The line of /proc/cpuinfo that names the processor; where there is none, all are of one kind. */
-static uint64_t hash_processor(uint64_t so_far)
+static void name_processor(char *out, size_t size)
 {
 	FILE *file = fopen("/proc/cpuinfo", "re");
 	char line[256];
 
-	while (file && fgets(line, sizeof(line), file)) {
-		if (strncmp(line, "model name", 10) == 0 || strncmp(line, "CPU part", 8) == 0) {
-			so_far = hash(so_far, line);
-			break;
-		}
-	}
+	out[0] = '\0';
+	while (file && !*out && fgets(line, sizeof(line), file))
+		if (strncmp(line, "model name", 10) == 0 || strncmp(line, "CPU part", 8) == 0)
+			snprintf(out, size, "%s", line);
 	if (file)
 		fclose(file);
-	return so_far;
 }
 
 static uint64_t kind_of_machine(void)
 {
 	struct utsname system = { 0 };
+	char processor[256], kind[512];
 	cpu_set_t cpus;
-	char cores[48];
 
 	uname(&system);
-	snprintf(cores, sizeof(cores), "%d of %ld", tt_measure_cpus(&cpus), sysconf(_SC_NPROCESSORS_ONLN));
-	return hash_processor(hash(hash(hash(0xcbf29ce484222325ull, cores), system.machine), system.release));
+	name_processor(processor, sizeof(processor));
+	snprintf(kind, sizeof(kind), "%d of %ld %s %s %s", tt_measure_cpus(&cpus), sysconf(_SC_NPROCESSORS_ONLN),
+		 system.machine, system.release, processor);
+	return tt_hash_text(kind);
 }
 
 /* The cache's path, its last two directories made; false: there is no place for it. */
@@ -254,6 +247,8 @@ static void settle(void)
 		snprintf(settled.source, sizeof(settled.source), "builtin");
 	else
 		settle_by_file(model);
+	if (settled.result)
+		return;
 	tt_log(INFO, PLAN,
 	       "this machine (%s): line %.0f ns, handover %.0f ns, copy %.2f GB/s, reduce %.2f GB/s, TCP message %.2f µs, "
 	       "stream %.2f GB/s",

@@ -15,4 +15,7 @@ struct tt_machine {
 /* The calling thread's. */
 struct tt_machine tt_machine_here(void);
 
+/* For names of machines, not against anybody who means ill. */
+uint64_t tt_hash_text(const char *text);
+
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where the figures of the cost model come from. They are settled once per process, so each claim is tried in a child,
  * which tells what it found through a pipe. */
-#include <locale.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -222,21 +221,6 @@ static void a_bound_process_measures_the_whole_machine(void **state)
 		assert_true(found.model.line != builtin.model.line);
 }
 
-/* In a locale whose decimal point is a comma, if the system has one. */
-static void use_commas(void)
-{
-	setlocale(LC_ALL, "de_DE.UTF-8");
-}
-
-static void the_locale_does_not_matter(void **state)
-{
-	const struct found written = find(path_of("commas"), NULL, NULL, use_commas);
-
-	if (too_busy(&written))
-		skip();
-	assert_int_equal(find(path_of("commas"), NULL, NULL, NULL).result, TUTTI_OK);
-}
-
 static void a_file_of_the_user_s_with_other_contents_is_an_error(void **state)
 {
 	static const struct {
@@ -304,7 +288,6 @@ int main(void)
 		cmocka_unit_test(without_a_place_for_a_cache_each_process_measures),
 		cmocka_unit_test(a_spoilt_cache_is_measured_again),
 		cmocka_unit_test(a_bound_process_measures_the_whole_machine),
-		cmocka_unit_test(the_locale_does_not_matter),
 		cmocka_unit_test(a_file_of_the_user_s_with_other_contents_is_an_error),
 		cmocka_unit_test(a_place_that_cannot_be_written_is_an_error),
 	};
