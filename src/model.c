@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what is known of this machine: where its figures come from, and the file that keeps them.
+/* Owns what is known of this machine: where its figures come from.
  *
  * The cache is a file per kind of machine (processor, number of cores, kernel), as home directories are shared by machines
  * of several kinds. It appears whole or not at all, so processes that measure at once do no harm. */
 #include "model.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -21,107 +20,11 @@
 #include "log.h"
 #include "machine.h"
 #include "measure.h"
-
-#define FIRST_LINE "tutti model 1, femtoseconds"
-#define FEMTO 1e15
-#define LONGEST 10000000000000u /* 10 ms: no step of any machine takes as long */
+#include "model_file.h"
 
 const struct tt_model tt_model_builtin = {
 	.line = 80e-9, .handover = 500e-9, .copy = 0.08e-9, .reduce = 0.025e-9, .message = 1.7e-6, .stream = 0.065e-9
 };
-
-static const struct {
-	const char *name;
-	size_t offset;
-} figures[] = {
-	{ "line", offsetof(struct tt_model, line) },
-	{ "handover", offsetof(struct tt_model, handover) },
-	{ "copy", offsetof(struct tt_model, copy) },
-	{ "reduce", offsetof(struct tt_model, reduce) },
-	{ "message", offsetof(struct tt_model, message) },
-	{ "stream", offsetof(struct tt_model, stream) },
-};
-
-#define NFIGURES (sizeof(figures) / sizeof(figures[0]))
-
-static double *figure(struct tt_model *model, size_t i)
-{
-	return (double *)((char *)model + figures[i].offset);
-}
-
-/* ---- the file */
-
-/* Whole numbers, as the decimal point is the locale's. */
-static tutti_result_t read_figure(FILE *file, const char *path, size_t i, struct tt_model *model)
-{
-	char line[80], name[32] = "", excess;
-	uint64_t value = 0;
-
-	if (!fgets(line, sizeof(line), file))
-		line[0] = '\0';
-	line[strcspn(line, "\n")] = '\0';
-	const int found = sscanf(line, "%31s %" SCNu64 " %c", name, &value, &excess);
-	if (found != 2 || strcmp(name, figures[i].name) != 0 || value == 0 || value >= LONGEST)
-		return tt_fail(TUTTI_ERR_INVALID, PLAN,
-			       "%s, line %zu is \"%s\": expected \"%s FEMTOSECONDS\", above 0 and below %" PRIu64, path, i + 2,
-			       line, figures[i].name, (uint64_t)LONGEST);
-	*figure(model, i) = (double)value / FEMTO;
-	return TUTTI_OK;
-}
-
-/* TUTTI_IN_PROGRESS: there is no such file yet. */
-static tutti_result_t read_file(const char *path, struct tt_model *model)
-{
-	FILE *file = fopen(path, "re");
-	char line[sizeof(FIRST_LINE) + 1] = "";
-	tutti_result_t result = TUTTI_OK;
-
-	if (!file && errno == ENOENT)
-		return TUTTI_IN_PROGRESS;
-	if (!file)
-		return tt_fail_errno(PLAN, "read %s", path);
-	if (!fgets(line, sizeof(line), file) || strcmp(line, FIRST_LINE "\n") != 0)
-		result = tt_fail(TUTTI_ERR_INVALID, PLAN,
-				 "%s does not begin with the line \"" FIRST_LINE "\": it is not a file of this library's",
-				 path);
-	for (size_t i = 0; i < NFIGURES && !result; i++)
-		result = read_figure(file, path, i, model);
-	fclose(file);
-	return result;
-}
-
-static bool write_figures(int fd, struct tt_model *model)
-{
-	FILE *file = fdopen(fd, "w");
-	bool good = file && fprintf(file, FIRST_LINE "\n") > 0;
-
-	for (size_t i = 0; i < NFIGURES && good; i++)
-		good = fprintf(file, "%s %" PRIu64 "\n", figures[i].name, (uint64_t)(*figure(model, i) * FEMTO)) > 0;
-	good = good && fflush(file) == 0 && fchmod(fd, 0644) == 0 && fsync(fd) == 0;
-	if (file)
-		good = fclose(file) == 0 && good;
-	else
-		close(fd);
-	return good;
-}
-
-static tutti_result_t write_file(const char *path, struct tt_model *model)
-{
-	char scratch[PATH_MAX];
-	const int length = snprintf(scratch, sizeof(scratch), "%s.XXXXXX", path);
-
-	if (length >= (int)sizeof(scratch))
-		return tt_fail(TUTTI_ERR_INVALID, PLAN, "the path of the figures has %zu bytes, expected %d at most", strlen(path),
-			       PATH_MAX - 8);
-	const int fd = mkostemp(scratch, O_CLOEXEC);
-	if (fd < 0)
-		return tt_fail_errno(PLAN, "write %s", path);
-	if (write_figures(fd, model) && rename(scratch, path) == 0)
-		return TUTTI_OK;
-	const tutti_result_t result = tt_fail_errno(PLAN, "write %s", path);
-	unlink(scratch);
-	return result;
-}
 
 /* ---- where the cache is */
 
@@ -195,7 +98,7 @@ static tutti_result_t measure(const char *path)
 		       "loopback interface): other figures are those of an ordinary machine, and none are kept");
 		return TUTTI_OK;
 	}
-	const tutti_result_t result = path ? write_file(path, &settled.model) : TUTTI_OK;
+	const tutti_result_t result = path ? tt_model_write(path, &settled.model) : TUTTI_OK;
 	if (path && !result)
 		snprintf(settled.source, sizeof(settled.source), "%s", path);
 	return result;
@@ -211,7 +114,7 @@ static void settle_by_cache(void)
 		measure(NULL);
 		return;
 	}
-	const tutti_result_t result = read_file(path, &settled.model);
+	const tutti_result_t result = tt_model_read(path, &settled.model);
 	if (result == TUTTI_OK) {
 		snprintf(settled.source, sizeof(settled.source), "%s", path);
 		return;
@@ -227,7 +130,7 @@ static void settle_by_cache(void)
 
 static void settle_by_file(const char *path)
 {
-	settled.result = read_file(path, &settled.model);
+	settled.result = tt_model_read(path, &settled.model);
 	if (settled.result == TUTTI_OK)
 		snprintf(settled.source, sizeof(settled.source), "%s", path);
 	if (settled.result == TUTTI_IN_PROGRESS)
