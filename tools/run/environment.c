@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the variables that a rank finds. Later entries replace earlier ones of the same name, so
- * that
- * --env overrides what is inherited and nothing overrides what makes a process a rank. */
+ * that --env overrides what is inherited and nothing overrides what makes a process a rank. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,9 @@
 
 #include "environment.h"
 
-enum { RANK_VARIABLES = 7 };
+enum { RANK_VARIABLES = 10 };
+
+static const char join[] = "TUTTI_JOIN=1";
 
 /* Entry of `env` with the name of `entry`, or the free place at its end. */
 static char **place_of(char **env, const char *entry)
@@ -41,19 +42,27 @@ static bool put_number(char **env, const char *name, int value)
 	return put(env, entry);
 }
 
-static bool put_rank(char **env, const struct spawn *spawn, int rank)
+static bool put_rank(char **env, const struct spawn *spawn, const struct seat *seat)
 {
 	const int size = spawn->options->ranks;
 	char entry[256];
 
 	snprintf(entry, sizeof(entry), "TUTTI_STORE=%s", spawn->store);
-	return put_number(env, "TUTTI_RANK", rank) && put_number(env, "TUTTI_SIZE", size) &&
-	       put_number(env, "TUTTI_LOCAL_RANK", rank) &&
+	return put_number(env, "TUTTI_RANK", seat->rank) && put_number(env, "TUTTI_SIZE", size) &&
+	       put_number(env, "TUTTI_LOCAL_RANK", seat->rank) &&
 	       put_number(env, "TUTTI_LOCAL_SIZE", size) && put(env, entry) &&
-	       put_number(env, "TUTTI_STORE_SERVED", 1) && put(env, spawn->mark);
+	       put_number(env, "TUTTI_STORE_SERVED", 1) && put(env, spawn->mark) &&
+	       put_number(env, "TUTTI_MIN_RANKS", spawn->options->min_ranks) &&
+	       put_number(env, "TUTTI_RESTART", seat->restarts) && (!seat->joins || put(env, join));
 }
 
-char **environment_of_rank(const struct spawn *spawn, int rank)
+/* Who was started first is no newcomer, also not in a job that a newcomer of another job starts. */
+static bool put_inherited(char **env, const char *entry)
+{
+	return strncmp(entry, join, strlen("TUTTI_JOIN=")) == 0 || put(env, entry);
+}
+
+char **environment_of_rank(const struct spawn *spawn, const struct seat *seat)
 {
 	const struct options *options = spawn->options;
 	size_t count = 0;
@@ -65,10 +74,10 @@ char **environment_of_rank(const struct spawn *spawn, int rank)
 	if (!env)
 		return NULL;
 	for (size_t i = 0; ok && i < count; i++)
-		ok = put(env, environ[i]);
+		ok = put_inherited(env, environ[i]);
 	for (int i = 0; ok && i < options->env_count; i++)
-		ok = put(env, options->env[i]);
-	if (ok && put_rank(env, spawn, rank))
+		ok = put_inherited(env, options->env[i]);
+	if (ok && put_rank(env, spawn, seat))
 		return env;
 	environment_free(env);
 	return NULL;

@@ -7,7 +7,7 @@
 
 /* A NULL-terminated array of "K=V": what tutti-run was given, then --env, then what makes it a
  * rank. Freed by environment_free(); NULL if memory is short. */
-char **environment_of_rank(const struct spawn *spawn, int rank);
+char **environment_of_rank(const struct spawn *spawn, const struct seat *seat);
 void environment_free(char **env);
 
 #endif

@@ -20,6 +20,7 @@
 #include "report.h"
 
 #define FAILURE_GRACE 3.0
+#define GATHER	      0.1 /* seconds in which failures count as one event */
 
 enum { READ_BYTES = 1 << 16, DRAIN_BYTES = 1 << 20 };
 
@@ -42,8 +43,10 @@ static bool same_file(int a, int b)
 bool job_init(struct job *job, const struct options *options)
 {
 	*job = (struct job){ .options = options, .start = job_now(), .failure = { .rank = -1 } };
+	job->losses.restarts = options->restarts;
+	job->losses.open = calloc((size_t)options->ranks, sizeof(*job->losses.open));
 	job->ranks = calloc((size_t)options->ranks, sizeof(*job->ranks));
-	if (!job->ranks)
+	if (!job->ranks || !job->losses.open)
 		return false;
 	for (int i = 0; i < SPAWN_STREAMS; i++) {
 		sink_init(&job->sinks[i], i + 1);
@@ -62,6 +65,7 @@ void job_finish(struct job *job)
 			lines_finish(&job->ranks[i].lines[k]);
 	for (int k = 0; k < SPAWN_STREAMS; k++)
 		sink_finish(&job->sinks[k]);
+	free(job->losses.open);
 	free(job->ranks);
 }
 
@@ -129,37 +133,80 @@ void job_drain_rank(struct job *job, int rank)
 
 static void note_failure(struct job *job, int rank, const siginfo_t *info)
 {
-	job->failure = (struct failure){
+	struct losses *losses = &job->losses;
+
+	if (losses->open_count == 0)
+		losses->settle_at = job_now() + (options_outlive(job->options) ? GATHER : 0);
+	losses->open[losses->open_count++] = (struct failure){
 		.rank = rank,
 		.by_signal = info->si_code != CLD_EXITED,
 		.core = info->si_code == CLD_DUMPED,
 		.code = info->si_status,
 		.after = job_now() - job->start,
 	};
-	/* nobody needs to be told who ended because the user wanted it */
-	if (!job->forwarded || !job->failure.by_signal ||
-	    (job->failure.code != job->forwarded && job->failure.code != SIGKILL))
-		report_failure(job);
 }
 
-void job_reap_rank(struct job *job, int rank)
+void job_add_rank(struct job *job, int rank, const struct process *process)
 {
 	struct rank *r = &job->ranks[rank];
-	siginfo_t info = { 0 };
 
-	if (waitid(P_PID, (id_t)r->process.pid, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
-		return;
+	/* a process that a failed rank has left may hold its streams */
+	for (int i = 0; i < SPAWN_STREAMS; i++) {
+		if (r->open[i])
+			close_stream(job, rank, i);
+		lines_finish(&r->lines[i]);
+	}
+	*r = (struct rank){ .process = *process, .running = true };
+	for (int i = 0; i < SPAWN_STREAMS; i++) {
+		r->open[i] = true;
+		lines_init(&r->lines[i], job->sink_of[i], rank, job->options->label);
+	}
+	if (job->started <= rank)
+		job->started = rank + 1;
+	job->running++;
+	job->family_changed = true;
+}
+
+static void reaped(struct job *job, int rank)
+{
+	struct rank *r = &job->ranks[rank];
+
 	r->running = false;
 	job->running--;
 	job->family_changed = true;
 	close(r->process.pidfd);
 	job_drain_rank(job, rank);
+}
+
+void job_reap_rank(struct job *job, int rank)
+{
+	const pid_t pid = job->ranks[rank].process.pid;
+	siginfo_t info = { 0 };
+	bool failed;
+
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+		return;
+	failed = info.si_code != CLD_EXITED || info.si_status != 0;
+	/* what it has started must not go on as the rank that the others lost (a shell that is
+	 * killed leaves its program); the number is its own until it is waited for */
+	if (failed && job->ending == ENDING_NOT && options_outlive(job->options))
+		kill(-pid, SIGKILL);
+	waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
+	reaped(job, rank);
 	/* those that tutti-run ends by itself do not fail */
-	if ((info.si_code != CLD_EXITED || info.si_status != 0) && job->failure.rank < 0 &&
-	    (job->ending == ENDING_NOT || job->forwarded)) {
+	if (failed && (job->ending == ENDING_NOT || job->forwarded))
 		note_failure(job, rank, &info);
-		job_end(job, SIGTERM, failure_grace(job));
-	}
+	job->ended_well += !failed;
+}
+
+void job_drop_rank(struct job *job, int rank)
+{
+	const pid_t pid = job->ranks[rank].process.pid;
+
+	kill(-pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		continue;
+	reaped(job, rank);
 }
 
 /* Those that the search for orphans passes over: the keeper, and ranks not waited for. */
@@ -226,6 +273,12 @@ void job_kill(struct job *job)
 	proc_signal_children(SIGKILL, is_no_orphan, job);
 }
 
+void job_fail(struct job *job, const struct failure *failure)
+{
+	job->failure = *failure;
+	job_end(job, SIGTERM, failure_grace(job));
+}
+
 void job_tick(struct job *job)
 {
 	const double now = job_now();
@@ -251,6 +304,8 @@ int job_wait_ms(const struct job *job)
 		at = job->kill_at;
 	else if (job->ending == ENDING_NOT && job->running > 0 && job->options->timeout > 0)
 		at = job->start + job->options->timeout;
+	if (job->losses.open_count > 0 && job->losses.settle_at < at)
+		at = job->losses.settle_at;
 	if (isinf(at))
 		return -1;
 	const double ms = ceil((at - job_now()) * 1e3);

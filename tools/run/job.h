@@ -14,6 +14,7 @@
 struct rank {
 	struct process process;
 	bool running; /* not waited for yet: its number is its own */
+	bool awaited; /* failed, and to be replaced */
 	struct lines lines[SPAWN_STREAMS];
 	bool open[SPAWN_STREAMS];
 };
@@ -33,10 +34,19 @@ struct failure {
 	double after; /* seconds from the start of the job */
 };
 
+/* Ranks that have failed, and what may still be done about it. */
+struct losses {
+	struct failure *open; /* of those that nothing was decided about yet, in order */
+	int open_count;
+	double settle_at; /* while there are any: when to decide */
+	int restarts;	  /* how many more ranks may be replaced */
+};
+
 struct job {
 	const struct options *options;
 	struct rank *ranks;
 	int started, running;
+	int ended_well;
 	double start;
 	pid_t keeper;
 	struct sink sinks[SPAWN_STREAMS];
@@ -49,7 +59,8 @@ struct job {
 	bool timed_out;
 	bool family_changed; /* a child came or went since the last look for descendants */
 	bool gone;	     /* every rank and all that they started */
-	struct failure failure;
+	struct losses losses;
+	struct failure failure; /* the one that gives the exit status */
 };
 
 /* Seconds on a clock that never jumps. */
@@ -61,8 +72,12 @@ void job_finish(struct job *job);
 /* A line of tutti-run itself, among those of the ranks. */
 void job_say(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Wait for rank `rank`, which has ended; the first to fail ends the others. */
+/* `process` was started as rank `rank`; ranks start in order. */
+void job_add_rank(struct job *job, int rank, const struct process *process);
+/* Wait for rank `rank`, which has ended; losses.h decides what follows if it has failed. */
 void job_reap_rank(struct job *job, int rank);
+/* End rank `rank` at once and wait for it: nobody would see its end. */
+void job_drop_rank(struct job *job, int rank);
 /* Wait for all other children that have ended. */
 void job_reap_orphans(struct job *job);
 
@@ -78,6 +93,8 @@ void job_signal_ranks(struct job *job, int sig);
 /* Ask all to end with `sig`, and kill what is left `grace` seconds later. */
 void job_end(struct job *job, int sig, double grace);
 void job_kill(struct job *job);
+/* End all because of `failure`, which gives the exit status. */
+void job_fail(struct job *job, const struct failure *failure);
 
 /* Act on the clock: the time limit, and the end of the grace. */
 void job_tick(struct job *job);

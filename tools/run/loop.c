@@ -7,10 +7,13 @@
  * work then. */
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "loop.h"
+#include "losses.h"
 #include "signals.h"
 
 enum { EVENTS = 64 };
@@ -25,9 +28,10 @@ static bool watch(int epoll, int fd, uint32_t events, enum source source, int in
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-bool loop_init(struct loop *loop, struct job *job, struct relay *relay, int signals)
+bool loop_init(struct loop *loop, struct job *job, struct starter *starter, struct relay *relay,
+	       int signals)
 {
-	*loop = (struct loop){ .job = job, .relay = relay, .signals = signals };
+	*loop = (struct loop){ .job = job, .starter = starter, .relay = relay, .signals = signals };
 	loop->epoll = epoll_create1(EPOLL_CLOEXEC);
 	loop->streams = epoll_create1(EPOLL_CLOEXEC);
 	loop->streams_wanted = true;
@@ -44,7 +48,7 @@ bool loop_init(struct loop *loop, struct job *job, struct relay *relay, int sign
 	       watch(loop->epoll, loop->streams, EPOLLIN, SOURCE_STREAMS, 0);
 }
 
-bool loop_watch_rank(struct loop *loop, int rank)
+static bool watch_rank(struct loop *loop, int rank)
 {
 	const struct process *process = &loop->job->ranks[rank].process;
 
@@ -52,6 +56,31 @@ bool loop_watch_rank(struct loop *loop, int rank)
 		if (!watch(loop->streams, process->streams[i], EPOLLIN, (enum source)i, rank))
 			return false;
 	return watch(loop->epoll, process->pidfd, EPOLLIN, SOURCE_RANK, rank);
+}
+
+int loop_start_rank(struct loop *loop, int rank, bool replaces)
+{
+	const int status = starter_start(loop->starter, rank, replaces);
+
+	if (status || watch_rank(loop, rank))
+		return status;
+	fprintf(stderr, "tutti-run: cannot watch a rank: %s\n", strerror(errno));
+	job_drop_rank(loop->job, rank);
+	return RUN_FAILED;
+}
+
+static void replace_lost(struct loop *loop)
+{
+	int rank;
+
+	while ((rank = losses_next(loop->job)) >= 0) {
+		const int status = loop_start_rank(loop, rank, true);
+
+		if (status == 0)
+			losses_replaced(loop->job, rank);
+		else
+			losses_not_replaced(loop->job, rank, status);
+	}
 }
 
 static void read_streams(struct loop *loop)
@@ -155,6 +184,8 @@ void loop_run(struct loop *loop)
 
 		for (int i = 0; go_on && i < count; i++)
 			go_on = handle(loop, &events[i]);
+		losses_settle(loop->job);
+		replace_lost(loop);
 		job_tick(loop->job);
 		if (job_gone(loop->job))
 			close_streams(loop->job);

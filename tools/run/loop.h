@@ -5,9 +5,11 @@
 
 #include "job.h"
 #include "relay.h"
+#include "starter.h"
 
 struct loop {
 	struct job *job;
+	struct starter *starter;
 	struct relay *relay;
 	int signals; /* descriptor of signals_init() */
 	int epoll;   /* of everything but the streams */
@@ -16,10 +18,11 @@ struct loop {
 };
 
 /* false with errno */
-bool loop_init(struct loop *loop, struct job *job, struct relay *relay, int signals);
-/* Rank `rank` has started: watch it. false with errno. */
-bool loop_watch_rank(struct loop *loop, int rank);
-/* Run until the job is gone and its output is written. */
+bool loop_init(struct loop *loop, struct job *job, struct starter *starter, struct relay *relay,
+	       int signals);
+/* starter_start(), and watch the rank. */
+int loop_start_rank(struct loop *loop, int rank, bool replaces);
+/* Run until the job is gone and its output is written; failed ranks are replaced meanwhile. */
 void loop_run(struct loop *loop);
 void loop_finish(struct loop *loop);
 

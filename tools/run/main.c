@@ -11,26 +11,24 @@
 
 #include "tutti/tutti.h"
 
-#include "bind.h"
 #include "job.h"
 #include "keeper.h"
 #include "loop.h"
 #include "options.h"
 #include "relay.h"
 #include "signals.h"
-#include "spawn.h"
+#include "starter.h"
 
 struct run {
 	struct options options;
 	struct inherited inherited;
 	struct keeper keeper;
 	struct job job;
-	struct binder binder;
+	struct starter starter;
 	struct relay relay;
 	struct loop loop;
 	tutti_store_t store;
 	int signals;
-	int stdin_fd, null_fd;
 	char mark[64];	  /* TUTTI_JOB=… */
 	char address[64]; /* of the store */
 };
@@ -90,59 +88,31 @@ static bool open_store(struct run *run)
 
 static bool open_input(struct run *run)
 {
-	run->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	run->stdin_fd = relay_init(&run->relay);
-	if (run->null_fd < 0 || run->stdin_fd < 0)
-		return say_cannot("open the standard input of the ranks");
-	return true;
+	run->starter.stdin_fd = relay_init(&run->relay);
+	return run->starter.stdin_fd >= 0 || say_cannot("open the standard input of the ranks");
 }
 
-static bool start_rank(struct run *run, struct spawn *spawn, int index, int *status)
+static bool make_starter(struct run *run)
 {
-	struct rank *rank = &run->job.ranks[index];
-
-	if (!binder_enter(&run->binder, index, run->options.ranks)) {
-		say_cannot("bind a rank (--bind none does without)");
-		*status = RUN_FAILED;
-		return false;
-	}
-	*status =
-		spawn_rank(spawn, index, index == 0 ? run->stdin_fd : run->null_fd, &rank->process);
-	if (*status)
-		return false;
-	rank->running = true;
-	run->job.started++;
-	run->job.running++;
-	for (int i = 0; i < SPAWN_STREAMS; i++) {
-		rank->open[i] = true;
-		lines_init(&rank->lines[i], run->job.sink_of[i], index, run->options.label);
-	}
-	if (loop_watch_rank(&run->loop, index))
-		return true;
-	say_cannot("watch a rank");
-	*status = RUN_FAILED;
-	return false;
-}
-
-/* 0, or the exit status to end with; then some may have been started. */
-static int start_ranks(struct run *run)
-{
-	struct spawn spawn = {
+	const struct spawn spawn = {
 		.options = &run->options,
 		.inherited = &run->inherited,
 		.store = run->address,
 		.mark = run->mark,
 		.terminal = { run->job.sinks[0].terminal, run->job.sinks[1].terminal },
 	};
+
+	return starter_init(&run->starter, &spawn, &run->job);
+}
+
+/* 0, or the exit status to end with; then some may have been started. */
+static int start_ranks(struct run *run)
+{
 	int status = 0;
 
-	for (int i = 0; i < run->options.ranks; i++)
-		if (!start_rank(run, &spawn, i, &status))
-			break;
-	binder_leave(&run->binder);
-	if (run->stdin_fd != STDIN_FILENO)
-		close(run->stdin_fd);
-	close(run->null_fd);
+	for (int i = 0; i < run->options.ranks && status == 0; i++)
+		status = loop_start_rank(&run->loop, i, false);
+	starter_hand_over(&run->starter);
 	return status;
 }
 
@@ -180,20 +150,20 @@ static int run_job(struct run *run)
 		return RUN_FAILED;
 	}
 	run->job.keeper = run->keeper.pid;
-	if (!binder_init(&run->binder, run->options.bind))
+	if (!make_starter(run))
 		goto finish_job;
 	if (!open_store(run))
-		goto finish_binder;
+		goto finish_starter;
 	if (open_input(run)) {
-		if (loop_init(&run->loop, &run->job, &run->relay, run->signals))
+		if (loop_init(&run->loop, &run->job, &run->starter, &run->relay, run->signals))
 			status = run_ranks(run);
 		else
 			say_cannot("watch for events");
 		loop_finish(&run->loop);
 	}
 	tutti_store_close(run->store);
-finish_binder:
-	binder_finish(&run->binder);
+finish_starter:
+	starter_finish(&run->starter);
 finish_job:
 	job_finish(&run->job);
 	return status;

@@ -13,7 +13,8 @@
 
 static const char usage[] =
 	"Usage: tutti-run -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-	"Start N ranks of PROGRAM on this host, and end all of them when one fails.\n"
+	"Start N ranks of PROGRAM on this host, and end all of them when one fails, unless\n"
+	"--min-ranks or --restart lets the others go on.\n"
 	"\n"
 	"  -n, --ranks N        how many ranks to start (1 to 4096)\n"
 	"  -b, --bind POLICY    where ranks may run, among the cpus this process may use:\n"
@@ -23,6 +24,11 @@ static const char usage[] =
 	"                         core   rank i on core i, counted modulo the cores\n"
 	"                         numa   ranks spread over the NUMA nodes in order\n"
 	"                         none   wherever the scheduler puts them\n"
+	"  -m, --min-ranks M    a rank that fails does not end the job while M ranks at least go\n"
+	"                       on or have ended well, replaced ones included (default N)\n"
+	"  -r, --restart K      replace the first K ranks that fail, as long as others run and\n"
+	"                       none has ended well: a new process with the same environment and\n"
+	"                       TUTTI_JOIN=1, for the others to take in (default 0)\n"
 	"  -t, --timeout S      end the job after S seconds, with exit status 124\n"
 	"  -g, --grace S        seconds between SIGTERM and SIGKILL when ranks are ended\n"
 	"                       (default 3; 5 after a signal that was forwarded)\n"
@@ -32,19 +38,22 @@ static const char usage[] =
 	"  -V, --version        show the version\n"
 	"\n"
 	"Each rank finds TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_LOCAL_SIZE, TUTTI_STORE,\n"
-	"TUTTI_STORE_SERVED and TUTTI_JOB in its environment. Rank 0 reads the standard input, "
-	"the\n"
-	"others read nothing. SIGINT, SIGTERM and SIGHUP are forwarded to the process group of\n"
-	"every rank, SIGUSR1 and SIGUSR2 to the ranks themselves; a second SIGINT kills.\n"
+	"TUTTI_STORE_SERVED and TUTTI_JOB in its environment, TUTTI_MIN_RANKS (M) and\n"
+	"TUTTI_RESTART (how many replacements are left when it starts). Rank 0 reads the standard\n"
+	"input, the others and replacements read nothing. SIGINT, SIGTERM and SIGHUP are\n"
+	"forwarded to the process group of every rank, SIGUSR1 and SIGUSR2 to the ranks\n"
+	"themselves; a second SIGINT kills.\n"
 	"\n"
-	"Exit status: that of the rank that failed first, 128 + the signal if one killed it, 0 if\n"
-	"none failed; 124 after --timeout, 125 if tutti-run itself failed, 126 if PROGRAM cannot "
-	"be\n"
-	"executed, 127 if it is not found.\n";
+	"Exit status: that of the rank whose failure ended the job, or of the first that failed\n"
+	"when another had ended well; 128 + the signal if one killed it; 0 if none failed, or the\n"
+	"others went on without those that did; 124 after --timeout, 125 if tutti-run itself\n"
+	"failed, 126 if PROGRAM cannot be executed, 127 if it is not found.\n";
 
 static const struct option long_options[] = {
 	{ "ranks", required_argument, NULL, 'n' },
 	{ "bind", required_argument, NULL, 'b' },
+	{ "min-ranks", required_argument, NULL, 'm' },
+	{ "restart", required_argument, NULL, 'r' },
 	{ "timeout", required_argument, NULL, 't' },
 	{ "grace", required_argument, NULL, 'g' },
 	{ "env", required_argument, NULL, 'e' },
@@ -54,23 +63,23 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-static bool parse_ranks(const char *text, int *ranks)
+static bool parse_count(const char *option, const char *text, const char *what, int least, int most,
+			int *count)
 {
 	char *end;
 
 	errno = 0;
 	const long value = strtol(text, &end, 10);
-	if (errno || end == text || *end || value < 1 || value > RUN_MAX_RANKS) {
-		fprintf(stderr,
-			"tutti-run: -n has \"%s\": expected a number of ranks from 1 to %d\n", text,
-			RUN_MAX_RANKS);
+	if (errno || end == text || *end || value < least || value > most) {
+		fprintf(stderr, "tutti-run: %s has \"%s\": expected a number of %s from %d to %d\n",
+			option, text, what, least, most);
 		return false;
 	}
-	*ranks = (int)value;
+	*count = (int)value;
 	return true;
 }
 
-/* A number of seconds; `least` tells whether 0 makes sense. */
+/* A number of seconds. */
 static bool parse_seconds(const char *option, const char *text, bool zero_allowed, double *seconds)
 {
 	char *end;
@@ -113,7 +122,13 @@ static bool add_env(struct options *options, const char *text)
 static bool parse_one(struct options *options, int option)
 {
 	switch (option) {
-	case 'n': return parse_ranks(optarg, &options->ranks);
+	case 'n': return parse_count("-n", optarg, "ranks", 1, RUN_MAX_RANKS, &options->ranks);
+	case 'm':
+		return parse_count("--min-ranks", optarg, "ranks", 1, RUN_MAX_RANKS,
+				   &options->min_ranks);
+	case 'r':
+		return parse_count("--restart", optarg, "replacements", 0, RUN_MAX_RESTARTS,
+				   &options->restarts);
 	case 'b': return parse_bind(optarg, &options->bind);
 	case 't': return parse_seconds("--timeout", optarg, false, &options->timeout);
 	case 'g': return parse_seconds("--grace", optarg, true, &options->grace);
@@ -132,25 +147,29 @@ static void say_wrong_option(int option, char **argv)
 			given);
 	else if (optopt)
 		fprintf(stderr,
-			"tutti-run: unknown option -%c: expected -n, -b, -t, -g, -e, -L, -h or "
-			"-V\n",
+			"tutti-run: unknown option -%c: expected -n, -b, -m, -r, -t, -g, -e, "
+			"-L, -h or -V\n",
 			optopt);
 	else
 		fprintf(stderr,
-			"tutti-run: unknown option %s: expected --ranks, --bind, --timeout, "
-			"--grace, "
-			"--env, --no-label, --help or --version (options of the program come after "
-			"--)\n",
+			"tutti-run: unknown option %s: expected --ranks, --bind, --min-ranks, "
+			"--restart, --timeout, --grace, --env, --no-label, --help or --version "
+			"(options of the program come after --)\n",
 			given);
 }
 
-/* What getopt_long() cannot know: both a number of ranks and a program are needed. */
+/* What getopt_long() cannot know: a number of ranks and a program are needed, and belong
+ * together with the rest. */
 static enum options_verdict check_complete(const struct options *options)
 {
 	if (options->ranks == 0)
 		fputs("tutti-run: no number of ranks: expected -n N, as in tutti-run -n 4 -- "
 		      "./program\n",
 		      stderr);
+	else if (options->min_ranks > options->ranks)
+		fprintf(stderr,
+			"tutti-run: --min-ranks has %d: expected at most the %d ranks of -n\n",
+			options->min_ranks, options->ranks);
 	else if (!options->program[0] || !options->program[0][0])
 		fputs("tutti-run: no program: expected tutti-run -n N -- PROGRAM [ARGUMENT]...\n",
 		      stderr);
@@ -170,7 +189,8 @@ enum options_verdict options_parse(struct options *options, int argc, char **arg
 		return OPTIONS_WRONG;
 	}
 	/* '+': the first argument that is no option is the program; what follows is its own */
-	while ((option = getopt_long(argc, argv, "+:n:b:t:g:e:LhV", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+:n:b:m:r:t:g:e:LhV", long_options, NULL)) !=
+	       -1) {
 		if (option == 'h') {
 			fputs(usage, stdout);
 			return OPTIONS_DONE;
@@ -185,6 +205,8 @@ enum options_verdict options_parse(struct options *options, int argc, char **arg
 			return OPTIONS_WRONG;
 	}
 	options->program = argv + optind;
+	if (options->min_ranks == 0)
+		options->min_ranks = options->ranks;
 	return check_complete(options);
 }
 

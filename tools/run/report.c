@@ -24,13 +24,12 @@ static const char *running_ranks(const struct job *job, char *text, size_t room)
 	return text;
 }
 
-static void report_last_words(struct job *job)
+static void report_last_words(struct job *job, int rank)
 {
 	static const char *const names[] = { "stdout", "stderr" };
-	const struct rank *rank = &job->ranks[job->failure.rank];
 
 	for (int stream = 1; stream >= 0; stream--) {
-		const struct lines *lines = &rank->lines[stream];
+		const struct lines *lines = &job->ranks[rank].lines[stream];
 		const int count = lines_last_count(lines);
 
 		if (count == 0)
@@ -43,24 +42,78 @@ static void report_last_words(struct job *job)
 	job_say(job, "it wrote nothing");
 }
 
-void report_failure(struct job *job)
+static void say_failure(struct job *job, const struct failure *failure, const char *then)
 {
-	const struct failure *failure = &job->failure;
 	const int pid = (int)job->ranks[failure->rank].process.pid;
-	char how[128], others[128] = "";
+	char how[128];
 
 	if (failure->by_signal)
 		snprintf(how, sizeof(how), "was killed by signal %d (%s%s)", failure->code,
 			 strsignal(failure->code), failure->core ? ", core dumped" : "");
 	else
 		snprintf(how, sizeof(how), "exited with status %d", failure->code);
-	if (job->running > 0 && job->ending == ENDING_NOT) {
-		strcpy(others, "; ending ");
-		running_ranks(job, others + strlen(others), sizeof(others) - strlen(others));
-	}
 	job_say(job, "rank %d (pid %d) %s after %.2f s%s", failure->rank, pid, how, failure->after,
-		others);
-	report_last_words(job);
+		then);
+	report_last_words(job, failure->rank);
+}
+
+static const char *restarts_left(const struct job *job, char *text, size_t room)
+{
+	*text = '\0';
+	if (job->options->restarts > 0)
+		snprintf(text, room, ", %d restart%s left", job->losses.restarts,
+			 job->losses.restarts == 1 ? "" : "s");
+	return text;
+}
+
+void report_failure(struct job *job, const struct failure *failure)
+{
+	char restarts[48], then[256] = "";
+
+	if (job->ending == ENDING_NOT && options_outlive(job->options))
+		snprintf(then, sizeof(then), "; %d rank%s left where at least %d must go on%s",
+			 job->running + job->ended_well,
+			 job->running + job->ended_well == 1 ? " is" : "s are",
+			 job->options->min_ranks, restarts_left(job, restarts, sizeof(restarts)));
+	if (job->running > 0 && job->ending == ENDING_NOT) {
+		strcat(then, "; ending ");
+		running_ranks(job, then + strlen(then), sizeof(then) - strlen(then));
+	}
+	say_failure(job, failure, then);
+}
+
+void report_loss(struct job *job, const struct failure *failure)
+{
+	char restarts[48], then[128];
+
+	if (job->ended_well > 0)
+		snprintf(then, sizeof(then), "; %d rank%s on, %d ended well before", job->running,
+			 job->running == 1 ? " goes" : "s go", job->ended_well);
+	else
+		snprintf(then, sizeof(then), "; %d rank%s on%s", job->running,
+			 job->running == 1 ? " goes" : "s go",
+			 restarts_left(job, restarts, sizeof(restarts)));
+	say_failure(job, failure, then);
+}
+
+void report_replacement(struct job *job, int rank)
+{
+	char restarts[48];
+
+	job_say(job, "rank %d is replaced (pid %d)%s", rank, (int)job->ranks[rank].process.pid,
+		restarts_left(job, restarts, sizeof(restarts)));
+}
+
+void report_no_replacement(struct job *job, int rank, bool ends)
+{
+	char others[128];
+
+	if (ends)
+		job_say(job, "rank %d cannot be replaced; ending %s", rank,
+			running_ranks(job, others, sizeof(others)));
+	else
+		job_say(job, "rank %d cannot be replaced; %d rank%s on", rank, job->running,
+			job->running == 1 ? " goes" : "s go");
 }
 
 void report_timeout(struct job *job)

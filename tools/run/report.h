@@ -5,8 +5,13 @@
 
 #include "job.h"
 
-/* Who failed first, how, when, and its last words. */
-void report_failure(struct job *job);
+/* Who failed, how, when, its last words, and that the job ends. */
+void report_failure(struct job *job, const struct failure *failure);
+/* The same, of a rank that the job outlives. */
+void report_loss(struct job *job, const struct failure *failure);
+void report_replacement(struct job *job, int rank);
+/* It could not be started; does the job end for that? */
+void report_no_replacement(struct job *job, int rank, bool ends);
 void report_timeout(struct job *job);
 /* Those that did not end when asked. */
 void report_kill(struct job *job);

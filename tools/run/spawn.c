@@ -246,12 +246,12 @@ static int give_birth(const struct spawn *spawn, struct birth *birth, struct pro
 	return status;
 }
 
-int spawn_rank(struct spawn *spawn, int rank, int stdin_fd, struct process *process)
+int spawn_rank(struct spawn *spawn, const struct seat *seat, struct process *process)
 {
-	struct birth birth = { .stdin_fd = stdin_fd };
+	struct birth birth = { .stdin_fd = seat->stdin_fd };
 	int status;
 
-	birth.env = environment_of_rank(spawn, rank);
+	birth.env = environment_of_rank(spawn, seat);
 	if (!birth.env)
 		return say_cannot("make the environment of a rank");
 	if (open_streams(spawn, process->streams, birth.outputs)) {

@@ -28,14 +28,22 @@ struct spawn {
 	bool pipes_said; /* that there are no pseudo terminals */
 };
 
+/* What a new process is in the job. */
+struct seat {
+	int rank;
+	bool joins;   /* in place of one that failed: the others go on already */
+	int restarts; /* how many failed ranks may be replaced from now on */
+	int stdin_fd;
+};
+
 struct process {
 	pid_t pid;
 	int pidfd;
 	int streams[SPAWN_STREAMS]; /* to read its output from; non-blocking */
 };
 
-/* Start rank `rank` with `stdin_fd` as its standard input. 0, or the exit status that tutti-run
- * shall end with: what is wrong was said and nothing is left running. */
-int spawn_rank(struct spawn *spawn, int rank, int stdin_fd, struct process *process);
+/* Start the process that takes `seat`. 0, or the exit status that tutti-run shall end with: what is
+ * wrong was said and nothing is left running. */
+int spawn_rank(struct spawn *spawn, const struct seat *seat, struct process *process);
 
 #endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the decision whether a job goes on when ranks have failed.
+ *
+ * It does while so many ranks as --min-ranks asks for go on or have ended well, those counted that
+ * take the place of failed ones. Failures within a moment are decided about together: two that die
+ * at once are two that do not go on, and where all give up since one has died, it is that one whose
+ * failure counts. Only ranks that run can take a newcomer in, and only while the
+ * program is not over: once a rank has ended well, nobody is replaced, and a failure gives the exit
+ * status, since nobody does the work of that rank again. */
+#include "losses.h"
+
+#include <signal.h>
+
+#include "report.h"
+
+/* How many of the ranks that have failed now are replaced. */
+static int replacements(const struct job *job)
+{
+	const struct losses *losses = &job->losses;
+
+	if (job->running == 0 || job->ended_well > 0)
+		return 0;
+	return losses->open_count < losses->restarts ? losses->open_count : losses->restarts;
+}
+
+static bool enough(const struct job *job, int replaced)
+{
+	return job->running + job->ended_well + replaced >= job->options->min_ranks;
+}
+
+static void outlive(struct job *job, int replaced)
+{
+	for (int i = 0; i < job->losses.open_count; i++) {
+		report_loss(job, &job->losses.open[i]);
+		if (i < replaced)
+			job->ranks[job->losses.open[i].rank].awaited = true;
+	}
+	if (job->ended_well > 0 && job->failure.rank < 0)
+		job->failure = job->losses.open[0];
+}
+
+/* The first has its say in any job; the others' ends are news only where ranks may be lost. */
+static void end(struct job *job)
+{
+	report_failure(job, &job->losses.open[0]);
+	for (int i = 1; i < job->losses.open_count && options_outlive(job->options); i++)
+		report_loss(job, &job->losses.open[i]);
+	job_fail(job, &job->losses.open[0]);
+}
+
+/* The user wants the job to end: nobody needs to be told who ended because of that. */
+static void end_as_wanted(struct job *job)
+{
+	const struct failure *first = &job->losses.open[0];
+
+	if (job->failure.rank >= 0)
+		return;
+	job->failure = *first;
+	if (!first->by_signal || (first->code != job->forwarded && first->code != SIGKILL))
+		report_failure(job, first);
+}
+
+static bool due(const struct job *job)
+{
+	return job->running == 0 || job->ending != ENDING_NOT || job_now() >= job->losses.settle_at;
+}
+
+void losses_settle(struct job *job)
+{
+	const int replaced = replacements(job);
+
+	if (job->losses.open_count == 0 || !due(job))
+		return;
+	if (job->ending != ENDING_NOT)
+		end_as_wanted(job);
+	else if (enough(job, replaced))
+		outlive(job, replaced);
+	else
+		end(job);
+	job->losses.open_count = 0;
+}
+
+int losses_next(struct job *job)
+{
+	for (int i = 0; i < job->started && job->ending == ENDING_NOT; i++)
+		if (job->ranks[i].awaited)
+			return i;
+	return -1;
+}
+
+void losses_replaced(struct job *job, int rank)
+{
+	job->ranks[rank].awaited = false;
+	job->losses.restarts--;
+	report_replacement(job, rank);
+}
+
+void losses_not_replaced(struct job *job, int rank, int status)
+{
+	const struct failure failure = { .rank = rank, .code = status };
+	int awaited = 0;
+
+	job->ranks[rank].awaited = false;
+	for (int i = 0; i < job->started; i++)
+		awaited += job->ranks[i].awaited;
+	report_no_replacement(job, rank, !enough(job, awaited));
+	if (!enough(job, awaited))
+		job_fail(job, &failure);
+}
