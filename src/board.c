@@ -128,6 +128,24 @@ tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment,
 	return TUTTI_OK;
 }
 
+uint64_t tt_board_last_called(const struct tt_board *board, int rank)
+{
+	uint64_t last = atomic_load_explicit(&board->base[rank].called, memory_order_relaxed);
+
+	for (uint64_t slot = 0; slot < TT_BOARD_SLOTS; slot++) {
+		const uint64_t posted = tt_board_progress(board, rank, slot) >> TT_STEP_BITS;
+
+		last = posted > last ? posted : last;
+	}
+	return last;
+}
+
+void tt_board_tell_called(struct tutti_comm *comm)
+{
+	if (comm->board.base)
+		atomic_store_explicit(&comm->board.base[comm->rank].called, comm->next_seq - 1, memory_order_relaxed);
+}
+
 void tt_board_leave(struct tutti_comm *comm)
 {
 	if (!comm->board.base)

@@ -44,6 +44,7 @@ static_assert(offsetof(struct tt_board_slot, card) == 256, "the hot lines are ne
 struct tt_board_rank {
 	struct tt_board_slot slot[TT_BOARD_SLOTS];
 	_Alignas(64) _Atomic uint32_t left; /* release, after all its posts: pairs with the acquire in left_before() */
+	_Atomic uint64_t called; /* the last operation called when this rank began to wait for long; relaxed: a number alone */
 	_Alignas(4096) uint8_t eager[TT_EAGER_SLOTS][TT_EAGER_BYTES];
 	_Alignas(4096) uint8_t stage[TT_STAGES][TT_STAGE_SPAN];
 };
@@ -76,6 +77,10 @@ tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment,
 bool tt_board_post(struct tt_op *op);
 /* Revoke if a peer has posted another card for this operation, or left without it: for waits that get long. */
 void tt_board_compare(struct tt_op *op);
+/* The last operation that `rank` is known to have called. */
+uint64_t tt_board_last_called(const struct tt_board *board, int rank);
+/* Say which one that is of this rank, which waits for long and may not have been able to post it. */
+void tt_board_tell_called(struct tutti_comm *comm);
 /* This rank posts nothing more. */
 void tt_board_leave(struct tutti_comm *comm);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "machine.h"
 #include "memory.h"
 #include "registry.h"
 
@@ -19,6 +20,7 @@ struct record {
 	uint32_t version;
 	int32_t pid;
 	uint64_t process; /* the same for threads of one process, and for nobody else on the host */
+	struct tt_machine machine; /* where `pid` names it */
 	char host_id[64];
 	uint64_t cpus[CPU_WORDS]; /* where the rank may run */
 	uint32_t quota;		  /* cores' worth of time that its control group allows; 0: no limit */
@@ -31,7 +33,7 @@ struct address_header {
 	uint32_t length;
 };
 
-#define RECORD_VERSION 2
+#define RECORD_VERSION 3
 
 /* Where this process is mapped is as good as random, and the same for all of its threads. */
 static uint64_t process_identity(void)
@@ -109,6 +111,7 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 	struct record self = { .version = RECORD_VERSION,
 			       .pid = getpid(),
 			       .process = process_identity(),
+			       .machine = tt_machine_here(),
 			       .quota = cgroup_quota() };
 
 	memcpy(self.host_id, comm->settings.host_id, sizeof(self.host_id));
@@ -248,6 +251,12 @@ static int local_rank_of(const struct tutti_comm *comm, int rank)
 	return before;
 }
 
+/* Do process numbers of the one mean the same to the other? */
+static bool sees_process(const struct tt_machine *a, const struct tt_machine *b)
+{
+	return a->boot == b->boot && a->processes == b->processes && a->processes != 0;
+}
+
 static void fill_peers(struct tutti_comm *comm, const struct tt_records *records, const int *members,
 		       const struct record *read)
 {
@@ -261,7 +270,7 @@ static void fill_peers(struct tutti_comm *comm, const struct tt_records *records
 			peer->host = comm->host[rank];
 			peer->local_rank = local_rank;
 			peer->process = read[rank].process;
-			peer->pid = read[rank].pid;
+			peer->pid = sees_process(&read[comm->rank].machine, &read[rank].machine) ? read[rank].pid : 0;
 			find_address(records, members[rank], &read[rank], comm->endpoints[i]->ops->name, peer);
 		}
 	}
@@ -397,9 +406,9 @@ static void decline(struct tutti_comm *comm, tutti_result_t result, int joined)
 
 	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
 	if (told)
-		snprintf(fault.text, sizeof(fault.text), "%.375s", sentence);
+		snprintf(fault.text, sizeof(fault.text), "%.*s", (int)sizeof(fault.text) - 1, sentence);
 	else
-		snprintf(fault.text, sizeof(fault.text), "rank %d could not join: %.340s", comm->rank, sentence);
+		snprintf(fault.text, sizeof(fault.text), "rank %d could not join: %.580s", comm->rank, sentence);
 	for (int i = 0; i < comm->nendpoints; i++) {
 		struct tt_endpoint *endpoint = comm->endpoints[i];
 

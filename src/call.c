@@ -7,6 +7,7 @@
 
 #include "group.h"
 #include "log.h"
+#include "next_call.h"
 #include "notes.h"
 #include "op.h"
 #include "plan_cache.h"
@@ -127,6 +128,9 @@ tutti_result_t tt_call_start(struct tutti_comm *comm, const struct tt_call *call
 		return tt_comm_give_up(comm, TUTTI_ERR_NO_MEMORY);
 	op->send = call->send;
 	op->recv = call->recv;
+	op->timeout_ns = call->timeout_ns;
+	if (__builtin_expect(comm->next_calls != NULL, 0) && !call->timeout_ns)
+		op->timeout_ns = tt_next_call_take(comm);
 	const tutti_result_t result = call->collective == TT_SEND_RECV ? start_message(comm, call, op) :
 									 start_collective(comm, call, op);
 	if (result) {

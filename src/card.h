@@ -25,7 +25,7 @@ struct tt_card {
 	uint8_t algorithm; /* its number in the registry */
 	uint8_t spare[5];
 	uint64_t segments;
-	uint64_t reserved;
+	uint64_t called; /* of a note: the last collective that its rank has called */
 };
 static_assert(sizeof(struct tt_card) == 64, "a card is one cache line");
 

@@ -10,6 +10,7 @@
 #include "group.h"
 #include "launch.h"
 #include "log.h"
+#include "next_call.h"
 #include "op.h"
 #include "plan_cache.h"
 #include "rendezvous.h"
@@ -60,6 +61,7 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 	tt_group_drop(comm);
 	tt_ops_free(comm);
 	tt_plans_free(comm);
+	tt_next_calls_free(comm);
 	for (int i = 0; comm->wires && i < comm->size * TT_LANES; i++)
 		if (comm->wires[i].link)
 			comm->wires[i].link->ops->close(comm->wires[i].link);
@@ -320,6 +322,21 @@ TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm, const char *reason)
 	tt_comm_progress(comm);
 	pthread_mutex_unlock(&comm->lock);
 	return TUTTI_OK;
+}
+
+TUTTI_API tutti_result_t tutti_comm_error(tutti_comm_t comm, int *rank)
+{
+	if (rank)
+		*rank = -1;
+	if (!comm)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_error: comm is NULL");
+	pthread_mutex_lock(&comm->lock);
+	tt_comm_look(comm, true);
+	const tutti_result_t result = (tutti_result_t)comm->fault.result;
+	if (rank && result)
+		*rank = comm->fault.rank;
+	pthread_mutex_unlock(&comm->lock);
+	return result;
 }
 
 TUTTI_API int tutti_comm_rank(tutti_comm_t comm)

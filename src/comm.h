@@ -31,6 +31,7 @@ struct tt_work {
 };
 
 struct tt_plan_cache;
+struct tt_next_call;
 struct tt_cursor;
 
 /* A user's operation, numbered TUTTI_OP_COUNT + its place. */
@@ -86,6 +87,7 @@ struct tutti_comm {
 	struct tt_card cards[TT_CARDS_KEPT]; /* of this rank's last collectives */
 	uint64_t *heard; /* [size]: the last collective that each rank is known to have called */
 	uint64_t told_seq, told_at; /* what the neighbours were told last, and when */
+	struct tt_next_call *next_calls; /* what threads said of them */
 	struct tt_plan_cache *plans;
 	struct tt_work *work; /* [algorithm × collective], counted when first asked for */
 	const struct tt_plan *last_plan;
@@ -98,6 +100,7 @@ struct tutti_comm {
 	bool progress_started, progress_stop;
 	pthread_cond_t progress_wanted;
 	uint64_t next_look; /* when to look at everything again */
+	uint64_t next_deadline; /* of what was in flight when that was done last */
 
 	/* result 0: healthy */
 	struct tt_fault fault;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "next_call.h"
 
 #define FUSE_BYTES 4096		  /* an all-reduce up to this size may be fused */
 #define FUSE_TOTAL (256u * 1024) /* into messages up to this one */
@@ -18,6 +19,7 @@ struct group {
 	struct tt_call *calls;
 	size_t n, room;
 	tutti_result_t error; /* of the first call that was wrong */
+	uint64_t timeout_ns;  /* of all its calls; 0: the communicator's */
 };
 
 /* All-reduces that travel as one: parts[i] of the buffer belong to recv[i]. */
@@ -91,6 +93,11 @@ static tutti_result_t append(struct group *group, const struct tt_call *call)
 	}
 	group->n++;
 	return TUTTI_OK;
+}
+
+bool tt_group_is_open(const struct tutti_comm *comm)
+{
+	return *find(comm) != NULL;
 }
 
 bool tt_group_keep(struct tutti_comm *comm, const struct tt_call *call, tutti_request_t *request,
@@ -235,6 +242,7 @@ static tutti_result_t start_pass(struct group *group, struct tutti_request *requ
 		struct tt_call call = group->calls[i];
 		tutti_result_t result = TUTTI_OK;
 
+		call.timeout_ns = group->timeout_ns;
 		if (call.collective == TT_COLLECTIVE_COUNT ||
 		    (call.collective == TT_SEND_RECV) != messages)
 			continue;
@@ -328,6 +336,10 @@ TUTTI_API tutti_result_t tutti_group_begin(tutti_comm_t comm)
 		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
 						  "tutti_group_begin: no memory for a group"));
 	group->comm = comm;
+	pthread_mutex_lock(&comm->lock);
+	if (comm->next_calls)
+		group->timeout_ns = tt_next_call_take(comm);
+	pthread_mutex_unlock(&comm->lock);
 	group->next = open_groups;
 	open_groups = group;
 	return TUTTI_OK;

@@ -8,6 +8,8 @@
 /* Keep `call` if the thread has a group open on `comm`; false: it has none. `*result` is the call's. */
 bool tt_group_keep(struct tutti_comm *comm, const struct tt_call *call, tutti_request_t *request,
 		   tutti_result_t *result);
+/* Has the thread a group open on `comm`? */
+bool tt_group_is_open(const struct tutti_comm *comm);
 /* Drop what the thread has open on `comm`, which is being destroyed: another may come to lie at its place. */
 void tt_group_drop(const struct tutti_comm *comm);
 /* Hand out the results of all-reduces that travelled as one (or just free, if that failed). */

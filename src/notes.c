@@ -43,8 +43,10 @@ static void consider(struct tutti_comm *comm, const struct tt_card *theirs)
 	if (theirs->magic != TT_CARD_MAGIC || theirs->rank < 0 || theirs->rank >= comm->size ||
 	    theirs->rank == comm->rank)
 		return;
-	if (comm->heard[theirs->rank] < theirs->seq) {
-		comm->heard[theirs->rank] = theirs->seq;
+	const uint64_t called = theirs->called > theirs->seq ? theirs->called : theirs->seq;
+
+	if (comm->heard[theirs->rank] < called) {
+		comm->heard[theirs->rank] = called;
 		tell_all(comm, theirs);
 	}
 	if (mine->magic == TT_CARD_MAGIC && mine->seq == theirs->seq && !tt_card_equal(mine, theirs)) {
@@ -56,7 +58,7 @@ static void consider(struct tutti_comm *comm, const struct tt_card *theirs)
 
 void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op *stalled, uint64_t now)
 {
-	struct tt_card theirs;
+	struct tt_card theirs, note;
 
 	for (int i = 0; i < comm->nendpoints; i++)
 		while (!comm->fault.result && comm->endpoints[i]->ops->hear(comm->endpoints[i], &theirs))
@@ -65,5 +67,7 @@ void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op *stalled, uin
 		return;
 	comm->told_seq = stalled->card.seq;
 	comm->told_at = now;
-	tell_all(comm, &stalled->card);
+	note = stalled->card;
+	note.called = comm->next_seq - 1;
+	tell_all(comm, &note);
 }

@@ -35,7 +35,8 @@ struct tt_op {
 	uint64_t signature;
 	const uint8_t *send;
 	uint8_t *recv;
-	uint64_t started; /* for the deadline; looked at only once a wait gets long */
+	uint64_t timeout_ns; /* of this call; 0: the communicator's */
+	uint64_t started;    /* for the deadline; looked at only once a wait gets long */
 	size_t length;	  /* TT_OP_MESSAGE: bytes */
 	size_t element;
 

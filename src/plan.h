@@ -21,6 +21,7 @@ struct tt_call {
 	const size_t *send_counts, *send_displs; /* [size], the _v forms only */
 	const size_t *recv_counts, *recv_displs;
 	uint64_t detail; /* of a fused group */
+	uint64_t timeout_ns; /* 0: the communicator's; no part of the key of plans */
 };
 
 /* The steps that use one direction of one link, in order of rounds. */

@@ -4,15 +4,13 @@
  *
  * The thread that waits drives. A progress thread takes over only while operations are pending and nobody
  * waits; it sleeps at once instead of polling, as the cores belong to the caller then. */
-#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "deadline.h"
 #include "log.h"
-#include "names.h"
 #include "notes.h"
 #include "op.h"
 #include "request.h"
@@ -104,90 +102,38 @@ bool tt_comm_progress(struct tutti_comm *comm)
 
 /* ---- a closer look, now and then */
 
-/* Has `rank` called the operation, as far as this rank can tell? */
-static bool has_called(const struct tt_op *op, int rank)
-{
-	const struct tutti_comm *comm = op->comm;
-
-	if (rank == comm->rank)
-		return true;
-	if (!comm->board.base)
-		return comm->heard[rank] >= op->card.seq;
-	return atomic_load_explicit(&tt_board_slot(&comm->board, rank, op->card.seq)->progress,
-				    memory_order_relaxed) >= tt_board_mark(op->card.seq, 0);
-}
-
-/* Does one of the operation's messages wait for `rank`? */
-static bool waits_for(const struct tt_op *op, int rank)
-{
-	for (uint32_t i = 0; i < op->ncursors; i++)
-		if (op->cursors[i].wire && op->cursors[i].wire->link->peer == rank)
-			return true;
-	return false;
-}
-
-/* Those who have not called; where all have, those whose messages are missing. */
-static void name_missing(const struct tt_op *op, char *out, size_t size)
-{
-	size_t used = 0;
-
-	out[0] = '\0';
-	for (int pass = op->kind == TT_OP_MESSAGE; pass < 2 && used == 0; pass++)
-		for (int rank = 0; rank < op->comm->size && used + 16 < size; rank++)
-			if (pass == 0 ? !has_called(op, rank) : waits_for(op, rank))
-				used += (size_t)snprintf(out + used, size - used, "%s%d", used ? ", " : "",
-							 rank);
-}
-
-static void miss_deadline(struct tt_op *op)
-{
-	struct tutti_comm *comm = op->comm;
-	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = -1 };
-	char call[120], missing[100];
-
-	tt_card_describe(&op->card, call, sizeof(call));
-	name_missing(op, missing, sizeof(missing));
-	snprintf(fault.text, sizeof(fault.text),
-		 "operation %" PRIu64 ", %s, missed its deadline of %g s on rank %d, which waits for rank %s "
-		 "(TUTTI_TIMEOUT sets the deadline)",
-		 op->card.seq, call, (double)comm->settings.timeout_ns / 1e9, comm->rank,
-		 *missing ? missing : "(none: it has all it needs but its peers' leave to end)");
-	tt_comm_revoke(comm, &fault);
-}
-
 static void look_closely(struct tutti_comm *comm, uint64_t now)
 {
 	const struct tt_op *stalled = NULL;
 
 	comm->next_look = now + LOOK_NS;
 	tt_comm_look(comm, true);
+	tt_deadlines_look(comm, now);
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
-		if (!op->started)
-			op->started = now;
-		else if (now - op->started > comm->settings.timeout_ns)
-			miss_deadline(op);
-		else if (now - op->started > COMPARE_NS && op->kind != TT_OP_MESSAGE) {
+		if (op->kind != TT_OP_MESSAGE && now - op->started > COMPARE_NS) {
 			stalled = stalled ? stalled : op;
 			tt_board_compare(op);
 		}
 	}
+	if (stalled)
+		tt_board_tell_called(comm);
 	if (!comm->board.base)
 		tt_notes_exchange(comm, stalled, now);
 }
 
 /* ---- waiting */
 
-static void sleep_in(struct tutti_comm *comm)
+static void sleep_in(struct tutti_comm *comm, int timeout_ms)
 {
 	struct pollfd pollers[TT_MAX_TRANSPORTS];
 
 	if (comm->nendpoints == 1) {
-		comm->endpoints[0]->ops->sleep(comm->endpoints[0], SLEEP_MS);
+		comm->endpoints[0]->ops->sleep(comm->endpoints[0], timeout_ms);
 		return;
 	}
 	for (int i = 0; i < comm->nendpoints; i++)
 		pollers[i] = (struct pollfd){ comm->endpoints[i]->ops->fd(comm->endpoints[i]), POLLIN, 0 };
-	poll(pollers, (nfds_t)comm->nendpoints, SLEEP_MS);
+	poll(pollers, (nfds_t)comm->nendpoints, timeout_ms);
 }
 
 /* Sleep unless one more pass, made after announcing it, moves something or `done` holds. Lock held. */
@@ -196,9 +142,11 @@ static void sleep_unless(struct tutti_comm *comm, const uint32_t *pending)
 	for (int i = 0; i < comm->nendpoints; i++)
 		comm->endpoints[i]->ops->arm(comm->endpoints[i]);
 	if (!tt_comm_progress(comm) && comm->first && (!pending || *pending)) {
+		const int timeout_ms = tt_deadlines_sleep_ms(comm, tt_now(), SLEEP_MS);
+
 		comm->sleepers++;
 		pthread_mutex_unlock(&comm->lock);
-		sleep_in(comm);
+		sleep_in(comm, timeout_ms);
 		pthread_mutex_lock(&comm->lock);
 		comm->sleepers--;
 	}

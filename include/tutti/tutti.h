@@ -158,6 +158,13 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm);
  */
 TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm, const char *reason);
 
+/**
+ * Is `comm` revoked? TUTTI_OK while it is healthy, otherwise what every operation on it returns; tutti_last_error(comm)
+ * then has the sentence. `*rank` (may be NULL) is the rank that the fault is about, -1 for none. Looks at what has become
+ * known without a call, too, and does not wait.
+ */
+TUTTI_API tutti_result_t tutti_comm_error(tutti_comm_t comm, int *rank);
+
 /** The caller's rank in `comm`, 0 … size-1; -1 for NULL. */
 TUTTI_API int tutti_comm_rank(tutti_comm_t comm);
 
@@ -391,6 +398,24 @@ TUTTI_API tutti_result_t tutti_recv(tutti_comm_t comm, void *recv, size_t count,
  */
 TUTTI_API tutti_result_t tutti_group_begin(tutti_comm_t comm);
 TUTTI_API tutti_result_t tutti_group_end(tutti_comm_t comm, tutti_request_t *request);
+
+/** How one call differs from what its communicator has for all. Zero every member you do not set. */
+typedef struct tutti_call {
+	size_t size;	  /**< sizeof(tutti_call_t), so that the struct can grow */
+	double timeout_s; /**< its deadline, seconds; 0: that of the communicator */
+} tutti_call_t;
+
+/** The usual start of a call: `tutti_call_t call = TUTTI_CALL_INIT;` */
+#define TUTTI_CALL_INIT { sizeof(tutti_call_t), 0.0 }
+
+/**
+ * Say how the next operation that this thread calls on `comm` differs: a collective, a send, a receive, or, said before
+ * tutti_group_begin(), all of a group. That call takes it, also if it turns out to be invalid; of several
+ * the last counts. Other threads are not affected. Ranks may say different things: where one's deadline passes first,
+ * every rank gets its error. tutti_comm_split() makes several operations, of which the first takes it.
+ * TUTTI_ERR_INVALID inside a group. After TUTTI_ERR_NO_MEMORY the next call is as usual; `comm` is not revoked.
+ */
+TUTTI_API tutti_result_t tutti_next_call(tutti_comm_t comm, const tutti_call_t *call);
 
 /* ---------------------------------------------------------------- requests */
 

@@ -51,7 +51,7 @@ tutti_result_t tt_fail_errno_write(enum tt_log_subsystem subsystem, const char *
 	__attribute__((format(printf, 2, 3)));
 #define tt_fail_errno(subsystem, ...) tt_fail_errno_write(TT_LOG_##subsystem, __VA_ARGS__)
 
-#define TT_ERROR_MAX 512 /* bytes of a sentence */
+#define TT_ERROR_MAX 640 /* bytes of a sentence */
 
 /* The calling thread's sentence, "" if none. */
 const char *tt_thread_error(void);

@@ -12,12 +12,14 @@
 #ifndef TT_SPI_TRANSPORT_H
 #define TT_SPI_TRANSPORT_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "log.h"
 #include "tutti/tutti.h"
 
 #define TT_ADDRESS_MAX 960 /* bytes a transport may tell its peers */
@@ -31,8 +33,10 @@ enum tt_lane { TT_LANE_COLLECTIVE, TT_LANE_P2P };
 struct tt_fault {
 	int32_t result; /* tutti_result_t; 0: no fault */
 	int32_t rank;	/* the rank it is about, -1 for none */
-	char text[376];
+	char text[TT_ERROR_MAX - 16];
+	uint64_t seq; /* of the collective it is about, 0 for none */
 };
+static_assert(sizeof(struct tt_fault) == TT_ERROR_MAX, "no bytes between");
 
 /* One rank as its peers see it. */
 struct tt_peer {
@@ -40,7 +44,7 @@ struct tt_peer {
 	int host;	  /* number of its host, see tt_group */
 	int local_rank;	  /* among the ranks of its host */
 	uint64_t process; /* equal for ranks that are threads of one process */
-	int32_t pid;
+	int32_t pid;	  /* 0: its number means nothing here */
 	uint16_t address_length;
 	uint8_t address[TT_ADDRESS_MAX]; /* what its endpoint of this transport gave */
 	bool use; /* this transport was chosen for the pair (this rank, that one) */

@@ -23,12 +23,14 @@
 struct stage {
 	atomic_int joined, told;
 	_Atomic pid_t pid;
+	char said[RANKS][640]; /* what each rank was told */
 };
 
 struct absence {
 	tutti_result_t (*call)(tutti_comm_t comm, int absent, float *send, float *recv);
-	const char *words; /* of the operation */
-	bool stopped;	   /* instead of going on elsewhere */
+	const char *words;	/* of the operation */
+	const char *not_called; /* how the absent rank's state is told */
+	bool stopped;		/* instead of going on elsewhere */
 };
 
 struct play {
@@ -85,17 +87,24 @@ static int wait_for_absent(const struct play *play, tutti_comm_t comm)
 	const double start = seconds_now();
 	const tutti_result_t result = play->absence->call(comm, play->absent, send, recv);
 	const double took = seconds_now() - start;
-	char absent[32];
+	char absent[64];
 
+	snprintf(play->stage->said[tutti_comm_rank(comm)], sizeof(play->stage->said[0]), "%s",
+		 tutti_last_error(comm));
 	if (atomic_fetch_add(&play->stage->told, 1) == RANKS - 2 && play->absence->stopped)
 		kill(atomic_load(&play->stage->pid), SIGCONT);
-	snprintf(absent, sizeof(absent), "waits for rank %d", play->absent);
+	snprintf(absent, sizeof(absent), "rank %d is %s", play->absent,
+		 play->absence->stopped ? "stopped (state T) and has not called operation 1" :
+					  play->absence->not_called);
 	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, tutti_last_error(comm));
 	CLAIM(took < LATE_S, "told after %.3f s", took);
 	CLAIM(strstr(tutti_last_error(comm), play->absence->words), "\"%s\" does not name \"%s\"",
 	      tutti_last_error(comm), play->absence->words);
 	CLAIM(strstr(tutti_last_error(comm), absent), "\"%s\" does not say \"%s\"",
 	      tutti_last_error(comm), absent);
+	int rank;
+	CLAIM(tutti_comm_error(comm, &rank) == result && rank == play->absent,
+	      "tutti_comm_error names rank %d", rank);
 	free(send);
 	free(recv);
 	return 0;
@@ -118,6 +127,15 @@ static int play_rank(int rank, void *argument)
 
 static const char *const half_a_second[] = { "TUTTI_TIMEOUT=0.5", NULL };
 
+/* Where ranks share memory, the first that finds out speaks for all. */
+static void all_say_the_same(const struct stage *stage, int absent)
+{
+	const int one = absent == 0 ? 1 : 0, other = absent == 2 ? 1 : 2;
+
+	if (strcmp(transport_chosen, "shm") == 0)
+		assert_string_equal(stage->said[one], stage->said[other]);
+}
+
 static void all_name_the_absent(const struct absence *absence)
 {
 	struct stage *stage = shared_memory(sizeof(*stage));
@@ -132,22 +150,26 @@ static void all_name_the_absent(const struct absence *absence)
 
 		memset(stage, 0, sizeof(*stage));
 		assert_int_equal(run_job(&job), 0);
+		all_say_the_same(stage, absent);
 	}
 }
 
-#define TEST(name, call, words, stopped)                                                           \
+#define TEST(name, call, words, not_called, stopped)                                               \
 	static void name(void **state)                                                             \
 	{                                                                                          \
-		static const struct absence it = { call, words, stopped };                         \
+		static const struct absence it = { call, words, not_called, stopped };             \
 		all_name_the_absent(&it);                                                          \
 	}
+#define NOT_CALLED "alive but has not called operation 1"
+#define NOT_SENT   "alive but has not called the send"
 
-TEST(a_barrier_has_a_deadline, barrier, "barrier()", false)
-TEST(a_small_sum_has_a_deadline, small_sum, "all_reduce(float32 × 2, sum)", false)
-TEST(a_large_sum_has_a_deadline, large_sum, "all_reduce(float32 × 262144, sum)", false)
-TEST(a_receive_has_a_deadline, receive, "(float32 × 2)", false)
-TEST(a_request_has_a_deadline, pending, "all_gather(float32 × 8)", false)
-TEST(a_stopped_rank_is_named_and_told, small_sum, "all_reduce(float32 × 2, sum)", true)
+TEST(a_barrier_has_a_deadline, barrier, "operation 1, barrier(), missed its deadline of 0.5 s: ranks ", NOT_CALLED,
+     false)
+TEST(a_small_sum_has_a_deadline, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, false)
+TEST(a_large_sum_has_a_deadline, large_sum, "all_reduce(float32 × 262144, sum)", NOT_CALLED, false)
+TEST(a_receive_has_a_deadline, receive, "(float32 × 2)", NOT_SENT, false)
+TEST(a_request_has_a_deadline, pending, "all_gather(float32 × 8)", NOT_CALLED, false)
+TEST(a_stopped_rank_is_named_and_told, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, true)
 
 /* ---- meeting */
 

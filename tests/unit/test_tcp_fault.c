@@ -198,12 +198,12 @@ static void a_better_reason_replaces_a_closed_connection(void **state)
 
 static void garbage_on_a_control_link_is_a_loss(void **state)
 {
-	static const uint8_t messages[][16] = {
+	static const uint8_t messages[][24] = {
 		{ 9 },			       /* no such kind */
 		{ 1, 0, 0, 0, 4 },	       /* a revoke too short for its result */
 		{ 2, 0, 0, 0, 1 },	       /* a good-bye with something in it */
 		{ 1, 0, 0, 0, 0, 0, 0, 0x80 }, /* too long for any message */
-		{ 1, 0, 0, 0, 8, 0, 0, 0, 5 }, /* a revoke that is no error */
+		{ 1, 0, 0, 0, 16, 0, 0, 0, 5 }, /* a revoke that is no error */
 	};
 
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
@@ -211,7 +211,7 @@ static void garbage_on_a_control_link_is_a_loss(void **state)
 
 		fabric_start(&f, 2, 0);
 		const int fd = tcp_endpoint_of(f.endpoint[1])->controls->source.fd;
-		assert_int_equal(send(fd, messages[i], 16, 0), 16);
+		assert_int_equal(send(fd, messages[i], 24, 0), 24);
 		fabric_until(&f, all_know, &f);
 		assert_int_equal(f.endpoint[0]->fault.rank, 1);
 		assert_non_null(strstr(f.endpoint[0]->fault.text, "no message of tutti"));

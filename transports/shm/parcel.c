@@ -24,7 +24,7 @@ struct message {
 		int32_t result; /* SHM_GIVEN_UP: what everybody returns, with the sentence */
 		int32_t spare;
 	} header;
-	char sentence[376];
+	char sentence[sizeof(((struct tt_fault *)0)->text)];
 };
 
 /* Room for two descriptors. */
@@ -141,10 +141,11 @@ void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why,
 	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
 	message.header.result = told ? why : TUTTI_ERR_PEER_LOST;
 	if (told)
-		snprintf(message.sentence, sizeof(message.sentence), "%.375s", sentence);
+		snprintf(message.sentence, sizeof(message.sentence), "%.*s", (int)sizeof(message.sentence) - 1,
+			 sentence);
 	else
 		snprintf(message.sentence, sizeof(message.sentence),
-			 "rank %d could not join: %.340s", ep->config.rank, sentence);
+			 "rank %d could not join: %.580s", ep->config.rank, sentence);
 	send_message(socket, &message, NULL, 0, rank, 0);
 	tt_thread_error_set(sentence);
 }

@@ -19,7 +19,7 @@
 
 #define TCP_GUESTS_MAX	 64  /* connections whose hello is not complete */
 #define TCP_SLEEPERS_MAX 64  /* threads that sleep at once; more would not sleep but poll */
-#define TCP_MESSAGE_MAX	 512 /* bytes of a control message */
+#define TCP_MESSAGE_MAX	 1024 /* bytes of a control message */
 #define TCP_MS		 UINT64_C(1000000)
 
 /* What the inner epoll hands back; the first member of whatever it watches. Released objects stay

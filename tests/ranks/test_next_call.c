@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a thread says of its next call: whose deadline it changes, and that all ranks are told.
+ *
+ *   test_next_call shm|tcp|mixed */
+#include <math.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+#define RANKS	6
+#define SHORT_S 0.3
+#define SOON_S	5.0 /* the communicator's own deadline is 40 s */
+
+/* Shared by all ranks of a job. */
+struct stage {
+	atomic_int joined, told;
+	char said[RANKS][640];
+};
+
+struct play {
+	struct stage *stage;
+	uint32_t absent; /* mask of ranks that do not come */
+	/* Called by all that come; rank 0 says something of its next call in it. */
+	tutti_result_t (*call)(tutti_comm_t comm);
+	const char *words;
+};
+
+static tutti_result_t shorten(tutti_comm_t comm)
+{
+	tutti_call_t next = TUTTI_CALL_INIT;
+
+	next.timeout_s = SHORT_S;
+	return tutti_comm_rank(comm) == 0 ? tutti_next_call(comm, &next) : TUTTI_OK;
+}
+
+static bool is_absent(const struct play *play, tutti_comm_t comm)
+{
+	return play->absent >> tutti_comm_rank(comm) & 1;
+}
+
+static int present(const struct play *play)
+{
+	return RANKS - __builtin_popcount(play->absent);
+}
+
+/* The absent ranks call when the others have been told, and are told the same. */
+static int play_rank(tutti_comm_t comm, void *argument)
+{
+	const struct play *play = argument;
+	char *said = play->stage->said[tutti_comm_rank(comm)];
+
+	meet_at(&play->stage->joined, RANKS);
+	while (is_absent(play, comm) && atomic_load(&play->stage->told) < present(play))
+		sched_yield();
+	const double start = seconds_now();
+	const tutti_result_t result = is_absent(play, comm) ? tutti_barrier(comm, NULL) : play->call(comm);
+	const double took = seconds_now() - start;
+
+	snprintf(said, sizeof(play->stage->said[0]), "%s", tutti_last_error(comm));
+	atomic_fetch_add(&play->stage->told, 1);
+	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, said);
+	CLAIM(took < SOON_S, "told after %.3f s", took);
+	CLAIM(strstr(said, play->words), "\"%s\" does not say \"%s\"", said, play->words);
+	return 0;
+}
+
+static void all_are_told(uint32_t absent, tutti_result_t (*call)(tutti_comm_t comm), const char *words)
+{
+	struct play play = { shared_memory(sizeof(struct stage)), absent, call, words };
+	const struct job job = { .ranks = RANKS, .body = play_rank, .argument = &play };
+
+	assert_int_equal(run_job(&job), 0);
+	for (int rank = 1; rank < RANKS; rank++)
+		assert_string_equal(play.stage->said[rank], play.stage->said[0]);
+}
+
+static tutti_result_t one_sum(tutti_comm_t comm)
+{
+	float value = 1, sum;
+	const tutti_result_t result = shorten(comm);
+
+	return result ? result : tutti_all_reduce(comm, &value, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+}
+
+static void one_ranks_shorter_deadline_ends_the_call_of_all(void **state)
+{
+	all_are_told(1u << 2, one_sum, "operation 1, all_reduce(float32 × 1, sum), missed its deadline of 0.3 s: "
+				       "ranks 0, 1, 3-5 have called it, rank 2 is alive but has not called operation 1");
+}
+
+static void several_absent_ranks_are_told_together(void **state)
+{
+	all_are_told(1u << 1 | 1u << 2 | 1u << 4, one_sum,
+		     "ranks 0, 3, 5 have called it, ranks 1, 2, 4 are alive but have not called operation 1");
+}
+
+static void only_the_caller_is_said_to_have_called(void **state)
+{
+	all_are_told(0x3e, one_sum, "rank 0 has called it, ranks 1-5 are alive but have not called operation 1");
+}
+
+static tutti_result_t sums_of_a_group(tutti_comm_t comm)
+{
+	float values[4] = { 1, 2, 3, 4 }, sums[4];
+	tutti_result_t result = shorten(comm);
+
+	if (!result)
+		result = tutti_group_begin(comm);
+	if (!result)
+		result = tutti_all_reduce(comm, values, sums, 2, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+	if (!result)
+		result = tutti_broadcast(comm, values, sums + 2, 2, TUTTI_FLOAT32, 0, NULL);
+	return result ? result : tutti_group_end(comm, NULL);
+}
+
+static void a_group_has_the_deadline_said_before_it(void **state)
+{
+	all_are_told(1u << 3, sums_of_a_group, "missed its deadline of 0.3 s");
+}
+
+static tutti_result_t wait_for_a_request(tutti_comm_t comm)
+{
+	tutti_request_t request;
+	tutti_result_t result = shorten(comm);
+
+	if (!result)
+		result = tutti_barrier(comm, &request);
+	return result ? result : tutti_wait(&request);
+}
+
+static void a_request_keeps_the_deadline_of_its_call(void **state)
+{
+	all_are_told(1u << 5, wait_for_a_request, "operation 1, barrier(), missed its deadline of 0.3 s");
+}
+
+/* ---- whose call it is */
+
+/* Waits longer than its next call would have, had that call not been the one before. */
+static int outlive_it(tutti_comm_t comm, void *argument)
+{
+	atomic_int *released = argument;
+	float value = 1, sum;
+
+	SUCCEEDS(shorten(comm));
+	SUCCEEDS(tutti_all_reduce(comm, &value, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	if (tutti_comm_rank(comm) == 1) {
+		const double start = seconds_now();
+
+		while (seconds_now() - start < 3 * SHORT_S)
+			sched_yield();
+		atomic_store(released, 1);
+	}
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	CLAIM(atomic_load(released), "the barrier ended before rank 1 came");
+	return 0;
+}
+
+static void only_the_next_call_is_concerned(void **state)
+{
+	const struct job job = { .ranks = 3, .body = outlive_it, .argument = shared_memory(sizeof(atomic_int)) };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static int waste_it(tutti_comm_t comm, void *argument)
+{
+	atomic_int *released = argument;
+	float value = 1, sum;
+
+	SUCCEEDS(shorten(comm));
+	CLAIM(tutti_all_reduce(comm, &value, &sum, 1, TUTTI_FLOAT32, -7, NULL) == TUTTI_ERR_INVALID,
+	      "operation -7 is taken for one");
+	return outlive_it(comm, released);
+}
+
+static void an_invalid_call_takes_it(void **state)
+{
+	const struct job job = { .ranks = 3, .body = waste_it, .argument = shared_memory(sizeof(atomic_int)) };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static int refuse(tutti_comm_t comm, void *argument)
+{
+	tutti_call_t call = TUTTI_CALL_INIT;
+
+	CLAIM(tutti_next_call(NULL, &call) == TUTTI_ERR_INVALID, "no communicator is none");
+	CLAIM(tutti_next_call(comm, NULL) == TUTTI_ERR_INVALID, "no call is none");
+	call.size = 1;
+	CLAIM(tutti_next_call(comm, &call) == TUTTI_ERR_INVALID, "a struct of another size is taken");
+	call = (tutti_call_t)TUTTI_CALL_INIT;
+	for (int i = 0; i < 4; i++) {
+		call.timeout_s = (const double[]){ -1, NAN, INFINITY, 2e9 }[i];
+		CLAIM(tutti_next_call(comm, &call) == TUTTI_ERR_INVALID, "a deadline of %g s is taken", call.timeout_s);
+	}
+	call.timeout_s = 1;
+	SUCCEEDS(tutti_group_begin(comm));
+	CLAIM(tutti_next_call(comm, &call) == TUTTI_ERR_INVALID, "it is taken inside a group");
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	int rank = 7;
+	CLAIM(tutti_comm_error(comm, &rank) == TUTTI_OK && rank == -1, "a healthy communicator blames rank %d", rank);
+	CLAIM(tutti_comm_error(NULL, NULL) == TUTTI_ERR_INVALID, "no communicator is healthy");
+	return 0;
+}
+
+static void what_makes_no_sense_is_refused(void **state)
+{
+	const struct job job = { .ranks = 1, .body = refuse };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_ranks_shorter_deadline_ends_the_call_of_all),
+		cmocka_unit_test(several_absent_ranks_are_told_together),
+		cmocka_unit_test(only_the_caller_is_said_to_have_called),
+		cmocka_unit_test(a_group_has_the_deadline_said_before_it),
+		cmocka_unit_test(a_request_keeps_the_deadline_of_its_call),
+		cmocka_unit_test(only_the_next_call_is_concerned),
+		cmocka_unit_test(an_invalid_call_takes_it),
+		cmocka_unit_test(what_makes_no_sense_is_refused),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
