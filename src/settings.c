@@ -14,6 +14,8 @@
 
 #define DEFAULT_TIMEOUT_S 300.0
 #define LONGEST_TIMEOUT_S 1e9
+#define DEFAULT_SILENCE_S 5.0
+#define LONGEST_SILENCE_S 3600.0
 
 static const char *environment(const char *name)
 {
@@ -48,6 +50,21 @@ static tutti_result_t read_timeout(double configured, uint64_t *ns)
 			       text);
 	*ns = (uint64_t)(seconds * 1e9);
 	return TUTTI_OK;
+}
+
+static tutti_result_t read_silence(double *seconds)
+{
+	const char *text = environment("TUTTI_SILENCE");
+	char *end;
+
+	*seconds = DEFAULT_SILENCE_S;
+	if (!text)
+		return TUTTI_OK;
+	*seconds = strtod(text, &end);
+	if (!*end && *seconds >= 1 && *seconds <= LONGEST_SILENCE_S) /* not so for a NaN */
+		return TUTTI_OK;
+	return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_SILENCE is \"%s\": expected seconds, 1 to %g, for example 5", text,
+		       LONGEST_SILENCE_S);
 }
 
 static tutti_result_t copy(const char *what, const char *value, char *out, size_t size)
@@ -169,6 +186,8 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 			       config->size, sizeof(*config));
 	memset(out, 0, sizeof(*out));
 	result = read_timeout(config->timeout_s, &out->timeout_ns);
+	if (!result)
+		result = read_silence(&out->silence_s);
 	if (!result)
 		result = copy("TUTTI_TRANSPORT", config->transports ? config->transports :
 								      environment("TUTTI_TRANSPORT"),

@@ -11,6 +11,7 @@
 
 struct tt_settings {
 	uint64_t timeout_ns;
+	double silence_s; /* until a host that answers nothing is lost */
 	char transports[64]; /* "" for all */
 	char algorithm[32];  /* "" for the tuner's choice */
 	char host_id[64];

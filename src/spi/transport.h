@@ -54,6 +54,7 @@ struct tt_endpoint_config {
 	uint64_t comm_id; /* the same on all ranks, and no other communicator's */
 	int rank, size;
 	double timeout_s;
+	double silence_s; /* a host that has answered nothing for so long is lost; 1 or more */
 };
 
 struct tt_transport;

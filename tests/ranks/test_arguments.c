@@ -239,6 +239,8 @@ static int settings(int rank, void *argument)
 		{ "TUTTI_TIMEOUT", "soon", "soon" },
 		{ "TUTTI_TIMEOUT", "-1", "-1" },
 		{ "TUTTI_TIMEOUT", "nan", "nan" },
+		{ "TUTTI_SILENCE", "0.5", "0.5" },
+		{ "TUTTI_SILENCE", "5s", "5s" },
 		{ "TUTTI_TRANSPORT", "pigeon", "pigeon" },
 		{ "TUTTI_TRANSPORT", "shm,pigeon", "pigeon" },
 		{ "TUTTI_ALGORITHM", "magic", "magic" },

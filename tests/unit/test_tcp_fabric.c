@@ -33,7 +33,7 @@ void fabric_open(struct fabric *f, int size, int family)
 	f->family = family;
 	f->comm_id = 0x1234567890abcdef;
 	for (int i = 0; i < size; i++) {
-		const struct tt_endpoint_config config = { f->comm_id, i, size, 20.0 };
+		const struct tt_endpoint_config config = { f->comm_id, i, size, 20.0, 5.0 };
 
 		assert_int_equal(tcp->open(&config, &f->endpoint[i]), TUTTI_OK);
 		all[i].rank = i;

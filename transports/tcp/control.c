@@ -93,6 +93,24 @@ static void hang_up(struct tcp_endpoint *e, struct tcp_control *control)
 	control->source.fd = -1;
 }
 
+/* The kernel's probes had no answer. */
+static bool is_silence(int error)
+{
+	return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+}
+
+static void fell_silent(struct tcp_endpoint *e, struct tcp_control *control)
+{
+	struct tt_fault fault = { TUTTI_ERR_PEER_LOST, control->peer, "" };
+
+	hang_up(e, control);
+	snprintf(fault.text, sizeof(fault.text),
+		 "rank %d at %s is lost: its host has answered rank %d nothing for %g s; the host is "
+		 "down, or the network between the two (TUTTI_SILENCE sets how long to wait)",
+		 control->peer, control->where, e->rank, e->silence_s);
+	tt_tcp_fault(e, &fault, control);
+}
+
 static void lost(struct tcp_endpoint *e, struct tcp_control *control, const char *how)
 {
 	struct tt_fault fault = { TUTTI_ERR_PEER_LOST, control->peer, "" };
@@ -194,6 +212,10 @@ void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return;
+		if (n < 0 && is_silence(errno) && !e->peers[control->peer].left) {
+			fell_silent(e, control);
+			return;
+		}
 		if (n <= 0) {
 			lost(e, control, n < 0 ? strerror(errno) : "closed");
 			return;
@@ -216,7 +238,7 @@ tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer)
 	}
 	control->source = (struct tcp_source){ TCP_CONTROL, fd };
 	control->peer = peer;
-	tt_tcp_watch_silence(fd);
+	tt_tcp_watch_silence(fd, e->silence_s);
 	tt_tcp_peer_text(fd, control->where);
 	if (!tt_tcp_watch(e, &control->source, EPOLLIN)) {
 		close(fd);

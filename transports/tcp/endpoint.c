@@ -50,6 +50,7 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 	e->comm_id = config->comm_id;
 	e->rank = config->rank;
 	e->size = config->size;
+	e->silence_s = config->silence_s;
 	e->listener.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
 	e->peers = make_peers(config->size);
 	result = e->peers ? tt_tcp_buffer_size(&e->buffer)

@@ -115,6 +115,7 @@ struct tcp_endpoint {
 	struct tcp_card card;
 	const struct tt_peer *known; /* from join() on */
 	struct tcp_peer *peers;
+	double silence_s;
 	int buffer; /* TUTTI_TCP_BUFFER in bytes, 0: the kernel's autotuning */
 
 	struct tcp_source listener;
@@ -151,7 +152,8 @@ static inline struct tcp_endpoint *tcp_endpoint_of(struct tt_endpoint *base)
 /* socket.c */
 tutti_result_t tt_tcp_buffer_size(int *bytes);
 void tt_tcp_tune(const struct tcp_endpoint *e, int fd, bool local);
-void tt_tcp_watch_silence(int fd);
+/* Let the kernel break the connection when the other host has answered nothing for so long. */
+void tt_tcp_watch_silence(int fd, double seconds);
 bool tt_tcp_is_local(int fd);
 void tt_tcp_close_orderly(int fd);
 void tt_tcp_peer_text(int fd, char text[TCP_ADDRESS_TEXT]);

@@ -10,9 +10,6 @@
 
 #include "endpoint.h"
 
-/* A host that falls silent (power, cable) is found out by the kernel's probes after about this
- * long. */
-#define SILENT_SECONDS 30
 #define DROP_MAX       4096 /* reads before a close: more than the largest receive buffer holds */
 
 tutti_result_t tt_tcp_buffer_size(int *bytes)
@@ -78,15 +75,19 @@ void tt_tcp_tune(const struct tcp_endpoint *e, int fd, bool local)
 	}
 }
 
-/* For control links only: the kernel would also give up a data connection whose peer, computing,
+/* Probes after half of the time and every tenth of it from then on, or every second; the user timeout
+ * ends the connection at the first probe that comes later, and where sent bytes are not acknowledged.
+ *
+ * For control links only: the kernel would also give up a data connection whose peer, computing,
  * leaves its receive buffer full for that long. */
-void tt_tcp_watch_silence(int fd)
+void tt_tcp_watch_silence(int fd, double seconds)
 {
+	const int idle = (int)(seconds / 2), interval = (int)(seconds / 10);
+
 	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
-	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, SILENT_SECONDS / 3, "TCP_KEEPIDLE");
-	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, SILENT_SECONDS / 6, "TCP_KEEPINTVL");
-	set(fd, IPPROTO_TCP, TCP_KEEPCNT, 4, "TCP_KEEPCNT");
-	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SILENT_SECONDS * 1000, "TCP_USER_TIMEOUT");
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle > 1 ? idle : 1, "TCP_KEEPIDLE");
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval > 1 ? interval : 1, "TCP_KEEPINTVL");
+	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)(seconds * 1000), "TCP_USER_TIMEOUT");
 }
 
 static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
