@@ -166,8 +166,8 @@ tutti_result_t tt_call_submit(struct tutti_comm *comm, const struct tt_call *cal
 
 	if (request)
 		*request = NULL;
-	if (!comm)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: comm is NULL", tt_call_name(call));
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, tt_call_name(call));
 	if (tt_group_keep(comm, call, request, &result))
 		return result;
 	if (!request)
@@ -178,6 +178,7 @@ tutti_result_t tt_call_submit(struct tutti_comm *comm, const struct tt_call *cal
 		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a request",
 						  tt_call_name(call)));
 	started->comm = comm;
+	started->maker = comm->maker;
 	pthread_mutex_lock(&comm->lock);
 	result = (tutti_result_t)comm->fault.result;
 	if (!result)

@@ -24,6 +24,7 @@ static tutti_result_t new_comm(const struct tt_settings *settings, int rank, int
 
 	if (!comm)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for a communicator");
+	comm->maker = tt_maker_here();
 	comm->settings = *settings;
 	comm->rank = rank;
 	comm->size = size;
@@ -39,6 +40,13 @@ static tutti_result_t new_comm(const struct tt_settings *settings, int rank, int
 	return TUTTI_OK;
 }
 
+tutti_result_t tt_comm_refuse(const struct tutti_comm *comm, const char *call)
+{
+	if (comm)
+		return tt_fail_inherited(&comm->maker, call, "communicator");
+	return tt_fail(TUTTI_ERR_INVALID, COMM, "%s: comm is NULL", call);
+}
+
 /* Others may wait for what is unfinished here; for what this rank has not called, they find out themselves. */
 static void take_leave(struct tutti_comm *comm)
 {
@@ -52,12 +60,21 @@ static void take_leave(struct tutti_comm *comm)
 	tt_board_leave(comm);
 }
 
-TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
+/* In a child of fork(): descriptors are closed and shared memory is gone. False: a thread that is not here was inside, so
+ * that nothing in it can be relied on. */
+static bool forget_peers(struct tutti_comm *comm)
 {
-	if (!comm)
-		return;
-	tt_progress_thread_stop(comm);
-	take_leave(comm);
+	if (pthread_mutex_trylock(&comm->lock) != 0)
+		return false;
+	for (struct tt_op *op = comm->first; op; op = op->next)
+		op->request = NULL; /* on the stack of such a thread, or freed by now */
+	for (int i = 0; i < comm->nendpoints; i++)
+		comm->endpoints[i]->ops->forget(comm->endpoints[i]);
+	return true;
+}
+
+static void free_all(struct tutti_comm *comm)
+{
 	tt_group_drop(comm);
 	tt_ops_free(comm);
 	tt_plans_free(comm);
@@ -79,9 +96,22 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 	free(comm->user_ops);
 	free(comm->work);
 	free(comm->heard);
-	pthread_cond_destroy(&comm->progress_wanted);
-	pthread_mutex_destroy(&comm->lock);
 	free(comm);
+}
+
+TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
+{
+	if (!comm)
+		return;
+	if (tt_comm_usable(comm)) {
+		tt_progress_thread_stop(comm);
+		take_leave(comm);
+		pthread_cond_destroy(&comm->progress_wanted);
+		pthread_mutex_destroy(&comm->lock);
+		free_all(comm);
+	} else if (forget_peers(comm)) {
+		free_all(comm); /* but for the lock and the condition: threads may have waited for them */
+	}
 }
 
 tutti_result_t tt_comm_wire(struct tutti_comm *comm, int peer, enum tt_lane lane,
@@ -176,6 +206,8 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 	if (!store && size > 1)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_create: store is NULL, and %d ranks must meet",
 			       size);
+	if (store && !tt_made_here(&store->maker))
+		return tt_fail_inherited(&store->maker, "tutti_comm_create", "store");
 	tutti_result_t result = tt_settings_read(config, &settings);
 	if (result)
 		return result;
@@ -282,8 +314,10 @@ static tutti_result_t split(struct tutti_comm *parent, int color, struct choice 
 
 TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *out)
 {
-	if (!comm || !out)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_split: %s is NULL", comm ? "out" : "comm");
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_comm_split");
+	if (!out)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_split: out is NULL");
 	*out = NULL;
 	const struct choice mine = { color, key, comm->rank };
 	struct choice *choices = malloc((size_t)comm->size * sizeof(*choices));
@@ -312,8 +346,8 @@ TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm, const char *reason)
 {
 	struct tt_fault fault = { .result = TUTTI_ERR_ABORTED };
 
-	if (!comm)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_abort: comm is NULL");
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_comm_abort");
 	pthread_mutex_lock(&comm->lock);
 	fault.rank = comm->rank;
 	snprintf(fault.text, sizeof(fault.text), "rank %d aborted the communicator: %s", comm->rank,
@@ -328,8 +362,8 @@ TUTTI_API tutti_result_t tutti_comm_error(tutti_comm_t comm, int *rank)
 {
 	if (rank)
 		*rank = -1;
-	if (!comm)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_error: comm is NULL");
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_comm_error");
 	pthread_mutex_lock(&comm->lock);
 	tt_comm_look(comm, true);
 	const tutti_result_t result = (tutti_result_t)comm->fault.result;
@@ -363,7 +397,7 @@ TUTTI_API const char *tutti_last_error(tutti_comm_t comm)
 {
 	static _Thread_local char text[sizeof(comm->fault.text)];
 
-	if (!comm)
+	if (!tt_comm_usable(comm))
 		return tt_thread_error();
 	pthread_mutex_lock(&comm->lock);
 	const bool failed = comm->fault.result != 0;
@@ -375,8 +409,10 @@ TUTTI_API const char *tutti_last_error(tutti_comm_t comm)
 
 TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info_t *info)
 {
-	if (!comm || !info)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_last_plan: %s is NULL", comm ? "info" : "comm");
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_comm_last_plan");
+	if (!info)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_last_plan: info is NULL");
 	if (info->size != sizeof(*info))
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
 			       "tutti_comm_last_plan: info->size is %zu, expected sizeof(tutti_plan_info_t), %zu",

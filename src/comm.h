@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "board.h"
+#include "fork.h"
 #include "kernels.h"
 #include "model.h"
 #include "schedule.h"
@@ -52,6 +53,7 @@ struct tt_wire {
 
 struct tutti_comm {
 	pthread_mutex_t lock;
+	struct tt_maker maker;
 	struct tt_settings settings;
 	int rank, size;
 	uint64_t id;
@@ -105,6 +107,16 @@ struct tutti_comm {
 	/* result 0: healthy */
 	struct tt_fault fault;
 };
+
+/* May this process use `comm`? Not if it is NULL or was made before a fork(): then nothing of it may be touched, its lock
+ * least of all. */
+static inline bool tt_comm_usable(const struct tutti_comm *comm)
+{
+	return __builtin_expect(comm != NULL, 1) && tt_made_here(&comm->maker);
+}
+
+/* What `call` returns for one that is not usable. */
+tutti_result_t tt_comm_refuse(const struct tutti_comm *comm, const char *call);
 
 /* fault.c: end the communicator, here and on every rank; the first fault wins. Lock held. */
 void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault);

@@ -293,6 +293,7 @@ static tutti_result_t run(struct group *group, tutti_request_t *request)
 		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
 						  "tutti_group_end: no memory for a request"));
 	started->comm = comm;
+	started->maker = comm->maker;
 	pthread_mutex_lock(&comm->lock);
 	tutti_result_t result = start_all(group, started);
 	if (!result && !request) {
@@ -326,8 +327,8 @@ void tt_group_drop(const struct tutti_comm *comm)
 
 TUTTI_API tutti_result_t tutti_group_begin(tutti_comm_t comm)
 {
-	if (!comm)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_group_begin: comm is NULL");
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_group_begin");
 	if (*find(comm))
 		return tt_fail(TUTTI_ERR_INVALID, EXEC,
 			       "tutti_group_begin: this thread has a group open on this communicator; end it first");
@@ -352,10 +353,12 @@ TUTTI_API tutti_result_t tutti_group_end(tutti_comm_t comm, tutti_request_t *req
 
 	if (request)
 		*request = NULL;
-	if (!comm || !group)
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_group_end");
+	if (!group)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "tutti_group_end: this thread has no group open on %s; call tutti_group_begin() first",
-			       comm ? "this communicator" : "NULL");
+			       "tutti_group_end: this thread has no group open on this communicator; call "
+			       "tutti_group_begin() first");
 	*link = group->next;
 	const tutti_result_t result = group->error ? group->error : run(group, request);
 	group_free(group);

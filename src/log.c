@@ -157,6 +157,17 @@ TUTTI_API void tutti_log_set_sink(tutti_log_fn_t sink, void *context)
 	pthread_mutex_unlock(&out.lock);
 }
 
+/* The thread that held the lock, if any did, is not there. */
+static void renew_lock(void)
+{
+	pthread_mutex_init(&out.lock, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, renew_lock);
+}
+
 uint64_t tt_now(void)
 {
 	struct timespec now;

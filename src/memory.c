@@ -4,7 +4,10 @@
  * are given back when memory is freed.
  *
  * Spans are kept in a list sorted by offset; allocation is first fit. The lock guards the list; base and size
- * never change once set. */
+ * never change once set.
+ *
+ * A child of fork() keeps the mapping of what its parent had, to be read only, and makes a heap of its own when it
+ * first allocates. The lock is held over fork(), so that the list is whole in the child. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,6 +15,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "fork.h"
 #include "log.h"
 #include "memory.h"
 
@@ -31,6 +35,7 @@ static struct {
 	uint8_t *base;
 	size_t size;
 	struct span *used; /* sorted by offset */
+	struct span *inherited; /* of parents' heaps; `offset` is the address */
 } heap = { .lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .fd = -1 };
 
 /* Address space only, the same in every process of the host: a power of two that holds all its memory. */
@@ -47,7 +52,7 @@ static size_t size_for_this_host(void)
 
 static void make_heap(void)
 {
-	const int fd = memfd_create("tutti-heap", MFD_CLOEXEC);
+	const int fd = TT_FD(memfd_create("tutti-heap", MFD_CLOEXEC));
 
 	heap.size = size_for_this_host();
 	if (fd < 0)
@@ -63,10 +68,45 @@ static void make_heap(void)
 	return;
 close_fd:
 	heap.error = errno;
-	close(fd);
+	tt_fd_close(fd);
 	return;
 failed:
 	heap.error = errno;
+}
+
+static void hold_heap(void)
+{
+	pthread_mutex_lock(&heap.lock);
+}
+
+static void let_heap_go(void)
+{
+	pthread_mutex_unlock(&heap.lock);
+}
+
+/* The parent's heap: nothing is written to it here or given back, and its descriptor is closed by now or soon. */
+static void inherit_heap(void)
+{
+	const pthread_once_t not_made = PTHREAD_ONCE_INIT;
+	struct span **last = &heap.inherited;
+
+	if (heap.base)
+		mprotect(heap.base, heap.size, PROT_READ);
+	while (*last)
+		last = &(*last)->next;
+	*last = heap.used;
+	for (struct span *span = heap.used; span; span = span->next)
+		span->offset += (uintptr_t)heap.base;
+	heap.used = NULL;
+	heap.base = NULL;
+	heap.fd = -1;
+	heap.once = not_made;
+	let_heap_go();
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(hold_heap, let_heap_go, inherit_heap);
 }
 
 size_t tt_heap_size(void)
@@ -145,27 +185,37 @@ TUTTI_API tutti_result_t tutti_mem_alloc(size_t bytes, void **memory)
 	return TUTTI_OK;
 }
 
+/* Off the list; NULL if it is not there. */
+static struct span *take_out(struct span **list, uint64_t offset)
+{
+	struct span **link = list, *found;
+
+	while (*link && (*link)->offset != offset)
+		link = &(*link)->next;
+	found = *link;
+	if (found)
+		*link = found->next;
+	return found;
+}
+
 TUTTI_API void tutti_mem_free(void *memory)
 {
-	struct span *found = NULL;
+	struct span *found;
 	uint64_t offset;
 
 	if (!memory)
 		return;
+	pthread_mutex_lock(&heap.lock);
 	if (tt_heap_offset(memory, 1, &offset)) {
-		pthread_mutex_lock(&heap.lock);
-		for (struct span **link = &heap.used; *link; link = &(*link)->next) {
-			if ((*link)->offset == offset) {
-				found = *link;
-				/* give the pages back while the span still keeps others out; they read as zero when used again */
-				fallocate(heap.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-					  (off_t)offset, (off_t)found->bytes);
-				*link = found->next;
-				break;
-			}
-		}
-		pthread_mutex_unlock(&heap.lock);
+		found = take_out(&heap.used, offset);
+		/* give the pages back while the lock still keeps others out; they read as zero when used again */
+		if (found)
+			fallocate(heap.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+				  (off_t)found->bytes);
+	} else {
+		found = take_out(&heap.inherited, (uintptr_t)memory);
 	}
+	pthread_mutex_unlock(&heap.lock);
 	if (!found)
 		tt_log(ERROR, MEM, "tutti_mem_free: %p is not memory of tutti_mem_alloc; ignored", memory);
 	free(found);

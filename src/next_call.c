@@ -62,8 +62,10 @@ void tt_next_calls_free(struct tutti_comm *comm)
 
 static tutti_result_t check(const struct tutti_comm *comm, const tutti_call_t *call)
 {
-	if (!comm || !call)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_next_call: %s is NULL", comm ? "call" : "comm");
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_next_call");
+	if (!call)
+		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_next_call: call is NULL");
 	if (call->size != sizeof(*call))
 		return tt_fail(TUTTI_ERR_INVALID, EXEC,
 			       "tutti_next_call: call->size is %zu, expected sizeof(tutti_call_t), %zu: start from "

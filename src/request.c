@@ -38,12 +38,26 @@ static tutti_result_t take_result(tutti_request_t *request)
 	return result;
 }
 
+/* Of a request that a parent made before fork(): it ends here, where nothing will ever come of it. The communicator may
+ * be gone. */
+static tutti_result_t refuse(tutti_request_t *request, const char *call)
+{
+	const struct tt_maker maker = (*request)->maker;
+
+	tt_request_finish(*request);
+	free(*request);
+	*request = NULL;
+	return tt_fail_inherited(&maker, call, "request");
+}
+
 TUTTI_API tutti_result_t tutti_test(tutti_request_t *request)
 {
 	if (!request)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_test: request is NULL");
 	if (!*request)
 		return TUTTI_OK;
+	if (!tt_made_here(&(*request)->maker))
+		return refuse(request, "tutti_test");
 	struct tutti_comm *comm = (*request)->comm;
 
 	pthread_mutex_lock(&comm->lock);
@@ -61,6 +75,8 @@ TUTTI_API tutti_result_t tutti_wait(tutti_request_t *request)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_wait: request is NULL");
 	if (!*request)
 		return TUTTI_OK;
+	if (!tt_made_here(&(*request)->maker))
+		return refuse(request, "tutti_wait");
 	struct tutti_comm *comm = (*request)->comm;
 
 	pthread_mutex_lock(&comm->lock);

@@ -9,6 +9,7 @@ struct tt_fused;
 
 struct tutti_request {
 	struct tutti_comm *comm;
+	struct tt_maker maker; /* of those that the caller gets to see */
 	uint32_t pending;      /* operations to come; behind the communicator's lock */
 	tutti_result_t result; /* of the first that failed */
 	struct tt_fused *fused; /* results to hand out when all is done; NULL for most */

@@ -53,6 +53,25 @@ static tutti_result_t check_address(const char *address)
 	return TUTTI_OK;
 }
 
+static tutti_result_t open_kind(const char *address, bool serve, uint64_t timeout_ns, tutti_store_t *store)
+{
+	if (strncmp(address, "tcp://", 6) == 0 || strncmp(address, "unix:", 5) == 0)
+		return tt_store_client_open(address, serve, timeout_ns, store);
+	if (strncmp(address, "file:", 5) == 0)
+		return tt_store_file_open(address, store);
+	return tt_fail(TUTTI_ERR_INVALID, STORE,
+		       "the address of the store is \"%s\": expected tcp://HOST:PORT, unix:NAME or "
+		       "file:DIRECTORY",
+		       address);
+}
+
+static tutti_result_t sign(tutti_result_t result, tutti_store_t *store)
+{
+	if (result == TUTTI_OK)
+		(*store)->maker = tt_maker_here();
+	return result;
+}
+
 TUTTI_API tutti_result_t tutti_store_open(const char *address, int serve, double timeout_s,
 					  tutti_store_t *store)
 {
@@ -70,14 +89,7 @@ TUTTI_API tutti_result_t tutti_store_open(const char *address, int serve, double
 			address, timeout_s, TT_STORE_TIMEOUT_S);
 	if (timeout_s == 0)
 		timeout_s = TT_STORE_TIMEOUT_S;
-	if (strncmp(address, "tcp://", 6) == 0 || strncmp(address, "unix:", 5) == 0)
-		return tt_store_client_open(address, serve != 0, tt_store_ns(timeout_s), store);
-	if (strncmp(address, "file:", 5) == 0)
-		return tt_store_file_open(address, store);
-	return tt_fail(TUTTI_ERR_INVALID, STORE,
-		       "the address of the store is \"%s\": expected tcp://HOST:PORT, unix:NAME or "
-		       "file:DIRECTORY",
-		       address);
+	return sign(open_kind(address, serve != 0, tt_store_ns(timeout_s), store), store);
 }
 
 TUTTI_API tutti_result_t tutti_store_create(const tutti_store_ops_t *ops, void *context,
@@ -95,7 +107,7 @@ TUTTI_API tutti_result_t tutti_store_create(const tutti_store_ops_t *ops, void *
 		return tt_fail(TUTTI_ERR_INVALID, STORE,
 			       "tutti_store_create: %s is NULL: both set and get must be there",
 			       ops->set ? "get" : "set");
-	return tt_store_user_create(ops, context, store);
+	return sign(tt_store_user_create(ops, context, store), store);
 }
 
 TUTTI_API const char *tutti_store_address(tutti_store_t store)
@@ -107,6 +119,8 @@ static tutti_result_t check_key(const char *call, tutti_store_t store, const cha
 {
 	if (!store)
 		return tt_fail(TUTTI_ERR_INVALID, STORE, "%s: the store is NULL", call);
+	if (!tt_made_here(&store->maker))
+		return tt_fail_inherited(&store->maker, call, "store");
 	if (!key)
 		return tt_fail(TUTTI_ERR_INVALID, STORE, "%s: the key is NULL", call);
 	const size_t length = strlen(key);
@@ -159,6 +173,8 @@ TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, v
 
 TUTTI_API void tutti_store_close(tutti_store_t store)
 {
-	if (store)
+	if (store && tt_made_here(&store->maker))
 		store->ops->close(store);
+	else if (store)
+		store->ops->forget(store);
 }

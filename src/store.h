@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fork.h"
 #include "tutti/tutti.h"
 
 #define TT_STORE_KEY_MAX     255
@@ -32,10 +33,14 @@ struct tt_store_ops {
 	void (*end)(tutti_store_t store, const char *prefix, tutti_result_t result,
 		    const char *sentence);
 	void (*close)(tutti_store_t store);
+	/* Instead of close(), in a child of the process that made it (fork.h): frees what memory it can and does nothing
+	 * else. */
+	void (*forget)(tutti_store_t store);
 };
 
 struct tutti_store {
 	const struct tt_store_ops *ops;
+	struct tt_maker maker;
 	char address[TT_STORE_ADDRESS_MAX];
 };
 

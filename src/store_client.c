@@ -43,11 +43,11 @@ static struct client_store *client_of(tutti_store_t store)
 	return (struct client_store *)store;
 }
 
-/* A process forked meanwhile may hold the socket, too: the host must see the end all the same. */
+/* A child begun without the handlers of fork() may hold the socket, too: the host must see the end all the same. */
 static void connection_close(struct connection *c)
 {
 	shutdown(c->fd, SHUT_RDWR);
-	close(c->fd);
+	tt_fd_close(c->fd);
 	free(c);
 }
 
@@ -265,11 +265,29 @@ static void client_close(tutti_store_t store)
 	free(s);
 }
 
+/* The thread of the server was changing what it keeps when the fork came, as a thread with the lock was: that memory
+ * stays. */
+static void client_forget(tutti_store_t store)
+{
+	struct client_store *s = client_of(store);
+
+	if (pthread_mutex_trylock(&s->lock) != 0)
+		return;
+	while (s->idle) {
+		struct connection *c = s->idle;
+
+		s->idle = c->next;
+		free(c);
+	}
+	free(s);
+}
+
 static const struct tt_store_ops client_ops = {
 	.set = client_set,
 	.get = client_get,
 	.end = client_end,
 	.close = client_close,
+	.forget = client_forget,
 };
 
 static tutti_result_t start_serving(struct client_store *s, const char *address)

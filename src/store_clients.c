@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "fork.h"
 #include "log.h"
 #include "store.h"
 #include "store_address.h"
@@ -80,7 +81,7 @@ static void drop(struct tt_store_clients *s, struct tt_store_client *c, const ch
 	if (c->entry)
 		unpark(s, c);
 	shutdown(c->fd, SHUT_RDWR); /* a forked process may hold it, too */
-	close(c->fd);
+	tt_fd_close(c->fd);
 	list_remove(&s->first, c);
 	list_add(&s->gone, c);
 	c->state = GONE;
@@ -407,7 +408,7 @@ void tt_store_clients_add(struct tt_store_clients *s, int fd, const struct socka
 	if (!c || epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
 		tt_log(WARN, STORE, "refuses a connection: %s", strerror(errno));
 		free(c);
-		close(fd);
+		tt_fd_close(fd);
 		return;
 	}
 	c->fd = fd;

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fork.h"
 #include "log.h"
 #include "store_address.h"
 #include "store_connect.h"
@@ -120,7 +121,7 @@ static int connect_at(const struct sockaddr_storage *at, socklen_t length, uint6
 {
 	const int one = 1;
 	int error = 0;
-	const int fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const int fd = TT_FD(socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	if (fd < 0)
 		return errno;
@@ -130,7 +131,7 @@ static int connect_at(const struct sockaddr_storage *at, socklen_t length, uint6
 	if (error == 0 && connected_to_self(fd))
 		error = ECONNREFUSED;
 	if (error != 0) {
-		close(fd);
+		tt_fd_close(fd);
 		return error;
 	}
 	if (at->ss_family != AF_UNIX)
@@ -233,7 +234,7 @@ static tutti_result_t attempt_all(struct attempt *a, int *out)
 			*out = fd;
 			return TUTTI_OK;
 		}
-		close(fd);
+		tt_fd_close(fd);
 		if (result < 0)
 			return result;
 	}

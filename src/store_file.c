@@ -278,6 +278,7 @@ static const struct tt_store_ops file_ops = {
 	.get = file_get,
 	.end = file_end,
 	.close = file_close,
+	.forget = file_close,
 };
 
 tutti_result_t tt_store_file_open(const char *address, tutti_store_t *store)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "fork.h"
 #include "log.h"
 #include "store_address.h"
 #include "store_server.h"
@@ -13,7 +14,7 @@
 static int listen_at(const struct sockaddr_storage *at, socklen_t length)
 {
 	const int one = 1;
-	const int fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const int fd = TT_FD(socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	if (fd < 0)
 		return -1;
@@ -22,10 +23,7 @@ static int listen_at(const struct sockaddr_storage *at, socklen_t length)
 	if (at->ss_family != AF_UNIX)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (bind(fd, (const struct sockaddr *)at, length) < 0 || listen(fd, 4096) < 0) {
-		const int saved = errno;
-
-		close(fd);
-		errno = saved;
+		tt_fd_close(fd);
 		return -1;
 	}
 	return fd;

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fork.h"
 #include "log.h"
 #include "store_clients.h"
 #include "store_server.h"
@@ -31,8 +32,8 @@ static void accept_clients(struct tt_store_server *s)
 	for (;;) {
 		struct sockaddr_storage from = { 0 };
 		socklen_t length = sizeof(from);
-		const int fd = accept4(s->listening, (struct sockaddr *)&from, &length,
-				       SOCK_NONBLOCK | SOCK_CLOEXEC);
+		const int fd = TT_FD(accept4(s->listening, (struct sockaddr *)&from, &length,
+					     SOCK_NONBLOCK | SOCK_CLOEXEC));
 
 		if (fd >= 0) {
 			tt_store_clients_add(&s->clients, fd, &from);
@@ -67,7 +68,7 @@ static void begin_close(struct tt_store_server *s)
 
 	accept_clients(s);
 	shutdown(s->listening, SHUT_RDWR); /* a forked process may hold it, too */
-	close(s->listening);
+	tt_fd_close(s->listening);
 	s->listening = -1;
 	s->accept_again = TT_STORE_NEVER;
 	s->closing = true;
@@ -127,12 +128,9 @@ static void *serve(void *argument)
 static void server_finish(struct tt_store_server *s)
 {
 	tt_store_clients_finish(&s->clients);
-	if (s->listening >= 0)
-		close(s->listening);
-	if (s->clients.epoll >= 0)
-		close(s->clients.epoll);
-	if (s->wake >= 0)
-		close(s->wake);
+	tt_fd_close(s->listening);
+	tt_fd_close(s->clients.epoll);
+	tt_fd_close(s->wake);
 	free(s);
 }
 
@@ -155,13 +153,13 @@ tutti_result_t tt_store_server_start(int fd, struct tt_store_server **out)
 	tutti_result_t result;
 
 	if (!s) {
-		close(fd);
+		tt_fd_close(fd);
 		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE, "serve a store: no memory");
 	}
 	s->listening = fd;
 	s->clients.next_deadline = TT_STORE_NEVER;
-	s->clients.epoll = epoll_create1(EPOLL_CLOEXEC);
-	s->wake = eventfd(0, EFD_CLOEXEC);
+	s->clients.epoll = TT_FD(epoll_create1(EPOLL_CLOEXEC));
+	s->wake = TT_FD(eventfd(0, EFD_CLOEXEC));
 	event.data.ptr = &s->wake;
 	if (s->clients.epoll < 0 || s->wake < 0 || !watch_listening(s) ||
 	    epoll_ctl(s->clients.epoll, EPOLL_CTL_ADD, s->wake, &event) < 0) {

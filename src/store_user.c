@@ -110,11 +110,18 @@ static void user_close(tutti_store_t store)
 	free(s);
 }
 
+/* The context is the parent's. */
+static void user_forget(tutti_store_t store)
+{
+	free(user_of(store));
+}
+
 static const struct tt_store_ops user_ops = {
 	.set = user_set,
 	.get = user_get,
 	.end = user_end,
 	.close = user_close,
+	.forget = user_forget,
 };
 
 tutti_result_t tt_store_user_create(const tutti_store_ops_t *ops, void *context,

@@ -35,9 +35,10 @@ static tutti_result_t add(tutti_comm_t comm, const struct tt_user_op *made, tutt
 TUTTI_API tutti_result_t tutti_op_create(tutti_comm_t comm, tutti_reduce_fn_t function,
 					 int commutative, void *context, tutti_op_t *op)
 {
-	if (!comm || !function || !op)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_op_create: %s is NULL",
-			       !comm ? "comm" : !function ? "function" : "op");
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_op_create");
+	if (!function || !op)
+		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_op_create: %s is NULL", function ? "op" : "function");
 	const struct tt_user_op made = { .used = true,
 					 .commutative = commutative != 0,
 					 .function = function,
@@ -51,9 +52,11 @@ TUTTI_API tutti_result_t tutti_op_create_premul_sum(tutti_comm_t comm, const voi
 {
 	struct tt_user_op made = { .used = true, .commutative = true, .dtype = dtype };
 
-	if (!comm || !scalar || !op)
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_op_create_premul_sum");
+	if (!scalar || !op)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_op_create_premul_sum: %s is NULL",
-			       !comm ? "comm" : !scalar ? "scalar" : "op");
+			       scalar ? "op" : "scalar");
 	if (tutti_dtype_size(dtype) == 0)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC,
 			       "tutti_op_create_premul_sum: dtype %d is no type; expected 0 to %d", (int)dtype,
@@ -66,8 +69,8 @@ TUTTI_API tutti_result_t tutti_op_destroy(tutti_comm_t comm, tutti_op_t op)
 {
 	const int place = op - TUTTI_OP_COUNT;
 
-	if (!comm)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_op_destroy: comm is NULL");
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_op_destroy");
 	pthread_mutex_lock(&comm->lock);
 	const bool known = place >= 0 && place < comm->nuser_ops && comm->user_ops[place].used;
 	if (known) {

@@ -21,6 +21,10 @@
  *   #TUTTI_ERR_INVALID nothing was sent and the communicator is as before. After any other error the
  *   communicator is revoked: all pending and later operations on it return the same error, on every
  *   rank, and it is only good for tutti_last_error(), tutti_comm_abort() and tutti_comm_destroy().
+ * - A child of fork() cannot use the communicators, stores and requests of its parent: every call on them returns
+ *   #TUTTI_ERR_INVALID there, and disturbs nobody; tutti_comm_destroy() and tutti_store_close() free its copies. It may
+ *   make its own. Memory of tutti_mem_alloc() is there to be read, not to be written, and shows what the parent goes on
+ *   writing. Programs that exec() starts inherit nothing.
  * - No function waits for ever, ends the process, or raises a signal.
  */
 #ifndef TUTTI_TUTTI_H
@@ -148,7 +152,8 @@ TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key,
 /**
  * Free `comm`; NULL is allowed. Waits for no other rank: finish your requests first, or they end
  * with an error on the other ranks; a request must not be used after its communicator is gone. No
- * other thread may be using `comm`. After fork() only the parent may use or destroy it.
+ * other thread may be using `comm`. In a child of fork() it frees the child's copy, if no thread of the parent was
+ * inside a call on `comm` then, and tells nobody.
  */
 TUTTI_API void tutti_comm_destroy(tutti_comm_t comm);
 
@@ -221,7 +226,8 @@ TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, v
 
 /**
  * Close; NULL is allowed. The host of a store first waits until the others have closed theirs
- * (at most 10 s), so that nobody's answer is cut off.
+ * (at most 10 s), so that nobody's answer is cut off. In a child of fork() it frees the child's copy only; `destroy`
+ * of a user's store is not called.
  */
 TUTTI_API void tutti_store_close(tutti_store_t store);
 

@@ -151,6 +151,10 @@ struct tt_transport {
 	/* Say good-bye (peers then know that this rank left in order), free everything. Links are closed before. Never waits
 	 * for a peer. NULL is fine. */
 	void (*destroy)(struct tt_endpoint *endpoint);
+	/* This process is a child of fork() and not the one that opened the endpoint: descriptors noted in fork.h are closed,
+	 * mappings that are not inherited gone. Only close() of its links and destroy() follow, which then free memory, and
+	 * neither tell anybody anything nor close or unmap what may be something else by now. */
+	void (*forget)(struct tt_endpoint *endpoint);
 };
 
 /* Nanoseconds of CLOCK_MONOTONIC. */

@@ -333,8 +333,15 @@ static void loop_destroy(struct tt_endpoint *endpoint)
 		return;
 	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
 
-	tt_loop_fabric_leave(self->fabric, self->rank);
+	if (self->fabric)
+		tt_loop_fabric_leave(self->fabric, self->rank);
 	free(self);
+}
+
+/* The fabric stays: other ranks of the process, threads that are not here, may have been changing it. */
+static void loop_forget(struct tt_endpoint *endpoint)
+{
+	tt_loop_endpoint_of(endpoint)->fabric = NULL;
 }
 
 const struct tt_transport tt_transport_loop = {
@@ -366,4 +373,5 @@ const struct tt_transport tt_transport_loop = {
 	.sleep = loop_sleep,
 	.interrupt = loop_interrupt,
 	.destroy = loop_destroy,
+	.forget = loop_forget,
 };

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "arena.h"
+#include "fork.h"
 #include "log.h"
 
 static size_t round_up(size_t bytes, size_t unit)
@@ -33,27 +34,34 @@ size_t shm_ring_offset(const struct shm_arena *arena, int from, int to, int lane
 	return rings_offset(arena->members) + index * (SHM_PAGE + SHM_RING_BYTES);
 }
 
+void shm_keep_from_children(void *base, size_t bytes)
+{
+	/* of a whole mapping of memory this cannot fail */
+	madvise(base, bytes, MADV_DONTFORK);
+}
+
 tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members)
 {
 	const size_t bytes = shm_arena_bytes(members);
 
 	if (fd < 0) {
-		fd = memfd_create("tutti-arena", MFD_CLOEXEC);
+		fd = TT_FD(memfd_create("tutti-arena", MFD_CLOEXEC));
 		if (fd < 0)
 			return tt_fail_errno(SHM, "create a memfd for %d ranks", members);
 		if (ftruncate(fd, (off_t)bytes) < 0) {
 			const tutti_result_t result =
 				tt_fail_errno(SHM, "grow the arena to %zu bytes", bytes);
-			close(fd);
+			tt_fd_close(fd);
 			return result;
 		}
 	}
 	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED) {
 		const tutti_result_t result = tt_fail_errno(SHM, "map %zu bytes of arena", bytes);
-		close(fd);
+		tt_fd_close(fd);
 		return result;
 	}
+	shm_keep_from_children(base, bytes);
 	*arena = (struct shm_arena){ .fd = fd, .members = members, .bytes = bytes, .base = base };
 	return TUTTI_OK;
 }
@@ -63,7 +71,7 @@ void shm_arena_close(struct shm_arena *arena)
 	if (!arena->base)
 		return;
 	munmap(arena->base, arena->bytes);
-	close(arena->fd);
+	tt_fd_close(arena->fd);
 	arena->base = NULL;
 }
 
@@ -82,6 +90,7 @@ uint8_t *shm_ring_map(const struct shm_arena *arena, size_t ring_offset)
 			return NULL;
 		}
 	}
+	shm_keep_from_children(data, 2 * SHM_RING_BYTES);
 	return data;
 }
 

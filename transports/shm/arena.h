@@ -76,6 +76,9 @@ static inline struct shm_member *shm_member(const struct shm_arena *arena, int m
 /* Offset of the ring from `from` to `to`; its data follow SHM_PAGE later. */
 size_t shm_ring_offset(const struct shm_arena *arena, int from, int to, int lane);
 
+/* A child of fork() must not have the mapping: it would write into what the ranks share. */
+void shm_keep_from_children(void *base, size_t bytes);
+
 /* Map a ring's data twice in a row, so that no span of it ever wraps; NULL with errno set. */
 uint8_t *shm_ring_map(const struct shm_arena *arena, size_t ring_offset);
 void shm_ring_unmap(uint8_t *data);

@@ -18,6 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "fork.h"
 #include "log.h"
 #include "memory.h"
 #include "parcel.h"
@@ -42,7 +43,7 @@ tutti_result_t shm_listen(struct shm_endpoint *ep)
 		return tt_fail_errno(SHM, "read random bytes");
 	snprintf(ep->address.socket, sizeof(ep->address.socket), "tutti-shm-%016llx",
 		 (unsigned long long)random);
-	ep->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	ep->listen_fd = TT_FD(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (ep->listen_fd < 0)
 		return tt_fail_errno(SHM, "make a unix socket");
 	const socklen_t length = socket_name(ep->address.socket, &name);
@@ -89,7 +90,7 @@ static bool watch_mate(const struct shm_endpoint *ep, int place, int *out)
 {
 	struct shm_address address;
 	struct sockaddr_un name;
-	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const int fd = TT_FD(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	*out = fd;
 	memcpy(&address, ep->peers[rank_at(ep, place)].address, sizeof(address));
@@ -97,7 +98,7 @@ static bool watch_mate(const struct shm_endpoint *ep, int place, int *out)
 	if (fd < 0 || connect(fd, (struct sockaddr *)&name, length) == 0)
 		return true;
 	const bool gone = shm_is_gone(errno);
-	close(fd);
+	tt_fd_close(fd);
 	*out = -1;
 	return !gone;
 }
@@ -125,7 +126,7 @@ static tutti_result_t watch_mates(const struct shm_endpoint *ep, struct host *ho
 static tutti_result_t accept_mate(struct shm_endpoint *ep, struct host *host, uint64_t deadline)
 {
 	struct shm_parcel parcel;
-	const int socket = accept4(ep->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	const int socket = TT_FD(accept4(ep->listen_fd, NULL, NULL, SOCK_CLOEXEC));
 
 	if (socket < 0)
 		return errno == EINTR || errno == EAGAIN ? TUTTI_IN_PROGRESS :
@@ -133,23 +134,22 @@ static tutti_result_t accept_mate(struct shm_endpoint *ep, struct host *host, ui
 	if (!same_user(socket)) {
 		tt_log(WARN, SHM, "turned away a process of another user on unix socket @%s",
 		       ep->address.socket);
-		close(socket);
+		tt_fd_close(socket);
 		return TUTTI_IN_PROGRESS;
 	}
 	const tutti_result_t result = shm_receive(ep, socket, -1, &parcel, deadline);
 	if (result) {
-		close(socket);
+		tt_fd_close(socket);
 		return result == TUTTI_ERR_PEER_LOST ? TUTTI_IN_PROGRESS : result;
 	}
 	if (parcel.place <= 0 || host->stage[parcel.place] != AWAITED) {
 		tt_log(WARN, SHM, "a second rank claims place %d of this host", parcel.place);
 		shm_parcel_drop(&parcel);
-		close(socket);
+		tt_fd_close(socket);
 		return TUTTI_IN_PROGRESS;
 	}
 	keep_mate(ep, &parcel);
-	if (host->at[parcel.place].fd >= 0)
-		close(host->at[parcel.place].fd);
+	tt_fd_close(host->at[parcel.place].fd);
 	host->at[parcel.place] = (struct pollfd){ socket, POLLIN, 0 };
 	host->stage[parcel.place] = CAME;
 	return TUTTI_OK;
@@ -233,7 +233,7 @@ static tutti_result_t lead_mates(struct shm_endpoint *ep, struct host *host, uin
 
 static void hang_up(struct host *host, int place)
 {
-	close(host->at[place].fd);
+	tt_fd_close(host->at[place].fd);
 	host->at[place].fd = -1;
 	host->stage[place] = GONE;
 }
@@ -272,8 +272,7 @@ static void tell_mates(struct shm_endpoint *ep, struct host *host, tutti_result_
 			shm_send_why(ep, host->at[place].fd, result, rank_at(ep, place));
 		else if (host->stage[place] >= CAME)
 			shm_send_word(ep, host->at[place].fd, SHM_ALL_JOINED, rank_at(ep, place));
-		if (host->at[place].fd >= 0)
-			close(host->at[place].fd);
+		tt_fd_close(host->at[place].fd);
 	}
 }
 
@@ -303,7 +302,7 @@ static tutti_result_t dial(const char *name, int leader, uint64_t deadline, int 
 {
 	struct sockaddr_un address;
 	const socklen_t length = socket_name(name, &address);
-	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const int fd = TT_FD(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	if (fd < 0)
 		return tt_fail_errno(SHM, "make a unix socket");
@@ -314,7 +313,7 @@ static tutti_result_t dial(const char *name, int leader, uint64_t deadline, int 
 					shm_fail_gone(leader) :
 					tt_fail_errno(SHM, "connect to rank %d of this host at unix socket @%s",
 						      leader, name);
-			close(fd);
+			tt_fd_close(fd);
 			return result;
 		}
 		poll(NULL, 0, 1);
@@ -367,7 +366,7 @@ static tutti_result_t follow(struct shm_endpoint *ep, const struct shm_address *
 		result = shm_receive_word(ep, socket, rank, SHM_ALL_JOINED, deadline);
 	if (result)
 		shm_send_why(ep, socket, result, rank);
-	close(socket);
+	tt_fd_close(socket);
 	return result;
 }
 
@@ -401,7 +400,7 @@ static tutti_result_t watch_processes(struct shm_endpoint *ep)
 
 		if (peer->process == self->process)
 			continue;
-		ep->mates[i].pid_fd = (int)syscall(SYS_pidfd_open, peer->pid, 0);
+		ep->mates[i].pid_fd = TT_FD((int)syscall(SYS_pidfd_open, peer->pid, 0));
 		if (ep->mates[i].pid_fd < 0 && errno == ESRCH)
 			return tt_fail(TUTTI_ERR_PEER_LOST, SHM, "rank %d (pid %d) died while joining",
 				       peer->rank, peer->pid);
@@ -424,7 +423,7 @@ tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peer
 
 	if (result || members == 1)
 		return result;
-	ep->mates[ep->me].event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	ep->mates[ep->me].event_fd = TT_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (ep->mates[ep->me].event_fd < 0)
 		return tt_fail_errno(SHM, "make an eventfd");
 	ep->mates[ep->me].heap_fd = tt_heap_fd();
@@ -436,7 +435,7 @@ tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peer
 				       follow(ep, &leader, members, deadline);
 	if (result)
 		return result;
-	close(ep->listen_fd);
+	tt_fd_close(ep->listen_fd);
 	ep->listen_fd = -1;
 	atomic_store_explicit(&shm_member(&ep->arena, ep->me)->state, SHM_PRESENT,
 			      memory_order_release); /* pairs with the acquire in look_at_mates() */

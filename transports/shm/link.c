@@ -220,7 +220,9 @@ void shm_close(struct tt_link *base)
 		return;
 	struct shm_link *link = shm_link_of(base);
 
-	shm_ring_unmap(link->out_data);
-	shm_ring_unmap(link->in_data);
+	if (arena_of(link)->base) { /* else the rings are gone as well */
+		shm_ring_unmap(link->out_data);
+		shm_ring_unmap(link->in_data);
+	}
 	free(link);
 }

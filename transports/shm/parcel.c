@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fork.h"
 #include "log.h"
 
 #define MAGIC 0x747474696a6f696eull
@@ -161,7 +162,7 @@ static ssize_t receive_bytes(int socket, struct msghdr *in)
 
 	for (;;) {
 		in->msg_controllen = room;
-		const ssize_t bytes = recvmsg(socket, in, MSG_CMSG_CLOEXEC);
+		const ssize_t bytes = recvmsg(socket, in, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
 		if (bytes >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))
 			return bytes;
@@ -173,16 +174,16 @@ static void take_descriptors(struct msghdr *in, int fds[2])
 {
 	struct cmsghdr *rights = CMSG_FIRSTHDR(in);
 
-	fds[0] = fds[1] = -1;
 	if (rights && rights->cmsg_type == SCM_RIGHTS)
 		memcpy(fds, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
+	for (int i = 0; i < 2; i++)
+		fds[i] = tt_fd_add(fds[i]);
 }
 
 void shm_parcel_drop(const struct shm_parcel *parcel)
 {
 	for (int i = 0; i < 2; i++)
-		if (parcel->fds[i] >= 0)
-			close(parcel->fds[i]);
+		tt_fd_close(parcel->fds[i]);
 }
 
 /* A part of setting up this communicator? Descriptors come with all but words. */
@@ -211,14 +212,18 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 
 	if (result)
 		return result;
+	tt_fd_hold();
 	const ssize_t bytes = receive_bytes(socket, &in);
+	out->fds[0] = out->fds[1] = -1;
+	if (bytes >= 0)
+		take_descriptors(&in, out->fds);
+	tt_fd_let_go();
 	if (bytes == 0 || (bytes < 0 && shm_is_gone(errno)))
 		return shm_fail_gone(rank);
 	if (bytes < 0)
 		return tt_fail_errno(SHM, "receive descriptors of a rank of this host");
 	out->place = message.header.place;
 	out->has_heap = message.header.has_heap;
-	take_descriptors(&in, out->fds);
 	if (in.msg_flags & MSG_CTRUNC) {
 		shm_parcel_drop(out);
 		return tt_fail(TUTTI_ERR_SYSTEM, SHM,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "endpoint.h"
+#include "fork.h"
 #include "log.h"
 #include "memory.h"
 #include "shm.h"
@@ -95,6 +96,7 @@ static void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t 
 			tt_fail_errno(SHM, "map the heap of rank %d", peer);
 			return NULL;
 		}
+		shm_keep_from_children(heap, tt_heap_size());
 		mate->heap = heap;
 	}
 	return mate->heap + token;
@@ -109,7 +111,7 @@ static void look_at_mates(struct shm_endpoint *ep)
 
 		if (mate->pid_fd < 0 || poll(&poller, 1, 0) <= 0)
 			continue;
-		close(mate->pid_fd);
+		tt_fd_close(mate->pid_fd);
 		mate->pid_fd = -1;
 		/* acquire: pairs with the release in destroy() */
 		if (atomic_load_explicit(&shm_member(&ep->arena, i)->state, memory_order_acquire) ==
@@ -138,6 +140,7 @@ static void *map_shared(const struct shm_arena *arena, size_t bytes)
 		tt_fail_errno(SHM, "map %zu shared bytes", bytes);
 		return NULL;
 	}
+	shm_keep_from_children(shared, bytes);
 	return shared;
 }
 
@@ -228,20 +231,14 @@ static void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *faul
 	shm_interrupt(endpoint);
 }
 
-static void close_if_open(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 static void forget_mate(struct shm_endpoint *ep, int i)
 {
 	struct shm_mate *mate = &ep->mates[i];
 
-	close_if_open(mate->event_fd);
-	close_if_open(mate->pid_fd);
+	tt_fd_close(mate->event_fd);
+	tt_fd_close(mate->pid_fd);
 	if (i != ep->me) /* the own heap is the process's */
-		close_if_open(mate->heap_fd);
+		tt_fd_close(mate->heap_fd);
 	if (mate->heap)
 		munmap(mate->heap, tt_heap_size());
 }
@@ -263,10 +260,20 @@ static void shm_destroy(struct tt_endpoint *endpoint)
 	if (ep->shared)
 		munmap(ep->shared, ep->shared_bytes);
 	shm_arena_close(&ep->arena);
-	close_if_open(ep->listen_fd);
+	tt_fd_close(ep->listen_fd);
 	free(ep->mates);
 	free(ep->mate_of);
 	free(ep);
+}
+
+static void shm_forget(struct tt_endpoint *endpoint)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	for (int i = 0; ep->mates && i < ep->arena.members; i++)
+		ep->mates[i] = (struct shm_mate){ .event_fd = -1, .heap_fd = -1, .pid_fd = -1 };
+	ep->arena.base = ep->shared = NULL;
+	ep->listen_fd = -1;
 }
 
 const struct tt_transport tt_transport_shm = {
@@ -298,4 +305,5 @@ const struct tt_transport tt_transport_shm = {
 	.sleep = shm_sleep,
 	.interrupt = shm_interrupt,
 	.destroy = shm_destroy,
+	.forget = shm_forget,
 };

@@ -89,7 +89,7 @@ void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
 static void hang_up(struct tcp_endpoint *e, struct tcp_control *control)
 {
 	tt_tcp_unwatch(e, &control->source);
-	close(control->source.fd);
+	tt_fd_close(control->source.fd);
 	control->source.fd = -1;
 }
 
@@ -233,7 +233,7 @@ tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer)
 	struct tcp_control *control = calloc(1, sizeof(*control));
 
 	if (!control) {
-		close(fd);
+		tt_fd_close(fd);
 		return tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory for the control link with rank %d", peer);
 	}
 	control->source = (struct tcp_source){ TCP_CONTROL, fd };
@@ -241,7 +241,7 @@ tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer)
 	tt_tcp_watch_silence(fd, e->silence_s);
 	tt_tcp_peer_text(fd, control->where);
 	if (!tt_tcp_watch(e, &control->source, EPOLLIN)) {
-		close(fd);
+		tt_fd_close(fd);
 		free(control);
 		return tt_fail_errno(TCP, "watch the control link with rank %d", peer);
 	}

@@ -72,7 +72,7 @@ static void hang_up(struct tcp_attempt *attempt)
 	if (attempt->source.fd < 0)
 		return;
 	tt_tcp_unwatch(attempt->dial->endpoint, &attempt->source);
-	close(attempt->source.fd);
+	tt_fd_close(attempt->source.fd);
 	attempt->source.fd = -1;
 }
 
@@ -150,7 +150,7 @@ static void start(struct tcp_dial *dial, uint64_t now)
 {
 	struct tcp_attempt *attempt = &dial->attempts[dial->begun++];
 	const struct tcp_candidate *to = &attempt->candidate;
-	const int fd = socket(to->to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	const int fd = TT_FD(socket(to->to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 
 	dial->alive++;
 	dial->next_at = now + STAGGER_MS * TCP_MS;

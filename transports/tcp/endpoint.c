@@ -173,6 +173,30 @@ static void *no_import(struct tt_endpoint *endpoint, int peer, uint64_t token, s
 	return NULL;
 }
 
+/* What is not open is neither told anything nor closed. */
+static void tcp_forget(struct tt_endpoint *base)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(base);
+
+	e->listener.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
+	for (int i = 0; i < e->guest_count; i++)
+		e->guests[i]->source.fd = -1;
+	for (struct tcp_dial *dial = e->dials; dial; dial = dial->next)
+		for (int i = 0; i < dial->count; i++)
+			dial->attempts[i].source.fd = -1;
+	for (struct tcp_control *control = e->controls; control; control = control->next)
+		control->source.fd = -1;
+	for (int i = 0; i < e->size; i++) {
+		for (int lane = 0; lane < TT_LANES; lane++) {
+			e->peers[i].kept[lane] = -1;
+			if (e->peers[i].link[lane]) {
+				e->peers[i].link[lane]->fd = -1;
+				e->peers[i].link[lane]->watched = 0;
+			}
+		}
+	}
+}
+
 const struct tt_transport tt_transport_tcp = {
 	.name = "tcp",
 	.preference = 10,
@@ -202,4 +226,5 @@ const struct tt_transport tt_transport_tcp = {
 	.sleep = tt_tcp_sleep,
 	.interrupt = tt_tcp_interrupt,
 	.destroy = tcp_destroy,
+	.forget = tcp_forget,
 };

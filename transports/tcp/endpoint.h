@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "address.h"
+#include "fork.h"
 #include "handshake.h"
 #include "log.h"
 #include "transport.h"

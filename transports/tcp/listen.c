@@ -42,16 +42,16 @@ static tutti_result_t port_range(struct range *range)
 static int make_socket(int *family)
 {
 	const int kind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, off = 0, on = 1;
-	int fd = socket(AF_INET6, kind, 0);
+	int fd = TT_FD(socket(AF_INET6, kind, 0));
 
 	*family = AF_INET6;
 	if (fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0) {
-		close(fd);
+		tt_fd_close(fd);
 		fd = -1;
 	}
 	if (fd < 0) {
 		*family = AF_INET;
-		fd = socket(AF_INET, kind, 0);
+		fd = TT_FD(socket(AF_INET, kind, 0));
 	}
 	/* ports of connections that linger after a job are free for the next job's listeners */
 	if (fd >= 0)
@@ -72,7 +72,7 @@ static int bind_any(int fd, int family, int port)
 /* A listening socket, or -1 with errno. */
 static int listen_on(const struct tcp_endpoint *e, int port)
 {
-	int family, saved, fd = make_socket(&family);
+	int family, fd = make_socket(&family);
 
 	if (fd < 0)
 		return -1;
@@ -84,9 +84,7 @@ static int listen_on(const struct tcp_endpoint *e, int port)
 	/* a bound port of another socket may only show as taken when listening */
 	if (bind_any(fd, family, port) == 0 && listen(fd, SOMAXCONN) == 0)
 		return fd;
-	saved = errno;
-	close(fd);
-	errno = saved;
+	tt_fd_close(fd);
 	return -1;
 }
 
@@ -134,7 +132,7 @@ static void dismiss(struct tcp_endpoint *e, struct tcp_guest *guest)
 			e->guests[i] = e->guests[--e->guest_count];
 	if (guest->source.fd >= 0) {
 		tt_tcp_unwatch(e, &guest->source);
-		close(guest->source.fd);
+		tt_fd_close(guest->source.fd);
 		guest->source.fd = -1;
 	}
 	tt_tcp_release(e, &guest->released);
@@ -147,7 +145,7 @@ void tt_tcp_stop_listening(struct tcp_endpoint *e)
 	if (e->listener.fd < 0)
 		return;
 	tt_tcp_unwatch(e, &e->listener);
-	close(e->listener.fd);
+	tt_fd_close(e->listener.fd);
 	e->listener.fd = -1;
 }
 
@@ -172,7 +170,7 @@ static void admit(struct tcp_endpoint *e, int fd, const struct sockaddr_storage 
 
 	if (!guest) {
 		tt_log(WARN, TCP, "dropped a connection: no memory");
-		close(fd);
+		tt_fd_close(fd);
 		return;
 	}
 	if (e->guest_count == TCP_GUESTS_MAX)
@@ -203,8 +201,8 @@ void tt_tcp_accept(struct tcp_endpoint *e)
 	for (int i = 0; i < ACCEPT_MAX && e->listener.fd >= 0; i++) {
 		struct sockaddr_storage from = { 0 };
 		socklen_t length = sizeof(from);
-		const int fd = accept4(e->listener.fd, (struct sockaddr *)&from, &length,
-				       SOCK_NONBLOCK | SOCK_CLOEXEC);
+		const int fd = TT_FD(accept4(e->listener.fd, (struct sockaddr *)&from, &length,
+					     SOCK_NONBLOCK | SOCK_CLOEXEC));
 
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;

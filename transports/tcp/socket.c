@@ -145,5 +145,5 @@ void tt_tcp_close_orderly(int fd)
 	shutdown(fd, SHUT_WR);
 	for (int i = 0; i < DROP_MAX && (n > 0 || (n < 0 && errno == EINTR)); i++)
 		n = recv(fd, dropped, sizeof(dropped), MSG_DONTWAIT);
-	close(fd);
+	tt_fd_close(fd);
 }

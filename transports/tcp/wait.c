@@ -29,10 +29,10 @@ static bool add(int epoll, int fd, uint32_t events, void *what)
 
 tutti_result_t tt_tcp_wait_open(struct tcp_endpoint *e)
 {
-	e->watch = epoll_create1(EPOLL_CLOEXEC);
-	e->sleep_on = epoll_create1(EPOLL_CLOEXEC);
-	e->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	e->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	e->watch = TT_FD(epoll_create1(EPOLL_CLOEXEC));
+	e->sleep_on = TT_FD(epoll_create1(EPOLL_CLOEXEC));
+	e->doorbell = TT_FD(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+	e->timer = TT_FD(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
 	if (e->watch < 0 || e->sleep_on < 0 || e->doorbell < 0 || e->timer < 0 ||
 	    !add(e->sleep_on, e->watch, EPOLLIN, NULL) ||
 	    !add(e->sleep_on, e->doorbell, EPOLLIN, NULL) ||
@@ -46,8 +46,7 @@ void tt_tcp_wait_close(struct tcp_endpoint *e)
 	const int all[] = { e->watch, e->sleep_on, e->doorbell, e->timer };
 
 	for (int i = 0; i < 4; i++)
-		if (all[i] >= 0)
-			close(all[i]);
+		tt_fd_close(all[i]);
 }
 
 bool tt_tcp_watch(struct tcp_endpoint *e, struct tcp_source *source, uint32_t events)
@@ -63,7 +62,8 @@ void tt_tcp_watch_for(struct tcp_endpoint *e, struct tcp_source *source, uint32_
 		tt_log(WARN, TCP, "watch a connection: %s", strerror(errno));
 }
 
-/* Said aloud before every close: a forked child may hold the socket open, and so in the epoll. */
+/* Said aloud before every close: a child begun without the handlers of fork() may hold the socket open, and so in the
+ * epoll. */
 void tt_tcp_unwatch(struct tcp_endpoint *e, struct tcp_source *source)
 {
 	if (source->fd >= 0)

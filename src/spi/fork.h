@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a child of fork() inherits, and what it must not touch.
+ *
+ * A child has copies of the communicators, stores and requests that its parent made, but none of the threads that work
+ * on them; the peers know the parent alone. So everything remembers who made it, and every public call looks: what was
+ * made before a fork is refused. The child closes its copies of the descriptors noted here as soon as it begins, as
+ * peers take the end of a connection for the end of a process, and a connection does not end while any copy is open.
+ * Memory that processes share is not inherited at all (MADV_DONTFORK). All of this concerns children that go on;
+ * exec() closes and unmaps by itself, as every descriptor is close-on-exec. */
+#ifndef TT_SPI_FORK_H
+#define TT_SPI_FORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+/* Forks between this process and the first of its line that has the library; changes only where a child begins. */
+extern uint32_t tt_forks;
+
+/* The process that made an object. */
+struct tt_maker {
+	uint32_t forks;
+	int32_t pid;
+};
+
+struct tt_maker tt_maker_here(void);
+
+static inline bool tt_made_here(const struct tt_maker *maker)
+{
+	return __builtin_expect(maker->forks == tt_forks, 1);
+}
+
+/* TUTTI_ERR_INVALID, with the sentence: `call` was made on a `what` that a parent made. */
+tutti_result_t tt_fail_inherited(const struct tt_maker *maker, const char *call, const char *what);
+
+/* The library's descriptors that a child must not keep: sockets, and what stands for memory, processes and waits.
+ *   fd = TT_FD(socket(…));   notes it; no fork() falls in between. -1 with errno stays.
+ *   tt_fd_close(fd);	      forgets it, and closes; -1 is fine, errno is kept. */
+#define TT_FD(make) (tt_fd_hold(), tt_fd_note(make))
+void tt_fd_hold(void); /* no fork() until tt_fd_note() or tt_fd_let_go(): for calls that return at once */
+int tt_fd_note(int fd);
+void tt_fd_close(int fd);
+/* Where one call makes several: hold, add each, let go. Gives `fd`, or -1 with ENOMEM: it is closed then. */
+int tt_fd_add(int fd);
+void tt_fd_let_go(void);
+
+#endif
