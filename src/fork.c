@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "memory.h"
 
 #define WORD_BITS 64
 
@@ -112,15 +113,29 @@ static void close_all(void)
 	}
 }
 
+/* Who makes a heap holds it while its descriptor is noted: in this order. */
+static void before(void)
+{
+	tt_heap_hold();
+	tt_fd_hold();
+}
+
+static void be_parent(void)
+{
+	tt_fd_let_go();
+	tt_heap_let_go();
+}
+
 static void be_child(void)
 {
 	tt_forks++;
 	close_all();
 	tt_fd_let_go();
+	tt_heap_inherit();
 }
 
 /* So early that the C library need not allocate to keep it. */
 __attribute__((constructor)) static void watch_forks(void)
 {
-	pthread_atfork(tt_fd_hold, tt_fd_let_go, be_child);
+	pthread_atfork(before, be_parent, be_child);
 }

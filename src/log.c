@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -126,17 +127,37 @@ tutti_result_t tt_fail_write(tutti_result_t result, enum tt_log_subsystem subsys
 	return result;
 }
 
+const char *tt_errno_text(int error, char text[TT_ERRNO_MAX])
+{
+	struct rlimit limit;
+
+	if (error == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		snprintf(text, TT_ERRNO_MAX,
+			 "%s: this process may have %llu (at most %llu); raise the limit (ulimit -n)", strerror(error),
+			 (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max);
+	else if (error == ENFILE)
+		snprintf(text, TT_ERRNO_MAX, "%s: raise the machine's limit (sysctl fs.file-max)", strerror(error));
+	else
+		snprintf(text, TT_ERRNO_MAX, "%s", strerror(error));
+	return text;
+}
+
+bool tt_errno_is_shortage(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM || error == ENOSPC;
+}
+
 tutti_result_t tt_fail_errno_write(enum tt_log_subsystem subsystem, const char *format, ...)
 {
 	const int saved = errno;
-	char what[384];
+	char what[384], why[TT_ERRNO_MAX];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
 	return tt_fail_write(saved == ENOMEM ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM, subsystem,
-			     "%s: %s", what, strerror(saved));
+			     "%s: %s", what, tt_errno_text(saved, why));
 }
 
 const char *tt_thread_error(void)

@@ -29,65 +29,59 @@ struct span {
 
 static struct {
 	pthread_mutex_t lock;
-	pthread_once_t once;
-	int fd;
-	int error;
-	uint8_t *base;
+	pthread_once_t measured;
+	int fd; /* -1: not made, or it could not be: the next call tries again */
+	uint8_t *base; /* release in make_heap(), pairs with the acquire in tt_heap_offset() */
 	size_t size;
 	struct span *used; /* sorted by offset */
 	struct span *inherited; /* of parents' heaps; `offset` is the address */
-} heap = { .lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .fd = -1 };
+} heap = { .lock = PTHREAD_MUTEX_INITIALIZER, .measured = PTHREAD_ONCE_INIT, .fd = -1 };
 
 /* Address space only, the same in every process of the host: a power of two that holds all its memory. */
-static size_t size_for_this_host(void)
+static void measure_host(void)
 {
 	struct sysinfo info;
-	size_t bytes = (size_t)1 << 32;
 
+	heap.size = (size_t)1 << 32;
 	if (sysinfo(&info) == 0)
-		while (bytes < (size_t)info.totalram * info.mem_unit)
-			bytes <<= 1;
-	return bytes;
+		while (heap.size < (size_t)info.totalram * info.mem_unit)
+			heap.size <<= 1;
 }
 
+/* Lock held. */
 static void make_heap(void)
 {
 	const int fd = TT_FD(memfd_create("tutti-heap", MFD_CLOEXEC));
+	const size_t size = tt_heap_size();
 
-	heap.size = size_for_this_host();
 	if (fd < 0)
-		goto failed;
-	if (ftruncate(fd, (off_t)heap.size) < 0)
+		return;
+	if (ftruncate(fd, (off_t)size) < 0)
 		goto close_fd;
-	void *base = mmap(NULL, heap.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (base == MAP_FAILED)
 		goto close_fd;
-	madvise(base, heap.size, MADV_HUGEPAGE); /* where shmem has huge pages; advice only */
-	heap.base = base;
+	madvise(base, size, MADV_HUGEPAGE); /* where shmem has huge pages; advice only */
 	heap.fd = fd;
+	__atomic_store_n(&heap.base, base, __ATOMIC_RELEASE);
 	return;
 close_fd:
-	heap.error = errno;
 	tt_fd_close(fd);
-	return;
-failed:
-	heap.error = errno;
 }
 
-static void hold_heap(void)
+void tt_heap_hold(void)
 {
 	pthread_mutex_lock(&heap.lock);
 }
 
-static void let_heap_go(void)
+void tt_heap_let_go(void)
 {
 	pthread_mutex_unlock(&heap.lock);
 }
 
 /* The parent's heap: nothing is written to it here or given back, and its descriptor is closed by now or soon. */
-static void inherit_heap(void)
+void tt_heap_inherit(void)
 {
-	const pthread_once_t not_made = PTHREAD_ONCE_INIT;
 	struct span **last = &heap.inherited;
 
 	if (heap.base)
@@ -100,37 +94,34 @@ static void inherit_heap(void)
 	heap.used = NULL;
 	heap.base = NULL;
 	heap.fd = -1;
-	heap.once = not_made;
-	let_heap_go();
-}
-
-__attribute__((constructor)) static void watch_forks(void)
-{
-	pthread_atfork(hold_heap, let_heap_go, inherit_heap);
+	tt_heap_let_go();
 }
 
 size_t tt_heap_size(void)
 {
-	pthread_once(&heap.once, make_heap);
+	pthread_once(&heap.measured, measure_host);
 	return heap.size;
 }
 
 int tt_heap_fd(void)
 {
-	pthread_once(&heap.once, make_heap);
+	tt_heap_hold();
 	if (heap.fd < 0)
-		errno = heap.error;
-	return heap.fd;
+		make_heap();
+	const int fd = heap.fd;
+	tt_heap_let_go();
+	return fd;
 }
 
 bool tt_heap_offset(const void *pointer, size_t bytes, uint64_t *offset)
 {
 	const uint8_t *place = pointer;
+	/* acquire: pairs with the release in make_heap() */
+	const uint8_t *base = __atomic_load_n(&heap.base, __ATOMIC_ACQUIRE);
 
-	if (heap.fd < 0 || place < heap.base || place >= heap.base + heap.size ||
-	    bytes > (size_t)(heap.base + heap.size - place))
+	if (!base || place < base || place >= base + heap.size || bytes > (size_t)(base + heap.size - place))
 		return false;
-	*offset = (uint64_t)(place - heap.base);
+	*offset = (uint64_t)(place - base);
 	return true;
 }
 

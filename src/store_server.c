@@ -22,6 +22,7 @@
 struct tt_store_server {
 	pthread_t thread;
 	int listening, wake; /* listening: -1 once closing */
+	int spare; /* given up for the first client that finds no other: the host itself waits for one */
 	bool closing;
 	uint64_t close_deadline, accept_again; /* accept_again: TT_STORE_NEVER while accepting */
 	struct tt_store_clients clients;
@@ -32,17 +33,17 @@ static void accept_clients(struct tt_store_server *s)
 	for (;;) {
 		struct sockaddr_storage from = { 0 };
 		socklen_t length = sizeof(from);
+		char why[TT_ERRNO_MAX];
 		const int fd = TT_FD(accept4(s->listening, (struct sockaddr *)&from, &length,
 					     SOCK_NONBLOCK | SOCK_CLOEXEC));
 
 		if (fd >= 0) {
 			tt_store_clients_add(&s->clients, fd, &from);
-		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-			   errno == ENOMEM) {
-			tt_log(WARN, STORE,
-			       "cannot accept a connection now: %s; raise the limit of open files "
-			       "(ulimit -n)",
-			       strerror(errno));
+		} else if (tt_errno_is_shortage(errno) && s->spare >= 0) {
+			tt_fd_close(s->spare);
+			s->spare = -1;
+		} else if (tt_errno_is_shortage(errno)) {
+			tt_log(WARN, STORE, "cannot accept a connection now: %s", tt_errno_text(errno, why));
 			epoll_ctl(s->clients.epoll, EPOLL_CTL_DEL, s->listening, NULL);
 			s->accept_again = tt_now() + ACCEPT_PAUSE;
 			return;
@@ -131,6 +132,7 @@ static void server_finish(struct tt_store_server *s)
 	tt_fd_close(s->listening);
 	tt_fd_close(s->clients.epoll);
 	tt_fd_close(s->wake);
+	tt_fd_close(s->spare);
 	free(s);
 }
 
@@ -160,8 +162,9 @@ tutti_result_t tt_store_server_start(int fd, struct tt_store_server **out)
 	s->clients.next_deadline = TT_STORE_NEVER;
 	s->clients.epoll = TT_FD(epoll_create1(EPOLL_CLOEXEC));
 	s->wake = TT_FD(eventfd(0, EFD_CLOEXEC));
+	s->spare = TT_FD(eventfd(0, EFD_CLOEXEC));
 	event.data.ptr = &s->wake;
-	if (s->clients.epoll < 0 || s->wake < 0 || !watch_listening(s) ||
+	if (s->clients.epoll < 0 || s->wake < 0 || s->spare < 0 || !watch_listening(s) ||
 	    epoll_ctl(s->clients.epoll, EPOLL_CTL_ADD, s->wake, &event) < 0) {
 		result = tt_fail_errno(STORE, "serve a store: make its descriptors");
 		goto finish;

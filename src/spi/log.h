@@ -46,7 +46,14 @@ tutti_result_t tt_fail_write(tutti_result_t result, enum tt_log_subsystem subsys
 			     const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define tt_fail(result, subsystem, ...) tt_fail_write(result, TT_LOG_##subsystem, __VA_ARGS__)
 
-/* Like tt_fail with TUTTI_ERR_SYSTEM and ": <text of errno>" behind the sentence, which names what was tried. */
+/* What an errno value means, and for a want of descriptors or memory, what the limit is and how it is raised. */
+#define TT_ERRNO_MAX 160
+const char *tt_errno_text(int error, char text[TT_ERRNO_MAX]);
+/* Does it say that the process or the machine has no more of something? Trying the same again at once does not help. */
+bool tt_errno_is_shortage(int error);
+
+/* Like tt_fail with TUTTI_ERR_SYSTEM (TUTTI_ERR_NO_MEMORY for ENOMEM) and ": <text of errno>" behind the sentence, which
+ * names what was tried. */
 tutti_result_t tt_fail_errno_write(enum tt_log_subsystem subsystem, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 #define tt_fail_errno(subsystem, ...) tt_fail_errno_write(TT_LOG_##subsystem, __VA_ARGS__)

@@ -17,4 +17,10 @@ bool tt_heap_offset(const void *pointer, size_t bytes, uint64_t *offset);
 /* The place at `offset` in this process. */
 void *tt_heap_at(uint64_t offset);
 
+/* For fork.c: the heap stays as it is between the first and the second, which the parent calls; a child calls the third
+ * instead of the second. */
+void tt_heap_hold(void);
+void tt_heap_let_go(void);
+void tt_heap_inherit(void);
+
 #endif

@@ -226,10 +226,8 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 	out->has_heap = message.header.has_heap;
 	if (in.msg_flags & MSG_CTRUNC) {
 		shm_parcel_drop(out);
-		return tt_fail(TUTTI_ERR_SYSTEM, SHM,
-			       "no room for the descriptors of %d ranks: raise the limit of open "
-			       "files (ulimit -n)",
-			       ep->arena.members);
+		errno = EMFILE;
+		return tt_fail_errno(SHM, "no room for the descriptors of %d ranks", ep->arena.members);
 	}
 	if (!is_ours(ep, &message.header, bytes, out)) {
 		shm_parcel_drop(out);

@@ -86,6 +86,14 @@ void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
 			tell_fault(c, own);
 }
 
+void tt_tcp_own_fault(struct tcp_endpoint *e, const struct tt_fault *fault)
+{
+	if (e->joined)
+		tt_tcp_fault(e, fault, NULL);
+	else if (!e->trouble.result)
+		e->trouble = *fault;
+}
+
 static void hang_up(struct tcp_endpoint *e, struct tcp_control *control)
 {
 	tt_tcp_unwatch(e, &control->source);
@@ -261,6 +269,14 @@ static int missing(const struct tcp_endpoint *e)
 	return -1;
 }
 
+/* Those below it dial. */
+bool tt_tcp_awaits_guests(const struct tcp_endpoint *e)
+{
+	const int absent = e->known ? missing(e) : -1;
+
+	return e->waiting > 0 || (absent >= 0 && absent < e->rank);
+}
+
 static tutti_result_t call_neighbours(struct tcp_endpoint *e)
 {
 	for (int other = e->rank + 1; other < e->size; other++) {
@@ -292,15 +308,18 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 	tutti_result_t result = call_neighbours(e);
 	int absent;
 
-	while (result == TUTTI_OK && (absent = missing(e)) >= 0) {
+	while (result == TUTTI_OK && !e->base.fault.result && !e->trouble.result && (absent = missing(e)) >= 0) {
 		const uint64_t now = tt_now(), due = tt_tcp_due(e);
 
 		if (now >= deadline)
 			return too_late(e, absent);
 		tt_tcp_look(e, tt_tcp_ms_until(now, due < deadline ? due : deadline));
-		if (e->base.fault.result)
-			result = tt_fail(e->base.fault.result, TCP, "%s", e->base.fault.text);
 	}
+	if (result == TUTTI_OK && e->base.fault.result)
+		result = tt_fail(e->base.fault.result, TCP, "%s", e->base.fault.text);
+	else if (result == TUTTI_OK && e->trouble.result)
+		result = tt_fail(e->trouble.result, TCP, "%s", e->trouble.text);
+	e->joined = result == TUTTI_OK;
 	return result;
 }
 
@@ -311,6 +330,7 @@ void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault
 	uint64_t now;
 
 	tt_tcp_fault(e, fault, NULL);
+	tt_tcp_sleep_close(e); /* descriptors for this, where there are no others */
 	call_neighbours(e);
 	while (missing(e) >= 0 && (now = tt_now()) < enough) {
 		const uint64_t due = tt_tcp_due(e);

@@ -3,7 +3,7 @@
  * tried in order, each a little after the one before it, without giving that up: a rank that
  * computes answers late, and one that accepted must not find its choice closed. The first to be
  * accepted wins; only then are the others closed. A dial ends when every attempt has failed several
- * times over; one that waits for its answer does so until it is dropped: the deadline is the
+ * times over, and at once when this rank has no descriptor left; one that waits for its answer does so until it is dropped: the deadline is the
  * operation's. */
 #include <errno.h>
 #include <stdio.h>
@@ -96,13 +96,16 @@ static void give_up(struct tcp_dial *dial)
 {
 	struct tcp_endpoint *e = dial->endpoint;
 	const struct tcp_hello hello = dial->hello;
-	struct tt_fault fault = { TUTTI_ERR_PEER_LOST, hello.to, "" };
+	struct tt_fault fault = { .result = dial->shortage ? TUTTI_ERR_SYSTEM : TUTTI_ERR_PEER_LOST,
+				  .rank = dial->shortage ? e->rank : hello.to };
 
 	snprintf(fault.text, sizeof(fault.text), "rank %d cannot be reached from rank %d: %s",
 		 hello.to, e->rank, dial->last);
 	finish(dial);
 	if (hello.purpose == TCP_FOR_DATA)
-		tt_tcp_link_fail(e->peers[hello.to].link[hello.lane], fault.text);
+		tt_tcp_link_fail(e->peers[hello.to].link[hello.lane], &fault);
+	else if (fault.rank == e->rank)
+		tt_tcp_own_fault(e, &fault);
 	else
 		tt_tcp_fault(e, &fault, NULL);
 }
@@ -126,6 +129,19 @@ static void fail_attempt(struct tcp_attempt *attempt, const char *why, uint64_t 
 	dial->begun = 0;
 	dial->next_at = now + ((uint64_t)BACKOFF_MS << dial->round) * TCP_MS;
 	dial->round++;
+}
+
+/* This rank itself has no descriptor or memory for the connection. */
+static void run_short(struct tcp_attempt *attempt, uint64_t now)
+{
+	char text[TT_ERRNO_MAX];
+	const int error = errno;
+
+	fail_attempt(attempt, tt_errno_text(error, text), now);
+	if (!tt_errno_is_shortage(error) || attempt->dial->alive > 0)
+		return;
+	attempt->dial->shortage = true;
+	attempt->dial->round = ROUNDS;
 }
 
 static void say_hello(struct tcp_attempt *attempt, uint64_t now)
@@ -159,12 +175,12 @@ static void start(struct tcp_dial *dial, uint64_t now)
 	attempt->got = 0;
 	attempt->deadline = now + CONNECT_MS * TCP_MS;
 	if (fd < 0) {
-		fail_attempt(attempt, strerror(errno), now);
+		run_short(attempt, now);
 		return;
 	}
 	tt_tcp_tune(dial->endpoint, fd, to->local);
 	if (!tt_tcp_watch(dial->endpoint, &attempt->source, EPOLLOUT)) {
-		fail_attempt(attempt, strerror(errno), now);
+		run_short(attempt, now);
 		return;
 	}
 	if (connect(fd, (const struct sockaddr *)&to->to, to->length) == 0)

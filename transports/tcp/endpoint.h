@@ -64,8 +64,9 @@ struct tcp_dial {
 	int count, begun, alive; /* attempts: all, started in this round, not failed of those */
 	int round;
 	bool over;
+	bool shortage; /* it ends for want of descriptors or memory here */
 	uint64_t next_at;
-	char last[160]; /* why the last attempt failed */
+	char last[320]; /* why the last attempt failed */
 	struct tcp_attempt attempts[];
 };
 
@@ -90,7 +91,8 @@ struct tcp_link {
 	bool starved, blocked;
 	uint32_t watched;     /* events the outer epoll looks for on fd */
 	uint64_t believed_at; /* ended: when to report it */
-	char why[192];	      /* failed: the sentence */
+	tutti_result_t result; /* failed: why, and the sentence */
+	char why[384];
 	uint8_t *scratch;     /* bytes begin … end - 1 have arrived and are not released */
 	size_t begin, end;
 };
@@ -121,6 +123,8 @@ struct tcp_endpoint {
 
 	struct tcp_source listener;
 	uint64_t listen_again_at; /* accepting paused for want of descriptors, until then; or 0 */
+	uint64_t short_since;	  /* none was to be had since then; or 0 */
+	int shortage;		  /* an errno value */
 	struct tcp_guest *guests[TCP_GUESTS_MAX];
 	struct tcp_dial *dials;
 	struct tcp_control *controls;
@@ -129,6 +133,8 @@ struct tcp_endpoint {
 	int guest_count, dial_count, waiting; /* waiting: links that the peer is to dial */
 	uint64_t doubt_until;		      /* when the last end of a stream is to be believed */
 	bool revoked;			      /* a fault was passed on */
+	bool joined;
+	struct tt_fault trouble; /* this rank's own, while it joins: decline() tells the others */
 
 	int watch;    /* inner epoll: sources; what progress() looks at */
 	int sleep_on; /* outer epoll: watch, doorbell, timer, sockets of links that starve or are
@@ -188,16 +194,20 @@ void tt_tcp_link_release(struct tt_link *base, size_t bytes);
 bool tt_tcp_link_ready(const struct tt_link *base);
 void tt_tcp_link_close(struct tt_link *base);
 void tt_tcp_link_attach(struct tcp_link *link, int fd);
-void tt_tcp_link_fail(struct tcp_link *link, const char *why);
+void tt_tcp_link_fail(struct tcp_link *link, const struct tt_fault *fault);
 
 /* control.c */
 tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline);
+/* Does the rank wait for another to dial it? */
+bool tt_tcp_awaits_guests(const struct tcp_endpoint *e);
 void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault);
 tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer);
 void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control);
 /* The first fault counts: note it and tell all control links, but for the one it came from. */
 void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
 		  const struct tcp_control *except);
+/* A fault of this rank itself. */
+void tt_tcp_own_fault(struct tcp_endpoint *e, const struct tt_fault *fault);
 void tt_tcp_control_leave(struct tcp_endpoint *e);
 void tt_tcp_tell(struct tt_endpoint *endpoint, const void *note);
 bool tt_tcp_hear(struct tt_endpoint *endpoint, void *note);
@@ -205,6 +215,8 @@ bool tt_tcp_hear(struct tt_endpoint *endpoint, void *note);
 /* wait.c */
 tutti_result_t tt_tcp_wait_open(struct tcp_endpoint *e);
 void tt_tcp_wait_close(struct tcp_endpoint *e);
+/* What only sleeping needs: nobody will. */
+void tt_tcp_sleep_close(struct tcp_endpoint *e);
 bool tt_tcp_watch(struct tcp_endpoint *e, struct tcp_source *source, uint32_t events);
 void tt_tcp_watch_for(struct tcp_endpoint *e, struct tcp_source *source, uint32_t events);
 void tt_tcp_unwatch(struct tcp_endpoint *e, struct tcp_source *source);

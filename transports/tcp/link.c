@@ -67,10 +67,11 @@ void tt_tcp_link_attach(struct tcp_link *link, int fd)
 		tt_tcp_link_watch(link);
 }
 
-void tt_tcp_link_fail(struct tcp_link *link, const char *why)
+void tt_tcp_link_fail(struct tcp_link *link, const struct tt_fault *fault)
 {
 	link->state = TCP_LINK_FAILED;
-	snprintf(link->why, sizeof(link->why), "%s", why);
+	link->result = (tutti_result_t)fault->result;
+	snprintf(link->why, sizeof(link->why), "%.*s", (int)sizeof(link->why) - 1, fault->text);
 }
 
 static ssize_t not_now(struct tcp_link *link, bool *flag)
@@ -92,7 +93,7 @@ static ssize_t report(struct tcp_link *link, bool *flag)
 	if (link->state == TCP_LINK_WAITING && !e->peers[peer].left)
 		return not_now(link, flag);
 	if (link->state == TCP_LINK_FAILED)
-		return tt_fail(TUTTI_ERR_PEER_LOST, TCP, "%s", link->why);
+		return tt_fail(link->result, TCP, "%s", link->why);
 	if (e->peers[peer].left)
 		return tt_fail(TUTTI_ERR_PEER_LOST, TCP,
 			       "rank %d left the communicator while rank %d still expected it",

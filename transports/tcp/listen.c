@@ -14,7 +14,8 @@
 
 #define GUEST_MS   5000 /* for a complete hello, sent right after connecting */
 #define ACCEPT_MAX 64	/* per look */
-#define PAUSE_MS   100	/* when descriptors ran out */
+#define PAUSE_MS   50	/* when descriptors ran out */
+#define SHORT_MS   500	/* that none is to be had, while somebody is waited for */
 
 struct range {
 	int first, last;
@@ -188,12 +189,31 @@ static void admit(struct tcp_endpoint *e, int fd, const struct sockaddr_storage 
 /* The rest of accept()'s errors are the failed connection's own. */
 static void accept_failed(struct tcp_endpoint *e)
 {
-	if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
+	const uint64_t now = tt_now();
+	char text[TT_ERRNO_MAX];
+
+	if (!tt_errno_is_shortage(errno))
 		return;
-	tt_log(WARN, TCP, "rank %d cannot accept a connection: %s; trying again", e->rank,
-	       strerror(errno));
+	if (!e->short_since) {
+		e->short_since = now;
+		tt_log(WARN, TCP, "rank %d cannot accept a connection: %s; trying again", e->rank,
+		       tt_errno_text(errno, text));
+	}
+	e->shortage = errno;
 	tt_tcp_unwatch(e, &e->listener);
-	e->listen_again_at = tt_now() + PAUSE_MS * TCP_MS;
+	e->listen_again_at = now + PAUSE_MS * TCP_MS;
+}
+
+/* A rank that waits for others to connect while it cannot let them in would wait until its deadline. Where it waits
+ * for none, a crowd of strangers at the door ends nothing. */
+static void give_up_listening(struct tcp_endpoint *e)
+{
+	struct tt_fault fault = { .result = TUTTI_ERR_SYSTEM, .rank = e->rank };
+	char text[TT_ERRNO_MAX];
+
+	snprintf(fault.text, sizeof(fault.text), "rank %d cannot accept the connections of other ranks: %s", e->rank,
+		 tt_errno_text(e->shortage, text));
+	tt_tcp_own_fault(e, &fault);
 }
 
 void tt_tcp_accept(struct tcp_endpoint *e)
@@ -210,6 +230,7 @@ void tt_tcp_accept(struct tcp_endpoint *e)
 			accept_failed(e);
 			return;
 		}
+		e->short_since = 0;
 		admit(e, fd, &from);
 	}
 }
@@ -312,5 +333,7 @@ void tt_tcp_guests_expire(struct tcp_endpoint *e, uint64_t now)
 	if (e->listen_again_at && now >= e->listen_again_at) {
 		e->listen_again_at = 0;
 		tt_tcp_watch(e, &e->listener, EPOLLIN);
+		if (e->short_since && now - e->short_since > SHORT_MS * TCP_MS && tt_tcp_awaits_guests(e))
+			give_up_listening(e);
 	}
 }

@@ -41,12 +41,18 @@ tutti_result_t tt_tcp_wait_open(struct tcp_endpoint *e)
 	return TUTTI_OK;
 }
 
+void tt_tcp_sleep_close(struct tcp_endpoint *e)
+{
+	tt_fd_close(e->sleep_on);
+	tt_fd_close(e->doorbell);
+	tt_fd_close(e->timer);
+	e->sleep_on = e->doorbell = e->timer = -1;
+}
+
 void tt_tcp_wait_close(struct tcp_endpoint *e)
 {
-	const int all[] = { e->watch, e->sleep_on, e->doorbell, e->timer };
-
-	for (int i = 0; i < 4; i++)
-		tt_fd_close(all[i]);
+	tt_tcp_sleep_close(e);
+	tt_fd_close(e->watch);
 }
 
 bool tt_tcp_watch(struct tcp_endpoint *e, struct tcp_source *source, uint32_t events)

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A rank that may open k descriptors more and no other, for k = 0, 1, 2, … until all goes well: while it joins, when links
+ * are first used, when the communicator is split, when a store is opened. Whatever fails, its sentence names the limit;
+ * every rank is told soon; the communicator can be used or is revoked, on all ranks alike; and no descriptor is left.
+ *
+ *   test_exhaustion shm|tcp|mixed */
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+#define RANKS  4
+#define VICTIM 1
+#define SOON_S 12.0 /* of those a second or so is tutti's, where there are cores enough */
+#define MOST   64   /* descriptors that a part may need */
+#define BATCH  8    /* jobs at once: most of what they do is wait */
+#define COUNT  40000
+
+/* Shared by the ranks of a job. */
+struct stage {
+	atomic_int met[4];
+	_Atomic int results[RANKS];
+	_Atomic bool failed; /* something did: k was too small */
+};
+
+struct play {
+	int k;
+	struct stage *stage;
+	tutti_result_t (*part)(const struct play *play, int rank, tutti_comm_t comm, tutti_comm_t *used);
+	bool joins; /* the part is joining itself */
+};
+
+static struct rlimit usual;
+
+/* Leave room for k descriptors more. */
+static void allow(int k)
+{
+	struct rlimit limit = usual;
+	int fds[MOST + 1], highest = 0;
+
+	for (int i = 0; i <= k; i++) {
+		fds[i] = dup(0);
+		highest = fds[i] > highest ? fds[i] : highest;
+	}
+	for (int i = 0; i <= k; i++)
+		close(fds[i]);
+	limit.rlim_cur = (rlim_t)highest;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void allow_all(void)
+{
+	setrlimit(RLIMIT_NOFILE, &usual);
+}
+
+/* ---- the parts */
+
+static tutti_result_t use_links(const struct play *play, int rank, tutti_comm_t comm, tutti_comm_t *used)
+{
+	float *values = calloc(RANKS * COUNT, sizeof(*values)), *shared = NULL;
+	const int to = (rank + 1) % RANKS, from = (rank + RANKS - 1) % RANKS;
+	tutti_request_t request = NULL;
+	tutti_result_t result =
+		tutti_all_reduce(comm, values, values, COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+
+	if (!result)
+		result = tutti_send(comm, values, COUNT, TUTTI_FLOAT32, to, &request);
+	if (!result)
+		result = tutti_recv(comm, values + COUNT, COUNT, TUTTI_FLOAT32, from, NULL);
+	if (!result)
+		result = tutti_wait(&request);
+	if (!result)
+		result = tutti_all_to_all(comm, values, values, COUNT, TUTTI_FLOAT32, NULL);
+	/* no part of the communicator, and possible again when there are descriptors */
+	if (!result && tutti_mem_alloc(COUNT * sizeof(*values), (void **)&shared))
+		atomic_store(&play->stage->failed, true);
+	if (!result)
+		result = tutti_all_reduce(comm, shared ? shared : values, shared ? shared : values, COUNT, TUTTI_FLOAT32,
+					  TUTTI_SUM, NULL);
+	tutti_mem_free(shared);
+	tutti_wait(&request); /* of a revoked communicator */
+	free(values);
+	return result;
+}
+
+static tutti_result_t split(const struct play *play, int rank, tutti_comm_t comm, tutti_comm_t *used)
+{
+	const tutti_result_t result = tutti_comm_split(comm, 0, rank, used);
+
+	return result ? result : tutti_barrier(*used, NULL);
+}
+
+/* ---- a rank */
+
+/* A failure of the victim's own is one of descriptors, and says so; the others name a rank: who of a host comes when all
+ * is over finds only that its first rank has gone. */
+static int check(const struct play *play, int rank, tutti_comm_t comm, tutti_result_t result, const char *error)
+{
+	const bool limit = strstr(error, "Too many open files: this process may have ") && strstr(error, "ulimit -n");
+
+	if (!result)
+		return 0;
+	atomic_store(&play->stage->failed, true);
+	if (result == TUTTI_ERR_SYSTEM || rank == VICTIM)
+		CLAIM(result == TUTTI_ERR_SYSTEM && limit, "room for %d: result %d (%s)", play->k, result, error);
+	else
+		CLAIM(result == TUTTI_ERR_PEER_LOST && (strstr(error, "rank 1 ") || strstr(error, "rank 0 ")), "room for %d: result %d (%s)", play->k,
+		      result, error);
+	return 0;
+}
+
+static int all_alike(const struct play *play, int rank, tutti_comm_t comm)
+{
+	struct stage *stage = play->stage;
+
+	atomic_store(&stage->results[rank], tutti_barrier(comm, NULL));
+	meet_at(&stage->met[2], RANKS);
+	for (int other = 0; other < RANKS; other++)
+		CLAIM(stage->results[other] == stage->results[rank], "room for %d: later calls give %d here, %d on rank %d",
+		      play->k, stage->results[rank], stage->results[other], other);
+	return 0;
+}
+
+static int play_rank(int rank, void *argument)
+{
+	const struct play *play = argument;
+	const int descriptors = open_descriptors();
+	const bool victim = rank == VICTIM;
+	tutti_comm_t comm = NULL, part = NULL;
+	double start = seconds_now();
+	char error[1024];
+	int failed;
+
+	if (victim && play->joins)
+		allow(play->k);
+	tutti_result_t result = tutti_init(NULL, &comm);
+	if (!play->joins && result)
+		return complain(comm, __FILE__, __LINE__, "tutti_init: %s", tutti_last_error(NULL));
+	if (!play->joins) {
+		/* the descriptors of another part's beginning */
+		SUCCEEDS(tutti_barrier(comm, NULL));
+		meet_at(&play->stage->met[0], RANKS);
+		if (victim)
+			allow(play->k);
+		start = seconds_now();
+	}
+	if (comm)
+		result = play->part(play, rank, comm, &part);
+	const double took = seconds_now() - start;
+	snprintf(error, sizeof(error), "%s", tutti_last_error(part ? part : comm));
+	tutti_comm_destroy(part);
+	failed = check(play, rank, comm, result, error);
+	CLAIM(took < SOON_S, "room for %d: told after %.3f s (%s)", play->k, took, error);
+	meet_at(&play->stage->met[1], RANKS);
+	if (victim)
+		allow_all();
+	meet_at(&play->stage->met[3], RANKS);
+	if (!play->joins)
+		failed |= all_alike(play, rank, comm);
+	tutti_comm_destroy(comm);
+	void *heap = NULL;
+	SUCCEEDS(tutti_mem_alloc(1, &heap)); /* possible again; its descriptor stays with the process */
+	tutti_mem_free(heap);
+	CLAIM(open_descriptors() == descriptors + 1, "room for %d: %d descriptors are left, expected %d", play->k,
+	      open_descriptors(), descriptors + 1);
+	return failed;
+}
+
+/* ---- the parent */
+
+/* Did nothing fail, with room for k? 2: a claim failed. */
+static int run(struct play play)
+{
+	const struct job job = { .ranks = RANKS, .whole = play_rank, .argument = &play };
+
+	if (run_job(&job))
+		return 2;
+	return atomic_load(&play.stage->failed) ? 1 : 0;
+}
+
+static void for_each_room(struct play play)
+{
+	int all_went_well = -1;
+
+	/* a rank that cannot even connect to the store is one that does not come */
+	for (int first = play.joins; all_went_well < 0; first += BATCH) {
+		pid_t pids[BATCH];
+
+		assert_true(first < MOST);
+		for (int i = 0; i < BATCH; i++) {
+			play.k = first + i;
+			play.stage = shared_memory(sizeof(*play.stage));
+			pids[i] = fork();
+			assert_true(pids[i] >= 0);
+			if (pids[i] == 0)
+				_exit(run(play));
+		}
+		int bad = 0;
+		for (int i = 0; i < BATCH; i++) {
+			int status;
+
+			while (waitpid(pids[i], &status, 0) < 0 && errno == EINTR) {
+			}
+			bad |= !WIFEXITED(status) || WEXITSTATUS(status) > 1;
+			if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && all_went_well < 0)
+				all_went_well = first + i;
+		}
+		assert_false(bad);
+	}
+}
+
+static void joining_without_descriptors_is_told_soon(void **state)
+{
+	for_each_room((struct play){ .part = use_links, .joins = true });
+}
+
+static void links_without_descriptors_are_told_soon(void **state)
+{
+	for_each_room((struct play){ .part = use_links });
+}
+
+static void a_split_without_descriptors_is_told_soon(void **state)
+{
+	for_each_room((struct play){ .part = split });
+}
+
+/* ---- stores */
+
+static int open_store(const char *address, int k)
+{
+	const tutti_comm_t comm = NULL;
+	const int descriptors = open_descriptors();
+	const double start = seconds_now();
+	tutti_store_t store = NULL;
+	char value[8];
+	size_t length = sizeof(value);
+
+	allow(k);
+	tutti_result_t result = tutti_store_open(address, 1, 0, &store);
+	if (!result)
+		result = tutti_store_set(store, "key", "value", 5);
+	if (!result)
+		result = tutti_store_get(store, "key", value, &length, 5);
+	const double took = seconds_now() - start;
+	CLAIM(!result || (result == TUTTI_ERR_SYSTEM && strstr(tutti_last_error(NULL), "Too many open files: ")),
+	      "%s, room for %d: result %d (%s)", address, k, result, tutti_last_error(NULL));
+	CLAIM(took < SOON_S, "%s, room for %d: %.3f s", address, k, took);
+	allow_all();
+	tutti_store_close(store);
+	CLAIM(open_descriptors() == descriptors, "%s, room for %d: %d descriptors are left, expected %d", address, k,
+	      open_descriptors(), descriptors);
+	return result ? 1 : 0;
+}
+
+static void stores_without_descriptors_are_told_soon(void **state)
+{
+	char directory[] = "/tmp/tutti-test-exhaustion-XXXXXX", addresses[3][64], command[96];
+
+	assert_non_null(mkdtemp(directory));
+	snprintf(addresses[0], sizeof(addresses[0]), "unix:tutti-test-exhaustion-%d", (int)getpid());
+	snprintf(addresses[1], sizeof(addresses[1]), "tcp://127.0.0.1:0");
+	snprintf(addresses[2], sizeof(addresses[2]), "file:%s", directory);
+	for (int i = 0; i < 3; i++) {
+		int k = 0;
+
+		while (open_store(addresses[i], k) != 0)
+			assert_true(++k < 16);
+		assert_true(k > 0);
+	}
+	snprintf(command, sizeof(command), "rm -r %s", directory);
+	assert_int_equal(system(command), 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(joining_without_descriptors_is_told_soon),
+		cmocka_unit_test(links_without_descriptors_are_told_soon),
+		cmocka_unit_test(a_split_without_descriptors_is_told_soon),
+		cmocka_unit_test(stores_without_descriptors_are_told_soon),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	getrlimit(RLIMIT_NOFILE, &usual);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
