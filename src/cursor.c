@@ -55,8 +55,10 @@ ssize_t tt_cursor_peek_card(const struct tt_cursor *cursor, size_t more, struct 
 	const void *data;
 	const ssize_t there = link->ops->peek(link, sizeof(*theirs), sizeof(*theirs) + more, &data);
 
-	if (there > 0)
-		memcpy(theirs, data, sizeof(*theirs));
+	/* the rest of a card that came in two parts is on its way */
+	if (there < (ssize_t)sizeof(*theirs))
+		return there < 0 ? there : 0;
+	memcpy(theirs, data, sizeof(*theirs));
 	return there;
 }
 
