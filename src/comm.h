@@ -123,7 +123,7 @@ void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault);
 /* The same for a result of a lower layer, with the thread's sentence. */
 void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result, int rank);
 /* A call that failed for another reason than its arguments was not made: nobody must wait for this rank's part of it.
- * Gives `result` back; lock held. */
+ * Gives `result` back, or that of the fault that ended the communicator before; lock held. */
 tutti_result_t tt_comm_give_up(struct tutti_comm *comm, tutti_result_t result);
 /* The same without the lock. */
 tutti_result_t tt_comm_fail(struct tutti_comm *comm, tutti_result_t result);

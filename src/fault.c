@@ -43,13 +43,13 @@ tutti_result_t tt_comm_give_up(struct tutti_comm *comm, tutti_result_t result)
 		return result;
 	tt_comm_revoke_for(comm, result, comm->rank);
 	tt_comm_progress(comm); /* what is in flight ends now */
-	return result;
+	return (tutti_result_t)comm->fault.result; /* a peer's fault may have been first */
 }
 
 tutti_result_t tt_comm_fail(struct tutti_comm *comm, tutti_result_t result)
 {
 	pthread_mutex_lock(&comm->lock);
-	tt_comm_give_up(comm, result);
+	result = tt_comm_give_up(comm, result);
 	pthread_mutex_unlock(&comm->lock);
 	return result;
 }

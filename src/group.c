@@ -115,7 +115,7 @@ bool tt_group_keep(struct tutti_comm *comm, const struct tt_call *call, tutti_re
 	if (!*result) {
 		*result = append(group, call);
 		if (*result)
-			tt_comm_fail(comm, *result);
+			*result = tt_comm_fail(comm, *result);
 	}
 	if (*result && !group->error)
 		group->error = *result;
