@@ -181,6 +181,52 @@ static void delayed_bytes_come_late_and_wake(void **state)
 	play("delay=50000", __func__, 2, delay_body);
 }
 
+static void jitter_body(struct suite_rank *rank)
+{
+	suite_connect_all(rank);
+	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 2000, 2000);
+
+	suite_pump(rank, &stream, 1, "bytes that come at any time");
+	suite_barrier(rank);
+}
+
+static void bytes_keep_their_order_on_a_link_whatever_their_delays(void **state)
+{
+	play("jitter=3000,short=50", __func__, 2, jitter_body);
+}
+
+/* Rank 1 is killed, in this and in every other communicator that its thread has entered. */
+static void kill_body(struct suite_rank *rank)
+{
+	suite_connect_all(rank);
+	if (rank->rank == 1) {
+		tt_loop_kill(pthread_self());
+		require_error(rank, (struct touching){ .peer = 0 }, "rank 1 is dead");
+		suite_barrier(rank);
+		return;
+	}
+	while (!faulted(rank, NULL)) {
+		suite_at(rank, "waiting to learn of the death");
+		suite_sleep(rank, faulted, NULL, rank->rank == 0, "a death");
+	}
+	suite_require(rank, rank->endpoint->fault.rank == 1, "fault of rank %d: %s", rank->endpoint->fault.rank,
+		      rank->endpoint->fault.text);
+	suite_barrier(rank);
+}
+
+static void killed_thread_is_gone_from_all_its_ranks(void **state)
+{
+	const struct tt_endpoint_config config = { .comm_id = 3, .rank = 0, .size = 1 };
+	struct tt_endpoint *endpoint;
+	struct tt_link *link;
+
+	play(NULL, __func__, 3, kill_body);
+	assert_int_equal(tt_transport_loop.open(&config, &endpoint), TUTTI_OK);
+	tt_loop_kill(pthread_self());
+	assert_int_equal(tt_transport_loop.connect(endpoint, 0, TT_LANE_P2P, &link), TUTTI_ERR_PEER_LOST);
+	tt_transport_loop.destroy(endpoint);
+}
+
 static void nonsense_is_refused_with_what_was_expected(void **state)
 {
 	static const struct {
@@ -192,6 +238,7 @@ static void nonsense_is_refused_with_what_was_expected(void **state)
 		{ "stall=1", "expected stall=N with N from 2" },
 		{ "seed=2,capacity=100", "\"capacity=100\": expected capacity=BYTES from 4096" },
 		{ "delay=-1", "expected delay=US" },
+		{ "jitter=60000001", "expected jitter=US" },
 		{ "cut=0-1", "expected cut=RANK-RANK@BYTES" },
 		{ "cut=0-1@99999999999999999999999", "expected cut=RANK-RANK@BYTES" },
 		{ "refuse=0-1@5", "expected refuse=RANK-RANK" },
@@ -276,6 +323,8 @@ int main(void)
 		cmocka_unit_test(refused_connection_names_the_rank_that_refuses),
 		cmocka_unit_test(dead_rank_is_named_by_the_others),
 		cmocka_unit_test(delayed_bytes_come_late_and_wake),
+		cmocka_unit_test(bytes_keep_their_order_on_a_link_whatever_their_delays),
+		cmocka_unit_test(killed_thread_is_gone_from_all_its_ranks),
 		cmocka_unit_test(nonsense_is_refused_with_what_was_expected),
 		cmocka_unit_test(environment_is_read),
 		cmocka_unit_test(rank_enters_a_communicator_once_and_with_its_size),

@@ -2,15 +2,14 @@
 /* Owns the fabrics of the process, by communicator. The list of them is the only state of the
  * process here; a fabric is in it while it has users. Lock order: the list, then a fabric. */
 #include <stdlib.h>
-#include <string.h>
+#include <sys/mman.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "fabric.h"
 #include "log.h"
-
-#define PAGE 4096u
+#include "loop.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -37,7 +36,7 @@ static void free_fabric(struct loop_fabric *fabric)
 		struct loop_segment *segment = fabric->segments;
 
 		fabric->segments = segment->next;
-		free(segment->memory);
+		munmap(segment->memory, segment->bytes + 1);
 		free(segment);
 	}
 	pthread_cond_destroy(&fabric->changed);
@@ -135,6 +134,7 @@ static tutti_result_t take_place(struct loop_fabric *fabric, int rank)
 	if (place->bell.fd < 0)
 		return tt_fail_errno(LOOP, "make the timer that wakes rank %d", rank);
 	place->state = LOOP_HERE;
+	place->opener = pthread_self();
 	return TUTTI_OK;
 }
 
@@ -198,7 +198,6 @@ struct loop_pipe *tt_loop_fabric_pipe(struct loop_fabric *fabric, int from, int 
 struct loop_segment *tt_loop_fabric_segment(struct loop_fabric *fabric, int host, unsigned number,
 					    size_t bytes)
 {
-	const size_t rounded = (bytes + PAGE) / PAGE * PAGE;
 	struct loop_segment *segment;
 
 	for (segment = fabric->segments; segment; segment = segment->next)
@@ -208,12 +207,13 @@ struct loop_segment *tt_loop_fabric_segment(struct loop_fabric *fabric, int host
 	if (!segment)
 		return NULL;
 	*segment = (struct loop_segment){ .host = host, .number = number, .bytes = bytes };
-	segment->memory = aligned_alloc(PAGE, rounded);
-	if (!segment->memory) {
+	/* pages exist once they are touched, as in a transport's arena */
+	segment->memory = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (segment->memory == MAP_FAILED) {
 		free(segment);
 		return NULL;
 	}
-	memset(segment->memory, 0, rounded);
 	segment->next = fabric->segments;
 	fabric->segments = segment;
 	return segment;
@@ -232,9 +232,23 @@ void tt_loop_fabric_die(struct loop_fabric *fabric, int rank)
 	if (fabric->ranks[rank].state == LOOP_DEAD)
 		return;
 	fabric->ranks[rank].state = LOOP_DEAD;
-	tt_log(DEBUG, LOOP, "rank %d dies, as TUTTI_LOOP asks", rank);
+	tt_log(DEBUG, LOOP, "rank %d dies, as it was asked to", rank);
 	pthread_cond_broadcast(&fabric->changed);
 	tt_loop_fabric_ring_all(fabric);
+}
+
+void tt_loop_kill(pthread_t thread)
+{
+	pthread_mutex_lock(&registry.lock);
+	for (struct loop_fabric *fabric = registry.first; fabric; fabric = fabric->next) {
+		tt_loop_fabric_lock(fabric);
+		for (int rank = 0; rank < fabric->size; rank++)
+			if (fabric->ranks[rank].state == LOOP_HERE &&
+			    pthread_equal(fabric->ranks[rank].opener, thread))
+				tt_loop_fabric_die(fabric, rank);
+		tt_loop_fabric_unlock(fabric);
+	}
+	pthread_mutex_unlock(&registry.lock);
 }
 
 /* Set the timer to `at`, 0: not at all; what it said before is forgotten. Fails only for arguments

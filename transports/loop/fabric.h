@@ -23,6 +23,7 @@ enum loop_state { LOOP_ABSENT, LOOP_HERE, LOOP_LEFT, LOOP_DEAD };
 struct loop_rank {
 	enum loop_state state;
 	bool joined;
+	pthread_t opener;
 	int host;
 	uint64_t written; /* on all links */
 	struct loop_bell bell;

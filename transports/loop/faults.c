@@ -90,14 +90,24 @@ static bool parse_capacity(const char **at, struct loop_faults *out)
 	return parse_number(at, CAPACITY_LEAST, CAPACITY_MOST, &out->capacity);
 }
 
-static bool parse_delay(const char **at, struct loop_faults *out)
+static bool parse_time(const char **at, uint64_t *ns)
 {
 	uint64_t us;
 
 	if (!parse_number(at, 0, 60u * 1000000u, &us))
 		return false;
-	out->delay_ns = us * 1000;
+	*ns = us * 1000;
 	return true;
+}
+
+static bool parse_delay(const char **at, struct loop_faults *out)
+{
+	return parse_time(at, &out->delay_ns);
+}
+
+static bool parse_jitter(const char **at, struct loop_faults *out)
+{
+	return parse_time(at, &out->jitter_ns);
 }
 
 static bool parse_cut(const char **at, struct loop_faults *out)
@@ -130,6 +140,7 @@ static const struct {
 	{ "stall=", "stall=N with N from 2 to 4294967295", parse_stall },
 	{ "capacity=", "capacity=BYTES from 4096 to 1073741824", parse_capacity },
 	{ "delay=", "delay=US from 0 to 60000000", parse_delay },
+	{ "jitter=", "jitter=US from 0 to 60000000", parse_jitter },
 	{ "cut=", "cut=RANK-RANK@BYTES, 8 times at most", parse_cut },
 	{ "refuse=", "refuse=RANK-RANK, 8 times at most", parse_refuse },
 	{ "die=", "die=RANK@BYTES", parse_die },
@@ -149,7 +160,7 @@ static const char *parse_part(const char **at, struct loop_faults *out)
 			return keys[i].expected;
 		return NULL;
 	}
-	return "a KEY=VALUE with a key of short, stall, capacity, delay, cut, refuse, die, seed";
+	return "a KEY=VALUE with a key of short, stall, capacity, delay, jitter, cut, refuse, die, seed";
 }
 
 static tutti_result_t parse(const char *text, struct loop_faults *out)

@@ -70,8 +70,7 @@ static tutti_result_t fail_if_dead(const struct loop_endpoint *self)
 {
 	if (self->fabric->ranks[self->rank].state != LOOP_DEAD)
 		return TUTTI_OK;
-	return tt_fail(TUTTI_ERR_PEER_LOST, LOOP, "rank %d is dead: TUTTI_LOOP says die=%d@%llu",
-		       self->rank, self->rank, (unsigned long long)self->fabric->faults.dies_after);
+	return tt_fail(TUTTI_ERR_PEER_LOST, LOOP, "rank %d is dead, as it was asked to be", self->rank);
 }
 
 /* No more will come from or go to the peer: why, or TUTTI_OK. */
@@ -178,11 +177,20 @@ static size_t total(const struct iovec *iov, int n)
 	return sum;
 }
 
+/* When bytes written now can be read; 0: at once. */
+static uint64_t arrival(struct loop_link *link)
+{
+	const struct loop_faults *faults = &endpoint_of(link)->fabric->faults;
+
+	if (faults->delay_ns == 0 && faults->jitter_ns == 0)
+		return 0;
+	return tt_now() + faults->delay_ns + (faults->jitter_ns ? next_random(link) % faults->jitter_ns : 0);
+}
+
 static size_t put(struct loop_link *link, const struct iovec *iov, int n)
 {
 	struct loop_endpoint *self = endpoint_of(link);
-	const uint64_t delay = self->fabric->faults.delay_ns;
-	const uint64_t time = delay > 0 ? tt_now() + delay : 0;
+	const uint64_t time = arrival(link);
 	const uint64_t left = bytes_left_to_write(link);
 	size_t most = total(iov, n);
 	size_t done;

@@ -218,6 +218,7 @@ static void set_fault(struct tt_fault *to, const struct tt_fault *fault)
 	__atomic_store_n(&to->result, fault->result, __ATOMIC_RELEASE);
 }
 
+/* Who finds one tells everybody. */
 static void look_for_dead(struct loop_endpoint *self)
 {
 	for (int rank = 0; self->peers && rank < self->fabric->size; rank++) {
@@ -227,7 +228,7 @@ static void look_for_dead(struct loop_endpoint *self)
 		    self->fabric->ranks[rank].state != LOOP_DEAD)
 			continue;
 		snprintf(fault.text, sizeof(fault.text), "rank %d died", rank);
-		set_fault(&self->base.fault, &fault);
+		set_fault(&self->fabric->fault, &fault);
 	}
 }
 
@@ -237,10 +238,10 @@ static void loop_progress(struct tt_endpoint *endpoint, bool thorough)
 	struct loop_fabric *fabric = self->fabric;
 
 	tt_loop_fabric_lock(fabric);
+	if (fabric->fault.result == 0 && thorough)
+		look_for_dead(self);
 	if (fabric->fault.result != 0)
 		set_fault(&endpoint->fault, &fabric->fault);
-	else if (thorough)
-		look_for_dead(self);
 	tt_loop_fabric_unlock(fabric);
 }
 
