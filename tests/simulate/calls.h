@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The operating system of the simulated machine: what tutti calls of the C library is led here by the linker (--wrap),
+ * so that the library is simulated as it is. Outside of tasks the calls do what they always do. */
+#ifndef TT_SIMULATE_CALLS_H
+#define TT_SIMULATE_CALLS_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Begin with nothing open and nothing allocated, on a machine of so many cores. */
+void calls_begin(int cores);
+/* Of the allocations that processes make from now on, one in so many fails; 0: none. */
+void calls_fail_memory(uint64_t one_in);
+
+/* What a task is to itself by pthread_self(). */
+pthread_t calls_thread(int task);
+
+/* What tasks have not given back. The trace says where it was allocated. */
+int calls_open_descriptors(void);
+size_t calls_unfreed(void);
+/* Allocations that failed, to order, since the beginning. */
+uint64_t calls_failed(void);
+
+/* Memory of the simulation's own, which never fails and counts nowhere. */
+void *calls_allocate(size_t size);
+void calls_release(void *pointer);
+
+#endif

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "machine.h"
+
+#include <errno.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#define STACK_BYTES (1024u * 1024)
+#else
+/* the sanitizer knows one stack for each thread, unless it is told */
+#define __sanitizer_start_switch_fiber(kept, bottom, size) ((void)(kept))
+#define __sanitizer_finish_switch_fiber(kept, bottom, size) ((void)(kept))
+#define STACK_BYTES (256u * 1024)
+#endif
+
+#define TASKS_MAX  256
+#define EVENTS_MAX 64
+#define KERNEL	   (PROCESSES_MAX - 1) /* the process of tasks that are nobody's */
+#define LOCALS_MAX 65536
+#define GUARD	   4096u
+#define START_NS   1000000000000ull /* any time but 0, which means "not set" to many */
+
+enum state { UNUSED, ALIVE, ENDED };
+
+struct task {
+	enum state state;
+	int process;
+	void *(*main)(void *);
+	void *argument, *result;
+	ucontext_t context;
+	char *stack; /* kept for the next task with this number */
+	void *fake_stack; /* the sanitizer's */
+	/* waits for this, or until then; when NULL: can go on */
+	uint64_t (*when)(const void *);
+	const void *what;
+	uint64_t until;
+	bool in_time;
+	int own_locks, locks_of_all;
+	bool at_rest; /* outside of every lock that others use */
+	/* what a thread has of its own */
+	char *locals;
+	int error;
+};
+
+struct process {
+	bool dead, doomed, revived;
+	uint64_t stopped_until;
+	void *(*told)(void *);
+	void *argument;
+};
+
+struct event {
+	uint64_t at;
+	void (*event)(void *);
+	void *argument;
+};
+
+static struct {
+	struct random random;
+	struct pace pace;
+	uint64_t now, switches, switches_max, hash;
+	struct task tasks[TASKS_MAX];
+	int ntasks, current; /* current -1: none */
+	struct process processes[PROCESSES_MAX];
+	struct event events[EVENTS_MAX];
+	int nevents, next_event;
+	ucontext_t home;
+	void *home_fake_stack;
+	const void *home_stack;
+	size_t home_stack_size;
+	enum end end;
+	bool trace;
+} machine = { .current = -1 };
+
+/* ---- the thread-local memory of this program, of which each task has its own */
+
+static struct {
+	char *place;	   /* where the running task finds it */
+	const char *image; /* of a new thread; zeros behind it */
+	size_t image_size, size;
+} locals;
+
+static int find_locals(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+
+		if (header->p_type != PT_TLS)
+			continue;
+		locals.place = info->dlpi_tls_data;
+		locals.image = (const char *)(info->dlpi_addr + header->p_vaddr);
+		locals.image_size = header->p_filesz;
+		locals.size = header->p_memsz;
+	}
+	if (locals.size > LOCALS_MAX) {
+		fprintf(stderr, "simulate: %zu bytes of thread-local memory\n", locals.size);
+		exit(2);
+	}
+	return 1; /* the first is this program */
+}
+
+/* ---- who goes on */
+
+/* The moment from which on it can, FOREVER for one that nobody knows. */
+static uint64_t can_go_on(struct task *task)
+{
+	const uint64_t when = task->when ? task->when(task->what) : 0;
+
+	task->in_time = when <= machine.now;
+	return when < task->until ? when : task->until;
+}
+
+static bool is_at_rest(int process)
+{
+	for (int i = 0; i < machine.ntasks; i++)
+		if (machine.tasks[i].state == ALIVE && machine.tasks[i].process == process &&
+		    !machine.tasks[i].at_rest)
+			return false;
+	return true;
+}
+
+static void bury_the_doomed(void)
+{
+	for (int i = 0; i < PROCESSES_MAX; i++) {
+		struct process *process = &machine.processes[i];
+
+		if (!process->doomed || !is_at_rest(i))
+			continue;
+		process->doomed = false;
+		process->dead = true;
+		machine_trace("process %d is dead", i);
+		machine_note(0xdead0000u + (uint64_t)i);
+		machine_spawn(KERNEL, process->told, process->argument);
+	}
+}
+
+static void let_happen(void)
+{
+	const int running = machine.current;
+
+	machine.current = -1;
+	while (machine.next_event < machine.nevents && machine.events[machine.next_event].at <= machine.switches) {
+		const struct event *event = &machine.events[machine.next_event++];
+
+		event->event(event->argument);
+	}
+	if (random_one_in(&machine.random, machine.pace.jump_one_in))
+		machine_jump(random_any_size(&machine.random, machine.pace.jump_ns));
+	bury_the_doomed();
+	machine.current = running;
+}
+
+/* Number of one of those that can go on now, by their weights; -1: none can, and *next is when one may. */
+static int draw(uint64_t *next)
+{
+	int able[TASKS_MAX], count = 0;
+	uint64_t total = 0;
+
+	*next = FOREVER;
+	for (int i = 0; i < machine.ntasks; i++) {
+		struct task *task = &machine.tasks[i];
+		const struct process *process = &machine.processes[task->process];
+
+		if (task->state != ALIVE || (process->dead && !process->revived))
+			continue;
+		const bool stopped = process->stopped_until > machine.now;
+		const uint64_t when = stopped ? process->stopped_until : can_go_on(task);
+
+		if (when <= machine.now) {
+			able[count++] = i;
+			total += machine.pace.weight[task->process];
+		} else if (when < *next) {
+			*next = when;
+		}
+	}
+	if (count == 0)
+		return -1;
+	uint64_t lot = random_below(&machine.random, total);
+	for (int i = 0;; i++) {
+		const unsigned weight = machine.pace.weight[machine.tasks[able[i]].process];
+
+		if (lot < weight)
+			return able[i];
+		lot -= weight;
+	}
+}
+
+/* Who goes on; -1: nobody ever, machine.end says why. */
+static int choose(void)
+{
+	for (;;) {
+		uint64_t next;
+
+		machine.switches++;
+		if (machine.switches > machine.switches_max) {
+			machine.end = END_LONG;
+			return -1;
+		}
+		let_happen();
+		machine.now += 1 + random_below(&machine.random, machine.pace.step_ns);
+		const int chosen = draw(&next);
+
+		if (chosen >= 0) {
+			machine_note((uint64_t)chosen << 48 ^ machine.now);
+			return chosen;
+		}
+		if (next == FOREVER)
+			break;
+		machine.now = next;
+	}
+	machine.end = END_ALL;
+	for (int i = 0; i < machine.ntasks; i++)
+		if (machine.tasks[i].state == ALIVE && (!machine.processes[machine.tasks[i].process].dead ||
+							machine.processes[machine.tasks[i].process].revived))
+			machine.end = END_STUCK;
+	return -1;
+}
+
+/* ---- switching */
+
+static void leave_for(struct task *from, int number)
+{
+	struct task *to = number >= 0 ? &machine.tasks[number] : NULL;
+
+	from->error = errno;
+	memcpy(from->locals, locals.place, locals.size);
+	if (to)
+		memcpy(locals.place, to->locals, locals.size);
+	machine.current = number;
+	__sanitizer_start_switch_fiber(from->state == ENDED ? NULL : &from->fake_stack,
+				       to ? to->stack + GUARD : machine.home_stack,
+				       to ? STACK_BYTES : machine.home_stack_size);
+	swapcontext(&from->context, to ? &to->context : &machine.home);
+	/* here again */
+	__sanitizer_finish_switch_fiber(from->fake_stack, NULL, NULL);
+	errno = from->error;
+}
+
+/* The running task stops here, until it is chosen again. */
+static void go_on_with_another(void)
+{
+	struct task *self = &machine.tasks[machine.current];
+	const int next = choose();
+
+	if (next != machine.current)
+		leave_for(self, next);
+}
+
+static void task_main(void)
+{
+	struct task *self = &machine.tasks[machine.current];
+
+	__sanitizer_finish_switch_fiber(NULL, machine.home_stack ? NULL : &machine.home_stack,
+					&machine.home_stack_size);
+	self->result = self->main(self->argument);
+	self->state = ENDED;
+	self->when = NULL;
+	leave_for(self, choose());
+}
+
+/* ---- the machine */
+
+void machine_begin(uint64_t seed, const struct pace *pace, uint64_t switches_max)
+{
+	if (!locals.size)
+		dl_iterate_phdr(find_locals, NULL);
+	machine.random = random_stream(seed, 1);
+	machine.pace = *pace;
+	machine.now = START_NS;
+	machine.switches = 0;
+	machine.switches_max = switches_max;
+	machine.hash = 0xcbf29ce484222325u;
+	machine.ntasks = 0;
+	machine.current = -1;
+	machine.nevents = machine.next_event = 0;
+	memset(machine.processes, 0, sizeof(machine.processes));
+}
+
+/* With room for the thread-local memory behind it. */
+static void *reserve_stack(void)
+{
+	char *stack = mmap(NULL, GUARD + STACK_BYTES + locals.size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (stack == MAP_FAILED || mprotect(stack, GUARD, PROT_NONE) != 0) {
+		perror("simulate: a stack");
+		exit(2);
+	}
+	return stack;
+}
+
+int machine_spawn(int process, void *(*main)(void *), void *argument)
+{
+	int number = 0;
+
+	while (number < machine.ntasks && machine.tasks[number].state != UNUSED)
+		number++;
+	if (number == TASKS_MAX)
+		return -1;
+	if (number == machine.ntasks)
+		machine.ntasks++;
+	struct task *task = &machine.tasks[number];
+	char *stack = task->stack ? task->stack : reserve_stack();
+	char *own = stack + GUARD + STACK_BYTES;
+
+	memcpy(own, locals.image, locals.image_size);
+	memset(own + locals.image_size, 0, locals.size - locals.image_size);
+	*task = (struct task){ .state = ALIVE, .process = process, .main = main, .argument = argument,
+			       .stack = stack, .locals = own, .at_rest = true };
+	getcontext(&task->context);
+	task->context.uc_stack.ss_sp = stack + GUARD;
+	task->context.uc_stack.ss_size = STACK_BYTES;
+	makecontext(&task->context, task_main, 0);
+	return number;
+}
+
+enum end machine_run(void)
+{
+	static char kept[LOCALS_MAX];
+
+	const int first = choose();
+
+	if (first < 0)
+		return machine.end;
+	memcpy(kept, locals.place, locals.size);
+	memcpy(locals.place, machine.tasks[first].locals, locals.size);
+	machine.current = first;
+	__sanitizer_start_switch_fiber(&machine.home_fake_stack, machine.tasks[first].stack + GUARD, STACK_BYTES);
+	swapcontext(&machine.home, &machine.tasks[first].context);
+	__sanitizer_finish_switch_fiber(machine.home_fake_stack, NULL, NULL);
+	memcpy(locals.place, kept, locals.size);
+	machine.current = -1;
+	return machine.end;
+}
+
+void machine_end(void)
+{
+	for (int i = 0; i < machine.ntasks; i++)
+		machine.tasks[i].state = UNUSED;
+	machine.ntasks = 0;
+}
+
+void machine_at(uint64_t at, void (*event)(void *), void *argument)
+{
+	int i = machine.nevents++;
+
+	if (i == EVENTS_MAX) {
+		fprintf(stderr, "simulate: more than %d events\n", EVENTS_MAX);
+		exit(2);
+	}
+	for (; i > 0 && machine.events[i - 1].at > at; i--)
+		machine.events[i] = machine.events[i - 1];
+	machine.events[i] = (struct event){ at, event, argument };
+}
+
+void machine_kill(int process, void *(*told)(void *), void *argument)
+{
+	machine.processes[process].doomed = true;
+	machine.processes[process].told = told;
+	machine.processes[process].argument = argument;
+}
+
+void machine_stop(int process, uint64_t ns)
+{
+	machine_trace("process %d is stopped for %g s", process, (double)ns / 1e9);
+	machine.processes[process].stopped_until = machine.now + ns;
+}
+
+void machine_jump(uint64_t ns)
+{
+	machine_trace("the clock jumps by %g s", (double)ns / 1e9);
+	machine.now += ns;
+}
+
+void machine_revive(void)
+{
+	for (int i = 0; i < PROCESSES_MAX; i++) {
+		machine.processes[i].revived = true;
+		machine.processes[i].doomed = false;
+		machine.processes[i].stopped_until = 0;
+	}
+}
+
+bool machine_is_dead(int process)
+{
+	return machine.processes[process].dead;
+}
+
+/* ---- for tasks */
+
+bool machine_inside(void)
+{
+	return machine.current >= 0;
+}
+
+int machine_task(void)
+{
+	return machine.current;
+}
+
+int machine_process(void)
+{
+	return machine.current >= 0 ? machine.tasks[machine.current].process : -1;
+}
+
+uint64_t machine_now(void)
+{
+	return machine.now;
+}
+
+uint64_t machine_read_clock(void)
+{
+	if (machine.current >= 0)
+		machine.now += 1 + random_below(&machine.random, machine.pace.step_ns / 16 + 1);
+	return machine.now;
+}
+
+struct random *machine_random(void)
+{
+	return &machine.random;
+}
+
+void machine_yield(bool surely)
+{
+	struct task *self = &machine.tasks[machine.current];
+
+	if (!surely && !random_one_in(&machine.random, machine.pace.switch_one_in))
+		return;
+	/* between two calls of a transport a task holds the lock of its own process at most; a process that dies there dies
+	 * in the middle of a pass */
+	self->at_rest = self->locks_of_all == 0 && (self->own_locks == 0 || (!surely && self->own_locks == 1));
+	self->when = NULL;
+	go_on_with_another();
+}
+
+bool machine_wait(uint64_t (*when)(const void *), const void *argument, uint64_t until, bool may_be_spurious)
+{
+	struct task *self = &machine.tasks[machine.current];
+
+	if (may_be_spurious && random_one_in(&machine.random, machine.pace.spurious_one_in)) {
+		machine_yield(true);
+		return true;
+	}
+	self->at_rest = self->locks_of_all == 0 && self->own_locks == 0;
+	self->when = when;
+	self->what = argument;
+	self->until = until;
+	go_on_with_another();
+	self->when = NULL;
+	return self->in_time;
+}
+
+void machine_holds(int locks, bool of_all)
+{
+	struct task *self = &machine.tasks[machine.current];
+
+	*(of_all ? &self->locks_of_all : &self->own_locks) += locks;
+}
+
+bool machine_has_ended(int task)
+{
+	return machine.tasks[task].state == ENDED;
+}
+
+void *machine_result(int task)
+{
+	machine.tasks[task].state = UNUSED;
+	return machine.tasks[task].result;
+}
+
+/* ---- what happened */
+
+void machine_note(uint64_t what)
+{
+	machine.hash = (machine.hash ^ what) * 0x100000001b3u;
+	machine.hash ^= machine.hash >> 29;
+}
+
+uint64_t machine_hash(void)
+{
+	return machine.hash;
+}
+
+uint64_t machine_switches(void)
+{
+	return machine.switches;
+}
+
+void machine_trace_to(bool on)
+{
+	machine.trace = on;
+}
+
+bool machine_traces(void)
+{
+	return machine.trace;
+}
+
+void machine_trace(const char *format, ...)
+{
+	va_list args;
+
+	if (!machine.trace)
+		return;
+	printf("%14.9f %8llu ", (double)(machine.now - START_NS) / 1e9, (unsigned long long)machine.switches);
+	if (machine.current >= 0)
+		printf("process %d task %d: ", machine_process(), machine.current);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+}

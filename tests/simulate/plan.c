@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plan.h"
+
+#include <string.h>
+
+#include "values.h"
+
+static const char *const algorithms[] = { "board",    "bruck", "chain",	      "direct",
+					  "double_tree", "doubling", "flat",  "halving_doubling",
+					  "hierarchical", "hierarchical_split", "pairwise", "ring",
+					  "star",     "tree",  "two_shot" };
+static const char *const what_names[WHATS] = {
+	"broadcast", "reduce",	   "all_reduce",       "reduce_scatter", "all_gather", "gather",
+	"scatter",   "all_to_all", "reduce_scatter_v", "all_gather_v",	 "gather_v",   "scatter_v",
+	"all_to_all_v", "scan",	   "exscan",	       "barrier",	 "message"
+};
+static const char *const fault_names[FAULT_KINDS] = { "death", "stop", "jump", "store",  "memory", "cut",
+						      "refuse", "skip", "other", "leave", "abort",  "absent" };
+
+const char *fault_name(enum fault_kind kind)
+{
+	return fault_names[kind];
+}
+
+const char *what_name(enum what what)
+{
+	return what_names[what];
+}
+
+bool reduces(enum what what)
+{
+	return what == REDUCE || what == ALL_REDUCE || what == REDUCE_SCATTER || what == REDUCE_SCATTER_V ||
+	       what == SCAN || what == EXSCAN;
+}
+
+const struct fault *plan_deviation(const struct plan *plan, int rank, int step)
+{
+	for (int i = 0; i < plan->nfaults; i++) {
+		const struct fault *fault = &plan->faults[i];
+
+		if (fault->kind >= FAULT_SKIP && fault->kind <= FAULT_ABORT && fault->rank == rank && fault->step == step)
+			return fault;
+	}
+	return NULL;
+}
+
+/* ---- the machine */
+
+static void make_pace(struct random *random, struct plan *out)
+{
+	struct pace *pace = &out->pace;
+
+	pace->step_ns = 1000 + random_any_size(random, 200000);
+	pace->switch_one_in = 1 + random_any_size(random, 63);
+	pace->spurious_one_in = random_one_in(random, 2) ? 0 : 2 + random_any_size(random, 63);
+	for (int i = 0; i < PROCESSES_MAX; i++)
+		pace->weight[i] = random_one_in(random, 4) ? 1 + (unsigned)random_any_size(random, 99) : 10;
+	out->cores = (int)random_between(random, 1, random_one_in(random, 4) ? RANKS_MAX : 2);
+	out->slowest_ns = random_one_in(random, 2) ? 0 : random_any_size(random, 20000000);
+}
+
+static void make_ranks(struct random *random, struct plan *out)
+{
+	const uint64_t layout = random_below(random, 4);
+
+	out->ranks = (int)(random_one_in(random, 3) ? random_between(random, 2, RANKS_MAX) : random_between(random, 2, 4));
+	for (int rank = 0; rank < out->ranks; rank++)
+		out->host[rank] = layout == 0 ? 0 : layout == 1 ? (int)random_below(random, 3) : rank;
+	out->algorithm = random_one_in(random, 2) ?
+				 NULL :
+				 algorithms[random_below(random, sizeof(algorithms) / sizeof(algorithms[0]))];
+	out->segment = random_one_in(random, 2) ? 0 : 64 + random_any_size(random, 8192);
+	out->reproducible = random_one_in(random, 8);
+	out->mapped = layout == 0 && random_one_in(random, 2);
+}
+
+/* What a network does to bytes without losing any. */
+static void make_links(struct random *random, struct plan *out)
+{
+	size_t used = (size_t)snprintf(out->links, sizeof(out->links), "seed=%llu,capacity=%llu",
+				       (unsigned long long)random_below(random, 1u << 30),
+				       4096 + (unsigned long long)random_any_size(random, 28672));
+
+	const uint64_t longest = 1 + random_any_size(random, 5000);
+
+	out->longest = 6000;
+	if (random_one_in(random, 2)) {
+		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used, ",short=%llu",
+					 (unsigned long long)longest);
+		out->longest = longest < 50 ? 4 * longest : 6000;
+	}
+	if (random_one_in(random, 3))
+		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used, ",stall=%llu",
+					 2 + (unsigned long long)random_any_size(random, 30));
+	if (random_one_in(random, 2))
+		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used, ",delay=%llu",
+					 (unsigned long long)random_any_size(random, 3000));
+	if (random_one_in(random, 2))
+		snprintf(out->links + used, sizeof(out->links) - used, ",jitter=%llu",
+			 (unsigned long long)random_any_size(random, 20000));
+}
+
+/* ---- what ranks call */
+
+static void make_part(struct random *random, const struct plan *plan, struct part *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->what = (enum what)random_below(random, WHATS);
+	out->dtype = (tutti_dtype_t)random_below(random, TUTTI_DTYPE_COUNT);
+	do
+		out->op = (tutti_op_t)random_below(random, OP_LAST + 1);
+	while ((out->op != OP_LAST && !op_is_defined(out->op, out->dtype)) ||
+	       (out->op == TUTTI_AVG && (out->what == SCAN || out->what == EXSCAN)));
+	out->count = (size_t)random_any_size(random, random_one_in(random, 8) ? 6000 : 300);
+	if (out->count > plan->longest)
+		out->count %= plan->longest;
+	out->root = (int)random_below(random, RANKS_MAX * RANKS_MAX);
+	out->peer = (int)random_below(random, RANKS_MAX * RANKS_MAX);
+	out->in_place = random_one_in(random, 3);
+	out->gaps = random_one_in(random, 2);
+	out->salt = (unsigned)random_below(random, 1000);
+}
+
+static void make_step(struct random *random, const struct plan *plan, struct step *out)
+{
+	static const enum step_kind kinds[] = { STEP_CALL,  STEP_CALL,	STEP_CALL,   STEP_START, STEP_START,
+						STEP_GROUP, STEP_GROUP_START, STEP_FINISH, STEP_THINK, STEP_SPLIT };
+
+	memset(out, 0, sizeof(*out));
+	out->kind = kinds[random_below(random, sizeof(kinds) / sizeof(kinds[0]))];
+	if (out->kind == STEP_THINK)
+		out->think_ns = random_any_size(random, 200000000);
+	out->colors = (int)random_between(random, 1, 3);
+	out->nparts = out->kind == STEP_FINISH || out->kind == STEP_THINK ? 0 : (int)random_between(random, 1, PARTS_MAX / 2);
+	if (out->kind >= STEP_GROUP && out->nparts > 0)
+		out->nparts *= 2;
+	for (int i = 0; i < out->nparts; i++)
+		make_part(random, plan, &out->parts[i]);
+	/* some small ones that can travel together */
+	for (int i = 1; out->kind != STEP_SPLIT && i < out->nparts && random_one_in(random, 2); i++) {
+		out->parts[i] = out->parts[0];
+		out->parts[i].salt += (unsigned)i;
+	}
+}
+
+/* ---- what goes wrong */
+
+/* Some time of the run: as likely in the first hundred steps of the scheduler as in the last thousands. */
+static uint64_t some_switch(struct random *random, const struct plan *plan)
+{
+	const uint64_t all = 200 * (uint64_t)(plan->ranks * (plan->nsteps + 4));
+
+	return random_one_in(random, 2) ? random_below(random, all) : random_any_size(random, all);
+}
+
+static void make_fault(struct random *random, struct plan *plan, enum fault_kind kind, bool gentle)
+{
+	struct fault *fault = &plan->faults[plan->nfaults++];
+
+	*fault = (struct fault){ .kind = kind,
+				 .rank = (int)random_below(random, (uint64_t)plan->ranks),
+				 .other = (int)random_below(random, (uint64_t)plan->ranks),
+				 .step = (int)random_below(random, (uint64_t)plan->nsteps),
+				 .at = some_switch(random, plan) };
+	if (kind == FAULT_STOP || kind == FAULT_JUMP) {
+		fault->ns = gentle ? random_any_size(random, 1000000000) :
+				     random_any_size(random, 2 * (uint64_t)(plan->timeout_s * 1e9));
+		plan->lost_ns += fault->ns;
+	}
+	const size_t used = strlen(plan->links);
+	if (kind == FAULT_CUT)
+		snprintf(plan->links + used, sizeof(plan->links) - used, ",cut=%d-%d@%llu", fault->rank, fault->other,
+			 (unsigned long long)random_any_size(random, 20000));
+	if (kind == FAULT_REFUSE)
+		snprintf(plan->links + used, sizeof(plan->links) - used, ",refuse=%d-%d", fault->rank, fault->other);
+}
+
+static void make_faults(struct random *random, struct plan *plan)
+{
+	static const enum fault_kind harsh[] = { FAULT_DEATH,  FAULT_DEATH, FAULT_DEATH, FAULT_DEATH, FAULT_STOP,
+						 FAULT_JUMP,   FAULT_STORE, FAULT_CUT,	 FAULT_CUT,   FAULT_REFUSE,
+						 FAULT_MEMORY, FAULT_SKIP,  FAULT_SKIP,	 FAULT_OTHER, FAULT_OTHER,
+						 FAULT_LEAVE,  FAULT_ABORT, FAULT_ABSENT };
+	const int n = plan->gentle ? (int)random_below(random, 4) :
+		      random_one_in(random, 3) ? (int)random_between(random, 2, 4) : 1;
+
+	for (int i = 0; i < n; i++)
+		make_fault(random, plan,
+			   plan->gentle ? random_one_in(random, 2) ? FAULT_STOP : FAULT_JUMP :
+					  harsh[random_below(random, sizeof(harsh) / sizeof(harsh[0]))],
+			   plan->gentle);
+}
+
+void plan_make(uint64_t seed, struct plan *out)
+{
+	struct random random = random_stream(seed, 2);
+
+	memset(out, 0, sizeof(*out));
+	out->seed = seed;
+	out->gentle = random_one_in(&random, 3);
+	out->timeout_s = out->gentle ? 100 : 0.5 + (double)random_any_size(&random, 20000) / 1000;
+	make_pace(&random, out);
+	make_ranks(&random, out);
+	make_links(&random, out);
+	out->nsteps = (int)random_between(&random, 1, STEPS_MAX / (out->ranks > 4 ? 2 : 1));
+	for (int i = 0; i < out->nsteps; i++)
+		make_step(&random, out, &out->steps[i]);
+	make_faults(&random, out);
+}
+
+/* ---- for a human */
+
+static void print_part(const struct part *part, FILE *out)
+{
+	fprintf(out, " %s(%zu %s", what_names[part->what], part->count, tutti_dtype_name(part->dtype));
+	if (reduces(part->what))
+		fprintf(out, ", %s", tutti_op_name(part->op));
+	if (part->what == MESSAGE)
+		fprintf(out, ", %d to %d", part->root, part->peer);
+	else
+		fprintf(out, ", root %d", part->root);
+	fprintf(out, "%s)", part->in_place ? ", in place" : "");
+}
+
+void plan_print(const struct plan *plan, FILE *out)
+{
+	static const char *const kinds[] = { "call", "start", "group", "group, started", "finish", "think", "split" };
+
+	fprintf(out, "seed %llu: %d ranks on hosts", (unsigned long long)plan->seed, plan->ranks);
+	for (int rank = 0; rank < plan->ranks; rank++)
+		fprintf(out, " %d", plan->host[rank]);
+	fprintf(out, ", %d cores, %s\n", plan->cores, plan->gentle ? "all must end well" : "faults");
+	fprintf(out, "  timeout %g s, algorithm %s, segment %zu, TUTTI_LOOP=%s%s%s\n", plan->timeout_s,
+		plan->algorithm ? plan->algorithm : "chosen", plan->segment, plan->links,
+		plan->reproducible ? ", reproducible" : "", plan->mapped ? ", mapped buffers" : "");
+	for (int i = 0; i < plan->nfaults; i++) {
+		const struct fault *fault = &plan->faults[i];
+
+		fprintf(out, "  fault %s: rank %d, step %d, switch %llu, %g s\n", fault_names[fault->kind], fault->rank,
+			fault->step, (unsigned long long)fault->at, (double)fault->ns / 1e9);
+	}
+	for (int i = 0; i < plan->nsteps; i++) {
+		fprintf(out, "  step %d: %s", i, kinds[plan->steps[i].kind]);
+		for (int k = 0; k < plan->steps[i].nparts; k++)
+			print_part(&plan->steps[i].parts[k], out);
+		fputc('\n', out);
+	}
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One run of a plan: every rank carries out its steps, faults happen, and what each rank was told is kept to be judged. */
+#ifndef TT_SIMULATE_WORLD_H
+#define TT_SIMULATE_WORLD_H
+
+#include "plan.h"
+
+#define COMMS_MAX    (1 + STEPS_MAX)
+#define SENTENCE_MAX 512
+
+/* What one rank was told on one communicator. */
+struct told {
+	bool made;	       /* or else `result` is why not */
+	uint64_t id;	       /* the same for all of its ranks */
+	tutti_result_t result; /* the first that was no success */
+	char sentence[SENTENCE_MAX];
+	unsigned done; /* operations that ended well */
+	bool left;     /* destroyed before the plan's end, by its own will */
+};
+
+struct participant {
+	int rank;
+	bool came, ended, died;
+	struct told told[COMMS_MAX];
+	int ntold;
+};
+
+struct outcome {
+	struct participant ranks[RANKS_MAX];
+	unsigned operations, failed_operations, happened[FAULT_KINDS];
+	uint64_t hash, switches;
+	double virtual_s;
+	/* the first thing that is wrong; empty: nothing */
+	char wrong[1024];
+};
+
+/* Carry out; `out->wrong` says what the run itself found wrong: hangs, wrong data, late returns, leaks. */
+void world_run(const struct plan *plan, struct outcome *out);
+/* Add what is wrong with what ranks were told, compared with each other and with the plan. */
+void world_judge(const struct plan *plan, struct outcome *out);
+
+#endif
