@@ -23,8 +23,10 @@
 #include "tutti/tutti.h"
 
 #define TT_ADDRESS_MAX 960 /* bytes a transport may tell its peers */
-#define TT_LANES 2
-enum tt_lane { TT_LANE_COLLECTIVE, TT_LANE_P2P };
+#define TT_LANES 3
+/* The control lane is for what ranks say when the communicator has ended: a fault keeps none of its links from
+ * moving bytes, or from being connected. */
+enum tt_lane { TT_LANE_COLLECTIVE, TT_LANE_P2P, TT_LANE_CONTROL };
 
 #define TT_NOTE_BYTES 64
 #define TT_NOTES_KEPT 64 /* notes that an endpoint keeps for hear() at least; older ones may be lost */
@@ -55,6 +57,10 @@ struct tt_endpoint_config {
 	int rank, size;
 	double timeout_s;
 	double silence_s; /* a host that has answered nothing for so long is lost; 1 or more */
+	/* Is a rank of the communicator known to be gone, by other ways than this endpoint's? Asked now and then by a
+	 * join() that cannot tell by itself whom it waits for in vain. NULL: nobody knows. */
+	bool (*hopeless)(void *context);
+	void *context;
 };
 
 struct tt_transport;
@@ -130,6 +136,10 @@ struct tt_transport {
 	/* Tell every peer that can be told, at once and without waiting, that `fault` ends the communicator. Where a
 	 * peer has told of another before, endpoint->fault is that one on return. */
 	void (*revoke)(struct tt_endpoint *endpoint, const struct tt_fault *fault);
+
+	/* Will nothing more come from `peer` than what can be read now? As it died, left, or lost its connections; false where
+	 * this rank cannot know. Also after a fault, which may be about another rank. Looked for by progress(thorough). */
+	bool (*lost)(struct tt_endpoint *endpoint, int peer);
 
 	/* A note of TT_NOTE_BYTES to the ranks that this endpoint's control links reach directly, at once and without waiting;
 	 * lost where a link is full. The links of all ranks with `use` set make a connected graph. */

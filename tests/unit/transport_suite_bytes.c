@@ -45,10 +45,11 @@ static void bytes_come_out_in_order_and_whole(struct suite_rank *rank)
 		struct suite_stream streams[TT_LANES] = {
 			suite_stream(rank, peer, TT_LANE_COLLECTIVE, out, in),
 			suite_stream(rank, peer, TT_LANE_P2P, in, out),
+			suite_stream(rank, peer, TT_LANE_CONTROL, out / 2, in / 2),
 		};
 
 		/* the second lane's sizes are the other way round on the other rank, too */
-		suite_pump(rank, streams, TT_LANES, "two lanes in both directions");
+		suite_pump(rank, streams, TT_LANES, "all lanes in both directions");
 	}
 	suite_barrier(rank);
 }

@@ -261,6 +261,16 @@ static void loop_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fau
 	tt_loop_fabric_unlock(fabric);
 }
 
+static bool loop_lost(struct tt_endpoint *endpoint, int peer)
+{
+	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
+
+	tt_loop_fabric_lock(self->fabric);
+	const enum loop_state state = self->fabric->ranks[peer].state;
+	tt_loop_fabric_unlock(self->fabric);
+	return state == LOOP_LEFT || state == LOOP_DEAD;
+}
+
 static void loop_tell(struct tt_endpoint *endpoint, const void *note)
 {
 	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
@@ -366,6 +376,7 @@ const struct tt_transport tt_transport_loop = {
 	.close = tt_loop_close,
 	.progress = loop_progress,
 	.revoke = loop_revoke,
+	.lost = loop_lost,
 	.tell = loop_tell,
 	.hear = loop_hear,
 	.arm = loop_arm,

@@ -18,7 +18,8 @@ struct shm_mate {
 	int rank;
 	int event_fd; /* its doorbell when it sleeps on descriptors */
 	int heap_fd;  /* its tutti_mem_alloc() heap, -1 if it has none */
-	int pid_fd;   /* -1 for threads of this process */
+	int pid_fd;   /* -1 for threads of this process, and the dead */
+	bool died;
 	uint8_t *heap; /* mapped on first use */
 	uint64_t heard; /* of its notes */
 };

@@ -385,7 +385,7 @@ static tutti_result_t prepare_mates(struct shm_endpoint *ep, int size)
 		if (rank == ep->config.rank)
 			ep->me = members;
 		ep->mate_of[rank] = members;
-		ep->mates[members++] = (struct shm_mate){ rank, -1, -1, -1, NULL, 0 };
+		ep->mates[members++] = (struct shm_mate){ rank, -1, -1, -1, false, NULL, 0 };
 	}
 	ep->arena.members = members;
 	return TUTTI_OK;

@@ -102,20 +102,40 @@ static void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t 
 	return mate->heap + token;
 }
 
+/* Has the process ended since the last look? */
+static bool just_died(struct shm_mate *mate)
+{
+	struct pollfd poller = { mate->pid_fd, POLLIN, 0 };
+
+	if (mate->pid_fd < 0 || poll(&poller, 1, 0) <= 0)
+		return false;
+	tt_fd_close(mate->pid_fd);
+	mate->pid_fd = -1;
+	mate->died = true;
+	return true;
+}
+
+/* acquire: pairs with the release in destroy() */
+static bool has_left(const struct shm_endpoint *ep, int mate)
+{
+	return atomic_load_explicit(&shm_member(&ep->arena, mate)->state, memory_order_acquire) == SHM_LEFT;
+}
+
+static bool shm_lost(struct tt_endpoint *endpoint, int peer)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+	const int i = ep->mate_of[peer];
+
+	return has_left(ep, i) || ep->mates[i].died || just_died(&ep->mates[i]);
+}
+
 /* Dead processes and ranks that left; leaving in order is no fault. */
 static void look_at_mates(struct shm_endpoint *ep)
 {
 	for (int i = 0; i < ep->arena.members; i++) {
-		struct shm_mate *mate = &ep->mates[i];
-		struct pollfd poller = { mate->pid_fd, POLLIN, 0 };
+		const struct shm_mate *mate = &ep->mates[i];
 
-		if (mate->pid_fd < 0 || poll(&poller, 1, 0) <= 0)
-			continue;
-		tt_fd_close(mate->pid_fd);
-		mate->pid_fd = -1;
-		/* acquire: pairs with the release in destroy() */
-		if (atomic_load_explicit(&shm_member(&ep->arena, i)->state, memory_order_acquire) ==
-		    SHM_LEFT)
+		if (!just_died(&ep->mates[i]) || has_left(ep, i))
 			continue;
 		ep->base.fault = (struct tt_fault){ .result = TUTTI_ERR_PEER_LOST, .rank = mate->rank };
 		snprintf(ep->base.fault.text, sizeof(ep->base.fault.text),
@@ -297,6 +317,7 @@ const struct tt_transport tt_transport_shm = {
 	.close = shm_close,
 	.progress = shm_progress,
 	.revoke = shm_revoke,
+	.lost = shm_lost,
 	.tell = shm_tell,
 	.hear = shm_hear,
 	.arm = shm_arm,

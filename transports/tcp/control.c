@@ -19,6 +19,7 @@
 
 enum message { REVOKE = 1, GOOD_BYE = 2, NOTE = 3 };
 #define DECLINE_MS   1000 /* for neighbours to take the news */
+#define HOPE_MS	     50	  /* between questions whether there is any */
 #define HEAD_BYTES   8
 #define REVOKE_BYTES 16 /* and the text */
 #define TEXT_MAX     (sizeof(((struct tt_fault *)0)->text) - 1)
@@ -310,10 +311,16 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 
 	while (result == TUTTI_OK && !e->base.fault.result && !e->trouble.result && (absent = missing(e)) >= 0) {
 		const uint64_t now = tt_now(), due = tt_tcp_due(e);
+		int wait_ms = tt_tcp_ms_until(now, due < deadline ? due : deadline);
 
 		if (now >= deadline)
 			return too_late(e, absent);
-		tt_tcp_look(e, tt_tcp_ms_until(now, due < deadline ? due : deadline));
+		if (e->hopeless && wait_ms > HOPE_MS)
+			wait_ms = HOPE_MS;
+		tt_tcp_look(e, wait_ms);
+		if (e->hopeless && e->hopeless(e->context))
+			result = tt_fail(TUTTI_ERR_PEER_LOST, TCP,
+					 "rank %d waits for rank %d, and one of those that are to join is gone", e->rank, absent);
 	}
 	if (result == TUTTI_OK && e->base.fault.result)
 		result = tt_fail(e->base.fault.result, TCP, "%s", e->base.fault.text);

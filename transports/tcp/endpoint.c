@@ -51,6 +51,8 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 	e->rank = config->rank;
 	e->size = config->size;
 	e->silence_s = config->silence_s;
+	e->hopeless = config->hopeless;
+	e->context = config->context;
 	e->listener.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
 	e->peers = make_peers(config->size);
 	result = e->peers ? tt_tcp_buffer_size(&e->buffer)
@@ -147,6 +149,29 @@ static void tcp_progress(struct tt_endpoint *base, bool thorough)
 		tt_tcp_look(e, 0);
 }
 
+/* A rank closes no connection before it leaves. */
+static bool is_leaving(const struct tcp_peer *peer)
+{
+	bool leaving = peer->left || (peer->control && peer->control->source.fd < 0);
+
+	for (int lane = 0; lane < TT_LANES; lane++)
+		leaving |= peer->link[lane] && peer->link[lane]->state >= TCP_LINK_ENDED;
+	return leaving;
+}
+
+/* The control lane's own end is sure. */
+static bool tcp_lost(struct tt_endpoint *base, int peer)
+{
+	struct tcp_peer *with = &tcp_endpoint_of(base)->peers[peer];
+	const struct tcp_link *link = with->link[TT_LANE_CONTROL];
+
+	if (!is_leaving(with))
+		return false;
+	if (!with->lost_at)
+		with->lost_at = tt_now() + TCP_DOUBT_MS * TCP_MS;
+	return (link && link->state >= TCP_LINK_ENDED) || tt_now() >= with->lost_at;
+}
+
 static void tcp_revoke(struct tt_endpoint *base, const struct tt_fault *fault)
 {
 	tt_tcp_fault(tcp_endpoint_of(base), fault, NULL);
@@ -218,6 +243,7 @@ const struct tt_transport tt_transport_tcp = {
 	.close = tt_tcp_link_close,
 	.progress = tcp_progress,
 	.revoke = tcp_revoke,
+	.lost = tcp_lost,
 	.tell = tt_tcp_tell,
 	.hear = tt_tcp_hear,
 	.arm = tt_tcp_arm,

@@ -22,6 +22,7 @@
 #define TCP_SLEEPERS_MAX 64  /* threads that sleep at once; more would not sleep but poll */
 #define TCP_MESSAGE_MAX	 1024 /* bytes of a control message */
 #define TCP_MS		 UINT64_C(1000000)
+#define TCP_DOUBT_MS	 100 /* one connection may end before another has brought what was sent on it earlier */
 
 /* What the inner epoll hands back; the first member of whatever it watches. Released objects stay
  * allocated, with fd -1, until all events of a batch have been looked at. */
@@ -79,7 +80,7 @@ struct tcp_control {
 	char where[TCP_ADDRESS_TEXT];
 };
 
-enum tcp_link_state { TCP_LINK_WAITING, TCP_LINK_UP, TCP_LINK_ENDED, TCP_LINK_FAILED };
+enum tcp_link_state { TCP_LINK_WAITING, TCP_LINK_UP, TCP_LINK_ENDED, TCP_LINK_FAILED }; /* the last two: for good */
 struct tcp_link {
 	struct tt_link base;
 	enum tt_lane lane;
@@ -109,12 +110,15 @@ struct tcp_peer {
 	struct tcp_control *control;
 	uint8_t proven; /* place, from 1, of the candidate that worked before */
 	bool left;	/* said good-bye */
+	uint64_t lost_at; /* when to believe that it is gone, although its last words may be on their way; or 0 */
 };
 
 struct tcp_endpoint {
 	struct tt_endpoint base;
 	uint64_t comm_id;
 	int rank, size;
+	bool (*hopeless)(void *context); /* see tt_endpoint_config */
+	void *context;
 	struct tcp_card card;
 	const struct tt_peer *known; /* from join() on */
 	struct tcp_peer *peers;

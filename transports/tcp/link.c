@@ -12,7 +12,6 @@
 #include "endpoint.h"
 
 #define SCRATCH_BYTES ((size_t)128 << 10) /* stays in a core's L2 cache */
-#define DOUBT_MS      100
 
 static struct tcp_link *tcp_link_of(struct tt_link *base)
 {
@@ -88,7 +87,8 @@ static ssize_t report(struct tcp_link *link, bool *flag)
 	struct tcp_endpoint *e = endpoint_of(link);
 	const int peer = link->base.peer;
 
-	if (e->base.fault.result)
+	/* a fault may be about another rank, and says nothing of this link */
+	if (e->base.fault.result && link->lane != TT_LANE_CONTROL)
 		return tt_fail(e->base.fault.result, TCP, "%s", e->base.fault.text);
 	if (link->state == TCP_LINK_WAITING && !e->peers[peer].left)
 		return not_now(link, flag);
@@ -116,7 +116,7 @@ static ssize_t ended(struct tcp_link *link, int error, bool *flag)
 	if (!link->believed_at) {
 		tt_log(DEBUG, TCP, "rank %d lane %d: rank %d closed its connection: %s", e->rank,
 		       link->lane, link->base.peer, error ? strerror(error) : "end of stream");
-		link->believed_at = tt_now() + DOUBT_MS * TCP_MS;
+		link->believed_at = tt_now() + TCP_DOUBT_MS * TCP_MS;
 		e->doubt_until = link->believed_at;
 		if (e->armed)
 			tt_tcp_timer_set(e);
