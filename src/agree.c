@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the agreement: Paxos (Lamport, "The part-time parliament", 1998) with a list of the dead instead of majorities.
+ *
+ *   here      to all, when a rank comes: what it says
+ *   propose   from the leader, once everybody is here, dead, or late: who is there, and what they said
+ *   accept    back to the leader, from each that took it down
+ *   decided   to all, from the leader and from everybody who learns it, before anything else
+ *
+ * The lowest rank leads. If it dies, or stays away until the deadline, the next one collects first (collect, promise)
+ * what the others took down last. Proposals have growing numbers, *ballots*, of which each belongs to one rank.
+ *
+ * A value is decided once everybody who was heard in its ballot, and is not dead, has accepted it. Then no other value
+ * is ever decided, whoever dies: a later leader hears all who are alive. If one of them accepted the value, then no
+ * accepted value has a higher ballot, but for those of leaders who heard it likewise (induction over ballots), so that is
+ * what it proposes. If none of them accepted it, all who did are dead, or late for that leader. The dead
+ * return to nobody. And who learnt a decision told all others of it in the same step, in streams that keep their order
+ * and outlive the sender; who comes late reads this before it can lead, and finds itself left out or its value
+ * decided. A rank refuses ballots below one that it promised.
+ *
+ * Death is known for certain (processes, connections). Lateness is a guess, as with any deadline: a rank that stops
+ * for longer is passed over, and told. Two ranks that are late for each other could both go on only if each stopped, for
+ * the whole of the other's deadline, between reading its links and acting on what it read: tt_agree_step() looks at
+ * the time as it was before the links were read. */
+#include "agree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+#define MAGIC 0x61677265u
+
+enum kind { HERE = 1, COLLECT, PROMISE, REFUSE, PROPOSE, ACCEPT, DECIDED, QUIT };
+enum phase { FOLLOWING, GATHERING, COLLECTING, PROPOSING };
+
+/* A set of ranks and what they said: {rank:4 length:4 bytes}… in order of rank. */
+struct value {
+	uint64_t ballot; /* in which it was accepted last; 0: none */
+	uint8_t *bytes;
+	size_t length;
+};
+
+/* What this rank knows of another (and of itself). */
+struct voice {
+	bool here, lost;
+	bool answered; /* what this rank, leading, asked last */
+	uint64_t heard;
+	uint8_t *said;
+	size_t length;
+};
+
+struct tt_agree {
+	struct tt_agree_config config;
+	enum tt_agree_state state;
+	bool *among;
+	struct voice *voices;
+	uint64_t deadline; /* for others to come */
+	uint64_t promised; /* ballots below are refused */
+	struct value accepted;
+	uint64_t decided; /* ballot of a decision heard of, whose value has not come */
+	int members;	  /* once decided */
+
+	enum phase phase;
+	uint64_t ballot; /* this rank's, while it leads */
+	uint64_t answers_until;
+};
+
+/* ---- values */
+
+struct entry {
+	uint32_t rank, length;
+};
+
+/* The entry at *at, which moves behind it. False: there is none. */
+static bool next_entry(const struct value *value, size_t *at, struct tt_agreed *out)
+{
+	struct entry entry;
+
+	if (value->length - *at < sizeof(entry))
+		return false;
+	memcpy(&entry, value->bytes + *at, sizeof(entry));
+	*at += sizeof(entry);
+	if (entry.length > TT_AGREE_SAID_MAX || value->length - *at < entry.length)
+		return false;
+	*out = (struct tt_agreed){ (int)entry.rank, value->bytes + *at, entry.length };
+	*at += entry.length;
+	return true;
+}
+
+static bool is_value(const struct tt_agree *a, const void *bytes, size_t length)
+{
+	const struct value value = { 1, (uint8_t *)bytes, length };
+	struct tt_agreed member;
+	size_t at = 0;
+	int last = -1;
+
+	while (at < length) {
+		if (!next_entry(&value, &at, &member) || member.rank <= last || member.rank >= a->config.size ||
+		    !a->among[member.rank])
+			return false;
+		last = member.rank;
+	}
+	return last >= 0;
+}
+
+static bool keep_value(struct tt_agree *a, uint64_t ballot, const void *bytes, size_t length)
+{
+	uint8_t *copy = malloc(length);
+
+	if (!copy) {
+		a->state = TT_AGREE_NO_MEMORY;
+		return false;
+	}
+	memcpy(copy, bytes, length);
+	free(a->accepted.bytes);
+	a->accepted = (struct value){ ballot, copy, length };
+	return true;
+}
+
+static bool make_value(struct tt_agree *a)
+{
+	struct value value = { a->ballot, NULL, 0 };
+	size_t room = 0;
+
+	for (int rank = 0; rank < a->config.size; rank++)
+		if (a->among[rank])
+			room += sizeof(struct entry) + a->voices[rank].length;
+	value.bytes = malloc(room);
+	if (!value.bytes) {
+		a->state = TT_AGREE_NO_MEMORY;
+		return false;
+	}
+	for (int rank = 0; rank < a->config.size; rank++) {
+		const struct voice *voice = &a->voices[rank];
+		const struct entry entry = { (uint32_t)rank, (uint32_t)voice->length };
+
+		if (!voice->answered || voice->lost)
+			continue;
+		memcpy(value.bytes + value.length, &entry, sizeof(entry));
+		memcpy(value.bytes + value.length + sizeof(entry), voice->said, voice->length);
+		value.length += sizeof(entry) + voice->length;
+	}
+	free(a->accepted.bytes);
+	a->accepted = value;
+	return true;
+}
+
+/* ---- messages */
+
+static void send_to(struct tt_agree *a, int to, enum kind kind, uint64_t ballot, uint64_t other, const void *body,
+		    size_t length)
+{
+	const struct tt_agree_head head = { MAGIC, kind, a->config.instance, (uint32_t)length, ballot, other };
+
+	a->config.send(a->config.context, to, &head, body);
+}
+
+static void send_to_all(struct tt_agree *a, enum kind kind, uint64_t ballot, const void *body, size_t length)
+{
+	for (int rank = 0; rank < a->config.size; rank++)
+		if (a->among[rank] && rank != a->config.rank)
+			send_to(a, rank, kind, ballot, 0, body, length);
+}
+
+size_t tt_agree_body_max(int size)
+{
+	return (size_t)size * (sizeof(struct entry) + TT_AGREE_SAID_MAX);
+}
+
+bool tt_agree_is_head(const struct tt_agree_head *head, int size)
+{
+	return head->magic == MAGIC && head->kind >= HERE && head->kind <= QUIT && head->length <= tt_agree_body_max(size);
+}
+
+/* ---- the end */
+
+static size_t set_bytes(const struct tt_agree *a)
+{
+	return ((size_t)a->config.size + 7) / 8;
+}
+
+/* The accepted value is decided: tell all before this rank does anything else. */
+static void conclude(struct tt_agree *a)
+{
+	uint8_t *set = calloc(1, set_bytes(a));
+	struct tt_agreed member;
+	bool in = false;
+	size_t at = 0;
+
+	if (!set) {
+		a->state = TT_AGREE_NO_MEMORY;
+		return;
+	}
+	a->members = 0;
+	while (next_entry(&a->accepted, &at, &member)) {
+		set[member.rank / 8] |= (uint8_t)(1 << member.rank % 8);
+		in |= member.rank == a->config.rank;
+		a->members++;
+	}
+	a->state = in ? TT_AGREE_DECIDED : TT_AGREE_LEFT_OUT;
+	send_to_all(a, DECIDED, a->accepted.ballot, set, set_bytes(a));
+	free(set);
+}
+
+static void hear_decided(struct tt_agree *a, uint64_t ballot, const uint8_t *set)
+{
+	if (a->accepted.ballot >= ballot)
+		conclude(a);
+	else if (!(set[a->config.rank / 8] >> a->config.rank % 8 & 1))
+		a->state = TT_AGREE_LEFT_OUT;
+	else if (a->decided < ballot)
+		a->decided = ballot;
+}
+
+/* ---- leading */
+
+static int owner_of(const struct tt_agree *a, uint64_t ballot)
+{
+	return (int)((ballot - 1) % (uint64_t)a->config.size);
+}
+
+/* This rank's first ballot above those that it has promised. */
+static uint64_t next_ballot(const struct tt_agree *a)
+{
+	const uint64_t size = (uint64_t)a->config.size;
+	const uint64_t ballot = (a->promised ? (a->promised - 1) / size : 0) * size + (uint64_t)a->config.rank + 1;
+
+	return ballot > a->promised ? ballot : ballot + size;
+}
+
+/* Is nothing more to be hoped for from the rank, as a leader? One that is here may itself wait for others, until their
+ * deadline and then for their answers. */
+static bool given_up(const struct tt_agree *a, int rank, uint64_t now)
+{
+	const struct voice *voice = &a->voices[rank];
+
+	if (voice->lost)
+		return true;
+	return now >= (voice->here ? voice->heard + 2 * a->config.timeout_ns : a->deadline);
+}
+
+static bool is_lowest(const struct tt_agree *a)
+{
+	for (int rank = 0; rank < a->config.rank; rank++)
+		if (a->among[rank])
+			return false;
+	return true;
+}
+
+static bool may_lead(const struct tt_agree *a, uint64_t now)
+{
+	for (int rank = 0; rank < a->config.rank; rank++)
+		if (a->among[rank] && !given_up(a, rank, now))
+			return false;
+	if (!a->promised)
+		return true;
+	const int owner = owner_of(a, a->promised);
+
+	return owner == a->config.rank || given_up(a, owner, now);
+}
+
+static void expect_answers(struct tt_agree *a, uint64_t now)
+{
+	for (int rank = 0; rank < a->config.size; rank++)
+		a->voices[rank].answered = rank == a->config.rank;
+	a->answers_until = now + a->config.timeout_ns;
+}
+
+static void lead(struct tt_agree *a, uint64_t now)
+{
+	const bool first = is_lowest(a) && !a->promised; /* there is no ballot below */
+
+	a->promised = a->ballot = next_ballot(a);
+	expect_answers(a, now);
+	a->phase = first ? GATHERING : COLLECTING;
+	if (first)
+		for (int rank = 0; rank < a->config.size; rank++)
+			a->voices[rank].answered = a->voices[rank].here;
+	else
+		send_to_all(a, COLLECT, a->ballot, NULL, 0);
+}
+
+/* Who has not come has until the deadline, who has come must answer. */
+static bool all_answered(const struct tt_agree *a, uint64_t now)
+{
+	for (int rank = 0; rank < a->config.size; rank++) {
+		const struct voice *voice = &a->voices[rank];
+
+		if (!a->among[rank] || voice->answered || voice->lost)
+			continue;
+		if (now < (voice->here ? a->answers_until : a->deadline))
+			return false;
+	}
+	return true;
+}
+
+static void propose(struct tt_agree *a, uint64_t now)
+{
+	if (!a->accepted.ballot && !make_value(a))
+		return;
+	a->accepted.ballot = a->ballot;
+	a->phase = PROPOSING;
+	/* those who did not answer are not waited for again */
+	for (int rank = 0; rank < a->config.size; rank++)
+		a->voices[rank].answered = !a->voices[rank].answered || rank == a->config.rank;
+	a->answers_until = now + a->config.timeout_ns;
+	send_to_all(a, PROPOSE, a->ballot, a->accepted.bytes, a->accepted.length);
+}
+
+void tt_agree_step(struct tt_agree *a, uint64_t now)
+{
+	if (a->state == TT_AGREE_OPEN && a->decided)
+		a->state = TT_AGREE_LEFT_OUT; /* all was read, and the value is not there */
+	if (a->state == TT_AGREE_OPEN && a->phase == FOLLOWING && may_lead(a, now))
+		lead(a, now);
+	if (a->state == TT_AGREE_OPEN && (a->phase == GATHERING || a->phase == COLLECTING) && all_answered(a, now))
+		propose(a, now);
+	if (a->state == TT_AGREE_OPEN && a->phase == PROPOSING && all_answered(a, now))
+		conclude(a);
+}
+
+/* ---- what comes */
+
+static bool hear_here(struct tt_agree *a, int from, const void *body, size_t length)
+{
+	struct voice *voice = &a->voices[from];
+
+	if (length > TT_AGREE_SAID_MAX || voice->here)
+		return false;
+	voice->said = malloc(length + 1);
+	if (!voice->said) {
+		a->state = TT_AGREE_NO_MEMORY;
+		return true;
+	}
+	if (length)
+		memcpy(voice->said, body, length);
+	voice->length = length;
+	voice->here = true;
+	if (a->phase == GATHERING)
+		voice->answered = true;
+	return true;
+}
+
+static void hear_collect(struct tt_agree *a, int from, uint64_t ballot)
+{
+	if (ballot < a->promised) {
+		send_to(a, from, REFUSE, ballot, a->promised, NULL, 0);
+		return;
+	}
+	a->promised = ballot;
+	a->phase = FOLLOWING;
+	send_to(a, from, PROMISE, ballot, a->accepted.ballot, a->accepted.bytes, a->accepted.length);
+}
+
+static bool hear_promise(struct tt_agree *a, int from, const struct tt_agree_head *head, const void *body)
+{
+	if (head->other && !is_value(a, body, head->length))
+		return false;
+	if (a->phase != COLLECTING || head->ballot != a->ballot || !a->voices[from].here)
+		return true;
+	/* as if accepted by this rank: it is what a leader of that ballot proposed */
+	if (head->other > a->accepted.ballot && !keep_value(a, head->other, body, head->length))
+		return true;
+	a->voices[from].answered = true;
+	return true;
+}
+
+static void hear_refuse(struct tt_agree *a, uint64_t ballot, uint64_t promised)
+{
+	if (a->phase == FOLLOWING || ballot != a->ballot || promised <= a->promised)
+		return;
+	a->promised = promised;
+	a->phase = FOLLOWING;
+}
+
+static bool hear_propose(struct tt_agree *a, int from, const struct tt_agree_head *head, const void *body)
+{
+	if (!is_value(a, body, head->length))
+		return false;
+	if (head->ballot < a->promised) {
+		send_to(a, from, REFUSE, head->ballot, a->promised, NULL, 0);
+		return true;
+	}
+	a->promised = head->ballot;
+	a->phase = FOLLOWING;
+	if (!keep_value(a, head->ballot, body, head->length))
+		return true;
+	send_to(a, from, ACCEPT, head->ballot, 0, NULL, 0);
+	if (a->decided && a->decided <= head->ballot)
+		conclude(a);
+	return true;
+}
+
+bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *head, const void *body, uint64_t now)
+{
+	if (a->state != TT_AGREE_OPEN || head->instance < a->config.instance || !a->among[from])
+		return true; /* late */
+	a->voices[from].heard = now;
+	if (head->instance > a->config.instance) {
+		/* streams keep their order: the decision of this agreement was not for this rank */
+		a->state = TT_AGREE_LEFT_OUT;
+		return true;
+	}
+	if ((head->kind == COLLECT || head->kind == PROPOSE || head->kind == DECIDED) && !head->ballot)
+		return false;
+	switch ((enum kind)head->kind) {
+	case HERE: return hear_here(a, from, body, head->length);
+	case COLLECT: hear_collect(a, from, head->ballot); return true;
+	case PROMISE: return hear_promise(a, from, head, body);
+	case REFUSE: hear_refuse(a, head->ballot, head->other); return true;
+	case PROPOSE: return hear_propose(a, from, head, body);
+	case ACCEPT: a->voices[from].answered |= a->phase == PROPOSING && head->ballot == a->ballot; return true;
+	case DECIDED:
+		if (head->length != set_bytes(a))
+			return false;
+		hear_decided(a, head->ballot, body);
+		return true;
+	case QUIT: tt_agree_lost(a, from); return true;
+	}
+	return false;
+}
+
+void tt_agree_lost(struct tt_agree *a, int rank)
+{
+	a->voices[rank].lost = true;
+}
+
+void tt_agree_quit(struct tt_agree *a)
+{
+	send_to_all(a, QUIT, 0, NULL, 0);
+}
+
+/* ---- life */
+
+static tutti_result_t say(struct tt_agree *a)
+{
+	struct voice *me = &a->voices[a->config.rank];
+
+	if (!hear_here(a, a->config.rank, a->config.said, a->config.length))
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "rank %d has %zu bytes to say, expected at most %d", a->config.rank,
+			       a->config.length, TT_AGREE_SAID_MAX);
+	if (a->state == TT_AGREE_NO_MEMORY)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to agree");
+	a->config.said = me->said;
+	send_to_all(a, HERE, 0, me->said, me->length);
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_agree_open(const struct tt_agree_config *config, uint64_t now, struct tt_agree **out)
+{
+	struct tt_agree *a = calloc(1, sizeof(*a));
+	const size_t size = (size_t)config->size;
+	tutti_result_t result;
+
+	if (!a)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to agree");
+	a->config = *config;
+	a->deadline = now + config->timeout_ns;
+	a->among = malloc(size * sizeof(*a->among));
+	a->voices = calloc(size, sizeof(*a->voices));
+	if (a->among && a->voices) {
+		memcpy(a->among, config->among, size * sizeof(*a->among));
+		result = say(a);
+	} else {
+		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks to agree", config->size);
+	}
+	if (result) {
+		tt_agree_close(a);
+		return result;
+	}
+	*out = a;
+	return TUTTI_OK;
+}
+
+void tt_agree_close(struct tt_agree *a)
+{
+	if (!a)
+		return;
+	for (int rank = 0; a->voices && rank < a->config.size; rank++)
+		free(a->voices[rank].said);
+	free(a->voices);
+	free(a->among);
+	free(a->accepted.bytes);
+	free(a);
+}
+
+enum tt_agree_state tt_agree_state(const struct tt_agree *a)
+{
+	return a->state;
+}
+
+int tt_agree_count(const struct tt_agree *a)
+{
+	return a->members;
+}
+
+struct tt_agreed tt_agree_member(const struct tt_agree *a, int place)
+{
+	struct tt_agreed member = { -1, NULL, 0 };
+	size_t at = 0;
+
+	for (int i = 0; i <= place; i++)
+		next_entry(&a->accepted, &at, &member);
+	return member;
+}

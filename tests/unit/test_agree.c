@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The agreement, with all ranks in one thread and a clock of the test's: deaths between any two messages, alone and in pairs,
+ * messages and news of deaths in any order, ranks that are late, that stop, and that leave as soon as they know. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agree.h"
+
+#define MOST	 6
+#define QUEUE	 64
+#define TIMEOUT	 1000u
+#define NEVER	 UINT64_MAX
+#define LATEST	 (100 * (uint64_t)TIMEOUT) /* when all must have ended */
+
+struct letter {
+	uint64_t due;
+	struct tt_agree_head head;
+	uint8_t *body;
+};
+
+/* A stream from one rank to another. */
+struct stream {
+	struct letter letters[QUEUE];
+	int first, count;
+};
+
+enum fate { ALIVE, DEAD, GONE_HOME };
+
+struct member {
+	struct world *world;
+	int rank;
+	struct tt_agree *agree;
+	uint64_t comes, stops, continues; /* times */
+	uint64_t dies_after;		  /* messages sent */
+	uint64_t sent;
+	enum fate fate;
+	uint64_t fate_known[MOST]; /* when each other learns of it */
+	int outcome;		   /* state when it ended, 0 before */
+	uint32_t members;	   /* bit mask of what it learnt */
+};
+
+struct world {
+	int size;
+	uint64_t now;
+	uint64_t random;
+	uint32_t most_delay;
+	bool go_home; /* whoever knows leaves at once */
+	struct member member[MOST];
+	struct stream stream[MOST][MOST];
+};
+
+static uint32_t draw(struct world *w, uint32_t below)
+{
+	w->random ^= w->random << 13;
+	w->random ^= w->random >> 7;
+	w->random ^= w->random << 17;
+	return below ? (uint32_t)(w->random >> 11) % below : 0;
+}
+
+/* The news does not overtake what the rank had sent. */
+static void end_fate(struct world *w, struct member *m, enum fate fate)
+{
+	m->fate = fate;
+	for (int other = 0; other < w->size; other++) {
+		const struct stream *stream = &w->stream[m->rank][other];
+		const uint64_t last = stream->count ? stream->letters[(stream->first + stream->count - 1) % QUEUE].due : 0;
+
+		m->fate_known[other] = w->now + draw(w, 3 * w->most_delay + 1);
+		if (m->fate_known[other] < last)
+			m->fate_known[other] = last;
+	}
+}
+
+static void post(void *context, int to, const struct tt_agree_head *head, const void *body)
+{
+	struct member *m = context;
+	struct world *w = m->world;
+	struct stream *stream = &w->stream[m->rank][to];
+
+	if (m->fate == DEAD)
+		return;
+	if (m->sent++ == m->dies_after) {
+		end_fate(w, m, DEAD);
+		return;
+	}
+	assert_true(stream->count < QUEUE);
+	assert_true(tt_agree_is_head(head, w->size));
+	struct letter *letter = &stream->letters[(stream->first + stream->count++) % QUEUE];
+	*letter = (struct letter){ .due = w->now + draw(w, w->most_delay + 1), .head = *head, .body = malloc(head->length + 1) };
+	if (stream->count > 1) {
+		const struct letter *before = &stream->letters[(stream->first + stream->count - 2) % QUEUE];
+
+		if (letter->due < before->due)
+			letter->due = before->due;
+	}
+	if (head->length)
+		memcpy(letter->body, body, head->length);
+}
+
+static void say_of(int rank, char *said, size_t size)
+{
+	snprintf(said, size, "%.*s%d", rank * 7, "some words, so that lengths differ from rank to rank", rank);
+}
+
+static void come(struct world *w, struct member *m)
+{
+	bool among[MOST];
+	char said[80];
+	struct tt_agree_config config = { .rank = m->rank, .size = w->size, .instance = 5, .among = among,
+					  .timeout_ns = TIMEOUT, .said = said, .send = post, .context = m };
+
+	for (int i = 0; i < w->size; i++)
+		among[i] = true;
+	say_of(m->rank, said, sizeof(said));
+	config.length = strlen(said);
+	assert_int_equal(tt_agree_open(&config, w->now, &m->agree), TUTTI_OK);
+}
+
+static void read_streams(struct world *w, struct member *m)
+{
+	const int begin = (int)draw(w, (uint32_t)w->size);
+
+	for (int i = 0; i < w->size; i++) {
+		const int from = (begin + i) % w->size;
+		struct stream *stream = &w->stream[from][m->rank];
+
+		while (stream->count > 0 && stream->letters[stream->first].due <= w->now) {
+			struct letter *letter = &stream->letters[stream->first];
+
+			assert_true(tt_agree_hear(m->agree, from, &letter->head, letter->body, w->now));
+			free(letter->body);
+			stream->first = (stream->first + 1) % QUEUE;
+			stream->count--;
+		}
+		if (w->member[from].fate != ALIVE && w->now >= w->member[from].fate_known[m->rank])
+			tt_agree_lost(m->agree, from);
+	}
+}
+
+/* What a rank returns: it is not dead then. */
+static void note_outcome(struct world *w, struct member *m)
+{
+	char said[80];
+
+	m->outcome = (int)tt_agree_state(m->agree);
+	assert_int_not_equal(m->outcome, TT_AGREE_NO_MEMORY);
+	for (int i = 0; m->outcome == TT_AGREE_DECIDED && i < tt_agree_count(m->agree); i++) {
+		const struct tt_agreed one = tt_agree_member(m->agree, i);
+
+		say_of(one.rank, said, sizeof(said));
+		assert_int_equal(one.length, strlen(said));
+		assert_memory_equal(one.said, said, one.length);
+		m->members |= 1u << one.rank;
+	}
+	if (w->go_home)
+		end_fate(w, m, GONE_HOME);
+}
+
+/* A rank's turn: all it can read, then the clock, as it was before. */
+static void take_turn(struct world *w, struct member *m)
+{
+	if (m->fate != ALIVE || m->outcome || w->now < m->comes || (w->now >= m->stops && w->now < m->continues))
+		return;
+	if (!m->agree)
+		come(w, m);
+	if (m->fate != ALIVE)
+		return;
+	read_streams(w, m);
+	tt_agree_step(m->agree, w->now);
+	if (m->fate == ALIVE && tt_agree_state(m->agree) != TT_AGREE_OPEN)
+		note_outcome(w, m);
+}
+
+static bool all_over(const struct world *w)
+{
+	for (int i = 0; i < w->size; i++)
+		if (w->member[i].fate == ALIVE && !w->member[i].outcome)
+			return false;
+	return true;
+}
+
+static void set_up(struct world *w, int size, uint64_t seed)
+{
+	memset(w, 0, sizeof(*w));
+	w->size = size;
+	w->now = 1;
+	w->random = seed * 0x9e3779b97f4a7c15u | 1;
+	w->most_delay = 10;
+	for (int i = 0; i < size; i++)
+		w->member[i] = (struct member){ .world = w, .rank = i, .stops = NEVER, .dies_after = NEVER };
+}
+
+static void tear_down(struct world *w)
+{
+	for (int from = 0; from < w->size; from++) {
+		for (int to = 0; to < w->size; to++) {
+			struct stream *stream = &w->stream[from][to];
+
+			for (; stream->count > 0; stream->count--, stream->first = (stream->first + 1) % QUEUE)
+				free(stream->letters[stream->first].body);
+		}
+		tt_agree_close(w->member[from].agree);
+	}
+}
+
+static void run(struct world *w)
+{
+	while (!all_over(w)) {
+		for (int i = 0; i < w->size; i++)
+			take_turn(w, &w->member[draw(w, (uint32_t)w->size)]);
+		w->now += 1 + draw(w, 5);
+		if (w->now > LATEST)
+			fail_msg("no end");
+	}
+}
+
+/* All who learnt a decision learnt the same, with themselves in it. Gives it, 0 for none. */
+static uint32_t same_for_all(const struct world *w)
+{
+	uint32_t members = 0;
+
+	for (int i = 0; i < w->size; i++) {
+		const struct member *m = &w->member[i];
+
+		if (m->outcome != TT_AGREE_DECIDED)
+			continue;
+		if (members && m->members != members)
+			fail_msg("one learnt %x, another %x", members, m->members);
+		members = m->members;
+		assert_true(members >> i & 1);
+	}
+	return members;
+}
+
+/* Nobody was late: whoever lives is in it. */
+static void agreed_by_all_alive(const struct world *w)
+{
+	const uint32_t members = same_for_all(w);
+
+	for (int i = 0; i < w->size; i++) {
+		if (w->member[i].fate == DEAD)
+			continue;
+		if (w->member[i].outcome != TT_AGREE_DECIDED)
+			fail_msg("rank %d of %d ended in state %d", i, w->size, w->member[i].outcome);
+		assert_true(members >> i & 1);
+	}
+}
+
+static void nobody_dies(void **state)
+{
+	for (int size = 1; size <= MOST; size++) {
+		for (uint64_t seed = 1; seed < 200; seed++) {
+			struct world w;
+
+			set_up(&w, size, seed);
+			w.go_home = seed % 2;
+			run(&w);
+			agreed_by_all_alive(&w);
+			assert_int_equal(same_for_all(&w), (1u << size) - 1);
+			assert_true(w.now < TIMEOUT / 2);
+			tear_down(&w);
+		}
+	}
+}
+
+/* Sent by one rank when it leads through the deaths of others: bounds the steps at which it can die. */
+static uint64_t steps_of(int size)
+{
+	return (uint64_t)(5 * size);
+}
+
+static void one_dies_at_any_step(void **state)
+{
+	for (int size = 2; size <= 5; size++)
+		for (int victim = 0; victim < size; victim++)
+			for (uint64_t step = 0; step < steps_of(size); step++)
+				for (uint64_t seed = 1; seed < 30; seed++) {
+					struct world w;
+
+					set_up(&w, size, seed + step * 100);
+					w.go_home = seed % 2;
+					w.member[victim].dies_after = step;
+					run(&w);
+					agreed_by_all_alive(&w);
+					assert_true(w.now < TIMEOUT / 2);
+					tear_down(&w);
+				}
+}
+
+static void two_die_at_any_steps(void **state)
+{
+	for (int size = 3; size <= 4; size++)
+		for (int a = 0; a < size; a++)
+			for (int b = a + 1; b < size; b++)
+				for (uint64_t i = 0; i < steps_of(size) * steps_of(size); i++)
+					for (uint64_t seed = 1; seed < 4; seed++) {
+						struct world w;
+
+						set_up(&w, size, seed + i * 10);
+						w.go_home = seed % 2;
+						w.most_delay = seed % 3 ? 10 : 100;
+						w.member[a].dies_after = i % steps_of(size);
+						w.member[b].dies_after = i / steps_of(size);
+						run(&w);
+						agreed_by_all_alive(&w);
+						tear_down(&w);
+					}
+}
+
+static void any_number_may_die(void **state)
+{
+	for (uint64_t seed = 1; seed < 20000; seed++) {
+		struct world w;
+
+		set_up(&w, 2 + (int)(seed % (MOST - 1)), seed);
+		w.go_home = draw(&w, 2);
+		for (int i = 0; i < w.size; i++)
+			if (draw(&w, 2))
+				w.member[i].dies_after = draw(&w, (uint32_t)steps_of(w.size));
+		run(&w);
+		agreed_by_all_alive(&w);
+		tear_down(&w);
+	}
+}
+
+static void who_comes_too_late_is_left_out(void **state)
+{
+	for (int size = 2; size <= 5; size++)
+		for (int late = 0; late < size; late++)
+			for (uint64_t seed = 1; seed < 100; seed++) {
+				struct world w;
+
+				set_up(&w, size, seed);
+				w.go_home = seed % 2;
+				w.member[late].comes = TIMEOUT + 200 + draw(&w, 10 * TIMEOUT);
+				if (size > 2 && seed % 3 == 0) /* and another dies */
+					w.member[(late + 1) % size].dies_after = draw(&w, 20);
+				run(&w);
+				assert_int_equal(w.member[late].outcome, TT_AGREE_LEFT_OUT);
+				assert_false(same_for_all(&w) >> late & 1);
+				tear_down(&w);
+			}
+}
+
+static void who_comes_in_time_is_in(void **state)
+{
+	for (uint64_t seed = 1; seed < 2000; seed++) {
+		struct world w;
+
+		set_up(&w, 2 + (int)(seed % 4), seed);
+		for (int i = 0; i < w.size; i++)
+			w.member[i].comes = 1 + draw(&w, TIMEOUT - 100);
+		run(&w);
+		agreed_by_all_alive(&w);
+		tear_down(&w);
+	}
+}
+
+/* Ranks stop for long in the middle, come at any time, and die: no two that go on believe different things, and who was neither
+ * late nor dead is never left out by those who were. */
+static void who_stops_agrees_or_is_told(void **state)
+{
+	for (uint64_t seed = 1; seed < 20000; seed++) {
+		struct world w;
+		uint32_t prompt = 0;
+
+		set_up(&w, 2 + (int)(seed % (MOST - 1)), seed);
+		w.go_home = draw(&w, 2);
+		for (int i = 0; i < w.size; i++) {
+			struct member *m = &w.member[i];
+
+			switch (draw(&w, 4)) {
+			case 0: m->comes = draw(&w, 3 * TIMEOUT); break;
+			case 1:
+				m->stops = 1 + draw(&w, draw(&w, 2) ? 100 : 2 * TIMEOUT);
+				m->continues = m->stops + draw(&w, 6 * TIMEOUT);
+				break;
+			case 2: m->dies_after = draw(&w, 40); break;
+			default: prompt |= 1u << i;
+			}
+		}
+		run(&w);
+		const uint32_t members = same_for_all(&w);
+		if (prompt && members && (members & prompt) == 0)
+			fail_msg("seed %llu: %x decided without any of %x", (unsigned long long)seed, members, prompt);
+		tear_down(&w);
+	}
+}
+
+/* ---- one rank alone, and what it is told */
+
+enum { HERE = 1, COLLECT, PROMISE, REFUSE, PROPOSE, ACCEPT };
+
+static struct tt_agree_head head_of(uint32_t kind, uint64_t ballot, uint64_t other, size_t length)
+{
+	return (struct tt_agree_head){ 0x61677265u, kind, 5, (uint32_t)length, ballot, other };
+}
+
+static void tell(struct world *w, int from, uint32_t kind, uint64_t ballot, uint64_t other, const void *body, size_t length)
+{
+	const struct tt_agree_head head = head_of(kind, ballot, other, length);
+
+	assert_true(tt_agree_hear(w->member[1].agree, from, &head, body, w->now));
+	tt_agree_step(w->member[1].agree, w->now);
+}
+
+/* The last message that rank 1 sent to rank 2. */
+static const struct letter *last_said(struct world *w)
+{
+	const struct stream *stream = &w->stream[1][2];
+
+	return &stream->letters[(stream->first + stream->count - 1) % QUEUE];
+}
+
+/* Rank 1 never heard what rank 0 proposed, but rank 2 accepted it, and may have learnt that it was decided. */
+static void a_later_leader_proposes_what_was_accepted(void **state)
+{
+	/* ranks 0 and 2, who said nothing */
+	const uint32_t value[] = { 0, 0, 2, 0 };
+	struct world w;
+
+	set_up(&w, 3, 1);
+	come(&w, &w.member[1]);
+	tell(&w, 0, HERE, 0, 0, NULL, 0);
+	tell(&w, 2, HERE, 0, 0, NULL, 0);
+	assert_int_equal(last_said(&w)->head.kind, HERE);
+	tt_agree_lost(w.member[1].agree, 0);
+	tt_agree_step(w.member[1].agree, w.now);
+	assert_int_equal(last_said(&w)->head.kind, COLLECT);
+	assert_int_equal(last_said(&w)->head.ballot, 2);
+	tell(&w, 2, PROMISE, 2, 1, value, sizeof(value));
+	assert_int_equal(last_said(&w)->head.kind, PROPOSE);
+	assert_int_equal(last_said(&w)->head.ballot, 2);
+	assert_int_equal(last_said(&w)->head.length, sizeof(value));
+	assert_memory_equal(last_said(&w)->body, value, sizeof(value));
+	tell(&w, 2, ACCEPT, 2, 0, NULL, 0);
+	assert_int_equal(tt_agree_state(w.member[1].agree), TT_AGREE_LEFT_OUT); /* it is not in it */
+	tear_down(&w);
+}
+
+static void a_promise_is_kept(void **state)
+{
+	const uint32_t value[] = { 0, 0, 1, 0, 2, 0 };
+	struct world w;
+
+	set_up(&w, 3, 1);
+	come(&w, &w.member[1]);
+	tell(&w, 2, HERE, 0, 0, NULL, 0);
+	tell(&w, 2, COLLECT, 6, 0, NULL, 0);
+	assert_int_equal(last_said(&w)->head.kind, PROMISE);
+	tell(&w, 2, COLLECT, 3, 0, NULL, 0);
+	assert_int_equal(last_said(&w)->head.kind, REFUSE);
+	assert_int_equal(last_said(&w)->head.other, 6);
+	tell(&w, 2, PROPOSE, 3, 0, value, sizeof(value));
+	assert_int_equal(last_said(&w)->head.kind, REFUSE);
+	tell(&w, 2, PROPOSE, 6, 0, value, sizeof(value));
+	assert_int_equal(last_said(&w)->head.kind, ACCEPT);
+	tell(&w, 2, COLLECT, 9, 0, NULL, 0);
+	assert_int_equal(last_said(&w)->head.kind, PROMISE);
+	assert_int_equal(last_said(&w)->head.other, 6);
+	assert_memory_equal(last_said(&w)->body, value, sizeof(value));
+	tear_down(&w);
+}
+
+static void what_makes_no_sense_is_refused(void **state)
+{
+	const uint32_t bodies[][4] = { { 0, 4, 1, 0 }, { 0, 0xffffffff, 0, 0 }, { 9, 0, 0, 0 }, { 1, 0, 0, 0 }, { 0, 3, 0, 0 } };
+	struct world w;
+
+	set_up(&w, 3, 1);
+	come(&w, &w.member[2]);
+	for (uint32_t kind = 0; kind < 12; kind++) {
+		for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+			for (uint32_t length = 0; length <= sizeof(bodies[0]); length++) {
+				uint8_t *exact = malloc(length + !length); /* so that a reader beyond it is caught */
+				struct tt_agree_head head = { 0x61677265u, kind, 5, length, i % 2, i };
+
+				memcpy(exact, bodies[i], length);
+				if (tt_agree_is_head(&head, 3))
+					tt_agree_hear(w.member[2].agree, 0, &head, exact, w.now);
+				free(exact);
+			}
+		}
+	}
+	struct tt_agree_head head = { 0x61677265u, 1, 5, (uint32_t)tt_agree_body_max(3) + 1, 0, 0 };
+	assert_false(tt_agree_is_head(&head, 3));
+	head.length = 0;
+	assert_true(tt_agree_is_head(&head, 3));
+	head.magic++;
+	assert_false(tt_agree_is_head(&head, 3));
+	tear_down(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nobody_dies),
+		cmocka_unit_test(one_dies_at_any_step),
+		cmocka_unit_test(two_die_at_any_steps),
+		cmocka_unit_test(any_number_may_die),
+		cmocka_unit_test(who_comes_too_late_is_left_out),
+		cmocka_unit_test(who_comes_in_time_is_in),
+		cmocka_unit_test(who_stops_agrees_or_is_told),
+		cmocka_unit_test(a_later_leader_proposes_what_was_accepted),
+		cmocka_unit_test(a_promise_is_kept),
+		cmocka_unit_test(what_makes_no_sense_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
