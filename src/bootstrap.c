@@ -74,6 +74,8 @@ static tutti_result_t open_endpoint(struct tutti_comm *comm, const struct tt_tra
 		.size = comm->size,
 		.timeout_s = (double)comm->settings.timeout_ns / 1e9,
 		.silence_s = comm->settings.silence_s,
+		.hopeless = comm->hopeless,
+		.context = comm->hopeless_context,
 	};
 	const tutti_result_t result =
 		transport->open(&config, &comm->endpoints[comm->nendpoints]);

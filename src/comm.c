@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bootstrap.h"
+#include "council.h"
 #include "group.h"
 #include "launch.h"
 #include "log.h"
@@ -16,8 +17,8 @@
 #include "rendezvous.h"
 #include "store.h"
 
-static tutti_result_t new_comm(const struct tt_settings *settings, int rank, int size, uint64_t id,
-			       struct tutti_comm **out)
+tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int size, uint64_t id,
+			   struct tutti_comm **out)
 {
 	struct tutti_comm *comm = calloc(1, sizeof(*comm));
 	pthread_condattr_t monotonic;
@@ -86,6 +87,7 @@ static void free_all(struct tutti_comm *comm)
 		comm->endpoints[i]->ops->destroy(comm->endpoints[i]);
 		free(comm->peers[i]);
 	}
+	tt_council_free(comm);
 	free(comm->wires);
 	free(comm->via);
 	free(comm->host);
@@ -174,7 +176,7 @@ static tutti_result_t create(const struct tt_settings *settings, tutti_store_t s
 			     tutti_comm_t *out)
 {
 	struct tutti_comm *comm = NULL;
-	tutti_result_t result = new_comm(settings, rank, size, meeting->id, &comm);
+	tutti_result_t result = tt_comm_new(settings, rank, size, meeting->id, &comm);
 
 	if (!result)
 		result = size > 1 ? meet(comm, store, meeting, deadline) : be_alone(comm, deadline);
@@ -298,7 +300,7 @@ static tutti_result_t split(struct tutti_comm *parent, int color, struct choice 
 	if (color >= 0) {
 		const int count = select_members(choices, parent->size, color, parent->rank, members, &place);
 
-		result = new_comm(&parent->settings, place, count, split_id(parent, color), out);
+		result = tt_comm_new(&parent->settings, place, count, split_id(parent, color), out);
 		if (!result)
 			result = tt_bootstrap_open(*out, record, &length);
 	}

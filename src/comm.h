@@ -32,6 +32,7 @@ struct tt_work {
 };
 
 struct tt_plan_cache;
+struct tt_council;
 struct tt_next_call;
 struct tt_cursor;
 
@@ -75,6 +76,8 @@ struct tutti_comm {
 	struct tt_wire *wires; /* [size * TT_LANES] */
 	struct tt_board board; /* all ranks share memory; board.base NULL otherwise */
 	void *records;	       /* bootstrap.c's, until all have joined */
+	bool (*hopeless)(void *context); /* for join(), see tt_endpoint_config; or NULL */
+	void *hopeless_context;
 	char transport_names[64];
 
 	/* operations */
@@ -106,6 +109,7 @@ struct tutti_comm {
 
 	/* result 0: healthy */
 	struct tt_fault fault;
+	struct tt_council *council; /* NULL until the ranks first agree on something */
 };
 
 /* May this process use `comm`? Not if it is NULL or was made before a fork(): then nothing of it may be touched, its lock
@@ -117,6 +121,9 @@ static inline bool tt_comm_usable(const struct tutti_comm *comm)
 
 /* What `call` returns for one that is not usable. */
 tutti_result_t tt_comm_refuse(const struct tutti_comm *comm, const char *call);
+
+/* comm.c: an empty one, to be filled by bootstrap.c. */
+tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int size, uint64_t id, struct tutti_comm **out);
 
 /* fault.c: end the communicator, here and on every rank; the first fault wins. Lock held. */
 void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault);
@@ -139,6 +146,11 @@ struct tt_waiter {
 	uint64_t since; /* 0: something has just moved */
 };
 void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint32_t *pending);
+/* To sleep, for those who wait for something else than an operation: announce it, look once more, sleep, and disarm.
+ * Lock held, but for the sleep. */
+void tt_comm_arm(struct tutti_comm *comm);
+void tt_comm_sleep(struct tutti_comm *comm, int timeout_ms);
+void tt_comm_disarm(struct tutti_comm *comm);
 /* Wake this rank's threads that sleep, as what they wait for may have ended. Lock held. */
 void tt_comm_interrupt(struct tutti_comm *comm);
 /* Make sure that what is pending goes on while nobody waits. Lock held. */

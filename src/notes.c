@@ -7,6 +7,7 @@
  * these find out. At a deadline, who has not been heard of has not called. */
 #include <stdlib.h>
 
+#include "council.h"
 #include "notes.h"
 
 #define REPEAT_NS 100000000 /* a neighbour may reach the operation only later */
@@ -40,6 +41,8 @@ static void consider(struct tutti_comm *comm, const struct tt_card *theirs)
 {
 	const struct tt_card *mine = &comm->cards[theirs->seq % TT_CARDS_KEPT];
 
+	if (theirs->magic != TT_CARD_MAGIC)
+		tt_council_note(comm, theirs);
 	if (theirs->magic != TT_CARD_MAGIC || theirs->rank < 0 || theirs->rank >= comm->size ||
 	    theirs->rank == comm->rank)
 		return;

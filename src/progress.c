@@ -136,22 +136,34 @@ static void sleep_in(struct tutti_comm *comm, int timeout_ms)
 	poll(pollers, (nfds_t)comm->nendpoints, timeout_ms);
 }
 
-/* Sleep unless one more pass, made after announcing it, moves something or `done` holds. Lock held. */
-static void sleep_unless(struct tutti_comm *comm, const uint32_t *pending)
+void tt_comm_arm(struct tutti_comm *comm)
 {
 	for (int i = 0; i < comm->nendpoints; i++)
 		comm->endpoints[i]->ops->arm(comm->endpoints[i]);
-	if (!tt_comm_progress(comm) && comm->first && (!pending || *pending)) {
-		const int timeout_ms = tt_deadlines_sleep_ms(comm, tt_now(), SLEEP_MS);
+}
 
-		comm->sleepers++;
-		pthread_mutex_unlock(&comm->lock);
-		sleep_in(comm, timeout_ms);
-		pthread_mutex_lock(&comm->lock);
-		comm->sleepers--;
-	}
+void tt_comm_sleep(struct tutti_comm *comm, int timeout_ms)
+{
+	comm->sleepers++;
+	pthread_mutex_unlock(&comm->lock);
+	sleep_in(comm, timeout_ms);
+	pthread_mutex_lock(&comm->lock);
+	comm->sleepers--;
+}
+
+void tt_comm_disarm(struct tutti_comm *comm)
+{
 	for (int i = 0; i < comm->nendpoints; i++)
 		comm->endpoints[i]->ops->disarm(comm->endpoints[i]);
+}
+
+/* Sleep unless one more pass, made after announcing it, moves something or `done` holds. Lock held. */
+static void sleep_unless(struct tutti_comm *comm, const uint32_t *pending)
+{
+	tt_comm_arm(comm);
+	if (!tt_comm_progress(comm) && comm->first && (!pending || *pending))
+		tt_comm_sleep(comm, tt_deadlines_sleep_ms(comm, tt_now(), SLEEP_MS));
+	tt_comm_disarm(comm);
 }
 
 void tt_comm_interrupt(struct tutti_comm *comm)

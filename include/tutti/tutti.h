@@ -20,7 +20,8 @@
  * - Results: 0 is success, positive is in progress, negative is an error. After
  *   #TUTTI_ERR_INVALID nothing was sent and the communicator is as before. After any other error the
  *   communicator is revoked: all pending and later operations on it return the same error, on every
- *   rank, and it is only good for tutti_last_error(), tutti_comm_abort() and tutti_comm_destroy().
+ *   rank, and it is only good for tutti_last_error(), tutti_comm_abort(), tutti_comm_shrink() and
+ *   tutti_comm_destroy().
  * - A child of fork() cannot use the communicators, stores and requests of its parent: every call on them returns
  *   #TUTTI_ERR_INVALID there, and disturbs nobody; tutti_comm_destroy() and tutti_store_close() free its copies. It may
  *   make its own. Memory of tutti_mem_alloc() is there to be read, not to be written, and shows what the parent goes on
@@ -148,6 +149,26 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
  * The new communicator has the configuration of `comm`.
  */
 TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *out);
+
+/**
+ * Go on without those who are gone: make a communicator of the ranks of `comm` that are left, in their old order. Collective
+ * over the survivors; `comm` may be revoked, as it is after a rank died, or healthy. Each survivor
+ * calls it once it has the error; no other thread calls on `comm` meanwhile.
+ *
+ * All survivors agree on the same members and return the same result, also when others die meanwhile. A rank that is alive
+ * but does not come within the deadline of `comm`, counted from each one's call, is left out as if dead: `comm` is
+ * then revoked, and its own call, if it comes later, returns TUTTI_ERR_TIMEOUT. A rank that is lost or silent in the
+ * middle costs another such time at most. It waits for no rank that has destroyed `comm`.
+ *
+ * `*out` has the settings of `comm`, the size and ranks of what is left, and nothing else: operations of
+ * tutti_op_create() are to be made anew, sends and receives begin anew, memory of tutti_mem_alloc() and the buffers of
+ * operations that failed are as the failure left them. `comm` is still to be destroyed, in case of an error, too.
+ * Needs no store.
+ *
+ * TUTTI_ERR_TIMEOUT: the others have gone on without this rank. Any other error is the same on all survivors: one of them
+ * could not make the new communicator, tutti_last_error(NULL) says which and why; they may try again.
+ */
+TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out);
 
 /**
  * Free `comm`; NULL is allowed. Waits for no other rank: finish your requests first, or they end

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How the ranks of a communicator, revoked or not, agree on something over its control lane (agree.h). */
+#ifndef TT_COUNCIL_H
+#define TT_COUNCIL_H
+
+#include "agree.h"
+#include "comm.h"
+
+/* Agree with those of `among` ([size], this rank too, the same on all of them) on who of them is there and what they say.
+ * Blocks, each rank waits for others as long as the communicator's deadline says. TUTTI_OK: *out is decided, to be closed
+ * by the caller, and this rank is one of its members. Not under the lock. */
+tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, const void *said, size_t length,
+				struct tt_agree **out);
+/* Is one of `among` known to be gone? Takes the lock. */
+bool tt_council_misses(struct tutti_comm *comm, const bool *among);
+/* A note that may be of a council, whether this rank takes part or not. Lock held. */
+void tt_council_note(struct tutti_comm *comm, const void *note);
+void tt_council_free(struct tutti_comm *comm);
+
+#endif

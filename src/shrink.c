@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns tutti_comm_shrink. The survivors agree three times over the control lane of the old communicator (council.c): on who
+ * is there, on what bootstrapping must know of each, and on whether all have joined. Each agreement gives the same
+ * members on all; where one of them went missing since the one before, they begin again with those who are left. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "bootstrap.h"
+#include "council.h"
+#include "log.h"
+
+/* What a rank says of its part: that it failed, and why, or the bytes that are asked for. */
+struct report {
+	int32_t result;
+	uint32_t length;
+	uint8_t bytes[TT_RECORD_MAX];
+};
+
+#define REPORT_HEAD offsetof(struct report, bytes)
+static_assert(sizeof(struct report) <= TT_AGREE_SAID_MAX, "a report can be said");
+static_assert(TT_ERROR_MAX <= TT_RECORD_MAX, "a sentence fits");
+
+struct shrinking {
+	struct tutti_comm *old, *new;
+	bool *among;  /* [old size]: who is left, as far as agreed */
+	int *members; /* [count]: their ranks in the old communicator */
+	int count;
+};
+
+/* ---- agreements */
+
+/* Agree, and give the members; TUTTI_IN_PROGRESS: fewer than before, begin again. */
+static tutti_result_t agree(struct shrinking *s, const void *said, size_t length, struct tt_agree **out)
+{
+	const int before = s->count;
+	const tutti_result_t result = tt_council_agree(s->old, s->among, said, length, out);
+
+	if (result)
+		return result;
+	memset(s->among, 0, (size_t)s->old->size * sizeof(*s->among));
+	s->count = tt_agree_count(*out);
+	for (int i = 0; i < s->count; i++) {
+		s->members[i] = tt_agree_member(*out, i).rank;
+		s->among[s->members[i]] = true;
+	}
+	return s->count < before ? TUTTI_IN_PROGRESS : TUTTI_OK;
+}
+
+static void fill_report(struct report *report, tutti_result_t result)
+{
+	report->result = result;
+	if (result)
+		report->length = (uint32_t)snprintf((char *)report->bytes, TT_ERROR_MAX, "%s", tt_thread_error());
+}
+
+static bool read_report(const struct tt_agreed *member, struct report *out)
+{
+	if (member->length < REPORT_HEAD || member->length > sizeof(*out))
+		return false;
+	memcpy(out, member->said, member->length);
+	return out->length == member->length - REPORT_HEAD;
+}
+
+/* Agree on reports; if one of them is of a failure, that is the result on all. */
+static tutti_result_t compare(struct shrinking *s, const struct report *mine, struct tt_agree **out)
+{
+	tutti_result_t result = agree(s, mine, REPORT_HEAD + mine->length, out);
+
+	for (int i = 0; i < s->count && !result; i++) {
+		const struct tt_agreed member = tt_agree_member(*out, i);
+		struct report report;
+
+		if (!read_report(&member, &report))
+			result = tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+					 "rank %d runs another version of tutti: all ranks must use the same one", member.rank);
+		else if (report.result)
+			result = tt_fail((tutti_result_t)report.result, COMM,
+					 "tutti_comm_shrink: rank %d could not join the survivors: %.*s", member.rank,
+					 (int)report.length, (const char *)report.bytes);
+	}
+	return result;
+}
+
+/* ---- steps */
+
+static bool is_hopeless(void *context)
+{
+	const struct shrinking *s = context;
+
+	return tt_council_misses(s->old, s->among);
+}
+
+/* Who is there? The lowest gives the new communicator its number. */
+static tutti_result_t gather(struct shrinking *s)
+{
+	struct tt_agree *agreed = NULL;
+	uint64_t id;
+
+	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
+		return tt_fail_errno(COMM, "read random bytes");
+	tutti_result_t result = agree(s, &id, sizeof(id), &agreed);
+	if (result < 0)
+		return result;
+	const struct tt_agreed lowest = tt_agree_member(agreed, 0);
+	int rank = 0;
+
+	if (lowest.length == sizeof(id))
+		memcpy(&id, lowest.said, sizeof(id));
+	tt_agree_close(agreed);
+	while (s->members[rank] != s->old->rank)
+		rank++;
+	if (tt_comm_new(&s->old->settings, rank, s->count, id, &s->new) == TUTTI_OK) { /* else meet() tells the others */
+		s->new->hopeless = is_hopeless;
+		s->new->hopeless_context = s;
+	}
+	return TUTTI_OK;
+}
+
+static tutti_result_t take_records(const struct shrinking *s, const struct tt_agree *agreed, struct tt_records *out)
+{
+	size_t at = 0;
+
+	out->bytes = malloc((size_t)s->count * TT_RECORD_MAX);
+	out->offset = calloc((size_t)s->count, sizeof(*out->offset));
+	out->length = calloc((size_t)s->count, sizeof(*out->length));
+	if (!out->bytes || !out->offset || !out->length)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %d ranks", s->count);
+	for (int i = 0; i < s->count; i++) {
+		const struct tt_agreed member = tt_agree_member(agreed, i);
+
+		out->offset[i] = at;
+		out->length[i] = member.length - REPORT_HEAD;
+		memcpy(out->bytes + at, member.said + REPORT_HEAD, out->length[i]);
+		at += out->length[i];
+	}
+	return TUTTI_OK;
+}
+
+static tutti_result_t join(struct shrinking *s, const struct tt_agree *agreed)
+{
+	const uint64_t deadline = tt_now() + s->old->settings.timeout_ns;
+	struct tt_records records = { 0 };
+	int *places = malloc((size_t)s->count * sizeof(*places));
+	tutti_result_t result = places ? take_records(s, agreed, &records) :
+					 tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", s->count);
+
+	for (int i = 0; i < s->count && places; i++)
+		places[i] = i;
+	if (!result)
+		result = tt_bootstrap_join(s->new, &records, places, deadline);
+	tt_records_free(&records);
+	free(places);
+	return result;
+}
+
+/* Open, tell the others, join with them, and hear whether all have. A rank that failed takes part all the same, so that
+ * nobody waits for it. */
+static tutti_result_t meet(struct shrinking *s)
+{
+	struct report mine = { 0 };
+	struct tt_agree *agreed = NULL;
+	size_t length = 0;
+
+	const tutti_result_t opened = s->new ? tt_bootstrap_open(s->new, mine.bytes, &length) : TUTTI_ERR_NO_MEMORY;
+	mine.length = (uint32_t)length;
+	if (opened)
+		fill_report(&mine, opened);
+	tutti_result_t result = compare(s, &mine, &agreed);
+	if (!result) {
+		const tutti_result_t joined = join(s, agreed);
+
+		mine.length = 0;
+		fill_report(&mine, joined);
+		tt_agree_close(agreed);
+		agreed = NULL;
+		result = compare(s, &mine, &agreed);
+	}
+	tt_agree_close(agreed);
+	return result;
+}
+
+static tutti_result_t shrink(struct shrinking *s)
+{
+	tutti_result_t result;
+
+	do {
+		tutti_comm_destroy(s->new);
+		s->new = NULL;
+		result = gather(s);
+		if (!result)
+			result = meet(s);
+	} while (result == TUTTI_IN_PROGRESS);
+	return result;
+}
+
+TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
+{
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_comm_shrink");
+	if (!out)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_shrink: out is NULL");
+	*out = NULL;
+	struct shrinking s = { .old = comm, .count = comm->size };
+	tutti_result_t result;
+
+	s.among = malloc((size_t)comm->size * sizeof(*s.among));
+	s.members = malloc((size_t)comm->size * sizeof(*s.members));
+	if (s.among && s.members) {
+		for (int rank = 0; rank < comm->size; rank++)
+			s.among[rank] = true;
+		result = shrink(&s);
+	} else {
+		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "tutti_comm_shrink: no memory for %d ranks", comm->size);
+	}
+	if (result) {
+		char sentence[TT_ERROR_MAX];
+
+		snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+		tutti_comm_destroy(s.new);
+		tt_thread_error_set(sentence);
+	} else {
+		s.new->hopeless = NULL;
+		*out = s.new;
+		tt_log(INFO, COMM, "rank %d of %d is rank %d of the %d that are left", comm->rank, comm->size, s.new->rank,
+		       s.count);
+	}
+	free(s.among);
+	free(s.members);
+	return result;
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Survivors go on: whoever is gone, and whenever it went, those who are left agree on who they are and compute right results.
+ *
+ *   test_shrink shm|tcp|mixed */
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+#define MOST	12
+#define SOON_S	5.0  /* without anybody who is waited for until the deadline */
+#define LONG	300000 /* elements: more than any buffer on the way holds */
+
+/* Shared by all ranks of a job. */
+struct stage {
+	atomic_int joined, stopped, done;
+	atomic_int round[MOST]; /* ranks that have come so far */
+	_Atomic pid_t pid[MOST];
+};
+
+struct play {
+	int ranks;
+	uint32_t victims; /* bit mask */
+	struct stage *stage;
+	long after_us;	  /* when a victim dies in the middle of it */
+	const char *words;
+};
+
+static bool is_victim(const struct play *play, int rank)
+{
+	return play->victims >> rank & 1;
+}
+
+static int survivors(const struct play *play)
+{
+	return play->ranks - __builtin_popcount(play->victims);
+}
+
+/* Every kind of way that bytes take, with contributions that tell who made them. */
+static int computes(tutti_comm_t comm, int mine, const int *expected)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	int32_t *all = calloc((size_t)size, sizeof(*all)), *many = malloc(LONG * sizeof(*many)), sum = 0, wanted = 0;
+	int failed = 0;
+
+	SUCCEEDS(tutti_all_gather(comm, &mine, all, 1, TUTTI_INT32, NULL));
+	for (int i = 0; i < size; i++) {
+		CLAIM(all[i] == expected[i], "rank %d was rank %d, expected %d", i, (int)all[i], expected[i]);
+		wanted += expected[i];
+	}
+	SUCCEEDS(tutti_all_reduce(comm, &mine, &sum, 1, TUTTI_INT32, TUTTI_SUM, NULL));
+	CLAIM(sum == wanted, "the sum is %d, expected %d", (int)sum, (int)wanted);
+	for (int i = 0; i < LONG; i++)
+		many[i] = mine + i;
+	SUCCEEDS(tutti_all_reduce(comm, many, many, LONG, TUTTI_INT32, TUTTI_SUM, NULL));
+	for (int i = 0; i < LONG; i++)
+		CLAIM(many[i] == wanted + size * i, "element %d is %d", i, (int)many[i]);
+	if (size > 1) {
+		const int32_t word = 1000 + rank;
+		int32_t heard = -1;
+
+		SUCCEEDS(tutti_group_begin(comm));
+		SUCCEEDS(tutti_send(comm, &word, 1, TUTTI_INT32, (rank + 1) % size, NULL));
+		SUCCEEDS(tutti_recv(comm, &heard, 1, TUTTI_INT32, (rank + size - 1) % size, NULL));
+		SUCCEEDS(tutti_group_end(comm, NULL));
+		CLAIM(heard == 1000 + (rank + size - 1) % size, "heard %d", (int)heard);
+	}
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	free(all);
+	free(many);
+	return failed;
+}
+
+/* The members that `comm` was made of are those that are not in `gone`. */
+static int is_of_the_rest(tutti_comm_t comm, int old_rank, int old_size, uint32_t gone)
+{
+	int expected[MOST], size = 0;
+
+	for (int rank = 0; rank < old_size; rank++) {
+		if (rank == old_rank)
+			CLAIM(tutti_comm_rank(comm) == size, "rank %d, expected %d", tutti_comm_rank(comm), size);
+		if (!(gone >> rank & 1))
+			expected[size++] = rank;
+	}
+	CLAIM(tutti_comm_size(comm) == size, "size %d, expected %d", tutti_comm_size(comm), size);
+	return computes(comm, old_rank, expected);
+}
+
+/* Nothing is left of communicators but descriptors that the process keeps. */
+static int arenas_mapped(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+	int n = 0;
+
+	while (maps && fgets(line, sizeof(line), maps))
+		n += strstr(line, "tutti-arena") != NULL;
+	if (maps)
+		fclose(maps);
+	return n;
+}
+
+/* A rank that begins and ends with nothing open, and joins in between. */
+static int play_with(int rank, const struct play *play, int (*act)(tutti_comm_t *comm, int rank, const struct play *play))
+{
+	tutti_comm_t comm = NULL;
+	void *memory;
+
+	SUCCEEDS(tutti_mem_alloc(1, &memory)); /* the heap's descriptor stays with the process */
+	tutti_mem_free(memory);
+	atomic_store(&play->stage->pid[rank], getpid());
+	const int descriptors = open_descriptors();
+	SUCCEEDS(tutti_init(NULL, &comm));
+	meet_at(&play->stage->joined, play->ranks); /* nobody is in tutti_init() any more */
+	const int failed = act(&comm, rank, play);
+	tutti_comm_destroy(comm);
+	if (failed)
+		return failed;
+	CLAIM(open_descriptors() == descriptors, "%d descriptors were open before, %d are after", descriptors,
+	      open_descriptors());
+	CLAIM(arenas_mapped() == 0, "%d mappings of arenas are left", arenas_mapped());
+	return 0;
+}
+
+static int run_play(struct play *play, rank_whole *whole, int signal, const char *timeout)
+{
+	const char *env[] = { timeout, NULL };
+	const struct job job = { .ranks = play->ranks,
+				 .whole = whole,
+				 .argument = play,
+				 .env = env,
+				 .limit_s = 50,
+				 .expect_signal = signal,
+				 .victims = play->victims };
+
+	play->stage = shared_memory(sizeof(*play->stage));
+	return run_job(&job);
+}
+
+/* ---- some die, and the others notice */
+
+static int notice_and_shrink(tutti_comm_t *comm_at, int rank, const struct play *play)
+{
+	tutti_comm_t comm = *comm_at, rest = NULL;
+	tutti_result_t result = TUTTI_OK;
+
+	if (is_victim(play, rank))
+		raise(SIGKILL);
+	while (!result)
+		result = tutti_barrier(comm, NULL);
+	CLAIM(result == TUTTI_ERR_PEER_LOST, "%s", tutti_last_error(comm));
+	const double start = seconds_now();
+	SUCCEEDS(tutti_comm_shrink(comm, &rest));
+	CLAIM(seconds_now() - start < SOON_S, "shrinking took %g s", seconds_now() - start);
+	CLAIM(tutti_barrier(comm, NULL) == result, "the old communicator forgot that it has ended");
+	tutti_comm_destroy(comm);
+	const int failed = is_of_the_rest(rest, rank, play->ranks, play->victims);
+	*comm_at = rest;
+	return failed;
+}
+
+static int die_or_shrink(int rank, void *argument)
+{
+	return play_with(rank, argument, notice_and_shrink);
+}
+
+static void survivors_go_on(void **state)
+{
+	static const struct { int ranks; uint32_t victims; } cases[] = {
+		{ 4, 1 << 0 }, { 4, 1 << 2 }, { 4, 1 << 3 }, { 4, 1 << 0 | 1 << 3 }, { 4, 1 << 0 | 1 << 1 },
+		{ 5, 1 << 1 | 1 << 2 }, { 4, 0x7 }, { 4, 0xe }, { 2, 1 }, { 2, 2 }, { 7, 0x15 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct play play = { .ranks = cases[i].ranks, .victims = cases[i].victims };
+
+		assert_int_equal(run_play(&play, die_or_shrink, SIGKILL, "TUTTI_TIMEOUT=40"), 0);
+	}
+}
+
+/* ---- one after another */
+
+static int shrink_again_and_again(tutti_comm_t *comm, int rank, const struct play *play)
+{
+	/* in an order in which the first, the last and those between go */
+	static const int order[] = { 2, 0, 4, 1 };
+	uint32_t gone = 0;
+	int old[MOST];
+
+	for (int i = 0; i < 4; i++) {
+		tutti_comm_t rest = NULL;
+		int left = 0, me = 0;
+
+		if (rank == order[i])
+			raise(SIGKILL);
+		gone |= 1u << order[i];
+		while (tutti_barrier(*comm, NULL) == TUTTI_OK)
+			;
+		const tutti_result_t result = tutti_comm_shrink(*comm, &rest);
+		if (result)
+			return complain(*comm, __FILE__, __LINE__, "%s", tutti_last_error(NULL));
+		tutti_comm_destroy(*comm);
+		*comm = rest;
+		for (int other = 0; other < play->ranks; other++) {
+			if (other == rank)
+				me = left;
+			if (!(gone >> other & 1))
+				old[left++] = other;
+		}
+		if (tutti_comm_rank(rest) != me || tutti_comm_size(rest) != left || computes(rest, rank, old))
+			return complain(rest, __FILE__, __LINE__, "after %d deaths", i + 1);
+		meet_at(&play->stage->round[i], left); /* nobody dies while others still compute */
+	}
+	return 0;
+}
+
+static int be_decimated(int rank, void *argument)
+{
+	return play_with(rank, argument, shrink_again_and_again);
+}
+
+static void a_shrunk_one_shrinks_again(void **state)
+{
+	struct play play = { .ranks = 5, .victims = 0x17 };
+
+	assert_int_equal(run_play(&play, be_decimated, SIGKILL, "TUTTI_TIMEOUT=40"), 0);
+}
+
+/* ---- nobody is gone */
+
+static int shrink_in_health(tutti_comm_t *comm, int rank, const struct play *play)
+{
+	for (int i = 0; i < 20; i++) {
+		tutti_comm_t same = NULL;
+
+		if (tutti_comm_shrink(*comm, &same))
+			return complain(*comm, __FILE__, __LINE__, "%s", tutti_last_error(NULL));
+		if (i % 2 == 0) { /* the old one works as before */
+			const int failed = is_of_the_rest(*comm, rank, play->ranks, 0);
+
+			if (failed)
+				return failed;
+		}
+		tutti_comm_destroy(*comm);
+		*comm = same;
+		if (is_of_the_rest(same, rank, play->ranks, 0))
+			return 1;
+	}
+	return 0;
+}
+
+static int be_healthy(int rank, void *argument)
+{
+	return play_with(rank, argument, shrink_in_health);
+}
+
+static void a_healthy_one_has_a_twin(void **state)
+{
+	struct play play = { .ranks = 4 };
+
+	assert_int_equal(run_play(&play, be_healthy, 0, "TUTTI_TIMEOUT=40"), 0);
+}
+
+static int shrink_a_few_times(tutti_comm_t *comm, int rank, const struct play *play)
+{
+	for (int i = 0; i < 5; i++) { /* of the same one */
+		tutti_comm_t same = NULL;
+
+		if (tutti_comm_shrink(*comm, &same))
+			return complain(*comm, __FILE__, __LINE__, "%s", tutti_last_error(NULL));
+		const int failed = is_of_the_rest(same, rank, play->ranks, 0);
+		tutti_comm_destroy(same);
+		if (failed)
+			return failed;
+	}
+	tutti_comm_abort(*comm, "to be shrunk");
+	tutti_comm_t rest = NULL;
+	if (tutti_comm_shrink(*comm, &rest))
+		return complain(*comm, __FILE__, __LINE__, "%s", tutti_last_error(NULL));
+	const int failed = is_of_the_rest(rest, rank, play->ranks, 0);
+	tutti_comm_destroy(rest);
+	return failed;
+}
+
+static int be_healthy_longer(int rank, void *argument)
+{
+	return play_with(rank, argument, shrink_a_few_times);
+}
+
+static void one_may_be_shrunk_several_times(void **state)
+{
+	struct play play = { .ranks = 3 };
+
+	assert_int_equal(run_play(&play, be_healthy_longer, 0, "TUTTI_TIMEOUT=40"), 0);
+}
+
+/* ---- one dies in the middle */
+
+static int die_in_the_middle(tutti_comm_t *comm_at, int rank, const struct play *play)
+{
+	tutti_comm_t comm = *comm_at, rest = NULL;
+	const struct itimerval soon = { .it_value = { 0, play->after_us } };
+
+	if (is_victim(play, rank))
+		setitimer(ITIMER_REAL, &soon, NULL); /* its signal ends the process */
+	const double start = seconds_now();
+	SUCCEEDS(tutti_comm_shrink(comm, &rest));
+	CLAIM(seconds_now() - start < 2 * SOON_S, "shrinking took %g s", seconds_now() - start);
+	if (is_victim(play, rank))
+		while (1)
+			pause();
+	/* those who die after it has ended are missed by the first collective */
+	uint32_t gone = tutti_comm_size(rest) == play->ranks ? 0 : play->victims;
+	if (gone == 0) {
+		tutti_comm_t left = NULL;
+
+		while (tutti_barrier(rest, NULL) == TUTTI_OK)
+			;
+		SUCCEEDS(tutti_comm_shrink(rest, &left));
+		tutti_comm_destroy(rest);
+		rest = left;
+	}
+	tutti_comm_destroy(comm);
+	*comm_at = rest;
+	return is_of_the_rest(rest, rank, play->ranks, play->victims);
+}
+
+static int be_in_the_middle(int rank, void *argument)
+{
+	return play_with(rank, argument, die_in_the_middle);
+}
+
+static void deaths_in_the_middle_are_no_matter(void **state)
+{
+	static const uint32_t victims[] = { 1 << 0, 1 << 1, 1 << 3, 1 << 0 | 1 << 1 };
+
+	for (int i = 0; i < 24; i++) {
+		struct play play = { .ranks = 4, .victims = victims[i % 4], .after_us = 100 + i * i * 25 };
+
+		assert_int_equal(run_play(&play, be_in_the_middle, SIGALRM, "TUTTI_TIMEOUT=40"), 0);
+	}
+}
+
+/* ---- one leaves */
+
+static int leave_or_shrink(tutti_comm_t *comm_at, int rank, const struct play *play)
+{
+	tutti_comm_t comm = *comm_at, rest = NULL;
+
+	if (is_victim(play, rank)) {
+		tutti_comm_destroy(comm);
+		*comm_at = NULL;
+		return 0;
+	}
+	const double start = seconds_now();
+	SUCCEEDS(tutti_comm_shrink(comm, &rest));
+	CLAIM(seconds_now() - start < SOON_S, "shrinking took %g s", seconds_now() - start);
+	tutti_comm_destroy(comm);
+	*comm_at = rest;
+	return is_of_the_rest(rest, rank, play->ranks, play->victims);
+}
+
+static int be_the_rest(int rank, void *argument)
+{
+	return play_with(rank, argument, leave_or_shrink);
+}
+
+static void those_who_left_are_not_waited_for(void **state)
+{
+	for (int victim = 0; victim < 4; victim++) {
+		struct play play = { .ranks = 4, .victims = 1u << victim };
+
+		assert_int_equal(run_play(&play, be_the_rest, 0, "TUTTI_TIMEOUT=40"), 0);
+	}
+}
+
+/* ---- one is stopped */
+
+static int be_late(tutti_comm_t comm, const struct play *play)
+{
+	tutti_comm_t rest = NULL;
+
+	atomic_fetch_add(&play->stage->stopped, 1);
+	raise(SIGSTOP);
+	/* the others continued it when all had ended */
+	const tutti_result_t result = tutti_barrier(comm, NULL);
+	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, tutti_last_error(comm));
+	for (int i = 0; i < 2; i++) {
+		const double start = seconds_now();
+
+		CLAIM(tutti_comm_shrink(comm, &rest) == TUTTI_ERR_TIMEOUT && !rest, "size %d", tutti_comm_size(rest));
+		CLAIM(strstr(tutti_last_error(NULL), "without"), "\"%s\"", tutti_last_error(NULL));
+		CLAIM(seconds_now() - start < 1, "told after %g s", seconds_now() - start);
+	}
+	return 0;
+}
+
+static int stop_or_shrink(tutti_comm_t *comm_at, int rank, const struct play *play)
+{
+	tutti_comm_t comm = *comm_at, rest = NULL;
+
+	if (is_victim(play, rank))
+		return be_late(comm, play);
+	while (atomic_load(&play->stage->stopped) < __builtin_popcount(play->victims))
+		sched_yield();
+	if (play->after_us) /* find out by an operation */
+		CLAIM(tutti_barrier(comm, NULL) == TUTTI_ERR_TIMEOUT, "%s", tutti_last_error(comm));
+	const double start = seconds_now();
+	SUCCEEDS(tutti_comm_shrink(comm, &rest));
+	CLAIM(seconds_now() - start > 1, "it did not wait: %g s", seconds_now() - start);
+	CLAIM(tutti_barrier(comm, NULL) == TUTTI_ERR_TIMEOUT, "%s", tutti_last_error(comm));
+	const int failed = is_of_the_rest(rest, rank, play->ranks, play->victims);
+	tutti_comm_destroy(comm);
+	*comm_at = rest;
+	if (atomic_fetch_add(&play->stage->done, 1) + 1 == survivors(play))
+		for (int other = 0; other < play->ranks; other++)
+			if (is_victim(play, other))
+				kill(atomic_load(&play->stage->pid[other]), SIGCONT);
+	return failed;
+}
+
+static int be_stopped(int rank, void *argument)
+{
+	return play_with(rank, argument, stop_or_shrink);
+}
+
+static void the_late_are_left_out_and_told(void **state)
+{
+	static const uint32_t victims[] = { 1 << 0, 1 << 3, 1 << 1 | 1 << 2 };
+
+	for (int i = 0; i < 4; i++) {
+		struct play play = { .ranks = 4, .victims = victims[i % 3], .after_us = i < 3 };
+
+		assert_int_equal(run_play(&play, be_stopped, 0, "TUTTI_TIMEOUT=2"), 0);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_healthy_one_has_a_twin),
+		cmocka_unit_test(one_may_be_shrunk_several_times),
+		cmocka_unit_test(survivors_go_on),
+		cmocka_unit_test(a_shrunk_one_shrinks_again),
+		cmocka_unit_test(those_who_left_are_not_waited_for),
+		cmocka_unit_test(deaths_in_the_middle_are_no_matter),
+		cmocka_unit_test(the_late_are_left_out_and_told),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
