@@ -2,11 +2,11 @@
 /* Owns the requests of gradients in flight. Ranks start the same buckets in the same order. */
 #include "buckets.h"
 
-void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes)
+void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes, size_t tail)
 {
 	struct bucket *open = NULL;
 
-	*buckets = (struct buckets){ 0 };
+	*buckets = (struct buckets){ .tail = tail };
 	for (unsigned l = model->layers; l-- > 0;) {
 		const struct layer *layer = &model->layer[l];
 
@@ -28,7 +28,8 @@ tutti_result_t buckets_layer_ready(struct buckets *buckets, const struct model *
 		struct bucket *bucket = &buckets->bucket[i];
 
 		if (bucket->last_layer == layer)
-			return team_start_sum(team, model->gradients + bucket->first, bucket->count,
+			return team_start_sum(team, model->gradients + bucket->first,
+					      bucket->count + (layer == 0 ? buckets->tail : 0),
 					      &bucket->request, why);
 	}
 	return TUTTI_OK;

@@ -16,10 +16,11 @@ struct bucket {
 
 struct buckets {
 	unsigned count;
+	size_t tail; /* numbers behind the gradients that travel with the last bucket */
 	struct bucket bucket[MODEL_LAYERS_MAX]; /* in the order they become ready */
 };
 
-void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes);
+void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes, size_t tail);
 
 /* The gradients of `layer` are there: start the all-reduce of its bucket if it is complete. */
 tutti_result_t buckets_layer_ready(struct buckets *buckets, const struct model *model,

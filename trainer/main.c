@@ -12,7 +12,7 @@ static void complain(const struct team *team, struct report *report, const struc
 {
 	report_interrupt(report);
 	if (team->size > 1)
-		fprintf(stderr, "tutti-train: rank %d: %s\n", team->rank, why->text);
+		fprintf(stderr, "tutti-train: rank %d: %s\n", team->origin, why->text);
 	else
 		fprintf(stderr, "tutti-train: %s\n", why->text);
 }
@@ -21,14 +21,14 @@ static void complain(const struct team *team, struct report *report, const struc
 static tutti_result_t prepare(const struct options *options, struct team *team,
 			      struct report *report, struct training *training, struct why *why)
 {
-	uint64_t data = 0;
-	tutti_result_t result = report_open(options, team->rank == 0, report, why);
+	tutti_result_t result = report_create(options, report, why);
+
+	if (result == TUTTI_OK && team->rank == 0)
+		result = report_open(report, why);
 
 	if (result == TUTTI_OK)
 		result = training_create(options, team, report, training, why);
-	if (result == TUTTI_OK)
-		data = data_hash(&training->data);
-	result = team_agree(team, result, options_hash(options), data, why);
+	result = team_agree(team, result, options_hash(options), training->data_hash, why);
 	if (result == TUTTI_OK)
 		return TUTTI_OK;
 	/* launchers end a job at the first rank that fails: every rank has its say before one does
@@ -41,19 +41,27 @@ static tutti_result_t prepare(const struct options *options, struct team *team,
 /* If this rank alone fails after the start, the others are told by tutti_comm_abort(), rather than
  * left to wait for it. */
 static tutti_result_t train(const struct options *options, struct team *team, struct report *report,
-			    struct summary *summary, struct why *why)
+			    struct training *training, struct why *why)
 {
-	struct training training = { 0 };
-	tutti_result_t result = prepare(options, team, report, &training, why);
+	tutti_result_t result = prepare(options, team, report, training, why);
 
-	if (result == TUTTI_OK) {
-		result = training_run(&training, summary, why);
-		if (result != TUTTI_OK) {
-			complain(team, report, why);
-			tutti_comm_abort(team->comm, why->text);
-		}
+	if (result != TUTTI_OK)
+		return result;
+	result = training_run(training, why);
+	if (result != TUTTI_OK) {
+		complain(team, report, why);
+		tutti_comm_abort(team->comm, why->text);
 	}
-	training_finish(&training);
+	return result;
+}
+
+/* After the others have gone: they need not wait for the pictures. */
+static tutti_result_t finish(const struct team *team, struct report *report, struct why *why)
+{
+	const tutti_result_t result = report_end(report, why);
+
+	if (result != TUTTI_OK)
+		complain(team, report, why);
 	return result;
 }
 
@@ -62,7 +70,7 @@ int main(int argc, char **argv)
 	struct options options;
 	struct team team = { 0 };
 	struct report report = { 0 };
-	struct summary summary;
+	struct training training = { 0 };
 	struct why why = { "" };
 	tutti_result_t result;
 
@@ -76,14 +84,11 @@ int main(int argc, char **argv)
 	if (result != TUTTI_OK)
 		complain(&team, &report, &why);
 	else
-		result = train(&options, &team, &report, &summary, &why);
+		result = train(&options, &team, &report, &training, &why);
 	team_leave(&team);
-	if (result ==
-	    TUTTI_OK) { /* after the others have gone: they need not wait for the pictures */
-		result = report_end(&report, &summary, &why);
-		if (result != TUTTI_OK)
-			complain(&team, &report, &why);
-	}
+	if (result == TUTTI_OK)
+		result = finish(&team, &report, &why);
+	training_finish(&training);
 	report_finish(&report);
 	return result == TUTTI_OK ? 0 : EXIT_FAILED;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the weights and what the two passes leave behind for each other. Matrix products are the
+/* Owns what the two passes leave behind for each other. Matrix products are the
  * BLAS's, on one thread: a rank is one core's worth of work, and a sum's order must not depend on
  * idle cores. */
 #include "model.h"
@@ -42,10 +42,9 @@ static tutti_result_t allocate(struct model *model, struct why *why)
 
 	for (unsigned l = 0; l < model->layers; l++)
 		outputs += model->layer[l].out;
-	model->weights = calloc(model->parameters, sizeof(double));
 	model->rows = malloc(2 * outputs * model->rows_max * sizeof(double));
 	model->ones = malloc(model->rows_max * sizeof(double));
-	if (!model->weights || !model->rows || !model->ones)
+	if (!model->rows || !model->ones)
 		return why_no_memory(why, "the model");
 	for (size_t i = 0; i < model->rows_max; i++)
 		model->ones[i] = 1;
@@ -61,9 +60,9 @@ static tutti_result_t allocate(struct model *model, struct why *why)
 }
 
 tutti_result_t model_create(const size_t *width, unsigned layers, size_t rows_max,
-			    double *gradients, struct model *out, struct why *why)
+			    struct model *out, struct why *why)
 {
-	struct model model = { .layers = layers, .rows_max = rows_max, .gradients = gradients };
+	struct model model = { .layers = layers, .rows_max = rows_max };
 	tutti_result_t result;
 
 #ifdef HAVE_OPENBLAS_SET_NUM_THREADS
@@ -82,7 +81,6 @@ tutti_result_t model_create(const size_t *width, unsigned layers, size_t rows_ma
 
 void model_finish(struct model *model)
 {
-	free(model->weights);
 	free(model->rows);
 	free(model->ones);
 	*model = (struct model){ 0 };

@@ -4,7 +4,7 @@
  *
  * Weights and gradients are two flat vectors of the same layout. The last layer comes first,
  * because the backward pass finishes it first: what is ready to be averaged is always a prefix. A
- * layer is its weight matrix, [out][in], then its biases, [out]. */
+ * layer is its weight matrix, [out][in], then its biases, [out]. Both vectors are the caller's. */
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
 
@@ -30,8 +30,8 @@ struct model {
 	struct layer layer[MODEL_LAYERS_MAX];
 	size_t parameters;
 	size_t rows_max;   /* samples at a time */
-	double *weights;   /* [parameters], owned */
-	double *gradients; /* [parameters], the caller's */
+	double *weights;   /* [parameters], set by the caller before each use */
+	double *gradients; /* [parameters], likewise */
 	double *rows;	   /* owned: outputs and deltas of all layers */
 	double *ones;	   /* [rows_max], owned: sums up a matrix's rows */
 	const double *x;   /* input of the last forward pass */
@@ -42,12 +42,13 @@ struct sums {
 	double loss, correct, samples;
 };
 
+enum { SUMS_NUMBERS = 3 };
+
 /* `width` has layers + 1 entries: features, hidden layers, classes. */
 size_t model_parameter_count(const size_t *width, unsigned layers);
 
-/* `gradients` holds model_parameter_count() numbers, and stays the caller's. Weights are 0. */
 tutti_result_t model_create(const size_t *width, unsigned layers, size_t rows_max,
-			    double *gradients, struct model *out, struct why *why);
+			    struct model *out, struct why *why);
 void model_finish(struct model *model);
 
 /* He initialisation: normal weights of variance 2 / in, biases 0. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the JSON log and the history of epochs. A line that cannot be written is a failure, not a
- * loss. */
+/* Owns the history of epochs and losses, and what was shown of it. Text and log are two accounts of
+ * the same history, each brought up to it when something is added: so it makes no difference
+ * whether a rank showed it from the start or takes over. */
 #include "report.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,32 +14,79 @@
 
 enum { BAR_WIDTH = 24 };
 
-tutti_result_t report_open(const struct options *options, bool on, struct report *out,
-			   struct why *why)
+/* ---- the history */
+
+tutti_result_t history_reserve(struct history *history, unsigned epochs, unsigned losses,
+			       struct why *why)
 {
-	struct report report = { .on = on, .bar = isatty(STDOUT_FILENO), .options = options };
+	struct epoch *more_epochs = history->epochs;
+	struct loss *more_losses = history->losses;
+
+	if (epochs > history->epoch_room)
+		more_epochs = realloc(history->epochs, epochs * sizeof(*more_epochs));
+	if (!more_epochs && epochs > 0)
+		return why_no_memory(why, "the history of epochs");
+	history->epochs = more_epochs;
+	history->epoch_room = epochs > history->epoch_room ? epochs : history->epoch_room;
+	if (losses > history->loss_room)
+		more_losses = realloc(history->losses, losses * sizeof(*more_losses));
+	if (!more_losses && losses > 0)
+		return why_no_memory(why, "the history of lost ranks");
+	history->losses = more_losses;
+	history->loss_room = losses > history->loss_room ? losses : history->loss_room;
+	return TUTTI_OK;
+}
+
+static void history_finish(struct history *history)
+{
+	free(history->epochs);
+	free(history->losses);
+}
+
+/* ---- life */
+
+tutti_result_t report_create(const struct options *options, struct report *out, struct why *why)
+{
+	struct report report = { .options = options };
+	const tutti_result_t result = history_reserve(&report.history, options->epochs, 0, why);
+
+	*out = result == TUTTI_OK ? report : (struct report){ 0 };
+	return result;
+}
+
+static tutti_result_t open_log(struct report *report, struct why *why)
+{
+	const char *path = report->options->json;
+
+	if (path)
+		report->json = fopen(path, "we");
+	if (path && !report->json)
+		return why_set(why, TUTTI_ERR_SYSTEM, "--json: %s cannot be written: %s", path,
+			       strerror(errno));
+	report->on = true;
+	report->bar = isatty(STDOUT_FILENO);
+	return TUTTI_OK;
+}
+
+tutti_result_t report_open(struct report *report, struct why *why)
+{
 	tutti_result_t result = TUTTI_OK;
 
-	*out = (struct report){ 0 };
-	if (!on)
+	if (report->options->plot_count)
+		result = plot_check(report->options, why);
+	return result == TUTTI_OK ? open_log(report, why) : result;
+}
+
+/* What the other rank has printed stays; the end of its log is not certain. */
+tutti_result_t report_take_over(struct report *report, struct why *why)
+{
+	if (report->on)
 		return TUTTI_OK;
-	if (options->plot_count)
-		result = plot_check(options, why);
-	if (result != TUTTI_OK)
-		return result;
-	report.epochs = calloc(options->epochs, sizeof(*report.epochs));
-	if (!report.epochs)
-		return why_no_memory(why, "the history of epochs");
-	if (options->json)
-		report.json = fopen(options->json, "we");
-	if (options->json && !report.json) {
-		result = why_set(why, TUTTI_ERR_SYSTEM, "--json: %s cannot be written: %s",
-				 options->json, strerror(errno));
-		report_finish(&report);
-		return result;
-	}
-	*out = report;
-	return TUTTI_OK;
+	report->text =
+		(struct shown){ true, report->history.epoch_count, report->history.loss_count };
+	if (report->text.losses > 0) /* the one because of which this rank takes over */
+		report->text.losses--;
+	return open_log(report, why);
 }
 
 void report_interrupt(struct report *report)
@@ -55,77 +102,31 @@ void report_finish(struct report *report)
 	report_interrupt(report);
 	if (report->json)
 		fclose(report->json);
-	free(report->epochs);
+	history_finish(&report->history);
 	*report = (struct report){ 0 };
 }
 
-/* Write `object`, which may be NULL for want of memory, as a line, and free it. */
-static tutti_result_t write_json(struct report *report, json_t *object, struct why *why)
+/* ---- text */
+
+static tutti_result_t print_start(struct report *report, struct why *why)
 {
-	int failed;
+	const struct summary *s = report->summary;
 
-	if (!object)
-		return why_no_memory(why, "a line of the JSON log");
-	failed = json_dumpf(object, report->json, JSON_COMPACT | JSON_REAL_PRECISION(15)) < 0 ||
-		 fputc('\n', report->json) == EOF || fflush(report->json) == EOF;
-	json_decref(object);
-	if (failed)
-		return why_set(why, TUTTI_ERR_SYSTEM, "--json: writing %s failed: %s",
-			       report->options->json, strerror(errno));
-	return TUTTI_OK;
-}
-
-/* JSON has no NaN. */
-static json_t *real_or_null(double value)
-{
-	return isfinite(value) ? json_real(value) : json_null();
-}
-
-static json_t *hidden_json(const struct options *o)
-{
-	json_t *widths = json_array();
-
-	for (unsigned i = 0; i < o->hidden_layers; i++)
-		json_array_append_new(widths, json_integer((json_int_t)o->hidden[i]));
-	return widths;
-}
-
-static tutti_result_t start_json(struct report *report, const struct summary *s, struct why *why)
-{
-	const struct options *o = report->options;
-
-	return write_json(
-		report,
-		json_pack(
-			"{s:s,s:s,s:s,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:f,s:f,s:f,s:f,s:I,s:b}",
-			"event", "start", "version", tutti_version(), "data", o->source.path,
-			"ranks", s->ranks, "train_samples", (json_int_t)s->train_rows,
-			"test_samples", (json_int_t)s->test_rows, "features",
-			(json_int_t)s->features, "classes", (int)s->classes, "hidden",
-			hidden_json(o), "parameters", (json_int_t)s->parameters, "epochs",
-			(int)o->epochs, "batch", (json_int_t)o->batch, "lr", o->rate, "momentum",
-			o->momentum, "weight_decay", o->weight_decay, "warmup_epochs", o->warmup,
-			"seed", (json_int_t)o->seed, "verify", o->verify),
-		why);
-}
-
-tutti_result_t report_start(struct report *report, const struct summary *s, struct why *why)
-{
-	if (!report->on)
-		return TUTTI_OK;
+	(void)why;
 	printf("%zu samples to train on, %zu to validate: %zu features, %u classes\n",
 	       s->train_rows, s->test_rows, s->features, s->classes);
 	printf("%zu weights in %u bucket%s; %d rank%s, %zu samples per step of all ranks "
 	       "together\n",
-	       s->parameters, s->buckets, s->buckets == 1 ? "" : "s", s->ranks,
-	       s->ranks == 1 ? "" : "s", report->options->batch);
+	       s->parameters, s->buckets, s->buckets == 1 ? "" : "s", s->ranks_at_start,
+	       s->ranks_at_start == 1 ? "" : "s", report->options->batch);
 	fflush(stdout);
-	return report->json ? start_json(report, s, why) : TUTTI_OK;
+	return TUTTI_OK;
 }
 
 static void draw_bar(struct report *report, double done)
 {
-	const struct epoch *last = report->count ? &report->epochs[report->count - 1] : NULL;
+	const struct history *h = &report->history;
+	const struct epoch *last = h->epoch_count ? &h->epochs[h->epoch_count - 1] : NULL;
 	const int filled = (int)(done * BAR_WIDTH + 0.5);
 
 	printf("\r[%.*s%*s] %3.0f %%", filled, "########################", BAR_WIDTH - filled, "",
@@ -153,83 +154,143 @@ void report_step(struct report *report, unsigned epoch, size_t step, size_t step
 				 (double)report->options->epochs);
 }
 
-static void print_epoch(const struct report *report, const struct epoch *e)
+static tutti_result_t print_epoch(struct report *report, const struct epoch *e, struct why *why)
 {
+	(void)why;
+	if (report->bar) {
+		draw_bar(report, (double)e->number / (double)report->options->epochs);
+		return TUTTI_OK;
+	}
 	printf("epoch %*u/%u  loss %.4f  accuracy %.4f", report->options->epochs < 100 ? 2 : 4,
 	       e->number, report->options->epochs, e->train_loss, e->train_accuracy);
 	if (!isnan(e->test_accuracy))
 		printf("  validation loss %.4f  accuracy %.4f", e->test_loss, e->test_accuracy);
 	printf("  %.2f s\n", e->seconds);
 	fflush(stdout);
+	return TUTTI_OK;
 }
 
-tutti_result_t report_epoch(struct report *report, const struct epoch *e, struct why *why)
+static tutti_result_t print_loss(struct report *report, const struct loss *l, struct why *why)
 {
+	(void)why;
+	report_interrupt(report);
+	printf("lost rank%s", l->lost_count == 1 ? "" : "s");
+	for (int i = 0; i < l->lost_count && i < LOSS_NAMES; i++)
+		printf("%s %d", i ? "," : "", l->lost[i]);
+	if (l->lost_count > LOSS_NAMES)
+		printf(" and %d more", l->lost_count - LOSS_NAMES);
+	printf(" in epoch %u, after step %zu: %s\n", l->epochs + 1, l->step, l->cause);
+	printf("%d of %d ranks go on", l->ranks_after - l->joined, l->ranks_before);
+	if (l->joined > 0)
+		printf(", %d replaced", l->joined);
+	printf("; that took %.3f s\n", l->recovery_s);
+	fflush(stdout);
+	return TUTTI_OK;
+}
+
+/* ---- both accounts */
+
+struct account {
+	tutti_result_t (*start)(struct report *report, struct why *why);
+	tutti_result_t (*epoch)(struct report *report, const struct epoch *epoch, struct why *why);
+	tutti_result_t (*loss)(struct report *report, const struct loss *loss, struct why *why);
+};
+
+static const struct account text_account = { print_start, print_epoch, print_loss };
+static const struct account log_account = { log_start, log_epoch, log_loss };
+
+/* The next entry of the history, in the order in which things happened. */
+static tutti_result_t show_next(struct report *report, const struct account *account,
+				struct shown *shown, struct why *why)
+{
+	const struct history *h = &report->history;
+
+	if (shown->losses < h->loss_count &&
+	    (shown->epochs == h->epoch_count || h->losses[shown->losses].epochs <= shown->epochs))
+		return account->loss(report, &h->losses[shown->losses++], why);
+	return account->epoch(report, &h->epochs[shown->epochs++], why);
+}
+
+static tutti_result_t catch_up(struct report *report, const struct account *account,
+			       struct shown *shown, struct why *why)
+{
+	const struct history *h = &report->history;
+	tutti_result_t result = shown->start ? TUTTI_OK : account->start(report, why);
+
+	shown->start = true;
+	while (result == TUTTI_OK &&
+	       (shown->epochs < h->epoch_count || shown->losses < h->loss_count))
+		result = show_next(report, account, shown, why);
+	return result;
+}
+
+tutti_result_t report_show(struct report *report, struct why *why)
+{
+	tutti_result_t result;
+
 	if (!report->on)
 		return TUTTI_OK;
-	report->epochs[report->count++] = *e;
-	if (report->bar)
-		draw_bar(report, (double)e->number / (double)report->options->epochs);
-	else
-		print_epoch(report, e);
-	if (!report->json)
-		return TUTTI_OK;
-	return write_json(report,
-			  json_pack("{s:s,s:i,s:o,s:o,s:o,s:o,s:f,s:f}", "event", "epoch", "epoch",
-				    (int)e->number, "train_loss", real_or_null(e->train_loss),
-				    "train_accuracy", real_or_null(e->train_accuracy), "test_loss",
-				    real_or_null(e->test_loss), "test_accuracy",
-				    real_or_null(e->test_accuracy), "lr", e->rate, "seconds",
-				    e->seconds),
-			  why);
+	result = catch_up(report, &text_account, &report->text, why);
+	if (result == TUTTI_OK && report->json)
+		result = catch_up(report, &log_account, &report->log, why);
+	return result;
 }
 
-static tutti_result_t end_json(struct report *report, const struct summary *s, struct why *why)
+tutti_result_t report_epoch(struct report *report, const struct epoch *epoch, struct why *why)
 {
-	const struct epoch *last = &report->epochs[report->count - 1];
-	const double samples = (double)s->train_rows * report->count;
+	struct history *h = &report->history;
+	const tutti_result_t result = history_reserve(h, h->epoch_count + 1, 0, why);
 
-	return write_json(
-		report,
-		json_pack("{s:s,s:i,s:o,s:o,s:f,s:f,s:I,s:f,s:f,s:I}", "event", "end", "ranks",
-			  s->ranks, "test_accuracy", real_or_null(last->test_accuracy),
-			  "train_loss", real_or_null(last->train_loss), "seconds", s->seconds,
-			  "samples_per_s", samples / s->seconds, "steps", (json_int_t)s->steps,
-			  "blocked_share", s->blocked_mean, "blocked_share_worst", s->blocked_worst,
-			  "reduced_bytes", (json_int_t)s->reduced_bytes),
-		why);
+	if (result != TUTTI_OK)
+		return result;
+	h->epochs[h->epoch_count++] = *epoch;
+	return report_show(report, why);
 }
 
-static void print_end(struct report *report, const struct summary *s)
+tutti_result_t report_loss(struct report *report, const struct loss *loss, struct why *why)
 {
-	const struct epoch *last = &report->epochs[report->count - 1];
-	const double samples = (double)s->train_rows * report->count;
+	struct history *h = &report->history;
+	const tutti_result_t result = history_reserve(h, 0, h->loss_count + 1, why);
+
+	if (result != TUTTI_OK)
+		return result;
+	h->losses[h->loss_count++] = *loss;
+	return report_show(report, why);
+}
+
+static void print_end(struct report *report)
+{
+	const struct history *h = &report->history;
+	const struct summary *s = report->summary;
+	const struct epoch *last = &h->epochs[h->epoch_count - 1];
+	const double samples = (double)s->train_rows * h->epoch_count;
 
 	report_interrupt(report);
 	if (!isnan(last->test_accuracy))
 		printf("test accuracy   %.4f (%.0f of %zu samples)\n", last->test_accuracy,
 		       last->test_accuracy * (double)s->test_rows, s->test_rows);
 	printf("time            %.2f s for %u epochs, %.0f samples/s on %d rank%s\n", s->seconds,
-	       report->count, samples / s->seconds, s->ranks, s->ranks == 1 ? "" : "s");
+	       h->epoch_count, samples / s->seconds, s->ranks, s->ranks == 1 ? "" : "s");
 	printf("communication   %.1f %% of the time (worst rank %.1f %%): blocked in tutti's "
 	       "calls, "
 	       "waiting for slower ranks included\n",
 	       100 * s->blocked_mean, 100 * s->blocked_worst);
 }
 
-tutti_result_t report_end(struct report *report, const struct summary *s, struct why *why)
+tutti_result_t report_end(struct report *report, struct why *why)
 {
+	const struct history *h = &report->history;
 	tutti_result_t result = TUTTI_OK;
 
 	if (!report->on)
 		return TUTTI_OK;
-	print_end(report, s);
+	print_end(report);
 	if (report->json)
-		result = end_json(report, s, why);
+		result = log_end(report, why);
 	for (unsigned i = 0; i < report->options->plot_count && result == TUTTI_OK; i++) {
 		const char *path = report->options->plots[i];
 
-		result = plot_write(path, report->epochs, report->count, why);
+		result = plot_write(path, h->epochs, h->epoch_count, why);
 		if (result == TUTTI_OK)
 			printf("curves          %s\n", path);
 	}

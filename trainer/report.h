@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the user sees: lines or a bar on standard output, a log in JSON, pictures. Rank 0's alone:
- * on other ranks every function does nothing. */
+/* What the user sees: lines or a bar on standard output, a log in JSON, pictures. All ranks keep
+ * the history of the training, rank 0 shows it; if it is lost, the next one goes on with that. */
 #ifndef TRAIN_REPORT_H
 #define TRAIN_REPORT_H
 
@@ -18,38 +18,89 @@ struct epoch {
 	double seconds;			 /* since the training began */
 };
 
+enum { LOSS_NAMES = 16, LOSS_CAUSE = 768 };
+
+/* Ranks were lost, and the others went on. */
+struct loss {
+	double seconds;	   /* since the training began: when it was noticed */
+	double recovery_s; /* until all were ready to go on */
+	size_t step;	   /* steps that were done */
+	unsigned epochs;   /* likewise */
+	int ranks_before, ranks_after;
+	int joined; /* of those after: replacements */
+	int lost_count;
+	int lost[LOSS_NAMES]; /* the first of them, by the launcher's number */
+	bool by_deadline;     /* alive perhaps, but not heard of in time */
+	char cause[LOSS_CAUSE];
+};
+
+/* Zeroed is empty. */
+struct history {
+	struct epoch *epochs;
+	unsigned epoch_count, epoch_room;
+	struct loss *losses;
+	unsigned loss_count, loss_room;
+};
+
 struct summary {
-	int ranks;
+	int ranks, ranks_at_start;
 	size_t train_rows, test_rows, features, parameters, steps;
 	unsigned classes, buckets;
 	double seconds;			    /* of the training */
 	double blocked_mean, blocked_worst; /* share of them inside tutti's calls, over the ranks */
-	double reduced_bytes;		    /* handed to all-reduces by one rank */
+	double reduced_bytes;		    /* handed to all-reduces by this rank */
+	size_t steps_begun;		    /* by this rank */
+	uint64_t *weights;		    /* [ranks] checksum of each rank's weights at the end */
+};
+
+/* How much of the history one account of it has. */
+struct shown {
+	bool start;
+	unsigned epochs, losses;
 };
 
 /* Zeroed is a report that says nothing. */
 struct report {
-	bool on;       /* rank 0 */
+	bool on;       /* this rank shows it */
 	bool bar;      /* standard output is a terminal */
 	bool bar_open; /* the cursor stands behind one */
 	const struct options *options;
+	const struct summary *summary; /* the training's; set before anything is shown */
+	struct history history;
+	struct shown text, log;
 	FILE *json;
-	struct epoch *epochs;
-	unsigned count;
 	double drawn_s; /* when the bar was last drawn */
 };
 
-/* Open what can only be opened, so that a wrong file name is known before the training. */
-tutti_result_t report_open(const struct options *options, bool on, struct report *out,
-			   struct why *why);
-tutti_result_t report_start(struct report *report, const struct summary *summary, struct why *why);
+/* Make room for so many in all. */
+tutti_result_t history_reserve(struct history *history, unsigned epochs, unsigned losses,
+			       struct why *why);
+
+tutti_result_t report_create(const struct options *options, struct report *out, struct why *why);
+/* This rank shows it from now on. Opens what can only be opened, so that a wrong file name is known
+ * before the training. */
+tutti_result_t report_open(struct report *report, struct why *why);
+/* Whoever showed it is lost: if this rank does not yet, it does from now on, and writes the log
+ * anew. */
+tutti_result_t report_take_over(struct report *report, struct why *why);
+/* Show what of the history was not shown yet. */
+tutti_result_t report_show(struct report *report, struct why *why);
 void report_step(struct report *report, unsigned epoch, size_t step, size_t steps);
+/* Add to the history, and show it. */
 tutti_result_t report_epoch(struct report *report, const struct epoch *epoch, struct why *why);
+tutti_result_t report_loss(struct report *report, const struct loss *loss, struct why *why);
 /* The summary, and the pictures. */
-tutti_result_t report_end(struct report *report, const struct summary *summary, struct why *why);
+tutti_result_t report_end(struct report *report, struct why *why);
 /* Leave the bar's line, for other words to follow. */
 void report_interrupt(struct report *report);
 void report_finish(struct report *report);
+
+/* ---- log.c: the JSON log */
+
+tutti_result_t log_start(struct report *report, struct why *why);
+tutti_result_t log_epoch(struct report *report, const struct epoch *epoch, struct why *why);
+tutti_result_t log_loss(struct report *report, const struct loss *loss, struct why *why);
+tutti_result_t log_end(struct report *report, struct why *why);
 
 /* ---- plot.c */
 

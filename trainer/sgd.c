@@ -32,11 +32,14 @@ double sgd_rate(const struct rate_plan *plan, size_t step)
 	return 0.5 * peak * (1 + cos(M_PI * done));
 }
 
-void sgd_update(double *weights, double *velocity, const double *gradients, size_t count,
-		double rate, double momentum, double decay)
+void sgd_update(struct sgd_numbers from, struct sgd_numbers to, const double *gradients,
+		size_t count, double rate, double momentum, double decay)
 {
+	const double *w = from.weights, *v = from.velocity;
+	double *restrict new_w = to.weights, *restrict new_v = to.velocity;
+
 	for (size_t i = 0; i < count; i++) {
-		velocity[i] = momentum * velocity[i] + gradients[i] + decay * weights[i];
-		weights[i] -= rate * velocity[i];
+		new_v[i] = momentum * v[i] + gradients[i] + decay * w[i];
+		new_w[i] = w[i] - rate * new_v[i];
 	}
 }

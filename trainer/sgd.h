@@ -22,8 +22,14 @@ struct rate_plan {
 /* The rate of `step`, from 0. */
 double sgd_rate(const struct rate_plan *plan, size_t step);
 
-/* velocity = momentum × velocity + gradient + decay × weight; weight -= rate × velocity */
-void sgd_update(double *weights, double *velocity, const double *gradients, size_t count,
-		double rate, double momentum, double decay);
+/* Weights and velocity: the same number of both. */
+struct sgd_numbers {
+	double *weights, *velocity;
+};
+
+/* to.velocity = momentum × velocity + gradient + decay × weight; to.weight = weight − rate ×
+ * to.velocity, where what is read is `from`'s, which stays as it is. */
+void sgd_update(struct sgd_numbers from, struct sgd_numbers to, const double *gradients,
+		size_t count, double rate, double momentum, double decay);
 
 #endif

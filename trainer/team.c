@@ -34,14 +34,44 @@ static tutti_result_t called(struct team *team, double start, tutti_result_t res
 	return result == TUTTI_OK ? TUTTI_OK : communication_failed(team, result, what, why);
 }
 
+static void adopt(struct team *team, tutti_comm_t comm)
+{
+	tutti_comm_destroy(team->comm);
+	team->comm = comm;
+	team->rank = tutti_comm_rank(comm);
+	team->size = tutti_comm_size(comm);
+}
+
 tutti_result_t team_join(struct team *team, struct why *why)
 {
-	const tutti_result_t result = tutti_init(NULL, &team->comm);
+	const char *join = getenv("TUTTI_JOIN"), *rank = getenv("TUTTI_RANK");
+	tutti_comm_t comm;
+	const tutti_result_t result = tutti_init(NULL, &comm);
 
 	if (result != TUTTI_OK)
 		return communication_failed(team, result, "joining the other ranks", why);
-	team->rank = tutti_comm_rank(team->comm);
-	team->size = tutti_comm_size(team->comm);
+	adopt(team, comm);
+	team->newcomer = join && *join;
+	team->origin = team->newcomer && rank ? atoi(rank) : team->rank;
+	return TUTTI_OK;
+}
+
+/* Its sentence is that of this thread: the communicator's tells of the loss. */
+static tutti_result_t regrouping_failed(tutti_result_t result, const char *what, struct why *why)
+{
+	const char *text = tutti_last_error(NULL);
+
+	return why_set(why, result, "%s failed: %s", what, *text ? text : tutti_strerror(result));
+}
+
+tutti_result_t team_shrink(struct team *team, struct why *why)
+{
+	tutti_comm_t left;
+	const tutti_result_t result = tutti_comm_shrink(team->comm, &left);
+
+	if (result != TUTTI_OK)
+		return regrouping_failed(result, "going on without lost ranks", why);
+	adopt(team, left);
 	return TUTTI_OK;
 }
 
@@ -75,22 +105,24 @@ tutti_result_t team_sum(struct team *team, double *values, size_t count, struct 
 	return team_start_sum(team, values, count, NULL, why);
 }
 
-tutti_result_t team_max(struct team *team, double *value, struct why *why)
+tutti_result_t team_broadcast(struct team *team, const void *send, void *recv, size_t bytes,
+			      int root, struct why *why)
 {
 	const double start = now_s();
 
 	return called(team, start,
-		      tutti_all_reduce(team->comm, value, value, 1, TUTTI_FLOAT64, TUTTI_MAX, NULL),
-		      "the all-reduce", why);
+		      tutti_broadcast(team->comm, send, recv, bytes, TUTTI_UINT8, root, NULL),
+		      "the broadcast", why);
 }
 
-tutti_result_t team_broadcast(struct team *team, double *values, size_t count, struct why *why)
+tutti_result_t team_gather(struct team *team, const void *mine, void *all, size_t bytes,
+			   struct why *why)
 {
 	const double start = now_s();
 
 	return called(team, start,
-		      tutti_broadcast(team->comm, values, values, count, TUTTI_FLOAT64, 0, NULL),
-		      "the broadcast of the weights", why);
+		      tutti_all_gather(team->comm, mine, all, bytes, TUTTI_UINT8, NULL),
+		      "the all-gather", why);
 }
 
 /* What ranks tell each other in team_agree(). */
@@ -142,16 +174,6 @@ static tutti_result_t judge(const uint64_t *all, int size, tutti_result_t mine, 
 	return TUTTI_OK;
 }
 
-static tutti_result_t exchange(struct team *team, const uint64_t *mine, uint64_t *all, size_t count,
-			       struct why *why)
-{
-	const double start = now_s();
-
-	return called(team, start,
-		      tutti_all_gather(team->comm, mine, all, count, TUTTI_UINT64, NULL),
-		      "the all-gather", why);
-}
-
 tutti_result_t team_agree(struct team *team, tutti_result_t mine, uint64_t options, uint64_t data,
 			  struct why *why)
 {
@@ -162,7 +184,7 @@ tutti_result_t team_agree(struct team *team, tutti_result_t mine, uint64_t optio
 
 	if (!all)
 		return why_no_memory(why, "the ranks' answers");
-	result = exchange(team, told, all, AGREE_FIELDS, &lost);
+	result = team_gather(team, told, all, sizeof(told), &lost);
 	if (result == TUTTI_OK)
 		result = judge(all, team->size, mine, why);
 	else if (mine == TUTTI_OK)
@@ -182,7 +204,7 @@ static tutti_result_t name_different(struct team *team, uint64_t hash, size_t st
 
 	if (!all)
 		return why_no_memory(why, "the ranks' checksums");
-	result = exchange(team, &hash, all, 1, why);
+	result = team_gather(team, &hash, all, sizeof(hash), why);
 	if (result == TUTTI_OK) {
 		list_ranks(all, team->size, 1, 0, all[0], ranks, sizeof(ranks));
 		result = why_set(why, TUTTI_ERR_MISMATCH,

@@ -13,6 +13,8 @@
 struct team {
 	tutti_comm_t comm;
 	int rank, size;
+	int origin;   /* the launcher's number for this rank: stays as it is when others are lost */
+	int newcomer; /* the others have begun already */
 	double blocked_s; /* inside tutti's calls since the last reset: communication that nothing
 			     hides */
 	uint64_t bytes;	  /* handed to all-reduces by this rank, likewise */
@@ -22,21 +24,26 @@ struct team {
 double now_s(void);
 
 tutti_result_t team_join(struct team *team, struct why *why);
+
+/* Go on without those that are lost. */
+tutti_result_t team_shrink(struct team *team, struct why *why);
 void team_leave(struct team *team);
 
 /* Element-wise sum over all ranks, in place. */
 tutti_result_t team_sum(struct team *team, double *values, size_t count, struct why *why);
-
-/* The largest over all ranks, in place. */
-tutti_result_t team_max(struct team *team, double *value, struct why *why);
 
 /* The sum, begun; team_wait() ends it. */
 tutti_result_t team_start_sum(struct team *team, double *values, size_t count,
 			      tutti_request_t *request, struct why *why);
 tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why *why);
 
-/* Rank 0's values to all. */
-tutti_result_t team_broadcast(struct team *team, double *values, size_t count, struct why *why);
+/* What the rank `root` has at `send` to all others, at `recv`. */
+tutti_result_t team_broadcast(struct team *team, const void *send, void *recv, size_t bytes,
+			      int root, struct why *why);
+
+/* Everybody's `bytes` at `mine` to all, in rank order at `all`. */
+tutti_result_t team_gather(struct team *team, const void *mine, void *all, size_t bytes,
+			   struct why *why);
 
 /* Did every rank get here well, and with the same options and data? All ranks return alike: the
  * error of one is an error on each, and names the ranks. A rank whose own `mine` failed keeps its
@@ -44,8 +51,8 @@ tutti_result_t team_broadcast(struct team *team, double *values, size_t count, s
 tutti_result_t team_agree(struct team *team, tutti_result_t mine, uint64_t options, uint64_t data,
 			  struct why *why);
 
-/* Do all ranks hold the same `count` weights, bit for bit? If not, names the ranks that differ from
- * rank 0. */
+/* Do all ranks hold the same `count` numbers, bit for bit, after `step` steps? If not, names the
+ * ranks that differ from rank 0. */
 tutti_result_t team_verify(struct team *team, const double *weights, size_t count, size_t step,
 			   struct why *why);
 

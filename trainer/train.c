@@ -9,15 +9,14 @@
  * opens or closes a ReLU now and then, and the loss curves part. */
 #include "train.h"
 
-#include <assert.h>
+#include "bits.h"
+#include "settle.h"
+
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum {
-	ROWS_MIN = 64, /* at a time in validation */
-	SUMS_NUMBERS = 3,
-};
-static_assert(sizeof(struct sums) == SUMS_NUMBERS * sizeof(double), "sums travel as a vector");
+enum { ROWS_MIN = 64 /* at a time in validation */ };
 
 static tutti_result_t check_sizes(const struct training *t, struct why *why)
 {
@@ -45,33 +44,56 @@ static tutti_result_t check_sizes(const struct training *t, struct why *why)
 	return TUTTI_OK;
 }
 
-static tutti_result_t create_model(struct training *t, size_t rows_max, struct why *why)
+tutti_result_t training_renew_gradients(struct training *t, struct why *why)
+{
+	void *gradients;
+	const tutti_result_t result =
+		tutti_mem_alloc((t->model.parameters + SUMS_NUMBERS) * sizeof(double), &gradients);
+
+	if (result != TUTTI_OK)
+		return why_set(why, result, "no memory for the gradients: %s",
+			       tutti_last_error(NULL));
+	t->gradients = gradients;
+	t->model.gradients = gradients;
+	return TUTTI_OK;
+}
+
+/* Samples at a time: rank 0's slice of a batch is the largest, and larger where ranks are lost. */
+static size_t most_rows(const struct training *t)
+{
+	const int least = t->survival.min_ranks, size = t->team->size;
+	const size_t share = slice_of(t->options->batch, 0, least < size ? least : size).count;
+
+	return share > ROWS_MIN ? share : ROWS_MIN;
+}
+
+static tutti_result_t create_model(struct training *t, struct why *why)
 {
 	const struct options *o = t->options;
 	size_t width[MODEL_LAYERS_MAX + 1];
 	const unsigned layers = o->hidden_layers + 1;
-	void *gradients;
 	tutti_result_t result;
 
 	width[0] = t->data.features;
 	for (unsigned l = 0; l < o->hidden_layers; l++)
 		width[l + 1] = o->hidden[l];
 	width[layers] = t->data.classes;
-	result = tutti_mem_alloc(model_parameter_count(width, layers) * sizeof(double), &gradients);
-	if (result != TUTTI_OK)
-		return why_set(why, result, "no memory for the gradients: %s",
-			       tutti_last_error(NULL));
-	t->gradients = gradients;
-	return model_create(width, layers, rows_max, gradients, &t->model, why);
+	result = model_create(width, layers, most_rows(t), &t->model, why);
+	if (result == TUTTI_OK)
+		result = training_renew_gradients(t, why);
+	if (result == TUTTI_OK)
+		result = state_create(t->model.parameters, &t->state, why);
+	return result;
 }
 
-static tutti_result_t allocate(struct training *t, size_t rows_max, struct why *why)
+static tutti_result_t allocate(struct training *t, struct why *why)
 {
-	t->velocity = calloc(t->model.parameters, sizeof(*t->velocity));
+	const size_t rows_max = t->model.rows_max;
+
 	t->x = malloc(rows_max * t->data.features * sizeof(*t->x));
 	t->y = malloc(rows_max * sizeof(*t->y));
 	t->order = malloc(t->split.train_rows * sizeof(*t->order));
-	if (!t->velocity || !t->x || !t->y || !t->order)
+	if (!t->x || !t->y || !t->order)
 		return why_no_memory(why, "the training");
 	return TUTTI_OK;
 }
@@ -93,13 +115,27 @@ static void make_plan(struct training *t)
 	};
 }
 
+static void describe(struct training *t)
+{
+	t->summary = (struct summary){
+		.ranks_at_start = t->team->size,
+		.train_rows = t->split.train_rows,
+		.test_rows = t->split.test_rows,
+		.features = t->data.features,
+		.classes = t->data.classes,
+		.parameters = t->model.parameters,
+		.buckets = t->buckets.count,
+		.steps = t->plan.steps,
+	};
+}
+
 static tutti_result_t prepare(struct training *t, struct why *why)
 {
 	const struct options *o = t->options;
-	const size_t share = slice_of(o->batch, 0, t->team->size).count; /* rank 0's is largest */
-	const size_t rows_max = share > ROWS_MIN ? share : ROWS_MIN;
-	tutti_result_t result = data_read(&o->source, &t->data, why);
+	tutti_result_t result = survival_init(&t->survival, t->team, why);
 
+	if (result == TUTTI_OK)
+		result = data_read(&o->source, &t->data, why);
 	if (result == TUTTI_OK)
 		result = split_create(&t->data, o->test_fraction, o->seed, &t->split, why);
 	if (result == TUTTI_OK)
@@ -107,13 +143,16 @@ static tutti_result_t prepare(struct training *t, struct why *why)
 	if (result == TUTTI_OK)
 		result = standardise(&t->data, &t->split, why);
 	if (result == TUTTI_OK)
-		result = create_model(t, rows_max, why);
+		t->data_hash = data_hash(&t->data);
 	if (result == TUTTI_OK)
-		result = allocate(t, rows_max, why);
+		result = create_model(t, why);
+	if (result == TUTTI_OK)
+		result = allocate(t, why);
 	if (result != TUTTI_OK)
 		return result;
-	buckets_init(&t->buckets, &t->model, o->bucket_bytes);
+	buckets_init(&t->buckets, &t->model, o->bucket_bytes, SUMS_NUMBERS);
 	make_plan(t);
+	describe(t);
 	return TUTTI_OK;
 }
 
@@ -133,11 +172,12 @@ tutti_result_t training_create(const struct options *options, struct team *team,
 
 void training_finish(struct training *t)
 {
-	buckets_drain(&t->buckets);
 	free(t->order);
 	free(t->y);
 	free(t->x);
-	free(t->velocity);
+	state_finish(&t->state);
+	survival_finish(&t->survival);
+	free(t->summary.weights);
 	model_finish(&t->model);
 	tutti_mem_free(t->gradients);
 	split_finish(&t->split);
@@ -153,48 +193,57 @@ static tutti_result_t update(struct training *t, double rate, struct why *why)
 
 		if (result != TUTTI_OK)
 			return result;
-		sgd_update(t->model.weights + b->first, t->velocity + b->first,
+		sgd_update(state_now(&t->state, b->first), state_next(&t->state, b->first),
 			   t->model.gradients + b->first, b->count, rate, t->options->momentum,
 			   t->options->weight_decay);
 	}
 	return TUTTI_OK;
 }
 
-/* One step: `rows` are the global batch, of which this rank takes its slice. */
-static tutti_result_t train_step(struct training *t, const uint32_t *rows, size_t count,
-				 double rate, struct sums *sums, struct why *why)
+/* One step: `rows` are the global batch, of which this rank takes its slice. The loss and hits of
+ * the slice travel behind the gradients: they are not lost with the rank. */
+static tutti_result_t train_step(struct training *t, const uint32_t *rows, size_t count, int first,
+				 struct why *why)
 {
 	const struct slice mine = slice_of(count, t->team->rank, t->team->size);
+	struct sums sums = { 0 };
+	tutti_result_t result;
 
+	t->steps_begun++;
+	t->model.weights = state_now(&t->state, 0).weights;
 	gather(&t->data, rows + mine.first, mine.count, t->x, t->y);
 	model_forward(&t->model, t->x, mine.count);
-	model_loss(&t->model, t->y, mine.count, 1.0 / (double)count, sums);
+	model_loss(&t->model, t->y, mine.count, 1.0 / (double)count, &sums);
+	memcpy(t->gradients + t->model.parameters, &sums, sizeof(sums));
 	for (unsigned l = t->model.layers; l-- > 0;) {
-		tutti_result_t result;
-
 		model_backward(&t->model, l, mine.count);
 		result = buckets_layer_ready(&t->buckets, &t->model, l, t->team, why);
 		if (result != TUTTI_OK)
 			return result;
 	}
-	return update(t, rate, why);
+	result = update(t, sgd_rate(&t->plan, t->state.step), why);
+	if (result != TUTTI_OK)
+		return result;
+	memcpy(&sums, t->gradients + t->model.parameters, sizeof(sums));
+	state_advance(&t->state, &sums, first);
+	return TUTTI_OK;
 }
 
-static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct sums *sums,
-				  struct why *why)
+/* The steps of `epoch` that are still to be done. */
+static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why *why)
 {
 	const size_t rows = t->split.train_rows, batch = t->options->batch;
 
 	epoch_order(&t->split, t->options->seed, epoch, t->order);
-	for (size_t s = 0; s < t->steps_per_epoch; s++) {
+	while (t->state.step < (epoch + 1) * t->steps_per_epoch) {
+		const size_t s = t->state.step - epoch * t->steps_per_epoch;
 		const size_t first = s * batch, left = rows - first;
-		const size_t step = epoch * t->steps_per_epoch + s;
-		tutti_result_t result = train_step(t, t->order + first, left < batch ? left : batch,
-						   sgd_rate(&t->plan, step), sums, why);
+		tutti_result_t result =
+			train_step(t, t->order + first, left < batch ? left : batch, s == 0, why);
 
 		if (result == TUTTI_OK && t->options->verify)
-			result = team_verify(t->team, t->model.weights, t->model.parameters,
-					     step + 1, why);
+			result = team_verify(t->team, state_now(&t->state, 0).weights,
+					     t->model.parameters, t->state.step, why);
 		if (result != TUTTI_OK)
 			return result;
 		report_step(t->report, epoch, s, t->steps_per_epoch);
@@ -208,6 +257,7 @@ static void validate(struct training *t, struct sums *sums)
 	const struct slice mine = slice_of(t->split.test_rows, t->team->rank, t->team->size);
 	const uint32_t *rows = t->split.test + mine.first;
 
+	t->model.weights = state_now(&t->state, 0).weights;
 	for (size_t done = 0; done < mine.count; done += t->model.rows_max) {
 		const size_t left = mine.count - done;
 		const size_t count = left < t->model.rows_max ? left : t->model.rows_max;
@@ -218,26 +268,27 @@ static void validate(struct training *t, struct sums *sums)
 	}
 }
 
-/* Train and validate; the sums of both travel in one message. A validation without samples gives
- * 0/0, a NaN. */
+/* Train and validate. A validation without samples gives 0/0, a NaN. */
 static tutti_result_t run_epoch(struct training *t, unsigned epoch, struct epoch *out,
 				struct why *why)
 {
-	struct sums sums[2] = { 0 };
-	tutti_result_t result = train_epoch(t, epoch, &sums[0], why);
+	struct sums trained, validated = { 0 };
+	tutti_result_t result = train_epoch(t, epoch, why);
 
 	if (result != TUTTI_OK)
 		return result;
-	validate(t, &sums[1]);
-	result = team_sum(t->team, (double *)sums, 2 * SUMS_NUMBERS, why);
+	validate(t, &validated);
+	result = team_sum(t->team, (double *)&validated, SUMS_NUMBERS, why);
 	if (result != TUTTI_OK)
 		return result;
+	trained = state_sums(&t->state);
 	out->number = epoch + 1;
-	out->train_loss = sums[0].loss / sums[0].samples;
-	out->train_accuracy = sums[0].correct / sums[0].samples;
-	out->test_loss = sums[1].loss / sums[1].samples;
-	out->test_accuracy = sums[1].correct / sums[1].samples;
-	out->rate = sgd_rate(&t->plan, (epoch + 1) * t->steps_per_epoch - 1);
+	out->train_loss = trained.loss / trained.samples;
+	out->train_accuracy = trained.correct / trained.samples;
+	out->test_loss = validated.loss / validated.samples;
+	out->test_accuracy = validated.correct / validated.samples;
+	out->rate = sgd_rate(&t->plan, t->state.step - 1);
+	out->seconds = now_s() - t->start_s;
 	if (!isfinite(out->train_loss))
 		return why_set(
 			why, TUTTI_ERR_INVALID,
@@ -247,59 +298,111 @@ static tutti_result_t run_epoch(struct training *t, unsigned epoch, struct epoch
 	return TUTTI_OK;
 }
 
-/* Share of the time each rank was blocked: mean and worst, over the ranks. */
-static tutti_result_t account(struct training *t, struct summary *summary, double seconds,
-			      struct why *why)
+/* The epochs that are still to be done. */
+static tutti_result_t run_epochs(struct training *t, struct why *why)
 {
-	const double share = t->team->blocked_s / seconds;
-	double mean = share, worst = share;
+	const struct history *history = &t->report->history;
+
+	while (history->epoch_count < t->options->epochs) {
+		struct epoch epoch = { 0 };
+		tutti_result_t result = run_epoch(t, history->epoch_count, &epoch, why);
+
+		if (result == TUTTI_OK)
+			result = report_epoch(t->report, &epoch, why);
+		if (result != TUTTI_OK)
+			return result;
+	}
+	return TUTTI_OK;
+}
+
+/* What each rank tells of itself when all is done. */
+struct account {
+	uint64_t weights; /* hash_bytes() */
+	double blocked;	  /* share of its time inside tutti's calls */
+};
+
+static void sum_up(struct training *t, const struct account *all)
+{
+	struct summary *summary = &t->summary;
+	double total = 0;
+
+	summary->ranks = t->team->size;
+	summary->blocked_worst = 0;
+	for (int r = 0; r < t->team->size; r++) {
+		total += all[r].blocked;
+		summary->blocked_worst = fmax(summary->blocked_worst, all[r].blocked);
+		summary->weights[r] = all[r].weights;
+	}
+	summary->blocked_mean = total / t->team->size;
+	summary->seconds = now_s() - t->start_s;
+	summary->reduced_bytes = (double)t->team->bytes;
+	summary->steps_begun = t->steps_begun;
+}
+
+static tutti_result_t account(struct training *t, struct why *why)
+{
+	const struct account mine = {
+		.weights = hash_bytes(0, state_now(&t->state, 0).weights,
+				      t->model.parameters * sizeof(double)),
+		.blocked = t->team->blocked_s / (now_s() - t->here_s),
+	};
+	const size_t ranks = (size_t)t->team->size;
+	struct account *all = calloc(ranks, sizeof(*all));
 	tutti_result_t result;
 
-	summary->seconds = seconds;
-	summary->reduced_bytes = (double)t->team->bytes;
-	result = team_sum(t->team, &mean, 1, why);
-	if (result == TUTTI_OK)
-		result = team_max(t->team, &worst, why);
-	summary->blocked_mean = mean / t->team->size;
-	summary->blocked_worst = worst;
+	free(t->summary.weights);
+	t->summary.weights = calloc(ranks, sizeof(*t->summary.weights));
+	if (all && t->summary.weights) {
+		result = team_gather(t->team, &mine, all, sizeof(mine), why);
+		if (result == TUTTI_OK)
+			sum_up(t, all);
+	} else {
+		result = why_no_memory(why, "the ranks' accounts");
+	}
+	free(all);
 	return result;
 }
 
-static struct summary describe(const struct training *t)
+/* From wherever the training stands to its end. */
+static tutti_result_t go_on(struct training *t, struct why *why)
 {
-	return (struct summary){
-		.ranks = t->team->size,
-		.train_rows = t->split.train_rows,
-		.test_rows = t->split.test_rows,
-		.features = t->data.features,
-		.classes = t->data.classes,
-		.parameters = t->model.parameters,
-		.buckets = t->buckets.count,
-		.steps = t->plan.steps,
-	};
+	tutti_result_t result = TUTTI_OK;
+
+	if (t->team->rank == 0)
+		result = report_take_over(t->report, why);
+	if (result == TUTTI_OK)
+		result = report_show(t->report, why);
+
+	if (result == TUTTI_OK)
+		result = run_epochs(t, why);
+	return result == TUTTI_OK ? account(t, why) : result;
 }
 
-tutti_result_t training_run(struct training *t, struct summary *summary, struct why *why)
+static void begin(struct training *t)
 {
-	double start;
-	tutti_result_t result;
-
-	*summary = describe(t);
-	if (t->team->rank == 0)
-		model_init_weights(&t->model, t->options->seed);
-	result = team_broadcast(t->team, t->model.weights, t->model.parameters, why);
-	if (result == TUTTI_OK)
-		result = report_start(t->report, summary, why);
-	start = now_s();
+	t->model.weights = state_now(&t->state, 0).weights;
+	model_init_weights(&t->model, t->options->seed);
+	t->report->summary = &t->summary;
+	t->start_s = t->here_s = now_s();
 	t->team->blocked_s = 0;
 	t->team->bytes = 0;
-	for (unsigned e = 0; e < t->options->epochs && result == TUTTI_OK; e++) {
-		struct epoch epoch = { 0 };
+}
 
-		result = run_epoch(t, e, &epoch, why);
-		epoch.seconds = now_s() - start;
+/* Ranks that are lost on the way are gone on without, or replaced, as often as the launcher
+ * allows. */
+tutti_result_t training_run(struct training *t, struct why *why)
+{
+	tutti_result_t result;
+
+	begin(t);
+	result = settle(t, why);
+	for (;;) {
 		if (result == TUTTI_OK)
-			result = report_epoch(t->report, &epoch, why);
+			result = go_on(t, why);
+		if (!survival_possible(t, result))
+			break;
+		result = survive(t, result, why);
 	}
-	return result == TUTTI_OK ? account(t, summary, now_s() - start, why) : result;
+	buckets_drain(&t->buckets);
+	return result;
 }

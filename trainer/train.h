@@ -7,6 +7,8 @@
 #include "buckets.h"
 #include "options.h"
 #include "report.h"
+#include "state.h"
+#include "survive.h"
 #include "team.h"
 
 /* Zeroed is empty. */
@@ -18,20 +20,29 @@ struct training {
 	struct split split;
 	struct model model;
 	struct buckets buckets;
-	double *gradients; /* of tutti_mem_alloc(): ranks on a host reduce it without a copy */
-	double *velocity;
+	double *gradients; /* and a step's sums; of tutti_mem_alloc(): ranks on a host reduce it
+			      without a copy */
+	struct state state;
 	double *x; /* [rows_max][features]: the samples at hand */
 	uint32_t *y;
 	uint32_t *order; /* of this epoch */
 	size_t steps_per_epoch;
 	struct rate_plan plan;
+	struct summary summary;
+	struct survival survival;
+	uint64_t data_hash;
+	size_t steps_begun;	/* by this rank */
+	double start_s, here_s; /* now_s() when the training began, and when this rank came */
 };
 
 /* Read the data, make the model. Touches no other rank. */
 tutti_result_t training_create(const struct options *options, struct team *team,
 			       struct report *report, struct training *out, struct why *why);
-/* Train. All ranks return alike. */
-tutti_result_t training_run(struct training *training, struct summary *summary, struct why *why);
+/* Train. All ranks return alike; on success `training->summary` is complete. No call of tutti is
+ * under way on return. */
+tutti_result_t training_run(struct training *training, struct why *why);
+/* Leave the memory of the gradients as it is, and take new. */
+tutti_result_t training_renew_gradients(struct training *training, struct why *why);
 void training_finish(struct training *training);
 
 #endif

@@ -17,6 +17,7 @@
 #include "buckets.h"
 #include "options.h"
 #include "report.h"
+#include "state.h"
 
 enum { ROWS = 7, FEATURES = 5, CLASSES = 4 };
 
@@ -24,6 +25,7 @@ static const size_t width[] = { FEATURES, 6, 3, CLASSES };
 
 struct fixture {
 	struct model model;
+	double weights[(FEATURES + 1) * 6 + 7 * 3 + 4 * CLASSES];
 	double gradients[(FEATURES + 1) * 6 + 7 * 3 + 4 * CLASSES];
 	double x[ROWS * FEATURES];
 	uint32_t y[ROWS];
@@ -38,7 +40,9 @@ static int make_model(void **state)
 	assert_non_null(f);
 	assert_int_equal(model_parameter_count(width, 3),
 			 sizeof(f->gradients) / sizeof(f->gradients[0]));
-	assert_int_equal(model_create(width, 3, ROWS, f->gradients, &f->model, &why), TUTTI_OK);
+	assert_int_equal(model_create(width, 3, ROWS, &f->model, &why), TUTTI_OK);
+	f->model.weights = f->weights;
+	f->model.gradients = f->gradients;
 	model_init_weights(&f->model, 3);
 	for (size_t i = 0; i < f->model.parameters; i++) /* biases too */
 		f->model.weights[i] += 0.2 * (random_unit(&random) - 0.5);
@@ -168,12 +172,14 @@ static void huge_logits_give_a_finite_loss(void **state)
 
 static void update_has_momentum_and_decay(void **state)
 {
-	double w = 2, v = 0.5;
+	double w = 2, v = 0.5, new_w, new_v;
 	const double g = 0.25;
 
-	sgd_update(&w, &v, &g, 1, 0.1, 0.5, 0.01);
-	assert_float_equal(v, 0.5 * 0.5 + 0.25 + 0.01 * 2, 1e-15);
-	assert_float_equal(w, 2 - 0.1 * v, 1e-15);
+	sgd_update((struct sgd_numbers){ &w, &v }, (struct sgd_numbers){ &new_w, &new_v }, &g, 1,
+		   0.1, 0.5, 0.01);
+	assert_float_equal(new_v, 0.5 * 0.5 + 0.25 + 0.01 * 2, 1e-15);
+	assert_float_equal(new_w, 2 - 0.1 * new_v, 1e-15);
+	assert_true(w == 2 && v == 0.5);
 }
 
 static void rate_scales_with_the_batch_rises_and_falls(void **state)
@@ -201,7 +207,7 @@ static void buckets_hold_every_layer_once_from_the_last(void **state)
 		struct buckets b;
 		size_t next = 0;
 
-		buckets_init(&b, &f->model, bytes);
+		buckets_init(&b, &f->model, bytes, 0);
 		for (unsigned i = 0; i < b.count; i++) {
 			const struct layer *last = &f->model.layer[b.bucket[i].last_layer];
 
@@ -220,10 +226,50 @@ static void small_buckets_are_layers_and_large_ones_the_model(void **state)
 	const struct fixture *f = *state;
 	struct buckets b;
 
-	buckets_init(&b, &f->model, 1);
+	buckets_init(&b, &f->model, 1, 0);
 	assert_int_equal(b.count, 3);
-	buckets_init(&b, &f->model, 1 << 20);
+	buckets_init(&b, &f->model, 1 << 20, 0);
 	assert_int_equal(b.count, 1);
+}
+
+/* ---- state */
+
+static void a_step_that_is_not_complete_changes_nothing(void **state)
+{
+	const struct sums step = { 2, 1, 4 };
+	struct state s;
+	struct why why;
+	uint64_t before;
+
+	assert_int_equal(state_create(3, &s, &why), TUTTI_OK);
+	before = state_hash(&s);
+	for (int i = 0; i < 3; i++) {
+		state_next(&s, 0).weights[i] = i + 1;
+		state_next(&s, 0).velocity[i] = 10 * (i + 1);
+	}
+	assert_true(state_hash(&s) == before);
+	state_advance(&s, &step, true);
+	assert_true(state_hash(&s) != before);
+	assert_int_equal(s.step, 1);
+	assert_true(state_now(&s, 1).weights[1] == 3 && state_now(&s, 2).velocity[0] == 30);
+	state_finish(&s);
+}
+
+static void sums_begin_anew_with_each_epoch(void **state)
+{
+	const struct sums step = { 2, 1, 4 };
+	struct state s;
+	struct why why;
+
+	assert_int_equal(state_create(1, &s, &why), TUTTI_OK);
+	state_advance(&s, &step, true);
+	state_advance(&s, &step, false);
+	assert_true(state_sums(&s).loss == 4 && state_sums(&s).correct == 2 &&
+		    state_sums(&s).samples == 8);
+	state_advance(&s, &step, true);
+	assert_true(state_sums(&s).loss == 2 && state_sums(&s).samples == 4);
+	assert_int_equal(s.step, 3);
+	state_finish(&s);
 }
 
 static void checksum_sees_every_bit(void **state)
@@ -396,6 +442,8 @@ int main(void)
 						make_model, free_model),
 		cmocka_unit_test_setup_teardown(small_buckets_are_layers_and_large_ones_the_model,
 						make_model, free_model),
+		cmocka_unit_test(a_step_that_is_not_complete_changes_nothing),
+		cmocka_unit_test(sums_begin_anew_with_each_epoch),
 		cmocka_unit_test(checksum_sees_every_bit),
 		cmocka_unit_test(options_are_read),
 		cmocka_unit_test(wrong_options_are_refused_by_name),

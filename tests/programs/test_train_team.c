@@ -7,15 +7,15 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "buckets.h"
-#include "team.h"
+#include "settle.h"
 
-enum { RANKS = 3, PARAMETERS = (4 + 1) * 5 + (5 + 1) * 3 };
+enum { RANKS = 3, PARAMETERS = (4 + 1) * 5 + (5 + 1) * 3, TAIL = 2 };
 
 struct rank {
 	struct team team;
@@ -24,7 +24,7 @@ struct rank {
 	/* what the body finds, for the test to judge: assertions belong to the main thread */
 	tutti_result_t result;
 	struct why why;
-	double values[PARAMETERS];
+	double values[PARAMETERS + TAIL];
 };
 
 static void *run_rank(void *argument)
@@ -136,13 +136,16 @@ static void sum_buckets(struct rank *rank)
 	static const size_t width[] = { 4, 5, 3 };
 	struct buckets buckets;
 	struct model model;
-	tutti_result_t result = model_create(width, 2, 1, rank->values, &model, &rank->why);
+	tutti_result_t result = model_create(width, 2, 1, &model, &rank->why);
 
 	if (result != TUTTI_OK) {
 		rank->result = result;
 		return;
 	}
-	buckets_init(&buckets, &model, 1);
+	model.gradients = rank->values;
+	for (int i = 0; i < TAIL; i++)
+		rank->values[PARAMETERS + i] = i + 1;
+	buckets_init(&buckets, &model, 1, TAIL);
 	for (unsigned l = 2; l-- > 0 && result == TUTTI_OK;) {
 		for (size_t i = 0; i < model.layer[l].count; i++)
 			rank->values[model.layer[l].offset + i] =
@@ -169,6 +172,143 @@ static void buckets_sum_gradients_of_all_ranks(void **state)
 
 			assert_true(ranks[r].values[i] == 3.0 * place + 3000);
 		}
+	for (int r = 0; r < RANKS; r++)
+		for (int i = 0; i < TAIL; i++)
+			assert_true(ranks[r].values[PARAMETERS + i] == 3.0 * (i + 1));
+}
+
+/* ---- settling */
+
+static const struct options options = { .epochs = 4 };
+
+/* What a rank holds before settling, and is then judged by. */
+struct place {
+	size_t step;
+	double number; /* all of its weights */
+	unsigned epochs, losses;
+	bool newcomer, losing;
+	int origin;
+};
+
+static struct place places[RANKS], settled[RANKS];
+static struct loss losses[RANKS];
+static double elapsed[RANKS];
+
+static void put_at(struct training *t, const struct place *place)
+{
+	struct history *h = &t->report->history;
+
+	for (size_t i = 0; i < t->state.parameters; i++)
+		state_now(&t->state, 0).weights[i] = place->number;
+	t->state.step = place->step;
+	h->epoch_count = place->epochs;
+	for (unsigned i = 0; i < place->epochs; i++)
+		h->epochs[i] = (struct epoch){ .number = i + 1, .train_loss = place->number };
+	t->survival.fresh = place->newcomer;
+	/* ranks 0 to 3 were there */
+	t->survival.before = place->losing ? calloc(4, sizeof(int)) : NULL;
+	for (int i = 0; place->losing && i < 4; i++)
+		t->survival.before[i] = i;
+	t->survival.loss.ranks_before = 4;
+	t->summary.ranks_at_start = place->newcomer ? 3 : 4;
+	t->start_s = now_s() - (place->newcomer ? 0 : 100);
+}
+
+static void settle_places(struct rank *rank)
+{
+	const int r = rank->team.rank;
+	struct report report;
+	struct training t = { .options = &options, .team = &rank->team, .report = &report };
+
+	rank->team.origin = places[r].origin;
+	rank->result = report_create(&options, &report, &rank->why);
+	if (rank->result == TUTTI_OK)
+		rank->result = state_create(5, &t.state, &rank->why);
+	if (rank->result == TUTTI_OK)
+		rank->result = survival_init(&t.survival, &rank->team, &rank->why);
+	if (rank->result != TUTTI_OK)
+		return;
+	put_at(&t, &places[r]);
+	rank->result = settle(&t, &rank->why);
+	settled[r] = (struct place){
+		.step = t.state.step,
+		.number = state_now(&t.state, 4).weights[0],
+		.epochs = report.history.epoch_count,
+		.losses = report.history.loss_count,
+		.newcomer = t.survival.fresh,
+		.losing = t.survival.before != NULL,
+		.origin = t.summary.ranks_at_start,
+	};
+	elapsed[r] = now_s() - t.start_s;
+	if (report.history.loss_count > 0)
+		losses[r] = report.history.losses[0];
+	report_finish(&report);
+	state_finish(&t.state);
+	survival_finish(&t.survival);
+}
+
+static void expect_settled(const struct place *expected)
+{
+	struct rank ranks[RANKS];
+
+	run_ranks(ranks, settle_places);
+	expect(ranks, TUTTI_OK, "");
+	for (int r = 0; r < RANKS; r++) {
+		assert_int_equal(settled[r].step, expected->step);
+		assert_true(settled[r].number == expected->number);
+		assert_int_equal(settled[r].epochs, expected->epochs);
+		assert_int_equal(settled[r].losses, expected->losses);
+		assert_false(settled[r].newcomer);
+		assert_false(settled[r].losing);
+		assert_int_equal(settled[r].origin, 4); /* ranks at the start */
+		assert_true(elapsed[r] >= 100 && elapsed[r] < 200);
+	}
+}
+
+static void ranks_at_the_same_place_stay_there(void **state)
+{
+	for (int r = 0; r < RANKS; r++)
+		places[r] = (struct place){ .step = 9, .number = 2, .epochs = 2, .origin = r };
+	expect_settled(&places[0]);
+}
+
+static void the_state_of_the_furthest_is_that_of_all(void **state)
+{
+	for (int r = 0; r < RANKS; r++)
+		places[r] = (struct place){ .step = 9 + (r == 1), .number = r, .origin = r };
+	expect_settled(&places[1]);
+	/* the same steps, but the end of an epoch was told to one only */
+	for (int r = 0; r < RANKS; r++)
+		places[r] = (struct place){ .step = 10, .number = 3, .epochs = 1 + (r == 2) };
+	expect_settled(&places[2]);
+}
+
+static void of_different_states_of_one_step_the_lowest_ranks_counts(void **state)
+{
+	for (int r = 0; r < RANKS; r++)
+		places[r] = (struct place){ .number = 4 - r, .origin = r };
+	expect_settled(&places[0]);
+}
+
+static void a_newcomer_gets_all_and_a_loss_is_told_to_all(void **state)
+{
+	struct place expected;
+
+	places[0] = (struct place){ .step = 9, .number = 1, .epochs = 1, .losing = true };
+	places[1] = places[0];
+	places[1].origin = 3;
+	places[2] = (struct place){ .newcomer = true, .origin = 2 };
+	expected = places[0];
+	expected.losses = 1;
+	expect_settled(&expected);
+	for (int r = 0; r < RANKS; r++) {
+		assert_int_equal(losses[r].lost_count, 2);
+		assert_int_equal(losses[r].lost[0], 1);
+		assert_int_equal(losses[r].lost[1], 2);
+		assert_int_equal(losses[r].ranks_before, 4);
+		assert_int_equal(losses[r].ranks_after, 3);
+		assert_int_equal(losses[r].joined, 1);
+	}
 }
 
 int main(void)
@@ -177,6 +317,10 @@ int main(void)
 		cmocka_unit_test(verify_passes_equal_weights_and_names_ranks_that_differ),
 		cmocka_unit_test(disagreement_is_told_to_every_rank),
 		cmocka_unit_test(buckets_sum_gradients_of_all_ranks),
+		cmocka_unit_test(ranks_at_the_same_place_stay_there),
+		cmocka_unit_test(the_state_of_the_furthest_is_that_of_all),
+		cmocka_unit_test(of_different_states_of_one_step_the_lowest_ranks_counts),
+		cmocka_unit_test(a_newcomer_gets_all_and_a_loss_is_told_to_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-train loses ranks: it goes on with fewer of them or with replacements, and ends as if
+ * nothing had been. The environment names the programs and the data: TUTTI_RUN, TUTTI_TRAIN,
+ * DIGITS. */
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launched.h"
+
+#include <jansson.h>
+
+enum { RANKS = 4, EPOCHS = 40, STEPS = EPOCHS * 23, LOSSES_MAX = 8 };
+
+/* Slow enough to be met in the middle, fast enough for a test. */
+#define TRAINING                                                                                   \
+	"echo pid $$; exec \"$TUTTI_TRAIN\" --data \"$DIGITS\" --json \"$TRAIN_LOG\" --epochs 40"
+
+static char path[] = "/tmp/tutti-train-lost-XXXXXX";
+static unsigned long seed;
+
+static unsigned long draw(unsigned long below)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (seed >> 33) % below;
+}
+
+/* ---- the log */
+
+struct outcome {
+	double accuracy;
+	int epochs, ranks;
+	long steps_begun;
+	int losses;
+	struct {
+		int lost_count, lost[RANKS];
+		int before, after, replaced;
+		bool by_deadline;
+	} loss[LOSSES_MAX];
+	bool ended;
+};
+
+static long number_of(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+
+	assert_true(json_is_integer(value));
+	return (long)json_integer_value(value);
+}
+
+static void take_loss(const json_t *object, struct outcome *o)
+{
+	const json_t *lost = json_object_get(object, "lost");
+	const int i = o->losses++;
+
+	assert_true(i < LOSSES_MAX);
+	o->loss[i].lost_count = (int)number_of(object, "lost_count");
+	assert_int_equal(json_array_size(lost), o->loss[i].lost_count);
+	for (int k = 0; k < o->loss[i].lost_count; k++)
+		o->loss[i].lost[k] = (int)json_integer_value(json_array_get(lost, (size_t)k));
+	o->loss[i].before = (int)number_of(object, "ranks_before");
+	o->loss[i].after = (int)number_of(object, "ranks_after");
+	o->loss[i].replaced = (int)number_of(object, "replaced");
+	o->loss[i].by_deadline =
+		strcmp(json_string_value(json_object_get(object, "how")), "deadline") == 0;
+	assert_true(json_real_value(json_object_get(object, "recovery_s")) > 0);
+	assert_true(json_string_length(json_object_get(object, "cause")) > 0);
+}
+
+/* Every rank that was there at the end holds the same weights. */
+static void take_end(const json_t *object, struct outcome *o)
+{
+	const json_t *weights = json_object_get(object, "weights");
+
+	o->ended = true;
+	o->ranks = (int)number_of(object, "ranks");
+	o->accuracy = json_number_value(json_object_get(object, "test_accuracy"));
+	o->steps_begun = number_of(object, "steps_begun");
+	assert_int_equal(number_of(object, "steps"), STEPS);
+	assert_int_equal(number_of(object, "losses"), o->losses);
+	assert_int_equal(json_array_size(weights), o->ranks);
+	for (int r = 1; r < o->ranks; r++)
+		assert_string_equal(json_string_value(json_array_get(weights, (size_t)r)),
+				    json_string_value(json_array_get(weights, 0)));
+}
+
+static void take_line(const char *line, struct outcome *o)
+{
+	json_error_t error;
+	json_t *object = json_loads(line, 0, &error);
+	const char *event;
+
+	if (!object)
+		fail_msg("not JSON: %s", line);
+	event = json_string_value(json_object_get(object, "event"));
+	if (strcmp(event, "epoch") == 0)
+		assert_int_equal(number_of(object, "epoch"), ++o->epochs);
+	else if (strcmp(event, "loss") == 0)
+		take_loss(object, o);
+	else if (strcmp(event, "end") == 0)
+		take_end(object, o);
+	else
+		assert_int_equal(number_of(object, "ranks"), RANKS);
+	json_decref(object);
+}
+
+static struct outcome read_log(void)
+{
+	struct outcome o = { 0 };
+	char line[8192];
+	FILE *file = fopen(path, "r");
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		take_line(line, &o);
+	fclose(file);
+	assert_true(o.ended);
+	assert_int_equal(o.epochs, EPOCHS);
+	return o;
+}
+
+/* ---- the job */
+
+static void start(struct launched *l, const char *least, const char *restarts)
+{
+	const char *argv[] = { getenv("TUTTI_RUN"),
+			       "-n",
+			       "4",
+			       "--min-ranks",
+			       least,
+			       "--restart",
+			       restarts,
+			       "--",
+			       "/bin/sh",
+			       "-c",
+			       TRAINING,
+			       NULL };
+
+	launched_start(l, argv);
+	launched_await(l, 0, "pid ", RANKS);
+}
+
+static pid_t pid_of(struct launched *l, int rank, int time)
+{
+	char key[32];
+	long pids[8];
+
+	snprintf(key, sizeof(key), "[%d] pid ", rank);
+	launched_await(l, 0, key, time);
+	assert_int_equal(numbers_after(launched_out(l), key, pids, 8), time);
+	return (pid_t)pids[time - 1];
+}
+
+/* Somewhere in the middle of a step, after so many more epochs. */
+static void let_train(struct launched *l, int epochs)
+{
+	launched_await(l, 0, "/40  loss", count_of(launched_out(l), "/40  loss") + epochs);
+	for (unsigned long n = draw(2000); n > 0; n--)
+		sched_yield();
+}
+
+static void finish(struct launched *l, struct outcome *o)
+{
+	const int status = launched_finish(l);
+
+	if (status != 0)
+		fail_msg("exit status %d:\n%s\n%s", status, launched_out(l), launched_err(l));
+	*o = read_log();
+}
+
+/* The reporting rank was there from the start: it has begun no step but those of the training, and
+ * again that in flight at each loss. */
+static void expect_as_if_nothing_had_been(const struct outcome *o)
+{
+	static double undisturbed;
+	struct launched l;
+	struct outcome all;
+
+	if (undisturbed == 0) {
+		start(&l, "4", "0");
+		finish(&l, &all);
+		launched_free(&l);
+		assert_int_equal(all.losses, 0);
+		assert_int_equal(all.steps_begun, STEPS);
+		undisturbed = all.accuracy;
+	}
+	assert_true(undisturbed > 0.96);
+	assert_float_equal(o->accuracy, undisturbed, 0.012);
+	assert_true(o->steps_begun <= STEPS + o->losses);
+}
+
+static void lose(const int *victims, int count, const char *least, const char *restarts)
+{
+	const int replaced = atoi(restarts) < count ? atoi(restarts) : count;
+	struct launched l;
+	struct outcome o;
+	int lost = 0;
+
+	start(&l, least, restarts);
+	let_train(&l, 2 + (int)draw(10));
+	for (int i = 0; i < count; i++)
+		assert_int_equal(kill(pid_of(&l, victims[i], 1), SIGKILL), 0);
+	finish(&l, &o);
+	expect_as_if_nothing_had_been(&o);
+	assert_int_equal(o.ranks, RANKS - count + replaced);
+	/* two that die at once may be two losses */
+	for (int i = 0; i < o.losses; i++)
+		lost += o.loss[i].lost_count;
+	assert_int_equal(lost, count);
+	assert_int_equal(o.loss[0].before, RANKS);
+	assert_int_equal(o.loss[o.losses - 1].after, o.ranks);
+	for (int i = 0; i < o.loss[0].lost_count; i++)
+		assert_true(o.loss[0].lost[i] == victims[0] ||
+			    o.loss[0].lost[i] == victims[count - 1]);
+	assert_int_equal(count_of(launched_out(&l), "lost rank"), o.losses);
+	launched_free(&l);
+}
+
+static void the_first_rank_may_be_lost(void **state)
+{
+	lose((const int[]){ 0 }, 1, "2", "0");
+}
+
+static void one_in_the_middle_may_be_lost(void **state)
+{
+	lose((const int[]){ 2 }, 1, "2", "0");
+}
+
+static void the_last_rank_may_be_lost(void **state)
+{
+	lose((const int[]){ 3 }, 1, "3", "0");
+}
+
+static void two_may_be_lost_at_once(void **state)
+{
+	lose((const int[]){ 0, 2 }, 2, "2", "0");
+	lose((const int[]){ 1, 3 }, 2, "1", "0");
+}
+
+static void one_after_the_other_may_be_lost(void **state)
+{
+	struct launched l;
+	struct outcome o;
+
+	start(&l, "1", "0");
+	let_train(&l, 2);
+	kill(pid_of(&l, 0, 1), SIGKILL);
+	launched_await(&l, 0, "lost rank 0 ", 1);
+	let_train(&l, 2);
+	/* the rank that reports now, and another */
+	kill(pid_of(&l, 1, 1), SIGKILL);
+	launched_await(&l, 0, "lost rank 1 ", 1);
+	let_train(&l, 2);
+	kill(pid_of(&l, 3, 1), SIGKILL);
+	launched_await(&l, 0, "lost rank 3 ", 1);
+	finish(&l, &o);
+	assert_int_equal(o.losses, 3);
+	assert_int_equal(o.loss[0].after, 3);
+	assert_int_equal(o.loss[1].after, 2);
+	assert_int_equal(o.ranks, 1);
+	expect_as_if_nothing_had_been(&o);
+	launched_free(&l);
+}
+
+static void a_rank_that_is_stuck_is_left_out(void **state)
+{
+	struct launched l;
+	struct outcome o;
+	pid_t stuck;
+
+	setenv("TUTTI_TIMEOUT", "4", 1);
+	start(&l, "2", "0");
+	unsetenv("TUTTI_TIMEOUT");
+	let_train(&l, 3);
+	stuck = pid_of(&l, 2, 1);
+	kill(stuck, SIGSTOP);
+	launched_await(&l, 0, "lost rank 2 ", 1);
+	kill(stuck, SIGCONT);
+	/* 1: the others had all ended well when it failed */
+	assert_true(launched_finish(&l) <= 1);
+	o = read_log();
+	assert_int_equal(o.losses, 1);
+	assert_true(o.loss[0].by_deadline);
+	assert_int_equal(o.ranks, 3);
+	expect_as_if_nothing_had_been(&o);
+	/* it learns that the others have gone on, and is a failed rank like any other */
+	assert_contains(launched_err(&l),
+			"tutti-train: rank 2: going on without lost ranks failed");
+	assert_contains(launched_err(&l), "tutti-run: rank 2 (pid ");
+	launched_free(&l);
+}
+
+static void too_few_ranks_end_the_training(void **state)
+{
+	struct launched l;
+
+	start(&l, "4", "0");
+	let_train(&l, 2);
+	kill(pid_of(&l, 1, 1), SIGKILL);
+	assert_int_equal(launched_finish(&l), 128 + SIGKILL);
+	assert_lacks(launched_out(&l), "lost rank");
+	launched_free(&l);
+}
+
+static int prepare(void **state)
+{
+	const int fd = mkstemp(path);
+
+	seed = (unsigned long)time(NULL);
+	print_message("seed %lu\n", seed);
+	setenv("TRAIN_LOG", path, 1);
+	return fd < 0 || close(fd) < 0;
+}
+
+static int clean(void **state)
+{
+	return unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_first_rank_may_be_lost),
+		cmocka_unit_test(one_in_the_middle_may_be_lost),
+		cmocka_unit_test(the_last_rank_may_be_lost),
+		cmocka_unit_test(two_may_be_lost_at_once),
+		cmocka_unit_test(one_after_the_other_may_be_lost),
+		cmocka_unit_test(a_rank_that_is_stuck_is_left_out),
+		cmocka_unit_test(too_few_ranks_end_the_training),
+	};
+
+	return cmocka_run_group_tests(tests, prepare, clean);
+}

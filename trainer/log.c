@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Writes the JSON log, one object per line. Owns nothing. A line that cannot be written is a
+ * failure, not a loss. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "report.h"
+
+/* Write `object`, which may be NULL for want of memory, as a line, and free it. */
+static tutti_result_t write_line(struct report *report, json_t *object, struct why *why)
+{
+	int failed;
+
+	if (!object)
+		return why_no_memory(why, "a line of the JSON log");
+	failed = json_dumpf(object, report->json, JSON_COMPACT | JSON_REAL_PRECISION(15)) < 0 ||
+		 fputc('\n', report->json) == EOF || fflush(report->json) == EOF;
+	json_decref(object);
+	if (failed)
+		return why_set(why, TUTTI_ERR_SYSTEM, "--json: writing %s failed: %s",
+			       report->options->json, strerror(errno));
+	return TUTTI_OK;
+}
+
+/* JSON has no NaN. */
+static json_t *real_or_null(double value)
+{
+	return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *hidden_json(const struct options *o)
+{
+	json_t *widths = json_array();
+
+	for (unsigned i = 0; i < o->hidden_layers; i++)
+		json_array_append_new(widths, json_integer((json_int_t)o->hidden[i]));
+	return widths;
+}
+
+tutti_result_t log_start(struct report *report, struct why *why)
+{
+	const struct options *o = report->options;
+	const struct summary *s = report->summary;
+
+	return write_line(
+		report,
+		json_pack(
+			"{s:s,s:s,s:s,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:f,s:f,s:f,s:f,s:I,s:b}",
+			"event", "start", "version", tutti_version(), "data", o->source.path,
+			"ranks", s->ranks_at_start, "train_samples", (json_int_t)s->train_rows,
+			"test_samples", (json_int_t)s->test_rows, "features",
+			(json_int_t)s->features, "classes", (int)s->classes, "hidden",
+			hidden_json(o), "parameters", (json_int_t)s->parameters, "epochs",
+			(int)o->epochs, "batch", (json_int_t)o->batch, "lr", o->rate, "momentum",
+			o->momentum, "weight_decay", o->weight_decay, "warmup_epochs", o->warmup,
+			"seed", (json_int_t)o->seed, "verify", o->verify),
+		why);
+}
+
+tutti_result_t log_epoch(struct report *report, const struct epoch *e, struct why *why)
+{
+	return write_line(report,
+			  json_pack("{s:s,s:i,s:o,s:o,s:o,s:o,s:f,s:f}", "event", "epoch", "epoch",
+				    (int)e->number, "train_loss", real_or_null(e->train_loss),
+				    "train_accuracy", real_or_null(e->train_accuracy), "test_loss",
+				    real_or_null(e->test_loss), "test_accuracy",
+				    real_or_null(e->test_accuracy), "lr", e->rate, "seconds",
+				    e->seconds),
+			  why);
+}
+
+static json_t *lost_json(const struct loss *loss)
+{
+	json_t *ranks = json_array();
+
+	for (int i = 0; i < loss->lost_count && i < LOSS_NAMES; i++)
+		json_array_append_new(ranks, json_integer(loss->lost[i]));
+	return ranks;
+}
+
+tutti_result_t log_loss(struct report *report, const struct loss *l, struct why *why)
+{
+	return write_line(report,
+			  json_pack("{s:s,s:I,s:i,s:f,s:o,s:i,s:s,s:i,s:i,s:i,s:f,s:s}", "event",
+				    "loss", "step", (json_int_t)l->step, "epoch",
+				    (int)l->epochs + 1, "seconds", l->seconds, "lost", lost_json(l),
+				    "lost_count", l->lost_count, "how",
+				    l->by_deadline ? "deadline" : "died", "ranks_before",
+				    l->ranks_before, "ranks_after", l->ranks_after, "replaced",
+				    l->joined, "recovery_s", l->recovery_s, "cause", l->cause),
+			  why);
+}
+
+/* As text: a JSON number holds 53 bits for sure. */
+static json_t *weights_json(const struct summary *s)
+{
+	json_t *hashes = json_array();
+
+	for (int r = 0; r < s->ranks; r++) {
+		char text[17];
+
+		snprintf(text, sizeof(text), "%016" PRIx64, s->weights[r]);
+		json_array_append_new(hashes, json_string(text));
+	}
+	return hashes;
+}
+
+tutti_result_t log_end(struct report *report, struct why *why)
+{
+	const struct history *h = &report->history;
+	const struct summary *s = report->summary;
+	const struct epoch *last = &h->epochs[h->epoch_count - 1];
+	const double samples = (double)s->train_rows * h->epoch_count;
+
+	return write_line(report,
+			  json_pack("{s:s,s:i,s:o,s:o,s:f,s:f,s:I,s:I,s:i,s:f,s:f,s:I,s:o}",
+				    "event", "end", "ranks", s->ranks, "test_accuracy",
+				    real_or_null(last->test_accuracy), "train_loss",
+				    real_or_null(last->train_loss), "seconds", s->seconds,
+				    "samples_per_s", samples / s->seconds, "steps",
+				    (json_int_t)s->steps, "steps_begun", (json_int_t)s->steps_begun,
+				    "losses", (int)h->loss_count, "blocked_share", s->blocked_mean,
+				    "blocked_share_worst", s->blocked_worst, "reduced_bytes",
+				    (json_int_t)s->reduced_bytes, "weights", weights_json(s)),
+			  why);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns nothing: compares where ranks stand, and hands the state of one to all.
+ *
+ * Ranks that were there when another was lost hold complete states that are one step apart at most
+ * (state.h), and know of as many epochs but for one. The furthest is a state that all of them would
+ * have reached: nothing is undone, and only a step that none has completed is done again. Of
+ * several that are furthest the lowest rank gives; a newcomer stands at 0, behind the others in
+ * rank. At the start all stand at 0 with the same weights, or take rank 0's. */
+#include "settle.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "survive.h"
+
+/* Numbers of eight bytes: no gaps to send. */
+struct stand {
+	uint64_t step, epochs, losses;
+	uint64_t hash; /* of the state */
+	int64_t origin;
+	int64_t fresh, losing; /* survive.h */
+	int64_t ranks_at_start;
+	double elapsed_s;
+};
+
+static struct stand own_stand(const struct training *t)
+{
+	const struct history *history = &t->report->history;
+
+	return (struct stand){
+		.step = t->state.step,
+		.epochs = history->epoch_count,
+		.losses = history->loss_count,
+		.hash = state_hash(&t->state),
+		.origin = t->team->origin,
+		.fresh = t->survival.fresh,
+		.losing = t->survival.before != NULL,
+		.ranks_at_start = t->summary.ranks_at_start,
+		.elapsed_s = now_s() - t->start_s,
+	};
+}
+
+static int furthest(const struct stand *all, int size)
+{
+	int best = 0;
+
+	for (int r = 1; r < size; r++)
+		if (all[r].step > all[best].step ||
+		    (all[r].step == all[best].step && all[r].epochs > all[best].epochs))
+			best = r;
+	return best;
+}
+
+static bool same_place(const struct stand *a, const struct stand *b)
+{
+	return a->step == b->step && a->epochs == b->epochs && a->losses == b->losses &&
+	       a->hash == b->hash;
+}
+
+static bool all_at(const struct stand *all, int size, int source)
+{
+	bool same = true;
+
+	for (int r = 0; r < size; r++)
+		same = same && same_place(&all[r], &all[source]);
+	return same;
+}
+
+/* The history of epochs and losses that `from` has; this rank's own is its beginning. */
+static tutti_result_t receive_history(struct training *t, const struct stand *from, int source,
+				      struct why *why)
+{
+	struct history *history = &t->report->history;
+	tutti_result_t result =
+		history_reserve(history, (unsigned)from->epochs, (unsigned)from->losses, why);
+
+	if (result == TUTTI_OK)
+		result = team_broadcast(t->team, history->epochs, history->epochs,
+					from->epochs * sizeof(*history->epochs), source, why);
+	if (result == TUTTI_OK)
+		result = team_broadcast(t->team, history->losses, history->losses,
+					from->losses * sizeof(*history->losses), source, why);
+	return result;
+}
+
+/* What is received becomes this rank's own only when all of it is there: the giver may be lost. */
+static tutti_result_t take_over(struct training *t, const struct stand *from, int source,
+				struct why *why)
+{
+	struct state *state = &t->state;
+	const bool gives = t->team->rank == source;
+	tutti_result_t result =
+		team_broadcast(t->team, state->now, gives ? state->now : state->next,
+			       state_count(state) * sizeof(double), source, why);
+
+	if (result == TUTTI_OK)
+		result = receive_history(t, from, source, why);
+	if (result != TUTTI_OK || gives)
+		return result;
+	state_adopt(state, from->step);
+	t->report->history.epoch_count = (unsigned)from->epochs;
+	t->report->history.loss_count = (unsigned)from->losses;
+	return TUTTI_OK;
+}
+
+static void learn(struct training *t, const struct stand *from)
+{
+	t->start_s = now_s() - from->elapsed_s;
+	t->summary.ranks_at_start = (int)from->ranks_at_start;
+}
+
+static void note_members(struct training *t, const struct stand *all)
+{
+	struct members *members = &t->survival.members;
+
+	members->count = t->team->size;
+	for (int r = 0; r < members->count; r++) {
+		members->origin[r] = (int)all[r].origin;
+		members->fresh[r] = all[r].fresh != 0;
+	}
+}
+
+/* `all` are the stands of all ranks: everybody comes to the same conclusions. */
+static tutti_result_t settle_by(struct training *t, const struct stand *all, struct why *why)
+{
+	const int size = t->team->size, source = furthest(all, size);
+	tutti_result_t result = TUTTI_OK;
+
+	note_members(t, all);
+	if (!all_at(all, size, source)) {
+		result = take_over(t, &all[source], source, why);
+		if (result == TUTTI_OK)
+			result = team_verify(t->team, t->state.now, state_count(&t->state),
+					     t->state.step, why);
+	}
+	if (result != TUTTI_OK)
+		return result;
+	if (t->survival.fresh)
+		learn(t, &all[source]);
+	return all[0].losing ? survive_record(t, why) : TUTTI_OK;
+}
+
+tutti_result_t settle(struct training *t, struct why *why)
+{
+	const struct stand own = own_stand(t);
+	struct stand *all = calloc((size_t)t->team->size, sizeof(*all));
+	tutti_result_t result;
+
+	if (!all)
+		return why_no_memory(why, "where the ranks stand");
+	result = team_gather(t->team, &own, all, sizeof(own), why);
+	if (result == TUTTI_OK)
+		result = settle_by(t, all, why);
+	if (result == TUTTI_OK)
+		t->survival.fresh = false;
+	free(all);
+	return result;
+}

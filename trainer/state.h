@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What all ranks hold alike, bit for bit: the state of the training after a number of steps. */
+#ifndef TRAIN_STATE_H
+#define TRAIN_STATE_H
+
+#include "model.h"
+#include "sgd.h"
+
+/* Zeroed is empty. */
+struct state {
+	size_t step;	   /* steps that are done */
+	size_t parameters; /* of the model */
+	double *now;	   /* after `step` steps: weights, velocity, the epoch's sums so far */
+	double *next;	   /* the same of the step under way, as far as it has come */
+};
+
+/* All zero. */
+tutti_result_t state_create(size_t parameters, struct state *out, struct why *why);
+void state_finish(struct state *state);
+
+/* How many numbers `now` is, for those who hand it on. */
+size_t state_count(const struct state *state);
+uint64_t state_hash(const struct state *state);
+
+/* Where the numbers from `first` on are, of the weights and of their velocity. */
+struct sgd_numbers state_now(const struct state *state, size_t first);
+struct sgd_numbers state_next(const struct state *state, size_t first);
+/* Over all ranks and the steps of this epoch. */
+struct sums state_sums(const struct state *state);
+
+/* `next` is another rank's `now`, of `step` steps: it is this rank's from now on. */
+void state_adopt(struct state *state, size_t step);
+
+/* The step under way is complete: it adds `sums`, to none if it is the epoch's first. */
+void state_advance(struct state *state, const struct sums *sums, int first_of_epoch);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the way from the loss of ranks back to training.
+ *
+ * What is lost is a rank that died, or one that did not call in time and is left out. The global
+ * batch stays as it is: each rank's slice grows, and the loss goes on along the same curve. */
+#include "survive.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "settle.h"
+
+static tutti_result_t read_count(const char *name, const char *text, int missing, int least,
+				 int *count, struct why *why)
+{
+	char *rest;
+	long value;
+
+	*count = missing;
+	if (!text || !*text)
+		return TUTTI_OK;
+	value = strtol(text, &rest, 10);
+	if (*rest || value < least || value > 1000000)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "%s: found '%s', expected a number from %d to 1000000", name, text,
+			       least);
+	*count = (int)value;
+	return TUTTI_OK;
+}
+
+tutti_result_t survival_init(struct survival *survival, const struct team *team, struct why *why)
+{
+	struct survival s = { .fresh = team->newcomer };
+	tutti_result_t result = read_count("TUTTI_MIN_RANKS", getenv("TUTTI_MIN_RANKS"), team->size,
+					   1, &s.min_ranks, why);
+
+	if (result != TUTTI_OK)
+		return result;
+	s.members.origin = calloc((size_t)team->size, sizeof(int));
+	s.members.fresh = calloc((size_t)team->size, sizeof(bool));
+	if (!s.members.origin || !s.members.fresh) {
+		survival_finish(&s);
+		return why_no_memory(why, "the list of ranks");
+	}
+	*survival = s;
+	return TUTTI_OK;
+}
+
+void survival_finish(struct survival *survival)
+{
+	free(survival->members.origin);
+	free(survival->members.fresh);
+	free(survival->before);
+	*survival = (struct survival){ 0 };
+}
+
+bool survival_possible(const struct training *t, tutti_result_t fault)
+{
+	const struct survival *s = &t->survival;
+
+	if (s->left_out || (fault != TUTTI_ERR_PEER_LOST && fault != TUTTI_ERR_TIMEOUT))
+		return false;
+	return t->team->size > s->min_ranks;
+}
+
+/* From here to survive_record() everything that happens is one loss. */
+static tutti_result_t open_loss(struct training *t, tutti_result_t fault, struct why *why)
+{
+	struct survival *s = &t->survival;
+	const size_t bytes = (size_t)s->members.count * sizeof(*s->before);
+
+	if (s->before)
+		return TUTTI_OK;
+	s->before = malloc(bytes);
+	if (!s->before)
+		return why_no_memory(why, "the list of ranks");
+	memcpy(s->before, s->members.origin, bytes);
+	s->loss = (struct loss){
+		.seconds = now_s() - t->start_s,
+		.step = t->state.step,
+		.epochs = t->report->history.epoch_count,
+		.ranks_before = s->members.count,
+		.by_deadline = fault == TUTTI_ERR_TIMEOUT,
+	};
+	snprintf(s->loss.cause, sizeof(s->loss.cause), "%s", why->text);
+	return TUTTI_OK;
+}
+
+static bool goes_on(const struct members *members, int origin)
+{
+	for (int r = 0; r < members->count; r++)
+		if (members->origin[r] == origin && !members->fresh[r])
+			return true;
+	return false;
+}
+
+static void complete_loss(struct training *t)
+{
+	struct survival *s = &t->survival;
+	struct loss *loss = &s->loss;
+
+	loss->ranks_after = t->team->size;
+	for (int r = 0; r < s->members.count; r++)
+		loss->joined += s->members.fresh[r];
+	for (int i = 0; i < loss->ranks_before; i++)
+		if (!goes_on(&s->members, s->before[i]) && loss->lost_count++ < LOSS_NAMES)
+			loss->lost[loss->lost_count - 1] = s->before[i];
+	loss->recovery_s = now_s() - t->start_s - loss->seconds;
+}
+
+/* Rank 0 was there all the time: the others, newcomers included, take its word. */
+tutti_result_t survive_record(struct training *t, struct why *why)
+{
+	struct survival *s = &t->survival;
+	tutti_result_t result;
+
+	if (t->team->rank == 0)
+		complete_loss(t);
+	result = team_broadcast(t->team, &s->loss, &s->loss, sizeof(s->loss), 0, why);
+	if (result == TUTTI_OK)
+		result = report_loss(t->report, &s->loss, why);
+	if (result != TUTTI_OK)
+		return result;
+	free(s->before);
+	s->before = NULL;
+	return TUTTI_OK;
+}
+
+static tutti_result_t come_together(struct training *t, struct why *why)
+{
+	struct survival *s = &t->survival;
+	const tutti_result_t result = team_shrink(t->team, why);
+
+	if (result != TUTTI_OK) {
+		s->left_out = true;
+		return result;
+	}
+	if (t->team->size < s->min_ranks) {
+		s->left_out = true;
+		return why_set(why, TUTTI_ERR_PEER_LOST,
+			       "%d ranks are left, expected at least the %d of TUTTI_MIN_RANKS: %s",
+			       t->team->size, s->min_ranks, s->loss.cause);
+	}
+	return result;
+}
+
+tutti_result_t survive(struct training *t, tutti_result_t fault, struct why *why)
+{
+	tutti_result_t result = open_loss(t, fault, why);
+
+	buckets_drain(&t->buckets);
+	/* a rank that was stuck may still write into the memory of the others when it wakes up */
+	if (result == TUTTI_OK)
+		result = training_renew_gradients(t, why);
+	if (result == TUTTI_OK)
+		result = come_together(t, why);
+	return result == TUTTI_OK ? settle(t, why) : result;
+}
