@@ -10,6 +10,7 @@
 #include "log.h"
 #include "machine.h"
 #include "memory.h"
+#include "recorder.h"
 #include "registry.h"
 
 #define CPU_WORDS 16 /* up to 1024 cores */
@@ -105,7 +106,7 @@ static tutti_result_t allocate(struct tutti_comm *comm)
 		comm->peers[i] = calloc(size, sizeof(*comm->peers[i]));
 		good = comm->peers[i] != NULL;
 	}
-	return good ? TUTTI_OK : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
+	return good ? tt_recorder_open(comm) : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
 }
 
 tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX],
@@ -445,8 +446,10 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 	}
 	if (result)
 		decline(comm, result, joined);
-	else
+	else {
 		make_board(comm, deadline);
+		tt_recorder_ready(comm);
+	}
 	free(comm->records);
 	comm->records = NULL;
 	return result;

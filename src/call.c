@@ -11,6 +11,7 @@
 #include "notes.h"
 #include "op.h"
 #include "plan_cache.h"
+#include "recorder.h"
 
 /* The operation reads a copy of the input where the schedule cannot read the input itself: scaled by this rank's
  * scalar, or about to be overwritten (all_to_all in place). */
@@ -139,6 +140,7 @@ tutti_result_t tt_call_start(struct tutti_comm *comm, const struct tt_call *call
 	}
 	op->request = request;
 	request->pending++;
+	tt_recorder_post(op);
 	tt_op_queue(comm, op);
 	return TUTTI_OK;
 }

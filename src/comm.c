@@ -14,6 +14,7 @@
 #include "next_call.h"
 #include "op.h"
 #include "plan_cache.h"
+#include "recorder.h"
 #include "rendezvous.h"
 #include "store.h"
 
@@ -67,8 +68,10 @@ static bool forget_peers(struct tutti_comm *comm)
 {
 	if (pthread_mutex_trylock(&comm->lock) != 0)
 		return false;
-	for (struct tt_op *op = comm->first; op; op = op->next)
+	for (struct tt_op *op = comm->first; op; op = op->next) {
+		tt_recorder_forget(op);
 		op->request = NULL; /* on the stack of such a thread, or freed by now */
+	}
 	for (int i = 0; i < comm->nendpoints; i++)
 		comm->endpoints[i]->ops->forget(comm->endpoints[i]);
 	return true;
@@ -80,6 +83,7 @@ static void free_all(struct tutti_comm *comm)
 	tt_ops_free(comm);
 	tt_plans_free(comm);
 	tt_next_calls_free(comm);
+	tt_recorder_close(comm);
 	for (int i = 0; comm->wires && i < comm->size * TT_LANES; i++)
 		if (comm->wires[i].link)
 			comm->wires[i].link->ops->close(comm->wires[i].link);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "board.h"
+#include "flight.h"
 #include "fork.h"
 #include "kernels.h"
 #include "model.h"
@@ -44,6 +45,18 @@ struct tt_user_op {
 	void *context;
 	tutti_dtype_t dtype;	/* of the scalar */
 	uint8_t scalar[8];
+};
+
+/* What recorder.c keeps of a communicator outside of its mapping. */
+struct tt_recorder {
+	struct tt_flight *flight;
+	uint64_t next; /* number of the next operation */
+	bool counter;  /* the processor's counter is the clock */
+	bool reported;
+	int fd;	       /* keeps the mapping's file locked; -1 */
+	pid_t pid;     /* whose it is, and not a forked child's */
+	struct tt_flight_place place;
+	struct tt_recorder *_Atomic listed; /* the next in the list of those that SIGUSR1 reports */
 };
 
 /* The link to a peer on a lane, and the operations that will use each direction, in order: only the first may. */
@@ -110,6 +123,7 @@ struct tutti_comm {
 	/* result 0: healthy */
 	struct tt_fault fault;
 	struct tt_council *council; /* NULL until the ranks first agree on something */
+	struct tt_recorder recorder;
 };
 
 /* May this process use `comm`? Not if it is NULL or was made before a fork(): then nothing of it may be touched, its lock

@@ -5,6 +5,7 @@
 
 #include "comm.h"
 #include "log.h"
+#include "recorder.h"
 
 void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault)
 {
@@ -20,6 +21,7 @@ void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault)
 			comm->fault = endpoint->fault;
 	}
 	tt_log(INFO, COMM, "rank %d: communicator revoked: %s", comm->rank, comm->fault.text);
+	tt_recorder_report(comm);
 }
 
 void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result, int rank)

@@ -2,6 +2,7 @@
 /* Owns what the kernel says of itself and of a thread's namespaces. */
 #include "machine.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
@@ -16,7 +17,7 @@ uint64_t tt_hash_text(const char *text)
 }
 
 /* The kernel's boot id; the host's name where there is none to be read. */
-static uint64_t boot(void)
+static uint64_t read_boot(void)
 {
 	char id[64] = "";
 	struct utsname names;
@@ -30,6 +31,19 @@ static uint64_t boot(void)
 	if (id[0])
 		return tt_hash_text(id);
 	return uname(&names) == 0 ? tt_hash_text(names.nodename) : 0;
+}
+
+/* Does not change, and takes as long to read as all else of this file. */
+static uint64_t boot(void)
+{
+	static _Atomic uint64_t known; /* relaxed: whoever reads it twice gets the same */
+	uint64_t id = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!id) {
+		id = read_boot();
+		atomic_store_explicit(&known, id, memory_order_relaxed);
+	}
+	return id;
 }
 
 static uint64_t namespace(const char *path)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "log.h"
+#include "recorder.h"
 #include "request.h"
 
 struct tt_op *tt_op_get(struct tutti_comm *comm)
@@ -52,6 +53,7 @@ void tt_op_retire(struct tutti_comm *comm, struct tt_op *op, tutti_result_t resu
 	*(op->prev ? &op->prev->next : &comm->first) = op->next;
 	*(op->next ? &op->next->prev : &comm->last) = op->prev;
 	op->state = TT_OP_DONE;
+	tt_recorder_done(op, result);
 	tt_request_op_done(op->request, result);
 	tt_op_put(comm, op);
 }

@@ -8,6 +8,8 @@
 
 enum tt_op_kind { TT_OP_LINKS, TT_OP_SHARED, TT_OP_MESSAGE };
 enum tt_op_state { TT_OP_WAITING, TT_OP_RUNNING, TT_OP_DONE };
+/* What the flight recorder has noted: nothing yet; the call alone; that a pass could move nothing; that data have moved. */
+enum tt_recorded { TT_RECORDED_NOT, TT_RECORDED_CALL, TT_RECORDED_STALL, TT_RECORDED_MOVED };
 
 /* One direction of one link within an operation: which message is next and how far it has come. */
 struct tt_cursor {
@@ -39,6 +41,10 @@ struct tt_op {
 	uint64_t started;    /* for the deadline; looked at only once a wait gets long */
 	size_t length;	  /* TT_OP_MESSAGE: bytes */
 	size_t element;
+	struct tt_flight_op *record; /* where the flight recorder keeps it, while that has its number */
+	uint64_t record_number;
+	uint64_t last_look; /* ticks, in this pass; 0: none */
+	enum tt_recorded recorded;
 
 	/* links */
 	struct tt_cursor *cursors;

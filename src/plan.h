@@ -61,6 +61,7 @@ struct tt_plan {
 	size_t *tables;	      /* copies of counts and displacements */
 	tt_reduce_fn *reduce; /* NULL for a user's operation */
 	const struct tt_user_op *user_op;
+	uint64_t record; /* its place in the flight recorder; 0: none yet */
 };
 
 /* The plan of a call that was checked. Lock held. */

@@ -8,6 +8,7 @@
 #include "call.h"
 #include "log.h"
 #include "op.h"
+#include "recorder.h"
 
 #define BUCKETS 64
 #define PLANS_KEPT 1024
@@ -131,6 +132,7 @@ tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 		*bucket = plan;
 		cache->kept++;
 	}
+	tt_recorder_plan(comm, plan);
 	cache->last = plan;
 	*out = plan;
 	return TUTTI_OK;

@@ -13,6 +13,7 @@
 #include "log.h"
 #include "notes.h"
 #include "op.h"
+#include "recorder.h"
 #include "request.h"
 
 #define PASSES_LOCKED 64	  /* before other threads of the rank get their turn */
@@ -73,22 +74,27 @@ bool tt_comm_progress(struct tutti_comm *comm)
 	tt_comm_look(comm, false);
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = next) {
 		tutti_result_t result = TUTTI_OK;
+		bool own = false;
 
 		next = op->next;
 		if (op->state == TT_OP_WAITING) {
 			/* collectives begin in order, and none while a shared one before it runs */
-			if (shared_before || running >= RUNNING_MAX)
+			if (shared_before || running >= RUNNING_MAX) {
+				tt_recorder_pass(op, false);
 				continue;
+			}
 			result = begin(op);
 		}
 		if (result == TUTTI_OK)
-			result = advance(op, &moved);
+			result = advance(op, &own);
+		moved |= own;
 		if (result == TUTTI_OK) {
 			tt_op_retire(comm, op, TUTTI_OK);
 			moved = true;
 		} else if (result < 0) {
 			tt_comm_revoke_for(comm, result, -1);
 		} else {
+			tt_recorder_pass(op, own);
 			running += op->kind != TT_OP_MESSAGE;
 			shared_before |= op->kind == TT_OP_SHARED || op->state == TT_OP_WAITING;
 		}

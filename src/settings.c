@@ -206,6 +206,10 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 		result = read_flag("TUTTI_REPRODUCIBLE", &out->reproducible);
 	if (config->reproducible)
 		out->reproducible = config->reproducible > 0;
+	if (!result)
+		result = copy("TUTTI_TRACE", environment("TUTTI_TRACE"), out->trace, sizeof(out->trace));
+	if (environment("TUTTI_JOB")) /* a longer one is still a name */
+		snprintf(out->job, sizeof(out->job), "%s", environment("TUTTI_JOB"));
 	host_id = config->host_id ? config->host_id : environment("TUTTI_HOST_ID");
 	if (!result && host_id)
 		result = copy("TUTTI_HOST_ID", host_id, out->host_id, sizeof(out->host_id));

@@ -15,6 +15,8 @@ struct tt_settings {
 	char transports[64]; /* "" for all */
 	char algorithm[32];  /* "" for the tuner's choice */
 	char host_id[64];
+	char trace[256]; /* directory of the flight recorder, "off", or "" for the default */
+	char job[64];	 /* what all communicators of a job have in common, for reports; "": the first one's id */
 	bool reproducible;
 	size_t segment_bytes; /* 0: chosen */
 };

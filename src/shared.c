@@ -13,6 +13,7 @@
 
 #include "board.h"
 #include "op.h"
+#include "recorder.h"
 
 #define CHUNK_BYTES (16u * 1024)
 
@@ -308,6 +309,8 @@ static tutti_result_t advance(struct tt_op *op, bool *moved)
 			tt_board_publish(op, TT_BOARD_ALL_STEPS);
 		else if (more || op->plan->publishes_last)
 			tt_board_publish(op, tt_board_steps(segment, round));
+		if (op->recorded == TT_RECORDED_NOT) /* while the peers answer */
+			tt_recorder_moved(op);
 	}
 	return await_readers(op);
 }

@@ -488,6 +488,19 @@ TUTTI_API const char *tutti_strerror(tutti_result_t result);
  */
 TUTTI_API const char *tutti_last_error(tutti_comm_t comm);
 
+/**
+ * Every communicator records its last 4096 operations where it can be read when the process is gone. When it
+ * is revoked, each rank writes them as JSON into the directory of TUTTI_TRACE (docs/trace.md); on SIGUSR1
+ * all communicators of the process are written, at any moment, whatever it does. For this the
+ * library handles SIGUSR1 from the first communicator on, unless it was ignored or handled before, or
+ * TUTTI_TRACE is "off". tutti-trace reads the files.
+ *
+ * The ranks of a host report those of them that died. This function does so where nobody was left: it
+ * writes the reports of all processes that have ended since this machine was started without one, in `directory` (NULL: that
+ * of TUTTI_TRACE). `*count` (may be NULL) is how many. TUTTI_ERR_SYSTEM: the directory cannot be read.
+ */
+TUTTI_API tutti_result_t tutti_trace_recover(const char *directory, int *count);
+
 /** The name of a type ("float32"), NULL for a value that is none; its size in bytes, 0 for none. */
 TUTTI_API const char *tutti_dtype_name(tutti_dtype_t dtype);
 TUTTI_API size_t tutti_dtype_size(tutti_dtype_t dtype);

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns where flights lie: directories, names of files, the mapping, what is kept of dead processes.
+ *
+ * Reports go to the directory of TUTTI_TRACE, which may be shared by hosts. The mapping lies there only if that is memory
+ * (tmpfs), else in /dev/shm: the pages of a file on a disk would be written back every some seconds, and the next operation
+ * would wait for it. Its file is locked as long as the process lives, so whoever gets the lock knows that it has ended,
+ * whatever became of its number. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "flight.h"
+#include "fork.h"
+#include "log.h"
+#include "machine.h"
+
+#define RINGS_KEPT 32	/* of dead processes, that nobody has reported */
+#define REPORTS_KEPT 256
+#define DRAFT_AGE_S 600 /* what is unfinished for so long will never be */
+
+#define RING_SUFFIX ".flight"
+#define REPORT_SUFFIX ".flight.json"
+
+/* ---- directories */
+
+bool tt_flight_have_directory(const char *path, bool private)
+{
+	const int flags = O_DIRECTORY | O_RDONLY | O_CLOEXEC | (private ? O_NOFOLLOW : 0);
+	struct stat info;
+	int fd = open(path, flags);
+
+	if (fd < 0 && errno == ENOENT && (mkdir(path, 0700) == 0 || errno == EEXIST))
+		fd = open(path, flags);
+	if (fd < 0)
+		return false;
+	const bool good = fstat(fd, &info) == 0 &&
+			  (!private || (info.st_uid == geteuid() && (info.st_mode & 077) == 0));
+	close(fd);
+	if (!good)
+		errno = EPERM;
+	return good;
+}
+
+static bool is_memory(const char *path)
+{
+	struct statfs info;
+
+	return statfs(path, &info) == 0 && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
+}
+
+static bool join_path(char *out, const char *directory, const char *name)
+{
+	return (size_t)snprintf(out, TT_FLIGHT_PATH, "%s/%s", directory, name) < TT_FLIGHT_PATH;
+}
+
+/* Where a process may be when its report is written, relative paths mean nothing. */
+static bool make_absolute(const char *path, char *out)
+{
+	char here[TT_FLIGHT_PATH];
+
+	if (*path == '/')
+		return (size_t)snprintf(out, TT_FLIGHT_PATH, "%s", path) < TT_FLIGHT_PATH;
+	return getcwd(here, sizeof(here)) && join_path(out, here, path);
+}
+
+static void default_directory(const char *parent, char *out)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "tutti-%u", (unsigned)geteuid());
+	if (!join_path(out, parent, name))
+		*out = '\0';
+}
+
+/* The user's directory is looked at now, when there is still somebody to be told. */
+static bool report_directory(const char *trace, char *out)
+{
+	const char *temporary = getenv("TMPDIR");
+
+	if (!*trace) {
+		default_directory(temporary && *temporary == '/' ? temporary : "/tmp", out);
+		return *out;
+	}
+	if (make_absolute(trace, out) && tt_flight_have_directory(out, false))
+		return true;
+	tt_log(WARN, COMM, "TUTTI_TRACE is \"%s\", where no directory can be had (%s): what happens is not reported",
+	       trace, strerror(errno));
+	return false;
+}
+
+static void ring_directory(const char *reports, bool private, char *out)
+{
+	if (private || !is_memory(reports)) {
+		default_directory("/dev/shm", out);
+		if (*out && tt_flight_have_directory(out, true) && is_memory(out))
+			return;
+	}
+	snprintf(out, TT_FLIGHT_PATH, "%s", private && !tt_flight_have_directory(reports, true) ? "" : reports);
+}
+
+void tt_flight_find_place(const char *trace, const char *job, uint64_t comm_id, int rank,
+			  struct tt_flight_place *out)
+{
+	char reports[TT_FLIGHT_PATH], rings[TT_FLIGHT_PATH], name[96];
+	int length = 0;
+
+	*out = (struct tt_flight_place){ 0 };
+	if (strcmp(trace, "off") == 0 || !report_directory(trace, reports))
+		return;
+	out->private = !*trace;
+	ring_directory(reports, out->private, rings);
+	for (; job[length] && length < 32; length++)
+		name[length] = strchr("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_", job[length]) ?
+				       job[length] : '_';
+	snprintf(name + length, sizeof(name) - (size_t)length, ".%016llx.%d" REPORT_SUFFIX, (unsigned long long)comm_id,
+		 rank);
+	const bool fits = join_path(out->report, reports, name);
+	name[strlen(name) - (sizeof(REPORT_SUFFIX) - sizeof(RING_SUFFIX))] = '\0';
+	if (!fits)
+		out->report[0] = '\0';
+	if (!fits || !*rings || !join_path(out->ring, rings, name))
+		out->ring[0] = '\0';
+}
+
+/* ---- the mapping */
+
+/* A locked file of the right size under its final name, so that none is ever seen without its lock; -1: errno tells. */
+static int make_ring(const char *ring)
+{
+	char draft[TT_FLIGHT_PATH + 32];
+	int error;
+
+	snprintf(draft, sizeof(draft), "%s.tmp%d", ring, (int)getpid());
+	/* a child of fork() must not keep it locked */
+	const int fd = TT_FD(open(draft, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+	if (fd < 0)
+		return -1;
+	/* with all its memory: a page that could not be had later would be a SIGBUS */
+	error = posix_fallocate(fd, 0, sizeof(struct tt_flight));
+	if (!error && (flock(fd, LOCK_EX | LOCK_NB) < 0 || rename(draft, ring) < 0))
+		error = errno;
+	if (!error)
+		return fd;
+	unlink(draft);
+	tt_fd_close(fd);
+	errno = error;
+	return -1;
+}
+
+static struct tt_flight *map(int fd, int protection, int flags)
+{
+	void *memory = mmap(NULL, sizeof(struct tt_flight), protection, flags, fd, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+struct tt_flight *tt_flight_map(struct tt_flight_place *place, int *fd)
+{
+	struct tt_flight *flight;
+
+	*fd = *place->ring ? make_ring(place->ring) : -1;
+	if (*fd >= 0) {
+		flight = map(*fd, PROT_READ | PROT_WRITE, MAP_SHARED);
+		if (flight) {
+			madvise(flight, sizeof(*flight), MADV_DONTFORK); /* a child's would be this rank's */
+			return flight;
+		}
+		unlink(place->ring);
+		tt_fd_close(*fd);
+		*fd = -1;
+	}
+	if (*place->ring)
+		tt_log(INFO, COMM, "no file %s (%s): what this rank did last is lost if it is killed", place->ring,
+		       strerror(errno));
+	place->ring[0] = '\0';
+	flight = map(-1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+	if (flight)
+		madvise(flight, sizeof(*flight), MADV_DONTFORK);
+	return flight;
+}
+
+/* ---- what dead processes have left */
+
+/* Open the ring of a process that has ended, and lock it against others who do the same; -1: it is none, or lives. */
+static int open_dead(const char *ring)
+{
+	struct stat info;
+	const int fd = TT_FD(open(ring, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+	    info.st_size == sizeof(struct tt_flight) && flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return fd;
+	tt_fd_close(fd);
+	return -1;
+}
+
+static bool ends_with(const char *text, size_t length, const char *end)
+{
+	return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
+}
+
+/* Was it written by this library, since this machine was started? */
+static bool is_readable(const struct tt_flight *flight)
+{
+	return flight->magic == TT_FLIGHT_MAGIC && flight->boot == tt_machine_here().boot &&
+	       strncmp(flight->version, tutti_version(), sizeof(flight->version)) == 0 &&
+	       flight->report[0] == '/' &&
+	       ends_with(flight->report, strnlen(flight->report, sizeof(flight->report)), REPORT_SUFFIX) &&
+	       flight->report[sizeof(flight->report) - 1] == '\0';
+}
+
+bool tt_flight_recover(const char *ring)
+{
+	const int fd = open_dead(ring);
+	bool written = false;
+
+	if (fd < 0)
+		return false;
+	struct tt_flight *flight = map(fd, PROT_READ, MAP_SHARED);
+	if (flight) {
+		written = is_readable(flight) && tt_flight_write(flight, "died");
+		munmap(flight, sizeof(*flight));
+	}
+	if (written)
+		unlink(ring);
+	tt_fd_close(fd);
+	return written;
+}
+
+/* ---- sweeping */
+
+struct found {
+	char name[256];
+	time_t when;
+};
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct found *one = a, *other = b;
+
+	return one->when < other->when ? 1 : one->when > other->when ? -1 : strcmp(one->name, other->name);
+}
+
+/* Count it, or remove it where `*left` have been counted. A ring of a process that lives is none of ours. */
+static void keep_one(const char *path, bool ring, size_t *left)
+{
+	const int fd = ring ? open_dead(path) : -1;
+
+	if (ring && fd < 0)
+		return;
+	if (*left > 0)
+		--*left;
+	else
+		unlink(path);
+	tt_fd_close(fd);
+}
+
+static bool is_draft(const char *name)
+{
+	return strstr(name, RING_SUFFIX ".tmp") || strstr(name, REPORT_SUFFIX ".tmp");
+}
+
+/* How many there are; up to `room` of them. */
+static size_t list_files(const char *directory, const char *suffix, struct found *found, size_t room)
+{
+	const time_t now = time(NULL);
+	DIR *handle = opendir(directory);
+	const struct dirent *entry;
+	char path[TT_FLIGHT_PATH];
+	struct stat info;
+	size_t n = 0;
+
+	while (handle && (entry = readdir(handle))) {
+		const bool draft = is_draft(entry->d_name);
+
+		if (!draft && !ends_with(entry->d_name, strlen(entry->d_name), suffix))
+			continue;
+		if ((draft || n < room) &&
+		    (!join_path(path, directory, entry->d_name) || lstat(path, &info) < 0 || !S_ISREG(info.st_mode)))
+			continue;
+		if (draft) {
+			if (now - info.st_ctime > DRAFT_AGE_S)
+				unlink(path);
+			continue;
+		}
+		if (n < room) {
+			snprintf(found[n].name, sizeof(found[n].name), "%s", entry->d_name);
+			found[n].when = info.st_ctime;
+		}
+		n++;
+	}
+	if (handle)
+		closedir(handle);
+	return n;
+}
+
+static void keep_newest(const char *of, const char *suffix, size_t kept)
+{
+	char directory[TT_FLIGHT_PATH], path[TT_FLIGHT_PATH];
+
+	snprintf(directory, sizeof(directory), "%s", of);
+	*strrchr(directory, '/') = '\0';
+	size_t n = list_files(directory, suffix, NULL, 0);
+	if (n <= kept)
+		return;
+	struct found *found = calloc(n, sizeof(*found));
+	const size_t room = n;
+	n = found ? list_files(directory, suffix, found, room) : 0;
+	n = n < room ? n : room;
+	if (found)
+		qsort(found, n, sizeof(*found), newest_first);
+	for (size_t i = 0; i < n; i++)
+		if (join_path(path, directory, found[i].name))
+			keep_one(path, strcmp(suffix, RING_SUFFIX) == 0, &kept);
+	free(found);
+}
+
+void tt_flight_sweep(const struct tt_flight_place *place)
+{
+	if (*place->ring)
+		keep_newest(place->ring, RING_SUFFIX, RINGS_KEPT);
+	if (*place->report)
+		keep_newest(place->report, REPORT_SUFFIX, REPORTS_KEPT);
+}
+
+/* ---- recovering all */
+
+int tt_flight_recover_all(const char *trace)
+{
+	char path[TT_FLIGHT_PATH];
+	struct tt_flight_place place;
+	const struct dirent *entry;
+	int recovered = 0;
+
+	tt_flight_find_place(trace, "", 0, 0, &place);
+	if (!*place.ring)
+		return 0;
+	*strrchr(place.ring, '/') = '\0';
+	DIR *handle = opendir(place.ring);
+	if (!handle)
+		return -1;
+	while ((entry = readdir(handle)))
+		if (ends_with(entry->d_name, strlen(entry->d_name), RING_SUFFIX) &&
+		    join_path(path, place.ring, entry->d_name))
+			recovered += tt_flight_recover(path);
+	closedir(handle);
+	return recovered;
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the flight recorders of a job's ranks say when one is late, differs, dies, or hangs outside the library.
+ *
+ *   test_recorder shm|tcp|mixed */
+#include <dirent.h>
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "harness.h"
+
+#define RANKS 4
+#define LATE_S 0.002 /* how late one is */
+#define NOISE_NS 500000 /* between the clocks of processes that were interrupted while they read them */
+
+/* Shared by all ranks of a job. */
+struct stage {
+	char directory[64];
+	atomic_int ready, seen;
+	_Atomic pid_t pid[RANKS];
+};
+
+static struct stage *stage;
+
+/* ---- the directory of a job's reports */
+
+static int make_stage(void **state)
+{
+	*stage = (struct stage){ .directory = "/dev/shm/tutti-test-XXXXXX" };
+	if (!mkdtemp(stage->directory)) {
+		strcpy(stage->directory, "/tmp/tutti-test-XXXXXX");
+		if (!mkdtemp(stage->directory))
+			return 1;
+	}
+	setenv("TUTTI_TRACE", stage->directory, 1);
+	return 0;
+}
+
+/* How many files there are whose name ends so; their reports by rank, if `reports` is given. While reports are being
+ * replaced one may be seen twice, or not. */
+static int count_files(const char *suffix, json_t **reports)
+{
+	DIR *handle = opendir(stage->directory);
+	const struct dirent *entry;
+	int n = 0;
+
+	while ((entry = readdir(handle))) {
+		const size_t length = strlen(entry->d_name), end = strlen(suffix);
+		char path[400];
+
+		if (entry->d_name[0] == '.' || length < end || strcmp(entry->d_name + length - end, suffix) != 0)
+			continue;
+		n++;
+		if (!reports)
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", stage->directory, entry->d_name);
+		json_t *report = json_load_file(path, 0, NULL);
+		const json_int_t rank = json_integer_value(json_object_get(report, "rank"));
+		if (rank < 0 || rank >= RANKS)
+			continue;
+		json_decref(reports[rank]);
+		reports[rank] = report;
+	}
+	closedir(handle);
+	return n;
+}
+
+/* One of each rank, and nothing else. */
+static void read_reports(json_t **reports)
+{
+	assert_int_equal(count_files(".flight.json", reports), RANKS);
+	assert_int_equal(count_files("", NULL), RANKS);
+	for (int rank = 0; rank < RANKS; rank++) {
+		assert_non_null(reports[rank]);
+		assert_int_equal(json_integer_value(json_object_get(reports[rank], "size")), RANKS);
+	}
+}
+
+static void free_reports(json_t **reports)
+{
+	for (int rank = 0; rank < RANKS; rank++)
+		json_decref(reports[rank]);
+}
+
+static int remove_stage(void **state)
+{
+	DIR *handle = opendir(stage->directory);
+	const struct dirent *entry;
+
+	while ((entry = readdir(handle)))
+		if (entry->d_name[0] != '.')
+			unlinkat(dirfd(handle), entry->d_name, 0);
+	closedir(handle);
+	return rmdir(stage->directory);
+}
+
+/* ---- reading */
+
+static const json_t *last_op(const json_t *report)
+{
+	const json_t *ops = json_object_get(report, "operations");
+
+	assert_true(json_array_size(ops) > 0);
+	return json_array_get(ops, json_array_size(ops) - 1);
+}
+
+static json_int_t number_in(const json_t *object, const char *key)
+{
+	assert_true(json_is_integer(json_object_get(object, key)));
+	return json_integer_value(json_object_get(object, key));
+}
+
+static const char *text_in(const json_t *object, const char *key)
+{
+	assert_true(json_is_string(json_object_get(object, key)));
+	return json_string_value(json_object_get(object, key));
+}
+
+static bool in_flight(const json_t *op)
+{
+	return json_is_null(json_object_get(op, "done"));
+}
+
+static const json_t *card_of(const json_t *report, const json_t *op)
+{
+	const json_t *card;
+	size_t i;
+
+	json_array_foreach(json_object_get(report, "cards"), i, card)
+		if (number_in(card, "card") == number_in(op, "card"))
+			return card;
+	fail_msg("operation %lld of rank %lld has no card", number_in(op, "number"), number_in(report, "rank"));
+	return NULL;
+}
+
+/* ---- one is late */
+
+static int call_with_one_late(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm);
+	const float in[100] = { 1 };
+	float out[100];
+	tutti_request_t request;
+
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	while (rank == RANKS - 1 && atomic_load(&stage->ready) < RANKS - 1)
+		sched_yield();
+	for (const double since = seconds_now(); rank == RANKS - 1 && seconds_now() - since < LATE_S;)
+		sched_yield();
+	SUCCEEDS(tutti_all_reduce(comm, in, out, 100, TUTTI_FLOAT32, TUTTI_SUM, &request));
+	atomic_fetch_add(&stage->ready, 1);
+	SUCCEEDS(tutti_wait(&request));
+	raise(SIGUSR1);
+	meet_at(&stage->seen, RANKS);
+	return 0;
+}
+
+static void who_was_late_posted_last(void **state)
+{
+	const struct job job = { .ranks = RANKS, .body = call_with_one_late };
+	json_t *reports[RANKS] = { 0 };
+
+	assert_int_equal(run_job(&job), 0);
+	read_reports(reports);
+	const json_int_t late = number_in(last_op(reports[RANKS - 1]), "posted");
+	for (int rank = 0; rank < RANKS; rank++) {
+		const json_t *op = last_op(reports[rank]), *peer;
+		json_int_t moved = 0;
+		size_t i;
+
+		assert_string_equal(text_in(reports[rank], "why"), "signal");
+		assert_int_equal(number_in(op, "sequence"), 2);
+		assert_string_equal(text_in(card_of(reports[rank], op), "collective"), "all_reduce");
+		assert_int_equal(number_in(card_of(reports[rank], op), "count"), 100);
+		json_array_foreach(json_object_get(card_of(reports[rank], op), "peers"), i, peer)
+			moved += number_in(peer, "sent") + number_in(peer, "received");
+		assert_in_range(moved, 400, 400 * 2 * RANKS);
+		if (rank < RANKS - 1)
+			assert_true(number_in(op, "posted") < late - NOISE_NS);
+		assert_true(number_in(op, "done") > late - NOISE_NS); /* nobody had its result before */
+		assert_true(number_in(op, "posted") <= number_in(op, "first"));
+		assert_true(number_in(op, "first") <= number_in(op, "done"));
+	}
+	free_reports(reports);
+}
+
+/* ---- one differs */
+
+static int call_with_one_different(tutti_comm_t comm, void *argument)
+{
+	const int in = 1;
+	int out;
+	tutti_request_t request;
+
+	tutti_result_t result;
+
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	if (tutti_comm_rank(comm) == 1) { /* last, as after the revocation calls are not made any more */
+		while (atomic_load(&stage->ready) < RANKS - 1)
+			sched_yield();
+		result = tutti_reduce(comm, &in, &out, 1, TUTTI_INT32, TUTTI_SUM, 2, NULL);
+		CLAIM(result == TUTTI_OK || result == TUTTI_ERR_MISMATCH, "%s", tutti_last_error(comm));
+		/* whose part needs nobody finds out in the next */
+		CLAIM(tutti_barrier(comm, NULL) == TUTTI_ERR_MISMATCH, "%s", tutti_last_error(comm));
+		return 0;
+	}
+	SUCCEEDS(tutti_all_reduce(comm, &in, &out, 1, TUTTI_INT32, TUTTI_MAX, &request));
+	atomic_fetch_add(&stage->ready, 1);
+	CLAIM(tutti_wait(&request) == TUTTI_ERR_MISMATCH, "%s", tutti_last_error(comm));
+	return 0;
+}
+
+static void who_differed_has_another_card(void **state)
+{
+	const struct job job = { .ranks = RANKS, .body = call_with_one_different };
+	json_t *reports[RANKS] = { 0 };
+
+	assert_int_equal(run_job(&job), 0);
+	read_reports(reports);
+	for (int rank = 0; rank < RANKS; rank++) {
+		const json_t *op = json_array_get(json_object_get(reports[rank], "operations"), 1);
+		const json_t *card = card_of(reports[rank], op);
+
+		assert_string_equal(text_in(reports[rank], "why"), "revoked");
+		assert_int_equal(number_in(json_object_get(reports[rank], "fault"), "result"), TUTTI_ERR_MISMATCH);
+		assert_int_equal(number_in(op, "sequence"), 2);
+		assert_string_equal(text_in(card, "collective"), rank == 1 ? "reduce" : "all_reduce");
+		assert_string_equal(text_in(card, "op"), rank == 1 ? "sum" : "max");
+		assert_int_equal(number_in(card, "root"), rank == 1 ? 2 : -1);
+	}
+	free_reports(reports);
+}
+
+/* ---- one is killed */
+
+static void await_end_of(pid_t pid)
+{
+	struct pollfd poller = { (int)syscall(SYS_pidfd_open, pid, 0), POLLIN, 0 };
+
+	poll(&poller, 1, 30000);
+	close(poller.fd);
+}
+
+static int call_with_one_killed(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm);
+	static float in[300000], out[300000];
+	tutti_request_t request;
+
+	atomic_store(&stage->pid[rank], getpid());
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	if (rank == RANKS - 1) { /* which does not come: nobody can end */
+		while (atomic_load(&stage->ready) < RANKS - 1)
+			sched_yield();
+		kill(atomic_load(&stage->pid[2]), SIGKILL);
+		await_end_of(atomic_load(&stage->pid[2]));
+		CLAIM(tutti_all_reduce(comm, in, out, 300000, TUTTI_FLOAT32, TUTTI_SUM, NULL) == TUTTI_ERR_PEER_LOST, "%s",
+		      tutti_last_error(comm));
+		return 0;
+	}
+	SUCCEEDS(tutti_all_reduce(comm, in, out, 300000, TUTTI_FLOAT32, TUTTI_SUM, &request));
+	atomic_fetch_add(&stage->ready, 1);
+	const tutti_result_t result = tutti_wait(&request);
+	CLAIM(result == TUTTI_ERR_PEER_LOST, "%d: %s", result, tutti_last_error(comm));
+	await_end_of(atomic_load(&stage->pid[2]));
+	return 0;
+}
+
+static void who_was_killed_is_reported_by_the_others(void **state)
+{
+	const struct job job = { .ranks = RANKS, .body = call_with_one_killed, .expect_signal = SIGKILL,
+				 .victims = 1u << 2 };
+	json_t *reports[RANKS] = { 0 };
+
+	assert_int_equal(run_job(&job), 0);
+	read_reports(reports);
+	for (int rank = 0; rank < RANKS; rank++) {
+		const json_t *op = last_op(reports[rank]);
+
+		assert_string_equal(text_in(reports[rank], "why"), rank == 2 ? "died" : "revoked");
+		if (rank != 2)
+			assert_int_equal(number_in(json_object_get(reports[rank], "fault"), "rank"), 2);
+		if (rank == RANKS - 1)
+			continue;
+		assert_int_equal(number_in(op, "sequence"), 2);
+		assert_true(in_flight(op));
+	}
+	free_reports(reports);
+}
+
+/* ---- a signal, whatever the ranks do */
+
+static int hang(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm);
+
+	atomic_store(&stage->pid[rank], getpid());
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	atomic_fetch_add(&stage->ready, 1);
+	if (rank == 3) { /* asks for reports once all are where they hang: the others called, or are about to */
+		while (atomic_load(&stage->ready) < RANKS)
+			sched_yield();
+		do {
+			for (int other = 0; other < RANKS; other++)
+				kill(atomic_load(&stage->pid[other]), SIGUSR1);
+			sched_yield();
+		} while (atomic_load(&stage->seen) == 0);
+	}
+	if (rank == 1) { /* a computation, as far as the library knows */
+		json_t *reports[RANKS] = { 0 };
+		bool all = false;
+
+		while (!all) {
+			count_files(".flight.json", reports);
+			all = true;
+			for (int other = 0; other < RANKS; other++) {
+				const json_t *ops = reports[other] ? json_object_get(reports[other], "operations") : NULL;
+
+				all &= ops && json_array_size(ops) == (other == 1 || other == 3 ? 1 : 2);
+				json_decref(reports[other]);
+				reports[other] = NULL;
+			}
+		}
+		atomic_store(&stage->seen, 1);
+	}
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	return 0;
+}
+
+static void a_signal_reports_ranks_that_hang_anywhere(void **state)
+{
+	const struct job job = { .ranks = RANKS, .body = hang };
+	json_t *reports[RANKS] = { 0 };
+
+	assert_int_equal(run_job(&job), 0);
+	read_reports(reports);
+	for (int rank = 0; rank < RANKS; rank++) {
+		assert_string_equal(text_in(reports[rank], "why"), "signal");
+		assert_true(json_is_null(json_object_get(reports[rank], "fault")));
+		if (rank == 0 || rank == 2) {
+			assert_int_equal(number_in(last_op(reports[rank]), "sequence"), 2);
+			assert_true(in_flight(last_op(reports[rank])));
+		}
+	}
+	free_reports(reports);
+}
+
+/* ---- nothing happened */
+
+static int live_well(tutti_comm_t comm, void *argument)
+{
+	tutti_comm_t half;
+
+	SUCCEEDS(tutti_comm_split(comm, tutti_comm_rank(comm) % 2, 0, &half));
+	SUCCEEDS(tutti_barrier(half, NULL));
+	CLAIM(count_files(".flight", NULL) > 0, "no mapping is there");
+	meet_at(&stage->seen, RANKS);
+	tutti_comm_destroy(half);
+	return 0;
+}
+
+static void a_job_that_ends_well_leaves_nothing(void **state)
+{
+	const struct job job = { .ranks = RANKS, .body = live_well };
+
+	assert_int_equal(run_job(&job), 0);
+	assert_int_equal(count_files("", NULL), 0);
+}
+
+int main(int argc, char **argv)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_stage, remove_stage)
+	const struct CMUnitTest tests[] = {
+		TEST(who_was_late_posted_last),
+		TEST(who_differed_has_another_card),
+		TEST(who_was_killed_is_reported_by_the_others),
+		TEST(a_signal_reports_ranks_that_hang_anywhere),
+		TEST(a_job_that_ends_well_leaves_nothing),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	stage = shared_memory(sizeof(*stage));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

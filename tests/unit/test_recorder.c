@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The flight recorder of one rank: what is kept, what a report says, where files go and what becomes of them. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "flight.h"
+#include "machine.h"
+#include "tutti/tutti.h"
+
+/* ---- a directory of the test's own, in memory where there is such a place */
+
+static char directory[64];
+
+static int make_directory(void **state)
+{
+	snprintf(directory, sizeof(directory), "/dev/shm/tutti-test-XXXXXX");
+	if (!mkdtemp(directory)) {
+		snprintf(directory, sizeof(directory), "/tmp/tutti-test-XXXXXX");
+		if (!mkdtemp(directory))
+			return 1;
+	}
+	setenv("TUTTI_TRACE", directory, 1);
+	return 0;
+}
+
+/* How many files end with `suffix`; the last one's path in `path`. */
+static int count_files(const char *suffix, char *path)
+{
+	DIR *handle = opendir(directory);
+	const struct dirent *entry;
+	int n = 0;
+
+	while ((entry = readdir(handle))) {
+		const size_t length = strlen(entry->d_name), end = strlen(suffix);
+
+		if (entry->d_name[0] == '.' || length < end || strcmp(entry->d_name + length - end, suffix) != 0)
+			continue;
+		n++;
+		if (path)
+			sprintf(path, "%s/%s", directory, entry->d_name);
+	}
+	closedir(handle);
+	return n;
+}
+
+static int remove_directory(void **state)
+{
+	char path[512];
+
+	while (count_files("", path) > 0)
+		unlink(path);
+	return rmdir(directory);
+}
+
+static json_t *read_report(void)
+{
+	json_error_t error;
+	char path[512];
+
+	assert_int_equal(count_files(".flight.json", path), 1);
+	json_t *report = json_load_file(path, 0, &error);
+	if (!report)
+		fail_msg("%s:%d: %s", path, error.line, error.text);
+	unlink(path);
+	return report;
+}
+
+static tutti_comm_t alone(void)
+{
+	tutti_comm_t comm;
+
+	assert_int_equal(tutti_comm_create(NULL, 0, 1, NULL, &comm), TUTTI_OK);
+	return comm;
+}
+
+static json_int_t number_in(const json_t *object, const char *key)
+{
+	assert_true(json_is_integer(json_object_get(object, key)));
+	return json_integer_value(json_object_get(object, key));
+}
+
+/* ---- a flight made by hand */
+
+static struct tt_flight *new_flight(void)
+{
+	struct tt_flight *flight = aligned_alloc(64, sizeof(*flight));
+
+	memset(flight, 0, sizeof(*flight));
+	flight->magic = TT_FLIGHT_MAGIC;
+	flight->size = 1;
+	flight->boot = tt_machine_here().boot;
+	flight->monotonic = flight->ticks = 1000;
+	snprintf(flight->version, sizeof(flight->version), "%s", tutti_version());
+	snprintf(flight->report, sizeof(flight->report), "%s/made.flight.json", directory);
+	return flight;
+}
+
+static void add_message(struct tt_flight *flight, uint64_t number)
+{
+	struct tt_flight_op *op = &flight->ops[number % TT_FLIGHT_OPS];
+
+	op->seq = number;
+	op->posted = 2000 + number;
+	op->kind = TT_FLIGHT_SEND;
+	op->dtype = TUTTI_FLOAT32;
+	op->what = 3;
+	op->number = number;
+}
+
+/* ---- claims */
+
+static void the_last_4096_operations_are_kept(void **state)
+{
+	tutti_comm_t comm = alone();
+	float in = 1, out;
+	size_t i;
+	const json_t *op;
+
+	for (int k = 0; k < 5000; k++)
+		assert_int_equal(tutti_all_reduce(comm, &in, &out, 1, TUTTI_FLOAT32, k % 2 ? TUTTI_SUM : TUTTI_MAX, NULL),
+				 TUTTI_OK);
+	raise(SIGUSR1);
+	json_t *report = read_report();
+	const json_t *ops = json_object_get(report, "operations");
+
+	assert_string_equal(json_string_value(json_object_get(report, "why")), "signal");
+	assert_int_equal(json_array_size(ops), 4096);
+	assert_int_equal(number_in(report, "operations_called"), 5000);
+	assert_int_equal(json_array_size(json_object_get(report, "cards")), 2);
+	json_array_foreach(ops, i, op) {
+		assert_int_equal(number_in(op, "number"), 905 + i);
+		assert_int_equal(number_in(op, "sequence"), 905 + i);
+		assert_true(number_in(op, "posted") <= number_in(op, "first"));
+		assert_true(number_in(op, "first") <= number_in(op, "done"));
+		assert_true(number_in(op, "done") <= number_in(report, "monotonic_ns"));
+	}
+	json_decref(report);
+	tutti_comm_destroy(comm);
+	assert_int_equal(count_files("", NULL), 0);
+}
+
+static void operations_name_their_card(void **state)
+{
+	tutti_comm_t comm = alone();
+	double in[3] = { 1, 2, 3 }, out[3];
+	size_t i;
+	const json_t *card, *found = NULL;
+
+	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
+	assert_int_equal(tutti_reduce(comm, in, out, 3, TUTTI_FLOAT64, TUTTI_PROD, 0, NULL), TUTTI_OK);
+	raise(SIGUSR1);
+	json_t *report = read_report();
+	const json_t *op = json_array_get(json_object_get(report, "operations"), 1);
+
+	json_array_foreach(json_object_get(report, "cards"), i, card)
+		if (number_in(card, "card") == number_in(op, "card"))
+			found = card;
+	assert_non_null(found);
+	assert_string_equal(json_string_value(json_object_get(found, "collective")), "reduce");
+	assert_string_equal(json_string_value(json_object_get(found, "dtype")), "float64");
+	assert_string_equal(json_string_value(json_object_get(found, "op")), "prod");
+	assert_int_equal(number_in(found, "count"), 3);
+	assert_int_equal(number_in(found, "root"), 0);
+	json_decref(report);
+	tutti_comm_destroy(comm);
+}
+
+/* More plans than there is room for: the last operations have theirs, the first may not. */
+static void cards_that_were_written_over_are_not_shown(void **state)
+{
+	static float in[6000], out[6000];
+	tutti_comm_t comm = alone();
+	size_t i;
+	const json_t *op = NULL;
+	int known = 0;
+
+	for (size_t k = 1; k <= 4000; k++)
+		assert_int_equal(tutti_all_reduce(comm, in, out, k, TUTTI_FLOAT32, TUTTI_SUM, NULL), TUTTI_OK);
+	raise(SIGUSR1);
+	json_t *report = read_report();
+	json_t *counts = json_object();
+	char name[32];
+
+	json_array_foreach(json_object_get(report, "cards"), i, op) {
+		sprintf(name, "%lld", (long long)number_in(op, "card"));
+		assert_int_equal(json_object_set_new(counts, name, json_integer(number_in(op, "count"))), 0);
+	}
+	assert_int_equal(json_array_size(json_object_get(report, "operations")), 4000);
+	json_array_foreach(json_object_get(report, "operations"), i, op) {
+		sprintf(name, "%lld", (long long)number_in(op, "card"));
+		if (!json_object_get(counts, name))
+			continue;
+		known++;
+		assert_int_equal(number_in(counts, name), i + 1);
+	}
+	assert_in_range(known, 500, 3999);
+	assert_int_equal(number_in(op, "sequence"), 4000);
+	assert_non_null(json_object_get(counts, name));
+	json_decref(counts);
+	json_decref(report);
+	tutti_comm_destroy(comm);
+}
+
+static void an_operation_that_is_being_written_is_left_out(void **state)
+{
+	struct tt_flight *flight = new_flight();
+
+	for (uint64_t number = 1; number <= 5; number++)
+		add_message(flight, number);
+	flight->ops[3].number = 0;
+	assert_true(tt_flight_write(flight, "test"));
+	json_t *report = read_report();
+	const json_t *ops = json_object_get(report, "operations");
+
+	assert_int_equal(json_array_size(ops), 4);
+	assert_int_equal(number_in(json_array_get(ops, 2), "number"), 4);
+	assert_int_equal(number_in(json_array_get(ops, 3), "bytes"), 12);
+	assert_true(json_is_null(json_object_get(json_array_get(ops, 3), "done")));
+	json_decref(report);
+	free(flight);
+}
+
+/* Numbers that no writer leaves: a report is written all the same, and is JSON. */
+static void garbage_in_the_mapping_does_no_harm(void **state)
+{
+	struct tt_flight *flight = new_flight();
+	uint32_t random = 1;
+
+	for (size_t i = offsetof(struct tt_flight, plans_end); i < sizeof(*flight); i++)
+		((uint8_t *)flight)[i] = (uint8_t)((random = random * 1664525 + 1013904223) >> 24);
+	for (uint64_t number = 1; number < TT_FLIGHT_OPS; number++) {
+		flight->ops[number].number = number;
+		flight->ops[number].kind = TT_FLIGHT_COLLECTIVE;
+		flight->ops[number].what = number * TT_FLIGHT_PLACES;
+		flight->plans[number * TT_FLIGHT_PLACES % TT_FLIGHT_PLANS / 8] = number * TT_FLIGHT_PLACES;
+	}
+	flight->plans_end = TT_FLIGHT_OPS * TT_FLIGHT_PLACES;
+	for (uint64_t number = 3000; number < TT_FLIGHT_OPS; number++) /* sane numbers of peers, garbage behind */
+		flight->plans[number * TT_FLIGHT_PLACES % TT_FLIGHT_PLANS / 8 + 1] = 20;
+	assert_true(tt_flight_write(flight, "test"));
+	json_t *report = read_report();
+
+	assert_true(json_array_size(json_object_get(report, "cards")) > 500);
+	json_decref(report);
+	free(flight);
+}
+
+static void strings_are_escaped(void **state)
+{
+	struct tt_flight *flight = new_flight();
+	const json_t *fault;
+
+	strcpy(flight->job, "a \"job\"\n\\ with\x01 \xff and \xc3\xa9");
+	memset(flight->host, 'h', sizeof(flight->host)); /* without an end */
+	flight->fault.result = TUTTI_ERR_MISMATCH;
+	memset(flight->fault.text, 'x', sizeof(flight->fault.text));
+	memcpy(flight->fault.text + sizeof(flight->fault.text) - 1, "\xc3", 1); /* a character that was cut */
+	assert_true(tt_flight_write(flight, "test"));
+	json_t *report = read_report();
+
+	assert_string_equal(json_string_value(json_object_get(report, "job")),
+			    "a \"job\"\n\\ with\x01 \xef\xbf\xbd and \xc3\xa9");
+	assert_int_equal(json_string_length(json_object_get(report, "host")), sizeof(flight->host));
+	fault = json_object_get(report, "fault");
+	assert_int_equal(number_in(fault, "result"), TUTTI_ERR_MISMATCH);
+	assert_int_equal(json_string_length(json_object_get(fault, "text")), sizeof(flight->fault.text) - 1 + 3);
+	json_decref(report);
+	free(flight);
+}
+
+static void an_abort_is_reported_once_with_its_reason(void **state)
+{
+	tutti_comm_t comm = alone();
+
+	assert_int_equal(tutti_comm_abort(comm, "as \"planned\""), TUTTI_OK);
+	json_t *report = read_report(); /* removes it */
+
+	assert_string_equal(json_string_value(json_object_get(report, "why")), "revoked");
+	assert_non_null(strstr(json_string_value(json_object_get(json_object_get(report, "fault"), "text")), "as \"planned\""));
+	json_decref(report);
+	assert_int_equal(tutti_comm_abort(comm, "again"), TUTTI_OK);
+	tutti_comm_destroy(comm);
+	assert_int_equal(count_files("", NULL), 0);
+}
+
+/* A process that is killed leaves its mapping, and only then is it anybody's to report. */
+static void what_a_killed_process_did_is_recovered(void **state)
+{
+	int ready[2], count = -1, status;
+	char byte;
+
+	assert_int_equal(pipe(ready), 0);
+	const pid_t pid = fork();
+	if (pid == 0) {
+		tutti_comm_t comm = alone();
+
+		for (int i = 0; i < 10; i++)
+			tutti_barrier(comm, NULL);
+		if (write(ready[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(tutti_trace_recover(NULL, &count), TUTTI_OK);
+	assert_int_equal(count, 0); /* it lives */
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(tutti_trace_recover(directory, &count), TUTTI_OK);
+	assert_int_equal(count, 1);
+	json_t *report = read_report();
+
+	assert_string_equal(json_string_value(json_object_get(report, "why")), "died");
+	assert_int_equal(number_in(report, "pid"), pid);
+	assert_int_equal(json_array_size(json_object_get(report, "operations")), 10);
+	json_decref(report);
+	assert_int_equal(count_files("", NULL), 0);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void write_ring(const char *name, const struct tt_flight *flight, size_t bytes)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	assert_int_equal(write(fd, flight, bytes), bytes);
+	close(fd);
+}
+
+static void files_that_are_no_mapping_of_ours_are_left_alone(void **state)
+{
+	struct tt_flight *flight = new_flight();
+	int count;
+
+	write_ring("short.flight", flight, sizeof(*flight) - 1);
+	flight->boot++;
+	write_ring("reboot.flight", flight, sizeof(*flight));
+	flight->boot--;
+	flight->magic++;
+	write_ring("other.flight", flight, sizeof(*flight));
+	flight->magic--;
+	strcpy(flight->report, "/dev/shm/made"); /* nothing but a report may be written */
+	write_ring("elsewhere.flight", flight, sizeof(*flight));
+	assert_int_equal(tutti_trace_recover(directory, &count), TUTTI_OK);
+	assert_int_equal(count, 0);
+	assert_int_equal(count_files("", NULL), 4);
+	free(flight);
+}
+
+/* Old ones go when a communicator is made; one whose process lives does not count. */
+static void what_nobody_reads_is_bounded(void **state)
+{
+	struct tt_flight *flight = new_flight();
+	char name[64], path[128];
+
+	write_ring("live.flight", flight, sizeof(*flight));
+	snprintf(path, sizeof(path), "%s/live.flight", directory);
+	const int live = open(path, O_RDONLY);
+	assert_int_equal(flock(live, LOCK_EX), 0);
+	for (int i = 0; i < 50; i++) {
+		snprintf(name, sizeof(name), "dead%d.flight", i);
+		write_ring(name, flight, sizeof(*flight));
+	}
+	for (int i = 0; i < 300; i++) {
+		snprintf(name, sizeof(name), "old%d.flight.json", i);
+		write_ring(name, flight, 1);
+	}
+	write_ring("foreign.json", flight, 1);
+	tutti_comm_t comm = alone();
+	assert_int_equal(count_files(".flight", NULL), 32 + 1 + 1); /* and this communicator's */
+	assert_int_equal(count_files(".flight.json", NULL), 256);
+	assert_int_equal(count_files("foreign.json", NULL), 1);
+	tutti_comm_destroy(comm);
+	assert_int_equal(access(path, F_OK), 0);
+	close(live);
+	free(flight);
+}
+
+static void off_writes_nothing(void **state)
+{
+	struct sigaction action;
+
+	setenv("TUTTI_TRACE", "off", 1);
+	tutti_comm_t comm = alone();
+	setenv("TUTTI_TRACE", directory, 1);
+	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
+	assert_int_equal(tutti_comm_abort(comm, "for a test"), TUTTI_OK);
+	tutti_comm_destroy(comm);
+	assert_int_equal(count_files("", NULL), 0);
+	assert_int_equal(sigaction(SIGUSR1, NULL, &action), 0);
+	assert_true(action.sa_handler == SIG_DFL); /* this test comes first */
+}
+
+static void heard(int number)
+{
+}
+
+static void a_signal_that_the_program_handles_is_its_own(void **state)
+{
+	struct sigaction action;
+
+	signal(SIGUSR1, heard);
+	tutti_comm_t comm = alone();
+	raise(SIGUSR1);
+	assert_int_equal(count_files(".flight.json", NULL), 0);
+	assert_int_equal(sigaction(SIGUSR1, NULL, &action), 0);
+	assert_true(action.sa_handler == heard);
+	signal(SIGUSR1, SIG_DFL);
+	tutti_comm_destroy(comm);
+}
+
+/* The default directories are in places where anybody may have made them before. */
+static void a_directory_that_others_can_enter_is_not_used(void **state)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/open", directory);
+	assert_false(tt_flight_have_directory("/", true));
+	assert_true(tt_flight_have_directory(path, true));
+	chmod(path, 0755);
+	assert_false(tt_flight_have_directory(path, true));
+	assert_true(tt_flight_have_directory(path, false));
+	rmdir(path);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_directory, remove_directory)
+	const struct CMUnitTest tests[] = {
+		TEST(off_writes_nothing), /* first */
+		TEST(a_signal_that_the_program_handles_is_its_own),
+		TEST(the_last_4096_operations_are_kept),
+		TEST(operations_name_their_card),
+		TEST(cards_that_were_written_over_are_not_shown),
+		TEST(an_operation_that_is_being_written_is_left_out),
+		TEST(garbage_in_the_mapping_does_no_harm),
+		TEST(strings_are_escaped),
+		TEST(an_abort_is_reported_once_with_its_reason),
+		TEST(what_a_killed_process_did_is_recovered),
+		TEST(files_that_are_no_mapping_of_ours_are_left_alone),
+		TEST(what_nobody_reads_is_bounded),
+		TEST(a_directory_that_others_can_enter_is_not_used),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
