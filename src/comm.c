@@ -31,6 +31,7 @@ tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int siz
 	comm->rank = rank;
 	comm->size = size;
 	comm->id = id;
+	comm->failed_peer = -1;
 	comm->next_seq = 1; /* a board of zeros has posted nothing */
 	comm->kernels = tt_kernels();
 	pthread_mutex_init(&comm->lock, NULL);
@@ -129,8 +130,10 @@ tutti_result_t tt_comm_wire(struct tutti_comm *comm, int peer, enum tt_lane lane
 		struct tt_endpoint *endpoint = comm->endpoints[comm->via[peer]];
 		const tutti_result_t result = endpoint->ops->connect(endpoint, peer, lane, &wire->link);
 
-		if (result)
+		if (result) {
+			comm->failed_peer = peer;
 			return result;
+		}
 	}
 	*out = wire;
 	return TUTTI_OK;

@@ -124,6 +124,7 @@ struct tutti_comm {
 	struct tt_fault fault;
 	struct tt_council *council; /* NULL until the ranks first agree on something */
 	struct tt_recorder recorder;
+	int failed_peer; /* whose link failed last, -1: nobody's */
 };
 
 /* May this process use `comm`? Not if it is NULL or was made before a fork(): then nothing of it may be touched, its lock
@@ -141,8 +142,9 @@ tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int siz
 
 /* fault.c: end the communicator, here and on every rank; the first fault wins. Lock held. */
 void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault);
-/* The same for a result of a lower layer, with the thread's sentence. */
-void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result, int rank);
+/* The same for a result of a lower layer, with the thread's sentence. About this rank, or for TUTTI_ERR_PEER_LOST about
+ * comm->failed_peer. */
+void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result);
 /* A call that failed for another reason than its arguments was not made: nobody must wait for this rank's part of it.
  * Gives `result` back, or that of the fault that ended the communicator before; lock held. */
 tutti_result_t tt_comm_give_up(struct tutti_comm *comm, tutti_result_t result);

@@ -24,11 +24,12 @@ void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault)
 	tt_recorder_report(comm);
 }
 
-void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result, int rank)
+void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result)
 {
 	const bool own = result == TUTTI_ERR_NO_MEMORY || result == TUTTI_ERR_SYSTEM;
 	const char *text = *tt_thread_error() ? tt_thread_error() : tutti_strerror(result);
-	struct tt_fault fault = { .result = result, .rank = own ? comm->rank : rank };
+	struct tt_fault fault = { .result = result,
+				  .rank = result == TUTTI_ERR_PEER_LOST ? comm->failed_peer : comm->rank };
 
 	if (own) /* the sentence travels to ranks that must be told where it happened */
 		snprintf(fault.text, sizeof(fault.text), "rank %d: %s", comm->rank, text);
@@ -43,7 +44,7 @@ tutti_result_t tt_comm_give_up(struct tutti_comm *comm, tutti_result_t result)
 {
 	if (result == TUTTI_ERR_INVALID)
 		return result;
-	tt_comm_revoke_for(comm, result, comm->rank);
+	tt_comm_revoke_for(comm, result);
 	tt_comm_progress(comm); /* what is in flight ends now */
 	return (tutti_result_t)comm->fault.result; /* a peer's fault may have been first */
 }

@@ -270,7 +270,7 @@ static tutti_result_t start_all(struct group *group, struct tutti_request *reque
 	if (!result)
 		result = start_pass(group, request, true);
 	if (result && request->pending) { /* what was started cannot be taken back */
-		tt_comm_revoke_for(comm, result, comm->rank);
+		tt_comm_revoke_for(comm, result);
 		tt_comm_progress(comm);
 	}
 	return result ? tt_comm_give_up(comm, result) : TUTTI_OK;

@@ -353,8 +353,10 @@ static tutti_result_t advance_cursor(struct tt_cursor *cursor, bool *moved)
 		while (!message_done(cursor)) {
 			const ssize_t bytes = move(cursor);
 
-			if (bytes < 0)
+			if (bytes < 0) {
+				op->comm->failed_peer = cursor->wire->link->peer;
 				return (tutti_result_t)bytes;
+			}
 			if (bytes == 0)
 				return TUTTI_OK;
 			*moved = true;

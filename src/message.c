@@ -84,8 +84,10 @@ tutti_result_t tt_message_advance(struct tt_op *op, bool *moved)
 	while (!tt_cursor_carded(cursor) || cursor->at < op->length) {
 		const ssize_t bytes = cursor->sending ? send_rest(cursor) : receive(cursor);
 
-		if (bytes < 0)
+		if (bytes < 0) {
+			op->comm->failed_peer = cursor->wire->link->peer;
 			return (tutti_result_t)bytes;
+		}
 		if (bytes == 0)
 			return TUTTI_IN_PROGRESS;
 		*moved = true;

@@ -92,7 +92,7 @@ bool tt_comm_progress(struct tutti_comm *comm)
 			tt_op_retire(comm, op, TUTTI_OK);
 			moved = true;
 		} else if (result < 0) {
-			tt_comm_revoke_for(comm, result, -1);
+			tt_comm_revoke_for(comm, result);
 		} else {
 			tt_recorder_pass(op, own);
 			running += op->kind != TT_OP_MESSAGE;
