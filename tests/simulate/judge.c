@@ -42,9 +42,56 @@ static void judge_agreement(const struct plan *plan, struct outcome *out, int on
 		const struct told *other = told_of(&out->ranks[rank], told->id);
 
 		if (other && !out->ranks[rank].died &&
-		    (told->result != other->result || strcmp(told->sentence, other->sentence) != 0))
+		    (told->result != other->result || told->culprit != other->culprit ||
+		     strcmp(told->sentence, other->sentence) != 0))
 			blame(out, "ranks disagree: rank %d was told \"%s\", rank %d \"%s\"", one, told->sentence, rank,
 			      other->sentence);
+	}
+}
+
+static bool names(const struct told *told, int rank)
+{
+	char name[16];
+	const size_t length = (size_t)snprintf(name, sizeof(name), "rank %d", rank);
+	const char *at = told->sentence;
+
+	while ((at = strstr(at, name)) && at[length] >= '0' && at[length] <= '9')
+		at += length;
+	return at != NULL;
+}
+
+/* May this fault, if it is the only one, have ended the job's communicator so? */
+static bool explains(const struct outcome *out, const struct fault *fault, const struct told *told)
+{
+	switch (fault->kind) {
+	case FAULT_DEATH:
+	case FAULT_LEAVE: return told->result == TUTTI_ERR_PEER_LOST && told->culprit == fault->rank;
+	case FAULT_ABORT: return told->result == TUTTI_ERR_ABORTED && told->culprit == fault->rank;
+	case FAULT_SKIP:
+	case FAULT_OTHER: /* it may also want something of a rank that has all it needs, and has left */
+		return names(told, fault->rank) || (told->result == TUTTI_ERR_PEER_LOST && told->culprit >= 0 &&
+						    !out->ranks[told->culprit].told[0].result);
+	case FAULT_CUT:
+	case FAULT_REFUSE:
+		return told->result == TUTTI_ERR_PEER_LOST && (names(told, fault->rank) || names(told, fault->other));
+	case FAULT_STOP:
+	case FAULT_JUMP: return told->result == TUTTI_ERR_TIMEOUT;
+	case FAULT_MEMORY: return told->result == TUTTI_ERR_NO_MEMORY;
+	default: return false;
+	}
+}
+
+static void judge_cause(const struct plan *plan, struct outcome *out)
+{
+	for (int rank = 0; rank < plan->ranks; rank++)
+		if (!out->ranks[rank].told[0].made)
+			return;
+	for (int rank = 0; rank < plan->ranks && plan->nfaults == 1; rank++) {
+		const struct told *told = &out->ranks[rank].told[0];
+
+		if (told->result && !out->ranks[rank].died && !explains(out, &plan->faults[0], told))
+			blame(out, "rank %d was told, about rank %d: \"%s\" (%s), which is not what happened", rank,
+			      told->culprit, told->sentence, tutti_strerror(told->result));
 	}
 }
 
@@ -52,6 +99,7 @@ void world_judge(const struct plan *plan, struct outcome *out)
 {
 	if (plan->gentle)
 		judge_gentle(plan, out);
+	judge_cause(plan, out);
 	for (int rank = 0; rank < plan->ranks; rank++)
 		for (int i = 0; !out->ranks[rank].died && i < out->ranks[rank].ntold; i++)
 			if (out->ranks[rank].told[i].made && out->ranks[rank].told[i].result)

@@ -198,7 +198,7 @@ void plan_make(uint64_t seed, struct plan *out)
 	memset(out, 0, sizeof(*out));
 	out->seed = seed;
 	out->gentle = random_one_in(&random, 3);
-	out->timeout_s = out->gentle ? 100 : 0.5 + (double)random_any_size(&random, 20000) / 1000;
+	out->timeout_s = out->gentle ? 100 : 8 + (double)random_any_size(&random, 20000) / 1000;
 	make_pace(&random, out);
 	make_ranks(&random, out);
 	make_links(&random, out);

@@ -99,6 +99,9 @@ static void hear(struct told *told, tutti_comm_t comm, tutti_result_t result, co
 		told->result = result;
 		snprintf(told->sentence, sizeof(told->sentence), "%s", sentence);
 		machine_note(strlen(sentence));
+		if (told->made && tutti_comm_error(comm, &told->culprit) != result)
+			blame("rank %d: %s: %s, but tutti_comm_error() says otherwise", machine_process(), what,
+			      tutti_strerror(result));
 	} else if (result != told->result) {
 		blame("rank %d: %s: \"%s\", but before it was \"%s\"", machine_process(), what, sentence, told->sentence);
 	}
@@ -217,6 +220,16 @@ static bool group_parts(const struct use *use, const struct part *parts, int npa
 	return result == TUTTI_OK;
 }
 
+static uint64_t never(const void *argument)
+{
+	return FOREVER;
+}
+
+static void think(uint64_t ns)
+{
+	machine_wait(never, NULL, machine_now() + ns, false);
+}
+
 /* In one of the ways there are. */
 static void finish(const struct use *use, struct flight *flights, int *nflights, struct random *random)
 {
@@ -239,7 +252,7 @@ static void finish(const struct use *use, struct flight *flights, int *nflights,
 			flights[i].request = NULL;
 		} else if (by_test) {
 			while ((result = tutti_test(&flights[i].request)) == TUTTI_IN_PROGRESS)
-				machine_yield(true);
+				think(random_below(random, 1000000));
 		} else {
 			result = tutti_wait(&flights[i].request);
 		}
@@ -251,11 +264,6 @@ static void finish(const struct use *use, struct flight *flights, int *nflights,
 }
 
 /* ---- steps */
-
-static uint64_t never(const void *argument)
-{
-	return FOREVER;
-}
 
 static bool split(const struct use *use, const struct step *step, int number)
 {
@@ -270,7 +278,7 @@ static bool split(const struct use *use, const struct step *step, int number)
 	const tutti_result_t result =
 		tutti_comm_split(use->comm, color, (int)random_below(&random, 5), &inner.comm);
 	check_time(started, 4, "comm_split");
-	const bool parent_failed = use->comm->fault.result != 0;
+	const bool parent_failed = result && tutti_comm_error(use->comm, NULL) == result;
 
 	if (color >= 0)
 		inner.told = begin_told(self);
@@ -325,7 +333,7 @@ static bool take_step(const struct use *use, int number, struct flight *flights,
 	case STEP_GROUP_START:
 		return group_parts(use, step.parts, step.nparts, !fault, flights, nflights, step.kind == STEP_GROUP_START);
 	case STEP_FINISH: finish(use, flights, nflights, random); return use->told->result == TUTTI_OK;
-	case STEP_THINK: machine_wait(never, NULL, machine_now() + step.think_ns, false); return true;
+	case STEP_THINK: think(step.think_ns); return true;
 	case STEP_SPLIT: return fault ? true : split(use, &step, number);
 	}
 	return true;

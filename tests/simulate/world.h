@@ -14,6 +14,7 @@ struct told {
 	uint64_t id;	       /* the same for all of its ranks */
 	tutti_result_t result; /* the first that was no success */
 	char sentence[SENTENCE_MAX];
+	int culprit; /* whom tutti_comm_error() names */
 	unsigned done; /* operations that ended well */
 	bool left;     /* destroyed before the plan's end, by its own will */
 };
