@@ -80,7 +80,9 @@ static void drop(struct tt_store_clients *s, struct tt_store_client *c, const ch
 		tt_log(INFO, STORE, "drops %s, which %s", c->name, why);
 	if (c->entry)
 		unpark(s, c);
-	shutdown(c->fd, SHUT_RDWR); /* a forked process may hold it, too */
+	/* a child of fork() may hold it a moment longer: then the client still sees the end, and the epoll no longer has it */
+	epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+	shutdown(c->fd, SHUT_RDWR);
 	tt_fd_close(c->fd);
 	list_remove(&s->first, c);
 	list_add(&s->gone, c);

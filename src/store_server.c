@@ -68,7 +68,8 @@ static void begin_close(struct tt_store_server *s)
 	const uint64_t now = tt_now();
 
 	accept_clients(s);
-	shutdown(s->listening, SHUT_RDWR); /* a forked process may hold it, too */
+	epoll_ctl(s->clients.epoll, EPOLL_CTL_DEL, s->listening, NULL);
+	shutdown(s->listening, SHUT_RDWR); /* a child of fork() may hold it a moment longer */
 	tt_fd_close(s->listening);
 	s->listening = -1;
 	s->accept_again = TT_STORE_NEVER;

@@ -14,6 +14,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -373,6 +375,42 @@ static void goes_on_after_running_out_of_descriptors(void **state)
 	check_serves(*state);
 }
 
+static double cpu_seconds(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+}
+
+/* A child that did not pass through the handlers of fork() holds the host's end of a connection that the host has
+ * dropped: the host neither looks at what it freed nor is kept busy. */
+static void a_child_that_holds_a_dropped_connection_disturbs_nobody(void **state)
+{
+	const int fd = raw_connect(port_of(*state));
+	char garbage[64];
+	int ends[2];
+
+	raw_greet(fd);
+	check_serves(*state);
+	assert_int_equal(pipe(ends), 0);
+	const pid_t child = _Fork();
+	if (child == 0) {
+		close(ends[1]);
+		_exit(read(ends[0], garbage, 1) < 0);
+	}
+	close(ends[0]);
+	memset(garbage, 'x', sizeof(garbage));
+	raw_send(fd, garbage, sizeof(garbage));
+	expect_closed(fd);
+	check_serves(*state);
+	const double before = cpu_seconds();
+	poll(NULL, 0, 500);
+	assert_true(cpu_seconds() - before < 0.02);
+	close(ends[1]);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 static void silent_connections_do_not_hold_up_closing(void **state)
 {
 	/* never says hello: close_host() asserts that this takes no 10 s */
@@ -398,6 +436,7 @@ int main(void)
 		ON_HOST(waits_of_many_clients_end_in_their_time),
 		cmocka_unit_test(a_slow_reader_holds_up_nobody),
 		ON_HOST(goes_on_after_running_out_of_descriptors),
+		ON_HOST(a_child_that_holds_a_dropped_connection_disturbs_nobody),
 		cmocka_unit_test_setup(silent_connections_do_not_hold_up_closing, open_host),
 	};
 
