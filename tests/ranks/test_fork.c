@@ -527,6 +527,10 @@ int main(int argc, char **argv)
 
 	if (argc == 3 && strcmp(argv[1], "descriptors") == 0)
 		return count_descriptors(atoi(argv[2]));
+#if defined(__SANITIZE_THREAD__)
+	printf("the thread sanitizer does not follow threads that children of fork() start\n");
+	return 77;
+#endif
 	if (choose_transport(argc, argv))
 		return 2;
 	inherited_descriptors = open_descriptors();

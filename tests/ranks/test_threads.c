@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks as threads of one process, which meet in one store: every collective, requests that a
- * progress thread carries, several threads on one communicator, groups, splits. What a race
+ * progress thread carries, every kind of call from several threads on one communicator, groups,
+ * splits, an abort among threads. What a race
  * detector is to see happens here.
  *
  *   test_threads RANKS [NAME=VALUE …] */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -239,6 +241,234 @@ static int threads_share(tutti_comm_t comm, const struct buffers *room)
 	return failed;
 }
 
+/* ---- every kind of call from several threads at once */
+
+#define TURNS 15
+
+/* What the threads of a rank share. */
+struct company {
+	tutti_comm_t comm;
+	atomic_int over;	     /* the collectives are */
+	pthread_mutex_t lock;	     /* of the request handed on */
+	pthread_cond_t handed;
+	tutti_request_t request;
+	int32_t data[64];
+};
+
+struct member {
+	pthread_t thread;
+	struct company *company;
+	int (*work)(struct company *company);
+	int failed;
+};
+
+/* Groups of a send and a receive, waited for or tested. */
+static int exchange_in_groups(struct company *company)
+{
+	const tutti_comm_t comm = company->comm;
+	const int me = tutti_comm_rank(comm), to = (me + 2) % ranks, from = (me + ranks - 2) % ranks;
+	int32_t out[700], in[700];
+
+	for (int turn = 0; turn < TURNS; turn++) {
+		tutti_request_t request = NULL;
+		tutti_result_t result = TUTTI_IN_PROGRESS;
+
+		fill(out, me, (size_t)turn, 700);
+		SUCCEEDS(tutti_group_begin(comm));
+		SUCCEEDS(tutti_send(comm, out, 700, TUTTI_INT32, to, NULL));
+		SUCCEEDS(tutti_recv(comm, in, 700, TUTTI_INT32, from, NULL));
+		SUCCEEDS(tutti_group_end(comm, turn % 3 ? &request : NULL));
+		while (turn % 3 == 1 && result == TUTTI_IN_PROGRESS)
+			result = tutti_test(&request);
+		SUCCEEDS(tutti_wait(&request));
+		if (check_sum(comm, "group of a thread", in, from, from, (size_t)turn, 700))
+			return 1;
+	}
+	return 0;
+}
+
+static int swap_in_turns(struct company *company)
+{
+	for (int turn = 0; turn < TURNS / 5; turn++)
+		if (swap_messages(company->comm, 1))
+			return 1;
+	return 0;
+}
+
+/* Calls that change nothing, and memory. */
+static int look_on(struct company *company)
+{
+	const tutti_comm_t comm = company->comm;
+
+	while (!atomic_load(&company->over)) {
+		tutti_plan_info_t info = { .size = sizeof(info) };
+		void *memory;
+
+		CLAIM(strcmp(tutti_last_error(comm), "") == 0, "an error: %s", tutti_last_error(comm));
+		CLAIM(tutti_comm_size(comm) == ranks, "%d ranks", tutti_comm_size(comm));
+		SUCCEEDS(tutti_comm_error(comm, NULL));
+		SUCCEEDS(tutti_comm_last_plan(comm, &info));
+		CLAIM(info.algorithm && info.rounds < 1000, "no plan");
+		SUCCEEDS(tutti_mem_alloc(5000, &memory));
+		memset(memory, 1, 5000);
+		tutti_mem_free(memory);
+		sched_yield();
+	}
+	return 0;
+}
+
+/* Waits for the requests that the thread of the collectives starts. */
+static int wait_for_others(struct company *company)
+{
+	const tutti_comm_t comm = company->comm;
+
+	for (int turn = 0; turn < TURNS; turn++) {
+		pthread_mutex_lock(&company->lock);
+		while (!company->request)
+			pthread_cond_wait(&company->handed, &company->lock);
+		const tutti_result_t result = tutti_wait(&company->request);
+		const int32_t first = company->data[0];
+		pthread_cond_signal(&company->handed);
+		pthread_mutex_unlock(&company->lock);
+		CLAIM(result == TUTTI_OK && first == sum_of(0, ranks - 1, (size_t)turn), "turn %d: %d (%s), %d", turn,
+		      result, tutti_last_error(comm), first);
+	}
+	return 0;
+}
+
+static int call_collectives(struct company *company, const struct buffers *b)
+{
+	const tutti_comm_t comm = company->comm;
+
+	for (int turn = 0; turn < TURNS; turn++) {
+		const tutti_call_t call = { sizeof(call), 100 };
+
+		pthread_mutex_lock(&company->lock);
+		while (company->request)
+			pthread_cond_wait(&company->handed, &company->lock);
+		fill(company->data, tutti_comm_rank(comm), (size_t)turn, 64);
+		const tutti_result_t result = tutti_all_reduce(comm, company->data, company->data, 64, TUTTI_INT32,
+							       TUTTI_SUM, &company->request);
+		pthread_cond_signal(&company->handed);
+		pthread_mutex_unlock(&company->lock);
+		SUCCEEDS(result);
+		SUCCEEDS(tutti_next_call(comm, &call));
+		fill(b->send, tutti_comm_rank(comm), 0, b->n);
+		SUCCEEDS(tutti_all_reduce(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
+		if (check_sum(comm, "all_reduce among threads", b->recv, 0, ranks - 1, 0, b->n))
+			return 1;
+	}
+	return 0;
+}
+
+static void *be_member(void *argument)
+{
+	struct member *member = argument;
+
+	member->failed = member->work(member->company);
+	return NULL;
+}
+
+static int threads_mix(tutti_comm_t comm, const struct buffers *room)
+{
+	struct company company = { .comm = comm };
+	struct member members[] = { { .work = swap_in_turns }, { .work = wait_for_others }, { .work = look_on },
+				    { .work = look_on }, { .work = exchange_in_groups } };
+	const int n = ranks > 2 ? 5 : 4; /* with two ranks, two places on is oneself */
+	const struct buffers b = { room->send, room->recv, 3000 };
+
+	SUCCEEDS(tutti_barrier(comm, NULL)); /* there is a last plan */
+	pthread_mutex_init(&company.lock, NULL);
+	pthread_cond_init(&company.handed, NULL);
+	for (int i = 0; i < n; i++) {
+		members[i].company = &company;
+		CLAIM(pthread_create(&members[i].thread, NULL, be_member, &members[i]) == 0, "cannot start a thread");
+	}
+	int failed = call_collectives(&company, &b);
+	if (failed) /* wakes who waits for what will not come */
+		tutti_comm_abort(comm, "a claim of the test failed");
+	atomic_store(&company.over, 1);
+	for (int i = 0; i < n; i++) {
+		pthread_join(members[i].thread, NULL);
+		failed |= members[i].failed;
+	}
+	pthread_cond_destroy(&company.handed);
+	pthread_mutex_destroy(&company.lock);
+	return failed;
+}
+
+/* ---- an abort among threads */
+
+static int call_until_aborted(struct company *company)
+{
+	const tutti_comm_t comm = company->comm;
+	int32_t value = 1;
+	tutti_result_t result;
+
+	do
+		result = tutti_all_reduce(comm, &value, &value, 1, TUTTI_INT32, TUTTI_MAX, NULL);
+	while (!result);
+	CLAIM(result == TUTTI_ERR_ABORTED && strstr(tutti_last_error(comm), "enough of it"), "%d (%s)", result,
+	      tutti_last_error(comm));
+	return 0;
+}
+
+static int receive_until_aborted(struct company *company)
+{
+	const tutti_comm_t comm = company->comm;
+	const int from = (tutti_comm_rank(comm) + 1) % ranks;
+	tutti_request_t requests[2] = { NULL };
+	int32_t values[2];
+	size_t index;
+	tutti_result_t result = TUTTI_OK;
+
+	for (int i = 0; i < 2 && !result; i++)
+		result = tutti_recv(comm, &values[i], 1, TUTTI_INT32, from, &requests[i]);
+	if (!result)
+		result = tutti_wait_any(requests, 2, &index);
+	tutti_wait_all(requests, 2);
+	CLAIM(result == TUTTI_ERR_ABORTED && strstr(tutti_last_error(comm), "enough of it"), "%d (%s)", result,
+	      tutti_last_error(comm));
+	return 0;
+}
+
+static int look_until_aborted(struct company *company)
+{
+	const tutti_comm_t comm = company->comm;
+	int rank = -1;
+
+	while (!tutti_comm_error(comm, &rank))
+		sched_yield();
+	CLAIM(rank == ranks - 1 && strstr(tutti_last_error(comm), "enough of it"), "rank %d (%s)", rank,
+	      tutti_last_error(comm));
+	return 0;
+}
+
+static int abort_among_threads(tutti_comm_t comm)
+{
+	struct company company = { 0 };
+	struct member members[] = { { .work = call_until_aborted },
+				    { .work = receive_until_aborted },
+				    { .work = look_until_aborted },
+				    { .work = look_until_aborted } };
+	int failed = 0;
+
+	SUCCEEDS(tutti_comm_split(comm, 0, tutti_comm_rank(comm), &company.comm));
+	SUCCEEDS(tutti_barrier(comm, NULL)); /* nobody is in the split any more, which would end as well */
+	for (int i = 0; i < 4; i++) {
+		members[i].company = &company;
+		CLAIM(pthread_create(&members[i].thread, NULL, be_member, &members[i]) == 0, "cannot start a thread");
+	}
+	if (tutti_comm_rank(comm) == ranks - 1)
+		SUCCEEDS(tutti_comm_abort(company.comm, "enough of it"));
+	for (int i = 0; i < 4; i++) {
+		pthread_join(members[i].thread, NULL);
+		failed |= members[i].failed;
+	}
+	tutti_comm_destroy(company.comm);
+	return failed;
+}
+
 /* ---- groups and splits */
 
 static int group_mixes(tutti_comm_t comm, const struct buffers *b)
@@ -293,6 +523,7 @@ static int body(tutti_comm_t comm, const struct buffers *b)
 	int32_t(*data)[4096] = malloc(REQUESTS * sizeof(*data));
 	const int failed = collectives(comm, b) || requests_end(comm, data) ||
 			   (ranks > 1 && threads_share(comm, b)) || group_mixes(comm, b) ||
+			   (ranks > 1 && (threads_mix(comm, b) || abort_among_threads(comm))) ||
 			   split_reduces(comm);
 
 	free(data);
