@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fails each allocation of one rank in turn: the first, then the second, until its story passes
- * without reaching the one to fail. Whatever fails, the rank says that memory could not be had, the
+/* Fails each allocation of one rank in turn, also those of memory that ranks share: the first, then the
+ * second, until its story passes without reaching the one to fail. Whatever fails, the rank says that memory could not be had, the
  * others learn of it without waiting for their deadline, and everything can be destroyed. Ranks are
  * threads; the linker hands their allocations to this file. */
 #include <errno.h>
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -34,6 +35,14 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void *__real_mmap(void *at, size_t bytes, int rights, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int rights, int flags, int fd, off_t offset);
+int __real_madvise(void *at, size_t bytes, int advice);
+int __wrap_madvise(void *at, size_t bytes, int advice);
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __real_ftruncate(int fd, off_t bytes);
+int __wrap_ftruncate(int fd, off_t bytes);
 
 static _Thread_local int
 	left; /* allocations of this thread until the one that fails; 0: none does */
@@ -66,6 +75,26 @@ void *__wrap_realloc(void *memory, size_t size)
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
 	return fails() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+void *__wrap_mmap(void *at, size_t bytes, int rights, int flags, int fd, off_t offset)
+{
+	return fails() ? MAP_FAILED : __real_mmap(at, bytes, rights, flags, fd, offset);
+}
+
+int __wrap_madvise(void *at, size_t bytes, int advice)
+{
+	return fails() ? -1 : __real_madvise(at, bytes, advice);
+}
+
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+	return fails() ? -1 : __real_memfd_create(name, flags);
+}
+
+int __wrap_ftruncate(int fd, off_t bytes)
+{
+	return fails() ? -1 : __real_ftruncate(fd, bytes);
 }
 
 /* ---------------------------------------------------------------- the story of a rank */

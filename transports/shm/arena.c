@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the layout of the arena and its mappings. */
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -40,6 +41,21 @@ void shm_keep_from_children(void *base, size_t bytes)
 	madvise(base, bytes, MADV_DONTFORK);
 }
 
+/* A page of a memfd that cannot be had when it is first touched is a SIGBUS: have those now that every rank is certain to
+ * touch. 0 or an errno value. */
+static int have_pages(void *base, size_t bytes)
+{
+	while (madvise(base, bytes, MADV_POPULATE_WRITE) < 0) {
+		if (errno == EINVAL) /* a kernel before 5.14 */
+			return 0;
+		if (errno == EFAULT) /* it would be one */
+			return ENOMEM;
+		if (errno != EINTR && errno != EAGAIN)
+			return errno;
+	}
+	return 0;
+}
+
 tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members)
 {
 	const size_t bytes = shm_arena_bytes(members);
@@ -58,6 +74,15 @@ tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members)
 	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED) {
 		const tutti_result_t result = tt_fail_errno(SHM, "map %zu bytes of arena", bytes);
+		tt_fd_close(fd);
+		return result;
+	}
+	const int error = have_pages(base, rings_offset(members));
+	if (error) {
+		errno = error;
+		const tutti_result_t result =
+			tt_fail_errno(SHM, "have the first %zu bytes of the arena", rings_offset(members));
+		munmap(base, bytes);
 		tt_fd_close(fd);
 		return result;
 	}
