@@ -197,7 +197,6 @@ static void prepare(void)
 
 	setenv("TUTTI_MODEL", "builtin", 1);
 	setenv("TUTTI_TRACE", "off", 1);
-	setenv("TUTTI_TRACE", "off", 1);
 	if (tutti_model(&model) != TUTTI_OK || tutti_mem_alloc(1, &memory) != TUTTI_OK) {
 		fprintf(stderr, "simulate: %s\n", tutti_last_error(NULL));
 		exit(2);

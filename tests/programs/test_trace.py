@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What tutti-trace tells of jobs and of files: test_trace.py TUTTI_TRACE_PROGRAM TUTTI_RUN TRACE_RANK"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM, RUN, RANK = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:4])
+MS = 1_000_000
+START = 1_000_000_000_000
+
+
+def card(number, collective='all_reduce', count=4096, **other):
+    return {'card': number, 'collective': collective, 'count': count, 'dtype': 'float32', 'op': 'sum', 'op_number': 0,
+            'root': -1, 'detail': '0' * 16, 'algorithm': 'ring', 'segments': 1,
+            'peers': [{'rank': 0, 'sent': 100, 'received': 50}], 'peers_left_out': 0, **other}
+
+
+def call(number, posted, done, first=None, result=0, **other):
+    """A collective; times in ms after START."""
+    def ns(ms):
+        return None if ms is None else START + round(ms * MS)
+    return {'number': number, 'kind': 'collective', 'sequence': number, 'card': 64, 'posted': ns(posted),
+            'first': ns(posted if first is None else first), 'done': ns(done), 'result': result, **other}
+
+
+def message(number, kind, peer, sequence, posted, done):
+    op = call(number, posted, done, kind=kind, sequence=sequence, peer=peer, count=10, dtype='float32', bytes=40)
+    del op['card']
+    return op
+
+
+def report(rank, operations, size=3, **other):
+    return {'tutti_flight': 1, 'version': '0.1.0', 'job': 'job', 'communicator': 'c' * 16, 'rank': rank, 'size': size,
+            'host': 'host', 'hostname': 'name', 'pid': 100 + rank, 'transports': 'shm', 'why': 'signal',
+            'monotonic_ns': START + 100 * MS, 'realtime_ns': 5 * START, 'fault': None,
+            'operations_called': len(operations), 'cards': [card(64)], 'operations': operations, **other}
+
+
+class Trace(unittest.TestCase):
+    def setUp(self):
+        memory = pathlib.Path('/dev/shm')
+        self.temporary = tempfile.TemporaryDirectory(prefix='tutti-test-', dir=memory if memory.is_dir() else None)
+        self.dir = pathlib.Path(self.temporary.name)
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def write(self, *reports):
+        for one in reports:
+            name = f'{one["job"]}.{one["communicator"]}.{one["rank"]}.flight.json'
+            (self.dir / name).write_text(json.dumps(one), encoding='utf-8')
+
+    def trace(self, *arguments, status=0, env=None):
+        run = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60,
+                             env={**os.environ, **(env or {})})
+        self.assertEqual(run.returncode, status, run.stderr + run.stdout)
+        return run.stdout, run.stderr
+
+    # ---- what it tells
+
+    def test_who_was_late(self):
+        self.write(report(0, [call(1, 1, 10.5), call(2, 20, 31), call(3, 40, 41)]),
+                   report(1, [call(1, 2, 10.5), call(2, 21, 31), call(3, 40.1, 41)]),
+                   report(2, [call(1, 10, 11), call(2, 30, 31), call(3, 39, 41)]))
+        out, _ = self.trace(self.dir)
+        self.assertIn('3 of 3 ranks', out)
+        self.assertIn('late, in 3 operations', out)
+        lines = [line for line in out.splitlines() if 'was last in' in line]
+        self.assertRegex(lines[0], r'rank 2 was last in 2 \(67%\).* alone 17 ms, at most 9 ms in operation 2')
+        self.assertRegex(lines[1], r'rank 1 was last in 1 \(33%\).* alone 100 µs')
+        self.assertEqual(len(lines), 2)
+        self.assertRegex(out, r'slowest.*\n *1 ms: operation 1, all_reduce\(float32 × 4096, sum\) by ring')
+        self.assertNotIn('silent', out)
+        self.assertNotIn('differed', out)
+
+    def test_who_was_silent(self):
+        self.write(report(0, [call(1, 1, 2), call(2, 3, None), call(3, 4, None)]),
+                   report(1, [call(1, 1, 2)]),
+                   report(2, [call(1, 1, 2), call(2, 5, 90, result=-3)], why='revoked',
+                          fault={'result': -3, 'error': 'e', 'rank': 1, 'text': 'rank 1 did not come'}))
+        out, _ = self.trace(self.dir)
+        self.assertIn('revoked on rank 2: rank 1 did not come', out)
+        self.assertIn('unfinished: operation 2, all_reduce(float32 × 4096, sum), on ranks 0, 2\n', out)
+        self.assertIn('silent: rank 1 never called operation 2', out)
+        self.assertRegex(out, r'rank 1: its last is operation 1, .*, which it ended 98 ms before')
+        self.assertIn('1 calls of later operations', out)
+
+    def test_who_differed(self):
+        cards = [card(64), card(128, 'all_gather', op=None, op_number=-1), card(192, algorithm='tree', segments=4)]
+        self.write(report(0, [call(1, 1, 2), call(2, 3, None)], cards=cards),
+                   report(1, [call(1, 1, 2, card=192), call(2, 3, None)], cards=cards),
+                   report(2, [call(1, 1, 2), call(2, 3, None, card=128)], cards=cards))
+        out, _ = self.trace(self.dir)
+        self.assertIn('differed: operation 1:\n    ranks 0, 2 called all_reduce(float32 × 4096, sum) by ring\n'
+                      '    rank 1 called all_reduce(float32 × 4096, sum) by tree in 4 segments\n', out)
+        self.assertIn('differed: operation 2:\n    ranks 0, 1 called all_reduce(float32 × 4096, sum)\n'
+                      '    rank 2 called all_gather(float32 × 4096)\n', out)
+
+    def test_numbers_of_cards_are_each_ranks_own(self):
+        self.write(report(0, [call(1, 1, 2)], size=2),
+                   report(1, [call(1, 1, 2, card=640)], size=2, cards=[card(640, peers=[])]))
+        self.assertNotIn('differed', self.trace(self.dir)[0])
+
+    def test_messages_that_nobody_took(self):
+        self.write(report(0, [message(1, 'send', 1, 0, 1, 2), message(2, 'send', 1, 1, 3, None),
+                              message(3, 'recv', 2, 0, 3, None)]),
+                   report(1, [message(1, 'recv', 0, 0, 1, 2)]))
+        out, _ = self.trace(self.dir)
+        self.assertIn('no report: rank 2', out)
+        self.assertIn('rank 0: send to rank 1 (float32 × 10), message 1; rank 1 never called its side', out)
+        self.assertIn('rank 0: receive from rank 2 (float32 × 10), message 0; of rank 2 there is no report', out)
+
+    def test_clocks_of_hosts_are_made_one(self):
+        """Rank 1's host was started 50 ms earlier: its monotonic clock is ahead, its real one is not."""
+        later = [call(1, 51, 60), call(2, 71, 80)]
+        self.write(report(0, [call(1, 2, 10), call(2, 22, 30)], size=2),
+                   report(1, later, size=2, host='other', monotonic_ns=START + 150 * MS))
+        out, _ = self.trace(self.dir)
+        self.assertIn('several hosts', out)
+        self.assertRegex(out, r'rank 0 was last in 2 \(100%\); .* alone 2 ms')
+
+    def test_communicators_are_told_apart(self):
+        self.write(report(0, [call(1, 1, 2)]), report(1, [call(1, 1, 2)]), report(2, [call(1, 1, 2)]),
+                   report(0, [call(1, 1, None)], size=2, communicator='d' * 16),
+                   report(1, [], size=2, communicator='d' * 16))
+        out, _ = self.trace(self.dir)
+        first, second = out.split('communicator d')
+        self.assertIn('communicator cccc', first)
+        self.assertNotIn('silent', first)
+        self.assertIn('silent: rank 1', second)
+        self.assertIn('rank 1 has called no collective', second)
+
+    # ---- what it makes of files
+
+    def test_what_is_no_report_is_named(self):
+        self.write(report(0, [call(1, 1, 2)], size=1))
+        good = next(self.dir.iterdir())
+        text = good.read_text(encoding='utf-8')
+        bad = {'short': (text[:len(text) // 2], 'truncated'), 'text': ('hello', 'no JSON'),
+               'other': ('{"a": 1}', 'no report of a flight recorder'),
+               'newer': (text.replace('"tutti_flight": 1', '"tutti_flight": 2'), 'another format'),
+               'list': (text.replace('"sequence": 1', '"sequence": "1"'), 'makes no sense'),
+               'rank': (text.replace('"rank": 0, "size"', '"rank": 7, "size"'), 'makes no sense'),
+               'empty': ('', 'truncated')}
+        for name, (content, words) in bad.items():
+            path = self.dir / f'{name}.flight.json'
+            path.write_text(content, encoding='utf-8')
+            _, err = self.trace(path, status=1)
+            self.assertIn(words, err, name)
+            self.assertIn(str(path), err)
+        out, err = self.trace(self.dir)  # what the directory has besides does no harm
+        self.assertEqual(err.count('passed over'), len(bad))
+        self.assertIn('1 of 1 ranks', out)
+        self.trace(self.dir / 'missing', status=1)
+        self.assertEqual(self.trace(good, self.dir / 'text.flight.json', status=1)[0], out)
+
+    def test_the_last_job_is_told_of(self):
+        self.write(report(0, [], size=1, job='old', realtime_ns=START), report(0, [], size=1, job='new'))
+        out, err = self.trace(self.dir)
+        self.assertIn('job new', out)
+        self.assertIn('1 reports of other jobs than new', err)
+        self.assertIn('job old', self.trace('--job', 'old', self.dir)[0])
+        self.trace('--job', 'none', self.dir, status=1)
+
+    def test_the_newer_of_two_reports_counts(self):
+        self.write(report(0, [call(1, 1, 2)], size=1))
+        again = self.dir / 'again.flight.json'
+        again.write_text(json.dumps(report(0, [call(1, 1, None)], size=1, realtime_ns=6 * START)), encoding='utf-8')
+        out, err = self.trace(self.dir)
+        self.assertIn('unfinished', out)
+        self.assertIn('a newer report of the same rank', err)
+
+    def test_command_line(self):
+        self.assertIn('Usage: tutti-trace', self.trace('--help')[0])
+        self.assertRegex(self.trace('--version')[0], r'^tutti-trace \d')
+        self.assertIn('unknown option --bad', self.trace('--bad', status=2)[1])
+        self.assertIn('no value after', self.trace('-o', status=2)[1])
+        self.assertIn('no report', self.trace(status=1, env={'TUTTI_TRACE': str(self.dir)})[1])
+        self.assertIn('TUTTI_TRACE is off', self.trace(status=1, env={'TUTTI_TRACE': 'off'})[1])
+        self.write(report(0, [], size=1))
+        self.trace('-o', self.dir / 'no' / 'file', self.dir, status=1)
+
+    # ---- the trace for viewers
+
+    def test_the_trace_has_every_operation(self):
+        self.write(report(0, [call(1, 1, 5), call(2, 2, 6), call(3, 3, 4), call(4, 7, None, first=8)], size=2),
+                   report(1, [call(1, 1.5, 5), message(2, 'send', 0, 0, 2, 3)], size=2))
+        trace = self.dir / 'trace.json'
+        self.trace('-o', trace, self.dir)
+        root = json.loads(trace.read_text(encoding='utf-8'))
+        self.assertEqual(root['otherData']['job'], 'job')
+        events = root['traceEvents']
+        ops = [event for event in events if event['ph'] == 'X']
+        self.assertEqual(len(ops), 6)
+        self.assertEqual({event['args']['name'] for event in events if event['name'] == 'process_name'},
+                         {'rank 0 (name, pid 100)', 'rank 1 (name, pid 101)'})
+        first = next(event for event in ops if event['pid'] == 0 and event['args']['sequence'] == 1)
+        self.assertEqual((first['name'], first['ts'], first['dur'], first['cat']),
+                         ('all_reduce(float32 × 4096, sum)', 0, 4000, 'collective'))
+        self.assertEqual((first['args']['sent'], first['args']['received']), (100, 50))
+        last = next(event for event in ops if event['args']['sequence'] == 4)
+        self.assertTrue(last['args']['in_flight'])
+        self.assertEqual((last['ts'], last['dur'], last['args']['first_byte_us']), (6000, 93000, 7000))
+        sent = next(event for event in ops if event['cat'] == 'message')
+        self.assertEqual((sent['pid'], sent['name'], sent['args']['bytes']), (1, 'send to rank 0 (float32 × 10)', 40))
+        self.no_overlap(ops)
+
+    def no_overlap(self, ops):
+        rows = {}
+        for event in sorted(ops, key=lambda event: event['ts']):
+            row = (event['pid'], event['tid'])
+            self.assertGreaterEqual(event['ts'] + 1e-3, rows.get(row, 0), row)
+            rows[row] = event['ts'] + event['dur']
+
+    # ---- real jobs
+
+    def start(self, *arguments):
+        env = {**os.environ, 'TUTTI_TRACE': str(self.dir), 'TUTTI_TIMEOUT': '60'}
+        return subprocess.Popen([RUN, '-n', '3', RANK, *map(str, arguments)], env=env, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def test_a_job_that_was_killed_is_told_of(self):
+        """tutti-run ends those that are left, so maybe nobody has reported anything."""
+        with self.start('killed') as job:
+            job.communicate(timeout=60)
+        trace = self.dir / 'trace.json'
+        out, _ = self.trace('-o', trace, self.dir)
+        self.assertIn('3 of 3 ranks', out)
+        self.assertRegex(out, r'died: rank 1 \(pid \d+')
+        for rank in (0, 2):
+            self.assertNotIn(f'silent: rank {rank}', out)
+        self.assertEqual([path.suffix for path in self.dir.iterdir() if path != trace], ['.json'] * 3)
+        ops = [event for event in json.loads(trace.read_text(encoding='utf-8'))['traceEvents'] if event['ph'] == 'X']
+        self.assertGreaterEqual(len(ops), 3 * 20)
+        self.no_overlap(ops)
+
+    def test_ranks_that_differ_are_told(self):
+        with self.start('differs') as job:
+            _, err = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 0, err)
+        self.assertIn('tutti-trace tells', err)
+        out, _ = self.trace(self.dir)
+        self.assertRegex(out, r'differed: operation 21:\n +rank')
+        self.assertIn('rank 1 called broadcast(float32 × 100, root 1)\n', out)
+        self.assertRegex(out, r'revoked on ranks 0-2: .*broadcast')
+
+    def test_a_signal_to_tutti_run_reports_all_ranks(self):
+        go_on = self.dir / 'go on'
+        with self.start('stuck', go_on) as job:
+            for _ in range(3):  # all are past their first operations
+                self.assertIn('there', job.stdout.readline())
+            deadline = time.monotonic() + 60
+            texts = []
+            while time.monotonic() < deadline:  # until all have written, and the two have called the barrier
+                job.send_signal(signal.SIGUSR1)
+                texts = [path.read_text(encoding='utf-8') for path in set(self.dir.glob('*.flight.json'))]
+                if len(texts) == 3 and sum('"barrier"' in text for text in texts) == 2:
+                    break
+            out, _ = self.trace(self.dir)
+            go_on.touch()
+            _, err = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 0, err)
+        self.assertIn('3 of 3 ranks', out)
+        self.assertIn('unfinished: operation 21, barrier(), on ranks 0, 2', out)
+        self.assertIn('silent: rank 1 never called operation 21', out)
+        self.assertNotIn('revoked', out)
+
+
+unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A rank whose job comes to an end, or a halt, in a way that tutti-trace can tell.
+ *
+ *   trace_rank killed|differs
+ *   trace_rank stuck FILE    rank 1 computes until FILE is there */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tutti/tutti.h>
+
+#define CALLS 20
+
+static tutti_result_t differ(tutti_comm_t comm, int rank, const float *in, float *out)
+{
+	tutti_request_t request = NULL;
+	tutti_result_t result = TUTTI_OK;
+	char word = 0;
+
+	if (rank != 1) {
+		result = tutti_all_reduce(comm, in, out, 100, TUTTI_FLOAT32, TUTTI_SUM, &request);
+		if (!result)
+			result = tutti_send(comm, &word, 1, TUTTI_INT8, 1, NULL);
+		return result ? result : tutti_wait(&request);
+	}
+	/* once it has called, the others call no more */
+	for (int other = 0; other < tutti_comm_size(comm) && !result; other++)
+		result = other == 1 ? TUTTI_OK : tutti_recv(comm, &word, 1, TUTTI_INT8, other, NULL);
+	if (!result)
+		result = tutti_broadcast(comm, in, out, 100, TUTTI_FLOAT32, 1, NULL);
+	return result ? result : tutti_barrier(comm, NULL); /* its part needed nobody */
+}
+
+static tutti_result_t play(tutti_comm_t comm, const char *part, const char *file)
+{
+	const int rank = tutti_comm_rank(comm);
+	float in[100] = { 1 }, out[100];
+	tutti_result_t result = TUTTI_OK;
+
+	for (int i = 0; i < CALLS && !result; i++)
+		result = tutti_all_reduce(comm, in, out, 100, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+	if (result)
+		return result;
+	if (strcmp(part, "differs") == 0)
+		return differ(comm, rank, in, out) == TUTTI_ERR_MISMATCH ? TUTTI_OK : TUTTI_ERR_UNSUPPORTED;
+	if (strcmp(part, "killed") == 0 && rank == 1)
+		raise(SIGKILL);
+	puts("there");
+	fflush(stdout);
+	if (strcmp(part, "stuck") == 0 && rank == 1)
+		while (access(file, F_OK) != 0) {
+		}
+	return tutti_barrier(comm, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	tutti_comm_t comm;
+	tutti_result_t result = tutti_init(NULL, &comm);
+
+	if (result == TUTTI_OK)
+		result = play(comm, argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
+	if (result != TUTTI_OK)
+		fprintf(stderr, "trace_rank: %s\n", tutti_last_error(comm));
+	tutti_comm_destroy(comm);
+	return result == TUTTI_OK ? 0 : 1;
+}

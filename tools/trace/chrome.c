@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the form that Perfetto and chrome://tracing read: a process for each rank, a row for each communicator and kind
+ * of operation, more where operations overlap. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "story.h"
+
+#define ROWS_MAX 64 /* that one kind may take; beyond, operations share the last */
+
+struct trace {
+	json_t *events;
+	int64_t start; /* time 0 */
+};
+
+static void add(struct trace *trace, json_t *event)
+{
+	json_array_append_new(trace->events, event);
+}
+
+static double us(const struct trace *trace, int64_t time)
+{
+	return (double)(time - trace->start) / 1e3;
+}
+
+static void add_name(struct trace *trace, const char *what, int process, int row, const char *name)
+{
+	add(trace, json_pack("{s:s,s:s,s:i,s:i,s:{s:s}}", "name", what, "ph", "M", "pid", process, "tid", row, "args", "name",
+			     name));
+}
+
+static json_t *arguments(const struct trace *trace, const struct op *op)
+{
+	json_t *args = json_pack("{s:I,s:I,s:i,s:b,s:I}", "number", (json_int_t)op->number, "sequence",
+				 (json_int_t)op->sequence, "result", op->result, "in_flight", op->done == NEVER, "bytes",
+				 (json_int_t)op->bytes);
+
+	if (op->first != NEVER)
+		json_object_set_new(args, "first_byte_us", json_real(us(trace, op->first)));
+	if (op->card) {
+		json_object_set_new(args, "how", json_string(op->card->how));
+		json_object_set_new(args, "sent", json_integer(op->card->sent));
+		json_object_set_new(args, "received", json_integer(op->card->received));
+	}
+	return args;
+}
+
+static int64_t end_of(const struct flight *flight, const struct op *op)
+{
+	return op->done != NEVER ? op->done : flight->realtime;
+}
+
+/* The first row that is free by then. Events of one row must not overlap, but for one inside another. */
+static int find_row(int64_t *busy, const struct op *op, int64_t end)
+{
+	int row = 0;
+
+	while (row < ROWS_MAX - 1 && busy[row] > op->posted)
+		row++;
+	busy[row] = end;
+	return row;
+}
+
+static void add_op(struct trace *trace, int process, int row, const struct flight *flight, const struct op *op)
+{
+	json_t *event = json_pack("{s:s,s:s,s:s,s:f,s:f,s:i,s:i,s:o}", "name", op_call(op), "cat",
+				  op->kind == COLLECTIVE ? "collective" : "message", "ph", "X", "ts", us(trace, op->posted),
+				  "dur", (double)(end_of(flight, op) - op->posted) / 1e3, "pid", process, "tid", row, "args",
+				  arguments(trace, op));
+
+	if (op_unfinished(op))
+		json_object_set_new(event, "cname", json_string("terrible"));
+	add(trace, event);
+}
+
+/* `row`: the first that is free in the rank's process, counted on. */
+static void add_kind(struct trace *trace, int process, int *row, const struct flight *flight, bool messages)
+{
+	int64_t busy[ROWS_MAX];
+	int used = 0;
+	char name[96];
+
+	for (int i = 0; i < ROWS_MAX; i++)
+		busy[i] = INT64_MIN;
+	for (size_t i = 0; i < flight->nops; i++) {
+		const struct op *op = &flight->ops[i];
+
+		if ((op->kind != COLLECTIVE) != messages)
+			continue;
+		const int place = find_row(busy, op, end_of(flight, op));
+		used = place >= used ? place + 1 : used;
+		add_op(trace, process, *row + place, flight, op);
+	}
+	snprintf(name, sizeof(name), "%s of %.16s", messages ? "messages" : "collectives", flight->communicator);
+	for (int i = 0; i < used; i++)
+		add_name(trace, "thread_name", process, *row + i, name);
+	*row += used;
+}
+
+/* Ranks that are one process in several communicators share their place in the trace. A process that has several ranks (threads)
+ * has several in its largest communicator, the first ones here, and the others' cannot be told apart. */
+static int process_of(const struct flights *flights, size_t i, const int *process)
+{
+	const struct flight *flight = &flights->at[i];
+
+	for (size_t k = 0; k < i; k++)
+		if (flights->at[k].pid == flight->pid && strcmp(flights->at[k].host, flight->host) == 0 &&
+		    strcmp(flights->at[k].communicator, flight->communicator) != 0)
+			return process[k];
+	return -1;
+}
+
+static bool fill(struct trace *trace, const struct flights *flights)
+{
+	int *process = calloc(flights->n, sizeof(*process)), *rows = calloc(flights->n, sizeof(*rows));
+	int processes = 0;
+	char name[160];
+
+	for (size_t i = 0; process && rows && i < flights->n; i++) {
+		const struct flight *flight = &flights->at[i];
+
+		process[i] = process_of(flights, i, process);
+		if (process[i] < 0) {
+			process[i] = processes++;
+			snprintf(name, sizeof(name), "rank %d (%.64s, pid %d)", flight->rank, flight->hostname, flight->pid);
+			add_name(trace, "process_name", process[i], 0, name);
+			add(trace, json_pack("{s:s,s:s,s:i,s:i,s:{s:i}}", "name", "process_sort_index", "ph", "M", "pid",
+					     process[i], "tid", 0, "args", "sort_index", process[i]));
+		}
+		add_kind(trace, process[i], &rows[process[i]], flight, false);
+		add_kind(trace, process[i], &rows[process[i]], flight, true);
+	}
+	const bool good = process && rows;
+	free(process);
+	free(rows);
+	return good;
+}
+
+bool chrome_write(const struct flights *flights, const char *path)
+{
+	struct trace trace = { .events = json_array(), .start = INT64_MAX };
+	bool good;
+
+	for (size_t i = 0; i < flights->n; i++)
+		if (flights->at[i].nops > 0 && flights->at[i].ops[0].posted < trace.start)
+			trace.start = flights->at[i].ops[0].posted;
+	good = fill(&trace, flights);
+	json_t *root = json_pack("{s:o,s:s,s:{s:s,s:I}}", "traceEvents", trace.events, "displayTimeUnit", "ns", "otherData",
+				 "job", flights->at[0].job, "start_realtime_ns",
+				 (json_int_t)(trace.start == INT64_MAX ? 0 : trace.start));
+	errno = ENOMEM;
+	if (root && good) {
+		FILE *out = fopen(path, "we");
+
+		good = out && json_dumpf(root, out, JSON_COMPACT) == 0;
+		if (out && fclose(out) != 0)
+			good = false;
+	} else {
+		good = false;
+	}
+	const int error = errno;
+	json_decref(root);
+	errno = error;
+	return good;
+}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the reading of reports, and what is said of files that are none. */
+#include "flights.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SUFFIX ".flight.json"
+#define FORMAT 1
+
+static void *need(void *memory)
+{
+	if (memory)
+		return memory;
+	fputs("tutti-trace: no memory\n", stderr);
+	exit(1);
+}
+
+/* ---- cards and operations */
+
+static char *read_key(json_t *object)
+{
+	json_t *copy = need(json_copy(object));
+
+	/* that which is each rank's own */
+	json_object_del(copy, "card");
+	json_object_del(copy, "peers");
+	json_object_del(copy, "peers_left_out");
+	char *key = need(json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT));
+	json_decref(copy);
+	return key;
+}
+
+static void describe(const char *collective, json_int_t count, const char *dtype, const char *op, json_int_t op_number,
+		     json_int_t root, char *out, size_t size)
+{
+	int used = snprintf(out, size, "%s(", collective);
+
+	if (strcmp(collective, "barrier") != 0)
+		used += snprintf(out + used, size - (size_t)used, "%s × %lld", dtype, (long long)count);
+	if (op)
+		used += snprintf(out + used, size - (size_t)used, ", %s", op);
+	if (op && strcmp(op, "user") == 0)
+		used += snprintf(out + used, size - (size_t)used, " %lld", (long long)op_number);
+	if (root >= 0)
+		used += snprintf(out + used, size - (size_t)used, ", root %lld", (long long)root);
+	snprintf(out + used, size - (size_t)used, ")");
+}
+
+static bool read_card(json_t *object, struct card *card, json_error_t *error)
+{
+	const char *collective, *dtype, *detail, *algorithm;
+	const char *const op = json_string_value(json_object_get(object, "op")); /* NULL: none */
+	json_int_t number, count, op_number, root, segments, sent, received;
+	json_t *peers, *peer;
+	size_t i;
+
+	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:s,s:I,s:I,s:s,s:s,s:I,s:o}", "card", &number, "collective",
+			   &collective, "count", &count, "dtype", &dtype, "op_number", &op_number, "root",
+			   &root, "detail", &detail, "algorithm", &algorithm, "segments", &segments, "peers", &peers))
+		return false;
+	if (strlen(collective) > 40 || strlen(dtype) > 40 || (op && strlen(op) > 40) || strlen(algorithm) > 60)
+		return false;
+	card->number = number;
+	describe(collective, count, dtype, op, op_number, root, card->call, sizeof(card->call));
+	if (segments > 1)
+		snprintf(card->how, sizeof(card->how), "by %s in %lld segments", algorithm, (long long)segments);
+	else
+		snprintf(card->how, sizeof(card->how), "by %s", algorithm);
+	json_array_foreach(peers, i, peer) {
+		if (json_unpack_ex(peer, error, 0, "{s:I,s:I}", "sent", &sent, "received", &received))
+			return false;
+		card->sent += sent;
+		card->received += received;
+	}
+	card->key = read_key(object);
+	return true;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const struct card *one = a, *other = b;
+
+	return one->number < other->number ? -1 : one->number > other->number;
+}
+
+static int64_t time_of(json_t *object, const char *key)
+{
+	const json_t *time = json_object_get(object, key);
+
+	return json_is_integer(time) ? json_integer_value(time) : NEVER;
+}
+
+static bool read_message(json_t *object, struct op *op, json_error_t *error)
+{
+	const char *dtype;
+	json_int_t count, bytes;
+
+	if (json_unpack_ex(object, error, 0, "{s:i,s:I,s:s,s:I}", "peer", &op->peer, "count", &count, "dtype", &dtype,
+			   "bytes", &bytes))
+		return false;
+	snprintf(op->call, sizeof(op->call), "%s rank %d (%.16s × %lld)", op->kind == SEND ? "send to" : "receive from",
+		 op->peer, dtype, (long long)count);
+	op->bytes = bytes;
+	return true;
+}
+
+static bool read_op(json_t *object, const struct flight *flight, struct op *op, json_error_t *error)
+{
+	json_int_t number, sequence, card = 0;
+	const char *kind;
+
+	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s?:I,s:i}", "number", &number, "kind", &kind, "sequence",
+			   &sequence, "card", &card, "result", &op->result))
+		return false;
+	op->kind = strcmp(kind, "send") == 0 ? SEND : strcmp(kind, "recv") == 0 ? RECV : COLLECTIVE;
+	op->number = number;
+	op->sequence = sequence;
+	op->posted = time_of(object, "posted");
+	op->first = time_of(object, "first");
+	op->done = time_of(object, "done");
+	if (op->posted == NEVER)
+		op->posted = op->first != NEVER ? op->first : op->done;
+	if (op->kind != COLLECTIVE)
+		return read_message(object, op, error);
+	const struct card wanted = { .number = card };
+	op->card = bsearch(&wanted, flight->cards, flight->ncards, sizeof(wanted), by_number);
+	op->bytes = op->card ? op->card->sent + op->card->received : 0;
+	return op->posted != NEVER;
+}
+
+const char *op_call(const struct op *op)
+{
+	if (op->kind != COLLECTIVE)
+		return op->call;
+	return op->card ? op->card->call : "a collective whose card is no longer known";
+}
+
+const struct op *flight_collective(const struct flight *flight, int64_t sequence)
+{
+	size_t low = 0, high = flight->nops;
+
+	/* messages lie between; collectives are in order */
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		size_t at = middle;
+
+		while (at < high && flight->ops[at].kind != COLLECTIVE)
+			at++;
+		const struct op *op = at < high ? &flight->ops[at] : NULL;
+		if (!op || op->sequence > sequence)
+			high = middle;
+		else if (op->sequence == sequence)
+			return op;
+		else
+			low = at + 1;
+	}
+	return NULL;
+}
+
+/* ---- a report */
+
+static void flight_finish(struct flight *flight)
+{
+	for (size_t i = 0; i < flight->ncards; i++)
+		free(flight->cards[i].key);
+	free(flight->cards);
+	free(flight->ops);
+	free(flight->path);
+	json_decref(flight->report);
+}
+
+static bool read_lists(struct flight *flight, json_t *cards, json_t *ops, json_error_t *error)
+{
+	json_t *object;
+	size_t i;
+
+	flight->cards = need(calloc(json_array_size(cards) + 1, sizeof(*flight->cards)));
+	flight->ops = need(calloc(json_array_size(ops) + 1, sizeof(*flight->ops)));
+	json_array_foreach(cards, i, object)
+		if (!read_card(object, &flight->cards[flight->ncards++], error))
+			return false;
+	qsort(flight->cards, flight->ncards, sizeof(*flight->cards), by_number);
+	json_array_foreach(ops, i, object) {
+		struct op *op = &flight->ops[flight->nops++];
+
+		if (!read_op(object, flight, op, error))
+			return false;
+		if (op->kind == COLLECTIVE) {
+			if (op->sequence <= flight->last)
+				return false;
+			flight->last = op->sequence;
+		}
+	}
+	return true;
+}
+
+static bool read_header(struct flight *flight, json_t **cards, json_t **ops, json_error_t *error)
+{
+	json_int_t called, monotonic, realtime;
+	json_t *fault;
+	int result;
+
+	if (json_unpack_ex(flight->report, error, 0,
+			   "{s:s,s:s,s:i,s:i,s:s,s:s,s:i,s:s,s:I,s:I,s:o,s:I,s:o,s:o}", "job", &flight->job,
+			   "communicator", &flight->communicator, "rank", &flight->rank, "size", &flight->size, "host",
+			   &flight->host, "hostname", &flight->hostname, "pid", &flight->pid, "why", &flight->why,
+			   "monotonic_ns", &monotonic, "realtime_ns", &realtime, "fault", &fault, "operations_called",
+			   &called, "cards", cards, "operations", ops))
+		return false;
+	flight->called = called;
+	flight->monotonic = monotonic;
+	flight->realtime = realtime;
+	if (!json_is_null(fault) && json_unpack_ex(fault, error, 0, "{s:i,s:i,s:s}", "result", &result, "rank",
+						   &flight->fault_rank, "text", &flight->fault))
+		return false;
+	return flight->size > 0 && flight->rank >= 0 && flight->rank < flight->size;
+}
+
+static bool say_useless(const char *path, const char *what, const char *detail)
+{
+	fprintf(stderr, "tutti-trace: %s: %s%s%s; passed over\n", path, what, *detail ? ": " : "", detail);
+	return false;
+}
+
+static bool read_report(struct flight *flight, const char *path)
+{
+	json_error_t error = { .text = "" };
+	json_t *cards, *ops;
+
+	flight->path = need(strdup(path));
+	flight->report = json_load_file(path, 0, &error);
+	if (!flight->report && json_error_code(&error) == json_error_premature_end_of_input)
+		return say_useless(path, "ends too early, a truncated file", "");
+	if (!flight->report)
+		return say_useless(path, "is no JSON", error.text);
+	const json_t *format = json_object_get(flight->report, "tutti_flight");
+	if (!json_is_integer(format))
+		return say_useless(path, "is JSON, but no report of a flight recorder (it has no \"tutti_flight\")", "");
+	if (json_integer_value(format) != FORMAT)
+		return say_useless(path, "has another format than 1, the one that this tutti-trace reads", "");
+	if (!read_header(flight, &cards, &ops, &error) || !read_lists(flight, cards, ops, &error))
+		return say_useless(path, "is a report in which something is missing or makes no sense", error.text);
+	return true;
+}
+
+static bool read_one(struct flights *flights, const char *path)
+{
+	if (flights->n == flights->room) {
+		flights->room = flights->room ? 2 * flights->room : 16;
+		flights->at = need(realloc(flights->at, flights->room * sizeof(*flights->at)));
+	}
+	struct flight *flight = &flights->at[flights->n];
+	*flight = (struct flight){ .fault_rank = -1 };
+	if (read_report(flight, path)) {
+		flights->n++;
+		return true;
+	}
+	flight_finish(flight);
+	return false;
+}
+
+static bool is_report_name(const char *name)
+{
+	const size_t length = strlen(name), end = strlen(SUFFIX);
+
+	return length > end && strcmp(name + length - end, SUFFIX) == 0;
+}
+
+void flights_read(struct flights *flights, const char *path)
+{
+	const struct dirent *entry;
+	struct stat info;
+
+	if (stat(path, &info) < 0) {
+		say_useless(path, "cannot be found", strerror(errno));
+		flights->unreadable++;
+		return;
+	}
+	DIR *handle = S_ISDIR(info.st_mode) ? opendir(path) : NULL;
+	if (!handle) {
+		flights->unreadable += !read_one(flights, path); /* says what is wrong with a directory */
+		return;
+	}
+	while ((entry = readdir(handle))) {
+		char *file;
+
+		if (!is_report_name(entry->d_name))
+			continue;
+		file = need(malloc(strlen(path) + strlen(entry->d_name) + 2));
+		sprintf(file, "%s/%s", path, entry->d_name);
+		read_one(flights, file);
+		free(file);
+	}
+	closedir(handle);
+}
+
+void flights_finish(struct flights *flights)
+{
+	for (size_t i = 0; i < flights->n; i++)
+		flight_finish(&flights->at[i]);
+	free(flights->at);
+	*flights = (struct flights){ 0 };
+}
+
+/* ---- which of them, and in what order */
+
+static void drop(struct flights *flights, size_t i)
+{
+	flight_finish(&flights->at[i]);
+	memmove(&flights->at[i], &flights->at[i + 1], (flights->n - i - 1) * sizeof(*flights->at));
+	flights->n--;
+}
+
+bool flights_select(struct flights *flights, const char *job)
+{
+	const struct flight *newest = NULL;
+	size_t others = 0;
+	char *wanted;
+
+	for (size_t i = 0; i < flights->n; i++)
+		if (!newest || flights->at[i].realtime > newest->realtime)
+			newest = &flights->at[i];
+	if (!job && !newest)
+		return false;
+	wanted = need(strdup(job ? job : newest->job));
+	for (size_t i = flights->n; i-- > 0;) {
+		if (strcmp(flights->at[i].job, wanted) == 0)
+			continue;
+		others++;
+		if (job && flights->n == 1)
+			fprintf(stderr, "tutti-trace: no report is of job %s; the last one is of job %s\n", job,
+				flights->at[i].job);
+		drop(flights, i);
+	}
+	if (others && !job)
+		fprintf(stderr, "tutti-trace: %zu reports of other jobs than %s, the last one, are passed over; --job NAME shows one\n",
+			others, wanted);
+	free(wanted);
+	return flights->n > 0;
+}
+
+static int by_communicator(const void *a, const void *b)
+{
+	const struct flight *one = a, *other = b;
+	const int names = strcmp(one->communicator, other->communicator);
+
+	if (one->size != other->size)
+		return one->size > other->size ? -1 : 1;
+	if (names)
+		return names;
+	if (one->rank != other->rank)
+		return one->rank < other->rank ? -1 : 1;
+	return one->realtime > other->realtime ? -1 : one->realtime < other->realtime;
+}
+
+static void shift(int64_t *time, int64_t offset)
+{
+	if (*time != NEVER)
+		*time += offset;
+}
+
+/* The ranks of a host share CLOCK_MONOTONIC: one offset for all of them, so that nothing comes between. */
+static void share_clock(struct flights *flights)
+{
+	for (size_t i = 0; i < flights->n; i++) {
+		struct flight *flight = &flights->at[i];
+		size_t same = 0;
+
+		while (strcmp(flights->at[same].host, flight->host) != 0)
+			same++;
+		const struct flight *first = &flights->at[same];
+		const int64_t offset = same == i ? flight->realtime - flight->monotonic :
+						   first->realtime - first->monotonic;
+		flight->realtime = flight->monotonic + offset;
+		for (size_t k = 0; k < flight->nops; k++) {
+			shift(&flight->ops[k].posted, offset);
+			shift(&flight->ops[k].first, offset);
+			shift(&flight->ops[k].done, offset);
+		}
+	}
+}
+
+void flights_arrange(struct flights *flights)
+{
+	if (flights->n > 1)
+		qsort(flights->at, flights->n, sizeof(*flights->at), by_communicator);
+	for (size_t i = flights->n; i-- > 1;) {
+		const struct flight *one = &flights->at[i], *newer = &flights->at[i - 1];
+
+		if (one->rank != newer->rank || strcmp(one->communicator, newer->communicator) != 0)
+			continue;
+		say_useless(one->path, "a newer report of the same rank is", newer->path);
+		drop(flights, i);
+	}
+	share_clock(flights);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What flight recorders wrote: the reports of a job's ranks, read and checked. docs/trace.md describes the files. */
+#ifndef TRACE_FLIGHTS_H
+#define TRACE_FLIGHTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#define NEVER INT64_MIN
+
+struct card {
+	int64_t number;
+	char call[192]; /* "all_reduce(float32 × 4096, sum)" */
+	char how[96];	/* "by ring in 4 segments" */
+	char *key;	/* all that ranks must agree on */
+	int64_t sent, received;
+};
+
+enum kind { COLLECTIVE, SEND, RECV };
+
+struct op {
+	enum kind kind;
+	int64_t number, sequence;
+	const struct card *card; /* of a collective; NULL: no longer known */
+	int peer;		 /* of a message */
+	int64_t bytes;
+	char call[64];			 /* of a message */
+	int64_t posted, first, done; /* nanoseconds of CLOCK_REALTIME; NEVER */
+	int result;
+};
+
+struct flight {
+	char *path;
+	json_t *report; /* owns the texts below */
+	const char *job, *communicator, *host, *hostname, *why;
+	int rank, size, pid;
+	int64_t monotonic, realtime; /* when it was written */
+	const char *fault; /* NULL: none */
+	int fault_rank;
+	int64_t called;
+	struct card *cards;
+	size_t ncards;
+	struct op *ops; /* in the order of the calls */
+	size_t nops;
+	int64_t last; /* sequence of its last collective, 0: none */
+};
+
+struct flights {
+	struct flight *at;
+	size_t n, room;
+	size_t unreadable; /* of the files named */
+};
+
+/* Read a file, or all reports of a directory. What cannot be used is said on standard error. */
+void flights_read(struct flights *flights, const char *path);
+/* Keep one job's: `job`, or the last one's where that is NULL. False: there is none. */
+bool flights_select(struct flights *flights, const char *job);
+/* Order them by communicator, the largest first, and rank; one of each; times of all on one clock. */
+void flights_arrange(struct flights *flights);
+void flights_finish(struct flights *flights);
+
+/* "all_reduce(float32 × 4096, sum)", "send 4 to rank 1 (float32 × 10)" */
+const char *op_call(const struct op *op);
+/* Its end did not come, or was an error. */
+static inline bool op_unfinished(const struct op *op)
+{
+	return op->done == NEVER || op->result != 0;
+}
+/* The collective with this sequence number; NULL: it was not called, or is too long ago. */
+const struct op *flight_collective(const struct flight *flight, int64_t sequence);
+
+#endif

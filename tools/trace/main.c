@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-trace: what happened in a job, from the reports of its ranks' flight recorders. Owns the command line. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tutti/tutti.h"
+
+#include "story.h"
+
+static const char usage[] =
+	"Usage: tutti-trace [OPTION]... [DIRECTORY|FILE]...\n"
+	"Tell what happened in a job: who was silent, who differed, who was late, what took long.\n"
+	"\n"
+	"Reads what ranks wrote when their communicator was revoked, or on SIGUSR1 (docs/trace.md), from the directories\n"
+	"and files given, or that of TUTTI_TRACE (default: $TMPDIR/tutti-UID or /tmp/tutti-UID). For ranks of this\n"
+	"host that were killed and that nobody has reported, reports are written first.\n"
+	"\n"
+	"  -o, --output FILE  write the operations of all ranks for Perfetto and chrome://tracing\n"
+	"  -j, --job NAME     of this job, and not of the last one\n"
+	"  -h, --help         show this text\n"
+	"  -V, --version      show the version\n"
+	"\n"
+	"Exit status: 0; 1 if there is nothing to tell, a file that was named is no report, or the output cannot be\n"
+	"written; 2 if the command line is wrong.\n";
+
+static const struct option long_options[] = {
+	{ "output", required_argument, NULL, 'o' },
+	{ "job", required_argument, NULL, 'j' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
+};
+
+struct options {
+	const char *output, *job;
+};
+
+enum verdict { VERDICT_TELL, VERDICT_DONE, VERDICT_WRONG };
+
+static enum verdict say_wrong(const char *what, const char *found)
+{
+	fprintf(stderr, "tutti-trace: %s %s: expected --output FILE, --job NAME, --help or --version\n", what, found);
+	return VERDICT_WRONG;
+}
+
+static enum verdict parse(struct options *options, int argc, char **argv)
+{
+	int option;
+
+	while ((option = getopt_long(argc, argv, ":o:j:hV", long_options, NULL)) != -1) {
+		switch (option) {
+		case 'o': options->output = optarg; break;
+		case 'j': options->job = optarg; break;
+		case 'h': fputs(usage, stdout); return VERDICT_DONE;
+		case 'V': printf("tutti-trace %s\n", tutti_version()); return VERDICT_DONE;
+		case ':': return say_wrong("no value after", argv[optind - 1]);
+		default: return say_wrong("unknown option", argv[optind - 1]);
+		}
+	}
+	return VERDICT_TELL;
+}
+
+/* The same place as the library's. */
+static bool default_directory(char *out, size_t size)
+{
+	const char *trace = getenv("TUTTI_TRACE"), *temporary = getenv("TMPDIR");
+
+	if (trace && strcmp(trace, "off") == 0) {
+		fputs("tutti-trace: TUTTI_TRACE is off: name the directory\n", stderr);
+		return false;
+	}
+	if (trace && *trace)
+		return (size_t)snprintf(out, size, "%s", trace) < size;
+	return (size_t)snprintf(out, size, "%s/tutti-%u", temporary && *temporary == '/' ? temporary : "/tmp",
+				(unsigned)geteuid()) < size;
+}
+
+static void recover(const char *directory)
+{
+	int count;
+
+	if (tutti_trace_recover(directory, &count) != TUTTI_OK)
+		fprintf(stderr, "tutti-trace: cannot look for ranks that were killed: %s\n", tutti_last_error(NULL));
+	else if (count > 0)
+		fprintf(stderr, "tutti-trace: %d ranks were killed without a report; it was written\n", count);
+}
+
+static void read_place(struct flights *flights, const char *path)
+{
+	struct stat info;
+
+	if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+		recover(path);
+	flights_read(flights, path);
+}
+
+static bool read_all(struct flights *flights, int count, char **paths)
+{
+	char directory[4096];
+
+	if (count > 0) {
+		for (int i = 0; i < count; i++)
+			read_place(flights, paths[i]);
+		return true;
+	}
+	if (!default_directory(directory, sizeof(directory)))
+		return false;
+	recover(NULL);
+	flights_read(flights, directory);
+	if (flights->n == 0)
+		fprintf(stderr, "tutti-trace: no report in %s\n", directory);
+	return true;
+}
+
+static bool tell(const struct options *options, struct flights *flights)
+{
+	bool good = true;
+
+	flights_arrange(flights);
+	story_print(stdout, flights);
+	if (fflush(stdout) != 0) {
+		fprintf(stderr, "tutti-trace: cannot write what happened: %s\n", strerror(errno));
+		good = false;
+	}
+	if (options->output && !chrome_write(flights, options->output)) {
+		fprintf(stderr, "tutti-trace: cannot write %s: %s\n", options->output, strerror(errno));
+		good = false;
+	}
+	return good;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { 0 };
+	struct flights flights = { 0 };
+	bool good;
+
+	switch (parse(&options, argc, argv)) {
+	case VERDICT_DONE: return 0;
+	case VERDICT_WRONG: return 2;
+	case VERDICT_TELL: break;
+	}
+	good = read_all(&flights, argc - optind, argv + optind);
+	if (good && flights.n == 0 && optind < argc)
+		fputs("tutti-trace: no reports of flight recorders there\n", stderr);
+	good = good && flights_select(&flights, options.job) && tell(&options, &flights);
+	if (flights.unreadable && optind < argc)
+		good = false;
+	flights_finish(&flights);
+	return good ? 0 : 1;
+}

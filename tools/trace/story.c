@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the judgement: who was silent, who differed, who was late, what took long. */
+#include "story.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN 5 /* of a kind; how many more there are is said */
+
+/* The reports of one communicator, in order of ranks. */
+struct group {
+	const struct flight *at;
+	size_t n;
+	int size;
+};
+
+/* ---- words */
+
+static const char *duration(int64_t ns, char text[32])
+{
+	const double s = (double)ns / 1e9;
+
+	if (s < 0.9995e-6)
+		snprintf(text, 32, "%lld ns", (long long)ns);
+	else if (s < 0.9995e-3)
+		snprintf(text, 32, "%.3g µs", s * 1e6);
+	else if (s < 0.9995)
+		snprintf(text, 32, "%.3g ms", s * 1e3);
+	else
+		snprintf(text, 32, "%.4g s", s);
+	return text;
+}
+
+/* "rank 3", "ranks 0-2, 5" of those with a mark. */
+static void print_ranks(FILE *out, const bool *marked, int size)
+{
+	int count = 0;
+	const char *before = "";
+
+	for (int rank = 0; rank < size; rank++)
+		count += marked[rank];
+	fprintf(out, count == 1 ? "rank " : "ranks ");
+	for (int rank = 0; rank < size; rank++) {
+		int last = rank;
+
+		if (!marked[rank])
+			continue;
+		while (last + 1 < size && marked[last + 1])
+			last++;
+		fprintf(out, last > rank + 1 ? "%s%d-%d" : last > rank ? "%s%d, %d" : "%s%d", before, rank, last);
+		before = ", ";
+		rank = last;
+	}
+}
+
+static bool *new_marks(int size)
+{
+	bool *marks = calloc((size_t)size, sizeof(*marks));
+
+	if (marks)
+		return marks;
+	fputs("tutti-trace: no memory\n", stderr);
+	exit(1);
+}
+
+static int count_marks(const bool *marks, int size)
+{
+	int count = 0;
+
+	for (int rank = 0; rank < size; rank++)
+		count += marks[rank];
+	return count;
+}
+
+/* ---- what there is */
+
+static void print_missing(FILE *out, const struct group *group)
+{
+	bool *missing = new_marks(group->size);
+
+	memset(missing, true, (size_t)group->size * sizeof(*missing));
+	for (size_t i = 0; i < group->n; i++)
+		missing[group->at[i].rank] = false;
+	if (count_marks(missing, group->size) > 0) {
+		fprintf(out, "  no report: ");
+		print_ranks(out, missing, group->size);
+		fprintf(out, " (on another host, left in order before, or never joined)\n");
+	}
+	free(missing);
+}
+
+static void print_dead(FILE *out, const struct group *group)
+{
+	for (size_t i = 0; i < group->n; i++)
+		if (strcmp(group->at[i].why, "died") == 0)
+			fprintf(out, "  died: rank %d (pid %d on %s)\n", group->at[i].rank, group->at[i].pid,
+				group->at[i].hostname);
+}
+
+static void print_faults(FILE *out, const struct group *group)
+{
+	for (size_t i = 0; i < group->n; i++) {
+		const char *fault = group->at[i].fault;
+		bool *same = new_marks(group->size), told = false;
+
+		for (size_t k = 0; fault && k < group->n; k++) {
+			if (!group->at[k].fault || strcmp(group->at[k].fault, fault) != 0)
+				continue;
+			told |= k < i;
+			same[group->at[k].rank] = true;
+		}
+		if (fault && !told) {
+			fprintf(out, "  revoked on ");
+			print_ranks(out, same, group->size);
+			fprintf(out, ": %s\n", fault);
+		}
+		free(same);
+	}
+}
+
+/* ---- who was silent */
+
+/* The first collective that a rank could not end; NULL: there is none. */
+static const struct op *first_unfinished(const struct flight *flight)
+{
+	for (size_t i = 0; i < flight->nops; i++)
+		if (flight->ops[i].kind == COLLECTIVE && op_unfinished(&flight->ops[i]))
+			return &flight->ops[i];
+	return NULL;
+}
+
+static const struct op *last_collective(const struct flight *flight)
+{
+	return flight_collective(flight, flight->last);
+}
+
+static void print_silent_rank(FILE *out, const struct flight *flight)
+{
+	const struct op *last = last_collective(flight);
+	char text[32];
+
+	if (!last) {
+		fprintf(out, "    rank %d has called no collective\n", flight->rank);
+		return;
+	}
+	fprintf(out, "    rank %d: its last is operation %lld, %s, ", flight->rank, (long long)last->sequence, op_call(last));
+	if (last->done == NEVER)
+		fprintf(out, "which it is still in\n");
+	else
+		fprintf(out, "which it ended %s before its report was written\n", duration(flight->realtime - last->done, text));
+}
+
+static void print_unfinished(FILE *out, const struct group *group, const struct op *op)
+{
+	bool *waiting = new_marks(group->size), *silent = new_marks(group->size), *done = new_marks(group->size);
+
+	for (size_t i = 0; i < group->n; i++) {
+		const struct flight *flight = &group->at[i];
+		const struct op *own = flight_collective(flight, op->sequence);
+
+		silent[flight->rank] = flight->last < op->sequence;
+		waiting[flight->rank] = own && op_unfinished(own);
+		done[flight->rank] = !silent[flight->rank] && !waiting[flight->rank];
+	}
+	fprintf(out, "  unfinished: operation %lld, %s, on ", (long long)op->sequence, op_call(op));
+	print_ranks(out, waiting, group->size);
+	if (count_marks(done, group->size) > 0) {
+		fprintf(out, "; ended on ");
+		print_ranks(out, done, group->size);
+	}
+	fprintf(out, "\n");
+	if (count_marks(silent, group->size) > 0) {
+		fprintf(out, "  silent: ");
+		print_ranks(out, silent, group->size);
+		fprintf(out, " never called operation %lld\n", (long long)op->sequence);
+	}
+	for (size_t i = 0; i < group->n; i++)
+		if (silent[group->at[i].rank])
+			print_silent_rank(out, &group->at[i]);
+	free(waiting);
+	free(silent);
+	free(done);
+}
+
+/* The earliest that somebody could not end: what comes later waits for it. */
+static void print_silent(FILE *out, const struct group *group)
+{
+	const struct op *earliest = NULL;
+	size_t more = 0;
+
+	for (size_t i = 0; i < group->n; i++) {
+		const struct op *op = first_unfinished(&group->at[i]);
+
+		if (op && (!earliest || op->sequence < earliest->sequence))
+			earliest = op;
+	}
+	if (!earliest)
+		return;
+	print_unfinished(out, group, earliest);
+	for (size_t i = 0; i < group->n; i++)
+		for (size_t k = 0; k < group->at[i].nops; k++)
+			more += group->at[i].ops[k].kind == COLLECTIVE && op_unfinished(&group->at[i].ops[k]) &&
+				group->at[i].ops[k].sequence > earliest->sequence;
+	if (more)
+		fprintf(out, "    %zu calls of later operations wait behind it\n", more);
+}
+
+/* ---- messages */
+
+static const struct flight *flight_of(const struct group *group, int rank)
+{
+	for (size_t i = 0; i < group->n; i++)
+		if (group->at[i].rank == rank)
+			return &group->at[i];
+	return NULL;
+}
+
+/* Did `flight` call the other side of this message of `rank`? */
+static bool has_counterpart(const struct flight *flight, int rank, const struct op *op)
+{
+	const enum kind kind = op->kind == SEND ? RECV : SEND;
+
+	for (size_t i = 0; i < flight->nops; i++)
+		if (flight->ops[i].kind == kind && flight->ops[i].peer == rank && flight->ops[i].sequence >= op->sequence)
+			return true;
+	return false;
+}
+
+static void print_message(FILE *out, const struct group *group, const struct flight *flight, const struct op *op)
+{
+	const struct flight *peer = flight_of(group, op->peer);
+
+	fprintf(out, "  unfinished: rank %d: %s, message %lld; ", flight->rank, op_call(op), (long long)op->sequence);
+	if (!peer)
+		fprintf(out, "of rank %d there is no report\n", op->peer);
+	else if (has_counterpart(peer, flight->rank, op))
+		fprintf(out, "rank %d has called its side\n", op->peer);
+	else
+		fprintf(out, "rank %d never called its side\n", op->peer);
+}
+
+static void print_messages(FILE *out, const struct group *group)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < group->n; i++) {
+		for (size_t k = 0; k < group->at[i].nops; k++) {
+			const struct op *op = &group->at[i].ops[k];
+
+			if (op->kind != COLLECTIVE && op_unfinished(op) && found++ < SHOWN)
+				print_message(out, group, &group->at[i], op);
+		}
+	}
+	if (found > SHOWN)
+		fprintf(out, "    and %zu more messages\n", found - SHOWN);
+}
+
+/* ---- operations that several ranks know */
+
+/* The same collective on all ranks of a group that still have it. */
+struct meeting {
+	int64_t sequence;
+	size_t n;		 /* ranks that have it */
+	const struct op **op; /* [group->n]; NULL where a rank does not */
+};
+
+/* Bounds of the sequence numbers that any rank has. */
+static void bounds(const struct group *group, int64_t *first, int64_t *last)
+{
+	*first = INT64_MAX;
+	*last = 0;
+	for (size_t i = 0; i < group->n; i++) {
+		for (size_t k = 0; k < group->at[i].nops; k++) {
+			if (group->at[i].ops[k].kind != COLLECTIVE)
+				continue;
+			if (group->at[i].ops[k].sequence < *first)
+				*first = group->at[i].ops[k].sequence;
+			break;
+		}
+		if (group->at[i].last > *last)
+			*last = group->at[i].last;
+	}
+}
+
+typedef void visit_fn(const struct group *group, const struct meeting *meeting, void *context);
+
+/* Visits each sequence number; ranks' operations are walked in step, as they are in order. */
+static void visit(const struct group *group, visit_fn *visitor, void *context)
+{
+	struct meeting meeting = { .op = calloc(group->n, sizeof(*meeting.op)) };
+	size_t *at = calloc(group->n, sizeof(*at));
+	int64_t last;
+
+	bounds(group, &meeting.sequence, &last);
+	if (!meeting.op || !at) {
+		fputs("tutti-trace: no memory\n", stderr);
+		exit(1);
+	}
+	while (meeting.sequence <= last) {
+		int64_t next = INT64_MAX;
+
+		meeting.n = 0;
+		for (size_t i = 0; i < group->n; i++) {
+			const struct flight *flight = &group->at[i];
+
+			while (at[i] < flight->nops && (flight->ops[at[i]].kind != COLLECTIVE ||
+							flight->ops[at[i]].sequence < meeting.sequence))
+				at[i]++;
+			const struct op *op = at[i] < flight->nops ? &flight->ops[at[i]] : NULL;
+			const bool has = op && op->sequence == meeting.sequence;
+
+			meeting.op[i] = has ? op : NULL;
+			meeting.n += has;
+			if (op && !has && op->sequence < next)
+				next = op->sequence;
+		}
+		if (meeting.n > 1)
+			visitor(group, &meeting, context);
+		/* numbers that nobody has are passed over at once */
+		meeting.sequence = meeting.n > 0 || next == INT64_MAX ? meeting.sequence + 1 : next;
+	}
+	free(meeting.op);
+	free(at);
+}
+
+/* ---- who differed */
+
+struct differences {
+	FILE *out;
+	size_t found;
+};
+
+static bool same_call(const struct op *a, const struct op *b)
+{
+	return !a->card || !b->card || strcmp(a->card->key, b->card->key) == 0;
+}
+
+static void print_difference(const struct group *group, const struct meeting *meeting, FILE *out)
+{
+	bool plain = true; /* the calls look different, so how they are done need not be said */
+
+	for (size_t i = 0; i < group->n; i++)
+		for (size_t k = 0; k < i; k++)
+			if (meeting->op[i] && meeting->op[k] && !same_call(meeting->op[i], meeting->op[k]))
+				plain &= strcmp(op_call(meeting->op[i]), op_call(meeting->op[k])) != 0;
+	fprintf(out, "  differed: operation %lld:\n", (long long)meeting->sequence);
+	for (size_t i = 0; i < group->n; i++) {
+		bool *same = new_marks(group->size), told = false;
+
+		for (size_t k = 0; meeting->op[i] && k < group->n; k++) {
+			if (!meeting->op[k] || !same_call(meeting->op[i], meeting->op[k]))
+				continue;
+			told |= k < i;
+			same[group->at[k].rank] = true;
+		}
+		if (meeting->op[i] && !told) {
+			fprintf(out, "    ");
+			print_ranks(out, same, group->size);
+			fprintf(out, " called %s", op_call(meeting->op[i]));
+			if (!plain && meeting->op[i]->card)
+				fprintf(out, " %s", meeting->op[i]->card->how);
+			fprintf(out, "\n");
+		}
+		free(same);
+	}
+}
+
+static void look_for_difference(const struct group *group, const struct meeting *meeting, void *context)
+{
+	struct differences *differences = context;
+	const struct op *one = NULL;
+	bool differ = false;
+
+	for (size_t i = 0; i < group->n; i++) {
+		if (!meeting->op[i])
+			continue;
+		one = one ? one : meeting->op[i];
+		differ |= !same_call(one, meeting->op[i]);
+	}
+	if (differ && differences->found++ < SHOWN)
+		print_difference(group, meeting, differences->out);
+}
+
+static void print_different(FILE *out, const struct group *group)
+{
+	struct differences differences = { .out = out };
+
+	visit(group, look_for_difference, &differences);
+	if (differences.found > SHOWN)
+		fprintf(out, "    and %zu more operations\n", differences.found - SHOWN);
+}
+
+/* ---- who was late, and what took long */
+
+struct lateness {
+	size_t times;	 /* it was the last to call */
+	int64_t alone;	 /* while all others waited for it */
+	int64_t longest;
+	int64_t longest_in; /* sequence */
+};
+
+struct slow {
+	int64_t time; /* from the last call to the last end */
+	const struct op *op;
+	size_t of; /* its rank's place */
+};
+
+struct course {
+	size_t met; /* operations that all ranks called */
+	struct lateness *late; /* [group->n] */
+	struct slow slow[SHOWN];
+	size_t nslow;
+};
+
+static void note_slow(struct course *course, const struct slow *slow)
+{
+	size_t at = course->nslow;
+
+	if (at < SHOWN)
+		course->nslow++;
+	else if (course->slow[--at].time >= slow->time)
+		return;
+	for (; at > 0 && course->slow[at - 1].time < slow->time; at--)
+		course->slow[at] = course->slow[at - 1];
+	course->slow[at] = *slow;
+}
+
+static void follow(const struct group *group, const struct meeting *meeting, void *context)
+{
+	struct course *course = context;
+	size_t last = 0, ended = 0;
+	int64_t before = NEVER, end = NEVER;
+
+	if (meeting->n < (size_t)group->size)
+		return;
+	course->met++;
+	for (size_t i = 1; i < group->n; i++)
+		if (meeting->op[i]->posted > meeting->op[last]->posted)
+			last = i;
+	for (size_t i = 0; i < group->n; i++) {
+		if (i != last && meeting->op[i]->posted > before)
+			before = meeting->op[i]->posted;
+		if (!op_unfinished(meeting->op[i]))
+			ended++;
+		if (meeting->op[i]->done > end)
+			end = meeting->op[i]->done;
+	}
+	struct lateness *late = &course->late[last];
+	const int64_t alone = meeting->op[last]->posted - before;
+	late->times++;
+	late->alone += alone;
+	if (alone > late->longest) {
+		late->longest = alone;
+		late->longest_in = meeting->sequence;
+	}
+	if (ended == group->n)
+		note_slow(course, &(struct slow){ end - meeting->op[last]->posted, meeting->op[last], last });
+}
+
+static void print_course(FILE *out, const struct group *group)
+{
+	struct course course = { .late = calloc(group->n, sizeof(*course.late)) };
+	char all[32], longest[32];
+
+	if (!course.late)
+		exit(1);
+	if (group->n == (size_t)group->size && group->size > 1)
+		visit(group, follow, &course);
+	if (course.met > 0)
+		fprintf(out, "  late, in %zu operations that all ranks called:\n", course.met);
+	for (size_t shown = 0; course.met > 0 && shown < SHOWN; shown++) {
+		size_t worst = 0;
+
+		for (size_t i = 1; i < group->n; i++)
+			if (course.late[i].alone > course.late[worst].alone)
+				worst = i;
+		struct lateness *late = &course.late[worst];
+		if (late->times == 0 || late->alone < 0)
+			break;
+		fprintf(out, "    rank %d was last in %zu (%.0f%%); the others waited for it alone %s, at most %s in operation %lld\n",
+			group->at[worst].rank, late->times, 100.0 * (double)late->times / (double)course.met,
+			duration(late->alone, all), duration(late->longest, longest), (long long)late->longest_in);
+		late->alone = -1; /* told */
+	}
+	if (course.nslow > 0)
+		fprintf(out, "  slowest, from the last call to the last end:\n");
+	for (size_t i = 0; i < course.nslow; i++)
+		fprintf(out, "    %s: operation %lld, %s %s\n", duration(course.slow[i].time, all),
+			(long long)course.slow[i].op->sequence, op_call(course.slow[i].op),
+			course.slow[i].op->card ? course.slow[i].op->card->how : "");
+	free(course.late);
+}
+
+/* ---- all */
+
+static bool several_hosts(const struct group *group)
+{
+	for (size_t i = 1; i < group->n; i++)
+		if (strcmp(group->at[i].host, group->at[0].host) != 0)
+			return true;
+	return false;
+}
+
+static void print_group(FILE *out, const struct group *group)
+{
+	fprintf(out, "communicator %s: %zu of %d ranks", group->at[0].communicator, group->n, group->size);
+	if (several_hosts(group))
+		fprintf(out, ", on several hosts: their times are as comparable as their clocks are alike");
+	fprintf(out, "\n");
+	print_missing(out, group);
+	print_dead(out, group);
+	print_faults(out, group);
+	print_silent(out, group);
+	print_messages(out, group);
+	print_different(out, group);
+	print_course(out, group);
+}
+
+void story_print(FILE *out, const struct flights *flights)
+{
+	fprintf(out, "job %s\n", flights->at[0].job);
+	for (size_t first = 0; first < flights->n;) {
+		struct group group = { .at = &flights->at[first], .size = flights->at[first].size };
+
+		while (first < flights->n && strcmp(flights->at[first].communicator, group.at->communicator) == 0 &&
+		       flights->at[first].size == group.size) {
+			group.n++;
+			first++;
+		}
+		print_group(out, &group);
+	}
+}

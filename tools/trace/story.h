@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What can be told of a job from its ranks' reports. */
+#ifndef TRACE_STORY_H
+#define TRACE_STORY_H
+
+#include <stdio.h>
+
+#include "flights.h"
+
+/* story.c: for each communicator who is missing, what the fault was, what could not end and who was silent in it, who
+ * differed, who was late, what took longest. */
+void story_print(FILE *out, const struct flights *flights);
+
+/* chrome.c: the operations in Chrome's trace format. False: errno tells. */
+bool chrome_write(const struct flights *flights, const char *path);
+
+#endif
