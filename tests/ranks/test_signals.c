@@ -84,7 +84,7 @@ static int messages(tutti_comm_t comm, float *values)
 
 static int live(float *values)
 {
-	tutti_comm_t comm = NULL, half = NULL;
+	tutti_comm_t comm = NULL, half = NULL, same = NULL;
 	float one = 1;
 
 	SUCCEEDS(tutti_init(NULL, &comm));
@@ -94,6 +94,10 @@ static int live(float *values)
 	SUCCEEDS(tutti_all_reduce(half, &one, &one, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
 	CLAIM(one == RANKS / 2, "the half's sum is %g", (double)one);
 	tutti_comm_destroy(half);
+	SUCCEEDS(tutti_comm_shrink(comm, &same));
+	CLAIM(tutti_comm_size(same) == RANKS, "%d ranks are left", tutti_comm_size(same));
+	SUCCEEDS(tutti_barrier(same, NULL));
+	tutti_comm_destroy(same);
 	tutti_comm_destroy(comm);
 	return 0;
 }

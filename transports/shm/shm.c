@@ -60,10 +60,15 @@ static bool shm_reach(const struct tt_peer *a, const struct tt_peer *b)
 	return memcmp(&one.machine, &other.machine, sizeof(one.machine)) == 0;
 }
 
-/* The peers watch this rank's sockets, and join() has said on them what there was to say. */
+/* The peers watch this rank's sockets, and join() has said on them what there was to say. The one that is left ends now: it may
+ * be long until the endpoint is destroyed. */
 static void shm_decline(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
 			const struct tt_fault *fault)
 {
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	tt_fd_close(ep->listen_fd);
+	ep->listen_fd = -1;
 }
 
 static bool shm_export_memory(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,

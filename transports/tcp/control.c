@@ -344,6 +344,7 @@ void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault
 
 		tt_tcp_look(e, tt_tcp_ms_until(now, due < enough ? due : enough));
 	}
+	tt_tcp_stop_listening(e); /* who dials from now on is not kept waiting */
 }
 
 void tt_tcp_control_leave(struct tcp_endpoint *e)

@@ -205,12 +205,18 @@ static void accept_failed(struct tcp_endpoint *e)
 }
 
 /* A rank that waits for others to connect while it cannot let them in would wait until its deadline. Where it waits
- * for none, a crowd of strangers at the door ends nothing. */
+ * for none, a crowd of strangers at the door ends nothing. When the communicator has ended already, it is survivors that
+ * wait for each other: they are turned away, and go on without this one. */
 static void give_up_listening(struct tcp_endpoint *e)
 {
 	struct tt_fault fault = { .result = TUTTI_ERR_SYSTEM, .rank = e->rank };
 	char text[TT_ERRNO_MAX];
 
+	if (e->base.fault.result) {
+		tt_log(WARN, TCP, "rank %d accepts no connections any more: %s", e->rank, tt_errno_text(e->shortage, text));
+		tt_tcp_stop_listening(e);
+		return;
+	}
 	snprintf(fault.text, sizeof(fault.text), "rank %d cannot accept the connections of other ranks: %s", e->rank,
 		 tt_errno_text(e->shortage, text));
 	tt_tcp_own_fault(e, &fault);
@@ -333,7 +339,9 @@ void tt_tcp_guests_expire(struct tcp_endpoint *e, uint64_t now)
 	if (e->listen_again_at && now >= e->listen_again_at) {
 		e->listen_again_at = 0;
 		tt_tcp_watch(e, &e->listener, EPOLLIN);
-		if (e->short_since && now - e->short_since > SHORT_MS * TCP_MS && tt_tcp_awaits_guests(e))
+		if (e->short_since && now - e->short_since > SHORT_MS * TCP_MS && tt_tcp_awaits_guests(e)) {
+			e->short_since = now;
 			give_up_listening(e);
+		}
 	}
 }
