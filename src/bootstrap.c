@@ -450,6 +450,7 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 		make_board(comm, deadline);
 		tt_recorder_ready(comm);
 	}
+	tt_comm_choose_settling(comm);
 	free(comm->records);
 	comm->records = NULL;
 	return result;

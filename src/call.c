@@ -150,7 +150,7 @@ static tutti_result_t submit_blocking(struct tutti_comm *comm, const struct tt_c
 	struct tutti_request request = { .comm = comm };
 
 	pthread_mutex_lock(&comm->lock);
-	tutti_result_t result = (tutti_result_t)comm->fault.result;
+	tutti_result_t result = tt_comm_state(comm);
 	if (!result)
 		result = tt_call_start(comm, call, &request);
 	if (!result) {
@@ -182,7 +182,7 @@ tutti_result_t tt_call_submit(struct tutti_comm *comm, const struct tt_call *cal
 	started->comm = comm;
 	started->maker = comm->maker;
 	pthread_mutex_lock(&comm->lock);
-	result = (tutti_result_t)comm->fault.result;
+	result = tt_comm_state(comm);
 	if (!result)
 		result = tt_call_start(comm, call, started);
 	if (!result) {

@@ -81,10 +81,13 @@ static const char *hidden_difference(const struct tt_card *a, const char *a_call
 
 struct tt_fault tt_card_mismatch(const struct tt_card *mine, const struct tt_card *theirs)
 {
-	struct tt_fault fault = { .result = TUTTI_ERR_MISMATCH, .rank = theirs->rank };
 	/* both ends of a link may find out at once: they say the same */
 	const bool swap = theirs->rank < mine->rank;
 	const struct tt_card *a = swap ? theirs : mine, *b = swap ? mine : theirs;
+	const bool message = a->collective == TT_SEND_RECV || b->collective == TT_SEND_RECV;
+	struct tt_fault fault = { .result = TUTTI_ERR_MISMATCH,
+				  .rank = b->rank,
+				  .seq = message ? 0 : a->seq < b->seq ? a->seq : b->seq };
 	char a_call[120], b_call[120];
 
 	tt_card_describe(a, a_call, sizeof(a_call));

@@ -375,7 +375,7 @@ TUTTI_API tutti_result_t tutti_comm_error(tutti_comm_t comm, int *rank)
 		return tt_comm_refuse(comm, "tutti_comm_error");
 	pthread_mutex_lock(&comm->lock);
 	tt_comm_look(comm, true);
-	const tutti_result_t result = (tutti_result_t)comm->fault.result;
+	const tutti_result_t result = tt_comm_is_settled(comm) ? (tutti_result_t)comm->fault.result : TUTTI_OK;
 	if (rank && result)
 		*rank = comm->fault.rank;
 	pthread_mutex_unlock(&comm->lock);
@@ -409,7 +409,7 @@ TUTTI_API const char *tutti_last_error(tutti_comm_t comm)
 	if (!tt_comm_usable(comm))
 		return tt_thread_error();
 	pthread_mutex_lock(&comm->lock);
-	const bool failed = comm->fault.result != 0;
+	const bool failed = tt_comm_state(comm) != TUTTI_OK;
 	if (failed)
 		memcpy(text, comm->fault.text, sizeof(text));
 	pthread_mutex_unlock(&comm->lock);

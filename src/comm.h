@@ -104,7 +104,10 @@ struct tutti_comm {
 	struct tt_op *spare;	      /* finished, to be used again */
 	struct tt_card cards[TT_CARDS_KEPT]; /* of this rank's last collectives */
 	uint64_t *heard; /* [size]: the last collective that each rank is known to have called */
-	uint64_t told_seq, told_at; /* what the neighbours were told last, and when */
+	uint64_t told_seq;   /* what the neighbours were told last … */
+	uint32_t told_times; /* … how often before … */
+	uint64_t tell_at;    /* … and when to tell it again */
+	uint64_t answered_seq; /* the last of its own operations that this rank told those who are ahead */
 	struct tt_next_call *next_calls; /* what threads said of them */
 	struct tt_plan_cache *plans;
 	struct tt_work *work; /* [algorithm × collective], counted when first asked for */
@@ -120,8 +123,11 @@ struct tutti_comm {
 	uint64_t next_look; /* when to look at everything again */
 	uint64_t next_deadline; /* of what was in flight when that was done last */
 
-	/* result 0: healthy */
+	/* result 0: healthy. Nobody is told of it before it is settled. */
 	struct tt_fault fault;
+	bool settled;
+	uint64_t settle_at;
+	uint64_t settle_ns; /* how long ranks take to settle; 0: the first fault is that of all */
 	struct tt_council *council; /* NULL until the ranks first agree on something */
 	struct tt_recorder recorder;
 	int failed_peer; /* whose link failed last, -1: nobody's */
@@ -140,13 +146,24 @@ tutti_result_t tt_comm_refuse(const struct tutti_comm *comm, const char *call);
 /* comm.c: an empty one, to be filled by bootstrap.c. */
 tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int size, uint64_t id, struct tutti_comm **out);
 
-/* fault.c: end the communicator, here and on every rank; the first fault wins. Lock held. */
+/* fault.c: end the communicator, here and on every rank, unless it knows of a fault already. Lock held. */
 void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault);
+/* The transports have joined: how are ranks to settle on a fault? */
+void tt_comm_choose_settling(struct tutti_comm *comm);
+/* Is there a fault, and is it that of all ranks? Lock held. */
+bool tt_comm_is_settled(struct tutti_comm *comm);
+/* There is a fault: wait until it is settled, and give its result. Lock held, but not all the time. */
+tutti_result_t tt_comm_verdict(struct tutti_comm *comm);
+/* What a call returns that is made now: TUTTI_OK, or the fault. Lock likewise. */
+static inline tutti_result_t tt_comm_state(struct tutti_comm *comm)
+{
+	return __builtin_expect(comm->fault.result != 0, 0) ? tt_comm_verdict(comm) : TUTTI_OK;
+}
 /* The same for a result of a lower layer, with the thread's sentence. About this rank, or for TUTTI_ERR_PEER_LOST about
  * comm->failed_peer. */
 void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result);
 /* A call that failed for another reason than its arguments was not made: nobody must wait for this rank's part of it.
- * Gives `result` back, or that of the fault that ended the communicator before; lock held. */
+ * Gives `result` back, or what all ranks have settled on; lock held, but not all the time. */
 tutti_result_t tt_comm_give_up(struct tutti_comm *comm, tutti_result_t result);
 /* The same without the lock. */
 tutti_result_t tt_comm_fail(struct tutti_comm *comm, tutti_result_t result);

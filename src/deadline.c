@@ -291,7 +291,7 @@ static void miss(struct tt_op *op)
 
 void tt_deadlines_look(struct tutti_comm *comm, uint64_t now)
 {
-	comm->next_deadline = UINT64_MAX;
+	comm->next_deadline = comm->fault.result ? comm->settle_at : UINT64_MAX;
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
 		if (!op->started)
 			op->started = now;

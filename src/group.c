@@ -260,7 +260,7 @@ static tutti_result_t start_pass(struct group *group, struct tutti_request *requ
 static tutti_result_t start_all(struct group *group, struct tutti_request *request)
 {
 	struct tutti_comm *comm = group->comm;
-	tutti_result_t result = (tutti_result_t)comm->fault.result;
+	tutti_result_t result = tt_comm_state(comm);
 
 	if (!result)
 		result = copy_to_self(group);

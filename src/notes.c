@@ -10,7 +10,8 @@
 #include "council.h"
 #include "notes.h"
 
-#define REPEAT_NS 100000000 /* a neighbour may reach the operation only later */
+#define REPEAT_NS    100000000 /* a note may be lost, and a neighbour reach the operation only later; … */
+#define DOUBLED_MOST 6	       /* … but a peer that is stopped takes none in, and must not get too many */
 
 void tt_notes_remember(struct tutti_comm *comm, const struct tt_card *card)
 {
@@ -37,6 +38,18 @@ static void tell_all(struct tutti_comm *comm, const struct tt_card *card)
 		comm->endpoints[i]->ops->tell(comm->endpoints[i], card);
 }
 
+/* A peer waits in an operation that this rank has not called: say which one it called last. */
+static void answer(struct tutti_comm *comm)
+{
+	const uint64_t last = comm->next_seq - 1;
+	struct tt_card note = comm->cards[last % TT_CARDS_KEPT];
+
+	if (comm->answered_seq == last)
+		return;
+	comm->answered_seq = note.called = last;
+	tell_all(comm, &note);
+}
+
 static void consider(struct tutti_comm *comm, const struct tt_card *theirs)
 {
 	const struct tt_card *mine = &comm->cards[theirs->seq % TT_CARDS_KEPT];
@@ -52,6 +65,8 @@ static void consider(struct tutti_comm *comm, const struct tt_card *theirs)
 		comm->heard[theirs->rank] = called;
 		tell_all(comm, theirs);
 	}
+	if (theirs->seq >= comm->next_seq)
+		answer(comm);
 	if (mine->magic == TT_CARD_MAGIC && mine->seq == theirs->seq && !tt_card_equal(mine, theirs)) {
 		const struct tt_fault fault = tt_card_mismatch(mine, theirs);
 
@@ -66,10 +81,11 @@ void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op *stalled, uin
 	for (int i = 0; i < comm->nendpoints; i++)
 		while (!comm->fault.result && comm->endpoints[i]->ops->hear(comm->endpoints[i], &theirs))
 			consider(comm, &theirs);
-	if (!stalled || (comm->told_seq == stalled->card.seq && now - comm->told_at < REPEAT_NS))
+	if (!stalled || (comm->told_seq == stalled->card.seq && now < comm->tell_at))
 		return;
+	comm->told_times = comm->told_seq == stalled->card.seq ? comm->told_times + 1 : 0;
 	comm->told_seq = stalled->card.seq;
-	comm->told_at = now;
+	comm->tell_at = now + ((uint64_t)REPEAT_NS << (comm->told_times < DOUBLED_MOST ? comm->told_times : DOUBLED_MOST));
 	note = stalled->card;
 	note.called = comm->next_seq - 1;
 	tell_all(comm, &note);

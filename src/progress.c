@@ -99,7 +99,7 @@ bool tt_comm_progress(struct tutti_comm *comm)
 			shared_before |= op->kind == TT_OP_SHARED || op->state == TT_OP_WAITING;
 		}
 	}
-	if (__builtin_expect(comm->fault.result != 0, 0) && comm->first) {
+	if (__builtin_expect(comm->fault.result != 0, 0) && comm->first && tt_comm_is_settled(comm)) {
 		end_all(comm);
 		moved = true;
 	}

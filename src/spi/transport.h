@@ -40,6 +40,9 @@ struct tt_fault {
 };
 static_assert(sizeof(struct tt_fault) == TT_ERROR_MAX, "no bytes between");
 
+/* Of two faults that ranks found at the same time, is `a` the one that all are to tell? A total order, the same everywhere. */
+bool tt_fault_before(const struct tt_fault *a, const struct tt_fault *b);
+
 /* One rank as its peers see it. */
 struct tt_peer {
 	int rank;
@@ -133,9 +136,16 @@ struct tt_transport {
 	 * a wait; cheap unless `thorough`, which is asked for every millisecond or so and before sleeping, and
 	 * looks at everything: dead processes, closed connections. Sets endpoint->fault. */
 	void (*progress)(struct tt_endpoint *endpoint, bool thorough);
-	/* Tell every peer that can be told, at once and without waiting, that `fault` ends the communicator. Where a
-	 * peer has told of another before, endpoint->fault is that one on return. */
+	/* Tell every peer that can be told, at once and without waiting, that `fault` ends the communicator; nothing to do
+	 * if endpoint->fault is that one or better. On return endpoint->fault is the best that is known here.
+	 * Where control_fd() is -1 all ranks settle on one at once: what is best does not change any more. Otherwise
+	 * a peer may tell of a better one later, which is passed on to those that may not know it. An endpoint that knows a
+	 * fault looks for no other, such as deaths, which may be its consequence. */
 	void (*revoke)(struct tt_endpoint *endpoint, const struct tt_fault *fault);
+	/* Readable when something has come that progress(thorough) takes in although nobody waits: faults, notes, the end of
+	 * peers; not for data. To be watched by its edges. Valid from join() to destroy(). -1: there is no need, since all
+	 * ranks of the communicator read one record, on which the first fault is that of all. */
+	int (*control_fd)(const struct tt_endpoint *endpoint);
 
 	/* Will nothing more come from `peer` than what can be read now? As it died, left, or lost its connections; false where
 	 * this rank cannot know. Also after a fault, which may be about another rank. Looked for by progress(thorough). */

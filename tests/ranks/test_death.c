@@ -29,6 +29,7 @@ struct stage {
 	atomic_int ready;	 /* ranks that are about to wait */
 	_Atomic double ended_at; /* when the victim ended; 0: it has not */
 	_Atomic pid_t pid;	 /* of the victim */
+	char said[RANKS][640];	 /* what each survivor was told */
 };
 
 struct play {
@@ -238,11 +239,12 @@ static int survive(struct scene *s)
 {
 	const struct play *play = s->play;
 	const tutti_comm_t comm = s->comm;
-	char victim[16], text[512];
+	char victim[16], text[640];
 	const tutti_result_t result = play->death->wait(s);
 	const double after = seconds_now() - atomic_load(&play->stage->ended_at);
 
 	snprintf(text, sizeof(text), "%s", tutti_last_error(comm));
+	memcpy(play->stage->said[s->rank], text, sizeof(text));
 	snprintf(victim, sizeof(victim), "rank %d ", play->victim);
 	CLAIM(result == play->death->result, "result %d (%s), expected %d", result, text,
 	      play->death->result);
@@ -304,6 +306,15 @@ static int shm_files(void)
 	return n;
 }
 
+static void all_say_the_same(const struct stage *stage, int victim)
+{
+	const int first = victim == 0;
+
+	for (int rank = first + 1; rank < RANKS; rank++)
+		if (rank != victim)
+			assert_string_equal(stage->said[rank], stage->said[first]);
+}
+
 static void all_are_told(const struct death *death)
 {
 	static const int victims[] = { 0, 2, RANKS - 1 };
@@ -321,6 +332,7 @@ static void all_are_told(const struct death *death)
 
 		memset(stage, 0, sizeof(*stage));
 		assert_int_equal(run_job(&job), 0);
+		all_say_the_same(stage, victims[i]);
 	}
 	assert_int_equal(shm_files(), files);
 }

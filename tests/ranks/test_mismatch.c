@@ -244,11 +244,9 @@ static bool names(const char *text, int rank)
 	return strstr(text, expected) != NULL;
 }
 
-/* Where ranks share memory, or are but two, the first that finds out speaks for all. Several pairs
- * over TCP may find out at the same time, and each then names itself and the odd rank. */
+/* Several pairs may find out at the same time, each of itself: all settle on one. */
 static int judge(const struct play *play)
 {
-	const bool one_sentence = play->ranks == 2 || strcmp(transport_chosen, "shm") == 0;
 	const struct mismatch *m = play->mismatch;
 	int bad = 0;
 
@@ -259,7 +257,7 @@ static int judge(const struct play *play)
 			ranks_named(outcome->text) != 2 || !names(outcome->text, play->odd) ||
 			!says(outcome->text, m->odd_words, play->count) ||
 			!says(outcome->text, m->other_words, play->count) ||
-			(one_sentence && strcmp(outcome->text, play->stage->outcomes[0].text) != 0);
+			strcmp(outcome->text, play->stage->outcomes[0].text) != 0;
 
 		bad += wrong;
 	}

@@ -14,7 +14,7 @@
 #include "harness.h"
 
 #define RANKS	6
-#define SHORT_S 0.3
+#define SHORT_S 0.5
 #define SOON_S	5.0 /* the communicator's own deadline is 40 s */
 
 /* Shared by all ranks of a job. */
@@ -90,7 +90,7 @@ static tutti_result_t one_sum(tutti_comm_t comm)
 
 static void one_ranks_shorter_deadline_ends_the_call_of_all(void **state)
 {
-	all_are_told(1u << 2, one_sum, "operation 1, all_reduce(float32 × 1, sum), missed its deadline of 0.3 s: "
+	all_are_told(1u << 2, one_sum, "operation 1, all_reduce(float32 × 1, sum), missed its deadline of 0.5 s: "
 				       "ranks 0, 1, 3-5 have called it, rank 2 is alive but has not called operation 1");
 }
 
@@ -121,7 +121,7 @@ static tutti_result_t sums_of_a_group(tutti_comm_t comm)
 
 static void a_group_has_the_deadline_said_before_it(void **state)
 {
-	all_are_told(1u << 3, sums_of_a_group, "missed its deadline of 0.3 s");
+	all_are_told(1u << 3, sums_of_a_group, "missed its deadline of 0.5 s");
 }
 
 static tutti_result_t wait_for_a_request(tutti_comm_t comm)
@@ -136,7 +136,7 @@ static tutti_result_t wait_for_a_request(tutti_comm_t comm)
 
 static void a_request_keeps_the_deadline_of_its_call(void **state)
 {
-	all_are_told(1u << 5, wait_for_a_request, "operation 1, barrier(), missed its deadline of 0.3 s");
+	all_are_told(1u << 5, wait_for_a_request, "operation 1, barrier(), missed its deadline of 0.5 s");
 }
 
 /* ---- whose call it is */

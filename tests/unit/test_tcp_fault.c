@@ -42,18 +42,69 @@ static void a_revoke_reaches_all_of_eight(void **state)
 	fabric_stop(&f);
 }
 
-static void the_first_fault_stays(void **state)
+/* What the others see when the rank's process dies. */
+static void die(struct fabric *f, int rank)
 {
-	const struct tt_fault one = { TUTTI_ERR_TIMEOUT, 1, "one" },
-			      two = { TUTTI_ERR_ABORTED, 2, "two" };
+	struct tcp_endpoint *e = tcp_endpoint_of(f->endpoint[rank]);
+
+	for (struct tcp_control *c = e->controls; c; c = c->next)
+		shutdown(c->source.fd, SHUT_RDWR);
+}
+
+struct expected {
+	const struct fabric *fabric;
+	const char *text;
+};
+
+static bool all_say(void *arg)
+{
+	const struct expected *expected = arg;
+	const struct fabric *f = expected->fabric;
+
+	for (int i = 0; i < f->size; i++)
+		if (strcmp(f->endpoint[i]->fault.text, expected->text) != 0)
+			return false;
+	return true;
+}
+
+/* Whichever is told first, and also where nobody has heard of the other's yet. */
+static void the_better_of_two_faults_stays(void **state)
+{
+	const struct tt_fault late = { TUTTI_ERR_TIMEOUT, 1, "late" },
+			      aborted = { TUTTI_ERR_ABORTED, 2, "aborted" };
+
+	for (int way = 0; way < 3; way++) {
+		struct fabric f;
+		struct expected expected = { &f, "aborted" };
+
+		fabric_start(&f, 8, 0);
+		tcp->revoke(f.endpoint[0], way == 1 ? &aborted : &late);
+		if (way < 2)
+			fabric_until(&f, all_know, &f);
+		tcp->revoke(f.endpoint[3], way == 1 ? &late : &aborted);
+		fabric_until(&f, all_say, &expected);
+		all_blame(&f, TUTTI_ERR_ABORTED, 2, "aborted");
+		fabric_stop(&f);
+	}
+}
+
+/* Those that go because of a fault are not to blame. */
+static void a_death_after_a_fault_is_its_consequence(void **state)
+{
+	const struct tt_fault fault = { TUTTI_ERR_TIMEOUT, 3, "rank 3 was late" };
+	struct tt_endpoint *dead;
 	struct fabric f;
 
-	fabric_start(&f, 3, 0);
-	tcp->revoke(f.endpoint[0], &one);
+	fabric_start(&f, 4, 0);
+	tcp->revoke(f.endpoint[0], &fault);
 	fabric_until(&f, all_know, &f);
-	tcp->revoke(f.endpoint[1], &two);
-	fabric_until(&f, all_know, &f);
-	all_blame(&f, TUTTI_ERR_TIMEOUT, 1, "one");
+	die(&f, 1);
+	dead = f.endpoint[1];
+	f.endpoint[1] = NULL;
+	while (tcp_endpoint_of(f.endpoint[0])->peers[1].control->source.fd >= 0)
+		tcp->progress(f.endpoint[0], true);
+	all_blame(&f, TUTTI_ERR_TIMEOUT, 3, "rank 3 was late");
+	tcp->destroy(dead);
 	fabric_stop(&f);
 }
 
@@ -70,15 +121,6 @@ static void a_revoke_outlives_the_rank_that_sent_it(void **state)
 	fabric_until(&f, all_know, &f);
 	all_blame(&f, TUTTI_ERR_TIMEOUT, 4, fault.text);
 	fabric_stop(&f);
-}
-
-/* What the others see when the rank's process dies. */
-static void die(struct fabric *f, int rank)
-{
-	struct tcp_endpoint *e = tcp_endpoint_of(f->endpoint[rank]);
-
-	for (struct tcp_control *c = e->controls; c; c = c->next)
-		shutdown(c->source.fd, SHUT_RDWR);
 }
 
 static void a_death_is_known_to_all_of_eight(void **state)
@@ -253,7 +295,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_revoke_reaches_all_of_eight),
-		cmocka_unit_test(the_first_fault_stays),
+		cmocka_unit_test(the_better_of_two_faults_stays),
+		cmocka_unit_test(a_death_after_a_fault_is_its_consequence),
 		cmocka_unit_test(a_revoke_outlives_the_rank_that_sent_it),
 		cmocka_unit_test(a_death_is_known_to_all_of_eight),
 		cmocka_unit_test(a_good_bye_is_no_fault),

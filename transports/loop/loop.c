@@ -271,6 +271,11 @@ static bool loop_lost(struct tt_endpoint *endpoint, int peer)
 	return state == LOOP_LEFT || state == LOOP_DEAD;
 }
 
+static int loop_control_fd(const struct tt_endpoint *endpoint)
+{
+	return -1;
+}
+
 static void loop_tell(struct tt_endpoint *endpoint, const void *note)
 {
 	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
@@ -376,6 +381,7 @@ const struct tt_transport tt_transport_loop = {
 	.close = tt_loop_close,
 	.progress = loop_progress,
 	.revoke = loop_revoke,
+	.control_fd = loop_control_fd,
 	.lost = loop_lost,
 	.tell = loop_tell,
 	.hear = loop_hear,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The arena: one memfd per communicator and host, made by the host's lowest rank and mapped by all its ranks.
  *
- *   header          revocation record, sleepers, futex word
- *   member[n]       per rank of the host: its state, the notes it told
+ *   header          whether there are faults, sleepers, futex word
+ *   member[n]       per rank of the host: its state, the notes and faults it told
  *   rings           per ordered pair of ranks and lane: a control page, then SHM_RING_BYTES of data
  *   shared region   what the runtime asked for with share()
  *
@@ -21,13 +21,14 @@
 #define SHM_PAGE 4096
 #define SHM_RING_BYTES (256u * 1024)
 
-enum shm_revoked { SHM_NOT_REVOKED, SHM_REVOKING, SHM_REVOKED };
+#define SHM_FAULTS 8 /* that a rank tells at most, each better than the one before */
+
 enum shm_state { SHM_ABSENT, SHM_PRESENT, SHM_LEFT };
 enum shm_shares { SHM_UNDECIDED, SHM_SHARES, SHM_SHARES_NOT };
 
 struct shm_header {
-	_Alignas(SHM_LINE) _Atomic uint32_t revoked; /* enum shm_revoked; fault is valid once REVOKED */
-	struct tt_fault fault;
+	_Alignas(SHM_LINE) _Atomic uint32_t faults; /* told by all members; release, pairs with the acquire in shm_progress() */
+	_Atomic uint32_t decided; /* where the members are the whole communicator: 1 + the one whose fault counts for all */
 	/* Read by every sender after its fence, written only by who goes to sleep: stays in every cache. */
 	_Alignas(SHM_LINE) _Atomic uint32_t sleepers;
 	_Alignas(SHM_LINE) _Atomic uint32_t wake; /* futex word: counts wake-ups */
@@ -40,6 +41,9 @@ struct shm_member {
 	/* Notes told, each in its turn; release, pairs with the acquires in shm_hear(). */
 	_Alignas(SHM_LINE) _Atomic uint64_t told;
 	_Alignas(SHM_LINE) _Atomic uint64_t notes[TT_NOTES_KEPT][TT_NOTE_BYTES / 8];
+	/* Faults told, none of them ever changed; release, pairs with the acquire in take_faults(). */
+	_Alignas(SHM_LINE) _Atomic uint32_t faults_told;
+	struct tt_fault faults[SHM_FAULTS];
 };
 
 /* A single-producer, single-consumer byte ring; positions only grow. */

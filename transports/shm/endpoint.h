@@ -20,6 +20,7 @@ struct shm_mate {
 	int heap_fd;  /* its tutti_mem_alloc() heap, -1 if it has none */
 	int pid_fd;   /* -1 for threads of this process, and the dead */
 	bool died;
+	int alarm_fd; /* rung for faults; -1 where the host's ranks are all there are */
 	uint8_t *heap; /* mapped on first use */
 	uint64_t heard; /* of its notes */
 };
@@ -37,6 +38,9 @@ struct shm_endpoint {
 	uint8_t *shared;
 	size_t shared_bytes;
 	int armed;	    /* threads of this rank that sleep or are about to */
+	bool whole;	    /* the host's ranks are the whole communicator: the first fault is that of all */
+	uint32_t faults_seen; /* of the header's */
+	int watch; /* epoll of what control_fd() is for: this rank's alarm, and the pidfds; -1 if whole */
 };
 
 static inline struct shm_endpoint *shm_endpoint_of(struct tt_endpoint *endpoint)
@@ -58,6 +62,13 @@ ssize_t shm_peek(struct tt_link *link, size_t want, size_t limit, const void **d
 void shm_release(struct tt_link *link, size_t bytes);
 bool shm_ready(const struct tt_link *link);
 void shm_close(struct tt_link *link);
+
+/* faults.c */
+tutti_result_t shm_watch(struct shm_endpoint *ep);
+void shm_unwatch(struct shm_endpoint *ep, struct shm_mate *mate);
+void shm_take_faults(struct shm_endpoint *ep);
+void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault);
+int shm_control_fd(const struct tt_endpoint *endpoint);
 
 /* notes.c */
 void shm_tell(struct tt_endpoint *endpoint, const void *note);

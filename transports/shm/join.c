@@ -58,7 +58,8 @@ static void keep_mate(struct shm_endpoint *ep, const struct shm_parcel *parcel)
 	struct shm_mate *mate = &ep->mates[parcel->place];
 
 	mate->event_fd = parcel->fds[0];
-	mate->heap_fd = parcel->has_heap ? parcel->fds[1] : -1;
+	mate->heap_fd = parcel->fds[1];
+	mate->alarm_fd = parcel->fds[2];
 }
 
 /* Only processes of the same user may join. */
@@ -385,9 +386,10 @@ static tutti_result_t prepare_mates(struct shm_endpoint *ep, int size)
 		if (rank == ep->config.rank)
 			ep->me = members;
 		ep->mate_of[rank] = members;
-		ep->mates[members++] = (struct shm_mate){ rank, -1, -1, -1, false, NULL, 0 };
+		ep->mates[members++] = (struct shm_mate){ rank, -1, -1, -1, false, -1, NULL, 0 };
 	}
 	ep->arena.members = members;
+	ep->whole = members == size;
 	return TUTTI_OK;
 }
 
@@ -424,12 +426,16 @@ tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peer
 	if (result || members == 1)
 		return result;
 	ep->mates[ep->me].event_fd = TT_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (ep->mates[ep->me].event_fd < 0)
+	if (!ep->whole)
+		ep->mates[ep->me].alarm_fd = TT_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (ep->mates[ep->me].event_fd < 0 || (!ep->whole && ep->mates[ep->me].alarm_fd < 0))
 		return tt_fail_errno(SHM, "make an eventfd");
 	ep->mates[ep->me].heap_fd = tt_heap_fd();
 	memcpy(&leader, peers[ep->mates[0].rank].address, sizeof(leader));
 	/* before meeting them: nobody has joined, and may be gone in order, while this rank has not */
 	result = watch_processes(ep);
+	if (!result && !ep->whole)
+		result = shm_watch(ep);
 	if (!result)
 		result = ep->me == 0 ? lead(ep, members, deadline) :
 				       follow(ep, &leader, members, deadline);

@@ -21,17 +21,17 @@ struct message {
 		uint64_t magic;
 		uint64_t comm_id;
 		int32_t place;
-		int32_t has_heap;
+		int32_t has_heap, has_alarm;
 		int32_t result; /* SHM_GIVEN_UP: what everybody returns, with the sentence */
-		int32_t spare;
 	} header;
 	char sentence[sizeof(((struct tt_fault *)0)->text)];
 };
 
-/* Room for two descriptors. */
+#define DESCRIPTORS 3 /* at most, of one message */
+
 union control {
 	struct cmsghdr align;
-	char bytes[CMSG_SPACE(2 * sizeof(int))];
+	char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
 };
 
 tutti_result_t shm_wait_for(int fd, short events, uint64_t deadline, const char *what)
@@ -120,10 +120,16 @@ tutti_result_t shm_send_mate(const struct shm_endpoint *ep, int socket, int plac
 			     uint64_t deadline)
 {
 	struct message message = message_about(ep, place);
-	const int fds[2] = { ep->mates[place].event_fd, ep->mates[place].heap_fd };
+	const struct shm_mate *mate = &ep->mates[place];
+	int fds[DESCRIPTORS] = { mate->event_fd }, n = 1;
 
-	message.header.has_heap = fds[1] >= 0;
-	return send_message(socket, &message, fds, message.header.has_heap ? 2 : 1, rank, deadline);
+	message.header.has_heap = mate->heap_fd >= 0;
+	message.header.has_alarm = mate->alarm_fd >= 0;
+	if (message.header.has_heap)
+		fds[n++] = mate->heap_fd;
+	if (message.header.has_alarm)
+		fds[n++] = mate->alarm_fd;
+	return send_message(socket, &message, fds, n, rank, deadline);
 }
 
 tutti_result_t shm_send_word(const struct shm_endpoint *ep, int socket, int word, int rank)
@@ -170,19 +176,27 @@ static ssize_t receive_bytes(int socket, struct msghdr *in)
 	}
 }
 
-static void take_descriptors(struct msghdr *in, int fds[2])
+/* Those that the header does not speak of are closed. */
+static void take_descriptors(struct msghdr *in, const struct header *header, int fds[DESCRIPTORS])
 {
 	struct cmsghdr *rights = CMSG_FIRSTHDR(in);
+	int came[DESCRIPTORS] = { -1, -1, -1 }, next = 1;
 
 	if (rights && rights->cmsg_type == SCM_RIGHTS)
-		memcpy(fds, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
-	for (int i = 0; i < 2; i++)
+		memcpy(came, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
+	fds[0] = came[0];
+	fds[1] = header->has_heap ? came[next++] : -1;
+	fds[2] = header->has_alarm ? came[next++] : -1;
+	for (; next < DESCRIPTORS; next++)
+		if (came[next] >= 0)
+			close(came[next]);
+	for (int i = 0; i < DESCRIPTORS; i++)
 		fds[i] = tt_fd_add(fds[i]);
 }
 
 void shm_parcel_drop(const struct shm_parcel *parcel)
 {
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < DESCRIPTORS; i++)
 		tt_fd_close(parcel->fds[i]);
 }
 
@@ -214,16 +228,15 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 		return result;
 	tt_fd_hold();
 	const ssize_t bytes = receive_bytes(socket, &in);
-	out->fds[0] = out->fds[1] = -1;
+	out->fds[0] = out->fds[1] = out->fds[2] = -1;
 	if (bytes >= 0)
-		take_descriptors(&in, out->fds);
+		take_descriptors(&in, &message.header, out->fds);
 	tt_fd_let_go();
 	if (bytes == 0 || (bytes < 0 && shm_is_gone(errno)))
 		return shm_fail_gone(rank);
 	if (bytes < 0)
 		return tt_fail_errno(SHM, "receive descriptors of a rank of this host");
 	out->place = message.header.place;
-	out->has_heap = message.header.has_heap;
 	if (in.msg_flags & MSG_CTRUNC) {
 		shm_parcel_drop(out);
 		errno = EMFILE;

@@ -31,8 +31,7 @@ void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why,
  * (-1: none). One that gives up is a failure, with its result and sentence. */
 struct shm_parcel {
 	int place;
-	bool has_heap;
-	int fds[2];
+	int fds[3]; /* of a rank: its doorbell, its heap, its alarm */
 };
 tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct shm_parcel *out,
 			   uint64_t deadline);

@@ -16,7 +16,6 @@
 #include "memory.h"
 #include "shm.h"
 
-#define REVOKE_TURNS 1000 /* yields while another rank writes its fault */
 #define LOOK_TURNS 256	  /* yields between looks at who died */
 
 static tutti_result_t shm_open_endpoint(const struct tt_endpoint_config *config,
@@ -28,7 +27,7 @@ static tutti_result_t shm_open_endpoint(const struct tt_endpoint_config *config,
 		return tt_fail(TUTTI_ERR_NO_MEMORY, SHM, "no memory for an endpoint");
 	ep->base.ops = &tt_transport_shm;
 	ep->config = *config;
-	ep->listen_fd = -1;
+	ep->listen_fd = ep->watch = -1;
 	ep->address.machine = tt_machine_here();
 	const tutti_result_t result = shm_listen(ep);
 	if (result) {
@@ -108,14 +107,13 @@ static void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t 
 }
 
 /* Has the process ended since the last look? */
-static bool just_died(struct shm_mate *mate)
+static bool just_died(struct shm_endpoint *ep, struct shm_mate *mate)
 {
 	struct pollfd poller = { mate->pid_fd, POLLIN, 0 };
 
 	if (mate->pid_fd < 0 || poll(&poller, 1, 0) <= 0)
 		return false;
-	tt_fd_close(mate->pid_fd);
-	mate->pid_fd = -1;
+	shm_unwatch(ep, mate);
 	mate->died = true;
 	return true;
 }
@@ -131,7 +129,7 @@ static bool shm_lost(struct tt_endpoint *endpoint, int peer)
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 	const int i = ep->mate_of[peer];
 
-	return has_left(ep, i) || ep->mates[i].died || just_died(&ep->mates[i]);
+	return has_left(ep, i) || ep->mates[i].died || just_died(ep, &ep->mates[i]);
 }
 
 /* Dead processes and ranks that left; leaving in order is no fault. */
@@ -140,12 +138,12 @@ static void look_at_mates(struct shm_endpoint *ep)
 	for (int i = 0; i < ep->arena.members; i++) {
 		const struct shm_mate *mate = &ep->mates[i];
 
-		if (!just_died(&ep->mates[i]) || has_left(ep, i))
+		if (!just_died(ep, &ep->mates[i]) || has_left(ep, i))
 			continue;
-		ep->base.fault = (struct tt_fault){ .result = TUTTI_ERR_PEER_LOST, .rank = mate->rank };
-		snprintf(ep->base.fault.text, sizeof(ep->base.fault.text),
-			 "rank %d (pid %d) died; see its own output for the cause", mate->rank,
-			 ep->peers[mate->rank].pid);
+		struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = mate->rank };
+		snprintf(fault.text, sizeof(fault.text), "rank %d (pid %d) died; see its own output for the cause",
+			 mate->rank, ep->peers[mate->rank].pid);
+		shm_revoke(&ep->base, &fault);
 		return;
 	}
 }
@@ -214,46 +212,16 @@ static void shm_progress(struct tt_endpoint *endpoint, bool thorough)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
-	if (!ep->arena.base || ep->base.fault.result)
-		return;
-	/* acquire: pairs with the release in shm_revoke() */
-	if (atomic_load_explicit(&shm_header(&ep->arena)->revoked, memory_order_acquire) ==
-	    SHM_REVOKED)
-		ep->base.fault = shm_header(&ep->arena)->fault;
-	else if (thorough)
-		look_at_mates(ep);
-}
-
-/* Another rank is writing its fault, or has. One that dies over it is not waited for. */
-static void hear_first(struct shm_endpoint *ep, struct shm_header *header)
-{
-	for (int turn = 0; turn < REVOKE_TURNS; turn++) {
-		/* acquire: pairs with the release in shm_revoke() */
-		if (atomic_load_explicit(&header->revoked, memory_order_acquire) == SHM_REVOKED) {
-			ep->base.fault = header->fault;
-			return;
-		}
-		sched_yield();
-	}
-}
-
-static void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault)
-{
-	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
-	uint32_t expected = SHM_NOT_REVOKED;
-
 	if (!ep->arena.base)
 		return;
-	struct shm_header *header = shm_header(&ep->arena);
-
-	if (!atomic_compare_exchange_strong(&header->revoked, &expected, SHM_REVOKING)) {
-		hear_first(ep, header);
-		return;
-	}
-	header->fault = *fault;
-	/* release: pairs with the acquire in shm_progress() */
-	atomic_store_explicit(&header->revoked, SHM_REVOKED, memory_order_release);
-	shm_interrupt(endpoint);
+	/* acquire: pairs with the release in shm_revoke() */
+	if (__builtin_expect(atomic_load_explicit(&shm_header(&ep->arena)->faults, memory_order_acquire) !=
+				     ep->faults_seen,
+			     0))
+		shm_take_faults(ep);
+	/* who goes once there is a fault goes because of it */
+	if (thorough && !ep->base.fault.result)
+		look_at_mates(ep);
 }
 
 static void forget_mate(struct shm_endpoint *ep, int i)
@@ -262,6 +230,7 @@ static void forget_mate(struct shm_endpoint *ep, int i)
 
 	tt_fd_close(mate->event_fd);
 	tt_fd_close(mate->pid_fd);
+	tt_fd_close(mate->alarm_fd);
 	if (i != ep->me) /* the own heap is the process's */
 		tt_fd_close(mate->heap_fd);
 	if (mate->heap)
@@ -285,6 +254,7 @@ static void shm_destroy(struct tt_endpoint *endpoint)
 	if (ep->shared)
 		munmap(ep->shared, ep->shared_bytes);
 	shm_arena_close(&ep->arena);
+	tt_fd_close(ep->watch);
 	tt_fd_close(ep->listen_fd);
 	free(ep->mates);
 	free(ep->mate_of);
@@ -322,6 +292,7 @@ const struct tt_transport tt_transport_shm = {
 	.close = shm_close,
 	.progress = shm_progress,
 	.revoke = shm_revoke,
+	.control_fd = shm_control_fd,
 	.lost = shm_lost,
 	.tell = shm_tell,
 	.hear = shm_hear,

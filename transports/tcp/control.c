@@ -5,7 +5,8 @@
  *
  * A message is kind:4 length:4 and `length` bytes: revoke with result:4 rank:4 seq:8 text, good-bye
  * with none, a note of the runtime with TT_NOTE_BYTES. A fault is passed on once, before anything else,
- * so that whoever leaves because of it has told its neighbours first. */
+ * so that whoever leaves because of it has told its neighbours first. Of several, each that is better than
+ * what was known is. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -70,18 +71,15 @@ void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
 {
 	struct tt_fault *own = &e->base.fault;
 
-	if (!own->result) {
-		own->rank = fault->rank;
-		own->seq = fault->seq;
-		memcpy(own->text, fault->text, sizeof(own->text));
-		own->text[TEXT_MAX] = 0;
-		/* release: whoever reads the result without the lock finds the rest written */
-		__atomic_store_n(&own->result, fault->result, __ATOMIC_RELEASE);
-		tt_log(INFO, TCP, "rank %d learns: %s", e->rank, own->text);
-	}
-	if (e->revoked)
-		return;
-	e->revoked = true;
+	if (own->result && !tt_fault_before(fault, own))
+		return; /* whoever does not know the better one has been told it */
+	own->rank = fault->rank;
+	own->seq = fault->seq;
+	memcpy(own->text, fault->text, sizeof(own->text));
+	own->text[TEXT_MAX] = 0;
+	/* release: whoever reads the result without the lock finds the rest written */
+	__atomic_store_n(&own->result, fault->result, __ATOMIC_RELEASE);
+	tt_log(INFO, TCP, "rank %d learns: %s", e->rank, own->text);
 	for (struct tcp_control *c = e->controls; c; c = c->next)
 		if (c != except)
 			tell_fault(c, own);
@@ -102,6 +100,19 @@ static void hang_up(struct tcp_endpoint *e, struct tcp_control *control)
 	control->source.fd = -1;
 }
 
+/* Is the end of a control link news? Not if a fault is known: who goes then goes because of it. A peer may have told of one
+ * that this rank, stopped or busy, has not read yet. */
+static bool is_news(struct tcp_endpoint *e)
+{
+	if (!e->base.fault.result && !e->hearing) {
+		e->hearing = true;
+		for (struct tcp_control *c = e->controls; c; c = c->next)
+			tt_tcp_control_step(e, c);
+		e->hearing = false;
+	}
+	return !e->base.fault.result;
+}
+
 /* The kernel's probes had no answer. */
 static bool is_silence(int error)
 {
@@ -113,6 +124,8 @@ static void fell_silent(struct tcp_endpoint *e, struct tcp_control *control)
 	struct tt_fault fault = { TUTTI_ERR_PEER_LOST, control->peer, "" };
 
 	hang_up(e, control);
+	if (!is_news(e))
+		return;
 	snprintf(fault.text, sizeof(fault.text),
 		 "rank %d at %s is lost: its host has answered rank %d nothing for %g s; the host is "
 		 "down, or the network between the two (TUTTI_SILENCE sets how long to wait)",
@@ -125,7 +138,7 @@ static void lost(struct tcp_endpoint *e, struct tcp_control *control, const char
 	struct tt_fault fault = { TUTTI_ERR_PEER_LOST, control->peer, "" };
 
 	hang_up(e, control);
-	if (e->peers[control->peer].left)
+	if (e->peers[control->peer].left || !is_news(e))
 		return;
 	snprintf(fault.text, sizeof(fault.text),
 		 "rank %d at %s died or lost its connection: rank %d found the control connection "
@@ -221,6 +234,8 @@ void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return;
+		if (n <= 0 && e->hearing)
+			return; /* its turn will come */
 		if (n < 0 && is_silence(errno) && !e->peers[control->peer].left) {
 			fell_silent(e, control);
 			return;
@@ -257,7 +272,7 @@ tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer)
 	control->next = e->controls;
 	e->controls = control;
 	e->peers[peer].control = control;
-	if (e->revoked)
+	if (e->base.fault.result)
 		tell_fault(control, &e->base.fault);
 	return TUTTI_OK;
 }

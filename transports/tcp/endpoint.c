@@ -177,6 +177,11 @@ static void tcp_revoke(struct tt_endpoint *base, const struct tt_fault *fault)
 	tt_tcp_fault(tcp_endpoint_of(base), fault, NULL);
 }
 
+static int tcp_control_fd(const struct tt_endpoint *base)
+{
+	return ((const struct tcp_endpoint *)base)->watch;
+}
+
 /* Memory is not shared over TCP, and bytes on a socket wake by themselves. */
 static void *no_share(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline)
 {
@@ -243,6 +248,7 @@ const struct tt_transport tt_transport_tcp = {
 	.close = tt_tcp_link_close,
 	.progress = tcp_progress,
 	.revoke = tcp_revoke,
+	.control_fd = tcp_control_fd,
 	.lost = tcp_lost,
 	.tell = tt_tcp_tell,
 	.hear = tt_tcp_hear,

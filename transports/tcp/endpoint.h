@@ -134,9 +134,9 @@ struct tcp_endpoint {
 	struct tcp_control *controls;
 	uint8_t notes[TT_NOTES_KEPT][TT_NOTE_BYTES]; /* in turn; positions only grow */
 	uint64_t notes_in, notes_out;
+	bool hearing; /* what control links say, before one that ended is blamed */
 	int guest_count, dial_count, waiting; /* waiting: links that the peer is to dial */
 	uint64_t doubt_until;		      /* when the last end of a stream is to be believed */
-	bool revoked;			      /* a fault was passed on */
 	bool joined;
 	struct tt_fault trouble; /* this rank's own, while it joins: decline() tells the others */
 
@@ -207,7 +207,7 @@ bool tt_tcp_awaits_guests(const struct tcp_endpoint *e);
 void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault);
 tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer);
 void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control);
-/* The first fault counts: note it and tell all control links, but for the one it came from. */
+/* Unless a better one is known, note it and tell all control links but for the one it came from. */
 void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
 		  const struct tcp_control *except);
 /* A fault of this rank itself. */

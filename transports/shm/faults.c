@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns faults in the arena: each rank writes its own, all others read them.
+ *
+ * Where the host's ranks are the whole communicator, the first fault is that of all: whoever exchanges `decided` for its
+ * number has decided. Where there are ranks elsewhere, too, the best of all counts, and a better one may come from there
+ * later; then each rank also has an alarm, so that it learns of faults and deaths while it is in no call. */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+#include "fork.h"
+#include "log.h"
+
+static bool watch_fd(const struct shm_endpoint *ep, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	return fd < 0 || epoll_ctl(ep->watch, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+tutti_result_t shm_watch(struct shm_endpoint *ep)
+{
+	ep->watch = TT_FD(epoll_create1(EPOLL_CLOEXEC));
+	bool good = ep->watch >= 0 && watch_fd(ep, ep->mates[ep->me].alarm_fd);
+
+	for (int i = 0; good && i < ep->arena.members; i++)
+		good = watch_fd(ep, ep->mates[i].pid_fd);
+	return good ? TUTTI_OK : tt_fail_errno(SHM, "watch the other ranks of this host");
+}
+
+/* Said aloud before the close: a forked child may hold the descriptor open, and so in the epoll. */
+void shm_unwatch(struct shm_endpoint *ep, struct shm_mate *mate)
+{
+	if (ep->watch >= 0)
+		epoll_ctl(ep->watch, EPOLL_CTL_DEL, mate->pid_fd, NULL);
+	tt_fd_close(mate->pid_fd);
+	mate->pid_fd = -1;
+}
+
+int shm_control_fd(const struct tt_endpoint *endpoint)
+{
+	return ((const struct shm_endpoint *)endpoint)->watch;
+}
+
+static void take_best(struct shm_endpoint *ep)
+{
+	struct tt_fault *best = &ep->base.fault;
+
+	for (int i = 0; i < ep->arena.members; i++) {
+		const struct shm_member *member = shm_member(&ep->arena, i);
+		/* acquire: pairs with the release in tell_fault() */
+		const uint32_t told = atomic_load_explicit(&member->faults_told, memory_order_acquire);
+
+		for (uint32_t k = 0; k < told && k < SHM_FAULTS; k++)
+			if (!best->result || tt_fault_before(&member->faults[k], best))
+				*best = member->faults[k];
+	}
+}
+
+void shm_take_faults(struct shm_endpoint *ep)
+{
+	struct shm_header *header = shm_header(&ep->arena);
+	uint64_t rings;
+
+	if (!atomic_load_explicit(&header->faults, memory_order_relaxed))
+		return;
+	if (!ep->whole) {
+		ssize_t ignored = read(ep->mates[ep->me].alarm_fd, &rings, sizeof(rings));
+
+		(void)ignored; /* empty is fine */
+	}
+	/* acquire: pairs with the release in shm_revoke() */
+	ep->faults_seen = atomic_load_explicit(&header->faults, memory_order_acquire);
+	if (!ep->whole)
+		take_best(ep);
+	else if (!ep->base.fault.result) /* acquire: pairs with the release in shm_revoke() */
+		ep->base.fault = shm_member(&ep->arena, (int)atomic_load_explicit(&header->decided,
+										  memory_order_acquire) - 1)->faults[0];
+}
+
+/* False: so many have been told that nobody needs one more. */
+static bool tell_fault(struct shm_member *me, const struct tt_fault *fault)
+{
+	const uint32_t told = atomic_load_explicit(&me->faults_told, memory_order_relaxed);
+
+	if (told == SHM_FAULTS)
+		return false;
+	me->faults[told] = *fault;
+	/* release: pairs with the acquire in take_best() */
+	atomic_store_explicit(&me->faults_told, told + 1, memory_order_release);
+	return true;
+}
+
+static void ring_alarms(const struct shm_endpoint *ep)
+{
+	const uint64_t one = 1;
+
+	for (int i = 0; i < ep->arena.members; i++)
+		if (i != ep->me && ep->mates[i].alarm_fd >= 0) {
+			ssize_t ignored = write(ep->mates[i].alarm_fd, &one, sizeof(one));
+
+			(void)ignored; /* full: it is ringing already */
+		}
+}
+
+void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+	uint32_t nobody = 0;
+
+	if (!ep->arena.base)
+		return;
+	shm_take_faults(ep);
+	if (ep->base.fault.result && (ep->whole || !tt_fault_before(fault, &ep->base.fault)))
+		return;
+	struct shm_header *header = shm_header(&ep->arena);
+
+	if (!tell_fault(shm_member(&ep->arena, ep->me), fault)) {
+		tt_log(WARN, SHM, "rank %d: told %d faults already, not also: %s", ep->config.rank, SHM_FAULTS, fault->text);
+		return;
+	}
+	if (ep->whole) /* release: who reads this member's number finds its fault written */
+		atomic_compare_exchange_strong_explicit(&header->decided, &nobody, (uint32_t)ep->me + 1,
+							memory_order_acq_rel, memory_order_acquire);
+	/* release: pairs with the acquires in shm_progress() and shm_take_faults() */
+	atomic_fetch_add_explicit(&header->faults, 1, memory_order_release);
+	shm_take_faults(ep);
+	shm_interrupt(endpoint);
+	ring_alarms(ep);
+}
