@@ -10,6 +10,7 @@
 #include "log.h"
 #include "machine.h"
 #include "memory.h"
+#include "monitor.h"
 #include "recorder.h"
 #include "registry.h"
 
@@ -451,6 +452,8 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 		tt_recorder_ready(comm);
 	}
 	tt_comm_choose_settling(comm);
+	if (!result)
+		tt_monitor_enter(comm);
 	free(comm->records);
 	comm->records = NULL;
 	return result;

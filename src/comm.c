@@ -11,6 +11,7 @@
 #include "group.h"
 #include "launch.h"
 #include "log.h"
+#include "monitor.h"
 #include "next_call.h"
 #include "op.h"
 #include "plan_cache.h"
@@ -111,6 +112,7 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 	if (!comm)
 		return;
 	if (tt_comm_usable(comm)) {
+		tt_monitor_leave(comm);
 		tt_progress_thread_stop(comm);
 		take_leave(comm);
 		pthread_cond_destroy(&comm->progress_wanted);

@@ -266,9 +266,9 @@ static void shm_forget(struct tt_endpoint *endpoint)
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
 	for (int i = 0; ep->mates && i < ep->arena.members; i++)
-		ep->mates[i] = (struct shm_mate){ .event_fd = -1, .heap_fd = -1, .pid_fd = -1 };
+		ep->mates[i] = (struct shm_mate){ .event_fd = -1, .heap_fd = -1, .pid_fd = -1, .alarm_fd = -1 };
 	ep->arena.base = ep->shared = NULL;
-	ep->listen_fd = -1;
+	ep->listen_fd = ep->watch = -1;
 }
 
 const struct tt_transport tt_transport_shm = {

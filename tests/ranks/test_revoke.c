@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A fault reaches every rank within a second, also past ranks that are in no call of the library or stopped, and all
+ * return the same sentence, also where several find different faults at once.
+ *
+ *   test_revoke shm|tcp|mixed */
+#include <dirent.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+#define RANKS  8
+#define SOON_S 1.0
+#define LONG_S 20.0 /* after which those outside the library give up */
+
+/* Shared by all ranks of a job. */
+struct stage {
+	atomic_int joined, ready, told, over;
+	_Atomic double at; /* when the fault happened; 0: it has not */
+	_Atomic pid_t pid[RANKS];
+	char said[RANKS][640];
+};
+
+struct play {
+	struct stage *stage;
+	uint32_t victims, outside, stopped, polling; /* masks of ranks; all others wait in a barrier */
+	void (*end)(tutti_comm_t comm);	     /* of the victims */
+	tutti_result_t result;
+	bool lonely; /* rank 0 is a host of its own, and all others share one */
+};
+
+static bool in(uint32_t mask, int rank)
+{
+	return mask >> rank & 1;
+}
+
+static void await(atomic_int *count, int n)
+{
+	const double start = seconds_now();
+
+	while (atomic_load(count) < n && seconds_now() - start < LONG_S)
+		sched_yield();
+}
+
+/* Ranks that are told while they wait or poll. */
+static int told_first(const struct play *play)
+{
+	return RANKS - __builtin_popcount(play->victims | play->outside | play->stopped);
+}
+
+static int survivors(const struct play *play)
+{
+	return RANKS - __builtin_popcount(play->victims);
+}
+
+static int claim_told(const struct play *play, tutti_comm_t comm, tutti_result_t result, double since)
+{
+	const int rank = tutti_comm_rank(comm);
+	const double took = seconds_now() - since;
+
+	snprintf(play->stage->said[rank], sizeof(play->stage->said[0]), "%s", tutti_last_error(comm));
+	CLAIM(result == play->result, "result %d (%s), expected %d", result, tutti_last_error(comm), play->result);
+	CLAIM(took < SOON_S, "told after %.3f s: %s", took, tutti_last_error(comm));
+	return 0;
+}
+
+static int wait_for_it(const struct play *play, tutti_comm_t comm)
+{
+	atomic_fetch_add(&play->stage->ready, 1);
+	const tutti_result_t result = tutti_barrier(comm, NULL);
+	return claim_told(play, comm, result, atomic_load(&play->stage->at));
+}
+
+static int poll_for_it(const struct play *play, tutti_comm_t comm)
+{
+	const double start = seconds_now();
+	tutti_result_t result = TUTTI_OK;
+	int culprit = -1;
+
+	atomic_fetch_add(&play->stage->ready, 1);
+	while (!result && seconds_now() - start < LONG_S)
+		result = tutti_comm_error(comm, &culprit);
+	CLAIM(culprit >= 0 && in(play->victims, culprit), "rank %d is blamed", culprit);
+	return claim_told(play, comm, result, atomic_load(&play->stage->at));
+}
+
+/* Those that wait are told while this rank computes, or is stopped; then it learns at its next call. */
+static int stay_outside(const struct play *play, tutti_comm_t comm)
+{
+	struct stage *stage = play->stage;
+
+	atomic_fetch_add(&stage->ready, 1);
+	if (in(play->stopped, tutti_comm_rank(comm)))
+		raise(SIGSTOP);
+	await(&stage->told, told_first(play));
+	const double start = seconds_now();
+	const tutti_result_t result = tutti_barrier(comm, NULL);
+	return claim_told(play, comm, result, start);
+}
+
+static bool is_stopped(pid_t pid)
+{
+	char path[32], line[256] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	FILE *file = fopen(path, "re");
+	if (file && !fgets(line, sizeof(line), file))
+		line[0] = '\0';
+	if (file)
+		fclose(file);
+	return strstr(line, ") T ") != NULL;
+}
+
+static int be_victim(const struct play *play, tutti_comm_t comm)
+{
+	struct stage *stage = play->stage;
+
+	await(&stage->ready, survivors(play));
+	for (int rank = 0; rank < RANKS; rank++)
+		while (in(play->stopped, rank) && !is_stopped(atomic_load(&stage->pid[rank])))
+			sched_yield();
+	atomic_fetch_add(&stage->over, 1);
+	await(&stage->over, __builtin_popcount(play->victims));
+	atomic_store(&stage->at, seconds_now());
+	play->end(comm);
+	return 0;
+}
+
+static int play_rank(int rank, void *argument)
+{
+	const struct play *play = argument;
+	struct stage *stage = play->stage;
+	tutti_comm_t comm = NULL;
+	int failed;
+
+	atomic_store(&stage->pid[rank], getpid());
+	if (play->lonely)
+		setenv("TUTTI_HOST_ID", rank == 0 ? "lonely" : "crowded", 1);
+	SUCCEEDS(tutti_init(NULL, &comm));
+	meet_at(&stage->joined, RANKS);
+	if (in(play->victims, rank))
+		failed = be_victim(play, comm);
+	else if (in(play->outside | play->stopped, rank))
+		failed = stay_outside(play, comm);
+	else
+		failed = in(play->polling, rank) ? poll_for_it(play, comm) : wait_for_it(play, comm);
+	const int told = atomic_fetch_add(&stage->told, 1) + 1;
+	for (int other = 0; told == told_first(play) && other < RANKS; other++)
+		if (in(play->stopped, other))
+			kill(atomic_load(&stage->pid[other]), SIGCONT);
+	tutti_comm_destroy(comm);
+	return failed;
+}
+
+static void die(tutti_comm_t comm)
+{
+	raise(SIGKILL);
+}
+
+static void all_are_told(struct play play, const char *words)
+{
+	const struct job job = { .ranks = RANKS,
+				 .whole = play_rank,
+				 .argument = &play,
+				 .limit_s = 40,
+				 .expect_signal = play.end == die ? SIGKILL : 0,
+				 .victims = play.victims };
+	int first = 0;
+
+	play.stage = shared_memory(sizeof(*play.stage));
+	assert_int_equal(run_job(&job), 0);
+	while (in(play.victims, first))
+		first++;
+	for (int rank = first; rank < RANKS; rank++)
+		if (!in(play.victims, rank))
+			assert_string_equal(play.stage->said[rank], play.stage->said[first]);
+	if (!strstr(play.stage->said[first], words))
+		fail_msg("\"%s\" does not say \"%s\"", play.stage->said[first], words);
+}
+
+#define LOST TUTTI_ERR_PEER_LOST
+
+/* Over TCP 1, 2, 4, 6 and 7 have a control link with rank 0, and 3 and 5 have none. */
+static void neighbours_of_the_dead_pass_it_on_from_outside_the_library(void **state)
+{
+	all_are_told((struct play){ .victims = 1, .outside = 0xd6, .end = die, .result = LOST }, "rank 0 ");
+}
+
+static void a_death_passes_ranks_that_are_stopped(void **state)
+{
+	all_are_told((struct play){ .victims = 1, .stopped = 0x16, .end = die, .result = LOST }, "rank 0 ");
+}
+
+static void idle_ranks_may_ask_for_it(void **state)
+{
+	all_are_told((struct play){ .victims = 1 << 5, .polling = 0xdf, .end = die, .result = LOST }, "rank 5 ");
+}
+
+static void the_last_rank_is_no_other(void **state)
+{
+	all_are_told((struct play){ .victims = 1 << 7, .outside = 0x4a, .end = die, .result = LOST }, "rank 7 ");
+}
+
+/* Rank 3 has no TCP link, and all of its host that have one are outside the library. */
+static void a_hosts_death_is_passed_on_by_who_is_outside(void **state)
+{
+	if (strcmp(transport_chosen, "mixed") != 0)
+		skip();
+	unsetenv("TEST_HOSTS");
+	all_are_told((struct play){ .victims = 1 << 3, .outside = 0xf6, .end = die, .result = LOST, .lonely = true },
+		     "rank 3 ");
+	setenv("TEST_HOSTS", "2", 1);
+}
+
+/* ---- several faults at once */
+
+static void abort_for_own_reason(tutti_comm_t comm)
+{
+	char reason[32];
+
+	snprintf(reason, sizeof(reason), "reason of rank %d", tutti_comm_rank(comm));
+	tutti_comm_abort(comm, reason);
+}
+
+static void all_settle_on_one_of_several_reasons(void **state)
+{
+	static const uint32_t victims[] = { 0x81, 0x18, 0x28, 0x92, 0x55, 0xfe };
+
+	for (size_t i = 0; i < sizeof(victims) / sizeof(victims[0]); i++)
+		all_are_told((struct play){ .victims = victims[i],
+					    .outside = i % 2 ? 0x24 & ~victims[i] : 0,
+					    .end = abort_for_own_reason,
+					    .result = TUTTI_ERR_ABORTED },
+			     "aborted the communicator: reason of rank ");
+}
+
+static void all_settle_on_one_of_two_deaths(void **state)
+{
+	static const uint32_t victims[] = { 0x81, 0x18, 0x28, 0x12 };
+
+	for (size_t i = 0; i < sizeof(victims) / sizeof(victims[0]); i++)
+		all_are_told((struct play){ .victims = victims[i], .end = die, .result = LOST }, "died");
+}
+
+/* ---- what it costs */
+
+/* The monitor's voluntary switches, each a sleep and so a wake-up; -1: there is no monitor. */
+static long monitor_wakes(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *entry;
+	long wakes = -1;
+
+	while (tasks && (entry = readdir(tasks))) {
+		char path[300], line[128], name[32] = "";
+		long switches = 0;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
+		FILE *file = fopen(path, "re");
+		while (file && fgets(line, sizeof(line), file)) {
+			sscanf(line, "Name: %31s", name);
+			sscanf(line, "voluntary_ctxt_switches: %ld", &switches);
+		}
+		if (file)
+			fclose(file);
+		if (strcmp(name, "tutti-monitor") == 0)
+			wakes = switches;
+	}
+	if (tasks)
+		closedir(tasks);
+	return wakes;
+}
+
+static int call_much(tutti_comm_t comm, void *argument)
+{
+	enum { COUNT = 32768, CALLS = 500 };
+	float *values = calloc(COUNT, sizeof(*values));
+
+	SUCCEEDS(tutti_all_reduce(comm, values, values, COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	long before = monitor_wakes();
+	const double start = seconds_now();
+
+	/* a thread takes its name once it runs */
+	while (before < 0 && strcmp(transport_chosen, "shm") != 0 && seconds_now() - start < LONG_S)
+		before = monitor_wakes();
+	for (int i = 0; i < CALLS; i++) {
+		SUCCEEDS(tutti_all_reduce(comm, values, values, 2, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+		SUCCEEDS(tutti_all_reduce(comm, values, values, COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	}
+	const long wakes = monitor_wakes() - before;
+	free(values);
+	if (strcmp(transport_chosen, "shm") == 0)
+		CLAIM(before < 0, "there is a monitor where ranks share memory");
+	else
+		CLAIM(before >= 0, "there is no monitor");
+	/* a wait of 10 ms, which a busy machine may cause, is told to the neighbours */
+	CLAIM(wakes < CALLS / 5, "%ld wake-ups of the monitor in %d calls", wakes, 2 * CALLS);
+	return 0;
+}
+
+static void data_does_not_wake_the_monitor(void **state)
+{
+	const struct job job = { .ranks = 4, .body = call_much };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static int make_and_destroy(tutti_comm_t comm, void *argument)
+{
+	tutti_comm_t more[3];
+	int before = 0;
+
+	for (int turn = 0; turn < 3; turn++) {
+		for (int i = 0; i < 3; i++)
+			SUCCEEDS(tutti_comm_split(comm, 0, 0, &more[i]));
+		SUCCEEDS(tutti_barrier(more[1], NULL));
+		for (int i = 0; i < 3; i++)
+			tutti_comm_destroy(more[(i + turn) % 3]);
+		SUCCEEDS(tutti_barrier(comm, NULL));
+		before = turn ? before : open_descriptors(); /* all connections of `comm` are there */
+	}
+	CLAIM(open_descriptors() <= before, "%d descriptors were open before, %d are after", before,
+	      open_descriptors());
+	return 0;
+}
+
+static void communicators_come_and_go_beneath_it(void **state)
+{
+	const struct job job = { .ranks = 3, .body = make_and_destroy };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(neighbours_of_the_dead_pass_it_on_from_outside_the_library),
+		cmocka_unit_test(a_death_passes_ranks_that_are_stopped),
+		cmocka_unit_test(idle_ranks_may_ask_for_it),
+		cmocka_unit_test(the_last_rank_is_no_other),
+		cmocka_unit_test(a_hosts_death_is_passed_on_by_who_is_outside),
+		cmocka_unit_test(all_settle_on_one_of_several_reasons),
+		cmocka_unit_test(all_settle_on_one_of_two_deaths),
+		cmocka_unit_test(data_does_not_wake_the_monitor),
+		cmocka_unit_test(communicators_come_and_go_beneath_it),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
