@@ -61,6 +61,7 @@ static void take_leave(struct tutti_comm *comm)
 			 "rank %d left the communicator (tutti_comm_destroy) with requests unfinished", comm->rank);
 		tt_comm_revoke(comm, &fault);
 	}
+	tt_comm_settle_now(comm);
 	tt_board_leave(comm);
 }
 

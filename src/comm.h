@@ -152,6 +152,8 @@ void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault);
 void tt_comm_choose_settling(struct tutti_comm *comm);
 /* Is there a fault, and is it that of all ranks? Lock held. */
 bool tt_comm_is_settled(struct tutti_comm *comm);
+/* If there is a fault, take it as it is, for a rank that leaves and waits for nobody. */
+void tt_comm_settle_now(struct tutti_comm *comm);
 /* There is a fault: wait until it is settled, and give its result. Lock held, but not all the time. */
 tutti_result_t tt_comm_verdict(struct tutti_comm *comm);
 /* What a call returns that is made now: TUTTI_OK, or the fault. Lock likewise. */

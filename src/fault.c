@@ -86,6 +86,12 @@ bool tt_comm_is_settled(struct tutti_comm *comm)
 	return comm->settled;
 }
 
+void tt_comm_settle_now(struct tutti_comm *comm)
+{
+	if (comm->fault.result && !comm->settled)
+		settle(comm);
+}
+
 tutti_result_t tt_comm_verdict(struct tutti_comm *comm)
 {
 	while (!tt_comm_is_settled(comm)) {
