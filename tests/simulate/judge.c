@@ -95,6 +95,73 @@ static void judge_cause(const struct plan *plan, struct outcome *out)
 	}
 }
 
+/* ---- going on */
+
+static bool has_fault(const struct plan *plan, enum fault_kind kind)
+{
+	for (int i = 0; i < plan->nfaults; i++)
+		if (plan->faults[i].kind == kind)
+			return true;
+	return false;
+}
+
+/* Nobody waits for one that came too late, and nobody for one that has no memory to agree with the others. */
+static bool fell_out(const struct told *told)
+{
+	return told->shrink_result == TUTTI_ERR_TIMEOUT || told->shrink_result == TUTTI_ERR_NO_MEMORY;
+}
+
+static const struct told *life_of(const struct participant *rank, uint64_t id)
+{
+	for (int i = 0; i < rank->ntold; i++)
+		if (rank->told[i].made && rank->told[i].id == id)
+			return &rank->told[i];
+	return NULL;
+}
+
+/* All survivors of a communicator went on together: with the same new one, or with none. */
+static void judge_survivors(const struct plan *plan, struct outcome *out, int one, const struct told *told)
+{
+	for (int rank = 0; rank < plan->ranks; rank++) {
+		const struct told *other = told_of(&out->ranks[rank], told->id);
+
+		if (other && !out->ranks[rank].died && other->shrunk && !fell_out(other) &&
+		    (other->shrink_result != told->shrink_result || other->shrunk_to != told->shrunk_to))
+			blame(out, "survivors part: comm_shrink gave \"%s\" on rank %d, \"%s\" on rank %d",
+			      tutti_strerror(told->shrink_result), one, tutti_strerror(other->shrink_result), rank);
+	}
+}
+
+/* The members of the new communicator are in their old order, and all of them have it. */
+static void judge_members(const struct plan *plan, struct outcome *out, int one, const struct told *told)
+{
+	const struct told *mine = life_of(&out->ranks[one], told->shrunk_to);
+	int members = 0;
+
+	for (int rank = 0; rank < plan->ranks; rank++) {
+		const struct told *other = life_of(&out->ranks[rank], told->shrunk_to);
+
+		members += other || out->ranks[rank].died;
+		if (other && (mine->size != other->size || (mine->place < other->place) != (one < rank) ||
+			      (mine->place == other->place) != (one == rank)))
+			blame(out, "rank %d is %d of %d, rank %d is %d of %d", one, mine->place, mine->size, rank,
+			      other->place, other->size);
+	}
+	/* two whose link is cut take each other for dead; one of them may have heard the decision before */
+	if (members < mine->size && !has_fault(plan, FAULT_CUT) && !has_fault(plan, FAULT_REFUSE))
+		blame(out, "rank %d is one of %d, but only %d know of it", one, mine->size, members);
+}
+
+static void judge_told(const struct plan *plan, struct outcome *out, int rank, const struct told *told)
+{
+	if (told->made && told->result)
+		judge_agreement(plan, out, rank, told);
+	if (told->shrunk && !fell_out(told))
+		judge_survivors(plan, out, rank, told);
+	if (told->shrunk && told->shrink_result == TUTTI_OK)
+		judge_members(plan, out, rank, told);
+}
+
 void world_judge(const struct plan *plan, struct outcome *out)
 {
 	if (plan->gentle)
@@ -102,6 +169,5 @@ void world_judge(const struct plan *plan, struct outcome *out)
 	judge_cause(plan, out);
 	for (int rank = 0; rank < plan->ranks; rank++)
 		for (int i = 0; !out->ranks[rank].died && i < out->ranks[rank].ntold; i++)
-			if (out->ranks[rank].told[i].made && out->ranks[rank].told[i].result)
-				judge_agreement(plan, out, rank, &out->ranks[rank].told[i]);
+			judge_told(plan, out, rank, &out->ranks[rank].told[i]);
 }

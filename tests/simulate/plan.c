@@ -14,7 +14,7 @@ static const char *const what_names[WHATS] = {
 	"scatter",   "all_to_all", "reduce_scatter_v", "all_gather_v",	 "gather_v",   "scatter_v",
 	"all_to_all_v", "scan",	   "exscan",	       "barrier",	 "message"
 };
-static const char *const fault_names[FAULT_KINDS] = { "death", "stop", "jump", "store",  "memory", "cut",
+static const char *const fault_names[FAULT_KINDS] = { "death", "survivor", "stop", "jump", "store",  "memory", "cut",
 						      "refuse", "skip", "other", "leave", "abort",  "absent" };
 
 const char *fault_name(enum fault_kind kind)
@@ -162,6 +162,8 @@ static void make_fault(struct random *random, struct plan *plan, enum fault_kind
 				 .other = (int)random_below(random, (uint64_t)plan->ranks),
 				 .step = (int)random_below(random, (uint64_t)plan->nsteps),
 				 .at = some_switch(random, plan) };
+	if (kind == FAULT_SURVIVOR)
+		fault->at = random_any_size(random, 4000);
 	if (kind == FAULT_STOP || kind == FAULT_JUMP) {
 		fault->ns = gentle ? random_any_size(random, 1000000000) :
 				     random_any_size(random, 2 * (uint64_t)(plan->timeout_s * 1e9));
@@ -189,6 +191,8 @@ static void make_faults(struct random *random, struct plan *plan)
 			   plan->gentle ? random_one_in(random, 2) ? FAULT_STOP : FAULT_JUMP :
 					  harsh[random_below(random, sizeof(harsh) / sizeof(harsh[0]))],
 			   plan->gentle);
+	while (!plan->gentle && plan->nfaults < FAULTS_MAX && random_one_in(random, 4))
+		make_fault(random, plan, FAULT_SURVIVOR, false);
 }
 
 void plan_make(uint64_t seed, struct plan *out)
@@ -206,6 +210,7 @@ void plan_make(uint64_t seed, struct plan *out)
 	for (int i = 0; i < out->nsteps; i++)
 		make_step(&random, out, &out->steps[i]);
 	make_faults(&random, out);
+	out->goes_on = !random_one_in(&random, 4);
 }
 
 /* ---- for a human */

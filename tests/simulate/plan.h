@@ -72,6 +72,7 @@ struct step {
 
 enum fault_kind {
 	FAULT_DEATH,	/* a process is gone */
+	FAULT_SURVIVOR, /* a process is gone some time after survivors began to go on */
 	FAULT_STOP,	/* a process does not run for a while */
 	FAULT_JUMP,	/* of the clock */
 	FAULT_STORE,	/* its host is gone */
@@ -103,6 +104,7 @@ struct plan {
 	const char *algorithm; /* NULL: chosen by cost */
 	size_t segment;	       /* 0: as ever */
 	bool reproducible;
+	bool goes_on; /* survivors make a new communicator when one ends */
 	bool mapped; /* buffers in memory that peers can map */
 	uint64_t slowest_ns; /* of the store's answers */
 	char links[400];     /* TUTTI_LOOP */

@@ -36,6 +36,7 @@ static struct {
 	const struct plan *plan;
 	struct outcome *out;
 	int tasks[RANKS_MAX];
+	bool later; /* the faults that follow the first going on are planned */
 	struct {
 		int rank;
 		uint64_t ns;
@@ -65,6 +66,8 @@ static void was_made(struct told *told, tutti_comm_t comm)
 {
 	told->made = true;
 	told->id = comm->id;
+	told->place = tutti_comm_rank(comm);
+	told->size = tutti_comm_size(comm);
 }
 
 static bool may_deviate(int rank)
@@ -263,6 +266,35 @@ static void finish(const struct use *use, struct flight *flights, int *nflights,
 	*nflights = 0;
 }
 
+/* ---- deaths */
+
+static void *die(void *argument)
+{
+	const int rank = *(const int *)argument;
+
+	world.out->happened[world.later ? FAULT_SURVIVOR : FAULT_DEATH]++;
+	world.out->ranks[rank].died = true;
+	tt_loop_kill(calls_thread(world.tasks[rank]));
+	return NULL;
+}
+
+static void doom(void *argument)
+{
+	const int rank = *(const int *)argument;
+
+	if (!world.out->ranks[rank].ended && !machine_is_dead(rank))
+		machine_kill(rank, die, argument);
+}
+
+/* The first survivor begins to go on. */
+static void plan_later_faults(void)
+{
+	for (int i = 0; i < world.plan->nfaults && !world.later; i++)
+		if (world.plan->faults[i].kind == FAULT_SURVIVOR)
+			machine_at(machine_switches() + world.plan->faults[i].at, doom, (void *)&world.plan->faults[i].rank);
+	world.later = true;
+}
+
 /* ---- steps */
 
 static bool split(const struct use *use, const struct step *step, int number)
@@ -369,57 +401,87 @@ static tutti_result_t join(struct told *told, int rank, tutti_comm_t *comm)
 	return result;
 }
 
+/* Carry out the plan's steps, as far as the communicator lasts. */
+static void live(struct use *use, struct random *random)
+{
+	struct flight flights[FLIGHTS_MAX];
+	int nflights = 0;
+	bool good = tutti_op_create(use->comm, operation_last, 0, NULL, &use->op_last) == TUTTI_OK;
+
+	for (int i = 0; i < world.plan->nsteps && good; i++)
+		good = take_step(use, i, flights, &nflights, random);
+	if (!use->told->left) {
+		finish(use, flights, &nflights, random);
+		return;
+	}
+	machine_trace("leaves");
+	tutti_comm_destroy(use->comm);
+	use->comm = NULL;
+	for (int i = 0; i < nflights; i++)
+		abandon(&flights[i]);
+}
+
+/* The survivors make another communicator; false: there is none, or it is not for this rank. */
+static bool go_on(struct participant *self, struct use *use)
+{
+	struct use next = { 0 };
+	const uint64_t started = machine_now();
+
+	plan_later_faults();
+	machine_trace("goes on with the survivors");
+	const tutti_result_t result = tutti_comm_shrink(use->comm, &next.comm);
+	machine_trace("shrink: %s%s%s", tutti_strerror(result), result ? ": " : "", result ? tutti_last_error(NULL) : "");
+	machine_note((uint64_t)result + 77);
+	world.out->operations++;
+	check_time(started, 4 + 2 * world.plan->nfaults, "comm_shrink");
+	use->told->shrunk = true;
+	use->told->shrink_result = result;
+	tutti_comm_destroy(use->comm);
+	use->comm = next.comm;
+	if (result)
+		return false;
+	use->told->shrunk_to = next.comm->id;
+	use->told = begin_told(self);
+	was_made(use->told, use->comm);
+	machine_trace("is rank %d of %d", use->told->place, use->told->size);
+	return true;
+}
+
+/* After a loss: some of the steps' parts, one after another. */
+static void live_on(struct use *use, int life)
+{
+	bool good = tutti_op_create(use->comm, operation_last, 0, NULL, &use->op_last) == TUTTI_OK;
+
+	for (int i = 0; i < world.plan->nsteps && good; i++)
+		if (i % LIVES_MAX == life)
+			good = call_parts(use, world.plan->steps[i].parts, world.plan->steps[i].nparts, true);
+}
+
 static void *rank_main(void *argument)
 {
 	struct participant *self = argument;
 	struct random random = random_stream(world.plan->seed, 50 + (uint64_t)self->rank);
 	struct use use = { .told = begin_told(self) };
-	struct flight flights[FLIGHTS_MAX];
-	int nflights = 0;
 
 	if (is_absent(self->rank)) {
 		world.out->happened[FAULT_ABSENT]++;
 		return NULL;
 	}
-	self->came = true;
 	if (join(use.told, self->rank, &use.comm) == TUTTI_OK) {
 		was_made(use.told, use.comm);
-		tutti_result_t result = tutti_op_create(use.comm, operation_last, 0, NULL, &use.op_last);
-		bool good = result == TUTTI_OK;
-
-		for (int i = 0; i < world.plan->nsteps && good; i++)
-			good = take_step(&use, i, flights, &nflights, &random);
-		if (!use.told->left)
-			finish(&use, flights, &nflights, &random);
-		machine_trace("destroys the communicator");
-		tutti_comm_destroy(use.comm);
-		for (int i = 0; i < nflights; i++)
-			abandon(&flights[i]);
+		live(&use, &random);
 	}
+	for (int life = 1; life < LIVES_MAX && use.comm && use.told->result && world.plan->goes_on; life++)
+		if (go_on(self, &use))
+			live_on(&use, life);
+	machine_trace("destroys the communicator");
+	tutti_comm_destroy(use.comm);
 	self->ended = true;
 	machine_trace("has ended");
 	return NULL;
 }
 
-/* ---- faults that happen at a time */
-
-static void *die(void *argument)
-{
-	const int rank = *(const int *)argument;
-
-	world.out->happened[FAULT_DEATH]++;
-	world.out->ranks[rank].died = true;
-	tt_loop_kill(calls_thread(world.tasks[rank]));
-	return NULL;
-}
-
-static void doom(void *argument)
-{
-	const int rank = *(const int *)argument;
-
-	if (!world.out->ranks[rank].ended && !machine_is_dead(rank))
-		machine_kill(rank, die, argument);
-}
+/* ---- other faults that happen at a time */
 
 static void stop(void *argument)
 {
@@ -521,6 +583,7 @@ void world_run(const struct plan *plan, struct outcome *out)
 	memset(out, 0, sizeof(*out));
 	world.plan = plan;
 	world.out = out;
+	world.later = false;
 	set_environment(plan);
 	tutti_log_set_sink(log_to_trace, NULL);
 	calls_begin(plan->cores);

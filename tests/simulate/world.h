@@ -5,7 +5,8 @@
 
 #include "plan.h"
 
-#define COMMS_MAX    (1 + STEPS_MAX)
+#define LIVES_MAX    4 /* communicators of the job, each made of the survivors of the one before */
+#define COMMS_MAX    (LIVES_MAX + STEPS_MAX)
 #define SENTENCE_MAX 512
 
 /* What one rank was told on one communicator. */
@@ -15,13 +16,18 @@ struct told {
 	tutti_result_t result; /* the first that was no success */
 	char sentence[SENTENCE_MAX];
 	int culprit; /* whom tutti_comm_error() names */
+	int place, size; /* this rank in it */
+	/* tutti_comm_shrink() was called on it, once */
+	bool shrunk;
+	tutti_result_t shrink_result;
+	uint64_t shrunk_to; /* id of what came of it */
 	unsigned done; /* operations that ended well */
 	bool left;     /* destroyed before the plan's end, by its own will */
 };
 
 struct participant {
 	int rank;
-	bool came, ended, died;
+	bool ended, died;
 	struct told told[COMMS_MAX];
 	int ntold;
 };
