@@ -60,20 +60,34 @@ static bool names(const struct told *told, int rank)
 	return at != NULL;
 }
 
+static bool has_message(const struct step *step)
+{
+	for (int i = 0; i < step->nparts; i++)
+		if (step->parts[i].what == MESSAGE)
+			return true;
+	return false;
+}
+
 /* May this fault, if it is the only one, have ended the job's communicator so? */
-static bool explains(const struct outcome *out, const struct fault *fault, const struct told *told)
+static bool explains(const struct plan *plan, const struct outcome *out, const struct fault *fault,
+		     const struct told *told)
 {
 	switch (fault->kind) {
 	case FAULT_DEATH:
 	case FAULT_LEAVE: return told->result == TUTTI_ERR_PEER_LOST && told->culprit == fault->rank;
 	case FAULT_ABORT: return told->result == TUTTI_ERR_ABORTED && told->culprit == fault->rank;
 	case FAULT_SKIP:
-	case FAULT_OTHER: /* it may also want something of a rank that has all it needs, and has left */
-		return names(told, fault->rank) || (told->result == TUTTI_ERR_PEER_LOST && told->culprit >= 0 &&
-						    !out->ranks[told->culprit].told[0].result);
+	case FAULT_OTHER:
+		/* it may also want something of a rank that has all it needs, and has left; or a rank waits for its message, and
+		 * the others for that rank */
+		return names(told, fault->rank) ||
+		       (told->result == TUTTI_ERR_PEER_LOST && told->culprit >= 0 &&
+			!out->ranks[told->culprit].told[0].result) ||
+		       (told->result == TUTTI_ERR_TIMEOUT && has_message(&plan->steps[fault->step]));
 	case FAULT_CUT:
 	case FAULT_REFUSE:
 		return told->result == TUTTI_ERR_PEER_LOST && (names(told, fault->rank) || names(told, fault->other));
+	case FAULT_HURRY:
 	case FAULT_STOP:
 	case FAULT_JUMP: return told->result == TUTTI_ERR_TIMEOUT;
 	case FAULT_MEMORY: return told->result == TUTTI_ERR_NO_MEMORY;
@@ -89,7 +103,7 @@ static void judge_cause(const struct plan *plan, struct outcome *out)
 	for (int rank = 0; rank < plan->ranks && plan->nfaults == 1; rank++) {
 		const struct told *told = &out->ranks[rank].told[0];
 
-		if (told->result && !out->ranks[rank].died && !explains(out, &plan->faults[0], told))
+		if (told->result && !out->ranks[rank].died && !explains(plan, out, &plan->faults[0], told))
 			blame(out, "rank %d was told, about rank %d: \"%s\" (%s), which is not what happened", rank,
 			      told->culprit, told->sentence, tutti_strerror(told->result));
 	}
@@ -147,8 +161,10 @@ static void judge_members(const struct plan *plan, struct outcome *out, int one,
 			blame(out, "rank %d is %d of %d, rank %d is %d of %d", one, mine->place, mine->size, rank,
 			      other->place, other->size);
 	}
-	/* two whose link is cut take each other for dead; one of them may have heard the decision before */
-	if (members < mine->size && !has_fault(plan, FAULT_CUT) && !has_fault(plan, FAULT_REFUSE))
+	/* two whose link is cut take each other for dead, and one without memory is as good as dead: one of them may have heard
+	 * the decision before */
+	if (members < mine->size && !has_fault(plan, FAULT_CUT) && !has_fault(plan, FAULT_REFUSE) &&
+	    !has_fault(plan, FAULT_MEMORY))
 		blame(out, "rank %d is one of %d, but only %d know of it", one, mine->size, members);
 }
 

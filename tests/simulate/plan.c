@@ -15,7 +15,7 @@ static const char *const what_names[WHATS] = {
 	"all_to_all_v", "scan",	   "exscan",	       "barrier",	 "message"
 };
 static const char *const fault_names[FAULT_KINDS] = { "death", "survivor", "stop", "jump", "store",  "memory", "cut",
-						      "refuse", "skip", "other", "leave", "abort",  "absent" };
+						      "refuse", "skip", "other", "hurry", "leave", "abort",  "absent" };
 
 const char *fault_name(enum fault_kind kind)
 {
@@ -124,7 +124,7 @@ static void make_part(struct random *random, const struct plan *plan, struct par
 static void make_step(struct random *random, const struct plan *plan, struct step *out)
 {
 	static const enum step_kind kinds[] = { STEP_CALL,  STEP_CALL,	STEP_CALL,   STEP_START, STEP_START,
-						STEP_GROUP, STEP_GROUP_START, STEP_FINISH, STEP_THINK, STEP_SPLIT };
+						STEP_GROUP, STEP_GROUP_START, STEP_FINISH, STEP_THINK, STEP_SPLIT, STEP_THREAD };
 
 	memset(out, 0, sizeof(*out));
 	out->kind = kinds[random_below(random, sizeof(kinds) / sizeof(kinds[0]))];
@@ -136,8 +136,15 @@ static void make_step(struct random *random, const struct plan *plan, struct ste
 		out->nparts *= 2;
 	for (int i = 0; i < out->nparts; i++)
 		make_part(random, plan, &out->parts[i]);
+	for (int i = 0; out->kind == STEP_THREAD && i < out->nparts; i++)
+		if (i >= out->nparts / 2)
+			out->parts[i].what = MESSAGE;
+		else if (out->parts[i].what == MESSAGE)
+			out->parts[i].what = BARRIER;
+	if (out->nparts > 0 && random_one_in(random, 4))
+		out->timeout_s = plan->timeout_s * (0.5 + (double)random_below(random, 100) / 200);
 	/* some small ones that can travel together */
-	for (int i = 1; out->kind != STEP_SPLIT && i < out->nparts && random_one_in(random, 2); i++) {
+	for (int i = 1; out->kind != STEP_SPLIT && out->kind != STEP_THREAD && i < out->nparts && random_one_in(random, 2); i++) {
 		out->parts[i] = out->parts[0];
 		out->parts[i].salt += (unsigned)i;
 	}
@@ -181,7 +188,7 @@ static void make_faults(struct random *random, struct plan *plan)
 {
 	static const enum fault_kind harsh[] = { FAULT_DEATH,  FAULT_DEATH, FAULT_DEATH, FAULT_DEATH, FAULT_STOP,
 						 FAULT_JUMP,   FAULT_STORE, FAULT_CUT,	 FAULT_CUT,   FAULT_REFUSE,
-						 FAULT_MEMORY, FAULT_SKIP,  FAULT_SKIP,	 FAULT_OTHER, FAULT_OTHER,
+						 FAULT_MEMORY, FAULT_SKIP,  FAULT_SKIP,	 FAULT_OTHER, FAULT_OTHER, FAULT_HURRY,
 						 FAULT_LEAVE,  FAULT_ABORT, FAULT_ABSENT };
 	const int n = plan->gentle ? (int)random_below(random, 4) :
 		      random_one_in(random, 3) ? (int)random_between(random, 2, 4) : 1;
@@ -229,7 +236,7 @@ static void print_part(const struct part *part, FILE *out)
 
 void plan_print(const struct plan *plan, FILE *out)
 {
-	static const char *const kinds[] = { "call", "start", "group", "group, started", "finish", "think", "split" };
+	static const char *const kinds[] = { "call", "start", "group", "group, started", "finish", "think", "thread", "split" };
 
 	fprintf(out, "seed %llu: %d ranks on hosts", (unsigned long long)plan->seed, plan->ranks);
 	for (int rank = 0; rank < plan->ranks; rank++)

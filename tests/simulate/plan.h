@@ -59,6 +59,7 @@ enum step_kind {
 	STEP_GROUP_START,
 	STEP_FINISH, /* what is in flight */
 	STEP_THINK,  /* call nothing for a while */
+	STEP_THREAD, /* collectives, and messages by another thread meanwhile */
 	STEP_SPLIT   /* and call the parts on what comes of it */
 };
 
@@ -68,6 +69,7 @@ struct step {
 	struct part parts[PARTS_MAX];
 	int colors;
 	uint64_t think_ns;
+	double timeout_s; /* of its first call; 0: the communicator's */
 };
 
 enum fault_kind {
@@ -81,6 +83,7 @@ enum fault_kind {
 	FAULT_REFUSE,	/* a connection is */
 	FAULT_SKIP,	/* a rank leaves out a step */
 	FAULT_OTHER,	/* a rank calls something else in a step */
+	FAULT_HURRY,	/* a rank gives a step a very short deadline */
 	FAULT_LEAVE,	/* a rank destroys the communicator before a step */
 	FAULT_ABORT,	/* a rank aborts it */
 	FAULT_ABSENT,	/* a rank never comes */

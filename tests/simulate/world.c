@@ -325,6 +325,37 @@ static bool split(const struct use *use, const struct step *step, int number)
 	return true;
 }
 
+struct messages {
+	const struct use *use;
+	const struct part *parts;
+	int nparts;
+	bool checked;
+};
+
+static void *message_main(void *argument)
+{
+	const struct messages *messages = argument;
+
+	call_parts(messages->use, messages->parts, messages->nparts, messages->checked);
+	return NULL;
+}
+
+/* The second half of the parts are messages, called by another thread. */
+static bool call_from_two(const struct use *use, const struct step *step, bool checked)
+{
+	const int half = step->nparts / 2;
+	struct messages messages = { use, step->parts + half, step->nparts - half, checked };
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, message_main, &messages)) {
+		blame("no more tasks");
+		return false;
+	}
+	call_parts(use, step->parts, half, checked);
+	pthread_join(thread, NULL);
+	return use->told->result == TUTTI_OK;
+}
+
 /* What a rank calls in place of its step. */
 static void deviate(const struct fault *fault, struct step *step)
 {
@@ -332,6 +363,8 @@ static void deviate(const struct fault *fault, struct step *step)
 	machine_trace("here the fault %s happens", fault_name(fault->kind));
 	if (fault->kind == FAULT_SKIP)
 		step->nparts = 0;
+	if (fault->kind == FAULT_HURRY)
+		step->timeout_s = 0.001;
 	for (int i = 0; i < step->nparts && fault->kind == FAULT_OTHER; i++) {
 		struct part *part = &step->parts[i];
 
@@ -342,6 +375,19 @@ static void deviate(const struct fault *fault, struct step *step)
 		else
 			part->what = (enum what)((part->what + 1) % WHATS);
 	}
+}
+
+/* Of the step's first call. */
+static bool set_deadline(const struct use *use, const struct step *step)
+{
+	const tutti_call_t call = { sizeof(call), step->timeout_s };
+
+	if (step->timeout_s == 0 || step->nparts == 0)
+		return true;
+	const tutti_result_t result = tutti_next_call(use->comm, &call);
+	if (result && result != TUTTI_ERR_NO_MEMORY)
+		hear(use->told, use->comm, result, "next_call");
+	return result == TUTTI_OK || result == TUTTI_ERR_NO_MEMORY;
 }
 
 /* False when the communicator is of no more use. */
@@ -358,15 +404,20 @@ static bool take_step(const struct use *use, int number, struct flight *flights,
 		use->told->left = true;
 	if (use->told->left)
 		return false;
+	const bool checked = !fault || fault->kind == FAULT_HURRY;
+
+	if (!set_deadline(use, &step))
+		return false;
 	switch (step.kind) {
-	case STEP_CALL: return call_parts(use, step.parts, step.nparts, !fault);
-	case STEP_START: return start_parts(use, step.parts, step.nparts, !fault, flights, nflights);
+	case STEP_CALL: return call_parts(use, step.parts, step.nparts, checked);
+	case STEP_START: return start_parts(use, step.parts, step.nparts, checked, flights, nflights);
+	case STEP_THREAD: return call_from_two(use, &step, checked);
 	case STEP_GROUP:
 	case STEP_GROUP_START:
-		return group_parts(use, step.parts, step.nparts, !fault, flights, nflights, step.kind == STEP_GROUP_START);
+		return group_parts(use, step.parts, step.nparts, checked, flights, nflights, step.kind == STEP_GROUP_START);
 	case STEP_FINISH: finish(use, flights, nflights, random); return use->told->result == TUTTI_OK;
 	case STEP_THINK: think(step.think_ns); return true;
-	case STEP_SPLIT: return fault ? true : split(use, &step, number);
+	case STEP_SPLIT: return checked ? split(use, &step, number) : true;
 	}
 	return true;
 }
