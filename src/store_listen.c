@@ -3,12 +3,16 @@
  * it fails. */
 #include <netinet/in.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fork.h"
 #include "log.h"
 #include "store_address.h"
 #include "store_server.h"
+#include "transport.h"
+
+#define IN_USE_NS 1000000000ull /* for an address to become free */
 
 /* Bound and listening, or -1 with errno. */
 static int listen_at(const struct sockaddr_storage *at, socklen_t length)
@@ -26,6 +30,18 @@ static int listen_at(const struct sockaddr_storage *at, socklen_t length)
 		tt_fd_close(fd);
 		return -1;
 	}
+	return fd;
+}
+
+/* A program that is being started by another thread has copies of all descriptors until it executes, and so may have that of
+ * the store that was here before. */
+static int listen_in_time(const struct sockaddr_storage *at, socklen_t length)
+{
+	const uint64_t enough = tt_now() + IN_USE_NS;
+	int fd;
+
+	while ((fd = listen_at(at, length)) < 0 && errno == EADDRINUSE && tt_now() < enough)
+		nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
 	return fd;
 }
 
@@ -104,7 +120,7 @@ tutti_result_t tt_store_listen(const char *address, char *bound, size_t size, in
 			       "serve the store at %s: the host \"%s\" has no address: %s", address,
 			       parsed.host, fault);
 	for (int i = 0; i < targets.count; i++) {
-		const int listening = listen_at(&targets.at[i], targets.length[i]);
+		const int listening = listen_in_time(&targets.at[i], targets.length[i]);
 
 		if (listening < 0)
 			continue;
