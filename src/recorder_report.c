@@ -70,6 +70,20 @@ void tt_recorder_unlist(struct tt_recorder *recorder)
 		sched_yield();
 }
 
+/* A child of fork() lists its own; what its parent listed may be freed here, and a thread that held the lock or was in the
+ * handler is not there. */
+static void forget_parents(void)
+{
+	pthread_mutex_init(&list_lock, NULL);
+	atomic_store(&list, NULL);
+	atomic_store(&readers, 0);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forget_parents);
+}
+
 /* ---- when a communicator ends */
 
 void tt_recorder_report_dead(struct tutti_comm *comm)

@@ -31,6 +31,9 @@ extern char **environ;
 /* Descriptors that a program started by this process begins with, as the test's parent counted them. */
 static int inherited_descriptors;
 
+/* "TUTTI_TRACE=…", where a test wants reports. */
+static const char *trace_setting;
+
 static void drop(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
 {
 	atomic_int *errors = context;
@@ -203,6 +206,8 @@ static int be_child(struct things *t, pid_t parent)
 	tutti_comm_destroy(comm);
 	tutti_store_close(t->store);
 	t->comm = NULL;
+	if (getenv("TEST_TRACE"))
+		raise(SIGUSR1); /* which asks for a report of the communicators that are there: none */
 	return children_meet(t, rank);
 }
 
@@ -246,7 +251,8 @@ static void a_child_is_refused_and_makes_its_own(void **state)
 {
 	char meeting[64], address[64];
 	tutti_store_t store;
-	const struct job job = { .ranks = RANKS, .whole = fork_with_everything, .argument = meeting };
+	const char *const env[] = { trace_setting, NULL };
+	const struct job job = { .ranks = RANKS, .env = env, .whole = fork_with_everything, .argument = meeting };
 
 	snprintf(meeting, sizeof(meeting), "unix:tutti-test-fork-meeting-%d", (int)getpid());
 	snprintf(address, sizeof(address), "unix:tutti-test-fork-%d", (int)getpid());
@@ -254,6 +260,22 @@ static void a_child_is_refused_and_makes_its_own(void **state)
 	assert_int_equal(tutti_store_open(address, 1, 0, &store), TUTTI_OK);
 	assert_int_equal(run_job(&job), 0);
 	tutti_store_close(store);
+}
+
+/* The flight recorder's list of communicators is the parent's as well. */
+static void a_child_reports_nothing_of_its_parents(void **state)
+{
+	char directory[] = "/tmp/tutti-test-fork-XXXXXX", trace[64], command[96];
+
+	assert_non_null(mkdtemp(directory));
+	snprintf(trace, sizeof(trace), "TUTTI_TRACE=%s", directory);
+	snprintf(command, sizeof(command), "rm -r %s", directory);
+	putenv((char *)"TEST_TRACE=1");
+	trace_setting = trace;
+	a_child_is_refused_and_makes_its_own(state);
+	trace_setting = NULL;
+	unsetenv("TEST_TRACE");
+	assert_int_equal(system(command), 0);
 }
 
 /* ---- a child that lives on hides no death */
@@ -520,6 +542,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_child_is_refused_and_makes_its_own),
+		cmocka_unit_test(a_child_reports_nothing_of_its_parents),
 		cmocka_unit_test(a_child_does_not_hide_its_parents_death),
 		cmocka_unit_test(a_program_does_not_hide_its_starters_death),
 		cmocka_unit_test(forks_disturb_no_thread_that_works),
