@@ -17,7 +17,8 @@ pc=$(find "$work/root" -name tutti.pc)
 	echo "install: no tutti.pc was installed"
 	exit 1
 }
-export PKG_CONFIG_LIBDIR=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$work/root PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 \
+# what static programs need besides is where it always is
+export PKG_CONFIG_LIBDIR=${pc%/*}:$(pkg-config --variable=pc_path pkg-config) PKG_CONFIG_SYSROOT_DIR=$work/root PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 \
 	PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
 libraries=$(dirname "$(find "$work/root" -name 'libtutti.so')")
 
