@@ -28,6 +28,8 @@ struct record {
 	uint32_t quota;		  /* cores' worth of time that its control group allows; 0: no limit */
 	struct tt_model model; /* of rank 0: all must choose by the same figures */
 	uint32_t addresses;
+	uint32_t keyed;
+	uint8_t proof[TT_PROOF_BYTES]; /* of the whole record with its addresses, these bytes left out */
 };
 
 struct address_header {
@@ -76,6 +78,7 @@ static tutti_result_t open_endpoint(struct tutti_comm *comm, const struct tt_tra
 		.size = comm->size,
 		.timeout_s = (double)comm->settings.timeout_ns / 1e9,
 		.silence_s = comm->settings.silence_s,
+		.key = &comm->settings.key,
 		.hopeless = comm->hopeless,
 		.context = comm->hopeless_context,
 	};
@@ -85,6 +88,40 @@ static tutti_result_t open_endpoint(struct tutti_comm *comm, const struct tt_tra
 	if (!result)
 		comm->nendpoints++;
 	return result;
+}
+
+/* Only those that have the key can have written it, for this rank of this communicator. */
+static void prove_record(const struct tutti_comm *comm, int rank, const uint8_t *record, size_t length,
+			 uint8_t proof[TT_PROOF_BYTES])
+{
+	const size_t before = offsetof(struct record, proof), behind = before + TT_PROOF_BYTES;
+	const struct iovec parts[] = {
+		{ (void *)(uintptr_t)&comm->id, sizeof(comm->id) },
+		{ &rank, sizeof(rank) },
+		{ (void *)(uintptr_t)record, before },
+		{ (void *)(uintptr_t)(record + behind), length - behind },
+	};
+
+	tt_key_prove(&comm->settings.key, "tutti record", parts, 4, proof);
+}
+
+static tutti_result_t check_proof(const struct tutti_comm *comm, int rank, const uint8_t *bytes, size_t length,
+				  const struct record *record)
+{
+	const bool keyed = comm->settings.key.set;
+	uint8_t expected[TT_PROOF_BYTES];
+
+	if (keyed != (record->keyed != 0))
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "rank %d has %s key, and rank %d has %s: give all ranks the same TUTTI_KEY or "
+			       "TUTTI_KEY_FILE",
+			       rank, keyed ? "no" : "a", comm->rank, keyed ? "one" : "none");
+	prove_record(comm, rank, bytes, length, expected);
+	if (tt_proof_equal(expected, record->proof))
+		return TUTTI_OK;
+	return tt_fail(TUTTI_ERR_INVALID, COMM,
+		       "rank %d has another key than rank %d: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+		       rank, comm->rank);
 }
 
 /* All that depends on the number of ranks, while those can still be told by the record that this one has failed. */
@@ -145,14 +182,17 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 		*length += sizeof(header) + header.length;
 		self.addresses++;
 	}
+	self.keyed = comm->settings.key.set;
+	memcpy(record, &self, sizeof(self));
+	prove_record(comm, comm->rank, record, *length, self.proof);
 	memcpy(record, &self, sizeof(self));
 	return allocate(comm);
 }
 
 /* ---- reading the records */
 
-static tutti_result_t read_record(const struct tt_records *records, int place, int rank,
-				  struct record *out)
+static tutti_result_t read_record(const struct tutti_comm *comm, const struct tt_records *records, int place,
+				  int rank, struct record *out)
 {
 	const size_t length = records->length[place];
 
@@ -164,7 +204,7 @@ static tutti_result_t read_record(const struct tt_records *records, int place, i
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
 			       "rank %d runs another version of tutti: all ranks must use the same one", rank);
 	out->host_id[sizeof(out->host_id) - 1] = '\0';
-	return TUTTI_OK;
+	return check_proof(comm, rank, records->bytes + records->offset[place], length, out);
 }
 
 /* The address that a rank gave for a transport; length 0 if it has none. */
@@ -297,6 +337,11 @@ static int best_between(const struct tutti_comm *comm, int a, int b)
 	return best;
 }
 
+static bool needs_key(const struct tutti_comm *comm)
+{
+	return !comm->settings.key.set && tt_settings_allow(comm->settings.transports, "tcp");
+}
+
 static tutti_result_t choose_transports(struct tutti_comm *comm)
 {
 	int unreached = -1;
@@ -312,9 +357,11 @@ static tutti_result_t choose_transports(struct tutti_comm *comm)
 	}
 	if (unreached < 0)
 		return TUTTI_OK;
-	return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
-		       "no transport of \"%s\" reaches rank %d from rank %d: allow another in TUTTI_TRANSPORT",
-		       *comm->settings.transports ? comm->settings.transports : "shm,tcp", unreached, comm->rank);
+	return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM, "no transport of \"%s\" reaches rank %d from rank %d: %s",
+		       *comm->settings.transports ? comm->settings.transports : "shm,tcp", unreached, comm->rank,
+		       needs_key(comm) ? "without a key ranks are reached on their own machine only; give all the same "
+					 "TUTTI_KEY or TUTTI_KEY_FILE" :
+					 "allow another in TUTTI_TRANSPORT");
 }
 
 /* Is no pair of ranks at all joined by shared memory? The tuner asks, and must be answered alike on all ranks. */
@@ -433,7 +480,7 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 	int joined = 0;
 
 	for (int rank = 0; rank < comm->size && !result; rank++)
-		result = read_record(records, members[rank], rank, &read[rank]);
+		result = read_record(comm, records, members[rank], rank, &read[rank]);
 	if (!result) {
 		comm->model = read[0].model;
 		number_hosts(comm, read);

@@ -105,6 +105,7 @@ static void free_all(struct tutti_comm *comm)
 	free(comm->user_ops);
 	free(comm->work);
 	free(comm->heard);
+	tt_key_wipe(&comm->settings.key);
 	free(comm);
 }
 
@@ -228,7 +229,10 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 		result = tt_rendezvous(store, "comm", rank, size, deadline, &meeting);
 	if (result)
 		tt_rendezvous_give_up(store, &meeting, result);
-	return result ? result : create(&settings, store, &meeting, rank, size, deadline, comm);
+	else
+		result = create(&settings, store, &meeting, rank, size, deadline, comm);
+	tt_key_wipe(&settings.key);
+	return result;
 }
 
 TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *comm)
@@ -242,10 +246,11 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_init: comm is NULL");
 	*comm = NULL;
 	tutti_result_t result = tt_settings_read(config, &settings);
-	if (!result)
-		result = tt_launch_read(&launch);
 	if (result)
 		return result;
+	result = tt_launch_read(&launch);
+	if (result)
+		goto wipe;
 	tt_log(INFO, COMM, "started by %s as rank %d of %d, meeting in %s", launch.launcher, launch.rank,
 	       launch.size, launch.size > 1 ? launch.store : "nothing");
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
@@ -254,6 +259,8 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 	if (!result)
 		result = create(&settings, store, &meeting, launch.rank, launch.size, deadline, comm);
 	tutti_store_close(store);
+wipe:
+	tt_key_wipe(&settings.key);
 	return result;
 }
 

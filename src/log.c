@@ -13,6 +13,8 @@
 #include "log.h"
 #include "transport.h"
 
+#define QUOTA_NS 10000000000u
+
 uint8_t tt_log_levels[TT_LOG_SUBSYSTEM_COUNT];
 
 static const char *const subsystem_names[] = {
@@ -109,6 +111,19 @@ void tt_log_write(tutti_log_level_t level, enum tt_log_subsystem subsystem, cons
 	va_end(args);
 	emit(level, subsystem, line);
 	errno = saved;
+}
+
+bool tt_log_due(struct tt_log_quota *quota, unsigned *left_out)
+{
+	const uint64_t now = tt_now();
+
+	if (now < quota->due_at) {
+		quota->left_out++;
+		return false;
+	}
+	*left_out = quota->left_out;
+	*quota = (struct tt_log_quota){ .due_at = now + QUOTA_NS };
+	return true;
 }
 
 tutti_result_t tt_fail_write(tutti_result_t result, enum tt_log_subsystem subsystem,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "key_read.h"
 #include "log.h"
 #include "machine.h"
 #include "registry.h"
@@ -202,6 +203,8 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 		result = check_algorithm(out->algorithm);
 	if (!result)
 		result = read_segment(&out->segment_bytes);
+	if (!result)
+		result = tt_key_read(config->key, &out->key);
 	if (!result)
 		result = read_flag("TUTTI_REPRODUCIBLE", &out->reproducible);
 	if (config->reproducible)

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "key.h"
 #include "tutti/tutti.h"
 
 struct tt_settings {
@@ -19,6 +20,7 @@ struct tt_settings {
 	char job[64];	 /* what all communicators of a job have in common, for reports; "": the first one's id */
 	bool reproducible;
 	size_t segment_bytes; /* 0: chosen */
+	struct tt_key key;
 };
 
 /* `config` may be NULL. TUTTI_ERR_INVALID with a sentence for what makes no sense. */

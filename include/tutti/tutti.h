@@ -118,10 +118,12 @@ typedef struct tutti_config {
 				 *   found from the kernel */
 	int reproducible;	/**< 1: reductions give the same bits for any algorithm, transport and
 				 *   segment size; -1: not even if TUTTI_REPRODUCIBLE says so */
+	const char *key;	/**< the job's key, 64 hexadecimal digits; NULL: TUTTI_KEY, else the file
+				 *   TUTTI_KEY_FILE, else none (docs/security.md); copied */
 } tutti_config_t;
 
 /** The usual start of a config: `tutti_config_t config = TUTTI_CONFIG_INIT;` */
-#define TUTTI_CONFIG_INIT { sizeof(tutti_config_t), 0.0, NULL, NULL, NULL, 0 }
+#define TUTTI_CONFIG_INIT { sizeof(tutti_config_t), 0.0, NULL, NULL, NULL, 0, NULL }
 
 /**
  * Make the communicator of all ranks that one launcher started, from the environment it gave:

@@ -19,6 +19,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "key.h"
 #include "log.h"
 #include "tutti/tutti.h"
 
@@ -60,6 +61,7 @@ struct tt_endpoint_config {
 	int rank, size;
 	double timeout_s;
 	double silence_s; /* a host that has answered nothing for so long is lost; 1 or more */
+	const struct tt_key *key; /* valid while the endpoint is; NULL, or one that is not set: be reached from this machine only */
 	/* Is a rank of the communicator known to be gone, by other ways than this endpoint's? Asked now and then by a
 	 * join() that cannot tell by itself whom it waits for in vain. NULL: nobody knows. */
 	bool (*hopeless)(void *context);

@@ -121,6 +121,12 @@ make_hosts() {
 	done
 }
 
+# What ranks of several hosts need: a key in a file that nobody else can read.
+make_key() {
+	(umask 077 && od -An -vtx1 -N32 /dev/urandom | tr -d ' \n' >"$work/key")
+	export TUTTI_KEY_FILE=$work/key
+}
+
 # Runs in place of a launched program: goes to the host of its rank.
 enter() {
 	local rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$RANK}}
@@ -163,6 +169,11 @@ case_mpirun_hosts() {
 	need_open_mpi
 	make_hosts
 	HOSTS=$prefix TUTTI_STORE=tcp://198.18.0.1:29500 \
+		run keyless "${mpirun[@]}" -n 4 "$self" enter "$launched" && fail "the hosts met without a key"
+	grep -q "give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE" "$work/keyless.txt" ||
+		fail "TUTTI_KEY was not named"
+	make_key
+	HOSTS=$prefix TUTTI_STORE=tcp://198.18.0.1:29500 \
 		run mpirun "${mpirun[@]}" -n 4 "$self" enter "$launched" || fail "mpirun ended with $?"
 	check mpirun 4 2 "Open MPI"
 }
@@ -184,6 +195,7 @@ case_hydra_shell() {
 case_hydra_hosts() {
 	need_hydra
 	make_hosts
+	make_key
 	HOSTS=$prefix TUTTI_STORE="tcp://[fd7a:7474::1]:29500" \
 		run hydra "$hydra" -n 4 "$self" enter "$launched" || fail "mpiexec.hydra ended with $?"
 	check hydra 4 2 Hydra
@@ -216,6 +228,7 @@ case_torchrun() {
 case_torchrun_hosts() {
 	local rank pids=()
 	make_hosts
+	make_key
 	for rank in 3 2 1 0; do
 		(HOSTS=$prefix torch 2 $rank 198.18.0.1 29500 env TUTTI_LOG=warn,comm:info \
 			timeout 60 "$self" enter "$launched") >"$work/torch$rank.txt" 2>&1 &

@@ -24,7 +24,18 @@ static void keep_family(struct tt_peer *peer, int family)
 	peer->address_length = (uint16_t)tt_tcp_card_write(&card, peer->address);
 }
 
+const struct tt_key fabric_key = { true, { 'f', 'a', 'b', 'r', 'i', 'c' } };
+
 void fabric_open(struct fabric *f, int size, int family)
+{
+	const struct tt_key *keys[RANKS_MAX];
+
+	for (int i = 0; i < RANKS_MAX; i++)
+		keys[i] = &fabric_key;
+	fabric_open_with(f, size, family, keys);
+}
+
+void fabric_open_with(struct fabric *f, int size, int family, const struct tt_key *const keys[])
 {
 	struct tt_peer all[RANKS_MAX] = { 0 };
 
@@ -33,7 +44,10 @@ void fabric_open(struct fabric *f, int size, int family)
 	f->family = family;
 	f->comm_id = 0x1234567890abcdef;
 	for (int i = 0; i < size; i++) {
-		const struct tt_endpoint_config config = { f->comm_id, i, size, 20.0, 5.0 };
+		const struct tt_endpoint_config config = {
+			.comm_id = f->comm_id, .rank = i, .size = size, .timeout_s = 20, .silence_s = 5,
+			.key = keys[i]
+		};
 
 		assert_int_equal(tcp->open(&config, &f->endpoint[i]), TUTTI_OK);
 		all[i].rank = i;

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "key.h"
 #include "tcp.h"
 
 #define RANKS_MAX 8
@@ -26,8 +27,12 @@ struct fabric {
 	tutti_result_t joined[RANKS_MAX];
 };
 
-/* Open every rank's endpoint, exchange addresses, all pairs to use TCP. */
+extern const struct tt_key fabric_key;
+
+/* Open every rank's endpoint, exchange addresses, all pairs to use TCP. All have the key. */
 void fabric_open(struct fabric *f, int size, int family);
+/* The same with a key of its own for each rank, or none (NULL). */
+void fabric_open_with(struct fabric *f, int size, int family, const struct tt_key *const keys[]);
 /* join() of all ranks at once; results in `joined`. */
 void fabric_join(struct fabric *f, uint64_t deadline);
 /* Both, and all must succeed. */

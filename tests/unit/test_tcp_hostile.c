@@ -24,7 +24,7 @@ static int knock(const struct fabric *f, int rank)
 
 struct caller {
 	int fd;
-	uint8_t heard[64];
+	uint8_t heard[256];
 	size_t length;
 };
 
@@ -70,8 +70,15 @@ static void garbage_is_dropped_at_once(void **state)
 	fabric_stop(&f);
 }
 
-static void refused_with(struct fabric *f, const uint8_t *hello, const struct tcp_hello *meant,
-			 enum tcp_verdict verdict)
+/* A hello whose nonce does not matter. */
+static void hello_write(const struct tcp_hello *hello, uint8_t out[TCP_HELLO_BYTES])
+{
+	static const uint8_t nonce[TT_NONCE_BYTES] = { 1, 2, 3 };
+
+	tt_tcp_hello_write(hello, nonce, out);
+}
+
+static void refused_with(struct fabric *f, const uint8_t *hello, enum tcp_verdict verdict)
 {
 	struct caller c = { 0 };
 
@@ -79,7 +86,7 @@ static void refused_with(struct fabric *f, const uint8_t *hello, const struct tc
 	assert_int_equal(send(c.fd, hello, TCP_HELLO_BYTES, MSG_NOSIGNAL), TCP_HELLO_BYTES);
 	fabric_until(f, hung_up, &c);
 	assert_int_equal(c.length, TCP_ANSWER_BYTES);
-	assert_int_equal(tt_tcp_answer_read(c.heard, meant), verdict);
+	assert_int_equal(tt_tcp_answer_read(&fabric_key, hello, c.heard), verdict);
 	close(c.fd);
 }
 
@@ -89,13 +96,14 @@ static void hellos_that_are_not_welcome_are_told_why(void **state)
 		struct tcp_hello hello;
 		enum tcp_verdict verdict;
 	} all[] = {
-		{ { TCP_FOR_DATA, 0, 1, 0, 1 }, TCP_OTHER_JOB },
-		{ { TCP_FOR_DATA, 0, 0, 0, 2 }, TCP_OTHER_RANK },
-		{ { TCP_FOR_DATA, 0, 0, 1, 1 }, TCP_OTHER_RANK }, /* the lower rank dials */
-		{ { TCP_FOR_DATA, 0, 0, -1, 1 }, TCP_OTHER_RANK },
-		{ { TCP_FOR_DATA, 0, 0, 99, 1 }, TCP_OTHER_RANK },
-		{ { TCP_FOR_DATA, TT_LANES, 0, 0, 1 }, TCP_NOT_UNDERSTOOD },
-		{ { TCP_FOR_CONTROL, 0, 0, 0, 1 }, TCP_DUPLICATE },
+		{ { TCP_FOR_DATA, 0, 1, 0, 1, true }, TCP_OTHER_JOB },
+		{ { TCP_FOR_DATA, 0, 0, 0, 2, true }, TCP_OTHER_RANK },
+		{ { TCP_FOR_DATA, 0, 0, 1, 1, true }, TCP_OTHER_RANK }, /* the lower rank dials */
+		{ { TCP_FOR_DATA, 0, 0, -1, 1, true }, TCP_OTHER_RANK },
+		{ { TCP_FOR_DATA, 0, 0, 99, 1, true }, TCP_OTHER_RANK },
+		{ { TCP_FOR_DATA, TT_LANES, 0, 0, 1, true }, TCP_NOT_UNDERSTOOD },
+		{ { TCP_FOR_CONTROL, 0, 0, 0, 1, true }, TCP_DUPLICATE },
+		{ { TCP_FOR_DATA, 0, 0, 0, 1, false }, TCP_KEYED }, /* it is the listener that has one */
 	};
 	struct fabric f;
 
@@ -105,8 +113,8 @@ static void hellos_that_are_not_welcome_are_told_why(void **state)
 		uint8_t bytes[TCP_HELLO_BYTES];
 
 		hello.comm_id += f.comm_id;
-		tt_tcp_hello_write(&hello, bytes);
-		refused_with(&f, bytes, &hello, all[i].verdict);
+		hello_write(&hello, bytes);
+		refused_with(&f, bytes, all[i].verdict);
 	}
 	job_goes_on(&f);
 	fabric_stop(&f);
@@ -114,44 +122,54 @@ static void hellos_that_are_not_welcome_are_told_why(void **state)
 
 static void other_versions_and_unknown_wishes_are_refused(void **state)
 {
-	struct tcp_hello hello = { TCP_FOR_DATA, 0, 0, 0, 1 };
+	struct tcp_hello hello = { TCP_FOR_DATA, 0, 0, 0, 1, true };
 	uint8_t bytes[TCP_HELLO_BYTES];
 	struct fabric f;
 
 	fabric_start(&f, 2, 0);
 	hello.comm_id = f.comm_id;
-	tt_tcp_hello_write(&hello, bytes);
+	hello_write(&hello, bytes);
 	bytes[8] ^= 1;
-	refused_with(&f, bytes, &hello, TCP_OTHER_VERSION);
+	refused_with(&f, bytes, TCP_OTHER_VERSION);
 	bytes[8] ^= 1;
 	bytes[10] = 2; /* purpose */
-	refused_with(&f, bytes, &hello, TCP_NOT_UNDERSTOOD);
+	refused_with(&f, bytes, TCP_NOT_UNDERSTOOD);
 	bytes[10] = 0;
-	bytes[12] = 1; /* flags */
-	refused_with(&f, bytes, &hello, TCP_NOT_UNDERSTOOD);
+	bytes[12] = 3; /* flags */
+	refused_with(&f, bytes, TCP_NOT_UNDERSTOOD);
 	job_goes_on(&f);
 	fabric_stop(&f);
 }
 
 static void every_answer_but_the_right_one_is_a_refusal(void **state)
 {
-	const struct tcp_hello hello = { TCP_FOR_DATA, 0, 7, 0, 1 },
-			       other = { TCP_FOR_DATA, 0, 8, 0, 1 };
-	uint8_t answer[TCP_ANSWER_BYTES];
+	static const uint8_t nonce[TT_NONCE_BYTES] = { 4, 5, 6 };
+	const struct tcp_hello hello = { TCP_FOR_DATA, 0, 7, 0, 1, true },
+			       other = { TCP_FOR_DATA, 0, 8, 0, 1, true };
+	uint8_t asked[TCP_HELLO_BYTES], changed[TCP_HELLO_BYTES], answer[TCP_ANSWER_BYTES];
 
-	tt_tcp_answer_write(&hello, 1, TCP_ACCEPTED, answer);
-	assert_int_equal(tt_tcp_answer_read(answer, &hello), TCP_ACCEPTED);
-	assert_int_equal(tt_tcp_answer_read(answer, &other), TCP_OTHER_JOB);
-	tt_tcp_answer_write(&hello, 2, TCP_ACCEPTED, answer);
-	assert_int_equal(tt_tcp_answer_read(answer, &hello), TCP_OTHER_RANK);
-	tt_tcp_answer_write(&hello, 1, TCP_ACCEPTED, answer);
+	hello_write(&hello, asked);
+	hello_write(&other, changed);
+	tt_tcp_answer_write(&fabric_key, asked, 1, TCP_ACCEPTED, nonce, answer);
+	assert_int_equal(tt_tcp_answer_read(&fabric_key, asked, answer), TCP_ACCEPTED);
+	assert_int_equal(tt_tcp_answer_read(&fabric_key, changed, answer), TCP_OTHER_JOB);
+	for (size_t i = 24; i < sizeof(answer); i++) { /* nonce and proof */
+		answer[i] ^= 0x80;
+		assert_int_equal(tt_tcp_answer_read(&fabric_key, asked, answer), TCP_OTHER_KEY);
+		answer[i] ^= 0x80;
+	}
+	tt_tcp_answer_write(&fabric_key, asked, 2, TCP_ACCEPTED, nonce, answer);
+	assert_int_equal(tt_tcp_answer_read(&fabric_key, asked, answer), TCP_OTHER_RANK);
+	tt_tcp_answer_write(&fabric_key, asked, 1, TCP_ACCEPTED, nonce, answer);
 	answer[10] = 99; /* verdict */
-	assert_int_equal(tt_tcp_answer_read(answer, &hello), TCP_NOT_UNDERSTOOD);
+	assert_int_equal(tt_tcp_answer_read(&fabric_key, asked, answer), TCP_NOT_UNDERSTOOD);
 	answer[8] = 9; /* version */
-	assert_int_equal(tt_tcp_answer_read(answer, &hello), TCP_OTHER_VERSION);
-	tt_tcp_hello_write(&hello, (uint8_t[TCP_HELLO_BYTES]){ 0 });
+	assert_int_equal(tt_tcp_answer_read(&fabric_key, asked, answer), TCP_OTHER_VERSION);
+	assert_int_equal(tt_tcp_answer_begins(answer, 9), TCP_ACCEPTED);
+	assert_int_equal(tt_tcp_answer_begins(answer, 10), TCP_OTHER_VERSION);
 	memset(answer, 'a', sizeof(answer));
-	assert_int_equal(tt_tcp_answer_read(answer, &hello), TCP_NO_HELLO);
+	assert_int_equal(tt_tcp_answer_read(&fabric_key, asked, answer), TCP_NO_HELLO);
+	assert_int_equal(tt_tcp_answer_begins(answer, 1), TCP_NO_HELLO);
 }
 
 static bool has_guests(void *arg)

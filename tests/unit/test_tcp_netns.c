@@ -61,7 +61,10 @@ static void must(bool held, const char *what)
 
 static struct tt_endpoint *meet(int rank, int channel, struct tt_peer *peers)
 {
-	const struct tt_endpoint_config config = { 77, rank, 2, 20.0, SILENCE_S };
+	const struct tt_endpoint_config config = {
+		.comm_id = 77, .rank = rank, .size = 2, .timeout_s = 20, .silence_s = SILENCE_S,
+		.key = &fabric_key
+	};
 	struct tt_peer *own = &peers[rank], *other = &peers[!rank];
 	struct tt_endpoint *e = NULL;
 

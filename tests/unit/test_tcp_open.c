@@ -13,7 +13,8 @@
 #include "log.h"
 
 static const struct tt_transport *const tcp = &tt_transport_tcp;
-static const struct tt_endpoint_config config = { 1, 0, 2, 20.0, 5.0 };
+static const struct tt_endpoint_config config = { .comm_id = 1, .size = 2, .timeout_s = 20, .silence_s = 5,
+						 .key = &fabric_key };
 
 static struct tcp_card opened_card(void)
 {

@@ -319,6 +319,11 @@ static tutti_result_t dial(const char *name, int leader, uint64_t deadline, int 
 		}
 		poll(NULL, 0, 1);
 	}
+	if (!same_user(fd)) {
+		tt_fd_close(fd);
+		return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
+			       "a process of another user listens at unix socket @%s, where rank %d should", name, leader);
+	}
 	*out = fd;
 	return TUTTI_OK;
 }

@@ -54,6 +54,7 @@ tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello
 		return tt_fail_errno(TCP, "connect to rank %d", hello->to);
 	dial->endpoint = e;
 	dial->hello = *hello;
+	dial->hello.keyed = tt_key_is_set(e->key);
 	dial->count = n;
 	for (int i = 0; i < n; i++) {
 		dial->attempts[i].source = (struct tcp_source){ TCP_ATTEMPT, -1 };
@@ -144,15 +145,23 @@ static void run_short(struct tcp_attempt *attempt, uint64_t now)
 	attempt->dial->round = ROUNDS;
 }
 
+/* The first bytes on the socket: there is room for all of them. */
+static bool say(const struct tcp_attempt *attempt, const uint8_t *bytes, size_t length)
+{
+	return send(attempt->source.fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)length;
+}
+
 static void say_hello(struct tcp_attempt *attempt, uint64_t now)
 {
 	struct tcp_dial *dial = attempt->dial;
-	uint8_t bytes[TCP_HELLO_BYTES];
+	uint8_t nonce[TT_NONCE_BYTES];
 
-	tt_tcp_hello_write(&dial->hello, bytes);
-	/* the first bytes on the socket: there is room for all of them */
-	if (send(attempt->source.fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) !=
-	    (ssize_t)sizeof(bytes)) {
+	if (tt_nonce_make(nonce) < 0) {
+		fail_attempt(attempt, tt_thread_error(), now);
+		return;
+	}
+	tt_tcp_hello_write(&dial->hello, nonce, attempt->hello);
+	if (!say(attempt, attempt->hello, sizeof(attempt->hello))) {
 		fail_attempt(attempt, strerror(errno), now);
 		return;
 	}
@@ -246,6 +255,21 @@ static void win(struct tcp_attempt *attempt)
 	tt_tcp_connected(e, &hello, hello.to, fd);
 }
 
+/* Zeros are no proof: the other side then knows that the keys differ. */
+static void confirm(struct tcp_attempt *attempt, bool proven, uint64_t now)
+{
+	uint8_t bytes[TCP_CONFIRM_BYTES] = { 0 };
+
+	if (proven)
+		tt_tcp_confirm_write(attempt->dial->endpoint->key, attempt->hello, attempt->answer, bytes);
+	if (!say(attempt, bytes, sizeof(bytes)))
+		fail_attempt(attempt, strerror(errno), now);
+	else if (proven)
+		win(attempt);
+	else
+		fail_attempt(attempt, tt_tcp_verdict_text(TCP_OTHER_KEY), now);
+}
+
 static void hear_answer(struct tcp_attempt *attempt, uint64_t now)
 {
 	const ssize_t n = recv(attempt->source.fd, attempt->answer + attempt->got,
@@ -259,11 +283,13 @@ static void hear_answer(struct tcp_attempt *attempt, uint64_t now)
 		return;
 	}
 	attempt->got += (size_t)n;
-	if (attempt->got < sizeof(attempt->answer))
+	verdict = tt_tcp_answer_begins(attempt->answer, attempt->got);
+	if (verdict == TCP_ACCEPTED && attempt->got < sizeof(attempt->answer))
 		return;
-	verdict = tt_tcp_answer_read(attempt->answer, &attempt->dial->hello);
 	if (verdict == TCP_ACCEPTED)
-		win(attempt);
+		verdict = tt_tcp_answer_read(attempt->dial->endpoint->key, attempt->hello, attempt->answer);
+	if (verdict == TCP_ACCEPTED || verdict == TCP_OTHER_KEY)
+		confirm(attempt, verdict == TCP_ACCEPTED, now);
 	else
 		fail_attempt(attempt, tt_tcp_verdict_text(verdict), now);
 }

@@ -51,6 +51,7 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 	e->rank = config->rank;
 	e->size = config->size;
 	e->silence_s = config->silence_s;
+	e->key = config->key;
 	e->hopeless = config->hopeless;
 	e->context = config->context;
 	e->listener.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
@@ -58,7 +59,7 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 	result = e->peers ? tt_tcp_buffer_size(&e->buffer)
 			  : tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory for an endpoint of %d ranks",
 				    config->size);
-	if (result == TUTTI_OK)
+	if (result == TUTTI_OK && tt_key_is_set(e->key))
 		result = tt_tcp_interfaces(&e->card);
 	if (result == TUTTI_OK)
 		result = tt_tcp_wait_open(e);

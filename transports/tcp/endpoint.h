@@ -18,7 +18,7 @@
 #include "log.h"
 #include "transport.h"
 
-#define TCP_GUESTS_MAX	 64  /* connections whose hello is not complete */
+#define TCP_GUESTS_MAX	 64  /* connections whose handshake is not complete */
 #define TCP_SLEEPERS_MAX 64  /* threads that sleep at once; more would not sleep but poll */
 #define TCP_MESSAGE_MAX	 1024 /* bytes of a control message */
 #define TCP_MS		 UINT64_C(1000000)
@@ -37,13 +37,17 @@ struct tcp_released {
 	struct tcp_released *next;
 };
 
+enum tcp_guest_stage { TCP_GUEST_HELLO, TCP_GUEST_CONFIRM }; /* what is to come from it */
 struct tcp_guest {
 	struct tcp_released released;
 	struct tcp_source source;
 	struct sockaddr_storage from;
+	enum tcp_guest_stage stage;
 	uint64_t deadline;
-	size_t got;
+	size_t got; /* of what is to come */
 	uint8_t hello[TCP_HELLO_BYTES];
+	uint8_t answer[TCP_ANSWER_BYTES];
+	uint8_t confirm[TCP_CONFIRM_BYTES];
 };
 
 enum tcp_attempt_state { TCP_UNTRIED, TCP_CONNECTING, TCP_ASKING, TCP_FAILED };
@@ -54,6 +58,7 @@ struct tcp_attempt {
 	enum tcp_attempt_state state;
 	uint64_t deadline; /* while connecting */
 	size_t got;
+	uint8_t hello[TCP_HELLO_BYTES];
 	uint8_t answer[TCP_ANSWER_BYTES];
 };
 
@@ -117,6 +122,7 @@ struct tcp_endpoint {
 	struct tt_endpoint base;
 	uint64_t comm_id;
 	int rank, size;
+	const struct tt_key *key;
 	bool (*hopeless)(void *context); /* see tt_endpoint_config */
 	void *context;
 	struct tcp_card card;
@@ -130,6 +136,7 @@ struct tcp_endpoint {
 	uint64_t short_since;	  /* none was to be had since then; or 0 */
 	int shortage;		  /* an errno value */
 	struct tcp_guest *guests[TCP_GUESTS_MAX];
+	struct tt_log_quota strangers; /* lines about connections that were turned away */
 	struct tcp_dial *dials;
 	struct tcp_control *controls;
 	uint8_t notes[TT_NOTES_KEPT][TT_NOTE_BYTES]; /* in turn; positions only grow */

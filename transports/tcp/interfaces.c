@@ -134,17 +134,41 @@ static void names_of(const struct ifaddrs *all, char *out, size_t room)
 						 i->ifa_name);
 }
 
-tutti_result_t tt_tcp_interfaces(struct tcp_card *card)
+static void begin_card(struct tcp_card *card)
 {
-	const char *list = getenv("TUTTI_INTERFACE");
 	const struct tt_machine here = tt_machine_here();
-	tutti_result_t result = TUTTI_OK;
-	struct ifaddrs *all;
-	char names[128];
 
 	card->count = 0;
 	card->machine = here.boot;
 	card->network = here.network;
+}
+
+void tt_tcp_only(const struct sockaddr_storage *address, struct tcp_card *card)
+{
+	struct tcp_address *only = &card->at[0];
+
+	begin_card(card);
+	memset(only, 0, sizeof(*only));
+	if (address->ss_family == AF_INET) {
+		only->family = 4;
+		only->prefix = 32;
+		memcpy(only->bytes, &((const struct sockaddr_in *)address)->sin_addr, 4);
+	} else {
+		only->family = 6;
+		only->prefix = 128;
+		memcpy(only->bytes, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
+	}
+	card->count = 1;
+}
+
+tutti_result_t tt_tcp_interfaces(struct tcp_card *card)
+{
+	const char *list = getenv("TUTTI_INTERFACE");
+	tutti_result_t result = TUTTI_OK;
+	struct ifaddrs *all;
+	char names[128];
+
+	begin_card(card);
 	if (getifaddrs(&all) < 0)
 		return tt_fail_errno(TCP, "list the network interfaces");
 	gather(all, list, card);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the listening socket and the guests: connections accepted whose hello is not complete.
- * Anyone may connect, so guests are few, have a deadline, and the oldest makes room for the next; a
- * rank that lost its place that way dials again. */
+/* Owns the listening socket and the guests: connections accepted whose handshake is not complete.
+ * Anyone may connect, so guests are few, have a deadline, and the oldest makes room for the next, one that has not
+ * said a hello of this communicator first; a rank that lost its place that way dials again. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include "endpoint.h"
 
-#define GUEST_MS   5000 /* for a complete hello, sent right after connecting */
+#define GUEST_MS   5000 /* for a complete hello, sent right after connecting; and as long for the rest */
 #define ACCEPT_MAX 64	/* per look */
 #define PAUSE_MS   50	/* when descriptors ran out */
 #define SHORT_MS   500	/* that none is to be had, while somebody is waited for */
@@ -40,63 +40,83 @@ static tutti_result_t port_range(struct range *range)
 }
 
 /* IPv6 that also takes IPv4; IPv4 where the kernel has no IPv6. */
-static int make_socket(int *family)
+static int bind_everywhere(int fd, int family, int port)
 {
-	const int kind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, off = 0, on = 1;
-	int fd = TT_FD(socket(AF_INET6, kind, 0));
+	const struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
+	const struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	const int off = 0;
 
-	*family = AF_INET6;
-	if (fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0) {
-		tt_fd_close(fd);
-		fd = -1;
-	}
-	if (fd < 0) {
-		*family = AF_INET;
-		fd = TT_FD(socket(AF_INET, kind, 0));
-	}
-	/* ports of connections that linger after a job are free for the next job's listeners */
-	if (fd >= 0)
-		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	return fd;
+	if (family == AF_INET)
+		return bind(fd, (const struct sockaddr *)&in, sizeof(in));
+	if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0)
+		return -1;
+	return bind(fd, (const struct sockaddr *)&in6, sizeof(in6));
 }
 
-static int bind_any(int fd, int family, int port)
+static int bind_loopback(int fd, int family, int port)
 {
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	const struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
+					  .sin6_port = htons((uint16_t)port),
+					  .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	const struct sockaddr_in in = { .sin_family = AF_INET,
+					.sin_port = htons((uint16_t)port),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 
-	if (family == AF_INET6)
-		return bind(fd, (struct sockaddr *)&in6, sizeof(in6));
-	return bind(fd, (struct sockaddr *)&in, sizeof(in));
+	if (family == AF_INET)
+		return bind(fd, (const struct sockaddr *)&in, sizeof(in));
+	return bind(fd, (const struct sockaddr *)&in6, sizeof(in6));
 }
 
 /* A listening socket, or -1 with errno. */
-static int listen_on(const struct tcp_endpoint *e, int port)
+static int listen_at(const struct tcp_endpoint *e, int family, int port)
 {
-	int family, fd = make_socket(&family);
+	const int fd = TT_FD(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), on = 1;
+	const bool keyed = tt_key_is_set(e->key);
 
 	if (fd < 0)
 		return -1;
+	/* ports of connections that linger after a job are free for the next job's listeners */
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (e->buffer) {
 		/* accepted sockets inherit it, in time for the window scale of the handshake */
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &e->buffer, sizeof(e->buffer));
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &e->buffer, sizeof(e->buffer));
 	}
 	/* a bound port of another socket may only show as taken when listening */
-	if (bind_any(fd, family, port) == 0 && listen(fd, SOMAXCONN) == 0)
+	if ((keyed ? bind_everywhere : bind_loopback)(fd, family, port) == 0 && listen(fd, SOMAXCONN) == 0)
 		return fd;
 	tt_fd_close(fd);
 	return -1;
 }
 
-static uint16_t port_of(int fd)
+/* Everywhere; without a key, at one loopback address. The second family where the first is missing. */
+static int listen_on(const struct tcp_endpoint *e, int port)
+{
+	const bool keyed = tt_key_is_set(e->key);
+	const int fd = listen_at(e, keyed ? AF_INET6 : AF_INET, port);
+
+	if (fd >= 0 || errno == EADDRINUSE || errno == EACCES)
+		return fd;
+	return listen_at(e, keyed ? AF_INET : AF_INET6, port);
+}
+
+/* What peers are told: where the socket is bound. */
+static void fill_card(struct tcp_endpoint *e)
 {
 	struct sockaddr_storage name = { 0 };
 	socklen_t length = sizeof(name);
 
-	getsockname(fd, (struct sockaddr *)&name, &length);
+	getsockname(e->listener.fd, (struct sockaddr *)&name, &length);
 	/* the port is at the same place in both families */
-	return ntohs(((struct sockaddr_in *)&name)->sin_port);
+	e->card.port = ntohs(((struct sockaddr_in *)&name)->sin_port);
+	if (tt_key_is_set(e->key)) {
+		tt_log(DEBUG, TCP, "rank %d listens on port %d", e->rank, e->card.port);
+		return;
+	}
+	tt_tcp_only(&name, &e->card);
+	tt_log(INFO, TCP,
+	       "rank %d listens on the loopback interface only, port %d: there is no key (TUTTI_KEY, TUTTI_KEY_FILE)",
+	       e->rank, e->card.port);
 }
 
 tutti_result_t tt_tcp_listen(struct tcp_endpoint *e)
@@ -119,10 +139,9 @@ tutti_result_t tt_tcp_listen(struct tcp_endpoint *e)
 	if (e->listener.fd < 0)
 		return tt_fail_errno(TCP, "listen on a TCP port");
 	e->listener.kind = TCP_LISTENER;
-	e->card.port = port_of(e->listener.fd);
+	fill_card(e);
 	if (!tt_tcp_watch(e, &e->listener, EPOLLIN))
 		return tt_fail_errno(TCP, "watch the listening socket");
-	tt_log(DEBUG, TCP, "rank %d listens on port %d", e->rank, e->card.port);
 	return TUTTI_OK;
 }
 
@@ -150,13 +169,19 @@ void tt_tcp_stop_listening(struct tcp_endpoint *e)
 	e->listener.fd = -1;
 }
 
+/* Does `a` make room before `b`? */
+static bool less_welcome(const struct tcp_guest *a, const struct tcp_guest *b)
+{
+	return a->stage != b->stage ? a->stage < b->stage : a->deadline < b->deadline;
+}
+
 static void dismiss_oldest(struct tcp_endpoint *e)
 {
 	struct tcp_guest *oldest = e->guests[0];
 	char text[TCP_ADDRESS_TEXT];
 
 	for (int i = 1; i < e->guest_count; i++)
-		if (e->guests[i]->deadline < oldest->deadline)
+		if (less_welcome(e->guests[i], oldest))
 			oldest = e->guests[i];
 	tt_log(INFO, TCP,
 	       "dropped a connection from %s: %d wait to introduce themselves, and it waited "
@@ -232,6 +257,10 @@ void tt_tcp_accept(struct tcp_endpoint *e)
 
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
+		if (fd < 0 && tt_errno_is_shortage(errno) && e->guest_count > 0) {
+			dismiss_oldest(e); /* its descriptor may do for one that can prove more */
+			continue;
+		}
 		if (fd < 0) {
 			accept_failed(e);
 			return;
@@ -245,6 +274,8 @@ static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_hel
 {
 	const struct tcp_peer *peer;
 
+	if (hello->keyed != tt_key_is_set(e->key))
+		return hello->keyed ? TCP_KEYED : TCP_KEYLESS;
 	if (hello->comm_id != e->comm_id)
 		return TCP_OTHER_JOB;
 	/* the lower rank dials */
@@ -260,80 +291,128 @@ static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_hel
 	return TCP_ACCEPTED;
 }
 
-static bool answer(struct tcp_guest *guest, const struct tcp_hello *hello, int rank,
-		   enum tcp_verdict verdict)
+/* Anybody can bring these lines about. */
+static void warn_of(struct tcp_endpoint *e, const struct tcp_guest *guest, const char *what)
 {
-	uint8_t bytes[TCP_ANSWER_BYTES];
+	char text[TCP_ADDRESS_TEXT];
+	unsigned left_out;
 
-	tt_tcp_answer_write(hello, rank, verdict, bytes);
-	/* the first bytes on the socket: there is room for all of them */
-	return send(guest->source.fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) ==
-	       (ssize_t)sizeof(bytes);
+	if (tt_log_due(&e->strangers, &left_out))
+		tt_log(WARN, TCP, "rank %d dropped a connection from %s: it %s (%u like it since the last such line)",
+		       e->rank, tt_tcp_text(&guest->from, text), what, left_out);
 }
 
-/* The hello is complete: let it in, or tell it why not. */
-static void welcome(struct tcp_endpoint *e, struct tcp_guest *guest)
+static void turn_away(struct tcp_endpoint *e, struct tcp_guest *guest, const struct tcp_hello *hello,
+		      enum tcp_verdict verdict)
 {
-	struct tcp_hello hello;
 	char text[TCP_ADDRESS_TEXT];
-	enum tcp_verdict verdict = tt_tcp_hello_read(guest->hello, &hello);
+
+	if (verdict == TCP_DUPLICATE)
+		tt_log(DEBUG, TCP, "dropped a second connection from rank %d, %s", hello->from,
+		       tt_tcp_text(&guest->from, text));
+	else
+		warn_of(e, guest, tt_tcp_verdict_text(verdict));
+	dismiss(e, guest);
+}
+
+/* The hello is complete, or none: ask for the proof, or say why not. */
+static void answer(struct tcp_endpoint *e, struct tcp_guest *guest, enum tcp_verdict verdict)
+{
+	uint8_t nonce[TT_NONCE_BYTES] = { 0 };
+	struct tcp_hello hello = { 0 };
 
 	if (verdict == TCP_ACCEPTED)
+		verdict = tt_tcp_hello_read(guest->hello, &hello);
+	if (verdict == TCP_ACCEPTED)
 		verdict = judge(e, &hello);
-	if (verdict != TCP_NO_HELLO && !answer(guest, &hello, e->rank, verdict)) {
-		tt_log(INFO, TCP, "dropped a connection from %s: it went away",
-		       tt_tcp_text(&guest->from, text));
-	} else if (verdict == TCP_ACCEPTED) {
-		const int fd = guest->source.fd;
-
-		tt_tcp_unwatch(e, &guest->source);
-		guest->source.fd = -1; /* dismiss() closes nothing then */
-		dismiss(e, guest);
-		tt_tcp_tune(e, fd, tt_tcp_is_local(fd));
-		tt_tcp_connected(e, &hello, hello.from, fd);
+	if (verdict == TCP_NO_HELLO) {
+		turn_away(e, guest, &hello, verdict);
 		return;
-	} else if (verdict == TCP_DUPLICATE) {
-		tt_log(DEBUG, TCP, "dropped a second connection from rank %d, %s", hello.from,
-		       tt_tcp_text(&guest->from, text));
-	} else {
-		tt_log(WARN, TCP, "dropped a connection from %s: it %s",
-		       tt_tcp_text(&guest->from, text), tt_tcp_verdict_text(verdict));
 	}
+	if (verdict == TCP_ACCEPTED && tt_nonce_make(nonce) < 0) {
+		warn_of(e, guest, tt_thread_error());
+		dismiss(e, guest);
+		return;
+	}
+	tt_tcp_answer_write(e->key, guest->hello, e->rank, verdict, nonce, guest->answer);
+	/* the first bytes on the socket: there is room for all of them */
+	if (send(guest->source.fd, guest->answer, sizeof(guest->answer), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+	    (ssize_t)sizeof(guest->answer)) {
+		warn_of(e, guest, "went away");
+		dismiss(e, guest);
+	} else if (verdict != TCP_ACCEPTED) {
+		turn_away(e, guest, &hello, verdict);
+	} else {
+		guest->stage = TCP_GUEST_CONFIRM;
+		guest->got = 0;
+		guest->deadline += GUEST_MS * TCP_MS;
+	}
+}
+
+/* The confirm is complete. Meanwhile another connection may have been let in for the same purpose. */
+static void let_in(struct tcp_endpoint *e, struct tcp_guest *guest)
+{
+	enum tcp_verdict verdict = tt_tcp_confirm_read(e->key, guest->hello, guest->answer, guest->confirm);
+	const int fd = guest->source.fd;
+	struct tcp_hello hello = { 0 };
+
+	tt_tcp_hello_read(guest->hello, &hello);
+	if (verdict == TCP_ACCEPTED)
+		verdict = judge(e, &hello);
+	if (verdict != TCP_ACCEPTED) {
+		turn_away(e, guest, &hello, verdict);
+		return;
+	}
+	tt_tcp_unwatch(e, &guest->source);
+	guest->source.fd = -1; /* dismiss() closes nothing then */
 	dismiss(e, guest);
+	tt_tcp_tune(e, fd, tt_tcp_is_local(fd));
+	tt_tcp_connected(e, &hello, hello.from, fd);
+}
+
+/* Takes what is there of one message; bytes after the confirm are the link's. False: nothing is there. */
+static bool hear(struct tcp_endpoint *e, struct tcp_guest *guest)
+{
+	const bool hello = guest->stage == TCP_GUEST_HELLO;
+	uint8_t *const in = hello ? guest->hello : guest->confirm;
+	const size_t length = hello ? sizeof(guest->hello) : sizeof(guest->confirm);
+	const ssize_t n = recv(guest->source.fd, in + guest->got, length - guest->got, MSG_DONTWAIT);
+	char text[TCP_ADDRESS_TEXT];
+	enum tcp_verdict verdict;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n <= 0) {
+		tt_log(DEBUG, TCP, "dropped a connection from %s: closed after %zu bytes of a %s",
+		       tt_tcp_text(&guest->from, text), guest->got, hello ? "hello" : "proof");
+		dismiss(e, guest);
+		return false;
+	}
+	guest->got += (size_t)n;
+	verdict = hello ? tt_tcp_hello_begins(guest->hello, guest->got) : TCP_ACCEPTED;
+	if (verdict == TCP_ACCEPTED && guest->got < length)
+		return true;
+	if (hello)
+		answer(e, guest, verdict);
+	else
+		let_in(e, guest);
+	return guest->source.fd >= 0;
 }
 
 void tt_tcp_guest_step(struct tcp_endpoint *e, struct tcp_guest *guest)
 {
-	char text[TCP_ADDRESS_TEXT];
-	const ssize_t n = recv(guest->source.fd, guest->hello + guest->got,
-			       sizeof(guest->hello) - guest->got, MSG_DONTWAIT);
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0) {
-		tt_log(DEBUG, TCP,
-		       "dropped a connection from %s: closed after %zu bytes of a hello",
-		       tt_tcp_text(&guest->from, text), guest->got);
-		dismiss(e, guest);
-		return;
-	}
-	guest->got += (size_t)n;
-	if (guest->got == sizeof(guest->hello) || !tt_tcp_hello_begins(guest->hello, guest->got))
-		welcome(e, guest);
+	while (guest->source.fd >= 0 && hear(e, guest))
+		continue;
 }
 
 void tt_tcp_guests_expire(struct tcp_endpoint *e, uint64_t now)
 {
-	char text[TCP_ADDRESS_TEXT];
-
 	for (int i = e->guest_count - 1; i >= 0; i--) {
 		struct tcp_guest *guest = e->guests[i];
 
 		if (now < guest->deadline)
 			continue;
-		tt_log(WARN, TCP,
-		       "dropped a connection from %s: %zu bytes of a hello in %d ms, expected %d",
-		       tt_tcp_text(&guest->from, text), guest->got, GUEST_MS, TCP_HELLO_BYTES);
+		warn_of(e, guest, "did not introduce itself in time");
 		dismiss(e, guest);
 	}
 	if (e->listen_again_at && now >= e->listen_again_at) {
