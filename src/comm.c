@@ -255,7 +255,7 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 	       launch.size, launch.size > 1 ? launch.store : "nothing");
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	if (launch.size > 1)
-		result = tt_rendezvous_launched(&launch, deadline, &store, &meeting);
+		result = tt_rendezvous_launched(&launch, &settings.key, deadline, &store, &meeting);
 	if (!result)
 		result = create(&settings, store, &meeting, launch.rank, launch.size, deadline, comm);
 	tutti_store_close(store);

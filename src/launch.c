@@ -154,6 +154,7 @@ static tutti_result_t torchrun_store(struct tt_launch *out)
 {
 	const char *host = variable("MASTER_ADDR"), *text = variable("MASTER_PORT");
 	const char *agent = variable("TORCHELASTIC_USE_AGENT_STORE");
+	const bool here = out->local_size == out->size; /* then a name that others know it by need not be known */
 	const bool taken = agent && (strcasecmp(agent, "true") == 0 || strcmp(agent, "1") == 0);
 	int port;
 
@@ -174,6 +175,8 @@ static tutti_result_t torchrun_store(struct tt_launch *out)
 			       "at most "
 			       "65535; choose a smaller one or set TUTTI_STORE",
 			       text, port);
+	if (here)
+		host = "127.0.0.1";
 	if ((size_t)snprintf(out->store, sizeof(out->store),
 			     strchr(host, ':') ? "tcp://[%s]:%d" : "tcp://%s:%d", host,
 			     port) >= sizeof(out->store))

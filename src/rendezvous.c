@@ -179,8 +179,9 @@ tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, i
 /* A rank may be here while rank 0 has yet to close its store of the meeting before, which has the
  * same address: the rank then loses that store's host before it learns the id, and must look for
  * the new one. */
-tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, uint64_t deadline,
-				      tutti_store_t *store, struct tt_rendezvous *out)
+tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const struct tt_key *key,
+				      uint64_t deadline, tutti_store_t *store,
+				      struct tt_rendezvous *out)
 {
 	char group[sizeof(launch->job) + 8];
 	tutti_result_t result;
@@ -189,9 +190,8 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, uint64_t d
 	do {
 		const uint64_t now = tt_now();
 
-		result = tutti_store_open(launch->store, launch->serve,
-					  now < deadline ? (double)(deadline - now) / 1e9 : 0.001,
-					  store);
+		result = tt_store_open(launch->store, key, launch->serve,
+				       now < deadline ? deadline - now : 1000000, store);
 		if (result != TUTTI_OK)
 			return result;
 		result = tt_rendezvous(*store, group, launch->rank, launch->size, deadline, out);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "key.h"
 #include "launch.h"
 #include "tutti/tutti.h"
 
@@ -24,8 +25,9 @@ tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, i
 			     uint64_t deadline, struct tt_rendezvous *out);
 
 /* The same for the ranks that a launcher started, more than one; opens their store. */
-tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, uint64_t deadline,
-				      tutti_store_t *store, struct tt_rendezvous *out);
+tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const struct tt_key *key,
+				      uint64_t deadline, tutti_store_t *store,
+				      struct tt_rendezvous *out);
 
 /* Wait for a key of the meeting that rank `from` sets. TUTTI_ERR_TIMEOUT names those who have not
  * come: that rank, or others for whom it waits itself. */

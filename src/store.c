@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "key_read.h"
 #include "log.h"
 #include "store.h"
 
@@ -53,10 +54,11 @@ static tutti_result_t check_address(const char *address)
 	return TUTTI_OK;
 }
 
-static tutti_result_t open_kind(const char *address, bool serve, uint64_t timeout_ns, tutti_store_t *store)
+static tutti_result_t open_kind(const char *address, const struct tt_key *key, bool serve,
+				uint64_t timeout_ns, tutti_store_t *store)
 {
 	if (strncmp(address, "tcp://", 6) == 0 || strncmp(address, "unix:", 5) == 0)
-		return tt_store_client_open(address, serve, timeout_ns, store);
+		return tt_store_client_open(address, key, serve, timeout_ns, store);
 	if (strncmp(address, "file:", 5) == 0)
 		return tt_store_file_open(address, store);
 	return tt_fail(TUTTI_ERR_INVALID, STORE,
@@ -72,24 +74,53 @@ static tutti_result_t sign(tutti_result_t result, tutti_store_t *store)
 	return result;
 }
 
-TUTTI_API tutti_result_t tutti_store_open(const char *address, int serve, double timeout_s,
-					  tutti_store_t *store)
+tutti_result_t tt_store_open(const char *address, const struct tt_key *key, bool serve,
+			     uint64_t timeout_ns, tutti_store_t *store)
 {
+	*store = NULL;
+	return sign(open_kind(address, key, serve, timeout_ns, store), store);
+}
+
+TUTTI_API tutti_result_t tutti_store_open_with(const char *address,
+					       const tutti_store_config_t *config,
+					       tutti_store_t *store)
+{
+	struct tt_key key;
+
 	if (!store)
 		return tt_fail(TUTTI_ERR_INVALID, STORE,
 			       "tutti_store_open: the place for the store is NULL");
 	*store = NULL;
-	const tutti_result_t checked = check_address(address);
-	if (checked != TUTTI_OK)
-		return checked;
-	if (!timeout_good(timeout_s))
+	if (!config || config->size != sizeof(*config))
+		return tt_fail(TUTTI_ERR_INVALID, STORE,
+			       "the config of the store is %s: start from TUTTI_STORE_CONFIG_INIT",
+			       config ? "of another size" : "NULL");
+	tutti_result_t result = check_address(address);
+	if (result != TUTTI_OK)
+		return result;
+	if (!timeout_good(config->timeout_s))
 		return tt_fail(
 			TUTTI_ERR_INVALID, STORE,
 			"the timeout to open the store %s is %g s: expected 0 (%g s) or more",
-			address, timeout_s, TT_STORE_TIMEOUT_S);
-	if (timeout_s == 0)
-		timeout_s = TT_STORE_TIMEOUT_S;
-	return sign(open_kind(address, serve != 0, tt_store_ns(timeout_s), store), store);
+			address, config->timeout_s, TT_STORE_TIMEOUT_S);
+	result = tt_key_read(config->key, &key);
+	if (result == TUTTI_OK)
+		result = tt_store_open(
+			address, &key, config->serve != 0,
+			tt_store_ns(config->timeout_s > 0 ? config->timeout_s : TT_STORE_TIMEOUT_S),
+			store);
+	tt_key_wipe(&key);
+	return result;
+}
+
+TUTTI_API tutti_result_t tutti_store_open(const char *address, int serve, double timeout_s,
+					  tutti_store_t *store)
+{
+	tutti_store_config_t config = TUTTI_STORE_CONFIG_INIT;
+
+	config.serve = serve;
+	config.timeout_s = timeout_s;
+	return tutti_store_open_with(address, &config, store);
 }
 
 TUTTI_API tutti_result_t tutti_store_create(const tutti_store_ops_t *ops, void *context,

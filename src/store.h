@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "fork.h"
+#include "key.h"
 #include "tutti/tutti.h"
 
 #define TT_STORE_KEY_MAX     255
@@ -44,9 +45,13 @@ struct tutti_store {
 	char address[TT_STORE_ADDRESS_MAX];
 };
 
+/* tutti_store_open() for those who have read the key; it is copied. */
+tutti_result_t tt_store_open(const char *address, const struct tt_key *key, bool serve,
+			     uint64_t timeout_ns, tutti_store_t *store);
+
 /* Each makes a store of one kind; `address` is whole, with its scheme. */
-tutti_result_t tt_store_client_open(const char *address, bool serve, uint64_t timeout_ns,
-				    tutti_store_t *store);
+tutti_result_t tt_store_client_open(const char *address, const struct tt_key *key, bool serve,
+				    uint64_t timeout_ns, tutti_store_t *store);
 tutti_result_t tt_store_file_open(const char *address, tutti_store_t *store);
 tutti_result_t tt_store_user_create(const tutti_store_ops_t *ops, void *context,
 				    tutti_store_t *store);

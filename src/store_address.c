@@ -115,6 +115,30 @@ const char *tt_store_address_resolve(const struct tt_store_address *address, boo
 	return NULL;
 }
 
+bool tt_store_is_loopback(const struct sockaddr_storage *at)
+{
+	const struct in6_addr *six = &((const struct sockaddr_in6 *)at)->sin6_addr;
+
+	if (at->ss_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)at)->sin_addr.s_addr) >> 24 == 127;
+	return at->ss_family == AF_INET6 &&
+	       (IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127));
+}
+
+bool tt_store_loopback_only(struct tt_store_targets *targets)
+{
+	const int all = targets->count;
+
+	targets->count = 0;
+	for (int i = 0; i < all; i++) {
+		if (targets->at[i].ss_family != AF_UNIX && !tt_store_is_loopback(&targets->at[i]))
+			continue;
+		targets->at[targets->count] = targets->at[i];
+		targets->length[targets->count++] = targets->length[i];
+	}
+	return all > 0 && targets->count == 0;
+}
+
 void tt_store_sockaddr_name(const struct sockaddr_storage *at, char *out, size_t size)
 {
 	char host[INET6_ADDRSTRLEN] = "?";

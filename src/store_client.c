@@ -31,6 +31,7 @@ struct client_store {
 	struct tutti_store base;
 	struct tt_store_server *server; /* NULL: another process hosts it */
 	uint64_t timeout_ns;		/* of opening and of set */
+	struct tt_key key;
 	pthread_mutex_t lock;		/* of idle */
 	struct connection *idle;
 };
@@ -67,7 +68,7 @@ static tutti_result_t connection_make(struct client_store *s, uint64_t deadline,
 	if (!c)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE, "connect to the store %s: no memory",
 			       s->base.address);
-	const tutti_result_t result = tt_store_connect(s->base.address, deadline, &c->fd);
+	const tutti_result_t result = tt_store_connect(s->base.address, &s->key, deadline, &c->fd);
 	if (result != TUTTI_OK) {
 		free(c);
 		return result;
@@ -262,6 +263,7 @@ static void client_close(tutti_store_t store)
 	}
 	tt_store_server_stop(s->server);
 	pthread_mutex_destroy(&s->lock);
+	tt_key_wipe(&s->key);
 	free(s);
 }
 
@@ -294,13 +296,13 @@ static tutti_result_t start_serving(struct client_store *s, const char *address)
 {
 	int fd;
 	const tutti_result_t result =
-		tt_store_listen(address, s->base.address, sizeof(s->base.address), &fd);
+		tt_store_listen(address, s->key.set, s->base.address, sizeof(s->base.address), &fd);
 
-	return result == TUTTI_OK ? tt_store_server_start(fd, &s->server) : result;
+	return result == TUTTI_OK ? tt_store_server_start(fd, &s->key, &s->server) : result;
 }
 
-tutti_result_t tt_store_client_open(const char *address, bool serve, uint64_t timeout_ns,
-				    tutti_store_t *store)
+tutti_result_t tt_store_client_open(const char *address, const struct tt_key *key, bool serve,
+				    uint64_t timeout_ns, tutti_store_t *store)
 {
 	struct client_store *s = calloc(1, sizeof(*s));
 	struct connection *first = NULL;
@@ -311,6 +313,8 @@ tutti_result_t tt_store_client_open(const char *address, bool serve, uint64_t ti
 	s->base.ops = &client_ops;
 	memcpy(s->base.address, address, strlen(address) + 1);
 	s->timeout_ns = timeout_ns;
+	if (key)
+		s->key = *key;
 	pthread_mutex_init(&s->lock, NULL);
 	if (serve)
 		result = start_serving(s, address);

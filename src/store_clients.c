@@ -2,6 +2,10 @@
 /* Owns what the host of a store knows of each client: its half-read request, its half-written
  * answer, the key it waits for.
  *
+ * Anybody may connect. Until a client has said hello and proven that it has the job's key it is a stranger: nothing but a
+ * hello and a proof is kept of it, it has a deadline for both, and where strangers are too many, the
+ * oldest is dropped; a rank that lost its place that way connects again.
+ *
  * A client is in one state at a time and has one request at most, so what it can make the host keep
  * is bounded: one key, one value coming in, one going out. A client that does what its state does
  * not allow is dropped. Dropped clients stay in memory until tt_store_clients_bury(), as the batch
@@ -22,26 +26,28 @@
 #include "store_wire.h"
 #include "transport.h"
 
+#define STRANGERS_MAX 512
 #define SECOND	   1000000000ull
-#define HELLO_WAIT (10 * SECOND) /* for a client to say hello */
+#define HELLO_WAIT (10 * SECOND) /* for a client to say hello and to prove that it has the key */
 
-enum client_state { GREETING, READING_HEADER, READING_BODY, PARKED, ANSWERING, GONE };
+enum client_state { GREETING, PROVING, READING_HEADER, READING_BODY, PARKED, ANSWERING, GONE };
 
 struct tt_store_client {
 	struct tt_store_client *prev, *next;		   /* in clients->first or clients->gone */
 	struct tt_store_client *prev_waiter, *next_waiter; /* PARKED: in entry->waiters */
 	struct tt_store_entry *entry;			   /* PARKED: what it waits for */
-	uint64_t deadline; /* GREETING, PARKED; TT_STORE_NEVER elsewhere */
+	uint64_t deadline; /* GREETING, PROVING, PARKED; TT_STORE_NEVER elsewhere */
 	enum client_state state;
 	int fd;
 	bool wants_out; /* epoll watches for room */
 	struct tt_wire_header header;
-	uint8_t fixed[TT_WIRE_HELLO]; /* hello or header coming in */
+	uint8_t own[TT_WIRE_HELLO];   /* GREETING: the hello it was sent; PROVING: its proof, if it has the key */
+	uint8_t fixed[TT_WIRE_HELLO]; /* hello, proof or header coming in */
 	uint8_t *in, *out;	      /* body coming in: key, 0, value; answer going out */
 	size_t in_length, in_done, out_length, out_done;
 	char name[64]; /* for the log */
 };
-static_assert(TT_WIRE_HEADER <= TT_WIRE_HELLO, "`fixed` holds either");
+static_assert(TT_WIRE_HEADER <= TT_WIRE_HELLO && TT_PROOF_BYTES <= TT_WIRE_HELLO, "`fixed` holds any");
 
 static void list_remove(struct tt_store_client **list, struct tt_store_client *c)
 {
@@ -72,12 +78,18 @@ static void unpark(struct tt_store_clients *s, struct tt_store_client *c)
 	c->deadline = TT_STORE_NEVER;
 }
 
+static bool stranger(const struct tt_store_client *c)
+{
+	return c->state == GREETING || c->state == PROVING;
+}
+
 static void drop(struct tt_store_clients *s, struct tt_store_client *c, const char *why)
 {
 	if (c->state == GONE)
 		return;
 	if (why)
 		tt_log(INFO, STORE, "drops %s, which %s", c->name, why);
+	s->strangers -= stranger(c);
 	if (c->entry)
 		unpark(s, c);
 	/* a child of fork() may hold it a moment longer: then the client still sees the end, and the epoll no longer has it */
@@ -281,16 +293,47 @@ static void handle_request(struct tt_store_clients *s, struct tt_store_client *c
 		handle_get(s, c, entry);
 }
 
-static void handle_hello(struct tt_store_clients *s, struct tt_store_client *c)
+/* Anybody can bring these lines about. */
+static void turn_away(struct tt_store_clients *s, struct tt_store_client *c, const char *why)
 {
-	const char *fault = tt_wire_hello_fault(c->fixed);
+	unsigned left_out;
 
-	if (fault) {
-		drop(s, c, fault);
-		return;
-	}
+	if (tt_log_due(&s->quota, &left_out))
+		tt_log(WARN, STORE, "drops %s, which %s (%u like it since the last such line)", c->name, why, left_out);
+	drop(s, c, NULL);
+}
+
+static void let_in(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	s->strangers--;
 	c->deadline = TT_STORE_NEVER;
 	read_next(s, c);
+}
+
+static void handle_hello(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	uint8_t proof[TT_PROOF_BYTES], expected[TT_PROOF_BYTES];
+
+	if (!tt_key_is_set(s->key)) {
+		let_in(s, c);
+		return;
+	}
+	tt_wire_prove(s->key, TT_WIRE_HOST, c->own, c->fixed, proof);
+	tt_wire_prove(s->key, TT_WIRE_CLIENT, c->own, c->fixed, expected);
+	memcpy(c->own, expected, sizeof(expected));
+	c->state = PROVING;
+	c->in_length = TT_PROOF_BYTES;
+	c->in_done = 0;
+	if (send(c->fd, proof, sizeof(proof), MSG_NOSIGNAL) != sizeof(proof)) /* there is room after a hello */
+		drop(s, c, "has closed its connection");
+}
+
+static void handle_proof(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	if (tt_proof_equal(c->fixed, c->own))
+		let_in(s, c);
+	else
+		turn_away(s, c, "has another key than this job");
 }
 
 static void handle_header(struct tt_store_clients *s, struct tt_store_client *c)
@@ -326,6 +369,8 @@ static void handle_complete(struct tt_store_clients *s, struct tt_store_client *
 {
 	if (c->state == GREETING) {
 		handle_hello(s, c);
+	} else if (c->state == PROVING) {
+		handle_proof(s, c);
 	} else if (c->state == READING_HEADER) {
 		handle_header(s, c);
 	} else {
@@ -336,7 +381,17 @@ static void handle_complete(struct tt_store_clients *s, struct tt_store_client *
 
 static bool reading(const struct tt_store_client *c)
 {
-	return c->state == GREETING || c->state == READING_HEADER || c->state == READING_BODY;
+	return stranger(c) || c->state == READING_HEADER || c->state == READING_BODY;
+}
+
+/* As far as it has come. */
+static bool hello_good(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	const char *fault = tt_wire_hello_fault(tt_key_is_set(s->key), c->fixed, c->in_done);
+
+	if (fault)
+		turn_away(s, c, fault);
+	return !fault;
 }
 
 /* Read until nothing more is there or one request is done with, so that no client starves the
@@ -357,6 +412,8 @@ static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
 			return;
 		}
 		c->in_done += (size_t)n;
+		if (c->state == GREETING && !hello_good(s, c))
+			return;
 		if (c->in_done == c->in_length) {
 			request = c->state == READING_BODY;
 			handle_complete(s, c);
@@ -405,9 +462,11 @@ void tt_store_clients_add(struct tt_store_clients *s, int fd, const struct socka
 {
 	struct tt_store_client *c = calloc(1, sizeof(*c));
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = c };
-	uint8_t hello[TT_WIRE_HELLO];
+	uint8_t nonce[TT_NONCE_BYTES];
 
-	if (!c || epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
+	if (s->strangers >= STRANGERS_MAX)
+		tt_store_clients_drop_stranger(s);
+	if (!c || tt_nonce_make(nonce) < 0 || epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
 		tt_log(WARN, STORE, "refuses a connection: %s", strerror(errno));
 		free(c);
 		tt_fd_close(fd);
@@ -417,19 +476,40 @@ void tt_store_clients_add(struct tt_store_clients *s, int fd, const struct socka
 	c->state = GREETING;
 	c->in_length = TT_WIRE_HELLO;
 	list_add(&s->first, c);
+	s->strangers++;
 	set_deadline(s, c, tt_now() + HELLO_WAIT);
-	tt_wire_put_hello(hello);
+	tt_wire_put_hello(tt_key_is_set(s->key), nonce, c->own);
 	if (!admit(c, from))
 		drop(s, c, "may not use the store: only its owner and root may");
-	else if (send(fd, hello, sizeof(hello), MSG_NOSIGNAL) !=
-		 sizeof(hello)) /* fits an empty buffer */
+	else if (send(fd, c->own, sizeof(c->own), MSG_NOSIGNAL) !=
+		 sizeof(c->own)) /* fits an empty buffer */
 		drop(s, c, "has closed its connection");
+	else
+		client_read(s, c); /* its hello is often there by now */
+}
+
+/* Does `a` make room before `b`? */
+static bool less_welcome(const struct tt_store_client *a, const struct tt_store_client *b)
+{
+	return a->state != b->state ? a->state == GREETING : a->deadline < b->deadline;
+}
+
+bool tt_store_clients_drop_stranger(struct tt_store_clients *s)
+{
+	struct tt_store_client *oldest = NULL;
+
+	for (struct tt_store_client *c = s->first; c; c = c->next)
+		if (stranger(c) && (!oldest || less_welcome(c, oldest)))
+			oldest = c;
+	if (oldest)
+		turn_away(s, oldest, "has waited longest of too many that have not proven that they belong to the job");
+	return oldest;
 }
 
 void tt_store_clients_hurry(struct tt_store_clients *s, uint64_t deadline)
 {
 	for (struct tt_store_client *c = s->first; c; c = c->next)
-		if (c->state == GREETING && c->deadline > deadline)
+		if (stranger(c) && c->deadline > deadline)
 			set_deadline(s, c, deadline);
 }
 
@@ -442,8 +522,8 @@ void tt_store_clients_expire(struct tt_store_clients *s, uint64_t now)
 		next = c->next;
 		if (c->deadline > now) {
 			set_deadline(s, c, c->deadline);
-		} else if (c->state == GREETING) {
-			drop(s, c, "said no hello");
+		} else if (stranger(c)) {
+			turn_away(s, c, "did not introduce itself in time");
 		} else {
 			unpark(s, c);
 			answer(s, c, TT_WIRE_MISSING);

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "key.h"
+#include "log.h"
 #include "store_keys.h"
 
 #define TT_STORE_NEVER UINT64_MAX
@@ -17,12 +19,18 @@ struct tt_store_clients {
 	int epoll;		/* events of a client carry its pointer */
 	uint64_t next_deadline; /* no client's deadline is earlier; TT_STORE_NEVER: none has one */
 	struct tt_store_client *first, *gone;
+	const struct tt_key *key;
+	int strangers;		   /* clients that have not proven that they belong to the job */
+	struct tt_log_quota quota; /* of lines about them */
 	struct tt_store_keys keys;
 };
 
 /* Take the accepted socket over: greet who is at its other end, or close it. */
 void tt_store_clients_add(struct tt_store_clients *clients, int fd,
 			  const struct sockaddr_storage *from);
+/* Make room: drop a stranger, the one that has waited longest; those that have said no hello come first. False: there
+ * is none. */
+bool tt_store_clients_drop_stranger(struct tt_store_clients *clients);
 /* epoll gave `events` for the client. */
 void tt_store_client_event(struct tt_store_clients *clients, struct tt_store_client *client,
 			   uint32_t events);

@@ -159,22 +159,63 @@ static bool passing(int error)
 	return false;
 }
 
-static int exchange_hellos(int fd, uint64_t deadline, const char **fault)
+static int send_all(int fd, const uint8_t *bytes, size_t length, uint64_t deadline)
 {
-	uint8_t hello[TT_WIRE_HELLO];
-	struct iovec iov = { hello, sizeof(hello) };
+	struct iovec iov = { (void *)(uintptr_t)bytes, length };
 
-	tt_wire_put_hello(hello);
-	int error = tt_store_send(fd, &iov, 1, deadline);
+	return tt_store_send(fd, &iov, 1, deadline);
+}
+
+/* Other versions may send less than this one. */
+static int receive_hello(int fd, bool keyed, uint8_t hello[TT_WIRE_HELLO], uint64_t deadline,
+			 const char **fault)
+{
+	int error = tt_store_receive(fd, hello, TT_WIRE_FIRST, deadline);
+
 	if (error == 0)
-		error = tt_store_receive(fd, hello, sizeof(hello), deadline);
+		*fault = tt_wire_hello_fault(keyed, hello, TT_WIRE_FIRST);
+	if (error == 0 && !*fault)
+		error = tt_store_receive(fd, hello + TT_WIRE_FIRST, TT_WIRE_HELLO - TT_WIRE_FIRST, deadline);
+	if (error == 0 && !*fault)
+		*fault = tt_wire_hello_fault(keyed, hello, TT_WIRE_HELLO);
+	return error;
+}
+
+/* The host proves first, and learns by zeros that it has not. */
+static int exchange_proofs(int fd, const struct tt_key *key, const uint8_t host[TT_WIRE_HELLO],
+			   const uint8_t own[TT_WIRE_HELLO], uint64_t deadline, bool *proven)
+{
+	uint8_t proof[TT_PROOF_BYTES], expected[TT_PROOF_BYTES];
+	const int error = tt_store_receive(fd, proof, sizeof(proof), deadline);
+
+	if (error != 0)
+		return error;
+	tt_wire_prove(key, TT_WIRE_HOST, host, own, expected);
+	*proven = tt_proof_equal(proof, expected);
+	memset(proof, 0, sizeof(proof));
+	if (*proven)
+		tt_wire_prove(key, TT_WIRE_CLIENT, host, own, proof);
+	return send_all(fd, proof, sizeof(proof), deadline);
+}
+
+static int exchange_hellos(int fd, const struct tt_key *key, const uint8_t nonce[TT_NONCE_BYTES],
+			   uint64_t deadline, const char **fault, bool *proven)
+{
+	const bool keyed = tt_key_is_set(key);
+	uint8_t own[TT_WIRE_HELLO], host[TT_WIRE_HELLO];
+
+	tt_wire_put_hello(keyed, nonce, own);
+	int error = send_all(fd, own, sizeof(own), deadline);
 	if (error == 0)
-		*fault = tt_wire_hello_fault(hello);
+		error = receive_hello(fd, keyed, host, deadline, fault);
+	if (error == 0 && !*fault && keyed)
+		error = exchange_proofs(fd, key, host, own, deadline, proven);
 	return error;
 }
 
 struct attempt {
 	const char *address;
+	const struct tt_key *key;
 	struct tt_store_address parsed;
 	uint64_t start, deadline;
 	bool noticed;
@@ -185,6 +226,8 @@ struct attempt {
 static tutti_result_t greet(struct attempt *a, int fd)
 {
 	const char *fault = NULL;
+	uint8_t nonce[TT_NONCE_BYTES];
+	bool proven = true;
 	long uid;
 
 	if (a->parsed.local && !tt_store_peer_trusted(fd, &uid))
@@ -193,7 +236,9 @@ static tutti_result_t greet(struct attempt *a, int fd)
 			"the store %s is served by user %ld: expected user %ld or root; choose "
 			"another name",
 			a->address, uid, (long)geteuid());
-	const int error = exchange_hellos(fd, a->deadline, &fault);
+	if (tt_nonce_make(nonce) < 0)
+		return TUTTI_ERR_SYSTEM;
+	const int error = exchange_hellos(fd, a->key, nonce, a->deadline, &fault, &proven);
 	if (error == ETIMEDOUT)
 		return tt_fail(TUTTI_ERR_TIMEOUT, STORE,
 			       "the store %s took the connection, but said nothing for %.1f s: is "
@@ -207,6 +252,11 @@ static tutti_result_t greet(struct attempt *a, int fd)
 	if (fault)
 		return tt_fail(TUTTI_ERR_INVALID, STORE,
 			       "what listens at the store's address %s %s", a->address, fault);
+	if (!proven)
+		return tt_fail(TUTTI_ERR_INVALID, STORE,
+			       "the key of this rank is not that of the job: the host of the store %s has another; "
+			       "give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+			       a->address);
 	return TUTTI_OK;
 }
 
@@ -217,6 +267,11 @@ static tutti_result_t attempt_all(struct attempt *a, int *out)
 	int fd = -1;
 
 	a->why = tt_store_address_resolve(&a->parsed, false, &targets);
+	if (!tt_key_is_set(a->key) && tt_store_loopback_only(&targets))
+		return tt_fail(TUTTI_ERR_INVALID, STORE,
+			       "the store %s is not on the loopback interface, and there is no key: give all ranks the "
+			       "same TUTTI_KEY or TUTTI_KEY_FILE",
+			       a->address);
 	for (int i = 0; i < targets.count; i++) {
 		const uint64_t limit = tt_now() + TRY_MS * MILLISECOND;
 		const int error = connect_at(&targets.at[i], targets.length[i],
@@ -263,9 +318,9 @@ static void notice(struct attempt *a)
 	       NOTICE_MS / 1000, a->why);
 }
 
-tutti_result_t tt_store_connect(const char *address, uint64_t deadline, int *fd)
+tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, uint64_t deadline, int *fd)
 {
-	struct attempt a = { .address = address, .start = tt_now(), .deadline = deadline };
+	struct attempt a = { .address = address, .key = key, .start = tt_now(), .deadline = deadline };
 	tutti_result_t result = tt_store_address_parse(address, &a.parsed);
 
 	if (result != TUTTI_OK)

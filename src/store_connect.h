@@ -8,10 +8,11 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "key.h"
 #include "tutti/tutti.h"
 
-/* Connect and exchange hellos; tries again until `deadline` while nobody is there. */
-tutti_result_t tt_store_connect(const char *address, uint64_t deadline, int *fd);
+/* Connect, exchange hellos and proofs; tries again until `deadline` while nobody is there. */
+tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, uint64_t deadline, int *fd);
 
 int tt_store_send(int fd, struct iovec *iov, int n, uint64_t deadline);
 int tt_store_receive(int fd, void *data, size_t length, uint64_t deadline);

@@ -73,14 +73,6 @@ static int bound_port(int fd)
 					      : ((struct sockaddr_in *)&at)->sin_port);
 }
 
-static bool is_loopback(const struct sockaddr_storage *at)
-{
-	if (at->ss_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)at)->sin_addr.s_addr) >> 24 == 127;
-	return at->ss_family == AF_INET6 &&
-	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)at)->sin6_addr);
-}
-
 /* A machine's own name is often a loopback address in /etc/hosts: others then wait in vain. */
 static void warn_if_unreachable(const struct tt_store_address *parsed,
 				const struct sockaddr_storage *at)
@@ -88,7 +80,7 @@ static void warn_if_unreachable(const struct tt_store_address *parsed,
 	const bool numeric = strspn(parsed->host, "0123456789.") == strlen(parsed->host) ||
 			     strchr(parsed->host, ':');
 
-	if (!numeric && strcmp(parsed->host, "localhost") != 0 && is_loopback(at))
+	if (!numeric && strcmp(parsed->host, "localhost") != 0 && tt_store_is_loopback(at))
 		tt_log(WARN, STORE,
 		       "the store's host name \"%s\" is a loopback address here: ranks on other "
 		       "machines "
@@ -106,7 +98,7 @@ static void write_bound(const struct tt_store_address *parsed, const char *addre
 			 parsed->host, bound_port(fd));
 }
 
-tutti_result_t tt_store_listen(const char *address, char *bound, size_t size, int *fd)
+tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, size_t size, int *fd)
 {
 	struct tt_store_address parsed;
 	struct tt_store_targets targets;
@@ -119,6 +111,11 @@ tutti_result_t tt_store_listen(const char *address, char *bound, size_t size, in
 		return tt_fail(TUTTI_ERR_SYSTEM, STORE,
 			       "serve the store at %s: the host \"%s\" has no address: %s", address,
 			       parsed.host, fault);
+	if (!keyed && tt_store_loopback_only(&targets))
+		return tt_fail(TUTTI_ERR_INVALID, STORE,
+			       "serve the store at %s: this is no address of the loopback interface, and without a key "
+			       "nothing else is served; give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+			       address);
 	for (int i = 0; i < targets.count; i++) {
 		const int listening = listen_in_time(&targets.at[i], targets.length[i]);
 
@@ -126,7 +123,8 @@ tutti_result_t tt_store_listen(const char *address, char *bound, size_t size, in
 			continue;
 		warn_if_unreachable(&parsed, &targets.at[i]);
 		write_bound(&parsed, address, listening, bound, size);
-		tt_log(DEBUG, STORE, "serves the store at %s", bound);
+		tt_log(INFO, STORE, "serves the store at %s, %s", bound,
+		       keyed ? "to those who have the key" : "on this machine only: there is no key");
 		*fd = listening;
 		return TUTTI_OK;
 	}

@@ -18,6 +18,8 @@
 #define SECOND	     1000000000ull
 #define CLOSE_WAIT   (10 * SECOND) /* for clients to leave, once the host closes */
 #define ACCEPT_PAUSE (SECOND / 20) /* after accept() found no descriptor or memory */
+#define ACCEPT_MAX   64	     /* at a time, before others are looked after */
+#define QUEUE_MAX    4096	     /* that the kernel keeps, see store_listen.c */
 
 struct tt_store_server {
 	pthread_t thread;
@@ -25,32 +27,47 @@ struct tt_store_server {
 	int spare; /* given up for the first client that finds no other: the host itself waits for one */
 	bool closing;
 	uint64_t close_deadline, accept_again; /* accept_again: TT_STORE_NEVER while accepting */
+	struct tt_log_quota full; /* of lines about connections that cannot be accepted */
 	struct tt_store_clients clients;
 };
 
-static void accept_clients(struct tt_store_server *s)
+/* For want of descriptors or memory. */
+static void pause_accept(struct tt_store_server *s)
 {
-	for (;;) {
+	char why[TT_ERRNO_MAX];
+	unsigned left_out;
+
+	if (tt_log_due(&s->full, &left_out))
+		tt_log(WARN, STORE, "cannot accept a connection now: %s", tt_errno_text(errno, why));
+	epoll_ctl(s->clients.epoll, EPOLL_CTL_DEL, s->listening, NULL);
+	s->accept_again = tt_now() + ACCEPT_PAUSE;
+}
+
+/* Not more at a time than leaves those time who were let in before. False: there are no more. */
+static bool accept_clients(struct tt_store_server *s)
+{
+	for (int i = 0; i < ACCEPT_MAX; i++) {
 		struct sockaddr_storage from = { 0 };
 		socklen_t length = sizeof(from);
-		char why[TT_ERRNO_MAX];
 		const int fd = TT_FD(accept4(s->listening, (struct sockaddr *)&from, &length,
 					     SOCK_NONBLOCK | SOCK_CLOEXEC));
 
 		if (fd >= 0) {
 			tt_store_clients_add(&s->clients, fd, &from);
-		} else if (tt_errno_is_shortage(errno) && s->spare >= 0) {
+		} else if (tt_errno_is_shortage(errno)) {
+			if (tt_store_clients_drop_stranger(&s->clients))
+				continue;
+			if (s->spare < 0) {
+				pause_accept(s);
+				return false;
+			}
 			tt_fd_close(s->spare);
 			s->spare = -1;
-		} else if (tt_errno_is_shortage(errno)) {
-			tt_log(WARN, STORE, "cannot accept a connection now: %s", tt_errno_text(errno, why));
-			epoll_ctl(s->clients.epoll, EPOLL_CTL_DEL, s->listening, NULL);
-			s->accept_again = tt_now() + ACCEPT_PAUSE;
-			return;
 		} else if (errno != EINTR && errno != ECONNABORTED) {
-			return;
+			return false;
 		}
 	}
+	return true;
 }
 
 static bool watch_listening(struct tt_store_server *s)
@@ -67,7 +84,8 @@ static void begin_close(struct tt_store_server *s)
 {
 	const uint64_t now = tt_now();
 
-	accept_clients(s);
+	for (int i = 0; i < QUEUE_MAX / ACCEPT_MAX && accept_clients(s); i++)
+		continue;
 	epoll_ctl(s->clients.epoll, EPOLL_CTL_DEL, s->listening, NULL);
 	shutdown(s->listening, SHUT_RDWR); /* a child of fork() may hold it a moment longer */
 	tt_fd_close(s->listening);
@@ -149,7 +167,7 @@ static int start_thread(struct tt_store_server *s)
 	return error;
 }
 
-tutti_result_t tt_store_server_start(int fd, struct tt_store_server **out)
+tutti_result_t tt_store_server_start(int fd, const struct tt_key *key, struct tt_store_server **out)
 {
 	struct tt_store_server *s = calloc(1, sizeof(*s));
 	struct epoll_event event = { .events = EPOLLIN };
@@ -160,6 +178,7 @@ tutti_result_t tt_store_server_start(int fd, struct tt_store_server **out)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE, "serve a store: no memory");
 	}
 	s->listening = fd;
+	s->clients.key = key;
 	s->clients.next_deadline = TT_STORE_NEVER;
 	s->clients.epoll = TT_FD(epoll_create1(EPOLL_CLOEXEC));
 	s->wake = TT_FD(eventfd(0, EFD_CLOEXEC));

@@ -3,18 +3,21 @@
 #ifndef TT_STORE_SERVER_H
 #define TT_STORE_SERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
+#include "key.h"
 #include "tutti/tutti.h"
 
 struct tt_store_server;
 
-/* Listen at `address` (tcp:// or unix:) and give the address back with the port that was bound. */
-tutti_result_t tt_store_listen(const char *address, char *bound, size_t size, int *fd);
+/* Listen at `address` (tcp:// or unix:) and give the address back with the port that was bound. Without a key on this
+ * machine only. */
+tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, size_t size, int *fd);
 
-/* Serve those who connect to the listening socket `fd` on a thread. Takes the socket over, also on
- * failure. */
-tutti_result_t tt_store_server_start(int fd, struct tt_store_server **out);
+/* Serve those who connect to the listening socket `fd` on a thread, and have the key, which stays the caller's.
+ * Takes the socket over, also on failure. */
+tutti_result_t tt_store_server_start(int fd, const struct tt_key *key, struct tt_store_server **out);
 
 /* Refuse newcomers, wait until the clients have left (at most 10 s), free everything. */
 void tt_store_server_stop(struct tt_store_server *server);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The bytes between a store and its clients.
  *
- * Both ends begin with a hello; nothing else is read before the other's hello is good. Then the
+ * Both ends begin with a hello; nothing else is read before the other's hello is good. Where the job has a key,
+ * the host answers the client's hello with its proof, and the client that with its own, which zeros stand for if the
+ * host's is none. Both are of the two hellos with their nonces, and of who of the two gives it. Then the
  * client sends one request at a time and waits for its answer. A message is a header, then
  * `key_length` bytes of key, then `value_length` bytes of value. All numbers are little-endian. */
 #ifndef TT_STORE_WIRE_H
@@ -11,11 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "key.h"
 #include "tutti/tutti.h"
 
-#define TT_WIRE_HELLO	 16 /* 8 magic, 2 version, 2 bytes of proof that follow, 4 zero */
+#define TT_WIRE_HELLO	 48 /* 8 magic, 2 version, 2 flags, 4 zero, 32 nonce */
+#define TT_WIRE_FIRST	 12 /* bytes of a hello that every version has: magic, version, flags */
 #define TT_WIRE_HEADER	 12 /* kind, key length, status, zero, 4 value length, 4 timeout */
-#define TT_WIRE_VERSION	 2
+#define TT_WIRE_VERSION	 3
+#define TT_WIRE_KEYED	 1 /* flag: proofs follow */
 #define TT_WIRE_WORD	 4 /* the value of TT_WIRE_END: a result, and a sentence up to … */
 #define TT_WIRE_WORD_MAX 512
 
@@ -41,9 +46,15 @@ struct tt_wire_header {
 	uint32_t timeout_ms; /* of gets; 0 elsewhere */
 };
 
-void tt_wire_put_hello(uint8_t out[TT_WIRE_HELLO]);
-/* NULL if the hello can be lived with, otherwise what is wrong with it. */
-const char *tt_wire_hello_fault(const uint8_t in[TT_WIRE_HELLO]);
+void tt_wire_put_hello(bool keyed, const uint8_t nonce[TT_NONCE_BYTES], uint8_t out[TT_WIRE_HELLO]);
+/* NULL if the first `length` bytes can be those of a hello to one that has a key or not, otherwise what is wrong with
+ * them: why the other end is not to be talked with. */
+const char *tt_wire_hello_fault(bool keyed, const uint8_t *in, size_t length);
+
+/* Who gives a proof. */
+enum tt_wire_end { TT_WIRE_HOST, TT_WIRE_CLIENT };
+void tt_wire_prove(const struct tt_key *key, enum tt_wire_end end, const uint8_t host[TT_WIRE_HELLO],
+		   const uint8_t client[TT_WIRE_HELLO], uint8_t proof[TT_PROOF_BYTES]);
 
 void tt_wire_put_header(const struct tt_wire_header *header, uint8_t out[TT_WIRE_HEADER]);
 /* False if the bytes are no header that the other end could have meant. */

@@ -213,9 +213,29 @@ TUTTI_API int tutti_comm_local_size(tutti_comm_t comm);
  * With `serve` non-zero the caller also hosts the store (one rank does; port 0 picks a free port,
  * see tutti_store_address()). Others retry until the host is there, `timeout_s` seconds at most
  * (0: 300). No meaning of `serve` for a directory.
+ *
+ * A job with a key (TUTTI_KEY or TUTTI_KEY_FILE, or tutti_store_open_with()) lets only those use its TCP or unix
+ * store that have the same. Without a key an address of TCP must be one of the loopback interface.
+ * TUTTI_ERR_INVALID: it is not; or the keys differ.
  */
 TUTTI_API tutti_result_t tutti_store_open(const char *address, int serve, double timeout_s,
 					  tutti_store_t *store);
+
+/** How to open a store where tutti_store_open() does not suffice. Zero every member you do not set. */
+typedef struct tutti_store_config {
+	size_t size;		/**< sizeof(tutti_store_config_t), so that the struct can grow */
+	int serve;		/**< as in tutti_store_open() */
+	double timeout_s;	/**< as in tutti_store_open() */
+	const char *key;	/**< as in tutti_config_t */
+} tutti_store_config_t;
+
+/** The usual start of a config: `tutti_store_config_t config = TUTTI_STORE_CONFIG_INIT;` */
+#define TUTTI_STORE_CONFIG_INIT { sizeof(tutti_store_config_t), 0, 0.0, NULL }
+
+/** tutti_store_open() with all that can be said. */
+TUTTI_API tutti_result_t tutti_store_open_with(const char *address,
+					       const tutti_store_config_t *config,
+					       tutti_store_t *store);
 
 /** What the user of tutti_store_create() supplies; all three are called by one thread at a time. */
 typedef struct tutti_store_ops {

@@ -14,7 +14,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	tutti_result_t result;
 
 	memcpy(fixed, data, size < sizeof(fixed) ? size : sizeof(fixed));
-	tt_wire_hello_fault(fixed);
+	for (int keyed = 0; keyed <= 1; keyed++)
+		if (tt_wire_hello_fault(keyed, data, size < TT_WIRE_HELLO ? size : TT_WIRE_HELLO) == NULL)
+			tt_wire_hello_fault(keyed, fixed, sizeof(fixed));
 	if (tt_wire_get_header(fixed, &header)) {
 		uint8_t again[TT_WIRE_HEADER];
 

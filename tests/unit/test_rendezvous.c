@@ -44,7 +44,7 @@ static void *meet_as_launched(void *argument)
 {
 	struct rank *r = argument;
 
-	r->result = tt_rendezvous_launched(&r->launch, patience(), &r->store, &r->meetings[0]);
+	r->result = tt_rendezvous_launched(&r->launch, NULL, patience(), &r->store, &r->meetings[0]);
 	return NULL;
 }
 
@@ -147,12 +147,12 @@ static void a_rank_waits_no_longer_than_its_deadline(void **state)
 	(void)state;
 	name_store(rank.launch.store, sizeof(rank.launch.store));
 	assert_int_equal(
-		tt_rendezvous_launched(&rank.launch, tt_now() + 20000000u, &store, &meeting),
+		tt_rendezvous_launched(&rank.launch, NULL, tt_now() + 20000000u, &store, &meeting),
 		TUTTI_ERR_TIMEOUT);
 	assert_null(store);
 	assert_int_equal(tutti_store_open(rank.launch.store, 1, PATIENCE_S, &store), TUTTI_OK);
 	assert_int_equal(
-		tt_rendezvous_launched(&rank.launch, tt_now() + 20000000u, &rank.store, &meeting),
+		tt_rendezvous_launched(&rank.launch, NULL, tt_now() + 20000000u, &rank.store, &meeting),
 		TUTTI_ERR_TIMEOUT);
 	assert_null(rank.store);
 	tutti_store_close(store);

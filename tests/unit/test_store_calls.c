@@ -221,13 +221,17 @@ static void bad_addresses_are_named(void **state)
 
 static void a_store_that_cannot_be_served_says_why(void **state)
 {
+	tutti_store_config_t keyed = TUTTI_STORE_CONFIG_INIT;
 	tutti_store_t host = *state;
 	tutti_store_t store;
 
+	keyed.serve = 1;
+	keyed.timeout_s = 1;
+	keyed.key = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 	assert_int_equal(tutti_store_open(tutti_store_address(host), 1, 1, &store),
 			 TUTTI_ERR_SYSTEM);
 	assert_non_null(strstr(tt_thread_error(), "another process has this address"));
-	assert_int_equal(tutti_store_open("tcp://192.0.2.77:1", 1, 1, &store), TUTTI_ERR_SYSTEM);
+	assert_int_equal(tutti_store_open_with("tcp://192.0.2.77:1", &keyed, &store), TUTTI_ERR_SYSTEM);
 	assert_non_null(strstr(tt_thread_error(), "no address of this machine"));
 	assert_int_equal(tutti_store_open("tcp://no.such.host.invalid:1", 1, 1, &store),
 			 TUTTI_ERR_SYSTEM);

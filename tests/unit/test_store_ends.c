@@ -188,6 +188,8 @@ static void *impostor_thread(void *argument)
 	return NULL;
 }
 
+static const uint8_t nonce[TT_NONCE_BYTES];
+
 static void impostor_start(struct impostor *m, pthread_t *thread, char *address, size_t size)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET };
@@ -241,7 +243,7 @@ static void a_client_says_that_its_host_is_gone(void **state)
 	pthread_t thread;
 
 	(void)state;
-	tt_wire_put_hello(hello);
+	tt_wire_put_hello(false, nonce, hello);
 	impostor_start(&m, &thread, address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
 	assert_int_equal(tutti_store_set(store, "k", "v", 1), TUTTI_ERR_PEER_LOST);
@@ -260,7 +262,7 @@ static void check_refused(const void *answer, size_t length)
 	size_t none = 0;
 	pthread_t thread;
 
-	tt_wire_put_hello(words);
+	tt_wire_put_hello(false, nonce, words);
 	memcpy(words + TT_WIRE_HELLO, answer, length);
 	impostor_start(&m, &thread, address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);

@@ -225,6 +225,14 @@ static void a_tcp_store_survives_each_failure(void **state)
 	fail_each_call("tcp://127.0.0.1:0");
 }
 
+static void a_store_with_a_key_survives_each_failure(void **state)
+{
+	(void)state;
+	setenv("TUTTI_KEY", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 1);
+	fail_each_call("tcp://127.0.0.1:0");
+	unsetenv("TUTTI_KEY");
+}
+
 static void a_unix_store_survives_each_failure(void **state)
 {
 	char address[64];
@@ -251,6 +259,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_tcp_store_survives_each_failure),
+		cmocka_unit_test(a_store_with_a_key_survives_each_failure),
 		cmocka_unit_test(a_unix_store_survives_each_failure),
 		cmocka_unit_test(a_file_store_survives_each_failure_and_leaves_no_scraps),
 	};

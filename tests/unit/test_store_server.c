@@ -70,12 +70,13 @@ static void expect_closed(int fd)
 
 static void raw_greet(int fd)
 {
+	static const uint8_t nonce[TT_NONCE_BYTES];
 	uint8_t hello[TT_WIRE_HELLO];
 
-	tt_wire_put_hello(hello);
+	tt_wire_put_hello(false, nonce, hello);
 	raw_send(fd, hello, sizeof(hello));
 	raw_receive(fd, hello, sizeof(hello));
-	assert_null(tt_wire_hello_fault(hello));
+	assert_null(tt_wire_hello_fault(false, hello, sizeof(hello)));
 }
 
 static int raw_client(int port)
@@ -149,15 +150,22 @@ static void check_serves(tutti_store_t host)
 
 static void drops_who_greets_wrongly(void **state)
 {
-	static const char *const hellos[] = { "GET / HTTP/1.1\r\n\r\n",
-					      "tutti-st\x03\0\0\0\0\0\0\0",
-					      "tutti-st\x02\0\x20\0\0\0\0\0" };
+	/* the first also where no more is sent than this */
+	static const struct {
+		const char *bytes;
+		size_t length;
+	} hellos[] = { { "GET /", 5 },
+		       { "tutti-st\x02\0\0\0", TT_WIRE_FIRST }, /* the version before */
+		       { "tutti-st\x04\0\0\0", TT_WIRE_FIRST },
+		       { "tutti-st\x03\0\x01\0", TT_WIRE_FIRST }, /* has a key */
+		       { "tutti-st\x03\0\x02\0", TT_WIRE_FIRST },
+		       { "tutti-st\x03\0\0\0\0\0\0\x01 and a nonce of thirty-two bytes", TT_WIRE_HELLO } };
 	tutti_store_t host = *state;
 
-	for (int i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof(hellos) / sizeof(hellos[0]); i++) {
 		const int fd = raw_connect(port_of(host));
 
-		raw_send(fd, hellos[i], TT_WIRE_HELLO);
+		raw_send(fd, hellos[i].bytes, hellos[i].length);
 		expect_closed(fd);
 	}
 	check_serves(host);
@@ -236,9 +244,10 @@ static void half_open_connections_disturb_nobody(void **state)
 	const struct tt_wire_header header = { .kind = TT_WIRE_SET,
 					       .key_length = 3,
 					       .value_length = 5 };
+	static const uint8_t nonce[TT_NONCE_BYTES];
 	int fds[sizeof(message)];
 
-	tt_wire_put_hello(message);
+	tt_wire_put_hello(false, nonce, message);
 	tt_wire_put_header(&header, message + TT_WIRE_HELLO);
 	memcpy(message + TT_WIRE_HELLO + TT_WIRE_HEADER, "keyvalue", 8);
 	for (size_t i = 0; i < sizeof(message); i++) {

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A store of a job with a key serves those who have it, and without a key only processes of this machine. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "key_read.h"
+#include "log.h"
+#include "store.h"
+#include "store_wire.h"
+#include "transport.h"
+
+#define PATIENCE_S 20.0
+#define PATIENCE_MS 20000
+#define KEY	   "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+#define OTHER	   "100102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+
+/* ---------------------------------------------------------------- stores */
+
+static atomic_int warnings;
+static char last_line[512];
+
+static void note_line(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+{
+	if (level != TUTTI_LOG_WARN)
+		return;
+	snprintf(last_line, sizeof(last_line), "%s", line);
+	atomic_fetch_add(&warnings, 1);
+}
+
+static tutti_result_t open_with(const char *address, int serve, const char *key, tutti_store_t *store)
+{
+	tutti_store_config_t config = TUTTI_STORE_CONFIG_INIT;
+
+	config.serve = serve;
+	config.timeout_s = PATIENCE_S;
+	config.key = key;
+	return tutti_store_open_with(address, &config, store);
+}
+
+static int open_host(void **state)
+{
+	atomic_store(&warnings, 0);
+	tutti_log_set_sink(note_line, NULL);
+	return open_with("tcp://127.0.0.1:0", 1, KEY, (tutti_store_t *)state);
+}
+
+static int close_host(void **state)
+{
+	const uint64_t start = tt_now();
+
+	tutti_store_close(*state);
+	tutti_log_set_sink(NULL, NULL);
+	assert_true(tt_now() - start < 5000000000u);
+	return 0;
+}
+
+static void check_serves(tutti_store_t host)
+{
+	tutti_store_t client;
+	char value[3];
+	size_t length = sizeof(value);
+
+	assert_int_equal(open_with(tutti_store_address(host), 0, KEY, &client), TUTTI_OK);
+	assert_int_equal(tutti_store_set(client, "good", "yes", 3), TUTTI_OK);
+	assert_int_equal(tutti_store_get(client, "good", value, &length, PATIENCE_S), TUTTI_OK);
+	assert_memory_equal(value, "yes", 3);
+	tutti_store_close(client);
+}
+
+/* The host is a thread: its line comes when it comes. */
+static void expect_warning(const char *says)
+{
+	const uint64_t deadline = tt_now() + 20000000000u;
+
+	while (atomic_load(&warnings) == 0)
+		assert_true(tt_now() < deadline);
+	assert_non_null(strstr(last_line, says));
+}
+
+static void who_has_the_key_is_served(void **state)
+{
+	check_serves(*state);
+	check_serves(*state);
+	assert_int_equal(atomic_load(&warnings), 0);
+}
+
+static void who_has_another_key_is_told_so_and_disturbs_nobody(void **state)
+{
+	tutti_store_t store;
+
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(open_with(tutti_store_address(*state), 0, OTHER, &store), TUTTI_ERR_INVALID);
+		assert_null(store);
+		assert_non_null(strstr(tt_thread_error(), "the key of this rank is not that of the job"));
+		assert_non_null(strstr(tt_thread_error(), "TUTTI_KEY"));
+	}
+	check_serves(*state);
+	expect_warning("has another key than this job");
+	assert_int_equal(atomic_load(&warnings), 1);
+}
+
+static void who_has_no_key_is_told_so(void **state)
+{
+	tutti_store_t store;
+
+	assert_int_equal(open_with(tutti_store_address(*state), 0, NULL, &store), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "asks for the job's key, and there is none here"));
+	check_serves(*state);
+	expect_warning("has no key, and there is one here");
+}
+
+static void a_key_is_not_shown_to_a_host_without(void **state)
+{
+	tutti_store_t host, store;
+
+	assert_int_equal(open_with("tcp://127.0.0.1:0", 1, NULL, &host), TUTTI_OK);
+	assert_int_equal(open_with(tutti_store_address(host), 0, KEY, &store), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "has no key, and there is one here"));
+	expect_warning("asks for the job's key, and there is none here");
+	tutti_store_close(host);
+}
+
+static void without_a_key_only_loopback_is_served_and_asked(void **state)
+{
+	static const char *const outside[] = { "tcp://0.0.0.0:0", "tcp://[::]:0", "tcp://192.0.2.77:1",
+					       "tcp://[::ffff:192.0.2.77]:1" };
+	static const char *const inside[] = { "tcp://127.0.0.1:0", "tcp://127.3.2.1:0", "tcp://[::ffff:127.0.0.1]:0" };
+	tutti_store_t store;
+
+	for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+		assert_int_equal(open_with(outside[i], 1, NULL, &store), TUTTI_ERR_INVALID);
+		assert_non_null(strstr(tt_thread_error(), "TUTTI_KEY or TUTTI_KEY_FILE"));
+	}
+	assert_int_equal(open_with("tcp://192.0.2.77:1", 0, NULL, &store), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "not on the loopback interface, and there is no key"));
+	for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
+		assert_int_equal(open_with(inside[i], 1, NULL, &store), TUTTI_OK);
+		tutti_store_close(store);
+	}
+}
+
+static void a_config_that_is_none_is_refused(void **state)
+{
+	tutti_store_config_t config = TUTTI_STORE_CONFIG_INIT;
+	tutti_store_t store;
+
+	assert_int_equal(tutti_store_open_with("tcp://127.0.0.1:0", NULL, &store), TUTTI_ERR_INVALID);
+	config.size = 3;
+	assert_int_equal(tutti_store_open_with("tcp://127.0.0.1:0", &config, &store), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "TUTTI_STORE_CONFIG_INIT"));
+	assert_int_equal(open_with("tcp://127.0.0.1:0", 1, "short", &store), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "the key of the config has 5 characters"));
+}
+
+/* ---------------------------------------------------------------- raw connections */
+
+static int raw_connect(tutti_store_t store)
+{
+	const int port = atoi(strrchr(tutti_store_address(store), ':') + 1);
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
+	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
+static void raw_send(int fd, const void *data, size_t length)
+{
+	assert_int_equal(send(fd, data, length, MSG_NOSIGNAL), (ssize_t)length);
+}
+
+static void raw_receive(int fd, void *data, size_t length)
+{
+	assert_int_equal(recv(fd, data, length, MSG_WAITALL), (ssize_t)length);
+}
+
+/* The other end says no more and closes. */
+static void expect_closed(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char byte;
+
+	assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+	assert_true(recv(fd, &byte, 1, 0) <= 0);
+	close(fd);
+}
+
+struct talk {
+	int fd;
+	uint8_t own[TT_WIRE_HELLO], host[TT_WIRE_HELLO], proof[TT_PROOF_BYTES];
+};
+
+/* As far as the host's proof. */
+static struct talk begin(tutti_store_t store)
+{
+	static const uint8_t nonce[TT_NONCE_BYTES] = { 9, 9 };
+	struct talk t = { .fd = raw_connect(store) };
+
+	tt_wire_put_hello(true, nonce, t.own);
+	raw_send(t.fd, t.own, sizeof(t.own));
+	raw_receive(t.fd, t.host, sizeof(t.host));
+	assert_null(tt_wire_hello_fault(true, t.host, sizeof(t.host)));
+	raw_receive(t.fd, t.proof, sizeof(t.proof));
+	return t;
+}
+
+static void prove(const struct talk *t, uint8_t proof[TT_PROOF_BYTES])
+{
+	struct tt_key key;
+
+	assert_int_equal(tt_key_read(KEY, &key), TUTTI_OK);
+	tt_wire_prove(&key, TT_WIRE_CLIENT, t->host, t->own, proof);
+}
+
+static void raw_get(int fd, const char *key)
+{
+	const struct tt_wire_header header = { .kind = TT_WIRE_GET, .key_length = (uint8_t)strlen(key) };
+	uint8_t bytes[TT_WIRE_HEADER + 16];
+
+	tt_wire_put_header(&header, bytes);
+	memcpy(bytes + TT_WIRE_HEADER, key, strlen(key));
+	raw_send(fd, bytes, TT_WIRE_HEADER + strlen(key));
+}
+
+static void expect_answer(int fd)
+{
+	uint8_t bytes[TT_WIRE_HEADER];
+	struct tt_wire_header header;
+
+	raw_receive(fd, bytes, sizeof(bytes));
+	assert_true(tt_wire_get_header(bytes, &header));
+	assert_int_equal(header.status, TT_WIRE_MISSING);
+}
+
+static void a_proof_may_come_byte_by_byte_and_with_the_request(void **state)
+{
+	struct talk t = begin(*state);
+	uint8_t proof[TT_PROOF_BYTES];
+
+	prove(&t, proof);
+	for (size_t i = 0; i < sizeof(proof) - 1; i++) {
+		raw_send(t.fd, proof + i, 1);
+		if (i % 8 == 0)
+			check_serves(*state);
+	}
+	uint8_t rest[1 + TT_WIRE_HEADER + 1] = { proof[sizeof(proof) - 1], TT_WIRE_GET, 1 };
+	rest[1 + TT_WIRE_HEADER] = 'k';
+	raw_send(t.fd, rest, sizeof(rest));
+	expect_answer(t.fd);
+	close(t.fd);
+}
+
+static void a_request_without_a_proof_is_not_read(void **state)
+{
+	struct talk t = begin(*state);
+	uint8_t request[TT_PROOF_BYTES] = { TT_WIRE_GET, 4 };
+
+	memcpy(request + TT_WIRE_HEADER, "good", 4);
+	assert_int_equal(tutti_store_set(*state, "good", "yes", 3), TUTTI_OK);
+	raw_send(t.fd, request, sizeof(request)); /* where the proof belongs */
+	expect_closed(t.fd);
+	t = begin(*state);
+	memset(request, 0, sizeof(request));
+	raw_send(t.fd, request, sizeof(request)); /* "yours is no proof to me" */
+	expect_closed(t.fd);
+	check_serves(*state);
+	expect_warning("has another key than this job");
+}
+
+static void what_was_recorded_is_no_proof(void **state)
+{
+	struct talk t = begin(*state), again;
+	uint8_t proof[TT_PROOF_BYTES];
+
+	prove(&t, proof);
+	raw_send(t.fd, proof, sizeof(proof));
+	raw_get(t.fd, "k");
+	expect_answer(t.fd); /* it was good once */
+	again = begin(*state);
+	assert_memory_equal(again.own, t.own, sizeof(t.own));
+	assert_memory_not_equal(again.host, t.host, sizeof(t.host));
+	assert_memory_not_equal(again.proof, t.proof, sizeof(t.proof));
+	raw_send(again.fd, proof, sizeof(proof));
+	expect_closed(again.fd);
+	close(t.fd);
+	check_serves(*state);
+}
+
+static void the_hosts_proof_is_none_of_a_client(void **state)
+{
+	struct talk t = begin(*state);
+
+	raw_send(t.fd, t.proof, sizeof(t.proof));
+	expect_closed(t.fd);
+	check_serves(*state);
+}
+
+static void the_proof_of_one_connection_is_none_of_another(void **state)
+{
+	struct talk a = begin(*state), b = begin(*state);
+	uint8_t proof[TT_PROOF_BYTES];
+
+	prove(&a, proof);
+	raw_send(b.fd, proof, sizeof(proof));
+	expect_closed(b.fd);
+	raw_send(a.fd, proof, sizeof(proof));
+	raw_get(a.fd, "k");
+	expect_answer(a.fd);
+	close(a.fd);
+	check_serves(*state);
+}
+
+/* A host that has not the key: a client says so, and asks it for nothing. */
+static void a_host_that_only_repeats_is_found_out(void **state)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct talk t = begin(*state);
+	socklen_t length = sizeof(at);
+	uint8_t heard[TT_WIRE_HELLO + TT_PROOF_BYTES + 1], zeros[TT_PROOF_BYTES] = { 0 };
+	char address[64];
+	tutti_store_t store;
+
+	close(t.fd);
+	assert_int_equal(bind(listening, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listening, 1), 0);
+	getsockname(listening, (struct sockaddr *)&at, &length);
+	snprintf(address, sizeof(address), "tcp://127.0.0.1:%d", ntohs(at.sin_port));
+	const pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		_exit(open_with(address, 0, KEY, &store) == TUTTI_ERR_INVALID &&
+				      strstr(tt_thread_error(), "the key of this rank is not that of the job") ?
+			      0 :
+			      1);
+	const int fd = accept(listening, NULL, NULL);
+	raw_send(fd, t.host, sizeof(t.host));
+	raw_send(fd, t.proof, sizeof(t.proof));
+	assert_int_equal(recv(fd, heard, sizeof(heard), MSG_WAITALL), TT_WIRE_HELLO + TT_PROOF_BYTES);
+	assert_memory_equal(heard + TT_WIRE_HELLO, zeros, sizeof(zeros));
+	close(fd);
+	close(listening);
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+/* ---------------------------------------------------------------- strangers */
+
+/* As many as descriptors allow, and a thousand at most; every third says a hello that is good. */
+static int crowd(tutti_store_t host, int *fds, int most)
+{
+	static const uint8_t nonce[TT_NONCE_BYTES];
+	uint8_t hello[TT_WIRE_HELLO];
+	int n = 0;
+
+	tt_wire_put_hello(true, nonce, hello);
+	for (; n < most; n++) {
+		fds[n] = raw_connect(host);
+		if (n % 3 == 0)
+			raw_send(fds[n], hello, sizeof(hello));
+		if (n % 3 == 1)
+			raw_send(fds[n], hello, 7);
+	}
+	return n;
+}
+
+static int open_descriptors(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 4096; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void a_crowd_of_strangers_keeps_nobody_out(void **state)
+{
+	static int fds[1000];
+	struct rlimit limit;
+	tutti_store_t early;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max < 4096 ? limit.rlim_max : 4096;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	if (limit.rlim_cur < 2200)
+		skip();
+	const int before = open_descriptors();
+	assert_int_equal(open_with(tutti_store_address(*state), 0, KEY, &early), TUTTI_OK);
+	const int n = crowd(*state, fds, 1000);
+	for (int i = 0; i < 20; i++)
+		check_serves(*state);
+	assert_int_equal(tutti_store_set(early, "k", "v", 1), TUTTI_OK);
+	/* the host keeps a bounded number of them */
+	assert_true(open_descriptors() <= before + 2 + n + 512 + 2);
+	for (int i = 0; i < n; i++)
+		close(fds[i]);
+	tutti_store_close(early);
+	const uint64_t deadline = tt_now() + 20000000000u;
+	while (open_descriptors() > before)
+		assert_true(tt_now() < deadline);
+	assert_true(atomic_load(&warnings) <= 2);
+}
+
+#define ON_HOST(test) cmocka_unit_test_setup_teardown(test, open_host, close_host)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_HOST(who_has_the_key_is_served),
+		ON_HOST(who_has_another_key_is_told_so_and_disturbs_nobody),
+		ON_HOST(who_has_no_key_is_told_so),
+		ON_HOST(a_key_is_not_shown_to_a_host_without),
+		ON_HOST(without_a_key_only_loopback_is_served_and_asked),
+		ON_HOST(a_config_that_is_none_is_refused),
+		ON_HOST(a_proof_may_come_byte_by_byte_and_with_the_request),
+		ON_HOST(a_request_without_a_proof_is_not_read),
+		ON_HOST(what_was_recorded_is_no_proof),
+		ON_HOST(the_hosts_proof_is_none_of_a_client),
+		ON_HOST(the_proof_of_one_connection_is_none_of_another),
+		ON_HOST(a_host_that_only_repeats_is_found_out),
+		ON_HOST(a_crowd_of_strangers_keeps_nobody_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
