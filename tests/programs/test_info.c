@@ -234,6 +234,20 @@ static void the_launcher_is_recognised(void **state)
 	unsetenv("TUTTI_RANK");
 }
 
+static void the_key_is_not_shown(void **state)
+{
+	json_t *json;
+
+	setenv("TUTTI_KEY", "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", 1);
+	json = report(NULL);
+	unsetenv("TUTTI_KEY");
+	char *all = json_dumps(json, 0);
+	assert_null(strstr(all, "0102"));
+	assert_non_null(strstr(all, "\"TUTTI_KEY\": "));
+	free(all);
+	json_decref(json);
+}
+
 /* ---------------------------------------------------------------- made-up machines */
 
 static void a_synthetic_topology_is_reported(void **state)
@@ -392,6 +406,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_low_limit_of_open_files_has_a_hint),
 		cmocka_unit_test(loopback_is_used_unless_left_out),
 		cmocka_unit_test(the_launcher_is_recognised),
+		cmocka_unit_test(the_key_is_not_shown),
 		cmocka_unit_test(a_synthetic_topology_is_reported),
 		cmocka_unit_test(rdma_ports_tell_state_and_link_layer),
 		cmocka_unit_test(gpus_are_named_with_their_driver),

@@ -136,6 +136,80 @@ static void ranks_meet_in_the_store_that_is_served(void **state)
 	launched_free(&l);
 }
 
+/* What a rank finds as its key, into `key`; "" if it finds none. */
+static void key_of_job(char *key, size_t size)
+{
+	struct launched l;
+	const char *argv[] = { tutti_run, "-n", "2", "-L", "/bin/sh", "-c",
+			       "echo key $TUTTI_KEY.; tr '\\0' ' ' </proc/$PPID/cmdline", NULL };
+	const char *line;
+
+	assert_int_equal(launched_run(&l, argv), 0);
+	line = strstr(launched_out(&l), "key ");
+	assert_non_null(line);
+	snprintf(key, size, "%.*s", (int)strcspn(line + 4, "."), line + 4);
+	if (*key)
+		assert_int_equal(count_of(launched_out(&l), key), 2); /* and not in tutti-run's command line */
+	launched_free(&l);
+}
+
+static void every_job_has_a_key_of_its_own(void **state)
+{
+	char one[128], two[128];
+
+	unsetenv("TUTTI_KEY");
+	key_of_job(one, sizeof(one));
+	key_of_job(two, sizeof(two));
+	assert_int_equal(strlen(one), 64);
+	assert_int_equal(strspn(one, "0123456789abcdef"), 64);
+	assert_string_not_equal(one, two);
+}
+
+static void a_key_that_is_given_is_handed_on(void **state)
+{
+	static const char given[] = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+	char path[] = "/tmp/tutti-test-run-key-XXXXXX", key[128];
+	struct launched l;
+
+	setenv("TUTTI_KEY", given, 1);
+	key_of_job(key, sizeof(key));
+	assert_string_equal(key, given);
+	unsetenv("TUTTI_KEY");
+	const int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, given, 64), 64);
+	close(fd);
+	setenv("TUTTI_KEY_FILE", path, 1);
+	key_of_job(key, sizeof(key));
+	assert_string_equal(key, "");
+	assert_int_equal(run(&l, "-n", "2", "--", store_rank, NULL, NULL), 0); /* they read it themselves */
+	assert_int_equal(count_of(launched_out(&l), "] met 2\n"), 2);
+	launched_free(&l);
+	unsetenv("TUTTI_KEY_FILE");
+	unlink(path);
+	setenv("TUTTI_KEY", "none", 1);
+	assert_int_equal(run(&l, "-n", "2", "--", store_rank, NULL, NULL), 125);
+	assert_contains(launched_err(&l), "TUTTI_KEY has 4 characters");
+	launched_free(&l);
+	unsetenv("TUTTI_KEY");
+}
+
+static void the_store_of_a_job_wants_its_key(void **state)
+{
+	struct launched l;
+	const char *without[] = { tutti_run, "-n", "1", "/usr/bin/env", "-u", "TUTTI_KEY", store_rank, NULL };
+	const char *another[] = { tutti_run, "-n", "1", "-e",
+				  "TUTTI_KEY=000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+				  store_rank, NULL };
+
+	assert_int_equal(launched_run(&l, without), 3);
+	assert_contains(launched_err(&l), "asks for the job's key, and there is none here");
+	launched_free(&l);
+	assert_int_equal(launched_run(&l, another), 3);
+	assert_contains(launched_err(&l), "the key of this rank is not that of the job");
+	launched_free(&l);
+}
+
 static void env_adds_and_replaces_variables(void **state)
 {
 	struct launched l;
@@ -366,6 +440,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(options_of_the_program_are_its_own),
 		cmocka_unit_test(ranks_find_their_place_in_the_environment),
 		cmocka_unit_test(ranks_meet_in_the_store_that_is_served),
+		cmocka_unit_test(every_job_has_a_key_of_its_own),
+		cmocka_unit_test(a_key_that_is_given_is_handed_on),
+		cmocka_unit_test(the_store_of_a_job_wants_its_key),
 		cmocka_unit_test(env_adds_and_replaces_variables),
 		cmocka_unit_test(ranks_get_signals_and_limits_as_tutti_run_got_them),
 		cmocka_unit_test(ranks_are_bound_to_cores_of_their_own),

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -30,6 +31,7 @@ struct run {
 	tutti_store_t store;
 	int signals;
 	char mark[64];	  /* TUTTI_JOB=… */
+	char key[10 + 64 + 1]; /* TUTTI_KEY=… */
 	char address[64]; /* of the store */
 };
 
@@ -51,6 +53,24 @@ static bool make_names(struct run *run)
 	snprintf(run->address, sizeof(run->address), "unix:tutti-run-%d-%016llx", (int)getpid(),
 		 (unsigned long long)random[2]);
 	return true;
+}
+
+/* A key of the job, unless one is given: for the store, and in the environment that the ranks inherit. */
+static bool make_key(struct run *run)
+{
+	const char *given = getenv("TUTTI_KEY"), *file = getenv("TUTTI_KEY_FILE");
+	unsigned char random[32];
+	size_t used;
+
+	if ((given && *given) || (file && *file))
+		return true;
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		return say_cannot("get random numbers");
+	used = (size_t)snprintf(run->key, sizeof(run->key), "TUTTI_KEY=");
+	for (size_t i = 0; i < sizeof(random); i++)
+		used += (size_t)snprintf(run->key + used, sizeof(run->key) - used, "%02x", random[i]);
+	explicit_bzero(random, sizeof(random));
+	return putenv(run->key) == 0 || say_cannot("set the environment");
 }
 
 /* Per rank: two streams, its pidfd, the connection to the store. */
@@ -216,7 +236,7 @@ int main(int argc, char **argv)
 	case OPTIONS_DONE: status = 0; break;
 	case OPTIONS_WRONG: break;
 	case OPTIONS_RUN:
-		if (make_names(&run) && raise_file_limit(&run))
+		if (make_names(&run) && make_key(&run) && raise_file_limit(&run))
 			status = start(&run);
 		break;
 	}

@@ -38,7 +38,7 @@ static const char usage[] =
 	"  -V, --version        show the version\n"
 	"\n"
 	"Each rank finds TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_LOCAL_SIZE, TUTTI_STORE,\n"
-	"TUTTI_STORE_SERVED and TUTTI_JOB in its environment, TUTTI_MIN_RANKS (M) and\n"
+	"TUTTI_STORE_SERVED, TUTTI_JOB and TUTTI_KEY in its environment, TUTTI_MIN_RANKS (M) and\n"
 	"TUTTI_RESTART (how many replacements are left when it starts). Rank 0 reads the standard\n"
 	"input, the others and replacements read nothing. SIGINT, SIGTERM and SIGHUP are\n"
 	"forwarded to the process group of every rank, SIGUSR1 and SIGUSR2 to the ranks\n"
