@@ -59,6 +59,7 @@ struct tt_agree {
 	struct value accepted;
 	uint64_t decided; /* ballot of a decision heard of, whose value has not come */
 	int members;	  /* once decided */
+	uint8_t *sets;	  /* what DECIDED carries: a bit for each member, then for each that was late */
 
 	enum phase phase;
 	uint64_t ballot; /* this rank's, while it leads */
@@ -179,34 +180,53 @@ static size_t set_bytes(const struct tt_agree *a)
 	return ((size_t)a->config.size + 7) / 8;
 }
 
+static bool has(const uint8_t *set, int rank)
+{
+	return set[rank / 8] >> rank % 8 & 1;
+}
+
+static void put(uint8_t *set, int rank)
+{
+	set[rank / 8] |= (uint8_t)(1 << rank % 8);
+}
+
 /* The accepted value is decided: tell all before this rank does anything else. */
 static void conclude(struct tt_agree *a)
 {
-	uint8_t *set = calloc(1, set_bytes(a));
 	struct tt_agreed member;
-	bool in = false;
 	size_t at = 0;
 
-	if (!set) {
-		a->state = TT_AGREE_NO_MEMORY;
-		return;
-	}
+	memset(a->sets, 0, set_bytes(a));
 	a->members = 0;
 	while (next_entry(&a->accepted, &at, &member)) {
-		set[member.rank / 8] |= (uint8_t)(1 << member.rank % 8);
-		in |= member.rank == a->config.rank;
+		put(a->sets, member.rank);
 		a->members++;
 	}
-	a->state = in ? TT_AGREE_DECIDED : TT_AGREE_LEFT_OUT;
-	send_to_all(a, DECIDED, a->accepted.ballot, set, set_bytes(a));
-	free(set);
+	a->state = has(a->sets, a->config.rank) ? TT_AGREE_DECIDED : TT_AGREE_LEFT_OUT;
+	send_to_all(a, DECIDED, a->accepted.ballot, a->sets, 2 * set_bytes(a));
 }
 
-static void hear_decided(struct tt_agree *a, uint64_t ballot, const uint8_t *set)
+/* A leader knows who is missing for which reason; what it says is passed on. */
+static void note_late(struct tt_agree *a)
 {
+	struct tt_agreed member = { -1, NULL, 0 };
+	size_t at = 0;
+
+	next_entry(&a->accepted, &at, &member);
+	for (int rank = 0; rank < a->config.size; rank++) {
+		if (rank == member.rank)
+			next_entry(&a->accepted, &at, &member);
+		else if (a->among[rank] && !a->voices[rank].lost)
+			put(a->sets + set_bytes(a), rank);
+	}
+}
+
+static void hear_decided(struct tt_agree *a, uint64_t ballot, const uint8_t *sets)
+{
+	memcpy(a->sets, sets, 2 * set_bytes(a));
 	if (a->accepted.ballot >= ballot)
 		conclude(a);
-	else if (!(set[a->config.rank / 8] >> a->config.rank % 8 & 1))
+	else if (!has(sets, a->config.rank))
 		a->state = TT_AGREE_LEFT_OUT;
 	else if (a->decided < ballot)
 		a->decided = ballot;
@@ -315,8 +335,10 @@ void tt_agree_step(struct tt_agree *a, uint64_t now)
 		lead(a, now);
 	if (a->state == TT_AGREE_OPEN && (a->phase == GATHERING || a->phase == COLLECTING) && all_answered(a, now))
 		propose(a, now);
-	if (a->state == TT_AGREE_OPEN && a->phase == PROPOSING && all_answered(a, now))
+	if (a->state == TT_AGREE_OPEN && a->phase == PROPOSING && all_answered(a, now)) {
+		note_late(a);
 		conclude(a);
+	}
 }
 
 /* ---- what comes */
@@ -411,7 +433,7 @@ bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *hea
 	case PROPOSE: return hear_propose(a, from, head, body);
 	case ACCEPT: a->voices[from].answered |= a->phase == PROPOSING && head->ballot == a->ballot; return true;
 	case DECIDED:
-		if (head->length != set_bytes(a))
+		if (head->length != 2 * set_bytes(a))
 			return false;
 		hear_decided(a, head->ballot, body);
 		return true;
@@ -458,7 +480,8 @@ tutti_result_t tt_agree_open(const struct tt_agree_config *config, uint64_t now,
 	a->deadline = now + config->timeout_ns;
 	a->among = malloc(size * sizeof(*a->among));
 	a->voices = calloc(size, sizeof(*a->voices));
-	if (a->among && a->voices) {
+	a->sets = calloc(2, set_bytes(a));
+	if (a->among && a->voices && a->sets) {
 		memcpy(a->among, config->among, size * sizeof(*a->among));
 		result = say(a);
 	} else {
@@ -480,6 +503,7 @@ void tt_agree_close(struct tt_agree *a)
 		free(a->voices[rank].said);
 	free(a->voices);
 	free(a->among);
+	free(a->sets);
 	free(a->accepted.bytes);
 	free(a);
 }
@@ -502,4 +526,9 @@ struct tt_agreed tt_agree_member(const struct tt_agree *a, int place)
 	for (int i = 0; i <= place; i++)
 		next_entry(&a->accepted, &at, &member);
 	return member;
+}
+
+bool tt_agree_was_late(const struct tt_agree *a, int rank)
+{
+	return has(a->sets + set_bytes(a), rank);
 }

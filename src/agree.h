@@ -67,5 +67,7 @@ struct tt_agreed {
 };
 int tt_agree_count(const struct tt_agree *agree);
 struct tt_agreed tt_agree_member(const struct tt_agree *agree, int place);
+/* Was the rank passed over although it was not known to be gone? */
+bool tt_agree_was_late(const struct tt_agree *agree, int rank);
 
 #endif

@@ -326,21 +326,15 @@ static void flush(struct tt_council *council, const bool *among)
 	}
 }
 
-/* Those who are asked and not agreed on, but not known to be gone, may come one day: they are told, and so is everybody who
- * still believes in the communicator. */
-static void leave_out_late(struct tt_council *council, const bool *among)
+/* Those who are alive may come one day: they are told, and so is everybody who still believes in the communicator. */
+static void leave_out_late(struct tt_council *council)
 {
 	struct tutti_comm *comm = council->comm;
-	int place = 0;
 
 	for (int rank = 0; rank < comm->size; rank++) {
 		struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = rank };
 
-		if (place < tt_agree_count(council->agree) && tt_agree_member(council->agree, place).rank == rank) {
-			place++;
-			continue;
-		}
-		if (!is_asked(council, among, rank))
+		if (!tt_agree_was_late(council->agree, rank))
 			continue;
 		tt_log(WARN, COMM, "rank %d did not answer in time and is left out", rank);
 		tell(comm, NOTE_LEFT_OUT, rank, council->instance);
@@ -395,7 +389,7 @@ static tutti_result_t agree(struct tt_council *council, const bool *among, const
 	const enum tt_agree_state state = tt_agree_state(council->agree);
 	council->left_out |= state == TT_AGREE_LEFT_OUT;
 	if (state == TT_AGREE_DECIDED)
-		leave_out_late(council, among);
+		leave_out_late(council);
 	else if (!council->left_out)
 		tt_agree_quit(council->agree);
 	flush(council, among);

@@ -158,6 +158,8 @@ static void note_outcome(struct world *w, struct member *m)
 		assert_memory_equal(one.said, said, one.length);
 		m->members |= 1u << one.rank;
 	}
+	for (int i = 0; i < w->size; i++)
+		assert_false(m->members >> i & 1 && tt_agree_was_late(m->agree, i));
 	if (w->go_home)
 		end_fate(w, m, GONE_HOME);
 }
@@ -249,6 +251,8 @@ static void agreed_by_all_alive(const struct world *w)
 		if (w->member[i].outcome != TT_AGREE_DECIDED)
 			fail_msg("rank %d of %d ended in state %d", i, w->size, w->member[i].outcome);
 		assert_true(members >> i & 1);
+		for (int other = 0; other < w->size; other++) /* the dead are not */
+			assert_false(w->now < TIMEOUT && tt_agree_was_late(w->member[i].agree, other));
 	}
 }
 
@@ -344,6 +348,9 @@ static void who_comes_too_late_is_left_out(void **state)
 				run(&w);
 				assert_int_equal(w.member[late].outcome, TT_AGREE_LEFT_OUT);
 				assert_false(same_for_all(&w) >> late & 1);
+				for (int i = 0; i < size; i++)
+					if (w.member[i].outcome == TT_AGREE_DECIDED)
+						assert_true(tt_agree_was_late(w.member[i].agree, late));
 				tear_down(&w);
 			}
 }
