@@ -241,11 +241,16 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 	tutti_store_t store = NULL;
 	struct tt_launch launch;
 	struct tt_settings settings;
+	bool joins;
 
 	if (!comm)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_init: comm is NULL");
 	*comm = NULL;
-	tutti_result_t result = tt_settings_read(config, &settings);
+	tutti_result_t result = tt_launch_joins(&joins);
+	if (joins)
+		return tutti_comm_join(NULL, config, comm);
+	if (!result)
+		result = tt_settings_read(config, &settings);
 	if (result)
 		return result;
 	result = tt_launch_read(&launch);

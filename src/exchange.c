@@ -130,6 +130,36 @@ tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezv
 	return result;
 }
 
+size_t tt_records_room(int count)
+{
+	return (size_t)count * (sizeof(uint32_t) + TT_RECORD_MAX);
+}
+
+size_t tt_records_pack(const struct tt_records *records, int count, void *out)
+{
+	struct bundle bundle = { .bytes = out };
+
+	for (int i = 0; i < count; i++)
+		append_record(&bundle, records->bytes + records->offset[i], records->length[i]);
+	return bundle.used;
+}
+
+tutti_result_t tt_records_unpack(const void *bytes, size_t length, int count, struct tt_records *out)
+{
+	struct bundle bundle;
+
+	if (end_of_records(bytes, length, count) != length)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "%zu bytes are no records of %d ranks of this version of tutti", length,
+			       count);
+	const tutti_result_t result = make_records(count, length, out);
+	if (result)
+		return result;
+	memcpy(out->bytes, bytes, length);
+	bundle = (struct bundle){ out->bytes, length };
+	find_records(&bundle, 0, count, out);
+	return TUTTI_OK;
+}
+
 tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, const void *mine, size_t length,
 				     struct tt_records *out)
 {

@@ -22,6 +22,12 @@ tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezv
 				    size_t length, uint64_t deadline, struct tt_records *out);
 tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, const void *mine, size_t length,
 				     struct tt_records *out);
+/* Records of `count` ranks one after another, each with its length in front; at most tt_records_room() bytes, of which it
+ * gives how many. */
+size_t tt_records_room(int count);
+size_t tt_records_pack(const struct tt_records *records, int count, void *out);
+/* The reverse; `bytes` come from another rank. */
+tutti_result_t tt_records_unpack(const void *bytes, size_t length, int count, struct tt_records *out);
 void tt_records_free(struct tt_records *records); /* zeroed is fine */
 
 #endif

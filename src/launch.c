@@ -404,3 +404,34 @@ tutti_result_t tt_launch_read(struct tt_launch *out)
 	*out = launch;
 	return TUTTI_OK;
 }
+
+/* ---------------------------------------------------------------- a job that runs already */
+
+tutti_result_t tt_launch_joins(bool *out)
+{
+	const char *text = variable("TUTTI_JOIN");
+
+	*out = text && strcmp(text, "1") == 0;
+	if (text && !*out && strcmp(text, "0") != 0)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_JOIN is \"%s\": expected 0 or 1", text);
+	return TUTTI_OK;
+}
+
+/* Only a store that somebody else serves: that of the launched ranks' first meeting may be gone. */
+tutti_result_t tt_launch_meets(const char *call, struct tt_launch *out)
+{
+	const char *store = variable("TUTTI_STORE");
+
+	*out = (struct tt_launch){ .launcher = "none" };
+	if (!store)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "%s: store is NULL and TUTTI_STORE is not set: set it to the address of a store that stays, as "
+			       "tutti-run does, or give one",
+			       call);
+	if (strlen(store) >= sizeof(out->store))
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_STORE has %zu bytes: expected at most %zu", strlen(store),
+			       sizeof(out->store) - 1);
+	memcpy(out->store, store, strlen(store) + 1);
+	tutti_job(out);
+	return TUTTI_OK;
+}

@@ -19,4 +19,9 @@ struct tt_launch {
 /* Reads the environment. TUTTI_ERR_INVALID: it makes no sense, or does not say where to meet. */
 tutti_result_t tt_launch_read(struct tt_launch *out);
 
+/* Is this process to join a job that runs already (TUTTI_JOIN)? */
+tutti_result_t tt_launch_joins(bool *out);
+/* Where a job that runs already meets newcomers: *out has a store and a job. `call` needs it, for messages. */
+tutti_result_t tt_launch_meets(const char *call, struct tt_launch *out);
+
 #endif

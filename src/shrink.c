@@ -10,17 +10,9 @@
 #include "bootstrap.h"
 #include "council.h"
 #include "log.h"
+#include "report.h"
 
-/* What a rank says of its part: that it failed, and why, or the bytes that are asked for. */
-struct report {
-	int32_t result;
-	uint32_t length;
-	uint8_t bytes[TT_RECORD_MAX];
-};
-
-#define REPORT_HEAD offsetof(struct report, bytes)
-static_assert(sizeof(struct report) <= TT_AGREE_SAID_MAX, "a report can be said");
-static_assert(TT_ERROR_MAX <= TT_RECORD_MAX, "a sentence fits");
+static_assert(sizeof(struct tt_report) <= TT_AGREE_SAID_MAX, "a report can be said");
 
 struct shrinking {
 	struct tutti_comm *old, *new;
@@ -48,37 +40,15 @@ static tutti_result_t agree(struct shrinking *s, const void *said, size_t length
 	return s->count < before ? TUTTI_IN_PROGRESS : TUTTI_OK;
 }
 
-static void fill_report(struct report *report, tutti_result_t result)
-{
-	report->result = result;
-	if (result)
-		report->length = (uint32_t)snprintf((char *)report->bytes, TT_ERROR_MAX, "%s", tt_thread_error());
-}
-
-static bool read_report(const struct tt_agreed *member, struct report *out)
-{
-	if (member->length < REPORT_HEAD || member->length > sizeof(*out))
-		return false;
-	memcpy(out, member->said, member->length);
-	return out->length == member->length - REPORT_HEAD;
-}
-
 /* Agree on reports; if one of them is of a failure, that is the result on all. */
-static tutti_result_t compare(struct shrinking *s, const struct report *mine, struct tt_agree **out)
+static tutti_result_t compare(struct shrinking *s, const struct tt_report *mine, struct tt_agree **out)
 {
-	tutti_result_t result = agree(s, mine, REPORT_HEAD + mine->length, out);
+	tutti_result_t result = agree(s, mine, tt_report_size(mine), out);
 
 	for (int i = 0; i < s->count && !result; i++) {
 		const struct tt_agreed member = tt_agree_member(*out, i);
-		struct report report;
 
-		if (!read_report(&member, &report))
-			result = tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
-					 "rank %d runs another version of tutti: all ranks must use the same one", member.rank);
-		else if (report.result)
-			result = tt_fail((tutti_result_t)report.result, COMM,
-					 "tutti_comm_shrink: rank %d could not join the survivors: %.*s", member.rank,
-					 (int)report.length, (const char *)report.bytes);
+		result = tt_report_judge(member.said, member.length, member.rank, "tutti_comm_shrink");
 	}
 	return result;
 }
@@ -131,8 +101,8 @@ static tutti_result_t take_records(const struct shrinking *s, const struct tt_ag
 		const struct tt_agreed member = tt_agree_member(agreed, i);
 
 		out->offset[i] = at;
-		out->length[i] = member.length - REPORT_HEAD;
-		memcpy(out->bytes + at, member.said + REPORT_HEAD, out->length[i]);
+		out->length[i] = member.length - TT_REPORT_HEAD;
+		memcpy(out->bytes + at, member.said + TT_REPORT_HEAD, out->length[i]);
 		at += out->length[i];
 	}
 	return TUTTI_OK;
@@ -159,20 +129,19 @@ static tutti_result_t join(struct shrinking *s, const struct tt_agree *agreed)
  * nobody waits for it. */
 static tutti_result_t meet(struct shrinking *s)
 {
-	struct report mine = { 0 };
+	struct tt_report mine = { 0 };
 	struct tt_agree *agreed = NULL;
 	size_t length = 0;
 
 	const tutti_result_t opened = s->new ? tt_bootstrap_open(s->new, mine.bytes, &length) : TUTTI_ERR_NO_MEMORY;
 	mine.length = (uint32_t)length;
-	if (opened)
-		fill_report(&mine, opened);
+	tt_report_fill(&mine, opened);
 	tutti_result_t result = compare(s, &mine, &agreed);
 	if (!result) {
 		const tutti_result_t joined = join(s, agreed);
 
 		mine.length = 0;
-		fill_report(&mine, joined);
+		tt_report_fill(&mine, joined);
 		tt_agree_close(agreed);
 		agreed = NULL;
 		result = compare(s, &mine, &agreed);

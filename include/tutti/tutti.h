@@ -173,6 +173,26 @@ TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key,
 TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out);
 
 /**
+ * Take newcomers in: make a communicator of the ranks of `comm`, which keep their ranks, and of `newcomers` processes (or
+ * threads) that call tutti_comm_join(), whose ranks follow. Collective over the healthy `comm`, several operations long: no
+ * other thread calls on `comm` meanwhile. All give the same `newcomers`. They meet in `store`, which matters on rank 0
+ * only and stays the caller's; NULL: the one of TUTTI_STORE, which somebody else must serve, as tutti-run does. Newcomers may
+ * come before or after this call. One communicator at a time may grow through a store, any number one after another.
+ *
+ * `*out` has the settings of `comm`, like that of tutti_comm_shrink(); `comm` stays usable, and is still to be destroyed. If not
+ * all newcomers come by the deadline of `comm`, every member gets TUTTI_ERR_TIMEOUT; if one fails or dies while it joins, its
+ * error or TUTTI_ERR_PEER_LOST. After these, and after errors of the store, `comm` is as before, and growing may be tried again.
+ */
+TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store, int newcomers, tutti_comm_t *out);
+
+/**
+ * Become a rank of a communicator that grows (tutti_comm_grow()) through `store`; NULL: the one of TUTTI_STORE. `config` may be
+ * NULL. Its rank and size tutti_comm_rank() and tutti_comm_size() tell. Where growing fails for another's sake, it waits
+ * for the next. tutti_init() does this by itself where TUTTI_JOIN is 1. TUTTI_ERR_TIMEOUT: not taken in by the deadline.
+ */
+TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config_t *config, tutti_comm_t *comm);
+
+/**
  * Free `comm`; NULL is allowed. Waits for no other rank: finish your requests first, or they end
  * with an error on the other ranks; a request must not be used after its communicator is gone. No
  * other thread may be using `comm`. In a child of fork() it frees the child's copy, if no thread of the parent was

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns tutti_comm_grow and tutti_comm_join.
+ *
+ * Members go step by step together, each step a collective of the old communicator, so that they return the same: all call with
+ * the same number; all have opened their endpoints; rank 0, the clerk, has found the newcomers in the store (seats.c), while the
+ * others hear from it now and then, lest their wait for it misses a deadline; all have joined, the newcomers too.
+ * Where a step fails the old communicator is as before. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "bootstrap.h"
+#include "log.h"
+#include "report.h"
+#include "seats.h"
+
+#define TURN_NS	    250000000  /* of the clerk, between words to the members */
+#define PATIENCE_NS 3000000000 /* with a newcomer that was invited: it may have died since it came */
+
+struct growing {
+	struct tutti_comm *old, *new;
+	int newcomers;
+	uint64_t id, deadline;
+	struct tt_records records; /* of all ranks of the new one */
+};
+
+/* ---- members among themselves */
+
+struct question {
+	uint64_t id;
+	int64_t newcomers;
+};
+
+/* Do all call for as many? Rank 0's number is the new communicator's. */
+static tutti_result_t ask_members(struct growing *g)
+{
+	struct question mine = { .newcomers = g->newcomers };
+	struct question *all = calloc((size_t)g->old->size, sizeof(*all));
+	tutti_result_t result = TUTTI_OK;
+
+	if (!all)
+		return tt_comm_fail(g->old, tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", g->old->size));
+	if (getrandom(&mine.id, sizeof(mine.id), 0) != sizeof(mine.id))
+		result = tt_comm_fail(g->old, tt_fail_errno(COMM, "read random bytes"));
+	if (!result)
+		result = tutti_all_gather(g->old, &mine, all, sizeof(mine), TUTTI_UINT8, NULL);
+	g->id = all[0].id;
+	for (int rank = 1; rank < g->old->size && !result; rank++)
+		if (all[rank].newcomers != all[0].newcomers)
+			result = tt_fail(TUTTI_ERR_INVALID, COMM,
+					 "tutti_comm_grow: rank 0 asks for %d newcomers, rank %d for %d: all must ask for as many",
+					 (int)all[0].newcomers, rank, (int)all[rank].newcomers);
+	free(all);
+	return result;
+}
+
+/* Every member's report; the first failure among them is what all return. */
+static tutti_result_t compare(struct growing *g, const struct tt_report *mine, struct tt_records *out)
+{
+	tutti_result_t result = tt_exchange_by_parent(g->old, mine, tt_report_size(mine), out);
+
+	for (int rank = 0; rank < g->old->size && !result; rank++)
+		result = tt_report_judge(out->bytes + out->offset[rank], out->length[rank], rank, "tutti_comm_grow");
+	return result;
+}
+
+static bool is_hopeless(void *context)
+{
+	struct tutti_comm *old = context;
+
+	pthread_mutex_lock(&old->lock);
+	tt_comm_look(old, true);
+	const bool failed = old->fault.result != 0;
+	pthread_mutex_unlock(&old->lock);
+	return failed;
+}
+
+static tutti_result_t open_new(struct growing *g, struct tt_report *mine)
+{
+	const struct tutti_comm *old = g->old;
+	size_t length = 0;
+	tutti_result_t result = tt_comm_new(&old->settings, old->rank, old->size + g->newcomers, g->id, &g->new);
+
+	if (!result) {
+		g->new->hopeless = is_hopeless;
+		g->new->hopeless_context = g->old;
+		result = tt_bootstrap_open(g->new, mine->bytes, &length);
+	}
+	mine->length = (uint32_t)length;
+	return result;
+}
+
+/* Open endpoints, and tell the other members of them. */
+static tutti_result_t open_all(struct growing *g, struct tt_records *members)
+{
+	struct tt_report mine = { 0 };
+
+	tt_report_fill(&mine, open_new(g, &mine));
+	const tutti_result_t result = compare(g, &mine, members);
+	for (int rank = 0; rank < g->old->size && !result; rank++) {
+		members->offset[rank] += TT_REPORT_HEAD;
+		members->length[rank] -= TT_REPORT_HEAD;
+	}
+	return result;
+}
+
+/* ---- the clerk's word to the members */
+
+struct word {
+	int32_t result; /* TUTTI_IN_PROGRESS: another will follow */
+	uint32_t length; /* of the records of all, which follow if it is TUTTI_OK */
+	char text[TT_ERROR_MAX];
+};
+
+static tutti_result_t say(struct growing *g, tutti_result_t result, const void *records, size_t length)
+{
+	struct word word = { .result = result, .length = (uint32_t)length };
+
+	if (result < 0)
+		snprintf(word.text, sizeof(word.text), "%s", tt_thread_error());
+	tutti_result_t said = tutti_broadcast(g->old, &word, &word, sizeof(word), TUTTI_UINT8, 0, NULL);
+	if (!said && !result)
+		said = tutti_broadcast(g->old, records, (void *)records, length, TUTTI_UINT8, 0, NULL);
+	return said;
+}
+
+static tutti_result_t hear_clerk(struct growing *g)
+{
+	struct word word;
+	uint8_t *bytes;
+	tutti_result_t result;
+
+	do
+		result = tutti_broadcast(g->old, NULL, &word, sizeof(word), TUTTI_UINT8, 0, NULL);
+	while (!result && word.result == TUTTI_IN_PROGRESS);
+	if (result)
+		return result;
+	if (word.result)
+		return tt_fail((tutti_result_t)word.result, COMM, "%.*s", TT_ERROR_MAX - 1, word.text);
+	bytes = malloc((size_t)word.length + 1);
+	if (!bytes)
+		return tt_comm_fail(g->old, tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %u bytes of records",
+						    (unsigned)word.length));
+	result = tutti_broadcast(g->old, NULL, bytes, word.length, TUTTI_UINT8, 0, NULL);
+	if (!result)
+		result = tt_records_unpack(bytes, word.length, g->new->size, &g->records);
+	free(bytes);
+	return result;
+}
+
+/* ---- the clerk */
+
+struct clerk {
+	struct growing *g;
+	struct tt_seats seats;
+	uint64_t turns;
+	struct tt_records records; /* of members, then of newcomers */
+	size_t used;
+	bool parted; /* the members hear nothing any more */
+};
+
+static tutti_result_t fail_late(const struct clerk *clerk, int come)
+{
+	return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
+		       "tutti_comm_grow: %d of %d newcomers came by the deadline of %g s: were they started, with the same store?",
+		       come, clerk->g->newcomers, (double)clerk->g->old->settings.timeout_ns / 1e9);
+}
+
+/* After each wait of a turn: both sides know that the clerk is there. */
+static tutti_result_t end_turn(struct clerk *clerk, int come)
+{
+	tutti_result_t result = tt_seats_beat(&clerk->seats, clerk->g->id, ++clerk->turns);
+
+	if (result)
+		return result;
+	if (tt_now() > clerk->g->deadline)
+		return fail_late(clerk, come);
+	result = say(clerk->g, TUTTI_IN_PROGRESS, NULL, 0);
+	clerk->parted = result != TUTTI_OK;
+	return result;
+}
+
+static uint64_t turn_of(const struct clerk *clerk)
+{
+	const uint64_t quarter = clerk->g->old->settings.timeout_ns / 4;
+
+	return quarter < TURN_NS ? quarter : TURN_NS;
+}
+
+static tutti_result_t invite(struct clerk *clerk, int come, struct tt_invitation *out)
+{
+	*out = (struct tt_invitation){ .id = clerk->g->id, .rank = clerk->g->old->size + come, .size = clerk->g->new->size };
+	for (;;) {
+		tutti_result_t result = tt_seats_invite(&clerk->seats, out, turn_of(clerk));
+
+		if (result != TUTTI_IN_PROGRESS)
+			return result;
+		result = end_turn(clerk, come);
+		if (result)
+			return result;
+	}
+}
+
+/* TUTTI_IN_PROGRESS: it has nothing to say, and another may have the place. */
+static tutti_result_t hear(struct clerk *clerk, int come, const struct tt_invitation *invitation, struct tt_report *out)
+{
+	const uint64_t enough = tt_now() + PATIENCE_NS;
+
+	do {
+		tutti_result_t result = tt_seats_hear(&clerk->seats, invitation, turn_of(clerk), out);
+
+		if (result != TUTTI_IN_PROGRESS)
+			return result;
+		result = end_turn(clerk, come);
+		if (result)
+			return result;
+	} while (tt_now() < enough);
+	tt_log(WARN, COMM, "a newcomer was invited and has not answered within %g s: another may come in its place",
+	       PATIENCE_NS / 1e9);
+	return TUTTI_IN_PROGRESS;
+}
+
+static tutti_result_t take_in(struct clerk *clerk, int come, const struct tt_report *report)
+{
+	const int rank = clerk->g->old->size + come;
+	const tutti_result_t result = tt_report_judge(report, tt_report_size(report), rank, "tutti_comm_grow");
+
+	if (result)
+		return result;
+	memcpy(clerk->records.bytes + clerk->used, report->bytes, report->length);
+	clerk->records.offset[rank] = clerk->used;
+	clerk->records.length[rank] = report->length;
+	clerk->used += report->length;
+	return TUTTI_OK;
+}
+
+static tutti_result_t find_newcomers(struct clerk *clerk)
+{
+	tutti_result_t result = TUTTI_OK;
+	int come = 0;
+
+	while (come < clerk->g->newcomers && !result) {
+		struct tt_invitation invitation;
+		struct tt_report report;
+
+		result = invite(clerk, come, &invitation);
+		if (!result)
+			result = hear(clerk, come, &invitation, &report);
+		if (result == TUTTI_IN_PROGRESS) {
+			result = TUTTI_OK;
+			continue;
+		}
+		if (!result)
+			result = take_in(clerk, come++, &report);
+	}
+	return result;
+}
+
+/* Room for the records of all, with those of the members in it. */
+static tutti_result_t begin_records(struct clerk *clerk, const struct tt_records *members)
+{
+	const size_t size = (size_t)clerk->g->new->size;
+	struct tt_records *records = &clerk->records;
+
+	records->bytes = malloc(size * TT_RECORD_MAX);
+	records->offset = calloc(size, sizeof(*records->offset));
+	records->length = calloc(size, sizeof(*records->length));
+	if (!records->bytes || !records->offset || !records->length)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %zu ranks", size);
+	for (int rank = 0; rank < clerk->g->old->size; rank++) {
+		memcpy(records->bytes + clerk->used, members->bytes + members->offset[rank], members->length[rank]);
+		records->offset[rank] = clerk->used;
+		records->length[rank] = members->length[rank];
+		clerk->used += members->length[rank];
+	}
+	return TUTTI_OK;
+}
+
+/* Newcomers first: members hear of nothing that they do not. */
+static tutti_result_t settle(struct clerk *clerk)
+{
+	struct growing *g = clerk->g;
+	uint8_t *packed = malloc(tt_records_room(g->new->size));
+
+	if (!packed)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %d ranks", g->new->size);
+	const size_t length = tt_records_pack(&clerk->records, g->new->size, packed);
+	tutti_result_t result = tt_seats_settle(&clerk->seats, g->id, packed, length);
+	if (!result) {
+		result = say(g, TUTTI_OK, packed, length);
+		clerk->parted = true;
+	}
+	free(packed);
+	return result;
+}
+
+/* The store's host may come late. */
+static tutti_result_t open_seats(struct clerk *clerk, tutti_store_t store)
+{
+	tutti_result_t result;
+
+	while ((result = tt_seats_open(store, &clerk->g->old->settings.key, tt_now() + turn_of(clerk), "tutti_comm_grow",
+				       &clerk->seats)) == TUTTI_ERR_TIMEOUT &&
+	       tt_now() < clerk->g->deadline) {
+		result = say(clerk->g, TUTTI_IN_PROGRESS, NULL, 0);
+		clerk->parted = result != TUTTI_OK;
+		if (result)
+			return result;
+	}
+	return result;
+}
+
+static tutti_result_t be_clerk(struct growing *g, tutti_store_t store, const struct tt_records *members)
+{
+	struct clerk clerk = { .g = g };
+	tutti_result_t result = open_seats(&clerk, store);
+
+	if (!result)
+		result = begin_records(&clerk, members);
+	if (!result)
+		result = find_newcomers(&clerk);
+	if (!result)
+		result = settle(&clerk);
+	if (result && clerk.seats.store)
+		tt_seats_dissolve(&clerk.seats, g->id);
+	if (result && !clerk.parted) {
+		const tutti_result_t said = say(g, result, NULL, 0);
+
+		result = said ? said : result;
+	}
+	tt_seats_close(&clerk.seats);
+	g->records = clerk.records;
+	return result;
+}
+
+/* ---- joining */
+
+/* Whoever leaves the barrier knows that all have joined. */
+static tutti_result_t join_new(struct tutti_comm *new, const struct tt_records *records)
+{
+	const uint64_t deadline = tt_now() + new->settings.timeout_ns;
+	int *places = malloc((size_t)new->size * sizeof(*places));
+	tutti_result_t result;
+
+	if (!places)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", new->size);
+	for (int rank = 0; rank < new->size; rank++)
+		places[rank] = rank;
+	result = tt_bootstrap_join(new, records, places, deadline);
+	free(places);
+	if (!result)
+		result = tutti_barrier(new, NULL);
+	return result;
+}
+
+static tutti_result_t join_all(struct growing *g)
+{
+	struct tt_report mine = { 0 };
+	struct tt_records reports = { 0 };
+
+	tt_report_fill(&mine, join_new(g->new, &g->records));
+	const tutti_result_t result = compare(g, &mine, &reports);
+	tt_records_free(&reports);
+	if (result && !mine.result) { /* who believes in it learns better */
+		char sentence[TT_ERROR_MAX];
+
+		snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+		tutti_comm_abort(g->new, sentence);
+		tt_thread_error_set(sentence);
+	}
+	return result;
+}
+
+static tutti_result_t grow(struct growing *g, tutti_store_t store)
+{
+	struct tt_records members = { 0 };
+	tutti_result_t result = ask_members(g);
+
+	if (!result)
+		result = open_all(g, &members);
+	if (!result)
+		result = g->old->rank == 0 ? be_clerk(g, store, &members) : hear_clerk(g);
+	tt_records_free(&members);
+	if (!result)
+		result = join_all(g);
+	tt_records_free(&g->records);
+	return result;
+}
+
+/* The sentence outlives what is given up. */
+static void give_up(struct tutti_comm *new)
+{
+	char sentence[TT_ERROR_MAX];
+
+	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+	tutti_comm_destroy(new);
+	tt_thread_error_set(sentence);
+}
+
+TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store, int newcomers, tutti_comm_t *out)
+{
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_comm_grow");
+	if (!out)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_grow: out is NULL");
+	*out = NULL;
+	if (newcomers < 1 || newcomers > INT32_MAX - comm->size)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_grow: %d newcomers, expected 1 or more", newcomers);
+	struct growing g = { .old = comm, .newcomers = newcomers, .deadline = tt_now() + comm->settings.timeout_ns };
+	const tutti_result_t result = grow(&g, store);
+	if (result) {
+		give_up(g.new);
+		return result;
+	}
+	g.new->hopeless = NULL;
+	tt_log(INFO, COMM, "rank %d of %d has %d ranks more", comm->rank, comm->size, newcomers);
+	*out = g.new;
+	return TUTTI_OK;
+}
+
+/* ---- a newcomer */
+
+/* Go where it is invited. TUTTI_IN_PROGRESS: nothing came of it. */
+static tutti_result_t follow(struct tt_seats *seats, const struct tt_invitation *invitation,
+			     const struct tt_settings *settings, struct tutti_comm **out)
+{
+	struct tt_report mine = { 0 };
+	struct tt_records records = { 0 };
+	size_t length = 0;
+	tutti_result_t opened = tt_comm_new(settings, invitation->rank, invitation->size, invitation->id, out);
+
+	if (!opened)
+		opened = tt_bootstrap_open(*out, mine.bytes, &length);
+	mine.length = (uint32_t)length;
+	tt_report_fill(&mine, opened);
+	tutti_result_t result = tt_seats_answer(seats, invitation, &mine);
+	if (opened)
+		return opened;
+	if (!result)
+		result = tt_seats_await(seats, invitation, &records);
+	if (!result && join_new(*out, &records)) {
+		tt_log(INFO, COMM, "not taken in this time: %s", tt_thread_error());
+		result = TUTTI_IN_PROGRESS;
+	}
+	tt_records_free(&records);
+	return result;
+}
+
+static tutti_result_t join_some(struct tt_seats *seats, const struct tt_settings *settings, uint64_t deadline,
+				struct tutti_comm **out)
+{
+	tutti_result_t result;
+
+	do {
+		struct tt_invitation invitation;
+
+		tutti_comm_destroy(*out);
+		*out = NULL;
+		result = tt_seats_apply(seats, deadline, &invitation);
+		if (!result)
+			result = follow(seats, &invitation, settings, out);
+	} while (result == TUTTI_IN_PROGRESS);
+	return result;
+}
+
+TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config_t *config, tutti_comm_t *comm)
+{
+	struct tt_settings settings;
+	struct tt_seats seats;
+
+	if (!comm)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_join: comm is NULL");
+	*comm = NULL;
+	tutti_result_t result = tt_settings_read(config, &settings);
+	if (result)
+		return result;
+	const uint64_t deadline = tt_now() + settings.timeout_ns;
+	result = tt_seats_open(store, &settings.key, deadline, "tutti_comm_join", &seats);
+	if (!result)
+		result = join_some(&seats, &settings, deadline, comm);
+	if (result) {
+		give_up(*comm);
+		*comm = NULL;
+	} else {
+		tt_log(INFO, COMM, "joined as rank %d of %d", (*comm)->rank, (*comm)->size);
+	}
+	tt_seats_close(&seats);
+	tt_key_wipe(&settings.key);
+	return result;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "seats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "launch.h"
+#include "log.h"
+#include "store.h"
+#include "transport.h"
+
+#define KEY_MAX	   192
+#define LOOK_NS	   1000000000ull  /* between looks at whether the clerk is still there */
+#define SILENCE_NS 5000000000ull  /* of a clerk that is not any more */
+#define PART_BYTES (512u << 10)
+#define RECORDS_MAX (256u << 20)
+
+struct news {
+	int32_t result;
+	uint32_t length; /* of all parts */
+	char text[TT_ERROR_MAX];
+};
+
+tutti_result_t tt_seats_open(tutti_store_t store, const struct tt_key *key, uint64_t deadline, const char *call,
+			     struct tt_seats *out)
+{
+	const uint64_t now = tt_now();
+	struct tt_launch launch;
+
+	*out = (struct tt_seats){ .store = store };
+	snprintf(out->prefix, sizeof(out->prefix), "grow");
+	if (store)
+		return tt_made_here(&store->maker) ? TUTTI_OK : tt_fail_inherited(&store->maker, call, "store");
+	tutti_result_t result = tt_launch_meets(call, &launch);
+	if (result)
+		return result;
+	snprintf(out->prefix, sizeof(out->prefix), "grow-%s", launch.job);
+	result = tt_store_open(launch.store, key, false, now < deadline ? deadline - now : 1000000, &out->store);
+	out->opened = result == TUTTI_OK;
+	return result;
+}
+
+void tt_seats_close(struct tt_seats *seats)
+{
+	if (seats->opened)
+		tutti_store_close(seats->store);
+	seats->opened = false;
+}
+
+/* ---- keys */
+
+static const char *seat_key(const struct tt_seats *seats, const char *what, uint64_t number, char key[KEY_MAX])
+{
+	snprintf(key, KEY_MAX, "%s/%s/%llx", seats->prefix, what, (unsigned long long)number);
+	return key;
+}
+
+static const char *meeting_key(const struct tt_seats *seats, uint64_t id, const char *what, char key[KEY_MAX])
+{
+	snprintf(key, KEY_MAX, "%s/%016llx/%s", seats->prefix, (unsigned long long)id, what);
+	return key;
+}
+
+/* A value of exactly `length` bytes; TUTTI_IN_PROGRESS: it has not come within `wait_ns`. */
+static tutti_result_t get(const struct tt_seats *seats, const char *key, void *value, size_t length, uint64_t wait_ns)
+{
+	size_t found = length;
+	const tutti_result_t result = seats->store->ops->get(seats->store, key, value, &found, wait_ns);
+
+	if (result == TUTTI_OK && found != length)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "key %s of the store has %zu bytes, expected %zu: the store is used by something else", key,
+			       found, length);
+	return result;
+}
+
+/* Move on to the first seat that nobody was invited to. */
+static tutti_result_t find_free(struct tt_seats *seats)
+{
+	struct tt_invitation taken;
+	tutti_result_t result;
+	char key[KEY_MAX];
+
+	while ((result = get(seats, seat_key(seats, "taken", seats->next, key), &taken, sizeof(taken), 0)) == TUTTI_OK)
+		seats->next++;
+	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
+}
+
+static uint64_t until(uint64_t deadline)
+{
+	const uint64_t now = tt_now();
+
+	return now < deadline ? deadline - now : 0;
+}
+
+/* ---- a newcomer */
+
+tutti_result_t tt_seats_apply(struct tt_seats *seats, uint64_t deadline, struct tt_invitation *out)
+{
+	uint64_t ticket;
+	char key[KEY_MAX];
+
+	if (getrandom(&ticket, sizeof(ticket), 0) != sizeof(ticket))
+		return tt_fail_errno(COMM, "read random bytes");
+	do {
+		tutti_result_t result = find_free(seats);
+
+		if (!result)
+			result = tutti_store_set(seats->store, seat_key(seats, "seat", seats->next, key), &ticket,
+						 sizeof(ticket));
+		if (!result)
+			result = get(seats, seat_key(seats, "taken", seats->next, key), out, sizeof(*out), until(deadline));
+		if (result == TUTTI_IN_PROGRESS)
+			return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
+				       "no communicator took this newcomer in by the deadline: do its ranks call "
+				       "tutti_comm_grow, with the same store, for as many as have come?");
+		if (result)
+			return result;
+	} while (out->ticket != ticket);
+	if (out->rank < 0 || out->rank >= out->size)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "invited as rank %d of %d: the store is used by something else",
+			       (int)out->rank, (int)out->size);
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_seats_answer(struct tt_seats *seats, const struct tt_invitation *invitation,
+			       const struct tt_report *report)
+{
+	char key[KEY_MAX];
+
+	return tutti_store_set(seats->store, seat_key(seats, "answer", invitation->ticket, key), report,
+			       tt_report_size(report));
+}
+
+/* The clerk is there as long as its count grows. */
+static tutti_result_t await_news(struct tt_seats *seats, uint64_t id, struct news *out)
+{
+	uint64_t beat = 0, heard_at = tt_now();
+	tutti_result_t result;
+	char key[KEY_MAX];
+
+	for (;;) {
+		uint64_t now_beat = beat;
+
+		result = get(seats, meeting_key(seats, id, "news", key), out, sizeof(*out), LOOK_NS);
+		if (result != TUTTI_IN_PROGRESS)
+			return result;
+		result = get(seats, meeting_key(seats, id, "beat", key), &now_beat, sizeof(now_beat), 0);
+		if (result < 0)
+			return result;
+		if (now_beat != beat)
+			heard_at = tt_now();
+		beat = now_beat;
+		if (tt_now() - heard_at > SILENCE_NS)
+			return TUTTI_IN_PROGRESS;
+	}
+}
+
+static tutti_result_t get_parts(struct tt_seats *seats, uint64_t id, uint8_t *out, size_t length)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (size_t at = 0; at < length && !result; at += PART_BYTES) {
+		const size_t bytes = length - at < PART_BYTES ? length - at : PART_BYTES;
+		char key[KEY_MAX], name[32];
+
+		snprintf(name, sizeof(name), "part/%zu", at / PART_BYTES);
+		result = get(seats, meeting_key(seats, id, name, key), out + at, bytes, LOOK_NS);
+	}
+	return result;
+}
+
+tutti_result_t tt_seats_await(struct tt_seats *seats, const struct tt_invitation *invitation, struct tt_records *out)
+{
+	struct news news;
+	tutti_result_t result = await_news(seats, invitation->id, &news);
+
+	if (result)
+		return result;
+	if (news.result) {
+		tt_log(INFO, COMM, "not taken in this time: %.*s", TT_ERROR_MAX - 1, news.text);
+		return TUTTI_IN_PROGRESS;
+	}
+	if (news.length > RECORDS_MAX)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "%u bytes of records, expected at most %u", (unsigned)news.length,
+			       RECORDS_MAX);
+	uint8_t *bytes = malloc((size_t)news.length + 1);
+	if (!bytes)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %u bytes of records", (unsigned)news.length);
+	result = get_parts(seats, invitation->id, bytes, news.length);
+	if (!result)
+		result = tt_records_unpack(bytes, news.length, invitation->size, out);
+	free(bytes);
+	return result;
+}
+
+/* ---- the clerk */
+
+tutti_result_t tt_seats_invite(struct tt_seats *seats, struct tt_invitation *invitation, uint64_t wait_ns)
+{
+	char key[KEY_MAX];
+	tutti_result_t result = find_free(seats);
+
+	if (!result)
+		result = get(seats, seat_key(seats, "seat", seats->next, key), &invitation->ticket, sizeof(invitation->ticket),
+			     wait_ns);
+	if (result)
+		return result;
+	return tutti_store_set(seats->store, seat_key(seats, "taken", seats->next, key), invitation, sizeof(*invitation));
+}
+
+tutti_result_t tt_seats_hear(struct tt_seats *seats, const struct tt_invitation *invitation, uint64_t wait_ns,
+			     struct tt_report *out)
+{
+	size_t length = sizeof(*out);
+	char key[KEY_MAX];
+	struct tt_report answer;
+	const tutti_result_t result =
+		seats->store->ops->get(seats->store, seat_key(seats, "answer", invitation->ticket, key), &answer, &length,
+				       wait_ns);
+
+	if (result)
+		return result;
+	if (tt_report_read(&answer, length, out))
+		return TUTTI_OK;
+	return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+		       "a newcomer runs another version of tutti: all ranks must use the same one");
+}
+
+tutti_result_t tt_seats_beat(struct tt_seats *seats, uint64_t id, uint64_t count)
+{
+	char key[KEY_MAX];
+
+	return tutti_store_set(seats->store, meeting_key(seats, id, "beat", key), &count, sizeof(count));
+}
+
+tutti_result_t tt_seats_settle(struct tt_seats *seats, uint64_t id, const uint8_t *records, size_t length)
+{
+	const struct news news = { .length = (uint32_t)length };
+	tutti_result_t result = TUTTI_OK;
+	char key[KEY_MAX], name[32];
+
+	for (size_t at = 0; at < length && !result; at += PART_BYTES) {
+		const size_t bytes = length - at < PART_BYTES ? length - at : PART_BYTES;
+
+		snprintf(name, sizeof(name), "part/%zu", at / PART_BYTES);
+		result = tutti_store_set(seats->store, meeting_key(seats, id, name, key), records + at, bytes);
+	}
+	return result ? result :
+			tutti_store_set(seats->store, meeting_key(seats, id, "news", key), &news, sizeof(news));
+}
+
+void tt_seats_dissolve(struct tt_seats *seats, uint64_t id)
+{
+	struct news news = { .result = TUTTI_ERR_PEER_LOST };
+	char key[KEY_MAX];
+
+	snprintf(news.text, sizeof(news.text), "%s", tt_thread_error());
+	tutti_store_set(seats->store, meeting_key(seats, id, "news", key), &news, sizeof(news));
+	tt_thread_error_set(news.text);
+}

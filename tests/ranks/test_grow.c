@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Communicators take newcomers in: before or after they ask for them, one or several, again and again; and where one does not
+ * come, or dies on its way, the members are as before.
+ *
+ *   test_grow shm|tcp|mixed */
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+#define MOST 12
+#define LONG 200000
+
+struct stage {
+	atomic_int joined, asked, done;
+	_Atomic pid_t pid;
+	atomic_uint_fast32_t ranks; /* bit mask of those that newcomers got */
+};
+
+struct play {
+	int members, newcomers;
+	const char *store;
+	struct stage *stage;
+	bool early; /* newcomers come first */
+	long after_us;
+	int victim;
+};
+
+/* Each rank says who it is; what all say is right, over every kind of way. */
+static int computes(tutti_comm_t comm)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	int32_t mine = 100 + rank, *all = calloc((size_t)size, sizeof(*all)), *many = malloc(LONG * sizeof(*many));
+
+	SUCCEEDS(tutti_all_gather(comm, &mine, all, 1, TUTTI_INT32, NULL));
+	for (int i = 0; i < size; i++)
+		CLAIM(all[i] == 100 + i, "rank %d says %d", i, (int)all[i]);
+	for (int i = 0; i < LONG; i++)
+		many[i] = rank + i;
+	SUCCEEDS(tutti_all_reduce(comm, many, many, LONG, TUTTI_INT32, TUTTI_SUM, NULL));
+	for (int i = 0; i < LONG; i++)
+		CLAIM(many[i] == size * (size - 1) / 2 + size * i, "element %d is %d", i, (int)many[i]);
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	free(all);
+	free(many);
+	return 0;
+}
+
+static void set_number(const char *name, int value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", value);
+	setenv(name, text, 1);
+}
+
+static int init_members(const struct play *play, tutti_comm_t *out)
+{
+	tutti_comm_t comm = NULL;
+
+	set_number("TUTTI_SIZE", play->members);
+	set_number("TUTTI_LOCAL_SIZE", play->members);
+	SUCCEEDS(tutti_init(NULL, &comm));
+	meet_at(&play->stage->joined, play->members);
+	*out = comm;
+	return 0;
+}
+
+static int open_store(const struct play *play, tutti_store_t *out)
+{
+	const tutti_result_t result = tutti_store_open(play->store, 0, 20, out);
+
+	return result ? complain(NULL, __FILE__, __LINE__, "%s", tutti_last_error(NULL)) : 0;
+}
+
+/* Join, note the rank, and compute with all. */
+static int be_newcomer(const struct play *play, int expected_size)
+{
+	tutti_comm_t comm = NULL;
+	tutti_store_t store = NULL;
+
+	if (open_store(play, &store))
+		return 1;
+	SUCCEEDS(tutti_comm_join(store, NULL, &comm));
+	CLAIM(tutti_comm_size(comm) == expected_size, "size %d, expected %d", tutti_comm_size(comm), expected_size);
+	CLAIM(tutti_comm_rank(comm) >= play->members, "a newcomer became rank %d", tutti_comm_rank(comm));
+	const uint32_t bit = 1u << tutti_comm_rank(comm);
+	CLAIM(!(atomic_fetch_or(&play->stage->ranks, bit) & bit), "rank %d twice", tutti_comm_rank(comm));
+	const int failed = computes(comm);
+	tutti_comm_destroy(comm);
+	tutti_store_close(store);
+	return failed;
+}
+
+static void await(atomic_int *count, int least)
+{
+	while (atomic_load(count) < least)
+		sched_yield();
+}
+
+static int run_play(struct play *play, int ranks, rank_whole *whole, const char *timeout, uint32_t victims, int signal)
+{
+	const char *env[] = { timeout, NULL };
+	const struct job job = { .ranks = ranks, .whole = whole, .argument = play, .env = env, .limit_s = 50,
+				 .victims = victims, .expect_signal = signal };
+	static int number;
+	char address[64];
+	tutti_store_t store = NULL;
+	int failed;
+
+	snprintf(address, sizeof(address), "unix:tutti-grow-%d-%d", (int)getpid(), number++);
+	assert_int_equal(tutti_store_open(address, 1, 10, &store), TUTTI_OK);
+	play->store = address;
+	play->stage = shared_memory(sizeof(*play->stage));
+	failed = run_job(&job);
+	tutti_store_close(store);
+	return failed;
+}
+
+/* ---- it goes well */
+
+static int grow_once(int rank, void *argument)
+{
+	const struct play *play = argument;
+	const int size = play->members + play->newcomers;
+	tutti_comm_t comm = NULL, more = NULL;
+	tutti_store_t store = NULL;
+	void *memory;
+
+	if (rank >= play->members) {
+		if (!play->early)
+			await(&play->stage->asked, play->members);
+		atomic_fetch_add(&play->stage->done, 1);
+		return be_newcomer(play, size);
+	}
+	SUCCEEDS(tutti_mem_alloc(1, &memory)); /* the heap's descriptor stays with the process */
+	tutti_mem_free(memory);
+	const int descriptors = open_descriptors();
+	if (init_members(play, &comm) || (rank == 0 && open_store(play, &store)))
+		return 1;
+	if (play->early)
+		await(&play->stage->done, play->newcomers);
+	atomic_fetch_add(&play->stage->asked, 1);
+	SUCCEEDS(tutti_comm_grow(comm, store, play->newcomers, &more));
+	CLAIM(tutti_comm_rank(more) == rank && tutti_comm_size(more) == size, "rank %d of %d", tutti_comm_rank(more),
+	      tutti_comm_size(more));
+	int failed = computes(more) || computes(comm);
+	tutti_comm_destroy(comm);
+	failed = failed || play->newcomers > 4; /* the new one outlives the old one */
+	tutti_comm_destroy(more);
+	tutti_store_close(store);
+	CLAIM(open_descriptors() == descriptors, "%d descriptors were open before, %d are after", descriptors,
+	      open_descriptors());
+	return failed;
+}
+
+static void newcomers_are_taken_in(void **state)
+{
+	static const struct { int members, newcomers; } cases[] = { { 1, 1 }, { 2, 1 }, { 3, 3 }, { 1, 4 } };
+
+	for (int early = 0; early < 2; early++)
+		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+			struct play play = { .members = cases[i].members, .newcomers = cases[i].newcomers, .early = early };
+
+			assert_int_equal(run_play(&play, play.members + play.newcomers, grow_once, "TUTTI_TIMEOUT=40", 0, 0), 0);
+			assert_int_equal(atomic_load(&play.stage->ranks), ((1u << play.newcomers) - 1) << play.members);
+		}
+}
+
+/* Ranks 2 … come one by one, and are members for those after them. */
+static int grow_on_and_on(int rank, void *argument)
+{
+	const struct play *play = argument;
+	const int last = play->members + play->newcomers;
+	tutti_comm_t comm = NULL, more = NULL;
+	tutti_store_t store = NULL;
+
+	if (open_store(play, &store))
+		return 1;
+	if (rank < play->members) {
+		if (init_members(play, &comm))
+			return 1;
+	} else {
+		SUCCEEDS(tutti_comm_join(store, NULL, &comm)); /* all at once: who is taken in when is open */
+		if (computes(comm))
+			return 1;
+	}
+	while (tutti_comm_size(comm) < last) {
+		const int size = tutti_comm_size(comm);
+
+		SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
+		CLAIM(tutti_comm_size(more) == size + 1, "size %d", tutti_comm_size(more));
+		tutti_comm_destroy(comm);
+		comm = more;
+		if (computes(comm))
+			return 1;
+	}
+	tutti_comm_destroy(comm);
+	tutti_store_close(store);
+	return 0;
+}
+
+static void it_grows_on_and_on(void **state)
+{
+	struct play play = { .members = 2, .newcomers = 4 };
+
+	assert_int_equal(run_play(&play, 6, grow_on_and_on, "TUTTI_TIMEOUT=40", 0, 0), 0);
+}
+
+/* ---- it does not */
+
+static int grow_in_vain(int rank, void *argument)
+{
+	const struct play *play = argument;
+	tutti_comm_t comm = NULL, more = NULL;
+	tutti_store_t store = NULL;
+
+	if (rank >= play->members) {
+		await(&play->stage->asked, play->members);
+		return be_newcomer(play, play->members + 1);
+	}
+	if (init_members(play, &comm) || (rank == 0 && open_store(play, &store)))
+		return 1;
+	const double start = seconds_now();
+	CLAIM(tutti_comm_grow(comm, store, 1, &more) == TUTTI_ERR_TIMEOUT && !more, "%s", tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "0 of 1 newcomers came"), "\"%s\"", tutti_last_error(NULL));
+	CLAIM(seconds_now() - start < 6, "it took %g s", seconds_now() - start);
+	if (computes(comm))
+		return 1;
+	CLAIM(tutti_comm_grow(comm, store, rank == 0 ? 1 : 2, &more) == TUTTI_ERR_INVALID, "%s", tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "rank 1 for 2"), "\"%s\"", tutti_last_error(NULL));
+	setenv("TUTTI_STORE", "", 1);
+	CLAIM(tutti_comm_grow(comm, NULL, 1, &more) == TUTTI_ERR_INVALID, "%s", tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "TUTTI_STORE is not set"), "\"%s\"", tutti_last_error(NULL));
+	setenv("TUTTI_STORE", "unix:tutti-grow-nobody", 1);
+	CLAIM(tutti_comm_grow(comm, NULL, 1, &more) == TUTTI_ERR_TIMEOUT, "%s", tutti_last_error(NULL));
+	CLAIM(tutti_comm_grow(comm, NULL, 0, &more) == TUTTI_ERR_INVALID, "%s", tutti_last_error(NULL));
+	if (computes(comm))
+		return 1;
+	atomic_fetch_add(&play->stage->asked, 1);
+	SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
+	const int failed = computes(more) || computes(comm);
+	tutti_comm_destroy(more);
+	tutti_comm_destroy(comm);
+	tutti_store_close(store);
+	return failed;
+}
+
+static void who_does_not_come_is_waited_for_until_the_deadline(void **state)
+{
+	struct play play = { .members = 2, .newcomers = 1 };
+
+	assert_int_equal(run_play(&play, 3, grow_in_vain, "TUTTI_TIMEOUT=3", 0, 0), 0);
+}
+
+static int join_in_vain(int rank, void *argument)
+{
+	const struct play *play = argument;
+	tutti_comm_t comm = NULL;
+	tutti_store_t store = NULL;
+
+	if (open_store(play, &store))
+		return 1;
+	CLAIM(tutti_comm_join(store, NULL, &comm) == TUTTI_ERR_TIMEOUT && !comm, "%s", tutti_last_error(NULL));
+	CLAIM(tutti_comm_join(store, NULL, NULL) == TUTTI_ERR_INVALID, "no communicator");
+	tutti_store_close(store);
+	return 0;
+}
+
+static void nobody_takes_a_newcomer_in(void **state)
+{
+	struct play play = { .members = 0, .newcomers = 2 };
+
+	assert_int_equal(run_play(&play, 2, join_in_vain, "TUTTI_TIMEOUT=1", 0, 0), 0);
+}
+
+/* A newcomer that has come and died is found to be dead, and the next one has its place. */
+static int grow_past_the_dead(int rank, void *argument)
+{
+	const struct play *play = argument;
+	tutti_comm_t comm = NULL, more = NULL;
+	tutti_store_t store = NULL;
+
+	if (rank == 1) { /* dies waiting to be invited */
+		const struct itimerval soon = { .it_value = { 0, 300000 } };
+
+		atomic_store(&play->stage->pid, getpid());
+		setitimer(ITIMER_REAL, &soon, NULL);
+		if (open_store(play, &store))
+			return 1;
+		tutti_comm_join(store, NULL, &comm);
+		return 1;
+	}
+	if (rank == 0) {
+		uint64_t ticket;
+		size_t length = sizeof(ticket);
+
+		if (init_members(play, &comm) || open_store(play, &store))
+			return 1;
+		SUCCEEDS(tutti_store_get(store, "grow/seat/0", &ticket, &length, 20));
+		struct pollfd dead = { (int)syscall(SYS_pidfd_open, atomic_load(&play->stage->pid), 0), POLLIN, 0 };
+		poll(&dead, 1, 20000);
+		close(dead.fd);
+		atomic_fetch_add(&play->stage->asked, 1);
+		SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
+		const int failed = computes(more);
+		tutti_comm_destroy(more);
+		tutti_comm_destroy(comm);
+		tutti_store_close(store);
+		return failed;
+	}
+	await(&play->stage->asked, 1);
+	return be_newcomer(play, 2);
+}
+
+static void the_dead_are_passed_over(void **state)
+{
+	struct play play = { .members = 1, .newcomers = 1 };
+
+	assert_int_equal(run_play(&play, 3, grow_past_the_dead, "TUTTI_TIMEOUT=40", 1 << 1, SIGALRM), 0);
+}
+
+/* Rank 2 dies at some moment of its joining, or after; rank 3 joins until it is in. */
+static int grow_despite_death(int rank, void *argument)
+{
+	const struct play *play = argument;
+	const struct itimerval soon = { .it_value = { 0, play->after_us } };
+	tutti_comm_t comm = NULL, more = NULL;
+	tutti_store_t store = NULL;
+	tutti_result_t result;
+
+	if (open_store(play, &store))
+		return 1;
+	if (rank == 2) {
+		await(&play->stage->asked, 2);
+		setitimer(ITIMER_REAL, &soon, NULL);
+		SUCCEEDS(tutti_comm_join(store, NULL, &comm));
+		while (1)
+			pause();
+	}
+	if (rank == 3) {
+		await(&play->stage->done, 2);
+		return be_newcomer(play, 3);
+	}
+	if (init_members(play, &comm))
+		return 1;
+	atomic_fetch_add(&play->stage->asked, 1);
+	result = tutti_comm_grow(comm, store, 1, &more);
+	if (result == TUTTI_OK) {
+		while (tutti_barrier(more, NULL) == TUTTI_OK)
+			;
+		tutti_comm_destroy(more);
+	} else {
+		CLAIM(result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT, "%s", tutti_last_error(NULL));
+		CLAIM(!more, "a communicator in spite of an error");
+	}
+	/* all members returned the same */
+	int32_t results[2], mine = result;
+	SUCCEEDS(tutti_all_gather(comm, &mine, results, 1, TUTTI_INT32, NULL));
+	CLAIM(results[0] == results[1], "one returned %d, the other %d", (int)results[0], (int)results[1]);
+	atomic_fetch_add(&play->stage->done, 1);
+	SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
+	const int failed = computes(more) || computes(comm);
+	tutti_comm_destroy(more);
+	tutti_comm_destroy(comm);
+	tutti_store_close(store);
+	return failed;
+}
+
+static void a_death_while_joining_is_no_matter(void **state)
+{
+	for (int i = 0; i < 8; i++) {
+		struct play play = { .members = 2, .newcomers = 2, .after_us = 200 + i * i * 150 };
+
+		assert_int_equal(run_play(&play, 4, grow_despite_death, "TUTTI_TIMEOUT=8", 1 << 2, SIGALRM), 0);
+	}
+}
+
+/* ---- who is lost is replaced */
+
+static int replace(int rank, void *argument)
+{
+	const struct play *play = argument;
+	tutti_comm_t comm = NULL, rest = NULL, whole = NULL;
+
+	if (rank == play->members) { /* in place of the one that dies, as tutti-run starts it */
+		await(&play->stage->done, 1);
+		setenv("TUTTI_JOIN", "1", 1);
+		setenv("TUTTI_STORE", play->store, 1);
+		SUCCEEDS(tutti_init(NULL, &whole));
+		CLAIM(tutti_comm_rank(whole) == play->members - 1, "rank %d", tutti_comm_rank(whole));
+	} else {
+		if (init_members(play, &comm))
+			return 1;
+		if (rank == play->victim) {
+			atomic_store(&play->stage->done, 1);
+			raise(SIGKILL);
+		}
+		while (tutti_barrier(comm, NULL) == TUTTI_OK)
+			;
+		SUCCEEDS(tutti_comm_shrink(comm, &rest));
+		tutti_comm_destroy(comm);
+		setenv("TUTTI_STORE", play->store, 1);
+		SUCCEEDS(tutti_comm_grow(rest, NULL, 1, &whole));
+		tutti_comm_destroy(rest);
+	}
+	CLAIM(tutti_comm_size(whole) == play->members, "size %d", tutti_comm_size(whole));
+	const int failed = computes(whole);
+	tutti_comm_destroy(whole);
+	return failed;
+}
+
+static void the_lost_are_replaced(void **state)
+{
+	for (int victim = 0; victim < 3; victim += 2) {
+		struct play play = { .members = 3, .newcomers = 1, .victim = victim };
+
+		assert_int_equal(run_play(&play, 4, replace, "TUTTI_TIMEOUT=40", 1u << victim, SIGKILL), 0);
+	}
+}
+
+/* Rank 0, which looks for newcomers, dies over it; the others shrink, and take in those who wait. */
+static int outlive_the_clerk(int rank, void *argument)
+{
+	const struct play *play = argument;
+	const struct itimerval soon = { .it_value = { 0, 400000 } };
+	tutti_comm_t comm = NULL, rest = NULL, more = NULL;
+	tutti_store_t store = NULL;
+
+	if (open_store(play, &store))
+		return 1;
+	if (rank >= play->members) {
+		SUCCEEDS(tutti_comm_join(store, NULL, &comm));
+		const int failed = computes(comm);
+		tutti_comm_destroy(comm);
+		tutti_store_close(store);
+		return failed;
+	}
+	if (init_members(play, &comm))
+		return 1;
+	if (rank == 0)
+		setitimer(ITIMER_REAL, &soon, NULL);
+	CLAIM(tutti_comm_grow(comm, store, 2, &more) == TUTTI_ERR_PEER_LOST, "%s", tutti_last_error(NULL));
+	SUCCEEDS(tutti_comm_shrink(comm, &rest));
+	tutti_comm_destroy(comm);
+	SUCCEEDS(tutti_comm_grow(rest, store, 1, &more));
+	const int failed = computes(more);
+	tutti_comm_destroy(rest);
+	tutti_comm_destroy(more);
+	tutti_store_close(store);
+	return failed;
+}
+
+static void the_clerk_may_die(void **state)
+{
+	struct play play = { .members = 3, .newcomers = 1 };
+
+	assert_int_equal(run_play(&play, 4, outlive_the_clerk, "TUTTI_TIMEOUT=40", 1, SIGALRM), 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(newcomers_are_taken_in),
+		cmocka_unit_test(it_grows_on_and_on),
+		cmocka_unit_test(who_does_not_come_is_waited_for_until_the_deadline),
+		cmocka_unit_test(nobody_takes_a_newcomer_in),
+		cmocka_unit_test(the_dead_are_passed_over),
+		cmocka_unit_test(a_death_while_joining_is_no_matter),
+		cmocka_unit_test(the_lost_are_replaced),
+		cmocka_unit_test(the_clerk_may_die),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
