@@ -65,6 +65,13 @@ static tutti_result_t finish(const struct team *team, struct report *report, str
 	return result;
 }
 
+/* The others were done, or have gone on without a replacement: that fails nobody. */
+static int say_not_needed(const struct why *why)
+{
+	fprintf(stderr, "tutti-train: this replacement was not needed: %s\n", why->text);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
@@ -81,6 +88,8 @@ int main(int argc, char **argv)
 	case OPTIONS_RUN: break;
 	}
 	result = team_join(&team, &why);
+	if (result == TUTTI_ERR_TIMEOUT && team.newcomer)
+		return say_not_needed(&why);
 	if (result != TUTTI_OK)
 		complain(&team, &report, &why);
 	else

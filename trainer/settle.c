@@ -18,7 +18,7 @@ struct stand {
 	uint64_t step, epochs, losses;
 	uint64_t hash; /* of the state */
 	int64_t origin;
-	int64_t fresh, losing; /* survive.h */
+	int64_t fresh, losing, restarts, wanted; /* survive.h */
 	int64_t ranks_at_start;
 	double elapsed_s;
 };
@@ -35,6 +35,8 @@ static struct stand own_stand(const struct training *t)
 		.origin = t->team->origin,
 		.fresh = t->survival.fresh,
 		.losing = t->survival.before != NULL,
+		.restarts = t->survival.restarts,
+		.wanted = t->survival.wanted,
 		.ranks_at_start = t->summary.ranks_at_start,
 		.elapsed_s = now_s() - t->start_s,
 	};
@@ -107,6 +109,8 @@ static void learn(struct training *t, const struct stand *from)
 {
 	t->start_s = now_s() - from->elapsed_s;
 	t->summary.ranks_at_start = (int)from->ranks_at_start;
+	t->survival.restarts = (int)from->restarts;
+	t->survival.wanted = (int)from->wanted;
 }
 
 static void note_members(struct training *t, const struct stand *all)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the way from the loss of ranks back to training.
  *
- * What is lost is a rank that died, or one that did not call in time and is left out. The global
- * batch stays as it is: each rank's slice grows, and the loss goes on along the same curve. */
+ * What is lost is a rank that died, or one that did not call in time and is left out. Only dead
+ * ones are replaced by the launcher, the first TUTTI_RESTART of them; a replacement that does not
+ * come within a bounded time is gone on without. The global batch stays as it is: each rank's slice
+ * grows, and the loss goes on along the same curve. */
 #include "survive.h"
 
 #include <stdio.h>
@@ -10,6 +12,8 @@
 #include <string.h>
 
 #include "settle.h"
+
+#define REPLACEMENT_WAIT_S 30.0
 
 static tutti_result_t read_count(const char *name, const char *text, int missing, int least,
 				 int *count, struct why *why)
@@ -31,10 +35,13 @@ static tutti_result_t read_count(const char *name, const char *text, int missing
 
 tutti_result_t survival_init(struct survival *survival, const struct team *team, struct why *why)
 {
-	struct survival s = { .fresh = team->newcomer };
+	struct survival s = { .fresh = team->newcomer, .wanted = team->size };
 	tutti_result_t result = read_count("TUTTI_MIN_RANKS", getenv("TUTTI_MIN_RANKS"), team->size,
 					   1, &s.min_ranks, why);
 
+	if (result == TUTTI_OK)
+		result = read_count("TUTTI_RESTART", getenv("TUTTI_RESTART"), 0, 0, &s.restarts,
+				    why);
 	if (result != TUTTI_OK)
 		return result;
 	s.members.origin = calloc((size_t)team->size, sizeof(int));
@@ -61,7 +68,7 @@ bool survival_possible(const struct training *t, tutti_result_t fault)
 
 	if (s->left_out || (fault != TUTTI_ERR_PEER_LOST && fault != TUTTI_ERR_TIMEOUT))
 		return false;
-	return t->team->size > s->min_ranks;
+	return t->team->size > s->min_ranks || s->restarts > 0;
 }
 
 /* From here to survive_record() everything that happens is one loss. */
@@ -127,16 +134,63 @@ tutti_result_t survive_record(struct training *t, struct why *why)
 	return TUTTI_OK;
 }
 
-static tutti_result_t come_together(struct training *t, struct why *why)
+/* Newcomers have just read options and data: are they ours? One that could not start has said why,
+ * and is gone at once: it is lost. */
+static tutti_result_t take_in(struct training *t, struct why *why)
+{
+	tutti_result_t result =
+		team_agree(t->team, TUTTI_OK, options_hash(t->options), t->data_hash, why);
+
+	if (result != TUTTI_ERR_INVALID)
+		return result;
+	tutti_barrier(t->team->comm, NULL);
+	return TUTTI_ERR_PEER_LOST;
+}
+
+/* They did not come, or the launcher's store is not to be had: the team is as it was. */
+static void go_on_without(const struct training *t, int newcomers, const struct why *why)
+{
+	if (t->team->rank == 0)
+		fprintf(stderr, "tutti-train: going on without %d replacement%s: %s\n", newcomers,
+			newcomers == 1 ? "" : "s", why->text);
+}
+
+static tutti_result_t replace(struct training *t, struct why *why)
 {
 	struct survival *s = &t->survival;
-	const tutti_result_t result = team_shrink(t->team, why);
+	const int missing = s->wanted - t->team->size;
+	const int newcomers = missing < s->restarts ? missing : s->restarts;
+	tutti_result_t result = TUTTI_OK;
+
+	if (newcomers > 0)
+		result = team_grow(t->team, newcomers, REPLACEMENT_WAIT_S, why);
+	if (result == TUTTI_OK && newcomers > 0) {
+		s->restarts -= newcomers;
+		result = take_in(t, why);
+	} else if (result != TUTTI_OK && result != TUTTI_ERR_PEER_LOST) {
+		go_on_without(t, newcomers, why);
+		result = TUTTI_OK;
+	}
+	if (result == TUTTI_OK)
+		s->wanted = t->team->size;
+	return result;
+}
+
+static tutti_result_t come_together(struct training *t, tutti_result_t fault, struct why *why)
+{
+	struct survival *s = &t->survival;
+	const int before = t->team->size;
+	tutti_result_t result = team_shrink(t->team, why);
 
 	if (result != TUTTI_OK) {
 		s->left_out = true;
 		return result;
 	}
-	if (t->team->size < s->min_ranks) {
+	/* who did not come in time is alive, and not replaced */
+	if (fault == TUTTI_ERR_TIMEOUT)
+		s->wanted -= before - t->team->size;
+	result = replace(t, why);
+	if (result == TUTTI_OK && t->team->size < s->min_ranks) {
 		s->left_out = true;
 		return why_set(why, TUTTI_ERR_PEER_LOST,
 			       "%d ranks are left, expected at least the %d of TUTTI_MIN_RANKS: %s",
@@ -154,6 +208,6 @@ tutti_result_t survive(struct training *t, tutti_result_t fault, struct why *why
 	if (result == TUTTI_OK)
 		result = training_renew_gradients(t, why);
 	if (result == TUTTI_OK)
-		result = come_together(t, why);
+		result = come_together(t, fault, why);
 	return result == TUTTI_OK ? settle(t, why) : result;
 }

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "bits.h"
@@ -46,12 +47,13 @@ tutti_result_t team_join(struct team *team, struct why *why)
 {
 	const char *join = getenv("TUTTI_JOIN"), *rank = getenv("TUTTI_RANK");
 	tutti_comm_t comm;
-	const tutti_result_t result = tutti_init(NULL, &comm);
+	tutti_result_t result;
 
+	team->newcomer = join && strcmp(join, "1") == 0;
+	result = tutti_init(NULL, &comm);
 	if (result != TUTTI_OK)
 		return communication_failed(team, result, "joining the other ranks", why);
 	adopt(team, comm);
-	team->newcomer = join && *join;
 	team->origin = team->newcomer && rank ? atoi(rank) : team->rank;
 	return TUTTI_OK;
 }
@@ -72,6 +74,20 @@ tutti_result_t team_shrink(struct team *team, struct why *why)
 	if (result != TUTTI_OK)
 		return regrouping_failed(result, "going on without lost ranks", why);
 	adopt(team, left);
+	return TUTTI_OK;
+}
+
+tutti_result_t team_grow(struct team *team, int newcomers, double wait_s, struct why *why)
+{
+	const tutti_call_t call = { sizeof(call), wait_s };
+	tutti_comm_t grown;
+	tutti_result_t result = tutti_next_call(team->comm, &call);
+
+	if (result == TUTTI_OK)
+		result = tutti_comm_grow(team->comm, NULL, newcomers, &grown);
+	if (result != TUTTI_OK)
+		return regrouping_failed(result, "taking in replacements", why);
+	adopt(team, grown);
 	return TUTTI_OK;
 }
 

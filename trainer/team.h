@@ -27,6 +27,9 @@ tutti_result_t team_join(struct team *team, struct why *why);
 
 /* Go on without those that are lost. */
 tutti_result_t team_shrink(struct team *team, struct why *why);
+/* Take in so many that the launcher has started, if they come within `wait_s` seconds;
+ * TUTTI_ERR_TIMEOUT: they do not, and the team is as it was. */
+tutti_result_t team_grow(struct team *team, int newcomers, double wait_s, struct why *why);
 void team_leave(struct team *team);
 
 /* Element-wise sum over all ranks, in place. */

@@ -255,27 +255,40 @@ static void two_may_be_lost_at_once(void **state)
 	lose((const int[]){ 1, 3 }, 2, "1", "0");
 }
 
+static void a_lost_rank_is_replaced(void **state)
+{
+	lose((const int[]){ 1 }, 1, "2", "1");
+	lose((const int[]){ 0 }, 1, "4", "1");
+}
+
+static void two_are_replaced_or_one_of_them(void **state)
+{
+	lose((const int[]){ 0, 3 }, 2, "1", "2");
+	lose((const int[]){ 1, 2 }, 2, "1", "1");
+}
+
 static void one_after_the_other_may_be_lost(void **state)
 {
 	struct launched l;
 	struct outcome o;
 
-	start(&l, "1", "0");
+	start(&l, "1", "1");
 	let_train(&l, 2);
 	kill(pid_of(&l, 0, 1), SIGKILL);
 	launched_await(&l, 0, "lost rank 0 ", 1);
 	let_train(&l, 2);
-	/* the rank that reports now, and another */
+	/* the rank that reports now, and then the replacement */
 	kill(pid_of(&l, 1, 1), SIGKILL);
 	launched_await(&l, 0, "lost rank 1 ", 1);
 	let_train(&l, 2);
-	kill(pid_of(&l, 3, 1), SIGKILL);
-	launched_await(&l, 0, "lost rank 3 ", 1);
+	kill(pid_of(&l, 0, 2), SIGKILL);
+	launched_await(&l, 0, "lost rank 0 ", 2);
 	finish(&l, &o);
 	assert_int_equal(o.losses, 3);
-	assert_int_equal(o.loss[0].after, 3);
-	assert_int_equal(o.loss[1].after, 2);
-	assert_int_equal(o.ranks, 1);
+	assert_int_equal(o.loss[0].replaced, 1);
+	assert_int_equal(o.loss[0].after, 4);
+	assert_int_equal(o.loss[1].after, 3);
+	assert_int_equal(o.ranks, 2);
 	expect_as_if_nothing_had_been(&o);
 	launched_free(&l);
 }
@@ -342,6 +355,8 @@ int main(void)
 		cmocka_unit_test(one_in_the_middle_may_be_lost),
 		cmocka_unit_test(the_last_rank_may_be_lost),
 		cmocka_unit_test(two_may_be_lost_at_once),
+		cmocka_unit_test(a_lost_rank_is_replaced),
+		cmocka_unit_test(two_are_replaced_or_one_of_them),
 		cmocka_unit_test(one_after_the_other_may_be_lost),
 		cmocka_unit_test(a_rank_that_is_stuck_is_left_out),
 		cmocka_unit_test(too_few_ranks_end_the_training),
