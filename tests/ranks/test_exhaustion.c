@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank that may open k descriptors more and no other, for k = 0, 1, 2, … until all goes well: while it joins, when links
- * are first used, when the communicator is split, when a store is opened. Whatever fails, its sentence names the limit;
- * every rank is told soon; the communicator can be used or is revoked, on all ranks alike; and no descriptor is left.
+/* A rank that may open k descriptors more and no other, or have k MiB of address space more, for k = 0, 1, 2, … until all
+ * goes well: while it joins, when links are first used, when the communicator is split or shrunk, when a store is opened.
+ * Whatever fails, its sentence names the limit; every rank is told soon; the communicator can be used or is revoked, on
+ * all ranks alike; and no descriptor is left.
  *
  *   test_exhaustion shm|tcp|mixed */
 #include <errno.h>
@@ -25,6 +26,7 @@
 #define MOST   64   /* descriptors that a part may need */
 #define BATCH  8    /* jobs at once: most of what they do is wait */
 #define COUNT  40000
+#define MEMORY_STEP (1u << 20)
 
 /* Shared by the ranks of a job. */
 struct stage {
@@ -39,9 +41,33 @@ struct play {
 	tutti_result_t (*part)(const struct play *play, int rank, tutti_comm_t comm, tutti_comm_t *used);
 	bool joins; /* the part is joining itself */
 	bool survives; /* ranks may go on without others */
+	bool memory; /* k is of memory */
 };
 
-static struct rlimit usual;
+static struct rlimit usual, usual_memory;
+
+/* Address space of this process, in bytes. */
+static size_t address_space(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	size_t pages = 0;
+
+	if (file) {
+		if (fscanf(file, "%zu", &pages) != 1)
+			pages = 0;
+		fclose(file);
+	}
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Leave room for k steps of memory more. */
+static void allow_memory(int k)
+{
+	struct rlimit limit = usual_memory;
+
+	limit.rlim_cur = address_space() + (size_t)k * MEMORY_STEP;
+	setrlimit(RLIMIT_AS, &limit);
+}
 
 /* Leave room for k descriptors more. */
 static void allow(int k)
@@ -62,13 +88,15 @@ static void allow(int k)
 static void allow_all(void)
 {
 	setrlimit(RLIMIT_NOFILE, &usual);
+	setrlimit(RLIMIT_AS, &usual_memory);
 }
 
 /* ---- the parts */
 
 static tutti_result_t use_links(const struct play *play, int rank, tutti_comm_t comm, tutti_comm_t *used)
 {
-	float *values = calloc(RANKS * COUNT, sizeof(*values)), *shared = NULL;
+	static float values[RANKS * COUNT];
+	float *shared = NULL;
 	const int to = (rank + 1) % RANKS, from = (rank + RANKS - 1) % RANKS;
 	tutti_request_t request = NULL;
 	tutti_result_t result =
@@ -82,15 +110,15 @@ static tutti_result_t use_links(const struct play *play, int rank, tutti_comm_t 
 		result = tutti_wait(&request);
 	if (!result)
 		result = tutti_all_to_all(comm, values, values, COUNT, TUTTI_FLOAT32, NULL);
-	/* no part of the communicator, and possible again when there are descriptors */
-	if (!result && tutti_mem_alloc(COUNT * sizeof(*values), (void **)&shared))
+	/* no part of the communicator, and possible again when there are descriptors; it needs more address space than is left
+	 * where that is short */
+	if (!result && !play->memory && tutti_mem_alloc(COUNT * sizeof(*values), (void **)&shared))
 		atomic_store(&play->stage->failed, true);
 	if (!result)
 		result = tutti_all_reduce(comm, shared ? shared : values, shared ? shared : values, COUNT, TUTTI_FLOAT32,
 					  TUTTI_SUM, NULL);
 	tutti_mem_free(shared);
 	tutti_wait(&request); /* of a revoked communicator */
-	free(values);
 	return result;
 }
 
@@ -123,6 +151,11 @@ static int check(const struct play *play, int rank, tutti_comm_t comm, tutti_res
 	CLAIM(*error, "room for %d: result %d without a sentence", play->k, result);
 	if (play->survives)
 		return 0;
+	if (play->memory && (rank == VICTIM || result != TUTTI_ERR_PEER_LOST)) {
+		CLAIM(result == TUTTI_ERR_NO_MEMORY || strstr(error, "Cannot allocate memory"), "room for %d: result %d (%s)",
+		      play->k, result, error);
+		return 0;
+	}
 	if (result == TUTTI_ERR_SYSTEM || rank == VICTIM)
 		CLAIM(result == TUTTI_ERR_SYSTEM && limit, "room for %d: result %d (%s)", play->k, result, error);
 	else
@@ -154,7 +187,7 @@ static int play_rank(int rank, void *argument)
 	int failed;
 
 	if (victim && play->joins)
-		allow(play->k);
+		(play->memory ? allow_memory : allow)(play->k);
 	tutti_result_t result = tutti_init(NULL, &comm);
 	if (!play->joins && result)
 		return complain(comm, __FILE__, __LINE__, "tutti_init: %s", tutti_last_error(NULL));
@@ -163,7 +196,7 @@ static int play_rank(int rank, void *argument)
 		SUCCEEDS(tutti_barrier(comm, NULL));
 		meet_at(&play->stage->met[0], RANKS);
 		if (victim)
-			allow(play->k);
+			(play->memory ? allow_memory : allow)(play->k);
 		start = seconds_now();
 	}
 	if (comm)
@@ -241,6 +274,32 @@ static void links_without_descriptors_are_told_soon(void **state)
 	for_each_room((struct play){ .part = use_links });
 }
 
+/* Sanitizers have taken all address space before a rank begins. */
+static void skip_under_sanitizers(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip();
+#endif
+}
+
+static void joining_without_memory_is_told_soon(void **state)
+{
+	skip_under_sanitizers();
+	for_each_room((struct play){ .part = use_links, .joins = true, .memory = true });
+}
+
+static void links_without_memory_are_told_soon(void **state)
+{
+	skip_under_sanitizers();
+	for_each_room((struct play){ .part = use_links, .memory = true });
+}
+
+static void a_split_without_memory_is_told_soon(void **state)
+{
+	skip_under_sanitizers();
+	for_each_room((struct play){ .part = split, .memory = true });
+}
+
 static void a_split_without_descriptors_is_told_soon(void **state)
 {
 	for_each_room((struct play){ .part = split });
@@ -304,6 +363,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(joining_without_descriptors_is_told_soon),
 		cmocka_unit_test(links_without_descriptors_are_told_soon),
 		cmocka_unit_test(a_split_without_descriptors_is_told_soon),
+		cmocka_unit_test(joining_without_memory_is_told_soon),
+		cmocka_unit_test(links_without_memory_are_told_soon),
+		cmocka_unit_test(a_split_without_memory_is_told_soon),
 		cmocka_unit_test(a_shrink_without_descriptors_is_told_soon),
 		cmocka_unit_test(stores_without_descriptors_are_told_soon),
 	};
@@ -311,5 +373,6 @@ int main(int argc, char **argv)
 	if (choose_transport(argc, argv))
 		return 2;
 	getrlimit(RLIMIT_NOFILE, &usual);
+	getrlimit(RLIMIT_AS, &usual_memory);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
