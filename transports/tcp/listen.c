@@ -15,6 +15,7 @@
 #define GUEST_MS   5000 /* for a complete hello, sent right after connecting; and as long for the rest */
 #define ACCEPT_MAX 64	/* per look */
 #define PAUSE_MS   50	/* when descriptors ran out */
+#define IDLE_MS	   300	/* of a guest, after which it makes room when descriptors ran out */
 #define SHORT_MS   500	/* that none is to be had, while somebody is waited for */
 
 struct range {
@@ -175,19 +176,36 @@ static bool less_welcome(const struct tcp_guest *a, const struct tcp_guest *b)
 	return a->stage != b->stage ? a->stage < b->stage : a->deadline < b->deadline;
 }
 
-static void dismiss_oldest(struct tcp_endpoint *e)
+static struct tcp_guest *least_welcome(const struct tcp_endpoint *e)
 {
-	struct tcp_guest *oldest = e->guests[0];
-	char text[TCP_ADDRESS_TEXT];
+	struct tcp_guest *least = e->guests[0];
 
 	for (int i = 1; i < e->guest_count; i++)
-		if (less_welcome(e->guests[i], oldest))
-			oldest = e->guests[i];
+		if (less_welcome(e->guests[i], least))
+			least = e->guests[i];
+	return least;
+}
+
+static void dismiss_oldest(struct tcp_endpoint *e)
+{
+	struct tcp_guest *oldest = least_welcome(e);
+	char text[TCP_ADDRESS_TEXT];
+
 	tt_log(INFO, TCP,
 	       "dropped a connection from %s: %d wait to introduce themselves, and it waited "
 	       "longest",
 	       tt_tcp_text(&oldest->from, text), e->guest_count);
 	dismiss(e, oldest);
+}
+
+/* For want of descriptors: one that idles makes room for one that may prove more. A rank in the middle of its proof
+ * does not: it takes the connection for made when it has sent it. */
+static bool dismiss_idler(struct tcp_endpoint *e)
+{
+	if (e->guest_count == 0 || tt_now() + GUEST_MS * TCP_MS < least_welcome(e)->deadline + IDLE_MS * TCP_MS)
+		return false;
+	dismiss_oldest(e);
+	return true;
 }
 
 static void admit(struct tcp_endpoint *e, int fd, const struct sockaddr_storage *from)
@@ -257,10 +275,8 @@ void tt_tcp_accept(struct tcp_endpoint *e)
 
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
-		if (fd < 0 && tt_errno_is_shortage(errno) && e->guest_count > 0) {
-			dismiss_oldest(e); /* its descriptor may do for one that can prove more */
+		if (fd < 0 && tt_errno_is_shortage(errno) && dismiss_idler(e))
 			continue;
-		}
 		if (fd < 0) {
 			accept_failed(e);
 			return;
