@@ -9,10 +9,12 @@
  * what was known is. */
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "endpoint.h"
@@ -319,23 +321,64 @@ static tutti_result_t too_late(const struct tcp_endpoint *e, int absent)
 		e->rank, absent, *trouble ? ": " : "", trouble, absent);
 }
 
+/* Has the process of `rank` ended? False where this one cannot see it. */
+static bool has_died(const struct tcp_endpoint *e, int rank)
+{
+	const struct tt_peer *peer = &e->known[rank];
+	struct pollfd poller = { .events = POLLIN };
+
+	if (peer->pid <= 0 || peer->process == e->known[e->rank].process)
+		return false;
+	poller.fd = TT_FD((int)syscall(SYS_pidfd_open, peer->pid, 0));
+	if (poller.fd < 0)
+		return errno == ESRCH;
+	const bool ended = poll(&poller, 1, 0) > 0;
+	tt_fd_close(poller.fd);
+	return ended;
+}
+
+/* A lower rank that died before it called this one: nothing on the network says so. -1: none that this rank can see. */
+static int dead_caller(const struct tcp_endpoint *e)
+{
+	for (int other = 0; other < e->rank; other++)
+		if (neighbour(e, other) && !e->peers[other].control && has_died(e, other))
+			return other;
+	return -1;
+}
+
+/* TUTTI_OK: whoever is missing may still come. */
+static tutti_result_t give_up_hope(struct tcp_endpoint *e, int absent)
+{
+	const int dead = dead_caller(e);
+
+	if (dead >= 0)
+		return tt_fail(TUTTI_ERR_PEER_LOST, TCP,
+			       "rank %d (pid %d) died while rank %d waited for its call; see its own output for the cause", dead,
+			       (int)e->known[dead].pid, e->rank);
+	if (e->hopeless && e->hopeless(e->context))
+		return tt_fail(TUTTI_ERR_PEER_LOST, TCP,
+			       "rank %d waits for rank %d, and one of those that are to join is gone", e->rank, absent);
+	return TUTTI_OK;
+}
+
 tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 {
 	tutti_result_t result = call_neighbours(e);
+	uint64_t doubt_at = tt_now() + HOPE_MS * TCP_MS;
 	int absent;
 
 	while (result == TUTTI_OK && !e->base.fault.result && !e->trouble.result && (absent = missing(e)) >= 0) {
 		const uint64_t now = tt_now(), due = tt_tcp_due(e);
-		int wait_ms = tt_tcp_ms_until(now, due < deadline ? due : deadline);
+		const uint64_t sooner = due < deadline ? due : deadline;
 
 		if (now >= deadline)
 			return too_late(e, absent);
-		if (e->hopeless && wait_ms > HOPE_MS)
-			wait_ms = HOPE_MS;
-		tt_tcp_look(e, wait_ms);
-		if (e->hopeless && e->hopeless(e->context))
-			result = tt_fail(TUTTI_ERR_PEER_LOST, TCP,
-					 "rank %d waits for rank %d, and one of those that are to join is gone", e->rank, absent);
+		if (now >= doubt_at) {
+			result = give_up_hope(e, absent);
+			doubt_at = now + HOPE_MS * TCP_MS;
+		}
+		if (result == TUTTI_OK)
+			tt_tcp_look(e, tt_tcp_ms_until(now, sooner < doubt_at ? sooner : doubt_at));
 	}
 	if (result == TUTTI_OK && e->base.fault.result)
 		result = tt_fail(e->base.fault.result, TCP, "%s", e->base.fault.text);
