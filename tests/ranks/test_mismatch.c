@@ -318,7 +318,7 @@ TEST(another_root_is_told_to_all, other_root, "broadcast(float32 × %zu, root 1)
      "broadcast(float32 × %zu, root 0)", 2)
 TEST(another_root_of_reduce_is_told_to_all, other_reduce_root, "reduce(float32 × %zu, sum, root 1)",
      "reduce(float32 × %zu, sum, root 0)", 2)
-TEST(an_operation_left_out_is_told_to_all, left_out, SUM, "operation 1", 2)
+TEST(an_operation_left_out_is_told_to_all, left_out, "called " SUM, "called broadcast(float32 × %zu, root 0)", 2)
 TEST(other_counts_are_told_to_all, other_counts, "all_gather_v(", "all_gather_v(", 2)
 TEST(other_counts_of_a_reduction_are_told_to_all, other_scatter_counts, "reduce_scatter_v(",
      "reduce_scatter_v(", 2)
