@@ -4,7 +4,7 @@
  * Ranks may find different faults at the same time. Where all read one record, the first in it counts. Otherwise they settle:
  * from the first that it finds or hears of a rank looks for no other, but goes on to listen for a while, takes over
  * what is better by an order that is the same everywhere (tt_fault_before()), and passes that on; only then does it
- * return the fault to anybody. A fault that is told takes some milliseconds to reach all; two are found at the same
+ * return the fault to anybody. A fault that is told takes some tens of milliseconds to reach all; two are found at the same
  * time if neither finder had heard of the other's; so twice that time is enough for all to know the best. */
 #include <poll.h>
 #include <stdio.h>

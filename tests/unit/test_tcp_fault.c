@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Faults reach every rank and blame the right one; leaving in order is no fault. */
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "test_tcp_fabric.h"
@@ -291,6 +292,39 @@ static void a_late_rank_is_told_too(void **state)
 	fabric_stop(&f);
 }
 
+static bool has_news(const struct tt_endpoint *endpoint)
+{
+	struct pollfd poller = { tcp->control_fd(endpoint), POLLIN, 0 };
+
+	return poll(&poller, 1, 0) == 1;
+}
+
+/* What the monitor sleeps on. */
+static void the_control_descriptor_is_for_news_not_for_data(void **state)
+{
+	uint8_t byte = 7, note[TT_NOTE_BYTES] = { 1 };
+	const struct iovec iov = { &byte, 1 };
+	struct tt_link *low, *high;
+	struct fabric f;
+
+	fabric_start(&f, 2, 0);
+	fabric_connect(&f, 0, 1, &low, &high);
+	for (int i = 0; i < 2; i++)
+		while (has_news(f.endpoint[i])) /* of the connection */
+			tcp->progress(f.endpoint[i], true);
+	assert_int_equal(tcp->write(low, &iov, 1), 1);
+	while (tcp->read(high, &iov, 1) == 0)
+		assert_false(has_news(f.endpoint[1]));
+	assert_int_equal(tcp->write(low, &iov, 1), 1);
+	assert_false(has_news(f.endpoint[1]));
+	tcp->tell(f.endpoint[0], note);
+	struct pollfd poller = { tcp->control_fd(f.endpoint[1]), POLLIN, 0 };
+	assert_int_equal(poll(&poller, 1, 20000), 1);
+	tcp->close(low);
+	tcp->close(high);
+	fabric_stop(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +339,7 @@ int main(void)
 		cmocka_unit_test(a_better_reason_replaces_a_closed_connection),
 		cmocka_unit_test(garbage_on_a_control_link_is_a_loss),
 		cmocka_unit_test(a_late_rank_is_told_too),
+		cmocka_unit_test(the_control_descriptor_is_for_news_not_for_data),
 		cmocka_unit_test(an_absent_rank_is_named_at_the_deadline),
 	};
 
