@@ -51,6 +51,7 @@ struct tt_user_op {
 struct tt_recorder {
 	struct tt_flight *flight;
 	uint64_t next; /* number of the next operation */
+	uint64_t room; /* before this one, or when plans need it, the rest of the mapping is wanted */
 	bool counter;  /* the processor's counter is the clock */
 	bool reported;
 	int fd;	       /* keeps the mapping's file locked; -1 */

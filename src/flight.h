@@ -20,6 +20,8 @@
 #define TT_FLIGHT_MAGIC 0x3154484749544c46ull /* bytes and meaning of all below */
 #define TT_FLIGHT_OPS 4096u		      /* operations kept */
 #define TT_FLIGHT_PLANS (128u * 1024)	      /* bytes for plans */
+#define TT_FLIGHT_OPS_FIRST 1024u	      /* operations and bytes of plans for which there is memory from the start */
+#define TT_FLIGHT_PLANS_FIRST (16u * 1024)
 #define TT_FLIGHT_PLACES 64u /* a plan's record begins at a multiple of it */
 #define TT_FLIGHT_PATH 384
 
@@ -69,8 +71,8 @@ struct tt_flight {
 	uint64_t private; /* … into a directory of this user alone */
 	struct tt_fault fault;	     /* result last */
 	_Atomic uint64_t plans_end;  /* place behind the last plan's record; grows before the record is written */
-	struct tt_flight_op ops[TT_FLIGHT_OPS]; /* number n at n modulo their count */
-	_Alignas(64) _Atomic uint64_t plans[TT_FLIGHT_PLANS / 8];
+	_Alignas(4096) struct tt_flight_op ops[TT_FLIGHT_OPS]; /* number n at n modulo their count */
+	_Alignas(4096) _Atomic uint64_t plans[TT_FLIGHT_PLANS / 8];
 };
 
 /* A copy of the operation with this number; false: it is gone, or not yet whole. */
@@ -123,13 +125,18 @@ void tt_flight_find_place(const char *trace, const char *job, uint64_t comm_id, 
 /* Zeroed memory for a flight, behind `place->ring` if it can be; `*fd` then keeps it locked, as long as this process lives,
  * else it is -1 and `place->ring` is "". NULL: no memory. */
 struct tt_flight *tt_flight_map(struct tt_flight_place *place, int *fd);
+/* The first operations and plans are not all: put the rest into the file as well, before it is written. What cannot be had
+ * stays in memory of the process only. */
+void tt_flight_extend(struct tt_flight *flight, int fd);
 /* If the file at `ring` is of a process that has ended: write its report and remove it. False: it is not, or somebody
  * else does so now. */
 bool tt_flight_recover(const char *ring);
 /* The same for all in the directory where `trace` has them; gives how many, -1: errno tells why the directory cannot be
  * read. */
 int tt_flight_recover_all(const char *trace);
-/* Remove the oldest of what dead processes have left, and of reports, in the directories of `place`. */
+/* Remove the oldest of what dead processes have left, and of reports, in the directories of `place`. Reads both. */
 void tt_flight_sweep(const struct tt_flight_place *place);
+/* Is there twice as much as is kept? Cheap. */
+bool tt_flight_crowded(const struct tt_flight_place *place);
 
 #endif

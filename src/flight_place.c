@@ -26,6 +26,7 @@
 
 #define RINGS_KEPT 32	/* of dead processes, that nobody has reported */
 #define REPORTS_KEPT 256
+#define ENTRY_BYTES 20	/* of tmpfs, for a file */
 #define DRAFT_AGE_S 600 /* what is unfinished for so long will never be */
 
 #define RING_SUFFIX ".flight"
@@ -35,20 +36,14 @@
 
 bool tt_flight_have_directory(const char *path, bool private)
 {
-	const int flags = O_DIRECTORY | O_RDONLY | O_CLOEXEC | (private ? O_NOFOLLOW : 0);
 	struct stat info;
-	int fd = open(path, flags);
 
-	if (fd < 0 && errno == ENOENT && (mkdir(path, 0700) == 0 || errno == EEXIST))
-		fd = open(path, flags);
-	if (fd < 0)
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return false;
-	const bool good = fstat(fd, &info) == 0 &&
-			  (!private || (info.st_uid == geteuid() && (info.st_mode & 077) == 0));
-	close(fd);
-	if (!good)
-		errno = EPERM;
-	return good;
+	if ((private ? lstat(path, &info) : stat(path, &info)) < 0)
+		return false;
+	errno = S_ISDIR(info.st_mode) ? EPERM : ENOTDIR;
+	return S_ISDIR(info.st_mode) && (!private || (info.st_uid == geteuid() && (info.st_mode & 077) == 0));
 }
 
 static bool is_memory(const char *path)
@@ -134,6 +129,48 @@ void tt_flight_find_place(const char *trace, const char *job, uint64_t comm_id, 
 
 /* ---- the mapping */
 
+/* Of a flight: what is in the file from the start, and what is added when it is needed. */
+enum { FIRST_PARTS, OTHER_PARTS };
+
+static const struct {
+	size_t at, end;
+} parts[2][2] = {
+	[FIRST_PARTS] = { { 0, offsetof(struct tt_flight, ops[TT_FLIGHT_OPS_FIRST]) },
+			  { offsetof(struct tt_flight, plans), offsetof(struct tt_flight, plans[TT_FLIGHT_PLANS_FIRST / 8]) } },
+	[OTHER_PARTS] = { { offsetof(struct tt_flight, ops[TT_FLIGHT_OPS_FIRST]), offsetof(struct tt_flight, plans) },
+			  { offsetof(struct tt_flight, plans[TT_FLIGHT_PLANS_FIRST / 8]), sizeof(struct tt_flight) } },
+};
+static_assert(offsetof(struct tt_flight, ops[TT_FLIGHT_OPS_FIRST]) % 4096 == 0 &&
+		      offsetof(struct tt_flight, plans[TT_FLIGHT_PLANS_FIRST / 8]) % 4096 == 0,
+	      "parts are pages");
+
+/* All memory of these parts of the file: a page that could not be had later would be a SIGBUS. 0 or errno. */
+static int reserve(int fd, int which)
+{
+	int error = 0;
+
+	for (int i = 0; i < 2 && !error; i++)
+		error = posix_fallocate(fd, (off_t)parts[which][i].at, (off_t)(parts[which][i].end - parts[which][i].at));
+	return error;
+}
+
+static struct tt_flight *map(int fd, int protection, int flags)
+{
+	void *memory = mmap(NULL, sizeof(struct tt_flight), protection, flags, fd, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Put these parts of the file where memory of the process is, which nobody has touched. */
+static bool map_parts(struct tt_flight *flight, int fd, int which)
+{
+	for (int i = 0; i < 2; i++)
+		if (mmap((uint8_t *)flight + parts[which][i].at, parts[which][i].end - parts[which][i].at,
+			 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)parts[which][i].at) == MAP_FAILED)
+			return false;
+	return true;
+}
+
 /* A locked file of the right size under its final name, so that none is ever seen without its lock; -1: errno tells. */
 static int make_ring(const char *ring)
 {
@@ -145,8 +182,7 @@ static int make_ring(const char *ring)
 	const int fd = TT_FD(open(draft, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
 	if (fd < 0)
 		return -1;
-	/* with all its memory: a page that could not be had later would be a SIGBUS */
-	error = posix_fallocate(fd, 0, sizeof(struct tt_flight));
+	error = ftruncate(fd, sizeof(struct tt_flight)) < 0 ? errno : reserve(fd, FIRST_PARTS);
 	if (!error && (flock(fd, LOCK_EX | LOCK_NB) < 0 || rename(draft, ring) < 0))
 		error = errno;
 	if (!error)
@@ -157,36 +193,37 @@ static int make_ring(const char *ring)
 	return -1;
 }
 
-static struct tt_flight *map(int fd, int protection, int flags)
-{
-	void *memory = mmap(NULL, sizeof(struct tt_flight), protection, flags, fd, 0);
-
-	return memory == MAP_FAILED ? NULL : memory;
-}
-
 struct tt_flight *tt_flight_map(struct tt_flight_place *place, int *fd)
 {
-	struct tt_flight *flight;
+	struct tt_flight *flight = map(-1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
 
-	*fd = *place->ring ? make_ring(place->ring) : -1;
-	if (*fd >= 0) {
-		flight = map(*fd, PROT_READ | PROT_WRITE, MAP_SHARED);
-		if (flight) {
-			madvise(flight, sizeof(*flight), MADV_DONTFORK); /* a child's would be this rank's */
-			return flight;
-		}
+	*fd = -1;
+	if (!flight)
+		return NULL;
+	if (*place->ring)
+		*fd = make_ring(place->ring);
+	if (*fd >= 0 && !map_parts(flight, *fd, FIRST_PARTS)) {
 		unlink(place->ring);
 		tt_fd_close(*fd);
 		*fd = -1;
 	}
-	if (*place->ring)
+	if (*fd < 0 && *place->ring) {
 		tt_log(INFO, COMM, "no file %s (%s): what this rank did last is lost if it is killed", place->ring,
 		       strerror(errno));
-	place->ring[0] = '\0';
-	flight = map(-1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
-	if (flight)
-		madvise(flight, sizeof(*flight), MADV_DONTFORK);
+		place->ring[0] = '\0';
+	}
+	madvise(flight, sizeof(*flight), MADV_DONTFORK); /* a child's would be this rank's */
 	return flight;
+}
+
+void tt_flight_extend(struct tt_flight *flight, int fd)
+{
+	const int error = reserve(fd, OTHER_PARTS);
+
+	if (error || !map_parts(flight, fd, OTHER_PARTS))
+		tt_log(INFO, COMM, "rank %d: its file cannot grow (%s): most of what it did last is lost if it is killed",
+		       flight->rank, strerror(error ? error : errno));
+	madvise(flight, sizeof(*flight), MADV_DONTFORK);
 }
 
 /* ---- what dead processes have left */
@@ -214,7 +251,7 @@ static bool ends_with(const char *text, size_t length, const char *end)
 /* Was it written by this library, since this machine was started? */
 static bool is_readable(const struct tt_flight *flight)
 {
-	return flight->magic == TT_FLIGHT_MAGIC && flight->boot == tt_machine_here().boot &&
+	return flight->magic == TT_FLIGHT_MAGIC && flight->boot == tt_machine_boot() &&
 	       strncmp(flight->version, tutti_version(), sizeof(flight->version)) == 0 &&
 	       flight->report[0] == '/' &&
 	       ends_with(flight->report, strnlen(flight->report, sizeof(flight->report)), REPORT_SUFFIX) &&
@@ -325,6 +362,19 @@ static void keep_newest(const char *of, const char *suffix, size_t kept)
 		if (join_path(path, directory, found[i].name))
 			keep_one(path, strcmp(suffix, RING_SUFFIX) == 0, &kept);
 	free(found);
+}
+
+bool tt_flight_crowded(const struct tt_flight_place *place)
+{
+	char directory[TT_FLIGHT_PATH];
+	struct stat info;
+
+	if (!*place->ring)
+		return false;
+	memcpy(directory, place->ring, sizeof(directory));
+	*strrchr(directory, '/') = '\0';
+	/* in memory the size of a directory tells how many files it has; elsewhere it is large */
+	return stat(directory, &info) == 0 && info.st_size > (2 * RINGS_KEPT + 2) * ENTRY_BYTES;
 }
 
 void tt_flight_sweep(const struct tt_flight_place *place)

@@ -34,7 +34,7 @@ static uint64_t read_boot(void)
 }
 
 /* Does not change, and takes as long to read as all else of this file. */
-static uint64_t boot(void)
+uint64_t tt_machine_boot(void)
 {
 	static _Atomic uint64_t known; /* relaxed: whoever reads it twice gets the same */
 	uint64_t id = atomic_load_explicit(&known, memory_order_relaxed);
@@ -55,7 +55,7 @@ static uint64_t namespace(const char *path)
 
 struct tt_machine tt_machine_here(void)
 {
-	return (struct tt_machine){ .boot = boot(),
+	return (struct tt_machine){ .boot = tt_machine_boot(),
 				    .network = namespace("/proc/thread-self/ns/net"),
 				    .processes = namespace("/proc/self/ns/pid") };
 }

@@ -60,7 +60,7 @@ static void fill_header(struct tutti_comm *comm)
 	flight->size = comm->size;
 	flight->pid = getpid();
 	flight->counter = recorder->counter;
-	flight->boot = tt_machine_here().boot;
+	flight->boot = tt_machine_boot();
 	tt_recorder_read_clocks(recorder->counter, &flight->ticks, &flight->monotonic);
 	snprintf(flight->job, sizeof(flight->job), "%s", comm->settings.job);
 	snprintf(flight->host, sizeof(flight->host), "%s", comm->settings.host_id);
@@ -85,6 +85,7 @@ tutti_result_t tt_recorder_open(struct tutti_comm *comm)
 		return tt_fail_errno(COMM, "map %zu bytes for the last operations", sizeof(struct tt_flight));
 	recorder->pid = getpid();
 	recorder->next = 1;
+	recorder->room = TT_FLIGHT_OPS_FIRST;
 	recorder->counter = counter_is_steady();
 	fill_header(comm);
 	return TUTTI_OK;
@@ -98,7 +99,8 @@ void tt_recorder_ready(struct tutti_comm *comm)
 	if (!*recorder->place.report)
 		return;
 	tt_recorder_list(recorder);
-	if (comm->local_rank == 0)
+	/* processes that are killed again and again never come to tt_recorder_close() */
+	if (comm->local_rank == 0 && tt_flight_crowded(&recorder->place))
 		tt_flight_sweep(&recorder->place);
 }
 
@@ -113,6 +115,8 @@ void tt_recorder_close(struct tutti_comm *comm)
 		if (comm->fault.result) /* some die while others report */
 			tt_recorder_report_dead(comm);
 		tt_recorder_unlist(recorder);
+		if (comm->local_rank == 0)
+			tt_flight_sweep(&recorder->place);
 	}
 	if (*recorder->place.ring)
 		unlink(recorder->place.ring);
@@ -128,6 +132,13 @@ void tt_recorder_forget(struct tt_op *op)
 	op->record = &nobody;
 	op->record_number = 1;
 	op->recorded = TT_RECORDED_MOVED;
+}
+
+void tt_recorder_extend(struct tutti_comm *comm)
+{
+	comm->recorder.room = 0; /* no operation's number */
+	if (comm->recorder.fd >= 0)
+		tt_flight_extend(comm->recorder.flight, comm->recorder.fd);
 }
 
 /* ---- plans */
@@ -270,6 +281,8 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 	const size_t bytes = sizeof(record) + record.npeers * sizeof(peer);
 	if (place % TT_FLIGHT_PLANS + bytes > TT_FLIGHT_PLANS) /* a record is in one piece */
 		place += TT_FLIGHT_PLANS - place % TT_FLIGHT_PLANS;
+	if (place + bytes > TT_FLIGHT_PLANS_FIRST && comm->recorder.room)
+		tt_recorder_extend(comm);
 	atomic_store_explicit(&flight->plans_end, place + (bytes + TT_FLIGHT_PLACES - 1) / TT_FLIGHT_PLACES * TT_FLIGHT_PLACES,
 			      memory_order_relaxed);
 	/* release: pairs with the acquire fence in tt_flight_read_plan() */

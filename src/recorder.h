@@ -44,6 +44,9 @@ void tt_recorder_report_dead(struct tutti_comm *comm);
 void tt_recorder_list(struct tt_recorder *recorder);
 void tt_recorder_unlist(struct tt_recorder *recorder);
 
+/* More than the first operations, or plans, are to be noted. */
+void tt_recorder_extend(struct tutti_comm *comm);
+
 /* ---- one operation; the lock is held */
 
 /* Begin its line. `now`: when it was called, and, if `moved`, when its first data did. */
@@ -53,6 +56,8 @@ static inline void tt_recorder_begin(struct tt_op *op, uint64_t now, bool moved)
 	const uint64_t number = recorder->next++;
 	struct tt_flight_op *record = &recorder->flight->ops[number % TT_FLIGHT_OPS];
 
+	if (__builtin_expect(number == recorder->room, 0))
+		tt_recorder_extend(op->comm);
 	atomic_store_explicit(&record->number, 0, memory_order_relaxed);
 	/* release: pairs with the acquire fence in tt_flight_read_op() */
 	atomic_thread_fence(memory_order_release);

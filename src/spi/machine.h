@@ -15,6 +15,9 @@ struct tt_machine {
 /* The calling thread's. */
 struct tt_machine tt_machine_here(void);
 
+/* The first of these alone; known once it was asked for. */
+uint64_t tt_machine_boot(void);
+
 /* For names of machines, not against anybody who means ill. */
 uint64_t tt_hash_text(const char *text);
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -97,7 +98,7 @@ static json_int_t number_in(const json_t *object, const char *key)
 
 static struct tt_flight *new_flight(void)
 {
-	struct tt_flight *flight = aligned_alloc(64, sizeof(*flight));
+	struct tt_flight *flight = aligned_alloc(4096, sizeof(*flight));
 
 	memset(flight, 0, sizeof(*flight));
 	flight->magic = TT_FLIGHT_MAGIC;
@@ -362,7 +363,7 @@ static void files_that_are_no_mapping_of_ours_are_left_alone(void **state)
 	free(flight);
 }
 
-/* Old ones go when a communicator is made; one whose process lives does not count. */
+/* Old ones go when a communicator is destroyed, and before if they are many; one whose process lives does not count. */
 static void what_nobody_reads_is_bounded(void **state)
 {
 	struct tt_flight *flight = new_flight();
@@ -372,7 +373,7 @@ static void what_nobody_reads_is_bounded(void **state)
 	snprintf(path, sizeof(path), "%s/live.flight", directory);
 	const int live = open(path, O_RDONLY);
 	assert_int_equal(flock(live, LOCK_EX), 0);
-	for (int i = 0; i < 50; i++) {
+	for (int i = 0; i < 80; i++) {
 		snprintf(name, sizeof(name), "dead%d.flight", i);
 		write_ring(name, flight, sizeof(*flight));
 	}
@@ -384,11 +385,61 @@ static void what_nobody_reads_is_bounded(void **state)
 	tutti_comm_t comm = alone();
 	assert_int_equal(count_files(".flight", NULL), 32 + 1 + 1); /* and this communicator's */
 	assert_int_equal(count_files(".flight.json", NULL), 256);
-	assert_int_equal(count_files("foreign.json", NULL), 1);
+	for (int i = 0; i < 10; i++) {
+		snprintf(name, sizeof(name), "new%d.flight.json", i);
+		write_ring(name, flight, 1);
+	}
 	tutti_comm_destroy(comm);
+	assert_int_equal(count_files(".flight.json", NULL), 256);
+	assert_int_equal(count_files("foreign.json", NULL), 1);
 	assert_int_equal(access(path, F_OK), 0);
 	close(live);
 	free(flight);
+}
+
+/* What cannot be had is done without: the record is kept in memory of the process. */
+static void without_descriptors_nothing_but_the_file_is_missing(void **state)
+{
+	struct rlimit limit, none;
+	const int next = dup(0);
+
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = (rlim_t)next;
+	setrlimit(RLIMIT_NOFILE, &none);
+	tutti_comm_t comm = alone();
+	setrlimit(RLIMIT_NOFILE, &limit);
+	assert_int_equal(count_files("", NULL), 0);
+	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
+	raise(SIGUSR1);
+	json_t *report = read_report();
+
+	assert_int_equal(json_array_size(json_object_get(report, "operations")), 1);
+	json_decref(report);
+	tutti_comm_destroy(comm);
+}
+
+static void where_the_file_cannot_grow_memory_takes_over(void **state)
+{
+	struct rlimit limit, small;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	tutti_comm_t comm = alone();
+	small = limit;
+	small.rlim_cur = 4096;
+	setrlimit(RLIMIT_FSIZE, &small);
+	for (int i = 0; i < 5000; i++)
+		assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
+	setrlimit(RLIMIT_FSIZE, &limit);
+	raise(SIGUSR1);
+	json_t *report = read_report();
+
+	assert_int_equal(json_array_size(json_object_get(report, "operations")), 4096);
+	json_decref(report);
+	tutti_comm_destroy(comm);
+	signal(SIGXFSZ, SIG_DFL);
 }
 
 static void off_writes_nothing(void **state)
@@ -454,6 +505,8 @@ int main(void)
 		TEST(what_a_killed_process_did_is_recovered),
 		TEST(files_that_are_no_mapping_of_ours_are_left_alone),
 		TEST(what_nobody_reads_is_bounded),
+		TEST(without_descriptors_nothing_but_the_file_is_missing),
+		TEST(where_the_file_cannot_grow_memory_takes_over),
 		TEST(a_directory_that_others_can_enter_is_not_used),
 	};
 
