@@ -112,6 +112,8 @@ static int the_rest_is_refused(struct things *t, const char *made_by)
 
 	REFUSED(tutti_comm_split(comm, 0, 0, &other));
 	REFUSED(tutti_comm_shrink(comm, &other));
+	REFUSED(tutti_comm_grow(comm, NULL, 1, &other));
+	REFUSED(tutti_comm_join(t->store, NULL, &other));
 	REFUSED(tutti_comm_abort(comm, "the child says so"));
 	REFUSED(tutti_next_call(comm, &call));
 	REFUSED(tutti_comm_error(comm, NULL));
