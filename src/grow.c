@@ -12,6 +12,7 @@
 
 #include "bootstrap.h"
 #include "log.h"
+#include "next_call.h"
 #include "report.h"
 #include "seats.h"
 
@@ -21,7 +22,8 @@
 struct growing {
 	struct tutti_comm *old, *new;
 	int newcomers;
-	uint64_t id, deadline;
+	uint64_t id;
+	uint64_t timeout_ns, deadline; /* rank 0's count: it waits for the newcomers */
 	struct tt_records records; /* of all ranks of the new one */
 };
 
@@ -164,7 +166,7 @@ static tutti_result_t fail_late(const struct clerk *clerk, int come)
 {
 	return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
 		       "tutti_comm_grow: %d of %d newcomers came by the deadline of %g s: were they started, with the same store?",
-		       come, clerk->g->newcomers, (double)clerk->g->old->settings.timeout_ns / 1e9);
+		       come, clerk->g->newcomers, (double)clerk->g->timeout_ns / 1e9);
 }
 
 /* After each wait of a turn: both sides know that the clerk is there. */
@@ -398,16 +400,28 @@ static void give_up(struct tutti_comm *new)
 	tt_thread_error_set(sentence);
 }
 
+static uint64_t timeout_of(struct tutti_comm *comm)
+{
+	uint64_t own = 0;
+
+	pthread_mutex_lock(&comm->lock);
+	if (comm->next_calls)
+		own = tt_next_call_take(comm);
+	pthread_mutex_unlock(&comm->lock);
+	return own ? own : comm->settings.timeout_ns;
+}
+
 TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store, int newcomers, tutti_comm_t *out)
 {
 	if (!tt_comm_usable(comm))
 		return tt_comm_refuse(comm, "tutti_comm_grow");
+	const uint64_t timeout_ns = timeout_of(comm);
 	if (!out)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_grow: out is NULL");
 	*out = NULL;
 	if (newcomers < 1 || newcomers > INT32_MAX - comm->size)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_grow: %d newcomers, expected 1 or more", newcomers);
-	struct growing g = { .old = comm, .newcomers = newcomers, .deadline = tt_now() + comm->settings.timeout_ns };
+	struct growing g = { .old = comm, .newcomers = newcomers, .timeout_ns = timeout_ns, .deadline = tt_now() + timeout_ns };
 	const tutti_result_t result = grow(&g, store);
 	if (result) {
 		give_up(g.new);

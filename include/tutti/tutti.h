@@ -180,8 +180,8 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
  * come before or after this call. One communicator at a time may grow through a store, any number one after another.
  *
  * `*out` has the settings of `comm`, like that of tutti_comm_shrink(); `comm` stays usable, and is still to be destroyed. If not
- * all newcomers come by the deadline of `comm`, every member gets TUTTI_ERR_TIMEOUT; if one fails or dies while it joins, its
- * error or TUTTI_ERR_PEER_LOST. After these, and after errors of the store, `comm` is as before, and growing may be tried again.
+ * all newcomers come by the deadline of `comm`, or that which tutti_next_call() gives rank 0, every member gets
+ * TUTTI_ERR_TIMEOUT; if one fails or dies while it joins, its error or TUTTI_ERR_PEER_LOST. After these, and after errors of the store, `comm` is as before, and growing may be tried again.
  */
 TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store, int newcomers, tutti_comm_t *out);
 
@@ -481,7 +481,8 @@ typedef struct tutti_call {
  * Say how the next operation that this thread calls on `comm` differs: a collective, a send, a receive, or, said before
  * tutti_group_begin(), all of a group. That call takes it, also if it turns out to be invalid; of several
  * the last counts. Other threads are not affected. Ranks may say different things: where one's deadline passes first,
- * every rank gets its error. tutti_comm_split() makes several operations, of which the first takes it.
+ * every rank gets its error. tutti_comm_split() makes several operations, of which the first takes it;
+ * tutti_comm_grow() takes it as the time that newcomers have.
  * TUTTI_ERR_INVALID inside a group. After TUTTI_ERR_NO_MEMORY the next call is as usual; `comm` is not revoked.
  */
 TUTTI_API tutti_result_t tutti_next_call(tutti_comm_t comm, const tutti_call_t *call);

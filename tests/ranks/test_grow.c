@@ -237,6 +237,9 @@ static int grow_in_vain(int rank, void *argument)
 	CLAIM(tutti_comm_grow(comm, store, 1, &more) == TUTTI_ERR_TIMEOUT && !more, "%s", tutti_last_error(NULL));
 	CLAIM(strstr(tutti_last_error(NULL), "0 of 1 newcomers came"), "\"%s\"", tutti_last_error(NULL));
 	CLAIM(seconds_now() - start < 6, "it took %g s", seconds_now() - start);
+	SUCCEEDS(tutti_next_call(comm, &(tutti_call_t){ sizeof(tutti_call_t), 0.5 }));
+	CLAIM(tutti_comm_grow(comm, store, 1, &more) == TUTTI_ERR_TIMEOUT && !more, "%s", tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "the deadline of 0.5 s"), "\"%s\"", tutti_last_error(NULL));
 	if (computes(comm))
 		return 1;
 	CLAIM(tutti_comm_grow(comm, store, rank == 0 ? 1 : 2, &more) == TUTTI_ERR_INVALID, "%s", tutti_last_error(NULL));
