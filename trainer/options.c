@@ -37,6 +37,7 @@ static const char usage[] =
 	"  --seed N             of split, weights and order (1)\n"
 	"Communication\n"
 	"  --bucket BYTES       gradients averaged at a time, K and M allowed (64K)\n"
+	"  --wait S             seconds that replacements of lost ranks have to come (30)\n"
 	"  --verify             check after every step that all ranks have the same weights\n"
 	"Results\n"
 	"  --json FILE          one object per line: start, each epoch, end\n"
@@ -59,6 +60,7 @@ enum option_id {
 	OPT_WEIGHT_DECAY,
 	OPT_SEED,
 	OPT_BUCKET,
+	OPT_WAIT,
 	OPT_VERIFY,
 	OPT_JSON,
 	OPT_PLOT,
@@ -81,6 +83,7 @@ static const struct option long_options[] = {
 	{ "weight-decay", required_argument, NULL, OPT_WEIGHT_DECAY },
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "bucket", required_argument, NULL, OPT_BUCKET },
+	{ "wait", required_argument, NULL, OPT_WAIT },
 	{ "verify", no_argument, NULL, OPT_VERIFY },
 	{ "json", required_argument, NULL, OPT_JSON },
 	{ "plot", required_argument, NULL, OPT_PLOT },
@@ -102,6 +105,7 @@ static const struct options defaults = {
 	.seed = 1,
 	.test_fraction = 0.2,
 	.bucket_bytes = 64 << 10,
+	.wait_s = 30,
 };
 
 static tutti_result_t wrong(struct why *why, const char *name, const char *found,
@@ -281,6 +285,8 @@ static tutti_result_t parse_one(int id, const char *text, struct options *o, str
 	case OPT_DATA: o->source.path = text; return TUTTI_OK;
 	case OPT_LABELS: o->source.labels = text; return TUTTI_OK;
 	case OPT_JSON: o->json = text; return TUTTI_OK;
+	case OPT_WAIT:
+		return parse_real("wait", text, 1e-3, 1e6, "seconds above 0", &o->wait_s, why);
 	case OPT_VERIFY: o->verify = true; return TUTTI_OK;
 	case OPT_PLOT: return parse_plot(text, o, why);
 	case OPT_HIDDEN: return parse_hidden(text, o, why);

@@ -26,6 +26,7 @@ struct options {
 	uint64_t seed;
 	double test_fraction;
 	size_t bucket_bytes;
+	double wait_s; /* for replacements of lost ranks */
 	bool verify;
 	const char *json; /* NULL: none */
 	const char *plots[OPTIONS_PLOTS_MAX];
@@ -38,7 +39,8 @@ enum options_outcome { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_WRONG };
  * argv's. */
 enum options_outcome options_parse(int argc, char **argv, struct options *out, struct why *why);
 
-/* Equal for options that make the same training (where results are written may differ). */
+/* Equal for options that make the same training (where results are written may differ, and how long
+ * replacements are waited for). */
 uint64_t options_hash(const struct options *options);
 
 #endif

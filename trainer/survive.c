@@ -13,8 +13,6 @@
 
 #include "settle.h"
 
-#define REPLACEMENT_WAIT_S 30.0
-
 static tutti_result_t read_count(const char *name, const char *text, int missing, int least,
 				 int *count, struct why *why)
 {
@@ -163,7 +161,7 @@ static tutti_result_t replace(struct training *t, struct why *why)
 	tutti_result_t result = TUTTI_OK;
 
 	if (newcomers > 0)
-		result = team_grow(t->team, newcomers, REPLACEMENT_WAIT_S, why);
+		result = team_grow(t->team, newcomers, t->options->wait_s, why);
 	if (result == TUTTI_OK && newcomers > 0) {
 		s->restarts -= newcomers;
 		result = take_in(t, why);

@@ -215,7 +215,7 @@ static void lose(const int *victims, int count, const char *least, const char *r
 	int lost = 0;
 
 	start(&l, least, restarts);
-	let_train(&l, 2 + (int)draw(10));
+	let_train(&l, 2 + (int)draw(8));
 	for (int i = 0; i < count; i++)
 		assert_int_equal(kill(pid_of(&l, victims[i], 1), SIGKILL), 0);
 	finish(&l, &o);
@@ -265,6 +265,43 @@ static void two_are_replaced_or_one_of_them(void **state)
 {
 	lose((const int[]){ 0, 3 }, 2, "1", "2");
 	lose((const int[]){ 1, 2 }, 2, "1", "1");
+}
+
+/* The replacement is a process that does nothing. */
+static void a_replacement_that_does_not_come_is_gone_on_without(void **state)
+{
+	const char *argv[] = { getenv("TUTTI_RUN"),
+			       "-n",
+			       "4",
+			       "--min-ranks",
+			       "2",
+			       "--restart",
+			       "1",
+			       "--",
+			       "/bin/sh",
+			       "-c",
+			       "[ \"$TUTTI_JOIN\" ] && echo pid $$ && exec sleep 1000; " TRAINING
+			       " --wait 0.7",
+			       NULL };
+	struct launched l;
+	struct outcome o;
+	int status;
+
+	launched_start(&l, argv);
+	launched_await(&l, 0, "pid ", RANKS);
+	let_train(&l, 2);
+	kill(pid_of(&l, 3, 1), SIGKILL);
+	launched_await(&l, 1, "tutti-train: going on without 1 replacement: ", 1);
+	kill(pid_of(&l, 3, 2), SIGKILL);
+	/* if the others had all ended well, it is the first to fail */
+	status = launched_finish(&l);
+	assert_true(status == 0 || status == 128 + SIGKILL);
+	o = read_log();
+	assert_int_equal(o.losses, 1);
+	assert_int_equal(o.loss[0].replaced, 0);
+	assert_int_equal(o.ranks, 3);
+	expect_as_if_nothing_had_been(&o);
+	launched_free(&l);
 }
 
 static void one_after_the_other_may_be_lost(void **state)
@@ -357,6 +394,7 @@ int main(void)
 		cmocka_unit_test(two_may_be_lost_at_once),
 		cmocka_unit_test(a_lost_rank_is_replaced),
 		cmocka_unit_test(two_are_replaced_or_one_of_them),
+		cmocka_unit_test(a_replacement_that_does_not_come_is_gone_on_without),
 		cmocka_unit_test(one_after_the_other_may_be_lost),
 		cmocka_unit_test(a_rank_that_is_stuck_is_left_out),
 		cmocka_unit_test(too_few_ranks_end_the_training),

@@ -344,6 +344,7 @@ static void wrong_options_are_refused_by_name(void **state)
 		{ "--data d --bucket 1G", "--bucket: found '1G'" },
 		{ "--data d --bucket 2048M", "--bucket: found '2048M'" },
 		{ "--data d --plot a.gif", "--plot: found 'a.gif'" },
+		{ "--data d --wait 0", "--wait: found '0', expected seconds above 0" },
 		{ "--data d --schedule step", "--schedule: found 'step'" },
 		{ "--data d --lr-scaling cubic", "--lr-scaling: found 'cubic'" },
 		{ "--data d --classes 1", "--classes: found '1'" },
