@@ -37,7 +37,7 @@ struct shm_header {
 struct shm_member {
 	_Alignas(SHM_LINE) _Atomic uint32_t state; /* enum shm_state */
 	_Atomic uint32_t fd_sleeper;		   /* sleeps on its eventfd, not the futex */
-	_Atomic uint32_t shares; /* enum shm_shares: could it map the shared region? release and acquire in shm_share() */
+	_Atomic uint32_t shares; /* enum shm_shares: does it map the shared region? see decide() */
 	/* Notes told, each in its turn; release, pairs with the acquires in shm_hear(). */
 	_Alignas(SHM_LINE) _Atomic uint64_t told;
 	_Alignas(SHM_LINE) _Atomic uint64_t notes[TT_NOTES_KEPT][TT_NOTE_BYTES / 8];

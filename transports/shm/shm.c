@@ -167,11 +167,23 @@ static void *map_shared(const struct shm_arena *arena, size_t bytes)
 	return shared;
 }
 
-/* What the member decided; one that dies or is late over it has not mapped the region. */
+/* Decide for a member that has not. Gives what is decided: once, and the same for all who look. */
+static uint32_t decide(const struct shm_endpoint *ep, int member, uint32_t shares)
+{
+	uint32_t before = SHM_UNDECIDED;
+
+	/* release: pairs with the acquire in await_decision() */
+	if (atomic_compare_exchange_strong_explicit(&shm_member(&ep->arena, member)->shares, &before, shares,
+						    memory_order_acq_rel, memory_order_acquire))
+		return shares;
+	return before;
+}
+
+/* What the member decided; for one that dies or is late over it that is done here. */
 static uint32_t await_decision(struct shm_endpoint *ep, int member, uint64_t deadline)
 {
 	for (uint32_t turn = 1;; turn++) {
-		/* acquire: pairs with the release in shm_share() */
+		/* acquire: pairs with the release in decide() */
 		const uint32_t shares =
 			atomic_load_explicit(&shm_member(&ep->arena, member)->shares, memory_order_acquire);
 
@@ -180,7 +192,7 @@ static uint32_t await_decision(struct shm_endpoint *ep, int member, uint64_t dea
 		if (turn % LOOK_TURNS == 0)
 			look_at_mates(ep);
 		if (ep->base.fault.result || tt_now() > deadline)
-			return SHM_UNDECIDED;
+			return decide(ep, member, SHM_SHARES_NOT);
 		sched_yield();
 	}
 }
@@ -192,9 +204,7 @@ static void *shm_share(struct tt_endpoint *endpoint, size_t bytes, uint64_t dead
 	if (!ep->arena.base || ep->shared)
 		return NULL;
 	void *shared = map_shared(&ep->arena, bytes);
-	/* release: pairs with the acquire in await_decision() */
-	atomic_store_explicit(&shm_member(&ep->arena, ep->me)->shares, shared ? SHM_SHARES : SHM_SHARES_NOT,
-			      memory_order_release);
+	decide(ep, ep->me, shared ? SHM_SHARES : SHM_SHARES_NOT);
 	/* all or none: a rank without the region would choose other algorithms than the rest */
 	for (int i = 0; i < ep->arena.members && shared; i++) {
 		if (await_decision(ep, i, deadline) == SHM_SHARES)
