@@ -339,20 +339,21 @@ static void leave_out_late(struct tt_council *council)
 		tt_log(WARN, COMM, "rank %d did not answer in time and is left out", rank);
 		tell(comm, NOTE_LEFT_OUT, rank, council->instance);
 		snprintf(fault.text, sizeof(fault.text),
-			 "rank %d did not come to tutti_comm_shrink by the deadline of %g s", rank,
-			 (double)comm->settings.timeout_ns / 1e9);
+			 "rank %d did not come to tutti_comm_shrink by the deadline of %g s, or was silent for longer in the middle",
+			 rank, (double)comm->settings.timeout_ns / 1e9);
 		tt_comm_revoke(comm, &fault);
 	}
 }
 
-static tutti_result_t open_agreement(struct tt_council *council, const bool *among, const void *said, size_t length)
+static tutti_result_t open_agreement(struct tt_council *council, const bool *among, uint64_t timeout_ns,
+				     const void *said, size_t length)
 {
 	const struct tt_agree_config config = {
 		.rank = council->comm->rank,
 		.size = council->comm->size,
 		.instance = ++council->instance,
 		.among = among,
-		.timeout_ns = council->comm->settings.timeout_ns,
+		.timeout_ns = timeout_ns,
 		.said = said,
 		.length = length,
 		.send = keep_to_send,
@@ -375,14 +376,15 @@ static tutti_result_t fail_left_out(const struct tt_council *council)
 		       council->comm->rank);
 }
 
-static tutti_result_t agree(struct tt_council *council, const bool *among, const void *said, size_t length)
+static tutti_result_t agree(struct tt_council *council, const bool *among, uint64_t timeout_ns, const void *said,
+			    size_t length)
 {
 	tutti_result_t result;
 
 	if (council->left_out)
 		return fail_left_out(council);
 	council->no_memory = false;
-	result = open_agreement(council, among, said, length);
+	result = open_agreement(council, among, timeout_ns, said, length);
 	if (result)
 		return result;
 	converse(council, among);
@@ -400,8 +402,8 @@ static tutti_result_t agree(struct tt_council *council, const bool *among, const
 						   "rank %d has no memory to agree with the others", council->comm->rank);
 }
 
-tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, const void *said, size_t length,
-				struct tt_agree **out)
+tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, uint64_t timeout_ns, const void *said,
+				size_t length, struct tt_agree **out)
 {
 	tutti_result_t result;
 
@@ -410,7 +412,7 @@ tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, cons
 	if (!council)
 		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks to agree", comm->size);
 	else
-		result = agree(council, among, said, length);
+		result = agree(council, among, timeout_ns, said, length);
 	if (!result)
 		*out = council->agree;
 	else if (council)

@@ -7,10 +7,10 @@
 #include "comm.h"
 
 /* Agree with those of `among` ([size], this rank too, the same on all of them) on who of them is there and what they say.
- * Blocks, each rank waits for others as long as the communicator's deadline says. TUTTI_OK: *out is decided, to be closed
+ * Blocks; `timeout_ns` after this rank's call, those who have not come are late. TUTTI_OK: *out is decided, to be closed
  * by the caller, and this rank is one of its members. Not under the lock. */
-tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, const void *said, size_t length,
-				struct tt_agree **out);
+tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, uint64_t timeout_ns, const void *said,
+				size_t length, struct tt_agree **out);
 /* Is one of `among` known to be gone? Takes the lock. */
 bool tt_council_misses(struct tutti_comm *comm, const bool *among);
 /* A note that may be of a council, whether this rank takes part or not. Lock held. */

@@ -12,6 +12,10 @@
 #include "log.h"
 #include "report.h"
 
+/* Of two ranks that fail to join, one may know at once and the other when half the deadline has passed and it has told the rest:
+ * that must not make it late for the next agreement. */
+#define DECLINE_NS 3000000000
+
 static_assert(sizeof(struct tt_report) <= TT_AGREE_SAID_MAX, "a report can be said");
 
 struct shrinking {
@@ -24,10 +28,11 @@ struct shrinking {
 /* ---- agreements */
 
 /* Agree, and give the members; TUTTI_IN_PROGRESS: fewer than before, begin again. */
-static tutti_result_t agree(struct shrinking *s, const void *said, size_t length, struct tt_agree **out)
+static tutti_result_t agree(struct shrinking *s, uint64_t timeout_ns, const void *said, size_t length,
+			    struct tt_agree **out)
 {
 	const int before = s->count;
-	const tutti_result_t result = tt_council_agree(s->old, s->among, said, length, out);
+	const tutti_result_t result = tt_council_agree(s->old, s->among, timeout_ns, said, length, out);
 
 	if (result)
 		return result;
@@ -41,9 +46,10 @@ static tutti_result_t agree(struct shrinking *s, const void *said, size_t length
 }
 
 /* Agree on reports; if one of them is of a failure, that is the result on all. */
-static tutti_result_t compare(struct shrinking *s, const struct tt_report *mine, struct tt_agree **out)
+static tutti_result_t compare(struct shrinking *s, uint64_t timeout_ns, const struct tt_report *mine,
+			      struct tt_agree **out)
 {
-	tutti_result_t result = agree(s, mine, tt_report_size(mine), out);
+	tutti_result_t result = agree(s, timeout_ns, mine, tt_report_size(mine), out);
 
 	for (int i = 0; i < s->count && !result; i++) {
 		const struct tt_agreed member = tt_agree_member(*out, i);
@@ -70,7 +76,7 @@ static tutti_result_t gather(struct shrinking *s)
 
 	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 		return tt_fail_errno(COMM, "read random bytes");
-	tutti_result_t result = agree(s, &id, sizeof(id), &agreed);
+	tutti_result_t result = agree(s, s->old->settings.timeout_ns, &id, sizeof(id), &agreed);
 	if (result < 0)
 		return result;
 	const struct tt_agreed lowest = tt_agree_member(agreed, 0);
@@ -110,7 +116,7 @@ static tutti_result_t take_records(const struct shrinking *s, const struct tt_ag
 
 static tutti_result_t join(struct shrinking *s, const struct tt_agree *agreed)
 {
-	const uint64_t deadline = tt_now() + s->old->settings.timeout_ns;
+	const uint64_t deadline = tt_now() + s->old->settings.timeout_ns / 2;
 	struct tt_records records = { 0 };
 	int *places = malloc((size_t)s->count * sizeof(*places));
 	tutti_result_t result = places ? take_records(s, agreed, &records) :
@@ -129,6 +135,7 @@ static tutti_result_t join(struct shrinking *s, const struct tt_agree *agreed)
  * nobody waits for it. */
 static tutti_result_t meet(struct shrinking *s)
 {
+	const uint64_t timeout_ns = s->old->settings.timeout_ns;
 	struct tt_report mine = { 0 };
 	struct tt_agree *agreed = NULL;
 	size_t length = 0;
@@ -136,7 +143,7 @@ static tutti_result_t meet(struct shrinking *s)
 	const tutti_result_t opened = s->new ? tt_bootstrap_open(s->new, mine.bytes, &length) : TUTTI_ERR_NO_MEMORY;
 	mine.length = (uint32_t)length;
 	tt_report_fill(&mine, opened);
-	tutti_result_t result = compare(s, &mine, &agreed);
+	tutti_result_t result = compare(s, timeout_ns, &mine, &agreed);
 	if (!result) {
 		const tutti_result_t joined = join(s, agreed);
 
@@ -144,7 +151,7 @@ static tutti_result_t meet(struct shrinking *s)
 		tt_report_fill(&mine, joined);
 		tt_agree_close(agreed);
 		agreed = NULL;
-		result = compare(s, &mine, &agreed);
+		result = compare(s, timeout_ns + DECLINE_NS, &mine, &agreed);
 	}
 	tt_agree_close(agreed);
 	return result;

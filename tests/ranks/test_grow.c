@@ -354,6 +354,7 @@ static int grow_despite_death(int rank, void *argument)
 			pause();
 	}
 	if (rank == 3) {
+		tutti_store_close(store);
 		await(&play->stage->done, 2);
 		return be_newcomer(play, 3);
 	}

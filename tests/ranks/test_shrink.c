@@ -23,8 +23,9 @@
 
 /* Shared by all ranks of a job. */
 struct stage {
-	atomic_int joined, stopped, done;
+	atomic_int joined, stopped, continued, done;
 	atomic_int round[MOST]; /* ranks that have come so far */
+	atomic_int size; /* of what those who first returned got */
 	_Atomic pid_t pid[MOST];
 };
 
@@ -445,6 +446,147 @@ static void the_late_are_left_out_and_told(void **state)
 	}
 }
 
+/* ---- one stops in the middle */
+
+static struct stage *stage_to_stop;
+
+static void stop_here(int signal)
+{
+	atomic_fetch_add(&stage_to_stop->stopped, 1);
+	raise(SIGSTOP);
+	atomic_fetch_add(&stage_to_stop->continued, 1);
+}
+
+/* Until they have stopped and go on. */
+static void continue_victims(const struct play *play)
+{
+	const int victims = __builtin_popcount(play->victims);
+
+	while (atomic_load(&play->stage->continued) < victims) {
+		for (int rank = 0; rank < play->ranks && atomic_load(&play->stage->stopped) == victims; rank++)
+			if (is_victim(play, rank))
+				kill(atomic_load(&play->stage->pid[rank]), SIGCONT);
+		sched_yield();
+	}
+}
+
+/* All who did not stop are in it, and any of the others. */
+static int is_of_some(tutti_comm_t comm, int rank, const struct play *play)
+{
+	int old[MOST];
+	uint32_t members = 0;
+
+	SUCCEEDS(tutti_all_gather(comm, &rank, old, 1, TUTTI_INT32, NULL));
+	for (int i = 0; i < tutti_comm_size(comm); i++) {
+		CLAIM(i == 0 || old[i - 1] < old[i], "rank %d was rank %d, the one before rank %d", i, old[i], old[i - 1]);
+		members |= 1u << old[i];
+	}
+	CLAIM((members | play->victims) == (1u << play->ranks) - 1, "members %x", members);
+	return is_of_the_rest(comm, rank, play->ranks, ~members);
+}
+
+/* Whoever goes on, goes on with the same others. */
+static int stop_in_the_middle(tutti_comm_t *comm_at, int rank, const struct play *play)
+{
+	tutti_comm_t comm = *comm_at, rest = NULL;
+	const struct itimerval soon = { .it_value = { 0, play->after_us } };
+	const struct sigaction stop = { .sa_handler = stop_here, .sa_flags = SA_RESTART };
+	int failed = 0, none = 0;
+
+	if (is_victim(play, rank)) {
+		stage_to_stop = play->stage;
+		sigaction(SIGALRM, &stop, NULL);
+		setitimer(ITIMER_REAL, &soon, NULL);
+		const tutti_result_t result = tutti_comm_shrink(comm, &rest);
+		CLAIM(result == TUTTI_OK || result == TUTTI_ERR_TIMEOUT, "%d: %s", result, tutti_last_error(NULL));
+		while (atomic_load(&play->stage->done) < survivors(play) + 1) /* the timer may have come after the end */
+			sched_yield();
+	} else {
+		SUCCEEDS(tutti_comm_shrink(comm, &rest));
+		if (atomic_fetch_add(&play->stage->done, 1) + 1 == survivors(play)) {
+			continue_victims(play);
+			atomic_fetch_add(&play->stage->done, 1);
+		}
+		while (atomic_load(&play->stage->done) < survivors(play) + 1)
+			sched_yield();
+	}
+	const int size = rest ? tutti_comm_size(rest) : 0;
+	if (size && !atomic_compare_exchange_strong(&play->stage->size, &none, size))
+		CLAIM(size == none, "%d ranks here, %d elsewhere", size, none);
+	if (size)
+		failed = is_of_some(rest, rank, play);
+	tutti_comm_destroy(comm);
+	*comm_at = rest;
+	return failed;
+}
+
+static int be_stopped_in_the_middle(int rank, void *argument)
+{
+	return play_with(rank, argument, stop_in_the_middle);
+}
+
+static void who_stops_in_the_middle_holds_up_for_the_deadline_only(void **state)
+{
+	static const uint32_t victims[] = { 1 << 0, 1 << 2, 1 << 1 | 1 << 3 };
+
+	for (int i = 0; i < 9; i++) {
+		struct play play = { .ranks = 4, .victims = victims[i % 3], .after_us = 200 + i * 400 };
+
+		assert_int_equal(run_play(&play, be_stopped_in_the_middle, 0, "TUTTI_TIMEOUT=2"), 0);
+	}
+}
+
+/* ---- who ends waits for nobody: not for a rank that is stopped, nor for one that is busy, nor for room */
+
+#define MUCH (8u << 20)
+
+static int end_at_once(tutti_comm_t *comm_at, int rank, const struct play *play)
+{
+	tutti_comm_t comm = *comm_at, rest = NULL;
+	tutti_request_t request = NULL;
+
+	if (rank == 2) {
+		atomic_fetch_add(&play->stage->stopped, 1);
+		raise(SIGSTOP);
+		return 0;
+	}
+	while (atomic_load(&play->stage->stopped) == 0)
+		sched_yield();
+	if (rank == 1) { /* waits for the stopped one until the deadline */
+		atomic_fetch_add(&play->stage->round[0], 1);
+		SUCCEEDS(tutti_comm_shrink(comm, &rest));
+		CLAIM(tutti_comm_size(rest) == 1, "size %d", tutti_comm_size(rest));
+		kill(atomic_load(&play->stage->pid[2]), SIGCONT);
+		tutti_comm_destroy(comm);
+		*comm_at = rest;
+		return 0;
+	}
+	void *bytes = calloc(1, MUCH);
+	SUCCEEDS(tutti_send(comm, bytes, MUCH, TUTTI_UINT8, 2, &request));
+	while (atomic_load(&play->stage->round[0]) == 0)
+		tutti_test(&request); /* there is no more room for it */
+	const double start = seconds_now();
+	tutti_comm_abort(comm, "to see how long it takes");
+	CLAIM(tutti_wait(&request) == TUTTI_ERR_ABORTED, "%s", tutti_last_error(comm));
+	tutti_comm_destroy(comm);
+	*comm_at = NULL;
+	CLAIM(seconds_now() - start < 2, "it took %g s", seconds_now() - start);
+	free(bytes);
+	return 0;
+}
+
+static int end_or_wait(int rank, void *argument)
+{
+	return play_with(rank, argument, end_at_once);
+}
+
+static void who_ends_waits_for_nobody(void **state)
+{
+	struct play play = { .ranks = 3 };
+
+	assert_int_equal(run_play(&play, end_or_wait, 0, "TUTTI_TIMEOUT=4"), 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -455,6 +597,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(those_who_left_are_not_waited_for),
 		cmocka_unit_test(deaths_in_the_middle_are_no_matter),
 		cmocka_unit_test(the_late_are_left_out_and_told),
+		cmocka_unit_test(who_stops_in_the_middle_holds_up_for_the_deadline_only),
+		cmocka_unit_test(who_ends_waits_for_nobody),
 	};
 
 	if (choose_transport(argc, argv))
