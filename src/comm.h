@@ -53,7 +53,6 @@ struct tt_recorder {
 	uint64_t next; /* number of the next operation */
 	uint64_t room; /* before this one, or when plans need it, the rest of the mapping is wanted */
 	bool counter;  /* the processor's counter is the clock */
-	bool reported;
 	int fd;	       /* keeps the mapping's file locked; -1 */
 	pid_t pid;     /* whose it is, and not a forked child's */
 	struct tt_flight_place place;

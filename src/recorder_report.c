@@ -103,9 +103,8 @@ void tt_recorder_report(struct tutti_comm *comm)
 {
 	struct tt_recorder *recorder = &comm->recorder;
 
-	if (!recorder->flight || recorder->reported || !tt_made_here(&comm->maker))
+	if (!recorder->flight || !tt_made_here(&comm->maker))
 		return;
-	recorder->reported = true;
 	memcpy(recorder->flight->fault.text, comm->fault.text, sizeof(comm->fault.text));
 	recorder->flight->fault.rank = comm->fault.rank;
 	recorder->flight->fault.result = comm->fault.result;

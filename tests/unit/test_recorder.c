@@ -216,6 +216,22 @@ static void cards_that_were_written_over_are_not_shown(void **state)
 	tutti_comm_destroy(comm);
 }
 
+static void a_record_that_is_being_written_over_does_not_count(void **state)
+{
+	struct tt_flight *flight = new_flight();
+	const uint64_t place = 7 * TT_FLIGHT_PLACES;
+	struct tt_flight_plan plan;
+
+	flight->plans[place / 8] = place;
+	flight->plans_end = place;
+	assert_false(tt_flight_read_plan(flight, place, &plan)); /* left from before, or not yet written */
+	flight->plans_end = place + TT_FLIGHT_PLANS;
+	assert_true(tt_flight_read_plan(flight, place, &plan));
+	flight->plans_end = place + TT_FLIGHT_PLANS + TT_FLIGHT_PLACES;
+	assert_false(tt_flight_read_plan(flight, place, &plan));
+	free(flight);
+}
+
 static void an_operation_that_is_being_written_is_left_out(void **state)
 {
 	struct tt_flight *flight = new_flight();
@@ -498,6 +514,7 @@ int main(void)
 		TEST(the_last_4096_operations_are_kept),
 		TEST(operations_name_their_card),
 		TEST(cards_that_were_written_over_are_not_shown),
+		TEST(a_record_that_is_being_written_over_does_not_count),
 		TEST(an_operation_that_is_being_written_is_left_out),
 		TEST(garbage_in_the_mapping_does_no_harm),
 		TEST(strings_are_escaped),
