@@ -27,6 +27,7 @@
 
 #define BATCH	 16
 #define PAUSE_MS 10 /* from one look to the next at least, and to the next attempt at a lock that a call has */
+#define TRY_NS	 200000 /* some short calls */
 #define STACK	 (256 * 1024)
 
 struct watched {
@@ -46,10 +47,21 @@ static struct {
 
 /* ---- the thread */
 
+/* A thread that makes one short call after the other lets go of the lock between them, but looks at nothing. */
+static bool try_lock(struct tutti_comm *comm)
+{
+	const uint64_t enough = tt_now() + TRY_NS;
+
+	while (pthread_mutex_trylock(&comm->lock))
+		if (tt_now() > enough)
+			return false;
+	return true;
+}
+
 /* False: it is to be looked at again soon, as somebody else has the lock, or ranks are settling on a fault. */
 static bool look(struct tutti_comm *comm)
 {
-	if (pthread_mutex_trylock(&comm->lock))
+	if (!try_lock(comm))
 		return false;
 	tt_comm_look(comm, true);
 	if (!comm->board.base)
