@@ -131,6 +131,7 @@ static int be_victim(const struct play *play, tutti_comm_t comm)
 	await(&stage->over, __builtin_popcount(play->victims));
 	atomic_store(&stage->at, seconds_now());
 	play->end(comm);
+	await(&stage->told, told_first(play)); /* its own end would be news as well */
 	return 0;
 }
 
@@ -220,8 +221,6 @@ static void a_hosts_death_is_passed_on_by_who_is_outside(void **state)
 	setenv("TEST_HOSTS", "2", 1);
 }
 
-/* ---- several faults at once */
-
 static void abort_for_own_reason(tutti_comm_t comm)
 {
 	char reason[32];
@@ -229,6 +228,23 @@ static void abort_for_own_reason(tutti_comm_t comm)
 	snprintf(reason, sizeof(reason), "reason of rank %d", tutti_comm_rank(comm));
 	tutti_comm_abort(comm, reason);
 }
+
+static void an_abort_is_passed_on_by_who_is_outside(void **state)
+{
+	if (strcmp(transport_chosen, "mixed") != 0)
+		skip();
+	unsetenv("TEST_HOSTS");
+	all_are_told((struct play){ .victims = 1 << 3,
+				    .outside = 0xf6,
+				    .polling = 1, /* who waits sends notes, which wake the others */
+				    .end = abort_for_own_reason,
+				    .result = TUTTI_ERR_ABORTED,
+				    .lonely = true },
+		     "reason of rank 3");
+	setenv("TEST_HOSTS", "2", 1);
+}
+
+/* ---- several faults at once */
 
 static void all_settle_on_one_of_several_reasons(void **state)
 {
@@ -327,6 +343,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(idle_ranks_may_ask_for_it),
 		cmocka_unit_test(the_last_rank_is_no_other),
 		cmocka_unit_test(a_hosts_death_is_passed_on_by_who_is_outside),
+		cmocka_unit_test(an_abort_is_passed_on_by_who_is_outside),
 		cmocka_unit_test(all_settle_on_one_of_several_reasons),
 		cmocka_unit_test(all_settle_on_one_of_two_deaths),
 		cmocka_unit_test(only_ranks_with_control_links_have_one),

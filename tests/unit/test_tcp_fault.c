@@ -124,6 +124,32 @@ static void a_revoke_outlives_the_rank_that_sent_it(void **state)
 	fabric_stop(&f);
 }
 
+/* Rank 0 was stopped while rank 1 died, or went, and rank 2 told why: it finds both at the same time. */
+static void what_peers_say_is_heard_before_a_death_is_blamed(void **state)
+{
+	const struct tt_fault fault = { TUTTI_ERR_TIMEOUT, 1, "rank 1 was late" };
+	struct tt_endpoint *dead;
+	struct fabric f;
+
+	fabric_start(&f, 3, 0);
+	const struct tcp_peer *known = tcp_endpoint_of(f.endpoint[0])->peers;
+	for (int peer = 1; peer <= 2; peer++) {
+		struct pollfd poller = { known[peer].control->source.fd, POLLIN, 0 };
+
+		if (peer == 1)
+			die(&f, 1);
+		else
+			tcp->revoke(f.endpoint[2], &fault);
+		assert_int_equal(poll(&poller, 1, 20000), 1);
+	}
+	tcp->progress(f.endpoint[0], true);
+	assert_string_equal(f.endpoint[0]->fault.text, "rank 1 was late");
+	dead = f.endpoint[1];
+	f.endpoint[1] = NULL;
+	tcp->destroy(dead);
+	fabric_stop(&f);
+}
+
 static void a_death_is_known_to_all_of_eight(void **state)
 {
 	struct tt_endpoint *dead;
@@ -332,6 +358,7 @@ int main(void)
 		cmocka_unit_test(the_better_of_two_faults_stays),
 		cmocka_unit_test(a_death_after_a_fault_is_its_consequence),
 		cmocka_unit_test(a_revoke_outlives_the_rank_that_sent_it),
+		cmocka_unit_test(what_peers_say_is_heard_before_a_death_is_blamed),
 		cmocka_unit_test(a_death_is_known_to_all_of_eight),
 		cmocka_unit_test(a_good_bye_is_no_fault),
 		cmocka_unit_test(a_closed_connection_names_its_rank),
