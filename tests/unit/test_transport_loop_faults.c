@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What TUTTI_LOOP asks for happens, and nonsense in it is refused with a sentence. */
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -227,6 +228,31 @@ static void killed_thread_is_gone_from_all_its_ranks(void **state)
 	tt_transport_loop.destroy(endpoint);
 }
 
+/* Ranks 0 and 1 find different faults at once; all end with the one that comes first in the order. */
+static void news_body(struct suite_rank *rank)
+{
+	const struct tt_fault lost = { .result = TUTTI_ERR_PEER_LOST, .rank = 2, .text = "rank 2 is lost" };
+	const struct tt_fault aborted = { .result = TUTTI_ERR_ABORTED, .rank = 1, .text = "rank 1 aborts" };
+
+	suite_require(rank, rank->ops->control_fd(rank->endpoint) >= 0, "nothing tells of news");
+	if (rank->rank < 2)
+		rank->ops->revoke(rank->endpoint, rank->rank == 0 ? &lost : &aborted);
+	suite_require(rank, rank->rank != 0 || rank->endpoint->fault.result != 0, "a rank forgets its own fault");
+	while (rank->endpoint->fault.result != TUTTI_ERR_ABORTED) {
+		struct pollfd control = { rank->ops->control_fd(rank->endpoint), POLLIN, 0 };
+
+		suite_at(rank, "waiting for news");
+		suite_require(rank, poll(&control, 1, 10000) == 1, "no news");
+		rank->ops->progress(rank->endpoint, true);
+	}
+	suite_barrier(rank);
+}
+
+static void news_reach_each_rank_and_the_best_fault_counts(void **state)
+{
+	play("news=50000", __func__, 4, news_body);
+}
+
 static void nonsense_is_refused_with_what_was_expected(void **state)
 {
 	static const struct {
@@ -239,6 +265,7 @@ static void nonsense_is_refused_with_what_was_expected(void **state)
 		{ "seed=2,capacity=100", "\"capacity=100\": expected capacity=BYTES from 4096" },
 		{ "delay=-1", "expected delay=US" },
 		{ "jitter=60000001", "expected jitter=US" },
+		{ "news=soon", "expected news=US" },
 		{ "cut=0-1", "expected cut=RANK-RANK@BYTES" },
 		{ "cut=0-1@99999999999999999999999", "expected cut=RANK-RANK@BYTES" },
 		{ "refuse=0-1@5", "expected refuse=RANK-RANK" },
@@ -324,6 +351,7 @@ int main(void)
 		cmocka_unit_test(dead_rank_is_named_by_the_others),
 		cmocka_unit_test(delayed_bytes_come_late_and_wake),
 		cmocka_unit_test(bytes_keep_their_order_on_a_link_whatever_their_delays),
+		cmocka_unit_test(news_reach_each_rank_and_the_best_fault_counts),
 		cmocka_unit_test(killed_thread_is_gone_from_all_its_ranks),
 		cmocka_unit_test(nonsense_is_refused_with_what_was_expected),
 		cmocka_unit_test(environment_is_read),

@@ -12,7 +12,7 @@ struct loop_endpoint {
 	int rank, host;
 	unsigned shares; /* calls of share() */
 	uint64_t heard;	 /* of the fabric's notes */
-	int bell_fd;	 /* that of fabric->ranks[rank], readable without the lock */
+	int bell_fd, alarm_fd; /* those of fabric->ranks[rank], readable without the lock */
 };
 
 struct loop_endpoint *tt_loop_endpoint_of(struct tt_endpoint *endpoint);

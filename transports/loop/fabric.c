@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the fabrics of the process, by communicator. The list of them is the only state of the
  * process here; a fabric is in it while it has users. Lock order: the list, then a fabric. */
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/timerfd.h>
@@ -10,6 +11,7 @@
 #include "fabric.h"
 #include "log.h"
 #include "loop.h"
+#include "news.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -77,6 +79,8 @@ static tutti_result_t make_fabric(const struct tt_endpoint_config *config, struc
 		result = tt_fail_errno(LOOP, "make the fabric of %zu ranks", size);
 		goto free_fabric;
 	}
+	for (size_t rank = 0; rank < size; rank++)
+		fabric->ranks[rank].bell.timer.fd = fabric->ranks[rank].alarm.fd = -1;
 	*out = fabric;
 	return TUTTI_OK;
 free_fabric:
@@ -130,9 +134,15 @@ static tutti_result_t take_place(struct loop_fabric *fabric, int rank)
 			TUTTI_ERR_INVALID, LOOP,
 			"rank %d has entered this communicator before: each rank enters once",
 			rank);
-	place->bell.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (place->bell.fd < 0)
+	place->bell.timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (place->bell.timer.fd < 0)
 		return tt_fail_errno(LOOP, "make the timer that wakes rank %d", rank);
+	if (fabric->faults.news_ns)
+		place->alarm.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (fabric->faults.news_ns && place->alarm.fd < 0) {
+		close(place->bell.timer.fd);
+		return tt_fail_errno(LOOP, "make the timer that tells rank %d of news", rank);
+	}
 	place->state = LOOP_HERE;
 	place->opener = pthread_self();
 	return TUTTI_OK;
@@ -173,10 +183,15 @@ void tt_loop_fabric_leave(struct loop_fabric *fabric, int rank)
 
 	pthread_mutex_lock(&registry.lock);
 	tt_loop_fabric_lock(fabric);
-	close(place->bell.fd);
-	place->bell = (struct loop_bell){ .fd = -1 };
-	if (place->state == LOOP_HERE)
+	close(place->bell.timer.fd);
+	if (place->alarm.fd >= 0)
+		close(place->alarm.fd);
+	place->bell = (struct loop_bell){ .timer.fd = -1 };
+	place->alarm = (struct loop_timer){ .fd = -1 };
+	if (place->state == LOOP_HERE) {
 		place->state = LOOP_LEFT;
+		place->gone_at = tt_now();
+	}
 	pthread_cond_broadcast(&fabric->changed);
 	tt_loop_fabric_ring_all(fabric);
 	tt_loop_fabric_unlock(fabric);
@@ -232,9 +247,11 @@ void tt_loop_fabric_die(struct loop_fabric *fabric, int rank)
 	if (fabric->ranks[rank].state == LOOP_DEAD)
 		return;
 	fabric->ranks[rank].state = LOOP_DEAD;
+	fabric->ranks[rank].gone_at = tt_now();
 	tt_log(DEBUG, LOOP, "rank %d dies, as it was asked to", rank);
 	pthread_cond_broadcast(&fabric->changed);
 	tt_loop_fabric_ring_all(fabric);
+	tt_loop_news_spread(fabric);
 }
 
 void tt_loop_kill(pthread_t thread)
@@ -253,13 +270,13 @@ void tt_loop_kill(pthread_t thread)
 
 /* Set the timer to `at`, 0: not at all; what it said before is forgotten. Fails only for arguments
  * that make no sense. A time of one nanosecond has always passed. */
-static void set_bell(struct loop_bell *bell, uint64_t at)
+static void set_timer(struct loop_timer *timer, uint64_t at)
 {
 	const struct itimerspec when = { .it_value = { .tv_sec = (time_t)(at / 1000000000u),
 						       .tv_nsec = (long)(at % 1000000000u) } };
 
-	bell->at = at;
-	timerfd_settime(bell->fd, TFD_TIMER_ABSTIME, &when, NULL);
+	timer->at = at;
+	timerfd_settime(timer->fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
 void tt_loop_fabric_ring(struct loop_fabric *fabric, int rank, uint64_t time)
@@ -267,8 +284,11 @@ void tt_loop_fabric_ring(struct loop_fabric *fabric, int rank, uint64_t time)
 	struct loop_bell *bell = &fabric->ranks[rank].bell;
 	const uint64_t at = time > 0 ? time : 1;
 
-	if (bell->armed > 0 && (bell->at == 0 || at < bell->at))
-		set_bell(bell, at);
+	/* one that rings already calls those, too, who came since */
+	for (int i = 0; bell->rang && time == 0 && i < bell->armed; i++)
+		bell->sleepers[i].called = true;
+	if (bell->armed > 0 && !bell->rang && (bell->timer.at == 0 || at < bell->timer.at))
+		set_timer(&bell->timer, at);
 }
 
 void tt_loop_fabric_ring_all(struct loop_fabric *fabric)
@@ -277,30 +297,77 @@ void tt_loop_fabric_ring_all(struct loop_fabric *fabric)
 		tt_loop_fabric_ring(fabric, rank, 0);
 }
 
-/* A bell that rang for one sleeper stays rung until all who slept then are up: nobody's call is
- * lost. */
+/* When bytes or news come that have not come yet; 0: none. */
+static uint64_t next_due(struct loop_fabric *fabric, int rank, uint64_t now)
+{
+	uint64_t next = tt_loop_news_next(fabric, rank, now);
+
+	for (int i = 0; i < fabric->size * TT_LANES; i++) {
+		struct loop_pipe *pipe =
+			fabric->pipes[(i / TT_LANES * fabric->size + rank) * TT_LANES + i % TT_LANES];
+		const uint64_t due = pipe ? tt_loop_pipe_next_due(pipe, now) : 0;
+
+		if (due > 0 && (next == 0 || due < next))
+			next = due;
+	}
+	return next;
+}
+
+/* Before the list of sleepers changes: a bell that rang called all of them. */
+static void note_ring(struct loop_bell *bell, uint64_t now)
+{
+	if (bell->rang || bell->timer.at == 0 || bell->timer.at > now)
+		return;
+	bell->rang = true;
+	for (int i = 0; i < bell->armed; i++)
+		bell->sleepers[i].called = true;
+}
+
+/* A bell rings until all whom it called are up, so that nobody's call is lost; and no longer, so that threads which come and go
+ * do not keep each other awake. */
+static void hush(struct loop_fabric *fabric, int rank, uint64_t now)
+{
+	struct loop_bell *bell = &fabric->ranks[rank].bell;
+
+	for (int i = 0; i < bell->armed; i++)
+		if (bell->sleepers[i].called)
+			return;
+	if (bell->rang || (bell->armed == 0 && bell->timer.at != 0)) {
+		bell->rang = false;
+		set_timer(&bell->timer, bell->armed > 0 ? next_due(fabric, rank, now) : 0);
+	}
+}
+
 void tt_loop_fabric_arm(struct loop_fabric *fabric, int rank)
 {
 	struct loop_bell *bell = &fabric->ranks[rank].bell;
-	const uint64_t now = tt_now();
+	const uint64_t now = tt_now(), due = next_due(fabric, rank, now);
 
-	bell->armed++;
-	for (int i = 0; i < fabric->size * TT_LANES; i++) {
-		struct loop_pipe *pipe =
-			fabric->pipes[(i / TT_LANES * fabric->size + rank) * TT_LANES +
-				      i % TT_LANES];
-		const uint64_t due = pipe ? tt_loop_pipe_next_due(pipe, now) : 0;
-
-		if (due > 0)
-			tt_loop_fabric_ring(fabric, rank, due);
-	}
+	note_ring(bell, now);
+	hush(fabric, rank, now); /* what it rang for before is found by the pass that follows */
+	assert(bell->armed < LOOP_SLEEPERS_MAX);
+	bell->sleepers[bell->armed++] = (struct loop_sleeper){ pthread_self(), false };
+	if (due > 0)
+		tt_loop_fabric_ring(fabric, rank, due);
 }
 
 void tt_loop_fabric_disarm(struct loop_fabric *fabric, int rank)
 {
 	struct loop_bell *bell = &fabric->ranks[rank].bell;
+	const uint64_t now = tt_now();
+	int i = 0;
 
-	bell->armed--;
-	if (bell->armed == 0 && bell->at != 0)
-		set_bell(bell, 0);
+	note_ring(bell, now);
+	while (i < bell->armed - 1 && !pthread_equal(bell->sleepers[i].thread, pthread_self()))
+		i++; /* the last, if this thread disarms for another */
+	bell->sleepers[i] = bell->sleepers[--bell->armed];
+	hush(fabric, rank, now);
+}
+
+void tt_loop_fabric_set_alarm(struct loop_fabric *fabric, int rank, uint64_t time)
+{
+	struct loop_timer *alarm = &fabric->ranks[rank].alarm;
+
+	if (alarm->fd >= 0 && alarm->at != time)
+		set_timer(alarm, time);
 }

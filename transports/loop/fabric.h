@@ -11,18 +11,41 @@
 #include "pipe.h"
 #include "transport.h"
 
-/* Rung now or, for bytes that are not due yet, at a time: a timer that poll() can wait for. */
-struct loop_bell {
+#define LOOP_SLEEPERS_MAX 64
+
+struct loop_sleeper {
+	pthread_t thread;
+	bool called; /* the bell rang since it armed */
+};
+
+/* That poll() can wait for. */
+struct loop_timer {
 	int fd;
-	unsigned armed; /* threads that sleep or are about to */
-	uint64_t at;	/* rings then; 0: not set */
+	uint64_t at; /* rings then; 0: not set */
+};
+
+/* Rung now or, for bytes that are not due yet, at a time. */
+struct loop_bell {
+	struct loop_timer timer;
+	bool rang; /* and sleepers are marked */
+	int armed; /* threads that sleep or are about to */
+	struct loop_sleeper sleepers[LOOP_SLEEPERS_MAX];
 };
 
 enum loop_state { LOOP_ABSENT, LOOP_HERE, LOOP_LEFT, LOOP_DEAD };
 
+/* The best fault that a rank has told, for those who hear each other's news. */
+struct loop_told {
+	struct tt_fault fault;
+	uint64_t at, number;
+};
+
 struct loop_rank {
 	enum loop_state state;
 	bool joined;
+	uint64_t gone_at;
+	struct loop_told told;
+	struct loop_timer alarm; /* rings when there is news, whoever sleeps */
 	pthread_t opener;
 	int host;
 	uint64_t written; /* on all links */
@@ -49,7 +72,9 @@ struct loop_fabric {
 	pthread_cond_t changed; /* a rank joined, shared, left or died, or the fault was set */
 	struct tt_fault fault;
 	uint8_t notes[4 * TT_NOTES_KEPT][TT_NOTE_BYTES]; /* of all ranks, in turn */
+	uint64_t noted_at[4 * TT_NOTES_KEPT];
 	uint64_t told;
+	uint64_t numbers; /* of faults told */
 	struct loop_segment *segments;
 	struct loop_pipe **pipes; /* [from][to][lane] */
 	struct loop_rank *ranks;
@@ -79,5 +104,7 @@ void tt_loop_fabric_ring(struct loop_fabric *fabric, int rank, uint64_t time);
 void tt_loop_fabric_ring_all(struct loop_fabric *fabric);
 void tt_loop_fabric_arm(struct loop_fabric *fabric, int rank);
 void tt_loop_fabric_disarm(struct loop_fabric *fabric, int rank);
+/* The same for an alarm, which rings also if nobody sleeps; `time` 0: not at all. */
+void tt_loop_fabric_set_alarm(struct loop_fabric *fabric, int rank, uint64_t time);
 
 #endif

@@ -110,6 +110,11 @@ static bool parse_jitter(const char **at, struct loop_faults *out)
 	return parse_time(at, &out->jitter_ns);
 }
 
+static bool parse_news(const char **at, struct loop_faults *out)
+{
+	return parse_time(at, &out->news_ns);
+}
+
 static bool parse_cut(const char **at, struct loop_faults *out)
 {
 	return parse_pair(at, true, &out->cuts);
@@ -141,6 +146,7 @@ static const struct {
 	{ "capacity=", "capacity=BYTES from 4096 to 1073741824", parse_capacity },
 	{ "delay=", "delay=US from 0 to 60000000", parse_delay },
 	{ "jitter=", "jitter=US from 0 to 60000000", parse_jitter },
+	{ "news=", "news=US from 0 to 60000000", parse_news },
 	{ "cut=", "cut=RANK-RANK@BYTES, 8 times at most", parse_cut },
 	{ "refuse=", "refuse=RANK-RANK, 8 times at most", parse_refuse },
 	{ "die=", "die=RANK@BYTES", parse_die },
@@ -160,7 +166,7 @@ static const char *parse_part(const char **at, struct loop_faults *out)
 			return keys[i].expected;
 		return NULL;
 	}
-	return "a KEY=VALUE with a key of short, stall, capacity, delay, jitter, cut, refuse, die, seed";
+	return "a KEY=VALUE with a key of short, stall, capacity, delay, jitter, news, cut, refuse, die, seed";
 }
 
 static tutti_result_t parse(const char *text, struct loop_faults *out)

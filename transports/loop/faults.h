@@ -25,7 +25,7 @@ struct loop_faults {
 	uint64_t longest; /* bytes a link operation moves at most; 0: any number */
 	uint64_t stall;	  /* one operation in so many moves nothing; 0: none */
 	uint64_t capacity;
-	uint64_t delay_ns, jitter_ns;
+	uint64_t delay_ns, jitter_ns, news_ns;
 	uint64_t seed;
 	struct loop_pairs cuts, refusals;
 	int mortal; /* the rank that dies, -1 for none */

@@ -8,6 +8,8 @@
 #include "log.h"
 #include "loop.h"
 
+#define STALL_NS 50000 /* until what did not move is tried again */
+
 struct loop_link {
 	struct tt_link base;
 	struct loop_pipe *out, *in;
@@ -44,8 +46,7 @@ static uint64_t first_random(uint64_t seed, int rank, int peer, enum tt_lane lan
 	return x * 0xd6e8feb86659fd93u | 1;
 }
 
-/* Should this operation move nothing? Then the sleeper is called at once: bytes or room may be
- * there. */
+/* Should this operation move nothing? Then the sleeper is called soon: bytes or room may be there. */
 static bool stalls(struct loop_link *link)
 {
 	struct loop_endpoint *self = endpoint_of(link);
@@ -53,7 +54,7 @@ static bool stalls(struct loop_link *link)
 
 	if (one_in == 0 || next_random(link) % one_in != 0)
 		return false;
-	tt_loop_fabric_ring(self->fabric, self->rank, 0);
+	tt_loop_fabric_ring(self->fabric, self->rank, tt_now() + STALL_NS);
 	return true;
 }
 
@@ -217,7 +218,7 @@ ssize_t tt_loop_write(struct tt_link *base, const struct iovec *iov, int n)
 	result = fail_if_dead(self);
 	if (result == 0)
 		result = fail_if_parted(link);
-	if (result == 0 && link->out->reading && !stalls(link))
+	if (result == 0 && link->out->reading && tt_loop_pipe_room(link->out) > 0 && !stalls(link))
 		result = (ssize_t)put(link, iov, n);
 	tt_loop_fabric_unlock(self->fabric);
 	return result;

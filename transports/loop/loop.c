@@ -10,6 +10,7 @@
 #include "endpoint.h"
 #include "log.h"
 #include "loop.h"
+#include "news.h"
 
 struct loop_endpoint *tt_loop_endpoint_of(struct tt_endpoint *endpoint)
 {
@@ -31,7 +32,8 @@ static tutti_result_t loop_open(const struct tt_endpoint_config *config, struct 
 		free(self);
 		return result;
 	}
-	self->bell_fd = self->fabric->ranks[self->rank].bell.fd;
+	self->bell_fd = self->fabric->ranks[self->rank].bell.timer.fd;
+	self->alarm_fd = self->fabric->ranks[self->rank].alarm.fd;
 	*out = &self->base;
 	return TUTTI_OK;
 }
@@ -238,14 +240,16 @@ static void loop_progress(struct tt_endpoint *endpoint, bool thorough)
 	struct loop_fabric *fabric = self->fabric;
 
 	tt_loop_fabric_lock(fabric);
-	if (fabric->fault.result == 0 && thorough)
+	if (fabric->faults.news_ns)
+		tt_loop_news_hear(self, thorough);
+	else if (fabric->fault.result == 0 && thorough)
 		look_for_dead(self);
-	if (fabric->fault.result != 0)
+	if (fabric->fault.result != 0 && !fabric->faults.news_ns)
 		set_fault(&endpoint->fault, &fabric->fault);
 	tt_loop_fabric_unlock(fabric);
 }
 
-/* The dead tell nobody. */
+/* The dead tell nobody. Those who are in join() are told at once, in any case. */
 static void loop_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault)
 {
 	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
@@ -254,11 +258,28 @@ static void loop_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fau
 	tt_loop_fabric_lock(fabric);
 	if (fabric->ranks[self->rank].state == LOOP_HERE) {
 		set_fault(&fabric->fault, fault);
-		set_fault(&endpoint->fault, &fabric->fault);
+		if (fabric->faults.news_ns)
+			tt_loop_news_tell(self, fault);
+		else
+			set_fault(&endpoint->fault, &fabric->fault);
 		pthread_cond_broadcast(&fabric->changed);
 		tt_loop_fabric_ring_all(fabric);
 	}
 	tt_loop_fabric_unlock(fabric);
+}
+
+/* What is still on its way can be read later. */
+static bool is_silent(struct loop_endpoint *self, int peer)
+{
+	const uint64_t now = tt_now();
+
+	for (int lane = 0; lane < TT_LANES; lane++) {
+		struct loop_pipe *pipe = self->fabric->pipes[(peer * self->fabric->size + self->rank) * TT_LANES + lane];
+
+		if (pipe && tt_loop_pipe_next_due(pipe, now) > 0)
+			return false;
+	}
+	return true;
 }
 
 static bool loop_lost(struct tt_endpoint *endpoint, int peer)
@@ -266,24 +287,32 @@ static bool loop_lost(struct tt_endpoint *endpoint, int peer)
 	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
 
 	tt_loop_fabric_lock(self->fabric);
-	const enum loop_state state = self->fabric->ranks[peer].state;
+	const bool lost = tt_loop_news_knows_gone(self, peer) && is_silent(self, peer);
 	tt_loop_fabric_unlock(self->fabric);
-	return state == LOOP_LEFT || state == LOOP_DEAD;
+	return lost;
 }
 
 static int loop_control_fd(const struct tt_endpoint *endpoint)
 {
-	return -1;
+	return ((const struct loop_endpoint *)endpoint)->alarm_fd;
 }
 
+/* The dead tell nothing. */
 static void loop_tell(struct tt_endpoint *endpoint, const void *note)
 {
 	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
 	struct loop_fabric *fabric = self->fabric;
 
 	tt_loop_fabric_lock(fabric);
-	memcpy(fabric->notes[fabric->told++ % (4 * TT_NOTES_KEPT)], note, TT_NOTE_BYTES);
-	tt_loop_fabric_ring_all(fabric);
+	if (fabric->ranks[self->rank].state == LOOP_HERE) {
+		const uint64_t place = fabric->told++ % (4 * TT_NOTES_KEPT);
+
+		memcpy(fabric->notes[place], note, TT_NOTE_BYTES);
+		fabric->noted_at[place] = tt_now();
+		tt_loop_news_spread(fabric);
+		if (!fabric->faults.news_ns)
+			tt_loop_fabric_ring_all(fabric);
+	}
 	tt_loop_fabric_unlock(fabric);
 }
 
@@ -294,9 +323,9 @@ static bool loop_hear(struct tt_endpoint *endpoint, void *note)
 	struct loop_fabric *fabric = self->fabric;
 
 	tt_loop_fabric_lock(fabric);
-	const bool some = self->heard < fabric->told;
 	if (fabric->told - self->heard > 4 * TT_NOTES_KEPT)
 		self->heard = fabric->told - 4 * TT_NOTES_KEPT;
+	const bool some = self->heard < fabric->told && tt_loop_news_has_come(self, self->heard);
 	if (some)
 		memcpy(note, fabric->notes[self->heard++ % (4 * TT_NOTES_KEPT)], TT_NOTE_BYTES);
 	tt_loop_fabric_unlock(fabric);

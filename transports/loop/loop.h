@@ -8,6 +8,8 @@
  *   capacity=BYTES a link holds so many bytes each way (4096 … 2^30; default 65536)
  *   delay=US       bytes can be read only so many microseconds after they were written
  *   jitter=US      … and up to so many more, as it comes out: links overtake each other
+ *   news=US        ranks have no record in common: each learns at a time of its own, up to so many microseconds later, what
+ *                  others tell, and of deaths; what a rank told just before it died may reach some and not others
  *   cut=A-B@BYTES  the link of A with B is lost when A has written so many bytes to it; up to 8 times
  *   refuse=A-B     A cannot connect to B; up to 8 times
  *   die=R@BYTES    rank R is gone without a word when it has written so many bytes in all
