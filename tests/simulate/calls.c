@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -16,9 +18,9 @@
 
 #include "machine.h"
 
-#define FIRST_TIMER 1000000 /* descriptors of this machine's timers, apart from the real ones */
-#define TIMERS_MAX  256
-#define FIRST_SELF  4096    /* what pthread_self() gives, apart from anything real */
+#define DESCRIPTORS_MAX	 512
+#define FIRST_DESCRIPTOR (CALLS_DESCRIPTORS_END - DESCRIPTORS_MAX - 1) /* of this machine, apart from the real ones */
+#define FIRST_SELF	 4096 /* what pthread_self() gives, apart from anything real */
 
 int __real_clock_gettime(clockid_t clock, struct timespec *out);
 int __real_sched_yield(void);
@@ -26,6 +28,7 @@ int __real_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
 ssize_t __real_getrandom(void *out, size_t length, unsigned flags);
 FILE *__real_fopen(const char *path, const char *mode);
 int __real_close(int fd);
+ssize_t __real_write(int fd, const void *bytes, size_t length);
 int __real_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 pthread_t __real_pthread_self(void);
 
@@ -39,9 +42,15 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t size);
 int __wrap_timerfd_create(int clock, int flags);
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before);
+int __wrap_eventfd(unsigned count, int flags);
+ssize_t __wrap_write(int fd, const void *bytes, size_t length);
+int __wrap_epoll_create1(int flags);
+int __wrap_epoll_ctl(int set, int operation, int fd, struct epoll_event *event);
+int __wrap_epoll_wait(int set, struct epoll_event *events, int most, int timeout_ms);
 int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
 int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attributes);
 int __wrap_pthread_cond_destroy(pthread_cond_t *cond);
@@ -117,52 +126,91 @@ FILE *__wrap_fopen(const char *path, const char *mode)
 	return NULL;
 }
 
-/* ---- timers that can be polled */
+/* ---- descriptors: timers and events that can be polled, and sets of them */
 
-struct timer {
-	bool open;
-	uint64_t at; /* 0: not set */
+enum kind { NOTHING, TIMER, EVENT, SET };
+
+struct descriptor {
+	enum kind kind;
+	uint64_t at;	/* when it is readable from; 0: it is not */
+	/* as a member of a set */
+	int set; /* its descriptor, 0: of none */
+	struct epoll_event wanted;
+	bool told; /* by edges: the set has told of it since it became readable */
 };
 
-static struct timer timers[TIMERS_MAX];
+static struct descriptor descriptors[DESCRIPTORS_MAX];
 
-static struct timer *timer_of(int fd)
+static struct descriptor *descriptor_of(int fd, enum kind kind)
 {
-	const int i = fd - FIRST_TIMER;
+	const int i = fd - FIRST_DESCRIPTOR;
 
-	return i >= 0 && i < TIMERS_MAX && timers[i].open ? &timers[i] : NULL;
+	return i >= 0 && i < DESCRIPTORS_MAX && descriptors[i].kind == kind ? &descriptors[i] : NULL;
 }
 
-int __wrap_timerfd_create(int clock, int flags)
+static int open_descriptor(enum kind kind)
 {
-	for (int i = 0; i < TIMERS_MAX; i++) {
-		if (timers[i].open)
+	for (int i = 0; i < DESCRIPTORS_MAX; i++) {
+		if (descriptors[i].kind)
 			continue;
-		timers[i] = (struct timer){ .open = true };
-		return FIRST_TIMER + i;
+		descriptors[i] = (struct descriptor){ .kind = kind };
+		return FIRST_DESCRIPTOR + i;
 	}
 	errno = EMFILE;
 	return -1;
 }
 
+/* From now on, or then, it is readable; it was not before. */
+static void set_readable(struct descriptor *descriptor, uint64_t at)
+{
+	descriptor->at = at;
+	descriptor->told = false;
+}
+
+int __wrap_timerfd_create(int clock, int flags)
+{
+	return open_descriptor(TIMER);
+}
+
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before)
 {
-	struct timer *timer = timer_of(fd);
+	struct descriptor *timer = descriptor_of(fd, TIMER);
 
 	if (!timer)
 		accuse("sets a timer that is not open");
 	assert(flags == TFD_TIMER_ABSTIME && !before);
-	timer->at = nanoseconds(&when->it_value);
+	set_readable(timer, nanoseconds(&when->it_value));
 	return 0;
+}
+
+int __wrap_eventfd(unsigned count, int flags)
+{
+	const int fd = open_descriptor(EVENT);
+
+	if (fd >= 0 && count > 0)
+		set_readable(descriptor_of(fd, EVENT), 1);
+	return fd;
+}
+
+ssize_t __wrap_write(int fd, const void *bytes, size_t length)
+{
+	struct descriptor *event = descriptor_of(fd, EVENT);
+
+	if (!event)
+		return __real_write(fd, bytes, length);
+	set_readable(event, 1);
+	return (ssize_t)length;
 }
 
 int __wrap_close(int fd)
 {
-	struct timer *timer = timer_of(fd);
+	const int i = fd - FIRST_DESCRIPTOR;
 
-	if (!timer)
+	if (i < 0 || i >= DESCRIPTORS_MAX)
 		return __real_close(fd);
-	timer->open = false;
+	if (!descriptors[i].kind)
+		accuse("closes a descriptor that is not open");
+	descriptors[i].kind = NOTHING;
 	return 0;
 }
 
@@ -171,21 +219,28 @@ struct polled {
 	nfds_t n;
 };
 
-/* When the first of them rings, as they are set now. */
-static uint64_t next_ring(const void *argument)
+/* When the first of them is readable, as they are set now. */
+static uint64_t when_readable(const void *argument)
 {
 	const struct polled *polled = argument;
 	uint64_t next = FOREVER;
 
 	for (nfds_t i = 0; i < polled->n; i++) {
-		const struct timer *timer = timer_of(polled->fds[i].fd);
+		const struct descriptor *descriptor = descriptor_of(polled->fds[i].fd, TIMER);
 
-		if (!timer)
-			accuse("polls a descriptor that is no open timer");
-		if (timer->at > 0 && timer->at < next)
-			next = timer->at;
+		if (!descriptor)
+			descriptor = descriptor_of(polled->fds[i].fd, EVENT);
+		if (!descriptor)
+			accuse("polls a descriptor that is not open");
+		if (descriptor->at > 0 && descriptor->at < next)
+			next = descriptor->at;
 	}
 	return next;
+}
+
+static uint64_t end_of_wait(int timeout_ms)
+{
+	return timeout_ms < 0 ? FOREVER : machine_now() + (uint64_t)timeout_ms * 1000000u;
 }
 
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
@@ -195,13 +250,62 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 
 	if (!machine_inside())
 		return __real_poll(fds, n, timeout_ms);
-	machine_wait(next_ring, &polled, timeout_ms < 0 ? FOREVER : machine_now() + (uint64_t)timeout_ms * 1000000u,
-		     true);
+	machine_wait(when_readable, &polled, end_of_wait(timeout_ms), true);
 	for (nfds_t i = 0; i < n; i++) {
 		const struct polled one = { &fds[i], 1 };
 
-		fds[i].revents = next_ring(&one) <= machine_now() ? POLLIN : 0;
+		fds[i].revents = when_readable(&one) <= machine_now() ? POLLIN : 0;
 		count += fds[i].revents != 0;
+	}
+	return count;
+}
+
+int __wrap_epoll_create1(int flags)
+{
+	return open_descriptor(SET);
+}
+
+int __wrap_epoll_ctl(int set, int operation, int fd, struct epoll_event *event)
+{
+	struct descriptor *member = descriptor_of(fd, TIMER) ? descriptor_of(fd, TIMER) : descriptor_of(fd, EVENT);
+
+	if (!descriptor_of(set, SET) || !member)
+		accuse("changes a set of descriptors that are not open");
+	assert(operation == EPOLL_CTL_ADD || operation == EPOLL_CTL_DEL);
+	member->set = operation == EPOLL_CTL_ADD ? set : 0;
+	member->told = false;
+	if (event)
+		member->wanted = *event;
+	return 0;
+}
+
+static uint64_t when_told(const void *set)
+{
+	uint64_t next = FOREVER;
+
+	for (int i = 0; i < DESCRIPTORS_MAX; i++) {
+		const struct descriptor *member = &descriptors[i];
+
+		if (member->kind && member->set == *(const int *)set && member->at > 0 && member->at < next &&
+		    !(member->told && member->wanted.events & EPOLLET))
+			next = member->at;
+	}
+	return next;
+}
+
+int __wrap_epoll_wait(int set, struct epoll_event *events, int most, int timeout_ms)
+{
+	int count = 0;
+
+	machine_wait(when_told, &set, end_of_wait(timeout_ms), true);
+	for (int i = 0; i < DESCRIPTORS_MAX && count < most; i++) {
+		struct descriptor *member = &descriptors[i];
+
+		if (!member->kind || member->set != set || member->at == 0 || member->at > machine_now() ||
+		    (member->told && member->wanted.events & EPOLLET))
+			continue;
+		member->told = true;
+		events[count++] = member->wanted;
 	}
 	return count;
 }
@@ -214,7 +318,8 @@ int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t size)
 /* ---- locks. A mutex's memory holds who has it: 0 is nobody, as in one that is initialised statically. */
 
 struct lock {
-	int holder; /* 1 + task; -1: who is no task */
+	int holder;  /* 1 + task; -1: who is no task */
+	int process; /* that has made it */
 };
 _Static_assert(sizeof(struct lock) <= sizeof(pthread_mutex_t), "a lock fits into a mutex");
 
@@ -244,7 +349,7 @@ static uint64_t when_free(const void *mutex)
 
 int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
 {
-	((struct lock *)mutex)->holder = 0;
+	*(struct lock *)mutex = (struct lock){ .process = machine_process() };
 	return 0;
 }
 
@@ -284,6 +389,16 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
 	if (machine_inside() && !is_of_all(mutex))
 		machine_yield(false);
+	take(mutex);
+	return 0;
+}
+
+/* The library's thread for all communicators of a process is here one for all processes: one that does not run must not be
+ * served by it. */
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+	if (!is_free(mutex) || (machine_inside() && !machine_runs(((const struct lock *)mutex)->process)))
+		return EBUSY;
 	take(mutex);
 	return 0;
 }
@@ -376,7 +491,8 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, 
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *argument)
 {
-	const int task = machine_spawn(machine_process(), main, argument);
+	/* under a lock of all: it is the library's thread for the whole program */
+	const int task = machine_spawn(machine_holds_of_all() ? MACHINE_PROCESS : machine_process(), main, argument);
 
 	if (task < 0)
 		return EAGAIN;
@@ -551,8 +667,8 @@ int calls_open_descriptors(void)
 {
 	int count = 0;
 
-	for (int i = 0; i < TIMERS_MAX; i++)
-		count += timers[i].open;
+	for (int i = 0; i < DESCRIPTORS_MAX; i++)
+		count += descriptors[i].kind != NOTHING;
 	return count;
 }
 

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define CALLS_DESCRIPTORS_END 1024 /* descriptors of the simulated machine are below */
+
 /* Begin with nothing open and nothing allocated, on a machine of so many cores. */
 void calls_begin(int cores);
 /* Of the allocations that processes make from now on, one in so many fails; 0: none. */

@@ -133,10 +133,11 @@ static const struct told *life_of(const struct participant *rank, uint64_t id)
 	return NULL;
 }
 
-/* All survivors of a communicator went on together: with the same new one, or with none. */
+/* All survivors of a communicator went on together: with the same new one, or with none. Two whose link is cut may each take
+ * the other for dead. */
 static void judge_survivors(const struct plan *plan, struct outcome *out, int one, const struct told *told)
 {
-	for (int rank = 0; rank < plan->ranks; rank++) {
+	for (int rank = 0; rank < plan->ranks && !has_fault(plan, FAULT_CUT) && !has_fault(plan, FAULT_REFUSE); rank++) {
 		const struct told *other = told_of(&out->ranks[rank], told->id);
 
 		if (other && !out->ranks[rank].died && other->shrunk && !fell_out(other) &&

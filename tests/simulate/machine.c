@@ -22,7 +22,6 @@
 
 #define TASKS_MAX  256
 #define EVENTS_MAX 64
-#define KERNEL	   (PROCESSES_MAX - 1) /* the process of tasks that are nobody's */
 #define LOCALS_MAX 65536
 #define GUARD	   4096u
 #define START_NS   1000000000000ull /* any time but 0, which means "not set" to many */
@@ -137,7 +136,7 @@ static void bury_the_doomed(void)
 		process->dead = true;
 		machine_trace("process %d is dead", i);
 		machine_note(0xdead0000u + (uint64_t)i);
-		machine_spawn(KERNEL, process->told, process->argument);
+		machine_spawn(MACHINE_PROCESS, process->told, process->argument);
 	}
 }
 
@@ -192,35 +191,38 @@ static int draw(uint64_t *next)
 	}
 }
 
-/* Who goes on; -1: nobody ever, machine.end says why. */
+static bool all_have_ended(void)
+{
+	for (int i = 0; i < machine.ntasks; i++) {
+		const struct task *task = &machine.tasks[i];
+		const struct process *process = &machine.processes[task->process];
+
+		if (task->state == ALIVE && task->process != MACHINE_PROCESS && (!process->dead || process->revived))
+			return false;
+	}
+	return true;
+}
+
+/* Who goes on; -1: nobody, machine.end says why. */
 static int choose(void)
 {
-	for (;;) {
-		uint64_t next;
+	uint64_t next = 0;
+	int chosen = -1;
 
+	for (; chosen < 0; machine.now = chosen < 0 ? next : machine.now) {
 		machine.switches++;
-		if (machine.switches > machine.switches_max) {
-			machine.end = END_LONG;
-			return -1;
-		}
 		let_happen();
 		machine.now += 1 + random_below(&machine.random, machine.pace.step_ns);
-		const int chosen = draw(&next);
-
-		if (chosen >= 0) {
-			machine_note((uint64_t)chosen << 48 ^ machine.now);
-			return chosen;
-		}
-		if (next == FOREVER)
-			break;
-		machine.now = next;
+		chosen = draw(&next);
+		machine.end = all_have_ended()				   ? END_ALL :
+			      chosen < 0 && next == FOREVER		   ? END_STUCK :
+			      machine.switches > machine.switches_max ? END_LONG :
+									     END_NOT_YET;
+		if (machine.end != END_NOT_YET)
+			return -1;
 	}
-	machine.end = END_ALL;
-	for (int i = 0; i < machine.ntasks; i++)
-		if (machine.tasks[i].state == ALIVE && (!machine.processes[machine.tasks[i].process].dead ||
-							machine.processes[machine.tasks[i].process].revived))
-			machine.end = END_STUCK;
-	return -1;
+	machine_note((uint64_t)chosen << 48 ^ machine.now);
+	return chosen;
 }
 
 /* ---- switching */
@@ -393,6 +395,13 @@ bool machine_is_dead(int process)
 	return machine.processes[process].dead;
 }
 
+bool machine_runs(int process)
+{
+	const struct process *at = &machine.processes[process];
+
+	return (!at->dead || at->revived) && at->stopped_until <= machine.now;
+}
+
 /* ---- for tasks */
 
 bool machine_inside(void)
@@ -462,6 +471,11 @@ void machine_holds(int locks, bool of_all)
 	struct task *self = &machine.tasks[machine.current];
 
 	*(of_all ? &self->locks_of_all : &self->own_locks) += locks;
+}
+
+bool machine_holds_of_all(void)
+{
+	return machine.current >= 0 && machine.tasks[machine.current].locks_of_all > 0;
 }
 
 bool machine_has_ended(int task)

@@ -13,7 +13,8 @@
 
 #include "random.h"
 
-#define PROCESSES_MAX 16 /* the last is the machine's own */
+#define PROCESSES_MAX	16
+#define MACHINE_PROCESS (PROCESSES_MAX - 1) /* of tasks that are nobody's, and never end a run */
 #define FOREVER	      UINT64_MAX
 
 /* How the machine behaves, by the seed. */
@@ -27,6 +28,7 @@ struct pace {
 };
 
 enum end {
+	END_NOT_YET,
 	END_ALL,   /* every task has ended */
 	END_STUCK, /* somebody waits for what will not come */
 	END_LONG,  /* no end in sight */
@@ -36,7 +38,7 @@ enum end {
 void machine_begin(uint64_t seed, const struct pace *pace, uint64_t switches_max);
 /* A new task; gives its number, -1 if there are too many. `process` counts from 0. */
 int machine_spawn(int process, void *(*main)(void *), void *argument);
-/* Run until all tasks of living processes have ended, or nothing more happens. */
+/* Run until all tasks of living processes but the machine's own have ended, or nothing more happens. */
 enum end machine_run(void);
 /* Free what the machine holds, whatever its tasks are at. */
 void machine_end(void);
@@ -54,6 +56,8 @@ void machine_jump(uint64_t ns);
 void machine_revive(void);
 /* Has it died, revived or not? */
 bool machine_is_dead(int process);
+/* Neither dead nor stopped. */
+bool machine_runs(int process);
 
 /* ---- for tasks, and for what runs in their place */
 
@@ -71,6 +75,7 @@ void machine_yield(bool surely);
 bool machine_wait(uint64_t (*when)(const void *), const void *argument, uint64_t until, bool may_be_spurious);
 /* The running task has taken (+1) or given back (-1) a lock: of its process alone, or one that others use as well. */
 void machine_holds(int locks, bool of_all);
+bool machine_holds_of_all(void);
 bool machine_has_ended(int task);
 void *machine_result(int task); /* of a task that has ended; forgets it */
 

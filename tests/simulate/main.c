@@ -2,6 +2,7 @@
 /* tutti on a simulated machine: for each seed ranks that call, a scheduler and a network that misbehave as the seed says, and
  * claims that hold whatever happens. A seed that fails does so again, in the same way. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "calls.h"
+#include "fork.h"
 #include "machine.h"
 #include "world.h"
 
@@ -203,6 +206,8 @@ static void prepare(void)
 	}
 	tutti_mem_free(memory);
 	tutti_kernel_isa();
+	/* the library's note of descriptors grows to those of the machine */
+	tt_fd_close(TT_FD(fcntl(0, F_DUPFD_CLOEXEC, CALLS_DESCRIPTORS_END - 1)));
 }
 
 int main(int argc, char **argv)

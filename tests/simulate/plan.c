@@ -74,6 +74,15 @@ static void make_ranks(struct random *random, struct plan *out)
 	out->mapped = layout == 0 && random_one_in(random, 2);
 }
 
+/* No two ranks on one host. */
+static bool apart(const struct plan *plan)
+{
+	for (int rank = 1; rank < plan->ranks; rank++)
+		if (plan->host[rank] != rank)
+			return false;
+	return plan->host[0] == 0;
+}
+
 /* What a network does to bytes without losing any. */
 static void make_links(struct random *random, struct plan *out)
 {
@@ -95,6 +104,9 @@ static void make_links(struct random *random, struct plan *out)
 	if (random_one_in(random, 2))
 		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used, ",delay=%llu",
 					 (unsigned long long)random_any_size(random, 3000));
+	if (apart(out) && random_one_in(random, 2))
+		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used, ",news=%llu",
+					 1 + (unsigned long long)random_any_size(random, 20000));
 	if (random_one_in(random, 2))
 		snprintf(out->links + used, sizeof(out->links) - used, ",jitter=%llu",
 			 (unsigned long long)random_any_size(random, 20000));

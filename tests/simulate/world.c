@@ -273,7 +273,6 @@ static void *die(void *argument)
 	const int rank = *(const int *)argument;
 
 	world.out->happened[world.later ? FAULT_SURVIVOR : FAULT_DEATH]++;
-	world.out->ranks[rank].died = true;
 	tt_loop_kill(calls_thread(world.tasks[rank]));
 	return NULL;
 }
@@ -614,6 +613,8 @@ static void run_tasks(const struct plan *plan)
 		world.tasks[rank] = machine_spawn(rank, rank_main, &world.out->ranks[rank]);
 	}
 	check_end(machine_run());
+	for (int rank = 0; rank < plan->ranks; rank++)
+		world.out->ranks[rank].died = machine_is_dead(rank);
 	world.out->virtual_s = (double)machine_now() / 1e9;
 	if (*world.out->wrong)
 		return;
