@@ -228,6 +228,35 @@ static void sigusr1_is_forwarded_and_ends_nothing_by_itself(void **state)
 	launched_free(&l);
 }
 
+static void sigusr1_goes_to_the_program_that_a_script_starts(void **state)
+{
+	struct launched l;
+	const char *script = "sh -c \"trap 'echo usr; exit 0' USR1; echo ready; while :; do sleep 0.01; done\"; echo after";
+
+	assert_int_equal(run_with_signal(&l, script, SIGUSR1), 0);
+	assert_int_equal(count_of(launched_out(&l), "] usr\n"), 2);
+	assert_int_equal(count_of(launched_out(&l), "] after\n"), 2);
+	launched_free(&l);
+}
+
+static void sigusr1_does_not_end_who_does_not_expect_it(void **state)
+{
+	struct launched l;
+	const char *argv[] = { tutti_run, "-n", "2", "--", "/bin/sh", "-c",
+			       "[ $TUTTI_RANK = 1 ] && { echo ready; exec sleep 1000; }; "
+			       "trap 'echo usr' USR1; echo ready; while :; do sleep 0.01; done",
+			       NULL };
+
+	launched_start(&l, argv);
+	launched_await(&l, 0, "ready", 2);
+	kill(l.pid, SIGUSR1);
+	launched_await(&l, 0, "usr", 1);
+	launched_await(&l, 1, "rank 1 does not handle signal 10", 1);
+	kill(l.pid, SIGTERM);
+	assert_int_equal(launched_finish(&l), 128 + SIGTERM);
+	launched_free(&l);
+}
+
 static void a_second_sigint_kills(void **state)
 {
 	struct launched l;
@@ -343,6 +372,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(sigint_reaches_every_rank),
 		cmocka_unit_test(ranks_that_die_of_a_forwarded_signal_are_no_failure),
 		cmocka_unit_test(sigusr1_is_forwarded_and_ends_nothing_by_itself),
+		cmocka_unit_test(sigusr1_goes_to_the_program_that_a_script_starts),
+		cmocka_unit_test(sigusr1_does_not_end_who_does_not_expect_it),
 		cmocka_unit_test(a_second_sigint_kills),
 		cmocka_unit_test(a_stopped_job_goes_on_when_told),
 		cmocka_unit_test(a_killed_tutti_run_leaves_no_process),

@@ -42,7 +42,7 @@ static const char usage[] =
 	"TUTTI_RESTART (how many replacements are left when it starts). Rank 0 reads the standard\n"
 	"input, the others and replacements read nothing. SIGINT, SIGTERM and SIGHUP are\n"
 	"forwarded to the process group of every rank, SIGUSR1 and SIGUSR2 to the ranks\n"
-	"themselves; a second SIGINT kills.\n"
+	"that handle them (see tutti-trace); a second SIGINT kills.\n"
 	"\n"
 	"Exit status: that of the rank whose failure ended the job, or of the first that failed\n"
 	"when another had ended well; 128 + the signal if one killed it; 0 if none failed, or the\n"

@@ -25,7 +25,7 @@ static pid_t next_pid(DIR *dir)
 
 static FILE *open_of(pid_t pid, const char *file)
 {
-	char path[64];
+	char path[96];
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
 	return fopen(path, "re");
@@ -75,6 +75,62 @@ struct family proc_signal_children(int sig, bool (*spared)(const void *context, 
 	}
 	closedir(dir);
 	return family;
+}
+
+/* Has the process a handler for `sig`? That it blocks it says nothing: shells block all while they wait. */
+static bool handles(pid_t pid, int sig)
+{
+	FILE *file = open_of(pid, "status");
+	unsigned long long caught = 0;
+	char line[256];
+
+	if (!file)
+		return false;
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "SigCgt: %llx", &caught) == 1)
+			break;
+	fclose(file);
+	return caught >> (sig - 1) & 1;
+}
+
+/* Of the children that thread `thread` of `pid` has. */
+static int signal_children_of(pid_t pid, pid_t thread, int sig)
+{
+	char name[48];
+	int child, count = 0;
+
+	snprintf(name, sizeof(name), "task/%d/children", (int)thread);
+	FILE *file = open_of(pid, name);
+	while (file && fscanf(file, "%d", &child) == 1)
+		count += proc_signal_handlers(child, sig);
+	if (file)
+		fclose(file);
+	return count;
+}
+
+int proc_signal_handlers(pid_t pid, int sig)
+{
+	/* taken before the look at the process, so that a number used again in between does not hit a stranger */
+	const int fd = pidfd_open(pid, 0);
+	char path[64];
+	int count = 0;
+	pid_t thread;
+
+	if (fd < 0)
+		return 0;
+	if (handles(pid, sig)) {
+		count = pidfd_send_signal(fd, sig, NULL, 0) == 0;
+	} else {
+		snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+		DIR *dir = opendir(path);
+
+		while (dir && (thread = next_pid(dir)))
+			count += signal_children_of(pid, thread, sig);
+		if (dir)
+			closedir(dir);
+	}
+	close(fd);
+	return count;
 }
 
 static bool is_marked(pid_t pid, const char *entry)

@@ -73,7 +73,7 @@ static bool act(struct job *job, int sig)
 	case SIGINT:
 	case SIGTERM:
 	case SIGHUP: return end_by(job, sig);
-	/* deadly to whoever does not expect them: for the ranks, not for what they started */
+	/* deadly to whoever does not expect them */
 	case SIGUSR1:
 	case SIGUSR2: job_signal_ranks(job, sig); return true;
 	case SIGTSTP: stop_all(job); return true;
