@@ -50,24 +50,19 @@ static size_t end_of_records(const uint8_t *bytes, size_t length, int records)
 	return at;
 }
 
-static void step_key(char *key, size_t size, const struct tt_rendezvous *meeting, int distance, int rank)
-{
-	snprintf(key, size, "%s/%016llx/%d/%d", meeting->prefix, (unsigned long long)meeting->id, distance, rank);
-}
-
 /* One step: give what is known so far to rank - distance, take from rank + distance what it knows. */
 static tutti_result_t step(tutti_store_t store, const struct tt_rendezvous *meeting, int distance, int wanted,
 			   struct bundle *known, uint64_t deadline, uint8_t *room)
 {
 	const int from = (meeting->rank + distance) % meeting->size;
 	size_t length = STORE_VALUE_MAX;
-	char key[192];
+	char key[TT_STEP_KEY_MAX];
 
-	step_key(key, sizeof(key), meeting, distance, meeting->rank);
+	tt_rendezvous_step_key(meeting, distance, meeting->rank, key, sizeof(key));
 	tutti_result_t result = tutti_store_set(store, key, known->bytes, known->used);
 	if (result)
 		return result;
-	step_key(key, sizeof(key), meeting, distance, from);
+	tt_rendezvous_step_key(meeting, distance, from, key, sizeof(key));
 	result = tt_rendezvous_get(store, meeting, from, key, room, &length, deadline);
 	if (result)
 		return result;

@@ -68,51 +68,88 @@ static tutti_result_t count_meeting(tutti_store_t store, struct tt_rendezvous *m
 	return tutti_store_set(store, key, &meeting->number, sizeof(meeting->number));
 }
 
-static bool has_come(tutti_store_t store, const struct tt_rendezvous *meeting, int rank)
+void tt_rendezvous_step_key(const struct tt_rendezvous *meeting, int step, int rank, char *key,
+			    size_t size)
 {
-	uint32_t number;
-
-	/* what cannot be known is not claimed */
-	return rank == meeting->rank ||
-	       meetings_of(store, meeting->group, rank, &number) != TUTTI_OK ||
-	       number >= meeting->number;
+	snprintf(key, size, "%s/%016llx/%d/%d", meeting->prefix, (unsigned long long)meeting->id,
+		 step, rank);
 }
 
-/* The ranks that have not come, as text; gives how many. `all`: there are no others. */
-static int find_absent(tutti_store_t store, const struct tt_rendezvous *meeting, char *out,
-		       size_t size, bool *all)
+/* Step 0: has the rank come? What cannot be known is not claimed. */
+static bool has_made(tutti_store_t store, const struct tt_rendezvous *meeting, int step, int rank)
+{
+	char key[TT_STEP_KEY_MAX], byte;
+	size_t length = sizeof(byte);
+	uint32_t number;
+
+	if (rank == meeting->rank)
+		return true;
+	if (step == 0)
+		return meetings_of(store, meeting->group, rank, &number) != TUTTI_OK ||
+		       number >= meeting->number;
+	tt_rendezvous_step_key(meeting, step, rank, key, sizeof(key));
+	return store->ops->get(store, key, &byte, &length, 0) != TUTTI_IN_PROGRESS;
+}
+
+/* Ranks, as text. */
+struct named {
+	char text[12 * NAMED_MAX];
+	size_t used;
+	int count;
+	bool all; /* there are no others */
+};
+
+static void find_missing(tutti_store_t store, const struct tt_rendezvous *meeting, int step,
+			 uint64_t enough, struct named *out)
+{
+	int rank;
+
+	*out = (struct named){ .count = 0 };
+	for (rank = 0; rank < meeting->size && out->count < NAMED_MAX && tt_now() < enough; rank++)
+		if (!has_made(store, meeting, step, rank))
+			out->used += (size_t)snprintf(out->text + out->used,
+						      sizeof(out->text) - out->used, "%s%d",
+						      out->count++ ? ", " : "", rank);
+	out->all = rank == meeting->size;
+}
+
+/* Who holds all others up: those who have not made the first step that anybody has not, for which they have had all they
+ * need. Gives that step; `out` is empty if all have made all that can be seen. */
+static int find_late(tutti_store_t store, const struct tt_rendezvous *meeting, struct named *out)
 {
 	const uint64_t enough = tt_now() + LOOK_NS;
-	size_t used = 0;
-	int rank, absent = 0;
+	int step = 0;
 
-	for (rank = 0; rank < meeting->size && absent < NAMED_MAX && tt_now() < enough; rank++)
-		if (!has_come(store, meeting, rank))
-			used += (size_t)snprintf(out + used, size - used, "%s%d",
-						 absent++ ? ", " : "", rank);
-	*all = rank == meeting->size;
-	return absent;
+	find_missing(store, meeting, 0, enough, out);
+	/* without an id there are no steps yet */
+	for (int next = 1; !out->count && meeting->id && next < meeting->size; next *= 2)
+		find_missing(store, meeting, step = next, enough, out);
+	return step;
 }
 
 /* The deadline has passed while this rank waited for rank `from`. */
 static tutti_result_t fail_late(tutti_store_t store, const struct tt_rendezvous *meeting, int from)
 {
-	char absent[12 * NAMED_MAX];
-	bool all;
-	const int count = find_absent(store, meeting, absent, sizeof(absent), &all);
+	struct named late;
+	const int step = find_late(store, meeting, &late);
+	const char *s = late.count > 1 ? "s" : "", *have = late.count > 1 ? "have" : "has";
+	const char *least = late.all ? "" : " (at least)";
 
-	if (count == 0)
+	if (late.count == 0)
 		return tt_fail(
 			TUTTI_ERR_TIMEOUT, COMM,
 			"the meeting of %d ranks was not over at rank %d's deadline: rank %d, "
 			"or one that it waits for itself, has not got as far",
 			meeting->size, meeting->rank, from);
-	return tt_fail(
-		TUTTI_ERR_TIMEOUT, COMM,
-		"rank%s %s%s %s not come to the meeting of %d ranks by rank %d's deadline: was "
-		"every rank started, with the same store?",
-		count > 1 ? "s" : "", absent, all ? "" : " (at least)", count > 1 ? "have" : "has",
-		meeting->size, meeting->rank);
+	if (step == 0)
+		return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
+			       "rank%s %s%s %s not come to the meeting of %d ranks by rank %d's "
+			       "deadline: was every rank started, with the same store?",
+			       s, late.text, least, have, meeting->size, meeting->rank);
+	return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
+		       "rank%s %s%s came to the meeting of %d ranks, but %s not gone on with it by rank "
+		       "%d's deadline: died or stopped?",
+		       s, late.text, least, meeting->size, have, meeting->rank);
 }
 
 tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *meeting, int from,
@@ -194,6 +231,7 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const stru
 				       now < deadline ? deadline - now : 1000000, store);
 		if (result != TUTTI_OK)
 			return result;
+		(*store)->close_by = deadline;
 		result = tt_rendezvous(*store, group, launch->rank, launch->size, deadline, out);
 		if (result == TUTTI_OK)
 			return TUTTI_OK;

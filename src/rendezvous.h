@@ -29,8 +29,14 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const stru
 				      uint64_t deadline, tutti_store_t *store,
 				      struct tt_rendezvous *out);
 
+/* What `rank` sets in the meeting's step `step`, which is 1, 2, 4 … below the number of ranks: every rank sets its key of a
+ * step before it waits for another's, and needs the steps before for it. */
+#define TT_STEP_KEY_MAX 192
+void tt_rendezvous_step_key(const struct tt_rendezvous *meeting, int step, int rank, char *key,
+			    size_t size);
+
 /* Wait for a key of the meeting that rank `from` sets. TUTTI_ERR_TIMEOUT names those who have not
- * come: that rank, or others for whom it waits itself. */
+ * come or have not gone on: that rank, or others for whom it waits itself. */
 tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *meeting, int from,
 				 const char *key, void *value, size_t *length, uint64_t deadline);
 

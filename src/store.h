@@ -43,6 +43,9 @@ struct tutti_store {
 	const struct tt_store_ops *ops;
 	struct tt_maker maker;
 	char address[TT_STORE_ADDRESS_MAX];
+	/* A host that closes waits for its clients no longer than this (CLOCK_MONOTONIC nanoseconds) and a second;
+	 * 0: some seconds. */
+	uint64_t close_by;
 };
 
 /* tutti_store_open() for those who have read the key; it is copied. */

@@ -261,7 +261,7 @@ static void client_close(tutti_store_t store)
 		s->idle = c->next;
 		connection_close(c);
 	}
-	tt_store_server_stop(s->server);
+	tt_store_server_stop(s->server, s->base.close_by);
 	pthread_mutex_destroy(&s->lock);
 	tt_key_wipe(&s->key);
 	free(s);

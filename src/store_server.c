@@ -26,6 +26,7 @@ struct tt_store_server {
 	int listening, wake; /* listening: -1 once closing */
 	int spare; /* given up for the first client that finds no other: the host itself waits for one */
 	bool closing;
+	uint64_t close_by; /* set before the host closes; 0: none */
 	uint64_t close_deadline, accept_again; /* accept_again: TT_STORE_NEVER while accepting */
 	struct tt_log_quota full; /* of lines about connections that cannot be accepted */
 	struct tt_store_clients clients;
@@ -93,6 +94,8 @@ static void begin_close(struct tt_store_server *s)
 	s->accept_again = TT_STORE_NEVER;
 	s->closing = true;
 	s->close_deadline = now + CLOSE_WAIT;
+	if (s->close_by && s->close_by < now + CLOSE_WAIT)
+		s->close_deadline = s->close_by > now + SECOND ? s->close_by : now + SECOND;
 	tt_store_clients_hurry(&s->clients, now + SECOND);
 	epoll_ctl(s->clients.epoll, EPOLL_CTL_DEL, s->wake, NULL);
 }
@@ -201,10 +204,11 @@ finish:
 	return result;
 }
 
-void tt_store_server_stop(struct tt_store_server *s)
+void tt_store_server_stop(struct tt_store_server *s, uint64_t close_by)
 {
 	if (!s)
 		return;
+	s->close_by = close_by; /* the thread looks once it is woken */
 	eventfd_write(s->wake, 1);
 	pthread_join(s->thread, NULL);
 	server_finish(s);

@@ -19,7 +19,8 @@ tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, siz
  * Takes the socket over, also on failure. */
 tutti_result_t tt_store_server_start(int fd, const struct tt_key *key, struct tt_store_server **out);
 
-/* Refuse newcomers, wait until the clients have left (at most 10 s), free everything. */
-void tt_store_server_stop(struct tt_store_server *server);
+/* Refuse newcomers, wait until the clients have left (at most 10 s, and not beyond `close_by` and a second, unless it is
+ * 0), free everything. */
+void tt_store_server_stop(struct tt_store_server *server, uint64_t close_by);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "log.h"
 #include "rendezvous.h"
+#include "store.h"
 #include "transport.h"
 
 #define PATIENCE_S 20.0
@@ -195,6 +196,56 @@ static void a_meeting_given_up_is_over_for_all(void **state)
 	tutti_store_close(ranks[0].store);
 }
 
+/* All have come, and rank 1, which nobody would wait for first, goes no further. */
+static void who_came_but_went_no_further_is_named(void **state)
+{
+	struct tt_rendezvous meetings[4];
+	char address[64], key[TT_STEP_KEY_MAX];
+	size_t none = 0;
+	tutti_store_t store;
+
+	(void)state;
+	name_store(address, sizeof(address));
+	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &store), TUTTI_OK);
+	for (int rank = 0; rank < 4; rank++)
+		assert_int_equal(tt_rendezvous(store, "group", rank, 4, patience(), &meetings[rank]), TUTTI_OK);
+	for (int rank = 0; rank < 4; rank++) {
+		for (int step = 1; step < 4; step *= 2) {
+			/* rank 0 needs rank 1's first step for its own second one */
+			if (rank == 1 || (rank == 0 && step == 2))
+				continue;
+			tt_rendezvous_step_key(&meetings[rank], step, rank, key, sizeof(key));
+			assert_int_equal(tutti_store_set(store, key, "records", 7), TUTTI_OK);
+		}
+	}
+	tt_rendezvous_step_key(&meetings[2], 2, 0, key, sizeof(key));
+	assert_int_equal(tt_rendezvous_get(store, &meetings[2], 0, key, NULL, &none, tt_now() + 20000000u),
+			 TUTTI_ERR_TIMEOUT);
+	assert_string_equal(tt_thread_error(), "rank 1 came to the meeting of 4 ranks, but has not gone on with it by "
+					       "rank 2's deadline: died or stopped?");
+	tutti_store_close(store);
+}
+
+/* A client that is stopped keeps its connection. */
+static void a_host_closes_soon_after_its_deadline(void **state)
+{
+	struct rank host = { .launch = { .rank = 0, .size = 2, .serve = true, .job = "j" } };
+	tutti_store_t silent;
+	pthread_t thread;
+
+	(void)state;
+	name_store(host.launch.store, sizeof(host.launch.store));
+	assert_int_equal(pthread_create(&thread, NULL, meet_as_launched, &host), 0);
+	assert_int_equal(tutti_store_open(host.launch.store, 0, PATIENCE_S, &silent), TUTTI_OK);
+	pthread_join(thread, NULL);
+	assert_int_equal(host.result, TUTTI_OK);
+	host.store->close_by = tt_now();
+	const uint64_t start = tt_now();
+	tutti_store_close(host.store);
+	assert_in_range(tt_now() - start, 0, 5000000000u); /* of 10 s */
+	tutti_store_close(silent);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +254,8 @@ int main(void)
 		cmocka_unit_test(keys_of_something_else_are_named),
 		cmocka_unit_test(a_rank_waits_no_longer_than_its_deadline),
 		cmocka_unit_test(a_meeting_given_up_is_over_for_all),
+		cmocka_unit_test(who_came_but_went_no_further_is_named),
+		cmocka_unit_test(a_host_closes_soon_after_its_deadline),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
