@@ -24,6 +24,7 @@
 #include "parcel.h"
 
 #define JOIN_BACKLOG 512
+#define TELL_NS	     500000000 /* for a leader to say who is missing, at its deadline */
 #define LATE_NS	     1000000000 /* for those to come who are to be told that they need not */
 
 static socklen_t socket_name(const char *name, struct sockaddr_un *out)
@@ -351,11 +352,13 @@ static tutti_result_t take_all(struct shm_endpoint *ep, int socket, int members,
 }
 
 static tutti_result_t follow(struct shm_endpoint *ep, const struct shm_address *leader, int members,
-			     uint64_t deadline)
+			     uint64_t leaders_deadline)
 {
+	/* the leader waits for the others, too, and says at its deadline who is missing */
+	const uint64_t deadline = leaders_deadline + TELL_NS;
 	const int rank = rank_at(ep, 0);
 	int socket = -1;
-	tutti_result_t result = dial(leader->socket, rank, deadline, &socket);
+	tutti_result_t result = dial(leader->socket, rank, leaders_deadline, &socket);
 
 	if (result)
 		return result;

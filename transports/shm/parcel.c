@@ -221,9 +221,13 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 			     .msg_iovlen = 1,
 			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof(control.bytes) };
-	const tutti_result_t result = shm_wait_for(
-		socket, POLLIN, deadline, "waiting for descriptors of a rank of this host");
+	char what[64];
 
+	if (rank < 0)
+		snprintf(what, sizeof(what), "waiting for descriptors of a rank of this host");
+	else
+		snprintf(what, sizeof(what), "waiting for rank %d to set up shared memory", rank);
+	const tutti_result_t result = shm_wait_for(socket, POLLIN, deadline, what);
 	if (result)
 		return result;
 	tt_fd_hold();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the endpoint's life and the transport's table. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -128,8 +129,7 @@ void tt_tcp_connected(struct tcp_endpoint *e, const struct tcp_hello *hello, int
 		fault.result = tt_tcp_control_attach(e, fd, peer);
 		if (fault.result == TUTTI_OK)
 			return;
-		memcpy(fault.text, tt_thread_error(),
-		       strnlen(tt_thread_error(), sizeof(fault.text) - 1));
+		snprintf(fault.text, sizeof(fault.text), "rank %d: %.350s", e->rank, tt_thread_error());
 		tt_tcp_fault(e, &fault, NULL);
 	} else if (with->link[hello->lane]) {
 		/* of the two, only the higher rank counts what it waits for: the lower one has a
@@ -150,13 +150,13 @@ static void tcp_progress(struct tt_endpoint *base, bool thorough)
 		tt_tcp_look(e, 0);
 }
 
-/* A rank closes no connection before it leaves. */
+/* A rank closes no connection before it leaves. (One that never was, for want of descriptors perhaps, says nothing.) */
 static bool is_leaving(const struct tcp_peer *peer)
 {
 	bool leaving = peer->left || (peer->control && peer->control->source.fd < 0);
 
 	for (int lane = 0; lane < TT_LANES; lane++)
-		leaving |= peer->link[lane] && peer->link[lane]->state >= TCP_LINK_ENDED;
+		leaving |= peer->link[lane] && peer->link[lane]->state == TCP_LINK_ENDED;
 	return leaving;
 }
 
