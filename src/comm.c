@@ -336,6 +336,33 @@ static tutti_result_t split(struct tutti_comm *parent, int color, struct choice 
 	return result;
 }
 
+/* Why a rank's part in a split failed. */
+struct split_failure {
+	int32_t result;
+	char sentence[TT_ERROR_MAX];
+};
+
+/* Ranks of other colors, and those that had joined, are told: either all have their part or none, and the parent is as
+ * before. Of several failures the one is told that is a rank's own, not what its peers made of it; then the lowest rank's. */
+static tutti_result_t agree_on_split(struct tutti_comm *parent, tutti_result_t result, struct tutti_comm **out)
+{
+	const bool told = result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT;
+	const int64_t fine = INT64_MAX, mine = result ? ((int64_t)told << 32) + parent->rank : fine;
+	struct split_failure failure = { .result = result };
+	int64_t first = 0;
+
+	if (result) {
+		snprintf(failure.sentence, sizeof(failure.sentence), "rank %d: %.500s", parent->rank, tt_thread_error());
+		tutti_comm_destroy(*out); /* by which those learn of it that wait for this rank there */
+		*out = NULL;
+	}
+	tutti_result_t met = tutti_all_reduce(parent, &mine, &first, 1, TUTTI_INT64, TUTTI_MIN, NULL);
+	if (met || first == fine)
+		return met;
+	met = tutti_broadcast(parent, &failure, &failure, sizeof(failure), TUTTI_UINT8, (int)(first & INT32_MAX), NULL);
+	return met ? met : tt_fail((tutti_result_t)failure.result, COMM, "tutti_comm_split: %s", failure.sentence);
+}
+
 TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *out)
 {
 	if (!tt_comm_usable(comm))
@@ -354,7 +381,7 @@ TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key,
 	if (!result)
 		result = tutti_all_gather(comm, &mine, choices, sizeof(mine), TUTTI_UINT8, NULL);
 	if (!result)
-		result = split(comm, color, choices, members, out);
+		result = agree_on_split(comm, split(comm, color, choices, members, out), out);
 	free(choices);
 	free(members);
 	if (result) {

@@ -147,7 +147,8 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 /**
  * Make communicators of the ranks that passed the same `color`, ordered by `key`, then by rank.
  * Collective over `comm`, several operations long: no other thread calls on `comm` meanwhile. A negative
- * `color` takes part but gets `*out` NULL. `comm` stays usable.
+ * `color` takes part but gets `*out` NULL. `comm` stays usable, also if a rank could not make its part, for want of
+ * descriptors or memory: all ranks then return its error. (Unless the fault is one of `comm`: see tutti_comm_error().)
  * The new communicator has the configuration of `comm`.
  */
 TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *out);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -356,6 +357,38 @@ static void a_split_orders_by_key_and_splits_again(void **state)
 	for_ranks(split_by_parity, 2, 5);
 }
 
+/* Rank 1 can open no descriptor: no rank of its color or another has a part, and they all have what they had. */
+static int split_without_descriptors(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	struct rlimit before, none;
+	uint8_t zeros[1 << 16] = { 0 }, got[sizeof(zeros)];
+	tutti_comm_t half;
+	(void)argument;
+
+	/* every rank has its connection with every other */
+	SUCCEEDS(tutti_all_to_all(comm, zeros, got, sizeof(zeros) / (size_t)size, TUTTI_UINT8, NULL));
+	getrlimit(RLIMIT_NOFILE, &before);
+	none = before;
+	none.rlim_cur = 3; /* what is open above stays */
+	if (rank == 1)
+		setrlimit(RLIMIT_NOFILE, &none);
+	const tutti_result_t result = tutti_comm_split(comm, rank % 2, 0, &half);
+	setrlimit(RLIMIT_NOFILE, &before);
+	CLAIM(result == TUTTI_ERR_SYSTEM && !half, "result %d (%s)", result, tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "tutti_comm_split: rank 1: "), "it says: %s", tutti_last_error(NULL));
+	SUCCEEDS(tutti_comm_error(comm, NULL));
+	SUCCEEDS(tutti_comm_split(comm, rank % 2, 0, &half));
+	const int failed = sums_to(half, 1, (size + !(rank % 2)) / 2) || sums_to(comm, 1, size);
+	tutti_comm_destroy(half);
+	return failed;
+}
+
+static void a_split_succeeds_on_all_ranks_or_none(void **state)
+{
+	for_ranks(split_without_descriptors, 4, 5);
+}
+
 static void a_split_may_leave_ranks_out(void **state)
 {
 	for_ranks(split_without_some, 2, 4);
@@ -395,6 +428,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_split_orders_by_key_and_splits_again),
 		cmocka_unit_test(a_split_may_leave_ranks_out),
+		cmocka_unit_test(a_split_succeeds_on_all_ranks_or_none),
 		cmocka_unit_test(several_communicators_meet_in_one_store),
 		cmocka_unit_test(threads_of_a_process_are_ranks),
 		cmocka_unit_test(ranks_meet_in_a_store_of_the_users_own),
