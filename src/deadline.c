@@ -169,7 +169,16 @@ static void say_missing(struct text *text, const struct tt_op *op, const enum gr
 		say_last(text, op->comm, first(of, size, which));
 }
 
-/* Gives the first that has not called, -1 if all have. */
+/* Of two that have not called, is `a` rather to blame? A stopped one is; else the one that is further behind, as the
+ * other may wait for it. */
+static bool is_worse(const struct tutti_comm *comm, const enum group *of, int a, int b)
+{
+	if (of[a] != of[b])
+		return of[a] == STOPPED;
+	return last_called(comm, a) < last_called(comm, b);
+}
+
+/* Gives who is to blame of those that have not called, -1 if all have. */
 static int say_who_called(struct text *text, const struct tt_op *op, enum group *of)
 {
 	const struct tutti_comm *comm = op->comm;
@@ -179,7 +188,7 @@ static int say_who_called(struct text *text, const struct tt_op *op, enum group 
 		const bool called = last_called(comm, rank) >= op->card.seq;
 
 		of[rank] = called ? CALLED : missing_state(comm, rank);
-		if (!called && missing < 0)
+		if (!called && (missing < 0 || is_worse(comm, of, rank, missing)))
 			missing = rank;
 	}
 	if (missing < 0)
