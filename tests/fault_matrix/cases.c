@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cases.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+const int axis_length[CASE_AXES] = { FAULT_COUNT, PHASE_COUNT, TRANSPORT_COUNT, VICTIM_COUNT };
+
+static const char *const fault_names[] = {
+	"kill", "stop", "exit", "closed", "unplugged", "memory", "descriptors",
+};
+static const char *const transport_names[] = { "shm", "tcp", "mixed" };
+static const char *const victim_names[] = { "first", "middle", "last", "two" };
+
+struct phase_row {
+	const char *name;
+	enum stretch stretch;
+	double share;
+	enum place place;
+	size_t bytes;
+};
+
+#define SMALL  64	   /* in a hot line of the board */
+#define MEDIUM (16u << 10) /* in one piece everywhere */
+#define LARGE  (8u << 20)  /* in many */
+#define COLLECTIVE(name, bytes)                                                                    \
+	{ name "-absent", STRETCH_COLLECTIVE, 0, PLACE_ABSENT, bytes },                            \
+		{ name "-posted", STRETCH_COLLECTIVE, 0, PLACE_POSTED, bytes },                    \
+		{ name "-inside", STRETCH_COLLECTIVE, 0, PLACE_INSIDE, bytes },                    \
+		{ name "-after", STRETCH_COLLECTIVE, 0, PLACE_AFTER, bytes }
+#define STRETCH(name, stretch)                                                                     \
+	{ name "-early", stretch, 0.1, 0, 0 }, { name "-middle", stretch, 0.5, 0, 0 },             \
+		{ name "-late", stretch, 0.9, 0, 0 }
+
+static const struct phase_row phases[] = {
+	STRETCH("init", STRETCH_INIT),
+	{ "idle", STRETCH_IDLE, 0, 0, SMALL },
+	COLLECTIVE("small", SMALL),
+	COLLECTIVE("medium", MEDIUM),
+	COLLECTIVE("large", LARGE),
+	STRETCH("shrink", STRETCH_SHRINK),
+	STRETCH("destroy", STRETCH_DESTROY),
+};
+static_assert(sizeof(phases) / sizeof(phases[0]) == PHASE_COUNT, "a row for each phase");
+
+const char *axis_name(int axis, int value)
+{
+	switch (axis) {
+	case 0: return fault_names[value];
+	case 1: return phases[value].name;
+	case 2: return transport_names[value];
+	default: return victim_names[value];
+	}
+}
+
+void case_name(const struct fault_case *c, char *out, size_t size)
+{
+	snprintf(out, size, "%s/%s/%s/%s", axis_name(0, c->fault), axis_name(1, c->phase),
+		 axis_name(2, c->transport), axis_name(3, c->victim));
+}
+
+bool case_applies(const struct fault_case *c)
+{
+	if (c->fault == FAULT_UNPLUGGED)
+		return c->transport != TRANSPORT_SHM;
+	/* ranks that have met in shared memory have no connections but while they meet */
+	if (c->fault == FAULT_CLOSED && c->transport == TRANSPORT_SHM)
+		return phases[c->phase].stretch == STRETCH_INIT || phases[c->phase].stretch == STRETCH_SHRINK;
+	return true;
+}
+
+const char *case_left_out(const struct fault_case *c)
+{
+	const bool shrinks = phases[c->phase].stretch == STRETCH_SHRINK;
+
+	if (shrinks && (c->fault == FAULT_MEMORY || c->fault == FAULT_DESCRIPTORS))
+		return "a rank that fails in tutti_comm_shrink for want of memory or descriptors, and the others, do not "
+		       "agree on whether it is left";
+	return NULL;
+}
+
+size_t case_all(struct fault_case *out)
+{
+	struct fault_case c;
+	size_t n = 0;
+
+	for (c.fault = 0; c.fault < FAULT_COUNT; c.fault++)
+		for (c.phase = 0; c.phase < PHASE_COUNT; c.phase++)
+			for (c.transport = 0; c.transport < TRANSPORT_COUNT; c.transport++)
+				for (c.victim = 0; c.victim < VICTIM_COUNT; c.victim++) {
+					if (!case_applies(&c))
+						continue;
+					if (out)
+						out[n] = c;
+					n++;
+				}
+	return n;
+}
+
+enum stretch phase_stretch(enum phase phase)
+{
+	return phases[phase].stretch;
+}
+
+enum place phase_place(enum phase phase)
+{
+	return phases[phase].place;
+}
+
+double phase_share(enum phase phase)
+{
+	return phases[phase].share;
+}
+
+size_t phase_bytes(enum phase phase)
+{
+	return phases[phase].bytes;
+}
+
+/* Two unplugged hosts of three leave one with two ranks. */
+static bool by_hosts(const struct fault_case *c)
+{
+	return c->fault == FAULT_UNPLUGGED && c->transport == TRANSPORT_MIXED;
+}
+
+int case_ranks(const struct fault_case *c)
+{
+	return by_hosts(c) ? 6 : 4 + ((case_gone(c) >> 1) & 1);
+}
+
+int case_hosts(const struct fault_case *c)
+{
+	return c->transport != TRANSPORT_MIXED ? 0 : by_hosts(c) ? 3 : 2;
+}
+
+uint32_t case_victims(const struct fault_case *c)
+{
+	const int ranks = case_ranks(c);
+	const uint32_t first = 1, middle = 1u << (ranks / 2), last = 1u << (ranks - 1);
+
+	switch (c->victim) {
+	case VICTIM_FIRST: return first;
+	case VICTIM_MIDDLE: return middle;
+	case VICTIM_LAST: return last;
+	default: return first | last;
+	}
+}
+
+uint32_t case_lost(const struct fault_case *c)
+{
+	const int ranks = case_ranks(c), hosts = case_hosts(c);
+	const uint32_t victims = case_victims(c);
+	uint32_t lost = victims;
+
+	if (!by_hosts(c))
+		return victims;
+	for (int victim = 0; victim < ranks; victim++)
+		for (int rank = 0; rank < ranks && victims >> victim & 1; rank++)
+			if (rank % hosts == victim % hosts)
+				lost |= 1u << rank;
+	return lost;
+}
+
+static bool share_memory(const struct fault_case *c, int a, int b)
+{
+	return c->transport == TRANSPORT_SHM || (c->transport == TRANSPORT_MIXED && a % case_hosts(c) == b % case_hosts(c));
+}
+
+/* The victim sees its connections end, too, and can tell others by those that have not yet, or in shared memory. */
+uint32_t case_blamable(const struct fault_case *c)
+{
+	const uint32_t lost = case_lost(c);
+	uint32_t blamable = lost;
+
+	for (int rank = 0; rank < case_ranks(c) && c->fault == FAULT_CLOSED; rank++)
+		for (int victim = 0; victim < case_ranks(c); victim++)
+			if (lost >> victim & 1 && !share_memory(c, rank, victim))
+				blamable |= 1u << rank;
+	return blamable;
+}
+
+uint32_t case_gone(const struct fault_case *c)
+{
+	return phases[c->phase].stretch == STRETCH_SHRINK ? 1u << 1 : 0; /* never a victim */
+}
+
+bool case_goes_on(const struct fault_case *c)
+{
+	if (c->fault == FAULT_CLOSED && c->transport == TRANSPORT_SHM)
+		return phases[c->phase].stretch == STRETCH_SHRINK; /* it can try again */
+	return c->fault == FAULT_MEMORY || c->fault == FAULT_DESCRIPTORS;
+}
+
+uint32_t case_survivors(const struct fault_case *c)
+{
+	const uint32_t all = (1u << case_ranks(c)) - 1;
+
+	return all & ~case_gone(c) & ~(case_goes_on(c) ? 0 : case_lost(c));
+}
+
+/* SplitMix64. */
+static uint64_t mix(uint64_t x)
+{
+	x += UINT64_C(0x9e3779b97f4a7c15);
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+uint64_t case_random(const struct fault_case *c, uint64_t seed, uint64_t salt)
+{
+	uint64_t x = mix(seed);
+
+	for (int i = 0; i < CASE_AXES; i++)
+		x = mix(x ^ c->axis[i]);
+	return mix(x ^ salt);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cases of the matrix: what happens, when, over what, to whom. */
+#ifndef TT_CASES_H
+#define TT_CASES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum fault {
+	FAULT_KILL,	   /* SIGKILL */
+	FAULT_STOP,	   /* SIGSTOP, and SIGCONT when the others are done */
+	FAULT_EXIT,	   /* exit(0) without a word to the library */
+	FAULT_CLOSED,	   /* all its connections are ended under it */
+	FAULT_UNPLUGGED,   /* the cable of its host */
+	FAULT_MEMORY,	   /* no byte more can be had */
+	FAULT_DESCRIPTORS, /* no descriptor more can be had */
+	FAULT_COUNT
+};
+
+/* A part of the job's life in which the victim's n-th call of the system is where it happens, n a share of those that a
+ * rehearsal counted; or a place in a collective. */
+enum phase {
+	PHASE_INIT_EARLY,
+	PHASE_INIT_MIDDLE,
+	PHASE_INIT_LATE,
+	PHASE_IDLE,	    /* between two calls, on all ranks */
+	PHASE_SMALL_ABSENT, /* the others wait for its call */
+	PHASE_SMALL_POSTED, /* it has called, and moved a little */
+	PHASE_SMALL_INSIDE, /* while it combines */
+	PHASE_SMALL_AFTER,  /* its part is done, the others' perhaps not */
+	PHASE_MEDIUM_ABSENT,
+	PHASE_MEDIUM_POSTED,
+	PHASE_MEDIUM_INSIDE,
+	PHASE_MEDIUM_AFTER,
+	PHASE_LARGE_ABSENT,
+	PHASE_LARGE_POSTED,
+	PHASE_LARGE_INSIDE,
+	PHASE_LARGE_AFTER,
+	PHASE_SHRINK_EARLY, /* of a communicator that has lost a rank before */
+	PHASE_SHRINK_MIDDLE,
+	PHASE_SHRINK_LATE,
+	PHASE_DESTROY_EARLY,
+	PHASE_DESTROY_MIDDLE,
+	PHASE_DESTROY_LATE,
+	PHASE_COUNT
+};
+
+/* What a phase is made of. */
+enum stretch { STRETCH_INIT, STRETCH_IDLE, STRETCH_COLLECTIVE, STRETCH_SHRINK, STRETCH_DESTROY };
+enum place { PLACE_ABSENT, PLACE_POSTED, PLACE_INSIDE, PLACE_AFTER };
+
+enum transport { TRANSPORT_SHM, TRANSPORT_TCP, TRANSPORT_MIXED, TRANSPORT_COUNT };
+enum victim { VICTIM_FIRST, VICTIM_MIDDLE, VICTIM_LAST, VICTIM_TWO, VICTIM_COUNT };
+
+#define CASE_AXES 4
+struct fault_case {
+	union {
+		struct {
+			uint8_t fault, phase, transport, victim;
+		};
+		uint8_t axis[CASE_AXES];
+	};
+};
+
+extern const int axis_length[CASE_AXES];
+const char *axis_name(int axis, int value);
+void case_name(const struct fault_case *c, char *out, size_t size);
+
+/* Does it make sense? Shared memory has no cable. */
+bool case_applies(const struct fault_case *c);
+/* All that apply, in order; returns how many; `out` NULL: only that. */
+size_t case_all(struct fault_case *out);
+
+enum stretch phase_stretch(enum phase phase);
+enum place phase_place(enum phase phase);
+/* How far into the stretch, 0 … 1, where it is not a collective. */
+double phase_share(enum phase phase);
+size_t phase_bytes(enum phase phase);
+
+int case_ranks(const struct fault_case *c);
+int case_hosts(const struct fault_case *c); /* 0: nobody is told of hosts */
+/* Bit masks of ranks: to whom it is done; and who is lost by it, which is a whole host if its cable is unplugged. */
+uint32_t case_victims(const struct fault_case *c);
+uint32_t case_lost(const struct fault_case *c);
+/* Those that may be blamed: the lost, and where a connection ends between two that live, the other end as well. */
+uint32_t case_blamable(const struct fault_case *c);
+/* Those that were lost before, in other ways. */
+uint32_t case_gone(const struct fault_case *c);
+/* After the fault, does the victim run on and call like the others? */
+bool case_goes_on(const struct fault_case *c);
+/* Those that go on in the end. */
+uint32_t case_survivors(const struct fault_case *c);
+
+/* Why it is left out although it makes sense; NULL: it is not. */
+const char *case_left_out(const struct fault_case *c);
+
+/* A number that depends on nothing but the seed, the case and `salt`. */
+uint64_t case_random(const struct fault_case *c, uint64_t seed, uint64_t salt);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "leftovers.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
+#include "harness.h"
+
+static int lines_with(const char *path, const char *words)
+{
+	FILE *file = fopen(path, "re");
+	char line[1024];
+	int n = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		n += strstr(line, words) != NULL;
+	if (file)
+		fclose(file);
+	return n;
+}
+
+static int entries_with(const char *path, const char *words)
+{
+	DIR *directory = opendir(path);
+	struct dirent *entry;
+	int n = 0;
+
+	while (directory && (entry = readdir(directory)))
+		n += entry->d_name[0] != '.' && strstr(entry->d_name, words);
+	if (directory)
+		closedir(directory);
+	return n;
+}
+
+struct holdings holdings_now(void)
+{
+	return (struct holdings){
+		.descriptors = open_descriptors(),
+		.mappings = lines_with("/proc/self/maps", "memfd:tutti"),
+		.threads = entries_with("/proc/self/task", ""),
+	};
+}
+
+bool holdings_equal(const struct holdings *before, char *out, size_t size)
+{
+	const struct holdings now = holdings_now();
+
+	if (now.descriptors == before->descriptors && now.mappings == before->mappings &&
+	    now.threads == before->threads)
+		return true;
+	snprintf(out, size, "left behind: %+d descriptors, %+d mappings, %+d threads",
+		 now.descriptors - before->descriptors, now.mappings - before->mappings,
+		 now.threads - before->threads);
+	return false;
+}
+
+/* Sockets that live: in /proc/net/tcp, state 01 is a connection, 0A listens. Those that end by themselves are not ours. */
+static int live_sockets(void)
+{
+	static const char *const tables[] = { "/proc/self/net/tcp", "/proc/self/net/tcp6" };
+	int n = lines_with("/proc/self/net/unix", "@tutti");
+
+	for (int i = 0; i < 2; i++)
+		n += lines_with(tables[i], " 01 ") + lines_with(tables[i], " 0A ");
+	return n;
+}
+
+bool own_files(void)
+{
+	return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	       mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, NULL) == 0;
+}
+
+bool nothing_is_left(bool own_network, bool own_shm, char *out, size_t size)
+{
+	const bool processes = waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD;
+	const int sockets = own_network ? live_sockets() : 0;
+	const int files = own_shm ? entries_with("/dev/shm", "") : 0;
+
+	if (!processes && !sockets && !files)
+		return true;
+	snprintf(out, size, "left behind: %s, %d sockets, %d files in /dev/shm",
+		 processes ? "processes" : "no process", sockets, files);
+	return false;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A rank of a case, as the files know it that make up what it does. */
+#ifndef TT_PLAYER_H
+#define TT_PLAYER_H
+
+#include "stage.h"
+#include "work.h"
+
+#define BUFFER_BYTES (8u << 20)
+#define MEDIUM_BYTES (100u << 10)
+#define AT_ONCE_S    0.5 /* and the slack: what waits for nobody */
+
+struct player {
+	const struct scene *scene;
+	struct stage *stage;
+	struct report *report;
+	int rank, ranks;
+	tutti_comm_t comm;
+	struct work_buffers buffers;
+	struct work_call call; /* of the collective that the phase is about */
+	unsigned combined;     /* calls of the user's operation so far */
+	unsigned combine_at;   /* … in which it happens; 0: in none */
+	bool failed;
+};
+
+/* Into the report, if nothing is there; returns 1. */
+int player_complain(struct player *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What a call of the library came back with; the first error is the one that counts. */
+tutti_result_t player_note(struct player *p, tutti_result_t result);
+/* Is this rank among those who are lost by the fault? */
+bool player_is_lost(const struct player *p);
+/* The ranks that are to be left: all, in a rehearsal, but for those lost before. */
+uint32_t player_survivors(const struct player *p);
+
+/* A stretch in which a victim's calls of the system are counted, and the fault may happen at one of them. */
+void player_begin(struct player *p, enum stretch stretch);
+void player_end(struct player *p, enum stretch stretch);
+
+/* going_on.c: survivors make a communicator by meeting anew … */
+void go_on_by_meeting(struct player *p);
+/* … or out of the old one, which takes its place: at the first attempt, or as soon as the fault meanwhile allows. */
+void go_on_by_shrinking(struct player *p, bool at_first);
+/* A rank that the others have left behind is told so. */
+void come_too_late(struct player *p);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One case, from the start of its ranks to the judgement. */
+#include "scene.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "leftovers.h"
+#include "network.h"
+#include "rank.h"
+#include "stage.h"
+
+#define STOP_DEADLINE_S 2.0 /* what a stop costs at least */
+#define SHORT_DEADLINE_S 5.0 /* where a deadline may be what tells, and mostly is not */
+#define INIT_DEADLINE_S 4.0
+#define LONG_DEADLINE_S 20.0
+#define SILENCE_S	1.0
+#define STORE_GRACE_S	3.0
+
+static void fail(struct verdict *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void fail(struct verdict *v, const char *format, ...)
+{
+	const size_t used = strlen(v->why);
+	va_list args;
+
+	v->outcome = OUTCOME_FAILED;
+	if (used + 4 >= sizeof(v->why))
+		return;
+	va_start(args, format);
+	if (used)
+		memcpy(v->why + used, "; ", 3);
+	vsnprintf(v->why + strlen(v->why), sizeof(v->why) - strlen(v->why), format, args);
+	va_end(args);
+}
+
+/* ---- how long it may take */
+
+static double deadline_of(const struct fault_case *c)
+{
+	if (phase_stretch(c->phase) == STRETCH_INIT)
+		return INIT_DEADLINE_S;
+	if (c->fault == FAULT_STOP)
+		return STOP_DEADLINE_S;
+	if (case_goes_on(c) || phase_stretch(c->phase) == STRETCH_SHRINK)
+		return SHORT_DEADLINE_S;
+	return LONG_DEADLINE_S;
+}
+
+/* A fault that shows itself is told within a second. What can only be missed is told by the deadline, or by silence. */
+static double bound_of(const struct fault_case *c)
+{
+	const double second = 1.0;
+	const bool mute = (c->fault == FAULT_STOP || c->fault == FAULT_UNPLUGGED) && case_lost(c) & 1;
+
+	/* a host of the store that does not answer is given time to, at the end, too */
+	if (phase_stretch(c->phase) == STRETCH_INIT)
+		return INIT_DEADLINE_S + (mute ? STORE_GRACE_S : 0) + second;
+	/* who is in the old list and in the new one costs the time of an operation and two to be left out */
+	if (phase_stretch(c->phase) == STRETCH_SHRINK)
+		return 4 * deadline_of(c) + second;
+	if (c->fault == FAULT_STOP || case_goes_on(c))
+		return deadline_of(c) + second;
+	return c->fault == FAULT_UNPLUGGED ? SILENCE_S + second : second;
+}
+
+/* ---- the job */
+
+struct surroundings {
+	char text[8][96];
+	const char *env[9];
+};
+
+static void set(struct surroundings *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void set(struct surroundings *s, const char *format, ...)
+{
+	va_list args;
+	int n = 0;
+
+	while (s->env[n])
+		n++;
+	va_start(args, format);
+	vsnprintf(s->text[n], sizeof(s->text[n]), format, args);
+	va_end(args);
+	s->env[n] = s->text[n];
+}
+
+static void surround(struct surroundings *e, const struct scene *s)
+{
+	const struct fault_case *c = &s->c;
+
+	memset(e, 0, sizeof(*e));
+	set(e, "TUTTI_TRANSPORT=%s",
+	    c->transport == TRANSPORT_MIXED ? "shm,tcp" : axis_name(2, c->transport));
+	set(e, "TUTTI_TIMEOUT=%g", s->deadline_s);
+	set(e, "TUTTI_SILENCE=%g", SILENCE_S);
+	set(e, "TUTTI_TRACE=off");
+	set(e, "TUTTI_KEY=%064x", 0x7755);
+	if (case_hosts(c))
+		set(e, "TEST_HOSTS=%d", case_hosts(c));
+	if (c->fault == FAULT_UNPLUGGED) /* what all hosts see */
+		set(e, "TUTTI_STORE=file:%s/first", s->directory);
+	/* on links every rank of a ring combines */
+	if (phase_place(c->phase) == PLACE_INSIDE && c->transport != TRANSPORT_SHM)
+		set(e, "TUTTI_ALGORITHM=ring");
+}
+
+static int run(struct scene *s)
+{
+	struct surroundings surroundings;
+
+	surround(&surroundings, s);
+	const struct job job = {
+		.ranks = case_ranks(&s->c),
+		.env = surroundings.env,
+		.whole = rank_play,
+		.argument = s,
+		.limit_s = s->bound_s + 3 * s->deadline_s + 10,
+		.expect_signal = SIGKILL,
+		.victims = case_gone(&s->c) | (s->c.fault == FAULT_KILL && !s->rehearsal ? case_victims(&s->c) : 0),
+	};
+
+	return run_job(&job);
+}
+
+/* How many calls of the system each rank makes in the stretch. */
+static void rehearse(struct scene *s, struct verdict *v)
+{
+	const enum stretch stretch = phase_stretch(s->c.phase);
+	struct report *report = s->stage->report;
+	unsigned calls[RANKS_MAX];
+
+	if (stretch == STRETCH_IDLE || stretch == STRETCH_COLLECTIVE)
+		return;
+	s->rehearsal = true;
+	if (run(s))
+		fail(v, "the rehearsal failed: %.200s", report[0].complaint);
+	s->rehearsal = false;
+	for (int rank = 0; rank < RANKS_MAX; rank++)
+		calls[rank] = report[rank].calls;
+	memset(s->stage, 0, sizeof(*s->stage));
+	for (int rank = 0; rank < RANKS_MAX; rank++)
+		report[rank].calls = calls[rank];
+}
+
+/* ---- the judgement */
+
+static int compare_times(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Does the sentence of a rank that could not join speak of one of the lost? Rank 0 hosts the store. */
+static bool speaks_of(const char *sentence, uint32_t lost)
+{
+	if (lost & 1 && strstr(sentence, "the store "))
+		return true;
+	for (int rank = 0; rank < RANKS_MAX; rank++) {
+		char number[4];
+
+		snprintf(number, sizeof(number), "%d", rank);
+		if (!(lost >> rank & 1))
+			continue;
+		for (const char *at = sentence; (at = strstr(at, number)); at++)
+			if (at > sentence && at[-1] == ' ' && strchr(" ,:;", at[1]))
+				return true;
+	}
+	return false;
+}
+
+static double last_fault(const struct scene *s)
+{
+	double last = 0;
+
+	for (int rank = 0; rank < RANKS_MAX; rank++)
+		if (atomic_load(&s->stage->report[rank].fault_at) > last)
+			last = atomic_load(&s->stage->report[rank].fault_at);
+	return last;
+}
+
+/* Those whose calls are judged: not the lost; a victim that runs on with the others is like them. */
+static bool is_witness(const struct scene *s, int rank)
+{
+	return case_survivors(&s->c) >> rank & 1;
+}
+
+/* Those that could not join have no communicator to agree on a culprit by: each names whom it waited for, which is the
+ * culprit or another that could not join because of it. Who is the culprit says why, and need not say who it is. */
+static void judge_culprit(const struct scene *s, const struct report *r, int rank, struct verdict *v)
+{
+	const uint32_t lost = case_lost(&s->c);
+	uint32_t failed = lost;
+
+	for (int other = 0; other < RANKS_MAX; other++)
+		if (s->stage->report[other].result)
+			failed |= 1u << other;
+	if (phase_stretch(s->c.phase) != STRETCH_INIT && (r->culprit < 0 || !(case_blamable(&s->c) >> r->culprit & 1)))
+		fail(v, "rank %d blames another: %.300s", rank, r->sentence);
+	if (phase_stretch(s->c.phase) == STRETCH_INIT && !(lost >> rank & 1) &&
+	    !speaks_of(r->sentence, failed & ~(1u << rank)))
+		fail(v, "rank %d blames another: %.300s", rank, r->sentence);
+}
+
+/* One of the witnesses, and the first of them. */
+static void judge_witness(const struct scene *s, int rank, const struct report *first, struct verdict *v)
+{
+	const struct report *r = &s->stage->report[rank];
+	const bool joining = phase_stretch(s->c.phase) == STRETCH_INIT;
+
+	if (!r->result != !first->result)
+		fail(v, "%s error on rank %d: %.200s", r->result ? "an" : "no", rank,
+		     r->result ? r->sentence : first->sentence);
+	if (!r->result || !first->result)
+		return;
+	judge_culprit(s, r, rank, v);
+	if (!joining && (r->result != first->result || r->culprit != first->culprit))
+		fail(v, "rank %d got %d (%.150s), another %d (%.150s)", rank, r->result, r->sentence,
+		     first->result, first->sentence);
+}
+
+static void judge_times(const struct scene *s, struct verdict *v)
+{
+	const bool shrinking = phase_stretch(s->c.phase) == STRETCH_SHRINK;
+	double times[RANKS_MAX];
+	int n = 0;
+
+	for (int rank = 0; rank < case_ranks(&s->c); rank++) {
+		const struct report *r = &s->stage->report[rank];
+
+		const double end = shrinking ? r->went_on_at : r->result ? r->told_at : 0;
+
+		if (is_witness(s, rank) && end > 0)
+			times[n++] = end > last_fault(s) ? end - last_fault(s) : 0;
+	}
+	if (!n)
+		return;
+	qsort(times, (size_t)n, sizeof(times[0]), compare_times);
+	v->timed = true;
+	v->median = times[n / 2];
+	v->most = times[n - 1];
+	if (v->most > s->bound_s + s->slack_s)
+		fail(v, "told after %.2f s, expected %g s", v->most, s->bound_s);
+}
+
+static void judge(const struct scene *s, struct verdict *v)
+{
+	const enum stretch stretch = phase_stretch(s->c.phase);
+	const bool must_fail = (stretch == STRETCH_IDLE || stretch == STRETCH_COLLECTIVE) && !case_goes_on(&s->c);
+	const struct report *first = NULL;
+
+	for (int rank = 0; rank < case_ranks(&s->c); rank++) {
+		const struct report *r = &s->stage->report[rank];
+
+		if (*r->complaint)
+			fail(v, "rank %d: %.300s", rank, r->complaint);
+		if (case_victims(&s->c) >> rank & 1 && !atomic_load(&r->fault_at))
+			fail(v, "the fault of rank %d never happened", rank);
+		if (!is_witness(s, rank))
+			continue;
+		if (!r->finished)
+			fail(v, "rank %d did not come to its end", rank);
+		first = first ? first : r;
+		if (stretch != STRETCH_SHRINK) /* there, it is the one before */
+			judge_witness(s, rank, first, v);
+	}
+	if (must_fail && !first->result)
+		fail(v, "no call failed");
+	judge_times(s, v);
+}
+
+/* ---- */
+
+static void remove_tree(const char *path)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", path);
+	if (system(command) != 0)
+		perror(path);
+}
+
+void scene_play(const struct fault_case *c, uint64_t seed, double slack_s, struct verdict *out)
+{
+	struct scene s = {
+		.c = *c,
+		.seed = seed,
+		.stage = shared_memory(sizeof(struct stage)),
+		.deadline_s = deadline_of(c),
+		.bound_s = bound_of(c),
+		.slack_s = slack_s,
+	};
+	const bool own_network = network_own(c->fault == FAULT_UNPLUGGED), own_shm = own_files();
+	char left[256];
+
+	*out = (struct verdict){ .outcome = OUTCOME_OK };
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	snprintf(s.directory, sizeof(s.directory), "/tmp/tutti-faults-%d-XXXXXX", (int)getpid());
+	if (!mkdtemp(s.directory))
+		fail(out, "no directory in /tmp");
+	if (c->fault == FAULT_UNPLUGGED)
+		snprintf(s.again, sizeof(s.again), "file:%.60s/again", s.directory);
+	else
+		snprintf(s.again, sizeof(s.again), "unix:tutti-again-%d", (int)getpid());
+	rehearse(&s, out);
+	if (out->outcome == OUTCOME_OK) {
+		if (run(&s))
+			fail(out, "ranks ended as they should not");
+		judge(&s, out);
+	}
+	if (!nothing_is_left(own_network, own_shm, left, sizeof(left)))
+		fail(out, "%s", left);
+	remove_tree(s.directory);
+}

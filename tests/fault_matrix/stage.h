@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the ranks of one case and their parent share: where they meet, and what each has to say afterwards. */
+#ifndef TT_STAGE_H
+#define TT_STAGE_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "cases.h"
+
+#define RANKS_MAX     8
+#define SENTENCE_MAX  700
+#define COMPLAINT_MAX 512
+
+struct report {
+	_Atomic double fault_at; /* a victim's; 0: not yet */
+	double told_at;		 /* when the first error came back; 0: none did */
+	int result;
+	int culprit; /* -1: none */
+	double went_on_at; /* when the survivors had a communicator of their own */
+	char sentence[SENTENCE_MAX];
+	char complaint[COMPLAINT_MAX]; /* "": none */
+	unsigned calls;		       /* of the rehearsal */
+	bool finished;
+};
+
+struct stage {
+	_Atomic pid_t pid[RANKS_MAX];
+	atomic_int hosts; /* made, with their cables in */
+	atomic_int entered; /* ranks on their hosts */
+	atomic_int joined;
+	atomic_int ready; /* ranks that are about to wait for the victims */
+	atomic_int idle;
+	atomic_int over; /* survivors that have had their error, where there is one */
+	atomic_int done; /* survivors that need the victims no more */
+	struct report report[RANKS_MAX];
+};
+
+struct scene {
+	struct fault_case c;
+	uint64_t seed;
+	struct stage *stage;
+	bool rehearsal;
+	char directory[64]; /* of the case, for stores of files */
+	char again[96];	    /* the store in which survivors meet again */
+	double deadline_s;  /* of every operation */
+	double bound_s;	    /* from the fault to the error */
+	double slack_s;
+};
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "victim.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "network.h"
+
+#define DESCRIPTORS_MAX 1024
+#define STACK_BYTES	(512u << 10)
+
+/* A block of the memory that is kept from everybody else. */
+struct block {
+	struct block *next;
+};
+
+static struct {
+	const struct scene *scene;
+	int rank;
+	bool is_one;
+	struct block *blocks;
+	int fillers[DESCRIPTORS_MAX], nfillers;
+	struct rlimit memory, descriptors; /* as they were */
+} victim;
+
+static _Thread_local bool counting;
+static _Thread_local unsigned calls, calls_until;
+
+/* Memory that is full must not end the process by a stack that cannot grow. */
+static void grow_stack(void)
+{
+	volatile char room[STACK_BYTES];
+
+	for (size_t i = 0; i < sizeof(room); i += 4096)
+		room[i] = 1;
+}
+
+void victim_prepare(const struct scene *s, int rank)
+{
+	victim.scene = s;
+	victim.rank = rank;
+	victim.is_one = !s->rehearsal && case_victims(&s->c) >> rank & 1;
+	if (victim.is_one)
+		grow_stack();
+}
+
+bool victim_is_one(void)
+{
+	return victim.is_one;
+}
+
+static struct report *report(void)
+{
+	return &victim.scene->stage->report[victim.rank];
+}
+
+bool victim_has_fault(void)
+{
+	return atomic_load(&report()->fault_at) != 0;
+}
+
+/* ---- connections */
+
+/* Both ways of ending one under its owner: with an end of the stream, or with a reset. */
+static void close_connection(int fd, bool reset)
+{
+	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+	struct sockaddr_storage there;
+	socklen_t n = sizeof(there);
+
+	if (getpeername(fd, (struct sockaddr *)&there, &n) < 0)
+		return;
+	if (!reset || there.ss_family == AF_UNIX || connect(fd, &nobody, sizeof(nobody)) < 0)
+		shutdown(fd, SHUT_RDWR);
+}
+
+static void close_connections(void)
+{
+	const bool reset = case_random(&victim.scene->c, victim.scene->seed, 1) & 1;
+
+	for (int fd = 3; fd < DESCRIPTORS_MAX; fd++)
+		close_connection(fd, reset);
+}
+
+/* ---- memory */
+
+static rlim_t address_space(void)
+{
+	char text[64] = "";
+	const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = '\0';
+	close(fd);
+	return strtoull(text, NULL, 10) * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* No more from the kernel, and all that the allocator still has. */
+static void fill_memory(void)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_AS, &victim.memory);
+	limit = victim.memory;
+	limit.rlim_cur = address_space();
+	setrlimit(RLIMIT_AS, &limit);
+	for (size_t size = 1u << 20; size >= sizeof(struct block); size /= 2)
+		for (struct block *block; (block = malloc(size));) {
+			block->next = victim.blocks;
+			victim.blocks = block;
+		}
+}
+
+static void free_memory(void)
+{
+	setrlimit(RLIMIT_AS, &victim.memory);
+	while (victim.blocks) {
+		struct block *block = victim.blocks;
+
+		victim.blocks = block->next;
+		free(block);
+	}
+}
+
+/* ---- descriptors */
+
+static void fill_descriptors(void)
+{
+	struct rlimit limit;
+	int top = 2, fd;
+
+	for (int i = 0; i < DESCRIPTORS_MAX; i++)
+		if (fcntl(i, F_GETFD) >= 0)
+			top = i;
+	getrlimit(RLIMIT_NOFILE, &victim.descriptors);
+	limit = victim.descriptors;
+	limit.rlim_cur = (rlim_t)top + 1;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	while (victim.nfillers < DESCRIPTORS_MAX && (fd = fcntl(2, F_DUPFD_CLOEXEC, 3)) >= 0)
+		victim.fillers[victim.nfillers++] = fd;
+}
+
+static void free_descriptors(void)
+{
+	setrlimit(RLIMIT_NOFILE, &victim.descriptors);
+	while (victim.nfillers)
+		close(victim.fillers[--victim.nfillers]);
+}
+
+/* ---- all of them */
+
+void victim_fault(void)
+{
+	if (victim_has_fault())
+		return;
+	atomic_store(&report()->fault_at, seconds_now());
+	switch ((enum fault)victim.scene->c.fault) {
+	case FAULT_KILL: raise(SIGKILL); break;
+	case FAULT_STOP: raise(SIGSTOP); break;
+	case FAULT_EXIT: exit(0);
+	case FAULT_CLOSED: close_connections(); break;
+	case FAULT_UNPLUGGED: network_unplug(); break;
+	case FAULT_MEMORY: fill_memory(); break;
+	case FAULT_DESCRIPTORS: fill_descriptors(); break;
+	case FAULT_COUNT: break;
+	}
+}
+
+void victim_relieve(void)
+{
+	if (!victim.is_one || !victim_has_fault())
+		return;
+	if (victim.scene->c.fault == FAULT_MEMORY)
+		free_memory();
+	if (victim.scene->c.fault == FAULT_DESCRIPTORS)
+		free_descriptors();
+}
+
+/* ---- at a call of the system */
+
+void victim_count_calls(unsigned at)
+{
+	calls = 0;
+	calls_until = at;
+	counting = true;
+}
+
+unsigned victim_stop_counting(void)
+{
+	counting = false;
+	return calls;
+}
+
+void victim_call_is_made(void)
+{
+	if (!counting || ++calls != calls_until)
+		return;
+	counting = false; /* what the fault itself calls does not count */
+	victim_fault();
+}
