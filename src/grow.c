@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "bootstrap.h"
+#include "launch.h"
 #include "log.h"
 #include "next_call.h"
 #include "report.h"
@@ -453,6 +454,8 @@ static tutti_result_t follow(struct tt_seats *seats, const struct tt_invitation 
 		return opened;
 	if (!result)
 		result = tt_seats_await(seats, invitation, &records);
+	if (!result && seats->opened) /* the members go on only when this rank, too, has joined: they cannot end before it told */
+		tt_launch_tell(seats->store, "joined");
 	if (!result && join_new(*out, &records)) {
 		tt_log(INFO, COMM, "not taken in this time: %s", tt_thread_error());
 		result = TUTTI_IN_PROGRESS;
@@ -491,6 +494,8 @@ TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config
 		return result;
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	result = tt_seats_open(store, &settings.key, deadline, "tutti_comm_join", &seats);
+	if (!result && seats.opened)
+		tt_launch_tell(seats.store, "waits");
 	if (!result)
 		result = join_some(&seats, &settings, deadline, comm);
 	if (result) {

@@ -417,6 +417,19 @@ tutti_result_t tt_launch_joins(bool *out)
 	return TUTTI_OK;
 }
 
+/* Its TUTTI_RESTART is that of no other process of the job. That nobody hears it does no harm here. */
+void tt_launch_tell(tutti_store_t store, const char *state)
+{
+	const char *number = variable("TUTTI_RESTART");
+	char key[64];
+
+	if (!number || strlen(number) > 20)
+		return;
+	snprintf(key, sizeof(key), "tutti-run/%s/%s", state, number);
+	if (tutti_store_set(store, key, "1", 1))
+		tt_log(DEBUG, COMM, "the launcher does not learn that this rank %s: %s", state, tt_thread_error());
+}
+
 /* Only a store that somebody else serves: that of the launched ranks' first meeting may be gone. */
 tutti_result_t tt_launch_meets(const char *call, struct tt_launch *out)
 {

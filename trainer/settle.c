@@ -131,6 +131,11 @@ static tutti_result_t settle_by(struct training *t, const struct stand *all, str
 	tutti_result_t result = TUTTI_OK;
 
 	note_members(t, all);
+	if (all[source].fresh) {
+		t->survival.left_out = true;
+		return why_set(why, TUTTI_ERR_PEER_LOST,
+			       "no rank is left that holds the state of the training");
+	}
 	if (!all_at(all, size, source)) {
 		result = take_over(t, &all[source], source, why);
 		if (result == TUTTI_OK)

@@ -358,6 +358,42 @@ static void a_rank_that_is_stuck_is_left_out(void **state)
 	launched_free(&l);
 }
 
+/* A replacement waits in tutti_init() for others that take nobody in, and end by `sig`. */
+static void leave_alone(int sig, int status)
+{
+	const char *argv[] = { getenv("TUTTI_RUN"),
+			       "-n",
+			       "2",
+			       "--min-ranks",
+			       "1",
+			       "--restart",
+			       "1",
+			       "--",
+			       "/bin/sh",
+			       "-c",
+			       "trap 'exit 0' USR1; if [ \"$TUTTI_JOIN\" ]; then " TRAINING
+			       "; fi; echo pid $$; while :; do sleep 0.02; done",
+			       NULL };
+	struct launched l;
+
+	launched_start(&l, argv);
+	launched_await(&l, 0, "pid ", 2);
+	kill(pid_of(&l, 1, 1), SIGKILL);
+	pid_of(&l, 1, 2);
+	kill(pid_of(&l, 0, 1), sig);
+	assert_int_equal(launched_finish(&l), status);
+	assert_contains(launched_err(&l), "nobody is left to take replacements in; ending rank 1");
+	launched_free(&l);
+}
+
+static void a_replacement_does_not_wait_for_the_dead(void **state)
+{
+	setenv("TUTTI_TIMEOUT", "100", 1);
+	leave_alone(SIGUSR1, 0);
+	leave_alone(SIGKILL, 128 + SIGKILL);
+	unsetenv("TUTTI_TIMEOUT");
+}
+
 static void too_few_ranks_end_the_training(void **state)
 {
 	struct launched l;
@@ -397,6 +433,7 @@ int main(void)
 		cmocka_unit_test(a_replacement_that_does_not_come_is_gone_on_without),
 		cmocka_unit_test(one_after_the_other_may_be_lost),
 		cmocka_unit_test(a_rank_that_is_stuck_is_left_out),
+		cmocka_unit_test(a_replacement_does_not_wait_for_the_dead),
 		cmocka_unit_test(too_few_ranks_end_the_training),
 	};
 

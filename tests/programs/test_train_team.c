@@ -312,6 +312,16 @@ static void a_newcomer_gets_all_and_a_loss_is_told_to_all(void **state)
 	}
 }
 
+static void newcomers_alone_have_nothing_to_go_on_from(void **state)
+{
+	struct rank ranks[RANKS];
+
+	for (int r = 0; r < RANKS; r++)
+		places[r] = (struct place){ .newcomer = true, .origin = r };
+	run_ranks(ranks, settle_places);
+	expect(ranks, TUTTI_ERR_PEER_LOST, "no rank is left that holds the state");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -322,6 +332,7 @@ int main(void)
 		cmocka_unit_test(the_state_of_the_furthest_is_that_of_all),
 		cmocka_unit_test(of_different_states_of_one_step_the_lowest_ranks_counts),
 		cmocka_unit_test(a_newcomer_gets_all_and_a_loss_is_told_to_all),
+		cmocka_unit_test(newcomers_alone_have_nothing_to_go_on_from),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

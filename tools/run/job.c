@@ -146,8 +146,9 @@ static void note_failure(struct job *job, int rank, const siginfo_t *info)
 	};
 }
 
-void job_add_rank(struct job *job, int rank, const struct process *process)
+void job_add_rank(struct job *job, const struct seat *seat, const struct process *process)
 {
+	const int rank = seat->rank;
 	struct rank *r = &job->ranks[rank];
 
 	/* a process that a failed rank has left may hold its streams */
@@ -157,6 +158,7 @@ void job_add_rank(struct job *job, int rank, const struct process *process)
 		lines_finish(&r->lines[i]);
 	}
 	*r = (struct rank){ .process = *process, .running = true };
+	r->ticket = seat->joins ? seat->restarts : -1;
 	for (int i = 0; i < SPAWN_STREAMS; i++) {
 		r->open[i] = true;
 		lines_init(&r->lines[i], job->sink_of[i], rank, job->options->label);
@@ -274,10 +276,15 @@ void job_kill(struct job *job)
 	proc_signal_children(SIGKILL, is_no_orphan, job);
 }
 
+void job_stop(struct job *job)
+{
+	job_end(job, SIGTERM, failure_grace(job));
+}
+
 void job_fail(struct job *job, const struct failure *failure)
 {
 	job->failure = *failure;
-	job_end(job, SIGTERM, failure_grace(job));
+	job_stop(job);
 }
 
 void job_tick(struct job *job)
@@ -289,7 +296,7 @@ void job_tick(struct job *job)
 	    now >= job->start + timeout) {
 		job->timed_out = true;
 		report_timeout(job);
-		job_end(job, SIGTERM, failure_grace(job));
+		job_stop(job);
 	}
 	if (job->ending == ENDING_ASKED && !job->gone && now >= job->kill_at) {
 		report_kill(job);
@@ -307,6 +314,8 @@ int job_wait_ms(const struct job *job)
 		at = job->start + job->options->timeout;
 	if (job->losses.open_count > 0 && job->losses.settle_at < at)
 		at = job->losses.settle_at;
+	if (job->losses.look_at > 0 && job->losses.look_at < at)
+		at = job->losses.look_at;
 	if (isinf(at))
 		return -1;
 	const double ms = ceil((at - job_now()) * 1e3);

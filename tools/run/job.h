@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "tutti/tutti.h"
+
 #include "lines.h"
 #include "options.h"
 #include "sink.h"
@@ -15,6 +17,7 @@ struct rank {
 	struct process process;
 	bool running; /* not waited for yet: its number is its own */
 	bool awaited; /* failed, and to be replaced */
+	int ticket; /* of a replacement: the TUTTI_RESTART it was given; -1: there from the start */
 	struct lines lines[SPAWN_STREAMS];
 	bool open[SPAWN_STREAMS];
 };
@@ -39,7 +42,9 @@ struct losses {
 	struct failure *open; /* of those that nothing was decided about yet, in order */
 	int open_count;
 	double settle_at; /* while there are any: when to decide */
-	int restarts;	  /* how many more ranks may be replaced */
+	double look_at;	  /* while only replacements run: when to look whether they wait in vain */
+	struct failure last;
+	int restarts; /* how many more ranks may be replaced */
 };
 
 struct job {
@@ -49,6 +54,7 @@ struct job {
 	int ended_well;
 	double start;
 	pid_t keeper;
+	tutti_store_t store;
 	struct sink sinks[SPAWN_STREAMS];
 	struct sink *sink_of[SPAWN_STREAMS]; /* the same one where both are one file */
 	enum ending ending;
@@ -72,8 +78,8 @@ void job_finish(struct job *job);
 /* A line of tutti-run itself, among those of the ranks. */
 void job_say(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* `process` was started as rank `rank`; ranks start in order. */
-void job_add_rank(struct job *job, int rank, const struct process *process);
+/* `process` was started as what `seat` says; ranks start in order. */
+void job_add_rank(struct job *job, const struct seat *seat, const struct process *process);
 /* Wait for rank `rank`, which has ended; losses.h decides what follows if it has failed. */
 void job_reap_rank(struct job *job, int rank);
 /* End rank `rank` at once and wait for it: nobody would see its end. */
@@ -93,6 +99,8 @@ void job_signal_ranks(struct job *job, int sig);
 /* Ask all to end with `sig`, and kill what is left `grace` seconds later. */
 void job_end(struct job *job, int sig, double grace);
 void job_kill(struct job *job);
+/* Ask all to end as after a failure. */
+void job_stop(struct job *job);
 /* End all because of `failure`, which gives the exit status. */
 void job_fail(struct job *job, const struct failure *failure);
 

@@ -10,15 +10,53 @@
 #include "losses.h"
 
 #include <signal.h>
+#include <stdio.h>
 
 #include "report.h"
+
+#define LOOK_S 0.5
+
+/* Has the library told this of the replacement with that ticket (tt_launch_tell())? */
+static bool has_told(const struct job *job, const char *state, int ticket)
+{
+	char key[64], value;
+	size_t length = 1;
+
+	snprintf(key, sizeof(key), "tutti-run/%s/%d", state, ticket);
+	return tutti_store_get(job->store, key, &value, &length, 0) == TUTTI_OK;
+}
+
+static bool waits(const struct job *job, const struct rank *rank)
+{
+	return rank->ticket >= 0 && has_told(job, "waits", rank->ticket) &&
+	       !has_told(job, "joined", rank->ticket);
+}
+
+/* Do all that run wait to be taken in? Nobody is left who could. */
+static bool all_wait(const struct job *job)
+{
+	bool all = job->running > 0;
+
+	for (int i = 0; i < job->started && all; i++)
+		all = !job->ranks[i].running || waits(job, &job->ranks[i]);
+	return all;
+}
+
+static bool only_replacements(const struct job *job)
+{
+	bool only = job->running > 0;
+
+	for (int i = 0; i < job->started && only; i++)
+		only = !job->ranks[i].running || job->ranks[i].ticket >= 0;
+	return only;
+}
 
 /* How many of the ranks that have failed now are replaced. */
 static int replacements(const struct job *job)
 {
 	const struct losses *losses = &job->losses;
 
-	if (job->running == 0 || job->ended_well > 0)
+	if (job->running == 0 || job->ended_well > 0 || all_wait(job))
 		return 0;
 	return losses->open_count < losses->restarts ? losses->open_count : losses->restarts;
 }
@@ -65,12 +103,37 @@ static bool due(const struct job *job)
 	return job->running == 0 || job->ending != ENDING_NOT || job_now() >= job->losses.settle_at;
 }
 
+/* Replacements of which nobody has been taken in are left alone when the others have ended, or died
+ * before they could. Nothing tells of that but a look now and then, while only replacements run. */
+static void look_for_lonely(struct job *job)
+{
+	struct losses *losses = &job->losses;
+
+	if (job->ending != ENDING_NOT || !only_replacements(job)) {
+		losses->look_at = 0;
+		return;
+	}
+	if (losses->look_at > job_now())
+		return;
+	losses->look_at = job_now() + LOOK_S;
+	if (!all_wait(job))
+		return;
+	report_lonely(job);
+	if (job->ended_well > 0)
+		job_stop(job);
+	else
+		job_fail(job, &losses->last);
+}
+
 void losses_settle(struct job *job)
 {
-	const int replaced = replacements(job);
+	int replaced;
 
+	look_for_lonely(job);
 	if (job->losses.open_count == 0 || !due(job))
 		return;
+	replaced = replacements(job);
+	job->losses.last = job->losses.open[0];
 	if (job->ending != ENDING_NOT)
 		end_as_wanted(job);
 	else if (enough(job, replaced))

@@ -174,6 +174,7 @@ static int run_job(struct run *run)
 		goto finish_job;
 	if (!open_store(run))
 		goto finish_starter;
+	run->job.store = run->store;
 	if (open_input(run)) {
 		if (loop_init(&run->loop, &run->job, &run->starter, &run->relay, run->signals))
 			status = run_ranks(run);

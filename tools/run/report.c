@@ -116,6 +116,14 @@ void report_no_replacement(struct job *job, int rank, bool ends)
 			job->running == 1 ? " goes" : "s go");
 }
 
+void report_lonely(struct job *job)
+{
+	char ranks[128];
+
+	job_say(job, "nobody is left to take replacements in; ending %s",
+		running_ranks(job, ranks, sizeof(ranks)));
+}
+
 void report_timeout(struct job *job)
 {
 	char ranks[128];

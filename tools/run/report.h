@@ -12,6 +12,8 @@ void report_loss(struct job *job, const struct failure *failure);
 void report_replacement(struct job *job, int rank);
 /* It could not be started; does the job end for that? */
 void report_no_replacement(struct job *job, int rank, bool ends);
+/* Only replacements are left, and nobody to take them in. */
+void report_lonely(struct job *job);
 void report_timeout(struct job *job);
 /* Those that did not end when asked. */
 void report_kill(struct job *job);

@@ -29,7 +29,7 @@ static int start_here(struct starter *starter, const struct seat *seat)
 	const int status = spawn_rank(&starter->spawn, seat, &process);
 
 	if (status == 0)
-		job_add_rank(starter->job, seat->rank, &process);
+		job_add_rank(starter->job, seat, &process);
 	return status;
 }
 
