@@ -210,7 +210,8 @@ TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm, const char *reason)
 /**
  * Is `comm` revoked? TUTTI_OK while it is healthy, otherwise what every operation on it returns; tutti_last_error(comm)
  * then has the sentence. `*rank` (may be NULL) is the rank that the fault is about, -1 for none. Looks at what has become
- * known without a call, too, and does not wait.
+ * known without a call, too, and does not wait. Where ranks are reached by a network, a fault counts 0.2 s after it was
+ * found, when all ranks have settled on the same; operations return it then, too.
  */
 TUTTI_API tutti_result_t tutti_comm_error(tutti_comm_t comm, int *rank);
 

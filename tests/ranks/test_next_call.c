@@ -26,6 +26,7 @@ struct stage {
 struct play {
 	struct stage *stage;
 	uint32_t absent; /* mask of ranks that do not come */
+	int before;	 /* calls that all make before */
 	/* Called by all that come; rank 0 says something of its next call in it. */
 	tutti_result_t (*call)(tutti_comm_t comm);
 	const char *words;
@@ -55,6 +56,11 @@ static int play_rank(tutti_comm_t comm, void *argument)
 	const struct play *play = argument;
 	char *said = play->stage->said[tutti_comm_rank(comm)];
 
+	for (int i = 0; i < play->before; i++) { /* in which rank 0 hears of nobody */
+		float value = 1;
+
+		SUCCEEDS(tutti_broadcast(comm, &value, &value, 1, TUTTI_FLOAT32, 0, NULL));
+	}
 	meet_at(&play->stage->joined, RANKS);
 	while (is_absent(play, comm) && atomic_load(&play->stage->told) < present(play))
 		sched_yield();
@@ -70,14 +76,19 @@ static int play_rank(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void all_are_told(uint32_t absent, tutti_result_t (*call)(tutti_comm_t comm), const char *words)
+static void all_are_told_after(int before, uint32_t absent, tutti_result_t (*call)(tutti_comm_t comm), const char *words)
 {
-	struct play play = { shared_memory(sizeof(struct stage)), absent, call, words };
+	struct play play = { shared_memory(sizeof(struct stage)), absent, before, call, words };
 	const struct job job = { .ranks = RANKS, .body = play_rank, .argument = &play };
 
 	assert_int_equal(run_job(&job), 0);
 	for (int rank = 1; rank < RANKS; rank++)
 		assert_string_equal(play.stage->said[rank], play.stage->said[0]);
+}
+
+static void all_are_told(uint32_t absent, tutti_result_t (*call)(tutti_comm_t comm), const char *words)
+{
+	all_are_told_after(0, absent, call, words);
 }
 
 static tutti_result_t one_sum(tutti_comm_t comm)
@@ -103,6 +114,15 @@ static void several_absent_ranks_are_told_together(void **state)
 static void only_the_caller_is_said_to_have_called(void **state)
 {
 	all_are_told(0x3e, one_sum, "rank 0 has called it, ranks 1-5 are alive but have not called operation 1");
+}
+
+/* The absent rank is in no call: the board shows what it called last, or its monitor says so. */
+static void the_last_call_of_an_absent_rank_is_told(void **state)
+{
+	all_are_told_after(2, 1u << 4, one_sum,
+			   strcmp(transport_chosen, "shm") == 0 ?
+				   "rank 4 is alive but has not called operation 3 (its last was operation 2)" :
+				   "rank 4 is alive but has not called operation 3 (last heard of in operation 2)");
 }
 
 static tutti_result_t sums_of_a_group(tutti_comm_t comm)
@@ -222,6 +242,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(one_ranks_shorter_deadline_ends_the_call_of_all),
 		cmocka_unit_test(several_absent_ranks_are_told_together),
 		cmocka_unit_test(only_the_caller_is_said_to_have_called),
+		cmocka_unit_test(the_last_call_of_an_absent_rank_is_told),
 		cmocka_unit_test(a_group_has_the_deadline_said_before_it),
 		cmocka_unit_test(a_request_keeps_the_deadline_of_its_call),
 		cmocka_unit_test(only_the_next_call_is_concerned),
