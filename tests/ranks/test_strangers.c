@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A thousand connections of strangers hang on to every listening port of a job, those of its store and those of its ranks:
+ * scans, garbage, half a hello, whole ones without a proof, a byte now and then. The job goes on with right results,
+ * makes new connections and communicators meanwhile, and keeps nothing of them. */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+#define RANKS	 4
+#define CROWD	 1000 /* strangers at once */
+#define ATTACKS	 4000 /* connections in all, at least */
+#define PORTS	 8    /* of a rank */
+#define LARGE	 (1 << 18)
+#define GROWTH	 (8 << 20) /* bytes of memory, beyond what the job itself takes */
+#define PATIENCE 60.0	   /* seconds */
+/* Sanitizers keep what is freed, and find leaks themselves. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
+struct scene {
+	const char *key;
+	char store[128]; /* where rank 0 hosts it; the last byte is set last */
+	atomic_int hosted;
+	atomic_int ports[RANKS][PORTS]; /* where each listens; 0: nowhere */
+	atomic_int ready;		/* ranks that have a communicator */
+	atomic_int held, attacks;	/* strangers that hang on, and connections made so far */
+	atomic_int leave, left;		/* strangers are to go, and have gone */
+
+};
+
+/* ---------------------------------------------------------------- strangers */
+
+static int knock(int port)
+{
+	const struct sockaddr_in to = { .sin_family = AF_INET,
+					.sin_port = htons((uint16_t)port),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0 && errno != EINPROGRESS) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* What it says first: of a rank's hello or a store's the beginning or all, or neither. */
+static void introduce(int fd, unsigned how)
+{
+	char bytes[256] = { 0 };
+	size_t length = 0;
+
+	switch (how % 8) {
+	case 0: return; /* nothing */
+	case 1: length = 200; break; /* zeros */
+	case 2: length = (size_t)snprintf(bytes, sizeof(bytes), "GET / HTTP/1.0\r\n\r\n"); break;
+	case 3: memcpy(bytes, "tuttitcp", length = 8); break;
+	case 4: memcpy(bytes, "tutti-st", length = 8); break;
+	case 5: /* a rank's, of a key and a communicator that may be; what follows is no proof */
+		memcpy(bytes, "tuttitcp\2\0\0\0\1\0\0\0", 16);
+		length = sizeof(bytes);
+		break;
+	case 6: /* a store's client's, with a key, and then requests */
+		memcpy(bytes, "tutti-st\3\0\1\0", 12);
+		memset(bytes + 48, 2, sizeof(bytes) - 48);
+		length = sizeof(bytes);
+		break;
+	case 7: /* the same without the proof */
+		memcpy(bytes, "tutti-st\3\0\1\0", 12);
+		length = 48;
+		break;
+	}
+	send(fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static int some_port(const struct scene *scene, unsigned number)
+{
+	const int store = atoi(strrchr(scene->store, ':') + 1);
+	int known[RANKS * PORTS + 1] = { store }, n = 1;
+
+	for (int rank = 0; rank < RANKS; rank++)
+		for (int i = 0; i < PORTS; i++)
+			if (atomic_load(&scene->ports[rank][i]))
+				known[n++] = atomic_load(&scene->ports[rank][i]);
+	return known[number % (unsigned)n];
+}
+
+/* One of them, a turn: it comes, says a little more, or comes again where it was sent away. */
+static void bother(struct scene *scene, int *fd, unsigned *seed)
+{
+	char scratch[512];
+	ssize_t n;
+
+	if (*fd >= 0) {
+		n = recv(*fd, scratch, sizeof(scratch), 0);
+		if (n < 0 && errno == EAGAIN) {
+			if (rand_r(seed) % 16 == 0)
+				send(*fd, "t", 1, MSG_NOSIGNAL);
+			return;
+		}
+		if (n > 0)
+			return;
+		close(*fd);
+		*fd = -1;
+		atomic_fetch_sub(&scene->held, 1);
+	}
+	if (atomic_load(&scene->attacks) >= CROWD && rand_r(seed) % 8 != 0)
+		return; /* who was sent away comes again a little later */
+	*fd = knock(some_port(scene, (unsigned)rand_r(seed)));
+	if (*fd < 0)
+		return;
+	atomic_fetch_add(&scene->held, 1);
+	atomic_fetch_add(&scene->attacks, 1);
+	introduce(*fd, (unsigned)rand_r(seed));
+}
+
+static int be_strangers(struct scene *scene)
+{
+	static int fds[CROWD];
+	tutti_comm_t comm = NULL;
+	struct rlimit limit;
+	unsigned seed = 1;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	CLAIM(limit.rlim_cur > CROWD + 16, "a thousand descriptors are needed, and %llu can be had",
+	      (unsigned long long)limit.rlim_cur);
+	for (int i = 0; i < CROWD; i++)
+		fds[i] = -1;
+	while (atomic_load(&scene->ready) < RANKS && !atomic_load(&scene->leave))
+		usleep(1000);
+	while (!atomic_load(&scene->leave)) {
+		for (int i = 0; i < CROWD && !atomic_load(&scene->leave); i++)
+			bother(scene, &fds[i], &seed);
+		usleep(5000); /* the job has processors to share with them */
+	}
+	for (int i = 0; i < CROWD; i++)
+		close(fds[i]);
+	atomic_store(&scene->left, 1);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the job */
+
+static bool is_own(unsigned long inode)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	struct dirent *entry;
+	char path[300], link[64], wanted[64];
+	bool found = false;
+
+	snprintf(wanted, sizeof(wanted), "socket:[%lu]", inode);
+	while (directory && !found && (entry = readdir(directory))) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
+		const ssize_t n = readlink(path, link, sizeof(link) - 1);
+		found = n > 0 && (link[n] = 0, strcmp(link, wanted) == 0);
+	}
+	if (directory)
+		closedir(directory);
+	return found;
+}
+
+/* Ports of one file of /proc/net at which this process listens, on from place `n`; `*open` counts those that are not
+ * at a loopback address. */
+static int listening(const char *path, atomic_int *ports, int n, int *open)
+{
+	FILE *file = fopen(path, "r");
+	char line[512], address[64];
+	unsigned port, state;
+	unsigned long inode;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, " %*u: %63[0-9A-F]:%x %*[0-9A-F]:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu", address, &port,
+			   &state, &inode) != 4 ||
+		    state != 10 || !is_own(inode))
+			continue;
+		*open += strcmp(address, "0100007F") != 0 && strcmp(address, "00000000000000000000000001000000") != 0;
+		if (n < PORTS)
+			atomic_store(&ports[n++], (int)port);
+	}
+	if (file)
+		fclose(file);
+	return n;
+}
+
+static int publish(struct scene *scene, int rank, int *open)
+{
+	atomic_int *ports = scene->ports[rank];
+	int n;
+
+	*open = 0;
+	n = listening("/proc/self/net/tcp", ports, 0, open);
+	n = listening("/proc/self/net/tcp6", ports, n, open);
+	for (int i = n; i < PORTS; i++)
+		atomic_store(&ports[i], 0);
+	return n;
+}
+
+static long resident(void)
+{
+	long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	if (file && fscanf(file, "%*d %ld", &pages) != 1)
+		pages = 0;
+	if (file)
+		fclose(file);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
+static int sums_right(tutti_comm_t comm, float *data, size_t count, int round)
+{
+	const int rank = tutti_comm_rank(comm);
+
+	for (size_t i = 0; i < count; i++)
+		data[i] = (float)(rank + round % 7) + (float)(i % 5);
+	SUCCEEDS(tutti_all_reduce(comm, data, data, count, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	for (size_t i = 0; i < count; i++)
+		CLAIM(data[i] == (float)(RANKS * (RANKS - 1) / 2 + RANKS * (round % 7)) + (float)(RANKS * (i % 5)),
+		      "round %d: element %zu of %zu is %g", round, i, count, data[i]);
+	return 0;
+}
+
+/* Each to the next: the first call makes connections. */
+static int passes_on(tutti_comm_t comm, int round)
+{
+	const int rank = tutti_comm_rank(comm), out = rank * 1000 + round;
+	int in = -1;
+
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(tutti_send(comm, &out, 1, TUTTI_INT32, (rank + 1) % RANKS, NULL));
+	SUCCEEDS(tutti_recv(comm, &in, 1, TUTTI_INT32, (rank + RANKS - 1) % RANKS, NULL));
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	CLAIM(in == (rank + RANKS - 1) % RANKS * 1000 + round, "received %d in round %d", in, round);
+	return 0;
+}
+
+/* Rank 0's answer, for all. */
+static int agree(tutti_comm_t comm, int *answer)
+{
+	SUCCEEDS(tutti_broadcast(comm, answer, answer, 1, TUTTI_INT32, 0, NULL));
+	return 0;
+}
+
+enum { GO_ON = 1, CROWDED = 2 }; /* what rank 0 finds */
+
+static int work(tutti_comm_t comm, struct scene *scene, tutti_store_t store, float *data, int round, int found)
+{
+	const int rank = tutti_comm_rank(comm);
+	tutti_comm_t another = NULL;
+	int open;
+
+	if (sums_right(comm, data, 1, round) || sums_right(comm, data, LARGE, round))
+		return 1;
+	/* not before they are there: new connections, and new communicators with ports of their own */
+	if (found & CROWDED && passes_on(comm, round))
+		return 1;
+	if (round % 8 != 7)
+		return 0;
+	SUCCEEDS(tutti_comm_create(store, rank, RANKS, NULL, &another));
+	publish(scene, rank, &open);
+	const int failed = sums_right(another, data, 1, round) || passes_on(another, round);
+	tutti_comm_destroy(another);
+	return failed;
+}
+
+static int endure(tutti_comm_t comm, struct scene *scene, tutti_store_t store, float *data)
+{
+	int found = GO_ON, crowded = 0;
+
+	for (int round = 0; found & GO_ON; round++) {
+		if (work(comm, scene, store, data, round, found))
+			return 1;
+		crowded |= atomic_load(&scene->held) >= CROWD / 2 ? CROWDED : 0;
+		found = round < 16 || !crowded || atomic_load(&scene->attacks) < ATTACKS ? GO_ON | crowded : 0;
+		if (agree(comm, &found))
+			return 1;
+	}
+	return 0;
+}
+
+/* What strangers left is gone soon after them. */
+static int nothing_is_left(tutti_comm_t comm, struct scene *scene, int descriptors)
+{
+	const double deadline = seconds_now() + PATIENCE;
+	int go_on = 1, last = 0;
+
+	atomic_store(&scene->leave, 1);
+	while (go_on) {
+		int mine;
+
+		usleep(1000);
+		last = open_descriptors();
+		mine = last > descriptors || !atomic_load(&scene->left);
+		CLAIM(!mine || seconds_now() < deadline, "%d descriptors before, %d after", descriptors, last);
+		SUCCEEDS(tutti_all_reduce(comm, &mine, &go_on, 1, TUTTI_INT32, TUTTI_MAX, NULL));
+	}
+	return 0;
+}
+
+static int warm_up(tutti_comm_t comm, struct scene *scene, tutti_store_t store, float *data)
+{
+	for (int round = 0; round < 3; round++)
+		if (sums_right(comm, data, LARGE, round) || sums_right(comm, data, 1, round))
+			return 1;
+	return work(comm, scene, store, data, 7, 0);
+}
+
+static int be_rank(int rank, struct scene *scene)
+{
+	tutti_comm_t comm = NULL;
+	tutti_store_t store;
+	float *data = malloc(LARGE * sizeof(*data));
+	int open, ports;
+
+	CLAIM(data != NULL, "no memory");
+	if (rank == 0) {
+		SUCCEEDS(tutti_store_open("tcp://127.0.0.1:0", 1, 0, &store));
+		snprintf(scene->store, sizeof(scene->store), "%s", tutti_store_address(store));
+		atomic_store(&scene->hosted, 1);
+	} else {
+		while (!atomic_load(&scene->hosted))
+			usleep(1000);
+		SUCCEEDS(tutti_store_open(scene->store, 0, 0, &store));
+	}
+	SUCCEEDS(tutti_comm_create(store, rank, RANKS, NULL, &comm));
+	if (warm_up(comm, scene, store, data))
+		return 1;
+	ports = publish(scene, rank, &open);
+	CLAIM(rank == 0 || strcmp(transport_chosen, "shm") == 0 || ports > 0, "this rank listens nowhere");
+	CLAIM(scene->key || open == 0, "%d of %d ports are not at the loopback interface", open, ports);
+	const int descriptors = open_descriptors();
+	const long memory = resident();
+	atomic_fetch_add(&scene->ready, 1);
+	if (endure(comm, scene, store, data) || nothing_is_left(comm, scene, descriptors + 2 * (RANKS - 1)))
+		return 1;
+	CLAIM(SANITIZED || resident() - memory < GROWTH, "%ld bytes of memory before, %ld after", memory, resident());
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	tutti_comm_destroy(comm);
+	tutti_store_close(store);
+	free(data);
+	return 0;
+}
+
+static int play(int rank, void *argument)
+{
+	struct scene *scene = argument;
+
+	if (scene->key)
+		setenv("TUTTI_KEY", scene->key, 1);
+	if (rank == RANKS)
+		return be_strangers(scene);
+	const int failed = be_rank(rank, scene);
+	if (failed)
+		atomic_store(&scene->leave, 1);
+	return failed;
+}
+
+static void endures(const char *key)
+{
+	struct scene *scene = shared_memory(sizeof(*scene));
+	const struct job job = { .ranks = RANKS + 1, .whole = play, .argument = scene, .limit_s = 2 * PATIENCE };
+
+	scene->key = key;
+	assert_int_equal(run_job(&job), 0);
+	print_message("%d connections of strangers\n", atomic_load(&scene->attacks));
+	munmap(scene, sizeof(*scene));
+}
+
+static void a_job_with_a_key_endures_a_thousand_strangers(void **state)
+{
+	endures("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f");
+}
+
+static void a_job_without_a_key_endures_a_thousand_strangers(void **state)
+{
+	endures(NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_job_with_a_key_endures_a_thousand_strangers),
+		cmocka_unit_test(a_job_without_a_key_endures_a_thousand_strangers),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
