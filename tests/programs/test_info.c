@@ -213,6 +213,23 @@ static void loopback_is_used_unless_left_out(void **state)
 	json_decref(json);
 }
 
+static void hosts_that_have_no_key_are_told_so(void **state)
+{
+	json_t *json = report(NULL);
+	const json_t *network = json_object_get(json, "network");
+
+	if (json_integer_value(json_object_get(network, "usable_between_hosts")) > 0)
+		assert_contains(hint(network, "usable_between_hosts"), "the same TUTTI_KEY or TUTTI_KEY_FILE");
+	json_decref(json);
+	setenv("TUTTI_KEY_FILE", "/nowhere", 1);
+	json = report(NULL);
+	unsetenv("TUTTI_KEY_FILE");
+	network = json_object_get(json, "network");
+	if (json_integer_value(json_object_get(network, "usable_between_hosts")) > 0)
+		assert_string_equal(hint(network, "usable_between_hosts"), "");
+	json_decref(json);
+}
+
 static void the_launcher_is_recognised(void **state)
 {
 	json_t *json;
@@ -405,6 +422,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(affinity_shows_in_the_allowed_cpus),
 		cmocka_unit_test(a_low_limit_of_open_files_has_a_hint),
 		cmocka_unit_test(loopback_is_used_unless_left_out),
+		cmocka_unit_test(hosts_that_have_no_key_are_told_so),
 		cmocka_unit_test(the_launcher_is_recognised),
 		cmocka_unit_test(the_key_is_not_shown),
 		cmocka_unit_test(a_synthetic_topology_is_reported),

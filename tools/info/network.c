@@ -145,6 +145,13 @@ static bool listed(const json_t *list, const char *name)
 	return false;
 }
 
+static bool is_set(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value;
+}
+
 json_t *section_network(void)
 {
 	json_t *section = value_section();
@@ -170,5 +177,9 @@ json_t *section_network(void)
 			section, "usable_between_hosts",
 			"other hosts cannot be reached over TCP: bring an interface up, give it an "
 			"address, and let TUTTI_INTERFACE leave it in");
+	else if (!is_set("TUTTI_KEY") && !is_set("TUTTI_KEY_FILE"))
+		value_hint(section, "usable_between_hosts",
+			   "ranks of several hosts need a key: give all of them the same TUTTI_KEY or TUTTI_KEY_FILE; "
+			   "without one they listen on the loopback interface only");
 	return section;
 }
