@@ -143,7 +143,7 @@ tutti_result_t tt_records_unpack(const void *bytes, size_t length, int count, st
 {
 	struct bundle bundle;
 
-	if (end_of_records(bytes, length, count) != length)
+	if (length == 0 || end_of_records(bytes, length, count) != length)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "%zu bytes are no records of %d ranks of this version of tutti", length,
 			       count);
 	const tutti_result_t result = make_records(count, length, out);
