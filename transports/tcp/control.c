@@ -310,6 +310,16 @@ static tutti_result_t call_neighbours(struct tcp_endpoint *e)
 	return TUTTI_OK;
 }
 
+/* A control link tells; and where nobody listens any more, it is gone. If it cannot be reached from here, it may still
+ * call, which it was to do anyway. */
+void tt_tcp_control_ask(struct tcp_endpoint *e, int peer)
+{
+	const struct tcp_hello hello = { TCP_FOR_CONTROL, 0, e->comm_id, e->rank, peer };
+
+	if (!e->peers[peer].control && !tt_tcp_dialling(e, peer) && tt_tcp_dial(e, &hello) < 0)
+		tt_log(DEBUG, TCP, "rank %d does not know whether rank %d is there: %s", e->rank, peer, tt_thread_error());
+}
+
 static tutti_result_t too_late(const struct tcp_endpoint *e, int absent)
 {
 	const char *trouble = tt_tcp_dial_trouble(e, absent);

@@ -102,6 +102,11 @@ static void give_up(struct tcp_dial *dial)
 
 	snprintf(fault.text, sizeof(fault.text), "rank %d cannot be reached from rank %d: %s",
 		 hello.to, e->rank, dial->last);
+	if (hello.to < e->rank) { /* asked, see tt_tcp_control_ask() */
+		e->peers[hello.to].gone = dial->refused == dial->count;
+		finish(dial);
+		return;
+	}
 	finish(dial);
 	if (hello.purpose == TCP_FOR_DATA)
 		tt_tcp_link_fail(e->peers[hello.to].link[hello.lane], &fault);
@@ -129,7 +134,14 @@ static void fail_attempt(struct tcp_attempt *attempt, const char *why, uint64_t 
 		return;
 	dial->begun = 0;
 	dial->next_at = now + ((uint64_t)BACKOFF_MS << dial->round) * TCP_MS;
-	dial->round++;
+	if (++dial->round < ROUNDS)
+		dial->refused = 0;
+}
+
+static void fail_connect(struct tcp_attempt *attempt, int error, uint64_t now)
+{
+	attempt->dial->refused += error == ECONNREFUSED;
+	fail_attempt(attempt, strerror(error), now);
 }
 
 /* This rank itself has no descriptor or memory for the connection. */
@@ -195,7 +207,7 @@ static void start(struct tcp_dial *dial, uint64_t now)
 	if (connect(fd, (const struct sockaddr *)&to->to, to->length) == 0)
 		say_hello(attempt, now);
 	else if (errno != EINPROGRESS && errno != EINTR)
-		fail_attempt(attempt, strerror(errno), now);
+		fail_connect(attempt, errno, now);
 }
 
 void tt_tcp_dial_step(struct tcp_dial *dial, uint64_t now)
@@ -306,7 +318,7 @@ void tt_tcp_attempt_step(struct tcp_attempt *attempt, uint64_t now)
 	if (getsockopt(attempt->source.fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
 		error = errno;
 	if (error)
-		fail_attempt(attempt, strerror(error), now);
+		fail_connect(attempt, error, now);
 	else
 		say_hello(attempt, now);
 }

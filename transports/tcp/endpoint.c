@@ -153,7 +153,7 @@ static void tcp_progress(struct tt_endpoint *base, bool thorough)
 /* A rank closes no connection before it leaves. (One that never was, for want of descriptors perhaps, says nothing.) */
 static bool is_leaving(const struct tcp_peer *peer)
 {
-	bool leaving = peer->left || (peer->control && peer->control->source.fd < 0);
+	bool leaving = peer->left || peer->gone || (peer->control && peer->control->source.fd < 0);
 
 	for (int lane = 0; lane < TT_LANES; lane++)
 		leaving |= peer->link[lane] && peer->link[lane]->state == TCP_LINK_ENDED;

@@ -71,6 +71,7 @@ struct tcp_dial {
 	int round;
 	bool over;
 	bool shortage; /* it ends for want of descriptors or memory here */
+	int refused;   /* attempts of this round: nobody listens there */
 	uint64_t next_at;
 	char last[320]; /* why the last attempt failed */
 	struct tcp_attempt attempts[];
@@ -115,6 +116,7 @@ struct tcp_peer {
 	struct tcp_control *control;
 	uint8_t proven; /* place, from 1, of the candidate that worked before */
 	bool left;	/* said good-bye */
+	bool gone;	/* nobody listens any more where it did */
 	uint64_t lost_at; /* when to believe that it is gone, although its last words may be on their way; or 0 */
 };
 
@@ -212,6 +214,8 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline);
 /* Does the rank wait for another to dial it? */
 bool tt_tcp_awaits_guests(const struct tcp_endpoint *e);
 void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault);
+/* Is the lower rank still there, of which this one would not learn that it has died? */
+void tt_tcp_control_ask(struct tcp_endpoint *e, int peer);
 tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer);
 void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control);
 /* Unless a better one is known, note it and tell all control links but for the one it came from. */

@@ -50,6 +50,8 @@ tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_l
 		}
 	} else {
 		e->waiting++;
+		if (lane == TT_LANE_CONTROL)
+			tt_tcp_control_ask(e, peer);
 	}
 	*out = &link->base;
 	return TUTTI_OK;

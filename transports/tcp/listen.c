@@ -294,8 +294,9 @@ static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_hel
 		return hello->keyed ? TCP_KEYED : TCP_KEYLESS;
 	if (hello->comm_id != e->comm_id)
 		return TCP_OTHER_JOB;
-	/* the lower rank dials */
-	if (hello->to != e->rank || hello->from < 0 || hello->from >= e->rank)
+	/* the lower rank dials, but for a rank that asks whether this one is still there */
+	if (hello->to != e->rank || hello->from < 0 || hello->from == e->rank || hello->from >= e->size ||
+	    (hello->from > e->rank && hello->purpose != TCP_FOR_CONTROL))
 		return TCP_OTHER_RANK;
 	peer = &e->peers[hello->from];
 	if (hello->purpose == TCP_FOR_CONTROL)
