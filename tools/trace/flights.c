@@ -11,6 +11,10 @@
 
 #define SUFFIX ".flight.json"
 #define FORMAT 1
+#define MONOTONIC_MAX ((int64_t)1 << 60) /* 36 years; their sums and differences fit */
+#define REALTIME_MAX ((int64_t)1 << 62)
+#define BYTES_MAX ((int64_t)1 << 48)
+#define SIZE_MAX_RANKS 1000000
 
 static void *need(void *memory)
 {
@@ -74,6 +78,8 @@ static bool read_card(json_t *object, struct card *card, json_error_t *error)
 	json_array_foreach(peers, i, peer) {
 		if (json_unpack_ex(peer, error, 0, "{s:I,s:I}", "sent", &sent, "received", &received))
 			return false;
+		if (sent < 0 || sent > BYTES_MAX || received < 0 || received > BYTES_MAX)
+			return false;
 		card->sent += sent;
 		card->received += received;
 	}
@@ -88,11 +94,12 @@ static int by_number(const void *a, const void *b)
 	return one->number < other->number ? -1 : one->number > other->number;
 }
 
-static int64_t time_of(json_t *object, const char *key)
+static bool read_time(json_t *object, const char *key, int64_t *out)
 {
 	const json_t *time = json_object_get(object, key);
 
-	return json_is_integer(time) ? json_integer_value(time) : NEVER;
+	*out = json_is_integer(time) ? json_integer_value(time) : NEVER;
+	return json_is_null(time) || (*out >= 0 && *out <= MONOTONIC_MAX);
 }
 
 static bool read_message(json_t *object, struct op *op, json_error_t *error)
@@ -120,17 +127,19 @@ static bool read_op(json_t *object, const struct flight *flight, struct op *op, 
 	op->kind = strcmp(kind, "send") == 0 ? SEND : strcmp(kind, "recv") == 0 ? RECV : COLLECTIVE;
 	op->number = number;
 	op->sequence = sequence;
-	op->posted = time_of(object, "posted");
-	op->first = time_of(object, "first");
-	op->done = time_of(object, "done");
+	if (!read_time(object, "posted", &op->posted) || !read_time(object, "first", &op->first) ||
+	    !read_time(object, "done", &op->done))
+		return false;
 	if (op->posted == NEVER)
 		op->posted = op->first != NEVER ? op->first : op->done;
+	if (op->posted == NEVER || sequence < 0)
+		return false;
 	if (op->kind != COLLECTIVE)
 		return read_message(object, op, error);
 	const struct card wanted = { .number = card };
 	op->card = bsearch(&wanted, flight->cards, flight->ncards, sizeof(wanted), by_number);
 	op->bytes = op->card ? op->card->sent + op->card->received : 0;
-	return op->posted != NEVER;
+	return true;
 }
 
 const char *op_call(const struct op *op)
@@ -218,7 +227,8 @@ static bool read_header(struct flight *flight, json_t **cards, json_t **ops, jso
 	if (!json_is_null(fault) && json_unpack_ex(fault, error, 0, "{s:i,s:i,s:s}", "result", &result, "rank",
 						   &flight->fault_rank, "text", &flight->fault))
 		return false;
-	return flight->size > 0 && flight->rank >= 0 && flight->rank < flight->size;
+	return flight->size > 0 && flight->size <= SIZE_MAX_RANKS && flight->rank >= 0 && flight->rank < flight->size &&
+	       monotonic >= 0 && monotonic <= MONOTONIC_MAX && realtime >= 0 && realtime <= REALTIME_MAX;
 }
 
 static bool say_useless(const char *path, const char *what, const char *detail)

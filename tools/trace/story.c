@@ -16,12 +16,12 @@ struct group {
 
 /* ---- words */
 
-static const char *duration(int64_t ns, char text[32])
+static const char *duration(double ns, char text[32])
 {
-	const double s = (double)ns / 1e9;
+	const double s = ns / 1e9;
 
 	if (s < 0.9995e-6)
-		snprintf(text, 32, "%lld ns", (long long)ns);
+		snprintf(text, 32, "%.0f ns", ns);
 	else if (s < 0.9995e-3)
 		snprintf(text, 32, "%.3g µs", s * 1e6);
 	else if (s < 0.9995)
@@ -147,7 +147,7 @@ static void print_silent_rank(FILE *out, const struct flight *flight)
 	if (last->done == NEVER)
 		fprintf(out, "which it is still in\n");
 	else
-		fprintf(out, "which it ended %s before its report was written\n", duration(flight->realtime - last->done, text));
+		fprintf(out, "which it ended %s before its report was written\n", duration((double)(flight->realtime - last->done), text));
 }
 
 static void print_unfinished(FILE *out, const struct group *group, const struct op *op)
@@ -394,8 +394,8 @@ static void print_different(FILE *out, const struct group *group)
 
 struct lateness {
 	size_t times;	 /* it was the last to call */
-	int64_t alone;	 /* while all others waited for it */
-	int64_t longest;
+	double alone;	 /* ns while all others waited for it */
+	double longest;
 	int64_t longest_in; /* sequence */
 };
 
@@ -446,7 +446,7 @@ static void follow(const struct group *group, const struct meeting *meeting, voi
 			end = meeting->op[i]->done;
 	}
 	struct lateness *late = &course->late[last];
-	const int64_t alone = meeting->op[last]->posted - before;
+	const double alone = (double)(meeting->op[last]->posted - before);
 	late->times++;
 	late->alone += alone;
 	if (alone > late->longest) {
@@ -485,7 +485,7 @@ static void print_course(FILE *out, const struct group *group)
 	if (course.nslow > 0)
 		fprintf(out, "  slowest, from the last call to the last end:\n");
 	for (size_t i = 0; i < course.nslow; i++)
-		fprintf(out, "    %s: operation %lld, %s %s\n", duration(course.slow[i].time, all),
+		fprintf(out, "    %s: operation %lld, %s %s\n", duration((double)course.slow[i].time, all),
 			(long long)course.slow[i].op->sequence, op_call(course.slow[i].op),
 			course.slow[i].op->card ? course.slow[i].op->card->how : "");
 	free(course.late);
