@@ -94,8 +94,10 @@ static void begin_close(struct tt_store_server *s)
 	s->accept_again = TT_STORE_NEVER;
 	s->closing = true;
 	s->close_deadline = now + CLOSE_WAIT;
-	if (s->close_by && s->close_by < now + CLOSE_WAIT)
-		s->close_deadline = s->close_by > now + SECOND ? s->close_by : now + SECOND;
+	/* acquire: pairs with the release in tt_store_server_stop() */
+	const uint64_t close_by = __atomic_load_n(&s->close_by, __ATOMIC_ACQUIRE);
+	if (close_by && close_by < now + CLOSE_WAIT)
+		s->close_deadline = close_by > now + SECOND ? close_by : now + SECOND;
 	tt_store_clients_hurry(&s->clients, now + SECOND);
 	epoll_ctl(s->clients.epoll, EPOLL_CTL_DEL, s->wake, NULL);
 }
@@ -208,7 +210,8 @@ void tt_store_server_stop(struct tt_store_server *s, uint64_t close_by)
 {
 	if (!s)
 		return;
-	s->close_by = close_by; /* the thread looks once it is woken */
+	/* release: pairs with the acquire in begin_close(), which comes once the thread is woken */
+	__atomic_store_n(&s->close_by, close_by, __ATOMIC_RELEASE);
 	eventfd_write(s->wake, 1);
 	pthread_join(s->thread, NULL);
 	server_finish(s);
