@@ -39,6 +39,7 @@ static const struct phase_row phases[] = {
 	COLLECTIVE("medium", MEDIUM),
 	COLLECTIVE("large", LARGE),
 	STRETCH("shrink", STRETCH_SHRINK),
+	STRETCH("grow", STRETCH_GROW),
 	STRETCH("destroy", STRETCH_DESTROY),
 };
 static_assert(sizeof(phases) / sizeof(phases[0]) == PHASE_COUNT, "a row for each phase");
@@ -59,13 +60,21 @@ void case_name(const struct fault_case *c, char *out, size_t size)
 		 axis_name(2, c->transport), axis_name(3, c->victim));
 }
 
+/* Do ranks meet in this phase? */
+static bool meets(enum phase phase)
+{
+	const enum stretch stretch = phases[phase].stretch;
+
+	return stretch == STRETCH_INIT || stretch == STRETCH_SHRINK || stretch == STRETCH_GROW;
+}
+
 bool case_applies(const struct fault_case *c)
 {
 	if (c->fault == FAULT_UNPLUGGED)
 		return c->transport != TRANSPORT_SHM;
 	/* ranks that have met in shared memory have no connections but while they meet */
 	if (c->fault == FAULT_CLOSED && c->transport == TRANSPORT_SHM)
-		return phases[c->phase].stretch == STRETCH_INIT || phases[c->phase].stretch == STRETCH_SHRINK;
+		return meets(c->phase);
 	return true;
 }
 
@@ -125,7 +134,14 @@ static bool by_hosts(const struct fault_case *c)
 
 int case_ranks(const struct fault_case *c)
 {
-	return by_hosts(c) ? 6 : 4 + ((case_gone(c) >> 1) & 1);
+	const enum stretch stretch = phases[c->phase].stretch;
+
+	return by_hosts(c) ? 6 : stretch == STRETCH_SHRINK || stretch == STRETCH_GROW ? 5 : 4;
+}
+
+int case_members(const struct fault_case *c)
+{
+	return case_ranks(c) - (phases[c->phase].stretch == STRETCH_GROW);
 }
 
 int case_hosts(const struct fault_case *c)
@@ -187,7 +203,7 @@ uint32_t case_gone(const struct fault_case *c)
 bool case_goes_on(const struct fault_case *c)
 {
 	if (c->fault == FAULT_CLOSED && c->transport == TRANSPORT_SHM)
-		return phases[c->phase].stretch == STRETCH_SHRINK; /* it can try again */
+		return phases[c->phase].stretch != STRETCH_INIT; /* it can try again */
 	return c->fault == FAULT_MEMORY || c->fault == FAULT_DESCRIPTORS;
 }
 

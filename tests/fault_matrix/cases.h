@@ -40,6 +40,9 @@ enum phase {
 	PHASE_SHRINK_EARLY, /* of a communicator that has lost a rank before */
 	PHASE_SHRINK_MIDDLE,
 	PHASE_SHRINK_LATE,
+	PHASE_GROW_EARLY, /* of all but the last rank, which is the newcomer */
+	PHASE_GROW_MIDDLE,
+	PHASE_GROW_LATE,
 	PHASE_DESTROY_EARLY,
 	PHASE_DESTROY_MIDDLE,
 	PHASE_DESTROY_LATE,
@@ -47,7 +50,7 @@ enum phase {
 };
 
 /* What a phase is made of. */
-enum stretch { STRETCH_INIT, STRETCH_IDLE, STRETCH_COLLECTIVE, STRETCH_SHRINK, STRETCH_DESTROY };
+enum stretch { STRETCH_INIT, STRETCH_IDLE, STRETCH_COLLECTIVE, STRETCH_SHRINK, STRETCH_GROW, STRETCH_DESTROY };
 enum place { PLACE_ABSENT, PLACE_POSTED, PLACE_INSIDE, PLACE_AFTER };
 
 enum transport { TRANSPORT_SHM, TRANSPORT_TCP, TRANSPORT_MIXED, TRANSPORT_COUNT };
@@ -79,6 +82,8 @@ double phase_share(enum phase phase);
 size_t phase_bytes(enum phase phase);
 
 int case_ranks(const struct fault_case *c);
+/* Those that begin as members of a communicator; the others come later. */
+int case_members(const struct fault_case *c);
 int case_hosts(const struct fault_case *c); /* 0: nobody is told of hosts */
 /* Bit masks of ranks: to whom it is done; and who is lost by it, which is a whole host if its cable is unplugged. */
 uint32_t case_victims(const struct fault_case *c);

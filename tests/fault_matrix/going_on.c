@@ -13,7 +13,7 @@ static int ones(uint32_t mask)
 	return __builtin_popcount(mask);
 }
 
-static bool sums(struct player *p, tutti_comm_t comm)
+bool player_sums(struct player *p, tutti_comm_t comm)
 {
 	const struct work_call call = { WORK_ALL_REDUCE, MEDIUM_BYTES, TUTTI_SUM, 0 };
 
@@ -31,7 +31,7 @@ void go_on_by_meeting(struct player *p)
 	if (tutti_store_open(p->scene->again, rank == 0, 10, &store) ||
 	    tutti_comm_create(store, rank, size, NULL, &comm))
 		player_complain(p, "the survivors could not meet again: %s", tutti_last_error(NULL));
-	else if (!sums(p, comm))
+	else if (!player_sums(p, comm))
 		player_complain(p, "the survivors' sum: %s", tutti_last_error(comm));
 	tutti_comm_destroy(comm);
 	tutti_store_close(store);
@@ -50,7 +50,7 @@ static bool shrink_once(struct player *p, char *why, size_t size)
 	}
 	tutti_comm_destroy(p->comm);
 	p->comm = smaller;
-	if (sums(p, smaller))
+	if (player_sums(p, smaller))
 		return true;
 	snprintf(why, size, "a sum of the %d left: %.200s", tutti_comm_size(smaller), tutti_last_error(smaller));
 	return false;

@@ -36,10 +36,14 @@ uint32_t player_survivors(const struct player *p);
 void player_begin(struct player *p, enum stretch stretch);
 void player_end(struct player *p, enum stretch stretch);
 
-/* going_on.c: survivors make a communicator by meeting anew … */
+/* going_on.c: does a sum over all ranks come out right? */
+bool player_sums(struct player *p, tutti_comm_t comm);
+/* … survivors make a communicator by meeting anew … */
 void go_on_by_meeting(struct player *p);
 /* … or out of the old one, which takes its place: at the first attempt, or as soon as the fault meanwhile allows. */
 void go_on_by_shrinking(struct player *p, bool at_first);
+/* growing.c: all but the last take it in. */
+void play_grow(struct player *p);
 /* A rank that the others have left behind is told so. */
 void come_too_late(struct player *p);
 

@@ -344,7 +344,7 @@ static void join(struct player *p)
 	if (player_note(p, result) && !joining)
 		player_complain(p, "tutti_init: %s", p->report->sentence);
 	if (!joining && !p->failed)
-		meet_at(&p->stage->joined, p->ranks); /* nobody is in tutti_init() any more */
+		meet_at(&p->stage->joined, case_members(&p->scene->c)); /* nobody is in tutti_init() any more */
 	if (p->comm)
 		choose_call(p);
 }
@@ -396,13 +396,18 @@ static void play_all(struct player *p)
 	const enum stretch stretch = phase_stretch(p->scene->c.phase);
 	const bool anew = stretch == STRETCH_INIT || stretch == STRETCH_DESTROY;
 
-	join(p);
-	if (p->comm && !p->failed && stretch == STRETCH_SHRINK)
+	if (p->rank < case_members(&p->scene->c))
+		join(p);
+	if (stretch == STRETCH_GROW && !p->failed) {
+		play_grow(p);
+		release_stopped(p);
+	} else if (p->comm && !p->failed && stretch == STRETCH_SHRINK) {
 		play_shrink(p);
-	else if (p->comm && !p->failed && (stretch == STRETCH_DESTROY || p->scene->rehearsal))
+	} else if (p->comm && !p->failed && (stretch == STRETCH_DESTROY || p->scene->rehearsal)) {
 		prepare_destroy(p);
-	else if (p->comm && !p->failed)
+	} else if (p->comm && !p->failed) {
 		play_collective(p);
+	}
 	player_begin(p, STRETCH_DESTROY);
 	destroy(p);
 	player_end(p, STRETCH_DESTROY);
@@ -411,6 +416,14 @@ static void play_all(struct player *p)
 		go_on_by_meeting(p);
 	if (anew)
 		release_stopped(p);
+}
+
+static void set_number(const char *name, int value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", value);
+	setenv(name, text, 1);
 }
 
 int rank_play(int rank, void *argument)
@@ -434,6 +447,8 @@ int rank_play(int rank, void *argument)
 	if (scene->c.fault == FAULT_UNPLUGGED && !network_enter(scene, rank))
 		return player_complain(&p, "no host of its own");
 	victim_prepare(scene, rank);
+	set_number("TUTTI_SIZE", case_members(&scene->c));
+	set_number("TUTTI_LOCAL_SIZE", case_members(&scene->c));
 	p.buffers.send = malloc(BUFFER_BYTES);
 	p.buffers.recv = malloc(BUFFER_BYTES);
 	if (!p.buffers.send || !p.buffers.recv)

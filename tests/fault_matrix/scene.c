@@ -42,13 +42,18 @@ static void fail(struct verdict *v, const char *format, ...)
 
 /* ---- how long it may take */
 
+static bool regroups(const struct fault_case *c)
+{
+	return phase_stretch(c->phase) == STRETCH_SHRINK || phase_stretch(c->phase) == STRETCH_GROW;
+}
+
 static double deadline_of(const struct fault_case *c)
 {
 	if (phase_stretch(c->phase) == STRETCH_INIT)
 		return INIT_DEADLINE_S;
 	if (c->fault == FAULT_STOP)
 		return STOP_DEADLINE_S;
-	if (case_goes_on(c) || phase_stretch(c->phase) == STRETCH_SHRINK)
+	if (case_goes_on(c) || regroups(c))
 		return SHORT_DEADLINE_S;
 	return LONG_DEADLINE_S;
 }
@@ -63,7 +68,7 @@ static double bound_of(const struct fault_case *c)
 	if (phase_stretch(c->phase) == STRETCH_INIT)
 		return INIT_DEADLINE_S + (mute ? STORE_GRACE_S : 0) + second;
 	/* who is in the old list and in the new one costs the time of an operation and two to be left out */
-	if (phase_stretch(c->phase) == STRETCH_SHRINK)
+	if (regroups(c))
 		return 4 * deadline_of(c) + second;
 	if (c->fault == FAULT_STOP || case_goes_on(c))
 		return deadline_of(c) + second;
@@ -228,14 +233,13 @@ static void judge_witness(const struct scene *s, int rank, const struct report *
 
 static void judge_times(const struct scene *s, struct verdict *v)
 {
-	const bool shrinking = phase_stretch(s->c.phase) == STRETCH_SHRINK;
 	double times[RANKS_MAX];
 	int n = 0;
 
 	for (int rank = 0; rank < case_ranks(&s->c); rank++) {
 		const struct report *r = &s->stage->report[rank];
 
-		const double end = shrinking ? r->went_on_at : r->result ? r->told_at : 0;
+		const double end = regroups(&s->c) ? r->went_on_at : r->result ? r->told_at : 0;
 
 		if (is_witness(s, rank) && end > 0)
 			times[n++] = end > last_fault(s) ? end - last_fault(s) : 0;
@@ -248,6 +252,26 @@ static void judge_times(const struct scene *s, struct verdict *v)
 	v->most = times[n - 1];
 	if (v->most > s->bound_s + s->slack_s)
 		fail(v, "told after %.2f s, expected %g s", v->most, s->bound_s);
+}
+
+/* The newcomer is in it on all ranks or on none, and nobody else is missing. One that had joined when the others gave up
+ * growing is told that they left, and may shrink to itself. */
+static void judge_sizes(const struct scene *s, struct verdict *v)
+{
+	const uint32_t survivors = case_survivors(&s->c), old = survivors & ((1u << case_members(&s->c)) - 1);
+	const int least = __builtin_popcount(old), most = __builtin_popcount(survivors);
+	int size = 0;
+
+	for (int rank = 0; rank < case_ranks(&s->c); rank++) {
+		const int found = s->stage->report[rank].size;
+
+		if (!(survivors >> rank & 1))
+			continue;
+		size = size ? size : found;
+		if (old >> rank & 1 ? found != size || (size != least && size != most) :
+				      found != size && (size != least || found > 1))
+			fail(v, "rank %d is one of %d in the end, expected %d or all the %d", rank, found, least, most);
+	}
 }
 
 static void judge(const struct scene *s, struct verdict *v)
@@ -268,11 +292,13 @@ static void judge(const struct scene *s, struct verdict *v)
 		if (!r->finished)
 			fail(v, "rank %d did not come to its end", rank);
 		first = first ? first : r;
-		if (stretch != STRETCH_SHRINK) /* there, it is the one before */
+		if (!regroups(&s->c)) /* there, it is about what was before */
 			judge_witness(s, rank, first, v);
 	}
 	if (must_fail && !first->result)
 		fail(v, "no call failed");
+	if (stretch == STRETCH_GROW)
+		judge_sizes(s, v);
 	judge_times(s, v);
 }
 

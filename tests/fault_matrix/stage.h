@@ -17,6 +17,7 @@ struct report {
 	double told_at;		 /* when the first error came back; 0: none did */
 	int result;
 	int culprit; /* -1: none */
+	int size; /* of the communicator that it had in the end */
 	double went_on_at; /* when the survivors had a communicator of their own */
 	char sentence[SENTENCE_MAX];
 	char complaint[COMPLAINT_MAX]; /* "": none */
@@ -31,6 +32,7 @@ struct stage {
 	atomic_int joined;
 	atomic_int ready; /* ranks that are about to wait for the victims */
 	atomic_int idle;
+	atomic_int served; /* the store of newcomers is there */
 	atomic_int over; /* survivors that have had their error, where there is one */
 	atomic_int done; /* survivors that need the victims no more */
 	struct report report[RANKS_MAX];

@@ -59,8 +59,8 @@ void table_print(const struct fault_case *cases, const struct verdict *verdicts,
 		for (row.phase = 0; row.phase < PHASE_COUNT; row.phase++)
 			for (row.transport = 0; row.transport < TRANSPORT_COUNT; row.transport++)
 				print_row(&row, cases, verdicts, count);
-	printf("ok MEDIAN/MAX: seconds, over the survivors, from the fault to the error, in shrink-… to a communicator without the "
-	       "lost; ok alone: no call failed, and none had to; .: not asked for\n"
+	printf("ok MEDIAN/MAX: seconds, over the survivors, from the fault to the error, in shrink-… and grow-… to a communicator "
+	       "without the lost; ok alone: no call failed, and none had to; .: not asked for\n"
 	       "two: either of the two may be blamed, by all the same one; closed: either end of a connection that ended "
 	       "between two that live\n");
 }

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A communicator takes the last rank in, and the fault comes meanwhile: to a member, or to the newcomer. Afterwards the
+ * members have one communicator, with the newcomer or without. */
+#include <sched.h>
+#include <stdio.h>
+
+#include "harness.h"
+#include "player.h"
+#include "victim.h"
+
+#define ATTEMPTS 5
+#define SERVER	 1 /* never a victim */
+
+static tutti_store_t open_store(struct player *p)
+{
+	tutti_store_t store = NULL;
+
+	if (p->rank != SERVER)
+		while (!atomic_load(&p->stage->served))
+			sched_yield();
+	if (tutti_store_open(p->scene->again, p->rank == SERVER, 10, &store))
+		player_complain(p, "the store of newcomers: %s", tutti_last_error(NULL));
+	if (p->rank == SERVER)
+		atomic_store(&p->stage->served, 1);
+	return store;
+}
+
+static tutti_result_t grow(struct player *p, tutti_store_t store, tutti_comm_t *grown)
+{
+	tutti_result_t result;
+
+	player_begin(p, STRETCH_GROW);
+	if (p->rank < case_members(&p->scene->c))
+		result = tutti_comm_grow(p->comm, store, 1, grown);
+	else
+		result = tutti_comm_join(store, NULL, grown);
+	player_end(p, STRETCH_GROW);
+	return result;
+}
+
+/* Out of what there is: a communicator in which all is well. */
+static void settle(struct player *p)
+{
+	char why[256] = "";
+
+	for (int i = 0; i < ATTEMPTS; i++) {
+		tutti_comm_t smaller = NULL;
+
+		if (player_sums(p, p->comm)) {
+			p->report->size = tutti_comm_size(p->comm);
+			p->report->went_on_at = seconds_now();
+			return;
+		}
+		snprintf(why, sizeof(why), "%.120s", tutti_last_error(p->comm));
+		if (tutti_comm_shrink(p->comm, &smaller)) {
+			snprintf(why, sizeof(why), "shrink: %.120s", tutti_last_error(NULL));
+			continue;
+		}
+		tutti_comm_destroy(p->comm);
+		p->comm = smaller;
+	}
+	player_complain(p, "does not go on: %s", why);
+}
+
+void play_grow(struct player *p)
+{
+	tutti_store_t store = open_store(p);
+	tutti_comm_t grown = NULL;
+
+	if (!store)
+		return;
+	const tutti_result_t result = grow(p, store, &grown);
+
+	if (result && p->scene->rehearsal)
+		player_complain(p, "grow or join: %s", tutti_last_error(NULL));
+	victim_relieve();
+	if (grown) {
+		tutti_comm_destroy(p->comm);
+		p->comm = grown;
+	}
+	/* a newcomer that was not taken in has nothing to go on with */
+	if (p->comm && (!player_is_lost(p) || case_goes_on(&p->scene->c)))
+		settle(p);
+	tutti_store_close(store);
+}
