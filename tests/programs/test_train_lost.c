@@ -330,6 +330,27 @@ static void one_after_the_other_may_be_lost(void **state)
 	launched_free(&l);
 }
 
+static void no_rank_of_the_end_was_there_at_the_start(void **state)
+{
+	struct launched l;
+	struct outcome o;
+
+	start(&l, "3", "4");
+	for (int r = 0; r < RANKS; r++) {
+		char lost[32];
+
+		let_train(&l, 1);
+		kill(pid_of(&l, r, 1), SIGKILL);
+		snprintf(lost, sizeof(lost), "lost rank %d ", r);
+		launched_await(&l, 0, lost, 1);
+	}
+	finish(&l, &o);
+	assert_int_equal(o.losses, RANKS);
+	assert_int_equal(o.ranks, RANKS);
+	expect_as_if_nothing_had_been(&o);
+	launched_free(&l);
+}
+
 static void a_rank_that_is_stuck_is_left_out(void **state)
 {
 	struct launched l;
@@ -432,6 +453,7 @@ int main(void)
 		cmocka_unit_test(two_are_replaced_or_one_of_them),
 		cmocka_unit_test(a_replacement_that_does_not_come_is_gone_on_without),
 		cmocka_unit_test(one_after_the_other_may_be_lost),
+		cmocka_unit_test(no_rank_of_the_end_was_there_at_the_start),
 		cmocka_unit_test(a_rank_that_is_stuck_is_left_out),
 		cmocka_unit_test(a_replacement_does_not_wait_for_the_dead),
 		cmocka_unit_test(too_few_ranks_end_the_training),

@@ -115,8 +115,10 @@ static void look_for_lonely(struct job *job)
 	}
 	if (losses->look_at > job_now())
 		return;
+	const bool first = losses->look_at == 0;
 	losses->look_at = job_now() + LOOK_S;
-	if (!all_wait(job))
+	/* not at once: failures that just came are to be told and decided about before */
+	if (first || losses->open_count > 0 || !all_wait(job))
 		return;
 	report_lonely(job);
 	if (job->ended_well > 0)
