@@ -29,7 +29,7 @@ static const struct told *told_of(const struct participant *rank, uint64_t id)
 /* Where nothing may have failed, nothing has. */
 static void judge_gentle(const struct plan *plan, struct outcome *out)
 {
-	for (int rank = 0; rank < plan->ranks; rank++)
+	for (int rank = 0; rank < plan_processes(plan); rank++)
 		for (int i = 0; i < out->ranks[rank].ntold; i++)
 			if (out->ranks[rank].told[i].result)
 				blame(out, "rank %d was told without cause: %s", rank, out->ranks[rank].told[i].sentence);
@@ -38,7 +38,7 @@ static void judge_gentle(const struct plan *plan, struct outcome *out)
 /* All who were told of an end of a communicator were told the same. What the dead heard last does not matter. */
 static void judge_agreement(const struct plan *plan, struct outcome *out, int one, const struct told *told)
 {
-	for (int rank = one + 1; rank < plan->ranks; rank++) {
+	for (int rank = one + 1; rank < plan_processes(plan); rank++) {
 		const struct told *other = told_of(&out->ranks[rank], told->id);
 
 		if (other && !out->ranks[rank].died &&
@@ -137,7 +137,7 @@ static const struct told *life_of(const struct participant *rank, uint64_t id)
  * the other for dead. */
 static void judge_survivors(const struct plan *plan, struct outcome *out, int one, const struct told *told)
 {
-	for (int rank = 0; rank < plan->ranks && !has_fault(plan, FAULT_CUT) && !has_fault(plan, FAULT_REFUSE); rank++) {
+	for (int rank = 0; rank < plan_processes(plan) && !has_fault(plan, FAULT_CUT) && !has_fault(plan, FAULT_REFUSE); rank++) {
 		const struct told *other = told_of(&out->ranks[rank], told->id);
 
 		if (other && !out->ranks[rank].died && other->shrunk && !fell_out(other) &&
@@ -153,11 +153,13 @@ static void judge_members(const struct plan *plan, struct outcome *out, int one,
 	const struct told *mine = life_of(&out->ranks[one], told->shrunk_to);
 	int members = 0;
 
-	for (int rank = 0; rank < plan->ranks; rank++) {
+	for (int rank = 0; rank < plan_processes(plan); rank++) {
 		const struct told *other = life_of(&out->ranks[rank], told->shrunk_to);
+		const struct told *before = life_of(&out->ranks[rank], told->id);
 
 		members += other || out->ranks[rank].died;
-		if (other && (mine->size != other->size || (mine->place < other->place) != (one < rank) ||
+		if (other && (!before || mine->size != other->size ||
+			      (mine->place < other->place) != (told->place < before->place) ||
 			      (mine->place == other->place) != (one == rank)))
 			blame(out, "rank %d is %d of %d, rank %d is %d of %d", one, mine->place, mine->size, rank,
 			      other->place, other->size);
@@ -169,6 +171,26 @@ static void judge_members(const struct plan *plan, struct outcome *out, int one,
 		blame(out, "rank %d is one of %d, but only %d know of it", one, mine->size, members);
 }
 
+/* Members of a communicator that grows all have the larger one, or none has. */
+static void judge_growth(const struct plan *plan, struct outcome *out, int one, const struct told *told)
+{
+	for (int rank = 0; rank < plan_processes(plan); rank++) {
+		const struct told *other = life_of(&out->ranks[rank], told->id);
+
+		if (other && other->grown && !out->ranks[rank].died && !told->result && !other->result &&
+		    (other->grow_result != told->grow_result || other->grown_to != told->grown_to))
+			blame(out, "members part: comm_grow gave \"%s\" on rank %d, \"%s\" on rank %d",
+			      tutti_strerror(told->grow_result), one, tutti_strerror(other->grow_result), rank);
+		const struct told *larger = life_of(&out->ranks[rank], told->grown_to);
+		if (told->grow_result == TUTTI_OK && larger &&
+		    (larger->size != told->size + plan->newcomers || (rank == one && larger->place != told->place)))
+			blame(out, "rank %d was %d of %d, and rank %d is %d of %d with %d newcomers", one, told->place,
+			      told->size, rank, larger->place, larger->size, plan->newcomers);
+	}
+	if (plan->gentle && told->grow_result)
+		blame(out, "comm_grow failed without cause on rank %d: %s", one, tutti_strerror(told->grow_result));
+}
+
 static void judge_told(const struct plan *plan, struct outcome *out, int rank, const struct told *told)
 {
 	if (told->made && told->result)
@@ -177,6 +199,8 @@ static void judge_told(const struct plan *plan, struct outcome *out, int rank, c
 		judge_survivors(plan, out, rank, told);
 	if (told->shrunk && told->shrink_result == TUTTI_OK)
 		judge_members(plan, out, rank, told);
+	if (told->grown)
+		judge_growth(plan, out, rank, told);
 }
 
 void world_judge(const struct plan *plan, struct outcome *out)
@@ -184,7 +208,7 @@ void world_judge(const struct plan *plan, struct outcome *out)
 	if (plan->gentle)
 		judge_gentle(plan, out);
 	judge_cause(plan, out);
-	for (int rank = 0; rank < plan->ranks; rank++)
+	for (int rank = 0; rank < plan_processes(plan); rank++)
 		for (int i = 0; !out->ranks[rank].died && i < out->ranks[rank].ntold; i++)
 			judge_told(plan, out, rank, &out->ranks[rank].told[i]);
 }

@@ -259,8 +259,9 @@ static void task_main(void)
 {
 	struct task *self = &machine.tasks[machine.current];
 
+	/* the first of all comes from home, others from anywhere */
 	__sanitizer_finish_switch_fiber(NULL, machine.home_stack ? NULL : &machine.home_stack,
-					&machine.home_stack_size);
+					machine.home_stack ? NULL : &machine.home_stack_size);
 	self->result = self->main(self->argument);
 	self->state = ENDED;
 	self->when = NULL;

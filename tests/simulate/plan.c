@@ -64,7 +64,9 @@ static void make_ranks(struct random *random, struct plan *out)
 	const uint64_t layout = random_below(random, 4);
 
 	out->ranks = (int)(random_one_in(random, 3) ? random_between(random, 2, RANKS_MAX) : random_between(random, 2, 4));
-	for (int rank = 0; rank < out->ranks; rank++)
+	if (out->ranks < RANKS_MAX - 1 && random_one_in(random, 3))
+		out->newcomers = (int)random_between(random, 1, 2);
+	for (int rank = 0; rank < plan_processes(out); rank++)
 		out->host[rank] = layout == 0 ? 0 : layout == 1 ? (int)random_below(random, 3) : rank;
 	out->algorithm = random_one_in(random, 2) ?
 				 NULL :
@@ -77,7 +79,7 @@ static void make_ranks(struct random *random, struct plan *out)
 /* No two ranks on one host. */
 static bool apart(const struct plan *plan)
 {
-	for (int rank = 1; rank < plan->ranks; rank++)
+	for (int rank = 1; rank < plan_processes(plan); rank++)
 		if (plan->host[rank] != rank)
 			return false;
 	return plan->host[0] == 0;
@@ -181,6 +183,8 @@ static void make_fault(struct random *random, struct plan *plan, enum fault_kind
 				 .other = (int)random_below(random, (uint64_t)plan->ranks),
 				 .step = (int)random_below(random, (uint64_t)plan->nsteps),
 				 .at = some_switch(random, plan) };
+	if (kind == FAULT_DEATH || kind == FAULT_SURVIVOR || kind == FAULT_STOP || kind == FAULT_ABSENT)
+		fault->rank = (int)random_below(random, (uint64_t)plan_processes(plan));
 	if (kind == FAULT_SURVIVOR)
 		fault->at = random_any_size(random, 4000);
 	if (kind == FAULT_STOP || kind == FAULT_JUMP) {
@@ -251,9 +255,9 @@ void plan_print(const struct plan *plan, FILE *out)
 	static const char *const kinds[] = { "call", "start", "group", "group, started", "finish", "think", "thread", "split" };
 
 	fprintf(out, "seed %llu: %d ranks on hosts", (unsigned long long)plan->seed, plan->ranks);
-	for (int rank = 0; rank < plan->ranks; rank++)
+	for (int rank = 0; rank < plan_processes(plan); rank++)
 		fprintf(out, " %d", plan->host[rank]);
-	fprintf(out, ", %d cores, %s\n", plan->cores, plan->gentle ? "all must end well" : "faults");
+	fprintf(out, ", newcomers: %d, %d cores, %s\n", plan->newcomers, plan->cores, plan->gentle ? "all must end well" : "faults");
 	fprintf(out, "  timeout %g s, algorithm %s, segment %zu, TUTTI_LOOP=%s%s%s\n", plan->timeout_s,
 		plan->algorithm ? plan->algorithm : "chosen", plan->segment, plan->links,
 		plan->reproducible ? ", reproducible" : "", plan->mapped ? ", mapped buffers" : "");

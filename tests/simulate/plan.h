@@ -102,6 +102,7 @@ struct plan {
 	uint64_t seed;
 	struct pace pace;
 	int cores, ranks;
+	int newcomers; /* processes that join when the ranks have carried out their steps */
 	int host[RANKS_MAX];
 	double timeout_s;
 	const char *algorithm; /* NULL: chosen by cost */
@@ -122,6 +123,11 @@ struct plan {
 };
 
 void plan_make(uint64_t seed, struct plan *out);
+/* Ranks and newcomers. */
+static inline int plan_processes(const struct plan *plan)
+{
+	return plan->ranks + plan->newcomers;
+}
 void plan_print(const struct plan *plan, FILE *out);
 const char *fault_name(enum fault_kind kind);
 const char *what_name(enum what what);

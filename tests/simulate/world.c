@@ -89,7 +89,10 @@ static void hear(struct told *told, tutti_comm_t comm, tutti_result_t result, co
 	}
 	world.out->failed_operations++;
 	if (result == TUTTI_ERR_INVALID) { /* the communicator is as before */
-		if (!may_deviate(machine_process()))
+		/* a newcomer that was stopped until another had its seat opens an endpoint that loop has already */
+		const bool late = machine_process() >= world.plan->ranks && !world.plan->gentle;
+
+		if (!may_deviate(machine_process()) && !late)
 			blame("rank %d: %s: \"%s\"", machine_process(), what, tutti_last_error(comm));
 		return;
 	}
@@ -429,8 +432,10 @@ static bool is_absent(int rank)
 	return false;
 }
 
+/* Through the store: the ranks make a communicator, a newcomer becomes a rank of one that grows. */
 static tutti_result_t join(struct told *told, int rank, tutti_comm_t *comm)
 {
+	const bool newcomer = rank >= world.plan->ranks;
 	tutti_config_t config = TUTTI_CONFIG_INIT;
 	const uint64_t started = machine_now();
 	tutti_store_t store = NULL;
@@ -444,10 +449,11 @@ static tutti_result_t join(struct told *told, int rank, tutti_comm_t *comm)
 	config.reproducible = world.plan->reproducible ? 1 : -1;
 	tutti_result_t result = store_open(&store);
 	if (result == TUTTI_OK)
-		result = tutti_comm_create(store, rank, world.plan->ranks, &config, comm);
-	hear(told, NULL, result, "comm_create");
+		result = newcomer ? tutti_comm_join(store, &config, comm) :
+				    tutti_comm_create(store, rank, world.plan->ranks, &config, comm);
+	hear(told, NULL, result, newcomer ? "comm_join" : "comm_create");
 	tutti_store_close(store);
-	check_time(started, 1, "comm_create");
+	check_time(started, newcomer ? 2 : 1, newcomer ? "comm_join" : "comm_create");
 	return result;
 }
 
@@ -507,11 +513,60 @@ static void live_on(struct use *use, int life)
 			good = call_parts(use, world.plan->steps[i].parts, world.plan->steps[i].nparts, true);
 }
 
+/* Take the newcomers in; false: there is no larger communicator, and this one is as before or has failed. */
+static bool grow(struct participant *self, struct use *use)
+{
+	struct use next = { 0 };
+	const uint64_t started = machine_now();
+	tutti_store_t store = NULL;
+	tutti_result_t result = store_open(&store);
+
+	machine_trace("takes %d newcomers in", world.plan->newcomers);
+	if (result == TUTTI_OK)
+		result = tutti_comm_grow(use->comm, store, world.plan->newcomers, &next.comm);
+	tutti_store_close(store);
+	check_time(started, 6, "comm_grow");
+	use->told->grown = true;
+	use->told->grow_result = result;
+	const bool failed = tutti_comm_error(use->comm, NULL) != TUTTI_OK;
+	if (result == TUTTI_OK || failed)
+		hear(use->told, use->comm, result ? result : TUTTI_OK, "comm_grow");
+	else
+		machine_trace("comm_grow: %s: %s", tutti_strerror(result), tutti_last_error(NULL));
+	if (result)
+		return false;
+	use->told->grown_to = next.comm->id;
+	tutti_comm_destroy(use->comm);
+	use->comm = next.comm;
+	use->told = begin_told(self);
+	was_made(use->told, use->comm);
+	return true;
+}
+
+/* From one communicator to the next, as long as there is one. */
+static void live_through(struct participant *self, struct use *use, bool grows)
+{
+	for (int life = 1; life < LIVES_MAX && use->comm; life++) {
+		if (use->told->result == TUTTI_OK && grows) {
+			grows = false;
+			if (grow(self, use)) {
+				life = 0;
+				live_on(use, life);
+			}
+		}
+		if (use->told->result == TUTTI_OK || !world.plan->goes_on)
+			return;
+		if (go_on(self, use))
+			live_on(use, life);
+	}
+}
+
 static void *rank_main(void *argument)
 {
 	struct participant *self = argument;
 	struct random random = random_stream(world.plan->seed, 50 + (uint64_t)self->rank);
 	struct use use = { .told = begin_told(self) };
+	const bool newcomer = self->rank >= world.plan->ranks;
 
 	if (is_absent(self->rank)) {
 		world.out->happened[FAULT_ABSENT]++;
@@ -519,11 +574,12 @@ static void *rank_main(void *argument)
 	}
 	if (join(use.told, self->rank, &use.comm) == TUTTI_OK) {
 		was_made(use.told, use.comm);
-		live(&use, &random);
+		if (newcomer)
+			live_on(&use, 0);
+		else
+			live(&use, &random);
+		live_through(self, &use, !newcomer && world.plan->newcomers > 0);
 	}
-	for (int life = 1; life < LIVES_MAX && use.comm && use.told->result && world.plan->goes_on; life++)
-		if (go_on(self, &use))
-			live_on(&use, life);
 	machine_trace("destroys the communicator");
 	tutti_comm_destroy(use.comm);
 	self->ended = true;
@@ -608,12 +664,12 @@ static void check_end(enum end end)
 
 static void run_tasks(const struct plan *plan)
 {
-	for (int rank = 0; rank < plan->ranks; rank++) {
+	for (int rank = 0; rank < plan_processes(plan); rank++) {
 		world.out->ranks[rank].rank = rank;
 		world.tasks[rank] = machine_spawn(rank, rank_main, &world.out->ranks[rank]);
 	}
 	check_end(machine_run());
-	for (int rank = 0; rank < plan->ranks; rank++)
+	for (int rank = 0; rank < plan_processes(plan); rank++)
 		world.out->ranks[rank].died = machine_is_dead(rank);
 	world.out->virtual_s = (double)machine_now() / 1e9;
 	if (*world.out->wrong)

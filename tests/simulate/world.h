@@ -6,7 +6,7 @@
 #include "plan.h"
 
 #define LIVES_MAX    4 /* communicators of the job, each made of the survivors of the one before */
-#define COMMS_MAX    (LIVES_MAX + STEPS_MAX)
+#define COMMS_MAX    (2 * LIVES_MAX + STEPS_MAX)
 #define SENTENCE_MAX 512
 
 /* What one rank was told on one communicator. */
@@ -21,6 +21,10 @@ struct told {
 	bool shrunk;
 	tutti_result_t shrink_result;
 	uint64_t shrunk_to; /* id of what came of it */
+	/* likewise tutti_comm_grow() */
+	bool grown;
+	tutti_result_t grow_result;
+	uint64_t grown_to;
 	unsigned done; /* operations that ended well */
 	bool left;     /* destroyed before the plan's end, by its own will */
 };
