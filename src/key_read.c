@@ -118,14 +118,35 @@ static tutti_result_t read_file(const char *path, struct tt_key *out)
 	return result;
 }
 
-tutti_result_t tt_key_read(const char *configured, struct tt_key *out)
+static tutti_result_t read_encrypt(int configured, struct tt_key *out)
+{
+	const char *text = environment("TUTTI_ENCRYPT");
+
+	if (!configured && text && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_ENCRYPT is \"%s\": expected 0 or 1", text);
+	out->encrypt = configured ? configured > 0 : text && *text == '1';
+	if (out->encrypt && !out->set)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "TUTTI_ENCRYPT (or encrypt) asks for encryption, which needs a key, and there is none: give all ranks "
+			       "the same TUTTI_KEY or TUTTI_KEY_FILE");
+	return TUTTI_OK;
+}
+
+static tutti_result_t read_key(const char *configured, struct tt_key *out)
 {
 	const char *given = environment("TUTTI_KEY"), *path = environment("TUTTI_KEY_FILE");
 
-	*out = (struct tt_key){ 0 };
 	if (configured)
 		return parse("the key of the config", configured, strlen(configured), out);
 	if (given)
 		return parse("TUTTI_KEY", given, strlen(given), out);
 	return path ? read_file(path, out) : TUTTI_OK;
+}
+
+tutti_result_t tt_key_read(const char *configured, int encrypt, struct tt_key *out)
+{
+	*out = (struct tt_key){ 0 };
+	const tutti_result_t result = read_key(configured, out);
+
+	return result ? result : read_encrypt(encrypt, out);
 }

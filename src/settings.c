@@ -204,7 +204,7 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 	if (!result)
 		result = read_segment(&out->segment_bytes);
 	if (!result)
-		result = tt_key_read(config->key, &out->key);
+		result = tt_key_read(config->key, config->encrypt, &out->key);
 	if (!result)
 		result = read_flag("TUTTI_REPRODUCIBLE", &out->reproducible);
 	if (config->reproducible)

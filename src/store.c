@@ -103,7 +103,7 @@ TUTTI_API tutti_result_t tutti_store_open_with(const char *address,
 			TUTTI_ERR_INVALID, STORE,
 			"the timeout to open the store %s is %g s: expected 0 (%g s) or more",
 			address, config->timeout_s, TT_STORE_TIMEOUT_S);
-	result = tt_key_read(config->key, &key);
+	result = tt_key_read(config->key, config->encrypt, &key);
 	if (result == TUTTI_OK)
 		result = tt_store_open(
 			address, &key, config->serve != 0,

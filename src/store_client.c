@@ -24,7 +24,7 @@
 
 struct connection {
 	struct connection *next;
-	int fd;
+	struct tt_store_socket socket;
 };
 
 struct client_store {
@@ -32,6 +32,7 @@ struct client_store {
 	struct tt_store_server *server; /* NULL: another process hosts it */
 	uint64_t timeout_ns;		/* of opening and of set */
 	struct tt_key key;
+	struct tt_tls *tls; /* NULL: connections are plain */
 	pthread_mutex_t lock;		/* of idle */
 	struct connection *idle;
 };
@@ -44,11 +45,9 @@ static struct client_store *client_of(tutti_store_t store)
 	return (struct client_store *)store;
 }
 
-/* A child begun without the handlers of fork() may hold the socket, too: the host must see the end all the same. */
 static void connection_close(struct connection *c)
 {
-	shutdown(c->fd, SHUT_RDWR);
-	tt_fd_close(c->fd);
+	tt_store_disconnect(&c->socket);
 	free(c);
 }
 
@@ -68,7 +67,7 @@ static tutti_result_t connection_make(struct client_store *s, uint64_t deadline,
 	if (!c)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE, "connect to the store %s: no memory",
 			       s->base.address);
-	const tutti_result_t result = tt_store_connect(s->base.address, &s->key, deadline, &c->fd);
+	const tutti_result_t result = tt_store_connect(s->base.address, &s->key, s->tls, deadline, &c->socket);
 	if (result != TUTTI_OK) {
 		free(c);
 		return result;
@@ -109,7 +108,7 @@ static tutti_result_t fail_talk(struct client_store *s, const char *verb, const 
 }
 
 /* Send a request and read the header of its answer; 0 or an errno value. */
-static int request(int fd, struct tt_wire_header *header, const char *key, const void *value,
+static int request(const struct tt_store_socket *socket, struct tt_wire_header *header, const char *key, const void *value,
 		   uint64_t deadline)
 {
 	uint8_t bytes[TT_WIRE_HEADER];
@@ -121,9 +120,9 @@ static int request(int fd, struct tt_wire_header *header, const char *key, const
 
 	header->key_length = (uint8_t)strlen(key);
 	tt_wire_put_header(header, bytes);
-	int error = tt_store_send(fd, iov, 3, deadline);
+	int error = tt_store_send(socket, iov, 3, deadline);
 	if (error == 0)
-		error = tt_store_receive(fd, bytes, sizeof(bytes), deadline);
+		error = tt_store_receive(socket, bytes, sizeof(bytes), deadline);
 	if (error != 0)
 		return error;
 	return tt_wire_get_header(bytes, header) && header->kind == TT_WIRE_ANSWER ? 0 : EPROTO;
@@ -140,7 +139,7 @@ static tutti_result_t client_set(tutti_store_t store, const char *key, const voi
 
 	if (result != TUTTI_OK)
 		return result;
-	const int error = request(c->fd, &header, key, value, deadline);
+	const int error = request(&c->socket, &header, key, value, deadline);
 	if (error != 0) {
 		connection_close(c);
 		return fail_talk(s, "set", key, error);
@@ -154,13 +153,13 @@ static tutti_result_t client_set(tutti_store_t store, const char *key, const voi
 }
 
 /* Read a value that is larger than the caller's buffer, to leave the connection clean. */
-static int discard(int fd, size_t length, uint64_t deadline)
+static int discard(const struct tt_store_socket *socket, size_t length, uint64_t deadline)
 {
 	char scratch[4096];
 
 	while (length > 0) {
 		const size_t part = length < sizeof(scratch) ? length : sizeof(scratch);
-		const int error = tt_store_receive(fd, scratch, part, deadline);
+		const int error = tt_store_receive(socket, scratch, part, deadline);
 
 		if (error != 0)
 			return error;
@@ -169,14 +168,14 @@ static int discard(int fd, size_t length, uint64_t deadline)
 	return 0;
 }
 
-static int receive_value(int fd, const struct tt_wire_header *header, void *value, size_t room,
+static int receive_value(const struct tt_store_socket *socket, const struct tt_wire_header *header, void *value, size_t room,
 			 uint8_t word[TT_WIRE_WORD_MAX], uint64_t deadline)
 {
 	if (header->status == TT_WIRE_ENDED)
-		return tt_store_receive(fd, word, header->value_length, deadline);
+		return tt_store_receive(socket, word, header->value_length, deadline);
 	return header->value_length <= room
-		       ? tt_store_receive(fd, value, header->value_length, deadline)
-		       : discard(fd, header->value_length, deadline);
+		       ? tt_store_receive(socket, value, header->value_length, deadline)
+		       : discard(socket, header->value_length, deadline);
 }
 
 /* The key will not come, and somebody said why. */
@@ -212,9 +211,9 @@ static tutti_result_t client_get(tutti_store_t store, const char *key, void *val
 
 	if (result != TUTTI_OK)
 		return result;
-	int error = request(c->fd, &header, key, NULL, deadline);
+	int error = request(&c->socket, &header, key, NULL, deadline);
 	if (error == 0)
-		error = receive_value(c->fd, &header, value, room, word, deadline);
+		error = receive_value(&c->socket, &header, value, room, word, deadline);
 	if (error != 0) {
 		connection_close(c);
 		return fail_talk(s, "get", key, error);
@@ -245,7 +244,7 @@ static void client_end(tutti_store_t store, const char *prefix, tutti_result_t r
 
 	if (take(s, deadline, &c) != TUTTI_OK)
 		return;
-	if (request(c->fd, &header, prefix, word, deadline) == 0)
+	if (request(&c->socket, &header, prefix, word, deadline) == 0)
 		put_back(s, c);
 	else
 		connection_close(c);
@@ -262,6 +261,7 @@ static void client_close(tutti_store_t store)
 		connection_close(c);
 	}
 	tt_store_server_stop(s->server, s->base.close_by);
+	tt_tls_close(s->tls);
 	pthread_mutex_destroy(&s->lock);
 	tt_key_wipe(&s->key);
 	free(s);
@@ -298,7 +298,7 @@ static tutti_result_t start_serving(struct client_store *s, const char *address)
 	const tutti_result_t result =
 		tt_store_listen(address, s->key.set, s->base.address, sizeof(s->base.address), &fd);
 
-	return result == TUTTI_OK ? tt_store_server_start(fd, &s->key, &s->server) : result;
+	return result == TUTTI_OK ? tt_store_server_start(fd, &s->key, s->tls, &s->server) : result;
 }
 
 tutti_result_t tt_store_client_open(const char *address, const struct tt_key *key, bool serve,
@@ -316,7 +316,9 @@ tutti_result_t tt_store_client_open(const char *address, const struct tt_key *ke
 	if (key)
 		s->key = *key;
 	pthread_mutex_init(&s->lock, NULL);
-	if (serve)
+	if (s->key.encrypt)
+		result = tt_tls_open(&s->key, &s->tls);
+	if (result == TUTTI_OK && serve)
 		result = start_serving(s, address);
 	if (result == TUTTI_OK)
 		result = connection_make(s, tt_now() + timeout_ns, &first);

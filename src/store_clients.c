@@ -30,15 +30,16 @@
 #define SECOND	   1000000000ull
 #define HELLO_WAIT (10 * SECOND) /* for a client to say hello and to prove that it has the key */
 
-enum client_state { GREETING, PROVING, READING_HEADER, READING_BODY, PARKED, ANSWERING, GONE };
+enum client_state { SECURING, GREETING, PROVING, READING_HEADER, READING_BODY, PARKED, ANSWERING, GONE };
 
 struct tt_store_client {
 	struct tt_store_client *prev, *next;		   /* in clients->first or clients->gone */
 	struct tt_store_client *prev_waiter, *next_waiter; /* PARKED: in entry->waiters */
 	struct tt_store_entry *entry;			   /* PARKED: what it waits for */
-	uint64_t deadline; /* GREETING, PROVING, PARKED; TT_STORE_NEVER elsewhere */
+	uint64_t deadline; /* SECURING, GREETING, PROVING, PARKED; TT_STORE_NEVER elsewhere */
 	enum client_state state;
 	int fd;
+	struct tt_tls_stream *tls; /* NULL: plain */
 	bool wants_out; /* epoll watches for room */
 	struct tt_wire_header header;
 	uint8_t own[TT_WIRE_HELLO];   /* GREETING: the hello it was sent; PROVING: its proof, if it has the key */
@@ -78,9 +79,23 @@ static void unpark(struct tt_store_clients *s, struct tt_store_client *c)
 	c->deadline = TT_STORE_NEVER;
 }
 
+static ssize_t put(const struct tt_store_client *c, const void *bytes, size_t length)
+{
+	const struct iovec iov = { (void *)(uintptr_t)bytes, length };
+
+	return c->tls ? tt_tls_write(c->tls, &iov, 1) : send(c->fd, bytes, length, MSG_NOSIGNAL);
+}
+
+static ssize_t get(const struct tt_store_client *c, void *bytes, size_t length)
+{
+	const struct iovec iov = { bytes, length };
+
+	return c->tls ? tt_tls_read(c->tls, &iov, 1) : recv(c->fd, bytes, length, 0);
+}
+
 static bool stranger(const struct tt_store_client *c)
 {
-	return c->state == GREETING || c->state == PROVING;
+	return c->state == SECURING || c->state == GREETING || c->state == PROVING;
 }
 
 static void drop(struct tt_store_clients *s, struct tt_store_client *c, const char *why)
@@ -107,6 +122,7 @@ void tt_store_clients_bury(struct tt_store_clients *s)
 		struct tt_store_client *c = s->gone;
 
 		s->gone = c->next;
+		tt_tls_stream_close(c->tls);
 		free(c->in);
 		free(c->out);
 		free(c);
@@ -147,8 +163,7 @@ static void read_next(struct tt_store_clients *s, struct tt_store_client *c)
 static void write_answer(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	while (c->out_done < c->out_length) {
-		const ssize_t n = send(c->fd, c->out + c->out_done, c->out_length - c->out_done,
-				       MSG_NOSIGNAL);
+		const ssize_t n = put(c, c->out + c->out_done, c->out_length - c->out_done);
 
 		if (n >= 0)
 			c->out_done += (size_t)n;
@@ -324,7 +339,7 @@ static void handle_hello(struct tt_store_clients *s, struct tt_store_client *c)
 	c->state = PROVING;
 	c->in_length = TT_PROOF_BYTES;
 	c->in_done = 0;
-	if (send(c->fd, proof, sizeof(proof), MSG_NOSIGNAL) != sizeof(proof)) /* there is room after a hello */
+	if (put(c, proof, sizeof(proof)) != sizeof(proof)) /* there is room after a hello */
 		drop(s, c, "has closed its connection");
 }
 
@@ -381,7 +396,7 @@ static void handle_complete(struct tt_store_clients *s, struct tt_store_client *
 
 static bool reading(const struct tt_store_client *c)
 {
-	return stranger(c) || c->state == READING_HEADER || c->state == READING_BODY;
+	return c->state == GREETING || c->state == PROVING || c->state == READING_HEADER || c->state == READING_BODY;
 }
 
 /* As far as it has come. */
@@ -401,7 +416,7 @@ static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
 	for (bool request = false; reading(c) && !(request && c->state == READING_HEADER);) {
 		size_t room;
 		uint8_t *place = reading_place(c, &room);
-		const ssize_t n = recv(c->fd, place, room, 0);
+		const ssize_t n = get(c, place, room);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -421,9 +436,64 @@ static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
 	}
 }
 
+static void greet(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	c->state = GREETING;
+	if (put(c, c->own, sizeof(c->own)) != sizeof(c->own)) /* fits an empty buffer */
+		drop(s, c, "has closed its connection");
+	else
+		client_read(s, c); /* its hello is often there by now */
+}
+
+/* What it sent is taken first: a connection closed with bytes unread would lose the hello that says why. */
+static void refuse_plain(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	const uint8_t nonce[TT_NONCE_BYTES] = { 0 };
+
+	tt_wire_put_hello(TT_WIRE_KEYED | TT_WIRE_ENCRYPTED, nonce, c->own);
+	while (get(c, c->fixed, sizeof(c->fixed)) > 0)
+		continue;
+	put(c, c->own, sizeof(c->own));
+	turn_away(s, c, "does not encrypt, as this job does: give all ranks the same TUTTI_ENCRYPT");
+}
+
+/* The first byte says whether a client encrypts. False: it is not there yet, or does not. */
+static bool begin_tls(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	uint8_t first;
+	const ssize_t n = recv(c->fd, &first, 1, MSG_PEEK);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n <= 0)
+		drop(s, c, NULL);
+	else if (first != TT_TLS_FIRST_BYTE)
+		refuse_plain(s, c);
+	else if (tt_tls_stream_open(s->tls, c->fd, false, &c->tls) < 0)
+		turn_away(s, c, "finds no memory for TLS");
+	return c->tls;
+}
+
+static void secure(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	if (!c->tls && !begin_tls(s, c))
+		return;
+	const tutti_result_t result = tt_tls_handshake(c->tls);
+
+	if (result < 0) {
+		turn_away(s, c, "did not get through the TLS handshake: it has another key than this job, or is no rank");
+		return;
+	}
+	watch_out(s, c, result && tt_tls_blocked(c->tls));
+	if (result == TUTTI_OK)
+		greet(s, c);
+}
+
 void tt_store_client_event(struct tt_store_clients *s, struct tt_store_client *c, uint32_t events)
 {
-	if (reading(c)) {
+	if (c->state == SECURING) {
+		secure(s, c);
+	} else if (reading(c)) {
 		client_read(s, c);
 	} else if (c->state == PARKED) {
 		drop(s, c,
@@ -473,25 +543,24 @@ void tt_store_clients_add(struct tt_store_clients *s, int fd, const struct socka
 		return;
 	}
 	c->fd = fd;
-	c->state = GREETING;
+	c->state = s->tls && from->ss_family != AF_UNIX ? SECURING : GREETING;
 	c->in_length = TT_WIRE_HELLO;
 	list_add(&s->first, c);
 	s->strangers++;
 	set_deadline(s, c, tt_now() + HELLO_WAIT);
-	tt_wire_put_hello(tt_key_is_set(s->key), nonce, c->own);
+	tt_wire_put_hello(tt_key_is_set(s->key) ? TT_WIRE_KEYED : 0, nonce, c->own);
 	if (!admit(c, from))
 		drop(s, c, "may not use the store: only its owner and root may");
-	else if (send(fd, c->own, sizeof(c->own), MSG_NOSIGNAL) !=
-		 sizeof(c->own)) /* fits an empty buffer */
-		drop(s, c, "has closed its connection");
+	else if (c->state == SECURING)
+		secure(s, c);
 	else
-		client_read(s, c); /* its hello is often there by now */
+		greet(s, c);
 }
 
 /* Does `a` make room before `b`? */
 static bool less_welcome(const struct tt_store_client *a, const struct tt_store_client *b)
 {
-	return a->state != b->state ? a->state == GREETING : a->deadline < b->deadline;
+	return a->state != b->state ? a->state < b->state : a->deadline < b->deadline;
 }
 
 bool tt_store_clients_drop_stranger(struct tt_store_clients *s)

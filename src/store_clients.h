@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "key.h"
+#include "tls.h"
 #include "log.h"
 #include "store_keys.h"
 
@@ -20,6 +21,7 @@ struct tt_store_clients {
 	uint64_t next_deadline; /* no client's deadline is earlier; TT_STORE_NEVER: none has one */
 	struct tt_store_client *first, *gone;
 	const struct tt_key *key;
+	struct tt_tls *tls; /* of those who come over TCP; NULL: theirs are plain, too */
 	int strangers;		   /* clients that have not proven that they belong to the job */
 	struct tt_log_quota quota; /* of lines about them */
 	struct tt_store_keys keys;

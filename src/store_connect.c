@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -52,16 +53,16 @@ static void iov_advance(struct iovec **iov, int *n, size_t done)
 	}
 }
 
-int tt_store_send(int fd, struct iovec *iov, int n, uint64_t deadline)
+int tt_store_send(const struct tt_store_socket *socket, struct iovec *iov, int n, uint64_t deadline)
 {
 	while (n > 0) {
 		const struct msghdr message = { .msg_iov = iov, .msg_iovlen = (size_t)n };
-		const ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+		const ssize_t sent = socket->tls ? tt_tls_write(socket->tls, iov, n) : sendmsg(socket->fd, &message, MSG_NOSIGNAL);
 
 		if (sent >= 0) {
 			iov_advance(&iov, &n, (size_t)sent);
 		} else if (errno == EAGAIN) {
-			const int error = wait_for(fd, POLLOUT, deadline);
+			const int error = wait_for(socket->fd, POLLOUT, deadline);
 
 			if (error != 0)
 				return error;
@@ -72,17 +73,18 @@ int tt_store_send(int fd, struct iovec *iov, int n, uint64_t deadline)
 	return 0;
 }
 
-int tt_store_receive(int fd, void *data, size_t length, uint64_t deadline)
+int tt_store_receive(const struct tt_store_socket *socket, void *data, size_t length, uint64_t deadline)
 {
 	for (size_t done = 0; done < length;) {
-		const ssize_t n = recv(fd, (char *)data + done, length - done, 0);
+		const struct iovec rest = { (char *)data + done, length - done };
+		const ssize_t n = socket->tls ? tt_tls_read(socket->tls, &rest, 1) : recv(socket->fd, rest.iov_base, rest.iov_len, 0);
 
 		if (n > 0) {
 			done += (size_t)n;
 		} else if (n == 0) {
 			return ECONNRESET;
 		} else if (errno == EAGAIN) {
-			const int error = wait_for(fd, POLLIN, deadline);
+			const int error = wait_for(socket->fd, POLLIN, deadline);
 
 			if (error != 0)
 				return error;
@@ -159,34 +161,34 @@ static bool passing(int error)
 	return false;
 }
 
-static int send_all(int fd, const uint8_t *bytes, size_t length, uint64_t deadline)
+static int send_all(const struct tt_store_socket *socket, const uint8_t *bytes, size_t length, uint64_t deadline)
 {
 	struct iovec iov = { (void *)(uintptr_t)bytes, length };
 
-	return tt_store_send(fd, &iov, 1, deadline);
+	return tt_store_send(socket, &iov, 1, deadline);
 }
 
 /* Other versions may send less than this one. */
-static int receive_hello(int fd, bool keyed, uint8_t hello[TT_WIRE_HELLO], uint64_t deadline,
+static int receive_hello(const struct tt_store_socket *socket, bool keyed, uint8_t hello[TT_WIRE_HELLO], uint64_t deadline,
 			 const char **fault)
 {
-	int error = tt_store_receive(fd, hello, TT_WIRE_FIRST, deadline);
+	int error = tt_store_receive(socket, hello, TT_WIRE_FIRST, deadline);
 
 	if (error == 0)
 		*fault = tt_wire_hello_fault(keyed, hello, TT_WIRE_FIRST);
 	if (error == 0 && !*fault)
-		error = tt_store_receive(fd, hello + TT_WIRE_FIRST, TT_WIRE_HELLO - TT_WIRE_FIRST, deadline);
+		error = tt_store_receive(socket, hello + TT_WIRE_FIRST, TT_WIRE_HELLO - TT_WIRE_FIRST, deadline);
 	if (error == 0 && !*fault)
 		*fault = tt_wire_hello_fault(keyed, hello, TT_WIRE_HELLO);
 	return error;
 }
 
 /* The host proves first, and learns by zeros that it has not. */
-static int exchange_proofs(int fd, const struct tt_key *key, const uint8_t host[TT_WIRE_HELLO],
+static int exchange_proofs(const struct tt_store_socket *socket, const struct tt_key *key, const uint8_t host[TT_WIRE_HELLO],
 			   const uint8_t own[TT_WIRE_HELLO], uint64_t deadline, bool *proven)
 {
 	uint8_t proof[TT_PROOF_BYTES], expected[TT_PROOF_BYTES];
-	const int error = tt_store_receive(fd, proof, sizeof(proof), deadline);
+	const int error = tt_store_receive(socket, proof, sizeof(proof), deadline);
 
 	if (error != 0)
 		return error;
@@ -195,42 +197,72 @@ static int exchange_proofs(int fd, const struct tt_key *key, const uint8_t host[
 	memset(proof, 0, sizeof(proof));
 	if (*proven)
 		tt_wire_prove(key, TT_WIRE_CLIENT, host, own, proof);
-	return send_all(fd, proof, sizeof(proof), deadline);
+	return send_all(socket, proof, sizeof(proof), deadline);
 }
 
-static int exchange_hellos(int fd, const struct tt_key *key, const uint8_t nonce[TT_NONCE_BYTES],
+static int exchange_hellos(const struct tt_store_socket *socket, const struct tt_key *key, const uint8_t nonce[TT_NONCE_BYTES],
 			   uint64_t deadline, const char **fault, bool *proven)
 {
 	const bool keyed = tt_key_is_set(key);
 	uint8_t own[TT_WIRE_HELLO], host[TT_WIRE_HELLO];
 
-	tt_wire_put_hello(keyed, nonce, own);
-	int error = send_all(fd, own, sizeof(own), deadline);
+	tt_wire_put_hello(keyed ? TT_WIRE_KEYED : 0, nonce, own);
+	int error = send_all(socket, own, sizeof(own), deadline);
 	if (error == 0)
-		error = receive_hello(fd, keyed, host, deadline, fault);
+		error = receive_hello(socket, keyed, host, deadline, fault);
 	if (error == 0 && !*fault && keyed)
-		error = exchange_proofs(fd, key, host, own, deadline, proven);
+		error = exchange_proofs(socket, key, host, own, deadline, proven);
 	return error;
 }
 
 struct attempt {
 	const char *address;
 	const struct tt_key *key;
+	struct tt_tls *tls;
 	struct tt_store_address parsed;
 	uint64_t start, deadline;
 	bool noticed;
 	const char *why; /* what the last attempt met */
 };
 
+/* TUTTI_IN_PROGRESS: the other end went away again. */
+static tutti_result_t secure(struct attempt *a, struct tt_store_socket *socket)
+{
+	tutti_result_t result = tt_tls_stream_open(a->tls, socket->fd, true, &socket->tls);
+	char why[TT_ERROR_MAX];
+	int error = 0;
+
+	if (result == TUTTI_OK)
+		result = tt_tls_handshake(socket->tls);
+	while (result == TUTTI_IN_PROGRESS && error == 0) {
+		error = wait_for(socket->fd, tt_tls_blocked(socket->tls) ? POLLOUT : POLLIN, a->deadline);
+		if (error == 0)
+			result = tt_tls_handshake(socket->tls);
+	}
+	if (error == ETIMEDOUT)
+		return tt_fail(TUTTI_ERR_TIMEOUT, STORE,
+			       "the store %s took the connection, but did not answer the TLS handshake: is it another program's "
+			       "address?",
+			       a->address);
+	if (error != 0 || result == TUTTI_ERR_PEER_LOST) {
+		a->why = error ? strerror(error) : "it closed the connection";
+		return TUTTI_IN_PROGRESS;
+	}
+	if (result == TUTTI_OK)
+		return TUTTI_OK;
+	snprintf(why, sizeof(why), "%s", tt_thread_error());
+	return tt_fail(result, STORE, "the store %s: %s", a->address, why);
+}
+
 /* A connection is up: is a store at its other end? TUTTI_IN_PROGRESS: it went away again. */
-static tutti_result_t greet(struct attempt *a, int fd)
+static tutti_result_t greet(struct attempt *a, struct tt_store_socket *socket)
 {
 	const char *fault = NULL;
 	uint8_t nonce[TT_NONCE_BYTES];
 	bool proven = true;
 	long uid;
 
-	if (a->parsed.local && !tt_store_peer_trusted(fd, &uid))
+	if (a->parsed.local && !tt_store_peer_trusted(socket->fd, &uid))
 		return tt_fail(
 			TUTTI_ERR_SYSTEM, STORE,
 			"the store %s is served by user %ld: expected user %ld or root; choose "
@@ -238,7 +270,13 @@ static tutti_result_t greet(struct attempt *a, int fd)
 			a->address, uid, (long)geteuid());
 	if (tt_nonce_make(nonce) < 0)
 		return TUTTI_ERR_SYSTEM;
-	const int error = exchange_hellos(fd, a->key, nonce, a->deadline, &fault, &proven);
+	if (a->tls && !a->parsed.local) {
+		const tutti_result_t result = secure(a, socket);
+
+		if (result)
+			return result;
+	}
+	const int error = exchange_hellos(socket, a->key, nonce, a->deadline, &fault, &proven);
 	if (error == ETIMEDOUT)
 		return tt_fail(TUTTI_ERR_TIMEOUT, STORE,
 			       "the store %s took the connection, but said nothing for %.1f s: is "
@@ -261,10 +299,9 @@ static tutti_result_t greet(struct attempt *a, int fd)
 }
 
 /* Try every address once. TUTTI_IN_PROGRESS: none answered, try again. */
-static tutti_result_t attempt_all(struct attempt *a, int *out)
+static tutti_result_t attempt_all(struct attempt *a, struct tt_store_socket *out)
 {
 	struct tt_store_targets targets;
-	int fd = -1;
 
 	a->why = tt_store_address_resolve(&a->parsed, false, &targets);
 	if (!tt_key_is_set(a->key) && tt_store_loopback_only(&targets))
@@ -274,8 +311,9 @@ static tutti_result_t attempt_all(struct attempt *a, int *out)
 			       a->address);
 	for (int i = 0; i < targets.count; i++) {
 		const uint64_t limit = tt_now() + TRY_MS * MILLISECOND;
+		struct tt_store_socket socket = { .fd = -1 };
 		const int error = connect_at(&targets.at[i], targets.length[i],
-					     limit < a->deadline ? limit : a->deadline, &fd);
+					     limit < a->deadline ? limit : a->deadline, &socket.fd);
 
 		if (error != 0) {
 			a->why = strerror(error);
@@ -284,12 +322,12 @@ static tutti_result_t attempt_all(struct attempt *a, int *out)
 				return tt_fail_errno(STORE, "connect to the store %s", a->address);
 			continue;
 		}
-		const tutti_result_t result = greet(a, fd);
+		const tutti_result_t result = greet(a, &socket);
 		if (result == TUTTI_OK) {
-			*out = fd;
+			*out = socket;
 			return TUTTI_OK;
 		}
-		tt_fd_close(fd);
+		tt_store_disconnect(&socket);
 		if (result < 0)
 			return result;
 	}
@@ -318,9 +356,18 @@ static void notice(struct attempt *a)
 	       NOTICE_MS / 1000, a->why);
 }
 
-tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, uint64_t deadline, int *fd)
+/* A child begun without the handlers of fork() may hold the socket, too: the host must see the end all the same. */
+void tt_store_disconnect(struct tt_store_socket *socket)
 {
-	struct attempt a = { .address = address, .key = key, .start = tt_now(), .deadline = deadline };
+	tt_tls_stream_close(socket->tls);
+	shutdown(socket->fd, SHUT_RDWR);
+	tt_fd_close(socket->fd);
+}
+
+tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, struct tt_tls *tls, uint64_t deadline,
+				struct tt_store_socket *out)
+{
+	struct attempt a = { .address = address, .key = key, .tls = tls, .start = tt_now(), .deadline = deadline };
 	tutti_result_t result = tt_store_address_parse(address, &a.parsed);
 
 	if (result != TUTTI_OK)
@@ -332,7 +379,7 @@ tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, u
 			       "the port that tutti_store_address() gave there",
 			       address);
 	for (;;) {
-		result = attempt_all(&a, fd);
+		result = attempt_all(&a, out);
 		if (result != TUTTI_IN_PROGRESS)
 			return result;
 		if (tt_now() >= deadline)

@@ -9,12 +9,21 @@
 #include <sys/uio.h>
 
 #include "key.h"
+#include "tls.h"
 #include "tutti/tutti.h"
 
-/* Connect, exchange hellos and proofs; tries again until `deadline` while nobody is there. */
-tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, uint64_t deadline, int *fd);
+struct tt_store_socket {
+	int fd;
+	struct tt_tls_stream *tls; /* NULL: plain */
+};
 
-int tt_store_send(int fd, struct iovec *iov, int n, uint64_t deadline);
-int tt_store_receive(int fd, void *data, size_t length, uint64_t deadline);
+/* Connect, exchange hellos and proofs, over `tls` unless that is NULL or the socket is a unix socket; tries again until
+ * `deadline` while nobody is there. */
+tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, struct tt_tls *tls, uint64_t deadline,
+				struct tt_store_socket *out);
+void tt_store_disconnect(struct tt_store_socket *socket);
+
+int tt_store_send(const struct tt_store_socket *socket, struct iovec *iov, int n, uint64_t deadline);
+int tt_store_receive(const struct tt_store_socket *socket, void *data, size_t length, uint64_t deadline);
 
 #endif

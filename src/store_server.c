@@ -172,7 +172,7 @@ static int start_thread(struct tt_store_server *s)
 	return error;
 }
 
-tutti_result_t tt_store_server_start(int fd, const struct tt_key *key, struct tt_store_server **out)
+tutti_result_t tt_store_server_start(int fd, const struct tt_key *key, struct tt_tls *tls, struct tt_store_server **out)
 {
 	struct tt_store_server *s = calloc(1, sizeof(*s));
 	struct epoll_event event = { .events = EPOLLIN };
@@ -184,6 +184,7 @@ tutti_result_t tt_store_server_start(int fd, const struct tt_key *key, struct tt
 	}
 	s->listening = fd;
 	s->clients.key = key;
+	s->clients.tls = tls;
 	s->clients.next_deadline = TT_STORE_NEVER;
 	s->clients.epoll = TT_FD(epoll_create1(EPOLL_CLOEXEC));
 	s->wake = TT_FD(eventfd(0, EFD_CLOEXEC));

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "key.h"
+#include "tls.h"
 #include "tutti/tutti.h"
 
 struct tt_store_server;
@@ -17,7 +18,7 @@ tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, siz
 
 /* Serve those who connect to the listening socket `fd` on a thread, and have the key, which stays the caller's.
  * Takes the socket over, also on failure. */
-tutti_result_t tt_store_server_start(int fd, const struct tt_key *key, struct tt_store_server **out);
+tutti_result_t tt_store_server_start(int fd, const struct tt_key *key, struct tt_tls *tls, struct tt_store_server **out);
 
 /* Refuse newcomers, wait until the clients have left (at most 10 s, and not beyond `close_by` and a second, unless it is
  * 0), free everything. */

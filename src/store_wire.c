@@ -21,10 +21,10 @@ static uint32_t get32(const uint8_t *in)
 	return in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
 }
 
-void tt_wire_put_hello(bool keyed, const uint8_t nonce[TT_NONCE_BYTES], uint8_t out[TT_WIRE_HELLO])
+void tt_wire_put_hello(unsigned flags, const uint8_t nonce[TT_NONCE_BYTES], uint8_t out[TT_WIRE_HELLO])
 {
 	memcpy(out, magic, MAGIC_BYTES);
-	put32(out + MAGIC_BYTES, TT_WIRE_VERSION | (keyed ? TT_WIRE_KEYED : 0u) << 16);
+	put32(out + MAGIC_BYTES, TT_WIRE_VERSION | flags << 16);
 	put32(out + TT_WIRE_FIRST, 0);
 	memcpy(out + TT_WIRE_FIRST + 4, nonce, TT_NONCE_BYTES);
 }
@@ -38,6 +38,8 @@ const char *tt_wire_hello_fault(bool keyed, const uint8_t *in, size_t length)
 	const uint32_t word = get32(in + MAGIC_BYTES), flags = word >> 16;
 	if ((word & 0xffff) != TT_WIRE_VERSION)
 		return "is of another version of tutti: use the same one everywhere";
+	if (flags == (TT_WIRE_KEYED | TT_WIRE_ENCRYPTED))
+		return "encrypts, and this rank does not: give all ranks the same TUTTI_ENCRYPT";
 	if (flags > TT_WIRE_KEYED)
 		return "asks for something unknown";
 	if (flags == TT_WIRE_KEYED && !keyed)

@@ -21,6 +21,7 @@
 #define TT_WIRE_HEADER	 12 /* kind, key length, status, zero, 4 value length, 4 timeout */
 #define TT_WIRE_VERSION	 3
 #define TT_WIRE_KEYED	 1 /* flag: proofs follow */
+#define TT_WIRE_ENCRYPTED 2 /* flag, of a host to a client that does not encrypt: nothing follows */
 #define TT_WIRE_WORD	 4 /* the value of TT_WIRE_END: a result, and a sentence up to … */
 #define TT_WIRE_WORD_MAX 512
 
@@ -46,7 +47,7 @@ struct tt_wire_header {
 	uint32_t timeout_ms; /* of gets; 0 elsewhere */
 };
 
-void tt_wire_put_hello(bool keyed, const uint8_t nonce[TT_NONCE_BYTES], uint8_t out[TT_WIRE_HELLO]);
+void tt_wire_put_hello(unsigned flags, const uint8_t nonce[TT_NONCE_BYTES], uint8_t out[TT_WIRE_HELLO]);
 /* NULL if the first `length` bytes can be those of a hello to one that has a key or not, otherwise what is wrong with
  * them: why the other end is not to be talked with. */
 const char *tt_wire_hello_fault(bool keyed, const uint8_t *in, size_t length);

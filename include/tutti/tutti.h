@@ -120,10 +120,12 @@ typedef struct tutti_config {
 				 *   segment size; -1: not even if TUTTI_REPRODUCIBLE says so */
 	const char *key;	/**< the job's key, 64 hexadecimal digits; NULL: TUTTI_KEY, else the file
 				 *   TUTTI_KEY_FILE, else none (docs/security.md); copied */
+	int encrypt;		/**< 1: TLS on all TCP connections, needs a key; -1: not even if TUTTI_ENCRYPT
+				 *   says so */
 } tutti_config_t;
 
 /** The usual start of a config: `tutti_config_t config = TUTTI_CONFIG_INIT;` */
-#define TUTTI_CONFIG_INIT { sizeof(tutti_config_t), 0.0, NULL, NULL, NULL, 0, NULL }
+#define TUTTI_CONFIG_INIT { sizeof(tutti_config_t), 0.0, NULL, NULL, NULL, 0, NULL, 0 }
 
 /**
  * Make the communicator of all ranks that one launcher started, from the environment it gave:
@@ -249,10 +251,11 @@ typedef struct tutti_store_config {
 	int serve;		/**< as in tutti_store_open() */
 	double timeout_s;	/**< as in tutti_store_open() */
 	const char *key;	/**< as in tutti_config_t */
+	int encrypt;		/**< as in tutti_config_t */
 } tutti_store_config_t;
 
 /** The usual start of a config: `tutti_store_config_t config = TUTTI_STORE_CONFIG_INIT;` */
-#define TUTTI_STORE_CONFIG_INIT { sizeof(tutti_store_config_t), 0, 0.0, NULL }
+#define TUTTI_STORE_CONFIG_INIT { sizeof(tutti_store_config_t), 0, 0.0, NULL, 0 }
 
 /** tutti_store_open() with all that can be said. */
 TUTTI_API tutti_result_t tutti_store_open_with(const char *address,

@@ -20,6 +20,7 @@
 struct tt_key {
 	bool set; /* false: the job has none, and is reached over loopback and unix sockets only */
 	uint8_t bytes[TT_KEY_BYTES];
+	bool encrypt; /* TLS (tls.h) on all TCP connections; only with a key */
 };
 
 static inline bool tt_key_is_set(const struct tt_key *key)

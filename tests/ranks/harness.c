@@ -75,14 +75,18 @@ int open_descriptors(void)
 int choose_transport(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
-	const bool mixed = strcmp(name, "mixed") == 0;
+	const bool mixed = strcmp(name, "mixed") == 0, tls = strcmp(name, "tls") == 0;
 
-	if (argc != 2 || (!mixed && strcmp(name, "shm") != 0 && strcmp(name, "tcp") != 0)) {
-		fprintf(stderr, "usage: %s shm|tcp|mixed\n", argv[0]);
+	if (argc != 2 || (!mixed && !tls && strcmp(name, "shm") != 0 && strcmp(name, "tcp") != 0)) {
+		fprintf(stderr, "usage: %s shm|tcp|tls|mixed\n", argv[0]);
 		return 2;
 	}
-	transport_chosen = name;
-	setenv("TUTTI_TRANSPORT", mixed ? "shm,tcp" : name, 1);
+	transport_chosen = tls ? "tcp" : name;
+	setenv("TUTTI_TRANSPORT", mixed ? "shm,tcp" : transport_chosen, 1);
+	if (tls) {
+		setenv("TUTTI_KEY", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 1);
+		setenv("TUTTI_ENCRYPT", "1", 1);
+	}
 	if (mixed)
 		setenv("TEST_HOSTS", "2", 1);
 	return 0;

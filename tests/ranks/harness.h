@@ -54,7 +54,7 @@ void meet_at(atomic_int *count, int ranks);
 /* Descriptors that this process has open. */
 int open_descriptors(void);
 
-/* Read argv[1], the way ranks reach each other in all jobs of this program: shm, tcp, or mixed (two hosts, shared
+/* Read argv[1], the way ranks reach each other in all jobs of this program: shm, tcp, tls (tcp, encrypted), or mixed (two hosts, shared
  * memory within each and TCP between). Returns 0, or 2 after a word on usage. */
 int choose_transport(int argc, char **argv);
 /* What was chosen. */

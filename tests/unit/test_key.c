@@ -37,18 +37,18 @@ static void a_key_is_read_from_the_config_the_variable_or_neither(void **state)
 	struct tt_key read;
 
 	unsetenv("TUTTI_KEY");
-	assert_int_equal(tt_key_read(NULL, &read), TUTTI_OK);
+	assert_int_equal(tt_key_read(NULL, 0, &read), TUTTI_OK);
 	assert_false(read.set);
-	assert_int_equal(tt_key_read(GOOD, &read), TUTTI_OK);
+	assert_int_equal(tt_key_read(GOOD, 0, &read), TUTTI_OK);
 	expect_good(&read);
 	setenv("TUTTI_KEY", "", 1);
-	assert_int_equal(tt_key_read(NULL, &read), TUTTI_OK);
+	assert_int_equal(tt_key_read(NULL, 0, &read), TUTTI_OK);
 	assert_false(read.set);
 	setenv("TUTTI_KEY", GOOD, 1);
-	assert_int_equal(tt_key_read(NULL, &read), TUTTI_OK);
+	assert_int_equal(tt_key_read(NULL, 0, &read), TUTTI_OK);
 	expect_good(&read);
 	setenv("TUTTI_KEY", "nonsense", 1);
-	assert_int_equal(tt_key_read(GOOD, &read), TUTTI_OK); /* the config wins */
+	assert_int_equal(tt_key_read(GOOD, 0, &read), TUTTI_OK); /* the config wins */
 	expect_good(&read);
 	unsetenv("TUTTI_KEY");
 }
@@ -59,7 +59,7 @@ static void expect_refused(const char *says)
 	struct tt_key read;
 	const uint8_t none[TT_KEY_BYTES] = { 0 };
 
-	assert_true(tt_key_read(NULL, &read) < 0);
+	assert_true(tt_key_read(NULL, 0, &read) < 0);
 	assert_non_null(strstr(tt_thread_error(), says));
 	assert_null(strstr(tt_thread_error(), "0102"));
 	assert_false(read.set);
@@ -122,10 +122,10 @@ static void a_key_is_read_from_a_file_that_nobody_else_can_use(void **state)
 	struct tt_key read;
 
 	write_file(GOOD "\n", 0600);
-	assert_int_equal(tt_key_read(NULL, &read), TUTTI_OK);
+	assert_int_equal(tt_key_read(NULL, 0, &read), TUTTI_OK);
 	expect_good(&read);
 	write_file(GOOD, 0400);
-	assert_int_equal(tt_key_read(NULL, &read), TUTTI_OK);
+	assert_int_equal(tt_key_read(NULL, 0, &read), TUTTI_OK);
 	expect_good(&read);
 	setenv("TUTTI_KEY", "nonsense", 1); /* the variable wins, right or wrong */
 	expect_refused("TUTTI_KEY has 8 characters");

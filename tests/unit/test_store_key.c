@@ -225,7 +225,7 @@ static void prove(const struct talk *t, uint8_t proof[TT_PROOF_BYTES])
 {
 	struct tt_key key;
 
-	assert_int_equal(tt_key_read(KEY, &key), TUTTI_OK);
+	assert_int_equal(tt_key_read(KEY, 0, &key), TUTTI_OK);
 	tt_wire_prove(&key, TT_WIRE_CLIENT, t->host, t->own, proof);
 }
 

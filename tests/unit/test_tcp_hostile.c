@@ -233,7 +233,7 @@ static bool pretended(void *arg)
 
 	if (fd >= 0) {
 		assert_int_equal(send(fd, "SSH-2.0-OpenSSH_9.2p1 Debian", 28, MSG_NOSIGNAL), 28);
-		tt_tcp_close_orderly(fd);
+		tt_tcp_close_orderly((struct tcp_connection){ fd, NULL });
 	}
 	p->n = tcp->read(p->link, &iov, 1);
 	return p->n < 0;

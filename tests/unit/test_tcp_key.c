@@ -378,7 +378,7 @@ static void a_handshake_that_was_recorded_opens_nothing(void **state)
 	assert_memory_not_equal(answer + AT_PROOF, p.down + AT_PROOF, TT_PROOF_BYTES);
 	say(fd, p.up + TCP_HELLO_BYTES, TCP_CONFIRM_BYTES);
 	hangs_up(&f, fd);
-	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->peers[0].kept[TT_LANE_P2P], -1);
+	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->peers[0].kept[TT_LANE_P2P].fd, -1);
 	assert_non_null(strstr(last_line, "has another key"));
 	proxy_close(&p);
 	job_goes_on(&f);
@@ -399,7 +399,7 @@ static void the_proof_of_one_side_is_none_of_the_other(void **state)
 	hear(&f, fd, answer, sizeof(answer));
 	say(fd, answer + AT_PROOF, TT_PROOF_BYTES);
 	hangs_up(&f, fd);
-	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->peers[0].kept[TT_LANE_P2P], -1);
+	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->peers[0].kept[TT_LANE_P2P].fd, -1);
 	proxy_close(&p);
 	job_goes_on(&f);
 	fabric_stop(&f);
@@ -423,7 +423,7 @@ static void the_proof_of_one_connection_is_none_of_another(void **state)
 	tt_tcp_confirm_write(&fabric_key, p.up, answer, confirm); /* good for the second */
 	say(fds[0], confirm, sizeof(confirm));
 	hangs_up(&f, fds[0]);
-	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->peers[0].kept[TT_LANE_P2P], -1);
+	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->peers[0].kept[TT_LANE_P2P].fd, -1);
 	close(fds[1]);
 	proxy_close(&p);
 	job_goes_on(&f);
@@ -451,7 +451,7 @@ static void led_elsewhere(struct fabric *f, struct fabric *target, int to, struc
 	fabric_until(target, none_waits, target);
 	for (int peer = 0; peer < target->size; peer++)
 		for (int lane = 0; lane < TT_LANES; lane++)
-			assert_int_equal(tcp_endpoint_of(target->endpoint[to])->peers[peer].kept[lane], -1);
+			assert_int_equal(tcp_endpoint_of(target->endpoint[to])->peers[peer].kept[lane].fd, -1);
 	lead(f, 0, 1, port);
 }
 
@@ -519,7 +519,7 @@ static bool keeps_the_link(void *arg)
 {
 	const struct fabric *f = arg;
 
-	return tcp_endpoint_of(f->endpoint[1])->peers[0].kept[TT_LANE_P2P] >= 0;
+	return tcp_endpoint_of(f->endpoint[1])->peers[0].kept[TT_LANE_P2P].fd >= 0;
 }
 
 /* Who says a good hello but proves nothing is not driven out by those who say nothing, and has a deadline. */

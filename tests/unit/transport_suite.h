@@ -12,6 +12,7 @@ struct suite_options {
 	/* Memory that export_memory() takes, and its release; NULL: the transport exports none. */
 	void *(*allocate)(size_t bytes);
 	void (*release)(void *memory);
+	const struct tt_key *key; /* NULL: none */
 	size_t longest; /* bytes of the longest stream; 0: 4 MiB */
 };
 

@@ -32,6 +32,7 @@ void suite_open(struct suite_rank *rank)
 		.rank = rank->rank,
 		.size = rank->size,
 		.timeout_s = 20,
+		.key = rank->options->key,
 	};
 	struct tt_peer self;
 

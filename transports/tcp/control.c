@@ -44,9 +44,13 @@ static bool neighbour(const struct tcp_endpoint *e, int other)
 /* Control messages are few and short: where one does not fit, the peer has long stopped reading. */
 static void tell(struct tcp_control *control, const uint8_t *bytes, size_t length)
 {
-	if (control->source.fd < 0)
+	if (control->source.fd < 0 || control->deaf)
 		return;
-	if (send(control->source.fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)length)
+	const ssize_t sent = tt_tcp_send(control->source.fd, control->tls, bytes, length);
+
+	/* a record of TLS that did not fit is to be sent before anything else */
+	control->deaf = sent >= 0 ? sent != (ssize_t)length : control->tls != NULL;
+	if (sent != (ssize_t)length)
 		tt_log(DEBUG, TCP, "rank %d could not be told: %s", control->peer, strerror(errno));
 }
 
@@ -228,8 +232,8 @@ static bool hear(struct tcp_endpoint *e, struct tcp_control *control, bool *comp
 void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control)
 {
 	while (control->source.fd >= 0) {
-		const ssize_t n = recv(control->source.fd, control->in + control->got,
-				       sizeof(control->in) - control->got, MSG_DONTWAIT);
+		const ssize_t n = tt_tcp_recv(control->source.fd, control->tls, control->in + control->got,
+					      sizeof(control->in) - control->got);
 		bool complete = true, fine = true;
 
 		if (n < 0 && errno == EINTR)
@@ -254,20 +258,22 @@ void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control)
 	}
 }
 
-tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer)
+tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tcp_connection connection, int peer)
 {
 	struct tcp_control *control = calloc(1, sizeof(*control));
+	const int fd = connection.fd;
 
 	if (!control) {
-		tt_fd_close(fd);
+		tt_tcp_close_orderly(connection);
 		return tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory for the control link with rank %d", peer);
 	}
 	control->source = (struct tcp_source){ TCP_CONTROL, fd };
+	control->tls = connection.tls;
 	control->peer = peer;
 	tt_tcp_watch_silence(fd, e->silence_s);
 	tt_tcp_peer_text(fd, control->where);
 	if (!tt_tcp_watch(e, &control->source, EPOLLIN)) {
-		tt_fd_close(fd);
+		tt_tcp_close_orderly(connection);
 		free(control);
 		return tt_fail_errno(TCP, "watch the control link with rank %d", peer);
 	}
@@ -276,6 +282,8 @@ tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer)
 	e->peers[peer].control = control;
 	if (e->base.fault.result)
 		tell_fault(control, &e->base.fault);
+	if (control->tls) /* what was decrypted with the handshake's last bytes, no socket announces */
+		tt_tcp_control_step(e, control);
 	return TUTTI_OK;
 }
 
@@ -425,10 +433,8 @@ void tt_tcp_control_leave(struct tcp_endpoint *e)
 
 		e->controls = control->next;
 		tell(control, bytes, sizeof(bytes));
-		if (control->source.fd >= 0) {
-			tt_tcp_unwatch(e, &control->source);
-			tt_tcp_close_orderly(control->source.fd);
-		}
+		tt_tcp_unwatch(e, &control->source);
+		tt_tcp_close_orderly((struct tcp_connection){ control->source.fd, control->tls });
 		free(control);
 	}
 }

@@ -73,6 +73,8 @@ static void hang_up(struct tcp_attempt *attempt)
 	if (attempt->source.fd < 0)
 		return;
 	tt_tcp_unwatch(attempt->dial->endpoint, &attempt->source);
+	tt_tls_stream_close(attempt->tls);
+	attempt->tls = NULL;
 	tt_fd_close(attempt->source.fd);
 	attempt->source.fd = -1;
 }
@@ -160,7 +162,7 @@ static void run_short(struct tcp_attempt *attempt, uint64_t now)
 /* The first bytes on the socket: there is room for all of them. */
 static bool say(const struct tcp_attempt *attempt, const uint8_t *bytes, size_t length)
 {
-	return send(attempt->source.fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)length;
+	return tt_tcp_send(attempt->source.fd, attempt->tls, bytes, length) == (ssize_t)length;
 }
 
 static void say_hello(struct tcp_attempt *attempt, uint64_t now)
@@ -181,6 +183,37 @@ static void say_hello(struct tcp_attempt *attempt, uint64_t now)
 	tt_tcp_watch_for(dial->endpoint, &attempt->source, EPOLLIN);
 	if (dial->begun < dial->count)
 		dial->next_at = now + PATIENCE_MS * TCP_MS;
+}
+
+static void secure(struct tcp_attempt *attempt, uint64_t now)
+{
+	const tutti_result_t result = tt_tls_handshake(attempt->tls);
+
+	if (result < 0)
+		fail_attempt(attempt, tt_thread_error(), now);
+	else if (result == TUTTI_OK)
+		say_hello(attempt, now);
+	else
+		tt_tcp_watch_for(attempt->dial->endpoint, &attempt->source, tt_tls_blocked(attempt->tls) ? EPOLLOUT : EPOLLIN);
+}
+
+/* The connection is up. */
+static void introduce(struct tcp_attempt *attempt, uint64_t now)
+{
+	struct tcp_dial *dial = attempt->dial;
+
+	if (!dial->endpoint->tls) {
+		say_hello(attempt, now);
+		return;
+	}
+	if (tt_tls_stream_open(dial->endpoint->tls, attempt->source.fd, true, &attempt->tls) < 0) {
+		fail_attempt(attempt, tt_thread_error(), now);
+		return;
+	}
+	attempt->state = TCP_SECURING;
+	if (dial->begun < dial->count)
+		dial->next_at = now + PATIENCE_MS * TCP_MS;
+	secure(attempt, now);
 }
 
 static void start(struct tcp_dial *dial, uint64_t now)
@@ -205,7 +238,7 @@ static void start(struct tcp_dial *dial, uint64_t now)
 		return;
 	}
 	if (connect(fd, (const struct sockaddr *)&to->to, to->length) == 0)
-		say_hello(attempt, now);
+		introduce(attempt, now);
 	else if (errno != EINPROGRESS && errno != EINTR)
 		fail_connect(attempt, errno, now);
 }
@@ -252,7 +285,8 @@ static void win(struct tcp_attempt *attempt)
 	struct tcp_dial *dial = attempt->dial;
 	struct tcp_endpoint *e = dial->endpoint;
 	const struct tcp_hello hello = dial->hello;
-	const int fd = attempt->source.fd, place = (int)(attempt - dial->attempts);
+	const struct tcp_connection connection = { attempt->source.fd, attempt->tls };
+	const int place = (int)(attempt - dial->attempts);
 	char text[TCP_ADDRESS_TEXT];
 
 	if (!e->peers[hello.to].proven) {
@@ -263,8 +297,9 @@ static void win(struct tcp_attempt *attempt)
 	}
 	tt_tcp_unwatch(e, &attempt->source);
 	attempt->source.fd = -1; /* so that finish() leaves it open */
+	attempt->tls = NULL;
 	finish(dial);
-	tt_tcp_connected(e, &hello, hello.to, fd);
+	tt_tcp_connected(e, &hello, hello.to, connection);
 }
 
 /* Zeros are no proof: the other side then knows that the keys differ. */
@@ -284,8 +319,8 @@ static void confirm(struct tcp_attempt *attempt, bool proven, uint64_t now)
 
 static void hear_answer(struct tcp_attempt *attempt, uint64_t now)
 {
-	const ssize_t n = recv(attempt->source.fd, attempt->answer + attempt->got,
-			       sizeof(attempt->answer) - attempt->got, MSG_DONTWAIT);
+	const ssize_t n = tt_tcp_recv(attempt->source.fd, attempt->tls, attempt->answer + attempt->got,
+				      sizeof(attempt->answer) - attempt->got);
 	enum tcp_verdict verdict;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -311,8 +346,8 @@ void tt_tcp_attempt_step(struct tcp_attempt *attempt, uint64_t now)
 	int error = 0;
 	socklen_t length = sizeof(error);
 
-	if (attempt->state == TCP_ASKING) {
-		hear_answer(attempt, now);
+	if (attempt->state == TCP_ASKING || attempt->state == TCP_SECURING) {
+		(attempt->state == TCP_ASKING ? hear_answer : secure)(attempt, now);
 		return;
 	}
 	if (getsockopt(attempt->source.fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
@@ -320,7 +355,7 @@ void tt_tcp_attempt_step(struct tcp_attempt *attempt, uint64_t now)
 	if (error)
 		fail_connect(attempt, error, now);
 	else
-		say_hello(attempt, now);
+		introduce(attempt, now);
 }
 
 bool tt_tcp_dialling(const struct tcp_endpoint *e, int peer)

@@ -13,7 +13,7 @@ static struct tcp_peer *make_peers(int size)
 
 	for (int i = 0; peers && i < size; i++)
 		for (int lane = 0; lane < TT_LANES; lane++)
-			peers[i].kept[lane] = -1;
+			peers[i].kept[lane].fd = -1;
 	return peers;
 }
 
@@ -36,6 +36,7 @@ static void tcp_destroy(struct tt_endpoint *base)
 		free(object);
 	}
 	tt_tcp_wait_close(e);
+	tt_tls_close(e->tls);
 	free(e->peers);
 	free(e);
 }
@@ -60,6 +61,8 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 	result = e->peers ? tt_tcp_buffer_size(&e->buffer)
 			  : tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory for an endpoint of %d ranks",
 				    config->size);
+	if (result == TUTTI_OK && e->key && e->key->encrypt)
+		result = tt_tls_open(e->key, &e->tls);
 	if (result == TUTTI_OK && tt_key_is_set(e->key))
 		result = tt_tcp_interfaces(&e->card);
 	if (result == TUTTI_OK)
@@ -119,14 +122,15 @@ void tt_tcp_release(struct tcp_endpoint *e, struct tcp_released *object)
 	e->released = object;
 }
 
-void tt_tcp_connected(struct tcp_endpoint *e, const struct tcp_hello *hello, int peer, int fd)
+void tt_tcp_connected(struct tcp_endpoint *e, const struct tcp_hello *hello, int peer,
+		      struct tcp_connection connection)
 {
 	struct tcp_peer *with = &e->peers[peer];
 
 	if (hello->purpose == TCP_FOR_CONTROL) {
 		struct tt_fault fault = { .rank = e->rank };
 
-		fault.result = tt_tcp_control_attach(e, fd, peer);
+		fault.result = tt_tcp_control_attach(e, connection, peer);
 		if (fault.result == TUTTI_OK)
 			return;
 		snprintf(fault.text, sizeof(fault.text), "rank %d: %.350s", e->rank, tt_thread_error());
@@ -135,9 +139,9 @@ void tt_tcp_connected(struct tcp_endpoint *e, const struct tcp_hello *hello, int
 		/* of the two, only the higher rank counts what it waits for: the lower one has a
 		 * dial */
 		e->waiting -= e->rank > peer;
-		tt_tcp_link_attach(with->link[hello->lane], fd);
+		tt_tcp_link_attach(with->link[hello->lane], connection);
 	} else {
-		with->kept[hello->lane] = fd;
+		with->kept[hello->lane] = connection;
 	}
 }
 
@@ -219,7 +223,7 @@ static void tcp_forget(struct tt_endpoint *base)
 		control->source.fd = -1;
 	for (int i = 0; i < e->size; i++) {
 		for (int lane = 0; lane < TT_LANES; lane++) {
-			e->peers[i].kept[lane] = -1;
+			e->peers[i].kept[lane].fd = -1;
 			if (e->peers[i].link[lane]) {
 				e->peers[i].link[lane]->fd = -1;
 				e->peers[i].link[lane]->watched = 0;

@@ -16,6 +16,7 @@
 #include "fork.h"
 #include "handshake.h"
 #include "log.h"
+#include "tls.h"
 #include "transport.h"
 
 #define TCP_GUESTS_MAX	 64  /* connections whose handshake is not complete */
@@ -37,10 +38,11 @@ struct tcp_released {
 	struct tcp_released *next;
 };
 
-enum tcp_guest_stage { TCP_GUEST_HELLO, TCP_GUEST_CONFIRM }; /* what is to come from it */
+enum tcp_guest_stage { TCP_GUEST_TLS, TCP_GUEST_HELLO, TCP_GUEST_CONFIRM }; /* what is to come from it */
 struct tcp_guest {
 	struct tcp_released released;
 	struct tcp_source source;
+	struct tt_tls_stream *tls; /* NULL: plain; so for all connections */
 	struct sockaddr_storage from;
 	enum tcp_guest_stage stage;
 	uint64_t deadline;
@@ -50,9 +52,10 @@ struct tcp_guest {
 	uint8_t confirm[TCP_CONFIRM_BYTES];
 };
 
-enum tcp_attempt_state { TCP_UNTRIED, TCP_CONNECTING, TCP_ASKING, TCP_FAILED };
+enum tcp_attempt_state { TCP_UNTRIED, TCP_CONNECTING, TCP_SECURING, TCP_ASKING, TCP_FAILED };
 struct tcp_attempt {
 	struct tcp_source source;
+	struct tt_tls_stream *tls;
 	struct tcp_dial *dial;
 	struct tcp_candidate candidate;
 	enum tcp_attempt_state state;
@@ -79,6 +82,8 @@ struct tcp_dial {
 
 struct tcp_control {
 	struct tcp_source source;
+	struct tt_tls_stream *tls;
+	bool deaf; /* it took a message in part, or none: whatever came next would be no message */
 	struct tcp_control *next;
 	int peer;
 	size_t got;
@@ -92,6 +97,7 @@ struct tcp_link {
 	enum tt_lane lane;
 	enum tcp_link_state state;
 	int fd;
+	struct tt_tls_stream *tls;
 	/* The last read wanted more than there was; the last write had more than there was room
 	 * for. Only then is the socket watched while threads sleep, so that bytes nobody asks for
 	 * yet wake nobody. */
@@ -109,10 +115,15 @@ struct tcp_sleeper {
 	bool called; /* armed when interrupt() came, and has not disarmed since */
 };
 
+struct tcp_connection {
+	int fd;
+	struct tt_tls_stream *tls;
+};
+
 /* What this rank knows of another. */
 struct tcp_peer {
 	struct tcp_link *link[TT_LANES];
-	int kept[TT_LANES]; /* connection accepted before its link was asked for, or -1 */
+	struct tcp_connection kept[TT_LANES]; /* accepted before its link was asked for; or its fd is -1 */
 	struct tcp_control *control;
 	uint8_t proven; /* place, from 1, of the candidate that worked before */
 	bool left;	/* said good-bye */
@@ -125,6 +136,7 @@ struct tcp_endpoint {
 	uint64_t comm_id;
 	int rank, size;
 	const struct tt_key *key;
+	struct tt_tls *tls; /* NULL: connections are plain */
 	bool (*hopeless)(void *context); /* see tt_endpoint_config */
 	void *context;
 	struct tcp_card card;
@@ -175,7 +187,10 @@ void tt_tcp_tune(const struct tcp_endpoint *e, int fd, bool local);
 /* Let the kernel break the connection when the other host has answered nothing for so long. */
 void tt_tcp_watch_silence(int fd, double seconds);
 bool tt_tcp_is_local(int fd);
-void tt_tcp_close_orderly(int fd);
+/* Like send() and recv(), which never block or signal. */
+ssize_t tt_tcp_send(int fd, struct tt_tls_stream *tls, const void *bytes, size_t length);
+ssize_t tt_tcp_recv(int fd, struct tt_tls_stream *tls, void *bytes, size_t length);
+void tt_tcp_close_orderly(struct tcp_connection connection);
 void tt_tcp_peer_text(int fd, char text[TCP_ADDRESS_TEXT]);
 
 /* listen.c */
@@ -206,7 +221,7 @@ ssize_t tt_tcp_link_peek(struct tt_link *base, size_t want, size_t limit, const 
 void tt_tcp_link_release(struct tt_link *base, size_t bytes);
 bool tt_tcp_link_ready(const struct tt_link *base);
 void tt_tcp_link_close(struct tt_link *base);
-void tt_tcp_link_attach(struct tcp_link *link, int fd);
+void tt_tcp_link_attach(struct tcp_link *link, struct tcp_connection connection);
 void tt_tcp_link_fail(struct tcp_link *link, const struct tt_fault *fault);
 
 /* control.c */
@@ -216,7 +231,7 @@ bool tt_tcp_awaits_guests(const struct tcp_endpoint *e);
 void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault);
 /* Is the lower rank still there, of which this one would not learn that it has died? */
 void tt_tcp_control_ask(struct tcp_endpoint *e, int peer);
-tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, int fd, int peer);
+tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tcp_connection connection, int peer);
 void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control);
 /* Unless a better one is known, note it and tell all control links but for the one it came from. */
 void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
@@ -250,7 +265,8 @@ void tt_tcp_interrupt(struct tt_endpoint *base);
 
 /* endpoint.c */
 void tt_tcp_release(struct tcp_endpoint *e, struct tcp_released *object);
-/* Takes `fd` over: of the connection that `hello` asked for. */
-void tt_tcp_connected(struct tcp_endpoint *e, const struct tcp_hello *hello, int peer, int fd);
+/* Takes over the connection that `hello` asked for. */
+void tt_tcp_connected(struct tcp_endpoint *e, const struct tcp_hello *hello, int peer,
+		      struct tcp_connection connection);
 
 #endif

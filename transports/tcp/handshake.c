@@ -132,11 +132,13 @@ enum tcp_verdict tt_tcp_answer_begins(const uint8_t *in, size_t length)
 	return begins(answer_magic, in, length);
 }
 
-/* The other end's verdict on this one, as this one's on the other: of the two, only one has a key. */
+/* The other end's verdict on this one, as this one's on the other: of the two, only one has a key, or encrypts. */
 static enum tcp_verdict turn(uint64_t verdict, bool keyed)
 {
 	if (verdict == TCP_KEYED || verdict == TCP_KEYLESS)
 		return keyed ? TCP_KEYLESS : TCP_KEYED;
+	if (verdict == TCP_PLAIN)
+		return TCP_ENCRYPTED;
 	return verdict < TCP_VERDICTS ? (enum tcp_verdict)verdict : TCP_NOT_UNDERSTOOD;
 }
 
@@ -175,6 +177,8 @@ const char *tt_tcp_verdict_text(enum tcp_verdict verdict)
 		[TCP_KEYED] = "has a key, and this rank has none: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
 		[TCP_KEYLESS] = "has no key, and this rank has one: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
 		[TCP_OTHER_KEY] = "has another key than this rank: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+		[TCP_PLAIN] = "does not encrypt, and this rank does: give all ranks the same TUTTI_ENCRYPT",
+		[TCP_ENCRYPTED] = "encrypts, and this rank does not: give all ranks the same TUTTI_ENCRYPT",
 	};
 
 	return texts[verdict];

@@ -45,6 +45,8 @@ enum tcp_verdict {
 	TCP_KEYED,
 	TCP_KEYLESS,
 	TCP_OTHER_KEY,
+	TCP_PLAIN,
+	TCP_ENCRYPTED, /* not even answered */
 	TCP_VERDICTS
 };
 

@@ -38,9 +38,9 @@ tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_l
 	link->lane = lane;
 	link->fd = -1;
 	to->link[lane] = link;
-	if (to->kept[lane] >= 0) {
+	if (to->kept[lane].fd >= 0) {
 		tt_tcp_link_attach(link, to->kept[lane]);
-		to->kept[lane] = -1;
+		to->kept[lane] = (struct tcp_connection){ .fd = -1 };
 	} else if (e->rank < peer) {
 		result = tt_tcp_dial(e, &hello);
 		if (result < 0) {
@@ -58,9 +58,10 @@ tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_l
 }
 
 /* The connection is there: of a dial, of a guest that the link waited for, or kept. */
-void tt_tcp_link_attach(struct tcp_link *link, int fd)
+void tt_tcp_link_attach(struct tcp_link *link, struct tcp_connection connection)
 {
-	link->fd = fd;
+	link->fd = connection.fd;
+	link->tls = connection.tls;
 	link->state = TCP_LINK_UP;
 	tt_log(DEBUG, TCP, "rank %d lane %d with rank %d is up", endpoint_of(link)->rank,
 	       link->lane, link->base.peer);
@@ -147,8 +148,9 @@ ssize_t tt_tcp_link_write(struct tt_link *base, const struct iovec *iov, int n)
 	if (link->state != TCP_LINK_UP)
 		return report(link, &link->blocked);
 	do
-		sent = n == 1 ? send(link->fd, iov->iov_base, iov->iov_len, flags)
-			      : sendmsg(link->fd, &message, flags);
+		sent = link->tls ? tt_tls_write(link->tls, iov, (int)message.msg_iovlen)
+		       : n == 1	 ? send(link->fd, iov->iov_base, iov->iov_len, flags)
+				 : sendmsg(link->fd, &message, flags);
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0 && errno != EAGAIN)
 		return ended(link, errno, &link->blocked);
@@ -182,8 +184,9 @@ static ssize_t receive(struct tcp_link *link, const struct iovec *iov, int n, si
 	if (link->state != TCP_LINK_UP)
 		return report(link, &link->starved);
 	do
-		got = n == 1 ? recv(link->fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
-			     : recvmsg(link->fd, &message, MSG_DONTWAIT);
+		got = link->tls ? tt_tls_read(link->tls, iov, n)
+		      : n == 1	? recv(link->fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
+				: recvmsg(link->fd, &message, MSG_DONTWAIT);
 	while (got < 0 && errno == EINTR);
 	if (got == 0 || (got < 0 && errno != EAGAIN))
 		return ended(link, got < 0 ? errno : 0, &link->starved);
@@ -283,7 +286,7 @@ void tt_tcp_link_close(struct tt_link *base)
 		tt_tcp_dial_drop(e, base->peer, TCP_FOR_DATA, link->lane);
 	else if (link->state == TCP_LINK_WAITING)
 		e->waiting--;
-	tt_tcp_close_orderly(link->fd);
+	tt_tcp_close_orderly((struct tcp_connection){ link->fd, link->tls });
 	e->peers[base->peer].link[link->lane] = NULL;
 	free(link->scratch);
 	free(link);

@@ -156,6 +156,8 @@ static void dismiss(struct tcp_endpoint *e, struct tcp_guest *guest)
 		tt_fd_close(guest->source.fd);
 		guest->source.fd = -1;
 	}
+	tt_tls_stream_close(guest->tls);
+	guest->tls = NULL;
 	tt_tcp_release(e, &guest->released);
 }
 
@@ -221,6 +223,7 @@ static void admit(struct tcp_endpoint *e, int fd, const struct sockaddr_storage 
 		dismiss_oldest(e);
 	guest->source = (struct tcp_source){ TCP_GUEST, fd };
 	guest->from = *from;
+	guest->stage = e->tls ? TCP_GUEST_TLS : TCP_GUEST_HELLO;
 	guest->deadline = tt_now() + GUEST_MS * TCP_MS;
 	e->guests[e->guest_count++] = guest;
 	if (tt_tcp_watch(e, &guest->source, EPOLLIN))
@@ -286,10 +289,12 @@ void tt_tcp_accept(struct tcp_endpoint *e)
 	}
 }
 
-static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_hello *hello)
+static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_guest *guest, const struct tcp_hello *hello)
 {
 	const struct tcp_peer *peer;
 
+	if (e->tls && !guest->tls)
+		return TCP_PLAIN;
 	if (hello->keyed != tt_key_is_set(e->key))
 		return hello->keyed ? TCP_KEYED : TCP_KEYLESS;
 	if (hello->comm_id != e->comm_id)
@@ -301,7 +306,7 @@ static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_hel
 	peer = &e->peers[hello->from];
 	if (hello->purpose == TCP_FOR_CONTROL)
 		return peer->control ? TCP_DUPLICATE : TCP_ACCEPTED;
-	if (peer->kept[hello->lane] >= 0)
+	if (peer->kept[hello->lane].fd >= 0)
 		return TCP_DUPLICATE;
 	if (peer->link[hello->lane] && peer->link[hello->lane]->state != TCP_LINK_WAITING)
 		return TCP_DUPLICATE;
@@ -341,8 +346,8 @@ static void answer(struct tcp_endpoint *e, struct tcp_guest *guest, enum tcp_ver
 	if (verdict == TCP_ACCEPTED)
 		verdict = tt_tcp_hello_read(guest->hello, &hello);
 	if (verdict == TCP_ACCEPTED)
-		verdict = judge(e, &hello);
-	if (verdict == TCP_NO_HELLO) {
+		verdict = judge(e, guest, &hello);
+	if (verdict == TCP_NO_HELLO || verdict == TCP_ENCRYPTED) {
 		turn_away(e, guest, &hello, verdict);
 		return;
 	}
@@ -353,7 +358,7 @@ static void answer(struct tcp_endpoint *e, struct tcp_guest *guest, enum tcp_ver
 	}
 	tt_tcp_answer_write(e->key, guest->hello, e->rank, verdict, nonce, guest->answer);
 	/* the first bytes on the socket: there is room for all of them */
-	if (send(guest->source.fd, guest->answer, sizeof(guest->answer), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+	if (tt_tcp_send(guest->source.fd, guest->tls, guest->answer, sizeof(guest->answer)) !=
 	    (ssize_t)sizeof(guest->answer)) {
 		warn_of(e, guest, "went away");
 		dismiss(e, guest);
@@ -370,21 +375,22 @@ static void answer(struct tcp_endpoint *e, struct tcp_guest *guest, enum tcp_ver
 static void let_in(struct tcp_endpoint *e, struct tcp_guest *guest)
 {
 	enum tcp_verdict verdict = tt_tcp_confirm_read(e->key, guest->hello, guest->answer, guest->confirm);
-	const int fd = guest->source.fd;
+	const struct tcp_connection connection = { guest->source.fd, guest->tls };
 	struct tcp_hello hello = { 0 };
 
 	tt_tcp_hello_read(guest->hello, &hello);
 	if (verdict == TCP_ACCEPTED)
-		verdict = judge(e, &hello);
+		verdict = judge(e, guest, &hello);
 	if (verdict != TCP_ACCEPTED) {
 		turn_away(e, guest, &hello, verdict);
 		return;
 	}
 	tt_tcp_unwatch(e, &guest->source);
 	guest->source.fd = -1; /* dismiss() closes nothing then */
+	guest->tls = NULL;
 	dismiss(e, guest);
-	tt_tcp_tune(e, fd, tt_tcp_is_local(fd));
-	tt_tcp_connected(e, &hello, hello.from, fd);
+	tt_tcp_tune(e, connection.fd, tt_tcp_is_local(connection.fd));
+	tt_tcp_connected(e, &hello, hello.from, connection);
 }
 
 /* Takes what is there of one message; bytes after the confirm are the link's. False: nothing is there. */
@@ -393,7 +399,7 @@ static bool hear(struct tcp_endpoint *e, struct tcp_guest *guest)
 	const bool hello = guest->stage == TCP_GUEST_HELLO;
 	uint8_t *const in = hello ? guest->hello : guest->confirm;
 	const size_t length = hello ? sizeof(guest->hello) : sizeof(guest->confirm);
-	const ssize_t n = recv(guest->source.fd, in + guest->got, length - guest->got, MSG_DONTWAIT);
+	const ssize_t n = tt_tcp_recv(guest->source.fd, guest->tls, in + guest->got, length - guest->got);
 	char text[TCP_ADDRESS_TEXT];
 	enum tcp_verdict verdict;
 
@@ -407,6 +413,8 @@ static bool hear(struct tcp_endpoint *e, struct tcp_guest *guest)
 	}
 	guest->got += (size_t)n;
 	verdict = hello ? tt_tcp_hello_begins(guest->hello, guest->got) : TCP_ACCEPTED;
+	if (verdict == TCP_NO_HELLO && !guest->tls && guest->hello[0] == TT_TLS_FIRST_BYTE)
+		verdict = TCP_ENCRYPTED;
 	if (verdict == TCP_ACCEPTED && guest->got < length)
 		return true;
 	if (hello)
@@ -416,9 +424,54 @@ static bool hear(struct tcp_endpoint *e, struct tcp_guest *guest)
 	return guest->source.fd >= 0;
 }
 
+/* The first byte says whether a guest encrypts; one that does not is told by the answer that it must. */
+static bool begin_tls(struct tcp_endpoint *e, struct tcp_guest *guest)
+{
+	uint8_t first;
+	const ssize_t n = recv(guest->source.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n == 1 && first == TT_TLS_FIRST_BYTE && tt_tls_stream_open(e->tls, guest->source.fd, false, &guest->tls) < 0) {
+		warn_of(e, guest, tt_thread_error());
+		dismiss(e, guest);
+		return false;
+	}
+	if (!guest->tls)
+		guest->stage = TCP_GUEST_HELLO;
+	return true;
+}
+
+/* False: nothing is there to go on with. */
+static bool secure(struct tcp_endpoint *e, struct tcp_guest *guest)
+{
+	tutti_result_t result;
+
+	if (!guest->tls)
+		return begin_tls(e, guest);
+	result = tt_tls_handshake(guest->tls);
+	if (result < 0) {
+		char text[TT_ERROR_MAX + 32];
+
+		snprintf(text, sizeof(text), "did not get in: %s", tt_thread_error());
+		warn_of(e, guest, text);
+		dismiss(e, guest);
+		return false;
+	}
+	tt_tcp_watch_for(e, &guest->source, result && tt_tls_blocked(guest->tls) ? EPOLLOUT : EPOLLIN);
+	if (result == TUTTI_OK)
+		guest->stage = TCP_GUEST_HELLO;
+	return result == TUTTI_OK;
+}
+
+static bool go_on(struct tcp_endpoint *e, struct tcp_guest *guest)
+{
+	return guest->stage == TCP_GUEST_TLS ? secure(e, guest) : hear(e, guest);
+}
+
 void tt_tcp_guest_step(struct tcp_endpoint *e, struct tcp_guest *guest)
 {
-	while (guest->source.fd >= 0 && hear(e, guest))
+	while (guest->source.fd >= 0 && go_on(e, guest))
 		continue;
 }
 

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the use of OpenSSL's TLS.
+ *
+ * A certificate would let a stranger in: both ends insist on the pre-shared key, and check that it was used. The key that TLS
+ * gets is derived from the job's (a proof in a role of its own), so that neither use says anything to the other.
+ *
+ * Bytes go through a BIO that differs from OpenSSL's socket BIO in one thing: it writes with MSG_NOSIGNAL. Short pieces are
+ * put together first, so that a card and its payload are one record.
+ *
+ * A record for which the socket has no room is OpenSSL's until it is written, while the caller, told of nothing, may offer
+ * the same bytes in other portions: of those that turn out to be written already, it is told without writing. */
+#include "tls.h"
+
+#include <errno.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "log.h"
+
+#define IDENTITY "tutti"
+#define RECORD	 16384 /* bytes of a record, at most */
+
+struct tt_tls {
+	SSL_CTX *context;
+	BIO_METHOD *method;
+	uint8_t psk[TT_PROOF_BYTES];
+};
+
+struct tt_tls_stream {
+	SSL *ssl;
+	bool dials;
+	bool in_kernel;	 /* what is sent */
+	bool writing;	 /* the handshake waits to write */
+	size_t kept;	 /* bytes of `record` that are to be written before anything else */
+	size_t ahead;	 /* bytes of the last record that the caller has not been told of */
+	uint8_t record[RECORD];
+};
+
+/* ---- the socket below */
+
+static int quiet_write(BIO *bio, const char *bytes, int length)
+{
+	int fd = -1;
+
+	BIO_get_fd(bio, &fd);
+	const ssize_t sent = send(fd, bytes, (size_t)length, MSG_NOSIGNAL);
+	BIO_clear_retry_flags(bio);
+	if (sent < 0 && BIO_sock_should_retry(-1))
+		BIO_set_retry_write(bio);
+	return (int)sent;
+}
+
+static BIO_METHOD *make_method(void)
+{
+	const BIO_METHOD *socket = BIO_s_socket();
+	BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOCKET, "socket without SIGPIPE");
+
+	if (method && BIO_meth_set_write(method, quiet_write) && BIO_meth_set_read(method, BIO_meth_get_read(socket)) &&
+	    BIO_meth_set_puts(method, BIO_meth_get_puts(socket)) && BIO_meth_set_ctrl(method, BIO_meth_get_ctrl(socket)) &&
+	    BIO_meth_set_create(method, BIO_meth_get_create(socket)) &&
+	    BIO_meth_set_destroy(method, BIO_meth_get_destroy(socket)))
+		return method;
+	BIO_meth_free(method);
+	return NULL;
+}
+
+/* ---- the key */
+
+/* A session in which nothing is known but the key: what TLS calls external. */
+static SSL_SESSION *make_session(SSL *ssl)
+{
+	static const unsigned char cipher[2] = { 0x13, 0x01 }; /* TLS_AES_128_GCM_SHA256 */
+	const struct tt_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+	const SSL_CIPHER *suite = SSL_CIPHER_find(ssl, cipher);
+	SSL_SESSION *session = SSL_SESSION_new();
+
+	if (session && suite && SSL_SESSION_set1_master_key(session, tls->psk, sizeof(tls->psk)) &&
+	    SSL_SESSION_set_cipher(session, suite) && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
+		return session;
+	SSL_SESSION_free(session);
+	return NULL;
+}
+
+static int offer_key(SSL *ssl, const EVP_MD *digest, const unsigned char **identity, size_t *length, SSL_SESSION **session)
+{
+	(void)digest; /* there is one suite */
+	*session = make_session(ssl);
+	*identity = (const unsigned char *)IDENTITY;
+	*length = sizeof(IDENTITY) - 1;
+	return *session != NULL;
+}
+
+static int find_key(SSL *ssl, const unsigned char *identity, size_t length, SSL_SESSION **session)
+{
+	*session = NULL;
+	if (length == sizeof(IDENTITY) - 1 && memcmp(identity, IDENTITY, length) == 0)
+		*session = make_session(ssl);
+	return 1; /* without one, the handshake fails for want of a certificate */
+}
+
+/* ---- life */
+
+/* The last of OpenSSL's errors, all of which are forgotten. */
+static const char *reason(void)
+{
+	const char *text = NULL;
+	unsigned long code;
+
+	while ((code = ERR_get_error()) != 0)
+		text = ERR_reason_error_string(code) ? ERR_reason_error_string(code) : text;
+	return text ? text : "no reason given";
+}
+
+static bool set_up(struct tt_tls *tls)
+{
+	SSL_CTX *context = tls->context;
+
+	SSL_CTX_set_app_data(context, tls);
+	SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_ENABLE_KTLS |
+					     SSL_OP_IGNORE_UNEXPECTED_EOF);
+	SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_psk_use_session_callback(context, offer_key);
+	SSL_CTX_set_psk_find_session_callback(context, find_key);
+	SSL_CTX_set_default_read_buffer_len(context, 4 * RECORD);
+	SSL_CTX_set_read_ahead(context, 1); /* one recv() for several records */
+	return SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) && SSL_CTX_set_num_tickets(context, 0) &&
+	       SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") && SSL_CTX_set1_groups_list(context, "X25519:P-256");
+}
+
+tutti_result_t tt_tls_open(const struct tt_key *key, struct tt_tls **out)
+{
+	struct tt_tls *tls;
+
+	if (!tt_key_is_set(key))
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "TUTTI_ENCRYPT asks for encryption, which needs a key, and there is none: set TUTTI_KEY or "
+			       "TUTTI_KEY_FILE, alike on all ranks");
+	tls = calloc(1, sizeof(*tls));
+	if (!tls)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for TLS");
+	tt_key_prove(key, "tls pre-shared key", NULL, 0, tls->psk);
+	/* no configuration file of the machine's is to weaken this */
+	OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+	tls->method = make_method();
+	tls->context = SSL_CTX_new(TLS_method());
+	if (!tls->method || !tls->context || !set_up(tls)) {
+		const tutti_result_t result = tt_fail(TUTTI_ERR_UNSUPPORTED, COMM, "OpenSSL cannot do what TUTTI_ENCRYPT asks for: %s",
+						      reason());
+
+		tt_tls_close(tls);
+		return result;
+	}
+	*out = tls;
+	return TUTTI_OK;
+}
+
+void tt_tls_close(struct tt_tls *tls)
+{
+	if (!tls)
+		return;
+	SSL_CTX_free(tls->context);
+	BIO_meth_free(tls->method);
+	OPENSSL_cleanse(tls, sizeof(*tls));
+	free(tls);
+}
+
+tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials, struct tt_tls_stream **out)
+{
+	struct tt_tls_stream *stream = calloc(1, sizeof(*stream));
+	BIO *bio = BIO_new(tls->method);
+
+	if (stream)
+		stream->ssl = SSL_new(tls->context);
+	if (!stream || !stream->ssl || !bio) {
+		BIO_free(bio);
+		tt_tls_stream_close(stream);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for an encrypted connection");
+	}
+	BIO_set_fd(bio, fd, BIO_NOCLOSE);
+	SSL_set_bio(stream->ssl, bio, bio);
+	stream->dials = dials;
+	if (dials) {
+		SSL_set_verify(stream->ssl, SSL_VERIFY_PEER, NULL); /* no certificate is good enough */
+		SSL_set_connect_state(stream->ssl);
+	} else {
+		SSL_set_accept_state(stream->ssl);
+	}
+	*out = stream;
+	return TUTTI_OK;
+}
+
+void tt_tls_stream_close(struct tt_tls_stream *stream)
+{
+	if (!stream)
+		return;
+	SSL_free(stream->ssl);
+	free(stream);
+}
+
+/* ---- the handshake */
+
+static tutti_result_t refuse(const struct tt_tls_stream *stream, int error, int number)
+{
+	const char *what = reason();
+	const bool gone = error == SSL_ERROR_ZERO_RETURN || error == SSL_ERROR_SYSCALL;
+
+	if (gone)
+		what = error == SSL_ERROR_SYSCALL && number ? strerror(number) : "it closed the connection";
+	return tt_fail(gone ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_INVALID, COMM,
+		       "the TLS handshake with %s failed (%s): all ranks need the same key and the same TUTTI_ENCRYPT",
+		       stream->dials ? "the listener" : "the dialer", what);
+}
+
+tutti_result_t tt_tls_handshake(struct tt_tls_stream *stream)
+{
+	ERR_clear_error();
+	errno = 0;
+	const int result = SSL_do_handshake(stream->ssl), number = errno;
+	const int error = result == 1 ? SSL_ERROR_NONE : SSL_get_error(stream->ssl, result);
+
+	stream->writing = error == SSL_ERROR_WANT_WRITE;
+	if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
+		return TUTTI_IN_PROGRESS;
+	if (error != SSL_ERROR_NONE)
+		return refuse(stream, error, number);
+	if (!SSL_session_reused(stream->ssl))
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "the TLS handshake was done without the job's key");
+	stream->in_kernel = BIO_get_ktls_send(SSL_get_wbio(stream->ssl));
+	return TUTTI_OK;
+}
+
+bool tt_tls_blocked(const struct tt_tls_stream *stream)
+{
+	return stream->writing;
+}
+
+bool tt_tls_in_kernel(const struct tt_tls_stream *stream)
+{
+	return stream->in_kernel;
+}
+
+/* ---- bytes */
+
+static ssize_t failed(struct tt_tls_stream *stream, int result, int number)
+{
+	const int error = SSL_get_error(stream->ssl, result);
+
+	if (error == SSL_ERROR_ZERO_RETURN)
+		return 0;
+	if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
+		number = EAGAIN;
+	else if (error != SSL_ERROR_SYSCALL || number == 0)
+		number = EPROTO;
+	ERR_clear_error();
+	errno = number;
+	return -1;
+}
+
+/* What of iov comes next: at most a record, in place or, if in several pieces, put together. */
+static const void *next_record(struct tt_tls_stream *stream, const struct iovec *iov, int n, size_t at, size_t *length)
+{
+	if (n == 1 || iov->iov_len - at >= RECORD) {
+		*length = iov->iov_len - at < RECORD ? iov->iov_len - at : RECORD;
+		return (const uint8_t *)iov->iov_base + at;
+	}
+	*length = 0;
+	for (int i = 0; i < n && *length < RECORD; i++, at = 0) {
+		const size_t room = RECORD - *length, left = iov[i].iov_len - at, part = left < room ? left : room;
+
+		if (part)
+			memcpy(stream->record + *length, (const uint8_t *)iov[i].iov_base + at, part);
+		*length += part;
+	}
+	return stream->record;
+}
+
+/* A record; false: errno. One for which there was no room is kept, as OpenSSL wants to be given it again. */
+static bool write_record(struct tt_tls_stream *stream, const void *bytes, size_t length)
+{
+	size_t written;
+
+	ERR_clear_error();
+	errno = 0;
+	if (SSL_write_ex(stream->ssl, bytes, length, &written)) {
+		stream->kept = 0;
+		stream->ahead = length;
+		return true;
+	}
+	if (failed(stream, 0, errno) == 0)
+		errno = EPIPE;
+	if (errno == EAGAIN && bytes != stream->record)
+		memcpy(stream->record, bytes, length);
+	stream->kept = errno == EAGAIN ? length : 0;
+	return false;
+}
+
+/* `*at` of `*iov` are done. */
+static void advance(const struct iovec **iov, int *n, size_t *at, size_t bytes)
+{
+	*at += bytes;
+	while (*n > 0 && *at >= (*iov)->iov_len) {
+		*at -= (*iov)->iov_len;
+		(*iov)++;
+		(*n)--;
+	}
+}
+
+/* Bytes that went with a record before they were offered again. */
+static size_t skip_ahead(struct tt_tls_stream *stream, const struct iovec **iov, int *n, size_t *at)
+{
+	size_t skipped = 0;
+
+	while (stream->ahead > 0 && *n > 0) {
+		const size_t left = (*iov)->iov_len - *at, part = left < stream->ahead ? left : stream->ahead;
+
+		stream->ahead -= part;
+		skipped += part;
+		advance(iov, n, at, part);
+	}
+	return skipped;
+}
+
+ssize_t tt_tls_write(struct tt_tls_stream *stream, const struct iovec *iov, int n)
+{
+	const struct msghdr message = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n };
+	size_t at = 0, done = 0;
+
+	if (stream->in_kernel)
+		return sendmsg(SSL_get_fd(stream->ssl), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	advance(&iov, &n, &at, 0);
+	done = skip_ahead(stream, &iov, &n, &at);
+	while (n > 0) {
+		size_t length = stream->kept;
+		const void *record = length ? stream->record : next_record(stream, iov, n, at, &length);
+
+		if (!write_record(stream, record, length))
+			return done ? (ssize_t)done : -1;
+		done += skip_ahead(stream, &iov, &n, &at);
+	}
+	return (ssize_t)done;
+}
+
+ssize_t tt_tls_read(struct tt_tls_stream *stream, const struct iovec *iov, int n)
+{
+	size_t at = 0, done = 0;
+
+	advance(&iov, &n, &at, 0);
+	while (n > 0) {
+		size_t got;
+
+		ERR_clear_error();
+		errno = 0;
+		if (!SSL_read_ex(stream->ssl, (uint8_t *)iov->iov_base + at, iov->iov_len - at, &got)) {
+			const ssize_t end = failed(stream, 0, errno);
+
+			return done ? (ssize_t)done : end;
+		}
+		done += got;
+		advance(&iov, &n, &at, got);
+	}
+	return (ssize_t)done;
+}
