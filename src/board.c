@@ -111,11 +111,10 @@ tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment,
 	uint64_t progress = tt_board_progress(board, peer, seq);
 
 	/* the next pass comes here a tenth of a microsecond later */
-	for (int i = 0; i < LOOKS && progress < wanted && !op->comm->oversubscribed; i++) {
-		if (i % 4 == 0) /* which takes as long as some looks */
-			tt_recorder_look(op);
+	if (progress < wanted)
+		tt_recorder_look(op); /* once: it takes as long as some looks, and passes are counted before the core is given up */
+	for (int i = 0; i < LOOKS && progress < wanted && !op->comm->oversubscribed; i++)
 		progress = tt_board_progress(board, peer, seq);
-	}
 	if (progress < wanted) {
 		/* a peer that posted a card only is in an operation over links: it cannot be this one */
 		if (progress == tt_board_mark(seq, 0))
