@@ -176,20 +176,23 @@ static ssize_t receive_bytes(int socket, struct msghdr *in)
 	}
 }
 
-/* Those that the header does not speak of are closed. */
+/* Those that the header does not speak of are closed. For the sake of alignment there is room for more than a message of
+ * ours has, which the kernel fills if they are sent. */
 static void take_descriptors(struct msghdr *in, const struct header *header, int fds[DESCRIPTORS])
 {
-	struct cmsghdr *rights = CMSG_FIRSTHDR(in);
-	int came[DESCRIPTORS] = { -1, -1, -1 }, next = 1;
+	int came[(sizeof(union control) - CMSG_LEN(0)) / sizeof(int)];
+	const struct cmsghdr *rights = CMSG_FIRSTHDR(in);
+	size_t n = 0, next = 0;
 
-	if (rights && rights->cmsg_type == SCM_RIGHTS)
-		memcpy(came, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
-	fds[0] = came[0];
-	fds[1] = header->has_heap ? came[next++] : -1;
-	fds[2] = header->has_alarm ? came[next++] : -1;
-	for (; next < DESCRIPTORS; next++)
-		if (came[next] >= 0)
-			close(came[next]);
+	if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS)
+		n = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	if (n > 0)
+		memcpy(came, CMSG_DATA(rights), n * sizeof(int));
+	fds[0] = next < n ? came[next++] : -1;
+	fds[1] = header->has_heap && next < n ? came[next++] : -1;
+	fds[2] = header->has_alarm && next < n ? came[next++] : -1;
+	while (next < n)
+		close(came[next++]);
 	for (int i = 0; i < DESCRIPTORS; i++)
 		fds[i] = tt_fd_add(fds[i]);
 }
@@ -200,15 +203,25 @@ void shm_parcel_drop(const struct shm_parcel *parcel)
 		tt_fd_close(parcel->fds[i]);
 }
 
+/* As shm_send_why() says it. */
+static bool says_why(const struct message *message)
+{
+	const int32_t result = message->header.result;
+
+	return (result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT) && message->sentence[0];
+}
+
 /* A part of setting up this communicator? Descriptors come with all but words. */
-static bool is_ours(const struct shm_endpoint *ep, const struct header *header, ssize_t bytes,
+static bool is_ours(const struct shm_endpoint *ep, const struct message *message, ssize_t bytes,
 		    const struct shm_parcel *parcel)
 {
+	const struct header *header = &message->header;
+
 	return bytes >= (ssize_t)sizeof(*header) && header->magic == MAGIC &&
 	       header->comm_id == ep->config.comm_id && header->place >= SHM_GIVEN_UP &&
 	       header->place < ep->arena.members &&
 	       (parcel->fds[0] >= 0) == (header->place >= SHM_ARENA) &&
-	       (header->place != SHM_GIVEN_UP || header->result < 0);
+	       (header->place != SHM_GIVEN_UP || says_why(message));
 }
 
 tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct shm_parcel *out,
@@ -246,7 +259,7 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 		errno = EMFILE;
 		return tt_fail_errno(SHM, "no room for the descriptors of %d ranks", ep->arena.members);
 	}
-	if (!is_ours(ep, &message.header, bytes, out)) {
+	if (!is_ours(ep, &message, bytes, out)) {
 		shm_parcel_drop(out);
 		return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
 			       "a rank of this host sent %zd bytes that are no part of setting up "

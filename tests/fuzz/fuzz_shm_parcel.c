@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The messages by which a host's ranks meet over shared memory, descriptors beside them. The input is a list of them,
+ * descriptors:1 length:1 bytes; the length counts fours. */
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fuzz.h"
+#include "log.h"
+#include "parcel.h"
+
+enum { MEMBERS = 4, DESCRIPTORS_MOST = 6 };
+
+static void send_one(int fd, int enclosed, int descriptors, const uint8_t *bytes, size_t length)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(DESCRIPTORS_MOST * sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { (void *)(uintptr_t)bytes, length };
+	struct msghdr out = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (descriptors > 0) {
+		out.msg_control = control.bytes;
+		out.msg_controllen = CMSG_SPACE((size_t)descriptors * sizeof(int));
+		struct cmsghdr *rights = CMSG_FIRSTHDR(&out);
+		rights->cmsg_level = SOL_SOCKET;
+		rights->cmsg_type = SCM_RIGHTS;
+		rights->cmsg_len = CMSG_LEN((size_t)descriptors * sizeof(int));
+		for (int i = 0; i < descriptors; i++)
+			((int *)(void *)CMSG_DATA(rights))[i] = enclosed;
+	}
+	sendmsg(fd, &out, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void hear_all(int fd, struct shm_endpoint *ep)
+{
+	struct shm_parcel parcel;
+	tutti_result_t result;
+
+	while ((result = shm_receive(ep, fd, 1, &parcel, UINT64_MAX)) != TUTTI_ERR_TIMEOUT) {
+		if (result) {
+			FUZZ_PROMISE(tt_thread_error()[0]);
+			break;
+		}
+		FUZZ_PROMISE(parcel.place > SHM_GIVEN_UP && parcel.place < MEMBERS);
+		FUZZ_PROMISE((parcel.fds[0] >= 0) == (parcel.place >= SHM_ARENA));
+		shm_parcel_drop(&parcel);
+	}
+}
+
+/* The lowest number that a new descriptor gets: the same before and after, or one was left open. */
+static int next_descriptor(void)
+{
+	const int fd = dup(0);
+
+	FUZZ_PROMISE(fd >= 0);
+	close(fd);
+	return fd;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct shm_endpoint ep = { .config = { .comm_id = 1 }, .arena = { .members = MEMBERS } };
+	const int before = next_descriptor(), enclosed = eventfd(0, EFD_CLOEXEC);
+	int ends[2];
+
+	FUZZ_PROMISE(enclosed >= 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+	while (size >= 2) {
+		const size_t wanted = 4 * (size_t)data[1], length = wanted < size - 2 ? wanted : size - 2;
+
+		send_one(ends[0], enclosed, data[0] % (DESCRIPTORS_MOST + 1), data + 2, length);
+		data += 2 + length;
+		size -= 2 + length;
+	}
+	close(ends[0]); /* what was sent is read, then the end: nothing is waited for */
+	hear_all(ends[1], &ep);
+	close(ends[1]);
+	close(enclosed);
+	FUZZ_PROMISE(next_descriptor() == before);
+	return 0;
+}
