@@ -11,33 +11,9 @@
 #include "machine.h"
 #include "memory.h"
 #include "monitor.h"
+#include "record.h"
 #include "recorder.h"
 #include "registry.h"
-
-#define CPU_WORDS 16 /* up to 1024 cores */
-
-/* What a rank says of itself, before the addresses of its endpoints. Same build on all ranks, so plain bytes; the
- * version refuses others. */
-struct record {
-	uint32_t version;
-	int32_t pid;
-	uint64_t process; /* the same for threads of one process, and for nobody else on the host */
-	struct tt_machine machine; /* where `pid` names it */
-	char host_id[64];
-	uint64_t cpus[CPU_WORDS]; /* where the rank may run */
-	uint32_t quota;		  /* cores' worth of time that its control group allows; 0: no limit */
-	struct tt_model model; /* of rank 0: all must choose by the same figures */
-	uint32_t addresses;
-	uint32_t keyed;
-	uint8_t proof[TT_PROOF_BYTES]; /* of the whole record with its addresses, these bytes left out */
-};
-
-struct address_header {
-	char transport[8];
-	uint32_t length;
-};
-
-#define RECORD_VERSION 3
 
 /* Where this process is mapped is as good as random, and the same for all of its threads. */
 static uint64_t process_identity(void)
@@ -65,7 +41,7 @@ static void fill_cpus(uint64_t *words)
 
 	if (sched_getaffinity(0, sizeof(set), &set) < 0)
 		return;
-	for (int cpu = 0; cpu < CPU_SETSIZE && cpu < 64 * CPU_WORDS; cpu++)
+	for (int cpu = 0; cpu < CPU_SETSIZE && cpu < 64 * TT_RECORD_CPU_WORDS; cpu++)
 		if (CPU_ISSET(cpu, &set))
 			words[cpu / 64] |= 1ull << (cpu % 64);
 }
@@ -90,40 +66,6 @@ static tutti_result_t open_endpoint(struct tutti_comm *comm, const struct tt_tra
 	return result;
 }
 
-/* Only those that have the key can have written it, for this rank of this communicator. */
-static void prove_record(const struct tutti_comm *comm, int rank, const uint8_t *record, size_t length,
-			 uint8_t proof[TT_PROOF_BYTES])
-{
-	const size_t before = offsetof(struct record, proof), behind = before + TT_PROOF_BYTES;
-	const struct iovec parts[] = {
-		{ (void *)(uintptr_t)&comm->id, sizeof(comm->id) },
-		{ &rank, sizeof(rank) },
-		{ (void *)(uintptr_t)record, before },
-		{ (void *)(uintptr_t)(record + behind), length - behind },
-	};
-
-	tt_key_prove(&comm->settings.key, "tutti record", parts, 4, proof);
-}
-
-static tutti_result_t check_proof(const struct tutti_comm *comm, int rank, const uint8_t *bytes, size_t length,
-				  const struct record *record)
-{
-	const bool keyed = comm->settings.key.set;
-	uint8_t expected[TT_PROOF_BYTES];
-
-	if (keyed != (record->keyed != 0))
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "rank %d has %s key, and rank %d has %s: give all ranks the same TUTTI_KEY or "
-			       "TUTTI_KEY_FILE",
-			       rank, keyed ? "no" : "a", comm->rank, keyed ? "one" : "none");
-	prove_record(comm, rank, bytes, length, expected);
-	if (tt_proof_equal(expected, record->proof))
-		return TUTTI_OK;
-	return tt_fail(TUTTI_ERR_INVALID, COMM,
-		       "rank %d has another key than rank %d: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
-		       rank, comm->rank);
-}
-
 /* All that depends on the number of ranks, while those can still be told by the record that this one has failed. */
 static tutti_result_t allocate(struct tutti_comm *comm)
 {
@@ -137,7 +79,7 @@ static tutti_result_t allocate(struct tutti_comm *comm)
 	comm->p2p_seq[0] = calloc(size, sizeof(uint64_t));
 	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
 	comm->board.seen = calloc(size, sizeof(*comm->board.seen));
-	comm->records = calloc(size, sizeof(struct record));
+	comm->records = calloc(size, sizeof(struct tt_record));
 	good = comm->host && comm->via && comm->wires && comm->heard && comm->p2p_seq[0] && comm->p2p_seq[1] &&
 	       comm->board.seen && comm->records;
 	for (int i = 0; i < comm->nendpoints && good; i++) {
@@ -150,7 +92,7 @@ static tutti_result_t allocate(struct tutti_comm *comm)
 tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX],
 				 size_t *length)
 {
-	struct record self = { .version = RECORD_VERSION,
+	struct tt_record self = { .version = TT_RECORD_VERSION,
 			       .pid = getpid(),
 			       .process = process_identity(),
 			       .machine = tt_machine_here(),
@@ -166,7 +108,7 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 	}
 	*length = sizeof(self);
 	for (int i = 0; tt_transports[i] && comm->size > 1; i++) {
-		struct address_header header = { 0 };
+		struct tt_record_address header = { 0 };
 
 		if (!tt_settings_allow(comm->settings.transports, tt_transports[i]->name))
 			continue;
@@ -184,7 +126,7 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 	}
 	self.keyed = comm->settings.key.set;
 	memcpy(record, &self, sizeof(self));
-	prove_record(comm, comm->rank, record, *length, self.proof);
+	tt_record_prove(&(struct tt_record_from){ &comm->settings.key, comm->id, comm->rank }, record, *length, self.proof);
 	memcpy(record, &self, sizeof(self));
 	return allocate(comm);
 }
@@ -192,48 +134,14 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 /* ---- reading the records */
 
 static tutti_result_t read_record(const struct tutti_comm *comm, const struct tt_records *records, int place,
-				  int rank, struct record *out)
+				  int rank, struct tt_record *out)
 {
-	const size_t length = records->length[place];
+	const struct tt_record_from from = { &comm->settings.key, comm->id, rank };
 
-	if (length == 0)
-		return tt_fail(TUTTI_ERR_PEER_LOST, COMM, "rank %d could not join; its own error says why", rank);
-	if (length >= sizeof(*out))
-		memcpy(out, records->bytes + records->offset[place], sizeof(*out));
-	if (length < sizeof(*out) || out->version != RECORD_VERSION)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
-			       "rank %d runs another version of tutti: all ranks must use the same one", rank);
-	out->host_id[sizeof(out->host_id) - 1] = '\0';
-	return check_proof(comm, rank, records->bytes + records->offset[place], length, out);
+	return tt_record_read(&from, records->bytes + records->offset[place], records->length[place], comm->rank, out);
 }
 
-/* The address that a rank gave for a transport; length 0 if it has none. */
-static void find_address(const struct tt_records *records, int place, const struct record *record,
-			 const char *transport, struct tt_peer *peer)
-{
-	const uint8_t *at = records->bytes + records->offset[place] + sizeof(*record);
-	const uint8_t *end = records->bytes + records->offset[place] + records->length[place];
-
-	peer->address_length = 0;
-	for (uint32_t i = 0; i < record->addresses; i++) {
-		struct address_header header;
-
-		if ((size_t)(end - at) < sizeof(header))
-			return;
-		memcpy(&header, at, sizeof(header));
-		at += sizeof(header);
-		if (header.length > TT_ADDRESS_MAX || (size_t)(end - at) < header.length)
-			return;
-		if (strncmp(header.transport, transport, sizeof(header.transport)) == 0) {
-			memcpy(peer->address, at, header.length);
-			peer->address_length = (uint16_t)header.length;
-			return;
-		}
-		at += header.length;
-	}
-}
-
-static void number_hosts(struct tutti_comm *comm, const struct record *records)
+static void number_hosts(struct tutti_comm *comm, const struct tt_record *records)
 {
 	for (int rank = 0; rank < comm->size; rank++) {
 		int same = 0;
@@ -252,28 +160,28 @@ static void number_hosts(struct tutti_comm *comm, const struct record *records)
 }
 
 /* How many ranks of a host share each of the cores that they, together, may use. */
-static double ranks_per_core(const struct tutti_comm *comm, const struct record *records, int host)
+static double ranks_per_core(const struct tutti_comm *comm, const struct tt_record *records, int host)
 {
-	uint64_t cpus[CPU_WORDS] = { 0 };
+	uint64_t cpus[TT_RECORD_CPU_WORDS] = { 0 };
 	uint32_t cores = 0, quota = 0, ranks = 0;
 
 	for (int rank = 0; rank < comm->size; rank++) {
 		if (comm->host[rank] != host)
 			continue;
 		ranks++;
-		for (int i = 0; i < CPU_WORDS; i++)
+		for (int i = 0; i < TT_RECORD_CPU_WORDS; i++)
 			cpus[i] |= records[rank].cpus[i];
 		if (records[rank].quota && (!quota || records[rank].quota < quota))
 			quota = records[rank].quota;
 	}
-	for (int i = 0; i < CPU_WORDS; i++)
+	for (int i = 0; i < TT_RECORD_CPU_WORDS; i++)
 		cores += (uint32_t)__builtin_popcountll(cpus[i]);
 	if (quota && quota < cores)
 		cores = quota;
 	return (double)ranks / (cores ? cores : 1);
 }
 
-static void find_crowds(struct tutti_comm *comm, const struct record *records)
+static void find_crowds(struct tutti_comm *comm, const struct tt_record *records)
 {
 	for (int host = 0; host < comm->hosts; host++) {
 		const double crowd = ranks_per_core(comm, records, host);
@@ -303,7 +211,7 @@ static bool sees_process(const struct tt_machine *a, const struct tt_machine *b)
 }
 
 static void fill_peers(struct tutti_comm *comm, const struct tt_records *records, const int *members,
-		       const struct record *read)
+		       const struct tt_record *read)
 {
 	for (int rank = 0; rank < comm->size; rank++) {
 		const int local_rank = local_rank_of(comm, rank);
@@ -316,7 +224,8 @@ static void fill_peers(struct tutti_comm *comm, const struct tt_records *records
 			peer->local_rank = local_rank;
 			peer->process = read[rank].process;
 			peer->pid = sees_process(&read[comm->rank].machine, &read[rank].machine) ? read[rank].pid : 0;
-			find_address(records, members[rank], &read[rank], comm->endpoints[i]->ops->name, peer);
+			tt_record_find_address(&read[rank], records->bytes + records->offset[members[rank]],
+					       records->length[members[rank]], comm->endpoints[i]->ops->name, peer);
 		}
 	}
 }
@@ -475,7 +384,7 @@ static void decline(struct tutti_comm *comm, tutti_result_t result, int joined)
 tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_records *records,
 				 const int *members, uint64_t deadline)
 {
-	struct record *read = comm->records;
+	struct tt_record *read = comm->records;
 	tutti_result_t result = TUTTI_OK;
 	int joined = 0;
 

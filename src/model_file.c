@@ -19,6 +19,7 @@
 #define FIRST_LINE "tutti model 1, femtoseconds"
 #define FEMTO 1e15
 #define LONGEST 10000000000000u /* 10 ms: no step of any machine takes as long */
+#define SECONDS_MOST 60
 
 static const struct {
 	const char *name;
@@ -37,6 +38,18 @@ static const struct {
 static double *figure(struct tt_model *model, size_t i)
 {
 	return (double *)((char *)model + figures[i].offset);
+}
+
+bool tt_model_is_sane(const struct tt_model *model)
+{
+	for (size_t i = 0; i < NFIGURES; i++) {
+		const double value = *figure((struct tt_model *)model, i);
+
+		/* not a number is neither; a loaded machine measures more than a file may say */
+		if (!(value >= 0 && value <= SECONDS_MOST))
+			return false;
+	}
+	return true;
 }
 
 /* Whole numbers, as the decimal point is the locale's. */
