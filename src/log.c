@@ -65,10 +65,8 @@ static bool set_level(const char *part, size_t length)
 	return true;
 }
 
-__attribute__((constructor)) static void read_levels(void)
+void tt_log_read(const char *text)
 {
-	const char *text = getenv("TUTTI_LOG");
-
 	memset(tt_log_levels, TUTTI_LOG_WARN, sizeof(tt_log_levels));
 	while (text && *text) {
 		const size_t length = strcspn(text, ",");
@@ -82,6 +80,11 @@ __attribute__((constructor)) static void read_levels(void)
 		text += length;
 		text += *text == ',';
 	}
+}
+
+__attribute__((constructor)) static void read_levels(void)
+{
+	tt_log_read(getenv("TUTTI_LOG"));
 }
 
 static void emit(tutti_log_level_t level, enum tt_log_subsystem subsystem, const char *line)

@@ -29,6 +29,8 @@ enum tt_log_subsystem {
 
 /* current level per subsystem; written once at start, read relaxed */
 extern uint8_t tt_log_levels[TT_LOG_SUBSYSTEM_COUNT];
+/* Set them as TUTTI_LOG would; NULL or "" is the default. Parts that make no sense are said on standard error. */
+void tt_log_read(const char *text);
 
 void tt_log_write(tutti_log_level_t level, enum tt_log_subsystem subsystem, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
