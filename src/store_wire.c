@@ -122,7 +122,7 @@ uint32_t tt_wire_put_word(tutti_result_t result, const char *sentence,
 bool tt_wire_get_word(const uint8_t *in, size_t length, tutti_result_t *result,
 		      char sentence[TT_WIRE_WORD_MAX])
 {
-	if (length < TT_WIRE_WORD || length > TT_WIRE_WORD_MAX || (int32_t)get32(in) >= 0)
+	if (length <= TT_WIRE_WORD || length > TT_WIRE_WORD_MAX || (int32_t)get32(in) >= 0 || in[TT_WIRE_WORD] == '\0')
 		return false;
 	*result = (tutti_result_t)(int32_t)get32(in);
 	memcpy(sentence, in + TT_WIRE_WORD, length - TT_WIRE_WORD);

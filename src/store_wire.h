@@ -64,7 +64,7 @@ bool tt_wire_get_header(const uint8_t in[TT_WIRE_HEADER], struct tt_wire_header 
 /* What TT_WIRE_END says; gives the length. A sentence that is too long is cut. */
 uint32_t tt_wire_put_word(tutti_result_t result, const char *sentence,
 			  uint8_t out[TT_WIRE_WORD_MAX]);
-/* False if the bytes name no failure. */
+/* False if the bytes name no failure, or do not say why. */
 bool tt_wire_get_word(const uint8_t *in, size_t length, tutti_result_t *result,
 		      char sentence[TT_WIRE_WORD_MAX]);
 
