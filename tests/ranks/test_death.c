@@ -293,6 +293,7 @@ static int play_rank(int rank, void *argument)
 
 /* ---- the parent */
 
+/* Folders are those of recorders, and of other programs' tests. */
 static int shm_files(void)
 {
 	DIR *directory = opendir("/dev/shm");
@@ -300,7 +301,7 @@ static int shm_files(void)
 	int n = 0;
 
 	while (directory && (entry = readdir(directory)))
-		n += strstr(entry->d_name, "tutti") != NULL;
+		n += entry->d_type == DT_REG && strstr(entry->d_name, "tutti") != NULL;
 	if (directory)
 		closedir(directory);
 	return n;
