@@ -146,8 +146,11 @@ static tutti_result_t hear_clerk(struct growing *g)
 		return tt_comm_fail(g->old, tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %u bytes of records",
 						    (unsigned)word.length));
 	result = tutti_broadcast(g->old, NULL, bytes, word.length, TUTTI_UINT8, 0, NULL);
-	if (!result)
+	if (!result) {
 		result = tt_records_unpack(bytes, word.length, g->new->size, &g->records);
+		if (result) /* the others are not to wait for it */
+			tt_comm_fail(g->old, result);
+	}
 	free(bytes);
 	return result;
 }

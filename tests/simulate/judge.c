@@ -90,10 +90,7 @@ static bool explains(const struct plan *plan, const struct outcome *out, const s
 	case FAULT_HURRY:
 	case FAULT_STOP:
 	case FAULT_JUMP: return told->result == TUTTI_ERR_TIMEOUT;
-	case FAULT_MEMORY: /* or a member could not grow for want of it, and has left */
-		return told->result == TUTTI_ERR_NO_MEMORY ||
-		       (told->result == TUTTI_ERR_PEER_LOST && told->culprit >= 0 &&
-			out->ranks[told->culprit].told[0].grow_result == TUTTI_ERR_NO_MEMORY);
+	case FAULT_MEMORY: return told->result == TUTTI_ERR_NO_MEMORY;
 	default: return false;
 	}
 }
