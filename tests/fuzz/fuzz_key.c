@@ -40,15 +40,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size);
 	setenv("TUTTI_KEY", text, 1);
 	unsetenv("TUTTI_KEY_FILE");
-	const tutti_result_t result = tt_key_read(NULL, &given);
+	const tutti_result_t result = tt_key_read(NULL, 0, &given);
 	check(result, &given, text);
 	unsetenv("TUTTI_KEY");
 	if (*text) {
-		FUZZ_PROMISE(tt_key_read(text, &configured) == result);
+		FUZZ_PROMISE(tt_key_read(text, 0, &configured) == result);
 		FUZZ_PROMISE(memcmp(configured.bytes, given.bytes, TT_KEY_BYTES) == 0);
 	}
 	setenv("TUTTI_KEY_FILE", path, 1);
-	check(tt_key_read(NULL, &filed), &filed, text);
+	check(tt_key_read(NULL, 0, &filed), &filed, text);
 	FUZZ_PROMISE(!given.set || strlen(text) != size || memcmp(filed.bytes, given.bytes, TT_KEY_BYTES) == 0);
 	free(text);
 	return 0;
