@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whoever reaches the port of a rank: three guests that say anything, and, where there is no key, the ranks that they become.
+ * The input: what:1, then pieces client:1 length:1 bytes, each of which arrives by itself; a length of 0 hangs up. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+#include "fuzz.h"
+#include "tcp.h"
+
+#define COMM 7
+enum { KEYED = 1, ENCRYPTED = 2 };
+enum { CLIENTS = 3, RANK = 2, RANKS = 4 };
+
+static int connect_to(const struct tcp_endpoint *e)
+{
+	const struct sockaddr_in at = { .sin_family = AF_INET,
+					.sin_port = htons(e->card.port),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const struct linger at_once = { 1, 0 }; /* or ports would run out */
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	FUZZ_PROMISE(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == 0);
+	FUZZ_PROMISE(connect(fd, (const struct sockaddr *)&at, sizeof(at)) == 0);
+	return fd;
+}
+
+/* What a link brings is a stream of bytes, of any number. */
+static void read_links(struct tt_endpoint *base)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(base);
+
+	for (int peer = 0; peer < RANK; peer++) {
+		for (int lane = 0; lane < TT_LANES; lane++) {
+			const void *there;
+
+			if (e->peers[peer].kept[lane].fd >= 0) {
+				struct tt_link *link;
+
+				FUZZ_PROMISE(base->ops->connect(base, peer, (enum tt_lane)lane, &link) == TUTTI_OK);
+			}
+			if (!e->peers[peer].link[lane])
+				continue;
+			struct tt_link *link = &e->peers[peer].link[lane]->base;
+			const ssize_t n = base->ops->peek(link, 16, 64, &there);
+			FUZZ_PROMISE(n <= 64);
+			if (n > 0)
+				base->ops->release(link, (size_t)n);
+		}
+	}
+}
+
+static void check(struct tt_endpoint *base, bool keyed)
+{
+	const struct tcp_endpoint *e = tcp_endpoint_of(base);
+	uint8_t note[TT_NOTE_BYTES];
+
+	FUZZ_PROMISE(e->guest_count >= 0 && e->guest_count <= TCP_GUESTS_MAX);
+	FUZZ_PROMISE(base->fault.result <= 0 && memchr(base->fault.text, '\0', sizeof(base->fault.text)));
+	FUZZ_PROMISE(base->fault.rank >= -1 && base->fault.rank < RANKS);
+	for (int peer = 0; keyed && peer < RANKS; peer++) {
+		FUZZ_PROMISE(!e->peers[peer].control);
+		for (int lane = 0; lane < TT_LANES; lane++)
+			FUZZ_PROMISE(e->peers[peer].kept[lane].fd < 0 && !e->peers[peer].link[lane]);
+	}
+	FUZZ_PROMISE(!keyed || !base->fault.result);
+	for (int i = 0; base->ops->hear(base, note); i++)
+		FUZZ_PROMISE(!keyed && i < TT_NOTES_KEPT);
+}
+
+static void close_links(struct tt_endpoint *base)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(base);
+
+	for (int peer = 0; peer < RANKS; peer++)
+		for (int lane = 0; lane < TT_LANES; lane++)
+			if (e->peers[peer].link[lane])
+				base->ops->close(&e->peers[peer].link[lane]->base);
+}
+
+static int next_descriptor(void)
+{
+	const int fd = dup(0);
+
+	FUZZ_PROMISE(fd >= 0);
+	close(fd);
+	return fd;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const bool keyed = size > 0 && (data[0] & KEYED), encrypted = keyed && (data[0] & ENCRYPTED);
+	const struct tt_key key = { .set = keyed, .encrypt = encrypted, .bytes = { 1, 2, 3 } };
+	const struct tt_endpoint_config config = {
+		.comm_id = COMM, .rank = RANK, .size = RANKS, .timeout_s = 10, .silence_s = 5, .key = &key
+	};
+	static struct tt_peer peers[RANKS] = { { .rank = 0 }, { .rank = 1 }, { .rank = 2 }, { .rank = 3 } };
+	const int before = next_descriptor();
+	struct tt_endpoint *base;
+	int clients[CLIENTS];
+
+	if (size == 0)
+		return 0;
+	FUZZ_PROMISE(tt_transport_tcp.open(&config, &base) == TUTTI_OK);
+	tcp_endpoint_of(base)->known = peers;
+	for (int i = 0; i < CLIENTS; i++)
+		clients[i] = connect_to(tcp_endpoint_of(base));
+	data++;
+	size--;
+	while (size >= 2) {
+		const int client = clients[data[0] % CLIENTS];
+		const size_t length = data[1] < size - 2 ? data[1] : size - 2;
+		uint8_t heard[256];
+
+		if (data[1] == 0)
+			shutdown(client, SHUT_WR);
+		else if (send(client, data + 2, length, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+			break;
+		base->ops->progress(base, true);
+		while (recv(client, heard, sizeof(heard), MSG_DONTWAIT) > 0)
+			continue;
+		if (!key.set)
+			read_links(base);
+		check(base, key.set);
+		data += 2 + length;
+		size -= 2 + length;
+	}
+	tt_tcp_guests_expire(tcp_endpoint_of(base), UINT64_MAX);
+	FUZZ_PROMISE(tcp_endpoint_of(base)->guest_count == 0);
+	close_links(base);
+	base->ops->destroy(base);
+	for (int i = 0; i < CLIENTS; i++)
+		close(clients[i]);
+	FUZZ_PROMISE(next_descriptor() == before);
+	return 0;
+}
