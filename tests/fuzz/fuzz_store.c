@@ -24,7 +24,7 @@ static void serve(struct tt_store_clients *clients)
 
 static void connect_all(struct tt_store_clients *clients, int ours[CLIENTS])
 {
-	const struct sockaddr_storage from = { .ss_family = AF_UNIX };
+	const struct sockaddr_storage from = { .ss_family = clients->tls ? AF_INET : AF_UNIX };
 
 	for (int i = 0; i < CLIENTS; i++) {
 		int ends[2];
@@ -44,14 +44,23 @@ static void drain(int fd)
 		continue;
 }
 
-/* The first byte says whether the job has a key, of which no input can bring a proof. */
+enum { KEYED = 1, ENCRYPTED = 2 };
+
+/* The first byte says whether the job has a key, of which no input can bring a proof, and encrypts. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct tt_key key = { .set = size > 0 && data[0] % 2 };
+	const bool keyed = size > 0 && (data[0] & KEYED);
+	const struct tt_key key = { .set = keyed, .encrypt = keyed && (data[0] & ENCRYPTED) };
 	struct tt_store_clients clients = { .epoll = epoll_create1(EPOLL_CLOEXEC), .next_deadline = TT_STORE_NEVER, .key = &key };
 	int ours[CLIENTS];
 
 	FUZZ_PROMISE(clients.epoll >= 0);
+	if (key.encrypt) {
+		static struct tt_tls *tls; /* of all inputs: it takes long to make */
+
+		FUZZ_PROMISE(tls || tt_tls_open(&key, &tls) == TUTTI_OK);
+		clients.tls = tls;
+	}
 	connect_all(&clients, ours);
 	data += size > 0;
 	size -= size > 0;
