@@ -212,13 +212,17 @@ static void say_awaited(struct text *text, const struct tt_op *op, const enum gr
 	say(text, "%s", state);
 }
 
-/* All have called. Gives the first that this rank waits for, a stopped one before others; -1: for none. */
+/* All have called. Gives the first that this rank waits for, a stopped one before others; -1: for none. A stopped one is
+ * waited for in any case, if not by this rank, then by those that it waits for. */
 static int say_who_is_awaited(struct text *text, const struct tt_op *op, enum group *of)
 {
 	const struct tutti_comm *comm = op->comm;
 
 	for (int rank = 0; rank < comm->size; rank++)
-		of[rank] = waits_for(op, rank) ? missing_state(comm, rank) : CALLED;
+		if (waits_for(op, rank))
+			of[rank] = missing_state(comm, rank);
+		else /* the process ids of other hosts mean others here */
+			of[rank] = comm->host[rank] == comm->host[comm->rank] && is_stopped(comm, rank) ? STOPPED : CALLED;
 	const int stopped = count(of, comm->size, STOPPED), alive = count(of, comm->size, ALIVE);
 
 	say(text, "all ranks have called it, and rank %d waits for ", comm->rank);

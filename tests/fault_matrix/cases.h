@@ -88,7 +88,8 @@ int case_hosts(const struct fault_case *c); /* 0: nobody is told of hosts */
 /* Bit masks of ranks: to whom it is done; and who is lost by it, which is a whole host if its cable is unplugged. */
 uint32_t case_victims(const struct fault_case *c);
 uint32_t case_lost(const struct fault_case *c);
-/* Those that may be blamed: the lost, and where a connection ends between two that live, the other end as well. */
+/* Those that may be blamed: the lost, and where a connection ends between two that live, the other end as
+ * well; where a rank of another host is stopped in an operation that all have called, those that wait for it. */
 uint32_t case_blamable(const struct fault_case *c);
 /* Those that were lost before, in other ways. */
 uint32_t case_gone(const struct fault_case *c);

@@ -62,5 +62,5 @@ void table_print(const struct fault_case *cases, const struct verdict *verdicts,
 	printf("ok MEDIAN/MAX: seconds, over the survivors, from the fault to the error, in shrink-… and grow-… to a communicator "
 	       "without the lost; ok alone: no call failed, and none had to; .: not asked for\n"
 	       "two: either of the two may be blamed, by all the same one; closed: either end of a connection that ended "
-	       "between two that live\n");
+	       "between two that live; stop, mixed: a rank that itself waits for it, if all have called\n");
 }
