@@ -238,8 +238,10 @@ static void accept_failed(struct tcp_endpoint *e)
 	const uint64_t now = tt_now();
 	char text[TT_ERRNO_MAX];
 
-	if (!tt_errno_is_shortage(errno))
+	if (!tt_errno_is_shortage(errno)) {
+		e->short_since = 0;
 		return;
+	}
 	if (!e->short_since) {
 		e->short_since = now;
 		tt_log(WARN, TCP, "rank %d cannot accept a connection: %s; trying again", e->rank,
@@ -488,6 +490,7 @@ void tt_tcp_guests_expire(struct tcp_endpoint *e, uint64_t now)
 	if (e->listen_again_at && now >= e->listen_again_at) {
 		e->listen_again_at = 0;
 		tt_tcp_watch(e, &e->listener, EPOLLIN);
+		tt_tcp_accept(e); /* the last time may be long ago, if this rank was in no call */
 		if (e->short_since && now - e->short_since > SHORT_MS * TCP_MS && tt_tcp_awaits_guests(e)) {
 			e->short_since = now;
 			give_up_listening(e);
