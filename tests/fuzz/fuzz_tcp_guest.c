@@ -3,6 +3,7 @@
  * The input: what:1, then pieces client:1 length:1 bytes, each of which arrives by itself; a length of 0 hangs up. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,9 +22,11 @@ static int connect_to(const struct tcp_endpoint *e)
 					.sin_port = htons(e->card.port),
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	const struct linger at_once = { 1, 0 }; /* or ports would run out */
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
-	FUZZ_PROMISE(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == 0);
+	/* a piece must not wait for the one before to be acknowledged */
+	FUZZ_PROMISE(fd >= 0 && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0);
+	FUZZ_PROMISE(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == 0);
 	FUZZ_PROMISE(connect(fd, (const struct sockaddr *)&at, sizeof(at)) == 0);
 	return fd;
 }
