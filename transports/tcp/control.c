@@ -165,7 +165,7 @@ static bool hear_revoke(struct tcp_endpoint *e, struct tcp_control *control, con
 	fault.rank = (int32_t)wire_get(&at, 4);
 	fault.seq = wire_get(&at, 8);
 	memcpy(fault.text, at, length - REVOKE_BYTES);
-	if (fault.result >= 0 || fault.rank < -1 || fault.rank >= e->size)
+	if (fault.result >= 0 || fault.result < TUTTI_ERR_UNSUPPORTED || fault.rank < -1 || fault.rank >= e->size)
 		return false;
 	tt_tcp_fault(e, &fault, control);
 	return true;
