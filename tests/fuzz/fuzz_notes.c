@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What ranks tell each other when a wait gets long: notes of TT_NOTE_BYTES from neighbours that say anything, to rank 1
+ * of four, which remembers its last two calls. */
+#include <string.h>
+
+#include "council.h"
+#include "fuzz.h"
+#include "notes.h"
+
+enum { RANKS = 4 };
+
+static const uint8_t *wire;
+static size_t wire_left;
+
+static bool hear(struct tt_endpoint *endpoint, void *note)
+{
+	(void)endpoint;
+	if (wire_left < TT_NOTE_BYTES)
+		return false;
+	memcpy(note, wire, TT_NOTE_BYTES);
+	wire += TT_NOTE_BYTES;
+	wire_left -= TT_NOTE_BYTES;
+	return true;
+}
+
+static void tell(struct tt_endpoint *endpoint, const void *note)
+{
+	uint8_t told[TT_NOTE_BYTES];
+
+	(void)endpoint;
+	memcpy(told, note, sizeof(told)); /* all of it is there to be read */
+}
+
+static void revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault)
+{
+	(void)endpoint;
+	FUZZ_PROMISE(fault->result == TUTTI_ERR_MISMATCH);
+	FUZZ_PROMISE(fault->rank >= 0 && fault->rank < RANKS);
+	FUZZ_PROMISE(memchr(fault->text, '\0', sizeof(fault->text)));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const struct tt_transport ops = { .name = "fuzz", .hear = hear, .tell = tell, .revoke = revoke };
+	struct tt_endpoint endpoint = { .ops = &ops };
+	uint64_t heard[RANKS] = { 0 };
+	struct tutti_comm *comm = calloc(1, sizeof(*comm));
+
+	FUZZ_PROMISE(comm);
+	comm->rank = 1;
+	comm->size = RANKS;
+	comm->next_seq = 3;
+	comm->heard = heard;
+	comm->endpoints[0] = &endpoint;
+	comm->nendpoints = 1;
+	comm->settle_ns = UINT64_C(1) << 40; /* nothing is reported yet */
+	for (uint64_t seq = 1; seq < comm->next_seq; seq++) {
+		const struct tt_card card = { .magic = TT_CARD_MAGIC, .rank = 1, .seq = seq, .count = 4096, .root = -1, .op = 0,
+					      .collective = 1, .dtype = TUTTI_FLOAT32 };
+
+		tt_notes_remember(comm, &card);
+	}
+	wire = data;
+	wire_left = size;
+	tt_notes_exchange(comm, NULL, 1);
+	FUZZ_PROMISE(heard[comm->rank] == 0); /* nobody speaks for this rank */
+	tt_council_free(comm);
+	free(comm);
+	return 0;
+}
