@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -147,7 +148,7 @@ static int be_strangers(struct scene *scene)
 	for (int i = 0; i < CROWD; i++)
 		fds[i] = -1;
 	while (atomic_load(&scene->ready) < RANKS && !atomic_load(&scene->leave))
-		usleep(1000);
+		sched_yield();
 	while (!atomic_load(&scene->leave)) {
 		for (int i = 0; i < CROWD && !atomic_load(&scene->leave); i++)
 			bother(scene, &fds[i], &seed);
@@ -339,7 +340,7 @@ static int be_rank(int rank, struct scene *scene)
 		atomic_store(&scene->hosted, 1);
 	} else {
 		while (!atomic_load(&scene->hosted))
-			usleep(1000);
+			sched_yield();
 		SUCCEEDS(tutti_store_open(scene->store, 0, 0, &store));
 	}
 	SUCCEEDS(tutti_comm_create(store, rank, RANKS, NULL, &comm));
