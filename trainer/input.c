@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-enum { FIRST_ROOM = 1 << 20, READ_MAX = 1 << 20 };
+enum { FIRST_ROOM = 1 << 16, READ_MAX = 1 << 20 };
 
 static tutti_result_t grow(struct input *input, size_t *room, struct why *why)
 {
@@ -49,21 +49,21 @@ static tutti_result_t check_end(gzFile file, const struct input *input, int got,
 static tutti_result_t read_all(gzFile file, struct input *input, struct why *why)
 {
 	size_t room = 0;
-	int got;
+	int got = 1;
 
-	do {
-		if (room - input->length < READ_MAX + 1) {
+	while (got > 0) {
+		if (room - input->length < 2) { /* a byte, and the zero behind the last */
 			const tutti_result_t result = grow(input, &room, why);
 
 			if (result != TUTTI_OK)
 				return result;
-			got = 1;
-			continue;
 		}
-		got = gzread(file, input->bytes + input->length, READ_MAX);
+		const size_t left = room - input->length - 1;
+
+		got = gzread(file, input->bytes + input->length, left < READ_MAX ? (unsigned)left : READ_MAX);
 		if (got > 0)
 			input->length += (size_t)got;
-	} while (got > 0);
+	}
 	input->bytes[input->length] = '\0';
 	return check_end(file, input, got, why);
 }

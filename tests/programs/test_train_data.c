@@ -313,6 +313,30 @@ static void file_that_is_not_there_is_refused(void **state)
 	assert_non_null(strstr(why.text, "is not a regular file"));
 }
 
+/* What is read into grows by doubling. */
+static void a_file_of_any_length_is_read_whole(void **state)
+{
+	static char bytes[(1 << 18) + 1];
+	const char *path = path_of("data");
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (char)(i * 31 + i / 4096);
+	for (size_t power = 1 << 15; power < sizeof(bytes); power *= 2) {
+		for (size_t length = power - 2; length <= power + 1; length++) {
+			struct input input = { 0 };
+			struct why why;
+
+			write_file(path, bytes, length);
+			assert_int_equal(input_read(path, &input, &why), TUTTI_OK);
+			assert_int_equal(input.length, length);
+			assert_memory_equal(input.bytes, bytes, length);
+			assert_int_equal(input.bytes[length], 0);
+			input_finish(&input);
+		}
+	}
+	unlink(path);
+}
+
 /* A gzip file of rows that do not compress well, so that cuts fall everywhere. */
 static size_t make_gzip(const char *path, char *bytes, size_t room)
 {
@@ -452,6 +476,7 @@ int main(void)
 		cmocka_unit_test(classes_may_be_said),
 		cmocka_unit_test(idx_without_labels_is_refused),
 		cmocka_unit_test(file_that_is_not_there_is_refused),
+		cmocka_unit_test(a_file_of_any_length_is_read_whole),
 		cmocka_unit_test(gzip_is_read_and_a_broken_one_refused),
 		cmocka_unit_test(slices_cover_everything_once_and_evenly),
 		cmocka_unit_test(split_and_orders_are_permutations),
