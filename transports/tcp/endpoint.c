@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "endpoint.h"
+#include "environment.h"
 #include "tcp.h"
 
 static struct tcp_peer *make_peers(int size)
@@ -58,7 +59,7 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 	e->context = config->context;
 	e->listener.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
 	e->peers = make_peers(config->size);
-	result = e->peers ? tt_tcp_buffer_size(&e->buffer)
+	result = e->peers ? tt_tcp_buffer_size(getenv("TUTTI_TCP_BUFFER"), &e->buffer)
 			  : tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory for an endpoint of %d ranks",
 				    config->size);
 	if (result == TUTTI_OK && e->key && e->key->encrypt)

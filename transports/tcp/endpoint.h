@@ -182,7 +182,6 @@ static inline struct tcp_endpoint *tcp_endpoint_of(struct tt_endpoint *base)
 }
 
 /* socket.c */
-tutti_result_t tt_tcp_buffer_size(int *bytes);
 void tt_tcp_tune(const struct tcp_endpoint *e, int fd, bool local);
 /* Let the kernel break the connection when the other host has answered nothing for so long. */
 void tt_tcp_watch_silence(int fd, double seconds);

@@ -11,34 +11,13 @@
 #include <unistd.h>
 
 #include "endpoint.h"
+#include "environment.h"
 
 #define GUEST_MS   5000 /* for a complete hello, sent right after connecting; and as long for the rest */
 #define ACCEPT_MAX 64	/* per look */
 #define PAUSE_MS   50	/* when descriptors ran out */
 #define IDLE_MS	   300	/* of a guest, after which it makes room when descriptors ran out */
 #define SHORT_MS   500	/* that none is to be had, while somebody is waited for */
-
-struct range {
-	int first, last;
-};
-
-static tutti_result_t port_range(struct range *range)
-{
-	const char *text = getenv("TUTTI_PORT_RANGE");
-	int end = 0;
-
-	*range = (struct range){ 0, 0 };
-	if (!text || !*text)
-		return TUTTI_OK;
-	if (sscanf(text, "%d-%d%n", &range->first, &range->last, &end) != 2 || text[end] ||
-	    range->first < 1 || range->last > 65535 || range->first > range->last)
-		return tt_fail(
-			TUTTI_ERR_INVALID, TCP,
-			"TUTTI_PORT_RANGE is \"%s\": expected FIRST-LAST, ports from 1 to 65535, "
-			"such as 40000-40063",
-			text);
-	return TUTTI_OK;
-}
 
 /* IPv6 that also takes IPv4; IPv4 where the kernel has no IPv6. */
 static int bind_everywhere(int fd, int family, int port)
@@ -122,8 +101,8 @@ static void fill_card(struct tcp_endpoint *e)
 
 tutti_result_t tt_tcp_listen(struct tcp_endpoint *e)
 {
-	struct range range;
-	const tutti_result_t result = port_range(&range);
+	struct tcp_port_range range;
+	const tutti_result_t result = tt_tcp_port_range(getenv("TUTTI_PORT_RANGE"), &range);
 
 	if (result < 0)
 		return result;

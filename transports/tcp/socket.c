@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,29 +10,6 @@
 #include "endpoint.h"
 
 #define DROP_MAX       4096 /* reads before a close: more than the largest receive buffer holds */
-
-tutti_result_t tt_tcp_buffer_size(int *bytes)
-{
-	const char *text = getenv("TUTTI_TCP_BUFFER");
-	char *end;
-	long value;
-
-	*bytes = 0;
-	if (!text || !*text)
-		return TUTTI_OK;
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (*end == 'K' || *end == 'M')
-		value = value > (1 << 20) ? -1 : value << (*end++ == 'K' ? 10 : 20);
-	if (errno || end == text || *end || value < 4096 || value > (1 << 30))
-		return tt_fail(
-			TUTTI_ERR_INVALID, TCP,
-			"TUTTI_TCP_BUFFER is \"%s\": expected bytes of a socket buffer, from 4096 "
-			"to 1024M, such as 4M; leave it unset for the kernel's own tuning",
-			text);
-	*bytes = (int)value;
-	return TUTTI_OK;
-}
 
 static void set(int fd, int level, int name, int value, const char *what)
 {
