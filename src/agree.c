@@ -30,7 +30,7 @@
 
 #define MAGIC 0x61677265u
 
-enum kind { HERE = 1, COLLECT, PROMISE, REFUSE, PROPOSE, ACCEPT, DECIDED, QUIT };
+enum kind { HERE = 1, COLLECT, PROMISE, REFUSE, PROPOSE, ACCEPT, DECIDED };
 enum phase { FOLLOWING, GATHERING, COLLECTING, PROPOSING };
 
 /* A set of ranks and what they said: {rank:4 length:4 bytes}… in order of rank. */
@@ -170,7 +170,7 @@ size_t tt_agree_body_max(int size)
 
 bool tt_agree_is_head(const struct tt_agree_head *head, int size)
 {
-	return head->magic == MAGIC && head->kind >= HERE && head->kind <= QUIT && head->length <= tt_agree_body_max(size);
+	return head->magic == MAGIC && head->kind >= HERE && head->kind <= DECIDED && head->length <= tt_agree_body_max(size);
 }
 
 /* ---- the end */
@@ -437,7 +437,6 @@ bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *hea
 			return false;
 		hear_decided(a, head->ballot, body);
 		return true;
-	case QUIT: tt_agree_lost(a, from); return true;
 	}
 	return false;
 }
@@ -445,11 +444,6 @@ bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *hea
 void tt_agree_lost(struct tt_agree *a, int rank)
 {
 	a->voices[rank].lost = true;
-}
-
-void tt_agree_quit(struct tt_agree *a)
-{
-	send_to_all(a, QUIT, 0, NULL, 0);
 }
 
 /* ---- life */

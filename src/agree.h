@@ -50,12 +50,10 @@ bool tt_agree_is_head(const struct tt_agree_head *head, int size);
 
 /* A message came. False: it makes no sense, and nobody who runs this code sent it. */
 bool tt_agree_hear(struct tt_agree *agree, int from, const struct tt_agree_head *head, const void *body, uint64_t now);
-/* The rank takes no further part: it died, or left the communicator. */
+/* The rank takes no further part: it died, left the communicator, or cannot go on. */
 void tt_agree_lost(struct tt_agree *agree, int rank);
 /* All that had arrived by `now` was heard: go on, or pass over who is late. */
 void tt_agree_step(struct tt_agree *agree, uint64_t now);
-/* This rank cannot go on: the others are not to wait for it. */
-void tt_agree_quit(struct tt_agree *agree);
 
 enum tt_agree_state tt_agree_state(const struct tt_agree *agree);
 

@@ -59,6 +59,13 @@ static void tell(struct tutti_comm *comm, enum note_kind kind, int rank, uint32_
 		comm->endpoints[i]->ops->tell(comm->endpoints[i], &note);
 }
 
+/* This rank can take no further part, here or in later agreements: nobody is to wait for it. */
+static void quit(struct tt_council *council)
+{
+	council->left_out = true;
+	tell(council->comm, NOTE_GONE, council->comm->rank, 0);
+}
+
 static void lose(struct tt_council *council, int rank)
 {
 	if (council->with[rank].gone)
@@ -351,7 +358,7 @@ static tutti_result_t open_agreement(struct tt_council *council, const bool *amo
 	const struct tt_agree_config config = {
 		.rank = council->comm->rank,
 		.size = council->comm->size,
-		.instance = ++council->instance,
+		.instance = council->instance + 1,
 		.among = among,
 		.timeout_ns = timeout_ns,
 		.said = said,
@@ -363,10 +370,13 @@ static tutti_result_t open_agreement(struct tt_council *council, const bool *amo
 
 	if (!result)
 		result = tt_agree_open(&config, tt_now(), &council->agree);
-	for (int rank = 0; rank < council->comm->size && !result; rank++)
+	if (result)
+		return result;
+	council->instance++;
+	for (int rank = 0; rank < council->comm->size; rank++)
 		if (council->with[rank].gone)
 			tt_agree_lost(council->agree, rank);
-	return result;
+	return TUTTI_OK;
 }
 
 static tutti_result_t fail_left_out(const struct tt_council *council)
@@ -389,17 +399,17 @@ static tutti_result_t agree(struct tt_council *council, const bool *among, uint6
 		return result;
 	converse(council, among);
 	const enum tt_agree_state state = tt_agree_state(council->agree);
+
+	if (council->no_memory || state == TT_AGREE_NO_MEMORY) {
+		quit(council); /* after a decision, too: not all may have been told of it */
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
+			       "rank %d has no memory to agree with the others, who go on without it", council->comm->rank);
+	}
 	council->left_out |= state == TT_AGREE_LEFT_OUT;
 	if (state == TT_AGREE_DECIDED)
 		leave_out_late(council);
-	else if (!council->left_out)
-		tt_agree_quit(council->agree);
 	flush(council, among);
-	if (council->left_out)
-		return fail_left_out(council);
-	return state == TT_AGREE_DECIDED ? TUTTI_OK :
-					   tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
-						   "rank %d has no memory to agree with the others", council->comm->rank);
+	return council->left_out ? fail_left_out(council) : TUTTI_OK;
 }
 
 tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, uint64_t timeout_ns, const void *said,
@@ -421,6 +431,14 @@ tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, uint
 		council->agree = NULL;
 	pthread_mutex_unlock(&comm->lock);
 	return result;
+}
+
+void tt_council_quit(struct tutti_comm *comm)
+{
+	pthread_mutex_lock(&comm->lock);
+	if (comm->council)
+		quit(comm->council);
+	pthread_mutex_unlock(&comm->lock);
 }
 
 bool tt_council_misses(struct tutti_comm *comm, const bool *among)

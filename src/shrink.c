@@ -23,6 +23,8 @@ struct shrinking {
 	bool *among;  /* [old size]: who is left, as far as agreed */
 	int *members; /* [count]: their ranks in the old communicator */
 	int count;
+	uint64_t id; /* for the new one, if this rank turns out to be the lowest */
+	bool agreed; /* once: a rank that now fails by itself has left the others in the middle */
 };
 
 /* ---- agreements */
@@ -34,8 +36,11 @@ static tutti_result_t agree(struct shrinking *s, uint64_t timeout_ns, const void
 	const int before = s->count;
 	const tutti_result_t result = tt_council_agree(s->old, s->among, timeout_ns, said, length, out);
 
+	if (result && s->agreed)
+		tt_council_quit(s->old);
 	if (result)
 		return result;
+	s->agreed = true;
 	memset(s->among, 0, (size_t)s->old->size * sizeof(*s->among));
 	s->count = tt_agree_count(*out);
 	for (int i = 0; i < s->count; i++) {
@@ -72,10 +77,8 @@ static bool is_hopeless(void *context)
 static tutti_result_t gather(struct shrinking *s)
 {
 	struct tt_agree *agreed = NULL;
-	uint64_t id;
+	uint64_t id = ++s->id; /* another for each attempt */
 
-	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
-		return tt_fail_errno(COMM, "read random bytes");
 	tutti_result_t result = agree(s, s->old->settings.timeout_ns, &id, sizeof(id), &agreed);
 	if (result < 0)
 		return result;
@@ -161,6 +164,8 @@ static tutti_result_t shrink(struct shrinking *s)
 {
 	tutti_result_t result;
 
+	if (getrandom(&s->id, sizeof(s->id), 0) != sizeof(s->id))
+		return tt_fail_errno(COMM, "read random bytes");
 	do {
 		tutti_comm_destroy(s->new);
 		s->new = NULL;

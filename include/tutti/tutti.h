@@ -170,8 +170,11 @@ TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key,
  * operations that failed are as the failure left them. `comm` is still to be destroyed, in case of an error, too.
  * Needs no store.
  *
- * TUTTI_ERR_TIMEOUT: the others have gone on without this rank. Any other error is the same on all survivors: one of them
- * could not make the new communicator, tutti_last_error(NULL) says which and why; they may try again.
+ * TUTTI_ERR_TIMEOUT: the others have gone on without this rank. TUTTI_ERR_NO_MEMORY and TUTTI_ERR_SYSTEM may be this rank's alone,
+ * where it lacked what agreeing with the others takes: the others then wait for its next call, by their deadlines, or have gone
+ * on without it, which that call says at once. Any other error, and these where another rank is named, is the same on all
+ * survivors: one of them could not make the new communicator, tutti_last_error(NULL) says which and why; they may try again.
+ * So after any error but TUTTI_ERR_TIMEOUT, calling again is right.
  */
 TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out);
 

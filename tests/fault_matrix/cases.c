@@ -78,18 +78,6 @@ bool case_applies(const struct fault_case *c)
 	return true;
 }
 
-const char *case_left_out(const struct fault_case *c)
-{
-	const bool shrinks = phases[c->phase].stretch == STRETCH_SHRINK;
-
-	if (shrinks && (c->fault == FAULT_MEMORY || c->fault == FAULT_DESCRIPTORS))
-		return "a rank that fails in tutti_comm_shrink for want of memory or descriptors, and the others, do not "
-		       "agree on whether it is left";
-	if (shrinks && c->fault == FAULT_CLOSED && c->transport == TRANSPORT_MIXED)
-		return "where connections end between ranks that live, either end may be left out, and this does not know which";
-	return NULL;
-}
-
 size_t case_all(struct fault_case *out)
 {
 	struct fault_case c;
@@ -211,6 +199,15 @@ bool case_goes_on(const struct fault_case *c)
 	if (c->fault == FAULT_CLOSED && c->transport == TRANSPORT_SHM)
 		return phases[c->phase].stretch != STRETCH_INIT; /* it can try again */
 	return c->fault == FAULT_MEMORY || c->fault == FAULT_DESCRIPTORS;
+}
+
+uint32_t case_at_stake(const struct fault_case *c)
+{
+	if (phases[c->phase].stretch != STRETCH_SHRINK)
+		return 0;
+	if (c->fault == FAULT_CLOSED && c->transport == TRANSPORT_MIXED)
+		return case_blamable(c) & ~case_gone(c);
+	return c->fault == FAULT_MEMORY || c->fault == FAULT_DESCRIPTORS ? case_victims(c) : 0;
 }
 
 uint32_t case_survivors(const struct fault_case *c)

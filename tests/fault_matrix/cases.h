@@ -97,9 +97,9 @@ uint32_t case_gone(const struct fault_case *c);
 bool case_goes_on(const struct fault_case *c);
 /* Those that go on in the end. */
 uint32_t case_survivors(const struct fault_case *c);
-
-/* Why it is left out although it makes sense; NULL: it is not. */
-const char *case_left_out(const struct fault_case *c);
+/* Those that may be left out by the others as they shrink, or go on with them: a rank that lacks something in the middle
+ * of an agreement, and either end of a connection that ended. All must see it alike. */
+uint32_t case_at_stake(const struct fault_case *c);
 
 /* A number that depends on nothing but the seed, the case and `salt`. */
 uint64_t case_random(const struct fault_case *c, uint64_t seed, uint64_t salt);

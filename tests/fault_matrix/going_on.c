@@ -37,8 +37,15 @@ void go_on_by_meeting(struct player *p)
 	tutti_store_close(store);
 }
 
-/* One more attempt; true when there is a communicator in which all is well. */
-static bool shrink_once(struct player *p, char *why, size_t size)
+void player_goes_on(struct player *p)
+{
+	p->report->place = tutti_comm_rank(p->comm);
+	p->report->size = tutti_comm_size(p->comm);
+	p->report->went_on_at = seconds_now();
+}
+
+/* One more attempt; TUTTI_OK when there is a communicator in which all is well. */
+static tutti_result_t shrink_once(struct player *p, char *why, size_t size)
 {
 	tutti_comm_t smaller = NULL;
 	const tutti_result_t result = tutti_comm_shrink(p->comm, &smaller);
@@ -46,37 +53,38 @@ static bool shrink_once(struct player *p, char *why, size_t size)
 	player_end(p, STRETCH_SHRINK); /* a victim's fault is there now, if it has not been before */
 	if (result) {
 		snprintf(why, size, "shrink returned %d (%.200s)", result, tutti_last_error(NULL));
-		return false;
+		return result;
 	}
 	tutti_comm_destroy(p->comm);
 	p->comm = smaller;
 	if (player_sums(p, smaller))
-		return true;
+		return TUTTI_OK;
 	snprintf(why, size, "a sum of the %d left: %.200s", tutti_comm_size(smaller), tutti_last_error(smaller));
-	return false;
+	return tutti_comm_error(smaller, NULL);
+}
+
+static bool is_at_stake(const struct player *p)
+{
+	return !p->scene->rehearsal && case_at_stake(&p->scene->c) >> p->rank & 1;
 }
 
 void go_on_by_shrinking(struct player *p, bool at_first)
 {
-	const uint32_t survivors = player_survivors(p);
 	char why[256] = "";
-	bool well = false;
+	tutti_result_t result = TUTTI_IN_PROGRESS;
 
-	for (int i = 0; i < (at_first ? 1 : ATTEMPTS) && !well; i++) {
-		well = shrink_once(p, why, sizeof(why));
+	for (int i = 0; i < (at_first ? 1 : ATTEMPTS) && result; i++) {
+		result = shrink_once(p, why, sizeof(why));
 		/* it has had its effect */
 		if (!at_first)
 			victim_relieve();
-		if (player_is_lost(p) && !case_goes_on(&p->scene->c))
+		if (is_at_stake(p) ? result == TUTTI_ERR_TIMEOUT : player_is_lost(p) && !case_goes_on(&p->scene->c))
 			return;
 	}
-	p->report->went_on_at = seconds_now();
-	if (!well)
+	if (result)
 		player_complain(p, "the survivors do not go on: %s", why);
-	else if (tutti_comm_size(p->comm) != ones(survivors) ||
-		 tutti_comm_rank(p->comm) != ones(survivors & ((1u << p->rank) - 1)))
-		player_complain(p, "goes on as rank %d of %d, expected rank %d of %d", tutti_comm_rank(p->comm),
-				tutti_comm_size(p->comm), ones(survivors & ((1u << p->rank) - 1)), ones(survivors));
+	else
+		player_goes_on(p);
 }
 
 void come_too_late(struct player *p)

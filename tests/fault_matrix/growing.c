@@ -47,8 +47,7 @@ static void settle(struct player *p)
 		tutti_comm_t smaller = NULL;
 
 		if (player_sums(p, p->comm)) {
-			p->report->size = tutti_comm_size(p->comm);
-			p->report->went_on_at = seconds_now();
+			player_goes_on(p);
 			return;
 		}
 		snprintf(why, sizeof(why), "%.120s", tutti_last_error(p->comm));

@@ -38,7 +38,9 @@ void player_end(struct player *p, enum stretch stretch);
 
 /* going_on.c: does a sum over all ranks come out right? */
 bool player_sums(struct player *p, tutti_comm_t comm);
-/* … survivors make a communicator by meeting anew … */
+/* Its communicator is the one that it has in the end. */
+void player_goes_on(struct player *p);
+/* Survivors make a communicator by meeting anew … */
 void go_on_by_meeting(struct player *p);
 /* … or out of the old one, which takes its place: at the first attempt, or as soon as the fault meanwhile allows. */
 void go_on_by_shrinking(struct player *p, bool at_first);

@@ -274,6 +274,27 @@ static void judge_sizes(const struct scene *s, struct verdict *v)
 	}
 }
 
+/* Those that are left, and nobody else, make up one communicator, in order of rank; whoever was at stake is in it, or not. */
+static void judge_places(const struct scene *s, struct verdict *v)
+{
+	const uint32_t stakes = case_at_stake(&s->c), survivors = case_survivors(&s->c);
+	int size = 0, place = 0;
+
+	for (int rank = 0; rank < case_ranks(&s->c); rank++)
+		if ((survivors | stakes) >> rank & 1)
+			size += s->stage->report[rank].size > 0;
+	for (int rank = 0; rank < case_ranks(&s->c); rank++) {
+		const struct report *r = &s->stage->report[rank];
+
+		if (!((survivors | stakes) >> rank & 1) || (stakes >> rank & 1 && !r->size))
+			continue;
+		if (r->size != size || r->place != place)
+			fail(v, "rank %d goes on as rank %d of %d, expected rank %d of %d", rank, r->place, r->size, place,
+			     size);
+		place++;
+	}
+}
+
 static void judge(const struct scene *s, struct verdict *v)
 {
 	const enum stretch stretch = phase_stretch(s->c.phase);
@@ -299,6 +320,8 @@ static void judge(const struct scene *s, struct verdict *v)
 		fail(v, "no call failed");
 	if (stretch == STRETCH_GROW)
 		judge_sizes(s, v);
+	else if (stretch == STRETCH_SHRINK || (first && first->result && stretch != STRETCH_INIT && stretch != STRETCH_DESTROY))
+		judge_places(s, v);
 	judge_times(s, v);
 }
 

@@ -17,7 +17,7 @@ struct report {
 	double told_at;		 /* when the first error came back; 0: none did */
 	int result;
 	int culprit; /* -1: none */
-	int size; /* of the communicator that it had in the end */
+	int place, size; /* its rank in the communicator that it had in the end, and the size of that; 0: none */
 	double went_on_at; /* when the survivors had a communicator of their own */
 	char sentence[SENTENCE_MAX];
 	char complaint[COMPLAINT_MAX]; /* "": none */
