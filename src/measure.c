@@ -25,13 +25,14 @@
 #define TRIALS 30
 #define ROUNDS 50 /* to and fro in a trial */
 #define VECTOR_BYTES (128 * 1024) /* fits any second-level cache */
+#define ROOM_BYTES   (2 * VECTOR_BYTES + 4096) /* for two vectors and a line of its own */
 #define STREAM_BYTES (64 * 1024)
 #define LIMIT_NS 25000000 /* for two threads; what one does alone cannot wait */
 
 /* Two threads and what passes between them. */
 struct pair {
-	_Alignas(64) _Atomic uint32_t turn; /* counts hand-overs; half 0 acts on even turns. See await() */
-	_Alignas(64) uint8_t *written, *read; /* vectors */
+	_Atomic uint32_t *turn; /* in a line of its own; counts hand-overs, half 0 acts on even turns. See await() */
+	uint8_t *written, *read; /* vectors */
 	int cpu[2]; /* two cores, or twice the same one */
 	uint64_t deadline;
 	double step, byte; /* the least of half 1's trials; 0: none ended */
@@ -54,7 +55,7 @@ static void keep_least(double *least, double seconds)
 static bool await(struct pair *pair, uint32_t turn)
 {
 	/* acquire: pairs with the release in hand_over() */
-	for (uint32_t looks = 1; atomic_load_explicit(&pair->turn, memory_order_acquire) < turn; looks++) {
+	for (uint32_t looks = 1; atomic_load_explicit(pair->turn, memory_order_acquire) < turn; looks++) {
 		const bool together = pair->cpu[0] == pair->cpu[1];
 
 		if (together)
@@ -69,7 +70,7 @@ static bool await(struct pair *pair, uint32_t turn)
 static void hand_over(struct pair *pair, uint32_t turn)
 {
 	/* release: pairs with the acquire in await() */
-	atomic_store_explicit(&pair->turn, turn, memory_order_release);
+	atomic_store_explicit(pair->turn, turn, memory_order_release);
 }
 
 static double since(uint64_t start)
@@ -213,6 +214,7 @@ static bool measure_together(struct tt_model *model, const struct pair *on_cores
 {
 	struct pair pair = *on_cores;
 
+	atomic_store_explicit(pair.turn, 0, memory_order_relaxed); /* the threads that use it are not there yet */
 	pair.cpu[1] = pair.cpu[0];
 	run_pair(&pair);
 	if (!pair.step)
@@ -223,7 +225,11 @@ static bool measure_together(struct tt_model *model, const struct pair *on_cores
 
 static bool measure_threads(struct tt_model *model, uint8_t *vectors)
 {
-	struct pair pair = { .written = vectors, .read = vectors + VECTOR_BYTES };
+	struct pair pair = {
+		.turn = (_Atomic uint32_t *)(vectors + 2 * VECTOR_BYTES),
+		.written = vectors,
+		.read = vectors + VECTOR_BYTES,
+	};
 	const int cores = find_cores(pair.cpu);
 
 	return cores > 0 && (cores == 1 || measure_apart(model, &pair)) && measure_together(model, &pair);
@@ -308,12 +314,12 @@ static bool measure_tcp(struct tt_model *model, uint8_t *bytes)
 
 bool tt_measure(struct tt_model *model)
 {
-	uint8_t *vectors = aligned_alloc(4096, 2 * VECTOR_BYTES);
+	uint8_t *vectors = aligned_alloc(4096, ROOM_BYTES);
 	sigset_t all, before;
 
 	if (!vectors)
 		return false;
-	memset(vectors, 0, 2 * VECTOR_BYTES);
+	memset(vectors, 0, ROOM_BYTES);
 	/* the program's signals are for its own threads */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
