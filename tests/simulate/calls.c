@@ -17,9 +17,11 @@
 #include <unistd.h>
 
 #include "machine.h"
+#include "pipe.h"
 
 #define DESCRIPTORS_MAX	 512
 #define FIRST_DESCRIPTOR (CALLS_DESCRIPTORS_END - DESCRIPTORS_MAX - 1) /* of this machine, apart from the real ones */
+#define TRY_NS		 20000 /* how long it takes at most to find a lock taken */
 #define FIRST_SELF	 4096 /* what pthread_self() gives, apart from anything real */
 
 int __real_clock_gettime(clockid_t clock, struct timespec *out);
@@ -31,6 +33,9 @@ int __real_close(int fd);
 ssize_t __real_write(int fd, const void *bytes, size_t length);
 int __real_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 pthread_t __real_pthread_self(void);
+size_t __real_tt_loop_pipe_put(struct loop_pipe *pipe, const struct iovec *iov, int n, size_t most, uint64_t time);
+size_t __real_tt_loop_pipe_get(struct loop_pipe *pipe, const struct iovec *iov, int n, size_t most);
+void __real_tt_loop_pipe_drop(struct loop_pipe *pipe, size_t bytes);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
 int __wrap_sched_yield(void);
@@ -61,6 +66,9 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *argument);
 int __wrap_pthread_join(pthread_t thread, void **result);
 pthread_t __wrap_pthread_self(void);
+size_t __wrap_tt_loop_pipe_put(struct loop_pipe *pipe, const struct iovec *iov, int n, size_t most, uint64_t time);
+size_t __wrap_tt_loop_pipe_get(struct loop_pipe *pipe, const struct iovec *iov, int n, size_t most);
+void __wrap_tt_loop_pipe_drop(struct loop_pipe *pipe, size_t bytes);
 
 static uint64_t nanoseconds(const struct timespec *time)
 {
@@ -140,6 +148,7 @@ struct descriptor {
 };
 
 static struct descriptor descriptors[DESCRIPTORS_MAX];
+static int descriptors_end; /* above all that are open */
 
 static struct descriptor *descriptor_of(int fd, enum kind kind)
 {
@@ -154,6 +163,8 @@ static int open_descriptor(enum kind kind)
 		if (descriptors[i].kind)
 			continue;
 		descriptors[i] = (struct descriptor){ .kind = kind };
+		if (i >= descriptors_end)
+			descriptors_end = i + 1;
 		return FIRST_DESCRIPTOR + i;
 	}
 	errno = EMFILE;
@@ -163,6 +174,7 @@ static int open_descriptor(enum kind kind)
 /* From now on, or then, it is readable; it was not before. */
 static void set_readable(struct descriptor *descriptor, uint64_t at)
 {
+	machine_stir();
 	descriptor->at = at;
 	descriptor->told = false;
 }
@@ -211,6 +223,8 @@ int __wrap_close(int fd)
 	if (!descriptors[i].kind)
 		accuse("closes a descriptor that is not open");
 	descriptors[i].kind = NOTHING;
+	while (descriptors_end > 0 && !descriptors[descriptors_end - 1].kind)
+		descriptors_end--;
 	return 0;
 }
 
@@ -283,7 +297,7 @@ static uint64_t when_told(const void *set)
 {
 	uint64_t next = FOREVER;
 
-	for (int i = 0; i < DESCRIPTORS_MAX; i++) {
+	for (int i = 0; i < descriptors_end; i++) {
 		const struct descriptor *member = &descriptors[i];
 
 		if (member->kind && member->set == *(const int *)set && member->at > 0 && member->at < next &&
@@ -298,7 +312,7 @@ int __wrap_epoll_wait(int set, struct epoll_event *events, int most, int timeout
 	int count = 0;
 
 	machine_wait(when_told, &set, end_of_wait(timeout_ms), true);
-	for (int i = 0; i < DESCRIPTORS_MAX && count < most; i++) {
+	for (int i = 0; i < descriptors_end && count < most; i++) {
 		struct descriptor *member = &descriptors[i];
 
 		if (!member->kind || member->set != set || member->at == 0 || member->at > machine_now() ||
@@ -394,13 +408,18 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 }
 
 /* The library's thread for all communicators of a process is here one for all processes: one that does not run must not be
- * served by it. */
+ * served by it. Who tries in vain tries again, so that takes a while. */
 int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
 {
-	if (!is_free(mutex) || (machine_inside() && !machine_runs(((const struct lock *)mutex)->process)))
-		return EBUSY;
-	take(mutex);
-	return 0;
+	if (is_free(mutex) && (!machine_inside() || machine_runs(((const struct lock *)mutex)->process))) {
+		take(mutex);
+		return 0;
+	}
+	if (machine_inside()) {
+		machine_pass(TRY_NS);
+		machine_yield(true);
+	}
+	return EBUSY;
 }
 
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
@@ -438,6 +457,7 @@ int __wrap_pthread_cond_signal(pthread_cond_t *cond)
 {
 	uint64_t count = 0;
 
+	machine_stir();
 	for (const struct waiter *waiter = waiters; waiter; waiter = waiter->next)
 		count += waiter->cond == cond && !waiter->called;
 	uint64_t lot = count > 1 ? random_below(machine_random(), count) : 0;
@@ -452,6 +472,7 @@ int __wrap_pthread_cond_signal(pthread_cond_t *cond)
 
 int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 {
+	machine_stir();
 	for (struct waiter *waiter = waiters; waiter; waiter = waiter->next)
 		waiter->called |= waiter->cond == cond;
 	return 0;
@@ -526,6 +547,26 @@ pthread_t calls_thread(int task)
 pthread_t __wrap_pthread_self(void)
 {
 	return machine_inside() ? calls_thread(machine_task()) : __real_pthread_self();
+}
+
+/* ---- bytes on their way: not for what becomes of them, but as a sign that ranks do not look in vain */
+
+size_t __wrap_tt_loop_pipe_put(struct loop_pipe *pipe, const struct iovec *iov, int n, size_t most, uint64_t time)
+{
+	machine_stir();
+	return __real_tt_loop_pipe_put(pipe, iov, n, most, time);
+}
+
+size_t __wrap_tt_loop_pipe_get(struct loop_pipe *pipe, const struct iovec *iov, int n, size_t most)
+{
+	machine_stir();
+	return __real_tt_loop_pipe_get(pipe, iov, n, most);
+}
+
+void __wrap_tt_loop_pipe_drop(struct loop_pipe *pipe, size_t bytes)
+{
+	machine_stir();
+	__real_tt_loop_pipe_drop(pipe, bytes);
 }
 
 /* ---- memory. Before each block is its owner's mark; blocks without it are the C library's own. */
@@ -667,7 +708,7 @@ int calls_open_descriptors(void)
 {
 	int count = 0;
 
-	for (int i = 0; i < DESCRIPTORS_MAX; i++)
+	for (int i = 0; i < descriptors_end; i++)
 		count += descriptors[i].kind != NOTHING;
 	return count;
 }

@@ -20,11 +20,14 @@
 #define STACK_BYTES (256u * 1024)
 #endif
 
-#define TASKS_MAX  256
-#define EVENTS_MAX 64
-#define LOCALS_MAX 65536
-#define GUARD	   4096u
-#define START_NS   1000000000000ull /* any time but 0, which means "not set" to many */
+#define TASKS_MAX    256
+#define EVENTS_MAX   64
+#define LOCALS_MAX   65536
+#define GUARD	     4096u
+#define PLACE	     5		      /* words that __builtin_setjmp() keeps */
+#define START_NS     1000000000000ull /* any time but 0, which means "not set" to many */
+#define IDLE_CALLS   128	      /* calls at which nothing happens, after which time passes twice as fast, and so on, */
+#define IDLE_STEP_NS 20000u	      /* up to steps of this length */
 
 enum state { UNUSED, ALIVE, ENDED };
 
@@ -33,7 +36,8 @@ struct task {
 	int process;
 	void *(*main)(void *);
 	void *argument, *result;
-	ucontext_t context;
+	bool begun;
+	void *place[PLACE]; /* where it goes on, for __builtin_longjmp() */
 	char *stack; /* kept for the next task with this number */
 	void *fake_stack; /* the sanitizer's */
 	/* waits for this, or until then; when NULL: can go on */
@@ -65,12 +69,15 @@ static struct {
 	struct random random;
 	struct pace pace;
 	uint64_t now, switches, switches_max, hash;
+	uint64_t switch_up_to; /* random numbers that mean to switch */
+	uint64_t idle;	       /* calls since something happened */
 	struct task tasks[TASKS_MAX];
 	int ntasks, current; /* current -1: none */
 	struct process processes[PROCESSES_MAX];
+	int ndoomed; /* of them */
 	struct event events[EVENTS_MAX];
 	int nevents, next_event;
-	ucontext_t home;
+	void *home[PLACE];
 	void *home_fake_stack;
 	const void *home_stack;
 	size_t home_stack_size;
@@ -127,12 +134,13 @@ static bool is_at_rest(int process)
 
 static void bury_the_doomed(void)
 {
-	for (int i = 0; i < PROCESSES_MAX; i++) {
+	for (int i = 0; i < PROCESSES_MAX && machine.ndoomed > 0; i++) {
 		struct process *process = &machine.processes[i];
 
 		if (!process->doomed || !is_at_rest(i))
 			continue;
 		process->doomed = false;
+		machine.ndoomed--;
 		process->dead = true;
 		machine_trace("process %d is dead", i);
 		machine_note(0xdead0000u + (uint64_t)i);
@@ -203,6 +211,17 @@ static bool all_have_ended(void)
 	return true;
 }
 
+/* How long a task may run before the next one: longer where all that go on wait by looking again and again. */
+static uint64_t step_ns(void)
+{
+	const uint64_t doublings = machine.idle / IDLE_CALLS;
+	uint64_t step = machine.pace.step_ns;
+
+	for (uint64_t i = 0; i < doublings && step < IDLE_STEP_NS; i++)
+		step *= 2;
+	return step;
+}
+
 /* Who goes on; -1: nobody, machine.end says why. */
 static int choose(void)
 {
@@ -212,7 +231,7 @@ static int choose(void)
 	for (; chosen < 0; machine.now = chosen < 0 ? next : machine.now) {
 		machine.switches++;
 		let_happen();
-		machine.now += 1 + random_below(&machine.random, machine.pace.step_ns);
+		machine.now += 1 + random_below(&machine.random, step_ns());
 		chosen = draw(&next);
 		machine.end = all_have_ended()				   ? END_ALL :
 			      chosen < 0 && next == FOREVER		   ? END_STUCK :
@@ -227,22 +246,54 @@ static int choose(void)
 
 /* ---- switching */
 
-static void leave_for(struct task *from, int number)
-{
-	struct task *to = number >= 0 ? &machine.tasks[number] : NULL;
+static void task_main(void);
 
+/* Only the first time by setcontext(), which asks the kernel for the mask of signals. */
+static _Noreturn void enter(struct task *task)
+{
+	static ucontext_t start;
+
+	if (task->begun)
+		__builtin_longjmp(task->place, 1);
+	task->begun = true;
+	getcontext(&start);
+	start.uc_stack.ss_sp = task->stack + GUARD;
+	start.uc_stack.ss_size = STACK_BYTES;
+	makecontext(&start, task_main, 0);
+	setcontext(&start);
+	abort();
+}
+
+static _Noreturn void go_home(void)
+{
+	__builtin_longjmp(machine.home, 1);
+}
+
+/* For `to`, or for home if it is NULL. */
+static void leave_for(struct task *from, struct task *to)
+{
 	from->error = errno;
 	memcpy(from->locals, locals.place, locals.size);
 	if (to)
 		memcpy(locals.place, to->locals, locals.size);
-	machine.current = number;
+	machine.current = to ? (int)(to - machine.tasks) : -1;
 	__sanitizer_start_switch_fiber(from->state == ENDED ? NULL : &from->fake_stack,
 				       to ? to->stack + GUARD : machine.home_stack,
 				       to ? STACK_BYTES : machine.home_stack_size);
-	swapcontext(&from->context, to ? &to->context : &machine.home);
+	if (__builtin_setjmp(from->place) == 0) {
+		if (to)
+			enter(to);
+		go_home();
+	}
 	/* here again */
+	from = &machine.tasks[machine.current];
 	__sanitizer_finish_switch_fiber(from->fake_stack, NULL, NULL);
 	errno = from->error;
+}
+
+static struct task *task_of(int number)
+{
+	return number >= 0 ? &machine.tasks[number] : NULL;
 }
 
 /* The running task stops here, until it is chosen again. */
@@ -252,7 +303,7 @@ static void go_on_with_another(void)
 	const int next = choose();
 
 	if (next != machine.current)
-		leave_for(self, next);
+		leave_for(self, task_of(next));
 }
 
 static void task_main(void)
@@ -264,8 +315,9 @@ static void task_main(void)
 					machine.home_stack ? NULL : &machine.home_stack_size);
 	self->result = self->main(self->argument);
 	self->state = ENDED;
+	machine_stir();
 	self->when = NULL;
-	leave_for(self, choose());
+	leave_for(self, task_of(choose()));
 }
 
 /* ---- the machine */
@@ -276,13 +328,14 @@ void machine_begin(uint64_t seed, const struct pace *pace, uint64_t switches_max
 		dl_iterate_phdr(find_locals, NULL);
 	machine.random = random_stream(seed, 1);
 	machine.pace = *pace;
+	machine.switch_up_to = UINT64_MAX / pace->switch_one_in;
 	machine.now = START_NS;
-	machine.switches = 0;
+	machine.switches = machine.idle = 0;
 	machine.switches_max = switches_max;
 	machine.hash = 0xcbf29ce484222325u;
 	machine.ntasks = 0;
 	machine.current = -1;
-	machine.nevents = machine.next_event = 0;
+	machine.nevents = machine.next_event = machine.ndoomed = 0;
 	memset(machine.processes, 0, sizeof(machine.processes));
 }
 
@@ -307,6 +360,7 @@ int machine_spawn(int process, void *(*main)(void *), void *argument)
 		number++;
 	if (number == TASKS_MAX)
 		return -1;
+	machine_stir();
 	if (number == machine.ntasks)
 		machine.ntasks++;
 	struct task *task = &machine.tasks[number];
@@ -317,10 +371,6 @@ int machine_spawn(int process, void *(*main)(void *), void *argument)
 	memset(own + locals.image_size, 0, locals.size - locals.image_size);
 	*task = (struct task){ .state = ALIVE, .process = process, .main = main, .argument = argument,
 			       .stack = stack, .locals = own, .at_rest = true };
-	getcontext(&task->context);
-	task->context.uc_stack.ss_sp = stack + GUARD;
-	task->context.uc_stack.ss_size = STACK_BYTES;
-	makecontext(&task->context, task_main, 0);
 	return number;
 }
 
@@ -336,7 +386,8 @@ enum end machine_run(void)
 	memcpy(locals.place, machine.tasks[first].locals, locals.size);
 	machine.current = first;
 	__sanitizer_start_switch_fiber(&machine.home_fake_stack, machine.tasks[first].stack + GUARD, STACK_BYTES);
-	swapcontext(&machine.home, &machine.tasks[first].context);
+	if (__builtin_setjmp(machine.home) == 0)
+		enter(&machine.tasks[first]);
 	__sanitizer_finish_switch_fiber(machine.home_fake_stack, NULL, NULL);
 	memcpy(locals.place, kept, locals.size);
 	machine.current = -1;
@@ -365,6 +416,7 @@ void machine_at(uint64_t at, void (*event)(void *), void *argument)
 
 void machine_kill(int process, void *(*told)(void *), void *argument)
 {
+	machine.ndoomed += !machine.processes[process].doomed;
 	machine.processes[process].doomed = true;
 	machine.processes[process].told = told;
 	machine.processes[process].argument = argument;
@@ -384,6 +436,7 @@ void machine_jump(uint64_t ns)
 
 void machine_revive(void)
 {
+	machine.ndoomed = 0;
 	for (int i = 0; i < PROCESSES_MAX; i++) {
 		machine.processes[i].revived = true;
 		machine.processes[i].doomed = false;
@@ -432,6 +485,11 @@ uint64_t machine_read_clock(void)
 	return machine.now;
 }
 
+void machine_pass(uint64_t ns)
+{
+	machine.now += random_below(&machine.random, ns);
+}
+
 struct random *machine_random(void)
 {
 	return &machine.random;
@@ -441,7 +499,8 @@ void machine_yield(bool surely)
 {
 	struct task *self = &machine.tasks[machine.current];
 
-	if (!surely && !random_one_in(&machine.random, machine.pace.switch_one_in))
+	machine.idle++;
+	if (!surely && random_next(&machine.random) > machine.switch_up_to)
 		return;
 	/* between two calls of a transport a task holds the lock of its own process at most; a process that dies there dies
 	 * in the middle of a pass */
@@ -454,6 +513,7 @@ bool machine_wait(uint64_t (*when)(const void *), const void *argument, uint64_t
 {
 	struct task *self = &machine.tasks[machine.current];
 
+	machine_stir();
 	if (may_be_spurious && random_one_in(&machine.random, machine.pace.spurious_one_in)) {
 		machine_yield(true);
 		return true;
@@ -506,6 +566,11 @@ uint64_t machine_hash(void)
 uint64_t machine_switches(void)
 {
 	return machine.switches;
+}
+
+void machine_stir(void)
+{
+	machine.idle = 0;
 }
 
 void machine_trace_to(bool on)

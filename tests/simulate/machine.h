@@ -67,6 +67,8 @@ int machine_process(void); /* of the running task, -1 for none */
 uint64_t machine_now(void);
 /* Time passes: the clock was read. */
 uint64_t machine_read_clock(void);
+/* Time passes, so much at most. */
+void machine_pass(uint64_t ns);
 struct random *machine_random(void);
 /* Another task may go on, and will if `surely`. */
 void machine_yield(bool surely);
@@ -78,6 +80,9 @@ void machine_holds(int locks, bool of_all);
 bool machine_holds_of_all(void);
 bool machine_has_ended(int task);
 void *machine_result(int task); /* of a task that has ended; forgets it */
+
+/* Something happens that others may wait for. Where tasks call again and again and nothing does, time passes faster. */
+void machine_stir(void);
 
 /* What happened, for the hash and the trace. */
 void machine_note(uint64_t what);

@@ -23,12 +23,18 @@ static struct {
 	bool lost;
 } store;
 
-static struct entry *find(const char *key)
+/* The key's among those newer than `old`. */
+static struct entry *find_since(const struct entry *old, const char *key)
 {
-	for (struct entry *entry = store.first; entry; entry = entry->next)
+	for (struct entry *entry = store.first; entry != old; entry = entry->next)
 		if (strcmp(entry->key, key) == 0)
 			return entry;
 	return NULL;
+}
+
+static struct entry *find(const char *key)
+{
+	return find_since(NULL, key);
 }
 
 static uint64_t never(const void *argument)
@@ -67,14 +73,26 @@ static int set(void *context, const char *key, const void *value, size_t length)
 	return 0;
 }
 
-static uint64_t when_there(const void *key)
+struct wanted {
+	const char *key;
+	const struct entry *seen; /* it is none of these and those before it */
+};
+
+static uint64_t when_there(const void *argument)
 {
-	return store.lost || find(key) ? 0 : FOREVER;
+	struct wanted *wanted = (struct wanted *)argument;
+	const bool there = store.lost || find_since(wanted->seen, wanted->key);
+
+	if (!there)
+		wanted->seen = store.first;
+	return there ? 0 : FOREVER;
 }
 
 static int get(void *context, const char *key, void *value, size_t *length, double timeout_s)
 {
-	machine_wait(when_there, key, machine_now() + (uint64_t)(timeout_s * 1e9), false);
+	struct wanted wanted = { .key = key };
+
+	machine_wait(when_there, &wanted, machine_now() + (uint64_t)(timeout_s * 1e9), false);
 	const int error = travel();
 	const struct entry *entry = find(key);
 	const size_t room = *length;
