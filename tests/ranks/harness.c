@@ -16,6 +16,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#include <sanitizer/allocator_interface.h>
+#endif
 
 #define MAX_RANKS 64
 
@@ -71,6 +74,29 @@ int open_descriptors(void)
 		closedir(directory);
 	return n - 3; /* ".", ".." and the directory itself */
 }
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+
+long memory_in_use(void)
+{
+	return (long)(__sanitizer_get_current_allocated_bytes() / 1024);
+}
+
+#else
+
+long memory_in_use(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	long pages = 0;
+
+	if (file && fscanf(file, "%*d %ld", &pages) != 1)
+		pages = 0;
+	if (file)
+		fclose(file);
+	return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+#endif
 
 int choose_transport(int argc, char **argv)
 {

@@ -53,6 +53,8 @@ void *shared_memory(size_t bytes);
 void meet_at(atomic_int *count, int ranks);
 /* Descriptors that this process has open. */
 int open_descriptors(void);
+/* KiB of memory that this process has in use; under a sanitizer, which keeps what is freed, those of its heap. */
+long memory_in_use(void);
 
 /* Read argv[1], the way ranks reach each other in all jobs of this program: shm, tcp, tls (tcp, encrypted), or mixed (two hosts, shared
  * memory within each and TCP between). Returns 0, or 2 after a word on usage. */

@@ -290,20 +290,6 @@ static int alone(int rank, void *argument)
 	return failed;
 }
 
-/* KiB of memory that the process has in use */
-static long resident(void)
-{
-	FILE *file = fopen("/proc/self/statm", "re");
-	long size = 0, pages = 0;
-
-	if (!file)
-		return 0;
-	if (fscanf(file, "%ld %ld", &size, &pages) != 2)
-		pages = 0;
-	fclose(file);
-	return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 #define TIMES 1000
 
 static int a_thousand(tutti_comm_t comm, void *argument)
@@ -321,11 +307,11 @@ static int a_thousand(tutti_comm_t comm, void *argument)
 		tutti_comm_destroy(child);
 		if (i == TIMES / 10) { /* caches are warm */
 			descriptors = open_descriptors();
-			before = resident();
+			before = memory_in_use();
 		}
 	}
 	SUCCEEDS(tutti_barrier(comm, NULL));
-	const long grown = resident() - before;
+	const long grown = memory_in_use() - before;
 	CLAIM(open_descriptors() <= descriptors, "%d descriptors became %d", descriptors,
 	      open_descriptors());
 	CLAIM(grown < 1024, "%ld KiB are left of %d communicators", grown, TIMES - TIMES / 10);

@@ -27,14 +27,8 @@
 #define ATTACKS	 4000 /* connections in all, at least */
 #define PORTS	 8    /* of a rank */
 #define LARGE	 (1 << 18)
-#define GROWTH	 (8 << 20) /* bytes of memory, beyond what the job itself takes */
+#define GROWTH	 (8 << 10) /* KiB of memory, beyond what the job itself takes */
 #define PATIENCE 60.0	   /* seconds */
-/* Sanitizers keep what is freed, and find leaks themselves. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED true
-#else
-#define SANITIZED false
-#endif
 
 struct scene {
 	const char *key;
@@ -216,18 +210,6 @@ static int publish(struct scene *scene, int rank, int *open)
 	return n;
 }
 
-static long resident(void)
-{
-	long pages = 0;
-	FILE *file = fopen("/proc/self/statm", "r");
-
-	if (file && fscanf(file, "%*d %ld", &pages) != 1)
-		pages = 0;
-	if (file)
-		fclose(file);
-	return pages * sysconf(_SC_PAGESIZE);
-}
-
 static int sums_right(tutti_comm_t comm, float *data, size_t count, int round)
 {
 	const int rank = tutti_comm_rank(comm);
@@ -350,11 +332,11 @@ static int be_rank(int rank, struct scene *scene)
 	CLAIM(rank == 0 || strcmp(transport_chosen, "shm") == 0 || ports > 0, "this rank listens nowhere");
 	CLAIM(scene->key || open == 0, "%d of %d ports are not at the loopback interface", open, ports);
 	const int descriptors = open_descriptors();
-	const long memory = resident();
+	const long memory = memory_in_use();
 	atomic_fetch_add(&scene->ready, 1);
 	if (endure(comm, scene, store, data) || nothing_is_left(comm, scene, descriptors + 2 * (RANKS - 1)))
 		return 1;
-	CLAIM(SANITIZED || resident() - memory < GROWTH, "%ld bytes of memory before, %ld after", memory, resident());
+	CLAIM(memory_in_use() - memory < GROWTH, "%ld KiB of memory before, %ld after", memory, memory_in_use());
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	tutti_comm_destroy(comm);
 	tutti_store_close(store);

@@ -128,23 +128,9 @@ static int call_at_random(struct rank *r)
 
 /* ---- what it holds */
 
-static long resident_kilobytes(void)
-{
-	FILE *file = fopen("/proc/self/status", "re");
-	char line[128];
-	long kilobytes = 0;
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "VmRSS: %ld", &kilobytes) == 1)
-			break;
-	if (file)
-		fclose(file);
-	return kilobytes;
-}
-
 static void note_memory(struct soak *s, int rank, bool warm)
 {
-	const long now = resident_kilobytes();
+	const long now = memory_in_use();
 
 	if (now > atomic_load(&s->kilobytes[rank][warm]))
 		atomic_store(&s->kilobytes[rank][warm], now);
