@@ -4,6 +4,7 @@
 #ifndef TT_FUZZ_H
 #define TT_FUZZ_H
 
+#include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,6 +28,20 @@ static inline void fuzz_be_quiet(void)
 
 	FUZZ_PROMISE(nowhere);
 	stderr = nowhere;
+}
+
+/* Descriptors that are open: as many before and after, or one was left so. */
+static inline int fuzz_descriptors(void)
+{
+	struct pollfd all[256];
+	int count = 0;
+
+	for (int i = 0; i < 256; i++)
+		all[i] = (struct pollfd){ .fd = i };
+	FUZZ_PROMISE(poll(all, 256, 0) >= 0);
+	for (int i = 0; i < 256; i++)
+		count += !(all[i].revents & POLLNVAL);
+	return count;
 }
 
 #endif

@@ -49,20 +49,10 @@ static void hear_all(int fd, struct shm_endpoint *ep)
 	}
 }
 
-/* The lowest number that a new descriptor gets: the same before and after, or one was left open. */
-static int next_descriptor(void)
-{
-	const int fd = dup(0);
-
-	FUZZ_PROMISE(fd >= 0);
-	close(fd);
-	return fd;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct shm_endpoint ep = { .config = { .comm_id = 1 }, .arena = { .members = MEMBERS } };
-	const int before = next_descriptor(), enclosed = eventfd(0, EFD_CLOEXEC);
+	const int before = fuzz_descriptors(), enclosed = eventfd(0, EFD_CLOEXEC);
 	int ends[2];
 
 	FUZZ_PROMISE(enclosed >= 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
@@ -77,6 +67,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	hear_all(ends[1], &ep);
 	close(ends[1]);
 	close(enclosed);
-	FUZZ_PROMISE(next_descriptor() == before);
+	FUZZ_PROMISE(fuzz_descriptors() == before);
 	return 0;
 }

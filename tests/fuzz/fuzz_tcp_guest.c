@@ -84,15 +84,6 @@ static void close_links(struct tt_endpoint *base)
 				base->ops->close(&e->peers[peer].link[lane]->base);
 }
 
-static int next_descriptor(void)
-{
-	const int fd = dup(0);
-
-	FUZZ_PROMISE(fd >= 0);
-	close(fd);
-	return fd;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const bool keyed = size > 0 && (data[0] & KEYED), encrypted = keyed && (data[0] & ENCRYPTED);
@@ -101,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.comm_id = COMM, .rank = RANK, .size = RANKS, .timeout_s = 10, .silence_s = 5, .key = &key
 	};
 	static struct tt_peer peers[RANKS] = { { .rank = 0 }, { .rank = 1 }, { .rank = 2 }, { .rank = 3 } };
-	const int before = next_descriptor();
+	const int before = fuzz_descriptors();
 	struct tt_endpoint *base;
 	int clients[CLIENTS];
 
@@ -137,6 +128,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	base->ops->destroy(base);
 	for (int i = 0; i < CLIENTS; i++)
 		close(clients[i]);
-	FUZZ_PROMISE(next_descriptor() == before);
+	FUZZ_PROMISE(fuzz_descriptors() == before);
 	return 0;
 }

@@ -249,8 +249,10 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 	if (bytes >= 0)
 		take_descriptors(&in, &message.header, out->fds);
 	tt_fd_let_go();
-	if (bytes == 0 || (bytes < 0 && shm_is_gone(errno)))
+	if (bytes == 0 || (bytes < 0 && shm_is_gone(errno))) {
+		shm_parcel_drop(out); /* an empty message may have brought some */
 		return shm_fail_gone(rank);
+	}
 	if (bytes < 0)
 		return tt_fail_errno(SHM, "receive descriptors of a rank of this host");
 	out->place = message.header.place;
