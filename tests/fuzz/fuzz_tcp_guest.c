@@ -3,13 +3,12 @@
  * The input: what:1, then pieces client:1 length:1 bytes, each of which arrives by itself; a length of 0 hangs up. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "endpoint.h"
-#include "fuzz.h"
+#include "fuzz_tcp.h"
 #include "tcp.h"
 
 #define COMM 7
@@ -21,37 +20,27 @@ static int connect_to(const struct tcp_endpoint *e)
 	const struct sockaddr_in at = { .sin_family = AF_INET,
 					.sin_port = htons(e->card.port),
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	const struct linger at_once = { 1, 0 }; /* or ports would run out */
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	/* a piece must not wait for the one before to be acknowledged */
-	FUZZ_PROMISE(fd >= 0 && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0);
-	FUZZ_PROMISE(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == 0);
+	FUZZ_PROMISE(fd >= 0);
+	fuzz_tcp_prepare(fd);
 	FUZZ_PROMISE(connect(fd, (const struct sockaddr *)&at, sizeof(at)) == 0);
 	return fd;
 }
 
-/* What a link brings is a stream of bytes, of any number. */
 static void read_links(struct tt_endpoint *base)
 {
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
 
 	for (int peer = 0; peer < RANK; peer++) {
 		for (int lane = 0; lane < TT_LANES; lane++) {
-			const void *there;
-
 			if (e->peers[peer].kept[lane].fd >= 0) {
 				struct tt_link *link;
 
 				FUZZ_PROMISE(base->ops->connect(base, peer, (enum tt_lane)lane, &link) == TUTTI_OK);
 			}
-			if (!e->peers[peer].link[lane])
-				continue;
-			struct tt_link *link = &e->peers[peer].link[lane]->base;
-			const ssize_t n = base->ops->peek(link, 16, 64, &there);
-			FUZZ_PROMISE(n <= 64);
-			if (n > 0)
-				base->ops->release(link, (size_t)n);
+			if (e->peers[peer].link[lane])
+				fuzz_tcp_read(&e->peers[peer].link[lane]->base);
 		}
 	}
 }
