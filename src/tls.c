@@ -4,17 +4,24 @@
  * A certificate would let a stranger in: both ends insist on the pre-shared key, and check that it was used. The key that TLS
  * gets is derived from the job's (a proof in a role of its own), so that neither use says anything to the other.
  *
- * Bytes go through a BIO that differs from OpenSSL's socket BIO in one thing: it writes with MSG_NOSIGNAL. Short pieces are
- * put together first, so that a card and its payload are one record.
+ * Bytes go through a BIO of our own, OpenSSL's socket BIO but for two things: it writes with MSG_NOSIGNAL, and the kernel is only
+ * asked to encrypt, never to decrypt, which goes with neither reading ahead nor changes of the key. Short pieces are put together
+ * first, so that a card and its payload are one record.
+ *
+ * Once the kernel encrypts what is sent, data goes to the socket as over plain TCP; what OpenSSL writes from then on are its own
+ * messages (alerts), and the kernel is told so, or the other end would read them as data.
  *
  * A record for which the socket has no room is OpenSSL's until it is written, while the caller, told of nothing, may offer
  * the same bytes in other portions: of those that turn out to be written already, it is told without writing. */
 #include "tls.h"
 
 #include <errno.h>
+#include <linux/tls.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,35 +31,80 @@
 
 #define IDENTITY "tutti"
 #define RECORD	 16384 /* bytes of a record, at most */
+#ifndef RECORDS_PER_KEY /* the limit for AES-GCM is 2^24.5 (RFC 8446, 5.5) */
+#define RECORDS_PER_KEY (1u << 24)
+#endif
+
+/* What OpenSSL asks a socket BIO for; bio.h keeps the numbers, but not the names. */
+#define SET_KERNEL     72 /* encrypt (1) or decrypt (0) in the kernel from now on */
+#define NEXT_IS_OWN    74 /* the next write is a message of TLS's own, of the type given */
+#define NEXT_IS_NO_OWN 75
 
 struct tt_tls {
 	SSL_CTX *context;
 	BIO_METHOD *method;
+	atomic_uint said; /* bit 1 << in_kernel: in the log; relaxed, it orders nothing */
 	uint8_t psk[TT_PROOF_BYTES];
 };
 
 struct tt_tls_stream {
 	SSL *ssl;
 	bool dials;
-	bool in_kernel;	 /* what is sent */
-	bool writing;	 /* the handshake waits to write */
-	size_t kept;	 /* bytes of `record` that are to be written before anything else */
-	size_t ahead;	 /* bytes of the last record that the caller has not been told of */
+	bool in_kernel;	  /* what is sent */
+	bool writing;	  /* the handshake waits to write */
+	size_t kept;	  /* bytes of `record` that are to be written before anything else */
+	size_t ahead;	  /* bytes of the last record that the caller has not been told of */
+	uint32_t records; /* written with this key */
 	uint8_t record[RECORD];
 };
 
 /* ---- the socket below */
 
+/* A message of this type to the kernel, which makes it a record. */
+static ssize_t send_own(int fd, uint8_t type, const char *bytes, size_t length)
+{
+	union {
+		struct cmsghdr header; /* for its alignment */
+		char bytes[CMSG_SPACE(sizeof(uint8_t))];
+	} control = { 0 };
+	struct iovec iov = { (void *)(uintptr_t)bytes, length };
+	const struct msghdr message = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+	};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_TLS;
+	header->cmsg_type = TLS_SET_RECORD_TYPE;
+	header->cmsg_len = CMSG_LEN(sizeof(type));
+	*CMSG_DATA(header) = type;
+	return sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
 static int quiet_write(BIO *bio, const char *bytes, int length)
 {
+	const uint8_t type = (uint8_t)(uintptr_t)BIO_get_data(bio);
 	int fd = -1;
 
 	BIO_get_fd(bio, &fd);
-	const ssize_t sent = send(fd, bytes, (size_t)length, MSG_NOSIGNAL);
+	const ssize_t sent = type ? send_own(fd, type, bytes, (size_t)length) : send(fd, bytes, (size_t)length, MSG_NOSIGNAL);
 	BIO_clear_retry_flags(bio);
 	if (sent < 0 && BIO_sock_should_retry(-1))
 		BIO_set_retry_write(bio);
+	if (sent >= 0)
+		BIO_set_data(bio, NULL);
 	return (int)sent;
+}
+
+/* The type of the next write is kept as the BIO's data. */
+static long socket_control(BIO *bio, int command, long number, void *argument)
+{
+	if (command == SET_KERNEL && number == 0)
+		return 0;
+	if (command == NEXT_IS_OWN || command == NEXT_IS_NO_OWN) {
+		BIO_set_data(bio, command == NEXT_IS_OWN ? (void *)(uintptr_t)number : NULL);
+		return 0;
+	}
+	return BIO_meth_get_ctrl(BIO_s_socket())(bio, command, number, argument);
 }
 
 static BIO_METHOD *make_method(void)
@@ -61,7 +113,7 @@ static BIO_METHOD *make_method(void)
 	BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOCKET, "socket without SIGPIPE");
 
 	if (method && BIO_meth_set_write(method, quiet_write) && BIO_meth_set_read(method, BIO_meth_get_read(socket)) &&
-	    BIO_meth_set_puts(method, BIO_meth_get_puts(socket)) && BIO_meth_set_ctrl(method, BIO_meth_get_ctrl(socket)) &&
+	    BIO_meth_set_puts(method, BIO_meth_get_puts(socket)) && BIO_meth_set_ctrl(method, socket_control) &&
 	    BIO_meth_set_create(method, BIO_meth_get_create(socket)) &&
 	    BIO_meth_set_destroy(method, BIO_meth_get_destroy(socket)))
 		return method;
@@ -217,6 +269,17 @@ static tutti_result_t refuse(const struct tt_tls_stream *stream, int error, int 
 		       stream->dials ? "the listener" : "the dialer", what);
 }
 
+/* Who encrypts is said once, as it is alike for all connections, unless a module has been loaded meanwhile. */
+static void say_who_encrypts(const struct tt_tls_stream *stream)
+{
+	struct tt_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(stream->ssl));
+	const unsigned bit = 1u << stream->in_kernel;
+
+	if (!(atomic_fetch_or_explicit(&tls->said, bit, memory_order_relaxed) & bit))
+		tt_log(INFO, COMM, "connections are encrypted (TLS 1.3, %s): what is sent by %s, what is received by OpenSSL",
+		       SSL_get_cipher_name(stream->ssl), stream->in_kernel ? "the kernel" : "OpenSSL");
+}
+
 tutti_result_t tt_tls_handshake(struct tt_tls_stream *stream)
 {
 	ERR_clear_error();
@@ -232,6 +295,7 @@ tutti_result_t tt_tls_handshake(struct tt_tls_stream *stream)
 	if (!SSL_session_reused(stream->ssl))
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "the TLS handshake was done without the job's key");
 	stream->in_kernel = BIO_get_ktls_send(SSL_get_wbio(stream->ssl));
+	say_who_encrypts(stream);
 	return TUTTI_OK;
 }
 
@@ -280,16 +344,33 @@ static const void *next_record(struct tt_tls_stream *stream, const struct iovec 
 	return stream->record;
 }
 
+/* A key has had its records. A message that says so is written first, and until it is, OpenSSL would not read either: only when
+ * there is room. */
+static void change_key(struct tt_tls_stream *stream)
+{
+	struct pollfd socket = { .fd = SSL_get_fd(stream->ssl), .events = POLLOUT };
+
+	if (stream->kept || poll(&socket, 1, 0) != 1 || !(socket.revents & POLLOUT))
+		return;
+	if (SSL_key_update(stream->ssl, SSL_KEY_UPDATE_NOT_REQUESTED)) {
+		SSL_do_handshake(stream->ssl);
+		stream->records = 0;
+	}
+}
+
 /* A record; false: errno. One for which there was no room is kept, as OpenSSL wants to be given it again. */
 static bool write_record(struct tt_tls_stream *stream, const void *bytes, size_t length)
 {
 	size_t written;
 
+	if (stream->records >= RECORDS_PER_KEY)
+		change_key(stream);
 	ERR_clear_error();
 	errno = 0;
 	if (SSL_write_ex(stream->ssl, bytes, length, &written)) {
 		stream->kept = 0;
 		stream->ahead = length;
+		stream->records++;
 		return true;
 	}
 	if (failed(stream, 0, errno) == 0)
