@@ -375,6 +375,27 @@ static void settings_that_slow_a_job_have_hints(void **state)
 	json_decref(json);
 }
 
+static void a_kernel_that_encrypts_is_seen(void **state)
+{
+	json_t *json;
+
+	make_file("proc/sys/net/ipv4/tcp_available_ulp", "espintcp mptcp\n");
+	json = report(root);
+	assert_true(json_is_false(member(json, "network", "kernel_tls")));
+	assert_string_equal(hint(json_object_get(json, "network"), "kernel_tls"), "");
+	json_decref(json);
+	setenv("TUTTI_ENCRYPT", "1", 1);
+	json = report(root);
+	assert_contains(hint(json_object_get(json, "network"), "kernel_tls"), "modprobe tls");
+	json_decref(json);
+	make_file("proc/sys/net/ipv4/tcp_available_ulp", "espintcp mptcp tls\n");
+	json = report(root);
+	assert_true(json_is_true(member(json, "network", "kernel_tls")));
+	assert_string_equal(hint(json_object_get(json, "network"), "kernel_tls"), "");
+	json_decref(json);
+	unsetenv("TUTTI_ENCRYPT");
+}
+
 static void a_machine_that_tells_nothing_has_the_same_keys(void **state)
 {
 	char empty[] = "/tmp/tutti-info-empty-XXXXXX";
@@ -430,6 +451,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(gpus_are_named_with_their_driver),
 		cmocka_unit_test(the_smallest_limit_of_the_control_groups_counts),
 		cmocka_unit_test(settings_that_slow_a_job_have_hints),
+		cmocka_unit_test(a_kernel_that_encrypts_is_seen),
 		cmocka_unit_test(a_machine_that_tells_nothing_has_the_same_keys),
 		cmocka_unit_test(wrong_arguments_say_what_is_expected),
 	};

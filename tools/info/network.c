@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what is said about network interfaces, and tells by the library's rule which of them it
  * offers to peers for TCP: those that TUTTI_INTERFACE leaves in, that are up, have a carrier and an
- * address. */
+ * address. Also whether the kernel offers to encrypt. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -152,6 +152,24 @@ static bool is_set(const char *name)
 	return value && *value;
 }
 
+/* Does the kernel encrypt what is sent over TCP, when asked to? */
+static void put_kernel_tls(json_t *section)
+{
+	char *offered = files_read("proc/sys/net/ipv4/tcp_available_ulp");
+	char *rest = offered, *name;
+	const char *asked = getenv("TUTTI_ENCRYPT");
+	bool tls = false;
+
+	while (offered && (name = strsep(&rest, " ")))
+		tls |= strcmp(name, "tls") == 0;
+	free(offered);
+	value_bool(section, "kernel_tls", tls);
+	if (!tls && asked && *asked == '1')
+		value_hint(section, "kernel_tls",
+			   "OpenSSL encrypts all: where the kernel has the module tls, modprobe tls (as root) lets it "
+			   "encrypt what is sent");
+}
+
 json_t *section_network(void)
 {
 	json_t *section = value_section();
@@ -181,5 +199,6 @@ json_t *section_network(void)
 		value_hint(section, "usable_between_hosts",
 			   "ranks of several hosts need a key: give all of them the same TUTTI_KEY or TUTTI_KEY_FILE; "
 			   "without one they listen on the loopback interface only");
+	put_kernel_tls(section);
 	return section;
 }
