@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The operating system of the simulated machine: what tutti calls of the C library is led here by the linker (--wrap),
- * so that the library is simulated as it is. Outside of tasks the calls do what they always do. */
+ * so that the library is simulated as it is. Outside of tasks the calls do what they always do. Each family of calls has a
+ * file: the clock, descriptors, locks, threads, memory, and bytes on their way. */
 #ifndef TT_SIMULATE_CALLS_H
 #define TT_SIMULATE_CALLS_H
 
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #define CALLS_DESCRIPTORS_END 1024 /* descriptors of the simulated machine are below */
 
-/* Begin with nothing open and nothing allocated, on a machine of so many cores. */
-void calls_begin(int cores);
+void calls_set_cores(int n);
 /* Of the allocations that processes make from now on, one in so many fails; 0: none. */
 void calls_fail_memory(uint64_t one_in);
 
@@ -21,11 +22,14 @@ pthread_t calls_thread(int task);
 /* What tasks have not given back. The trace says where it was allocated. */
 int calls_open_descriptors(void);
 size_t calls_unfreed(void);
-/* Allocations that failed, to order, since the beginning. */
-uint64_t calls_failed(void);
 
 /* Memory of the simulation's own, which never fails and counts nowhere. */
 void *calls_allocate(size_t size);
 void calls_release(void *pointer);
+
+static inline uint64_t calls_nanoseconds(const struct timespec *time)
+{
+	return (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec;
+}
 
 #endif

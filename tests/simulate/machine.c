@@ -550,6 +550,13 @@ void *machine_result(int task)
 	return machine.tasks[task].result;
 }
 
+void machine_accuse(const char *what)
+{
+	fflush(stdout);
+	fprintf(stderr, "simulate: process %d %s\n", machine_process(), what);
+	abort();
+}
+
 /* ---- what happened */
 
 void machine_note(uint64_t what)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A machine that is simulated: its processes, their threads, and its clock.
  *
- * A thread is a task: a coroutine that runs until it calls the operating system (calls.c), where the seed says who goes
+ * A thread is a task: a coroutine that runs until it calls the operating system (calls.h), where the seed says who goes
  * on. One task runs at a time, time passes only as the seed says, and when nobody can run the clock goes
  * to the next moment at which somebody can. So the same seed gives the same run, to the bit. */
 #ifndef TT_SIMULATE_MACHINE_H
@@ -83,6 +83,9 @@ void *machine_result(int task); /* of a task that has ended; forgets it */
 
 /* Something happens that others may wait for. Where tasks call again and again and nothing does, time passes faster. */
 void machine_stir(void);
+
+/* The running task has made a mistake that no machine would forgive: end this program. */
+_Noreturn void machine_accuse(const char *what);
 
 /* What happened, for the hash and the trace. */
 void machine_note(uint64_t what);

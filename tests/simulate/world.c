@@ -712,7 +712,8 @@ void world_run(const struct plan *plan, struct outcome *out)
 	world.shifted = shifts_messages(plan);
 	set_environment(plan);
 	tutti_log_set_sink(log_to_trace, NULL);
-	calls_begin(plan->cores);
+	calls_set_cores(plan->cores);
+	calls_fail_memory(0);
 	store_begin(plan->slowest_ns);
 	machine_begin(plan->seed, &plan->pace, SWITCHES_MAX);
 	plan_faults(plan);
