@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "flight.h"
+
+#include <stdlib.h>
+
+#include "calls.h"
+#include "request.h"
+
+/* They have ended. */
+static void land(struct flight *flight, bool well)
+{
+	for (int i = 0; i < flight->nops; i++) {
+		struct operation *op = &flight->ops[i];
+		const bool unknown = op->part.what == MESSAGE && run.shifted;
+		const char *wrong = well && flight->checked && !unknown ? operation_check(op) : NULL;
+
+		if (wrong)
+			blame("rank %d: %s of %zu %s, salt %u, returned success with %s", machine_process(),
+			      what_name(op->part.what), op->part.count, tutti_dtype_name(op->part.dtype), op->part.salt, wrong);
+		operation_finish(op);
+	}
+	calls_release(flight->ops);
+	flight->ops = NULL;
+}
+
+static void take_off(struct flight *flight, const struct use *use, const struct part *parts, int nparts, bool grouped,
+		     bool checked)
+{
+	*flight = (struct flight){ .nops = nparts, .checked = checked };
+	flight->ops = calls_allocate((size_t)nparts * sizeof(*flight->ops));
+	for (int i = 0; i < nparts; i++)
+		operation_prepare(&flight->ops[i], &parts[i], tutti_comm_rank(use->comm), tutti_comm_size(use->comm),
+				  grouped, run.plan->mapped);
+}
+
+bool flights_call(const struct use *use, const struct part *parts, int nparts, bool checked)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (int i = 0; i < nparts && result == TUTTI_OK; i++) {
+		const uint64_t started = machine_now();
+		struct flight flight;
+
+		take_off(&flight, use, &parts[i], 1, false, checked);
+		machine_trace("calls %s", what_name(parts[i].what));
+		result = operation_call(&flight.ops[0], use->comm, use->op_last, NULL);
+		told_hear(use->told, use->comm, result, what_name(parts[i].what));
+		told_check_time(started, 1, what_name(parts[i].what));
+		land(&flight, result == TUTTI_OK);
+	}
+	return result == TUTTI_OK;
+}
+
+bool flights_start(const struct use *use, const struct part *parts, int nparts, bool checked, struct flights *flights)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (int i = 0; i < nparts && result == TUTTI_OK; i++) {
+		struct flight *flight = &flights->flight[flights->count];
+
+		take_off(flight, use, &parts[i], 1, false, checked);
+		machine_trace("starts %s", what_name(parts[i].what));
+		result = operation_call(&flight->ops[0], use->comm, use->op_last, &flight->request);
+		if (result == TUTTI_OK) {
+			flights->count++;
+			continue;
+		}
+		told_hear(use->told, use->comm, result, what_name(parts[i].what));
+		land(flight, false);
+	}
+	return result == TUTTI_OK;
+}
+
+bool flights_group(const struct use *use, const struct part *parts, int nparts, bool checked, struct flights *flights,
+		   bool started)
+{
+	struct flight *flight = &flights->flight[flights->count];
+	const uint64_t since = machine_now();
+	tutti_result_t result = tutti_group_begin(use->comm);
+
+	if (result) {
+		told_hear(use->told, use->comm, result, "group_begin");
+		return false;
+	}
+	take_off(flight, use, parts, nparts, true, checked);
+	for (int i = 0; i < nparts; i++)
+		operation_call(&flight->ops[i], use->comm, use->op_last, NULL);
+	machine_trace("ends a group of %d", nparts);
+	result = tutti_group_end(use->comm, started ? &flight->request : NULL);
+	if (!started || result) {
+		told_hear(use->told, use->comm, result, "group");
+		told_check_time(since, 1, "group_end");
+		land(flight, result == TUTTI_OK);
+	} else {
+		flights->count++;
+	}
+	return result == TUTTI_OK;
+}
+
+static uint64_t never(const void *argument)
+{
+	return FOREVER;
+}
+
+void think(uint64_t ns)
+{
+	machine_wait(never, NULL, machine_now() + ns, false);
+}
+
+void flights_finish(const struct use *use, struct flights *flights, struct random *random)
+{
+	struct flight *flight = flights->flight;
+	const bool by_any = random_one_in(random, 3), by_test = random_one_in(random, 3);
+	tutti_request_t requests[FLIGHTS_MAX];
+
+	for (int left = flights->count; left > 0; left--) {
+		size_t i = 0;
+		const uint64_t started = machine_now();
+		tutti_result_t result;
+
+		while (!flight[i].ops)
+			i++;
+		if (by_any) {
+			for (int k = 0; k < flights->count; k++)
+				requests[k] = flight[k].ops ? flight[k].request : NULL;
+			size_t any = 0;
+			result = tutti_wait_any(requests, (size_t)flights->count, &any);
+			i = any < (size_t)flights->count ? any : i;
+			flight[i].request = NULL;
+		} else if (by_test) {
+			while ((result = tutti_test(&flight[i].request)) == TUTTI_IN_PROGRESS)
+				think(random_below(random, 1000000));
+		} else {
+			result = tutti_wait(&flight[i].request);
+		}
+		told_hear(use->told, use->comm, result, "request");
+		told_check_time(started, 1, "a wait for a request");
+		land(&flight[i], result == TUTTI_OK);
+	}
+	flights->count = 0;
+}
+
+void flights_abandon(struct flights *flights)
+{
+	for (int i = 0; i < flights->count; i++) {
+		struct flight *flight = &flights->flight[i];
+
+		if (flight->request)
+			tt_request_finish(flight->request);
+		free(flight->request);
+		land(flight, false);
+	}
+}
