@@ -80,7 +80,7 @@ static bool explains(const struct plan *plan, const struct outcome *out, const s
 	case FAULT_OTHER:
 		/* it may also want something of a rank that has all it needs, and has left; or a rank waits for its message, and
 		 * the others for that rank */
-		return names(told, fault->rank) ||
+		return names(told, fault->rank) || told->culprit == fault->rank ||
 		       (told->result == TUTTI_ERR_PEER_LOST && told->culprit >= 0 &&
 			!out->ranks[told->culprit].told[0].result) ||
 		       (told->result == TUTTI_ERR_TIMEOUT && has_message(&plan->steps[fault->step]));
@@ -90,7 +90,9 @@ static bool explains(const struct plan *plan, const struct outcome *out, const s
 	case FAULT_HURRY:
 	case FAULT_STOP:
 	case FAULT_JUMP: return told->result == TUTTI_ERR_TIMEOUT;
-	case FAULT_MEMORY: return told->result == TUTTI_ERR_NO_MEMORY;
+	case FAULT_MEMORY: /* or a rank has left as it had none before its first call */
+		return told->result == TUTTI_ERR_NO_MEMORY ||
+		       (told->result == TUTTI_ERR_PEER_LOST && told->culprit >= 0 && out->ranks[told->culprit].told[0].left);
 	default: return false;
 	}
 }

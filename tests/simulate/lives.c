@@ -45,6 +45,7 @@ static void live(struct use *use, struct random *random)
 	struct flights flights = { .count = 0 };
 	bool good = tutti_op_create(use->comm, operation_last, 0, NULL, &use->op_last) == TUTTI_OK;
 
+	use->told->left = !good;
 	for (int i = 0; i < run.plan->nsteps && good; i++)
 		good = take_step(use, i, &flights, random);
 	if (!use->told->left) {

@@ -5,6 +5,10 @@
 
 #include "values.h"
 
+#define CALLS_A_MOVE	4.0  /* of locks, for each move of bytes by a link */
+#define AGREEMENT_BYTES 1000 /* that survivors who agree tell each other, or so */
+#define SEVERAL		3    /* operations that may be under way at once */
+
 static const char *const algorithms[] = { "board",    "bruck", "chain",	      "direct",
 					  "double_tree", "doubling", "flat",  "halving_doubling",
 					  "hierarchical", "hierarchical_split", "pairwise", "ring",
@@ -95,14 +99,20 @@ static void make_links(struct random *random, struct plan *out)
 	const uint64_t longest = 1 + random_any_size(random, 5000);
 
 	out->longest = 6000;
+	out->calls_a_byte = CALLS_A_MOVE / 4096.0;
 	if (random_one_in(random, 2)) {
 		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used, ",short=%llu",
 					 (unsigned long long)longest);
 		out->longest = longest < 50 ? 4 * longest : 6000;
+		out->calls_a_byte = CALLS_A_MOVE / ((double)(1 + longest) / 2);
 	}
-	if (random_one_in(random, 3))
+	if (random_one_in(random, 3)) {
+		const uint64_t stall = 2 + random_any_size(random, 30);
+
 		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used, ",stall=%llu",
-					 2 + (unsigned long long)random_any_size(random, 30));
+					 (unsigned long long)stall);
+		out->calls_a_byte *= (double)stall / (double)(stall - 1);
+	}
 	if (random_one_in(random, 2))
 		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used, ",delay=%llu",
 					 (unsigned long long)random_any_size(random, 3000));
@@ -162,6 +172,48 @@ static void make_step(struct random *random, const struct plan *plan, struct ste
 		out->parts[i] = out->parts[0];
 		out->parts[i].salt += (unsigned)i;
 	}
+}
+
+/* ---- deadlines */
+
+/* About how long the slowest process takes for a call, as it shares the machine with the others. */
+static double slowest_call_s(const struct plan *plan)
+{
+	const struct pace *pace = &plan->pace;
+	unsigned all = 0, least = pace->weight[0];
+
+	for (int i = 0; i < plan_processes(plan); i++) {
+		all += pace->weight[i];
+		least = pace->weight[i] < least ? pace->weight[i] : least;
+	}
+	return 1e-9 * (double)pace->step_ns / 2 * all / least / (double)pace->switch_one_in;
+}
+
+/* What goes to or comes from one rank in the longest operation or agreement. */
+static double most_bytes(const struct plan *plan)
+{
+	size_t most = AGREEMENT_BYTES;
+
+	for (int i = 0; i < plan->nsteps; i++)
+		for (int k = 0; k < plan->steps[i].nparts; k++) {
+			const struct part *part = &plan->steps[i].parts[k];
+			const size_t bytes = part->count * tutti_dtype_size(part->dtype);
+
+			most = bytes > most ? bytes : most;
+		}
+	return 2.0 * (double)most * plan->ranks;
+}
+
+/* Deadlines are for what goes wrong: a machine that is slow, but does what it should, gets longer ones. */
+static void allow_for_slowness(struct plan *plan)
+{
+	const double needs_s = SEVERAL * most_bytes(plan) * plan->calls_a_byte * slowest_call_s(plan);
+
+	if (needs_s <= plan->timeout_s)
+		return;
+	for (int i = 0; i < plan->nsteps; i++)
+		plan->steps[i].timeout_s *= needs_s / plan->timeout_s;
+	plan->timeout_s = needs_s;
 }
 
 /* ---- what goes wrong */
@@ -232,6 +284,7 @@ void plan_make(uint64_t seed, struct plan *out)
 	out->nsteps = (int)random_between(&random, 1, STEPS_MAX / (out->ranks > 4 ? 2 : 1));
 	for (int i = 0; i < out->nsteps; i++)
 		make_step(&random, out, &out->steps[i]);
+	allow_for_slowness(out);
 	make_faults(&random, out);
 	out->goes_on = !random_one_in(&random, 4);
 }

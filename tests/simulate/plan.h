@@ -113,6 +113,7 @@ struct plan {
 	uint64_t slowest_ns; /* of the store's answers */
 	char links[400];     /* TUTTI_LOOP */
 	size_t longest;	     /* vector, in elements: links that move few bytes at a time get few */
+	double calls_a_byte; /* that it takes to move bytes */
 	int nsteps;
 	struct step steps[STEPS_MAX];
 	int nfaults;
