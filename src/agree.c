@@ -18,9 +18,10 @@
  * decided. A rank refuses ballots below one that it promised.
  *
  * Death is known for certain (processes, connections). Lateness is a guess, as with any deadline: a rank that stops
- * for longer is passed over, and told. Two ranks that are late for each other could both go on only if each stopped, for
- * the whole of the other's deadline, between reading its links and acting on what it read: tt_agree_step() looks at
- * the time as it was before the links were read. */
+ * for longer is passed over, and told. Two ranks that are late for each other both go on, apart, only where messages
+ * between them take longer than the deadline, or where each stopped, for the whole of the other's deadline, between reading
+ * its links and acting on what it read: tt_agree_step() looks at the time as it was before the links were read. A majority
+ * could rule that out, and would forbid half a job to go on when the other half is stopped. */
 #include "agree.h"
 
 #include <stdlib.h>

@@ -16,9 +16,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#include <sanitizer/allocator_interface.h>
-#endif
 
 #define MAX_RANKS 64
 
@@ -76,6 +73,9 @@ int open_descriptors(void)
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+
+/* as in sanitizer/allocator_interface.h, which comes with clang only */
+size_t __sanitizer_get_current_allocated_bytes(void);
 
 long memory_in_use(void)
 {
