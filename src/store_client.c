@@ -317,7 +317,7 @@ tutti_result_t tt_store_client_open(const char *address, const struct tt_key *ke
 		s->key = *key;
 	pthread_mutex_init(&s->lock, NULL);
 	if (s->key.encrypt)
-		result = tt_tls_open(&s->key, &s->tls);
+		result = tt_tls_open(&s->key, "connections to the store", &s->tls);
 	if (result == TUTTI_OK && serve)
 		result = start_serving(s, address);
 	if (result == TUTTI_OK)

@@ -43,6 +43,7 @@
 struct tt_tls {
 	SSL_CTX *context;
 	BIO_METHOD *method;
+	const char *what; /* is encrypted */
 	atomic_uint said; /* bit 1 << in_kernel: in the log; relaxed, it orders nothing */
 	uint8_t psk[TT_PROOF_BYTES];
 };
@@ -185,7 +186,7 @@ static bool set_up(struct tt_tls *tls)
 	       SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") && SSL_CTX_set1_groups_list(context, "X25519:P-256");
 }
 
-tutti_result_t tt_tls_open(const struct tt_key *key, struct tt_tls **out)
+tutti_result_t tt_tls_open(const struct tt_key *key, const char *what, struct tt_tls **out)
 {
 	struct tt_tls *tls;
 
@@ -196,6 +197,7 @@ tutti_result_t tt_tls_open(const struct tt_key *key, struct tt_tls **out)
 	tls = calloc(1, sizeof(*tls));
 	if (!tls)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for TLS");
+	tls->what = what;
 	tt_key_prove(key, "tls pre-shared key", NULL, 0, tls->psk);
 	/* no configuration file of the machine's is to weaken this */
 	OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
@@ -276,7 +278,7 @@ static void say_who_encrypts(const struct tt_tls_stream *stream)
 	const unsigned bit = 1u << stream->in_kernel;
 
 	if (!(atomic_fetch_or_explicit(&tls->said, bit, memory_order_relaxed) & bit))
-		tt_log(INFO, COMM, "connections are encrypted (TLS 1.3, %s): what is sent by %s, what is received by OpenSSL",
+		tt_log(INFO, COMM, "%s are encrypted (%s): what is sent by %s, what is received by OpenSSL", tls->what,
 		       SSL_get_cipher_name(stream->ssl), stream->in_kernel ? "the kernel" : "OpenSSL");
 }
 

@@ -19,8 +19,8 @@
 struct tt_tls;	      /* what all connections of a key share */
 struct tt_tls_stream; /* a connection */
 
-/* TUTTI_ERR_INVALID: there is no key. */
-tutti_result_t tt_tls_open(const struct tt_key *key, struct tt_tls **out);
+/* `what` its connections are, for the log, is a literal: "connections to the store". TUTTI_ERR_INVALID: there is no key. */
+tutti_result_t tt_tls_open(const struct tt_key *key, const char *what, struct tt_tls **out);
 void tt_tls_close(struct tt_tls *tls); /* after its streams; NULL is fine */
 
 /* The socket stays the caller's; one end of it dials, the other does not. */

@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (key.encrypt) {
 		static struct tt_tls *tls; /* of all inputs: it takes long to make */
 
-		FUZZ_PROMISE(tls || tt_tls_open(&key, &tls) == TUTTI_OK);
+		FUZZ_PROMISE(tls || tt_tls_open(&key, "connections to the store", &tls) == TUTTI_OK);
 		clients.tls = tls;
 	}
 	connect_all(&clients, ours);

@@ -15,15 +15,15 @@ static void keep(tutti_log_level_t level, const char *subsystem, const char *lin
 	strcat(lines, "\n");
 }
 
-/* Rank 0 dials. */
-static void meet(const struct tt_key *dialer, const struct tt_key *listener, struct fabric *f)
+/* Rank 0 dials; those who do not meet wait for all of the time. */
+static void meet(const struct tt_key *dialer, const struct tt_key *listener, unsigned seconds, struct fabric *f)
 {
 	const struct tt_key *keys[RANKS_MAX] = { dialer, listener };
 
 	lines[0] = '\0';
 	tutti_log_set_sink(keep, NULL);
 	fabric_open_with(f, 2, 0, keys);
-	fabric_join(f, tt_now() + 3 * SECOND);
+	fabric_join(f, tt_now() + seconds * SECOND);
 	tutti_log_set_sink(NULL, NULL);
 }
 
@@ -31,7 +31,7 @@ static void alike_they_meet(void **state)
 {
 	struct fabric f;
 
-	meet(&encrypts, &encrypts, &f);
+	meet(&encrypts, &encrypts, 30, &f);
 	assert_int_equal(f.joined[0], TUTTI_OK);
 	assert_int_equal(f.joined[1], TUTTI_OK);
 	fabric_stop(&f);
@@ -41,7 +41,7 @@ static void a_dialer_that_does_not_encrypt_is_told(void **state)
 {
 	struct fabric f;
 
-	meet(&plain, &encrypts, &f);
+	meet(&plain, &encrypts, 3, &f);
 	assert_true(f.joined[0] < 0);
 	assert_non_null(strstr(f.endpoint[0]->fault.text, "encrypts, and this rank does not"));
 	assert_non_null(strstr(lines, "does not encrypt, and this rank does"));
@@ -52,7 +52,7 @@ static void a_listener_that_does_not_encrypt_says_so(void **state)
 {
 	struct fabric f;
 
-	meet(&encrypts, &plain, &f);
+	meet(&encrypts, &plain, 3, &f);
 	assert_true(f.joined[0] < 0);
 	assert_non_null(strstr(f.endpoint[0]->fault.text, "TUTTI_ENCRYPT"));
 	assert_non_null(strstr(lines, "encrypts, and this rank does not"));

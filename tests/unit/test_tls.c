@@ -42,7 +42,7 @@ static void nothing_is_in_the_clear(void **state)
 	(void)state;
 	keep_log();
 	connected(&p);
-	assert_true(logged("TLS_AES_128_GCM_SHA256): what is sent by OpenSSL, what is received by OpenSSL"));
+	assert_true(logged("connections are encrypted (TLS_AES_128_GCM_SHA256): what is sent by OpenSSL, what is received by OpenSSL"));
 	assert_int_equal(write_bytes(&p.end[0], PATTERN, sizeof(PATTERN)), sizeof(PATTERN));
 	while (carry(&p))
 		continue;
@@ -206,7 +206,7 @@ static void without_a_key_there_is_no_tls(void **state)
 	struct tt_tls *tls = NULL;
 
 	(void)state;
-	assert_int_equal(tt_tls_open(&none, &tls), TUTTI_ERR_INVALID);
+	assert_int_equal(tt_tls_open(&none, "connections", &tls), TUTTI_ERR_INVALID);
 	assert_null(tls);
 	assert_non_null(strstr(tt_thread_error(), "TUTTI_KEY"));
 }

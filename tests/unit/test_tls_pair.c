@@ -70,7 +70,7 @@ static void open_end(struct end *end, int domain, const struct tt_key *key, bool
 	end->result = TUTTI_IN_PROGRESS;
 	if (!key)
 		return;
-	assert_int_equal(tt_tls_open(key, &end->tls), TUTTI_OK);
+	assert_int_equal(tt_tls_open(key, "connections", &end->tls), TUTTI_OK);
 	assert_int_equal(tt_tls_stream_open(end->tls, end->fd, dials, &end->stream), TUTTI_OK);
 }
 

@@ -63,7 +63,7 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 			  : tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory for an endpoint of %d ranks",
 				    config->size);
 	if (result == TUTTI_OK && e->key && e->key->encrypt)
-		result = tt_tls_open(e->key, &e->tls);
+		result = tt_tls_open(e->key, "connections to other ranks", &e->tls);
 	if (result == TUTTI_OK && tt_key_is_set(e->key))
 		result = tt_tcp_interfaces(&e->card);
 	if (result == TUTTI_OK)
