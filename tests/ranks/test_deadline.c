@@ -169,6 +169,114 @@ TEST(a_receive_has_a_deadline, receive, "(float32 × 2)", NOT_SENT, false)
 TEST(a_request_has_a_deadline, pending, "all_gather(float32 × 8)", NOT_CALLED, false)
 TEST(a_stopped_rank_is_named_and_told, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, true)
 
+/* ---- of several that have not called */
+
+struct blame {
+	atomic_int joined, told;
+	_Atomic pid_t stopped; /* or 0 */
+	int first;	       /* calls operation 1; the other of ranks 1 and 2 calls nothing */
+	int blamed;
+	bool stops; /* the first one, then */
+};
+
+static tutti_result_t call_within(tutti_comm_t comm, double seconds, tutti_request_t *request)
+{
+	tutti_call_t next = TUTTI_CALL_INIT;
+
+	next.timeout_s = seconds;
+	const tutti_result_t result = tutti_next_call(comm, &next);
+	return result ? result : tutti_barrier(comm, request);
+}
+
+static bool is_stopped(pid_t pid)
+{
+	char path[32], line[256] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (!fgets(line, sizeof(line), file))
+		line[0] = '\0';
+	fclose(file);
+	return strstr(line, ") T ") != NULL;
+}
+
+static tutti_result_t call_once(struct blame *blame, tutti_comm_t comm)
+{
+	tutti_request_t request = NULL;
+	const tutti_result_t result = call_within(comm, 20, &request);
+
+	if (!result && blame->stops) {
+		atomic_store(&blame->stopped, getpid());
+		raise(SIGSTOP);
+	}
+	return result ? result : tutti_wait(&request);
+}
+
+static tutti_result_t call_late(struct blame *blame, tutti_comm_t comm)
+{
+	while (!atomic_load(&blame->told))
+		sched_yield();
+	return tutti_barrier(comm, NULL);
+}
+
+/* The only rank whose deadline passes, in operation 2. */
+static tutti_result_t miss_it(struct blame *blame, tutti_comm_t comm)
+{
+	tutti_request_t earlier = NULL;
+	tutti_result_t result = call_within(comm, 20, &earlier);
+
+	while (blame->stops && !is_stopped(atomic_load(&blame->stopped)))
+		sched_yield();
+	if (!result)
+		result = call_within(comm, 1, NULL);
+	atomic_store(&blame->told, 1);
+	if (blame->stops)
+		kill(atomic_load(&blame->stopped), SIGCONT);
+	tutti_wait(&earlier);
+	return result;
+}
+
+static int play_blame(tutti_comm_t comm, void *argument)
+{
+	struct blame *blame = argument;
+	const int rank = tutti_comm_rank(comm);
+	int named = -1;
+
+	meet_at(&blame->joined, RANKS);
+	const tutti_result_t result = (rank == 0 ? miss_it : rank == blame->first ? call_once : call_late)(blame, comm);
+	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, tutti_last_error(comm));
+	CLAIM(strstr(tutti_last_error(comm), "not called operation 2"), "\"%s\" is about something else", tutti_last_error(comm));
+	CLAIM(tutti_comm_error(comm, &named) == result && named == blame->blamed, "rank %d is blamed, not rank %d: %s", named,
+	      blame->blamed, tutti_last_error(comm));
+	return 0;
+}
+
+static void is_blamed(int blamed, int first, bool stops)
+{
+	struct blame *blame = shared_memory(sizeof(*blame));
+	const struct job job = { .ranks = RANKS, .body = play_blame, .argument = blame, .limit_s = 20 };
+
+	blame->first = first;
+	blame->blamed = blamed;
+	blame->stops = stops;
+	assert_int_equal(run_job(&job), 0);
+}
+
+/* The other may wait for it. */
+static void of_two_the_one_that_is_further_behind_is_blamed(void **state)
+{
+	is_blamed(2, 1, false);
+	is_blamed(1, 2, false);
+}
+
+static void a_stopped_one_is_blamed_before_one_that_is_further_behind(void **state)
+{
+	is_blamed(1, 1, true);
+	is_blamed(2, 2, true);
+}
+
 /* ---- meeting */
 
 static int join_or_not(int rank, void *argument)
@@ -272,6 +380,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_receive_has_a_deadline),
 		cmocka_unit_test(a_request_has_a_deadline),
 		cmocka_unit_test(a_stopped_rank_is_named_and_told),
+		cmocka_unit_test(of_two_the_one_that_is_further_behind_is_blamed),
+		cmocka_unit_test(a_stopped_one_is_blamed_before_one_that_is_further_behind),
 		cmocka_unit_test(meeting_has_a_deadline),
 		cmocka_unit_test(the_hosts_deadline_ends_the_meeting_for_all),
 		cmocka_unit_test(a_host_that_is_killed_is_lost),
