@@ -166,9 +166,18 @@ static void await_one(struct player *players, int jobs, const struct fault_case 
 			end(&players[i], status, &cases[players[i].index], &verdicts[players[i].index]);
 }
 
-static bool needs_network(const struct fault_case *c)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define NO_LIMIT "a sanitizer has taken all address space, which cannot be limited any more"
+#else
+#define NO_LIMIT NULL
+#endif
+
+/* Why the case cannot be played; NULL: it can. */
+static const char *obstacle(const struct fault_case *c, const char *no_network)
 {
-	return c->fault == FAULT_UNPLUGGED;
+	if (c->fault == FAULT_MEMORY)
+		return NO_LIMIT;
+	return c->fault == FAULT_UNPLUGGED ? no_network : NULL;
 }
 
 /* Returns how many could not be played. */
@@ -177,12 +186,13 @@ static size_t skip(const struct fault_case *cases, size_t count, const char *no_
 	size_t skipped = 0;
 
 	for (size_t i = 0; i < count; i++) {
+		const char *why = obstacle(&cases[i], no_network);
 		char name[64];
 
-		if (!needs_network(&cases[i]) || !no_network)
+		if (!why)
 			continue;
 		case_name(&cases[i], name, sizeof(name));
-		printf("skipped %s: %s\n", name, no_network);
+		printf("skipped %s: %s\n", name, why);
 		skipped++;
 	}
 	return skipped;
@@ -197,7 +207,7 @@ static void play_all(const struct options *o, const struct fault_case *cases, st
 	for (size_t i = 0; i < count; i++) {
 		int free_one = 0;
 
-		if (needs_network(&cases[i]) && no_network)
+		if (obstacle(&cases[i], no_network))
 			continue;
 		if (busy == o->jobs) {
 			await_one(players, o->jobs, cases, verdicts);
