@@ -253,6 +253,25 @@ static void news_reach_each_rank_and_the_best_fault_counts(void **state)
 	play("news=50000", __func__, 4, news_body);
 }
 
+/* Rank 1 tells, and rank 0 looks only when it is woken. */
+static void woken_body(struct suite_rank *rank)
+{
+	const struct tt_fault aborted = { .result = TUTTI_ERR_ABORTED, .rank = 1, .text = "rank 1 aborts" };
+	struct pollfd control = { rank->ops->control_fd(rank->endpoint), POLLIN, 0 };
+
+	if (rank->rank == 1)
+		rank->ops->revoke(rank->endpoint, &aborted);
+	else
+		suite_require(rank, poll(&control, 1, 10000) == 1, "no news");
+	suite_barrier(rank);
+}
+
+/* With this seed it takes no time from rank 1 to rank 0. */
+static void news_that_come_at_once_wake_the_rank(void **state)
+{
+	play("news=1,seed=174", __func__, 2, woken_body);
+}
+
 static void nonsense_is_refused_with_what_was_expected(void **state)
 {
 	static const struct {
@@ -352,6 +371,7 @@ int main(void)
 		cmocka_unit_test(delayed_bytes_come_late_and_wake),
 		cmocka_unit_test(bytes_keep_their_order_on_a_link_whatever_their_delays),
 		cmocka_unit_test(news_reach_each_rank_and_the_best_fault_counts),
+		cmocka_unit_test(news_that_come_at_once_wake_the_rank),
 		cmocka_unit_test(killed_thread_is_gone_from_all_its_ranks),
 		cmocka_unit_test(nonsense_is_refused_with_what_was_expected),
 		cmocka_unit_test(environment_is_read),

@@ -251,7 +251,7 @@ void tt_loop_fabric_die(struct loop_fabric *fabric, int rank)
 	tt_log(DEBUG, LOOP, "rank %d dies, as it was asked to", rank);
 	pthread_cond_broadcast(&fabric->changed);
 	tt_loop_fabric_ring_all(fabric);
-	tt_loop_news_spread(fabric);
+	tt_loop_news_spread(fabric, fabric->ranks[rank].gone_at);
 }
 
 void tt_loop_kill(pthread_t thread)

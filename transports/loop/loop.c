@@ -309,7 +309,7 @@ static void loop_tell(struct tt_endpoint *endpoint, const void *note)
 
 		memcpy(fabric->notes[place], note, TT_NOTE_BYTES);
 		fabric->noted_at[place] = tt_now();
-		tt_loop_news_spread(fabric);
+		tt_loop_news_spread(fabric, fabric->noted_at[place]);
 		if (!fabric->faults.news_ns)
 			tt_loop_fabric_ring_all(fabric);
 	}

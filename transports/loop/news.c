@@ -75,16 +75,15 @@ uint64_t tt_loop_news_next(const struct loop_fabric *fabric, int rank, uint64_t 
 	return next;
 }
 
-void tt_loop_news_spread(struct loop_fabric *fabric)
+void tt_loop_news_spread(struct loop_fabric *fabric, uint64_t at)
 {
-	const uint64_t now = tt_now();
-
 	for (int rank = 0; rank < fabric->size && fabric->faults.news_ns; rank++) {
-		const uint64_t next = tt_loop_news_next(fabric, rank, now);
+		/* it may come at once, and by now have come */
+		const uint64_t next = tt_loop_news_next(fabric, rank, at - 1), alarm = fabric->ranks[rank].alarm.at;
 
 		if (next > 0)
 			tt_loop_fabric_ring(fabric, rank, next);
-		if (next > 0 && fabric->ranks[rank].alarm.at == 0)
+		if (next > 0 && (alarm == 0 || next < alarm))
 			tt_loop_fabric_set_alarm(fabric, rank, next);
 	}
 }
@@ -97,7 +96,7 @@ static void adopt(struct loop_endpoint *self, const struct tt_fault *fault)
 	if (place->state != LOOP_HERE)
 		return;
 	place->told = (struct loop_told){ *fault, tt_now(), ++self->fabric->numbers };
-	tt_loop_news_spread(self->fabric);
+	tt_loop_news_spread(self->fabric, place->told.at);
 }
 
 void tt_loop_news_tell(struct loop_endpoint *self, const struct tt_fault *fault)

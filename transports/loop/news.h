@@ -14,8 +14,8 @@ void tt_loop_news_hear(struct loop_endpoint *self, bool thorough);
 bool tt_loop_news_has_come(const struct loop_endpoint *self, uint64_t note);
 /* Does the rank know by now that `peer` has left or died? */
 bool tt_loop_news_knows_gone(const struct loop_endpoint *self, int peer);
-/* Something was told, or somebody died: wake those whom it reaches, when it does. */
-void tt_loop_news_spread(struct loop_fabric *fabric);
+/* Something was told, or somebody died, at that time: wake those whom it reaches, when it does. */
+void tt_loop_news_spread(struct loop_fabric *fabric, uint64_t at);
 /* When the rank may learn of something after `now`; 0: of nothing. */
 uint64_t tt_loop_news_next(const struct loop_fabric *fabric, int rank, uint64_t now);
 
