@@ -371,7 +371,7 @@ static tutti_result_t join_all(struct growing *g)
 	if (result && !mine.result) { /* who believes in it learns better */
 		char sentence[TT_ERROR_MAX];
 
-		snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+		snprintf(sentence, sizeof(sentence), "%s", tutti_last_error(g->old));
 		tutti_comm_abort(g->new, sentence);
 		tt_thread_error_set(sentence);
 	}
@@ -404,6 +404,16 @@ static void give_up(struct tutti_comm *new)
 	tt_thread_error_set(sentence);
 }
 
+/* The clerk's word, or the last member's, may have left it before `comm` failed: an error of growing says that it has not. */
+static tutti_result_t result_of(struct tutti_comm *comm, tutti_result_t result)
+{
+	pthread_mutex_lock(&comm->lock);
+	tt_comm_look(comm, true);
+	const tutti_result_t state = tt_comm_state(comm);
+	pthread_mutex_unlock(&comm->lock);
+	return state ? state : result;
+}
+
 static uint64_t timeout_of(struct tutti_comm *comm)
 {
 	uint64_t own = 0;
@@ -429,7 +439,7 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store,
 	const tutti_result_t result = grow(&g, store);
 	if (result) {
 		give_up(g.new);
-		return result;
+		return result_of(comm, result);
 	}
 	g.new->hopeless = NULL;
 	tt_log(INFO, COMM, "rank %d of %d has %d ranks more", comm->rank, comm->size, newcomers);

@@ -105,13 +105,15 @@ static bool grow(struct participant *self, struct use *use)
 	machine_trace("takes %d newcomers in", run.plan->newcomers);
 	if (result == TUTTI_OK)
 		result = tutti_comm_grow(use->comm, store, run.plan->newcomers, &next.comm);
+	const bool known = use->comm->fault.result;
 	tutti_store_close(store);
 	told_check_time(started, 6, "comm_grow");
 	use->told->grown = true;
 	use->told->grow_result = result;
-	const bool failed = tutti_comm_error(use->comm, NULL) != TUTTI_OK;
+	/* if it has failed only since, that is another matter than why it did not grow */
+	const tutti_result_t failed = tutti_comm_error(use->comm, NULL);
 	if (result == TUTTI_OK || failed)
-		told_hear(use->told, use->comm, result ? result : TUTTI_OK, "comm_grow");
+		told_hear(use->told, use->comm, result == TUTTI_OK || known ? result : failed, "comm_grow");
 	else
 		machine_trace("comm_grow: %s: %s", tutti_strerror(result), tutti_last_error(NULL));
 	if (result)
