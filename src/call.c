@@ -186,6 +186,7 @@ tutti_result_t tt_call_submit(struct tutti_comm *comm, const struct tt_call *cal
 	if (!result)
 		result = tt_call_start(comm, call, started);
 	if (!result) {
+		tt_request_hand_out(started);
 		tt_comm_progress(comm);
 		if (started->pending)
 			tt_progress_thread_want(comm);

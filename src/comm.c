@@ -17,6 +17,7 @@
 #include "plan_cache.h"
 #include "recorder.h"
 #include "rendezvous.h"
+#include "request.h"
 #include "store.h"
 
 tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int size, uint64_t id,
@@ -75,6 +76,7 @@ static bool forget_peers(struct tutti_comm *comm)
 		tt_recorder_forget(op);
 		op->request = NULL; /* on the stack of such a thread, or freed by now */
 	}
+	comm->requests = NULL; /* the child may still test them, which ends them */
 	for (int i = 0; i < comm->nendpoints; i++)
 		comm->endpoints[i]->ops->forget(comm->endpoints[i]);
 	return true;
@@ -84,6 +86,7 @@ static void free_all(struct tutti_comm *comm)
 {
 	tt_group_drop(comm);
 	tt_ops_free(comm);
+	tt_requests_free(comm);
 	tt_plans_free(comm);
 	tt_next_calls_free(comm);
 	tt_recorder_close(comm);

@@ -102,6 +102,7 @@ struct tutti_comm {
 	uint64_t *p2p_seq[2]; /* [sending][size] */
 	struct tt_op *first, *last;   /* in flight, in order of the calls */
 	struct tt_op *spare;	      /* finished, to be used again */
+	struct tutti_request *requests; /* that callers hold */
 	struct tt_card cards[TT_CARDS_KEPT]; /* of this rank's last collectives */
 	uint64_t *heard; /* [size]: the last collective that each rank is known to have called */
 	uint64_t told_seq;   /* what the neighbours were told last … */

@@ -300,6 +300,7 @@ static tutti_result_t run(struct group *group, tutti_request_t *request)
 		tt_comm_wait(comm, &started->pending);
 		result = started->result;
 	} else if (!result) {
+		tt_request_hand_out(started);
 		tt_comm_progress(comm);
 		if (started->pending)
 			tt_progress_thread_want(comm);

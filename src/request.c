@@ -25,12 +25,40 @@ void tt_request_finish(struct tutti_request *request)
 	request->fused = NULL;
 }
 
+void tt_request_hand_out(struct tutti_request *request)
+{
+	request->next = request->comm->requests;
+	if (request->next)
+		request->next->prev = request;
+	request->comm->requests = request;
+}
+
+static void take_back(struct tutti_request *request)
+{
+	*(request->prev ? &request->prev->next : &request->comm->requests) = request->next;
+	if (request->next)
+		request->next->prev = request->prev;
+}
+
+void tt_requests_free(struct tutti_comm *comm)
+{
+	while (comm->requests) {
+		struct tutti_request *request = comm->requests;
+
+		take_back(request);
+		if (request->fused)
+			tt_fused_finish(request->fused, false); /* who asked for the results did not wait for them */
+		free(request);
+	}
+}
+
 /* Lock held; releases it. */
 static tutti_result_t take_result(tutti_request_t *request)
 {
 	struct tutti_request *finished = *request;
 	const tutti_result_t result = finished->result;
 
+	take_back(finished);
 	pthread_mutex_unlock(&finished->comm->lock);
 	tt_request_finish(finished);
 	free(finished);

@@ -9,12 +9,17 @@ struct tt_fused;
 
 struct tutti_request {
 	struct tutti_comm *comm;
-	struct tt_maker maker; /* of those that the caller gets to see */
+	struct tutti_request *next, *prev; /* of those that callers hold; behind the communicator's lock */
+	struct tt_maker maker;		   /* likewise */
 	uint32_t pending;      /* operations to come; behind the communicator's lock */
 	tutti_result_t result; /* of the first that failed */
 	struct tt_fused *fused; /* results to hand out when all is done; NULL for most */
 };
 
+/* From now on the caller holds it. Lock held. */
+void tt_request_hand_out(struct tutti_request *request);
+/* Free those that callers still hold, of a communicator that goes. */
+void tt_requests_free(struct tutti_comm *comm);
 /* One of the request's operations has ended. Lock held. NULL is fine. */
 void tt_request_op_done(struct tutti_request *request, tutti_result_t result);
 /* Hand out what was fused, release what the request holds (not the struct itself). */

@@ -201,8 +201,8 @@ TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config
 
 /**
  * Free `comm`; NULL is allowed. Waits for no other rank: finish your requests first, or they end
- * with an error on the other ranks; a request must not be used after its communicator is gone. No
- * other thread may be using `comm`. In a child of fork() it frees the child's copy, if no thread of the parent was
+ * with an error on the other ranks, and are freed here: they must not be used after, and results that have come are not handed
+ * out. No other thread may be using `comm`. In a child of fork() it frees the child's copy, if no thread of the parent was
  * inside a call on `comm` then, and tells nobody.
  */
 TUTTI_API void tutti_comm_destroy(tutti_comm_t comm);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "flight.h"
 
-#include <stdlib.h>
-
 #include "calls.h"
-#include "request.h"
 
 /* They have ended. */
 static void land(struct flight *flight, bool well)
@@ -142,12 +139,6 @@ void flights_finish(const struct use *use, struct flights *flights, struct rando
 
 void flights_abandon(struct flights *flights)
 {
-	for (int i = 0; i < flights->count; i++) {
-		struct flight *flight = &flights->flight[i];
-
-		if (flight->request)
-			tt_request_finish(flight->request);
-		free(flight->request);
-		land(flight, false);
-	}
+	for (int i = 0; i < flights->count; i++)
+		land(&flights->flight[i], false);
 }

@@ -31,7 +31,7 @@ bool flights_group(const struct use *use, const struct part *parts, int nparts, 
 		   bool started);
 /* Wait for all, in one of the ways there are. */
 void flights_finish(const struct use *use, struct flights *flights, struct random *random);
-/* Their communicator is gone, and with it the use of the requests, which a program that leaves so never gets rid of. */
+/* Their communicator is gone, and their requests with it. */
 void flights_abandon(struct flights *flights);
 /* Call nothing for a while. */
 void think(uint64_t ns);
