@@ -51,7 +51,8 @@ static void check(struct tt_endpoint *base, bool keyed)
 	uint8_t note[TT_NOTE_BYTES];
 
 	FUZZ_PROMISE(e->guest_count >= 0 && e->guest_count <= TCP_GUESTS_MAX);
-	FUZZ_PROMISE(base->fault.result <= 0 && memchr(base->fault.text, '\0', sizeof(base->fault.text)));
+	FUZZ_PROMISE(base->fault.result <= 0 && base->fault.result >= TUTTI_ERR_UNSUPPORTED);
+	FUZZ_PROMISE(memchr(base->fault.text, '\0', sizeof(base->fault.text)));
 	FUZZ_PROMISE(base->fault.rank >= -1 && base->fault.rank < RANKS);
 	for (int peer = 0; keyed && peer < RANKS; peer++) {
 		FUZZ_PROMISE(!e->peers[peer].control);

@@ -111,8 +111,8 @@ static void check(struct tt_endpoint *base, struct tcp_link *link, bool keyed)
 		FUZZ_PROMISE(dial->begun <= dial->count && dial->alive == open_attempts(dial));
 	FUZZ_PROMISE(dials == e->dial_count && dials <= 2);
 	FUZZ_PROMISE(!e->trouble.result); /* none is this rank's own */
-	FUZZ_PROMISE(base->fault.result <= 0 &&
-		     memchr(base->fault.text, '\0', sizeof(base->fault.text)));
+	FUZZ_PROMISE(base->fault.result <= 0 && base->fault.result >= TUTTI_ERR_UNSUPPORTED);
+	FUZZ_PROMISE(memchr(base->fault.text, '\0', sizeof(base->fault.text)));
 	FUZZ_PROMISE(base->fault.rank >= -1 && base->fault.rank < RANKS);
 	/* who has not the key is at most a rank that cannot be reached */
 	FUZZ_PROMISE(!keyed || (link->state != TCP_LINK_UP && !e->peers[1].control));

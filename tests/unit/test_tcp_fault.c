@@ -273,6 +273,9 @@ static void garbage_on_a_control_link_is_a_loss(void **state)
 		{ 2, 0, 0, 0, 1 },	       /* a good-bye with something in it */
 		{ 1, 0, 0, 0, 0, 0, 0, 0x80 }, /* too long for any message */
 		{ 1, 0, 0, 0, 16, 0, 0, 0, 5 }, /* a revoke that is no error */
+		{ 1, 0, 0, 0, 16, 0, 0, 0, (uint8_t)(TUTTI_ERR_UNSUPPORTED - 1), 0xff, 0xff, 0xff }, /* none there is */
+		{ 1, 0, 0, 0, 16, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 2 },	/* about a rank that there is not */
+		{ 1, 0, 0, 0, 16, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xfe, 0xff, 0xff, 0xff },
 	};
 
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
