@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""bench/compare, with programs that answer what a test wants; its path is the argument."""
+"""bench/compare, with programs that answer what a test wants; and tutti-bound; their paths are the
+arguments."""
 import json
 import os
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-COMPARE = sys.argv.pop()
+BOUND, COMPARE = sys.argv.pop(), sys.argv.pop()
 
 ANSWER = '''#!/usr/bin/env python3
 import json, sys
@@ -56,7 +57,7 @@ class Compare(unittest.TestCase):
         run = self.compare()
         summary = run.stdout.splitlines()[-1]
         self.assertEqual(run.returncode, 0)
-        self.assertIn(' 2 ranks 8 B: 2.00 × gloo', summary)
+        self.assertIn(' 2 ranks, 8 B: 2.00 × gloo', summary)
         self.assertNotIn(' 64 B', summary)
         self.assertNotIn(' 512 B', summary)
         self.assertIn(' 2.00 gloo', self.row(run, 512))
@@ -95,8 +96,31 @@ class Compare(unittest.TestCase):
         self.assertNotEqual(run.returncode, 0)
         self.assertIn('tutti-peer-gloo was not found', run.stderr)
 
+    def test_the_bound_is_no_peer(self):
+        os.makedirs(self.path('bench', 'bounds'))
+        self.program('tutti-bench', {8: 10.0})
+        self.program('peers/tutti-peer-gloo', {8: 15.0})
+        self.program('bounds/tutti-bound', {8: 8.0})
+        run = self.compare('--bounds')
+        self.assertIn(' 0.80     1.50 gloo', self.row(run, 8))
+        self.assertIn('geometric mean of fastest peer / tutti: 1.50, least 1.50', run.stdout)
+
     def test_an_unknown_peer_is_refused(self):
         self.assertEqual(self.compare('-p', 'nccl').returncode, 2)
+
+
+class Bound(unittest.TestCase):
+    def test_every_way_gives_the_right_sums(self):
+        for words in (['--transport', 'shm', '--algorithm', 'exchange'],
+                      ['--transport', 'shm', '--algorithm', 'halves'],
+                      ['--transport', 'shm', '-m', 'tutti'], ['--transport', 'tcp', '-p', 'out']):
+            for ranks in [2] if 'tcp' in words else [1, 2, 3, 5]:
+                run = subprocess.run([BOUND, 'all_reduce', '-b', '4', '-e', '300K', '-f', '7', '-n', '3',
+                                      '-r', str(ranks), '--json', '-', *words], text=True,
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                self.assertEqual((run.returncode, run.stderr), (0, ''), words)
+                results = [json.loads(line) for line in run.stdout.splitlines()]
+                self.assertTrue(results and all(r['wrong'] == 0 for r in results), (words, ranks))
 
 
 if __name__ == '__main__':

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-bound: the measurements of tutti-bench for the least that an all-reduce of floats takes on this machine. Its parent
+ * makes the memory and the connections that its ranks inherit.
+ *
+ *   --transport shm   exchange   each rank copies its input to staging memory and adds up all of them
+ *                     halves     each rank adds up its part, and gives the others the result
+ *                     -m tutti   the same with all buffers in shared memory: inputs read once, outputs written once
+ *   --transport tcp   two ranks, each sends all of its input over one plain socket and adds what comes */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "bound.h"
+#include "local.h"
+#include "options.h"
+#include "sweep.h"
+
+#define HEAP_MARGIN (1u << 20)
+
+static bool is(const char *text, const char *word)
+{
+	return text && strcmp(text, word) == 0;
+}
+
+/* ---- what the bench asks for */
+
+static bool supports(struct bench_backend *backend, const struct bench_call *call)
+{
+	const bool over_sockets = is(bound_of(backend)->transport, "tcp");
+
+	return call->kind == BENCH_ALL_REDUCE && call->dtype == TUTTI_FLOAT32 && call->op == TUTTI_SUM &&
+	       !(over_sockets && (call->inplace || backend->size != 2));
+}
+
+static int run(struct bench_backend *backend, const struct bench_call *call)
+{
+	struct bound *b = bound_of(backend);
+
+	if (is(b->transport, "tcp"))
+		return bound_sockets(b, call);
+	if (b->heap)
+		bound_direct(b, call);
+	else if (is(b->algorithm, "halves"))
+		bound_halves(b, call);
+	else
+		bound_exchange(b, call);
+	return 0;
+}
+
+static int barrier(struct bench_backend *backend)
+{
+	bound_barrier(bound_of(backend));
+	return 0;
+}
+
+static int combine(struct bench_backend *backend, double *values, size_t count, enum bench_combine how)
+{
+	struct bound *b = bound_of(backend);
+	const size_t most = sizeof(b->ranks->values) / sizeof(double);
+
+	for (size_t at = 0; at < count; at += most) {
+		const size_t n = count - at < most ? count - at : most;
+
+		memcpy(b->ranks[backend->rank].values, values + at, n * sizeof(double));
+		bound_barrier(b);
+		for (size_t i = 0; i < n; i++) {
+			double all = b->ranks[0].values[i];
+
+			for (int rank = 1; rank < backend->size; rank++) {
+				const double value = b->ranks[rank].values[i];
+
+				all = how == BENCH_SUM ? all + value : all > value ? all : value;
+			}
+			values[at + i] = all;
+		}
+		bound_barrier(b);
+	}
+	return 0;
+}
+
+static void *allocate(struct bench_backend *backend, size_t bytes, bool mappable)
+{
+	struct bound *b = bound_of(backend);
+	const size_t whole = (bytes + 4095) & ~(size_t)4095;
+	void *memory = NULL;
+
+	if (!mappable)
+		return posix_memalign(&memory, 4096, bytes) == 0 ? memory : NULL;
+	if (whole > b->heap_bytes - b->heap_used)
+		return NULL;
+	memory = b->heap + b->heap_bytes * (size_t)backend->rank + b->heap_used;
+	b->heap_used += whole;
+	return memory;
+}
+
+static void release(struct bench_backend *backend, void *memory, bool mappable)
+{
+	if (!mappable)
+		free(memory);
+}
+
+static void describe(struct bench_backend *backend, const char **transport, const char **algorithm)
+{
+	*transport = bound_of(backend)->transport;
+	*algorithm = bound_of(backend)->algorithm;
+}
+
+/* ---- a rank */
+
+/* What the ranks inherit: TUTTI_STORE is "memory,sockets of rank 0,of rank 1…", each with all ranks. */
+static bool inherit(struct bound *b, const struct bench_options *options, size_t heap_bytes)
+{
+	const int size = b->backend.size;
+	const size_t bytes = sizeof(struct bound_rank) * (size_t)size;
+	const char *list = getenv("TUTTI_STORE");
+	char *at;
+	const int memory = list ? (int)strtol(list, &at, 10) : -1;
+
+	for (int i = 0; list && i < size * size; i++) {
+		const int fd = *at == ',' ? (int)strtol(at + 1, &at, 10) : -1;
+
+		if (i / size == b->backend.rank)
+			b->sockets[i % size] = fd;
+	}
+	b->heap_bytes = heap_bytes;
+	uint8_t *base = mmap(NULL, bytes + heap_bytes * (size_t)b->backend.size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	b->arrived = malloc(BOUND_CHUNK);
+	if (base == MAP_FAILED || !b->arrived) {
+		fprintf(stderr, "tutti-bound: map the memory of all ranks: %m\n");
+		return false;
+	}
+	b->ranks = (struct bound_rank *)base;
+	b->heap = options->mappable ? base + bytes : NULL;
+	return true;
+}
+
+static int number(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text ? atoi(text) : 0;
+}
+
+static int be_rank(const struct bench_options *options, size_t heap_bytes)
+{
+	cpu_set_t cpus;
+	struct bound b = {
+		.backend = {
+			.library = "bound",
+			.rank = number("TUTTI_RANK"),
+			.size = number("TUTTI_SIZE"),
+			.context = &b,
+			.supports = supports,
+			.run = run,
+			.barrier = barrier,
+			.combine = combine,
+			.alloc = allocate,
+			.release = release,
+			.describe = describe,
+		},
+		.transport = is(options->transport, "tcp") ? "tcp" : "shm",
+		.algorithm = options->mappable ? "direct" : is(options->algorithm, "halves") ? "halves" : "exchange",
+	};
+
+	b.oversubscribed = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < b.backend.size;
+	if (!inherit(&b, options, heap_bytes))
+		return 1;
+	return bench_sweep(&b.backend, options) == 0 ? 0 : 1;
+}
+
+/* ---- their parent */
+
+/* Each rank gets room for all the buffers of the largest size, batches included. */
+static size_t heap_needed(const struct bench_options *options)
+{
+	return options->mappable ? 4 * (options->end > HEAP_MARGIN ? options->end : HEAP_MARGIN) : 0;
+}
+
+static void list_all(char *list, size_t size, int memory, int ranks, int fds[BOUND_RANKS][BOUND_RANKS])
+{
+	size_t used = (size_t)snprintf(list, size, "%d", memory);
+
+	for (int i = 0; i < ranks * ranks; i++)
+		used += (size_t)snprintf(list + used, size - used, ",%d", fds[i / ranks][i % ranks]);
+}
+
+static int start_ranks(const struct bench_options *options, char **argv)
+{
+	const int ranks = options->ranks > 0 ? options->ranks : 2;
+	const size_t bytes = (sizeof(struct bound_rank) + heap_needed(options)) * (size_t)ranks;
+	const int memory = memfd_create("tutti-bound", 0);
+	int fds[BOUND_RANKS][BOUND_RANKS] = { 0 };
+	char list[BOUND_RANKS * BOUND_RANKS * 8];
+
+	if (ranks > BOUND_RANKS) {
+		fprintf(stderr, "tutti-bound: found %d ranks, expected at most %d\n", ranks, BOUND_RANKS);
+		return 2;
+	}
+	if (memory < 0 || ftruncate(memory, (off_t)bytes) < 0) {
+		fprintf(stderr, "tutti-bound: %zu bytes of shared memory: %m\n", bytes);
+		return 1;
+	}
+	if (!bound_connect(ranks, fds))
+		return 1;
+	list_all(list, sizeof(list), memory, ranks, fds);
+	return bench_run_local(ranks, argv, list);
+}
+
+int main(int argc, char **argv)
+{
+	struct bench_options options;
+
+	switch (bench_options_parse(argc, argv, &options)) {
+	case BENCH_PARSED_HELP: return 0;
+	case BENCH_PARSED_WRONG: return 2;
+	default: return bench_launched() ? be_rank(&options, heap_needed(&options)) : start_ranks(&options, argv);
+	}
+}
