@@ -58,6 +58,18 @@ static int computes(tutti_comm_t comm)
 	return 0;
 }
 
+/* What members do with both; the new one, with which newcomers do the same, outlives the old one. */
+static int use_both(tutti_comm_t comm, tutti_comm_t more, tutti_store_t store)
+{
+	int failed = computes(more) || computes(comm);
+
+	tutti_comm_destroy(comm);
+	failed = failed || computes(more);
+	tutti_comm_destroy(more);
+	tutti_store_close(store);
+	return failed;
+}
+
 static void set_number(const char *name, int value)
 {
 	char text[16];
@@ -85,7 +97,7 @@ static int open_store(const struct play *play, tutti_store_t *out)
 	return result ? complain(NULL, __FILE__, __LINE__, "%s", tutti_last_error(NULL)) : 0;
 }
 
-/* Join, note the rank, and compute with all. */
+/* Join, note the rank, and compute with all, before and after the members have ended the old communicator. */
 static int be_newcomer(const struct play *play, int expected_size)
 {
 	tutti_comm_t comm = NULL;
@@ -98,7 +110,7 @@ static int be_newcomer(const struct play *play, int expected_size)
 	CLAIM(tutti_comm_rank(comm) >= play->members, "a newcomer became rank %d", tutti_comm_rank(comm));
 	const uint32_t bit = 1u << tutti_comm_rank(comm);
 	CLAIM(!(atomic_fetch_or(&play->stage->ranks, bit) & bit), "rank %d twice", tutti_comm_rank(comm));
-	const int failed = computes(comm);
+	const int failed = computes(comm) || computes(comm);
 	tutti_comm_destroy(comm);
 	tutti_store_close(store);
 	return failed;
@@ -156,11 +168,7 @@ static int grow_once(int rank, void *argument)
 	SUCCEEDS(tutti_comm_grow(comm, store, play->newcomers, &more));
 	CLAIM(tutti_comm_rank(more) == rank && tutti_comm_size(more) == size, "rank %d of %d", tutti_comm_rank(more),
 	      tutti_comm_size(more));
-	int failed = computes(more) || computes(comm);
-	tutti_comm_destroy(comm);
-	failed = failed || play->newcomers > 4; /* the new one outlives the old one */
-	tutti_comm_destroy(more);
-	tutti_store_close(store);
+	const int failed = use_both(comm, more, store);
 	CLAIM(open_descriptors() == descriptors, "%d descriptors were open before, %d are after", descriptors,
 	      open_descriptors());
 	return failed;
@@ -254,11 +262,7 @@ static int grow_in_vain(int rank, void *argument)
 		return 1;
 	atomic_fetch_add(&play->stage->asked, 1);
 	SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
-	const int failed = computes(more) || computes(comm);
-	tutti_comm_destroy(more);
-	tutti_comm_destroy(comm);
-	tutti_store_close(store);
-	return failed;
+	return use_both(comm, more, store);
 }
 
 static void who_does_not_come_is_waited_for_until_the_deadline(void **state)
@@ -297,10 +301,7 @@ static int grow_past_the_dead(int rank, void *argument)
 	tutti_store_t store = NULL;
 
 	if (rank == 1) { /* dies waiting to be invited */
-		const struct itimerval soon = { .it_value = { 0, 300000 } };
-
 		atomic_store(&play->stage->pid, getpid());
-		setitimer(ITIMER_REAL, &soon, NULL);
 		if (open_store(play, &store))
 			return 1;
 		tutti_comm_join(store, NULL, &comm);
@@ -314,15 +315,12 @@ static int grow_past_the_dead(int rank, void *argument)
 			return 1;
 		SUCCEEDS(tutti_store_get(store, "grow/seat/0", &ticket, &length, 20));
 		struct pollfd dead = { (int)syscall(SYS_pidfd_open, atomic_load(&play->stage->pid), 0), POLLIN, 0 };
+		kill(atomic_load(&play->stage->pid), SIGKILL);
 		poll(&dead, 1, 20000);
 		close(dead.fd);
 		atomic_fetch_add(&play->stage->asked, 1);
 		SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
-		const int failed = computes(more);
-		tutti_comm_destroy(more);
-		tutti_comm_destroy(comm);
-		tutti_store_close(store);
-		return failed;
+		return use_both(comm, more, store);
 	}
 	await(&play->stage->asked, 1);
 	return be_newcomer(play, 2);
@@ -332,7 +330,7 @@ static void the_dead_are_passed_over(void **state)
 {
 	struct play play = { .members = 1, .newcomers = 1 };
 
-	assert_int_equal(run_play(&play, 3, grow_past_the_dead, "TUTTI_TIMEOUT=40", 1 << 1, SIGALRM), 0);
+	assert_int_equal(run_play(&play, 3, grow_past_the_dead, "TUTTI_TIMEOUT=40", 1 << 1, SIGKILL), 0);
 }
 
 /* Rank 2 dies at some moment of its joining, or after; rank 3 joins until it is in. */
@@ -376,11 +374,7 @@ static int grow_despite_death(int rank, void *argument)
 	CLAIM(results[0] == results[1], "one returned %d, the other %d", (int)results[0], (int)results[1]);
 	atomic_fetch_add(&play->stage->done, 1);
 	SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
-	const int failed = computes(more) || computes(comm);
-	tutti_comm_destroy(more);
-	tutti_comm_destroy(comm);
-	tutti_store_close(store);
-	return failed;
+	return use_both(comm, more, store);
 }
 
 static void a_death_while_joining_is_no_matter(void **state)
