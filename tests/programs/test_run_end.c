@@ -38,6 +38,16 @@ static void assert_all_gone(const struct launched *l, int expected)
 			fail_msg("process %ld is still there", pids[i]);
 }
 
+/* Rank 0 fails when it is told to, which is when all `processes` have told who they are; then none is left. */
+static void ends_with(struct launched *l, const char *const argv[], int processes, int status)
+{
+	launched_start(l, argv);
+	launched_await(l, 0, "pid ", processes);
+	assert_int_equal(write(l->in, "go\n", 3), 3);
+	assert_int_equal(launched_finish(l), status);
+	assert_all_gone(l, processes);
+}
+
 static void the_failing_rank_gives_the_exit_status(void **state)
 {
 	struct launched l;
@@ -52,14 +62,10 @@ static void the_failing_rank_gives_the_exit_status(void **state)
 		NULL
 	};
 
-	launched_start(&l, argv);
-	launched_await(&l, 0, "pid ", 3);
-	assert_int_equal(write(l.in, "go\n", 3), 3);
-	assert_int_equal(launched_finish(&l), 3);
+	ends_with(&l, argv, 3, 3);
 	assert_contains(launched_err(&l), "tutti-run: rank 0 (pid ");
 	assert_contains(launched_err(&l), ") exited with status 3 after ");
 	assert_contains(launched_err(&l), "; ending ranks 1, 2\n");
-	assert_all_gone(&l, 3);
 	launched_free(&l);
 }
 
@@ -121,13 +127,9 @@ static void a_rank_that_ignores_sigterm_is_killed_after_the_grace(void **state)
 	};
 	const double start = now();
 
-	launched_start(&l, argv);
-	launched_await(&l, 0, "pid ", 2);
-	assert_int_equal(write(l.in, "go\n", 3), 3);
-	assert_int_equal(launched_finish(&l), 4);
+	ends_with(&l, argv, 2, 4);
 	assert_true(now() - start < 10);
 	assert_contains(launched_err(&l), "rank 1 did not end within 0.3 s of SIGTERM: killed\n");
-	assert_all_gone(&l, 2);
 	launched_free(&l);
 }
 
@@ -144,11 +146,7 @@ static void grandchildren_end_with_a_failed_job(void **state)
 			       "[ $TUTTI_RANK = 0 ] && read x && exit 5; wait",
 			       NULL };
 
-	launched_start(&l, argv);
-	launched_await(&l, 0, "pid ", 4);
-	assert_int_equal(write(l.in, "go\n", 3), 3);
-	assert_int_equal(launched_finish(&l), 5);
-	assert_all_gone(&l, 4);
+	ends_with(&l, argv, 4, 5);
 	launched_free(&l);
 }
 

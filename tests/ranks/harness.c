@@ -72,6 +72,25 @@ int open_descriptors(void)
 	return n - 3; /* ".", ".." and the directory itself */
 }
 
+/* The n-th number of /proc/self/statm, in pages; 0: unknown. */
+static size_t pages_of(int n)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	size_t pages = 0;
+
+	for (int i = 0; file && i <= n; i++)
+		if (fscanf(file, "%zu", &pages) != 1)
+			pages = 0;
+	if (file)
+		fclose(file);
+	return pages;
+}
+
+size_t address_space_in_use(void)
+{
+	return pages_of(0) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
 /* as in sanitizer/allocator_interface.h, which comes with clang only */
@@ -86,14 +105,7 @@ long memory_in_use(void)
 
 long memory_in_use(void)
 {
-	FILE *file = fopen("/proc/self/statm", "re");
-	long pages = 0;
-
-	if (file && fscanf(file, "%*d %ld", &pages) != 1)
-		pages = 0;
-	if (file)
-		fclose(file);
-	return pages * (sysconf(_SC_PAGESIZE) / 1024);
+	return (long)pages_of(1) * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 #endif

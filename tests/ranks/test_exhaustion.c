@@ -46,26 +46,12 @@ struct play {
 
 static struct rlimit usual, usual_memory;
 
-/* Address space of this process, in bytes. */
-static size_t address_space(void)
-{
-	FILE *file = fopen("/proc/self/statm", "re");
-	size_t pages = 0;
-
-	if (file) {
-		if (fscanf(file, "%zu", &pages) != 1)
-			pages = 0;
-		fclose(file);
-	}
-	return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 /* Leave room for k steps of memory more. */
 static void allow_memory(int k)
 {
 	struct rlimit limit = usual_memory;
 
-	limit.rlim_cur = address_space() + (size_t)k * MEMORY_STEP;
+	limit.rlim_cur = address_space_in_use() + (size_t)k * MEMORY_STEP;
 	setrlimit(RLIMIT_AS, &limit);
 }
 

@@ -141,24 +141,10 @@ static void ranks_without_a_board_say_so(void **state)
 	assert_int_equal(run_job(&job), 0);
 }
 
-/* Address space of this process, in bytes. */
-static size_t address_space(void)
-{
-	FILE *file = fopen("/proc/self/statm", "r");
-	size_t pages = 0;
-
-	if (file) {
-		if (fscanf(file, "%zu", &pages) != 1)
-			pages = 0;
-		fclose(file);
-	}
-	return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 /* One rank has no room for the board; nobody may then use it. */
 static int share_with_one_that_cannot(int rank, void *argument)
 {
-	const size_t room = address_space() + FILE_MAX + FILE_MAX / 4;
+	const size_t room = address_space_in_use() + FILE_MAX + FILE_MAX / 4;
 	const struct rlimit limit = { room, room };
 	struct warnings comms = { .subsystem = "comm" };
 	const bool shm = strcmp(transport_chosen, "shm") == 0;

@@ -23,6 +23,7 @@
 #include "log.h"
 #include "store.h"
 #include "store_wire.h"
+#include "test_store_raw.h"
 #include "transport.h"
 
 #define PATIENCE_S 20.0
@@ -170,27 +171,6 @@ static void a_config_that_is_none_is_refused(void **state)
 
 /* ---------------------------------------------------------------- raw connections */
 
-static int raw_connect(tutti_store_t store)
-{
-	const int port = atoi(strrchr(tutti_store_address(store), ':') + 1);
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
-	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	return fd;
-}
-
-static void raw_send(int fd, const void *data, size_t length)
-{
-	assert_int_equal(send(fd, data, length, MSG_NOSIGNAL), (ssize_t)length);
-}
-
-static void raw_receive(int fd, void *data, size_t length)
-{
-	assert_int_equal(recv(fd, data, length, MSG_WAITALL), (ssize_t)length);
-}
-
 /* The other end says no more and closes. */
 static void expect_closed(int fd)
 {
@@ -211,7 +191,7 @@ struct talk {
 static struct talk begin(tutti_store_t store)
 {
 	static const uint8_t nonce[TT_NONCE_BYTES] = { 9, 9 };
-	struct talk t = { .fd = raw_connect(store) };
+	struct talk t = { .fd = raw_connect(port_of(store)) };
 
 	tt_wire_put_hello(true, nonce, t.own);
 	raw_send(t.fd, t.own, sizeof(t.own));
@@ -373,7 +353,7 @@ static int crowd(tutti_store_t host, int *fds, int most)
 
 	tt_wire_put_hello(true, nonce, hello);
 	for (; n < most; n++) {
-		fds[n] = raw_connect(host);
+		fds[n] = raw_connect(port_of(host));
 		if (n % 3 == 0)
 			raw_send(fds[n], hello, sizeof(hello));
 		if (n % 3 == 1)

@@ -22,37 +22,13 @@
 
 #include "store.h"
 #include "store_wire.h"
+#include "test_store_raw.h"
 #include "transport.h"
 
 #define PATIENCE_S  20.0
 #define PATIENCE_MS 20000
 
 /* ---------------------------------------------------------------- raw connections */
-
-static int port_of(tutti_store_t store)
-{
-	return atoi(strrchr(tutti_store_address(store), ':') + 1);
-}
-
-static int raw_connect(int port)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
-	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	return fd;
-}
-
-static void raw_send(int fd, const void *data, size_t length)
-{
-	assert_int_equal(send(fd, data, length, MSG_NOSIGNAL), (ssize_t)length);
-}
-
-static void raw_receive(int fd, void *data, size_t length)
-{
-	assert_int_equal(recv(fd, data, length, MSG_WAITALL), (ssize_t)length);
-}
 
 /* The other end closes, in order or not, within our patience. */
 static void expect_closed(int fd)

@@ -149,3 +149,19 @@ void fabric_connect(struct fabric *f, int a, int b, struct tt_link **at_a, struc
 	*at_a = links[0];
 	*at_b = links[1];
 }
+
+void fabric_goes_on(struct fabric *f)
+{
+	struct tt_link *a, *b;
+	char byte = 'x';
+	const struct iovec iov = { &byte, 1 };
+
+	fabric_connect(f, 0, 1, &a, &b);
+	assert_int_equal(tcp->write(a, &iov, 1), 1);
+	byte = 0;
+	while (tcp->read(b, &iov, 1) == 0)
+		;
+	assert_int_equal(byte, 'x');
+	tcp->close(a);
+	tcp->close(b);
+}

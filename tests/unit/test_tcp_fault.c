@@ -43,13 +43,15 @@ static void a_revoke_reaches_all_of_eight(void **state)
 	fabric_stop(&f);
 }
 
-/* What the others see when the rank's process dies. */
-static void die(struct fabric *f, int rank)
+/* What the others see when the rank's process dies. Its endpoint is still to be destroyed. */
+static struct tt_endpoint *die(struct fabric *f, int rank)
 {
-	struct tcp_endpoint *e = tcp_endpoint_of(f->endpoint[rank]);
+	struct tt_endpoint *dead = f->endpoint[rank];
 
-	for (struct tcp_control *c = e->controls; c; c = c->next)
+	for (struct tcp_control *c = tcp_endpoint_of(dead)->controls; c; c = c->next)
 		shutdown(c->source.fd, SHUT_RDWR);
+	f->endpoint[rank] = NULL;
+	return dead;
 }
 
 struct expected {
@@ -93,15 +95,13 @@ static void the_better_of_two_faults_stays(void **state)
 static void a_death_after_a_fault_is_its_consequence(void **state)
 {
 	const struct tt_fault fault = { TUTTI_ERR_TIMEOUT, 3, "rank 3 was late" };
-	struct tt_endpoint *dead;
 	struct fabric f;
 
 	fabric_start(&f, 4, 0);
 	tcp->revoke(f.endpoint[0], &fault);
 	fabric_until(&f, all_know, &f);
-	die(&f, 1);
-	dead = f.endpoint[1];
-	f.endpoint[1] = NULL;
+	struct tt_endpoint *dead = die(&f, 1);
+
 	while (tcp_endpoint_of(f.endpoint[0])->peers[1].control->source.fd >= 0)
 		tcp->progress(f.endpoint[0], true);
 	all_blame(&f, TUTTI_ERR_TIMEOUT, 3, "rank 3 was late");
@@ -128,7 +128,7 @@ static void a_revoke_outlives_the_rank_that_sent_it(void **state)
 static void what_peers_say_is_heard_before_a_death_is_blamed(void **state)
 {
 	const struct tt_fault fault = { TUTTI_ERR_TIMEOUT, 1, "rank 1 was late" };
-	struct tt_endpoint *dead;
+	struct tt_endpoint *dead = NULL;
 	struct fabric f;
 
 	fabric_start(&f, 3, 0);
@@ -137,28 +137,24 @@ static void what_peers_say_is_heard_before_a_death_is_blamed(void **state)
 		struct pollfd poller = { known[peer].control->source.fd, POLLIN, 0 };
 
 		if (peer == 1)
-			die(&f, 1);
+			dead = die(&f, 1);
 		else
 			tcp->revoke(f.endpoint[2], &fault);
 		assert_int_equal(poll(&poller, 1, 20000), 1);
 	}
 	tcp->progress(f.endpoint[0], true);
 	assert_string_equal(f.endpoint[0]->fault.text, "rank 1 was late");
-	dead = f.endpoint[1];
-	f.endpoint[1] = NULL;
 	tcp->destroy(dead);
 	fabric_stop(&f);
 }
 
 static void a_death_is_known_to_all_of_eight(void **state)
 {
-	struct tt_endpoint *dead;
 	struct fabric f;
 
 	fabric_start(&f, 8, 0);
-	die(&f, 5);
-	dead = f.endpoint[5];
-	f.endpoint[5] = NULL;
+	struct tt_endpoint *dead = die(&f, 5);
+
 	fabric_until(&f, all_know, &f);
 	all_blame(&f, TUTTI_ERR_PEER_LOST, 5, "rank 5 at ");
 	all_blame(&f, TUTTI_ERR_PEER_LOST, 5, "died or lost its connection");

@@ -38,23 +38,6 @@ static bool hung_up(void *arg)
 	return n == 0 || (n < 0 && errno != EAGAIN);
 }
 
-/* The ranks still find each other and move bytes. */
-static void job_goes_on(struct fabric *f)
-{
-	struct tt_link *a, *b;
-	char byte = 'x';
-	const struct iovec iov = { &byte, 1 };
-
-	fabric_connect(f, 0, 1, &a, &b);
-	assert_int_equal(tcp->write(a, &iov, 1), 1);
-	byte = 0;
-	while (tcp->read(b, &iov, 1) == 0)
-		;
-	assert_int_equal(byte, 'x');
-	tcp->close(a);
-	tcp->close(b);
-}
-
 static void garbage_is_dropped_at_once(void **state)
 {
 	struct fabric f;
@@ -66,7 +49,7 @@ static void garbage_is_dropped_at_once(void **state)
 	fabric_until(&f, hung_up, &c);
 	assert_int_equal(c.length, 0);
 	close(c.fd);
-	job_goes_on(&f);
+	fabric_goes_on(&f);
 	fabric_stop(&f);
 }
 
@@ -116,7 +99,7 @@ static void hellos_that_are_not_welcome_are_told_why(void **state)
 		hello_write(&hello, bytes);
 		refused_with(&f, bytes, all[i].verdict);
 	}
-	job_goes_on(&f);
+	fabric_goes_on(&f);
 	fabric_stop(&f);
 }
 
@@ -137,7 +120,7 @@ static void other_versions_and_unknown_wishes_are_refused(void **state)
 	bytes[10] = 0;
 	bytes[12] = 3; /* flags */
 	refused_with(&f, bytes, TCP_NOT_UNDERSTOOD);
-	job_goes_on(&f);
+	fabric_goes_on(&f);
 	fabric_stop(&f);
 }
 
@@ -194,7 +177,7 @@ static void a_slow_caller_is_dropped_at_its_deadline(void **state)
 	assert_int_equal(e->guest_count, 0);
 	fabric_until(&f, hung_up, &c);
 	close(c.fd);
-	job_goes_on(&f);
+	fabric_goes_on(&f);
 	fabric_stop(&f);
 }
 
@@ -211,7 +194,7 @@ static void a_crowd_of_silent_callers_keeps_nobody_out(void **state)
 	fabric_until(&f, hung_up, &callers[0]);
 	fabric_until(&f, hung_up, &callers[19]);
 	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->guest_count, TCP_GUESTS_MAX);
-	job_goes_on(&f);
+	fabric_goes_on(&f);
 	for (int i = 0; i < count; i++)
 		close(callers[i].fd);
 	fabric_stop(&f);

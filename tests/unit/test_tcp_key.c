@@ -229,22 +229,6 @@ static bool trouble(void *arg)
 	return *tt_tcp_dial_trouble(tcp_endpoint_of(s->f->endpoint[0]), 1);
 }
 
-static void job_goes_on(struct fabric *f)
-{
-	struct tt_link *a, *b;
-	char byte = 'x';
-	const struct iovec iov = { &byte, 1 };
-
-	fabric_connect(f, 0, 1, &a, &b);
-	assert_int_equal(tcp->write(a, &iov, 1), 1);
-	byte = 0;
-	while (tcp->read(b, &iov, 1) == 0)
-		;
-	assert_int_equal(byte, 'x');
-	tcp->close(a);
-	tcp->close(b);
-}
-
 /* ---------------------------------------------------------------- other keys, and none */
 
 /* Nobody is between two words of a handshake. */
@@ -286,7 +270,7 @@ static void cannot_come_in(const struct tt_key *mine, const struct tt_key *their
 	assert_int_equal(atomic_load(&lines_of_strangers), 1);
 	assert_non_null(strstr(last_line, logs));
 	e->key = theirs;
-	job_goes_on(&f);
+	fabric_goes_on(&f);
 	fabric_stop(&f);
 }
 
@@ -337,7 +321,7 @@ static void without_a_key_a_rank_is_reached_over_loopback_only(void **state)
 	tt_tcp_card_write(&card, f.peers[0][1].address);
 	fabric_join(&f, tt_now() + 20 * SECOND);
 	assert_int_equal(f.joined[0], TUTTI_OK);
-	job_goes_on(&f);
+	fabric_goes_on(&f);
 	fabric_stop(&f);
 }
 
@@ -360,29 +344,52 @@ static void record(struct fabric *f, struct proxy *p)
 	lead(f, 0, 1, port);
 }
 
+static void start_recorded(struct fabric *f, struct proxy *p)
+{
+	fabric_start(f, 2, 4);
+	proxy_open(p, fabric_port(f, 1));
+	record(f, p);
+}
+
+static void end_recorded(struct fabric *f, struct proxy *p)
+{
+	proxy_close(p);
+	fabric_goes_on(f);
+	fabric_stop(f);
+}
+
+/* The recorded hello once more; the connection, and what rank 1 answers. */
+static int repeat_hello(struct fabric *f, const struct proxy *p, uint8_t answer[TCP_ANSWER_BYTES])
+{
+	const int fd = dial(fabric_port(f, 1));
+
+	say(fd, p->up, TCP_HELLO_BYTES);
+	hear(f, fd, answer, TCP_ANSWER_BYTES);
+	return fd;
+}
+
+static void is_turned_away(struct fabric *f, int fd)
+{
+	hangs_up(f, fd);
+	assert_int_equal(tcp_endpoint_of(f->endpoint[1])->peers[0].kept[TT_LANE_P2P].fd, -1);
+}
+
 static void a_handshake_that_was_recorded_opens_nothing(void **state)
 {
 	uint8_t answer[TCP_ANSWER_BYTES];
 	struct proxy p;
 	struct fabric f;
 
-	fabric_start(&f, 2, 4);
-	proxy_open(&p, fabric_port(&f, 1));
-	record(&f, &p);
-	const int fd = dial(fabric_port(&f, 1));
-	say(fd, p.up, TCP_HELLO_BYTES);
-	hear(&f, fd, answer, sizeof(answer));
+	start_recorded(&f, &p);
+	const int fd = repeat_hello(&f, &p, answer);
 	/* of the same hello, but with a nonce and a proof of its own */
 	assert_memory_equal(answer, p.down, AT_ANSWER_NONCE);
 	assert_memory_not_equal(answer + AT_ANSWER_NONCE, p.down + AT_ANSWER_NONCE, TT_NONCE_BYTES);
 	assert_memory_not_equal(answer + AT_PROOF, p.down + AT_PROOF, TT_PROOF_BYTES);
 	say(fd, p.up + TCP_HELLO_BYTES, TCP_CONFIRM_BYTES);
-	hangs_up(&f, fd);
-	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->peers[0].kept[TT_LANE_P2P].fd, -1);
+	is_turned_away(&f, fd);
 	assert_non_null(strstr(last_line, "has another key"));
-	proxy_close(&p);
-	job_goes_on(&f);
-	fabric_stop(&f);
+	end_recorded(&f, &p);
 }
 
 static void the_proof_of_one_side_is_none_of_the_other(void **state)
@@ -391,18 +398,11 @@ static void the_proof_of_one_side_is_none_of_the_other(void **state)
 	struct proxy p;
 	struct fabric f;
 
-	fabric_start(&f, 2, 4);
-	proxy_open(&p, fabric_port(&f, 1));
-	record(&f, &p);
-	const int fd = dial(fabric_port(&f, 1));
-	say(fd, p.up, TCP_HELLO_BYTES);
-	hear(&f, fd, answer, sizeof(answer));
+	start_recorded(&f, &p);
+	const int fd = repeat_hello(&f, &p, answer);
 	say(fd, answer + AT_PROOF, TT_PROOF_BYTES);
-	hangs_up(&f, fd);
-	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->peers[0].kept[TT_LANE_P2P].fd, -1);
-	proxy_close(&p);
-	job_goes_on(&f);
-	fabric_stop(&f);
+	is_turned_away(&f, fd);
+	end_recorded(&f, &p);
 }
 
 static void the_proof_of_one_connection_is_none_of_another(void **state)
@@ -412,22 +412,14 @@ static void the_proof_of_one_connection_is_none_of_another(void **state)
 	struct fabric f;
 	int fds[2];
 
-	fabric_start(&f, 2, 4);
-	proxy_open(&p, fabric_port(&f, 1));
-	record(&f, &p);
-	for (int i = 0; i < 2; i++) {
-		fds[i] = dial(fabric_port(&f, 1));
-		say(fds[i], p.up, TCP_HELLO_BYTES);
-		hear(&f, fds[i], answer, sizeof(answer));
-	}
+	start_recorded(&f, &p);
+	for (int i = 0; i < 2; i++)
+		fds[i] = repeat_hello(&f, &p, answer);
 	tt_tcp_confirm_write(&fabric_key, p.up, answer, confirm); /* good for the second */
 	say(fds[0], confirm, sizeof(confirm));
-	hangs_up(&f, fds[0]);
-	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->peers[0].kept[TT_LANE_P2P].fd, -1);
+	is_turned_away(&f, fds[0]);
 	close(fds[1]);
-	proxy_close(&p);
-	job_goes_on(&f);
-	fabric_stop(&f);
+	end_recorded(&f, &p);
 }
 
 /* Rank 0 asks rank 1 for a link, and who sits between makes something else of it, which rank `to` of `target` grants; it
@@ -462,7 +454,7 @@ static void a_connection_led_to_another_lane_is_refused(void **state)
 
 	fabric_start(&f, 2, 4);
 	led_elsewhere(&f, &f, 1, (struct edit){ AT_LANE, 1, &lane }, (struct edit){ 0 });
-	job_goes_on(&f);
+	fabric_goes_on(&f);
 	fabric_stop(&f);
 }
 
@@ -481,7 +473,7 @@ static void a_connection_led_to_another_purpose_is_refused(void **state)
 	led_elsewhere(&f, &f, 1, (struct edit){ AT_PURPOSE, 2, control }, (struct edit){ 0 });
 	assert_null(peer->control);
 	peer->control = had;
-	job_goes_on(&f);
+	fabric_goes_on(&f);
 	fabric_stop(&f);
 }
 
@@ -492,7 +484,7 @@ static void a_connection_led_to_another_rank_is_refused(void **state)
 
 	fabric_start(&f, 3, 4);
 	led_elsewhere(&f, &f, 2, (struct edit){ AT_TO, 4, two }, (struct edit){ AT_RANK, 4, one });
-	job_goes_on(&f);
+	fabric_goes_on(&f);
 	fabric_stop(&f);
 }
 
@@ -509,8 +501,8 @@ static void a_connection_led_to_another_communicator_is_refused(void **state)
 	wire_put(ids[0], f.comm_id, 8);
 	wire_put(ids[1], g.comm_id, 8);
 	led_elsewhere(&f, &g, 1, (struct edit){ AT_COMM, 8, ids[1] }, (struct edit){ AT_ANSWER_COMM, 8, ids[0] });
-	job_goes_on(&f);
-	job_goes_on(&g);
+	fabric_goes_on(&f);
+	fabric_goes_on(&g);
 	fabric_stop(&f);
 	fabric_stop(&g);
 }
@@ -531,13 +523,9 @@ static void who_said_hello_is_not_driven_out_by_the_silent(void **state)
 	struct proxy p;
 	struct fabric f;
 
-	fabric_start(&f, 2, 4);
+	start_recorded(&f, &p);
 	e = tcp_endpoint_of(f.endpoint[1]);
-	proxy_open(&p, fabric_port(&f, 1));
-	record(&f, &p);
-	const int fd = dial(fabric_port(&f, 1));
-	say(fd, p.up, TCP_HELLO_BYTES);
-	hear(&f, fd, answer, sizeof(answer));
+	const int fd = repeat_hello(&f, &p, answer);
 	e->guests[0]->deadline = tt_now() + 4 * SECOND; /* before that of all who come later */
 	for (int i = 0; i < 2 * TCP_GUESTS_MAX; i++)
 		silent[i] = dial(fabric_port(&f, 1));
@@ -550,9 +538,7 @@ static void who_said_hello_is_not_driven_out_by_the_silent(void **state)
 		if (i != TCP_GUESTS_MAX)
 			close(silent[i]);
 	close(fd);
-	proxy_close(&p);
-	job_goes_on(&f);
-	fabric_stop(&f);
+	end_recorded(&f, &p);
 }
 
 static void who_said_hello_and_no_more_is_dropped_in_time(void **state)
@@ -562,21 +548,15 @@ static void who_said_hello_and_no_more_is_dropped_in_time(void **state)
 	struct proxy p;
 	struct fabric f;
 
-	fabric_start(&f, 2, 4);
+	start_recorded(&f, &p);
 	e = tcp_endpoint_of(f.endpoint[1]);
-	proxy_open(&p, fabric_port(&f, 1));
-	record(&f, &p);
-	const int fd = dial(fabric_port(&f, 1));
-	say(fd, p.up, TCP_HELLO_BYTES);
-	hear(&f, fd, answer, sizeof(answer));
+	const int fd = repeat_hello(&f, &p, answer);
 	say(fd, p.up, TCP_CONFIRM_BYTES - 1);
 	assert_int_equal(e->guest_count, 1);
 	tt_tcp_guests_expire(e, tt_now() + 11 * SECOND);
 	hangs_up(&f, fd);
 	assert_int_equal(e->guest_count, 0);
-	proxy_close(&p);
-	job_goes_on(&f);
-	fabric_stop(&f);
+	end_recorded(&f, &p);
 }
 
 #define LOGGED(test) cmocka_unit_test_setup_teardown(test, listen_to_log, leave_log)

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A connection with the host of a store by somebody who is no client of tutti's. */
+#ifndef TEST_STORE_RAW_H
+#define TEST_STORE_RAW_H
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "store.h"
+
+static inline int port_of(tutti_store_t store)
+{
+	return atoi(strrchr(tutti_store_address(store), ':') + 1);
+}
+
+static inline int raw_connect(int port)
+{
+	const struct sockaddr_in at = { .sin_family = AF_INET,
+					.sin_port = htons((uint16_t)port),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
+static inline void raw_send(int fd, const void *data, size_t length)
+{
+	assert_int_equal(send(fd, data, length, MSG_NOSIGNAL), (ssize_t)length);
+}
+
+static inline void raw_receive(int fd, void *data, size_t length)
+{
+	assert_int_equal(recv(fd, data, length, MSG_WAITALL), (ssize_t)length);
+}
+
+#endif
