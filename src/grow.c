@@ -58,14 +58,34 @@ static tutti_result_t ask_members(struct growing *g)
 	return result;
 }
 
-/* Every member's report; the first failure among them is what all return. */
+/* The first that failed for a reason of its own, as the others found no more than that it had; else the first that failed at
+ * all; else 0. */
+static int first_to_fail(const struct tt_records *reports, int size)
+{
+	int first = -1;
+
+	for (int rank = 0; rank < size; rank++) {
+		struct tt_report report;
+
+		if (!tt_report_read(reports->bytes + reports->offset[rank], reports->length[rank], &report))
+			return rank;
+		if (report.result && report.result != TUTTI_ERR_PEER_LOST && report.result != TUTTI_ERR_TIMEOUT)
+			return rank;
+		if (report.result && first < 0)
+			first = rank;
+	}
+	return first < 0 ? 0 : first;
+}
+
+/* Every member's report; what the first that failed says is what all return. */
 static tutti_result_t compare(struct growing *g, const struct tt_report *mine, struct tt_records *out)
 {
-	tutti_result_t result = tt_exchange_by_parent(g->old, mine, tt_report_size(mine), out);
+	const tutti_result_t result = tt_exchange_by_parent(g->old, mine, tt_report_size(mine), out);
 
-	for (int rank = 0; rank < g->old->size && !result; rank++)
-		result = tt_report_judge(out->bytes + out->offset[rank], out->length[rank], rank, "tutti_comm_grow");
-	return result;
+	if (result)
+		return result;
+	const int rank = first_to_fail(out, g->old->size);
+	return tt_report_judge(out->bytes + out->offset[rank], out->length[rank], rank, "tutti_comm_grow");
 }
 
 static bool is_hopeless(void *context)
@@ -355,8 +375,15 @@ static tutti_result_t join_new(struct tutti_comm *new, const struct tt_records *
 		places[rank] = rank;
 	result = tt_bootstrap_join(new, records, places, deadline);
 	free(places);
-	if (!result)
+	if (!result) {
 		result = tutti_barrier(new, NULL);
+		if (result) { /* the communicator has the sentence, and it is to be reported */
+			char sentence[TT_ERROR_MAX];
+
+			snprintf(sentence, sizeof(sentence), "%s", tutti_last_error(new));
+			tt_thread_error_set(sentence);
+		}
+	}
 	return result;
 }
 

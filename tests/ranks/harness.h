@@ -53,6 +53,8 @@ void *shared_memory(size_t bytes);
 void meet_at(atomic_int *count, int ranks);
 /* Descriptors that this process has open. */
 int open_descriptors(void);
+/* From now on this process may open so many more, 64 at most; -1: as many as before. */
+void allow_descriptors(int more);
 /* Bytes of address space that this process has in use. */
 size_t address_space_in_use(void);
 /* KiB of memory that this process has in use; under a sanitizer, which keeps what is freed, those of its heap. */

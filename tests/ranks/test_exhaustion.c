@@ -44,7 +44,7 @@ struct play {
 	bool memory; /* k is of memory */
 };
 
-static struct rlimit usual, usual_memory;
+static struct rlimit usual_memory;
 
 /* Leave room for k steps of memory more. */
 static void allow_memory(int k)
@@ -55,25 +55,9 @@ static void allow_memory(int k)
 	setrlimit(RLIMIT_AS, &limit);
 }
 
-/* Leave room for k descriptors more. */
-static void allow(int k)
-{
-	struct rlimit limit = usual;
-	int fds[MOST + 1], highest = 0;
-
-	for (int i = 0; i <= k; i++) {
-		fds[i] = dup(0);
-		highest = fds[i] > highest ? fds[i] : highest;
-	}
-	for (int i = 0; i <= k; i++)
-		close(fds[i]);
-	limit.rlim_cur = (rlim_t)highest;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 static void allow_all(void)
 {
-	setrlimit(RLIMIT_NOFILE, &usual);
+	allow_descriptors(-1);
 	setrlimit(RLIMIT_AS, &usual_memory);
 }
 
@@ -173,7 +157,7 @@ static int play_rank(int rank, void *argument)
 	int failed;
 
 	if (victim && play->joins)
-		(play->memory ? allow_memory : allow)(play->k);
+		(play->memory ? allow_memory : allow_descriptors)(play->k);
 	tutti_result_t result = tutti_init(NULL, &comm);
 	if (!play->joins && result)
 		return complain(comm, __FILE__, __LINE__, "tutti_init: %s", tutti_last_error(NULL));
@@ -182,7 +166,7 @@ static int play_rank(int rank, void *argument)
 		SUCCEEDS(tutti_barrier(comm, NULL));
 		meet_at(&play->stage->met[0], RANKS);
 		if (victim)
-			(play->memory ? allow_memory : allow)(play->k);
+			(play->memory ? allow_memory : allow_descriptors)(play->k);
 		start = seconds_now();
 	}
 	if (comm)
@@ -307,7 +291,7 @@ static int open_store(const char *address, int k)
 	char value[8];
 	size_t length = sizeof(value);
 
-	allow(k);
+	allow_descriptors(k);
 	tutti_result_t result = tutti_store_open(address, 1, 0, &store);
 	if (!result)
 		result = tutti_store_set(store, "key", "value", 5);
@@ -358,7 +342,6 @@ int main(int argc, char **argv)
 
 	if (choose_transport(argc, argv))
 		return 2;
-	getrlimit(RLIMIT_NOFILE, &usual);
 	getrlimit(RLIMIT_AS, &usual_memory);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

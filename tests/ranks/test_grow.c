@@ -24,7 +24,7 @@
 #define LONG 200000
 
 struct stage {
-	atomic_int joined, asked, done;
+	atomic_int joined, asked, done, failed;
 	_Atomic pid_t pid;
 	atomic_uint_fast32_t ranks; /* bit mask of those that newcomers got */
 };
@@ -36,6 +36,7 @@ struct play {
 	bool early; /* newcomers come first */
 	long after_us;
 	int victim;
+	int room; /* descriptors more that the victim may open */
 };
 
 /* Each rank says who it is; what all say is right, over every kind of way. */
@@ -386,6 +387,47 @@ static void a_death_while_joining_is_no_matter(void **state)
 	}
 }
 
+/* The victim has no descriptors for what it has grown to; later it has. */
+static int grow_without_descriptors(int rank, void *argument)
+{
+	const struct play *play = argument;
+	tutti_comm_t comm = NULL, more = NULL;
+	tutti_store_t store = NULL;
+
+	if (rank == play->members)
+		return be_newcomer(play, play->members + 1);
+	if (init_members(play, &comm) || open_store(play, &store) || computes(comm))
+		return 1;
+	meet_at(&play->stage->asked, play->members);
+	if (rank == play->victim)
+		allow_descriptors(play->room);
+	tutti_result_t result = tutti_comm_grow(comm, store, 1, &more);
+	allow_descriptors(-1);
+	CLAIM((result == TUTTI_OK) == (more != NULL), "result %d, and %s communicator", result, more ? "a" : "no");
+	CLAIM(!result || strstr(tutti_last_error(NULL), "Too many open files"), "%s", tutti_last_error(NULL));
+	int32_t results[2], mine = result;
+	SUCCEEDS(tutti_all_gather(comm, &mine, results, 1, TUTTI_INT32, NULL));
+	CLAIM(results[0] == results[1], "one returned %d, the other %d", (int)results[0], (int)results[1]);
+	if (result) {
+		atomic_store(&play->stage->failed, 1);
+		SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
+	}
+	return use_both(comm, more, store);
+}
+
+static void a_member_without_descriptors_is_told_to_all(void **state)
+{
+	for (int victim = 0; victim < 2; victim++) {
+		struct play play = { .members = 2, .newcomers = 1, .victim = victim };
+
+		do {
+			assert_int_equal(run_play(&play, 3, grow_without_descriptors, "TUTTI_TIMEOUT=20", 0, 0), 0);
+			play.room++;
+		} while (atomic_load(&play.stage->failed));
+		assert_true(play.room > 1);
+	}
+}
+
 /* ---- who is lost is replaced */
 
 static int replace(int rank, void *argument)
@@ -477,6 +519,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(nobody_takes_a_newcomer_in),
 		cmocka_unit_test(the_dead_are_passed_over),
 		cmocka_unit_test(a_death_while_joining_is_no_matter),
+		cmocka_unit_test(a_member_without_descriptors_is_told_to_all),
 		cmocka_unit_test(the_lost_are_replaced),
 		cmocka_unit_test(the_clerk_may_die),
 	};
