@@ -25,6 +25,19 @@ tutti_result_t tt_store_fail_room(tutti_store_t store, const char *key, size_t r
 		key, store->address, length, room);
 }
 
+void tt_store_attend_unseen(tutti_store_t store, const char *prefix, tutti_result_t result, const char *sentence)
+{
+}
+
+void tt_store_leave_unseen(tutti_store_t store)
+{
+}
+
+tutti_result_t tt_store_look_blind(tutti_store_t store)
+{
+	return TUTTI_OK;
+}
+
 static tutti_result_t fail_missing(tutti_store_t store, const char *key, uint64_t waited_ns)
 {
 	return tt_fail(TUTTI_ERR_TIMEOUT, STORE,

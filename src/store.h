@@ -33,6 +33,14 @@ struct tt_store_ops {
 	 * be told, each waits for its time to pass. */
 	void (*end)(tutti_store_t store, const char *prefix, tutti_result_t result,
 		    const char *sentence);
+	/* The caller's thread takes part in what the keys below `prefix` are for, in place of what it attended before. Should
+	 * this process end, or its way to the host, before leave(), the host ends the prefix as end() does. Told with the
+	 * thread's next call; nothing where nobody would see it. */
+	void (*attend)(tutti_store_t store, const char *prefix, tutti_result_t result, const char *sentence);
+	void (*leave)(tutti_store_t store);
+	/* Has what the caller's thread attends been ended, by whomever, or the host? TUTTI_OK: as far as is known here, no.
+	 * Otherwise with the first word, which all are told. Never waits. */
+	tutti_result_t (*look)(tutti_store_t store);
 	void (*close)(tutti_store_t store);
 	/* Instead of close(), in a child of the process that made it (fork.h): frees what memory it can and does nothing
 	 * else. */
@@ -46,7 +54,14 @@ struct tutti_store {
 	/* A host that closes waits for its clients no longer than this (CLOCK_MONOTONIC nanoseconds) and a second;
 	 * 0: some seconds. */
 	uint64_t close_by;
+	const char *host; /* who that is, for messages; NULL: unknown */
+	bool answered, closed; /* its host has answered something; has closed it in order: another may come to its address */
 };
+
+/* Of stores whose host, if there is one, does not see who is there. */
+void tt_store_attend_unseen(tutti_store_t store, const char *prefix, tutti_result_t result, const char *sentence);
+void tt_store_leave_unseen(tutti_store_t store);
+tutti_result_t tt_store_look_blind(tutti_store_t store);
 
 /* tutti_store_open() for those who have read the key; it is copied. */
 tutti_result_t tt_store_open(const char *address, const struct tt_key *key, bool serve,

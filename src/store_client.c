@@ -4,7 +4,10 @@
  *
  * A call takes an idle connection, or makes one, and puts it back in the end: threads that wait for
  * keys do not hold up those that set them. A connection on which anything went wrong is closed, so
- * that a late answer is never taken for another's. */
+ * that a late answer is never taken for another's.
+ *
+ * A thread that attends something does so on a connection of its own, which no other uses meanwhile: the host sees it
+ * end when the process does, and the thread may look for news whenever it has no call under way. */
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,10 +24,23 @@
 
 #define GRACE_NS 2000000000ull /* for the host to answer, beyond the time it was asked to wait */
 #define END_NS	 1000000000ull /* to tell it that a rank gives up */
+#define ATTEND_MAX (TT_WIRE_HEADER + TT_STORE_KEY_MAX + TT_WIRE_WORD_MAX)
+
+/* What a thread attends. */
+struct attendance {
+	pthread_t thread;
+	char prefix[TT_STORE_KEY_MAX + 1];
+	uint8_t unsaid[ATTEND_MAX]; /* bytes that the host is to be told with the next request */
+	size_t unsaid_length;
+	uint8_t word[TT_WIRE_WORD_MAX]; /* why it was ended */
+	size_t word_length;		/* 0: it was not, as far as is known */
+};
 
 struct connection {
 	struct connection *next;
 	struct tt_store_socket socket;
+	struct attendance *attendance; /* NULL: any thread's */
+	bool closed; /* by the host, in order */
 };
 
 struct client_store {
@@ -33,8 +49,9 @@ struct client_store {
 	uint64_t timeout_ns;		/* of opening and of set */
 	struct tt_key key;
 	struct tt_tls *tls; /* NULL: connections are plain */
-	pthread_mutex_t lock;		/* of idle */
+	pthread_mutex_t lock;		/* of what follows */
 	struct connection *idle;
+	bool lost; /* the last that was heard of the host is that a connection ended */
 };
 
 static const struct tt_store_ops client_ops;
@@ -48,6 +65,7 @@ static struct client_store *client_of(tutti_store_t store)
 static void connection_close(struct connection *c)
 {
 	tt_store_disconnect(&c->socket);
+	free(c->attendance);
 	free(c);
 }
 
@@ -72,21 +90,62 @@ static tutti_result_t connection_make(struct client_store *s, uint64_t deadline,
 		free(c);
 		return result;
 	}
+	pthread_mutex_lock(&s->lock);
+	s->lost = false;
+	pthread_mutex_unlock(&s->lock);
 	*out = c;
 	return TUTTI_OK;
 }
 
-static tutti_result_t take(struct client_store *s, uint64_t deadline, struct connection **out)
+static bool is_lost(struct client_store *s)
 {
 	pthread_mutex_lock(&s->lock);
-	struct connection *c = s->idle;
-	if (c)
-		s->idle = c->next;
+	const bool lost = s->lost;
 	pthread_mutex_unlock(&s->lock);
-	if (!c)
-		return connection_make(s, deadline, out);
-	*out = c;
-	return TUTTI_OK;
+	return lost;
+}
+
+static bool is_own(const struct connection *c)
+{
+	return c->attendance && pthread_equal(c->attendance->thread, pthread_self());
+}
+
+static bool is_free(const struct connection *c)
+{
+	return !c->attendance;
+}
+
+/* NULL: none is idle that is as it should be. */
+static struct connection *take_idle(struct client_store *s, bool (*fits)(const struct connection *))
+{
+	struct connection **at = &s->idle;
+
+	pthread_mutex_lock(&s->lock);
+	while (*at && !fits(*at))
+		at = &(*at)->next;
+	struct connection *c = *at;
+	if (c)
+		*at = c->next;
+	pthread_mutex_unlock(&s->lock);
+	return c;
+}
+
+static tutti_result_t take(struct client_store *s, uint64_t deadline, struct connection **out)
+{
+	*out = take_idle(s, is_own);
+	if (!*out)
+		*out = take_idle(s, is_free);
+	return *out ? TUTTI_OK : connection_make(s, deadline, out);
+}
+
+/* Nothing more can be said on the connection. */
+static void lose(struct client_store *s, struct connection *c)
+{
+	pthread_mutex_lock(&s->lock);
+	s->lost = true;
+	s->base.closed |= c->closed;
+	pthread_mutex_unlock(&s->lock);
+	connection_close(c);
 }
 
 static tutti_result_t fail_talk(struct client_store *s, const char *verb, const char *key,
@@ -98,21 +157,71 @@ static tutti_result_t fail_talk(struct client_store *s, const char *verb, const 
 			       "stopped, or the "
 			       "network is cut",
 			       verb, key, s->base.address);
-	if (error == ECONNRESET)
-		return tt_fail(
-			TUTTI_ERR_PEER_LOST, STORE,
-			"%s \"%s\": the host of the store %s has closed the connection or ended",
-			verb, key, s->base.address);
+	if (error == ECONNRESET) /* which all who lose it say alike */
+		return tt_fail(TUTTI_ERR_PEER_LOST, STORE, "%s%sthe host of the store %s%s has closed the connection or ended",
+			       s->base.host ? s->base.host : "", s->base.host ? ", " : "", s->base.address, s->base.host ? "," : "");
 	errno = error;
 	return tt_fail_errno(STORE, "%s \"%s\" in the store %s", verb, key, s->base.address);
 }
 
-/* Send a request and read the header of its answer; 0 or an errno value. */
-static int request(const struct tt_store_socket *socket, struct tt_wire_header *header, const char *key, const void *value,
-		   uint64_t deadline)
+/* The first word counts. */
+static void note_end(struct attendance *a, const uint8_t *word, size_t length)
+{
+	if (a->word_length > 0)
+		return;
+	memcpy(a->word, word, length);
+	a->word_length = length;
+}
+
+/* The rest of news, which may be of something that the thread has left meanwhile. */
+static int take_news(struct connection *c, const struct tt_wire_header *header, uint64_t deadline)
+{
+	char prefix[TT_STORE_KEY_MAX + 1] = "";
+	uint8_t word[TT_WIRE_WORD_MAX];
+
+	if (header->status == TT_WIRE_CLOSED) {
+		c->closed = true;
+		return 0;
+	}
+	int error = tt_store_receive(&c->socket, prefix, header->key_length, deadline);
+	if (error == 0)
+		error = tt_store_receive(&c->socket, word, header->value_length, deadline);
+	if (error == 0 && c->attendance && strcmp(prefix, c->attendance->prefix) == 0)
+		note_end(c->attendance, word, header->value_length);
+	return error;
+}
+
+/* The header of an answer, behind any news. */
+static int receive_header(struct connection *c, struct tt_wire_header *header, uint64_t deadline)
 {
 	uint8_t bytes[TT_WIRE_HEADER];
+	int error;
+
+	do {
+		error = tt_store_receive(&c->socket, bytes, sizeof(bytes), deadline);
+		if (error == 0 && !tt_wire_get_header(bytes, header))
+			error = EPROTO;
+		if (error == 0 && header->kind == TT_WIRE_NEWS)
+			error = take_news(c, header, deadline);
+	} while (error == 0 && header->kind == TT_WIRE_NEWS);
+	return error != 0 || header->kind == TT_WIRE_ANSWER ? error : EPROTO;
+}
+
+static void note_answer(struct client_store *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->base.answered = true;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Send a request and read the header of its answer; 0 or an errno value. */
+static int request(struct client_store *s, struct connection *c, struct tt_wire_header *header, const char *key, const void *value,
+		   uint64_t deadline)
+{
+	struct attendance *a = c->attendance;
+	uint8_t bytes[TT_WIRE_HEADER];
 	struct iovec iov[] = {
+		{ a ? a->unsaid : NULL, a ? a->unsaid_length : 0 },
 		{ bytes, sizeof(bytes) },
 		{ (void *)(uintptr_t)key, strlen(key) },
 		{ (void *)(uintptr_t)value, header->value_length },
@@ -120,12 +229,14 @@ static int request(const struct tt_store_socket *socket, struct tt_wire_header *
 
 	header->key_length = (uint8_t)strlen(key);
 	tt_wire_put_header(header, bytes);
-	int error = tt_store_send(socket, iov, 3, deadline);
+	int error = tt_store_send(&c->socket, iov, 4, deadline);
+	if (a)
+		a->unsaid_length = 0;
 	if (error == 0)
-		error = tt_store_receive(socket, bytes, sizeof(bytes), deadline);
-	if (error != 0)
-		return error;
-	return tt_wire_get_header(bytes, header) && header->kind == TT_WIRE_ANSWER ? 0 : EPROTO;
+		error = receive_header(c, header, deadline);
+	if (error == 0)
+		note_answer(s);
+	return error;
 }
 
 static tutti_result_t client_set(tutti_store_t store, const char *key, const void *value,
@@ -139,9 +250,9 @@ static tutti_result_t client_set(tutti_store_t store, const char *key, const voi
 
 	if (result != TUTTI_OK)
 		return result;
-	const int error = request(&c->socket, &header, key, value, deadline);
+	const int error = request(s, c, &header, key, value, deadline);
 	if (error != 0) {
-		connection_close(c);
+		lose(s, c);
 		return fail_talk(s, "set", key, error);
 	}
 	put_back(s, c);
@@ -178,7 +289,7 @@ static int receive_value(const struct tt_store_socket *socket, const struct tt_w
 		       : discard(socket, header->value_length, deadline);
 }
 
-/* The key will not come, and somebody said why. */
+/* What is below `key`, or that itself, will not come, and somebody said why. */
 static tutti_result_t fail_ended(struct client_store *s, const char *key, const uint8_t *word,
 				 size_t length)
 {
@@ -211,11 +322,11 @@ static tutti_result_t client_get(tutti_store_t store, const char *key, void *val
 
 	if (result != TUTTI_OK)
 		return result;
-	int error = request(&c->socket, &header, key, NULL, deadline);
+	int error = request(s, c, &header, key, NULL, deadline);
 	if (error == 0)
 		error = receive_value(&c->socket, &header, value, room, word, deadline);
 	if (error != 0) {
-		connection_close(c);
+		lose(s, c);
 		return fail_talk(s, "get", key, error);
 	}
 	put_back(s, c);
@@ -237,17 +348,126 @@ static void client_end(tutti_store_t store, const char *prefix, tutti_result_t r
 {
 	struct client_store *s = client_of(store);
 	uint8_t word[TT_WIRE_WORD_MAX];
-	struct tt_wire_header header = { .kind = TT_WIRE_END,
-					 .value_length = tt_wire_put_word(result, sentence, word) };
+	const uint32_t length = tt_wire_put_word(result, sentence, word);
+	struct tt_wire_header header = { .kind = TT_WIRE_END, .value_length = length };
 	const uint64_t deadline = tt_now() + END_NS;
 	struct connection *c = NULL;
 
-	if (take(s, deadline, &c) != TUTTI_OK)
+	if (is_lost(s) || take(s, deadline, &c) != TUTTI_OK)
 		return;
-	if (request(&c->socket, &header, prefix, word, deadline) == 0)
+	if (request(s, c, &header, prefix, word, deadline) != 0) {
+		lose(s, c);
+		return;
+	}
+	if (c->attendance && strcmp(c->attendance->prefix, prefix) == 0)
+		note_end(c->attendance, word, length);
+	put_back(s, c);
+}
+
+/* ---------------------------------------------------------------- what a thread attends */
+
+static void put(struct attendance *a, const void *bytes, size_t length)
+{
+	memcpy(a->unsaid + a->unsaid_length, bytes, length);
+	a->unsaid_length += length;
+}
+
+static struct attendance *make_attendance(const char *prefix, tutti_result_t result, const char *sentence)
+{
+	struct attendance *a = calloc(1, sizeof(*a));
+	uint8_t word[TT_WIRE_WORD_MAX], bytes[TT_WIRE_HEADER];
+	const struct tt_wire_header header = { .kind = TT_WIRE_ATTEND,
+					       .key_length = (uint8_t)strlen(prefix),
+					       .value_length = tt_wire_put_word(result, sentence, word) };
+
+	if (!a)
+		return NULL;
+	a->thread = pthread_self();
+	memcpy(a->prefix, prefix, strlen(prefix) + 1);
+	tt_wire_put_header(&header, bytes);
+	put(a, bytes, sizeof(bytes));
+	put(a, prefix, strlen(prefix));
+	put(a, word, header.value_length);
+	return a;
+}
+
+/* Without a connection or memory the next call fails, too. */
+static void client_attend(tutti_store_t store, const char *prefix, tutti_result_t result, const char *sentence)
+{
+	struct client_store *s = client_of(store);
+	struct attendance *a = make_attendance(prefix, result, sentence);
+	struct connection *c = NULL;
+
+	if (!a || take(s, tt_now() + s->timeout_ns, &c) != TUTTI_OK) {
+		free(a);
+		return;
+	}
+	free(c->attendance);
+	c->attendance = a;
+	put_back(s, c);
+}
+
+static void client_leave(tutti_store_t store)
+{
+	const struct tt_wire_header header = { .kind = TT_WIRE_LEAVE };
+	struct client_store *s = client_of(store);
+	struct connection *c = take_idle(s, is_own);
+	uint8_t bytes[TT_WIRE_HEADER];
+	struct iovec iov = { bytes, sizeof(bytes) };
+
+	if (!c)
+		return;
+	tt_wire_put_header(&header, bytes);
+	if (c->attendance->unsaid_length == 0 && tt_store_send(&c->socket, &iov, 1, tt_now() + END_NS) != 0) {
+		lose(s, c);
+		return;
+	}
+	free(c->attendance);
+	c->attendance = NULL;
+	put_back(s, c);
+}
+
+/* News that have come, all of them; 0 or an errno value. */
+static int read_news(struct connection *c)
+{
+	struct tt_wire_header header;
+	uint8_t bytes[TT_WIRE_HEADER];
+	int error;
+
+	while ((error = tt_store_receive(&c->socket, bytes, 1, 0)) == 0) {
+		const uint64_t deadline = tt_now() + END_NS; /* the rest was sent at once */
+
+		error = tt_store_receive(&c->socket, bytes + 1, sizeof(bytes) - 1, deadline);
+		if (error == 0 && (!tt_wire_get_header(bytes, &header) || header.kind != TT_WIRE_NEWS))
+			error = EPROTO;
+		if (error == 0)
+			error = take_news(c, &header, deadline);
+		if (error != 0)
+			return error;
+	}
+	return error == ETIMEDOUT ? 0 : error;
+}
+
+/* What is known counts, also when the connection ends behind it; and who closes in order has no news any more. */
+static tutti_result_t client_look(tutti_store_t store)
+{
+	struct client_store *s = client_of(store);
+	struct connection *c = take_idle(s, is_own);
+	tutti_result_t result = TUTTI_OK;
+
+	if (!c)
+		return is_lost(s) && !store->closed ? fail_talk(s, "attend", store->address, ECONNRESET) : TUTTI_OK;
+	const int error = c->closed ? 0 : read_news(c);
+	const struct attendance *a = c->attendance;
+	if (a->word_length > 0)
+		result = fail_ended(s, a->prefix, a->word, a->word_length);
+	else if (error != 0 && !c->closed)
+		result = fail_talk(s, "attend", a->prefix, error);
+	if (result == TUTTI_OK || a->word_length > 0)
 		put_back(s, c);
 	else
-		connection_close(c);
+		lose(s, c);
+	return result;
 }
 
 static void client_close(tutti_store_t store)
@@ -279,6 +499,7 @@ static void client_forget(tutti_store_t store)
 		struct connection *c = s->idle;
 
 		s->idle = c->next;
+		free(c->attendance);
 		free(c);
 	}
 	free(s);
@@ -288,6 +509,9 @@ static const struct tt_store_ops client_ops = {
 	.set = client_set,
 	.get = client_get,
 	.end = client_end,
+	.attend = client_attend,
+	.leave = client_leave,
+	.look = client_look,
 	.close = client_close,
 	.forget = client_forget,
 };

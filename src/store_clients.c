@@ -7,9 +7,9 @@
  * oldest is dropped; a rank that lost its place that way connects again.
  *
  * A client is in one state at a time and has one request at most, so what it can make the host keep
- * is bounded: one key, one value coming in, one going out. A client that does what its state does
+ * is bounded: one key, one value coming in, one going out, and what it attends. A client that does what its state does
  * not allow is dropped. Dropped clients stay in memory until tt_store_clients_bury(), as the batch
- * of events in hand may still name them. */
+ * of events in hand may still name them; what they attended ends there, too, since telling others of it may drop more. */
 #include <assert.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,8 +29,17 @@
 #define STRANGERS_MAX 512
 #define SECOND	   1000000000ull
 #define HELLO_WAIT (10 * SECOND) /* for a client to say hello and to prove that it has the key */
+#define AT_ONCE	   2 /* messages that a client sends in one piece: what it attends, and a request */
 
 enum client_state { SECURING, GREETING, PROVING, READING_HEADER, READING_BODY, PARKED, ANSWERING, GONE };
+
+struct attended {
+	bool told;	 /* that it was ended, or it ended it itself */
+	size_t length;	 /* of the prefix, behind which is a '/' */
+	size_t word_length;
+	uint8_t word[TT_WIRE_WORD_MAX]; /* for the others, should the client be lost */
+	char prefix[TT_STORE_KEY_MAX + 2];
+};
 
 struct tt_store_client {
 	struct tt_store_client *prev, *next;		   /* in clients->first or clients->gone */
@@ -46,6 +55,8 @@ struct tt_store_client {
 	uint8_t fixed[TT_WIRE_HELLO]; /* hello, proof or header coming in */
 	uint8_t *in, *out;	      /* body coming in: key, 0, value; answer going out */
 	size_t in_length, in_done, out_length, out_done;
+	struct attended *attended;	    /* NULL: nothing */
+	const struct tt_store_ending *news; /* to be told with the next answer, or before, if it has none to wait for */
 	char name[64]; /* for the log */
 };
 static_assert(TT_WIRE_HEADER <= TT_WIRE_HELLO && TT_PROOF_BYTES <= TT_WIRE_HELLO, "`fixed` holds any");
@@ -116,19 +127,6 @@ static void drop(struct tt_store_clients *s, struct tt_store_client *c, const ch
 	c->state = GONE;
 }
 
-void tt_store_clients_bury(struct tt_store_clients *s)
-{
-	while (s->gone) {
-		struct tt_store_client *c = s->gone;
-
-		s->gone = c->next;
-		tt_tls_stream_close(c->tls);
-		free(c->in);
-		free(c->out);
-		free(c);
-	}
-}
-
 static void watch_out(struct tt_store_clients *s, struct tt_store_client *c, bool out)
 {
 	struct epoll_event event = { .events = (out ? EPOLLOUT : EPOLLIN) | EPOLLRDHUP,
@@ -149,6 +147,8 @@ static void set_deadline(struct tt_store_clients *s, struct tt_store_client *c, 
 
 /* ---------------------------------------------------------------- answers */
 
+static void tell_news(struct tt_store_clients *s, struct tt_store_client *c);
+
 static void read_next(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	free(c->in);
@@ -158,6 +158,7 @@ static void read_next(struct tt_store_clients *s, struct tt_store_client *c)
 	c->in_length = TT_WIRE_HEADER;
 	c->in_done = 0;
 	watch_out(s, c, false);
+	tell_news(s, c);
 }
 
 static void write_answer(struct tt_store_clients *s, struct tt_store_client *c)
@@ -178,6 +179,49 @@ static void write_answer(struct tt_store_clients *s, struct tt_store_client *c)
 	read_next(s, c);
 }
 
+static void append(struct tt_store_client *c, const void *bytes, size_t length)
+{
+	if (length > 0)
+		memcpy(c->out + c->out_length, bytes, length);
+	c->out_length += length;
+}
+
+static void append_header(struct tt_store_client *c, const struct tt_wire_header *header)
+{
+	uint8_t bytes[TT_WIRE_HEADER];
+
+	tt_wire_put_header(header, bytes);
+	append(c, bytes, sizeof(bytes));
+}
+
+static void append_news(struct tt_store_client *c)
+{
+	const struct tt_wire_header header = { .kind = TT_WIRE_NEWS,
+					       .status = TT_WIRE_ENDED,
+					       .key_length = (uint8_t)c->attended->length,
+					       .value_length = (uint32_t)c->news->word_length };
+
+	append_header(c, &header);
+	append(c, c->attended->prefix, c->attended->length);
+	append(c, c->news->word, c->news->word_length);
+	c->news = NULL;
+	c->attended->told = true;
+}
+
+/* Room for `length` bytes and the news, which are put there. */
+static bool begin_answer(struct tt_store_clients *s, struct tt_store_client *c, size_t length)
+{
+	const size_t news = c->news ? TT_WIRE_HEADER + c->attended->length + c->news->word_length : 0;
+
+	c->out = malloc(news + length);
+	c->out_length = c->out_done = 0;
+	if (!c->out)
+		drop(s, c, "asks for a value for which there is no memory");
+	else if (c->news)
+		append_news(c);
+	return c->out;
+}
+
 static void answer_with(struct tt_store_clients *s, struct tt_store_client *c,
 			enum tt_wire_status status, const void *value, size_t length)
 {
@@ -185,16 +229,19 @@ static void answer_with(struct tt_store_clients *s, struct tt_store_client *c,
 					       .status = (uint8_t)status,
 					       .value_length = (uint32_t)length };
 
-	c->out = malloc(TT_WIRE_HEADER + length);
-	if (!c->out) {
-		drop(s, c, "asks for a value for which there is no memory");
+	if (!begin_answer(s, c, TT_WIRE_HEADER + length))
 		return;
-	}
-	tt_wire_put_header(&header, c->out);
-	if (length > 0)
-		memcpy(c->out + TT_WIRE_HEADER, value, length);
-	c->out_length = TT_WIRE_HEADER + length;
-	c->out_done = 0;
+	append_header(c, &header);
+	append(c, value, length);
+	c->state = ANSWERING;
+	write_answer(s, c);
+}
+
+/* Unless it waits for an answer, with which they come. */
+static void tell_news(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	if (!c->news || c->state != READING_HEADER || c->in_done > 0 || !begin_answer(s, c, 0))
+		return;
 	c->state = ANSWERING;
 	write_answer(s, c);
 }
@@ -239,24 +286,101 @@ static void handle_set(struct tt_store_clients *s, struct tt_store_client *c,
 	answer(s, c, TT_WIRE_DONE);
 }
 
+static void note_news(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	if (c->attended && !c->attended->told)
+		c->news = tt_store_keys_ending(&s->keys, c->attended->prefix);
+}
+
+/* Tell those who wait below the prefix or attend it, but for who said so. False without memory. */
+static bool end_below(struct tt_store_clients *s, const struct tt_store_client *by, const char *prefix, const uint8_t *word,
+		      size_t length)
+{
+	if (!tt_store_keys_end(&s->keys, prefix, word, length))
+		return false;
+	for (struct tt_store_client *c = s->first, *next; c; c = next) {
+		const struct tt_store_ending *ending = c->entry ? tt_store_keys_ending(&s->keys, c->entry->key) : NULL;
+
+		next = c->next;
+		if (c == by)
+			continue;
+		note_news(s, c);
+		if (ending) {
+			unpark(s, c);
+			answer_ending(s, c, ending);
+		} else {
+			tell_news(s, c);
+		}
+	}
+	return true;
+}
+
 static void handle_end(struct tt_store_clients *s, struct tt_store_client *c, const char *prefix)
 {
-	if (!tt_store_keys_end(&s->keys, prefix, c->in + c->header.key_length + 1,
-			       c->header.value_length)) {
+	struct attended *own = c->attended;
+
+	if (!end_below(s, c, prefix, c->in + c->header.key_length + 1, c->header.value_length)) {
 		answer(s, c, TT_WIRE_FULL);
 		return;
 	}
-	for (struct tt_store_client *waiter = s->first, *next; waiter; waiter = next) {
-		const struct tt_store_ending *ending =
-			waiter->entry ? tt_store_keys_ending(&s->keys, waiter->entry->key) : NULL;
-
-		next = waiter->next;
-		if (!ending)
-			continue;
-		unpark(s, waiter);
-		answer_ending(s, waiter, ending);
-	}
+	if (own && tt_store_keys_ending(&s->keys, own->prefix))
+		own->told = true;
 	answer(s, c, TT_WIRE_DONE);
+}
+
+static void leave(struct tt_store_client *c)
+{
+	free(c->attended);
+	c->attended = NULL;
+	c->news = NULL;
+}
+
+/* What it attends may have been ended before it came. */
+static void handle_attend(struct tt_store_clients *s, struct tt_store_client *c, const char *prefix)
+{
+	struct attended *attended = malloc(sizeof(*attended));
+
+	if (!attended) {
+		drop(s, c, "attends something for which there is no memory");
+		return;
+	}
+	leave(c);
+	attended->told = false;
+	attended->length = c->header.key_length;
+	attended->word_length = c->header.value_length;
+	memcpy(attended->word, c->in + c->header.key_length + 1, c->header.value_length);
+	snprintf(attended->prefix, sizeof(attended->prefix), "%s/", prefix);
+	c->attended = attended;
+	note_news(s, c);
+	read_next(s, c);
+}
+
+/* It may have closed before it heard that it was to be dropped. */
+static void mourn(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	struct attended *attended = c->attended;
+
+	if (!attended)
+		return;
+	attended->prefix[attended->length] = 0;
+	tt_log(INFO, STORE, "%s was lost while it attended %s", c->name, attended->prefix);
+	if (!end_below(s, c, attended->prefix, attended->word, attended->word_length))
+		tt_log(WARN, STORE, "no memory to tell that %s was lost", c->name);
+}
+
+void tt_store_clients_bury(struct tt_store_clients *s)
+{
+	while (s->gone) {
+		struct tt_store_client *c = s->gone;
+
+		s->gone = c->next;
+		mourn(s, c);
+		leave(c);
+		tt_tls_stream_close(c->tls);
+		free(c->in);
+		free(c->out);
+		free(c);
+	}
 }
 
 static void handle_get(struct tt_store_clients *s, struct tt_store_client *c,
@@ -295,8 +419,8 @@ static void handle_request(struct tt_store_clients *s, struct tt_store_client *c
 		drop(s, c, "names a key with a zero byte");
 		return;
 	}
-	if (c->header.kind == TT_WIRE_END) {
-		handle_end(s, c, key);
+	if (c->header.kind == TT_WIRE_END || c->header.kind == TT_WIRE_ATTEND) {
+		(c->header.kind == TT_WIRE_END ? handle_end : handle_attend)(s, c, key);
 		return;
 	}
 	struct tt_store_entry *entry = tt_store_keys_entry(&s->keys, key);
@@ -353,8 +477,13 @@ static void handle_proof(struct tt_store_clients *s, struct tt_store_client *c)
 
 static void handle_header(struct tt_store_clients *s, struct tt_store_client *c)
 {
-	if (!tt_wire_get_header(c->fixed, &c->header) || c->header.kind == TT_WIRE_ANSWER) {
+	if (!tt_wire_get_header(c->fixed, &c->header) || c->header.kind == TT_WIRE_ANSWER || c->header.kind == TT_WIRE_NEWS) {
 		drop(s, c, "sent bytes that are no request");
+		return;
+	}
+	if (c->header.kind == TT_WIRE_LEAVE) {
+		leave(c);
+		read_next(s, c);
 		return;
 	}
 	const size_t body = (size_t)c->header.key_length + c->header.value_length;
@@ -409,11 +538,11 @@ static bool hello_good(struct tt_store_clients *s, struct tt_store_client *c)
 	return !fault;
 }
 
-/* Read until nothing more is there or one request is done with, so that no client starves the
- * others. */
+/* Read until nothing more is there or as much is done with as a client sends at once, so that none starves the others; of
+ * what TLS has decrypted, all, since no event announces it. */
 static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
 {
-	for (bool request = false; reading(c) && !(request && c->state == READING_HEADER);) {
+	for (int done = 0; reading(c) && (c->tls || done < AT_ONCE);) {
 		size_t room;
 		uint8_t *place = reading_place(c, &room);
 		const ssize_t n = get(c, place, room);
@@ -430,8 +559,10 @@ static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
 		if (c->state == GREETING && !hello_good(s, c))
 			return;
 		if (c->in_done == c->in_length) {
-			request = c->state == READING_BODY;
+			const enum client_state before = c->state;
+
 			handle_complete(s, c);
+			done += before == READING_BODY || (before == READING_HEADER && c->state == READING_HEADER);
 		}
 	}
 }
@@ -608,8 +739,21 @@ bool tt_store_clients_stuck(const struct tt_store_clients *s)
 	return true;
 }
 
+/* So that they do not take the host for dead. */
+static void say_closed(const struct tt_store_client *c)
+{
+	const struct tt_wire_header header = { .kind = TT_WIRE_NEWS, .status = TT_WIRE_CLOSED };
+	uint8_t bytes[TT_WIRE_HEADER];
+
+	tt_wire_put_header(&header, bytes);
+	if (c->state == PARKED || c->state == READING_HEADER)
+		put(c, bytes, sizeof(bytes));
+}
+
 void tt_store_clients_finish(struct tt_store_clients *s)
 {
+	for (struct tt_store_client *c = s->first; c; c = c->next)
+		say_closed(c);
 	while (s->first)
 		drop(s, s->first, "had not closed the store when its host did");
 	tt_store_clients_bury(s);

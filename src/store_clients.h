@@ -42,7 +42,7 @@ void tt_store_clients_expire(struct tt_store_clients *clients, uint64_t now);
 void tt_store_clients_hurry(struct tt_store_clients *clients, uint64_t deadline);
 /* All wait for keys, or nobody is there: no set can come any more unless somebody joins. */
 bool tt_store_clients_stuck(const struct tt_store_clients *clients);
-/* Free those dropped since; call when no event in hand can name them. */
+/* Free those dropped since, and tell the others of it that attended the same; call when no event in hand can name them. */
 void tt_store_clients_bury(struct tt_store_clients *clients);
 void tt_store_clients_finish(struct tt_store_clients *clients);
 

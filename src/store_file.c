@@ -277,6 +277,9 @@ static const struct tt_store_ops file_ops = {
 	.set = file_set,
 	.get = file_get,
 	.end = file_end,
+	.attend = tt_store_attend_unseen,
+	.leave = tt_store_leave_unseen,
+	.look = tt_store_look_blind,
 	.close = file_close,
 	.forget = file_close,
 };

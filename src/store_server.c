@@ -141,9 +141,9 @@ static void *serve(void *argument)
 			else
 				begin_close(s);
 		}
-		tt_store_clients_bury(&s->clients);
 		tt_store_clients_expire(&s->clients, tt_now());
 		resume_accept(s, tt_now());
+		tt_store_clients_bury(&s->clients);
 	}
 	return NULL;
 }

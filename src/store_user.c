@@ -120,6 +120,9 @@ static const struct tt_store_ops user_ops = {
 	.set = user_set,
 	.get = user_get,
 	.end = user_end,
+	.attend = tt_store_attend_unseen,
+	.leave = tt_store_leave_unseen,
+	.look = tt_store_look_blind,
 	.close = user_close,
 	.forget = user_forget,
 };

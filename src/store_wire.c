@@ -70,16 +70,27 @@ void tt_wire_put_header(const struct tt_wire_header *header, uint8_t out[TT_WIRE
 	put32(out + 8, header->timeout_ms);
 }
 
+static bool has_word(const struct tt_wire_header *h)
+{
+	return h->value_length >= TT_WIRE_WORD && h->value_length <= TT_WIRE_WORD_MAX;
+}
+
 static bool answer_good(const struct tt_wire_header *h)
 {
 	switch (h->status) {
 	case TT_WIRE_DONE: return true;
 	case TT_WIRE_MISSING:
 	case TT_WIRE_FULL: return h->value_length == 0;
-	case TT_WIRE_ENDED:
-		return h->value_length >= TT_WIRE_WORD && h->value_length <= TT_WIRE_WORD_MAX;
+	case TT_WIRE_ENDED: return has_word(h);
 	}
 	return false;
+}
+
+static bool news_good(const struct tt_wire_header *h)
+{
+	if (h->status == TT_WIRE_CLOSED)
+		return h->key_length == 0 && h->value_length == 0;
+	return h->status == TT_WIRE_ENDED && h->key_length > 0 && has_word(h);
 }
 
 static bool header_good(const struct tt_wire_header *h)
@@ -90,8 +101,9 @@ static bool header_good(const struct tt_wire_header *h)
 	case TT_WIRE_SET: return h->key_length > 0 && h->status == 0 && h->timeout_ms == 0;
 	case TT_WIRE_GET: return h->key_length > 0 && h->status == 0 && h->value_length == 0;
 	case TT_WIRE_END:
-		return h->key_length > 0 && h->status == 0 && h->timeout_ms == 0 &&
-		       h->value_length >= TT_WIRE_WORD && h->value_length <= TT_WIRE_WORD_MAX;
+	case TT_WIRE_ATTEND: return h->key_length > 0 && h->status == 0 && h->timeout_ms == 0 && has_word(h);
+	case TT_WIRE_LEAVE: return h->key_length == 0 && h->status == 0 && h->timeout_ms == 0 && h->value_length == 0;
+	case TT_WIRE_NEWS: return h->timeout_ms == 0 && news_good(h);
 	case TT_WIRE_ANSWER: return h->key_length == 0 && h->timeout_ms == 0 && answer_good(h);
 	}
 	return false;

@@ -4,7 +4,8 @@
  * Both ends begin with a hello; nothing else is read before the other's hello is good. Where the job has a key,
  * the host answers the client's hello with its proof, and the client that with its own, which zeros stand for if the
  * host's is none. Both are of the two hellos with their nonces, and of who of the two gives it. Then the
- * client sends one request at a time and waits for its answer. A message is a header, then
+ * client sends one request at a time and waits for its answer. Attending and leaving have no answer, so that they can
+ * be sent in front of a request; news come unasked, between two answers. A message is a header, then
  * `key_length` bytes of key, then `value_length` bytes of value. All numbers are little-endian. */
 #ifndef TT_STORE_WIRE_H
 #define TT_STORE_WIRE_H
@@ -19,17 +20,22 @@
 #define TT_WIRE_HELLO	 48 /* 8 magic, 2 version, 2 flags, 4 zero, 32 nonce */
 #define TT_WIRE_FIRST	 12 /* bytes of a hello that every version has: magic, version, flags */
 #define TT_WIRE_HEADER	 12 /* kind, key length, status, zero, 4 value length, 4 timeout */
-#define TT_WIRE_VERSION	 3
+#define TT_WIRE_VERSION	 4
 #define TT_WIRE_KEYED	 1 /* flag: proofs follow */
 #define TT_WIRE_ENCRYPTED 2 /* flag, of a host to a client that does not encrypt: nothing follows */
-#define TT_WIRE_WORD	 4 /* the value of TT_WIRE_END: a result, and a sentence up to … */
+#define TT_WIRE_WORD	 4 /* the value of TT_WIRE_END and TT_WIRE_ATTEND: a result, and a sentence up to … */
 #define TT_WIRE_WORD_MAX 512
 
 enum tt_wire_kind {
 	TT_WIRE_SET = 1,
 	TT_WIRE_GET = 2,
 	TT_WIRE_ANSWER = 3,
-	TT_WIRE_END = 4 /* who waits for a key below this one gets the value instead, and stops */
+	TT_WIRE_END = 4, /* who waits for a key below this one gets the value instead, and stops */
+	TT_WIRE_ATTEND = 5, /* should the connection end, as if the client had sent TT_WIRE_END (in MQTT: a last will); in
+			     * place of what it attended before */
+	TT_WIRE_LEAVE = 6,  /* it does not attend any more */
+	TT_WIRE_NEWS = 7    /* from the host: with a key, what the client attends was ended, and why; without, the host closes
+			     * in order */
 };
 
 enum tt_wire_status {
@@ -37,12 +43,13 @@ enum tt_wire_status {
 	TT_WIRE_MISSING, /* the key did not come in time */
 	TT_WIRE_FULL,	 /* the store has no memory for the value */
 	TT_WIRE_ENDED,	 /* the key will not come; the answer has the value of TT_WIRE_END */
+	TT_WIRE_CLOSED,	 /* of news alone */
 };
 
 struct tt_wire_header {
 	uint8_t kind;
-	uint8_t key_length; /* of requests; 0 in answers */
-	uint8_t status;	    /* of answers; 0 in requests */
+	uint8_t key_length; /* of requests and news; 0 in answers */
+	uint8_t status;	    /* of answers and news; 0 in requests */
 	uint32_t value_length;
 	uint32_t timeout_ms; /* of gets; 0 elsewhere */
 };

@@ -95,6 +95,15 @@ static void ask(tutti_store_t store, uint64_t timeout_ns)
 	free(value);
 }
 
+static void look(tutti_store_t store)
+{
+	const tutti_result_t result = store->ops->look(store);
+
+	FUZZ_PROMISE(result <= 0);
+	if (result)
+		FUZZ_PROMISE(tt_thread_error()[0]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct tt_key key = { .set = size > 0 && (data[0] & KEYED), .bytes = { 1, 2, 3 } };
@@ -111,11 +120,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (result == TUTTI_OK) {
 		FUZZ_PROMISE(!key.set);
 		ask(store, 0);
+		store->ops->attend(store, "prefix", TUTTI_ERR_PEER_LOST, "lost");
 		ask(store, 1000000);
 		if (store->ops->set(store, "key", "value", 5) < 0)
 			FUZZ_PROMISE(tt_thread_error()[0]);
 		ask(store, 0);
+		look(store);
 		store->ops->end(store, "prefix", TUTTI_ERR_PEER_LOST, "because");
+		look(store);
+		store->ops->leave(store);
 		store->ops->close(store);
 	} else {
 		FUZZ_PROMISE(tt_thread_error()[0]);

@@ -74,12 +74,12 @@ static void introduce(int fd, unsigned how)
 		length = sizeof(bytes);
 		break;
 	case 6: /* a store's client's, with a key, and then requests */
-		memcpy(bytes, "tutti-st\3\0\1\0", 12);
+		memcpy(bytes, "tutti-st\4\0\1\0", 12);
 		memset(bytes + 48, 2, sizeof(bytes) - 48);
 		length = sizeof(bytes);
 		break;
 	case 7: /* the same without the proof */
-		memcpy(bytes, "tutti-st\3\0\1\0", 12);
+		memcpy(bytes, "tutti-st\4\0\1\0", 12);
 		length = 48;
 		break;
 	}

@@ -131,11 +131,11 @@ static void drops_who_greets_wrongly(void **state)
 		const char *bytes;
 		size_t length;
 	} hellos[] = { { "GET /", 5 },
-		       { "tutti-st\x02\0\0\0", TT_WIRE_FIRST }, /* the version before */
-		       { "tutti-st\x04\0\0\0", TT_WIRE_FIRST },
-		       { "tutti-st\x03\0\x01\0", TT_WIRE_FIRST }, /* has a key */
-		       { "tutti-st\x03\0\x02\0", TT_WIRE_FIRST },
-		       { "tutti-st\x03\0\0\0\0\0\0\x01 and a nonce of thirty-two bytes", TT_WIRE_HELLO } };
+		       { "tutti-st\x03\0\0\0", TT_WIRE_FIRST }, /* the version before */
+		       { "tutti-st\x05\0\0\0", TT_WIRE_FIRST },
+		       { "tutti-st\x04\0\x01\0", TT_WIRE_FIRST }, /* has a key */
+		       { "tutti-st\x04\0\x02\0", TT_WIRE_FIRST },
+		       { "tutti-st\x04\0\0\0\0\0\0\x01 and a nonce of thirty-two bytes", TT_WIRE_HELLO } };
 	tutti_store_t host = *state;
 
 	for (size_t i = 0; i < sizeof(hellos) / sizeof(hellos[0]); i++) {
@@ -162,7 +162,12 @@ static void drops_who_sends_no_request(void **state)
 		{ TT_WIRE_GET, 0 },
 		{ TT_WIRE_END, 1, 0, 0, 3 },	      /* no result */
 		{ TT_WIRE_END, 1, 0, 0, 1, 2, 0, 0 }, /* too long a sentence */
+		{ TT_WIRE_ATTEND, 0, 0, 0, 5 },
+		{ TT_WIRE_ATTEND, 1 },		 /* no word */
+		{ TT_WIRE_LEAVE, 1 },		 /* a key */
+		{ TT_WIRE_LEAVE, 0, 0, 0, 1 },
 		{ TT_WIRE_ANSWER },
+		{ TT_WIRE_NEWS, 0, TT_WIRE_CLOSED },
 	};
 	tutti_store_t host = *state;
 

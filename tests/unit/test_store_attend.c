@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the host of a store makes of those who attend something and are lost: the others are told, and of nobody else. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "log.h"
+#include "store.h"
+#include "store_wire.h"
+#include "transport.h"
+
+#define PATIENCE_S  20.0
+#define PATIENCE_NS 20000000000u
+
+/* ---------------------------------------------------------------- the fixture */
+
+static struct tt_key key;
+
+static int be_plain(void **state)
+{
+	key = (struct tt_key){ .set = false };
+	return 0;
+}
+
+static int be_encrypted(void **state)
+{
+	key = (struct tt_key){ .set = true, .encrypt = true, .bytes = { 1, 2, 3 } };
+	return 0;
+}
+
+static void open_host(tutti_store_t *host)
+{
+	assert_int_equal(tt_store_open("tcp://127.0.0.1:0", &key, true, PATIENCE_NS, host), TUTTI_OK);
+}
+
+static void open_client(tutti_store_t host, tutti_store_t *client)
+{
+	assert_int_equal(tt_store_open(host->address, &key, false, PATIENCE_NS, client), TUTTI_OK);
+}
+
+static void open_three(tutti_store_t *host, tutti_store_t *one, tutti_store_t *other)
+{
+	open_host(host);
+	open_client(*host, one);
+	open_client(*host, other);
+}
+
+/* With its next call, which this is. */
+static void attend(tutti_store_t store, const char *prefix, const char *sentence)
+{
+	store->ops->attend(store, prefix, TUTTI_ERR_PEER_LOST, sentence);
+	assert_int_equal(tutti_store_set(store, "something", NULL, 0), TUTTI_OK);
+}
+
+static void await_news(tutti_store_t store, const char *sentence)
+{
+	const uint64_t enough = tt_now() + PATIENCE_NS;
+	tutti_result_t result;
+
+	while ((result = store->ops->look(store)) == TUTTI_OK && tt_now() < enough)
+		sched_yield();
+	assert_int_equal(result, TUTTI_ERR_PEER_LOST);
+	assert_string_equal(tt_thread_error(), sentence);
+}
+
+struct waiter {
+	tutti_store_t store;
+	const char *key;
+	tutti_result_t result;
+	char error[600];
+};
+
+static void *wait_for_key(void *argument)
+{
+	struct waiter *w = argument;
+	size_t none = 0;
+
+	w->result = tutti_store_get(w->store, w->key, NULL, &none, PATIENCE_S);
+	snprintf(w->error, sizeof(w->error), "%s", tt_thread_error());
+	return NULL;
+}
+
+/* ---------------------------------------------------------------- who is lost */
+
+static void all_are_told_of_who_is_lost(void **state)
+{
+	struct waiter waiter = { .key = "m/1/x" };
+	tutti_store_t host, lost, other, late;
+	pthread_t thread;
+
+	open_three(&host, &lost, &other);
+	open_client(host, &waiter.store);
+	attend(lost, "m/1", "rank 2 is lost");
+	attend(other, "m/1", "rank 3 is lost");
+	assert_int_equal(other->ops->look(other), TUTTI_OK);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_key, &waiter), 0);
+	tutti_store_close(lost);
+	pthread_join(thread, NULL);
+	assert_int_equal(waiter.result, TUTTI_ERR_PEER_LOST);
+	assert_string_equal(waiter.error, "rank 2 is lost");
+	await_news(other, "rank 2 is lost");
+	await_news(other, "rank 2 is lost"); /* it stays */
+	/* who comes later is told with the answer to its first call */
+	open_client(host, &late);
+	attend(late, "m/1", "rank 4 is lost");
+	await_news(late, "rank 2 is lost");
+	/* what is not below it goes on */
+	late->ops->leave(late);
+	attend(late, "m/10", "rank 4 is lost");
+	assert_int_equal(tutti_store_set(late, "m/10/x", NULL, 0), TUTTI_OK);
+	assert_int_equal(late->ops->look(late), TUTTI_OK);
+	tutti_store_close(late);
+	tutti_store_close(other);
+	tutti_store_close(waiter.store);
+	tutti_store_close(host);
+}
+
+static void who_has_left_is_not_missed(void **state)
+{
+	tutti_store_t host, gone, other;
+	size_t none = 0;
+
+	open_three(&host, &gone, &other);
+	attend(other, "m/1", "rank 3 is lost");
+	attend(gone, "m/1", "rank 2 is lost");
+	gone->ops->leave(gone);
+	tutti_store_close(gone);
+	open_client(host, &gone); /* attends another in its place */
+	attend(gone, "m/1", "rank 2 is lost");
+	attend(gone, "m/2", "rank 2 is lost");
+	tutti_store_close(gone);
+	assert_int_equal(tutti_store_get(host, "m/2/x", NULL, &none, PATIENCE_S), TUTTI_ERR_PEER_LOST);
+	assert_int_equal(tutti_store_get(host, "m/1/x", NULL, &none, 0.001), TUTTI_ERR_TIMEOUT);
+	assert_int_equal(other->ops->look(other), TUTTI_OK);
+	tutti_store_close(other);
+	tutti_store_close(host);
+}
+
+static void the_first_word_is_what_all_are_told(void **state)
+{
+	tutti_store_t host, first, second;
+
+	open_three(&host, &first, &second);
+	attend(first, "m/1", "rank 1 is lost");
+	attend(second, "m/1", "rank 2 is lost");
+	first->ops->end(first, "m/1", TUTTI_ERR_PEER_LOST, "rank 1 has had enough");
+	second->ops->end(second, "m/1", TUTTI_ERR_TIMEOUT, "rank 2 is late");
+	assert_int_equal(second->ops->look(second), TUTTI_ERR_PEER_LOST); /* without waiting for it */
+	assert_string_equal(tt_thread_error(), "rank 1 has had enough");
+	assert_int_equal(first->ops->look(first), TUTTI_ERR_PEER_LOST);
+	assert_string_equal(tt_thread_error(), "rank 1 has had enough");
+	tutti_store_close(second);
+	tutti_store_close(first);
+	tutti_store_close(host);
+}
+
+/* ---------------------------------------------------------------- threads */
+
+struct attender {
+	tutti_store_t store;
+	const char *prefix;
+	atomic_int *stage;
+	tutti_result_t told;
+};
+
+static void await_stage(atomic_int *stage, int n)
+{
+	while (atomic_load(stage) < n)
+		sched_yield();
+}
+
+static void *attend_until_ended(void *argument)
+{
+	struct attender *a = argument;
+	size_t none = 0;
+
+	a->store->ops->attend(a->store, a->prefix, TUTTI_ERR_PEER_LOST, "lost");
+	tutti_store_set(a->store, a->prefix, NULL, 0);
+	atomic_fetch_add(a->stage, 1);
+	await_stage(a->stage, 3);
+	tutti_store_get(a->store, "there", NULL, &none, PATIENCE_S); /* news come before its answer */
+	a->told = a->store->ops->look(a->store);
+	a->store->ops->leave(a->store);
+	return NULL;
+}
+
+static void threads_that_share_a_handle_attend_for_themselves(void **state)
+{
+	tutti_store_t host, shared;
+	atomic_int stage = 0;
+	pthread_t threads[2];
+
+	open_host(&host);
+	open_client(host, &shared);
+	struct attender attenders[2] = { { shared, "m/1", &stage, 1 }, { shared, "m/2", &stage, 1 } };
+	assert_int_equal(tutti_store_set(host, "there", NULL, 0), TUTTI_OK);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, attend_until_ended, &attenders[i]), 0);
+	await_stage(&stage, 2);
+	host->ops->end(host, "m/1", TUTTI_ERR_TIMEOUT, "late");
+	atomic_fetch_add(&stage, 1);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(attenders[0].told, TUTTI_ERR_TIMEOUT);
+	assert_int_equal(attenders[1].told, TUTTI_OK);
+	tutti_store_close(shared);
+	tutti_store_close(host);
+}
+
+/* ---------------------------------------------------------------- the host's end */
+
+static void a_host_that_closes_is_not_taken_for_a_lost_one(void **state)
+{
+	tutti_store_t host, client;
+	size_t none = 0;
+
+	open_host(&host);
+	open_client(host, &client);
+	attend(client, "m/1", "lost");
+	host->close_by = tt_now();
+	tutti_store_close(host);
+	assert_int_equal(client->ops->look(client), TUTTI_OK);
+	assert_false(client->closed);
+	assert_int_equal(tutti_store_get(client, "k", NULL, &none, 0), TUTTI_ERR_PEER_LOST);
+	assert_true(client->closed);
+	assert_int_equal(client->ops->look(client), TUTTI_OK);
+	tutti_store_close(client);
+}
+
+static void a_host_that_dies_is_seen(void **state)
+{
+	tutti_store_t client;
+	char address[64];
+	int ends[2], status;
+
+	assert_int_equal(pipe(ends), 0);
+	const pid_t pid = fork();
+	if (pid == 0) {
+		tutti_store_t host;
+
+		open_host(&host);
+		if (write(ends[1], host->address, sizeof(address)) != sizeof(address))
+			_exit(1);
+		pause();
+	}
+	assert_int_equal(read(ends[0], address, sizeof(address)), sizeof(address));
+	assert_int_equal(tt_store_open(address, &key, false, PATIENCE_NS, &client), TUTTI_OK);
+	attend(client, "m/1", "lost");
+	assert_int_equal(client->ops->look(client), TUTTI_OK);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	for (int i = 0; i < 2; i++) { /* it stays so */
+		assert_int_equal(client->ops->look(client), TUTTI_ERR_PEER_LOST);
+		assert_non_null(strstr(tt_thread_error(), "has closed the connection or ended"));
+	}
+	assert_false(client->closed);
+	const uint64_t start = tt_now();
+	client->ops->end(client, "m/1", TUTTI_ERR_TIMEOUT, "late"); /* nobody is called who is known to be gone */
+	assert_true(tt_now() - start < 900000000u);
+	tutti_store_close(client);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* ---------------------------------------------------------------- bytes */
+
+static size_t put_message(uint8_t *at, enum tt_wire_kind kind, const char *name, const void *value, size_t length)
+{
+	const struct tt_wire_header header = { .kind = (uint8_t)kind,
+					       .key_length = (uint8_t)strlen(name),
+					       .value_length = (uint32_t)length };
+
+	tt_wire_put_header(&header, at);
+	memcpy(at + TT_WIRE_HEADER, name, strlen(name));
+	if (length > 0)
+		memcpy(at + TT_WIRE_HEADER + strlen(name), value, length);
+	return TT_WIRE_HEADER + strlen(name) + length;
+}
+
+static int raw_client(tutti_store_t host)
+{
+	static const uint8_t nonce[TT_NONCE_BYTES];
+	const int port = atoi(strrchr(host->address, ':') + 1);
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	uint8_t hello[TT_WIRE_HELLO];
+
+	inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
+	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	tt_wire_put_hello(0, nonce, hello);
+	assert_int_equal(send(fd, hello, sizeof(hello), MSG_NOSIGNAL), (ssize_t)sizeof(hello));
+	assert_int_equal(recv(fd, hello, sizeof(hello), MSG_WAITALL), (ssize_t)sizeof(hello));
+	return fd;
+}
+
+/* The messages without an answer come in any number in front of a request, byte by byte as well. */
+static void what_has_no_answer_may_come_in_any_pieces(void **state)
+{
+	tutti_store_t host, other;
+	uint8_t bytes[2048], word[TT_WIRE_WORD_MAX], answer[TT_WIRE_HEADER];
+	const uint32_t length = tt_wire_put_word(TUTTI_ERR_PEER_LOST, "a raw one is lost", word);
+	struct tt_wire_header header;
+	size_t n = 0;
+
+	open_host(&host);
+	open_client(host, &other);
+	attend(other, "m/1", "lost");
+	for (int i = 0; i < 9; i++) {
+		n += put_message(bytes + n, TT_WIRE_LEAVE, "", NULL, 0);
+		n += put_message(bytes + n, TT_WIRE_ATTEND, "m/1", word, length);
+	}
+	n += put_message(bytes + n, TT_WIRE_SET, "k", "v", 1);
+	const int fd = raw_client(host);
+
+	for (int piece = (int)n; piece > 0; piece -= (int)n - 1) { /* in one, then in many */
+		for (size_t at = 0; at < n; at += (size_t)piece)
+			assert_int_equal(send(fd, bytes + at, (size_t)piece, MSG_NOSIGNAL), piece);
+		assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), (ssize_t)sizeof(answer));
+		assert_true(tt_wire_get_header(answer, &header));
+		assert_int_equal(header.kind, TT_WIRE_ANSWER);
+	}
+	assert_int_equal(other->ops->look(other), TUTTI_OK);
+	close(fd);
+	await_news(other, "a raw one is lost");
+	tutti_store_close(other);
+	tutti_store_close(host);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_are_told_of_who_is_lost),
+		cmocka_unit_test(who_has_left_is_not_missed),
+		cmocka_unit_test(the_first_word_is_what_all_are_told),
+		cmocka_unit_test(threads_that_share_a_handle_attend_for_themselves),
+		cmocka_unit_test(a_host_that_closes_is_not_taken_for_a_lost_one),
+		cmocka_unit_test(a_host_that_dies_is_seen),
+		cmocka_unit_test_setup(what_has_no_answer_may_come_in_any_pieces, be_plain),
+	};
+	const int failed = cmocka_run_group_tests(tests, be_plain, NULL);
+
+	return failed + cmocka_run_group_tests_name("encrypted", tests, be_encrypted, NULL);
+}
