@@ -358,10 +358,15 @@ static void make_board(struct tutti_comm *comm, uint64_t deadline)
 	comm->board.endpoint = comm->endpoints[0];
 }
 
+static bool is_about_others(tutti_result_t result)
+{
+	return result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT;
+}
+
 /* This rank fails: those that wait for it in a join are told, and so are those that believe to have joined with it. */
 static void decline(struct tutti_comm *comm, tutti_result_t result, int joined)
 {
-	const bool told = result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT;
+	const bool told = is_about_others(result);
 	struct tt_fault fault = { .result = told ? result : TUTTI_ERR_PEER_LOST, .rank = told ? -1 : comm->rank };
 	char sentence[TT_ERROR_MAX];
 
@@ -401,6 +406,8 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 		comm->by_network = nobody_shares(comm);
 		result = join_endpoints(comm, deadline, &joined);
 	}
+	if (comm->agree && is_about_others(result))
+		result = comm->agree(comm->hopeless_context, result);
 	if (result)
 		decline(comm, result, joined);
 	else {

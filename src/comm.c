@@ -148,21 +148,49 @@ tutti_result_t tt_comm_wire(struct tutti_comm *comm, int peer, enum tt_lane lane
 
 /* ---- through a store */
 
-static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, const struct tt_rendezvous *meeting,
+struct meeting {
+	tutti_store_t store;
+	struct tt_rendezvous *rendezvous;
+};
+
+static tutti_result_t look(void *context)
+{
+	const struct meeting *meeting = context;
+
+	return tt_rendezvous_look(meeting->store);
+}
+
+static tutti_result_t agree(void *context, tutti_result_t result)
+{
+	const struct meeting *meeting = context;
+
+	return tt_rendezvous_give_up(meeting->store, meeting->rendezvous, result);
+}
+
+static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, struct tt_rendezvous *rendezvous,
 			   uint64_t deadline)
 {
+	struct meeting meeting = { store, rendezvous };
+	char own[TT_ERROR_MAX];
 	uint8_t record[TT_RECORD_MAX];
 	struct tt_records records = { 0 };
 	size_t length;
+
+	comm->hopeless = look;
+	comm->agree = agree;
+	comm->hopeless_context = &meeting;
 	tutti_result_t result = tt_bootstrap_open(comm, record, &length);
 	int *members = malloc((size_t)comm->size * sizeof(*members));
 
 	if (!members && !result)
 		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
-	/* a rank that failed still takes part, with an empty record, so that nobody waits for it */
+	/* a rank that failed still takes part, with an empty record, so that nobody waits for it; what comes of that is not why */
+	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	const tutti_result_t met =
-		tt_exchange_by_store(store, meeting, record, result ? 0 : length, deadline, &records);
-	if (!result)
+		tt_exchange_by_store(store, rendezvous, record, result ? 0 : length, deadline, &records);
+	if (result)
+		tt_thread_error_set(own);
+	else
 		result = met;
 	for (int rank = 0; rank < comm->size && !result; rank++)
 		members[rank] = rank;
@@ -170,6 +198,8 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, const s
 		result = tt_bootstrap_join(comm, &records, members, deadline);
 	tt_records_free(&records);
 	free(members);
+	comm->hopeless = NULL;
+	comm->agree = NULL;
 	return result;
 }
 
@@ -194,9 +224,11 @@ static tutti_result_t create(const struct tt_settings *settings, tutti_store_t s
 
 	if (!result)
 		result = size > 1 ? meet(comm, store, meeting, deadline) : be_alone(comm, deadline);
+	if (result && size > 1)
+		result = tt_rendezvous_give_up(store, meeting, result);
+	if (size > 1)
+		tt_rendezvous_leave(store);
 	if (result) {
-		if (size > 1)
-			tt_rendezvous_give_up(store, meeting, result);
 		tutti_comm_destroy(comm);
 		return result;
 	}
@@ -230,10 +262,12 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	if (size > 1)
 		result = tt_rendezvous(store, "comm", rank, size, deadline, &meeting);
-	if (result)
-		tt_rendezvous_give_up(store, &meeting, result);
-	else
+	if (result) {
+		result = tt_rendezvous_give_up(store, &meeting, result);
+		tt_rendezvous_leave(store);
+	} else {
 		result = create(&settings, store, &meeting, rank, size, deadline, comm);
+	}
 	tt_key_wipe(&settings.key);
 	return result;
 }

@@ -89,8 +89,11 @@ struct tutti_comm {
 	struct tt_wire *wires; /* [size * TT_LANES] */
 	struct tt_board board; /* all ranks share memory; board.base NULL otherwise */
 	void *records;	       /* bootstrap.c's, until all have joined */
-	bool (*hopeless)(void *context); /* for join(), see tt_endpoint_config; or NULL */
-	void *hopeless_context;
+	tutti_result_t (*hopeless)(void *context); /* for join(), see tt_endpoint_config; or NULL */
+	/* This rank cannot join for `result`, which is about another rank or a deadline, and the thread's sentence: what to
+	 * return instead, and tell others. NULL: that. */
+	tutti_result_t (*agree)(void *context, tutti_result_t result);
+	void *hopeless_context; /* of both */
 	char transport_names[64];
 
 	/* operations */

@@ -88,7 +88,7 @@ static tutti_result_t compare(struct growing *g, const struct tt_report *mine, s
 	return tt_report_judge(out->bytes + out->offset[rank], out->length[rank], rank, "tutti_comm_grow");
 }
 
-static bool is_hopeless(void *context)
+static tutti_result_t is_hopeless(void *context)
 {
 	struct tutti_comm *old = context;
 
@@ -96,7 +96,7 @@ static bool is_hopeless(void *context)
 	tt_comm_look(old, true);
 	const bool failed = old->fault.result != 0;
 	pthread_mutex_unlock(&old->lock);
-	return failed;
+	return failed ? tt_fail(TUTTI_ERR_PEER_LOST, COMM, "one of the ranks that are to join is gone") : TUTTI_OK;
 }
 
 static tutti_result_t open_new(struct growing *g, struct tt_report *mine)

@@ -358,9 +358,11 @@ static tutti_result_t fail_nowhere(const struct row *row, const struct tt_launch
 static tutti_result_t find_store(const struct row *row, struct tt_launch *out)
 {
 	const char *given = variable("TUTTI_STORE");
-	const char *served = variable("TUTTI_STORE_SERVED");
+	const char *text = variable("TUTTI_STORE_SERVED");
+	const bool served = text && strcmp(text, "1") == 0;
 
-	out->serve = out->rank == 0 && !(served && strcmp(served, "1") == 0);
+	out->serve = out->rank == 0 && !served;
+	out->host = served ? "the launcher" : "rank 0";
 	if (given && strlen(given) >= sizeof(out->store))
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
 			       "TUTTI_STORE has %zu bytes: expected at most %zu", strlen(given),

@@ -13,6 +13,7 @@ struct tt_launch {
 	int local_rank, local_size; /* within this host; -1 where the launcher does not say */
 	char store[256];	    /* address; "" if size is 1 */
 	bool serve;		    /* this rank hosts the store */
+	const char *host;	    /* who does, for messages */
 	char job[64]; /* the same on all ranks, no other job's on their hosts; "": unknown */
 };
 

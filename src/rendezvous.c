@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "log.h"
 #include "store.h"
@@ -57,6 +58,19 @@ static tutti_result_t find_meeting(tutti_store_t store, struct tt_rendezvous *me
 	return TUTTI_OK;
 }
 
+/* From here on the others learn at once if this process ends: the host of the store sees it. */
+static void attend(tutti_store_t store, const struct tt_rendezvous *meeting)
+{
+	char lost[TT_ERROR_MAX], name[65] = "?";
+
+	gethostname(name, sizeof(name) - 1);
+	snprintf(lost, sizeof(lost),
+		 "rank %d (pid %d on %s) died or lost its connection to the store while the %d ranks met; its own output may say "
+		 "why",
+		 meeting->rank, (int)getpid(), name, meeting->size);
+	store->ops->attend(store, meeting->prefix, TUTTI_ERR_PEER_LOST, lost);
+}
+
 static tutti_result_t count_meeting(tutti_store_t store, struct tt_rendezvous *meeting)
 {
 	char key[KEY_MAX];
@@ -64,6 +78,7 @@ static tutti_result_t count_meeting(tutti_store_t store, struct tt_rendezvous *m
 
 	if (result != TUTTI_OK)
 		return result;
+	attend(store, meeting);
 	snprintf(key, sizeof(key), "%s/begun/%d", meeting->group, meeting->rank);
 	return tutti_store_set(store, key, &meeting->number, sizeof(meeting->number));
 }
@@ -162,22 +177,40 @@ tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous
 	return result == TUTTI_IN_PROGRESS ? fail_late(store, meeting, from) : result;
 }
 
-/* Who lost the host of the store can tell nobody, and the others lost it, too. */
-void tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *meeting,
-			   tutti_result_t result)
+tutti_result_t tt_rendezvous_look(tutti_store_t store)
 {
-	char own[TT_ERROR_MAX], told[TT_ERROR_MAX + 40];
+	return store->ops->look(store);
+}
 
-	if (result == TUTTI_ERR_PEER_LOST)
-		return;
-	snprintf(own, sizeof(own), "%s", tt_thread_error());
-	snprintf(told, sizeof(told), "rank %d gave up the meeting: %s", meeting->rank, own);
+static void tell(tutti_store_t store, struct tt_rendezvous *meeting, tutti_result_t result, const char *sentence)
+{
 	if (find_meeting(store, meeting) == TUTTI_OK)
-		store->ops->end(store, meeting->prefix,
-				result == TUTTI_ERR_TIMEOUT ? TUTTI_ERR_TIMEOUT
-							    : TUTTI_ERR_PEER_LOST,
-				told);
+		store->ops->end(store, meeting->prefix, result, sentence);
+}
+
+tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *meeting, tutti_result_t result)
+{
+	const bool about_others = result == TUTTI_ERR_TIMEOUT || result == TUTTI_ERR_PEER_LOST;
+	char own[TT_ERROR_MAX], told[TT_ERROR_MAX + 40];
+	tutti_result_t first;
+
+	snprintf(own, sizeof(own), "%s", tt_thread_error());
+	if (about_others) {
+		tell(store, meeting, result, own);
+		first = tt_rendezvous_look(store);
+		if (first)
+			return first;
+	} else {
+		snprintf(told, sizeof(told), "rank %d gave up the meeting: %s", meeting->rank, own);
+		tell(store, meeting, TUTTI_ERR_PEER_LOST, told);
+	}
 	tt_thread_error_set(own);
+	return result;
+}
+
+void tt_rendezvous_leave(tutti_store_t store)
+{
+	store->ops->leave(store);
 }
 
 static tutti_result_t make_id(tutti_store_t store, struct tt_rendezvous *meeting, const char *key)
@@ -215,13 +248,19 @@ tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, i
 
 /* A rank may be here while rank 0 has yet to close its store of the meeting before, which has the
  * same address: the rank then loses that store's host before it learns the id, and must look for
- * the new one. */
+ * the new one. A host that had answered and did not say that it closes has died. */
+static bool may_come_again(const struct tt_launch *launch, tutti_store_t store, tutti_result_t result)
+{
+	return !launch->serve && result == TUTTI_ERR_PEER_LOST && (store->closed || !store->answered);
+}
+
 tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const struct tt_key *key,
 				      uint64_t deadline, tutti_store_t *store,
 				      struct tt_rendezvous *out)
 {
 	char group[sizeof(launch->job) + 8];
 	tutti_result_t result;
+	bool again;
 
 	snprintf(group, sizeof(group), "job-%s", launch->job);
 	do {
@@ -232,15 +271,16 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const stru
 		if (result != TUTTI_OK)
 			return result;
 		(*store)->close_by = deadline;
+		(*store)->host = launch->host;
 		result = tt_rendezvous(*store, group, launch->rank, launch->size, deadline, out);
 		if (result == TUTTI_OK)
 			return TUTTI_OK;
-		/* of no other failure: who is told of a lost peer here takes the host for lost, and
-		 * tries again */
-		if (result == TUTTI_ERR_TIMEOUT)
-			tt_rendezvous_give_up(*store, out, result);
+		again = may_come_again(launch, *store, result);
+		if (!again)
+			result = tt_rendezvous_give_up(*store, out, result);
+		tt_rendezvous_leave(*store);
 		tutti_store_close(*store);
 		*store = NULL;
-	} while (result == TUTTI_ERR_PEER_LOST && !launch->serve && tt_now() < deadline);
+	} while (again && tt_now() < deadline);
 	return result;
 }

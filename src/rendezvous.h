@@ -40,9 +40,16 @@ void tt_rendezvous_step_key(const struct tt_rendezvous *meeting, int step, int r
 tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *meeting, int from,
 				 const char *key, void *value, size_t *length, uint64_t deadline);
 
-/* This rank will not make it to the meeting's end, for `result` and the thread's sentence, which
- * are left as they are: those who wait for it are told. */
-void tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *meeting,
-			   tutti_result_t result);
+/* Has somebody given the meeting up, or been lost on the way, as far as is known here? Never waits. TUTTI_OK: no; otherwise
+ * what all are told. */
+tutti_result_t tt_rendezvous_look(tutti_store_t store);
+
+/* This rank will not make it to the meeting's end, for `result` and the thread's sentence: those who wait for it are told.
+ * Gives what to return: of what happened to others, or is about a deadline, all return what was said first. */
+tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *meeting, tutti_result_t result);
+
+/* This rank is done with the meeting, one way or the other: that it ends is nothing to the others any more, or seen in other
+ * ways. */
+void tt_rendezvous_leave(tutti_store_t store);
 
 #endif

@@ -66,11 +66,12 @@ static tutti_result_t compare(struct shrinking *s, uint64_t timeout_ns, const st
 
 /* ---- steps */
 
-static bool is_hopeless(void *context)
+static tutti_result_t is_hopeless(void *context)
 {
 	const struct shrinking *s = context;
 
-	return tt_council_misses(s->old, s->among);
+	return tt_council_misses(s->old, s->among) ? tt_fail(TUTTI_ERR_PEER_LOST, COMM, "one of the ranks that are to join is gone") :
+						     TUTTI_OK;
 }
 
 /* Who is there? The lowest gives the new communicator its number. */

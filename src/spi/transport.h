@@ -62,9 +62,10 @@ struct tt_endpoint_config {
 	double timeout_s;
 	double silence_s; /* a host that has answered nothing for so long is lost; 1 or more */
 	const struct tt_key *key; /* valid while the endpoint is; NULL, or one that is not set: be reached from this machine only */
-	/* Is a rank of the communicator known to be gone, by other ways than this endpoint's? Asked now and then by a
-	 * join() that cannot tell by itself whom it waits for in vain. NULL: nobody knows. */
-	bool (*hopeless)(void *context);
+	/* Is a rank of the communicator known to be gone, by other ways than this endpoint's, which the others look at, too?
+	 * TUTTI_OK: no; otherwise what join() returns, with its sentence. Asked by the thread in join(), twenty times a second
+	 * while it waits, and in decline(), which waits for nobody then. NULL: nobody knows. */
+	tutti_result_t (*hopeless)(void *context);
 	void *context;
 };
 

@@ -178,14 +178,14 @@ static void a_meeting_given_up_is_over_for_all(void **state)
 	assert_non_null(
 		strstr(tt_thread_error(),
 		       "ranks 0, 2 have not come to the meeting of 3 ranks by rank 1's deadline"));
-	tt_rendezvous_give_up(ranks[0].store, &meeting, TUTTI_ERR_TIMEOUT);
+	assert_int_equal(tt_rendezvous_give_up(ranks[0].store, &meeting, TUTTI_ERR_TIMEOUT), TUTTI_ERR_TIMEOUT);
 	assert_int_equal(tt_rendezvous(ranks[0].store, "group", 0, 3, patience(), &meeting),
 			 TUTTI_OK);
 	assert_int_equal(tt_rendezvous_get(ranks[0].store, &meeting, 1, "group/1/more", NULL, &none,
 					   patience()),
 			 TUTTI_ERR_TIMEOUT);
 	assert_non_null(
-		strstr(tt_thread_error(), "rank 1 gave up the meeting: ranks 0, 2 have not"));
+		strstr(tt_thread_error(), "ranks 0, 2 have not come to the meeting of 3 ranks by rank 1's deadline"));
 	assert_int_equal(pthread_create(&thread, NULL, meet_in_store, &ranks[1]), 0);
 	meet_in_store(&ranks[0]);
 	pthread_join(thread, NULL);

@@ -191,11 +191,13 @@ static tutti_result_t await_mates(struct shm_endpoint *ep, struct host *host, in
 			return tt_fail(TUTTI_ERR_TIMEOUT, SHM,
 				       "rank %d has not joined rank %d's shared memory by the deadline", late,
 				       ep->config.rank);
-		if (poll(host->at, (nfds_t)ep->arena.members, (int)((deadline - now) / 1000000 + 1)) < 0) {
-			if (errno != EINTR)
-				return tt_fail_errno(SHM, "wait for the ranks of this host");
+		const int ready = poll(host->at, (nfds_t)ep->arena.members, shm_wait_ms(ep, now, deadline));
+		if (ready < 0 && errno != EINTR)
+			return tt_fail_errno(SHM, "wait for the ranks of this host");
+		if (ready == 0)
+			result = shm_look_elsewhere(ep);
+		if (ready <= 0)
 			continue;
-		}
 		if (host->at[0].revents)
 			result = accept_mate(ep, host, deadline);
 		for (int place = 1; place < ep->arena.members && result >= 0; place++)
@@ -248,14 +250,14 @@ static bool some_awaited(const struct shm_endpoint *ep, const struct host *host)
 	return false;
 }
 
-/* Let those come to whom it is to be said why all is in vain. */
+/* Let those come to whom it is to be said why all is in vain, unless they learn it elsewhere. */
 static void receive_late(struct shm_endpoint *ep, struct host *host)
 {
 	const uint64_t enough = tt_now() + LATE_NS;
 	char sentence[TT_ERROR_MAX];
 
 	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
-	while (some_awaited(ep, host) && tt_now() < enough) {
+	while (some_awaited(ep, host) && tt_now() < enough && !shm_look_elsewhere(ep)) {
 		if (poll(host->at, (nfds_t)ep->arena.members, LATE_NS / 10000000) <= 0)
 			continue;
 		for (int place = 1; place < ep->arena.members; place++)
@@ -270,12 +272,26 @@ static void receive_late(struct shm_endpoint *ep, struct host *host)
 static void tell_mates(struct shm_endpoint *ep, struct host *host, tutti_result_t result)
 {
 	for (int place = 1; place < ep->arena.members; place++) {
-		if (host->stage[place] >= CAME && result)
+		if (host->stage[place] < CAME)
+			continue;
+		if (result)
 			shm_send_why(ep, host->at[place].fd, result, rank_at(ep, place));
-		else if (host->stage[place] >= CAME)
+		else
 			shm_send_word(ep, host->at[place].fd, SHM_ALL_JOINED, rank_at(ep, place));
-		tt_fd_close(host->at[place].fd);
+		hang_up(host, place);
 	}
+}
+
+/* Those who are there do not wait for those who are late. */
+static void tell_all(struct shm_endpoint *ep, struct host *host, tutti_result_t result)
+{
+	tell_mates(ep, host, result);
+	if (!result)
+		return;
+	receive_late(ep, host);
+	tell_mates(ep, host, result);
+	for (int place = 1; place < ep->arena.members; place++)
+		hang_up(host, place);
 }
 
 static tutti_result_t lead(struct shm_endpoint *ep, int members, uint64_t deadline)
@@ -288,9 +304,7 @@ static tutti_result_t lead(struct shm_endpoint *ep, int members, uint64_t deadli
 
 	if (!result) {
 		result = lead_mates(ep, &host, deadline);
-		if (result)
-			receive_late(ep, &host);
-		tell_mates(ep, &host, result);
+		tell_all(ep, &host, result);
 	}
 	free(host.at);
 	free(host.stage);

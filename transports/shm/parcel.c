@@ -34,20 +34,37 @@ union control {
 	char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
 };
 
-tutti_result_t shm_wait_for(int fd, short events, uint64_t deadline, const char *what)
+tutti_result_t shm_look_elsewhere(const struct shm_endpoint *ep)
 {
-	for (;;) {
+	return ep->config.hopeless ? ep->config.hopeless(ep->config.context) : TUTTI_OK;
+}
+
+int shm_wait_ms(const struct shm_endpoint *ep, uint64_t now, uint64_t deadline)
+{
+	const uint64_t ms = (deadline - now) / 1000000 + 1;
+
+	return ep->config.hopeless && ms > SHM_HOPE_MS ? SHM_HOPE_MS : (int)ms;
+}
+
+static tutti_result_t wait_for(const struct shm_endpoint *ep, int fd, short events, uint64_t deadline, const char *what)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	while (!result) {
 		const uint64_t now = tt_now();
 		struct pollfd poller = { fd, events, 0 };
 
 		if (now >= deadline)
 			return tt_fail(TUTTI_ERR_TIMEOUT, SHM, "deadline passed: %s", what);
-		const int ready = poll(&poller, 1, (int)((deadline - now) / 1000000 + 1));
+		const int ready = poll(&poller, 1, shm_wait_ms(ep, now, deadline));
 		if (ready > 0)
 			return TUTTI_OK;
 		if (ready < 0 && errno != EINTR)
 			return tt_fail_errno(SHM, "%s", what);
+		if (ready == 0)
+			result = shm_look_elsewhere(ep);
 	}
+	return result;
 }
 
 bool shm_is_gone(int error)
@@ -86,7 +103,7 @@ static void attach(struct msghdr *out, union control *control, const int *fds, i
 	memcpy(CMSG_DATA(rights), fds, (size_t)n * sizeof(int));
 }
 
-static tutti_result_t send_message(int socket, struct message *message, const int *fds, int n,
+static tutti_result_t send_message(const struct shm_endpoint *ep, int socket, struct message *message, const int *fds, int n,
 				   int rank, uint64_t deadline)
 {
 	union control control = { 0 };
@@ -98,7 +115,7 @@ static tutti_result_t send_message(int socket, struct message *message, const in
 		attach(&out, &control, fds, n);
 	while (!result && sendmsg(socket, &out, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
 		if (errno == EAGAIN)
-			result = shm_wait_for(socket, POLLOUT, deadline,
+			result = wait_for(ep, socket, POLLOUT, deadline,
 					      "handing descriptors to a rank of this host");
 		else if (shm_is_gone(errno))
 			result = shm_fail_gone(rank);
@@ -113,7 +130,7 @@ tutti_result_t shm_send_arena(const struct shm_endpoint *ep, int socket, int ran
 {
 	struct message message = message_about(ep, SHM_ARENA);
 
-	return send_message(socket, &message, &ep->arena.fd, 1, rank, deadline);
+	return send_message(ep, socket, &message, &ep->arena.fd, 1, rank, deadline);
 }
 
 tutti_result_t shm_send_mate(const struct shm_endpoint *ep, int socket, int place, int rank,
@@ -129,14 +146,14 @@ tutti_result_t shm_send_mate(const struct shm_endpoint *ep, int socket, int plac
 		fds[n++] = mate->heap_fd;
 	if (message.header.has_alarm)
 		fds[n++] = mate->alarm_fd;
-	return send_message(socket, &message, fds, n, rank, deadline);
+	return send_message(ep, socket, &message, fds, n, rank, deadline);
 }
 
 tutti_result_t shm_send_word(const struct shm_endpoint *ep, int socket, int word, int rank)
 {
 	struct message message = message_about(ep, word);
 
-	return send_message(socket, &message, NULL, 0, rank, 0);
+	return send_message(ep, socket, &message, NULL, 0, rank, 0);
 }
 
 void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why, int rank)
@@ -153,7 +170,7 @@ void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why,
 	else
 		snprintf(message.sentence, sizeof(message.sentence),
 			 "rank %d could not join: %.580s", ep->config.rank, sentence);
-	send_message(socket, &message, NULL, 0, rank, 0);
+	send_message(ep, socket, &message, NULL, 0, rank, 0);
 	tt_thread_error_set(sentence);
 }
 
@@ -240,7 +257,7 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 		snprintf(what, sizeof(what), "waiting for descriptors of a rank of this host");
 	else
 		snprintf(what, sizeof(what), "waiting for rank %d to set up shared memory", rank);
-	const tutti_result_t result = shm_wait_for(socket, POLLIN, deadline, what);
+	const tutti_result_t result = wait_for(ep, socket, POLLIN, deadline, what);
 	if (result)
 		return result;
 	tt_fd_hold();

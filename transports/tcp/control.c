@@ -364,19 +364,22 @@ static int dead_caller(const struct tcp_endpoint *e)
 	return -1;
 }
 
-/* TUTTI_OK: whoever is missing may still come. */
-static tutti_result_t give_up_hope(struct tcp_endpoint *e, int absent)
+static tutti_result_t look_elsewhere(const struct tcp_endpoint *e)
 {
-	const int dead = dead_caller(e);
+	return e->hopeless ? e->hopeless(e->context) : TUTTI_OK;
+}
+
+/* TUTTI_OK: whoever is missing may still come. What all are told goes first. */
+static tutti_result_t give_up_hope(struct tcp_endpoint *e)
+{
+	const tutti_result_t told = look_elsewhere(e);
+	const int dead = told ? -1 : dead_caller(e);
 
 	if (dead >= 0)
 		return tt_fail(TUTTI_ERR_PEER_LOST, TCP,
 			       "rank %d (pid %d) died while rank %d waited for its call; see its own output for the cause", dead,
 			       (int)e->known[dead].pid, e->rank);
-	if (e->hopeless && e->hopeless(e->context))
-		return tt_fail(TUTTI_ERR_PEER_LOST, TCP,
-			       "rank %d waits for rank %d, and one of those that are to join is gone", e->rank, absent);
-	return TUTTI_OK;
+	return told;
 }
 
 tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
@@ -392,7 +395,7 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 		if (now >= deadline)
 			return too_late(e, absent);
 		if (now >= doubt_at) {
-			result = give_up_hope(e, absent);
+			result = give_up_hope(e);
 			doubt_at = now + HOPE_MS * TCP_MS;
 		}
 		if (result == TUTTI_OK)
@@ -406,7 +409,13 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 	return result;
 }
 
-/* Control links carry the fault as soon as they are up, also those that the peers dial. */
+/* Who has this rank's answer may believe to have joined. */
+static bool is_waited_for(const struct tcp_endpoint *e)
+{
+	return missing(e) >= 0 && (e->guest_count > 0 || !look_elsewhere(e));
+}
+
+/* Control links carry the fault as soon as they are up, also those that the peers dial; who knows it anyway need not come. */
 void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault)
 {
 	const uint64_t enough = tt_now() + DECLINE_MS * TCP_MS;
@@ -415,10 +424,11 @@ void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault
 	tt_tcp_fault(e, fault, NULL);
 	tt_tcp_sleep_close(e); /* descriptors for this, where there are no others */
 	call_neighbours(e);
-	while (missing(e) >= 0 && (now = tt_now()) < enough) {
-		const uint64_t due = tt_tcp_due(e);
+	while (is_waited_for(e) && (now = tt_now()) < enough) {
+		const uint64_t due = tt_tcp_due(e), again = now + HOPE_MS * TCP_MS;
+		const uint64_t sooner = again < enough ? again : enough;
 
-		tt_tcp_look(e, tt_tcp_ms_until(now, due < enough ? due : enough));
+		tt_tcp_look(e, tt_tcp_ms_until(now, due < sooner ? due : sooner));
 	}
 	tt_tcp_stop_listening(e); /* who dials from now on is not kept waiting */
 }

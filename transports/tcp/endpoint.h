@@ -137,7 +137,7 @@ struct tcp_endpoint {
 	int rank, size;
 	const struct tt_key *key;
 	struct tt_tls *tls; /* NULL: connections are plain */
-	bool (*hopeless)(void *context); /* see tt_endpoint_config */
+	tutti_result_t (*hopeless)(void *context); /* see tt_endpoint_config */
 	void *context;
 	struct tcp_card card;
 	const struct tt_peer *known; /* from join() on */

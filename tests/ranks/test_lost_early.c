@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A rank that dies at one step after another of the meeting in a socket store: the others are told within seconds, far from
+ * their deadline, and all the same.
+ *
+ *   test_lost_early shm|tcp|mixed */
+#include <dlfcn.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+#define RANKS	   4
+#define SOON_S	   8.0 /* a loaded machine's; the deadline is 40 s away */
+#define DEADLINE   "TUTTI_TIMEOUT=40"
+#define REQUESTS   8 /* messages of every rank to the store, with the hello: see steps */
+
+enum call { SENDMSG, SOCKET, SEND };
+
+/* The victim's end comes before its n-th call of the kind, of those after `from` messages to the store. */
+struct step {
+	const char *name;
+	enum call call;
+	int from, n;
+};
+
+static const struct step steps[] = {
+	{ "it has come", SENDMSG, 0, 4 },
+	{ "it knows the meeting", SENDMSG, 0, 5 },
+	{ "its record is stored", SENDMSG, 0, 6 },
+	{ "it has half of the records", SENDMSG, 0, 7 },
+	{ "it has stored those", SENDMSG, 0, 8 },
+	{ "it begins to join", SOCKET, REQUESTS, 1 },
+	{ "it says the first word to another", SEND, REQUESTS, 1 },
+	{ "it says the second word to another", SEND, REQUESTS, 2 },
+	{ "it has joined, or is about to", SENDMSG, 0, 9 },
+};
+#define STEPS (sizeof(steps) / sizeof(steps[0]))
+
+struct outcome {
+	bool joined;
+	tutti_result_t result;
+	int culprit;
+	double at;
+	char sentence[512];
+};
+
+struct play {
+	const struct step *step;
+	int victim;
+	bool served; /* one process more hosts the store, as tutti-run does; otherwise rank 0 */
+	_Atomic double died_at;
+	atomic_int done;
+	atomic_int come; /* ranks that have asked the store something */
+	struct outcome outcome[RANKS];
+};
+
+/* ---- the victim's end */
+
+/* Of the thread that meets alone: the host of the store has another. */
+static _Thread_local struct {
+	struct play *play; /* NULL: not yet */
+	bool is_victim;
+	int requests, calls;
+} self;
+
+/* Who does not know the host of the store before it ends cannot know that there was one. */
+static void die(struct play *play)
+{
+	while (!play->served && atomic_load(&play->come) < RANKS)
+		sched_yield();
+	atomic_store(&play->died_at, seconds_now());
+	raise(SIGKILL);
+}
+
+static void call_is_made(enum call call)
+{
+	if (!self.play)
+		return;
+	const struct step *step = self.play->step;
+
+	self.calls += call == step->call && self.requests >= step->from;
+	self.requests += call == SENDMSG;
+	if (call == SENDMSG && self.requests == 3) /* the hello, and a question that was answered */
+		atomic_fetch_add(&self.play->come, 1);
+	if (self.is_victim && self.calls >= step->n)
+		die(self.play);
+}
+
+/* A program's own definitions come before those of the C library. */
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	static ssize_t (*real)(int, const struct msghdr *, int);
+
+	if (!real)
+		real = (ssize_t(*)(int, const struct msghdr *, int))dlsym(RTLD_NEXT, "sendmsg");
+	call_is_made(SENDMSG);
+	return real(fd, message, flags);
+}
+
+int socket(int domain, int type, int protocol)
+{
+	static int (*real)(int, int, int);
+
+	if (!real)
+		real = (int (*)(int, int, int))dlsym(RTLD_NEXT, "socket");
+	call_is_made(SOCKET);
+	return real(domain, type, protocol);
+}
+
+ssize_t send(int fd, const void *bytes, size_t n, int flags)
+{
+	call_is_made(SEND);
+	return sendto(fd, bytes, n, flags, NULL, 0);
+}
+
+/* ---- ranks */
+
+static int host_store(struct play *play)
+{
+	tutti_comm_t comm = NULL;
+	tutti_store_t store;
+
+	SUCCEEDS(tutti_store_open(getenv("TUTTI_STORE"), 1, 0, &store));
+	while (atomic_load(&play->done) < RANKS - 1)
+		sched_yield();
+	tutti_store_close(store);
+	return 0;
+}
+
+static int meet(int rank, struct play *play)
+{
+	struct outcome *out = &play->outcome[rank];
+	tutti_comm_t comm = NULL;
+
+	out->result = tutti_init(NULL, &comm);
+	out->joined = out->result == TUTTI_OK;
+	if (out->joined)
+		out->result = tutti_barrier(comm, NULL);
+	out->at = seconds_now();
+	out->culprit = -1;
+	snprintf(out->sentence, sizeof(out->sentence), "%s", tutti_last_error(comm));
+	if (comm)
+		tutti_comm_error(comm, &out->culprit);
+	tutti_comm_destroy(comm);
+	if (rank != play->victim)
+		atomic_fetch_add(&play->done, 1);
+	return 0;
+}
+
+/* In a child; ends as that does. */
+static int meet_in_child(int rank, struct play *play, int (*meets)(int, struct play *))
+{
+	const pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(meets(rank, play));
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return 1;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* The first process of a namespace cannot kill itself. */
+static int meet_as_second(int rank, struct play *play)
+{
+	return meet_in_child(rank, play, meet);
+}
+
+/* Where nobody sees another's process, as on another host; as far as this may be done here. */
+static int meet_unseen(int rank, struct play *play)
+{
+	if (unshare(CLONE_NEWPID) < 0)
+		return meet(rank, play);
+	const int status = meet_in_child(rank, play, meet_as_second);
+
+	return rank == play->victim && status == 128 + SIGKILL ? raise(SIGKILL) : status;
+}
+
+static int be(int rank, void *argument)
+{
+	struct play *play = argument;
+
+	setenv("TUTTI_SIZE", "4", 1);
+	setenv("TUTTI_LOCAL_SIZE", "4", 1);
+	if (rank == RANKS)
+		return host_store(play);
+	if (play->served)
+		setenv("TUTTI_STORE_SERVED", "1", 1);
+	self.play = play;
+	self.is_victim = rank == play->victim;
+	return strcmp(transport_chosen, "tcp") == 0 ? meet_unseen(rank, play) : meet(rank, play);
+}
+
+/* ---- what the others were told */
+
+static double judge(const struct play *play)
+{
+	const struct outcome *first = NULL;
+	double most = 0;
+	char words[32];
+
+	snprintf(words, sizeof(words), "rank %d", play->victim);
+	for (int rank = 0; rank < RANKS; rank++) {
+		const struct outcome *o = &play->outcome[rank];
+		const double took = o->at - play->died_at;
+
+		if (rank == play->victim)
+			continue;
+		most = took > most ? took : most;
+		if (o->result != TUTTI_ERR_PEER_LOST || took > SOON_S || !strstr(o->sentence, words) ||
+		    (o->joined && o->culprit != play->victim))
+			fail_msg("%s dies when %s: rank %d is told %d after %.2f s: %s", words, play->step->name, rank, o->result,
+				 took, o->sentence);
+		if (o->joined)
+			continue;
+		first = first ? first : o;
+		if (strcmp(o->sentence, first->sentence) != 0)
+			fail_msg("%s dies when %s: told are \"%s\" and \"%s\"", words, play->step->name, o->sentence,
+				 first->sentence);
+	}
+	return most;
+}
+
+static void dies(struct play *play, const struct step *step, int rank, bool served)
+{
+	const char *const env[] = { DEADLINE, NULL };
+
+	memset(play, 0, sizeof(*play));
+	play->step = step;
+	play->victim = rank;
+	play->served = served;
+	const struct job job = { .ranks = RANKS + served,
+				 .env = env,
+				 .whole = be,
+				 .argument = play,
+				 .expect_signal = SIGKILL,
+				 .victims = 1u << rank };
+
+	assert_int_equal(run_job(&job), 0);
+	assert_true(play->died_at > 0);
+	print_message("rank %d dies when %s: told after %.3f s at most: %s\n", rank, step->name, judge(play),
+		      play->outcome[rank == 1 ? 2 : 1].sentence);
+}
+
+/* Nothing is sent in shared memory, and over TCP the last rank calls nobody. */
+static bool happens(const struct step *step, int rank)
+{
+	if (strcmp(transport_chosen, "shm") == 0)
+		return step->call != SEND;
+	return step->call != SOCKET || rank < RANKS - 1;
+}
+
+static void all_are_told_the_same_of_a_rank_that_dies_while_they_meet(void **state)
+{
+	struct play *play = shared_memory(sizeof(*play));
+
+	for (size_t i = 0; i < STEPS; i++)
+		for (int rank = 0; rank < RANKS; rank++)
+			if (happens(&steps[i], rank))
+				dies(play, &steps[i], rank, true);
+}
+
+static void all_are_told_the_same_of_the_stores_host(void **state)
+{
+	struct play *play = shared_memory(sizeof(*play));
+
+	for (size_t i = 1; i < STEPS; i++)
+		if (happens(&steps[i], 0))
+			dies(play, &steps[i], 0, false);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_are_told_the_same_of_a_rank_that_dies_while_they_meet),
+		cmocka_unit_test(all_are_told_the_same_of_the_stores_host),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
