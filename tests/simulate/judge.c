@@ -90,7 +90,7 @@ static bool explains(const struct plan *plan, const struct outcome *out, const s
 	case FAULT_HURRY:
 	case FAULT_STOP:
 	case FAULT_JUMP: return told->result == TUTTI_ERR_TIMEOUT;
-	case FAULT_MEMORY: /* or a rank has left as it had none before its first call */
+	case FAULT_MEMORY: /* or a rank has left as it had none for what it needed to call */
 		return told->result == TUTTI_ERR_NO_MEMORY ||
 		       (told->result == TUTTI_ERR_PEER_LOST && told->culprit >= 0 && out->ranks[told->culprit].told[0].left);
 	default: return false;

@@ -102,6 +102,7 @@ static bool grow(struct participant *self, struct use *use)
 	tutti_store_t store = NULL;
 	tutti_result_t result = store_open(&store);
 
+	use->told->left |= result != TUTTI_OK; /* no memory: it calls nothing more */
 	machine_trace("takes %d newcomers in", run.plan->newcomers);
 	if (result == TUTTI_OK)
 		result = tutti_comm_grow(use->comm, store, run.plan->newcomers, &next.comm);
