@@ -244,7 +244,8 @@ static tutti_result_t hear(struct clerk *clerk, int come, const struct tt_invita
 	} while (tt_now() < enough);
 	tt_log(WARN, COMM, "a newcomer was invited and has not answered within %g s: another may come in its place",
 	       PATIENCE_NS / 1e9);
-	return TUTTI_IN_PROGRESS;
+	const tutti_result_t result = tt_seats_pass_over(&clerk->seats, invitation);
+	return result ? result : TUTTI_IN_PROGRESS;
 }
 
 static tutti_result_t take_in(struct clerk *clerk, int come, const struct tt_report *report)
@@ -476,9 +477,9 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store,
 
 /* ---- a newcomer */
 
-/* Go where it is invited. TUTTI_IN_PROGRESS: nothing came of it. */
+/* Go where it is invited. TUTTI_IN_PROGRESS: nothing came of it; `*late`: as it did not answer in time. */
 static tutti_result_t follow(struct tt_seats *seats, const struct tt_invitation *invitation,
-			     const struct tt_settings *settings, struct tutti_comm **out)
+			     const struct tt_settings *settings, struct tutti_comm **out, bool *late)
 {
 	struct tt_report mine = { 0 };
 	struct tt_records records = { 0 };
@@ -490,10 +491,14 @@ static tutti_result_t follow(struct tt_seats *seats, const struct tt_invitation 
 	mine.length = (uint32_t)length;
 	tt_report_fill(&mine, opened);
 	tutti_result_t result = tt_seats_answer(seats, invitation, &mine);
-	if (opened)
-		return opened;
 	if (!result)
-		result = tt_seats_await(seats, invitation, &records);
+		result = opened ? opened : tt_seats_await(seats, invitation, &records);
+	/* what follows is for whoever is there in its place */
+	if ((opened || !result) && tt_seats_is_passed_over(seats, invitation)) {
+		tt_log(INFO, COMM, "not taken in this time: the answer came too late");
+		*late = true;
+		result = TUTTI_IN_PROGRESS;
+	}
 	if (!result && seats->opened) /* the members go on only when this rank, too, has joined: they cannot end before it told */
 		tt_launch_tell(seats->store, "joined");
 	if (!result && join_new(*out, &records)) {
@@ -508,6 +513,7 @@ static tutti_result_t join_some(struct tt_seats *seats, const struct tt_settings
 				struct tutti_comm **out)
 {
 	tutti_result_t result;
+	bool late = false;
 
 	do {
 		struct tt_invitation invitation;
@@ -516,8 +522,13 @@ static tutti_result_t join_some(struct tt_seats *seats, const struct tt_settings
 		*out = NULL;
 		result = tt_seats_apply(seats, deadline, &invitation);
 		if (!result)
-			result = follow(seats, &invitation, settings, out);
+			result = follow(seats, &invitation, settings, out, &late);
 	} while (result == TUTTI_IN_PROGRESS);
+	if (result == TUTTI_ERR_TIMEOUT && late)
+		return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
+			       "this newcomer was invited and did not answer within %g s, so another may have its place; none "
+			       "was free after that by the deadline of %g s: was the process stopped?",
+			       PATIENCE_NS / 1e9, (double)settings->timeout_ns / 1e9);
 	return result;
 }
 

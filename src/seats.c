@@ -134,6 +134,13 @@ tutti_result_t tt_seats_answer(struct tt_seats *seats, const struct tt_invitatio
 			       tt_report_size(report));
 }
 
+bool tt_seats_is_passed_over(struct tt_seats *seats, const struct tt_invitation *invitation)
+{
+	char key[KEY_MAX], byte;
+
+	return get(seats, seat_key(seats, "late", invitation->ticket, key), &byte, 1, 0) != TUTTI_IN_PROGRESS;
+}
+
 /* The clerk is there as long as its count grows. */
 static tutti_result_t await_news(struct tt_seats *seats, uint64_t id, struct news *out)
 {
@@ -227,6 +234,13 @@ tutti_result_t tt_seats_hear(struct tt_seats *seats, const struct tt_invitation 
 		return TUTTI_OK;
 	return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
 		       "a newcomer runs another version of tutti: all ranks must use the same one");
+}
+
+tutti_result_t tt_seats_pass_over(struct tt_seats *seats, const struct tt_invitation *invitation)
+{
+	char key[KEY_MAX];
+
+	return tutti_store_set(seats->store, seat_key(seats, "late", invitation->ticket, key), "", 1);
 }
 
 tutti_result_t tt_seats_beat(struct tt_seats *seats, uint64_t id, uint64_t count)

@@ -41,6 +41,8 @@ void tt_seats_close(struct tt_seats *seats);
 tutti_result_t tt_seats_apply(struct tt_seats *seats, uint64_t deadline, struct tt_invitation *out);
 tutti_result_t tt_seats_answer(struct tt_seats *seats, const struct tt_invitation *invitation,
 			       const struct tt_report *report);
+/* Was another invited in its place, as no answer came? True as well if the store does not say. */
+bool tt_seats_is_passed_over(struct tt_seats *seats, const struct tt_invitation *invitation);
 /* TUTTI_IN_PROGRESS: nothing came of it, apply again. */
 tutti_result_t tt_seats_await(struct tt_seats *seats, const struct tt_invitation *invitation, struct tt_records *out);
 
@@ -50,6 +52,8 @@ tutti_result_t tt_seats_invite(struct tt_seats *seats, struct tt_invitation *inv
 /* The answer to it; TUTTI_IN_PROGRESS: not yet. */
 tutti_result_t tt_seats_hear(struct tt_seats *seats, const struct tt_invitation *invitation, uint64_t wait_ns,
 			     struct tt_report *out);
+/* Its answer counts no more, if it still comes: another will be invited with the same rank. */
+tutti_result_t tt_seats_pass_over(struct tt_seats *seats, const struct tt_invitation *invitation);
 tutti_result_t tt_seats_beat(struct tt_seats *seats, uint64_t id, uint64_t count);
 /* It is complete: what tt_records_pack() made for everybody. */
 tutti_result_t tt_seats_settle(struct tt_seats *seats, uint64_t id, const uint8_t *records, size_t length);

@@ -195,8 +195,9 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store,
 
 /**
  * Become a rank of a communicator that grows (tutti_comm_grow()) through `store`; NULL: the one of TUTTI_STORE. `config` may be
- * NULL. Its rank and size tutti_comm_rank() and tutti_comm_size() tell. Where growing fails for another's sake, it waits
- * for the next. tutti_init() does this by itself where TUTTI_JOIN is 1. TUTTI_ERR_TIMEOUT: not taken in by the deadline.
+ * NULL. Its rank and size tutti_comm_rank() and tutti_comm_size() tell. Where growing fails for another's sake, or another
+ * was invited in its place as it did not answer within 3 s, it waits for the next. tutti_init() does this by itself where
+ * TUTTI_JOIN is 1. TUTTI_ERR_TIMEOUT: not taken in by the deadline.
  */
 TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config_t *config, tutti_comm_t *comm);
 

@@ -3,6 +3,7 @@
  * come, or dies on its way, the members are as before.
  *
  *   test_grow shm|tcp|mixed */
+#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -334,6 +335,79 @@ static void the_dead_are_passed_over(void **state)
 	assert_int_equal(run_play(&play, 3, grow_past_the_dead, "TUTTI_TIMEOUT=40", 1 << 1, SIGKILL), 0);
 }
 
+/* A store whose answer to an invitation is held back until another newcomer has been taken in. */
+struct slow_store {
+	tutti_store_t store;
+	struct stage *stage;
+};
+
+static int store_error(tutti_result_t result)
+{
+	return result == TUTTI_OK ? 0 : result == TUTTI_ERR_TIMEOUT ? ETIMEDOUT : EIO;
+}
+
+static int slow_set(void *context, const char *key, const void *value, size_t length)
+{
+	const struct slow_store *slow = context;
+
+	if (strstr(key, "/answer/") && atomic_load(&slow->stage->done) == 0) {
+		atomic_store(&slow->stage->asked, 1);
+		await(&slow->stage->done, 1);
+	}
+	return store_error(tutti_store_set(slow->store, key, value, length));
+}
+
+static int slow_get(void *context, const char *key, void *value, size_t *length, double timeout_s)
+{
+	const struct slow_store *slow = context;
+
+	return store_error(tutti_store_get(slow->store, key, value, length, timeout_s));
+}
+
+/* Rank 1 is invited and does not answer until rank 2 has its place; then it comes in as another. */
+static int grow_past_the_late(int rank, void *argument)
+{
+	const struct play *play = argument;
+	tutti_comm_t comm = NULL, more = NULL, most = NULL;
+	tutti_store_t store = NULL;
+
+	if (open_store(play, &store))
+		return 1;
+	if (rank == 1) {
+		struct slow_store slow = { store, play->stage };
+		const tutti_store_ops_t ops = { sizeof(ops), slow_set, slow_get, NULL };
+
+		SUCCEEDS(tutti_store_create(&ops, &slow, &store));
+		SUCCEEDS(tutti_comm_join(store, NULL, &most));
+		CLAIM(tutti_comm_rank(most) == 2, "rank %d", tutti_comm_rank(most));
+		tutti_store_close(slow.store);
+	} else {
+		if (rank == 0) {
+			if (init_members(play, &comm))
+				return 1;
+			SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
+			tutti_comm_destroy(comm);
+		} else {
+			await(&play->stage->asked, 1);
+			SUCCEEDS(tutti_comm_join(store, NULL, &more));
+		}
+		atomic_fetch_add(&play->stage->done, 1);
+		SUCCEEDS(tutti_comm_grow(more, store, 1, &most));
+		tutti_comm_destroy(more);
+	}
+	const int failed = computes(most);
+	tutti_comm_destroy(most);
+	tutti_store_close(store);
+	return failed;
+}
+
+static void the_late_are_passed_over_and_come_in_later(void **state)
+{
+	struct play play = { .members = 1, .newcomers = 2 };
+
+	assert_int_equal(run_play(&play, 3, grow_past_the_late, "TUTTI_TIMEOUT=20", 0, 0), 0);
+}
+
 /* Rank 2 dies at some moment of its joining, or after; rank 3 joins until it is in. */
 static int grow_despite_death(int rank, void *argument)
 {
@@ -518,6 +592,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(who_does_not_come_is_waited_for_until_the_deadline),
 		cmocka_unit_test(nobody_takes_a_newcomer_in),
 		cmocka_unit_test(the_dead_are_passed_over),
+		cmocka_unit_test(the_late_are_passed_over_and_come_in_later),
 		cmocka_unit_test(a_death_while_joining_is_no_matter),
 		cmocka_unit_test(a_member_without_descriptors_is_told_to_all),
 		cmocka_unit_test(the_lost_are_replaced),

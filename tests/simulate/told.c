@@ -54,10 +54,7 @@ void told_hear(struct told *told, tutti_comm_t comm, tutti_result_t result, cons
 	}
 	run.out->failed_operations++;
 	if (result == TUTTI_ERR_INVALID) { /* the communicator is as before */
-		/* a newcomer that was stopped until another had its seat opens an endpoint that loop has already */
-		const bool late = machine_process() >= run.plan->ranks && !run.plan->gentle;
-
-		if (!may_deviate(machine_process()) && !late)
+		if (!may_deviate(machine_process()))
 			blame("rank %d: %s: \"%s\"", machine_process(), what, tutti_last_error(comm));
 		return;
 	}

@@ -10,9 +10,9 @@ struct loop_endpoint {
 	struct loop_fabric *fabric;
 	const struct tt_peer *peers; /* from join() on */
 	int rank, host;
+	struct loop_entry entry;
 	unsigned shares; /* calls of share() */
 	uint64_t heard;	 /* of the fabric's notes */
-	int bell_fd, alarm_fd; /* those of fabric->ranks[rank], readable without the lock */
 };
 
 struct loop_endpoint *tt_loop_endpoint_of(struct tt_endpoint *endpoint);

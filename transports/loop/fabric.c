@@ -125,31 +125,34 @@ static void drop_if_unused(struct loop_fabric *fabric)
 	free_fabric(fabric);
 }
 
-static tutti_result_t take_place(struct loop_fabric *fabric, int rank)
+static tutti_result_t take_place(struct loop_fabric *fabric, int rank, struct loop_entry *entry)
 {
 	struct loop_rank *place = &fabric->ranks[rank];
+	const bool twice = place->state == LOOP_HERE && pthread_equal(place->opener, pthread_self());
 
-	if (place->state != LOOP_ABSENT)
+	if (place->joined || twice)
 		return tt_fail(
 			TUTTI_ERR_INVALID, LOOP,
 			"rank %d has entered this communicator before: each rank enters once",
 			rank);
-	place->bell.timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (place->bell.timer.fd < 0)
+	const int bell = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (bell < 0)
 		return tt_fail_errno(LOOP, "make the timer that wakes rank %d", rank);
-	if (fabric->faults.news_ns)
-		place->alarm.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (fabric->faults.news_ns && place->alarm.fd < 0) {
-		close(place->bell.timer.fd);
+	const int alarm = fabric->faults.news_ns ? timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK) : -1;
+	if (fabric->faults.news_ns && alarm < 0) {
+		close(bell);
 		return tt_fail_errno(LOOP, "make the timer that tells rank %d of news", rank);
 	}
+	place->bell = (struct loop_bell){ .timer.fd = bell };
+	place->alarm = (struct loop_timer){ .fd = alarm };
 	place->state = LOOP_HERE;
 	place->opener = pthread_self();
+	*entry = (struct loop_entry){ rank, ++place->entries, bell, alarm };
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_loop_fabric_enter(const struct tt_endpoint_config *config,
-				    struct loop_fabric **out)
+tutti_result_t tt_loop_fabric_enter(const struct tt_endpoint_config *config, struct loop_fabric **out,
+				    struct loop_entry *entry)
 {
 	struct loop_fabric *fabric = NULL;
 	tutti_result_t result;
@@ -162,7 +165,7 @@ tutti_result_t tt_loop_fabric_enter(const struct tt_endpoint_config *config,
 	result = find_fabric(config, &fabric);
 	if (result == TUTTI_OK) {
 		tt_loop_fabric_lock(fabric);
-		result = take_place(fabric, config->rank);
+		result = take_place(fabric, config->rank, entry);
 		tt_loop_fabric_unlock(fabric);
 		if (result == TUTTI_OK) {
 			fabric->users++;
@@ -177,15 +180,8 @@ tutti_result_t tt_loop_fabric_enter(const struct tt_endpoint_config *config,
 
 /* Others that sleep look again: they may wait for a rank that has now left. The dead say nothing.
  */
-void tt_loop_fabric_leave(struct loop_fabric *fabric, int rank)
+static void vacate(struct loop_fabric *fabric, struct loop_rank *place)
 {
-	struct loop_rank *place = &fabric->ranks[rank];
-
-	pthread_mutex_lock(&registry.lock);
-	tt_loop_fabric_lock(fabric);
-	close(place->bell.timer.fd);
-	if (place->alarm.fd >= 0)
-		close(place->alarm.fd);
 	place->bell = (struct loop_bell){ .timer.fd = -1 };
 	place->alarm = (struct loop_timer){ .fd = -1 };
 	if (place->state == LOOP_HERE) {
@@ -194,6 +190,22 @@ void tt_loop_fabric_leave(struct loop_fabric *fabric, int rank)
 	}
 	pthread_cond_broadcast(&fabric->changed);
 	tt_loop_fabric_ring_all(fabric);
+}
+
+bool tt_loop_fabric_has(const struct loop_fabric *fabric, const struct loop_entry *entry)
+{
+	return fabric->ranks[entry->rank].entries == entry->number;
+}
+
+void tt_loop_fabric_leave(struct loop_fabric *fabric, const struct loop_entry *entry)
+{
+	pthread_mutex_lock(&registry.lock);
+	tt_loop_fabric_lock(fabric);
+	close(entry->bell_fd);
+	if (entry->alarm_fd >= 0)
+		close(entry->alarm_fd);
+	if (tt_loop_fabric_has(fabric, entry))
+		vacate(fabric, &fabric->ranks[entry->rank]);
 	tt_loop_fabric_unlock(fabric);
 	fabric->users--;
 	drop_if_unused(fabric);

@@ -43,6 +43,7 @@ struct loop_told {
 struct loop_rank {
 	enum loop_state state;
 	bool joined;
+	unsigned entries; /* the last has the place */
 	uint64_t gone_at;
 	struct loop_told told;
 	struct loop_timer alarm; /* rings when there is news, whoever sleeps */
@@ -80,11 +81,19 @@ struct loop_fabric {
 	struct loop_rank *ranks;
 };
 
+struct loop_entry {
+	int rank;
+	unsigned number; /* among those of this rank */
+	int bell_fd, alarm_fd; /* the place's while it is this entry's; readable without the lock */
+};
+
 /* Enter or leave, without the lock. The first to enter makes the fabric, the last to leave frees
- * it. */
-tutti_result_t tt_loop_fabric_enter(const struct tt_endpoint_config *config,
-				    struct loop_fabric **out);
-void tt_loop_fabric_leave(struct loop_fabric *fabric, int rank);
+ * it. A rank that has not joined may be replaced: by another thread, or by one that enters after it has left. */
+tutti_result_t tt_loop_fabric_enter(const struct tt_endpoint_config *config, struct loop_fabric **out,
+				    struct loop_entry *entry);
+void tt_loop_fabric_leave(struct loop_fabric *fabric, const struct loop_entry *entry);
+/* Has it still its place? */
+bool tt_loop_fabric_has(const struct loop_fabric *fabric, const struct loop_entry *entry);
 
 void tt_loop_fabric_lock(struct loop_fabric *fabric);
 void tt_loop_fabric_unlock(struct loop_fabric *fabric);

@@ -27,13 +27,11 @@ static tutti_result_t loop_open(const struct tt_endpoint_config *config, struct 
 		return tt_fail(TUTTI_ERR_NO_MEMORY, LOOP, "no memory for the endpoint of rank %d", config->rank);
 	self->base.ops = &tt_transport_loop;
 	self->rank = config->rank;
-	result = tt_loop_fabric_enter(config, &self->fabric);
+	result = tt_loop_fabric_enter(config, &self->fabric, &self->entry);
 	if (result != TUTTI_OK) {
 		free(self);
 		return result;
 	}
-	self->bell_fd = self->fabric->ranks[self->rank].bell.timer.fd;
-	self->alarm_fd = self->fabric->ranks[self->rank].alarm.fd;
 	*out = &self->base;
 	return TUTTI_OK;
 }
@@ -92,9 +90,13 @@ static tutti_result_t loop_join(struct tt_endpoint *endpoint, const struct tt_pe
 	self->peers = peers;
 	self->host = peers[self->rank].host;
 	tt_loop_fabric_lock(fabric);
-	fabric->ranks[self->rank].host = self->host;
-	fabric->ranks[self->rank].joined = true;
-	pthread_cond_broadcast(&fabric->changed);
+	if (tt_loop_fabric_has(fabric, &self->entry)) {
+		fabric->ranks[self->rank].host = self->host;
+		fabric->ranks[self->rank].joined = true;
+		pthread_cond_broadcast(&fabric->changed);
+	} else {
+		result = tt_fail(TUTTI_ERR_TIMEOUT, LOOP, "rank %d joins too late: another has its place", self->rank);
+	}
 	while ((missing = missing_rank(self, peers, size)) >= 0 && result == TUTTI_OK) {
 		result = hopeless(fabric, missing);
 		if (result == TUTTI_OK && !in_time)
@@ -294,7 +296,7 @@ static bool loop_lost(struct tt_endpoint *endpoint, int peer)
 
 static int loop_control_fd(const struct tt_endpoint *endpoint)
 {
-	return ((const struct loop_endpoint *)endpoint)->alarm_fd;
+	return ((const struct loop_endpoint *)endpoint)->entry.alarm_fd;
 }
 
 /* The dead tell nothing. */
@@ -352,7 +354,7 @@ static void loop_disarm(struct tt_endpoint *endpoint)
 
 static int loop_fd(const struct tt_endpoint *endpoint)
 {
-	return ((const struct loop_endpoint *)endpoint)->bell_fd;
+	return ((const struct loop_endpoint *)endpoint)->entry.bell_fd;
 }
 
 /* A signal ends the sleep early, which callers expect of any sleep. */
@@ -379,7 +381,7 @@ static void loop_destroy(struct tt_endpoint *endpoint)
 	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
 
 	if (self->fabric)
-		tt_loop_fabric_leave(self->fabric, self->rank);
+		tt_loop_fabric_leave(self->fabric, &self->entry);
 	free(self);
 }
 
