@@ -146,7 +146,7 @@ static int be_strangers(struct scene *scene)
 	while (!atomic_load(&scene->leave)) {
 		for (int i = 0; i < CROWD && !atomic_load(&scene->leave); i++)
 			bother(scene, &fds[i], &seed);
-		usleep(5000); /* the job has processors to share with them */
+		usleep(5000); /* their pace: nothing is waited for, and the job has processors to share with them */
 	}
 	for (int i = 0; i < CROWD; i++)
 		close(fds[i]);
@@ -291,7 +291,7 @@ static int nothing_is_left(tutti_comm_t comm, struct scene *scene, int descripto
 	while (go_on) {
 		int mine;
 
-		usleep(1000);
+		sched_yield();
 		last = open_descriptors();
 		mine = last > descriptors || !atomic_load(&scene->left);
 		CLAIM(!mine || seconds_now() < deadline, "%d descriptors before, %d after", descriptors, last);
