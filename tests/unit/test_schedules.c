@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "algorithms.h"
+#include "test_schedules_all.h"
 #include "test_schedules_prover.h"
 
 enum { SMALL = 33, MIDDLE = 128, LARGE = 1024, LAYOUTS = 6 };
@@ -151,17 +151,6 @@ static void costs_grow_with_bytes_and_ignore_the_rank(void **state)
 	}
 }
 
-static const struct tt_algorithm *const all[] = {
-	&tt_algorithm_board,	    &tt_algorithm_bruck,
-	&tt_algorithm_chain,	    &tt_algorithm_direct,
-	&tt_algorithm_double_tree,  &tt_algorithm_doubling,
-	&tt_algorithm_flat,	    &tt_algorithm_halving_doubling,
-	&tt_algorithm_hierarchical, &tt_algorithm_hierarchical_split,
-	&tt_algorithm_pairwise,	    &tt_algorithm_ring,
-	&tt_algorithm_star,	    &tt_algorithm_tree,
-	&tt_algorithm_two_shot,
-};
-
 static const struct {
 	const char *claim;
 	CMUnitTestFunction test;
@@ -171,7 +160,7 @@ static const struct {
 	{ "costs_grow_with_bytes_and_ignore_the_rank", costs_grow_with_bytes_and_ignore_the_rank },
 };
 
-enum { ALGORITHMS = sizeof(all) / sizeof(all[0]), CLAIMS = sizeof(claims) / sizeof(claims[0]) };
+enum { CLAIMS = sizeof(claims) / sizeof(claims[0]) };
 
 int main(void)
 {

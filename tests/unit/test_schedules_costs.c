@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "algorithms.h"
+#include "test_schedules_all.h"
 
 enum { MOST_RANKS = 33 };
 
@@ -124,19 +124,6 @@ static void cost_is_that_of_the_busiest_rank(void **state)
 		}
 	}
 }
-
-static const struct tt_algorithm *const all[] = {
-	&tt_algorithm_board,	    &tt_algorithm_bruck,
-	&tt_algorithm_chain,	    &tt_algorithm_direct,
-	&tt_algorithm_double_tree,  &tt_algorithm_doubling,
-	&tt_algorithm_flat,	    &tt_algorithm_halving_doubling,
-	&tt_algorithm_hierarchical, &tt_algorithm_hierarchical_split,
-	&tt_algorithm_pairwise,	    &tt_algorithm_ring,
-	&tt_algorithm_star,	    &tt_algorithm_tree,
-	&tt_algorithm_two_shot,
-};
-
-enum { ALGORITHMS = sizeof(all) / sizeof(all[0]) };
 
 int main(void)
 {

@@ -18,6 +18,7 @@
 
 #include "log.h"
 #include "store.h"
+#include "test_store_waiter.h"
 #include "transport.h"
 
 #define CLIENTS	   8
@@ -378,21 +379,6 @@ static void processes_meet_in_a_directory(void **state)
 }
 
 /* ---------------------------------------------------------------- waiting */
-
-struct waiter {
-	tutti_store_t store;
-	tutti_result_t result;
-	int value;
-};
-
-static void *waiter_thread(void *argument)
-{
-	struct waiter *w = argument;
-	size_t length = sizeof(w->value);
-
-	w->result = tutti_store_get(w->store, "late", &w->value, &length, PATIENCE_S);
-	return NULL;
-}
 
 static void waiting_gets_are_answered_by_a_later_set(void **state)
 {

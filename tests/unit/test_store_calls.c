@@ -15,6 +15,7 @@
 
 #include "log.h"
 #include "store.h"
+#include "test_store_waiter.h"
 
 #define PATIENCE_S 20.0
 
@@ -80,21 +81,6 @@ static void table_destroy(void *context)
 
 static const tutti_store_ops_t table_ops = { sizeof(table_ops), table_set, table_get,
 					     table_destroy };
-
-struct waiter {
-	tutti_store_t store;
-	tutti_result_t result;
-	int value;
-};
-
-static void *waiter_thread(void *argument)
-{
-	struct waiter *w = argument;
-	size_t length = sizeof(w->value);
-
-	w->result = tutti_store_get(w->store, "late", &w->value, &length, PATIENCE_S);
-	return NULL;
-}
 
 static void a_users_table_is_called_and_destroyed(void **state)
 {
