@@ -2,6 +2,7 @@
 /* Owns what may be said of a run by comparing what its ranks were told. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "world.h"
@@ -49,15 +50,30 @@ static void judge_agreement(const struct plan *plan, struct outcome *out, int on
 	}
 }
 
+/* Does the list, like "0, 2-4", have the rank in it? */
+static bool lists(const char *list, int rank)
+{
+	char *end = (char *)list;
+
+	do {
+		const long first = strtol(list, &end, 10);
+		const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+
+		if (rank >= first && rank <= last)
+			return true;
+		list = end + 2;
+	} while (end[0] == ',' && end[1] == ' ' && end[2] >= '0' && end[2] <= '9');
+	return false;
+}
+
 static bool names(const struct told *told, int rank)
 {
-	char name[16];
-	const size_t length = (size_t)snprintf(name, sizeof(name), "rank %d", rank);
-	const char *at = told->sentence;
-
-	while ((at = strstr(at, name)) && at[length] >= '0' && at[length] <= '9')
-		at += length;
-	return at != NULL;
+	for (const char *at = told->sentence; (at = strstr(at, "rank"));) {
+		at += at[4] == 's' ? 5 : 4;
+		if (at[0] == ' ' && at[1] >= '0' && at[1] <= '9' && lists(at + 1, rank))
+			return true;
+	}
+	return false;
 }
 
 static bool has_message(const struct step *step)
@@ -80,7 +96,7 @@ static bool explains(const struct plan *plan, const struct outcome *out, const s
 	case FAULT_OTHER:
 		/* it may also want something of a rank that has all it needs, and has left; or a rank waits for its message, and
 		 * the others for that rank */
-		return names(told, fault->rank) || told->culprit == fault->rank ||
+		return names(told, fault->rank) ||
 		       (told->result == TUTTI_ERR_PEER_LOST && told->culprit >= 0 &&
 			!out->ranks[told->culprit].told[0].result) ||
 		       (told->result == TUTTI_ERR_TIMEOUT && has_message(&plan->steps[fault->step]));

@@ -20,7 +20,9 @@ static bool split(const struct use *use, const struct step *step, int number)
 
 	if (color >= 0)
 		inner.told = told_begin(self);
-	told_hear(color < 0 || parent_failed ? use->told : inner.told, use->comm, result, "split");
+	/* otherwise a part of it has failed that this rank has none of, and the parent is as before */
+	if (color >= 0 || parent_failed || result == TUTTI_OK)
+		told_hear(color < 0 || parent_failed ? use->told : inner.told, use->comm, result, "split");
 	if (result || color < 0)
 		return !parent_failed;
 	told_made(inner.told, inner.comm);

@@ -10,8 +10,9 @@ struct run {
 	const struct plan *plan;
 	struct outcome *out;
 	int tasks[RANKS_MAX];
-	bool shifted; /* a message is left out or added: those behind it are not what their receivers take them for */
-	bool later;   /* the faults that follow the first going on are planned */
+	bool shifted;  /* a message is left out or added: those behind it are not what their receivers take them for */
+	bool deviates; /* some rank leaves out a call, or makes another one */
+	bool later;    /* the faults that follow the first going on are planned */
 };
 extern struct run run;
 
