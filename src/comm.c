@@ -108,6 +108,7 @@ static void free_all(struct tutti_comm *comm)
 	free(comm->user_ops);
 	free(comm->work);
 	free(comm->heard);
+	free(comm->cpus);
 	tt_key_wipe(&comm->settings.key);
 	free(comm);
 }

@@ -15,6 +15,7 @@
 #include "op.h"
 #include "recorder.h"
 #include "request.h"
+#include "spread.h"
 
 #define PASSES_LOCKED 64	  /* before other threads of the rank get their turn */
 #define SPIN_NS 4000		  /* polling costs nothing where every rank has a core, as long as it has */
@@ -190,6 +191,8 @@ void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint
 		sleep_unless(comm, pending);
 		return;
 	}
+	if (now - waiter->since > SPIN_NS)
+		tt_spread(comm, now);
 	/* other threads of this rank get the lock, other ranks the core */
 	pthread_mutex_unlock(&comm->lock);
 	if (comm->oversubscribed || now - waiter->since > SPIN_NS)

@@ -160,6 +160,10 @@ struct tt_transport {
 	/* The next note that came, in the order of each sender; false: none. Looked for by progress(thorough). */
 	bool (*hear)(struct tt_endpoint *endpoint, void *note);
 
+	/* Where do ranks of this host run? `cpu` is where the calling thread of this rank does. of[rank] becomes the
+	 * processor of each rank of this host of which one is known; the rest stays. For waits, now and then. */
+	void (*locate)(struct tt_endpoint *endpoint, int cpu, int *of);
+
 	/* Sleeping: arm() (under the lock) announces it; the caller then makes one more pass and, if that moved nothing,
 	 * sleeps outside the lock, either in sleep() or, with several endpoints, in poll() on their
 	 * fd()s for POLLIN; disarm() (under the lock) in the end. Woken by bytes or room on any link, by wake() of a peer, by a

@@ -319,6 +319,11 @@ static void loop_tell(struct tt_endpoint *endpoint, const void *note)
 }
 
 /* A rank hears its own notes, too: the runtime passes over them. */
+/* Its ranks are threads, and their waits tests of waiting. */
+static void loop_locate(struct tt_endpoint *endpoint, int cpu, int *of)
+{
+}
+
 static bool loop_hear(struct tt_endpoint *endpoint, void *note)
 {
 	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
@@ -416,6 +421,7 @@ const struct tt_transport tt_transport_loop = {
 	.lost = loop_lost,
 	.tell = loop_tell,
 	.hear = loop_hear,
+	.locate = loop_locate,
 	.arm = loop_arm,
 	.disarm = loop_disarm,
 	.fd = loop_fd,

@@ -37,6 +37,7 @@ struct shm_header {
 struct shm_member {
 	_Alignas(SHM_LINE) _Atomic uint32_t state; /* enum shm_state */
 	_Atomic uint32_t fd_sleeper;		   /* sleeps on its eventfd, not the futex */
+	_Atomic uint32_t cpu; /* 1 + the processor of its thread that waited last; relaxed: a number alone */
 	_Atomic uint32_t shares; /* enum shm_shares: does it map the shared region? see decide() */
 	/* Notes told, each in its turn; release, pairs with the acquires in shm_hear(). */
 	_Alignas(SHM_LINE) _Atomic uint64_t told;

@@ -281,6 +281,21 @@ static void shm_forget(struct tt_endpoint *endpoint)
 	ep->listen_fd = ep->watch = -1;
 }
 
+static void shm_locate(struct tt_endpoint *endpoint, int cpu, int *of)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	for (int place = 0; place < ep->arena.members; place++) {
+		_Atomic uint32_t *word = &shm_member(&ep->arena, place)->cpu;
+		const uint32_t theirs = atomic_load_explicit(word, memory_order_relaxed);
+
+		if (place != ep->me && theirs)
+			of[ep->mates[place].rank] = (int)theirs - 1;
+		else if (place == ep->me && theirs != (uint32_t)cpu + 1)
+			atomic_store_explicit(word, (uint32_t)cpu + 1, memory_order_relaxed);
+	}
+}
+
 const struct tt_transport tt_transport_shm = {
 	.name = "shm",
 	.preference = 20,
@@ -306,6 +321,7 @@ const struct tt_transport tt_transport_shm = {
 	.lost = shm_lost,
 	.tell = shm_tell,
 	.hear = shm_hear,
+	.locate = shm_locate,
 	.arm = shm_arm,
 	.disarm = shm_disarm,
 	.fd = shm_fd,

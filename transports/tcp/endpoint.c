@@ -233,6 +233,23 @@ static void tcp_forget(struct tt_endpoint *base)
 	}
 }
 
+/* What comes over loopback is taken in where its sender runs, and each socket remembers where that was. */
+static void tcp_locate(struct tt_endpoint *base, int cpu, int *of)
+{
+	const struct tcp_endpoint *e = tcp_endpoint_of(base);
+
+	for (int rank = 0; rank < e->size; rank++) {
+		const struct tcp_link *link = e->peers[rank].link[TT_LANE_COLLECTIVE];
+		int theirs;
+		socklen_t length = sizeof(theirs);
+
+		if (!link || link->state != TCP_LINK_UP || e->known[rank].host != e->known[e->rank].host)
+			continue;
+		if (getsockopt(link->fd, SOL_SOCKET, SO_INCOMING_CPU, &theirs, &length) == 0 && theirs >= 0)
+			of[rank] = theirs;
+	}
+}
+
 const struct tt_transport tt_transport_tcp = {
 	.name = "tcp",
 	.preference = 10,
@@ -258,6 +275,7 @@ const struct tt_transport tt_transport_tcp = {
 	.lost = tcp_lost,
 	.tell = tt_tcp_tell,
 	.hear = tt_tcp_hear,
+	.locate = tcp_locate,
 	.arm = tt_tcp_arm,
 	.disarm = tt_tcp_disarm,
 	.fd = tt_tcp_fd,

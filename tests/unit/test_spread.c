@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks that share a processor part: the higher one goes where there is room, and may run where it might before. */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "spread.h"
+
+#define RANKS 3
+
+/* Where the others are: on this thread's processor, or on another one. */
+static bool here[RANKS];
+static int elsewhere; /* a processor */
+static unsigned asked;
+
+static void locate(struct tt_endpoint *endpoint, int cpu, int *of)
+{
+	asked++;
+	for (int rank = 0; rank < RANKS; rank++)
+		of[rank] = here[rank] ? cpu : elsewhere;
+}
+
+static const struct tt_transport ops = { .name = "test", .locate = locate };
+static struct tt_endpoint endpoint = { .ops = &ops };
+static int cpus[RANKS];
+static cpu_set_t allowed;
+
+static struct tutti_comm comm_of(int rank, double crowd)
+{
+	return (struct tutti_comm){
+		.rank = rank, .size = RANKS, .crowd = crowd, .cpus = cpus, .endpoints = { &endpoint }, .nendpoints = 1
+	};
+}
+
+/* Does the thread go? The kernel may move it at any time for reasons of its own, but not every time. */
+static bool goes(struct tutti_comm comm)
+{
+	int moves = 0;
+
+	for (int i = 0; i < 20; i++) {
+		const int before = sched_getcpu();
+		cpu_set_t after;
+
+		comm.spread_at = 0;
+		tt_spread(&comm, 1);
+		moves += sched_getcpu() != before;
+		assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+		assert_true(CPU_EQUAL(&after, &allowed));
+	}
+	return moves > 10;
+}
+
+static int setup(void **state)
+{
+	memset(here, 0, sizeof(here));
+	elsewhere = -1;
+	return sched_getaffinity(0, sizeof(allowed), &allowed);
+}
+
+static void need_two_processors(void)
+{
+	if (CPU_COUNT(&allowed) < 2) {
+		print_message("skipped: this thread may use one processor only\n");
+		skip();
+	}
+}
+
+static void the_higher_rank_goes(void **state)
+{
+	need_two_processors();
+	here[0] = true;
+	assert_true(goes(comm_of(1, 1)));
+	assert_false(goes(comm_of(0, 1)));
+}
+
+static void a_rank_stays_where_no_lower_one_is(void **state)
+{
+	need_two_processors();
+	assert_false(goes(comm_of(1, 1)));
+	here[2] = true;
+	assert_false(goes(comm_of(1, 1)));
+}
+
+/* More ranks than processors: each has its share, and only who is beyond it goes. */
+static void a_share_of_several_is_kept(void **state)
+{
+	need_two_processors();
+	here[0] = true;
+	assert_false(goes(comm_of(2, 1.5)));
+	here[1] = true;
+	assert_true(goes(comm_of(2, 1.5)));
+}
+
+static void a_thread_that_is_bound_stays(void **state)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	const cpu_set_t before = allowed;
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	allowed = one;
+	here[0] = true;
+	const bool went = goes(comm_of(1, 1));
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+	assert_false(went);
+}
+
+static void others_are_asked_now_and_then(void **state)
+{
+	struct tutti_comm comm = comm_of(1, 1);
+
+	asked = 0;
+	for (uint64_t now = 1000000; now < 2000000; now += 1000)
+		tt_spread(&comm, now);
+	assert_true(asked >= 5 && asked <= 20);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(the_higher_rank_goes, setup),
+		cmocka_unit_test_setup(a_rank_stays_where_no_lower_one_is, setup),
+		cmocka_unit_test_setup(a_share_of_several_is_kept, setup),
+		cmocka_unit_test_setup(a_thread_that_is_bound_stays, setup),
+		cmocka_unit_test_setup(others_are_asked_now_and_then, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
