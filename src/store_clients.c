@@ -29,7 +29,7 @@
 #define STRANGERS_MAX 512
 #define SECOND	   1000000000ull
 #define HELLO_WAIT (10 * SECOND) /* for a client to say hello and to prove that it has the key */
-#define AT_ONCE	   2 /* messages that a client sends in one piece: what it attends, and a request */
+#define SILENT_MAX 2 /* messages without an answer in one turn of a client */
 
 enum client_state { SECURING, GREETING, PROVING, READING_HEADER, READING_BODY, PARKED, ANSWERING, GONE };
 
@@ -538,11 +538,19 @@ static bool hello_good(struct tt_store_clients *s, struct tt_store_client *c)
 	return !fault;
 }
 
-/* Read until nothing more is there or as much is done with as a client sends at once, so that none starves the others; of
- * what TLS has decrypted, all, since no event announces it. */
+/* Was what the client sent last one of the messages that have no answer? */
+static bool was_silent(const struct tt_store_client *c)
+{
+	return c->header.kind == TT_WIRE_ATTEND || c->header.kind == TT_WIRE_LEAVE;
+}
+
+/* Read until nothing more is there or one request is done with, so that no client starves the others. What comes in front of
+ * it may have come with it, and of what TLS has decrypted no event tells. */
 static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
 {
-	for (int done = 0; reading(c) && (c->tls || done < AT_ONCE);) {
+	bool request = false;
+
+	for (int silent = 0; reading(c) && !request && (c->tls || silent < SILENT_MAX);) {
 		size_t room;
 		uint8_t *place = reading_place(c, &room);
 		const ssize_t n = get(c, place, room);
@@ -562,7 +570,8 @@ static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
 			const enum client_state before = c->state;
 
 			handle_complete(s, c);
-			done += before == READING_BODY || (before == READING_HEADER && c->state == READING_HEADER);
+			silent += c->state == READING_HEADER && was_silent(c);
+			request = before == READING_BODY && !was_silent(c);
 		}
 	}
 }
