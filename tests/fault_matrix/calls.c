@@ -39,3 +39,13 @@ ssize_t send(int fd, const void *bytes, size_t n, int flags)
 	victim_call_is_made();
 	return sendto(fd, bytes, n, flags, NULL, 0);
 }
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	static ssize_t (*real)(int, const struct msghdr *, int);
+
+	if (!real)
+		real = (ssize_t(*)(int, const struct msghdr *, int))dlsym(RTLD_NEXT, "sendmsg");
+	victim_message_is_said();
+	return real(fd, message, flags);
+}

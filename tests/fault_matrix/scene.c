@@ -163,6 +163,18 @@ static int compare_times(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Did the store's host see the victims go? Then it told those that were meeting. */
+static bool is_seen_by_store(const struct scene *s)
+{
+	const uint32_t fault = s->c.fault;
+	bool seen = phase_stretch(s->c.phase) == STRETCH_INIT &&
+		    (fault == FAULT_KILL || fault == FAULT_EXIT || fault == FAULT_CLOSED);
+
+	for (int rank = 0; rank < RANKS_MAX; rank++)
+		seen &= s->stage->report[rank].attended || !(case_victims(&s->c) >> rank & 1);
+	return seen;
+}
+
 /* Does the sentence of a rank that could not join speak of one of the lost? Rank 0 hosts the store. */
 static bool speaks_of(const char *sentence, uint32_t lost)
 {
@@ -197,14 +209,16 @@ static bool is_witness(const struct scene *s, int rank)
 	return case_survivors(&s->c) >> rank & 1;
 }
 
-/* Those that could not join have no communicator to agree on a culprit by: each names whom it waited for, which is the
- * culprit or another that could not join because of it. Who is the culprit says why, and need not say who it is. */
+/* Those that could not join have no communicator to agree on a culprit by: they name whom the store's host saw go, or else
+ * whom each waited for, which is the culprit or another that could not join because of it. Who is the culprit says why, and
+ * need not say who it is. */
 static void judge_culprit(const struct scene *s, const struct report *r, int rank, struct verdict *v)
 {
 	const uint32_t lost = case_lost(&s->c);
+	const bool sure = is_seen_by_store(s) && s->c.fault != FAULT_CLOSED;
 	uint32_t failed = lost;
 
-	for (int other = 0; other < RANKS_MAX; other++)
+	for (int other = 0; other < RANKS_MAX && !sure; other++)
 		if (s->stage->report[other].result)
 			failed |= 1u << other;
 	if (phase_stretch(s->c.phase) != STRETCH_INIT && (r->culprit < 0 || !(case_blamable(&s->c) >> r->culprit & 1)))
@@ -233,6 +247,7 @@ static void judge_witness(const struct scene *s, int rank, const struct report *
 
 static void judge_times(const struct scene *s, struct verdict *v)
 {
+	const double second = 1.0, bound = is_seen_by_store(s) ? second : s->bound_s;
 	double times[RANKS_MAX];
 	int n = 0;
 
@@ -250,8 +265,8 @@ static void judge_times(const struct scene *s, struct verdict *v)
 	v->timed = true;
 	v->median = times[n / 2];
 	v->most = times[n - 1];
-	if (v->most > s->bound_s + s->slack_s)
-		fail(v, "told after %.2f s, expected %g s", v->most, s->bound_s);
+	if (v->most > bound + s->slack_s)
+		fail(v, "told after %.2f s, expected %g s", v->most, bound);
 }
 
 /* The newcomer is in it on all ranks or on none, and nobody else is missing. One that had joined when the others gave up

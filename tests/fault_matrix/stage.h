@@ -14,6 +14,8 @@
 
 struct report {
 	_Atomic double fault_at; /* a victim's; 0: not yet */
+	atomic_uint messages;	 /* that it said to the store, and perhaps to others later */
+	bool attended;		 /* a victim's: the store knew by then that it had come, and all knew the store if it goes with the victim */
 	double told_at;		 /* when the first error came back; 0: none did */
 	int result;
 	int culprit; /* -1: none */

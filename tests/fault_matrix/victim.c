@@ -15,6 +15,8 @@
 
 #define DESCRIPTORS_MAX 1024
 #define STACK_BYTES	(512u << 10)
+#define ANSWERED	2 /* messages to the store of which the last has an answer when another is said: hello, a question … */
+#define ATTENDS		3 /* … and what the rank attends */
 
 /* A block of the memory that is kept from everybody else. */
 struct block {
@@ -156,12 +158,30 @@ static void free_descriptors(void)
 		close(victim.fillers[--victim.nfillers]);
 }
 
+/* ---- what the store knows */
+
+static bool has_attended(void)
+{
+	bool known = atomic_load(&report()->messages) > ATTENDS;
+
+	for (int rank = 0; rank < case_members(&victim.scene->c) && victim.rank == 0; rank++)
+		known &= atomic_load(&victim.scene->stage->report[rank].messages) > ANSWERED;
+	return known;
+}
+
+void victim_message_is_said(void)
+{
+	if (victim.scene)
+		atomic_fetch_add(&report()->messages, 1);
+}
+
 /* ---- all of them */
 
 void victim_fault(void)
 {
 	if (victim_has_fault())
 		return;
+	report()->attended = has_attended();
 	atomic_store(&report()->fault_at, seconds_now());
 	switch ((enum fault)victim.scene->c.fault) {
 	case FAULT_KILL: raise(SIGKILL); break;

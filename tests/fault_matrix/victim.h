@@ -21,5 +21,7 @@ void victim_count_calls(unsigned at);
 unsigned victim_stop_counting(void);
 /* calls.c's: a call is about to be made. */
 void victim_call_is_made(void);
+/* Likewise, with one or more messages. */
+void victim_message_is_said(void);
 
 #endif
