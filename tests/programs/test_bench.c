@@ -228,10 +228,10 @@ static void wrong_command_lines_end_with_status_2(void **state)
 
 static void a_file_that_cannot_be_written_is_said_before_measuring(void **state)
 {
-	struct run *run = bench("all_reduce -e 8 --json /nonexistent/results.json");
+	struct run *run = bench("all_reduce -e 8 --json /dev/null/results.json");
 
 	expect_status(run, 1, "--json");
-	assert_non_null(strstr(run->err_text, "/nonexistent/results.json"));
+	assert_non_null(strstr(run->err_text, "/dev/null/results.json"));
 	assert_string_equal(run->out_text, "");
 }
 
@@ -245,7 +245,7 @@ static void a_missing_gnuplot_is_said_before_measuring(void **state)
 	assert_true(fd >= 0);
 	close(fd);
 	snprintf(arguments, sizeof(arguments), "all_reduce -e 8 --plot %s", path);
-	setenv("PATH", "/nonexistent", 1);
+	setenv("PATH", "/dev/null", 1);
 	run = bench(arguments);
 	setenv("PATH", old, 1);
 	free(old);
