@@ -41,8 +41,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	static const struct tt_key another = { .set = true, .bytes = { 1, 2, 4 }, .encrypt = true };
 
 	fuzz_be_quiet();
-	FUZZ_PROMISE(tt_tls_open(&key, &ours) == TUTTI_OK &&
-		     tt_tls_open(&another, &theirs) == TUTTI_OK);
+	FUZZ_PROMISE(tt_tls_open(&key, "fuzzed connections", &ours) == TUTTI_OK &&
+		     tt_tls_open(&another, "fuzzed connections", &theirs) == TUTTI_OK);
 	return 0;
 }
 
