@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The claims of every transport, tried on shared memory; and what is claimed of it alone. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -56,6 +57,63 @@ static void a_wake_up_keeps_awake_only_who_was_armed(struct suite_rank *rank)
 		suite_require(rank, sleeper.slept > NAP_MS * 1000000ull,
 			      "%d naps of %d ms lasted %llu µs", NAPS, NAP_MS,
 			      (unsigned long long)sleeper.slept / 1000);
+	}
+	suite_barrier(rank);
+}
+
+struct beside {
+	struct suite_rank *rank;
+	pthread_barrier_t step;
+};
+
+static void *be_called_and_come_late(void *argument)
+{
+	struct beside *beside = argument;
+	struct suite_rank *rank = beside->rank;
+
+	rank->ops->arm(rank->endpoint);
+	pthread_barrier_wait(&beside->step);
+	pthread_barrier_wait(&beside->step); /* the other was called, too, and sleeps again */
+	rank->ops->disarm(rank->endpoint);
+	pthread_barrier_wait(&beside->step);
+	return NULL;
+}
+
+static bool rings(struct suite_rank *rank)
+{
+	struct pollfd bell = { rank->ops->fd(rank->endpoint), POLLIN, 0 };
+
+	return poll(&bell, 1, 0) == 1;
+}
+
+/* Of two threads one is armed at any time. */
+static void a_bell_is_silent_once_all_it_rang_for_are_up(struct suite_rank *rank)
+{
+	struct beside beside = { .rank = rank };
+	pthread_t thread;
+	bool before, after, again;
+
+	if (rank->rank == 0) {
+		pthread_barrier_init(&beside.step, NULL, 2);
+		suite_require(rank, pthread_create(&thread, NULL, be_called_and_come_late, &beside) == 0, "start a thread");
+		pthread_barrier_wait(&beside.step);
+		rank->ops->arm(rank->endpoint);
+		rings(rank); /* from now on there is a bell */
+		rank->ops->interrupt(rank->endpoint);
+		rank->ops->disarm(rank->endpoint);
+		rank->ops->arm(rank->endpoint);
+		before = rings(rank);
+		pthread_barrier_wait(&beside.step);
+		pthread_barrier_wait(&beside.step);
+		after = rings(rank);
+		rank->ops->interrupt(rank->endpoint);
+		again = rings(rank);
+		rank->ops->disarm(rank->endpoint);
+		pthread_join(thread, NULL);
+		pthread_barrier_destroy(&beside.step);
+		suite_require(rank, before, "the bell does not ring for a thread that is not up");
+		suite_require(rank, !after, "the bell rings although all are up");
+		suite_require(rank, again, "the bell does not ring again");
 	}
 	suite_barrier(rank);
 }
@@ -168,6 +226,7 @@ static const struct suite_claim own_claims[] = {
 	  the_cause_of_one_is_told_to_all },
 	{ "a_wake_up_keeps_awake_only_who_was_armed", 2, SUITE_NOTHING,
 	  a_wake_up_keeps_awake_only_who_was_armed },
+	{ "a_bell_is_silent_once_all_it_rang_for_are_up", 2, SUITE_NOTHING, a_bell_is_silent_once_all_it_rang_for_are_up },
 	{ 0 },
 };
 

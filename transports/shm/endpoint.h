@@ -37,7 +37,9 @@ struct shm_endpoint {
 	int *mate_of;		/* [size] rank -> place, -1 elsewhere */
 	uint8_t *shared;
 	size_t shared_bytes;
-	int armed;	    /* threads of this rank that sleep or are about to */
+	int armed;	    /* threads of this rank that sleep or are about to … */
+	int called;	    /* … of these, those that armed before … */
+	uint32_t armed_at;  /* … the header's `wake` had come to this: the bell rings for them */
 	bool whole;	    /* the host's ranks are the whole communicator: the first fault is that of all */
 	uint32_t faults_seen; /* of the header's */
 	int watch; /* epoll of what control_fd() is for: this rank's alarm, and the pidfds; -1 if whole */

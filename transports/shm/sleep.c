@@ -62,25 +62,44 @@ void shm_arm(struct tt_endpoint *endpoint)
 
 	if (!ep->arena.base)
 		return;
-	ep->armed++;
 	wake_seen = atomic_load_explicit(&shm_header(&ep->arena)->wake, memory_order_acquire);
+	if (wake_seen != ep->armed_at) {
+		ep->armed_at = wake_seen;
+		ep->called = ep->armed;
+	}
+	ep->armed++;
 	atomic_fetch_add_explicit(&shm_header(&ep->arena)->sleepers, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with the fence in shm_wake() */
+}
+
+/* All threads that the bell rang for are up: those that are armed have looked since. It rings on where that is not so, or not
+ * any more: a waker counts before it rings, so a ring that was silenced too soon shows in the count. */
+static void silence_bell(struct shm_endpoint *ep)
+{
+	const int event_fd = ep->mates[ep->me].event_fd;
+	const _Atomic uint32_t *wake = &shm_header(&ep->arena)->wake;
+	uint64_t rings;
+
+	if (ep->armed && atomic_load_explicit(wake, memory_order_acquire) != ep->armed_at)
+		return;
+	ssize_t ignored = read(event_fd, &rings, sizeof(rings)); /* empty is fine */
+
+	(void)ignored;
+	if (ep->armed && atomic_load_explicit(wake, memory_order_acquire) != ep->armed_at)
+		ring_bell(event_fd);
 }
 
 void shm_disarm(struct tt_endpoint *endpoint)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
-	uint64_t rings;
 
 	if (!ep->arena.base)
 		return;
 	atomic_fetch_sub_explicit(&shm_header(&ep->arena)->sleepers, 1, memory_order_relaxed);
-	if (--ep->armed == 0) {
-		ssize_t ignored = read(ep->mates[ep->me].event_fd, &rings, sizeof(rings));
-
-		(void)ignored; /* empty is fine */
-	}
+	ep->armed--;
+	ep->called -= wake_seen != ep->armed_at;
+	if (ep->called == 0)
+		silence_bell(ep);
 }
 
 int shm_fd(const struct tt_endpoint *endpoint)
