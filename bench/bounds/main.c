@@ -166,9 +166,9 @@ static int be_rank(const struct bench_options *options, size_t heap_bytes)
 	};
 
 	b.oversubscribed = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < b.backend.size;
-	if (!inherit(&b, options, heap_bytes))
-		return 1;
-	return bench_sweep(&b.backend, options) == 0 ? 0 : 1;
+	const bool failed = !inherit(&b, options, heap_bytes) || bench_sweep(&b.backend, options) != 0;
+	free(b.arrived);
+	return failed;
 }
 
 /* ---- their parent */

@@ -9,7 +9,8 @@
 
 /* ---- the loops */
 
-#if defined(__x86_64__)
+/* what chooses among them at the start runs before a thread sanitizer can */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define FOR_EVERY_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define FOR_EVERY_VECTOR
