@@ -191,8 +191,9 @@ static void put(uint8_t *set, int rank)
 	set[rank / 8] |= (uint8_t)(1 << rank % 8);
 }
 
-/* The accepted value is decided: tell all before this rank does anything else. */
-static void conclude(struct tt_agree *a)
+/* The accepted value was decided in `ballot`: tell all before this rank does anything else. It may have accepted the value again since,
+ * in a ballot that others have not heard of. */
+static void conclude(struct tt_agree *a, uint64_t ballot)
 {
 	struct tt_agreed member;
 	size_t at = 0;
@@ -204,7 +205,7 @@ static void conclude(struct tt_agree *a)
 		a->members++;
 	}
 	a->state = has(a->sets, a->config.rank) ? TT_AGREE_DECIDED : TT_AGREE_LEFT_OUT;
-	send_to_all(a, DECIDED, a->accepted.ballot, a->sets, 2 * set_bytes(a));
+	send_to_all(a, DECIDED, ballot, a->sets, 2 * set_bytes(a));
 }
 
 /* A leader knows who is missing for which reason; what it says is passed on. */
@@ -226,7 +227,7 @@ static void hear_decided(struct tt_agree *a, uint64_t ballot, const uint8_t *set
 {
 	memcpy(a->sets, sets, 2 * set_bytes(a));
 	if (a->accepted.ballot >= ballot)
-		conclude(a);
+		conclude(a, ballot);
 	else if (!has(sets, a->config.rank))
 		a->state = TT_AGREE_LEFT_OUT;
 	else if (a->decided < ballot)
@@ -338,7 +339,7 @@ void tt_agree_step(struct tt_agree *a, uint64_t now)
 		propose(a, now);
 	if (a->state == TT_AGREE_OPEN && a->phase == PROPOSING && all_answered(a, now)) {
 		note_late(a);
-		conclude(a);
+		conclude(a, a->ballot);
 	}
 }
 
@@ -410,7 +411,7 @@ static bool hear_propose(struct tt_agree *a, int from, const struct tt_agree_hea
 		return true;
 	send_to(a, from, ACCEPT, head->ballot, 0, NULL, 0);
 	if (a->decided && a->decided <= head->ballot)
-		conclude(a);
+		conclude(a, a->decided);
 	return true;
 }
 

@@ -402,7 +402,7 @@ static void who_stops_agrees_or_is_told(void **state)
 
 /* ---- one rank alone, and what it is told */
 
-enum { HERE = 1, COLLECT, PROMISE, REFUSE, PROPOSE, ACCEPT };
+enum { HERE = 1, COLLECT, PROMISE, REFUSE, PROPOSE, ACCEPT, DECIDED };
 
 static struct tt_agree_head head_of(uint32_t kind, uint64_t ballot, uint64_t other, size_t length)
 {
@@ -475,6 +475,28 @@ static void a_promise_is_kept(void **state)
 	tear_down(&w);
 }
 
+/* A value was decided in one ballot, and this rank accepted it again in the next before it hears so. Who accepted it in the first
+ * only is told of that one: the next may be unheard of there. */
+static void a_decision_is_passed_on_with_its_own_ballot(void **state)
+{
+	const uint32_t value[] = { 0, 0, 1, 0, 2, 0 };
+	const uint8_t sets[] = { 7, 0 };
+	struct world w;
+
+	set_up(&w, 3, 1);
+	come(&w, &w.member[1]);
+	tell(&w, 0, HERE, 0, 0, NULL, 0);
+	tell(&w, 2, HERE, 0, 0, NULL, 0);
+	tell(&w, 0, PROPOSE, 1, 0, value, sizeof(value));
+	tell(&w, 2, COLLECT, 3, 0, NULL, 0);
+	tell(&w, 2, PROPOSE, 3, 0, value, sizeof(value));
+	tell(&w, 0, DECIDED, 1, 0, sets, sizeof(sets));
+	assert_int_equal(tt_agree_state(w.member[1].agree), TT_AGREE_DECIDED);
+	assert_int_equal(last_said(&w)->head.kind, DECIDED);
+	assert_int_equal(last_said(&w)->head.ballot, 1);
+	tear_down(&w);
+}
+
 static void what_makes_no_sense_is_refused(void **state)
 {
 	const uint32_t bodies[][4] = { { 0, 4, 1, 0 }, { 0, 0xffffffff, 0, 0 }, { 9, 0, 0, 0 }, { 1, 0, 0, 0 }, { 0, 3, 0, 0 } };
@@ -516,6 +538,7 @@ int main(void)
 		cmocka_unit_test(who_stops_agrees_or_is_told),
 		cmocka_unit_test(a_later_leader_proposes_what_was_accepted),
 		cmocka_unit_test(a_promise_is_kept),
+		cmocka_unit_test(a_decision_is_passed_on_with_its_own_ballot),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
 	};
 
