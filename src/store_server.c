@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the thread that serves a store: it lets clients in, waits for their events, and ends when
  * the host closes. Everything but the writing to `wake` belongs to that thread while it runs. */
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -44,6 +45,14 @@ static void pause_accept(struct tt_store_server *s)
 	s->accept_again = tt_now() + ACCEPT_PAUSE;
 }
 
+/* Where no descriptor is free, accept4() says so before it looks whether anybody is there. */
+static bool somebody_waits(const struct tt_store_server *s)
+{
+	struct pollfd listening = { s->listening, POLLIN, 0 };
+
+	return poll(&listening, 1, 0) == 1;
+}
+
 /* Not more at a time than leaves those time who were let in before. False: there are no more. */
 static bool accept_clients(struct tt_store_server *s)
 {
@@ -56,6 +65,8 @@ static bool accept_clients(struct tt_store_server *s)
 		if (fd >= 0) {
 			tt_store_clients_add(&s->clients, fd, &from);
 		} else if (tt_errno_is_shortage(errno)) {
+			if (!somebody_waits(s))
+				return false;
 			if (tt_store_clients_drop_stranger(&s->clients))
 				continue;
 			if (s->spare < 0) {
