@@ -13,8 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -124,6 +126,31 @@ static void await(atomic_int *count, int least)
 		sched_yield();
 }
 
+/* A process of its own: the thread sanitizer cannot fork ranks from one that has threads. */
+static pid_t host_store(const char *address)
+{
+	int ready[2];
+	char word = 0;
+
+	assert_int_equal(pipe(ready), 0);
+	const pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		tutti_store_t store = NULL;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(ready[0]);
+		word = tutti_store_open(address, 1, 10, &store) == TUTTI_OK && write(ready[1], "y", 1) == 1;
+		while (word)
+			pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &word, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
 static int run_play(struct play *play, int ranks, rank_whole *whole, const char *timeout, uint32_t victims, int signal)
 {
 	const char *env[] = { timeout, NULL };
@@ -131,15 +158,15 @@ static int run_play(struct play *play, int ranks, rank_whole *whole, const char 
 				 .victims = victims, .expect_signal = signal };
 	static int number;
 	char address[64];
-	tutti_store_t store = NULL;
 	int failed;
 
 	snprintf(address, sizeof(address), "unix:tutti-grow-%d-%d", (int)getpid(), number++);
-	assert_int_equal(tutti_store_open(address, 1, 10, &store), TUTTI_OK);
+	const pid_t host = host_store(address);
 	play->store = address;
 	play->stage = shared_memory(sizeof(*play->stage));
 	failed = run_job(&job);
-	tutti_store_close(store);
+	kill(host, SIGKILL);
+	waitpid(host, NULL, 0);
 	return failed;
 }
 
