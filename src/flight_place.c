@@ -236,8 +236,9 @@ static int open_dead(const char *ring)
 
 	if (fd < 0)
 		return -1;
-	if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
-	    info.st_size == sizeof(struct tt_flight) && flock(fd, LOCK_EX | LOCK_NB) == 0)
+	/* looked at once it is locked: who ends well removes the file first, and so does who has made its report */
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &info) == 0 && info.st_nlink > 0 && S_ISREG(info.st_mode) &&
+	    info.st_uid == geteuid() && info.st_size == sizeof(struct tt_flight))
 		return fd;
 	tt_fd_close(fd);
 	return -1;

@@ -2,6 +2,7 @@
 /* The flight recorder of one rank: what is kept, what a report says, where files go and what becomes of them. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -349,6 +350,37 @@ static void what_a_killed_process_did_is_recovered(void **state)
 	close(ready[1]);
 }
 
+/* Looks for what dead processes left until nothing can be read any more; 1: there was some. */
+static int recover_until_closed(int fd)
+{
+	struct pollfd poller = { fd, POLLIN, 0 };
+	int count = 0;
+
+	while (count == 0 && poll(&poller, 1, 0) == 0)
+		tutti_trace_recover(directory, &count);
+	return count > 0;
+}
+
+/* However close another looks, also just between the removal of its mapping and its end. */
+static void who_ends_well_is_not_taken_for_dead(void **state)
+{
+	int running[2], status;
+
+	assert_int_equal(pipe(running), 0);
+	const pid_t pid = fork();
+	if (pid == 0) {
+		close(running[1]);
+		_exit(recover_until_closed(running[0]));
+	}
+	close(running[0]);
+	for (int i = 0; i < 2000; i++)
+		tutti_comm_destroy(alone());
+	close(running[1]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(count_files("", NULL), 0);
+}
+
 static void write_ring(const char *name, const struct tt_flight *flight, size_t bytes)
 {
 	char path[128];
@@ -520,6 +552,7 @@ int main(void)
 		TEST(strings_are_escaped),
 		TEST(an_abort_is_reported_once_with_its_reason),
 		TEST(what_a_killed_process_did_is_recovered),
+		TEST(who_ends_well_is_not_taken_for_dead),
 		TEST(files_that_are_no_mapping_of_ours_are_left_alone),
 		TEST(what_nobody_reads_is_bounded),
 		TEST(without_descriptors_nothing_but_the_file_is_missing),
