@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the thread that serves a store: it lets clients in, waits for their events, and ends when
  * the host closes. Everything but the writing to `wake` belongs to that thread while it runs. */
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "accept.h"
 #include "fork.h"
 #include "log.h"
 #include "store_clients.h"
@@ -45,28 +45,16 @@ static void pause_accept(struct tt_store_server *s)
 	s->accept_again = tt_now() + ACCEPT_PAUSE;
 }
 
-/* Where no descriptor is free, accept4() says so before it looks whether anybody is there. */
-static bool somebody_waits(const struct tt_store_server *s)
-{
-	struct pollfd listening = { s->listening, POLLIN, 0 };
-
-	return poll(&listening, 1, 0) == 1;
-}
-
 /* Not more at a time than leaves those time who were let in before. False: there are no more. */
 static bool accept_clients(struct tt_store_server *s)
 {
 	for (int i = 0; i < ACCEPT_MAX; i++) {
-		struct sockaddr_storage from = { 0 };
-		socklen_t length = sizeof(from);
-		const int fd = TT_FD(accept4(s->listening, (struct sockaddr *)&from, &length,
-					     SOCK_NONBLOCK | SOCK_CLOEXEC));
+		struct sockaddr_storage from;
+		const int fd = tt_accept(s->listening, &from);
 
 		if (fd >= 0) {
 			tt_store_clients_add(&s->clients, fd, &from);
 		} else if (tt_errno_is_shortage(errno)) {
-			if (!somebody_waits(s))
-				return false;
 			if (tt_store_clients_drop_stranger(&s->clients))
 				continue;
 			if (s->spare < 0) {

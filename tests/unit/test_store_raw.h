@@ -16,14 +16,28 @@ static inline int port_of(tutti_store_t store)
 	return atoi(strrchr(tutti_store_address(store), ':') + 1);
 }
 
-static inline int raw_connect(int port)
+static inline int raw_socket(void)
+{
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static inline void raw_call(int fd, int port)
 {
 	const struct sockaddr_in at = { .sin_family = AF_INET,
 					.sin_port = htons((uint16_t)port),
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+}
+
+static inline int raw_connect(int port)
+{
+	const int fd = raw_socket();
+
+	raw_call(fd, port);
 	return fd;
 }
 

@@ -22,6 +22,7 @@
 
 #include "store.h"
 #include "store_wire.h"
+#include "test_shortage.h"
 #include "test_store_raw.h"
 #include "transport.h"
 
@@ -31,7 +32,7 @@
 /* ---------------------------------------------------------------- raw connections */
 
 /* The other end closes, in order or not, within our patience. */
-static void expect_closed(int fd)
+static void expect_end(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	char byte;
@@ -41,18 +42,35 @@ static void expect_closed(int fd)
 		if (recv(fd, &byte, 1, 0) <= 0)
 			break;
 	}
+}
+
+static void expect_closed(int fd)
+{
+	expect_end(fd);
 	close(fd);
 }
 
-static void raw_greet(int fd)
+static void raw_hello(int fd)
 {
 	static const uint8_t nonce[TT_NONCE_BYTES];
 	uint8_t hello[TT_WIRE_HELLO];
 
 	tt_wire_put_hello(false, nonce, hello);
 	raw_send(fd, hello, sizeof(hello));
+}
+
+static void raw_hear_hello(int fd)
+{
+	uint8_t hello[TT_WIRE_HELLO];
+
 	raw_receive(fd, hello, sizeof(hello));
 	assert_null(tt_wire_hello_fault(false, hello, sizeof(hello)));
+}
+
+static void raw_greet(int fd)
+{
+	raw_hello(fd);
+	raw_hear_hello(fd);
 }
 
 static int raw_client(int port)
@@ -365,6 +383,72 @@ static void goes_on_after_running_out_of_descriptors(void **state)
 	check_serves(*state);
 }
 
+/* The host answers two requests one after the other: when it answers the second, it has looked for newcomers since it let
+ * this one in. */
+static void check_in(int fd)
+{
+	for (int i = 0; i < 2; i++) {
+		raw_request(fd, TT_WIRE_GET, "missing", 0);
+		raw_answer(fd, TT_WIRE_MISSING);
+	}
+}
+
+/* It was greeted, but says nothing itself. */
+static int silent_client(int port)
+{
+	const int fd = raw_connect(port);
+
+	raw_hear_hello(fd);
+	return fd;
+}
+
+/* Without a free descriptor accept4() finds a shortage where nobody waits. */
+static void nobody_makes_room_where_nobody_waits(void **state)
+{
+	const int silent = silent_client(port_of(*state)), last = raw_socket();
+	struct shortage shortage;
+
+	shortage_begin(&shortage);
+	shortage_free_one(&shortage);
+	raw_call(last, port_of(*state));
+	raw_greet(last);
+	check_in(last);
+	raw_hello(silent);
+	check_in(silent);
+	shortage_end(&shortage);
+	close(last);
+	close(silent);
+	check_serves(*state);
+}
+
+/* First a stranger's place, then the one that the host keeps back, then none until one is free. */
+static void room_is_made_for_who_waits_as_long_as_there_is_some(void **state)
+{
+	const int silent = silent_client(port_of(*state));
+	struct shortage shortage;
+	int fds[3];
+
+	for (int i = 0; i < 3; i++)
+		fds[i] = raw_socket();
+	shortage_begin(&shortage);
+	raw_call(fds[0], port_of(*state));
+	expect_end(silent);
+	for (int i = 0; i < 2; i++) {
+		raw_greet(fds[i]);
+		check_in(fds[i]);
+		raw_call(fds[i + 1], port_of(*state));
+	}
+	check_in(fds[0]);
+	check_in(fds[1]);
+	shortage_end(&shortage);
+	raw_greet(fds[2]);
+	check_in(fds[2]);
+	for (int i = 0; i < 3; i++)
+		close(fds[i]);
+	close(silent);
+	check_serves(*state);
+}
+
 static double cpu_seconds(void)
 {
 	struct timespec used;
@@ -426,6 +510,8 @@ int main(void)
 		ON_HOST(waits_of_many_clients_end_in_their_time),
 		cmocka_unit_test(a_slow_reader_holds_up_nobody),
 		ON_HOST(goes_on_after_running_out_of_descriptors),
+		ON_HOST(nobody_makes_room_where_nobody_waits),
+		ON_HOST(room_is_made_for_who_waits_as_long_as_there_is_some),
 		ON_HOST(a_child_that_holds_a_dropped_connection_disturbs_nobody),
 		cmocka_unit_test_setup(silent_connections_do_not_hold_up_closing, open_host),
 	};

@@ -2,23 +2,39 @@
 /* The port is open to anybody: what does not belong to the job is dropped, and the job goes on. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "test_tcp_fabric.h"
 
 #include "endpoint.h"
+#include "test_shortage.h"
 
 static const struct tt_transport *const tcp = &tt_transport_tcp;
 
-static int knock(const struct fabric *f, int rank)
+static int caller_socket(void)
+{
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void knock_with(int fd, const struct fabric *f, int rank)
 {
 	const struct sockaddr_in to = { .sin_family = AF_INET,
 					.sin_port = htons(fabric_port(f, rank)),
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+}
+
+static int knock(const struct fabric *f, int rank)
+{
+	const int fd = caller_socket();
+
+	knock_with(fd, f, rank);
 	return fd;
 }
 
@@ -200,6 +216,92 @@ static void a_crowd_of_silent_callers_keeps_nobody_out(void **state)
 	fabric_stop(&f);
 }
 
+/* A silent caller who has been let in, and has been there for long. */
+static int idler(struct fabric *f)
+{
+	const int fd = knock(f, 1);
+
+	fabric_until(f, has_guests, f);
+	tcp_endpoint_of(f->endpoint[1])->guests[0]->deadline = tt_now() + SECOND;
+	return fd;
+}
+
+static bool accepting(const struct tcp_endpoint *e)
+{
+	return !e->short_since && !e->listen_again_at;
+}
+
+/* Without a free descriptor accept4() finds a shortage where nobody waits. */
+static void nobody_makes_room_where_nobody_waits(void **state)
+{
+	struct shortage shortage;
+	struct tcp_endpoint *e;
+	struct fabric f;
+
+	fabric_start(&f, 2, 0);
+	e = tcp_endpoint_of(f.endpoint[1]);
+	shortage_begin(&shortage);
+	tt_tcp_accept(e);
+	assert_true(accepting(e));
+	shortage_end(&shortage);
+	const int fd = idler(&f);
+	shortage_begin(&shortage);
+	tt_tcp_accept(e);
+	assert_int_equal(e->guest_count, 1);
+	assert_true(accepting(e));
+	shortage_end(&shortage);
+	close(fd);
+	fabric_goes_on(&f);
+	fabric_stop(&f);
+}
+
+/* With `fd`, until it is in the listener's queue. */
+static void queue_up(int fd, const struct fabric *f)
+{
+	struct pollfd listener = { tcp_endpoint_of(f->endpoint[1])->listener.fd, POLLIN, 0 };
+
+	knock_with(fd, f, 1);
+	assert_int_equal(poll(&listener, 1, 20000), 1);
+}
+
+static bool two_guests(void *arg)
+{
+	return tcp_endpoint_of(((struct fabric *)arg)->endpoint[1])->guest_count == 2;
+}
+
+/* An idler's place, but not that of one who has just come; then none until one is free. */
+static void room_is_made_for_who_waits_as_long_as_there_is_some(void **state)
+{
+	struct shortage shortage;
+	struct tcp_endpoint *e;
+	struct fabric f;
+	struct caller idle = { 0 };
+
+	fabric_start(&f, 2, 0);
+	e = tcp_endpoint_of(f.endpoint[1]);
+	idle.fd = idler(&f);
+	const int next = caller_socket(), last = caller_socket();
+	shortage_begin(&shortage);
+	queue_up(next, &f);
+	tt_tcp_accept(e);
+	assert_int_equal(e->guest_count, 1);
+	assert_true(accepting(e));
+	e->guests[0]->deadline = tt_now() + 60 * SECOND;
+	fabric_until(&f, hung_up, &idle);
+	queue_up(last, &f);
+	tt_tcp_accept(e);
+	assert_int_equal(e->guest_count, 1);
+	assert_true(e->short_since && e->listen_again_at);
+	shortage_end(&shortage);
+	fabric_until(&f, two_guests, &f);
+	assert_true(accepting(e));
+	close(last);
+	close(next);
+	close(idle.fd);
+	fabric_goes_on(&f);
+	fabric_stop(&f);
+}
+
 struct pretender {
 	struct tt_link *link;
 	int listener;
@@ -259,6 +361,8 @@ int main(void)
 		cmocka_unit_test(every_answer_but_the_right_one_is_a_refusal),
 		cmocka_unit_test(a_slow_caller_is_dropped_at_its_deadline),
 		cmocka_unit_test(a_crowd_of_silent_callers_keeps_nobody_out),
+		cmocka_unit_test(nobody_makes_room_where_nobody_waits),
+		cmocka_unit_test(room_is_made_for_who_waits_as_long_as_there_is_some),
 		cmocka_unit_test(a_port_of_somebody_else_is_not_taken_for_the_rank),
 	};
 

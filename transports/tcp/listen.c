@@ -4,13 +4,13 @@
  * said a hello of this communicator first; a rank that lost its place that way dials again. */
 #include <errno.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "accept.h"
 #include "endpoint.h"
 #include "environment.h"
 
@@ -250,35 +250,16 @@ static void give_up_listening(struct tcp_endpoint *e)
 	tt_tcp_own_fault(e, &fault);
 }
 
-/* Where no descriptor is free, accept4() says so before it looks whether anybody is there. */
-static bool somebody_waits(const struct tcp_endpoint *e)
-{
-	struct pollfd listener = { e->listener.fd, POLLIN, 0 };
-
-	return poll(&listener, 1, 0) == 1;
-}
-
 void tt_tcp_accept(struct tcp_endpoint *e)
 {
 	for (int i = 0; i < ACCEPT_MAX && e->listener.fd >= 0; i++) {
-		struct sockaddr_storage from = { 0 };
-		socklen_t length = sizeof(from);
-		const int fd = TT_FD(accept4(e->listener.fd, (struct sockaddr *)&from, &length,
-					     SOCK_NONBLOCK | SOCK_CLOEXEC));
+		struct sockaddr_storage from;
+		const int fd = tt_accept(e->listener.fd, &from);
 
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
-		if (fd < 0 && tt_errno_is_shortage(errno)) {
-			const int shortage = errno;
-
-			if (!somebody_waits(e)) {
-				e->short_since = 0;
-				return;
-			}
-			if (dismiss_idler(e))
-				continue;
-			errno = shortage;
-		}
+		if (fd < 0 && tt_errno_is_shortage(errno) && dismiss_idler(e))
+			continue;
 		if (fd < 0) {
 			accept_failed(e);
 			return;
