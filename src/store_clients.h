@@ -30,16 +30,11 @@ struct tt_store_clients {
 /* Take the accepted socket over: greet who is at its other end, or close it. */
 void tt_store_clients_add(struct tt_store_clients *clients, int fd,
 			  const struct sockaddr_storage *from);
-/* Make room: drop a stranger, the one that has waited longest; those that have said no hello come first. False: there
- * is none. */
-bool tt_store_clients_drop_stranger(struct tt_store_clients *clients);
 /* epoll gave `events` for the client. */
 void tt_store_client_event(struct tt_store_clients *clients, struct tt_store_client *client,
 			   uint32_t events);
 /* Answer or drop those whose deadline has passed. */
 void tt_store_clients_expire(struct tt_store_clients *clients, uint64_t now);
-/* Those who have not said hello have until `deadline`. */
-void tt_store_clients_hurry(struct tt_store_clients *clients, uint64_t deadline);
 /* All wait for keys, or nobody is there: no set can come any more unless somebody joins. */
 bool tt_store_clients_stuck(const struct tt_store_clients *clients);
 /* Free those dropped since, and tell the others of it that attended the same; call when no event in hand can name them. */

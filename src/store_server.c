@@ -14,6 +14,7 @@
 #include "log.h"
 #include "store_clients.h"
 #include "store_server.h"
+#include "store_strangers.h"
 #include "transport.h"
 
 #define SECOND	     1000000000ull
@@ -55,7 +56,7 @@ static bool accept_clients(struct tt_store_server *s)
 		if (fd >= 0) {
 			tt_store_clients_add(&s->clients, fd, &from);
 		} else if (tt_errno_is_shortage(errno)) {
-			if (tt_store_clients_drop_stranger(&s->clients))
+			if (tt_store_strangers_make_room(&s->clients))
 				continue;
 			if (s->spare < 0) {
 				pause_accept(s);
@@ -97,7 +98,7 @@ static void begin_close(struct tt_store_server *s)
 	const uint64_t close_by = __atomic_load_n(&s->close_by, __ATOMIC_ACQUIRE);
 	if (close_by && close_by < now + CLOSE_WAIT)
 		s->close_deadline = close_by > now + SECOND ? close_by : now + SECOND;
-	tt_store_clients_hurry(&s->clients, now + SECOND);
+	tt_store_strangers_hurry(&s->clients, now + SECOND);
 	epoll_ctl(s->clients.epoll, EPOLL_CTL_DEL, s->wake, NULL);
 }
 

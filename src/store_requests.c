@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what the requests of a store's clients do: set and get, with those who wait for a key, and end, attend and leave, with
+ * the last word of those who are lost. */
+#include "store_requests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "store_session.h"
+
+static void handle_set(struct tt_store_clients *s, struct tt_store_client *c, struct tt_store_entry *entry)
+{
+	const uint8_t *value = c->in + c->header.key_length + 1;
+
+	if (!tt_store_keys_put(&s->keys, entry, value, c->header.value_length)) {
+		tt_store_keys_trim(&s->keys, entry);
+		tt_store_client_answer(s, c, TT_WIRE_FULL);
+		return;
+	}
+	/* waiters first: whoever sets tends to wait for them next */
+	while (entry->waiters) {
+		struct tt_store_client *waiter = entry->waiters;
+
+		tt_store_client_unpark(s, waiter);
+		tt_store_client_answer_entry(s, waiter, entry);
+	}
+	tt_store_client_answer(s, c, TT_WIRE_DONE);
+}
+
+static void note_news(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	if (c->attended && !c->attended->told)
+		c->news = tt_store_keys_ending(&s->keys, c->attended->prefix);
+}
+
+/* Tell those who wait below the prefix or attend it, but for who said so. False without memory. */
+static bool end_below(struct tt_store_clients *s, const struct tt_store_client *by, const char *prefix, const uint8_t *word,
+		      size_t length)
+{
+	if (!tt_store_keys_end(&s->keys, prefix, word, length))
+		return false;
+	for (struct tt_store_client *c = s->first, *next; c; c = next) {
+		const struct tt_store_ending *ending = c->entry ? tt_store_keys_ending(&s->keys, c->entry->key) : NULL;
+
+		next = c->next;
+		if (c == by)
+			continue;
+		note_news(s, c);
+		if (ending) {
+			tt_store_client_unpark(s, c);
+			tt_store_client_answer_ending(s, c, ending);
+		} else {
+			tt_store_client_tell_news(s, c);
+		}
+	}
+	return true;
+}
+
+static void handle_end(struct tt_store_clients *s, struct tt_store_client *c, const char *prefix)
+{
+	struct tt_store_attended *own = c->attended;
+
+	if (!end_below(s, c, prefix, c->in + c->header.key_length + 1, c->header.value_length)) {
+		tt_store_client_answer(s, c, TT_WIRE_FULL);
+		return;
+	}
+	if (own && tt_store_keys_ending(&s->keys, own->prefix))
+		own->told = true;
+	tt_store_client_answer(s, c, TT_WIRE_DONE);
+}
+
+void tt_store_client_leave(struct tt_store_client *c)
+{
+	free(c->attended);
+	c->attended = NULL;
+	c->news = NULL;
+}
+
+/* What it attends may have been ended before it came. */
+static void handle_attend(struct tt_store_clients *s, struct tt_store_client *c, const char *prefix)
+{
+	struct tt_store_attended *attended = malloc(sizeof(*attended));
+
+	if (!attended) {
+		tt_store_client_drop(s, c, "attends something for which there is no memory");
+		return;
+	}
+	tt_store_client_leave(c);
+	attended->told = false;
+	attended->length = c->header.key_length;
+	attended->word_length = c->header.value_length;
+	memcpy(attended->word, c->in + c->header.key_length + 1, c->header.value_length);
+	snprintf(attended->prefix, sizeof(attended->prefix), "%s/", prefix);
+	c->attended = attended;
+	note_news(s, c);
+	tt_store_client_read_next(s, c);
+}
+
+/* It may have closed before it heard that it was to be dropped. */
+void tt_store_client_mourn(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	struct tt_store_attended *attended = c->attended;
+
+	if (!attended)
+		return;
+	attended->prefix[attended->length] = 0;
+	tt_log(INFO, STORE, "%s was lost while it attended %s", c->name, attended->prefix);
+	if (!end_below(s, c, attended->prefix, attended->word, attended->word_length))
+		tt_log(WARN, STORE, "no memory to tell that %s was lost", c->name);
+}
+
+static void handle_get(struct tt_store_clients *s, struct tt_store_client *c, struct tt_store_entry *entry)
+{
+	const struct tt_store_ending *ending = tt_store_keys_ending(&s->keys, entry->key);
+
+	if (entry->present) {
+		tt_store_client_answer_entry(s, c, entry);
+		return;
+	}
+	if (c->header.timeout_ms == 0 || ending) {
+		tt_store_keys_trim(&s->keys, entry);
+		if (c->header.timeout_ms == 0)
+			tt_store_client_answer(s, c, TT_WIRE_MISSING);
+		else
+			tt_store_client_answer_ending(s, c, ending);
+		return;
+	}
+	tt_store_client_park(s, c, entry);
+}
+
+void tt_store_client_request(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	const char *key = (const char *)c->in;
+
+	if (strlen(key) != c->header.key_length) {
+		tt_store_client_drop(s, c, "names a key with a zero byte");
+		return;
+	}
+	if (c->header.kind == TT_WIRE_END || c->header.kind == TT_WIRE_ATTEND) {
+		(c->header.kind == TT_WIRE_END ? handle_end : handle_attend)(s, c, key);
+		return;
+	}
+	struct tt_store_entry *entry = tt_store_keys_entry(&s->keys, key);
+	if (!entry)
+		tt_store_client_answer(s, c, TT_WIRE_FULL);
+	else if (c->header.kind == TT_WIRE_SET)
+		handle_set(s, c, entry);
+	else
+		handle_get(s, c, entry);
+}
