@@ -4,6 +4,15 @@
 #include "algorithms.h"
 #include "parts.h"
 
+/* Block r of the input is for rank r: the own one concerns nobody else. */
+static void expose_others(struct tt_sched *sched, const struct tt_group *group)
+{
+	const int rank = group->rank, after = rank + 1;
+
+	tt_expose(sched, tt_in(0), rank);
+	tt_expose(sched, tt_in(after), group->size - after);
+}
+
 /* into = everyone's block of this rank, in rank order. */
 static void fold(struct tt_sched *sched, const struct tt_group *group, struct tt_ref into)
 {
@@ -19,7 +28,7 @@ static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 	const int rank = group->rank;
 
 	tt_sched_blocks(sched, group->size);
-	tt_expose(sched, tt_in(0), group->size);
+	expose_others(sched, group);
 	tt_round(sched);
 	fold(sched, group, tt_out(rank));
 	tt_expose(sched, tt_out(rank), 1);
@@ -37,7 +46,7 @@ static void reduce(struct tt_sched *sched, const struct tt_group *group)
 	const int rank = group->rank;
 
 	tt_sched_blocks(sched, group->size);
-	tt_expose(sched, tt_in(0), group->size);
+	expose_others(sched, group);
 	tt_round(sched);
 	if (rank != group->root) {
 		fold(sched, group, tt_tmp(0, rank));
@@ -53,7 +62,7 @@ static void reduce(struct tt_sched *sched, const struct tt_group *group)
 
 static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group)
 {
-	tt_expose(sched, tt_in(0), group->size);
+	expose_others(sched, group);
 	tt_round(sched);
 	fold(sched, group, tt_out(group->rank));
 }
@@ -71,7 +80,7 @@ static void all_gather(struct tt_sched *sched, const struct tt_group *group)
 
 static void all_to_all(struct tt_sched *sched, const struct tt_group *group)
 {
-	tt_expose(sched, tt_in(0), group->size);
+	expose_others(sched, group);
 	tt_round(sched);
 	for (int k = 0; k < group->size; k++) {
 		const int from = tt_mod(group->rank + k, group->size);
@@ -95,7 +104,7 @@ static void scatter(struct tt_sched *sched, const struct tt_group *group)
 	const bool root = group->rank == group->root;
 
 	if (root)
-		tt_expose(sched, tt_in(0), group->size);
+		expose_others(sched, group);
 	tt_round(sched);
 	tt_copy_from(sched, tt_out(group->rank), group->root, tt_in(group->rank), 1);
 }
