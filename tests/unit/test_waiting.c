@@ -54,7 +54,8 @@ static void watched_progress(struct tt_endpoint *endpoint, bool thorough)
 
 static void watched_arm(struct tt_endpoint *endpoint)
 {
-	watch.after += by_waiter() && watch.happened;
+	if (by_waiter())
+		watch.after += watch.happened;
 	watch.real->arm(endpoint);
 }
 
