@@ -54,6 +54,7 @@ struct tt_plan {
 	bool publishes_last;  /* shared: peers may wait for the end of this rank's last round */
 	bool eager;	      /* shared: what is exposed fits a board slot's payload */
 	bool hot;	      /* … its hot line even */
+	bool streams;	      /* shared: results are too long for the caches, and bypass them */
 	uint32_t sources;     /* of the step with most */
 	struct tt_route *routes;
 	uint32_t nroutes;

@@ -7,6 +7,8 @@
 #include "plan.h"
 
 #define SEGMENTS_MAX (1u << 20) /* over the board */
+/* Results of all ranks of a host together that no cache keeps until their callers look at them (docs/figures.md). */
+#define STREAM_BYTES (16u << 20)
 
 /* ---- what is exposed */
 
@@ -158,6 +160,7 @@ static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_pla
 	} else {
 		result = cut_for_stages(plan, comm->size, 2 * target);
 	}
+	plan->streams = tt_layout_extent(&plan->recv, plan->element) >= STREAM_BYTES / (size_t)comm->size;
 	plan->window = plan->segments < TT_STAGES ? plan->segments : TT_STAGES;
 	return result;
 }

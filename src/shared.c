@@ -98,6 +98,14 @@ static void expose(const struct tt_op *op, const struct tt_step *step, uint32_t 
 
 /* ---- steps */
 
+static void copy_result(const struct tt_op *op, const struct tt_step *step, uint8_t *dst, const uint8_t *src, size_t bytes)
+{
+	if (op->plan->streams && step->a.buffer == TT_BUF_RECV)
+		op->comm->kernels->copy_stream(dst, src, bytes);
+	else
+		memcpy(dst, src, bytes);
+}
+
 static void reduce_bytes(const struct tt_op *op, const struct tt_step *step, uint8_t *dst,
 			 const uint8_t *const *src, size_t bytes)
 {
@@ -105,18 +113,18 @@ static void reduce_bytes(const struct tt_op *op, const struct tt_step *step, uin
 		tt_combine(op, dst, (const void *const *)src, step->sources, bytes / op->element,
 			   step->final);
 	else if (src[0] != dst)
-		memcpy(dst, src[0], bytes);
+		copy_result(op, step, dst, src[0], bytes);
 }
 
-/* dst = the sources, copied to `also` while it is in the cache. */
+/* dst = also = the sources. Peers read `also` soon: that is what stays in the cache. */
 static void reduce_and_copy(const struct tt_op *op, const struct tt_step *step, uint8_t *dst,
 			    const uint8_t **src, size_t length, uint8_t *also)
 {
 	for (size_t done = 0; done < length; done += CHUNK_BYTES) {
 		const size_t bytes = length - done < CHUNK_BYTES ? length - done : CHUNK_BYTES;
 
-		reduce_bytes(op, step, dst + done, src, bytes);
-		memcpy(also + done, dst + done, bytes);
+		reduce_bytes(op, step, also + done, src, bytes);
+		copy_result(op, step, dst + done, also + done, bytes);
 		for (uint32_t i = 0; i < step->sources; i++)
 			src[i] += bytes;
 	}
