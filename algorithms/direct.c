@@ -127,12 +127,16 @@ static bool fits(const struct tt_group *group, enum tt_collective collective)
 	return group->hosts == 1 && tt_fits_fold(group, collective);
 }
 
-/* Bytes that the busiest rank exposes from the start. */
+/* Bytes that the busiest rank exposes: its input but for its own block, and of an all-reduce that block's result. */
 static double exposed(const struct tt_group *group, enum tt_collective collective, double bytes)
 {
 	const uint32_t own_block = TT_GATHERS | TT_BIT(TT_GATHER);
 
-	return TT_BIT(collective) & own_block ? bytes / group->size : bytes;
+	if (TT_BIT(collective) & own_block)
+		return bytes / group->size;
+	if (collective == TT_BROADCAST || collective == TT_ALL_REDUCE)
+		return bytes;
+	return bytes - bytes / group->size;
 }
 
 /* The bytes are what one rank reads of others and what it exposes: as most buffers are not memory of tutti_mem_alloc(), it
