@@ -96,9 +96,11 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 	struct tt_record self = { .version = TT_RECORD_VERSION,
 			       .pid = getpid(),
 			       .process = process_identity(),
-			       .machine = tt_machine_here(),
 			       .quota = cgroup_quota() };
+	const tutti_result_t known = tt_machine_here(&self.machine);
 
+	if (known)
+		return known;
 	memcpy(self.host_id, comm->settings.host_id, sizeof(self.host_id));
 	fill_cpus(self.cpus);
 	if (comm->rank == 0 && comm->size > 1) {

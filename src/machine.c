@@ -2,10 +2,15 @@
 /* Owns what the kernel says of itself and of a thread's namespaces. */
 #include "machine.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+
+#include "log.h"
+
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
 uint64_t tt_hash_text(const char *text)
 {
@@ -16,21 +21,41 @@ uint64_t tt_hash_text(const char *text)
 	return h;
 }
 
-/* The kernel's boot id; the host's name where there is none to be read. */
+/* 0, or why not. */
+static int read_line(const char *path, char *out, int size)
+{
+	int error = 0;
+	FILE *file = fopen(path, "re");
+
+	if (!file)
+		return errno;
+	errno = 0;
+	if (!fgets(out, size, file))
+		error = errno ? errno : ENODATA;
+	fclose(file);
+	return error;
+}
+
+/* Something is lacking that may be there later. */
+static bool is_shortage(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
+/* The kernel's boot id; the host's name where there is none to be read. For want of descriptors or memory it is neither, but 0 with errno:
+ * others of this machine have the id, and whoever went by the name would be taken for one of another machine. */
 static uint64_t read_boot(void)
 {
-	char id[64] = "";
+	char id[64];
 	struct utsname names;
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	const int error = read_line(BOOT_ID, id, sizeof(id));
 
-	if (file) {
-		if (!fgets(id, sizeof(id), file))
-			id[0] = 0;
-		fclose(file);
-	}
-	if (id[0])
+	if (!error)
 		return tt_hash_text(id);
-	return uname(&names) == 0 ? tt_hash_text(names.nodename) : 0;
+	if (!is_shortage(error) && uname(&names) == 0)
+		return tt_hash_text(names.nodename);
+	errno = error;
+	return 0;
 }
 
 /* Does not change, and takes as long to read as all else of this file. */
@@ -53,9 +78,14 @@ static uint64_t namespace(const char *path)
 	return stat(path, &info) == 0 ? (uint64_t)info.st_ino : 0;
 }
 
-struct tt_machine tt_machine_here(void)
+tutti_result_t tt_machine_here(struct tt_machine *out)
 {
-	return (struct tt_machine){ .boot = tt_machine_boot(),
+	const uint64_t boot = tt_machine_boot();
+
+	if (!boot)
+		return tt_fail_errno(COMM, "read " BOOT_ID);
+	*out = (struct tt_machine){ .boot = boot,
 				    .network = namespace("/proc/thread-self/ns/net"),
 				    .processes = namespace("/proc/self/ns/pid") };
+	return TUTTI_OK;
 }

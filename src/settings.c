@@ -164,12 +164,15 @@ static tutti_result_t read_segment(size_t *bytes)
 }
 
 /* Ranks of one boot and one set of namespaces share a host. */
-static void make_host_id(char *out, size_t size)
+static tutti_result_t make_host_id(char *out, size_t size)
 {
-	const struct tt_machine here = tt_machine_here();
+	struct tt_machine here;
+	const tutti_result_t result = tt_machine_here(&here);
 
-	snprintf(out, size, "%llx-%llx-%llx", (unsigned long long)here.boot,
-		 (unsigned long long)here.network, (unsigned long long)here.processes);
+	if (!result)
+		snprintf(out, size, "%llx-%llx-%llx", (unsigned long long)here.boot,
+			 (unsigned long long)here.network, (unsigned long long)here.processes);
+	return result;
 }
 
 tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings *out)
@@ -217,6 +220,6 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 	if (!result && host_id)
 		result = copy("TUTTI_HOST_ID", host_id, out->host_id, sizeof(out->host_id));
 	else if (!result)
-		make_host_id(out->host_id, sizeof(out->host_id));
+		result = make_host_id(out->host_id, sizeof(out->host_id));
 	return result;
 }

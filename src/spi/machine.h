@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "tutti/tutti.h"
+
 /* Plain bytes: travels between ranks. */
 struct tt_machine {
 	uint64_t boot;	    /* of the kernel: equal for all that run since */
@@ -12,10 +14,10 @@ struct tt_machine {
 	uint64_t processes; /* namespace of process numbers; 0: unknown */
 };
 
-/* The calling thread's. */
-struct tt_machine tt_machine_here(void);
+/* The calling thread's. Fails where it cannot be had now, for want of descriptors or memory. */
+tutti_result_t tt_machine_here(struct tt_machine *out);
 
-/* The first of these alone; known once it was asked for. */
+/* The first of these alone; known for good once it could be read. 0 with errno: it cannot be now. */
 uint64_t tt_machine_boot(void);
 
 /* For names of machines, not against anybody who means ill. */

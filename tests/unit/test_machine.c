@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whoever is in another namespace is no candidate for shared memory, though its rank counts as one of the same host. */
+/* Whoever is in another namespace is no candidate for shared memory, though its rank counts as one of the same host. And a
+ * machine is known by one thing, whatever is lacking when it is first asked for. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
+#include "log.h"
 #include "machine.h"
 #include "shm.h"
 
@@ -28,7 +33,8 @@ static void *be_rank(void *argument)
 
 	if (rank->apart && unshare(CLONE_NEWNET) < 0)
 		return NULL;
-	rank->machine = tt_machine_here();
+	if (tt_machine_here(&rank->machine) != TUTTI_OK)
+		return NULL;
 	if (tt_transport_shm.open(&config, &endpoint) != TUTTI_OK)
 		return NULL;
 	rank->peer.address_length = (uint16_t)tt_transport_shm.address(endpoint, rank->peer.address);
@@ -44,6 +50,41 @@ static bool start(struct rank *rank)
 	assert_int_equal(pthread_create(&thread, NULL, be_rank, rank), 0);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	return rank->there;
+}
+
+/* What every process of this machine reads; false: none can. */
+static bool read_boot_id(char *out, int size)
+{
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	const bool there = file && fgets(out, size, file);
+
+	if (file)
+		fclose(file);
+	return there;
+}
+
+/* The first test: nothing is known yet. */
+static void without_descriptors_the_machine_is_not_known_by_another_name(void **state)
+{
+	struct rlimit usual, none;
+	struct tt_machine machine;
+	char id[64];
+
+	if (!read_boot_id(id, sizeof(id))) {
+		print_message("skipped: the kernel gives no boot id\n");
+		skip();
+	}
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+	none = (struct rlimit){ 0, usual.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	const tutti_result_t result = tt_machine_here(&machine);
+	const uint64_t boot = tt_machine_boot();
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+	assert_int_equal(result, TUTTI_ERR_SYSTEM);
+	assert_non_null(strstr(tt_thread_error(), "Too many open files"));
+	assert_int_equal(boot, 0);
+	assert_int_equal(tt_machine_here(&machine), TUTTI_OK);
+	assert_int_equal(machine.boot, tt_hash_text(id));
 }
 
 static void threads_of_one_process_share_memory(void **state)
@@ -74,6 +115,7 @@ static void a_network_namespace_apart_shares_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_descriptors_the_machine_is_not_known_by_another_name),
 		cmocka_unit_test(threads_of_one_process_share_memory),
 		cmocka_unit_test(a_network_namespace_apart_shares_none),
 	};

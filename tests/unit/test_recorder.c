@@ -104,7 +104,7 @@ static struct tt_flight *new_flight(void)
 	memset(flight, 0, sizeof(*flight));
 	flight->magic = TT_FLIGHT_MAGIC;
 	flight->size = 1;
-	flight->boot = tt_machine_here().boot;
+	flight->boot = tt_machine_boot();
 	flight->monotonic = flight->ticks = 1000;
 	snprintf(flight->version, sizeof(flight->version), "%s", tutti_version());
 	snprintf(flight->report, sizeof(flight->report), "%s/made.flight.json", directory);

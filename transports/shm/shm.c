@@ -28,8 +28,9 @@ static tutti_result_t shm_open_endpoint(const struct tt_endpoint_config *config,
 	ep->base.ops = &tt_transport_shm;
 	ep->config = *config;
 	ep->listen_fd = ep->watch = -1;
-	ep->address.machine = tt_machine_here();
-	const tutti_result_t result = shm_listen(ep);
+	tutti_result_t result = tt_machine_here(&ep->address.machine);
+	if (!result)
+		result = shm_listen(ep);
 	if (result) {
 		tt_transport_shm.destroy(&ep->base);
 		return result;

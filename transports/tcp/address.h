@@ -47,7 +47,7 @@ struct tcp_candidate {
 /* Fill `card`, port excepted, from the interfaces that are up and that TUTTI_INTERFACE allows. */
 tutti_result_t tt_tcp_interfaces(struct tcp_card *card);
 /* The same with one address, of a loopback interface. */
-void tt_tcp_only(const struct sockaddr_storage *address, struct tcp_card *card);
+tutti_result_t tt_tcp_only(const struct sockaddr_storage *address, struct tcp_card *card);
 
 size_t tt_tcp_card_write(const struct tcp_card *card, void *out);
 /* False, and `card` unspecified, if the bytes are no card. */

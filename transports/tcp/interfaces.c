@@ -134,20 +134,26 @@ static void names_of(const struct ifaddrs *all, char *out, size_t room)
 						 i->ifa_name);
 }
 
-static void begin_card(struct tcp_card *card)
+static tutti_result_t begin_card(struct tcp_card *card)
 {
-	const struct tt_machine here = tt_machine_here();
+	struct tt_machine here;
+	const tutti_result_t result = tt_machine_here(&here);
 
+	if (result)
+		return result;
 	card->count = 0;
 	card->machine = here.boot;
 	card->network = here.network;
+	return TUTTI_OK;
 }
 
-void tt_tcp_only(const struct sockaddr_storage *address, struct tcp_card *card)
+tutti_result_t tt_tcp_only(const struct sockaddr_storage *address, struct tcp_card *card)
 {
 	struct tcp_address *only = &card->at[0];
+	const tutti_result_t result = begin_card(card);
 
-	begin_card(card);
+	if (result)
+		return result;
 	memset(only, 0, sizeof(*only));
 	if (address->ss_family == AF_INET) {
 		only->family = 4;
@@ -159,16 +165,18 @@ void tt_tcp_only(const struct sockaddr_storage *address, struct tcp_card *card)
 		memcpy(only->bytes, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
 	}
 	card->count = 1;
+	return TUTTI_OK;
 }
 
 tutti_result_t tt_tcp_interfaces(struct tcp_card *card)
 {
 	const char *list = getenv("TUTTI_INTERFACE");
-	tutti_result_t result = TUTTI_OK;
+	tutti_result_t result = begin_card(card);
 	struct ifaddrs *all;
 	char names[128];
 
-	begin_card(card);
+	if (result)
+		return result;
 	if (getifaddrs(&all) < 0)
 		return tt_fail_errno(TCP, "list the network interfaces");
 	gather(all, list, card);

@@ -82,7 +82,7 @@ static int listen_on(const struct tcp_endpoint *e, int port)
 }
 
 /* What peers are told: where the socket is bound. */
-static void fill_card(struct tcp_endpoint *e)
+static tutti_result_t fill_card(struct tcp_endpoint *e)
 {
 	struct sockaddr_storage name = { 0 };
 	socklen_t length = sizeof(name);
@@ -92,12 +92,12 @@ static void fill_card(struct tcp_endpoint *e)
 	e->card.port = ntohs(((struct sockaddr_in *)&name)->sin_port);
 	if (tt_key_is_set(e->key)) {
 		tt_log(DEBUG, TCP, "rank %d listens on port %d", e->rank, e->card.port);
-		return;
+		return TUTTI_OK;
 	}
-	tt_tcp_only(&name, &e->card);
 	tt_log(INFO, TCP,
 	       "rank %d listens on the loopback interface only, port %d: there is no key (TUTTI_KEY, TUTTI_KEY_FILE)",
 	       e->rank, e->card.port);
+	return tt_tcp_only(&name, &e->card);
 }
 
 tutti_result_t tt_tcp_listen(struct tcp_endpoint *e)
@@ -120,10 +120,9 @@ tutti_result_t tt_tcp_listen(struct tcp_endpoint *e)
 	if (e->listener.fd < 0)
 		return tt_fail_errno(TCP, "listen on a TCP port");
 	e->listener.kind = TCP_LISTENER;
-	fill_card(e);
 	if (!tt_tcp_watch(e, &e->listener, EPOLLIN))
 		return tt_fail_errno(TCP, "watch the listening socket");
-	return TUTTI_OK;
+	return fill_card(e);
 }
 
 static void dismiss(struct tcp_endpoint *e, struct tcp_guest *guest)
