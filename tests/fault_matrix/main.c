@@ -3,7 +3,7 @@
  * place of the victim. For each: no survivor hangs, all blame the same rank and it is the right one, later calls return
  * the same error, the survivors go on, and nothing is left behind.
  *
- *   fault_matrix [--all] [--only TEXT] [--seed N] [--jobs N] [--slack S] [--list]
+ *   fault_matrix [--all] [--only TEXT] [--seed N] [--jobs N] [--slack S] [--list] [--help]
  *
  * Without --all or --only: a selection in which every two values of two axes meet. */
 #include <getopt.h>
@@ -26,7 +26,7 @@
 #define OUTPUT_MAX 20000 /* bytes of a failed case's output that are shown */
 
 struct options {
-	bool all, list;
+	bool all, list, help;
 	const char *only;
 	uint64_t seed;
 	int jobs;
@@ -39,18 +39,18 @@ struct player {
 	int output; /* a file in memory */
 };
 
-static int usage(void)
+static void print_usage(FILE *to)
 {
-	fprintf(stderr,
+	fprintf(to,
 		"usage: fault_matrix [options]\n"
 		"  --all        every case, instead of a selection that covers all pairs\n"
 		"  --only TEXT  of all cases those whose names contain TEXT, such as kill/large\n"
 		"  --seed N     of the selection, and of what is random in a case (1)\n"
 		"  --jobs N     cases at a time, 1 to %d (4)\n"
 		"  --slack S    seconds by which a loaded machine may be late (2)\n"
-		"  --list       print the names of the cases, run none\n",
+		"  --list       print the names of the cases, run none\n"
+		"  -h, --help   print this\n",
 		JOBS_MAX);
-	return 2;
 }
 
 static bool read_options(int argc, char **argv, struct options *o)
@@ -59,11 +59,11 @@ static bool read_options(int argc, char **argv, struct options *o)
 		{ "all", no_argument, NULL, 'a' },	 { "list", no_argument, NULL, 'l' },
 		{ "only", required_argument, NULL, 'o' },  { "seed", required_argument, NULL, 's' },
 		{ "jobs", required_argument, NULL, 'j' },  { "slack", required_argument, NULL, 'S' },
-		{ NULL, 0, NULL, 0 },
+		{ "help", no_argument, NULL, 'h' },	 { NULL, 0, NULL, 0 },
 	};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
 		switch (option) {
 		case 'a': o->all = true; break;
 		case 'l': o->list = true; break;
@@ -71,6 +71,7 @@ static bool read_options(int argc, char **argv, struct options *o)
 		case 's': o->seed = strtoull(optarg, NULL, 0); break;
 		case 'j': o->jobs = atoi(optarg); break;
 		case 'S': o->slack_s = atof(optarg); break;
+		case 'h': o->help = true; return true;
 		default: return false;
 		}
 	}
@@ -241,8 +242,14 @@ int main(int argc, char **argv)
 	const double start = seconds_now();
 	struct fault_case *cases;
 
-	if (!read_options(argc, argv, &o))
-		return usage();
+	if (!read_options(argc, argv, &o)) {
+		print_usage(stderr);
+		return 2;
+	}
+	if (o.help) {
+		print_usage(stdout);
+		return 0;
+	}
 	const size_t count = choose(&o, &cases);
 	if (o.list) {
 		for (size_t i = 0; i < count; i++) {
