@@ -21,7 +21,8 @@
  *   #TUTTI_ERR_INVALID nothing was sent and the communicator is as before. After any other error the
  *   communicator is revoked: all pending and later operations on it return the same error, on every
  *   rank, and it is only good for tutti_last_error(), tutti_comm_abort(), tutti_comm_shrink() and
- *   tutti_comm_destroy().
+ *   tutti_comm_destroy(). The operation itself may have succeeded on other ranks, whose result is right:
+ *   they are told by their next one.
  * - A child of fork() cannot use the communicators, stores and requests of its parent: every call on them returns
  *   #TUTTI_ERR_INVALID there, and disturbs nobody; tutti_comm_destroy() and tutti_store_close() free its copies. It may
  *   make its own. Memory of tutti_mem_alloc() is there to be read, not to be written, and shows what the parent goes on

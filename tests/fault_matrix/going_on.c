@@ -20,6 +20,47 @@ bool player_sums(struct player *p, tutti_comm_t comm)
 	return !work_start(comm, &call, &p->buffers, NULL) && work_is_right(comm, &call, &p->buffers);
 }
 
+/* NULL: the communicator is revoked. */
+static atomic_int *begin_trial(struct player *p, tutti_comm_t comm)
+{
+	int32_t number = tutti_comm_rank(comm) == 0 ? atomic_fetch_add(&p->stage->trials, 1) : 0;
+
+	if (tutti_broadcast(comm, &number, &number, 1, TUTTI_INT32, 0, NULL))
+		return NULL;
+	return &p->stage->trial[number];
+}
+
+/* False: one of the others has begun anew. */
+static bool pass_trial(atomic_int *trial)
+{
+	int passed = atomic_load(trial);
+
+	while (passed != TRIAL_FAILED && !atomic_compare_exchange_weak(trial, &passed, passed + 1))
+		;
+	return passed != TRIAL_FAILED;
+}
+
+/* True: all have passed it after all. */
+static bool fail_trial(atomic_int *trial, int size)
+{
+	int passed = atomic_load(trial);
+
+	while (passed != size && !atomic_compare_exchange_weak(trial, &passed, TRIAL_FAILED))
+		;
+	return passed == size;
+}
+
+/* An operation that fails on one rank may have succeeded on another: that one calls the next, as every program does, and is
+ * told. Whether the last had its sum before the first began anew cannot be settled by more such calls: the trial does. */
+bool player_all_sum(struct player *p, tutti_comm_t comm)
+{
+	atomic_int *trial = begin_trial(p, comm);
+
+	if (!trial || !player_sums(p, comm) || !pass_trial(trial))
+		return false;
+	return !tutti_barrier(comm, NULL) || fail_trial(trial, tutti_comm_size(comm));
+}
+
 void go_on_by_meeting(struct player *p)
 {
 	const uint32_t survivors = player_survivors(p);
@@ -44,7 +85,7 @@ void player_goes_on(struct player *p)
 	p->report->went_on_at = seconds_now();
 }
 
-/* One more attempt; TUTTI_OK when there is a communicator in which all is well. */
+/* One more attempt; TUTTI_OK when there is a communicator in which all is well, TUTTI_IN_PROGRESS when there is another. */
 static tutti_result_t shrink_once(struct player *p, char *why, size_t size)
 {
 	tutti_comm_t smaller = NULL;
@@ -57,10 +98,10 @@ static tutti_result_t shrink_once(struct player *p, char *why, size_t size)
 	}
 	tutti_comm_destroy(p->comm);
 	p->comm = smaller;
-	if (player_sums(p, smaller))
+	if (player_all_sum(p, smaller))
 		return TUTTI_OK;
 	snprintf(why, size, "a sum of the %d left: %.200s", tutti_comm_size(smaller), tutti_last_error(smaller));
-	return tutti_comm_error(smaller, NULL);
+	return TUTTI_IN_PROGRESS;
 }
 
 static bool is_at_stake(const struct player *p)

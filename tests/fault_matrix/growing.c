@@ -46,7 +46,7 @@ static void settle(struct player *p)
 	for (int i = 0; i < ATTEMPTS; i++) {
 		tutti_comm_t smaller = NULL;
 
-		if (player_sums(p, p->comm)) {
+		if (player_all_sum(p, p->comm)) {
 			player_goes_on(p);
 			return;
 		}

@@ -38,6 +38,8 @@ void player_end(struct player *p, enum stretch stretch);
 
 /* going_on.c: does a sum over all ranks come out right? */
 bool player_sums(struct player *p, tutti_comm_t comm);
+/* Does it on all of them? The answer is the same on all that know it. */
+bool player_all_sum(struct player *p, tutti_comm_t comm);
 /* Its communicator is the one that it has in the end. */
 void player_goes_on(struct player *p);
 /* Survivors make a communicator by meeting anew … */

@@ -11,6 +11,8 @@
 #define RANKS_MAX     8
 #define SENTENCE_MAX  700
 #define COMPLAINT_MAX 512
+#define TRIALS_MAX    64 /* more than RANKS_MAX ranks begin */
+#define TRIAL_FAILED  (-1)
 
 struct report {
 	_Atomic double fault_at; /* a victim's; 0: not yet */
@@ -37,6 +39,8 @@ struct stage {
 	atomic_int served; /* the store of newcomers is there */
 	atomic_int over; /* survivors that have had their error, where there is one */
 	atomic_int done; /* survivors that need the victims no more */
+	atomic_int trials; /* of communicators, begun by their lowest ranks */
+	atomic_int trial[TRIALS_MAX]; /* ranks that found all well there, or TRIAL_FAILED */
 	struct report report[RANKS_MAX];
 };
 
