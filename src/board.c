@@ -104,17 +104,31 @@ static tutti_result_t mismatch(struct tt_op *op, int rank)
 	return TUTTI_ERR_MISMATCH;
 }
 
+/* The peer writes its hot lines just before its progress: where they are asked for together they come together. (Asked for
+ * more than these few, the peer writes none without fetching it back first.) */
+static void fetch_lines(const struct tt_op *op, int peer)
+{
+	const uint8_t *lines = tt_board_slot(&op->comm->board, peer, op->card.seq)->lines;
+
+	for (size_t at = 0; at < op->plan->stride; at += TT_LINE)
+		__builtin_prefetch(lines + at);
+}
+
 tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round)
 {
 	struct tt_board *board = &op->comm->board;
 	const uint64_t seq = op->card.seq, wanted = tt_board_mark(seq, tt_board_steps(segment, round));
+	const bool ahead = op->plan->hot && !op->plan->hot_line;
 	uint64_t progress = tt_board_progress(board, peer, seq);
 
 	/* the next pass comes here a tenth of a microsecond later */
 	if (progress < wanted)
 		tt_recorder_look(op); /* once: it takes as long as some looks, and passes are counted before the core is given up */
-	for (int i = 0; i < LOOKS && progress < wanted && !op->comm->oversubscribed; i++)
+	for (int i = 0; i < LOOKS && progress < wanted && !op->comm->oversubscribed; i++) {
+		if (ahead)
+			fetch_lines(op, peer);
 		progress = tt_board_progress(board, peer, seq);
+	}
 	if (progress < wanted) {
 		/* a peer that posted a card only is in an operation over links: it cannot be this one */
 		if (progress == tt_board_mark(seq, 0))

@@ -2,8 +2,8 @@
 /* The board: memory that all ranks of a communicator map, on which each posts the card of every collective, small
  * payloads inside, and from which the others read exposed blocks.
  *
- * Per rank: TT_BOARD_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress, signature, first
- * payload bytes) that peers poll and the lines next to it, the whole card behind it for when signatures differ, and
+ * Per rank: TT_BOARD_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress, signature, the smallest
+ * payloads) that peers poll, lines next to it for payloads that are a little longer, the whole card behind it for when signatures differ, and
  * TT_EAGER_BYTES for small payloads, used in turn by TT_EAGER_SLOTS operations; and TT_STAGES staging areas for long ones.
  *
  * A slot's progress word only grows: operation number << 24 | steps ended in it, so "peer has come to step k of
@@ -21,7 +21,8 @@
 
 #define TT_BOARD_SLOTS 32u /* operations that a root may be ahead of its readers */
 #define TT_EAGER_SLOTS 8u  /* the same for payloads beyond the hot lines: fewer, so that they stay in the cache */
-#define TT_HOT_PAYLOAD 224u /* the first 32 bytes share a line with the progress word */
+#define TT_HOT_LINE 32u	   /* bytes of payload that share a line with the progress word */
+#define TT_HOT_PAYLOAD 256u /* in the lines next to it */
 #define TT_EAGER_BYTES (32u * 1024)
 #define TT_STAGES 3u
 #define TT_STAGE_BYTES (1u << 20)
@@ -35,11 +36,13 @@ struct tt_board_slot {
 	_Atomic uint64_t signature; /* written behind the card, see tt_board_write_card() */
 	uint64_t direct; /* TT_MEMORY_DIRECT: the tokens below say where this rank's buffers are */
 	uint64_t spare;
-	uint8_t payload[TT_HOT_PAYLOAD];
-	_Alignas(64) struct tt_card card;
+	uint8_t payload[TT_HOT_LINE];
+	_Alignas(64) uint8_t lines[TT_HOT_PAYLOAD]; /* no store of a payload crosses from one into another */
+	struct tt_card card;
 	_Alignas(64) uint64_t send_token, recv_token;
 };
-static_assert(offsetof(struct tt_board_slot, card) == 256, "the hot lines are neighbours");
+static_assert(offsetof(struct tt_board_slot, lines) == 64 && offsetof(struct tt_board_slot, card) == 64 + TT_HOT_PAYLOAD,
+	      "the hot lines are neighbours");
 
 struct tt_board_rank {
 	struct tt_board_slot slot[TT_BOARD_SLOTS];

@@ -53,7 +53,8 @@ struct tt_plan {
 	bool exposes[3];      /* shared: do ranks expose of this buffer? */
 	bool publishes_last;  /* shared: peers may wait for the end of this rank's last round */
 	bool eager;	      /* shared: what is exposed fits a board slot's payload */
-	bool hot;	      /* … its hot line even */
+	bool hot;	      /* … its hot lines even */
+	bool hot_line;	      /* … the one that peers poll */
 	bool streams;	      /* shared: results are too long for the caches, and bypass them */
 	uint32_t sources;     /* of the step with most */
 	struct tt_route *routes;

@@ -155,6 +155,7 @@ static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_pla
 	bytes = exposed_bytes(plan, comm->size);
 	if (bytes <= plan->stride && longest_block(plan, 1) <= TT_HOT_PAYLOAD) {
 		plan->hot = plan->eager = true;
+		plan->hot_line = longest_block(plan, 1) <= TT_HOT_LINE;
 	} else if (bytes <= TT_EAGER_BYTES) {
 		plan->eager = true;
 	} else {

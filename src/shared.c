@@ -24,8 +24,10 @@ static uint8_t *area_of(const struct tt_op *op, int rank, uint32_t segment)
 	struct tt_board_rank *of = &op->comm->board.base[rank];
 	const uint64_t seq = op->card.seq;
 
-	if (op->plan->hot)
+	if (op->plan->hot_line)
 		return tt_board_slot(&op->comm->board, rank, seq)->payload;
+	if (op->plan->hot)
+		return tt_board_slot(&op->comm->board, rank, seq)->lines;
 	if (op->plan->eager)
 		return of->eager[seq % TT_EAGER_SLOTS];
 	return of->stage[(op->stage_first + segment) % TT_STAGES];
