@@ -49,9 +49,48 @@ static bool all_posted(struct tutti_comm *comm, uint64_t n)
 	return true;
 }
 
-bool tt_board_is_free(struct tutti_comm *comm, uint64_t seq, uint64_t slots)
+bool tt_board_is_free(struct tutti_comm *comm, uint64_t seq)
 {
-	return seq <= slots || all_posted(comm, seq - slots + 1);
+	return seq <= TT_BOARD_SLOTS || all_posted(comm, seq - TT_BOARD_SLOTS + 1);
+}
+
+bool tt_board_payload_is_free(struct tutti_comm *comm)
+{
+	const uint64_t last = comm->board.payload_op[comm->board.payloads_used % TT_EAGER_SLOTS];
+
+	return last == 0 || all_posted(comm, last + 1);
+}
+
+/* ---- lines */
+
+/* A line that peers have read is theirs, too, and a store waits until it is not: the next stores find it here. Where the compiler
+ * may not assume prefetchw, __builtin_prefetch() fetches for reading, which makes things worse; a processor without it does
+ * nothing. */
+static void fetch_for_writing(const uint8_t *from, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += TT_LINE)
+#ifdef __x86_64__
+		__asm__ volatile("prefetchw %0" : : "m"(from[at]));
+#else
+		__builtin_prefetch(from + at, 1);
+#endif
+}
+
+void tt_board_fetch_slot(const struct tt_op *op)
+{
+	const struct tt_board_slot *next = tt_board_slot(&op->comm->board, op->comm->rank, op->card.seq + 1);
+
+	fetch_for_writing((const uint8_t *)next, TT_LINE);
+	if (op->plan->hot)
+		fetch_for_writing(next->lines, op->plan->posts);
+}
+
+void tt_board_fetch_payload(const struct tt_op *op)
+{
+	const struct tt_board *board = &op->comm->board;
+
+	if (!op->plan->hot)
+		fetch_for_writing(board->base[op->comm->rank].eager[board->payloads_used % TT_EAGER_SLOTS], op->plan->posts);
 }
 
 /* ---- cards */
@@ -71,7 +110,7 @@ bool tt_board_post(struct tt_op *op)
 
 	if (!comm->board.base)
 		return true;
-	if (!tt_board_is_free(comm, op->card.seq, TT_BOARD_SLOTS))
+	if (!tt_board_is_free(comm, op->card.seq))
 		return false;
 	tt_board_write_card(op);
 	tt_board_publish(op, 0);

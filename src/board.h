@@ -4,7 +4,7 @@
  *
  * Per rank: TT_BOARD_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress, signature, the smallest
  * payloads) that peers poll, lines next to it for payloads that are a little longer, the whole card behind it for when signatures differ, and
- * TT_EAGER_BYTES for small payloads, used in turn by TT_EAGER_SLOTS operations; and TT_STAGES staging areas for long ones.
+ * TT_EAGER_BYTES for small payloads, used in turn by the operations that have one; and TT_STAGES staging areas for long ones.
  *
  * A slot's progress word only grows: operation number << 24 | steps ended in it, so "peer has come to step k of
  * operation n" is one comparison, whatever the slot was used for before or since. */
@@ -20,7 +20,7 @@
 #include "card.h"
 
 #define TT_BOARD_SLOTS 32u /* operations that a root may be ahead of its readers */
-#define TT_EAGER_SLOTS 8u  /* the same for payloads beyond the hot lines: fewer, so that they stay in the cache */
+#define TT_EAGER_SLOTS 8u  /* the same of operations whose payload is longer than the hot lines: they are to stay in the cache */
 #define TT_HOT_LINE 32u	   /* bytes of payload that share a line with the progress word */
 #define TT_HOT_PAYLOAD 256u /* in the lines next to it */
 #define TT_EAGER_BYTES (32u * 1024)
@@ -39,7 +39,7 @@ struct tt_board_slot {
 	uint8_t payload[TT_HOT_LINE];
 	_Alignas(64) uint8_t lines[TT_HOT_PAYLOAD]; /* no store of a payload crosses from one into another */
 	struct tt_card card;
-	_Alignas(64) uint64_t send_token, recv_token;
+	uint64_t send_token, recv_token; /* of direct buffers */
 };
 static_assert(offsetof(struct tt_board_slot, lines) == 64 && offsetof(struct tt_board_slot, card) == 64 + TT_HOT_PAYLOAD,
 	      "the hot lines are neighbours");
@@ -57,6 +57,8 @@ struct tt_board {
 	struct tt_endpoint *endpoint;
 	uint64_t *seen; /* [size]: the highest operation known to be posted by each rank */
 	bool owes_wake;	/* something was published whose waiters, if asleep, are still to be woken */
+	uint64_t payloads_used;		     /* eager payloads taken so far, one per operation with one */
+	uint64_t payload_op[TT_EAGER_SLOTS]; /* the operation that used each last; 0: none */
 	uint64_t stages_used; /* staging areas taken so far, one per segment of a staged operation */
 	uint64_t stage_last[TT_STAGES]; /* progress that frees each: every rank must have come to it */
 	uint64_t stage_op[TT_STAGES];	/* the operation it was used in */
@@ -65,8 +67,9 @@ struct tt_board {
 struct tt_op;
 struct tutti_comm;
 
-/* May operation `seq` use what operation seq - `slots` used? */
-bool tt_board_is_free(struct tutti_comm *comm, uint64_t seq, uint64_t slots);
+/* May operation `seq` use its slot, and the next one with an eager payload use that? */
+bool tt_board_is_free(struct tutti_comm *comm, uint64_t seq);
+bool tt_board_payload_is_free(struct tutti_comm *comm);
 /* Write the operation's card; the slot is free. */
 void tt_board_write_card(const struct tt_op *op);
 /* Let the peers see how far this rank is, and what it wrote before. Those who sleep are woken, for an eager operation only by
@@ -74,6 +77,9 @@ void tt_board_write_card(const struct tt_op *op);
  * poll it. A short operation does what else it can first. */
 void tt_board_publish(const struct tt_op *op, uint64_t steps);
 void tt_board_wake_owed(struct tt_board *board);
+/* Have the lines for writing that the next operation will write if it is like this one: of its slot, of its payload. */
+void tt_board_fetch_slot(const struct tt_op *op);
+void tt_board_fetch_payload(const struct tt_op *op);
 /* Has `peer` ended `round` of `segment`? TUTTI_OK, TUTTI_IN_PROGRESS, or a mismatch. */
 tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round);
 /* Post the card of an operation that does not use the board otherwise; false: the slot is not free yet. */

@@ -55,6 +55,7 @@ struct tt_plan {
 	bool eager;	      /* shared: what is exposed fits a board slot's payload */
 	bool hot;	      /* … its hot lines even */
 	bool hot_line;	      /* … the one that peers poll */
+	size_t posts;	      /* shared: bytes that this rank writes for peers beside its progress, if eager */
 	bool streams;	      /* shared: results are too long for the caches, and bypass them */
 	uint32_t sources;     /* of the step with most */
 	struct tt_route *routes;

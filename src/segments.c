@@ -24,6 +24,15 @@ static void find_exposed(struct tt_plan *plan)
 	}
 }
 
+/* Does this rank write anything for its peers? */
+static bool posts(const struct tt_sched *sched)
+{
+	for (uint32_t i = 0; i < sched->nsteps; i++)
+		if (sched->steps[i].kind == TT_STEP_EXPOSE)
+			return true;
+	return false;
+}
+
 /* How many blocks of a buffer may be exposed: the same on every rank, also where a rank has no such buffer. */
 static uint32_t exposable(const struct tt_plan *plan, int size, uint8_t buffer)
 {
@@ -161,6 +170,8 @@ static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_pla
 	} else {
 		result = cut_for_stages(plan, comm->size, 2 * target);
 	}
+	if (plan->eager && !plan->hot_line && posts(&plan->sched))
+		plan->posts = bytes;
 	plan->streams = tt_layout_extent(&plan->recv, plan->element) >= STREAM_BYTES / (size_t)comm->size;
 	plan->window = plan->segments < TT_STAGES ? plan->segments : TT_STAGES;
 	return result;

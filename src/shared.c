@@ -6,9 +6,9 @@
  * run one at a time on a rank, so "peer has posted operation n" says that it has ended all shared ones before n.
  *
  * What is exposed is copied into the slot's payload (small), or into a staging area, or lies where it is if the buffers
- * are memory of tutti_mem_alloc(). A slot is used again after TT_BOARD_SLOTS operations (its payload beyond the hot lines
- * after TT_EAGER_SLOTS), once all peers have posted the one after its last; a staging area once all peers have ended its
- * last segment; a direct buffer is the caller's again once all peers have ended. */
+ * are memory of tutti_mem_alloc(). A slot is used again after TT_BOARD_SLOTS operations, a longer payload after
+ * TT_EAGER_SLOTS of those that have one, once all peers have posted the operation after its last; a staging area once all peers
+ * have ended its last segment; a direct buffer is the caller's again once all peers have ended. */
 #include <string.h>
 
 #include "board.h"
@@ -29,8 +29,8 @@ static uint8_t *area_of(const struct tt_op *op, int rank, uint32_t segment)
 	if (op->plan->hot)
 		return tt_board_slot(&op->comm->board, rank, seq)->lines;
 	if (op->plan->eager)
-		return of->eager[seq % TT_EAGER_SLOTS];
-	return of->stage[(op->stage_first + segment) % TT_STAGES];
+		return of->eager[op->area % TT_EAGER_SLOTS];
+	return of->stage[(op->area + segment) % TT_STAGES];
 }
 
 static const uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_board_slot *slot,
@@ -213,7 +213,7 @@ static tutti_result_t run_step(struct tt_op *op, uint32_t segment, uint32_t roun
 static bool stage_is_free(struct tt_op *op, uint32_t segment)
 {
 	struct tt_board *board = &op->comm->board;
-	const uint64_t area = (op->stage_first + segment) % TT_STAGES;
+	const uint64_t area = (op->area + segment) % TT_STAGES;
 	const uint64_t wanted = board->stage_last[area];
 
 	for (int rank = 0; rank < op->comm->size && wanted; rank++)
@@ -243,11 +243,16 @@ static void try_direct(struct tt_op *op)
 	slot->direct = op->direct ? TT_MEMORY_DIRECT : TT_MEMORY_STAGED;
 }
 
+static bool takes_payload(const struct tt_plan *plan)
+{
+	return plan->eager && !plan->hot;
+}
+
 tutti_result_t tt_shared_begin(struct tt_op *op)
 {
 	struct tutti_comm *comm = op->comm;
 
-	if (!tt_board_is_free(comm, op->card.seq, op->plan->hot ? TT_BOARD_SLOTS : TT_EAGER_SLOTS))
+	if (!tt_board_is_free(comm, op->card.seq) || (takes_payload(op->plan) && !tt_board_payload_is_free(comm)))
 		return TUTTI_IN_PROGRESS;
 	const tutti_result_t result = tt_op_reserve(op);
 	if (result)
@@ -257,8 +262,11 @@ tutti_result_t tt_shared_begin(struct tt_op *op)
 	op->awaited = 0;
 	op->direct = false;
 	tt_board_write_card(op);
-	if (!op->plan->eager) {
-		op->stage_first = comm->board.stages_used;
+	if (takes_payload(op->plan)) {
+		op->area = comm->board.payloads_used++;
+		comm->board.payload_op[op->area % TT_EAGER_SLOTS] = op->card.seq;
+	} else if (!op->plan->eager) {
+		op->area = comm->board.stages_used;
 		comm->board.stages_used += op->plan->segments;
 		try_direct(op);
 	}
@@ -319,9 +327,13 @@ static tutti_result_t advance(struct tt_op *op, bool *moved)
 			tt_board_publish(op, TT_BOARD_ALL_STEPS);
 		else if (more || op->plan->publishes_last)
 			tt_board_publish(op, tt_board_steps(segment, round));
+		if (more && op->plan->eager)
+			tt_board_fetch_payload(op);
 		if (op->recorded == TT_RECORDED_NOT) /* while the peers answer */
 			tt_recorder_moved(op);
 	}
+	if (op->plan->eager)
+		tt_board_fetch_slot(op);
 	return await_readers(op);
 }
 

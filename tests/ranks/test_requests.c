@@ -119,6 +119,33 @@ static int a_hundred(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
+/* Rank 0 has called everything before the others begin: what it posted early lies where it would post again. */
+static int root_ahead(tutti_comm_t comm, void *argument)
+{
+	static const size_t lengths[] = { 1, 300, 20, 4000, 60, 8000, 64, 65 }; /* 4 bytes to 32 KB */
+	static float data[MANY][8000];
+	atomic_int *posted = argument;
+	const int rank = tutti_comm_rank(comm);
+	tutti_request_t requests[MANY];
+	int failed = 0;
+
+	for (int i = 0; i < MANY && rank == 0; i++) {
+		fill(data[i], lengths[i % 8], 1, i);
+		SUCCEEDS(tutti_broadcast(comm, data[i], data[i], lengths[i % 8], F32, 0, &requests[i]));
+	}
+	if (rank == 0)
+		atomic_store(posted, 1);
+	while (!atomic_load(posted))
+		sched_yield();
+	for (int i = 0; i < MANY && !failed && rank != 0; i++) {
+		SUCCEEDS(tutti_broadcast(comm, data[i], data[i], lengths[i % 8], F32, 0, NULL));
+		failed = check(comm, data[i], lengths[i % 8], 2, i);
+	}
+	if (rank == 0)
+		SUCCEEDS(tutti_wait_all(requests, MANY));
+	return failed;
+}
+
 /* Rank 0 calls nothing until all the others have ended. */
 static int without_calls(tutti_comm_t comm, void *argument)
 {
@@ -440,6 +467,7 @@ static void holds(rank_body *body)
 
 TEST(all_kinds_are_in_flight_at_once, kinds_at_once)
 TEST(a_hundred_sums_end_in_any_order, a_hundred)
+TEST(a_root_ahead_of_its_readers_overwrites_nothing, root_ahead)
 TEST(requests_end_while_the_caller_computes, without_calls)
 TEST(the_thread_that_works_on_requests_takes_no_signals, with_signals)
 TEST(groups_mix_collectives_and_messages_in_any_order, mixtures)
@@ -453,6 +481,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_kinds_are_in_flight_at_once),
 		cmocka_unit_test(a_hundred_sums_end_in_any_order),
+		cmocka_unit_test(a_root_ahead_of_its_readers_overwrites_nothing),
 		cmocka_unit_test(requests_end_while_the_caller_computes),
 		cmocka_unit_test(the_thread_that_works_on_requests_takes_no_signals),
 		cmocka_unit_test(groups_mix_collectives_and_messages_in_any_order),
