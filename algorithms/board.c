@@ -12,6 +12,17 @@ static void post(struct tt_sched *sched, struct tt_ref from, struct tt_ref slot,
 	tt_expose(sched, slot, n);
 }
 
+/* Block r of the input is for rank r: the own one concerns nobody else. */
+static void post_others(struct tt_sched *sched, const struct tt_group *group)
+{
+	const int rank = group->rank, after = rank + 1;
+
+	if (rank > 0)
+		post(sched, tt_in(0), tt_tmp(0, 0), rank);
+	if (after < group->size)
+		post(sched, tt_in(after), tt_tmp(after, after), group->size - after);
+}
+
 /* dst = ranks 0 … last, of each what it posted in `slot`; this rank's own is also in `own`, and that line no peer
  * takes away. */
 static void fold(struct tt_sched *sched, struct tt_ref dst, struct tt_ref slot, struct tt_ref own,
@@ -34,10 +45,11 @@ static void broadcast(struct tt_sched *sched, const struct tt_group *group)
 
 static void reduce(struct tt_sched *sched, const struct tt_group *group)
 {
-	post(sched, tt_in(0), tt_tmp(0, 0), 1);
-	tt_round(sched);
-	if (group->rank != group->root)
+	if (group->rank != group->root) {
+		post(sched, tt_in(0), tt_tmp(0, 0), 1);
 		return;
+	}
+	tt_round(sched);
 	fold(sched, tt_out(0), tt_tmp(0, 0), tt_in(0), group, group->size - 1);
 	tt_final(sched);
 }
@@ -54,7 +66,7 @@ static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group)
 {
 	const int rank = group->rank;
 
-	post(sched, tt_in(0), tt_tmp(0, 0), group->size);
+	post_others(sched, group);
 	tt_round(sched);
 	fold(sched, tt_out(rank), tt_tmp(rank, rank), tt_in(rank), group, group->size - 1);
 	tt_final(sched);
@@ -89,7 +101,7 @@ static void scatter(struct tt_sched *sched, const struct tt_group *group)
 	const bool root = rank == group->root;
 
 	if (root)
-		post(sched, tt_in(0), tt_tmp(0, 0), group->size);
+		post_others(sched, group);
 	tt_round(sched);
 	tt_copy_from(sched, tt_out(rank), group->root, root ? tt_in(rank) : tt_tmp(rank, rank), 1);
 }
@@ -98,7 +110,7 @@ static void all_to_all(struct tt_sched *sched, const struct tt_group *group)
 {
 	const int rank = group->rank;
 
-	post(sched, tt_in(0), tt_tmp(0, 0), group->size);
+	post_others(sched, group);
 	tt_round(sched);
 	for (int r = 0; r < group->size; r++)
 		tt_copy_from(sched, tt_out(r), r, r == rank ? tt_in(r) : tt_tmp(rank, rank), 1);
@@ -142,7 +154,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	switch (collective) {
 	case TT_BARRIER: break;
 	case TT_BROADCAST: cost.bytes[0] = 2 * bytes; break;
-	case TT_REDUCE:
+	case TT_REDUCE: cost.bytes[0] = cost.reduced = others * bytes; break;
 	case TT_ALL_REDUCE:
 	case TT_SCAN:
 		cost.bytes[0] = group->size * bytes;
@@ -154,14 +166,14 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 		break;
 	case TT_REDUCE_SCATTER:
 	case TT_REDUCE_SCATTER_V:
-		cost.bytes[0] = (1 + share) * bytes;
+		cost.bytes[0] = 2 * share * bytes;
 		cost.reduced = share * bytes;
 		break;
 	case TT_ALL_GATHER:
 	case TT_ALL_GATHER_V:
 	case TT_GATHER: cost.bytes[0] = bytes; break;
-	case TT_SCATTER: cost.bytes[0] = bytes + bytes / group->size; break;
-	default: cost.bytes[0] = (1 + share) * bytes;
+	case TT_SCATTER: cost.bytes[0] = bytes; break;
+	default: cost.bytes[0] = 2 * share * bytes;
 	}
 	return cost;
 }

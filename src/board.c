@@ -81,16 +81,16 @@ void tt_board_fetch_slot(const struct tt_op *op)
 	const struct tt_board_slot *next = tt_board_slot(&op->comm->board, op->comm->rank, op->card.seq + 1);
 
 	fetch_for_writing((const uint8_t *)next, TT_LINE);
-	if (op->plan->hot)
-		fetch_for_writing(next->lines, op->plan->posts);
+	if (op->plan->hot && op->plan->posts)
+		fetch_for_writing(next->lines, op->plan->payload);
 }
 
 void tt_board_fetch_payload(const struct tt_op *op)
 {
 	const struct tt_board *board = &op->comm->board;
 
-	if (!op->plan->hot)
-		fetch_for_writing(board->base[op->comm->rank].eager[board->payloads_used % TT_EAGER_SLOTS], op->plan->posts);
+	if (!op->plan->hot && op->plan->posts)
+		fetch_for_writing(board->base[op->comm->rank].eager[board->payloads_used % TT_EAGER_SLOTS], op->plan->payload);
 }
 
 /* ---- cards */
@@ -149,7 +149,7 @@ static void fetch_lines(const struct tt_op *op, int peer)
 {
 	const uint8_t *lines = tt_board_slot(&op->comm->board, peer, op->card.seq)->lines;
 
-	for (size_t at = 0; at < op->plan->stride; at += TT_LINE)
+	for (size_t at = 0; at < op->plan->payload; at += TT_LINE)
 		__builtin_prefetch(lines + at);
 }
 
@@ -157,7 +157,7 @@ tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment,
 {
 	struct tt_board *board = &op->comm->board;
 	const uint64_t seq = op->card.seq, wanted = tt_board_mark(seq, tt_board_steps(segment, round));
-	const bool ahead = op->plan->hot && !op->plan->hot_line;
+	const bool ahead = op->plan->hot && op->plan->payload;
 	uint64_t progress = tt_board_progress(board, peer, seq);
 
 	/* the next pass comes here a tenth of a microsecond later */

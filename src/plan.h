@@ -55,7 +55,8 @@ struct tt_plan {
 	bool eager;	      /* shared: what is exposed fits a board slot's payload */
 	bool hot;	      /* … its hot lines even */
 	bool hot_line;	      /* … the one that peers poll */
-	size_t posts;	      /* shared: bytes that this rank writes for peers beside its progress, if eager */
+	size_t payload;	      /* … bytes of it beside the hot line */
+	bool posts;	      /* shared: does this rank expose anything? */
 	bool streams;	      /* shared: results are too long for the caches, and bypass them */
 	uint32_t sources;     /* of the step with most */
 	struct tt_route *routes;

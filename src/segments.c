@@ -162,16 +162,13 @@ static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_pla
 	plan->publishes_last = exposes_at_last(&plan->sched);
 	set_segments(plan, 1);
 	bytes = exposed_bytes(plan, comm->size);
-	if (bytes <= plan->stride && longest_block(plan, 1) <= TT_HOT_PAYLOAD) {
-		plan->hot = plan->eager = true;
-		plan->hot_line = longest_block(plan, 1) <= TT_HOT_LINE;
-	} else if (bytes <= TT_EAGER_BYTES) {
-		plan->eager = true;
-	} else {
+	plan->eager = bytes <= TT_EAGER_BYTES;
+	plan->hot = bytes <= TT_HOT_PAYLOAD;
+	plan->hot_line = bytes <= plan->stride && longest_block(plan, 1) <= TT_HOT_LINE;
+	plan->payload = plan->eager && !plan->hot_line ? bytes : 0;
+	plan->posts = posts(&plan->sched);
+	if (!plan->eager)
 		result = cut_for_stages(plan, comm->size, 2 * target);
-	}
-	if (plan->eager && !plan->hot_line && posts(&plan->sched))
-		plan->posts = bytes;
 	plan->streams = tt_layout_extent(&plan->recv, plan->element) >= STREAM_BYTES / (size_t)comm->size;
 	plan->window = plan->segments < TT_STAGES ? plan->segments : TT_STAGES;
 	return result;
