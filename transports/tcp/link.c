@@ -12,6 +12,7 @@
 #include "endpoint.h"
 
 #define SCRATCH_BYTES ((size_t)128 << 10) /* stays in a core's L2 cache */
+#define TOGETHER_BYTES 512
 
 static struct tcp_link *tcp_link_of(struct tt_link *base)
 {
@@ -137,26 +138,48 @@ static size_t sum(const struct iovec *iov, int n)
 	return bytes;
 }
 
+/* Short pieces, such as a card and its payload, are put together: sendmsg() takes longer than copying them. */
+static ssize_t send_together(int fd, const struct iovec *iov, int n, int flags)
+{
+	uint8_t bytes[TOGETHER_BYTES];
+	size_t length = 0;
+
+	for (int i = 0; i < n; length += iov[i++].iov_len)
+		memcpy(bytes + length, iov[i].iov_base, iov[i].iov_len);
+	return send(fd, bytes, length, flags);
+}
+
+static ssize_t send_pieces(const struct tcp_link *link, const struct iovec *iov, int n, size_t bytes)
+{
+	const struct msghdr message = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n };
+	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+
+	if (link->tls)
+		return tt_tls_write(link->tls, iov, n);
+	if (n == 1)
+		return send(link->fd, iov->iov_base, iov->iov_len, flags);
+	if (bytes <= TOGETHER_BYTES)
+		return send_together(link->fd, iov, n, flags);
+	return sendmsg(link->fd, &message, flags);
+}
+
 ssize_t tt_tcp_link_write(struct tt_link *base, const struct iovec *iov, int n)
 {
 	struct tcp_link *link = tcp_link_of(base);
-	const struct msghdr message = { .msg_iov = (struct iovec *)iov,
-					.msg_iovlen = n < IOV_MAX ? (size_t)n : IOV_MAX };
-	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+	const int few = n < IOV_MAX ? n : IOV_MAX;
+	const size_t bytes = sum(iov, few);
 	ssize_t sent;
 
 	if (link->state != TCP_LINK_UP)
 		return report(link, &link->blocked);
 	do
-		sent = link->tls ? tt_tls_write(link->tls, iov, (int)message.msg_iovlen)
-		       : n == 1	 ? send(link->fd, iov->iov_base, iov->iov_len, flags)
-				 : sendmsg(link->fd, &message, flags);
+		sent = send_pieces(link, iov, few, bytes);
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0 && errno != EAGAIN)
 		return ended(link, errno, &link->blocked);
 	if (sent < 0)
 		return not_now(link, &link->blocked);
-	link->blocked = (size_t)sent < sum(iov, (int)message.msg_iovlen);
+	link->blocked = (size_t)sent < bytes;
 	return sent;
 }
 
