@@ -116,7 +116,7 @@ void tt_log_write(tutti_log_level_t level, enum tt_log_subsystem subsystem, cons
 	errno = saved;
 }
 
-bool tt_log_due(struct tt_log_quota *quota, unsigned *left_out)
+bool tt_log_due(struct tt_log_quota *quota, char more[TT_LOG_MORE])
 {
 	const uint64_t now = tt_now();
 
@@ -124,7 +124,9 @@ bool tt_log_due(struct tt_log_quota *quota, unsigned *left_out)
 		quota->left_out++;
 		return false;
 	}
-	*left_out = quota->left_out;
+	more[0] = '\0';
+	if (quota->left_out > 0)
+		snprintf(more, TT_LOG_MORE, " (and %u like it since the last such line)", quota->left_out);
 	*quota = (struct tt_log_quota){ .due_at = now + QUOTA_NS };
 	return true;
 }

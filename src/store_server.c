@@ -37,11 +37,11 @@ struct tt_store_server {
 /* For want of descriptors or memory. */
 static void pause_accept(struct tt_store_server *s)
 {
-	char why[TT_ERRNO_MAX];
-	unsigned left_out;
+	const int error = errno;
+	char why[TT_ERRNO_MAX], more[TT_LOG_MORE];
 
-	if (tt_log_due(&s->full, &left_out))
-		tt_log(WARN, STORE, "cannot accept a connection now: %s", tt_errno_text(errno, why));
+	if (tt_log_due(&s->full, more))
+		tt_log(WARN, STORE, "cannot accept a connection now: %s%s", tt_errno_text(error, why), more);
 	epoll_ctl(s->clients.epoll, EPOLL_CTL_DEL, s->listening, NULL);
 	s->accept_again = tt_now() + ACCEPT_PAUSE;
 }

@@ -27,10 +27,10 @@
 /* Anybody can bring these lines about. */
 void tt_store_stranger_turn_away(struct tt_store_clients *s, struct tt_store_client *c, const char *why)
 {
-	unsigned left_out;
+	char more[TT_LOG_MORE];
 
-	if (tt_log_due(&s->quota, &left_out))
-		tt_log(WARN, STORE, "drops %s, which %s (%u like it since the last such line)", c->name, why, left_out);
+	if (tt_log_due(&s->quota, more))
+		tt_log(WARN, STORE, "drops %s, which %s%s", c->name, why, more);
 	tt_store_client_drop(s, c, NULL);
 }
 

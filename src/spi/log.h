@@ -60,13 +60,14 @@ tutti_result_t tt_fail_errno_write(enum tt_log_subsystem subsystem, const char *
 	__attribute__((format(printf, 2, 3)));
 #define tt_fail_errno(subsystem, ...) tt_fail_errno_write(TT_LOG_##subsystem, __VA_ARGS__)
 
-/* For lines that strangers can bring about: one in ten seconds. True: this one is due, and `*left_out` lines have not been
- * written since the last that was. */
+/* For lines that strangers can bring about: one in ten seconds. True: this one is due; it ends with `more`, which says how many
+ * have not been written since the last that was, or is "". */
+#define TT_LOG_MORE 64
 struct tt_log_quota {
 	uint64_t due_at;
 	unsigned left_out;
 };
-bool tt_log_due(struct tt_log_quota *quota, unsigned *left_out);
+bool tt_log_due(struct tt_log_quota *quota, char more[TT_LOG_MORE]);
 
 #define TT_ERROR_MAX 640 /* bytes of a sentence */
 

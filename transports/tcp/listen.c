@@ -295,12 +295,11 @@ static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_gue
 /* Anybody can bring these lines about. */
 static void warn_of(struct tcp_endpoint *e, const struct tcp_guest *guest, const char *what)
 {
-	char text[TCP_ADDRESS_TEXT];
-	unsigned left_out;
+	char text[TCP_ADDRESS_TEXT], more[TT_LOG_MORE];
 
-	if (tt_log_due(&e->strangers, &left_out))
-		tt_log(WARN, TCP, "rank %d dropped a connection from %s: it %s (%u like it since the last such line)",
-		       e->rank, tt_tcp_text(&guest->from, text), what, left_out);
+	if (tt_log_due(&e->strangers, more))
+		tt_log(WARN, TCP, "rank %d dropped a connection from %s: it %s%s", e->rank, tt_tcp_text(&guest->from, text), what,
+		       more);
 }
 
 static void turn_away(struct tcp_endpoint *e, struct tcp_guest *guest, const struct tcp_hello *hello,
