@@ -337,10 +337,21 @@ static tutti_result_t advance(struct tt_op *op, bool *moved)
 	return await_readers(op);
 }
 
+/* Peers lend their buffers until they return from the call: also with a fault, and then they may have written to what was just
+ * read. They revoke before they return, so that who finds no fault now has read what was meant. */
+static tutti_result_t check_loans(const struct tt_op *op)
+{
+	atomic_thread_fence(memory_order_acquire); /* what was read of them was read before; pairs with the release in revoke() */
+	tt_comm_look(op->comm, false);
+	return op->comm->fault.result ? TUTTI_IN_PROGRESS : TUTTI_OK;
+}
+
 tutti_result_t tt_shared_advance(struct tt_op *op, bool *moved)
 {
-	const tutti_result_t result = advance(op, moved);
+	tutti_result_t result = advance(op, moved);
 
+	if (result == TUTTI_OK && !op->plan->eager)
+		result = check_loans(op);
 	tt_board_wake_owed(&op->comm->board);
 	return result;
 }

@@ -239,7 +239,7 @@ static void exported_memory_is_the_peers_own(struct suite_rank *rank)
 	suite_set(rank, SUITE_FIRST_FREE + rank->rank, token);
 	suite_barrier(rank);
 	token = suite_value(rank, SUITE_FIRST_FREE + next);
-	uint8_t *theirs =
+	const volatile uint8_t *theirs =
 		rank->ops->import_memory(rank->endpoint, next, token, EXPORTED_BYTES - 100);
 
 	suite_require(rank, theirs != NULL, "import_memory() of rank %d gave NULL: %s", next,
@@ -248,9 +248,10 @@ static void exported_memory_is_the_peers_own(struct suite_rank *rank)
 		suite_require(rank, theirs[i] == 10 + next, "byte %zu of rank %d is %u, not %d", i,
 			      next, theirs[i], 10 + next);
 	suite_barrier(rank);
-	theirs[5] = 200;
+	mine[105] = 200;
 	suite_barrier(rank);
-	suite_require(rank, mine[105] == 200, "what the peer wrote is not seen");
+	suite_require(rank, theirs[5] == 200, "what the peer writes later is not seen");
+	suite_barrier(rank);
 	rank->options->release(mine);
 	suite_barrier(rank);
 }

@@ -201,7 +201,7 @@ static bool loop_export_memory(struct tt_endpoint *endpoint, const void *pointer
 	return true;
 }
 
-static void *loop_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token,
+static const void *loop_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token,
 				size_t bytes)
 {
 	const struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);

@@ -80,7 +80,7 @@ static bool shm_export_memory(struct tt_endpoint *endpoint, const void *pointer,
 	       tt_heap_offset(pointer, bytes, token);
 }
 
-static void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
+static const void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 	struct shm_mate *mate = &ep->mates[ep->mate_of[peer]];
@@ -94,8 +94,7 @@ static void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t 
 	if (ep->peers[peer].process == ep->peers[ep->config.rank].process)
 		return tt_heap_at(token);
 	if (!mate->heap) {
-		void *heap = mmap(NULL, tt_heap_size(), PROT_READ | PROT_WRITE,
-				  MAP_SHARED | MAP_NORESERVE, mate->heap_fd, 0);
+		void *heap = mmap(NULL, tt_heap_size(), PROT_READ, MAP_SHARED | MAP_NORESERVE, mate->heap_fd, 0);
 
 		if (heap == MAP_FAILED) {
 			tt_fail_errno(SHM, "map the heap of rank %d", peer);

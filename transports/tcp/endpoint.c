@@ -204,7 +204,7 @@ static bool no_export(struct tt_endpoint *endpoint, const void *pointer, size_t 
 	return false;
 }
 
-static void *no_import(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
+static const void *no_import(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
 {
 	return NULL;
 }
