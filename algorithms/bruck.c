@@ -86,12 +86,12 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	double blocks = 0;
 
 	if (collective == TT_BARRIER)
-		return tt_cost_links(group, rounds, 0, 0);
+		return tt_cost_exchange(group, rounds, 0, 0);
 	if (collective != TT_ALL_TO_ALL)
-		return tt_cost_links(group, rounds, bytes * (group->size - 1) / group->size, 0);
+		return tt_cost_exchange(group, rounds, bytes * (group->size - 1) / group->size, 0);
 	for (int bit = 1; bit < group->size; bit *= 2)
 		blocks += with_bit(group->size, bit);
-	return tt_cost_links(group, rounds, bytes * blocks / group->size, 0);
+	return tt_cost_exchange(group, rounds, bytes * blocks / group->size, 0);
 }
 
 const struct tt_algorithm tt_algorithm_bruck = {

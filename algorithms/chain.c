@@ -56,6 +56,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	if (far > 0) {
 		cost.messages[0] = hops - far;
 		cost.messages[1] = far;
+		cost.crossing = (double)far / (group->hosts - 1);
 	}
 	return cost;
 }

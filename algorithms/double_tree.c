@@ -180,16 +180,22 @@ static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 	}
 }
 
+/* A host whose ranks follow each other hands on both halves to two other hosts each, about. */
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
 	const double tall = tt_log2_up(group->size), taller = tt_log2_up(group->size + 1);
+	struct tt_cost cost;
 
 	if (collective == TT_BROADCAST)
-		return tt_cost_links(group, tall, bytes, 0);
-	if (collective == TT_REDUCE)
-		return tt_cost_links(group, 2 * tall - 1, bytes, bytes);
-	return tt_cost_links(group, 3 * (taller - 1), 2 * bytes, bytes);
+		cost = tt_cost_links(group, tall, bytes, 0);
+	else if (collective == TT_REDUCE)
+		cost = tt_cost_links(group, 2 * tall - 1, bytes, bytes);
+	else
+		cost = tt_cost_links(group, 3 * (taller - 1), 2 * bytes, bytes);
+	if (group->hosts > 1)
+		cost.crossing = 2;
+	return cost;
 }
 
 const struct tt_algorithm tt_algorithm_double_tree = {

@@ -96,12 +96,12 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	const double fewer = tt_log2_up(group->size - 1); /* rank 0 has no neighbour to add */
 
 	switch (collective) {
-	case TT_ALL_REDUCE: return tt_cost_links(group, rounds, rounds * bytes, rounds * bytes);
-	case TT_BARRIER: return tt_cost_links(group, rounds, 0, 0);
-	case TT_SCAN: return tt_cost_links(group, windows, windows * bytes, windows * bytes);
+	case TT_ALL_REDUCE: return tt_cost_exchange(group, rounds, rounds * bytes, rounds * bytes);
+	case TT_BARRIER: return tt_cost_exchange(group, rounds, 0, 0);
+	case TT_SCAN: return tt_cost_exchange(group, windows, windows * bytes, windows * bytes);
 	case TT_EXSCAN:
-		return tt_cost_links(group, fewer + 1, (fewer + 1) * bytes, fewer * bytes);
-	default: return tt_cost_links(group, rounds, bytes * (group->size - 1) / group->size, 0);
+		return tt_cost_exchange(group, fewer + 1, (fewer + 1) * bytes, fewer * bytes);
+	default: return tt_cost_exchange(group, rounds, bytes * (group->size - 1) / group->size, 0);
 	}
 }
 

@@ -153,25 +153,39 @@ static void barrier(struct tt_sched *sched, const struct tt_group *group)
 	}
 }
 
+/* One round, seen from the rank that talks most: the root, if there is one. */
+static struct tt_cost round_cost(const struct tt_group *group, enum tt_collective collective,
+				 double bytes)
+{
+	const double others = group->size - 1, share = others / group->size;
+
+	switch (collective) {
+	case TT_BROADCAST: return tt_cost_links(group, 1, others * bytes, 0);
+	case TT_REDUCE: return tt_cost_links(group, 1, others * bytes, others * bytes);
+	case TT_ALL_REDUCE:
+	case TT_SCAN: return tt_cost_exchange(group, 1, others * bytes, others * bytes);
+	case TT_EXSCAN:
+		return tt_cost_exchange(group, 1, others * bytes,
+					others > 1 ? (others - 1) * bytes : 0);
+	case TT_REDUCE_SCATTER:
+	case TT_REDUCE_SCATTER_V:
+		return tt_cost_exchange(group, 1, share * bytes, share * bytes);
+	case TT_BARRIER: return tt_cost_links(group, 1, 0, 0);
+	case TT_GATHER:
+	case TT_GATHER_V:
+	case TT_SCATTER:
+	case TT_SCATTER_V: return tt_cost_links(group, 1, share * bytes, 0);
+	default: return tt_cost_exchange(group, 1, share * bytes, 0);
+	}
+}
+
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
-	const double others = group->size - 1, share = others / group->size;
-	const double messages = tt_at_once(others);
+	struct tt_cost cost = round_cost(group, collective, bytes);
 
-	switch (collective) {
-	case TT_BROADCAST: return tt_cost_links(group, messages, others * bytes, 0);
-	case TT_REDUCE:
-	case TT_ALL_REDUCE:
-	case TT_SCAN: return tt_cost_links(group, messages, others * bytes, others * bytes);
-	case TT_EXSCAN:
-		return tt_cost_links(group, messages, others * bytes,
-				     others > 1 ? (others - 1) * bytes : 0);
-	case TT_REDUCE_SCATTER:
-	case TT_REDUCE_SCATTER_V: return tt_cost_links(group, messages, share * bytes, share * bytes);
-	case TT_BARRIER: return tt_cost_links(group, messages, 0, 0);
-	default: return tt_cost_links(group, messages, share * bytes, 0);
-	}
+	tt_cost_at_once(&cost, group->size - 1);
+	return cost;
 }
 
 const struct tt_algorithm tt_algorithm_flat = {

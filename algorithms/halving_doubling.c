@@ -163,10 +163,10 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 
 	switch (collective) {
 	case TT_ALL_REDUCE:
-		return tt_cost_links(group, 2 * tt_log2_up(power) + 2 * extra,
+		return tt_cost_exchange(group, 2 * tt_log2_up(power) + 2 * extra,
 				     2 * moved + 2 * extra * bytes, moved + extra * bytes);
-	case TT_REDUCE_SCATTER: return tt_cost_links(group, rounds, through, through);
-	default: return tt_cost_links(group, rounds, through, 0);
+	case TT_REDUCE_SCATTER: return tt_cost_exchange(group, rounds, through, through);
+	default: return tt_cost_exchange(group, rounds, through, 0);
 	}
 }
 

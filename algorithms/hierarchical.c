@@ -16,33 +16,6 @@ struct layout {
 	int tallest;	 /* ranks on the host with the most */
 };
 
-static int ranks_on(const struct tt_group *group, int host)
-{
-	int n = 0;
-
-	for (int r = 0; r < group->size; r++)
-		n += group->host[r] == host;
-	return n;
-}
-
-/* The most and the fewest ranks that a host has. */
-struct extent {
-	int most, fewest;
-};
-
-static struct extent extent_of(const struct tt_group *group)
-{
-	struct extent extent = { 0, group->size };
-
-	for (int host = 0; host < group->hosts; host++) {
-		const int n = ranks_on(group, host);
-
-		extent.most = n > extent.most ? n : extent.most;
-		extent.fewest = tt_min(n, extent.fewest);
-	}
-	return extent;
-}
-
 static void sort_by_host(struct layout *layout, const struct tt_group *group)
 {
 	int *first = layout->first;
@@ -318,13 +291,13 @@ static bool fits(const struct tt_group *group, enum tt_collective collective)
 static bool fits_split(const struct tt_group *group, enum tt_collective collective)
 {
 	return fits(group, collective) && group->size % group->hosts == 0 &&
-	       extent_of(group).most == group->size / group->hosts;
+	       tt_extent_of(group).most == group->size / group->hosts;
 }
 
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
-	const struct extent extent = extent_of(group);
+	const struct tt_extent extent = tt_extent_of(group);
 	const double near = tt_log2_up(extent.most), far = tt_log2_up(group->hosts);
 	const double doubling = tt_doubling_rounds(group->hosts), hops = group->hosts - 1;
 	const double share = 1 - (double)extent.fewest / group->size; /* through a leader */
@@ -367,7 +340,7 @@ static struct tt_cost cost_split(const struct tt_group *group, enum tt_collectiv
 	return (struct tt_cost){ { 2 * near, 2 * far },
 				 { 2 * inside_bytes, 2 * across_bytes },
 				 inside_bytes + across_bytes,
-				 0 };
+				 .crossing = near + 1 };
 }
 
 const struct tt_algorithm tt_algorithm_hierarchical = {

@@ -74,8 +74,8 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	const double others = group->size - 1, moved = bytes * others / group->size;
 
 	if (collective == TT_ALL_REDUCE)
-		return tt_cost_links(group, 2 * others, 2 * moved, moved);
-	return tt_cost_links(group, others, moved, TT_BIT(collective) & TT_REDUCTIONS ? moved : 0);
+		return tt_cost_exchange(group, 2 * others, 2 * moved, moved);
+	return tt_cost_exchange(group, others, moved, TT_BIT(collective) & TT_REDUCTIONS ? moved : 0);
 }
 
 const struct tt_algorithm tt_algorithm_pairwise = {

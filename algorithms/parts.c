@@ -2,6 +2,8 @@
 /* Owns the patterns that families share; see parts.h. */
 #include "parts.h"
 
+#include <string.h>
+
 int tt_log2_up(int n)
 {
 	int k = 0;
@@ -31,6 +33,28 @@ bool tt_fits_fold(const struct tt_group *group, enum tt_collective collective)
 	return group->size <= UINT16_MAX;
 }
 
+/* Hosts are numbered from 0; a pass over the ranks counts as many of them as there are counters. */
+struct tt_extent tt_extent_of(const struct tt_group *group)
+{
+	struct tt_extent extent = { 0, group->size };
+	int ranks[1024];
+	const int counters = sizeof(ranks) / sizeof(ranks[0]);
+
+	for (int first = 0; first < group->hosts; first += counters) {
+		const int n = tt_min(counters, group->hosts - first);
+
+		memset(ranks, 0, sizeof(ranks));
+		for (int r = 0; r < group->size; r++)
+			if (group->host[r] >= first && group->host[r] - first < n)
+				ranks[group->host[r] - first]++;
+		for (int i = 0; i < n; i++) {
+			extent.most = ranks[i] > extent.most ? ranks[i] : extent.most;
+			extent.fewest = tt_min(ranks[i], extent.fewest);
+		}
+	}
+	return extent;
+}
+
 struct tt_cost tt_cost_links(const struct tt_group *group, double messages, double bytes,
 			     double reduced)
 {
@@ -40,6 +64,22 @@ struct tt_cost tt_cost_links(const struct tt_group *group, double messages, doub
 	cost.messages[far] = messages;
 	cost.bytes[far] = bytes;
 	return cost;
+}
+
+struct tt_cost tt_cost_exchange(const struct tt_group *group, double messages, double bytes,
+				double reduced)
+{
+	struct tt_cost cost = tt_cost_links(group, messages, bytes, reduced);
+
+	if (group->hosts > 1)
+		cost.crossing = tt_extent_of(group).most;
+	return cost;
+}
+
+void tt_cost_at_once(struct tt_cost *cost, double n)
+{
+	for (int far = 0; far < 2; far++)
+		cost->calls[far] = cost->messages[far] * (n - 1);
 }
 
 void tt_rounds(struct tt_sched *sched, int n)

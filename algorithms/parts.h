@@ -51,16 +51,21 @@ int tt_power_of_two(int n);
 bool tt_fits_any(const struct tt_group *group, enum tt_collective collective);
 bool tt_fits_fold(const struct tt_group *group, enum tt_collective collective);
 
-/* What `n` messages that one rank sends or receives at once cost, in messages that wait for each other: each but the first
- * takes the time of its calls only. Measured over loopback TCP; less through shared memory. */
-static inline double tt_at_once(double n)
-{
-	return n > 0 ? 0.6 + 0.4 * n : 0;
-}
+/* How many ranks the hosts with the most and the fewest have. */
+struct tt_extent {
+	int most, fewest;
+};
+
+struct tt_extent tt_extent_of(const struct tt_group *group);
 
 /* Messages, bytes and reduced bytes of a pattern whose every round may leave the host. */
 struct tt_cost tt_cost_links(const struct tt_group *group, double messages, double bytes,
 			     double reduced);
+/* The same, and all ranks of a host may leave it at the same time. */
+struct tt_cost tt_cost_exchange(const struct tt_group *group, double messages, double bytes,
+				double reduced);
+/* Count each message of the cost as `n` that one rank sends or receives at once. */
+void tt_cost_at_once(struct tt_cost *cost, double n);
 
 /* Write `n` empty rounds: this rank waits while others talk. */
 void tt_rounds(struct tt_sched *sched, int n);

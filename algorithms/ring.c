@@ -112,6 +112,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	if (group->hosts > 1) {
 		cost.messages[0] = cost.messages[1] * (1 - far);
 		cost.messages[1] *= far;
+		cost.crossing = far * group->size / group->hosts;
 	}
 	return cost;
 }

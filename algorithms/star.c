@@ -48,9 +48,12 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 {
 	const double others = group->size - 1;
 
-	if (collective == TT_BARRIER)
-		return tt_cost_links(group, 2 * tt_at_once(others), 0, 0);
-	return tt_cost_links(group, 2 * tt_at_once(others), 2 * others * bytes, others * bytes);
+	struct tt_cost cost = collective == TT_BARRIER ?
+				      tt_cost_links(group, 2, 0, 0) :
+				      tt_cost_links(group, 2, 2 * others * bytes, others * bytes);
+
+	tt_cost_at_once(&cost, others);
+	return cost;
 }
 
 const struct tt_algorithm tt_algorithm_star = {

@@ -59,7 +59,10 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 {
 	const double others = group->size - 1, moved = bytes * others / group->size;
 
-	return tt_cost_links(group, 2 * tt_at_once(others), 2 * moved, moved);
+	struct tt_cost cost = tt_cost_exchange(group, 2, 2 * moved, moved);
+
+	tt_cost_at_once(&cost, others);
+	return cost;
 }
 
 const struct tt_algorithm tt_algorithm_two_shot = {

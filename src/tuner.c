@@ -6,18 +6,11 @@
 #include "log.h"
 #include "names.h"
 #include "plan.h"
+#include "price.h"
 #include "registry.h"
 
 /* Seconds, and seconds per byte: [0] within a host, [1] between hosts. The factors were fitted to all-reduces of 8 B to
  * 16 MiB by every algorithm, 2 to 8 ranks on 2 cores. */
-struct path_prices { /* of the longest path */
-	double message[2];
-	double byte[2];
-	double shared; /* a byte written where others read it, or read there */
-	double reduced;
-	double sync; /* waiting for all ranks of the host once */
-};
-
 struct work_prices { /* of everybody's work, sender's and receiver's together */
 	double message[2];
 	double byte[2];
@@ -25,23 +18,35 @@ struct work_prices { /* of everybody's work, sender's and receiver's together */
 	double wait[2]; /* of one rank, for its messages of a round */
 };
 
+/* Each message that is sent or received at once with another takes the time of its calls only. Measured over loopback
+ * TCP; less through shared memory. */
+#define CALL_SHARE 0.4
+
 /* A message through shared memory is written, looked for in vain, found and let go; its bytes are copied twice. */
-static struct path_prices path_prices(const struct tutti_comm *comm)
+static struct tt_prices path_prices(const struct tutti_comm *comm)
 {
 	const struct tt_model *m = &comm->model;
+	struct tt_prices price = {
+		.message = { 8 * m->line, 2.4 * m->message },
+		.byte = { 2.2 * m->copy, 3 * m->stream },
+		.shared = m->copy,
+		.reduced = m->reduce,
+		.sync = 4 * m->line,
+	};
 
-	/* every wait costs switches between the ranks that share a core, and they share its time */
-	if (comm->crowd > 1)
-		return (struct path_prices){ { 4 * m->handover, 2.4 * m->message },
-					     { 2.5 * m->copy, 3 * m->stream },
-					     1.4 * m->copy,
-					     m->reduce,
-					     2 * m->handover * comm->crowd };
-	return (struct path_prices){ { 8 * m->line, 2.4 * m->message },
-				     { 2.2 * m->copy, 3 * m->stream },
-				     m->copy,
-				     m->reduce,
-				     4 * m->line };
+	if (comm->crowd > 1) { /* every wait costs switches between the ranks that share a core, and they share its time */
+		price.message[0] = 4 * m->handover;
+		price.byte[0] = 2.5 * m->copy;
+		price.shared = 1.4 * m->copy;
+		price.sync = 2 * m->handover * comm->crowd;
+	}
+	if (comm->by_network) { /* with no shared memory at all, messages inside a host cost what those between hosts do */
+		price.message[0] = price.message[1];
+		price.byte[0] = price.byte[1];
+	}
+	for (int far = 0; far < 2; far++)
+		price.call[far] = CALL_SHARE * price.message[far];
+	return price;
 }
 
 static struct work_prices work_prices(const struct tutti_comm *comm)
@@ -52,22 +57,6 @@ static struct work_prices work_prices(const struct tutti_comm *comm)
 				     { 1.8 * m->copy, 2 * m->stream },
 				     2 * m->reduce,
 				     { 2 * m->handover, 5 * m->handover } };
-}
-
-/* With no shared memory at all, messages inside a host cost what those between hosts do. */
-static int inside(const struct tutti_comm *comm)
-{
-	return comm->by_network ? 1 : 0;
-}
-
-static double path_seconds(const struct tutti_comm *comm, const struct tt_cost *cost, bool shared)
-{
-	const struct path_prices price = path_prices(comm);
-	const int near = inside(comm);
-
-	return cost->messages[0] * price.message[near] + cost->messages[1] * price.message[1] +
-	       cost->bytes[0] * (shared ? price.shared : price.byte[near]) + cost->bytes[1] * price.byte[1] +
-	       cost->reduced * price.reduced + cost->syncs * price.sync;
 }
 
 static double segments_of(const struct tutti_comm *comm, double block)
@@ -82,7 +71,7 @@ static double work_seconds(const struct tutti_comm *comm, const struct tt_work *
 			   double bytes)
 {
 	const struct work_prices price = work_prices(comm);
-	const int near = inside(comm);
+	const int near = comm->by_network ? 1 : 0;
 	const double cores = comm->size / comm->crowd;
 	const bool far = near == 1 || work->messages[1] > work->messages[0];
 
@@ -102,7 +91,8 @@ static tutti_result_t seconds(struct tutti_comm *comm, const struct tt_group *gr
 	if (group->size == 1)
 		return TUTTI_OK;
 	const struct tt_cost cost = tt_algorithms[number]->cost(group, collective, bytes);
-	*out = path_seconds(comm, &cost, tt_algorithms[number]->shared);
+	const struct tt_prices price = path_prices(comm);
+	*out = tt_price(&price, &cost, tt_algorithms[number]->shared);
 	if (comm->crowd <= 1 || tt_algorithms[number]->shared)
 		return TUTTI_OK;
 	const tutti_result_t result = tt_work_of(comm, number, collective, &work);

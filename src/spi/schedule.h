@@ -143,6 +143,9 @@ struct tt_cost {
 	double bytes[2];    /* through one rank's links, likewise */
 	double reduced;	    /* bytes combined by one rank */
 	double syncs;	    /* shared: times that a rank waits for all others */
+	double calls[2];    /* messages that one rank sends or receives at once with one of the above, likewise */
+	double crossing;    /* ranks of one host that move so many bytes between hosts at the same time, at most; they share
+			     * its network; 0: one */
 };
 
 /* Everything the runtime knows of an algorithm. Tables are const and filled by field name. Groups have two ranks at

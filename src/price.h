@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How an algorithm's cost becomes seconds, for the tuner on this machine and for clusters that are only described. */
+#ifndef TT_PRICE_H
+#define TT_PRICE_H
+
+#include "schedule.h"
+
+/* Seconds, and seconds per byte: [0] within a host, [1] between hosts. */
+struct tt_prices {
+	double message[2]; /* one that another waits for */
+	double call[2];	   /* one at once with it */
+	double byte[2];	   /* through one rank's links */
+	double network;	   /* a byte through the network of a host; 0: nothing beside what its rank pays */
+	double shared;	   /* a byte written where others read it, or read there */
+	double reduced;
+	double sync; /* waiting for all ranks of the host once */
+};
+
+/* The longest path; `shared` as in the algorithm's table. */
+double tt_price(const struct tt_prices *price, const struct tt_cost *cost, bool shared);
+
+#endif
