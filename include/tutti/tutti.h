@@ -623,6 +623,47 @@ typedef struct tutti_model {
  */
 TUTTI_API tutti_result_t tutti_model(tutti_model_t *out);
 
+/** What messages take between two places of a cluster. Seconds, and seconds per byte. */
+typedef struct tutti_path {
+	double latency;	 /**< from the end of a send to its arrival */
+	double overhead; /**< of the two calls; messages that a rank sends or receives at once take it each */
+	double byte;	 /**< per byte */
+} tutti_path_t;
+
+/**
+ * A cluster of equal hosts that need not exist. Ranks fill the hosts one after another, every rank has a core of its own, and
+ * those of a host share memory.
+ */
+typedef struct tutti_cluster {
+	size_t size;		/**< sizeof(tutti_cluster_t), set by the caller */
+	int ranks_per_host;	/**< 1 at least */
+	tutti_path_t within;	/**< between two ranks of a host */
+	tutti_path_t between;	/**< between hosts; `byte` is of a host's network, which its ranks share */
+	double shared_byte;	/**< a byte that is put where the ranks of the host can read it, or read there */
+	double sync;		/**< until every rank of a host knows that all of them are there */
+	double reduced_byte;	/**< a byte combined with another */
+} tutti_cluster_t;
+
+#define TUTTI_PREDICTIONS_MAX 32
+
+/** What a collective takes by each algorithm. */
+typedef struct tutti_prediction {
+	size_t size;	     /**< sizeof(tutti_prediction_t), set by the caller */
+	unsigned algorithms; /**< how many there are, the same for all collectives */
+	int chosen;	     /**< the one that takes least, of equal ones the first; -1: none can */
+	const char *algorithm[TUTTI_PREDICTIONS_MAX]; /**< such as "ring"; static */
+	double seconds[TUTTI_PREDICTIONS_MAX];	      /**< negative: it cannot, with these ranks */
+} tutti_prediction_t;
+
+/**
+ * Predict `collective`, such as "all_reduce" or "barrier", of `ranks` ranks, 2 at least, on `cluster`, by the costs by which
+ * algorithms are chosen. `bytes` are those of the vector, or for collectives of blocks of all ranks' blocks together; roots
+ * and types make no difference. Starts nothing, needs no communicator; any thread. TUTTI_ERR_INVALID if an argument is
+ * none of these, a figure is negative or not finite, or no algorithm has the collective.
+ */
+TUTTI_API tutti_result_t tutti_predict(const tutti_cluster_t *cluster, const char *collective, int ranks,
+				       double bytes, tutti_prediction_t *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What collectives take on clusters that are only described, against what is worked out by hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tutti/tutti.h"
+
+/* Figures of which each shows in a sum of them. */
+static const tutti_cluster_t plain = {
+	.size = sizeof(tutti_cluster_t),
+	.ranks_per_host = 1,
+	.within = { .latency = 1e-7, .overhead = 2e-8, .byte = 1e-10 },
+	.between = { .latency = 5e-6, .overhead = 1e-6, .byte = 1e-9 },
+	.shared_byte = 2e-10,
+	.sync = 3e-7,
+	.reduced_byte = 3e-11,
+};
+
+static tutti_prediction_t predict(const tutti_cluster_t *cluster, const char *collective, int ranks, double bytes)
+{
+	tutti_prediction_t p = { .size = sizeof(p) };
+
+	if (tutti_predict(cluster, collective, ranks, bytes, &p) != TUTTI_OK)
+		fail_msg("%s", tutti_last_error(NULL));
+	return p;
+}
+
+static double seconds(const tutti_prediction_t *p, const char *algorithm)
+{
+	for (unsigned i = 0; i < p->algorithms; i++)
+		if (strcmp(p->algorithm[i], algorithm) == 0)
+			return p->seconds[i];
+	fail_msg("there is no algorithm %s", algorithm);
+	return 0;
+}
+
+static void expect(double got, double wanted)
+{
+	if (fabs(got - wanted) > 1e-9 * wanted)
+		fail_msg("%.12g s, expected %.12g", got, wanted);
+}
+
+static void a_ring_of_hosts_takes_what_its_messages_bytes_and_sums_do(void **state)
+{
+	const double n = 1 << 20;
+
+	for (int p = 2; p <= 65536; p *= 2) {
+		const tutti_prediction_t found = predict(&plain, "all_reduce", p, n);
+		const double share = (p - 1.0) / p;
+
+		expect(seconds(&found, "ring"), 2 * (p - 1) * 6e-6 + 2 * share * n * 1e-9 + share * n * 3e-11);
+	}
+}
+
+static void messages_at_once_take_their_calls_only(void **state)
+{
+	const tutti_prediction_t found = predict(&plain, "broadcast", 101, 8);
+
+	expect(seconds(&found, "flat"), 6e-6 + 99 * 1e-6 + 100 * 8 * 1e-9);
+}
+
+static void what_stays_in_a_host_costs_what_hosts_do(void **state)
+{
+	tutti_cluster_t cluster = plain;
+
+	cluster.ranks_per_host = 4;
+	const tutti_prediction_t found = predict(&cluster, "all_reduce", 4, 1000);
+	expect(seconds(&found, "doubling"), 2 * (1.2e-7 + 1000 * (1e-10 + 3e-11)));
+	expect(seconds(&found, "board"), 3e-7 + 4000 * 2e-10 + 3000 * 3e-11);
+	assert_true(seconds(&found, "hierarchical") < 0);
+}
+
+/* Every other link of that ring leaves a host. Half of doubling's bytes do, but its cost says that all may. */
+static void ranks_of_a_host_share_its_network(void **state)
+{
+	tutti_cluster_t cluster = plain;
+	const double n = 1e6;
+
+	cluster.ranks_per_host = 2;
+	const tutti_prediction_t found = predict(&cluster, "all_reduce", 4, n);
+	expect(seconds(&found, "doubling"), 2 * (6e-6 + n * (2 * 1e-9 + 3e-11)));
+	expect(seconds(&found, "ring"),
+	       3 * 1.2e-7 + 3 * 6e-6 + 1.5 * n * 1e-9 + 0.75 * n * 3e-11);
+	assert_true(seconds(&found, "board") < 0);
+	assert_true(seconds(&found, "hierarchical") > 0);
+}
+
+static void the_first_of_those_that_take_least_is_chosen(void **state)
+{
+	static const char *const collectives[] = { "broadcast", "reduce",     "all_reduce", "reduce_scatter",
+						   "gather",    "all_gather", "all_to_all", "scatter",
+						   "scan",      "exscan",     "barrier" };
+	const size_t count = sizeof(collectives) / sizeof(collectives[0]);
+
+	for (size_t c = 0; c < count; c++) {
+		const tutti_prediction_t p = predict(&plain, collectives[c], 6, 4096);
+
+		assert_in_range(p.chosen, 0, p.algorithms - 1);
+		for (int i = 0; i < (int)p.algorithms; i++) {
+			if (p.seconds[i] < 0)
+				continue;
+			assert_true(p.seconds[i] >= p.seconds[p.chosen]);
+			assert_true(i >= p.chosen || p.seconds[i] > p.seconds[p.chosen]);
+		}
+	}
+}
+
+static void folds_of_more_sources_than_a_step_counts_are_none(void **state)
+{
+	tutti_prediction_t found = predict(&plain, "all_reduce", 65536, 8);
+
+	assert_true(seconds(&found, "flat") < 0 && seconds(&found, "star") < 0);
+	found = predict(&plain, "all_reduce", 65535, 8);
+	assert_true(seconds(&found, "flat") > 0 && seconds(&found, "star") > 0);
+}
+
+static void refuse(const tutti_cluster_t *cluster, const char *collective, int ranks, double bytes,
+		   size_t size, const char *words)
+{
+	tutti_prediction_t p = { .size = size };
+
+	assert_int_equal(tutti_predict(cluster, collective, ranks, bytes, &p), TUTTI_ERR_INVALID);
+	if (!strstr(tutti_last_error(NULL), words))
+		fail_msg("\"%s\" does not say \"%s\"", tutti_last_error(NULL), words);
+}
+
+static void wrong_arguments_are_named(void **state)
+{
+	const size_t size = sizeof(tutti_prediction_t);
+	tutti_cluster_t cluster = plain;
+
+	refuse(NULL, "all_reduce", 2, 8, size, "NULL");
+	refuse(&plain, NULL, 2, 8, size, "NULL");
+	refuse(&plain, "all_reduce", 2, 8, 1, "out->size is 1");
+	refuse(&plain, "all_reduce", 1, 8, size, "1 ranks, expected 2 or more");
+	refuse(&plain, "all_reduce", 2, -8, size, "-8 bytes");
+	refuse(&plain, "all_refuse", 2, 8, size, "\"all_refuse\"");
+	refuse(&plain, "send/recv", 2, 8, size, "\"send/recv\"");
+	cluster.size = 0;
+	refuse(&cluster, "all_reduce", 2, 8, size, "cluster->size is 0");
+	cluster = plain;
+	cluster.ranks_per_host = 0;
+	refuse(&cluster, "all_reduce", 2, 8, size, "0 ranks per host");
+	cluster = plain;
+	cluster.between.overhead = -1;
+	refuse(&cluster, "all_reduce", 2, 8, size, "negative or not finite");
+	cluster = plain;
+	cluster.sync = NAN;
+	refuse(&cluster, "all_reduce", 2, 8, size, "negative or not finite");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_ring_of_hosts_takes_what_its_messages_bytes_and_sums_do),
+		cmocka_unit_test(messages_at_once_take_their_calls_only),
+		cmocka_unit_test(what_stays_in_a_host_costs_what_hosts_do),
+		cmocka_unit_test(ranks_of_a_host_share_its_network),
+		cmocka_unit_test(the_first_of_those_that_take_least_is_chosen),
+		cmocka_unit_test(folds_of_more_sources_than_a_step_counts_are_none),
+		cmocka_unit_test(wrong_arguments_are_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
