@@ -1,32 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the script that gnuplot is given: data first, one block per curve, then two graphs over it.
+/* Owns the script of the picture: data first, one block per curve, then two graphs over it.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "gnuplot.h"
 #include "plot.h"
-
-bool bench_plot_possible(void)
-{
-	const char *at = getenv("PATH");
-	char path[4096];
-
-	while (at && *at) {
-		const int n = (int)strcspn(at, ":");
-
-		snprintf(path, sizeof(path), "%.*s/gnuplot", n, at);
-		if (access(path, X_OK) == 0)
-			return true;
-		at += at[n] == ':' ? n + 1 : n;
-	}
-	fprintf(stderr,
-		"--plot: gnuplot was not found in PATH; install it (Debian: gnuplot-nox) or "
-		"leave out --plot\n");
-	return false;
-}
 
 static bool same_curve(const struct bench_result *a, const struct bench_result *b)
 {
@@ -71,15 +49,6 @@ static void write_graph(FILE *out, const struct bench_result *results, size_t co
 	fputc('\n', out);
 }
 
-/* gnuplot's single quotes: a quote is written twice. */
-static void write_quoted(FILE *out, const char *text)
-{
-	fputc('\'', out);
-	for (; *text; text++)
-		fprintf(out, *text == '\'' ? "''" : "%c", *text);
-	fputc('\'', out);
-}
-
 static void write_script(FILE *out, const char *path, const struct bench_result *results,
 			 size_t count)
 {
@@ -89,7 +58,7 @@ static void write_script(FILE *out, const char *path, const struct bench_result 
 			write_curve(out, results, count, i);
 	}
 	fputs("END\nset terminal svg size 900,900 background rgb 'white'\nset output ", out);
-	write_quoted(out, path);
+	bench_gnuplot_string(out, path);
 	fprintf(out,
 		"\nset multiplot layout 2,1 title \"%s, %d ranks, %s\" noenhanced\n"
 		"set key noenhanced outside right\nset grid\nset logscale x 2\n"
@@ -105,21 +74,12 @@ static void write_script(FILE *out, const char *path, const struct bench_result 
 int bench_plot(const char *path, const struct bench_result *results, size_t count)
 {
 	FILE *out;
-	int status;
 
 	if (count == 0)
 		return 0;
-	out = popen("gnuplot", "we");
-	if (!out) {
-		perror("--plot: start gnuplot");
+	out = bench_gnuplot_start();
+	if (!out)
 		return -1;
-	}
 	write_script(out, path, results, count);
-	status = pclose(out);
-	if (status != 0) {
-		fprintf(stderr, "--plot: gnuplot ended with status %d and did not draw \"%s\"\n",
-			WIFEXITED(status) ? WEXITSTATUS(status) : status, path);
-		return -1;
-	}
-	return 0;
+	return bench_gnuplot_finish(out, path);
 }

@@ -3,13 +3,9 @@
 #ifndef BENCH_PLOT_H
 #define BENCH_PLOT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "report.h"
-
-/* Is gnuplot there? False: said so on standard error. */
-bool bench_plot_possible(void);
 
 /* Draw `count` results, ordered by collective and size, into the SVG file `path`. -1: said why. */
 int bench_plot(const char *path, const struct bench_result *results, size_t count);

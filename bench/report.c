@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the table on standard output, the JSON file, and the results kept for the picture. With
- * --json - the objects take the place of the table. */
+/* Owns what a table's line and a JSON object show, and the results kept for the picture. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "outputs.h"
 #include "pattern.h"
 #include "plot.h"
 #include "report.h"
@@ -15,37 +13,10 @@ struct bench_report {
 	const struct bench_options *options;
 	const char *library;
 	int ranks;
-	bool table;
-	FILE *json;		   /* NULL without */
+	struct bench_outputs outputs;
 	struct bench_result *kept; /* for the picture */
 	size_t nkept, room;
 };
-
-static bool open_json(struct bench_report *report, const char *path)
-{
-	if (strcmp(path, "-") == 0) {
-		report->json = stdout;
-		report->table = false;
-		return true;
-	}
-	report->json = fopen(path, "we");
-	if (!report->json)
-		fprintf(stderr, "--json: cannot write \"%s\": %m\n", path);
-	return report->json != NULL;
-}
-
-/* A picture that cannot be drawn is better known before the measurement than after it. */
-static bool plot_writable(const char *path)
-{
-	FILE *file = fopen(path, "ae");
-
-	if (!file) {
-		fprintf(stderr, "--plot: cannot write \"%s\": %m\n", path);
-		return false;
-	}
-	fclose(file);
-	return bench_plot_possible();
-}
 
 struct bench_report *bench_report_open(const struct bench_options *options, const char *library,
 				       int ranks)
@@ -57,10 +28,9 @@ struct bench_report *bench_report_open(const struct bench_options *options, cons
 		return NULL;
 	}
 	*report = (struct bench_report){
-		.options = options, .library = library, .ranks = ranks, .table = true
+		.options = options, .library = library, .ranks = ranks
 	};
-	if ((options->plot && !plot_writable(options->plot)) ||
-	    (options->json && !open_json(report, options->json))) {
+	if (!bench_outputs_open(&report->outputs, options)) {
 		free(report);
 		return NULL;
 	}
@@ -71,7 +41,7 @@ void bench_report_title(struct bench_report *report, enum bench_kind kind)
 {
 	const struct bench_options *o = report->options;
 
-	if (!report->table)
+	if (!report->outputs.table)
 		return;
 	printf("# %s %s, %d ranks, memory %s, %s\n", report->library, bench_case(kind)->name,
 	       report->ranks, o->mappable ? "of tutti_mem_alloc" : "of malloc",
@@ -129,24 +99,6 @@ json_t *bench_result_json(const struct bench_result *r)
 			 "wrong", wrong);
 }
 
-static int write_json(FILE *file, const struct bench_result *result)
-{
-	json_t *object = bench_result_json(result);
-	int rc = -1;
-
-	if (!object) {
-		fprintf(stderr, "--json: no memory for an object\n");
-		return -1;
-	}
-	if (json_dumpf(object, file, JSON_REAL_PRECISION(9)) == 0 && fputc('\n', file) != EOF &&
-	    fflush(file) == 0)
-		rc = 0;
-	else
-		fprintf(stderr, "--json: cannot write: %m\n");
-	json_decref(object);
-	return rc;
-}
-
 static int keep(struct bench_report *report, const struct bench_result *result)
 {
 	if (report->nkept == report->room) {
@@ -166,12 +118,12 @@ static int keep(struct bench_report *report, const struct bench_result *result)
 
 int bench_report_row(struct bench_report *report, const struct bench_result row[2])
 {
-	if (report->table)
+	if (report->outputs.table)
 		print_row(row);
 	for (int i = 0; i < 2; i++) {
 		if (!row[i].done)
 			continue;
-		if (report->json && write_json(report->json, &row[i]) < 0)
+		if (bench_outputs_json(&report->outputs, bench_result_json(&row[i])) < 0)
 			return -1;
 		if (report->options->plot && keep(report, &row[i]) < 0)
 			return -1;
@@ -187,10 +139,8 @@ int bench_report_close(struct bench_report *report)
 		return 0;
 	if (report->options->plot)
 		rc = bench_plot(report->options->plot, report->kept, report->nkept);
-	if (report->json && report->json != stdout && fclose(report->json) != 0) {
-		fprintf(stderr, "--json: cannot write \"%s\": %m\n", report->options->json);
+	if (bench_outputs_close(&report->outputs) < 0)
 		rc = -1;
-	}
 	free(report->kept);
 	free(report);
 	return rc;

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the files that results are written to. */
+#include <string.h>
+
+#include "gnuplot.h"
+#include "outputs.h"
+
+static bool open_json(struct bench_outputs *outputs, const char *path)
+{
+	outputs->path = path;
+	if (strcmp(path, "-") == 0) {
+		outputs->json = stdout;
+		outputs->table = false;
+		return true;
+	}
+	outputs->json = fopen(path, "we");
+	if (!outputs->json)
+		fprintf(stderr, "--json: cannot write \"%s\": %m\n", path);
+	return outputs->json != NULL;
+}
+
+/* A picture that cannot be drawn is better known before the measurement than after it. */
+static bool plot_writable(const char *path)
+{
+	FILE *file = fopen(path, "ae");
+
+	if (!file) {
+		fprintf(stderr, "--plot: cannot write \"%s\": %m\n", path);
+		return false;
+	}
+	fclose(file);
+	return bench_gnuplot_possible();
+}
+
+bool bench_outputs_open(struct bench_outputs *outputs, const struct bench_options *options)
+{
+	*outputs = (struct bench_outputs){ .table = true };
+	return (!options->plot || plot_writable(options->plot)) &&
+	       (!options->json || open_json(outputs, options->json));
+}
+
+static int write_json(FILE *file, const json_t *object)
+{
+	if (!object) {
+		fprintf(stderr, "--json: no memory for an object\n");
+		return -1;
+	}
+	if (json_dumpf(object, file, JSON_REAL_PRECISION(9)) == 0 && fputc('\n', file) != EOF &&
+	    fflush(file) == 0)
+		return 0;
+	fprintf(stderr, "--json: cannot write: %m\n");
+	return -1;
+}
+
+int bench_outputs_json(const struct bench_outputs *outputs, json_t *object)
+{
+	const int rc = outputs->json ? write_json(outputs->json, object) : 0;
+
+	json_decref(object);
+	return rc;
+}
+
+int bench_outputs_close(struct bench_outputs *outputs)
+{
+	if (!outputs->json || outputs->json == stdout || fclose(outputs->json) == 0)
+		return 0;
+	fprintf(stderr, "--json: cannot write \"%s\": %m\n", outputs->path);
+	return -1;
+}
