@@ -212,6 +212,10 @@ static void prepare(void)
 
 int main(int argc, char **argv)
 {
+#if defined(__SANITIZE_THREAD__)
+	puts("skipped: one thread plays all ranks on stacks of their own, whose depth the thread sanitizer cannot keep");
+	return 77;
+#endif
 	struct options options = { .first = 1, .last = 1000 };
 	struct progress *progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE,
 					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
