@@ -61,6 +61,20 @@ void meet_at(atomic_int *count, int ranks)
 		sched_yield();
 }
 
+bool is_stopped(pid_t pid)
+{
+	char path[32], line[256] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (!fgets(line, sizeof(line), file))
+		line[0] = '\0';
+	fclose(file);
+	return strstr(line, ") T ") != NULL;
+}
+
 int open_descriptors(void)
 {
 	DIR *directory = opendir("/proc/self/fd");

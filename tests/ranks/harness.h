@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <tutti/tutti.h>
 
@@ -51,6 +52,8 @@ double seconds_now(void);
 void *shared_memory(size_t bytes);
 /* Wait until `*count`, which each of `ranks` ranks adds one to, has all: a barrier that owes nothing to the library. */
 void meet_at(atomic_int *count, int ranks);
+/* By a signal, as the system sees it: raise() may have been called and not be felt yet. */
+bool is_stopped(pid_t pid);
 /* Descriptors that this process has open. */
 int open_descriptors(void);
 /* From now on this process may open so many more, 64 at most; -1: as many as before. */

@@ -84,6 +84,9 @@ static int be_absent(const struct play *play, tutti_comm_t comm)
 static int wait_for_absent(const struct play *play, tutti_comm_t comm)
 {
 	float *send = calloc(1u << 18, sizeof(float)), *recv = calloc(1u << 18, sizeof(float));
+
+	while (play->absence->stopped && !is_stopped(atomic_load(&play->stage->pid)))
+		sched_yield();
 	const double start = seconds_now();
 	const tutti_result_t result = play->absence->call(comm, play->absent, send, recv);
 	const double took = seconds_now() - start;
@@ -186,20 +189,6 @@ static tutti_result_t call_within(tutti_comm_t comm, double seconds, tutti_reque
 	next.timeout_s = seconds;
 	const tutti_result_t result = tutti_next_call(comm, &next);
 	return result ? result : tutti_barrier(comm, request);
-}
-
-static bool is_stopped(pid_t pid)
-{
-	char path[32], line[256] = "";
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	FILE *file = fopen(path, "re");
-	if (!file)
-		return false;
-	if (!fgets(line, sizeof(line), file))
-		line[0] = '\0';
-	fclose(file);
-	return strstr(line, ") T ") != NULL;
 }
 
 static tutti_result_t call_once(struct blame *blame, tutti_comm_t comm)

@@ -106,19 +106,6 @@ static int stay_outside(const struct play *play, tutti_comm_t comm)
 	return claim_told(play, comm, result, start);
 }
 
-static bool is_stopped(pid_t pid)
-{
-	char path[32], line[256] = "";
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	FILE *file = fopen(path, "re");
-	if (file && !fgets(line, sizeof(line), file))
-		line[0] = '\0';
-	if (file)
-		fclose(file);
-	return strstr(line, ") T ") != NULL;
-}
-
 static int be_victim(const struct play *play, tutti_comm_t comm)
 {
 	struct stage *stage = play->stage;
