@@ -44,6 +44,13 @@ const struct tt_algorithm *tt_algorithm_by_name(const char *name)
 	return NULL;
 }
 
+TUTTI_API const char *tutti_algorithm_name(int number)
+{
+	const int count = sizeof(tt_algorithms) / sizeof(tt_algorithms[0]) - 1;
+
+	return number >= 0 && number < count ? tt_algorithms[number]->name : NULL;
+}
+
 int tt_algorithm_number(const struct tt_algorithm *algorithm)
 {
 	int number = 0;

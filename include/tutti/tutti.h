@@ -563,6 +563,9 @@ TUTTI_API size_t tutti_dtype_size(tutti_dtype_t dtype);
 /** The name of a built-in operation ("sum"), "user" for one made by the user, NULL for none. */
 TUTTI_API const char *tutti_op_name(tutti_op_t op);
 
+/** The names that TUTTI_ALGORITHM takes, by `number` from 0 on; NULL behind the last. Static. */
+TUTTI_API const char *tutti_algorithm_name(int number);
+
 /** "0.1.0": the version of the library, which may be newer than the header. */
 TUTTI_API const char *tutti_version(void);
 

@@ -3,6 +3,7 @@
  * and the communicator works on.
  *
  *   test_arguments shm|tcp|mixed */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -328,6 +329,23 @@ static int configs_and_stores(int rank, void *argument)
 	return 0;
 }
 
+static int every_name_is_taken(int rank, void *argument)
+{
+	tutti_config_t config = TUTTI_CONFIG_INIT;
+	tutti_comm_t comm = NULL;
+	int number = 0;
+
+	while ((config.algorithm = tutti_algorithm_name(number++))) {
+		SUCCEEDS(tutti_comm_create(NULL, 0, 1, &config, &comm));
+		tutti_comm_destroy(comm);
+		comm = NULL;
+	}
+	CLAIM(number > 10, "there are only %d algorithms", number - 1);
+	CLAIM(!tutti_algorithm_name(-1) && !tutti_algorithm_name(number) && !tutti_algorithm_name(INT_MAX),
+	      "a number without an algorithm has a name");
+	return 0;
+}
+
 static void refused(rank_body *body)
 {
 	const struct job job = { .ranks = 2, .body = body };
@@ -377,6 +395,11 @@ static void wrong_configs_and_stores_are_refused(void **state)
 	alone(configs_and_stores);
 }
 
+static void every_name_of_an_algorithm_is_taken(void **state)
+{
+	alone(every_name_is_taken);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -387,6 +410,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(wrong_plan_queries_and_sizes_of_memory_are_refused),
 		cmocka_unit_test(wrong_settings_are_named),
 		cmocka_unit_test(wrong_configs_and_stores_are_refused),
+		cmocka_unit_test(every_name_of_an_algorithm_is_taken),
 	};
 
 	if (choose_transport(argc, argv))
