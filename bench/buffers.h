@@ -10,6 +10,10 @@
 #include "backend.h"
 #include "pattern.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct bench_buffers {
 	unsigned char *in, *out;
 	size_t bytes; /* of each */
@@ -38,5 +42,9 @@ size_t bench_call_wrong(const struct bench_call *call, const struct bench_patter
 
 /* How many ranks, from 0 on, contribute to what this rank verifies: see bench_pattern_init(). */
 int bench_contributors(enum bench_kind kind, int rank, int size);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

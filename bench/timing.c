@@ -89,39 +89,44 @@ struct bench_stats bench_summarise(double *seconds, size_t count)
 	return stats;
 }
 
+static double *more_room(struct bench_samples *samples, long more)
+{
+	double *seconds =
+		realloc(samples->seconds, (samples->count + (size_t)more) * sizeof(*seconds));
+
+	if (!seconds) {
+		fprintf(stderr, "no memory for %ld durations; ask for fewer with -n\n", more);
+		return NULL;
+	}
+	samples->seconds = seconds;
+	return seconds + samples->count;
+}
+
 int bench_time(const struct bench_work *work, const struct bench_budget *budget,
-	       struct bench_stats *stats)
+	       struct bench_samples *samples)
 {
 	const bool adaptive = budget->iters == 0;
 	long warmup = budget->warmup < 0 ? WARMUP_SAMPLES : samples_of(budget->warmup, work->batch);
-	long samples = samples_of(budget->iters, work->batch);
+	long count = samples_of(budget->iters, work->batch);
 	uint64_t next = 0;
 	double whole, *seconds;
-	int rc = -1;
 
 	if (adaptive && warmup == 0)
 		warmup = 1; /* something must say how long a sample takes */
 	if (warmup > 0 && warm_up(work, warmup, &next, &whole) < 0)
 		return -1;
 	if (adaptive)
-		samples = fitting(budget->seconds, whole);
-	seconds = malloc((size_t)samples * sizeof(*seconds));
-	if (!seconds) {
-		fprintf(stderr, "no memory for %ld durations; ask for fewer with -n\n", samples);
+		count = fitting(budget->seconds, whole);
+	seconds = more_room(samples, count);
+	if (!seconds)
 		return -1;
-	}
-	for (long i = 0; i < samples; i++) {
+	for (long i = 0; i < count; i++) {
 		if (take_sample(work, next++, &seconds[i]) < 0)
-			goto free_seconds;
+			return -1;
 	}
 	work->finish(work->context);
-	if (work->backend->combine(work->backend, seconds, (size_t)samples, BENCH_MAX) < 0)
-		goto free_seconds;
-	*stats = bench_summarise(seconds, (size_t)samples);
-	stats->iters = samples * (long)work->batch;
-	stats->last_sample = next - 1;
-	rc = 0;
-free_seconds:
-	free(seconds);
-	return rc;
+	if (work->backend->combine(work->backend, seconds, (size_t)count, BENCH_MAX) < 0)
+		return -1;
+	samples->count += (size_t)count;
+	return 0;
 }

@@ -36,11 +36,17 @@ struct bench_budget {
 struct bench_stats {
 	long iters;		       /* calls timed */
 	double min, median, p99, mean; /* microseconds per call */
-	uint64_t last_sample;	       /* the one whose results are in the buffers */
 };
 
+/* Seconds per call, of one sample each, the same on all ranks. Zeroed: none yet. free(seconds). */
+struct bench_samples {
+	double *seconds;
+	size_t count;
+};
+
+/* Take samples, and put them behind those there are. -1: said why. */
 int bench_time(const struct bench_work *work, const struct bench_budget *budget,
-	       struct bench_stats *stats);
+	       struct bench_samples *samples);
 
 /* Of `count` > 0 durations in seconds, which it sorts. p99: the smallest that 99 % do not exceed.
  */

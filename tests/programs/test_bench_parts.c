@@ -15,6 +15,7 @@
 
 #include "buffers.h"
 #include "options.h"
+#include "point.h"
 #include "report.h"
 #include "timing.h"
 #include "types.h"
@@ -258,12 +259,78 @@ static void a_sample_is_inputs_then_barrier_then_a_batch(void **state)
 		&diary, &backend, 3, diary_prepare, diary_run, diary_finish
 	};
 	const struct bench_budget budget = { .iters = 5, .warmup = 1 };
-	struct bench_stats stats;
+	struct bench_samples samples = { 0 };
 
-	assert_int_equal(bench_time(&work, &budget, &stats), 0);
+	assert_int_equal(bench_time(&work, &budget, &samples), 0);
 	assert_string_equal(diary.text, "0brrrM1brrr2brrrfM");
-	assert_int_equal(stats.iters, 6);
-	assert_int_equal(stats.last_sample, 2);
+	assert_int_equal(samples.count, 2);
+	assert_int_equal(bench_time(&work, &budget, &samples), 0);
+	assert_int_equal(samples.count, 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_true(samples.seconds[i] > 0);
+	free(samples.seconds);
+}
+
+/* ---- one point by several backends */
+
+static bool supports_all(struct bench_backend *backend, const struct bench_call *call)
+{
+	return true;
+}
+
+static int copy_call(struct bench_backend *backend, const struct bench_call *call)
+{
+	memcpy(call->recv, call->send, call->count * bench_type_size(call->dtype));
+	return 0;
+}
+
+static int leave_call(struct bench_backend *backend, const struct bench_call *call)
+{
+	return 0;
+}
+
+static void describe_nothing(struct bench_backend *backend, const char **transport,
+			     const char **algorithm)
+{
+	*transport = *algorithm = "none";
+}
+
+static void what_one_backend_left_is_wrong_for_the_next(void **state)
+{
+	static unsigned char in[4096], out[4096];
+	const struct bench_buffers buffers = { in, out, sizeof(in), false };
+	const struct bench_options options = { .outplace = true,
+					       .dtype = TUTTI_INT32,
+					       .check = true };
+	const struct bench_budget budget = { .iters = 3 };
+	struct diary diary = { 0 };
+	struct bench_backend backend = { .size = 1,
+					 .context = &diary,
+					 .supports = supports_all,
+					 .run = copy_call,
+					 .barrier = diary_barrier,
+					 .combine = diary_combine,
+					 .describe = describe_nothing };
+	struct bench_samples samples = { 0 };
+	struct bench_result worker = { 0 }, idler = { 0 };
+	struct bench_point point;
+	struct bench_call call;
+
+	assert_true(bench_point_call(&backend, &options, BENCH_ALL_REDUCE, 64, false, &call));
+	assert_false(bench_point_call(&backend, &options, BENCH_ALL_REDUCE, 64, true, &call));
+	call.inplace = false;
+	assert_true(bench_point_init(&point, &backend, &options, &buffers, &call, 64));
+	for (int visit = 0; visit < 2; visit++)
+		assert_int_equal(bench_point_visit(&point, &backend, &budget, &samples, &worker),
+				 0);
+	assert_true(worker.done && worker.wrong == 0);
+	assert_int_equal(samples.count, 2);
+	assert_int_equal(worker.stats.iters, 2 * 32);
+	backend.run = leave_call;
+	assert_int_equal(bench_point_visit(&point, &backend, &budget, &samples, &idler), 0);
+	assert_true(idler.wrong > 0);
+	free(samples.seconds);
+	bench_point_fini(&point);
 }
 
 /* ---- the command line */
@@ -404,6 +471,7 @@ int main(void)
 		cmocka_unit_test(a_collective_that_does_nothing_is_found_out),
 		cmocka_unit_test(statistics_are_those_of_the_sorted_durations),
 		cmocka_unit_test(a_sample_is_inputs_then_barrier_then_a_batch),
+		cmocka_unit_test(what_one_backend_left_is_wrong_for_the_next),
 		cmocka_unit_test(wrong_command_lines_are_refused),
 		cmocka_unit_test(options_are_understood),
 		cmocka_unit_test(options_must_fit_the_ranks),

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what the measurement of one point consists of. */
+#include <stdio.h>
+
+#include "point.h"
+
+/* Up to here a call is so short that the clock and the barrier's exit would weigh in: calls are
+ * timed in batches. */
+#define BATCHED_BYTES 4096
+#define BATCH	      32
+#define WINDOW	      BENCH_MOST_BATCH
+#define WINDOW_BYTES  ((size_t)32 << 20)
+
+unsigned bench_point_batch(enum bench_kind kind, size_t bytes)
+{
+	if (kind == BENCH_BANDWIDTH) {
+		const size_t fit = WINDOW_BYTES / bytes;
+
+		return fit >= WINDOW ? WINDOW : fit > 2 ? (unsigned)fit : 2;
+	}
+	return bytes <= BATCHED_BYTES ? BATCH : 1;
+}
+
+bool bench_point_call(struct bench_backend *backend, const struct bench_options *o,
+		      enum bench_kind kind, size_t bytes, bool inplace, struct bench_call *call)
+{
+	const struct bench_case *c = bench_case(kind);
+	const bool once = c->empty || c->pair;
+
+	*call = (struct bench_call){
+		.kind = kind,
+		.count = bench_case_count(kind, bytes, bench_type_size(o->dtype), backend->size),
+		.dtype = o->dtype,
+		.op = c->reduces ? o->op : BENCH_NO_OP,
+		.root = c->rooted ? o->root : -1,
+		.inplace = inplace,
+	};
+	if (inplace ? !o->inplace || once : !o->outplace && !once)
+		return false;
+	return backend->supports(backend, call);
+}
+
+/* ---- a sample */
+
+static uint64_t shift_of(const struct bench_point *point, unsigned call)
+{
+	return point->sample * point->batch + call;
+}
+
+static void prepare(void *context, uint64_t sample)
+{
+	struct bench_point *point = context;
+	const struct bench_backend *b = point->backend;
+
+	point->sample = point->first + sample;
+	for (unsigned i = 0; i < point->batch; i++)
+		bench_call_fill(&point->calls[i], &point->pattern, b->rank, b->size,
+				shift_of(point, i));
+}
+
+static int run(void *context, unsigned call)
+{
+	struct bench_point *point = context;
+
+	return point->backend->run(point->backend, &point->calls[call]);
+}
+
+static void finish(void *context)
+{
+	struct bench_point *point = context;
+
+	point->backend->describe(point->backend, &point->transport, &point->algorithm);
+}
+
+/* ---- a visit */
+
+static int verify(struct bench_point *point, double *wrong)
+{
+	struct bench_backend *b = point->backend;
+
+	*wrong = 0;
+	for (unsigned i = 0; i < point->batch; i++)
+		*wrong += (double)bench_call_wrong(&point->calls[i], &point->pattern, b->rank,
+						   b->size, shift_of(point, i));
+	return b->combine(b, wrong, 1, BENCH_SUM);
+}
+
+static void place_calls(struct bench_point *point, const struct bench_buffers *buffers,
+			const struct bench_call *first, int rank)
+{
+	for (unsigned i = 0; i < point->batch; i++) {
+		struct bench_call *call = &point->calls[i];
+
+		*call = *first;
+		call->index = i;
+		call->last = i + 1 == point->batch;
+		bench_buffers_place(buffers, call, rank, point->bytes);
+	}
+}
+
+bool bench_point_init(struct bench_point *point, struct bench_backend *b,
+		      const struct bench_options *options, const struct bench_buffers *buffers,
+		      const struct bench_call *call, size_t bytes)
+{
+	*point = (struct bench_point){ .options = options,
+				       .backend = b,
+				       .bytes = bytes,
+				       .batch = bench_point_batch(call->kind, bytes) };
+	if (!bench_pattern_init(&point->pattern, options->dtype, call->op, b->size,
+				bench_contributors(call->kind, b->rank, b->size))) {
+		fprintf(stderr, "rank %d: no memory for a pattern\n", b->rank);
+		return false;
+	}
+	place_calls(point, buffers, call, b->rank);
+	return true;
+}
+
+void bench_point_fini(struct bench_point *point)
+{
+	bench_pattern_fini(&point->pattern);
+}
+
+static struct bench_stats stats_of(const struct bench_point *point, struct bench_samples *samples)
+{
+	struct bench_stats stats = bench_summarise(samples->seconds, samples->count);
+
+	stats.iters *= (long)point->batch;
+	if (point->calls[0].kind == BENCH_LATENCY) { /* one way of the two that a call takes */
+		stats.min /= 2;
+		stats.median /= 2;
+		stats.p99 /= 2;
+		stats.mean /= 2;
+	}
+	return stats;
+}
+
+static void fill_result(const struct bench_point *point, struct bench_samples *samples,
+			struct bench_result *r)
+{
+	const struct bench_backend *b = point->backend;
+	const struct bench_call *call = &point->calls[0];
+
+	r->done = true;
+	r->stats = stats_of(point, samples);
+	r->library = b->library;
+	r->transport = point->transport;
+	r->algorithm = point->algorithm;
+	r->kind = call->kind;
+	r->ranks = b->size;
+	r->bytes = point->bytes;
+	r->count = call->count;
+	r->dtype = call->dtype;
+	r->op = call->op;
+	r->root = call->root;
+	r->inplace = call->inplace;
+	r->algbw = (double)point->bytes / (r->stats.median * 1e3);
+	r->busbw = r->algbw * bench_bus_factor(call->kind, b->size);
+}
+
+int bench_point_visit(struct bench_point *point, struct bench_backend *backend,
+		      const struct bench_budget *budget, struct bench_samples *samples,
+		      struct bench_result *result)
+{
+	const bool verified = point->options->check && !bench_case(point->calls[0].kind)->empty;
+	const struct bench_work work = { point, backend, point->batch, prepare, run, finish };
+	double wrong = 0;
+
+	point->backend = backend;
+	if (bench_time(&work, budget, samples) < 0)
+		return -1;
+	point->first = point->sample + 1;
+	if (verified && verify(point, &wrong) < 0)
+		return -1;
+	result->wrong = verified ? result->wrong + wrong : -1;
+	fill_result(point, samples, result);
+	return 0;
+}
