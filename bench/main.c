@@ -8,9 +8,15 @@
 
 #include "local.h"
 #include "sweep.h"
+#include "tune.h"
 #include "tutti_backend.h"
 
 enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
+
+static int run(struct bench_tutti *tutti, const struct bench_options *options)
+{
+	return options->tune ? bench_tune(tutti, options) : bench_sweep(&tutti->backend, options);
+}
 
 static int measure(const struct bench_options *options)
 {
@@ -20,7 +26,7 @@ static int measure(const struct bench_options *options)
 	if (bench_tutti_init(&tutti, options) < 0)
 		return STATUS_FAILED;
 	if (bench_options_fit(options, tutti.backend.size))
-		status = bench_sweep(&tutti.backend, options) == 0 ? 0 : STATUS_FAILED;
+		status = run(&tutti, options) == 0 ? 0 : STATUS_FAILED;
 	bench_tutti_fini(&tutti);
 	return status;
 }

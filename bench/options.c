@@ -34,13 +34,14 @@ static const char help[] =
 	"  -p, --place WHICH    out, in or both: in which place results go (both)\n"
 	"      --transport T    only these, such as shm or tcp (those that fit)\n"
 	"      --algorithm A    this one, such as ring (chosen by cost)\n"
+	"      --tune           compare what is chosen with every algorithm forced (tutti only)\n"
 	"      --json FILE      write a JSON object per line and measurement; -: standard output\n"
 	"      --plot FILE.svg  draw time and bus bandwidth over size (needs gnuplot)\n"
 	"  -h, --help           this text\n"
 	"\n"
 	"Exit status: 0, 1 if a result was wrong or a rank failed, 2 if the command line was.\n";
 
-enum { OPT_SECONDS = 256, OPT_TRANSPORT, OPT_ALGORITHM, OPT_JSON, OPT_PLOT };
+enum { OPT_SECONDS = 256, OPT_TRANSPORT, OPT_ALGORITHM, OPT_TUNE, OPT_JSON, OPT_PLOT };
 
 static const struct option longs[] = {
 	{ "ranks", required_argument, NULL, 'r' },
@@ -58,6 +59,7 @@ static const struct option longs[] = {
 	{ "place", required_argument, NULL, 'p' },
 	{ "transport", required_argument, NULL, OPT_TRANSPORT },
 	{ "algorithm", required_argument, NULL, OPT_ALGORITHM },
+	{ "tune", no_argument, NULL, OPT_TUNE },
 	{ "json", required_argument, NULL, OPT_JSON },
 	{ "plot", required_argument, NULL, OPT_PLOT },
 	{ "help", no_argument, NULL, 'h' },
@@ -207,10 +209,34 @@ static bool parse_option(int option, const char *text, struct bench_options *o)
 	case OPT_SECONDS: return parse_seconds(text, &o->seconds);
 	case OPT_TRANSPORT: o->transport = text; return true;
 	case OPT_ALGORITHM: o->algorithm = text; return true;
+	case OPT_TUNE: o->tune = true; return true;
 	case OPT_JSON: o->json = text; return true;
 	case OPT_PLOT: o->plot = text; return true;
 	default: return parse_numbers(option, text, o);
 	}
+}
+
+/* --tune: the library must be free to choose, and there must be something to choose from. */
+static bool tune_agrees(const struct bench_options *o)
+{
+	const char *forced = getenv("TUTTI_ALGORITHM");
+
+	if (o->algorithm)
+		return wrong("--tune measures what is chosen beside every algorithm, but "
+			     "--algorithm %s leaves no choice; leave it out",
+			     o->algorithm);
+	if (forced && *forced)
+		return wrong("--tune measures what is chosen beside every algorithm, but "
+			     "TUTTI_ALGORITHM is \"%s\" and leaves no choice; unset it",
+			     forced);
+	if (o->plot)
+		return wrong("--tune was found beside --plot, which draws one line for each "
+			     "place; expected one of the two");
+	if (o->kind != BENCH_KIND_COUNT && bench_case(o->kind)->pair)
+		return wrong("--tune was found with %s, which goes by no algorithm; expected a "
+			     "collective such as all_reduce, or all",
+			     bench_case(o->kind)->name);
+	return true;
 }
 
 /* Words that are right one by one, but not together. */
@@ -227,7 +253,7 @@ static bool options_agree(const struct bench_options *o)
 	if (!all && bench_case(o->kind)->prefix && o->op == TUTTI_AVG)
 		return wrong("%s has no average; use another -o than avg",
 			     bench_case(o->kind)->name);
-	return true;
+	return !o->tune || tune_agrees(o);
 }
 
 enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_options *options)
@@ -281,5 +307,7 @@ bool bench_options_fit(const struct bench_options *options, int ranks)
 			     ranks, ranks - 1);
 	if (options->kind != BENCH_KIND_COUNT && bench_case(options->kind)->pair && ranks < 2)
 		return wrong("%s needs two ranks, there is one", bench_case(options->kind)->name);
+	if (options->tune && ranks < 2)
+		return wrong("--tune needs two ranks, there is one, which goes by no algorithm");
 	return true;
 }

@@ -27,6 +27,7 @@ struct bench_options {
 	bool check;
 	bool mappable;		/* -m tutti */
 	bool inplace, outplace; /* which of the two to measure */
+	bool tune;
 	const char *transport, *algorithm, *json, *plot;
 };
 

@@ -37,6 +37,11 @@ struct bench_report *bench_report_open(const struct bench_options *options, cons
 	return report;
 }
 
+const struct bench_outputs *bench_report_outputs(const struct bench_report *report)
+{
+	return &report->outputs;
+}
+
 void bench_report_title(struct bench_report *report, enum bench_kind kind)
 {
 	const struct bench_options *o = report->options;

@@ -26,10 +26,13 @@ struct bench_result {
 };
 
 struct bench_report;
+struct bench_outputs;
 
 /* Opens the files that the options name. NULL: said why on standard error. */
 struct bench_report *bench_report_open(const struct bench_options *options, const char *library,
 				       int ranks);
+/* Where results go beside the picture. */
+const struct bench_outputs *bench_report_outputs(const struct bench_report *report);
 void bench_report_title(struct bench_report *report, enum bench_kind kind);
 /* Results of one size, out of place and in place; at least one is done. */
 int bench_report_row(struct bench_report *report, const struct bench_result row[2]);

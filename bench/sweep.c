@@ -169,5 +169,12 @@ int bench_sweep(struct bench_backend *backend, const struct bench_options *optio
 {
 	static const struct bench_steps plain = { begin, measure_size, end };
 
+	if (options->tune) {
+		fprintf(stderr,
+			"--tune compares algorithms of tutti, this program measures %s; use "
+			"tutti-bench\n",
+			backend->library);
+		return -1;
+	}
 	return bench_sweep_by(&plain, NULL, backend, options);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the communicator of a run, and how each measurement is a call of tutti. */
+/* Owns the communicators of a run, and how each measurement is a call of tutti. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,12 +10,12 @@ static struct bench_tutti *tutti_of(struct bench_backend *backend)
 	return backend->context;
 }
 
-static int said(struct bench_backend *backend, tutti_result_t result)
+static int said(const struct bench_backend *backend, tutti_comm_t comm, tutti_result_t result)
 {
 	if (result == TUTTI_OK)
 		return 0;
 	fprintf(stderr, "rank %d: %s: %s\n", backend->rank, tutti_strerror(result),
-		tutti_last_error(tutti_of(backend)->comm));
+		tutti_last_error(comm));
 	return -1;
 }
 
@@ -92,19 +92,23 @@ static tutti_result_t run_call(struct bench_backend *b, const struct bench_call 
 
 static int run(struct bench_backend *backend, const struct bench_call *call)
 {
-	return said(backend, run_call(backend, call));
+	return said(backend, tutti_of(backend)->comm, run_call(backend, call));
 }
 
 static int barrier(struct bench_backend *backend)
 {
-	return said(backend, tutti_barrier(tutti_of(backend)->comm, NULL));
+	const tutti_comm_t comm = tutti_of(backend)->meeting;
+
+	return said(backend, comm, tutti_barrier(comm, NULL));
 }
 
 static int combine(struct bench_backend *backend, double *values, size_t count,
 		   enum bench_combine how)
 {
-	return said(backend,
-		    tutti_all_reduce(tutti_of(backend)->comm, values, values, count, TUTTI_FLOAT64,
+	const tutti_comm_t comm = tutti_of(backend)->meeting;
+
+	return said(backend, comm,
+		    tutti_all_reduce(comm, values, values, count, TUTTI_FLOAT64,
 				     how == BENCH_MAX ? TUTTI_MAX : TUTTI_SUM, NULL));
 }
 
@@ -113,7 +117,7 @@ static void *allocate(struct bench_backend *backend, size_t bytes, bool mappable
 	void *memory;
 
 	if (mappable)
-		return said(backend, tutti_mem_alloc(bytes, &memory)) < 0 ? NULL : memory;
+		return said(backend, NULL, tutti_mem_alloc(bytes, &memory)) < 0 ? NULL : memory;
 	return posix_memalign(&memory, 4096, bytes) == 0 ? memory : NULL;
 }
 
@@ -136,12 +140,13 @@ static void describe(struct bench_backend *backend, const char **transport, cons
 	*algorithm = info.algorithm;
 }
 
-int bench_tutti_init(struct bench_tutti *tutti, const struct bench_options *options)
+static int join(struct bench_tutti *tutti, const struct bench_options *options,
+		const char *algorithm)
 {
 	tutti_config_t config = TUTTI_CONFIG_INIT;
 
 	config.transports = options->transport;
-	config.algorithm = options->algorithm;
+	config.algorithm = algorithm;
 	*tutti = (struct bench_tutti){ .backend = {
 					       .library = "tutti",
 					       .context = tutti,
@@ -160,6 +165,21 @@ int bench_tutti_init(struct bench_tutti *tutti, const struct bench_options *opti
 	}
 	tutti->backend.rank = tutti_comm_rank(tutti->comm);
 	tutti->backend.size = tutti_comm_size(tutti->comm);
+	tutti->meeting = tutti->comm;
+	return 0;
+}
+
+int bench_tutti_init(struct bench_tutti *tutti, const struct bench_options *options)
+{
+	return join(tutti, options, options->algorithm);
+}
+
+int bench_tutti_join(struct bench_tutti *tutti, const struct bench_tutti *first,
+		     const struct bench_options *options, const char *algorithm)
+{
+	if (join(tutti, options, algorithm) < 0)
+		return -1;
+	tutti->meeting = first->comm;
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 
 struct bench_tutti {
 	tutti_comm_t comm;
+	tutti_comm_t meeting; /* of barriers and exchanges between measurements */
 	tutti_request_t window[BENCH_WINDOW];
 	struct bench_backend backend;
 };
@@ -17,6 +18,10 @@ struct bench_tutti {
 /* Join the ranks that the launcher started, with the transport and algorithm of the options. -1:
  * said why. */
 int bench_tutti_init(struct bench_tutti *tutti, const struct bench_options *options);
+/* Another communicator of the same ranks, with that algorithm (NULL: chosen); they go on meeting
+ * in that of `first`, which outlives it. */
+int bench_tutti_join(struct bench_tutti *tutti, const struct bench_tutti *first,
+		     const struct bench_options *options, const char *algorithm);
 void bench_tutti_fini(struct bench_tutti *tutti);
 
 #endif

@@ -275,6 +275,141 @@ static void a_picture_is_drawn(void **state)
 	unlink(path);
 }
 
+/* ---- chosen against forced */
+
+#define TUNE "all_reduce --tune -r 2 --transport shm -b 64 -e 4K -f 64 -n 5 -w 1 "
+
+/* What can do an all-reduce of two ranks that share memory. */
+static const char *const able[] = {
+	"board", "direct",   "flat",	 "star",       "doubling", "tree", "halving_doubling",
+	"ring",	 "pairwise", "two_shot", "double_tree"
+};
+#define ABLE (sizeof(able) / sizeof(able[0]))
+
+static size_t able_number(const char *name)
+{
+	size_t i = 0;
+
+	while (i < ABLE && strcmp(able[i], name) != 0)
+		i++;
+	return i;
+}
+
+/* Behind the ratio, all that can and nobody else. */
+static void expect_columns(char *title)
+{
+	char *save, *word = strtok_r(title, " ", &save);
+
+	while (word && strcmp(word, "ratio") != 0)
+		word = strtok_r(NULL, " ", &save);
+	assert_non_null(word);
+	for (size_t i = 0; i < ABLE; i++) {
+		word = strtok_r(NULL, " ", &save);
+		assert_non_null(word);
+		assert_string_equal(word, able[i]);
+	}
+	assert_null(strtok_r(NULL, " ", &save));
+}
+
+static void expect_row(const char *row)
+{
+	char chosen[64], best[64];
+	double times[2], ratio;
+
+	assert_int_equal(sscanf(row, "%*d %*d %*s %63s %lf %63s %lf %lf", chosen, &times[0], best,
+				&times[1], &ratio),
+			 5);
+	assert_true(able_number(chosen) < ABLE && able_number(best) < ABLE);
+	assert_true(times[0] > 0 && times[1] > 0 && ratio > 0);
+}
+
+static void tune_shows_what_is_chosen_beside_all_that_can(void **state)
+{
+	struct run *run = bench(TUNE);
+	char *save, *line;
+	int rows = 0;
+
+	expect_status(run, 0, TUNE);
+	assert_null(strstr(run->err_text, "cannot do"));
+	assert_non_null(strstr(run->out_text, "# all_reduce: "));
+	assert_non_null(strstr(run->out_text, " of 4 within 10 %"));
+	for (line = strtok_r(run->out_text, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		if (strstr(line, "size (B)"))
+			expect_columns(line);
+		if (line[0] == '#')
+			continue;
+		expect_row(line);
+		rows++;
+	}
+	assert_int_equal(rows, 4);
+}
+
+static void check_contestant(const json_t *object, const void *context)
+{
+	const int ranks = 2;
+	int *seen = (int *)context;
+	const json_t *forced = json_object_get(object, "forced");
+	const size_t number = able_number(string_of(object, "algorithm"));
+
+	check_result(object, &ranks);
+	assert_string_equal(string_of(object, "transport"), "shm");
+	assert_true(json_is_boolean(forced) && number < ABLE);
+	seen[json_is_true(forced) ? number : ABLE]++;
+}
+
+static void tune_writes_an_object_for_each_contestant(void **state)
+{
+	int seen[ABLE + 1] = { 0 };
+	struct run *run = bench(TUNE "-p out --json -");
+
+	expect_status(run, 0, TUNE "--json");
+	assert_int_equal(each_result(run, check_contestant, seen), 2 * (ABLE + 1));
+	for (size_t i = 0; i <= ABLE; i++)
+		assert_int_equal(seen[i], 2);
+}
+
+static void check_without_shared_memory(const json_t *object, const void *context)
+{
+	const char *algorithm = string_of(object, "algorithm");
+
+	check_result(object, context);
+	assert_string_equal(string_of(object, "transport"), "tcp");
+	assert_true(strcmp(algorithm, "board") != 0 && strcmp(algorithm, "direct") != 0);
+}
+
+static void tune_compares_every_collective_over_tcp(void **state)
+{
+	const int ranks = 3;
+	struct run *run = bench("all --tune -r 3 --transport tcp -b 64 -e 64 -n 2 -w 1 -p in "
+				"--json -");
+
+	expect_status(run, 0, "all --tune");
+	/* of 11 collectives, each by choice and by two algorithms at least */
+	assert_true(each_result(run, check_without_shared_memory, &ranks) >= 33);
+}
+
+static void expect_refused(const char *arguments, const char *words)
+{
+	struct run *run = bench(arguments);
+
+	expect_status(run, 2, arguments);
+	if (!strstr(run->err_text, words))
+		fail_msg("%s: \"%s\" is not in: %s", arguments, words, run->err_text);
+	assert_string_equal(run->out_text, "");
+}
+
+static void tune_says_what_it_does_not_go_with(void **state)
+{
+	expect_refused("all_reduce --tune --algorithm ring", "--algorithm ring leaves no choice");
+	expect_refused("all_reduce --tune --plot /dev/null", "--plot");
+	expect_refused("all_reduce --tune -r 1", "two ranks");
+	expect_refused("latency --tune", "latency");
+	setenv("TUTTI_ALGORITHM", "tree", 1);
+	expect_refused("all_reduce --tune", "TUTTI_ALGORITHM is \"tree\"");
+	unsetenv("TUTTI_ALGORITHM");
+}
+
 /* ---- ranks that end before their time */
 
 #define ENDLESS "all_reduce -r 2 -b 8 -e 8 -n 10000000 -p out"
@@ -357,6 +492,11 @@ static void it_joins_the_ranks_of_a_launcher(void **state)
 	finish(&run);
 	expect_status(&run, 0, line);
 	assert_non_null(strstr(run.out_text, "3 ranks"));
+	snprintf(line, sizeof(line), "mpiexec.hydra -n 2 %s barrier --tune -n 2", program);
+	start(&run, line);
+	finish(&run);
+	expect_status(&run, 0, line);
+	assert_non_null(strstr(run.out_text, "# barrier: "));
 	snprintf(line, sizeof(line), "mpiexec.hydra -n 2 %s all_reduce -r 3", program);
 	start(&run, line);
 	finish(&run);
@@ -376,6 +516,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_file_that_cannot_be_written_is_said_before_measuring),
 		cmocka_unit_test(a_missing_gnuplot_is_said_before_measuring),
 		cmocka_unit_test(a_picture_is_drawn),
+		cmocka_unit_test(tune_shows_what_is_chosen_beside_all_that_can),
+		cmocka_unit_test(tune_writes_an_object_for_each_contestant),
+		cmocka_unit_test(tune_compares_every_collective_over_tcp),
+		cmocka_unit_test(tune_says_what_it_does_not_go_with),
 		cmocka_unit_test(a_killed_rank_is_named),
 		cmocka_unit_test(ranks_die_with_their_parent),
 		cmocka_unit_test(it_joins_the_ranks_of_a_launcher),

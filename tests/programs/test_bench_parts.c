@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The parts of tutti-bench that need no ranks: patterns and their verification, statistics, the
- * order of a sample, the command line, the JSON object. */
+ * order of a sample, the comparison of choices, the command line, the JSON object. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +17,7 @@
 #include "options.h"
 #include "point.h"
 #include "report.h"
+#include "tally.h"
 #include "timing.h"
 #include "types.h"
 
@@ -333,6 +334,42 @@ static void what_one_backend_left_is_wrong_for_the_next(void **state)
 	bench_point_fini(&point);
 }
 
+/* ---- chosen against forced */
+
+static void add_point(struct bench_tally *tally, size_t bytes, double chosen, double ring,
+		      double tree)
+{
+	const struct bench_result results[] = {
+		{ .bytes = bytes, .algorithm = "tree", .stats.median = chosen },
+		{ .bytes = bytes, .algorithm = "ring", .stats.median = ring },
+		{ .bytes = bytes, .algorithm = "tree", .stats.median = tree },
+	};
+
+	bench_tally_add(tally, results, 3);
+}
+
+static void a_tally_knows_the_worst_choice_and_the_mean(void **state)
+{
+	struct bench_tally tally = { 0 }, other = { 0 };
+
+	add_point(&tally, 8, 10, 20, 10);
+	add_point(&tally, 64, 12, 8, 12);
+	add_point(&tally, 512, 10.9, 10, 11);
+	assert_int_equal(tally.points, 3);
+	assert_int_equal(tally.close, 2);
+	assert_true(fabs(tally.worst - 1.5) < 1e-12);
+	assert_int_equal(tally.chosen.bytes, 64);
+	assert_string_equal(tally.chosen.algorithm, "tree");
+	assert_string_equal(tally.best.algorithm, "ring");
+	assert_true(fabs(bench_tally_mean(&tally) - cbrt(1.5 * 1.09)) < 1e-12);
+	add_point(&other, 4096, 40, 20, 30);
+	bench_tally_join(&tally, &other);
+	assert_int_equal(tally.points, 4);
+	assert_int_equal(tally.close, 2);
+	assert_int_equal(tally.best.bytes, 4096);
+	assert_true(fabs(bench_tally_mean(&tally) - pow(1.5 * 1.09 * 2, 0.25)) < 1e-12);
+}
+
 /* ---- the command line */
 
 static enum bench_parsed parse(struct bench_options *options, const char *line)
@@ -375,6 +412,9 @@ static void wrong_command_lines_are_refused(void **state)
 		"all_reduce -R -1",
 		"all_reduce --seconds 0",
 		"all_reduce --unknown",
+		"all_reduce --tune --algorithm ring",
+		"all_reduce --tune --plot picture.svg",
+		"bandwidth --tune",
 	};
 	struct bench_options options;
 
@@ -415,6 +455,9 @@ static void options_must_fit_the_ranks(void **state)
 	assert_true(bench_options_fit(&o, 3));
 	assert_false(bench_options_fit(&o, 2));
 	assert_int_equal(parse(&o, "latency"), BENCH_PARSED);
+	assert_false(bench_options_fit(&o, 1));
+	assert_int_equal(parse(&o, "barrier --tune"), BENCH_PARSED);
+	assert_true(bench_options_fit(&o, 2));
 	assert_false(bench_options_fit(&o, 1));
 	assert_int_equal(parse(&o, "broadcast -r 2"), BENCH_PARSED);
 	assert_false(bench_options_fit(&o, 3));
@@ -472,6 +515,7 @@ int main(void)
 		cmocka_unit_test(statistics_are_those_of_the_sorted_durations),
 		cmocka_unit_test(a_sample_is_inputs_then_barrier_then_a_batch),
 		cmocka_unit_test(what_one_backend_left_is_wrong_for_the_next),
+		cmocka_unit_test(a_tally_knows_the_worst_choice_and_the_mean),
 		cmocka_unit_test(wrong_command_lines_are_refused),
 		cmocka_unit_test(options_are_understood),
 		cmocka_unit_test(options_must_fit_the_ranks),

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Chosen against forced: how close the choice came to the best, and what is shown of it. */
+#ifndef BENCH_TALLY_H
+#define BENCH_TALLY_H
+
+#include "report.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BENCH_CLOSE 1.10 /* the most that a good choice takes of the best one's time */
+
+/* Zeroed: of nothing yet. */
+struct bench_tally {
+	long points, close;
+	double logs;			  /* of the ratios, summed */
+	double worst;			  /* ratio */
+	struct bench_result chosen, best; /* where that was */
+};
+
+/* Results of one point: [0] of what the library chose, the others of an algorithm each, forced. */
+double bench_ratio(const struct bench_result *chosen, const struct bench_result *best);
+const struct bench_result *bench_best(const struct bench_result *results, size_t n);
+void bench_tally_add(struct bench_tally *tally, const struct bench_result *results, size_t n);
+void bench_tally_join(struct bench_tally *tally, const struct bench_tally *from);
+double bench_tally_mean(const struct bench_tally *tally); /* geometric */
+
+/* On standard output. The title needs the algorithms of `results` only. */
+void bench_tally_title(const struct bench_options *options, enum bench_kind kind, int ranks,
+		       const char *model, const struct bench_result *results, size_t n);
+void bench_tally_row(const struct bench_result *results, size_t n);
+void bench_tally_summary(const struct bench_tally *tally, const char *of);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
