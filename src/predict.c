@@ -30,8 +30,9 @@ static tutti_result_t check_cluster(const tutti_cluster_t *cluster)
 	if (cluster->ranks_per_host < 1)
 		return tt_fail(TUTTI_ERR_INVALID, PLAN, "tutti_predict: %d ranks per host, expected 1 or more",
 			       cluster->ranks_per_host);
-	if (!is_path(&cluster->within) || !is_path(&cluster->between) || !is_figure(cluster->shared_byte) ||
-	    !is_figure(cluster->sync) || !is_figure(cluster->reduced_byte))
+	if (!is_path(&cluster->within) || !is_path(&cluster->between) ||
+	    !is_figure(cluster->network_byte) || !is_figure(cluster->shared_byte) || !is_figure(cluster->sync) ||
+	    !is_figure(cluster->reduced_byte))
 		return tt_fail(TUTTI_ERR_INVALID, PLAN,
 			       "tutti_predict: a figure of the cluster is negative or not finite, expected seconds, or "
 			       "seconds per byte");
@@ -71,7 +72,7 @@ static struct tt_prices prices_of(const tutti_cluster_t *cluster)
 		.message = { near->latency + near->overhead, far->latency + far->overhead },
 		.call = { near->overhead, far->overhead },
 		.byte = { near->byte, far->byte },
-		.network = far->byte,
+		.network = cluster->network_byte,
 		.shared = cluster->shared_byte,
 		.reduced = cluster->reduced_byte,
 		.sync = cluster->sync,

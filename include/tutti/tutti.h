@@ -641,7 +641,8 @@ typedef struct tutti_cluster {
 	size_t size;		/**< sizeof(tutti_cluster_t), set by the caller */
 	int ranks_per_host;	/**< 1 at least */
 	tutti_path_t within;	/**< between two ranks of a host */
-	tutti_path_t between;	/**< between hosts; `byte` is of a host's network, which its ranks share */
+	tutti_path_t between;	/**< between two ranks of different hosts */
+	double network_byte;	/**< a byte through the network of a host, which all of its ranks share */
 	double shared_byte;	/**< a byte that is put where the ranks of the host can read it, or read there */
 	double sync;		/**< until every rank of a host knows that all of them are there */
 	double reduced_byte;	/**< a byte combined with another */
