@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-bench: under a launcher, one rank of a measurement; alone, the parent of ranks that it
- * starts itself and whose store it hosts. */
+ * starts itself and whose store it hosts; with --simulate neither. */
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "local.h"
+#include "simulate.h"
 #include "sweep.h"
 #include "tune.h"
 #include "tutti_backend.h"
@@ -56,6 +57,22 @@ static int start_ranks(const struct bench_options *options, char **argv)
 	return status;
 }
 
+static int simulate(const struct bench_options *options)
+{
+	struct bench_cluster cluster;
+
+	if (!bench_cluster_read(options->simulate, &cluster))
+		return STATUS_USAGE;
+	return bench_simulate(options, &cluster) == 0 ? 0 : STATUS_FAILED;
+}
+
+static int carry_out(const struct bench_options *options, char **argv)
+{
+	if (options->simulate)
+		return simulate(options);
+	return bench_launched() ? measure(options) : start_ranks(options, argv);
+}
+
 int main(int argc, char **argv)
 {
 	struct bench_options options;
@@ -63,6 +80,6 @@ int main(int argc, char **argv)
 	switch (bench_options_parse(argc, argv, &options)) {
 	case BENCH_PARSED_HELP: return 0;
 	case BENCH_PARSED_WRONG: return STATUS_USAGE;
-	default: return bench_launched() ? measure(&options) : start_ranks(&options, argv);
+	default: return carry_out(&options, argv);
 	}
 }

@@ -11,6 +11,8 @@
 #include "options.h"
 #include "pattern.h"
 
+enum { MOST_SIMULATED_RANKS = 65536 };
+
 static const char help[] =
 	"usage: %s COLLECTIVE|all|latency|bandwidth [OPTION…]\n"
 	"\n"
@@ -35,13 +37,26 @@ static const char help[] =
 	"      --transport T    only these, such as shm or tcp (those that fit)\n"
 	"      --algorithm A    this one, such as ring (chosen by cost)\n"
 	"      --tune           compare what is chosen with every algorithm forced (tutti only)\n"
+	"      --simulate FILE  run nothing: show what the costs of the algorithms say of the cluster\n"
+	"                       that FILE describes, for 2, 4, 8 … ranks (docs/bench.md)\n"
+	"      --most-ranks N   with --simulate: up to so many (65536)\n"
 	"      --json FILE      write a JSON object per line and measurement; -: standard output\n"
 	"      --plot FILE.svg  draw time and bus bandwidth over size (needs gnuplot)\n"
 	"  -h, --help           this text\n"
 	"\n"
-	"Exit status: 0, 1 if a result was wrong or a rank failed, 2 if the command line was.\n";
+	"Exit status: 0, 1 if a result was wrong or a rank failed, 2 if the command line or the\n"
+	"cluster's file was wrong.\n";
 
-enum { OPT_SECONDS = 256, OPT_TRANSPORT, OPT_ALGORITHM, OPT_TUNE, OPT_JSON, OPT_PLOT };
+enum {
+	OPT_SECONDS = 256,
+	OPT_TRANSPORT,
+	OPT_ALGORITHM,
+	OPT_TUNE,
+	OPT_SIMULATE,
+	OPT_MOST_RANKS,
+	OPT_JSON,
+	OPT_PLOT
+};
 
 static const struct option longs[] = {
 	{ "ranks", required_argument, NULL, 'r' },
@@ -60,6 +75,8 @@ static const struct option longs[] = {
 	{ "transport", required_argument, NULL, OPT_TRANSPORT },
 	{ "algorithm", required_argument, NULL, OPT_ALGORITHM },
 	{ "tune", no_argument, NULL, OPT_TUNE },
+	{ "simulate", required_argument, NULL, OPT_SIMULATE },
+	{ "most-ranks", required_argument, NULL, OPT_MOST_RANKS },
 	{ "json", required_argument, NULL, OPT_JSON },
 	{ "plot", required_argument, NULL, OPT_PLOT },
 	{ "help", no_argument, NULL, 'h' },
@@ -191,6 +208,11 @@ static bool parse_numbers(int option, const char *text, struct bench_options *o)
 			return false;
 		o->check = n == 1;
 		return true;
+	case OPT_MOST_RANKS:
+		if (!parse_number("--most-ranks", text, 2, MOST_SIMULATED_RANKS, &n))
+			return false;
+		o->most_ranks = (int)n;
+		return true;
 	case 'f': return parse_number("-f", text, 2, 1 << 20, &o->factor);
 	case 'n': return parse_number("-n", text, 1, 10000000, &o->iters);
 	default: return parse_number("-w", text, 0, 10000000, &o->warmup);
@@ -210,6 +232,7 @@ static bool parse_option(int option, const char *text, struct bench_options *o)
 	case OPT_TRANSPORT: o->transport = text; return true;
 	case OPT_ALGORITHM: o->algorithm = text; return true;
 	case OPT_TUNE: o->tune = true; return true;
+	case OPT_SIMULATE: o->simulate = text; return true;
 	case OPT_JSON: o->json = text; return true;
 	case OPT_PLOT: o->plot = text; return true;
 	default: return parse_numbers(option, text, o);
@@ -239,6 +262,20 @@ static bool tune_agrees(const struct bench_options *o)
 	return true;
 }
 
+/* --simulate shows all algorithms and starts nothing. */
+static bool simulate_agrees(const struct bench_options *o)
+{
+	if (!o->simulate)
+		return o->most_ranks == 0 || wrong("--most-ranks is said without --simulate");
+	if (o->kind != BENCH_KIND_COUNT && bench_case(o->kind)->pair)
+		return wrong("--simulate has no %s, expected a collective such as all_reduce, or all",
+			     bench_case(o->kind)->name);
+	if (o->ranks > 0 || o->iters > 0 || o->warmup >= 0 || o->transport || o->algorithm || o->tune)
+		return wrong("--simulate runs nothing and shows every algorithm; leave out -r, -n, -w, "
+			     "--transport, --algorithm and --tune");
+	return true;
+}
+
 /* Words that are right one by one, but not together. */
 static bool options_agree(const struct bench_options *o)
 {
@@ -253,7 +290,7 @@ static bool options_agree(const struct bench_options *o)
 	if (!all && bench_case(o->kind)->prefix && o->op == TUTTI_AVG)
 		return wrong("%s has no average; use another -o than avg",
 			     bench_case(o->kind)->name);
-	return !o->tune || tune_agrees(o);
+	return (!o->tune || tune_agrees(o)) && simulate_agrees(o);
 }
 
 enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_options *options)
@@ -293,12 +330,16 @@ enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_option
 	}
 	if (!parse_kind(argv[optind], &o.kind) || !options_agree(&o))
 		return BENCH_PARSED_WRONG;
+	if (o.simulate && o.most_ranks == 0)
+		o.most_ranks = MOST_SIMULATED_RANKS;
 	*options = o;
 	return BENCH_PARSED;
 }
 
 bool bench_options_fit(const struct bench_options *options, int ranks)
 {
+	if (options->simulate)
+		return wrong("--simulate starts no ranks, this program only measures them; use tutti-bench");
 	if (options->ranks > 0 && options->ranks != ranks)
 		return wrong("-r is %d, but a launcher started %d ranks; leave out -r",
 			     options->ranks, ranks);

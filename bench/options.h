@@ -29,6 +29,8 @@ struct bench_options {
 	bool inplace, outplace; /* which of the two to measure */
 	bool tune;
 	const char *transport, *algorithm, *json, *plot;
+	const char *simulate; /* a file that describes a cluster; NULL: measure */
+	int most_ranks;	      /* with it */
 };
 
 enum bench_parsed { BENCH_PARSED, BENCH_PARSED_HELP, BENCH_PARSED_WRONG };

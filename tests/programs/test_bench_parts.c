@@ -461,6 +461,8 @@ static void options_must_fit_the_ranks(void **state)
 	assert_false(bench_options_fit(&o, 1));
 	assert_int_equal(parse(&o, "broadcast -r 2"), BENCH_PARSED);
 	assert_false(bench_options_fit(&o, 3));
+	assert_int_equal(parse(&o, "broadcast --simulate cluster.json"), BENCH_PARSED);
+	assert_false(bench_options_fit(&o, 3)); /* that is for no program that measures */
 }
 
 static void sizes_are_those_of_nccl_tests(void **state)
