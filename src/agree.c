@@ -6,8 +6,10 @@
  *   accept    back to the leader, from each that took it down
  *   decided   to all, from the leader and from everybody who learns it, before anything else
  *
- * The lowest rank leads. If it dies, or stays away until the deadline, the next one collects first (collect, promise)
- * what the others took down last. Proposals have growing numbers, *ballots*, of which each belongs to one rank.
+ * The lowest rank leads. If it dies, stays away until the deadline, or falls silent, the next one collects first (collect,
+ * promise) what the others took down last. Who waits for another to lead asks it (ask, alive), and it answers whatever it
+ * waits for itself: those who fall silent are found out at the same time, and who only waits is not one of them.
+ * Proposals have growing numbers, *ballots*, of which each belongs to one rank.
  *
  * A value is decided once everybody who was heard in its ballot, and is not dead, has accepted it. Then no other value
  * is ever decided, whoever dies: a later leader hears all who are alive. If one of them accepted the value, then no
@@ -31,7 +33,9 @@
 
 #define MAGIC 0x61677265u
 
-enum kind { HERE = 1, COLLECT, PROMISE, REFUSE, PROPOSE, ACCEPT, DECIDED };
+#define PATIENCE(answer_ns) ((answer_ns) / 4) /* with a silent rank, before it is asked */
+
+enum kind { HERE = 1, COLLECT, PROMISE, REFUSE, PROPOSE, ACCEPT, DECIDED, ASK, ALIVE };
 enum phase { FOLLOWING, GATHERING, COLLECTING, PROPOSING };
 
 /* A set of ranks and what they said: {rank:4 length:4 bytes}… in order of rank. */
@@ -45,7 +49,8 @@ struct value {
 struct voice {
 	bool here, lost;
 	bool answered; /* what this rank, leading, asked last */
-	uint64_t heard;
+	bool asked;    /* for a sign of life, and silent since */
+	uint64_t heard, asked_at;
 	uint8_t *said;
 	size_t length;
 };
@@ -171,7 +176,7 @@ size_t tt_agree_body_max(int size)
 
 bool tt_agree_is_head(const struct tt_agree_head *head, int size)
 {
-	return head->magic == MAGIC && head->kind >= HERE && head->kind <= DECIDED && head->length <= tt_agree_body_max(size);
+	return head->magic == MAGIC && head->kind >= HERE && head->kind <= ALIVE && head->length <= tt_agree_body_max(size);
 }
 
 /* ---- the end */
@@ -250,15 +255,16 @@ static uint64_t next_ballot(const struct tt_agree *a)
 	return ballot > a->promised ? ballot : ballot + size;
 }
 
-/* Is nothing more to be hoped for from the rank, as a leader? One that is here may itself wait for others, until their
- * deadline and then for their answers. */
+/* Is nothing more to be hoped for from the rank, as a leader? */
 static bool given_up(const struct tt_agree *a, int rank, uint64_t now)
 {
 	const struct voice *voice = &a->voices[rank];
 
 	if (voice->lost)
 		return true;
-	return now >= (voice->here ? voice->heard + 2 * a->config.timeout_ns : a->deadline);
+	if (!voice->here)
+		return now >= a->deadline;
+	return voice->asked && now >= voice->asked_at + a->config.answer_ns;
 }
 
 static bool is_lowest(const struct tt_agree *a)
@@ -269,23 +275,41 @@ static bool is_lowest(const struct tt_agree *a)
 	return true;
 }
 
+/* Does this rank, as long as it does not lead, wait for the other to do so? */
+static bool is_before(const struct tt_agree *a, int rank)
+{
+	if (!a->among[rank] || rank == a->config.rank)
+		return false;
+	return rank < a->config.rank || (a->promised && rank == owner_of(a, a->promised));
+}
+
 static bool may_lead(const struct tt_agree *a, uint64_t now)
 {
-	for (int rank = 0; rank < a->config.rank; rank++)
-		if (a->among[rank] && !given_up(a, rank, now))
+	for (int rank = 0; rank < a->config.size; rank++)
+		if (is_before(a, rank) && !given_up(a, rank, now))
 			return false;
-	if (!a->promised)
-		return true;
-	const int owner = owner_of(a, a->promised);
+	return true;
+}
 
-	return owner == a->config.rank || given_up(a, owner, now);
+static void ask(struct tt_agree *a, uint64_t now)
+{
+	for (int rank = 0; rank < a->config.size; rank++) {
+		struct voice *voice = &a->voices[rank];
+
+		if (!is_before(a, rank) || !voice->here || voice->lost || voice->asked ||
+		    now < voice->heard + PATIENCE(a->config.answer_ns))
+			continue;
+		voice->asked = true;
+		voice->asked_at = now;
+		send_to(a, rank, ASK, 0, 0, NULL, 0);
+	}
 }
 
 static void expect_answers(struct tt_agree *a, uint64_t now)
 {
 	for (int rank = 0; rank < a->config.size; rank++)
 		a->voices[rank].answered = rank == a->config.rank;
-	a->answers_until = now + a->config.timeout_ns;
+	a->answers_until = now + a->config.answer_ns;
 }
 
 static void lead(struct tt_agree *a, uint64_t now)
@@ -325,7 +349,7 @@ static void propose(struct tt_agree *a, uint64_t now)
 	/* those who did not answer are not waited for again */
 	for (int rank = 0; rank < a->config.size; rank++)
 		a->voices[rank].answered = !a->voices[rank].answered || rank == a->config.rank;
-	a->answers_until = now + a->config.timeout_ns;
+	a->answers_until = now + a->config.answer_ns;
 	send_to_all(a, PROPOSE, a->ballot, a->accepted.bytes, a->accepted.length);
 }
 
@@ -333,6 +357,8 @@ void tt_agree_step(struct tt_agree *a, uint64_t now)
 {
 	if (a->state == TT_AGREE_OPEN && a->decided)
 		a->state = TT_AGREE_LEFT_OUT; /* all was read, and the value is not there */
+	if (a->state == TT_AGREE_OPEN && a->phase == FOLLOWING)
+		ask(a, now);
 	if (a->state == TT_AGREE_OPEN && a->phase == FOLLOWING && may_lead(a, now))
 		lead(a, now);
 	if (a->state == TT_AGREE_OPEN && (a->phase == GATHERING || a->phase == COLLECTING) && all_answered(a, now))
@@ -420,6 +446,7 @@ bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *hea
 	if (a->state != TT_AGREE_OPEN || head->instance < a->config.instance || !a->among[from])
 		return true; /* late */
 	a->voices[from].heard = now;
+	a->voices[from].asked = false;
 	if (head->instance > a->config.instance) {
 		/* streams keep their order: the decision of this agreement was not for this rank */
 		a->state = TT_AGREE_LEFT_OUT;
@@ -439,6 +466,8 @@ bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *hea
 			return false;
 		hear_decided(a, head->ballot, body);
 		return true;
+	case ASK: send_to(a, from, ALIVE, 0, 0, NULL, 0); return true;
+	case ALIVE: return true;
 	}
 	return false;
 }
@@ -473,7 +502,7 @@ tutti_result_t tt_agree_open(const struct tt_agree_config *config, uint64_t now,
 	if (!a)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to agree");
 	a->config = *config;
-	a->deadline = now + config->timeout_ns;
+	a->deadline = now + config->coming_ns;
 	a->among = malloc(size * sizeof(*a->among));
 	a->voices = calloc(size, sizeof(*a->voices));
 	a->sets = calloc(2, set_bytes(a));

@@ -31,7 +31,8 @@ struct tt_agree_config {
 	int rank, size;
 	uint32_t instance;    /* agreements of the same ranks are numbered */
 	const bool *among;    /* [size]: who is asked, this rank too; the same on all of them */
-	uint64_t timeout_ns;
+	uint64_t coming_ns;   /* for the others to come; at least answer_ns */
+	uint64_t answer_ns;   /* for one that has come to answer */
 	const void *said;     /* what this rank says */
 	size_t length;
 	/* Take a message for a rank; it arrives behind those sent to it before, unless one of the two is gone. */

@@ -352,7 +352,7 @@ static void leave_out_late(struct tt_council *council)
 	}
 }
 
-static tutti_result_t open_agreement(struct tt_council *council, const bool *among, uint64_t timeout_ns,
+static tutti_result_t open_agreement(struct tt_council *council, const bool *among, uint64_t coming_ns,
 				     const void *said, size_t length)
 {
 	const struct tt_agree_config config = {
@@ -360,7 +360,8 @@ static tutti_result_t open_agreement(struct tt_council *council, const bool *amo
 		.size = council->comm->size,
 		.instance = council->instance + 1,
 		.among = among,
-		.timeout_ns = timeout_ns,
+		.coming_ns = coming_ns,
+		.answer_ns = council->comm->settings.timeout_ns,
 		.said = said,
 		.length = length,
 		.send = keep_to_send,
@@ -386,7 +387,7 @@ static tutti_result_t fail_left_out(const struct tt_council *council)
 		       council->comm->rank);
 }
 
-static tutti_result_t agree(struct tt_council *council, const bool *among, uint64_t timeout_ns, const void *said,
+static tutti_result_t agree(struct tt_council *council, const bool *among, uint64_t coming_ns, const void *said,
 			    size_t length)
 {
 	tutti_result_t result;
@@ -394,7 +395,7 @@ static tutti_result_t agree(struct tt_council *council, const bool *among, uint6
 	if (council->left_out)
 		return fail_left_out(council);
 	council->no_memory = false;
-	result = open_agreement(council, among, timeout_ns, said, length);
+	result = open_agreement(council, among, coming_ns, said, length);
 	if (result)
 		return result;
 	converse(council, among);
@@ -412,7 +413,7 @@ static tutti_result_t agree(struct tt_council *council, const bool *among, uint6
 	return council->left_out ? fail_left_out(council) : TUTTI_OK;
 }
 
-tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, uint64_t timeout_ns, const void *said,
+tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, uint64_t coming_ns, const void *said,
 				size_t length, struct tt_agree **out)
 {
 	tutti_result_t result;
@@ -422,7 +423,7 @@ tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, uint
 	if (!council)
 		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks to agree", comm->size);
 	else
-		result = agree(council, among, timeout_ns, said, length);
+		result = agree(council, among, coming_ns, said, length);
 	if (!result)
 		*out = council->agree;
 	else if (council)

@@ -7,10 +7,11 @@
 #include "comm.h"
 
 /* Agree with those of `among` ([size], this rank too, the same on all of them) on who of them is there and what they say.
- * Blocks; `timeout_ns` after this rank's call, those who have not come are late. TUTTI_OK: *out is decided, to be closed
- * by the caller, and this rank is one of its members. TUTTI_ERR_TIMEOUT: the others go on without this rank, for good.
- * Another error is this rank's own; where it came before a word was said, it may try again. Not under the lock. */
-tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, uint64_t timeout_ns, const void *said,
+ * Blocks; `coming_ns` after this rank's call, those who have not come are late. Who has come is late once it has answered
+ * nothing for the deadline of the communicator. TUTTI_OK: *out is decided, to be closed by the caller, and this rank is one
+ * of its members. TUTTI_ERR_TIMEOUT: the others go on without this rank, for good. Another error is this rank's own; where it
+ * came before a word was said, it may try again. Not under the lock. */
+tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, uint64_t coming_ns, const void *said,
 				size_t length, struct tt_agree **out);
 /* This rank failed between two agreements that belong together: the others go on without it, and it agrees with them no
  * more. Takes the lock. */

@@ -30,11 +30,11 @@ struct shrinking {
 /* ---- agreements */
 
 /* Agree, and give the members; TUTTI_IN_PROGRESS: fewer than before, begin again. */
-static tutti_result_t agree(struct shrinking *s, uint64_t timeout_ns, const void *said, size_t length,
+static tutti_result_t agree(struct shrinking *s, uint64_t coming_ns, const void *said, size_t length,
 			    struct tt_agree **out)
 {
 	const int before = s->count;
-	const tutti_result_t result = tt_council_agree(s->old, s->among, timeout_ns, said, length, out);
+	const tutti_result_t result = tt_council_agree(s->old, s->among, coming_ns, said, length, out);
 
 	if (result && s->agreed)
 		tt_council_quit(s->old);
@@ -51,10 +51,10 @@ static tutti_result_t agree(struct shrinking *s, uint64_t timeout_ns, const void
 }
 
 /* Agree on reports; if one of them is of a failure, that is the result on all. */
-static tutti_result_t compare(struct shrinking *s, uint64_t timeout_ns, const struct tt_report *mine,
+static tutti_result_t compare(struct shrinking *s, uint64_t coming_ns, const struct tt_report *mine,
 			      struct tt_agree **out)
 {
-	tutti_result_t result = agree(s, timeout_ns, mine, tt_report_size(mine), out);
+	tutti_result_t result = agree(s, coming_ns, mine, tt_report_size(mine), out);
 
 	for (int i = 0; i < s->count && !result; i++) {
 		const struct tt_agreed member = tt_agree_member(*out, i);

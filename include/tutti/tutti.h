@@ -164,8 +164,9 @@ TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key,
  *
  * All survivors agree on the same members and return the same result, also when others die meanwhile. A rank that is alive
  * but does not come within the deadline of `comm`, counted from each one's call, is left out as if dead: `comm` is
- * then revoked, and its own call, if it comes later, returns TUTTI_ERR_TIMEOUT. A rank that falls silent in the
- * middle, other than by dying, costs another one or two such times. It waits for no rank that has destroyed `comm`.
+ * then revoked, and its own call, if it comes later, returns TUTTI_ERR_TIMEOUT. Ranks that fall silent in the
+ * middle, other than by dying, cost all together up to 3.75 such times and 3 s, from when the last of them did; those who did at
+ * the end may be members of the new one. It waits for no rank that has destroyed `comm`.
  * Ranks that hear nothing of each other for that long, though all live (a network in two halves), go on apart.
  *
  * `*out` has the settings of `comm`, the size and ranks of what is left, and nothing else: operations of

@@ -23,6 +23,7 @@
 #define LONG_DEADLINE_S 20.0
 #define SILENCE_S	1.0
 #define STORE_GRACE_S	3.0
+#define DECLINE_S	3.0
 
 static void fail(struct verdict *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void fail(struct verdict *v, const char *format, ...)
@@ -67,9 +68,10 @@ static double bound_of(const struct fault_case *c)
 	/* a host of the store that does not answer is given time to, at the end, too */
 	if (phase_stretch(c->phase) == STRETCH_INIT)
 		return INIT_DEADLINE_S + (mute ? STORE_GRACE_S : 0) + second;
-	/* who is in the old list and in the new one costs the time of an operation and two to be left out */
+	/* found silent in an agreement within 2¼ times (agree.c), and members by its decision all the same; then not joining, for half
+	 * of one, and not coming to the agreement on that (shrink.c). Less where that decision is the last, and an operation fails */
 	if (regroups(c))
-		return 4 * deadline_of(c) + second;
+		return 3.75 * deadline_of(c) + DECLINE_S + second;
 	if (c->fault == FAULT_STOP || case_goes_on(c))
 		return deadline_of(c) + second;
 	return c->fault == FAULT_UNPLUGGED ? SILENCE_S + second : second;

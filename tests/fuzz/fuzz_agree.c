@@ -46,8 +46,8 @@ static void check(const struct tt_agree *agree)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	bool among[SIZE] = { true, true, true, true, false, true, true, true, true };
-	const struct tt_agree_config config = { .rank = ME, .size = SIZE, .instance = 1, .among = among, .timeout_ns = 1000,
-						.said = "me", .length = 2, .send = forget };
+	const struct tt_agree_config config = { .rank = ME, .size = SIZE, .instance = 1, .among = among, .coming_ns = 1000,
+						.answer_ns = 1000, .said = "me", .length = 2, .send = forget };
 	struct tt_agree_head head = { 0 };
 	struct tt_agree *agree;
 	struct turn turn;

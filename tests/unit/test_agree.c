@@ -50,6 +50,7 @@ struct world {
 	uint64_t now;
 	uint64_t random;
 	uint32_t most_delay;
+	uint64_t coming;
 	bool go_home; /* whoever knows leaves at once */
 	struct member member[MOST];
 	struct stream stream[MOST][MOST];
@@ -113,7 +114,8 @@ static void come(struct world *w, struct member *m)
 	bool among[MOST];
 	char said[80];
 	struct tt_agree_config config = { .rank = m->rank, .size = w->size, .instance = 5, .among = among,
-					  .timeout_ns = TIMEOUT, .said = said, .send = post, .context = m };
+					  .coming_ns = w->coming, .answer_ns = TIMEOUT, .said = said,
+					  .send = post, .context = m };
 
 	for (int i = 0; i < w->size; i++)
 		among[i] = true;
@@ -194,6 +196,7 @@ static void set_up(struct world *w, int size, uint64_t seed)
 	w->now = 1;
 	w->random = seed * 0x9e3779b97f4a7c15u | 1;
 	w->most_delay = 10;
+	w->coming = TIMEOUT;
 	for (int i = 0; i < size; i++)
 		w->member[i] = (struct member){ .world = w, .rank = i, .stops = NEVER, .dies_after = NEVER };
 }
@@ -211,12 +214,17 @@ static void tear_down(struct world *w)
 	}
 }
 
+static void run_once(struct world *w)
+{
+	for (int i = 0; i < w->size; i++)
+		take_turn(w, &w->member[draw(w, (uint32_t)w->size)]);
+	w->now += 1 + draw(w, 5);
+}
+
 static void run(struct world *w)
 {
 	while (!all_over(w)) {
-		for (int i = 0; i < w->size; i++)
-			take_turn(w, &w->member[draw(w, (uint32_t)w->size)]);
-		w->now += 1 + draw(w, 5);
+		run_once(w);
 		if (w->now > LATEST)
 			fail_msg("no end");
 	}
@@ -361,10 +369,51 @@ static void who_comes_in_time_is_in(void **state)
 		struct world w;
 
 		set_up(&w, 2 + (int)(seed % 4), seed);
+		if (seed % 2) /* the others answer while they wait */
+			w.coming = 5 * TIMEOUT;
 		for (int i = 0; i < w.size; i++)
-			w.member[i].comes = 1 + draw(&w, TIMEOUT - 100);
+			w.member[i].comes = 1 + draw(&w, (uint32_t)w.coming - 100);
 		run(&w);
-		agreed_by_all_alive(&w);
+		assert_int_equal(same_for_all(&w), (1u << w.size) - 1);
+		tear_down(&w);
+	}
+}
+
+static bool all_have_come(const struct world *w)
+{
+	bool all = true;
+
+	for (int i = 0; i < w->size; i++)
+		all &= w->member[i].agree != NULL;
+	return all;
+}
+
+/* From the last that falls silent: it is asked, then its answer is waited for, once more when another leads. */
+static void those_who_fall_silent_cost_the_same_together(void **state)
+{
+	for (uint64_t seed = 1; seed < 20000; seed++) {
+		struct world w;
+		uint64_t last = 0;
+
+		set_up(&w, 3 + (int)(seed % (MOST - 2)), seed);
+		w.coming = 4 * TIMEOUT;
+		w.go_home = draw(&w, 2);
+		while (!all_have_come(&w))
+			run_once(&w);
+		for (int i = 1 + (int)draw(&w, (uint32_t)w.size); i < w.size + (int)draw(&w, 2); i++) {
+			struct member *m = &w.member[i % w.size];
+
+			m->stops = w.now + draw(&w, draw(&w, 2) ? 100 : 2 * TIMEOUT);
+			m->continues = LATEST / 2;
+			last = m->stops > last ? m->stops : last;
+		}
+		while (w.now < last + 9 * TIMEOUT / 4 + 200)
+			run_once(&w);
+		for (int i = 0; i < w.size; i++)
+			if (w.member[i].stops == NEVER && !w.member[i].outcome)
+				fail_msg("seed %llu: rank %d still waits", (unsigned long long)seed, i);
+		run(&w);
+		same_for_all(&w);
 		tear_down(&w);
 	}
 }
@@ -535,6 +584,7 @@ int main(void)
 		cmocka_unit_test(any_number_may_die),
 		cmocka_unit_test(who_comes_too_late_is_left_out),
 		cmocka_unit_test(who_comes_in_time_is_in),
+		cmocka_unit_test(those_who_fall_silent_cost_the_same_together),
 		cmocka_unit_test(who_stops_agrees_or_is_told),
 		cmocka_unit_test(a_later_leader_proposes_what_was_accepted),
 		cmocka_unit_test(a_promise_is_kept),
