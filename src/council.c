@@ -36,6 +36,7 @@ struct bytes {
 struct councillor {
 	struct bytes out, in;
 	size_t sent; /* of out */
+	bool deaf;   /* its link takes nothing more, for good; what it sent before is still read */
 	bool gone;
 	uint64_t gone_at; /* when to believe what another said; or 0 */
 };
@@ -140,7 +141,7 @@ static void keep_to_send(void *context, int to, const struct tt_agree_head *head
 	struct councillor *with = &council->with[to];
 	struct bytes *out = &with->out;
 
-	if (with->gone)
+	if (with->gone || with->deaf)
 		return;
 	if (!make_room(out, out->used + sizeof(*head) + head->length)) {
 		council->no_memory = true;
@@ -164,18 +165,19 @@ static bool send_kept(struct tt_council *council, int rank)
 	struct councillor *with = &council->with[rank];
 	const size_t before = with->sent;
 
-	while (!with->gone && with->sent < with->out.used) {
+	while (!with->gone && !with->deaf && with->sent < with->out.used) {
 		const struct iovec iov = { with->out.at + with->sent, with->out.used - with->sent };
 		const ssize_t moved = link->ops->write(link, &iov, 1);
 
-		if (moved < 0)
-			return false; /* what it sent before is still read */
 		if (moved == 0)
 			break;
-		with->sent += (size_t)moved;
+		if (moved < 0)
+			with->deaf = true;
+		else
+			with->sent += (size_t)moved;
 	}
 	const bool some = with->sent > before;
-	if (with->sent == with->out.used)
+	if (with->deaf || with->sent == with->out.used)
 		with->sent = with->out.used = 0;
 	return some;
 }

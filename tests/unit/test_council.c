@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The council of a rank whose leader is gone: its words have all come, and nothing reaches it any more. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "council.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+#define ROOM	  1024
+
+enum { RANKS = 2, ME = 1 };
+enum { HERE = 1, PROPOSE = 5, DECIDED = 7 };
+
+/* What the leader said, and how often this rank tried to tell it something. */
+static struct {
+	uint8_t words[ROOM];
+	size_t length, read;
+	int refused;
+} leader;
+
+static ssize_t write_to_leader(struct tt_link *link, const struct iovec *iov, int n)
+{
+	leader.refused++;
+	return TUTTI_ERR_PEER_LOST;
+}
+
+static ssize_t read_from_leader(struct tt_link *link, const struct iovec *iov, int n)
+{
+	const size_t left = leader.length - leader.read;
+	const size_t bytes = left < iov[0].iov_len ? left : iov[0].iov_len;
+
+	memcpy(iov[0].iov_base, leader.words + leader.read, bytes);
+	leader.read += bytes;
+	return (ssize_t)bytes;
+}
+
+static bool is_ready(const struct tt_link *link)
+{
+	return true;
+}
+
+static tutti_result_t connect_to(struct tt_endpoint *endpoint, int peer, enum tt_lane lane, struct tt_link **out)
+{
+	static struct tt_link link;
+
+	link = (struct tt_link){ endpoint->ops, endpoint, peer };
+	*out = &link;
+	return TUTTI_OK;
+}
+
+static void progress(struct tt_endpoint *endpoint, bool thorough)
+{
+}
+
+static bool nobody_is_lost(struct tt_endpoint *endpoint, int peer)
+{
+	return false;
+}
+
+static void tell(struct tt_endpoint *endpoint, const void *note)
+{
+}
+
+static bool hear_nothing(struct tt_endpoint *endpoint, void *note)
+{
+	return false;
+}
+
+static void do_nothing(struct tt_endpoint *endpoint)
+{
+}
+
+/* Something else is always there to be read, as where streams have ended. */
+static void sleep_not_at_all(struct tt_endpoint *endpoint, int timeout_ms)
+{
+}
+
+static const struct tt_transport transport = {
+	.name = "test",
+	.connect = connect_to,
+	.write = write_to_leader,
+	.read = read_from_leader,
+	.ready = is_ready,
+	.progress = progress,
+	.lost = nobody_is_lost,
+	.tell = tell,
+	.hear = hear_nothing,
+	.arm = do_nothing,
+	.disarm = do_nothing,
+	.sleep = sleep_not_at_all,
+};
+
+static void leader_says(uint32_t kind, uint64_t ballot, const void *body, size_t length)
+{
+	const struct tt_agree_head head = { 0x61677265u, kind, 1, (uint32_t)length, ballot, 0 };
+
+	assert_true(leader.length + sizeof(head) + length <= ROOM);
+	memcpy(leader.words + leader.length, &head, sizeof(head));
+	leader.length += sizeof(head);
+	if (length)
+		memcpy(leader.words + leader.length, body, length);
+	leader.length += length;
+}
+
+/* Both are in it, and neither said anything. */
+static void leader_decides(void)
+{
+	const uint32_t value[] = { 0, 0, ME, 0 };
+	const uint8_t sets[] = { 3, 0 };
+
+	memset(&leader, 0, sizeof(leader));
+	leader_says(HERE, 0, NULL, 0);
+	leader_says(PROPOSE, 1, value, sizeof(value));
+	leader_says(DECIDED, 1, sets, sizeof(sets));
+}
+
+static struct tutti_comm *new_comm(struct tt_endpoint *endpoint)
+{
+	struct tutti_comm *comm = calloc(1, sizeof(*comm));
+
+	assert_non_null(comm);
+	pthread_mutex_init(&comm->lock, NULL);
+	comm->rank = ME;
+	comm->size = RANKS;
+	comm->settings.timeout_ns = 100 * SECOND_NS;
+	comm->endpoints[0] = endpoint;
+	comm->nendpoints = 1;
+	comm->via = calloc(RANKS, sizeof(*comm->via));
+	comm->wires = calloc(RANKS * TT_LANES, sizeof(*comm->wires));
+	assert_true(comm->via && comm->wires);
+	return comm;
+}
+
+static void free_comm(struct tutti_comm *comm)
+{
+	tt_council_free(comm);
+	pthread_mutex_destroy(&comm->lock);
+	free(comm->via);
+	free(comm->wires);
+	free(comm);
+}
+
+/* The decision is heard, and nobody waits until the leader takes what it cannot take any more. */
+static void a_link_that_takes_nothing_is_tried_once(void **state)
+{
+	const bool among[RANKS] = { true, true };
+	struct tt_endpoint endpoint = { .ops = &transport };
+	struct tutti_comm *comm = new_comm(&endpoint);
+	struct tt_agree *agreed = NULL;
+
+	leader_decides();
+	assert_int_equal(tt_council_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed), TUTTI_OK);
+	assert_int_equal(tt_agree_count(agreed), RANKS);
+	assert_int_equal(leader.read, leader.length);
+	assert_int_equal(leader.refused, 1);
+	tt_agree_close(agreed);
+	free_comm(comm);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_link_that_takes_nothing_is_tried_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
