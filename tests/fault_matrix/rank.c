@@ -320,7 +320,18 @@ static void destroy(struct player *p)
 		player_complain(p, "tutti_comm_destroy took %.2f s", seconds_now() - start);
 }
 
-/* The victims of a stop run on when the last survivor needs them no more. */
+/* The victims of a stop run on when the last survivor needs them no more: one that was left out because it was slow stops
+ * only afterwards. */
+static void release(struct player *p, int victim)
+{
+	struct report *r = &p->stage->report[victim];
+
+	while (!atomic_load(&r->continued) && !atomic_load(&r->finished)) {
+		kill(atomic_load(&p->stage->pid[victim]), SIGCONT);
+		sched_yield();
+	}
+}
+
 static void release_stopped(struct player *p)
 {
 	const uint32_t lost = case_lost(&p->scene->c), survivors = player_survivors(p);
@@ -331,7 +342,7 @@ static void release_stopped(struct player *p)
 		return;
 	for (int rank = 0; rank < p->ranks; rank++)
 		if (lost >> rank & 1)
-			kill(atomic_load(&p->stage->pid[rank]), SIGCONT);
+			release(p, rank);
 }
 
 static void join(struct player *p)

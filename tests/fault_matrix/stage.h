@@ -16,6 +16,7 @@
 
 struct report {
 	_Atomic double fault_at; /* a victim's; 0: not yet */
+	atomic_bool continued;	 /* a victim that had been stopped */
 	atomic_uint messages;	 /* that it said to the store, and perhaps to others later */
 	bool attended;		 /* a victim's: the store knew by then that it had come, and all knew the store if it goes with the victim */
 	double told_at;		 /* when the first error came back; 0: none did */
@@ -26,7 +27,7 @@ struct report {
 	char sentence[SENTENCE_MAX];
 	char complaint[COMPLAINT_MAX]; /* "": none */
 	unsigned calls;		       /* of the rehearsal */
-	bool finished;
+	atomic_bool finished;
 };
 
 struct stage {

@@ -177,6 +177,12 @@ void victim_message_is_said(void)
 
 /* ---- all of them */
 
+static void stop(void)
+{
+	raise(SIGSTOP);
+	atomic_store(&report()->continued, true);
+}
+
 void victim_fault(void)
 {
 	if (victim_has_fault())
@@ -185,7 +191,7 @@ void victim_fault(void)
 	atomic_store(&report()->fault_at, seconds_now());
 	switch ((enum fault)victim.scene->c.fault) {
 	case FAULT_KILL: raise(SIGKILL); break;
-	case FAULT_STOP: raise(SIGSTOP); break;
+	case FAULT_STOP: stop(); break;
 	case FAULT_EXIT: exit(0);
 	case FAULT_CLOSED: close_connections(); break;
 	case FAULT_UNPLUGGED: network_unplug(); break;
