@@ -63,7 +63,8 @@ struct tt_agree {
 	uint64_t deadline; /* for others to come */
 	uint64_t promised; /* ballots below are refused */
 	struct value accepted;
-	uint64_t decided; /* ballot of a decision heard of, whose value has not come */
+	uint64_t decided; /* ballot of a decision heard of, whose value has not come … */
+	bool just_heard;  /* … while the streams were read of which one has it */
 	int members;	  /* once decided */
 	uint8_t *sets;	  /* what DECIDED carries: a bit for each member, then for each that was late */
 
@@ -235,8 +236,10 @@ static void hear_decided(struct tt_agree *a, uint64_t ballot, const uint8_t *set
 		conclude(a, ballot);
 	else if (!has(sets, a->config.rank))
 		a->state = TT_AGREE_LEFT_OUT;
-	else if (a->decided < ballot)
+	else if (a->decided < ballot) {
 		a->decided = ballot;
+		a->just_heard = true;
+	}
 }
 
 /* ---- leading */
@@ -355,8 +358,11 @@ static void propose(struct tt_agree *a, uint64_t now)
 
 void tt_agree_step(struct tt_agree *a, uint64_t now)
 {
-	if (a->state == TT_AGREE_OPEN && a->decided)
-		a->state = TT_AGREE_LEFT_OUT; /* all was read, and the value is not there */
+	if (a->state == TT_AGREE_OPEN && a->decided && !a->just_heard)
+		a->state = TT_AGREE_LEFT_OUT; /* all was read since, and the value is not there */
+	a->just_heard = false;
+	if (a->decided)
+		return; /* there is nothing left to lead to */
 	if (a->state == TT_AGREE_OPEN && a->phase == FOLLOWING)
 		ask(a, now);
 	if (a->state == TT_AGREE_OPEN && a->phase == FOLLOWING && may_lead(a, now))

@@ -546,6 +546,31 @@ static void a_decision_is_passed_on_with_its_own_ballot(void **state)
 	tear_down(&w);
 }
 
+/* A rank that stops while it reads may hear of a decision from the stream that it reads next, and of its value from one that it
+ * read before. */
+static void a_decision_waits_for_its_value_until_all_is_read(void **state)
+{
+	const uint32_t value[] = { 0, 0, 1, 0, 2, 0 };
+	const uint8_t sets[] = { 7, 0 };
+
+	for (int comes = 0; comes < 2; comes++) {
+		struct world w;
+
+		set_up(&w, 3, 1);
+		come(&w, &w.member[1]);
+		tell(&w, 0, HERE, 0, 0, NULL, 0);
+		tell(&w, 2, HERE, 0, 0, NULL, 0);
+		tell(&w, 2, DECIDED, 1, 0, sets, sizeof(sets));
+		assert_int_equal(tt_agree_state(w.member[1].agree), TT_AGREE_OPEN);
+		if (comes)
+			tell(&w, 0, PROPOSE, 1, 0, value, sizeof(value));
+		else
+			tt_agree_step(w.member[1].agree, w.now);
+		assert_int_equal(tt_agree_state(w.member[1].agree), comes ? TT_AGREE_DECIDED : TT_AGREE_LEFT_OUT);
+		tear_down(&w);
+	}
+}
+
 static void what_makes_no_sense_is_refused(void **state)
 {
 	const uint32_t bodies[][4] = { { 0, 4, 1, 0 }, { 0, 0xffffffff, 0, 0 }, { 9, 0, 0, 0 }, { 1, 0, 0, 0 }, { 0, 3, 0, 0 } };
@@ -589,6 +614,7 @@ int main(void)
 		cmocka_unit_test(a_later_leader_proposes_what_was_accepted),
 		cmocka_unit_test(a_promise_is_kept),
 		cmocka_unit_test(a_decision_is_passed_on_with_its_own_ballot),
+		cmocka_unit_test(a_decision_waits_for_its_value_until_all_is_read),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
 	};
 
