@@ -23,7 +23,8 @@
 #define WORDS 20
 
 static const char *program, *example;	     /* of the command line */
-static char file[] = "/tmp/tutti-cluster-XXXXXX"; /* what a test describes */
+static char file[] = "/tmp/tutti-cluster-XXXXXX";   /* what a test describes */
+static char output[] = "/tmp/tutti-simulated-XXXXXX"; /* what it has written */
 
 static void describe(const char *text)
 {
@@ -32,6 +33,15 @@ static void describe(const char *text)
 	assert_non_null(out);
 	assert_true(fputs(text, out) >= 0);
 	assert_int_equal(fclose(out), 0);
+}
+
+static void read_output(char *text, size_t size)
+{
+	FILE *in = fopen(output, "re");
+
+	assert_non_null(in);
+	text[fread(text, 1, size - 1, in)] = '\0';
+	fclose(in);
 }
 
 /* Run with the words of `line` and the file, or another one. */
@@ -221,23 +231,17 @@ static void check_objects(char *text)
 
 static void json_has_an_object_for_each_line(void **state)
 {
-	char line[256], text[65536], path[] = "/tmp/tutti-simulated-XXXXXX";
-	const int fd = mkstemp(path);
+	char line[256], text[65536];
 
-	assert_true(fd >= 0);
 	describe(CLUSTER("8"));
 	struct launched l = simulate("all_reduce -b 64 -e 64 --json -");
 	check_objects(launched_out(&l));
 	launched_free(&l);
-	snprintf(line, sizeof(line), "all_reduce -b 64 -e 64 --json %s", path);
+	snprintf(line, sizeof(line), "all_reduce -b 64 -e 64 --json %s", output);
 	l = simulate(line);
-	unlink(path);
 	assert_contains(launched_out(&l), "simulated: mine");
-	const ssize_t n = read(fd, text, sizeof(text) - 1);
-	assert_true(n > 0);
-	text[n] = '\0';
+	read_output(text, sizeof(text));
 	check_objects(text);
-	close(fd);
 	launched_free(&l);
 }
 
@@ -245,25 +249,17 @@ static void json_has_an_object_for_each_line(void **state)
 
 static void a_picture_has_a_graph_for_each_size(void **state)
 {
-	char line[256], text[1 << 17], path[] = "/tmp/tutti-simulated-XXXXXX";
-	const int fd = mkstemp(path);
+	char line[256], text[1 << 17];
 
-	assert_true(fd >= 0);
 	if (system("gnuplot --version >/dev/null 2>&1") != 0) {
-		close(fd);
-		unlink(path);
 		print_message("gnuplot is not installed\n");
 		skip();
 	}
 	describe("{\"name\": \"it's `mine`\", \"ranks_per_host\": 4, " WITHIN ", " BETWEEN "}");
-	snprintf(line, sizeof(line), "all_reduce -b 64 -e 4096 -f 64 --plot %s", path);
+	snprintf(line, sizeof(line), "all_reduce -b 64 -e 4096 -f 64 --plot %s", output);
 	struct launched l = simulate(line);
-	unlink(path);
 	launched_free(&l);
-	const ssize_t n = read(fd, text, sizeof(text) - 1);
-	assert_true(n > 0);
-	text[n] = '\0';
-	close(fd);
+	read_output(text, sizeof(text));
 	assert_contains(text, ">it's `mine`<");
 	assert_contains(text, "all_reduce, 64 bytes");
 	assert_contains(text, "all_reduce, 4096 bytes");
@@ -400,16 +396,16 @@ static void the_example_is_one(void **state)
 	launched_free(&l);
 }
 
-static int make_file(void **state)
+static int make_files(void **state)
 {
-	const int fd = mkstemp(file);
+	const int in = mkstemp(file), out = mkstemp(output);
 
-	return fd < 0 ? -1 : close(fd);
+	return in < 0 || out < 0 || close(in) < 0 || close(out) < 0 ? -1 : 0;
 }
 
-static int remove_file(void **state)
+static int remove_files(void **state)
 {
-	return unlink(file);
+	return unlink(file) < 0 || unlink(output) < 0 ? -1 : 0;
 }
 
 int main(int argc, char **argv)
@@ -437,5 +433,5 @@ int main(int argc, char **argv)
 	}
 	program = argv[1];
 	example = argv[2];
-	return cmocka_run_group_tests_name("bench_simulate", tests, make_file, remove_file);
+	return cmocka_run_group_tests_name("bench_simulate", tests, make_files, remove_files);
 }
