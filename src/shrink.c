@@ -15,6 +15,9 @@
 /* Of two ranks that fail to join, one may know at once and the other when half the deadline has passed and it has told the rest:
  * that must not make it late for the next agreement. */
 #define DECLINE_NS 3000000000
+/* A rank that says that it has joined, and dies before the others have, is a member of the last agreement: they begin again,
+ * all as often. Not for ever: a network may lose the same connection each time. */
+#define LOSSES_MAX 4
 
 static_assert(sizeof(struct tt_report) <= TT_AGREE_SAID_MAX, "a report can be said");
 
@@ -24,6 +27,7 @@ struct shrinking {
 	int *members; /* [count]: their ranks in the old communicator */
 	int count;
 	uint64_t id; /* for the new one, if this rank turns out to be the lowest */
+	int losses;  /* attempts that failed as a rank was lost */
 	bool agreed; /* once: a rank that now fails by itself has left the others in the middle */
 };
 
@@ -156,6 +160,8 @@ static tutti_result_t meet(struct shrinking *s)
 		tt_agree_close(agreed);
 		agreed = NULL;
 		result = compare(s, timeout_ns + DECLINE_NS, &mine, &agreed);
+		if (result == TUTTI_ERR_PEER_LOST && s->losses++ < LOSSES_MAX)
+			result = TUTTI_IN_PROGRESS;
 	}
 	tt_agree_close(agreed);
 	return result;
