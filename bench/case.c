@@ -22,12 +22,18 @@ static const struct bench_case cases[] = {
 	[BENCH_BARRIER] = { .name = "barrier", .empty = true },
 	[BENCH_LATENCY] = { .name = "latency", .pair = true },
 	[BENCH_BANDWIDTH] = { .name = "bandwidth", .pair = true },
+	[BENCH_INIT] = { .name = "init", .start = true },
 };
 static_assert(sizeof(cases) / sizeof(cases[0]) == BENCH_KIND_COUNT, "every kind has a row");
 
 const struct bench_case *bench_case(enum bench_kind kind)
 {
 	return &cases[kind];
+}
+
+bool bench_case_is_collective(enum bench_kind kind)
+{
+	return !cases[kind].pair && !cases[kind].start;
 }
 
 enum bench_kind bench_case_find(const char *name)

@@ -28,6 +28,7 @@ enum bench_kind {
 	BENCH_BARRIER,
 	BENCH_LATENCY,	 /* rank 0 and 1: there and back */
 	BENCH_BANDWIDTH, /* rank 0 to 1: a window of sends, then one answer */
+	BENCH_INIT,	 /* the start of all ranks, see start.h */
 	BENCH_KIND_COUNT
 };
 
@@ -39,11 +40,15 @@ struct bench_case {
 	bool blocks;  /* the larger buffer holds a block per rank */
 	bool empty;   /* moves no data */
 	bool pair;    /* point to point: in place has no meaning */
+	bool start;   /* no call at all: what comes before the first one, and that */
 	/* busbw = algbw × (bus_a (n-1)) / n where bus_a is not 0, else algbw */
 	double bus_a;
 };
 
 const struct bench_case *bench_case(enum bench_kind kind);
+
+/* A collective, of which there may be more in a run. */
+bool bench_case_is_collective(enum bench_kind kind);
 
 /* The kind called `name`; BENCH_KIND_COUNT where there is none. */
 enum bench_kind bench_case_find(const char *name);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "local.h"
+#include "timing.h"
 
 #define GRACE_S 2
 
@@ -121,14 +122,6 @@ static void kill_all(const struct ranks *ranks)
 	}
 }
 
-static double seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void wait_for_all(struct ranks *ranks, const sigset_t *child)
 {
 	double deadline = 0; /* set when the first has failed */
@@ -141,10 +134,10 @@ static void wait_for_all(struct ranks *ranks, const sigset_t *child)
 			continue;
 		}
 		if (deadline == 0)
-			deadline = seconds() + GRACE_S;
-		if (seconds() >= deadline) {
+			deadline = bench_now() + GRACE_S;
+		if (bench_now() >= deadline) {
 			kill_all(ranks);
-			deadline = seconds() + GRACE_S;
+			deadline = bench_now() + GRACE_S;
 		}
 		sigtimedwait(child, NULL, &step);
 	}

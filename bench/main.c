@@ -8,26 +8,30 @@
 
 #include "local.h"
 #include "simulate.h"
+#include "start.h"
 #include "sweep.h"
 #include "tune.h"
 #include "tutti_backend.h"
 
 enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
 
-static int run(struct bench_tutti *tutti, const struct bench_options *options)
+static int run(struct bench_tutti *tutti, const struct bench_options *options, const struct bench_start *start)
 {
+	if (options->kind == BENCH_INIT)
+		return bench_start_end(start, &tutti->backend, options);
 	return options->tune ? bench_tune(tutti, options) : bench_sweep(&tutti->backend, options);
 }
 
 static int measure(const struct bench_options *options)
 {
+	const struct bench_start start = bench_start_begin();
 	struct bench_tutti tutti;
 	int status = STATUS_USAGE;
 
 	if (bench_tutti_init(&tutti, options) < 0)
 		return STATUS_FAILED;
 	if (bench_options_fit(options, tutti.backend.size))
-		status = run(&tutti, options) == 0 ? 0 : STATUS_FAILED;
+		status = run(&tutti, options, &start) == 0 ? 0 : STATUS_FAILED;
 	bench_tutti_fini(&tutti);
 	return status;
 }
@@ -70,7 +74,9 @@ static int carry_out(const struct bench_options *options, char **argv)
 {
 	if (options->simulate)
 		return simulate(options);
-	return bench_launched() ? measure(options) : start_ranks(options, argv);
+	if (bench_launched())
+		return measure(options);
+	return options->kind == BENCH_INIT ? bench_start_repeat(options, argv, "tutti", start_ranks) : start_ranks(options, argv);
 }
 
 int main(int argc, char **argv)

@@ -14,17 +14,18 @@
 enum { MOST_SIMULATED_RANKS = 65536 };
 
 static const char help[] =
-	"usage: %s COLLECTIVE|all|latency|bandwidth [OPTION…]\n"
+	"usage: %s COLLECTIVE|all|latency|bandwidth|init [OPTION…]\n"
 	"\n"
 	"COLLECTIVE: all_reduce broadcast reduce reduce_scatter all_gather gather scatter\n"
 	"            all_to_all scan exscan barrier; all: each of them, one after another\n"
 	"latency, bandwidth: point to point between ranks 0 and 1\n"
+	"init: from the initialisation to the end of the first all_reduce, with new processes each time\n"
 	"\n"
 	"  -r, --ranks N        ranks to start, unless a launcher started this (2)\n"
 	"  -b, --begin BYTES    smallest size, with K, M or G for powers of 1024 (8)\n"
 	"  -e, --end BYTES      largest size (64M)\n"
 	"  -f, --factor N       each size is N times the one before (2)\n"
-	"  -n, --iters N        calls to time per size (as many as fit into --seconds)\n"
+	"  -n, --iters N        calls to time per size (as many as fit into --seconds); of init: runs (5)\n"
 	"  -w, --warmup N       calls before those (four samples)\n"
 	"      --seconds S      time to spend on a size, per column (0.2)\n"
 	"  -d, --type TYPE      int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16\n"
@@ -156,7 +157,7 @@ static bool parse_kind(const char *text, enum bench_kind *kind)
 	*kind = strcmp(text, "all") == 0 ? BENCH_KIND_COUNT : bench_case_find(text);
 	if (*kind == BENCH_KIND_COUNT && strcmp(text, "all") != 0)
 		return wrong("\"%s\" was found, expected a collective such as all_reduce, or all, "
-			     "latency or bandwidth",
+			     "latency, bandwidth or init",
 			     text);
 	return true;
 }
@@ -255,7 +256,7 @@ static bool tune_agrees(const struct bench_options *o)
 	if (o->plot)
 		return wrong("--tune was found beside --plot, which draws one line for each "
 			     "place; expected one of the two");
-	if (o->kind != BENCH_KIND_COUNT && bench_case(o->kind)->pair)
+	if (o->kind != BENCH_KIND_COUNT && !bench_case_is_collective(o->kind))
 		return wrong("--tune was found with %s, which goes by no algorithm; expected a "
 			     "collective such as all_reduce, or all",
 			     bench_case(o->kind)->name);
@@ -267,7 +268,7 @@ static bool simulate_agrees(const struct bench_options *o)
 {
 	if (!o->simulate)
 		return o->most_ranks == 0 || wrong("--most-ranks is said without --simulate");
-	if (o->kind != BENCH_KIND_COUNT && bench_case(o->kind)->pair)
+	if (o->kind != BENCH_KIND_COUNT && !bench_case_is_collective(o->kind))
 		return wrong("--simulate has no %s, expected a collective such as all_reduce, or all",
 			     bench_case(o->kind)->name);
 	if (o->ranks > 0 || o->iters > 0 || o->warmup >= 0 || o->transport || o->algorithm || o->tune)
@@ -290,6 +291,8 @@ static bool options_agree(const struct bench_options *o)
 	if (!all && bench_case(o->kind)->prefix && o->op == TUTTI_AVG)
 		return wrong("%s has no average; use another -o than avg",
 			     bench_case(o->kind)->name);
+	if (o->kind == BENCH_INIT && o->plot)
+		return wrong("--plot was found with init, which has nothing to draw over");
 	return (!o->tune || tune_agrees(o)) && simulate_agrees(o);
 }
 
@@ -323,8 +326,8 @@ enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_option
 			return BENCH_PARSED_WRONG;
 	}
 	if (optind + 1 != argc) {
-		wrong("%s was found, expected one collective such as all_reduce, or all, latency "
-		      "or bandwidth",
+		wrong("%s was found, expected one collective such as all_reduce, or all, latency, "
+		      "bandwidth or init",
 		      optind == argc ? "no collective" : "more than one collective");
 		return BENCH_PARSED_WRONG;
 	}

@@ -71,7 +71,7 @@ static int simulate_all(struct simulation *sim)
 	for (int k = 0; k < BENCH_KIND_COUNT; k++) {
 		const enum bench_kind kind = (enum bench_kind)k, only = sim->options->kind;
 
-		if (bench_case(kind)->pair || (only != BENCH_KIND_COUNT && only != kind))
+		if (!bench_case_is_collective(kind) || (only != BENCH_KIND_COUNT && only != kind))
 			continue;
 		if (simulate_kind(sim, kind) < 0)
 			return -1;

@@ -98,7 +98,7 @@ static bool included(const struct bench_options *o, enum bench_kind kind)
 {
 	if (o->kind != BENCH_KIND_COUNT)
 		return o->kind == kind;
-	return !bench_case(kind)->pair && !(bench_case(kind)->prefix && o->op == TUTTI_AVG);
+	return bench_case_is_collective(kind) && !(bench_case(kind)->prefix && o->op == TUTTI_AVG);
 }
 
 /* What the largest measurement needs. */
@@ -173,6 +173,11 @@ int bench_sweep(struct bench_backend *backend, const struct bench_options *optio
 		fprintf(stderr,
 			"--tune compares algorithms of tutti, this program measures %s; use "
 			"tutti-bench\n",
+			backend->library);
+		return -1;
+	}
+	if (options->kind == BENCH_INIT) {
+		fprintf(stderr, "%s cannot measure init; use tutti-bench or a program of bench/peers\n",
 			backend->library);
 		return -1;
 	}

@@ -12,7 +12,7 @@
 #define WARMUP_SAMPLES 4
 #define PROBE_SAMPLES  2 /* the last of the warm-up: how long a sample takes altogether */
 
-static double now(void)
+double bench_now(void)
 {
 	struct timespec t;
 
@@ -27,12 +27,12 @@ static int take_sample(const struct bench_work *work, uint64_t sample, double *s
 	work->prepare(work->context, sample);
 	if (work->backend->barrier(work->backend) < 0)
 		return -1;
-	start = now();
+	start = bench_now();
 	for (unsigned i = 0; i < work->batch; i++) {
 		if (work->run(work->context, i) < 0)
 			return -1;
 	}
-	*seconds = (now() - start) / work->batch;
+	*seconds = (bench_now() - start) / work->batch;
 	return 0;
 }
 
@@ -45,15 +45,15 @@ static long samples_of(long calls, unsigned batch)
  * rank. */
 static int warm_up(const struct bench_work *work, long samples, uint64_t *next, double *whole)
 {
-	double start = now(), ignored;
+	double start = bench_now(), ignored;
 
 	for (long i = 0; i < samples; i++) {
 		if (i == samples - PROBE_SAMPLES)
-			start = now();
+			start = bench_now();
 		if (take_sample(work, (*next)++, &ignored) < 0)
 			return -1;
 	}
-	*whole = (now() - start) / (samples < PROBE_SAMPLES ? samples : PROBE_SAMPLES);
+	*whole = (bench_now() - start) / (samples < PROBE_SAMPLES ? samples : PROBE_SAMPLES);
 	return work->backend->combine(work->backend, whole, 1, BENCH_MAX);
 }
 

@@ -44,6 +44,9 @@ struct bench_samples {
 	size_t count;
 };
 
+/* Seconds by a clock that all processes of the machine share. */
+double bench_now(void);
+
 /* Take samples, and put them behind those there are. -1: said why. */
 int bench_time(const struct bench_work *work, const struct bench_budget *budget,
 	       struct bench_samples *samples);

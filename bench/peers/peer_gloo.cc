@@ -37,6 +37,7 @@
 #include "local.h"
 #include "options.h"
 #include "pattern.h"
+#include "start.h"
 #include "sweep.h"
 
 namespace
@@ -351,6 +352,7 @@ void join(Gloo &g, int rank, int size)
 
 int measure(const bench_options *options, int rank, int size)
 {
+	const bench_start begun = bench_start_begin();
 	Gloo g;
 	bench_backend backend = {};
 
@@ -368,7 +370,7 @@ int measure(const bench_options *options, int rank, int size)
 	backend.alloc = allocate;
 	backend.release = release;
 	backend.describe = describe;
-	return bench_sweep(&backend, options) != 0;
+	return (options->kind == BENCH_INIT ? bench_start_end(&begun, &backend, options) : bench_sweep(&backend, options)) != 0;
 }
 
 void remove_directory(const char *path)
@@ -413,6 +415,6 @@ int main(int argc, char **argv)
 	if (parsed != BENCH_PARSED)
 		return parsed == BENCH_PARSED_HELP ? 0 : 2;
 	if (!rank || !size)
-		return start(&options, argv);
+		return options.kind == BENCH_INIT ? bench_start_repeat(&options, argv, "gloo", start) : start(&options, argv);
 	return measure(&options, atoi(rank), atoi(size));
 }

@@ -9,6 +9,7 @@
 #include "backend.h"
 #include "options.h"
 #include "pattern.h"
+#include "start.h"
 #include "sweep.h"
 
 #define WINDOW 64
@@ -203,7 +204,7 @@ static void describe(struct bench_backend *backend, const char **transport, cons
 	*algorithm = mpi->options->algorithm ? mpi->options->algorithm : "unknown";
 }
 
-static int measure(const struct bench_options *options)
+static int measure(const struct bench_options *options, const struct bench_start *start)
 {
 	struct mpi mpi = { .options = options };
 	struct bench_backend backend = {
@@ -223,7 +224,7 @@ static int measure(const struct bench_options *options)
 	MPI_Comm_size(MPI_COMM_WORLD, &backend.size);
 	if (!bench_options_fit(options, backend.size))
 		return 2;
-	return bench_sweep(&backend, options);
+	return options->kind == BENCH_INIT ? bench_start_end(start, &backend, options) : bench_sweep(&backend, options);
 }
 
 int main(int argc, char **argv)
@@ -234,8 +235,10 @@ int main(int argc, char **argv)
 
 	if (parsed != BENCH_PARSED)
 		return parsed == BENCH_PARSED_HELP ? 0 : 2;
+	const struct bench_start start = bench_start_begin();
+
 	MPI_Init(&argc, &argv);
-	status = measure(&options);
+	status = measure(&options, &start);
 	if (status < 0)
 		MPI_Abort(MPI_COMM_WORLD, 1); /* others may be waiting for this rank */
 	MPI_Finalize();

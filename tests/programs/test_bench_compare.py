@@ -105,6 +105,18 @@ class Compare(unittest.TestCase):
         self.assertIn(' 0.80     1.50 gloo', self.row(run, 8))
         self.assertIn('geometric mean of fastest peer / tutti: 1.50, least 1.50', run.stdout)
 
+    def test_a_start_is_one_run_of_a_program_each_time(self):
+        said = self.path('said')
+        tell = f"open({said!r}, 'a').write(' '.join(sys.argv[1:4]) + chr(10))"
+        self.program('tutti-bench', {8: 10.0}, end=tell)
+        self.program('peers/tutti-peer-gloo', {8: 50.0}, end=tell)
+        run = self.compare('init')
+        self.assertEqual(run.returncode, 0)
+        self.assertIn('# init, tcp, 2 ranks', run.stdout)
+        self.assertIn(' 5.00 gloo', self.row(run, 8))
+        with open(said) as file:
+            self.assertEqual(set(file.read().splitlines()), {'init -n 1'})
+
     def test_an_unknown_peer_is_refused(self):
         self.assertEqual(self.compare('-p', 'nccl').returncode, 2)
 

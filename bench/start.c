@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the measurement of the start: its clock readings, what a process holds, and their table. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "outputs.h"
+#include "report.h"
+#include "start.h"
+#include "timing.h"
+
+#define RUNS  5 /* unless said */
+#define BYTES 8
+#define KIB   1024.0
+#define TAKER "TUTTI_BENCH_TAKER" /* the descriptor by which rank 0 hands its figures to bench_start_repeat() */
+
+/* What all ranks took together, in seconds and bytes; "most": of the rank with the most. */
+struct figures {
+	double slowest, joined; /* most, from a rank's own beginning to the end of all, and to that of the library's initialisation */
+	double all;		/* from the last rank's beginning to the last one's end */
+	struct bench_memory grown; /* most; but `shared` is the sum of all ranks, the whole of it */
+	double wrong;
+	char transport[32], algorithm[32];
+};
+
+/* ---- what a process holds */
+
+/* The sum of the lines of a file that begin with `name`, in bytes; 0 where there is none. */
+static double kilobytes(const char *path, const char *name)
+{
+	FILE *file = fopen(path, "re");
+	double found = 0, value;
+	char line[256];
+
+	while (file && fgets(line, sizeof(line), file)) {
+		const size_t length = strlen(name);
+
+		if (strncmp(line, name, length) == 0 && sscanf(line + length, " %lf", &value) == 1)
+			found = value * KIB;
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static double count_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	double count = -1; /* the one that counts */
+
+	while (dir && readdir(dir))
+		count++;
+	if (dir)
+		closedir(dir);
+	return count - 2; /* . and .. */
+}
+
+static struct bench_memory look_at_memory(void)
+{
+	static const char rollup[] = "/proc/self/smaps_rollup";
+
+	return (struct bench_memory){
+		.rss = kilobytes(rollup, "Rss:"),
+		.pss = kilobytes(rollup, "Pss:"),
+		.shared = kilobytes(rollup, "Pss_Shmem:"),
+		.tables = kilobytes("/proc/self/status", "VmPTE:"),
+		.descriptors = count_descriptors(),
+	};
+}
+
+/* ---- on a rank */
+
+struct bench_start bench_start_begin(void)
+{
+	struct bench_start start = { .before = look_at_memory() };
+
+	start.begun = bench_now();
+	return start;
+}
+
+/* The first call; *wrong: the elements that are, on this rank. Its input needs no preparation that would take time. */
+static int call_once(struct bench_backend *b, double *ended, double *wrong)
+{
+	const float mine = (float)(b->rank + 1), sum = (float)b->size * (float)(b->size + 1) / 2;
+	const float in[2] = { mine, -mine };
+	float out[2] = { 0 };
+	const struct bench_call call = { .kind = BENCH_ALL_REDUCE, .send = in, .recv = out, .count = 2,
+					 .dtype = TUTTI_FLOAT32, .op = TUTTI_SUM, .root = -1, .last = true };
+
+	if (b->run(b, &call) < 0)
+		return -1;
+	*ended = bench_now();
+	*wrong = (out[0] != sum) + (out[1] != -sum);
+	return 0;
+}
+
+/* All ranks hold what they hold at the same time. */
+static int compare_memory(struct bench_backend *b, const struct bench_memory *before, struct figures *f)
+{
+	if (b->barrier(b) < 0)
+		return -1;
+	const struct bench_memory now = look_at_memory();
+	double most[] = { now.rss - before->rss, now.pss - before->pss, now.tables - before->tables,
+			  now.descriptors - before->descriptors };
+
+	f->grown.shared = now.shared;
+	if (b->barrier(b) < 0 || b->combine(b, most, 4, BENCH_MAX) < 0 || b->combine(b, &f->grown.shared, 1, BENCH_SUM) < 0)
+		return -1;
+	f->grown.rss = most[0];
+	f->grown.pss = most[1];
+	f->grown.tables = most[2];
+	f->grown.descriptors = most[3];
+	return 0;
+}
+
+static int compare_times(struct bench_backend *b, double begun, double joined, double ended, struct figures *f)
+{
+	double most[] = { ended - begun, joined - begun, begun, ended };
+
+	if (b->combine(b, most, 4, BENCH_MAX) < 0)
+		return -1;
+	f->slowest = most[0];
+	f->joined = most[1];
+	f->all = most[3] - most[2];
+	return 0;
+}
+
+static int measure(const struct bench_start *start, struct bench_backend *b, struct figures *f)
+{
+	const double joined = bench_now();
+	const char *transport, *algorithm;
+	double ended;
+
+	if (call_once(b, &ended, &f->wrong) < 0)
+		return -1;
+	b->describe(b, &transport, &algorithm);
+	snprintf(f->transport, sizeof(f->transport), "%s", transport);
+	snprintf(f->algorithm, sizeof(f->algorithm), "%s", algorithm);
+	/* memory first: comparing takes more of it */
+	if (compare_memory(b, &start->before, f) < 0 || compare_times(b, start->begun, joined, ended, f) < 0)
+		return -1;
+	return b->combine(b, &f->wrong, 1, BENCH_SUM);
+}
+
+/* ---- what is shown */
+
+static json_t *stats_json(const struct bench_stats *stats)
+{
+	return json_pack("{sf sf sf sf}", "min", stats->min, "median", stats->median, "p99", stats->p99, "mean", stats->mean);
+}
+
+static struct bench_stats summarise(const struct figures *runs, size_t count, size_t member, double *scratch)
+{
+	for (size_t i = 0; i < count; i++)
+		memcpy(&scratch[i], (const char *)&runs[i] + member, sizeof(*scratch));
+	return bench_summarise(scratch, count);
+}
+
+static double most(const struct figures *runs, size_t count, size_t member)
+{
+	double found = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		double value;
+
+		memcpy(&value, (const char *)&runs[i] + member, sizeof(value));
+		found = value > found ? value : found;
+	}
+	return found;
+}
+
+struct shown {
+	const char *library;
+	int ranks;
+	const struct figures *any;
+	struct bench_stats slowest, joined, all;
+	struct bench_memory grown;
+	double wrong;
+};
+
+static void print(const struct shown *s)
+{
+	printf("# %s init, %d ranks, medians of %ld runs with processes of their own\n", s->library, s->ranks, s->slowest.iters);
+	printf("# first: to the end of the first all-reduce of 8 B, on the slowest rank; init: to the end of the initialisation;\n");
+	printf("# all: from the beginning of the last rank to the end of all; in ms. Memory in KiB: what a rank holds more than\n");
+	printf("# before, at most, and of shared memory what all ranks hold together\n");
+	printf("#%9s %10s %10s %10s %10s %10s | %9s %9s %9s %6s %12s %5s  %s\n", "first", "min", "p99", "init", "all", "min", "RSS",
+	       "PSS", "tables", "fds", "shared, all", "wrong", "transport/algorithm");
+	printf("%10.2f %10.2f %10.2f %10.2f %10.2f %10.2f | %9.0f %9.0f %9.0f %6.0f %12.0f %5.0f  %s/%s\n", s->slowest.median / 1e3,
+	       s->slowest.min / 1e3, s->slowest.p99 / 1e3, s->joined.median / 1e3, s->all.median / 1e3, s->all.min / 1e3,
+	       s->grown.rss / KIB, s->grown.pss / KIB, s->grown.tables / KIB, s->grown.descriptors, s->grown.shared / KIB, s->wrong,
+	       s->any->transport, s->any->algorithm);
+}
+
+static json_t *to_json(const struct shown *s)
+{
+	return json_pack("{ss ss ss ss si si sI so so so s{sf sf sf sf} sf sf}", "library", s->library, "collective", "init",
+			 "transport", s->any->transport, "algorithm", s->any->algorithm, "ranks", s->ranks, "bytes", BYTES, "iters",
+			 (json_int_t)s->slowest.iters, "time_us", stats_json(&s->slowest), "init_us", stats_json(&s->joined),
+			 "all_us", stats_json(&s->all), "memory", "rss", s->grown.rss, "pss", s->grown.pss, "page_tables",
+			 s->grown.tables, "descriptors", s->grown.descriptors, "shared_memory", s->grown.shared, "wrong", s->wrong);
+}
+
+/* 0, 1: a result was wrong, -1: said what failed. */
+static int show(const struct bench_options *o, const char *library, int ranks, const struct figures *runs, size_t count)
+{
+	double *scratch = malloc(count * sizeof(*scratch));
+	struct bench_outputs outputs;
+	int rc;
+
+	if (!scratch) {
+		fprintf(stderr, "no memory for %zu runs\n", count);
+		return -1;
+	}
+	const struct shown s = {
+		.library = library,
+		.ranks = ranks,
+		.any = runs,
+		.slowest = summarise(runs, count, offsetof(struct figures, slowest), scratch),
+		.joined = summarise(runs, count, offsetof(struct figures, joined), scratch),
+		.all = summarise(runs, count, offsetof(struct figures, all), scratch),
+		.grown = { most(runs, count, offsetof(struct figures, grown.rss)), most(runs, count, offsetof(struct figures, grown.pss)),
+			   most(runs, count, offsetof(struct figures, grown.shared)),
+			   most(runs, count, offsetof(struct figures, grown.tables)),
+			   most(runs, count, offsetof(struct figures, grown.descriptors)) },
+		.wrong = most(runs, count, offsetof(struct figures, wrong)),
+	};
+	free(scratch);
+	if (!bench_outputs_open(&outputs, o))
+		return -1;
+	if (outputs.table)
+		print(&s);
+	rc = bench_outputs_json(&outputs, to_json(&s));
+	if (bench_outputs_close(&outputs) < 0 || rc < 0)
+		return -1;
+	return s.wrong > 0;
+}
+
+/* ---- between the ranks and their parent */
+
+static int hand_over(int taker, const struct figures *f)
+{
+	/* in one piece, as it is shorter than PIPE_BUF */
+	if (write(taker, f, sizeof(*f)) == sizeof(*f))
+		return f->wrong > 0;
+	fprintf(stderr, "hand the figures of a start to the parent: %m\n");
+	return -1;
+}
+
+int bench_start_end(const struct bench_start *start, struct bench_backend *backend, const struct bench_options *options)
+{
+	const char *taker = getenv(TAKER);
+	struct figures f = { 0 };
+
+	if (measure(start, backend, &f) < 0)
+		return -1;
+	if (backend->rank != 0)
+		return f.wrong > 0;
+	return taker ? hand_over(atoi(taker), &f) : show(options, backend->library, backend->size, &f, 1);
+}
+
+/* One run; its figures in *out. */
+static int run_once(const struct bench_options *options, char **argv,
+		    int (*once)(const struct bench_options *options, char **argv), struct figures *out)
+{
+	int ends[2], status = 1;
+	char number[16];
+
+	if (pipe(ends) < 0) {
+		perror("make a pipe for the figures of a start");
+		return status;
+	}
+	fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+	snprintf(number, sizeof(number), "%d", ends[1]);
+	setenv(TAKER, number, 1);
+	status = once(options, argv);
+	unsetenv(TAKER);
+	close(ends[1]);
+	if (status == 0 && read(ends[0], out, sizeof(*out)) != sizeof(*out)) {
+		fprintf(stderr, "the ranks ended without a word of how long they took\n");
+		status = 1;
+	}
+	close(ends[0]);
+	return status;
+}
+
+int bench_start_repeat(const struct bench_options *options, char **argv, const char *library,
+		       int (*once)(const struct bench_options *options, char **argv))
+{
+	const size_t count = options->iters > 0 ? (size_t)options->iters : RUNS;
+	struct figures *runs = calloc(count, sizeof(*runs));
+	int status = 0;
+
+	if (!runs) {
+		fprintf(stderr, "no memory for %zu runs\n", count);
+		return 1;
+	}
+	for (size_t i = 0; i < count && status == 0; i++)
+		status = run_once(options, argv, once, &runs[i]);
+	if (status == 0)
+		status = show(options, library, options->ranks > 0 ? options->ranks : 2, runs, count) != 0;
+	free(runs);
+	return status;
+}
