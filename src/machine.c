@@ -36,12 +36,6 @@ static int read_line(const char *path, char *out, int size)
 	return error;
 }
 
-/* Something is lacking that may be there later. */
-static bool is_shortage(int error)
-{
-	return error == EMFILE || error == ENFILE || error == ENOMEM;
-}
-
 /* The kernel's boot id; the host's name where there is none to be read. For want of descriptors or memory it is neither, but 0 with errno:
  * others of this machine have the id, and whoever went by the name would be taken for one of another machine. */
 static uint64_t read_boot(void)
@@ -52,7 +46,7 @@ static uint64_t read_boot(void)
 
 	if (!error)
 		return tt_hash_text(id);
-	if (!is_shortage(error) && uname(&names) == 0)
+	if (!tt_errno_is_shortage(error) && uname(&names) == 0)
 		return tt_hash_text(names.nodename);
 	errno = error;
 	return 0;
