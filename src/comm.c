@@ -301,7 +301,7 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 		result = tt_rendezvous_launched(&launch, &settings.key, deadline, &store, &meeting);
 	if (!result)
 		result = create(&settings, store, &meeting, launch.rank, launch.size, deadline, comm);
-	tutti_store_close(store);
+	tt_rendezvous_close(&launch, store, &meeting, result);
 wipe:
 	tt_key_wipe(&settings.key);
 	return result;

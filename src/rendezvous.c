@@ -14,6 +14,7 @@
 
 #define KEY_MAX	  160
 #define LOOK_NS	  200000000ull /* at who has come, once the deadline has passed */
+#define LATE_NS	  1000000000ull /* for those to come who are to be told that the meeting has failed */
 #define NAMED_MAX 16	       /* ranks in a sentence */
 
 static tutti_result_t fail_foreign(const char *key, size_t length, size_t expected)
@@ -25,20 +26,31 @@ static tutti_result_t fail_foreign(const char *key, size_t length, size_t expect
 		key, length, expected);
 }
 
-/* How many meetings of its group the rank has begun. */
-static tutti_result_t meetings_of(tutti_store_t store, const char *group, int rank,
-				  uint32_t *number)
+static void begun_key(const char *group, int rank, char key[KEY_MAX])
+{
+	snprintf(key, KEY_MAX, "%s/begun/%d", group, rank);
+}
+
+/* How many meetings of its group the rank has begun. TUTTI_IN_PROGRESS: it has not come to any within `timeout_ns`. */
+static tutti_result_t get_begun(tutti_store_t store, const char *group, int rank, uint64_t timeout_ns, uint32_t *number)
 {
 	size_t length = sizeof(*number);
 	char key[KEY_MAX];
 
-	snprintf(key, sizeof(key), "%s/begun/%d", group, rank);
-	const tutti_result_t result = store->ops->get(store, key, number, &length, 0);
-	/* not there: none, and no failure */
+	begun_key(group, rank, key);
+	const tutti_result_t result = store->ops->get(store, key, number, &length, timeout_ns);
+	if (result == TUTTI_OK && length != sizeof(*number))
+		return fail_foreign(key, length, sizeof(*number));
+	return result;
+}
+
+/* The same now; none is no failure. */
+static tutti_result_t meetings_of(tutti_store_t store, const char *group, int rank, uint32_t *number)
+{
+	const tutti_result_t result = get_begun(store, group, rank, 0, number);
+
 	if (result == TUTTI_IN_PROGRESS)
 		*number = 0;
-	else if (result == TUTTI_OK && length != sizeof(*number))
-		return fail_foreign(key, length, sizeof(*number));
 	return result < 0 ? result : TUTTI_OK;
 }
 
@@ -79,7 +91,7 @@ static tutti_result_t count_meeting(tutti_store_t store, struct tt_rendezvous *m
 	if (result != TUTTI_OK)
 		return result;
 	attend(store, meeting);
-	snprintf(key, sizeof(key), "%s/begun/%d", meeting->group, meeting->rank);
+	begun_key(meeting->group, meeting->rank, key);
 	return tutti_store_set(store, key, &meeting->number, sizeof(meeting->number));
 }
 
@@ -213,6 +225,28 @@ void tt_rendezvous_leave(tutti_store_t store)
 	store->ops->leave(store);
 }
 
+/* Until all have come to the meeting, or long enough. */
+static void await_late(tutti_store_t store, const struct tt_rendezvous *meeting)
+{
+	const uint64_t enough = tt_now() + LATE_NS;
+	tutti_result_t result = TUTTI_OK;
+	char own[TT_ERROR_MAX];
+	uint64_t now;
+
+	snprintf(own, sizeof(own), "%s", tt_thread_error());
+	for (int rank = 0; rank < meeting->size && !result && (now = tt_now()) < enough; rank++)
+		result = get_begun(store, meeting->group, rank, enough - now, &(uint32_t){ 0 });
+	tt_thread_error_set(own);
+}
+
+void tt_rendezvous_close(const struct tt_launch *launch, tutti_store_t store, const struct tt_rendezvous *meeting,
+			 tutti_result_t result)
+{
+	if (result && store && launch->serve)
+		await_late(store, meeting);
+	tutti_store_close(store);
+}
+
 static tutti_result_t make_id(tutti_store_t store, struct tt_rendezvous *meeting, const char *key)
 {
 	if (getrandom(&meeting->id, sizeof(meeting->id), 0) != sizeof(meeting->id))
@@ -279,7 +313,7 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const stru
 		if (!again)
 			result = tt_rendezvous_give_up(*store, out, result);
 		tt_rendezvous_leave(*store);
-		tutti_store_close(*store);
+		tt_rendezvous_close(launch, *store, out, result);
 		*store = NULL;
 	} while (again && tt_now() < deadline);
 	return result;

@@ -52,4 +52,10 @@ tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *
  * ways. */
 void tt_rendezvous_leave(tutti_store_t store);
 
+/* Close the store of a launched meeting that has ended with `result`; NULL is fine. If it failed, who hosts the store goes on
+ * serving it until all have come, a second at most: those who come late are told at once, and do not look for a store that is
+ * gone until their deadline. */
+void tt_rendezvous_close(const struct tt_launch *launch, tutti_store_t store, const struct tt_rendezvous *meeting,
+			 tutti_result_t result);
+
 #endif

@@ -47,6 +47,8 @@ static const struct step steps[] = {
 	{ "it has joined, or is about to", SENDMSG, 0, 9 },
 };
 #define STEPS (sizeof(steps) / sizeof(steps[0]))
+#define STEPS_WITHOUT_LAST 3 /* those that any rank takes while the last one is not there */
+#define LAST (RANKS - 1)
 
 struct outcome {
 	bool joined;
@@ -60,6 +62,8 @@ struct play {
 	const struct step *step;
 	int victim;
 	bool served; /* one process more hosts the store, as tutti-run does; otherwise rank 0 */
+	bool late;   /* the last rank begins when all is over for rank 0 */
+	atomic_int over;
 	_Atomic double died_at;
 	atomic_int done;
 	atomic_int come; /* ranks that have asked the store something */
@@ -71,14 +75,14 @@ struct play {
 /* Of the thread that meets alone: the host of the store has another. */
 static _Thread_local struct {
 	struct play *play; /* NULL: not yet */
-	bool is_victim;
+	bool is_victim, is_first;
 	int requests, calls;
 } self;
 
 /* Who does not know the host of the store before it ends cannot know that there was one. */
 static void die(struct play *play)
 {
-	while (!play->served && atomic_load(&play->come) < RANKS)
+	while (!play->served && atomic_load(&play->come) < RANKS - play->late)
 		sched_yield();
 	atomic_store(&play->died_at, seconds_now());
 	raise(SIGKILL);
@@ -98,6 +102,20 @@ static void call_is_made(enum call call)
 		die(self.play);
 }
 
+/* The first that rank 0 wants to know of the last one when the meeting has failed is whether that has come. */
+static void look_whether_over(const struct msghdr *message)
+{
+	char key[16];
+
+	snprintf(key, sizeof(key), "/begun/%d", LAST);
+	for (size_t i = 0; self.play && self.is_first && i < message->msg_iovlen; i++) {
+		const struct iovec *part = &message->msg_iov[i];
+
+		if (part->iov_base && memmem(part->iov_base, part->iov_len, key, strlen(key)))
+			atomic_store(&self.play->over, 1);
+	}
+}
+
 /* A program's own definitions come before those of the C library. */
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
@@ -106,6 +124,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 	if (!real)
 		real = (ssize_t(*)(int, const struct msghdr *, int))dlsym(RTLD_NEXT, "sendmsg");
 	call_is_made(SENDMSG);
+	look_whether_over(message);
 	return real(fd, message, flags);
 }
 
@@ -144,7 +163,11 @@ static int meet(int rank, struct play *play)
 	struct outcome *out = &play->outcome[rank];
 	tutti_comm_t comm = NULL;
 
+	while (play->late && rank == LAST && !atomic_load(&play->over))
+		sched_yield();
 	out->result = tutti_init(NULL, &comm);
+	if (rank == 0)
+		atomic_store(&play->over, 1);
 	out->joined = out->result == TUTTI_OK;
 	if (out->joined)
 		out->result = tutti_barrier(comm, NULL);
@@ -212,6 +235,7 @@ static int be(int rank, void *argument)
 		setenv("TUTTI_STORE_SERVED", "1", 1);
 	self.play = play;
 	self.is_victim = rank == play->victim;
+	self.is_first = rank == 0;
 	return strcmp(transport_chosen, "tcp") == 0 ? meet_unseen(rank, play) : meet(rank, play);
 }
 
@@ -245,7 +269,7 @@ static double judge(const struct play *play)
 	return most;
 }
 
-static void dies(struct play *play, const struct step *step, int rank, bool served)
+static void dies(struct play *play, const struct step *step, int rank, bool served, bool late)
 {
 	const char *const env[] = { DEADLINE, NULL };
 
@@ -253,6 +277,7 @@ static void dies(struct play *play, const struct step *step, int rank, bool serv
 	play->step = step;
 	play->victim = rank;
 	play->served = served;
+	play->late = late;
 	const struct job job = { .ranks = RANKS + served,
 				 .env = env,
 				 .whole = be,
@@ -281,7 +306,7 @@ static void all_are_told_the_same_of_a_rank_that_dies_while_they_meet(void **sta
 	for (size_t i = 0; i < STEPS; i++)
 		for (int rank = 0; rank < RANKS; rank++)
 			if (happens(&steps[i], rank))
-				dies(play, &steps[i], rank, true);
+				dies(play, &steps[i], rank, true, false);
 }
 
 static void all_are_told_the_same_of_the_stores_host(void **state)
@@ -290,7 +315,17 @@ static void all_are_told_the_same_of_the_stores_host(void **state)
 
 	for (size_t i = 1; i < STEPS; i++)
 		if (happens(&steps[i], 0))
-			dies(play, &steps[i], 0, false);
+			dies(play, &steps[i], 0, false, false);
+}
+
+/* Rank 0 hosts the store, and has failed before the last one begins. */
+static void who_comes_late_is_told_as_well(void **state)
+{
+	struct play *play = shared_memory(sizeof(*play));
+
+	for (size_t i = 0; i < STEPS_WITHOUT_LAST; i++)
+		for (int rank = 1; rank < LAST; rank++)
+			dies(play, &steps[i], rank, false, true);
 }
 
 int main(int argc, char **argv)
@@ -298,6 +333,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_are_told_the_same_of_a_rank_that_dies_while_they_meet),
 		cmocka_unit_test(all_are_told_the_same_of_the_stores_host),
+		cmocka_unit_test(who_comes_late_is_told_as_well),
 	};
 
 	if (choose_transport(argc, argv))
