@@ -152,12 +152,10 @@ static int play_rank(int rank, void *argument)
 	const int descriptors = open_descriptors();
 	const bool victim = rank == VICTIM;
 	tutti_comm_t comm = NULL, part = NULL;
+	double start = seconds_now();
 	char error[1024];
 	int failed;
 
-	if (play->joins) /* who comes when the host of the store has failed and gone finds nobody who would tell it */
-		meet_at(&play->stage->met[0], RANKS);
-	double start = seconds_now();
 	if (victim && play->joins)
 		(play->memory ? allow_memory : allow_descriptors)(play->k);
 	tutti_result_t result = tutti_init(NULL, &comm);
