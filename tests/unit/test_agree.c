@@ -560,8 +560,11 @@ static void a_decision_waits_for_its_value_until_all_is_read(void **state)
 		come(&w, &w.member[1]);
 		tell(&w, 0, HERE, 0, 0, NULL, 0);
 		tell(&w, 2, HERE, 0, 0, NULL, 0);
+		if (!comes)
+			tt_agree_lost(w.member[1].agree, 0);
 		tell(&w, 2, DECIDED, 1, 0, sets, sizeof(sets));
 		assert_int_equal(tt_agree_state(w.member[1].agree), TT_AGREE_OPEN);
+		assert_int_equal(last_said(&w)->head.kind, HERE); /* nobody is there to be led any more */
 		if (comes)
 			tell(&w, 0, PROPOSE, 1, 0, value, sizeof(value));
 		else
