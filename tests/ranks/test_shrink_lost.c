@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A rank that dies in tutti_comm_shrink() when it has said that it has joined, and others cannot join without it: its word and
+ * theirs are in one decision, after which the survivors begin again by themselves.
+ *
+ * Over TCP, where what ranks send and receive can be held up. 4 keeps 5 waiting, so that neither joins; 1 has joined, says so,
+ * and dies as soon as 0 has read it, which decides when it has read the others as well, and looks for the dead before. */
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+enum { RANKS = 6, LEADER = 0, VICTIM = 1, DIALS = 4, WAITS = 5 };
+
+/* Where things are in the messages of agree.h and handshake.h. */
+enum { AT_MAGIC = 0, AT_KIND = 4, AT_INSTANCE = 8, HEAD_BYTES = 32 };
+enum { AT_PURPOSE = 10, AT_TO = 28, HELLO_BYTES = 64 };
+enum { MAGIC = 0x61677265, HERE = 1, LAST_AGREEMENT = 3, FOR_CONTROL = 1 };
+
+struct stage {
+	atomic_int joined;   /* the first communicator */
+	atomic_int read;     /* the leader has what the victim said … */
+	atomic_int dies;
+	atomic_int said;     /* … and these ranks, but for those two, what they say */
+	atomic_int together; /* the leader goes on with both */
+};
+
+/* Of the thread that shrinks alone: there is one more that passes on news. */
+static _Thread_local struct {
+	struct stage *stage; /* NULL: not yet */
+	int rank;
+	int said;	/* of the words of the last agreement */
+	int heard_from; /* descriptor; 0: nothing yet */
+} self;
+
+static void await(atomic_int *count, int least)
+{
+	while (atomic_load(count) < least)
+		sched_yield();
+}
+
+static uint32_t number_at(const void *bytes, size_t at)
+{
+	uint32_t number;
+
+	memcpy(&number, (const char *)bytes + at, sizeof(number));
+	return number;
+}
+
+/* "Here I am, and have joined", or have not. */
+static bool is_last_word(const void *bytes, size_t length)
+{
+	return length >= HEAD_BYTES && number_at(bytes, AT_MAGIC) == MAGIC && number_at(bytes, AT_KIND) == HERE &&
+	       number_at(bytes, AT_INSTANCE) == LAST_AGREEMENT;
+}
+
+static bool is_call(const void *bytes, size_t length)
+{
+	return length == HELLO_BYTES && memcmp(bytes, "tuttitcp", 8) == 0 && ((const uint8_t *)bytes)[AT_PURPOSE] == FOR_CONTROL &&
+	       number_at(bytes, AT_TO) == WAITS;
+}
+
+static void last_word_is_said(struct stage *stage)
+{
+	self.said++;
+	if (self.rank == VICTIM && self.said == RANKS - 1) {
+		await(&stage->read, 1);
+		atomic_store(&stage->dies, 1);
+		raise(SIGKILL);
+	}
+	if (self.rank != LEADER && self.rank != VICTIM && self.said == 1) /* to the leader, the lowest */
+		atomic_fetch_add(&stage->said, 1);
+}
+
+/* A program's own definitions come before those of the C library. */
+ssize_t send(int fd, const void *bytes, size_t n, int flags)
+{
+	struct stage *stage = self.stage;
+	const bool last_word = stage && is_last_word(bytes, n);
+
+	if (stage && self.rank == DIALS && is_call(bytes, n) && !atomic_load(&stage->dies))
+		return (ssize_t)n; /* it never arrives */
+	if (last_word && self.rank != VICTIM && self.rank != LEADER)
+		await(&stage->read, 1);
+	const ssize_t sent = sendto(fd, bytes, n, flags, NULL, 0);
+	if (last_word && sent > 0)
+		last_word_is_said(stage);
+	return sent;
+}
+
+/* The leader reads one rank after the other: the victim, for whom it has looked before, and then those behind. */
+static void leader_reads(struct stage *stage, int fd)
+{
+	if (!self.heard_from || fd == self.heard_from || atomic_load(&stage->together))
+		return;
+	atomic_store(&stage->read, 1);
+	await(&stage->said, RANKS - 2);
+	atomic_store(&stage->together, 1);
+}
+
+ssize_t recv(int fd, void *bytes, size_t n, int flags)
+{
+	struct stage *stage = self.rank == LEADER ? self.stage : NULL;
+
+	if (stage)
+		leader_reads(stage, fd);
+	const ssize_t got = recvfrom(fd, bytes, n, flags, NULL, NULL);
+	if (stage && !self.heard_from && got > 0 && is_last_word(bytes, (size_t)got))
+		self.heard_from = fd;
+	return got;
+}
+
+static int shrink(int rank, void *argument)
+{
+	struct stage *stage = argument;
+	tutti_comm_t comm = NULL, rest = NULL;
+	int sum = rank;
+
+	SUCCEEDS(tutti_init(NULL, &comm));
+	meet_at(&stage->joined, RANKS);
+	self.rank = rank;
+	self.stage = stage;
+	SUCCEEDS(tutti_comm_shrink(comm, &rest));
+	CLAIM(atomic_load(&stage->together), "rank %d decided without the words of all", LEADER);
+	CLAIM(tutti_comm_size(rest) == RANKS - 1, "size %d", tutti_comm_size(rest));
+	SUCCEEDS(tutti_all_reduce(rest, &sum, &sum, 1, TUTTI_INT32, TUTTI_SUM, NULL));
+	CLAIM(sum == RANKS * (RANKS - 1) / 2 - VICTIM, "the sum is %d", sum);
+	tutti_comm_destroy(comm);
+	tutti_comm_destroy(rest);
+	return 0;
+}
+
+static void survivors_begin_again_by_themselves(void **state)
+{
+	static const char *const env[] = { "TUTTI_TRANSPORT=tcp", "TUTTI_TIMEOUT=40", NULL };
+	const struct job job = { .ranks = RANKS,
+				 .whole = shrink,
+				 .argument = shared_memory(sizeof(struct stage)),
+				 .env = env,
+				 .expect_signal = SIGKILL,
+				 .victims = 1u << VICTIM };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(survivors_begin_again_by_themselves),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
