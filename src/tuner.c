@@ -44,6 +44,7 @@ static struct tt_prices path_prices(const struct tutti_comm *comm)
 		price.message[0] = price.message[1];
 		price.byte[0] = price.byte[1];
 	}
+	price.network = price.byte[1]; /* one rank is taken to fill its host's network */
 	for (int far = 0; far < 2; far++)
 		price.call[far] = CALL_SHARE * price.message[far];
 	return price;
