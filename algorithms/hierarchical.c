@@ -340,7 +340,8 @@ static struct tt_cost cost_split(const struct tt_group *group, enum tt_collectiv
 	return (struct tt_cost){ { 2 * near, 2 * far },
 				 { 2 * inside_bytes, 2 * across_bytes },
 				 inside_bytes + across_bytes,
-				 .crossing = near + 1 };
+				 .crossing = near + 1,
+				 .far_way = 1 };
 }
 
 const struct tt_algorithm tt_algorithm_hierarchical = {

@@ -84,7 +84,8 @@ static void reduce(struct tt_sched *sched, const struct tt_group *group)
 		tt_send(sched, tt_at(&team, team.me - 1), have, 1);
 }
 
-/* Which share of the ring's links leave a host; a message meets them in turn. */
+/* Which share of the ring's links leave a host; a message meets them in turn, and all links are busy at once, but in a
+ * chain. */
 static double far_share(const struct tt_group *group)
 {
 	int far = 0;
@@ -113,6 +114,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 		cost.messages[0] = cost.messages[1] * (1 - far);
 		cost.messages[1] *= far;
 		cost.crossing = far * group->size / group->hosts;
+		cost.far_way = TT_BIT(collective) & (TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE)) ? 0 : far;
 	}
 	return cost;
 }

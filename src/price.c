@@ -2,21 +2,35 @@
 /* Owns the sum of what an algorithm's longest path takes. */
 #include "price.h"
 
-/* A byte that leaves a host takes its rank's time or its network's, of which each rank that uses it has a share. */
-static double byte_between(const struct tt_prices *price, const struct tt_cost *cost)
+/* A byte that leaves a host takes its rank's time or its network's, of which each of those that cross at once has a share. */
+static double byte_between(const struct tt_prices *price, double crossing)
 {
-	const double network = price->network * (cost->crossing > 1 ? cost->crossing : 1);
+	const double network = price->network * (crossing > 1 ? crossing : 1);
 
 	return network > price->byte[1] ? network : price->byte[1];
+}
+
+/* Where blocks take turns, the way of one through all links hides behind the bytes of all through one link, or those behind
+ * it. */
+static double seconds_between(const struct tt_prices *price, const struct tt_cost *cost)
+{
+	const double messages = cost->messages[1] * price->message[1];
+	const double bytes = cost->bytes[1] * byte_between(price, cost->crossing);
+
+	if (cost->far_way == 0)
+		return messages + bytes;
+	const double way = messages + cost->far_way * cost->bytes[1] * byte_between(price, 1);
+	const double link = price->message[1] + bytes;
+	return way > link ? way : link;
 }
 
 double tt_price(const struct tt_prices *price, const struct tt_cost *cost, bool shared)
 {
 	double seconds = cost->bytes[0] * (shared ? price->shared : price->byte[0]) +
-			 cost->bytes[1] * byte_between(price, cost) + cost->reduced * price->reduced +
-			 cost->syncs * price->sync;
+			 cost->messages[0] * price->message[0] + seconds_between(price, cost) +
+			 cost->reduced * price->reduced + cost->syncs * price->sync;
 
 	for (int far = 0; far < 2; far++)
-		seconds += cost->messages[far] * price->message[far] + cost->calls[far] * price->call[far];
+		seconds += cost->calls[far] * price->call[far];
 	return seconds;
 }

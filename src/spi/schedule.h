@@ -146,6 +146,8 @@ struct tt_cost {
 	double calls[2];    /* messages that one rank sends or receives at once with one of the above, likewise */
 	double crossing;    /* ranks of one host that move so many bytes between hosts at the same time, at most; they share
 			     * its network; 0: one */
+	double far_way;	    /* where blocks take turns on the links between hosts: the share of bytes[1] that is on the way of
+			     * one of them; 0: they do not */
 };
 
 /* Everything the runtime knows of an algorithm. Tables are const and filled by field name. Groups have two ranks at

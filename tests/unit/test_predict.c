@@ -88,10 +88,38 @@ static void ranks_of_a_host_share_its_network(void **state)
 	cluster.ranks_per_host = 2;
 	const tutti_prediction_t found = predict(&cluster, "all_reduce", 4, n);
 	expect(seconds(&found, "doubling"), 2 * (6e-6 + n * (2 * 6e-10 + 3e-11)));
-	expect(seconds(&found, "ring"),
-	       3 * 1.2e-7 + 3 * 6e-6 + 1.5 * n * 1e-9 + 0.75 * n * 3e-11);
+	expect(seconds(&found, "ring"), 3 * 1.2e-7 + 6e-6 + 1.5 * n * 1e-9 + 0.75 * n * 3e-11);
 	assert_true(seconds(&found, "board") < 0);
 	assert_true(seconds(&found, "hierarchical") > 0);
+}
+
+/* Three of six links on a block's way leave a host, and it is short: no other keeps it waiting there. A chain's vector has
+ * nobody to take turns with. */
+static void short_blocks_of_a_ring_pass_its_links_one_after_another(void **state)
+{
+	tutti_cluster_t cluster = plain;
+	const double n = 1000;
+
+	cluster.ranks_per_host = 2;
+	tutti_prediction_t found = predict(&cluster, "all_reduce", 4, n);
+	expect(seconds(&found, "ring"), 3 * 1.2e-7 + 3 * 6e-6 + 0.5 * 1.5 * n * 1e-9 + 0.75 * n * 3e-11);
+	found = predict(&cluster, "broadcast", 4, n);
+	expect(seconds(&found, "ring"), 1.5 * 1.2e-7 + 1.5 * 6e-6 + n * 1e-9);
+}
+
+/* Four ranks of each of four hosts; what they send at once shares a network that is not four times as fast as one of them. */
+static void rings_side_by_side_wait_for_their_own_messages_or_for_everybody_s_bytes(void **state)
+{
+	tutti_cluster_t cluster = plain;
+	double n = 1e6;
+
+	cluster.ranks_per_host = 4;
+	tutti_prediction_t found = predict(&cluster, "all_reduce", 16, n);
+	const double near = 6 * 1.2e-7, inside = 1.5 * 1e-10, across = 2 * 3. / 16, sums = (0.75 + 3. / 16) * 3e-11;
+	expect(seconds(&found, "hierarchical_split"), near + 6e-6 + n * (inside + across * 4 * 6e-10 + sums));
+	n = 1000;
+	found = predict(&cluster, "all_reduce", 16, n);
+	expect(seconds(&found, "hierarchical_split"), near + 6 * 6e-6 + n * (inside + across * 1e-9 + sums));
 }
 
 static void the_first_of_those_that_take_least_is_chosen(void **state)
@@ -165,6 +193,8 @@ int main(void)
 		cmocka_unit_test(messages_at_once_take_their_calls_only),
 		cmocka_unit_test(what_stays_in_a_host_costs_what_hosts_do),
 		cmocka_unit_test(ranks_of_a_host_share_its_network),
+		cmocka_unit_test(short_blocks_of_a_ring_pass_its_links_one_after_another),
+		cmocka_unit_test(rings_side_by_side_wait_for_their_own_messages_or_for_everybody_s_bytes),
 		cmocka_unit_test(the_first_of_those_that_take_least_is_chosen),
 		cmocka_unit_test(folds_of_more_sources_than_a_step_counts_are_none),
 		cmocka_unit_test(wrong_arguments_are_named),
