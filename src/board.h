@@ -29,12 +29,13 @@
 #define TT_STAGE_SPAN (2u * TT_STAGE_BYTES) /* inputs, and the results exposed in turn; what is used gets pages */
 #define TT_STEP_BITS 24
 
-enum { TT_MEMORY_STAGED, TT_MEMORY_DIRECT };
+/* Of a rank's buffers: copied to be read by others, to be read where they are, and the result to be written by others, too. */
+enum { TT_MEMORY_STAGED, TT_MEMORY_DIRECT, TT_MEMORY_LENT };
 
 struct tt_board_slot {
 	_Alignas(64) _Atomic uint64_t progress; /* release: what was exposed before; pairs with tt_board_progress() */
 	_Atomic uint64_t signature; /* written behind the card, see tt_board_write_card() */
-	uint64_t direct; /* TT_MEMORY_DIRECT: the tokens below say where this rank's buffers are */
+	uint64_t memory; /* TT_MEMORY_…; other than staged: the tokens below say where this rank's buffers are */
 	uint64_t spare;
 	uint8_t payload[TT_HOT_LINE];
 	_Alignas(64) uint8_t lines[TT_HOT_PAYLOAD]; /* no store of a payload crosses from one into another */

@@ -3,14 +3,19 @@
  * the same file, so a place is named by its offset. Pages exist only where they were touched and
  * are given back when memory is freed.
  *
- * Spans are kept in a list sorted by offset; allocation is first fit. The lock guards the list; base and size
+ * Spans are kept in a list sorted by offset; allocation is first fit. The lock guards the lists; base and size
  * never change once set.
+ *
+ * What peers may write to can be taken away from them: its addresses are mapped to another part of the file, and the part that
+ * peers know is never used again, as one that is late may still write there. So a place is its address only where nothing was
+ * taken away (`moved`).
  *
  * A child of fork() keeps the mapping of what its parent had, to be read only, and makes a heap of its own when it
  * first allocates. The lock is held over fork(), so that the list is whole in the child. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -25,6 +30,14 @@
 struct span {
 	struct span *next;
 	uint64_t offset, bytes;
+	size_t asked; /* by the caller: what is behind it, to the end of a page, is nobody's */
+	bool lost;    /* freed, but peers may still write there */
+};
+
+/* Addresses that were taken away from peers, and where they are in the file since. */
+struct move {
+	struct move *next;
+	uint64_t offset, bytes, to;
 };
 
 static struct {
@@ -34,6 +47,7 @@ static struct {
 	uint8_t *base; /* release in make_heap(), pairs with the acquire in tt_heap_offset() */
 	size_t size;
 	struct span *used; /* sorted by offset */
+	struct move *moved; /* the latest first. Release in move_away(), pairs with the acquire in find_in_file() */
 	struct span *inherited; /* of parents' heaps; `offset` is the address */
 } heap = { .lock = PTHREAD_MUTEX_INITIALIZER, .measured = PTHREAD_ONCE_INIT, .fd = -1 };
 
@@ -79,6 +93,16 @@ void tt_heap_let_go(void)
 	pthread_mutex_unlock(&heap.lock);
 }
 
+static void free_moves(void)
+{
+	while (heap.moved) {
+		struct move *next = heap.moved->next;
+
+		free(heap.moved);
+		heap.moved = next;
+	}
+}
+
 /* The parent's heap: nothing is written to it here or given back, and its descriptor is closed by now or soon. */
 void tt_heap_inherit(void)
 {
@@ -92,6 +116,7 @@ void tt_heap_inherit(void)
 	for (struct span *span = heap.used; span; span = span->next)
 		span->offset += (uintptr_t)heap.base;
 	heap.used = NULL;
+	free_moves();
 	heap.base = NULL;
 	heap.fd = -1;
 	tt_heap_let_go();
@@ -113,16 +138,32 @@ int tt_heap_fd(void)
 	return fd;
 }
 
-bool tt_heap_offset(const void *pointer, size_t bytes, uint64_t *offset)
+/* Where bytes at this address offset are in the file; false: not in one piece. */
+static bool find_in_file(uint64_t at, size_t bytes, uint64_t *offset)
+{
+	/* acquire: pairs with the release in move_away(). Entries never change, and are freed in a child only. */
+	const struct move *move = __atomic_load_n(&heap.moved, __ATOMIC_ACQUIRE);
+
+	while (move && (at >= move->offset + move->bytes || at + bytes <= move->offset))
+		move = move->next;
+	if (move && (at < move->offset || at + bytes > move->offset + move->bytes))
+		return false;
+	*offset = move ? at - move->offset + move->to : at;
+	return true;
+}
+
+static bool is_inside(const void *pointer, size_t bytes)
 {
 	const uint8_t *place = pointer;
 	/* acquire: pairs with the release in make_heap() */
 	const uint8_t *base = __atomic_load_n(&heap.base, __ATOMIC_ACQUIRE);
 
-	if (!base || place < base || place >= base + heap.size || bytes > (size_t)(base + heap.size - place))
-		return false;
-	*offset = (uint64_t)(place - base);
-	return true;
+	return base && place >= base && place < base + heap.size && bytes <= (size_t)(base + heap.size - place);
+}
+
+bool tt_heap_offset(const void *pointer, size_t bytes, uint64_t *offset)
+{
+	return is_inside(pointer, bytes) && find_in_file((uint64_t)((const uint8_t *)pointer - heap.base), bytes, offset);
 }
 
 void *tt_heap_at(uint64_t offset)
@@ -143,6 +184,20 @@ static struct span **first_fit(uint64_t bytes, uint64_t alignment, uint64_t *off
 	return *offset + bytes <= tt_heap_size() ? link : NULL;
 }
 
+/* Take room for `bytes` into the list; false: there is none in one piece. Lock held. */
+static bool take_room(struct span *span, uint64_t bytes, uint64_t alignment)
+{
+	struct span **link;
+
+	*span = (struct span){ .bytes = (bytes + PAGE - 1) / PAGE * PAGE, .asked = bytes };
+	link = first_fit(span->bytes, alignment, &span->offset);
+	if (!link)
+		return false;
+	span->next = *link;
+	*link = span;
+	return true;
+}
+
 TUTTI_API tutti_result_t tutti_mem_alloc(size_t bytes, void **memory)
 {
 	if (!memory)
@@ -157,17 +212,10 @@ TUTTI_API tutti_result_t tutti_mem_alloc(size_t bytes, void **memory)
 	struct span *span = malloc(sizeof(*span));
 	if (!span)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, MEM, "tutti_mem_alloc: no memory for bookkeeping");
-	const uint64_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE;
-	span->bytes = (bytes + PAGE - 1) / PAGE * PAGE;
-
 	pthread_mutex_lock(&heap.lock);
-	struct span **link = first_fit(span->bytes, alignment, &span->offset);
-	if (link) {
-		span->next = *link;
-		*link = span;
-	}
+	const bool taken = take_room(span, bytes, bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE);
 	pthread_mutex_unlock(&heap.lock);
-	if (!link) {
+	if (!taken) {
 		free(span);
 		return tt_fail(TUTTI_ERR_NO_MEMORY, MEM,
 			       "tutti_mem_alloc: no %zu bytes in one piece are free in the heap", bytes);
@@ -175,6 +223,87 @@ TUTTI_API tutti_result_t tutti_mem_alloc(size_t bytes, void **memory)
 	*memory = heap.base + span->offset;
 	return TUTTI_OK;
 }
+
+/* ---- lending */
+
+/* The span that the address offset is in. Lock held. */
+static struct span *span_of(uint64_t at)
+{
+	struct span *span = heap.used;
+
+	while (span && at >= span->offset + span->bytes)
+		span = span->next;
+	return span && at >= span->offset ? span : NULL;
+}
+
+bool tt_heap_is_lendable(const void *pointer, size_t bytes)
+{
+	bool whole;
+
+	if ((uintptr_t)pointer % PAGE || !is_inside(pointer, bytes))
+		return false;
+	if (bytes % PAGE == 0)
+		return true;
+	pthread_mutex_lock(&heap.lock);
+	const uint64_t at = (uint64_t)((const uint8_t *)pointer - heap.base);
+	const struct span *span = span_of(at);
+	whole = span && at + bytes == span->offset + span->asked;
+	pthread_mutex_unlock(&heap.lock);
+	return whole;
+}
+
+/* Give the pages back; they read as zero when used again. Lock held. */
+static void empty(uint64_t offset, uint64_t bytes)
+{
+	fallocate(heap.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
+}
+
+/* Map other pages of the file there, with what is there now. Lock held. */
+static bool move_away(uint64_t at, uint64_t bytes)
+{
+	struct span *room = malloc(sizeof(*room));
+	struct move *move = malloc(sizeof(*move));
+	const bool huge = at % HUGE_PAGE == 0 && bytes >= HUGE_PAGE;
+	uint64_t before;
+
+	if (!room || !move || !find_in_file(at, bytes, &before) || !take_room(room, bytes, huge ? HUGE_PAGE : PAGE))
+		goto free_both;
+	room->lost = true; /* its own addresses are nobody's */
+	memcpy(heap.base + room->offset, heap.base + at, bytes);
+	if (mmap(heap.base + at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, heap.fd,
+		 (off_t)room->offset) == MAP_FAILED)
+		goto empty_room;
+	madvise(heap.base + at, bytes, MADV_HUGEPAGE);
+	empty(before, bytes);
+	*move = (struct move){ heap.moved, at, bytes, room->offset };
+	/* release: pairs with the acquire in find_in_file() */
+	__atomic_store_n(&heap.moved, move, __ATOMIC_RELEASE);
+	return true;
+empty_room:
+	empty(room->offset, bytes);
+	room = NULL; /* it stays on the list */
+free_both:
+	free(room);
+	free(move);
+	return false;
+}
+
+void tt_heap_withdraw(const void *pointer, size_t bytes)
+{
+	bool moved;
+
+	if (!is_inside(pointer, bytes))
+		return;
+	pthread_mutex_lock(&heap.lock);
+	moved = move_away((uint64_t)((const uint8_t *)pointer - heap.base), (bytes + PAGE - 1) / PAGE * PAGE);
+	pthread_mutex_unlock(&heap.lock);
+	if (!moved)
+		tt_log(ERROR, MEM,
+		       "the result buffer of a failed operation, %zu bytes at %p, could not be taken away from the peers for want of "
+		       "memory: one that is late may still write there, so do not use it again", bytes, pointer);
+}
+
+/* ---- freeing */
 
 /* Off the list; NULL if it is not there. */
 static struct span *take_out(struct span **list, uint64_t offset)
@@ -189,25 +318,41 @@ static struct span *take_out(struct span **list, uint64_t offset)
 	return found;
 }
 
+/* A span that is freed: off the list and its pages given back, while the lock still keeps others out. Gives what to free, or the
+ * span itself if it stays on the list, as parts of it were taken away from peers that may be late. */
+static struct span *give_back(uint64_t offset)
+{
+	struct span *span = span_of(offset);
+	bool lent = false;
+
+	if (!span || span->offset != offset || span->lost)
+		return NULL;
+	for (const struct move *move = heap.moved; move; move = move->next) {
+		if (move->offset < offset || move->offset >= offset + span->bytes)
+			continue;
+		empty(move->to, move->bytes);
+		lent = true;
+	}
+	empty(offset, span->bytes);
+	span->lost = lent;
+	return lent ? span : take_out(&heap.used, offset);
+}
+
 TUTTI_API void tutti_mem_free(void *memory)
 {
 	struct span *found;
-	uint64_t offset;
 
 	if (!memory)
 		return;
 	pthread_mutex_lock(&heap.lock);
-	if (tt_heap_offset(memory, 1, &offset)) {
-		found = take_out(&heap.used, offset);
-		/* give the pages back while the lock still keeps others out; they read as zero when used again */
-		if (found)
-			fallocate(heap.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-				  (off_t)found->bytes);
-	} else {
+	if (is_inside(memory, 1))
+		found = give_back((uint64_t)((uint8_t *)memory - heap.base));
+	else
 		found = take_out(&heap.inherited, (uintptr_t)memory);
-	}
+	const bool stays = found && found->lost;
 	pthread_mutex_unlock(&heap.lock);
 	if (!found)
 		tt_log(ERROR, MEM, "tutti_mem_free: %p is not memory of tutti_mem_alloc; ignored", memory);
-	free(found);
+	if (!stays)
+		free(found);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "log.h"
+#include "memory.h"
 #include "recorder.h"
 #include "request.h"
 
@@ -27,6 +28,7 @@ struct tt_op *tt_op_get(struct tutti_comm *comm)
 	op->state = TT_OP_WAITING;
 	op->started = 0;
 	op->ncursors = 0;
+	op->lent = false;
 	return op;
 }
 
@@ -53,6 +55,8 @@ void tt_op_retire(struct tutti_comm *comm, struct tt_op *op, tutti_result_t resu
 	*(op->prev ? &op->prev->next : &comm->first) = op->next;
 	*(op->next ? &op->next->prev : &comm->last) = op->prev;
 	op->state = TT_OP_DONE;
+	if (result && op->lent) /* a peer that does not know of the failure yet may still be writing */
+		tt_heap_withdraw(op->recv, tt_layout_extent(&op->plan->recv, op->element));
 	tt_recorder_done(op, result);
 	tt_request_op_done(op->request, result);
 	tt_op_put(comm, op);
@@ -64,6 +68,7 @@ static void op_free(struct tt_op *op)
 	free(op->seg_round);
 	free(op->seg_left);
 	free(op->sources);
+	free(op->targets);
 	free(op->scratch);
 	free(op->input);
 	free(op);
@@ -102,8 +107,10 @@ tutti_result_t tt_op_reserve(struct tt_op *op)
 	}
 	if (plan->sources > op->sources_room) {
 		free(op->sources);
+		free(op->targets);
 		op->sources = malloc(plan->sources * sizeof(*op->sources));
-		op->sources_room = op->sources ? plan->sources : 0;
+		op->targets = malloc(plan->sources * sizeof(*op->targets));
+		op->sources_room = op->sources && op->targets ? plan->sources : 0;
 	}
 	if (scratch > op->scratch_room) {
 		free(op->scratch);

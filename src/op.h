@@ -57,10 +57,12 @@ struct tt_op {
 	uint32_t time, segment, step; /* where in the wavefront */
 	int awaited;		      /* the next peer to wait for, where all are waited for in turn */
 	bool direct;		      /* this rank's buffers are exposed where they are */
+	bool lent;		      /* … and peers may write to its result */
 	uint64_t area;		      /* number of its eager payload, or of segment 0's staging area */
 
 	/* memory, kept from use to use */
 	const void **sources; /* of the reduction at hand */
+	uint8_t **targets;    /* where else its result goes: fewer than sources */
 	uint32_t sources_room;
 	uint8_t *scratch;
 	size_t scratch_room;

@@ -9,6 +9,7 @@
 #define SEGMENTS_MAX (1u << 20) /* over the board */
 /* Results of all ranks of a host together that no cache keeps until their callers look at them (docs/figures.md). */
 #define STREAM_BYTES (16u << 20)
+#define STREAM_LENT_BYTES (64u << 20) /* where nothing lies in the caches besides, as nothing is staged */
 
 /* ---- what is exposed */
 
@@ -22,6 +23,12 @@ static void find_exposed(struct tt_plan *plan)
 		if (step->kind == TT_STEP_EXPOSE || elsewhere)
 			plan->exposes[step->a.buffer] = true;
 	}
+}
+
+/* May a rank write what it exposes of its result into the others' instead? See schedule.h. */
+static bool pushes(const struct tt_plan *plan)
+{
+	return plan->call.collective == TT_ALL_REDUCE && plan->exposes[TT_BUF_RECV] && !plan->eager;
 }
 
 /* Does this rank write anything for its peers? */
@@ -166,10 +173,13 @@ static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_pla
 	plan->hot = bytes <= TT_HOT_PAYLOAD;
 	plan->hot_line = bytes <= plan->stride && longest_block(plan, 1) <= TT_HOT_LINE;
 	plan->payload = plan->eager && !plan->hot_line ? bytes : 0;
+	plan->pushes = pushes(plan);
 	plan->posts = posts(&plan->sched);
 	if (!plan->eager)
 		result = cut_for_stages(plan, comm->size, 2 * target);
-	plan->streams = tt_layout_extent(&plan->recv, plan->element) >= STREAM_BYTES / (size_t)comm->size;
+	const size_t results = tt_layout_extent(&plan->recv, plan->element) * (size_t)comm->size;
+	plan->streams = results >= STREAM_BYTES;
+	plan->streams_lent = results >= STREAM_LENT_BYTES;
 	plan->window = plan->segments < TT_STAGES ? plan->segments : TT_STAGES;
 	return result;
 }

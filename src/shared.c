@@ -6,7 +6,8 @@
  * run one at a time on a rank, so "peer has posted operation n" says that it has ended all shared ones before n.
  *
  * What is exposed is copied into the slot's payload (small), or into a staging area, or lies where it is if the buffers
- * are memory of tutti_mem_alloc(). A slot is used again after TT_BOARD_SLOTS operations, a longer payload after
+ * are memory of tutti_mem_alloc(). If all ranks even lend their results, none exposes its part of it: it is written into the others'
+ * at once, from when they have posted the operation to when they go on to the next. A slot is used again after TT_BOARD_SLOTS operations, a longer payload after
  * TT_EAGER_SLOTS of those that have one, once all peers have posted the operation after its last; a staging area once all peers
  * have ended its last segment; a direct buffer is the caller's again once all peers have ended. */
 #include <string.h>
@@ -33,7 +34,7 @@ static uint8_t *area_of(const struct tt_op *op, int rank, uint32_t segment)
 	return of->stage[(op->area + segment) % TT_STAGES];
 }
 
-static const uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_board_slot *slot,
+static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_board_slot *slot,
 				  const struct tt_ref *ref, uint32_t k, uint32_t segment)
 {
 	struct tt_endpoint *endpoint = op->comm->board.endpoint;
@@ -43,18 +44,18 @@ static const uint8_t *peer_direct(const struct tt_op *op, int peer, const struct
 	const struct tt_bytes at = tt_layout_at(&layout, op->element, plan->segments, segment,
 						ref->block + k);
 	const uint64_t token = ref->buffer == TT_BUF_SEND ? slot->send_token : slot->recv_token;
-	const uint8_t *base = endpoint->ops->import_memory(endpoint, peer, token, at.offset + at.length);
+	uint8_t *base = endpoint->ops->import_memory(endpoint, peer, token, at.offset + at.length);
 
 	return base ? base + at.offset : NULL;
 }
 
 /* NULL: the peer's memory cannot be mapped. */
-static const uint8_t *peer_place(const struct tt_op *op, int peer, const struct tt_ref *ref, uint32_t k,
+static uint8_t *peer_place(const struct tt_op *op, int peer, const struct tt_ref *ref, uint32_t k,
 				 uint32_t segment)
 {
 	const struct tt_board_slot *slot = tt_board_slot(&op->comm->board, peer, op->card.seq);
 
-	if (!op->plan->eager && ref->buffer != TT_BUF_SCRATCH && slot->direct == TT_MEMORY_DIRECT)
+	if (!op->plan->eager && ref->buffer != TT_BUF_SCRATCH && slot->memory != TT_MEMORY_STAGED)
 		return peer_direct(op, peer, slot, ref, k, segment);
 	return area_of(op, peer, segment) + tt_plan_exposed_at(op->plan, op->comm->size, ref, k);
 }
@@ -100,9 +101,15 @@ static void expose(const struct tt_op *op, const struct tt_step *step, uint32_t 
 
 /* ---- steps */
 
+/* Not in place: there the lines to write are those just read. */
+static bool streams(const struct tt_op *op)
+{
+	return (op->lent ? op->plan->streams_lent : op->plan->streams) && op->send != op->recv;
+}
+
 static void copy_result(const struct tt_op *op, const struct tt_step *step, uint8_t *dst, const uint8_t *src, size_t bytes)
 {
-	if (op->plan->streams && step->a.buffer == TT_BUF_RECV)
+	if (step->a.buffer == TT_BUF_RECV && streams(op))
 		op->comm->kernels->copy_stream(dst, src, bytes);
 	else
 		memcpy(dst, src, bytes);
@@ -118,15 +125,16 @@ static void reduce_bytes(const struct tt_op *op, const struct tt_step *step, uin
 		copy_result(op, step, dst, src[0], bytes);
 }
 
-/* dst = also = the sources. Peers read `also` soon: that is what stays in the cache. */
+/* dst and the n targets = the sources. */
 static void reduce_and_copy(const struct tt_op *op, const struct tt_step *step, uint8_t *dst,
-			    const uint8_t **src, size_t length, uint8_t *also)
+			    const uint8_t **src, size_t length, uint32_t n)
 {
 	for (size_t done = 0; done < length; done += CHUNK_BYTES) {
 		const size_t bytes = length - done < CHUNK_BYTES ? length - done : CHUNK_BYTES;
 
-		reduce_bytes(op, step, also + done, src, bytes);
-		copy_result(op, step, dst + done, also + done, bytes);
+		reduce_bytes(op, step, dst + done, src, bytes);
+		for (uint32_t i = 0; i < n; i++)
+			copy_result(op, step, op->targets[i] + done, dst + done, bytes);
 		for (uint32_t i = 0; i < step->sources; i++)
 			src[i] += bytes;
 	}
@@ -138,31 +146,69 @@ static bool same_run(const struct tt_step *a, const struct tt_step *b)
 	       a->a.block == b->a.block;
 }
 
+/* Do all ranks lend their results? Known when all have posted the operation, and the same on all of them. */
+static bool pushes(const struct tt_op *op)
+{
+	for (int rank = 0; rank < op->comm->size && op->plan->pushes; rank++)
+		if (tt_board_slot(&op->comm->board, rank, op->card.seq)->memory != TT_MEMORY_LENT)
+			return false;
+	return op->plan->pushes;
+}
+
+/* All peers' places of what this rank would expose; gives how many, 0: one cannot be mapped. */
+static uint32_t find_targets(const struct tt_op *op, const struct tt_ref *ref, uint32_t k, uint32_t segment)
+{
+	const int size = op->comm->size;
+	uint32_t n = 0;
+
+	for (int i = 1; i < size; i++) {
+		op->targets[n] = peer_place(op, (op->comm->rank + i) % size, ref, k, segment);
+		if (!op->targets[n++])
+			return 0;
+	}
+	return n;
+}
+
 static tutti_result_t run_reduce(struct tt_op *op, const struct tt_step *step,
 				 const struct tt_step *exposing, uint32_t segment)
 {
 	const uint8_t **src = (const uint8_t **)op->sources;
+	const bool push = exposing && pushes(op);
 
 	for (uint32_t k = 0; k < step->n; k++) {
 		size_t length;
-		uint8_t *also = NULL, *dst = own_place(op, &step->a, k, segment, &length);
+		uint8_t *dst = own_place(op, &step->a, k, segment, &length);
+		uint32_t targets = 0;
 
 		if (length == 0)
 			continue;
-		if (exposing && copied(op, &exposing->a))
-			also = area_of(op, op->comm->rank, segment) +
-			       tt_plan_exposed_at(op->plan, op->comm->size, &exposing->a, k);
 		for (uint32_t i = 0; i < step->sources; i++) {
 			src[i] = source_place(op, &step[1 + i], k, segment);
 			if (!src[i])
 				return TUTTI_ERR_SYSTEM;
 		}
-		if (also)
-			reduce_and_copy(op, step, dst, src, length, also);
+		if (exposing && copied(op, &exposing->a)) {
+			/* peers read what is exposed soon: that is what stays in the cache */
+			op->targets[targets++] = dst;
+			dst = area_of(op, op->comm->rank, segment) +
+			      tt_plan_exposed_at(op->plan, op->comm->size, &exposing->a, k);
+		} else if (push) {
+			targets = find_targets(op, &exposing->a, k, segment);
+			if (!targets)
+				return TUTTI_ERR_SYSTEM;
+		}
+		if (targets)
+			reduce_and_copy(op, step, dst, src, length, targets);
 		else
 			reduce_bytes(op, step, dst, src, length);
 	}
 	return TUTTI_OK;
+}
+
+/* Does the step copy what a peer has written here already? */
+static bool was_pushed(const struct tt_op *op, const struct tt_step *step)
+{
+	return step[1].a.buffer == TT_BUF_RECV && step[1].peer != op->comm->rank && pushes(op);
 }
 
 static tutti_result_t sources_ready(struct tt_op *op, const struct tt_step *step, uint32_t segment,
@@ -196,6 +242,8 @@ static tutti_result_t run_step(struct tt_op *op, uint32_t segment, uint32_t roun
 		return TUTTI_OK;
 	}
 	*taken += step->sources;
+	if (op->plan->pushes && was_pushed(op, step))
+		return TUTTI_OK;
 	result = sources_ready(op, step, segment, round);
 	if (result)
 		return result;
@@ -240,7 +288,9 @@ static void try_direct(struct tt_op *op)
 		     (plan->recv.kind == TT_LAYOUT_NONE ||
 		      endpoint->ops->export_memory(endpoint, op->recv, tt_layout_extent(&plan->recv, op->element),
 						   &slot->recv_token));
-	slot->direct = op->direct ? TT_MEMORY_DIRECT : TT_MEMORY_STAGED;
+	op->lent = op->direct && plan->pushes &&
+		   endpoint->ops->lends(endpoint, op->recv, tt_layout_extent(&plan->recv, op->element));
+	slot->memory = op->lent ? TT_MEMORY_LENT : op->direct ? TT_MEMORY_DIRECT : TT_MEMORY_STAGED;
 }
 
 static bool takes_payload(const struct tt_plan *plan)
@@ -289,7 +339,7 @@ static bool next_in_wavefront(struct tt_op *op)
 	return true;
 }
 
-/* A direct buffer is the caller's again when all have read it. */
+/* A direct buffer is the caller's again when all have read it, and written to it. */
 static tutti_result_t await_readers(struct tt_op *op)
 {
 	const uint64_t last = tt_board_mark(op->card.seq, TT_BOARD_ALL_STEPS);

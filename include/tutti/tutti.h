@@ -524,7 +524,8 @@ TUTTI_API tutti_result_t tutti_wait_any(tutti_request_t *requests, size_t count,
 
 /**
  * Allocate `bytes` of zeroed memory that the other ranks of this host can map, aligned to 4 KiB at
- * least. Collectives between such buffers read and write the peers' memory directly, without a copy.
+ * least. Collectives between such buffers read the peers' memory directly, without a copy; an all-reduce also writes there, if
+ * its result is all of such memory, or whole pages of it.
  * The memory belongs to the process and may be used with any communicator, or none. `*memory` is NULL on error.
  */
 TUTTI_API tutti_result_t tutti_mem_alloc(size_t bytes, void **memory);

@@ -12,10 +12,16 @@
 int tt_heap_fd(void);
 /* Bytes to map of the heap of any process on this host. */
 size_t tt_heap_size(void);
-/* Is all of `pointer` … + bytes in the heap? Then where, from its start. Any thread, no lock. */
+/* Is all of `pointer` … + bytes in the heap, and in one piece? Then where, from the file's start. Any thread, no lock. */
 bool tt_heap_offset(const void *pointer, size_t bytes, uint64_t *offset);
 /* The place at `offset` in this process. */
 void *tt_heap_at(uint64_t offset);
+
+/* May peers write to it? Only where it can be taken away from them: pages that nothing else lies in. */
+bool tt_heap_is_lendable(const void *pointer, size_t bytes);
+/* Take lendable memory away from peers that may be late: it has the same addresses and contents, and whatever they write from now
+ * on by the offset that they know goes where nobody looks. */
+void tt_heap_withdraw(const void *pointer, size_t bytes);
 
 /* For fork.c: the heap stays as it is between the first and the second, which the parent calls; a child calls the third
  * instead of the second. */

@@ -36,6 +36,8 @@
  * so the ranks' rounds correspond. A shared schedule has three rounds at most, and none that reads of a peer in a round
  * that the peer has no round before. An exposed run is not written again in the same schedule, and the executor keeps
  * it as it is until all readers have ended: no schedule waits for its readers.
+ * An all-reduce that exposes of its recv exposes there what it has just combined of the same blocks of everybody's send, which
+ * nobody else reads, and the others do nothing with it but copy it to the same place: so it may be written there at once.
  * The executor runs the steps of a shared round over small chunks so that bytes are touched while they are in
  * cache: element i of a step depends on element i only of the steps before it in the round. */
 #ifndef TT_SPI_SCHEDULE_H

@@ -113,11 +113,13 @@ struct tt_transport {
 	 * barrier: what the caller wrote to shared memory before is seen by whoever goes on sleeping. */
 	void (*wake)(struct tt_endpoint *endpoint);
 	/* Where `pointer` … + bytes of the peer on this host is in this process: memory of tutti_mem_alloc(),
-	 * named by a token of export(). To be read only: a rank that is late could otherwise write to what its owner uses again.
-	 * NULL where it cannot be mapped. */
+	 * named by a token of export(). To be read, and written where its owner lends it. NULL where it cannot be mapped. */
 	bool (*export_memory)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
 			      uint64_t *token);
-	const void *(*import_memory)(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes);
+	void *(*import_memory)(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes);
+	/* May all peers on this host write to exported memory? A rank that is late would write to what its owner uses again:
+	 * only where tt_heap_withdraw() keeps it out of that. */
+	bool (*lends)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
 
 	/* Begin to connect; the link may be used at once and moves bytes as soon as it is up. Both ends call it, in any order. */
 	tutti_result_t (*connect)(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,

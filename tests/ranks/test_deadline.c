@@ -360,65 +360,6 @@ static void a_host_that_is_killed_is_lost(void **state)
 	assert_int_equal(run_job(&job), 0);
 }
 
-/* ---- memory that others read where it lies */
-
-#define LENT (1u << 15) /* elements: nothing of it is copied for the peers */
-
-static void add_and_stop(void *inout, const void *in, size_t count, tutti_dtype_t dtype, void *context)
-{
-	atomic_int *pid = context;
-	int nobody = 0;
-
-	for (size_t i = 0; i < count; i++)
-		((uint64_t *)inout)[i] += ((const uint64_t *)in)[i];
-	if (atomic_load(pid) != -1 && atomic_compare_exchange_strong(pid, &nobody, getpid()))
-		raise(SIGSTOP); /* in the middle of reading what the other lends */
-}
-
-/* Rank 0's buffers are read in place; its deadline passes while rank 1 is at it, and they are its own again. */
-static int lend(int rank, void *argument)
-{
-	static const char *const deadlines[] = { "0.5", "30" };
-	atomic_int *pid = argument, none = -1;
-	uint64_t *send = malloc(LENT * sizeof(*send)), *recv = malloc(LENT * sizeof(*recv));
-	tutti_comm_t comm = NULL;
-	tutti_op_t op;
-
-	setenv("TUTTI_TIMEOUT", deadlines[rank], 1);
-	SUCCEEDS(tutti_init(NULL, &comm));
-	if (rank == 0) {
-		free(send), free(recv);
-		SUCCEEDS(tutti_mem_alloc(LENT * sizeof(*send), (void **)&send));
-		SUCCEEDS(tutti_mem_alloc(LENT * sizeof(*recv), (void **)&recv));
-	}
-	memset(send, 1, LENT * sizeof(*send));
-	SUCCEEDS(tutti_op_create(comm, add_and_stop, 1, rank == 1 ? pid : &none, &op));
-	const tutti_result_t result = tutti_all_reduce(comm, send, recv, LENT, TUTTI_UINT64, op, NULL);
-	if (rank == 0) {
-		memset(send, 2, LENT * sizeof(*send));
-		memset(recv, 2, LENT * sizeof(*recv));
-		kill(atomic_load(pid), SIGCONT);
-	}
-	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, tutti_last_error(comm));
-	tutti_comm_destroy(comm);
-	return 0;
-}
-
-/* What it has read since may be anything. */
-static void who_reads_what_is_no_longer_lent_fails_like_its_owner(void **state)
-{
-	static const char *const direct[] = { "TUTTI_ALGORITHM=direct", NULL };
-	const struct job job = { .ranks = 2,
-				 .env = direct,
-				 .whole = lend,
-				 .argument = shared_memory(sizeof(atomic_int)),
-				 .limit_s = 20 };
-
-	if (strcmp(transport_chosen, "shm") != 0)
-		skip(); /* nothing else reads in place */
-	assert_int_equal(run_job(&job), 0);
-}
-
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -433,7 +374,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(meeting_has_a_deadline),
 		cmocka_unit_test(the_hosts_deadline_ends_the_meeting_for_all),
 		cmocka_unit_test(a_host_that_is_killed_is_lost),
-		cmocka_unit_test(who_reads_what_is_no_longer_lent_fails_like_its_owner),
 	};
 
 	if (choose_transport(argc, argv))

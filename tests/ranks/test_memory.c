@@ -5,6 +5,7 @@
  *   test_memory shm|tcp|mixed */
 #include <dirent.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +107,7 @@ static int pages_return(int rank, void *argument)
 struct place {
 	const char *name;
 	bool send_mapped, recv_mapped;
+	size_t skip; /* bytes: the buffers begin in the middle of a page, and are not lent */
 };
 
 struct buffers {
@@ -188,26 +190,29 @@ static int movements(struct buffers *b)
 	return 0;
 }
 
-static int32_t *get(bool mapped, size_t n)
+static int32_t *get(bool mapped, size_t n, size_t skip)
 {
-	void *memory;
+	void *memory = NULL;
 
 	if (!mapped)
-		return malloc(n * sizeof(int32_t));
-	return tutti_mem_alloc(n * sizeof(int32_t), &memory) ? NULL : memory;
+		memory = malloc(n * sizeof(int32_t) + skip);
+	else if (tutti_mem_alloc(n * sizeof(int32_t) + skip, &memory))
+		return NULL;
+	return memory ? (int32_t *)((uint8_t *)memory + skip) : NULL;
 }
 
-static void put(bool mapped, int32_t *memory)
+static void put(bool mapped, int32_t *memory, size_t skip)
 {
 	if (mapped)
-		tutti_mem_free(memory);
+		tutti_mem_free((uint8_t *)memory - skip);
 	else
-		free(memory);
+		free((uint8_t *)memory - skip);
 }
 
 static int collectives(tutti_comm_t comm, void *argument)
 {
-	static const size_t sizes[] = { 24, 5016, 2100012 }; /* divisible by 2, 3 and 4; the last, too long for caches */
+	/* divisible by 2, 3 and 4; whole pages and not; the last, too long for caches */
+	static const size_t sizes[] = { 24, 5016, 49152, 4300008 };
 	const int rank = tutti_comm_rank(comm);
 	const struct place places[] = {
 		{ "none mapped", false, false },
@@ -216,24 +221,140 @@ static int collectives(tutti_comm_t comm, void *argument)
 		{ "output mapped", false, true },
 		{ "even ranks mapped", rank % 2 == 0, rank % 2 == 0 },
 		{ "rank 0 alone plain", rank != 0, rank != 0 },
+		{ "rank 0's in the middle of pages", true, true, rank == 0 ? 64 : 0 },
 	};
 	int failed = 0;
 
-	for (size_t s = 0; s < 3; s++)
+	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
 		for (size_t p = 0; p < sizeof(places) / sizeof(places[0]) && !failed; p++) {
 			struct buffers b = { comm, rank, tutti_comm_size(comm), sizes[s] };
 
 			b.where = places[p].name;
-			b.send = get(places[p].send_mapped, b.n);
-			b.recv = get(places[p].recv_mapped, b.n);
+			b.send = get(places[p].send_mapped, b.n, places[p].skip);
+			b.recv = get(places[p].recv_mapped, b.n, places[p].skip);
 			CLAIM(b.send && b.recv, "no memory");
 			for (size_t i = 0; i < b.n; i++)
 				b.send[i] = input(rank, i);
 			failed = reductions(&b) || movements(&b);
-			put(places[p].send_mapped, b.send);
-			put(places[p].recv_mapped, b.recv);
+			put(places[p].send_mapped, b.send, places[p].skip);
+			put(places[p].recv_mapped, b.recv, places[p].skip);
 		}
 	return failed;
+}
+
+/* ---- memory that others read and write where it lies */
+
+#define LENT (1u << 15) /* elements: nothing of it is copied for the peers */
+
+struct late {
+	atomic_int pid; /* of the rank that stopped; -1: none is to any more */
+	atomic_int ended;
+};
+
+static void add_and_stop(void *inout, const void *in, size_t count, tutti_dtype_t dtype, void *context)
+{
+	atomic_int *pid = context;
+	int nobody = 0;
+
+	for (size_t i = 0; i < count; i++)
+		((uint64_t *)inout)[i] += ((const uint64_t *)in)[i];
+	if (pid && atomic_compare_exchange_strong(pid, &nobody, getpid()))
+		raise(SIGSTOP); /* in the middle of what the other lends */
+}
+
+/* An all-reduce that rank 0 ends while rank 1 is in the middle of it. */
+static int end_in_the_middle(tutti_comm_t comm, const uint64_t *send, uint64_t *recv, struct late *late)
+{
+	const int rank = tutti_comm_rank(comm);
+	tutti_request_t request = NULL;
+	bool stopped = false;
+	tutti_op_t op;
+
+	SUCCEEDS(tutti_op_create(comm, add_and_stop, 1, rank == 1 ? &late->pid : NULL, &op));
+	tutti_result_t result = tutti_all_reduce(comm, send, recv, LENT, TUTTI_UINT64, op, &request);
+	CLAIM(result == TUTTI_OK, "result %d (%s)", result, tutti_last_error(comm));
+	while (rank == 0 && !stopped) {
+		CLAIM(tutti_test(&request) == TUTTI_IN_PROGRESS, "it ended before rank 1 came to its middle");
+		stopped = atomic_load(&late->pid) && is_stopped(atomic_load(&late->pid));
+	}
+	if (rank == 0)
+		SUCCEEDS(tutti_comm_abort(comm, "the test says so"));
+	result = tutti_wait(&request);
+	CLAIM(result == TUTTI_ERR_ABORTED, "result %d (%s)", result, tutti_last_error(comm));
+	return 0;
+}
+
+static void fill(uint64_t *memory, size_t n, uint64_t value)
+{
+	for (size_t i = 0; i < n; i++)
+		memory[i] = value;
+}
+
+static bool is_all(const uint64_t *memory, size_t n, uint64_t value)
+{
+	return memory[0] == value && memcmp(memory, memory + 1, (n - 1) * sizeof(*memory)) == 0;
+}
+
+/* Rank 0's buffers, and no other's, are read in place. */
+static int lend_inputs(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm);
+	uint64_t *send = malloc(LENT * sizeof(*send)), *recv = malloc(LENT * sizeof(*recv));
+	struct late *late = argument;
+
+	if (rank == 0) {
+		free(send), free(recv);
+		SUCCEEDS(tutti_mem_alloc(LENT * sizeof(*send), (void **)&send));
+		SUCCEEDS(tutti_mem_alloc(LENT * sizeof(*recv), (void **)&recv));
+	}
+	fill(send, LENT, 1);
+	if (end_in_the_middle(comm, send, recv, late))
+		return 1;
+	if (rank == 0) {
+		fill(send, LENT, 2);
+		fill(recv, LENT, 2);
+		kill(atomic_load(&late->pid), SIGCONT);
+	}
+	return 0;
+}
+
+/* Rank 1 goes on when the operation has ended on rank 0 and its result has other uses. */
+static int lend_results(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm);
+	uint64_t *send, *recv, *again;
+	struct late *late = argument;
+	tutti_comm_t next = NULL;
+
+	SUCCEEDS(tutti_mem_alloc(LENT * sizeof(*send), (void **)&send));
+	SUCCEEDS(tutti_mem_alloc(LENT * sizeof(*recv), (void **)&recv));
+	fill(send, LENT, 1);
+	fill(recv, LENT, 7);
+	if (end_in_the_middle(comm, send, recv, late))
+		return 1;
+	if (rank == 0) {
+		/* rank 1 stopped before it wrote to this half */
+		CLAIM(is_all(recv + LENT / 2, LENT / 2, 7), "what was there is not there any more");
+		fill(recv, LENT, 9);
+		kill(atomic_load(&late->pid), SIGCONT);
+	}
+	meet_at(&late->ended, 2);
+	if (rank == 0)
+		CLAIM(is_all(recv, LENT, 9), "rank 1 has written to memory that was no longer lent");
+
+	SUCCEEDS(tutti_comm_shrink(comm, &next)); /* among which it can be lent again */
+	for (int times = 0; times < 2; times++) {
+		SUCCEEDS(tutti_all_reduce(next, send, recv, LENT, TUTTI_UINT64, TUTTI_SUM, NULL));
+		CLAIM(is_all(recv, LENT, 2), "a sum is wrong");
+		fill(recv, LENT, 0);
+	}
+	fill(recv, LENT, 1);
+	tutti_mem_free(recv);
+	SUCCEEDS(tutti_mem_alloc(LENT * sizeof(*again), (void **)&again));
+	CLAIM(again != recv, "what others may still write to is used again");
+	CLAIM(is_all(again, LENT, 0), "memory used again is not zero");
+	tutti_comm_destroy(next);
+	return 0;
 }
 
 /* ---- the cost of a communicator */
@@ -296,6 +417,30 @@ static void collectives_work_wherever_buffers_are(void **state)
 	}
 }
 
+static int end_lending(rank_body *body)
+{
+	static const char *const direct[] = { "TUTTI_ALGORITHM=direct", NULL };
+	const struct job job = { .ranks = 2,
+				 .env = direct,
+				 .body = body,
+				 .argument = shared_memory(sizeof(struct late)) };
+
+	if (strcmp(transport_chosen, "shm") != 0)
+		skip(); /* nothing else reads and writes in place */
+	return run_job(&job);
+}
+
+/* What it has read since may be anything. */
+static void who_reads_what_is_no_longer_lent_fails_like_its_owner(void **state)
+{
+	assert_int_equal(end_lending(lend_inputs), 0);
+}
+
+static void who_is_late_does_not_write_to_what_is_no_longer_lent(void **state)
+{
+	assert_int_equal(end_lending(lend_results), 0);
+}
+
 static void a_communicator_is_small_before_its_first_large_message(void **state)
 {
 	const struct job job = { .ranks = 4, .whole = small_before_large };
@@ -309,6 +454,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(memory_is_aligned_zero_and_nobody_elses),
 		cmocka_unit_test(freed_pages_go_back),
 		cmocka_unit_test(collectives_work_wherever_buffers_are),
+		cmocka_unit_test(who_reads_what_is_no_longer_lent_fails_like_its_owner),
+		cmocka_unit_test(who_is_late_does_not_write_to_what_is_no_longer_lent),
 		cmocka_unit_test(a_communicator_is_small_before_its_first_large_message),
 	};
 

@@ -291,6 +291,34 @@ static void await_before_the_first_round(struct tt_sched *s, const struct tt_gro
 	tt_await(s, right(g));
 }
 
+/* Every rank combines all of it for itself, and exposes its part to nobody. */
+static void expose_a_part_of_what_all_combine(struct tt_sched *s, const struct tt_group *g)
+{
+	tt_sched_blocks(s, g->size);
+	tt_expose(s, tt_in(0), g->size);
+	tt_round(s);
+	tt_reduce(s, tt_out(0), g->size);
+	for (int r = 0; r < g->size; r++)
+		tt_source(s, r, tt_in(0));
+	tt_final(s);
+	tt_expose(s, tt_out(g->rank), 1);
+}
+
+/* As above; the parts are copied, but from one rank's result to another place of one's own. */
+static void copy_a_result_elsewhere(struct tt_sched *s, const struct tt_group *g)
+{
+	tt_sched_blocks(s, g->size);
+	tt_expose(s, tt_in(0), g->size);
+	tt_round(s);
+	tt_reduce(s, tt_out(g->rank), 1);
+	for (int r = 0; r < g->size; r++)
+		tt_source(s, r, tt_in(g->rank));
+	tt_final(s);
+	tt_expose(s, tt_out(g->rank), 1);
+	tt_round(s);
+	tt_copy_from(s, tt_tmp(0, right(g)), right(g), tt_out(right(g)), 1);
+}
+
 static const struct broken {
 	const char *claim;
 	enum tt_collective collective;
@@ -350,6 +378,10 @@ static const struct broken {
 	  .shared = true },
 	{ "writing_in_place_while_peers_read", TT_ALL_REDUCE, write_while_peers_read,
 	  "may still be reading", .shared = true, .in_place = true },
+	{ "exposing_a_part_of_what_all_combine", TT_ALL_REDUCE, expose_a_part_of_what_all_combine,
+	  "inputs go elsewhere", .shared = true },
+	{ "copying_a_result_elsewhere", TT_ALL_REDUCE, copy_a_result_elsewhere,
+	  "not just copied to the same place", .shared = true },
 	{ "reading_a_peer_that_has_ended", TT_ALL_GATHER, read_a_peer_that_has_ended,
 	  "a round that rank 1 does not have", .shared = true },
 	{ "a_shared_schedule_of_four_rounds", TT_BARRIER, take_four_rounds,

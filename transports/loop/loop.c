@@ -201,12 +201,17 @@ static bool loop_export_memory(struct tt_endpoint *endpoint, const void *pointer
 	return true;
 }
 
-static const void *loop_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token,
-				size_t bytes)
+static void *loop_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
 {
 	const struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
 
 	return self->peers[peer].host == self->host ? (void *)(uintptr_t)token : NULL;
+}
+
+/* A thread that is late writes by the same addresses as its peers. */
+static bool loop_lends(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
+{
+	return false;
 }
 
 /* Keep the first fault; the result last, for those who look at it without a lock. */
@@ -408,6 +413,7 @@ const struct tt_transport tt_transport_loop = {
 	.wake = loop_wake,
 	.export_memory = loop_export_memory,
 	.import_memory = loop_import_memory,
+	.lends = loop_lends,
 	.connect = tt_loop_connect,
 	.write = tt_loop_write,
 	.read = tt_loop_read,

@@ -80,7 +80,7 @@ static bool shm_export_memory(struct tt_endpoint *endpoint, const void *pointer,
 	       tt_heap_offset(pointer, bytes, token);
 }
 
-static const void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
+static void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 	struct shm_mate *mate = &ep->mates[ep->mate_of[peer]];
@@ -94,7 +94,8 @@ static const void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uin
 	if (ep->peers[peer].process == ep->peers[ep->config.rank].process)
 		return tt_heap_at(token);
 	if (!mate->heap) {
-		void *heap = mmap(NULL, tt_heap_size(), PROT_READ, MAP_SHARED | MAP_NORESERVE, mate->heap_fd, 0);
+		void *heap = mmap(NULL, tt_heap_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+				  mate->heap_fd, 0);
 
 		if (heap == MAP_FAILED) {
 			tt_fail_errno(SHM, "map the heap of rank %d", peer);
@@ -104,6 +105,17 @@ static const void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uin
 		mate->heap = heap;
 	}
 	return mate->heap + token;
+}
+
+/* What is withdrawn leaves this process's own addresses, so a peer that is a thread of it must not be late. */
+static bool shm_lends(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
+{
+	const struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	for (int i = 0; i < ep->arena.members; i++)
+		if (i != ep->me && ep->peers[ep->mates[i].rank].process == ep->peers[ep->config.rank].process)
+			return false;
+	return tt_heap_is_lendable(pointer, bytes);
 }
 
 /* Has the process ended since the last look? */
@@ -308,6 +320,7 @@ const struct tt_transport tt_transport_shm = {
 	.wake = shm_wake,
 	.export_memory = shm_export_memory,
 	.import_memory = shm_import_memory,
+	.lends = shm_lends,
 	.connect = shm_connect,
 	.write = shm_write,
 	.read = shm_read,

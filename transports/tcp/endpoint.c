@@ -204,9 +204,14 @@ static bool no_export(struct tt_endpoint *endpoint, const void *pointer, size_t 
 	return false;
 }
 
-static const void *no_import(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
+static void *no_import(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
 {
 	return NULL;
+}
+
+static bool no_lending(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
+{
+	return false;
 }
 
 /* What is not open is neither told anything nor closed. */
@@ -262,6 +267,7 @@ const struct tt_transport tt_transport_tcp = {
 	.wake = no_wake,
 	.export_memory = no_export,
 	.import_memory = no_import,
+	.lends = no_lending,
 	.connect = tt_tcp_link_connect,
 	.write = tt_tcp_link_write,
 	.read = tt_tcp_link_read,
