@@ -7,12 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -38,7 +38,7 @@ struct scene {
 	atomic_int ready;		/* ranks that have a communicator */
 	atomic_int held, attacks;	/* strangers that hang on, and connections made so far */
 	atomic_int leave, left;		/* strangers are to go, and have gone */
-
+	int turns;			/* of the strangers, each when the job has come a little further: a descriptor that all have */
 };
 
 /* ---------------------------------------------------------------- strangers */
@@ -117,14 +117,25 @@ static void bother(struct scene *scene, int *fd, unsigned *seed)
 		*fd = -1;
 		atomic_fetch_sub(&scene->held, 1);
 	}
-	if (atomic_load(&scene->attacks) >= CROWD && rand_r(seed) % 8 != 0)
-		return; /* who was sent away comes again a little later */
 	*fd = knock(some_port(scene, (unsigned)rand_r(seed)));
 	if (*fd < 0)
 		return;
 	atomic_fetch_add(&scene->held, 1);
 	atomic_fetch_add(&scene->attacks, 1);
 	introduce(*fd, (unsigned)rand_r(seed));
+}
+
+static void await_turn(const struct scene *scene)
+{
+	eventfd_t turns;
+
+	while (eventfd_read(scene->turns, &turns) < 0 && errno == EINTR)
+		continue;
+}
+
+static void give_turn(const struct scene *scene)
+{
+	eventfd_write(scene->turns, 1);
 }
 
 static int be_strangers(struct scene *scene)
@@ -141,12 +152,10 @@ static int be_strangers(struct scene *scene)
 	      (unsigned long long)limit.rlim_cur);
 	for (int i = 0; i < CROWD; i++)
 		fds[i] = -1;
-	while (atomic_load(&scene->ready) < RANKS && !atomic_load(&scene->leave))
-		sched_yield();
 	while (!atomic_load(&scene->leave)) {
-		for (int i = 0; i < CROWD && !atomic_load(&scene->leave); i++)
+		await_turn(scene);
+		for (int i = 0; i < CROWD && atomic_load(&scene->ready) == RANKS && !atomic_load(&scene->leave); i++)
 			bother(scene, &fds[i], &seed);
-		usleep(5000); /* their pace: nothing is waited for, and the job has processors to share with them */
 	}
 	for (int i = 0; i < CROWD; i++)
 		close(fds[i]);
@@ -273,6 +282,8 @@ static int endure(tutti_comm_t comm, struct scene *scene, tutti_store_t store, f
 	for (int round = 0; found & GO_ON; round++) {
 		if (work(comm, scene, store, data, round, found))
 			return 1;
+		if (tutti_comm_rank(comm) == 0)
+			give_turn(scene);
 		crowded |= atomic_load(&scene->held) >= CROWD / 2 ? CROWDED : 0;
 		found = round < 16 || !crowded || atomic_load(&scene->attacks) < ATTACKS ? GO_ON | crowded : 0;
 		if (agree(comm, &found))
@@ -281,17 +292,22 @@ static int endure(tutti_comm_t comm, struct scene *scene, tutti_store_t store, f
 	return 0;
 }
 
+static void leave(struct scene *scene)
+{
+	atomic_store(&scene->leave, 1);
+	give_turn(scene);
+}
+
 /* What strangers left is gone soon after them. */
 static int nothing_is_left(tutti_comm_t comm, struct scene *scene, int descriptors)
 {
 	const double deadline = seconds_now() + PATIENCE;
 	int go_on = 1, last = 0;
 
-	atomic_store(&scene->leave, 1);
+	leave(scene);
 	while (go_on) {
 		int mine;
 
-		sched_yield();
 		last = open_descriptors();
 		mine = last > descriptors || !atomic_load(&scene->left);
 		CLAIM(!mine || seconds_now() < deadline, "%d descriptors before, %d after", descriptors, last);
@@ -321,8 +337,7 @@ static int be_rank(int rank, struct scene *scene)
 		snprintf(scene->store, sizeof(scene->store), "%s", tutti_store_address(store));
 		atomic_store(&scene->hosted, 1);
 	} else {
-		while (!atomic_load(&scene->hosted))
-			sched_yield();
+		await_count(&scene->hosted, 1);
 		SUCCEEDS(tutti_store_open(scene->store, 0, 0, &store));
 	}
 	SUCCEEDS(tutti_comm_create(store, rank, RANKS, NULL, &comm));
@@ -354,7 +369,7 @@ static int play(int rank, void *argument)
 		return be_strangers(scene);
 	const int failed = be_rank(rank, scene);
 	if (failed)
-		atomic_store(&scene->leave, 1);
+		leave(scene);
 	return failed;
 }
 
@@ -364,8 +379,11 @@ static void endures(const char *key)
 	const struct job job = { .ranks = RANKS + 1, .whole = play, .argument = scene, .limit_s = 2 * PATIENCE };
 
 	scene->key = key;
+	scene->turns = eventfd(0, EFD_CLOEXEC);
+	assert_true(scene->turns >= 0);
 	assert_int_equal(run_job(&job), 0);
 	print_message("%d connections of strangers\n", atomic_load(&scene->attacks));
+	close(scene->turns);
 	munmap(scene, sizeof(*scene));
 }
 
