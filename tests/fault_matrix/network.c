@@ -145,8 +145,7 @@ bool network_enter(const struct scene *s, int rank)
 		good = make_host(host);
 		meet_at(&stage->hosts, hosts);
 	} else {
-		while (atomic_load(&stage->hosts) < hosts)
-			sched_yield();
+		await_count(&stage->hosts, hosts);
 		good = follow_to_host(atomic_load(&stage->pid[host]));
 	}
 	good = good && cable.bridge_side >= 0 && await_carrier();

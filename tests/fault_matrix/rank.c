@@ -29,12 +29,6 @@ int player_complain(struct player *p, const char *format, ...)
 	return 1;
 }
 
-static void await(const atomic_int *count, int n)
-{
-	while (atomic_load(count) < n)
-		sched_yield();
-}
-
 static int ones(uint32_t mask)
 {
 	return __builtin_popcount(mask);
@@ -196,7 +190,7 @@ static tutti_result_t absent(struct player *p)
 		atomic_fetch_add(&p->stage->ready, 1);
 		return call_on(p);
 	}
-	await(&p->stage->ready, p->ranks - victims);
+	await_count(&p->stage->ready, p->ranks - victims);
 	victim_fault();
 	return call_on(p);
 }
@@ -427,14 +421,6 @@ static void play_all(struct player *p)
 		go_on_by_meeting(p);
 	if (anew)
 		release_stopped(p);
-}
-
-static void set_number(const char *name, int value)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", value);
-	setenv(name, text, 1);
 }
 
 int rank_play(int rank, void *argument)

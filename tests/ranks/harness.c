@@ -54,11 +54,29 @@ void *shared_memory(size_t bytes)
 	return memory;
 }
 
+void await_count(const atomic_int *count, int least)
+{
+	while (atomic_load(count) < least)
+		sched_yield();
+}
+
 void meet_at(atomic_int *count, int ranks)
 {
 	atomic_fetch_add(count, 1);
-	while (atomic_load(count) < ranks)
-		sched_yield();
+	await_count(count, ranks);
+}
+
+void set_number(const char *name, int value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", value);
+	setenv(name, text, 1);
+}
+
+int store_error(tutti_result_t result)
+{
+	return result == TUTTI_OK ? 0 : result == TUTTI_ERR_TIMEOUT ? ETIMEDOUT : EIO;
 }
 
 bool is_stopped(pid_t pid)
@@ -163,14 +181,6 @@ int choose_transport(int argc, char **argv)
 	if (mixed)
 		setenv("TEST_HOSTS", "2", 1);
 	return 0;
-}
-
-static void set_number(const char *name, int value)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", value);
-	setenv(name, text, 1);
 }
 
 static void set_environment(const struct job *job, int rank, const char *store)

@@ -52,6 +52,12 @@ double seconds_now(void);
 void *shared_memory(size_t bytes);
 /* Wait until `*count`, which each of `ranks` ranks adds one to, has all: a barrier that owes nothing to the library. */
 void meet_at(atomic_int *count, int ranks);
+/* Wait until `*count` is that high. */
+void await_count(const atomic_int *count, int least);
+/* In this process's environment. */
+void set_number(const char *name, int value);
+/* What the functions of a user's own store give where they hand on to one of the library's. */
+int store_error(tutti_result_t result);
 /* By a signal, as the system sees it: raise() may have been called and not be felt yet. */
 bool is_stopped(pid_t pid);
 /* Descriptors that this process has open. */

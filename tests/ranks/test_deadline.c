@@ -74,8 +74,7 @@ static int be_absent(const struct play *play, tutti_comm_t comm)
 	if (play->absence->stopped)
 		raise(SIGSTOP);
 	else
-		while (atomic_load(&play->stage->told) < RANKS - 1)
-			sched_yield();
+		await_count(&play->stage->told, RANKS - 1);
 	const tutti_result_t result = tutti_barrier(comm, NULL);
 	CLAIM(result == TUTTI_ERR_TIMEOUT, "back again, the absent rank gets %d", result);
 	return 0;
@@ -274,8 +273,7 @@ static int join_or_not(int rank, void *argument)
 	tutti_comm_t comm = NULL;
 
 	if (rank == play->absent) {
-		while (atomic_load(&play->stage->told) < RANKS - 1)
-			sched_yield();
+		await_count(&play->stage->told, RANKS - 1);
 		return 0;
 	}
 	if (play->patient && rank != 0)

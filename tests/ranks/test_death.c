@@ -57,8 +57,7 @@ struct death {
 
 static void await(struct scene *s, int ready)
 {
-	while (atomic_load(&s->play->stage->ready) < ready)
-		sched_yield();
+	await_count(&s->play->stage->ready, ready);
 }
 
 static void be_ready(struct scene *s)

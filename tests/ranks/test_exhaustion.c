@@ -6,7 +6,6 @@
  *
  *   test_exhaustion shm|tcp|mixed */
 #include <errno.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
@@ -326,8 +325,7 @@ static int outlive(tutti_comm_t comm, void *argument)
 	if (rank == 1) {
 		if (fork() == 0)
 			live_on(life);
-		while (atomic_load(&life->ready) < RANKS - 1)
-			sched_yield();
+		await_count(&life->ready, RANKS - 1);
 		atomic_store(&life->died_at, seconds_now());
 		raise(SIGKILL);
 	}

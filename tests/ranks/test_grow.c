@@ -3,9 +3,7 @@
  * come, or dies on its way, the members are as before.
  *
  *   test_grow shm|tcp|mixed */
-#include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -74,14 +72,6 @@ static int use_both(tutti_comm_t comm, tutti_comm_t more, tutti_store_t store)
 	return failed;
 }
 
-static void set_number(const char *name, int value)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", value);
-	setenv(name, text, 1);
-}
-
 static int init_members(const struct play *play, tutti_comm_t *out)
 {
 	tutti_comm_t comm = NULL;
@@ -118,12 +108,6 @@ static int be_newcomer(const struct play *play, int expected_size)
 	tutti_comm_destroy(comm);
 	tutti_store_close(store);
 	return failed;
-}
-
-static void await(atomic_int *count, int least)
-{
-	while (atomic_load(count) < least)
-		sched_yield();
 }
 
 /* A process of its own: the thread sanitizer cannot fork ranks from one that has threads. */
@@ -182,7 +166,7 @@ static int grow_once(int rank, void *argument)
 
 	if (rank >= play->members) {
 		if (!play->early)
-			await(&play->stage->asked, play->members);
+			await_count(&play->stage->asked, play->members);
 		atomic_fetch_add(&play->stage->done, 1);
 		return be_newcomer(play, size);
 	}
@@ -192,7 +176,7 @@ static int grow_once(int rank, void *argument)
 	if (init_members(play, &comm) || (rank == 0 && open_store(play, &store)))
 		return 1;
 	if (play->early)
-		await(&play->stage->done, play->newcomers);
+		await_count(&play->stage->done, play->newcomers);
 	atomic_fetch_add(&play->stage->asked, 1);
 	SUCCEEDS(tutti_comm_grow(comm, store, play->newcomers, &more));
 	CLAIM(tutti_comm_rank(more) == rank && tutti_comm_size(more) == size, "rank %d of %d", tutti_comm_rank(more),
@@ -265,7 +249,7 @@ static int grow_in_vain(int rank, void *argument)
 	tutti_store_t store = NULL;
 
 	if (rank >= play->members) {
-		await(&play->stage->asked, play->members);
+		await_count(&play->stage->asked, play->members);
 		return be_newcomer(play, play->members + 1);
 	}
 	if (init_members(play, &comm) || (rank == 0 && open_store(play, &store)))
@@ -351,7 +335,7 @@ static int grow_past_the_dead(int rank, void *argument)
 		SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
 		return use_both(comm, more, store);
 	}
-	await(&play->stage->asked, 1);
+	await_count(&play->stage->asked, 1);
 	return be_newcomer(play, 2);
 }
 
@@ -368,18 +352,13 @@ struct slow_store {
 	struct stage *stage;
 };
 
-static int store_error(tutti_result_t result)
-{
-	return result == TUTTI_OK ? 0 : result == TUTTI_ERR_TIMEOUT ? ETIMEDOUT : EIO;
-}
-
 static int slow_set(void *context, const char *key, const void *value, size_t length)
 {
 	const struct slow_store *slow = context;
 
 	if (strstr(key, "/answer/") && atomic_load(&slow->stage->done) == 0) {
 		atomic_store(&slow->stage->asked, 1);
-		await(&slow->stage->done, 1);
+		await_count(&slow->stage->done, 1);
 	}
 	return store_error(tutti_store_set(slow->store, key, value, length));
 }
@@ -415,7 +394,7 @@ static int grow_past_the_late(int rank, void *argument)
 			SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
 			tutti_comm_destroy(comm);
 		} else {
-			await(&play->stage->asked, 1);
+			await_count(&play->stage->asked, 1);
 			SUCCEEDS(tutti_comm_join(store, NULL, &more));
 		}
 		atomic_fetch_add(&play->stage->done, 1);
@@ -447,7 +426,7 @@ static int grow_despite_death(int rank, void *argument)
 	if (open_store(play, &store))
 		return 1;
 	if (rank == 2) {
-		await(&play->stage->asked, 2);
+		await_count(&play->stage->asked, 2);
 		setitimer(ITIMER_REAL, &soon, NULL);
 		SUCCEEDS(tutti_comm_join(store, NULL, &comm));
 		while (1)
@@ -455,7 +434,7 @@ static int grow_despite_death(int rank, void *argument)
 	}
 	if (rank == 3) {
 		tutti_store_close(store);
-		await(&play->stage->done, 2);
+		await_count(&play->stage->done, 2);
 		return be_newcomer(play, 3);
 	}
 	if (init_members(play, &comm))
@@ -537,7 +516,7 @@ static int replace(int rank, void *argument)
 	tutti_comm_t comm = NULL, rest = NULL, whole = NULL;
 
 	if (rank == play->members) { /* in place of the one that dies, as tutti-run starts it */
-		await(&play->stage->done, 1);
+		await_count(&play->stage->done, 1);
 		setenv("TUTTI_JOIN", "1", 1);
 		setenv("TUTTI_STORE", play->store, 1);
 		SUCCEEDS(tutti_init(NULL, &whole));

@@ -152,8 +152,7 @@ static int host_store(struct play *play)
 	tutti_store_t store;
 
 	SUCCEEDS(tutti_store_open(getenv("TUTTI_STORE"), 1, 0, &store));
-	while (atomic_load(&play->done) < RANKS - 1)
-		sched_yield();
+	await_count(&play->done, RANKS - 1);
 	tutti_store_close(store);
 	return 0;
 }

@@ -3,7 +3,6 @@
  * it has joined: the others are told in time.
  *
  *   test_meeting shm|tcp|mixed */
-#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -37,7 +36,7 @@ static int noticing_set(void *context, const char *key, const void *value, size_
 {
 	struct noticing *n = context;
 
-	return tutti_store_set(n->store, key, value, length) ? EIO : 0;
+	return store_error(tutti_store_set(n->store, key, value, length));
 }
 
 static int noticing_get(void *context, const char *key, void *value, size_t *length,
@@ -48,7 +47,7 @@ static int noticing_get(void *context, const char *key, void *value, size_t *len
 
 	if (result == TUTTI_OK && strstr(key, "/begun/") == NULL && --n->left == 0)
 		n->end();
-	return result == TUTTI_OK ? 0 : result == TUTTI_ERR_TIMEOUT ? ETIMEDOUT : EIO;
+	return store_error(result);
 }
 
 static void no_more_descriptors(void)

@@ -235,8 +235,7 @@ static int call_with_one_different(tutti_comm_t comm, void *argument)
 
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	if (tutti_comm_rank(comm) == 1) { /* last, as after the revocation calls are not made any more */
-		while (atomic_load(&stage->ready) < RANKS - 1)
-			sched_yield();
+		await_count(&stage->ready, RANKS - 1);
 		result = tutti_reduce(comm, &in, &out, 1, TUTTI_INT32, TUTTI_SUM, 2, NULL);
 		CLAIM(result == TUTTI_OK || result == TUTTI_ERR_MISMATCH, "%s", tutti_last_error(comm));
 		/* whose part needs nobody finds out in the next */
@@ -299,8 +298,7 @@ static int call_with_one_killed(tutti_comm_t comm, void *argument)
 	atomic_store(&stage->pid[rank], getpid());
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	if (rank == RANKS - 1) { /* which does not come: nobody can end */
-		while (atomic_load(&stage->ready) < RANKS - 1)
-			sched_yield();
+		await_count(&stage->ready, RANKS - 1);
 		kill(atomic_load(&stage->pid[2]), SIGKILL);
 		await_end_of(atomic_load(&stage->pid[2]));
 		CLAIM(tutti_all_reduce(comm, in, out, 300000, TUTTI_FLOAT32, TUTTI_SUM, NULL) == TUTTI_ERR_PEER_LOST, "%s",
@@ -347,8 +345,7 @@ static int hang(tutti_comm_t comm, void *argument)
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	atomic_fetch_add(&stage->ready, 1);
 	if (rank == 3) { /* asks for reports once all are where they hang: the others called, or are about to */
-		while (atomic_load(&stage->ready) < RANKS)
-			sched_yield();
+		await_count(&stage->ready, RANKS);
 		do {
 			for (int other = 0; other < RANKS; other++)
 				kill(atomic_load(&stage->pid[other]), SIGUSR1);

@@ -412,8 +412,7 @@ static int stop_or_shrink(tutti_comm_t *comm_at, int rank, const struct play *pl
 
 	if (is_victim(play, rank))
 		return be_late(comm, play);
-	while (atomic_load(&play->stage->stopped) < __builtin_popcount(play->victims))
-		sched_yield();
+	await_count(&play->stage->stopped, __builtin_popcount(play->victims));
 	if (play->after_us) /* find out by an operation */
 		CLAIM(tutti_barrier(comm, NULL) == TUTTI_ERR_TIMEOUT, "%s", tutti_last_error(comm));
 	const double start = seconds_now();
@@ -499,16 +498,14 @@ static int stop_in_the_middle(tutti_comm_t *comm_at, int rank, const struct play
 		setitimer(ITIMER_REAL, &soon, NULL);
 		const tutti_result_t result = tutti_comm_shrink(comm, &rest);
 		CLAIM(result == TUTTI_OK || result == TUTTI_ERR_TIMEOUT, "%d: %s", result, tutti_last_error(NULL));
-		while (atomic_load(&play->stage->done) < survivors(play) + 1) /* the timer may have come after the end */
-			sched_yield();
+		await_count(&play->stage->done, survivors(play) + 1); /* the timer may have come after the end */
 	} else {
 		SUCCEEDS(tutti_comm_shrink(comm, &rest));
 		if (atomic_fetch_add(&play->stage->done, 1) + 1 == survivors(play)) {
 			continue_victims(play);
 			atomic_fetch_add(&play->stage->done, 1);
 		}
-		while (atomic_load(&play->stage->done) < survivors(play) + 1)
-			sched_yield();
+		await_count(&play->stage->done, survivors(play) + 1);
 	}
 	const int size = rest ? tutti_comm_size(rest) : 0;
 	if (size && !atomic_compare_exchange_strong(&play->stage->size, &none, size))

@@ -4,7 +4,6 @@
  *
  * Over TCP, where what ranks send and receive can be held up. 4 keeps 5 waiting, so that neither joins; 1 has joined, says so,
  * and dies as soon as 0 has read it, which decides when it has read the others as well, and looks for the dead before. */
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -42,12 +41,6 @@ static _Thread_local struct {
 	int heard_from; /* descriptor; 0: nothing yet */
 } self;
 
-static void await(atomic_int *count, int least)
-{
-	while (atomic_load(count) < least)
-		sched_yield();
-}
-
 static uint32_t number_at(const void *bytes, size_t at)
 {
 	uint32_t number;
@@ -73,7 +66,7 @@ static void last_word_is_said(struct stage *stage)
 {
 	self.said++;
 	if (self.rank == VICTIM && self.said == RANKS - 1) {
-		await(&stage->read, 1);
+		await_count(&stage->read, 1);
 		atomic_store(&stage->dies, 1);
 		raise(SIGKILL);
 	}
@@ -90,7 +83,7 @@ ssize_t send(int fd, const void *bytes, size_t n, int flags)
 	if (stage && self.rank == DIALS && is_call(bytes, n) && !atomic_load(&stage->dies))
 		return (ssize_t)n; /* it never arrives */
 	if (last_word && self.rank != VICTIM && self.rank != LEADER)
-		await(&stage->read, 1);
+		await_count(&stage->read, 1);
 	const ssize_t sent = sendto(fd, bytes, n, flags, NULL, 0);
 	if (last_word && sent > 0)
 		last_word_is_said(stage);
@@ -103,7 +96,7 @@ static void leader_reads(struct stage *stage, int fd)
 	if (!self.heard_from || fd == self.heard_from || atomic_load(&stage->together))
 		return;
 	atomic_store(&stage->read, 1);
-	await(&stage->said, RANKS - 2);
+	await_count(&stage->said, RANKS - 2);
 	atomic_store(&stage->together, 1);
 }
 

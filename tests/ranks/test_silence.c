@@ -80,8 +80,7 @@ static int be_rank(tutti_comm_t comm, struct stage *stage)
 	snprintf(stage->said[rank], sizeof(stage->said[rank]), "%s", tutti_last_error(comm));
 	/* nobody ends before all have been told: an end would be noticed without the silence */
 	atomic_fetch_add(&stage->told, 1);
-	while (atomic_load(&stage->told) < RANKS)
-		sched_yield();
+	await_count(&stage->told, RANKS);
 	CLAIM(result == TUTTI_ERR_PEER_LOST, "result %d (%s)", result, stage->said[rank]);
 	CLAIM(took < SOON_S, "told after %.3f s (%s)", took, stage->said[rank]);
 	CLAIM(strstr(stage->said[rank], "nothing for 2 s"), "\"%s\" speaks of no silence", stage->said[rank]);
@@ -126,8 +125,7 @@ static int enter_host(struct stage *stage)
 	const tutti_comm_t comm = NULL;
 	char path[64];
 
-	while (atomic_load(&stage->up) < 2)
-		sched_yield();
+	await_count(&stage->up, 2);
 	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)atomic_load(&stage->pid[0]));
 	const int fd = open(path, O_RDONLY | O_CLOEXEC);
 	CLAIM(fd >= 0 && setns(fd, CLONE_NEWNET) == 0, "the namespace of rank 0 cannot be entered");
