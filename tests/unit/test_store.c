@@ -389,7 +389,7 @@ static void waiting_gets_are_answered_by_a_later_set(void **state)
 	size_t none = 0;
 
 	for (int i = 0; i < CLIENTS; i++) {
-		waiters[i] = (struct waiter){ .store = kind->host };
+		waiters[i] = (struct waiter){ .store = kind->host, .key = "late" };
 		pthread_create(&threads[i], NULL, waiter_thread, &waiters[i]);
 	}
 	/* passes while they wait: a waiting get holds nobody up */

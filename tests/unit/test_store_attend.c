@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the host of a store makes of those who attend something and are lost: the others are told, and of nobody else. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -22,6 +20,8 @@
 #include "log.h"
 #include "store.h"
 #include "store_wire.h"
+#include "test_store_raw.h"
+#include "test_store_waiter.h"
 #include "transport.h"
 
 #define PATIENCE_S  20.0
@@ -78,23 +78,6 @@ static void await_news(tutti_store_t store, const char *sentence)
 	assert_string_equal(tt_thread_error(), sentence);
 }
 
-struct waiter {
-	tutti_store_t store;
-	const char *key;
-	tutti_result_t result;
-	char error[600];
-};
-
-static void *wait_for_key(void *argument)
-{
-	struct waiter *w = argument;
-	size_t none = 0;
-
-	w->result = tutti_store_get(w->store, w->key, NULL, &none, PATIENCE_S);
-	snprintf(w->error, sizeof(w->error), "%s", tt_thread_error());
-	return NULL;
-}
-
 /* ---------------------------------------------------------------- who is lost */
 
 static void all_are_told_of_who_is_lost(void **state)
@@ -108,7 +91,7 @@ static void all_are_told_of_who_is_lost(void **state)
 	attend(lost, "m/1", "rank 2 is lost");
 	attend(other, "m/1", "rank 3 is lost");
 	assert_int_equal(other->ops->look(other), TUTTI_OK);
-	assert_int_equal(pthread_create(&thread, NULL, wait_for_key, &waiter), 0);
+	assert_int_equal(pthread_create(&thread, NULL, waiter_thread, &waiter), 0);
 	tutti_store_close(lost);
 	pthread_join(thread, NULL);
 	assert_int_equal(waiter.result, TUTTI_ERR_PEER_LOST);
@@ -292,22 +275,6 @@ static size_t put_message(uint8_t *at, enum tt_wire_kind kind, const char *name,
 	return TT_WIRE_HEADER + strlen(name) + length;
 }
 
-static int raw_client(tutti_store_t host)
-{
-	static const uint8_t nonce[TT_NONCE_BYTES];
-	const int port = atoi(strrchr(host->address, ':') + 1);
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	uint8_t hello[TT_WIRE_HELLO];
-
-	inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
-	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	tt_wire_put_hello(0, nonce, hello);
-	assert_int_equal(send(fd, hello, sizeof(hello), MSG_NOSIGNAL), (ssize_t)sizeof(hello));
-	assert_int_equal(recv(fd, hello, sizeof(hello), MSG_WAITALL), (ssize_t)sizeof(hello));
-	return fd;
-}
-
 /* The messages without an answer come in any number in front of a request, byte by byte as well. */
 static void what_has_no_answer_may_come_in_any_pieces(void **state)
 {
@@ -325,7 +292,7 @@ static void what_has_no_answer_may_come_in_any_pieces(void **state)
 		n += put_message(bytes + n, TT_WIRE_ATTEND, "m/1", word, length);
 	}
 	n += put_message(bytes + n, TT_WIRE_SET, "k", "v", 1);
-	const int fd = raw_client(host);
+	const int fd = raw_client(port_of(host));
 
 	for (int piece = (int)n; piece > 0; piece -= (int)n - 1) { /* in one, then in many */
 		for (size_t at = 0; at < n; at += (size_t)piece)

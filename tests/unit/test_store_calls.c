@@ -110,7 +110,7 @@ static void a_users_table_is_called_and_destroyed(void **state)
 static void a_waiting_get_of_a_users_table_lets_others_in(void **state)
 {
 	struct table table = { 0 };
-	struct waiter waiter = { 0 };
+	struct waiter waiter = { .key = "late" };
 	pthread_t thread;
 	const int value = 5;
 

@@ -20,6 +20,7 @@
 #include "store.h"
 #include "store_keys.h"
 #include "store_wire.h"
+#include "test_store_waiter.h"
 #include "transport.h"
 
 #define PATIENCE_S 20.0
@@ -101,23 +102,6 @@ static void the_host_does_not_wait_for_those_who_wait_in_vain(void **state)
 }
 
 /* ---------------------------------------------------------------- waits that are ended */
-
-struct waiter {
-	tutti_store_t store;
-	const char *key;
-	tutti_result_t result;
-	char error[600];
-};
-
-static void *waiter_thread(void *argument)
-{
-	struct waiter *w = argument;
-	size_t none = 0;
-
-	w->result = tutti_store_get(w->store, w->key, NULL, &none, PATIENCE_S);
-	snprintf(w->error, sizeof(w->error), "%s", tt_thread_error());
-	return NULL;
-}
 
 /* All who wait below the prefix are told, and only they; who asks later is told at once. */
 static void an_end_reaches_those_below_it(void **state)

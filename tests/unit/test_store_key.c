@@ -24,6 +24,7 @@
 #include "store.h"
 #include "store_wire.h"
 #include "test_store_raw.h"
+#include "test_warnings.h"
 #include "transport.h"
 
 #define PATIENCE_S 20.0
@@ -32,17 +33,6 @@
 #define OTHER	   "100102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 
 /* ---------------------------------------------------------------- stores */
-
-static atomic_int warnings;
-static char last_line[512];
-
-static void note_line(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
-{
-	if (level != TUTTI_LOG_WARN)
-		return;
-	snprintf(last_line, sizeof(last_line), "%s", line);
-	atomic_fetch_add(&warnings, 1);
-}
 
 static tutti_result_t open_with(const char *address, int serve, const char *key, tutti_store_t *store)
 {
@@ -56,8 +46,7 @@ static tutti_result_t open_with(const char *address, int serve, const char *key,
 
 static int open_host(void **state)
 {
-	atomic_store(&warnings, 0);
-	tutti_log_set_sink(note_line, NULL);
+	listen_for_warnings();
 	return open_with("tcp://127.0.0.1:0", 1, KEY, (tutti_store_t *)state);
 }
 
@@ -66,7 +55,7 @@ static int close_host(void **state)
 	const uint64_t start = tt_now();
 
 	tutti_store_close(*state);
-	tutti_log_set_sink(NULL, NULL);
+	leave_warnings();
 	assert_true(tt_now() - start < 5000000000u);
 	return 0;
 }
@@ -82,16 +71,6 @@ static void check_serves(tutti_store_t host)
 	assert_int_equal(tutti_store_get(client, "good", value, &length, PATIENCE_S), TUTTI_OK);
 	assert_memory_equal(value, "yes", 3);
 	tutti_store_close(client);
-}
-
-/* The host is a thread: its line comes when it comes. */
-static void expect_warning(const char *says)
-{
-	const uint64_t deadline = tt_now() + 20000000000u;
-
-	while (atomic_load(&warnings) == 0)
-		assert_true(tt_now() < deadline);
-	assert_non_null(strstr(last_line, says));
 }
 
 static void who_has_the_key_is_served(void **state)

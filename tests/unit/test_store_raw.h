@@ -1,54 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A connection with the host of a store by somebody who is no client of tutti's. */
+/* A connection with the host of a store, which has no key, by somebody who is no client of tutti's. */
 #ifndef TEST_STORE_RAW_H
 #define TEST_STORE_RAW_H
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "store.h"
+#include "store_wire.h"
+#include "test_raw.h"
 
 static inline int port_of(tutti_store_t store)
 {
 	return atoi(strrchr(tutti_store_address(store), ':') + 1);
 }
 
-static inline int raw_socket(void)
+static inline void raw_hello(int fd)
 {
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	static const uint8_t nonce[TT_NONCE_BYTES];
+	uint8_t hello[TT_WIRE_HELLO];
 
-	assert_true(fd >= 0);
+	tt_wire_put_hello(false, nonce, hello);
+	raw_send(fd, hello, sizeof(hello));
+}
+
+static inline void raw_hear_hello(int fd)
+{
+	uint8_t hello[TT_WIRE_HELLO];
+
+	raw_receive(fd, hello, sizeof(hello));
+	assert_null(tt_wire_hello_fault(false, hello, sizeof(hello)));
+}
+
+static inline void raw_greet(int fd)
+{
+	raw_hello(fd);
+	raw_hear_hello(fd);
+}
+
+static inline int raw_client(int port)
+{
+	const int fd = raw_connect(port);
+
+	raw_greet(fd);
 	return fd;
-}
-
-static inline void raw_call(int fd, int port)
-{
-	const struct sockaddr_in at = { .sin_family = AF_INET,
-					.sin_port = htons((uint16_t)port),
-					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-
-	assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
-}
-
-static inline int raw_connect(int port)
-{
-	const int fd = raw_socket();
-
-	raw_call(fd, port);
-	return fd;
-}
-
-static inline void raw_send(int fd, const void *data, size_t length)
-{
-	assert_int_equal(send(fd, data, length, MSG_NOSIGNAL), (ssize_t)length);
-}
-
-static inline void raw_receive(int fd, void *data, size_t length)
-{
-	assert_int_equal(recv(fd, data, length, MSG_WAITALL), (ssize_t)length);
 }
 
 #endif

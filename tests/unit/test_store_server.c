@@ -50,37 +50,6 @@ static void expect_closed(int fd)
 	close(fd);
 }
 
-static void raw_hello(int fd)
-{
-	static const uint8_t nonce[TT_NONCE_BYTES];
-	uint8_t hello[TT_WIRE_HELLO];
-
-	tt_wire_put_hello(false, nonce, hello);
-	raw_send(fd, hello, sizeof(hello));
-}
-
-static void raw_hear_hello(int fd)
-{
-	uint8_t hello[TT_WIRE_HELLO];
-
-	raw_receive(fd, hello, sizeof(hello));
-	assert_null(tt_wire_hello_fault(false, hello, sizeof(hello)));
-}
-
-static void raw_greet(int fd)
-{
-	raw_hello(fd);
-	raw_hear_hello(fd);
-}
-
-static int raw_client(int port)
-{
-	const int fd = raw_connect(port);
-
-	raw_greet(fd);
-	return fd;
-}
-
 static void raw_request(int fd, enum tt_wire_kind kind, const char *key, uint32_t timeout_ms)
 {
 	const struct tt_wire_header header = { .kind = (uint8_t)kind,

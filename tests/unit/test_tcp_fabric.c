@@ -2,9 +2,11 @@
 /* Owns endpoints that tests drive: see the header. */
 #include "test_tcp_fabric.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "address.h"
 #include "log.h"
@@ -130,6 +132,15 @@ uint16_t fabric_port(const struct fabric *f, int rank)
 	assert_true(tt_tcp_card_read(f->peers[0][rank].address, f->peers[0][rank].address_length,
 				     &card));
 	return card.port;
+}
+
+bool caller_hung_up(void *caller)
+{
+	struct caller *c = caller;
+	const ssize_t n = recv(c->fd, c->heard + c->length, sizeof(c->heard) - c->length, MSG_DONTWAIT);
+
+	c->length += n > 0 ? (size_t)n : 0;
+	return n == 0 || (n < 0 && errno != EAGAIN);
 }
 
 static bool both_up(void *arg)

@@ -45,6 +45,15 @@ void fabric_until(struct fabric *f, bool (*done)(void *arg), void *arg);
 /* Port that the rank listens on. */
 uint16_t fabric_port(const struct fabric *f, int rank);
 
+/* Somebody who has called a rank and is none: what it was told. */
+struct caller {
+	int fd;
+	uint8_t heard[256];
+	size_t length;
+};
+/* For fabric_until(). */
+bool caller_hung_up(void *caller);
+
 /* Both ends of a lane, up. */
 void fabric_connect(struct fabric *f, int a, int b, struct tt_link **at_a, struct tt_link **at_b);
 

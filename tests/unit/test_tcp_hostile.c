@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The port is open to anybody: what does not belong to the job is dropped, and the job goes on. */
-#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,49 +8,14 @@
 #include "test_tcp_fabric.h"
 
 #include "endpoint.h"
+#include "test_raw.h"
 #include "test_shortage.h"
 
 static const struct tt_transport *const tcp = &tt_transport_tcp;
 
-static int caller_socket(void)
-{
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_true(fd >= 0);
-	return fd;
-}
-
-static void knock_with(int fd, const struct fabric *f, int rank)
-{
-	const struct sockaddr_in to = { .sin_family = AF_INET,
-					.sin_port = htons(fabric_port(f, rank)),
-					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-
-	assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
-}
-
 static int knock(const struct fabric *f, int rank)
 {
-	const int fd = caller_socket();
-
-	knock_with(fd, f, rank);
-	return fd;
-}
-
-struct caller {
-	int fd;
-	uint8_t heard[256];
-	size_t length;
-};
-
-static bool hung_up(void *arg)
-{
-	struct caller *c = arg;
-	const ssize_t n =
-		recv(c->fd, c->heard + c->length, sizeof(c->heard) - c->length, MSG_DONTWAIT);
-
-	c->length += n > 0 ? (size_t)n : 0;
-	return n == 0 || (n < 0 && errno != EAGAIN);
+	return raw_connect(fabric_port(f, rank));
 }
 
 static void garbage_is_dropped_at_once(void **state)
@@ -62,7 +26,7 @@ static void garbage_is_dropped_at_once(void **state)
 	fabric_start(&f, 2, 0);
 	c.fd = knock(&f, 1);
 	assert_int_equal(send(c.fd, "GET / HTTP/1.0\r\n", 16, MSG_NOSIGNAL), 16);
-	fabric_until(&f, hung_up, &c);
+	fabric_until(&f, caller_hung_up, &c);
 	assert_int_equal(c.length, 0);
 	close(c.fd);
 	fabric_goes_on(&f);
@@ -83,7 +47,7 @@ static void refused_with(struct fabric *f, const uint8_t *hello, enum tcp_verdic
 
 	c.fd = knock(f, 1);
 	assert_int_equal(send(c.fd, hello, TCP_HELLO_BYTES, MSG_NOSIGNAL), TCP_HELLO_BYTES);
-	fabric_until(f, hung_up, &c);
+	fabric_until(f, caller_hung_up, &c);
 	assert_int_equal(c.length, TCP_ANSWER_BYTES);
 	assert_int_equal(tt_tcp_answer_read(&fabric_key, hello, c.heard), verdict);
 	close(c.fd);
@@ -191,7 +155,7 @@ static void a_slow_caller_is_dropped_at_its_deadline(void **state)
 	assert_int_equal(e->guest_count, 1);
 	tt_tcp_guests_expire(e, tt_now() + 6 * SECOND);
 	assert_int_equal(e->guest_count, 0);
-	fabric_until(&f, hung_up, &c);
+	fabric_until(&f, caller_hung_up, &c);
 	close(c.fd);
 	fabric_goes_on(&f);
 	fabric_stop(&f);
@@ -207,8 +171,8 @@ static void a_crowd_of_silent_callers_keeps_nobody_out(void **state)
 	for (int i = 0; i < count; i++)
 		callers[i].fd = knock(&f, 1);
 	/* those that came first had to make room */
-	fabric_until(&f, hung_up, &callers[0]);
-	fabric_until(&f, hung_up, &callers[19]);
+	fabric_until(&f, caller_hung_up, &callers[0]);
+	fabric_until(&f, caller_hung_up, &callers[19]);
 	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->guest_count, TCP_GUESTS_MAX);
 	fabric_goes_on(&f);
 	for (int i = 0; i < count; i++)
@@ -260,7 +224,7 @@ static void queue_up(int fd, const struct fabric *f)
 {
 	struct pollfd listener = { tcp_endpoint_of(f->endpoint[1])->listener.fd, POLLIN, 0 };
 
-	knock_with(fd, f, 1);
+	raw_call(fd, fabric_port(f, 1));
 	assert_int_equal(poll(&listener, 1, 20000), 1);
 }
 
@@ -280,14 +244,14 @@ static void room_is_made_for_who_waits_as_long_as_there_is_some(void **state)
 	fabric_start(&f, 2, 0);
 	e = tcp_endpoint_of(f.endpoint[1]);
 	idle.fd = idler(&f);
-	const int next = caller_socket(), last = caller_socket();
+	const int next = raw_socket(), last = raw_socket();
 	shortage_begin(&shortage);
 	queue_up(next, &f);
 	tt_tcp_accept(e);
 	assert_int_equal(e->guest_count, 1);
 	assert_true(accepting(e));
 	e->guests[0]->deadline = tt_now() + 60 * SECOND;
-	fabric_until(&f, hung_up, &idle);
+	fabric_until(&f, caller_hung_up, &idle);
 	queue_up(last, &f);
 	tt_tcp_accept(e);
 	assert_int_equal(e->guest_count, 1);

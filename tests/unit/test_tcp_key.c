@@ -3,14 +3,14 @@
  * reflected or led elsewhere are refused. */
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "test_tcp_fabric.h"
 
 #include "endpoint.h"
+#include "test_raw.h"
+#include "test_warnings.h"
 #include "wire.h"
 
 static const struct tt_transport *const tcp = &tt_transport_tcp;
@@ -23,58 +23,24 @@ enum { AT_VERDICT = 10, AT_RANK = 12, AT_ANSWER_COMM = 16, AT_ANSWER_NONCE = 24,
 
 /* ---------------------------------------------------------------- the log */
 
-static atomic_int lines_of_strangers;
-static char last_line[512];
-
-static void note_line(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
-{
-	if (level != TUTTI_LOG_WARN)
-		return;
-	atomic_fetch_add(&lines_of_strangers, 1);
-	snprintf(last_line, sizeof(last_line), "%s", line);
-}
-
 static int listen_to_log(void **state)
 {
-	atomic_store(&lines_of_strangers, 0);
-	tutti_log_set_sink(note_line, NULL);
+	listen_for_warnings();
 	return 0;
 }
 
 static int leave_log(void **state)
 {
-	tutti_log_set_sink(NULL, NULL);
+	leave_warnings();
 	return 0;
 }
 
 /* ---------------------------------------------------------------- sockets */
 
-static struct sockaddr_in loopback(int port)
-{
-	return (struct sockaddr_in){ .sin_family = AF_INET,
-				     .sin_port = htons((uint16_t)port),
-				     .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-}
-
-static int dial(int port)
-{
-	const struct sockaddr_in to = loopback(port);
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
-	return fd;
-}
-
-static void say(int fd, const void *bytes, size_t length)
-{
-	assert_int_equal(send(fd, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
-}
-
 struct hearing {
 	int fd;
 	uint8_t *in;
 	size_t length, got;
-	bool ended;
 };
 
 static bool heard_all(void *arg)
@@ -83,33 +49,23 @@ static bool heard_all(void *arg)
 	const ssize_t n = recv(h->fd, h->in + h->got, h->length - h->got, MSG_DONTWAIT);
 
 	h->got += n > 0 ? (size_t)n : 0;
-	h->ended = n == 0 || (n < 0 && errno != EAGAIN);
-	return h->got == h->length || h->ended;
+	return h->got == h->length || n == 0 || (n < 0 && errno != EAGAIN);
 }
 
 static void hear(struct fabric *f, int fd, uint8_t *in, size_t length)
 {
-	struct hearing h = { fd, in, length, 0, false };
+	struct hearing h = { fd, in, length, 0 };
 
 	fabric_until(f, heard_all, &h);
 	assert_int_equal(h.got, length);
 }
 
-static bool has_hung_up(void *arg)
-{
-	struct hearing *h = arg;
-
-	h->got = 0;
-	return heard_all(h) && h->ended;
-}
-
 static void hangs_up(struct fabric *f, int fd)
 {
-	uint8_t scratch[256];
-	struct hearing h = { fd, scratch, sizeof(scratch), 0, false };
+	struct caller c = { .fd = fd };
 
-	fabric_until(f, has_hung_up, &h);
-	assert_int_equal(h.got, 0);
+	fabric_until(f, caller_hung_up, &c);
+	assert_int_equal(c.length, 0);
 	close(fd);
 }
 
@@ -131,7 +87,7 @@ struct proxy {
 
 static void proxy_open(struct proxy *p, int target)
 {
-	struct sockaddr_in name = loopback(0);
+	struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof(name);
 
 	*p = (struct proxy){ .near = -1, .far = -1, .target = target };
@@ -185,7 +141,7 @@ static void proxy_step(struct proxy *p)
 		p->near = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
 		if (p->near < 0)
 			return;
-		p->far = dial(p->target);
+		p->far = raw_connect(p->target);
 		p->ups = p->downs = 0;
 	}
 	if (!pass_on(p->near, p->far, p->up, sizeof(p->up), &p->ups, &p->edit_up) ||
@@ -267,8 +223,8 @@ static void cannot_come_in(const struct tt_key *mine, const struct tt_key *their
 	}
 	/* the other side says it once, and takes no harm */
 	fabric_until(&f, none_waits, &f);
-	assert_int_equal(atomic_load(&lines_of_strangers), 1);
-	assert_non_null(strstr(last_line, logs));
+	assert_int_equal(atomic_load(&warnings), 1);
+	assert_non_null(strstr(last_warning, logs));
 	e->key = theirs;
 	fabric_goes_on(&f);
 	fabric_stop(&f);
@@ -361,9 +317,9 @@ static void end_recorded(struct fabric *f, struct proxy *p)
 /* The recorded hello once more; the connection, and what rank 1 answers. */
 static int repeat_hello(struct fabric *f, const struct proxy *p, uint8_t answer[TCP_ANSWER_BYTES])
 {
-	const int fd = dial(fabric_port(f, 1));
+	const int fd = raw_connect(fabric_port(f, 1));
 
-	say(fd, p->up, TCP_HELLO_BYTES);
+	raw_send(fd, p->up, TCP_HELLO_BYTES);
 	hear(f, fd, answer, TCP_ANSWER_BYTES);
 	return fd;
 }
@@ -386,9 +342,9 @@ static void a_handshake_that_was_recorded_opens_nothing(void **state)
 	assert_memory_equal(answer, p.down, AT_ANSWER_NONCE);
 	assert_memory_not_equal(answer + AT_ANSWER_NONCE, p.down + AT_ANSWER_NONCE, TT_NONCE_BYTES);
 	assert_memory_not_equal(answer + AT_PROOF, p.down + AT_PROOF, TT_PROOF_BYTES);
-	say(fd, p.up + TCP_HELLO_BYTES, TCP_CONFIRM_BYTES);
+	raw_send(fd, p.up + TCP_HELLO_BYTES, TCP_CONFIRM_BYTES);
 	is_turned_away(&f, fd);
-	assert_non_null(strstr(last_line, "has another key"));
+	assert_non_null(strstr(last_warning, "has another key"));
 	end_recorded(&f, &p);
 }
 
@@ -400,7 +356,7 @@ static void the_proof_of_one_side_is_none_of_the_other(void **state)
 
 	start_recorded(&f, &p);
 	const int fd = repeat_hello(&f, &p, answer);
-	say(fd, answer + AT_PROOF, TT_PROOF_BYTES);
+	raw_send(fd, answer + AT_PROOF, TT_PROOF_BYTES);
 	is_turned_away(&f, fd);
 	end_recorded(&f, &p);
 }
@@ -416,7 +372,7 @@ static void the_proof_of_one_connection_is_none_of_another(void **state)
 	for (int i = 0; i < 2; i++)
 		fds[i] = repeat_hello(&f, &p, answer);
 	tt_tcp_confirm_write(&fabric_key, p.up, answer, confirm); /* good for the second */
-	say(fds[0], confirm, sizeof(confirm));
+	raw_send(fds[0], confirm, sizeof(confirm));
 	is_turned_away(&f, fds[0]);
 	close(fds[1]);
 	end_recorded(&f, &p);
@@ -528,11 +484,11 @@ static void who_said_hello_is_not_driven_out_by_the_silent(void **state)
 	const int fd = repeat_hello(&f, &p, answer);
 	e->guests[0]->deadline = tt_now() + 4 * SECOND; /* before that of all who come later */
 	for (int i = 0; i < 2 * TCP_GUESTS_MAX; i++)
-		silent[i] = dial(fabric_port(&f, 1));
+		silent[i] = raw_connect(fabric_port(&f, 1));
 	hangs_up(&f, silent[TCP_GUESTS_MAX]);
 	assert_int_equal(e->guest_count, TCP_GUESTS_MAX);
 	tt_tcp_confirm_write(&fabric_key, p.up, answer, confirm);
-	say(fd, confirm, sizeof(confirm));
+	raw_send(fd, confirm, sizeof(confirm));
 	fabric_until(&f, keeps_the_link, &f);
 	for (int i = 0; i < 2 * TCP_GUESTS_MAX; i++)
 		if (i != TCP_GUESTS_MAX)
@@ -551,7 +507,7 @@ static void who_said_hello_and_no_more_is_dropped_in_time(void **state)
 	start_recorded(&f, &p);
 	e = tcp_endpoint_of(f.endpoint[1]);
 	const int fd = repeat_hello(&f, &p, answer);
-	say(fd, p.up, TCP_CONFIRM_BYTES - 1);
+	raw_send(fd, p.up, TCP_CONFIRM_BYTES - 1);
 	assert_int_equal(e->guest_count, 1);
 	tt_tcp_guests_expire(e, tt_now() + 11 * SECOND);
 	hangs_up(&f, fd);

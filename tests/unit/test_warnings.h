@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The warnings that the library writes while a test runs, by any of its threads. */
+#ifndef TEST_WARNINGS_H
+#define TEST_WARNINGS_H
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "transport.h"
+#include "tutti/tutti.h"
+
+static atomic_int warnings;
+static char last_warning[512];
+
+static inline void note_warning(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+{
+	if (level != TUTTI_LOG_WARN)
+		return;
+	snprintf(last_warning, sizeof(last_warning), "%s", line);
+	atomic_fetch_add(&warnings, 1);
+}
+
+static inline void listen_for_warnings(void)
+{
+	atomic_store(&warnings, 0);
+	tutti_log_set_sink(note_warning, NULL);
+}
+
+static inline void leave_warnings(void)
+{
+	tutti_log_set_sink(NULL, NULL);
+}
+
+/* A thread's line comes when it comes. */
+static inline void expect_warning(const char *says)
+{
+	const uint64_t deadline = tt_now() + 20000000000u;
+
+	while (atomic_load(&warnings) == 0)
+		assert_true(tt_now() < deadline);
+	assert_non_null(strstr(last_warning, says));
+}
+
+#endif
