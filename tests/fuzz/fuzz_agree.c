@@ -9,16 +9,23 @@
 #define SIZE 9 /* the sets of ranks have two bytes */
 #define ME   3
 
+enum { ASK = 8, ALIVE, KINDS };
+
 /* What stands before each body. */
 struct turn {
 	uint8_t from, kind, instance, ballot, other, lost;
 	uint16_t length, wait;
 };
 
+/* Notes whom a sign of life goes to, and no more. */
 static void forget(void *context, int to, const struct tt_agree_head *head, const void *body)
 {
+	int *alive_to = context;
+
 	FUZZ_PROMISE(to >= 0 && to < SIZE && to != ME);
 	FUZZ_PROMISE(tt_agree_is_head(head, SIZE));
+	if (head->kind == ALIVE)
+		*alive_to = to;
 }
 
 static void check(const struct tt_agree *agree)
@@ -43,11 +50,25 @@ static void check(const struct tt_agree *agree)
 	FUZZ_PROMISE(in);
 }
 
+/* Who asks for a sign of life gets one, at once, and nobody else does. */
+static void hear(struct tt_agree *agree, const struct tt_agree_config *config, int from, const struct tt_agree_head *head,
+		 const void *body, uint64_t now)
+{
+	const bool asks = head->kind == ASK && head->instance == config->instance && config->among[from] &&
+			  tt_agree_state(agree) == TT_AGREE_OPEN;
+	int *alive_to = config->context;
+
+	*alive_to = -1;
+	tt_agree_hear(agree, from, head, body, now);
+	FUZZ_PROMISE(*alive_to == (asks ? from : -1));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	int alive_to = -1;
 	bool among[SIZE] = { true, true, true, true, false, true, true, true, true };
 	const struct tt_agree_config config = { .rank = ME, .size = SIZE, .instance = 1, .among = among, .coming_ns = 1000,
-						.answer_ns = 1000, .said = "me", .length = 2, .send = forget };
+						.answer_ns = 1000, .said = "me", .length = 2, .send = forget, .context = &alive_to };
 	struct tt_agree_head head = { 0 };
 	struct tt_agree *agree;
 	struct turn turn;
@@ -68,11 +89,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(body, data, length);
 		data += length;
 		size -= length;
-		head = (struct tt_agree_head){ .magic = 0x61677265u, .kind = turn.kind % 10u, .instance = turn.instance % 3u,
+		head = (struct tt_agree_head){ .magic = 0x61677265u, .kind = turn.kind % KINDS, .instance = turn.instance % 3u,
 					       .length = (uint32_t)length, .ballot = turn.ballot, .other = turn.other };
 		now += turn.wait;
 		if (tt_agree_is_head(&head, SIZE) && turn.from % SIZE != ME)
-			tt_agree_hear(agree, turn.from % SIZE, &head, body, now);
+			hear(agree, &config, turn.from % SIZE, &head, body, now);
 		free(body);
 		if (turn.lost < SIZE && turn.lost != ME)
 			tt_agree_lost(agree, turn.lost);
