@@ -12,6 +12,29 @@
 
 #define LOOKS 100 /* at a peer's progress, where nobody else wants the core */
 
+#define PAGE 4096u
+
+/* ---- where its parts are */
+
+static size_t slots_bytes(int size)
+{
+	return ((size_t)size * sizeof(struct tt_board_rank) + PAGE - 1) / PAGE * PAGE;
+}
+
+size_t tt_board_bytes(int size)
+{
+	const struct tt_board *board = NULL;
+
+	return slots_bytes(size) + (size_t)size * (sizeof(*board->eager) + sizeof(*board->stage));
+}
+
+void tt_board_place(struct tt_board *board, void *memory, int size)
+{
+	board->base = memory;
+	board->eager = (void *)((uint8_t *)memory + slots_bytes(size));
+	board->stage = (void *)(board->eager + size);
+}
+
 /* ---- progress */
 
 void tt_board_publish(const struct tt_op *op, uint64_t steps)
@@ -90,7 +113,7 @@ void tt_board_fetch_payload(const struct tt_op *op)
 	const struct tt_board *board = &op->comm->board;
 
 	if (!op->plan->hot && op->plan->posts)
-		fetch_for_writing(board->base[op->comm->rank].eager[board->payloads_used % TT_EAGER_SLOTS], op->plan->payload);
+		fetch_for_writing(board->eager[op->comm->rank][board->payloads_used % TT_EAGER_SLOTS], op->plan->payload);
 }
 
 /* ---- cards */

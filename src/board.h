@@ -5,6 +5,8 @@
  * Per rank: TT_BOARD_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress, signature, the smallest
  * payloads) that peers poll, lines next to it for payloads that are a little longer, the whole card behind it for when signatures differ, and
  * TT_EAGER_BYTES for small payloads, used in turn by the operations that have one; and TT_STAGES staging areas for long ones.
+ * All ranks' slots lie together, then all small payloads, then all staging areas: what each rank reads of every other fills its
+ * pages and the kernel's tables of them.
  *
  * A slot's progress word only grows: operation number << 24 | steps ended in it, so "peer has come to step k of
  * operation n" is one comparison, whatever the slot was used for before or since. */
@@ -49,12 +51,12 @@ struct tt_board_rank {
 	struct tt_board_slot slot[TT_BOARD_SLOTS];
 	_Alignas(64) _Atomic uint32_t left; /* release, after all its posts: pairs with the acquire in left_before() */
 	_Atomic uint64_t called; /* the last operation called when this rank began to wait for long; relaxed: a number alone */
-	_Alignas(4096) uint8_t eager[TT_EAGER_SLOTS][TT_EAGER_BYTES];
-	_Alignas(4096) uint8_t stage[TT_STAGES][TT_STAGE_SPAN];
 };
 
 struct tt_board {
 	struct tt_board_rank *base; /* [size]; NULL where not all ranks share memory */
+	uint8_t (*eager)[TT_EAGER_SLOTS][TT_EAGER_BYTES]; /* [size] */
+	uint8_t (*stage)[TT_STAGES][TT_STAGE_SPAN];	  /* [size] */
 	struct tt_endpoint *endpoint;
 	uint64_t *seen; /* [size]: the highest operation known to be posted by each rank */
 	bool owes_wake;	/* something was published whose waiters, if asleep, are still to be woken */
@@ -67,6 +69,10 @@ struct tt_board {
 
 struct tt_op;
 struct tutti_comm;
+
+/* Bytes of the board of so many ranks, and its parts in as many, which begin at a page. */
+size_t tt_board_bytes(int size);
+void tt_board_place(struct tt_board *board, void *memory, int size);
 
 /* May operation `seq` use its slot, and the next one with an eager payload use that? */
 bool tt_board_is_free(struct tutti_comm *comm, uint64_t seq);

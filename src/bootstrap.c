@@ -198,13 +198,14 @@ static void find_crowds(struct tutti_comm *comm, const struct tt_record *records
 
 /* ---- choosing transports */
 
-static int local_rank_of(const struct tutti_comm *comm, int rank)
+/* The peers before it know theirs. */
+static int local_rank_of(const struct tutti_comm *comm, const struct tt_peer *peers, int rank)
 {
-	int before = 0;
+	int before = rank - 1;
 
-	for (int other = 0; other < rank; other++)
-		before += comm->host[other] == comm->host[rank];
-	return before;
+	while (before >= 0 && comm->host[before] != comm->host[rank])
+		before--;
+	return before < 0 ? 0 : peers[before].local_rank + 1;
 }
 
 /* Do process numbers of the one mean the same to the other? */
@@ -217,14 +218,12 @@ static void fill_peers(struct tutti_comm *comm, const struct tt_records *records
 		       const struct tt_record *read)
 {
 	for (int rank = 0; rank < comm->size; rank++) {
-		const int local_rank = local_rank_of(comm, rank);
-
 		for (int i = 0; i < comm->nendpoints; i++) {
 			struct tt_peer *peer = &comm->peers[i][rank];
 
 			peer->rank = rank;
 			peer->host = comm->host[rank];
-			peer->local_rank = local_rank;
+			peer->local_rank = local_rank_of(comm, comm->peers[i], rank);
 			peer->process = read[rank].process;
 			peer->pid = sees_process(&read[comm->rank].machine, &read[rank].machine) ? read[rank].pid : 0;
 			tt_record_find_address(&read[rank], records->bytes + records->offset[members[rank]],
@@ -351,13 +350,13 @@ static void make_board(struct tutti_comm *comm, uint64_t deadline)
 {
 	if (comm->nendpoints != 1 || comm->local_size != comm->size)
 		return;
-	comm->board.base = comm->endpoints[0]->ops->share(
-		comm->endpoints[0], (size_t)comm->size * sizeof(struct tt_board_rank), deadline);
-	if (!comm->board.base) {
+	void *memory = comm->endpoints[0]->ops->share(comm->endpoints[0], tt_board_bytes(comm->size), deadline);
+	if (!memory) {
 		if (!comm->by_network)
 			warn_of_no_board(comm);
 		return;
 	}
+	tt_board_place(&comm->board, memory, comm->size);
 	comm->board.endpoint = comm->endpoints[0];
 }
 

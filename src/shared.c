@@ -22,16 +22,16 @@
 
 static uint8_t *area_of(const struct tt_op *op, int rank, uint32_t segment)
 {
-	struct tt_board_rank *of = &op->comm->board.base[rank];
+	const struct tt_board *board = &op->comm->board;
 	const uint64_t seq = op->card.seq;
 
 	if (op->plan->hot_line)
-		return tt_board_slot(&op->comm->board, rank, seq)->payload;
+		return tt_board_slot(board, rank, seq)->payload;
 	if (op->plan->hot)
-		return tt_board_slot(&op->comm->board, rank, seq)->lines;
+		return tt_board_slot(board, rank, seq)->lines;
 	if (op->plan->eager)
-		return of->eager[op->area % TT_EAGER_SLOTS];
-	return of->stage[(op->area + segment) % TT_STAGES];
+		return board->eager[rank][op->area % TT_EAGER_SLOTS];
+	return board->stage[rank][(op->area + segment) % TT_STAGES];
 }
 
 static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_board_slot *slot,
