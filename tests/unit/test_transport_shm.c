@@ -180,21 +180,21 @@ static void last_dies_instead_of_joining(struct suite_rank *rank)
 	die_instead(rank, 2);
 }
 
-/* Leave room for four descriptors more. */
-static void allow_four_descriptors(struct suite_rank *rank)
+/* Leave room for five descriptors more. */
+static void allow_five_descriptors(struct suite_rank *rank)
 {
-	const int next[] = { dup(0), dup(0), dup(0), dup(0) };
+	const int next[] = { dup(0), dup(0), dup(0), dup(0), dup(0) };
 	struct rlimit limit;
 
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		close(next[i]);
 	getrlimit(RLIMIT_NOFILE, &limit);
-	limit.rlim_cur = (rlim_t)next[3] + 1;
+	limit.rlim_cur = (rlim_t)next[4] + 1;
 	suite_require(rank, setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit: %s",
 		      strerror(errno));
 }
 
-/* Its doorbell, the others' pidfds and the connection fit, the arena does not. */
+/* Its doorbell, the others' pidfds, what watches these and the connection fit, the arena does not. */
 static void the_cause_of_one_is_told_to_all(struct suite_rank *rank)
 {
 	struct rlimit limit;
@@ -205,7 +205,7 @@ static void the_cause_of_one_is_told_to_all(struct suite_rank *rank)
 		require_told(rank, "rank 1 could not join: no room for the descriptors");
 		return;
 	}
-	allow_four_descriptors(rank);
+	allow_five_descriptors(rank);
 	const tutti_result_t result =
 		rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank));
 	suite_require(rank, result == TUTTI_ERR_SYSTEM && strstr(tt_thread_error(), "ulimit -n"),

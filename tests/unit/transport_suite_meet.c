@@ -280,5 +280,7 @@ const struct suite_claim suite_meet_claims[] = {
 	{ "transport_that_exports_nothing_says_so", 2, SUITE_NO_EXPORTS,
 	  transport_that_exports_nothing_says_so },
 	{ "exported_memory_is_the_peers_own", 3, SUITE_EXPORTS, exported_memory_is_the_peers_own },
+	{ "exported_memory_of_90_ranks_is_the_peers_own", 90, SUITE_EXPORTS | SUITE_PROCESSES,
+	  exported_memory_is_the_peers_own },
 	{ 0 },
 };

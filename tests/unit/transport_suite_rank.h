@@ -8,7 +8,7 @@
 
 #include "transport_suite.h"
 
-#define SUITE_RANKS_MAX 8
+#define SUITE_RANKS_MAX 90 /* more than have their descriptors in one message of shared memory */
 #define SUITE_LIMIT_S	60    /* of a claim */
 #define SUITE_SLEEP_MS	5000  /* a sleep as long as this was not ended by an event */
 #define SUITE_WANT_MAX	4096u /* what the seam allows peek() to want */
@@ -21,7 +21,7 @@ enum suite_counter {
 	SUITE_KILLED_AT, /* nanoseconds, when the kill was asked for */
 	SUITE_FINISHED,
 	SUITE_FIRST_FREE,
-	SUITE_COUNTERS = SUITE_FIRST_FREE + 8
+	SUITE_COUNTERS = SUITE_FIRST_FREE + SUITE_RANKS_MAX
 };
 
 struct suite_stage;

@@ -31,6 +31,7 @@ struct shm_header {
 	_Atomic uint32_t decided; /* where the members are the whole communicator: 1 + the one whose fault counts for all */
 	/* Read by every sender after its fence, written only by who goes to sleep: stays in every cache. */
 	_Alignas(SHM_LINE) _Atomic uint32_t sleepers;
+	_Atomic uint32_t bells; /* members that sleep on their eventfd: only a waker with some looks which */
 	_Alignas(SHM_LINE) _Atomic uint32_t wake; /* futex word: counts wake-ups */
 };
 

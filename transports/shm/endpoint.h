@@ -42,7 +42,8 @@ struct shm_endpoint {
 	uint32_t armed_at;  /* … the header's `wake` had come to this: the bell rings for them */
 	bool whole;	    /* the host's ranks are the whole communicator: the first fault is that of all */
 	uint32_t faults_seen; /* of the header's */
-	int watch; /* epoll of what control_fd() is for: this rank's alarm, and the pidfds; -1 if whole */
+	int deaths; /* epoll of the pidfds: one call looks at all of them */
+	int watch; /* epoll of what control_fd() is for: this rank's alarm, and deaths; -1 if whole */
 };
 
 static inline struct shm_endpoint *shm_endpoint_of(struct tt_endpoint *endpoint)
@@ -67,6 +68,9 @@ void shm_close(struct tt_link *link);
 
 /* faults.c */
 tutti_result_t shm_watch(struct shm_endpoint *ep);
+/* Mates whose processes have ended and are not unwatched yet; gives how many of them it found. */
+#define SHM_DEATHS 16
+int shm_deaths(const struct shm_endpoint *ep, int places[SHM_DEATHS]);
 void shm_unwatch(struct shm_endpoint *ep, struct shm_mate *mate);
 void shm_take_faults(struct shm_endpoint *ep);
 void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault);

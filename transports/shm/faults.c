@@ -13,28 +13,42 @@
 #include "fork.h"
 #include "log.h"
 
-static bool watch_fd(const struct shm_endpoint *ep, int fd)
+static bool watch_fd(int epoll, int fd, int place)
 {
-	struct epoll_event event = { .events = EPOLLIN };
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = place };
 
-	return fd < 0 || epoll_ctl(ep->watch, EPOLL_CTL_ADD, fd, &event) == 0;
+	return fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 tutti_result_t shm_watch(struct shm_endpoint *ep)
 {
-	ep->watch = TT_FD(epoll_create1(EPOLL_CLOEXEC));
-	bool good = ep->watch >= 0 && watch_fd(ep, ep->mates[ep->me].alarm_fd);
+	ep->deaths = TT_FD(epoll_create1(EPOLL_CLOEXEC));
+	bool good = ep->deaths >= 0;
 
 	for (int i = 0; good && i < ep->arena.members; i++)
-		good = watch_fd(ep, ep->mates[i].pid_fd);
+		good = watch_fd(ep->deaths, ep->mates[i].pid_fd, i);
+	if (good && !ep->whole) {
+		ep->watch = TT_FD(epoll_create1(EPOLL_CLOEXEC));
+		good = ep->watch >= 0 && watch_fd(ep->watch, ep->deaths, 0) &&
+		       watch_fd(ep->watch, ep->mates[ep->me].alarm_fd, 0);
+	}
 	return good ? TUTTI_OK : tt_fail_errno(SHM, "watch the other ranks of this host");
+}
+
+int shm_deaths(const struct shm_endpoint *ep, int places[SHM_DEATHS])
+{
+	struct epoll_event events[SHM_DEATHS];
+	const int n = epoll_wait(ep->deaths, events, SHM_DEATHS, 0);
+
+	for (int i = 0; i < n; i++)
+		places[i] = events[i].data.fd;
+	return n > 0 ? n : 0;
 }
 
 /* Said aloud before the close: a forked child may hold the descriptor open, and so in the epoll. */
 void shm_unwatch(struct shm_endpoint *ep, struct shm_mate *mate)
 {
-	if (ep->watch >= 0)
-		epoll_ctl(ep->watch, EPOLL_CTL_DEL, mate->pid_fd, NULL);
+	epoll_ctl(ep->deaths, EPOLL_CTL_DEL, mate->pid_fd, NULL);
 	tt_fd_close(mate->pid_fd);
 	mate->pid_fd = -1;
 }

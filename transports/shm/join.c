@@ -54,13 +54,22 @@ tutti_result_t shm_listen(struct shm_endpoint *ep)
 	return TUTTI_OK;
 }
 
-static void keep_mate(struct shm_endpoint *ep, const struct shm_parcel *parcel)
+/* But for this rank's own, which it has. */
+static void keep_mates(struct shm_endpoint *ep, const struct shm_parcel *parcel)
 {
-	struct shm_mate *mate = &ep->mates[parcel->place];
+	for (int i = 0; i < parcel->count; i++) {
+		struct shm_mate *mate = &ep->mates[parcel->place + i];
+		const int *fds = &parcel->fds[3 * i];
 
-	mate->event_fd = parcel->fds[0];
-	mate->heap_fd = parcel->fds[1];
-	mate->alarm_fd = parcel->fds[2];
+		if (parcel->place + i == ep->me) {
+			for (int kind = 0; kind < 3; kind++)
+				tt_fd_close(fds[kind]);
+			continue;
+		}
+		mate->event_fd = fds[0];
+		mate->heap_fd = fds[1];
+		mate->alarm_fd = fds[2];
+	}
 }
 
 /* Only processes of the same user may join. */
@@ -144,13 +153,13 @@ static tutti_result_t accept_mate(struct shm_endpoint *ep, struct host *host, ui
 		tt_fd_close(socket);
 		return result == TUTTI_ERR_PEER_LOST ? TUTTI_IN_PROGRESS : result;
 	}
-	if (parcel.place <= 0 || host->stage[parcel.place] != AWAITED) {
+	if (parcel.place <= 0 || parcel.count != 1 || host->stage[parcel.place] != AWAITED) {
 		tt_log(WARN, SHM, "a second rank claims place %d of this host", parcel.place);
 		shm_parcel_drop(&parcel);
 		tt_fd_close(socket);
 		return TUTTI_IN_PROGRESS;
 	}
-	keep_mate(ep, &parcel);
+	keep_mates(ep, &parcel);
 	tt_fd_close(host->at[parcel.place].fd);
 	host->at[parcel.place] = (struct pollfd){ socket, POLLIN, 0 };
 	host->stage[parcel.place] = CAME;
@@ -213,9 +222,8 @@ static tutti_result_t hand_out(struct shm_endpoint *ep, const struct host *host,
 		const int socket = host->at[to].fd, rank = rank_at(ep, to);
 		tutti_result_t result = shm_send_arena(ep, socket, rank, deadline);
 
-		for (int place = 0; !result && place < ep->arena.members; place++)
-			if (place != to)
-				result = shm_send_mate(ep, socket, place, rank, deadline);
+		if (!result)
+			result = shm_send_mates(ep, socket, rank, deadline);
 		if (result)
 			return result == TUTTI_ERR_PEER_LOST ? shm_last_word(ep, socket, rank, deadline) : result;
 	}
@@ -347,20 +355,24 @@ static tutti_result_t dial(const char *name, int leader, uint64_t deadline, int 
 static tutti_result_t take_all(struct shm_endpoint *ep, int socket, int members, uint64_t deadline)
 {
 	struct shm_parcel parcel;
+	int next = SHM_ARENA; /* the place that is to come */
 
-	for (int i = 0; i < members; i++) {
+	while (next < members) {
 		tutti_result_t result = shm_receive(ep, socket, rank_at(ep, 0), &parcel, deadline);
 
 		if (result)
 			return result;
-		if (parcel.place >= 0)
-			keep_mate(ep, &parcel);
-		else if (parcel.place == SHM_ARENA)
+		if (parcel.place != next) {
+			shm_parcel_drop(&parcel);
+			return shm_fail_gone(rank_at(ep, 0));
+		}
+		if (next == SHM_ARENA)
 			result = shm_arena_open(&ep->arena, parcel.fds[0], members);
 		else
-			result = shm_fail_gone(rank_at(ep, 0));
+			keep_mates(ep, &parcel);
 		if (result)
 			return result;
+		next += next == SHM_ARENA ? 1 : parcel.count;
 	}
 	return TUTTI_OK;
 }
@@ -377,7 +389,7 @@ static tutti_result_t follow(struct shm_endpoint *ep, const struct shm_address *
 	if (result)
 		return result;
 	ep->arena.members = members; /* bounds the places that a message may name */
-	result = shm_send_mate(ep, socket, ep->me, rank, deadline);
+	result = shm_send_own(ep, socket, rank, deadline);
 	if (!result)
 		result = take_all(ep, socket, members, deadline);
 	if (!result) {
@@ -456,7 +468,7 @@ tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peer
 	memcpy(&leader, peers[ep->mates[0].rank].address, sizeof(leader));
 	/* before meeting them: nobody has joined, and may be gone in order, while this rank has not */
 	result = watch_processes(ep);
-	if (!result && !ep->whole)
+	if (!result)
 		result = shm_watch(ep);
 	if (!result)
 		result = ep->me == 0 ? lead(ep, members, deadline) :

@@ -3,11 +3,13 @@
  * connection that ends. */
 #include "parcel.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fork.h"
@@ -15,19 +17,25 @@
 
 #define MAGIC 0x747474696a6f696eull
 
-/* A sentence may follow the header. */
+#define KINDS 3 /* of descriptors that a rank may have */
+#define DESCRIPTORS (KINDS * SHM_MATES_AT_ONCE) /* at most, of one message */
+static_assert(DESCRIPTORS <= 253, "the kernel passes as many");
+#define FULL_NS 100000 /* before descriptors are sent again of which too many are on their way */
+
+/* More may follow the header. */
 struct message {
 	struct header {
 		uint64_t magic;
 		uint64_t comm_id;
 		int32_t place;
-		int32_t has_heap, has_alarm;
+		int32_t count; /* of ranks */
 		int32_t result; /* SHM_GIVEN_UP: what everybody returns, with the sentence */
 	} header;
-	char sentence[sizeof(((struct tt_fault *)0)->text)];
+	union {
+		char sentence[sizeof(((struct tt_fault *)0)->text)];
+		uint8_t has[SHM_MATES_AT_ONCE]; /* of each rank: a bit for each kind that it has */
+	};
 };
-
-#define DESCRIPTORS 3 /* at most, of one message */
 
 union control {
 	struct cmsghdr align;
@@ -103,11 +111,21 @@ static void attach(struct msghdr *out, union control *control, const int *fds, i
 	memcpy(CMSG_DATA(rights), fds, (size_t)n * sizeof(int));
 }
 
-static tutti_result_t send_message(const struct shm_endpoint *ep, int socket, struct message *message, const int *fds, int n,
-				   int rank, uint64_t deadline)
+/* The kernel bounds how many descriptors a user has on their way, by the limit of open ones: those sent before are taken soon. */
+static tutti_result_t wait_for_room(uint64_t deadline)
+{
+	if (tt_now() >= deadline)
+		return tt_fail_errno(SHM, "hand descriptors to a rank of this host");
+	nanosleep(&(struct timespec){ .tv_nsec = FULL_NS }, NULL);
+	return TUTTI_OK;
+}
+
+/* `more`: bytes behind the header. */
+static tutti_result_t send_message(const struct shm_endpoint *ep, int socket, struct message *message, size_t more, const int *fds,
+				   int n, int rank, uint64_t deadline)
 {
 	union control control = { 0 };
-	struct iovec iov = { message, sizeof(message->header) + strlen(message->sentence) };
+	struct iovec iov = { message, sizeof(message->header) + more };
 	struct msghdr out = { .msg_iov = &iov, .msg_iovlen = 1 };
 	tutti_result_t result = TUTTI_OK;
 
@@ -117,6 +135,8 @@ static tutti_result_t send_message(const struct shm_endpoint *ep, int socket, st
 		if (errno == EAGAIN)
 			result = wait_for(ep, socket, POLLOUT, deadline,
 					      "handing descriptors to a rank of this host");
+		else if (errno == ETOOMANYREFS)
+			result = wait_for_room(deadline);
 		else if (shm_is_gone(errno))
 			result = shm_fail_gone(rank);
 		else if (errno != EINTR)
@@ -130,30 +150,52 @@ tutti_result_t shm_send_arena(const struct shm_endpoint *ep, int socket, int ran
 {
 	struct message message = message_about(ep, SHM_ARENA);
 
-	return send_message(ep, socket, &message, &ep->arena.fd, 1, rank, deadline);
+	return send_message(ep, socket, &message, 0, &ep->arena.fd, 1, rank, deadline);
 }
 
-tutti_result_t shm_send_mate(const struct shm_endpoint *ep, int socket, int place, int rank,
-			     uint64_t deadline)
+/* The descriptors of `count` ranks from `place` on. */
+static tutti_result_t send_mates(const struct shm_endpoint *ep, int socket, int place, int count, int rank, uint64_t deadline)
 {
 	struct message message = message_about(ep, place);
-	const struct shm_mate *mate = &ep->mates[place];
-	int fds[DESCRIPTORS] = { mate->event_fd }, n = 1;
+	int fds[DESCRIPTORS], n = 0;
 
-	message.header.has_heap = mate->heap_fd >= 0;
-	message.header.has_alarm = mate->alarm_fd >= 0;
-	if (message.header.has_heap)
-		fds[n++] = mate->heap_fd;
-	if (message.header.has_alarm)
-		fds[n++] = mate->alarm_fd;
-	return send_message(ep, socket, &message, fds, n, rank, deadline);
+	message.header.count = count;
+	for (int i = 0; i < count; i++) {
+		const struct shm_mate *mate = &ep->mates[place + i];
+		const int all[KINDS] = { mate->event_fd, mate->heap_fd, mate->alarm_fd };
+
+		for (int kind = 0; kind < KINDS; kind++) {
+			if (all[kind] < 0)
+				continue;
+			message.has[i] |= (uint8_t)(1 << kind);
+			fds[n++] = all[kind];
+		}
+	}
+	return send_message(ep, socket, &message, (size_t)count, fds, n, rank, deadline);
+}
+
+tutti_result_t shm_send_own(const struct shm_endpoint *ep, int socket, int rank, uint64_t deadline)
+{
+	return send_mates(ep, socket, ep->me, 1, rank, deadline);
+}
+
+tutti_result_t shm_send_mates(const struct shm_endpoint *ep, int socket, int rank, uint64_t deadline)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (int place = 0; !result && place < ep->arena.members; place += SHM_MATES_AT_ONCE) {
+		const int left = ep->arena.members - place;
+
+		result = send_mates(ep, socket, place, left < SHM_MATES_AT_ONCE ? left : SHM_MATES_AT_ONCE, rank, deadline);
+	}
+	return result;
 }
 
 tutti_result_t shm_send_word(const struct shm_endpoint *ep, int socket, int word, int rank)
 {
 	struct message message = message_about(ep, word);
 
-	return send_message(ep, socket, &message, NULL, 0, rank, 0);
+	return send_message(ep, socket, &message, 0, NULL, 0, rank, 0);
 }
 
 void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why, int rank)
@@ -170,7 +212,7 @@ void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why,
 	else
 		snprintf(message.sentence, sizeof(message.sentence),
 			 "rank %d could not join: %.580s", ep->config.rank, sentence);
-	send_message(ep, socket, &message, NULL, 0, rank, 0);
+	send_message(ep, socket, &message, strlen(message.sentence), NULL, 0, rank, 0);
 	tt_thread_error_set(sentence);
 }
 
@@ -193,9 +235,20 @@ static ssize_t receive_bytes(int socket, struct msghdr *in)
 	}
 }
 
-/* Those that the header does not speak of are closed. For the sake of alignment there is room for more than a message of
+/* Of how many ranks a message has the descriptors: as its header says and its length allows. */
+static int ranks_in(const struct message *message, ssize_t bytes)
+{
+	const int count = message->header.count;
+
+	return message->header.place >= 0 && count >= 1 && count <= SHM_MATES_AT_ONCE &&
+			       bytes == (ssize_t)sizeof(message->header) + count ?
+		       count :
+		       0;
+}
+
+/* Those that the message does not speak of are closed. For the sake of alignment there is room for more than a message of
  * ours has, which the kernel fills if they are sent. */
-static void take_descriptors(struct msghdr *in, const struct header *header, int fds[DESCRIPTORS])
+static void take_descriptors(struct msghdr *in, const struct message *message, struct shm_parcel *out)
 {
 	int came[(sizeof(union control) - CMSG_LEN(0)) / sizeof(int)];
 	const struct cmsghdr *rights = CMSG_FIRSTHDR(in);
@@ -205,13 +258,13 @@ static void take_descriptors(struct msghdr *in, const struct header *header, int
 		n = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 	if (n > 0)
 		memcpy(came, CMSG_DATA(rights), n * sizeof(int));
-	fds[0] = next < n ? came[next++] : -1;
-	fds[1] = header->has_heap && next < n ? came[next++] : -1;
-	fds[2] = header->has_alarm && next < n ? came[next++] : -1;
+	for (int i = 0; i < KINDS * out->count; i++)
+		if (message->has[i / KINDS] & 1 << i % KINDS && next < n)
+			out->fds[i] = tt_fd_add(came[next++]);
+	if (out->count == 0 && n > 0)
+		out->fds[0] = tt_fd_add(came[next++]);
 	while (next < n)
 		close(came[next++]);
-	for (int i = 0; i < DESCRIPTORS; i++)
-		fds[i] = tt_fd_add(fds[i]);
 }
 
 void shm_parcel_drop(const struct shm_parcel *parcel)
@@ -228,6 +281,15 @@ static bool says_why(const struct message *message)
 	return (result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT) && message->sentence[0];
 }
 
+/* Every rank has a doorbell. */
+static bool all_have_bells(const struct shm_parcel *parcel)
+{
+	for (int i = 0; i < parcel->count; i++)
+		if (parcel->fds[KINDS * i] < 0)
+			return false;
+	return parcel->count > 0;
+}
+
 /* A part of setting up this communicator? Descriptors come with all but words. */
 static bool is_ours(const struct shm_endpoint *ep, const struct message *message, ssize_t bytes,
 		    const struct shm_parcel *parcel)
@@ -236,8 +298,8 @@ static bool is_ours(const struct shm_endpoint *ep, const struct message *message
 
 	return bytes >= (ssize_t)sizeof(*header) && header->magic == MAGIC &&
 	       header->comm_id == ep->config.comm_id && header->place >= SHM_GIVEN_UP &&
-	       header->place < ep->arena.members &&
-	       (parcel->fds[0] >= 0) == (header->place >= SHM_ARENA) &&
+	       (header->place < 0 ? (parcel->fds[0] >= 0) == (header->place == SHM_ARENA) :
+				    all_have_bells(parcel) && header->place <= ep->arena.members - parcel->count) &&
 	       (header->place != SHM_GIVEN_UP || says_why(message));
 }
 
@@ -262,9 +324,10 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 		return result;
 	tt_fd_hold();
 	const ssize_t bytes = receive_bytes(socket, &in);
-	out->fds[0] = out->fds[1] = out->fds[2] = -1;
+	memset(out->fds, -1, sizeof(out->fds)); /* all of them none */
+	out->count = ranks_in(&message, bytes);
 	if (bytes >= 0)
-		take_descriptors(&in, &message.header, out->fds);
+		take_descriptors(&in, &message, out);
 	tt_fd_let_go();
 	if (bytes == 0 || (bytes < 0 && shm_is_gone(errno))) {
 		shm_parcel_drop(out); /* an empty message may have brought some */
@@ -276,7 +339,7 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 	if (in.msg_flags & MSG_CTRUNC) {
 		shm_parcel_drop(out);
 		errno = EMFILE;
-		return tt_fail_errno(SHM, "no room for the descriptors of %d ranks", ep->arena.members);
+		return tt_fail_errno(SHM, "no room for the descriptors of %d ranks, up to four for each", ep->arena.members);
 	}
 	if (!is_ours(ep, &message, bytes, out)) {
 		shm_parcel_drop(out);

@@ -7,8 +7,11 @@
 
 #include "endpoint.h"
 
-/* What a message is about: the rank at a place of the host, or one of these. */
+/* What a message is about: the ranks from a place of the host on, or one of these. */
 enum { SHM_ARENA = -1, SHM_MAPPED = -2, SHM_ALL_JOINED = -3, SHM_GIVEN_UP = -4 };
+
+/* The kernel passes 253 descriptors at once. */
+#define SHM_MATES_AT_ONCE 84
 
 /* Ranks that wait look this often whether there is hope. */
 #define SHM_HOPE_MS 50
@@ -23,9 +26,9 @@ tutti_result_t shm_fail_gone(int rank);
 
 tutti_result_t shm_send_arena(const struct shm_endpoint *ep, int socket, int rank,
 			      uint64_t deadline);
-/* The descriptors of the rank at `place`. */
-tutti_result_t shm_send_mate(const struct shm_endpoint *ep, int socket, int place, int rank,
-			     uint64_t deadline);
+/* The descriptors of this rank; those of all, in as few messages as the kernel allows. */
+tutti_result_t shm_send_own(const struct shm_endpoint *ep, int socket, int rank, uint64_t deadline);
+tutti_result_t shm_send_mates(const struct shm_endpoint *ep, int socket, int rank, uint64_t deadline);
 /* A word fits the socket's buffer; who does not read is not waited for. */
 tutti_result_t shm_send_word(const struct shm_endpoint *ep, int socket, int word, int rank);
 /* Tell why this rank gives up: for what it met with itself, or for what it was told. Leaves the
@@ -36,7 +39,8 @@ void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why,
  * (-1: none). One that gives up is a failure, with its result and sentence. */
 struct shm_parcel {
 	int place;
-	int fds[3]; /* of a rank: its doorbell, its heap, its alarm */
+	int count; /* of ranks, each with three descriptors: its doorbell, its heap, its alarm; otherwise at most one */
+	int fds[3 * SHM_MATES_AT_ONCE];
 };
 tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct shm_parcel *out,
 			   uint64_t deadline);

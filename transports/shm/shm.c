@@ -27,7 +27,7 @@ static tutti_result_t shm_open_endpoint(const struct tt_endpoint_config *config,
 		return tt_fail(TUTTI_ERR_NO_MEMORY, SHM, "no memory for an endpoint");
 	ep->base.ops = &tt_transport_shm;
 	ep->config = *config;
-	ep->listen_fd = ep->watch = -1;
+	ep->listen_fd = ep->deaths = ep->watch = -1;
 	tutti_result_t result = tt_machine_here(&ep->address.machine);
 	if (!result)
 		result = shm_listen(ep);
@@ -118,6 +118,12 @@ static bool shm_lends(struct tt_endpoint *endpoint, const void *pointer, size_t 
 	return tt_heap_is_lendable(pointer, bytes);
 }
 
+static void note_death(struct shm_endpoint *ep, struct shm_mate *mate)
+{
+	shm_unwatch(ep, mate);
+	mate->died = true;
+}
+
 /* Has the process ended since the last look? */
 static bool just_died(struct shm_endpoint *ep, struct shm_mate *mate)
 {
@@ -125,8 +131,7 @@ static bool just_died(struct shm_endpoint *ep, struct shm_mate *mate)
 
 	if (mate->pid_fd < 0 || poll(&poller, 1, 0) <= 0)
 		return false;
-	shm_unwatch(ep, mate);
-	mate->died = true;
+	note_death(ep, mate);
 	return true;
 }
 
@@ -147,10 +152,14 @@ static bool shm_lost(struct tt_endpoint *endpoint, int peer)
 /* Dead processes and ranks that left; leaving in order is no fault. */
 static void look_at_mates(struct shm_endpoint *ep)
 {
-	for (int i = 0; i < ep->arena.members; i++) {
-		const struct shm_mate *mate = &ep->mates[i];
+	int places[SHM_DEATHS];
+	const int n = shm_deaths(ep, places);
 
-		if (!just_died(ep, &ep->mates[i]) || has_left(ep, i))
+	for (int i = 0; i < n; i++) {
+		struct shm_mate *mate = &ep->mates[places[i]];
+
+		note_death(ep, mate);
+		if (has_left(ep, places[i]))
 			continue;
 		struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = mate->rank };
 		snprintf(fault.text, sizeof(fault.text), "rank %d (pid %d) died; see its own output for the cause",
@@ -277,6 +286,7 @@ static void shm_destroy(struct tt_endpoint *endpoint)
 		munmap(ep->shared, ep->shared_bytes);
 	shm_arena_close(&ep->arena);
 	tt_fd_close(ep->watch);
+	tt_fd_close(ep->deaths);
 	tt_fd_close(ep->listen_fd);
 	free(ep->mates);
 	free(ep->mate_of);
@@ -290,7 +300,7 @@ static void shm_forget(struct tt_endpoint *endpoint)
 	for (int i = 0; ep->mates && i < ep->arena.members; i++)
 		ep->mates[i] = (struct shm_mate){ .event_fd = -1, .heap_fd = -1, .pid_fd = -1, .alarm_fd = -1 };
 	ep->arena.base = ep->shared = NULL;
-	ep->listen_fd = ep->watch = -1;
+	ep->listen_fd = ep->deaths = ep->watch = -1;
 }
 
 static void shm_locate(struct tt_endpoint *endpoint, int cpu, int *of)

@@ -38,6 +38,8 @@ static void wake_sleepers(struct shm_endpoint *ep)
 
 	atomic_fetch_add_explicit(&header->wake, 1, memory_order_release);
 	futex_wake_all(&header->wake);
+	if (!atomic_load_explicit(&header->bells, memory_order_relaxed))
+		return;
 	for (int i = 0; i < ep->arena.members; i++)
 		if (atomic_load_explicit(&shm_member(&ep->arena, i)->fd_sleeper, memory_order_relaxed))
 			ring_bell(ep->mates[i].event_fd);
@@ -111,8 +113,9 @@ int shm_fd(const struct tt_endpoint *endpoint)
 	struct shm_member *me = shm_member(&ep->arena, ep->me);
 
 	if (!atomic_load_explicit(&me->fd_sleeper, memory_order_relaxed)) {
-		/* a waker that came before this store did not ring: ring here, once in a communicator's life */
-		atomic_store_explicit(&me->fd_sleeper, 1, memory_order_seq_cst);
+		/* a waker that came before these did not ring: ring here, once in a communicator's life */
+		atomic_store_explicit(&me->fd_sleeper, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&shm_header(&ep->arena)->bells, 1, memory_order_seq_cst);
 		ring_bell(ep->mates[ep->me].event_fd);
 	}
 	return ep->mates[ep->me].event_fd;
