@@ -20,7 +20,7 @@
 #define PASSES_LOCKED 64	  /* before other threads of the rank get their turn */
 #define SPIN_NS 4000		  /* polling costs nothing where every rank has a core, as long as it has */
 #define YIELD_NS 2000000	  /* a yield costs little; sleeping costs a wake-up of 30 to 50 µs */
-#define LOOK_NS 1000000		  /* between thorough looks at peers */
+#define LOOK_NS 1000000		  /* between thorough looks at peers, of all ranks that share a core together */
 #define COMPARE_NS 10000000	  /* a wait this long may be a mismatch */
 #define SLEEP_MS 100		  /* look at peers at least so often */
 #define RUNNING_MAX 32		  /* operations over links that run at once */
@@ -113,7 +113,7 @@ static void look_closely(struct tutti_comm *comm, uint64_t now)
 {
 	const struct tt_op *stalled = NULL;
 
-	comm->next_look = now + LOOK_NS;
+	comm->next_look = now + (uint64_t)(LOOK_NS * (comm->crowd > 1 ? comm->crowd : 1));
 	tt_comm_look(comm, true);
 	tt_deadlines_look(comm, now);
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
