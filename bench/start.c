@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "outputs.h"
@@ -47,11 +48,15 @@ static double kilobytes(const char *path, const char *name)
 	return found;
 }
 
+/* Since Linux 6.2 the size of the directory says it, at no cost. */
 static double count_descriptors(void)
 {
-	DIR *dir = opendir("/proc/self/fd");
+	struct stat info;
 	double count = -1; /* the one that counts */
 
+	if (stat("/proc/self/fd", &info) == 0 && info.st_size > 0)
+		return (double)info.st_size;
+	DIR *dir = opendir("/proc/self/fd");
 	while (dir && readdir(dir))
 		count++;
 	if (dir)
