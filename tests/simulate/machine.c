@@ -1,30 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "machine.h"
 
-#include <errno.h>
-#include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <ucontext.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#define STACK_BYTES (1024u * 1024)
-#else
-/* the sanitizer knows one stack for each thread, unless it is told */
-#define __sanitizer_start_switch_fiber(kept, bottom, size) ((void)(kept))
-#define __sanitizer_finish_switch_fiber(kept, bottom, size) ((void)(kept))
-#define STACK_BYTES (256u * 1024)
-#endif
+#include "coroutine.h"
 
 #define TASKS_MAX    256
 #define EVENTS_MAX   64
-#define LOCALS_MAX   65536
-#define GUARD	     4096u
-#define PLACE	     5		      /* words that __builtin_setjmp() keeps */
 #define START_NS     1000000000000ull /* any time but 0, which means "not set" to many */
 #define IDLE_CALLS   128	      /* calls at which nothing happens, after which time passes twice as fast, and so on, */
 #define IDLE_STEP_NS 20000u	      /* up to steps of this length */
@@ -36,10 +21,7 @@ struct task {
 	int process;
 	void *(*main)(void *);
 	void *argument, *result;
-	bool begun;
-	void *place[PLACE]; /* where it goes on, for __builtin_longjmp() */
-	char *stack; /* kept for the next task with this number */
-	void *fake_stack; /* the sanitizer's */
+	struct coroutine coroutine;
 	/* waits for this, or until then; when NULL: can go on */
 	uint64_t (*when)(const void *);
 	const void *what;
@@ -47,9 +29,6 @@ struct task {
 	bool in_time;
 	int own_locks, locks_of_all;
 	bool at_rest; /* outside of every lock that others use */
-	/* what a thread has of its own */
-	char *locals;
-	int error;
 };
 
 struct process {
@@ -77,40 +56,9 @@ static struct {
 	int ndoomed; /* of them */
 	struct event events[EVENTS_MAX];
 	int nevents, next_event;
-	void *home[PLACE];
-	void *home_fake_stack;
-	const void *home_stack;
-	size_t home_stack_size;
 	enum end end;
 	bool trace;
 } machine = { .current = -1 };
-
-/* ---- the thread-local memory of this program, of which each task has its own */
-
-static struct {
-	char *place;	   /* where the running task finds it */
-	const char *image; /* of a new thread; zeros behind it */
-	size_t image_size, size;
-} locals;
-
-static int find_locals(struct dl_phdr_info *info, size_t size, void *unused)
-{
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-
-		if (header->p_type != PT_TLS)
-			continue;
-		locals.place = info->dlpi_tls_data;
-		locals.image = (const char *)(info->dlpi_addr + header->p_vaddr);
-		locals.image_size = header->p_filesz;
-		locals.size = header->p_memsz;
-	}
-	if (locals.size > LOCALS_MAX) {
-		fprintf(stderr, "simulate: %zu bytes of thread-local memory\n", locals.size);
-		exit(2);
-	}
-	return 1; /* the first is this program */
-}
 
 /* ---- who goes on */
 
@@ -246,86 +194,38 @@ static int choose(void)
 
 /* ---- switching */
 
-static void task_main(void);
-
-/* Only the first time by setcontext(), which asks the kernel for the mask of signals. */
-static _Noreturn void enter(struct task *task)
-{
-	static ucontext_t start;
-
-	if (task->begun)
-		__builtin_longjmp(task->place, 1);
-	task->begun = true;
-	getcontext(&start);
-	start.uc_stack.ss_sp = task->stack + GUARD;
-	start.uc_stack.ss_size = STACK_BYTES;
-	makecontext(&start, task_main, 0);
-	setcontext(&start);
-	abort();
-}
-
-static _Noreturn void go_home(void)
-{
-	__builtin_longjmp(machine.home, 1);
-}
-
-/* For `to`, or for home if it is NULL. */
-static void leave_for(struct task *from, struct task *to)
-{
-	from->error = errno;
-	memcpy(from->locals, locals.place, locals.size);
-	if (to)
-		memcpy(locals.place, to->locals, locals.size);
-	machine.current = to ? (int)(to - machine.tasks) : -1;
-	__sanitizer_start_switch_fiber(from->state == ENDED ? NULL : &from->fake_stack,
-				       to ? to->stack + GUARD : machine.home_stack,
-				       to ? STACK_BYTES : machine.home_stack_size);
-	if (__builtin_setjmp(from->place) == 0) {
-		if (to)
-			enter(to);
-		go_home();
-	}
-	/* here again */
-	from = &machine.tasks[machine.current];
-	__sanitizer_finish_switch_fiber(from->fake_stack, NULL, NULL);
-	errno = from->error;
-}
-
-static struct task *task_of(int number)
-{
-	return number >= 0 ? &machine.tasks[number] : NULL;
-}
-
 /* The running task stops here, until it is chosen again. */
-static void go_on_with_another(void)
+static void go_on_with(int next)
 {
 	struct task *self = &machine.tasks[machine.current];
+
+	machine.current = next;
+	coroutine_go_on(&self->coroutine, self->state == ENDED, next >= 0 ? &machine.tasks[next].coroutine : NULL);
+}
+
+static void go_on_with_another(void)
+{
 	const int next = choose();
 
 	if (next != machine.current)
-		leave_for(self, task_of(next));
+		go_on_with(next);
 }
 
 static void task_main(void)
 {
 	struct task *self = &machine.tasks[machine.current];
 
-	/* the first of all comes from home, others from anywhere */
-	__sanitizer_finish_switch_fiber(NULL, machine.home_stack ? NULL : &machine.home_stack,
-					machine.home_stack ? NULL : &machine.home_stack_size);
 	self->result = self->main(self->argument);
 	self->state = ENDED;
 	machine_stir();
 	self->when = NULL;
-	leave_for(self, task_of(choose()));
+	go_on_with(choose());
 }
 
 /* ---- the machine */
 
 void machine_begin(uint64_t seed, const struct pace *pace, uint64_t switches_max)
 {
-	if (!locals.size)
-		dl_iterate_phdr(find_locals, NULL);
 	machine.random = random_stream(seed, 1);
 	machine.pace = *pace;
 	machine.switch_up_to = UINT64_MAX / pace->switch_one_in;
@@ -337,19 +237,6 @@ void machine_begin(uint64_t seed, const struct pace *pace, uint64_t switches_max
 	machine.current = -1;
 	machine.nevents = machine.next_event = machine.ndoomed = 0;
 	memset(machine.processes, 0, sizeof(machine.processes));
-}
-
-/* With room for the thread-local memory behind it. */
-static void *reserve_stack(void)
-{
-	char *stack = mmap(NULL, GUARD + STACK_BYTES + locals.size, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (stack == MAP_FAILED || mprotect(stack, GUARD, PROT_NONE) != 0) {
-		perror("simulate: a stack");
-		exit(2);
-	}
-	return stack;
 }
 
 int machine_spawn(int process, void *(*main)(void *), void *argument)
@@ -364,32 +251,21 @@ int machine_spawn(int process, void *(*main)(void *), void *argument)
 	if (number == machine.ntasks)
 		machine.ntasks++;
 	struct task *task = &machine.tasks[number];
-	char *stack = task->stack ? task->stack : reserve_stack();
-	char *own = stack + GUARD + STACK_BYTES;
 
-	memcpy(own, locals.image, locals.image_size);
-	memset(own + locals.image_size, 0, locals.size - locals.image_size);
 	*task = (struct task){ .state = ALIVE, .process = process, .main = main, .argument = argument,
-			       .stack = stack, .locals = own, .at_rest = true };
+			       .coroutine = task->coroutine, .at_rest = true };
+	coroutine_make(&task->coroutine, task_main);
 	return number;
 }
 
 enum end machine_run(void)
 {
-	static char kept[LOCALS_MAX];
-
 	const int first = choose();
 
 	if (first < 0)
 		return machine.end;
-	memcpy(kept, locals.place, locals.size);
-	memcpy(locals.place, machine.tasks[first].locals, locals.size);
 	machine.current = first;
-	__sanitizer_start_switch_fiber(&machine.home_fake_stack, machine.tasks[first].stack + GUARD, STACK_BYTES);
-	if (__builtin_setjmp(machine.home) == 0)
-		enter(&machine.tasks[first]);
-	__sanitizer_finish_switch_fiber(machine.home_fake_stack, NULL, NULL);
-	memcpy(locals.place, kept, locals.size);
+	coroutine_run(&machine.tasks[first].coroutine);
 	machine.current = -1;
 	return machine.end;
 }
