@@ -26,7 +26,8 @@
 #define TT_HOT_LINE 32u	   /* bytes of payload that share a line with the progress word */
 #define TT_HOT_PAYLOAD 256u /* in the lines next to it */
 #define TT_EAGER_BYTES (32u * 1024)
-#define TT_STAGES 3u
+#define TT_ROUNDS 3u /* of a shared schedule, at most */
+#define TT_STAGES (TT_ROUNDS + 1) /* one is written while others are in each round of those before */
 #define TT_STAGE_BYTES (1u << 20)
 #define TT_STAGE_SPAN (2u * TT_STAGE_BYTES) /* inputs, and the results exposed in turn; what is used gets pages */
 #define TT_STEP_BITS 24
@@ -114,7 +115,7 @@ static inline uint64_t tt_board_mark(uint64_t op, uint64_t steps)
  * however many rounds each has. */
 static inline uint64_t tt_board_steps(uint32_t segment, uint32_t round)
 {
-	return (uint64_t)(segment + round) * TT_STAGES + (TT_STAGES - 1 - round) + 1;
+	return (uint64_t)(segment + round) * TT_ROUNDS + round + 1;
 }
 
 #define TT_BOARD_ALL_STEPS ((1ull << TT_STEP_BITS) - 1) /* the whole operation has ended */

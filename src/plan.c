@@ -201,7 +201,7 @@ tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call
 		plan->reduce = comm->kernels->reduce[TUTTI_SUM][call->dtype];
 	else if (call->op >= 0 && call->op < TUTTI_OP_COUNT)
 		plan->reduce = comm->kernels->reduce[call->op][call->dtype];
-	assert(!plan->algorithm->shared || plan->sched.nrounds <= TT_STAGES);
+	assert(!plan->algorithm->shared || plan->sched.nrounds <= TT_ROUNDS);
 	assert(!plan->algorithm->shared || plan->sched.scratch_slots <= (uint32_t)comm->size);
 	tt_log(DEBUG, PLAN, "rank %d: %s of %zu %s by %s, %u rounds, %u segments", comm->rank,
 	       tt_collective_name(call->collective), call->count, tutti_dtype_name(call->dtype),

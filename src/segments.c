@@ -11,6 +11,11 @@
 #define STREAM_BYTES (16u << 20)
 #define STREAM_LENT_BYTES (64u << 20) /* where nothing lies in the caches besides, as nothing is staged */
 
+/* Where bytes go one way, who exposes them and who reads them work at the same time if there are several pieces: so long each
+ * at least, and as many, as more of them gain nothing (docs/figures.md). */
+#define PIECE_BYTES (64u * 1024)
+#define PIECES_MAX  4u
+
 /* ---- what is exposed */
 
 /* Which buffers do ranks expose? Every rank of a shared schedule either exposes of a buffer or reads of a peer's. */
@@ -138,7 +143,7 @@ static tutti_result_t cut_for_stages(struct tt_plan *plan, int size, size_t targ
 	const size_t bytes = exposed_bytes(plan, size), lines = bytes / plan->stride * TT_LINE;
 	uint32_t segments;
 
-	static_assert(4ull * TT_STAGES * SEGMENTS_MAX < 1ull << TT_STEP_BITS, "progress words count all steps");
+	static_assert(4ull * TT_ROUNDS * SEGMENTS_MAX < 1ull << TT_STEP_BITS, "progress words count all steps");
 	if (target < lines)
 		target = lines;
 	if (target < bytes / SEGMENTS_MAX)
@@ -157,11 +162,23 @@ static tutti_result_t cut_for_stages(struct tt_plan *plan, int size, size_t targ
 	return TUTTI_OK;
 }
 
+/* Bytes that a rank exposes of a segment at best. */
+static size_t stage_target(const struct tutti_comm *comm, const struct tt_plan *plan, size_t bytes)
+{
+	const uint32_t one_way = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_SCATTER) | TT_BIT(TT_GATHER) |
+				 TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN);
+	const size_t block = longest_block(plan, 1), pieces = block / PIECE_BYTES < PIECES_MAX ? block / PIECE_BYTES : PIECES_MAX;
+	size_t target = TT_STAGE_SPAN;
+
+	if (comm->settings.segment_bytes)
+		target = 2 * comm->settings.segment_bytes;
+	else if (comm->crowd <= 1 && pieces > 1 && TT_BIT(plan->call.collective) & one_way)
+		target = bytes / pieces + bytes / block * TT_LINE; /* ends of pieces are rounded up to lines */
+	return target < TT_STAGE_SPAN ? target : TT_STAGE_SPAN;
+}
+
 static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_plan *plan)
 {
-	const size_t target = comm->settings.segment_bytes && comm->settings.segment_bytes < TT_STAGE_BYTES ?
-				      comm->settings.segment_bytes :
-				      TT_STAGE_BYTES;
 	tutti_result_t result = TUTTI_OK;
 	size_t bytes;
 
@@ -176,7 +193,7 @@ static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_pla
 	plan->pushes = pushes(plan);
 	plan->posts = posts(&plan->sched);
 	if (!plan->eager)
-		result = cut_for_stages(plan, comm->size, 2 * target);
+		result = cut_for_stages(plan, comm->size, stage_target(comm, plan, bytes));
 	const size_t results = tt_layout_extent(&plan->recv, plan->element) * (size_t)comm->size;
 	plan->streams = results >= STREAM_BYTES;
 	plan->streams_lent = results >= STREAM_LENT_BYTES;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Executes shared schedules: ranks expose blocks on the board and read each other's.
  *
- * Segments walk the rounds in wavefront order (see links.c), the same on every rank. After each step of it a rank
+ * Segments walk the rounds in wavefront order (see links.c), the same on every rank, but that at equal times the higher one
+ * comes first: it is exposed before this rank waits for others in the rounds of those before it. After each step of it a rank
  * publishes its progress; a rank that reads from a peer waits until the peer has ended the round before. Shared operations
  * run one at a time on a rank, so "peer has posted operation n" says that it has ended all shared ones before n.
  *
@@ -268,8 +269,8 @@ static bool stage_is_free(struct tt_op *op, uint32_t segment)
 		if (rank != op->comm->rank && tt_board_progress(board, rank, board->stage_op[area]) < wanted)
 			return false;
 	board->stage_op[area] = op->card.seq;
-	/* a peer may have more rounds than this rank: wait for the last that any can have */
-	board->stage_last[area] = tt_board_mark(op->card.seq, tt_board_steps(segment, TT_STAGES - 1));
+	/* a peer may have more rounds than this rank; it has ended the last that any can have once it exposes the segment so many later */
+	board->stage_last[area] = tt_board_mark(op->card.seq, tt_board_steps(segment + TT_ROUNDS, 0));
 	return true;
 }
 
@@ -328,13 +329,16 @@ static bool next_in_wavefront(struct tt_op *op)
 {
 	const uint32_t rounds = op->plan->sched.nrounds, segments = op->plan->segments;
 
-	op->segment++;
-	if (op->segment >= segments || op->segment > op->time) {
+	if (op->segment > 0 && op->time - op->segment + 1 < rounds) {
+		op->segment--;
+	} else {
 		op->time++;
-		op->segment = op->time + 1 > rounds ? op->time + 1 - rounds : 0;
+		op->segment = op->time < segments ? op->time : segments - 1;
 	}
-	if (op->segment >= segments)
+	if (op->time - op->segment >= rounds) {
+		op->segment = segments;
 		return false;
+	}
 	op->step = op->plan->sched.round[op->time - op->segment];
 	return true;
 }
