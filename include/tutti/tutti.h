@@ -136,7 +136,8 @@ typedef struct tutti_config {
  * TUTTI_ERR_INVALID: the environment or `config` makes no sense; tutti_last_error(NULL) says what
  * was found. TUTTI_ERR_TIMEOUT: not all ranks came. TUTTI_ERR_PEER_LOST: one came and could not join,
  * or died meanwhile, or the host of the store did: all are told at once where ranks meet at tcp:// or unix:, and at their
- * deadline in other stores. On error `*comm` is NULL.
+ * deadline in other stores. On error `*comm` is NULL, and rank 0, where it hosts the store, returns up to a second later than
+ * the others, so that those who come late are told as well.
  */
 TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *comm);
 
