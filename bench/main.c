@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "local.h"
+#include "overlap.h"
 #include "simulate.h"
 #include "start.h"
 #include "sweep.h"
@@ -19,6 +20,8 @@ static int run(struct bench_tutti *tutti, const struct bench_options *options, c
 {
 	if (options->kind == BENCH_INIT)
 		return bench_start_end(start, &tutti->backend, options);
+	if (options->overlap)
+		return bench_overlap(tutti, options);
 	return options->tune ? bench_tune(tutti, options) : bench_sweep(&tutti->backend, options);
 }
 

@@ -38,6 +38,7 @@ static const char help[] =
 	"      --transport T    only these, such as shm or tcp (those that fit)\n"
 	"      --algorithm A    this one, such as ring (chosen by cost)\n"
 	"      --tune           compare what is chosen with every algorithm forced (tutti only)\n"
+	"      --overlap        how much of a collective hides behind a computation (tutti only)\n"
 	"      --simulate FILE  run nothing: show what the costs of the algorithms say of the cluster\n"
 	"                       that FILE describes, for 2, 4, 8 … ranks (docs/bench.md)\n"
 	"      --most-ranks N   with --simulate: up to so many (65536)\n"
@@ -53,6 +54,7 @@ enum {
 	OPT_TRANSPORT,
 	OPT_ALGORITHM,
 	OPT_TUNE,
+	OPT_OVERLAP,
 	OPT_SIMULATE,
 	OPT_MOST_RANKS,
 	OPT_JSON,
@@ -76,6 +78,7 @@ static const struct option longs[] = {
 	{ "transport", required_argument, NULL, OPT_TRANSPORT },
 	{ "algorithm", required_argument, NULL, OPT_ALGORITHM },
 	{ "tune", no_argument, NULL, OPT_TUNE },
+	{ "overlap", no_argument, NULL, OPT_OVERLAP },
 	{ "simulate", required_argument, NULL, OPT_SIMULATE },
 	{ "most-ranks", required_argument, NULL, OPT_MOST_RANKS },
 	{ "json", required_argument, NULL, OPT_JSON },
@@ -233,6 +236,7 @@ static bool parse_option(int option, const char *text, struct bench_options *o)
 	case OPT_TRANSPORT: o->transport = text; return true;
 	case OPT_ALGORITHM: o->algorithm = text; return true;
 	case OPT_TUNE: o->tune = true; return true;
+	case OPT_OVERLAP: o->overlap = true; return true;
 	case OPT_SIMULATE: o->simulate = text; return true;
 	case OPT_JSON: o->json = text; return true;
 	case OPT_PLOT: o->plot = text; return true;
@@ -263,6 +267,17 @@ static bool tune_agrees(const struct bench_options *o)
 	return true;
 }
 
+/* --overlap measures something else than --tune, and a collective. */
+static bool overlap_agrees(const struct bench_options *o)
+{
+	if (o->tune || o->plot)
+		return wrong("--overlap was found beside %s; expected one of the two", o->tune ? "--tune" : "--plot");
+	if (o->kind != BENCH_KIND_COUNT && !bench_case_is_collective(o->kind))
+		return wrong("--overlap was found with %s; expected a collective such as all_reduce, or all",
+			     bench_case(o->kind)->name);
+	return true;
+}
+
 /* --simulate shows all algorithms and starts nothing. */
 static bool simulate_agrees(const struct bench_options *o)
 {
@@ -271,9 +286,10 @@ static bool simulate_agrees(const struct bench_options *o)
 	if (o->kind != BENCH_KIND_COUNT && !bench_case_is_collective(o->kind))
 		return wrong("--simulate has no %s, expected a collective such as all_reduce, or all",
 			     bench_case(o->kind)->name);
-	if (o->ranks > 0 || o->iters > 0 || o->warmup >= 0 || o->transport || o->algorithm || o->tune)
+	if (o->ranks > 0 || o->iters > 0 || o->warmup >= 0 || o->transport || o->algorithm || o->tune ||
+	    o->overlap)
 		return wrong("--simulate runs nothing and shows every algorithm; leave out -r, -n, -w, "
-			     "--transport, --algorithm and --tune");
+			     "--transport, --algorithm, --tune and --overlap");
 	return true;
 }
 
@@ -293,7 +309,7 @@ static bool options_agree(const struct bench_options *o)
 			     bench_case(o->kind)->name);
 	if (o->kind == BENCH_INIT && o->plot)
 		return wrong("--plot was found with init, which has nothing to draw over");
-	return (!o->tune || tune_agrees(o)) && simulate_agrees(o);
+	return (!o->tune || tune_agrees(o)) && (!o->overlap || overlap_agrees(o)) && simulate_agrees(o);
 }
 
 enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_options *options)
@@ -353,5 +369,7 @@ bool bench_options_fit(const struct bench_options *options, int ranks)
 		return wrong("%s needs two ranks, there is one", bench_case(options->kind)->name);
 	if (options->tune && ranks < 2)
 		return wrong("--tune needs two ranks, there is one, which goes by no algorithm");
+	if (options->overlap && ranks < 2)
+		return wrong("--overlap needs two ranks, there is one");
 	return true;
 }

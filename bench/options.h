@@ -27,7 +27,7 @@ struct bench_options {
 	bool check;
 	bool mappable;		/* -m tutti */
 	bool inplace, outplace; /* which of the two to measure */
-	bool tune;
+	bool tune, overlap;
 	const char *transport, *algorithm, *json, *plot;
 	const char *simulate; /* a file that describes a cluster; NULL: measure */
 	int most_ranks;	      /* with it */

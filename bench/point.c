@@ -162,7 +162,13 @@ int bench_point_visit(struct bench_point *point, struct bench_backend *backend,
 		      struct bench_result *result)
 {
 	const bool verified = point->options->check && !bench_case(point->calls[0].kind)->empty;
-	const struct bench_work work = { point, backend, point->batch, prepare, run, finish };
+	const struct bench_work work = { .context = point,
+					 .backend = backend,
+					 .batch = point->batch,
+					 .processor = point->processor,
+					 .prepare = prepare,
+					 .run = run,
+					 .finish = finish };
 	double wrong = 0;
 
 	point->backend = backend;

@@ -22,6 +22,7 @@ struct bench_point {
 	struct bench_pattern pattern;
 	size_t bytes;
 	unsigned batch;
+	bool processor; /* samples are of the processor's time, not of the clock's */
 	uint64_t first;			   /* sample of the present visit */
 	uint64_t sample;		   /* the last that was prepared */
 	const char *transport, *algorithm; /* that the present visit used */

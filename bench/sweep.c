@@ -169,11 +169,9 @@ int bench_sweep(struct bench_backend *backend, const struct bench_options *optio
 {
 	static const struct bench_steps plain = { begin, measure_size, end };
 
-	if (options->tune) {
-		fprintf(stderr,
-			"--tune compares algorithms of tutti, this program measures %s; use "
-			"tutti-bench\n",
-			backend->library);
+	if (options->tune || options->overlap) {
+		fprintf(stderr, "%s is for tutti, this program measures %s; use tutti-bench\n",
+			options->tune ? "--tune" : "--overlap", backend->library);
 		return -1;
 	}
 	if (options->kind == BENCH_INIT) {

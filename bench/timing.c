@@ -12,27 +12,33 @@
 #define WARMUP_SAMPLES 4
 #define PROBE_SAMPLES  2 /* the last of the warm-up: how long a sample takes altogether */
 
-double bench_now(void)
+static double read_clock(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+double bench_now(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
 }
 
 static int take_sample(const struct bench_work *work, uint64_t sample, double *seconds)
 {
+	const clockid_t clock = work->processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
 	double start;
 
 	work->prepare(work->context, sample);
 	if (work->backend->barrier(work->backend) < 0)
 		return -1;
-	start = bench_now();
+	start = read_clock(clock);
 	for (unsigned i = 0; i < work->batch; i++) {
 		if (work->run(work->context, i) < 0)
 			return -1;
 	}
-	*seconds = (bench_now() - start) / work->batch;
+	*seconds = (read_clock(clock) - start) / work->batch;
 	return 0;
 }
 

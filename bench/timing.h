@@ -25,6 +25,7 @@ struct bench_work {
 	int (*run)(void *context, unsigned call);	 /* call 0 … batch-1 of the sample */
 	/* after the last sample, before ranks compare durations */
 	void (*finish)(void *context);
+	bool processor; /* take the time of the processor that all threads of a rank use, not the clock's */
 };
 
 struct bench_budget {

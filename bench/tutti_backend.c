@@ -64,7 +64,8 @@ static tutti_result_t run_window(struct bench_backend *b, const struct bench_cal
 	return tutti_send(t->comm, &answer, 1, TUTTI_UINT8, 0, NULL);
 }
 
-static tutti_result_t run_call(struct bench_backend *b, const struct bench_call *c)
+/* Of a collective; `request` as the library takes it. */
+static tutti_result_t call_collective(struct bench_backend *b, const struct bench_call *c, tutti_request_t *request)
 {
 	const tutti_comm_t comm = tutti_of(b)->comm;
 	const tutti_dtype_t type = c->dtype;
@@ -74,25 +75,42 @@ static tutti_result_t run_call(struct bench_backend *b, const struct bench_call 
 	const tutti_op_t op = c->op;
 
 	switch (c->kind) {
-	case BENCH_ALL_REDUCE: return tutti_all_reduce(comm, send, recv, n, type, op, NULL);
-	case BENCH_BROADCAST: return tutti_broadcast(comm, send, recv, n, type, c->root, NULL);
-	case BENCH_REDUCE: return tutti_reduce(comm, send, recv, n, type, op, c->root, NULL);
-	case BENCH_REDUCE_SCATTER: return tutti_reduce_scatter(comm, send, recv, n, type, op, NULL);
-	case BENCH_ALL_GATHER: return tutti_all_gather(comm, send, recv, n, type, NULL);
-	case BENCH_GATHER: return tutti_gather(comm, send, recv, n, type, c->root, NULL);
-	case BENCH_SCATTER: return tutti_scatter(comm, send, recv, n, type, c->root, NULL);
-	case BENCH_ALL_TO_ALL: return tutti_all_to_all(comm, send, recv, n, type, NULL);
-	case BENCH_SCAN: return tutti_scan(comm, send, recv, n, type, op, NULL);
-	case BENCH_EXSCAN: return tutti_exscan(comm, send, recv, n, type, op, NULL);
-	case BENCH_BARRIER: return tutti_barrier(comm, NULL);
+	case BENCH_ALL_REDUCE: return tutti_all_reduce(comm, send, recv, n, type, op, request);
+	case BENCH_BROADCAST: return tutti_broadcast(comm, send, recv, n, type, c->root, request);
+	case BENCH_REDUCE: return tutti_reduce(comm, send, recv, n, type, op, c->root, request);
+	case BENCH_REDUCE_SCATTER: return tutti_reduce_scatter(comm, send, recv, n, type, op, request);
+	case BENCH_ALL_GATHER: return tutti_all_gather(comm, send, recv, n, type, request);
+	case BENCH_GATHER: return tutti_gather(comm, send, recv, n, type, c->root, request);
+	case BENCH_SCATTER: return tutti_scatter(comm, send, recv, n, type, c->root, request);
+	case BENCH_ALL_TO_ALL: return tutti_all_to_all(comm, send, recv, n, type, request);
+	case BENCH_SCAN: return tutti_scan(comm, send, recv, n, type, op, request);
+	case BENCH_EXSCAN: return tutti_exscan(comm, send, recv, n, type, op, request);
+	default: return tutti_barrier(comm, request); /* BENCH_BARRIER */
+	}
+}
+
+static tutti_result_t run_call(struct bench_backend *b, const struct bench_call *c)
+{
+	switch (c->kind) {
 	case BENCH_LATENCY: return run_pair(b, c);
-	default: return run_window(b, c); /* BENCH_BANDWIDTH */
+	case BENCH_BANDWIDTH: return run_window(b, c);
+	default: return call_collective(b, c, NULL);
 	}
 }
 
 static int run(struct bench_backend *backend, const struct bench_call *call)
 {
 	return said(backend, tutti_of(backend)->comm, run_call(backend, call));
+}
+
+int bench_tutti_start(struct bench_backend *backend, const struct bench_call *call, tutti_request_t *request)
+{
+	return said(backend, tutti_of(backend)->comm, call_collective(backend, call, request));
+}
+
+int bench_tutti_wait(struct bench_backend *backend, tutti_request_t *request)
+{
+	return said(backend, tutti_of(backend)->comm, tutti_wait(request));
 }
 
 static int barrier(struct bench_backend *backend)

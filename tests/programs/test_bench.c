@@ -467,6 +467,48 @@ static void a_start_that_fails_is_said(void **state)
 	expect_refused("init --tune", "--tune");
 }
 
+/* ---- what hides behind a computation */
+
+#define OVERLAP "all_reduce --overlap -b 64 -e 64K -f 1024 -n 6 -w 1 -p out "
+
+static void check_overlap(const json_t *object, const void *context)
+{
+	const json_t *overlap = json_object_get(object, "overlap");
+	const double alone = json_number_value(json_object_get(overlap, "alone_us"));
+	const double computation = json_number_value(json_object_get(overlap, "computation_us"));
+	const double processor = json_number_value(json_object_get(overlap, "processor_us"));
+	const double bound = json_number_value(json_object_get(overlap, "bound_us"));
+
+	check_result(object, context);
+	assert_true(alone > 0 && computation > 0 && processor > 0);
+	assert_true(bound > 0.999 * alone && bound > 0.999 * (computation + processor)); /* they are rounded */
+	assert_true(json_is_real(json_object_get(overlap, "hidden")));
+}
+
+static void overlap_shows_call_and_computation_alone_and_together(void **state)
+{
+	const int ranks = 2;
+	struct run *run = bench(OVERLAP);
+
+	expect_status(run, 0, OVERLAP);
+	assert_non_null(strstr(run->out_text, "processor"));
+	assert_non_null(strstr(run->out_text, "65536"));
+	run = bench(OVERLAP "--transport tcp --json -");
+	expect_status(run, 0, OVERLAP "--json");
+	assert_int_equal(each_result(run, check_overlap, &ranks), 2);
+	run = bench("all --overlap -b 4K -e 4K -n 1 -w 1 -p in --json -");
+	expect_status(run, 0, "all --overlap");
+	assert_int_equal(each_result(run, check_overlap, &ranks), 11);
+}
+
+static void overlap_says_what_it_does_not_go_with(void **state)
+{
+	expect_refused("all_reduce --overlap --tune", "--tune");
+	expect_refused("all_reduce --overlap --plot /dev/null", "--plot");
+	expect_refused("all_reduce --overlap -r 1", "two ranks");
+	expect_refused("bandwidth --overlap", "bandwidth");
+}
+
 /* ---- ranks that end before their time */
 
 #define ENDLESS "all_reduce -r 2 -b 8 -e 8 -n 10000000 -p out"
@@ -579,6 +621,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(tune_says_what_it_does_not_go_with),
 		cmocka_unit_test(a_start_is_measured_with_new_processes_each_time),
 		cmocka_unit_test(a_start_that_fails_is_said),
+		cmocka_unit_test(overlap_shows_call_and_computation_alone_and_together),
+		cmocka_unit_test(overlap_says_what_it_does_not_go_with),
 		cmocka_unit_test(a_killed_rank_is_named),
 		cmocka_unit_test(ranks_die_with_their_parent),
 		cmocka_unit_test(it_joins_the_ranks_of_a_launcher),

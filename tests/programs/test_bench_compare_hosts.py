@@ -59,6 +59,16 @@ class CompareHosts(unittest.TestCase):
         self.assertEqual(len([line for line in done.stdout.splitlines() if line.split()[:1] == ['64']]), 1)
         self.assertEqual(interfaces(), before)
 
+    def test_what_hides_behind_a_computation_is_measured_between_hosts(self):
+        with tempfile.NamedTemporaryFile('r') as file:
+            done = run(*QUICK, '-r', '1', '--overlap', '--json', file.name)
+            self.skip_without_hosts(done.returncode, done.stderr)
+            self.assertEqual((done.returncode, done.stderr), (0, ''))
+            points = [json.loads(line) for line in file]
+        self.assertEqual([(p['hosts'], p['ranks_per_host'], p['bytes'], p['wrong']) for p in points], [(2, 1, 64, 0)])
+        self.assertGreaterEqual(points[0]['overlap']['alone_us'], 50)
+        self.assertEqual(len([line for line in done.stdout.splitlines() if line.split()[:1] == ['64']]), 1)
+
     def end_by(self, number):
         """Start, wait until all ranks are there, send a signal; returns the status when all are gone."""
         with tempfile.TemporaryFile('w+') as errors, subprocess.Popen(

@@ -2,6 +2,7 @@
 /* The parts of tutti-bench that need no ranks: patterns and their verification, statistics, the
  * order of a sample, the comparison of choices, the command line, the JSON object. */
 #include <math.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -272,6 +273,31 @@ static void a_sample_is_inputs_then_barrier_then_a_batch(void **state)
 	free(samples.seconds);
 }
 
+/* Takes time, but little of the processor's. */
+static int doze(void *context, unsigned call)
+{
+	return poll(NULL, 0, 20) == 0 ? 0 : -1;
+}
+
+static void time_of_the_processor_leaves_out_sleep(void **state)
+{
+	struct diary diary = { 0 };
+	struct bench_backend backend = { .context = &diary,
+					 .barrier = diary_barrier,
+					 .combine = diary_combine };
+	struct bench_work work = { &diary, &backend, 1, diary_prepare, doze, diary_finish };
+	const struct bench_budget budget = { .iters = 3, .warmup = 1 };
+	struct bench_samples clock = { 0 }, processor = { 0 };
+
+	assert_int_equal(bench_time(&work, &budget, &clock), 0);
+	work.processor = true;
+	assert_int_equal(bench_time(&work, &budget, &processor), 0);
+	for (size_t i = 0; i < 3; i++)
+		assert_true(clock.seconds[i] > 0.015 && processor.seconds[i] < 0.015);
+	free(clock.seconds);
+	free(processor.seconds);
+}
+
 /* ---- one point by several backends */
 
 static bool supports_all(struct bench_backend *backend, const struct bench_call *call)
@@ -516,6 +542,7 @@ int main(void)
 		cmocka_unit_test(a_collective_that_does_nothing_is_found_out),
 		cmocka_unit_test(statistics_are_those_of_the_sorted_durations),
 		cmocka_unit_test(a_sample_is_inputs_then_barrier_then_a_batch),
+		cmocka_unit_test(time_of_the_processor_leaves_out_sleep),
 		cmocka_unit_test(what_one_backend_left_is_wrong_for_the_next),
 		cmocka_unit_test(a_tally_knows_the_worst_choice_and_the_mean),
 		cmocka_unit_test(wrong_command_lines_are_refused),

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what --overlap measures at a point, in turns:
+ *   alone        the blocking call
+ *   computation  that of every rank, which lasts about as long
+ *   processor    the time of the processor that the call takes of a rank that does nothing else: the caller sleeps, so
+ *                that nobody polls
+ *   together     the call that does not block, the computation, the wait
+ * What the cores must share is the computation and the processor's time; the bound is their sum, or the blocking call where that
+ * takes longer. */
+#include <math.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "outputs.h"
+#include "overlap.h"
+#include "point.h"
+#include "sweep.h"
+
+#define ROUNDS 3
+#define NAP    3 /* times the blocking call: whoever sleeps so long need not wait */
+#define TRIALS 20
+#define TRIAL_STEPS 200000
+
+struct overlap {
+	double step_s;	/* of the computation, on the slowest rank */
+	uint64_t steps; /* at the point at hand */
+	double nap_s;
+	double crowd; /* ranks of this host for each core, at least 1 */
+	struct bench_samples alone, computation, processor, together;
+	bool table;
+};
+
+/* The library with another way of making a call. */
+struct way {
+	struct bench_backend backend;
+	struct overlap *overlap;
+};
+
+/* ---- the ways */
+
+/* Stays in registers. Each step needs the one before it, so that a second thread of the core takes little from it. */
+static void compute(uint64_t steps)
+{
+	static volatile uint64_t kept;
+	uint64_t x = kept;
+
+	for (; steps > 0; steps--)
+		x = x * 6364136223846793005u + 1442695040888963407u;
+	kept = x;
+}
+
+static void doze(double seconds)
+{
+	struct timespec left = { (time_t)seconds, (long)(fmod(seconds, 1) * 1e9) };
+
+	while (nanosleep(&left, &left) < 0)
+		;
+}
+
+static struct overlap *overlap_of(struct bench_backend *backend)
+{
+	return ((struct way *)backend)->overlap;
+}
+
+static int run_together(struct bench_backend *backend, const struct bench_call *call)
+{
+	tutti_request_t request;
+
+	if (bench_tutti_start(backend, call, &request) < 0)
+		return -1;
+	compute(overlap_of(backend)->steps);
+	return bench_tutti_wait(backend, &request);
+}
+
+static int run_asleep(struct bench_backend *backend, const struct bench_call *call)
+{
+	tutti_request_t request;
+
+	if (bench_tutti_start(backend, call, &request) < 0)
+		return -1;
+	doze(overlap_of(backend)->nap_s);
+	return bench_tutti_wait(backend, &request);
+}
+
+static int run_computation(void *context, unsigned call)
+{
+	const struct overlap *overlap = context;
+
+	compute(overlap->steps);
+	return 0;
+}
+
+static void prepare_nothing(void *context, uint64_t sample)
+{
+}
+
+static void finish_nothing(void *context)
+{
+}
+
+/* ---- a point */
+
+static struct bench_stats stats_of(const struct bench_samples *samples)
+{
+	return bench_summarise(samples->seconds, samples->count);
+}
+
+static int visit_computation(struct bench_run *run, const struct bench_budget *budget, unsigned batch)
+{
+	struct overlap *overlap = run->context;
+	const struct bench_work work = { .context = overlap,
+					 .backend = run->backend,
+					 .batch = batch,
+					 .prepare = prepare_nothing,
+					 .run = run_computation,
+					 .finish = finish_nothing };
+
+	return bench_time(&work, budget, &overlap->computation);
+}
+
+static void forget(struct bench_samples *samples)
+{
+	free(samples->seconds);
+	*samples = (struct bench_samples){ 0 };
+}
+
+/* Let the computation last as long as the call: by its steps, then by what these took beside those of the other ranks. */
+static int fit(struct bench_run *run, const struct bench_budget *budget, unsigned batch)
+{
+	struct overlap *overlap = run->context;
+	const double alone = stats_of(&overlap->alone).median * 1e-6;
+
+	overlap->nap_s = NAP * alone;
+	overlap->steps = (uint64_t)(alone / overlap->step_s) + 1;
+	if (visit_computation(run, budget, batch) < 0)
+		return -1;
+	const double ratio = alone / (stats_of(&overlap->computation).median * 1e-6);
+	overlap->steps = (uint64_t)((double)overlap->steps * ratio) + 1;
+	forget(&overlap->computation);
+	return 0;
+}
+
+static int play_round(struct bench_run *run, struct bench_point *point, int round, struct bench_result *results)
+{
+	struct overlap *overlap = run->context;
+	const struct bench_options *o = run->options;
+	const long warmup = o->warmup < 0 && round > 0 ? 1 : o->warmup;
+	const struct bench_budget budget = { (o->iters + ROUNDS - 1) / ROUNDS, warmup, o->seconds / ROUNDS };
+	struct way together = { *run->backend, overlap }, asleep = together;
+
+	together.backend.run = run_together;
+	asleep.backend.run = run_asleep;
+	if (bench_point_visit(point, run->backend, &budget, &overlap->alone, &results[0]) < 0)
+		return -1;
+	if (round == 0 && fit(run, &budget, point->batch) < 0)
+		return -1;
+	if (visit_computation(run, &budget, point->batch) < 0 ||
+	    bench_point_visit(point, &together.backend, &budget, &overlap->together, &results[1]) < 0)
+		return -1;
+	point->processor = true;
+	const int rc = bench_point_visit(point, &asleep.backend, &budget, &overlap->processor, &results[2]);
+	point->processor = false;
+	return rc;
+}
+
+/* What is shown of a point, in microseconds. */
+struct outcome {
+	double alone, computation, processor, together;
+	double hidden; /* share of the shorter of both that the pair does not take */
+	double bound;
+};
+
+static struct outcome outcome_of(const struct overlap *overlap)
+{
+	struct outcome o = { stats_of(&overlap->alone).median, stats_of(&overlap->computation).median,
+			     stats_of(&overlap->processor).median, stats_of(&overlap->together).median };
+
+	o.hidden = (o.alone + o.computation - o.together) / fmin(o.alone, o.computation);
+	o.bound = fmax(o.alone, o.computation + overlap->crowd * o.processor);
+	return o;
+}
+
+static void print_title(const struct bench_run *run, enum bench_kind kind)
+{
+	printf("# tutti %s, %d ranks, memory %s, %s\n", bench_case(kind)->name, run->backend->size,
+	       run->options->mappable ? "of tutti_mem_alloc" : "of malloc",
+	       run->options->check ? "results verified" : "results not verified");
+	printf("# median times in µs: the blocking call, a computation, the processor's time that the call needs, and call "
+	       "and computation together\n");
+	printf("#%11s %11s %5s %11s %11s %11s %11s %7s %8s %8s  %s\n", "size (B)", "count", "place", "alone",
+	       "computation", "processor", "together", "hidden", "/ longer", "/ bound", "transport/algorithm");
+	fflush(stdout);
+}
+
+static void print_row(const struct bench_result *r, const struct outcome *o)
+{
+	printf("%12zu %11zu %5s %11.2f %11.2f %11.2f %11.2f %5.0f %% %8.2f %8.2f  %s/%s\n", r->bytes, r->count,
+	       r->inplace ? "in" : "out", o->alone, o->computation, o->processor, o->together, o->hidden * 100,
+	       o->together / fmax(o->alone, o->computation), o->together / o->bound, r->transport, r->algorithm);
+	fflush(stdout);
+}
+
+static int write_json(const struct bench_outputs *outputs, const struct bench_result *r, const struct outcome *o)
+{
+	json_t *object = outputs->json ? bench_result_json(r) : NULL;
+
+	if (!outputs->json)
+		return 0;
+	if (object)
+		json_object_set_new(object, "overlap",
+				    json_pack("{sf sf sf sf sf}", "alone_us", o->alone, "computation_us", o->computation,
+					      "processor_us", o->processor, "hidden", o->hidden, "bound_us", o->bound));
+	return bench_outputs_json(outputs, object);
+}
+
+static int settle(struct bench_run *run, const struct bench_result results[3])
+{
+	const struct overlap *overlap = run->context;
+	const struct outcome outcome = outcome_of(overlap);
+
+	for (int i = 0; i < 3; i++)
+		run->wrong += results[i].wrong > 0 ? results[i].wrong : 0;
+	if (!run->report)
+		return 0;
+	if (overlap->table)
+		print_row(&results[1], &outcome);
+	return write_json(bench_report_outputs(run->report), &results[1], &outcome);
+}
+
+static int measure(struct bench_run *run, const struct bench_call *call, size_t bytes)
+{
+	struct overlap *overlap = run->context;
+	struct bench_result results[3] = { 0 };
+	struct bench_point point;
+	int rc = 0;
+
+	if (!bench_point_init(&point, run->backend, run->options, &run->buffers, call, bytes))
+		return -1;
+	for (int round = 0; round < ROUNDS && rc == 0; round++)
+		rc = play_round(run, &point, round, results);
+	if (rc == 0)
+		rc = settle(run, results);
+	forget(&overlap->alone);
+	forget(&overlap->computation);
+	forget(&overlap->processor);
+	forget(&overlap->together);
+	bench_point_fini(&point);
+	return rc;
+}
+
+static int measure_size(struct bench_run *run, enum bench_kind kind, size_t bytes)
+{
+	struct bench_call call;
+
+	for (int i = 0; i < 2; i++)
+		if (bench_point_call(run->backend, run->options, kind, bytes, i == 1, &call) &&
+		    measure(run, &call, bytes) < 0)
+			return -1;
+	return 0;
+}
+
+/* ---- the whole */
+
+static int begin(struct bench_run *run, enum bench_kind kind)
+{
+	struct overlap *overlap = run->context;
+
+	overlap->table = run->report && bench_report_outputs(run->report)->table;
+	if (overlap->table)
+		print_title(run, kind);
+	return 0;
+}
+
+static void end(struct bench_run *run, enum bench_kind kind)
+{
+}
+
+/* The shortest trial counts: nothing but disturbance makes one longer. */
+static double step_seconds(void)
+{
+	double least = INFINITY;
+
+	for (int i = 0; i < TRIALS; i++) {
+		const double start = bench_now();
+
+		compute(TRIAL_STEPS);
+		least = fmin(least, (bench_now() - start) / TRIAL_STEPS);
+	}
+	return least;
+}
+
+static double crowd_of(const struct bench_tutti *tutti)
+{
+	cpu_set_t cores;
+	const int count = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+
+	return fmax(1, (double)tutti_comm_local_size(tutti->comm) / count);
+}
+
+int bench_overlap(struct bench_tutti *tutti, const struct bench_options *options)
+{
+	static const struct bench_steps steps = { begin, measure_size, end };
+	struct overlap overlap = { .step_s = step_seconds(), .crowd = crowd_of(tutti) };
+
+	if (tutti->backend.combine(&tutti->backend, &overlap.step_s, 1, BENCH_MAX) < 0)
+		return -1;
+	return bench_sweep_by(&steps, &overlap, &tutti->backend, options);
+}
