@@ -116,11 +116,46 @@ static void a_file_that_is_none_fails_on_every_rank(void **state)
 	assert_int_equal(run_job(&job), 0);
 }
 
+/* ---- hosts */
+
+static int expect_choice(tutti_comm_t comm, const char *wanted, float *vector, size_t count)
+{
+	tutti_plan_info_t plan = { .size = sizeof(plan) };
+
+	SUCCEEDS(tutti_all_reduce(comm, vector, vector, count, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	SUCCEEDS(tutti_comm_last_plan(comm, &plan));
+	CLAIM(strcmp(plan.algorithm, wanted) == 0, "%zu elements by %s, expected %s", count, plan.algorithm, wanted);
+	return 0;
+}
+
+static int reduce_short_and_long(tutti_comm_t comm, void *argument)
+{
+	float *const vector = calloc(1 << 18, sizeof(*vector));
+
+	CLAIM(vector, "no memory");
+	const int failed = expect_choice(comm, "hierarchical", vector, 16) ||
+			   expect_choice(comm, "hierarchical_split", vector, 1 << 18);
+	free(vector);
+	return failed;
+}
+
+/* Whether ranks have a core each or share it: what goes between hosts has one network there, slower than anything within. */
+static void little_goes_between_hosts(void **state)
+{
+	const char *const env[] = { "TUTTI_MODEL=builtin", NULL };
+	const struct job job = { .ranks = 4, .body = reduce_short_and_long, .env = env };
+
+	if (strcmp(transport_chosen, "mixed") != 0)
+		skip();
+	assert_int_equal(run_job(&job), 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_choose_by_the_figures_of_rank_0),
 		cmocka_unit_test(a_file_that_is_none_fails_on_every_rank),
+		cmocka_unit_test(little_goes_between_hosts),
 	};
 
 	if (choose_transport(argc, argv))
