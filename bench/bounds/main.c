@@ -4,8 +4,13 @@
  *
  *   --transport shm   exchange   each rank copies its input to staging memory and adds up all of them
  *                     halves     each rank adds up its part, and gives the others the result
+ *                     line       each rank posts its input in one line (up to 56 bytes) and adds up all of them
  *                     -m tutti   the same with all buffers in shared memory: inputs read once, outputs written once
- *   --transport tcp   two ranks, each sends all of its input over one plain socket and adds what comes */
+ *   --transport tcp   two ranks, each sends all of its input over one plain socket and adds what comes
+ *
+ * And of a short message between two ranks, each bound to a core (latency):
+ *   --algorithm line     what a line takes from core to core
+ *   --algorithm switch   what a core takes to go from one process to another by sched_yield() */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +24,7 @@
 #include "sweep.h"
 
 #define HEAP_MARGIN (1u << 20)
+#define PATIENCE    200 /* looks, where what is waited for takes some time */
 
 static bool is(const char *text, const char *word)
 {
@@ -29,9 +35,14 @@ static bool is(const char *text, const char *word)
 
 static bool supports(struct bench_backend *backend, const struct bench_call *call)
 {
-	const bool over_sockets = is(bound_of(backend)->transport, "tcp");
+	const struct bound *b = bound_of(backend);
+	const bool over_sockets = is(b->transport, "tcp"), line = is(b->algorithm, "line");
 
-	return call->kind == BENCH_ALL_REDUCE && call->dtype == TUTTI_FLOAT32 && call->op == TUTTI_SUM &&
+	if (call->dtype == TUTTI_FLOAT32 && (line || b->one_core) && call->count * sizeof(float) > BOUND_LINE_BYTES)
+		return false;
+	if (call->kind == BENCH_LATENCY)
+		return call->dtype == TUTTI_FLOAT32 && (line || b->one_core);
+	return call->kind == BENCH_ALL_REDUCE && !b->one_core && call->dtype == TUTTI_FLOAT32 && call->op == TUTTI_SUM &&
 	       !(over_sockets && (call->inplace || backend->size != 2));
 }
 
@@ -41,7 +52,11 @@ static int run(struct bench_backend *backend, const struct bench_call *call)
 
 	if (is(b->transport, "tcp"))
 		return bound_sockets(b, call);
-	if (b->heap)
+	if (call->kind == BENCH_LATENCY)
+		bound_there_and_back(b, call);
+	else if (is(b->algorithm, "line"))
+		bound_line(b, call);
+	else if (b->heap)
 		bound_direct(b, call);
 	else if (is(b->algorithm, "halves"))
 		bound_halves(b, call);
@@ -144,6 +159,26 @@ static int number(const char *name)
 	return text ? atoi(text) : 0;
 }
 
+static const char *algorithm_of(const struct bench_options *options)
+{
+	static const char *const names[] = { "halves", "line", "switch" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !options->mappable; i++)
+		if (is(options->algorithm, names[i]))
+			return names[i];
+	return options->mappable ? "direct" : options->kind == BENCH_LATENCY ? "line" : "exchange";
+}
+
+static bool bind_for_latency(const struct bound *b)
+{
+	cpu_set_t cpus;
+
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && bound_bind(b, &cpus))
+		return true;
+	fprintf(stderr, "tutti-bound: rank %d found no core of its own, expected as many as ranks (%m)\n", b->backend.rank);
+	return false;
+}
+
 static int be_rank(const struct bench_options *options, size_t heap_bytes)
 {
 	cpu_set_t cpus;
@@ -162,10 +197,16 @@ static int be_rank(const struct bench_options *options, size_t heap_bytes)
 			.describe = describe,
 		},
 		.transport = is(options->transport, "tcp") ? "tcp" : "shm",
-		.algorithm = options->mappable ? "direct" : is(options->algorithm, "halves") ? "halves" : "exchange",
+		.algorithm = algorithm_of(options),
+		.looks = PATIENCE,
 	};
 
-	b.oversubscribed = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < b.backend.size;
+	b.one_core = is(b.algorithm, "switch");
+	b.oversubscribed = b.one_core || (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < b.backend.size);
+	if (b.one_core || is(b.algorithm, "line"))
+		b.looks = 1;
+	if (options->kind == BENCH_LATENCY && !bind_for_latency(&b))
+		return 1;
 	const bool failed = !inherit(&b, options, heap_bytes) || bench_sweep(&b.backend, options) != 0;
 	free(b.arrived);
 	return failed;

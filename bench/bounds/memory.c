@@ -5,8 +5,6 @@
 
 #include "bound.h"
 
-#define LOOKS 200 /* before a rank lets another have its core */
-
 /* ---- the loops */
 
 /* what chooses among them at the start runs before a thread sanitizer can */
@@ -62,11 +60,11 @@ static void count_up(struct bound_count *count, uint64_t value)
 	atomic_store_explicit(&count->value, value, memory_order_release);
 }
 
-void bound_await(const struct bound *b, const struct bound_count *count, uint64_t value)
+void bound_await(const struct bound *b, const _Atomic uint64_t *count, uint64_t value)
 {
-	/* acquire: pairs with the release in count_up() */
-	for (unsigned looks = 1; atomic_load_explicit(&count->value, memory_order_acquire) < value; looks++)
-		if (b->oversubscribed && looks % LOOKS == 0)
+	/* acquire: pairs with the releases in count_up() and post() */
+	for (unsigned looks = 1; atomic_load_explicit(count, memory_order_acquire) < value; looks++)
+		if (b->oversubscribed && looks % b->looks == 0)
 			sched_yield();
 }
 
@@ -74,7 +72,7 @@ static void await_all(const struct bound *b, size_t count, uint64_t value)
 {
 	for (int rank = 0; rank < b->backend.size; rank++)
 		if (rank != b->backend.rank)
-			bound_await(b, (const struct bound_count *)((const uint8_t *)&b->ranks[rank] + count), value);
+			bound_await(b, &((const struct bound_count *)((const uint8_t *)&b->ranks[rank] + count))->value, value);
 }
 
 #define AWAIT_ALL(b, count, value) await_all(b, offsetof(struct bound_rank, count), value)

@@ -121,10 +121,34 @@ class Compare(unittest.TestCase):
         self.assertEqual(self.compare('-p', 'nccl').returncode, 2)
 
 
+    def test_the_shortest_message_is_held_against_a_line_or_a_switch(self):
+        os.makedirs(self.path('bench', 'bounds'))
+        self.program('tutti-bench', {8: 3.0})
+        self.program('bounds/tutti-bound', {8: 0.5})
+        cores = len(os.sched_getaffinity(0))
+        run = self.compare('--bounds', '-t', 'shm', '-r', str(2 * cores))
+        self.assertIn('# 8 B: tutti takes 3.00 × 2 × the time in which a core goes', run.stdout)
+        if cores > 1:
+            run = self.compare('--bounds', '-t', 'shm')
+            self.assertIn('# 8 B: tutti takes 6.00 × the way of a line', run.stdout)
+
+
 class Bound(unittest.TestCase):
+    def bound(self, *words):
+        return subprocess.run([BOUND, *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def test_a_line_and_a_switch_carry_what_is_sent(self):
+        for name in ['line', 'switch'] if len(os.sched_getaffinity(0)) > 1 else ['switch']:
+            run = self.bound('latency', '-b', '4', '-e', '128', '-n', '64', '--algorithm', name, '--json', '-')
+            self.assertEqual((run.returncode, run.stderr), (0, ''))
+            results = [json.loads(line) for line in run.stdout.splitlines()]
+            self.assertEqual([r['bytes'] for r in results], [4, 8, 16, 32])     # more is no line
+            self.assertTrue(all(r['wrong'] == 0 for r in results))
+
     def test_every_way_gives_the_right_sums(self):
         for words in (['--transport', 'shm', '--algorithm', 'exchange'],
                       ['--transport', 'shm', '--algorithm', 'halves'],
+                      ['--transport', 'shm', '--algorithm', 'line'],
                       ['--transport', 'shm', '-m', 'tutti'], ['--transport', 'tcp', '-p', 'out']):
             for ranks in [2] if 'tcp' in words else [1, 2, 3, 5]:
                 run = subprocess.run([BOUND, 'all_reduce', '-b', '4', '-e', '300K', '-f', '7', '-n', '3',
