@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The messages by which a host's ranks meet over shared memory, descriptors beside them. The input is a list of them,
- * descriptors:1 length:1 bytes; the length counts fours. */
+ * descriptors:1 length:2 bytes. */
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "log.h"
 #include "parcel.h"
 
-enum { MEMBERS = 4, DESCRIPTORS_MOST = 6 };
+enum { MEMBERS = 4, DESCRIPTORS_MOST = 14 };
 
 static void send_one(int fd, int enclosed, int descriptors, const uint8_t *bytes, size_t length)
 {
@@ -45,6 +45,8 @@ static void hear_all(int fd, struct shm_endpoint *ep)
 		}
 		FUZZ_PROMISE(parcel.place > SHM_GIVEN_UP && parcel.place < MEMBERS);
 		FUZZ_PROMISE((parcel.fds[0] >= 0) == (parcel.place >= SHM_ARENA));
+		FUZZ_PROMISE(parcel.place < 0 ? parcel.count == 0 :
+						parcel.count >= 1 && parcel.place + parcel.count <= MEMBERS);
 		shm_parcel_drop(&parcel);
 	}
 }
@@ -56,12 +58,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int ends[2];
 
 	FUZZ_PROMISE(enclosed >= 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-	while (size >= 2) {
-		const size_t wanted = 4 * (size_t)data[1], length = wanted < size - 2 ? wanted : size - 2;
+	while (size >= 3) {
+		const size_t wanted = data[1] + 256u * data[2], length = wanted < size - 3 ? wanted : size - 3;
 
-		send_one(ends[0], enclosed, data[0] % (DESCRIPTORS_MOST + 1), data + 2, length);
-		data += 2 + length;
-		size -= 2 + length;
+		send_one(ends[0], enclosed, data[0] % (DESCRIPTORS_MOST + 1), data + 3, length);
+		data += 3 + length;
+		size -= 3 + length;
 	}
 	close(ends[0]); /* what was sent is read, then the end: nothing is waited for */
 	hear_all(ends[1], &ep);
