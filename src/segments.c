@@ -114,11 +114,23 @@ static size_t longest_block(const struct tt_plan *plan, uint32_t segments)
 	return longest;
 }
 
+/* Exposed blocks begin on lines of their own; short ones share them, and none crosses from one into another. */
+static size_t stride_of(size_t longest)
+{
+	size_t stride = sizeof(uint64_t);
+
+	while (stride < longest && stride < TT_LINE)
+		stride *= 2;
+	return longest <= TT_LINE ? stride : (longest + TT_LINE - 1) / TT_LINE * TT_LINE;
+}
+
 static void set_segments(struct tt_plan *plan, uint32_t segments)
 {
+	const size_t longest = longest_block(plan, segments);
+
 	plan->segments = segments;
-	plan->slot_bytes = (longest_block(plan, segments) + TT_LINE - 1) / TT_LINE * TT_LINE;
-	plan->stride = plan->slot_bytes;
+	plan->slot_bytes = (longest + TT_LINE - 1) / TT_LINE * TT_LINE;
+	plan->stride = longest ? stride_of(longest) : 0;
 }
 
 static tutti_result_t cut_for_links(const struct tutti_comm *comm, struct tt_plan *plan)
@@ -188,7 +200,7 @@ static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_pla
 	bytes = exposed_bytes(plan, comm->size);
 	plan->eager = bytes <= TT_EAGER_BYTES;
 	plan->hot = bytes <= TT_HOT_PAYLOAD;
-	plan->hot_line = bytes <= plan->stride && longest_block(plan, 1) <= TT_HOT_LINE;
+	plan->hot_line = bytes <= TT_HOT_LINE;
 	plan->payload = plan->eager && !plan->hot_line ? bytes : 0;
 	plan->pushes = pushes(plan);
 	plan->posts = posts(&plan->sched);
