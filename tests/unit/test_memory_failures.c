@@ -35,14 +35,14 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
-void *__real_mmap(void *at, size_t bytes, int rights, int flags, int fd, off_t offset);
-void *__wrap_mmap(void *at, size_t bytes, int rights, int flags, int fd, off_t offset);
+void *__real_mmap64(void *at, size_t bytes, int rights, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *at, size_t bytes, int rights, int flags, int fd, off_t offset);
 int __real_madvise(void *at, size_t bytes, int advice);
 int __wrap_madvise(void *at, size_t bytes, int advice);
 int __real_memfd_create(const char *name, unsigned flags);
 int __wrap_memfd_create(const char *name, unsigned flags);
-int __real_ftruncate(int fd, off_t bytes);
-int __wrap_ftruncate(int fd, off_t bytes);
+int __real_ftruncate64(int fd, off_t bytes);
+int __wrap_ftruncate64(int fd, off_t bytes);
 
 static _Thread_local int
 	left; /* allocations of this thread until the one that fails; 0: none does */
@@ -77,9 +77,9 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size)
 	return fails() ? NULL : __real_aligned_alloc(alignment, size);
 }
 
-void *__wrap_mmap(void *at, size_t bytes, int rights, int flags, int fd, off_t offset)
+void *__wrap_mmap64(void *at, size_t bytes, int rights, int flags, int fd, off_t offset)
 {
-	return fails() ? MAP_FAILED : __real_mmap(at, bytes, rights, flags, fd, offset);
+	return fails() ? MAP_FAILED : __real_mmap64(at, bytes, rights, flags, fd, offset);
 }
 
 int __wrap_madvise(void *at, size_t bytes, int advice)
@@ -92,9 +92,9 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 	return fails() ? -1 : __real_memfd_create(name, flags);
 }
 
-int __wrap_ftruncate(int fd, off_t bytes)
+int __wrap_ftruncate64(int fd, off_t bytes)
 {
-	return fails() ? -1 : __real_ftruncate(fd, bytes);
+	return fails() ? -1 : __real_ftruncate64(fd, bytes);
 }
 
 /* ---------------------------------------------------------------- the story of a rank */

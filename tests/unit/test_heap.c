@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What of the heap may be lent to peers, and how it is taken away from them again. A peer's view is a second mapping of the heap's
+ * file, as peers have one. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "memory.h"
+#include "tutti/tutti.h"
+
+#define PAGE  4096u
+#define BYTES (3 * PAGE + 100)
+
+/* ---- the linker hands mappings to this file: by the name that they have where offsets have 64 bits */
+
+static bool out_of_memory;
+
+void *__real_mmap64(void *at, size_t bytes, int rights, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *at, size_t bytes, int rights, int flags, int fd, off_t offset);
+
+void *__wrap_mmap64(void *at, size_t bytes, int rights, int flags, int fd, off_t offset)
+{
+	if (out_of_memory) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return __real_mmap64(at, bytes, rights, flags, fd, offset);
+}
+
+/* ---- the heap as a peer has it */
+
+static uint8_t *peers_view(void)
+{
+	static uint8_t *view;
+
+	if (!view)
+		view = mmap(NULL, tt_heap_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, tt_heap_fd(), 0);
+	assert_true(view != MAP_FAILED);
+	return view;
+}
+
+static uint8_t *get(size_t bytes)
+{
+	void *memory;
+
+	assert_int_equal(tutti_mem_alloc(bytes, &memory), TUTTI_OK);
+	return memory;
+}
+
+static uint64_t offset_of(const void *pointer, size_t bytes)
+{
+	uint64_t offset = UINT64_MAX;
+
+	assert_true(tt_heap_offset(pointer, bytes, &offset));
+	return offset;
+}
+
+static bool is_all(const uint8_t *memory, size_t n, uint8_t value)
+{
+	return memory[0] == value && memcmp(memory, memory + 1, n - 1) == 0;
+}
+
+/* ---- */
+
+static void whole_pages_are_lendable(void **state)
+{
+	uint8_t *memory = get(BYTES), on_the_stack[2 * PAGE] __attribute__((aligned(4096)));
+
+	assert_true(tt_heap_is_lendable(memory, BYTES)); /* behind it there is nothing */
+	assert_true(tt_heap_is_lendable(memory + PAGE, 2 * PAGE));
+	assert_true(tt_heap_is_lendable(memory + 3 * PAGE, 100));
+	assert_false(tt_heap_is_lendable(memory, BYTES - 4));
+	assert_false(tt_heap_is_lendable(memory + 64, 2 * PAGE));
+	assert_false(tt_heap_is_lendable(on_the_stack, PAGE));
+	tutti_mem_free(memory);
+}
+
+static void what_is_withdrawn_is_out_of_the_peers_reach(void **state)
+{
+	uint8_t *memory = get(BYTES), *view = peers_view();
+	const uint64_t before = offset_of(memory, BYTES);
+	uint64_t after;
+
+	memset(memory, 1, BYTES);
+	assert_true(is_all(view + before, BYTES, 1));
+	for (int times = 0; times < 3; times++) {
+		tt_heap_withdraw(memory, BYTES);
+		after = offset_of(memory, BYTES);
+		assert_int_not_equal(before, after);
+		assert_true(is_all(memory, BYTES, 1)); /* as it was */
+		assert_true(is_all(view + after, BYTES, 1)); /* by its new name */
+		memset(view + before, 9, BYTES);
+		assert_true(is_all(memory, BYTES, 1));
+		assert_true(tt_heap_is_lendable(memory, BYTES));
+	}
+	tutti_mem_free(memory);
+	assert_true(is_all(view + after, BYTES, 0)); /* its pages are given back */
+}
+
+static void a_buffer_that_was_withdrawn_in_part_is_not_in_one_piece(void **state)
+{
+	uint8_t *memory = get(4 * PAGE);
+	uint64_t offset;
+
+	tt_heap_withdraw(memory + PAGE, 2 * PAGE);
+	assert_false(tt_heap_offset(memory, 4 * PAGE, &offset));
+	assert_false(tt_heap_offset(memory + PAGE - 1, 2, &offset));
+	assert_true(tt_heap_offset(memory, PAGE, &offset));
+	assert_int_equal(offset_of(memory + 2 * PAGE, PAGE), offset_of(memory + PAGE, 2 * PAGE) + PAGE);
+	tutti_mem_free(memory);
+}
+
+static void nobody_gets_what_peers_may_still_write_to(void **state)
+{
+	uint8_t *memory = get(BYTES), *view = peers_view(), *others[8];
+	const uint64_t before = offset_of(memory, BYTES);
+
+	tt_heap_withdraw(memory, BYTES);
+	tutti_mem_free(memory);
+	for (int i = 0; i < 8; i++)
+		others[i] = get(BYTES);
+	memset(view + before, 9, BYTES);
+	for (int i = 0; i < 8; i++) {
+		assert_true(is_all(others[i], BYTES, 0));
+		tutti_mem_free(others[i]);
+	}
+	tutti_mem_free(memory); /* twice: said to be nobody's, and no harm done */
+}
+
+static void without_memory_it_stays_as_it_is(void **state)
+{
+	uint8_t *memory = get(BYTES);
+	const uint64_t before = offset_of(memory, BYTES);
+
+	memset(memory, 1, BYTES);
+	out_of_memory = true;
+	tt_heap_withdraw(memory, BYTES); /* the log says what that means */
+	out_of_memory = false;
+	assert_int_equal(offset_of(memory, BYTES), before);
+	assert_true(is_all(memory, BYTES, 1));
+	tutti_mem_free(memory);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(whole_pages_are_lendable),
+		cmocka_unit_test(what_is_withdrawn_is_out_of_the_peers_reach),
+		cmocka_unit_test(a_buffer_that_was_withdrawn_in_part_is_not_in_one_piece),
+		cmocka_unit_test(nobody_gets_what_peers_may_still_write_to),
+		cmocka_unit_test(without_memory_it_stays_as_it_is),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
