@@ -77,11 +77,12 @@ static tutti_result_t allocate(struct tutti_comm *comm)
 	comm->wires = calloc(size * TT_LANES, sizeof(*comm->wires));
 	comm->heard = calloc(size, sizeof(*comm->heard));
 	comm->cpus = calloc(size, sizeof(*comm->cpus));
+	comm->bytes_read = calloc(size, sizeof(*comm->bytes_read));
 	comm->p2p_seq[0] = calloc(size, sizeof(uint64_t));
 	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
 	comm->board.seen = calloc(size, sizeof(*comm->board.seen));
 	comm->records = calloc(size, sizeof(struct tt_record));
-	good = comm->host && comm->via && comm->wires && comm->heard && comm->cpus && comm->p2p_seq[0] && comm->p2p_seq[1] &&
+	good = comm->host && comm->via && comm->wires && comm->heard && comm->cpus && comm->bytes_read && comm->p2p_seq[0] && comm->p2p_seq[1] &&
 	       comm->board.seen && comm->records;
 	for (int i = 0; i < comm->nendpoints && good; i++) {
 		comm->peers[i] = calloc(size, sizeof(*comm->peers[i]));

@@ -109,6 +109,7 @@ static void free_all(struct tutti_comm *comm)
 	free(comm->work);
 	free(comm->heard);
 	free(comm->cpus);
+	free(comm->bytes_read);
 	tt_key_wipe(&comm->settings.key);
 	free(comm);
 }

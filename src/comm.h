@@ -79,6 +79,7 @@ struct tutti_comm {
 	bool oversubscribed;  /* this host has more ranks than cores they may use */
 	double crowd;	      /* ranks per core on the fullest host: the same on all ranks */
 	int *cpus; /* [size]: spread.c's */
+	uint64_t *bytes_read; /* [size]: recorder.c's */
 	uint64_t spread_at; /* when to look for a better processor again */
 	bool by_network;	 /* no two ranks share memory */
 	struct tt_model model; /* rank 0's */

@@ -216,21 +216,20 @@ static uint64_t bytes_of_route(const struct tt_plan *plan, const struct tt_route
 	return bytes;
 }
 
-/* What is read of a peer's memory. */
-static uint64_t bytes_read_of(const struct tt_plan *plan, int peer)
+/* What is read of each peer's memory. */
+static void count_bytes_read(struct tutti_comm *comm, const struct tt_plan *plan)
 {
-	uint64_t bytes = 0;
 	uint32_t n = 0; /* of the reduction at hand */
 
+	memset(comm->bytes_read, 0, (size_t)comm->size * sizeof(*comm->bytes_read));
 	for (uint32_t i = 0; i < plan->sched.nsteps; i++) {
 		const struct tt_step *step = &plan->sched.steps[i];
 
 		if (step->kind == TT_STEP_REDUCE)
 			n = step->n;
-		else if (step->kind == TT_STEP_SOURCE && step->peer == peer)
-			bytes += bytes_of_run(plan, &step->a, n);
+		else if (step->kind == TT_STEP_SOURCE && step->peer != comm->rank)
+			comm->bytes_read[step->peer] += bytes_of_run(plan, &step->a, n);
 	}
-	return bytes;
 }
 
 /* The plan's next peer at or behind `*at`, which is a rank where memory is shared, and else a route; false: no more. */
@@ -239,7 +238,7 @@ static bool next_peer(const struct tutti_comm *comm, const struct tt_plan *plan,
 {
 	if (plan->algorithm->shared) {
 		for (; *at < (uint32_t)comm->size; ++*at) {
-			const uint64_t bytes = (int)*at == comm->rank ? 0 : bytes_read_of(plan, (int)*at);
+			const uint64_t bytes = comm->bytes_read[*at];
 
 			*out = (struct tt_flight_peer){ .rank = *at, .received = bytes };
 			if (bytes > 0) {
@@ -273,6 +272,8 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 	/* what is about to be written over is written again, for the operations to come */
 	if (plan->record && place - plan->record < TT_FLIGHT_PLANS / 2)
 		return;
+	if (plan->algorithm->shared)
+		count_bytes_read(comm, plan);
 	while (next_peer(comm, plan, &at, &peer))
 		peers++;
 	const uint64_t room = (RECORD_MAX - sizeof(record)) / sizeof(peer);
