@@ -95,7 +95,7 @@ static inline size_t tt_plan_link_segment(const struct tutti_comm *comm)
 	return comm->settings.segment_bytes ? comm->settings.segment_bytes : TT_LINK_SEGMENT_BYTES;
 }
 
-/* work.c: what all ranks together do by the algorithm of that number; NULL where it is not worth counting. */
+/* work.c: what all ranks together do by the algorithm of that number. */
 tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collective collective,
 			  const struct tt_work **out);
 

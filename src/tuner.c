@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the choice of an algorithm: the cheapest of those that can, by a model of what messages, bytes, reductions
  * and waits cost on the machine of rank 0. Every rank must choose alike, so nothing here depends on the rank. */
+#include <math.h>
 #include <string.h>
 
 #include "log.h"
@@ -95,8 +96,9 @@ static double work_seconds(const struct tutti_comm *comm, const struct tt_work *
 		bytes * (work->bytes * price.byte[far] + work->reduced * price.reduced)) / cores;
 }
 
+/* What takes `enough` or more at least is not looked at any closer. */
 static tutti_result_t seconds(struct tutti_comm *comm, const struct tt_group *group, int number,
-			      enum tt_collective collective, double bytes, double *out)
+			      enum tt_collective collective, double bytes, double enough, double *out)
 {
 	const struct tt_work *work;
 
@@ -106,7 +108,7 @@ static tutti_result_t seconds(struct tutti_comm *comm, const struct tt_group *gr
 	const struct tt_cost cost = tt_algorithms[number]->cost(group, collective, bytes);
 	const struct tt_prices price = path_prices(comm);
 	*out = tt_price(&price, &cost, tt_algorithms[number]->shared);
-	if (comm->crowd <= 1 || tt_algorithms[number]->shared)
+	if (comm->crowd <= 1 || tt_algorithms[number]->shared || *out >= enough)
 		return TUTTI_OK;
 	const tutti_result_t result = tt_work_of(comm, number, collective, &work);
 	const double all = work ? work_seconds(comm, work, tt_algorithms[number]->pipelined, bytes) : 0;
@@ -158,7 +160,7 @@ tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *g
 {
 	const struct tt_algorithm *forced =
 		*comm->settings.algorithm ? tt_algorithm_by_name(comm->settings.algorithm) : NULL;
-	double time, best_time = 0;
+	double time, best_time = HUGE_VAL;
 
 	*out = NULL;
 	if (forced && can(comm, group, call, forced)) {
@@ -168,7 +170,7 @@ tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *g
 	for (int i = 0; tt_algorithms[i]; i++) {
 		if (!can(comm, group, call, tt_algorithms[i]))
 			continue;
-		const tutti_result_t result = seconds(comm, group, i, call->collective, bytes, &time);
+		const tutti_result_t result = seconds(comm, group, i, call->collective, bytes, best_time, &time);
 		if (result)
 			return result;
 		if (!*out || time < best_time) {

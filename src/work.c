@@ -9,12 +9,18 @@
 #include "plan.h"
 #include "registry.h"
 
-#define RANKS_MAX 64 /* beyond, the counting would cost more than a wrong choice */
+#define ALL_COUNTED 64 /* so many ranks at most: more would cost more than they tell */
+#define SAMPLES	    16	/* of more ranks: the first, which is the root of trees and stars, and some that stand for the others */
+
+static bool is_receive(const struct tt_step *step)
+{
+	return step->kind == TT_STEP_RECV || step->kind == TT_STEP_RECV_REDUCE;
+}
 
 static bool receives(const struct tt_sched *sched, uint32_t round)
 {
 	for (uint32_t i = sched->round[round]; i < sched->round[round + 1]; i++)
-		if (sched->steps[i].kind == TT_STEP_RECV || sched->steps[i].kind == TT_STEP_RECV_REDUCE)
+		if (is_receive(&sched->steps[i]))
 			return true;
 	return false;
 }
@@ -36,10 +42,12 @@ static tutti_result_t count_rank(const struct tutti_comm *comm, const struct tt_
 	for (uint32_t i = 0; i < sched.nsteps && !result; i++) {
 		const struct tt_step *step = &sched.steps[i];
 
-		if (step->kind == TT_STEP_SEND) {
-			work->messages[comm->host[rank] != comm->host[step->peer]]++;
-			work->bytes += step->n / parts;
-		} else if (step->kind == TT_STEP_RECV_REDUCE) {
+		/* half at each end: ranks that stand for others differ less by that, as each of a tree's receives one message */
+		if (step->kind == TT_STEP_SEND || is_receive(step)) {
+			work->messages[comm->host[rank] != comm->host[step->peer]] += 0.5;
+			work->bytes += 0.5 * step->n / parts;
+		}
+		if (step->kind == TT_STEP_RECV_REDUCE) {
 			work->reduced += step->n / parts;
 		} else if (step->kind == TT_STEP_REDUCE && step->sources > 1) {
 			/* what was received lies in scratch, to be read once more */
@@ -50,32 +58,59 @@ static tutti_result_t count_rank(const struct tutti_comm *comm, const struct tt_
 	return result;
 }
 
+static int counted_ranks(int size)
+{
+	return size <= ALL_COUNTED ? size : SAMPLES;
+}
+
+/* The i-th of them. Apart by the golden section, so that no pattern of a schedule is met at one place only. */
+static int counted_rank(int size, int i)
+{
+	if (size <= ALL_COUNTED || i == 0)
+		return i;
+	return 1 + (int)((uint64_t)((uint32_t)i * 2654435769u) * (uint32_t)(size - 1) >> 32);
+}
+
+/* Those after the first stand for all others. */
+static void stand_for_all(struct tt_work *work, const struct tt_work *first, int size)
+{
+	const double times = (double)(size - 1) / (counted_ranks(size) - 1);
+
+	for (int far = 0; far < 2; far++)
+		work->messages[far] = first->messages[far] + times * (work->messages[far] - first->messages[far]);
+	work->waits = first->waits + times * (work->waits - first->waits);
+	work->bytes = first->bytes + times * (work->bytes - first->bytes);
+	work->reduced = first->reduced + times * (work->reduced - first->reduced);
+}
+
 tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collective collective,
 			  const struct tt_work **out)
 {
 	const size_t n = (size_t)tt_algorithm_number(NULL) * TT_COLLECTIVE_COUNT;
-	struct tt_work counted = { .known = true };
+	struct tt_work counted = { .known = true }, first = { 0 };
 
 	*out = NULL;
-	if (comm->size > RANKS_MAX)
-		return TUTTI_OK;
 	if (!comm->work)
 		comm->work = calloc(n, sizeof(*comm->work));
 	if (!comm->work)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory to compare algorithms");
 	struct tt_work *work = &comm->work[number * TT_COLLECTIVE_COUNT + (int)collective];
-	for (int rank = 0; rank < comm->size && !work->known; rank++) {
+	for (int i = 0; i < counted_ranks(comm->size) && !work->known; i++) {
 		const tutti_result_t result =
-			count_rank(comm, tt_algorithms[number], collective, rank, &counted);
+			count_rank(comm, tt_algorithms[number], collective, counted_rank(comm->size, i), &counted);
 
 		/* a rank that did not count would choose otherwise than the others */
 		if (result == TUTTI_ERR_NO_MEMORY)
 			return tt_fail(result, PLAN, "no memory to compare algorithms");
 		if (result) { /* on every rank */
-			counted = (struct tt_work){ .known = true, .blocks = 1 };
+			counted = first = (struct tt_work){ .known = true, .blocks = 1 };
 			break;
 		}
+		if (i == 0)
+			first = counted;
 	}
+	if (!work->known && comm->size > ALL_COUNTED)
+		stand_for_all(&counted, &first, comm->size);
 	if (!work->known)
 		*work = counted;
 	*out = work;

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What many ranks do together is told by a few of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "comm.h"
+#include "plan.h"
+#include "registry.h"
+
+#define RANKS 200
+
+static double messages_of_all(const struct tt_algorithm *algorithm, enum tt_collective collective, const int *host, int size)
+{
+	double messages = 0;
+
+	for (int rank = 0; rank < size; rank++) {
+		const struct tt_group group = { rank, size, 0, host, 1 };
+		struct tt_sched sched;
+
+		assert_int_equal(tt_sched_build(&sched, algorithm, &group, collective), TUTTI_OK);
+		for (uint32_t i = 0; i < sched.nsteps; i++)
+			messages += sched.steps[i].kind == TT_STEP_SEND;
+		tt_sched_fini(&sched);
+	}
+	return messages;
+}
+
+static void check(int number, enum tt_collective collective, int size)
+{
+	static int host[RANKS];
+	struct tutti_comm comm = { .size = size, .host = host, .hosts = 1 };
+	const struct tt_algorithm *algorithm = tt_algorithms[number];
+	const struct tt_group group = { 0, size, 0, host, 1 };
+	const struct tt_work *work;
+
+	if (algorithm->shared || !tt_algorithm_can(algorithm, collective) || !algorithm->fits(&group, collective))
+		return;
+	assert_int_equal(tt_work_of(&comm, number, collective, &work), TUTTI_OK);
+	const double all = messages_of_all(algorithm, collective, host, size);
+	if (work->messages[0] < all / 2 || work->messages[0] > all * 2)
+		fail_msg("%s, collective %d, %d ranks: %.0f messages counted of %.0f", algorithm->name, (int)collective, size,
+			 work->messages[0], all);
+	free(comm.work);
+}
+
+static void few_ranks_stand_for_many(void **state)
+{
+	static const int sizes[] = { 64, 65, 100, 128, 199, RANKS };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		for (int number = 0; tt_algorithms[number]; number++)
+			for (int collective = 0; collective < TT_COLLECTIVE_COUNT; collective++)
+				check(number, (enum tt_collective)collective, sizes[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(few_ranks_stand_for_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
