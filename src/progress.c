@@ -24,6 +24,7 @@
 #define YIELD_NS 2000000	  /* a yield costs little; sleeping costs a wake-up of 30 to 50 µs */
 #define LOOK_NS 1000000		  /* between thorough looks at peers, of all ranks that share a core together */
 #define COMPARE_NS 10000000	  /* a wait this long may be a mismatch */
+#define WORK_NS 1000000		  /* of the progress thread without a sleep, before it yields */
 #define TURN_NS 100000		  /* of the progress thread, the least that the kernel grants */
 #define SLEEP_MS 100		  /* look at peers at least so often */
 #define RUNNING_MAX 32		  /* operations over links that run at once */
@@ -250,6 +251,7 @@ static void ask_for_short_turns(void)
 static void *progress_main(void *argument)
 {
 	struct tutti_comm *comm = argument;
+	uint64_t resumed = tt_now();
 
 	ask_for_short_turns();
 	pthread_mutex_lock(&comm->lock);
@@ -262,10 +264,15 @@ static void *progress_main(void *argument)
 			look_closely(comm, tt_now());
 		if (tt_comm_progress(comm)) {
 			pthread_mutex_unlock(&comm->lock); /* the caller may be waiting to call */
-			sched_yield();
+			/* to one that computes a yield gives the core for milliseconds, while messages wait to be passed on */
+			if (tt_now() - resumed > WORK_NS) {
+				sched_yield();
+				resumed = tt_now();
+			}
 			pthread_mutex_lock(&comm->lock);
 		} else if (!comm->progress_stop) {
 			sleep_unless(comm, NULL);
+			resumed = tt_now();
 		}
 	}
 	pthread_mutex_unlock(&comm->lock);
