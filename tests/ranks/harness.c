@@ -154,6 +154,11 @@ long memory_in_use(void)
 	return (long)(__sanitizer_get_current_allocated_bytes() / 1024);
 }
 
+long shared_memory_in_use(void)
+{
+	return 0;
+}
+
 #else
 
 long memory_in_use(void)
@@ -161,7 +166,17 @@ long memory_in_use(void)
 	return (long)pages_of(1) * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
+long shared_memory_in_use(void)
+{
+	return (long)pages_of(2) * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
 #endif
+
+long private_memory_in_use(void)
+{
+	return memory_in_use() - shared_memory_in_use();
+}
 
 int choose_transport(int argc, char **argv)
 {

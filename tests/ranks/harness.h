@@ -68,6 +68,9 @@ void allow_descriptors(int more);
 size_t address_space_in_use(void);
 /* KiB of memory that this process has in use; under a sanitizer, which keeps what is freed, those of its heap. */
 long memory_in_use(void);
+/* KiB of it that is no file's and shared with nobody, and of what is; under a sanitizer all of it counts as the first. */
+long private_memory_in_use(void);
+long shared_memory_in_use(void);
 
 /* Read argv[1], the way ranks reach each other in all jobs of this program: shm, tcp, tls (tcp, encrypted), or mixed (two hosts, shared
  * memory within each and TCP between). Returns 0, or 2 after a word on usage. */
