@@ -140,6 +140,12 @@ struct tutti_comm {
 	int failed_peer; /* whose link failed last, -1: nobody's */
 };
 
+/* A time that holds where each rank has a core, as many times longer as ranks share one. */
+static inline uint64_t tt_comm_crowded(const struct tutti_comm *comm, uint64_t ns)
+{
+	return comm->crowd > 1 ? (uint64_t)((double)ns * comm->crowd) : ns;
+}
+
 /* May this process use `comm`? Not if it is NULL or was made before a fork(): then nothing of it may be touched, its lock
  * least of all. */
 static inline bool tt_comm_usable(const struct tutti_comm *comm)

@@ -22,8 +22,8 @@
 #define PASSES_LOCKED 64	  /* before other threads of the rank get their turn */
 #define SPIN_NS 4000		  /* polling costs nothing where every rank has a core, as long as it has */
 #define YIELD_NS 2000000	  /* a yield costs little; sleeping costs a wake-up of 30 to 50 µs */
-#define LOOK_NS 1000000		  /* between thorough looks at peers, of all ranks that share a core together */
-#define COMPARE_NS 10000000	  /* a wait this long may be a mismatch */
+#define LOOK_NS 1000000		  /* between thorough looks at peers; more where ranks share cores: so often for each core */
+#define COMPARE_NS 10000000	  /* a wait this long may be a mismatch; more where ranks share cores */
 #define WORK_NS 1000000		  /* of the progress thread without a sleep, before it yields */
 #define TURN_NS 100000		  /* of the progress thread, the least that the kernel grants */
 #define SLEEP_MS 100		  /* look at peers at least so often */
@@ -113,15 +113,23 @@ bool tt_comm_progress(struct tutti_comm *comm)
 
 /* ---- a closer look, now and then */
 
+/* How long a wait is taken for an ordinary one; what the others say then is to be known by the deadline. */
+static uint64_t patience(const struct tutti_comm *comm)
+{
+	const uint64_t crowded = tt_comm_crowded(comm, COMPARE_NS), most = comm->settings.timeout_ns / 8;
+
+	return crowded < most ? crowded : most > COMPARE_NS ? most : COMPARE_NS;
+}
+
 static void look_closely(struct tutti_comm *comm, uint64_t now)
 {
 	const struct tt_op *stalled = NULL;
 
-	comm->next_look = now + (uint64_t)(LOOK_NS * (comm->crowd > 1 ? comm->crowd : 1));
+	comm->next_look = now + tt_comm_crowded(comm, LOOK_NS);
 	tt_comm_look(comm, true);
 	tt_deadlines_look(comm, now);
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
-		if (op->kind != TT_OP_MESSAGE && now - op->started > COMPARE_NS) {
+		if (op->kind != TT_OP_MESSAGE && now - op->started > patience(comm)) {
 			stalled = stalled ? stalled : op;
 			tt_board_compare(op);
 		}

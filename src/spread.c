@@ -12,7 +12,7 @@
 
 #include "log.h"
 
-#define LOOK_NS 100000	/* between looks at where the others are, of all ranks that share a core together */
+#define LOOK_NS 100000	/* between looks at where the others are; more where ranks share cores: so often for each core */
 #define REST_NS 1000000 /* after a move: where it leads shows when all have run */
 
 /* Rank's processor by rank of this host, -1 where nobody knows. */
@@ -50,7 +50,7 @@ void tt_spread(struct tutti_comm *comm, uint64_t now)
 
 	if (now < comm->spread_at || cpu < 0)
 		return;
-	comm->spread_at = now + (uint64_t)(LOOK_NS * (comm->crowd > 1 ? comm->crowd : 1));
+	comm->spread_at = now + tt_comm_crowded(comm, LOOK_NS);
 	locate(comm, cpu);
 	if (ranks_before_on(comm, comm->rank, cpu) < share || sched_getaffinity(0, sizeof(allowed), &allowed) < 0 ||
 	    !find_room(comm, cpu, share, &allowed, &room))
