@@ -315,6 +315,8 @@ static int lend_inputs(tutti_comm_t comm, void *argument)
 		fill(recv, LENT, 2);
 		kill(atomic_load(&late->pid), SIGCONT);
 	}
+	(rank == 0 ? tutti_mem_free : free)(send);
+	(rank == 0 ? tutti_mem_free : free)(recv);
 	return 0;
 }
 
