@@ -16,7 +16,8 @@
 #include "comm.h"
 #include "op.h"
 
-#define PAGE 4096
+#define PAGE  4096
+#define BYTES ((2 * sizeof(struct tt_board_rank) + PAGE - 1) / PAGE * PAGE)
 
 /* Two ranks and their board, without transport: rank 0 waits in operation `seq`, over links. */
 struct scene {
@@ -50,9 +51,9 @@ static int set_up(void **state)
 	struct scene *s = calloc(1, sizeof(*s));
 
 	assert_non_null(s);
-	s->ranks = aligned_alloc(4096, 2 * sizeof(*s->ranks));
+	s->ranks = aligned_alloc(PAGE, BYTES);
 	assert_non_null(s->ranks);
-	memset(s->ranks, 0, 2 * sizeof(*s->ranks));
+	memset(s->ranks, 0, BYTES);
 	s->plan.eager = true; /* what is posted wakes later */
 	for (int rank = 0; rank < 2; rank++) {
 		struct tutti_comm *comm = &s->comms[rank];
