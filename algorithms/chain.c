@@ -58,6 +58,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 		cost.messages[1] = far;
 		cost.crossing = (double)far / (group->hosts - 1);
 	}
+	tt_cost_pipeline(&cost, (far > 0 ? far : hops) - 1, bytes);
 	return cost;
 }
 

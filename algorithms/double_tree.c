@@ -193,6 +193,9 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 		cost = tt_cost_links(group, 2 * tall - 1, bytes, bytes);
 	else
 		cost = tt_cost_links(group, 3 * (taller - 1), 2 * bytes, bytes);
+	/* a rank that passes a half on to two others has both in `bytes` */
+	if (collective != TT_ALL_REDUCE)
+		tt_cost_pipeline(&cost, (collective == TT_REDUCE ? 2 * tall - 2 : tall - 1) / TREES, bytes / TREES);
 	if (group->hosts > 1)
 		cost.crossing = 2;
 	return cost;

@@ -76,6 +76,12 @@ struct tt_cost tt_cost_exchange(const struct tt_group *group, double messages, d
 	return cost;
 }
 
+void tt_cost_pipeline(struct tt_cost *cost, double fill, double block)
+{
+	cost->fill = fill;
+	cost->segmented = block;
+}
+
 void tt_cost_at_once(struct tt_cost *cost, double n)
 {
 	for (int far = 0; far < 2; far++)

@@ -100,6 +100,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 {
 	const double hops = group->size - 1, share = hops / group->size;
 	const double far = far_share(group);
+	const bool chain = TT_BIT(collective) & (TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE));
 	struct tt_cost cost;
 
 	if (collective == TT_ALL_REDUCE)
@@ -114,8 +115,10 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 		cost.messages[0] = cost.messages[1] * (1 - far);
 		cost.messages[1] *= far;
 		cost.crossing = far * group->size / group->hosts;
-		cost.far_way = TT_BIT(collective) & (TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE)) ? 0 : far;
+		cost.far_way = chain ? 0 : far;
 	}
+	if (chain)
+		tt_cost_pipeline(&cost, (group->hosts > 1 ? far : 1) * hops - 1, bytes);
 	return cost;
 }
 

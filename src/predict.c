@@ -8,6 +8,7 @@
 
 #include "log.h"
 #include "names.h"
+#include "plan.h"
 #include "price.h"
 #include "registry.h"
 
@@ -75,6 +76,7 @@ static struct tt_prices prices_of(const tutti_cluster_t *cluster)
 		.network = cluster->network_byte,
 		.shared = cluster->shared_byte,
 		.reduced = cluster->reduced_byte,
+		.segment = TT_LINK_SEGMENT_BYTES,
 		.sync = cluster->sync,
 	};
 }

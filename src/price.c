@@ -10,12 +10,20 @@ static double byte_between(const struct tt_prices *price, double crossing)
 	return network > price->byte[1] ? network : price->byte[1];
 }
 
+/* How many times as long the bytes of a pipeline take as if all its ranks were at work from the beginning. */
+static double filling(const struct tt_prices *price, const struct tt_cost *cost)
+{
+	const double segments = cost->segmented / price->segment;
+
+	return cost->fill > 0 ? 1 + cost->fill / (segments > 1 ? segments : 1) : 1;
+}
+
 /* Where blocks take turns, the way of one through all links hides behind the bytes of all through one link, or those behind
  * it. */
 static double seconds_between(const struct tt_prices *price, const struct tt_cost *cost)
 {
 	const double messages = cost->messages[1] * price->message[1];
-	const double bytes = cost->bytes[1] * byte_between(price, cost->crossing);
+	const double bytes = filling(price, cost) * cost->bytes[1] * byte_between(price, cost->crossing);
 
 	if (cost->far_way == 0)
 		return messages + bytes;
@@ -26,9 +34,9 @@ static double seconds_between(const struct tt_prices *price, const struct tt_cos
 
 double tt_price(const struct tt_prices *price, const struct tt_cost *cost, bool shared)
 {
-	double seconds = cost->bytes[0] * (shared ? price->shared : price->byte[0]) +
-			 cost->messages[0] * price->message[0] + seconds_between(price, cost) +
-			 cost->reduced * price->reduced + cost->syncs * price->sync;
+	const double bytes = cost->bytes[0] * (shared ? price->shared : price->byte[0]) + cost->reduced * price->reduced;
+	double seconds = filling(price, cost) * bytes + cost->messages[0] * price->message[0] + seconds_between(price, cost) +
+			 cost->syncs * price->sync;
 
 	for (int far = 0; far < 2; far++)
 		seconds += cost->calls[far] * price->call[far];

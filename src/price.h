@@ -13,6 +13,7 @@ struct tt_prices {
 	double network;	   /* a byte through the network of a host; 0: nothing beside what its rank pays */
 	double shared;	   /* a byte written where others read it, or read there */
 	double reduced;
+	double segment; /* bytes of what pipelined algorithms cut blocks into */
 	double sync; /* waiting for all ranks of the host once */
 };
 

@@ -45,6 +45,7 @@ static struct tt_prices path_prices(const struct tutti_comm *comm)
 		.network = NETWORK_BYTE,
 		.shared = m->copy,
 		.reduced = m->reduce,
+		.segment = (double)tt_plan_link_segment(comm),
 		.sync = 4 * m->line,
 	};
 

@@ -150,6 +150,9 @@ struct tt_cost {
 			     * its network; 0: one */
 	double far_way;	    /* where blocks take turns on the links between hosts: the share of bytes[1] that is on the way of
 			     * one of them; 0: they do not */
+	double fill;	    /* pipelined: how often a segment more than those in `bytes` and `reduced` is passed on before all ranks
+			     * are at work … */
+	double segmented;   /* … and the bytes of the block that is cut into segments */
 };
 
 /* Everything the runtime knows of an algorithm. Tables are const and filled by field name. Groups have two ranks at

@@ -78,6 +78,23 @@ static void what_stays_in_a_host_costs_what_hosts_do(void **state)
 	assert_true(seconds(&found, "hierarchical") < 0);
 }
 
+/* The last of four works when the first segment has passed the two before it. */
+static void a_pipeline_is_filled_first(void **state)
+{
+	tutti_cluster_t cluster = plain;
+	const double segment = 128 * 1024;
+
+	cluster.ranks_per_host = 1;
+	for (double n = segment / 2; n <= 8 * segment; n *= 2) {
+		const double segments = n > segment ? n / segment : 1;
+		tutti_prediction_t found = predict(&cluster, "broadcast", 4, n);
+
+		expect(seconds(&found, "ring"), 3 * 6e-6 + (1 + 2 / segments) * n * 1e-9);
+		found = predict(&cluster, "scan", 4, n);
+		expect(seconds(&found, "chain"), 3 * 6e-6 + (1 + 2 / segments) * n * (1e-9 + 3e-11));
+	}
+}
+
 /* Every other link of that ring leaves a host, one of each: its rank is slower than the network. Half of doubling's bytes
  * leave, but its cost says that all may. */
 static void ranks_of_a_host_share_its_network(void **state)
@@ -104,7 +121,7 @@ static void short_blocks_of_a_ring_pass_its_links_one_after_another(void **state
 	tutti_prediction_t found = predict(&cluster, "all_reduce", 4, n);
 	expect(seconds(&found, "ring"), 3 * 1.2e-7 + 3 * 6e-6 + 0.5 * 1.5 * n * 1e-9 + 0.75 * n * 3e-11);
 	found = predict(&cluster, "broadcast", 4, n);
-	expect(seconds(&found, "ring"), 1.5 * 1.2e-7 + 1.5 * 6e-6 + n * 1e-9);
+	expect(seconds(&found, "ring"), 1.5 * 1.2e-7 + 1.5 * 6e-6 + 1.5 * n * 1e-9);
 }
 
 /* Four ranks of each of four hosts; what they send at once shares a network that is not four times as fast as one of them. */
@@ -190,6 +207,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_ring_of_hosts_takes_what_its_messages_bytes_and_sums_do),
+		cmocka_unit_test(a_pipeline_is_filled_first),
 		cmocka_unit_test(messages_at_once_take_their_calls_only),
 		cmocka_unit_test(what_stays_in_a_host_costs_what_hosts_do),
 		cmocka_unit_test(ranks_of_a_host_share_its_network),
