@@ -30,7 +30,7 @@ struct figures {
 
 /* ---- what a process holds */
 
-/* The sum of the lines of a file that begin with `name`, in bytes; 0 where there is none. */
+/* What the file's line that begins with `name` says, in bytes; 0 where there is none. */
 static double kilobytes(const char *path, const char *name)
 {
 	FILE *file = fopen(path, "re");

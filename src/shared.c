@@ -8,9 +8,11 @@
  *
  * What is exposed is copied into the slot's payload (small), or into a staging area, or lies where it is if the buffers
  * are memory of tutti_mem_alloc(). If all ranks even lend their results, none exposes its part of it: it is written into the others'
- * at once, from when they have posted the operation to when they go on to the next. A slot is used again after TT_BOARD_SLOTS operations, a longer payload after
- * TT_EAGER_SLOTS of those that have one, once all peers have posted the operation after its last; a staging area once all peers
- * have ended its last segment; a direct buffer is the caller's again once all peers have ended. */
+ * at once, from when they have posted the operation to when they go on to the next.
+ *
+ * A slot is used again after TT_BOARD_SLOTS operations, a longer payload after TT_EAGER_SLOTS of those that have one, once all
+ * peers have posted the operation after its last; a staging area once all peers have ended its last segment; a direct buffer is
+ * the caller's again once all peers have ended. */
 #include <string.h>
 
 #include "board.h"
