@@ -277,8 +277,11 @@ static int end_in_the_middle(tutti_comm_t comm, const uint64_t *send, uint64_t *
 		CLAIM(tutti_test(&request) == TUTTI_IN_PROGRESS, "it ended before rank 1 came to its middle");
 		stopped = atomic_load(&late->pid) && is_stopped(atomic_load(&late->pid));
 	}
-	if (rank == 0)
+	if (rank == 0) {
+		/* its own part is done by now: rank 1 came to the operation before it stopped */
+		CLAIM(tutti_test(&request) == TUTTI_IN_PROGRESS, "it ended without rank 1");
 		SUCCEEDS(tutti_comm_abort(comm, "the test says so"));
+	}
 	result = tutti_wait(&request);
 	CLAIM(result == TUTTI_ERR_ABORTED, "result %d (%s)", result, tutti_last_error(comm));
 	return 0;
@@ -341,6 +344,8 @@ static int lend_results(tutti_comm_t comm, void *argument)
 		kill(atomic_load(&late->pid), SIGCONT);
 	}
 	meet_at(&late->ended, 2);
+	if (rank == 1)
+		CLAIM(is_all(recv, LENT / 2, 2), "rank 0 has not written its part here");
 	if (rank == 0)
 		CLAIM(is_all(recv, LENT, 9), "rank 1 has written to memory that was no longer lent");
 
