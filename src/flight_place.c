@@ -259,6 +259,25 @@ static bool is_readable(const struct tt_flight *flight)
 	       flight->report[sizeof(flight->report) - 1] == '\0';
 }
 
+/* Remove what the dead process had begun to write of its report: whoever holds its ring knows that nobody writes on. */
+static void remove_drafts(const char *report)
+{
+	char directory[TT_FLIGHT_PATH], path[TT_FLIGHT_PATH];
+	const char *name = strrchr(report, '/') + 1;
+	const size_t length = strlen(name);
+	const struct dirent *entry;
+
+	memcpy(directory, report, (size_t)(name - 1 - report));
+	directory[name - 1 - report] = '\0';
+	DIR *handle = opendir(*directory ? directory : "/");
+	while (handle && (entry = readdir(handle)))
+		if (strncmp(entry->d_name, name, length) == 0 && strncmp(entry->d_name + length, ".tmp", 4) == 0 &&
+		    join_path(path, directory, entry->d_name))
+			unlink(path);
+	if (handle)
+		closedir(handle);
+}
+
 bool tt_flight_recover(const char *ring)
 {
 	const int fd = open_dead(ring);
@@ -268,7 +287,10 @@ bool tt_flight_recover(const char *ring)
 		return false;
 	struct tt_flight *flight = map(fd, PROT_READ, MAP_SHARED);
 	if (flight) {
-		written = is_readable(flight) && tt_flight_write(flight, "died");
+		if (is_readable(flight)) {
+			remove_drafts(flight->report);
+			written = tt_flight_write(flight, "died");
+		}
 		munmap(flight, sizeof(*flight));
 	}
 	if (written)

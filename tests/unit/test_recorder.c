@@ -19,6 +19,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "comm.h"
 #include "flight.h"
 #include "machine.h"
 #include "tutti/tutti.h"
@@ -315,6 +316,17 @@ static void an_abort_is_reported_once_with_its_reason(void **state)
 	assert_int_equal(count_files("", NULL), 0);
 }
 
+/* As if it were killed while it writes its report. */
+static void begin_a_report(tutti_comm_t comm)
+{
+	char draft[TT_FLIGHT_PATH + 8];
+
+	snprintf(draft, sizeof(draft), "%s.tmp1", comm->recorder.place.report);
+	FILE *file = fopen(draft, "w");
+	if (!file || fputs("{", file) < 0 || fclose(file) != 0)
+		_exit(1);
+}
+
 /* A process that is killed leaves its mapping, and only then is it anybody's to report. */
 static void what_a_killed_process_did_is_recovered(void **state)
 {
@@ -328,6 +340,7 @@ static void what_a_killed_process_did_is_recovered(void **state)
 
 		for (int i = 0; i < 10; i++)
 			tutti_barrier(comm, NULL);
+		begin_a_report(comm);
 		if (write(ready[1], "", 1) == 1)
 			pause();
 		_exit(1);
