@@ -154,7 +154,10 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	switch (collective) {
 	case TT_BARRIER: break;
 	case TT_BROADCAST: cost.bytes[0] = 2 * bytes; break;
-	case TT_REDUCE: cost.bytes[0] = cost.reduced = others * bytes; break;
+	case TT_REDUCE:
+		cost.bytes[0] = cost.reduced = others * bytes;
+		cost.awaited = bytes;
+		break;
 	case TT_ALL_REDUCE:
 	case TT_SCAN:
 		cost.bytes[0] = group->size * bytes;

@@ -51,6 +51,8 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 		tt_cost_links(group, hops, bytes, combines ? bytes : 0);
 	int far = 0;
 
+	if (collective == TT_EXSCAN)
+		cost.in_place = 0;
 	for (int r = 1; r < group->size; r++)
 		far += group->host[r] != group->host[r - 1];
 	if (far > 0) {

@@ -154,6 +154,8 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 		cost.bytes[0] *= 2;
 		copied = 1;
 	}
+	if (collective == TT_REDUCE)
+		cost.awaited = bytes / group->size;
 	if (collective == TT_SCATTER)
 		cost.bytes[0] = bytes / group->size;
 	if (collective == TT_BROADCAST)

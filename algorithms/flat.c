@@ -5,6 +5,8 @@
 #include "algorithms.h"
 #include "parts.h"
 
+#define CACHED_BYTES ((double)(1 << 20)) /* as much of a vector as stays in a core's cache while it is sent */
+
 /* out(block) = the contributions of ranks first … last: the own one from send, the others' from the
  * scratch slots of their ranks. */
 static void fold(struct tt_sched *sched, const struct tt_group *group, int block, int last)
@@ -184,6 +186,9 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 {
 	struct tt_cost cost = round_cost(group, collective, bytes);
 
+	cost.in_place = 0;
+	if (collective == TT_BROADCAST && group->hosts == 1)
+		cost.again = (group->size - 2) * (bytes < CACHED_BYTES ? bytes : CACHED_BYTES);
 	tt_cost_at_once(&cost, group->size - 1);
 	return cost;
 }

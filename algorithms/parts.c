@@ -59,7 +59,7 @@ struct tt_cost tt_cost_links(const struct tt_group *group, double messages, doub
 			     double reduced)
 {
 	const int far = group->hosts > 1;
-	struct tt_cost cost = { .reduced = reduced };
+	struct tt_cost cost = { .reduced = reduced, .in_place = reduced };
 
 	cost.messages[far] = messages;
 	cost.bytes[far] = bytes;

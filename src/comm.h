@@ -30,6 +30,7 @@ struct tt_work {
 	double waits; /* of a segment: rounds, of all ranks, in which one receives anything */
 	double blocks; /* that the bytes are cut into */
 	double bytes, reduced;
+	double in_place; /* of the bytes, those that are combined where they arrive */
 };
 
 struct tt_plan_cache;

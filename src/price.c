@@ -32,11 +32,20 @@ static double seconds_between(const struct tt_prices *price, const struct tt_cos
 	return way > link ? way : link;
 }
 
+static double bytes_within(const struct tt_prices *price, const struct tt_cost *cost, bool shared)
+{
+	/* of what crosses hosts, too, only a part arrives from this one; a segment of a pipeline has to wait for its turn */
+	const double within = cost->in_place < cost->bytes[0] ? cost->in_place : cost->bytes[0];
+	const double in_place = cost->fill > 0 ? 0 : within;
+
+	return cost->bytes[0] * (shared ? price->shared : price->byte[0]) - in_place * price->in_place -
+	       cost->again * price->again + cost->awaited * price->awaited + cost->reduced * price->reduced;
+}
+
 double tt_price(const struct tt_prices *price, const struct tt_cost *cost, bool shared)
 {
-	const double bytes = cost->bytes[0] * (shared ? price->shared : price->byte[0]) + cost->reduced * price->reduced;
-	double seconds = filling(price, cost) * bytes + cost->messages[0] * price->message[0] + seconds_between(price, cost) +
-			 cost->syncs * price->sync;
+	double seconds = filling(price, cost) * bytes_within(price, cost, shared) + cost->messages[0] * price->message[0] +
+			 seconds_between(price, cost) + cost->syncs * price->sync;
 
 	for (int far = 0; far < 2; far++)
 		seconds += cost->calls[far] * price->call[far];

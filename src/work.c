@@ -49,6 +49,7 @@ static tutti_result_t count_rank(const struct tutti_comm *comm, const struct tt_
 		}
 		if (step->kind == TT_STEP_RECV_REDUCE) {
 			work->reduced += step->n / parts;
+			work->in_place += step->n / parts;
 		} else if (step->kind == TT_STEP_REDUCE && step->sources > 1) {
 			/* what was received lies in scratch, to be read once more */
 			work->reduced += step->sources * step->n / parts;
@@ -81,6 +82,7 @@ static void stand_for_all(struct tt_work *work, const struct tt_work *first, int
 	work->waits = first->waits + times * (work->waits - first->waits);
 	work->bytes = first->bytes + times * (work->bytes - first->bytes);
 	work->reduced = first->reduced + times * (work->reduced - first->reduced);
+	work->in_place = first->in_place + times * (work->in_place - first->in_place);
 }
 
 tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collective collective,

@@ -144,6 +144,9 @@ struct tt_cost {
 	double messages[2]; /* one after another, [0] within a host, [1] between hosts */
 	double bytes[2];    /* through one rank's links, likewise */
 	double reduced;	    /* bytes combined by one rank */
+	double in_place;    /* of those, the ones that are combined where they arrive on a link */
+	double again;	    /* of bytes[0], those of a vector that was sent to another just before and may still be in a cache */
+	double awaited;	    /* bytes that others expose while one rank can do nothing but wait for them */
 	double syncs;	    /* shared: times that a rank waits for all others */
 	double calls[2];    /* messages that one rank sends or receives at once with one of the above, likewise */
 	double crossing;    /* ranks of one host that move so many bytes between hosts at the same time, at most; they share

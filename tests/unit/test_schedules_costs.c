@@ -19,7 +19,7 @@ static const double vector = 1e6; /* bytes */
 
 /* What one rank does. */
 struct work {
-	double sent, received, reduced, rounds;
+	double sent, received, reduced, in_place, rounds;
 	double sends, receives; /* messages */
 	double staged; /* copied first where peers cannot map the buffer */
 };
@@ -44,6 +44,7 @@ static void add_step(struct work *work, const struct tt_step *step, double block
 		work->receives++;
 		work->received += bytes;
 		work->reduced += bytes;
+		work->in_place += bytes;
 		break;
 	case TT_STEP_REDUCE: work->reduced += (step->sources - 1) * bytes; break;
 	case TT_STEP_SOURCE: work->received += step->peer == rank ? 0 : bytes; break;
@@ -98,6 +99,7 @@ static void check_case(const struct tt_algorithm *algorithm, struct tt_group gro
 		most.sent = larger(most.sent, larger(work.sent, work.received));
 		most.staged = larger(most.staged, work.staged);
 		most.reduced = larger(most.reduced, work.reduced);
+		most.in_place = larger(most.in_place, work.in_place);
 		most.rounds = larger(most.rounds, work.rounds);
 		most.sends = larger(most.sends, larger(work.sends, work.receives));
 	}
@@ -106,6 +108,9 @@ static void check_case(const struct tt_algorithm *algorithm, struct tt_group gro
 			 "talks in %g of %g rounds",
 			 algorithm->name, collective, group.size, most.sent, bytes, most.reduced,
 			 cost.reduced, most.rounds, messages);
+	if (cost.in_place > 2.5 * most.in_place + 1)
+		fail_msg("%s, collective %d, %d ranks: combines %g of %g bytes where they arrive", algorithm->name, collective,
+			 group.size, most.in_place, cost.in_place);
 	const double calls = cost.calls[0] + cost.calls[1];
 	if (calls > 0 && (most.sends > messages + calls || 2.1 * most.sends < messages + calls))
 		fail_msg("%s, collective %d, %d ranks: one rank has %g messages, of which %g wait and %g do not",
