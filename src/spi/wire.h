@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers as they travel: little endian, at any alignment. */
-#ifndef TT_TCP_WIRE_H
-#define TT_TCP_WIRE_H
+#ifndef TT_SPI_WIRE_H
+#define TT_SPI_WIRE_H
 
 #include <stdint.h>
 
