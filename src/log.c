@@ -20,7 +20,8 @@ uint8_t tt_log_levels[TT_LOG_SUBSYSTEM_COUNT];
 static const char *const subsystem_names[] = {
 	[TT_LOG_COMM] = "comm", [TT_LOG_STORE] = "store", [TT_LOG_PLAN] = "plan",
 	[TT_LOG_EXEC] = "exec", [TT_LOG_MEM] = "mem",	  [TT_LOG_SHM] = "shm",
-	[TT_LOG_TCP] = "tcp",	[TT_LOG_LOOP] = "loop",	  [TT_LOG_KERNEL] = "kernel",
+	[TT_LOG_TCP] = "tcp",	[TT_LOG_LOOP] = "loop",	  [TT_LOG_RDMA] = "rdma",
+	[TT_LOG_KERNEL] = "kernel",
 };
 static_assert(sizeof(subsystem_names) / sizeof(subsystem_names[0]) == TT_LOG_SUBSYSTEM_COUNT,
 	      "every subsystem has a name");
@@ -75,7 +76,7 @@ void tt_log_read(const char *text)
 			fprintf(stderr,
 				"tutti: TUTTI_LOG has \"%.*s\": expected a level (error, warn, info, debug, "
 				"trace), or SUBSYSTEM:LEVEL with a subsystem of comm, store, plan, exec, mem, "
-				"shm, tcp, loop, kernel\n",
+				"shm, tcp, loop, rdma, kernel\n",
 				(int)length, text);
 		text += length;
 		text += *text == ',';
