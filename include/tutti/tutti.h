@@ -629,6 +629,31 @@ typedef struct tutti_model {
  */
 TUTTI_API tutti_result_t tutti_model(tutti_model_t *out);
 
+/** A port of an RDMA device. What it points to is valid during the call that shows it. */
+typedef struct tutti_rdma_port {
+	const char *device;	/**< such as "mlx5_0" */
+	int port;		/**< its number on the device, from 1 */
+	int used;		/**< 1: it fits, and with the settings in the environment is among those that would be used; else 0 */
+	const char *why_not;	/**< what follows its name: "is DOWN, expected ACTIVE: …"; NULL if it is used */
+	unsigned speed_mbit;	/**< Mbit/s; 0: not known */
+	int numa_node;		/**< of the device; -1: not known */
+	int gid_index;		/**< of the GID that would be used on it; -1: there is none */
+	unsigned char gid[16];	/**< in network order; ::ffff:A.B.C.D for IPv4 */
+	const char *gid_kind;	/**< "InfiniBand", or of RoCE v2: "IPv4", "IPv6", "link-local"; NULL: there is none */
+} tutti_rdma_port_t;
+
+/** Is shown one port after the other. */
+typedef void (*tutti_rdma_port_fn_t)(const tutti_rdma_port_t *port, void *context);
+
+/**
+ * Show `each` every port of an RDMA device of this machine, those first that would be used, the best of them first. TUTTI_RDMA_DEVICE,
+ * TUTTI_RDMA_PORT and TUTTI_RDMA_GID count (docs/env.md). `sysroot` NULL; or a directory with a copy of another machine's /sys,
+ * while addresses are still those of this one. Any thread; needs no communicator, and no library of the devices.
+ * TUTTI_ERR_UNSUPPORTED: none can be used; tutti_last_error(NULL) says why. TUTTI_ERR_INVALID: a setting makes no sense, no port
+ * was shown.
+ */
+TUTTI_API tutti_result_t tutti_rdma_ports(const char *sysroot, tutti_rdma_port_fn_t each, void *context);
+
 /** What messages take between two places of a cluster. Seconds, and seconds per byte. */
 typedef struct tutti_path {
 	double latency;	 /**< from the end of a send to its arrival */

@@ -304,6 +304,53 @@ static void rdma_ports_tell_state_and_link_layer(void **state)
 	assert_string_equal(hint(json_array_get(ports, 0), "state"), "");
 	assert_string_equal(text_of(json_array_get(ports, 1), "state"), "DOWN");
 	assert_contains(hint(json_array_get(ports, 1), "state"), "ACTIVE");
+	assert_contains(text_of(json_array_get(ports, 0), "reason"), "not usable: it has no GID");
+	assert_contains(text_of(json_array_get(ports, 1), "reason"), "not usable: it is DOWN");
+	json_decref(json);
+}
+
+static void usable_rdma_ports_show_their_gid(void **state)
+{
+	json_t *json;
+
+	make_file("sys/class/infiniband/rxe7/node_type", "1: CA\n");
+	make_file("sys/class/infiniband/rxe7/device/numa_node", "0\n");
+	make_file("sys/class/infiniband/rxe7/ports/1/state", "4: ACTIVE\n");
+	make_file("sys/class/infiniband/rxe7/ports/1/link_layer", "Ethernet\n");
+	make_file("sys/class/infiniband/rxe7/ports/1/rate", "25 Gb/sec (1X EDR)\n");
+	make_file("sys/class/infiniband/rxe7/ports/1/gids/0", "0000:0000:0000:0000:0000:0000:0000:0000\n");
+	make_file("sys/class/infiniband/rxe7/ports/1/gids/1", "fe80:0000:0000:0000:5054:00ff:fe12:3456\n");
+	make_file("sys/class/infiniband/rxe7/ports/1/gid_attrs/types/1", "RoCE v2\n");
+	make_file("sys/class/infiniband/rxe7/ports/1/gid_attrs/ndevs/1", "eth7\n");
+	json = report(root);
+	const json_t *port = json_array_get(json_object_get(entry(json, "rdma", "devices", "rxe7"), "ports"), 0);
+	assert_true(json_is_true(json_object_get(port, "usable")));
+	assert_contains(text_of(port, "reason"), "usable: it is active");
+	assert_string_equal(text_of(port, "gid"), "fe80::5054:ff:fe12:3456");
+	assert_string_equal(text_of(port, "gid_kind"), "link-local");
+	assert_int_equal(json_integer_value(json_object_get(port, "gid_index")), 1);
+	assert_int_equal(json_integer_value(json_object_get(port, "speed_mbit")), 25000);
+	assert_int_equal(json_integer_value(json_object_get(port, "numa_node")), 0);
+	const json_t *usable = member(json, "rdma", "usable_ports");
+	assert_int_equal(json_array_size(usable), 1);
+	assert_string_equal(json_string_value(json_array_get(usable, 0)), "rxe7 port 1");
+	assert_string_equal(hint(json_object_get(json, "rdma"), "usable_ports"), "");
+	json_decref(json);
+
+	setenv("TUTTI_RDMA_GID", "0", 1);
+	json = report(root);
+	port = json_array_get(json_object_get(entry(json, "rdma", "devices", "rxe7"), "ports"), 0);
+	assert_true(json_is_false(json_object_get(port, "usable")));
+	assert_string_equal(text_of(port, "reason"), "not usable: it has no GID 0, which TUTTI_RDMA_GID asks for");
+	assert_int_equal(json_array_size(member(json, "rdma", "usable_ports")), 0);
+	assert_contains(hint(json_object_get(json, "rdma"), "usable_ports"), "rxe7 port 1 has no GID 0");
+	json_decref(json);
+	setenv("TUTTI_RDMA_GID", "first", 1);
+	json = report(root);
+	unsetenv("TUTTI_RDMA_GID");
+	assert_contains(hint(json_object_get(json, "rdma"), "usable_ports"), "TUTTI_RDMA_GID is \"first\": expected the index");
+	port = json_array_get(json_object_get(entry(json, "rdma", "devices", "rxe7"), "ports"), 0);
+	assert_true(json_is_null(json_object_get(port, "gid")));
 	json_decref(json);
 }
 
@@ -405,6 +452,7 @@ static void a_machine_that_tells_nothing_has_the_same_keys(void **state)
 
 	assert_non_null(mkdtemp(empty));
 	nowhere = report(empty);
+	assert_contains(hint(json_object_get(nowhere, "rdma"), "usable_ports"), "this machine has no RDMA device");
 	assert_int_equal(rmdir(empty), 0);
 	json_object_foreach(here, section, values) json_object_foreach(values, key, value)
 		assert_non_null(member(nowhere, section, key));
@@ -448,6 +496,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_key_is_not_shown),
 		cmocka_unit_test(a_synthetic_topology_is_reported),
 		cmocka_unit_test(rdma_ports_tell_state_and_link_layer),
+		cmocka_unit_test(usable_rdma_ports_show_their_gid),
 		cmocka_unit_test(gpus_are_named_with_their_driver),
 		cmocka_unit_test(the_smallest_limit_of_the_control_groups_counts),
 		cmocka_unit_test(settings_that_slow_a_job_have_hints),

@@ -446,6 +446,37 @@ static void the_node_of_this_thread_is_one_that_there_is(void **state)
 		assert_int_equal(access(path, F_OK), 0);
 }
 
+/* ---------------------------------------------------------------- programs */
+
+static void note(const tutti_rdma_port_t *port, void *context)
+{
+	char *text = context;
+
+	sprintf(text + strlen(text), "%s %d %d %u %d %d %s %s|", port->device, port->port, port->used, port->speed_mbit,
+		port->numa_node, port->gid_index, port->gid_kind ? port->gid_kind : "-", port->why_not ? port->why_not : "-");
+}
+
+static void programs_are_shown_every_port(void **state)
+{
+	char text[1024] = "";
+
+	/* tutti_rdma_ports() looks into the tree's sys/ */
+	assert_int_equal(tutti_rdma_ports(root, note, text), TUTTI_ERR_UNSUPPORTED);
+	assert_string_equal(text, "");
+	assert_contains(tt_thread_error(), "no RDMA port can be used: this machine has no RDMA device");
+	make_file("1: DOWN", "sys/class/infiniband/mlx5_0/ports/1/state");
+	make_file("25 Gb/sec (1X EDR)", "sys/class/infiniband/mlx5_0/ports/2/rate");
+	make_file("4: ACTIVE", "sys/class/infiniband/mlx5_0/ports/2/state");
+	make_file("Ethernet", "sys/class/infiniband/mlx5_0/ports/2/link_layer");
+	make_file("fe80:0000:0000:0000:5054:00ff:fe12:3456", "sys/class/infiniband/mlx5_0/ports/2/gids/0");
+	make_file("RoCE v2", "sys/class/infiniband/mlx5_0/ports/2/gid_attrs/types/0");
+	assert_int_equal(tutti_rdma_ports(root, note, text), TUTTI_OK);
+	assert_string_equal(text, "mlx5_0 2 1 25000 -1 0 link-local -|mlx5_0 1 0 0 -1 -1 - is DOWN, expected ACTIVE: check the "
+				  "cable, and that its interface is up (ip link)|");
+	assert_int_equal(tutti_rdma_ports(root, NULL, text), TUTTI_ERR_INVALID);
+	assert_contains(tt_thread_error(), "each is NULL");
+}
+
 #define on_a_machine(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
 
 int main(void)
@@ -469,6 +500,7 @@ int main(void)
 		on_a_machine(equal_ports_come_in_the_order_of_their_numbers),
 		on_a_machine(a_sentence_about_many_ports_has_an_end),
 		on_a_machine(want_of_descriptors_is_an_error),
+		on_a_machine(programs_are_shown_every_port),
 		cmocka_unit_test(networks_are_those_of_the_addresses_here),
 		cmocka_unit_test(the_node_of_this_thread_is_one_that_there_is),
 	};

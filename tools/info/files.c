@@ -15,11 +15,18 @@
 enum { LARGEST = 1 << 20 };
 
 static int root = -1;
+static const char *root_name = "/";
 
 bool files_set_root(const char *directory)
 {
 	root = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	root_name = directory;
 	return root >= 0;
+}
+
+const char *files_root(void)
+{
+	return root_name;
 }
 
 static int open_path(int flags, const char *format, va_list args)

@@ -10,6 +10,8 @@
 
 /* false with errno if it is no directory */
 bool files_set_root(const char *directory);
+/* Its name as it was given. */
+const char *files_root(void);
 
 /* The content without white space at its end, a new string; NULL if it cannot be read. */
 char *files_read(const char *format, ...) __attribute__((format(printf, 1, 2)));

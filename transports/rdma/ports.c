@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what programs are told about RDMA ports. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device.h"
+#include "log.h"
+
+static void tell(const struct rdma_found *found, tutti_rdma_port_fn_t each, void *context)
+{
+	tutti_rdma_port_t port = {
+		.device = found->port.device,
+		.port = found->port.number,
+		.used = found->used,
+		.why_not = found->used ? NULL : found->why,
+		.speed_mbit = found->port.mbits,
+		.numa_node = found->port.node,
+		.gid_index = found->port.gid_index,
+		.gid_kind = found->kind,
+	};
+
+	memcpy(port.gid, found->port.gid, sizeof(port.gid));
+	each(&port, context);
+}
+
+TUTTI_API tutti_result_t tutti_rdma_ports(const char *sysroot, tutti_rdma_port_fn_t each, void *context)
+{
+	struct rdma_sources from = tt_rdma_here;
+	struct rdma_settings settings;
+	struct rdma_survey survey;
+	char sys[PATH_MAX];
+	tutti_result_t result;
+
+	if (!each)
+		return tt_fail(TUTTI_ERR_INVALID, RDMA, "tutti_rdma_ports: each is NULL");
+	snprintf(sys, sizeof(sys), "%s/sys", sysroot ? sysroot : "");
+	from.sys = sys;
+	result = tt_rdma_settings_read(&settings);
+	if (result == TUTTI_OK)
+		result = tt_rdma_survey_make(&from, &settings, &survey);
+	if (result)
+		return result;
+	for (int i = 0; i < survey.count; i++)
+		tell(&survey.all[i], each, context);
+	if (survey.used == 0)
+		result = tt_fail(TUTTI_ERR_UNSUPPORTED, RDMA, "no RDMA port can be used: %s", survey.why);
+	tt_rdma_survey_finish(&survey);
+	return result;
+}
