@@ -6,6 +6,9 @@
 
 #include "algorithms.h"
 #include "loop.h"
+#ifdef TT_RDMA
+#include "rdma.h"
+#endif
 #include "shm.h"
 #include "tcp.h"
 
@@ -31,6 +34,9 @@ const struct tt_algorithm *const tt_algorithms[] = {
 
 const struct tt_transport *const tt_transports[] = {
 	&tt_transport_shm,
+#ifdef TT_RDMA
+	&tt_transport_rdma,
+#endif
 	&tt_transport_tcp,
 	&tt_transport_loop,
 	NULL,

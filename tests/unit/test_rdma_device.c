@@ -133,7 +133,7 @@ static char why[RDMA_WHY_MAX];
 /* "mlx5_0/1:3 mlx5_1/1:3": devices, ports and GID indices in the order of choice */
 static const char *choice_with(const struct rdma_settings *settings)
 {
-	static char text[RDMA_PORTS_MAX * 80];
+	static char text[RDMA_PORTS_MAX * 100];
 	int n = -1;
 
 	memset(why, 'x', sizeof(why));
@@ -142,7 +142,7 @@ static const char *choice_with(const struct rdma_settings *settings)
 	assert_non_null(memchr(why, '\0', sizeof(why)));
 	text[0] = '\0';
 	for (int i = 0; i < n; i++)
-		snprintf(text + strlen(text), 80, "%s%s/%d:%d", i ? " " : "", ports[i].device, ports[i].number,
+		snprintf(text + strlen(text), 100, "%s%.63s/%d:%d", i ? " " : "", ports[i].device, ports[i].number,
 			 ports[i].gid_index);
 	return text;
 }

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An open device, shared by all endpoints of the process that use it. */
+#ifndef TT_RDMA_ADAPTER_H
+#define TT_RDMA_ADAPTER_H
+
+#include "tutti/tutti.h"
+#include "verbs.h"
+
+struct rdma_adapter {
+	struct rdma_adapter *next;
+	const struct rdma_verbs *verbs;
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	int uses;
+	char name[64];
+};
+
+/* Opens it, or counts one user more. Every get() wants a put(). */
+tutti_result_t tt_rdma_adapter_get(const char *name, struct rdma_adapter **out);
+void tt_rdma_adapter_put(struct rdma_adapter *adapter);
+
+#endif

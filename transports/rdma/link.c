@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the life of links, and which way their bytes go. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "endpoint.h"
+
+static struct rdma_link *rdma_link_of(struct tt_link *base)
+{
+	return (struct rdma_link *)base;
+}
+
+void tt_rdma_link_fail(struct rdma_link *link, const char *format, ...)
+{
+	va_list args;
+
+	if (link->state == RDMA_FAILED)
+		return;
+	rdma_endpoint_of_link(link)->greeting -= tt_rdma_greets(link);
+	link->state = RDMA_FAILED;
+	va_start(args, format);
+	vsnprintf(link->why, sizeof(link->why), format, args);
+	va_end(args);
+	tt_log(DEBUG, RDMA, "rank %d lane %d: %s", rdma_endpoint_of_link(link)->rank, link->lane, link->why);
+}
+
+/* ---- beginning */
+
+static tutti_result_t number(struct rdma_endpoint *e, struct rdma_link *link)
+{
+	if (e->nlinks == e->links_room) {
+		const uint32_t room = e->links_room ? 2 * e->links_room : 16;
+		struct rdma_link **links = realloc(e->links, room * sizeof(struct rdma_link *));
+
+		if (!links)
+			return tt_fail(TUTTI_ERR_NO_MEMORY, RDMA, "no memory for a link with rank %d", link->base.peer);
+		e->links = links;
+		e->links_room = room;
+	}
+	link->id = e->nlinks;
+	e->links[e->nlinks++] = link;
+	return TUTTI_OK;
+}
+
+/* The ports through which the two reach each other take turns, the same at both ends. */
+static struct rdma_rail *choose_rail(struct rdma_endpoint *e, int peer, enum tt_lane lane)
+{
+	int pairs[RDMA_PORTS_MAX][2];
+	const int count = e->nports > 0 ? tt_rdma_pairs(&e->known[e->rank], &e->known[peer], pairs) : 0;
+
+	return count == 0 ? NULL : &e->rails[pairs[(e->rank + peer + (int)lane) % count][0]];
+}
+
+tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_lane lane, struct tt_link **out)
+{
+	struct rdma_endpoint *e = rdma_endpoint_of(base);
+
+	struct rdma_link *link = calloc(1, sizeof(*link));
+
+	if (!link)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, RDMA, "no memory for a link with rank %d", peer);
+	link->base = (struct tt_link){ base->ops, base, peer };
+	link->lane = lane;
+	tutti_result_t result = e->tcp->ops->connect(e->tcp, peer, lane, &link->tcp);
+	if (!result)
+		result = number(e, link);
+	if (result) {
+		if (link->tcp)
+			link->tcp->ops->close(link->tcp);
+		free(link);
+		return result;
+	}
+	*out = &link->base;
+	if (lane == TT_LANE_CONTROL) {
+		link->state = RDMA_BY_TCP; /* what is said of the end of a communicator is short, and must not depend on a device */
+		return TUTTI_OK;
+	}
+	link->rail = choose_rail(e, peer, lane);
+	if (!link->rail || tt_rdma_queue_open(link) != TUTTI_OK) {
+		tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", e->rank, peer,
+		       link->rail    ? tt_thread_error() :
+		       e->nports > 0 ? "their devices share no network" :
+				       "this rank's device could not be opened");
+		tt_rdma_queue_close(link);
+		link->mine.queue = 0;
+	}
+	tt_rdma_greet(link);
+	return TUTTI_OK;
+}
+
+/* ---- bytes */
+
+static ssize_t failed(const struct rdma_link *link)
+{
+	const struct rdma_endpoint *e = rdma_endpoint_of_link(link);
+
+	if (e->base.fault.result)
+		return tt_fail(e->base.fault.result, RDMA, "%s", e->base.fault.text);
+	return tt_fail(TUTTI_ERR_PEER_LOST, RDMA, "%s", link->why);
+}
+
+/* What the TCP link says, which ends when its peer does: 0, or why. */
+static ssize_t ask_tcp(struct rdma_link *link)
+{
+	uint8_t byte;
+	const struct iovec one = { &byte, 1 };
+	const ssize_t got = link->tcp->ops->read(link->tcp, &one, 1);
+
+	if (got > 0)
+		tt_rdma_link_fail(link, "rank %d goes on by TCP where RDMA was agreed on: not the same version of tutti",
+				  link->base.peer);
+	return got > 0 ? failed(link) : got;
+}
+
+void tt_rdma_link_probe(struct rdma_link *link)
+{
+	if (link->state == RDMA_UP && ask_tcp(link) < 0)
+		link->peer_ended = true;
+}
+
+/* The state in which bytes are to be moved, after what can be done to get there. */
+static enum rdma_state advance(struct rdma_link *link)
+{
+	if (__builtin_expect(tt_rdma_greets(link), 0))
+		tt_rdma_greeting_step(link);
+	return link->state;
+}
+
+ssize_t tt_rdma_link_write(struct tt_link *base, const struct iovec *iov, int n)
+{
+	struct rdma_link *link = rdma_link_of(base);
+
+	switch (advance(link)) {
+	case RDMA_UP: break;
+	case RDMA_BY_TCP: return link->tcp->ops->write(link->tcp, iov, n);
+	case RDMA_FAILED: return failed(link);
+	default: return 0;
+	}
+	if (link->peer_ended)
+		return ask_tcp(link);
+	size_t moved = tt_rdma_ring_write(link, iov, n);
+	if (moved == 0) { /* is there room by now? */
+		tt_rdma_poll(rdma_endpoint_of(base->endpoint));
+		moved = link->state == RDMA_UP ? tt_rdma_ring_write(link, iov, n) : 0;
+	}
+	return link->state == RDMA_FAILED ? failed(link) : (ssize_t)moved;
+}
+
+/* Nothing is there to be read: why? 0: it has not come yet. */
+static ssize_t nothing(struct rdma_link *link)
+{
+	if (link->state == RDMA_FAILED)
+		return failed(link);
+	return link->peer_ended ? ask_tcp(link) : 0;
+}
+
+ssize_t tt_rdma_link_read(struct tt_link *base, const struct iovec *iov, int n)
+{
+	struct rdma_link *link = rdma_link_of(base);
+
+	switch (advance(link)) {
+	case RDMA_UP: break;
+	case RDMA_BY_TCP: return link->tcp->ops->read(link->tcp, iov, n);
+	case RDMA_FAILED: break; /* what came before can be read */
+	default: return 0;
+	}
+	if (link->arrived == link->taken)
+		tt_rdma_poll(rdma_endpoint_of(base->endpoint));
+	if (link->arrived == link->taken)
+		return nothing(link);
+	return (ssize_t)tt_rdma_ring_read(link, iov, n);
+}
+
+ssize_t tt_rdma_link_peek(struct tt_link *base, size_t want, size_t limit, const void **data)
+{
+	struct rdma_link *link = rdma_link_of(base);
+
+	switch (advance(link)) {
+	case RDMA_UP: break;
+	case RDMA_BY_TCP: return link->tcp->ops->peek(link->tcp, want, limit, data);
+	case RDMA_FAILED: break;
+	default: return 0;
+	}
+	if (limit == 0)
+		return 0;
+	if (link->arrived - link->taken < (want ? want : 1))
+		tt_rdma_poll(rdma_endpoint_of(base->endpoint));
+	if (link->arrived == link->taken)
+		return nothing(link);
+	const size_t there = tt_rdma_ring_peek(link, want, data);
+	return (ssize_t)(there < limit ? there : limit);
+}
+
+void tt_rdma_link_release(struct tt_link *base, size_t bytes)
+{
+	struct rdma_link *link = rdma_link_of(base);
+
+	if (link->state == RDMA_BY_TCP)
+		link->tcp->ops->release(link->tcp, bytes);
+	else
+		tt_rdma_ring_release(link, bytes);
+}
+
+bool tt_rdma_link_ready(const struct tt_link *base)
+{
+	const struct rdma_link *link = (const struct rdma_link *)base;
+
+	return link->state == RDMA_UP || (link->state == RDMA_BY_TCP && link->tcp->ops->ready(link->tcp));
+}
+
+/* ---- end */
+
+static void free_link(struct rdma_link *link)
+{
+	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
+
+	tt_rdma_queue_close(link);
+	link->tcp->ops->close(link->tcp);
+	e->links[link->id] = NULL;
+	free(link);
+}
+
+static bool is_done(struct rdma_link *link)
+{
+	return link->state != RDMA_UP || tt_rdma_ring_is_drained(link);
+}
+
+/* Its TCP link stays as long as it sends: the peer takes the end of that for the end of the bytes. */
+void tt_rdma_link_close(struct tt_link *base)
+{
+	struct rdma_link *link = rdma_link_of(base);
+
+	if (!link)
+		return;
+	rdma_endpoint_of_link(link)->greeting -= tt_rdma_greets(link);
+	if (is_done(link)) {
+		free_link(link);
+		return;
+	}
+	link->closed = true;
+	rdma_endpoint_of_link(link)->closing++;
+}
+
+void tt_rdma_links_step(struct rdma_endpoint *e, bool thorough)
+{
+	for (uint32_t i = 0; i < e->nlinks; i++) {
+		struct rdma_link *link = e->links[i];
+
+		if (!link)
+			continue;
+		if (link->closed && is_done(link)) {
+			e->closing--;
+			free_link(link);
+		} else if (!link->closed) {
+			advance(link);
+			if (thorough)
+				tt_rdma_link_probe(link);
+		}
+	}
+}
+
+void tt_rdma_links_end(struct rdma_endpoint *e)
+{
+	const uint64_t until = tt_now() + RDMA_LINGER_MS * 1000000ull;
+
+	while (e->closing > 0 && tt_now() < until) {
+		tt_rdma_poll(e);
+		tt_rdma_links_step(e, false);
+	}
+	for (uint32_t i = 0; i < e->nlinks; i++)
+		if (e->links[i])
+			free_link(e->links[i]);
+}

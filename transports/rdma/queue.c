@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what verbs are asked for: devices and completion queues of an endpoint, the queue pair of a link, and completions.
+ *
+ * A completion names its link by a number that is never used again, as some devices leave completions of a queue pair that is
+ * gone in the completion queue. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+
+#include "endpoint.h"
+
+#define POLLED		 16 /* completions taken at once */
+#define LINKS_OF_A_QUEUE 256 /* that one completion queue has room for at least */
+#define PACKET_BITS	 24
+
+/* ---- rails */
+
+static tutti_result_t open_queue(struct rdma_endpoint *e, struct rdma_rail *rail)
+{
+	const struct rdma_verbs *verbs = rail->adapter->verbs;
+	const int links = e->size * 2 < LINKS_OF_A_QUEUE ? e->size * 2 : LINKS_OF_A_QUEUE;
+
+	rail->channel = verbs->create_comp_channel(rail->adapter->context);
+	if (!rail->channel)
+		return tt_fail_errno(RDMA, "make a completion channel of %s", rail->adapter->name);
+	if (fcntl(rail->channel->fd, F_SETFL, fcntl(rail->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
+		return tt_fail_errno(RDMA, "set up a completion channel of %s", rail->adapter->name);
+	rail->cq = verbs->create_cq(rail->adapter->context, links * (RDMA_RECEIVES + RDMA_SENDS), NULL, rail->channel, 0);
+	if (!rail->cq)
+		return tt_fail_errno(RDMA, "make a completion queue of %s", rail->adapter->name);
+	return TUTTI_OK;
+}
+
+static tutti_result_t open_rail(struct rdma_endpoint *e, struct rdma_rail *rail, const struct rdma_port *port)
+{
+	struct ibv_port_attr attributes = { 0 };
+
+	rail->port = port;
+	const tutti_result_t result = tt_rdma_adapter_get(port->device, &rail->adapter);
+	if (result)
+		return result;
+	const int error = rail->adapter->verbs->query_port(rail->adapter->context, port->number,
+							   (struct _compat_ibv_port_attr *)&attributes);
+	if (error)
+		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "ask for port %d of %s: %s", port->number, port->device, strerror(error));
+	rail->mtu = attributes.active_mtu;
+	return open_queue(e, rail);
+}
+
+tutti_result_t tt_rdma_rails_open(struct rdma_endpoint *e)
+{
+	for (int i = 0; i < e->nports; i++) {
+		const tutti_result_t result = open_rail(e, &e->rails[i], &e->ports[i]);
+
+		if (result)
+			return result;
+	}
+	return TUTTI_OK;
+}
+
+void tt_rdma_rails_close(struct rdma_endpoint *e)
+{
+	for (int i = 0; i < e->nports; i++) {
+		struct rdma_rail *rail = &e->rails[i];
+
+		if (rail->cq)
+			rail->adapter->verbs->destroy_cq(rail->cq);
+		if (rail->channel)
+			rail->adapter->verbs->destroy_comp_channel(rail->channel);
+		tt_rdma_adapter_put(rail->adapter);
+		*rail = (struct rdma_rail){ 0 };
+	}
+}
+
+/* ---- a link's queue pair */
+
+static tutti_result_t fail_to_register(const struct rdma_link *link, size_t bytes)
+{
+	struct rlimit limit = { 0 };
+
+	if (errno != ENOMEM && errno != EAGAIN)
+		return tt_fail_errno(RDMA, "register %zu bytes with %s", bytes, link->rail->adapter->name);
+	getrlimit(RLIMIT_MEMLOCK, &limit);
+	return tt_fail(TUTTI_ERR_NO_MEMORY, RDMA,
+		       "cannot lock %zu bytes of memory for %s: the limit of locked memory is %llu KiB (ulimit -l); raise it by "
+		       "\"* - memlock unlimited\" in /etc/security/limits.conf, LimitMEMLOCK=infinity in a systemd unit, or docker "
+		       "run --ulimit memlock=-1",
+		       bytes, link->rail->adapter->name, (unsigned long long)limit.rlim_cur / 1024);
+}
+
+static tutti_result_t open_memory(struct rdma_link *link)
+{
+	const size_t bytes = sizeof(*link->memory);
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return tt_fail_errno(RDMA, "map %zu bytes for a link", bytes);
+	link->memory = memory;
+	/* a child of fork() would share its pages with the device until either of them writes */
+	madvise(memory, bytes, MADV_DONTFORK);
+	link->mr = link->rail->adapter->verbs->reg_mr(link->rail->adapter->pd, memory, bytes,
+						      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	return link->mr ? TUTTI_OK : fail_to_register(link, bytes);
+}
+
+static tutti_result_t open_pair(struct rdma_link *link)
+{
+	const struct rdma_rail *rail = link->rail;
+	struct ibv_qp_init_attr wanted = {
+		.send_cq = rail->cq,
+		.recv_cq = rail->cq,
+		.cap = { .max_send_wr = RDMA_SENDS, .max_recv_wr = RDMA_RECEIVES, .max_send_sge = 1, .max_recv_sge = 1,
+			 .max_inline_data = 128 },
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp_attr attributes = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = rail->port->number,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+	};
+
+	link->qp = rail->adapter->verbs->create_qp(rail->adapter->pd, &wanted);
+	if (!link->qp)
+		return tt_fail_errno(RDMA, "make a queue pair of %s", rail->adapter->name);
+	link->inline_bytes = wanted.cap.max_inline_data;
+	const int error = rail->adapter->verbs->modify_qp(link->qp, &attributes,
+							  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	if (error)
+		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "prepare a queue pair of %s: %s", rail->adapter->name, strerror(error));
+	return TUTTI_OK;
+}
+
+/* From any packet on, so that packets of an earlier connection are not taken for those of this one. */
+static uint32_t first_packet(void)
+{
+	uint32_t number = 0;
+
+	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) < 0)
+		number = (uint32_t)tt_now();
+	return number & ((1u << PACKET_BITS) - 1);
+}
+
+tutti_result_t tt_rdma_queue_open(struct rdma_link *link)
+{
+	tutti_result_t result = open_memory(link);
+
+	if (!result)
+		result = open_pair(link);
+	if (!result)
+		result = tt_rdma_ring_begin(link);
+	if (result)
+		return result;
+	link->mine = (struct rdma_hello){
+		.queue = link->qp->qp_num,
+		.packet = first_packet(),
+		.lid = link->rail->port->lid,
+		.mtu = (uint8_t)link->rail->mtu,
+		.memory = (uintptr_t)link->memory,
+		.key = link->mr->rkey,
+	};
+	memcpy(link->mine.gid, link->rail->port->gid, sizeof(link->mine.gid));
+	return TUTTI_OK;
+}
+
+void tt_rdma_queue_close(struct rdma_link *link)
+{
+	const struct rdma_verbs *verbs = link->rail ? link->rail->adapter->verbs : NULL;
+
+	if (link->qp)
+		verbs->destroy_qp(link->qp);
+	if (link->mr)
+		verbs->dereg_mr(link->mr);
+	if (link->memory)
+		munmap(link->memory, sizeof(*link->memory));
+	link->qp = NULL;
+	link->mr = NULL;
+	link->memory = NULL;
+}
+
+static tutti_result_t ready_to_receive(struct rdma_link *link)
+{
+	const struct rdma_hello *peer = &link->peer;
+	const struct rdma_rail *rail = link->rail;
+	const struct rdma_settings *settings = &rdma_endpoint_of_link(link)->settings;
+	struct ibv_qp_attr attributes = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = peer->mtu < rail->mtu ? (enum ibv_mtu)peer->mtu : rail->mtu,
+		.dest_qp_num = peer->queue,
+		.rq_psn = peer->packet,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 12, /* 0.64 ms */
+		.ah_attr = { .dlid = peer->lid, .sl = (uint8_t)settings->sl, .port_num = rail->port->number,
+			     .is_global = !rail->port->infiniband },
+	};
+
+	if (attributes.ah_attr.is_global) {
+		memcpy(attributes.ah_attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
+		attributes.ah_attr.grh.sgid_index = (uint8_t)rail->port->gid_index;
+		attributes.ah_attr.grh.hop_limit = 64;
+		attributes.ah_attr.grh.traffic_class = (uint8_t)settings->tc;
+	}
+	const int error = rail->adapter->verbs->modify_qp(link->qp, &attributes,
+							  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+								  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+								  IBV_QP_MIN_RNR_TIMER);
+	if (error)
+		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "connect a queue pair of %s with rank %d's (MTU %d, GID index %d): %s",
+			       rail->adapter->name, link->base.peer, 128 << attributes.path_mtu, rail->port->gid_index,
+			       strerror(error));
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_rdma_queue_connect(struct rdma_link *link)
+{
+	const struct rdma_settings *settings = &rdma_endpoint_of_link(link)->settings;
+	struct ibv_qp_attr attributes = {
+		.qp_state = IBV_QPS_RTS,
+		.timeout = (uint8_t)settings->timeout,
+		.retry_cnt = (uint8_t)settings->retry,
+		.rnr_retry = 7, /* for ever */
+		.sq_psn = link->mine.packet,
+		.max_rd_atomic = 1,
+	};
+	const tutti_result_t result = ready_to_receive(link);
+
+	if (result)
+		return result;
+	const int error = link->rail->adapter->verbs->modify_qp(link->qp, &attributes,
+								IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+									IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	if (error)
+		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "make a queue pair of %s send to rank %d: %s", link->rail->adapter->name,
+			       link->base.peer, strerror(error));
+	return TUTTI_OK;
+}
+
+/* ---- completions */
+
+static void describe(struct rdma_link *link, const struct ibv_wc *wc)
+{
+	const struct rdma_settings *settings = &rdma_endpoint_of_link(link)->settings;
+	const char *status = link->rail->adapter->verbs->wc_status_str(wc->status);
+
+	switch (wc->status) {
+	case IBV_WC_WR_FLUSH_ERR: break; /* one before it says why */
+	case IBV_WC_RETRY_EXC_ERR:
+		tt_rdma_link_fail(link,
+				  "rank %d does not answer over %s port %d (%s: %d retries, TUTTI_RDMA_RETRY, with a timeout of 4.096 µs × "
+				  "2^%d each, TUTTI_RDMA_TIMEOUT): its process or host is gone, or the network between",
+				  link->base.peer, link->rail->port->device, link->rail->port->number, status, settings->retry,
+				  settings->timeout);
+		break;
+	case IBV_WC_REM_ACCESS_ERR:
+		tt_rdma_link_fail(link, "rank %d's device refused a write (%s): the memory is not registered any more",
+				  link->base.peer, status);
+		break;
+	default:
+		tt_rdma_link_fail(link, "the queue pair with rank %d over %s port %d failed: %s (vendor's code %u)",
+				  link->base.peer, link->rail->port->device, link->rail->port->number, status, wc->vendor_err);
+	}
+}
+
+static void complete(struct rdma_endpoint *e, const struct ibv_wc *wc)
+{
+	const uint32_t id = (uint32_t)wc->wr_id;
+	struct rdma_link *link = id < e->nlinks ? e->links[id] : NULL;
+
+	if (!link || !link->qp)
+		return;
+	if (wc->status != IBV_WC_SUCCESS && link->state == RDMA_PROVING)
+		tt_rdma_greeting_disproved(link, link->rail->adapter->verbs->wc_status_str(wc->status));
+	else if (wc->status != IBV_WC_SUCCESS)
+		describe(link, wc);
+	else if (wc->wr_id & RDMA_SENT)
+		link->sends_done = (uint32_t)(wc->wr_id >> 32) & RDMA_SENDS_MASK;
+	else
+		tt_rdma_ring_arrived(link, wc->imm_data);
+}
+
+void tt_rdma_poll(struct rdma_endpoint *e)
+{
+	struct ibv_wc done[POLLED];
+
+	for (int i = 0; i < e->nports; i++) {
+		int n = POLLED;
+
+		while (n == POLLED && e->rails[i].cq) {
+			n = ibv_poll_cq(e->rails[i].cq, POLLED, done);
+			for (int k = 0; k < n; k++)
+				complete(e, &done[k]);
+		}
+	}
+}
