@@ -251,7 +251,9 @@ static int best_between(const struct tutti_comm *comm, int a, int b)
 
 static bool needs_key(const struct tutti_comm *comm)
 {
-	return !comm->settings.key.set && tt_settings_allow(comm->settings.transports, "tcp");
+	const char *allowed = comm->settings.transports;
+
+	return !comm->settings.key.set && (tt_settings_allow(allowed, "tcp") || tt_settings_allow(allowed, "rdma"));
 }
 
 static tutti_result_t choose_transports(struct tutti_comm *comm)
@@ -270,7 +272,7 @@ static tutti_result_t choose_transports(struct tutti_comm *comm)
 	if (unreached < 0)
 		return TUTTI_OK;
 	return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM, "no transport of \"%s\" reaches rank %d from rank %d: %s",
-		       *comm->settings.transports ? comm->settings.transports : "shm,tcp", unreached, comm->rank,
+		       *comm->settings.transports ? comm->settings.transports : "shm,rdma,tcp", unreached, comm->rank,
 		       needs_key(comm) ? "without a key ranks are reached on their own machine only; give all the same "
 					 "TUTTI_KEY or TUTTI_KEY_FILE" :
 					 "allow another in TUTTI_TRANSPORT");
