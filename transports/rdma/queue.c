@@ -3,6 +3,7 @@
  *
  * A completion names its link by a number that is never used again, as some devices leave completions of a queue pair that is
  * gone in the completion queue. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -241,27 +242,42 @@ tutti_result_t tt_rdma_queue_connect(struct rdma_link *link)
 
 /* ---- completions */
 
+/* Where the peer's port is: "192.0.2.1", or the GID. */
+static const char *place_of(const struct rdma_link *link, char text[INET6_ADDRSTRLEN])
+{
+	const struct in6_addr *gid = (const void *)link->peer.gid;
+
+	if (IN6_IS_ADDR_V4MAPPED(gid))
+		return inet_ntop(AF_INET, link->peer.gid + 12, text, INET6_ADDRSTRLEN);
+	return inet_ntop(AF_INET6, gid, text, INET6_ADDRSTRLEN);
+}
+
 static void describe(struct rdma_link *link, const struct ibv_wc *wc)
 {
 	const struct rdma_settings *settings = &rdma_endpoint_of_link(link)->settings;
+	const struct rdma_port *port = link->rail->port;
 	const char *status = link->rail->adapter->verbs->wc_status_str(wc->status);
+	char place[INET6_ADDRSTRLEN];
+
+	place_of(link, place);
 
 	switch (wc->status) {
 	case IBV_WC_WR_FLUSH_ERR: break; /* one before it says why */
 	case IBV_WC_RETRY_EXC_ERR:
 		tt_rdma_link_fail(link,
-				  "rank %d does not answer over %s port %d (%s: %d retries, TUTTI_RDMA_RETRY, with a timeout of 4.096 µs × "
-				  "2^%d each, TUTTI_RDMA_TIMEOUT): its process or host is gone, or the network between",
-				  link->base.peer, link->rail->port->device, link->rail->port->number, status, settings->retry,
-				  settings->timeout);
+				  "rank %d at %s does not answer over %s port %d (%s: %d retries, TUTTI_RDMA_RETRY, with a timeout of "
+				  "4.096 µs × 2^%d each, TUTTI_RDMA_TIMEOUT): its process or host is gone, or the network between",
+				  link->base.peer, place, port->device, port->number, status, settings->retry, settings->timeout);
 		break;
 	case IBV_WC_REM_ACCESS_ERR:
-		tt_rdma_link_fail(link, "rank %d's device refused a write (%s): the memory is not registered any more",
-				  link->base.peer, status);
+		tt_rdma_link_fail(link, "rank %d's device, at %s, refused a write (%s): the memory is not registered any more",
+				  link->base.peer, place, status);
 		break;
 	default:
-		tt_rdma_link_fail(link, "the queue pair with rank %d over %s port %d failed: %s (vendor's code %u)",
-				  link->base.peer, link->rail->port->device, link->rail->port->number, status, wc->vendor_err);
+		tt_rdma_link_fail(link,
+				  "the queue pair with rank %d at %s over %s port %d failed: %s (vendor's code %u); tutti-info and the "
+				  "kernel's log say whether the port is up",
+				  link->base.peer, place, port->device, port->number, status, wc->vendor_err);
 	}
 }
 
