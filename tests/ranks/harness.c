@@ -218,23 +218,26 @@ static void set_environment(const struct job *job, int rank, const char *store)
 	}
 }
 
-static int be_rank(const struct job *job, int rank, const char *store)
+int run_launched(rank_body *body, void *argument)
 {
 	tutti_comm_t comm;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	set_environment(job, rank, store);
-	if (job->whole)
-		return job->whole(rank, job->argument);
 	const tutti_result_t result = tutti_init(NULL, &comm);
+
 	if (result) {
-		fprintf(stderr, "rank %d: tutti_init: %s (%s)\n", rank, tutti_strerror(result),
+		fprintf(stderr, "rank %s: tutti_init: %s (%s)\n", getenv("TUTTI_RANK"), tutti_strerror(result),
 			tutti_last_error(NULL));
 		return 1;
 	}
-	const int failed = job->body(comm, job->argument);
+	const int failed = body(comm, argument);
 	tutti_comm_destroy(comm);
 	return failed;
+}
+
+static int be_rank(const struct job *job, int rank, const char *store)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	set_environment(job, rank, store);
+	return job->whole ? job->whole(rank, job->argument) : run_launched(job->body, job->argument);
 }
 
 /* Wait for one rank; true if it ended as it should. */

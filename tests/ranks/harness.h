@@ -32,6 +32,9 @@ struct job {
 /* Runs the job; 0 if every rank returned 0 (or was a victim that ended by the expected signal). */
 int run_job(const struct job *job);
 
+/* This process is one rank of a job that somebody else starts, as its environment says. Returns what `body` does. */
+int run_launched(rank_body *body, void *argument);
+
 /* In a body: complain with rank, place and text, and return 1 from the body. */
 int complain(tutti_comm_t comm, const char *file, int line, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every collective × type × operation × odd size × in place, checked against double precision on every rank.
  *
- *   test_matrix RANKS [NAME=VALUE …]      the environment of the ranks: transport, algorithm, hosts */
+ *   test_matrix RANKS [NAME=VALUE …]      the environment of the ranks: transport, algorithm, hosts
+ *   test_matrix launched                  as one rank of those that its environment speaks of
+ *
+ * TEST_SHARE=N (1): for each collective and size only every N-th type, operation and place, and long vectors are N times shorter. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +25,7 @@ struct setting {
 	tutti_dtype_t dtype;
 	tutti_op_t op;
 	bool in_place;
+	int share, turn;
 	size_t *counts, *displs, *back, *back_displs; /* of the _v forms */
 };
 
@@ -326,7 +330,8 @@ static int check_types(struct setting *s, size_t c, uint8_t *send, uint8_t *recv
 				continue;
 			s->in_place = (op + dtype) % 2;
 			for (int twice = 0; twice < 2; twice++, s->in_place = !s->in_place)
-				if (guarded(s, checks[c].check, checks[c].separate, send, recv,
+				if (s->turn++ % s->share == 0 &&
+				    guarded(s, checks[c].check, checks[c].separate, send, recv,
 					    elements * tutti_dtype_size(s->dtype)))
 					return 1;
 		}
@@ -339,9 +344,11 @@ static int body(tutti_comm_t comm, void *argument)
 	struct setting s = { .comm = comm, .rank = tutti_comm_rank(comm), .size = tutti_comm_size(comm) };
 	const size_t n = (size_t)s.size, most = sizes[NSIZES - 1] * n + n * n;
 	uint8_t *send = malloc(most * 8 + GUARD), *recv = malloc(most * 8 + GUARD);
+	const char *share = getenv("TEST_SHARE");
 	size_t tables[4][64];
 	int failed = 0;
 
+	s.share = share ? atoi(share) : 1;
 	s.counts = tables[0], s.displs = tables[1], s.back = tables[2], s.back_displs = tables[3];
 	for (size_t i = 0; i < NSIZES && !failed; i++) {
 		s.count = sizes[i];
@@ -359,7 +366,7 @@ static int body(tutti_comm_t comm, void *argument)
 	/* long ones: segments, staging areas and rings go round */
 	s.dtype = TUTTI_FLOAT32;
 	s.op = TUTTI_SUM;
-	s.count = (size_t)(3u << 20) / n + 7;
+	s.count = (size_t)(3u << 20) / n / (size_t)s.share + 7;
 	const size_t bytes = s.count * n * 4;
 	uint8_t *a = malloc(bytes + GUARD), *b = malloc(bytes + GUARD);
 	for (size_t c = 0; c < sizeof(checks) / sizeof(checks[0]) && !failed; c++) {
@@ -381,20 +388,28 @@ static int body(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
+static int say(int ranks, int failed)
+{
+	printf("%d ranks: %s\n", ranks, failed ? "FAILED" : "every collective, type, operation and size agrees");
+	return failed != 0;
+}
+
 int main(int argc, char **argv)
 {
-	const int ranks = argc > 1 ? atoi(argv[1]) : 0;
+	const bool launched = argc == 2 && strcmp(argv[1], "launched") == 0;
+	const char *number = launched ? getenv("TUTTI_SIZE") : argc > 1 ? argv[1] : NULL;
+	const int ranks = number ? atoi(number) : 0;
 
 	if (ranks < 1 || ranks > 32) {
-		fprintf(stderr, "usage: %s RANKS(1…32) [NAME=VALUE …]\n", argv[0]);
+		fprintf(stderr, "usage: %s RANKS(1…32) [NAME=VALUE …], or launched, with TUTTI_SIZE set\n", argv[0]);
 		return 2;
 	}
+	if (launched)
+		return say(ranks, run_launched(body, NULL));
 	const struct job job = { .ranks = ranks,
 				 .env = (const char *const *)argv + 2,
 				 .body = body,
 				 .limit_s = 280 };
-	const int failed = run_job(&job);
 
-	printf("%d ranks: %s\n", ranks, failed ? "FAILED" : "every collective, type, operation and size agrees");
-	return failed != 0;
+	return say(ranks, run_job(&job));
 }
