@@ -278,7 +278,8 @@ static void require_quiet(struct suite_rank *rank, const char *what)
 	}
 	suite_require(rank, rounds <= 10 * QUIET_ROUNDS, "%s: woke %u times in %u ms", what, rounds,
 		      QUIET_ROUNDS * QUIET_MS);
-	suite_require(rank, cpu_time() - cpu < QUIET_MS * 1000000ull,
+	/* one that spins uses all of it; on an emulated host time that others take from it counts, too */
+	suite_require(rank, cpu_time() - cpu < QUIET_ROUNDS * QUIET_MS / 2 * 1000000ull,
 		      "%s: used %u ms of the processor in %u ms", what,
 		      (unsigned)((cpu_time() - cpu) / 1000000), QUIET_ROUNDS * QUIET_MS);
 }
