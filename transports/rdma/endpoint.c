@@ -130,6 +130,7 @@ static tutti_result_t rdma_open(const struct tt_endpoint_config *config, struct 
 	e->base.ops = &tt_transport_rdma;
 	e->rank = config->rank;
 	e->size = config->size;
+	e->silence_s = config->silence_s;
 	e->waiter = -1;
 	result = find_ports(e, config);
 	if (!result && e->nports > 0)

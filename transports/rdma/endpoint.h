@@ -65,6 +65,8 @@ enum rdma_state {
 	RDMA_FAILED,
 };
 
+enum rdma_verdict { RDMA_UNDECIDED, RDMA_NO, RDMA_YES };
+
 struct rdma_link {
 	struct tt_link base;
 	struct tt_link *tcp;
@@ -79,7 +81,8 @@ struct rdma_link {
 
 	uint8_t hello[RDMA_HELLO_BYTES], answer[RDMA_HELLO_BYTES]; /* ours, theirs */
 	size_t told, heard;					   /* bytes of those, or of the verdicts that follow */
-	uint8_t verdict; /* of the state; 0: not yet known */
+	uint8_t verdict; /* enum rdma_verdict, of the state */
+	uint64_t prove_until; /* when it is no, if nothing else has decided it */
 	struct rdma_hello mine, peer;
 
 	uint64_t written, messages;    /* bytes and messages so far */
@@ -99,6 +102,7 @@ struct rdma_endpoint {
 	struct tt_endpoint base;
 	struct tt_endpoint *tcp;
 	int rank, size;
+	double silence_s; /* what is not answered for so long is lost */
 	struct rdma_settings settings;
 	struct rdma_port ports[RDMA_PORTS_MAX];
 	int nports;

@@ -5,8 +5,6 @@
  * packets of a size may be lost. Where either says no, TCP carries the bytes. */
 #include "endpoint.h"
 
-enum { NO = 1, YES };
-
 bool tt_rdma_greets(const struct rdma_link *link)
 {
 	return link->state <= RDMA_PROVING;
@@ -49,15 +47,15 @@ static void settle(struct rdma_link *link, enum rdma_state state)
 {
 	link->state = state;
 	rdma_endpoint_of_link(link)->greeting--;
-	if (state == RDMA_UP)
+	if (state == RDMA_UP) {
 		tt_log(DEBUG, RDMA, "rank %d lane %d with rank %d is up over %s port %d", rdma_endpoint_of_link(link)->rank,
 		       link->lane, link->base.peer, link->rail->port->device, link->rail->port->number);
-	else
+		tt_rdma_link_probe(link);
+	} else {
 		tt_log(INFO, RDMA, "rank %d lane %d with rank %d goes by TCP", rdma_endpoint_of_link(link)->rank, link->lane,
 		       link->base.peer);
-	if (state == RDMA_BY_TCP)
 		tt_rdma_queue_close(link);
-	tt_rdma_link_probe(link);
+	}
 }
 
 static void enter(struct rdma_link *link, enum rdma_state state, uint8_t verdict)
@@ -69,10 +67,10 @@ static void enter(struct rdma_link *link, enum rdma_state state, uint8_t verdict
 
 static void judge(struct rdma_link *link)
 {
-	enter(link, RDMA_AGREEING, NO);
+	enter(link, RDMA_AGREEING, RDMA_NO);
 	if (link->mine.queue && link->peer.queue) {
 		if (tt_rdma_queue_connect(link) == TUTTI_OK)
-			link->verdict = YES;
+			link->verdict = RDMA_YES;
 		else
 			tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", rdma_endpoint_of_link(link)->rank, link->base.peer,
 			       tt_thread_error());
@@ -81,9 +79,11 @@ static void judge(struct rdma_link *link)
 
 void tt_rdma_greeting_disproved(struct rdma_link *link, const char *why)
 {
+	if (link->verdict != RDMA_UNDECIDED) /* the first of many: all requests that were posted end so */
+		return;
 	tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: nothing arrives there over %s port %d (%s)",
 	       rdma_endpoint_of_link(link)->rank, link->base.peer, link->rail->port->device, link->rail->port->number, why);
-	link->verdict = NO;
+	link->verdict = RDMA_NO;
 }
 
 /* Exchange verdicts; true: both are known. */
@@ -96,14 +96,13 @@ static bool exchange(struct rdma_link *link)
 
 static void prove(struct rdma_link *link)
 {
-	enter(link, RDMA_PROVING, 0);
+	enter(link, RDMA_PROVING, RDMA_UNDECIDED);
+	link->prove_until = tt_now() + (uint64_t)(rdma_endpoint_of_link(link)->silence_s * 1e9);
 	tt_rdma_ring_ask(link);
 }
 
 void tt_rdma_greeting_step(struct rdma_link *link)
 {
-	if (!link->tcp->ops->ready(link->tcp))
-		return;
 	if (link->state == RDMA_GREETING) {
 		const bool told = tell(link, link->hello, RDMA_HELLO_BYTES);
 
@@ -119,15 +118,17 @@ void tt_rdma_greeting_step(struct rdma_link *link)
 	if (link->state == RDMA_AGREEING) {
 		if (!exchange(link))
 			return;
-		if (link->verdict == YES && link->answer[0] == YES)
+		if (link->verdict == RDMA_YES && link->answer[0] == RDMA_YES)
 			prove(link);
 		else
 			settle(link, RDMA_BY_TCP);
 	}
 	if (link->state == RDMA_PROVING) {
-		if (!link->verdict && link->sends == link->sends_done)
-			link->verdict = YES;
-		if (link->verdict && exchange(link))
-			settle(link, link->verdict == YES && link->answer[0] == YES ? RDMA_UP : RDMA_BY_TCP);
+		if (link->verdict == RDMA_UNDECIDED && link->sends == link->sends_done)
+			link->verdict = RDMA_YES;
+		else if (tt_now() > link->prove_until) /* soft-RoCE tries for ever where its own card takes no packets */
+			tt_rdma_greeting_disproved(link, "no word of it within the limit of TUTTI_SILENCE");
+		if (link->verdict != RDMA_UNDECIDED && exchange(link))
+			settle(link, link->verdict == RDMA_YES && link->answer[0] == RDMA_YES ? RDMA_UP : RDMA_BY_TCP);
 	}
 }

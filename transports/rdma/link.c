@@ -55,7 +55,6 @@ static struct rdma_rail *choose_rail(struct rdma_endpoint *e, int peer, enum tt_
 tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_lane lane, struct tt_link **out)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
-
 	struct rdma_link *link = calloc(1, sizeof(*link));
 
 	if (!link)

@@ -252,6 +252,7 @@ static const char *place_of(const struct rdma_link *link, char text[INET6_ADDRST
 	return inet_ntop(AF_INET6, gid, text, INET6_ADDRSTRLEN);
 }
 
+/* Of the first error of a queue pair; all requests that were posted follow it, flushed. */
 static void describe(struct rdma_link *link, const struct ibv_wc *wc)
 {
 	const struct rdma_settings *settings = &rdma_endpoint_of_link(link)->settings;
@@ -262,7 +263,6 @@ static void describe(struct rdma_link *link, const struct ibv_wc *wc)
 	place_of(link, place);
 
 	switch (wc->status) {
-	case IBV_WC_WR_FLUSH_ERR: break; /* one before it says why */
 	case IBV_WC_RETRY_EXC_ERR:
 		tt_rdma_link_fail(link,
 				  "rank %d at %s does not answer over %s port %d (%s: %d retries, TUTTI_RDMA_RETRY, with a timeout of "
@@ -288,7 +288,8 @@ static void complete(struct rdma_endpoint *e, const struct ibv_wc *wc)
 
 	if (!link || !link->qp)
 		return;
-	if (wc->status != IBV_WC_SUCCESS && link->state == RDMA_PROVING)
+	/* what this rank has said yes to must not be found wanting in silence */
+	if (wc->status != IBV_WC_SUCCESS && link->state == RDMA_PROVING && link->verdict != RDMA_YES)
 		tt_rdma_greeting_disproved(link, link->rail->adapter->verbs->wc_status_str(wc->status));
 	else if (wc->status != IBV_WC_SUCCESS)
 		describe(link, wc);
