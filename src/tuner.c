@@ -95,7 +95,7 @@ static double segments_of(const struct tutti_comm *comm, double block)
 }
 
 /* Everybody's work, shared by the cores there are. */
-static double work_seconds(const struct tutti_comm *comm, const struct tt_work *work, bool pipelined,
+static double work_seconds(const struct tutti_comm *comm, const struct tt_work *work, bool pipelined, bool saves,
 			   double bytes)
 {
 	const struct work_prices price = work_prices(comm);
@@ -107,7 +107,7 @@ static double work_seconds(const struct tutti_comm *comm, const struct tt_work *
 
 	return (segments * (work->messages[0] * price.message[near] + work->messages[1] * price.message[1] +
 			    work->waits * price.wait[far]) +
-		bytes * ((work->bytes - (far || pipelined ? 0 : IN_PLACE_SHARE * work->in_place)) * price.byte[far] +
+		bytes * ((work->bytes - (far || pipelined || !saves ? 0 : IN_PLACE_SHARE * work->in_place)) * price.byte[far] +
 			 work->reduced * price.reduced)) /
 	       cores;
 }
@@ -121,13 +121,17 @@ static tutti_result_t seconds(struct tutti_comm *comm, const struct tt_group *gr
 	*out = 0;
 	if (group->size == 1)
 		return TUTTI_OK;
-	const struct tt_cost cost = tt_algorithms[number]->cost(group, collective, bytes);
+	/* where all ranks combine at once, what is not copied once more has not been seen to be worth anything */
+	const bool saves = collective == TT_REDUCE;
+	struct tt_cost cost = tt_algorithms[number]->cost(group, collective, bytes);
+	if (!saves)
+		cost.in_place = 0;
 	const struct tt_prices price = path_prices(comm);
 	*out = tt_price(&price, &cost, tt_algorithms[number]->shared);
 	if (comm->crowd <= 1 || tt_algorithms[number]->shared || *out >= enough)
 		return TUTTI_OK;
 	const tutti_result_t result = tt_work_of(comm, number, collective, &work);
-	const double all = work ? work_seconds(comm, work, tt_algorithms[number]->pipelined, bytes) : 0;
+	const double all = work ? work_seconds(comm, work, tt_algorithms[number]->pipelined, saves, bytes) : 0;
 	*out = all > *out ? all + LESSER_SHARE * *out : *out + LESSER_SHARE * all;
 	return result;
 }

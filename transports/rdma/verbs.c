@@ -40,7 +40,7 @@ static void load(void)
 		void *const function = dlsym(library, functions[i].name);
 
 		if (!function) {
-			snprintf(trouble, sizeof(trouble), "%s has no %s: it is older than rdma-core 17", LIBRARY,
+			snprintf(trouble, sizeof(trouble), "%s has no %s", LIBRARY,
 				 functions[i].name);
 			dlclose(library);
 			return;
