@@ -2,6 +2,8 @@
 /* Faults reach every rank and blame the right one; leaving in order is no fault. */
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "test_tcp_fabric.h"
 
@@ -350,6 +352,83 @@ static void the_control_descriptor_is_for_news_not_for_data(void **state)
 	fabric_stop(&f);
 }
 
+/* Two ranks that join as processes: rank 0, which calls, and rank 1. */
+struct call {
+	int ready[2], go[2]; /* pipes: rank 0 has said its hello; rank 1 has answered */
+	pid_t caller;
+	int status;
+	struct tt_peer peers[2];
+};
+
+static tutti_result_t caller_waits(void *context)
+{
+	const struct call *call = context;
+	char byte = 0;
+
+	return write(call->ready[1], &byte, 1) == 1 && read(call->go[0], &byte, 1) == 0 ? TUTTI_OK : TUTTI_ERR_SYSTEM;
+}
+
+static tutti_result_t caller_ends(void *context)
+{
+	struct call *call = context;
+	siginfo_t info;
+
+	if (call->go[1] < 0)
+		return TUTTI_OK;
+	close(call->go[1]);
+	call->go[1] = -1;
+	return waitid(P_PID, (id_t)call->caller, &info, WEXITED | WNOWAIT) == 0 ? TUTTI_OK : TUTTI_ERR_SYSTEM;
+}
+
+static struct tt_endpoint *open_for(struct call *call, int rank, tutti_result_t (*hopeless)(void *context))
+{
+	const struct tt_endpoint_config config = { .comm_id = 5, .rank = rank, .size = 2, .timeout_s = 20, .silence_s = 5,
+						   .key = &fabric_key, .hopeless = hopeless, .context = call };
+	struct tt_endpoint *endpoint = NULL;
+
+	if (tcp->open(&config, &endpoint) < 0)
+		return NULL;
+	call->peers[rank].address_length = (uint16_t)tcp->address(endpoint, call->peers[rank].address);
+	call->peers[1 - rank].use = true;
+	return endpoint;
+}
+
+/* It joins and leaves, but hears rank 1's answer only after that has waited for it. */
+static int call_and_leave(struct call *call)
+{
+	close(call->go[1]);
+	struct tt_endpoint *caller = open_for(call, 0, caller_waits);
+
+	if (!caller || tcp->join(caller, call->peers, 2, tt_now() + 20 * SECOND) < 0)
+		return 1;
+	tcp->destroy(caller);
+	return 0;
+}
+
+/* What it said before is there to be read. */
+static void a_caller_that_has_ended_had_joined(void **state)
+{
+	struct call call = { .peers = { { .rank = 0, .process = 1 }, { .rank = 1, .process = 2 } } };
+	char byte;
+
+	assert_int_equal(pipe(call.ready) | pipe(call.go), 0);
+	struct tt_endpoint *called = open_for(&call, 1, caller_ends);
+	assert_non_null(called);
+	call.caller = fork();
+	assert_true(call.caller >= 0);
+	if (call.caller == 0)
+		_exit(call_and_leave(&call));
+	call.peers[0].pid = (int32_t)call.caller;
+	assert_int_equal(read(call.ready[0], &byte, 1), 1);
+	assert_int_equal(tcp->join(called, call.peers, 2, tt_now() + 20 * SECOND), TUTTI_OK);
+	assert_int_equal(waitpid(call.caller, &call.status, 0), call.caller);
+	assert_int_equal(call.status, 0);
+	tcp->destroy(called);
+	close(call.ready[0]);
+	close(call.ready[1]);
+	close(call.go[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -365,6 +444,7 @@ int main(void)
 		cmocka_unit_test(a_better_reason_replaces_a_closed_connection),
 		cmocka_unit_test(garbage_on_a_control_link_is_a_loss),
 		cmocka_unit_test(a_late_rank_is_told_too),
+		cmocka_unit_test(a_caller_that_has_ended_had_joined),
 		cmocka_unit_test(the_control_descriptor_is_for_news_not_for_data),
 		cmocka_unit_test(an_absent_rank_is_named_at_the_deadline),
 	};

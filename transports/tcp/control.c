@@ -355,7 +355,7 @@ static bool has_died(const struct tcp_endpoint *e, int rank)
 	return ended;
 }
 
-/* A lower rank that died before it called this one: nothing on the network says so. -1: none that this rank can see. */
+/* A lower rank that ended before it called this one: nothing on the network says so. -1: none that this rank can see. */
 static int dead_caller(const struct tcp_endpoint *e)
 {
 	for (int other = 0; other < e->rank; other++)
@@ -369,13 +369,15 @@ static tutti_result_t look_elsewhere(const struct tcp_endpoint *e)
 	return e->hopeless ? e->hopeless(e->context) : TUTTI_OK;
 }
 
-/* TUTTI_OK: whoever is missing may still come. What all are told goes first. */
-static tutti_result_t give_up_hope(struct tcp_endpoint *e)
+/* TUTTI_OK: whoever is missing may still come. What all are told goes first. Who has ended may have joined and left: what it
+ * said before is there by then, and has been looked at when it is found again. */
+static tutti_result_t give_up_hope(struct tcp_endpoint *e, int *suspect)
 {
 	const tutti_result_t told = look_elsewhere(e);
-	const int dead = told ? -1 : dead_caller(e);
+	const int dead = told ? -1 : dead_caller(e), before = *suspect;
 
-	if (dead >= 0)
+	*suspect = dead;
+	if (dead >= 0 && dead == before)
 		return tt_fail(TUTTI_ERR_PEER_LOST, TCP,
 			       "rank %d (pid %d) died while rank %d waited for its call; see its own output for the cause", dead,
 			       (int)e->known[dead].pid, e->rank);
@@ -386,7 +388,7 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 {
 	tutti_result_t result = call_neighbours(e);
 	uint64_t doubt_at = tt_now() + HOPE_MS * TCP_MS;
-	int absent;
+	int absent, suspect = -1;
 
 	while (result == TUTTI_OK && !e->base.fault.result && !e->trouble.result && (absent = missing(e)) >= 0) {
 		const uint64_t now = tt_now(), due = tt_tcp_due(e);
@@ -395,7 +397,7 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 		if (now >= deadline)
 			return too_late(e, absent);
 		if (now >= doubt_at) {
-			result = give_up_hope(e);
+			result = give_up_hope(e, &suspect);
 			doubt_at = now + HOPE_MS * TCP_MS;
 		}
 		if (result == TUTTI_OK)
