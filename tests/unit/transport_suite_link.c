@@ -32,6 +32,7 @@ void suite_open(struct suite_rank *rank)
 		.rank = rank->rank,
 		.size = rank->size,
 		.timeout_s = 20,
+		.silence_s = 10,
 		.key = rank->options->key,
 	};
 	struct tt_peer self;
