@@ -1,16 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The claims of every transport, tried on RDMA, where this machine has a device: tests/rdma has hosts with one. */
+/* The claims of every transport, tried on RDMA, where this machine has a device: tests/rdma has hosts with one. The kernel is asked
+ * whether anything of a device is left afterwards. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "adapter.h"
 #include "device.h"
 #include "rdma.h"
+#include "test_rdma_held.h"
 #include "transport_suite.h"
 
 #define SKIP 77
 
+static const char *device;
+static struct rdma_adapter *kept;
+static pid_t keeper;
+
+/* The device stays open in between: closing it would give back what had been forgotten. */
+static void held(char *out, size_t room)
+{
+	if (keeper != getpid() && tt_rdma_adapter_get(device, &kept)) {
+		fprintf(stderr, "%s\n", tt_thread_error());
+		abort();
+	}
+	keeper = getpid();
+	rdma_held(out, room);
+}
+
+/* Of the kernel's word, without which no leak would have been noticed. */
+static int expect(const char *what, const char *expected)
+{
+	char found[256];
+
+	rdma_held(found, sizeof(found));
+	if (strcmp(found, expected) == 0)
+		return 0;
+	fprintf(stderr, "of %s the kernel tells \"%s\", expected \"%s\"\n", what, found, expected);
+	return 1;
+}
+
 int main(void)
 {
-	const struct suite_options options = { .threads = true, .processes = true };
+	const struct suite_options options = { .threads = true, .processes = true, .held = held };
 	struct rdma_port ports[RDMA_PORTS_MAX];
 	struct rdma_settings settings;
 	char why[RDMA_WHY_MAX];
@@ -24,5 +57,9 @@ int main(void)
 		printf("%s\n", why);
 		return SKIP;
 	}
-	return transport_suite_run(&tt_transport_rdma, &options);
+	device = ports[0].device;
+	int failed = transport_suite_run(&tt_transport_rdma, &options);
+	failed += expect("an open device", "1 contexts, 1 protection domains");
+	tt_rdma_adapter_put(kept);
+	return failed + expect("a closed device", "nothing");
 }

@@ -66,20 +66,13 @@ static void warm_up(const struct suite_options *options)
 static _Noreturn void process_main(struct player *player)
 {
 	struct suite_rank *rank = &player->rank;
-	int descriptors, threads;
+	char text[SUITE_TEXT];
 
 	warm_up(rank->options);
-	descriptors = suite_count_descriptors();
-	threads = suite_count_threads();
+	const struct suite_holdings before = suite_holdings(rank->options);
 	play(rank, player->claim);
-	if (setjmp(rank->bail) == 0) {
-		suite_require(rank, suite_count_descriptors() == descriptors,
-			      "%d descriptors open after destroy(), %d before open()",
-			      suite_count_descriptors(), descriptors);
-		suite_require(rank, suite_no_more_threads_than(threads),
-			      "%d threads after destroy(), %d before open()", suite_count_threads(),
-			      threads);
-	}
+	if (setjmp(rank->bail) == 0)
+		suite_require(rank, suite_gave_back(rank->options, &before, text, sizeof(text)), "of open() to destroy(): %s", text);
 	_exit(0);
 }
 
@@ -203,7 +196,6 @@ bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport 
 		     const struct suite_options *options, bool processes, char *out, size_t room)
 {
 	struct player *players = calloc(SUITE_RANKS_MAX, sizeof(*players));
-	int descriptors, threads;
 	struct suite_stage *stage = suite_stage_create(claim->size);
 	bool passed;
 
@@ -211,8 +203,7 @@ bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport 
 		abort();
 	if (!processes) /* else each for itself: forking is safe as long as nothing was touched */
 		warm_up(options);
-	descriptors = suite_count_descriptors();
-	threads = suite_count_threads();
+	const struct suite_holdings before = suite_holdings(options);
 	for (int i = 0; i < claim->size; i++)
 		players[i] = (struct player){
 			.claim = claim,
@@ -232,12 +223,8 @@ bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport 
 	passed = !stage->failed;
 	collect_failures(stage, out, room);
 	free(players);
-	if (passed &&
-	    (suite_count_descriptors() != descriptors || !suite_no_more_threads_than(threads))) {
-		snprintf(out, room, "%d descriptors and %d threads afterwards, %d and %d before\n",
-			 suite_count_descriptors(), suite_count_threads(), descriptors, threads);
-		passed = false;
-	}
+	if (passed)
+		passed = suite_gave_back(options, &before, out, room);
 	suite_stage_destroy(stage);
 	return passed;
 }

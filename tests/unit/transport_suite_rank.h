@@ -100,9 +100,8 @@ void suite_leave(struct suite_rank *rank); /* close all links, destroy the endpo
 struct tt_link *suite_connect(struct suite_rank *rank, int peer, enum tt_lane lane);
 void suite_connect_all(struct suite_rank *rank);
 
-/* Open descriptors of the process, and its threads. */
+/* Open descriptors of the process. */
 int suite_count_descriptors(void);
-int suite_count_threads(void);
 
 /* ---- streams */
 

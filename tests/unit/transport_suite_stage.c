@@ -181,19 +181,43 @@ int suite_count_descriptors(void)
 	return count_entries("/proc/self/fd");
 }
 
-int suite_count_threads(void)
+static int count_threads(void)
 {
 	return count_entries("/proc/self/task");
 }
 
-bool suite_no_more_threads_than(int before)
+/* Threads that were joined may be listed a moment longer: waits for up to two seconds. */
+static bool no_more_threads_than(int before)
 {
 	const uint64_t until = tt_now() + 2000000000u;
 
-	while (suite_count_threads() > before)
+	while (count_threads() > before)
 		if (tt_now() > until)
 			return false;
 	return true;
+}
+
+struct suite_holdings suite_holdings(const struct suite_options *options)
+{
+	struct suite_holdings now = { 0 };
+
+	if (options->held)
+		options->held(now.rest, sizeof(now.rest));
+	now.descriptors = suite_count_descriptors();
+	now.threads = count_threads();
+	return now;
+}
+
+bool suite_gave_back(const struct suite_options *options, const struct suite_holdings *before, char *out, size_t room)
+{
+	const bool threads_ended = no_more_threads_than(before->threads);
+	const struct suite_holdings now = suite_holdings(options);
+
+	if (threads_ended && now.descriptors == before->descriptors && strcmp(now.rest, before->rest) == 0)
+		return true;
+	snprintf(out, room, "%d descriptors, %d threads%s%s afterwards, %d, %d%s%s before\n", now.descriptors, now.threads,
+		 *now.rest ? ", " : "", now.rest, before->descriptors, before->threads, *before->rest ? ", " : "", before->rest);
+	return false;
 }
 
 /* ---- the stage itself */

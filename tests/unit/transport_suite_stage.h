@@ -30,7 +30,13 @@ void suite_stage_destroy(struct suite_stage *stage);
 void suite_lock(struct suite_stage *stage);
 void suite_unlock(struct suite_stage *stage);
 
-/* Threads that were joined may be listed a moment longer: waits for up to two seconds. */
-bool suite_no_more_threads_than(int before);
+/* What a process has, and a claim must give back. */
+struct suite_holdings {
+	int descriptors, threads;
+	char rest[SUITE_TEXT / 4]; /* suite_options.held() */
+};
+struct suite_holdings suite_holdings(const struct suite_options *options);
+/* Is all of it given back? Otherwise a sentence in `out`. */
+bool suite_gave_back(const struct suite_options *options, const struct suite_holdings *before, char *out, size_t room);
 
 #endif
