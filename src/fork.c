@@ -88,6 +88,12 @@ int tt_fd_note(int fd)
 	return added;
 }
 
+void tt_fd_forget(int fd)
+{
+	if (fd >= 0 && (size_t)fd / WORD_BITS < noted.words)
+		noted.bits[fd / WORD_BITS] &= ~(UINT64_C(1) << (fd % WORD_BITS));
+}
+
 void tt_fd_close(int fd)
 {
 	const int saved = errno;
@@ -95,8 +101,7 @@ void tt_fd_close(int fd)
 	if (fd < 0)
 		return;
 	tt_fd_hold();
-	if ((size_t)fd / WORD_BITS < noted.words)
-		noted.bits[fd / WORD_BITS] &= ~(UINT64_C(1) << (fd % WORD_BITS));
+	tt_fd_forget(fd);
 	close(fd);
 	tt_fd_let_go();
 	errno = saved;

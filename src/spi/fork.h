@@ -44,5 +44,7 @@ void tt_fd_close(int fd);
 /* Where one call makes several: hold, add each, let go. Gives `fd`, or -1 with ENOMEM: it is closed then. */
 int tt_fd_add(int fd);
 void tt_fd_let_go(void);
+/* Where another library closes it: hold, forget, let it be closed, let go. -1 is fine. */
+void tt_fd_forget(int fd);
 
 #endif

@@ -125,6 +125,17 @@ void allow_descriptors(int more)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+void make_directory(char path[64])
+{
+	const char *in = getenv("TMPDIR");
+
+	snprintf(path, 64, "%s/tutti-test-XXXXXX", in ? in : "/tmp");
+	if (!mkdtemp(path)) {
+		perror(path);
+		exit(1);
+	}
+}
+
 /* The n-th number of /proc/self/statm, in pages; 0: unknown. */
 static size_t pages_of(int n)
 {
@@ -183,8 +194,8 @@ int choose_transport(int argc, char **argv)
 	const char *name = argc > 1 ? argv[1] : "";
 	const bool mixed = strcmp(name, "mixed") == 0, tls = strcmp(name, "tls") == 0;
 
-	if (argc != 2 || (!mixed && !tls && strcmp(name, "shm") != 0 && strcmp(name, "tcp") != 0)) {
-		fprintf(stderr, "usage: %s shm|tcp|tls|mixed\n", argv[0]);
+	if (argc != 2 || (!mixed && !tls && strcmp(name, "shm") != 0 && strcmp(name, "tcp") != 0 && strcmp(name, "rdma") != 0)) {
+		fprintf(stderr, "usage: %s shm|tcp|tls|rdma|mixed\n", argv[0]);
 		return 2;
 	}
 	transport_chosen = tls ? "tcp" : name;

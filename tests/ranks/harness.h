@@ -67,6 +67,8 @@ bool is_stopped(pid_t pid);
 int open_descriptors(void);
 /* From now on this process may open so many more, 64 at most; -1: as many as before. */
 void allow_descriptors(int more);
+/* Makes a directory in $TMPDIR, or /tmp, for the caller to remove. */
+void make_directory(char path[64]);
 /* Bytes of address space that this process has in use. */
 size_t address_space_in_use(void);
 /* KiB of memory that this process has in use; under a sanitizer, which keeps what is freed, those of its heap. */
@@ -75,8 +77,8 @@ long memory_in_use(void);
 long private_memory_in_use(void);
 long shared_memory_in_use(void);
 
-/* Read argv[1], the way ranks reach each other in all jobs of this program: shm, tcp, tls (tcp, encrypted), or mixed (two hosts, shared
- * memory within each and TCP between). Returns 0, or 2 after a word on usage. */
+/* Read argv[1], the way ranks reach each other in all jobs of this program: shm, tcp, tls (tcp, encrypted), rdma (where this
+ * host has a device), or mixed (two hosts, shared memory within each and TCP between). Returns 0, or 2 after a word on usage. */
 int choose_transport(int argc, char **argv);
 /* What was chosen. */
 extern const char *transport_chosen;

@@ -2,7 +2,7 @@
 /* Ranks that fork: the child can use nothing of its parent's, disturbs nobody, hides nobody's death, and makes its own;
  * a program that a rank starts inherits no descriptor.
  *
- *   test_fork shm|tcp|mixed */
+ *   test_fork shm|tcp|rdma|mixed */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -71,6 +71,7 @@ struct things {
 	tutti_store_t store;
 	tutti_request_t pending[3];
 	float *memory;
+	float *coming;	 /* COUNT, of the last of the pending ones */
 	int descriptors; /* before any of them */
 	const char *meeting;
 };
@@ -151,6 +152,7 @@ static int memory_is_to_be_read(struct things *t)
 	CLAIM(t->memory[7] == 7, "the child's memory is its parent's");
 	tutti_mem_free(t->memory);
 	tutti_mem_free(own);
+	memset(t->coming, 0xff, COUNT * sizeof(float)); /* the child's copy */
 	return 0;
 }
 
@@ -180,6 +182,7 @@ static int nothing_shared_is_writable(tutti_comm_t comm)
 	int found = 0;
 
 	while (maps && fgets(line, sizeof(line), maps)) {
+		CLAIM(!strstr(line, "/dev/infiniband"), "mapped in the child: %s", line);
 		if (!strstr(line, "memfd:tutti"))
 			continue;
 		found++;
@@ -215,7 +218,8 @@ static int be_child(struct things *t, pid_t parent)
 static int fork_with_everything(int rank, void *argument)
 {
 	struct things t = { .meeting = argument };
-	float one = 1, sum = 0, came[3] = { 0 };
+	float one = 1, sum = 0, came[2] = { 0 };
+	tutti_request_t sent[3];
 	atomic_int errors = 0;
 	tutti_comm_t comm = NULL;
 
@@ -229,20 +233,25 @@ static int fork_with_everything(int rank, void *argument)
 	/* every kind of link is in use, and something in flight */
 	SUCCEEDS(tutti_all_reduce(comm, t.memory, t.memory, COUNT, TUTTI_FLOAT32, TUTTI_MAX, NULL));
 	SUCCEEDS(tutti_all_reduce(comm, &one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	t.coming = calloc(COUNT, sizeof(float));
 	for (int i = 0; i < 3; i++)
-		SUCCEEDS(tutti_recv(comm, &came[i], 1, TUTTI_FLOAT32, (rank + 1) % RANKS, &t.pending[i]));
+		SUCCEEDS(tutti_recv(comm, i < 2 ? &came[i] : t.coming, i < 2 ? 1 : COUNT, TUTTI_FLOAT32, (rank + 1) % RANKS, &t.pending[i]));
 	const pid_t parent = getpid(), child = fork();
 	if (child == 0)
 		_exit(be_child(&t, parent) || atomic_load(&errors));
 	if (await_child(comm, child, 0))
 		return 1;
 	for (int i = 0; i < 3; i++)
-		SUCCEEDS(tutti_send(comm, &one, 1, TUTTI_FLOAT32, (rank + RANKS - 1) % RANKS, NULL));
+		SUCCEEDS(tutti_send(comm, i < 2 ? &one : t.memory, i < 2 ? 1 : COUNT, TUTTI_FLOAT32, (rank + RANKS - 1) % RANKS, &sent[i]));
 	SUCCEEDS(tutti_wait_all(t.pending, 3));
+	SUCCEEDS(tutti_wait_all(sent, 3));
+	for (int i = 0; i < COUNT; i++)
+		CLAIM(t.coming[i] == (i == 7 ? 7 : 0), "element %d that came is %g", i, (double)t.coming[i]);
 	SUCCEEDS(tutti_all_reduce(comm, t.memory, t.memory, COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL));
-	CLAIM(came[2] == 1 && sum == RANKS && t.memory[7] == 7 * RANKS, "%g came, %g is the sum", (double)came[2],
+	CLAIM(came[1] == 1 && sum == RANKS && t.memory[7] == 7 * RANKS, "%g came, %g is the sum", (double)came[1],
 	      (double)t.memory[7]);
 	tutti_mem_free(t.memory);
+	free(t.coming);
 	tutti_store_close(t.store);
 	tutti_comm_destroy(comm);
 	return 0;
@@ -276,10 +285,10 @@ static void a_child_is_refused_and_makes_its_own(void **state)
 /* The flight recorder's list of communicators is the parent's as well. */
 static void a_child_reports_nothing_of_its_parents(void **state)
 {
-	char directory[] = "/tmp/tutti-test-fork-XXXXXX", trace[64], command[96];
+	char directory[64], trace[96], command[96];
 
 	skip_under_address_sanitizer();
-	assert_non_null(mkdtemp(directory));
+	make_directory(directory);
 	snprintf(trace, sizeof(trace), "TUTTI_TRACE=%s", directory);
 	snprintf(command, sizeof(command), "rm -r %s", directory);
 	putenv((char *)"TEST_TRACE=1");
@@ -519,10 +528,10 @@ static int start_programs_all_the_time(int rank, void *argument)
 
 static void no_program_inherits_a_descriptor(void **state)
 {
-	char directory[] = "/tmp/tutti-test-fork-XXXXXX", address[64], command[96];
+	char directory[64], address[96], command[96];
 	const struct job job = { .ranks = RANKS, .whole = start_programs_all_the_time, .argument = address };
 
-	assert_non_null(mkdtemp(directory));
+	make_directory(directory);
 	snprintf(address, sizeof(address), "file:%s", directory);
 	snprintf(command, sizeof(command), "rm -r %s", directory);
 	assert_int_equal(run_job(&job), 0);

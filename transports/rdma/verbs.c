@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the loading of libibverbs. It stays loaded. */
+/* Owns the loading of libibverbs, which stays loaded, and sees that a child of fork() gets nothing of devices: its descriptors are
+ * noted like all others (fork.h), and what it maps of them is not inherited. With either of them a child would keep alive what its parent
+ * made there, queue pairs and pinned memory, after that has gone. */
 #include "verbs.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
 
+#include "fork.h"
 #include "log.h"
 
 #define LIBRARY "libibverbs.so.1"
@@ -24,9 +31,103 @@ static const struct {
 #undef FUNCTION
 };
 
-static struct rdma_verbs verbs;
+static struct rdma_verbs verbs; /* as it is called */
+static struct rdma_verbs theirs; /* as it is in the library */
 static char trouble[256]; /* why there are none */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* ---- what children do not get */
+
+/* libibverbs maps what the provider asks for, and tells nobody where. Best effort. */
+static void keep_mappings(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char *line = NULL;
+	size_t room = 0;
+	uintptr_t begin, end;
+
+	while (maps && getline(&line, &room, maps) > 0)
+		if (strstr(line, " /dev/infiniband/") && sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2)
+			madvise((void *)begin, end - begin, MADV_DONTFORK);
+	free(line);
+	if (maps)
+		fclose(maps);
+}
+
+static struct ibv_cq *create_cq(struct ibv_context *context, int entries, void *of, struct ibv_comp_channel *channel, int vector)
+{
+	tt_fd_hold();
+	struct ibv_cq *cq = theirs.create_cq(context, entries, of, channel, vector);
+	const int error = errno;
+	keep_mappings();
+	tt_fd_let_go();
+	errno = error;
+	return cq;
+}
+
+static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attributes)
+{
+	tt_fd_hold();
+	struct ibv_qp *qp = theirs.create_qp(pd, attributes);
+	const int error = errno;
+	keep_mappings();
+	tt_fd_let_go();
+	errno = error;
+	return qp;
+}
+
+/* No child may begin while a device or a channel is half made or half gone. What cannot be noted is closed, and -1 then. */
+static int close_device(struct ibv_context *context)
+{
+	tt_fd_hold();
+	tt_fd_forget(context->cmd_fd);
+	tt_fd_forget(context->async_fd);
+	const int error = theirs.close_device(context);
+	tt_fd_let_go();
+	return error;
+}
+
+static struct ibv_context *open_device(struct ibv_device *device)
+{
+	tt_fd_hold();
+	struct ibv_context *context = theirs.open_device(device);
+	if (context) {
+		context->cmd_fd = tt_fd_add(context->cmd_fd);
+		context->async_fd = tt_fd_add(context->async_fd);
+		keep_mappings();
+	}
+	tt_fd_let_go();
+	if (!context || (context->cmd_fd >= 0 && context->async_fd >= 0))
+		return context;
+	close_device(context);
+	errno = ENOMEM;
+	return NULL;
+}
+
+static int destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	tt_fd_hold();
+	tt_fd_forget(channel->fd);
+	const int error = theirs.destroy_comp_channel(channel);
+	tt_fd_let_go();
+	return error;
+}
+
+static struct ibv_comp_channel *create_comp_channel(struct ibv_context *context)
+{
+	tt_fd_hold();
+	struct ibv_comp_channel *channel = theirs.create_comp_channel(context);
+	if (channel)
+		channel->fd = tt_fd_add(channel->fd);
+	tt_fd_let_go();
+	if (!channel || channel->fd >= 0)
+		return channel;
+	destroy_comp_channel(channel);
+	errno = ENOMEM;
+	return NULL;
+}
+
+/* ---- loading */
 
 static void load(void)
 {
@@ -45,8 +146,15 @@ static void load(void)
 			dlclose(library);
 			return;
 		}
-		memcpy((char *)&verbs + functions[i].at, &function, sizeof(function));
+		memcpy((char *)&theirs + functions[i].at, &function, sizeof(function));
 	}
+	verbs = theirs;
+	verbs.open_device = open_device;
+	verbs.close_device = close_device;
+	verbs.create_cq = create_cq;
+	verbs.create_qp = create_qp;
+	verbs.create_comp_channel = create_comp_channel;
+	verbs.destroy_comp_channel = destroy_comp_channel;
 	/* where the kernel does not copy what devices use when a process forks (before 5.12), a child gets none of it; too late if
 	 * the program has used verbs before: then that is its own doing */
 	verbs.fork_init();
