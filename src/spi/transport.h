@@ -187,6 +187,13 @@ struct tt_transport {
 	void (*forget)(struct tt_endpoint *endpoint);
 };
 
+/* What a transport that shares no memory, and whose bytes wake by themselves, sets (src/apart.c). */
+void *tt_share_nothing(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline);
+void tt_wake_nobody(struct tt_endpoint *endpoint);
+bool tt_export_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes, uint64_t *token);
+void *tt_import_nothing(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes);
+bool tt_lend_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
+
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t tt_now(void);
 

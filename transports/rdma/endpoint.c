@@ -268,32 +268,6 @@ static void rdma_locate(struct tt_endpoint *base, int cpu, int *of)
 	e->tcp->ops->locate(e->tcp, cpu, of);
 }
 
-/* ---- what there is not */
-
-static void *no_share(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline)
-{
-	return NULL;
-}
-
-static void no_wake(struct tt_endpoint *endpoint)
-{
-}
-
-static bool no_export(struct tt_endpoint *endpoint, const void *pointer, size_t bytes, uint64_t *token)
-{
-	return false;
-}
-
-static void *no_import(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
-{
-	return NULL;
-}
-
-static bool no_lending(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
-{
-	return false;
-}
-
 /* The device is the parent's: nothing of it is touched, and its mappings are not here. */
 static void rdma_forget(struct tt_endpoint *base)
 {
@@ -323,11 +297,11 @@ const struct tt_transport tt_transport_rdma = {
 	.reach = rdma_reach,
 	.join = rdma_join,
 	.decline = rdma_decline,
-	.share = no_share,
-	.wake = no_wake,
-	.export_memory = no_export,
-	.import_memory = no_import,
-	.lends = no_lending,
+	.share = tt_share_nothing,
+	.wake = tt_wake_nobody,
+	.export_memory = tt_export_nothing,
+	.import_memory = tt_import_nothing,
+	.lends = tt_lend_nothing,
 	.connect = tt_rdma_link_connect,
 	.write = tt_rdma_link_write,
 	.read = tt_rdma_link_read,

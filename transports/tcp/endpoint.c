@@ -188,32 +188,6 @@ static int tcp_control_fd(const struct tt_endpoint *base)
 	return ((const struct tcp_endpoint *)base)->watch;
 }
 
-/* Memory is not shared over TCP, and bytes on a socket wake by themselves. */
-static void *no_share(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline)
-{
-	return NULL;
-}
-
-static void no_wake(struct tt_endpoint *endpoint)
-{
-}
-
-static bool no_export(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
-		      uint64_t *token)
-{
-	return false;
-}
-
-static void *no_import(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
-{
-	return NULL;
-}
-
-static bool no_lending(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
-{
-	return false;
-}
-
 /* What is not open is neither told anything nor closed. */
 static void tcp_forget(struct tt_endpoint *base)
 {
@@ -263,11 +237,11 @@ const struct tt_transport tt_transport_tcp = {
 	.reach = tcp_reach,
 	.join = tcp_join,
 	.decline = tcp_decline,
-	.share = no_share,
-	.wake = no_wake,
-	.export_memory = no_export,
-	.import_memory = no_import,
-	.lends = no_lending,
+	.share = tt_share_nothing,
+	.wake = tt_wake_nobody,
+	.export_memory = tt_export_nothing,
+	.import_memory = tt_import_nothing,
+	.lends = tt_lend_nothing,
 	.connect = tt_tcp_link_connect,
 	.write = tt_tcp_link_write,
 	.read = tt_tcp_link_read,
