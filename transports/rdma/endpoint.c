@@ -20,8 +20,11 @@ static size_t rdma_address(const struct tt_endpoint *base, void *out)
 	if (!e->tcp)
 		return 0;
 	const size_t length = e->tcp->ops->address(e->tcp, (uint8_t *)out + 2);
-	if (2 + length + RDMA_CARD_MAX > TT_ADDRESS_MAX)
-		return 0; /* TCP's own endpoint has room for so many interfaces */
+	if (2 + length + RDMA_CARD_MAX > TT_ADDRESS_MAX) { /* TCP's own endpoint has room for so many interfaces */
+		tt_log(WARN, RDMA, "rank %d does not use RDMA: its network addresses take %zu bytes of what ranks tell each other, of which "
+		       "RDMA leaves them %d; TUTTI_INTERFACE names those to use", e->rank, length, TT_ADDRESS_MAX - 2 - RDMA_CARD_MAX);
+		return 0;
+	}
 	wire_put(out, length, 2);
 	return 2 + length + tt_rdma_card_write(e->ports, e->nports, (uint8_t *)out + 2 + length);
 }

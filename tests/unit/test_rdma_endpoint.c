@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an endpoint tells of itself, and what it makes of what others tell. No device is opened. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "endpoint.h"
+#include "rdma.h"
+
+/* ---- an endpoint whose TCP endpoint tells so many bytes */
+
+static size_t tcp_bytes;
+
+static size_t tcp_address(const struct tt_endpoint *endpoint, void *out)
+{
+	memset(out, 7, tcp_bytes);
+	return tcp_bytes;
+}
+
+static const struct tt_transport fake_tcp = { .name = "tcp", .address = tcp_address };
+static struct tt_endpoint tcp = { .ops = &fake_tcp };
+
+static struct rdma_endpoint endpoint_of(int n, const char *const gids[])
+{
+	struct rdma_endpoint e = { .base = { .ops = &tt_transport_rdma }, .tcp = &tcp, .rank = 3, .nports = n };
+
+	for (int i = 0; i < n; i++) {
+		e.ports[i] = (struct rdma_port){ .device = "mlx5_0", .number = 1, .prefix = 96 + 24 };
+		assert_int_equal(inet_pton(AF_INET6, gids[i], e.ports[i].gid), 1);
+	}
+	return e;
+}
+
+static struct tt_peer peer_of(int host, int n, const char *const gids[])
+{
+	const struct rdma_endpoint e = endpoint_of(n, gids);
+	struct tt_peer peer = { .host = host };
+
+	peer.address_length = (uint16_t)tt_transport_rdma.address(&e.base, peer.address);
+	assert_true(peer.address_length > tcp_bytes);
+	return peer;
+}
+
+/* ---- addresses */
+
+static void what_was_told_is_read(void **state)
+{
+	struct rdma_port ports[RDMA_PORTS_MAX];
+	struct tt_peer there;
+	int n = 0;
+
+	tcp_bytes = 40;
+	const struct tt_peer peer = peer_of(0, 2, (const char *[]){ "::ffff:10.0.0.1", "::ffff:10.0.1.1" });
+	assert_true(tt_rdma_address_read(&peer, &there, ports, &n));
+	assert_int_equal(n, 2);
+	assert_int_equal(ports[1].gid[14], 1);
+	assert_int_equal(there.address_length, 40);
+	assert_int_equal(there.address[39], 7);
+}
+
+static void what_is_cut_off_or_lies_about_its_length_is_not_read(void **state)
+{
+	struct rdma_port ports[RDMA_PORTS_MAX];
+	int n;
+
+	tcp_bytes = 40;
+	const struct tt_peer whole = peer_of(0, 1, (const char *[]){ "::ffff:10.0.0.1" });
+	for (uint16_t length = 0; length < whole.address_length; length++) {
+		struct tt_peer part = whole;
+
+		part.address_length = length;
+		assert_false(tt_rdma_address_read(&part, NULL, ports, &n));
+	}
+	for (int byte = 0; byte < 2; byte++) {
+		struct tt_peer lies = whole;
+
+		lies.address[byte] ^= 0x80;
+		assert_false(tt_rdma_address_read(&lies, NULL, ports, &n));
+	}
+}
+
+static char logged[512];
+
+static void keep(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+{
+	snprintf(logged, sizeof(logged), "%s %s", subsystem, line);
+}
+
+static void one_too_long_is_none_and_is_said(void **state)
+{
+	const struct rdma_endpoint e = endpoint_of(1, (const char *[]){ "::ffff:10.0.0.1" });
+	uint8_t out[TT_ADDRESS_MAX + 64];
+	const size_t most = TT_ADDRESS_MAX - 2 - RDMA_CARD_MAX;
+
+	tutti_log_set_sink(keep, NULL);
+	tcp_bytes = most;
+	assert_true(tt_transport_rdma.address(&e.base, out) > 0);
+	assert_string_equal(logged, "");
+	tcp_bytes = most + 1;
+	assert_int_equal(tt_transport_rdma.address(&e.base, out), 0);
+	assert_non_null(strstr(logged, "rank 3 does not use RDMA: its network addresses take 857 bytes"));
+	assert_non_null(strstr(logged, "TUTTI_INTERFACE"));
+	tutti_log_set_sink(NULL, NULL);
+}
+
+/* ---- pairs */
+
+static void hosts_of_the_same_private_network_are_not_paired(void **state)
+{
+	int pairs[RDMA_PORTS_MAX][2];
+
+	tcp_bytes = 40;
+	const struct tt_peer here = peer_of(0, 1, (const char *[]){ "::ffff:172.17.0.1" });
+	const struct tt_peer there = peer_of(1, 1, (const char *[]){ "::ffff:172.17.0.1" });
+	const struct tt_peer beside = peer_of(0, 1, (const char *[]){ "::ffff:172.17.0.1" });
+	assert_int_equal(tt_rdma_pairs(&here, &there, pairs), 0);
+	assert_int_equal(tt_rdma_pairs(&there, &here, pairs), 0);
+	assert_int_equal(tt_rdma_pairs(&here, &beside, pairs), 1); /* one host: the same port */
+}
+
+static void a_network_of_their_own_does_not_hide_one_that_they_share(void **state)
+{
+	int pairs[RDMA_PORTS_MAX][2], others[RDMA_PORTS_MAX][2];
+
+	tcp_bytes = 40;
+	const struct tt_peer here = peer_of(0, 2, (const char *[]){ "::ffff:172.17.0.1", "::ffff:10.0.0.1" });
+	const struct tt_peer there = peer_of(1, 2, (const char *[]){ "::ffff:172.17.0.1", "::ffff:10.0.0.2" });
+	assert_int_equal(tt_rdma_pairs(&here, &there, pairs), 1);
+	assert_int_equal(tt_rdma_pairs(&there, &here, others), 1);
+	assert_int_equal(pairs[0][0], 1);
+	assert_int_equal(pairs[0][1], 1);
+	assert_memory_equal(pairs[0], others[0], sizeof(pairs[0]));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_told_is_read),
+		cmocka_unit_test(what_is_cut_off_or_lies_about_its_length_is_not_read),
+		cmocka_unit_test(one_too_long_is_none_and_is_said),
+		cmocka_unit_test(hosts_of_the_same_private_network_are_not_paired),
+		cmocka_unit_test(a_network_of_their_own_does_not_hide_one_that_they_share),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
