@@ -7,6 +7,24 @@
 #include "device.h"
 #include "log.h"
 
+#ifdef TT_RDMA
+static const bool built = true;
+#else
+static const bool built = false;
+#endif
+
+/* Nothing of this build would use a port. */
+static void rule_out(struct rdma_survey *survey)
+{
+	for (int i = 0; i < survey->used; i++) {
+		survey->all[i].used = false;
+		snprintf(survey->all[i].why, sizeof(survey->all[i].why), "cannot be used by this build, which is without RDMA");
+	}
+	survey->used = 0;
+	snprintf(survey->why, sizeof(survey->why), "RDMA is not in this build, as the headers of libibverbs were missing or -Drdma=disabled "
+		 "was given");
+}
+
 static void tell(const struct rdma_found *found, tutti_rdma_port_fn_t each, void *context)
 {
 	tutti_rdma_port_t port = {
@@ -41,6 +59,8 @@ TUTTI_API tutti_result_t tutti_rdma_ports(const char *sysroot, tutti_rdma_port_f
 		result = tt_rdma_survey_make(&from, &settings, &survey);
 	if (result)
 		return result;
+	if (!built)
+		rule_out(&survey);
 	for (int i = 0; i < survey.count; i++)
 		tell(&survey.all[i], each, context);
 	if (survey.used == 0)
