@@ -36,7 +36,7 @@ static void assert_defaults(void)
 	assert_int_equal(s.tc, 0);
 	assert_int_equal(s.sl, 0);
 	assert_int_equal(s.timeout, 16);
-	assert_int_equal(s.retry, 7);
+	assert_int_equal(s.retry, 6);
 }
 
 static void what_is_not_set_has_its_default(void **state)

@@ -16,7 +16,8 @@ struct number {
 	const char *expected;
 };
 
-/* A timeout of 0 would be none, and a peer that is gone never noticed. GIDs are told to devices in 8 bits. */
+/* A timeout of 0 would be none, and a peer that is gone never noticed; to soft-RoCE 7 retries are
+ * endless ones. GIDs are told to devices in 8 bits. */
 static const struct number numbers[] = {
 	{ "TUTTI_RDMA_PORT", offsetof(struct rdma_settings, port), 1, 255, 0,
 	  "the number of a port, from 1 to 255; leave it unset for any" },
@@ -27,7 +28,7 @@ static const struct number numbers[] = {
 	{ "TUTTI_RDMA_SL", offsetof(struct rdma_settings, sl), 0, 15, 0, "a service level, from 0 to 15" },
 	{ "TUTTI_RDMA_TIMEOUT", offsetof(struct rdma_settings, timeout), 1, 31, 16,
 	  "from 1 to 31: what is not acknowledged within 4.096 us x 2^TUTTI_RDMA_TIMEOUT is sent again" },
-	{ "TUTTI_RDMA_RETRY", offsetof(struct rdma_settings, retry), 0, 7, 7,
+	{ "TUTTI_RDMA_RETRY", offsetof(struct rdma_settings, retry), 0, 7, 6,
 	  "from 0 to 7: how often to send again what is not acknowledged" },
 };
 
