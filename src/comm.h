@@ -129,6 +129,7 @@ struct tutti_comm {
 	bool progress_started, progress_stop;
 	pthread_cond_t progress_wanted;
 	uint64_t next_look; /* when to look at everything again */
+	uint64_t yield_more; /* nanoseconds that waits yield longer before they sleep, as sleeps have been short */
 	uint64_t next_deadline; /* of what was in flight when that was done last */
 
 	/* result 0: healthy. Nobody is told of it before it is settled. */

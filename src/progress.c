@@ -21,7 +21,8 @@
 
 #define PASSES_LOCKED 64	  /* before other threads of the rank get their turn */
 #define SPIN_NS 4000		  /* polling costs nothing where every rank has a core, as long as it has */
-#define YIELD_NS 2000000	  /* a yield costs little; sleeping costs a wake-up of 30 to 50 µs */
+#define YIELD_NS 2000000	  /* a yield costs little; sleeping costs a wake-up of 30 to 50 µs, … */
+#define YIELD_MORE_NS 14000000	  /* … more where hosts are slow: so much longer at most, where sleeps turn out to be short */
 #define LOOK_NS 1000000		  /* between thorough looks at peers; more where ranks share cores: so often for each core */
 #define COMPARE_NS 10000000	  /* a wait this long may be a mismatch; more where ranks share cores */
 #define WORK_NS 1000000		  /* of the progress thread without a sleep, before it yields */
@@ -185,6 +186,15 @@ static void sleep_unless(struct tutti_comm *comm, const uint32_t *pending)
 	tt_comm_disarm(comm);
 }
 
+/* What ends a sleep soon would have come to one who yields at once, and may well come as late the next time. */
+static void learn_from_sleep(struct tutti_comm *comm, uint64_t slept)
+{
+	if (comm->oversubscribed || slept > YIELD_NS + YIELD_MORE_NS)
+		comm->yield_more = 0;
+	else if (slept < YIELD_NS && comm->yield_more < YIELD_MORE_NS)
+		comm->yield_more = 2 * comm->yield_more + YIELD_NS;
+}
+
 void tt_comm_interrupt(struct tutti_comm *comm)
 {
 	for (int i = 0; comm->sleepers && i < comm->nendpoints; i++)
@@ -199,8 +209,9 @@ void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint
 		waiter->since = now;
 	if (now >= comm->next_look)
 		look_closely(comm, now);
-	if (now - waiter->since > YIELD_NS) {
+	if (now - waiter->since > YIELD_NS + comm->yield_more) {
 		sleep_unless(comm, pending);
+		learn_from_sleep(comm, tt_now() - now);
 		return;
 	}
 	if (now - waiter->since > SPIN_NS)

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,6 +19,7 @@ struct peer {
 	pthread_t thread;
 	char store[64];
 	sem_t told, done; /* to send the next message; it has */
+	bool over;	  /* told to end instead */
 };
 
 static struct {
@@ -29,6 +31,7 @@ static struct {
 	int passes;    /* of the waiter since it last did */
 	bool happened; /* the first message has come, in the second pass */
 	int after;     /* how often it went to sleep since */
+	uint64_t sleep_ns; /* its sleep takes so long and ends with a message; 0: its own way */
 } watch;
 
 static bool by_waiter(void)
@@ -68,6 +71,19 @@ static void watched_disarm(struct tt_endpoint *endpoint)
 	}
 }
 
+static void watched_sleep(struct tt_endpoint *endpoint, int timeout_ms)
+{
+	const uint64_t until = tt_now() + watch.sleep_ns;
+
+	if (!by_waiter() || !watch.sleep_ns) {
+		watch.real->sleep(endpoint, timeout_ms);
+		return;
+	}
+	while (tt_now() < until)
+		;
+	let_send(watch.peer);
+}
+
 static void watch_endpoint(tutti_comm_t comm, struct peer *peer)
 {
 	struct tt_endpoint *endpoint = comm->endpoints[0];
@@ -79,6 +95,7 @@ static void watch_endpoint(tutti_comm_t comm, struct peer *peer)
 	watch.ops.progress = watched_progress;
 	watch.ops.arm = watched_arm;
 	watch.ops.disarm = watched_disarm;
+	watch.ops.sleep = watched_sleep;
 	watch.peer = peer;
 	endpoint->ops = &watch.ops;
 }
@@ -104,14 +121,42 @@ static void *send_when_told(void *argument)
 
 	if (meet(peer->store, 1, &comm) != TUTTI_OK)
 		return "the peer could not join";
-	for (uint8_t number = 1; number <= 2; number++) {
+	for (uint8_t number = 1;; number++) {
 		sem_wait(&peer->told);
+		if (peer->over)
+			break;
 		if (tutti_send(comm, &number, 1, TUTTI_UINT8, 0, NULL) != TUTTI_OK)
 			return "the peer could not send";
 		sem_post(&peer->done);
 	}
 	tutti_comm_destroy(comm);
 	return NULL;
+}
+
+static tutti_comm_t begin(struct peer *peer)
+{
+	tutti_comm_t comm;
+
+	memset(&watch, 0, sizeof(watch));
+	*peer = (struct peer){ 0 };
+	snprintf(peer->store, sizeof(peer->store), "unix:tutti-test-waiting-%ld", (long)getpid());
+	sem_init(&peer->told, 0, 0);
+	sem_init(&peer->done, 0, 0);
+	assert_int_equal(pthread_create(&peer->thread, NULL, send_when_told, peer), 0);
+	assert_int_equal(meet(peer->store, 0, &comm), TUTTI_OK);
+	watch_endpoint(comm, peer);
+	return comm;
+}
+
+static void end(struct peer *peer, tutti_comm_t comm)
+{
+	void *failure;
+
+	peer->over = true;
+	sem_post(&peer->told);
+	pthread_join(peer->thread, &failure);
+	assert_null(failure);
+	tutti_comm_destroy(comm);
 }
 
 /* The first request ends while the second one is tested. It has woken nobody who is asleep, and
@@ -121,16 +166,9 @@ static void waiting_for_any_sees_what_ended_since_it_was_tested(void **state)
 	struct peer peer;
 	uint8_t came[2] = { 0 };
 	tutti_request_t requests[2];
-	tutti_comm_t comm;
+	tutti_comm_t comm = begin(&peer);
 	size_t index;
-	void *failure;
 
-	snprintf(peer.store, sizeof(peer.store), "unix:tutti-test-waiting-%ld", (long)getpid());
-	sem_init(&peer.told, 0, 0);
-	sem_init(&peer.done, 0, 0);
-	assert_int_equal(pthread_create(&peer.thread, NULL, send_when_told, &peer), 0);
-	assert_int_equal(meet(peer.store, 0, &comm), TUTTI_OK);
-	watch_endpoint(comm, &peer);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(tutti_recv(comm, &came[i], 1, TUTTI_UINT8, 1, &requests[i]),
 				 TUTTI_OK);
@@ -142,15 +180,41 @@ static void waiting_for_any_sees_what_ended_since_it_was_tested(void **state)
 	let_send(&peer);
 	assert_int_equal(tutti_wait(&requests[1]), TUTTI_OK);
 	assert_int_equal(came[1], 2);
-	pthread_join(peer.thread, &failure);
-	assert_null(failure);
-	tutti_comm_destroy(comm);
+	end(&peer, comm);
+}
+
+static void receive(tutti_comm_t comm)
+{
+	uint8_t came;
+
+	assert_int_equal(tutti_recv(comm, &came, 1, TUTTI_UINT8, 1, NULL), TUTTI_OK);
+}
+
+static void waits_yield_longer_where_sleeps_are_short(void **state)
+{
+	struct peer peer;
+	tutti_comm_t comm = begin(&peer);
+
+	if (comm->oversubscribed) {
+		end(&peer, comm);
+		skip();
+	}
+	watch.happened = true; /* what the other test waits for */
+	watch.sleep_ns = 1;
+	for (int i = 0; i < 1000 && comm->yield_more == 0; i++) /* on a busy machine no sleep may be short */
+		receive(comm);
+	assert_true(comm->yield_more > 0);
+	watch.sleep_ns = 20000000;
+	receive(comm);
+	assert_true(comm->yield_more == 0);
+	end(&peer, comm);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(waiting_for_any_sees_what_ended_since_it_was_tested),
+		cmocka_unit_test(waits_yield_longer_where_sleeps_are_short),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
