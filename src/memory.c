@@ -49,6 +49,7 @@ static struct {
 	struct span *used; /* sorted by offset */
 	struct move *moved; /* the latest first. Release in move_away(), pairs with the acquire in find_in_file() */
 	struct span *inherited; /* of parents' heaps; `offset` is the address */
+	struct tt_heap_watch *watches; /* release in tt_heap_watch(), pairs with the acquire in tell_gone() */
 } heap = { .lock = PTHREAD_MUTEX_INITIALIZER, .measured = PTHREAD_ONCE_INIT, .fd = -1 };
 
 /* Address space only, the same in every process of the host: a power of two that holds all its memory. */
@@ -252,6 +253,38 @@ bool tt_heap_is_lendable(const void *pointer, size_t bytes)
 	return whole;
 }
 
+bool tt_heap_allocation(const void *pointer, size_t bytes, void **begin, size_t *length)
+{
+	struct span found = { 0 };
+
+	if (!is_inside(pointer, bytes))
+		return false;
+	pthread_mutex_lock(&heap.lock);
+	const uint64_t at = (uint64_t)((const uint8_t *)pointer - heap.base);
+	const struct span *span = span_of(at);
+	if (span && !span->lost && at + bytes <= span->offset + span->bytes)
+		found = *span;
+	pthread_mutex_unlock(&heap.lock);
+	*begin = heap.base + found.offset;
+	*length = found.bytes;
+	return found.bytes > 0;
+}
+
+void tt_heap_watch(struct tt_heap_watch *watch)
+{
+	watch->next = __atomic_load_n(&heap.watches, __ATOMIC_RELAXED);
+	/* release: pairs with the acquire in tell_gone() */
+	while (!__atomic_compare_exchange_n(&heap.watches, &watch->next, watch, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+static void tell_gone(const void *pointer, size_t bytes)
+{
+	/* acquire: pairs with the release in tt_heap_watch() */
+	for (const struct tt_heap_watch *w = __atomic_load_n(&heap.watches, __ATOMIC_ACQUIRE); w; w = w->next)
+		w->gone(pointer, bytes);
+}
+
 /* Give the pages back; they read as zero when used again. Lock held. */
 static void empty(uint64_t offset, uint64_t bytes)
 {
@@ -297,7 +330,9 @@ void tt_heap_withdraw(const void *pointer, size_t bytes)
 	pthread_mutex_lock(&heap.lock);
 	moved = move_away((uint64_t)((const uint8_t *)pointer - heap.base), (bytes + PAGE - 1) / PAGE * PAGE);
 	pthread_mutex_unlock(&heap.lock);
-	if (!moved)
+	if (moved)
+		tell_gone(pointer, bytes);
+	else
 		tt_log(ERROR, MEM,
 		       "the result buffer of a failed operation, %zu bytes at %p, could not be taken away from the peers for want of "
 		       "memory: one that is late may still write there, so do not use it again", bytes, pointer);
@@ -341,9 +376,14 @@ static struct span *give_back(uint64_t offset)
 TUTTI_API void tutti_mem_free(void *memory)
 {
 	struct span *found;
+	void *begin;
+	size_t length;
 
 	if (!memory)
 		return;
+	/* while its place is still taken, so that nobody else gets it before all are told */
+	if (tt_heap_allocation(memory, 1, &begin, &length) && begin == memory)
+		tell_gone(begin, length);
 	pthread_mutex_lock(&heap.lock);
 	if (is_inside(memory, 1))
 		found = give_back((uint64_t)((uint8_t *)memory - heap.base));

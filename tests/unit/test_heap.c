@@ -148,6 +148,68 @@ static void without_memory_it_stays_as_it_is(void **state)
 	tutti_mem_free(memory);
 }
 
+/* ---- who is told */
+
+static struct {
+	const void *pointer;
+	size_t bytes;
+	int times;
+	bool taken; /* its place was still its own */
+	uint8_t first;
+} told;
+
+static void tell(const void *pointer, size_t bytes)
+{
+	void *begin;
+	size_t length;
+
+	told.pointer = pointer;
+	told.bytes = bytes;
+	told.times++;
+	told.taken = tt_heap_allocation(pointer, bytes, &begin, &length) && begin == pointer;
+	told.first = *(const uint8_t *)pointer;
+}
+
+static void allocations_are_found_by_any_part_of_them(void **state)
+{
+	uint8_t *memory = get(BYTES), *next = get(PAGE), on_the_stack;
+	void *begin = NULL;
+	size_t length = 0;
+
+	assert_true(tt_heap_allocation(memory + 2 * PAGE, 1, &begin, &length));
+	assert_ptr_equal(begin, memory);
+	assert_int_equal(length, 4 * PAGE);
+	assert_true(tt_heap_allocation(memory, BYTES, &begin, &length));
+	assert_false(tt_heap_allocation(memory, 5 * PAGE, &begin, &length));
+	assert_false(tt_heap_allocation(&on_the_stack, 1, &begin, &length));
+	tutti_mem_free(memory);
+	assert_false(tt_heap_allocation(memory, 1, &begin, &length));
+	tutti_mem_free(next);
+}
+
+static void who_asked_is_told_before_memory_is_freed_and_after_it_was_replaced(void **state)
+{
+	static struct tt_heap_watch watch = { .gone = tell };
+	uint8_t *memory = get(BYTES);
+	const uint64_t before = offset_of(memory, PAGE);
+
+	tt_heap_watch(&watch);
+	memset(memory, 5, BYTES);
+	tt_heap_withdraw(memory, PAGE);
+	assert_int_equal(told.times, 1);
+	assert_ptr_equal(told.pointer, memory);
+	assert_int_equal(told.bytes, PAGE);
+	assert_int_not_equal(offset_of(memory, PAGE), before);
+	tutti_mem_free(memory);
+	assert_int_equal(told.times, 2);
+	assert_ptr_equal(told.pointer, memory);
+	assert_int_equal(told.bytes, 4 * PAGE);
+	assert_true(told.taken);
+	assert_int_equal(told.first, 5);
+	tutti_mem_free(memory); /* nobody's: nothing is told */
+	assert_int_equal(told.times, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -156,6 +218,8 @@ int main(void)
 		cmocka_unit_test(a_buffer_that_was_withdrawn_in_part_is_not_in_one_piece),
 		cmocka_unit_test(nobody_gets_what_peers_may_still_write_to),
 		cmocka_unit_test(without_memory_it_stays_as_it_is),
+		cmocka_unit_test(allocations_are_found_by_any_part_of_them),
+		cmocka_unit_test(who_asked_is_told_before_memory_is_freed_and_after_it_was_replaced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
