@@ -148,6 +148,9 @@ static void load(void)
 		}
 		memcpy((char *)&theirs + functions[i].at, &function, sizeof(function));
 	}
+	void *const newer = dlsym(library, "ibv_is_fork_initialized");
+
+	memcpy(&theirs.is_fork_initialized, &newer, sizeof(newer));
 	verbs = theirs;
 	verbs.open_device = open_device;
 	verbs.close_device = close_device;
@@ -155,9 +158,11 @@ static void load(void)
 	verbs.create_qp = create_qp;
 	verbs.create_comp_channel = create_comp_channel;
 	verbs.destroy_comp_channel = destroy_comp_channel;
-	/* where the kernel does not copy what devices use when a process forks (before 5.12), a child gets none of it; too late if
-	 * the program has used verbs before: then that is its own doing */
-	verbs.fork_init();
+	/* Where the kernel does not copy what devices use when a process forks (before 5.12), a child gets none of it; too late if
+	 * the program has used verbs before: then that is its own doing. Where it does, the library would keep it from children all the
+	 * same once it was asked to. */
+	if (!verbs.is_fork_initialized || verbs.is_fork_initialized() != VERBS_FORK_UNNEEDED)
+		verbs.fork_init();
 }
 
 const struct rdma_verbs *tt_rdma_verbs(void)

@@ -6,6 +6,8 @@
 
 #include <infiniband/verbs.h>
 
+#define VERBS_FORK_UNNEEDED 2 /* IBV_FORK_UNNEEDED, which older headers lack */
+
 struct rdma_verbs {
 	int (*fork_init)(void);
 	struct ibv_device **(*get_device_list)(int *n);
@@ -29,6 +31,8 @@ struct rdma_verbs {
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask);
 	int (*destroy_qp)(struct ibv_qp *qp);
 	const char *(*wc_status_str)(enum ibv_wc_status status);
+	/* NULL where the library is older */
+	int (*is_fork_initialized)(void);
 };
 
 /* NULL: it cannot be loaded; tt_thread_error() says why. */
