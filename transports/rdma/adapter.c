@@ -10,6 +10,7 @@
 
 #include "fork.h"
 #include "log.h"
+#include "registration.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rdma_adapter *adapters;
@@ -56,6 +57,7 @@ static tutti_result_t open_adapter(const char *name, struct rdma_adapter **out)
 		tt_fail_errno(RDMA, "make a protection domain of the device %s", name);
 		goto out_context;
 	}
+	tt_rdma_registrations_open(adapter);
 	*out = adapter;
 	return TUTTI_OK;
 
@@ -105,6 +107,7 @@ void tt_rdma_adapter_put(struct rdma_adapter *adapter)
 			link = &(*link)->next;
 		if (*link)
 			*link = adapter->next;
+		tt_rdma_registrations_close(adapter);
 		adapter->verbs->dealloc_pd(adapter->pd);
 		adapter->verbs->close_device(adapter->context);
 		free(adapter);

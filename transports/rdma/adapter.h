@@ -3,6 +3,8 @@
 #ifndef TT_RDMA_ADAPTER_H
 #define TT_RDMA_ADAPTER_H
 
+#include <stdbool.h>
+
 #include "tutti/tutti.h"
 #include "verbs.h"
 
@@ -12,6 +14,7 @@ struct rdma_adapter {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	int uses;
+	bool keeps; /* registrations of callers' memory, see registration.h */
 	char name[64];
 };
 

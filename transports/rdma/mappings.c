@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the reading of /proc/self/maps: "55d0c0000000-55d0c0021000 rw-p 00000000 00:00 0   [heap]" */
+#include "mappings.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+struct reader {
+	int fd;
+	char buffer[4096];
+	ssize_t filled, at;
+};
+
+/* The next character, '\0' at the end. */
+static char next(struct reader *r)
+{
+	if (r->at == r->filled) {
+		r->filled = read(r->fd, r->buffer, sizeof(r->buffer));
+		r->at = 0;
+	}
+	return r->filled > 0 ? r->buffer[r->at++] : '\0';
+}
+
+/* A hexadecimal number and the character behind it. */
+static uint64_t number(struct reader *r)
+{
+	uint64_t value = 0;
+
+	for (char c = next(r);; c = next(r)) {
+		if (c >= '0' && c <= '9')
+			value = value << 4 | (uint64_t)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			value = value << 4 | (uint64_t)(c - 'a' + 10);
+		else
+			return value;
+	}
+}
+
+static bool read_mapping(struct reader *r, struct rdma_mapping *out)
+{
+	char rights[5], c;
+
+	out->begin = (uintptr_t)number(r);
+	out->end = (uintptr_t)number(r);
+	for (int i = 0; i < 5; i++)
+		rights[i] = next(r);
+	number(r);			  /* offset */
+	number(r), number(r);		  /* device */
+	for (c = next(r); c == '0'; c = next(r)) /* inode: 0 is none */
+		;
+	out->plain = rights[1] == 'w' && rights[3] == 'p' && (c < '1' || c > '9');
+	while (c != '\n' && c != '\0')
+		c = next(r);
+	return out->end > 0;
+}
+
+bool tt_rdma_mappings(uintptr_t begin, uintptr_t end, bool (*each)(const struct rdma_mapping *mapping, void *context),
+		      void *context)
+{
+	struct reader reader = { .fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC) };
+	struct rdma_mapping mapping;
+
+	if (reader.fd < 0)
+		return false;
+	while (read_mapping(&reader, &mapping) && mapping.begin < end)
+		if (mapping.end > begin && !each(&mapping, context))
+			break;
+	close(reader.fd);
+	return true;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the process has mapped, as the kernel lists it. Nothing is allocated for a look. */
+#ifndef TT_RDMA_MAPPINGS_H
+#define TT_RDMA_MAPPINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rdma_mapping {
+	uintptr_t begin, end;
+	bool plain; /* private, writable, and of no file */
+};
+
+/* Each mapping that has a byte of begin … end, in their order, until `each` says false. False: the list cannot be read. */
+bool tt_rdma_mappings(uintptr_t begin, uintptr_t end, bool (*each)(const struct rdma_mapping *mapping, void *context),
+		      void *context);
+
+#endif

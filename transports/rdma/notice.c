@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the descriptor of userfaultfd(2) and the thread that reads it.
+ *
+ * Pages are registered for write protection, and never protected: so none of their faults is caught, and no thread waits for
+ * one here. What is wanted are the events: of what is unmapped and moved after it happened, of what is discarded before. They are counted
+ * by the kernel while it still holds the lock of the address space, and UFFDIO_COPY says so (EAGAIN) until they have been read: that is how
+ * who comes to addresses that another thread has just unmapped learns that word of it is on its way. Whoever reads holds the lock from before the
+ * read until all are told.
+ *
+ * A child of fork() has nothing of it: its pages are not registered, its descriptor is closed, and it begins anew. */
+#include "notice.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "fork.h"
+#include "log.h"
+#include "mappings.h"
+
+#define STACK	 (64 << 10)
+#define FEATURES (UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP)
+
+/* newer than some headers */
+#define USER_FAULTS_ONLY 1 /* UFFD_USER_MODE_ONLY */
+#define NEW_DESCRIPTOR	 _IO(UFFDIO, 0x00) /* USERFAULTFD_IOC_NEW */
+
+static struct {
+	pthread_mutex_t life; /* of beginning and ending; taken before the other */
+	pthread_mutex_t lock;
+	struct rdma_watch *watches;
+	pthread_t thread;
+	int fd, bell; /* bell: the thread is to end */
+	bool listening, refused, ending;
+} notice = { .life = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .bell = -1 };
+
+void tt_rdma_notice_lock(void)
+{
+	pthread_mutex_lock(&notice.lock);
+}
+
+void tt_rdma_notice_unlock(void)
+{
+	pthread_mutex_unlock(&notice.lock);
+}
+
+void tt_rdma_notice_wait(pthread_cond_t *condition)
+{
+	pthread_cond_wait(condition, &notice.lock);
+}
+
+/* ---- what is watched */
+
+bool tt_rdma_notice_is_settled(void)
+{
+	struct uffdio_copy nothing = { 0 }; /* else refused as that: EINVAL */
+
+	return notice.fd < 0 || ioctl(notice.fd, UFFDIO_COPY, &nothing) == 0 || errno != EAGAIN;
+}
+
+static bool unregister(uintptr_t begin, uintptr_t end)
+{
+	struct uffdio_range range = { begin, end - begin };
+
+	return ioctl(notice.fd, UFFDIO_UNREGISTER, &range) == 0;
+}
+
+static bool unregister_mapping(const struct rdma_mapping *mapping, void *context)
+{
+	const struct rdma_watch *all = context;
+
+	unregister(mapping->begin > all->begin ? mapping->begin : all->begin, mapping->end < all->end ? mapping->end : all->end);
+	return true;
+}
+
+/* Of these pages those that nobody watches. */
+static void let_go(uintptr_t begin, uintptr_t end)
+{
+	while (begin < end) {
+		struct rdma_watch piece = { .begin = begin, .end = end };
+		uintptr_t watched_to = 0;
+
+		for (const struct rdma_watch *w = notice.watches; w; w = w->next) {
+			if (w->begin <= begin && w->end > begin)
+				watched_to = w->end > watched_to ? w->end : watched_to;
+			else if (w->begin > begin && w->begin < piece.end)
+				piece.end = w->begin;
+		}
+		if (watched_to) {
+			begin = watched_to;
+			continue;
+		}
+		/* refused as a whole where other memory lies between by now, and where there is none */
+		if (!unregister(piece.begin, piece.end))
+			tt_rdma_mappings(piece.begin, piece.end, unregister_mapping, &piece);
+		begin = piece.end;
+	}
+}
+
+bool tt_rdma_notice_watch(struct rdma_watch *watch)
+{
+	struct uffdio_register wanted = { .range = { watch->begin, watch->end - watch->begin },
+					  .mode = UFFDIO_REGISTER_MODE_WP };
+
+	if (ioctl(notice.fd, UFFDIO_REGISTER, &wanted) < 0)
+		return false;
+	watch->next = notice.watches;
+	watch->at = &notice.watches;
+	if (watch->next)
+		watch->next->at = &watch->next;
+	notice.watches = watch;
+	return true;
+}
+
+static void take_off(struct rdma_watch *watch)
+{
+	*watch->at = watch->next;
+	if (watch->next)
+		watch->next->at = watch->at;
+	watch->at = NULL;
+}
+
+void tt_rdma_notice_unwatch(struct rdma_watch *watch)
+{
+	if (!watch->at)
+		return;
+	take_off(watch);
+	let_go(watch->begin, watch->end);
+}
+
+/* ---- what is told */
+
+/* Who watches one of these pages does so no longer. Pages that are not mapped any more are not asked to be let go. */
+static void tell(uintptr_t begin, uintptr_t end, bool mapped)
+{
+	struct rdma_watch *next;
+
+	for (struct rdma_watch *w = notice.watches; w; w = next) {
+		next = w->next;
+		if (w->end <= begin || w->begin >= end)
+			continue;
+		take_off(w);
+		if (mapped) {
+			let_go(w->begin, w->end);
+		} else {
+			let_go(w->begin, begin);
+			let_go(end, w->end);
+		}
+		w->gone(w);
+	}
+}
+
+static bool let_go_to_its_end(const struct rdma_mapping *mapping, void *context)
+{
+	let_go(*(const uintptr_t *)context, mapping->end);
+	return false;
+}
+
+/* Pages take along that they are watched, and those that are new behind them are, too. */
+static void follow(uintptr_t to)
+{
+	tt_rdma_mappings(to, to + 1, let_go_to_its_end, &to);
+}
+
+static void take(const struct uffd_msg *message)
+{
+	switch (message->event) {
+	case UFFD_EVENT_UNMAP:
+		tell((uintptr_t)message->arg.remove.start, (uintptr_t)message->arg.remove.end, false);
+		break;
+	case UFFD_EVENT_REMOVE:
+		tell((uintptr_t)message->arg.remove.start, (uintptr_t)message->arg.remove.end, true);
+		break;
+	case UFFD_EVENT_REMAP:
+		tell((uintptr_t)message->arg.remap.from, (uintptr_t)(message->arg.remap.from + message->arg.remap.len), true);
+		follow((uintptr_t)message->arg.remap.to);
+		break;
+	default: /* a fault: there are none */
+		break;
+	}
+}
+
+static void *notice_main(void *argument)
+{
+	struct pollfd wanted[] = { { .fd = notice.fd, .events = POLLIN }, { .fd = notice.bell, .events = POLLIN } };
+	struct uffd_msg message;
+	bool ended = false;
+
+	while (!ended) {
+		poll(wanted, 2, -1);
+		tt_rdma_notice_lock();
+		while (read(notice.fd, &message, sizeof(message)) == (ssize_t)sizeof(message))
+			take(&message);
+		ended = notice.ending && tt_rdma_notice_is_settled(); /* nobody waits for word that is never read */
+		tt_rdma_notice_unlock();
+	}
+	return NULL;
+}
+
+/* ---- beginning and ending */
+
+/* The system call, or the device of the same name, which an administrator may give to whom the call is denied. */
+static int make_descriptor(void)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_FAULTS_ONLY);
+
+	if (fd < 0 && errno == EINVAL) /* before Linux 5.11 */
+		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0) {
+		const int error = errno, device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+
+		if (device >= 0)
+			fd = ioctl(device, NEW_DESCRIPTOR, O_CLOEXEC | O_NONBLOCK | USER_FAULTS_ONLY);
+		if (device >= 0)
+			close(device);
+		if (fd < 0)
+			errno = error;
+	}
+	return fd;
+}
+
+static void close_descriptors(void)
+{
+	tt_fd_close(notice.fd);
+	tt_fd_close(notice.bell);
+	notice.fd = notice.bell = -1;
+}
+
+static bool open_descriptors(void)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = FEATURES };
+
+	notice.fd = TT_FD(make_descriptor());
+	if (notice.fd < 0) {
+		tt_log(DEBUG, RDMA,
+		       "registrations of memory that tutti_mem_alloc() has not made are not kept: userfaultfd(2) is denied (%s); a seccomp "
+		       "filter that allows it does, or access to /dev/userfaultfd", strerror(errno));
+		return false;
+	}
+	if (ioctl(notice.fd, UFFDIO_API, &api) < 0) {
+		tt_log(DEBUG, RDMA,
+		       "registrations of memory that tutti_mem_alloc() has not made are not kept: the kernel's userfaultfd has no events or "
+		       "no write protection (%s): Linux 5.7 has them on x86-64", strerror(errno));
+		return false;
+	}
+	notice.bell = TT_FD(eventfd(0, EFD_CLOEXEC));
+	return notice.bell >= 0;
+}
+
+static int create_thread(void)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK);
+	/* the program's signals are for its own threads */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	const int error = pthread_create(&notice.thread, &attributes, notice_main, NULL);
+
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return error;
+}
+
+static void forget(void)
+{
+	pthread_mutex_init(&notice.life, NULL);
+	pthread_mutex_init(&notice.lock, NULL);
+	notice.watches = NULL;
+	notice.fd = notice.bell = -1;
+	notice.listening = notice.refused = notice.ending = false;
+}
+
+__attribute__((constructor)) static void mind_forks(void)
+{
+	pthread_atfork(NULL, NULL, forget);
+}
+
+bool tt_rdma_notice_begin(void)
+{
+	pthread_mutex_lock(&notice.life);
+	if (!notice.listening && !notice.refused) {
+		notice.ending = false;
+		notice.listening = open_descriptors() && create_thread() == 0;
+		if (!notice.listening)
+			close_descriptors();
+		notice.refused = !notice.listening;
+	}
+	const bool listening = notice.listening;
+
+	pthread_mutex_unlock(&notice.life);
+	return listening;
+}
+
+void tt_rdma_notice_end(void)
+{
+	const uint64_t one = 1;
+
+	pthread_mutex_lock(&notice.life);
+	if (notice.listening) {
+		tt_rdma_notice_lock();
+		notice.ending = true;
+		tt_rdma_notice_unlock();
+		if (write(notice.bell, &one, sizeof(one)) == (ssize_t)sizeof(one))
+			pthread_join(notice.thread, NULL);
+		close_descriptors();
+	}
+	notice.listening = notice.refused = false;
+	pthread_mutex_unlock(&notice.life);
+}
