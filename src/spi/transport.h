@@ -124,9 +124,12 @@ struct tt_transport {
 	/* Begin to connect; the link may be used at once and moves bytes as soon as it is up. Both ends call it, in any order. */
 	tutti_result_t (*connect)(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,
 				  struct tt_link **out);
-	/* Bytes of iov[0 … n-1] that the peer will read; they are the caller's again on return. */
+	/* Bytes of iov[0 … n-1] that the peer will read; those that have moved are the caller's again on return. The others a device may
+	 * be reading already: they stay as they are, and are what the next write() begins with, until the link is closed or revoke()
+	 * has returned. */
 	ssize_t (*write)(struct tt_link *link, const struct iovec *iov, int n);
-	/* Bytes that have arrived, into iov. */
+	/* Bytes that have arrived, into iov. The rest of it a device of the peer may write to already: the next bytes of the stream are
+	 * to be read to there, unless the link is closed or revoke() has returned. */
 	ssize_t (*read)(struct tt_link *link, const struct iovec *iov, int n);
 	/* Bytes that have arrived, in place: *data, valid until the next call on this link. Asked again without
 	 * release(), gives the same bytes or more. At least `want` contiguous bytes (want <= 4096) come in

@@ -169,12 +169,110 @@ static void full_lane_does_not_stop_the_other(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
+/* ---- many bytes at once, which a transport may move straight from one caller's memory into the other's */
+
+#define HEAD_BYTES 64 /* of a message, peeked at before the rest is read */
+
+struct long_message {
+	struct tt_link *link;
+	uint8_t *out, *in;
+	size_t bytes, written, read; /* of each; the first two with the head */
+};
+
+static uint8_t byte_at(int from, size_t bytes, size_t i)
+{
+	return (uint8_t)(i * 7 + i / 251 + bytes + (size_t)from);
+}
+
+static bool write_long(struct suite_rank *rank, struct long_message *message)
+{
+	const size_t head = message->written < HEAD_BYTES ? HEAD_BYTES - message->written : 0;
+	const struct iovec iov[] = { { message->out + message->written, head },
+				     { message->out + message->written + head, message->bytes - message->written - head } };
+
+	if (message->written == message->bytes)
+		return false;
+	const ssize_t moved = head ? rank->ops->write(message->link, iov, 2) : rank->ops->write(message->link, iov + 1, 1);
+	suite_require(rank, moved >= 0, "write: %s", tt_thread_error());
+	message->written += (size_t)moved;
+	return moved > 0;
+}
+
+static bool read_long(struct suite_rank *rank, struct long_message *message)
+{
+	const struct iovec rest = { message->in + message->read, message->bytes - message->read };
+	const void *head;
+	ssize_t moved;
+
+	if (message->read == message->bytes)
+		return false;
+	if (message->read > 0) {
+		moved = rank->ops->read(message->link, &rest, 1);
+	} else {
+		moved = rank->ops->peek(message->link, HEAD_BYTES, HEAD_BYTES, &head);
+		if (moved >= 0 && moved < HEAD_BYTES)
+			return false;
+		if (moved == HEAD_BYTES) {
+			memcpy(message->in, head, HEAD_BYTES);
+			rank->ops->release(message->link, HEAD_BYTES);
+		}
+	}
+	suite_require(rank, moved >= 0, "read: %s", tt_thread_error());
+	message->read += (size_t)moved;
+	return moved > 0;
+}
+
+static bool long_pass(struct suite_rank *rank, void *context)
+{
+	struct long_message *message = context;
+	const bool wrote = write_long(rank, message);
+
+	return read_long(rank, message) || wrote;
+}
+
+/* Both ranks write to each other. The memory is new for each message, and likely to be where the last one was. */
+static void exchange_long(struct suite_rank *rank, struct tt_link *link, size_t bytes)
+{
+	struct long_message message = { link, malloc(bytes), calloc(1, bytes), bytes, 0, 0 };
+	int idle = 0;
+
+	suite_require(rank, message.out && message.in, "no memory of %zu bytes", bytes);
+	for (size_t i = 0; i < bytes; i++)
+		message.out[i] = byte_at(rank->rank, bytes, i);
+	while (message.written < bytes || message.read < bytes) {
+		suite_at(rank, "a message of %zu bytes: wrote %zu, read %zu", bytes, message.written, message.read);
+		rank->ops->progress(rank->endpoint, false);
+		if (long_pass(rank, &message))
+			idle = 0;
+		else if (++idle > 100)
+			suite_sleep(rank, long_pass, &message, bytes % 2, "a long message");
+	}
+	memset(message.out, 0xff, bytes); /* it is ours again */
+	for (size_t i = 0; i < bytes; i++)
+		suite_require(rank, message.in[i] == byte_at(1 - rank->rank, bytes, i), "byte %zu of %zu is %d, expected %d", i, bytes,
+			      message.in[i], byte_at(1 - rank->rank, bytes, i));
+	free(message.out);
+	free(message.in);
+}
+
+static void long_messages_arrive_whole(struct suite_rank *rank)
+{
+	const size_t most = longest(rank);
+	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_LANE_P2P);
+
+	for (size_t bytes = 65536 + HEAD_BYTES; bytes <= most; bytes += bytes + 4099)
+		for (int again = 0; again < 3; again++)
+			exchange_long(rank, link, bytes);
+	suite_barrier(rank);
+}
+
 const struct suite_claim suite_bytes_claims[] = {
 	{ "bytes_come_out_in_order_and_whole", 2, SUITE_NOTHING,
 	  bytes_come_out_in_order_and_whole },
 	{ "wanted_bytes_come_in_one_piece", 2, SUITE_NOTHING, wanted_bytes_come_in_one_piece },
 	{ "peek_shows_the_same_bytes_or_more", 2, SUITE_NOTHING,
 	  peek_shows_the_same_bytes_or_more },
+	{ "long_messages_arrive_whole", 2, SUITE_NOTHING, long_messages_arrive_whole },
 	{ "full_link_takes_nothing_and_resumes", 2, SUITE_NOTHING,
 	  full_link_takes_nothing_and_resumes },
 	{ "full_lane_does_not_stop_the_other", 2, SUITE_NOTHING,

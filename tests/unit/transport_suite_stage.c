@@ -210,6 +210,8 @@ struct suite_holdings suite_holdings(const struct suite_options *options)
 
 bool suite_gave_back(const struct suite_options *options, const struct suite_holdings *before, char *out, size_t room)
 {
+	if (options->held) /* to count, it may end threads that are kept for the next claim */
+		(void)suite_holdings(options);
 	const bool threads_ended = no_more_threads_than(before->threads);
 	const struct suite_holdings now = suite_holdings(options);
 

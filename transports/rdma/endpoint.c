@@ -155,6 +155,7 @@ static void share_fault(struct rdma_endpoint *e)
 
 	e->base.fault = e->tcp->fault;
 	e->base.fault.result = result;
+	tt_rdma_links_stop(e);
 }
 
 static tutti_result_t tell_tcp(struct rdma_endpoint *e, const struct tt_peer *peers, int size, bool *any)
@@ -282,9 +283,10 @@ static void rdma_forget(struct tt_endpoint *base)
 
 		if (!link)
 			continue;
-		link->qp = NULL;
-		link->mr = NULL;
+		link->paths = 0;
 		link->memory = NULL;
+		memset(&link->ours, 0, sizeof(link->ours));
+		memset(&link->direct, 0, sizeof(link->direct));
 		tt_rdma_link_fail(link, "made by the parent of this process");
 	}
 	e->nports = 0;

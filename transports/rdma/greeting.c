@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what the two ends of a link say over its TCP link before any byte goes by RDMA: first a hello each, of the queue pair;
- * then a verdict each, whether it is connected with the other's: a packet for one that is not ready would be dropped, and sent again after the timeout
- * only. Then both write nothing to each other, and say whether that arrived: addresses that look like one network may be two,
- * packets of a size may be lost. Where either says no, TCP carries the bytes. */
+/* Owns what the two ends of a link say over its TCP link before any byte goes by RDMA: first a hello each, of the queue pairs;
+ * then a verdict each, which of them are connected with the other's: a packet for one that is not ready would be dropped, and sent
+ * again after the timeout only. Then both write a packet of full size to each other over each path, and say over which it arrived:
+ * addresses that look like one network may be two, packets of a size may be lost. Where none is good at both ends, TCP carries the
+ * bytes.
+ *
+ * A link that was up and whose queue pairs failed, as a cable was out or a switch began anew, is introduced again, and again, by
+ * either end, until it is up or the limit of TUTTI_SILENCE has passed. The other end finds the hello where no byte was expected. */
+#include <stdio.h>
+
 #include "endpoint.h"
 
 bool tt_rdma_greets(const struct rdma_link *link)
@@ -10,11 +16,16 @@ bool tt_rdma_greets(const struct rdma_link *link)
 	return link->state <= RDMA_PROVING;
 }
 
-void tt_rdma_greet(struct rdma_link *link)
+static void begin(struct rdma_link *link)
 {
-	tt_rdma_hello_write(&link->mine, link->hello); /* of no queue pair, if there is none */
+	tt_rdma_hello_write(&link->mine, link->hello);
 	link->told = link->heard = 0;
 	link->state = RDMA_GREETING;
+}
+
+void tt_rdma_greet(struct rdma_link *link)
+{
+	begin(link);
 	rdma_endpoint_of_link(link)->greeting++;
 }
 
@@ -43,47 +54,116 @@ static bool hear(struct rdma_link *link, uint8_t *bytes, size_t length)
 	return link->heard == length;
 }
 
-static void settle(struct rdma_link *link, enum rdma_state state)
+static void enter(struct rdma_link *link, enum rdma_state state, unsigned verdict)
 {
 	link->state = state;
-	rdma_endpoint_of_link(link)->greeting--;
-	if (state == RDMA_UP) {
-		tt_log(DEBUG, RDMA, "rank %d lane %d with rank %d is up over %s port %d", rdma_endpoint_of_link(link)->rank,
-		       link->lane, link->base.peer, link->rail->port->device, link->rail->port->number);
-		tt_rdma_link_probe(link);
-	} else {
-		tt_log(INFO, RDMA, "rank %d lane %d with rank %d goes by TCP", rdma_endpoint_of_link(link)->rank, link->lane,
-		       link->base.peer);
-		tt_rdma_queue_close(link);
-	}
-}
-
-static void enter(struct rdma_link *link, enum rdma_state state, uint8_t verdict)
-{
-	link->state = state;
-	link->verdict = verdict;
+	link->verdict = (uint8_t)verdict;
 	link->told = link->heard = 0;
 }
 
-static void judge(struct rdma_link *link)
+/* Queue pairs for another introduction. */
+static void renew(struct rdma_link *link)
 {
-	enter(link, RDMA_AGREEING, RDMA_NO);
-	if (link->mine.queue && link->peer.queue) {
-		if (tt_rdma_queue_connect(link) == TUTTI_OK)
-			link->verdict = RDMA_YES;
-		else
-			tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", rdma_endpoint_of_link(link)->rank, link->base.peer,
-			       tt_thread_error());
+	link->state = RDMA_GREETING; /* nothing is sent while the old ones go */
+	tt_rdma_queues_close(link);
+	link->broken = false;
+	if (tt_rdma_link_number(link) != TUTTI_OK || tt_rdma_queues_open(link) != TUTTI_OK)
+		tt_rdma_link_fail(link, "rank %d could not be reached again: %s", link->base.peer, tt_thread_error());
+	else
+		begin(link);
+}
+
+void tt_rdma_mend(struct rdma_link *link)
+{
+	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
+
+	if (!link->mending) {
+		link->mending = true;
+		link->prove_until = 0;
+		tt_log(INFO, RDMA, "rank %d lane %d with rank %d is introduced again: %s", e->rank, link->lane, link->base.peer,
+		       link->broken ? link->why : "the peer asks for it");
+	}
+	e->greeting++;
+	renew(link);
+}
+
+static void settle_up(struct rdma_link *link)
+{
+	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
+
+	link->state = RDMA_UP;
+	e->greeting--;
+	link->mending = false;
+	if (!link->broken)
+		*link->why = 0;
+	for (int i = 0; i < link->paths; i++)
+		if (link->usable >> i & 1)
+			tt_log(DEBUG, RDMA, "rank %d lane %d with rank %d is up over %s port %d", e->rank, link->lane, link->base.peer,
+			       link->path[i].rail->port->device, link->path[i].rail->port->number);
+	tt_rdma_ring_resume(link);
+	tt_rdma_link_probe(link);
+}
+
+/* No path is good at both ends. */
+static void settle_without(struct rdma_link *link)
+{
+	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
+
+	if (!link->mending) {
+		link->state = RDMA_BY_TCP;
+		e->greeting--;
+		if (*link->why)
+			tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", e->rank, link->base.peer, link->why);
+		tt_log(INFO, RDMA, "rank %d lane %d with rank %d goes by TCP", e->rank, link->lane, link->base.peer);
+		tt_rdma_memory_close(link);
+	} else if (tt_now() > link->prove_until && link->prove_until) {
+		char why[sizeof(link->why)];
+
+		memcpy(why, link->why, sizeof(why));
+		if (!*why)
+			snprintf(why, sizeof(why), "rank %d found no way to rank %d by RDMA any more", link->base.peer, e->rank);
+		tt_rdma_link_fail(link, "%s", why);
+	} else {
+		renew(link);
 	}
 }
 
-void tt_rdma_greeting_disproved(struct rdma_link *link, const char *why)
+/* A path is of no use. If it was the only one, TCP has its place. */
+static void leave_out(struct rdma_link *link, int path, const char *what, const char *why)
 {
-	if (link->verdict != RDMA_UNDECIDED) /* the first of many: all requests that were posted end so */
+	const struct rdma_endpoint *e = rdma_endpoint_of_link(link);
+	const struct rdma_port *port = link->path[path].rail->port;
+
+	if (link->mending && !*link->why)
+		snprintf(link->why, sizeof(link->why), "%s", why);
+	if (link->mending) /* otherwise why it is introduced again is to be said */
 		return;
-	tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: nothing arrives there over %s port %d (%s)",
-	       rdma_endpoint_of_link(link)->rank, link->base.peer, link->rail->port->device, link->rail->port->number, why);
-	link->verdict = RDMA_NO;
+	snprintf(link->why, sizeof(link->why), "%s over %s port %d (%s)", what, port->device, port->number, why);
+	if (link->paths > 1)
+		tt_log(WARN, RDMA, "rank %d uses fewer ports with rank %d: %s", e->rank, link->base.peer, link->why);
+}
+
+static void connect_paths(struct rdma_link *link)
+{
+	const int paths = link->paths < link->peer.paths ? link->paths : link->peer.paths;
+	unsigned good = 0;
+
+	for (int i = 0; i < paths; i++) {
+		if (!link->mine.path[i].queue || !link->peer.path[i].queue)
+			continue;
+		if (tt_rdma_queue_connect(link, i) == TUTTI_OK)
+			good |= 1u << i;
+		else
+			leave_out(link, i, "no queue pair is connected", tt_thread_error());
+	}
+	enter(link, RDMA_AGREEING, good);
+}
+
+void tt_rdma_greeting_disproved(struct rdma_link *link, int path, const char *why)
+{
+	if (link->verdict >> path & 1) /* the first of many: all requests that were posted end so */
+		leave_out(link, path, "no packet of full size arrives there", why);
+	link->verdict &= (uint8_t)~(1u << path);
 }
 
 /* Exchange verdicts; true: both are known. */
@@ -94,11 +174,56 @@ static bool exchange(struct rdma_link *link)
 	return link->state != RDMA_FAILED && hear(link, link->answer, 1) && told;
 }
 
+/* A packet of the path's size to where the peer keeps nothing else. */
+static void post_proof(struct rdma_link *link, int path)
+{
+	const struct rdma_path *ours = &link->path[path];
+	const uint8_t mtu = link->peer.path[path].mtu;
+	const enum ibv_mtu least = mtu < ours->rail->mtu ? (enum ibv_mtu)mtu : ours->rail->mtu;
+	const struct rdma_post post = {
+		.from = link->memory->proof[1],
+		.bytes = 128u << least,
+		.lkey = ours->mr->lkey,
+		.to = link->peer.memory + offsetof(struct rdma_memory, proof),
+		.rkey = link->peer.path[path].key,
+		.signalled = true,
+	};
+
+	tt_rdma_post(link, path, &post);
+}
+
+/* The verdict is of those paths over which word has come, and is not known before. */
 static void prove(struct rdma_link *link)
 {
-	enter(link, RDMA_PROVING, RDMA_UNDECIDED);
-	link->prove_until = tt_now() + (uint64_t)(rdma_endpoint_of_link(link)->silence_s * 1e9);
-	tt_rdma_ring_ask(link);
+	const uint64_t until = tt_now() + (uint64_t)(rdma_endpoint_of_link(link)->silence_s * 1e9);
+
+	enter(link, RDMA_PROVING, link->usable);
+	link->decided = false;
+	if (!link->mending || !link->prove_until) /* the peer may have computed until it answered */
+		link->prove_until = until;
+	for (int i = 0; i < link->paths; i++)
+		if (link->usable >> i & 1)
+			post_proof(link, i);
+}
+
+/* soft-RoCE tries for ever where its own card takes no packets. */
+static bool is_decided(struct rdma_link *link)
+{
+	const bool late = tt_now() > link->prove_until || link->broken;
+	bool all = true;
+
+	for (int i = 0; i < link->paths && !link->decided; i++) {
+		if (!(link->verdict >> i & 1) || link->path[i].sends == link->path[i].sends_done)
+			continue;
+		if (late)
+			tt_rdma_greeting_disproved(link, i,
+						   link->broken ? "it could not be sent" : "no word of it within the limit of TUTTI_SILENCE");
+		all &= late;
+	}
+	if (!link->decided)
+		link->broken = false; /* it has had its consequence */
+	link->decided |= all;
+	return link->decided;
 }
 
 void tt_rdma_greeting_step(struct rdma_link *link)
@@ -113,22 +238,24 @@ void tt_rdma_greeting_step(struct rdma_link *link)
 					  link->base.peer, rdma_endpoint_of_link(link)->rank);
 			return;
 		}
-		judge(link);
+		if (link->memory)
+			tt_rdma_ring_renew(link);
+		connect_paths(link);
 	}
 	if (link->state == RDMA_AGREEING) {
 		if (!exchange(link))
 			return;
-		if (link->verdict == RDMA_YES && link->answer[0] == RDMA_YES)
+		link->usable = link->verdict & link->answer[0];
+		if (link->usable)
 			prove(link);
 		else
-			settle(link, RDMA_BY_TCP);
+			settle_without(link);
 	}
-	if (link->state == RDMA_PROVING) {
-		if (link->verdict == RDMA_UNDECIDED && link->sends == link->sends_done)
-			link->verdict = RDMA_YES;
-		else if (tt_now() > link->prove_until) /* soft-RoCE tries for ever where its own card takes no packets */
-			tt_rdma_greeting_disproved(link, "no word of it within the limit of TUTTI_SILENCE");
-		if (link->verdict != RDMA_UNDECIDED && exchange(link))
-			settle(link, link->verdict == RDMA_YES && link->answer[0] == RDMA_YES ? RDMA_UP : RDMA_BY_TCP);
+	if (link->state == RDMA_PROVING && is_decided(link) && exchange(link)) {
+		link->usable = link->verdict & link->answer[0];
+		if (link->usable)
+			settle_up(link);
+		else
+			settle_without(link);
 	}
 }

@@ -6,16 +6,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RDMA_HELLO_BYTES 51
+#include "device.h"
 
-struct rdma_hello {
-	uint32_t queue;	 /* number of the queue pair; 0: there is none */
+#define RDMA_HELLO_BYTES (37 + RDMA_PORTS_MAX * 31)
+
+/* A queue pair. */
+struct rdma_hello_path {
+	uint32_t queue;	 /* its number; 0: there is none */
 	uint32_t packet; /* sequence number of the first, of 24 bits */
 	uint8_t gid[16];
 	uint16_t lid;
-	uint8_t mtu;	 /* enum ibv_mtu: 256 bytes are 1, 4096 are 5 */
-	uint64_t memory; /* where its struct rdma_memory is … */
-	uint32_t key;	 /* … and what opens it */
+	uint8_t mtu;  /* enum ibv_mtu: 256 bytes are 1, 4096 are 5 */
+	uint32_t key; /* what opens the memory through it */
+};
+
+struct rdma_hello {
+	uint8_t paths;	   /* 0: there is nothing to connect with */
+	uint64_t memory;   /* where its struct rdma_memory is */
+	uint64_t messages; /* that it has taken note of */
+	uint64_t bytes;	   /* that it has taken out of its ring */
+	struct rdma_hello_path path[RDMA_PORTS_MAX];
 };
 
 void tt_rdma_hello_write(const struct rdma_hello *hello, uint8_t out[RDMA_HELLO_BYTES]);

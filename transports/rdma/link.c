@@ -25,10 +25,25 @@ void tt_rdma_link_fail(struct rdma_link *link, const char *format, ...)
 	tt_log(DEBUG, RDMA, "rank %d lane %d: %s", rdma_endpoint_of_link(link)->rank, link->lane, link->why);
 }
 
+void tt_rdma_link_break(struct rdma_link *link, const char *format, ...)
+{
+	va_list args;
+
+	if (link->broken || link->state == RDMA_FAILED)
+		return;
+	link->broken = true;
+	va_start(args, format);
+	vsnprintf(link->why, sizeof(link->why), format, args);
+	va_end(args);
+	tt_log(DEBUG, RDMA, "rank %d lane %d: %s", rdma_endpoint_of_link(link)->rank, link->lane, link->why);
+}
+
 /* ---- beginning */
 
-static tutti_result_t number(struct rdma_endpoint *e, struct rdma_link *link)
+tutti_result_t tt_rdma_link_number(struct rdma_link *link)
 {
+	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
+
 	if (e->nlinks == e->links_room) {
 		const uint32_t room = e->links_room ? 2 * e->links_room : 16;
 		struct rdma_link **links = realloc(e->links, room * sizeof(struct rdma_link *));
@@ -38,18 +53,28 @@ static tutti_result_t number(struct rdma_endpoint *e, struct rdma_link *link)
 		e->links = links;
 		e->links_room = room;
 	}
+	if (link->id < e->nlinks && e->links[link->id] == link)
+		e->links[link->id] = NULL;
 	link->id = e->nlinks;
 	e->links[e->nlinks++] = link;
 	return TUTTI_OK;
 }
 
-/* The ports through which the two reach each other take turns, the same at both ends. */
-static struct rdma_rail *choose_rail(struct rdma_endpoint *e, int peer, enum tt_lane lane)
+/* Paths between the ports through which the two reach each other, in the same order at both ends. */
+static tutti_result_t open_paths(struct rdma_link *link)
 {
+	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
 	int pairs[RDMA_PORTS_MAX][2];
-	const int count = e->nports > 0 ? tt_rdma_pairs(&e->known[e->rank], &e->known[peer], pairs) : 0;
 
-	return count == 0 ? NULL : &e->rails[pairs[(e->rank + peer + (int)lane) % count][0]];
+	if (e->nports == 0)
+		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "this rank's device could not be opened");
+	link->paths = tt_rdma_pairs(&e->known[e->rank], &e->known[link->base.peer], pairs);
+	if (link->paths == 0)
+		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "their devices share no network");
+	for (int i = 0; i < link->paths; i++)
+		link->path[i].rail = &e->rails[pairs[i][0]];
+	const tutti_result_t result = tt_rdma_memory_open(link);
+	return result ? result : tt_rdma_queues_open(link);
 }
 
 tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_lane lane, struct tt_link **out)
@@ -63,7 +88,7 @@ tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_
 	link->lane = lane;
 	tutti_result_t result = e->tcp->ops->connect(e->tcp, peer, lane, &link->tcp);
 	if (!result)
-		result = number(e, link);
+		result = tt_rdma_link_number(link);
 	if (result) {
 		if (link->tcp)
 			link->tcp->ops->close(link->tcp);
@@ -75,14 +100,11 @@ tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_
 		link->state = RDMA_BY_TCP; /* what is said of the end of a communicator is short, and must not depend on a device */
 		return TUTTI_OK;
 	}
-	link->rail = choose_rail(e, peer, lane);
-	if (!link->rail || tt_rdma_queue_open(link) != TUTTI_OK) {
-		tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", e->rank, peer,
-		       link->rail    ? tt_thread_error() :
-		       e->nports > 0 ? "their devices share no network" :
-				       "this rank's device could not be opened");
-		tt_rdma_queue_close(link);
-		link->mine.queue = 0;
+	if (open_paths(link) != TUTTI_OK) {
+		tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", e->rank, peer, tt_thread_error());
+		tt_rdma_memory_close(link);
+		link->mine = (struct rdma_hello){ 0 };
+		link->broken = false;
 	}
 	tt_rdma_greet(link);
 	return TUTTI_OK;
@@ -99,17 +121,18 @@ static ssize_t failed(const struct rdma_link *link)
 	return tt_fail(TUTTI_ERR_PEER_LOST, RDMA, "%s", link->why);
 }
 
-/* What the TCP link says, which ends when its peer does: 0, or why. */
+/* What the TCP link says, which ends when its peer does: 0, or why. While the link is up there comes nothing but a hello, where the
+ * peer introduces it again. */
 static ssize_t ask_tcp(struct rdma_link *link)
 {
-	uint8_t byte;
-	const struct iovec one = { &byte, 1 };
+	const struct iovec one = { link->answer, 1 };
 	const ssize_t got = link->tcp->ops->read(link->tcp, &one, 1);
 
-	if (got > 0)
-		tt_rdma_link_fail(link, "rank %d goes on by TCP where RDMA was agreed on: not the same version of tutti",
-				  link->base.peer);
-	return got > 0 ? failed(link) : got;
+	if (got <= 0)
+		return got;
+	tt_rdma_mend(link);
+	link->heard = 1;
+	return 0;
 }
 
 void tt_rdma_link_probe(struct rdma_link *link)
@@ -121,9 +144,20 @@ void tt_rdma_link_probe(struct rdma_link *link)
 /* The state in which bytes are to be moved, after what can be done to get there. */
 static enum rdma_state advance(struct rdma_link *link)
 {
+	if (__builtin_expect(link->state == RDMA_UP && link->broken, 0))
+		tt_rdma_mend(link);
 	if (__builtin_expect(tt_rdma_greets(link), 0))
 		tt_rdma_greeting_step(link);
 	return link->state;
+}
+
+static size_t write_some(struct rdma_link *link, const struct iovec *iov, int n)
+{
+	size_t moved;
+
+	if (!tt_rdma_direct_write(link, iov, &moved))
+		moved = tt_rdma_ring_write(link, iov, n);
+	return moved;
 }
 
 ssize_t tt_rdma_link_write(struct tt_link *base, const struct iovec *iov, int n)
@@ -138,10 +172,10 @@ ssize_t tt_rdma_link_write(struct tt_link *base, const struct iovec *iov, int n)
 	}
 	if (link->peer_ended)
 		return ask_tcp(link);
-	size_t moved = tt_rdma_ring_write(link, iov, n);
+	size_t moved = write_some(link, iov, n);
 	if (moved == 0) { /* is there room by now? */
 		tt_rdma_poll(rdma_endpoint_of(base->endpoint));
-		moved = link->state == RDMA_UP ? tt_rdma_ring_write(link, iov, n) : 0;
+		moved = link->state == RDMA_UP ? write_some(link, iov, n) : 0;
 	}
 	return link->state == RDMA_FAILED ? failed(link) : (ssize_t)moved;
 }
@@ -151,22 +185,21 @@ static ssize_t nothing(struct rdma_link *link)
 {
 	if (link->state == RDMA_FAILED)
 		return failed(link);
-	return link->peer_ended ? ask_tcp(link) : 0;
+	return link->peer_ended && link->state == RDMA_UP ? ask_tcp(link) : 0;
 }
 
 ssize_t tt_rdma_link_read(struct tt_link *base, const struct iovec *iov, int n)
 {
 	struct rdma_link *link = rdma_link_of(base);
+	const enum rdma_state state = advance(link);
 
-	switch (advance(link)) {
-	case RDMA_UP: break;
-	case RDMA_BY_TCP: return link->tcp->ops->read(link->tcp, iov, n);
-	case RDMA_FAILED: break; /* what came before can be read */
-	default: return 0;
-	}
-	if (link->arrived == link->taken)
+	if (state == RDMA_BY_TCP)
+		return link->tcp->ops->read(link->tcp, iov, n);
+	if (link->arrived == link->taken && state == RDMA_UP)
 		tt_rdma_poll(rdma_endpoint_of(base->endpoint));
-	if (link->arrived == link->taken)
+	if (state == RDMA_UP && n > 0)
+		tt_rdma_direct_offer(link, iov);
+	if (link->arrived == link->taken) /* otherwise also where the link has failed since */
 		return nothing(link);
 	return (ssize_t)tt_rdma_ring_read(link, iov, n);
 }
@@ -174,16 +207,13 @@ ssize_t tt_rdma_link_read(struct tt_link *base, const struct iovec *iov, int n)
 ssize_t tt_rdma_link_peek(struct tt_link *base, size_t want, size_t limit, const void **data)
 {
 	struct rdma_link *link = rdma_link_of(base);
+	const enum rdma_state state = advance(link);
 
-	switch (advance(link)) {
-	case RDMA_UP: break;
-	case RDMA_BY_TCP: return link->tcp->ops->peek(link->tcp, want, limit, data);
-	case RDMA_FAILED: break;
-	default: return 0;
-	}
+	if (state == RDMA_BY_TCP)
+		return link->tcp->ops->peek(link->tcp, want, limit, data);
 	if (limit == 0)
 		return 0;
-	if (link->arrived - link->taken < (want ? want : 1))
+	if (link->arrived - link->taken < (want ? want : 1) && state == RDMA_UP)
 		tt_rdma_poll(rdma_endpoint_of(base->endpoint));
 	if (link->arrived == link->taken)
 		return nothing(link);
@@ -214,15 +244,22 @@ static void free_link(struct rdma_link *link)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
 
-	tt_rdma_queue_close(link);
+	e->greeting -= tt_rdma_greets(link);
+	link->state = RDMA_FAILED;
+	tt_rdma_memory_close(link);
 	link->tcp->ops->close(link->tcp);
 	e->links[link->id] = NULL;
 	free(link);
 }
 
+/* Callers' memory is theirs from now on, and may not be written to any more, whatever becomes of what was sent. */
 static bool is_done(struct rdma_link *link)
 {
-	return link->state != RDMA_UP || tt_rdma_ring_is_drained(link);
+	if (tt_rdma_direct_is_on(link) || link->state == RDMA_FAILED || link->state == RDMA_BY_TCP)
+		return true;
+	if (link->state != RDMA_UP)
+		return !link->mending;
+	return !link->broken && tt_rdma_ring_is_drained(link);
 }
 
 /* Its TCP link stays as long as it sends: the peer takes the end of that for the end of the bytes. */
@@ -232,7 +269,6 @@ void tt_rdma_link_close(struct tt_link *base)
 
 	if (!link)
 		return;
-	rdma_endpoint_of_link(link)->greeting -= tt_rdma_greets(link);
 	if (is_done(link)) {
 		free_link(link);
 		return;
@@ -248,14 +284,26 @@ void tt_rdma_links_step(struct rdma_endpoint *e, bool thorough)
 
 		if (!link)
 			continue;
+		advance(link);
 		if (link->closed && is_done(link)) {
 			e->closing--;
 			free_link(link);
-		} else if (!link->closed) {
-			advance(link);
-			if (thorough)
-				tt_rdma_link_probe(link);
+		} else if (thorough || link->closed) {
+			tt_rdma_link_probe(link);
 		}
+	}
+}
+
+void tt_rdma_links_stop(struct rdma_endpoint *e)
+{
+	for (uint32_t i = 0; i < e->nlinks; i++) {
+		struct rdma_link *link = e->links[i];
+
+		if (!link || !tt_rdma_direct_is_on(link))
+			continue;
+		tt_rdma_queues_close(link);
+		tt_rdma_direct_end(link);
+		tt_rdma_link_fail(link, "the communicator has ended");
 	}
 }
 

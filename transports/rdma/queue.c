@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what verbs are asked for: devices and completion queues of an endpoint, the queue pair of a link, and completions.
+/* Owns what verbs are asked for: devices and completion queues of an endpoint, the queue pairs of a link, requests and completions.
  *
- * A completion names its link by a number that is never used again, as some devices leave completions of a queue pair that is
- * gone in the completion queue. */
+ * A completion names its link by a number that is never used again for other queue pairs, as some devices leave completions of one that
+ * is gone in the completion queue. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -78,23 +78,23 @@ void tt_rdma_rails_close(struct rdma_endpoint *e)
 	}
 }
 
-/* ---- a link's queue pair */
+/* ---- a link's memory */
 
-static tutti_result_t fail_to_register(const struct rdma_link *link, size_t bytes)
+static tutti_result_t fail_to_register(const struct rdma_adapter *adapter, size_t bytes)
 {
 	struct rlimit limit = { 0 };
 
 	if (errno != ENOMEM && errno != EAGAIN)
-		return tt_fail_errno(RDMA, "register %zu bytes with %s", bytes, link->rail->adapter->name);
+		return tt_fail_errno(RDMA, "register %zu bytes with %s", bytes, adapter->name);
 	getrlimit(RLIMIT_MEMLOCK, &limit);
 	return tt_fail(TUTTI_ERR_NO_MEMORY, RDMA,
 		       "cannot lock %zu bytes of memory for %s: the limit of locked memory is %llu KiB (ulimit -l); raise it by "
 		       "\"* - memlock unlimited\" in /etc/security/limits.conf, LimitMEMLOCK=infinity in a systemd unit, or docker "
 		       "run --ulimit memlock=-1",
-		       bytes, link->rail->adapter->name, (unsigned long long)limit.rlim_cur / 1024);
+		       bytes, adapter->name, (unsigned long long)limit.rlim_cur / 1024);
 }
 
-static tutti_result_t open_memory(struct rdma_link *link)
+tutti_result_t tt_rdma_memory_open(struct rdma_link *link)
 {
 	const size_t bytes = sizeof(*link->memory);
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -104,14 +104,34 @@ static tutti_result_t open_memory(struct rdma_link *link)
 	link->memory = memory;
 	/* a child of fork() would share its pages with the device until either of them writes */
 	madvise(memory, bytes, MADV_DONTFORK);
-	link->mr = link->rail->adapter->verbs->reg_mr(link->rail->adapter->pd, memory, bytes,
-						      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	return link->mr ? TUTTI_OK : fail_to_register(link, bytes);
+	for (int i = 0; i < link->paths; i++) {
+		const struct rdma_adapter *adapter = link->path[i].rail->adapter;
+
+		link->path[i].mr = adapter->verbs->reg_mr(adapter->pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		if (!link->path[i].mr)
+			return fail_to_register(adapter, bytes);
+	}
+	return TUTTI_OK;
 }
 
-static tutti_result_t open_pair(struct rdma_link *link)
+void tt_rdma_memory_close(struct rdma_link *link)
 {
-	const struct rdma_rail *rail = link->rail;
+	tt_rdma_queues_close(link);
+	tt_rdma_direct_end(link);
+	for (int i = 0; i < link->paths; i++)
+		if (link->path[i].mr)
+			link->path[i].rail->adapter->verbs->dereg_mr(link->path[i].mr);
+	if (link->memory)
+		munmap(link->memory, sizeof(*link->memory));
+	link->memory = NULL;
+	link->paths = 0;
+}
+
+/* ---- its queue pairs */
+
+static tutti_result_t open_pair(struct rdma_path *path)
+{
+	const struct rdma_rail *rail = path->rail;
 	struct ibv_qp_init_attr wanted = {
 		.send_cq = rail->cq,
 		.recv_cq = rail->cq,
@@ -125,11 +145,12 @@ static tutti_result_t open_pair(struct rdma_link *link)
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
 	};
 
-	link->qp = rail->adapter->verbs->create_qp(rail->adapter->pd, &wanted);
-	if (!link->qp)
+	path->qp = rail->adapter->verbs->create_qp(rail->adapter->pd, &wanted);
+	if (!path->qp)
 		return tt_fail_errno(RDMA, "make a queue pair of %s", rail->adapter->name);
-	link->inline_bytes = wanted.cap.max_inline_data;
-	const int error = rail->adapter->verbs->modify_qp(link->qp, &attributes,
+	path->inline_bytes = wanted.cap.max_inline_data;
+	path->sends = path->sends_done = 0;
+	const int error = rail->adapter->verbs->modify_qp(path->qp, &attributes,
 							  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (error)
 		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "prepare a queue pair of %s: %s", rail->adapter->name, strerror(error));
@@ -146,47 +167,57 @@ static uint32_t first_packet(void)
 	return number & ((1u << PACKET_BITS) - 1);
 }
 
-tutti_result_t tt_rdma_queue_open(struct rdma_link *link)
+static struct rdma_hello_path introduction(const struct rdma_path *path)
 {
-	tutti_result_t result = open_memory(link);
-
-	if (!result)
-		result = open_pair(link);
-	if (!result)
-		result = tt_rdma_ring_begin(link);
-	if (result)
-		return result;
-	link->mine = (struct rdma_hello){
-		.queue = link->qp->qp_num,
+	struct rdma_hello_path hello = {
+		.queue = path->qp->qp_num,
 		.packet = first_packet(),
-		.lid = link->rail->port->lid,
-		.mtu = (uint8_t)link->rail->mtu,
-		.memory = (uintptr_t)link->memory,
-		.key = link->mr->rkey,
+		.lid = path->rail->port->lid,
+		.mtu = (uint8_t)path->rail->mtu,
+		.key = path->mr->rkey,
 	};
-	memcpy(link->mine.gid, link->rail->port->gid, sizeof(link->mine.gid));
-	return TUTTI_OK;
+
+	memcpy(hello.gid, path->rail->port->gid, sizeof(hello.gid));
+	return hello;
 }
 
-void tt_rdma_queue_close(struct rdma_link *link)
+tutti_result_t tt_rdma_queues_open(struct rdma_link *link)
 {
-	const struct rdma_verbs *verbs = link->rail ? link->rail->adapter->verbs : NULL;
+	link->mine = (struct rdma_hello){ .paths = (uint8_t)link->paths, .memory = (uintptr_t)link->memory,
+					  .messages = link->receives, .bytes = link->ring_taken };
+	for (int i = 0; i < link->paths; i++) {
+		const tutti_result_t result = open_pair(&link->path[i]);
 
-	if (link->qp)
-		verbs->destroy_qp(link->qp);
-	if (link->mr)
-		verbs->dereg_mr(link->mr);
-	if (link->memory)
-		munmap(link->memory, sizeof(*link->memory));
-	link->qp = NULL;
-	link->mr = NULL;
-	link->memory = NULL;
+		if (result)
+			return result;
+		link->path[i].to_post = RDMA_RECEIVES;
+		tt_rdma_post_receives(link, i);
+		link->mine.path[i] = introduction(&link->path[i]);
+	}
+	return link->broken ? tt_fail(TUTTI_ERR_SYSTEM, RDMA, "%s", link->why) : TUTTI_OK;
 }
 
-static tutti_result_t ready_to_receive(struct rdma_link *link)
+void tt_rdma_queues_close(struct rdma_link *link)
 {
-	const struct rdma_hello *peer = &link->peer;
-	const struct rdma_rail *rail = link->rail;
+	struct ibv_qp_attr attributes = { .qp_state = IBV_QPS_ERR };
+
+	link->broken = link->decided = true; /* the errors that follow are no news */
+	for (int i = 0; i < link->paths; i++)
+		if (link->path[i].qp)
+			link->path[i].rail->adapter->verbs->modify_qp(link->path[i].qp, &attributes, IBV_QP_STATE);
+	if (link->paths > 0)
+		tt_rdma_poll(rdma_endpoint_of_link(link)); /* what the peer knows to have arrived */
+	for (int i = 0; i < link->paths; i++) {
+		if (link->path[i].qp)
+			link->path[i].rail->adapter->verbs->destroy_qp(link->path[i].qp);
+		link->path[i].qp = NULL;
+	}
+}
+
+static tutti_result_t ready_to_receive(struct rdma_link *link, int path)
+{
+	const struct rdma_hello_path *peer = &link->peer.path[path];
+	const struct rdma_rail *rail = link->path[path].rail;
 	const struct rdma_settings *settings = &rdma_endpoint_of_link(link)->settings;
 	struct ibv_qp_attr attributes = {
 		.qp_state = IBV_QPS_RTR,
@@ -205,7 +236,7 @@ static tutti_result_t ready_to_receive(struct rdma_link *link)
 		attributes.ah_attr.grh.hop_limit = 64;
 		attributes.ah_attr.grh.traffic_class = (uint8_t)settings->tc;
 	}
-	const int error = rail->adapter->verbs->modify_qp(link->qp, &attributes,
+	const int error = rail->adapter->verbs->modify_qp(link->path[path].qp, &attributes,
 							  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 								  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 								  IBV_QP_MIN_RNR_TIMER);
@@ -216,7 +247,7 @@ static tutti_result_t ready_to_receive(struct rdma_link *link)
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_rdma_queue_connect(struct rdma_link *link)
+tutti_result_t tt_rdma_queue_connect(struct rdma_link *link, int path)
 {
 	const struct rdma_settings *settings = &rdma_endpoint_of_link(link)->settings;
 	struct ibv_qp_attr attributes = {
@@ -224,79 +255,140 @@ tutti_result_t tt_rdma_queue_connect(struct rdma_link *link)
 		.timeout = (uint8_t)settings->timeout,
 		.retry_cnt = (uint8_t)settings->retry,
 		.rnr_retry = 7, /* for ever */
-		.sq_psn = link->mine.packet,
+		.sq_psn = link->mine.path[path].packet,
 		.max_rd_atomic = 1,
 	};
-	const tutti_result_t result = ready_to_receive(link);
+	const struct rdma_adapter *adapter = link->path[path].rail->adapter;
+	const tutti_result_t result = ready_to_receive(link, path);
 
 	if (result)
 		return result;
-	const int error = link->rail->adapter->verbs->modify_qp(link->qp, &attributes,
-								IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-									IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	const int error = adapter->verbs->modify_qp(link->path[path].qp, &attributes,
+						    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+							    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 	if (error)
-		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "make a queue pair of %s send to rank %d: %s", link->rail->adapter->name,
+		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "make a queue pair of %s send to rank %d: %s", adapter->name,
 			       link->base.peer, strerror(error));
 	return TUTTI_OK;
+}
+
+/* ---- requests */
+
+bool tt_rdma_can_send(const struct rdma_path *path)
+{
+	return ((path->sends - path->sends_done) & RDMA_SENDS_MASK) < RDMA_SENDS;
+}
+
+static uint64_t name_of(const struct rdma_link *link, int path)
+{
+	return link->id | (uint32_t)path << RDMA_PATH_BIT;
+}
+
+bool tt_rdma_post(struct rdma_link *link, int number, const struct rdma_post *post)
+{
+	struct rdma_path *path = &link->path[number];
+	struct ibv_sge piece = { (uintptr_t)post->from, post->bytes, post->lkey };
+	struct ibv_send_wr *bad;
+
+	path->sends = (path->sends + 1) & RDMA_SENDS_MASK;
+	struct ibv_send_wr request = {
+		.wr_id = RDMA_SENT | (uint64_t)path->sends << 32 | name_of(link, number),
+		.sg_list = &piece,
+		.num_sge = post->bytes > 0,
+		.opcode = post->tells ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+		.imm_data = htonl(post->immediate),
+		.wr.rdma = { post->to, post->rkey },
+	};
+
+	if (post->signalled || path->sends % RDMA_SIGNAL == 0)
+		request.send_flags |= IBV_SEND_SIGNALED;
+	if (post->bytes > 0 && post->bytes <= path->inline_bytes)
+		request.send_flags |= IBV_SEND_INLINE;
+	const int error = ibv_post_send(path->qp, &request, &bad);
+	if (error)
+		tt_rdma_link_break(link, "cannot post a write to rank %d: %s", link->base.peer, strerror(error));
+	return !error;
+}
+
+void tt_rdma_post_receives(struct rdma_link *link, int path)
+{
+	struct ibv_recv_wr requests[RDMA_RECEIVES], *bad;
+	const uint32_t n = link->path[path].to_post;
+
+	for (uint32_t i = 0; i < n; i++)
+		requests[i] = (struct ibv_recv_wr){ .wr_id = name_of(link, path), .next = i + 1 < n ? &requests[i + 1] : NULL };
+	const int error = n ? ibv_post_recv(link->path[path].qp, requests, &bad) : 0;
+	if (error)
+		tt_rdma_link_break(link, "cannot post receive requests for rank %d: %s", link->base.peer, strerror(error));
+	link->path[path].to_post = 0;
 }
 
 /* ---- completions */
 
 /* Where the peer's port is: "192.0.2.1", or the GID. */
-static const char *place_of(const struct rdma_link *link, char text[INET6_ADDRSTRLEN])
+static const char *place_of(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
 {
-	const struct in6_addr *gid = (const void *)link->peer.gid;
+	const struct in6_addr *address = (const void *)gid;
 
-	if (IN6_IS_ADDR_V4MAPPED(gid))
-		return inet_ntop(AF_INET, link->peer.gid + 12, text, INET6_ADDRSTRLEN);
-	return inet_ntop(AF_INET6, gid, text, INET6_ADDRSTRLEN);
+	if (IN6_IS_ADDR_V4MAPPED(address))
+		return inet_ntop(AF_INET, gid + 12, text, INET6_ADDRSTRLEN);
+	return inet_ntop(AF_INET6, address, text, INET6_ADDRSTRLEN);
 }
 
 /* Of the first error of a queue pair; all requests that were posted follow it, flushed. */
-static void describe(struct rdma_link *link, const struct ibv_wc *wc)
+static void describe(const struct rdma_link *link, int path, const struct ibv_wc *wc, char *text, size_t room)
 {
 	const struct rdma_settings *settings = &rdma_endpoint_of_link(link)->settings;
-	const struct rdma_port *port = link->rail->port;
-	const char *status = link->rail->adapter->verbs->wc_status_str(wc->status);
+	const struct rdma_port *port = link->path[path].rail->port;
+	const char *status = link->path[path].rail->adapter->verbs->wc_status_str(wc->status);
 	char place[INET6_ADDRSTRLEN];
 
-	place_of(link, place);
-
+	place_of(link->peer.path[path].gid, place);
 	switch (wc->status) {
 	case IBV_WC_RETRY_EXC_ERR:
-		tt_rdma_link_fail(link,
-				  "rank %d at %s does not answer over %s port %d (%s: %d retries, TUTTI_RDMA_RETRY, with a timeout of "
-				  "4.096 µs × 2^%d each, TUTTI_RDMA_TIMEOUT): its process or host is gone, or the network between",
-				  link->base.peer, place, port->device, port->number, status, settings->retry, settings->timeout);
+		snprintf(text, room,
+			 "rank %d at %s does not answer over %s port %d (%s: %d retries, TUTTI_RDMA_RETRY, with a timeout of "
+			 "4.096 µs × 2^%d each, TUTTI_RDMA_TIMEOUT): its process or host is gone, or the network between",
+			 link->base.peer, place, port->device, port->number, status, settings->retry, settings->timeout);
 		break;
 	case IBV_WC_REM_ACCESS_ERR:
-		tt_rdma_link_fail(link, "rank %d's device, at %s, refused a write (%s): the memory is not registered any more",
-				  link->base.peer, place, status);
+		snprintf(text, room, "rank %d's device, at %s, refused a write (%s): the memory is not registered any more",
+			 link->base.peer, place, status);
 		break;
 	default:
-		tt_rdma_link_fail(link,
-				  "the queue pair with rank %d at %s over %s port %d failed: %s (vendor's code %u); tutti-info and the "
-				  "kernel's log say whether the port is up",
-				  link->base.peer, place, port->device, port->number, status, wc->vendor_err);
+		snprintf(text, room,
+			 "the queue pair with rank %d at %s over %s port %d failed: %s (vendor's code %u); tutti-info and the "
+			 "kernel's log say whether the port is up",
+			 link->base.peer, place, port->device, port->number, status, wc->vendor_err);
 	}
+}
+
+static void fail(struct rdma_link *link, int path, const struct ibv_wc *wc)
+{
+	char text[sizeof(link->why)];
+
+	describe(link, path, wc, text, sizeof(text));
+	if (link->state != RDMA_PROVING || link->decided)
+		tt_rdma_link_break(link, "%s", text);
+	else
+		tt_rdma_greeting_disproved(link, path,
+					   link->mending ? text : link->path[path].rail->adapter->verbs->wc_status_str(wc->status));
 }
 
 static void complete(struct rdma_endpoint *e, const struct ibv_wc *wc)
 {
-	const uint32_t id = (uint32_t)wc->wr_id;
+	const uint32_t id = (uint32_t)wc->wr_id & ((1u << RDMA_PATH_BIT) - 1);
+	const int path = (int)((uint32_t)wc->wr_id >> RDMA_PATH_BIT);
 	struct rdma_link *link = id < e->nlinks ? e->links[id] : NULL;
 
-	if (!link || !link->qp)
+	if (!link || path >= link->paths || !link->path[path].qp)
 		return;
-	/* what this rank has said yes to must not be found wanting in silence */
-	if (wc->status != IBV_WC_SUCCESS && link->state == RDMA_PROVING && link->verdict != RDMA_YES)
-		tt_rdma_greeting_disproved(link, link->rail->adapter->verbs->wc_status_str(wc->status));
-	else if (wc->status != IBV_WC_SUCCESS)
-		describe(link, wc);
+	if (wc->status != IBV_WC_SUCCESS)
+		fail(link, path, wc);
 	else if (wc->wr_id & RDMA_SENT)
-		link->sends_done = (uint32_t)(wc->wr_id >> 32) & RDMA_SENDS_MASK;
+		link->path[path].sends_done = (uint32_t)(wc->wr_id >> 32) & RDMA_SENDS_MASK;
 	else
-		tt_rdma_ring_arrived(link, wc->imm_data);
+		tt_rdma_ring_arrived(link, path, ntohl(wc->imm_data));
 }
 
 void tt_rdma_poll(struct rdma_endpoint *e)

@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the bytes of a link that is up: where they are in the two rings, and the credit that keeps a writer from overrunning its
- * reader.
+/* Owns the bytes of a link that is up: where they are in the two rings, the order of what arrives, and the credit that keeps a
+ * writer from overrunning its reader.
  *
- * The stream's byte k is in byte k % RDMA_RING_BYTES of the writer's own ring and of the reader's. The writer's may be written over as soon as
- * the reader's credit says that it has taken the byte: a packet that the device sends again was received before, and is dropped. */
-#include <arpa/inet.h>
+ * The k-th byte that goes through the ring is in byte k % RDMA_RING_BYTES of the writer's own ring and of the reader's. The writer's
+ * may be written over as soon as the reader's credit says that it has taken the byte: a packet that the device sends again was
+ * received before, and is dropped.
+ *
+ * A message of bytes has a number, of which the immediate data has the last bits. Messages that take different paths may overtake
+ * each other: those that are early wait for the others. */
 #include <stdlib.h>
 
 #include "endpoint.h"
 
-#define CREDIT (1u << 31) /* of the immediate data: no bytes, but news of the ring; else their number */
+/* Immediate data: a kind, then the number and the bytes of a message; of an offer, its slot. */
+enum { RING, DIRECT, CREDIT, OFFER };
+#define KIND_BIT    30
+#define NUMBER_BIT  24
+#define NUMBER_MASK (RDMA_MESSAGES - 1)
+#define BYTES_MASK  ((1u << NUMBER_BIT) - 1)
+_Static_assert((RDMA_MESSAGES & NUMBER_MASK) == 0 && RDMA_MESSAGES <= 1 << (KIND_BIT - NUMBER_BIT), "a number fits");
+#define SPREAD_BYTES 4096 /* shorter messages take the first path that both ends use */
 
 static size_t at(uint64_t position)
 {
@@ -21,136 +31,191 @@ static size_t lesser(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* ---- requests */
-
-static bool can_send(const struct rdma_link *link)
+static int first_path(const struct rdma_link *link)
 {
-	return ((link->sends - link->sends_done) & RDMA_SENDS_MASK) < RDMA_SENDS;
+	return __builtin_ctz(link->usable);
 }
 
-/* Write `bytes` from `from` to the same place of the peer's memory, `shift` bytes on. `signalled`: word of it is wanted. */
-static bool post(struct rdma_link *link, const void *from, size_t bytes, ptrdiff_t shift, uint32_t immediate, bool signalled)
-{
-	struct ibv_sge piece = { (uintptr_t)from, (uint32_t)bytes, link->mr->lkey };
-	struct ibv_send_wr *bad;
+/* ---- news: credit and offers */
 
-	link->sends = (link->sends + 1) & RDMA_SENDS_MASK;
-	struct ibv_send_wr request = {
-		.wr_id = RDMA_SENT | (uint64_t)link->sends << 32 | link->id,
-		.sg_list = &piece,
-		.num_sge = bytes > 0,
-		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.imm_data = htonl(immediate),
-		.wr.rdma = { link->peer.memory + (uint64_t)((const uint8_t *)from - (const uint8_t *)link->memory + shift),
-			     link->peer.key },
+/* `bytes` of the link's memory to the place in the peer's that is `shift` bytes on. */
+static bool tell(struct rdma_link *link, const void *from, size_t bytes, ptrdiff_t shift, uint32_t immediate)
+{
+	const int path = first_path(link);
+	const struct rdma_post post = {
+		.from = from,
+		.bytes = (uint32_t)bytes,
+		.lkey = link->path[path].mr->lkey,
+		.to = link->peer.memory + (uint64_t)((const uint8_t *)from - (const uint8_t *)link->memory + shift),
+		.rkey = link->peer.path[path].key,
+		.tells = true,
+		.immediate = immediate,
 	};
 
-	if (signalled || link->sends % RDMA_SIGNAL == 0)
-		request.send_flags |= IBV_SEND_SIGNALED;
-	if (bytes > 0 && bytes <= link->inline_bytes)
-		request.send_flags |= IBV_SEND_INLINE;
-	const int error = ibv_post_send(link->qp, &request, &bad);
-	if (error)
-		tt_rdma_link_fail(link, "cannot post a write to rank %d: %s", link->base.peer, strerror(error));
-	return !error;
+	return tt_rdma_post(link, path, &post);
 }
 
-static void post_receives(struct rdma_link *link)
+static void tell_credit(struct rdma_link *link)
 {
-	struct ibv_recv_wr requests[RDMA_RECEIVES], *bad;
-	const uint32_t n = link->to_post;
+	struct rdma_credit *ours = &link->memory->ours;
 
-	for (uint32_t i = 0; i < n; i++)
-		requests[i] = (struct ibv_recv_wr){ .wr_id = link->id, .next = i + 1 < n ? &requests[i + 1] : NULL };
-	const int error = n ? ibv_post_recv(link->qp, requests, &bad) : 0;
-	if (error)
-		tt_rdma_link_fail(link, "cannot post receive requests for rank %d: %s", link->base.peer, strerror(error));
-	link->to_post = 0;
+	if (link->state != RDMA_UP || link->broken || !tt_rdma_can_send(&link->path[first_path(link)]))
+		return;
+	*ours = link->told_credit = (struct rdma_credit){ link->ring_taken, link->receives };
+	tell(link, ours, sizeof(*ours),
+	     (ptrdiff_t)offsetof(struct rdma_memory, theirs) - (ptrdiff_t)offsetof(struct rdma_memory, ours),
+	     (uint32_t)CREDIT << KIND_BIT);
 }
-
-tutti_result_t tt_rdma_ring_begin(struct rdma_link *link)
-{
-	link->to_post = RDMA_RECEIVES;
-	post_receives(link);
-	return link->state == RDMA_FAILED ? tt_fail(TUTTI_ERR_SYSTEM, RDMA, "%s", link->why) : TUTTI_OK;
-}
-
-/* ---- credit */
 
 /* Tell the peer, if it is worth a message. A writer that has no room waits for one of these: it comes when a quarter is free. */
 static void give_credit(struct rdma_link *link)
 {
-	struct rdma_credit *ours = &link->memory->ours;
-
-	if (link->taken - link->told_credit.bytes < RDMA_RING_BYTES / 4 &&
-	    link->receives - link->told_credit.messages < RDMA_MESSAGES / 4)
-		return;
-	if (link->state != RDMA_UP || !can_send(link))
-		return;
-	*ours = link->told_credit = (struct rdma_credit){ link->taken, link->receives };
-	post(link, ours, sizeof(*ours),
-	     (ptrdiff_t)offsetof(struct rdma_memory, theirs) - (ptrdiff_t)offsetof(struct rdma_memory, ours), CREDIT, false);
+	if (link->ring_taken - link->told_credit.bytes >= RDMA_RING_BYTES / 4 ||
+	    link->receives - link->told_credit.messages >= RDMA_MESSAGES / 4)
+		tell_credit(link);
 }
 
-/* Bytes that may be written now. */
-static size_t room(const struct rdma_link *link)
+bool tt_rdma_ring_offer(struct rdma_link *link, uint32_t slot)
 {
-	/* written by the device before the completion that told of it */
-	const uint64_t bytes = __atomic_load_n(&link->memory->theirs.bytes, __ATOMIC_RELAXED);
-	const uint64_t messages = __atomic_load_n(&link->memory->theirs.messages, __ATOMIC_RELAXED);
-
-	if (link->messages - messages >= RDMA_MESSAGES || !can_send(link))
-		return 0;
-	return RDMA_RING_BYTES - (size_t)(link->written - bytes);
+	if (!tt_rdma_can_send(&link->path[first_path(link)]))
+		return false;
+	return tell(link, &link->memory->offers[slot], sizeof(link->memory->offers[slot]),
+		    (ptrdiff_t)offsetof(struct rdma_memory, offered) - (ptrdiff_t)offsetof(struct rdma_memory, offers),
+		    (uint32_t)OFFER << KIND_BIT | slot);
 }
 
-void tt_rdma_ring_arrived(struct rdma_link *link, uint32_t immediate)
-{
-	const uint32_t what = ntohl(immediate);
+/* ---- what arrives */
 
-	link->to_post++;
-	if (what == CREDIT) {
-		/* its own receive request needs no credit: the peer sends no more of these than there is room for */
-	} else if (what == 0 || what > RDMA_PIECE_BYTES || link->arrived + what - link->taken > RDMA_RING_BYTES) {
-		tt_rdma_link_fail(link, "rank %d says that it has written %u bytes into a ring of %zu with %llu unread: it is not "
-				  "this version of tutti", link->base.peer, what, RDMA_RING_BYTES,
+static bool add_run(struct rdma_link *link, size_t bytes, bool direct)
+{
+	if (link->nruns == 0 || link->runs[link->nruns - 1].direct != direct) {
+		if (link->nruns == RDMA_RUNS)
+			return false;
+		link->runs[link->nruns++] = (struct rdma_run){ 0, direct };
+	}
+	link->runs[link->nruns - 1].bytes += bytes;
+	link->arrived += bytes;
+	link->ring_arrived += direct ? 0 : bytes;
+	return true;
+}
+
+/* Is it what was offered? */
+static bool fits_offer(const struct rdma_link *link, size_t bytes)
+{
+	const struct rdma_offer *offer = &link->ours.offer;
+
+	return link->ours.open && link->arrived >= offer->at && link->arrived + bytes <= offer->at + offer->bytes;
+}
+
+/* The next message in order. False: no writer of this version sends it. */
+static bool take_note(struct rdma_link *link, uint32_t immediate)
+{
+	const size_t bytes = immediate & BYTES_MASK;
+	const bool direct = immediate >> KIND_BIT == DIRECT;
+
+	if (bytes == 0)
+		return false;
+	if (direct ? !fits_offer(link, bytes)
+		   : bytes > RDMA_PIECE_BYTES || link->ring_arrived + bytes - link->ring_taken > RDMA_RING_BYTES)
+		return false;
+	link->receives++;
+	return add_run(link, bytes, direct);
+}
+
+/* False: see take_note(). */
+static bool message_came(struct rdma_link *link, uint32_t immediate)
+{
+	uint32_t *early = &link->early[immediate >> NUMBER_BIT & NUMBER_MASK];
+
+	if (*early)
+		return false;
+	*early = immediate;
+	while (*(early = &link->early[link->receives & NUMBER_MASK])) {
+		const uint32_t next = *early;
+
+		*early = 0;
+		if (!take_note(link, next))
+			return false;
+	}
+	return true;
+}
+
+static bool offer_came(struct rdma_link *link, uint32_t slot)
+{
+	if (slot < RDMA_OFFERS)
+		link->offered = link->memory->offered[slot];
+	return slot < RDMA_OFFERS;
+}
+
+void tt_rdma_ring_arrived(struct rdma_link *link, int path, uint32_t immediate)
+{
+	bool good = true;
+
+	link->path[path].to_post++;
+	if (immediate >> KIND_BIT == OFFER)
+		good = offer_came(link, immediate & BYTES_MASK);
+	else if (immediate >> KIND_BIT != CREDIT) /* which the device has put in its place */
+		good = message_came(link, immediate);
+	if (!good) {
+		tt_rdma_link_fail(link, "rank %d says that it has written %u bytes (%#x) that have no place, with %llu unread: it is not "
+				  "this version of tutti", link->base.peer, immediate & BYTES_MASK, immediate,
 				  (unsigned long long)(link->arrived - link->taken));
 		return;
-	} else {
-		link->arrived += what;
-		link->receives++;
 	}
-	if (link->to_post >= RDMA_CREDITS / 2)
-		post_receives(link);
+	/* receive requests that news used need no credit: the peer sends no more of these than there is room for */
+	if (link->path[path].to_post >= RDMA_NEWS / 2)
+		tt_rdma_post_receives(link, path);
 	give_credit(link);
 }
 
-bool tt_rdma_ring_ask(struct rdma_link *link)
-{
-	struct ibv_send_wr *bad, request = { .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED };
-
-	if (!can_send(link))
-		return false;
-	link->sends = (link->sends + 1) & RDMA_SENDS_MASK;
-	request.wr_id = RDMA_SENT | (uint64_t)link->sends << 32 | link->id;
-	request.wr.rdma.remote_addr = link->peer.memory;
-	request.wr.rdma.rkey = link->peer.key;
-	const int error = ibv_post_send(link->qp, &request, &bad);
-	if (error)
-		tt_rdma_link_fail(link, "cannot post a write to rank %d: %s", link->base.peer, strerror(error));
-	return !error;
-}
-
-bool tt_rdma_ring_is_drained(struct rdma_link *link)
-{
-	if (link->sends == link->sends_done)
-		return true;
-	if (!link->asked)
-		link->asked = tt_rdma_ring_ask(link);
-	return link->state == RDMA_FAILED;
-}
-
 /* ---- writing */
+
+uint64_t tt_rdma_ring_noted(const struct rdma_link *link)
+{
+	/* written by the device before the completion that told of it */
+	return __atomic_load_n(&link->memory->theirs.messages, __ATOMIC_RELAXED);
+}
+
+int tt_rdma_ring_path(const struct rdma_link *link)
+{
+	int best = -1;
+	uint32_t least = RDMA_SENDS;
+
+	if (link->messages - tt_rdma_ring_noted(link) >= RDMA_MESSAGES || link->broken)
+		return -1;
+	for (int i = 0; i < link->paths; i++) {
+		const uint32_t busy = (link->path[i].sends - link->path[i].sends_done) & RDMA_SENDS_MASK;
+
+		if (link->usable >> i & 1 && busy < least) {
+			best = i;
+			least = busy;
+		}
+	}
+	return best;
+}
+
+/* Its immediate data. */
+static uint32_t name_of(const struct rdma_message *message, uint64_t number)
+{
+	return (uint32_t)(message->direct ? DIRECT : RING) << KIND_BIT | ((uint32_t)number & NUMBER_MASK) << NUMBER_BIT |
+	       message->bytes;
+}
+
+uint32_t tt_rdma_ring_note(struct rdma_link *link, const struct rdma_message *message)
+{
+	const uint64_t number = link->messages++;
+
+	link->sent[number & NUMBER_MASK] = *message;
+	return name_of(message, number);
+}
+
+/* Bytes that may be written through the ring now. */
+static size_t room(const struct rdma_link *link)
+{
+	const uint64_t taken = __atomic_load_n(&link->memory->theirs.bytes, __ATOMIC_RELAXED);
+
+	return RDMA_RING_BYTES - (size_t)(link->ring_written - taken);
+}
 
 /* Copy the next `bytes` of iov, from `*skip` of its first part on, to `to`. */
 static void gather(uint8_t *to, size_t bytes, const struct iovec **iov, size_t *skip)
@@ -169,63 +234,111 @@ static void gather(uint8_t *to, size_t bytes, const struct iovec **iov, size_t *
 	}
 }
 
+/* What is in our ring from `message->from` on, to the same place of the peer's. */
+static bool post_piece(struct rdma_link *link, int path, const struct rdma_message *message, uint32_t immediate)
+{
+	const struct rdma_post post = {
+		.from = link->memory->out + at(message->from),
+		.bytes = message->bytes,
+		.lkey = link->path[path].mr->lkey,
+		.to = link->peer.memory + offsetof(struct rdma_memory, in) + at(message->from),
+		.rkey = link->peer.path[path].key,
+		.tells = true,
+		.immediate = immediate,
+	};
+
+	return tt_rdma_post(link, path, &post);
+}
+
 size_t tt_rdma_ring_write(struct rdma_link *link, const struct iovec *iov, int n)
 {
 	size_t left = 0, skip = 0, moved = 0;
+	int path;
 
 	for (int i = 0; i < n; i++)
 		left += iov[i].iov_len;
-	while (left > 0) {
-		const size_t begin = at(link->written);
-		size_t bytes = lesser(lesser(left, room(link)), lesser(RDMA_RING_BYTES - begin, RDMA_PIECE_BYTES));
+	while (left > 0 && (path = tt_rdma_ring_path(link)) >= 0) {
+		const size_t begin = at(link->ring_written);
+		const size_t bytes = lesser(lesser(left, room(link)), lesser(RDMA_RING_BYTES - begin, RDMA_PIECE_BYTES));
+		const struct rdma_message message = { .bytes = (uint32_t)bytes, .from = link->ring_written };
 
 		if (bytes == 0)
 			break;
+		if (bytes < SPREAD_BYTES && tt_rdma_can_send(&link->path[first_path(link)]))
+			path = first_path(link);
 		gather(link->memory->out + begin, bytes, &iov, &skip);
-		if (!post(link, link->memory->out + begin, bytes,
-			  (ptrdiff_t)offsetof(struct rdma_memory, in) - (ptrdiff_t)offsetof(struct rdma_memory, out),
-			  (uint32_t)bytes, false))
-			break;
 		link->written += bytes;
-		link->messages++;
+		link->ring_written += bytes;
 		moved += bytes;
 		left -= bytes;
+		if (!post_piece(link, path, &message, tt_rdma_ring_note(link, &message)))
+			break; /* it is sent again when the link is mended */
 	}
 	return moved;
 }
 
 /* ---- reading */
 
+static void drop_from_run(struct rdma_link *link, size_t bytes)
+{
+	struct rdma_run *run = &link->runs[0];
+
+	run->bytes -= bytes;
+	link->taken += bytes;
+	link->ring_taken += run->direct ? 0 : bytes;
+	if (run->bytes == 0)
+		memmove(link->runs, link->runs + 1, (size_t)--link->nruns * sizeof(*run));
+}
+
+/* Who writes what was offered may wait to be told that all of it is there. */
+static void took(struct rdma_link *link)
+{
+	if (tt_rdma_direct_taken(link))
+		tell_credit(link);
+	else
+		give_credit(link);
+}
+
 void tt_rdma_ring_release(struct rdma_link *link, size_t bytes)
 {
-	link->taken += bytes;
-	give_credit(link);
+	while (bytes > 0) {
+		const size_t some = lesser(bytes, link->runs[0].bytes);
+
+		drop_from_run(link, some);
+		bytes -= some;
+	}
+	took(link);
+}
+
+/* As much of the first run as `to` has room for; what is direct is there already. */
+static size_t read_run(struct rdma_link *link, uint8_t *to, size_t limit)
+{
+	const struct rdma_run run = link->runs[0];
+	const size_t begin = at(link->ring_taken);
+	size_t bytes = lesser(run.bytes, limit);
+
+	if (!run.direct) {
+		bytes = lesser(bytes, RDMA_RING_BYTES - begin);
+		memcpy(to, link->memory->in + begin, bytes);
+	}
+	drop_from_run(link, bytes);
+	return bytes;
 }
 
 size_t tt_rdma_ring_read(struct rdma_link *link, const struct iovec *iov, int n)
 {
 	const uint64_t before = link->taken;
-	size_t left = (size_t)(link->arrived - link->taken);
-	uint64_t position = before;
 
-	for (int i = 0; i < n && left > 0; i++) {
-		for (size_t done = 0; done < iov[i].iov_len && left > 0;) {
-			const size_t begin = at(position);
-			const size_t bytes = lesser(lesser(left, iov[i].iov_len - done), RDMA_RING_BYTES - begin);
-
-			memcpy((uint8_t *)iov[i].iov_base + done, link->memory->in + begin, bytes);
-			done += bytes;
-			position += bytes;
-			left -= bytes;
-		}
-	}
-	tt_rdma_ring_release(link, (size_t)(position - before));
-	return (size_t)(position - before);
+	for (int i = 0; i < n && link->nruns > 0; i++)
+		for (size_t done = 0; done < iov[i].iov_len && link->nruns > 0;)
+			done += read_run(link, (uint8_t *)iov[i].iov_base + done, iov[i].iov_len - done);
+	took(link);
+	return (size_t)(link->taken - before);
 }
 
 size_t tt_rdma_ring_peek(struct rdma_link *link, size_t want, const void **data)
 {
-	const size_t there = (size_t)(link->arrived - link->taken), begin = at(link->taken);
+	const size_t there = link->runs[0].bytes, begin = at(link->ring_taken);
 	const size_t whole = lesser(there, RDMA_RING_BYTES - begin);
 
 	*data = link->memory->in + begin;
@@ -235,4 +348,55 @@ size_t tt_rdma_ring_peek(struct rdma_link *link, size_t want, const void **data)
 	const size_t bytes = lesser(there - whole, RDMA_SLACK_BYTES);
 	memcpy(link->memory->in + RDMA_RING_BYTES, link->memory->in, bytes);
 	return whole + bytes;
+}
+
+/* ---- again, and to the end */
+
+void tt_rdma_ring_renew(struct rdma_link *link)
+{
+	memset(link->early, 0, sizeof(link->early)); /* they are sent again, too */
+	link->told_credit = (struct rdma_credit){ link->mine.bytes, link->mine.messages };
+	link->memory->theirs = (struct rdma_credit){ link->peer.bytes, link->peer.messages };
+	link->offered.bytes = 0;
+	link->asked = 0;
+}
+
+void tt_rdma_ring_resume(struct rdma_link *link)
+{
+	const uint64_t end = link->messages;
+
+	for (uint64_t number = link->peer.messages; number != end && !link->broken; number++) {
+		const struct rdma_message *message = &link->sent[number & NUMBER_MASK];
+		const uint32_t immediate = name_of(message, number);
+
+		if (message->direct)
+			tt_rdma_direct_post(link, first_path(link), message, immediate);
+		else
+			post_piece(link, first_path(link), message, immediate);
+	}
+	if (link->ours.open && !link->broken)
+		tt_rdma_ring_offer(link, (link->offers - 1) % RDMA_OFFERS);
+	give_credit(link);
+}
+
+/* An empty write to the path's other end, which tells nobody but this one. */
+static bool ask(struct rdma_link *link, int path)
+{
+	const struct rdma_post post = { .to = link->peer.memory, .rkey = link->peer.path[path].key, .signalled = true };
+
+	return tt_rdma_can_send(&link->path[path]) && tt_rdma_post(link, path, &post);
+}
+
+bool tt_rdma_ring_is_drained(struct rdma_link *link)
+{
+	bool drained = true;
+
+	for (int i = 0; i < link->paths; i++) {
+		if (!(link->usable >> i & 1) || link->path[i].sends == link->path[i].sends_done)
+			continue;
+		drained = false;
+		if (!(link->asked >> i & 1) && ask(link, i))
+			link->asked |= 1u << i;
+	}
+	return drained;
 }
