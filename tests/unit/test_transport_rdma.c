@@ -10,8 +10,8 @@
 #include "device.h"
 #include "rdma.h"
 #include "registration.h"
+#include "test_rdma_claims.h"
 #include "test_rdma_held.h"
-#include "transport_suite.h"
 
 #define SKIP 77
 
@@ -47,6 +47,7 @@ static int expect(const char *what, const char *expected)
 
 int main(void)
 {
+	static const struct suite_claim *const own[] = { rdma_claims, NULL };
 	const struct suite_options options = { .threads = true, .processes = true, .held = held };
 	struct rdma_port ports[RDMA_PORTS_MAX];
 	struct rdma_settings settings;
@@ -63,6 +64,7 @@ int main(void)
 	}
 	device = ports[0].device;
 	int failed = transport_suite_run(&tt_transport_rdma, &options);
+	failed += suite_run_claims(own, &tt_transport_rdma, &options);
 	failed += expect("an open device", "1 contexts, 1 protection domains");
 	tt_rdma_adapter_put(kept);
 	return failed + expect("a closed device", "nothing");

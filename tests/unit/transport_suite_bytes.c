@@ -116,8 +116,8 @@ static size_t fill(struct suite_rank *rank, struct suite_stream *stream)
 		if (refused == 0)
 			suite_at(rank, "filling a link: %zu bytes", stream->out_done);
 	}
-	stream->out_total = stream->out_done;
-	return stream->out_done;
+	suite_stream_end_writing(stream);
+	return stream->out_total;
 }
 
 static void wait_until_ready(struct suite_rank *rank, struct tt_link *link)
@@ -230,8 +230,8 @@ static bool long_pass(struct suite_rank *rank, void *context)
 	return read_long(rank, message) || wrote;
 }
 
-/* Both ranks write to each other. The memory is new for each message, and likely to be where the last one was. */
-static void exchange_long(struct suite_rank *rank, struct tt_link *link, size_t bytes)
+/* The memory is new for each message, and likely to be where the last one was. */
+void suite_exchange_long(struct suite_rank *rank, struct tt_link *link, size_t bytes, void (*midway)(struct suite_rank *rank))
 {
 	struct long_message message = { link, malloc(bytes), calloc(1, bytes), bytes, 0, 0 };
 	int idle = 0;
@@ -242,6 +242,10 @@ static void exchange_long(struct suite_rank *rank, struct tt_link *link, size_t 
 	while (message.written < bytes || message.read < bytes) {
 		suite_at(rank, "a message of %zu bytes: wrote %zu, read %zu", bytes, message.written, message.read);
 		rank->ops->progress(rank->endpoint, false);
+		if (midway && message.read >= bytes / 2) {
+			midway(rank);
+			midway = NULL;
+		}
 		if (long_pass(rank, &message))
 			idle = 0;
 		else if (++idle > 100)
@@ -262,7 +266,7 @@ static void long_messages_arrive_whole(struct suite_rank *rank)
 
 	for (size_t bytes = 65536 + HEAD_BYTES; bytes <= most; bytes += bytes + 4099)
 		for (int again = 0; again < 3; again++)
-			exchange_long(rank, link, bytes);
+			suite_exchange_long(rank, link, bytes, NULL);
 	suite_barrier(rank);
 }
 

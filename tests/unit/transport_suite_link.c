@@ -144,23 +144,50 @@ static size_t chunk(struct suite_rank *rank, size_t left)
 	return suite_random_size(rank, 1, left < most ? left : most);
 }
 
+/* The next chunk of a stream of which `left` bytes are to move. */
+static struct suite_chunk new_chunk(struct suite_rank *rank, size_t left)
+{
+	struct suite_chunk new = { .bytes = chunk(rank, left) };
+
+	new.buffer = calloc(1, new.bytes);
+	suite_require(rank, new.buffer != NULL, "no memory of %zu bytes", new.bytes);
+	return new;
+}
+
+/* So many bytes more have moved: they are the caller's again. */
+static void chunk_moved(struct suite_chunk *chunk, size_t bytes)
+{
+	memset(chunk->buffer + chunk->moved, 0xee, bytes);
+	chunk->moved += bytes;
+	if (chunk->moved < chunk->bytes)
+		return;
+	free(chunk->buffer);
+	chunk->buffer = NULL;
+}
+
 static bool write_some(struct suite_rank *rank, struct suite_stream *stream)
 {
-	const size_t bytes = chunk(rank, stream->out_total - stream->out_done);
-	uint8_t *buffer = malloc(bytes);
+	struct suite_chunk *out = &stream->out;
 	struct iovec iov[PIECES];
-	ssize_t wrote;
 
-	for (size_t i = 0; i < bytes; i++)
-		buffer[i] = byte_at(stream->out_seed, stream->out_done + i);
-	wrote = rank->ops->write(stream->link, iov, split(rank, buffer, bytes, iov));
-	memset(buffer, 0xee, bytes); /* it is the caller's again */
-	free(buffer);
+	if (!out->buffer) {
+		*out = new_chunk(rank, stream->out_total - stream->out_done);
+		for (size_t i = 0; i < out->bytes; i++)
+			out->buffer[i] = byte_at(stream->out_seed, stream->out_done + i);
+	}
+	const size_t bytes = out->bytes - out->moved;
+	const ssize_t wrote = rank->ops->write(stream->link, iov, split(rank, out->buffer + out->moved, bytes, iov));
 	suite_require(rank, wrote >= 0, "write() to rank %d after %zu bytes: %s",
 		      stream->link->peer, stream->out_done, tt_thread_error());
 	suite_require(rank, (size_t)wrote <= bytes, "write() of %zu bytes moved %zd", bytes, wrote);
+	chunk_moved(out, (size_t)wrote);
 	stream->out_done += (size_t)wrote;
 	return wrote > 0;
+}
+
+void suite_stream_end_writing(struct suite_stream *stream)
+{
+	stream->out_total = stream->out_done + (stream->out.buffer ? stream->out.bytes - stream->out.moved : 0);
 }
 
 static void check_bytes(struct suite_rank *rank, const struct suite_stream *stream,
@@ -179,17 +206,18 @@ static void check_bytes(struct suite_rank *rank, const struct suite_stream *stre
 
 static bool read_some(struct suite_rank *rank, struct suite_stream *stream)
 {
-	const size_t bytes = chunk(rank, stream->in_total - stream->in_done);
-	uint8_t *buffer = calloc(1, bytes);
+	struct suite_chunk *in = &stream->in;
 	struct iovec iov[PIECES];
-	ssize_t got = rank->ops->read(stream->link, iov, split(rank, buffer, bytes, iov));
 
-	if (got > 0 && (size_t)got <= bytes)
-		check_bytes(rank, stream, buffer, (size_t)got);
-	free(buffer);
+	if (!in->buffer)
+		*in = new_chunk(rank, stream->in_total - stream->in_done);
+	const size_t bytes = in->bytes - in->moved;
+	const ssize_t got = rank->ops->read(stream->link, iov, split(rank, in->buffer + in->moved, bytes, iov));
 	suite_require(rank, got >= 0, "read() from rank %d after %zu bytes: %s", stream->link->peer,
 		      stream->in_done, tt_thread_error());
 	suite_require(rank, (size_t)got <= bytes, "read() of %zu bytes moved %zd", bytes, got);
+	check_bytes(rank, stream, in->buffer + in->moved, (size_t)got);
+	chunk_moved(in, (size_t)got);
 	stream->in_done += (size_t)got;
 	return got > 0;
 }
@@ -241,7 +269,7 @@ bool suite_stream_pass(struct suite_rank *rank, struct suite_stream *stream)
 		moved = write_some(rank, stream);
 	if (stream->in_done == stream->in_total)
 		return moved;
-	if (stream->peek_only || stream->want > 0 || suite_random(rank) % 2)
+	if (!stream->in.buffer && (stream->peek_only || stream->want > 0 || suite_random(rank) % 2))
 		return peek_some(rank, stream) || moved;
 	return read_some(rank, stream) || moved;
 }

@@ -105,6 +105,12 @@ int suite_count_descriptors(void);
 
 /* ---- streams */
 
+/* Memory that a write() or read() was given, the same until all of it has moved, as a device may be at it. */
+struct suite_chunk {
+	uint8_t *buffer; /* NULL: none */
+	size_t bytes, moved;
+};
+
 /* What is to be written to and read from one link; which bytes, is given by the seeds. */
 struct suite_stream {
 	struct tt_link *link;
@@ -112,16 +118,22 @@ struct suite_stream {
 	size_t out_total, out_done, in_total, in_done;
 	size_t want;	/* of the peek under way, 0: none */
 	size_t shown;	/* by that peek so far */
+	struct suite_chunk out, in;
 	bool peek_only; /* else read and peek by turns */
 };
 
 /* The stream of this rank over its link with `peer`, `out` bytes there and `in` bytes back. */
 struct suite_stream suite_stream(struct suite_rank *rank, int peer, enum tt_lane lane, size_t out,
 				 size_t in);
+/* Write to it no more than is in its chunk. */
+void suite_stream_end_writing(struct suite_stream *stream);
 /* Write and read what goes now; false: nothing. */
 bool suite_stream_pass(struct suite_rank *rank, struct suite_stream *stream);
 /* Until all streams are through, sleeping where nothing moves. */
 void suite_pump(struct suite_rank *rank, struct suite_stream *streams, int n, const char *what);
+/* Each of two ranks sends the other a message that begins with a head, in memory of its own, while it reads the other's.
+ * `midway`, or NULL, is called once, with about half of it moved. */
+void suite_exchange_long(struct suite_rank *rank, struct tt_link *link, size_t bytes, void (*midway)(struct suite_rank *rank));
 /* Arm, pass once more (true: something moved, no sleep), sleep until an event or SUITE_SLEEP_MS,
  * disarm. The way of sleeping is sleep(), or poll() of fd(). */
 typedef bool suite_pass_fn(struct suite_rank *rank, void *context);

@@ -365,6 +365,8 @@ void tt_rdma_ring_resume(struct rdma_link *link)
 {
 	const uint64_t end = link->messages;
 
+	for (int i = 0; i < link->paths; i++)
+		link->direct.until[i] = link->path[i].sends_done; /* of the queue pairs before, no word comes any more */
 	for (uint64_t number = link->peer.messages; number != end && !link->broken; number++) {
 		const struct rdma_message *message = &link->sent[number & NUMBER_MASK];
 		const uint32_t immediate = name_of(message, number);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the claims: see the header. They reach into links to break them. */
+#include "test_rdma_claims.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "endpoint.h"
+
+#define LONG_BYTES ((size_t)1 << 20)
+#define TRY_NS	   300000000u /* for which a rank goes on writing what nobody may take */
+#define FILLER	   0x5a
+
+static struct rdma_link *link_of(const struct suite_rank *rank)
+{
+	return (struct rdma_link *)rank->links[1 - rank->rank][TT_LANE_P2P];
+}
+
+static struct rdma_link *connect_up(struct suite_rank *rank)
+{
+	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_LANE_P2P);
+
+	while (!rank->ops->ready(link)) {
+		suite_at(rank, "waiting for the link to be ready");
+		rank->ops->progress(rank->endpoint, true);
+	}
+	suite_require(rank, link_of(rank)->state == RDMA_UP, "the link goes by TCP");
+	suite_barrier(rank);
+	return link_of(rank);
+}
+
+static void break_paths(struct suite_rank *rank)
+{
+	struct ibv_qp_attr attributes = { .qp_state = IBV_QPS_ERR };
+	struct rdma_link *link = link_of(rank);
+
+	for (int i = 0; i < link->paths; i++)
+		link->path[i].rail->adapter->verbs->modify_qp(link->path[i].qp, &attributes, IBV_QP_STATE);
+}
+
+static void break_paths_of_rank_0(struct suite_rank *rank)
+{
+	if (rank->rank == 0)
+		break_paths(rank);
+}
+
+static void go_on_after(struct suite_rank *rank, void (*what)(struct suite_rank *rank))
+{
+	struct rdma_link *link = connect_up(rank);
+
+	for (int again = 0; again < 3; again++) {
+		const uint32_t before = link->id;
+
+		suite_exchange_long(rank, &link->base, LONG_BYTES + 4099, what);
+		suite_exchange_long(rank, &link->base, 100, NULL);
+		suite_barrier(rank);
+		suite_require(rank, link->id != before && link->state == RDMA_UP, "the link was not introduced again, or is not up");
+	}
+}
+
+static void queue_pair_that_fails_is_replaced(struct suite_rank *rank)
+{
+	go_on_after(rank, break_paths_of_rank_0);
+}
+
+static void queue_pairs_that_fail_at_both_ends_are_replaced(struct suite_rank *rank)
+{
+	go_on_after(rank, break_paths);
+}
+
+static bool packets_arrived(const struct rdma_link *link)
+{
+	for (int i = 0; i < link->paths; i++)
+		if (link->path[i].sends != link->path[i].sends_done)
+			return false;
+	return true;
+}
+
+/* Both know that packets arrive, and rank 0 has said so, when its queue pair fails. */
+static void queue_pair_may_fail_while_it_is_introduced(struct suite_rank *rank)
+{
+	struct tt_link *base = suite_connect(rank, 1 - rank->rank, TT_LANE_P2P);
+	struct rdma_link *link = link_of(rank);
+
+	while (link->state != RDMA_PROVING || (rank->rank == 0 && !link->decided)) {
+		suite_at(rank, "waiting for the proof");
+		suite_require(rank, link->state < RDMA_UP, "the link came up in between");
+		rank->ops->progress(rank->endpoint, true);
+	}
+	while (!packets_arrived(link)) {
+		suite_at(rank, "waiting for word of the packets");
+		tt_rdma_poll((struct rdma_endpoint *)rank->endpoint); /* which tells the other nothing */
+	}
+	suite_post(rank, SUITE_EVENT);
+	while (suite_value(rank, SUITE_EVENT) < (rank->rank == 0 ? 2 : 3))
+		suite_at(rank, "waiting for the other rank");
+	if (rank->rank == 0) {
+		break_paths(rank);
+		suite_post(rank, SUITE_EVENT);
+	}
+	suite_exchange_long(rank, base, LONG_BYTES, NULL);
+	suite_require(rank, link->state == RDMA_UP, "the link goes by TCP");
+	suite_barrier(rank);
+}
+
+/* What the device of rank 1 refuses. */
+static void write_to_memory_that_is_not_registered_is_told(struct suite_rank *rank)
+{
+	struct rdma_link *link = connect_up(rank);
+	const struct rdma_verbs *verbs = link->path[0].rail->adapter->verbs;
+	static uint8_t other[4096];
+	uint8_t byte = 0;
+	const struct iovec iov = { &byte, 1 };
+	ssize_t result = 0;
+
+	((struct rdma_endpoint *)rank->endpoint)->silence_s = 1;
+	for (int i = 0; rank->rank == 1 && i < link->paths; i++) {
+		struct rdma_path *path = &link->path[i];
+
+		verbs->dereg_mr(path->mr);
+		path->mr = verbs->reg_mr(path->rail->adapter->pd, other, sizeof(other), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		suite_require(rank, path->mr != NULL, "no registration to put in its place");
+	}
+	suite_barrier(rank);
+	for (bool written = false; rank->rank == 0 ? result == 0 : suite_value(rank, SUITE_EVENT) == 0;) {
+		suite_at(rank, "waiting for the link to fail");
+		rank->ops->progress(rank->endpoint, true);
+		if (rank->rank == 0 && !written)
+			written = rank->ops->write(&link->base, &iov, 1) == 1;
+		result = rank->ops->read(&link->base, &iov, 1);
+	}
+	if (rank->rank == 0) {
+		suite_require(rank, result == TUTTI_ERR_PEER_LOST, "read() is %zd, expected %d", result, TUTTI_ERR_PEER_LOST);
+		suite_require(rank, strstr(tt_thread_error(), "refused a write") != NULL, "\"%s\" does not say what happened",
+			      tt_thread_error());
+		suite_post(rank, SUITE_EVENT);
+	}
+	suite_barrier(rank);
+}
+
+/* Rank 0 has offered memory, which rank 1 has heard of, and is told of a fault that rank 1 has not heard of. */
+static void offered_memory_is_the_callers_after_revoke(struct suite_rank *rank)
+{
+	const struct tt_fault fault = { .result = TUTTI_ERR_ABORTED, .rank = 0, .text = "enough" };
+	struct rdma_link *link = connect_up(rank);
+	uint8_t *memory = malloc(LONG_BYTES);
+	const struct iovec iov = { memory, LONG_BYTES };
+
+	suite_require(rank, memory != NULL, "no memory");
+	memset(memory, rank->rank, LONG_BYTES);
+	while (rank->rank == 0 ? !link->ours.open || suite_value(rank, SUITE_EVENT) == 0 : link->offered.bytes == 0) {
+		suite_at(rank, "waiting for the offer");
+		rank->ops->progress(rank->endpoint, true);
+		if (rank->rank == 0)
+			rank->ops->read(&link->base, &iov, 1);
+	}
+	if (rank->rank == 0) {
+		rank->ops->revoke(rank->endpoint, &fault);
+		memset(memory, FILLER, LONG_BYTES);
+		suite_post(rank, SUITE_EVENT);
+		while (suite_value(rank, SUITE_EVENT) < 3)
+			suite_at(rank, "waiting for rank 1 to write");
+		for (size_t i = 0; i < LONG_BYTES; i++)
+			suite_require(rank, memory[i] == FILLER, "byte %zu was written after revoke()", i);
+	} else {
+		suite_post(rank, SUITE_EVENT);
+		while (suite_value(rank, SUITE_EVENT) < 2)
+			suite_at(rank, "waiting for rank 0 to revoke");
+		for (const uint64_t until = tt_now() + TRY_NS; tt_now() < until;)
+			rank->ops->write(&link->base, &iov, 1);
+		suite_post(rank, SUITE_EVENT);
+	}
+	suite_leave(rank); /* before the memory goes */
+	free(memory);
+}
+
+const struct suite_claim rdma_claims[] = {
+	{ "queue_pair_that_fails_is_replaced", 2, SUITE_NOTHING, queue_pair_that_fails_is_replaced },
+	{ "queue_pairs_that_fail_at_both_ends_are_replaced", 2, SUITE_NOTHING, queue_pairs_that_fail_at_both_ends_are_replaced },
+	{ "queue_pair_may_fail_while_it_is_introduced", 2, SUITE_NOTHING, queue_pair_may_fail_while_it_is_introduced },
+	{ "write_to_memory_that_is_not_registered_is_told", 2, SUITE_NOTHING, write_to_memory_that_is_not_registered_is_told },
+	{ "offered_memory_is_the_callers_after_revoke", 2, SUITE_NOTHING, offered_memory_is_the_callers_after_revoke },
+	{ 0 },
+};
