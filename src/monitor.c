@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -24,11 +23,11 @@
 #include "fork.h"
 #include "log.h"
 #include "notes.h"
+#include "thread.h"
 
 #define BATCH	 16
 #define PAUSE_MS 10 /* from one look to the next at least, and to the next attempt at a lock that a call has */
 #define TRY_NS	 200000 /* some short calls */
-#define STACK	 (256 * 1024)
 
 struct watched {
 	struct watched *next;
@@ -145,23 +144,6 @@ static void mind_forks(void)
 	pthread_atfork(NULL, NULL, forget);
 }
 
-static int create_thread(void)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK);
-	/* the program's signals are for its own threads */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	const int error = pthread_create(&monitor.thread, &attributes, monitor_main, NULL);
-
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	return error;
-}
-
 /* 0, or an errno value. */
 static int start(void)
 {
@@ -176,7 +158,7 @@ static int start(void)
 	    epoll_ctl(monitor.epoll, EPOLL_CTL_ADD, monitor.bell, &end) < 0)
 		error = errno;
 	if (!error)
-		error = create_thread();
+		error = tt_thread_begin(&monitor.thread, monitor_main, NULL);
 	if (error)
 		close_descriptors();
 	return error;

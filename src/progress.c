@@ -5,7 +5,6 @@
  * The thread that waits drives. A progress thread takes over only while operations are pending and nobody
  * waits; it sleeps at once instead of polling, as the cores belong to the caller then. */
 #include <sched.h>
-#include <signal.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -18,6 +17,7 @@
 #include "recorder.h"
 #include "request.h"
 #include "spread.h"
+#include "thread.h"
 
 #define PASSES_LOCKED 64	  /* before other threads of the rank get their turn */
 #define SPIN_NS 4000		  /* polling costs nothing where every rank has a core, as long as it has */
@@ -301,18 +301,8 @@ static void *progress_main(void *argument)
 void tt_progress_thread_want(struct tutti_comm *comm)
 {
 	if (!comm->progress_started) {
-		pthread_attr_t attributes;
-		sigset_t all, before;
+		const int error = tt_thread_begin(&comm->progress_thread, progress_main, comm);
 
-		pthread_attr_init(&attributes);
-		pthread_attr_setstacksize(&attributes, 256 * 1024);
-		/* the program's signals are for its own threads */
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		const int error = pthread_create(&comm->progress_thread, &attributes, progress_main, comm);
-
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-		pthread_attr_destroy(&attributes);
 		if (error) {
 			tt_log(WARN, EXEC,
 			       "rank %d: no progress thread (%s): requests advance only inside calls of tutti",

@@ -2,7 +2,6 @@
 /* Owns the thread that serves a store: it lets clients in, waits for their events, and ends when
  * the host closes. Everything but the writing to `wake` belongs to that thread while it runs. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -15,6 +14,7 @@
 #include "store_clients.h"
 #include "store_server.h"
 #include "store_strangers.h"
+#include "thread.h"
 #include "transport.h"
 
 #define SECOND	     1000000000ull
@@ -160,18 +160,6 @@ static void server_finish(struct tt_store_server *s)
 	free(s);
 }
 
-/* The thread takes no signals: they are the program's. */
-static int start_thread(struct tt_store_server *s)
-{
-	sigset_t all, before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	const int error = pthread_create(&s->thread, NULL, serve, s);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return error;
-}
-
 tutti_result_t tt_store_server_start(int fd, const struct tt_key *key, struct tt_tls *tls, struct tt_store_server **out)
 {
 	struct tt_store_server *s = calloc(1, sizeof(*s));
@@ -195,7 +183,7 @@ tutti_result_t tt_store_server_start(int fd, const struct tt_key *key, struct tt
 		result = tt_fail_errno(STORE, "serve a store: make its descriptors");
 		goto finish;
 	}
-	errno = start_thread(s);
+	errno = tt_thread_begin(&s->thread, serve, s);
 	if (errno != 0) {
 		result = tt_fail_errno(STORE, "serve a store: start its thread");
 		goto finish;

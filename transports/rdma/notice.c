@@ -15,7 +15,6 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -26,8 +25,8 @@
 #include "fork.h"
 #include "log.h"
 #include "mappings.h"
+#include "thread.h"
 
-#define STACK	 (64 << 10)
 #define FEATURES (UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP)
 
 /* newer than some headers */
@@ -256,23 +255,6 @@ static bool open_descriptors(void)
 	return notice.bell >= 0;
 }
 
-static int create_thread(void)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK);
-	/* the program's signals are for its own threads */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	const int error = pthread_create(&notice.thread, &attributes, notice_main, NULL);
-
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	return error;
-}
-
 static void forget(void)
 {
 	pthread_mutex_init(&notice.life, NULL);
@@ -292,7 +274,7 @@ bool tt_rdma_notice_begin(void)
 	pthread_mutex_lock(&notice.life);
 	if (!notice.listening && !notice.refused) {
 		notice.ending = false;
-		notice.listening = open_descriptors() && create_thread() == 0;
+		notice.listening = open_descriptors() && tt_thread_begin(&notice.thread, notice_main, NULL) == 0;
 		if (!notice.listening)
 			close_descriptors();
 		notice.refused = !notice.listening;

@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -26,6 +25,7 @@
 #include "log.h"
 #include "mappings.h"
 #include "memory.h"
+#include "thread.h"
 #include "transport.h"
 
 #define UNUSED_MAX  1024	 /* registrations that are kept though nobody uses them */
@@ -33,7 +33,6 @@
 #define PATIENCE    100		 /* looks for word that is on its way, each of a turn of the processor */
 #define REFUSED_MAX 16
 #define REFUSED_NS  1000000000ull /* what could not be registered is not tried again for so long */
-#define STACK	    (256 << 10)  /* of a provider's functions */
 #define ACCESS	    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 /* What could not be registered. */
@@ -422,29 +421,12 @@ static struct rdma_registration *make_or_refuse(const struct rdma_registration *
 
 /* ---- threads */
 
-static int create_undertaker(void)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK);
-	/* the program's signals are for its own threads */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	const int error = pthread_create(&cache.undertaker, &attributes, undertaker_main, NULL);
-
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	return error;
-}
-
 /* Is the kernel listened to? */
 static bool listen_to_kernel(void)
 {
 	pthread_mutex_lock(&cache.life);
 	if (!cache.listening && tt_rdma_notice_begin()) {
-		cache.listening = create_undertaker() == 0;
+		cache.listening = tt_thread_begin(&cache.undertaker, undertaker_main, NULL) == 0;
 		if (!cache.listening)
 			tt_rdma_notice_end();
 	}
