@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the registrations of callers' memory, of all adapters of the process: one list, the one used last first. What is not used stays registered until its
- * memory changes, something else needs the room, or its adapter is closed.
+/* Owns how registrations of callers' memory are made, and when the threads run that they need. What is made goes on the list (kept.h), what cannot be
+ * made is refused (refusal.h), what is done with is buried (burial.h).
  *
  * Memory of tutti_mem_alloc() is registered by whole allocations: the heap tells when it is freed. Of other memory exactly the
  * pages that are asked for, and those next to them that are registered already: the kernel (notice.h) tells of pages that are
@@ -9,8 +9,7 @@
  * Only what is private, writable and of no file: for shared memory there is no word of who cuts its file or punches holes.
  *
  * The lock is notice.h's: nothing is allocated, freed or registered while it is held. So a registration is put on the list and watched first, as
- * one that nobody finds, then made; and what is done with is put on a list of the dead, to be buried without the lock: by who put it
- * there, or, where that was the thread which listens, by a thread for that. */
+ * one that nobody finds, then made. */
 #include "registration.h"
 
 #include <assert.h>
@@ -18,238 +17,31 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "burial.h"
+#include "kept.h"
 #include "log.h"
-#include "mappings.h"
 #include "memory.h"
-#include "thread.h"
-#include "transport.h"
+#include "refusal.h"
 
-#define UNUSED_MAX  1024	 /* registrations that are kept though nobody uses them */
-#define UNUSED_PART 4		 /* and of the machine's memory this part at most */
-#define PATIENCE    100		 /* looks for word that is on its way, each of a turn of the processor */
-#define REFUSED_MAX 16
-#define REFUSED_NS  1000000000ull /* what could not be registered is not tried again for so long */
-#define ACCESS	    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
-
-/* What could not be registered. */
-struct refusal {
-	const struct rdma_adapter *adapter;
-	uintptr_t begin, end;
-	bool any_of_it; /* not a byte of it can be; else not all of it at once */
-	uint64_t until;
-};
+#define PATIENCE 100 /* looks for word that is on its way, each of a turn of the processor */
+#define ACCESS	 (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 static struct {
-	pthread_mutex_t life; /* of the threads; taken before the lock of notice.h, which guards the rest */
+	pthread_mutex_t life; /* taken before the lock of notice.h */
 	int adapters;
-	pthread_t undertaker;
 	bool listening; /* there are threads */
-	bool ending;
-	pthread_cond_t work, done; /* there are dead; some were buried */
-	struct rdma_registration *first, *last, *dead;
-	int unused, count, burying; /* count: regions that verbs have made */
-	size_t page, unused_bytes, unused_bytes_max;
-	struct refusal refused[REFUSED_MAX];
-	unsigned refusals;
-	bool said; /* that locked memory does not suffice */
-} cache = {
-	.life = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER
-};
-
-/* ---- the list; lock held */
-
-static void link_first(struct rdma_registration *r)
-{
-	r->before = NULL;
-	r->next = cache.first;
-	*(cache.first ? &cache.first->before : &cache.last) = r;
-	cache.first = r;
-}
-
-static void unlink_one(struct rdma_registration *r)
-{
-	*(r->before ? &r->before->next : &cache.first) = r->next;
-	*(r->next ? &r->next->before : &cache.last) = r->before;
-}
-
-static void use(struct rdma_registration *r)
-{
-	if (r->uses++ == 0) {
-		cache.unused--;
-		cache.unused_bytes -= r->bytes;
-	}
-	unlink_one(r);
-	link_first(r);
-}
-
-/* Nobody gets it any more; who has it keeps it. */
-static void drop(struct rdma_registration *r)
-{
-	unlink_one(r);
-	tt_rdma_notice_unwatch(&r->watch);
-	r->valid = false;
-	if (r->uses > 0)
-		return;
-	cache.unused--;
-	cache.unused_bytes -= r->bytes;
-	r->next = cache.dead;
-	cache.dead = r;
-}
-
-static void gone(struct rdma_watch *watch)
-{
-	drop((struct rdma_registration *)((char *)watch - offsetof(struct rdma_registration, watch)));
-	if (cache.dead)
-		pthread_cond_signal(&cache.work);
-}
-
-static bool covers(const struct rdma_registration *r, const struct rdma_adapter *adapter, uintptr_t begin, uintptr_t end)
-{
-	return r->adapter == adapter && r->begin <= begin && r->begin + r->bytes >= end;
-}
-
-static struct rdma_registration *find(const struct rdma_adapter *adapter, uintptr_t begin, uintptr_t end)
-{
-	struct rdma_registration *r = cache.first;
-
-	while (r && (!r->mr || !covers(r, adapter, begin, end)))
-		r = r->next;
-	return r;
-}
-
-static bool is_refused(const struct rdma_adapter *adapter, uintptr_t begin, uintptr_t end)
-{
-	const uint64_t now = tt_now();
-
-	for (int i = 0; i < REFUSED_MAX; i++) {
-		const struct refusal *f = &cache.refused[i];
-
-		if (f->adapter == adapter && now < f->until &&
-		    (f->any_of_it ? f->begin < end && f->end > begin : f->begin >= begin && f->end <= end))
-			return true;
-	}
-	return false;
-}
-
-/* ---- what is not kept */
-
-/* No lock is held. */
-static void bury(void)
-{
-	struct rdma_registration *dead, *next;
-	int buried = 0;
-
-	tt_rdma_notice_lock();
-	dead = cache.dead;
-	cache.dead = NULL;
-	cache.burying += dead != NULL;
-	tt_rdma_notice_unlock();
-	if (!dead)
-		return;
-	for (; dead; dead = next) {
-		const int error = dead->adapter->verbs->dereg_mr(dead->mr);
-
-		if (error)
-			tt_log(ERROR, RDMA, "%zu bytes at %#zx stay registered with %s: %s", dead->bytes, (size_t)dead->begin,
-			       dead->adapter->name, strerror(error));
-		next = dead->next;
-		free(dead);
-		buried++;
-	}
-	tt_rdma_notice_lock();
-	cache.count -= buried;
-	cache.burying--;
-	pthread_cond_broadcast(&cache.done);
-	tt_rdma_notice_unlock();
-}
-
-static void unlock_and_bury(void)
-{
-	const bool any = cache.dead != NULL;
-
-	tt_rdma_notice_unlock();
-	if (any)
-		bury();
-}
-
-/* Those that were not used for longest, until `bytes` are free; false: there is none. Lock held. */
-static bool evict(size_t bytes)
-{
-	struct rdma_registration *r, *before;
-	size_t freed = 0;
-
-	for (r = cache.last; r && freed < bytes; r = before) {
-		before = r->before;
-		if (r->uses > 0)
-			continue;
-		freed += r->bytes;
-		drop(r);
-	}
-	return freed > 0;
-}
-
-/* Lock held. */
-static void keep_limits(void)
-{
-	while (cache.unused > UNUSED_MAX || cache.unused_bytes > cache.unused_bytes_max)
-		evict(1);
-}
-
-static void *undertaker_main(void *argument)
-{
-	bool ending = false;
-
-	while (!ending) {
-		tt_rdma_notice_lock();
-		while (!cache.dead && !cache.ending)
-			tt_rdma_notice_wait(&cache.work);
-		ending = cache.ending;
-		tt_rdma_notice_unlock();
-		bury();
-	}
-	return NULL;
-}
+	size_t page;
+} cache = { .life = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- making one */
 
-static bool is_plain(const struct rdma_mapping *mapping, void *context)
+static void gone(struct rdma_watch *watch)
 {
-	struct refusal *rest = context;
-
-	if (mapping->plain && mapping->begin <= rest->begin) {
-		rest->begin = mapping->end;
-		return true;
-	}
-	if (mapping->begin <= rest->begin)
-		rest->begin = mapping->begin;
-	rest->end = mapping->begin > rest->begin ? mapping->begin : mapping->end;
-	rest->any_of_it = true;
-	return false;
-}
-
-/* Or what comes first that is not: the rest, if nothing is mapped there, or any of one mapping or hole. */
-static bool all_plain(uintptr_t begin, uintptr_t end, struct refusal *rest)
-{
-	*rest = (struct refusal){ .begin = begin, .end = end };
-	return tt_rdma_mappings(begin, end, is_plain, rest) && rest->begin >= end;
-}
-
-static void say_too_much(const struct rdma_registration *r)
-{
-	struct rlimit limit = { 0 };
-
-	if (__atomic_exchange_n(&cache.said, true, __ATOMIC_RELAXED)) /* relaxed: it guards nothing */
-		return;
-	getrlimit(RLIMIT_MEMLOCK, &limit);
-	tt_log(WARN, RDMA,
-	       "%zu bytes of a caller cannot be locked for %s, and long messages are copied instead: the limit of locked memory is %llu KiB "
-	       "(ulimit -l); raise it by \"* - memlock unlimited\" in /etc/security/limits.conf, LimitMEMLOCK=infinity in a systemd unit, "
-	       "or docker run --ulimit memlock=-1",
-	       r->bytes, r->adapter->name, (unsigned long long)limit.rlim_cur / 1024);
+	tt_rdma_kept_drop((struct rdma_registration *)((char *)watch - offsetof(struct rdma_registration, watch)));
+	tt_rdma_burial_call();
 }
 
 /* Has anything been given back that was in the way? */
@@ -262,35 +54,28 @@ static bool make_room(size_t bytes)
 	if (bytes > limit.rlim_cur)
 		return false;
 	tt_rdma_notice_lock();
-	any = evict(bytes) || cache.dead;
-	while (cache.burying > 0) {
-		tt_rdma_notice_wait(&cache.done);
-		any = true;
-	}
-	tt_rdma_notice_unlock();
-	bury();
+	any = tt_rdma_kept_evict(bytes) || tt_rdma_burial_is_due();
+	any = tt_rdma_burial_wait() || any;
+	tt_rdma_burial_unlock();
 	return any;
 }
 
 static struct ibv_mr *register_pages(const struct rdma_registration *r)
 {
 	struct rdma_adapter *adapter = r->adapter;
-	struct refusal rest;
 	struct ibv_mr *mr;
+	int error;
 
-	if (!r->heap && !all_plain(r->begin, r->begin + r->bytes, &rest)) {
-		tt_log(DEBUG, RDMA, "%zu bytes at %#zx are copied: expected private, writable memory that is of no file, or of tutti_mem_alloc()",
-		       r->bytes, (size_t)r->begin);
+	if (!r->heap && !tt_rdma_is_plain(r->begin, r->begin + r->bytes)) {
+		tt_rdma_say_not_plain(r);
 		return NULL;
 	}
-	do
+	do {
 		mr = adapter->verbs->reg_mr(adapter->pd, (void *)r->begin, r->bytes, ACCESS);
-	while (!mr && (errno == ENOMEM || errno == EAGAIN) && make_room(r->bytes));
-	if (!mr && (errno == ENOMEM || errno == EAGAIN))
-		say_too_much(r);
-	else if (!mr)
-		tt_log(DEBUG, RDMA, "%zu bytes at %#zx are copied: %s does not register them: %s", r->bytes, (size_t)r->begin, adapter->name,
-		       strerror(errno));
+		error = errno;
+	} while (!mr && (error == ENOMEM || error == EAGAIN) && make_room(r->bytes));
+	if (!mr)
+		tt_rdma_say_not_registered(r, error);
 	return mr;
 }
 
@@ -298,35 +83,20 @@ static struct ibv_mr *register_pages(const struct rdma_registration *r)
  * and each page a few times at most. Lock held. */
 static void reach_out(struct rdma_registration *r)
 {
-	const struct rdma_registration *near = cache.first;
+	const struct rdma_registration *near = tt_rdma_kept_first();
 
 	while (near) {
 		const uintptr_t end = r->begin + r->bytes, near_end = near->begin + near->bytes;
 
 		if (!near->mr || near->heap || near->adapter != r->adapter || near->bytes > r->bytes || near->begin > end ||
-		    near_end < r->begin || covers(r, near->adapter, near->begin, near_end)) {
+		    near_end < r->begin || tt_rdma_covers(r, near->adapter, near->begin, near_end)) {
 			near = near->next;
 			continue;
 		}
 		r->begin = near->begin < r->begin ? near->begin : r->begin;
 		r->bytes = (near_end > end ? near_end : end) - r->begin;
-		near = cache.first;
+		near = tt_rdma_kept_first();
 	}
-}
-
-/* It is not tried again at once. Locks are not held. */
-static void refuse(const struct rdma_registration *r)
-{
-	const uintptr_t end = r->begin + r->bytes;
-	struct refusal why = { .begin = r->begin, .end = end, .any_of_it = true };
-
-	if (!r->heap && all_plain(r->begin, end, &why))
-		why = (struct refusal){ .begin = r->begin, .end = end };
-	why.adapter = r->adapter;
-	why.until = tt_now() + REFUSED_NS;
-	tt_rdma_notice_lock();
-	cache.refused[cache.refusals++ % REFUSED_MAX] = why;
-	tt_rdma_notice_unlock();
 }
 
 /* Put it on the list, to be made. Lock held. */
@@ -339,9 +109,7 @@ static bool announce(struct rdma_registration *r, bool more)
 		if (!tt_rdma_notice_watch(&r->watch))
 			return false;
 	}
-	r->uses = 1;
-	r->valid = true;
-	link_first(r);
+	tt_rdma_kept_add(r);
 	return true;
 }
 
@@ -350,10 +118,10 @@ static void supersede(const struct rdma_registration *r)
 {
 	struct rdma_registration *other, *next;
 
-	for (other = cache.first; other; other = next) {
+	for (other = tt_rdma_kept_first(); other; other = next) {
 		next = other->next;
-		if (other != r && other->uses == 0 && covers(r, other->adapter, other->begin, other->begin + other->bytes))
-			drop(other);
+		if (other != r && other->uses == 0 && tt_rdma_covers(r, other->adapter, other->begin, other->begin + other->bytes))
+			tt_rdma_kept_drop(other);
 	}
 }
 
@@ -393,14 +161,15 @@ static struct rdma_registration *make(const struct rdma_registration *wanted, bo
 	if (announced)
 		mr = register_pages(r);
 	tt_rdma_notice_lock();
-	cache.count += mr != NULL;
 	r->mr = mr;
+	if (mr)
+		tt_rdma_burial_expect();
 	if (mr && r->valid)
 		supersede(r);
 	else if (!mr && r->valid)
-		drop(r);
-	keep_limits();
-	unlock_and_bury();
+		tt_rdma_kept_drop(r);
+	tt_rdma_kept_limit();
+	tt_rdma_burial_unlock();
 	if (mr)
 		return r;
 	free(r);
@@ -415,7 +184,7 @@ static struct rdma_registration *make_or_refuse(const struct rdma_registration *
 	if (!r && reached)
 		r = make(wanted, false, &reached);
 	if (!r)
-		refuse(wanted);
+		tt_rdma_refuse(wanted);
 	return r;
 }
 
@@ -426,7 +195,7 @@ static bool listen_to_kernel(void)
 {
 	pthread_mutex_lock(&cache.life);
 	if (!cache.listening && tt_rdma_notice_begin()) {
-		cache.listening = tt_thread_begin(&cache.undertaker, undertaker_main, NULL) == 0;
+		cache.listening = tt_rdma_undertaker_begin();
 		if (!cache.listening)
 			tt_rdma_notice_end();
 	}
@@ -439,13 +208,9 @@ static bool listen_to_kernel(void)
 /* cache.life is held. */
 static void end_threads(void)
 {
-	tt_rdma_notice_lock();
-	cache.ending = true;
-	pthread_cond_signal(&cache.work);
-	tt_rdma_notice_unlock();
-	pthread_join(cache.undertaker, NULL);
+	tt_rdma_undertaker_end();
 	tt_rdma_notice_end();
-	cache.ending = cache.listening = false;
+	cache.listening = false;
 }
 
 /* ---- from outside */
@@ -464,11 +229,11 @@ struct rdma_registration *tt_rdma_registration_get(struct rdma_adapter *adapter,
 		return NULL;
 	settled = take_lock(wanted.heap);
 	if (settled) {
-		r = find(adapter, first, end);
-		refused = !r && is_refused(adapter, first, end);
+		r = tt_rdma_kept_find(adapter, first, end);
+		refused = !r && tt_rdma_is_refused(adapter, first, end);
 	}
 	if (r)
-		use(r);
+		tt_rdma_kept_use(r);
 	tt_rdma_notice_unlock();
 	if (r || !settled || refused)
 		return r;
@@ -483,15 +248,8 @@ struct rdma_registration *tt_rdma_registration_get(struct rdma_adapter *adapter,
 void tt_rdma_registration_put(struct rdma_registration *r)
 {
 	tt_rdma_notice_lock();
-	if (--r->uses == 0 && r->valid) {
-		cache.unused++;
-		cache.unused_bytes += r->bytes;
-		keep_limits();
-	} else if (r->uses == 0) {
-		r->next = cache.dead;
-		cache.dead = r;
-	}
-	unlock_and_bury();
+	tt_rdma_kept_put(r);
+	tt_rdma_burial_unlock();
 }
 
 /* Memory of tutti_mem_alloc() is not what it was. */
@@ -501,25 +259,23 @@ static void heap_gone(const void *pointer, size_t bytes)
 	struct rdma_registration *r, *next;
 
 	tt_rdma_notice_lock();
-	for (r = cache.first; r; r = next) {
+	for (r = tt_rdma_kept_first(); r; r = next) {
 		next = r->next;
 		if (r->heap && r->begin < end && r->begin + r->bytes > begin)
-			drop(r);
+			tt_rdma_kept_drop(r);
 	}
-	unlock_and_bury();
+	tt_rdma_burial_unlock();
 }
 
 /* A child begins with nothing. */
 static void forget(void)
 {
 	pthread_mutex_init(&cache.life, NULL);
-	pthread_cond_init(&cache.work, NULL);
-	pthread_cond_init(&cache.done, NULL);
-	cache.first = cache.last = cache.dead = NULL;
-	cache.adapters = cache.unused = cache.count = cache.burying = 0;
-	cache.unused_bytes = 0;
-	cache.listening = cache.ending = false;
-	memset(cache.refused, 0, sizeof(cache.refused));
+	cache.adapters = 0;
+	cache.listening = false;
+	tt_rdma_kept_forget();
+	tt_rdma_burial_forget();
+	tt_rdma_refusals_forget(NULL);
 }
 
 static void prepare(void)
@@ -527,7 +283,7 @@ static void prepare(void)
 	static struct tt_heap_watch watch = { .gone = heap_gone };
 
 	cache.page = (size_t)sysconf(_SC_PAGESIZE);
-	cache.unused_bytes_max = (size_t)sysconf(_SC_PHYS_PAGES) / UNUSED_PART * cache.page;
+	tt_rdma_kept_prepare();
 	pthread_atfork(NULL, NULL, forget);
 	tt_heap_watch(&watch);
 }
@@ -553,20 +309,17 @@ void tt_rdma_registrations_close(struct rdma_adapter *adapter)
 	struct rdma_registration *r, *next;
 
 	tt_rdma_notice_lock();
-	for (r = cache.first; r; r = next) {
+	for (r = tt_rdma_kept_first(); r; r = next) {
 		next = r->next;
 		if (r->adapter != adapter)
 			continue;
 		assert(r->uses == 0);
-		drop(r);
+		tt_rdma_kept_drop(r);
 	}
-	for (int i = 0; i < REFUSED_MAX; i++)
-		if (cache.refused[i].adapter == adapter)
-			cache.refused[i] = (struct refusal){ 0 };
-	unlock_and_bury();
+	tt_rdma_refusals_forget(adapter);
+	tt_rdma_burial_unlock();
 	tt_rdma_notice_lock();
-	while (cache.burying > 0)
-		tt_rdma_notice_wait(&cache.done);
+	tt_rdma_burial_wait();
 	tt_rdma_notice_unlock();
 	pthread_mutex_lock(&cache.life);
 	if (--cache.adapters == 0 && cache.listening)
@@ -576,9 +329,5 @@ void tt_rdma_registrations_close(struct rdma_adapter *adapter)
 
 int tt_rdma_registrations(void)
 {
-	tt_rdma_notice_lock();
-	const int count = cache.count;
-
-	tt_rdma_notice_unlock();
-	return count;
+	return tt_rdma_burial_count();
 }
