@@ -418,10 +418,9 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 	else {
 		make_board(comm, deadline);
 		tt_recorder_ready(comm);
-	}
-	tt_comm_choose_settling(comm);
-	if (!result)
+		tt_comm_choose_settling(comm);
 		tt_monitor_enter(comm);
+	}
 	free(comm->records);
 	comm->records = NULL;
 	return result;

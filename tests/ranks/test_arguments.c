@@ -346,6 +346,24 @@ static int every_name_is_taken(int rank, void *argument)
 	return 0;
 }
 
+/* On another host each: RDMA without a device reaches none, whether the machine has one or not. */
+static int nobody_is_reached(int rank, void *argument)
+{
+	tutti_comm_t comm = NULL;
+
+	set_number("TUTTI_HOST_ID", rank);
+	setenv("TUTTI_TRANSPORT", "shm,rdma", 1);
+	setenv("TUTTI_RDMA_DEVICE", "none", 1);
+	const tutti_result_t result = tutti_init(NULL, &comm);
+	if (result == TUTTI_ERR_INVALID) { /* a build without RDMA does not know it */
+		CLAIM(strstr(tutti_last_error(NULL), "TUTTI_TRANSPORT") && !comm, "\"%s\"", tutti_last_error(NULL));
+		return 0;
+	}
+	CLAIM(result == TUTTI_ERR_UNSUPPORTED && !comm, "%d: %s", result, tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "no transport of \"shm,rdma\" reaches rank"), "\"%s\"", tutti_last_error(NULL));
+	return 0;
+}
+
 static void refused(rank_body *body)
 {
 	const struct job job = { .ranks = 2, .body = body };
@@ -395,6 +413,13 @@ static void wrong_configs_and_stores_are_refused(void **state)
 	alone(configs_and_stores);
 }
 
+static void ranks_that_no_transport_reaches_are_named(void **state)
+{
+	const struct job job = { .ranks = 2, .whole = nobody_is_reached };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
 static void every_name_of_an_algorithm_is_taken(void **state)
 {
 	alone(every_name_is_taken);
@@ -410,6 +435,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(wrong_plan_queries_and_sizes_of_memory_are_refused),
 		cmocka_unit_test(wrong_settings_are_named),
 		cmocka_unit_test(wrong_configs_and_stores_are_refused),
+		cmocka_unit_test(ranks_that_no_transport_reaches_are_named),
 		cmocka_unit_test(every_name_of_an_algorithm_is_taken),
 	};
 
