@@ -18,6 +18,8 @@
 #include <cmocka.h>
 
 #include "notice.h"
+#include "test_rdma_denied.h"
+#include "test_warnings.h"
 
 #define SKIP   77
 #define PAGE   4096u
@@ -304,6 +306,30 @@ static void threads_wait_for_nobody_for_ever(void **state)
 		pthread_join(threads[i], NULL);
 }
 
+static int be_denied(void)
+{
+	if (!deny_userfaultfd())
+		return 1;
+	listen_for_warnings();
+	for (int i = 0; i < 3; i++)
+		if (tt_rdma_notice_begin())
+			return 2;
+	if (warnings != 1 || !strstr(last_warning, "userfaultfd(2) is denied (Operation not permitted)"))
+		return 3;
+	return strstr(last_warning, "tutti_mem_alloc()") ? 0 : 4;
+}
+
+static void where_it_is_denied_that_is_said_once(void **state)
+{
+	const pid_t child = fork();
+	int status = -1;
+
+	if (child == 0)
+		_exit(be_denied());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +340,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(children_are_not_watched, begin, end),
 		cmocka_unit_test_setup_teardown(who_takes_the_addresses_over_knows, begin, end),
 		cmocka_unit_test_setup_teardown(threads_wait_for_nobody_for_ever, begin, end),
+		cmocka_unit_test(where_it_is_denied_that_is_said_once),
 	};
 
 	if (!tt_rdma_notice_begin()) {

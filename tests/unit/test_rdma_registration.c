@@ -28,6 +28,8 @@
 #include "log.h"
 #include "memory.h"
 #include "registration.h"
+#include "test_rdma_denied.h"
+#include "test_warnings.h"
 #include "transport.h"
 
 #define SKIP	77
@@ -130,6 +132,19 @@ static struct rdma_registration *get(const void *pointer, size_t bytes)
 static void get_and_put(const void *pointer, size_t bytes)
 {
 	tt_rdma_registration_put(get(pointer, bytes));
+}
+
+static void in_child(int (*body)(uint8_t *memory), uint8_t *memory)
+{
+	const pid_t child = fork();
+	int status = -1;
+
+	if (child == 0) {
+		signal(SIGSEGV, SIG_DFL); /* cmocka's goes on with the tests */
+		_exit(body(memory));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 /* Those that the kernel told of are buried by a thread. */
@@ -320,30 +335,103 @@ static void a_hole_next_to_it_does_no_harm(void **state)
 	expect(0);
 }
 
+static int told;	 /* how often, at level info or above */
+static const char *what; /* expected in a line */
+
+static void note_line(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+{
+	if (level <= TUTTI_LOG_INFO && strstr(line, what) && strstr(line, "tutti_mem_alloc()"))
+		told++;
+}
+
+/* And not a second time either. */
+static void expect_none(const void *memory, size_t bytes, const char *says, int times)
+{
+	told = 0;
+	what = says;
+	tt_log_read("info");
+	tutti_log_set_sink(note_line, NULL);
+	for (int i = 0; i < 3; i++)
+		assert_null(tt_rdma_registration_get(adapter, memory, bytes));
+	assert_null(tt_rdma_registration_get(adapter, (const uint8_t *)memory + bytes - 1, 1));
+	tutti_log_set_sink(NULL, NULL);
+	tt_log_read(getenv("TUTTI_LOG"));
+	assert_int_equal(told, times);
+}
+
+static void expect_none_of_huge_pages(void)
+{
+	const size_t bytes = 2 << 20;
+	void *huge = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+
+	if (huge == MAP_FAILED) {
+		print_message("not tried: huge pages, of which there are none (/proc/sys/vm/nr_hugepages)\n");
+		return;
+	}
+	memset(huge, 1, bytes);
+	expect_none(huge, bytes, "is of hugetlbfs (MAP_HUGETLB)", 1);
+	munmap(huge, bytes);
+}
+
 static void what_cannot_be_watched_is_not_registered(void **state)
 {
 	const int file = memfd_create("shared", MFD_CLOEXEC), program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	uint8_t *shared, *image, *constant, *hole = map(NULL, BYTES, 0);
+	uint8_t *shared, *alias, *image, *constant, *hole = map(NULL, BYTES, 0);
 
 	assert_int_equal(ftruncate(file, BYTES), 0);
 	shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	alias = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	image = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, program, 0);
 	constant = map(NULL, BYTES, 0);
 	mprotect(constant, BYTES, PROT_READ);
 	munmap(hole, BYTES);
-	for (int i = 0; i < 3; i++) { /* and not a second time either */
-		assert_null(tt_rdma_registration_get(adapter, shared, BYTES));
-		assert_null(tt_rdma_registration_get(adapter, image, PAGE));
-		assert_null(tt_rdma_registration_get(adapter, constant, BYTES));
-		assert_null(tt_rdma_registration_get(adapter, hole, BYTES));
-		assert_null(tt_rdma_registration_get(adapter, hole, 0));
-	}
+	expect_none(shared, BYTES, "is shared with other mappings (MAP_SHARED, shmat)", 1);
+	expect_none(alias, BYTES, "is shared", 0); /* that is said once for all */
+	expect_none(image, PAGE, "is mapped from a file", 1);
+	expect_none(constant, BYTES, "cannot be written", 1);
+	expect_none(hole, BYTES, "is not mapped as a whole", 1);
+	expect_none_of_huge_pages();
+	assert_null(tt_rdma_registration_get(adapter, hole, 0));
 	expect(0);
 	munmap(shared, BYTES);
+	munmap(alias, BYTES);
 	munmap(image, PAGE);
 	munmap(constant, BYTES);
 	close(file);
 	close(program);
+}
+
+/* As under Docker: the heap's memory, which needs no word of the kernel's, and no other. */
+static int be_denied(uint8_t *memory)
+{
+	uint8_t *of_heap;
+
+	if (!deny_userfaultfd() || tt_rdma_adapter_get(ports[0].device, &adapter) != TUTTI_OK)
+		return 1;
+	listen_for_warnings();
+	for (int i = 0; i < 3; i++)
+		if (tt_rdma_registration_get(adapter, memory, BYTES))
+			return 2;
+	if (warnings != 1 || !strstr(last_warning, "userfaultfd(2) is denied"))
+		return 3;
+	if (tutti_mem_alloc(BYTES, (void **)&of_heap) != TUTTI_OK)
+		return 4;
+	struct rdma_registration *r = tt_rdma_registration_get(adapter, of_heap, BYTES);
+
+	if (!r || tt_rdma_registrations() != 1)
+		return 5;
+	tt_rdma_registration_put(r);
+	tutti_mem_free(of_heap);
+	tt_rdma_adapter_put(adapter);
+	return tt_rdma_registrations() == 0 && warnings == 1 ? 0 : 6;
+}
+
+static void where_the_kernel_tells_nothing_only_the_heaps_memory_is(void **state)
+{
+	uint8_t *memory = map(NULL, BYTES, 0);
+
+	in_child(be_denied, memory);
+	munmap(memory, BYTES);
 }
 
 static void the_heaps_memory_is_registered_by_allocations(void **state)
@@ -409,19 +497,6 @@ static int be_child(uint8_t *memory)
 	tt_rdma_registration_put(r);
 	tt_rdma_adapter_put(adapter);
 	return tt_rdma_registrations() == 0 ? 0 : 5;
-}
-
-static void in_child(int (*body)(uint8_t *memory), uint8_t *memory)
-{
-	const pid_t child = fork();
-	int status = -1;
-
-	if (child == 0) {
-		signal(SIGSEGV, SIG_DFL); /* cmocka's goes on with the tests */
-		_exit(body(memory));
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
 }
 
 static void children_have_nothing_of_it(void **state)
@@ -560,8 +635,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(what_changes_is_registered_anew, begin, end),
 		cmocka_unit_test_setup_teardown(free_ends_it, begin, end),
 		cmocka_unit_test_setup_teardown(pieces_that_lie_together_become_one, begin, end),
-		cmocka_unit_test_setup_teardown(a_hole_next_to_it_does_no_harm, begin, end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_watched_is_not_registered, begin, end),
+		cmocka_unit_test_setup_teardown(a_hole_next_to_it_does_no_harm, begin, end),
+		cmocka_unit_test(where_the_kernel_tells_nothing_only_the_heaps_memory_is),
 		cmocka_unit_test_setup_teardown(the_heaps_memory_is_registered_by_allocations, begin, end),
 		cmocka_unit_test_setup_teardown(what_is_withdrawn_is_registered_anew, begin, end),
 		cmocka_unit_test_setup_teardown(children_have_nothing_of_it, begin, end),

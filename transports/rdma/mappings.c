@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#define HUGE_PATH "/anon_hugepage" /* what the kernel calls those of MAP_HUGETLB */
+
 struct reader {
 	int fd;
 	char buffer[4096];
@@ -36,6 +38,27 @@ static uint64_t number(struct reader *r)
 	}
 }
 
+/* The rest of a line from `c` on: is it a path that begins like this? */
+static bool read_path(struct reader *r, char c, const char *path)
+{
+	while (c != '\n' && c != '\0' && c != '/')
+		c = next(r);
+	for (; *path && c == *path; path++)
+		c = next(r);
+	while (c != '\n' && c != '\0')
+		c = next(r);
+	return *path == '\0';
+}
+
+static enum rdma_memory kind_of(const char rights[5], bool file, bool huge)
+{
+	if (rights[3] != 'p')
+		return RDMA_SHARED;
+	if (file)
+		return huge ? RDMA_HUGE_PAGES : RDMA_OF_FILE;
+	return rights[1] == 'w' ? RDMA_PLAIN : RDMA_CONSTANT;
+}
+
 static bool read_mapping(struct reader *r, struct rdma_mapping *out)
 {
 	char rights[5], c;
@@ -48,9 +71,9 @@ static bool read_mapping(struct reader *r, struct rdma_mapping *out)
 	number(r), number(r);		  /* device */
 	for (c = next(r); c == '0'; c = next(r)) /* inode: 0 is none */
 		;
-	out->plain = rights[1] == 'w' && rights[3] == 'p' && (c < '1' || c > '9');
-	while (c != '\n' && c != '\0')
-		c = next(r);
+	const bool file = c >= '1' && c <= '9', huge = read_path(r, c, HUGE_PATH);
+
+	out->kind = kind_of(rights, file, huge);
 	return out->end > 0;
 }
 

@@ -6,9 +6,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum rdma_memory {
+	RDMA_PLAIN,    /* private, writable, and of no file */
+	RDMA_SHARED,
+	RDMA_OF_FILE,
+	RDMA_HUGE_PAGES, /* of hugetlbfs, which for the kernel is a file, too */
+	RDMA_CONSTANT,
+	RDMA_UNMAPPED, /* between mappings: no mapping is that */
+	RDMA_MEMORY_KINDS
+};
+
 struct rdma_mapping {
 	uintptr_t begin, end;
-	bool plain; /* private, writable, and of no file */
+	enum rdma_memory kind;
 };
 
 /* Each mapping that has a byte of begin … end, in their order, until `each` says false. False: the list cannot be read. */

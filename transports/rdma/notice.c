@@ -234,25 +234,39 @@ static void close_descriptors(void)
 	notice.fd = notice.bell = -1;
 }
 
+static void say_none(const char *what, int error, const char *help)
+{
+	tt_log(WARN, RDMA,
+	       "long messages from and to memory that is not of tutti_mem_alloc() are copied on their way, as the kernel cannot tell of changes to it: "
+	       "%s (%s); %s, or use tutti_mem_alloc()", what, strerror(error), help);
+}
+
 static bool open_descriptors(void)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = FEATURES };
 
 	notice.fd = TT_FD(make_descriptor());
 	if (notice.fd < 0) {
-		tt_log(DEBUG, RDMA,
-		       "registrations of memory that tutti_mem_alloc() has not made are not kept: userfaultfd(2) is denied (%s); a seccomp "
-		       "filter that allows it does, or access to /dev/userfaultfd", strerror(errno));
+		say_none("userfaultfd(2) is denied", errno, "allow it in the seccomp profile, or by docker run --device /dev/userfaultfd (Linux 6.1)");
 		return false;
 	}
 	if (ioctl(notice.fd, UFFDIO_API, &api) < 0) {
-		tt_log(DEBUG, RDMA,
-		       "registrations of memory that tutti_mem_alloc() has not made are not kept: the kernel's userfaultfd has no events or "
-		       "no write protection (%s): Linux 5.7 has them on x86-64", strerror(errno));
+		say_none("its userfaultfd has no events or no write protection", errno, "on x86-64 Linux 5.7 has them");
 		return false;
 	}
 	notice.bell = TT_FD(eventfd(0, EFD_CLOEXEC));
+	if (notice.bell < 0)
+		say_none("no descriptor can be had", errno, "raise the limit (ulimit -n)");
 	return notice.bell >= 0;
+}
+
+static bool create_thread(void)
+{
+	const int error = tt_thread_begin(&notice.thread, notice_main, NULL);
+
+	if (error)
+		say_none("no thread can be had", error, "raise the limit (ulimit -u)");
+	return error == 0;
 }
 
 static void forget(void)
@@ -274,7 +288,7 @@ bool tt_rdma_notice_begin(void)
 	pthread_mutex_lock(&notice.life);
 	if (!notice.listening && !notice.refused) {
 		notice.ending = false;
-		notice.listening = open_descriptors() && tt_thread_begin(&notice.thread, notice_main, NULL) == 0;
+		notice.listening = open_descriptors() && create_thread();
 		if (!notice.listening)
 			close_descriptors();
 		notice.refused = !notice.listening;

@@ -17,12 +17,15 @@ struct refusal {
 	const struct rdma_adapter *adapter;
 	uintptr_t begin, end;
 	bool any_of_it; /* not a byte of it can be; else not all of it at once */
+	enum rdma_memory kind;
 	uint64_t until;
 };
 
 static struct refusal refused[REFUSED_MAX];
 static unsigned refusals;
-static bool said; /* that locked memory does not suffice */
+
+/* What is said once a process, and each time at level debug. */
+static bool said_too_much, said_of_kernel, said_of_verbs, said_of_forks, said_of_memory[RDMA_MEMORY_KINDS];
 
 bool tt_rdma_is_refused(const struct rdma_adapter *adapter, uintptr_t begin, uintptr_t end)
 {
@@ -49,12 +52,13 @@ static bool is_plain(const struct rdma_mapping *mapping, void *context)
 {
 	struct refusal *rest = context;
 
-	if (mapping->plain && mapping->begin <= rest->begin) {
+	if (mapping->kind == RDMA_PLAIN && mapping->begin <= rest->begin) {
 		rest->begin = mapping->end;
 		return true;
 	}
 	if (mapping->begin <= rest->begin)
 		rest->begin = mapping->begin;
+	rest->kind = mapping->begin > rest->begin ? RDMA_UNMAPPED : mapping->kind;
 	rest->end = mapping->begin > rest->begin ? mapping->begin : mapping->end;
 	rest->any_of_it = true;
 	return false;
@@ -63,7 +67,7 @@ static bool is_plain(const struct rdma_mapping *mapping, void *context)
 /* Or what comes first that is not: the rest, if nothing is mapped there, or any of one mapping or hole. */
 static bool all_plain(uintptr_t begin, uintptr_t end, struct refusal *rest)
 {
-	*rest = (struct refusal){ .begin = begin, .end = end };
+	*rest = (struct refusal){ .begin = begin, .end = end, .kind = RDMA_UNMAPPED };
 	return tt_rdma_mappings(begin, end, is_plain, rest) && rest->begin >= end;
 }
 
@@ -74,13 +78,79 @@ bool tt_rdma_is_plain(uintptr_t begin, uintptr_t end)
 	return all_plain(begin, end, &rest);
 }
 
-void tt_rdma_refuse(const struct rdma_registration *r)
+/* ---- what is said */
+
+static tutti_log_level_t once(bool *said, tutti_log_level_t level)
+{
+	return __atomic_exchange_n(said, true, __ATOMIC_RELAXED) ? TUTTI_LOG_DEBUG : level; /* relaxed: it guards nothing */
+}
+
+#define say(level, ...)                                                     \
+	do {                                                                \
+		const tutti_log_level_t at = (level);                       \
+		if (at <= tt_log_levels[TT_LOG_RDMA])                       \
+			tt_log_write(at, TT_LOG_RDMA, __VA_ARGS__);         \
+	} while (0)
+
+static void say_too_much(const struct rdma_registration *r)
+{
+	struct rlimit limit = { 0 };
+
+	getrlimit(RLIMIT_MEMLOCK, &limit);
+	say(once(&said_too_much, TUTTI_LOG_WARN),
+	    "%zu bytes of a caller cannot be locked for %s, and long messages are copied instead: the limit of locked memory is %llu KiB "
+	    "(ulimit -l); raise it by \"* - memlock unlimited\" in /etc/security/limits.conf, LimitMEMLOCK=infinity in a systemd unit, "
+	    "or docker run --ulimit memlock=-1",
+	    r->bytes, r->adapter->name, (unsigned long long)limit.rlim_cur / 1024);
+}
+
+static void say_not_plain(const struct rdma_registration *r, enum rdma_memory kind)
+{
+	static const char *const found[RDMA_MEMORY_KINDS] = {
+		[RDMA_SHARED] = "is shared with other mappings (MAP_SHARED, shmat)",
+		[RDMA_OF_FILE] = "is mapped from a file",
+		[RDMA_HUGE_PAGES] = "is of hugetlbfs (MAP_HUGETLB)",
+		[RDMA_CONSTANT] = "cannot be written",
+		[RDMA_UNMAPPED] = "is not mapped as a whole",
+	};
+
+	say(once(&said_of_memory[kind], TUTTI_LOG_INFO),
+	    "%zu bytes at %#zx are copied on their way: this memory %s, and devices are shown private, writable memory of no file alone, such as "
+	    "malloc's, or tutti_mem_alloc()'s", r->bytes, (size_t)r->begin, found[kind]);
+}
+
+static void say_reason(const struct rdma_registration *r, const struct rdma_reason *reason)
+{
+	switch (reason->of) {
+	case RDMA_NOT_NOW:
+		break;
+	case RDMA_KERNEL:
+		say(once(&said_of_kernel, TUTTI_LOG_INFO),
+		    "%zu bytes at %#zx are copied on their way: the kernel does not tell of changes to them (%s), as where another userfaultfd of the "
+		    "program is registered for them; tutti_mem_alloc() gives memory that needs none", r->bytes, (size_t)r->begin,
+		    strerror(reason->error));
+		break;
+	case RDMA_VERBS:
+		if (reason->error == ENOMEM || reason->error == EAGAIN)
+			say_too_much(r);
+		else
+			say(once(&said_of_verbs, TUTTI_LOG_INFO), "%zu bytes at %#zx are copied on their way: %s does not register them: %s", r->bytes,
+			    (size_t)r->begin, r->adapter->name, strerror(reason->error));
+		break;
+	}
+}
+
+void tt_rdma_refuse(const struct rdma_registration *r, const struct rdma_reason *reason)
 {
 	const uintptr_t end = r->begin + r->bytes;
 	struct refusal why = { .begin = r->begin, .end = end, .any_of_it = true };
 
-	if (!r->heap && all_plain(r->begin, end, &why))
-		why = (struct refusal){ .begin = r->begin, .end = end };
+	if (r->heap || all_plain(r->begin, end, &why)) {
+		say_reason(r, reason);
+		why = (struct refusal){ .begin = r->begin, .end = end, .any_of_it = r->heap };
+	} else {
+		say_not_plain(r, why.kind);
+	}
 	why.adapter = r->adapter;
 	why.until = tt_now() + REFUSED_NS;
 	tt_rdma_notice_lock();
@@ -88,31 +158,9 @@ void tt_rdma_refuse(const struct rdma_registration *r)
 	tt_rdma_notice_unlock();
 }
 
-static void say_too_much(const struct rdma_registration *r)
+void tt_rdma_refuse_all(const struct rdma_adapter *adapter)
 {
-	struct rlimit limit = { 0 };
-
-	if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED)) /* relaxed: it guards nothing */
-		return;
-	getrlimit(RLIMIT_MEMLOCK, &limit);
-	tt_log(WARN, RDMA,
-	       "%zu bytes of a caller cannot be locked for %s, and long messages are copied instead: the limit of locked memory is %llu KiB "
-	       "(ulimit -l); raise it by \"* - memlock unlimited\" in /etc/security/limits.conf, LimitMEMLOCK=infinity in a systemd unit, "
-	       "or docker run --ulimit memlock=-1",
-	       r->bytes, r->adapter->name, (unsigned long long)limit.rlim_cur / 1024);
-}
-
-void tt_rdma_say_not_plain(const struct rdma_registration *r)
-{
-	tt_log(DEBUG, RDMA, "%zu bytes at %#zx are copied: expected private, writable memory that is of no file, or of tutti_mem_alloc()",
-	       r->bytes, (size_t)r->begin);
-}
-
-void tt_rdma_say_not_registered(const struct rdma_registration *r, int error)
-{
-	if (error == ENOMEM || error == EAGAIN)
-		say_too_much(r);
-	else
-		tt_log(DEBUG, RDMA, "%zu bytes at %#zx are copied: %s does not register them: %s", r->bytes, (size_t)r->begin, r->adapter->name,
-		       strerror(error));
+	say(once(&said_of_forks, TUTTI_LOG_INFO),
+	    "long messages by %s are copied on their way: children of fork() would lack memory of callers that is registered; Linux 5.12 and libibverbs of "
+	    "rdma-core 35 have what it takes", adapter->name);
 }

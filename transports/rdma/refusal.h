@@ -5,6 +5,12 @@
 
 #include "registration.h"
 
+/* Who has refused it, with an errno value. */
+struct rdma_reason {
+	enum { RDMA_NOT_NOW, RDMA_KERNEL, RDMA_VERBS } of; /* RDMA_NOT_NOW: something else that may pass, without a value */
+	int error;
+};
+
 /* ---- the lock of notice.h held */
 
 /* Was any or all of it refused just now? */
@@ -16,10 +22,9 @@ void tt_rdma_refusals_forget(const struct rdma_adapter *adapter);
 
 /* Private, writable memory of no file: the kernel tells of all that becomes of it. */
 bool tt_rdma_is_plain(uintptr_t begin, uintptr_t end);
-/* It could not be registered, and is not tried again for a while. */
-void tt_rdma_refuse(const struct rdma_registration *r);
-/* What the log is told: it is not plain, or why verbs do not register it (an errno value). */
-void tt_rdma_say_not_plain(const struct rdma_registration *r);
-void tt_rdma_say_not_registered(const struct rdma_registration *r, int error);
+/* It could not be registered: the log says why, and it is not tried again for a while. */
+void tt_rdma_refuse(const struct rdma_registration *r, const struct rdma_reason *reason);
+/* Nothing can be registered with it: the log says so. */
+void tt_rdma_refuse_all(const struct rdma_adapter *adapter);
 
 #endif

@@ -22,7 +22,6 @@
 
 #include "burial.h"
 #include "kept.h"
-#include "log.h"
 #include "memory.h"
 #include "refusal.h"
 
@@ -60,22 +59,17 @@ static bool make_room(size_t bytes)
 	return any;
 }
 
-static struct ibv_mr *register_pages(const struct rdma_registration *r)
+static struct ibv_mr *register_pages(const struct rdma_registration *r, struct rdma_reason *why_not)
 {
 	struct rdma_adapter *adapter = r->adapter;
 	struct ibv_mr *mr;
-	int error;
 
-	if (!r->heap && !tt_rdma_is_plain(r->begin, r->begin + r->bytes)) {
-		tt_rdma_say_not_plain(r);
+	if (!r->heap && !tt_rdma_is_plain(r->begin, r->begin + r->bytes))
 		return NULL;
-	}
 	do {
 		mr = adapter->verbs->reg_mr(adapter->pd, (void *)r->begin, r->bytes, ACCESS);
-		error = errno;
-	} while (!mr && (error == ENOMEM || error == EAGAIN) && make_room(r->bytes));
-	if (!mr)
-		tt_rdma_say_not_registered(r, error);
+		*why_not = (struct rdma_reason){ RDMA_VERBS, errno };
+	} while (!mr && (why_not->error == ENOMEM || why_not->error == EAGAIN) && make_room(r->bytes));
 	return mr;
 }
 
@@ -100,14 +94,16 @@ static void reach_out(struct rdma_registration *r)
 }
 
 /* Put it on the list, to be made. Lock held. */
-static bool announce(struct rdma_registration *r, bool more)
+static bool announce(struct rdma_registration *r, bool more, struct rdma_reason *why_not)
 {
 	if (!r->heap) {
 		if (more)
 			reach_out(r);
 		r->watch = (struct rdma_watch){ .begin = r->begin, .end = r->begin + r->bytes, .gone = gone };
-		if (!tt_rdma_notice_watch(&r->watch))
+		if (!tt_rdma_notice_watch(&r->watch)) {
+			*why_not = (struct rdma_reason){ RDMA_KERNEL, errno };
 			return false;
+		}
 	}
 	tt_rdma_kept_add(r);
 	return true;
@@ -146,20 +142,21 @@ static bool take_lock(bool heap)
 }
 
 /* Nothing of it is left if it cannot be made. `more`: *reached tells whether more than was asked for was tried. */
-static struct rdma_registration *make(const struct rdma_registration *wanted, bool more, bool *reached)
+static struct rdma_registration *make(const struct rdma_registration *wanted, bool more, bool *reached, struct rdma_reason *why_not)
 {
 	struct rdma_registration *r = malloc(sizeof(*r));
 	struct ibv_mr *mr = NULL;
 
 	*reached = false;
+	*why_not = (struct rdma_reason){ RDMA_NOT_NOW };
 	if (!r)
 		return NULL;
 	*r = *wanted;
-	const bool announced = take_lock(r->heap) && announce(r, more);
+	const bool announced = take_lock(r->heap) && announce(r, more, why_not);
 	tt_rdma_notice_unlock();
 	*reached = r->bytes > wanted->bytes;
 	if (announced)
-		mr = register_pages(r);
+		mr = register_pages(r, why_not);
 	tt_rdma_notice_lock();
 	r->mr = mr;
 	if (mr)
@@ -179,12 +176,13 @@ static struct rdma_registration *make(const struct rdma_registration *wanted, bo
 static struct rdma_registration *make_or_refuse(const struct rdma_registration *wanted)
 {
 	bool reached;
-	struct rdma_registration *r = make(wanted, true, &reached);
+	struct rdma_reason why_not;
+	struct rdma_registration *r = make(wanted, true, &reached, &why_not);
 
 	if (!r && reached)
-		r = make(wanted, false, &reached);
+		r = make(wanted, false, &reached, &why_not);
 	if (!r)
-		tt_rdma_refuse(wanted);
+		tt_rdma_refuse(wanted, &why_not);
 	return r;
 }
 
@@ -297,8 +295,7 @@ void tt_rdma_registrations_open(struct rdma_adapter *adapter)
 	 * missed there, but not the program's */
 	adapter->keeps = adapter->verbs->is_fork_initialized && adapter->verbs->is_fork_initialized() == VERBS_FORK_UNNEEDED;
 	if (!adapter->keeps)
-		tt_log(DEBUG, RDMA, "no memory of callers is registered with %s: children of fork() would lack it; Linux 5.12 and libibverbs "
-		       "of rdma-core 35 have what it takes", adapter->name);
+		tt_rdma_refuse_all(adapter);
 	pthread_mutex_lock(&cache.life);
 	cache.adapters++;
 	pthread_mutex_unlock(&cache.life);
