@@ -139,6 +139,52 @@ static void write_to_memory_that_is_not_registered_is_told(struct suite_rank *ra
 	suite_barrier(rank);
 }
 
+/* Rank 1 tells what no writer of this version does. */
+static void false_word_is_told(struct suite_rank *rank, uint32_t immediate)
+{
+	struct rdma_link *link = connect_up(rank);
+	uint8_t byte = 0;
+	const struct iovec iov = { &byte, 1 };
+	ssize_t result = 0;
+
+	if (rank->rank == 1) {
+		const struct rdma_post post = { .to = link->peer.memory, .rkey = link->peer.path[0].key, .tells = true, .immediate = immediate };
+
+		suite_require(rank, tt_rdma_post(link, 0, &post), "the message was not posted");
+	}
+	while (rank->rank == 0 && result == 0) {
+		suite_at(rank, "waiting for the message");
+		rank->ops->progress(rank->endpoint, true);
+		result = rank->ops->read(&link->base, &iov, 1);
+	}
+	suite_barrier(rank);
+	if (rank->rank == 0) {
+		suite_require(rank, result == TUTTI_ERR_PEER_LOST, "read() is %zd, expected %d", result, TUTTI_ERR_PEER_LOST);
+		suite_require(rank, strstr(tt_thread_error(), "not this version") != NULL, "\"%s\" does not say what happened",
+			      tt_thread_error());
+	}
+}
+
+static void message_of_no_bytes_is_told(struct suite_rank *rank)
+{
+	false_word_is_told(rank, 0);
+}
+
+static void message_of_too_many_bytes_is_told(struct suite_rank *rank)
+{
+	false_word_is_told(rank, RDMA_PIECE_BYTES + RDMA_REST_BYTES + 1);
+}
+
+static void note_of_what_was_not_sent_is_told(struct suite_rank *rank)
+{
+	false_word_is_told(rank, 1u << 19 | 1);
+}
+
+static void offer_of_no_slot_is_told(struct suite_rank *rank)
+{
+	false_word_is_told(rank, 3u << 30 | RDMA_OFFERS);
+}
+
 /* Rank 0 has offered memory, which rank 1 has heard of, and is told of a fault that rank 1 has not heard of. */
 static void offered_memory_is_the_callers_after_revoke(struct suite_rank *rank)
 {
@@ -181,5 +227,9 @@ const struct suite_claim rdma_claims[] = {
 	{ "queue_pair_may_fail_while_it_is_introduced", 2, SUITE_NOTHING, queue_pair_may_fail_while_it_is_introduced },
 	{ "write_to_memory_that_is_not_registered_is_told", 2, SUITE_NOTHING, write_to_memory_that_is_not_registered_is_told },
 	{ "offered_memory_is_the_callers_after_revoke", 2, SUITE_NOTHING, offered_memory_is_the_callers_after_revoke },
+	{ "message_of_no_bytes_is_told", 2, SUITE_NOTHING, message_of_no_bytes_is_told },
+	{ "message_of_too_many_bytes_is_told", 2, SUITE_NOTHING, message_of_too_many_bytes_is_told },
+	{ "note_of_what_was_not_sent_is_told", 2, SUITE_NOTHING, note_of_what_was_not_sent_is_told },
+	{ "offer_of_no_slot_is_told", 2, SUITE_NOTHING, offer_of_no_slot_is_told },
 	{ 0 },
 };

@@ -127,7 +127,7 @@ static void post_some(struct rdma_link *link)
 
 		direct->posted += bytes;
 		link->written += bytes;
-		tt_rdma_direct_post(link, path, &message, tt_rdma_ring_note(link, &message));
+		tt_rdma_direct_post(link, path, &message, tt_rdma_ring_note(link, path, &message));
 		direct->end = link->messages;
 	}
 	if (direct->posted >= direct->straight && direct->posted < direct->bytes) {

@@ -26,9 +26,10 @@
 #include "registration.h"
 #include "transport.h"
 
-#define RDMA_RING_BYTES	 ((size_t)256 << 10)
+#define RDMA_RING_BYTES	 ((size_t)512 << 10)
 #define RDMA_SLACK_BYTES 4096 /* behind the ring: what a peek wants beyond its end */
-#define RDMA_PIECE_BYTES (RDMA_RING_BYTES / 4)
+#define RDMA_PIECE_BYTES (RDMA_RING_BYTES / 8)
+#define RDMA_REST_BYTES	 4096 /* that go with a piece, as a card does with what it announces, instead of in a message of their own */
 #define RDMA_PROOF_BYTES 4096 /* of the largest packet */
 #define RDMA_MESSAGES	 64 /* written and not yet taken note of by the peer, at most */
 #define RDMA_NEWS	 16 /* room for the messages that carry credit and offers */
@@ -150,6 +151,7 @@ struct rdma_link {
 
 	/* of the stream; of ring bytes; of messages: so far */
 	uint64_t written, ring_written, messages;
+	uint64_t noted;				 /* taken note of by the peer, as its messages tell by the way */
 	struct rdma_message sent[RDMA_MESSAGES]; /* by number */
 	struct rdma_offer offered; /* the last that came */
 	struct rdma_direct direct;
@@ -251,8 +253,8 @@ void tt_rdma_ring_arrived(struct rdma_link *link, int path, uint32_t immediate);
 uint64_t tt_rdma_ring_noted(const struct rdma_link *link);
 /* May another message be sent? Then over which path; or -1. */
 int tt_rdma_ring_path(const struct rdma_link *link);
-/* Note the next message and give its immediate data. */
-uint32_t tt_rdma_ring_note(struct rdma_link *link, const struct rdma_message *message);
+/* Note the next message, of `path`, and give its immediate data. */
+uint32_t tt_rdma_ring_note(struct rdma_link *link, int path, const struct rdma_message *message);
 /* Tell the peer what is at `slot`, see struct rdma_offer. */
 bool tt_rdma_ring_offer(struct rdma_link *link, uint32_t slot);
 /* Hellos have been exchanged: what they say counts. */

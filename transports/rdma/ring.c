@@ -12,13 +12,19 @@
 
 #include "endpoint.h"
 
-/* Immediate data: a kind, then the number and the bytes of a message; of an offer, its slot. */
+/* Immediate data: a kind; of a message of bytes its number, how many messages its writer has taken note of, in units, and its bytes; of an offer
+ * its slot. Of numbers the last bits. */
 enum { RING, DIRECT, CREDIT, OFFER };
 #define KIND_BIT    30
 #define NUMBER_BIT  24
 #define NUMBER_MASK (RDMA_MESSAGES - 1)
-#define BYTES_MASK  ((1u << NUMBER_BIT) - 1)
+#define NOTED_BIT   19
+#define NOTED_MASK  ((1u << (NUMBER_BIT - NOTED_BIT)) - 1)
+#define NOTED_UNIT  8
+#define BYTES_MASK  ((1u << NOTED_BIT) - 1)
 _Static_assert((RDMA_MESSAGES & NUMBER_MASK) == 0 && RDMA_MESSAGES <= 1 << (KIND_BIT - NUMBER_BIT), "a number fits");
+_Static_assert(RDMA_PIECE_BYTES + RDMA_REST_BYTES <= BYTES_MASK, "the bytes of a message fit");
+_Static_assert((2 * RDMA_MESSAGES + RDMA_SENDS) / NOTED_UNIT <= NOTED_MASK, "as many more can be told from as many less, and what is sent between two polls");
 #define SPREAD_BYTES 4096 /* shorter messages take the first path that both ends use */
 
 static size_t at(uint64_t position)
@@ -37,6 +43,28 @@ static int first_path(const struct rdma_link *link)
 }
 
 /* ---- news: credit and offers */
+
+/* What messages tell by the way, so that two who take turns need no other news: those of the first path, where news go too, as they come in the
+ * order in which they were sent. */
+static uint32_t noted_by_the_way(struct rdma_link *link, int path)
+{
+	const uint64_t units = link->receives / NOTED_UNIT;
+
+	if (path == first_path(link) && link->told_credit.messages < units * NOTED_UNIT)
+		link->told_credit.messages = units * NOTED_UNIT;
+	return ((uint32_t)units & NOTED_MASK) << NOTED_BIT;
+}
+
+/* Credit that the device has put in its place since may be newer. False: the peer cannot have taken note of so many. */
+static bool noted_came(struct rdma_link *link, int path, uint32_t immediate)
+{
+	const uint64_t known = tt_rdma_ring_noted(link) / NOTED_UNIT;
+	const uint32_t more = ((immediate >> NOTED_BIT) - (uint32_t)known) & NOTED_MASK;
+
+	if (path == first_path(link) && more > 0 && more <= RDMA_MESSAGES / NOTED_UNIT)
+		link->noted = (known + more) * NOTED_UNIT;
+	return link->noted <= link->messages;
+}
 
 /* `bytes` of the link's memory to the place in the peer's that is `shift` bytes on. */
 static bool tell(struct rdma_link *link, const void *from, size_t bytes, ptrdiff_t shift, uint32_t immediate)
@@ -113,10 +141,8 @@ static bool take_note(struct rdma_link *link, uint32_t immediate)
 	const size_t bytes = immediate & BYTES_MASK;
 	const bool direct = immediate >> KIND_BIT == DIRECT;
 
-	if (bytes == 0)
-		return false;
 	if (direct ? !fits_offer(link, bytes)
-		   : bytes > RDMA_PIECE_BYTES || link->ring_arrived + bytes - link->ring_taken > RDMA_RING_BYTES)
+		   : bytes > RDMA_PIECE_BYTES + RDMA_REST_BYTES || link->ring_arrived + bytes - link->ring_taken > RDMA_RING_BYTES)
 		return false;
 	link->receives++;
 	return add_run(link, bytes, direct);
@@ -127,7 +153,7 @@ static bool message_came(struct rdma_link *link, uint32_t immediate)
 {
 	uint32_t *early = &link->early[immediate >> NUMBER_BIT & NUMBER_MASK];
 
-	if (*early)
+	if (*early || (immediate & BYTES_MASK) == 0)
 		return false;
 	*early = immediate;
 	while (*(early = &link->early[link->receives & NUMBER_MASK])) {
@@ -155,7 +181,7 @@ void tt_rdma_ring_arrived(struct rdma_link *link, int path, uint32_t immediate)
 	if (immediate >> KIND_BIT == OFFER)
 		good = offer_came(link, immediate & BYTES_MASK);
 	else if (immediate >> KIND_BIT != CREDIT) /* which the device has put in its place */
-		good = message_came(link, immediate);
+		good = noted_came(link, path, immediate) && message_came(link, immediate);
 	if (!good) {
 		tt_rdma_link_fail(link, "rank %d says that it has written %u bytes (%#x) that have no place, with %llu unread: it is not "
 				  "this version of tutti", link->base.peer, immediate & BYTES_MASK, immediate,
@@ -173,7 +199,9 @@ void tt_rdma_ring_arrived(struct rdma_link *link, int path, uint32_t immediate)
 uint64_t tt_rdma_ring_noted(const struct rdma_link *link)
 {
 	/* written by the device before the completion that told of it */
-	return __atomic_load_n(&link->memory->theirs.messages, __ATOMIC_RELAXED);
+	const uint64_t credit = __atomic_load_n(&link->memory->theirs.messages, __ATOMIC_RELAXED);
+
+	return credit > link->noted ? credit : link->noted;
 }
 
 int tt_rdma_ring_path(const struct rdma_link *link)
@@ -195,18 +223,24 @@ int tt_rdma_ring_path(const struct rdma_link *link)
 }
 
 /* Its immediate data. */
-static uint32_t name_of(const struct rdma_message *message, uint64_t number)
+static uint32_t name_of(struct rdma_link *link, int path, const struct rdma_message *message, uint64_t number)
 {
 	return (uint32_t)(message->direct ? DIRECT : RING) << KIND_BIT | ((uint32_t)number & NUMBER_MASK) << NUMBER_BIT |
-	       message->bytes;
+	       noted_by_the_way(link, path) | message->bytes;
 }
 
-uint32_t tt_rdma_ring_note(struct rdma_link *link, const struct rdma_message *message)
+uint32_t tt_rdma_ring_note(struct rdma_link *link, int path, const struct rdma_message *message)
 {
 	const uint64_t number = link->messages++;
 
 	link->sent[number & NUMBER_MASK] = *message;
-	return name_of(message, number);
+	return name_of(link, path, message, number);
+}
+
+/* Of so many, how many go in one message. */
+static size_t piece_of(size_t bytes)
+{
+	return bytes > RDMA_PIECE_BYTES + RDMA_REST_BYTES ? RDMA_PIECE_BYTES : bytes;
 }
 
 /* Bytes that may be written through the ring now. */
@@ -259,7 +293,7 @@ size_t tt_rdma_ring_write(struct rdma_link *link, const struct iovec *iov, int n
 		left += iov[i].iov_len;
 	while (left > 0 && (path = tt_rdma_ring_path(link)) >= 0) {
 		const size_t begin = at(link->ring_written);
-		const size_t bytes = lesser(lesser(left, room(link)), lesser(RDMA_RING_BYTES - begin, RDMA_PIECE_BYTES));
+		const size_t bytes = piece_of(lesser(lesser(left, room(link)), RDMA_RING_BYTES - begin));
 		const struct rdma_message message = { .bytes = (uint32_t)bytes, .from = link->ring_written };
 
 		if (bytes == 0)
@@ -271,7 +305,7 @@ size_t tt_rdma_ring_write(struct rdma_link *link, const struct iovec *iov, int n
 		link->ring_written += bytes;
 		moved += bytes;
 		left -= bytes;
-		if (!post_piece(link, path, &message, tt_rdma_ring_note(link, &message)))
+		if (!post_piece(link, path, &message, tt_rdma_ring_note(link, path, &message)))
 			break; /* it is sent again when the link is mended */
 	}
 	return moved;
@@ -357,6 +391,7 @@ void tt_rdma_ring_renew(struct rdma_link *link)
 	memset(link->early, 0, sizeof(link->early)); /* they are sent again, too */
 	link->told_credit = (struct rdma_credit){ link->mine.bytes, link->mine.messages };
 	link->memory->theirs = (struct rdma_credit){ link->peer.bytes, link->peer.messages };
+	link->noted = link->peer.messages;
 	link->offered.bytes = 0;
 	link->asked = 0;
 }
@@ -369,7 +404,7 @@ void tt_rdma_ring_resume(struct rdma_link *link)
 		link->direct.until[i] = link->path[i].sends_done; /* of the queue pairs before, no word comes any more */
 	for (uint64_t number = link->peer.messages; number != end && !link->broken; number++) {
 		const struct rdma_message *message = &link->sent[number & NUMBER_MASK];
-		const uint32_t immediate = name_of(message, number);
+		const uint32_t immediate = name_of(link, first_path(link), message, number);
 
 		if (message->direct)
 			tt_rdma_direct_post(link, first_path(link), message, immediate);
