@@ -24,15 +24,14 @@
 
 #include <cmocka.h>
 
-#include "device.h"
 #include "log.h"
 #include "memory.h"
 #include "registration.h"
 #include "test_rdma_denied.h"
+#include "test_rdma_loop.h"
 #include "test_warnings.h"
 #include "transport.h"
 
-#define SKIP	77
 #define PAGE	4096u
 #define BYTES	(16 * PAGE)
 #define LIMIT_S 60 /* for what comes at once, on a machine that is busy */
@@ -40,70 +39,21 @@
 #define ROUNDS	300
 #define THREADS 3
 
-static struct rdma_port ports[RDMA_PORTS_MAX];
+static struct rdma_port port;
 static struct rdma_adapter *adapter;
-
-/* ---- a queue pair connected with itself: what is read and written is memory as the device has it */
-
-static struct ibv_cq *cq;
-static struct ibv_qp *qp;
-
-static void connect_to_itself(void)
-{
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = ports[0].number, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
-
-	assert_int_equal(adapter->verbs->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qp->qp_num, .max_dest_rd_atomic = 1,
-				  .min_rnr_timer = 12,
-				  .ah_attr = { .dlid = ports[0].lid, .port_num = ports[0].number, .is_global = !ports[0].infiniband } };
-	memcpy(a.ah_attr.grh.dgid.raw, ports[0].gid, sizeof(ports[0].gid));
-	a.ah_attr.grh.sgid_index = (uint8_t)ports[0].gid_index;
-	a.ah_attr.grh.hop_limit = 1;
-	assert_int_equal(adapter->verbs->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-							   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 20, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
-	assert_int_equal(adapter->verbs->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-							   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), 0);
-}
+static struct loop loop;
 
 static int begin(void **state)
 {
-	struct ibv_qp_init_attr wanted = { .cap = { .max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
-					   .qp_type = IBV_QPT_RC };
-
-	assert_int_equal(tt_rdma_adapter_get(ports[0].device, &adapter), TUTTI_OK);
-	cq = wanted.send_cq = wanted.recv_cq = adapter->verbs->create_cq(adapter->context, 8, NULL, NULL, 0);
-	assert_non_null(cq);
-	qp = adapter->verbs->create_qp(adapter->pd, &wanted);
-	assert_non_null(qp);
-	connect_to_itself();
+	loop_begin(&loop, &port);
+	adapter = loop.adapter;
 	return 0;
 }
 
 static int end(void **state)
 {
-	adapter->verbs->destroy_qp(qp);
-	adapter->verbs->destroy_cq(cq);
-	tt_rdma_adapter_put(adapter);
-	assert_int_equal(tt_rdma_registrations(), 0);
+	loop_end(&loop);
 	return 0;
-}
-
-/* The device copies a page. */
-static void copy_page(void *to, const struct rdma_registration *r, void *from, const struct rdma_registration *s)
-{
-	struct ibv_sge piece = { (uintptr_t)from, PAGE, s->mr->lkey };
-	struct ibv_send_wr *bad, request = { .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-					     .send_flags = IBV_SEND_SIGNALED,
-					     .wr.rdma = { (uintptr_t)to, r->mr->rkey } };
-	struct ibv_wc done;
-	int n = 0;
-
-	assert_int_equal(ibv_post_send(qp, &request, &bad), 0);
-	while (n == 0)
-		n = ibv_poll_cq(cq, 1, &done);
-	assert_int_equal(n, 1);
-	assert_int_equal(done.status, IBV_WC_SUCCESS);
 }
 
 /* ---- shorthands */
@@ -166,7 +116,7 @@ static void expect_to_be_seen(uint8_t *memory, const struct rdma_registration *r
 	memset(source, 0x5a, PAGE);
 	s = get(source, PAGE);
 	memset(memory, 0, PAGE);
-	copy_page(memory, r, source, s);
+	loop_write(&loop, (uintptr_t)memory, r, source, s, PAGE);
 	assert_memory_equal(memory, source, PAGE);
 	tt_rdma_registration_put(s);
 	munmap(source, PAGE);
@@ -406,7 +356,7 @@ static int be_denied(uint8_t *memory)
 {
 	uint8_t *of_heap;
 
-	if (!deny_userfaultfd() || tt_rdma_adapter_get(ports[0].device, &adapter) != TUTTI_OK)
+	if (!deny_userfaultfd() || tt_rdma_adapter_get(port.device, &adapter) != TUTTI_OK)
 		return 1;
 	listen_for_warnings();
 	for (int i = 0; i < 3; i++)
@@ -484,7 +434,7 @@ static int be_child(uint8_t *memory)
 		return 1;
 	memset(memory, 8, PAGE);
 	munmap(memory, BYTES);
-	if (tt_rdma_adapter_get(ports[0].device, &adapter) != TUTTI_OK)
+	if (tt_rdma_adapter_get(port.device, &adapter) != TUTTI_OK)
 		return 2;
 	uint8_t *mine = map(NULL, BYTES, 0);
 	struct rdma_registration *r = tt_rdma_registration_get(adapter, mine, BYTES);
@@ -531,7 +481,7 @@ static int be_poor(uint8_t *memory)
 {
 	struct rdma_registration *r, *s;
 
-	if (!become_poor() || tt_rdma_adapter_get(ports[0].device, &adapter) != TUTTI_OK)
+	if (!become_poor() || tt_rdma_adapter_get(port.device, &adapter) != TUTTI_OK)
 		return 1;
 	if (tt_rdma_registration_get(adapter, memory, 2 << 20)) /* more than there is */
 		return 2;
@@ -645,17 +595,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(addresses_that_another_thread_gave_up_are_registered_anew, begin, end),
 		cmocka_unit_test_setup_teardown(threads_come_and_go, begin, end),
 	};
-	struct rdma_settings settings;
-	char why[RDMA_WHY_MAX];
-	int n;
+	const int none = loop_find(&port);
 
-	if (tt_rdma_settings_read(&settings) || tt_rdma_ports(&tt_rdma_here, &settings, ports, &n, why)) {
-		fprintf(stderr, "%s\n", tt_thread_error());
-		return 1;
-	}
-	if (n == 0) {
-		printf("%s\n", why);
-		return SKIP;
-	}
+	if (none)
+		return none;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
