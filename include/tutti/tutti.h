@@ -654,6 +654,13 @@ typedef void (*tutti_rdma_port_fn_t)(const tutti_rdma_port_t *port, void *contex
  */
 TUTTI_API tutti_result_t tutti_rdma_ports(const char *sysroot, tutti_rdma_port_fn_t each, void *context);
 
+/**
+ * Can the RDMA device of this name register memory that is exported as a dma-buf, as GPUs' is? It is opened and asked, which
+ * takes milliseconds. Any thread; needs no communicator. TUTTI_ERR_UNSUPPORTED: it, its driver or the kernel cannot;
+ * another error: it could not be asked. tutti_last_error(NULL) says why.
+ */
+TUTTI_API tutti_result_t tutti_rdma_dmabuf(const char *device);
+
 /** What messages take between two places of a cluster. Seconds, and seconds per byte. */
 typedef struct tutti_path {
 	double latency;	 /**< from the end of a send to its arrival */

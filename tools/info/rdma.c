@@ -105,6 +105,22 @@ static json_t *describe_port(const struct views *views, const char *device, cons
 	return entry;
 }
 
+/* Whether it could show memory of GPUs to its network; null: not known. */
+static void put_dmabuf(json_t *entry, const char *device)
+{
+	const bool here = strcmp(files_root(), "/") == 0;
+	const tutti_result_t result = here ? tutti_rdma_dmabuf(device) : TUTTI_OK;
+	const char *reason = "it and the kernel register dma-bufs, such as memory of GPUs";
+
+	if (!here)
+		reason = "not asked: the device is not of this machine";
+	else if (result)
+		reason = tutti_last_error(NULL);
+	json_object_set_new(entry, "dmabuf",
+			    here && (!result || result == TUTTI_ERR_UNSUPPORTED) ? json_boolean(!result) : json_null());
+	value_text(entry, "dmabuf_reason", reason);
+}
+
 static json_t *describe_device(const struct views *views, const char *name)
 {
 	json_t *entry = json_object();
@@ -116,6 +132,7 @@ static json_t *describe_device(const struct views *views, const char *name)
 	value_take_text(entry, "driver",
 			files_read_link("sys/class/infiniband/%s/device/driver", name));
 	value_take_text(entry, "firmware", files_read("sys/class/infiniband/%s/fw_ver", name));
+	put_dmabuf(entry, name);
 	json_t *list = value_list(entry, "ports");
 	for (char **port = ports; port && *port; port++)
 		json_array_append_new(list, describe_port(views, name, *port));

@@ -86,6 +86,14 @@ void tt_rdma_burial_unlock(void)
 	tt_rdma_notice_unlock();
 }
 
+void tt_rdma_burial_finish(void)
+{
+	tt_rdma_burial_unlock();
+	tt_rdma_notice_lock();
+	tt_rdma_burial_wait();
+	tt_rdma_notice_unlock();
+}
+
 static void *undertaker_main(void *argument)
 {
 	bool ending = false;

@@ -23,6 +23,8 @@ bool tt_rdma_burial_wait(void);
 bool tt_rdma_burial_is_due(void);
 /* Unlock, and bury what is due. */
 void tt_rdma_burial_unlock(void);
+/* And wait for those that others were burying. */
+void tt_rdma_burial_finish(void);
 
 /* ---- lock not held */
 

@@ -40,11 +40,11 @@ struct rdma_registration *tt_rdma_kept_first(void)
 	return kept.first;
 }
 
-struct rdma_registration *tt_rdma_kept_find(const struct rdma_adapter *adapter, uintptr_t begin, uintptr_t end)
+struct rdma_registration *tt_rdma_kept_find(const struct rdma_adapter *adapter, uintptr_t begin, uintptr_t end, bool device)
 {
 	struct rdma_registration *r = kept.first;
 
-	while (r && (!r->mr || !tt_rdma_covers(r, adapter, begin, end)))
+	while (r && (!r->mr || (r->of == RDMA_OF_DEVICE) != device || !tt_rdma_covers(r, adapter, begin, end)))
 		r = r->next;
 	return r;
 }
@@ -85,6 +85,18 @@ void tt_rdma_kept_drop(struct rdma_registration *r)
 		return;
 	count_unused(r, -1);
 	tt_rdma_burial_add(r);
+}
+
+void tt_rdma_kept_drop_all(enum rdma_origin of, const void *pointer, size_t bytes)
+{
+	const uintptr_t begin = (uintptr_t)pointer, end = begin + bytes;
+	struct rdma_registration *r, *next;
+
+	for (r = kept.first; r; r = next) {
+		next = r->next;
+		if (r->of == of && r->begin < end && r->begin + r->bytes > begin)
+			tt_rdma_kept_drop(r);
+	}
 }
 
 bool tt_rdma_kept_evict(size_t bytes)

@@ -13,8 +13,8 @@ static inline bool tt_rdma_covers(const struct rdma_registration *r, const struc
 
 /* The first of the list, for who goes by its `next`; one of them may be dropped meanwhile, if its `next` was taken before. */
 struct rdma_registration *tt_rdma_kept_first(void);
-/* One that is made and covers all of it, or NULL. */
-struct rdma_registration *tt_rdma_kept_find(const struct rdma_adapter *adapter, uintptr_t begin, uintptr_t end);
+/* One that is made and covers all of it, or NULL. `device`: of a device's memory, otherwise of any other. */
+struct rdma_registration *tt_rdma_kept_find(const struct rdma_adapter *adapter, uintptr_t begin, uintptr_t end, bool device);
 
 /* In use once. Nobody finds it before it has an `mr`. */
 void tt_rdma_kept_add(struct rdma_registration *r);
@@ -23,6 +23,8 @@ void tt_rdma_kept_use(struct rdma_registration *r);
 void tt_rdma_kept_put(struct rdma_registration *r);
 /* Nobody gets it any more; who has it keeps it. */
 void tt_rdma_kept_drop(struct rdma_registration *r);
+/* All of this origin that have some of pointer … + bytes. */
+void tt_rdma_kept_drop_all(enum rdma_origin of, const void *pointer, size_t bytes);
 
 /* Drop those that were not used for longest, until `bytes` are free; false: there is none. */
 bool tt_rdma_kept_evict(size_t bytes);

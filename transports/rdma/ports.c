@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what programs are told about RDMA ports. */
+/* Owns what programs are told about RDMA ports, and what they are told of RDMA where it is not built. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,10 +7,17 @@
 #include "device.h"
 #include "log.h"
 
+#define NOT_BUILT "RDMA is not in this build, as the headers of libibverbs were missing or -Drdma=disabled was given"
+
 #ifdef TT_RDMA
 static const bool built = true;
 #else
 static const bool built = false;
+
+TUTTI_API tutti_result_t tutti_rdma_dmabuf(const char *device)
+{
+	return tt_fail(TUTTI_ERR_UNSUPPORTED, RDMA, "%s", NOT_BUILT);
+}
 #endif
 
 /* Nothing of this build would use a port. */
@@ -21,8 +28,7 @@ static void rule_out(struct rdma_survey *survey)
 		snprintf(survey->all[i].why, sizeof(survey->all[i].why), "cannot be used by this build, which is without RDMA");
 	}
 	survey->used = 0;
-	snprintf(survey->why, sizeof(survey->why), "RDMA is not in this build, as the headers of libibverbs were missing or -Drdma=disabled "
-		 "was given");
+	snprintf(survey->why, sizeof(survey->why), "%s", NOT_BUILT);
 }
 
 static void tell(const struct rdma_found *found, tutti_rdma_port_fn_t each, void *context)

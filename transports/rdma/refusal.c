@@ -145,9 +145,9 @@ void tt_rdma_refuse(const struct rdma_registration *r, const struct rdma_reason 
 	const uintptr_t end = r->begin + r->bytes;
 	struct refusal why = { .begin = r->begin, .end = end, .any_of_it = true };
 
-	if (r->heap || all_plain(r->begin, end, &why)) {
+	if (r->of == RDMA_OF_HEAP || all_plain(r->begin, end, &why)) {
 		say_reason(r, reason);
-		why = (struct refusal){ .begin = r->begin, .end = end, .any_of_it = r->heap };
+		why = (struct refusal){ .begin = r->begin, .end = end, .any_of_it = r->of == RDMA_OF_HEAP };
 	} else {
 		say_not_plain(r, why.kind);
 	}

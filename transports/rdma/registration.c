@@ -26,7 +26,6 @@
 #include "refusal.h"
 
 #define PATIENCE 100 /* looks for word that is on its way, each of a turn of the processor */
-#define ACCESS	 (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 static struct {
 	pthread_mutex_t life; /* taken before the lock of notice.h */
@@ -64,10 +63,10 @@ static struct ibv_mr *register_pages(const struct rdma_registration *r, struct r
 	struct rdma_adapter *adapter = r->adapter;
 	struct ibv_mr *mr;
 
-	if (!r->heap && !tt_rdma_is_plain(r->begin, r->begin + r->bytes))
+	if (r->of == RDMA_OF_PROGRAM && !tt_rdma_is_plain(r->begin, r->begin + r->bytes))
 		return NULL;
 	do {
-		mr = adapter->verbs->reg_mr(adapter->pd, (void *)r->begin, r->bytes, ACCESS);
+		mr = adapter->verbs->reg_mr(adapter->pd, (void *)r->begin, r->bytes, RDMA_ACCESS);
 		*why_not = (struct rdma_reason){ RDMA_VERBS, errno };
 	} while (!mr && (why_not->error == ENOMEM || why_not->error == EAGAIN) && make_room(r->bytes));
 	return mr;
@@ -82,7 +81,7 @@ static void reach_out(struct rdma_registration *r)
 	while (near) {
 		const uintptr_t end = r->begin + r->bytes, near_end = near->begin + near->bytes;
 
-		if (!near->mr || near->heap || near->adapter != r->adapter || near->bytes > r->bytes || near->begin > end ||
+		if (!near->mr || near->of != RDMA_OF_PROGRAM || near->adapter != r->adapter || near->bytes > r->bytes || near->begin > end ||
 		    near_end < r->begin || tt_rdma_covers(r, near->adapter, near->begin, near_end)) {
 			near = near->next;
 			continue;
@@ -96,7 +95,7 @@ static void reach_out(struct rdma_registration *r)
 /* Put it on the list, to be made. Lock held. */
 static bool announce(struct rdma_registration *r, bool more, struct rdma_reason *why_not)
 {
-	if (!r->heap) {
+	if (r->of == RDMA_OF_PROGRAM) {
 		if (more)
 			reach_out(r);
 		r->watch = (struct rdma_watch){ .begin = r->begin, .end = r->begin + r->bytes, .gone = gone };
@@ -116,7 +115,7 @@ static void supersede(const struct rdma_registration *r)
 
 	for (other = tt_rdma_kept_first(); other; other = next) {
 		next = other->next;
-		if (other != r && other->uses == 0 && tt_rdma_covers(r, other->adapter, other->begin, other->begin + other->bytes))
+		if (other != r && other->of == r->of && other->uses == 0 && tt_rdma_covers(r, other->adapter, other->begin, other->begin + other->bytes))
 			tt_rdma_kept_drop(other);
 	}
 }
@@ -133,9 +132,9 @@ static bool settle(void)
 }
 
 /* Lock taken; false: it is not known what becomes of these pages right now. */
-static bool take_lock(bool heap)
+static bool take_lock(enum rdma_origin of)
 {
-	if (!heap)
+	if (of == RDMA_OF_PROGRAM)
 		return settle();
 	tt_rdma_notice_lock();
 	return true;
@@ -152,7 +151,7 @@ static struct rdma_registration *make(const struct rdma_registration *wanted, bo
 	if (!r)
 		return NULL;
 	*r = *wanted;
-	const bool announced = take_lock(r->heap) && announce(r, more, why_not);
+	const bool announced = take_lock(r->of) && announce(r, more, why_not);
 	tt_rdma_notice_unlock();
 	*reached = r->bytes > wanted->bytes;
 	if (announced)
@@ -222,12 +221,12 @@ struct rdma_registration *tt_rdma_registration_get(struct rdma_adapter *adapter,
 	bool settled, refused = false;
 	void *begin;
 
-	wanted.heap = tt_heap_offset(pointer, bytes, &offset);
-	if (bytes == 0 || !adapter->keeps || (!wanted.heap && !listen_to_kernel()))
+	wanted.of = tt_heap_offset(pointer, bytes, &offset) ? RDMA_OF_HEAP : RDMA_OF_PROGRAM;
+	if (bytes == 0 || !adapter->keeps || (wanted.of == RDMA_OF_PROGRAM && !listen_to_kernel()))
 		return NULL;
-	settled = take_lock(wanted.heap);
+	settled = take_lock(wanted.of);
 	if (settled) {
-		r = tt_rdma_kept_find(adapter, first, end);
+		r = tt_rdma_kept_find(adapter, first, end, false);
 		refused = !r && tt_rdma_is_refused(adapter, first, end);
 	}
 	if (r)
@@ -235,7 +234,7 @@ struct rdma_registration *tt_rdma_registration_get(struct rdma_adapter *adapter,
 	tt_rdma_notice_unlock();
 	if (r || !settled || refused)
 		return r;
-	if (wanted.heap) {
+	if (wanted.of == RDMA_OF_HEAP) {
 		if (!tt_heap_allocation(pointer, bytes, &begin, &wanted.bytes))
 			return NULL;
 		wanted.begin = (uintptr_t)begin;
@@ -253,15 +252,8 @@ void tt_rdma_registration_put(struct rdma_registration *r)
 /* Memory of tutti_mem_alloc() is not what it was. */
 static void heap_gone(const void *pointer, size_t bytes)
 {
-	const uintptr_t begin = (uintptr_t)pointer, end = begin + bytes;
-	struct rdma_registration *r, *next;
-
 	tt_rdma_notice_lock();
-	for (r = tt_rdma_kept_first(); r; r = next) {
-		next = r->next;
-		if (r->heap && r->begin < end && r->begin + r->bytes > begin)
-			tt_rdma_kept_drop(r);
-	}
+	tt_rdma_kept_drop_all(RDMA_OF_HEAP, pointer, bytes);
 	tt_rdma_burial_unlock();
 }
 
@@ -314,10 +306,7 @@ void tt_rdma_registrations_close(struct rdma_adapter *adapter)
 		tt_rdma_kept_drop(r);
 	}
 	tt_rdma_refusals_forget(adapter);
-	tt_rdma_burial_unlock();
-	tt_rdma_notice_lock();
-	tt_rdma_burial_wait();
-	tt_rdma_notice_unlock();
+	tt_rdma_burial_finish();
 	pthread_mutex_lock(&cache.life);
 	if (--cache.adapters == 0 && cache.listening)
 		end_threads();

@@ -10,17 +10,25 @@
 #include "adapter.h"
 #include "notice.h"
 
+#define RDMA_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+
+enum rdma_origin {
+	RDMA_OF_PROGRAM,
+	RDMA_OF_HEAP,  /* of tutti_mem_alloc() */
+	RDMA_OF_DEVICE /* see dmabuf.h */
+};
+
 struct rdma_registration {
 	struct ibv_mr *mr; /* lkey, rkey */
 	uintptr_t begin;
-	size_t bytes; /* of whole pages */
+	size_t bytes; /* of whole pages, but of a device's memory */
 	/* The rest is the cache's. */
 	int uses;
 	bool valid; /* not: its memory has changed since, nobody gets it any more, and it ends with its last use; under the lock */
-	bool heap;  /* of tutti_mem_alloc() */
+	enum rdma_origin of;
 	struct rdma_adapter *adapter;
 	struct rdma_registration *next, *before;
-	struct rdma_watch watch; /* of other memory */
+	struct rdma_watch watch; /* of the program's */
 };
 
 /* One that covers all of pointer … + bytes, for what the adapter reads and writes there and for what peers write. It is the caller's until he

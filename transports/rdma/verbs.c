@@ -17,19 +17,22 @@
 
 #define LIBRARY "libibverbs.so.1"
 
-static const struct {
+struct function {
 	const char *name;
 	size_t at;
-} functions[] = {
+};
+
 #define FUNCTION(name) { "ibv_" #name, offsetof(struct rdma_verbs, name) }
+static const struct function functions[] = {
 	FUNCTION(fork_init), FUNCTION(get_device_list), FUNCTION(free_device_list), FUNCTION(get_device_name),
 	FUNCTION(open_device),
 	FUNCTION(close_device), FUNCTION(query_port), FUNCTION(alloc_pd), FUNCTION(dealloc_pd), FUNCTION(reg_mr),
 	FUNCTION(dereg_mr), FUNCTION(create_comp_channel), FUNCTION(destroy_comp_channel), FUNCTION(create_cq),
 	FUNCTION(destroy_cq), FUNCTION(get_cq_event), FUNCTION(ack_cq_events), FUNCTION(create_qp), FUNCTION(modify_qp),
 	FUNCTION(destroy_qp), FUNCTION(wc_status_str),
-#undef FUNCTION
 };
+static const struct function newer[] = { FUNCTION(is_fork_initialized), FUNCTION(reg_dmabuf_mr) };
+#undef FUNCTION
 
 static struct rdma_verbs verbs; /* as it is called */
 static struct rdma_verbs theirs; /* as it is in the library */
@@ -148,9 +151,11 @@ static void load(void)
 		}
 		memcpy((char *)&theirs + functions[i].at, &function, sizeof(function));
 	}
-	void *const newer = dlsym(library, "ibv_is_fork_initialized");
+	for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++) {
+		void *const function = dlsym(library, newer[i].name);
 
-	memcpy(&theirs.is_fork_initialized, &newer, sizeof(newer));
+		memcpy((char *)&theirs + newer[i].at, &function, sizeof(function));
+	}
 	verbs = theirs;
 	verbs.open_device = open_device;
 	verbs.close_device = close_device;

@@ -33,6 +33,7 @@ struct rdma_verbs {
 	const char *(*wc_status_str)(enum ibv_wc_status status);
 	/* NULL where the library is older */
 	int (*is_fork_initialized)(void);
+	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t address, int fd, int access);
 };
 
 /* NULL: it cannot be loaded; tt_thread_error() says why. */
