@@ -9,7 +9,7 @@
 
 #define LEAST_BYTES  RDMA_PIECE_BYTES
 #define MOST_BYTES   ((size_t)8 << 20) /* before the caller is told that they moved */
-#define UNDER_WAY    4 /* messages of a path that the device has no word of: enough for the way, and no more than a slow receiver can hold */
+#define UNDER_WAY    2 /* messages of a path that the device has no word of: enough for the way, and no more than a slow receiver can hold */
 
 static void put_all(struct rdma_registration *registrations[RDMA_PORTS_MAX])
 {
@@ -122,7 +122,7 @@ static void post_some(struct rdma_link *link)
 
 	while (direct->posted < direct->straight && (path = tt_rdma_ring_path(link)) >= 0 &&
 	       (under_way(link, path) < UNDER_WAY || is_known(link))) {
-		const size_t left = direct->straight - direct->posted, bytes = left < RDMA_PIECE_BYTES ? left : RDMA_PIECE_BYTES;
+		const size_t left = direct->straight - direct->posted, bytes = left < RDMA_DIRECT_BYTES ? left : RDMA_DIRECT_BYTES;
 		const struct rdma_message message = { .bytes = (uint32_t)bytes, .direct = true, .from = direct->posted };
 
 		direct->posted += bytes;

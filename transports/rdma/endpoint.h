@@ -30,6 +30,7 @@
 #define RDMA_SLACK_BYTES 4096 /* behind the ring: what a peek wants beyond its end */
 #define RDMA_PIECE_BYTES (RDMA_RING_BYTES / 8)
 #define RDMA_REST_BYTES	 4096 /* that go with a piece, as a card does with what it announces, instead of in a message of their own */
+#define RDMA_DIRECT_BYTES ((size_t)256 << 10) /* of a message straight from memory to memory: longer ones save acknowledgements */
 #define RDMA_PROOF_BYTES 4096 /* of the largest packet */
 #define RDMA_MESSAGES	 64 /* written and not yet taken note of by the peer, at most */
 #define RDMA_NEWS	 16 /* room for the messages that carry credit and offers */

@@ -23,7 +23,7 @@ enum { RING, DIRECT, CREDIT, OFFER };
 #define NOTED_UNIT  8
 #define BYTES_MASK  ((1u << NOTED_BIT) - 1)
 _Static_assert((RDMA_MESSAGES & NUMBER_MASK) == 0 && RDMA_MESSAGES <= 1 << (KIND_BIT - NUMBER_BIT), "a number fits");
-_Static_assert(RDMA_PIECE_BYTES + RDMA_REST_BYTES <= BYTES_MASK, "the bytes of a message fit");
+_Static_assert(RDMA_PIECE_BYTES + RDMA_REST_BYTES <= BYTES_MASK && RDMA_DIRECT_BYTES <= BYTES_MASK, "the bytes of a message fit");
 _Static_assert((2 * RDMA_MESSAGES + RDMA_SENDS) / NOTED_UNIT <= NOTED_MASK, "as many more can be told from as many less, and what is sent between two polls");
 #define SPREAD_BYTES 4096 /* shorter messages take the first path that both ends use */
 
@@ -95,10 +95,10 @@ static void tell_credit(struct rdma_link *link)
 	     (uint32_t)CREDIT << KIND_BIT);
 }
 
-/* Tell the peer, if it is worth a message. A writer that has no room waits for one of these: it comes when a quarter is free. */
+/* Tell the peer, if it is worth a message. A writer that has no room waits for one of these: it comes when half is free. */
 static void give_credit(struct rdma_link *link)
 {
-	if (link->ring_taken - link->told_credit.bytes >= RDMA_RING_BYTES / 4 ||
+	if (link->ring_taken - link->told_credit.bytes >= RDMA_RING_BYTES / 2 ||
 	    link->receives - link->told_credit.messages >= RDMA_MESSAGES / 4)
 		tell_credit(link);
 }
