@@ -37,7 +37,7 @@ static const struct function newer[] = { FUNCTION(is_fork_initialized), FUNCTION
 static struct rdma_verbs verbs; /* as it is called */
 static struct rdma_verbs theirs; /* as it is in the library */
 static char trouble[256]; /* why there are none */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool loaded;
 
 /* ---- what children do not get */
 
@@ -132,13 +132,13 @@ static struct ibv_comp_channel *create_comp_channel(struct ibv_context *context)
 
 /* ---- loading */
 
-static void load(void)
+static bool load(void)
 {
 	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 
 	if (!library) {
 		snprintf(trouble, sizeof(trouble), "%s", dlerror());
-		return;
+		return false;
 	}
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
 		void *const function = dlsym(library, functions[i].name);
@@ -147,7 +147,7 @@ static void load(void)
 			snprintf(trouble, sizeof(trouble), "%s has no %s", LIBRARY,
 				 functions[i].name);
 			dlclose(library);
-			return;
+			return false;
 		}
 		memcpy((char *)&theirs + functions[i].at, &function, sizeof(function));
 	}
@@ -168,12 +168,14 @@ static void load(void)
 	 * same once it was asked to. */
 	if (!verbs.is_fork_initialized || verbs.is_fork_initialized() != VERBS_FORK_UNNEEDED)
 		verbs.fork_init();
+	return true;
 }
 
 const struct rdma_verbs *tt_rdma_verbs(void)
 {
-	pthread_once(&once, load);
-	if (!*trouble)
+	/* what is missing may be there the next time, such as descriptors */
+	loaded = loaded || load();
+	if (loaded)
 		return &verbs;
 	tt_fail(TUTTI_ERR_UNSUPPORTED, RDMA, "no verbs: %s (Debian's package is libibverbs1)", trouble);
 	return NULL;

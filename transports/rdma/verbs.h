@@ -36,7 +36,7 @@ struct rdma_verbs {
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t address, int fd, int access);
 };
 
-/* NULL: it cannot be loaded; tt_thread_error() says why. */
+/* NULL: it cannot be loaded now; tt_thread_error() says why. Whoever asks holds the lock of adapter.c. */
 const struct rdma_verbs *tt_rdma_verbs(void);
 
 #endif
