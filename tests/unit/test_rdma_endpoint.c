@@ -8,10 +8,13 @@
 
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "endpoint.h"
 #include "rdma.h"
+#include "test_shortage.h"
+#include "test_warnings.h"
 
 /* ---- an endpoint whose TCP endpoint tells so many bytes */
 
@@ -23,7 +26,19 @@ static size_t tcp_address(const struct tt_endpoint *endpoint, void *out)
 	return tcp_bytes;
 }
 
-static const struct tt_transport fake_tcp = { .name = "tcp", .address = tcp_address };
+#define TCP_FD 1000
+
+static tutti_result_t tcp_join(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size, uint64_t deadline)
+{
+	return TUTTI_OK;
+}
+
+static int tcp_fd(const struct tt_endpoint *endpoint)
+{
+	return TCP_FD;
+}
+
+static const struct tt_transport fake_tcp = { .name = "tcp", .address = tcp_address, .join = tcp_join, .fd = tcp_fd };
 static struct tt_endpoint tcp = { .ops = &fake_tcp };
 
 static struct rdma_endpoint endpoint_of(int n, const char *const gids[])
@@ -138,6 +153,28 @@ static void a_network_of_their_own_does_not_hide_one_that_they_share(void **stat
 	assert_memory_equal(pairs[0], others[0], sizeof(pairs[0]));
 }
 
+/* ---- joining */
+
+static void who_has_no_descriptor_to_sleep_on_goes_by_tcp(void **state)
+{
+	static const char *const gid[] = { "::ffff:10.0.0.1" };
+	struct rdma_endpoint e = { .base = { .ops = &tt_transport_rdma }, .tcp = &tcp, .waiter = -1 };
+	struct shortage shortage;
+
+	tcp_bytes = 40;
+	struct tt_peer peers[2] = { peer_of(0, 1, gid), peer_of(1, 1, gid) };
+	peers[1].use = true;
+	listen_for_warnings();
+	shortage_begin(&shortage);
+	const tutti_result_t result = tt_transport_rdma.join(&e.base, peers, 2, 0);
+	shortage_end(&shortage);
+	leave_warnings();
+	assert_int_equal(result, TUTTI_OK);
+	assert_non_null(strstr(last_warning, "rank 0 uses TCP where it could use RDMA: make what threads sleep on: Too many open files"));
+	assert_int_equal(tt_transport_rdma.fd(&e.base), TCP_FD);
+	free(e.peers);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +183,7 @@ int main(void)
 		cmocka_unit_test(one_too_long_is_none_and_is_said),
 		cmocka_unit_test(hosts_of_the_same_private_network_are_not_paired),
 		cmocka_unit_test(a_network_of_their_own_does_not_hide_one_that_they_share),
+		cmocka_unit_test(who_has_no_descriptor_to_sleep_on_goes_by_tcp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

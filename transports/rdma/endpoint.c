@@ -89,7 +89,7 @@ static void rdma_destroy(struct tt_endpoint *base)
 		return;
 	tt_rdma_links_end(e);
 	tt_rdma_rails_close(e);
-	tt_fd_close(e->waiter);
+	tt_rdma_wait_close(e);
 	if (e->tcp)
 		e->tcp->ops->destroy(e->tcp);
 	free(e->links);
@@ -102,7 +102,7 @@ static bool asks_for_something(const struct rdma_settings *settings)
 	return *settings->device || settings->port > 0 || settings->gid >= 0;
 }
 
-/* None is no error: the ranks go by TCP. */
+/* None is no error: the ranks go by TCP. Not even one descriptor to look with is: TCP needs more. */
 static tutti_result_t find_ports(struct rdma_endpoint *e, const struct tt_endpoint_config *config)
 {
 	char why[RDMA_WHY_MAX];
@@ -178,12 +178,13 @@ static tutti_result_t tell_tcp(struct rdma_endpoint *e, const struct tt_peer *pe
 	return TUTTI_OK;
 }
 
-/* Without a device that opens the bytes go by TCP. */
+/* Without a device that opens, or a descriptor for it, the bytes go by TCP, which may have what it needs itself. */
 static void open_devices(struct rdma_endpoint *e)
 {
-	if (tt_rdma_rails_open(e) == TUTTI_OK)
+	if (tt_rdma_rails_open(e) == TUTTI_OK && tt_rdma_wait_open(e) == TUTTI_OK)
 		return;
 	tt_log(WARN, RDMA, "rank %d uses TCP where it could use RDMA: %s", e->rank, tt_thread_error());
+	tt_rdma_wait_close(e);
 	tt_rdma_rails_close(e);
 	e->nports = 0;
 }
@@ -203,7 +204,7 @@ static tutti_result_t rdma_join(struct tt_endpoint *base, const struct tt_peer *
 		open_devices(e);
 	else
 		e->nports = 0;
-	return tt_rdma_wait_open(e);
+	return TUTTI_OK;
 }
 
 static void rdma_decline(struct tt_endpoint *base, const struct tt_peer *peers, int size, const struct tt_fault *fault)

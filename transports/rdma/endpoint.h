@@ -189,7 +189,7 @@ struct rdma_endpoint {
 	uint32_t nlinks, links_room;
 	int greeting; /* links that are not up yet */
 	int closing;  /* links that the runtime has closed, and that still send */
-	int waiter;   /* epoll: what TCP sleeps on, and the rails' channels */
+	int waiter;   /* epoll: what TCP sleeps on, and the rails' channels; -1: there are no rails */
 };
 
 static inline struct rdma_endpoint *rdma_endpoint_of(struct tt_endpoint *base)
@@ -309,6 +309,7 @@ int tt_rdma_pairs(const struct tt_peer *a, const struct tt_peer *b, int pairs[RD
 
 /* wait.c */
 tutti_result_t tt_rdma_wait_open(struct rdma_endpoint *e);
+void tt_rdma_wait_close(struct rdma_endpoint *e);
 void tt_rdma_arm(struct tt_endpoint *base);
 void tt_rdma_disarm(struct tt_endpoint *base);
 int tt_rdma_fd(const struct tt_endpoint *base);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns how threads sleep: on what TCP sleeps on, and on the rails' completion channels. A channel tells of the first completion after it
- * was asked to; arm() asks, and the pass that follows finds what came before. */
+/* Owns how threads sleep: on what TCP sleeps on, and on the rails' completion channels; without rails as TCP alone. A channel tells of
+ * the first completion after it was asked to; arm() asks, and the pass that follows finds what came before. */
 #include <errno.h>
 #include <sys/epoll.h>
 
@@ -23,6 +23,12 @@ tutti_result_t tt_rdma_wait_open(struct rdma_endpoint *e)
 	for (int i = 0; i < e->nports && good; i++)
 		good = watch(e->waiter, e->rails[i].channel->fd);
 	return good ? TUTTI_OK : tt_fail_errno(RDMA, "make what threads sleep on");
+}
+
+void tt_rdma_wait_close(struct rdma_endpoint *e)
+{
+	tt_fd_close(e->waiter);
+	e->waiter = -1;
 }
 
 static void take_events(struct rdma_rail *rail)
@@ -56,15 +62,20 @@ void tt_rdma_disarm(struct tt_endpoint *base)
 
 int tt_rdma_fd(const struct tt_endpoint *base)
 {
-	return ((const struct rdma_endpoint *)base)->waiter;
+	const struct rdma_endpoint *e = (const struct rdma_endpoint *)base;
+
+	return e->waiter < 0 ? e->tcp->ops->fd(e->tcp) : e->waiter;
 }
 
 void tt_rdma_sleep(struct tt_endpoint *base, int timeout_ms)
 {
+	struct rdma_endpoint *e = rdma_endpoint_of(base);
 	struct epoll_event event;
 
-	/* what happened is found out by progress() and the links */
-	epoll_wait(rdma_endpoint_of(base)->waiter, &event, 1, timeout_ms);
+	if (e->waiter < 0)
+		e->tcp->ops->sleep(e->tcp, timeout_ms);
+	else /* what happened is found out by progress() and the links */
+		epoll_wait(e->waiter, &event, 1, timeout_ms);
 }
 
 void tt_rdma_interrupt(struct tt_endpoint *base)
