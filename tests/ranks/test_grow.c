@@ -2,7 +2,7 @@
 /* Communicators take newcomers in: before or after they ask for them, one or several, again and again; and where one does not
  * come, or dies on its way, the members are as before.
  *
- *   test_grow shm|tcp|mixed */
+ *   test_grow shm|tcp|rdma|mixed [CLAIMS]      CLAIMS: a pattern of their names, such as "the_*" */
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -605,7 +605,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_clerk_may_die),
 	};
 
-	if (choose_transport(argc, argv))
+	if (argc == 3)
+		cmocka_set_test_filter(argv[2]);
+	if (choose_transport(argc == 3 ? 2 : argc, argv))
 		return 2;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Survivors go on: whoever is gone, and whenever it went, those who are left agree on who they are and compute right results.
  *
- *   test_shrink shm|tcp|mixed */
+ *   test_shrink shm|tcp|rdma|mixed [CLAIMS]      CLAIMS: a pattern of their names, such as "the_*" */
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -598,7 +598,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(who_ends_waits_for_nobody),
 	};
 
-	if (choose_transport(argc, argv))
+	if (argc == 3)
+		cmocka_set_test_filter(argv[2]);
+	if (choose_transport(argc == 3 ? 2 : argc, argv))
 		return 2;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

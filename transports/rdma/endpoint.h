@@ -140,6 +140,7 @@ struct rdma_link {
 	struct rdma_path path[RDMA_PORTS_MAX];
 	int paths;
 	unsigned usable; /* paths that both ends use, as bits */
+	unsigned lasting; /* those of them before it was mended */
 
 	uint8_t hello[RDMA_HELLO_BYTES], answer[RDMA_HELLO_BYTES]; /* ours, theirs */
 	size_t told, heard;					   /* bytes of those, or of the verdicts that follow */

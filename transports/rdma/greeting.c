@@ -80,11 +80,24 @@ void tt_rdma_mend(struct rdma_link *link)
 	if (!link->mending) {
 		link->mending = true;
 		link->prove_until = 0;
+		link->lasting = link->usable;
 		tt_log(INFO, RDMA, "rank %d lane %d with rank %d is introduced again: %s", e->rank, link->lane, link->base.peer,
 		       link->broken ? link->why : "the peer asks for it");
 	}
 	e->greeting++;
 	renew(link);
+}
+
+/* A port that comes back is used by whatever is introduced after that. */
+static void tell_of_lost_ports(const struct rdma_link *link)
+{
+	const struct rdma_endpoint *e = rdma_endpoint_of_link(link);
+
+	for (int i = 0; i < link->paths; i++)
+		if (link->lasting & ~link->usable & 1u << i)
+			tt_log(WARN, RDMA, "rank %d uses fewer ports with rank %d, without %s port %d from now on%s%s", e->rank,
+			       link->base.peer, link->path[i].rail->port->device, link->path[i].rail->port->number,
+			       *link->why ? ": " : "", link->why);
 }
 
 static void settle_up(struct rdma_link *link)
@@ -93,6 +106,8 @@ static void settle_up(struct rdma_link *link)
 
 	link->state = RDMA_UP;
 	e->greeting--;
+	if (link->mending)
+		tell_of_lost_ports(link);
 	link->mending = false;
 	if (!link->broken)
 		*link->why = 0;
