@@ -23,6 +23,7 @@ static struct {
 	pthread_mutex_t lock;
 	uint64_t *bits; /* [words], one for each descriptor */
 	size_t words;
+	void (*look)(void); /* or NULL */
 } noted = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 struct tt_maker tt_maker_here(void)
@@ -118,11 +119,20 @@ static void close_all(void)
 	}
 }
 
+void tt_fork_watch(void (*look)(void))
+{
+	tt_fd_hold();
+	noted.look = look;
+	tt_fd_let_go();
+}
+
 /* Who makes a heap holds it while its descriptor is noted: in this order. */
 static void before(void)
 {
 	tt_heap_hold();
 	tt_fd_hold();
+	if (noted.look)
+		noted.look();
 }
 
 static void be_parent(void)

@@ -47,4 +47,8 @@ void tt_fd_let_go(void);
 /* Where another library closes it: hold, forget, let it be closed, let go. -1 is fine. */
 void tt_fd_forget(int fd);
 
+/* From now on call `look` before each fork(), while descriptors are held: for what is mapped under tt_fd_hold() and must not be
+ * inherited. There is one. */
+void tt_fork_watch(void (*look)(void));
+
 #endif

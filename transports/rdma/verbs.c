@@ -41,30 +41,33 @@ static bool loaded;
 
 /* ---- what children do not get */
 
-/* libibverbs maps what the provider asks for, and tells nobody where. Best effort. */
+static bool mapped; /* something since the last fork(); under tt_fd_hold() */
+
+/* libibverbs maps what the provider asks for, and tells nobody where. The kernel's list does, which has a line for each mapping, and there
+ * are some of each queue pair: so it is read before a fork(), and not whenever a queue pair is made. Best effort. */
 static void keep_mappings(void)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
+	FILE *maps = mapped ? fopen("/proc/self/maps", "re") : NULL;
 	char *line = NULL;
 	size_t room = 0;
 	uintptr_t begin, end;
 
-	while (maps && getline(&line, &room, maps) > 0)
+	if (!maps)
+		return;
+	while (getline(&line, &room, maps) > 0)
 		if (strstr(line, " /dev/infiniband/") && sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2)
 			madvise((void *)begin, end - begin, MADV_DONTFORK);
+	mapped = false;
 	free(line);
-	if (maps)
-		fclose(maps);
+	fclose(maps);
 }
 
 static struct ibv_cq *create_cq(struct ibv_context *context, int entries, void *of, struct ibv_comp_channel *channel, int vector)
 {
 	tt_fd_hold();
 	struct ibv_cq *cq = theirs.create_cq(context, entries, of, channel, vector);
-	const int error = errno;
-	keep_mappings();
+	mapped = true;
 	tt_fd_let_go();
-	errno = error;
 	return cq;
 }
 
@@ -72,10 +75,8 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 {
 	tt_fd_hold();
 	struct ibv_qp *qp = theirs.create_qp(pd, attributes);
-	const int error = errno;
-	keep_mappings();
+	mapped = true;
 	tt_fd_let_go();
-	errno = error;
 	return qp;
 }
 
@@ -97,7 +98,7 @@ static struct ibv_context *open_device(struct ibv_device *device)
 	if (context) {
 		context->cmd_fd = tt_fd_add(context->cmd_fd);
 		context->async_fd = tt_fd_add(context->async_fd);
-		keep_mappings();
+		mapped = true;
 	}
 	tt_fd_let_go();
 	if (!context || (context->cmd_fd >= 0 && context->async_fd >= 0))
@@ -163,6 +164,7 @@ static bool load(void)
 	verbs.create_qp = create_qp;
 	verbs.create_comp_channel = create_comp_channel;
 	verbs.destroy_comp_channel = destroy_comp_channel;
+	tt_fork_watch(keep_mappings);
 	/* Where the kernel does not copy what devices use when a process forks (before 5.12), a child gets none of it; too late if
 	 * the program has used verbs before: then that is its own doing. Where it does, the library would keep it from children all the
 	 * same once it was asked to. */
