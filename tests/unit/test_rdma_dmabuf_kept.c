@@ -20,6 +20,7 @@
 #include "log.h"
 #include "test_dmabuf.h"
 #include "test_rdma_loop.h"
+#include "test_rdma_port.h"
 
 #define PAGE  4096u
 #define BYTES (8 * PAGE)
@@ -271,7 +272,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_real_one_is_written_to, begin_really, end_really),
 		cmocka_unit_test_setup_teardown(what_is_none_is_refused, begin_really, end_really),
 	};
-	const int none = loop_find(&port);
+	const int none = find_port(&port);
 
 	return none ? none : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,33 +3,9 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
-
-#include "log.h"
-
-#define SKIP 77
-
-int loop_find(struct rdma_port *out)
-{
-	struct rdma_port ports[RDMA_PORTS_MAX];
-	struct rdma_settings settings;
-	char why[RDMA_WHY_MAX];
-	int n;
-
-	if (tt_rdma_settings_read(&settings) || tt_rdma_ports(&tt_rdma_here, &settings, ports, &n, why)) {
-		fprintf(stderr, "%s\n", tt_thread_error());
-		return 1;
-	}
-	if (n == 0) {
-		printf("%s\n", why);
-		return SKIP;
-	}
-	*out = ports[0];
-	return 0;
-}
 
 static void connect_to_itself(const struct loop *loop, const struct rdma_port *port)
 {

@@ -15,9 +15,6 @@ struct loop {
 	struct ibv_qp *qp;
 };
 
-/* The best port; what main() returns instead of running tests if there is none, which is said, else 0. */
-int loop_find(struct rdma_port *out);
-
 void loop_begin(struct loop *loop, const struct rdma_port *port);
 /* Of its adapter nothing is left registered. */
 void loop_end(struct loop *loop);

@@ -29,6 +29,7 @@
 #include "registration.h"
 #include "test_rdma_denied.h"
 #include "test_rdma_loop.h"
+#include "test_rdma_port.h"
 #include "test_warnings.h"
 #include "transport.h"
 
@@ -595,9 +596,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(addresses_that_another_thread_gave_up_are_registered_anew, begin, end),
 		cmocka_unit_test_setup_teardown(threads_come_and_go, begin, end),
 	};
-	const int none = loop_find(&port);
+	const int none = find_port(&port);
 
-	if (none)
-		return none;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return none ? none : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,13 +7,11 @@
 #include <unistd.h>
 
 #include "adapter.h"
-#include "device.h"
 #include "rdma.h"
 #include "registration.h"
 #include "test_rdma_claims.h"
 #include "test_rdma_held.h"
-
-#define SKIP 77
+#include "test_rdma_port.h"
 
 static const char *device;
 static struct rdma_adapter *kept;
@@ -49,20 +47,12 @@ int main(void)
 {
 	static const struct suite_claim *const own[] = { rdma_claims, NULL };
 	const struct suite_options options = { .threads = true, .processes = true, .held = held };
-	struct rdma_port ports[RDMA_PORTS_MAX];
-	struct rdma_settings settings;
-	char why[RDMA_WHY_MAX];
-	int n;
+	struct rdma_port port;
+	const int none = find_port(&port);
 
-	if (tt_rdma_settings_read(&settings) || tt_rdma_ports(&tt_rdma_here, &settings, ports, &n, why)) {
-		fprintf(stderr, "%s\n", tt_thread_error());
-		return 1;
-	}
-	if (n == 0) {
-		printf("%s\n", why);
-		return SKIP;
-	}
-	device = ports[0].device;
+	if (none)
+		return none;
+	device = port.device;
 	int failed = transport_suite_run(&tt_transport_rdma, &options);
 	failed += suite_run_claims(own, &tt_transport_rdma, &options);
 	failed += expect("an open device", "1 contexts, 1 protection domains");
