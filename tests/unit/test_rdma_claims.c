@@ -8,7 +8,7 @@
 
 #include "endpoint.h"
 
-#define LONG_BYTES ((size_t)1 << 20)
+#define LONG_BYTES ((size_t)2 << 20) /* several messages */
 #define TRY_NS	   300000000u /* for which a rank goes on writing what nobody may take */
 #define FILLER	   0x5a
 
