@@ -21,7 +21,7 @@ static const char *const subsystem_names[] = {
 	[TT_LOG_COMM] = "comm", [TT_LOG_STORE] = "store", [TT_LOG_PLAN] = "plan",
 	[TT_LOG_EXEC] = "exec", [TT_LOG_MEM] = "mem",	  [TT_LOG_SHM] = "shm",
 	[TT_LOG_TCP] = "tcp",	[TT_LOG_LOOP] = "loop",	  [TT_LOG_RDMA] = "rdma",
-	[TT_LOG_KERNEL] = "kernel",
+	[TT_LOG_CUDA] = "cuda",	[TT_LOG_KERNEL] = "kernel",
 };
 static_assert(sizeof(subsystem_names) / sizeof(subsystem_names[0]) == TT_LOG_SUBSYSTEM_COUNT,
 	      "every subsystem has a name");

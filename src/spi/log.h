@@ -24,6 +24,7 @@ enum tt_log_subsystem {
 	TT_LOG_TCP,
 	TT_LOG_LOOP,
 	TT_LOG_RDMA,
+	TT_LOG_CUDA,
 	TT_LOG_KERNEL,
 	TT_LOG_SUBSYSTEM_COUNT
 };

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The library exports what src/tutti.map lists and include/tutti/tutti.h declares, no more and no less; and the header
+# The library exports what src/tutti.map lists and the headers of include/tutti declare, no more and no less; and each header
 # compiles alone as C11 and as C++17.
 #
-#   exports.sh LIBRARY MAP HEADER
+#   exports.sh LIBRARY MAP HEADERS
 set -euo pipefail
-library=$1 map=$2 header=$3
+library=$1 map=$2 headers=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
@@ -14,7 +14,7 @@ failed=0
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >"$work/exported"
 sed -n '/^global:/,/^local:/p' "$map" | grep -o 'tutti_[a-z0-9_]*' | sort >"$work/listed"
 # what the preprocessor leaves of TUTTI_API, up to the name before the first parenthesis
-cc -E -P -x c -DTUTTI_API=TUTTI_API "$header" 2>/dev/null | tr '\n' ' ' | tr ';' '\n' |
+cat "$headers"/*.h | cc -E -P -x c -I "$headers" -DTUTTI_API=TUTTI_API - 2>/dev/null | tr '\n' ' ' | tr ';' '\n' |
 	grep 'visibility("default")' | sed 's/.*visibility("default")))//' |
 	grep -o 'tutti_[a-z0-9_]* *(' | tr -d ' (' | sort >"$work/declared"
 
@@ -32,15 +32,16 @@ compare() {
 compare listed exported
 compare declared exported
 
-cp "$header" "$work/tutti.h"
-printf '#include "tutti.h"\nint main(void) { tutti_config_t c = TUTTI_CONFIG_INIT; return (int)c.reproducible; }\n' \
-	>"$work/alone.c"
-cp "$work/alone.c" "$work/alone.cpp"
 strict="-Wall -Wextra -pedantic -Werror -fsyntax-only"
-# shellcheck disable=SC2086
-cc -std=c11 $strict "$work/alone.c" || failed=1
-# shellcheck disable=SC2086
-c++ -std=c++17 $strict "$work/alone.cpp" || failed=1
+for header in "$headers"/*.h; do
+	printf '#include "%s"\nint main(void) { tutti_config_t c = TUTTI_CONFIG_INIT; return (int)c.reproducible; }\n' "$header" \
+		>"$work/alone.c"
+	cp "$work/alone.c" "$work/alone.cpp"
+	# shellcheck disable=SC2086
+	cc -std=c11 $strict "$work/alone.c" || failed=1
+	# shellcheck disable=SC2086
+	c++ -std=c++17 $strict "$work/alone.cpp" || failed=1
+done
 
 echo "exports: $(wc -l <"$work/exported") symbols"
 exit $failed

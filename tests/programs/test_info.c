@@ -17,7 +17,7 @@
 
 #include "launched.h"
 
-static const char *tutti_info;
+static const char *tutti_info, *cuda_standin;
 static char root[] = "/tmp/tutti-info-XXXXXX"; /* a made-up machine */
 
 /* ---------------------------------------------------------------- helpers */
@@ -392,7 +392,68 @@ static void gpus_are_named_with_their_driver(void **state)
 	assert_string_equal(text_of(gpu, "model"), "NVIDIA H100 80GB HBM3");
 	assert_contains(hint(gpu, "driver"), "no driver has the device");
 	assert_string_equal(string(json, "gpu", "nvidia_driver_version"), "570.86.15");
+	assert_true(json_is_null(member(json, "gpu", "cuda")));
+	assert_contains(string(json, "gpu", "cuda_reason"), "not asked");
 	json_decref(json);
+}
+
+/* With the variables set, until they are taken back by the next call. */
+static json_t *report_with_cuda(const char *library, const char *devices, const char *fails, const char *error)
+{
+	setenv("TUTTI_CUDA_LIBRARY", library, 1);
+	setenv("STANDIN_DEVICES", devices, 1);
+	setenv("STANDIN_FAILS", fails, 1);
+	setenv("STANDIN_ERROR", error, 1);
+	json_t *json = report(NULL);
+
+	unsetenv("TUTTI_CUDA_LIBRARY");
+	return json;
+}
+
+static void gpus_that_cuda_shows_are_described(void **state)
+{
+	json_t *json = report_with_cuda(cuda_standin, "2", "", "");
+	const json_t *cuda = member(json, "gpu", "cuda"), *devices = json_object_get(cuda, "devices");
+	const json_t *first = json_array_get(devices, 0), *second = json_array_get(devices, 1);
+
+	assert_string_equal(text_of(cuda, "version"), "13.0");
+	assert_int_equal(json_array_size(devices), 2);
+	assert_string_equal(text_of(first, "name"), "Stand-in 0");
+	assert_string_equal(text_of(first, "pci"), "0000:17:00.0");
+	assert_string_equal(text_of(first, "compute_capability"), "9.0");
+	assert_int_equal(json_integer_value(json_object_get(first, "multiprocessors")), 132);
+	assert_int_equal(json_integer_value(json_object_get(first, "memory_bytes")), 1 << 30);
+	assert_true(json_is_true(json_object_get(first, "several_processes")));
+	assert_true(json_is_true(json_object_get(first, "dmabuf")));
+	assert_int_equal(json_array_size(json_object_get(first, "reaches")), 0);
+	assert_string_equal(text_of(second, "uuid"), "GPU-10111213-1415-1617-1819-1a1b1c1d1e1f");
+	assert_int_equal(json_integer_value(json_object_get(second, "number")), 1);
+	assert_true(json_is_false(json_object_get(second, "several_processes")));
+	assert_true(json_is_false(json_object_get(second, "dmabuf")));
+	assert_int_equal(json_integer_value(json_array_get(json_object_get(second, "reaches"), 0)), 0);
+	json_decref(json);
+}
+
+static void a_driver_of_cuda_that_fails_says_why(void **state)
+{
+	const struct {
+		const char *library, *devices, *fails, *error, *says;
+	} cases[] = {
+		{ "/nonexistent/libcuda.so.1", "2", "", "", "CUDA's driver cannot be opened: /nonexistent/libcuda.so.1: " },
+		{ "libjansson.so.4", "2", "", "", "libjansson.so.4 has no cuInit: expected the driver of CUDA 11 or newer" },
+		{ cuda_standin, "0", "", "", "CUDA has no GPU for this process: there is none, or CUDA_VISIBLE_DEVICES" },
+		{ cuda_standin, "2", "cuInit", "999", "start CUDA's driver: unknown error (CUDA_ERROR_UNKNOWN, 999)" },
+		{ cuda_standin, "2", "cuDeviceGetCount", "999", "count the GPUs: unknown error" },
+		{ cuda_standin, "2", "cuDeviceGetName", "77", "ask about GPU 0: an error that this driver has no text for (no name, 77)" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *json = report_with_cuda(cases[i].library, cases[i].devices, cases[i].fails, cases[i].error);
+
+		assert_true(json_is_null(member(json, "gpu", "cuda")));
+		assert_contains(string(json, "gpu", "cuda_reason"), cases[i].says);
+		json_decref(json);
+	}
 }
 
 static void the_smallest_limit_of_the_control_groups_counts(void **state)
@@ -516,6 +577,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(rdma_ports_tell_state_and_link_layer),
 		cmocka_unit_test(usable_rdma_ports_show_their_gid),
 		cmocka_unit_test(gpus_are_named_with_their_driver),
+		cmocka_unit_test(gpus_that_cuda_shows_are_described),
+		cmocka_unit_test(a_driver_of_cuda_that_fails_says_why),
 		cmocka_unit_test(the_smallest_limit_of_the_control_groups_counts),
 		cmocka_unit_test(settings_that_slow_a_job_have_hints),
 		cmocka_unit_test(a_kernel_that_encrypts_is_seen),
@@ -524,5 +587,6 @@ int main(int argc, char **argv)
 	};
 
 	tutti_info = argc > 1 ? argv[1] : "tutti-info";
+	cuda_standin = argc > 2 ? argv[2] : "libcuda_standin.so";
 	return cmocka_run_group_tests(tests, make_root, remove_root);
 }

@@ -6,6 +6,7 @@
 
 #include "files.h"
 #include "sections.h"
+#include "tutti/cuda.h"
 #include "value.h"
 
 enum { CLASS_VGA = 0x0300, CLASS_3D = 0x0302, CLASS_DISPLAY = 0x0380, CLASS_ACCELERATOR = 0x1200 };
@@ -80,6 +81,48 @@ static char *nvidia_driver_version(void)
 	return version;
 }
 
+static void show(const tutti_cuda_device_t *device, void *context)
+{
+	json_t *cuda = context, *entry = json_object(), *peers = json_array();
+	char text[32];
+
+	snprintf(text, sizeof(text), "%d.%d", device->cuda_version / 1000, device->cuda_version % 1000 / 10);
+	value_text(cuda, "version", text);
+	value_number(entry, "number", device->number);
+	value_text(entry, "name", device->name);
+	value_text(entry, "pci", device->pci);
+	value_text(entry, "uuid", device->uuid);
+	snprintf(text, sizeof(text), "%d.%d", device->major, device->minor);
+	value_text(entry, "compute_capability", text);
+	value_number(entry, "multiprocessors", device->multiprocessors);
+	value_number(entry, "memory_bytes", (int64_t)device->memory_bytes);
+	value_bool(entry, "several_processes", device->shared);
+	value_bool(entry, "dmabuf", device->dmabuf);
+	for (int i = 0; i < 64; i++)
+		if (device->peers >> i & 1)
+			json_array_append_new(peers, json_integer(i));
+	json_object_set_new(entry, "reaches", peers);
+	json_array_append_new(json_object_get(cuda, "devices"), entry);
+}
+
+/* What CUDA shows to processes like this one; null, with the reason, where it shows nothing. */
+static void put_cuda(json_t *section)
+{
+	const bool here = strcmp(files_root(), "/") == 0;
+	json_t *cuda = json_object();
+	const char *reason = "not asked: the devices are not of this machine";
+
+	value_list(cuda, "devices");
+	if (here)
+		reason = tutti_cuda_devices(show, cuda) == TUTTI_OK ? "the driver shows these" : tutti_last_error(NULL);
+	if (json_array_size(json_object_get(cuda, "devices")) == 0) {
+		json_decref(cuda);
+		cuda = json_null();
+	}
+	json_object_set_new(section, "cuda", cuda);
+	value_text(section, "cuda_reason", reason);
+}
+
 json_t *section_gpu(void)
 {
 	json_t *section = value_section();
@@ -95,5 +138,6 @@ json_t *section_gpu(void)
 			json_array_append_new(list, describe(*device, vendor));
 	}
 	files_free_list(devices);
+	put_cuda(section);
 	return section;
 }

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what is told of the GPUs of this process. */
+#include "tutti/cuda.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "driver.h"
+#include "log.h"
+
+#define DEVICES_MAX 64 /* bits of `peers` */
+
+struct texts {
+	char name[128], pci[32], uuid[48];
+};
+
+static void write_uuid(const unsigned char uuid[CUDA_UUID_BYTES], char out[48])
+{
+	int at = snprintf(out, 48, "GPU");
+
+	for (int i = 0; i < CUDA_UUID_BYTES; i++) {
+		const bool begins = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+
+		at += snprintf(out + at, (size_t)(48 - at), "%s%02x", begins ? "-" : "", uuid[i]);
+	}
+}
+
+/* What has no value there stays 0. */
+static int attribute_of(const struct cuda_driver *driver, unsigned attribute, cuda_device device)
+{
+	int value = 0;
+
+	return driver->device_get_attribute(&value, attribute, device) ? 0 : value;
+}
+
+static unsigned long long peers_of(const struct cuda_driver *driver, cuda_device device, int count)
+{
+	unsigned long long peers = 0;
+
+	for (int i = 0; i < count && i < DEVICES_MAX; i++) {
+		cuda_device other;
+		int can = 0;
+
+		if (driver->device_get(&other, i) == 0 && other != device && driver->device_can_access_peer(&can, device, other) == 0 && can)
+			peers |= 1ull << i;
+	}
+	return peers;
+}
+
+static cuda_result read_texts(const struct cuda_driver *driver, cuda_device device, struct texts *texts)
+{
+	unsigned char uuid[CUDA_UUID_BYTES];
+	cuda_result error = driver->device_get_name(texts->name, sizeof(texts->name), device);
+
+	if (!error)
+		error = driver->device_get_pci_bus_id(texts->pci, sizeof(texts->pci), device);
+	if (!error)
+		error = driver->device_get_uuid((struct CUuuid_st *)uuid, device);
+	if (!error)
+		write_uuid(uuid, texts->uuid);
+	return error;
+}
+
+static cuda_result show(const struct cuda_driver *driver, int number, int count, tutti_cuda_device_fn_t each, void *context)
+{
+	struct texts texts;
+	tutti_cuda_device_t seen = { .number = number, .name = texts.name, .pci = texts.pci, .uuid = texts.uuid };
+	cuda_device device;
+	cuda_result error = driver->device_get(&device, number);
+
+	if (!error)
+		error = read_texts(driver, device, &texts);
+	if (!error)
+		error = driver->device_total_mem(&seen.memory_bytes, device);
+	if (!error)
+		error = driver->driver_get_version(&seen.cuda_version);
+	if (error)
+		return error;
+	seen.major = attribute_of(driver, CUDA_CAPABILITY_MAJOR, device);
+	seen.minor = attribute_of(driver, CUDA_CAPABILITY_MINOR, device);
+	seen.multiprocessors = attribute_of(driver, CUDA_MULTIPROCESSORS, device);
+	seen.shared = attribute_of(driver, CUDA_COMPUTE_MODE, device) == CUDA_MODE_DEFAULT;
+	seen.dmabuf = attribute_of(driver, CUDA_DMA_BUF, device) != 0;
+	seen.peers = peers_of(driver, device, count);
+	each(&seen, context);
+	return 0;
+}
+
+TUTTI_API tutti_result_t tutti_cuda_devices(tutti_cuda_device_fn_t each, void *context)
+{
+	const struct cuda_driver *driver;
+	int count = 0;
+
+	if (!each)
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_devices: each is NULL, expected a function");
+	const tutti_result_t result = tt_cuda_driver(&driver);
+	if (result)
+		return result;
+	cuda_result error = driver->device_get_count(&count);
+	if (error)
+		return tt_cuda_fail(driver, "count the GPUs", error);
+	for (int i = 0; i < count; i++) {
+		char what[32];
+
+		error = show(driver, i, count, each, context);
+		snprintf(what, sizeof(what), "ask about GPU %d", i);
+		if (error)
+			return tt_cuda_fail(driver, what, error);
+	}
+	return count ? TUTTI_OK : tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "CUDA has no GPU for this process: CUDA_VISIBLE_DEVICES leaves none");
+}

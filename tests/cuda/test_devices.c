@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The GPUs of this machine, if it has any, as tutti_cuda_devices() shows them. What it says of a driver that is not there or fails is
+ * tutti_info's test. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* include before cmocka.h what it needs */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tutti/cuda.h"
+
+static bool none;
+
+static void count_one(const tutti_cuda_device_t *device, void *context)
+{
+	int *count = context;
+
+	assert_int_equal(device->number, *count);
+	assert_int_equal(strlen(device->uuid), strlen("GPU-00112233-4455-6677-8899-aabbccddeeff"));
+	assert_true(device->name[0] && device->memory_bytes > 0 && device->multiprocessors > 0);
+	assert_true(device->major >= 3 && device->cuda_version >= 11000);
+	assert_int_equal(strlen(device->pci), strlen("0000:17:00.0"));
+	assert_false(device->peers >> device->number & 1);
+	++*count;
+}
+
+static void gpus_of_this_machine_are_shown(void **state)
+{
+	int count = 0;
+	const tutti_result_t result = tutti_cuda_devices(count_one, &count);
+
+	none = result == TUTTI_ERR_UNSUPPORTED;
+	if (none) {
+		printf("skipped: %s\n", tutti_last_error(NULL));
+		skip();
+	}
+	assert_int_equal(result, TUTTI_OK);
+	assert_true(count > 0);
+}
+
+static void null_is_refused(void **state)
+{
+	assert_int_equal(tutti_cuda_devices(NULL, NULL), TUTTI_ERR_INVALID);
+	assert_string_equal(tutti_last_error(NULL), "tutti_cuda_devices: each is NULL, expected a function");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(null_is_refused),
+		cmocka_unit_test(gpus_of_this_machine_are_shown),
+	};
+
+	const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+	return failed || !none ? failed : 77;
+}
