@@ -139,6 +139,35 @@ static void write_to_memory_that_is_not_registered_is_told(struct suite_rank *ra
 	suite_barrier(rank);
 }
 
+/* The address of rank 0's ports has gone when their queue pairs fail, and TCP still goes. Who comes to the limit first does not answer any more. */
+static void link_that_cannot_be_connected_again_is_lost(struct suite_rank *rank)
+{
+	struct rdma_link *link = connect_up(rank);
+	struct rdma_endpoint *e = (struct rdma_endpoint *)rank->endpoint;
+	uint8_t byte = 0;
+	const struct iovec iov = { &byte, 1 };
+	ssize_t result = 0;
+
+	e->silence_s = 1;
+	for (int i = 0; rank->rank == 0 && i < e->nports; i++)
+		e->ports[i].gid_index = 200;
+	suite_barrier(rank);
+	if (rank->rank == 0)
+		break_paths(rank);
+	while (result == 0 && suite_value(rank, SUITE_EVENT) == 0) {
+		suite_at(rank, "waiting for the link to fail");
+		rank->ops->progress(rank->endpoint, true);
+		result = rank->ops->read(&link->base, &iov, 1);
+	}
+	if (result != 0) {
+		suite_post(rank, SUITE_EVENT);
+		suite_require(rank, result == TUTTI_ERR_PEER_LOST, "read() is %zd, expected %d", result, TUTTI_ERR_PEER_LOST);
+		suite_require(rank, strstr(tt_thread_error(), rank->rank == 0 ? "the queue pair with rank 1" : "found no way to rank 1") != NULL,
+			      "\"%s\" does not say what happened", tt_thread_error());
+	}
+	suite_barrier(rank);
+}
+
 /* Rank 1 tells what no writer of this version does. */
 static void false_word_is_told(struct suite_rank *rank, uint32_t immediate)
 {
@@ -148,8 +177,17 @@ static void false_word_is_told(struct suite_rank *rank, uint32_t immediate)
 	ssize_t result = 0;
 
 	if (rank->rank == 1) {
-		const struct rdma_post post = { .to = link->peer.memory, .rkey = link->peer.path[0].key, .tells = true, .immediate = immediate };
+		const struct rdma_post post = {
+			.from = &link->memory->ours,
+			.bytes = sizeof(link->memory->ours),
+			.lkey = link->path[0].mr->lkey,
+			.to = link->peer.memory + offsetof(struct rdma_memory, theirs),
+			.rkey = link->peer.path[0].key,
+			.tells = true,
+			.immediate = immediate,
+		};
 
+		link->memory->ours.messages = 1;
 		suite_require(rank, tt_rdma_post(link, 0, &post), "the message was not posted");
 	}
 	while (rank->rank == 0 && result == 0) {
@@ -178,6 +216,11 @@ static void message_of_too_many_bytes_is_told(struct suite_rank *rank)
 static void note_of_what_was_not_sent_is_told(struct suite_rank *rank)
 {
 	false_word_is_told(rank, 1u << 19 | 1);
+}
+
+static void credit_for_what_was_not_sent_is_told(struct suite_rank *rank)
+{
+	false_word_is_told(rank, 2u << 30);
 }
 
 static void offer_of_no_slot_is_told(struct suite_rank *rank)
@@ -230,6 +273,8 @@ const struct suite_claim rdma_claims[] = {
 	{ "message_of_no_bytes_is_told", 2, SUITE_NOTHING, message_of_no_bytes_is_told },
 	{ "message_of_too_many_bytes_is_told", 2, SUITE_NOTHING, message_of_too_many_bytes_is_told },
 	{ "note_of_what_was_not_sent_is_told", 2, SUITE_NOTHING, note_of_what_was_not_sent_is_told },
+	{ "credit_for_what_was_not_sent_is_told", 2, SUITE_NOTHING, credit_for_what_was_not_sent_is_told },
+	{ "link_that_cannot_be_connected_again_is_lost", 2, SUITE_NOTHING, link_that_cannot_be_connected_again_is_lost },
 	{ "offer_of_no_slot_is_told", 2, SUITE_NOTHING, offer_of_no_slot_is_told },
 	{ 0 },
 };

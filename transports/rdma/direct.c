@@ -112,7 +112,7 @@ static bool is_completed(const struct rdma_link *link)
  * say nothing until something else is sent. */
 static bool is_known(const struct rdma_link *link)
 {
-	return tt_rdma_ring_noted(link) >= link->direct.end || is_completed(link);
+	return link->noted >= link->direct.end || is_completed(link);
 }
 
 static void post_some(struct rdma_link *link)

@@ -50,13 +50,14 @@ struct rdma_rail {
 	struct rdma_adapter *adapter;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
+	int links, links_max; /* whose completions come here; that there is room for */
 	enum ibv_mtu mtu;
 };
 
 /* What a reader tells of its ring, in the writer's memory: numbers that only grow. */
 struct rdma_credit {
 	uint64_t bytes;	   /* taken out */
-	uint64_t messages; /* whose receive requests have been posted anew */
+	uint64_t messages; /* taken note of */
 };
 
 /* Where a reader wants the bytes from position `at` of the stream on. */
@@ -153,7 +154,7 @@ struct rdma_link {
 
 	/* of the stream; of ring bytes; of messages: so far */
 	uint64_t written, ring_written, messages;
-	uint64_t noted;				 /* taken note of by the peer, as its messages tell by the way */
+	uint64_t noted, ring_taken_there; /* as the peer has told: messages that it has taken note of, bytes that it has taken out */
 	struct rdma_message sent[RDMA_MESSAGES]; /* by number */
 	struct rdma_offer offered; /* the last that came */
 	struct rdma_direct direct;
@@ -251,8 +252,6 @@ size_t tt_rdma_ring_peek(struct rdma_link *link, size_t want, const void **data)
 void tt_rdma_ring_release(struct rdma_link *link, size_t bytes);
 /* A message has come over `path`; its immediate data. */
 void tt_rdma_ring_arrived(struct rdma_link *link, int path, uint32_t immediate);
-/* Messages that the peer has taken note of. */
-uint64_t tt_rdma_ring_noted(const struct rdma_link *link);
 /* May another message be sent? Then over which path; or -1. */
 int tt_rdma_ring_path(const struct rdma_link *link);
 /* Note the next message, of `path`, and give its immediate data. */

@@ -131,12 +131,13 @@ static void settle_without(struct rdma_link *link)
 			tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", e->rank, link->base.peer, link->why);
 		tt_log(INFO, RDMA, "rank %d lane %d with rank %d goes by TCP", e->rank, link->lane, link->base.peer);
 		tt_rdma_memory_close(link);
-	} else if (tt_now() > link->prove_until && link->prove_until) {
+	} else if (tt_now() > link->prove_until) {
 		char why[sizeof(link->why)];
 
 		memcpy(why, link->why, sizeof(why));
 		if (!*why)
-			snprintf(why, sizeof(why), "rank %d found no way to rank %d by RDMA any more", link->base.peer, e->rank);
+			snprintf(why, sizeof(why), "rank %d found no way to rank %d by RDMA any more: tutti-info on both hosts says which ports are up",
+				 link->base.peer, e->rank);
 		tt_rdma_link_fail(link, "%s", why);
 	} else {
 		renew(link);
@@ -150,7 +151,7 @@ static void leave_out(struct rdma_link *link, int path, const char *what, const 
 	const struct rdma_port *port = link->path[path].rail->port;
 
 	if (link->mending && !*link->why)
-		snprintf(link->why, sizeof(link->why), "%s", why);
+		snprintf(link->why, sizeof(link->why), "rank %d over %s port %d: %s", link->base.peer, port->device, port->number, why);
 	if (link->mending) /* otherwise why it is introduced again is to be said */
 		return;
 	snprintf(link->why, sizeof(link->why), "%s over %s port %d (%s)", what, port->device, port->number, why);
@@ -207,15 +208,18 @@ static void post_proof(struct rdma_link *link, int path)
 	tt_rdma_post(link, path, &post);
 }
 
+/* The peer has answered; before that it may have computed for long. While a link is mended the limit is that of all attempts. */
+static void begin_limit(struct rdma_link *link)
+{
+	if (!link->mending || !link->prove_until)
+		link->prove_until = tt_now() + (uint64_t)(rdma_endpoint_of_link(link)->silence_s * 1e9);
+}
+
 /* The verdict is of those paths over which word has come, and is not known before. */
 static void prove(struct rdma_link *link)
 {
-	const uint64_t until = tt_now() + (uint64_t)(rdma_endpoint_of_link(link)->silence_s * 1e9);
-
 	enter(link, RDMA_PROVING, link->usable);
 	link->decided = false;
-	if (!link->mending || !link->prove_until) /* the peer may have computed until it answered */
-		link->prove_until = until;
 	for (int i = 0; i < link->paths; i++)
 		if (link->usable >> i & 1)
 			post_proof(link, i);
@@ -232,7 +236,8 @@ static bool is_decided(struct rdma_link *link)
 			continue;
 		if (late)
 			tt_rdma_greeting_disproved(link, i,
-						   link->broken ? "it could not be sent" : "no word of it within the limit of TUTTI_SILENCE");
+						   link->broken ? "the packet could not be sent" :
+								  "no word of the packet within TUTTI_SILENCE: the host or the network is gone");
 		all &= late;
 	}
 	if (!link->decided)
@@ -261,6 +266,7 @@ void tt_rdma_greeting_step(struct rdma_link *link)
 		if (!exchange(link))
 			return;
 		link->usable = link->verdict & link->answer[0];
+		begin_limit(link);
 		if (link->usable)
 			prove(link);
 		else

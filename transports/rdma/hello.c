@@ -8,7 +8,7 @@
 #include "wire.h"
 
 #define MAGIC	    0x616d647274757474ull /* "ttutrdma" */
-#define VERSION	    2
+#define VERSION	    3 /* another one when struct rdma_memory or the immediate data of messages change */
 #define PACKET_BITS 24
 #define MTU_LEAST   1
 #define MTU_MOST    5

@@ -68,11 +68,17 @@ static tutti_result_t open_paths(struct rdma_link *link)
 
 	if (e->nports == 0)
 		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "this rank's device could not be opened");
-	link->paths = tt_rdma_pairs(&e->known[e->rank], &e->known[link->base.peer], pairs);
-	if (link->paths == 0)
+	const int n = tt_rdma_pairs(&e->known[e->rank], &e->known[link->base.peer], pairs);
+	if (n == 0)
 		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "their devices share no network");
-	for (int i = 0; i < link->paths; i++)
-		link->path[i].rail = &e->rails[pairs[i][0]];
+	for (int i = 0; i < n; i++) {
+		struct rdma_rail *rail = &e->rails[pairs[i][0]];
+
+		if (rail->links == rail->links_max)
+			return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "the completion queue of %s has room for no more than %d links", rail->adapter->name, rail->links_max);
+		rail->links++;
+		link->path[link->paths++].rail = rail;
+	}
 	const tutti_result_t result = tt_rdma_memory_open(link);
 	return result ? result : tt_rdma_queues_open(link);
 }

@@ -16,7 +16,8 @@
 #include "endpoint.h"
 
 #define POLLED		 16 /* completions taken at once */
-#define LINKS_OF_A_QUEUE 256 /* that one completion queue has room for at least */
+#define LINKS_OF_A_QUEUE 256 /* that one completion queue has room for at most */
+#define INLINE_BYTES	 128 /* a card and some more */
 #define PACKET_BITS	 24
 
 /* ---- rails */
@@ -24,14 +25,21 @@
 static tutti_result_t open_queue(struct rdma_endpoint *e, struct rdma_rail *rail)
 {
 	const struct rdma_verbs *verbs = rail->adapter->verbs;
-	const int links = e->size * 2 < LINKS_OF_A_QUEUE ? e->size * 2 : LINKS_OF_A_QUEUE;
+	const int each = RDMA_RECEIVES + RDMA_SENDS;
+	struct ibv_device_attr limits = { 0 };
 
+	const int error = verbs->query_device(rail->adapter->context, &limits);
+	if (error)
+		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "ask for the limits of %s: %s", rail->adapter->name, strerror(error));
+	rail->links_max = e->size * 2 < LINKS_OF_A_QUEUE ? e->size * 2 : LINKS_OF_A_QUEUE;
+	if (rail->links_max > limits.max_cqe / each)
+		rail->links_max = limits.max_cqe / each;
 	rail->channel = verbs->create_comp_channel(rail->adapter->context);
 	if (!rail->channel)
 		return tt_fail_errno(RDMA, "make a completion channel of %s", rail->adapter->name);
 	if (fcntl(rail->channel->fd, F_SETFL, fcntl(rail->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
 		return tt_fail_errno(RDMA, "set up a completion channel of %s", rail->adapter->name);
-	rail->cq = verbs->create_cq(rail->adapter->context, links * (RDMA_RECEIVES + RDMA_SENDS), NULL, rail->channel, 0);
+	rail->cq = verbs->create_cq(rail->adapter->context, rail->links_max * each, NULL, rail->channel, 0);
 	if (!rail->cq)
 		return tt_fail_errno(RDMA, "make a completion queue of %s", rail->adapter->name);
 	return TUTTI_OK;
@@ -118,9 +126,11 @@ void tt_rdma_memory_close(struct rdma_link *link)
 {
 	tt_rdma_queues_close(link);
 	tt_rdma_direct_end(link);
-	for (int i = 0; i < link->paths; i++)
+	for (int i = 0; i < link->paths; i++) {
 		if (link->path[i].mr)
 			link->path[i].rail->adapter->verbs->dereg_mr(link->path[i].mr);
+		link->path[i].rail->links--;
+	}
 	if (link->memory)
 		munmap(link->memory, sizeof(*link->memory));
 	link->memory = NULL;
@@ -136,7 +146,7 @@ static tutti_result_t open_pair(struct rdma_path *path)
 		.send_cq = rail->cq,
 		.recv_cq = rail->cq,
 		.cap = { .max_send_wr = RDMA_SENDS, .max_recv_wr = RDMA_RECEIVES, .max_send_sge = 1, .max_recv_sge = 1,
-			 .max_inline_data = 128 },
+			 .max_inline_data = INLINE_BYTES },
 		.qp_type = IBV_QPT_RC,
 	};
 	struct ibv_qp_attr attributes = {
@@ -145,7 +155,9 @@ static tutti_result_t open_pair(struct rdma_path *path)
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
 	};
 
-	path->qp = rail->adapter->verbs->create_qp(rail->adapter->pd, &wanted);
+	/* some drivers refuse what is more than they have inline, such as 96 bytes, instead of saying so */
+	while (!(path->qp = rail->adapter->verbs->create_qp(rail->adapter->pd, &wanted)) && errno == EINVAL && wanted.cap.max_inline_data > 0)
+		wanted.cap.max_inline_data = wanted.cap.max_inline_data / 2 & ~31u;
 	if (!path->qp)
 		return tt_fail_errno(RDMA, "make a queue pair of %s", rail->adapter->name);
 	path->inline_bytes = wanted.cap.max_inline_data;
@@ -363,10 +375,20 @@ static void describe(const struct rdma_link *link, int path, const struct ibv_wc
 	}
 }
 
+/* Does the link go on without it? What was posted there ends in errors, at its time. */
+static bool is_left_out(const struct rdma_link *link, int path)
+{
+	if (link->state == RDMA_UP)
+		return !(link->usable >> path & 1);
+	return link->state == RDMA_PROVING && link->decided && !(link->verdict >> path & 1);
+}
+
 static void fail(struct rdma_link *link, int path, const struct ibv_wc *wc)
 {
 	char text[sizeof(link->why)];
 
+	if (is_left_out(link, path))
+		return;
 	describe(link, path, wc, text, sizeof(text));
 	if (link->state != RDMA_PROVING || link->decided)
 		tt_rdma_link_break(link, "%s", text);

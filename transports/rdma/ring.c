@@ -24,7 +24,7 @@ enum { RING, DIRECT, CREDIT, OFFER };
 #define BYTES_MASK  ((1u << NOTED_BIT) - 1)
 _Static_assert((RDMA_MESSAGES & NUMBER_MASK) == 0 && RDMA_MESSAGES <= 1 << (KIND_BIT - NUMBER_BIT), "a number fits");
 _Static_assert(RDMA_PIECE_BYTES + RDMA_REST_BYTES <= BYTES_MASK && RDMA_DIRECT_BYTES <= BYTES_MASK, "the bytes of a message fit");
-_Static_assert((2 * RDMA_MESSAGES + RDMA_SENDS) / NOTED_UNIT <= NOTED_MASK, "as many more can be told from as many less, and what is sent between two polls");
+_Static_assert(2 * RDMA_MESSAGES / NOTED_UNIT <= NOTED_MASK, "as many more can be told from as many less");
 #define SPREAD_BYTES 4096 /* shorter messages take the first path that both ends use */
 
 static size_t at(uint64_t position)
@@ -55,10 +55,10 @@ static uint32_t noted_by_the_way(struct rdma_link *link, int path)
 	return ((uint32_t)units & NOTED_MASK) << NOTED_BIT;
 }
 
-/* Credit that the device has put in its place since may be newer. False: the peer cannot have taken note of so many. */
+/* Credit that came before may have been newer: the device puts it in its place at once. False: the peer cannot have taken note of so many. */
 static bool noted_came(struct rdma_link *link, int path, uint32_t immediate)
 {
-	const uint64_t known = tt_rdma_ring_noted(link) / NOTED_UNIT;
+	const uint64_t known = link->noted / NOTED_UNIT;
 	const uint32_t more = ((immediate >> NOTED_BIT) - (uint32_t)known) & NOTED_MASK;
 
 	if (path == first_path(link) && more > 0 && more <= RDMA_MESSAGES / NOTED_UNIT)
@@ -166,6 +166,19 @@ static bool message_came(struct rdma_link *link, uint32_t immediate)
 	return true;
 }
 
+/* The device has put it in its place, or by now a newer one. False: the peer cannot have taken so much. */
+static bool credit_came(struct rdma_link *link)
+{
+	const uint64_t bytes = __atomic_load_n(&link->memory->theirs.bytes, __ATOMIC_RELAXED);
+	const uint64_t messages = __atomic_load_n(&link->memory->theirs.messages, __ATOMIC_RELAXED);
+
+	if (bytes > link->ring_taken_there)
+		link->ring_taken_there = bytes;
+	if (messages > link->noted)
+		link->noted = messages;
+	return link->ring_taken_there <= link->ring_written && link->noted <= link->messages;
+}
+
 static bool offer_came(struct rdma_link *link, uint32_t slot)
 {
 	if (slot < RDMA_OFFERS)
@@ -180,7 +193,9 @@ void tt_rdma_ring_arrived(struct rdma_link *link, int path, uint32_t immediate)
 	link->path[path].to_post++;
 	if (immediate >> KIND_BIT == OFFER)
 		good = offer_came(link, immediate & BYTES_MASK);
-	else if (immediate >> KIND_BIT != CREDIT) /* which the device has put in its place */
+	else if (immediate >> KIND_BIT == CREDIT)
+		good = credit_came(link);
+	else
 		good = noted_came(link, path, immediate) && message_came(link, immediate);
 	if (!good) {
 		tt_rdma_link_fail(link, "rank %d says that it has written %u bytes (%#x) that have no place, with %llu unread: it is not "
@@ -196,20 +211,12 @@ void tt_rdma_ring_arrived(struct rdma_link *link, int path, uint32_t immediate)
 
 /* ---- writing */
 
-uint64_t tt_rdma_ring_noted(const struct rdma_link *link)
-{
-	/* written by the device before the completion that told of it */
-	const uint64_t credit = __atomic_load_n(&link->memory->theirs.messages, __ATOMIC_RELAXED);
-
-	return credit > link->noted ? credit : link->noted;
-}
-
 int tt_rdma_ring_path(const struct rdma_link *link)
 {
 	int best = -1;
 	uint32_t least = RDMA_SENDS;
 
-	if (link->messages - tt_rdma_ring_noted(link) >= RDMA_MESSAGES || link->broken)
+	if (link->messages - link->noted >= RDMA_MESSAGES || link->broken)
 		return -1;
 	for (int i = 0; i < link->paths; i++) {
 		const uint32_t busy = (link->path[i].sends - link->path[i].sends_done) & RDMA_SENDS_MASK;
@@ -246,9 +253,7 @@ static size_t piece_of(size_t bytes)
 /* Bytes that may be written through the ring now. */
 static size_t room(const struct rdma_link *link)
 {
-	const uint64_t taken = __atomic_load_n(&link->memory->theirs.bytes, __ATOMIC_RELAXED);
-
-	return RDMA_RING_BYTES - (size_t)(link->ring_written - taken);
+	return RDMA_RING_BYTES - (size_t)(link->ring_written - link->ring_taken_there);
 }
 
 /* Copy the next `bytes` of iov, from `*skip` of its first part on, to `to`. */
@@ -392,6 +397,7 @@ void tt_rdma_ring_renew(struct rdma_link *link)
 	link->told_credit = (struct rdma_credit){ link->mine.bytes, link->mine.messages };
 	link->memory->theirs = (struct rdma_credit){ link->peer.bytes, link->peer.messages };
 	link->noted = link->peer.messages;
+	link->ring_taken_there = link->peer.bytes;
 	link->offered.bytes = 0;
 	link->asked = 0;
 }

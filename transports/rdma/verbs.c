@@ -26,7 +26,7 @@ struct function {
 static const struct function functions[] = {
 	FUNCTION(fork_init), FUNCTION(get_device_list), FUNCTION(free_device_list), FUNCTION(get_device_name),
 	FUNCTION(open_device),
-	FUNCTION(close_device), FUNCTION(query_port), FUNCTION(alloc_pd), FUNCTION(dealloc_pd), FUNCTION(reg_mr),
+	FUNCTION(close_device), FUNCTION(query_device), FUNCTION(query_port), FUNCTION(alloc_pd), FUNCTION(dealloc_pd), FUNCTION(reg_mr),
 	FUNCTION(dereg_mr), FUNCTION(create_comp_channel), FUNCTION(destroy_comp_channel), FUNCTION(create_cq),
 	FUNCTION(destroy_cq), FUNCTION(get_cq_event), FUNCTION(ack_cq_events), FUNCTION(create_qp), FUNCTION(modify_qp),
 	FUNCTION(destroy_qp), FUNCTION(wc_status_str),
