@@ -38,7 +38,18 @@ static int tcp_fd(const struct tt_endpoint *endpoint)
 	return TCP_FD;
 }
 
-static const struct tt_transport fake_tcp = { .name = "tcp", .address = tcp_address, .join = tcp_join, .fd = tcp_fd };
+static void tcp_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault)
+{
+	endpoint->fault = *fault;
+}
+
+static const struct tt_transport fake_tcp = {
+	.name = "tcp",
+	.address = tcp_address,
+	.join = tcp_join,
+	.fd = tcp_fd,
+	.revoke = tcp_revoke,
+};
 static struct tt_endpoint tcp = { .ops = &fake_tcp };
 
 static struct rdma_endpoint endpoint_of(int n, const char *const gids[])
@@ -175,6 +186,46 @@ static void who_has_no_descriptor_to_sleep_on_goes_by_tcp(void **state)
 	free(e.peers);
 }
 
+/* ---- faults */
+
+static void expect_fault(const struct tt_endpoint *endpoint, const struct tt_fault *fault)
+{
+	assert_int_equal(endpoint->fault.result, fault->result);
+	assert_int_equal(endpoint->fault.rank, fault->rank);
+	assert_string_equal(endpoint->fault.text, fault->text);
+}
+
+static void the_best_fault_that_tcp_knows_is_known(void **state)
+{
+	const struct tt_fault worst = { TUTTI_ERR_TIMEOUT, 2, "rank 2 waited", 7 };
+	const struct tt_fault middle = { TUTTI_ERR_PEER_LOST, 2, "rank 2 is gone", 7 };
+	const struct tt_fault best = { TUTTI_ERR_PEER_LOST, 1, "rank 1 is gone", 7 };
+	struct rdma_endpoint e = { .base = { .ops = &tt_transport_rdma }, .tcp = &tcp };
+
+	tt_transport_rdma.revoke(&e.base, &worst);
+	expect_fault(&e.base, &worst);
+	tt_transport_rdma.revoke(&e.base, &middle);
+	expect_fault(&e.base, &middle);
+	tt_transport_rdma.revoke(&e.base, &best); /* of the same result */
+	expect_fault(&e.base, &best);
+	tcp.fault = (struct tt_fault){ 0 };
+}
+
+static void the_first_fault_ends_what_devices_do_with_callers_memory(void **state)
+{
+	const struct tt_fault lost = { TUTTI_ERR_PEER_LOST, 2, "rank 2 is gone", 7 };
+	struct rdma_endpoint e = { .base = { .ops = &tt_transport_rdma }, .tcp = &tcp };
+	struct rdma_link busy = { .base = { .endpoint = &e.base }, .state = RDMA_UP, .direct.bytes = 1 };
+	struct rdma_link idle = { .base = { .endpoint = &e.base }, .state = RDMA_UP };
+
+	e.links = (struct rdma_link *[]){ &busy, NULL, &idle };
+	e.nlinks = 3;
+	tt_transport_rdma.revoke(&e.base, &lost);
+	assert_int_equal(busy.state, RDMA_FAILED);
+	assert_int_equal(idle.state, RDMA_UP); /* what was sent over it may still arrive */
+	tcp.fault = (struct tt_fault){ 0 };
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +235,8 @@ int main(void)
 		cmocka_unit_test(hosts_of_the_same_private_network_are_not_paired),
 		cmocka_unit_test(a_network_of_their_own_does_not_hide_one_that_they_share),
 		cmocka_unit_test(who_has_no_descriptor_to_sleep_on_goes_by_tcp),
+		cmocka_unit_test(the_best_fault_that_tcp_knows_is_known),
+		cmocka_unit_test(the_first_fault_ends_what_devices_do_with_callers_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,16 +146,16 @@ static tutti_result_t rdma_open(const struct tt_endpoint_config *config, struct 
 	return TUTTI_OK;
 }
 
-/* What the endpoint inside has learnt, this one has. */
+/* What the endpoint inside has learnt, this one has, also where it is better than what it knew. The first ends the communicator. */
 static void share_fault(struct rdma_endpoint *e)
 {
-	if (!e->tcp || !e->tcp->fault.result || e->tcp->fault.result == e->base.fault.result)
-		return;
-	const int32_t result = e->tcp->fault.result;
+	const bool first = !e->base.fault.result;
 
+	if (!e->tcp || !e->tcp->fault.result || (!first && !tt_fault_before(&e->tcp->fault, &e->base.fault)))
+		return;
 	e->base.fault = e->tcp->fault;
-	e->base.fault.result = result;
-	tt_rdma_links_stop(e);
+	if (first)
+		tt_rdma_links_stop(e);
 }
 
 static tutti_result_t tell_tcp(struct rdma_endpoint *e, const struct tt_peer *peers, int size, bool *any)
