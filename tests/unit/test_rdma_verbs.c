@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libibverbs is opened when it is needed, and again where that failed. No device is needed. */
+/* libibverbs is opened when it is needed, and again where that failed; devices are, in children of fork(), too. No device is needed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "adapter.h"
 #include "log.h"
 #include "test_shortage.h"
 #include "verbs.h"
@@ -29,10 +34,68 @@ static void who_had_no_descriptor_to_open_it_may_try_again(void **state)
 	assert_ptr_equal(tt_rdma_verbs(), verbs);
 }
 
+/* ---- a process that forks while another thread of it opens a device */
+
+#define LIMIT_S 20 /* for what comes at once, on a machine that is busy */
+
+static atomic_bool inside, go_on;
+
+static struct ibv_device **list_none(int *count)
+{
+	*count = 0;
+	return NULL;
+}
+
+static struct ibv_device **list_slowly(int *count)
+{
+	atomic_store(&inside, true);
+	while (!atomic_load(&go_on))
+		usleep(1000);
+	return list_none(count);
+}
+
+static void *open_none(void *result)
+{
+	struct rdma_adapter *adapter;
+
+	*(tutti_result_t *)result = tt_rdma_adapter_get("none0", &adapter);
+	return NULL;
+}
+
+static void children_do_not_wait_for_threads_of_their_parent(void **state)
+{
+	struct rdma_verbs *const verbs = (struct rdma_verbs *)tt_rdma_verbs();
+	tutti_result_t result = TUTTI_OK;
+	pthread_t thread;
+	int status = -1;
+
+	if (!verbs)
+		skip();
+	struct ibv_device **(*const list)(int *count) = verbs->get_device_list;
+	verbs->get_device_list = list_slowly;
+	assert_int_equal(pthread_create(&thread, NULL, open_none, &result), 0);
+	while (!atomic_load(&inside))
+		usleep(1000);
+	const pid_t child = fork();
+	if (child == 0) {
+		alarm(LIMIT_S);
+		verbs->get_device_list = list_none;
+		open_none(&result);
+		_exit(result == TUTTI_ERR_SYSTEM ? 0 : 1);
+	}
+	atomic_store(&go_on, true);
+	pthread_join(thread, NULL);
+	verbs->get_device_list = list;
+	assert_int_equal(result, TUTTI_ERR_SYSTEM);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_had_no_descriptor_to_open_it_may_try_again),
+		cmocka_unit_test(children_do_not_wait_for_threads_of_their_parent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

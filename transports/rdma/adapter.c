@@ -8,13 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fork.h"
 #include "log.h"
 #include "registration.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rdma_adapter *adapters;
-static uint32_t forks; /* tt_forks when the list was made */
 
 static struct ibv_context *open_named(const struct rdma_verbs *verbs, const char *name)
 {
@@ -68,15 +66,24 @@ out_adapter:
 	return TUTTI_ERR_SYSTEM;
 }
 
+/* Another thread of the parent may have held the lock. */
+static void forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	adapters = NULL;
+}
+
+__attribute__((constructor)) static void mind_forks(void)
+{
+	pthread_atfork(NULL, NULL, forget);
+}
+
 tutti_result_t tt_rdma_adapter_get(const char *name, struct rdma_adapter **out)
 {
 	struct rdma_adapter *adapter;
 	tutti_result_t result = TUTTI_OK;
 
 	pthread_mutex_lock(&lock);
-	if (forks != tt_forks)
-		adapters = NULL;
-	forks = tt_forks;
 	for (adapter = adapters; adapter; adapter = adapter->next)
 		if (strcmp(adapter->name, name) == 0)
 			break;
