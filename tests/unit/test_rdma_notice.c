@@ -19,6 +19,7 @@
 
 #include "notice.h"
 #include "test_rdma_denied.h"
+#include "test_shortage.h"
 #include "test_warnings.h"
 
 #define SKIP   77
@@ -330,6 +331,40 @@ static void where_it_is_denied_that_is_said_once(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* No descriptor for the kernel's word, then one, but none for the bell. It is no denial, and passes. */
+static int be_short_of_descriptors(void)
+{
+	struct shortage shortage;
+	int begun = 0;
+
+	listen_for_warnings();
+	shortage_begin(&shortage);
+	begun += tt_rdma_notice_begin();
+	begun += tt_rdma_notice_begin();
+	shortage_free_one(&shortage);
+	begun += tt_rdma_notice_begin();
+	shortage_end(&shortage);
+	if (begun)
+		return 1;
+	if (warnings != 1 || !strstr(last_warning, "no descriptor can be had for now (Too many open files); raise the limit (ulimit -n)"))
+		return 2;
+	if (!tt_rdma_notice_begin())
+		return 3;
+	tt_rdma_notice_end();
+	return warnings == 1 ? 0 : 4;
+}
+
+static void a_want_of_descriptors_is_no_denial_and_passes(void **state)
+{
+	const pid_t child = fork();
+	int status = -1;
+
+	if (child == 0)
+		_exit(be_short_of_descriptors());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -341,6 +376,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_takes_the_addresses_over_knows, begin, end),
 		cmocka_unit_test_setup_teardown(threads_wait_for_nobody_for_ever, begin, end),
 		cmocka_unit_test(where_it_is_denied_that_is_said_once),
+		cmocka_unit_test(a_want_of_descriptors_is_no_denial_and_passes),
 	};
 
 	if (!tt_rdma_notice_begin()) {

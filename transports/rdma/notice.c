@@ -39,7 +39,7 @@ static struct {
 	struct rdma_watch *watches;
 	pthread_t thread;
 	int fd, bell; /* bell: the thread is to end */
-	bool listening, refused, ending;
+	bool listening, refused, ending; /* refused: by the kernel, which will not change its mind */
 } notice = { .life = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .bell = -1 };
 
 void tt_rdma_notice_lock(void)
@@ -215,14 +215,15 @@ static int make_descriptor(void)
 	if (fd < 0 && errno == EINVAL) /* before Linux 5.11 */
 		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0) {
-		const int error = errno, device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+		const int denied = errno, device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 
 		if (device >= 0)
 			fd = ioctl(device, NEW_DESCRIPTOR, O_CLOEXEC | O_NONBLOCK | USER_FAULTS_ONLY);
+		const int error = tt_errno_is_shortage(errno) ? errno : denied;
+
 		if (device >= 0)
 			close(device);
-		if (fd < 0)
-			errno = error;
+		errno = error;
 	}
 	return fd;
 }
@@ -234,11 +235,32 @@ static void close_descriptors(void)
 	notice.fd = notice.bell = -1;
 }
 
-static void say_none(const char *what, int error, const char *help)
+static void say_none(tutti_log_level_t level, const char *what, int error, const char *help)
 {
-	tt_log(WARN, RDMA,
-	       "long messages from and to memory that is not of tutti_mem_alloc() are copied on their way, as the kernel cannot tell of changes to it: "
-	       "%s (%s); %s, or use tutti_mem_alloc()", what, strerror(error), help);
+	if (level <= tt_log_levels[TT_LOG_RDMA])
+		tt_log_write(level, TT_LOG_RDMA,
+			     "long messages from and to memory that is not of tutti_mem_alloc() are copied on their way, as the kernel cannot tell "
+			     "of changes to it: %s (%s); %s, or use tutti_mem_alloc()", what, strerror(error), help);
+}
+
+static void refuse(const char *what, const char *help)
+{
+	notice.refused = true;
+	say_none(TUTTI_LOG_WARN, what, errno, help);
+}
+
+void tt_rdma_notice_lacks(const char *what, int error, const char *help)
+{
+	static bool said; /* once a process, and each time at level debug */
+
+	say_none(__atomic_exchange_n(&said, true, __ATOMIC_RELAXED) ? TUTTI_LOG_DEBUG : TUTTI_LOG_WARN, what, error, help); /* relaxed: it guards nothing */
+}
+
+static void lack_descriptor(void)
+{
+	tt_rdma_notice_lacks("no descriptor can be had for now", errno,
+			     errno == EMFILE ? "raise the limit (ulimit -n)" :
+			     errno == ENFILE ? "raise the machine's limit (sysctl fs.file-max)" : "free some of the machine's memory");
 }
 
 static bool open_descriptors(void)
@@ -246,17 +268,21 @@ static bool open_descriptors(void)
 	struct uffdio_api api = { .api = UFFD_API, .features = FEATURES };
 
 	notice.fd = TT_FD(make_descriptor());
+	if (notice.fd < 0 && tt_errno_is_shortage(errno)) {
+		lack_descriptor();
+		return false;
+	}
 	if (notice.fd < 0) {
-		say_none("userfaultfd(2) is denied", errno, "allow it in the seccomp profile, or by docker run --device /dev/userfaultfd (Linux 6.1)");
+		refuse("userfaultfd(2) is denied", "allow it in the seccomp profile, or by docker run --device /dev/userfaultfd (Linux 6.1)");
 		return false;
 	}
 	if (ioctl(notice.fd, UFFDIO_API, &api) < 0) {
-		say_none("its userfaultfd has no events or no write protection", errno, "on x86-64 Linux 5.7 has them");
+		refuse("its userfaultfd has no events or no write protection", "on x86-64 Linux 5.7 has them");
 		return false;
 	}
 	notice.bell = TT_FD(eventfd(0, EFD_CLOEXEC));
 	if (notice.bell < 0)
-		say_none("no descriptor can be had", errno, "raise the limit (ulimit -n)");
+		lack_descriptor();
 	return notice.bell >= 0;
 }
 
@@ -265,7 +291,7 @@ static bool create_thread(void)
 	const int error = tt_thread_begin(&notice.thread, notice_main, NULL);
 
 	if (error)
-		say_none("no thread can be had", error, "raise the limit (ulimit -u)");
+		tt_rdma_notice_lacks("no thread can be had for now", error, "raise the limit (ulimit -u)");
 	return error == 0;
 }
 
@@ -291,7 +317,6 @@ bool tt_rdma_notice_begin(void)
 		notice.listening = open_descriptors() && create_thread();
 		if (!notice.listening)
 			close_descriptors();
-		notice.refused = !notice.listening;
 	}
 	const bool listening = notice.listening;
 

@@ -20,8 +20,11 @@ struct rdma_watch {
 	void (*gone)(struct rdma_watch *watch);
 };
 
-/* Begin to listen, if need be. False: that cannot be; why is said in the log once. No lock is held. */
+/* Begin to listen, if need be. False: that cannot be; why is said in the log once. Where the kernel refuses, that is remembered; what there is too
+ * little of may be there the next time. No lock is held. */
 bool tt_rdma_notice_begin(void);
+/* That cannot be for want of something: the log says so, once a process. */
+void tt_rdma_notice_lacks(const char *what, int error, const char *help);
 /* Nothing is watched any more: the thread ends. For the last who listens. No lock is held. */
 void tt_rdma_notice_end(void);
 

@@ -24,13 +24,16 @@
 #include "kept.h"
 #include "memory.h"
 #include "refusal.h"
+#include "transport.h"
 
 #define PATIENCE 100 /* looks for word that is on its way, each of a turn of the processor */
+#define AGAIN_NS 1000000000ull /* what there was too little of is looked for again */
 
 static struct {
 	pthread_mutex_t life; /* taken before the lock of notice.h */
 	int adapters;
 	bool listening; /* there are threads */
+	uint64_t again; /* not before that are they tried once more */
 	size_t page;
 } cache = { .life = PTHREAD_MUTEX_INITIALIZER };
 
@@ -187,14 +190,24 @@ static struct rdma_registration *make_or_refuse(const struct rdma_registration *
 
 /* ---- threads */
 
+static bool begin_threads(void)
+{
+	if (!tt_rdma_notice_begin())
+		return false;
+	const bool both = tt_rdma_undertaker_begin();
+
+	if (!both)
+		tt_rdma_notice_end();
+	return both;
+}
+
 /* Is the kernel listened to? */
 static bool listen_to_kernel(void)
 {
 	pthread_mutex_lock(&cache.life);
-	if (!cache.listening && tt_rdma_notice_begin()) {
-		cache.listening = tt_rdma_undertaker_begin();
-		if (!cache.listening)
-			tt_rdma_notice_end();
+	if (!cache.listening && tt_now() >= cache.again) {
+		cache.listening = begin_threads();
+		cache.again = cache.listening ? 0 : tt_now() + AGAIN_NS;
 	}
 	const bool listening = cache.listening;
 
@@ -263,6 +276,7 @@ static void forget(void)
 	pthread_mutex_init(&cache.life, NULL);
 	cache.adapters = 0;
 	cache.listening = false;
+	cache.again = 0;
 	tt_rdma_kept_forget();
 	tt_rdma_burial_forget();
 	tt_rdma_refusals_forget(NULL);
