@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What devices are not shown, and what is said of it, as far as no device takes part. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +16,9 @@
 
 #include "log.h"
 #include "mappings.h"
+#include "notice.h"
 #include "registration.h"
+#include "test_warnings.h"
 
 #define PAGE 4096u
 
@@ -75,11 +80,85 @@ static void memory_is_known_by_its_kind(void **state)
 	close(file);
 }
 
+/* ---- threads, of which there are so many to be had */
+
+static int threads_left = 1000, threads_wanted, regions_wanted;
+
+/* In the place of the C library's. */
+int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attributes, void *(*body)(void *), void *restrict argument)
+{
+	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+	void *const theirs = dlsym(RTLD_NEXT, "pthread_create");
+
+	threads_wanted++;
+	if (threads_left == 0)
+		return EAGAIN;
+	threads_left--;
+	memcpy(&create, &theirs, sizeof(create));
+	return create(thread, attributes, body, argument);
+}
+
+static int forks_are_harmless(void)
+{
+	return VERBS_FORK_UNNEEDED;
+}
+
+static struct ibv_mr *register_nothing(struct ibv_pd *pd, void *memory, size_t bytes, int access)
+{
+	regions_wanted++;
+	errno = EINVAL;
+	return NULL;
+}
+
+static const struct rdma_verbs new_verbs = { .is_fork_initialized = forks_are_harmless, .reg_mr = register_nothing };
+static struct rdma_adapter new = { .verbs = &new_verbs, .name = "new0" };
+
+static void get_none(void *memory)
+{
+	assert_null(tt_rdma_registration_get(&new, memory, PAGE));
+}
+
+/* The one that listens to the kernel, and none that buries. */
+static void a_want_of_threads_is_said_once_and_they_are_tried_after_a_while(void **state)
+{
+	const uint64_t until = tt_now() + 60000000000u;
+	void *memory = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	if (!tt_rdma_notice_begin())
+		skip(); /* userfaultfd(2) is denied here */
+	tt_rdma_notice_end();
+	tt_rdma_registrations_open(&new);
+	listen_for_warnings();
+	threads_wanted = 0;
+	threads_left = 1;
+	const uint64_t before = tt_now();
+	for (int i = 0; i < 10; i++)
+		get_none(memory);
+	assert_int_equal(warnings, 1);
+	if (tt_now() - before < 1000000000u) /* not on a machine that stood still meanwhile */
+		assert_int_equal(threads_wanted, 2);
+	while (threads_wanted == 2 && tt_now() < until)
+		get_none(memory);
+	assert_int_equal(threads_wanted, 3);
+	assert_int_equal(regions_wanted, 0);
+	threads_left = 1000;
+	while (regions_wanted == 0 && tt_now() < until)
+		get_none(memory);
+	assert_int_equal(regions_wanted, 1);
+	leave_warnings();
+	assert_int_equal(warnings, 1);
+	assert_non_null(strstr(last_warning, "no thread can be had for now (Resource temporarily unavailable); raise the limit (ulimit -u)"));
+	tt_rdma_registrations_close(&new);
+	munmap(memory, PAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_children_would_lack_is_not_registered),
 		cmocka_unit_test(memory_is_known_by_its_kind),
+		cmocka_unit_test(a_want_of_threads_is_said_once_and_they_are_tried_after_a_while),
 	};
 
 	return cmocka_run_group_tests_name("rdma_refusal", tests, NULL, NULL);

@@ -111,7 +111,11 @@ static void *undertaker_main(void *argument)
 bool tt_rdma_undertaker_begin(void)
 {
 	burial.ending = false; /* there is no thread that reads it */
-	return tt_thread_begin(&burial.undertaker, undertaker_main, NULL) == 0;
+	const int error = tt_thread_begin(&burial.undertaker, undertaker_main, NULL);
+
+	if (error)
+		tt_rdma_notice_lacks("no thread can be had for now", error, "raise the limit (ulimit -u)");
+	return error == 0;
 }
 
 void tt_rdma_undertaker_end(void)

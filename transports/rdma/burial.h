@@ -28,6 +28,7 @@ void tt_rdma_burial_finish(void);
 
 /* ---- lock not held */
 
+/* False: there is no thread to be had; the log says so. */
 bool tt_rdma_undertaker_begin(void);
 void tt_rdma_undertaker_end(void);
 /* How many verbs have made that are not buried yet. */
