@@ -18,6 +18,8 @@
 #include "mappings.h"
 #include "notice.h"
 #include "registration.h"
+#include "refusal.h"
+#include "test_shortage.h"
 #include "test_warnings.h"
 
 #define PAGE 4096u
@@ -78,6 +80,34 @@ static void memory_is_known_by_its_kind(void **state)
 	expect_kind(mmap(NULL, PAGE, both, MAP_SHARED, file, 0), RDMA_SHARED);
 	expect_kind(mmap(NULL, PAGE, both, MAP_PRIVATE, file, 0), RDMA_OF_FILE);
 	close(file);
+}
+
+/* The list of mappings takes a descriptor. */
+static int unknown, unmapped;
+
+static void note_unknown(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+{
+	unknown += level == TUTTI_LOG_INFO && strstr(line, "/proc/self/maps cannot be opened (Too many open files");
+	unmapped += strstr(line, "is not mapped as a whole") != NULL;
+}
+
+static void memory_that_cannot_be_looked_up_is_not_called_unmapped(void **state)
+{
+	static uint8_t memory[2 * PAGE];
+	const uintptr_t begin = ((uintptr_t)memory + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+	const struct rdma_registration r = { .adapter = &old, .begin = begin, .bytes = PAGE, .of = RDMA_OF_PROGRAM };
+	struct shortage shortage;
+
+	tt_log_read("info");
+	tutti_log_set_sink(note_unknown, NULL);
+	shortage_begin(&shortage);
+	for (int i = 0; i < 2; i++)
+		tt_rdma_refuse(&r, &(struct rdma_reason){ RDMA_NOT_NOW });
+	shortage_end(&shortage);
+	tutti_log_set_sink(NULL, NULL);
+	tt_rdma_refusals_forget(&old);
+	assert_int_equal(unmapped, 0);
+	assert_int_equal(unknown, 1);
 }
 
 /* ---- threads, of which there are so many to be had */
@@ -158,6 +188,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_children_would_lack_is_not_registered),
 		cmocka_unit_test(memory_is_known_by_its_kind),
+		cmocka_unit_test(memory_that_cannot_be_looked_up_is_not_called_unmapped),
 		cmocka_unit_test(a_want_of_threads_is_said_once_and_they_are_tried_after_a_while),
 	};
 

@@ -13,6 +13,7 @@ enum rdma_memory {
 	RDMA_HUGE_PAGES, /* of hugetlbfs, which for the kernel is a file, too */
 	RDMA_CONSTANT,
 	RDMA_UNMAPPED, /* between mappings: no mapping is that */
+	RDMA_UNKNOWN,  /* the list cannot be read: likewise */
 	RDMA_MEMORY_KINDS
 };
 
@@ -21,7 +22,7 @@ struct rdma_mapping {
 	enum rdma_memory kind;
 };
 
-/* Each mapping that has a byte of begin … end, in their order, until `each` says false. False: the list cannot be read. */
+/* Each mapping that has a byte of begin … end, in their order, until `each` says false. False: the list cannot be read, and errno says why. */
 bool tt_rdma_mappings(uintptr_t begin, uintptr_t end, bool (*each)(const struct rdma_mapping *mapping, void *context),
 		      void *context);
 

@@ -64,11 +64,15 @@ static bool is_plain(const struct rdma_mapping *mapping, void *context)
 	return false;
 }
 
-/* Or what comes first that is not: the rest, if nothing is mapped there, or any of one mapping or hole. */
+/* Or what comes first that is not: the rest, if nothing is mapped there, or any of one mapping or hole. All of it, if that is not known: errno says
+ * why. */
 static bool all_plain(uintptr_t begin, uintptr_t end, struct refusal *rest)
 {
 	*rest = (struct refusal){ .begin = begin, .end = end, .kind = RDMA_UNMAPPED };
-	return tt_rdma_mappings(begin, end, is_plain, rest) && rest->begin >= end;
+	if (tt_rdma_mappings(begin, end, is_plain, rest))
+		return rest->begin >= end;
+	rest->kind = RDMA_UNKNOWN;
+	return false;
 }
 
 bool tt_rdma_is_plain(uintptr_t begin, uintptr_t end)
@@ -119,6 +123,15 @@ static void say_not_plain(const struct rdma_registration *r, enum rdma_memory ki
 	    "malloc's, or tutti_mem_alloc()'s", r->bytes, (size_t)r->begin, found[kind]);
 }
 
+static void say_not_known(const struct rdma_registration *r)
+{
+	char why[TT_ERRNO_MAX];
+
+	say(once(&said_of_memory[RDMA_UNKNOWN], TUTTI_LOG_INFO),
+	    "%zu bytes at %#zx are copied on their way: what memory this is cannot be known, as /proc/self/maps cannot be opened (%s); "
+	    "tutti_mem_alloc() gives memory that is", r->bytes, (size_t)r->begin, tt_errno_text(errno, why));
+}
+
 static void say_reason(const struct rdma_registration *r, const struct rdma_reason *reason)
 {
 	switch (reason->of) {
@@ -148,6 +161,8 @@ void tt_rdma_refuse(const struct rdma_registration *r, const struct rdma_reason 
 	if (r->of == RDMA_OF_HEAP || all_plain(r->begin, end, &why)) {
 		say_reason(r, reason);
 		why = (struct refusal){ .begin = r->begin, .end = end, .any_of_it = r->of == RDMA_OF_HEAP };
+	} else if (why.kind == RDMA_UNKNOWN) {
+		say_not_known(r);
 	} else {
 		say_not_plain(r, why.kind);
 	}
