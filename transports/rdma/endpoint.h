@@ -173,6 +173,7 @@ struct rdma_link {
 	bool peer_ended;    /* its TCP link has */
 	bool closed;	    /* by the runtime: to be freed when all it sent is there */
 	unsigned asked;	    /* for word of the last send, on paths as bits */
+	uint32_t asked_of[RDMA_PORTS_MAX]; /* by path: which send that was */
 	char why[384];	    /* failed, or broken */
 };
 

@@ -430,6 +430,15 @@ static bool ask(struct rdma_link *link, int path)
 	return tt_rdma_can_send(&link->path[path]) && tt_rdma_post(link, path, &post);
 }
 
+/* Of the send that it was asked for last; others may have followed. */
+static bool word_came(const struct rdma_link *link, int path)
+{
+	const uint32_t since = (link->path[path].sends - link->asked_of[path]) & RDMA_SENDS_MASK;
+	const uint32_t under_way = (link->path[path].sends - link->path[path].sends_done) & RDMA_SENDS_MASK;
+
+	return since >= under_way;
+}
+
 bool tt_rdma_ring_is_drained(struct rdma_link *link)
 {
 	bool drained = true;
@@ -438,8 +447,10 @@ bool tt_rdma_ring_is_drained(struct rdma_link *link)
 		if (!(link->usable >> i & 1) || link->path[i].sends == link->path[i].sends_done)
 			continue;
 		drained = false;
-		if (!(link->asked >> i & 1) && ask(link, i))
+		if ((!(link->asked >> i & 1) || word_came(link, i)) && ask(link, i)) {
 			link->asked |= 1u << i;
+			link->asked_of[i] = link->path[i].sends;
+		}
 	}
 	return drained;
 }
