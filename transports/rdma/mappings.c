@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the reading of /proc/self/maps: "55d0c0000000-55d0c0021000 rw-p 00000000 00:00 0   [heap]" */
+/* Owns the reading of /proc/self/maps: "55d0c0000000-55d0c0021000 rw-p 00000000 00:00 0   [heap]"
+ *
+ * No fork() falls into a look, as the child would keep its descriptor. By a lock of its own: who holds that of fork.h may be waiting for the thread
+ * that is told of changes (notice.h), which looks, too. */
 #include "mappings.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #define HUGE_PATH "/anon_hugepage" /* what the kernel calls those of MAP_HUGETLB */
+
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
 
 struct reader {
 	int fd;
@@ -77,8 +83,7 @@ static bool read_mapping(struct reader *r, struct rdma_mapping *out)
 	return out->end > 0;
 }
 
-bool tt_rdma_mappings(uintptr_t begin, uintptr_t end, bool (*each)(const struct rdma_mapping *mapping, void *context),
-		      void *context)
+static bool look(uintptr_t begin, uintptr_t end, bool (*each)(const struct rdma_mapping *mapping, void *context), void *context)
 {
 	struct reader reader = { .fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC) };
 	struct rdma_mapping mapping;
@@ -90,4 +95,34 @@ bool tt_rdma_mappings(uintptr_t begin, uintptr_t end, bool (*each)(const struct 
 			break;
 	close(reader.fd);
 	return true;
+}
+
+bool tt_rdma_mappings(uintptr_t begin, uintptr_t end, bool (*each)(const struct rdma_mapping *mapping, void *context),
+		      void *context)
+{
+	pthread_mutex_lock(&looking);
+	const bool looked = look(begin, end, each, context);
+
+	pthread_mutex_unlock(&looking);
+	return looked;
+}
+
+static void hold(void)
+{
+	pthread_mutex_lock(&looking);
+}
+
+static void let_go(void)
+{
+	pthread_mutex_unlock(&looking);
+}
+
+static void begin_anew(void)
+{
+	pthread_mutex_init(&looking, NULL);
+}
+
+__attribute__((constructor)) static void mind_forks(void)
+{
+	pthread_atfork(hold, let_go, begin_anew);
 }
