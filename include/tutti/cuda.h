@@ -2,7 +2,7 @@
 /**
  * @file
  * What tutti does with CUDA. The library needs nothing of CUDA's to be built or linked: the driver's library is opened when one
- * of these functions, or memory of a GPU, first asks for it.
+ * of these functions is called.
  */
 #ifndef TUTTI_CUDA_H
 #define TUTTI_CUDA_H

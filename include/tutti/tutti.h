@@ -661,6 +661,13 @@ TUTTI_API tutti_result_t tutti_rdma_ports(const char *sysroot, tutti_rdma_port_f
  */
 TUTTI_API tutti_result_t tutti_rdma_dmabuf(const char *device);
 
+/**
+ * What a packet through this port carries at most, in *bytes: 256 to 4096. The device is opened and asked, which takes
+ * milliseconds; `port` is 1 to 255. Any thread; needs no communicator. Another result than TUTTI_OK: it could not be asked,
+ * and tutti_last_error(NULL) says why.
+ */
+TUTTI_API tutti_result_t tutti_rdma_mtu(const char *device, int port, int *bytes);
+
 /** What messages take between two places of a cluster. Seconds, and seconds per byte. */
 typedef struct tutti_path {
 	double latency;	 /**< from the end of a send to its arrival */

@@ -306,6 +306,7 @@ static void rdma_ports_tell_state_and_link_layer(void **state)
 	assert_contains(hint(json_array_get(ports, 1), "state"), "ACTIVE");
 	assert_contains(text_of(json_array_get(ports, 0), "reason"), "not usable: it has no GID");
 	assert_contains(text_of(json_array_get(ports, 1), "reason"), "not usable: it is DOWN");
+	assert_true(json_is_null(json_object_get(json_array_get(json_object_get(device, "ports"), 0), "mtu")));
 	assert_true(json_is_null(json_object_get(device, "dmabuf")));
 	assert_string_equal(text_of(device, "dmabuf_reason"), "not asked: the device is not of this machine");
 	json_decref(json);

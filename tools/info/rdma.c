@@ -76,6 +76,14 @@ static void put_view(json_t *entry, const struct views *views, const char *devic
 	json_decref(none);
 }
 
+static void put_mtu(json_t *entry, const char *device, const char *port)
+{
+	int bytes = 0;
+	const bool known = strcmp(files_root(), "/") == 0 && tutti_rdma_mtu(device, atoi(port), &bytes) == TUTTI_OK;
+
+	value_number_if(entry, "mtu", known, bytes);
+}
+
 static json_t *describe_port(const struct views *views, const char *device, const char *port)
 {
 	json_t *entry = value_section();
@@ -92,6 +100,7 @@ static json_t *describe_port(const struct views *views, const char *device, cons
 			files_read("sys/class/infiniband/%s/ports/%s/link_layer", device, port));
 	value_take_text(entry, "rate",
 			files_read("sys/class/infiniband/%s/ports/%s/rate", device, port));
+	put_mtu(entry, device, port);
 	value_take_text(
 		entry, "interface",
 		files_read("sys/class/infiniband/%s/ports/%s/gid_attrs/ndevs/0", device, port));

@@ -22,4 +22,7 @@ struct rdma_adapter {
 tutti_result_t tt_rdma_adapter_get(const char *name, struct rdma_adapter **out);
 void tt_rdma_adapter_put(struct rdma_adapter *adapter);
 
+/* Of one of its ports, as it is now (mtu.c). */
+tutti_result_t tt_rdma_active_mtu(const struct rdma_adapter *adapter, int port, enum ibv_mtu *mtu);
+
 #endif

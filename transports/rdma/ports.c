@@ -18,6 +18,11 @@ TUTTI_API tutti_result_t tutti_rdma_dmabuf(const char *device)
 {
 	return tt_fail(TUTTI_ERR_UNSUPPORTED, RDMA, "%s", NOT_BUILT);
 }
+
+TUTTI_API tutti_result_t tutti_rdma_mtu(const char *device, int port, int *bytes)
+{
+	return tt_fail(TUTTI_ERR_UNSUPPORTED, RDMA, "%s", NOT_BUILT);
+}
 #endif
 
 /* Nothing of this build would use a port. */

@@ -47,18 +47,13 @@ static tutti_result_t open_queue(struct rdma_endpoint *e, struct rdma_rail *rail
 
 static tutti_result_t open_rail(struct rdma_endpoint *e, struct rdma_rail *rail, const struct rdma_port *port)
 {
-	struct ibv_port_attr attributes = { 0 };
+	tutti_result_t result;
 
 	rail->port = port;
-	const tutti_result_t result = tt_rdma_adapter_get(port->device, &rail->adapter);
-	if (result)
-		return result;
-	const int error = rail->adapter->verbs->query_port(rail->adapter->context, port->number,
-							   (struct _compat_ibv_port_attr *)&attributes);
-	if (error)
-		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "ask for port %d of %s: %s", port->number, port->device, strerror(error));
-	rail->mtu = attributes.active_mtu;
-	return open_queue(e, rail);
+	result = tt_rdma_adapter_get(port->device, &rail->adapter);
+	if (!result)
+		result = tt_rdma_active_mtu(rail->adapter, port->number, &rail->mtu);
+	return result ? result : open_queue(e, rail);
 }
 
 tutti_result_t tt_rdma_rails_open(struct rdma_endpoint *e)
