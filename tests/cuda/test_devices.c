@@ -14,8 +14,6 @@
 
 #include "tutti/cuda.h"
 
-static bool none;
-
 static void count_one(const tutti_cuda_device_t *device, void *context)
 {
 	int *count = context;
@@ -32,14 +30,8 @@ static void count_one(const tutti_cuda_device_t *device, void *context)
 static void gpus_of_this_machine_are_shown(void **state)
 {
 	int count = 0;
-	const tutti_result_t result = tutti_cuda_devices(count_one, &count);
 
-	none = result == TUTTI_ERR_UNSUPPORTED;
-	if (none) {
-		printf("skipped: %s\n", tutti_last_error(NULL));
-		skip();
-	}
-	assert_int_equal(result, TUTTI_OK);
+	assert_int_equal(tutti_cuda_devices(count_one, &count), TUTTI_OK);
 	assert_true(count > 0);
 }
 
@@ -49,14 +41,20 @@ static void null_is_refused(void **state)
 	assert_string_equal(tutti_last_error(NULL), "tutti_cuda_devices: each is NULL, expected a function");
 }
 
+static void ignore(const tutti_cuda_device_t *device, void *context)
+{
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(null_is_refused),
-		cmocka_unit_test(gpus_of_this_machine_are_shown),
-	};
+	const struct CMUnitTest anywhere[] = { cmocka_unit_test(null_is_refused) };
+	const struct CMUnitTest with_gpus[] = { cmocka_unit_test(gpus_of_this_machine_are_shown) };
+	const bool none = tutti_cuda_devices(ignore, NULL) == TUTTI_ERR_UNSUPPORTED;
 
-	const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-
+	if (none)
+		puts(tutti_last_error(NULL));
+	int failed = cmocka_run_group_tests(anywhere, NULL, NULL);
+	if (!none)
+		failed += cmocka_run_group_tests(with_gpus, NULL, NULL);
 	return failed || !none ? failed : 77;
 }

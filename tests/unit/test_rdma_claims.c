@@ -2,6 +2,7 @@
 /* Owns the claims: see the header. They reach into links to break them. */
 #include "test_rdma_claims.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -67,6 +68,30 @@ static void queue_pair_that_fails_is_replaced(struct suite_rank *rank)
 static void queue_pairs_that_fail_at_both_ends_are_replaced(struct suite_rank *rank)
 {
 	go_on_after(rank, break_paths);
+}
+
+/* Those that soft-RoCE keeps: it has no service levels. */
+static void settings_reach_the_queue_pair(struct suite_rank *rank)
+{
+	struct rdma_settings *settings = &((struct rdma_endpoint *)rank->endpoint)->settings;
+	struct ibv_qp_init_attr unused;
+	struct ibv_qp_attr found = { 0 };
+	int (*query)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *);
+	/* which the transport has opened */
+	void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL), *symbol = library ? dlsym(library, "ibv_query_qp") : NULL;
+
+	suite_require(rank, symbol != NULL, "no ibv_query_qp");
+	memcpy(&query, &symbol, sizeof(query));
+	settings->tc = 96;
+	settings->timeout = 17;
+	settings->retry = 5;
+	const struct rdma_link *link = connect_up(rank);
+
+	suite_require(rank, query(link->path[0].qp, &found, IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT, &unused) == 0, "the queue pair does not tell");
+	suite_require(rank, found.ah_attr.grh.traffic_class == 96, "traffic class %u", found.ah_attr.grh.traffic_class);
+	suite_require(rank, found.timeout == 17, "timeout %u", found.timeout);
+	suite_require(rank, found.retry_cnt == 5, "%u retries", found.retry_cnt);
+	dlclose(library);
 }
 
 static bool packets_arrived(const struct rdma_link *link)
@@ -265,6 +290,7 @@ static void offered_memory_is_the_callers_after_revoke(struct suite_rank *rank)
 }
 
 const struct suite_claim rdma_claims[] = {
+	{ "settings_reach_the_queue_pair", 2, SUITE_NOTHING, settings_reach_the_queue_pair },
 	{ "queue_pair_that_fails_is_replaced", 2, SUITE_NOTHING, queue_pair_that_fails_is_replaced },
 	{ "queue_pairs_that_fail_at_both_ends_are_replaced", 2, SUITE_NOTHING, queue_pairs_that_fail_at_both_ends_are_replaced },
 	{ "queue_pair_may_fail_while_it_is_introduced", 2, SUITE_NOTHING, queue_pair_may_fail_while_it_is_introduced },
