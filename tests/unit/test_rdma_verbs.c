@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* libibverbs is opened when it is needed, and again where that failed; devices are, in children of fork(), too. No device is needed. */
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +8,6 @@
 #include <cmocka.h>
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ static void who_had_no_descriptor_to_open_it_may_try_again(void **state)
 
 #define LIMIT_S 20 /* for what comes at once, on a machine that is busy */
 
-static atomic_bool inside, go_on;
+static sem_t inside, go_on;
 
 static struct ibv_device **list_none(int *count)
 {
@@ -48,9 +48,8 @@ static struct ibv_device **list_none(int *count)
 
 static struct ibv_device **list_slowly(int *count)
 {
-	atomic_store(&inside, true);
-	while (!atomic_load(&go_on))
-		usleep(1000);
+	sem_post(&inside);
+	sem_wait(&go_on);
 	return list_none(count);
 }
 
@@ -71,11 +70,12 @@ static void children_do_not_wait_for_threads_of_their_parent(void **state)
 
 	if (!verbs)
 		skip();
+	sem_init(&inside, 0, 0);
+	sem_init(&go_on, 0, 0);
 	struct ibv_device **(*const list)(int *count) = verbs->get_device_list;
 	verbs->get_device_list = list_slowly;
 	assert_int_equal(pthread_create(&thread, NULL, open_none, &result), 0);
-	while (!atomic_load(&inside))
-		usleep(1000);
+	sem_wait(&inside);
 	const pid_t child = fork();
 	if (child == 0) {
 		alarm(LIMIT_S);
@@ -83,7 +83,7 @@ static void children_do_not_wait_for_threads_of_their_parent(void **state)
 		open_none(&result);
 		_exit(result == TUTTI_ERR_SYSTEM ? 0 : 1);
 	}
-	atomic_store(&go_on, true);
+	sem_post(&go_on);
 	pthread_join(thread, NULL);
 	verbs->get_device_list = list;
 	assert_int_equal(result, TUTTI_ERR_SYSTEM);
