@@ -27,6 +27,41 @@ static const struct {
 	{ "cuDeviceTotalMem_v2", offsetof(struct cuda_driver, device_total_mem) },
 	{ "cuDeviceGetAttribute", offsetof(struct cuda_driver, device_get_attribute) },
 	{ "cuDeviceCanAccessPeer", offsetof(struct cuda_driver, device_can_access_peer) },
+	{ "cuDevicePrimaryCtxRetain", offsetof(struct cuda_driver, primary_retain) },
+	{ "cuDevicePrimaryCtxRelease_v2", offsetof(struct cuda_driver, primary_release) },
+	{ "cuCtxGetCurrent", offsetof(struct cuda_driver, context_get_current) },
+	{ "cuCtxPushCurrent_v2", offsetof(struct cuda_driver, context_push) },
+	{ "cuCtxPopCurrent_v2", offsetof(struct cuda_driver, context_pop) },
+	{ "cuCtxGetDevice", offsetof(struct cuda_driver, context_get_device) },
+	{ "cuCtxEnablePeerAccess", offsetof(struct cuda_driver, context_enable_peer) },
+	{ "cuMemAlloc_v2", offsetof(struct cuda_driver, mem_alloc) },
+	{ "cuMemFree_v2", offsetof(struct cuda_driver, mem_free) },
+	{ "cuMemGetAddressRange_v2", offsetof(struct cuda_driver, mem_get_range) },
+	{ "cuMemHostAlloc", offsetof(struct cuda_driver, mem_host_alloc) },
+	{ "cuMemFreeHost", offsetof(struct cuda_driver, mem_host_free) },
+	{ "cuMemcpyAsync", offsetof(struct cuda_driver, mem_copy) },
+	{ "cuMemsetD8Async", offsetof(struct cuda_driver, mem_set) },
+	{ "cuPointerGetAttributes", offsetof(struct cuda_driver, pointer_get_attributes) },
+	{ "cuIpcGetMemHandle", offsetof(struct cuda_driver, ipc_get) },
+	{ "cuIpcOpenMemHandle_v2", offsetof(struct cuda_driver, ipc_open) },
+	{ "cuIpcCloseMemHandle", offsetof(struct cuda_driver, ipc_close) },
+	{ "cuStreamCreate", offsetof(struct cuda_driver, stream_create) },
+	{ "cuStreamDestroy_v2", offsetof(struct cuda_driver, stream_destroy) },
+	{ "cuStreamSynchronize", offsetof(struct cuda_driver, stream_synchronize) },
+	{ "cuStreamQuery", offsetof(struct cuda_driver, stream_query) },
+	{ "cuStreamGetCtx", offsetof(struct cuda_driver, stream_get_context) },
+	{ "cuStreamIsCapturing", offsetof(struct cuda_driver, stream_is_capturing) },
+	{ "cuStreamWaitEvent", offsetof(struct cuda_driver, stream_wait_event) },
+	{ "cuStreamBatchMemOp_v2", offsetof(struct cuda_driver, stream_mem_ops) },
+	{ "cuEventCreate", offsetof(struct cuda_driver, event_create) },
+	{ "cuEventDestroy_v2", offsetof(struct cuda_driver, event_destroy) },
+	{ "cuEventRecord", offsetof(struct cuda_driver, event_record) },
+	{ "cuEventQuery", offsetof(struct cuda_driver, event_query) },
+	{ "cuModuleLoadData", offsetof(struct cuda_driver, module_load) },
+	{ "cuModuleUnload", offsetof(struct cuda_driver, module_unload) },
+	{ "cuModuleGetFunction", offsetof(struct cuda_driver, module_get_function) },
+	{ "cuFuncGetAttribute", offsetof(struct cuda_driver, function_get_attribute) },
+	{ "cuLaunchKernel", offsetof(struct cuda_driver, launch) },
 };
 
 static struct {
@@ -49,7 +84,7 @@ static tutti_result_t open_library(void)
 
 		if (!function) {
 			dlclose(library);
-			return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s has no %s: expected the driver of CUDA 11 or newer", name, functions[i].name);
+			return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s has no %s: expected the driver of CUDA 12 or newer", name, functions[i].name);
 		}
 		memcpy((char *)&cuda.driver + functions[i].at, &function, sizeof(function));
 	}

@@ -10,24 +10,75 @@
 
 #include "tutti/tutti.h"
 
-typedef unsigned cuda_result; /* CUresult, an enum, and as such compatible with this; 0: success */
-typedef int cuda_device;      /* CUdevice */
-struct CUuuid_st;	      /* of 16 bytes */
+typedef unsigned cuda_result;		 /* CUresult, an enum, and as such compatible with this; 0: success */
+typedef int cuda_device;		 /* CUdevice */
+typedef unsigned long long cuda_address; /* CUdeviceptr: with unified addressing a pointer like any other */
+struct CUuuid_st;			 /* of 16 bytes */
+struct CUctx_st;			 /* CUcontext points to one … */
+struct CUstream_st;			 /* … CUstream, which cudaStream_t is … */
+struct CUevent_st;			 /* … CUevent … */
+struct CUmod_st;			 /* … CUmodule … */
+struct CUfunc_st;			 /* … and CUfunction */
 #define CUDA_UUID_BYTES 16
 
+#ifndef CUDA_VERSION /* <cuda.h> is not included */
+struct CUipcMemHandle_st {
+	char reserved[64];
+};
+union CUstreamBatchMemOpParams_union {
+	unsigned operation;
+	struct {
+		unsigned operation;
+		cuda_address address;
+		unsigned long long value64;
+		unsigned flags;
+		cuda_address alias; /* the driver's own */
+	} waitValue;
+	struct {
+		unsigned operation;
+		cuda_address address;
+		unsigned long long value64;
+		unsigned flags;
+		cuda_address alias;
+	} writeValue;
+	unsigned long long pad[6];
+};
+#endif
+
+/* CUresult */
 enum {
-	CUDA_NO_DEVICE = 100 /* CUDA_ERROR_NO_DEVICE */
+	CUDA_INVALID_VALUE = 1,
+	CUDA_OUT_OF_MEMORY = 2,
+	CUDA_NO_DEVICE = 100,
+	CUDA_INVALID_CONTEXT = 201,
+	CUDA_NO_BINARY_FOR_GPU = 209,
+	CUDA_UNSUPPORTED_PTX_VERSION = 222,
+	CUDA_NOT_READY = 600,
+	CUDA_PEER_ACCESS_ALREADY_ENABLED = 704,
+	CUDA_NOT_SUPPORTED = 801,
 };
 
 /* CUdevice_attribute */
 enum {
 	CUDA_MULTIPROCESSORS = 16,
 	CUDA_COMPUTE_MODE = 20,
+	CUDA_UNIFIED_ADDRESSING = 41,
 	CUDA_CAPABILITY_MAJOR = 75,
 	CUDA_CAPABILITY_MINOR = 76,
-	CUDA_DMA_BUF = 124, /* CUDA 11.7 */
+	CUDA_STREAM_OPS_64_BIT = 122, /* stream memory operations on 64 bits */
+	CUDA_DMA_BUF = 124,	      /* CUDA 11.7 */
 };
-enum { CUDA_MODE_DEFAULT = 0 }; /* CUcomputemode: any number of processes */
+enum { CUDA_MODE_DEFAULT = 0 };			    /* CUcomputemode: any number of processes */
+enum { CUDA_POINTER_MEMORY_TYPE = 2, CUDA_POINTER_IS_MANAGED = 8, CUDA_POINTER_DEVICE = 9 }; /* CUpointer_attribute */
+enum { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2 }; /* CUmemorytype; 0: CUDA does not know the pointer */
+enum { CUDA_MEM_OP_WAIT_64 = 4, CUDA_MEM_OP_WRITE_64 = 5 }; /* CUstreamBatchMemOpType */
+enum { CUDA_WAIT_EQUAL = 1 };			    /* CUstreamWaitValue_flags */
+enum { CUDA_STREAM_NON_BLOCKING = 1 };
+enum { CUDA_EVENT_NO_TIMING = 2 };
+enum { CUDA_HOST_PORTABLE = 1, CUDA_HOST_MAPPED = 2 }; /* of mem_host_alloc() */
+enum { CUDA_IPC_LAZY_PEER_ACCESS = 1 };
+enum { CUDA_CAPTURE_NONE = 0, CUDA_CAPTURE_ACTIVE = 1 }; /* CUstreamCaptureStatus */
+enum { CUDA_FUNCTION_THREADS = 0 };		    /* CUfunction_attribute */
 
 struct cuda_driver {
 	cuda_result (*init)(unsigned flags);
@@ -42,6 +93,46 @@ struct cuda_driver {
 	cuda_result (*device_total_mem)(size_t *bytes, cuda_device device);
 	cuda_result (*device_get_attribute)(int *value, unsigned attribute, cuda_device device);
 	cuda_result (*device_can_access_peer)(int *can, cuda_device device, cuda_device peer);
+
+	cuda_result (*primary_retain)(struct CUctx_st **context, cuda_device device);
+	cuda_result (*primary_release)(cuda_device device);
+	cuda_result (*context_get_current)(struct CUctx_st **context);
+	cuda_result (*context_push)(struct CUctx_st *context);
+	cuda_result (*context_pop)(struct CUctx_st **context);
+	cuda_result (*context_get_device)(cuda_device *device);
+	cuda_result (*context_enable_peer)(struct CUctx_st *peer, unsigned flags);
+
+	cuda_result (*mem_alloc)(cuda_address *memory, size_t bytes);
+	cuda_result (*mem_free)(cuda_address memory);
+	cuda_result (*mem_get_range)(cuda_address *base, size_t *bytes, cuda_address inside);
+	cuda_result (*mem_host_alloc)(void **memory, size_t bytes, unsigned flags);
+	cuda_result (*mem_host_free)(void *memory);
+	cuda_result (*mem_copy)(cuda_address dst, cuda_address src, size_t bytes, struct CUstream_st *stream);
+	cuda_result (*mem_set)(cuda_address dst, unsigned char byte, size_t bytes, struct CUstream_st *stream);
+	cuda_result (*pointer_get_attributes)(unsigned n, unsigned *attributes, void **values, cuda_address pointer);
+	cuda_result (*ipc_get)(struct CUipcMemHandle_st *handle, cuda_address memory);
+	cuda_result (*ipc_open)(cuda_address *memory, struct CUipcMemHandle_st handle, unsigned flags);
+	cuda_result (*ipc_close)(cuda_address memory);
+
+	cuda_result (*stream_create)(struct CUstream_st **stream, unsigned flags);
+	cuda_result (*stream_destroy)(struct CUstream_st *stream);
+	cuda_result (*stream_synchronize)(struct CUstream_st *stream);
+	cuda_result (*stream_query)(struct CUstream_st *stream);
+	cuda_result (*stream_get_context)(struct CUstream_st *stream, struct CUctx_st **context);
+	cuda_result (*stream_is_capturing)(struct CUstream_st *stream, unsigned *status);
+	cuda_result (*stream_wait_event)(struct CUstream_st *stream, struct CUevent_st *event, unsigned flags);
+	cuda_result (*stream_mem_ops)(struct CUstream_st *stream, unsigned n, union CUstreamBatchMemOpParams_union *ops, unsigned flags);
+	cuda_result (*event_create)(struct CUevent_st **event, unsigned flags);
+	cuda_result (*event_destroy)(struct CUevent_st *event);
+	cuda_result (*event_record)(struct CUevent_st *event, struct CUstream_st *stream);
+	cuda_result (*event_query)(struct CUevent_st *event);
+
+	cuda_result (*module_load)(struct CUmod_st **module, const void *image);
+	cuda_result (*module_unload)(struct CUmod_st *module);
+	cuda_result (*module_get_function)(struct CUfunc_st **function, struct CUmod_st *module, const char *name);
+	cuda_result (*function_get_attribute)(int *value, unsigned attribute, struct CUfunc_st *function);
+	cuda_result (*launch)(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+			      unsigned block_z, unsigned shared_bytes, struct CUstream_st *stream, void **parameters, void **extra);
 };
 
 /* Opened and started. TUTTI_ERR_UNSUPPORTED: it is not there, is too old, or has no GPU for this process; TUTTI_ERR_SYSTEM: it could not be

@@ -7,7 +7,7 @@
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* they are of <cuda.h>, which need not be there */
 
-enum { INVALID_VALUE = 1, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, UNKNOWN = 999 };
+enum { INVALID_VALUE = 1, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, NOT_SUPPORTED = 801, UNKNOWN = 999 };
 
 static int initialized;
 
@@ -117,3 +117,42 @@ int cuDeviceCanAccessPeer(int *can, int device, int peer)
 	*can = device == peer + 1;
 	return check(__func__, device);
 }
+
+/* What the driver has and the stand-in cannot do yet. */
+#define MISSING(function) int function(void) { return failing(#function) ? failing(#function) : NOT_SUPPORTED; }
+
+MISSING(cuDevicePrimaryCtxRetain)
+MISSING(cuDevicePrimaryCtxRelease_v2)
+MISSING(cuCtxGetCurrent)
+MISSING(cuCtxPushCurrent_v2)
+MISSING(cuCtxPopCurrent_v2)
+MISSING(cuCtxGetDevice)
+MISSING(cuCtxEnablePeerAccess)
+MISSING(cuMemAlloc_v2)
+MISSING(cuMemFree_v2)
+MISSING(cuMemGetAddressRange_v2)
+MISSING(cuMemHostAlloc)
+MISSING(cuMemFreeHost)
+MISSING(cuMemcpyAsync)
+MISSING(cuMemsetD8Async)
+MISSING(cuPointerGetAttributes)
+MISSING(cuIpcGetMemHandle)
+MISSING(cuIpcOpenMemHandle_v2)
+MISSING(cuIpcCloseMemHandle)
+MISSING(cuStreamCreate)
+MISSING(cuStreamDestroy_v2)
+MISSING(cuStreamSynchronize)
+MISSING(cuStreamQuery)
+MISSING(cuStreamGetCtx)
+MISSING(cuStreamIsCapturing)
+MISSING(cuStreamWaitEvent)
+MISSING(cuStreamBatchMemOp_v2)
+MISSING(cuEventCreate)
+MISSING(cuEventDestroy_v2)
+MISSING(cuEventRecord)
+MISSING(cuEventQuery)
+MISSING(cuModuleLoadData)
+MISSING(cuModuleUnload)
+MISSING(cuModuleGetFunction)
+MISSING(cuFuncGetAttribute)
+MISSING(cuLaunchKernel)
