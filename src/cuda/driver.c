@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,27 +71,58 @@ static struct {
 	bool open, started;
 } cuda = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Once open it stays so: programs may use it, too. */
-static tutti_result_t open_library(void)
-{
-	const char *set = getenv("TUTTI_CUDA_LIBRARY"), *name = set && *set ? set : LIBRARY;
-	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+_Atomic bool tt_cuda_is_there;
 
-	if (!library)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "CUDA's driver cannot be opened: %s: NVIDIA's driver brings it, and into containers docker run --gpus all",
-			       dlerror());
+static const char *library_name(void)
+{
+	const char *set = getenv("TUTTI_CUDA_LIBRARY");
+
+	return set && *set ? set : LIBRARY;
+}
+
+/* Fill in the functions; gives the first that the library lacks, or NULL: then it stays open, as programs may use it, too. */
+static const char *take_functions(void *library)
+{
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
 		void *const function = dlsym(library, functions[i].name);
 
 		if (!function) {
 			dlclose(library);
-			return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s has no %s: expected the driver of CUDA 12 or newer", name, functions[i].name);
+			return functions[i].name;
 		}
 		memcpy((char *)&cuda.driver + functions[i].at, &function, sizeof(function));
 	}
 	cuda.open = true;
-	tt_log(DEBUG, CUDA, "%s is CUDA's driver", name);
-	return TUTTI_OK;
+	atomic_store_explicit(&tt_cuda_is_there, true, memory_order_release); /* pairs with the acquire in tt_cuda_opened() */
+	tt_log(DEBUG, CUDA, "%s is CUDA's driver", library_name());
+	return NULL;
+}
+
+static tutti_result_t open_library(void)
+{
+	void *library = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL);
+
+	if (!library)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "CUDA's driver cannot be opened: %s: NVIDIA's driver brings it, and into containers docker run --gpus all",
+			       dlerror());
+	const char *lacks = take_functions(library);
+	return lacks ? tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s has no %s: expected the driver of CUDA 12 or newer", library_name(), lacks) : TUTTI_OK;
+}
+
+void tt_cuda_look(void)
+{
+	if (tt_cuda_opened() || pthread_mutex_trylock(&cuda.lock) != 0) /* somebody is opening it; or was when this process was forked */
+		return;
+	void *library = cuda.open ? NULL : dlopen(library_name(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	if (library)
+		take_functions(library);
+	pthread_mutex_unlock(&cuda.lock);
+}
+
+const struct cuda_driver *tt_cuda_opened(void)
+{
+	/* acquire: pairs with the release in take_functions() */
+	return atomic_load_explicit(&tt_cuda_is_there, memory_order_acquire) ? &cuda.driver : NULL;
 }
 
 static tutti_result_t start(void)

@@ -6,6 +6,7 @@
 #ifndef TT_CUDA_DRIVER_H
 #define TT_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "tutti/tutti.h"
@@ -49,6 +50,9 @@ union CUstreamBatchMemOpParams_union {
 enum {
 	CUDA_INVALID_VALUE = 1,
 	CUDA_OUT_OF_MEMORY = 2,
+	CUDA_NOT_INITIALIZED = 3,
+	CUDA_DEINITIALIZED = 4,
+	CUDA_STUB_LIBRARY = 34, /* it stands in for the driver when programs are linked */
 	CUDA_NO_DEVICE = 100,
 	CUDA_INVALID_CONTEXT = 201,
 	CUDA_NO_BINARY_FOR_GPU = 209,
@@ -138,6 +142,13 @@ struct cuda_driver {
 /* Opened and started. TUTTI_ERR_UNSUPPORTED: it is not there, is too old, or has no GPU for this process; TUTTI_ERR_SYSTEM: it could not be
  * started. What failed is tried again by the next call. Any thread. */
 tutti_result_t tt_cuda_driver(const struct cuda_driver **out);
+
+/* Whether buffers may be on a GPU, at the price of a relaxed load: the driver's library is open. Read by those who then ask tt_cuda_opened(). */
+extern _Atomic bool tt_cuda_is_there;
+/* Take notice of a driver that the program has loaded; says nothing if there is none. Does not start it. */
+void tt_cuda_look(void);
+/* The driver as it is, opened, but perhaps not started; NULL: not opened. */
+const struct cuda_driver *tt_cuda_opened(void);
 
 /* The sentence "WHAT: CUDA's text (CUDA's name)" and TUTTI_ERR_SYSTEM. */
 tutti_result_t tt_cuda_fail(const struct cuda_driver *driver, const char *what, cuda_result error);
