@@ -441,7 +441,7 @@ static void a_driver_of_cuda_that_fails_says_why(void **state)
 		const char *library, *devices, *fails, *error, *says;
 	} cases[] = {
 		{ "/nonexistent/libcuda.so.1", "2", "", "", "CUDA's driver cannot be opened: /nonexistent/libcuda.so.1: " },
-		{ "libjansson.so.4", "2", "", "", "libjansson.so.4 has no cuInit: expected the driver of CUDA 11 or newer" },
+		{ "libjansson.so.4", "2", "", "", "libjansson.so.4 has no cuInit: expected the driver of CUDA 12 or newer" },
 		{ cuda_standin, "0", "", "", "CUDA has no GPU for this process: there is none, or CUDA_VISIBLE_DEVICES" },
 		{ cuda_standin, "2", "cuInit", "999", "start CUDA's driver: unknown error (CUDA_ERROR_UNKNOWN, 999)" },
 		{ cuda_standin, "2", "cuDeviceGetCount", "999", "count the GPUs: unknown error" },
