@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What of CUDA C++ the library's kernels use, for a host's C++ compiler: one thread runs a grid's threads one after the other, in order of block and
+ * then thread. Kernels that share word across __syncthreads() other than that way it does not fit. */
+#ifndef STANDIN_CUDA_SHIM_H
+#define STANDIN_CUDA_SHIM_H
+
+#include <stdint.h>
+
+#define __global__ __attribute__((visibility("default"), section("standin_kernels")))
+#define __device__
+#define __host__
+#define __constant__
+#define __shared__ static thread_local
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+
+struct standin_place {
+	unsigned x, y, z;
+};
+struct alignas(16) uint4 {
+	unsigned x, y, z, w;
+};
+struct alignas(8) uint2 {
+	unsigned x, y;
+};
+static thread_local standin_place threadIdx, blockIdx, blockDim, gridDim;
+
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
+{
+	return uint4{ x, y, z, w };
+}
+
+static inline void __syncthreads()
+{
+}
+
+static inline void __threadfence()
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void __threadfence_system()
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline unsigned atomicAdd(unsigned *to, unsigned more)
+{
+	return __atomic_fetch_add(to, more, __ATOMIC_SEQ_CST);
+}
+
+static inline unsigned long long atomicAdd(unsigned long long *to, unsigned long long more)
+{
+	return __atomic_fetch_add(to, more, __ATOMIC_SEQ_CST);
+}
+
+static inline unsigned long atomicAdd(unsigned long *to, unsigned long more) /* uint64_t, of many hosts */
+{
+	return __atomic_fetch_add(to, more, __ATOMIC_SEQ_CST);
+}
+
+static inline unsigned __float_as_uint(float value)
+{
+	unsigned bits;
+
+	__builtin_memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+static inline float __uint_as_float(unsigned bits)
+{
+	float value;
+
+	__builtin_memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+#endif

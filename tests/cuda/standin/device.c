@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what every function begins with, the names of errors, and what is said of the GPUs. */
+#include "standin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COUNTED 32 /* functions that STANDIN_FAILS may name at once */
+
+pthread_mutex_t standin_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t standin_changed = PTHREAD_COND_INITIALIZER;
+
+static struct {
+	pid_t process; /* that has started the driver; 0: none. Its children cannot use it, as with the driver */
+	char fails[1024];
+	unsigned calls[COUNTED]; /* of what `fails` names, in its order */
+} standin;
+
+static const struct {
+	cuda_result error;
+	const char *name, *text;
+} errors[] = {
+	{ 0, "CUDA_SUCCESS", "no error" },
+	{ CUDA_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument" },
+	{ CUDA_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory" },
+	{ CUDA_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error" },
+	{ CUDA_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected" },
+	{ INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal" },
+	{ CUDA_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context" },
+	{ MAP_FAILED_THERE, "CUDA_ERROR_MAP_FAILED", "mapping of buffer object failed" },
+	{ CUDA_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device" },
+	{ PEER_UNSUPPORTED, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices" },
+	{ CUDA_UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain." },
+	{ INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },
+	{ ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state" },
+	{ NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found" },
+	{ CUDA_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready" },
+	{ 700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered" },
+	{ CUDA_PEER_ACCESS_ALREADY_ENABLED, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled" },
+	{ PEER_NOT_ENABLED, "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", "peer access has not been enabled" },
+	{ CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed" },
+	{ LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure" },
+	{ CUDA_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
+	{ CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing" },
+	{ CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture" },
+	{ CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "operation would result in a merge of separate capture sequences" },
+	{ CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "capture was not ended in the same stream as it began" },
+	{ CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work" },
+	{ CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "dependency created on uncaptured work in another stream" },
+	{ CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "operation would make the legacy stream depend on a capturing blocking stream" },
+	{ CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream" },
+	{ CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture sequence from another thread" },
+	{ UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error" },
+};
+
+static long setting(const char *name, long otherwise)
+{
+	const char *set = getenv(name);
+
+	return set && *set ? atol(set) : otherwise;
+}
+
+int standin_devices(void)
+{
+	const long devices = setting("STANDIN_DEVICES", 2);
+
+	return devices < DEVICES_MAX ? (int)devices : DEVICES_MAX;
+}
+
+size_t standin_memory_bytes(void)
+{
+	return (size_t)setting("STANDIN_MEMORY", 1l << 30);
+}
+
+/* Called with the lock: the calls are counted. */
+cuda_result standin_failing(const char *function)
+{
+	const char *fails = getenv("STANDIN_FAILS");
+	const size_t length = strlen(function);
+	int at = 0;
+
+	if (!fails)
+		fails = "";
+	if (strncmp(fails, standin.fails, sizeof(standin.fails) - 1) != 0) {
+		snprintf(standin.fails, sizeof(standin.fails), "%s", fails);
+		memset(standin.calls, 0, sizeof(standin.calls));
+	}
+	for (; fails && *fails && at < COUNTED; fails = strchr(fails, ','), at++) {
+		fails += *fails == ',';
+		if (strncmp(fails, function, length) != 0 || !strchr(":,", fails[length]))
+			continue;
+		const unsigned from = fails[length] == ':' ? (unsigned)atoi(fails + length + 1) : 1;
+		if (++standin.calls[at] >= from)
+			return (cuda_result)setting("STANDIN_ERROR", UNKNOWN);
+	}
+	return 0;
+}
+
+cuda_result standin_enter(const char *function)
+{
+	pthread_mutex_lock(&standin_lock);
+	const cuda_result error = standin_failing(function);
+
+	return error ? error : standin.process == getpid() ? 0 : CUDA_NOT_INITIALIZED;
+}
+
+cuda_result standin_leave(cuda_result result)
+{
+	pthread_mutex_unlock(&standin_lock);
+	return result;
+}
+
+static cuda_result enter_of(const char *function, cuda_device device, const void *out)
+{
+	const cuda_result error = standin_enter(function);
+
+	if (error)
+		return error;
+	return device < 0 || device >= standin_devices() ? INVALID_DEVICE : out ? 0 : CUDA_INVALID_VALUE;
+}
+
+API cuda_result cuInit(unsigned flags)
+{
+	pthread_mutex_lock(&standin_lock);
+	cuda_result error = standin_failing(__func__);
+
+	if (!error && flags)
+		error = CUDA_INVALID_VALUE;
+	if (!error && standin.process && standin.process != getpid())
+		error = CUDA_NOT_INITIALIZED;
+	if (!error && standin_devices() <= 0)
+		error = CUDA_NO_DEVICE;
+	if (!error)
+		standin.process = getpid();
+	return standin_leave(error);
+}
+
+static const char *said_of(cuda_result error, bool name)
+{
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		if (errors[i].error == error)
+			return name ? errors[i].name : errors[i].text;
+	}
+	return NULL;
+}
+
+API cuda_result cuGetErrorName(cuda_result error, const char **name)
+{
+	if (!name)
+		return CUDA_INVALID_VALUE;
+	*name = said_of(error, true);
+	return *name ? 0 : CUDA_INVALID_VALUE;
+}
+
+API cuda_result cuGetErrorString(cuda_result error, const char **text)
+{
+	if (!text)
+		return CUDA_INVALID_VALUE;
+	*text = said_of(error, false);
+	return *text ? 0 : CUDA_INVALID_VALUE;
+}
+
+/* The one function that needs no cuInit(). */
+API cuda_result cuDriverGetVersion(int *version)
+{
+	pthread_mutex_lock(&standin_lock);
+	const cuda_result error = standin_failing(__func__);
+
+	if (!error && version)
+		*version = 13000;
+	return standin_leave(error || version ? error : CUDA_INVALID_VALUE);
+}
+
+API cuda_result cuDeviceGetCount(int *count)
+{
+	const cuda_result error = enter_of(__func__, 0, count);
+
+	if (!error)
+		*count = standin_devices();
+	return standin_leave(error);
+}
+
+API cuda_result cuDeviceGet(cuda_device *device, int number)
+{
+	const cuda_result error = enter_of(__func__, number, device);
+
+	if (!error)
+		*device = number;
+	return standin_leave(error);
+}
+
+API cuda_result cuDeviceGetName(char *name, int room, cuda_device device)
+{
+	const cuda_result error = enter_of(__func__, device, name);
+
+	if (!error)
+		snprintf(name, (size_t)room, "Stand-in %d", device);
+	return standin_leave(error);
+}
+
+API cuda_result cuDeviceGetUuid(struct CUuuid_st *uuid, cuda_device device)
+{
+	const cuda_result error = enter_of(__func__, device, uuid);
+
+	for (int i = 0; i < CUDA_UUID_BYTES && !error; i++)
+		((unsigned char *)uuid)[i] = (unsigned char)(0x10 * device + i);
+	return standin_leave(error);
+}
+
+API cuda_result cuDeviceGetPCIBusId(char *id, int room, cuda_device device)
+{
+	const cuda_result error = enter_of(__func__, device, id);
+
+	if (!error)
+		snprintf(id, (size_t)room, "0000:%02x:00.0", 0x17 + device);
+	return standin_leave(error);
+}
+
+API cuda_result cuDeviceTotalMem_v2(size_t *bytes, cuda_device device)
+{
+	const cuda_result error = enter_of(__func__, device, bytes);
+
+	if (!error)
+		*bytes = standin_memory_bytes();
+	return standin_leave(error);
+}
+
+static cuda_result attribute_of(cuda_device device, unsigned attribute, int *value)
+{
+	switch (attribute) {
+	case CUDA_MULTIPROCESSORS: *value = 4; return 0;
+	case CUDA_COMPUTE_MODE: *value = device == 1 ? 3 : CUDA_MODE_DEFAULT; return 0; /* of exclusive process */
+	case CUDA_UNIFIED_ADDRESSING: *value = 1; return 0;
+	case CUDA_CAPABILITY_MAJOR: *value = 9; return 0;
+	case CUDA_CAPABILITY_MINOR: *value = 0; return 0;
+	case CUDA_STREAM_OPS_64_BIT: *value = 1; return 0;
+	case CUDA_DMA_BUF: *value = device == 0; return 0;
+	default: return CUDA_INVALID_VALUE;
+	}
+}
+
+API cuda_result cuDeviceGetAttribute(int *value, unsigned attribute, cuda_device device)
+{
+	const cuda_result error = enter_of(__func__, device, value);
+
+	return standin_leave(error ? error : attribute_of(device, attribute, value));
+}
+
+bool standin_reaches(cuda_device device, cuda_device peer)
+{
+	const char *peers = getenv("STANDIN_PEERS");
+
+	if (device == peer || (peers && strcmp(peers, "none") == 0))
+		return false;
+	return (peers && strcmp(peers, "all") == 0) || device == peer + 1;
+}
+
+API cuda_result cuDeviceCanAccessPeer(int *can, cuda_device device, cuda_device peer)
+{
+	cuda_result error = enter_of(__func__, device, can);
+
+	if (!error && (peer < 0 || peer >= standin_devices()))
+		error = INVALID_DEVICE;
+	if (!error)
+		*can = standin_reaches(device, peer);
+	return standin_leave(error);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns handles by which other processes find memory of GPUs: which descriptor of which process it is. */
+#include "standin.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC 0x6e69646e61747363u
+
+struct token {
+	uint64_t magic, bytes, inode; /* the inode: descriptors and process numbers are used again */
+	int32_t process, fd, device;
+};
+
+_Static_assert(sizeof(struct token) <= sizeof(struct CUipcMemHandle_st), "a handle has no room");
+
+/* Of memory inside an allocation: the handle is the allocation's. */
+static cuda_result write_handle(struct CUipcMemHandle_st *handle, cuda_address address)
+{
+	const struct memory *const memory = memory_at(address);
+	struct stat stat;
+
+	if (!memory || memory->kind != MEMORY_DEVICE)
+		return CUDA_INVALID_VALUE;
+	if (fstat(memory->fd, &stat) < 0)
+		return UNKNOWN;
+	const struct token token = { .magic = MAGIC, .bytes = memory->bytes, .inode = stat.st_ino, .process = getpid(), .fd = memory->fd, .device = memory->device };
+
+	memset(handle, 0, sizeof(*handle));
+	memcpy(handle, &token, sizeof(token));
+	return 0;
+}
+
+API cuda_result cuIpcGetMemHandle(struct CUipcMemHandle_st *handle, cuda_address memory)
+{
+	struct CUctx_st *context;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = context_current(&context);
+	if (!error)
+		error = handle ? write_handle(handle, memory) : CUDA_INVALID_VALUE;
+	return standin_leave(error);
+}
+
+/* INVALID_HANDLE: it was freed, or its process has ended. */
+static cuda_result map(const struct token *token, char **out)
+{
+	char path[64];
+	struct stat stat;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", token->process, token->fd);
+	const int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return INVALID_HANDLE;
+	const bool same = fstat(fd, &stat) == 0 && stat.st_ino == token->inode && (uint64_t)stat.st_size == token->bytes;
+	char *const base = same ? mmap(NULL, token->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+
+	close(fd);
+	*out = base;
+	return !same ? INVALID_HANDLE : base == MAP_FAILED ? MAP_FAILED_THERE : 0;
+}
+
+static cuda_result reach(struct CUctx_st *context, cuda_device device)
+{
+	if (context->device == device)
+		return 0;
+	if (!standin_reaches(context->device, device))
+		return PEER_UNSUPPORTED;
+	context->peers[device] = true;
+	return 0;
+}
+
+static cuda_result open_memory(struct CUctx_st *context, const struct CUipcMemHandle_st *handle, cuda_address *out)
+{
+	struct memory *memory = memory_opened(context, handle);
+	struct token token;
+	char *base = NULL;
+
+	memcpy(&token, handle, sizeof(token));
+	if (token.magic != MAGIC)
+		return CUDA_INVALID_VALUE;
+	if (token.process == getpid())
+		return CUDA_INVALID_CONTEXT;
+	if (!memory) {
+		cuda_result error = reach(context, token.device);
+
+		if (!error)
+			error = map(&token, &base);
+		if (error)
+			return error;
+		memory = memory_new(MEMORY_OPENED, context, base, token.bytes);
+		if (!memory) {
+			munmap(base, token.bytes);
+			return CUDA_OUT_OF_MEMORY;
+		}
+		memory->device = token.device;
+		memory->handle = *handle;
+	}
+	memory->opened++;
+	*out = ADDRESS_OF(memory->base);
+	return 0;
+}
+
+API cuda_result cuIpcOpenMemHandle_v2(cuda_address *memory, struct CUipcMemHandle_st handle, unsigned flags)
+{
+	struct CUctx_st *context;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = context_current(&context);
+	if (!error)
+		error = capture_forbids();
+	if (!error)
+		error = memory && flags == CUDA_IPC_LAZY_PEER_ACCESS ? open_memory(context, &handle, memory) : CUDA_INVALID_VALUE;
+	return standin_leave(error);
+}
+
+/* The last close waits for all that the GPU was given before. */
+static cuda_result close_memory(struct CUctx_st *context, cuda_address address)
+{
+	struct memory *memory = memory_at(address);
+
+	if (!memory || memory->kind != MEMORY_OPENED || memory->context != context || address != ADDRESS_OF(memory->base))
+		return CUDA_INVALID_VALUE;
+	if (--memory->opened)
+		return 0;
+	memory->handle.reserved[0] ^= 1; /* who opens it meanwhile gets a mapping of its own */
+	stream_drain(context, NULL);
+	memory_forget(memory);
+	return 0;
+}
+
+API cuda_result cuIpcCloseMemHandle(cuda_address memory)
+{
+	struct CUctx_st *context;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = context_current(&context);
+	if (!error)
+		error = capture_forbids();
+	return standin_leave(error ? error : close_memory(context, memory));
+}

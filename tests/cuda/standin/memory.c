@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the memory of GPUs, pinned and managed memory, and what is said of pointers. */
+#include "standin.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* CUpointer_attribute; src/cuda/driver.h has the others */
+enum { POINTER_CONTEXT = 1, POINTER_ON_DEVICE = 3, POINTER_ON_HOST = 4, POINTER_START = 11, POINTER_BYTES = 12, POINTER_MAPPED = 13 };
+
+static struct memory *memories;
+
+struct memory *memory_at(cuda_address address)
+{
+	for (struct memory *memory = memories; memory; memory = memory->next) {
+		if (memory_holds(memory, address, 1))
+			return memory;
+	}
+	return NULL;
+}
+
+bool memory_holds(const struct memory *memory, cuda_address address, size_t bytes)
+{
+	const cuda_address base = ADDRESS_OF(memory->base);
+
+	return address >= base && address - base <= memory->bytes && bytes <= memory->bytes - (address - base);
+}
+
+struct memory *memory_opened(const struct CUctx_st *context, const struct CUipcMemHandle_st *handle)
+{
+	for (struct memory *memory = memories; memory; memory = memory->next) {
+		if (memory->kind == MEMORY_OPENED && memory->context == context && memcmp(&memory->handle, handle, sizeof(*handle)) == 0)
+			return memory;
+	}
+	return NULL;
+}
+
+struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, char *base, size_t bytes)
+{
+	struct memory *const memory = calloc(1, sizeof(*memory));
+
+	if (!memory)
+		return NULL;
+	*memory = (struct memory){ .next = memories, .kind = kind, .context = context, .device = context->device, .base = base, .bytes = bytes, .fd = -1 };
+	memories = memory;
+	return memory;
+}
+
+void memory_forget(struct memory *memory)
+{
+	struct memory **at = &memories;
+
+	while (*at != memory)
+		at = &(*at)->next;
+	*at = memory->next;
+	munmap(memory->base, memory->bytes);
+	if (memory->fd >= 0)
+		close(memory->fd);
+	free(memory);
+}
+
+void memory_end_context(const struct CUctx_st *context)
+{
+	for (struct memory *memory = memories, *next; memory; memory = next) {
+		next = memory->next;
+		if (memory->context == context)
+			memory_forget(memory);
+	}
+}
+
+static size_t used_of(cuda_device device)
+{
+	size_t bytes = 0;
+
+	for (const struct memory *memory = memories; memory; memory = memory->next) {
+		if (memory->device == device && (memory->kind == MEMORY_DEVICE || memory->kind == MEMORY_MANAGED))
+			bytes += memory->bytes;
+	}
+	return bytes;
+}
+
+static cuda_result map(enum memory_kind kind, struct CUctx_st *context, size_t bytes, int fd, char **out)
+{
+	char *const base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, fd >= 0 ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS, fd, 0);
+	struct memory *const memory = base == MAP_FAILED ? NULL : memory_new(kind, context, base, bytes);
+
+	if (!memory) {
+		if (base != MAP_FAILED)
+			munmap(base, bytes);
+		return CUDA_OUT_OF_MEMORY;
+	}
+	memory->fd = fd;
+	*out = base;
+	return 0;
+}
+
+static cuda_result make(enum memory_kind kind, size_t bytes, char **out)
+{
+	struct CUctx_st *context;
+	cuda_result error = context_current(&context);
+	int fd = -1;
+
+	if (!error)
+		error = capture_forbids();
+	if (error)
+		return error;
+	if (kind != MEMORY_PINNED && (bytes > standin_memory_bytes() || used_of(context->device) > standin_memory_bytes() - bytes))
+		return CUDA_OUT_OF_MEMORY;
+	if (kind == MEMORY_DEVICE) {
+		fd = memfd_create("standin", MFD_CLOEXEC);
+		if (fd < 0)
+			return CUDA_OUT_OF_MEMORY;
+		if (ftruncate(fd, (off_t)bytes) < 0)
+			error = CUDA_OUT_OF_MEMORY;
+	}
+	if (!error)
+		error = map(kind, context, bytes, fd, out);
+	if (error && fd >= 0)
+		close(fd);
+	return error;
+}
+
+API cuda_result cuMemAlloc_v2(cuda_address *memory, size_t bytes)
+{
+	cuda_result error = standin_enter(__func__);
+	char *base = NULL;
+
+	if (!error)
+		error = memory && bytes ? make(MEMORY_DEVICE, bytes, &base) : CUDA_INVALID_VALUE;
+	if (!error)
+		*memory = ADDRESS_OF(base);
+	return standin_leave(error);
+}
+
+API cuda_result cuMemAllocManaged(cuda_address *memory, size_t bytes, unsigned flags)
+{
+	cuda_result error = standin_enter(__func__);
+	char *base = NULL;
+
+	if (!error)
+		error = memory && bytes && (flags == 1 || flags == 2) ? make(MEMORY_MANAGED, bytes, &base) : CUDA_INVALID_VALUE;
+	if (!error)
+		*memory = ADDRESS_OF(base);
+	return standin_leave(error);
+}
+
+API cuda_result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+	cuda_result error = standin_enter(__func__);
+	char *base = NULL;
+
+	if (!error)
+		error = memory && bytes && flags < 8 ? make(MEMORY_PINNED, bytes, &base) : CUDA_INVALID_VALUE;
+	if (!error)
+		*memory = base;
+	return standin_leave(error);
+}
+
+/* As with the driver, all that the GPU was given before is done first: it may use the memory. */
+static cuda_result give_back(cuda_address address, bool pinned)
+{
+	struct CUctx_st *current;
+	cuda_result error = context_current(&current);
+	struct memory *memory = memory_at(address);
+
+	if (!error)
+		error = capture_forbids();
+	if (error)
+		return error;
+	if (!memory || address != ADDRESS_OF(memory->base) || memory->kind == MEMORY_OPENED || (memory->kind == MEMORY_PINNED) != pinned)
+		return CUDA_INVALID_VALUE;
+	stream_drain(memory->context, NULL);
+	memory = memory_at(address);
+	if (!memory) /* somebody else's call was faster */
+		return CUDA_INVALID_VALUE;
+	memory_forget(memory);
+	return 0;
+}
+
+API cuda_result cuMemFree_v2(cuda_address memory)
+{
+	const cuda_result error = standin_enter(__func__);
+
+	return standin_leave(error ? error : give_back(memory, false));
+}
+
+API cuda_result cuMemFreeHost(void *memory)
+{
+	const cuda_result error = standin_enter(__func__);
+
+	return standin_leave(error ? error : give_back(ADDRESS_OF(memory), true));
+}
+
+API cuda_result cuMemGetAddressRange_v2(cuda_address *base, size_t *bytes, cuda_address inside)
+{
+	struct CUctx_st *context;
+	cuda_result error = standin_enter(__func__);
+	const struct memory *const memory = error ? NULL : memory_at(inside);
+
+	if (!error)
+		error = context_current(&context);
+	if (!error && !memory)
+		error = NOT_FOUND;
+	if (!error && base)
+		*base = ADDRESS_OF(memory->base);
+	if (!error && bytes)
+		*bytes = memory->bytes;
+	return standin_leave(error);
+}
+
+API cuda_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+	struct CUctx_st *context;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = context_current(&context);
+	if (!error && (!free_bytes || !total))
+		error = CUDA_INVALID_VALUE;
+	if (!error) {
+		*total = standin_memory_bytes();
+		*free_bytes = *total - used_of(context->device);
+	}
+	return standin_leave(error);
+}
+
+/* `memory` NULL: it is of nobody, which is no error where several attributes are asked for at once. */
+static cuda_result attribute_of(const struct memory *memory, cuda_address address, unsigned attribute, void *value)
+{
+	switch (attribute) {
+	case POINTER_CONTEXT: *(struct CUctx_st **)value = memory ? memory->context : NULL; return 0;
+	case CUDA_POINTER_MEMORY_TYPE: *(unsigned *)value = !memory ? 0 : memory->kind == MEMORY_PINNED ? CUDA_MEMORY_HOST : CUDA_MEMORY_DEVICE; return 0;
+	case POINTER_ON_DEVICE: *(cuda_address *)value = memory ? address : 0; return 0;
+	case POINTER_ON_HOST: {
+		const bool on_host = memory && (memory->kind == MEMORY_PINNED || memory->kind == MEMORY_MANAGED);
+
+		*(void **)value = on_host ? (void *)(uintptr_t)address : NULL;
+		return 0;
+	}
+	case CUDA_POINTER_IS_MANAGED: *(unsigned *)value = memory && memory->kind == MEMORY_MANAGED; return 0;
+	case CUDA_POINTER_DEVICE: *(int *)value = memory ? memory->device : -2; return 0;
+	case POINTER_START: *(cuda_address *)value = memory ? ADDRESS_OF(memory->base) : 0; return 0;
+	case POINTER_BYTES: *(size_t *)value = memory ? memory->bytes : 0; return 0;
+	case POINTER_MAPPED: *(unsigned char *)value = memory != NULL; return 0;
+	default: return CUDA_INVALID_VALUE;
+	}
+}
+
+API cuda_result cuPointerGetAttributes(unsigned n, unsigned *attributes, void **values, cuda_address pointer)
+{
+	cuda_result error = standin_enter(__func__);
+
+	if (!error && (!n || !attributes || !values))
+		error = CUDA_INVALID_VALUE;
+	for (unsigned i = 0; i < n && !error; i++)
+		error = values[i] ? attribute_of(memory_at(pointer), pointer, attributes[i], values[i]) : CUDA_INVALID_VALUE;
+	return standin_leave(error);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Stands in for CUDA's driver where none is, as a library that TUTTI_CUDA_LIBRARY names: GPUs of host memory, whose streams are threads. It is as
+ * strict as the driver about what it is given, and does what it is asked for, so that what processes and threads do with GPUs can be tested by
+ * processes and threads. What a GPU does for speed, and memory that the host cannot read, it does not have.
+ *
+ * STANDIN_DEVICES	how many GPUs there are (2)
+ * STANDIN_MEMORY	bytes of each (1 GiB), counted in each process by itself
+ * STANDIN_PEERS	"all": each reaches all others; "none"; else each reaches the one before it
+ * STANDIN_FAILS	which functions fail, separated by commas: NAME, or NAME:K, from the K-th call on, counted from when the variable was set.
+ *			"work" is what a stream does: where it fails the context is broken, as after a kernel's wrong access
+ * STANDIN_ERROR	with which error (999)
+ *
+ * One lock (standin_enter) guards everything but the memory of GPUs. The files: device.c the start, errors, what is said of GPUs; context.c;
+ * memory.c; ipc.c; stream.c streams and what they do; event.c; capture.c capture and graphs; module.c kernels and their launch; kernels.cpp the
+ * kernels themselves, which no_kernels.c replaces where no C++ compiler is. */
+#ifndef STANDIN_H
+#define STANDIN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "cuda/driver.h"
+#include "cuda/kernels.h"
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* they are of <cuda.h>, which need not be there */
+
+#define API __attribute__((visibility("default")))
+#define DEVICES_MAX 64
+#define ADDRESS_OF(pointer) ((cuda_address)(uintptr_t)(pointer))
+
+/* CUresult; src/cuda/driver.h has the others */
+enum {
+	INVALID_DEVICE = 101,
+	MAP_FAILED_THERE = 205,
+	PEER_UNSUPPORTED = 217,
+	INVALID_HANDLE = 400,
+	ILLEGAL_STATE = 401,
+	NOT_FOUND = 500,
+	PEER_NOT_ENABLED = 705,
+	CONTEXT_IS_DESTROYED = 709,
+	LAUNCH_FAILED = 719,
+	CAPTURE_UNSUPPORTED = 900,
+	CAPTURE_INVALIDATED = 901,
+	CAPTURE_MERGE = 902,
+	CAPTURE_UNMATCHED = 903,
+	CAPTURE_UNJOINED = 904,
+	CAPTURE_ISOLATION = 905,
+	CAPTURE_IMPLICIT = 906,
+	CAPTURED_EVENT = 907,
+	CAPTURE_WRONG_THREAD = 908,
+	UNKNOWN = 999
+};
+
+/* CUstreamBatchMemOpType and its flags; src/cuda/driver.h has the others */
+enum { WAIT_32 = 1, WRITE_32 = 2, WAIT_GEQ = 0, WAIT_AND = 2, WAIT_NOR = 3 };
+
+typedef void standin_kernel(struct tt_cuda_part part, struct tt_cuda_sync sync);
+
+struct CUctx_st {
+	cuda_device device;
+	unsigned retained;
+	cuda_result broken; /* what a stream's work failed with: all that follows does, too */
+	bool peers[DEVICES_MAX];
+	struct CUstream_st *legacy, *per_thread; /* made when first used */
+};
+
+enum memory_kind { MEMORY_DEVICE, MEMORY_OPENED, MEMORY_PINNED, MEMORY_MANAGED };
+
+struct memory {
+	struct memory *next;
+	enum memory_kind kind;
+	struct CUctx_st *context; /* that made or opened it */
+	cuda_device device;	  /* whose it is: an opened one's that of its owner */
+	char *base;
+	size_t bytes;
+	int fd; /* of MEMORY_DEVICE, -1 of others */
+	unsigned opened; /* MEMORY_OPENED: how often, by this handle */
+	struct CUipcMemHandle_st handle;
+};
+
+/* Of one cuEventRecord(): whoever waits for it waits for this, and not for what is recorded later. */
+struct record {
+	unsigned references;
+	bool done;
+	struct timespec when;
+};
+
+struct CUevent_st {
+	struct CUevent_st *next;
+	struct CUctx_st *context;
+	unsigned flags;
+	struct record *last;	    /* NULL: never recorded */
+	uint64_t capture;	    /* recorded last in the capture of this number; 0: in none */
+	struct CUstream_st *stream; /* of that capture, and how much of it there was then */
+	unsigned captured;
+};
+
+enum work_kind { WORK_COPY, WORK_SET, WORK_MEM_OP, WORK_KERNEL, WORK_RECORD, WORK_WAIT };
+
+struct work {
+	struct work *next;
+	uint64_t number; /* of all that was ever given to streams */
+	enum work_kind kind;
+	union {
+		struct {
+			void *dst;
+			const void *src;
+			size_t bytes;
+			void *staged; /* copy of a source that the caller may change after the call */
+		} copy;
+		struct {
+			void *dst;
+			size_t bytes;
+			unsigned char byte;
+		} set;
+		union CUstreamBatchMemOpParams_union op;
+		struct {
+			standin_kernel *kernel;
+			unsigned grid[3], block[3];
+			struct tt_cuda_part part;
+			struct tt_cuda_sync sync;
+		} launch;
+		struct record *record;
+	};
+};
+
+struct work_list {
+	struct work *first, *last;
+};
+
+struct capture {
+	struct capture *next;
+	uint64_t number;
+	unsigned mode;
+	bool invalid;
+	struct CUstream_st *origin;
+	const void *thread; /* that began it */
+	struct work_list work;
+};
+
+struct CUstream_st {
+	struct CUstream_st *next;
+	struct CUctx_st *context;
+	unsigned flags;
+	bool served;	/* it has a thread */
+	bool destroyed; /* by the caller: it ends when it has nothing to do */
+	struct work_list work;
+	uint64_t running; /* number of the work that it does; 0: none */
+	pthread_cond_t more;
+	struct capture *capture; /* NULL: none */
+	unsigned captured;	 /* work that it gave to the capture */
+	bool joined;		 /* another stream of the capture waits for all of that */
+};
+
+/* device.c. standin_enter() takes the lock, also where it fails; standin_leave() gives it back and returns `result`. */
+cuda_result standin_enter(const char *function);
+cuda_result standin_leave(cuda_result result);
+cuda_result standin_failing(const char *function);
+int standin_devices(void);
+bool standin_reaches(cuda_device device, cuda_device peer);
+size_t standin_memory_bytes(void);
+extern pthread_mutex_t standin_lock;
+extern pthread_cond_t standin_changed; /* some work has ended */
+
+/* What follows is called with the lock. context.c */
+cuda_result context_current(struct CUctx_st **out);
+bool context_is_one(const struct CUctx_st *context);
+
+/* memory.c */
+struct memory *memory_at(cuda_address address);
+bool memory_holds(const struct memory *memory, cuda_address address, size_t bytes);
+struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, char *base, size_t bytes);
+void memory_forget(struct memory *memory);
+struct memory *memory_opened(const struct CUctx_st *context, const struct CUipcMemHandle_st *handle);
+void memory_end_context(const struct CUctx_st *context);
+
+/* stream.c. stream_use() finds the stream that a handle names. stream_append() takes `work` in any case; so does a capture. */
+cuda_result stream_use(struct CUstream_st *handle, struct CUstream_st **out);
+cuda_result stream_look(struct CUstream_st *handle, struct CUstream_st **out);
+cuda_result stream_append(struct CUstream_st *stream, struct work *work);
+struct work *work_new(enum work_kind kind);
+struct work *work_copy(const struct work *work);
+void work_free(struct work *work);
+void work_list_add(struct work_list *list, struct work *work);
+void work_list_free(struct work_list *list);
+void stream_drain(const struct CUctx_st *context, const struct CUstream_st *stream);
+void stream_end_context(struct CUctx_st *context);
+void stream_leave_capture(const struct capture *capture);
+bool stream_all_joined(const struct capture *capture);
+
+/* event.c */
+struct record *record_new(void);
+struct record *record_keep(struct record *record);
+void record_drop(struct record *record);
+void event_end_context(const struct CUctx_st *context);
+
+/* capture.c. capture_forbids(): what cannot be captured may not be called now; the capture that forbids it is invalid then. */
+cuda_result capture_forbids(void);
+void capture_invalidate(struct capture *capture);
+bool capture_blocks_legacy(const struct CUctx_st *context, bool invalidate);
+struct capture *capture_numbered(uint64_t number);
+cuda_result capture_wait(struct CUstream_st *stream, struct CUevent_st *event);
+
+/* module.c */
+void module_end_context(const struct CUctx_st *context);
+
+/* kernels.cpp or no_kernels.c; called without the lock */
+#ifdef __cplusplus
+extern "C" {
+#endif
+standin_kernel *standin_kernel_named(const char *name);
+void standin_kernel_run(standin_kernel *kernel, const unsigned grid[3], const unsigned block[3], const struct tt_cuda_part *part, const struct tt_cuda_sync *sync);
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns streams: what each is given it does in order, in a thread of its own, which begins with the first work. */
+#include "standin.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct CUstream_st *streams; /* those that were destroyed, too, while they have work */
+static uint64_t last_number;
+
+struct work *work_new(enum work_kind kind)
+{
+	struct work *const work = calloc(1, sizeof(*work));
+
+	if (work)
+		work->kind = kind;
+	return work;
+}
+
+struct work *work_copy(const struct work *work)
+{
+	struct work *const copy = work_new(work->kind);
+
+	if (!copy)
+		return NULL;
+	*copy = *work;
+	copy->next = NULL;
+	return copy;
+}
+
+void work_free(struct work *work)
+{
+	if (!work)
+		return;
+	if (work->kind == WORK_COPY)
+		free(work->copy.staged);
+	if (work->kind == WORK_RECORD || work->kind == WORK_WAIT)
+		record_drop(work->record);
+	free(work);
+}
+
+void work_list_add(struct work_list *list, struct work *work)
+{
+	if (list->last)
+		list->last->next = work;
+	else
+		list->first = work;
+	list->last = work;
+}
+
+static struct work *work_list_take(struct work_list *list)
+{
+	struct work *const work = list->first;
+
+	list->first = work->next;
+	if (!list->first)
+		list->last = NULL;
+	work->next = NULL;
+	return work;
+}
+
+void work_list_free(struct work_list *list)
+{
+	while (list->first)
+		work_free(work_list_take(list));
+}
+
+/* A wait may be for another process, so nothing wakes it: the word is looked at, from time to time in the end. */
+static void pause_for(unsigned tries)
+{
+	const struct timespec some = { .tv_nsec = 50000 };
+
+	if (tries < 64)
+		sched_yield();
+	else
+		nanosleep(&some, NULL);
+}
+
+static bool passes(uint64_t seen, uint64_t wanted, unsigned flags, bool wide)
+{
+	switch (flags & 3) {
+	case WAIT_GEQ: return wide ? (int64_t)(seen - wanted) >= 0 : (int32_t)((uint32_t)seen - (uint32_t)wanted) >= 0;
+	case CUDA_WAIT_EQUAL: return wide ? seen == wanted : (uint32_t)seen == (uint32_t)wanted;
+	case WAIT_AND: return (seen & wanted) != 0;
+	default: return wide ? ~(seen | wanted) != 0 : (uint32_t)~(seen | wanted) != 0;
+	}
+}
+
+static void do_mem_op(const union CUstreamBatchMemOpParams_union *op)
+{
+	const bool wide = op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == CUDA_MEM_OP_WRITE_64;
+	void *const word = (void *)(uintptr_t)op->waitValue.address; /* of writeValue, too */
+	const uint64_t value = op->waitValue.value64;
+
+	if (op->operation == CUDA_MEM_OP_WRITE_64) {
+		__atomic_store_n((uint64_t *)word, value, __ATOMIC_SEQ_CST);
+	} else if (op->operation == WRITE_32) {
+		__atomic_store_n((uint32_t *)word, (uint32_t)value, __ATOMIC_SEQ_CST);
+	} else {
+		for (unsigned tries = 0;; tries++) {
+			const uint64_t seen = wide ? __atomic_load_n((uint64_t *)word, __ATOMIC_SEQ_CST) : __atomic_load_n((uint32_t *)word, __ATOMIC_SEQ_CST);
+
+			if (passes(seen, value, op->waitValue.flags, wide))
+				break;
+			pause_for(tries);
+		}
+	}
+}
+
+/* Without the lock. */
+static void do_work(struct work *work)
+{
+	switch (work->kind) {
+	case WORK_COPY: memmove(work->copy.dst, work->copy.src, work->copy.bytes); break;
+	case WORK_SET: memset(work->set.dst, work->set.byte, work->set.bytes); break;
+	case WORK_MEM_OP: do_mem_op(&work->op); break;
+	case WORK_KERNEL: standin_kernel_run(work->launch.kernel, work->launch.grid, work->launch.block, &work->launch.part, &work->launch.sync); break;
+	case WORK_RECORD:
+	case WORK_WAIT: break;
+	}
+}
+
+/* With the lock, which it gives back while it works. In a broken context nothing is done. */
+static void end_work(struct CUstream_st *stream, struct work *work)
+{
+	struct CUctx_st *const context = stream->context;
+
+	if (work->kind == WORK_WAIT) {
+		while (!work->record->done && !context->broken)
+			pthread_cond_wait(&standin_changed, &standin_lock);
+	} else if (work->kind == WORK_RECORD) {
+		clock_gettime(CLOCK_MONOTONIC, &work->record->when);
+		work->record->done = true;
+	} else {
+		if (!context->broken)
+			context->broken = standin_failing("work");
+		if (!context->broken) {
+			pthread_mutex_unlock(&standin_lock);
+			do_work(work);
+			pthread_mutex_lock(&standin_lock);
+		}
+	}
+	work_free(work);
+}
+
+static void stream_free(struct CUstream_st *stream)
+{
+	struct CUstream_st **at = &streams;
+
+	while (*at != stream)
+		at = &(*at)->next;
+	*at = stream->next;
+	pthread_cond_destroy(&stream->more);
+	free(stream);
+	pthread_cond_broadcast(&standin_changed);
+}
+
+static void *serve(void *stream_as_void)
+{
+	struct CUstream_st *const stream = stream_as_void;
+
+	pthread_mutex_lock(&standin_lock);
+	for (;;) {
+		while (!stream->work.first && !stream->destroyed)
+			pthread_cond_wait(&stream->more, &standin_lock);
+		if (!stream->work.first)
+			break;
+		struct work *const work = work_list_take(&stream->work);
+
+		stream->running = work->number;
+		end_work(stream, work);
+		stream->running = 0;
+		pthread_cond_broadcast(&standin_changed);
+	}
+	stream_free(stream);
+	pthread_mutex_unlock(&standin_lock);
+	return NULL;
+}
+
+static cuda_result begin_to_serve(struct CUstream_st *stream)
+{
+	pthread_t thread;
+	sigset_t all, before;
+
+	if (stream->served)
+		return 0;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	const int failed = pthread_create(&thread, NULL, serve, stream);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (failed)
+		return CUDA_OUT_OF_MEMORY;
+	pthread_detach(thread);
+	stream->served = true;
+	return 0;
+}
+
+cuda_result stream_append(struct CUstream_st *stream, struct work *work)
+{
+	cuda_result error = work ? 0 : CUDA_OUT_OF_MEMORY;
+
+	if (!error && stream->capture) {
+		if (!stream->capture->invalid) {
+			work_list_add(&stream->capture->work, work);
+			stream->captured++;
+			stream->joined = false;
+			return 0;
+		}
+		error = CAPTURE_INVALIDATED;
+	}
+	if (!error)
+		error = begin_to_serve(stream);
+	if (error) {
+		work_free(work);
+		return error;
+	}
+	work->number = ++last_number;
+	work_list_add(&stream->work, work);
+	pthread_cond_signal(&stream->more);
+	return 0;
+}
+
+static bool busy(const struct CUstream_st *stream, uint64_t until)
+{
+	return (stream->running && stream->running <= until) || (stream->work.first && stream->work.first->number <= until);
+}
+
+static bool any_busy(const struct CUctx_st *context, const struct CUstream_st *only, uint64_t until)
+{
+	for (const struct CUstream_st *stream = streams; stream; stream = stream->next) {
+		if (stream->context == context && (!only || stream == only) && busy(stream, until))
+			return true;
+	}
+	return false;
+}
+
+/* Waits for what was given to `stream`, or with NULL to all of the context, before the call. */
+void stream_drain(const struct CUctx_st *context, const struct CUstream_st *stream)
+{
+	const uint64_t until = last_number;
+
+	while (any_busy(context, stream, until))
+		pthread_cond_wait(&standin_changed, &standin_lock);
+}
+
+static cuda_result make(struct CUctx_st *context, unsigned flags, struct CUstream_st **out)
+{
+	struct CUstream_st *const stream = calloc(1, sizeof(*stream));
+
+	if (!stream)
+		return CUDA_OUT_OF_MEMORY;
+	stream->context = context;
+	stream->flags = flags;
+	pthread_cond_init(&stream->more, NULL);
+	stream->next = streams;
+	streams = stream;
+	*out = stream;
+	return 0;
+}
+
+/* The caller's handle is no longer one; its thread frees it. */
+static void destroy(struct CUstream_st *stream)
+{
+	stream->destroyed = true;
+	if (stream->served)
+		pthread_cond_signal(&stream->more);
+	else
+		stream_free(stream);
+}
+
+static bool any_of(const struct CUctx_st *context)
+{
+	for (const struct CUstream_st *stream = streams; stream; stream = stream->next) {
+		if (stream->context == context)
+			return true;
+	}
+	return false;
+}
+
+void stream_end_context(struct CUctx_st *context)
+{
+	for (struct CUstream_st *stream = streams, *next; stream; stream = next) {
+		next = stream->next;
+		if (stream->context != context || stream->destroyed)
+			continue;
+		if (stream->capture)
+			capture_invalidate(stream->capture);
+		destroy(stream);
+	}
+	context->legacy = context->per_thread = NULL;
+	while (any_of(context))
+		pthread_cond_wait(&standin_changed, &standin_lock);
+}
+
+void stream_leave_capture(const struct capture *capture)
+{
+	for (struct CUstream_st *stream = streams; stream; stream = stream->next) {
+		if (stream->capture == capture)
+			stream->capture = NULL;
+	}
+}
+
+bool stream_all_joined(const struct capture *capture)
+{
+	for (const struct CUstream_st *stream = streams; stream; stream = stream->next) {
+		if (stream->capture == capture && stream != capture->origin && !stream->joined)
+			return false;
+	}
+	return true;
+}
+
+static cuda_result own_stream(struct CUstream_st *handle, struct CUstream_st **out)
+{
+	struct CUctx_st *context;
+	const cuda_result error = context_current(&context);
+
+	if (error)
+		return error;
+	struct CUstream_st **const stream = handle == (struct CUstream_st *)2 ? &context->per_thread : &context->legacy;
+	if (!*stream && make(context, 0, stream))
+		return CUDA_OUT_OF_MEMORY;
+	*out = *stream;
+	return 0;
+}
+
+/* The stream of a handle: NULL and 1 are the context's legacy one, 2 is per thread there, and here per context. */
+cuda_result stream_look(struct CUstream_st *handle, struct CUstream_st **out)
+{
+	if ((uintptr_t)handle <= 2)
+		return own_stream(handle, out);
+	for (struct CUstream_st *stream = streams; stream; stream = stream->next) {
+		if (stream == handle && !stream->destroyed) {
+			*out = stream;
+			return stream->context->broken;
+		}
+	}
+	return INVALID_HANDLE;
+}
+
+cuda_result stream_use(struct CUstream_st *handle, struct CUstream_st **out)
+{
+	const cuda_result error = stream_look(handle, out);
+
+	return error ? error : *out == (*out)->context->legacy && capture_blocks_legacy((*out)->context, true) ? CAPTURE_IMPLICIT : 0;
+}
+
+API cuda_result cuStreamCreate(struct CUstream_st **stream, unsigned flags)
+{
+	struct CUctx_st *context;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = context_current(&context);
+	if (!error)
+		error = stream && flags <= CUDA_STREAM_NON_BLOCKING ? make(context, flags, stream) : CUDA_INVALID_VALUE;
+	return standin_leave(error);
+}
+
+/* What it was given is done yet. */
+API cuda_result cuStreamDestroy_v2(struct CUstream_st *handle)
+{
+	struct CUstream_st *stream;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error && (uintptr_t)handle <= 2)
+		error = INVALID_HANDLE;
+	if (!error && stream_look(handle, &stream) == INVALID_HANDLE)
+		error = INVALID_HANDLE;
+	if (!error && stream->capture && stream->capture->origin == stream)
+		error = CAPTURE_UNMATCHED;
+	if (!error)
+		destroy(stream);
+	return standin_leave(error);
+}
+
+/* May it be asked about or waited for now? */
+static cuda_result may_ask(struct CUstream_st *handle, struct CUstream_st **out)
+{
+	const cuda_result error = stream_use(handle, out);
+
+	if (error)
+		return error;
+	if ((*out)->capture) {
+		capture_invalidate((*out)->capture);
+		return CAPTURE_UNSUPPORTED;
+	}
+	return capture_forbids();
+}
+
+API cuda_result cuStreamSynchronize(struct CUstream_st *handle)
+{
+	struct CUstream_st *stream;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = may_ask(handle, &stream);
+	if (!error) {
+		const struct CUctx_st *const context = stream->context;
+
+		stream_drain(context, stream);
+		error = context->broken;
+	}
+	return standin_leave(error);
+}
+
+API cuda_result cuStreamQuery(struct CUstream_st *handle)
+{
+	struct CUstream_st *stream;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = may_ask(handle, &stream);
+	return standin_leave(error ? error : busy(stream, UINT64_MAX) ? CUDA_NOT_READY : 0);
+}
+
+API cuda_result cuStreamGetCtx(struct CUstream_st *handle, struct CUctx_st **context)
+{
+	struct CUstream_st *stream;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = context ? stream_look(handle, &stream) : CUDA_INVALID_VALUE;
+	if (!error)
+		*context = stream->context;
+	return standin_leave(error);
+}
+
+/* Memory that only the host knows: its copies are the caller's again, or complete, when the call returns. */
+static bool pageable(const void *pointer)
+{
+	return !memory_at(ADDRESS_OF(pointer));
+}
+
+static bool in_one(cuda_address address, size_t bytes)
+{
+	const struct memory *const memory = memory_at(address);
+
+	return !memory || memory_holds(memory, address, bytes);
+}
+
+static cuda_result copy_to(struct CUstream_st *stream, void *dst, const void *src, size_t bytes)
+{
+	struct work *const work = work_new(WORK_COPY);
+	const struct CUctx_st *const context = stream->context;
+	const bool waits = pageable(dst) && !stream->capture;
+
+	if (!work)
+		return CUDA_OUT_OF_MEMORY;
+	work->copy.dst = dst;
+	work->copy.src = src;
+	work->copy.bytes = bytes;
+	if (pageable(src) && !stream->capture) {
+		work->copy.staged = malloc(bytes);
+		if (!work->copy.staged) {
+			work_free(work);
+			return CUDA_OUT_OF_MEMORY;
+		}
+		work->copy.src = memcpy(work->copy.staged, src, bytes);
+	}
+	const cuda_result error = stream_append(stream, work);
+	if (!error && waits)
+		stream_drain(context, stream);
+	return error ? error : waits ? context->broken : 0;
+}
+
+API cuda_result cuMemcpyAsync(cuda_address dst, cuda_address src, size_t bytes, struct CUstream_st *handle)
+{
+	struct CUctx_st *context;
+	struct CUstream_st *stream;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = context_current(&context);
+	if (!error)
+		error = stream_use(handle, &stream);
+	if (!error && bytes && (!dst || !src || !in_one(dst, bytes) || !in_one(src, bytes)))
+		error = CUDA_INVALID_VALUE;
+	if (!error && bytes)
+		error = copy_to(stream, (void *)(uintptr_t)dst, (const void *)(uintptr_t)src, bytes);
+	return standin_leave(error);
+}
+
+static cuda_result set_to(struct CUstream_st *stream, void *dst, unsigned char byte, size_t bytes)
+{
+	struct work *const work = work_new(WORK_SET);
+
+	if (work) {
+		work->set.dst = dst;
+		work->set.byte = byte;
+		work->set.bytes = bytes;
+	}
+	return stream_append(stream, work);
+}
+
+API cuda_result cuMemsetD8Async(cuda_address dst, unsigned char byte, size_t bytes, struct CUstream_st *handle)
+{
+	struct CUctx_st *context;
+	struct CUstream_st *stream;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = context_current(&context);
+	if (!error)
+		error = stream_use(handle, &stream);
+	if (!error && bytes && (!memory_at(dst) || !in_one(dst, bytes)))
+		error = CUDA_INVALID_VALUE;
+	if (!error && bytes)
+		error = set_to(stream, (void *)(uintptr_t)dst, byte, bytes);
+	return standin_leave(error);
+}
+
+static bool is_mem_op(const union CUstreamBatchMemOpParams_union *op)
+{
+	const bool wide = op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == CUDA_MEM_OP_WRITE_64;
+	const bool wait = op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == WAIT_32;
+	const size_t bytes = wide ? 8 : 4;
+
+	if (!wide && !wait && op->operation != WRITE_32)
+		return false;
+	if (op->waitValue.address % bytes || !memory_at(op->waitValue.address) || !in_one(op->waitValue.address, bytes))
+		return false;
+	return (op->waitValue.flags & ~(wait ? 3u | 1u << 30 : 1u)) == 0;
+}
+
+API cuda_result cuStreamBatchMemOp_v2(struct CUstream_st *handle, unsigned n, union CUstreamBatchMemOpParams_union *ops, unsigned flags)
+{
+	struct CUctx_st *context;
+	struct CUstream_st *stream;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = context_current(&context);
+	if (!error)
+		error = stream_use(handle, &stream);
+	if (!error && (!n || n > 255 || !ops || flags))
+		error = CUDA_INVALID_VALUE;
+	for (unsigned i = 0; i < n && !error; i++)
+		error = is_mem_op(&ops[i]) ? 0 : CUDA_INVALID_VALUE;
+	for (unsigned i = 0; i < n && !error; i++) {
+		struct work *const work = work_new(WORK_MEM_OP);
+
+		if (work)
+			work->op = ops[i];
+		error = stream_append(stream, work);
+	}
+	return standin_leave(error);
+}
