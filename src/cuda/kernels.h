@@ -24,6 +24,7 @@
 #define TT_CUDA_SYNCS 3	 /* after the first round, after the second, at the end */
 #define TT_CUDA_WORD  8	 /* bytes that one stream memory operation waits for */
 #define TT_CUDA_CARD  64 /* bytes of struct tt_card */
+#define TT_CUDA_THREADS 512 /* of a block, at most */
 
 enum { /* tt_cuda_report.waiting; a peer's rank << 8 is added where there is one */
 	TT_CUDA_AWAITS_NOBODY,
@@ -62,13 +63,15 @@ struct tt_cuda_place {
 	struct tt_cuda_control *control[TT_CUDA_RANKS];
 };
 
-/* dst[0][i] = dst[1][i] = … = src[0][i] op src[1][i] op …, with integers and floats divided by `divisor` in the end, if it is not 0. A copy instead has
- * `nsrc` jobs of its own: dst[j] = src[j], of `bytes[j]` each, block row j of the grid doing job j.
- * dst may be equal to any of the sources. Pointers are aligned to elements. */
+/* dst[0][i] = dst[1][i] = … = src[0][i] op src[1][i] op …, with integers and floats divided by `divisor` in the end, if it is not 0: of a sum alone.
+ * Scaling has one source, whose elements it multiplies with the scalar. A copy instead has `nsrc` jobs of its own: dst[j] = src[j], of `bytes[j]`
+ * each, block row j of the grid doing job j.
+ * dst may be equal to any of the sources. Pointers are aligned to elements, those of a copy to nothing. */
 struct tt_cuda_part {
 	const void *src[TT_CUDA_RANKS];
 	void *dst[TT_CUDA_RANKS];
 	uint64_t bytes[TT_CUDA_RANKS]; /* a reduction: bytes[0] for all */
+	uint8_t scalar[8];	       /* of the elements' type, in the first bytes */
 	uint32_t nsrc, ndst;	       /* nsrc 0: nothing to move */
 	uint32_t divisor;
 };

@@ -10,7 +10,11 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t tt_f32_bits(float value)
+#ifndef TT_DEVICE
+#define TT_DEVICE /* CUDA's compiler has a word for functions that GPUs run */
+#endif
+
+static inline TT_DEVICE uint32_t tt_f32_bits(float value)
 {
 	uint32_t bits;
 
@@ -18,7 +22,7 @@ static inline uint32_t tt_f32_bits(float value)
 	return bits;
 }
 
-static inline float tt_f32_of(uint32_t bits)
+static inline TT_DEVICE float tt_f32_of(uint32_t bits)
 {
 	float value;
 
@@ -27,7 +31,7 @@ static inline float tt_f32_of(uint32_t bits)
 }
 
 /* The finite number of a format whose bits without the sign are `magnitude`, as f32. */
-static inline float tt_unpack(uint32_t magnitude, unsigned mantissa, unsigned bias)
+static inline TT_DEVICE float tt_unpack(uint32_t magnitude, unsigned mantissa, unsigned bias)
 {
 	const uint32_t smallest_normal = UINT32_C(1) << mantissa;
 	const uint32_t bits = (magnitude << (23 - mantissa)) + ((127 - bias) << 23);
@@ -40,7 +44,7 @@ static inline float tt_unpack(uint32_t magnitude, unsigned mantissa, unsigned bi
 
 /* The bits without the sign of a non-negative number that is no NaN, as if the format had exponents
  * without end: the caller cuts off at its largest number. */
-static inline uint32_t tt_pack(uint32_t bits, unsigned mantissa, unsigned bias)
+static inline TT_DEVICE uint32_t tt_pack(uint32_t bits, unsigned mantissa, unsigned bias)
 {
 	const unsigned shift = 23 - mantissa;
 	const uint32_t odd = (bits >> shift) & 1;
@@ -52,7 +56,7 @@ static inline uint32_t tt_pack(uint32_t bits, unsigned mantissa, unsigned bias)
 }
 
 /* Formats with infinity: `infinity` are its bits, above them are the NaNs. */
-static inline float tt_unpack_ieee(uint32_t magnitude, unsigned mantissa, unsigned bias,
+static inline TT_DEVICE float tt_unpack_ieee(uint32_t magnitude, unsigned mantissa, unsigned bias,
 				   uint32_t infinity)
 {
 	if (magnitude >= infinity)
@@ -60,7 +64,7 @@ static inline float tt_unpack_ieee(uint32_t magnitude, unsigned mantissa, unsign
 	return tt_unpack(magnitude, mantissa, bias);
 }
 
-static inline uint32_t tt_pack_ieee(uint32_t bits, unsigned mantissa, unsigned bias,
+static inline TT_DEVICE uint32_t tt_pack_ieee(uint32_t bits, unsigned mantissa, unsigned bias,
 				    uint32_t infinity)
 {
 	if (bits > 0x7f800000u) /* the upper half of a NaN's payload, made quiet */
@@ -70,29 +74,29 @@ static inline uint32_t tt_pack_ieee(uint32_t bits, unsigned mantissa, unsigned b
 	return packed < infinity ? packed : infinity;
 }
 
-static inline float tt_f32_signed(float magnitude, uint32_t sign)
+static inline TT_DEVICE float tt_f32_signed(float magnitude, uint32_t sign)
 {
 	return tt_f32_of(tt_f32_bits(magnitude) | sign << 31);
 }
 
-static inline float tt_f32_from_f16(uint16_t half)
+static inline TT_DEVICE float tt_f32_from_f16(uint16_t half)
 {
 	return tt_f32_signed(tt_unpack_ieee(half & 0x7fffu, 10, 15, 0x7c00), half >> 15);
 }
 
-static inline uint16_t tt_f16_from_f32(float value)
+static inline TT_DEVICE uint16_t tt_f16_from_f32(float value)
 {
 	const uint32_t bits = tt_f32_bits(value);
 
 	return (uint16_t)(bits >> 31 << 15 | tt_pack_ieee(bits & 0x7fffffff, 10, 15, 0x7c00));
 }
 
-static inline float tt_f32_from_bf16(uint16_t half)
+static inline TT_DEVICE float tt_f32_from_bf16(uint16_t half)
 {
 	return tt_f32_of((uint32_t)half << 16);
 }
 
-static inline uint16_t tt_bf16_from_f32(float value)
+static inline TT_DEVICE uint16_t tt_bf16_from_f32(float value)
 {
 	const uint32_t bits = tt_f32_bits(value);
 
@@ -101,12 +105,12 @@ static inline uint16_t tt_bf16_from_f32(float value)
 	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-static inline float tt_f32_from_e5m2(uint8_t byte)
+static inline TT_DEVICE float tt_f32_from_e5m2(uint8_t byte)
 {
 	return tt_f32_signed(tt_unpack_ieee(byte & 0x7fu, 2, 15, 0x7c), byte >> 7);
 }
 
-static inline uint8_t tt_e5m2_from_f32(float value)
+static inline TT_DEVICE uint8_t tt_e5m2_from_f32(float value)
 {
 	const uint32_t bits = tt_f32_bits(value);
 
@@ -118,7 +122,7 @@ static inline uint8_t tt_e5m2_from_f32(float value)
 #define TT_E4M3_NAN 0x7fu
 #define TT_E4M3_MAX 0x7eu
 
-static inline float tt_f32_from_e4m3(uint8_t byte)
+static inline TT_DEVICE float tt_f32_from_e4m3(uint8_t byte)
 {
 	const uint32_t magnitude = byte & 0x7fu;
 
@@ -127,7 +131,7 @@ static inline float tt_f32_from_e4m3(uint8_t byte)
 	return tt_f32_signed(tt_unpack(magnitude, 3, 7), byte >> 7);
 }
 
-static inline uint8_t tt_e4m3_from_f32(float value)
+static inline TT_DEVICE uint8_t tt_e4m3_from_f32(float value)
 {
 	const uint32_t bits = tt_f32_bits(value), magnitude = bits & 0x7fffffff;
 	const uint32_t sign = bits >> 31 << 7;
