@@ -117,6 +117,8 @@ static int begin(void **state)
 	assert_success(cu->context_push(context));
 	stream = new_stream();
 	words = new_words();
+	assert_true(words[0] && words[WORDS - 1]); /* nobody may count on zeros */
+	memset(words, 0, WORDS * sizeof(*words));
 	return 0;
 }
 
@@ -708,6 +710,7 @@ static void kernels_move_bytes_and_give_word(void **state)
 	int threads;
 
 	assert_success(cu->mem_host_alloc(&report, sizeof(struct tt_cuda_report), 0));
+	memset(control, 0, sizeof(*control));
 	*place = (struct tt_cuda_place){ .rank = 0, .ranks = 1, .own = control, .report = report, .control = { control } };
 	for (int i = 0; i < 100; i++)
 		words[i] = (uint64_t)i;
@@ -761,22 +764,26 @@ static void every_function_fails_when_it_is_told_to(void **state)
 static void work_that_fails_breaks_the_context(void **state)
 {
 	struct CUctx_st *second, *of;
-	struct CUstream_st *broken;
+	struct CUstream_st *broken, *waits;
 	cuda_address memory;
 
 	assert_success(cu->primary_retain(&second, 1));
 	assert_success(cu->context_push(second));
 	broken = new_stream();
-	assert_success(cu->mem_alloc(&memory, 8));
-	setenv("STANDIN_FAILS", "work:2", 1);
+	waits = new_stream();
+	assert_success(cu->mem_alloc(&memory, 16));
+	assert_success(cu->mem_set(memory, 1, 16, broken));
+	assert_success(cu->stream_synchronize(broken));
+	assert_success(mem_op(waits, CUDA_MEM_OP_WAIT_64, (uint64_t *)(uintptr_t)memory, 77, CUDA_WAIT_EQUAL));
+	setenv("STANDIN_FAILS", "work", 1);
 	setenv("STANDIN_ERROR", "719", 1);
-	assert_success(cu->mem_set(memory, 1, 1, broken));
-	assert_success(cu->mem_set(memory, 2, 1, broken));
+	assert_success(cu->mem_set(memory + 8, 2, 1, broken));
 	assert_int_equal(cu->stream_synchronize(broken), 719);
 	unsetenv("STANDIN_FAILS");
 	unsetenv("STANDIN_ERROR");
-	assert_int_equal(*(unsigned char *)(uintptr_t)memory, 1);
+	assert_int_equal(*(unsigned char *)(uintptr_t)(memory + 8), 1);
 	assert_int_equal(cu->stream_query(broken), 719);
+	assert_int_equal(cu->stream_synchronize(waits), 719); /* for what does not come any more */
 	assert_int_equal(cu->mem_alloc(&memory, 8), 719);
 	assert_int_equal(cu->stream_get_context(broken, &of), 719);
 	assert_success(cu->context_pop(NULL));

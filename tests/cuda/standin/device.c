@@ -14,7 +14,8 @@ pthread_cond_t standin_changed = PTHREAD_COND_INITIALIZER;
 
 static struct {
 	pid_t process; /* that has started the driver; 0: none. Its children cannot use it, as with the driver */
-	char fails[1024];
+	char fails[1024]; /* STANDIN_FAILS and STANDIN_ERROR at the last call */
+	cuda_result error;
 	unsigned calls[COUNTED]; /* of what `fails` names, in its order */
 } standin;
 
@@ -74,34 +75,45 @@ size_t standin_memory_bytes(void)
 	return (size_t)setting("STANDIN_MEMORY", 1l << 30);
 }
 
+/* The variables are read in calls alone: threads of streams might read them while a test sets them. */
+static void read_failures(void)
+{
+	const char *fails = getenv("STANDIN_FAILS");
+
+	standin.error = (cuda_result)setting("STANDIN_ERROR", UNKNOWN);
+	if (strncmp(fails ? fails : "", standin.fails, sizeof(standin.fails) - 1) == 0)
+		return;
+	snprintf(standin.fails, sizeof(standin.fails), "%s", fails ? fails : "");
+	memset(standin.calls, 0, sizeof(standin.calls));
+}
+
 /* Called with the lock: the calls are counted. */
 cuda_result standin_failing(const char *function)
 {
-	const char *fails = getenv("STANDIN_FAILS");
 	const size_t length = strlen(function);
-	int at = 0;
+	const char *at = standin.fails;
 
-	if (!fails)
-		fails = "";
-	if (strncmp(fails, standin.fails, sizeof(standin.fails) - 1) != 0) {
-		snprintf(standin.fails, sizeof(standin.fails), "%s", fails);
-		memset(standin.calls, 0, sizeof(standin.calls));
-	}
-	for (; fails && *fails && at < COUNTED; fails = strchr(fails, ','), at++) {
-		fails += *fails == ',';
-		if (strncmp(fails, function, length) != 0 || !strchr(":,", fails[length]))
+	for (int i = 0; at && *at && i < COUNTED; at = strchr(at, ','), i++) {
+		at += *at == ',';
+		if (strncmp(at, function, length) != 0 || !strchr(":,", at[length]))
 			continue;
-		const unsigned from = fails[length] == ':' ? (unsigned)atoi(fails + length + 1) : 1;
-		if (++standin.calls[at] >= from)
-			return (cuda_result)setting("STANDIN_ERROR", UNKNOWN);
+		const unsigned from = at[length] == ':' ? (unsigned)atoi(at + length + 1) : 1;
+		if (++standin.calls[i] >= from)
+			return standin.error;
 	}
 	return 0;
 }
 
-cuda_result standin_enter(const char *function)
+static cuda_result enter_unstarted(const char *function)
 {
 	pthread_mutex_lock(&standin_lock);
-	const cuda_result error = standin_failing(function);
+	read_failures();
+	return standin_failing(function);
+}
+
+cuda_result standin_enter(const char *function)
+{
+	const cuda_result error = enter_unstarted(function);
 
 	return error ? error : standin.process == getpid() ? 0 : CUDA_NOT_INITIALIZED;
 }
@@ -123,8 +135,7 @@ static cuda_result enter_of(const char *function, cuda_device device, const void
 
 API cuda_result cuInit(unsigned flags)
 {
-	pthread_mutex_lock(&standin_lock);
-	cuda_result error = standin_failing(__func__);
+	cuda_result error = enter_unstarted(__func__);
 
 	if (!error && flags)
 		error = CUDA_INVALID_VALUE;
@@ -146,27 +157,31 @@ static const char *said_of(cuda_result error, bool name)
 	return NULL;
 }
 
+/* Of an error that there is not NULL is said. */
+static cuda_result say(const char *function, cuda_result error, bool name, const char **out)
+{
+	const cuda_result failing = enter_unstarted(function);
+
+	if (failing || !out)
+		return standin_leave(failing ? failing : CUDA_INVALID_VALUE);
+	*out = said_of(error, name);
+	return standin_leave(*out ? 0 : CUDA_INVALID_VALUE);
+}
+
 API cuda_result cuGetErrorName(cuda_result error, const char **name)
 {
-	if (!name)
-		return CUDA_INVALID_VALUE;
-	*name = said_of(error, true);
-	return *name ? 0 : CUDA_INVALID_VALUE;
+	return say(__func__, error, true, name);
 }
 
 API cuda_result cuGetErrorString(cuda_result error, const char **text)
 {
-	if (!text)
-		return CUDA_INVALID_VALUE;
-	*text = said_of(error, false);
-	return *text ? 0 : CUDA_INVALID_VALUE;
+	return say(__func__, error, false, text);
 }
 
-/* The one function that needs no cuInit(). */
+/* Needs no cuInit(). */
 API cuda_result cuDriverGetVersion(int *version)
 {
-	pthread_mutex_lock(&standin_lock);
-	const cuda_result error = standin_failing(__func__);
+	const cuda_result error = enter_unstarted(__func__);
 
 	if (!error && version)
 		*version = 13000;

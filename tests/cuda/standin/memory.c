@@ -10,6 +10,8 @@
 /* CUpointer_attribute; src/cuda/driver.h has the others */
 enum { POINTER_CONTEXT = 1, POINTER_ON_DEVICE = 3, POINTER_ON_HOST = 4, POINTER_START = 11, POINTER_BYTES = 12, POINTER_MAPPED = 13 };
 
+#define DIRTY_BYTES ((size_t)1 << 20) /* that memory begins with: nobody may count on zeros */
+
 static struct memory *memories;
 
 struct memory *memory_at(cuda_address address)
@@ -92,6 +94,7 @@ static cuda_result map(enum memory_kind kind, struct CUctx_st *context, size_t b
 		return CUDA_OUT_OF_MEMORY;
 	}
 	memory->fd = fd;
+	memset(base, 0xa5, bytes < DIRTY_BYTES ? bytes : DIRTY_BYTES);
 	*out = base;
 	return 0;
 }

@@ -11,7 +11,7 @@
  * STANDIN_ERROR	with which error (999)
  *
  * One lock (standin_enter) guards everything but the memory of GPUs. The files: device.c the start, errors, what is said of GPUs; context.c;
- * memory.c; ipc.c; stream.c streams and what they do; event.c; capture.c capture and graphs; module.c kernels and their launch; kernels.cpp the
+ * memory.c; ipc.c; stream.c; work.c what streams do; event.c; capture.c capture and graphs; module.c kernels and their launch; kernels.cpp the
  * kernels themselves, which no_kernels.c replaces where no C++ compiler is. */
 #ifndef STANDIN_H
 #define STANDIN_H
@@ -176,19 +176,24 @@ void memory_forget(struct memory *memory);
 struct memory *memory_opened(const struct CUctx_st *context, const struct CUipcMemHandle_st *handle);
 void memory_end_context(const struct CUctx_st *context);
 
-/* stream.c. stream_use() finds the stream that a handle names. stream_append() takes `work` in any case; so does a capture. */
+/* stream.c. stream_use() finds the stream that a handle names, stream_look() also where a capture forbids its use. stream_append() takes `work` in
+ * any case, NULL for what could not be allocated. stream_drain() waits for what was given to `stream`, or with NULL to all of the context, before. */
 cuda_result stream_use(struct CUstream_st *handle, struct CUstream_st **out);
 cuda_result stream_look(struct CUstream_st *handle, struct CUstream_st **out);
 cuda_result stream_append(struct CUstream_st *stream, struct work *work);
-struct work *work_new(enum work_kind kind);
-struct work *work_copy(const struct work *work);
-void work_free(struct work *work);
-void work_list_add(struct work_list *list, struct work *work);
-void work_list_free(struct work_list *list);
 void stream_drain(const struct CUctx_st *context, const struct CUstream_st *stream);
 void stream_end_context(struct CUctx_st *context);
 void stream_leave_capture(const struct capture *capture);
 bool stream_all_joined(const struct capture *capture);
+
+/* work.c. work_do() is called without the lock. */
+struct work *work_new(enum work_kind kind);
+struct work *work_copy(const struct work *work);
+void work_free(struct work *work);
+void work_do(struct work *work, const struct CUctx_st *context);
+void work_list_add(struct work_list *list, struct work *work);
+struct work *work_list_take(struct work_list *list);
+void work_list_free(struct work_list *list);
 
 /* event.c */
 struct record *record_new(void);
@@ -206,14 +211,8 @@ cuda_result capture_wait(struct CUstream_st *stream, struct CUevent_st *event);
 /* module.c */
 void module_end_context(const struct CUctx_st *context);
 
-/* kernels.cpp or no_kernels.c; called without the lock */
-#ifdef __cplusplus
-extern "C" {
-#endif
+/* kernels.cpp, which cannot read this header, or no_kernels.c; called without the lock */
 standin_kernel *standin_kernel_named(const char *name);
 void standin_kernel_run(standin_kernel *kernel, const unsigned grid[3], const unsigned block[3], const struct tt_cuda_part *part, const struct tt_cuda_sync *sync);
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what streams do: copies, stores, and waits for words; module.c gives them kernels, and event.c records. */
+#include "standin.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct work *work_new(enum work_kind kind)
+{
+	struct work *const work = calloc(1, sizeof(*work));
+
+	if (work)
+		work->kind = kind;
+	return work;
+}
+
+struct work *work_copy(const struct work *work)
+{
+	struct work *const copy = work_new(work->kind);
+
+	if (!copy)
+		return NULL;
+	*copy = *work;
+	copy->next = NULL;
+	return copy;
+}
+
+void work_free(struct work *work)
+{
+	if (!work)
+		return;
+	if (work->kind == WORK_COPY)
+		free(work->copy.staged);
+	if (work->kind == WORK_RECORD || work->kind == WORK_WAIT)
+		record_drop(work->record);
+	free(work);
+}
+
+void work_list_add(struct work_list *list, struct work *work)
+{
+	if (list->last)
+		list->last->next = work;
+	else
+		list->first = work;
+	list->last = work;
+}
+
+struct work *work_list_take(struct work_list *list)
+{
+	struct work *const work = list->first;
+
+	list->first = work->next;
+	if (!list->first)
+		list->last = NULL;
+	work->next = NULL;
+	return work;
+}
+
+void work_list_free(struct work_list *list)
+{
+	while (list->first)
+		work_free(work_list_take(list));
+}
+
+/* A wait may be for another process, so nothing wakes it: the word is looked at, from time to time in the end. */
+static void pause_for(unsigned tries)
+{
+	const struct timespec some = { .tv_nsec = 50000 };
+
+	if (tries < 64)
+		sched_yield();
+	else
+		nanosleep(&some, NULL);
+}
+
+static bool passes(uint64_t seen, uint64_t wanted, unsigned flags, bool wide)
+{
+	switch (flags & 3) {
+	case WAIT_GEQ: return wide ? (int64_t)(seen - wanted) >= 0 : (int32_t)((uint32_t)seen - (uint32_t)wanted) >= 0;
+	case CUDA_WAIT_EQUAL: return wide ? seen == wanted : (uint32_t)seen == (uint32_t)wanted;
+	case WAIT_AND: return (seen & wanted) != 0;
+	default: return wide ? ~(seen | wanted) != 0 : (uint32_t)~(seen | wanted) != 0;
+	}
+}
+
+/* A wait in a context that breaks has an end. */
+static void do_mem_op(const union CUstreamBatchMemOpParams_union *op, const struct CUctx_st *context)
+{
+	const bool wide = op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == CUDA_MEM_OP_WRITE_64;
+	void *const word = (void *)(uintptr_t)op->waitValue.address; /* of writeValue, too */
+	const uint64_t value = op->waitValue.value64;
+
+	if (op->operation == CUDA_MEM_OP_WRITE_64) {
+		__atomic_store_n((uint64_t *)word, value, __ATOMIC_SEQ_CST);
+	} else if (op->operation == WRITE_32) {
+		__atomic_store_n((uint32_t *)word, (uint32_t)value, __ATOMIC_SEQ_CST);
+	} else {
+		for (unsigned tries = 0;; tries++) {
+			const uint64_t seen = wide ? __atomic_load_n((uint64_t *)word, __ATOMIC_SEQ_CST) : __atomic_load_n((uint32_t *)word, __ATOMIC_SEQ_CST);
+
+			if (passes(seen, value, op->waitValue.flags, wide) || __atomic_load_n(&context->broken, __ATOMIC_RELAXED))
+				break;
+			pause_for(tries);
+		}
+	}
+}
+
+void work_do(struct work *work, const struct CUctx_st *context)
+{
+	switch (work->kind) {
+	case WORK_COPY: memmove(work->copy.dst, work->copy.src, work->copy.bytes); break;
+	case WORK_SET: memset(work->set.dst, work->set.byte, work->set.bytes); break;
+	case WORK_MEM_OP: do_mem_op(&work->op, context); break;
+	case WORK_KERNEL: standin_kernel_run(work->launch.kernel, work->launch.grid, work->launch.block, &work->launch.part, &work->launch.sync); break;
+	case WORK_RECORD:
+	case WORK_WAIT: break;
+	}
+}
+
+/* Memory that only the host knows: its copies are the caller's again, or complete, when the call returns. */
+static bool pageable(const void *pointer)
+{
+	return !memory_at(ADDRESS_OF(pointer));
+}
+
+static bool in_one(cuda_address address, size_t bytes)
+{
+	const struct memory *const memory = memory_at(address);
+
+	return !memory || memory_holds(memory, address, bytes);
+}
+
+static cuda_result copy_to(struct CUstream_st *stream, void *dst, const void *src, size_t bytes)
+{
+	struct work *const work = work_new(WORK_COPY);
+	const struct CUctx_st *const context = stream->context;
+	const bool waits = pageable(dst) && !stream->capture;
+
+	if (!work)
+		return CUDA_OUT_OF_MEMORY;
+	work->copy.dst = dst;
+	work->copy.src = src;
+	work->copy.bytes = bytes;
+	if (pageable(src) && !stream->capture) {
+		work->copy.staged = malloc(bytes);
+		if (!work->copy.staged) {
+			work_free(work);
+			return CUDA_OUT_OF_MEMORY;
+		}
+		work->copy.src = memcpy(work->copy.staged, src, bytes);
+	}
+	const cuda_result error = stream_append(stream, work);
+	if (!error && waits)
+		stream_drain(context, stream);
+	return error ? error : waits ? context->broken : 0;
+}
+
+API cuda_result cuMemcpyAsync(cuda_address dst, cuda_address src, size_t bytes, struct CUstream_st *handle)
+{
+	struct CUctx_st *context;
+	struct CUstream_st *stream;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = context_current(&context);
+	if (!error)
+		error = stream_use(handle, &stream);
+	if (!error && bytes && (!dst || !src || !in_one(dst, bytes) || !in_one(src, bytes)))
+		error = CUDA_INVALID_VALUE;
+	if (!error && bytes)
+		error = copy_to(stream, (void *)(uintptr_t)dst, (const void *)(uintptr_t)src, bytes);
+	return standin_leave(error);
+}
+
+static cuda_result set_to(struct CUstream_st *stream, void *dst, unsigned char byte, size_t bytes)
+{
+	struct work *const work = work_new(WORK_SET);
+
+	if (work) {
+		work->set.dst = dst;
+		work->set.byte = byte;
+		work->set.bytes = bytes;
+	}
+	return stream_append(stream, work);
+}
+
+API cuda_result cuMemsetD8Async(cuda_address dst, unsigned char byte, size_t bytes, struct CUstream_st *handle)
+{
+	struct CUctx_st *context;
+	struct CUstream_st *stream;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = context_current(&context);
+	if (!error)
+		error = stream_use(handle, &stream);
+	if (!error && bytes && (!memory_at(dst) || !in_one(dst, bytes)))
+		error = CUDA_INVALID_VALUE;
+	if (!error && bytes)
+		error = set_to(stream, (void *)(uintptr_t)dst, byte, bytes);
+	return standin_leave(error);
+}
+
+static bool is_mem_op(const union CUstreamBatchMemOpParams_union *op)
+{
+	const bool wide = op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == CUDA_MEM_OP_WRITE_64;
+	const bool wait = op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == WAIT_32;
+	const size_t bytes = wide ? 8 : 4;
+
+	if (!wide && !wait && op->operation != WRITE_32)
+		return false;
+	if (op->waitValue.address % bytes || !memory_at(op->waitValue.address) || !in_one(op->waitValue.address, bytes))
+		return false;
+	return (op->waitValue.flags & ~(wait ? 3u | 1u << 30 : 1u)) == 0;
+}
+
+API cuda_result cuStreamBatchMemOp_v2(struct CUstream_st *handle, unsigned n, union CUstreamBatchMemOpParams_union *ops, unsigned flags)
+{
+	struct CUctx_st *context;
+	struct CUstream_st *stream;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = context_current(&context);
+	if (!error)
+		error = stream_use(handle, &stream);
+	if (!error && (!n || n > 255 || !ops || flags))
+		error = CUDA_INVALID_VALUE;
+	for (unsigned i = 0; i < n && !error; i++)
+		error = is_mem_op(&ops[i]) ? 0 : CUDA_INVALID_VALUE;
+	for (unsigned i = 0; i < n && !error; i++) {
+		struct work *const work = work_new(WORK_MEM_OP);
+
+		if (work)
+			work->op = ops[i];
+		error = stream_append(stream, work);
+	}
+	return standin_leave(error);
+}
