@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stands in for CUDA's driver where none is, as a library that TUTTI_CUDA_LIBRARY names: GPUs of host memory, whose streams are threads. It is as
  * strict as the driver about what it is given, and does what it is asked for, so that what processes and threads do with GPUs can be tested by
- * processes and threads. What a GPU does for speed, and memory that the host cannot read, it does not have.
+ * processes and threads. What a GPU does for speed it does not have.
  *
  * STANDIN_DEVICES	how many GPUs there are (2)
  * STANDIN_MEMORY	bytes of each (1 GiB), counted in each process by itself
+ * STANDIN_GUARD	1: memory of GPUs can be read and written by streams alone, as with a GPU; the host gets a fault
  * STANDIN_PEERS	"all": each reaches all others; "none"; else each reaches the one before it
  * STANDIN_FAILS	which functions fail, separated by commas: NAME, or NAME:K, from the K-th call on, counted from when the variable was set.
  *			"work" is what a stream does: where it fails the context is broken, as after a kernel's wrong access
@@ -73,7 +74,8 @@ struct memory {
 	enum memory_kind kind;
 	struct CUctx_st *context; /* that made or opened it */
 	cuda_device device;	  /* whose it is: an opened one's that of its owner */
-	char *base;
+	char *base; /* its address */
+	char *real; /* where it is: with STANDIN_GUARD elsewhere */
 	size_t bytes;
 	int fd; /* of MEMORY_DEVICE, -1 of others */
 	unsigned opened; /* MEMORY_OPENED: how often, by this handle */
@@ -121,6 +123,7 @@ struct work {
 			unsigned grid[3], block[3];
 			struct tt_cuda_part part;
 			struct tt_cuda_sync sync;
+			struct tt_cuda_place place; /* of `sync`, with addresses as the stream finds them */
 		} launch;
 		struct record *record;
 	};
@@ -161,6 +164,7 @@ cuda_result standin_failing(const char *function);
 int standin_devices(void);
 bool standin_reaches(cuda_device device, cuda_device peer);
 size_t standin_memory_bytes(void);
+bool standin_guards(void);
 extern pthread_mutex_t standin_lock;
 extern pthread_cond_t standin_changed; /* some work has ended */
 
@@ -171,7 +175,8 @@ bool context_is_one(const struct CUctx_st *context);
 /* memory.c */
 struct memory *memory_at(cuda_address address);
 bool memory_holds(const struct memory *memory, cuda_address address, size_t bytes);
-struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, char *base, size_t bytes);
+struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, size_t bytes, int fd);
+void *memory_real(const void *address);
 void memory_forget(struct memory *memory);
 struct memory *memory_opened(const struct CUctx_st *context, const struct CUipcMemHandle_st *handle);
 void memory_end_context(const struct CUctx_st *context);
@@ -186,10 +191,11 @@ void stream_end_context(struct CUctx_st *context);
 void stream_leave_capture(const struct capture *capture);
 bool stream_all_joined(const struct capture *capture);
 
-/* work.c. work_do() is called without the lock. */
+/* work.c. work_find() with the lock, before work_do() without it. */
 struct work *work_new(enum work_kind kind);
 struct work *work_copy(const struct work *work);
 void work_free(struct work *work);
+void work_find(struct work *work);
 void work_do(struct work *work, const struct CUctx_st *context);
 void work_list_add(struct work_list *list, struct work *work);
 struct work *work_list_take(struct work_list *list);
