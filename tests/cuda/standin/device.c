@@ -75,11 +75,6 @@ size_t standin_memory_bytes(void)
 	return (size_t)setting("STANDIN_MEMORY", 1l << 30);
 }
 
-bool standin_guards(void)
-{
-	return setting("STANDIN_GUARD", 0) != 0;
-}
-
 /* The variables are read in calls alone: threads of streams might read them while a test sets them. */
 static void read_failures(void)
 {
