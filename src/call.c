@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/staged.h"
 #include "group.h"
 #include "log.h"
 #include "next_call.h"
@@ -161,6 +162,50 @@ static tutti_result_t submit_blocking(struct tutti_comm *comm, const struct tt_c
 	return result;
 }
 
+/* The request has what the call has staged, if anything; here it is ended where the call fails. */
+static tutti_result_t submit_request(struct tutti_comm *comm, const struct tt_call *call, struct tt_staged *staged, tutti_request_t *request)
+{
+	struct tutti_request *started = calloc(1, sizeof(*started));
+
+	if (!started)
+		return tt_staged_end(comm, staged, tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a request", tt_call_name(call))));
+	started->comm = comm;
+	started->maker = comm->maker;
+	started->staged = staged;
+	pthread_mutex_lock(&comm->lock);
+	tutti_result_t result = tt_comm_state(comm);
+	if (!result)
+		result = tt_call_start(comm, call, started);
+	if (!result) {
+		tt_request_hand_out(started);
+		tt_comm_progress(comm);
+		if (started->pending)
+			tt_progress_thread_want(comm);
+	}
+	pthread_mutex_unlock(&comm->lock);
+	if (result) {
+		tt_staged_end(comm, staged, result);
+		free(started);
+	} else {
+		*request = started;
+	}
+	return result;
+}
+
+/* The same for a call whose buffers may be on GPUs. */
+static tutti_result_t submit_staged(struct tutti_comm *comm, const struct tt_call *call, tutti_request_t *request)
+{
+	struct tt_staged *staged = NULL;
+	struct tt_call host = *call;
+	const tutti_result_t result = tt_staged_add(comm, &host, &staged);
+
+	if (result)
+		return tt_comm_fail(comm, result);
+	if (request)
+		return submit_request(comm, &host, staged, request);
+	return tt_staged_end(comm, staged, submit_blocking(comm, &host));
+}
+
 tutti_result_t tt_call_submit(struct tutti_comm *comm, const struct tt_call *call,
 			      tutti_request_t *request)
 {
@@ -172,29 +217,7 @@ tutti_result_t tt_call_submit(struct tutti_comm *comm, const struct tt_call *cal
 		return tt_comm_refuse(comm, tt_call_name(call));
 	if (tt_group_keep(comm, call, request, &result))
 		return result;
-	if (!request)
-		return submit_blocking(comm, call);
-
-	struct tutti_request *started = calloc(1, sizeof(*started));
-	if (!started)
-		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a request",
-						  tt_call_name(call)));
-	started->comm = comm;
-	started->maker = comm->maker;
-	pthread_mutex_lock(&comm->lock);
-	result = tt_comm_state(comm);
-	if (!result)
-		result = tt_call_start(comm, call, started);
-	if (!result) {
-		tt_request_hand_out(started);
-		tt_comm_progress(comm);
-		if (started->pending)
-			tt_progress_thread_want(comm);
-	}
-	pthread_mutex_unlock(&comm->lock);
-	if (result)
-		free(started);
-	else
-		*request = started;
-	return result;
+	if (tt_cuda_may_have_buffers())
+		return submit_staged(comm, call, request);
+	return request ? submit_request(comm, call, NULL, request) : submit_blocking(comm, call);
 }

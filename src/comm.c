@@ -8,6 +8,7 @@
 
 #include "bootstrap.h"
 #include "council.h"
+#include "cuda/staged.h"
 #include "group.h"
 #include "launch.h"
 #include "log.h"
@@ -36,6 +37,7 @@ tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int siz
 	comm->failed_peer = -1;
 	comm->next_seq = 1; /* a board of zeros has posted nothing */
 	comm->kernels = tt_kernels();
+	tt_cuda_look();
 	pthread_mutex_init(&comm->lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -97,6 +99,7 @@ static void free_all(struct tutti_comm *comm)
 		comm->endpoints[i]->ops->destroy(comm->endpoints[i]);
 		free(comm->peers[i]);
 	}
+	tt_staging_free(comm); /* links may have had it registered */
 	tt_council_free(comm);
 	free(comm->wires);
 	free(comm->via);

@@ -139,6 +139,7 @@ struct tutti_comm {
 	uint64_t settle_ns; /* how long ranks take to settle; 0: the first fault is that of all */
 	struct tt_council *council; /* NULL until the ranks first agree on something */
 	struct tt_recorder recorder;
+	struct tt_staging *_Atomic staging; /* cuda/staged.c's; NULL until a call has a buffer on a GPU */
 	int failed_peer; /* whose link failed last, -1: nobody's */
 };
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/staged.h"
 #include "log.h"
 #include "next_call.h"
 
@@ -284,6 +285,16 @@ static void group_free(struct group *group)
 	free(group);
 }
 
+/* Calls with buffers on GPUs are to work on the host. */
+static tutti_result_t stage_all(struct group *group, struct tutti_request *request)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (size_t i = 0; i < group->n && !result; i++)
+		result = tt_staged_add(group->comm, &group->calls[i], &request->staged);
+	return result ? tt_comm_fail(group->comm, result) : TUTTI_OK;
+}
+
 static tutti_result_t run(struct group *group, tutti_request_t *request)
 {
 	struct tutti_comm *comm = group->comm;
@@ -294,8 +305,10 @@ static tutti_result_t run(struct group *group, tutti_request_t *request)
 						  "tutti_group_end: no memory for a request"));
 	started->comm = comm;
 	started->maker = comm->maker;
+	tutti_result_t result = tt_cuda_may_have_buffers() ? stage_all(group, started) : TUTTI_OK;
 	pthread_mutex_lock(&comm->lock);
-	tutti_result_t result = start_all(group, started);
+	if (!result)
+		result = start_all(group, started);
 	if (!result && !request) {
 		tt_comm_wait(comm, &started->pending);
 		result = started->result;
@@ -308,7 +321,7 @@ static tutti_result_t run(struct group *group, tutti_request_t *request)
 	pthread_mutex_unlock(&comm->lock);
 	if (result || !request) {
 		started->result = result;
-		tt_request_finish(started);
+		result = tt_request_finish(started);
 		free(started);
 	} else {
 		*request = started;

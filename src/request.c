@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "cuda/staged.h"
 #include "group.h"
 #include "log.h"
 
@@ -18,11 +19,15 @@ void tt_request_op_done(struct tutti_request *request, tutti_result_t result)
 		tt_comm_interrupt(request->comm); /* another thread of this rank may sleep for it */
 }
 
-void tt_request_finish(struct tutti_request *request)
+tutti_result_t tt_request_finish(struct tutti_request *request)
 {
+	struct tt_staged *staged = request->staged;
+
 	if (request->fused)
 		tt_fused_finish(request->fused, request->result == TUTTI_OK);
 	request->fused = NULL;
+	request->staged = NULL;
+	return staged ? tt_staged_end(request->comm, staged, request->result) : request->result;
 }
 
 void tt_request_hand_out(struct tutti_request *request)
@@ -48,6 +53,7 @@ void tt_requests_free(struct tutti_comm *comm)
 		take_back(request);
 		if (request->fused)
 			tt_fused_finish(request->fused, false); /* who asked for the results did not wait for them */
+		tt_staged_forget(request->staged);
 		free(request);
 	}
 }
@@ -56,11 +62,10 @@ void tt_requests_free(struct tutti_comm *comm)
 static tutti_result_t take_result(tutti_request_t *request)
 {
 	struct tutti_request *finished = *request;
-	const tutti_result_t result = finished->result;
 
 	take_back(finished);
 	pthread_mutex_unlock(&finished->comm->lock);
-	tt_request_finish(finished);
+	const tutti_result_t result = tt_request_finish(finished);
 	free(finished);
 	*request = NULL;
 	return result;
@@ -72,6 +77,8 @@ static tutti_result_t refuse(tutti_request_t *request, const char *call)
 {
 	const struct tt_maker maker = (*request)->maker;
 
+	tt_staged_forget((*request)->staged);
+	(*request)->staged = NULL;
 	tt_request_finish(*request);
 	free(*request);
 	*request = NULL;

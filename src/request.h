@@ -14,6 +14,7 @@ struct tutti_request {
 	uint32_t pending;      /* operations to come; behind the communicator's lock */
 	tutti_result_t result; /* of the first that failed */
 	struct tt_fused *fused; /* results to hand out when all is done; NULL for most */
+	struct tt_staged *staged; /* and results to copy to GPUs after that; likewise */
 };
 
 /* From now on the caller holds it. Lock held. */
@@ -22,7 +23,7 @@ void tt_request_hand_out(struct tutti_request *request);
 void tt_requests_free(struct tutti_comm *comm);
 /* One of the request's operations has ended. Lock held. NULL is fine. */
 void tt_request_op_done(struct tutti_request *request, tutti_result_t result);
-/* Hand out what was fused, release what the request holds (not the struct itself). */
-void tt_request_finish(struct tutti_request *request);
+/* All has ended: hand out what was fused, or staged for GPUs, release what the request holds (not the struct itself). Gives its result. Lock not held. */
+tutti_result_t tt_request_finish(struct tutti_request *request);
 
 #endif

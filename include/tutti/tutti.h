@@ -15,6 +15,12 @@
  * - `request` NULL makes a call blocking. Otherwise it returns at once with a request that
  *   tutti_test() or tutti_wait() finishes; until then the buffers belong to tutti: the input must
  *   not be changed, the output not be read. Count and displacement arrays are copied by the call.
+ * - Buffers of collectives, sends and receives lie in memory of the host, or of GPUs, or in managed memory of CUDA, each as it comes:
+ *   `send` of a rank may be on a GPU and `recv` on the host, and other ranks' elsewhere. What is on a GPU, or managed, is copied through
+ *   memory of the host: the input before the call returns, the output before the call returns or its request is finished. No
+ *   stream is waited for, so what writes the input, or uses the output, must have ended before the call (cudaStreamSynchronize()).
+ *   A program that first loads CUDA when it has made its communicators calls tutti_cuda_devices() (tutti/cuda.h) then; where
+ *   CUDA comes first, nothing need be done. Tables, scalars and buffers of stores are the host's.
  * - Input and output may be the same memory only in the way each function names "in place";
  *   any other overlap is undefined.
  * - Results: 0 is success, positive is in progress, negative is an error. After

@@ -6,6 +6,7 @@
 #ifndef TT_CUDA_DRIVER_H
 #define TT_CUDA_DRIVER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -143,8 +144,12 @@ struct cuda_driver {
  * started. What failed is tried again by the next call. Any thread. */
 tutti_result_t tt_cuda_driver(const struct cuda_driver **out);
 
-/* Whether buffers may be on a GPU, at the price of a relaxed load: the driver's library is open. Read by those who then ask tt_cuda_opened(). */
+/* The driver's library is open: buffers may be on GPUs. All that this costs programs without CUDA is a relaxed load. */
 extern _Atomic bool tt_cuda_is_there;
+static inline bool tt_cuda_may_have_buffers(void)
+{
+	return __builtin_expect(atomic_load_explicit(&tt_cuda_is_there, memory_order_relaxed), 0);
+}
 /* Take notice of a driver that the program has loaded; says nothing if there is none. Does not start it. */
 void tt_cuda_look(void);
 /* The driver as it is, opened, but perhaps not started; NULL: not opened. */

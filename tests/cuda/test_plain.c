@@ -1,0 +1,706 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collectives, sends and receives with buffers on GPUs, in managed memory and on the host, in any mixture: what each does with memory of the host it does
+ * with every other, to the last byte of the buffers, gaps between blocks included. And what comes of CUDA's errors.
+ *
+ *   test_plain RANKS processes|threads [NAME=VALUE …]
+ *
+ * TUTTI_CUDA_LIBRARY names the stand-in, whose errors are tried as well. Without it the GPUs of this machine are used. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tutti/cuda.h>
+
+#include "gpu.h"
+#include "harness.h"
+
+#define RANKS_MAX 8
+#define GAP	  3 /* elements between the blocks of tables */
+#define FRINGE	  7 /* elements before and behind all that a call may touch */
+#define SMALL	  8 /* elements of a short all-reduce */
+#define PIECE	  5 /* of a message in a group */
+
+static const size_t lengths[] = { 0, 1, 37, 5000, 100000 };
+#define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
+
+enum which {
+	ALL_REDUCE,
+	REDUCE,
+	SCAN,
+	EXSCAN,
+	REDUCE_SCATTER,
+	REDUCE_SCATTER_V,
+	BROADCAST,
+	ALL_GATHER,
+	ALL_GATHER_V,
+	GATHER,
+	GATHER_V,
+	SCATTER,
+	SCATTER_V,
+	ALL_TO_ALL,
+	ALL_TO_ALL_V,
+	OWN_OPERATION,
+	SCALED,
+	MESSAGES,
+	MIXTURE,
+	CALLS
+};
+
+/* What a call is made of. */
+struct shape {
+	tutti_comm_t comm;
+	int rank, size, root, turn;
+	enum which which;
+	bool in_place;
+	size_t n; /* elements of a block */
+	size_t counts[RANKS_MAX], displs[RANKS_MAX], back[RANKS_MAX];
+	tutti_op_t own, scaled;
+};
+
+/* Two buffers of one kind each, `room` elements, or the same one twice. */
+struct area {
+	enum gpu_memory kind[2];
+	int32_t *at[2];
+};
+
+static size_t room_of(size_t n, int size)
+{
+	return 2 * FRINGE + (n + GAP + (size_t)size) * (size_t)size + 3 * SMALL + n + PIECE * (size_t)size;
+}
+
+static size_t packed(const size_t *counts, int before)
+{
+	size_t sum = 0;
+
+	for (int i = 0; i < before; i++)
+		sum += counts[i];
+	return sum;
+}
+
+static void make_tables(struct shape *s)
+{
+	size_t at = GAP;
+
+	for (int r = s->size - 1; r >= 0; r--) { /* the last rank's comes first */
+		s->counts[r] = r % 3 == 1 && s->size > 2 ? 0 : s->n / (size_t)(r + 1) + (size_t)r;
+		s->displs[r] = at;
+		at += s->counts[r] + (r % 2 ? GAP : 0);
+	}
+	for (int r = 0; r < s->size; r++)
+		s->back[r] = s->counts[(s->rank + r) % s->size]; /* both directions of a pair are alike */
+}
+
+/* Uneven blocks as rank a sends them to rank b, with gaps, and in the order of the ranks. */
+static void spread(const struct shape *s, size_t *displs)
+{
+	size_t at = 0;
+
+	for (int r = 0; r < s->size; r++) {
+		displs[r] = at;
+		at += s->back[r] + 1;
+	}
+}
+
+/* ---- calls */
+
+static tutti_result_t mix(const struct shape *s, int32_t *send, int32_t *recv, tutti_request_t *request)
+{
+	const tutti_comm_t comm = s->comm;
+	tutti_result_t result = tutti_group_begin(comm);
+
+	for (int i = 0; i < 3 && !result; i++, send += SMALL, recv += SMALL)
+		result = tutti_all_reduce(comm, send, recv, SMALL, TUTTI_INT32, TUTTI_SUM, NULL);
+	if (!result)
+		result = tutti_all_reduce(comm, send, recv, s->n, TUTTI_INT32, TUTTI_MAX, NULL);
+	send += s->n;
+	recv += s->n;
+	for (int peer = 0; peer < s->size && !result; peer++) {
+		result = tutti_send(comm, send + peer * PIECE, PIECE, TUTTI_INT32, peer, NULL);
+		if (!result)
+			result = tutti_recv(comm, recv + peer * PIECE, PIECE, TUTTI_INT32, peer, NULL);
+	}
+	return result ? result : tutti_group_end(comm, request);
+}
+
+static tutti_result_t pass_on(const struct shape *s, int32_t *send, int32_t *recv, tutti_request_t *request)
+{
+	tutti_result_t result = tutti_group_begin(s->comm);
+
+	if (!result)
+		result = tutti_send(s->comm, send, s->n, TUTTI_INT32, (s->rank + 1) % s->size, NULL);
+	if (!result)
+		result = tutti_recv(s->comm, recv, s->n, TUTTI_INT32, (s->rank + s->size - 1) % s->size, NULL);
+	return result ? result : tutti_group_end(s->comm, request);
+}
+
+static tutti_result_t all_to_all_v(const struct shape *s, int32_t *send, int32_t *recv, tutti_request_t *request)
+{
+	size_t displs[RANKS_MAX];
+
+	spread(s, displs);
+	return tutti_all_to_all_v(s->comm, send, s->back, displs, recv, s->back, displs, TUTTI_INT32, request);
+}
+
+/* In place, `send` and `recv` are equal; own blocks are found here. */
+static tutti_result_t call(const struct shape *s, int32_t *send, int32_t *recv, tutti_request_t *request)
+{
+	const tutti_comm_t comm = s->comm;
+	const bool at_root = s->rank == s->root, gathers = s->in_place && at_root;
+	const tutti_dtype_t type = TUTTI_INT32;
+	const size_t n = s->n, me = (size_t)s->rank;
+	const size_t *counts = s->counts, *displs = s->displs;
+
+	switch (s->which) {
+	case ALL_REDUCE: return tutti_all_reduce(comm, send, recv, n, type, TUTTI_SUM, request);
+	case REDUCE: return tutti_reduce(comm, send, recv, n, type, TUTTI_SUM, s->root, request);
+	case SCAN: return tutti_scan(comm, send, recv, n, type, TUTTI_SUM, request);
+	case EXSCAN: return tutti_exscan(comm, send, recv, n, type, TUTTI_SUM, request);
+	case REDUCE_SCATTER: return tutti_reduce_scatter(comm, send, s->in_place ? send + me * n : recv, n, type, TUTTI_SUM, request);
+	case REDUCE_SCATTER_V:
+		return tutti_reduce_scatter_v(comm, send, s->in_place ? send + packed(counts, s->rank) : recv, counts, type, TUTTI_SUM, request);
+	case BROADCAST: return tutti_broadcast(comm, at_root ? send : NULL, recv, n, type, s->root, request);
+	case ALL_GATHER: return tutti_all_gather(comm, s->in_place ? recv + me * n : send, recv, n, type, request);
+	case ALL_GATHER_V: return tutti_all_gather_v(comm, s->in_place ? recv + displs[me] : send, recv, counts, displs, type, request);
+	case GATHER: return tutti_gather(comm, gathers ? recv + me * n : send, recv, n, type, s->root, request);
+	case GATHER_V:
+		return tutti_gather_v(comm, gathers ? recv + displs[me] : send, counts[me], recv, counts, displs, type, s->root, request);
+	case SCATTER: return tutti_scatter(comm, send, gathers ? send + me * n : recv, n, type, s->root, request);
+	case SCATTER_V:
+		return tutti_scatter_v(comm, send, counts, displs, gathers ? send + displs[me] : recv, counts[me], type, s->root, request);
+	case ALL_TO_ALL: return tutti_all_to_all(comm, send, recv, n, type, request);
+	case ALL_TO_ALL_V: return all_to_all_v(s, send, recv, request);
+	case OWN_OPERATION: return tutti_all_reduce(comm, send, recv, n, type, s->own, request);
+	case SCALED: return tutti_all_reduce(comm, send, recv, n, type, s->scaled, request);
+	case MESSAGES: return pass_on(s, send, recv, request);
+	default: return mix(s, send, recv, request);
+	}
+}
+
+enum way { BLOCKING, WAITED, TESTED, ANY, ALL, GROUPED, GROUP_WAITED, WAYS };
+
+static tutti_result_t grouped(const struct shape *s, int32_t *send, int32_t *recv, tutti_request_t *request)
+{
+	tutti_result_t result = tutti_group_begin(s->comm);
+
+	if (!result)
+		result = call(s, send, recv, NULL);
+	return result ? result : tutti_group_end(s->comm, request);
+}
+
+static tutti_result_t make(const struct shape *s, enum way way, int32_t *send, int32_t *recv)
+{
+	const bool is_group = s->which == MESSAGES || s->which == MIXTURE;
+	tutti_request_t requests[2] = { NULL };
+	size_t index;
+	tutti_result_t result;
+
+	if (way == BLOCKING || (way == GROUPED && is_group))
+		return call(s, send, recv, NULL);
+	if (way == GROUPED)
+		return grouped(s, send, recv, NULL);
+	result = (way == GROUP_WAITED && !is_group ? grouped : call)(s, send, recv, &requests[1]);
+	if (result)
+		return result;
+	if (way == ANY)
+		return tutti_wait_any(requests, 2, &index);
+	if (way == ALL)
+		return tutti_wait_all(requests, 2);
+	if (way != TESTED)
+		return tutti_wait(&requests[1]);
+	do
+		result = tutti_test(&requests[1]);
+	while (result == TUTTI_IN_PROGRESS);
+	return result;
+}
+
+/* ---- the same with all kinds of memory */
+
+static const char *const names[] = { "all_reduce", "reduce",  "scan",	  "exscan",  "reduce_scatter", "reduce_scatter_v", "broadcast",
+				     "all_gather", "all_gather_v", "gather", "gather_v", "scatter",	   "scatter_v",	       "all_to_all",
+				     "all_to_all_v", "all_reduce by an operation of the program", "all_reduce of scaled input", "messages", "mixture" };
+
+static void fill(int32_t *to, int rank, int buffer, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		to[i] = (int32_t)((i * 31 + (size_t)rank * 1009 + (size_t)buffer * 77777) % 100003);
+}
+
+static int same(const struct shape *s, const struct area *area, const char *buffer, const int32_t *found, const int32_t *expected, size_t n)
+{
+	const tutti_comm_t comm = s->comm;
+
+	for (size_t i = 0; i < n; i++)
+		CLAIM(found[i] == expected[i], "%s of %zu%s, memory %d to %d: %s[%zu] is %d, with memory of the host %d", names[s->which], s->n,
+		      s->in_place ? " in place" : "", area->kind[0], area->kind[1], buffer, i - FRINGE, found[i], expected[i]);
+	return 0;
+}
+
+/* First with buffers of the host, then with the area's, from the same contents; all of both is compared. */
+static int agrees(const struct shape *s, const struct area *area, int32_t *host[2], int32_t *found)
+{
+	const tutti_comm_t comm = s->comm;
+	const size_t n = room_of(s->n, s->size), bytes = n * sizeof(int32_t);
+	const int buffers = s->in_place ? 1 : 2, last = buffers - 1;
+	const enum way way = (enum way)((s->turn + s->rank) % WAYS);
+	const bool has_context = s->turn % 3 != 0;
+
+	for (int i = 0; i < buffers; i++) {
+		fill(host[i], s->rank, i, n);
+		gpu_put(area->kind[i], area->at[i], host[i], bytes);
+	}
+	SUCCEEDS(call(s, host[0] + FRINGE, host[last] + FRINGE, NULL));
+	if (has_context)
+		gpu_push(s->turn % 3 - 1);
+	const void *context = gpu_current();
+	const tutti_result_t result = make(s, way, area->at[0] + FRINGE, area->at[last] + FRINGE);
+	CLAIM(result == TUTTI_OK, "%s of %zu, way %d, memory %d to %d: %s", names[s->which], s->n, way, area->kind[0], area->kind[1], tutti_last_error(comm));
+	CLAIM(gpu_current() == context, "%s: the thread has another context", names[s->which]);
+	if (has_context)
+		gpu_pop();
+	for (int i = 0; i < buffers; i++) {
+		gpu_get(area->kind[i], found, area->at[i], bytes);
+		if (same(s, area, i ? "recv" : "send", found, host[i], n))
+			return 1;
+	}
+	return 0;
+}
+
+static void add(void *inout, const void *in, size_t n, tutti_dtype_t dtype, void *context)
+{
+	int32_t *sum = inout;
+	const int32_t *more = in;
+
+	for (size_t i = 0; i < n; i++)
+		sum[i] = 3 * sum[i] ^ more[i];
+}
+
+/* A rank's buffers: one of each kind for each side, and what is compared. */
+struct memory {
+	int32_t *at[GPU_MEMORIES][2], *host[2], *found;
+};
+
+static int every_call(struct shape *s, const struct memory *memory)
+{
+	for (int which = 0; which < CALLS; which++) {
+		for (int in_place = 0; in_place < 2; in_place++, s->turn++) {
+			/* every kind on every rank in the course of time, and all mixtures */
+			const enum gpu_memory first = (enum gpu_memory)((s->turn + s->rank) % GPU_MEMORIES);
+			const enum gpu_memory second = (enum gpu_memory)((s->turn / GPU_MEMORIES + 2 * s->rank) % GPU_MEMORIES);
+			const struct area area = { { first, in_place ? first : second }, { memory->at[first][0], memory->at[in_place ? first : second][!in_place] } };
+
+			s->which = (enum which)which;
+			s->in_place = in_place;
+			s->root = s->turn % s->size;
+			if (in_place && (which == ALL_TO_ALL_V || which == MESSAGES || (which == MIXTURE)))
+				continue;
+			if (agrees(s, &area, (int32_t **)memory->host, memory->found))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+static int every_length(tutti_comm_t comm)
+{
+	struct shape s = { .comm = comm, .rank = tutti_comm_rank(comm), .size = tutti_comm_size(comm) };
+	const size_t bytes = room_of(lengths[LENGTHS - 1], s.size) * sizeof(int32_t);
+	const int32_t factor = 3;
+	struct memory memory;
+	int failed = 0;
+
+	SUCCEEDS(tutti_op_create(comm, add, 0, NULL, &s.own));
+	SUCCEEDS(tutti_op_create_premul_sum(comm, &factor, TUTTI_INT32, &s.scaled));
+	for (int i = 0; i < 2; i++) {
+		for (int kind = 0; kind < GPU_MEMORIES; kind++)
+			memory.at[kind][i] = gpu_alloc((enum gpu_memory)kind, bytes);
+		memory.host[i] = malloc(bytes);
+	}
+	memory.found = malloc(bytes);
+	for (size_t i = 0; i < LENGTHS && !failed; i++) {
+		s.n = lengths[i];
+		make_tables(&s);
+		for (int round = 0; round < (s.n < 5000 ? 8 : 2) && !failed; round++)
+			failed = every_call(&s, &memory);
+	}
+	for (int i = 0; i < 2; i++) {
+		for (int kind = 0; kind < GPU_MEMORIES; kind++)
+			gpu_free((enum gpu_memory)kind, memory.at[kind][i]);
+		free(memory.host[i]);
+	}
+	free(memory.found);
+	return failed;
+}
+
+/* ---- what else is claimed */
+
+#define N 3000
+
+struct pair {
+	int32_t *gpu, host[N];
+};
+
+static int sums(tutti_comm_t comm, struct pair *pair, int times)
+{
+	for (int i = 0; i < times; i++) {
+		for (int k = 0; k < N; k++)
+			pair->host[k] = k;
+		gpu_put(ON_GPU_0, pair->gpu, pair->host, sizeof(pair->host));
+		SUCCEEDS(tutti_all_reduce(comm, pair->gpu, pair->gpu, N, TUTTI_INT32, TUTTI_SUM, NULL));
+		gpu_get(ON_GPU_0, pair->host, pair->gpu, sizeof(pair->host));
+		for (int k = 0; k < N; k++)
+			CLAIM(pair->host[k] == k * tutti_comm_size(comm), "element %d is %d", k, pair->host[k]);
+	}
+	return 0;
+}
+
+/* Pinned memory, streams and contexts that a communicator has are used again. */
+static int nothing_new_is_needed(tutti_comm_t comm, void *argument)
+{
+	struct pair pair = { .gpu = gpu_alloc(ON_GPU_0, sizeof(pair.host)) };
+
+	int failed = sums(comm, &pair, 1);
+	setenv("STANDIN_FAILS", "cuMemHostAlloc,cuStreamCreate,cuDevicePrimaryCtxRetain,cuMemFreeHost", 1);
+	failed = failed || sums(comm, &pair, 20);
+	unsetenv("STANDIN_FAILS");
+	gpu_free(ON_GPU_0, pair.gpu);
+	return failed;
+}
+
+/* Who destroys a communicator leaves what was to come where it is. */
+static int requests_may_be_left(tutti_comm_t comm, void *argument)
+{
+	int32_t *gpu = gpu_alloc(ON_GPU_0, 4096);
+	tutti_request_t requests[2] = { NULL };
+
+	if (tutti_comm_rank(comm) == 0) {
+		SUCCEEDS(tutti_recv(comm, gpu, 10, TUTTI_INT32, 1, &requests[0]));
+		SUCCEEDS(tutti_recv(comm, gpu + 100, 10, TUTTI_INT32, 1, &requests[1]));
+	}
+	meet_at(argument, tutti_comm_size(comm));
+	return 0; /* the memory outlives the communicator */
+}
+
+/* Requests of the parent end in a child, and the child frees what it has of the communicator, without CUDA. */
+static int children_free_their_copies(tutti_comm_t comm, void *argument)
+{
+	struct pair pair = { .gpu = gpu_alloc(ON_GPU_0, sizeof(pair.host)) };
+	tutti_request_t request, sent = NULL;
+	int status = -1;
+
+	if (sums(comm, &pair, 1))
+		return 1;
+	const int size = tutti_comm_size(comm), me = tutti_comm_rank(comm);
+	SUCCEEDS(tutti_recv(comm, pair.gpu, N, TUTTI_INT32, (me + 1) % size, &request));
+	const pid_t child = fork();
+	if (child == 0) {
+		setenv("STANDIN_FAILS", "cuMemFreeHost,cuStreamDestroy_v2,cuDevicePrimaryCtxRelease_v2,cuCtxPushCurrent_v2", 1);
+		const bool refused = tutti_test(&request) == TUTTI_ERR_INVALID && !request;
+		tutti_comm_destroy(comm);
+		_exit(!refused);
+	}
+	CLAIM(waitpid(child, &status, 0) == child && status == 0, "the child ended with %d", status);
+	SUCCEEDS(tutti_send(comm, pair.host, N, TUTTI_INT32, (me + size - 1) % size, &sent));
+	SUCCEEDS(tutti_wait(&request));
+	SUCCEEDS(tutti_wait(&sent));
+	gpu_free(ON_GPU_0, pair.gpu);
+	return 0;
+}
+
+static atomic_int lines;
+
+static void count_lines(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+{
+	if (level <= TUTTI_LOG_INFO && strcmp(subsystem, "cuda") == 0)
+		atomic_fetch_add(&lines, 1);
+}
+
+/* A driver that is loaded and was not started, or has no GPU, or says of pointers that it does not know them, is no reason to complain. */
+static int memory_of_the_host_works(tutti_comm_t comm, void *argument)
+{
+	int32_t in[N], out[N];
+
+	tutti_log_set_sink(count_lines, NULL);
+	for (int k = 0; k < N; k++)
+		in[k] = k;
+	for (int i = 0; i < 3; i++) {
+		SUCCEEDS(tutti_all_reduce(comm, in, out, N, TUTTI_INT32, TUTTI_SUM, NULL));
+		for (int k = 0; k < N; k++)
+			CLAIM(out[k] == k * tutti_comm_size(comm), "element %d is %d", k, out[k]);
+	}
+	CLAIM(atomic_load(&lines) == 0, "%d lines of log", atomic_load(&lines));
+	CLAIM(strcmp(tutti_last_error(NULL), "") == 0, "%s", tutti_last_error(NULL));
+	tutti_log_set_sink(NULL, NULL);
+	return 0;
+}
+
+static int loaded_but_not_started(int rank, void *argument)
+{
+	return !gpu_load() || run_launched(memory_of_the_host_works, argument);
+}
+
+static int started_without_gpus(int rank, void *argument)
+{
+	return !gpu_load() || gpu_start() != 100 || run_launched(memory_of_the_host_works, argument);
+}
+
+static void ignore(const tutti_cuda_device_t *device, void *context)
+{
+}
+
+static int found_late(tutti_comm_t comm, void *argument)
+{
+	struct pair pair;
+
+	if (!gpu_load())
+		return 1;
+	CLAIM(gpu_start() == 0, "CUDA does not start");
+	SUCCEEDS(tutti_cuda_devices(ignore, NULL));
+	pair.gpu = gpu_alloc(ON_GPU_0, sizeof(pair.host));
+	const int failed = sums(comm, &pair, 1);
+	gpu_free(ON_GPU_0, pair.gpu);
+	return failed;
+}
+
+/* ---- errors */
+
+struct failure {
+	const char *fails, *error;
+	tutti_result_t result;
+	const char *says; /* on all ranks */
+};
+
+static const struct failure failures[] = {
+	{ "cuPointerGetAttributes", "999", TUTTI_ERR_SYSTEM, "rank 1: ask whose memory a buffer is: unknown error (CUDA_ERROR_UNKNOWN, 999)" },
+	{ "cuDeviceGet", "999", TUTTI_ERR_SYSTEM, "rank 1: make a stream for copies from and to GPU 0: unknown error" },
+	{ "cuDevicePrimaryCtxRetain", "999", TUTTI_ERR_SYSTEM, "rank 1: make a stream for copies from and to GPU 0: unknown error" },
+	{ "cuCtxPushCurrent_v2", "999", TUTTI_ERR_SYSTEM, "rank 1: make a stream for copies from and to GPU 0: unknown error" },
+	{ "cuStreamCreate", "999", TUTTI_ERR_SYSTEM, "rank 1: make a stream for copies from and to GPU 0: unknown error" },
+	{ "cuMemHostAlloc", "999", TUTTI_ERR_SYSTEM, "rank 1: take pinned memory of the host for the 12000 bytes of a buffer on GPU 0: unknown error" },
+	{ "cuMemHostAlloc", "2", TUTTI_ERR_NO_MEMORY, "rank 1: no pinned memory of the host for the 12000 bytes of a buffer on GPU 0" },
+	{ "cuMemHostAlloc:2", "2", TUTTI_ERR_NO_MEMORY, "rank 1: no pinned memory of the host for the 12000 bytes of a buffer on GPU 0" },
+	{ "cuMemcpyAsync", "999", TUTTI_ERR_SYSTEM, "rank 1: copy 12000 bytes of input from GPU 0: unknown error" },
+	{ "cuStreamSynchronize", "999", TUTTI_ERR_SYSTEM, "rank 1: copy 12000 bytes of input from GPU 0: unknown error" },
+	{ "cuMemcpyAsync:2", "999", TUTTI_ERR_SYSTEM, "rank 1: copy 12000 bytes of output to GPU 0: unknown error" },
+	{ "cuStreamSynchronize:2", "999", TUTTI_ERR_SYSTEM, "rank 1: copy 12000 bytes of output to GPU 0: unknown error" },
+};
+
+struct failing {
+	const struct failure *failure;
+	enum way way;
+	atomic_int *joined; /* ranks */
+};
+
+static int all_learn_why(tutti_comm_t comm, void *argument)
+{
+	const struct failing *failing = argument;
+	const struct failure *failure = failing->failure;
+	struct shape s = { .comm = comm, .rank = tutti_comm_rank(comm), .size = tutti_comm_size(comm), .n = N, .which = ALL_REDUCE };
+	const bool copies_out = strchr(failure->fails, ':') && strncmp(failure->fails, "cuMemHost", 9) != 0;
+	int32_t *send = gpu_alloc(ON_GPU_0, N * 4), *recv = gpu_alloc(ON_GPU_0, N * 4), host[N];
+
+	fill(host, s.rank, 0, N);
+	gpu_put(ON_GPU_0, send, host, sizeof(host));
+	gpu_put(ON_GPU_0, recv, host, sizeof(host));
+	meet_at(failing->joined, s.size);
+	if (s.rank == 1) {
+		setenv("STANDIN_ERROR", failure->error, 1);
+		setenv("STANDIN_FAILS", failure->fails, 1);
+	}
+	const void *context = gpu_current();
+	tutti_result_t result = make(&s, failing->way, send, recv);
+	unsetenv("STANDIN_FAILS");
+	while (!result && s.rank != 1) /* the others' part may have been done */
+		result = make(&s, failing->way, send, recv);
+	CLAIM(result == failure->result && strstr(tutti_last_error(comm), failure->says), "%s: %d (%s), expected %d (%s)", failure->fails, result,
+	      tutti_last_error(comm), failure->result, failure->says);
+	CLAIM(gpu_current() == context, "%s: the thread has another context", failure->fails);
+	if (s.rank == 1 && strcmp(failure->fails, "cuStreamSynchronize:2") != 0) {
+		int32_t found[N];
+
+		gpu_get(ON_GPU_0, found, recv, sizeof(found));
+		CLAIM(memcmp(found, host, sizeof(host)) == 0, "%s: something was copied out", failure->fails);
+	}
+	CLAIM(copies_out || make(&s, BLOCKING, send, recv) == failure->result, "%s: the communicator goes on", failure->fails);
+	gpu_free(ON_GPU_0, send);
+	gpu_free(ON_GPU_0, recv);
+	return 0;
+}
+
+/* A fault of another rank ends a call: nothing is copied out. */
+static int faults_copy_nothing(tutti_comm_t comm, void *argument)
+{
+	struct shape s = { .comm = comm, .rank = tutti_comm_rank(comm), .size = tutti_comm_size(comm), .n = N, .which = ALL_REDUCE };
+	int32_t *send = gpu_alloc(ON_GPU_1, N * 4), *recv = gpu_alloc(ON_GPU_1, N * 4), host[N], found[N];
+
+	fill(host, s.rank, 0, N);
+	gpu_put(ON_GPU_1, recv, host, sizeof(host));
+	meet_at(argument, s.size);
+	if (s.rank == s.size - 1) {
+		SUCCEEDS(tutti_comm_abort(comm, "enough of it"));
+		return 0;
+	}
+	CLAIM(make(&s, (enum way)(s.rank % WAYS), send, recv) == TUTTI_ERR_ABORTED, "not aborted");
+	gpu_get(ON_GPU_1, found, recv, sizeof(found));
+	CLAIM(memcmp(found, host, sizeof(host)) == 0, "something was copied out");
+	return 0;
+}
+
+/* What is wrong is said as with memory of the host, and the communicator is as before. */
+static int wrong_arguments_are_refused(tutti_comm_t comm, void *argument)
+{
+	struct pair pair = { .gpu = gpu_alloc(ON_GPU_0, sizeof(pair.host)) };
+	const size_t counts[RANKS_MAX] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+
+	CLAIM(tutti_all_reduce(comm, pair.gpu, pair.gpu, N, TUTTI_INT32, 77, NULL) == TUTTI_ERR_INVALID, "op 77");
+	CLAIM(tutti_all_reduce(comm, pair.gpu, NULL, N, TUTTI_INT32, TUTTI_SUM, NULL) == TUTTI_ERR_INVALID, "recv NULL");
+	CLAIM(tutti_all_to_all_v(comm, pair.gpu, counts, NULL, pair.gpu, counts, NULL, TUTTI_INT32, NULL) == TUTTI_ERR_INVALID, "in place");
+	CLAIM(strstr(tutti_last_error(NULL), "it cannot work in place"), "%s", tutti_last_error(NULL));
+	CLAIM(tutti_send(comm, pair.gpu, 1, TUTTI_INT32, tutti_comm_rank(comm), NULL) == TUTTI_ERR_INVALID, "to oneself");
+	const int failed = sums(comm, &pair, 1);
+	gpu_free(ON_GPU_0, pair.gpu);
+	return failed;
+}
+
+/* ---- driving */
+
+static int everything(tutti_comm_t comm, void *argument)
+{
+	return every_length(comm) || wrong_arguments_are_refused(comm, argument);
+}
+
+/* Asked in a child, as CUDA that was started does not outlive a fork. */
+static bool have_gpus(void)
+{
+	const pid_t child = fork();
+	int status = -1;
+
+	if (child == 0)
+		_exit(!gpu_load() || gpu_start() != 0);
+	return waitpid(child, &status, 0) == child && status == 0;
+}
+
+/* A rank that has CUDA before it has a communicator. */
+static rank_body *body_to_run;
+
+static int with_gpus(int rank, void *argument)
+{
+	if (!gpu_load() || gpu_start() != 0) {
+		fprintf(stderr, "rank %d: CUDA does not start\n", rank);
+		return 1;
+	}
+	return run_launched(body_to_run, argument);
+}
+
+static int run_body(int ranks, rank_body *body, void *argument)
+{
+	const struct job job = { .ranks = ranks, .whole = with_gpus, .argument = argument, .limit_s = 120 };
+
+	body_to_run = body;
+	return run_job(&job);
+}
+
+static int run_whole(int ranks, rank_whole *whole)
+{
+	const struct job job = { .ranks = ranks, .whole = whole };
+
+	return run_job(&job);
+}
+
+static int run_failures(int ranks)
+{
+	atomic_int *const joined = shared_memory(sizeof(*joined));
+	int failed = 0;
+
+	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+		struct failing failing = { &failures[i], (enum way)(i % WAYS), joined };
+
+		atomic_store(joined, 0);
+		failed += run_body(ranks, all_learn_why, &failing);
+	}
+	return failed;
+}
+
+static int as_processes(int ranks)
+{
+	const struct job late = { .ranks = ranks, .body = found_late };
+	int failed = run_body(ranks, everything, NULL) + run_body(ranks, nothing_new_is_needed, NULL) + run_body(ranks, requests_may_be_left, shared_memory(sizeof(atomic_int))) +
+		     run_body(ranks, children_free_their_copies, NULL) + run_body(ranks, faults_copy_nothing, shared_memory(sizeof(atomic_int))) + run_job(&late) +
+		     run_whole(ranks, loaded_but_not_started);
+
+	if (!getenv("TUTTI_CUDA_LIBRARY"))
+		return failed;
+	failed += run_failures(ranks);
+	setenv("STANDIN_DEVICES", "0", 1);
+	failed += run_whole(ranks, started_without_gpus);
+	unsetenv("STANDIN_DEVICES");
+	return failed;
+}
+
+struct thread {
+	pthread_t thread;
+	int rank, ranks, failed;
+	tutti_store_t store;
+};
+
+static void *be_thread(void *argument)
+{
+	struct thread *thread = argument;
+	tutti_comm_t comm;
+
+	if (tutti_comm_create(thread->store, thread->rank, thread->ranks, NULL, &comm) != TUTTI_OK) {
+		fprintf(stderr, "rank %d: %s\n", thread->rank, tutti_last_error(NULL));
+		return NULL;
+	}
+	thread->failed = everything(comm, NULL);
+	if (thread->failed)
+		tutti_comm_abort(comm, "a claim of the test failed");
+	tutti_comm_destroy(comm);
+	return NULL;
+}
+
+static int as_threads(int ranks)
+{
+	struct thread threads[RANKS_MAX];
+	tutti_store_t store;
+	char address[64];
+	int failed = 0;
+
+	snprintf(address, sizeof(address), "unix:tutti-test-plain-%ld", (long)getpid());
+	if (!gpu_load() || gpu_start() != 0 || tutti_store_open(address, 1, 30, &store) != TUTTI_OK)
+		return 1;
+	for (int i = 0; i < ranks; i++) {
+		threads[i] = (struct thread){ .rank = i, .ranks = ranks, .failed = 1, .store = store };
+		if (pthread_create(&threads[i].thread, NULL, be_thread, &threads[i]) != 0)
+			return 1;
+	}
+	for (int i = 0; i < ranks; i++) {
+		pthread_join(threads[i].thread, NULL);
+		failed += threads[i].failed;
+	}
+	tutti_store_close(store);
+	return failed;
+}
+
+int main(int argc, char **argv)
+{
+	const int ranks = argc > 2 ? atoi(argv[1]) : 0;
+	const bool threads = argc > 2 && strcmp(argv[2], "threads") == 0;
+
+	if (ranks < 2 || ranks > RANKS_MAX || (!threads && strcmp(argv[2], "processes") != 0)) {
+		fprintf(stderr, "usage: %s RANKS(2…%d) processes|threads [NAME=VALUE …]\n", argv[0], RANKS_MAX);
+		return 2;
+	}
+	for (int i = 3; i < argc; i++)
+		putenv(argv[i]);
+	if (!have_gpus()) {
+		puts("CUDA's driver has no GPU for this process, and TUTTI_CUDA_LIBRARY names no stand-in");
+		return 77;
+	}
+	const int failed = threads ? as_threads(ranks) : as_processes(ranks);
+	printf("%d ranks as %s: %s\n", ranks, argv[2], failed ? "FAILED" : "buffers on GPUs give what buffers of the host give");
+	return failed != 0;
+}
