@@ -24,7 +24,7 @@
 #include "convert.h"
 
 #ifdef __CUDACC__
-#define KERNEL extern "C" __global__ void __launch_bounds__(TT_CUDA_THREADS)
+#define KERNEL extern "C" __global__ void __launch_bounds__(TT_CUDA_THREADS, 1)
 #define PARAMETERS const __grid_constant__ struct tt_cuda_part part, const __grid_constant__ struct tt_cuda_sync sync /* read where they lie */
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL _Pragma("unroll 1")
@@ -327,6 +327,39 @@ DEVICE uint16_t f16_from_f32(float value)
 }
 #endif
 
+/* 8 bits, without branches: as the vectors of the host do it (src/kernels/vec_tmpl.h). The exponent of E4M3 becomes one of f32, which is too small by
+ * 120; that of E5M2 is the one of f16. */
+DEVICE float f32_from_e4m3(uint8_t byte)
+{
+	const float value = tt_f32_of((uint32_t)(int32_t)(int8_t)byte << 20 & 0x87f00000u) * tt_f32_of((127u + 120) << 23);
+
+	return (byte & 0x7f) == TT_E4M3_NAN ? tt_f32_of(0x7fc00000u) : value;
+}
+
+DEVICE float f32_from_e5m2(uint8_t byte)
+{
+	return tt_f32_from_f16((uint16_t)(byte << 8));
+}
+
+/* `bound` is the largest magnitude of the format in f32, or infinity's, as if that were a number. Adding 2^23 steps of the format, as wide as they are at
+ * that exponent, leaves the steps in the low bits, rounded to nearest even; below the smallest normal number they are as wide as above it. */
+DEVICE uint8_t byte_from_f32(float value, unsigned mantissa, unsigned bias, uint32_t bound)
+{
+	const uint32_t bits = tt_f32_bits(value), sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffffu;
+	const uint32_t bounded = magnitude < bound ? magnitude : bound, smallest = (128 - bias) << 23;
+	const uint32_t exponent = (bounded & 0x7f800000u) > smallest ? bounded & 0x7f800000u : smallest;
+	const uint32_t magic = exponent + ((23 - mantissa) << 23);
+	const uint32_t steps = tt_f32_bits(tt_f32_of(bounded) + tt_f32_of(magic)) - magic;
+	const uint32_t packed = steps + (exponent >> (23 - mantissa)) - ((128 - bias) << mantissa);
+
+	return (uint8_t)(sign | (magnitude > 0x7f800000u ? 0x7f : packed));
+}
+
+#define tt_f32_from_e4m3 f32_from_e4m3
+#define tt_f32_from_e5m2 f32_from_e5m2
+#define tt_e4m3_from_f32(value) byte_from_f32(value, 3, 7, 0x43e00000u)	 /* 448 */
+#define tt_e5m2_from_f32(value) byte_from_f32(value, 2, 15, 0x47800000u) /* 65536 */
+
 SMALL_FLOAT(f16, uint16_t)
 SMALL_FLOAT(bf16, uint16_t)
 SMALL_FLOAT(e4m3, uint8_t)
@@ -396,16 +429,16 @@ template <class N> DEVICE typename N::acc factor_of(const struct tt_cuda_part &p
 	return N::read(stored);
 }
 
-/* The sources that a thread has under way at once. */
-#define GROUP 2
+/* Loads that a thread has under way at once. */
+#define LOADS 8
 
 /* `count` units of BYTES, the first of them `first` bytes behind the pointers, with a gap of `gap` units before number `gap_at`: the numbers before and behind
- * the vectors are done as one row. Thread t does t, t + threads, …, ROWS of them at once, of GROUP sources at once: ROWS * GROUP loads are under way
- * before the first of them is needed. */
+ * the vectors are done as one row. Thread t does t, t + threads, …, ROWS of them at once, of GROUP sources at once: that many loads are under way before
+ * the first of them is needed. */
 template <class N, class OP, int BYTES, int ROWS>
 DEVICE void reduce_units(const struct tt_cuda_part &part, uint64_t first, uint64_t count, uint64_t thread, uint64_t gap_at, uint64_t gap)
 {
-	enum { NUMBERS = BYTES / N::WIDTH };
+	enum { NUMBERS = BYTES / N::WIDTH, GROUP = LOADS / ROWS };
 	typedef typename N::bits bits;
 	const uint64_t threads = thread_count();
 	const typename N::acc factor = factor_of<N>(part);
@@ -422,6 +455,9 @@ DEVICE void reduce_units(const struct tt_cuda_part &part, uint64_t first, uint64
 
 			is[row] = k < count;
 			at[row] = first + (k < gap_at ? k : k + gap) * BYTES;
+			UNROLL
+			for (int e = 0; e < NUMBERS; e++)
+				acc[row][e] = 0;
 		}
 		NO_UNROLL
 		for (uint32_t s = 0; s < part.nsrc; s += GROUP) {
@@ -449,19 +485,21 @@ DEVICE void reduce_units(const struct tt_cuda_part &part, uint64_t first, uint64
 					}
 			}
 		}
+		unit<BYTES> results[ROWS];
+
 		UNROLL
 		for (int row = 0; row < ROWS; row++) {
-			unit<BYTES> result = unit<BYTES>();
-
-			if (!is[row])
-				continue;
+			results[row] = unit<BYTES>();
 			UNROLL
 			for (int e = 0; e < NUMBERS; e++)
-				put<bits, N::WIDTH>(result, e, N::write(OP::finish(acc[row][e], part.divisor, factor)));
-			NO_UNROLL
-			for (uint32_t d = 0; d < part.ndst; d++)
-				*(unit<BYTES> *)((char *)part.dst[d] + at[row]) = result;
+				put<bits, N::WIDTH>(results[row], e, N::write(OP::finish(acc[row][e], part.divisor, factor)));
 		}
+		NO_UNROLL
+		for (uint32_t d = 0; d < part.ndst; d++)
+			UNROLL
+			for (int row = 0; row < ROWS; row++)
+				if (is[row])
+					*(unit<BYTES> *)((char *)part.dst[d] + at[row]) = results[row];
 	}
 }
 
