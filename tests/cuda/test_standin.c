@@ -2,6 +2,7 @@
 /* The stand-in of CUDA's driver, which TUTTI_CUDA_LIBRARY names, does what <cuda.h> says of the driver. What other processes do is done by this
  * program, run again with a word that says what. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -599,6 +600,50 @@ static int be_owner(void)
 	return 0; /* the memory is not freed */
 }
 
+static void copy_by_kernel(void *dst, const void *src, size_t bytes, struct tt_cuda_place *place)
+{
+	struct tt_cuda_part part = { .src = { src }, .dst = { dst }, .bytes = { bytes }, .nsrc = 1, .ndst = 1 };
+	struct tt_cuda_sync sync = { .place = place, .kind = TT_CUDA_SILENT, .clear = -1, .post = -1 };
+	void *parameters[] = { &part, &sync };
+	struct CUmod_st *module;
+	struct CUfunc_st *copy;
+
+	assert_success(cu->module_load(&module, "any"));
+	if (!cu->module_get_function(&copy, module, "tt_cuda_copy"))
+		assert_success(cu->launch(copy, 1, 1, 1, 64, 1, 1, 0, stream, parameters, NULL));
+	else
+		assert_success(cu->mem_copy(address_of(dst), address_of(src), bytes, stream));
+	synchronize();
+	assert_success(cu->module_unload(module));
+}
+
+/* "apart", with STANDIN_APART: what the host does to memory of the GPU faults, what streams do is done. */
+static int be_apart(void)
+{
+	struct tt_cuda_place place = { .ranks = 1 };
+	struct tt_cuda_control zero = { 0 };
+	uint64_t here = 0, *control, *there;
+	int pipes[2];
+
+	open_driver();
+	assert_success(cu->primary_retain(&context, 0));
+	assert_success(cu->context_push(context));
+	stream = new_stream();
+	words = new_words();
+	control = new_words();
+	there = new_words();
+	place.own = place.control[0] = (struct tt_cuda_control *)control;
+	assert_success(cu->mem_copy(address_of(control), address_of(&zero), sizeof(zero), stream));
+	assert_success(cu->mem_copy(address_of(there), address_of(&place), sizeof(place), stream));
+	store(stream, words + 3, 33);
+	wait_for(stream, words + 3, 33);
+	copy_by_kernel(words + 7, words + 3, 8, (struct tt_cuda_place *)there);
+	assert_success(cu->mem_copy(address_of(&here), address_of(words + 7), 8, stream));
+	if (pipe2(pipes, O_CLOEXEC) || write(pipes[1], words, 8) != -1 || errno != EFAULT)
+		return 2;
+	return here == 33 && look_at(words).type == CUDA_MEMORY_DEVICE ? 0 : 3;
+}
+
 static pid_t start(const char *as, const char *with, int in, int out)
 {
 	char *arguments[] = { "test_standin", (char *)as, (char *)with, NULL };
@@ -641,6 +686,14 @@ static void streams_of_two_processes_wait_for_each_other(void **state)
 	synchronize();
 	assert_int_equal(read_word(words + 2), 123);
 	store(stream, words + 3, 1);
+	assert_ends_well(child);
+}
+
+static void memory_can_be_kept_from_the_host(void **state)
+{
+	setenv("STANDIN_APART", "1", 1);
+	const pid_t child = start("apart", NULL, -1, -1);
+	unsetenv("STANDIN_APART");
 	assert_ends_well(child);
 }
 
@@ -791,7 +844,7 @@ static void work_that_fails_breaks_the_context(void **state)
 	assert_int_equal(cu->stream_query(broken), INVALID_HANDLE); /* went with the context */
 }
 
-static int name_gpus(void **state)
+static int open_it(void **state)
 {
 	open_driver();
 	return 0;
@@ -820,6 +873,7 @@ int main(int argc, char **argv)
 		TEST(capture_forbids_what_it_cannot_keep),
 		TEST(capture_asks_for_all_branches_and_spares_the_relaxed),
 		TEST(streams_of_two_processes_wait_for_each_other),
+		TEST(memory_can_be_kept_from_the_host),
 		TEST(memory_of_a_process_that_ended_stays_with_those_who_opened_it),
 		TEST(only_memory_of_gpus_has_handles),
 		TEST(a_child_of_fork_has_no_driver),
@@ -832,5 +886,7 @@ int main(int argc, char **argv)
 		return be_peer(argv[2]);
 	if (argc == 2 && strcmp(argv[1], "owner") == 0)
 		return be_owner();
-	return cmocka_run_group_tests(tests, name_gpus, NULL);
+	if (argc == 2 && strcmp(argv[1], "apart") == 0)
+		return be_apart();
+	return cmocka_run_group_tests(tests, open_it, NULL);
 }

@@ -75,6 +75,11 @@ size_t standin_memory_bytes(void)
 	return (size_t)setting("STANDIN_MEMORY", 1l << 30);
 }
 
+bool standin_is_apart(void)
+{
+	return getenv("STANDIN_APART") != NULL;
+}
+
 /* The variables are read in calls alone: threads of streams might read them while a test sets them. */
 static void read_failures(void)
 {
@@ -133,6 +138,24 @@ static cuda_result enter_of(const char *function, cuda_device device, const void
 	return device < 0 || device >= standin_devices() ? INVALID_DEVICE : out ? 0 : CUDA_INVALID_VALUE;
 }
 
+static void before_fork(void)
+{
+	pthread_mutex_lock(&standin_lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&standin_lock);
+}
+
+/* A child is told that it has no driver, and does not wait for a thread of its parent. */
+static void start(void)
+{
+	if (!standin.process)
+		pthread_atfork(before_fork, after_fork, after_fork);
+	standin.process = getpid();
+}
+
 API cuda_result cuInit(unsigned flags)
 {
 	cuda_result error = enter_unstarted(__func__);
@@ -144,7 +167,7 @@ API cuda_result cuInit(unsigned flags)
 	if (!error && standin_devices() <= 0)
 		error = CUDA_NO_DEVICE;
 	if (!error)
-		standin.process = getpid();
+		start();
 	return standin_leave(error);
 }
 

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,7 +47,7 @@ API cuda_result cuIpcGetMemHandle(struct CUipcMemHandle_st *handle, cuda_address
 }
 
 /* INVALID_HANDLE: it was freed, or its process has ended. */
-static cuda_result map(const struct token *token, char **out)
+static cuda_result map(struct CUctx_st *context, const struct token *token, struct memory **out)
 {
 	char path[64];
 	struct stat stat;
@@ -58,11 +57,9 @@ static cuda_result map(const struct token *token, char **out)
 	if (fd < 0)
 		return INVALID_HANDLE;
 	const bool same = fstat(fd, &stat) == 0 && stat.st_ino == token->inode && (uint64_t)stat.st_size == token->bytes;
-	char *const base = same ? mmap(NULL, token->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-
+	*out = same ? memory_new(MEMORY_OPENED, context, token->bytes, fd) : NULL;
 	close(fd);
-	*out = base;
-	return !same ? INVALID_HANDLE : base == MAP_FAILED ? MAP_FAILED_THERE : 0;
+	return !same ? INVALID_HANDLE : *out ? 0 : MAP_FAILED_THERE;
 }
 
 static cuda_result reach(struct CUctx_st *context, cuda_device device)
@@ -79,7 +76,6 @@ static cuda_result open_memory(struct CUctx_st *context, const struct CUipcMemHa
 {
 	struct memory *memory = memory_opened(context, handle);
 	struct token token;
-	char *base = NULL;
 
 	memcpy(&token, handle, sizeof(token));
 	if (token.magic != MAGIC)
@@ -90,14 +86,9 @@ static cuda_result open_memory(struct CUctx_st *context, const struct CUipcMemHa
 		cuda_result error = reach(context, token.device);
 
 		if (!error)
-			error = map(&token, &base);
+			error = map(context, &token, &memory);
 		if (error)
 			return error;
-		memory = memory_new(MEMORY_OPENED, context, base, token.bytes);
-		if (!memory) {
-			munmap(base, token.bytes);
-			return CUDA_OUT_OF_MEMORY;
-		}
 		memory->device = token.device;
 		memory->handle = *handle;
 	}

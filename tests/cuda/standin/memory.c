@@ -23,13 +23,6 @@ struct memory *memory_at(cuda_address address)
 	return NULL;
 }
 
-void *memory_inside(const void *pointer)
-{
-	const struct memory *const memory = memory_at(ADDRESS_OF(pointer));
-
-	return memory && memory->inside ? memory->inside + ((const char *)pointer - memory->base) : (void *)pointer;
-}
-
 bool memory_holds(const struct memory *memory, cuda_address address, size_t bytes)
 {
 	const cuda_address base = ADDRESS_OF(memory->base);
@@ -46,15 +39,46 @@ struct memory *memory_opened(const struct CUctx_st *context, const struct CUipcM
 	return NULL;
 }
 
-struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, char *base, size_t bytes)
+static char *map(size_t bytes, int fd)
+{
+	char *const base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, fd >= 0 ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS, fd, 0);
+
+	return base == MAP_FAILED ? NULL : base;
+}
+
+/* An address that whoever is not a stream cannot read. */
+static char *map_apart(size_t bytes)
+{
+	char *const base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return base == MAP_FAILED ? NULL : base;
+}
+
+/* Of the file `fd`, or with -1 of none. NULL: there is no memory for that. */
+struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, size_t bytes, int fd)
 {
 	struct memory *const memory = calloc(1, sizeof(*memory));
+	char *const real = memory ? map(bytes, fd) : NULL;
+	const bool apart = real && (kind == MEMORY_DEVICE || kind == MEMORY_OPENED) && standin_is_apart();
+	char *const base = apart ? map_apart(bytes) : real;
 
-	if (!memory)
+	if (!base) {
+		if (real)
+			munmap(real, bytes);
+		free(memory);
 		return NULL;
-	*memory = (struct memory){ .next = memories, .kind = kind, .context = context, .device = context->device, .base = base, .bytes = bytes, .fd = -1 };
+	}
+	*memory = (struct memory){ .next = memories, .kind = kind, .context = context, .device = context->device, .base = base, .real = real, .bytes = bytes, .fd = -1 };
 	memories = memory;
 	return memory;
+}
+
+/* Where a stream finds what is at `address`; of memory that is not apart that is the same. */
+void *memory_real(const void *address)
+{
+	const struct memory *const memory = memory_at(ADDRESS_OF(address));
+
+	return memory ? memory->real + ((const char *)address - memory->base) : (void *)address;
 }
 
 void memory_forget(struct memory *memory)
@@ -65,8 +89,8 @@ void memory_forget(struct memory *memory)
 		at = &(*at)->next;
 	*at = memory->next;
 	munmap(memory->base, memory->bytes);
-	if (memory->inside)
-		munmap(memory->inside, memory->bytes);
+	if (memory->real != memory->base)
+		munmap(memory->real, memory->bytes);
 	if (memory->fd >= 0)
 		close(memory->fd);
 	free(memory);
@@ -92,35 +116,29 @@ static size_t used_of(cuda_device device)
 	return bytes;
 }
 
-/* The host is to touch it through CUDA alone. */
-static bool part(struct memory *memory)
+static int new_file(size_t bytes)
 {
-	char *const inside = mmap(NULL, memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+	const int fd = memfd_create("standin", MFD_CLOEXEC);
 
-	if (inside == MAP_FAILED)
-		return false;
-	memory->inside = inside;
-	return mprotect(memory->base, memory->bytes, PROT_NONE) == 0;
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) == 0)
+		return fd;
+	close(fd);
+	return -1;
 }
 
-static cuda_result map(enum memory_kind kind, struct CUctx_st *context, size_t bytes, int fd, char **out)
+static cuda_result make_in(struct CUctx_st *context, enum memory_kind kind, size_t bytes, char **out)
 {
-	char *const base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, fd >= 0 ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS, fd, 0);
-	struct memory *const memory = base == MAP_FAILED ? NULL : memory_new(kind, context, base, bytes);
+	const int fd = kind == MEMORY_DEVICE ? new_file(bytes) : -1;
+	struct memory *const memory = fd < 0 && kind == MEMORY_DEVICE ? NULL : memory_new(kind, context, bytes, fd);
 
 	if (!memory) {
-		if (base != MAP_FAILED)
-			munmap(base, bytes);
+		if (fd >= 0)
+			close(fd);
 		return CUDA_OUT_OF_MEMORY;
 	}
 	memory->fd = fd;
-	memset(base, 0xa5, bytes < DIRTY_BYTES ? bytes : DIRTY_BYTES);
-	if (kind == MEMORY_DEVICE && getenv("STANDIN_APART") && !part(memory)) {
-		memory->fd = -1; /* the caller's again */
-		memory_forget(memory);
-		return CUDA_OUT_OF_MEMORY;
-	}
-	*out = base;
+	memset(memory->real, 0xa5, bytes < DIRTY_BYTES ? bytes : DIRTY_BYTES);
+	*out = memory->base;
 	return 0;
 }
 
@@ -128,7 +146,6 @@ static cuda_result make(enum memory_kind kind, size_t bytes, char **out)
 {
 	struct CUctx_st *context;
 	cuda_result error = context_current(&context);
-	int fd = -1;
 
 	if (!error)
 		error = capture_forbids();
@@ -136,18 +153,7 @@ static cuda_result make(enum memory_kind kind, size_t bytes, char **out)
 		return error;
 	if (kind != MEMORY_PINNED && (bytes > standin_memory_bytes() || used_of(context->device) > standin_memory_bytes() - bytes))
 		return CUDA_OUT_OF_MEMORY;
-	if (kind == MEMORY_DEVICE) {
-		fd = memfd_create("standin", MFD_CLOEXEC);
-		if (fd < 0)
-			return CUDA_OUT_OF_MEMORY;
-		if (ftruncate(fd, (off_t)bytes) < 0)
-			error = CUDA_OUT_OF_MEMORY;
-	}
-	if (!error)
-		error = map(kind, context, bytes, fd, out);
-	if (error && fd >= 0)
-		close(fd);
-	return error;
+	return make_in(context, kind, bytes, out);
 }
 
 API cuda_result cuMemAlloc_v2(cuda_address *memory, size_t bytes)

@@ -5,8 +5,8 @@
  *
  * STANDIN_DEVICES	how many GPUs there are (2)
  * STANDIN_MEMORY	bytes of each (1 GiB), counted in each process by itself
+ * STANDIN_APART	set: memory of GPUs can be read and written by streams alone, as with most GPUs; the host gets a fault
  * STANDIN_PEERS	"all": each reaches all others; "none"; else each reaches the one before it
- * STANDIN_APART	set: the host cannot touch memory of GPUs but by copies and sets, and kernels and memory operations of streams cannot either
  * STANDIN_FAILS	which functions fail, separated by commas: NAME, or NAME:K, from the K-th call on, counted from when the variable was set.
  *			"work" is what a stream does: where it fails the context is broken, as after a kernel's wrong access
  * STANDIN_ERROR	with which error (999)
@@ -74,8 +74,8 @@ struct memory {
 	enum memory_kind kind;
 	struct CUctx_st *context; /* that made or opened it */
 	cuda_device device;	  /* whose it is: an opened one's that of its owner */
-	char *base;
-	char *inside; /* where work finds it; NULL: at `base` */
+	char *base; /* its address */
+	char *real; /* where it is: with STANDIN_APART elsewhere */
 	size_t bytes;
 	int fd; /* of MEMORY_DEVICE, -1 of others */
 	unsigned opened; /* MEMORY_OPENED: how often, by this handle */
@@ -123,6 +123,7 @@ struct work {
 			unsigned grid[3], block[3];
 			struct tt_cuda_part part;
 			struct tt_cuda_sync sync;
+			struct tt_cuda_place place; /* of `sync`, with addresses as the stream finds them */
 		} launch;
 		struct record *record;
 	};
@@ -163,6 +164,7 @@ cuda_result standin_failing(const char *function);
 int standin_devices(void);
 bool standin_reaches(cuda_device device, cuda_device peer);
 size_t standin_memory_bytes(void);
+bool standin_is_apart(void);
 extern pthread_mutex_t standin_lock;
 extern pthread_cond_t standin_changed; /* some work has ended */
 
@@ -172,9 +174,9 @@ bool context_is_one(const struct CUctx_st *context);
 
 /* memory.c */
 struct memory *memory_at(cuda_address address);
-void *memory_inside(const void *pointer); /* where work finds what is there; any memory */
 bool memory_holds(const struct memory *memory, cuda_address address, size_t bytes);
-struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, char *base, size_t bytes);
+struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, size_t bytes, int fd);
+void *memory_real(const void *address);
 void memory_forget(struct memory *memory);
 struct memory *memory_opened(const struct CUctx_st *context, const struct CUipcMemHandle_st *handle);
 void memory_end_context(const struct CUctx_st *context);
@@ -189,10 +191,11 @@ void stream_end_context(struct CUctx_st *context);
 void stream_leave_capture(const struct capture *capture);
 bool stream_all_joined(const struct capture *capture);
 
-/* work.c. work_do() is called without the lock. */
+/* work.c. work_find() with the lock, before work_do() without it. */
 struct work *work_new(enum work_kind kind);
 struct work *work_copy(const struct work *work);
 void work_free(struct work *work);
+void work_find(struct work *work);
 void work_do(struct work *work, const struct CUctx_st *context);
 void work_list_add(struct work_list *list, struct work *work);
 struct work *work_list_take(struct work_list *list);

@@ -23,6 +23,7 @@ static void end_work(struct CUstream_st *stream, struct work *work)
 		if (!context->broken)
 			__atomic_store_n(&context->broken, standin_failing("work"), __ATOMIC_RELAXED); /* waits look at it without the lock */
 		if (!context->broken) {
+			work_find(work);
 			pthread_mutex_unlock(&standin_lock);
 			work_do(work, context);
 			pthread_mutex_lock(&standin_lock);

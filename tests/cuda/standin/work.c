@@ -106,6 +106,38 @@ static void do_mem_op(const union CUstreamBatchMemOpParams_union *op, const stru
 	}
 }
 
+static void find_kernel(struct tt_cuda_part *part, struct tt_cuda_sync *sync, struct tt_cuda_place *place)
+{
+	for (int i = 0; i < TT_CUDA_RANKS; i++) {
+		part->src[i] = memory_real(part->src[i]);
+		part->dst[i] = memory_real(part->dst[i]);
+	}
+	if (!sync->place)
+		return;
+	*place = *(const struct tt_cuda_place *)memory_real(sync->place);
+	sync->place = place;
+	place->own = memory_real(place->own);
+	place->report = memory_real(place->report);
+	for (int i = 0; i < TT_CUDA_RANKS; i++)
+		place->control[i] = memory_real(place->control[i]);
+}
+
+/* Addresses as the stream finds them. */
+void work_find(struct work *work)
+{
+	switch (work->kind) {
+	case WORK_COPY:
+		work->copy.dst = memory_real(work->copy.dst);
+		work->copy.src = memory_real(work->copy.src);
+		break;
+	case WORK_SET: work->set.dst = memory_real(work->set.dst); break;
+	case WORK_MEM_OP: work->op.waitValue.address = ADDRESS_OF(memory_real((void *)(uintptr_t)work->op.waitValue.address)); break;
+	case WORK_KERNEL: find_kernel(&work->launch.part, &work->launch.sync, &work->launch.place); break;
+	case WORK_RECORD:
+	case WORK_WAIT: break;
+	}
+}
+
 void work_do(struct work *work, const struct CUctx_st *context)
 {
 	switch (work->kind) {
@@ -139,8 +171,8 @@ static cuda_result copy_to(struct CUstream_st *stream, void *dst, const void *sr
 
 	if (!work)
 		return CUDA_OUT_OF_MEMORY;
-	work->copy.dst = memory_inside(dst);
-	work->copy.src = memory_inside(src);
+	work->copy.dst = dst;
+	work->copy.src = src;
 	work->copy.bytes = bytes;
 	if (pageable(src) && !stream->capture) {
 		work->copy.staged = malloc(bytes);
@@ -178,7 +210,7 @@ static cuda_result set_to(struct CUstream_st *stream, void *dst, unsigned char b
 	struct work *const work = work_new(WORK_SET);
 
 	if (work) {
-		work->set.dst = memory_inside(dst);
+		work->set.dst = dst;
 		work->set.byte = byte;
 		work->set.bytes = bytes;
 	}
