@@ -9,11 +9,10 @@
 
 const char *tt_call_name(const struct tt_call *call)
 {
-	static _Thread_local char name[32];
+	static _Thread_local char name[40];
+	const char *what = call->collective != TT_SEND_RECV ? tt_collective_name(call->collective) : call->sending ? "send" : "recv";
 
-	if (call->collective == TT_SEND_RECV)
-		return call->sending ? "tutti_send" : "tutti_recv";
-	snprintf(name, sizeof(name), "tutti_%s", tt_collective_name(call->collective));
+	snprintf(name, sizeof(name), "tutti_%s%s", call->on_gpu ? "cuda_" : "", what);
 	return name;
 }
 

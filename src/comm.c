@@ -8,6 +8,7 @@
 
 #include "bootstrap.h"
 #include "council.h"
+#include "cuda/bound.h"
 #include "cuda/staged.h"
 #include "group.h"
 #include "launch.h"
@@ -113,6 +114,7 @@ static void free_all(struct tutti_comm *comm)
 	free(comm->heard);
 	free(comm->cpus);
 	free(comm->bytes_read);
+	free(comm->cuda); /* left in a child of fork() alone: CUDA is not there */
 	tt_key_wipe(&comm->settings.key);
 	free(comm);
 }
@@ -122,6 +124,7 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 	if (!comm)
 		return;
 	if (tt_comm_usable(comm)) {
+		tt_cuda_unbind(comm);
 		tt_monitor_leave(comm);
 		tt_progress_thread_stop(comm);
 		take_leave(comm);

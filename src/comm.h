@@ -37,6 +37,7 @@ struct tt_plan_cache;
 struct tt_council;
 struct tt_next_call;
 struct tt_cursor;
+struct tt_cuda;
 
 /* A user's operation, numbered TUTTI_OP_COUNT + its place. */
 struct tt_user_op {
@@ -141,6 +142,7 @@ struct tutti_comm {
 	struct tt_recorder recorder;
 	struct tt_staging *_Atomic staging; /* cuda/staged.c's; NULL until a call has a buffer on a GPU */
 	int failed_peer; /* whose link failed last, -1: nobody's */
+	struct tt_cuda *cuda; /* its GPU; NULL: it is bound to none */
 };
 
 /* A time that holds where each rank has a core, as many times longer as ranks share one. */

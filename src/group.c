@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/bound.h"
 #include "cuda/staged.h"
 #include "log.h"
 #include "next_call.h"
@@ -140,7 +141,7 @@ void tt_fused_finish(struct tt_fused *fused, bool succeeded)
 
 static bool fusable(const struct tt_call *call)
 {
-	return call->collective == TT_ALL_REDUCE && call->count > 0 &&
+	return call->collective == TT_ALL_REDUCE && !call->on_gpu && call->count > 0 &&
 	       call->count * tutti_dtype_size(call->dtype) <= FUSE_BYTES;
 }
 
@@ -204,6 +205,11 @@ static bool has_company(const struct group *group, size_t first)
 
 /* ---- messages to oneself */
 
+static bool is_to_self(const struct group *group, const struct tt_call *call)
+{
+	return call->collective == TT_SEND_RECV && !call->on_gpu && call->root == group->comm->rank;
+}
+
 static tutti_result_t copy_to_self(struct group *group)
 {
 	size_t recv = 0;
@@ -211,11 +217,9 @@ static tutti_result_t copy_to_self(struct group *group)
 	for (size_t send = 0; send < group->n; send++) {
 		struct tt_call *from = &group->calls[send];
 
-		if (from->collective != TT_SEND_RECV || !from->sending || from->root != group->comm->rank)
+		if (!is_to_self(group, from) || !from->sending)
 			continue;
-		while (recv < group->n && (group->calls[recv].collective != TT_SEND_RECV ||
-					   group->calls[recv].sending ||
-					   group->calls[recv].root != group->comm->rank))
+		while (recv < group->n && (!is_to_self(group, &group->calls[recv]) || group->calls[recv].sending))
 			recv++;
 		struct tt_call *to = recv < group->n ? &group->calls[recv] : NULL;
 		if (!to || to->count != from->count || to->dtype != from->dtype)
@@ -228,7 +232,7 @@ static tutti_result_t copy_to_self(struct group *group)
 		from->collective = to->collective = TT_COLLECTIVE_COUNT;
 	}
 	for (size_t i = 0; i < group->n; i++)
-		if (group->calls[i].collective == TT_SEND_RECV && group->calls[i].root == group->comm->rank)
+		if (is_to_self(group, &group->calls[i]))
 			return tt_fail(TUTTI_ERR_INVALID, EXEC,
 				       "tutti_group_end: rank %d receives from itself but sends nothing",
 				       group->comm->rank);
@@ -244,7 +248,7 @@ static tutti_result_t start_pass(struct group *group, struct tutti_request *requ
 		tutti_result_t result = TUTTI_OK;
 
 		call.timeout_ns = group->timeout_ns;
-		if (call.collective == TT_COLLECTIVE_COUNT ||
+		if (call.on_gpu || call.collective == TT_COLLECTIVE_COUNT ||
 		    (call.collective == TT_SEND_RECV) != messages)
 			continue;
 		if (fusable(&call) && has_company(group, i))
@@ -257,6 +261,24 @@ static tutti_result_t start_pass(struct group *group, struct tutti_request *requ
 	return TUTTI_OK;
 }
 
+/* Those that are ordered on streams. */
+static tutti_result_t start_on_gpu(const struct group *group)
+{
+	const struct tt_call **calls = malloc(group->n * sizeof(*calls));
+	size_t n = 0;
+	tutti_result_t result = TUTTI_OK;
+
+	if (!calls && group->n > 0)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory for a group of %zu calls", group->n);
+	for (size_t i = 0; i < group->n; i++)
+		if (group->calls[i].on_gpu)
+			calls[n++] = &group->calls[i];
+	if (n > 0)
+		result = tt_cuda_start(group->comm, calls, n);
+	free(calls);
+	return result;
+}
+
 /* Lock held. */
 static tutti_result_t start_all(struct group *group, struct tutti_request *request)
 {
@@ -265,6 +287,8 @@ static tutti_result_t start_all(struct group *group, struct tutti_request *reque
 
 	if (!result)
 		result = copy_to_self(group);
+	if (!result) /* these may turn out to be unsound: before any other has begun */
+		result = start_on_gpu(group);
 	if (result)
 		return result;
 	result = start_pass(group, request, false);
@@ -291,7 +315,8 @@ static tutti_result_t stage_all(struct group *group, struct tutti_request *reque
 	tutti_result_t result = TUTTI_OK;
 
 	for (size_t i = 0; i < group->n && !result; i++)
-		result = tt_staged_add(group->comm, &group->calls[i], &request->staged);
+		if (!group->calls[i].on_gpu)
+			result = tt_staged_add(group->comm, &group->calls[i], &request->staged);
 	return result ? tt_comm_fail(group->comm, result) : TUTTI_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "cuda/bound.h"
 #include "log.h"
 #include "names.h"
 #include "registry.h"
@@ -155,8 +156,13 @@ static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *
 {
 	const struct tt_group group = { comm->rank, comm->size, plan->call.root, comm->host, comm->hosts };
 
-	tutti_result_t result = tt_tuner_choose(comm, &group, &plan->call, call_bytes(comm, &plan->call),
-						&plan->algorithm);
+	const double bytes = call_bytes(comm, &plan->call);
+	tutti_result_t result = TUTTI_OK;
+
+	if (plan->call.on_gpu)
+		tt_tuner_choose_on_gpu(comm, &group, &plan->call, bytes, &plan->algorithm);
+	else
+		result = tt_tuner_choose(comm, &group, &plan->call, bytes, &plan->algorithm);
 	if (result)
 		return result;
 	if (!plan->algorithm)
@@ -169,6 +175,32 @@ static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *
 			       plan->algorithm->name, tt_collective_name(plan->call.collective),
 			       comm->rank, comm->size);
 	return TUTTI_OK;
+}
+
+/* How many rounds the rank with most has: on a GPU all ranks meet after each. */
+static tutti_result_t count_rounds(const struct tutti_comm *comm, struct tt_plan *plan)
+{
+	for (int rank = 0; rank < comm->size; rank++) {
+		const struct tt_group group = { rank, comm->size, plan->call.root, comm->host, comm->hosts };
+		struct tt_sched sched;
+		const tutti_result_t result = tt_sched_build(&sched, plan->algorithm, &group, plan->call.collective);
+
+		if (!result && sched.nrounds > plan->rounds)
+			plan->rounds = sched.nrounds;
+		tt_sched_fini(&sched);
+		if (result)
+			return tt_fail(result, PLAN, "no memory for the schedules of %d ranks", comm->size);
+	}
+	return TUTTI_OK;
+}
+
+static tutti_result_t cut(const struct tutti_comm *comm, struct tt_plan *plan)
+{
+	if (!plan->call.on_gpu)
+		return tt_plan_cut(comm, plan);
+	const tutti_result_t result = count_rounds(comm, plan);
+
+	return result ? result : tt_plan_cut_into(plan, comm->size, TT_CUDA_STAGE_BYTES);
 }
 
 tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call, struct tt_plan **out)
@@ -187,7 +219,7 @@ tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call
 		goto free_plan;
 	plan->send = tt_layout_of(comm, &plan->call, plan->sched.blocks, true);
 	plan->recv = tt_layout_of(comm, &plan->call, plan->sched.blocks, false);
-	result = tt_plan_cut(comm, plan);
+	result = cut(comm, plan);
 	if (!result)
 		result = build_routes(plan, comm->size);
 	if (result)

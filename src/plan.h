@@ -8,6 +8,8 @@
 #include "comm.h"
 #include "layout.h"
 
+struct CUstream_st;
+
 /* One call of the public API, all of its arguments. */
 struct tt_call {
 	enum tt_collective collective;
@@ -22,6 +24,8 @@ struct tt_call {
 	const size_t *recv_counts, *recv_displs;
 	uint64_t detail; /* of a fused group */
 	uint64_t timeout_ns; /* 0: the communicator's; no part of the key of plans */
+	bool on_gpu;	     /* ordered on `stream`, of CUDA */
+	struct CUstream_st *stream; /* no part of the key */
 };
 
 /* The steps that use one direction of one link, in order of rounds. */
@@ -61,6 +65,7 @@ struct tt_plan {
 	bool streams;	      /* shared: results are too long for the caches, and bypass them … */
 	bool streams_lent;    /* … also where they are lent */
 	uint32_t sources;     /* of the step with most */
+	uint32_t rounds;      /* on a GPU: of the rank that has most */
 	struct tt_route *routes;
 	uint32_t nroutes;
 	struct tt_route_entry *entries;
@@ -84,6 +89,10 @@ static inline const struct tt_layout *tt_plan_lengths(const struct tt_plan *plan
 
 /* segments.c: into how many segments blocks are cut, and how long they are. The plan's schedule and layouts are there. */
 tutti_result_t tt_plan_cut(const struct tutti_comm *comm, struct tt_plan *plan);
+/* Into so many that all a rank exposes of one fits `span` bytes. */
+tutti_result_t tt_plan_cut_into(struct tt_plan *plan, int size, size_t span);
+/* Bytes of all that a rank may expose of one segment. */
+size_t tt_plan_exposed_bytes(const struct tt_plan *plan, int size);
 /* The offset of an exposed run's block k in a payload or staging area of a communicator of `size` ranks. */
 size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_ref *ref, uint32_t k);
 
@@ -103,5 +112,9 @@ tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collectiv
 tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *group,
 			       const struct tt_call *call, double bytes,
 			       const struct tt_algorithm **out);
+
+/* The same on a GPU, of those that read shared memory. */
+void tt_tuner_choose_on_gpu(struct tutti_comm *comm, const struct tt_group *group, const struct tt_call *call, double bytes,
+			    const struct tt_algorithm **out);
 
 #endif

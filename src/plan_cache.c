@@ -54,7 +54,7 @@ static bool same_call(const struct tt_call *kept, const struct tt_call *call, in
 {
 	if (kept->collective != call->collective || kept->count != call->count ||
 	    kept->dtype != call->dtype || kept->op != call->op || kept->root != call->root ||
-	    kept->detail != call->detail)
+	    kept->detail != call->detail || kept->on_gpu != call->on_gpu)
 		return false;
 	if (!call->send_counts && !call->recv_counts)
 		return !kept->send_counts && !kept->recv_counts;

@@ -61,8 +61,7 @@ static uint32_t exposable(const struct tt_plan *plan, int size, uint8_t buffer)
 	return (buffer != TT_BUF_RECV ? whole_send : whole_recv) & TT_BIT(c) ? (uint32_t)size : 1;
 }
 
-/* Bytes of all that a rank may expose of one segment. */
-static size_t exposed_bytes(const struct tt_plan *plan, int size)
+size_t tt_plan_exposed_bytes(const struct tt_plan *plan, int size)
 {
 	size_t blocks = 0;
 
@@ -148,11 +147,11 @@ static tutti_result_t cut_for_links(const struct tutti_comm *comm, struct tt_pla
 	return TUTTI_OK;
 }
 
-/* Segments of which a rank exposes about `target` bytes each: a line per block at least, and no more segments than
+/* Segments of which a rank exposes about `target` bytes each, and `span` at most: a line per block at least, and no more segments than
  * progress words can count. */
-static tutti_result_t cut_for_stages(struct tt_plan *plan, int size, size_t target)
+static tutti_result_t cut_for_stages(struct tt_plan *plan, int size, size_t target, size_t span)
 {
-	const size_t bytes = exposed_bytes(plan, size), lines = bytes / plan->stride * TT_LINE;
+	const size_t bytes = tt_plan_exposed_bytes(plan, size), lines = bytes / plan->stride * TT_LINE;
 	uint32_t segments;
 
 	static_assert(4ull * TT_ROUNDS * SEGMENTS_MAX < 1ull << TT_STEP_BITS, "progress words count all steps");
@@ -160,17 +159,17 @@ static tutti_result_t cut_for_stages(struct tt_plan *plan, int size, size_t targ
 		target = lines;
 	if (target < bytes / SEGMENTS_MAX)
 		target = bytes / SEGMENTS_MAX;
-	if (target > TT_STAGE_SPAN)
+	if (target > span)
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, PLAN,
 			       "%s by algorithm %s would expose %zu bytes, expected %zu at most: split the call or "
 			       "set TUTTI_ALGORITHM",
 			       tt_collective_name(plan->call.collective), plan->algorithm->name, bytes,
-			       (size_t)SEGMENTS_MAX * TT_STAGE_SPAN);
+			       (size_t)SEGMENTS_MAX * span);
 	segments = (uint32_t)(bytes / target);
 	do {
 		segments += 1 + segments / 64;
 		set_segments(plan, segments);
-	} while (exposed_bytes(plan, size) > target);
+	} while (tt_plan_exposed_bytes(plan, size) > target);
 	return TUTTI_OK;
 }
 
@@ -197,7 +196,7 @@ static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_pla
 	find_exposed(plan);
 	plan->publishes_last = exposes_at_last(&plan->sched);
 	set_segments(plan, 1);
-	bytes = exposed_bytes(plan, comm->size);
+	bytes = tt_plan_exposed_bytes(plan, comm->size);
 	plan->eager = bytes <= TT_EAGER_BYTES;
 	plan->hot = bytes <= TT_HOT_PAYLOAD;
 	plan->hot_line = bytes <= TT_HOT_LINE;
@@ -205,12 +204,19 @@ static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_pla
 	plan->pushes = pushes(plan);
 	plan->posts = posts(&plan->sched);
 	if (!plan->eager)
-		result = cut_for_stages(plan, comm->size, stage_target(comm, plan, bytes));
+		result = cut_for_stages(plan, comm->size, stage_target(comm, plan, bytes), TT_STAGE_SPAN);
 	const size_t results = tt_layout_extent(&plan->recv, plan->element) * (size_t)comm->size;
 	plan->streams = results >= STREAM_BYTES;
 	plan->streams_lent = results >= STREAM_LENT_BYTES;
 	plan->window = plan->segments < TT_STAGES ? plan->segments : TT_STAGES;
 	return result;
+}
+
+tutti_result_t tt_plan_cut_into(struct tt_plan *plan, int size, size_t span)
+{
+	find_exposed(plan);
+	set_segments(plan, 1);
+	return tt_plan_exposed_bytes(plan, size) <= span ? TUTTI_OK : cut_for_stages(plan, size, span, span);
 }
 
 tutti_result_t tt_plan_cut(const struct tutti_comm *comm, struct tt_plan *plan)

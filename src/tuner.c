@@ -151,11 +151,12 @@ static bool needs_one_fold(const struct tutti_comm *comm, const struct tt_call *
 	       tutti_dtype_size(call->dtype) < sizeof(float);
 }
 
-static bool can(const struct tutti_comm *comm, const struct tt_group *group,
-		const struct tt_call *call, const struct tt_algorithm *algorithm)
+/* `shares`: the ranks can read each other's memory. */
+static bool can(const struct tutti_comm *comm, const struct tt_group *group, const struct tt_call *call,
+		const struct tt_algorithm *algorithm, bool shares)
 {
 	return tt_algorithm_can(algorithm, call->collective) &&
-	       (!algorithm->shared || comm->board.base) &&
+	       (!algorithm->shared || shares) &&
 	       (algorithm->ordered || !needs_order(comm, call)) &&
 	       (algorithm->one_fold || !needs_one_fold(comm, call)) &&
 	       algorithm->fits(group, call->collective);
@@ -181,14 +182,15 @@ tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *g
 	const struct tt_algorithm *forced =
 		*comm->settings.algorithm ? tt_algorithm_by_name(comm->settings.algorithm) : NULL;
 	double time, best_time = HUGE_VAL;
+	const bool board = comm->board.base != NULL;
 
 	*out = NULL;
-	if (forced && can(comm, group, call, forced)) {
+	if (forced && can(comm, group, call, forced, board)) {
 		*out = forced;
 		return TUTTI_OK;
 	}
 	for (int i = 0; tt_algorithms[i]; i++) {
-		if (!can(comm, group, call, tt_algorithms[i]))
+		if (!can(comm, group, call, tt_algorithms[i], board))
 			continue;
 		const tutti_result_t result = seconds(comm, group, i, call->collective, bytes, best_time, &time);
 		if (result)
@@ -204,4 +206,38 @@ tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *g
 	if (forced && *out)
 		warn_of_other(comm, forced, call, *out);
 	return TUTTI_OK;
+}
+
+/* Seconds on a GPU that ranks share or reach by NVLink: two kernels and a wait for all others, and a byte through its memory. Not fitted to
+ * measurements yet. */
+#define GPU_SYNC 6e-6
+#define GPU_BYTE 0.5e-12
+
+static double seconds_on_gpu(const struct tt_group *group, const struct tt_algorithm *algorithm, enum tt_collective collective, double bytes)
+{
+	if (group->size == 1)
+		return 0;
+	const struct tt_cost cost = algorithm->cost(group, collective, bytes);
+
+	return cost.syncs * GPU_SYNC + cost.bytes[0] * GPU_BYTE;
+}
+
+void tt_tuner_choose_on_gpu(struct tutti_comm *comm, const struct tt_group *group, const struct tt_call *call, double bytes,
+			    const struct tt_algorithm **out)
+{
+	double best_time = HUGE_VAL;
+
+	*out = NULL;
+	for (int i = 0; tt_algorithms[i]; i++) {
+		const struct tt_algorithm *algorithm = tt_algorithms[i];
+
+		if (!algorithm->shared || !can(comm, group, call, algorithm, true))
+			continue;
+		const bool forced = strcmp(algorithm->name, comm->settings.algorithm) == 0;
+		const double time = forced ? -1 : seconds_on_gpu(group, algorithm, call->collective, bytes);
+		if (time < best_time) {
+			*out = algorithm;
+			best_time = time;
+		}
+	}
 }

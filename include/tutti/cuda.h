@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What tutti does with CUDA. The library needs nothing of CUDA's to be built or linked: the driver's library is opened when one
- * of these functions is called.
+ * What tutti does with CUDA: the GPUs of a process, and collectives on their memory in the order of a stream. This header and the library need nothing of CUDA's to be built
+ * or linked: the driver's library is opened when one of these functions is called.
  */
 #ifndef TUTTI_CUDA_H
 #define TUTTI_CUDA_H
@@ -39,6 +39,99 @@ typedef void (*tutti_cuda_device_fn_t)(const tutti_cuda_device_t *device, void *
  * TUTTI_ERR_SYSTEM: the driver failed, those shown before are good. tutti_last_error(NULL) says why, with CUDA's text.
  */
 TUTTI_API tutti_result_t tutti_cuda_devices(tutti_cuda_device_fn_t each, void *context);
+
+/* ---------------------------------------------------------------- collectives on streams */
+
+/** A `cudaStream_t` or `CUstream`; NULL is the default stream. */
+typedef struct CUstream_st *tutti_cuda_stream_t;
+typedef struct tutti_cuda_window *tutti_cuda_window_t; /**< memory that all ranks have registered */
+
+/**
+ * Bind the communicator to GPU `device` of this process, numbered as cudaSetDevice() does it, -1: the one that is current. All ranks call, each with a
+ * device of its own or with one that others have, too; a communicator is bound once. After that the functions below can be called on it,
+ * and the plain ones as before. Blocks, as the ranks exchange handles of 32 MiB of memory on the GPU each, and 1 MiB more for each peer.
+ *
+ * TUTTI_ERR_INVALID: no such device, or bound already; nothing was sent, the other ranks wait until their deadline. TUTTI_ERR_UNSUPPORTED, on all ranks: there is no
+ * driver, or the ranks' GPUs cannot reach each other (other hosts, no peer access, no CUDA IPC as in some containers), or they are more than 32;
+ * TUTTI_ERR_NO_MEMORY and TUTTI_ERR_SYSTEM, on all ranks, with the sentence of the one that failed: the communicator is as before, and not bound.
+ */
+TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
+
+/**
+ * @name Collectives, sends and receives in the order of a stream
+ *
+ * As the functions of tutti.h without `cuda_`, but that they return at once: the operation is on the stream, behind what is there, and what comes to
+ * the stream later comes after it. Buffers are memory of the communicator's GPU, managed memory, or that of a GPU it reaches; they are used
+ * when the stream comes to the operation. Tables of counts are copied by the call. A communicator's operations on streams follow each other in the order of
+ * the calls, whatever their streams; that order, and the arguments, must be the same on all ranks. The plain calls of
+ * the communicator have an order of their own. In a group (tutti_group_begin()) the calls are put on their streams by tutti_group_end(), sends and receives together: none waits
+ * for another; these must have one stream. Sends and receives without a group may wait for their peers' when they have more than 1 MiB.
+ *
+ * The thread's current device must be the communicator's, or none. Results, on the host: 0, the call is on the stream. TUTTI_ERR_INVALID: nothing was put there, and
+ * the sentence of tutti_last_error() says why (such as a pointer or a stream of another device). Any other ends the communicator. A fault that occurs while
+ * the operation runs (ranks that called different operations, a rank that was lost, a deadline, which counts from when the stream
+ * came to the operation) is told by the next call and by tutti_comm_error(); streams that waited go on, what they wrote is undefined, and nothing hangs.
+ *
+ * A stream that is being captured records the operation in its graph, which may be launched any number of times, by all ranks alike. It is
+ * ordered after what its own stream had before; against other operations of the communicator the caller has to order it. The communicator has to outlive the graph.
+ *
+ * Operations made by tutti_op_create() run on the host only: TUTTI_ERR_UNSUPPORTED, after which the communicator is as before.
+ * @{
+ */
+TUTTI_API tutti_result_t tutti_cuda_broadcast(tutti_comm_t comm, const void *send, void *recv, size_t count, tutti_dtype_t
+						dtype, int root, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_reduce(tutti_comm_t comm, const void *send, void *recv, size_t count, tutti_dtype_t dtype,
+						tutti_op_t op, int root, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_all_reduce(tutti_comm_t comm, const void *send, void *recv, size_t count, tutti_dtype_t
+						dtype, tutti_op_t op, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_reduce_scatter(tutti_comm_t comm, const void *send, void *recv, size_t count, tutti_dtype_t
+						dtype, tutti_op_t op, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_all_gather(tutti_comm_t comm, const void *send, void *recv, size_t count, tutti_dtype_t
+						dtype, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_gather(tutti_comm_t comm, const void *send, void *recv, size_t count, tutti_dtype_t dtype,
+						int root, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_scatter(tutti_comm_t comm, const void *send, void *recv, size_t count, tutti_dtype_t dtype,
+						int root, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_all_to_all(tutti_comm_t comm, const void *send, void *recv, size_t count, tutti_dtype_t
+						dtype, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_reduce_scatter_v(tutti_comm_t comm, const void *send, void *recv, const size_t *counts,
+						tutti_dtype_t dtype, tutti_op_t op, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_all_gather_v(tutti_comm_t comm, const void *send, void *recv, const size_t *counts, const
+						size_t *displs, tutti_dtype_t dtype, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_gather_v(tutti_comm_t comm, const void *send, size_t send_count, void *recv, const size_t
+						*counts, const size_t *displs, tutti_dtype_t dtype, int root, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_scatter_v(tutti_comm_t comm, const void *send, const size_t *counts, const size_t *displs,
+						void *recv, size_t recv_count, tutti_dtype_t dtype, int root, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_all_to_all_v(tutti_comm_t comm, const void *send, const size_t *send_counts, const size_t
+						*send_displs, void *recv, const size_t *recv_counts, const size_t *recv_displs, tutti_dtype_t dtype, tutti_cuda_stream_t
+						stream);
+TUTTI_API tutti_result_t tutti_cuda_scan(tutti_comm_t comm, const void *send, void *recv, size_t count, tutti_dtype_t dtype,
+						tutti_op_t op, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_exscan(tutti_comm_t comm, const void *send, void *recv, size_t count, tutti_dtype_t dtype,
+						tutti_op_t op, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_barrier(tutti_comm_t comm, tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_send(tutti_comm_t comm, const void *send, size_t count, tutti_dtype_t dtype, int peer,
+						tutti_cuda_stream_t stream);
+TUTTI_API tutti_result_t tutti_cuda_recv(tutti_comm_t comm, void *recv, size_t count, tutti_dtype_t dtype, int peer,
+						tutti_cuda_stream_t stream);
+/** @} */
+
+/**
+ * Memory of the current GPU that peers can map, as tutti_cuda_register() needs it (cudaMalloc() gives such, too). TUTTI_ERR_NO_MEMORY: there is not so much.
+ * tutti_cuda_mem_free() frees it; windows on it must be gone.
+ */
+TUTTI_API tutti_result_t tutti_cuda_mem_alloc(size_t bytes, void **memory);
+TUTTI_API void tutti_cuda_mem_free(void *memory);
+
+/**
+ * Make `bytes` at `memory` of each rank's GPU a window: collectives whose buffers all lie in windows, at the same place of the same window on every rank, are
+ * done without copies in between. All ranks call, in the same order, with the same size. The memory is of cudaMalloc() or tutti_cuda_mem_alloc(), and stays until
+ * tutti_cuda_deregister(), which all ranks call, too, when no operation uses the window any more; tutti_comm_destroy() does it for what is left.
+ * If ranks differ in whether their buffers are in windows, or where, they get TUTTI_ERR_MISMATCH.
+ * Errors as of tutti_cuda_bind(); also TUTTI_ERR_INVALID: sizes differ, the memory is no allocation of the GPU's that can be shared.
+ */
+TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, size_t bytes, tutti_cuda_window_t *window);
+TUTTI_API tutti_result_t tutti_cuda_deregister(tutti_cuda_window_t window);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what a communicator has on its GPU, from tutti_cuda_bind() to the end. */
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "machine.h"
+#include "module.h"
+#include "reach.h"
+
+#define LINE	 4096 /* where parts of a rank's memory begin */
+#define DRAIN_MS 1
+
+static size_t whole_lines(size_t bytes)
+{
+	return (bytes + LINE - 1) / LINE * LINE;
+}
+
+static struct tt_cuda_parts parts_for(int size)
+{
+	struct tt_cuda_parts parts;
+
+	parts.place = whole_lines(sizeof(struct tt_cuda_control));
+	parts.stage = parts.place + whole_lines(sizeof(struct tt_cuda_place));
+	parts.rooms = parts.stage + TT_CUDA_STAGE_BYTES;
+	parts.bytes = parts.rooms + (size_t)size * TT_CUDA_ROOM_BYTES;
+	return parts;
+}
+
+/* ---- this rank's part */
+
+static tutti_result_t choose_device(struct tt_cuda *cuda, int number)
+{
+	int count = 0;
+	cuda_device current;
+	cuda_result error = cuda->driver->device_get_count(&count);
+
+	if (!error && number == -1)
+		number = cuda->driver->context_get_device(&current) == 0 ? (int)current : 0; /* as CUDA's runtime has it */
+	if (!error && (number < 0 || number >= count))
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_bind: device %d, expected -1 or 0 to %d", number, count - 1);
+	if (!error)
+		error = cuda->driver->device_get(&cuda->device, number);
+	cuda->number = number;
+	return error ? tt_cuda_fail(cuda->driver, "look for the GPU", error) : TUTTI_OK;
+}
+
+static tutti_result_t look_at_device(struct tt_cuda *cuda)
+{
+	int wide = 0, unified = 0;
+	cuda_result error = cuda->driver->device_get_attribute(&wide, CUDA_STREAM_OPS_64_BIT, cuda->device);
+
+	if (!error)
+		error = cuda->driver->device_get_attribute(&unified, CUDA_UNIFIED_ADDRESSING, cuda->device);
+	if (!error)
+		error = cuda->driver->device_get_attribute(&cuda->multiprocessors, CUDA_MULTIPROCESSORS, cuda->device);
+	if (error)
+		return tt_cuda_fail(cuda->driver, "ask about the GPU", error);
+	if (!wide || !unified)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "GPU %d has no %s, which collectives on streams need", cuda->number,
+			       wide ? "unified addressing" : "stream memory operations of 64 bits");
+	return TUTTI_OK;
+}
+
+static tutti_result_t take_context(struct tt_cuda *cuda)
+{
+	const cuda_result error = cuda->driver->primary_retain(&cuda->context, cuda->device);
+
+	cuda->retained = error == 0;
+	return error ? tt_cuda_fail(cuda->driver, "take the GPU's primary context", error) : TUTTI_OK;
+}
+
+static tutti_result_t take_memory(struct tt_cuda *cuda)
+{
+	struct tt_cuda_peer *own = &cuda->peer[cuda->comm->rank];
+	char what[96];
+	void *report;
+	cuda_result error = cuda->driver->mem_host_alloc(&report, sizeof(*cuda->report), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
+
+	if (!error) {
+		cuda->report = report;
+		memset(report, 0, sizeof(*cuda->report));
+		error = cuda->driver->mem_alloc(&own->memory, cuda->parts.bytes);
+	}
+	if (!error)
+		return TUTTI_OK;
+	snprintf(what, sizeof(what), "take %zu bytes of memory of GPU %d and a page of pinned memory", cuda->parts.bytes, cuda->number);
+	tt_cuda_fail(cuda->driver, what, error);
+	return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
+}
+
+/* Everybody has ended the operation before the first, and taken the message before the first. */
+static tutti_result_t write_control(struct tt_cuda *cuda)
+{
+	struct tt_cuda_control *control = calloc(1, sizeof(*control));
+	cuda_result error;
+
+	if (!control)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for a rank's control");
+	memset(control->posted[TT_CUDA_LAST], 1, (size_t)cuda->comm->size);
+	for (int rank = 0; rank < cuda->comm->size; rank++)
+		control->taken[rank] = 1;
+	error = cuda->driver->mem_copy(cuda->peer[cuda->comm->rank].memory, (cuda_address)(uintptr_t)control, sizeof(*control), cuda->setup);
+	if (!error)
+		error = cuda->driver->stream_synchronize(cuda->setup);
+	free(control);
+	return error ? tt_cuda_fail(cuda->driver, "write to memory of the GPU", error) : TUTTI_OK;
+}
+
+static tutti_result_t make_streams(struct tt_cuda *cuda)
+{
+	cuda_result error = cuda->driver->stream_create(&cuda->setup, CUDA_STREAM_NON_BLOCKING);
+
+	if (!error)
+		error = cuda->driver->event_create(&cuda->last, CUDA_EVENT_NO_TIMING);
+	return error ? tt_cuda_fail(cuda->driver, "make a stream and an event", error) : TUTTI_OK;
+}
+
+static tutti_result_t check_ranks(const struct tutti_comm *comm)
+{
+	if (comm->hosts > 1)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "collectives on streams are for ranks of one host so far, and these are on %d: the plain functions take memory of GPUs on all",
+			       comm->hosts);
+	if (comm->size > TT_CUDA_RANKS)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "collectives on streams are for up to %d ranks, and these are %d: the plain functions take memory of GPUs of any number",
+			       TT_CUDA_RANKS, comm->size);
+	return TUTTI_OK;
+}
+
+/* The context is entered as soon as it is there. */
+static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *entered, struct tt_cuda_offer *offer)
+{
+	tutti_result_t result = check_ranks(cuda->comm);
+
+	if (!result)
+		result = look_at_device(cuda);
+	if (!result)
+		result = take_context(cuda);
+	if (!result && tt_cuda_enter(cuda, entered))
+		result = tt_fail(TUTTI_ERR_SYSTEM, CUDA, "the context of GPU %d cannot be entered", cuda->number);
+	if (!result)
+		result = tt_cuda_module_load(cuda->driver, &cuda->module);
+	if (!result)
+		result = make_streams(cuda);
+	if (!result)
+		result = take_memory(cuda);
+	if (!result)
+		result = write_control(cuda);
+	return result ? result : tt_cuda_offer(cuda, cuda->peer[cuda->comm->rank].memory, cuda->parts.bytes, offer);
+}
+
+/* ---- together */
+
+/* Where this rank finds everybody, for its kernels. */
+static tutti_result_t write_place(struct tt_cuda *cuda)
+{
+	const struct tutti_comm *comm = cuda->comm;
+	struct tt_cuda_place place = { .rank = (uint32_t)comm->rank,
+				       .ranks = (uint32_t)comm->size,
+				       .own = tt_cuda_control_of(cuda, comm->rank),
+				       .report = cuda->report };
+
+	for (int rank = 0; rank < comm->size; rank++)
+		place.control[rank] = tt_cuda_control_of(cuda, rank);
+	cuda_result error = cuda->driver->mem_copy(cuda->peer[comm->rank].memory + cuda->parts.place, (cuda_address)(uintptr_t)&place, sizeof(place), cuda->setup);
+	if (!error)
+		error = cuda->driver->stream_synchronize(cuda->setup);
+	return error ? tt_cuda_fail(cuda->driver, "write to memory of the GPU", error) : TUTTI_OK;
+}
+
+static tutti_result_t reach_peers(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (int rank = 0; rank < cuda->comm->size && !result; rank++)
+		if (rank != cuda->comm->rank)
+			result = tt_cuda_reach(cuda, rank, &all[rank], &cuda->peer[rank]);
+	if (!result)
+		result = write_place(cuda);
+	return result ? result : tt_cuda_watch_begin(cuda);
+}
+
+static void let_go(struct tt_cuda *cuda, bool frees)
+{
+	const struct cuda_driver *driver = cuda->driver;
+	const cuda_address own = cuda->peer[cuda->comm->rank].memory;
+
+	tt_cuda_watch_end(cuda);
+	tt_cuda_windows_free(cuda);
+	for (int rank = 0; rank < cuda->comm->size && rank < TT_CUDA_RANKS; rank++)
+		tt_cuda_unreach(cuda, &cuda->peer[rank]);
+	if (own && frees)
+		driver->mem_free(own);
+	if (cuda->report && frees)
+		driver->mem_host_free(cuda->report);
+	if (cuda->last)
+		driver->event_destroy(cuda->last);
+	if (cuda->setup && frees)
+		driver->stream_destroy(cuda->setup);
+	tt_cuda_module_free(cuda->driver, cuda->module);
+}
+
+static void cuda_free(struct tt_cuda *cuda, bool frees)
+{
+	struct tt_cuda_entered entered = { false };
+
+	if (cuda->retained && tt_cuda_enter(cuda, &entered) == 0)
+		let_go(cuda, frees);
+	tt_cuda_leave(cuda, &entered);
+	if (cuda->retained && frees)
+		cuda->driver->primary_release(cuda->device);
+	free(cuda);
+}
+
+/* All ranks take both exchanges, whatever fails; `result`: what failed on this one before. */
+static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result)
+{
+	const size_t size = (size_t)cuda->comm->size;
+	struct tt_cuda_offer *all = calloc(size + 1, sizeof(*all)), *mine = all + size;
+	struct tt_cuda_entered entered = { false };
+
+	if (!all)
+		return tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory for %zu ranks", size));
+	if (!result)
+		result = prepare(cuda, &entered, mine);
+	result = tt_cuda_exchange(cuda->comm, result, mine, all);
+	if (!result)
+		result = tt_cuda_exchange(cuda->comm, reach_peers(cuda, all), mine, all);
+	tt_cuda_leave(cuda, &entered);
+	free(all);
+	return result;
+}
+
+TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
+{
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_cuda_bind");
+	if (comm->cuda)
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_bind: the communicator is bound to GPU %d already", comm->cuda->number);
+	struct tt_cuda *cuda = calloc(1, sizeof(*cuda));
+	if (!cuda)
+		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory"));
+	cuda->comm = comm;
+	cuda->parts = parts_for(comm->size);
+	tutti_result_t result = tt_cuda_driver(&cuda->driver);
+	if (!result)
+		result = choose_device(cuda, device);
+	if (result == TUTTI_ERR_INVALID) {
+		free(cuda);
+		return result;
+	}
+	result = bind_all(cuda, result);
+	if (result) {
+		cuda_free(cuda, true);
+		return result;
+	}
+	pthread_mutex_lock(&comm->lock);
+	comm->cuda = cuda;
+	pthread_mutex_unlock(&comm->lock);
+	tt_log(INFO, CUDA, "rank %d: bound to GPU %d", comm->rank, cuda->number);
+	return TUTTI_OK;
+}
+
+/* ---- the end */
+
+/* Until all that this rank put on streams has ended, and peers have read what it left for them: the setup stream waits for that. False: not by the
+ * deadline, or the communicator has failed, and somebody may still be at the memory. */
+static bool drain(struct tt_cuda *cuda)
+{
+	struct tt_cuda_op op = { .cuda = cuda, .stream = cuda->setup };
+	const uint64_t deadline = tt_now() + cuda->comm->settings.timeout_ns;
+	cuda_result error = cuda->used ? cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0) : 0;
+
+	tt_cuda_watch_busy(cuda, true); /* who is lost now is noticed */
+	if (!error)
+		error = tt_cuda_await_sync(&op, TT_CUDA_LAST);
+	for (size_t rank = 0; rank < (size_t)cuda->comm->size && !error; rank++)
+		error = tt_cuda_await_word(&op, offsetof(struct tt_cuda_control, taken) + rank * sizeof(uint64_t), TT_CUDA_AWAITS_NOBODY);
+	while (!error && (error = cuda->driver->stream_query(cuda->setup)) == CUDA_NOT_READY && tt_now() < deadline) {
+		poll(NULL, 0, DRAIN_MS);
+		error = 0;
+	}
+	pthread_mutex_lock(&cuda->comm->lock);
+	const bool healthy = !cuda->comm->fault.result;
+	pthread_mutex_unlock(&cuda->comm->lock);
+	return !error && healthy;
+}
+
+void tt_cuda_unbind(struct tutti_comm *comm)
+{
+	struct tt_cuda *cuda = comm->cuda;
+	struct tt_cuda_entered entered;
+
+	if (!cuda)
+		return;
+	const bool drained = tt_cuda_enter(cuda, &entered) == 0 && drain(cuda);
+	tt_cuda_leave(cuda, &entered);
+	if (!drained)
+		tt_log(INFO, CUDA, "rank %d: %zu bytes on GPU %d are kept until the process ends, as other ranks may still be at them", comm->rank, cuda->parts.bytes,
+		       cuda->number);
+	comm->cuda = NULL;
+	cuda_free(cuda, drained);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a communicator has on a GPU: memory that the ranks of its host map of each other, words by which their streams wait for each other, and the
+ * thread that releases these waits when the communicator ends. */
+#ifndef TT_CUDA_BOUND_H
+#define TT_CUDA_BOUND_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "comm.h"
+#include "cuda/driver.h"
+#include "cuda/kernels.h"
+#include "plan.h"
+#include "tutti/cuda.h"
+
+#define TT_CUDA_STAGE_BYTES ((size_t)32 << 20) /* what a rank exposes at once */
+#define TT_CUDA_ROOM_BYTES  ((size_t)1 << 20)  /* of a piece of a message to one peer */
+#define TT_CUDA_LAST	    (TT_CUDA_SYNCS - 1) /* the sync at the end of every operation */
+
+struct tt_cuda_module;
+struct tt_cuda_watch;
+
+/* The memory of one rank, as this one addresses it. */
+struct tt_cuda_peer {
+	cuda_address memory; /* 0: not there */
+	uint64_t offset;     /* in the allocation … */
+	bool opened;	     /* … which was opened by an IPC handle, and is to be closed */
+};
+
+/* Where parts are in a rank's memory: the same on all. */
+struct tt_cuda_parts {
+	size_t place, stage, rooms, bytes; /* the control is at 0 */
+};
+
+struct tt_cuda {
+	struct tutti_comm *comm;
+	const struct cuda_driver *driver;
+	int number;	    /* of the device */
+	cuda_device device;
+	struct CUctx_st *context; /* the primary one */
+	bool retained;
+	struct tt_cuda_module *module;
+	int multiprocessors;
+	struct tt_cuda_parts parts;
+	struct tt_cuda_peer peer[TT_CUDA_RANKS]; /* this rank too */
+	struct tt_cuda_report *report;
+	struct tutti_cuda_window *windows; /* that are registered */
+	uint64_t windows_made;
+	/* order: whatever the streams, operations of one communicator come one after the other */
+	struct CUevent_st *last;   /* recorded behind the last one … */
+	struct CUstream_st *stream; /* … on this stream */
+	bool used;
+	uint64_t posted; /* what report->ended will be once all that was posted has ended */
+	uint64_t calls;	 /* numbered, for messages of errors */
+	struct CUstream_st *setup; /* the library's own, for what is written at the beginning and awaited at the end */
+	struct tt_cuda_watch *watch;
+};
+
+/* bind.c */
+void tt_cuda_unbind(struct tutti_comm *comm); /* it was not bound is fine; lock not held */
+
+/* enqueue.c: put the calls of a group, or one, on their streams. Lock held. */
+tutti_result_t tt_cuda_start(struct tutti_comm *comm, const struct tt_call *const *calls, size_t n);
+
+/* One operation while it is put on a stream. */
+struct tt_cuda_op {
+	struct tt_cuda *cuda;
+	struct CUstream_st *stream;
+	const struct tt_plan *plan; /* of a collective through stages */
+	const struct tt_call *call;
+	struct tt_card card;
+	uint64_t signature;
+	bool checks;	/* peers have given their signatures: kernels compare them before they move anything */
+	uint64_t waits; /* that it has put there and whose end is reported */
+	bool pending; /* a kernel is not launched yet, as the last one of a round gives word */
+	struct CUfunc_st *function; /* … this one */
+	uint64_t work; /* … for so many bytes, of the longest job */
+	struct tt_cuda_part part;
+};
+
+/* words.c: what streams wait for, and kernels that give word */
+cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync);
+cuda_result tt_cuda_await_word(struct tt_cuda_op *op, size_t offset, uint64_t waiting);
+/* Add to the round's work. A copy joins those before it where they do not touch. */
+cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address src, size_t bytes);
+/* Another kernel on its own. */
+cuda_result tt_cuda_combine(struct tt_cuda_op *op, struct CUfunc_st *function, const struct tt_cuda_part *part);
+/* What is pending, if only a word, with this sync: the end of a round. place, signature and card are filled in. */
+cuda_result tt_cuda_give_word(struct tt_cuda_op *op, struct tt_cuda_sync sync);
+/* The same of a collective; then the wait for the others, unless the round was the last. */
+cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds);
+
+/* stages.c, windows.c, messages.c: put an operation on its stream */
+cuda_result tt_cuda_by_stages(struct tt_cuda_op *op);
+cuda_result tt_cuda_by_windows(struct tt_cuda_op *op);
+struct tt_cuda_message {
+	const struct tt_call *call; /* of which it is a part */
+	bool sending;
+	int peer;
+	cuda_address buffer;
+	size_t bytes, done;
+	uint32_t pieces;
+};
+cuda_result tt_cuda_messages(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n);
+
+/* windows.c */
+/* Are all buffers that the call has on this rank in windows, such that the call can do without stages? Then `op->card.detail` says which. */
+bool tt_cuda_in_windows(struct tt_cuda_op *op);
+void tt_cuda_windows_free(struct tt_cuda *cuda);
+
+/* watch.c */
+/* Its thread keeps the communicator's context current. */
+tutti_result_t tt_cuda_watch_begin(struct tt_cuda *cuda);
+void tt_cuda_watch_end(struct tt_cuda *cuda); /* NULL watch is fine */
+/* Something was put on a stream; `replayed`: into a graph, which may run at any time from now on. Lock held. */
+void tt_cuda_watch_busy(struct tt_cuda *cuda, bool replayed);
+/* context.c: the context of the communicator for a time */
+struct tt_cuda_entered {
+	bool pushed;
+};
+/* For a call on `stream`: the thread's context is the communicator's, or it has none, and the stream is of it. TUTTI_ERR_INVALID otherwise. */
+tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call, struct CUstream_st *stream, struct tt_cuda_entered *entered);
+/* For the library's own work, whatever the thread's context is. */
+cuda_result tt_cuda_enter(const struct tt_cuda *cuda, struct tt_cuda_entered *entered);
+void tt_cuda_leave(const struct tt_cuda *cuda, const struct tt_cuda_entered *entered);
+
+static inline struct tt_cuda_control *tt_cuda_control_of(const struct tt_cuda *cuda, int rank)
+{
+	return (struct tt_cuda_control *)(uintptr_t)cuda->peer[rank].memory;
+}
+
+static inline cuda_address tt_cuda_stage_of(const struct tt_cuda *cuda, int rank)
+{
+	return cuda->peer[rank].memory + cuda->parts.stage;
+}
+
+/* Where rank `from` leaves pieces of messages for rank `to`. */
+static inline cuda_address tt_cuda_room_of(const struct tt_cuda *cuda, int from, int to)
+{
+	return cuda->peer[from].memory + cuda->parts.rooms + (size_t)to * TT_CUDA_ROOM_BYTES;
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the thread's CUDA context for the time of a call: that of the communicator's device, which CUDA's runtime uses, too. */
+#include "bound.h"
+#include "log.h"
+
+cuda_result tt_cuda_enter(const struct tt_cuda *cuda, struct tt_cuda_entered *entered)
+{
+	const cuda_result error = cuda->driver->context_push(cuda->context);
+
+	entered->pushed = error == 0;
+	return error;
+}
+
+void tt_cuda_leave(const struct tt_cuda *cuda, const struct tt_cuda_entered *entered)
+{
+	struct CUctx_st *popped;
+
+	if (entered->pushed)
+		cuda->driver->context_pop(&popped);
+}
+
+static tutti_result_t refuse_context(const struct tt_cuda *cuda, const char *call)
+{
+	cuda_device device;
+
+	if (cuda->driver->context_get_device(&device) == 0 && device != cuda->device)
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: the thread's current GPU is %d, the communicator is bound to GPU %d: call cudaSetDevice(%d) first",
+			       call, (int)device, cuda->number, cuda->number);
+	return tt_fail(TUTTI_ERR_INVALID, CUDA,
+		       "%s: the thread's current context of GPU %d is not the primary one, which the communicator uses: call cudaSetDevice(%d), or "
+		       "cuCtxSetCurrent() with what cuDevicePrimaryCtxRetain() gives",
+		       call, cuda->number, cuda->number);
+}
+
+tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call, struct CUstream_st *stream, struct tt_cuda_entered *entered)
+{
+	struct CUctx_st *current = NULL, *of = NULL;
+	cuda_result error = cuda->driver->context_get_current(&current);
+
+	entered->pushed = false;
+	if (!error && current && current != cuda->context)
+		return refuse_context(cuda, call);
+	if (!error && !current)
+		error = tt_cuda_enter(cuda, entered);
+	if (!error && stream)
+		error = cuda->driver->stream_get_context(stream, &of);
+	if (error) {
+		tt_cuda_leave(cuda, entered);
+		return tt_cuda_fail(cuda->driver, "look at the stream's context", error);
+	}
+	if (!stream || of == cuda->context)
+		return TUTTI_OK;
+	tt_cuda_leave(cuda, entered);
+	return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: the stream is of another device or context, expected one of GPU %d, to which the communicator is bound",
+		       call, cuda->number);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Puts messages on a stream: pieces go through the sender's room for that peer. Of several messages the pieces take turns, first all sends' and then all
+ * receives': a piece waits for the peer to have taken the one before, which the peer does before it sends its next. So none waits for another message. */
+#include <stddef.h>
+
+#include "bound.h"
+
+static size_t piece_of(const struct tt_cuda_message *message)
+{
+	const size_t left = message->bytes - message->done;
+
+	return left < TT_CUDA_ROOM_BYTES ? left : TT_CUDA_ROOM_BYTES;
+}
+
+/* One without bytes has a piece, too, so that ranks whose counts differ find out. */
+static bool ended(const struct tt_cuda_message *message)
+{
+	return message->pieces > 0 && message->done == message->bytes;
+}
+
+static cuda_result put_piece(struct tt_cuda_op *op, struct tt_cuda_message *message)
+{
+	const int rank = op->cuda->comm->rank, peer = message->peer;
+	const size_t bytes = piece_of(message);
+	const cuda_address buffer = message->buffer + message->done;
+	const size_t word = (message->sending ? offsetof(struct tt_cuda_control, taken) : offsetof(struct tt_cuda_control, sent)) +
+			    (size_t)peer * sizeof(uint64_t);
+	const uint64_t waiting = (message->sending ? TT_CUDA_AWAITS_TAKEN : TT_CUDA_AWAITS_SENT) | (uint64_t)peer << 8;
+	const struct tt_cuda_sync sync = { .kind = message->sending ? TT_CUDA_SEND : TT_CUDA_RECV,
+					   .clear = -1,
+					   .post = -1,
+					   .peer = (uint32_t)peer,
+					   .check = !message->sending,
+					   .introduces = message->sending };
+
+	op->card.count = message->bytes / tutti_dtype_size(message->call->dtype);
+	op->card.collective = (uint8_t)message->call->collective;
+	op->card.dtype = (uint8_t)message->call->dtype;
+	op->signature = tt_card_signature(&op->card) + message->pieces;
+	op->checks = !message->sending;
+	cuda_result error = tt_cuda_await_word(op, word, waiting);
+	if (!error && message->sending)
+		error = tt_cuda_copy(op, tt_cuda_room_of(op->cuda, rank, peer), buffer, bytes);
+	else if (!error)
+		error = tt_cuda_copy(op, buffer, tt_cuda_room_of(op->cuda, peer, rank), bytes);
+	if (!error)
+		error = tt_cuda_give_word(op, sync);
+	message->done += bytes;
+	message->pieces++;
+	op->waits++;
+	return error;
+}
+
+static cuda_result put_turn(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n, bool sending, bool *more)
+{
+	cuda_result error = 0;
+
+	for (size_t i = 0; i < n && !error; i++) {
+		if (messages[i].sending != sending || ended(&messages[i]))
+			continue;
+		error = put_piece(op, &messages[i]);
+		*more |= !ended(&messages[i]);
+	}
+	return error;
+}
+
+cuda_result tt_cuda_messages(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n)
+{
+	cuda_result error = 0;
+
+	for (bool more = n > 0; more && !error;) {
+		more = false;
+		error = put_turn(op, messages, n, true, &more);
+		if (!error)
+			error = put_turn(op, messages, n, false, &more);
+	}
+	return error;
+}

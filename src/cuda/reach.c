@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns how ranks reach each other's memory: ranks that are threads of one process have the same addresses, other processes open CUDA's IPC handles. */
+#include "reach.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "log.h"
+
+/* The same in all threads of a process, and nowhere else. */
+static struct {
+	pthread_mutex_t lock;
+	uint64_t number;
+	struct tt_maker maker;
+} process = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static tutti_result_t number_of_process(uint64_t *out)
+{
+	pthread_mutex_lock(&process.lock);
+	if (!process.number || !tt_made_here(&process.maker)) {
+		process.maker = tt_maker_here();
+		if (getrandom(&process.number, sizeof(process.number), 0) != sizeof(process.number))
+			process.number = 0;
+	}
+	*out = process.number;
+	pthread_mutex_unlock(&process.lock);
+	return *out ? TUTTI_OK : tt_fail_errno(CUDA, "ask the kernel for random bytes");
+}
+
+tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, size_t bytes, struct tt_cuda_offer *offer)
+{
+	cuda_address base;
+	size_t length;
+	tutti_result_t result = number_of_process(&offer->process);
+
+	if (result)
+		return result;
+	cuda_result error = cuda->driver->mem_get_range(&base, &length, memory);
+	if (error)
+		return tt_cuda_fail(cuda->driver, "find the allocation that memory of the GPU is in", error);
+	if (bytes > length - (memory - base))
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%zu bytes at %#llx of GPU %d, but its allocation ends after %zu", bytes, memory, cuda->number,
+			       (size_t)(length - (memory - base)));
+	error = cuda->driver->ipc_get(&offer->handle, base);
+	if (error)
+		return tt_cuda_fail(cuda->driver, "make a handle by which other processes reach memory of the GPU (CUDA IPC; memory of cudaMalloc() has one, "
+						  "that of cudaMallocAsync() and cuMemMap() has none)",
+				    error);
+	offer->memory = memory;
+	offer->bytes = bytes;
+	offer->offset = memory - base;
+	offer->number = cuda->number;
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_cuda_exchange(struct tutti_comm *comm, tutti_result_t result, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+{
+	mine->result = result;
+	if (result)
+		snprintf(mine->text, sizeof(mine->text), "%.255s", tt_thread_error());
+	const tutti_result_t met = tutti_all_gather(comm, mine, all, sizeof(*mine), TUTTI_UINT8, NULL);
+	if (met)
+		return met;
+	for (int rank = 0; rank < comm->size; rank++)
+		if (all[rank].result)
+			return tt_fail((tutti_result_t)all[rank].result, CUDA, "rank %d: %.255s", rank, all[rank].text);
+	return TUTTI_OK;
+}
+
+/* Another GPU of the same process: its memory is at the same address, once this GPU may use it. */
+static tutti_result_t enable_peer(const struct tt_cuda *cuda, int number)
+{
+	struct CUctx_st *context;
+	cuda_device device;
+	int can = 0;
+	cuda_result error = cuda->driver->device_get(&device, number);
+
+	if (!error)
+		error = cuda->driver->device_can_access_peer(&can, cuda->device, device);
+	if (!error && !can)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "GPU %d cannot reach the memory of GPU %d directly (no peer access, see tutti-info)", cuda->number, number);
+	if (!error)
+		error = cuda->driver->primary_retain(&context, device);
+	if (error)
+		return tt_cuda_fail(cuda->driver, "look at a peer's GPU", error);
+	error = cuda->driver->context_enable_peer(context, 0);
+	cuda->driver->primary_release(device); /* its own rank keeps it */
+	if (error && error != CUDA_PEER_ACCESS_ALREADY_ENABLED)
+		return tt_cuda_fail(cuda->driver, "enable access to a peer's GPU", error);
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_cuda_reach(const struct tt_cuda *cuda, int rank, const struct tt_cuda_offer *offer, struct tt_cuda_peer *peer)
+{
+	uint64_t here;
+	char what[320];
+	tutti_result_t result = number_of_process(&here);
+
+	if (result)
+		return result;
+	if (offer->process == here) {
+		result = offer->number == cuda->number ? TUTTI_OK : enable_peer(cuda, offer->number);
+		peer->memory = result ? 0 : offer->memory;
+		return result;
+	}
+	const cuda_result error = cuda->driver->ipc_open(&peer->memory, offer->handle, CUDA_IPC_LAZY_PEER_ACCESS);
+	if (error) {
+		peer->memory = 0;
+		snprintf(what, sizeof(what),
+			 "reach the GPU memory of rank %d (CUDA IPC; it needs peer access between the GPUs, and of containers the same IPC and process namespaces: "
+			 "docker run --ipc=host --pid=host)",
+			 rank);
+		return tt_cuda_fail(cuda->driver, what, error);
+	}
+	peer->opened = true;
+	peer->memory += offer->offset;
+	peer->offset = offer->offset;
+	return TUTTI_OK;
+}
+
+void tt_cuda_unreach(const struct tt_cuda *cuda, struct tt_cuda_peer *peer)
+{
+	if (peer->opened)
+		cuda->driver->ipc_close(peer->memory - peer->offset);
+	*peer = (struct tt_cuda_peer){ 0 };
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a rank reaches its peers' memory on GPUs. */
+#ifndef TT_CUDA_REACH_H
+#define TT_CUDA_REACH_H
+
+#include "bound.h"
+
+/* What a rank tells of a piece of its memory. Same build on all ranks, so plain bytes. */
+struct tt_cuda_offer {
+	int32_t result; /* other than TUTTI_OK: this rank has failed, and `text` says why */
+	int32_t number; /* of the device, within the process */
+	uint64_t process; /* the same for ranks that are threads of one, and random */
+	uint64_t memory, bytes; /* its address there */
+	uint64_t offset;	/* in the allocation that the handle stands for */
+	struct CUipcMemHandle_st handle;
+	char text[256];
+};
+
+/* Fill in what peers need to reach memory[bytes] of this rank. */
+tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, size_t bytes, struct tt_cuda_offer *offer);
+/* All ranks' offers, in order of rank; `result` and the thread's sentence are told with this rank's. The result of the lowest rank that failed, with its
+ * sentence, or TUTTI_OK: the same on all. Blocks; lock not held. */
+tutti_result_t tt_cuda_exchange(struct tutti_comm *comm, tutti_result_t result, struct tt_cuda_offer *mine, struct tt_cuda_offer *all);
+/* Reach what `rank` offers. The communicator's context is current. */
+tutti_result_t tt_cuda_reach(const struct tt_cuda *cuda, int rank, const struct tt_cuda_offer *offer, struct tt_cuda_peer *peer);
+void tt_cuda_unreach(const struct tt_cuda *cuda, struct tt_cuda_peer *peer);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the thread that looks after a communicator's streams: it finds out that a rank was lost, called something else or does not come, and lets streams that wait go
+ * on then.
+ *
+ * While something is on a stream, or a graph may be launched any time, it looks every few milliseconds at what the kernels reported and at the communicator.
+ * Otherwise it sleeps until the next call. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "bound.h"
+#include "log.h"
+#include "machine.h"
+#include "thread.h"
+
+#define LOOK_MS	   5
+#define RELEASE_MS 50 /* from one release to the next: a kernel that ran during the first one may have cleared a word after it */
+
+struct tt_cuda_watch {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wanted;
+	bool busy, replayed, stop; /* behind the lock */
+	bool released;		   /* likewise: the streams were let go on */
+	struct CUstream_st *stream; /* the thread's own */
+	/* the thread's: a wait, since when, and at how many that had ended */
+	uint64_t waiting, since, ended;
+};
+
+/* Kernels and streams write the report, also while it is read. */
+static uint64_t read_word(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE); /* pairs with the kernels' fence to the system before their last store */
+}
+
+/* ---- letting streams go on */
+
+static union CUstreamBatchMemOpParams_union write_word(cuda_address word, uint64_t value)
+{
+	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
+
+	op.writeValue.operation = CUDA_MEM_OP_WRITE_64;
+	op.writeValue.address = word;
+	op.writeValue.value64 = value;
+	return op;
+}
+
+/* Every word that a stream may wait for. */
+static unsigned all_words(const struct tt_cuda *cuda, union CUstreamBatchMemOpParams_union *ops)
+{
+	const cuda_address control = cuda->peer[cuda->comm->rank].memory;
+	const int size = cuda->comm->size;
+	unsigned n = 0;
+
+	for (int rank = 0; rank < size; rank += TT_CUDA_WORD) {
+		uint64_t all = 0;
+
+		for (int i = 0; i < TT_CUDA_WORD && rank + i < size; i++)
+			all |= 1ull << 8 * i;
+		for (size_t sync = 0; sync < TT_CUDA_SYNCS; sync++)
+			ops[n++] = write_word(control + offsetof(struct tt_cuda_control, posted) + sync * TT_CUDA_RANKS + (size_t)rank, all);
+	}
+	for (size_t rank = 0; rank < (size_t)size; rank++) {
+		ops[n++] = write_word(control + offsetof(struct tt_cuda_control, sent) + rank * sizeof(uint64_t), 1);
+		ops[n++] = write_word(control + offsetof(struct tt_cuda_control, taken) + rank * sizeof(uint64_t), 1);
+	}
+	return n;
+}
+
+/* What ranks wait for comes from now on, whatever peers do, and kernels do nothing. */
+static void release(struct tt_cuda *cuda)
+{
+	union CUstreamBatchMemOpParams_union ops[TT_CUDA_SYNCS * TT_CUDA_RANKS / TT_CUDA_WORD + 2 * TT_CUDA_RANKS];
+	const struct cuda_driver *driver = cuda->driver;
+	struct tt_cuda_watch *watch = cuda->watch;
+	const cuda_address dead = cuda->peer[cuda->comm->rank].memory + offsetof(struct tt_cuda_control, dead);
+	const unsigned n = all_words(cuda, ops);
+	cuda_result error = driver->mem_set(dead, 1, sizeof(uint32_t), watch->stream);
+
+	if (!error)
+		error = driver->stream_mem_ops(watch->stream, n, ops, 0);
+	if (!error)
+		error = driver->stream_synchronize(watch->stream);
+	pthread_mutex_lock(&watch->lock);
+	if (error && !watch->released) {
+		tt_cuda_fail(driver, "let streams go on that wait for a communicator that has ended", error);
+		tt_log(ERROR, CUDA, "rank %d: %s", cuda->comm->rank, tt_thread_error());
+	}
+	watch->released = true;
+	pthread_mutex_unlock(&watch->lock);
+}
+
+/* ---- looking */
+
+/* Who has not come to what this rank waits for: a bit for each rank. */
+static uint64_t missing_ranks(const struct tt_cuda *cuda, uint64_t waiting)
+{
+	const struct cuda_driver *driver = cuda->driver;
+	const int size = cuda->comm->size, own = cuda->comm->rank;
+	struct CUstream_st *stream = cuda->watch->stream;
+	uint8_t posted[TT_CUDA_SYNCS][TT_CUDA_RANKS] = { 0 };
+	uint64_t missing = 0;
+
+	if ((waiting & 0xff) != TT_CUDA_AWAITS_ALL)
+		return 1ull << (waiting >> 8);
+	if (driver->mem_copy((cuda_address)(uintptr_t)posted, cuda->peer[own].memory + offsetof(struct tt_cuda_control, posted), sizeof(posted), stream) ||
+	    driver->stream_synchronize(stream))
+		return 0;
+	for (int sync = 0; sync < TT_CUDA_LAST; sync++)
+		for (int rank = 0; rank < size && posted[sync][own]; rank++)
+			missing |= posted[sync][rank] ? 0 : 1ull << rank;
+	return missing;
+}
+
+static void revoke_for_deadline(struct tt_cuda *cuda, uint64_t waiting)
+{
+	struct tutti_comm *comm = cuda->comm;
+	const uint64_t missing = missing_ranks(cuda, waiting);
+	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = missing ? __builtin_ctzll(missing) : comm->rank };
+	int at = snprintf(fault.text, sizeof(fault.text), "a stream of rank %d has waited %.3g s for ", comm->rank, (double)comm->settings.timeout_ns * 1e-9);
+
+	if (!missing)
+		at += snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, "other ranks");
+	for (uint64_t left = missing; left; left &= left - 1)
+		at += snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, "%s%d", left == missing ? (missing & (missing - 1) ? "ranks " : "rank ") : ", ",
+			       __builtin_ctzll(left));
+	snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, ", whose streams have not come to the operation (TUTTI_TIMEOUT)");
+	tt_comm_revoke(comm, &fault);
+}
+
+/* Lock held. */
+static void look_at_deadline(struct tt_cuda *cuda, uint64_t now)
+{
+	struct tt_cuda_watch *watch = cuda->watch;
+	const uint64_t ended = read_word(&cuda->report->ended), waiting = read_word(&cuda->report->waiting);
+
+	if (waiting == 0 || waiting != watch->waiting || ended != watch->ended) {
+		watch->waiting = waiting;
+		watch->ended = ended;
+		watch->since = now;
+	} else if (now - watch->since > cuda->comm->settings.timeout_ns) {
+		revoke_for_deadline(cuda, waiting);
+	}
+}
+
+/* Lock held. */
+static void look_at_cards(struct tt_cuda *cuda)
+{
+	struct tt_card mine, theirs;
+
+	if (!__atomic_load_n(&cuda->report->mismatch, __ATOMIC_ACQUIRE)) /* pairs as in read_word() */
+		return;
+	memcpy(&mine, cuda->report->mine, sizeof(mine));
+	memcpy(&theirs, cuda->report->theirs, sizeof(theirs));
+	const struct tt_fault fault = tt_card_mismatch(&mine, &theirs);
+	tt_comm_revoke(cuda->comm, &fault);
+}
+
+/* A kernel's fault ends the context, and with it all that the communicator could do. Lock held. */
+static void look_at_context(struct tt_cuda *cuda)
+{
+	const cuda_result error = cuda->driver->stream_query(cuda->watch->stream);
+
+	if (error == 0 || error == CUDA_NOT_READY)
+		return;
+	const tutti_result_t result = tt_cuda_fail(cuda->driver, "the GPU's context has failed, and cannot be used again in this process (compute-sanitizer finds the kernel)", error);
+	tt_comm_revoke_for(cuda->comm, result);
+}
+
+/* False: the communicator has ended. */
+static bool look(struct tt_cuda *cuda)
+{
+	struct tutti_comm *comm = cuda->comm;
+
+	if (pthread_mutex_trylock(&comm->lock)) /* whoever has it looks, or is in a call that soon ends */
+		return true;
+	tt_comm_look(comm, true);
+	if (!comm->fault.result)
+		look_at_cards(cuda);
+	if (!comm->fault.result)
+		look_at_context(cuda);
+	if (!comm->fault.result)
+		look_at_deadline(cuda, tt_now());
+	const bool ended = comm->fault.result != 0;
+	pthread_mutex_unlock(&comm->lock);
+	return !ended;
+}
+
+static struct timespec in_ms(int ms)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	at.tv_nsec += ms * 1000000l;
+	at.tv_sec += at.tv_nsec / 1000000000;
+	at.tv_nsec %= 1000000000;
+	return at;
+}
+
+/* Until it is time to look again; false: the thread is to end. */
+static bool await(struct tt_cuda *cuda)
+{
+	struct tt_cuda_watch *watch = cuda->watch;
+
+	pthread_mutex_lock(&watch->lock);
+	const struct timespec at = in_ms(watch->released ? RELEASE_MS : LOOK_MS);
+	int error = 0;
+	/* the one that reads `busy` here comes after tt_cuda_watch_busy() has counted what it posted */
+	if (!watch->released && read_word(&cuda->report->ended) >= __atomic_load_n(&cuda->posted, __ATOMIC_RELAXED))
+		watch->busy = watch->replayed;
+	while (!watch->stop && !error)
+		error = watch->busy || watch->released ? pthread_cond_timedwait(&watch->wanted, &watch->lock, &at) :
+							 pthread_cond_wait(&watch->wanted, &watch->lock);
+	const bool go_on = !watch->stop;
+	pthread_mutex_unlock(&watch->lock);
+	return go_on;
+}
+
+static void *watch_main(void *argument)
+{
+	struct tt_cuda *cuda = argument;
+	struct tt_cuda_entered entered;
+
+	prctl(PR_SET_NAME, "tutti-cuda");
+	if (tt_cuda_enter(cuda, &entered))
+		return NULL;
+	while (await(cuda))
+		if (!look(cuda))
+			release(cuda);
+	tt_cuda_leave(cuda, &entered);
+	return NULL;
+}
+
+/* ---- its life */
+
+tutti_result_t tt_cuda_watch_begin(struct tt_cuda *cuda)
+{
+	struct tt_cuda_watch *watch = calloc(1, sizeof(*watch));
+	pthread_condattr_t monotonic;
+
+	if (!watch)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to look after streams");
+	const cuda_result failed = cuda->driver->stream_create(&watch->stream, CUDA_STREAM_NON_BLOCKING);
+	if (failed) {
+		free(watch);
+		return tt_cuda_fail(cuda->driver, "make a stream", failed);
+	}
+	pthread_mutex_init(&watch->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&watch->wanted, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	cuda->watch = watch;
+	const int error = tt_thread_begin(&watch->thread, watch_main, cuda);
+	if (!error)
+		return TUTTI_OK;
+	cuda->driver->stream_destroy(watch->stream);
+	cuda->watch = NULL;
+	free(watch);
+	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "begin the thread that looks after streams: %s", strerror(error));
+}
+
+void tt_cuda_watch_end(struct tt_cuda *cuda)
+{
+	struct tt_cuda_watch *watch = cuda->watch;
+
+	if (!watch)
+		return;
+	pthread_mutex_lock(&watch->lock);
+	watch->stop = true;
+	pthread_cond_signal(&watch->wanted);
+	pthread_mutex_unlock(&watch->lock);
+	pthread_join(watch->thread, NULL);
+	cuda->driver->stream_destroy(watch->stream);
+	pthread_cond_destroy(&watch->wanted);
+	pthread_mutex_destroy(&watch->lock);
+	free(watch);
+	cuda->watch = NULL;
+}
+
+void tt_cuda_watch_busy(struct tt_cuda *cuda, bool replayed)
+{
+	struct tt_cuda_watch *watch = cuda->watch;
+
+	pthread_mutex_lock(&watch->lock);
+	watch->replayed |= replayed;
+	if (!watch->busy)
+		pthread_cond_signal(&watch->wanted);
+	watch->busy = true;
+	pthread_mutex_unlock(&watch->lock);
+}

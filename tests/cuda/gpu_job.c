@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gpu_job.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tutti/cuda.h>
+
+#define RANKS_MAX 32
+
+bool gpu_job_threads;
+int gpu_job_ranks;
+static const char *const *environment;
+
+/* In a process of its own: ranks that are forked from one that has started CUDA could not use it. */
+static int count_gpus(void)
+{
+	int status;
+	const pid_t child = fork();
+
+	if (child == 0) {
+		const int count = gpu_count();
+
+		if (count == 0)
+			printf("no GPU: %s\n", gpu_error());
+		fflush(stdout);
+		_exit(count > 100 ? 100 : count);
+	}
+	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
+int gpu_job_choose(int argc, char **argv)
+{
+	gpu_job_threads = argc > 1 && strcmp(argv[1], "threads") == 0;
+	gpu_job_ranks = argc > 2 ? atoi(argv[2]) : 0;
+	if (argc < 3 || (!gpu_job_threads && strcmp(argv[1], "processes") != 0) || gpu_job_ranks < 1 || gpu_job_ranks > RANKS_MAX) {
+		fprintf(stderr, "usage: %s processes|threads RANKS [NAME=VALUE …]\n", argv[0]);
+		return 2;
+	}
+	environment = (const char *const *)(argv + 3);
+	for (int i = 3; i < argc; i++)
+		putenv(argv[i]);
+	return count_gpus() > 0 ? 0 : 77;
+}
+
+struct call {
+	gpu_body *body;
+	void *argument;
+	tutti_store_t store;
+	int rank, failed;
+	pthread_t thread;
+};
+
+/* TEST_GPUS=all: ranks go round all GPUs, which must reach each other; otherwise they share the first. */
+static int device_of(int rank)
+{
+	const char *all = getenv("TEST_GPUS");
+
+	return all && strcmp(all, "all") == 0 ? rank % gpu_count() : 0;
+}
+
+static int run_body(tutti_comm_t comm, void *argument)
+{
+	const struct call *call = argument;
+	struct gpu_rank rank = { .comm = comm, .rank = tutti_comm_rank(comm), .size = tutti_comm_size(comm) };
+
+	rank.device = device_of(rank.rank);
+	CLAIM(gpu_enter(rank.device), "%s", gpu_error());
+	rank.stream = gpu_stream();
+	CLAIM(rank.stream, "%s", gpu_error());
+	SUCCEEDS(tutti_cuda_bind(comm, rank.device));
+	const int failed = call->body(&rank, call->argument);
+	if (!failed)
+		CLAIM(gpu_stream_free(rank.stream), "%s", gpu_error());
+	return failed;
+}
+
+static void *run_thread(void *argument)
+{
+	struct call *call = argument;
+	tutti_comm_t comm = NULL;
+	const tutti_result_t result = tutti_comm_create(call->store, call->rank, gpu_job_ranks, NULL, &comm);
+
+	if (result)
+		fprintf(stderr, "rank %d: %s\n", call->rank, tutti_last_error(NULL));
+	call->failed = result ? 1 : run_body(comm, call);
+	tutti_comm_destroy(comm);
+	return NULL;
+}
+
+static int run_threads(gpu_body *body, void *argument)
+{
+	struct call calls[RANKS_MAX];
+	tutti_store_t store;
+	char address[64];
+	int failed = 0;
+
+	snprintf(address, sizeof(address), "unix:gpu-job-%d", (int)getpid());
+	if (tutti_store_open(address, 1, 30, &store)) {
+		fprintf(stderr, "%s\n", tutti_last_error(NULL));
+		return 1;
+	}
+	for (int i = 0; i < gpu_job_ranks; i++) {
+		calls[i] = (struct call){ body, argument, store, i, 1, 0 };
+		if (pthread_create(&calls[i].thread, NULL, run_thread, &calls[i]))
+			abort();
+	}
+	for (int i = 0; i < gpu_job_ranks; i++) {
+		pthread_join(calls[i].thread, NULL);
+		failed |= calls[i].failed;
+	}
+	tutti_store_close(store);
+	return failed;
+}
+
+int gpu_job_run(gpu_body *body, void *argument, const struct job *job)
+{
+	struct call call = { .body = body, .argument = argument };
+	struct job whole = job ? *job : (struct job){ 0 };
+
+	if (gpu_job_threads)
+		return run_threads(body, argument);
+	whole.ranks = gpu_job_ranks;
+	whole.env = environment;
+	whole.body = run_body;
+	whole.argument = &call;
+	return run_job(&whole);
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Claims about operations on streams: graphs, order, long ones, wrong ones, and what ends a communicator while streams wait.
+ *
+ *   test_stream_claims processes|threads RANKS [NAME=VALUE …] */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tutti/cuda.h>
+
+#include "gpu_job.h"
+
+#define FEW  1000
+#define LONG ((size_t)10 << 20) /* floats: two segments and a bit of a stage */
+
+#define WORKS(call) CLAIM((call), "%s: %s", #call, gpu_error())
+
+struct vector {
+	float *host, *gpu;
+	size_t n;
+};
+
+static int take(tutti_comm_t comm, struct vector *vector, size_t n)
+{
+	void *gpu;
+
+	*vector = (struct vector){ .host = malloc(n * sizeof(float)), .n = n };
+	SUCCEEDS(tutti_cuda_mem_alloc(n * sizeof(float), &gpu));
+	vector->gpu = gpu;
+	return 0;
+}
+
+static void give(struct vector *vector)
+{
+	free(vector->host);
+	tutti_cuda_mem_free(vector->gpu);
+}
+
+/* All elements are `value`, and a bit of their place. */
+static int put(struct gpu_rank *r, struct vector *vector, float value)
+{
+	tutti_comm_t comm = r->comm;
+
+	for (size_t i = 0; i < vector->n; i++)
+		vector->host[i] = value + (float)(i % 16);
+	WORKS(gpu_copy(vector->gpu, vector->host, vector->n * sizeof(float), r->stream) && gpu_finish(r->stream));
+	return 0;
+}
+
+static int expect(struct gpu_rank *r, struct vector *vector, float value, float of_place)
+{
+	tutti_comm_t comm = r->comm;
+
+	WORKS(gpu_copy(vector->host, vector->gpu, vector->n * sizeof(float), r->stream) && gpu_finish(r->stream));
+	for (size_t i = 0; i < vector->n; i++)
+		CLAIM(vector->host[i] == value + of_place * (float)(i % 16), "element %zu is %g, expected %g", i, vector->host[i], value + of_place * (float)(i % 16));
+	return 0;
+}
+
+static float sum_of_ranks(const struct gpu_rank *r)
+{
+	return (float)(r->size * (r->size - 1) / 2);
+}
+
+/* ---- what works */
+
+static int graph_is_launched_again(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	struct vector in, out;
+
+	if (take(comm, &in, FEW) || take(comm, &out, FEW))
+		return 1;
+	WORKS(gpu_capture(r->stream));
+	for (int i = 0; i < 3; i++) /* an odd number of operations */
+		SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	gpu_graph_t graph = gpu_captured(r->stream);
+	CLAIM(graph, "%s", gpu_error());
+	for (int turn = 0; turn < 5; turn++) {
+		if (put(r, &in, (float)(r->rank + turn)))
+			return 1;
+		WORKS(gpu_launch(graph, r->stream));
+		if (expect(r, &out, sum_of_ranks(r) + (float)(turn * r->size), (float)r->size))
+			return 1;
+		/* and one that is in no graph */
+		SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+		if (expect(r, &out, (float)(r->size - 1 + turn), 1))
+			return 1;
+	}
+	WORKS(gpu_graph_free(graph));
+	give(&in);
+	give(&out);
+	return 0;
+}
+
+/* x becomes the average of all x, again and again, by turns on two streams. */
+static int streams_follow_each_other(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	gpu_stream_t streams[2] = { r->stream, gpu_stream() };
+	struct vector x;
+
+	CLAIM(streams[1], "%s", gpu_error());
+	if (take(comm, &x, FEW) || put(r, &x, (float)r->rank))
+		return 1;
+	for (int i = 0; i < 200; i++)
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, i == 0 ? TUTTI_SUM : TUTTI_MAX, streams[i % 2]));
+	WORKS(gpu_finish(streams[1]));
+	if (expect(r, &x, sum_of_ranks(r), (float)r->size))
+		return 1;
+	WORKS(gpu_stream_free(streams[1]));
+	give(&x);
+	return 0;
+}
+
+static int long_ones_go_in_pieces(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	const int next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	struct vector in, out;
+
+	if (take(comm, &in, LONG) || take(comm, &out, LONG) || put(r, &in, (float)r->rank))
+		return 1;
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, LONG, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	if (expect(r, &out, sum_of_ranks(r), (float)r->size))
+		return 1;
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(tutti_cuda_recv(comm, out.gpu, LONG, TUTTI_FLOAT32, before, r->stream));
+	SUCCEEDS(tutti_cuda_send(comm, in.gpu, LONG, TUTTI_FLOAT32, next, r->stream));
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	if (expect(r, &out, (float)before, 1))
+		return 1;
+	give(&in);
+	give(&out);
+	return 0;
+}
+
+static int groups_have_collectives_and_messages(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	const int next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	struct vector in, sum, got, own;
+	tutti_request_t request;
+
+	if (take(comm, &in, FEW) || take(comm, &sum, FEW) || take(comm, &got, FEW) || take(comm, &own, FEW) || put(r, &in, (float)r->rank))
+		return 1;
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(tutti_cuda_send(comm, in.gpu, FEW, TUTTI_FLOAT32, next, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, sum.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_recv(comm, got.gpu, FEW, TUTTI_FLOAT32, before, r->stream));
+	if (r->size > 1) {
+		SUCCEEDS(tutti_cuda_recv(comm, own.gpu, FEW, TUTTI_FLOAT32, r->rank, r->stream));
+		SUCCEEDS(tutti_cuda_send(comm, in.gpu, FEW, TUTTI_FLOAT32, r->rank, r->stream));
+	}
+	SUCCEEDS(tutti_group_end(comm, &request));
+	SUCCEEDS(tutti_wait(&request));
+	if (expect(r, &sum, sum_of_ranks(r), (float)r->size) || expect(r, &got, (float)before, 1) || (r->size > 1 && expect(r, &own, (float)r->rank, 1)))
+		return 1;
+	give(&in);
+	give(&sum);
+	give(&got);
+	give(&own);
+	return 0;
+}
+
+static int input_is_scaled(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	const float scalar = (float)(r->rank + 2);
+	struct vector in, out;
+	tutti_op_t op;
+
+	if (take(comm, &in, FEW * (size_t)r->size) || take(comm, &out, FEW) || put(r, &in, 1))
+		return 1;
+	SUCCEEDS(tutti_op_create_premul_sum(comm, &scalar, TUTTI_FLOAT32, &op));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, op, r->stream));
+	const float scalars = sum_of_ranks(r) + 2 * (float)r->size;
+	if (expect(r, &out, scalars, scalars))
+		return 1;
+	SUCCEEDS(tutti_cuda_reduce_scatter(comm, in.gpu, out.gpu, FEW / 16 * 16, TUTTI_FLOAT32, op, r->stream));
+	out.n = FEW / 16 * 16;
+	if (expect(r, &out, scalars, scalars))
+		return 1;
+	SUCCEEDS(tutti_op_destroy(comm, op));
+	give(&in);
+	give(&out);
+	return 0;
+}
+
+static int barrier_waits_for_all(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+
+	for (int i = 0; i < 10; i++)
+		SUCCEEDS(tutti_cuda_barrier(comm, r->stream));
+	WORKS(gpu_finish(r->stream));
+	return 0;
+}
+
+/* What is on the stream when the communicator goes is done first. */
+static int destroyed_with_work_ahead(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm, other;
+	struct vector in, out;
+
+	if (take(comm, &in, FEW) || take(comm, &out, FEW) || put(r, &in, (float)r->rank))
+		return 1;
+	SUCCEEDS(tutti_comm_split(comm, 0, 0, &other));
+	SUCCEEDS(tutti_cuda_bind(other, r->device));
+	for (int i = 0; i < 50; i++)
+		SUCCEEDS(tutti_cuda_all_reduce(other, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	tutti_comm_destroy(other);
+	if (expect(r, &out, sum_of_ranks(r), (float)r->size))
+		return 1;
+	give(&in);
+	give(&out);
+	return 0;
+}
+
+/* ---- what is wrong */
+
+static void add(void *acc, const void *in, size_t n, tutti_dtype_t dtype, void *context)
+{
+}
+
+#define REFUSED(call, wanted, words)                                                                                                  \
+	do {                                                                                                                          \
+		const tutti_result_t refused = (call);                                                                                \
+		CLAIM(refused == (wanted), "%s: %s, expected %s", #call, tutti_strerror(refused), tutti_strerror(wanted));            \
+		CLAIM(strstr(tutti_last_error(NULL), words), "%s: \"%s\", expected \"%s\" in it", #call, tutti_last_error(NULL), words); \
+	} while (0)
+
+static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm, other;
+	struct vector in, out;
+	gpu_stream_t second = gpu_stream();
+	tutti_cuda_window_t window;
+	tutti_op_t op;
+
+	if (take(comm, &in, FEW) || take(comm, &out, FEW) || put(r, &in, (float)r->rank))
+		return 1;
+	REFUSED(tutti_cuda_all_reduce(comm, in.host, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "send");
+	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, out.host, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "is memory of the host");
+	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, NULL, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "recv is NULL");
+	REFUSED(tutti_cuda_all_reduce(comm, (char *)in.gpu + 1, out.gpu, 1, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "aligned to 4 bytes");
+	REFUSED(tutti_cuda_broadcast(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, r->size, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_broadcast: root");
+	REFUSED(tutti_cuda_send(comm, in.gpu, FEW, TUTTI_FLOAT32, r->rank, r->stream), TUTTI_ERR_INVALID, "this rank itself");
+	REFUSED(tutti_cuda_all_reduce(NULL, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_all_reduce: comm is NULL");
+	REFUSED(tutti_cuda_bind(comm, r->device), TUTTI_ERR_INVALID, "is bound to GPU");
+	REFUSED(tutti_cuda_register(comm, NULL, 8, &window), TUTTI_ERR_INVALID, "expected memory of the GPU");
+	SUCCEEDS(tutti_op_create(comm, add, true, NULL, &op));
+	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, op, r->stream), TUTTI_ERR_UNSUPPORTED, "run on the host only");
+	SUCCEEDS(tutti_comm_split(comm, 0, 0, &other));
+	REFUSED(tutti_cuda_all_reduce(other, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_bind() first");
+	REFUSED(tutti_cuda_bind(other, 99), TUTTI_ERR_INVALID, "device 99, expected -1 or 0 to");
+	tutti_comm_destroy(other);
+	if (r->size > 1) {
+		SUCCEEDS(tutti_group_begin(comm));
+		SUCCEEDS(tutti_cuda_send(comm, in.gpu, FEW, TUTTI_FLOAT32, (r->rank + 1) % r->size, r->stream));
+		SUCCEEDS(tutti_cuda_send(comm, in.gpu, FEW, TUTTI_FLOAT32, (r->rank + 1) % r->size, second));
+		REFUSED(tutti_group_end(comm, NULL), TUTTI_ERR_INVALID, "on two streams");
+	}
+	/* and the communicator is as before */
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	if (expect(r, &out, sum_of_ranks(r), (float)r->size))
+		return 1;
+	WORKS(gpu_stream_free(second));
+	give(&in);
+	give(&out);
+	return 0;
+}
+
+/* The stream ends, although others will never come; the fault is told, and by every call from now on. */
+static int told(struct gpu_rank *r, struct vector *x, tutti_result_t wanted, const char *words)
+{
+	tutti_comm_t comm = r->comm;
+	tutti_result_t found;
+
+	WORKS(gpu_finish(r->stream));
+	while ((found = tutti_comm_error(comm, NULL)) == TUTTI_OK)
+		;
+	CLAIM(found == wanted, "%s (%s), expected %s", tutti_strerror(found), tutti_last_error(comm), tutti_strerror(wanted));
+	CLAIM(strstr(tutti_last_error(comm), words), "\"%s\", expected \"%s\" in it", tutti_last_error(comm), words);
+	found = tutti_cuda_all_reduce(comm, x->gpu, x->gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
+	CLAIM(found == wanted, "the next call gives %s, expected %s", tutti_strerror(found), tutti_strerror(wanted));
+	WORKS(gpu_finish(r->stream));
+	give(x);
+	return 0;
+}
+
+/* All ranks are here before one of them does what ends the communicator: none is still in tutti_cuda_bind(). */
+static int begin(struct gpu_rank *r, struct vector *x, atomic_int *came)
+{
+	if (take(r->comm, x, FEW) || put(r, x, 1))
+		return 1;
+	meet_at(came, r->size);
+	return 0;
+}
+
+static int mismatch_is_told(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	struct vector x;
+
+	if (r->size == 1)
+		return 0;
+	if (begin(r, &x, argument))
+		return 1;
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, r->rank == 1 ? 10 : 11, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	/* further ones wait for what never comes; the fault may be known already */
+	for (int i = 0; i < 5; i++)
+		tutti_cuda_barrier(comm, r->stream);
+	return told(r, &x, TUTTI_ERR_MISMATCH, "called all_reduce(float32 × 10, sum)");
+}
+
+static int other_message_is_told(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	struct vector x;
+
+	if (r->size == 1)
+		return 0;
+	if (begin(r, &x, argument))
+		return 1;
+	if (r->rank == 0)
+		SUCCEEDS(tutti_cuda_send(comm, x.gpu, 10, TUTTI_FLOAT32, 1, r->stream));
+	if (r->rank == 1)
+		SUCCEEDS(tutti_cuda_recv(comm, x.gpu, 11, TUTTI_FLOAT32, 0, r->stream));
+	return told(r, &x, TUTTI_ERR_MISMATCH, "float32 × 10");
+}
+
+static int window_of_one_rank_is_told(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	tutti_cuda_window_t window;
+	struct vector x, y;
+
+	if (r->size == 1)
+		return 0;
+	if (take(comm, &y, FEW) || begin(r, &x, argument))
+		return 1;
+	SUCCEEDS(tutti_cuda_register(comm, x.gpu, FEW * sizeof(float), &window));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, r->rank == 1 ? y.gpu : x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	give(&y);
+	return told(r, &x, TUTTI_ERR_MISMATCH, "all_reduce(float32 × 1000, sum)");
+}
+
+static int absent_rank_is_told(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	const int absent = r->size - 1;
+	char words[32];
+	struct vector x;
+
+	if (r->size == 1)
+		return 0;
+	if (begin(r, &x, argument))
+		return 1;
+	snprintf(words, sizeof(words), "for rank %d,", absent);
+	if (r->rank != absent)
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	return told(r, &x, TUTTI_ERR_TIMEOUT, words);
+}
+
+static int abort_lets_streams_go_on(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	struct vector x;
+
+	if (r->size == 1)
+		return 0;
+	if (begin(r, &x, argument))
+		return 1;
+	if (r->rank == 0)
+		SUCCEEDS(tutti_comm_abort(comm, "for the test"));
+	else
+		tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream); /* the abort may have come */
+	return told(r, &x, TUTTI_ERR_ABORTED, "for the test");
+}
+
+/* The last rank is killed while the others' streams, and a graph's, wait for it. */
+static int killed_rank_is_told(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	const int victim = r->size - 1;
+	atomic_int *posted = argument;
+	struct vector x;
+
+	if (take(comm, &x, FEW) || put(r, &x, 1))
+		return 1;
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	WORKS(gpu_capture(r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	gpu_graph_t graph = gpu_captured(r->stream);
+	CLAIM(graph, "%s", gpu_error());
+	if (r->rank == victim) {
+		WORKS(gpu_finish(r->stream));
+		await_count(posted, r->size - 1);
+		raise(SIGKILL);
+	}
+	for (int i = 0; i < 20; i++)
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	WORKS(gpu_launch(graph, r->stream));
+	atomic_fetch_add(posted, 1);
+	return told(r, &x, TUTTI_ERR_PEER_LOST, "rank");
+}
+
+static const struct {
+	const char *name;
+	gpu_body *body;
+	const char *variable; /* of its environment */
+	bool kills;
+} claims[] = {
+	{ "graph_is_launched_again", graph_is_launched_again },
+	{ "streams_follow_each_other", streams_follow_each_other },
+	{ "long_ones_go_in_pieces", long_ones_go_in_pieces },
+	{ "groups_have_collectives_and_messages", groups_have_collectives_and_messages },
+	{ "input_is_scaled", input_is_scaled },
+	{ "barrier_waits_for_all", barrier_waits_for_all },
+	{ "destroyed_with_work_ahead", destroyed_with_work_ahead },
+	{ "wrong_calls_are_refused", wrong_calls_are_refused },
+	{ "mismatch_is_told", mismatch_is_told },
+	{ "other_message_is_told", other_message_is_told },
+	{ "window_of_one_rank_is_told", window_of_one_rank_is_told },
+	{ "absent_rank_is_told", absent_rank_is_told, .variable = "TUTTI_TIMEOUT" },
+	{ "abort_lets_streams_go_on", abort_lets_streams_go_on },
+	{ "killed_rank_is_told", killed_rank_is_told, .kills = true },
+};
+
+int main(int argc, char **argv)
+{
+	const char *only = getenv("TEST_ONLY");
+	const int chosen = gpu_job_choose(argc, argv);
+	int failed = 0;
+
+	if (chosen)
+		return chosen;
+	for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
+		struct job job = { .limit_s = 60 };
+
+		if ((only && strcmp(only, claims[i].name) != 0) || (claims[i].kills && (gpu_job_threads || gpu_job_ranks == 1)))
+			continue;
+		if (claims[i].kills) {
+			job.expect_signal = SIGKILL;
+			job.victims = 1u << (gpu_job_ranks - 1);
+		}
+		if (claims[i].variable)
+			setenv(claims[i].variable, "1", 1);
+		const int result = gpu_job_run(claims[i].body, shared_memory(sizeof(atomic_int)), &job);
+		if (claims[i].variable)
+			unsetenv(claims[i].variable);
+		printf("%s %s\n", result ? "FAILED" : "ok", claims[i].name);
+		fflush(stdout);
+		failed |= result;
+	}
+	return failed;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the programs' use of CUDA's driver. */
+#include "gpu.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIBRARY	       "libcuda.so.1"
+#define NON_BLOCKING   1 /* CU_STREAM_NON_BLOCKING */
+#define ATTACH_GLOBAL  1 /* CU_MEM_ATTACH_GLOBAL */
+#define CAPTURE_GLOBAL 0 /* CU_STREAM_CAPTURE_MODE_GLOBAL */
+#define NOT_READY      600
+
+typedef unsigned long long address; /* CUdeviceptr */
+struct CUctx_st;
+struct CUgraph_st;
+
+static struct {
+	int (*init)(unsigned);
+	int (*error_string)(int, const char **);
+	int (*count)(int *);
+	int (*device)(int *, int);
+	int (*name)(char *, int, int);
+	int (*primary)(struct CUctx_st **, int);
+	int (*set_current)(struct CUctx_st *);
+	int (*alloc)(address *, size_t);
+	int (*alloc_managed)(address *, size_t, unsigned);
+	int (*alloc_host)(void **, size_t, unsigned);
+	int (*release)(address);
+	int (*release_host)(void *);
+	int (*copy)(address, address, size_t, gpu_stream_t);
+	int (*fill)(address, unsigned char, size_t, gpu_stream_t);
+	int (*stream)(gpu_stream_t *, unsigned);
+	int (*stream_free)(gpu_stream_t);
+	int (*synchronize)(gpu_stream_t);
+	int (*query)(gpu_stream_t);
+	int (*wait_event)(gpu_stream_t, gpu_event_t, unsigned);
+	int (*event)(gpu_event_t *, unsigned);
+	int (*event_free)(gpu_event_t);
+	int (*record)(gpu_event_t, gpu_stream_t);
+	int (*elapsed)(float *, gpu_event_t, gpu_event_t);
+	int (*capture)(gpu_stream_t, int);
+	int (*end_capture)(gpu_stream_t, struct CUgraph_st **);
+	int (*instantiate)(gpu_graph_t *, struct CUgraph_st *, unsigned long long);
+	int (*graph_free)(struct CUgraph_st *);
+	int (*launch)(gpu_graph_t, gpu_stream_t);
+	int (*exec_free)(gpu_graph_t);
+} cu;
+
+static const struct {
+	const char *name;
+	void *at;
+} functions[] = {
+	{ "cuInit", &cu.init },
+	{ "cuGetErrorString", &cu.error_string },
+	{ "cuDeviceGetCount", &cu.count },
+	{ "cuDeviceGet", &cu.device },
+	{ "cuDeviceGetName", &cu.name },
+	{ "cuDevicePrimaryCtxRetain", &cu.primary },
+	{ "cuCtxSetCurrent", &cu.set_current },
+	{ "cuMemAlloc_v2", &cu.alloc },
+	{ "cuMemAllocManaged", &cu.alloc_managed },
+	{ "cuMemHostAlloc", &cu.alloc_host },
+	{ "cuMemFree_v2", &cu.release },
+	{ "cuMemFreeHost", &cu.release_host },
+	{ "cuMemcpyAsync", &cu.copy },
+	{ "cuMemsetD8Async", &cu.fill },
+	{ "cuStreamCreate", &cu.stream },
+	{ "cuStreamDestroy_v2", &cu.stream_free },
+	{ "cuStreamSynchronize", &cu.synchronize },
+	{ "cuStreamQuery", &cu.query },
+	{ "cuStreamWaitEvent", &cu.wait_event },
+	{ "cuEventCreate", &cu.event },
+	{ "cuEventDestroy_v2", &cu.event_free },
+	{ "cuEventRecord", &cu.record },
+	{ "cuEventElapsedTime", &cu.elapsed },
+	{ "cuStreamBeginCapture_v2", &cu.capture },
+	{ "cuStreamEndCapture", &cu.end_capture },
+	{ "cuGraphInstantiateWithFlags", &cu.instantiate },
+	{ "cuGraphDestroy", &cu.graph_free },
+	{ "cuGraphLaunch", &cu.launch },
+	{ "cuGraphExecDestroy", &cu.exec_free },
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool is_open;
+static _Thread_local char why[256];
+
+const char *gpu_error(void)
+{
+	return why;
+}
+
+/* True if there is none. */
+static bool succeeded(const char *what, int error)
+{
+	const char *text = NULL;
+
+	if (!error)
+		return true;
+	cu.error_string(error, &text);
+	snprintf(why, sizeof(why), "%s: %s (CUDA's error %d)", what, text ? text : "no text", error);
+	return false;
+}
+
+static bool open_driver(void)
+{
+	const char *set = getenv("TUTTI_CUDA_LIBRARY"), *name = set && *set ? set : LIBRARY;
+	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+
+	if (!library) {
+		snprintf(why, sizeof(why), "%s", dlerror());
+		return false;
+	}
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		void *const function = dlsym(library, functions[i].name);
+
+		if (!function) {
+			snprintf(why, sizeof(why), "%s has no %s: expected the driver of CUDA 12 or newer", name, functions[i].name);
+			return false;
+		}
+		memcpy(functions[i].at, &function, sizeof(function));
+	}
+	return succeeded("cuInit", cu.init(0));
+}
+
+bool gpu_open(void)
+{
+	pthread_mutex_lock(&lock);
+	if (!is_open)
+		is_open = open_driver();
+	const bool opened = is_open;
+	pthread_mutex_unlock(&lock);
+	return opened;
+}
+
+int gpu_count(void)
+{
+	int count = 0;
+
+	return gpu_open() && succeeded("cuDeviceGetCount", cu.count(&count)) ? count : 0;
+}
+
+const char *gpu_name(int device)
+{
+	static _Thread_local char name[128];
+	int handle;
+
+	return gpu_open() && succeeded("cuDeviceGet", cu.device(&handle, device)) && succeeded("cuDeviceGetName", cu.name(name, sizeof(name), handle)) ? name : NULL;
+}
+
+bool gpu_enter(int device)
+{
+	struct CUctx_st *context;
+	int handle;
+
+	/* the primary context, as CUDA's runtime has it, is kept until the process ends */
+	return gpu_open() && succeeded("cuDeviceGet", cu.device(&handle, device)) &&
+	       succeeded("cuDevicePrimaryCtxRetain", cu.primary(&context, handle)) && succeeded("cuCtxSetCurrent", cu.set_current(context));
+}
+
+/* ---- memory */
+
+void *gpu_alloc(size_t bytes)
+{
+	address memory;
+
+	return succeeded("cuMemAlloc", cu.alloc(&memory, bytes)) ? (void *)(size_t)memory : NULL;
+}
+
+void *gpu_alloc_managed(size_t bytes)
+{
+	address memory;
+
+	return succeeded("cuMemAllocManaged", cu.alloc_managed(&memory, bytes, ATTACH_GLOBAL)) ? (void *)(size_t)memory : NULL;
+}
+
+void *gpu_alloc_pinned(size_t bytes)
+{
+	void *memory;
+
+	return succeeded("cuMemHostAlloc", cu.alloc_host(&memory, bytes, 0)) ? memory : NULL;
+}
+
+bool gpu_free(void *memory)
+{
+	return succeeded("cuMemFree", cu.release((address)(size_t)memory));
+}
+
+bool gpu_free_pinned(void *memory)
+{
+	return succeeded("cuMemFreeHost", cu.release_host(memory));
+}
+
+/* ---- streams */
+
+gpu_stream_t gpu_stream(void)
+{
+	gpu_stream_t stream;
+
+	return succeeded("cuStreamCreate", cu.stream(&stream, NON_BLOCKING)) ? stream : NULL;
+}
+
+bool gpu_stream_free(gpu_stream_t stream)
+{
+	return succeeded("cuStreamDestroy", cu.stream_free(stream));
+}
+
+bool gpu_copy(void *dst, const void *src, size_t bytes, gpu_stream_t stream)
+{
+	return bytes == 0 || succeeded("cuMemcpyAsync", cu.copy((address)(size_t)dst, (address)(size_t)src, bytes, stream));
+}
+
+bool gpu_fill(void *dst, unsigned char byte, size_t bytes, gpu_stream_t stream)
+{
+	return bytes == 0 || succeeded("cuMemsetD8Async", cu.fill((address)(size_t)dst, byte, bytes, stream));
+}
+
+bool gpu_finish(gpu_stream_t stream)
+{
+	return succeeded("cuStreamSynchronize", cu.synchronize(stream));
+}
+
+bool gpu_is_done(gpu_stream_t stream)
+{
+	const int error = cu.query(stream);
+
+	return error != NOT_READY && succeeded("cuStreamQuery", error);
+}
+
+/* ---- events */
+
+gpu_event_t gpu_event(void)
+{
+	gpu_event_t event;
+
+	return succeeded("cuEventCreate", cu.event(&event, 0)) ? event : NULL;
+}
+
+bool gpu_event_free(gpu_event_t event)
+{
+	return succeeded("cuEventDestroy", cu.event_free(event));
+}
+
+bool gpu_record(gpu_event_t event, gpu_stream_t stream)
+{
+	return succeeded("cuEventRecord", cu.record(event, stream));
+}
+
+bool gpu_follow(gpu_stream_t stream, gpu_event_t event)
+{
+	return succeeded("cuStreamWaitEvent", cu.wait_event(stream, event, 0));
+}
+
+double gpu_seconds(gpu_event_t from, gpu_event_t to)
+{
+	float ms;
+
+	return succeeded("cuEventElapsedTime", cu.elapsed(&ms, from, to)) ? ms * 1e-3 : -1;
+}
+
+/* ---- graphs */
+
+bool gpu_capture(gpu_stream_t stream)
+{
+	return succeeded("cuStreamBeginCapture", cu.capture(stream, CAPTURE_GLOBAL));
+}
+
+gpu_graph_t gpu_captured(gpu_stream_t stream)
+{
+	struct CUgraph_st *graph;
+	gpu_graph_t exec;
+
+	if (!succeeded("cuStreamEndCapture", cu.end_capture(stream, &graph)))
+		return NULL;
+	const bool made = succeeded("cuGraphInstantiate", cu.instantiate(&exec, graph, 0));
+	cu.graph_free(graph);
+	return made ? exec : NULL;
+}
+
+bool gpu_launch(gpu_graph_t graph, gpu_stream_t stream)
+{
+	return succeeded("cuGraphLaunch", cu.launch(graph, stream));
+}
+
+bool gpu_graph_free(gpu_graph_t graph)
+{
+	return succeeded("cuGraphExecDestroy", cu.exec_free(graph));
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What programs need of CUDA beside tutti: memory of a GPU, streams, events and graphs. Its driver is opened at run time, as the library does it, so that one build of a program serves
+ * machines with and without a GPU. Functions that fail give false, or NULL, and gpu_error() then says why. A thread calls gpu_enter() first. */
+#ifndef TT_GPU_H
+#define TT_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct CUstream_st *gpu_stream_t;
+typedef struct CUevent_st *gpu_event_t;
+typedef struct CUgraphExec_st *gpu_graph_t;
+
+/* Why the thread's last call failed, with CUDA's text. */
+const char *gpu_error(void);
+
+/* Open the driver, once in a process. */
+bool gpu_open(void);
+int gpu_count(void); /* 0 also where there is none */
+const char *gpu_name(int device); /* valid until the thread's next call */
+/* Make `device` the thread's. */
+bool gpu_enter(int device);
+
+void *gpu_alloc(size_t bytes);
+void *gpu_alloc_managed(size_t bytes);
+void *gpu_alloc_pinned(size_t bytes); /* of the host */
+bool gpu_free(void *memory);
+bool gpu_free_pinned(void *memory);
+
+gpu_stream_t gpu_stream(void); /* NULL: it could not be made */
+bool gpu_stream_free(gpu_stream_t stream);
+/* In the order of the stream; either may be of the host. */
+bool gpu_copy(void *dst, const void *src, size_t bytes, gpu_stream_t stream);
+bool gpu_fill(void *dst, unsigned char byte, size_t bytes, gpu_stream_t stream);
+bool gpu_finish(gpu_stream_t stream); /* wait for all that is on it */
+bool gpu_is_done(gpu_stream_t stream); /* has all that is on it ended? */
+
+gpu_event_t gpu_event(void);
+bool gpu_event_free(gpu_event_t event);
+bool gpu_record(gpu_event_t event, gpu_stream_t stream);
+bool gpu_follow(gpu_stream_t stream, gpu_event_t event); /* what comes to the stream now waits for what was recorded */
+/* Seconds from one event to another, both of which have come; negative after an error. */
+double gpu_seconds(gpu_event_t from, gpu_event_t to);
+
+/* What is put on the stream from now on is kept for a graph … */
+bool gpu_capture(gpu_stream_t stream);
+/* … which this gives; NULL after an error. */
+gpu_graph_t gpu_captured(gpu_stream_t stream);
+bool gpu_launch(gpu_graph_t graph, gpu_stream_t stream);
+bool gpu_graph_free(gpu_graph_t graph);
+
+#endif
