@@ -2,6 +2,7 @@
 /* Owns what every function begins with, the names of errors, and what is said of the GPUs. */
 #include "standin.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ pthread_mutex_t standin_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t standin_changed = PTHREAD_COND_INITIALIZER;
 
 static struct {
-	pid_t process; /* that has started the driver; 0: none. Its children cannot use it, as with the driver */
+	_Atomic pid_t process; /* that has started the driver; 0: none. Its children cannot use it, as with the driver */
 	char fails[1024]; /* STANDIN_FAILS and STANDIN_ERROR at the last call */
 	cuda_result error;
 	unsigned calls[COUNTED]; /* of what `fails` names, in its order */
@@ -109,8 +110,18 @@ cuda_result standin_failing(const char *function)
 	return 0;
 }
 
+/* It does not take the lock: a thread of its parent may have held it. */
+static bool in_child(void)
+{
+	const pid_t process = atomic_load(&standin.process);
+
+	return process && process != getpid();
+}
+
 static cuda_result enter_unstarted(const char *function)
 {
+	if (in_child())
+		return CUDA_NOT_INITIALIZED;
 	pthread_mutex_lock(&standin_lock);
 	read_failures();
 	return standin_failing(function);
@@ -120,12 +131,13 @@ cuda_result standin_enter(const char *function)
 {
 	const cuda_result error = enter_unstarted(function);
 
-	return error ? error : standin.process == getpid() ? 0 : CUDA_NOT_INITIALIZED;
+	return error ? error : atomic_load(&standin.process) ? 0 : CUDA_NOT_INITIALIZED;
 }
 
 cuda_result standin_leave(cuda_result result)
 {
-	pthread_mutex_unlock(&standin_lock);
+	if (!in_child())
+		pthread_mutex_unlock(&standin_lock);
 	return result;
 }
 
@@ -138,36 +150,16 @@ static cuda_result enter_of(const char *function, cuda_device device, const void
 	return device < 0 || device >= standin_devices() ? INVALID_DEVICE : out ? 0 : CUDA_INVALID_VALUE;
 }
 
-static void before_fork(void)
-{
-	pthread_mutex_lock(&standin_lock);
-}
-
-static void after_fork(void)
-{
-	pthread_mutex_unlock(&standin_lock);
-}
-
-/* A child is told that it has no driver, and does not wait for a thread of its parent. */
-static void start(void)
-{
-	if (!standin.process)
-		pthread_atfork(before_fork, after_fork, after_fork);
-	standin.process = getpid();
-}
-
 API cuda_result cuInit(unsigned flags)
 {
 	cuda_result error = enter_unstarted(__func__);
 
 	if (!error && flags)
 		error = CUDA_INVALID_VALUE;
-	if (!error && standin.process && standin.process != getpid())
-		error = CUDA_NOT_INITIALIZED;
 	if (!error && standin_devices() <= 0)
 		error = CUDA_NO_DEVICE;
 	if (!error)
-		start();
+		atomic_store(&standin.process, getpid());
 	return standin_leave(error);
 }
 
@@ -183,7 +175,7 @@ static const char *said_of(cuda_result error, bool name)
 /* Of an error that there is not NULL is said. */
 static cuda_result say(const char *function, cuda_result error, bool name, const char **out)
 {
-	const cuda_result failing = enter_unstarted(function);
+	const cuda_result entered = enter_unstarted(function), failing = in_child() ? 0 : entered; /* needs no cuInit() */
 
 	if (failing || !out)
 		return standin_leave(failing ? failing : CUDA_INVALID_VALUE);
