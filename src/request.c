@@ -30,6 +30,14 @@ tutti_result_t tt_request_finish(struct tutti_request *request)
 	return staged ? tt_staged_end(request->comm, staged, request->result) : request->result;
 }
 
+/* Nobody waited for the results, or nobody can any more. */
+static void drop_results(struct tutti_request *request)
+{
+	if (request->fused)
+		tt_fused_finish(request->fused, false);
+	tt_staged_forget(request->staged);
+}
+
 void tt_request_hand_out(struct tutti_request *request)
 {
 	request->next = request->comm->requests;
@@ -51,9 +59,7 @@ void tt_requests_free(struct tutti_comm *comm)
 		struct tutti_request *request = comm->requests;
 
 		take_back(request);
-		if (request->fused)
-			tt_fused_finish(request->fused, false); /* who asked for the results did not wait for them */
-		tt_staged_forget(request->staged);
+		drop_results(request);
 		free(request);
 	}
 }
@@ -77,9 +83,7 @@ static tutti_result_t refuse(tutti_request_t *request, const char *call)
 {
 	const struct tt_maker maker = (*request)->maker;
 
-	tt_staged_forget((*request)->staged);
-	(*request)->staged = NULL;
-	tt_request_finish(*request);
+	drop_results(*request);
 	free(*request);
 	*request = NULL;
 	return tt_fail_inherited(&maker, call, "request");

@@ -348,7 +348,8 @@ static tutti_result_t copy(const struct tt_staging *staging, const struct gpu *g
 	return tt_cuda_fail(driver, what, error);
 }
 
-/* What a call reads or writes of a buffer, in `run`, which has room for one for each rank; gives how many. Blocks that lie next to each other are one. */
+/* What a call reads or writes of a buffer, in `run`, which has room for one, or for one of each rank where there are tables; gives how many. Blocks
+ * that lie next to each other are one. */
 static size_t runs_of(const struct tutti_comm *comm, const struct tt_call *call, const struct side *side, struct tt_bytes *run)
 {
 	const size_t *counts = side->input ? call->send_counts : call->recv_counts;
@@ -465,7 +466,8 @@ static tutti_result_t bring(const struct tutti_comm *comm, const struct tt_call 
 
 static tutti_result_t stage(struct tutti_comm *comm, const struct cuda_driver *driver, const struct tt_call *call, struct side *sides, struct tt_staged **out)
 {
-	struct tt_staged *staged = calloc(1, sizeof(*staged) + (size_t)comm->size * sizeof(staged->run[0]));
+	const size_t runs = call->send_counts || call->recv_counts ? (size_t)comm->size : 1;
+	struct tt_staged *staged = calloc(1, sizeof(*staged) + runs * sizeof(staged->run[0]));
 
 	if (!staged)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory to copy from and to GPUs", tt_call_name(call));
@@ -501,9 +503,10 @@ tutti_result_t tt_staged_add(struct tutti_comm *comm, struct tt_call *call, stru
 		return result;
 	if (sides[0].kind == TT_CUDA_HOST && sides[1].kind == TT_CUDA_HOST)
 		return TUTTI_OK;
-	if (tt_call_check(comm, call))
-		return TUTTI_OK;
-	tt_call_spans(comm, call, &sides[0].bytes, &sides[1].bytes);
+	pthread_mutex_lock(&comm->lock); /* other threads may make operations */
+	if (!tt_call_check(comm, call))
+		tt_call_spans(comm, call, &sides[0].bytes, &sides[1].bytes);
+	pthread_mutex_unlock(&comm->lock);
 	if (!on_gpu(&sides[0]) && !on_gpu(&sides[1]))
 		return TUTTI_OK;
 	result = stage(comm, driver, call, sides, &staged);

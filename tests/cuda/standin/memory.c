@@ -138,6 +138,8 @@ static cuda_result make_in(struct CUctx_st *context, enum memory_kind kind, size
 	}
 	memory->fd = fd;
 	memset(memory->real, 0xa5, bytes < DIRTY_BYTES ? bytes : DIRTY_BYTES);
+	if (kind == MEMORY_PINNED)
+		madvise(memory->base, bytes, MADV_DONTFORK); /* no child is promised it */
 	*out = memory->base;
 	return 0;
 }
