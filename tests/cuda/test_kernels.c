@@ -537,6 +537,30 @@ static void unreadable_kernels_are_named(void **state)
 	free(kept);
 }
 
+/* The stand-in fails as it is told to. */
+static void assert_not_loaded(const char *function, const char *error, const char *sentence)
+{
+	struct tt_cuda_module *none = NULL;
+
+	setenv("STANDIN_ERROR", error, 1);
+	setenv("STANDIN_FAILS", function, 1);
+	assert_int_equal(tt_cuda_module_load(cu, &none), TUTTI_ERR_UNSUPPORTED);
+	unsetenv("STANDIN_FAILS");
+	unsetenv("STANDIN_ERROR");
+	assert_null(none);
+	if (!strstr(tutti_last_error(NULL), sentence))
+		fail_msg("\"%s\" says nothing of \"%s\"", tutti_last_error(NULL), sentence);
+}
+
+static void kernels_that_are_for_other_gpus_or_drivers_are_explained(void **state)
+{
+	if (!getenv("TUTTI_CUDA_LIBRARY"))
+		skip();
+	assert_not_loaded("cuModuleLoadData", "209", "the GPU has compute capability 9.0, the kernels of ");
+	assert_not_loaded("cuModuleLoadData", "222", "were built with a newer version of CUDA than this driver's, 13.0, ");
+	assert_not_loaded("cuModuleGetFunction", "500", "has no kernel tt_cuda_copy: expected what is made of src/cuda/kernels.cu of this version");
+}
+
 static void every_operation_has_a_kernel(void **state)
 {
 	assert_non_null(module->copy);
@@ -589,6 +613,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_operation_has_a_kernel),
 		cmocka_unit_test(unreadable_kernels_are_named),
+		cmocka_unit_test(kernels_that_are_for_other_gpus_or_drivers_are_explained),
 		cmocka_unit_test(numbers_combine_like_on_the_host),
 		cmocka_unit_test(numbers_scale_like_on_the_host),
 		cmocka_unit_test(small_numbers_combine_like_on_the_host),
