@@ -265,10 +265,12 @@ template <class T, class S, class A> struct integer {
 	}
 };
 
+#if ARCH < 800
 DEVICE bool is_negative(float a)
 {
 	return tt_f32_bits(a) >> 31;
 }
+#endif
 
 DEVICE bool is_negative(double a)
 {
@@ -288,6 +290,24 @@ template <class A> DEVICE A larger_float(A a, A b)
 {
 	return a != a ? a : a > b || (a == b && !is_negative(a)) ? a : b;
 }
+
+#if ARCH >= 800 /* the same, in one instruction */
+DEVICE float smaller_float(float a, float b)
+{
+	float smaller;
+
+	asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
+	return smaller;
+}
+
+DEVICE float larger_float(float a, float b)
+{
+	float larger;
+
+	asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+	return larger;
+}
+#endif
 
 /* A FORMAT is how a float is stored: it is rounded when it is written, once; the average is divided as the host does it, from what was stored. */
 template <class FORMAT> struct floating : FORMAT {
