@@ -51,9 +51,12 @@ typedef struct tutti_cuda_window *tutti_cuda_window_t; /**< memory that all rank
  * device of its own or with one that others have, too; a communicator is bound once. After that the functions below can be called on it,
  * and the plain ones as before. Blocks, as the ranks exchange handles of 32 MiB of memory on the GPU each, and 1 MiB more for each peer.
  *
- * TUTTI_ERR_INVALID: no such device, or bound already; nothing was sent, the other ranks wait until their deadline. TUTTI_ERR_UNSUPPORTED, on all ranks: there is no
- * driver, or the ranks' GPUs cannot reach each other (other hosts, no peer access, no CUDA IPC as in some containers), or they are more than 32;
- * TUTTI_ERR_NO_MEMORY and TUTTI_ERR_SYSTEM, on all ranks, with the sentence of the one that failed: the communicator is as before, and not bound.
+ * Where the GPUs cannot reach each other (ranks on several hosts or more than 32, no peer access, no CUDA IPC as in some containers, a library without
+ * kernels for the GPU), operations go through pinned memory and the plain collectives; rank 0 warns of it and says why. Then streams that are captured
+ * and pre-multiplied sums are TUTTI_ERR_UNSUPPORTED.
+ *
+ * TUTTI_ERR_INVALID: no such device, or bound already; nothing was sent, the other ranks wait until their deadline. TUTTI_ERR_UNSUPPORTED: a rank has no driver or no GPU;
+ * TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM: these three on all ranks, with the sentence of the lowest one that failed. The communicator is as before, and not bound.
  */
 TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
 

@@ -10,6 +10,7 @@
 #include "machine.h"
 #include "module.h"
 #include "reach.h"
+#include "relay.h"
 
 #define LINE	 4096 /* where parts of a rank's memory begin */
 #define DRAIN_MS 1
@@ -122,29 +123,28 @@ static tutti_result_t make_streams(struct tt_cuda *cuda)
 static tutti_result_t check_ranks(const struct tutti_comm *comm)
 {
 	if (comm->hosts > 1)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "collectives on streams are for ranks of one host so far, and these are on %d: the plain functions take memory of GPUs on all",
-			       comm->hosts);
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "the ranks are on %d hosts", comm->hosts);
 	if (comm->size > TT_CUDA_RANKS)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "collectives on streams are for up to %d ranks, and these are %d: the plain functions take memory of GPUs of any number",
-			       TT_CUDA_RANKS, comm->size);
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "the ranks are %d, and %d at most can reach each other", comm->size, TT_CUDA_RANKS);
 	return TUTTI_OK;
 }
 
-/* The context is entered as soon as it is there. */
-static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *entered, struct tt_cuda_offer *offer)
+/* What either way needs. The context is entered as soon as it is there. */
+static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *entered)
 {
-	tutti_result_t result = check_ranks(cuda->comm);
+	tutti_result_t result = take_context(cuda);
 
-	if (!result)
-		result = look_at_device(cuda);
-	if (!result)
-		result = take_context(cuda);
 	if (!result && tt_cuda_enter(cuda, entered))
 		result = tt_fail(TUTTI_ERR_SYSTEM, CUDA, "the context of GPU %d cannot be entered", cuda->number);
+	return result ? result : make_streams(cuda);
+}
+
+static tutti_result_t prepare_memory(struct tt_cuda *cuda, struct tt_cuda_offer *offer)
+{
+	tutti_result_t result = look_at_device(cuda);
+
 	if (!result)
 		result = tt_cuda_module_load(cuda->driver, &cuda->module);
-	if (!result)
-		result = make_streams(cuda);
 	if (!result)
 		result = take_memory(cuda);
 	if (!result)
@@ -178,29 +178,37 @@ static tutti_result_t reach_peers(struct tt_cuda *cuda, const struct tt_cuda_off
 	for (int rank = 0; rank < cuda->comm->size && !result; rank++)
 		if (rank != cuda->comm->rank)
 			result = tt_cuda_reach(cuda, rank, &all[rank], &cuda->peer[rank]);
-	if (!result)
-		result = write_place(cuda);
-	return result ? result : tt_cuda_watch_begin(cuda);
+	return result ? result : write_place(cuda);
+}
+
+static void free_memory(struct tt_cuda *cuda, bool frees)
+{
+	const struct cuda_driver *driver = cuda->driver;
+	cuda_address *own = &cuda->peer[cuda->comm->rank % TT_CUDA_RANKS].memory;
+
+	for (int rank = 0; rank < cuda->comm->size && rank < TT_CUDA_RANKS; rank++)
+		if (rank != cuda->comm->rank)
+			tt_cuda_unreach(cuda, &cuda->peer[rank]);
+	if (*own && frees)
+		driver->mem_free(*own);
+	if (cuda->report && frees)
+		driver->mem_host_free(cuda->report);
+	*own = 0;
+	cuda->report = NULL;
+	tt_cuda_module_free(driver, cuda->module);
+	cuda->module = NULL;
 }
 
 static void let_go(struct tt_cuda *cuda, bool frees)
 {
-	const struct cuda_driver *driver = cuda->driver;
-	const cuda_address own = cuda->peer[cuda->comm->rank].memory;
-
 	tt_cuda_watch_end(cuda);
+	tt_cuda_relay_end(cuda);
 	tt_cuda_windows_free(cuda);
-	for (int rank = 0; rank < cuda->comm->size && rank < TT_CUDA_RANKS; rank++)
-		tt_cuda_unreach(cuda, &cuda->peer[rank]);
-	if (own && frees)
-		driver->mem_free(own);
-	if (cuda->report && frees)
-		driver->mem_host_free(cuda->report);
+	free_memory(cuda, frees);
 	if (cuda->last)
-		driver->event_destroy(cuda->last);
+		cuda->driver->event_destroy(cuda->last);
 	if (cuda->setup && frees)
-		driver->stream_destroy(cuda->setup);
-	tt_cuda_module_free(cuda->driver, cuda->module);
+		cuda->driver->stream_destroy(cuda->setup);
 }
 
 static void cuda_free(struct tt_cuda *cuda, bool frees)
@@ -215,7 +223,30 @@ static void cuda_free(struct tt_cuda *cuda, bool frees)
 	free(cuda);
 }
 
-/* All ranks take both exchanges, whatever fails; `result`: what failed on this one before. */
+/* The ranks' GPUs reach each other. All ranks take both exchanges, whatever fails. */
+static tutti_result_t bind_by_reach(struct tt_cuda *cuda, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+{
+	tutti_result_t result = check_ranks(cuda->comm); /* the same on all */
+
+	if (result)
+		return result;
+	result = tt_cuda_exchange(cuda->comm, prepare_memory(cuda, mine), mine, all);
+	return result ? result : tt_cuda_exchange(cuda->comm, reach_peers(cuda, all), mine, all);
+}
+
+static tutti_result_t bind_by_relay(struct tt_cuda *cuda, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	if (cuda->comm->rank == 0)
+		tt_log(WARN, CUDA, "collectives on streams go through the host's memory, as the GPUs do not reach each other: %s", tt_thread_error());
+	free_memory(cuda, true);
+	*mine = (struct tt_cuda_offer){ 0 };
+	result = tt_cuda_relay_begin(cuda);
+	return tt_cuda_exchange(cuda->comm, result, mine, all);
+}
+
+/* `result`: what failed on this rank before. */
 static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result)
 {
 	const size_t size = (size_t)cuda->comm->size;
@@ -225,10 +256,15 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result)
 	if (!all)
 		return tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory for %zu ranks", size));
 	if (!result)
-		result = prepare(cuda, &entered, mine);
+		result = prepare(cuda, &entered);
 	result = tt_cuda_exchange(cuda->comm, result, mine, all);
+	if (!result) {
+		result = bind_by_reach(cuda, mine, all);
+		if (result == TUTTI_ERR_UNSUPPORTED || result == TUTTI_ERR_SYSTEM)
+			result = bind_by_relay(cuda, mine, all);
+	}
 	if (!result)
-		result = tt_cuda_exchange(cuda->comm, reach_peers(cuda, all), mine, all);
+		result = tt_cuda_exchange(cuda->comm, tt_cuda_watch_begin(cuda), mine, all);
 	tt_cuda_leave(cuda, &entered);
 	free(all);
 	return result;
@@ -275,9 +311,9 @@ static bool drain(struct tt_cuda *cuda)
 	cuda_result error = cuda->used ? cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0) : 0;
 
 	tt_cuda_watch_busy(cuda, true); /* who is lost now is noticed */
-	if (!error)
+	if (!error && !cuda->relay)
 		error = tt_cuda_await_sync(&op, TT_CUDA_LAST);
-	for (size_t rank = 0; rank < (size_t)cuda->comm->size && !error; rank++)
+	for (size_t rank = 0; rank < (size_t)cuda->comm->size && !cuda->relay && !error; rank++)
 		error = tt_cuda_await_word(&op, offsetof(struct tt_cuda_control, taken) + rank * sizeof(uint64_t), TT_CUDA_AWAITS_NOBODY);
 	while (!error && (error = cuda->driver->stream_query(cuda->setup)) == CUDA_NOT_READY && tt_now() < deadline) {
 		poll(NULL, 0, DRAIN_MS);

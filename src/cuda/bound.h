@@ -19,6 +19,7 @@
 
 struct tt_cuda_module;
 struct tt_cuda_watch;
+struct tt_cuda_relay;
 
 /* The memory of one rank, as this one addresses it. */
 struct tt_cuda_peer {
@@ -54,6 +55,7 @@ struct tt_cuda {
 	uint64_t calls;	 /* numbered, for messages of errors */
 	struct CUstream_st *setup; /* the library's own, for what is written at the beginning and awaited at the end */
 	struct tt_cuda_watch *watch;
+	struct tt_cuda_relay *relay; /* the way by the host, where the GPUs cannot reach each other; then there is no memory above */
 };
 
 /* bind.c */

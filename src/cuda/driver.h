@@ -78,7 +78,7 @@ enum { CUDA_MODE_DEFAULT = 0 };			    /* CUcomputemode: any number of processes 
 enum { CUDA_POINTER_MEMORY_TYPE = 2, CUDA_POINTER_IS_MANAGED = 8, CUDA_POINTER_DEVICE = 9 }; /* CUpointer_attribute */
 enum { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2 }; /* CUmemorytype; 0: CUDA does not know the pointer */
 enum { CUDA_MEM_OP_WAIT_64 = 4, CUDA_MEM_OP_WRITE_64 = 5 }; /* CUstreamBatchMemOpType */
-enum { CUDA_WAIT_EQUAL = 1 };			    /* CUstreamWaitValue_flags */
+enum { CUDA_WAIT_AT_LEAST = 0, CUDA_WAIT_EQUAL = 1 };			    /* CUstreamWaitValue_flags */
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
 enum { CUDA_EVENT_NO_TIMING = 2 };
 enum { CUDA_HOST_PORTABLE = 1, CUDA_HOST_MAPPED = 2 }; /* of mem_host_alloc() */

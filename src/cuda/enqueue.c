@@ -9,6 +9,7 @@
 #include "names.h"
 #include "plan_cache.h"
 #include "pointers.h"
+#include "relay.h"
 
 /* ---- checks */
 
@@ -35,6 +36,32 @@ static tutti_result_t check_buffer(const struct tt_cuda *cuda, const struct tt_c
 	return TUTTI_OK;
 }
 
+static tutti_result_t is_captured(const struct tt_cuda *cuda, struct CUstream_st *stream, bool *captured)
+{
+	unsigned status = CUDA_CAPTURE_NONE;
+	const cuda_result error = cuda->driver->stream_is_capturing(stream, &status);
+
+	*captured = status == CUDA_CAPTURE_ACTIVE;
+	return error ? tt_cuda_fail(cuda->driver, "look whether the stream is captured", error) : TUTTI_OK;
+}
+
+/* What only kernels can do. */
+static tutti_result_t check_for_relay(const struct tt_cuda *cuda, const struct tt_call *call)
+{
+	bool captured;
+	const tutti_result_t result = is_captured(cuda, call->stream, &captured);
+
+	if (result)
+		return result;
+	if (captured)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s: the stream is captured, but operations that go by the host (see the warning of tutti_cuda_bind) cannot be part of graphs",
+			       tt_call_name(call));
+	if (call->op >= TUTTI_OP_COUNT)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s: pre-multiplied sums on streams are for ranks whose GPUs reach each other: the function without cuda_ takes memory of GPUs, too",
+			       tt_call_name(call));
+	return TUTTI_OK;
+}
+
 static tutti_result_t check(const struct tt_cuda *cuda, const struct tt_call *call)
 {
 	const struct tutti_comm *comm = cuda->comm;
@@ -46,6 +73,9 @@ static tutti_result_t check(const struct tt_cuda *cuda, const struct tt_call *ca
 	if (call->op >= TUTTI_OP_COUNT && comm->user_ops[call->op - TUTTI_OP_COUNT].function)
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s: operations of tutti_op_create() run on the host only: the function without cuda_ takes memory of GPUs, too",
 			       tt_call_name(call));
+	result = cuda->relay ? check_for_relay(cuda, call) : TUTTI_OK;
+	if (result)
+		return result;
 	tt_call_spans(comm, call, &send_bytes, &recv_bytes);
 	result = check_buffer(cuda, call, "send", call->send, send_bytes);
 	return result ? result : check_buffer(cuda, call, "recv", call->recv, recv_bytes);
@@ -188,11 +218,13 @@ static void sign(struct tt_cuda_op *op)
 
 static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call *call)
 {
+	op->call = call;
+	if (op->cuda->relay)
+		return tt_cuda_relay_collective(op);
 	const tutti_result_t result = tt_plan_get(op->cuda->comm, call, &op->plan);
 
 	if (result)
 		return result;
-	op->call = call;
 	op->card = op->plan->card;
 	const bool in_windows = tt_cuda_in_windows(op);
 	sign(op);
@@ -212,21 +244,15 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 	cuda_result error = copy_own(op, calls, n);
 	for (size_t i = 0; i < n && !error; i++)
 		error = collect(op, calls[i], messages, &count);
-	if (!error)
+	if (!error && !op->cuda->relay)
 		error = tt_cuda_messages(op, messages, count);
-	free(messages);
 	if (!error && op->pending) /* copies to itself alone */
 		error = tt_cuda_give_word(op, (struct tt_cuda_sync){ .kind = TT_CUDA_SILENT, .clear = -1, .post = -1 });
-	return error ? tt_cuda_fail(op->cuda->driver, tt_call_name(calls[0]), error) : TUTTI_OK;
-}
-
-static tutti_result_t is_captured(const struct tt_cuda *cuda, struct CUstream_st *stream, bool *captured)
-{
-	unsigned status = CUDA_CAPTURE_NONE;
-	const cuda_result error = cuda->driver->stream_is_capturing(stream, &status);
-
-	*captured = status == CUDA_CAPTURE_ACTIVE;
-	return error ? tt_cuda_fail(cuda->driver, "look whether the stream is captured", error) : TUTTI_OK;
+	tutti_result_t result = error ? tt_cuda_fail(op->cuda->driver, tt_call_name(calls[0]), error) : TUTTI_OK;
+	if (!result && op->cuda->relay)
+		result = tt_cuda_relay_messages(op, messages, count);
+	free(messages);
+	return result;
 }
 
 /* One collective, or all messages of a group, which are sound. */

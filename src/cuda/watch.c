@@ -15,6 +15,7 @@
 #include "bound.h"
 #include "log.h"
 #include "machine.h"
+#include "relay.h"
 #include "thread.h"
 
 #define LOOK_MS	   5
@@ -92,6 +93,14 @@ static void release(struct tt_cuda *cuda)
 	}
 	watch->released = true;
 	pthread_mutex_unlock(&watch->lock);
+}
+
+static void release_relay(struct tt_cuda *cuda)
+{
+	tt_cuda_relay_release(cuda);
+	pthread_mutex_lock(&cuda->watch->lock);
+	cuda->watch->released = true;
+	pthread_mutex_unlock(&cuda->watch->lock);
 }
 
 /* ---- looking */
@@ -228,9 +237,14 @@ static void *watch_main(void *argument)
 	prctl(PR_SET_NAME, "tutti-cuda");
 	if (tt_cuda_enter(cuda, &entered))
 		return NULL;
-	while (await(cuda))
-		if (!look(cuda))
+	while (await(cuda)) {
+		if (look(cuda))
+			continue;
+		if (cuda->relay)
+			release_relay(cuda);
+		else
 			release(cuda);
+	}
 	tt_cuda_leave(cuda, &entered);
 	return NULL;
 }

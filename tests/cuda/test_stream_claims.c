@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Claims about operations on streams: graphs, order, long ones, wrong ones, and what ends a communicator while streams wait.
  *
- *   test_stream_claims processes|threads RANKS [NAME=VALUE …] */
+ *   test_stream_claims processes|threads RANKS [NAME=VALUE …]
+ *
+ * TEST_RELAY=1: the ranks' GPUs do not reach each other. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +64,11 @@ static int expect(struct gpu_rank *r, struct vector *vector, float value, float 
 static float sum_of_ranks(const struct gpu_rank *r)
 {
 	return (float)(r->size * (r->size - 1) / 2);
+}
+
+static bool by_host(void)
+{
+	return getenv("TEST_RELAY") != NULL;
 }
 
 /* ---- what works */
@@ -263,6 +270,11 @@ static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
 		SUCCEEDS(tutti_cuda_send(comm, in.gpu, FEW, TUTTI_FLOAT32, (r->rank + 1) % r->size, second));
 		REFUSED(tutti_group_end(comm, NULL), TUTTI_ERR_INVALID, "on two streams");
 	}
+	if (by_host()) {
+		WORKS(gpu_capture(r->stream));
+		REFUSED(tutti_cuda_barrier(comm, r->stream), TUTTI_ERR_UNSUPPORTED, "cannot be part of graphs");
+		WORKS(gpu_graph_free(gpu_captured(r->stream)));
+	}
 	/* and the communicator is as before */
 	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	if (expect(r, &out, sum_of_ranks(r), (float)r->size))
@@ -360,7 +372,7 @@ static int absent_rank_is_told(struct gpu_rank *r, void *argument)
 		return 0;
 	if (begin(r, &x, argument))
 		return 1;
-	snprintf(words, sizeof(words), "for rank %d,", absent);
+	snprintf(words, sizeof(words), by_host() ? "rank %d is alive" : "for rank %d,", absent);
 	if (r->rank != absent)
 		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	return told(r, &x, TUTTI_ERR_TIMEOUT, words);
@@ -393,10 +405,13 @@ static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 	if (take(comm, &x, FEW) || put(r, &x, 1))
 		return 1;
 	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
-	WORKS(gpu_capture(r->stream));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
-	gpu_graph_t graph = gpu_captured(r->stream);
-	CLAIM(graph, "%s", gpu_error());
+	gpu_graph_t graph = NULL;
+	if (!by_host()) {
+		WORKS(gpu_capture(r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+		graph = gpu_captured(r->stream);
+		CLAIM(graph, "%s", gpu_error());
+	}
 	if (r->rank == victim) {
 		WORKS(gpu_finish(r->stream));
 		await_count(posted, r->size - 1);
@@ -404,7 +419,7 @@ static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 	}
 	for (int i = 0; i < 20; i++)
 		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
-	WORKS(gpu_launch(graph, r->stream));
+	WORKS(!graph || gpu_launch(graph, r->stream));
 	atomic_fetch_add(posted, 1);
 	return told(r, &x, TUTTI_ERR_PEER_LOST, "rank");
 }
@@ -412,20 +427,21 @@ static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 static const struct {
 	const char *name;
 	gpu_body *body;
-	const char *variable; /* of its environment */
+	bool reaches; /* what only ranks can do that reach each other's memory */
 	bool kills;
+	const char *variable; /* of its environment */
 } claims[] = {
-	{ "graph_is_launched_again", graph_is_launched_again },
+	{ "graph_is_launched_again", graph_is_launched_again, .reaches = true },
 	{ "streams_follow_each_other", streams_follow_each_other },
 	{ "long_ones_go_in_pieces", long_ones_go_in_pieces },
 	{ "groups_have_collectives_and_messages", groups_have_collectives_and_messages },
-	{ "input_is_scaled", input_is_scaled },
+	{ "input_is_scaled", input_is_scaled, .reaches = true },
 	{ "barrier_waits_for_all", barrier_waits_for_all },
 	{ "destroyed_with_work_ahead", destroyed_with_work_ahead },
 	{ "wrong_calls_are_refused", wrong_calls_are_refused },
 	{ "mismatch_is_told", mismatch_is_told },
 	{ "other_message_is_told", other_message_is_told },
-	{ "window_of_one_rank_is_told", window_of_one_rank_is_told },
+	{ "window_of_one_rank_is_told", window_of_one_rank_is_told, .reaches = true },
 	{ "absent_rank_is_told", absent_rank_is_told, .variable = "TUTTI_TIMEOUT" },
 	{ "abort_lets_streams_go_on", abort_lets_streams_go_on },
 	{ "killed_rank_is_told", killed_rank_is_told, .kills = true },
@@ -442,7 +458,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
 		struct job job = { .limit_s = 60 };
 
-		if ((only && strcmp(only, claims[i].name) != 0) || (claims[i].kills && (gpu_job_threads || gpu_job_ranks == 1)))
+		if ((only && strcmp(only, claims[i].name) != 0) || (claims[i].kills && (gpu_job_threads || gpu_job_ranks == 1)) ||
+		    (claims[i].reaches && by_host()))
 			continue;
 		if (claims[i].kills) {
 			job.expect_signal = SIGKILL;

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the way by the host. A stream copies a piece of the input to pinned memory and tells so (`gone`); a thread has the host's collective make the result of it, also in pinned
+ * memory, and tells that (`done`); the stream waits for it and copies the result to the GPU. While the host works on a piece, the stream brings the next
+ * one, and several are on their way between the hosts.
+ *
+ * The thread has a communicator of its own with the same ranks, so that what it calls does not mix with the program's plain calls. Pieces are numbered
+ * in the order in which they are put on streams, which is the same on all ranks. */
+#include "relay.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "call.h"
+#include "log.h"
+#include "machine.h"
+#include "names.h"
+#include "thread.h"
+
+#define PIECE_BYTES ((size_t)4 << 20) /* of all blocks of a side */
+#define AHEAD	    2		      /* pieces that the stream brings before it waits for a result */
+#define SLOTS	    (AHEAD + 1)
+#define YIELD_NS    1000000 /* that the thread looks for word of the GPU before it begins to sleep between two looks: nothing can wake it */
+#define SLEEP_NS    50000
+#define RELEASED    (1ull << 62) /* more than any piece's number */
+
+/* In pinned memory, one line each. */
+struct words {
+	struct tt_cuda_report report; /* first: it is freed by its own address */
+	_Alignas(64) uint64_t gone; /* written by streams: the last piece that lies in pinned memory */
+	_Alignas(64) uint64_t done; /* written by the thread: the last piece whose result does */
+};
+
+/* Bytes of a caller's buffer, and where they lie in pinned memory. */
+struct run {
+	cuda_address gpu;
+	size_t at, bytes;
+};
+
+struct piece {
+	struct piece *next;
+	uint64_t number;
+	struct tt_call *calls; /* one collective, or messages that go together */
+	size_t ncalls;
+	tutti_request_t request;
+	bool started;
+};
+
+struct slot {
+	uint8_t *memory;
+	size_t room;
+};
+
+struct tt_cuda_relay {
+	struct tt_cuda *cuda;
+	tutti_comm_t comm;
+	struct words *words;
+	struct slot slots[SLOTS];
+	struct slot *outgrown; /* memory that a stream may still read */
+	size_t noutgrown;
+	uint64_t numbers;
+	/* results that the stream has not asked for yet, of the pieces of one operation */
+	struct {
+		struct run *runs;
+		size_t n;
+	} results[SLOTS];
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wanted;
+	struct piece *first, *last; /* behind the lock */
+	bool stop, released;	    /* likewise */
+};
+
+/* ---- the thread */
+
+/* Words that the GPU writes; acquire: what it copied before is there. */
+static uint64_t read_word(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static void free_piece(struct piece *piece)
+{
+	for (size_t i = 0; i < piece->ncalls; i++) {
+		free((void *)piece->calls[i].send_counts);
+		free((void *)piece->calls[i].recv_counts);
+	}
+	free(piece->calls);
+	free(piece);
+}
+
+/* The fault of the thread's communicator becomes that of the caller's. */
+static void fail(struct tt_cuda_relay *relay)
+{
+	struct tutti_comm *comm = relay->cuda->comm;
+	struct tt_fault fault = { .result = TUTTI_ERR_SYSTEM, .rank = comm->rank };
+
+	snprintf(fault.text, sizeof(fault.text), "rank %d: %s", comm->rank, tt_thread_error());
+	pthread_mutex_lock(&relay->comm->lock);
+	if (tt_comm_state(relay->comm))
+		fault = relay->comm->fault;
+	pthread_mutex_unlock(&relay->comm->lock);
+	pthread_mutex_lock(&comm->lock);
+	tt_comm_revoke(comm, &fault);
+	pthread_mutex_unlock(&comm->lock);
+	tt_cuda_relay_release(relay->cuda);
+}
+
+static tutti_result_t start(struct tt_cuda_relay *relay, struct piece *piece)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	piece->started = true;
+	if (piece->ncalls == 1)
+		return tt_call_submit(relay->comm, &piece->calls[0], &piece->request);
+	result = tutti_group_begin(relay->comm);
+	for (size_t i = 0; i < piece->ncalls && !result; i++)
+		result = tt_call_submit(relay->comm, &piece->calls[i], NULL);
+	return result ? result : tutti_group_end(relay->comm, &piece->request);
+}
+
+/* Start what has come, end what has ended, in order. True if anything did. */
+static bool advance(struct tt_cuda_relay *relay, struct piece *first, bool *failed)
+{
+	struct piece *next = first;
+	tutti_result_t result = TUTTI_OK;
+	bool moved = false;
+
+	while (next && next->started)
+		next = next->next;
+	if (next && read_word(&relay->words->gone) >= next->number) {
+		result = start(relay, next);
+		moved = true;
+	}
+	if (!result && first->started)
+		result = tutti_test(&first->request);
+	*failed = result < 0;
+	if (result || !first->started)
+		return moved;
+	__atomic_store_n(&relay->words->report.ended, first->number, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&relay->lock);
+	if (!relay->released) /* release: the result is in pinned memory; pairs with the stream's wait */
+		__atomic_store_n(&relay->words->done, first->number, __ATOMIC_RELEASE);
+	relay->first = first->next;
+	pthread_mutex_unlock(&relay->lock);
+	free_piece(first);
+	return true;
+}
+
+static void pause_for(uint64_t since)
+{
+	const struct timespec little = { 0, SLEEP_NS };
+
+	if (tt_now() - since < YIELD_NS)
+		sched_yield();
+	else
+		nanosleep(&little, NULL);
+}
+
+/* The next piece; NULL: the thread is to end, or nothing more is to be done. */
+static struct piece *await(struct tt_cuda_relay *relay)
+{
+	pthread_mutex_lock(&relay->lock);
+	while (!relay->stop && (!relay->first || relay->released))
+		pthread_cond_wait(&relay->wanted, &relay->lock);
+	struct piece *first = relay->stop ? NULL : relay->first;
+	pthread_mutex_unlock(&relay->lock);
+	return first;
+}
+
+static void *relay_main(void *argument)
+{
+	struct tt_cuda_relay *relay = argument;
+	uint64_t since = tt_now();
+	struct piece *first;
+	bool failed;
+
+	prctl(PR_SET_NAME, "tutti-relay");
+	while ((first = await(relay))) {
+		if (advance(relay, first, &failed))
+			since = tt_now();
+		else
+			pause_for(since);
+		if (failed)
+			fail(relay);
+	}
+	return NULL;
+}
+
+void tt_cuda_relay_release(struct tt_cuda *cuda)
+{
+	struct tt_cuda_relay *relay = cuda->relay;
+
+	pthread_mutex_lock(&relay->lock);
+	relay->released = true;
+	pthread_mutex_unlock(&relay->lock);
+	__atomic_store_n(&relay->words->done, RELEASED, __ATOMIC_RELEASE); /* pairs with the stream's wait */
+}
+
+/* ---- what goes onto streams */
+
+static cuda_result tell_gone(struct tt_cuda_op *op, uint64_t number)
+{
+	union CUstreamBatchMemOpParams_union write = { .pad = { 0 } };
+
+	write.writeValue.operation = CUDA_MEM_OP_WRITE_64;
+	write.writeValue.address = (cuda_address)(uintptr_t)&op->cuda->relay->words->gone;
+	write.writeValue.value64 = number;
+	return op->cuda->driver->stream_mem_ops(op->stream, 1, &write, 0);
+}
+
+static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
+{
+	union CUstreamBatchMemOpParams_union wait = { .pad = { 0 } };
+
+	wait.waitValue.operation = CUDA_MEM_OP_WAIT_64;
+	wait.waitValue.address = (cuda_address)(uintptr_t)&op->cuda->relay->words->done;
+	wait.waitValue.value64 = number;
+	wait.waitValue.flags = CUDA_WAIT_AT_LEAST;
+	return op->cuda->driver->stream_mem_ops(op->stream, 1, &wait, 0);
+}
+
+static struct slot *slot_of(struct tt_cuda_relay *relay, uint64_t number)
+{
+	return &relay->slots[number % SLOTS];
+}
+
+/* Room for a piece. What was there before may still be read by a stream, and is kept. */
+static tutti_result_t reserve(struct tt_cuda_relay *relay, struct slot *slot, size_t bytes)
+{
+	const size_t room = slot->room * 2 > bytes ? slot->room * 2 : bytes;
+	struct slot *outgrown;
+	void *memory;
+	char what[64];
+
+	if (bytes <= slot->room)
+		return TUTTI_OK;
+	outgrown = realloc(relay->outgrown, (relay->noutgrown + 1) * sizeof(*outgrown));
+	if (!outgrown)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the list of pinned memory");
+	relay->outgrown = outgrown;
+	const cuda_result error = relay->cuda->driver->mem_host_alloc(&memory, room, CUDA_HOST_PORTABLE);
+	if (error) {
+		snprintf(what, sizeof(what), "take %zu bytes of pinned memory", room);
+		tt_cuda_fail(relay->cuda->driver, what, error);
+		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
+	}
+	if (slot->memory)
+		relay->outgrown[relay->noutgrown++] = *slot;
+	*slot = (struct slot){ memory, room };
+	return TUTTI_OK;
+}
+
+/* The stream waits for the result of that piece, and copies it to the GPU. */
+static cuda_result fetch_result(struct tt_cuda_op *op, uint64_t number)
+{
+	struct tt_cuda_relay *relay = op->cuda->relay;
+	const uint8_t *memory = slot_of(relay, number)->memory;
+	struct run *runs = relay->results[number % SLOTS].runs;
+	cuda_result error = await_done(op, number);
+
+	for (size_t i = 0; i < relay->results[number % SLOTS].n && !error; i++)
+		error = op->cuda->driver->mem_copy(runs[i].gpu, (cuda_address)(uintptr_t)(memory + runs[i].at), runs[i].bytes, op->stream);
+	free(runs);
+	relay->results[number % SLOTS].runs = NULL;
+	return error;
+}
+
+/* A piece: its input to pinned memory, and the thread is told. The calls' buffers are offsets in pinned memory still. Takes `calls` and `results` over. */
+static tutti_result_t put_piece(struct tt_cuda_op *op, struct tt_call *calls, size_t ncalls, const struct run *inputs, size_t ninputs, struct run *results,
+				size_t nresults, size_t bytes, uint64_t *number)
+{
+	struct tt_cuda_relay *relay = op->cuda->relay;
+	struct piece *piece = calloc(1, sizeof(*piece));
+	struct slot *slot = slot_of(relay, relay->numbers + 1);
+	tutti_result_t result = piece ? reserve(relay, slot, bytes) : tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for a piece of an operation");
+	cuda_result error = 0;
+
+	if (result) {
+		free(piece);
+		free(calls);
+		free(results);
+		return result;
+	}
+	*number = ++relay->numbers;
+	*piece = (struct piece){ .number = *number, .calls = calls, .ncalls = ncalls };
+	for (size_t i = 0; i < ncalls; i++) {
+		calls[i].send = slot->memory + (uintptr_t)calls[i].send;
+		calls[i].recv = slot->memory + (uintptr_t)calls[i].recv;
+	}
+	relay->results[*number % SLOTS].runs = results;
+	relay->results[*number % SLOTS].n = nresults;
+	for (size_t i = 0; i < ninputs && !error; i++)
+		error = op->cuda->driver->mem_copy((cuda_address)(uintptr_t)(slot->memory + inputs[i].at), inputs[i].gpu, inputs[i].bytes, op->stream);
+	if (!error)
+		error = tell_gone(op, *number);
+	pthread_mutex_lock(&relay->lock);
+	if (relay->first)
+		relay->last->next = piece;
+	else
+		relay->first = piece;
+	relay->last = piece;
+	pthread_cond_signal(&relay->wanted);
+	pthread_mutex_unlock(&relay->lock);
+	op->waits++;
+	return error ? tt_cuda_fail(op->cuda->driver, "bring input to the host", error) : TUTTI_OK;
+}
+
+/* The results of pieces up to `number` that were not fetched yet. */
+static tutti_result_t fetch_results(struct tt_cuda_op *op, uint64_t *next, uint64_t number)
+{
+	cuda_result error = 0;
+
+	for (; *next <= number && !error; ++*next)
+		error = fetch_result(op, *next);
+	return error ? tt_cuda_fail(op->cuda->driver, "bring results to the GPU", error) : TUTTI_OK;
+}
+
+/* ---- collectives */
+
+/* The blocks that a rank has on one side. */
+static size_t blocks_of(const struct tutti_comm *comm, const struct tt_layout *layout)
+{
+	if (layout->kind == TT_LAYOUT_NONE)
+		return 0;
+	return layout->kind == TT_LAYOUT_BLOCKS || layout->kind == TT_LAYOUT_TABLE ? (size_t)comm->size : 1;
+}
+
+/* Elements [from, from + n) of each block of a side, packed from `*at` on; of a _v form, all. */
+static size_t list_runs(const struct tutti_comm *comm, const struct tt_call *call, const struct tt_layout *layout, const void *buffer, size_t from, size_t n,
+			struct run *runs, size_t *at)
+{
+	const size_t element = tutti_dtype_size(call->dtype), blocks = blocks_of(comm, layout);
+	size_t packed = 0, count = 0;
+
+	for (size_t i = 0; i < blocks; i++) {
+		const size_t block = layout->kind == TT_LAYOUT_OWN ? (size_t)layout->own : i;
+		const size_t elements = layout->counts ? layout->counts[block] : n;
+		const size_t begin = layout->kind != TT_LAYOUT_TABLE ? i * layout->count + from : layout->displs ? layout->displs[block] : packed;
+
+		packed += elements;
+		if (elements == 0)
+			continue;
+		runs[count++] = (struct run){ (cuda_address)(uintptr_t)buffer + begin * element, *at, elements * element };
+		*at += elements * element;
+	}
+	*at = (*at + 63) / 64 * 64;
+	return count;
+}
+
+static const size_t *copy_table(const size_t *table, int size)
+{
+	size_t *copy = malloc((size_t)size * sizeof(*copy));
+
+	return copy ? memcpy(copy, table, (size_t)size * sizeof(*copy)) : NULL;
+}
+
+static tutti_result_t put_collective_piece(struct tt_cuda_op *op, const struct tt_layout sides[2], size_t from, size_t n, uint64_t *number)
+{
+	const struct tutti_comm *comm = op->cuda->comm;
+	const size_t size = (size_t)comm->size;
+	struct tt_call *call = malloc(sizeof(*call));
+	struct run *inputs = malloc(size * sizeof(*inputs)), *results = malloc(size * sizeof(*results));
+	size_t at = 0, ninputs, nresults, recv_at;
+	tutti_result_t result;
+
+	if (!call || !inputs || !results)
+		goto no_memory;
+	*call = *op->call;
+	call->on_gpu = false;
+	call->count = n;
+	call->send_displs = call->recv_displs = NULL;
+	if ((call->send_counts && !(call->send_counts = copy_table(call->send_counts, comm->size))) ||
+	    (call->recv_counts && !(call->recv_counts = copy_table(call->recv_counts, comm->size))))
+		goto no_memory;
+	ninputs = list_runs(comm, op->call, &sides[0], op->call->send, from, n, inputs, &at);
+	recv_at = at;
+	nresults = list_runs(comm, op->call, &sides[1], op->call->recv, from, n, results, &at);
+	if (call->collective == TT_EXSCAN && comm->rank == 0) /* it gets nothing */
+		nresults = 0;
+	call->send = (const void *)(uintptr_t)0;
+	call->recv = (void *)(uintptr_t)recv_at; /* for now, the offset */
+	result = put_piece(op, call, 1, inputs, ninputs, results, nresults, at + 64, number);
+	free(inputs);
+	return result;
+no_memory:
+	free(call);
+	free(inputs);
+	free(results);
+	return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a piece of it", tt_call_name(op->call));
+}
+
+tutti_result_t tt_cuda_relay_collective(struct tt_cuda_op *op)
+{
+	const struct tt_call *call = op->call;
+	const struct tutti_comm *comm = op->cuda->comm;
+	const struct tt_layout sides[2] = { tt_layout_of(comm, call, 1, true), tt_layout_of(comm, call, 1, false) };
+	const size_t element = tutti_dtype_size(call->dtype);
+	const bool of_v = call->send_counts || call->recv_counts;
+	/* the same on all ranks, whatever blocks each has */
+	const size_t blocks = tt_collective_of_vector(call->collective) ? 1 : (size_t)comm->size;
+	const size_t each = of_v ? call->count : PIECE_BYTES / element / blocks + 1;
+	uint64_t next = op->cuda->relay->numbers + 1, number = 0;
+	size_t from = 0;
+	tutti_result_t result;
+
+	do {
+		const size_t n = of_v || call->count - from < each ? call->count - from : each;
+
+		result = put_collective_piece(op, sides, from, n, &number);
+		if (!result && number >= next + AHEAD)
+			result = fetch_results(op, &next, number - AHEAD);
+		from += n;
+	} while (!result && from < call->count && !of_v);
+	return result ? result : fetch_results(op, &next, number);
+}
+
+/* ---- messages */
+
+/* The next pieces of all messages that are not done, which go together. */
+static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n, uint64_t *number, bool *more)
+{
+	struct tt_call *calls = calloc(n, sizeof(*calls));
+	struct run *inputs = malloc(n * sizeof(*inputs)), *results = malloc(n * sizeof(*results));
+	size_t ncalls = 0, ninputs = 0, nresults = 0, at = 0;
+
+	*more = false;
+	if (!calls || !inputs || !results) {
+		free(calls);
+		free(inputs);
+		free(results);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for %zu messages", n);
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct tt_cuda_message *message = &messages[i];
+		const size_t left = message->bytes - message->done, bytes = left < TT_CUDA_ROOM_BYTES ? left : TT_CUDA_ROOM_BYTES;
+		const struct run run = { message->buffer + message->done, at, bytes };
+
+		if (message->pieces++ && left == 0)
+			continue;
+		calls[ncalls++] = (struct tt_call){ .collective = TT_SEND_RECV, .sending = message->sending, .dtype = message->call->dtype, .op = -1, .root = message->peer,
+						    .send = message->sending ? (const void *)(uintptr_t)at : NULL, .recv = (void *)(uintptr_t)at,
+						    .count = bytes / tutti_dtype_size(message->call->dtype) };
+		if (bytes > 0)
+			*(message->sending ? &inputs[ninputs++] : &results[nresults++]) = run;
+		message->done += bytes;
+		at += (bytes + 63) / 64 * 64;
+		*more |= message->done < message->bytes;
+	}
+	const tutti_result_t result = put_piece(op, calls, ncalls, inputs, ninputs, results, nresults, at + 64, number);
+	free(inputs);
+	return result;
+}
+
+tutti_result_t tt_cuda_relay_messages(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n)
+{
+	uint64_t next = op->cuda->relay->numbers + 1, number = 0;
+	tutti_result_t result = TUTTI_OK;
+
+	for (bool more = n > 0; more && !result;) {
+		result = put_turn(op, messages, n, &number, &more);
+		if (!result && number >= next + AHEAD)
+			result = fetch_results(op, &next, number - AHEAD);
+	}
+	return result ? result : fetch_results(op, &next, number);
+}
+
+/* ---- its life */
+
+static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_relay *relay)
+{
+	void *words;
+	const cuda_result error = cuda->driver->mem_host_alloc(&words, sizeof(*relay->words), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
+
+	if (error)
+		return tt_cuda_fail(cuda->driver, "take a page of pinned memory", error);
+	memset(words, 0, sizeof(*relay->words));
+	relay->words = words;
+	cuda->report = &relay->words->report;
+	const int failed = tt_thread_begin(&relay->thread, relay_main, relay);
+	return failed ? tt_fail(TUTTI_ERR_SYSTEM, CUDA, "begin the thread between streams and the host: %s", strerror(failed)) : TUTTI_OK;
+}
+
+tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda)
+{
+	struct tt_cuda_relay *relay = calloc(1, sizeof(*relay));
+
+	if (!relay)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to go by the host");
+	relay->cuda = cuda;
+	pthread_mutex_init(&relay->lock, NULL);
+	pthread_cond_init(&relay->wanted, NULL);
+	tutti_result_t result = tutti_comm_split(cuda->comm, 0, cuda->comm->rank, &relay->comm);
+	if (!result)
+		result = make(cuda, relay);
+	if (!result) {
+		cuda->relay = relay;
+		return TUTTI_OK;
+	}
+	tutti_comm_destroy(relay->comm);
+	free(relay);
+	return result;
+}
+
+void tt_cuda_relay_end(struct tt_cuda *cuda)
+{
+	struct tt_cuda_relay *relay = cuda->relay;
+
+	if (!relay)
+		return;
+	pthread_mutex_lock(&relay->lock);
+	relay->stop = true;
+	pthread_cond_signal(&relay->wanted);
+	pthread_mutex_unlock(&relay->lock);
+	pthread_join(relay->thread, NULL);
+	tutti_comm_destroy(relay->comm);
+	while (relay->first) {
+		struct piece *piece = relay->first;
+
+		relay->first = piece->next;
+		free_piece(piece);
+	}
+	for (int i = 0; i < SLOTS; i++)
+		free(relay->results[i].runs);
+	for (size_t i = 0; i < relay->noutgrown; i++)
+		cuda->driver->mem_host_free(relay->outgrown[i].memory);
+	for (int i = 0; i < SLOTS; i++)
+		if (relay->slots[i].memory)
+			cuda->driver->mem_host_free(relay->slots[i].memory);
+	pthread_cond_destroy(&relay->wanted);
+	pthread_mutex_destroy(&relay->lock);
+	free(relay->outgrown);
+	free(relay);
+	cuda->relay = NULL;
+}
