@@ -335,9 +335,78 @@ static int every_length(tutti_comm_t comm)
 	return failed;
 }
 
-/* ---- what else is claimed */
+/* ---- several threads of a rank */
 
-#define N 3000
+#define N	3000
+#define HELPERS 3
+
+struct helper {
+	pthread_t thread;
+	tutti_comm_t comm;
+	int distance, failed;
+};
+
+/* Each pair's messages belong to one thread of each. */
+static int swap(tutti_comm_t comm, int distance)
+{
+	const int size = tutti_comm_size(comm), me = tutti_comm_rank(comm);
+	const int to = (me + distance) % size, from = (me + size - distance) % size;
+	int32_t *out = gpu_alloc(ON_GPU_0, N * 4), *in = gpu_alloc(ON_GPU_1, N * 4), sent[N], expected[N], found[N];
+
+	for (int round = 0; round < 20; round++) {
+		const size_t n = (size_t)(round % 2 ? N : 10);
+		tutti_request_t request;
+
+		fill(sent, me, round, n);
+		fill(expected, from, round, n);
+		gpu_put(ON_GPU_0, out, sent, n * 4);
+		SUCCEEDS(tutti_send(comm, out, n, TUTTI_INT32, to, &request));
+		SUCCEEDS(tutti_recv(comm, in, n, TUTTI_INT32, from, NULL));
+		SUCCEEDS(tutti_wait(&request));
+		gpu_get(ON_GPU_1, found, in, n * 4);
+		CLAIM(memcmp(found, expected, n * 4) == 0, "distance %d, round %d: another message came", distance, round);
+	}
+	gpu_free(ON_GPU_0, out);
+	gpu_free(ON_GPU_1, in);
+	return 0;
+}
+
+static void *help(void *argument)
+{
+	struct helper *helper = argument;
+
+	helper->failed = swap(helper->comm, helper->distance);
+	return NULL;
+}
+
+static int threads_share(tutti_comm_t comm)
+{
+	const int size = tutti_comm_size(comm), n = size - 1 < HELPERS ? size - 1 : HELPERS;
+	struct helper helpers[HELPERS];
+	int32_t *sum = gpu_alloc(IS_MANAGED, N * 4);
+	int failed = 0;
+
+	for (int i = 0; i < n; i++) {
+		helpers[i] = (struct helper){ .comm = comm, .distance = i + 1 };
+		CLAIM(pthread_create(&helpers[i].thread, NULL, help, &helpers[i]) == 0, "cannot start a thread");
+	}
+	for (int round = 0; round < 20; round++) {
+		int32_t one = 1 + round, first;
+
+		gpu_put(IS_MANAGED, sum + round, &one, 4);
+		SUCCEEDS(tutti_all_reduce(comm, sum + round, sum + round, 1, TUTTI_INT32, TUTTI_SUM, NULL));
+		gpu_get(IS_MANAGED, &first, sum + round, 4);
+		CLAIM(first == size * (1 + round), "round %d: %d", round, first);
+	}
+	for (int i = 0; i < n; i++) {
+		pthread_join(helpers[i].thread, NULL);
+		failed |= helpers[i].failed;
+	}
+	gpu_free(IS_MANAGED, sum);
+	return failed;
+}
+
+/* ---- what else is claimed */
 
 struct pair {
 	int32_t *gpu, host[N];
@@ -585,7 +654,7 @@ static int wrong_arguments_are_refused(tutti_comm_t comm, void *argument)
 
 static int everything(tutti_comm_t comm, void *argument)
 {
-	return every_length(comm) || wrong_arguments_are_refused(comm, argument);
+	return every_length(comm) || threads_share(comm) || wrong_arguments_are_refused(comm, argument);
 }
 
 /* Asked in a child, as CUDA that was started does not outlive a fork. */
