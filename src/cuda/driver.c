@@ -51,6 +51,7 @@ static const struct {
 	{ "cuStreamQuery", offsetof(struct cuda_driver, stream_query) },
 	{ "cuStreamGetCtx", offsetof(struct cuda_driver, stream_get_context) },
 	{ "cuStreamIsCapturing", offsetof(struct cuda_driver, stream_is_capturing) },
+	{ "cuThreadExchangeStreamCaptureMode", offsetof(struct cuda_driver, thread_capture_mode) },
 	{ "cuStreamWaitEvent", offsetof(struct cuda_driver, stream_wait_event) },
 	{ "cuStreamBatchMemOp_v2", offsetof(struct cuda_driver, stream_mem_ops) },
 	{ "cuEventCreate", offsetof(struct cuda_driver, event_create) },

@@ -84,6 +84,7 @@ enum { CUDA_EVENT_NO_TIMING = 2 };
 enum { CUDA_HOST_PORTABLE = 1, CUDA_HOST_MAPPED = 2 }; /* of mem_host_alloc() */
 enum { CUDA_IPC_LAZY_PEER_ACCESS = 1 };
 enum { CUDA_CAPTURE_NONE = 0, CUDA_CAPTURE_ACTIVE = 1 }; /* CUstreamCaptureStatus */
+enum { CUDA_CAPTURE_RELAXED = 2 };		    /* CUstreamCaptureMode */
 enum { CUDA_FUNCTION_THREADS = 0 };		    /* CUfunction_attribute */
 
 struct cuda_driver {
@@ -126,6 +127,7 @@ struct cuda_driver {
 	cuda_result (*stream_query)(struct CUstream_st *stream);
 	cuda_result (*stream_get_context)(struct CUstream_st *stream, struct CUctx_st **context);
 	cuda_result (*stream_is_capturing)(struct CUstream_st *stream, unsigned *status);
+	cuda_result (*thread_capture_mode)(unsigned *mode); /* the thread's, for the one before */
 	cuda_result (*stream_wait_event)(struct CUstream_st *stream, struct CUevent_st *event, unsigned flags);
 	cuda_result (*stream_mem_ops)(struct CUstream_st *stream, unsigned n, union CUstreamBatchMemOpParams_union *ops, unsigned flags);
 	cuda_result (*event_create)(struct CUevent_st **event, unsigned flags);

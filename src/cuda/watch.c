@@ -233,10 +233,13 @@ static void *watch_main(void *argument)
 {
 	struct tt_cuda *cuda = argument;
 	struct tt_cuda_entered entered;
+	unsigned mode = CUDA_CAPTURE_RELAXED;
 
 	prctl(PR_SET_NAME, "tutti-cuda");
 	if (tt_cuda_enter(cuda, &entered))
 		return NULL;
+	/* or a stream_query() here would make a capture by another thread invalid */
+	cuda->driver->thread_capture_mode(&mode);
 	while (await(cuda)) {
 		if (look(cuda))
 			continue;
