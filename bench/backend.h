@@ -30,6 +30,34 @@ struct bench_call {
 	bool last;
 };
 
+/* Per sample. */
+struct bench_chain {
+	double seconds; /* from the first call's beginning to the last one's end, on the device */
+	double enqueue; /* until the host had put them there */
+};
+
+struct bench_backend;
+
+/* Memory that the host does not reach, and calls that are put on a stream. Functions return 0, or -1 having said why. */
+struct bench_device {
+	const char *name;
+	bool shared;	    /* all ranks have the same one */
+	bool windows, graph; /* how it makes the calls */
+	/* In the order of the stream; either may be of the host, which is left alone until finish(). */
+	int (*copy)(struct bench_backend *backend, void *to, const void *from, size_t bytes);
+	int (*finish)(struct bench_backend *backend);
+	/* What calls work in from now on, until leave(). Collective. */
+	int (*enter)(struct bench_backend *backend, void *in, void *out, size_t bytes);
+	int (*leave)(struct bench_backend *backend);
+	/* The calls of all chains until end(). */
+	int (*begin)(struct bench_backend *backend, const struct bench_call *calls, unsigned count);
+	void (*end)(struct bench_backend *backend);
+	/* Ranks meet on the stream, then make them. Ends when they have ended. */
+	int (*chain)(struct bench_backend *backend, const struct bench_call *calls, unsigned count, struct bench_chain *took);
+	/* What `count` copies take that follow each other, each `stride` behind the one before. */
+	int (*time_copies)(struct bench_backend *backend, void *to, const void *from, size_t bytes, size_t stride, unsigned count, double *seconds);
+};
+
 enum bench_combine { BENCH_MAX, BENCH_SUM };
 
 struct bench_backend {
@@ -50,6 +78,9 @@ struct bench_backend {
 	/* How the last call was carried out; "unknown" where the library does not tell. */
 	void (*describe)(struct bench_backend *backend, const char **transport,
 			 const char **algorithm);
+	/* NULL: memory is the host's, and calls end when they return. Otherwise `alloc` gives zeroed memory of it, and
+	 * nothing calls `run`. */
+	const struct bench_device *device;
 };
 
 #ifdef __cplusplus

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns which rank's numbers belong where, for every collective. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "buffers.h"
 
 #define LINE 64
+#define LARGEST_ELEMENT 8
 
 bool bench_buffers_init(struct bench_buffers *buffers, struct bench_backend *backend, size_t bytes,
 			bool mappable)
@@ -19,9 +21,23 @@ bool bench_buffers_init(struct bench_buffers *buffers, struct bench_backend *bac
 		bench_buffers_fini(buffers, backend);
 		return false;
 	}
-	memset(buffers->in, 0, bytes);
-	memset(buffers->out, 0, bytes);
+	if (!backend->device) {
+		memset(buffers->in, 0, bytes);
+		memset(buffers->out, 0, bytes);
+	}
 	return true;
+}
+
+bool bench_buffers_init_tape(struct bench_buffers *buffers, struct bench_backend *backend, size_t most)
+{
+	const size_t bytes = most + BENCH_PERIOD * LARGEST_ELEMENT;
+
+	buffers->tape = backend->alloc(backend, bytes, false);
+	buffers->host = malloc(bytes);
+	if (buffers->tape && buffers->host)
+		return true;
+	fprintf(stderr, "rank %d: no memory for %zu bytes of inputs; lower -e\n", backend->rank, bytes);
+	return false;
 }
 
 void bench_buffers_fini(struct bench_buffers *buffers, struct bench_backend *backend)
@@ -30,6 +46,9 @@ void bench_buffers_fini(struct bench_buffers *buffers, struct bench_backend *bac
 		backend->release(backend, buffers->in, buffers->mappable);
 	if (buffers->out)
 		backend->release(backend, buffers->out, buffers->mappable);
+	if (buffers->tape)
+		backend->release(backend, buffers->tape, false);
+	free(buffers->host);
 	*buffers = (struct bench_buffers){ 0 };
 }
 
@@ -60,12 +79,22 @@ static bool sends_blocks(enum bench_kind kind)
 	return kind == BENCH_REDUCE_SCATTER || kind == BENCH_SCATTER || kind == BENCH_ALL_TO_ALL;
 }
 
+size_t bench_call_sent(const struct bench_call *call, int size)
+{
+	return call->count * (sends_blocks(call->kind) ? (size_t)size : 1);
+}
+
+size_t bench_call_received(const struct bench_call *call, int size)
+{
+	const bool blocks = call->kind == BENCH_ALL_GATHER || call->kind == BENCH_GATHER || call->kind == BENCH_ALL_TO_ALL;
+
+	return call->count * (blocks ? (size_t)size : 1);
+}
+
 void bench_call_fill(const struct bench_call *call, const struct bench_pattern *pattern, int rank,
 		     int size, uint64_t shift)
 {
-	const size_t blocks = sends_blocks(call->kind) ? (size_t)size : 1;
-
-	bench_pattern_fill(pattern, rank, shift, 0, (void *)call->send, blocks * call->count);
+	bench_pattern_fill(pattern, rank, shift, 0, (void *)call->send, bench_call_sent(call, size));
 }
 
 int bench_contributors(enum bench_kind kind, int rank, int size)

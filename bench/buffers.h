@@ -18,11 +18,16 @@ struct bench_buffers {
 	unsigned char *in, *out;
 	size_t bytes; /* of each */
 	bool mappable;
+	/* Where the backend has a device: the sequence of inputs as often as the longest needs it, there, and room for one
+	 * result or as much of the sequence, here. */
+	unsigned char *tape, *host;
 };
 
 /* All zero and touched. False: said why on standard error. */
 bool bench_buffers_init(struct bench_buffers *buffers, struct bench_backend *backend, size_t bytes,
 			bool mappable);
+/* For calls of up to `most` bytes. */
+bool bench_buffers_init_tape(struct bench_buffers *buffers, struct bench_backend *backend, size_t most);
 void bench_buffers_fini(struct bench_buffers *buffers, struct bench_backend *backend);
 
 /* From one set to the next. */
@@ -31,6 +36,10 @@ size_t bench_set_stride(size_t bytes);
 /* Where call number `index` finds its input and its output, `bytes` being those of the larger. */
 void bench_buffers_place(const struct bench_buffers *buffers, struct bench_call *call, int rank,
 			 size_t bytes);
+
+/* Elements that the call reads and writes on one rank. */
+size_t bench_call_sent(const struct bench_call *call, int size);
+size_t bench_call_received(const struct bench_call *call, int size);
 
 /* Write what this rank sends in repetition `shift`. */
 void bench_call_fill(const struct bench_call *call, const struct bench_pattern *pattern, int rank,

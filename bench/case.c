@@ -50,6 +50,27 @@ double bench_bus_factor(enum bench_kind kind, int ranks)
 	return cases[kind].bus_a != 0 ? cases[kind].bus_a * (ranks - 1) / ranks : 1;
 }
 
+double bench_least_factor(enum bench_kind kind, int ranks, bool inplace)
+{
+	const double n = ranks, others = inplace ? n - 1 : n; /* in place one block, or vector, is where it belongs */
+
+	switch (kind) {
+	case BENCH_ALL_REDUCE: return n + n;
+	case BENCH_SCAN: return n + others;
+	case BENCH_REDUCE:
+	case BENCH_REDUCE_SCATTER: return n + 1;
+	case BENCH_BROADCAST:
+	case BENCH_ALL_GATHER: return 1 + others;
+	case BENCH_GATHER:
+	case BENCH_SCATTER: return 2 * others / n;
+	case BENCH_ALL_TO_ALL: return 2 * others;
+	case BENCH_EXSCAN: return 2 * (n - 1); /* the first rank gets nothing, the last one's input is not needed */
+	case BENCH_LATENCY:
+	case BENCH_BANDWIDTH: return 2;
+	default: return 0;
+	}
+}
+
 size_t bench_case_count(enum bench_kind kind, size_t bytes, size_t element, int ranks)
 {
 	const size_t count = bytes / element / (cases[kind].blocks ? (size_t)ranks : 1);

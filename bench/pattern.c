@@ -138,6 +138,11 @@ void bench_pattern_fini(struct bench_pattern *pattern)
 	*pattern = (struct bench_pattern){ 0 };
 }
 
+size_t bench_pattern_place(int rank, uint64_t shift)
+{
+	return place(0, rank, shift);
+}
+
 void bench_pattern_fill(const struct bench_pattern *pattern, int rank, uint64_t shift, size_t first,
 			void *out, size_t count)
 {

@@ -47,6 +47,9 @@ bool bench_pattern_init(struct bench_pattern *pattern, tutti_dtype_t dtype, int 
 			int reduced_ranks);
 void bench_pattern_fini(struct bench_pattern *pattern); /* zeroed is fine */
 
+/* Where in the sequence, which begins again after BENCH_PERIOD, what `rank` sends in repetition `shift` begins. */
+size_t bench_pattern_place(int rank, uint64_t shift);
+
 /* Write elements `first` … first+count-1 of what `rank` sends in repetition `shift`. */
 void bench_pattern_fill(const struct bench_pattern *pattern, int rank, uint64_t shift, size_t first,
 			void *out, size_t count);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "point.h"
+#include "tape.h"
 
 /* Up to here a call is so short that the clock and the barrier's exit would weigh in: calls are
  * timed in batches. */
@@ -10,14 +11,25 @@
 #define BATCH	      32
 #define WINDOW	      BENCH_MOST_BATCH
 #define WINDOW_BYTES  ((size_t)32 << 20)
+/* On a device calls wait for each other alone, so there are more in a sample, of as much memory as GPUs can spare. */
+#define CHAIN_BYTES   ((size_t)256 << 20)
 
-unsigned bench_point_batch(enum bench_kind kind, size_t bytes)
+static unsigned chain(size_t bytes)
+{
+	const size_t fit = bytes > 0 ? CHAIN_BYTES / bytes : BATCH;
+
+	return fit >= BATCH ? BATCH : fit > 2 ? (unsigned)fit : 2;
+}
+
+unsigned bench_point_batch(const struct bench_backend *backend, enum bench_kind kind, size_t bytes)
 {
 	if (kind == BENCH_BANDWIDTH) {
 		const size_t fit = WINDOW_BYTES / bytes;
 
 		return fit >= WINDOW ? WINDOW : fit > 2 ? (unsigned)fit : 2;
 	}
+	if (backend->device)
+		return chain(bytes);
 	return bytes <= BATCHED_BYTES ? BATCH : 1;
 }
 
@@ -58,6 +70,31 @@ static void prepare(void *context, uint64_t sample)
 				shift_of(point, i));
 }
 
+static void prepare_on_device(void *context, uint64_t sample)
+{
+	struct bench_point *point = context;
+	struct bench_backend *b = point->backend;
+
+	point->sample = point->first + sample;
+	for (unsigned i = 0; i < point->batch && !point->failed; i++)
+		point->failed = bench_tape_fill(point, i, shift_of(point, i)) < 0;
+	if (!point->failed)
+		point->failed = b->device->finish(b) < 0;
+}
+
+static int run_chain(void *context, double *seconds)
+{
+	struct bench_point *point = context;
+	struct bench_backend *b = point->backend;
+	struct bench_chain took;
+
+	if (point->failed || b->device->chain(b, point->calls, point->batch, &took) < 0)
+		return -1;
+	point->enqueued[point->nenqueued++ % BENCH_KEPT] = took.enqueue;
+	*seconds = took.seconds;
+	return 0;
+}
+
 static int run(void *context, unsigned call)
 {
 	struct bench_point *point = context;
@@ -79,9 +116,13 @@ static int verify(struct bench_point *point, double *wrong)
 	struct bench_backend *b = point->backend;
 
 	*wrong = 0;
-	for (unsigned i = 0; i < point->batch; i++)
-		*wrong += (double)bench_call_wrong(&point->calls[i], &point->pattern, b->rank,
-						   b->size, shift_of(point, i));
+	for (unsigned i = 0; i < point->batch; i++) {
+		if (!b->device)
+			*wrong += (double)bench_call_wrong(&point->calls[i], &point->pattern, b->rank,
+							   b->size, shift_of(point, i));
+		else if (bench_tape_verify(point, i, shift_of(point, i), wrong) < 0)
+			return -1;
+	}
 	return b->combine(b, wrong, 1, BENCH_SUM);
 }
 
@@ -98,6 +139,16 @@ static void place_calls(struct bench_point *point, const struct bench_buffers *b
 	}
 }
 
+/* Chains may be recorded before any of them runs, so nothing is in the way of the first. */
+static int begin_on_device(struct bench_point *point)
+{
+	struct bench_backend *b = point->backend;
+
+	if (bench_tape_write(point) < 0 || bench_tape_copy_rate(point, &point->copy_rate) < 0)
+		return -1;
+	return b->device->begin(b, point->calls, point->batch);
+}
+
 bool bench_point_init(struct bench_point *point, struct bench_backend *b,
 		      const struct bench_options *options, const struct bench_buffers *buffers,
 		      const struct bench_call *call, size_t bytes)
@@ -105,18 +156,25 @@ bool bench_point_init(struct bench_point *point, struct bench_backend *b,
 	*point = (struct bench_point){ .options = options,
 				       .backend = b,
 				       .bytes = bytes,
-				       .batch = bench_point_batch(call->kind, bytes) };
+				       .buffers = buffers,
+				       .batch = bench_point_batch(b, call->kind, bytes) };
 	if (!bench_pattern_init(&point->pattern, options->dtype, call->op, b->size,
 				bench_contributors(call->kind, b->rank, b->size))) {
 		fprintf(stderr, "rank %d: no memory for a pattern\n", b->rank);
 		return false;
 	}
 	place_calls(point, buffers, call, b->rank);
+	if (b->device && begin_on_device(point) < 0) {
+		bench_pattern_fini(&point->pattern);
+		return false;
+	}
 	return true;
 }
 
 void bench_point_fini(struct bench_point *point)
 {
+	if (point->backend->device)
+		point->backend->device->end(point->backend);
 	bench_pattern_fini(&point->pattern);
 }
 
@@ -132,6 +190,26 @@ static struct bench_stats stats_of(const struct bench_point *point, struct bench
 		stats.mean /= 2;
 	}
 	return stats;
+}
+
+/* The median of the last samples, on the slowest rank. */
+static int collect_enqueued(struct bench_point *point, double *seconds)
+{
+	struct bench_backend *b = point->backend;
+	const unsigned count = point->nenqueued < BENCH_KEPT ? point->nenqueued : BENCH_KEPT;
+
+	*seconds = bench_summarise(point->enqueued, count).median * 1e-6 / point->batch;
+	return b->combine(b, seconds, 1, BENCH_MAX);
+}
+
+static void fill_device_result(const struct bench_point *point, struct bench_result *r)
+{
+	const struct bench_backend *b = point->backend;
+
+	r->batch = point->batch;
+	r->copy = point->copy_rate * 1e-9;
+	r->least = b->device->shared ? bench_least_factor(r->kind, b->size, r->inplace) * (double)point->bytes : 0;
+	r->of_copy = r->copy > 0 ? r->least / (r->stats.median * 1e3) / r->copy : 0;
 }
 
 static void fill_result(const struct bench_point *point, struct bench_samples *samples,
@@ -155,6 +233,9 @@ static void fill_result(const struct bench_point *point, struct bench_samples *s
 	r->inplace = call->inplace;
 	r->algbw = (double)point->bytes / (r->stats.median * 1e3);
 	r->busbw = r->algbw * bench_bus_factor(call->kind, b->size);
+	r->device = b->device;
+	if (b->device)
+		fill_device_result(point, r);
 }
 
 int bench_point_visit(struct bench_point *point, struct bench_backend *backend,
@@ -166,18 +247,23 @@ int bench_point_visit(struct bench_point *point, struct bench_backend *backend,
 					 .backend = backend,
 					 .batch = point->batch,
 					 .processor = point->processor,
-					 .prepare = prepare,
+					 .prepare = backend->device ? prepare_on_device : prepare,
 					 .run = run,
-					 .finish = finish };
-	double wrong = 0;
+					 .finish = finish,
+					 .chain = backend->device ? run_chain : NULL };
+	double wrong = 0, enqueued = 0;
 
 	point->backend = backend;
+	point->nenqueued = 0;
 	if (bench_time(&work, budget, samples) < 0)
 		return -1;
 	point->first = point->sample + 1;
 	if (verified && verify(point, &wrong) < 0)
 		return -1;
+	if (backend->device && collect_enqueued(point, &enqueued) < 0)
+		return -1;
 	result->wrong = verified ? result->wrong + wrong : -1;
+	result->enqueue = enqueued * 1e6 / (point->calls[0].kind == BENCH_LATENCY ? 2 : 1);
 	fill_result(point, samples, result);
 	return 0;
 }

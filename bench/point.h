@@ -15,6 +15,7 @@ extern "C" {
 #endif
 
 #define BENCH_MOST_BATCH 64
+#define BENCH_KEPT 64
 
 struct bench_point {
 	const struct bench_options *options;
@@ -27,10 +28,16 @@ struct bench_point {
 	uint64_t sample;		   /* the last that was prepared */
 	const char *transport, *algorithm; /* that the present visit used */
 	struct bench_call calls[BENCH_MOST_BATCH];
+	/* where memory is that of a device */
+	const struct bench_buffers *buffers;
+	bool failed; /* to prepare a sample, which was said */
+	double copy_rate;
+	double enqueued[BENCH_KEPT]; /* seconds per sample, of the last ones */
+	unsigned nenqueued;	     /* of all */
 };
 
 /* How many calls a sample consists of. */
-unsigned bench_point_batch(enum bench_kind kind, size_t bytes);
+unsigned bench_point_batch(const struct bench_backend *backend, enum bench_kind kind, size_t bytes);
 
 /* The call to make. False: the options do not ask for that place, or the library cannot do it. */
 bool bench_point_call(struct bench_backend *backend, const struct bench_options *options,

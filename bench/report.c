@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backend.h"
 #include "outputs.h"
 #include "pattern.h"
 #include "plot.h"
@@ -13,6 +14,7 @@ struct bench_report {
 	const struct bench_options *options;
 	const char *library;
 	int ranks;
+	const struct bench_device *device;
 	struct bench_outputs outputs;
 	struct bench_result *kept; /* for the picture */
 	size_t nkept, room;
@@ -37,9 +39,40 @@ struct bench_report *bench_report_open(const struct bench_options *options, cons
 	return report;
 }
 
+void bench_report_device(struct bench_report *report, const struct bench_device *device)
+{
+	report->device = device;
+}
+
 const struct bench_outputs *bench_report_outputs(const struct bench_report *report)
 {
 	return &report->outputs;
+}
+
+static void print_memory(const struct bench_report *report)
+{
+	const struct bench_device *device = report->device;
+
+	if (!device) {
+		printf("memory %s", report->options->mappable ? "of tutti_mem_alloc" : "of malloc");
+		return;
+	}
+	printf("memory of %s%s", device->shared && report->ranks > 1 ? "one " : "", device->name);
+	printf("%s%s", device->windows ? ", in windows" : "", device->graph ? ", by graphs" : "");
+}
+
+static void print_heading(bool device)
+{
+	const int extra = device ? 17 : 0;
+
+	printf("#%*s%*s\n", 76 + extra / 2, "out of place", 55 + extra, "in place");
+	printf("#%11s %11s %11s %5s %4s", "size (B)", "count", "type", "op", "root");
+	for (int i = 0; i < 2; i++) {
+		printf(" %10s %10s %10s %7s %7s %6s", "median", "p99", "min", "algbw", "busbw", "wrong");
+		if (device)
+			printf(" %7s %8s", "of_copy", "enqueue");
+	}
+	printf("  %s\n", "transport/algorithm");
 }
 
 void bench_report_title(struct bench_report *report, enum bench_kind kind)
@@ -48,16 +81,23 @@ void bench_report_title(struct bench_report *report, enum bench_kind kind)
 
 	if (!report->outputs.table)
 		return;
-	printf("# %s %s, %d ranks, memory %s, %s\n", report->library, bench_case(kind)->name,
-	       report->ranks, o->mappable ? "of tutti_mem_alloc" : "of malloc",
-	       o->check ? "results verified" : "results not verified");
+	printf("# %s %s, %d ranks, ", report->library, bench_case(kind)->name, report->ranks);
+	print_memory(report);
+	printf(", %s\n", o->check ? "results verified" : "results not verified");
 	printf("# times in µs per call, bandwidths in 10^9 bytes/s\n");
-	printf("#%76s%55s\n", "out of place", "in place");
-	printf("#%11s %11s %11s %5s %4s", "size (B)", "count", "type", "op", "root");
-	for (int i = 0; i < 2; i++)
-		printf(" %10s %10s %10s %7s %7s %6s", "median", "p99", "min", "algbw", "busbw",
-		       "wrong");
-	printf("  %s\n", "transport/algorithm");
+	print_heading(report->device);
+}
+
+static void print_device_half(const struct bench_result *r)
+{
+	if (r->done && r->of_copy > 0)
+		printf(" %7.3f", r->of_copy);
+	else
+		printf(" %7s", "-");
+	if (r->done)
+		printf(" %8.2f", r->enqueue);
+	else
+		printf(" %8s", "-");
 }
 
 static void print_half(const struct bench_result *r)
@@ -83,17 +123,33 @@ static void print_row(const struct bench_result row[2])
 		snprintf(root, sizeof(root), "%d", any->root);
 	printf("%12zu %11zu %11s %5s %4s", any->bytes, any->count, bench_type_name(any->dtype),
 	       any->op == BENCH_NO_OP ? "-" : bench_op_name(any->op), root);
-	print_half(&row[0]);
-	print_half(&row[1]);
+	for (int i = 0; i < 2; i++) {
+		print_half(&row[i]);
+		if (any->device)
+			print_device_half(&row[i]);
+	}
 	printf("  %s/%s\n", any->transport, any->algorithm);
 	fflush(stdout);
+}
+
+static json_t *real_or_null(double value)
+{
+	return value > 0 ? json_real(value) : json_null();
+}
+
+static json_t *device_json(const struct bench_result *r)
+{
+	const struct bench_device *d = r->device;
+
+	return json_pack("{ss sb sb sb si sf so so so}", "gpu", d->name, "shared", d->shared, "windows", d->windows, "graph", d->graph, "calls",
+			 (int)r->batch, "enqueue_us", r->enqueue, "copy_gbs", real_or_null(r->copy), "least_bytes",
+			 r->least > 0 ? json_integer((json_int_t)r->least) : json_null(), "of_copy", real_or_null(r->of_copy));
 }
 
 json_t *bench_result_json(const struct bench_result *r)
 {
 	json_t *wrong = r->wrong < 0 ? json_null() : json_integer((json_int_t)r->wrong);
-
-	return json_pack("{ss ss ss ss si sI sI ss ss si sb sI s{sf sf sf sf} sf sf so}", "library",
+	json_t *object = json_pack("{ss ss ss ss si sI sI ss ss si sb sI s{sf sf sf sf} sf sf so}", "library",
 			 r->library, "collective", bench_case(r->kind)->name, "transport",
 			 r->transport, "algorithm", r->algorithm, "ranks", r->ranks, "bytes",
 			 (json_int_t)r->bytes, "count", (json_int_t)r->count, "dtype",
@@ -102,6 +158,12 @@ json_t *bench_result_json(const struct bench_result *r)
 			 "min", r->stats.min, "median", r->stats.median, "p99", r->stats.p99,
 			 "mean", r->stats.mean, "algbw_gbs", r->algbw, "busbw_gbs", r->busbw,
 			 "wrong", wrong);
+
+	if (object && r->device && json_object_set_new(object, "cuda", device_json(r)) < 0) {
+		json_decref(object);
+		return NULL;
+	}
+	return object;
 }
 
 static int keep(struct bench_report *report, const struct bench_result *result)

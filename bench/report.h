@@ -23,14 +23,24 @@ struct bench_result {
 	struct bench_stats stats;
 	double algbw, busbw; /* 10^9 bytes per second */
 	double wrong;	     /* elements on all ranks; negative: not verified */
+	/* where memory is that of a device; else NULL and 0 */
+	const struct bench_device *device;
+	unsigned batch;	 /* calls of a sample */
+	double enqueue;	 /* µs per call that the host takes to put it on the stream */
+	double copy;	 /* 10^9 bytes per second that copies read and write, together */
+	double least;	 /* bytes that the memory of all ranks has to deliver and to take; 0: not all share one */
+	double of_copy;	 /* least, as share of what copies move in the same time */
 };
 
 struct bench_report;
 struct bench_outputs;
+struct bench_device;
 
 /* Opens the files that the options name. NULL: said why on standard error. */
 struct bench_report *bench_report_open(const struct bench_options *options, const char *library,
 				       int ranks);
+/* Memory is that of `device`, which outlives the report. */
+void bench_report_device(struct bench_report *report, const struct bench_device *device);
 /* Where results go beside the picture. */
 const struct bench_outputs *bench_report_outputs(const struct bench_report *report);
 void bench_report_title(struct bench_report *report, enum bench_kind kind);

@@ -101,11 +101,13 @@ static bool included(const struct bench_options *o, enum bench_kind kind)
 	return bench_case_is_collective(kind) && !(bench_case(kind)->prefix && o->op == TUTTI_AVG);
 }
 
-/* What the largest measurement needs. */
-static size_t region_bytes(const struct bench_run *run)
+/* What the largest measurement needs, and the largest call. */
+static size_t region_bytes(const struct bench_run *run, size_t *call)
 {
 	const struct bench_options *o = run->options;
 	size_t most = 1;
+
+	*call = 1;
 
 	for (int kind = 0; kind < BENCH_KIND_COUNT; kind++) {
 		if (!included(o, kind))
@@ -113,9 +115,10 @@ static size_t region_bytes(const struct bench_run *run)
 		for (size_t wanted = o->begin; wanted <= o->end; wanted *= (size_t)o->factor) {
 			const size_t bytes = bench_sweep_bytes(run, kind, wanted);
 			const size_t need =
-				bench_set_stride(bytes) * bench_point_batch(kind, bytes);
+				bench_set_stride(bytes) * bench_point_batch(run->backend, kind, bytes);
 
 			most = need > most ? need : most;
+			*call = bytes > *call ? bytes : *call;
 		}
 	}
 	return most;
@@ -140,6 +143,28 @@ static int measure_all(const struct bench_steps *steps, struct bench_run *run)
 	return 0;
 }
 
+static int prepare_buffers(struct bench_run *run)
+{
+	struct bench_backend *b = run->backend;
+	size_t call;
+	const size_t bytes = region_bytes(run, &call);
+	bool ready = bench_buffers_init(&run->buffers, b, bytes, run->options->mappable);
+
+	if (ready && b->device)
+		ready = bench_buffers_init_tape(&run->buffers, b, call);
+	if (anyone(b, !ready) != 0)
+		return -1;
+	return b->device ? b->device->enter(b, run->buffers.in, run->buffers.out, bytes) : 0;
+}
+
+/* After a failure other ranks may not be there any more, and all ends soon. */
+static int leave_buffers(struct bench_run *run, int rc)
+{
+	const struct bench_device *device = run->backend->device;
+
+	return rc < 0 || !device ? rc : device->leave(run->backend);
+}
+
 int bench_sweep_by(const struct bench_steps *steps, void *context, struct bench_backend *backend,
 		   const struct bench_options *options)
 {
@@ -151,10 +176,11 @@ int bench_sweep_by(const struct bench_steps *steps, void *context, struct bench_
 		run.report = bench_report_open(options, backend->library, backend->size);
 	if (anyone(backend, first && !run.report) != 0)
 		goto close_report;
-	if (anyone(backend, !bench_buffers_init(&run.buffers, backend, region_bytes(&run),
-						options->mappable)) != 0)
+	if (run.report && backend->device)
+		bench_report_device(run.report, backend->device);
+	if (prepare_buffers(&run) < 0)
 		goto fini_buffers;
-	rc = measure_all(steps, &run);
+	rc = leave_buffers(&run, measure_all(steps, &run));
 	if (first && run.wrong > 0)
 		fprintf(stderr, "%.0f elements were wrong\n", run.wrong);
 fini_buffers:

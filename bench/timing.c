@@ -25,20 +25,27 @@ double bench_now(void)
 	return read_clock(CLOCK_MONOTONIC);
 }
 
-static int take_sample(const struct bench_work *work, uint64_t sample, double *seconds)
+static int run_batch(const struct bench_work *work, double *seconds)
 {
 	const clockid_t clock = work->processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
-	double start;
+	const double start = read_clock(clock);
 
-	work->prepare(work->context, sample);
-	if (work->backend->barrier(work->backend) < 0)
-		return -1;
-	start = read_clock(clock);
 	for (unsigned i = 0; i < work->batch; i++) {
 		if (work->run(work->context, i) < 0)
 			return -1;
 	}
-	*seconds = (read_clock(clock) - start) / work->batch;
+	*seconds = read_clock(clock) - start;
+	return 0;
+}
+
+static int take_sample(const struct bench_work *work, uint64_t sample, double *seconds)
+{
+	work->prepare(work->context, sample);
+	if (work->backend->barrier(work->backend) < 0)
+		return -1;
+	if ((work->chain ? work->chain(work->context, seconds) : run_batch(work, seconds)) < 0)
+		return -1;
+	*seconds /= work->batch;
 	return 0;
 }
 

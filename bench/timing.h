@@ -26,6 +26,8 @@ struct bench_work {
 	/* after the last sample, before ranks compare durations */
 	void (*finish)(void *context);
 	bool processor; /* take the time of the processor that all threads of a rank use, not the clock's */
+	/* make all calls of the sample, in so many seconds by a clock of its own; NULL: run() each by that of the host */
+	int (*chain)(void *context, double *seconds);
 };
 
 struct bench_budget {

@@ -360,6 +360,126 @@ static void what_one_backend_left_is_wrong_for_the_next(void **state)
 	bench_point_fini(&point);
 }
 
+/* ---- memory of a device, which is the host's here */
+
+struct fake_device {
+	int begun;
+	bool spoils, idles;
+};
+
+static int copy_bytes(struct bench_backend *backend, void *to, const void *from, size_t bytes)
+{
+	memcpy(to, from, bytes);
+	return 0;
+}
+
+static int do_nothing(struct bench_backend *backend)
+{
+	return 0;
+}
+
+static int begin_chains(struct bench_backend *backend, const struct bench_call *calls, unsigned count)
+{
+	struct fake_device *fake = backend->context;
+
+	fake->begun++;
+	return 0;
+}
+
+static void end_chains(struct bench_backend *backend)
+{
+	struct fake_device *fake = backend->context;
+
+	fake->begun--;
+}
+
+static int copy_chain(struct bench_backend *backend, const struct bench_call *calls, unsigned count, struct bench_chain *took)
+{
+	const struct fake_device *fake = backend->context;
+
+	for (unsigned i = 0; i < count && !fake->idles; i++)
+		copy_call(backend, &calls[i]);
+	if (fake->spoils)
+		*(unsigned char *)calls[count / 2].recv ^= 1;
+	*took = (struct bench_chain){ .seconds = 32 * 4e-6, .enqueue = 32 * 1e-6 };
+	return 0;
+}
+
+static int copies_take_a_microsecond(struct bench_backend *backend, void *to, const void *from, size_t bytes, size_t stride, unsigned count, double *seconds)
+{
+	*seconds = count * 1e-6;
+	return 0;
+}
+
+static int meet_alone(struct bench_backend *backend)
+{
+	return 0;
+}
+
+static int combine_alone(struct bench_backend *backend, double *values, size_t count, enum bench_combine how)
+{
+	return 0;
+}
+
+static void what_a_device_gets_wrong_is_found(void **state)
+{
+	static unsigned char in[4096], out[4096], tape[8192], host[8192];
+	const struct bench_buffers buffers = { in, out, sizeof(in), false, tape, host };
+	const struct bench_options options = { .outplace = true, .dtype = TUTTI_INT32, .check = true };
+	const struct bench_budget budget = { .iters = 3 };
+	static const struct bench_device device = { .name = "fake",
+						    .shared = true,
+						    .copy = copy_bytes,
+						    .finish = do_nothing,
+						    .begin = begin_chains,
+						    .end = end_chains,
+						    .chain = copy_chain,
+						    .time_copies = copies_take_a_microsecond };
+	struct fake_device fake = { 0 };
+	struct bench_backend backend = { .size = 1,
+					 .context = &fake,
+					 .supports = supports_all,
+					 .barrier = meet_alone,
+					 .combine = combine_alone,
+					 .describe = describe_nothing,
+					 .device = &device };
+	struct bench_samples samples = { 0 };
+	struct bench_result right = { 0 }, spoilt = { 0 }, idle = { 0 };
+	struct bench_point point;
+	struct bench_call call;
+
+	assert_true(bench_point_call(&backend, &options, BENCH_ALL_REDUCE, 64, false, &call));
+	assert_true(bench_point_init(&point, &backend, &options, &buffers, &call, 64));
+	assert_int_equal(fake.begun, 1);
+	for (int visit = 0; visit < 2; visit++)
+		assert_int_equal(bench_point_visit(&point, &backend, &budget, &samples, &right), 0);
+	assert_true(right.wrong == 0);
+	assert_true(fabs(right.stats.median - 4) < 1e-9 && fabs(right.enqueue - 1) < 1e-9);
+	assert_true(fabs(right.copy - 0.128) < 1e-9); /* 64 bytes there and back in a microsecond */
+	assert_true(fabs(right.least - 128) < 1e-9 && fabs(right.of_copy - 0.25) < 1e-9);
+	fake.spoils = true;
+	assert_int_equal(bench_point_visit(&point, &backend, &budget, &samples, &spoilt), 0);
+	assert_true(spoilt.wrong == 1);
+	fake = (struct fake_device){ .begun = 1, .idles = true };
+	assert_int_equal(bench_point_visit(&point, &backend, &budget, &samples, &idle), 0);
+	assert_true(idle.wrong > 0);
+	free(samples.seconds);
+	bench_point_fini(&point);
+	assert_int_equal(fake.begun, 0);
+}
+
+static void memory_delivers_and_takes_every_byte_once(void **state)
+{
+	assert_true(fabs(bench_least_factor(BENCH_ALL_REDUCE, 4, false) - 8) < 1e-12);
+	assert_true(fabs(bench_least_factor(BENCH_ALL_REDUCE, 4, true) - 8) < 1e-12);
+	assert_true(fabs(bench_least_factor(BENCH_ALL_GATHER, 4, false) - 5) < 1e-12);
+	assert_true(fabs(bench_least_factor(BENCH_ALL_GATHER, 4, true) - 4) < 1e-12);
+	assert_true(fabs(bench_least_factor(BENCH_REDUCE_SCATTER, 4, false) - 5) < 1e-12);
+	assert_true(fabs(bench_least_factor(BENCH_BROADCAST, 4, true) - 4) < 1e-12);
+	assert_true(fabs(bench_least_factor(BENCH_GATHER, 4, true) - 1.5) < 1e-12);
+	assert_true(fabs(bench_least_factor(BENCH_BARRIER, 4, false)) < 1e-12);
+}
+
 /* ---- chosen against forced */
 
 static void add_point(struct bench_tally *tally, size_t bytes, double chosen, double ring,
@@ -544,6 +664,8 @@ int main(void)
 		cmocka_unit_test(a_sample_is_inputs_then_barrier_then_a_batch),
 		cmocka_unit_test(time_of_the_processor_leaves_out_sleep),
 		cmocka_unit_test(what_one_backend_left_is_wrong_for_the_next),
+		cmocka_unit_test(what_a_device_gets_wrong_is_found),
+		cmocka_unit_test(memory_delivers_and_takes_every_byte_once),
 		cmocka_unit_test(a_tally_knows_the_worst_choice_and_the_mean),
 		cmocka_unit_test(wrong_command_lines_are_refused),
 		cmocka_unit_test(options_are_understood),
