@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "gpu_backend.h"
 #include "local.h"
 #include "overlap.h"
 #include "simulate.h"
@@ -34,7 +35,8 @@ static int measure(const struct bench_options *options)
 	if (bench_tutti_init(&tutti, options) < 0)
 		return STATUS_FAILED;
 	if (bench_options_fit(options, tutti.backend.size))
-		status = run(&tutti, options, &start) == 0 ? 0 : STATUS_FAILED;
+		status = (options->cuda ? bench_gpu_init(&tutti, options) : 0) == 0 && run(&tutti, options, &start) == 0 ? 0 : STATUS_FAILED;
+	bench_gpu_fini(&tutti);
 	bench_tutti_fini(&tutti);
 	return status;
 }
@@ -77,6 +79,10 @@ static int carry_out(const struct bench_options *options, char **argv)
 {
 	if (options->simulate)
 		return simulate(options);
+	if (options->cuda && bench_gpu_count() == 0)
+		return STATUS_FAILED;
+	if (options->cuda && !bench_gpu_fits(options))
+		return STATUS_USAGE;
 	if (bench_launched())
 		return measure(options);
 	return options->kind == BENCH_INIT ? bench_start_repeat(options, argv, "tutti", start_ranks) : start_ranks(options, argv);

@@ -11,7 +11,7 @@
 #include "options.h"
 #include "pattern.h"
 
-enum { MOST_SIMULATED_RANKS = 65536 };
+enum { MOST_SIMULATED_RANKS = 65536, MOST_GPUS = 1024 };
 
 static const char help[] =
 	"usage: %s COLLECTIVE|all|latency|bandwidth|init [OPTION…]\n"
@@ -33,7 +33,11 @@ static const char help[] =
 	"  -o, --op OP          sum prod min max avg band bor bxor (sum)\n"
 	"  -R, --root RANK      of broadcast, reduce, gather and scatter (0)\n"
 	"  -c, --check 0|1      verify the results of each size (1)\n"
-	"  -m, --memory KIND    malloc, or tutti: memory that other ranks can map (malloc)\n"
+	"  -m, --memory KIND    malloc (or host), or tutti: memory that other ranks can map, or cuda:\n"
+	"                       memory of GPUs, with calls on a stream (malloc)\n"
+	"      --gpu N          with -m cuda: all ranks on GPU N (rank modulo number of GPUs)\n"
+	"      --windows        with -m cuda: buffers are registered\n"
+	"      --graph          with -m cuda: a sample's calls are captured once, then launched as a graph\n"
 	"  -p, --place WHICH    out, in or both: in which place results go (both)\n"
 	"      --transport T    only these, such as shm or tcp (those that fit)\n"
 	"      --algorithm A    this one, such as ring (chosen by cost)\n"
@@ -53,6 +57,9 @@ enum {
 	OPT_SECONDS = 256,
 	OPT_TRANSPORT,
 	OPT_ALGORITHM,
+	OPT_GPU,
+	OPT_WINDOWS,
+	OPT_GRAPH,
 	OPT_TUNE,
 	OPT_OVERLAP,
 	OPT_SIMULATE,
@@ -74,6 +81,9 @@ static const struct option longs[] = {
 	{ "root", required_argument, NULL, 'R' },
 	{ "check", required_argument, NULL, 'c' },
 	{ "memory", required_argument, NULL, 'm' },
+	{ "gpu", required_argument, NULL, OPT_GPU },
+	{ "windows", no_argument, NULL, OPT_WINDOWS },
+	{ "graph", no_argument, NULL, OPT_GRAPH },
 	{ "place", required_argument, NULL, 'p' },
 	{ "transport", required_argument, NULL, OPT_TRANSPORT },
 	{ "algorithm", required_argument, NULL, OPT_ALGORITHM },
@@ -180,8 +190,9 @@ static bool parse_words(int option, const char *text, struct bench_options *o)
 		return true;
 	case 'm':
 		o->mappable = strcmp(text, "tutti") == 0;
-		if (!o->mappable && strcmp(text, "malloc") != 0)
-			return wrong("-m \"%s\" is neither malloc nor tutti", text);
+		o->cuda = strcmp(text, "cuda") == 0;
+		if (!o->mappable && !o->cuda && strcmp(text, "malloc") != 0 && strcmp(text, "host") != 0)
+			return wrong("-m \"%s\" is none of malloc, host, tutti and cuda", text);
 		return true;
 	default: /* 'p' */
 		o->inplace = strcmp(text, "out") != 0;
@@ -212,6 +223,11 @@ static bool parse_numbers(int option, const char *text, struct bench_options *o)
 			return false;
 		o->check = n == 1;
 		return true;
+	case OPT_GPU:
+		if (!parse_number("--gpu", text, 0, MOST_GPUS - 1, &n))
+			return false;
+		o->gpu = (int)n;
+		return true;
 	case OPT_MOST_RANKS:
 		if (!parse_number("--most-ranks", text, 2, MOST_SIMULATED_RANKS, &n))
 			return false;
@@ -235,6 +251,8 @@ static bool parse_option(int option, const char *text, struct bench_options *o)
 	case OPT_SECONDS: return parse_seconds(text, &o->seconds);
 	case OPT_TRANSPORT: o->transport = text; return true;
 	case OPT_ALGORITHM: o->algorithm = text; return true;
+	case OPT_WINDOWS: o->windows = true; return true;
+	case OPT_GRAPH: o->graph = true; return true;
 	case OPT_TUNE: o->tune = true; return true;
 	case OPT_OVERLAP: o->overlap = true; return true;
 	case OPT_SIMULATE: o->simulate = text; return true;
@@ -278,6 +296,21 @@ static bool overlap_agrees(const struct bench_options *o)
 	return true;
 }
 
+/* -m cuda measures streams; what comes with it means nothing elsewhere. */
+static bool cuda_agrees(const struct bench_options *o)
+{
+	if (!o->cuda && (o->gpu >= 0 || o->windows || o->graph))
+		return wrong("%s was found without -m cuda, expected both", o->gpu >= 0 ? "--gpu" : o->windows ? "--windows" : "--graph");
+	if (!o->cuda)
+		return true;
+	if (o->tune || o->overlap || o->simulate)
+		return wrong("-m cuda was found beside %s, which is for calls on memory of the host; expected one of the two",
+			     o->tune ? "--tune" : o->overlap ? "--overlap" : "--simulate");
+	if (o->kind == BENCH_INIT)
+		return wrong("-m cuda was found with init, whose one call is on memory of the host; leave it out");
+	return true;
+}
+
 /* --simulate shows all algorithms and starts nothing. */
 static bool simulate_agrees(const struct bench_options *o)
 {
@@ -309,7 +342,7 @@ static bool options_agree(const struct bench_options *o)
 			     bench_case(o->kind)->name);
 	if (o->kind == BENCH_INIT && o->plot)
 		return wrong("--plot was found with init, which has nothing to draw over");
-	return (!o->tune || tune_agrees(o)) && (!o->overlap || overlap_agrees(o)) && simulate_agrees(o);
+	return (!o->tune || tune_agrees(o)) && (!o->overlap || overlap_agrees(o)) && cuda_agrees(o) && simulate_agrees(o);
 }
 
 enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_options *options)
@@ -319,6 +352,7 @@ enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_option
 		.end = (size_t)64 << 20,
 		.factor = 2,
 		.warmup = -1,
+		.gpu = -1,
 		.seconds = 0.2,
 		.dtype = TUTTI_FLOAT32,
 		.op = TUTTI_SUM,

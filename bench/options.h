@@ -26,6 +26,9 @@ struct bench_options {
 	int root;
 	bool check;
 	bool mappable;		/* -m tutti */
+	bool cuda;		/* -m cuda */
+	bool windows, graph;	/* with it */
+	int gpu;		/* with it; -1: each rank by its number on the host */
 	bool inplace, outplace; /* which of the two to measure */
 	bool tune, overlap;
 	const char *transport, *algorithm, *json, *plot;

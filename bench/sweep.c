@@ -200,6 +200,10 @@ int bench_sweep(struct bench_backend *backend, const struct bench_options *optio
 			options->tune ? "--tune" : "--overlap", backend->library);
 		return -1;
 	}
+	if (options->cuda && !backend->device) {
+		fprintf(stderr, "-m cuda is for tutti, this program measures %s; use tutti-bench\n", backend->library);
+		return -1;
+	}
 	if (options->kind == BENCH_INIT) {
 		fprintf(stderr, "%s cannot measure init; use tutti-bench or a program of bench/peers\n",
 			backend->library);

@@ -6,12 +6,15 @@
 #include "backend.h"
 #include "options.h"
 
+struct bench_gpu;
+
 #define BENCH_WINDOW 64 /* the most sends in flight */
 
 struct bench_tutti {
 	tutti_comm_t comm;
 	tutti_comm_t meeting; /* of barriers and exchanges between measurements */
 	tutti_request_t window[BENCH_WINDOW];
+	struct bench_gpu *gpu; /* with -m cuda */
 	struct bench_backend backend;
 };
 

@@ -561,6 +561,14 @@ static void wrong_command_lines_are_refused(void **state)
 		"all_reduce --tune --algorithm ring",
 		"all_reduce --tune --plot picture.svg",
 		"bandwidth --tune",
+		"all_reduce --gpu 0",
+		"all_reduce -m host --windows",
+		"all_reduce -m tutti --graph",
+		"all_reduce -m cuda --gpu -1",
+		"all_reduce -m cuda --tune",
+		"all_reduce -m cuda --overlap",
+		"all_reduce -m cuda --simulate cluster.json",
+		"init -m cuda",
 	};
 	struct bench_options options;
 
@@ -590,6 +598,11 @@ static void options_are_understood(void **state)
 	assert_false(o.check);
 	assert_true(o.mappable);
 	assert_true(o.inplace && !o.outplace);
+	assert_false(o.cuda);
+	assert_int_equal(o.gpu, -1);
+	assert_int_equal(parse(&o, "all_reduce --memory cuda --gpu 3 --graph"), BENCH_PARSED);
+	assert_true(o.cuda && !o.mappable && o.graph && !o.windows);
+	assert_int_equal(o.gpu, 3);
 	assert_int_equal(parse(&o, "-h"), BENCH_PARSED_HELP);
 }
 

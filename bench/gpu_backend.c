@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns a rank's GPU, its stream, and how each measurement is a chain of calls on it. */
+#include "gpu_backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <tutti/cuda.h>
+
+#include "gpu.h"
+#include "timing.h"
+
+struct bench_gpu {
+	struct bench_device device;
+	char name[128];
+	int number;
+	gpu_stream_t stream;
+	gpu_event_t from, to;
+	gpu_graph_t graph;	       /* of a point, with --graph */
+	tutti_cuda_window_t window[2]; /* with --windows */
+};
+
+static struct bench_tutti *tutti_of(struct bench_backend *backend)
+{
+	return backend->context;
+}
+
+static struct bench_gpu *gpu_of(struct bench_backend *backend)
+{
+	return tutti_of(backend)->gpu;
+}
+
+static int said(struct bench_backend *backend, tutti_result_t result)
+{
+	if (result == TUTTI_OK)
+		return 0;
+	fprintf(stderr, "rank %d: %s: %s\n", backend->rank, tutti_strerror(result), tutti_last_error(tutti_of(backend)->comm));
+	return -1;
+}
+
+/* Of what CUDA itself was asked. */
+static int went(const struct bench_backend *backend, bool well)
+{
+	if (well)
+		return 0;
+	fprintf(stderr, "rank %d: %s\n", backend->rank, gpu_error());
+	return -1;
+}
+
+/* ---- which GPU */
+
+int bench_gpu_count(void)
+{
+	const int count = gpu_count();
+
+	if (count == 0)
+		fprintf(stderr, "-m cuda needs a GPU, and there is none: %s\n", gpu_open() ? "CUDA's driver shows this process no GPU" : gpu_error());
+	return count;
+}
+
+bool bench_gpu_fits(const struct bench_options *options)
+{
+	const int count = gpu_count();
+
+	if (options->gpu < count)
+		return true;
+	fprintf(stderr, "--gpu is %d, but this process has %d, counted from 0; leave it out, or see CUDA_VISIBLE_DEVICES\n", options->gpu, count);
+	return false;
+}
+
+struct wanted {
+	int number;
+	double name; /* of the GPU, the same in all processes and with high probability no other's */
+};
+
+static void look(const tutti_cuda_device_t *device, void *context)
+{
+	struct wanted *wanted = context;
+	unsigned long long hash = 14695981039346656037u; /* FNV-1a */
+
+	if (device->number != wanted->number)
+		return;
+	for (const char *at = device->uuid; *at; at++)
+		hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+	wanted->name = (double)(hash >> 12); /* exact */
+}
+
+/* Do all ranks have one GPU, by whatever number? */
+static int find_shared(struct bench_backend *backend, struct bench_gpu *gpu)
+{
+	struct wanted wanted = { gpu->number, 0 };
+
+	if (said(backend, tutti_cuda_devices(look, &wanted)) < 0)
+		return -1;
+	double most[2] = { wanted.name, -wanted.name };
+	if (backend->combine(backend, most, 2, BENCH_MAX) < 0)
+		return -1;
+	gpu->device.shared = most[0] == -most[1];
+	return 0;
+}
+
+/* ---- calls */
+
+static tutti_result_t put_pair(struct bench_backend *b, const struct bench_call *c)
+{
+	const tutti_comm_t comm = tutti_of(b)->comm;
+	const gpu_stream_t stream = gpu_of(b)->stream;
+	tutti_result_t rc;
+
+	if (b->rank > 1)
+		return TUTTI_OK;
+	if (b->rank == 0) {
+		rc = tutti_cuda_send(comm, c->send, c->count, c->dtype, 1, stream);
+		return rc ? rc : tutti_cuda_recv(comm, c->recv, c->count, c->dtype, 1, stream);
+	}
+	rc = tutti_cuda_recv(comm, c->recv, c->count, c->dtype, 0, stream);
+	return rc ? rc : tutti_cuda_send(comm, c->send, c->count, c->dtype, 0, stream);
+}
+
+/* A message of the window; behind the last one comes the receiver's answer, of one element. */
+static tutti_result_t put_message(struct bench_backend *b, const struct bench_call *c)
+{
+	const tutti_comm_t comm = tutti_of(b)->comm;
+	const gpu_stream_t stream = gpu_of(b)->stream;
+	tutti_result_t rc;
+
+	if (b->rank > 1)
+		return TUTTI_OK;
+	if (b->rank == 0) {
+		rc = tutti_cuda_send(comm, c->send, c->count, c->dtype, 1, stream);
+		return rc || !c->last ? rc : tutti_cuda_recv(comm, c->recv, 1, c->dtype, 1, stream);
+	}
+	rc = tutti_cuda_recv(comm, c->recv, c->count, c->dtype, 0, stream);
+	return rc || !c->last ? rc : tutti_cuda_send(comm, c->send, 1, c->dtype, 0, stream);
+}
+
+static tutti_result_t put_call(struct bench_backend *b, const struct bench_call *c)
+{
+	const tutti_comm_t comm = tutti_of(b)->comm;
+	const gpu_stream_t stream = gpu_of(b)->stream;
+	const tutti_dtype_t type = c->dtype;
+	const void *send = c->send;
+	void *recv = c->recv;
+	const size_t n = c->count;
+	const tutti_op_t op = c->op;
+
+	switch (c->kind) {
+	case BENCH_ALL_REDUCE: return tutti_cuda_all_reduce(comm, send, recv, n, type, op, stream);
+	case BENCH_BROADCAST: return tutti_cuda_broadcast(comm, send, recv, n, type, c->root, stream);
+	case BENCH_REDUCE: return tutti_cuda_reduce(comm, send, recv, n, type, op, c->root, stream);
+	case BENCH_REDUCE_SCATTER: return tutti_cuda_reduce_scatter(comm, send, recv, n, type, op, stream);
+	case BENCH_ALL_GATHER: return tutti_cuda_all_gather(comm, send, recv, n, type, stream);
+	case BENCH_GATHER: return tutti_cuda_gather(comm, send, recv, n, type, c->root, stream);
+	case BENCH_SCATTER: return tutti_cuda_scatter(comm, send, recv, n, type, c->root, stream);
+	case BENCH_ALL_TO_ALL: return tutti_cuda_all_to_all(comm, send, recv, n, type, stream);
+	case BENCH_SCAN: return tutti_cuda_scan(comm, send, recv, n, type, op, stream);
+	case BENCH_EXSCAN: return tutti_cuda_exscan(comm, send, recv, n, type, op, stream);
+	case BENCH_LATENCY: return put_pair(b, c);
+	case BENCH_BANDWIDTH: return put_message(b, c);
+	default: return tutti_cuda_barrier(comm, stream); /* BENCH_BARRIER */
+	}
+}
+
+static int put_calls(struct bench_backend *backend, const struct bench_call *calls, unsigned count)
+{
+	tutti_result_t rc = TUTTI_OK;
+
+	for (unsigned i = 0; i < count && !rc; i++)
+		rc = put_call(backend, &calls[i]);
+	return said(backend, rc);
+}
+
+/* ---- the device's table */
+
+static int copy(struct bench_backend *backend, void *to, const void *from, size_t bytes)
+{
+	return went(backend, gpu_copy(to, from, bytes, gpu_of(backend)->stream));
+}
+
+static int finish(struct bench_backend *backend)
+{
+	return went(backend, gpu_finish(gpu_of(backend)->stream));
+}
+
+static int enter(struct bench_backend *backend, void *in, void *out, size_t bytes)
+{
+	const tutti_comm_t comm = tutti_of(backend)->comm;
+	struct bench_gpu *gpu = gpu_of(backend);
+
+	if (!gpu->device.windows)
+		return 0;
+	const tutti_result_t rc = tutti_cuda_register(comm, in, bytes, &gpu->window[0]);
+	return said(backend, rc ? rc : tutti_cuda_register(comm, out, bytes, &gpu->window[1]));
+}
+
+static int leave(struct bench_backend *backend)
+{
+	struct bench_gpu *gpu = gpu_of(backend);
+
+	if (!gpu->device.windows)
+		return 0;
+	const tutti_result_t rc = tutti_cuda_deregister(gpu->window[0]);
+	return said(backend, rc ? rc : tutti_cuda_deregister(gpu->window[1]));
+}
+
+static int begin(struct bench_backend *backend, const struct bench_call *calls, unsigned count)
+{
+	struct bench_gpu *gpu = gpu_of(backend);
+
+	if (!gpu->device.graph)
+		return 0;
+	if (went(backend, gpu_capture(gpu->stream)) < 0)
+		return -1;
+	const int put = put_calls(backend, calls, count);
+	gpu->graph = gpu_captured(gpu->stream); /* in any case, as nothing else can be put there before */
+	return put < 0 ? put : went(backend, gpu->graph);
+}
+
+static void end(struct bench_backend *backend)
+{
+	struct bench_gpu *gpu = gpu_of(backend);
+
+	if (gpu->graph)
+		went(backend, gpu_graph_free(gpu->graph));
+	gpu->graph = NULL;
+}
+
+/* The stream between two events, once all ranks' streams have come so far. */
+static int chain(struct bench_backend *backend, const struct bench_call *calls, unsigned count, struct bench_chain *took)
+{
+	const tutti_comm_t comm = tutti_of(backend)->comm;
+	struct bench_gpu *gpu = gpu_of(backend);
+
+	if (said(backend, tutti_cuda_barrier(comm, gpu->stream)) < 0 || went(backend, gpu_record(gpu->from, gpu->stream)) < 0)
+		return -1;
+	const double start = bench_now();
+	if (gpu->graph ? went(backend, gpu_launch(gpu->graph, gpu->stream)) < 0 : put_calls(backend, calls, count) < 0)
+		return -1;
+	took->enqueue = bench_now() - start;
+	if (went(backend, gpu_record(gpu->to, gpu->stream) && gpu_finish(gpu->stream)) < 0 || said(backend, tutti_comm_error(comm, NULL)) < 0)
+		return -1;
+	took->seconds = gpu_seconds(gpu->from, gpu->to);
+	return went(backend, took->seconds >= 0);
+}
+
+static int time_copies(struct bench_backend *backend, void *to, const void *from, size_t bytes, size_t stride, unsigned count, double *seconds)
+{
+	const struct bench_gpu *gpu = gpu_of(backend);
+	bool well = gpu_record(gpu->from, gpu->stream);
+
+	for (unsigned i = 0; i < count && well; i++)
+		well = gpu_copy((char *)to + i * stride, (const char *)from + i * stride, bytes, gpu->stream);
+	well = well && gpu_record(gpu->to, gpu->stream) && gpu_finish(gpu->stream);
+	*seconds = well ? gpu_seconds(gpu->from, gpu->to) : -1;
+	return went(backend, *seconds >= 0);
+}
+
+/* ---- the backend's table */
+
+static void *allocate(struct bench_backend *backend, size_t bytes, bool mappable)
+{
+	struct bench_gpu *gpu = gpu_of(backend);
+	void *memory;
+
+	if (said(backend, tutti_cuda_mem_alloc(bytes, &memory)) < 0)
+		return NULL;
+	if (went(backend, gpu_fill(memory, 0, bytes, gpu->stream) && gpu_finish(gpu->stream)) == 0)
+		return memory;
+	tutti_cuda_mem_free(memory);
+	return NULL;
+}
+
+static void release(struct bench_backend *backend, void *memory, bool mappable)
+{
+	tutti_cuda_mem_free(memory);
+}
+
+static int run(struct bench_backend *backend, const struct bench_call *call)
+{
+	return put_calls(backend, call, 1);
+}
+
+/* Calls on streams go their own way, of which the library does not tell. */
+static void describe(struct bench_backend *backend, const char **transport, const char **algorithm)
+{
+	*transport = "cuda";
+	*algorithm = "unknown";
+}
+
+static const struct bench_device functions = {
+	.copy = copy,
+	.finish = finish,
+	.enter = enter,
+	.leave = leave,
+	.begin = begin,
+	.end = end,
+	.chain = chain,
+	.time_copies = time_copies,
+};
+
+/* ---- beginning and end */
+
+static int take_gpu(struct bench_backend *backend, struct bench_gpu *gpu)
+{
+	if (went(backend, gpu_enter(gpu->number)) < 0)
+		return -1;
+	const char *name = gpu_name(gpu->number);
+	snprintf(gpu->name, sizeof(gpu->name), "%s", name ? name : "a GPU");
+	gpu->device.name = gpu->name;
+	gpu->stream = gpu_stream();
+	gpu->from = gpu->stream ? gpu_event() : NULL;
+	gpu->to = gpu->from ? gpu_event() : NULL;
+	return went(backend, gpu->to);
+}
+
+int bench_gpu_init(struct bench_tutti *tutti, const struct bench_options *options)
+{
+	struct bench_backend *backend = &tutti->backend;
+	struct bench_gpu *gpu = calloc(1, sizeof(*gpu));
+
+	if (!gpu) {
+		fprintf(stderr, "rank %d: no memory for what is known of a GPU\n", backend->rank);
+		return -1;
+	}
+	tutti->gpu = gpu;
+	gpu->device = functions;
+	gpu->device.windows = options->windows;
+	gpu->device.graph = options->graph;
+	gpu->number = options->gpu >= 0 ? options->gpu : tutti_comm_local_rank(tutti->comm) % gpu_count();
+	if (take_gpu(backend, gpu) < 0 || said(backend, tutti_cuda_bind(tutti->comm, gpu->number)) < 0 || find_shared(backend, gpu) < 0)
+		return -1;
+	backend->run = run;
+	backend->alloc = allocate;
+	backend->release = release;
+	backend->describe = describe;
+	backend->device = &gpu->device;
+	return 0;
+}
+
+void bench_gpu_fini(struct bench_tutti *tutti)
+{
+	struct bench_gpu *gpu = tutti->gpu;
+
+	if (!gpu)
+		return;
+	if (gpu->to)
+		gpu_event_free(gpu->to);
+	if (gpu->from)
+		gpu_event_free(gpu->from);
+	if (gpu->stream)
+		gpu_stream_free(gpu->stream);
+	free(gpu);
+	tutti->gpu = NULL;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-bench -m cuda as its users run it, with the stand-in for CUDA's driver. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "launched.h"
+
+#define WORDS 32
+
+static const char *program;
+
+static struct launched bench(const char *arguments, int status)
+{
+	const char *words[WORDS] = { program };
+	struct launched l;
+	char copy[512], *save;
+	int n = 1;
+
+	snprintf(copy, sizeof(copy), "%s", arguments);
+	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
+		assert_true(n < WORDS - 1);
+		words[n++] = w;
+	}
+	if (launched_run(&l, words) != status)
+		fail_msg("%s: not status %d:\n%s%s", arguments, status, launched_out(&l), launched_err(&l));
+	return l;
+}
+
+/* What every object of a run must have. */
+struct expected {
+	int ranks;
+	bool shared, windows, graph;
+};
+
+static double number(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+
+	if (!json_is_number(value))
+		fail_msg("%s is no number", key);
+	return json_number_value(value);
+}
+
+static void expect_object(const json_t *object, const struct expected *e)
+{
+	const json_t *cuda = json_object_get(object, "cuda");
+	const char *kind = json_string_value(json_object_get(object, "collective"));
+	const bool moves = strcmp(kind, "barrier") != 0;
+
+	assert_int_equal(number(object, "ranks"), e->ranks);
+	assert_true(number(json_object_get(object, "time_us"), "min") > 0);
+	assert_string_equal(json_string_value(json_object_get(object, "transport")), "cuda");
+	assert_int_equal(json_integer_value(json_object_get(object, "wrong")), 0);
+	assert_int_equal(json_is_null(json_object_get(object, "wrong")), !moves);
+	assert_string_equal(json_string_value(json_object_get(cuda, "gpu")), "Stand-in 0");
+	assert_int_equal(json_is_true(json_object_get(cuda, "shared")), e->shared);
+	assert_int_equal(json_is_true(json_object_get(cuda, "windows")), e->windows);
+	assert_int_equal(json_is_true(json_object_get(cuda, "graph")), e->graph);
+	assert_true(number(cuda, "calls") >= 2 && number(cuda, "enqueue_us") > 0);
+	assert_int_equal(json_is_null(json_object_get(cuda, "copy_gbs")), !moves);
+	assert_int_equal(json_is_null(json_object_get(cuda, "least_bytes")), !(moves && e->shared));
+	assert_int_equal(json_is_null(json_object_get(cuda, "of_copy")), !(moves && e->shared));
+	if (moves && e->shared && strcmp(kind, "all_reduce") == 0)
+		assert_int_equal(number(cuda, "least_bytes"), 2 * e->ranks * number(object, "bytes"));
+}
+
+/* Every object of the run is as expected, and there are so many. */
+static void expect_objects(const char *arguments, const struct expected *e, int count)
+{
+	struct launched l = bench(arguments, 0);
+	char *save;
+	int n = 0;
+
+	for (char *line = strtok_r(launched_out(&l), "\n", &save); line; line = strtok_r(NULL, "\n", &save), n++) {
+		json_error_t error;
+		json_t *object = json_loads(line, 0, &error);
+
+		if (!object)
+			fail_msg("not JSON: %s: %s", error.text, line);
+		expect_object(object, e);
+		json_decref(object);
+	}
+	assert_int_equal(n, count);
+	launched_free(&l);
+}
+
+static void refuse(const char *arguments, int status, const char *words)
+{
+	struct launched l = bench(arguments, status);
+
+	assert_contains(launched_err(&l), words);
+	assert_string_equal(launched_out(&l), "");
+	launched_free(&l);
+}
+
+/* ---- */
+
+/* 10 collectives with data, in and out of place, of 2 sizes; and the barrier */
+#define ALL "all -r 2 -m cuda -b 64 -e 4K -f 64 -n 33 -w 1 --json - "
+#define OBJECTS (10 * 2 * 2 + 1)
+
+static void every_collective_is_right(void **state)
+{
+	expect_objects(ALL, &(struct expected){ 2, .shared = true }, OBJECTS);
+	expect_objects(ALL "--windows", &(struct expected){ 2, .shared = true, .windows = true }, OBJECTS);
+}
+
+static void every_collective_is_right_by_graphs(void **state)
+{
+	expect_objects(ALL "--graph", &(struct expected){ 2, .shared = true, .graph = true }, OBJECTS);
+	expect_objects(ALL "--graph --windows", &(struct expected){ 2, .shared = true, .windows = true, .graph = true }, OBJECTS);
+}
+
+static void messages_are_right(void **state)
+{
+	expect_objects("latency -r 2 -m cuda -b 64 -e 4K -f 64 -n 8 -w 1 --json -", &(struct expected){ 2, .shared = true }, 2);
+	expect_objects("bandwidth -r 3 -m cuda -b 64 -e 4K -f 64 -n 8 -w 1 --graph --json -", &(struct expected){ 3, .shared = true, .graph = true }, 2);
+}
+
+static void types_and_long_vectors_are_right(void **state)
+{
+	expect_objects("all_reduce -r 3 -m cuda -b 24K -e 24K -n 1 -w 0 -d bf16 -o avg --windows --json -", &(struct expected){ 3, .shared = true, .windows = true }, 2);
+	expect_objects("reduce_scatter -r 1 -m cuda -b 8K -e 8K -n 1 -w 0 -d int8 -o bxor --json -", &(struct expected){ 1, .shared = true }, 2);
+	expect_objects("scan -r 2 -m cuda -b 2K -e 2K -n 1 -w 0 -d double -o max -c 1 --json -", &(struct expected){ 2, .shared = true }, 2);
+}
+
+static void each_rank_has_a_gpu_where_there_are_enough(void **state)
+{
+	setenv("STANDIN_DEVICES", "2", 1);
+	setenv("STANDIN_PEERS", "all", 1);
+	expect_objects("all_reduce -r 2 -m cuda -b 64 -e 64 -n 1 -w 0 --json -", &(struct expected){ 2, .shared = false }, 2);
+	expect_objects("all_reduce -r 2 -m cuda --gpu 0 -b 64 -e 64 -n 1 -w 0 --json -", &(struct expected){ 2, .shared = true }, 2);
+	unsetenv("STANDIN_PEERS");
+	setenv("STANDIN_DEVICES", "1", 1);
+}
+
+static void the_table_has_two_more_columns(void **state)
+{
+	struct launched l = bench("all_reduce -m cuda --windows --graph -b 8 -e 8 -n 1 -w 0", 0);
+
+	assert_contains(launched_out(&l), "memory of one Stand-in 0, in windows, by graphs");
+	assert_int_equal(count_of(launched_out(&l), "of_copy"), 2);
+	assert_int_equal(count_of(launched_out(&l), "enqueue"), 2);
+	launched_free(&l);
+	l = bench("all_reduce -m host -b 8 -e 8 -n 1 -w 0", 0);
+	assert_contains(launched_out(&l), "memory of malloc");
+	assert_lacks(launched_out(&l), "of_copy");
+	launched_free(&l);
+}
+
+static void wrong_use_is_refused(void **state)
+{
+	refuse("all_reduce --windows", 2, "--windows was found without -m cuda");
+	refuse("all_reduce --graph -m tutti", 2, "--graph was found without -m cuda");
+	refuse("all_reduce --gpu 0", 2, "--gpu was found without -m cuda");
+	refuse("all_reduce -m gpu", 2, "none of malloc, host, tutti and cuda");
+	refuse("all_reduce -m cuda --tune", 2, "beside --tune");
+	refuse("all_reduce -m cuda --overlap", 2, "beside --overlap");
+	refuse("init -m cuda", 2, "init");
+	refuse("all_reduce -m cuda --gpu 1", 2, "--gpu is 1, but this process has 1");
+}
+
+static void a_missing_gpu_is_said_once(void **state)
+{
+	char *driver = strdup(getenv("TUTTI_CUDA_LIBRARY"));
+
+	setenv("STANDIN_DEVICES", "0", 1);
+	refuse("all_reduce -m cuda", 1, "-m cuda needs a GPU, and there is none");
+	setenv("STANDIN_DEVICES", "1", 1);
+	setenv("TUTTI_CUDA_LIBRARY", "/nowhere/libcuda.so", 1);
+	refuse("all_reduce -m cuda", 1, "/nowhere/libcuda.so");
+	setenv("TUTTI_CUDA_LIBRARY", driver, 1);
+	free(driver);
+}
+
+static void what_fails_is_said(void **state)
+{
+	struct launched l;
+
+	setenv("STANDIN_FAILS", "cuGraphLaunch:2", 1);
+	l = bench("all_reduce -m cuda --graph -b 8 -e 8 -n 1 -w 40", 1);
+	assert_contains(launched_err(&l), "cuGraphLaunch");
+	launched_free(&l);
+	unsetenv("STANDIN_FAILS");
+	setenv("STANDIN_MEMORY", "150000000", 1);
+	refuse("all_reduce -m cuda -b 64M", 1, "lower -e");
+	unsetenv("STANDIN_MEMORY");
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_collective_is_right),
+		cmocka_unit_test(every_collective_is_right_by_graphs),
+		cmocka_unit_test(messages_are_right),
+		cmocka_unit_test(types_and_long_vectors_are_right),
+		cmocka_unit_test(each_rank_has_a_gpu_where_there_are_enough),
+		cmocka_unit_test(the_table_has_two_more_columns),
+		cmocka_unit_test(wrong_use_is_refused),
+		cmocka_unit_test(a_missing_gpu_is_said_once),
+		cmocka_unit_test(what_fails_is_said),
+	};
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: %s PATH-OF-TUTTI-BENCH\n", argv[0]);
+		return 2;
+	}
+	program = argv[1];
+	setenv("STANDIN_DEVICES", "1", 1);
+	return cmocka_run_group_tests_name("bench_cuda", tests, NULL, NULL);
+}
