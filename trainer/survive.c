@@ -199,12 +199,13 @@ static tutti_result_t come_together(struct training *t, tutti_result_t fault, st
 
 tutti_result_t survive(struct training *t, tutti_result_t fault, struct why *why)
 {
-	tutti_result_t result = open_loss(t, fault, why);
+	tutti_result_t result;
 
-	buckets_drain(&t->buckets);
+	t->engine->drain(t); /* which may say how many steps are complete */
+	result = open_loss(t, fault, why);
 	/* a rank that was stuck may still write into the memory of the others when it wakes up */
 	if (result == TUTTI_OK)
-		result = training_renew_gradients(t, why);
+		result = t->engine->renew_gradients(t, why);
 	if (result == TUTTI_OK)
 		result = come_together(t, fault, why);
 	return result == TUTTI_OK ? settle(t, why) : result;

@@ -14,7 +14,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ROWS_MIN = 64 /* at a time in validation */ };
 
@@ -44,20 +43,6 @@ static tutti_result_t check_sizes(const struct training *t, struct why *why)
 	return TUTTI_OK;
 }
 
-tutti_result_t training_renew_gradients(struct training *t, struct why *why)
-{
-	void *gradients;
-	const tutti_result_t result =
-		tutti_mem_alloc((t->model.parameters + SUMS_NUMBERS) * sizeof(double), &gradients);
-
-	if (result != TUTTI_OK)
-		return why_set(why, result, "no memory for the gradients: %s",
-			       tutti_last_error(NULL));
-	t->gradients = gradients;
-	t->model.gradients = gradients;
-	return TUTTI_OK;
-}
-
 /* Samples at a time: rank 0's slice of a batch is the largest, and larger where ranks are lost. */
 static size_t most_rows(const struct training *t)
 {
@@ -80,22 +65,8 @@ static tutti_result_t create_model(struct training *t, struct why *why)
 	width[layers] = t->data.classes;
 	result = model_create(width, layers, most_rows(t), &t->model, why);
 	if (result == TUTTI_OK)
-		result = training_renew_gradients(t, why);
-	if (result == TUTTI_OK)
 		result = state_create(t->model.parameters, &t->state, why);
 	return result;
-}
-
-static tutti_result_t allocate(struct training *t, struct why *why)
-{
-	const size_t rows_max = t->model.rows_max;
-
-	t->x = malloc(rows_max * t->data.features * sizeof(*t->x));
-	t->y = malloc(rows_max * sizeof(*t->y));
-	t->order = malloc(t->split.train_rows * sizeof(*t->order));
-	if (!t->x || !t->y || !t->order)
-		return why_no_memory(why, "the training");
-	return TUTTI_OK;
 }
 
 static void make_plan(struct training *t)
@@ -146,20 +117,26 @@ static tutti_result_t prepare(struct training *t, struct why *why)
 		t->data_hash = data_hash(&t->data);
 	if (result == TUTTI_OK)
 		result = create_model(t, why);
-	if (result == TUTTI_OK)
-		result = allocate(t, why);
 	if (result != TUTTI_OK)
 		return result;
+	t->order = malloc(t->split.train_rows * sizeof(*t->order));
+	if (!t->order)
+		return why_no_memory(why, "the training");
 	buckets_init(&t->buckets, &t->model, o->bucket_bytes, SUMS_NUMBERS);
 	make_plan(t);
 	describe(t);
-	return TUTTI_OK;
+	return t->engine->create(t, why);
 }
 
 tutti_result_t training_create(const struct options *options, struct team *team,
 			       struct report *report, struct training *out, struct why *why)
 {
-	struct training t = { .options = options, .team = team, .report = report };
+	struct training t = {
+		.options = options,
+		.engine = &engine_host,
+		.team = team,
+		.report = report,
+	};
 	const tutti_result_t result = prepare(&t, why);
 
 	if (result != TUTTI_OK) {
@@ -172,61 +149,24 @@ tutti_result_t training_create(const struct options *options, struct team *team,
 
 void training_finish(struct training *t)
 {
+	if (t->engine)
+		t->engine->finish(t);
 	free(t->order);
-	free(t->y);
-	free(t->x);
 	state_finish(&t->state);
 	survival_finish(&t->survival);
 	free(t->summary.weights);
 	model_finish(&t->model);
-	tutti_mem_free(t->gradients);
 	split_finish(&t->split);
 	data_finish(&t->data);
 }
 
-/* Update each bucket as it arrives, while the next are under way. */
-static tutti_result_t update(struct training *t, double rate, struct why *why)
+static tutti_result_t verify(struct training *t, struct why *why)
 {
-	for (unsigned i = 0; i < t->buckets.count; i++) {
-		const struct bucket *b = &t->buckets.bucket[i];
-		const tutti_result_t result = buckets_wait(&t->buckets, i, t->team, why);
+	const tutti_result_t result = t->engine->fetch(t, why);
 
-		if (result != TUTTI_OK)
-			return result;
-		sgd_update(state_now(&t->state, b->first), state_next(&t->state, b->first),
-			   t->model.gradients + b->first, b->count, rate, t->options->momentum,
-			   t->options->weight_decay);
-	}
-	return TUTTI_OK;
-}
-
-/* One step: `rows` are the global batch, of which this rank takes its slice. The loss and hits of
- * the slice travel behind the gradients: they are not lost with the rank. */
-static tutti_result_t train_step(struct training *t, const uint32_t *rows, size_t count, int first,
-				 struct why *why)
-{
-	const struct slice mine = slice_of(count, t->team->rank, t->team->size);
-	struct sums sums = { 0 };
-	tutti_result_t result;
-
-	t->steps_begun++;
-	t->model.weights = state_now(&t->state, 0).weights;
-	gather(&t->data, rows + mine.first, mine.count, t->x, t->y);
-	model_forward(&t->model, t->x, mine.count);
-	model_loss(&t->model, t->y, mine.count, 1.0 / (double)count, &sums);
-	memcpy(t->gradients + t->model.parameters, &sums, sizeof(sums));
-	for (unsigned l = t->model.layers; l-- > 0;) {
-		model_backward(&t->model, l, mine.count);
-		result = buckets_layer_ready(&t->buckets, &t->model, l, t->team, why);
-		if (result != TUTTI_OK)
-			return result;
-	}
-	result = update(t, sgd_rate(&t->plan, t->state.step), why);
-	if (result != TUTTI_OK)
-		return result;
-	memcpy(&sums, t->gradients + t->model.parameters, sizeof(sums));
-	state_advance(&t->state, &sums, first);
-	return TUTTI_OK;
+	return result == TUTTI_OK ? team_verify(t->team, state_now(&t->state, 0).weights,
+						t->model.parameters, t->state.step, why) :
+				    result;
 }
 
 /* The steps of `epoch` that are still to be done. */
@@ -238,12 +178,12 @@ static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why
 	while (t->state.step < (epoch + 1) * t->steps_per_epoch) {
 		const size_t s = t->state.step - epoch * t->steps_per_epoch;
 		const size_t first = s * batch, left = rows - first;
-		tutti_result_t result =
-			train_step(t, t->order + first, left < batch ? left : batch, s == 0, why);
+		tutti_result_t result;
 
+		t->steps_begun++;
+		result = t->engine->step(t, first, left < batch ? left : batch, s == 0, why);
 		if (result == TUTTI_OK && t->options->verify)
-			result = team_verify(t->team, state_now(&t->state, 0).weights,
-					     t->model.parameters, t->state.step, why);
+			result = verify(t, why);
 		if (result != TUTTI_OK)
 			return result;
 		report_step(t->report, epoch, s, t->steps_per_epoch);
@@ -251,33 +191,20 @@ static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why
 	return TUTTI_OK;
 }
 
-/* This rank's slice of the validation samples. */
-static void validate(struct training *t, struct sums *sums)
-{
-	const struct slice mine = slice_of(t->split.test_rows, t->team->rank, t->team->size);
-	const uint32_t *rows = t->split.test + mine.first;
-
-	t->model.weights = state_now(&t->state, 0).weights;
-	for (size_t done = 0; done < mine.count; done += t->model.rows_max) {
-		const size_t left = mine.count - done;
-		const size_t count = left < t->model.rows_max ? left : t->model.rows_max;
-
-		gather(&t->data, rows + done, count, t->x, t->y);
-		model_forward(&t->model, t->x, count);
-		model_loss(&t->model, t->y, count, 0, sums);
-	}
-}
-
 /* Train and validate. A validation without samples gives 0/0, a NaN. */
 static tutti_result_t run_epoch(struct training *t, unsigned epoch, struct epoch *out,
 				struct why *why)
 {
-	struct sums trained, validated = { 0 };
+	struct sums trained, validated;
 	tutti_result_t result = train_epoch(t, epoch, why);
 
 	if (result != TUTTI_OK)
 		return result;
-	validate(t, &validated);
+	result = t->engine->fetch(t, why);
+	if (result == TUTTI_OK)
+		result = t->engine->validate(t, &validated, why);
+	if (result != TUTTI_OK)
+		return result;
 	result = team_sum(t->team, (double *)&validated, SUMS_NUMBERS, why);
 	if (result != TUTTI_OK)
 		return result;
@@ -366,13 +293,12 @@ static tutti_result_t account(struct training *t, struct why *why)
 /* From wherever the training stands to its end. */
 static tutti_result_t go_on(struct training *t, struct why *why)
 {
-	tutti_result_t result = TUTTI_OK;
+	tutti_result_t result = t->engine->begin(t, why);
 
-	if (t->team->rank == 0)
+	if (result == TUTTI_OK && t->team->rank == 0)
 		result = report_take_over(t->report, why);
 	if (result == TUTTI_OK)
 		result = report_show(t->report, why);
-
 	if (result == TUTTI_OK)
 		result = run_epochs(t, why);
 	return result == TUTTI_OK ? account(t, why) : result;
@@ -403,6 +329,6 @@ tutti_result_t training_run(struct training *t, struct why *why)
 			break;
 		result = survive(t, result, why);
 	}
-	buckets_drain(&t->buckets);
+	t->engine->drain(t);
 	return result;
 }

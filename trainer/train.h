@@ -5,6 +5,7 @@
 
 #include "batches.h"
 #include "buckets.h"
+#include "engine.h"
 #include "options.h"
 #include "report.h"
 #include "state.h"
@@ -14,17 +15,14 @@
 /* Zeroed is empty. */
 struct training {
 	const struct options *options;
+	const struct engine *engine;
 	struct team *team;
 	struct report *report;
 	struct data data;
 	struct split split;
 	struct model model;
 	struct buckets buckets;
-	double *gradients; /* and a step's sums; of tutti_mem_alloc(): ranks on a host reduce it
-			      without a copy */
 	struct state state;
-	double *x; /* [rows_max][features]: the samples at hand */
-	uint32_t *y;
 	uint32_t *order; /* of this epoch */
 	size_t steps_per_epoch;
 	struct rate_plan plan;
@@ -33,6 +31,12 @@ struct training {
 	uint64_t data_hash;
 	size_t steps_begun;	/* by this rank */
 	double start_s, here_s; /* now_s() when the training began, and when this rank came */
+
+	/* engine_host's */
+	double *gradients; /* and a step's sums; of tutti_mem_alloc(): ranks on a host reduce it
+			      without a copy */
+	double *x;	   /* [rows_max][features]: the samples at hand */
+	uint32_t *y;
 };
 
 /* Read the data, make the model. Touches no other rank. */
@@ -41,8 +45,6 @@ tutti_result_t training_create(const struct options *options, struct team *team,
 /* Train. All ranks return alike; on success `training->summary` is complete. No call of tutti is
  * under way on return. */
 tutti_result_t training_run(struct training *training, struct why *why);
-/* Leave the memory of the gradients as it is, and take new. */
-tutti_result_t training_renew_gradients(struct training *training, struct why *why);
 void training_finish(struct training *training);
 
 #endif
