@@ -306,6 +306,27 @@ static void a_stream_does_its_work_in_order(void **state)
 	assert_success(cu->stream_query(stream));
 }
 
+static void note_first_word(void *noted)
+{
+	*(uint64_t *)noted = read_word(words);
+}
+
+static void functions_of_the_host_are_called_in_order(void **state)
+{
+	cuda_result (*launch)(struct CUstream_st *stream, void (*function)(void *), void *data);
+	uint64_t first = 0, second = 0;
+
+	find(&launch, "cuLaunchHostFunc");
+	store(stream, words, 3);
+	assert_success(launch(stream, note_first_word, &first));
+	store(stream, words, 4);
+	assert_success(launch(stream, note_first_word, &second));
+	assert_success(cu->stream_synchronize(stream));
+	assert_int_equal(first, 3);
+	assert_int_equal(second, 4);
+	assert_int_equal(launch(stream, NULL, NULL), CUDA_INVALID_VALUE);
+}
+
 static void streams_run_beside_each_other(void **state)
 {
 	struct CUstream_st *const second = new_stream();
@@ -862,6 +883,7 @@ int main(int argc, char **argv)
 		TEST(pointers_say_whose_they_are),
 		TEST(freeing_waits_for_what_the_gpu_was_given),
 		TEST(a_stream_does_its_work_in_order),
+		TEST(functions_of_the_host_are_called_in_order),
 		TEST(streams_run_beside_each_other),
 		TEST(a_stream_that_is_destroyed_ends_its_work),
 		TEST(waits_compare_as_they_are_told),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of CUDA C++ the library's kernels use, for a host's C++ compiler: one thread runs a grid's threads one after the other, in order of block and
+/* What of CUDA C++ the kernels use, for a host's C++ compiler: one thread runs a grid's threads one after the other, in order of block and
  * then thread. Kernels that share word across __syncthreads() other than that way it does not fit. */
 #ifndef STANDIN_CUDA_SHIM_H
 #define STANDIN_CUDA_SHIM_H
@@ -24,7 +24,7 @@ struct alignas(16) uint4 {
 struct alignas(8) uint2 {
 	unsigned x, y;
 };
-static thread_local standin_place threadIdx, blockIdx, blockDim, gridDim;
+inline thread_local standin_place threadIdx, blockIdx, blockDim, gridDim;
 
 static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
 {

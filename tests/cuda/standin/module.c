@@ -3,6 +3,7 @@
 #include "standin.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define THREADS_MAX 1024
 #define SHARED_MAX  49152
@@ -10,7 +11,7 @@
 struct CUfunc_st {
 	struct CUfunc_st *next;
 	struct CUmod_st *module;
-	standin_kernel *kernel;
+	struct standin_kernel kernel;
 };
 
 struct CUmod_st {
@@ -110,9 +111,9 @@ API cuda_result cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st
 		error = CUDA_INVALID_VALUE;
 	if (!error && !is_module(module))
 		error = INVALID_HANDLE;
-	standin_kernel *const kernel = error ? NULL : standin_kernel_named(name);
+	struct standin_kernel kernel;
 
-	if (!error && !kernel)
+	if (!error && !standin_kernel_named(name, &kernel))
 		error = NOT_FOUND;
 	struct CUfunc_st *const made = error ? NULL : calloc(1, sizeof(*made));
 
@@ -158,9 +159,22 @@ static struct work *work_of(const struct CUfunc_st *function, const unsigned gri
 		work->launch.grid[i] = grid[i];
 		work->launch.block[i] = block[i];
 	}
-	work->launch.part = *(const struct tt_cuda_part *)parameters[0];
-	work->launch.sync = *(const struct tt_cuda_sync *)parameters[1];
+	size_t at = 0;
+
+	for (unsigned i = 0; i < function->kernel.count; i++) {
+		memcpy(work->launch.arguments + at, parameters[i], function->kernel.bytes[i]);
+		at = standin_argument_end(at, function->kernel.bytes[i]);
+	}
 	return work;
+}
+
+static bool all_there(const struct CUfunc_st *function, void **parameters)
+{
+	for (unsigned i = 0; i < function->kernel.count; i++) {
+		if (!parameters || !parameters[i])
+			return false;
+	}
+	return true;
 }
 
 API cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
@@ -179,7 +193,7 @@ API cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsi
 		error = stream_use(handle, &stream);
 	if (!error && (stream->context != context || function->module->context != context))
 		error = INVALID_HANDLE;
-	if (!error && (!fits(grid, block, shared_bytes) || !parameters || !parameters[0] || !parameters[1] || extra))
+	if (!error && (!fits(grid, block, shared_bytes) || !all_there(function, parameters) || extra))
 		error = CUDA_INVALID_VALUE;
 	if (!error)
 		error = stream_append(stream, work_of(function, grid, block, parameters));

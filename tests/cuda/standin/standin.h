@@ -12,8 +12,8 @@
  * STANDIN_ERROR	with which error (999)
  *
  * One lock (standin_enter) guards everything but the memory of GPUs. The files: device.c the start, errors, what is said of GPUs; context.c;
- * memory.c; ipc.c; stream.c; work.c what streams do; event.c; capture.c capture and graphs; module.c kernels and their launch; kernels.cpp the
- * kernels themselves, which no_kernels.c replaces where no C++ compiler is. */
+ * memory.c; ipc.c; stream.c; work.c what streams do; event.c; capture.c capture and graphs; module.c kernels and their launch; kernels.cpp
+ * the kernels of the library, which no_kernels.c replaces where no C++ compiler is. */
 #ifndef STANDIN_H
 #define STANDIN_H
 
@@ -24,11 +24,13 @@
 
 #include "cuda/driver.h"
 #include "cuda/kernels.h"
+#include "kernel.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* they are of <cuda.h>, which need not be there */
 
 #define API __attribute__((visibility("default")))
 #define DEVICES_MAX 64
+#define ARGUMENTS_BYTES_MAX 1024 /* of all of a kernel's, each at a multiple of 16 */
 #define ADDRESS_OF(pointer) ((cuda_address)(uintptr_t)(pointer))
 
 /* CUresult; src/cuda/driver.h has the others */
@@ -56,8 +58,6 @@ enum {
 
 /* CUstreamBatchMemOpType and its flags; src/cuda/driver.h has the others */
 enum { WAIT_32 = 1, WRITE_32 = 2, WAIT_GEQ = 0, WAIT_AND = 2, WAIT_NOR = 3 };
-
-typedef void standin_kernel(struct tt_cuda_part part, struct tt_cuda_sync sync);
 
 struct CUctx_st {
 	cuda_device device;
@@ -99,7 +99,7 @@ struct CUevent_st {
 	unsigned captured;
 };
 
-enum work_kind { WORK_COPY, WORK_SET, WORK_MEM_OP, WORK_KERNEL, WORK_RECORD, WORK_WAIT };
+enum work_kind { WORK_COPY, WORK_SET, WORK_MEM_OP, WORK_KERNEL, WORK_HOST, WORK_RECORD, WORK_WAIT };
 
 struct work {
 	struct work *next;
@@ -119,12 +119,15 @@ struct work {
 		} set;
 		union CUstreamBatchMemOpParams_union op;
 		struct {
-			standin_kernel *kernel;
+			struct standin_kernel kernel;
 			unsigned grid[3], block[3];
-			struct tt_cuda_part part;
-			struct tt_cuda_sync sync;
-			struct tt_cuda_place place; /* of `sync`, with addresses as the stream finds them */
+			_Alignas(16) char arguments[ARGUMENTS_BYTES_MAX];
+			struct tt_cuda_place place; /* of the library's kernels, with addresses as the stream finds them */
 		} launch;
+		struct {
+			void (*function)(void *);
+			void *data;
+		} host;
 		struct record *record;
 	};
 };
@@ -216,9 +219,5 @@ cuda_result capture_wait(struct CUstream_st *stream, struct CUevent_st *event);
 
 /* module.c */
 void module_end_context(const struct CUctx_st *context);
-
-/* kernels.cpp, which cannot read this header, or no_kernels.c; called without the lock */
-standin_kernel *standin_kernel_named(const char *name);
-void standin_kernel_run(standin_kernel *kernel, const unsigned grid[3], const unsigned block[3], const struct tt_cuda_part *part, const struct tt_cuda_sync *sync);
 
 #endif

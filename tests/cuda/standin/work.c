@@ -106,7 +106,7 @@ static void do_mem_op(const union CUstreamBatchMemOpParams_union *op, const stru
 	}
 }
 
-static void find_kernel(struct tt_cuda_part *part, struct tt_cuda_sync *sync, struct tt_cuda_place *place)
+static void find_of_library(struct tt_cuda_part *part, struct tt_cuda_sync *sync, struct tt_cuda_place *place)
 {
 	for (int i = 0; i < TT_CUDA_RANKS; i++) {
 		part->src[i] = memory_real(part->src[i]);
@@ -122,6 +122,28 @@ static void find_kernel(struct tt_cuda_part *part, struct tt_cuda_sync *sync, st
 		place->control[i] = memory_real(place->control[i]);
 }
 
+static void find_kernel(struct work *work)
+{
+	const struct standin_kernel *kernel = &work->launch.kernel;
+	char *const arguments = work->launch.arguments;
+	size_t at = 0;
+
+	if (kernel->of_library) {
+		struct tt_cuda_part *const part = (void *)arguments;
+
+		find_of_library(part, (void *)(arguments + standin_argument_end(0, sizeof(*part))), &work->launch.place);
+		return;
+	}
+	for (unsigned i = 0; i < kernel->count; i++) {
+		if (kernel->pointer[i]) {
+			void **const pointer = (void *)(arguments + at);
+
+			*pointer = memory_real(*pointer);
+		}
+		at = standin_argument_end(at, kernel->bytes[i]);
+	}
+}
+
 /* Addresses as the stream finds them. */
 void work_find(struct work *work)
 {
@@ -132,7 +154,8 @@ void work_find(struct work *work)
 		break;
 	case WORK_SET: work->set.dst = memory_real(work->set.dst); break;
 	case WORK_MEM_OP: work->op.waitValue.address = ADDRESS_OF(memory_real((void *)(uintptr_t)work->op.waitValue.address)); break;
-	case WORK_KERNEL: find_kernel(&work->launch.part, &work->launch.sync, &work->launch.place); break;
+	case WORK_KERNEL: find_kernel(work); break;
+	case WORK_HOST:
 	case WORK_RECORD:
 	case WORK_WAIT: break;
 	}
@@ -144,7 +167,8 @@ void work_do(struct work *work, const struct CUctx_st *context)
 	case WORK_COPY: memmove(work->copy.dst, work->copy.src, work->copy.bytes); break;
 	case WORK_SET: memset(work->set.dst, work->set.byte, work->set.bytes); break;
 	case WORK_MEM_OP: do_mem_op(&work->op, context); break;
-	case WORK_KERNEL: standin_kernel_run(work->launch.kernel, work->launch.grid, work->launch.block, &work->launch.part, &work->launch.sync); break;
+	case WORK_KERNEL: standin_kernel_run(&work->launch.kernel, work->launch.grid, work->launch.block, work->launch.arguments); break;
+	case WORK_HOST: work->host.function(work->host.data); break;
 	case WORK_RECORD:
 	case WORK_WAIT: break;
 	}
@@ -231,6 +255,26 @@ API cuda_result cuMemsetD8Async(cuda_address dst, unsigned char byte, size_t byt
 		error = CUDA_INVALID_VALUE;
 	if (!error && bytes)
 		error = set_to(stream, (void *)(uintptr_t)dst, byte, bytes);
+	return standin_leave(error);
+}
+
+/* A function of the host, which may call nothing of CUDA's. */
+API cuda_result cuLaunchHostFunc(struct CUstream_st *handle, void (*function)(void *), void *data)
+{
+	struct CUstream_st *stream;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = function ? stream_use(handle, &stream) : CUDA_INVALID_VALUE;
+	if (!error) {
+		struct work *const work = work_new(WORK_HOST);
+
+		if (work) {
+			work->host.function = function;
+			work->host.data = data;
+		}
+		error = stream_append(stream, work);
+	}
 	return standin_leave(error);
 }
 
