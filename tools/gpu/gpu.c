@@ -13,6 +13,7 @@
 #define ATTACH_GLOBAL  1 /* CU_MEM_ATTACH_GLOBAL */
 #define CAPTURE_GLOBAL 0 /* CU_STREAM_CAPTURE_MODE_GLOBAL */
 #define NOT_READY      600
+#define LOCAL_BYTES    3 /* CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES */
 
 typedef unsigned long long address; /* CUdeviceptr */
 struct CUctx_st;
@@ -41,6 +42,7 @@ static struct {
 	int (*event)(gpu_event_t *, unsigned);
 	int (*event_free)(gpu_event_t);
 	int (*record)(gpu_event_t, gpu_stream_t);
+	int (*event_wait)(gpu_event_t);
 	int (*elapsed)(float *, gpu_event_t, gpu_event_t);
 	int (*capture)(gpu_stream_t, int);
 	int (*end_capture)(gpu_stream_t, struct CUgraph_st **);
@@ -48,6 +50,11 @@ static struct {
 	int (*graph_free)(struct CUgraph_st *);
 	int (*launch)(gpu_graph_t, gpu_stream_t);
 	int (*exec_free)(gpu_graph_t);
+	int (*module)(gpu_module_t *, const void *);
+	int (*module_free)(gpu_module_t);
+	int (*kernel)(gpu_kernel_t *, gpu_module_t, const char *);
+	int (*attribute)(int *, int, gpu_kernel_t);
+	int (*run)(gpu_kernel_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, gpu_stream_t, void **, void **);
 } cu;
 
 static const struct {
@@ -76,6 +83,7 @@ static const struct {
 	{ "cuEventCreate", &cu.event },
 	{ "cuEventDestroy_v2", &cu.event_free },
 	{ "cuEventRecord", &cu.record },
+	{ "cuEventSynchronize", &cu.event_wait },
 	{ "cuEventElapsedTime", &cu.elapsed },
 	{ "cuStreamBeginCapture_v2", &cu.capture },
 	{ "cuStreamEndCapture", &cu.end_capture },
@@ -83,6 +91,11 @@ static const struct {
 	{ "cuGraphDestroy", &cu.graph_free },
 	{ "cuGraphLaunch", &cu.launch },
 	{ "cuGraphExecDestroy", &cu.exec_free },
+	{ "cuModuleLoadData", &cu.module },
+	{ "cuModuleUnload", &cu.module_free },
+	{ "cuModuleGetFunction", &cu.kernel },
+	{ "cuFuncGetAttribute", &cu.attribute },
+	{ "cuLaunchKernel", &cu.run },
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -250,6 +263,11 @@ bool gpu_record(gpu_event_t event, gpu_stream_t stream)
 	return succeeded("cuEventRecord", cu.record(event, stream));
 }
 
+bool gpu_wait(gpu_event_t event)
+{
+	return succeeded("cuEventSynchronize", cu.event_wait(event));
+}
+
 bool gpu_follow(gpu_stream_t stream, gpu_event_t event)
 {
 	return succeeded("cuStreamWaitEvent", cu.wait_event(stream, event, 0));
@@ -289,4 +307,33 @@ bool gpu_launch(gpu_graph_t graph, gpu_stream_t stream)
 bool gpu_graph_free(gpu_graph_t graph)
 {
 	return succeeded("cuGraphExecDestroy", cu.exec_free(graph));
+}
+
+/* ---- kernels */
+
+gpu_module_t gpu_module(const void *image)
+{
+	gpu_module_t module;
+
+	return succeeded("cuModuleLoadData", cu.module(&module, image)) ? module : NULL;
+}
+
+bool gpu_module_free(gpu_module_t module)
+{
+	return succeeded("cuModuleUnload", cu.module_free(module));
+}
+
+gpu_kernel_t gpu_kernel(gpu_module_t module, const char *name)
+{
+	gpu_kernel_t kernel;
+	int bytes;
+
+	if (!succeeded(name, cu.kernel(&kernel, module, name)))
+		return NULL;
+	return succeeded(name, cu.attribute(&bytes, LOCAL_BYTES, kernel)) ? kernel : NULL; /* the question is what loads it */
+}
+
+bool gpu_run(gpu_kernel_t kernel, unsigned blocks, unsigned threads, void **arguments, gpu_stream_t stream)
+{
+	return succeeded("cuLaunchKernel", cu.run(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, NULL));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What programs need of CUDA beside tutti: memory of a GPU, streams, events and graphs. Its driver is opened at run time, as the library does it, so that one build of a program serves
+/* What programs need of CUDA beside tutti: memory of a GPU, streams, events, graphs and kernels of their own. Its driver is opened at run time, as the library does it, so that one build of a program serves
  * machines with and without a GPU. Functions that fail give false, or NULL, and gpu_error() then says why. A thread calls gpu_enter() first. */
 #ifndef TT_GPU_H
 #define TT_GPU_H
@@ -10,6 +10,8 @@
 typedef struct CUstream_st *gpu_stream_t;
 typedef struct CUevent_st *gpu_event_t;
 typedef struct CUgraphExec_st *gpu_graph_t;
+typedef struct CUmod_st *gpu_module_t;
+typedef struct CUfunc_st *gpu_kernel_t;
 
 /* Why the thread's last call failed, with CUDA's text. */
 const char *gpu_error(void);
@@ -38,6 +40,7 @@ bool gpu_is_done(gpu_stream_t stream); /* has all that is on it ended? */
 gpu_event_t gpu_event(void);
 bool gpu_event_free(gpu_event_t event);
 bool gpu_record(gpu_event_t event, gpu_stream_t stream);
+bool gpu_wait(gpu_event_t event); /* for what was recorded */
 bool gpu_follow(gpu_stream_t stream, gpu_event_t event); /* what comes to the stream now waits for what was recorded */
 /* Seconds from one event to another, both of which have come; negative after an error. */
 double gpu_seconds(gpu_event_t from, gpu_event_t to);
@@ -48,5 +51,13 @@ bool gpu_capture(gpu_stream_t stream);
 gpu_graph_t gpu_captured(gpu_stream_t stream);
 bool gpu_launch(gpu_graph_t graph, gpu_stream_t stream);
 bool gpu_graph_free(gpu_graph_t graph);
+
+/* A fat binary, or PTX that a 0 ends, for the thread's GPU; NULL after an error. */
+gpu_module_t gpu_module(const void *image);
+bool gpu_module_free(gpu_module_t module);
+/* Ready to run: its first launch loads nothing. */
+gpu_kernel_t gpu_kernel(gpu_module_t module, const char *name);
+/* `arguments` are pointers to the kernel's arguments, which are copied. */
+bool gpu_run(gpu_kernel_t kernel, unsigned blocks, unsigned threads, void **arguments, gpu_stream_t stream);
 
 #endif
