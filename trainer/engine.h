@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the numbers of a training are computed, and by whom gradients are summed: the processor (host.c). What happens in which order is
+/* Where the numbers of a training are computed, and by whom gradients are summed: the processor (host.c), or a GPU (cuda.c). What happens in which order is
  * train.c's alone. */
 #ifndef TRAIN_ENGINE_H
 #define TRAIN_ENGINE_H
@@ -31,6 +31,6 @@ struct engine {
 	void (*finish)(struct training *training);
 };
 
-extern const struct engine engine_host;
+extern const struct engine engine_host, engine_cuda;
 
 #endif

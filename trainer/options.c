@@ -35,6 +35,8 @@ static const char usage[] =
 	"  --momentum M         (0.9)\n"
 	"  --weight-decay D     (0.003)\n"
 	"  --seed N             of split, weights and order (1)\n"
+	"  --device NAME        host, or cuda: a GPU for each rank; ranks of a host take them in turn "
+	"(host)\n"
 	"Communication\n"
 	"  --bucket BYTES       gradients averaged at a time, K and M allowed (64K)\n"
 	"  --wait S             seconds that replacements of lost ranks have to come (30)\n"
@@ -59,6 +61,7 @@ enum option_id {
 	OPT_MOMENTUM,
 	OPT_WEIGHT_DECAY,
 	OPT_SEED,
+	OPT_DEVICE,
 	OPT_BUCKET,
 	OPT_WAIT,
 	OPT_VERIFY,
@@ -82,6 +85,7 @@ static const struct option long_options[] = {
 	{ "momentum", required_argument, NULL, OPT_MOMENTUM },
 	{ "weight-decay", required_argument, NULL, OPT_WEIGHT_DECAY },
 	{ "seed", required_argument, NULL, OPT_SEED },
+	{ "device", required_argument, NULL, OPT_DEVICE },
 	{ "bucket", required_argument, NULL, OPT_BUCKET },
 	{ "wait", required_argument, NULL, OPT_WAIT },
 	{ "verify", no_argument, NULL, OPT_VERIFY },
@@ -266,9 +270,15 @@ static tutti_result_t parse_words(int id, const char *text, struct options *o, s
 {
 	static const char *const scalings[] = { "linear", "sqrt", "none", NULL };
 	static const char *const schedules[] = { "constant", "cosine", NULL };
+	static const char *const devices[] = { "host", "cuda", NULL };
 	int place = 0;
 	tutti_result_t result;
 
+	if (id == OPT_DEVICE) {
+		result = parse_word("device", text, devices, "host or cuda", &place, why);
+		o->device = (enum device)place;
+		return result;
+	}
 	if (id == OPT_SCHEDULE) {
 		result = parse_word("schedule", text, schedules, "cosine or constant", &place, why);
 		o->schedule = (enum rate_schedule)place;
@@ -291,6 +301,7 @@ static tutti_result_t parse_one(int id, const char *text, struct options *o, str
 	case OPT_PLOT: return parse_plot(text, o, why);
 	case OPT_HIDDEN: return parse_hidden(text, o, why);
 	case OPT_BUCKET: return parse_bytes("bucket", text, &o->bucket_bytes, why);
+	case OPT_DEVICE:
 	case OPT_LR_SCALING:
 	case OPT_SCHEDULE: return parse_words(id, text, o, why);
 	case OPT_CLASSES:
@@ -348,5 +359,5 @@ uint64_t options_hash(const struct options *o)
 	hash = hash_real(hash_real(hash, o->weight_decay), o->warmup);
 	hash = hash_word(hash_word(hash, o->schedule), o->scaling);
 	hash = hash_real(hash_word(hash, o->bucket_bytes), o->test_fraction);
-	return hash_word(hash_word(hash, o->verify), o->source.classes);
+	return hash_word(hash_word(hash_word(hash, o->verify), o->device), o->source.classes);
 }

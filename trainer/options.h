@@ -13,6 +13,8 @@
 
 #define OPTIONS_PLOTS_MAX 4
 
+enum device { DEVICE_HOST, DEVICE_CUDA };
+
 struct options {
 	struct data_source source;
 	size_t hidden[MODEL_LAYERS_MAX - 1];
@@ -23,6 +25,7 @@ struct options {
 	double warmup; /* epochs */
 	enum rate_schedule schedule;
 	enum rate_scaling scaling;
+	enum device device;
 	uint64_t seed;
 	double test_fraction;
 	size_t bucket_bytes;

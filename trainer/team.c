@@ -141,6 +141,39 @@ tutti_result_t team_gather(struct team *team, const void *mine, void *all, size_
 		      "the all-gather", why);
 }
 
+tutti_result_t team_bind_gpu(struct team *team, int device, struct why *why)
+{
+	const double start = now_s();
+
+	return called(team, start, tutti_cuda_bind(team->comm, device), "binding to a GPU", why);
+}
+
+tutti_result_t team_share_gpu_memory(struct team *team, void *memory, size_t bytes, struct why *why)
+{
+	const double start = now_s();
+	tutti_cuda_window_t window; /* the communicator's end is the window's */
+
+	return called(team, start, tutti_cuda_register(team->comm, memory, bytes, &window),
+		      "sharing the gradients' memory", why);
+}
+
+tutti_result_t team_sum_on_gpu(struct team *team, double *values, size_t count,
+			       tutti_cuda_stream_t stream, struct why *why)
+{
+	const double start = now_s();
+
+	team->bytes += count * sizeof(*values);
+	return called(team, start,
+		      tutti_cuda_all_reduce(team->comm, values, values, count, TUTTI_FLOAT64,
+					    TUTTI_SUM, stream),
+		      "the all-reduce", why);
+}
+
+tutti_result_t team_check(struct team *team, struct why *why)
+{
+	return called(team, now_s(), tutti_comm_error(team->comm, NULL), "the all-reduce", why);
+}
+
 /* What ranks tell each other in team_agree(). */
 enum { AGREE_RESULT, AGREE_OPTIONS, AGREE_DATA, AGREE_FIELDS };
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tutti/cuda.h"
 #include "tutti/tutti.h"
 #include "why.h"
 
@@ -47,6 +48,16 @@ tutti_result_t team_broadcast(struct team *team, const void *send, void *recv, s
 /* Everybody's `bytes` at `mine` to all, in rank order at `all`. */
 tutti_result_t team_gather(struct team *team, const void *mine, void *all, size_t bytes,
 			   struct why *why);
+
+/* The same on a GPU: collective calls that make it the communicator's, and `bytes` of its memory
+ * such as are summed without a copy; a sum on its way behind what `stream` has; and has a fault
+ * become known? */
+tutti_result_t team_bind_gpu(struct team *team, int device, struct why *why);
+tutti_result_t team_share_gpu_memory(struct team *team, void *memory, size_t bytes,
+				     struct why *why);
+tutti_result_t team_sum_on_gpu(struct team *team, double *values, size_t count,
+			       tutti_cuda_stream_t stream, struct why *why);
+tutti_result_t team_check(struct team *team, struct why *why);
 
 /* Did every rank get here well, and with the same options and data? All ranks return alike: the
  * error of one is an error on each, and names the ranks. A rank whose own `mine` failed keeps its

@@ -133,7 +133,7 @@ tutti_result_t training_create(const struct options *options, struct team *team,
 {
 	struct training t = {
 		.options = options,
-		.engine = &engine_host,
+		.engine = options->device == DEVICE_CUDA ? &engine_cuda : &engine_host,
 		.team = team,
 		.report = report,
 	};

@@ -37,6 +37,8 @@ struct training {
 			      without a copy */
 	double *x;	   /* [rows_max][features]: the samples at hand */
 	uint32_t *y;
+
+	struct cuda *cuda; /* engine_cuda's */
 };
 
 /* Read the data, make the model. Touches no other rank. */

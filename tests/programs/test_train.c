@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-train as a user runs it: under tutti-run, on real and on broken data. The environment names
- * the programs and the data: TUTTI_RUN, TUTTI_TRAIN, DIGITS. */
+ * the programs and the data: TUTTI_RUN, TUTTI_TRAIN, DIGITS. With TRAIN_DEVICE=cuda all of that is
+ * done on GPUs, and what there is beyond. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +18,8 @@
 
 enum { EPOCHS_MAX = 64 };
 
-static char directory[] = "/tmp/tutti-train-XXXXXX";
-static const char *digits;
+static char directory[32];
+static const char *digits, *device;
 static char output[1 << 16]; /* of the last command, both streams */
 
 /* Run a shell command line; its exit status. */
@@ -49,7 +50,8 @@ static int shell(const char *format, ...)
 /* tutti-train on `ranks` ranks; its exit status. */
 static int train(int ranks, const char *options)
 {
-	return shell("timeout 120 \"$TUTTI_RUN\" -n %d -- \"$TUTTI_TRAIN\" %s", ranks, options);
+	return shell("timeout 120 \"$TUTTI_RUN\" -n %d -- \"$TUTTI_TRAIN\" --device %s %s", ranks, device,
+		     options);
 }
 
 static void expect_output(const char *sentence)
@@ -93,6 +95,7 @@ static void take_line(const char *line, struct curve *curve)
 	assert_non_null(event);
 	if (strcmp(event, "start") == 0) {
 		assert_int_equal(curve->epochs, 0);
+		assert_non_null(json_object_get(object, "device"));
 		curve->ranks = (int)real_of(object, "ranks");
 	} else if (strcmp(event, "epoch") == 0) {
 		assert_true(curve->epochs < EPOCHS_MAX);
@@ -351,9 +354,112 @@ static void wrong_options_end_with_status_2(void **state)
 	expect_output("usage: tutti-train");
 }
 
+/* ---- on GPUs */
+
+static void gpus_reach_the_losses_of_the_host(void **state)
+{
+	static const char *const each[] = {
+		"--epochs 8 --batch 53 --bucket 4K",
+		"--epochs 5 --hidden none --seed 3",
+		"--epochs 3 --hidden 50,40,30,20,10 --bucket 1 --momentum 0 --schedule constant",
+	};
+
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+		struct curve host;
+
+		device = "host";
+		host = train_digits(1, each[i]);
+		device = "cuda";
+		for (int ranks = 1; ranks <= 4; ranks *= 2) {
+			const struct curve curve = train_digits(ranks, each[i]);
+
+			assert_int_equal(curve.ranks, ranks);
+			assert_int_equal(curve.epochs, host.epochs);
+			for (int e = 0; e < host.epochs; e++) {
+				assert_close(host.train[e], curve.train[e]);
+				assert_close(host.test[e], curve.test[e]);
+			}
+			assert_float_equal(host.accuracy, curve.accuracy, 1e-12);
+		}
+	}
+}
+
+/* As their memory cannot be mapped by others. */
+static void gpus_that_do_not_reach_each_other_do_it_too(void **state)
+{
+	static const char options[] = "--epochs 3 --batch 50 --verify";
+	struct curve host, curve;
+
+	if (!getenv("STANDIN_PEERS"))
+		skip();
+	device = "host";
+	host = train_digits(1, options);
+	device = "cuda";
+	setenv("STANDIN_PEERS", "none", 1);
+	curve = train_digits(3, options);
+	setenv("STANDIN_PEERS", "all", 1);
+	for (int e = 0; e < 3; e++)
+		assert_close(host.train[e], curve.train[e]);
+}
+
+static void without_is_explained(const char *variable, const char *value, const char *sentence)
+{
+	const char *was = getenv(variable);
+	char options[256];
+
+	was = was ? strdup(was) : NULL;
+	setenv(variable, value, 1);
+	snprintf(options, sizeof(options), "--data %s --epochs 1", digits);
+	refuses(2, options, sentence);
+	if (was)
+		setenv(variable, was, 1);
+	else
+		unsetenv(variable);
+	free((char *)was);
+}
+
+static void what_is_not_there_is_explained(void **state)
+{
+	if (!getenv("STANDIN_PEERS")) /* no stand-in */
+		skip();
+	without_is_explained("TUTTI_CUDA_LIBRARY", "/nowhere/libcuda.so",
+			     "--device cuda: CUDA's driver cannot be used: /nowhere/libcuda.so: cannot open");
+	without_is_explained("STANDIN_DEVICES", "0", "--device cuda: CUDA's driver cannot be used: cuInit: ");
+	without_is_explained("TUTTI_CUBLAS_LIBRARY", "/nowhere/libcublas.so",
+			     "--device cuda: cuBLAS was not found: /nowhere/libcublas.so: cannot open");
+	without_is_explained("TUTTI_CUBLAS_LIBRARY", getenv("TUTTI_CUDA_LIBRARY"), "has no cublasGetStatusString: expected cuBLAS of CUDA 12 or 13");
+	without_is_explained("CUBLAS_FAILS", "1", "cuBLAS failed to begin: CUBLAS_STATUS_NOT_INITIALIZED");
+	without_is_explained("TUTTI_TRAIN_KERNELS", "/nowhere/kernels", "TUTTI_TRAIN_KERNELS is \"/nowhere/kernels\", which cannot be read: No such file");
+	without_is_explained("STANDIN_FAILS", "cuModuleLoadData", "cannot be loaded into this GPU: cuModuleLoadData: ");
+	without_is_explained("STANDIN_MEMORY", "100000", "--device cuda: the GPU has no ");
+	if (!getenv("TRAIN_HAS_KERNELS"))
+		without_is_explained("TUTTI_TRAIN_KERNELS", "", "--device cuda: tutti-train was built without CUDA's compiler");
+}
+
+static void gpus_that_fail_end_all_ranks(void **state)
+{
+	if (!getenv("STANDIN_PEERS"))
+		skip();
+	without_is_explained("STANDIN_FAILS", "work:200", "the GPU ");
+	without_is_explained("STANDIN_FAILS", "cuLaunchKernel:300", "CUDA");
+}
+
+static void ranks_on_host_and_gpu_do_not_mix(void **state)
+{
+	char options[512];
+
+	snprintf(options, sizeof(options),
+		 "if [ $TUTTI_RANK = 1 ]; then exec \"$1\" --data %s; fi; exec \"$1\" --device cuda --data %s",
+		 digits, digits);
+	refuses_unequal(options, "rank 1 has other options than rank 0");
+}
+
 static int prepare(void **state)
 {
+	device = getenv("TRAIN_DEVICE");
+	device = device ? device : "host";
 	digits = getenv("DIGITS");
+	strcpy(directory, "/tmp/tutti-train-XXXXXX"); /* each group's own */
 	return digits && getenv("TUTTI_RUN") && getenv("TUTTI_TRAIN") && mkdtemp(directory) ? 0
 											    : -1;
 }
@@ -387,5 +493,16 @@ int main(void)
 		cmocka_unit_test(wrong_options_end_with_status_2),
 	};
 
-	return cmocka_run_group_tests(tests, prepare, clean_up);
+	const struct CMUnitTest on_gpus[] = {
+		cmocka_unit_test(gpus_reach_the_losses_of_the_host),
+		cmocka_unit_test(gpus_that_do_not_reach_each_other_do_it_too),
+		cmocka_unit_test(what_is_not_there_is_explained),
+		cmocka_unit_test(gpus_that_fail_end_all_ranks),
+		cmocka_unit_test(ranks_on_host_and_gpu_do_not_mix),
+	};
+	const int failed = cmocka_run_group_tests(tests, prepare, clean_up);
+
+	if (failed || !getenv("TRAIN_DEVICE"))
+		return failed;
+	return cmocka_run_group_tests(on_gpus, prepare, clean_up);
 }

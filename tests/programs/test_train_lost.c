@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-train loses ranks: it goes on with fewer of them or with replacements, and ends as if
  * nothing had been. The environment names the programs and the data: TUTTI_RUN, TUTTI_TRAIN,
- * DIGITS. */
+ * DIGITS; and TRAIN_DEVICE, host or cuda. */
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,7 +21,8 @@ enum { RANKS = 4, EPOCHS = 40, STEPS = EPOCHS * 23, LOSSES_MAX = 8 };
 
 /* Slow enough to be met in the middle, fast enough for a test. */
 #define TRAINING                                                                                   \
-	"echo pid $$; exec \"$TUTTI_TRAIN\" --data \"$DIGITS\" --json \"$TRAIN_LOG\" --epochs 40"
+	"echo pid $$; exec \"$TUTTI_TRAIN\" --data \"$DIGITS\" --json \"$TRAIN_LOG\" --epochs 40 "     \
+	"--device $TRAIN_DEVICE"
 
 static char path[] = "/tmp/tutti-train-lost-XXXXXX";
 static unsigned long seed;
@@ -184,11 +185,12 @@ static void finish(struct launched *l, struct outcome *o)
 
 /* The loss of every epoch is that of the undisturbed training but for the order in which numbers of
  * other slices add up: a batch that counts twice or not at all changes it by more. The reporting
- * rank was there from the start: it has begun no step but those of the training, and again that in
- * flight at each loss. */
+ * rank was there from the start: it has begun no step but those of the training, and again at each loss
+ * that in flight, or on a GPU those of the epoch. */
 static void expect_as_if_nothing_had_been(const struct outcome *o)
 {
 	static struct outcome all;
+	const int again = strcmp(getenv("TRAIN_DEVICE"), "cuda") == 0 ? STEPS / EPOCHS : 1;
 	struct launched l;
 
 	if (!all.ended) {
@@ -204,7 +206,7 @@ static void expect_as_if_nothing_had_been(const struct outcome *o)
 			fail_msg("epoch %d: the loss is %.9g, expected %.9g", e + 1,
 				 o->train_loss[e], all.train_loss[e]);
 	assert_float_equal(o->accuracy, all.accuracy, 1e-3);
-	assert_true(o->steps_begun <= STEPS + o->losses);
+	assert_true(o->steps_begun <= STEPS + o->losses * again);
 }
 
 static void lose(const int *victims, int count, const char *least, const char *restarts)
@@ -357,6 +359,9 @@ static void a_rank_that_is_stuck_is_left_out(void **state)
 	struct outcome o;
 	pid_t stuck;
 
+	/* streams have no deadline yet for the last word of an operation: the word that buffers were read */
+	if (strcmp(getenv("TRAIN_DEVICE"), "cuda") == 0)
+		skip();
 	setenv("TUTTI_TIMEOUT", "4", 1);
 	start(&l, "2", "0");
 	unsetenv("TUTTI_TIMEOUT");
@@ -431,6 +436,7 @@ static int prepare(void **state)
 {
 	const int fd = mkstemp(path);
 
+	setenv("TRAIN_DEVICE", "host", 0);
 	seed = (unsigned long)time(NULL);
 	print_message("seed %lu\n", seed);
 	setenv("TRAIN_LOG", path, 1);

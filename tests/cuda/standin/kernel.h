@@ -33,6 +33,9 @@ static inline size_t standin_argument_end(size_t at, size_t bytes)
 STANDIN_C bool standin_kernel_named(const char *name, struct standin_kernel *out);
 STANDIN_C void standin_kernel_run(const struct standin_kernel *kernel, const unsigned grid[3], const unsigned block[3], const char *arguments);
 
+/* train_kernels.cpp */
+STANDIN_C bool standin_train_kernel_named(const char *name, struct standin_kernel *out);
+
 #ifdef __cplusplus
 #include <type_traits>
 #include <utility>

@@ -19,6 +19,8 @@ bool standin_kernel_named(const char *name, struct standin_kernel *out)
 {
 	Dl_info self;
 
+	if (standin_train_kernel_named(name, out))
+		return true;
 	if (!dladdr((const void *)&standin_kernel_named, &self))
 		return false;
 	void *const library = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);

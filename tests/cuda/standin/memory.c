@@ -81,6 +81,16 @@ void *memory_real(const void *address)
 	return memory ? memory->real + ((const char *)address - memory->base) : (void *)address;
 }
 
+/* For cublas.c, which does the work of streams, too. */
+API void *standin_real(const void *address)
+{
+	const cuda_result error = standin_enter(__func__);
+	void *const real = error ? NULL : memory_real(address);
+
+	standin_leave(error);
+	return real;
+}
+
 void memory_forget(struct memory *memory)
 {
 	struct memory **at = &memories;

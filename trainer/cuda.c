@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns a rank's part of each step on a GPU. Weights, velocity, gradients and all of the data lie in its memory; to the host come only an epoch's state and the
+ * sums of a validation.
+ *
+ * There are two streams. The model's own does the passes and updates; the other one the all-reduces, each of which begins when the backward pass has finished its bucket,
+ * and ends before the bucket's update. The host puts a step on them in one go, and is at most TURNS steps ahead of the GPU.
+ *
+ * The GPU has one copy of the state: a step that fails leaves nothing to go on from. The host has the one of the last fetch(), which is what ranks that
+ * are left go on from when another is lost. */
+#include <stdlib.h>
+
+#include "cuda_model.h"
+#include "train.h"
+
+enum { TURNS = 2 };
+
+/* What is noted of a step that is under way. */
+struct turn {
+	bool used;
+	gpu_event_t end;
+	gpu_event_t before[MODEL_LAYERS_MAX], after[MODEL_LAYERS_MAX]; /* each bucket's wait for its sum */
+};
+
+struct cuda {
+	int device;
+	struct cuda_model model;
+	gpu_stream_t sums;					      /* the all-reduces */
+	gpu_event_t ready[MODEL_LAYERS_MAX], summed[MODEL_LAYERS_MAX]; /* of each bucket */
+	struct turn turns[TURNS];
+	size_t fetched; /* steps that the host's state has seen */
+	size_t epoch;	/* whose order the GPU has */
+};
+
+static tutti_result_t gpu_failed(const char *what, struct why *why)
+{
+	return why_set(why, TUTTI_ERR_SYSTEM, "the GPU failed to %s: %s", what, gpu_error());
+}
+
+/* ---- its life */
+
+/* Ranks of a host take the GPUs in turn. */
+static tutti_result_t choose_gpu(struct cuda *cuda, const struct team *team, struct why *why)
+{
+	if (!gpu_open())
+		return why_set(why, TUTTI_ERR_UNSUPPORTED, "--device cuda: CUDA's driver cannot be used: %s", gpu_error());
+	const int count = gpu_count(), local = tutti_comm_local_rank(team->comm);
+
+	if (count == 0)
+		return why_set(why, TUTTI_ERR_UNSUPPORTED, "--device cuda: CUDA shows this process no GPU, expected at least one; is CUDA_VISIBLE_DEVICES right?");
+	cuda->device = (local < 0 ? 0 : local) % count;
+	return gpu_enter(cuda->device) ? TUTTI_OK : gpu_failed("begin", why);
+}
+
+static bool make_event(gpu_event_t *event)
+{
+	*event = gpu_event();
+	return *event != NULL;
+}
+
+static tutti_result_t make_events(struct cuda *cuda, unsigned buckets, struct why *why)
+{
+	bool made = true;
+
+	cuda->sums = gpu_stream();
+	made = cuda->sums != NULL;
+	for (unsigned i = 0; i < buckets && made; i++) {
+		made = make_event(&cuda->ready[i]) && make_event(&cuda->summed[i]);
+		for (int turn = 0; turn < TURNS && made; turn++)
+			made = make_event(&cuda->turns[turn].before[i]) && make_event(&cuda->turns[turn].after[i]);
+	}
+	for (int turn = 0; turn < TURNS && made; turn++)
+		made = make_event(&cuda->turns[turn].end);
+	return made ? TUTTI_OK : gpu_failed("make a stream and events", why);
+}
+
+static tutti_result_t cuda_renew_gradients(struct training *t, struct why *why)
+{
+	void *gradients;
+	const tutti_result_t result = tutti_cuda_mem_alloc((t->model.parameters + SUMS_NUMBERS) * sizeof(double), &gradients);
+
+	if (result != TUTTI_OK)
+		return why_set(why, result, "no memory of the GPU for the gradients: %s", tutti_last_error(NULL));
+	t->cuda->model.gradients = gradients;
+	return TUTTI_OK;
+}
+
+static tutti_result_t cuda_create(struct training *t, struct why *why)
+{
+	tutti_result_t result;
+
+	t->cuda = calloc(1, sizeof(*t->cuda));
+	if (!t->cuda)
+		return why_no_memory(why, "the training");
+	result = choose_gpu(t->cuda, t->team, why);
+	if (result == TUTTI_OK)
+		result = cuda_model_create(&t->model, &t->data, &t->split, &t->cuda->model, why);
+	if (result == TUTTI_OK)
+		result = make_events(t->cuda, t->buckets.count, why);
+	return result == TUTTI_OK ? cuda_renew_gradients(t, why) : result;
+}
+
+static void free_event(gpu_event_t event)
+{
+	if (event)
+		gpu_event_free(event);
+}
+
+static void cuda_finish(struct training *t)
+{
+	struct cuda *cuda = t->cuda;
+
+	if (!cuda)
+		return;
+	for (int turn = 0; turn < TURNS; turn++) {
+		free_event(cuda->turns[turn].end);
+		for (unsigned i = 0; i < MODEL_LAYERS_MAX; i++) {
+			free_event(cuda->turns[turn].before[i]);
+			free_event(cuda->turns[turn].after[i]);
+		}
+	}
+	for (unsigned i = 0; i < MODEL_LAYERS_MAX; i++) {
+		free_event(cuda->ready[i]);
+		free_event(cuda->summed[i]);
+	}
+	if (cuda->sums)
+		gpu_stream_free(cuda->sums);
+	tutti_cuda_mem_free(cuda->model.gradients);
+	cuda_model_finish(&cuda->model);
+	free(cuda);
+}
+
+/* The communicator is a new one: at the start, and when ranks were lost. */
+static tutti_result_t cuda_begin(struct training *t, struct why *why)
+{
+	struct cuda_model *m = &t->cuda->model;
+	tutti_result_t result = team_bind_gpu(t->team, t->cuda->device, why);
+
+	if (result == TUTTI_OK)
+		result = team_share_gpu_memory(t->team, m->gradients, (t->model.parameters + SUMS_NUMBERS) * sizeof(double), why);
+	if (result != TUTTI_OK)
+		return result;
+	cuda_model_copy(m, m->state, t->state.now, state_count(&t->state) * sizeof(double));
+	t->cuda->fetched = t->state.step;
+	t->cuda->epoch = SIZE_MAX;
+	*why = m->why;
+	return m->result;
+}
+
+/* ---- a step */
+
+/* Wait for the step that had the turn, and count how long the GPU's own work stood still for its sums. */
+static tutti_result_t end_turn(struct turn *turn, unsigned buckets, struct team *team, struct why *why)
+{
+	if (!turn->used)
+		return TUTTI_OK;
+	turn->used = false;
+	if (!gpu_wait(turn->end))
+		return gpu_failed("end a step", why);
+	for (unsigned i = 0; i < buckets; i++) {
+		const double seconds = gpu_seconds(turn->before[i], turn->after[i]);
+
+		if (seconds < 0)
+			return gpu_failed("time a step", why);
+		team->blocked_s += seconds;
+	}
+	return TUTTI_OK;
+}
+
+/* The gradients of `layer` are on their way to being there: behind them comes the all-reduce of its bucket if that is complete. */
+static tutti_result_t layer_ready(struct training *t, unsigned layer, struct why *why)
+{
+	struct cuda *cuda = t->cuda;
+
+	for (unsigned i = 0; i < t->buckets.count; i++) {
+		const struct bucket *bucket = &t->buckets.bucket[i];
+		tutti_result_t result;
+
+		if (bucket->last_layer != layer)
+			continue;
+		if (!gpu_record(cuda->ready[i], cuda->model.stream) || !gpu_follow(cuda->sums, cuda->ready[i]))
+			return gpu_failed("order two streams", why);
+		result = team_sum_on_gpu(t->team, cuda->model.gradients + bucket->first, bucket->count + (layer == 0 ? t->buckets.tail : 0), cuda->sums, why);
+		if (result != TUTTI_OK)
+			return result;
+		return gpu_record(cuda->summed[i], cuda->sums) ? TUTTI_OK : gpu_failed("order two streams", why);
+	}
+	return TUTTI_OK;
+}
+
+/* Each bucket is updated as it arrives, while the next are under way. */
+static tutti_result_t update(struct training *t, struct turn *turn, double rate, struct why *why)
+{
+	struct cuda *cuda = t->cuda;
+	const gpu_stream_t stream = cuda->model.stream;
+
+	for (unsigned i = 0; i < t->buckets.count; i++) {
+		const struct bucket *b = &t->buckets.bucket[i];
+
+		if (!gpu_record(turn->before[i], stream) || !gpu_follow(stream, cuda->summed[i]) || !gpu_record(turn->after[i], stream))
+			return gpu_failed("order two streams", why);
+		cuda_model_update(&cuda->model, b->first, b->count, rate, t->options->momentum, t->options->weight_decay);
+	}
+	return TUTTI_OK;
+}
+
+/* The order of the epoch, which is the same until its last step. */
+static void take_order(struct training *t)
+{
+	const size_t epoch = t->state.step / t->steps_per_epoch;
+	struct cuda_model *m = &t->cuda->model;
+
+	if (epoch != t->cuda->epoch)
+		cuda_model_copy(m, m->order, t->order, t->split.train_rows * sizeof(*t->order));
+	t->cuda->epoch = epoch;
+}
+
+static tutti_result_t pass(struct training *t, size_t place, size_t count, struct why *why)
+{
+	const struct slice mine = slice_of(count, t->team->rank, t->team->size);
+	struct cuda_model *m = &t->cuda->model;
+
+	cuda_model_gather(m, &t->data, m->order + place + mine.first, mine.count);
+	cuda_model_forward(m, mine.count);
+	cuda_model_loss(m, mine.count, 1.0 / (double)count, 0, m->gradients + t->model.parameters);
+	for (unsigned l = t->model.layers; l-- > 0;) {
+		tutti_result_t result;
+
+		cuda_model_backward(m, l, mine.count);
+		if (m->result != TUTTI_OK) {
+			*why = m->why;
+			return m->result;
+		}
+		result = layer_ready(t, l, why);
+		if (result != TUTTI_OK)
+			return result;
+	}
+	return TUTTI_OK;
+}
+
+static tutti_result_t cuda_step(struct training *t, size_t place, size_t count, int first, struct why *why)
+{
+	struct cuda *cuda = t->cuda;
+	struct turn *turn = &cuda->turns[t->state.step % TURNS];
+	tutti_result_t result = end_turn(turn, t->buckets.count, t->team, why);
+
+	if (result != TUTTI_OK)
+		return result;
+	take_order(t);
+	result = pass(t, place, count, why);
+	if (result == TUTTI_OK)
+		result = update(t, turn, sgd_rate(&t->plan, t->state.step), why);
+	if (result != TUTTI_OK)
+		return result;
+	cuda_model_count(&cuda->model, first);
+	if (!gpu_record(turn->end, cuda->model.stream))
+		return gpu_failed("note the end of a step", why);
+	turn->used = true;
+	t->state.step++;
+	*why = cuda->model.why;
+	return cuda->model.result;
+}
+
+/* ---- what comes back */
+
+/* What streams did after a fault of the communicator is undefined: it is asked when they are done. */
+static tutti_result_t cuda_fetch(struct training *t, struct why *why)
+{
+	struct cuda *cuda = t->cuda;
+	struct cuda_model *m = &cuda->model;
+	tutti_result_t result = TUTTI_OK;
+
+	for (int turn = 0; turn < TURNS && result == TUTTI_OK; turn++)
+		result = end_turn(&cuda->turns[turn], t->buckets.count, t->team, why);
+	if (result != TUTTI_OK)
+		return result;
+	cuda_model_copy(m, t->state.next, m->state, state_count(&t->state) * sizeof(double));
+	if (m->result != TUTTI_OK) {
+		*why = m->why;
+		return m->result;
+	}
+	if (!gpu_finish(m->stream))
+		return gpu_failed("end its steps", why);
+	result = team_check(t->team, why);
+	if (result != TUTTI_OK)
+		return result;
+	state_adopt(&t->state, t->state.step);
+	cuda->fetched = t->state.step;
+	return TUTTI_OK;
+}
+
+static tutti_result_t cuda_validate(struct training *t, struct sums *sums, struct why *why)
+{
+	const struct slice mine = slice_of(t->split.test_rows, t->team->rank, t->team->size);
+	struct cuda_model *m = &t->cuda->model;
+	size_t done = 0;
+
+	do { /* also without a sample */
+		const size_t left = mine.count - done, count = left < t->model.rows_max ? left : t->model.rows_max;
+
+		cuda_model_gather(m, &t->data, m->test + mine.first + done, count);
+		cuda_model_forward(m, count);
+		cuda_model_loss(m, count, 0, done > 0, m->validated);
+		done += count;
+	} while (done < mine.count);
+	cuda_model_copy(m, sums, m->validated, sizeof(*sums));
+	if (m->result == TUTTI_OK && !gpu_finish(m->stream))
+		return gpu_failed("validate", why);
+	*why = m->why;
+	return m->result;
+}
+
+static void cuda_drain(struct training *t)
+{
+	struct cuda *cuda = t->cuda;
+
+	gpu_finish(cuda->sums);
+	gpu_finish(cuda->model.stream);
+	for (int turn = 0; turn < TURNS; turn++)
+		cuda->turns[turn].used = false;
+	cuda->model.result = TUTTI_OK;
+	t->state.step = cuda->fetched;
+}
+
+const struct engine engine_cuda = {
+	.name = "cuda",
+	.create = cuda_create,
+	.begin = cuda_begin,
+	.step = cuda_step,
+	.fetch = cuda_fetch,
+	.validate = cuda_validate,
+	.drain = cuda_drain,
+	.renew_gradients = cuda_renew_gradients,
+	.finish = cuda_finish,
+};

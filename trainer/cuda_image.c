@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the kernels as tutti-train has them: build_image makes train_cuda_image where CUDA's compiler is. */
+#include "cuda_image.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef TRAIN_CUDA_IMAGE
+extern const char train_cuda_image[], train_cuda_image_codes[];
+#else
+static const char *const train_cuda_image = NULL, *const train_cuda_image_codes = "";
+#endif
+
+/* The whole file, a 0 behind it: PTX ends so. NULL, with errno. */
+static char *read_file(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	long bytes = -1;
+	char *text = NULL;
+
+	if (!file)
+		return NULL;
+	if (fseek(file, 0, SEEK_END) == 0 && (bytes = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0)
+		text = calloc(1, (size_t)bytes + 1);
+	if (text && fread(text, 1, (size_t)bytes, file) != (size_t)bytes) {
+		free(text);
+		text = NULL;
+	}
+	fclose(file);
+	return text;
+}
+
+static tutti_result_t load(const char *name, const char *code, const char *codes, gpu_module_t *out, struct why *why)
+{
+	*out = gpu_module(code);
+	if (!*out)
+		return why_set(why, TUTTI_ERR_UNSUPPORTED, "--device cuda: the kernels of %s cannot be loaded into this GPU: %s; they are for %s", name, gpu_error(), codes);
+	return TUTTI_OK;
+}
+
+tutti_result_t cuda_image_load(gpu_module_t *out, struct why *why)
+{
+	const char *set = getenv("TUTTI_TRAIN_KERNELS");
+	tutti_result_t result;
+	char *read;
+
+	if (set && *set) {
+		read = read_file(set);
+		if (!read)
+			return why_set(why, TUTTI_ERR_INVALID, "TUTTI_TRAIN_KERNELS is \"%s\", which cannot be read: %s", set, strerror(errno));
+		result = load(set, read, "whatever GPUs that file was made for", out, why);
+		free(read);
+		return result;
+	}
+	if (!train_cuda_image)
+		return why_set(why, TUTTI_ERR_UNSUPPORTED,
+			       "--device cuda: tutti-train was built without CUDA's compiler and has no kernels for GPUs: build it where nvcc is (-Dcuda=enabled), or let "
+			       "TUTTI_TRAIN_KERNELS name a fat binary or PTX of its trainer/kernels.cu");
+	return load("tutti-train", train_cuda_image, train_cuda_image_codes, out, why);
+}
