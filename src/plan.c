@@ -199,8 +199,10 @@ static tutti_result_t cut(const struct tutti_comm *comm, struct tt_plan *plan)
 	if (!plan->call.on_gpu)
 		return tt_plan_cut(comm, plan);
 	const tutti_result_t result = count_rounds(comm, plan);
+	/* of an input that is scaled first, the other half is for that (stages.c) */
+	const size_t span = plan->call.op < TUTTI_OP_COUNT ? TT_CUDA_STAGE_BYTES : TT_CUDA_STAGE_BYTES / 2;
 
-	return result ? result : tt_plan_cut_into(plan, comm->size, TT_CUDA_STAGE_BYTES);
+	return result ? result : tt_plan_cut_into(plan, comm->size, span);
 }
 
 tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call, struct tt_plan **out)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "cuda/bound.h"
 #include "log.h"
 #include "op.h"
 #include "recorder.h"
@@ -70,7 +71,7 @@ static bool in_use(const struct tutti_comm *comm, const struct tt_plan *plan)
 	for (const struct tt_op *op = comm->first; op; op = op->next)
 		if (op->plan == plan)
 			return true;
-	return false;
+	return comm->cuda && comm->cuda->plan == plan;
 }
 
 /* A program whose counts never come again must not grow: start afresh when the cache is full. */

@@ -54,7 +54,7 @@ tutti_result_t cuda_image_load(gpu_module_t *out, struct why *why)
 		free(read);
 		return result;
 	}
-	if (!train_cuda_image)
+	if (!*train_cuda_image_codes)
 		return why_set(why, TUTTI_ERR_UNSUPPORTED,
 			       "--device cuda: tutti-train was built without CUDA's compiler and has no kernels for GPUs: build it where nvcc is (-Dcuda=enabled), or let "
 			       "TUTTI_TRAIN_KERNELS name a fat binary or PTX of its trainer/kernels.cu");

@@ -42,14 +42,16 @@ TUTTI_API tutti_result_t tutti_cuda_devices(tutti_cuda_device_fn_t each, void *c
 
 /* ---------------------------------------------------------------- collectives on streams */
 
-/** A `cudaStream_t` or `CUstream`; NULL is the default stream. */
+/** A `cudaStream_t` or `CUstream`; NULL is the legacy default stream, also in programs that are compiled with default streams of their own for each thread: those pass
+ * cudaStreamPerThread. */
 typedef struct CUstream_st *tutti_cuda_stream_t;
 typedef struct tutti_cuda_window *tutti_cuda_window_t; /**< memory that all ranks have registered */
 
 /**
  * Bind the communicator to GPU `device` of this process, numbered as cudaSetDevice() does it, -1: the one that is current. All ranks call, each with a
  * device of its own or with one that others have, too; a communicator is bound once. After that the functions below can be called on it,
- * and the plain ones as before. Blocks, as the ranks exchange handles of 32 MiB of memory on the GPU each, and 1 MiB more for each peer.
+ * and the plain ones as before. Blocks, as the ranks exchange handles of 32 MiB of memory on the GPU each, and 1 MiB more for each peer;
+ * that may wait for all that runs on the GPU, so nothing there should wait for another rank meanwhile.
  *
  * Where the GPUs cannot reach each other (ranks on several hosts or more than 32, no peer access, no CUDA IPC as in some containers, a library without
  * kernels for the GPU), operations go through pinned memory and the plain collectives; rank 0 warns of it and says why. Then streams that are captured
@@ -63,14 +65,14 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
 /**
  * @name Collectives, sends and receives in the order of a stream
  *
- * As the functions of tutti.h without `cuda_`, but that they return at once: the operation is on the stream, behind what is there, and what comes to
- * the stream later comes after it. Buffers are memory of the communicator's GPU, managed memory, or that of a GPU it reaches; they are used
+ * As the functions of tutti.h without `cuda_`, but that they return as soon as CUDA has taken what they put on the stream (32 MiB at a time, of messages 1 MiB): the operation is there, behind what is there, and what comes to
+ * the stream later comes after it. Buffers are memory of the communicator's GPU or managed memory; they are used
  * when the stream comes to the operation. Tables of counts are copied by the call. A communicator's operations on streams follow each other in the order of
  * the calls, whatever their streams; that order, and the arguments, must be the same on all ranks. The plain calls of
  * the communicator have an order of their own. In a group (tutti_group_begin()) the calls are put on their streams by tutti_group_end(), sends and receives together: none waits
  * for another; these must have one stream. Sends and receives without a group may wait for their peers' when they have more than 1 MiB.
  *
- * The thread's current device must be the communicator's, or none. Results, on the host: 0, the call is on the stream. TUTTI_ERR_INVALID: nothing was put there, and
+ * The thread's current device must be the communicator's, or none. Results, on the host: 0, the call is on the stream. TUTTI_ERR_INVALID and TUTTI_ERR_UNSUPPORTED: nothing was put there, and
  * the sentence of tutti_last_error() says why (such as a pointer or a stream of another device). Any other ends the communicator. A fault that occurs while
  * the operation runs (ranks that called different operations, a rank that was lost, a deadline, which counts from when the stream
  * came to the operation) is told by the next call and by tutti_comm_error(); streams that waited go on, what they wrote is undefined, and nothing hangs.

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "group.h"
 #include "log.h"
 #include "machine.h"
 #include "module.h"
@@ -14,6 +15,7 @@
 
 #define LINE	 4096 /* where parts of a rank's memory begin */
 #define DRAIN_MS 1
+#define RELEASED_NS 2000000000 /* enough for streams that were let go on to end */
 
 static size_t whole_lines(size_t bytes)
 {
@@ -51,7 +53,7 @@ static tutti_result_t choose_device(struct tt_cuda *cuda, int number)
 
 static tutti_result_t look_at_device(struct tt_cuda *cuda)
 {
-	int wide = 0, unified = 0;
+	int wide = 0, unified = 0, flushes = 0;
 	cuda_result error = cuda->driver->device_get_attribute(&wide, CUDA_STREAM_OPS_64_BIT, cuda->device);
 
 	if (!error)
@@ -60,6 +62,7 @@ static tutti_result_t look_at_device(struct tt_cuda *cuda)
 		error = cuda->driver->device_get_attribute(&cuda->multiprocessors, CUDA_MULTIPROCESSORS, cuda->device);
 	if (error)
 		return tt_cuda_fail(cuda->driver, "ask about the GPU", error);
+	cuda->flushes = cuda->driver->device_get_attribute(&flushes, CUDA_STREAM_OPS_FLUSH, cuda->device) == 0 && flushes;
 	if (!wide || !unified)
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "GPU %d has no %s, which collectives on streams need", cuda->number,
 			       wide ? "unified addressing" : "stream memory operations of 64 bits");
@@ -181,45 +184,53 @@ static tutti_result_t reach_peers(struct tt_cuda *cuda, const struct tt_cuda_off
 	return result ? result : write_place(cuda);
 }
 
-static void free_memory(struct tt_cuda *cuda, bool frees)
+static void unreach_peers(struct tt_cuda *cuda)
 {
-	const struct cuda_driver *driver = cuda->driver;
-	cuda_address *own = &cuda->peer[cuda->comm->rank % TT_CUDA_RANKS].memory;
-
 	for (int rank = 0; rank < cuda->comm->size && rank < TT_CUDA_RANKS; rank++)
 		if (rank != cuda->comm->rank)
 			tt_cuda_unreach(cuda, &cuda->peer[rank]);
-	if (*own && frees)
-		driver->mem_free(*own);
-	if (cuda->report && frees)
-		driver->mem_host_free(cuda->report);
+}
+
+static void free_memory(struct tt_cuda *cuda)
+{
+	cuda_address *own = &cuda->peer[cuda->comm->rank % TT_CUDA_RANKS].memory;
+
+	if (*own)
+		cuda->driver->mem_free(*own);
+	if (cuda->report)
+		cuda->driver->mem_host_free(cuda->report);
 	*own = 0;
 	cuda->report = NULL;
-	tt_cuda_module_free(driver, cuda->module);
+	tt_cuda_module_free(cuda->driver, cuda->module);
 	cuda->module = NULL;
 }
 
-static void let_go(struct tt_cuda *cuda, bool frees)
+/* The communicator's context is current. Nothing of it is in use. */
+static void free_all(struct tt_cuda *cuda)
 {
-	tt_cuda_watch_end(cuda);
-	tt_cuda_relay_end(cuda);
 	tt_cuda_windows_free(cuda);
-	free_memory(cuda, frees);
+	unreach_peers(cuda);
+	free_memory(cuda);
 	if (cuda->last)
 		cuda->driver->event_destroy(cuda->last);
-	if (cuda->setup && frees)
+	if (cuda->setup)
 		cuda->driver->stream_destroy(cuda->setup);
 }
 
-static void cuda_free(struct tt_cuda *cuda, bool frees)
+/* `unused`: nobody is at what it has. Otherwise, or where the context is gone, all that CUDA knows of is kept: streams may still need it. */
+static void cuda_free(struct tt_cuda *cuda, bool unused)
 {
 	struct tt_cuda_entered entered = { false };
+	const bool frees = unused && cuda->retained && tt_cuda_enter(cuda, &entered) == 0;
 
-	if (cuda->retained && tt_cuda_enter(cuda, &entered) == 0)
-		let_go(cuda, frees);
+	tt_cuda_watch_end(cuda, frees);
+	tt_cuda_relay_end(cuda, frees);
+	if (frees)
+		free_all(cuda);
 	tt_cuda_leave(cuda, &entered);
-	if (cuda->retained && frees)
+	if (frees)
 		cuda->driver->primary_release(cuda->device);
+	pthread_mutex_destroy(&cuda->order);
 	free(cuda);
 }
 
@@ -240,7 +251,11 @@ static tutti_result_t bind_by_relay(struct tt_cuda *cuda, struct tt_cuda_offer *
 
 	if (cuda->comm->rank == 0)
 		tt_log(WARN, CUDA, "collectives on streams go through the host's memory, as the GPUs do not reach each other: %s", tt_thread_error());
-	free_memory(cuda, true);
+	unreach_peers(cuda);
+	result = tutti_barrier(cuda->comm, NULL); /* nobody frees what another one has mapped */
+	free_memory(cuda);
+	if (result)
+		return result;
 	*mine = (struct tt_cuda_offer){ 0 };
 	result = tt_cuda_relay_begin(cuda);
 	return tt_cuda_exchange(cuda->comm, result, mine, all);
@@ -276,16 +291,19 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
 		return tt_comm_refuse(comm, "tutti_cuda_bind");
 	if (comm->cuda)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_bind: the communicator is bound to GPU %d already", comm->cuda->number);
+	if (tt_group_is_open(comm))
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_bind: this thread has a group open on the communicator; end it first");
 	struct tt_cuda *cuda = calloc(1, sizeof(*cuda));
 	if (!cuda)
 		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory"));
 	cuda->comm = comm;
+	pthread_mutex_init(&cuda->order, NULL);
 	cuda->parts = parts_for(comm->size);
 	tutti_result_t result = tt_cuda_driver(&cuda->driver);
 	if (!result)
 		result = choose_device(cuda, device);
 	if (result == TUTTI_ERR_INVALID) {
-		free(cuda);
+		cuda_free(cuda, true);
 		return result;
 	}
 	result = bind_all(cuda, result);
@@ -302,27 +320,40 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
 
 /* ---- the end */
 
-/* Until all that this rank put on streams has ended, and peers have read what it left for them: the setup stream waits for that. False: not by the
+/* Until all that is before it on the setup stream has ended; false: not by `deadline`. */
+static bool finish_setup(const struct tt_cuda *cuda, uint64_t deadline)
+{
+	cuda_result error;
+
+	while ((error = cuda->driver->stream_query(cuda->setup)) == CUDA_NOT_READY && tt_now() < deadline)
+		poll(NULL, 0, DRAIN_MS);
+	return error == 0;
+}
+
+/* The setup stream waits until all that this rank put on streams has ended, and peers have read what it left for them. False: that did not come by the
  * deadline, or the communicator has failed, and somebody may still be at the memory. */
 static bool drain(struct tt_cuda *cuda)
 {
+	struct tutti_comm *comm = cuda->comm;
 	struct tt_cuda_op op = { .cuda = cuda, .stream = cuda->setup };
-	const uint64_t deadline = tt_now() + cuda->comm->settings.timeout_ns;
+	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = comm->rank };
 	cuda_result error = cuda->used ? cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0) : 0;
 
 	tt_cuda_watch_busy(cuda, true); /* who is lost now is noticed */
 	if (!error && !cuda->relay)
 		error = tt_cuda_await_sync(&op, TT_CUDA_LAST);
-	for (size_t rank = 0; rank < (size_t)cuda->comm->size && !cuda->relay && !error; rank++)
+	for (size_t rank = 0; rank < (size_t)comm->size && !cuda->relay && !error; rank++)
 		error = tt_cuda_await_word(&op, offsetof(struct tt_cuda_control, taken) + rank * sizeof(uint64_t), TT_CUDA_AWAITS_NOBODY);
-	while (!error && (error = cuda->driver->stream_query(cuda->setup)) == CUDA_NOT_READY && tt_now() < deadline) {
-		poll(NULL, 0, DRAIN_MS);
-		error = 0;
-	}
-	pthread_mutex_lock(&cuda->comm->lock);
-	const bool healthy = !cuda->comm->fault.result;
-	pthread_mutex_unlock(&cuda->comm->lock);
-	return !error && healthy;
+	const bool ended = !error && finish_setup(cuda, tt_now() + comm->settings.timeout_ns);
+	pthread_mutex_lock(&comm->lock);
+	snprintf(fault.text, sizeof(fault.text), "rank %d destroyed the communicator with operations on streams that did not end", comm->rank);
+	if (!ended)
+		tt_comm_revoke(comm, &fault);
+	const bool healthy = !comm->fault.result;
+	pthread_mutex_unlock(&comm->lock);
+	if (!healthy) /* until the watch has let it go on */
+		finish_setup(cuda, tt_now() + RELEASED_NS);
+	return healthy;
 }
 
 void tt_cuda_unbind(struct tutti_comm *comm)

@@ -47,11 +47,13 @@ struct tt_cuda {
 	struct tt_cuda_report *report;
 	struct tutti_cuda_window *windows; /* that are registered */
 	uint64_t windows_made;
-	/* order: whatever the streams, operations of one communicator come one after the other */
-	struct CUevent_st *last;   /* recorded behind the last one … */
-	struct CUstream_st *stream; /* … on this stream */
+	bool flushes; /* waits can make sure that what other devices wrote before is there, too */
+	/* Order: whatever the streams, operations of one communicator come one after the other. `order` is held while one is put on its stream, and the communicator's
+	 * lock is not: CUDA may keep a thread waiting there, for what only a look at the communicator can end. Taken before that lock. */
+	pthread_mutex_t order;
+	const struct tt_plan *plan; /* of the operation that is being put there: kept; behind the communicator's lock */
+	struct CUevent_st *last; /* recorded behind the last one */
 	bool used;
-	uint64_t posted; /* what report->ended will be once all that was posted has ended */
 	uint64_t calls;	 /* numbered, for messages of errors */
 	struct CUstream_st *setup; /* the library's own, for what is written at the beginning and awaited at the end */
 	struct tt_cuda_watch *watch;
@@ -61,7 +63,7 @@ struct tt_cuda {
 /* bind.c */
 void tt_cuda_unbind(struct tutti_comm *comm); /* it was not bound is fine; lock not held */
 
-/* enqueue.c: put the calls of a group, or one, on their streams. Lock held. */
+/* enqueue.c: put the calls of a group, or one, on their streams. Lock held, but not all the time. */
 tutti_result_t tt_cuda_start(struct tutti_comm *comm, const struct tt_call *const *calls, size_t n);
 
 /* One operation while it is put on a stream. */
@@ -73,7 +75,6 @@ struct tt_cuda_op {
 	struct tt_card card;
 	uint64_t signature;
 	bool checks;	/* peers have given their signatures: kernels compare them before they move anything */
-	uint64_t waits; /* that it has put there and whose end is reported */
 	bool pending; /* a kernel is not launched yet, as the last one of a round gives word */
 	struct CUfunc_st *function; /* … this one */
 	uint64_t work; /* … for so many bytes, of the longest job */
@@ -82,6 +83,8 @@ struct tt_cuda_op {
 
 /* words.c: what streams wait for, and kernels that give word */
 cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync);
+/* The last one, after which nothing more comes that would report that it has ended. */
+cuda_result tt_cuda_await_end(struct tt_cuda_op *op);
 cuda_result tt_cuda_await_word(struct tt_cuda_op *op, size_t offset, uint64_t waiting);
 /* Add to the round's work. A copy joins those before it where they do not touch. */
 cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address src, size_t bytes);
@@ -113,8 +116,9 @@ void tt_cuda_windows_free(struct tt_cuda *cuda);
 /* watch.c */
 /* Its thread keeps the communicator's context current. */
 tutti_result_t tt_cuda_watch_begin(struct tt_cuda *cuda);
-void tt_cuda_watch_end(struct tt_cuda *cuda); /* NULL watch is fine */
-/* Something was put on a stream; `replayed`: into a graph, which may run at any time from now on. Lock held. */
+/* NULL watch is fine. `frees`: the context is there. */
+void tt_cuda_watch_end(struct tt_cuda *cuda, bool frees);
+/* Something was put on a stream; `replayed`: into a graph, which may run at any time from now on. */
 void tt_cuda_watch_busy(struct tt_cuda *cuda, bool replayed);
 /* context.c: the context of the communicator for a time */
 struct tt_cuda_entered {

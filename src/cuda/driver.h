@@ -62,6 +62,8 @@ enum {
 	CUDA_NOT_READY = 600,
 	CUDA_PEER_ACCESS_ALREADY_ENABLED = 704,
 	CUDA_NOT_SUPPORTED = 801,
+	CUDA_CAPTURE_UNSUPPORTED = 900, /* from here … */
+	CUDA_CAPTURE_CAPTURED_EVENT = 907, /* … to here: a stream is being captured */
 };
 
 /* CUdevice_attribute */
@@ -72,18 +74,19 @@ enum {
 	CUDA_CAPABILITY_MAJOR = 75,
 	CUDA_CAPABILITY_MINOR = 76,
 	CUDA_STREAM_OPS_64_BIT = 122, /* stream memory operations on 64 bits */
+	CUDA_STREAM_OPS_FLUSH = 98,   /* waits may flush what other devices wrote */
 	CUDA_DMA_BUF = 124,	      /* CUDA 11.7 */
 };
 enum { CUDA_MODE_DEFAULT = 0 };			    /* CUcomputemode: any number of processes */
 enum { CUDA_POINTER_MEMORY_TYPE = 2, CUDA_POINTER_IS_MANAGED = 8, CUDA_POINTER_DEVICE = 9 }; /* CUpointer_attribute */
 enum { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2 }; /* CUmemorytype; 0: CUDA does not know the pointer */
 enum { CUDA_MEM_OP_WAIT_64 = 4, CUDA_MEM_OP_WRITE_64 = 5 }; /* CUstreamBatchMemOpType */
-enum { CUDA_WAIT_AT_LEAST = 0, CUDA_WAIT_EQUAL = 1 };			    /* CUstreamWaitValue_flags */
+enum { CUDA_WAIT_AT_LEAST = 0, CUDA_WAIT_EQUAL = 1, CUDA_WAIT_FLUSH = 1 << 30 };			    /* CUstreamWaitValue_flags */
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
 enum { CUDA_EVENT_NO_TIMING = 2 };
 enum { CUDA_HOST_PORTABLE = 1, CUDA_HOST_MAPPED = 2 }; /* of mem_host_alloc() */
 enum { CUDA_IPC_LAZY_PEER_ACCESS = 1 };
-enum { CUDA_CAPTURE_NONE = 0, CUDA_CAPTURE_ACTIVE = 1 }; /* CUstreamCaptureStatus */
+enum { CUDA_CAPTURE_NONE = 0, CUDA_CAPTURE_ACTIVE = 1, CUDA_CAPTURE_INVALIDATED = 2 }; /* CUstreamCaptureStatus */
 enum { CUDA_CAPTURE_RELAXED = 2 };		    /* CUstreamCaptureMode */
 enum { CUDA_FUNCTION_THREADS = 0 };		    /* CUfunction_attribute */
 
@@ -122,12 +125,14 @@ struct cuda_driver {
 	cuda_result (*ipc_close)(cuda_address memory);
 
 	cuda_result (*stream_create)(struct CUstream_st **stream, unsigned flags);
+	cuda_result (*stream_create_urgent)(struct CUstream_st **stream, unsigned flags, int priority);
+	cuda_result (*context_get_priorities)(int *least, int *greatest);
+	cuda_result (*thread_capture_mode)(unsigned *mode);
 	cuda_result (*stream_destroy)(struct CUstream_st *stream);
 	cuda_result (*stream_synchronize)(struct CUstream_st *stream);
 	cuda_result (*stream_query)(struct CUstream_st *stream);
 	cuda_result (*stream_get_context)(struct CUstream_st *stream, struct CUctx_st **context);
 	cuda_result (*stream_is_capturing)(struct CUstream_st *stream, unsigned *status);
-	cuda_result (*thread_capture_mode)(unsigned *mode); /* the thread's, for the one before */
 	cuda_result (*stream_wait_event)(struct CUstream_st *stream, struct CUevent_st *event, unsigned flags);
 	cuda_result (*stream_mem_ops)(struct CUstream_st *stream, unsigned n, union CUstreamBatchMemOpParams_union *ops, unsigned flags);
 	cuda_result (*event_create)(struct CUevent_st **event, unsigned flags);

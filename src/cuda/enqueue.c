@@ -42,17 +42,14 @@ static tutti_result_t is_captured(const struct tt_cuda *cuda, struct CUstream_st
 	const cuda_result error = cuda->driver->stream_is_capturing(stream, &status);
 
 	*captured = status == CUDA_CAPTURE_ACTIVE;
+	if (status == CUDA_CAPTURE_INVALIDATED || (error >= CUDA_CAPTURE_UNSUPPORTED && error <= CUDA_CAPTURE_CAPTURED_EVENT))
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "the stream's capture has failed (or it is the default stream, while another one is captured): nothing can be put there");
 	return error ? tt_cuda_fail(cuda->driver, "look whether the stream is captured", error) : TUTTI_OK;
 }
 
 /* What only kernels can do. */
-static tutti_result_t check_for_relay(const struct tt_cuda *cuda, const struct tt_call *call)
+static tutti_result_t check_for_relay(const struct tt_call *call, bool captured)
 {
-	bool captured;
-	const tutti_result_t result = is_captured(cuda, call->stream, &captured);
-
-	if (result)
-		return result;
 	if (captured)
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s: the stream is captured, but operations that go by the host (see the warning of tutti_cuda_bind) cannot be part of graphs",
 			       tt_call_name(call));
@@ -66,6 +63,7 @@ static tutti_result_t check(const struct tt_cuda *cuda, const struct tt_call *ca
 {
 	const struct tutti_comm *comm = cuda->comm;
 	size_t send_bytes, recv_bytes;
+	bool captured;
 	tutti_result_t result = tt_call_check(comm, call);
 
 	if (result)
@@ -73,7 +71,9 @@ static tutti_result_t check(const struct tt_cuda *cuda, const struct tt_call *ca
 	if (call->op >= TUTTI_OP_COUNT && comm->user_ops[call->op - TUTTI_OP_COUNT].function)
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s: operations of tutti_op_create() run on the host only: the function without cuda_ takes memory of GPUs, too",
 			       tt_call_name(call));
-	result = cuda->relay ? check_for_relay(cuda, call) : TUTTI_OK;
+	result = is_captured(cuda, call->stream, &captured);
+	if (!result && cuda->relay)
+		result = check_for_relay(call, captured);
 	if (result)
 		return result;
 	tt_call_spans(comm, call, &send_bytes, &recv_bytes);
@@ -83,10 +83,11 @@ static tutti_result_t check(const struct tt_cuda *cuda, const struct tt_call *ca
 
 /* ---- order */
 
-/* Behind the communicator's last operation, wherever that was. What is captured is ordered by who launches the graph. */
+/* Behind the communicator's last operation, wherever that was: a stream's handle does not tell, as another may have got it, and one handle means another stream
+ * in each thread. What is captured is ordered by who launches the graph. */
 static cuda_result follow_last(struct tt_cuda *cuda, struct CUstream_st *stream, bool captured)
 {
-	if (!cuda->used || captured || cuda->stream == stream)
+	if (!cuda->used || captured)
 		return 0;
 	return cuda->driver->stream_wait_event(stream, cuda->last, 0);
 }
@@ -96,7 +97,6 @@ static cuda_result be_last(struct tt_cuda *cuda, struct CUstream_st *stream, boo
 	if (captured)
 		return 0;
 	cuda->used = true;
-	cuda->stream = stream;
 	return cuda->driver->event_record(cuda->last, stream);
 }
 
@@ -216,12 +216,24 @@ static void sign(struct tt_cuda_op *op)
 	op->card.seq = ++op->cuda->calls;
 }
 
+/* The plan is kept until the next operation has its own. */
+static tutti_result_t get_plan(struct tt_cuda_op *op, const struct tt_call *call)
+{
+	struct tt_cuda *cuda = op->cuda;
+
+	pthread_mutex_lock(&cuda->comm->lock);
+	const tutti_result_t result = tt_plan_get(cuda->comm, call, &op->plan);
+	cuda->plan = op->plan;
+	pthread_mutex_unlock(&cuda->comm->lock);
+	return result;
+}
+
 static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call *call)
 {
 	op->call = call;
 	if (op->cuda->relay)
 		return tt_cuda_relay_collective(op);
-	const tutti_result_t result = tt_plan_get(op->cuda->comm, call, &op->plan);
+	const tutti_result_t result = get_plan(op, call);
 
 	if (result)
 		return result;
@@ -274,9 +286,7 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 	if (!result && error)
 		result = tt_cuda_fail(cuda->driver, "order operations on streams", error);
 	tt_cuda_leave(cuda, &entered);
-	cuda->posted += captured ? 0 : op.waits;
-	if (!result)
-		tt_cuda_watch_busy(cuda, captured);
+	tt_cuda_watch_busy(cuda, captured); /* also where only a part is there, which waits for what will not come */
 	return result;
 }
 
@@ -329,20 +339,21 @@ static tutti_result_t one_stream(const struct tt_call *const *calls, size_t n)
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_cuda_start(struct tutti_comm *comm, const struct tt_call *const *calls, size_t n)
+/* The order's lock held, the communicator's not. */
+static tutti_result_t start(struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n)
 {
-	struct tt_cuda *cuda = comm->cuda;
+	struct tutti_comm *comm = cuda->comm;
 	const struct tt_call *few[4], **messages = few;
-	tutti_result_t result = tt_comm_state(comm);
 
-	if (result)
-		return result;
-	if (!cuda)
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: the communicator is not bound to a GPU: call tutti_cuda_bind() first", tt_call_name(calls[0]));
-	result = check_all(cuda, calls, n);
+	pthread_mutex_lock(&comm->lock);
+	tutti_result_t result = tt_comm_state(comm);
+	const bool healthy = !result;
+	if (!result)
+		result = check_all(cuda, calls, n);
+	pthread_mutex_unlock(&comm->lock);
 	if (!result)
 		result = one_stream(calls, n);
-	if (result == TUTTI_ERR_INVALID || result == TUTTI_ERR_UNSUPPORTED) /* nothing was put anywhere */
+	if (!healthy || result == TUTTI_ERR_INVALID || result == TUTTI_ERR_UNSUPPORTED) /* nothing was put anywhere */
 		return result;
 	if (n > sizeof(few) / sizeof(few[0]))
 		messages = malloc(n * sizeof(*messages));
@@ -352,5 +363,26 @@ tutti_result_t tt_cuda_start(struct tutti_comm *comm, const struct tt_call *cons
 		result = put_all(cuda, calls, n, messages);
 	if (messages != few)
 		free(messages);
-	return result ? tt_comm_give_up(comm, result) : TUTTI_OK;
+	if (!result)
+		return TUTTI_OK;
+	result = tt_comm_fail(comm, result);
+	tt_cuda_watch_busy(cuda, false); /* to let go on what waits for the rest */
+	return result;
+}
+
+tutti_result_t tt_cuda_start(struct tutti_comm *comm, const struct tt_call *const *calls, size_t n)
+{
+	struct tt_cuda *cuda = comm->cuda;
+	tutti_result_t result = tt_comm_state(comm);
+
+	if (result)
+		return result;
+	if (!cuda)
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: the communicator is not bound to a GPU: call tutti_cuda_bind() first", tt_call_name(calls[0]));
+	pthread_mutex_unlock(&comm->lock);
+	pthread_mutex_lock(&cuda->order);
+	result = start(cuda, calls, n);
+	pthread_mutex_unlock(&cuda->order);
+	pthread_mutex_lock(&comm->lock);
+	return result;
 }

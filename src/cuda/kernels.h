@@ -28,7 +28,8 @@
 
 enum { /* tt_cuda_report.waiting; a peer's rank << 8 is added where there is one */
 	TT_CUDA_AWAITS_NOBODY,
-	TT_CUDA_AWAITS_ALL,
+	TT_CUDA_AWAITS_ALL, /* after a round that is not the last */
+	TT_CUDA_AWAITS_LAST, /* after the last round */
 	TT_CUDA_AWAITS_SENT,
 	TT_CUDA_AWAITS_TAKEN
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Puts messages on a stream: pieces go through the sender's room for that peer. Of several messages the pieces take turns, first all sends' and then all
- * receives': a piece waits for the peer to have taken the one before, which the peer does before it sends its next. So none waits for another message. */
+ * receives', one piece with each peer: it waits for the peer to have taken the one before, which the peer does before it sends its next. So none waits for
+ * another peer's message. */
 #include <stddef.h>
 
 #include "bound.h"
@@ -47,18 +48,21 @@ static cuda_result put_piece(struct tt_cuda_op *op, struct tt_cuda_message *mess
 		error = tt_cuda_give_word(op, sync);
 	message->done += bytes;
 	message->pieces++;
-	op->waits++;
 	return error;
 }
 
+/* With each peer one piece at most: that of the first message which is not ended. */
 static cuda_result put_turn(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n, bool sending, bool *more)
 {
+	bool had[TT_CUDA_RANKS] = { false };
 	cuda_result error = 0;
 
 	for (size_t i = 0; i < n && !error; i++) {
 		if (messages[i].sending != sending || ended(&messages[i]))
 			continue;
-		error = put_piece(op, &messages[i]);
+		if (!had[messages[i].peer])
+			error = put_piece(op, &messages[i]);
+		had[messages[i].peer] = true;
 		*more |= !ended(&messages[i]);
 	}
 	return error;

@@ -103,10 +103,10 @@ static void fail(struct tt_cuda_relay *relay)
 	if (tt_comm_state(relay->comm))
 		fault = relay->comm->fault;
 	pthread_mutex_unlock(&relay->comm->lock);
+	tt_cuda_relay_release(relay->cuda);
 	pthread_mutex_lock(&comm->lock);
 	tt_comm_revoke(comm, &fault);
 	pthread_mutex_unlock(&comm->lock);
-	tt_cuda_relay_release(relay->cuda);
 }
 
 static tutti_result_t start(struct tt_cuda_relay *relay, struct piece *piece)
@@ -305,7 +305,6 @@ static tutti_result_t put_piece(struct tt_cuda_op *op, struct tt_call *calls, si
 	relay->last = piece;
 	pthread_cond_signal(&relay->wanted);
 	pthread_mutex_unlock(&relay->lock);
-	op->waits++;
 	return error ? tt_cuda_fail(op->cuda->driver, "bring input to the host", error) : TUTTI_OK;
 }
 
@@ -505,7 +504,7 @@ tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda)
 	return result;
 }
 
-void tt_cuda_relay_end(struct tt_cuda *cuda)
+void tt_cuda_relay_end(struct tt_cuda *cuda, bool frees)
 {
 	struct tt_cuda_relay *relay = cuda->relay;
 
@@ -525,10 +524,10 @@ void tt_cuda_relay_end(struct tt_cuda *cuda)
 	}
 	for (int i = 0; i < SLOTS; i++)
 		free(relay->results[i].runs);
-	for (size_t i = 0; i < relay->noutgrown; i++)
+	for (size_t i = 0; i < relay->noutgrown && frees; i++)
 		cuda->driver->mem_host_free(relay->outgrown[i].memory);
 	for (int i = 0; i < SLOTS; i++)
-		if (relay->slots[i].memory)
+		if (relay->slots[i].memory && frees)
 			cuda->driver->mem_host_free(relay->slots[i].memory);
 	pthread_cond_destroy(&relay->wanted);
 	pthread_mutex_destroy(&relay->lock);

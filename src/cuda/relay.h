@@ -7,8 +7,8 @@
 
 /* All ranks call. The communicator's context is current. */
 tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda);
-/* All that was put on streams has ended, or was let go on. NULL relay is fine. */
-void tt_cuda_relay_end(struct tt_cuda *cuda);
+/* NULL relay is fine. `frees`: all that was put on streams has ended, and the context is there. */
+void tt_cuda_relay_end(struct tt_cuda *cuda, bool frees);
 
 tutti_result_t tt_cuda_relay_collective(struct tt_cuda_op *op);
 tutti_result_t tt_cuda_relay_messages(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n);

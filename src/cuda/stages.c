@@ -3,11 +3,14 @@
  *
  * Segments come one after the other. A round's steps become kernels; when the last of them has ended, word is given to all, and the next round waits for
  * everybody's. The stage is written again when all have ended the last round of the segment before: the first wait of each. */
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "bound.h"
 #include "module.h"
+
+static_assert(TT_ROUNDS == TT_CUDA_SYNCS, "a word after each round");
 
 /* What a rank that scales its input reads instead of it: the second half of its stage (tt_plan_build() cuts accordingly). */
 static cuda_address scaled_place(const struct tt_cuda_op *op, const struct tt_ref *ref, uint32_t k)
@@ -149,7 +152,6 @@ cuda_result tt_cuda_by_stages(struct tt_cuda_op *op)
 			if (!error)
 				error = tt_cuda_end_round(op, (int)round, (int)rounds);
 		}
-		op->waits += rounds - 1;
 	}
 	return error;
 }

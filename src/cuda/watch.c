@@ -5,6 +5,7 @@
  * While something is on a stream, or a graph may be launched any time, it looks every few milliseconds at what the kernels reported and at the communicator.
  * Otherwise it sleeps until the next call. */
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include "thread.h"
 
 #define LOOK_MS	   5
+#define FINISH_NS  200000000
 #define RELEASE_MS 50 /* from one release to the next: a kernel that ran during the first one may have cleared a word after it */
 
 struct tt_cuda_watch {
@@ -72,6 +74,18 @@ static unsigned all_words(const struct tt_cuda *cuda, union CUstreamBatchMemOpPa
 	return n;
 }
 
+/* Wait for the thread's own stream, which waits for nothing; but where CUDA has more streams than connections to the GPU (CUDA_DEVICE_MAX_CONNECTIONS), it may stand
+ * behind one that does. */
+static cuda_result finish(const struct tt_cuda *cuda)
+{
+	const uint64_t enough = tt_now() + FINISH_NS;
+	cuda_result error;
+
+	while ((error = cuda->driver->stream_query(cuda->watch->stream)) == CUDA_NOT_READY && tt_now() < enough)
+		poll(NULL, 0, 1);
+	return error;
+}
+
 /* What ranks wait for comes from now on, whatever peers do, and kernels do nothing. */
 static void release(struct tt_cuda *cuda)
 {
@@ -80,12 +94,15 @@ static void release(struct tt_cuda *cuda)
 	struct tt_cuda_watch *watch = cuda->watch;
 	const cuda_address dead = cuda->peer[cuda->comm->rank].memory + offsetof(struct tt_cuda_control, dead);
 	const unsigned n = all_words(cuda, ops);
+
+	if (driver->stream_query(watch->stream) == CUDA_NOT_READY) /* the last release is on its way still */
+		return;
 	cuda_result error = driver->mem_set(dead, 1, sizeof(uint32_t), watch->stream);
 
 	if (!error)
 		error = driver->stream_mem_ops(watch->stream, n, ops, 0);
 	if (!error)
-		error = driver->stream_synchronize(watch->stream);
+		error = finish(cuda);
 	pthread_mutex_lock(&watch->lock);
 	if (error && !watch->released) {
 		tt_cuda_fail(driver, "let streams go on that wait for a communicator that has ended", error);
@@ -114,12 +131,14 @@ static uint64_t missing_ranks(const struct tt_cuda *cuda, uint64_t waiting)
 	uint8_t posted[TT_CUDA_SYNCS][TT_CUDA_RANKS] = { 0 };
 	uint64_t missing = 0;
 
-	if ((waiting & 0xff) != TT_CUDA_AWAITS_ALL)
+	const bool at_end = waiting == TT_CUDA_AWAITS_LAST;
+
+	if (waiting != TT_CUDA_AWAITS_ALL && !at_end)
 		return 1ull << (waiting >> 8);
 	if (driver->mem_copy((cuda_address)(uintptr_t)posted, cuda->peer[own].memory + offsetof(struct tt_cuda_control, posted), sizeof(posted), stream) ||
-	    driver->stream_synchronize(stream))
+	    finish(cuda))
 		return 0;
-	for (int sync = 0; sync < TT_CUDA_LAST; sync++)
+	for (int sync = at_end ? TT_CUDA_LAST : 0; sync < (at_end ? TT_CUDA_SYNCS : TT_CUDA_LAST); sync++)
 		for (int rank = 0; rank < size && posted[sync][own]; rank++)
 			missing |= posted[sync][rank] ? 0 : 1ull << rank;
 	return missing;
@@ -174,7 +193,9 @@ static void look_at_context(struct tt_cuda *cuda)
 {
 	const cuda_result error = cuda->driver->stream_query(cuda->watch->stream);
 
-	if (error == 0 || error == CUDA_NOT_READY)
+	const bool capturing = error >= CUDA_CAPTURE_UNSUPPORTED && error <= CUDA_CAPTURE_CAPTURED_EVENT;
+
+	if (error == 0 || error == CUDA_NOT_READY || capturing)
 		return;
 	const tutti_result_t result = tt_cuda_fail(cuda->driver, "the GPU's context has failed, and cannot be used again in this process (compute-sanitizer finds the kernel)", error);
 	tt_comm_revoke_for(cuda->comm, result);
@@ -185,8 +206,10 @@ static bool look(struct tt_cuda *cuda)
 {
 	struct tutti_comm *comm = cuda->comm;
 
-	if (pthread_mutex_trylock(&comm->lock)) /* whoever has it looks, or is in a call that soon ends */
+	if (pthread_mutex_trylock(&comm->lock)) { /* whoever has it is in a call that soon ends: again, then */
+		tt_cuda_watch_busy(cuda, false);
 		return true;
+	}
 	tt_comm_look(comm, true);
 	if (!comm->fault.result)
 		look_at_cards(cuda);
@@ -218,10 +241,11 @@ static bool await(struct tt_cuda *cuda)
 	pthread_mutex_lock(&watch->lock);
 	const struct timespec at = in_ms(watch->released ? RELEASE_MS : LOOK_MS);
 	int error = 0;
-	/* the one that reads `busy` here comes after tt_cuda_watch_busy() has counted what it posted */
-	if (!watch->released && read_word(&cuda->report->ended) >= __atomic_load_n(&cuda->posted, __ATOMIC_RELAXED))
-		watch->busy = watch->replayed;
-	while (!watch->stop && !error)
+	/* what was put on a stream before `busy` was set is behind the event by now; what it has reported is looked at once more */
+	const bool ended = watch->busy && !watch->replayed && cuda->driver->event_query(cuda->last) == 0;
+
+	watch->busy &= !ended;
+	while (!watch->stop && !error && !ended)
 		error = watch->busy || watch->released ? pthread_cond_timedwait(&watch->wanted, &watch->lock, &at) :
 							 pthread_cond_wait(&watch->wanted, &watch->lock);
 	const bool go_on = !watch->stop;
@@ -240,7 +264,8 @@ static void *watch_main(void *argument)
 		return NULL;
 	/* or a stream_query() here would make a capture by another thread invalid */
 	cuda->driver->thread_capture_mode(&mode);
-	while (await(cuda)) {
+	/* at the end of the process the driver may go first */
+	while (await(cuda) && cuda->driver->stream_query(cuda->watch->stream) != CUDA_DEINITIALIZED) {
 		if (look(cuda))
 			continue;
 		if (cuda->relay)
@@ -261,7 +286,10 @@ tutti_result_t tt_cuda_watch_begin(struct tt_cuda *cuda)
 
 	if (!watch)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to look after streams");
-	const cuda_result failed = cuda->driver->stream_create(&watch->stream, CUDA_STREAM_NON_BLOCKING);
+	int least = 0, greatest = 0;
+	cuda_result failed = cuda->driver->context_get_priorities(&least, &greatest);
+	if (!failed) /* it must get through to the GPU when others wait there */
+		failed = cuda->driver->stream_create_urgent(&watch->stream, CUDA_STREAM_NON_BLOCKING, greatest);
 	if (failed) {
 		free(watch);
 		return tt_cuda_fail(cuda->driver, "make a stream", failed);
@@ -281,7 +309,7 @@ tutti_result_t tt_cuda_watch_begin(struct tt_cuda *cuda)
 	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "begin the thread that looks after streams: %s", strerror(error));
 }
 
-void tt_cuda_watch_end(struct tt_cuda *cuda)
+void tt_cuda_watch_end(struct tt_cuda *cuda, bool frees)
 {
 	struct tt_cuda_watch *watch = cuda->watch;
 
@@ -292,7 +320,8 @@ void tt_cuda_watch_end(struct tt_cuda *cuda)
 	pthread_cond_signal(&watch->wanted);
 	pthread_mutex_unlock(&watch->lock);
 	pthread_join(watch->thread, NULL);
-	cuda->driver->stream_destroy(watch->stream);
+	if (frees)
+		cuda->driver->stream_destroy(watch->stream);
 	pthread_cond_destroy(&watch->wanted);
 	pthread_mutex_destroy(&watch->lock);
 	free(watch);

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "group.h"
 #include "log.h"
 #include "module.h"
+#include "pointers.h"
 #include "reach.h"
 
 struct tutti_cuda_window {
@@ -51,7 +53,8 @@ static uint64_t add_place(uint64_t hash, const struct place *place)
 	return (hash ^ place->offset) * 0x9e3779b97f4a7c15ull;
 }
 
-/* Which of a collective's buffers peers touch: what is read of others, what is written into others. */
+/* Which of a collective's buffers peers touch: what is read of others, what is written into others. (Of all_gather_v each rank has displacements of
+ * its own, which the others do not know.) */
 static bool reads_others(enum tt_collective collective)
 {
 	return TT_BIT(collective) & (TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_REDUCE_SCATTER_V) | TT_BIT(TT_ALL_TO_ALL));
@@ -59,7 +62,7 @@ static bool reads_others(enum tt_collective collective)
 
 static bool writes_others(enum tt_collective collective)
 {
-	return TT_BIT(collective) & (TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_ALL_GATHER) | TT_BIT(TT_ALL_GATHER_V) | TT_BIT(TT_BROADCAST));
+	return TT_BIT(collective) & (TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_ALL_GATHER) | TT_BIT(TT_BROADCAST));
 }
 
 bool tt_cuda_in_windows(struct tt_cuda_op *op)
@@ -72,12 +75,12 @@ bool tt_cuda_in_windows(struct tt_cuda_op *op)
 	    (call->collective == TT_ALL_TO_ALL && call->send == call->recv))
 		return false;
 	if (reads_others(call->collective)) {
-		if (!find_place(op->cuda, call->send, op->plan->send_span, &place))
+		if (op->plan->send_span == 0 || !find_place(op->cuda, call->send, op->plan->send_span, &place))
 			return false;
 		hash = add_place(hash, &place);
 	}
 	if (writes_others(call->collective)) {
-		if (!find_place(op->cuda, call->recv, op->plan->recv_span, &place))
+		if (op->plan->recv_span == 0 || !find_place(op->cuda, call->recv, op->plan->recv_span, &place))
 			return false;
 		hash = add_place(hash, &place);
 	}
@@ -190,8 +193,7 @@ static cuda_result move(struct tt_cuda_op *op, const struct place *send, const s
 	case TT_ALL_REDUCE: return all_reduce(op, send, recv);
 	case TT_REDUCE_SCATTER:
 	case TT_REDUCE_SCATTER_V: return reduce_scatter(op, send, recv);
-	case TT_ALL_GATHER:
-	case TT_ALL_GATHER_V: return all_gather(op, send, recv);
+	case TT_ALL_GATHER: return all_gather(op, send, recv);
 	case TT_BROADCAST: return broadcast(op, send, recv);
 	default: return all_to_all(op, send, recv);
 	}
@@ -214,9 +216,8 @@ cuda_result tt_cuda_by_windows(struct tt_cuda_op *op)
 		error = move(op, &send, &recv);
 	if (!error)
 		error = tt_cuda_end_round(op, 1, 2);
-	op->waits++;
 	/* what comes next on the stream finds the results written, and may write the inputs */
-	return error ? error : tt_cuda_await_sync(op, TT_CUDA_LAST);
+	return error ? error : tt_cuda_await_end(op);
 }
 
 /* ---- registering */
@@ -274,13 +275,22 @@ TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, si
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_register: the communicator is not bound to a GPU: call tutti_cuda_bind() first");
 	if (!memory || bytes == 0)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_register: %zu bytes at %p, expected memory of the GPU", bytes, memory);
+	if (tt_group_is_open(comm))
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_register: this thread has a group open on the communicator; end it first");
+	enum tt_cuda_memory kind;
+	int device;
+	tutti_result_t result = tt_cuda_pointer(comm->cuda->driver, memory, &kind, &device);
+	if (!result && (kind != TT_CUDA_DEVICE || device != comm->cuda->number))
+		result = tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_register: %p is no memory of GPU %d, to which the communicator is bound", memory, comm->cuda->number);
+	if (result)
+		return result;
 	struct tutti_cuda_window *made = calloc(1, sizeof(*made));
 	if (!made)
 		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_register: no memory for a window"));
 	made->comm = comm;
 	made->bytes = bytes;
 	/* by the host nobody reaches it; the window is there, and changes nothing */
-	const tutti_result_t result = comm->cuda->relay ? TUTTI_OK : make_window(comm->cuda, (cuda_address)(uintptr_t)memory, made);
+	result = comm->cuda->relay ? TUTTI_OK : make_window(comm->cuda, (cuda_address)(uintptr_t)memory, made);
 	if (result) {
 		free(made);
 		return result;
@@ -312,6 +322,8 @@ TUTTI_API tutti_result_t tutti_cuda_deregister(tutti_cuda_window_t window)
 
 	if (!tt_comm_usable(comm))
 		return tt_comm_refuse(comm, "tutti_cuda_deregister");
+	if (tt_group_is_open(comm))
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_deregister: this thread has a group open on the communicator; end it first");
 	pthread_mutex_lock(&comm->lock);
 	struct tutti_cuda_window **link = &comm->cuda->windows;
 	while (*link && *link != window)
@@ -319,10 +331,10 @@ TUTTI_API tutti_result_t tutti_cuda_deregister(tutti_cuda_window_t window)
 	if (*link)
 		*link = window->next;
 	pthread_mutex_unlock(&comm->lock);
-	/* nobody lets go of memory that another rank still works in */
+	/* nobody lets go of memory that another rank still works in, and nobody's caller frees what another one has mapped */
 	const tutti_result_t result = tutti_barrier(comm, NULL);
 	window_free(comm->cuda, window);
-	return result;
+	return result ? result : tutti_barrier(comm, NULL);
 }
 
 void tt_cuda_windows_free(struct tt_cuda *cuda)

@@ -6,38 +6,50 @@
 #include "bound.h"
 #include "module.h"
 
-#define THREADS	     512 /* of a block … */
-#define THREADS_FEW  128 /* … and where there is little to do: fewer start sooner */
+#define THREADS_FEW  128 /* of a block where there is little to do: fewer start sooner */
 #define FEW_BYTES    2048
 #define BLOCK_BYTES  (32u * 1024) /* that one block moves before more of them are worth it */
 #define BLOCKS_EACH  4u		  /* at most on each multiprocessor */
 
 /* ---- waits */
 
-static union CUstreamBatchMemOpParams_union wait_for(cuda_address word, uint64_t value)
+static union CUstreamBatchMemOpParams_union wait_for(const struct tt_cuda *cuda, cuda_address word, uint64_t value)
 {
 	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
 
 	op.waitValue.operation = CUDA_MEM_OP_WAIT_64;
 	op.waitValue.address = word;
 	op.waitValue.value64 = value;
-	op.waitValue.flags = CUDA_WAIT_EQUAL;
+	op.waitValue.flags = CUDA_WAIT_EQUAL | (cuda->flushes ? CUDA_WAIT_FLUSH : 0);
+	return op;
+}
+
+/* Whom the stream waits for, for the watch. */
+static union CUstreamBatchMemOpParams_union say_waiting(const struct tt_cuda *cuda, uint64_t waiting)
+{
+	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
+
+	op.writeValue.operation = CUDA_MEM_OP_WRITE_64;
+	op.writeValue.address = (cuda_address)(uintptr_t)&cuda->report->waiting;
+	op.writeValue.value64 = waiting;
 	return op;
 }
 
 cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync)
 {
-	union CUstreamBatchMemOpParams_union ops[TT_CUDA_RANKS / TT_CUDA_WORD];
+	union CUstreamBatchMemOpParams_union ops[1 + TT_CUDA_RANKS / TT_CUDA_WORD];
 	const struct tt_cuda *cuda = op->cuda;
 	const cuda_address posted = (cuda_address)(uintptr_t)tt_cuda_control_of(cuda, cuda->comm->rank)->posted[sync];
 	unsigned n = 0;
 
+	if (sync == TT_CUDA_LAST) /* of the others the kernel before says it */
+		ops[n++] = say_waiting(cuda, TT_CUDA_AWAITS_LAST);
 	for (int rank = 0; rank < cuda->comm->size; rank += TT_CUDA_WORD) {
 		uint64_t all = 0;
 
 		for (int i = 0; i < TT_CUDA_WORD && rank + i < cuda->comm->size; i++)
 			all |= 1ull << 8 * i;
-		ops[n++] = wait_for(posted + (cuda_address)rank, all);
+		ops[n++] = wait_for(cuda, posted + (cuda_address)rank, all);
 	}
 	return cuda->driver->stream_mem_ops(op->stream, n, ops, 0);
 }
@@ -45,13 +57,17 @@ cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync)
 cuda_result tt_cuda_await_word(struct tt_cuda_op *op, size_t offset, uint64_t waiting)
 {
 	const struct tt_cuda *cuda = op->cuda;
-	union CUstreamBatchMemOpParams_union ops[2] = { { .pad = { 0 } } };
+	union CUstreamBatchMemOpParams_union ops[2] = { say_waiting(cuda, waiting), wait_for(cuda, cuda->peer[cuda->comm->rank].memory + offset, 1) };
 
-	ops[0].writeValue.operation = CUDA_MEM_OP_WRITE_64;
-	ops[0].writeValue.address = (cuda_address)(uintptr_t)&cuda->report->waiting;
-	ops[0].writeValue.value64 = waiting;
-	ops[1] = wait_for(cuda->peer[cuda->comm->rank].memory + offset, 1);
 	return cuda->driver->stream_mem_ops(op->stream, 2, ops, 0);
+}
+
+cuda_result tt_cuda_await_end(struct tt_cuda_op *op)
+{
+	union CUstreamBatchMemOpParams_union nobody = say_waiting(op->cuda, TT_CUDA_AWAITS_NOBODY);
+	const cuda_result error = tt_cuda_await_sync(op, TT_CUDA_LAST);
+
+	return error ? error : op->cuda->driver->stream_mem_ops(op->stream, 1, &nobody, 0);
 }
 
 /* ---- kernels */
@@ -70,7 +86,7 @@ static cuda_result launch(struct tt_cuda_op *op, struct tt_cuda_sync *sync)
 {
 	const struct tt_cuda *cuda = op->cuda;
 	const unsigned jobs = op->function == cuda->module->copy && op->part.nsrc > 1 ? op->part.nsrc : 1;
-	const unsigned threads = op->work <= FEW_BYTES ? THREADS_FEW : THREADS;
+	const unsigned threads = op->work <= FEW_BYTES ? THREADS_FEW : TT_CUDA_THREADS;
 	void *parameters[] = { &op->part, sync };
 
 	sync->place = (const struct tt_cuda_place *)(uintptr_t)(cuda->peer[cuda->comm->rank].memory + cuda->parts.place);

@@ -258,11 +258,15 @@ static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
 	REFUSED(tutti_cuda_all_reduce(NULL, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_all_reduce: comm is NULL");
 	REFUSED(tutti_cuda_bind(comm, r->device), TUTTI_ERR_INVALID, "is bound to GPU");
 	REFUSED(tutti_cuda_register(comm, NULL, 8, &window), TUTTI_ERR_INVALID, "expected memory of the GPU");
+	REFUSED(tutti_cuda_register(comm, in.host, 8, &window), TUTTI_ERR_INVALID, "is no memory of GPU");
 	SUCCEEDS(tutti_op_create(comm, add, true, NULL, &op));
 	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, op, r->stream), TUTTI_ERR_UNSUPPORTED, "run on the host only");
 	SUCCEEDS(tutti_comm_split(comm, 0, 0, &other));
 	REFUSED(tutti_cuda_all_reduce(other, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_bind() first");
 	REFUSED(tutti_cuda_bind(other, 99), TUTTI_ERR_INVALID, "device 99, expected -1 or 0 to");
+	SUCCEEDS(tutti_group_begin(other));
+	REFUSED(tutti_cuda_bind(other, r->device), TUTTI_ERR_INVALID, "has a group open");
+	SUCCEEDS(tutti_group_end(other, NULL));
 	tutti_comm_destroy(other);
 	if (r->size > 1) {
 		SUCCEEDS(tutti_group_begin(comm));
@@ -424,11 +428,172 @@ static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 	return told(r, &x, TUTTI_ERR_PEER_LOST, "rank");
 }
 
+/* ---- what was found wrong once */
+
+static int messages_between_two_ranks_do_not_wait(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	const int peer = r->rank ^ 1;
+	struct vector in[2], out[2];
+
+	if (peer >= r->size)
+		return 0;
+	for (int i = 0; i < 2; i++)
+		if (take(comm, &in[i], FEW) || take(comm, &out[i], FEW) || put(r, &in[i], (float)i))
+			return 1;
+	SUCCEEDS(tutti_group_begin(comm));
+	for (int i = 0; i < 2; i++)
+		SUCCEEDS(tutti_cuda_send(comm, in[i].gpu, FEW, TUTTI_FLOAT32, peer, r->stream));
+	for (int i = 0; i < 2; i++)
+		SUCCEEDS(tutti_cuda_recv(comm, out[i].gpu, FEW, TUTTI_FLOAT32, peer, r->stream));
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	if (expect(r, &out[0], 0, 1) || expect(r, &out[1], 1, 1))
+		return 1;
+	SUCCEEDS(tutti_comm_error(comm, NULL));
+	for (int i = 0; i < 2; i++) {
+		give(&in[i]);
+		give(&out[i]);
+	}
+	return 0;
+}
+
+/* Longer than the half of a stage that is for scaled input. */
+static int long_input_is_scaled(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	const size_t n = (size_t)5 << 20;
+	const float scalar = 2;
+	struct vector in, out;
+	tutti_op_t op;
+
+	if (take(comm, &in, n) || take(comm, &out, n))
+		return 1;
+	for (size_t i = 0; i < n; i++)
+		in.host[i] = (float)(i % 1000003);
+	WORKS(gpu_copy(in.gpu, in.host, n * sizeof(float), r->stream));
+	SUCCEEDS(tutti_op_create_premul_sum(comm, &scalar, TUTTI_FLOAT32, &op));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, n, TUTTI_FLOAT32, op, r->stream));
+	WORKS(gpu_copy(out.host, out.gpu, n * sizeof(float), r->stream) && gpu_finish(r->stream));
+	for (size_t i = 0; i < n; i++)
+		CLAIM(out.host[i] == scalar * (float)r->size * in.host[i], "element %zu is %g, expected %g", i, out.host[i], scalar * (float)r->size * in.host[i]);
+	give(&in);
+	give(&out);
+	return 0;
+}
+
+/* Each rank has places of its own for the blocks, in a window. */
+static int places_of_blocks_are_a_ranks_own(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	size_t counts[32], displs[32];
+	tutti_cuda_window_t window;
+	struct vector in, out;
+
+	if (take(comm, &in, FEW) || take(comm, &out, FEW) || put(r, &in, (float)(100 * (r->rank + 1))) || put(r, &out, 0))
+		return 1;
+	for (size_t i = 0; i < (size_t)r->size; i++) {
+		counts[i] = 4;
+		displs[i] = r->rank == 0 ? i * 4 : 500 - i * 4;
+	}
+	SUCCEEDS(tutti_cuda_register(comm, out.gpu, FEW * sizeof(float), &window));
+	SUCCEEDS(tutti_cuda_all_gather_v(comm, in.gpu, out.gpu, counts, displs, TUTTI_FLOAT32, r->stream));
+	WORKS(gpu_copy(out.host, out.gpu, FEW * sizeof(float), r->stream) && gpu_finish(r->stream));
+	for (int i = 0; i < r->size; i++)
+		CLAIM(out.host[displs[i]] == (float)(100 * (i + 1)), "rank %d's block is %g", i, out.host[displs[i]]);
+	SUCCEEDS(tutti_cuda_deregister(window));
+	give(&in);
+	give(&out);
+	return 0;
+}
+
+static int windows_of_nothing_do_not_matter(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	tutti_cuda_window_t window;
+	struct vector x;
+
+	if (take(comm, &x, FEW))
+		return 1;
+	SUCCEEDS(tutti_cuda_register(comm, x.gpu, FEW * sizeof(float), &window));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, r->rank ? NULL : x.gpu, r->rank ? NULL : x.gpu, 0, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_barrier(comm, r->stream));
+	WORKS(gpu_finish(r->stream));
+	SUCCEEDS(tutti_cuda_deregister(window));
+	SUCCEEDS(tutti_comm_error(comm, NULL));
+	give(&x);
+	return 0;
+}
+
+/* On rank 0 a kernel in the middle of an operation cannot be launched. */
+static int half_an_operation_is_let_go(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	struct vector x;
+
+	if (begin(r, &x, argument))
+		return 1;
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	WORKS(gpu_finish(r->stream));
+	if (r->rank == 0) {
+		setenv("STANDIN_FAILS", "cuLaunchKernel:2", 1);
+		const tutti_result_t result = tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
+		unsetenv("STANDIN_FAILS");
+		CLAIM(result == TUTTI_ERR_SYSTEM, "%s, expected %s", tutti_strerror(result), tutti_strerror(TUTTI_ERR_SYSTEM));
+	} else {
+		tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream); /* the fault may be known */
+	}
+	return told(r, &x, TUTTI_ERR_SYSTEM, "rank 0: tutti_cuda_all_reduce");
+}
+
+/* As after cudaDeviceReset(), or late in the end of a program. */
+static int destroyed_without_a_context(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm, other;
+	struct vector x;
+
+	if (take(comm, &x, FEW) || put(r, &x, 1))
+		return 1;
+	SUCCEEDS(tutti_comm_split(comm, 0, 0, &other));
+	SUCCEEDS(tutti_cuda_bind(other, r->device));
+	SUCCEEDS(tutti_cuda_all_reduce(other, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	WORKS(gpu_finish(r->stream));
+	meet_at(argument, r->size);
+	setenv("STANDIN_FAILS", "cuCtxPushCurrent_v2", 1);
+	tutti_comm_destroy(other);
+	unsetenv("STANDIN_FAILS");
+	give(&x);
+	return 0;
+}
+
+/* The last rank is killed before its stream has come to the operation, which has windows. */
+static int killed_rank_with_windows_is_told(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	const int victim = r->size - 1;
+	atomic_int *posted = argument;
+	tutti_cuda_window_t window;
+	struct vector x;
+
+	if (take(comm, &x, FEW) || put(r, &x, 1))
+		return 1;
+	SUCCEEDS(tutti_cuda_register(comm, x.gpu, FEW * sizeof(float), &window));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	if (r->rank == victim) {
+		WORKS(gpu_finish(r->stream));
+		await_count(posted, r->size - 1);
+		raise(SIGKILL);
+	}
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	atomic_fetch_add(posted, 1);
+	return told(r, &x, TUTTI_ERR_PEER_LOST, "rank");
+}
+
 static const struct {
 	const char *name;
 	gpu_body *body;
 	bool reaches; /* what only ranks can do that reach each other's memory */
 	bool kills;
+	bool stands_in; /* a stand-in makes CUDA fail, of one process alone */
 	const char *variable; /* of its environment */
 } claims[] = {
 	{ "graph_is_launched_again", graph_is_launched_again, .reaches = true },
@@ -439,12 +604,19 @@ static const struct {
 	{ "barrier_waits_for_all", barrier_waits_for_all },
 	{ "destroyed_with_work_ahead", destroyed_with_work_ahead },
 	{ "wrong_calls_are_refused", wrong_calls_are_refused },
+	{ "messages_between_two_ranks_do_not_wait", messages_between_two_ranks_do_not_wait },
+	{ "long_input_is_scaled", long_input_is_scaled, .reaches = true },
+	{ "places_of_blocks_are_a_ranks_own", places_of_blocks_are_a_ranks_own },
+	{ "windows_of_nothing_do_not_matter", windows_of_nothing_do_not_matter },
+	{ "half_an_operation_is_let_go", half_an_operation_is_let_go, .reaches = true, .stands_in = true },
+	{ "destroyed_without_a_context", destroyed_without_a_context, .stands_in = true },
 	{ "mismatch_is_told", mismatch_is_told },
 	{ "other_message_is_told", other_message_is_told },
 	{ "window_of_one_rank_is_told", window_of_one_rank_is_told, .reaches = true },
 	{ "absent_rank_is_told", absent_rank_is_told, .variable = "TUTTI_TIMEOUT" },
 	{ "abort_lets_streams_go_on", abort_lets_streams_go_on },
 	{ "killed_rank_is_told", killed_rank_is_told, .kills = true },
+	{ "killed_rank_with_windows_is_told", killed_rank_with_windows_is_told, .reaches = true, .kills = true },
 };
 
 int main(int argc, char **argv)
@@ -459,7 +631,7 @@ int main(int argc, char **argv)
 		struct job job = { .limit_s = 60 };
 
 		if ((only && strcmp(only, claims[i].name) != 0) || (claims[i].kills && (gpu_job_threads || gpu_job_ranks == 1)) ||
-		    (claims[i].reaches && by_host()))
+		    (claims[i].reaches && by_host()) || (claims[i].stands_in && (gpu_job_threads || !getenv("TUTTI_CUDA_LIBRARY"))))
 			continue;
 		if (claims[i].kills) {
 			job.expect_signal = SIGKILL;

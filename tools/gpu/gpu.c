@@ -11,7 +11,7 @@
 #define LIBRARY	       "libcuda.so.1"
 #define NON_BLOCKING   1 /* CU_STREAM_NON_BLOCKING */
 #define ATTACH_GLOBAL  1 /* CU_MEM_ATTACH_GLOBAL */
-#define CAPTURE_GLOBAL 0 /* CU_STREAM_CAPTURE_MODE_GLOBAL */
+#define CAPTURE_OWN    1 /* CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads go on as they like */
 #define NOT_READY      600
 #define LOCAL_BYTES    3 /* CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES */
 
@@ -284,7 +284,7 @@ double gpu_seconds(gpu_event_t from, gpu_event_t to)
 
 bool gpu_capture(gpu_stream_t stream)
 {
-	return succeeded("cuStreamBeginCapture", cu.capture(stream, CAPTURE_GLOBAL));
+	return succeeded("cuStreamBeginCapture", cu.capture(stream, CAPTURE_OWN));
 }
 
 gpu_graph_t gpu_captured(gpu_stream_t stream)

@@ -245,6 +245,21 @@ API cuda_result cuStreamCreate(struct CUstream_st **stream, unsigned flags)
 	return standin_leave(error);
 }
 
+API cuda_result cuStreamCreateWithPriority(struct CUstream_st **stream, unsigned flags, int priority)
+{
+	const cuda_result error = standin_enter(__func__);
+
+	standin_leave(error);
+	return error ? error : cuStreamCreate(stream, flags);
+}
+
+API cuda_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	*least = 0;
+	*greatest = -5;
+	return standin_leave(standin_enter(__func__));
+}
+
 /* What it was given is done yet. */
 API cuda_result cuStreamDestroy_v2(struct CUstream_st *handle)
 {
