@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tutti/cuda.h>
 
@@ -280,11 +281,13 @@ static int run(struct bench_backend *backend, const struct bench_call *call)
 	return put_calls(backend, call, 1);
 }
 
-/* Calls on streams go their own way, of which the library does not tell. */
+/* What goes between windows or by the host follows no plan that the library tells of. */
 static void describe(struct bench_backend *backend, const char **transport, const char **algorithm)
 {
+	tutti_plan_info_t info = { .size = sizeof(info) };
+
 	*transport = "cuda";
-	*algorithm = "unknown";
+	*algorithm = tutti_comm_last_plan(tutti_of(backend)->comm, &info) == TUTTI_OK && strcmp(info.transports, "cuda") == 0 ? info.algorithm : "unknown";
 }
 
 static const struct bench_device functions = {

@@ -517,12 +517,12 @@ TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info
 	const struct tt_plan *plan = comm->last_plan;
 	if (plan) {
 		info->algorithm = plan->algorithm->name;
-		info->transports = comm->size > 1 ? comm->transport_names : "none";
+		info->transports = comm->size == 1 ? "none" : plan->call.on_gpu ? "cuda" : comm->transport_names;
 		info->segment_bytes = plan->segments > 1 ? plan->slot_bytes : 0;
 		info->rounds = plan->sched.nrounds;
 	}
 	pthread_mutex_unlock(&comm->lock);
 	if (!plan)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_last_plan: no collective was called yet");
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_last_plan: no collective was called yet, or the last one went between windows or by the host (tutti/cuda.h)");
 	return TUTTI_OK;
 }

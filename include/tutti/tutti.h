@@ -604,14 +604,14 @@ TUTTI_API void tutti_log_set_sink(tutti_log_fn_t sink, void *context);
 typedef struct tutti_plan_info {
 	size_t size;			/**< sizeof(tutti_plan_info_t), set by the caller */
 	const char *algorithm;		/**< such as "ring" */
-	const char *transports;		/**< such as "shm" or "shm+tcp"; valid while `comm` is */
+	const char *transports;		/**< such as "shm" or "shm+tcp"; "cuda": it was on a stream; valid while `comm` is */
 	size_t segment_bytes;		/**< of each block that moves at a time; 0: not cut */
 	unsigned rounds;		/**< of the schedule on this rank */
 } tutti_plan_info_t;
 
 /**
  * How the last operation that this rank started on `comm` is carried out.
- * TUTTI_ERR_INVALID if there was none.
+ * TUTTI_ERR_INVALID if there was none, or it had no plan: on streams, between windows or by the host (tutti/cuda.h).
  */
 TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info_t *info);
 

@@ -228,17 +228,28 @@ static tutti_result_t get_plan(struct tt_cuda_op *op, const struct tt_call *call
 	return result;
 }
 
+/* For tutti_comm_last_plan(); NULL: the operation went another way than a plan's. */
+static void tell_plan(struct tutti_comm *comm, const struct tt_plan *plan)
+{
+	pthread_mutex_lock(&comm->lock);
+	comm->last_plan = plan;
+	pthread_mutex_unlock(&comm->lock);
+}
+
 static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call *call)
 {
 	op->call = call;
-	if (op->cuda->relay)
+	if (op->cuda->relay) {
+		tell_plan(op->cuda->comm, NULL);
 		return tt_cuda_relay_collective(op);
+	}
 	const tutti_result_t result = get_plan(op, call);
 
 	if (result)
 		return result;
 	op->card = op->plan->card;
 	const bool in_windows = tt_cuda_in_windows(op);
+	tell_plan(op->cuda->comm, in_windows ? NULL : op->plan);
 	sign(op);
 	const cuda_result error = in_windows ? tt_cuda_by_windows(op) : tt_cuda_by_stages(op);
 	return error ? tt_cuda_fail(op->cuda->driver, tt_call_name(call), error) : TUTTI_OK;
