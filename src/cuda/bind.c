@@ -208,7 +208,7 @@ static void free_memory(struct tt_cuda *cuda)
 /* The communicator's context is current. Nothing of it is in use. */
 static void free_all(struct tt_cuda *cuda)
 {
-	tt_cuda_windows_free(cuda);
+	tt_cuda_windows_free(cuda, true);
 	unreach_peers(cuda);
 	free_memory(cuda);
 	if (cuda->last)
@@ -225,8 +225,12 @@ static void cuda_free(struct tt_cuda *cuda, bool unused)
 
 	tt_cuda_watch_end(cuda, frees);
 	tt_cuda_relay_end(cuda, frees);
-	if (frees)
+	if (frees) {
 		free_all(cuda);
+	} else {
+		tt_cuda_windows_free(cuda, false);
+		free(cuda->module);
+	}
 	tt_cuda_leave(cuda, &entered);
 	if (frees)
 		cuda->driver->primary_release(cuda->device);

@@ -111,7 +111,8 @@ cuda_result tt_cuda_messages(struct tt_cuda_op *op, struct tt_cuda_message *mess
 /* windows.c */
 /* Are all buffers that the call has on this rank in windows, such that the call can do without stages? Then `op->card.detail` says which. */
 bool tt_cuda_in_windows(struct tt_cuda_op *op);
-void tt_cuda_windows_free(struct tt_cuda *cuda);
+/* `frees`: the context is there, and nobody uses them; otherwise what CUDA has of them is kept. */
+void tt_cuda_windows_free(struct tt_cuda *cuda, bool frees);
 
 /* watch.c */
 /* Its thread keeps the communicator's context current. */

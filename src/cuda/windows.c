@@ -337,12 +337,15 @@ TUTTI_API tutti_result_t tutti_cuda_deregister(tutti_cuda_window_t window)
 	return result ? result : tutti_barrier(comm, NULL);
 }
 
-void tt_cuda_windows_free(struct tt_cuda *cuda)
+void tt_cuda_windows_free(struct tt_cuda *cuda, bool frees)
 {
 	while (cuda->windows) {
 		struct tutti_cuda_window *window = cuda->windows;
 
 		cuda->windows = window->next;
-		window_free(cuda, window);
+		if (frees)
+			window_free(cuda, window);
+		else
+			free(window);
 	}
 }
