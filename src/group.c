@@ -261,20 +261,25 @@ static tutti_result_t start_pass(struct group *group, struct tutti_request *requ
 	return TUTTI_OK;
 }
 
-/* Those that are ordered on streams. */
+/* Those that are ordered on streams. Lock held, but not all the time. */
 static tutti_result_t start_on_gpu(const struct group *group)
 {
-	const struct tt_call **calls = malloc(group->n * sizeof(*calls));
+	const struct tt_call **calls;
 	size_t n = 0;
-	tutti_result_t result = TUTTI_OK;
+	tutti_result_t result;
 
-	if (!calls && group->n > 0)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory for a group of %zu calls", group->n);
+	for (size_t i = 0; i < group->n; i++)
+		n += group->calls[i].on_gpu;
+	if (n == 0)
+		return TUTTI_OK;
+	calls = malloc(n * sizeof(*calls));
+	if (!calls)
+		return tt_comm_give_up(group->comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory for a group of %zu calls", n));
+	n = 0;
 	for (size_t i = 0; i < group->n; i++)
 		if (group->calls[i].on_gpu)
 			calls[n++] = &group->calls[i];
-	if (n > 0)
-		result = tt_cuda_start(group->comm, calls, n);
+	result = tt_cuda_start(group->comm, calls, n);
 	free(calls);
 	return result;
 }
