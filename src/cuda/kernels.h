@@ -40,6 +40,7 @@ struct tt_cuda_report {
 	uint64_t waiting; /* whom the stream that came last to a wait waits for */
 	uint32_t mismatch; /* 1 + the peer that called something else; 0: none. Written last */
 	uint8_t mine[TT_CUDA_CARD], theirs[TT_CUDA_CARD]; /* what both called */
+	uint8_t posted[TT_CUDA_SYNCS][TT_CUDA_RANKS]; /* of the control, copied here by the host to be looked at */
 };
 
 /* In memory of the GPU that all ranks of the host map. */

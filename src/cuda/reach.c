@@ -43,11 +43,7 @@ tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, si
 	if (bytes > length - (memory - base))
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%zu bytes at %#llx of GPU %d, but its allocation ends after %zu", bytes, memory, cuda->number,
 			       (size_t)(length - (memory - base)));
-	error = cuda->driver->ipc_get(&offer->handle, base);
-	if (error)
-		return tt_cuda_fail(cuda->driver, "make a handle by which other processes reach memory of the GPU (CUDA IPC; memory of cudaMalloc() has one, "
-						  "that of cudaMallocAsync() and cuMemMap() has none)",
-				    error);
+	offer->no_handle = cuda->driver->ipc_get(&offer->handle, base); /* whoever needs it says so */
 	offer->memory = memory;
 	offer->bytes = bytes;
 	offer->offset = memory - base;
@@ -104,6 +100,12 @@ tutti_result_t tt_cuda_reach(const struct tt_cuda *cuda, int rank, const struct 
 		result = offer->number == cuda->number ? TUTTI_OK : enable_peer(cuda, offer->number);
 		peer->memory = result ? 0 : offer->memory;
 		return result;
+	}
+	if (offer->no_handle) {
+		snprintf(what, sizeof(what), "make a handle by which other processes reach GPU memory of rank %d (CUDA IPC; memory of cudaMalloc() has one, that of "
+					     "cudaMallocAsync() and cuMemMap() has none)",
+			 rank);
+		return tt_cuda_fail(cuda->driver, what, offer->no_handle);
 	}
 	const cuda_result error = cuda->driver->ipc_open(&peer->memory, offer->handle, CUDA_IPC_LAZY_PEER_ACCESS);
 	if (error) {

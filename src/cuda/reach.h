@@ -12,6 +12,7 @@ struct tt_cuda_offer {
 	uint64_t process; /* the same for ranks that are threads of one, and random */
 	uint64_t memory, bytes; /* its address there */
 	uint64_t offset;	/* in the allocation that the handle stands for */
+	uint32_t no_handle;	/* CUDA's error: there is none, and only threads of the same process reach it; 0: there is */
 	struct CUipcMemHandle_st handle;
 	char text[256];
 };

@@ -128,14 +128,14 @@ static uint64_t missing_ranks(const struct tt_cuda *cuda, uint64_t waiting)
 	const struct cuda_driver *driver = cuda->driver;
 	const int size = cuda->comm->size, own = cuda->comm->rank;
 	struct CUstream_st *stream = cuda->watch->stream;
-	uint8_t posted[TT_CUDA_SYNCS][TT_CUDA_RANKS] = { 0 };
+	uint8_t (*const posted)[TT_CUDA_RANKS] = cuda->report->posted; /* pinned: the copy may end later than this */
 	uint64_t missing = 0;
 
 	const bool at_end = waiting == TT_CUDA_AWAITS_LAST;
 
 	if (waiting != TT_CUDA_AWAITS_ALL && !at_end)
 		return 1ull << (waiting >> 8);
-	if (driver->mem_copy((cuda_address)(uintptr_t)posted, cuda->peer[own].memory + offsetof(struct tt_cuda_control, posted), sizeof(posted), stream) ||
+	if (driver->mem_copy((cuda_address)(uintptr_t)posted, cuda->peer[own].memory + offsetof(struct tt_cuda_control, posted), sizeof(cuda->report->posted), stream) ||
 	    finish(cuda))
 		return 0;
 	for (int sync = at_end ? TT_CUDA_LAST : 0; sync < (at_end ? TT_CUDA_SYNCS : TT_CUDA_LAST); sync++)
