@@ -51,10 +51,12 @@ int main(void)
 	const struct CMUnitTest with_gpus[] = { cmocka_unit_test(gpus_of_this_machine_are_shown) };
 	const bool none = tutti_cuda_devices(ignore, NULL) == TUTTI_ERR_UNSUPPORTED;
 
-	if (none)
-		puts(tutti_last_error(NULL));
+	char why[600];
+	snprintf(why, sizeof(why), "%s", tutti_last_error(NULL));
 	int failed = cmocka_run_group_tests(anywhere, NULL, NULL);
 	if (!none)
 		failed += cmocka_run_group_tests(with_gpus, NULL, NULL);
+	else
+		puts(why); /* last, as the reason of the skip */
 	return failed || !none ? failed : 77;
 }
