@@ -319,7 +319,7 @@ static tutti_result_t check_all(const struct tt_cuda *cuda, const struct tt_call
 	return result;
 }
 
-/* First the collectives, then all messages. `sorted`: room for the calls. */
+/* First the collectives, then all messages. `messages`: room for the calls. */
 static tutti_result_t put_all(struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n, const struct tt_call **messages)
 {
 	size_t count = 0;

@@ -129,8 +129,10 @@ static bool advance(struct tt_cuda_relay *relay, struct piece *first, bool *fail
 	tutti_result_t result = TUTTI_OK;
 	bool moved = false;
 
+	pthread_mutex_lock(&relay->lock); /* others put pieces at the end */
 	while (next && next->started)
 		next = next->next;
+	pthread_mutex_unlock(&relay->lock);
 	if (next && read_word(&relay->words->gone) >= next->number) {
 		result = start(relay, next);
 		moved = true;

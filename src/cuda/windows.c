@@ -224,7 +224,8 @@ cuda_result tt_cuda_by_windows(struct tt_cuda_op *op)
 
 static void unreach_all(struct tt_cuda *cuda, struct tutti_cuda_window *window)
 {
-	for (int rank = 0; rank < cuda->comm->size; rank++)
+	/* ranks that go by the host may be more, of which none is reached */
+	for (int rank = 0; rank < cuda->comm->size && rank < TT_CUDA_RANKS; rank++)
 		tt_cuda_unreach(cuda, &window->peer[rank]);
 }
 
