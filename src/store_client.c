@@ -49,9 +49,8 @@ struct client_store {
 	uint64_t timeout_ns;		/* of opening and of set */
 	struct tt_key key;
 	struct tt_tls *tls; /* NULL: connections are plain */
-	pthread_mutex_t lock;		/* of what follows */
+	pthread_mutex_t lock;		/* of `idle`, and of what the base knows of the host */
 	struct connection *idle;
-	bool lost; /* the last that was heard of the host is that a connection ended */
 };
 
 static const struct tt_store_ops client_ops;
@@ -91,7 +90,7 @@ static tutti_result_t connection_make(struct client_store *s, uint64_t deadline,
 		return result;
 	}
 	pthread_mutex_lock(&s->lock);
-	s->lost = false;
+	s->base.lost = false;
 	pthread_mutex_unlock(&s->lock);
 	*out = c;
 	return TUTTI_OK;
@@ -100,7 +99,7 @@ static tutti_result_t connection_make(struct client_store *s, uint64_t deadline,
 static bool is_lost(struct client_store *s)
 {
 	pthread_mutex_lock(&s->lock);
-	const bool lost = s->lost;
+	const bool lost = s->base.lost;
 	pthread_mutex_unlock(&s->lock);
 	return lost;
 }
@@ -142,7 +141,7 @@ static tutti_result_t take(struct client_store *s, uint64_t deadline, struct con
 static void lose(struct client_store *s, struct connection *c)
 {
 	pthread_mutex_lock(&s->lock);
-	s->lost = true;
+	s->base.lost = true;
 	s->base.closed |= c->closed;
 	pthread_mutex_unlock(&s->lock);
 	connection_close(c);

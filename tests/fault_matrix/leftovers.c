@@ -55,8 +55,18 @@ struct holdings holdings_now(void)
 	};
 }
 
+/* The system lists a thread for a moment after it has been joined. */
+static void await_threads(int count)
+{
+	const double enough = seconds_now() + 1;
+
+	while (threads_now() > count && seconds_now() < enough)
+		sched_yield();
+}
+
 bool holdings_equal(const struct holdings *before, char *out, size_t size)
 {
+	await_threads(before->threads);
 	const struct holdings now = holdings_now();
 
 	if (now.descriptors == before->descriptors && now.mappings == before->mappings &&

@@ -226,6 +226,27 @@ static void who_came_but_went_no_further_is_named(void **state)
 	tutti_store_close(store);
 }
 
+/* Rank 0 has met all, and closes at the deadline at which the others, which have not, give up. */
+static void what_a_rank_saw_counts_more_than_that_the_host_is_gone(void **state)
+{
+	struct tt_rendezvous meeting;
+	tutti_store_t host, store;
+	char address[64];
+
+	(void)state;
+	name_store(address, sizeof(address));
+	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &host), TUTTI_OK);
+	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
+	assert_int_equal(tutti_store_set(store, "group/1/id", "12345678", 8), TUTTI_OK);
+	assert_int_equal(tt_rendezvous(store, "group", 1, 3, patience(), &meeting), TUTTI_OK);
+	host->close_by = tt_now();
+	tutti_store_close(host);
+	tt_thread_error_set("rank 2 does not answer");
+	assert_int_equal(tt_rendezvous_give_up(store, &meeting, TUTTI_ERR_TIMEOUT), TUTTI_ERR_TIMEOUT);
+	assert_string_equal(tt_thread_error(), "rank 2 does not answer");
+	tutti_store_close(store);
+}
+
 /* A client that is stopped keeps its connection. */
 static void a_host_closes_soon_after_its_deadline(void **state)
 {
@@ -255,6 +276,7 @@ int main(void)
 		cmocka_unit_test(a_rank_waits_no_longer_than_its_deadline),
 		cmocka_unit_test(a_meeting_given_up_is_over_for_all),
 		cmocka_unit_test(who_came_but_went_no_further_is_named),
+		cmocka_unit_test(what_a_rank_saw_counts_more_than_that_the_host_is_gone),
 		cmocka_unit_test(a_host_closes_soon_after_its_deadline),
 	};
 
