@@ -106,56 +106,50 @@ int bench_contributors(enum bench_kind kind, int rank, int size)
 	return kind == BENCH_EXSCAN ? rank : size;
 }
 
-/* One block from each rank, element `first` of theirs on. */
-static size_t wrong_blocks(const struct bench_call *call, const struct bench_pattern *pattern,
-			   int size, uint64_t shift, size_t first)
+unsigned bench_call_parts(const struct bench_call *call, int rank, int size)
 {
-	const unsigned char *got = call->recv;
-	size_t wrong = 0;
-
-	for (int r = 0; r < size; r++) {
-		wrong += bench_pattern_wrong(pattern, r, shift, first, got, call->count);
-		got += call->count * bench_type_size(call->dtype);
-	}
-	return wrong;
-}
-
-static size_t wrong_pair(const struct bench_call *call, const struct bench_pattern *pattern,
-			 int rank, uint64_t shift)
-{
-	if (rank > 1 || (rank == 0 && call->kind == BENCH_BANDWIDTH))
-		return 0;
-	return bench_pattern_wrong(pattern, 1 - rank, shift, 0, call->recv, call->count);
-}
-
-size_t bench_call_wrong(const struct bench_call *call, const struct bench_pattern *pattern,
-			int rank, int size, uint64_t shift)
-{
-	const size_t count = call->count, mine = (size_t)rank * count;
-
 	switch (call->kind) {
-	case BENCH_REDUCE:
-		if (rank != call->root)
-			return 0;
-		/* fall through */
 	case BENCH_ALL_REDUCE:
-	case BENCH_SCAN: return bench_pattern_wrong_reduced(pattern, shift, 0, call->recv, count);
-	case BENCH_EXSCAN:
-		if (rank == 0)
-			return 0;
-		return bench_pattern_wrong_reduced(pattern, shift, 0, call->recv, count);
+	case BENCH_SCAN:
 	case BENCH_REDUCE_SCATTER:
-		return bench_pattern_wrong_reduced(pattern, shift, mine, call->recv, count);
 	case BENCH_BROADCAST:
-		return bench_pattern_wrong(pattern, call->root, shift, 0, call->recv, count);
-	case BENCH_SCATTER:
-		return bench_pattern_wrong(pattern, call->root, shift, mine, call->recv, count);
-	case BENCH_GATHER:
-		return rank == call->root ? wrong_blocks(call, pattern, size, shift, 0) : 0;
-	case BENCH_ALL_GATHER: return wrong_blocks(call, pattern, size, shift, 0);
-	case BENCH_ALL_TO_ALL: return wrong_blocks(call, pattern, size, shift, mine);
-	case BENCH_LATENCY:
-	case BENCH_BANDWIDTH: return wrong_pair(call, pattern, rank, shift);
+	case BENCH_SCATTER: return 1;
+	case BENCH_REDUCE: return rank == call->root;
+	case BENCH_EXSCAN: return rank > 0;
+	case BENCH_GATHER: return rank == call->root ? (unsigned)size : 0;
+	case BENCH_ALL_GATHER:
+	case BENCH_ALL_TO_ALL: return (unsigned)size;
+	case BENCH_LATENCY: return rank <= 1;
+	case BENCH_BANDWIDTH: return rank == 1;
 	default: return 0; /* a barrier leaves nothing to verify */
+	}
+}
+
+struct bench_part bench_call_part(const struct bench_call *call, int rank, unsigned number)
+{
+	const size_t count = call->count, mine = (size_t)rank * count, base = number * count;
+	struct bench_part part = { .got = (const unsigned char *)call->recv + base * bench_type_size(call->dtype),
+				   .count = count,
+				   .base = base,
+				   .reduced = bench_case(call->kind)->reduces,
+				   .rank = (int)number };
+
+	if (call->kind == BENCH_REDUCE_SCATTER || call->kind == BENCH_SCATTER || call->kind == BENCH_ALL_TO_ALL)
+		part.first = mine;
+	if (call->kind == BENCH_BROADCAST || call->kind == BENCH_SCATTER)
+		part.rank = call->root;
+	else if (bench_case(call->kind)->pair)
+		part.rank = 1 - rank;
+	return part;
+}
+
+void bench_call_check(const struct bench_call *call, const struct bench_pattern *pattern, int rank, int size, uint64_t shift, struct bench_found *found)
+{
+	const unsigned parts = bench_call_parts(call, rank, size);
+
+	for (unsigned i = 0; i < parts; i++) {
+		const struct bench_part part = bench_call_part(call, rank, i);
+
+		bench_pattern_check(pattern, &part, shift, found);
 	}
 }

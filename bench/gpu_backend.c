@@ -8,7 +8,9 @@
 
 #include <tutti/cuda.h>
 
+#include "buffers.h"
 #include "gpu.h"
+#include "gpu_check.h"
 #include "timing.h"
 
 struct bench_gpu {
@@ -19,6 +21,7 @@ struct bench_gpu {
 	gpu_event_t from, to;
 	gpu_graph_t graph;	       /* of a point, with --graph */
 	tutti_cuda_window_t window[2]; /* with --windows */
+	struct bench_gpu_check check;
 };
 
 static struct bench_tutti *tutti_of(struct bench_backend *backend)
@@ -183,6 +186,34 @@ static int finish(struct bench_backend *backend)
 	return went(backend, gpu_finish(gpu_of(backend)->stream));
 }
 
+static int learn(struct bench_backend *backend, const struct bench_pattern *pattern)
+{
+	struct bench_gpu *gpu = gpu_of(backend);
+
+	return went(backend, bench_gpu_check_learn(&gpu->check, pattern, gpu->stream));
+}
+
+static int fill(struct bench_backend *backend, void *to, uint64_t place, size_t count)
+{
+	const struct bench_gpu *gpu = gpu_of(backend);
+
+	return went(backend, bench_gpu_check_fill(&gpu->check, to, place, count, gpu->stream));
+}
+
+static int check(struct bench_backend *backend, const struct bench_call *call, uint64_t shift, struct bench_found *found)
+{
+	const struct bench_gpu *gpu = gpu_of(backend);
+	const unsigned parts = bench_call_parts(call, backend->rank, backend->size);
+	bool well = bench_gpu_check_begin(&gpu->check, gpu->stream);
+
+	for (unsigned i = 0; i < parts && well; i++) {
+		const struct bench_part part = bench_call_part(call, backend->rank, i);
+
+		well = bench_gpu_check_part(&gpu->check, &part, shift, gpu->stream);
+	}
+	return went(backend, well && bench_gpu_check_end(&gpu->check, found, gpu->stream));
+}
+
 static int enter(struct bench_backend *backend, void *in, void *out, size_t bytes)
 {
 	const tutti_comm_t comm = tutti_of(backend)->comm;
@@ -293,6 +324,9 @@ static void describe(struct bench_backend *backend, const char **transport, cons
 static const struct bench_device functions = {
 	.copy = copy,
 	.finish = finish,
+	.learn = learn,
+	.fill = fill,
+	.check = check,
 	.enter = enter,
 	.leave = leave,
 	.begin = begin,
@@ -330,8 +364,10 @@ int bench_gpu_init(struct bench_tutti *tutti, const struct bench_options *option
 	gpu->device.windows = options->windows;
 	gpu->device.graph = options->graph;
 	gpu->number = options->gpu >= 0 ? options->gpu : tutti_comm_local_rank(tutti->comm) % gpu_count();
-	if (take_gpu(backend, gpu) < 0 || said(backend, tutti_cuda_bind(tutti->comm, gpu->number)) < 0 || find_shared(backend, gpu) < 0)
+	if (take_gpu(backend, gpu) < 0 || said(backend, tutti_cuda_bind(tutti->comm, gpu->number)) < 0 || find_shared(backend, gpu) < 0 ||
+	    !bench_gpu_check_init(&gpu->check))
 		return -1;
+	gpu->device.without = gpu->check.module ? NULL : gpu->check.without;
 	backend->run = run;
 	backend->alloc = allocate;
 	backend->release = release;
@@ -346,6 +382,7 @@ void bench_gpu_fini(struct bench_tutti *tutti)
 
 	if (!gpu)
 		return;
+	bench_gpu_check_fini(&gpu->check);
 	if (gpu->to)
 		gpu_event_free(gpu->to);
 	if (gpu->from)

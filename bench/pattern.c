@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the sequence that ranks send and the reductions of it. Rank r sends, in repetition s,
- * element i = sequence[(i + r × RANK_STEP + s × SHIFT_STEP) mod BENCH_PERIOD]. */
-#include <math.h>
+ * element i = sequence[bench_place(i, r, s)]. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "types.h"
-
-#define RANK_STEP  7
-#define SHIFT_STEP 101
 
 /* A product is 2 to the sum of exponents; 2^6 is exact in every type. */
 #define PROD_EXPONENTS 6
@@ -18,12 +14,6 @@ static uint64_t hash(uint64_t x)
 	x = (x + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
 	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
 	return x ^ x >> 31;
-}
-
-static size_t place(size_t element, int rank, uint64_t shift)
-{
-	return (element + (size_t)rank * RANK_STEP + (size_t)(shift % BENCH_PERIOD) * SHIFT_STEP) %
-	       BENCH_PERIOD;
 }
 
 static uint64_t combine(int op, uint64_t a, uint64_t b)
@@ -43,7 +33,7 @@ static void reduce(const uint64_t *values, int op, int ranks, uint64_t *out)
 	for (size_t i = 0; i < BENCH_PERIOD; i++) {
 		out[i] = values[i];
 		for (int r = 1; r < ranks; r++)
-			out[i] = combine(op, out[i], values[place(i, r, 0)]);
+			out[i] = combine(op, out[i], values[bench_place(i, r, 0)]);
 	}
 }
 
@@ -138,16 +128,11 @@ void bench_pattern_fini(struct bench_pattern *pattern)
 	*pattern = (struct bench_pattern){ 0 };
 }
 
-size_t bench_pattern_place(int rank, uint64_t shift)
-{
-	return place(0, rank, shift);
-}
-
 void bench_pattern_fill(const struct bench_pattern *pattern, int rank, uint64_t shift, size_t first,
 			void *out, size_t count)
 {
 	const size_t size = bench_type_size(pattern->dtype);
-	size_t at = place(first, rank, shift);
+	size_t at = (size_t)bench_place(first, rank, shift);
 	unsigned char *to = out;
 
 	while (count > 0) {
@@ -160,58 +145,42 @@ void bench_pattern_fill(const struct bench_pattern *pattern, int rank, uint64_t 
 	}
 }
 
-/* An average of floats is divided, or multiplied by a reciprocal: one unit in the last place. */
-static bool near(const struct bench_pattern *p, size_t at, const void *got)
+const double *bench_pattern_exact(const struct bench_pattern *pattern, bool reduced)
 {
-	const double unit = ldexp(1, -(int)bench_type_mantissa(p->dtype));
-	const double tolerance = p->exact[at] * unit + bench_type_smallest(p->dtype);
-
-	return fabs(bench_type_decode(p->dtype, got) - p->exact[at]) <= tolerance;
+	return reduced && pattern->op == TUTTI_AVG && bench_type_is_float(pattern->dtype) ? pattern->exact : NULL;
 }
 
-static size_t count_wrong(const struct bench_pattern *p, const unsigned char *want, size_t at,
-			  const unsigned char *got, size_t n)
+static void compare(const struct bench_pattern *p, bool reduced, size_t at, const unsigned char *got, size_t n, size_t base, struct bench_found *found)
 {
-	const size_t size = bench_type_size(p->dtype);
-	const bool tolerant =
-		want == p->reduced && p->op == TUTTI_AVG && bench_type_is_float(p->dtype);
-	size_t wrong = 0;
+	const struct bench_format format = bench_type_format(p->dtype);
+	const double *exact = bench_pattern_exact(p, reduced);
+	const unsigned char *want = (reduced ? p->reduced : p->sent) + at * format.size;
 
-	if (!tolerant && memcmp(want + at * size, got, n * size) == 0)
-		return 0;
-	for (size_t i = 0; i < n; i++, at++, got += size) {
-		if (tolerant ? !near(p, at, got) : memcmp(want + at * size, got, size) != 0)
-			wrong++;
+	if (!exact && memcmp(want, got, n * format.size) == 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		if (bench_is_right(format, want + i * format.size, exact ? exact + at + i : NULL, got + i * format.size))
+			continue;
+		found->first = found->first < base + i ? found->first : base + i;
+		found->wrong++;
 	}
-	return wrong;
 }
 
-static size_t compare(const struct bench_pattern *p, const unsigned char *want, size_t at,
-		      const void *got, size_t count)
+uint64_t bench_part_place(const struct bench_part *part, uint64_t shift)
 {
-	const size_t size = bench_type_size(p->dtype);
-	const unsigned char *from = got;
-	size_t wrong = 0;
+	return bench_place(part->first, part->reduced ? 0 : part->rank, shift);
+}
 
-	while (count > 0) {
-		const size_t n = count < BENCH_PERIOD - at ? count : BENCH_PERIOD - at;
+void bench_pattern_check(const struct bench_pattern *pattern, const struct bench_part *part, uint64_t shift, struct bench_found *found)
+{
+	const size_t size = bench_type_size(pattern->dtype);
+	size_t at = (size_t)bench_part_place(part, shift), done = 0;
 
-		wrong += count_wrong(p, want, at, from, n);
-		from += n * size;
-		count -= n;
+	while (done < part->count) {
+		const size_t left = part->count - done, n = left < BENCH_PERIOD - at ? left : BENCH_PERIOD - at;
+
+		compare(pattern, part->reduced, at, (const unsigned char *)part->got + done * size, n, part->base + done, found);
+		done += n;
 		at = 0;
 	}
-	return wrong;
-}
-
-size_t bench_pattern_wrong(const struct bench_pattern *pattern, int rank, uint64_t shift,
-			   size_t first, const void *got, size_t count)
-{
-	return compare(pattern, pattern->sent, place(first, rank, shift), got, count);
-}
-
-size_t bench_pattern_wrong_reduced(const struct bench_pattern *pattern, uint64_t shift,
-				   size_t first, const void *got, size_t count)
-{
-	return compare(pattern, pattern->reduced, place(first, 0, shift), got, count);
 }

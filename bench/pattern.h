@@ -13,14 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "check.h"
 #include "tutti/tutti.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define BENCH_PERIOD 1021 /* elements; prime, so that no block length is a multiple */
-#define BENCH_NO_OP  (-1)
+#define BENCH_NO_OP (-1)
 
 const char *bench_type_name(tutti_dtype_t dtype);
 size_t bench_type_size(tutti_dtype_t dtype);
@@ -47,18 +47,26 @@ bool bench_pattern_init(struct bench_pattern *pattern, tutti_dtype_t dtype, int 
 			int reduced_ranks);
 void bench_pattern_fini(struct bench_pattern *pattern); /* zeroed is fine */
 
-/* Where in the sequence, which begins again after BENCH_PERIOD, what `rank` sends in repetition `shift` begins. */
-size_t bench_pattern_place(int rank, uint64_t shift);
-
 /* Write elements `first` … first+count-1 of what `rank` sends in repetition `shift`. */
 void bench_pattern_fill(const struct bench_pattern *pattern, int rank, uint64_t shift, size_t first,
 			void *out, size_t count);
 
-/* How many of `count` elements differ from what `rank` sent, or from the reduction. */
-size_t bench_pattern_wrong(const struct bench_pattern *pattern, int rank, uint64_t shift,
-			   size_t first, const void *got, size_t count);
-size_t bench_pattern_wrong_reduced(const struct bench_pattern *pattern, uint64_t shift,
-				   size_t first, const void *got, size_t count);
+/* What is at one place of a result: of the reduction, or of what `rank` sent, elements `first` … first+count-1. */
+struct bench_part {
+	const void *got;
+	size_t count;
+	size_t base; /* the number of the first one in its result */
+	bool reduced;
+	int rank;
+	size_t first;
+};
+
+/* Where in the sequence it begins. */
+uint64_t bench_part_place(const struct bench_part *part, uint64_t shift);
+/* The numbers that the elements must nearly be; NULL: they must be bit by bit what the pattern has. */
+const double *bench_pattern_exact(const struct bench_pattern *pattern, bool reduced);
+/* Add to `found` what is wrong there. */
+void bench_pattern_check(const struct bench_pattern *pattern, const struct bench_part *part, uint64_t shift, struct bench_found *found);
 
 #ifdef __cplusplus
 }

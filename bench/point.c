@@ -111,17 +111,39 @@ static void finish(void *context)
 
 /* ---- a visit */
 
+static int check_call(const struct bench_point *point, unsigned call, struct bench_found *found)
+{
+	const struct bench_backend *b = point->backend;
+
+	*found = (struct bench_found)BENCH_NOTHING_FOUND;
+	if (b->device)
+		return bench_tape_check(point, call, shift_of(point, call), found);
+	bench_call_check(&point->calls[call], &point->pattern, b->rank, b->size, shift_of(point, call), found);
+	return 0;
+}
+
+static void say_wrong(const struct bench_point *point, unsigned call, const struct bench_found *found)
+{
+	const struct bench_backend *b = point->backend;
+	const struct bench_call *c = &point->calls[call];
+
+	fprintf(stderr, "rank %d: %s of %zu bytes%s, call %u of %u: %llu of %zu elements are wrong, the first is number %llu\n", b->rank, bench_case(c->kind)->name,
+		point->bytes, c->inplace ? " in place" : "", call + 1, point->batch, found->wrong, bench_call_received(c, b->size), found->first);
+}
+
+/* Each rank tells where it found the first of it. */
 static int verify(struct bench_point *point, double *wrong)
 {
 	struct bench_backend *b = point->backend;
+	struct bench_found found;
 
 	*wrong = 0;
 	for (unsigned i = 0; i < point->batch; i++) {
-		if (!b->device)
-			*wrong += (double)bench_call_wrong(&point->calls[i], &point->pattern, b->rank,
-							   b->size, shift_of(point, i));
-		else if (bench_tape_verify(point, i, shift_of(point, i), wrong) < 0)
+		if (check_call(point, i, &found) < 0)
 			return -1;
+		if (found.wrong > 0 && *wrong == 0)
+			say_wrong(point, i, &found);
+		*wrong += (double)found.wrong;
 	}
 	return b->combine(b, wrong, 1, BENCH_SUM);
 }

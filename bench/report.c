@@ -61,6 +61,20 @@ static void print_memory(const struct bench_report *report)
 	printf("%s%s", device->windows ? ", in windows" : "", device->graph ? ", by graphs" : "");
 }
 
+static void print_verified(const struct bench_report *report)
+{
+	const struct bench_device *device = report->device;
+
+	if (!report->options->check)
+		printf(", results not verified\n");
+	else if (!device)
+		printf(", results verified\n");
+	else if (!device->without)
+		printf(", results verified on the GPU\n");
+	else
+		printf(", results verified on the host: %s\n", device->without);
+}
+
 static void print_heading(bool device)
 {
 	const int extra = device ? 17 : 0;
@@ -77,13 +91,11 @@ static void print_heading(bool device)
 
 void bench_report_title(struct bench_report *report, enum bench_kind kind)
 {
-	const struct bench_options *o = report->options;
-
 	if (!report->outputs.table)
 		return;
 	printf("# %s %s, %d ranks, ", report->library, bench_case(kind)->name, report->ranks);
 	print_memory(report);
-	printf(", %s\n", o->check ? "results verified" : "results not verified");
+	print_verified(report);
 	printf("# times in µs per call, bandwidths in 10^9 bytes/s\n");
 	print_heading(report->device);
 }
@@ -141,8 +153,8 @@ static json_t *device_json(const struct bench_result *r)
 {
 	const struct bench_device *d = r->device;
 
-	return json_pack("{ss sb sb sb si sf so so so}", "gpu", d->name, "shared", d->shared, "windows", d->windows, "graph", d->graph, "calls",
-			 (int)r->batch, "enqueue_us", r->enqueue, "copy_gbs", real_or_null(r->copy), "least_bytes",
+	return json_pack("{ss sb sb sb ss si sf so so so}", "gpu", d->name, "shared", d->shared, "windows", d->windows, "graph", d->graph,
+			 "checks", d->without ? "host" : "gpu", "calls", (int)r->batch, "enqueue_us", r->enqueue, "copy_gbs", real_or_null(r->copy), "least_bytes",
 			 r->least > 0 ? json_integer((json_int_t)r->least) : json_null(), "of_copy", real_or_null(r->of_copy));
 }
 

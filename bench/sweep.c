@@ -150,7 +150,7 @@ static int prepare_buffers(struct bench_run *run)
 	const size_t bytes = region_bytes(run, &call);
 	bool ready = bench_buffers_init(&run->buffers, b, bytes, run->options->mappable);
 
-	if (ready && b->device)
+	if (ready && b->device && b->device->without)
 		ready = bench_buffers_init_tape(&run->buffers, b, call);
 	if (anyone(b, !ready) != 0)
 		return -1;

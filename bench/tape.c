@@ -11,6 +11,8 @@ int bench_tape_write(const struct bench_point *point)
 	const struct bench_call *call = &point->calls[0];
 	const size_t count = bench_call_sent(call, b->size) + BENCH_PERIOD;
 
+	if (!b->device->without)
+		return b->device->learn(b, &point->pattern);
 	bench_pattern_fill(&point->pattern, 0, 0, 0, point->buffers->host, count);
 	if (b->device->copy(b, point->buffers->tape, point->buffers->host, count * bench_type_size(call->dtype)) < 0)
 		return -1;
@@ -21,22 +23,26 @@ int bench_tape_fill(const struct bench_point *point, unsigned call, uint64_t shi
 {
 	struct bench_backend *b = point->backend;
 	const struct bench_call *c = &point->calls[call];
-	const size_t size = bench_type_size(c->dtype);
+	const size_t size = bench_type_size(c->dtype), count = bench_call_sent(c, b->size);
+	const uint64_t place = bench_place(0, b->rank, shift);
 
-	return b->device->copy(b, (void *)c->send, point->buffers->tape + bench_pattern_place(b->rank, shift) * size,
-			       bench_call_sent(c, b->size) * size);
+	if (!b->device->without)
+		return b->device->fill(b, (void *)c->send, place, count);
+	return b->device->copy(b, (void *)c->send, point->buffers->tape + place * size, count * size);
 }
 
-int bench_tape_verify(const struct bench_point *point, unsigned call, uint64_t shift, double *wrong)
+int bench_tape_check(const struct bench_point *point, unsigned call, uint64_t shift, struct bench_found *found)
 {
 	struct bench_backend *b = point->backend;
 	struct bench_call seen = point->calls[call];
 
+	if (!b->device->without)
+		return b->device->check(b, &seen, shift, found);
 	if (b->device->copy(b, point->buffers->host, seen.recv, bench_call_received(&seen, b->size) * bench_type_size(seen.dtype)) < 0 ||
 	    b->device->finish(b) < 0)
 		return -1;
 	seen.recv = point->buffers->host;
-	*wrong += (double)bench_call_wrong(&seen, &point->pattern, b->rank, b->size, shift);
+	bench_call_check(&seen, &point->pattern, b->rank, b->size, shift, found);
 	return 0;
 }
 

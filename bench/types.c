@@ -2,7 +2,6 @@
 /* Owns the names, sizes and formats of the element types, and the names of the operations, for
  * programs that are not linked with tutti. */
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
 #include "types.h"
@@ -75,9 +74,9 @@ int bench_op_find(const char *name)
 	return i;
 }
 
-unsigned bench_type_mantissa(tutti_dtype_t dtype)
+struct bench_format bench_type_format(tutti_dtype_t dtype)
 {
-	return types[dtype].mantissa;
+	return (struct bench_format){ (uint32_t)types[dtype].size, types[dtype].exponent, types[dtype].mantissa };
 }
 
 uint64_t bench_type_exact(tutti_dtype_t dtype)
@@ -93,13 +92,6 @@ uint64_t bench_type_exact(tutti_dtype_t dtype)
 	return (uint64_t)2 << types[dtype].mantissa;
 }
 
-double bench_type_smallest(tutti_dtype_t dtype)
-{
-	const int bias = (1 << (types[dtype].exponent - 1)) - 1;
-
-	return ldexp(1, 1 - bias - (int)types[dtype].mantissa);
-}
-
 static void store_bits(size_t size, uint64_t bits, void *out)
 {
 	const uint8_t b8 = (uint8_t)bits;
@@ -111,21 +103,6 @@ static void store_bits(size_t size, uint64_t bits, void *out)
 	case 2: memcpy(out, &b16, 2); break;
 	case 4: memcpy(out, &b32, 4); break;
 	default: memcpy(out, &bits, 8); break;
-	}
-}
-
-static uint64_t load_bits(size_t size, const void *in)
-{
-	uint8_t b8;
-	uint16_t b16;
-	uint32_t b32;
-	uint64_t b64;
-
-	switch (size) {
-	case 1: return memcpy(&b8, in, 1), b8;
-	case 2: return memcpy(&b16, in, 2), b16;
-	case 4: return memcpy(&b32, in, 4), b32;
-	default: return memcpy(&b64, in, 8), b64;
 	}
 }
 
@@ -145,23 +122,7 @@ void bench_type_encode(tutti_dtype_t dtype, uint64_t value, void *out)
 	store_bits(types[dtype].size, bits, out);
 }
 
-static double decode_float(uint64_t bits, int width, int mantissa)
-{
-	const int exponent = (int)(bits >> mantissa & (((uint64_t)1 << width) - 1));
-	const double fraction = (double)(bits & (((uint64_t)1 << mantissa) - 1));
-	const int bias = (1 << (width - 1)) - 1;
-	const double value =
-		exponent == 0 ? ldexp(fraction, 1 - bias - mantissa)
-			      : ldexp(ldexp(1, mantissa) + fraction, exponent - bias - mantissa);
-
-	return bits >> (mantissa + width) & 1 ? -value : value;
-}
-
 double bench_type_decode(tutti_dtype_t dtype, const void *in)
 {
-	const uint64_t bits = load_bits(types[dtype].size, in);
-
-	if (types[dtype].exponent == 0)
-		return (double)bits;
-	return decode_float(bits, (int)types[dtype].exponent, (int)types[dtype].mantissa);
+	return bench_decode(bench_type_format(dtype), in);
 }

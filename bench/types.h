@@ -11,15 +11,13 @@
 extern "C" {
 #endif
 
-unsigned bench_type_mantissa(tutti_dtype_t dtype);
+struct bench_format bench_type_format(tutti_dtype_t dtype);
 /* All whole numbers up to this are exact, and no signed type overflows. */
 uint64_t bench_type_exact(tutti_dtype_t dtype);
-/* The smallest positive number of a float type. */
-double bench_type_smallest(tutti_dtype_t dtype);
 
 /* `value` must be exact in the type. */
 void bench_type_encode(tutti_dtype_t dtype, uint64_t value, void *out);
-/* Infinities and NaNs come out as large numbers; integers as unsigned. */
+/* See bench_decode(). */
 double bench_type_decode(tutti_dtype_t dtype, const void *in);
 
 #ifdef __cplusplus

@@ -3,7 +3,6 @@
 #include "cuda_image.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,25 +11,6 @@ extern const char train_cuda_image[], train_cuda_image_codes[];
 #else
 static const char *const train_cuda_image = NULL, *const train_cuda_image_codes = "";
 #endif
-
-/* The whole file, a 0 behind it: PTX ends so. NULL, with errno. */
-static char *read_file(const char *path)
-{
-	FILE *file = fopen(path, "re");
-	long bytes = -1;
-	char *text = NULL;
-
-	if (!file)
-		return NULL;
-	if (fseek(file, 0, SEEK_END) == 0 && (bytes = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0)
-		text = calloc(1, (size_t)bytes + 1);
-	if (text && fread(text, 1, (size_t)bytes, file) != (size_t)bytes) {
-		free(text);
-		text = NULL;
-	}
-	fclose(file);
-	return text;
-}
 
 static tutti_result_t load(const char *name, const char *code, const char *codes, gpu_module_t *out, struct why *why)
 {
@@ -47,7 +27,7 @@ tutti_result_t cuda_image_load(gpu_module_t *out, struct why *why)
 	char *read;
 
 	if (set && *set) {
-		read = read_file(set);
+		read = gpu_read_image(set);
 		if (!read)
 			return why_set(why, TUTTI_ERR_INVALID, "TUTTI_TRAIN_KERNELS is \"%s\", which cannot be read: %s", set, strerror(errno));
 		result = load(set, read, "whatever GPUs that file was made for", out, why);

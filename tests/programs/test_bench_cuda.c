@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-bench -m cuda as its users run it, with the stand-in for CUDA's driver. */
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@ static struct launched bench(const char *arguments, int status)
 /* What every object of a run must have. */
 struct expected {
 	int ranks;
-	bool shared, windows, graph;
+	bool shared, windows, graph, on_host;
 };
 
 static double number(const json_t *object, const char *key)
@@ -60,6 +61,7 @@ static void expect_object(const json_t *object, const struct expected *e)
 	assert_int_equal(json_is_true(json_object_get(cuda, "shared")), e->shared);
 	assert_int_equal(json_is_true(json_object_get(cuda, "windows")), e->windows);
 	assert_int_equal(json_is_true(json_object_get(cuda, "graph")), e->graph);
+	assert_string_equal(json_string_value(json_object_get(cuda, "checks")), e->on_host ? "host" : "gpu");
 	assert_true(number(cuda, "calls") >= 2 && number(cuda, "enqueue_us") > 0);
 	assert_int_equal(json_is_null(json_object_get(cuda, "copy_gbs")), !moves);
 	assert_int_equal(json_is_null(json_object_get(cuda, "least_bytes")), !(moves && e->shared));
@@ -126,6 +128,99 @@ static void types_and_long_vectors_are_right(void **state)
 	expect_objects("all_reduce -r 3 -m cuda -b 24K -e 24K -n 1 -w 0 -d bf16 -o avg --windows --json -", &(struct expected){ 3, .shared = true, .windows = true }, 2);
 	expect_objects("reduce_scatter -r 1 -m cuda -b 8K -e 8K -n 1 -w 0 -d int8 -o bxor --json -", &(struct expected){ 1, .shared = true }, 2);
 	expect_objects("scan -r 2 -m cuda -b 2K -e 2K -n 1 -w 0 -d double -o max -c 1 --json -", &(struct expected){ 2, .shared = true }, 2);
+}
+
+/* Of every object of a run that finds wrong elements; and where they are, by what the ranks say. */
+static double wrong_of(const char *arguments, char **said)
+{
+	struct launched l = bench(arguments, 1);
+	double sum = 0;
+	char *save;
+
+	for (char *line = strtok_r(launched_out(&l), "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		json_t *object = json_loads(line, 0, NULL);
+
+		assert_non_null(object);
+		if (strcmp(json_string_value(json_object_get(object, "collective")), "barrier") != 0)
+			sum += number(object, "wrong");
+		json_decref(object);
+	}
+	*said = strdup(launched_err(&l));
+	launched_free(&l);
+	return sum;
+}
+
+/* Of a line that begins so; the text ends behind it. */
+static const char *line_of(char *text, const char *beginning)
+{
+	char *at = strstr(text, beginning);
+
+	if (!at)
+		fail_msg("nothing begins with \"%s\" in\n%s", beginning, text);
+	at[strcspn(at, "\n")] = '\0';
+	return at;
+}
+
+static void what_is_wrong_is_found_on_the_gpu_as_on_the_host(void **state)
+{
+	static const char *const runs[] = {
+		"all -r 3 -m cuda -b 256 -e 6K -f 24 -n 33 -w 1 --json -",
+		"all_reduce -r 3 -m cuda -b 4K -e 4K -n 33 -w 1 -d bf16 -o avg --json -",
+		"reduce_scatter -r 2 -m cuda -b 64 -e 64 -n 33 -w 1 -d uint8 -o max --windows --json -",
+	};
+
+	setenv("STANDIN_SPOILS", "1", 1);
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		char *there, *here;
+		const double on_gpu = wrong_of(runs[i], &there);
+
+		setenv("STANDIN_FAILS", "cuModuleLoadData:2", 1); /* the library's kernels come first */
+		const double on_host = wrong_of(runs[i], &here);
+		unsetenv("STANDIN_FAILS");
+		assert_true(on_gpu > 0);
+		assert_true(fabs(on_gpu - on_host) < 0.5);
+		assert_string_equal(line_of(there, "rank 1: "), line_of(here, "rank 1: "));
+		free(there);
+		free(here);
+	}
+	unsetenv("STANDIN_SPOILS");
+}
+
+static void wrong_elements_are_counted_and_the_first_is_named(void **state)
+{
+	struct launched l;
+
+	setenv("STANDIN_SPOILS", "1", 1);
+	l = bench("all_reduce -r 2 -m cuda -b 4K -e 4K -n 33 -w 1 -p out", 1);
+	assert_contains(launched_out(&l), "results verified on the GPU");
+	assert_contains(launched_err(&l), "rank 1: all_reduce of 4096 bytes, call 1 of 32: 1 of 1024 elements are wrong, the first is number 0");
+	assert_contains(launched_err(&l), "64 elements were wrong"); /* one of each call, on both ranks */
+	launched_free(&l);
+	unsetenv("STANDIN_SPOILS");
+}
+
+static void without_kernels_the_host_verifies_and_says_why(void **state)
+{
+	struct launched l;
+
+	setenv("STANDIN_FAILS", "cuModuleLoadData:2", 1);
+	expect_objects("all -r 2 -m cuda -b 64 -e 64 -n 33 -w 1 --json -", &(struct expected){ 2, .shared = true, .on_host = true }, 10 * 2 + 1);
+	l = bench("all_reduce -m cuda -b 8 -e 8 -n 1 -w 0", 0);
+	assert_contains(launched_out(&l), "results verified on the host: the kernels of ");
+	assert_contains(launched_out(&l), "cannot be used: cuModuleLoadData: unknown error");
+	launched_free(&l);
+	unsetenv("STANDIN_FAILS");
+	char *kernels = strdup(getenv("TUTTI_BENCH_KERNELS"));
+
+	setenv("TUTTI_BENCH_KERNELS", "", 1);
+	l = bench("all_reduce -m cuda -b 8 -e 8 -n 1 -w 0", 0);
+	assert_contains(launched_out(&l), getenv("BENCH_HAS_KERNELS") ? "results verified on the GPU"
+								       : "results verified on the host: tutti-bench was built without CUDA's compiler");
+	launched_free(&l);
+	setenv("TUTTI_BENCH_KERNELS", "/nowhere/kernels", 1);
+	refuse("all_reduce -m cuda -b 8 -e 8", 1, "TUTTI_BENCH_KERNELS is \"/nowhere/kernels\", which cannot be read: No such file");
+	setenv("TUTTI_BENCH_KERNELS", kernels, 1);
+	free(kernels);
 }
 
 static void each_rank_has_a_gpu_where_there_are_enough(void **state)
@@ -198,6 +293,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(every_collective_is_right_by_graphs),
 		cmocka_unit_test(messages_are_right),
 		cmocka_unit_test(types_and_long_vectors_are_right),
+		cmocka_unit_test(what_is_wrong_is_found_on_the_gpu_as_on_the_host),
+		cmocka_unit_test(wrong_elements_are_counted_and_the_first_is_named),
+		cmocka_unit_test(without_kernels_the_host_verifies_and_says_why),
 		cmocka_unit_test(each_rank_has_a_gpu_where_there_are_enough),
 		cmocka_unit_test(the_table_has_two_more_columns),
 		cmocka_unit_test(wrong_use_is_refused),

@@ -68,6 +68,25 @@ static void reduce(const struct bench_pattern *p, uint64_t shift, void *out)
 	free(sent);
 }
 
+static struct bench_found check_part(const struct bench_pattern *p, struct bench_part part, uint64_t shift)
+{
+	struct bench_found found = BENCH_NOTHING_FOUND;
+
+	bench_pattern_check(p, &part, shift, &found);
+	assert_int_equal(found.wrong == 0, found.first == UINT64_MAX);
+	return found;
+}
+
+static unsigned long long wrong_sent(const struct bench_pattern *p, int rank, uint64_t shift, size_t first, const void *got, size_t count)
+{
+	return check_part(p, (struct bench_part){ .got = got, .count = count, .rank = rank, .first = first }, shift).wrong;
+}
+
+static unsigned long long wrong_reduced(const struct bench_pattern *p, uint64_t shift, size_t first, const void *got, size_t count)
+{
+	return check_part(p, (struct bench_part){ .got = got, .count = count, .reduced = true, .first = first }, shift).wrong;
+}
+
 static void check_reduction(tutti_dtype_t dtype, int op, int ranks)
 {
 	const size_t size = bench_type_size(dtype);
@@ -77,7 +96,7 @@ static void check_reduction(tutti_dtype_t dtype, int op, int ranks)
 	assert_non_null(out);
 	assert_true(bench_pattern_init(&p, dtype, op, ranks, ranks));
 	reduce(&p, 3, out);
-	assert_int_equal(bench_pattern_wrong_reduced(&p, 3, 0, out, COUNT), 0);
+	assert_int_equal(wrong_reduced(&p, 3, 0, out, COUNT), 0);
 	bench_pattern_fini(&p);
 	free(out);
 }
@@ -116,11 +135,11 @@ static void an_average_may_be_off_by_a_rounding_but_not_by_more(void **state)
 		}
 		out[i] = sum * (1.0f / 3); /* not the nearest to a third */
 	}
-	assert_int_equal(bench_pattern_wrong_reduced(&p, 0, 0, out, COUNT), 0);
+	assert_int_equal(wrong_reduced(&p, 0, 0, out, COUNT), 0);
 	out[7] *= 1.000001f;
 	out[8] += 1;
 	out[9] = NAN;
-	assert_int_equal(bench_pattern_wrong_reduced(&p, 0, 0, out, COUNT), 3);
+	assert_int_equal(wrong_reduced(&p, 0, 0, out, COUNT), 3);
 	bench_pattern_fini(&p);
 }
 
@@ -136,7 +155,9 @@ static void a_changed_element_is_counted_in_every_type(void **state)
 		reduce(&p, 0, out);
 		out[(COUNT - 1) * size] ^= 1;
 		out[0] ^= 1;
-		assert_int_equal(bench_pattern_wrong_reduced(&p, 0, 0, out, COUNT), 2);
+		assert_int_equal(wrong_reduced(&p, 0, 0, out, COUNT), 2);
+		const struct bench_part part = { .got = out + size, .count = COUNT - 1, .base = 11, .reduced = true, .first = 1 };
+		assert_int_equal(check_part(&p, part, 0).first, 11 + COUNT - 2);
 		bench_pattern_fini(&p);
 		free(out);
 	}
@@ -149,15 +170,15 @@ static void what_another_rank_or_repetition_sent_is_wrong(void **state)
 
 	assert_true(bench_pattern_init(&p, TUTTI_FLOAT32, BENCH_NO_OP, 4, 0));
 	bench_pattern_fill(&p, 2, 5, 0, sent, COUNT);
-	assert_int_equal(bench_pattern_wrong(&p, 2, 5, 0, sent, COUNT), 0);
-	assert_true(bench_pattern_wrong(&p, 1, 5, 0, sent, COUNT) > COUNT / 2);
-	assert_true(bench_pattern_wrong(&p, 2, 4, 0, sent, COUNT) > COUNT / 2);
-	assert_true(bench_pattern_wrong(&p, 2, 5, 1, sent, COUNT) > COUNT / 2);
+	assert_int_equal(wrong_sent(&p, 2, 5, 0, sent, COUNT), 0);
+	assert_true(wrong_sent(&p, 1, 5, 0, sent, COUNT) > COUNT / 2);
+	assert_true(wrong_sent(&p, 2, 4, 0, sent, COUNT) > COUNT / 2);
+	assert_true(wrong_sent(&p, 2, 5, 1, sent, COUNT) > COUNT / 2);
 	bench_pattern_fini(&p);
 }
 
 /* A call of `kind` on rank 1 of 3 whose buffers nobody exchanged: what was sent is still there. */
-static size_t wrong_without_exchange(enum bench_kind kind)
+static unsigned long long wrong_without_exchange(enum bench_kind kind)
 {
 	static float in[3 * 64], out[3 * 64];
 	struct bench_call call = {
@@ -170,14 +191,14 @@ static size_t wrong_without_exchange(enum bench_kind kind)
 		.root = 1,
 	};
 	struct bench_pattern p;
-	size_t wrong;
+	struct bench_found found = BENCH_NOTHING_FOUND;
 
 	assert_true(bench_pattern_init(&p, call.dtype, call.op, 3, bench_contributors(kind, 1, 3)));
 	bench_call_fill(&call, &p, 1, 3, 0);
 	memcpy(out, in, sizeof(out));
-	wrong = bench_call_wrong(&call, &p, 1, 3, 0);
+	bench_call_check(&call, &p, 1, 3, 0, &found);
 	bench_pattern_fini(&p);
-	return wrong;
+	return found.wrong;
 }
 
 static void a_collective_that_does_nothing_is_found_out(void **state)
@@ -429,6 +450,7 @@ static void what_a_device_gets_wrong_is_found(void **state)
 	const struct bench_budget budget = { .iters = 3 };
 	static const struct bench_device device = { .name = "fake",
 						    .shared = true,
+						    .without = "it is the host",
 						    .copy = copy_bytes,
 						    .finish = do_nothing,
 						    .begin = begin_chains,

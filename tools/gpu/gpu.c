@@ -323,6 +323,24 @@ bool gpu_module_free(gpu_module_t module)
 	return succeeded("cuModuleUnload", cu.module_free(module));
 }
 
+char *gpu_read_image(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	long bytes = -1;
+	char *text = NULL;
+
+	if (!file)
+		return NULL;
+	if (fseek(file, 0, SEEK_END) == 0 && (bytes = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0)
+		text = calloc(1, (size_t)bytes + 1);
+	if (text && fread(text, 1, (size_t)bytes, file) != (size_t)bytes) {
+		free(text);
+		text = NULL;
+	}
+	fclose(file);
+	return text;
+}
+
 gpu_kernel_t gpu_kernel(gpu_module_t module, const char *name)
 {
 	gpu_kernel_t kernel;

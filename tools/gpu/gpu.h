@@ -55,6 +55,8 @@ bool gpu_graph_free(gpu_graph_t graph);
 /* A fat binary, or PTX that a 0 ends, for the thread's GPU; NULL after an error. */
 gpu_module_t gpu_module(const void *image);
 bool gpu_module_free(gpu_module_t module);
+/* The file that has one, a 0 behind it; NULL, with errno. free() it. */
+char *gpu_read_image(const char *path);
 /* Ready to run: its first launch loads nothing. */
 gpu_kernel_t gpu_kernel(gpu_module_t module, const char *name);
 /* `arguments` are pointers to the kernel's arguments, which are copied. */

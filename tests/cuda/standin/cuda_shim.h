@@ -60,6 +60,15 @@ static inline unsigned long atomicAdd(unsigned long *to, unsigned long more) /* 
 	return __atomic_fetch_add(to, more, __ATOMIC_SEQ_CST);
 }
 
+static inline unsigned long long atomicMin(unsigned long long *to, unsigned long long other)
+{
+	unsigned long long seen = __atomic_load_n(to, __ATOMIC_SEQ_CST);
+
+	while (other < seen && !__atomic_compare_exchange_n(to, &seen, other, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+	return seen;
+}
+
 static inline unsigned __float_as_uint(float value)
 {
 	unsigned bits;

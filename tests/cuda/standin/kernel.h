@@ -36,6 +36,9 @@ STANDIN_C void standin_kernel_run(const struct standin_kernel *kernel, const uns
 /* train_kernels.cpp */
 STANDIN_C bool standin_train_kernel_named(const char *name, struct standin_kernel *out);
 
+/* bench_kernels.cpp */
+STANDIN_C bool standin_bench_kernel_named(const char *name, struct standin_kernel *out);
+
 #ifdef __cplusplus
 #include <type_traits>
 #include <utility>

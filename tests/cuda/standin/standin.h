@@ -10,10 +10,11 @@
  * STANDIN_FAILS	which functions fail, separated by commas: NAME, or NAME:K, from the K-th call on, counted from when the variable was set.
  *			"work" is what a stream does: where it fails the context is broken, as after a kernel's wrong access
  * STANDIN_ERROR	with which error (999)
+ * STANDIN_SPOILS	set: kernels of the library add 1 to the first byte that they write, and so leave it wrong
  *
  * One lock (standin_enter) guards everything but the memory of GPUs. The files: device.c the start, errors, what is said of GPUs; context.c;
  * memory.c; ipc.c; stream.c; work.c what streams do; event.c; capture.c capture and graphs; module.c kernels and their launch; kernels.cpp
- * the kernels of the library and train_kernels.cpp those of tutti-train, which no_kernels.c replaces where no C++ compiler is. cublas.c is a library of
+ * the kernels of the library, train_kernels.cpp and bench_kernels.cpp those of the programs, which no_kernels.c replaces where no C++ compiler is. cublas.c is a library of
  * its own. */
 #ifndef STANDIN_H
 #define STANDIN_H
@@ -123,6 +124,7 @@ struct work {
 			struct standin_kernel kernel;
 			unsigned grid[3], block[3];
 			_Alignas(16) char arguments[ARGUMENTS_BYTES_MAX];
+			bool spoils;
 			struct tt_cuda_place place; /* of the library's kernels, with addresses as the stream finds them */
 		} launch;
 		struct {
