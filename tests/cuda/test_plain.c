@@ -15,8 +15,8 @@
 
 #include <tutti/cuda.h>
 
-#include "gpu.h"
 #include "harness.h"
+#include "kinds.h"
 
 #define RANKS_MAX 8
 #define GAP	  3 /* elements between the blocks of tables */
@@ -63,7 +63,7 @@ struct shape {
 
 /* Two buffers of one kind each, `room` elements, or the same one twice. */
 struct area {
-	enum gpu_memory kind[2];
+	enum kind kind[2];
 	int32_t *at[2];
 };
 
@@ -250,19 +250,18 @@ static int agrees(const struct shape *s, const struct area *area, int32_t *host[
 
 	for (int i = 0; i < buffers; i++) {
 		fill(host[i], s->rank, i, n);
-		gpu_put(area->kind[i], area->at[i], host[i], bytes);
+		kind_put(area->kind[i], area->at[i], host[i], bytes);
 	}
 	SUCCEEDS(call(s, host[0] + FRINGE, host[last] + FRINGE, NULL));
-	if (has_context)
-		gpu_push(s->turn % 3 - 1);
+	const gpu_context_t before = has_context ? kind_enter(s->turn % 3 == 2 ? ON_GPU_1 : ON_GPU_0) : NULL;
 	const void *context = gpu_current();
 	const tutti_result_t result = make(s, way, area->at[0] + FRINGE, area->at[last] + FRINGE);
 	CLAIM(result == TUTTI_OK, "%s of %zu, way %d, memory %d to %d: %s", names[s->which], s->n, way, area->kind[0], area->kind[1], tutti_last_error(comm));
 	CLAIM(gpu_current() == context, "%s: the thread has another context", names[s->which]);
 	if (has_context)
-		gpu_pop();
+		kind_leave(before);
 	for (int i = 0; i < buffers; i++) {
-		gpu_get(area->kind[i], found, area->at[i], bytes);
+		kind_get(area->kind[i], found, area->at[i], bytes);
 		if (same(s, area, i ? "recv" : "send", found, host[i], n))
 			return 1;
 	}
@@ -280,7 +279,7 @@ static void add(void *inout, const void *in, size_t n, tutti_dtype_t dtype, void
 
 /* A rank's buffers: one of each kind for each side, and what is compared. */
 struct memory {
-	int32_t *at[GPU_MEMORIES][2], *host[2], *found;
+	int32_t *at[KINDS][2], *host[2], *found;
 };
 
 static int every_call(struct shape *s, const struct memory *memory)
@@ -288,8 +287,8 @@ static int every_call(struct shape *s, const struct memory *memory)
 	for (int which = 0; which < CALLS; which++) {
 		for (int in_place = 0; in_place < 2; in_place++, s->turn++) {
 			/* every kind on every rank in the course of time, and all mixtures */
-			const enum gpu_memory first = (enum gpu_memory)((s->turn + s->rank) % GPU_MEMORIES);
-			const enum gpu_memory second = (enum gpu_memory)((s->turn / GPU_MEMORIES + 2 * s->rank) % GPU_MEMORIES);
+			const enum kind first = (enum kind)((s->turn + s->rank) % KINDS);
+			const enum kind second = (enum kind)((s->turn / KINDS + 2 * s->rank) % KINDS);
 			const struct area area = { { first, in_place ? first : second }, { memory->at[first][0], memory->at[in_place ? first : second][!in_place] } };
 
 			s->which = (enum which)which;
@@ -315,8 +314,8 @@ static int every_length(tutti_comm_t comm)
 	SUCCEEDS(tutti_op_create(comm, add, 0, NULL, &s.own));
 	SUCCEEDS(tutti_op_create_premul_sum(comm, &factor, TUTTI_INT32, &s.scaled));
 	for (int i = 0; i < 2; i++) {
-		for (int kind = 0; kind < GPU_MEMORIES; kind++)
-			memory.at[kind][i] = gpu_alloc((enum gpu_memory)kind, bytes);
+		for (int kind = 0; kind < KINDS; kind++)
+			memory.at[kind][i] = kind_alloc((enum kind)kind, bytes);
 		memory.host[i] = malloc(bytes);
 	}
 	memory.found = malloc(bytes);
@@ -327,8 +326,8 @@ static int every_length(tutti_comm_t comm)
 			failed = every_call(&s, &memory);
 	}
 	for (int i = 0; i < 2; i++) {
-		for (int kind = 0; kind < GPU_MEMORIES; kind++)
-			gpu_free((enum gpu_memory)kind, memory.at[kind][i]);
+		for (int kind = 0; kind < KINDS; kind++)
+			kind_free((enum kind)kind, memory.at[kind][i]);
 		free(memory.host[i]);
 	}
 	free(memory.found);
@@ -351,7 +350,7 @@ static int swap(tutti_comm_t comm, int distance)
 {
 	const int size = tutti_comm_size(comm), me = tutti_comm_rank(comm);
 	const int to = (me + distance) % size, from = (me + size - distance) % size;
-	int32_t *out = gpu_alloc(ON_GPU_0, N * 4), *in = gpu_alloc(ON_GPU_1, N * 4), sent[N], expected[N], found[N];
+	int32_t *out = kind_alloc(ON_GPU_0, N * 4), *in = kind_alloc(ON_GPU_1, N * 4), sent[N], expected[N], found[N];
 
 	for (int round = 0; round < 20; round++) {
 		const size_t n = (size_t)(round % 2 ? N : 10);
@@ -359,15 +358,15 @@ static int swap(tutti_comm_t comm, int distance)
 
 		fill(sent, me, round, n);
 		fill(expected, from, round, n);
-		gpu_put(ON_GPU_0, out, sent, n * 4);
+		kind_put(ON_GPU_0, out, sent, n * 4);
 		SUCCEEDS(tutti_send(comm, out, n, TUTTI_INT32, to, &request));
 		SUCCEEDS(tutti_recv(comm, in, n, TUTTI_INT32, from, NULL));
 		SUCCEEDS(tutti_wait(&request));
-		gpu_get(ON_GPU_1, found, in, n * 4);
+		kind_get(ON_GPU_1, found, in, n * 4);
 		CLAIM(memcmp(found, expected, n * 4) == 0, "distance %d, round %d: another message came", distance, round);
 	}
-	gpu_free(ON_GPU_0, out);
-	gpu_free(ON_GPU_1, in);
+	kind_free(ON_GPU_0, out);
+	kind_free(ON_GPU_1, in);
 	return 0;
 }
 
@@ -383,7 +382,7 @@ static int threads_share(tutti_comm_t comm)
 {
 	const int size = tutti_comm_size(comm), n = size - 1 < HELPERS ? size - 1 : HELPERS;
 	struct helper helpers[HELPERS];
-	int32_t *sum = gpu_alloc(IS_MANAGED, N * 4);
+	int32_t *sum = kind_alloc(IS_MANAGED, N * 4);
 	int failed = 0;
 
 	for (int i = 0; i < n; i++) {
@@ -393,16 +392,16 @@ static int threads_share(tutti_comm_t comm)
 	for (int round = 0; round < 20; round++) {
 		int32_t one = 1 + round, first;
 
-		gpu_put(IS_MANAGED, sum + round, &one, 4);
+		kind_put(IS_MANAGED, sum + round, &one, 4);
 		SUCCEEDS(tutti_all_reduce(comm, sum + round, sum + round, 1, TUTTI_INT32, TUTTI_SUM, NULL));
-		gpu_get(IS_MANAGED, &first, sum + round, 4);
+		kind_get(IS_MANAGED, &first, sum + round, 4);
 		CLAIM(first == size * (1 + round), "round %d: %d", round, first);
 	}
 	for (int i = 0; i < n; i++) {
 		pthread_join(helpers[i].thread, NULL);
 		failed |= helpers[i].failed;
 	}
-	gpu_free(IS_MANAGED, sum);
+	kind_free(IS_MANAGED, sum);
 	return failed;
 }
 
@@ -417,9 +416,9 @@ static int sums(tutti_comm_t comm, struct pair *pair, int times)
 	for (int i = 0; i < times; i++) {
 		for (int k = 0; k < N; k++)
 			pair->host[k] = k;
-		gpu_put(ON_GPU_0, pair->gpu, pair->host, sizeof(pair->host));
+		kind_put(ON_GPU_0, pair->gpu, pair->host, sizeof(pair->host));
 		SUCCEEDS(tutti_all_reduce(comm, pair->gpu, pair->gpu, N, TUTTI_INT32, TUTTI_SUM, NULL));
-		gpu_get(ON_GPU_0, pair->host, pair->gpu, sizeof(pair->host));
+		kind_get(ON_GPU_0, pair->host, pair->gpu, sizeof(pair->host));
 		for (int k = 0; k < N; k++)
 			CLAIM(pair->host[k] == k * tutti_comm_size(comm), "element %d is %d", k, pair->host[k]);
 	}
@@ -429,20 +428,20 @@ static int sums(tutti_comm_t comm, struct pair *pair, int times)
 /* Pinned memory, streams and contexts that a communicator has are used again. */
 static int nothing_new_is_needed(tutti_comm_t comm, void *argument)
 {
-	struct pair pair = { .gpu = gpu_alloc(ON_GPU_0, sizeof(pair.host)) };
+	struct pair pair = { .gpu = kind_alloc(ON_GPU_0, sizeof(pair.host)) };
 
 	int failed = sums(comm, &pair, 1);
 	setenv("STANDIN_FAILS", "cuMemHostAlloc,cuStreamCreate,cuDevicePrimaryCtxRetain,cuMemFreeHost", 1);
 	failed = failed || sums(comm, &pair, 20);
 	unsetenv("STANDIN_FAILS");
-	gpu_free(ON_GPU_0, pair.gpu);
+	kind_free(ON_GPU_0, pair.gpu);
 	return failed;
 }
 
 /* Who destroys a communicator leaves what was to come where it is. */
 static int requests_may_be_left(tutti_comm_t comm, void *argument)
 {
-	int32_t *gpu = gpu_alloc(ON_GPU_0, 4096);
+	int32_t *gpu = kind_alloc(ON_GPU_0, 4096);
 	tutti_request_t requests[2] = { NULL };
 
 	if (tutti_comm_rank(comm) == 0) {
@@ -465,7 +464,7 @@ static tutti_result_t start_group(tutti_comm_t comm, int32_t *gpu, tutti_request
 /* Requests of the parent end in a child, and the child frees what it has of the communicator, without CUDA and its memory. */
 static int children_free_their_copies(tutti_comm_t comm, void *argument)
 {
-	struct pair pair = { .gpu = gpu_alloc(ON_GPU_0, sizeof(pair.host)) };
+	struct pair pair = { .gpu = kind_alloc(ON_GPU_0, sizeof(pair.host)) };
 	atomic_int *const children = argument;
 	const int size = tutti_comm_size(comm), me = tutti_comm_rank(comm);
 	tutti_request_t request;
@@ -488,10 +487,10 @@ static int children_free_their_copies(tutti_comm_t comm, void *argument)
 	atomic_fetch_add(children, 1);
 	CLAIM(ended && status == 0, "the child ended with %d", status);
 	SUCCEEDS(tutti_wait(&request));
-	gpu_get(ON_GPU_0, pair.host, pair.gpu, sizeof(pair.host));
+	kind_get(ON_GPU_0, pair.host, pair.gpu, sizeof(pair.host));
 	for (int k = 0; k < 2 * SMALL; k++)
 		CLAIM(pair.host[k] == k * size * size, "element %d is %d", k, pair.host[k]);
-	gpu_free(ON_GPU_0, pair.gpu);
+	kind_free(ON_GPU_0, pair.gpu);
 	return 0;
 }
 
@@ -529,7 +528,7 @@ static int loaded_but_not_started(int rank, void *argument)
 
 static int started_without_gpus(int rank, void *argument)
 {
-	return !gpu_load() || gpu_start() != 100 || run_launched(memory_of_the_host_works, argument);
+	return !gpu_load() || gpu_open() || !strstr(gpu_error(), "(CUDA's error 100)") || run_launched(memory_of_the_host_works, argument);
 }
 
 static void ignore(const tutti_cuda_device_t *device, void *context)
@@ -540,13 +539,11 @@ static int found_late(tutti_comm_t comm, void *argument)
 {
 	struct pair pair;
 
-	if (!gpu_load())
-		return 1;
-	CLAIM(gpu_start() == 0, "CUDA does not start");
+	CLAIM(gpu_open(), "%s", gpu_error());
 	SUCCEEDS(tutti_cuda_devices(ignore, NULL));
-	pair.gpu = gpu_alloc(ON_GPU_0, sizeof(pair.host));
+	pair.gpu = kind_alloc(ON_GPU_0, sizeof(pair.host));
 	const int failed = sums(comm, &pair, 1);
-	gpu_free(ON_GPU_0, pair.gpu);
+	kind_free(ON_GPU_0, pair.gpu);
 	return failed;
 }
 
@@ -585,11 +582,11 @@ static int all_learn_why(tutti_comm_t comm, void *argument)
 	const struct failure *failure = failing->failure;
 	struct shape s = { .comm = comm, .rank = tutti_comm_rank(comm), .size = tutti_comm_size(comm), .n = N, .which = ALL_REDUCE };
 	const bool copies_out = strchr(failure->fails, ':') && strncmp(failure->fails, "cuMemHost", 9) != 0;
-	int32_t *send = gpu_alloc(ON_GPU_0, N * 4), *recv = gpu_alloc(ON_GPU_0, N * 4), host[N];
+	int32_t *send = kind_alloc(ON_GPU_0, N * 4), *recv = kind_alloc(ON_GPU_0, N * 4), host[N];
 
 	fill(host, s.rank, 0, N);
-	gpu_put(ON_GPU_0, send, host, sizeof(host));
-	gpu_put(ON_GPU_0, recv, host, sizeof(host));
+	kind_put(ON_GPU_0, send, host, sizeof(host));
+	kind_put(ON_GPU_0, recv, host, sizeof(host));
 	meet_at(failing->joined, s.size);
 	if (s.rank == 1) {
 		setenv("STANDIN_ERROR", failure->error, 1);
@@ -606,12 +603,12 @@ static int all_learn_why(tutti_comm_t comm, void *argument)
 	if (s.rank == 1 && strcmp(failure->fails, "cuStreamSynchronize:2") != 0) {
 		int32_t found[N];
 
-		gpu_get(ON_GPU_0, found, recv, sizeof(found));
+		kind_get(ON_GPU_0, found, recv, sizeof(found));
 		CLAIM(memcmp(found, host, sizeof(host)) == 0, "%s: something was copied out", failure->fails);
 	}
 	CLAIM(copies_out || make(&s, BLOCKING, send, recv) == failure->result, "%s: the communicator goes on", failure->fails);
-	gpu_free(ON_GPU_0, send);
-	gpu_free(ON_GPU_0, recv);
+	kind_free(ON_GPU_0, send);
+	kind_free(ON_GPU_0, recv);
 	return 0;
 }
 
@@ -619,17 +616,17 @@ static int all_learn_why(tutti_comm_t comm, void *argument)
 static int faults_copy_nothing(tutti_comm_t comm, void *argument)
 {
 	struct shape s = { .comm = comm, .rank = tutti_comm_rank(comm), .size = tutti_comm_size(comm), .n = N, .which = ALL_REDUCE };
-	int32_t *send = gpu_alloc(ON_GPU_1, N * 4), *recv = gpu_alloc(ON_GPU_1, N * 4), host[N], found[N];
+	int32_t *send = kind_alloc(ON_GPU_1, N * 4), *recv = kind_alloc(ON_GPU_1, N * 4), host[N], found[N];
 
 	fill(host, s.rank, 0, N);
-	gpu_put(ON_GPU_1, recv, host, sizeof(host));
+	kind_put(ON_GPU_1, recv, host, sizeof(host));
 	meet_at(argument, s.size);
 	if (s.rank == s.size - 1) {
 		SUCCEEDS(tutti_comm_abort(comm, "enough of it"));
 		return 0;
 	}
 	CLAIM(make(&s, (enum way)(s.rank % WAYS), send, recv) == TUTTI_ERR_ABORTED, "not aborted");
-	gpu_get(ON_GPU_1, found, recv, sizeof(found));
+	kind_get(ON_GPU_1, found, recv, sizeof(found));
 	CLAIM(memcmp(found, host, sizeof(host)) == 0, "something was copied out");
 	return 0;
 }
@@ -637,7 +634,7 @@ static int faults_copy_nothing(tutti_comm_t comm, void *argument)
 /* What is wrong is said as with memory of the host, and the communicator is as before. */
 static int wrong_arguments_are_refused(tutti_comm_t comm, void *argument)
 {
-	struct pair pair = { .gpu = gpu_alloc(ON_GPU_0, sizeof(pair.host)) };
+	struct pair pair = { .gpu = kind_alloc(ON_GPU_0, sizeof(pair.host)) };
 	const size_t counts[RANKS_MAX] = { 1, 1, 1, 1, 1, 1, 1, 1 };
 
 	CLAIM(tutti_all_reduce(comm, pair.gpu, pair.gpu, N, TUTTI_INT32, 77, NULL) == TUTTI_ERR_INVALID, "op 77");
@@ -646,7 +643,7 @@ static int wrong_arguments_are_refused(tutti_comm_t comm, void *argument)
 	CLAIM(strstr(tutti_last_error(NULL), "it cannot work in place"), "%s", tutti_last_error(NULL));
 	CLAIM(tutti_send(comm, pair.gpu, 1, TUTTI_INT32, tutti_comm_rank(comm), NULL) == TUTTI_ERR_INVALID, "to oneself");
 	const int failed = sums(comm, &pair, 1);
-	gpu_free(ON_GPU_0, pair.gpu);
+	kind_free(ON_GPU_0, pair.gpu);
 	return failed;
 }
 
@@ -664,7 +661,7 @@ static bool have_gpus(void)
 	int status = -1;
 
 	if (child == 0)
-		_exit(!gpu_load() || gpu_start() != 0);
+		_exit(!gpu_open());
 	return waitpid(child, &status, 0) == child && status == 0;
 }
 
@@ -673,8 +670,8 @@ static rank_body *body_to_run;
 
 static int with_gpus(int rank, void *argument)
 {
-	if (!gpu_load() || gpu_start() != 0) {
-		fprintf(stderr, "rank %d: CUDA does not start\n", rank);
+	if (!gpu_open()) {
+		fprintf(stderr, "rank %d: %s\n", rank, gpu_error());
 		return 1;
 	}
 	return run_launched(body_to_run, argument);
@@ -755,7 +752,7 @@ static int as_threads(int ranks)
 	int failed = 0;
 
 	snprintf(address, sizeof(address), "unix:tutti-test-plain-%ld", (long)getpid());
-	if (!gpu_load() || gpu_start() != 0 || tutti_store_open(address, 1, 30, &store) != TUTTI_OK)
+	if (!gpu_open() || tutti_store_open(address, 1, 30, &store) != TUTTI_OK)
 		return 1;
 	for (int i = 0; i < ranks; i++) {
 		threads[i] = (struct thread){ .rank = i, .ranks = ranks, .failed = 1, .store = store };

@@ -16,7 +16,6 @@
 #define LOCAL_BYTES    3 /* CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES */
 
 typedef unsigned long long address; /* CUdeviceptr */
-struct CUctx_st;
 struct CUgraph_st;
 
 static struct {
@@ -25,8 +24,9 @@ static struct {
 	int (*count)(int *);
 	int (*device)(int *, int);
 	int (*name)(char *, int, int);
-	int (*primary)(struct CUctx_st **, int);
-	int (*set_current)(struct CUctx_st *);
+	int (*primary)(gpu_context_t *, int);
+	int (*get_current)(gpu_context_t *);
+	int (*set_current)(gpu_context_t);
 	int (*alloc)(address *, size_t);
 	int (*alloc_managed)(address *, size_t, unsigned);
 	int (*alloc_host)(void **, size_t, unsigned);
@@ -67,6 +67,7 @@ static const struct {
 	{ "cuDeviceGet", &cu.device },
 	{ "cuDeviceGetName", &cu.name },
 	{ "cuDevicePrimaryCtxRetain", &cu.primary },
+	{ "cuCtxGetCurrent", &cu.get_current },
 	{ "cuCtxSetCurrent", &cu.set_current },
 	{ "cuMemAlloc_v2", &cu.alloc },
 	{ "cuMemAllocManaged", &cu.alloc_managed },
@@ -99,7 +100,7 @@ static const struct {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool is_open;
+static bool is_loaded, is_open;
 static _Thread_local char why[256];
 
 const char *gpu_error(void)
@@ -119,7 +120,7 @@ static bool succeeded(const char *what, int error)
 	return false;
 }
 
-static bool open_driver(void)
+static bool load_driver(void)
 {
 	const char *set = getenv("TUTTI_CUDA_LIBRARY"), *name = set && *set ? set : LIBRARY;
 	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -137,14 +138,28 @@ static bool open_driver(void)
 		}
 		memcpy(functions[i].at, &function, sizeof(function));
 	}
-	return succeeded("cuInit", cu.init(0));
+	return true;
+}
+
+/* Called with the lock. */
+static bool load(void)
+{
+	is_loaded = is_loaded || load_driver();
+	return is_loaded;
+}
+
+bool gpu_load(void)
+{
+	pthread_mutex_lock(&lock);
+	const bool loaded = load();
+	pthread_mutex_unlock(&lock);
+	return loaded;
 }
 
 bool gpu_open(void)
 {
 	pthread_mutex_lock(&lock);
-	if (!is_open)
-		is_open = open_driver();
+	is_open = is_open || (load() && succeeded("cuInit", cu.init(0)));
 	const bool opened = is_open;
 	pthread_mutex_unlock(&lock);
 	return opened;
@@ -167,12 +182,24 @@ const char *gpu_name(int device)
 
 bool gpu_enter(int device)
 {
-	struct CUctx_st *context;
+	gpu_context_t context;
 	int handle;
 
 	/* the primary context, as CUDA's runtime has it, is kept until the process ends */
 	return gpu_open() && succeeded("cuDeviceGet", cu.device(&handle, device)) &&
-	       succeeded("cuDevicePrimaryCtxRetain", cu.primary(&context, handle)) && succeeded("cuCtxSetCurrent", cu.set_current(context));
+	       succeeded("cuDevicePrimaryCtxRetain", cu.primary(&context, handle)) && gpu_return(context);
+}
+
+gpu_context_t gpu_current(void)
+{
+	gpu_context_t context;
+
+	return succeeded("cuCtxGetCurrent", cu.get_current(&context)) ? context : NULL;
+}
+
+bool gpu_return(gpu_context_t context)
+{
+	return succeeded("cuCtxSetCurrent", cu.set_current(context));
 }
 
 /* ---- memory */

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+typedef struct CUctx_st *gpu_context_t;
 typedef struct CUstream_st *gpu_stream_t;
 typedef struct CUevent_st *gpu_event_t;
 typedef struct CUgraphExec_st *gpu_graph_t;
@@ -16,12 +17,16 @@ typedef struct CUfunc_st *gpu_kernel_t;
 /* Why the thread's last call failed, with CUDA's text. */
 const char *gpu_error(void);
 
-/* Open the driver, once in a process. */
+/* Load the driver, as linking with it would, once in a process; and start it. */
+bool gpu_load(void);
 bool gpu_open(void);
 int gpu_count(void); /* 0 also where there is none */
 const char *gpu_name(int device); /* valid until the thread's next call */
 /* Make `device` the thread's. */
 bool gpu_enter(int device);
+/* What the thread has, NULL for none; and has again. */
+gpu_context_t gpu_current(void);
+bool gpu_return(gpu_context_t context);
 
 void *gpu_alloc(size_t bytes);
 void *gpu_alloc_managed(size_t bytes);
