@@ -17,7 +17,7 @@
 
 #include "launched.h"
 
-static const char *tutti_info, *cuda_standin;
+static const char *tutti_info, *cuda_standin, *nvml_standin;
 static char root[] = "/tmp/tutti-info-XXXXXX"; /* a made-up machine */
 
 /* ---------------------------------------------------------------- helpers */
@@ -457,6 +457,136 @@ static void a_driver_of_cuda_that_fails_says_why(void **state)
 	}
 }
 
+/* "cuda" of the report, with GPUs that are joined so. */
+static json_t *report_with_links(const char *devices, const char *links, const char *ancestor, const char *version, const char *fails)
+{
+	setenv("TUTTI_NVML_LIBRARY", nvml_standin, 0);
+	setenv("STANDIN_LINKS", links, 1);
+	setenv("STANDIN_ANCESTOR", ancestor, 1);
+	setenv("STANDIN_VERSION", version, 1);
+	setenv("STANDIN_NVML_FAILS", fails, 1);
+	json_t *json = report_with_cuda(cuda_standin, devices, "", ""), *cuda = json_incref(json_object_get(json_object_get(json, "gpu"), "cuda"));
+
+	unsetenv("TUTTI_NVML_LIBRARY");
+	json_decref(json);
+	assert_true(json_is_object(cuda));
+	return cuda;
+}
+
+static void assert_link(const json_t *link, const char *topo, int nvlinks, bool nvswitch, const char *version, const char *pcie)
+{
+	assert_string_equal(text_of(link, "topo"), topo);
+	assert_int_equal(json_integer_value(json_object_get(link, "nvlinks")), nvlinks);
+	assert_int_equal(json_is_true(json_object_get(link, "nvswitch")), nvswitch);
+	assert_string_equal(text_of(link, "nvlink_version"), version);
+	assert_string_equal(text_of(link, "pcie"), pcie);
+}
+
+static void what_joins_two_gpus_is_shown_as_topo_has_it(void **state)
+{
+	const struct {
+		const char *links, *ancestor, *topo;
+		int nvlinks;
+		bool nvswitch;
+		const char *version, *pcie;
+	} cases[] = {
+		{ "0-1:4", "50", "NV4", 4, false, "4.0", "several NUMA nodes" },
+		{ "1-X:2,0-1:4,0-D:3", "20", "NV4", 4, false, "4.0", "several PCIe switches" },
+		{ "0-S:18,1-S:18", "50", "NV18", 18, true, "4.0", "several NUMA nodes" },
+		{ "0-S:18,1-S:12", "50", "NV12", 12, true, "4.0", "several NUMA nodes" },
+		{ "0-S:18,1-D:18", "50", "SYS", 0, false, "(null)", "several NUMA nodes" },
+		{ "0-H:6,1-H:6", "30", "NV6", 6, true, "4.0", "a host bridge" },
+		{ "0-X:4,1-X:4", "40", "NODE", 0, false, "(null)", "host bridges of one NUMA node" },
+		{ "", "0", "PIX", 0, false, "(null)", "one board" },
+		{ "", "10", "PIX", 0, false, "(null)", "one PCIe switch" },
+		{ "", "20", "PXB", 0, false, "(null)", "several PCIe switches" },
+		{ "", "30", "PHB", 0, false, "(null)", "a host bridge" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *cuda = report_with_links("2", cases[i].links, cases[i].ancestor, "6", "");
+		const json_t *links = json_object_get(cuda, "links"), *link = json_array_get(links, 0);
+
+		assert_int_equal(json_array_size(links), 1);
+		assert_string_equal(text_of(cuda, "links_reason"), "NVML shows these");
+		assert_string_equal(text_of(link, "name"), "0 and 1");
+		assert_int_equal(json_integer_value(json_array_get(json_object_get(link, "gpus"), 1)), 1);
+		assert_link(link, cases[i].topo, cases[i].nvlinks, cases[i].nvswitch, cases[i].version, cases[i].pcie);
+		json_decref(cuda);
+	}
+}
+
+static void each_two_of_several_gpus_are_shown_once(void **state)
+{
+	json_t *cuda = report_with_links("4", "0-1:2,0-2:1,3-1:2", "50", "2", "");
+	const json_t *links = json_object_get(cuda, "links");
+	const char *const names[] = { "0 and 1", "0 and 2", "0 and 3", "1 and 2", "1 and 3", "2 and 3" };
+	const char *const topos[] = { "NV2", "NV1", "SYS", "SYS", "NV2", "SYS" };
+
+	assert_int_equal(json_array_size(links), 6);
+	for (size_t i = 0; i < 6; i++) {
+		assert_string_equal(text_of(json_array_get(links, i), "name"), names[i]);
+		assert_string_equal(text_of(json_array_get(links, i), "topo"), topos[i]);
+	}
+	assert_string_equal(text_of(json_array_get(links, 0), "nvlink_version"), "2.0");
+	json_decref(cuda);
+
+	cuda = report_with_links("1", "0-S:18", "50", "6", "");
+	assert_int_equal(json_array_size(json_object_get(cuda, "links")), 0);
+	assert_string_equal(text_of(cuda, "links_reason"), "there are no two GPUs");
+	json_decref(cuda);
+}
+
+static void links_that_nvml_does_not_tell_have_a_reason(void **state)
+{
+	const struct {
+		const char *library, *fails, *says;
+	} cases[] = {
+		{ "/nonexistent/libnvidia-ml.so.1", "", "NVML cannot be opened: /nonexistent/libnvidia-ml.so.1: " },
+		{ "libjansson.so.4", "", "libjansson.so.4 has no nvmlInit_v2: expected NVML of CUDA 12 or newer" },
+		{ nvml_standin, "nvmlInit_v2:999", "start NVML: Unknown Error (NVML, 999)" },
+		{ nvml_standin, "nvmlInit_v2:77", "start NVML: an error that it has no text for (NVML, 77)" },
+		{ nvml_standin, "nvmlDeviceGetHandleByPciBusId_v2:6", "find GPU 0000:17:00.0: Not Found (NVML, 6)" },
+		{ nvml_standin, "nvmlDeviceGetNvLinkState:999", "ask about NVLink 0 of GPU 0000:17:00.0: Unknown Error (NVML, 999)" },
+		{ nvml_standin, "nvmlDeviceGetNvLinkRemoteDeviceType:999", "ask about NVLink 0 of GPU 0000:17:00.0" },
+		{ nvml_standin, "nvmlDeviceGetNvLinkRemotePciInfo_v2:999", "ask about NVLink 0 of GPU 0000:17:00.0" },
+		{ nvml_standin, "nvmlDeviceGetTopologyCommonAncestor:999", "ask what is between GPUs 0000:17:00.0 and 0000:18:00.0: Unknown Error" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		setenv("TUTTI_NVML_LIBRARY", cases[i].library, 1);
+		json_t *cuda = report_with_links("2", "0-1:4", "50", "6", cases[i].fails);
+
+		assert_int_equal(json_array_size(json_object_get(cuda, "devices")), 2);
+		assert_int_equal(json_array_size(json_object_get(cuda, "links")), 0);
+		assert_contains(text_of(cuda, "links_reason"), cases[i].says);
+		json_decref(cuda);
+	}
+}
+
+static void what_nvml_does_not_know_of_a_link_is_null(void **state)
+{
+	const struct {
+		const char *links, *ancestor, *version, *fails, *topo;
+		int nvlinks;
+		const char *named, *pcie;
+	} cases[] = {
+		{ "0-1:4", "50", "6", "nvmlDeviceGetNvLinkVersion:3", "NV4", 4, "(null)", "several NUMA nodes" },
+		{ "0-1:4", "50", "99", "", "NV4", 4, "(null)", "several NUMA nodes" },
+		{ "0-1:4", "50", "6", "nvmlDeviceGetTopologyCommonAncestor:3", "NV4", 4, "4.0", "(null)" },
+		{ "", "50", "6", "nvmlDeviceGetTopologyCommonAncestor:3", "(null)", 0, "(null)", "(null)" },
+		{ "", "77", "6", "", "(null)", 0, "(null)", "(null)" },
+		{ "0-1:4", "10", "6", "nvmlDeviceGetNvLinkState:3", "PIX", 0, "(null)", "one PCIe switch" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *cuda = report_with_links("2", cases[i].links, cases[i].ancestor, cases[i].version, cases[i].fails);
+
+		assert_link(json_array_get(json_object_get(cuda, "links"), 0), cases[i].topo, cases[i].nvlinks, false, cases[i].named, cases[i].pcie);
+		json_decref(cuda);
+	}
+}
+
 static void the_smallest_limit_of_the_control_groups_counts(void **state)
 {
 	json_t *json;
@@ -580,6 +710,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(gpus_are_named_with_their_driver),
 		cmocka_unit_test(gpus_that_cuda_shows_are_described),
 		cmocka_unit_test(a_driver_of_cuda_that_fails_says_why),
+		cmocka_unit_test(what_joins_two_gpus_is_shown_as_topo_has_it),
+		cmocka_unit_test(each_two_of_several_gpus_are_shown_once),
+		cmocka_unit_test(links_that_nvml_does_not_tell_have_a_reason),
+		cmocka_unit_test(what_nvml_does_not_know_of_a_link_is_null),
 		cmocka_unit_test(the_smallest_limit_of_the_control_groups_counts),
 		cmocka_unit_test(settings_that_slow_a_job_have_hints),
 		cmocka_unit_test(a_kernel_that_encrypts_is_seen),
@@ -589,5 +723,6 @@ int main(int argc, char **argv)
 
 	tutti_info = argc > 1 ? argv[1] : "tutti-info";
 	cuda_standin = argc > 2 ? argv[2] : "libcuda_standin.so";
+	nvml_standin = argc > 3 ? argv[3] : "libnvml_standin.so";
 	return cmocka_run_group_tests(tests, make_root, remove_root);
 }

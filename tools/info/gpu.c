@@ -105,6 +105,32 @@ static void show(const tutti_cuda_device_t *device, void *context)
 	json_array_append_new(json_object_get(cuda, "devices"), entry);
 }
 
+static void show_link(const tutti_cuda_link_t *link, void *context)
+{
+	json_t *entry = json_object(), *gpus = value_list(entry, "gpus");
+	char name[32];
+
+	snprintf(name, sizeof(name), "%d and %d", link->device, link->peer);
+	value_text(entry, "name", name);
+	json_array_append_new(gpus, json_integer(link->device));
+	json_array_append_new(gpus, json_integer(link->peer));
+	value_text(entry, "topo", link->topo);
+	value_number(entry, "nvlinks", link->nvlinks);
+	value_text(entry, "nvlink_version", link->nvlink_version);
+	value_bool(entry, "nvswitch", link->nvswitch);
+	value_text(entry, "pcie", link->pcie);
+	json_array_append_new(context, entry);
+}
+
+/* What joins each two of the GPUs, and why that is all. */
+static void put_links(json_t *cuda)
+{
+	json_t *list = value_list(cuda, "links");
+	const char *reason = tutti_cuda_links(show_link, list) == TUTTI_OK ? "NVML shows these" : tutti_last_error(NULL);
+
+	value_text(cuda, "links_reason", json_array_size(json_object_get(cuda, "devices")) > 1 ? reason : "there are no two GPUs");
+}
+
 /* What CUDA shows to processes like this one; null, with the reason, where it shows nothing. */
 static void put_cuda(json_t *section)
 {
@@ -115,12 +141,13 @@ static void put_cuda(json_t *section)
 	value_list(cuda, "devices");
 	if (here)
 		reason = tutti_cuda_devices(show, cuda) == TUTTI_OK ? "the driver shows these" : tutti_last_error(NULL);
-	if (json_array_size(json_object_get(cuda, "devices")) == 0) {
-		json_decref(cuda);
-		cuda = json_null();
+	json_object_set_new(section, "cuda", json_null());
+	value_text(section, "cuda_reason", reason); /* before another call changes it */
+	if (json_array_size(json_object_get(cuda, "devices")) > 0) {
+		put_links(cuda);
+		json_object_set(section, "cuda", cuda);
 	}
-	json_object_set_new(section, "cuda", cuda);
-	value_text(section, "cuda_reason", reason);
+	json_decref(cuda);
 }
 
 json_t *section_gpu(void)

@@ -14,8 +14,8 @@
  *
  * One lock (standin_enter) guards everything but the memory of GPUs. The files: device.c the start, errors, what is said of GPUs; context.c;
  * memory.c; ipc.c; stream.c; work.c what streams do; event.c; capture.c capture and graphs; module.c kernels and their launch; kernels.cpp
- * the kernels of the library, train_kernels.cpp and bench_kernels.cpp those of the programs, which no_kernels.c replaces where no C++ compiler is. cublas.c is a library of
- * its own. */
+ * the kernels of the library, train_kernels.cpp and bench_kernels.cpp those of the programs, which no_kernels.c replaces where no C++ compiler is. cublas.c and nvml.c are libraries
+ * of their own. */
 #ifndef STANDIN_H
 #define STANDIN_H
 
