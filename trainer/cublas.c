@@ -2,11 +2,11 @@
 /* Owns the use of cuBLAS. In float64 its products are of full precision unless somebody asks otherwise; TF32 is for float32 alone. */
 #include "cublas.h"
 
-#include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stddef.h>
 
-static struct {
+#include "library.h"
+
+static struct blas {
 	int (*create)(cublas_t *);
 	int (*destroy)(cublas_t);
 	int (*set_stream)(cublas_t, gpu_stream_t);
@@ -14,50 +14,29 @@ static struct {
 	const char *(*text)(int);
 } blas;
 
-static const struct {
-	const char *name;
-	void *at;
-} functions[] = {
-	{ "cublasCreate_v2", &blas.create },	   { "cublasDestroy_v2", &blas.destroy },	  { "cublasSetStream_v2", &blas.set_stream },
-	{ "cublasDgemm_v2", &blas.multiply }, { "cublasGetStatusString", &blas.text },
+static const struct tt_function functions[] = {
+	{ "cublasGetStatusString", offsetof(struct blas, text), false },   { "cublasCreate_v2", offsetof(struct blas, create), false },
+	{ "cublasDestroy_v2", offsetof(struct blas, destroy), false },	   { "cublasSetStream_v2", offsetof(struct blas, set_stream), false },
+	{ "cublasDgemm_v2", offsetof(struct blas, multiply), false },
 };
 
-static void *open_library(const char **name, struct why *why)
-{
-	static const char *const names[] = { "libcublas.so.13", "libcublas.so.12" };
-	const char *set = getenv("TUTTI_CUBLAS_LIBRARY");
-	void *library = NULL;
-
-	*name = set && *set ? set : names[0];
-	if (set && *set)
-		library = dlopen(set, RTLD_NOW | RTLD_LOCAL);
-	for (size_t i = 0; !(set && *set) && !library && i < sizeof(names) / sizeof(names[0]); i++) {
-		*name = names[i];
-		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-	}
-	if (!library)
-		why_set(why, TUTTI_ERR_UNSUPPORTED,
-			"--device cuda: cuBLAS was not found: %s; expected libcublas.so of CUDA 12 or 13, where the dynamic linker finds it (LD_LIBRARY_PATH) or named by "
-			"TUTTI_CUBLAS_LIBRARY",
-			dlerror());
-	return library;
-}
+static const struct tt_library library = {
+	.variable = "TUTTI_CUBLAS_LIBRARY",
+	.names = { "libcublas.so.13", "libcublas.so.12" },
+	.before = "cuBLAS was not found: ",
+	.after = "; expected libcublas.so of CUDA 12 or 13, where the dynamic linker finds it (LD_LIBRARY_PATH) or named by TUTTI_CUBLAS_LIBRARY",
+	.expected = "cuBLAS of CUDA 12 or 13",
+	.functions = functions,
+	.count = sizeof(functions) / sizeof(functions[0]),
+};
 
 static tutti_result_t open_cublas(struct why *why)
 {
-	const char *name;
-	void *const library = blas.create ? NULL : open_library(&name, why);
+	static bool open;
+	char trouble[TT_LIBRARY_WHY];
 
-	if (!library)
-		return blas.create ? TUTTI_OK : TUTTI_ERR_UNSUPPORTED;
-	for (size_t i = sizeof(functions) / sizeof(functions[0]); i-- > 0;) { /* `create` comes last */
-		void *const function = dlsym(library, functions[i].name);
-
-		if (!function)
-			return why_set(why, TUTTI_ERR_UNSUPPORTED, "--device cuda: %s has no %s: expected cuBLAS of CUDA 12 or 13", name, functions[i].name);
-		memcpy(functions[i].at, &function, sizeof(function));
-	}
-	return TUTTI_OK;
+	open = open || tt_library_open(&library, &blas, trouble);
+	return open ? TUTTI_OK : why_set(why, TUTTI_ERR_UNSUPPORTED, "--device cuda: %s", trouble);
 }
 
 static tutti_result_t failed(const char *what, int status, struct why *why)

@@ -2,19 +2,12 @@
 /* Owns CUDA's driver library: where it is, that it is started once, and what its errors are called. */
 #include "driver.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "library.h"
 #include "log.h"
 
-#define LIBRARY "libcuda.so.1"
-
-static const struct {
-	const char *name;
-	size_t at;
-} functions[] = {
+static const struct tt_function functions[] = {
 	{ "cuInit", offsetof(struct cuda_driver, init) },
 	{ "cuGetErrorName", offsetof(struct cuda_driver, get_error_name) },
 	{ "cuGetErrorString", offsetof(struct cuda_driver, get_error_string) },
@@ -67,6 +60,16 @@ static const struct {
 	{ "cuLaunchKernel", offsetof(struct cuda_driver, launch) },
 };
 
+static const struct tt_library library = {
+	.variable = "TUTTI_CUDA_LIBRARY",
+	.names = { "libcuda.so.1" },
+	.before = "CUDA's driver cannot be opened: ",
+	.after = ": NVIDIA's driver brings it, and into containers docker run --gpus all",
+	.expected = "the driver of CUDA 12 or newer",
+	.functions = functions,
+	.count = sizeof(functions) / sizeof(functions[0]),
+};
+
 static struct {
 	pthread_mutex_t lock;
 	struct cuda_driver driver;
@@ -75,55 +78,36 @@ static struct {
 
 _Atomic bool tt_cuda_is_there;
 
-static const char *library_name(void)
+/* It stays open, as programs may use it, too. */
+static void note_open(void)
 {
-	const char *set = getenv("TUTTI_CUDA_LIBRARY");
-
-	return set && *set ? set : LIBRARY;
-}
-
-/* Fill in the functions; gives the first that the library lacks, or NULL: then it stays open, as programs may use it, too. */
-static const char *take_functions(void *library)
-{
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *const function = dlsym(library, functions[i].name);
-
-		if (!function) {
-			dlclose(library);
-			return functions[i].name;
-		}
-		memcpy((char *)&cuda.driver + functions[i].at, &function, sizeof(function));
-	}
 	cuda.open = true;
 	atomic_store_explicit(&tt_cuda_is_there, true, memory_order_release); /* pairs with the acquire in tt_cuda_opened() */
-	tt_log(DEBUG, CUDA, "%s is CUDA's driver", library_name());
-	return NULL;
+	tt_log(DEBUG, CUDA, "%s is CUDA's driver", tt_library_name(&library));
 }
 
 static tutti_result_t open_library(void)
 {
-	void *library = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL);
+	char why[TT_LIBRARY_WHY];
 
-	if (!library)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "CUDA's driver cannot be opened: %s: NVIDIA's driver brings it, and into containers docker run --gpus all",
-			       dlerror());
-	const char *lacks = take_functions(library);
-	return lacks ? tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s has no %s: expected the driver of CUDA 12 or newer", library_name(), lacks) : TUTTI_OK;
+	if (!tt_library_open(&library, &cuda.driver, why))
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s", why);
+	note_open();
+	return TUTTI_OK;
 }
 
 void tt_cuda_look(void)
 {
 	if (tt_cuda_opened() || pthread_mutex_trylock(&cuda.lock) != 0) /* somebody is opening it; or was when this process was forked */
 		return;
-	void *library = cuda.open ? NULL : dlopen(library_name(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-	if (library)
-		take_functions(library);
+	if (!cuda.open && tt_library_find(&library, &cuda.driver))
+		note_open();
 	pthread_mutex_unlock(&cuda.lock);
 }
 
 const struct cuda_driver *tt_cuda_opened(void)
 {
-	/* acquire: pairs with the release in take_functions() */
+	/* acquire: pairs with the release in note_open() */
 	return atomic_load_explicit(&tt_cuda_is_there, memory_order_acquire) ? &cuda.driver : NULL;
 }
 

@@ -2,13 +2,13 @@
 /* Owns the programs' use of CUDA's driver. */
 #include "gpu.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LIBRARY	       "libcuda.so.1"
+#include "library.h"
+
 #define NON_BLOCKING   1 /* CU_STREAM_NON_BLOCKING */
 #define ATTACH_GLOBAL  1 /* CU_MEM_ATTACH_GLOBAL */
 #define CAPTURE_OWN    1 /* CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads go on as they like */
@@ -18,7 +18,7 @@
 typedef unsigned long long address; /* CUdeviceptr */
 struct CUgraph_st;
 
-static struct {
+static struct driver {
 	int (*init)(unsigned);
 	int (*error_string)(int, const char **);
 	int (*count)(int *);
@@ -57,51 +57,58 @@ static struct {
 	int (*run)(gpu_kernel_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, gpu_stream_t, void **, void **);
 } cu;
 
-static const struct {
-	const char *name;
-	void *at;
-} functions[] = {
-	{ "cuInit", &cu.init },
-	{ "cuGetErrorString", &cu.error_string },
-	{ "cuDeviceGetCount", &cu.count },
-	{ "cuDeviceGet", &cu.device },
-	{ "cuDeviceGetName", &cu.name },
-	{ "cuDevicePrimaryCtxRetain", &cu.primary },
-	{ "cuCtxGetCurrent", &cu.get_current },
-	{ "cuCtxSetCurrent", &cu.set_current },
-	{ "cuMemAlloc_v2", &cu.alloc },
-	{ "cuMemAllocManaged", &cu.alloc_managed },
-	{ "cuMemHostAlloc", &cu.alloc_host },
-	{ "cuMemFree_v2", &cu.release },
-	{ "cuMemFreeHost", &cu.release_host },
-	{ "cuMemcpyAsync", &cu.copy },
-	{ "cuMemsetD8Async", &cu.fill },
-	{ "cuStreamCreate", &cu.stream },
-	{ "cuStreamDestroy_v2", &cu.stream_free },
-	{ "cuStreamSynchronize", &cu.synchronize },
-	{ "cuStreamQuery", &cu.query },
-	{ "cuStreamWaitEvent", &cu.wait_event },
-	{ "cuEventCreate", &cu.event },
-	{ "cuEventDestroy_v2", &cu.event_free },
-	{ "cuEventRecord", &cu.record },
-	{ "cuEventSynchronize", &cu.event_wait },
-	{ "cuEventElapsedTime", &cu.elapsed },
-	{ "cuStreamBeginCapture_v2", &cu.capture },
-	{ "cuStreamEndCapture", &cu.end_capture },
-	{ "cuGraphInstantiateWithFlags", &cu.instantiate },
-	{ "cuGraphDestroy", &cu.graph_free },
-	{ "cuGraphLaunch", &cu.launch },
-	{ "cuGraphExecDestroy", &cu.exec_free },
-	{ "cuModuleLoadData", &cu.module },
-	{ "cuModuleUnload", &cu.module_free },
-	{ "cuModuleGetFunction", &cu.kernel },
-	{ "cuFuncGetAttribute", &cu.attribute },
-	{ "cuLaunchKernel", &cu.run },
+#define FUNCTION(name, member) { name, offsetof(struct driver, member) }
+static const struct tt_function functions[] = {
+	FUNCTION("cuInit", init),
+	FUNCTION("cuGetErrorString", error_string),
+	FUNCTION("cuDeviceGetCount", count),
+	FUNCTION("cuDeviceGet", device),
+	FUNCTION("cuDeviceGetName", name),
+	FUNCTION("cuDevicePrimaryCtxRetain", primary),
+	FUNCTION("cuCtxGetCurrent", get_current),
+	FUNCTION("cuCtxSetCurrent", set_current),
+	FUNCTION("cuMemAlloc_v2", alloc),
+	FUNCTION("cuMemAllocManaged", alloc_managed),
+	FUNCTION("cuMemHostAlloc", alloc_host),
+	FUNCTION("cuMemFree_v2", release),
+	FUNCTION("cuMemFreeHost", release_host),
+	FUNCTION("cuMemcpyAsync", copy),
+	FUNCTION("cuMemsetD8Async", fill),
+	FUNCTION("cuStreamCreate", stream),
+	FUNCTION("cuStreamDestroy_v2", stream_free),
+	FUNCTION("cuStreamSynchronize", synchronize),
+	FUNCTION("cuStreamQuery", query),
+	FUNCTION("cuStreamWaitEvent", wait_event),
+	FUNCTION("cuEventCreate", event),
+	FUNCTION("cuEventDestroy_v2", event_free),
+	FUNCTION("cuEventRecord", record),
+	FUNCTION("cuEventSynchronize", event_wait),
+	FUNCTION("cuEventElapsedTime", elapsed),
+	FUNCTION("cuStreamBeginCapture_v2", capture),
+	FUNCTION("cuStreamEndCapture", end_capture),
+	FUNCTION("cuGraphInstantiateWithFlags", instantiate),
+	FUNCTION("cuGraphDestroy", graph_free),
+	FUNCTION("cuGraphLaunch", launch),
+	FUNCTION("cuGraphExecDestroy", exec_free),
+	FUNCTION("cuModuleLoadData", module),
+	FUNCTION("cuModuleUnload", module_free),
+	FUNCTION("cuModuleGetFunction", kernel),
+	FUNCTION("cuFuncGetAttribute", attribute),
+	FUNCTION("cuLaunchKernel", run),
+};
+#undef FUNCTION
+
+static const struct tt_library library = {
+	.variable = "TUTTI_CUDA_LIBRARY",
+	.names = { "libcuda.so.1" },
+	.expected = "the driver of CUDA 12 or newer",
+	.functions = functions,
+	.count = sizeof(functions) / sizeof(functions[0]),
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_loaded, is_open;
-static _Thread_local char why[256];
+static _Thread_local char why[TT_LIBRARY_WHY];
 
 const char *gpu_error(void)
 {
@@ -120,31 +127,10 @@ static bool succeeded(const char *what, int error)
 	return false;
 }
 
-static bool load_driver(void)
-{
-	const char *set = getenv("TUTTI_CUDA_LIBRARY"), *name = set && *set ? set : LIBRARY;
-	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-
-	if (!library) {
-		snprintf(why, sizeof(why), "%s", dlerror());
-		return false;
-	}
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *const function = dlsym(library, functions[i].name);
-
-		if (!function) {
-			snprintf(why, sizeof(why), "%s has no %s: expected the driver of CUDA 12 or newer", name, functions[i].name);
-			return false;
-		}
-		memcpy(functions[i].at, &function, sizeof(function));
-	}
-	return true;
-}
-
 /* Called with the lock. */
 static bool load(void)
 {
-	is_loaded = is_loaded || load_driver();
+	is_loaded = is_loaded || tt_library_open(&library, &cu, why);
 	return is_loaded;
 }
 

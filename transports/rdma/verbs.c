@@ -4,7 +4,6 @@
  * made there, queue pairs and pinned memory, after that has gone. */
 #include "verbs.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -13,30 +12,31 @@
 #include <sys/mman.h>
 
 #include "fork.h"
+#include "library.h"
 #include "log.h"
 
-#define LIBRARY "libibverbs.so.1"
-
-struct function {
-	const char *name;
-	size_t at;
-};
-
-#define FUNCTION(name) { "ibv_" #name, offsetof(struct rdma_verbs, name) }
-static const struct function functions[] = {
+#define FUNCTION(name) { "ibv_" #name, offsetof(struct rdma_verbs, name), false }
+#define NEWER(name) { "ibv_" #name, offsetof(struct rdma_verbs, name), true }
+static const struct tt_function functions[] = {
 	FUNCTION(fork_init), FUNCTION(get_device_list), FUNCTION(free_device_list), FUNCTION(get_device_name),
 	FUNCTION(open_device),
 	FUNCTION(close_device), FUNCTION(query_device), FUNCTION(query_port), FUNCTION(alloc_pd), FUNCTION(dealloc_pd), FUNCTION(reg_mr),
 	FUNCTION(dereg_mr), FUNCTION(create_comp_channel), FUNCTION(destroy_comp_channel), FUNCTION(create_cq),
 	FUNCTION(destroy_cq), FUNCTION(get_cq_event), FUNCTION(ack_cq_events), FUNCTION(create_qp), FUNCTION(modify_qp),
-	FUNCTION(destroy_qp), FUNCTION(wc_status_str),
+	FUNCTION(destroy_qp), FUNCTION(wc_status_str), NEWER(is_fork_initialized), NEWER(reg_dmabuf_mr),
 };
-static const struct function newer[] = { FUNCTION(is_fork_initialized), FUNCTION(reg_dmabuf_mr) };
+#undef NEWER
 #undef FUNCTION
+
+static const struct tt_library library = {
+	.names = { "libibverbs.so.1" },
+	.functions = functions,
+	.count = sizeof(functions) / sizeof(functions[0]),
+};
 
 static struct rdma_verbs verbs; /* as it is called */
 static struct rdma_verbs theirs; /* as it is in the library */
-static char trouble[256]; /* why there are none */
+static char trouble[TT_LIBRARY_WHY]; /* why there are none */
 static bool loaded;
 
 /* ---- what children do not get */
@@ -135,28 +135,8 @@ static struct ibv_comp_channel *create_comp_channel(struct ibv_context *context)
 
 static bool load(void)
 {
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-
-	if (!library) {
-		snprintf(trouble, sizeof(trouble), "%s", dlerror());
+	if (!tt_library_open(&library, &theirs, trouble))
 		return false;
-	}
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *const function = dlsym(library, functions[i].name);
-
-		if (!function) {
-			snprintf(trouble, sizeof(trouble), "%s has no %s", LIBRARY,
-				 functions[i].name);
-			dlclose(library);
-			return false;
-		}
-		memcpy((char *)&theirs + functions[i].at, &function, sizeof(function));
-	}
-	for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++) {
-		void *const function = dlsym(library, newer[i].name);
-
-		memcpy((char *)&theirs + newer[i].at, &function, sizeof(function));
-	}
 	verbs = theirs;
 	verbs.open_device = open_device;
 	verbs.close_device = close_device;

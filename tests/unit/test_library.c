@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Libraries that are opened at run time, shown with the C library's mathematics, which are always there. */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "library.h"
+
+struct wanted {
+	double (*cosine)(double);
+	void (*newer)(void);
+};
+
+static const struct tt_function functions[] = {
+	{ "cos", offsetof(struct wanted, cosine), false },
+	{ "of_a_newer_version", offsetof(struct wanted, newer), true },
+};
+static const struct tt_function missing[] = {
+	{ "cos", offsetof(struct wanted, cosine), false },
+	{ "of_a_newer_version", offsetof(struct wanted, newer), false },
+};
+
+#define VARIABLE "TEST_LIBRARY"
+#define NAMED(name) { .variable = VARIABLE, .names = { name }, .before = "no numbers: ", .after = ": libc6 brings them", .functions = functions, .count = 2 }
+
+static void ignore(void)
+{
+}
+
+static void functions_are_found_and_optional_ones_may_lack(void **state)
+{
+	const struct tt_library library = NAMED("libm.so.6");
+	struct wanted wanted = { .newer = ignore };
+	char why[TT_LIBRARY_WHY];
+	void *opened = tt_library_open(&library, &wanted, why);
+
+	assert_non_null(opened);
+	assert_true(wanted.cosine(0) > 0.999);
+	assert_null(wanted.newer);
+	dlclose(opened);
+}
+
+static void the_second_name_is_taken_where_the_first_is_not_there(void **state)
+{
+	struct tt_library library = NAMED("libnone.so.1");
+	struct wanted wanted;
+	char why[TT_LIBRARY_WHY];
+
+	library.names[1] = "libm.so.6";
+	void *opened = tt_library_open(&library, &wanted, why);
+
+	assert_non_null(opened);
+	dlclose(opened);
+}
+
+static void the_variable_has_the_only_name(void **state)
+{
+	struct tt_library library = NAMED("libm.so.6");
+	struct wanted wanted;
+	char why[TT_LIBRARY_WHY];
+
+	setenv(VARIABLE, "/nowhere/libm.so", 1);
+	assert_string_equal(tt_library_name(&library), "/nowhere/libm.so");
+	assert_null(tt_library_open(&library, &wanted, why));
+	assert_non_null(strstr(why, "no numbers: /nowhere/libm.so: "));
+	assert_non_null(strstr(why, ": libc6 brings them"));
+	setenv(VARIABLE, "", 1);
+	assert_string_equal(tt_library_name(&library), "libm.so.6");
+	unsetenv(VARIABLE);
+	library.variable = NULL;
+	assert_string_equal(tt_library_name(&library), "libm.so.6");
+}
+
+static void a_missing_function_is_named(void **state)
+{
+	struct tt_library library = NAMED("libm.so.6");
+	struct wanted wanted;
+	char why[TT_LIBRARY_WHY];
+
+	library.functions = missing;
+	assert_null(tt_library_open(&library, &wanted, why));
+	assert_string_equal(why, "libm.so.6 has no of_a_newer_version");
+	library.expected = "one of next year";
+	assert_null(tt_library_open(&library, &wanted, why));
+	assert_string_equal(why, "libm.so.6 has no of_a_newer_version: expected one of next year");
+}
+
+static void what_nobody_has_opened_is_not_found(void **state)
+{
+	const struct tt_library other = NAMED("libnone.so.1");
+	struct tt_library here = NAMED("libc.so.6");
+	struct wanted wanted;
+
+	assert_null(tt_library_find(&other, &wanted));
+	here.count = 0;
+	void *found = tt_library_find(&here, &wanted);
+
+	assert_non_null(found);
+	dlclose(found);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(functions_are_found_and_optional_ones_may_lack),
+		cmocka_unit_test(the_second_name_is_taken_where_the_first_is_not_there),
+		cmocka_unit_test(the_variable_has_the_only_name),
+		cmocka_unit_test(a_missing_function_is_named),
+		cmocka_unit_test(what_nobody_has_opened_is_not_found),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
