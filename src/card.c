@@ -73,7 +73,7 @@ static const char *hidden_difference(const struct tt_card *a, const char *a_call
 	if (strcmp(a_call, b_call) != 0)
 		return "";
 	if (a->detail != b->detail)
-		return "; their counts or groups differ";
+		return "; their counts or groups differ, or one sum is pre-multiplied";
 	if (a->algorithm != b->algorithm || a->segments != b->segments)
 		return "; their settings differ (TUTTI_ALGORITHM, TUTTI_SEGMENT, TUTTI_REPRODUCIBLE)";
 	return "";

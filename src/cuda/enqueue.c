@@ -53,9 +53,6 @@ static tutti_result_t check_for_relay(const struct tt_call *call, bool captured)
 	if (captured)
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s: the stream is captured, but operations that go by the host (see the warning of tutti_cuda_bind) cannot be part of graphs",
 			       tt_call_name(call));
-	if (call->op >= TUTTI_OP_COUNT)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s: pre-multiplied sums on streams are for ranks whose GPUs reach each other: the function without cuda_ takes memory of GPUs, too",
-			       tt_call_name(call));
 	return TUTTI_OK;
 }
 

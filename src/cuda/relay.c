@@ -47,6 +47,8 @@ struct piece {
 	size_t ncalls;
 	tutti_request_t request;
 	bool started;
+	size_t scaled; /* elements of input that are multiplied first, of a pre-multiplied sum */
+	uint8_t scalar[8];
 };
 
 struct slot {
@@ -114,6 +116,11 @@ static tutti_result_t start(struct tt_cuda_relay *relay, struct piece *piece)
 	tutti_result_t result = TUTTI_OK;
 
 	piece->started = true;
+	if (piece->scaled) { /* in place: what lies in pinned memory is a copy already */
+		void *const input = (void *)(uintptr_t)piece->calls[0].send;
+
+		relay->comm->kernels->scale[piece->calls[0].dtype](input, input, piece->scaled, piece->scalar);
+	}
 	if (piece->ncalls == 1)
 		return tt_call_submit(relay->comm, &piece->calls[0], &piece->request);
 	result = tutti_group_begin(relay->comm);
@@ -271,6 +278,23 @@ static cuda_result fetch_result(struct tt_cuda_op *op, uint64_t number)
 	return error;
 }
 
+/* Of a pre-multiplied sum the thread's communicator sees the sum alone. The factor is copied: before the stream comes to the piece, the operation may be
+ * destroyed and its number be another's. The number stays part of the call, as ranks have to agree on it. */
+static void scale_first(struct tt_cuda *cuda, struct piece *piece, const struct run *inputs, size_t ninputs)
+{
+	struct tt_call *call = &piece->calls[0];
+
+	if (call->op < TUTTI_OP_COUNT)
+		return;
+	for (size_t i = 0; i < ninputs; i++)
+		piece->scaled += inputs[i].bytes / tutti_dtype_size(call->dtype);
+	pthread_mutex_lock(&cuda->comm->lock);
+	memcpy(piece->scalar, cuda->comm->user_ops[call->op - TUTTI_OP_COUNT].scalar, sizeof(piece->scalar));
+	pthread_mutex_unlock(&cuda->comm->lock);
+	call->detail = (uint64_t)call->op;
+	call->op = TUTTI_SUM;
+}
+
 /* A piece: its input to pinned memory, and the thread is told. The calls' buffers are offsets in pinned memory still. Takes `calls` and `results` over. */
 static tutti_result_t put_piece(struct tt_cuda_op *op, struct tt_call *calls, size_t ncalls, const struct run *inputs, size_t ninputs, struct run *results,
 				size_t nresults, size_t bytes, uint64_t *number)
@@ -293,6 +317,7 @@ static tutti_result_t put_piece(struct tt_cuda_op *op, struct tt_call *calls, si
 		calls[i].send = slot->memory + (uintptr_t)calls[i].send;
 		calls[i].recv = slot->memory + (uintptr_t)calls[i].recv;
 	}
+	scale_first(op->cuda, piece, inputs, ninputs);
 	relay->results[*number % SLOTS].runs = results;
 	relay->results[*number % SLOTS].n = nresults;
 	for (size_t i = 0; i < ninputs && !error; i++)

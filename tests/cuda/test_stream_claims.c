@@ -333,6 +333,23 @@ static int mismatch_is_told(struct gpu_rank *r, void *argument)
 	return told(r, &x, TUTTI_ERR_MISMATCH, "called all_reduce(float32 × 10, sum)");
 }
 
+/* A pre-multiplied sum is no sum. */
+static int other_operation_is_told(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	const float one = 1;
+	struct vector x;
+	tutti_op_t op;
+
+	if (r->size == 1)
+		return 0;
+	SUCCEEDS(tutti_op_create_premul_sum(comm, &one, TUTTI_FLOAT32, &op));
+	if (begin(r, &x, argument))
+		return 1;
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, 10, TUTTI_FLOAT32, r->rank == 1 ? op : TUTTI_SUM, r->stream));
+	return told(r, &x, TUTTI_ERR_MISMATCH, "called all_reduce(float32 × 10, sum)");
+}
+
 static int other_message_is_told(struct gpu_rank *r, void *argument)
 {
 	tutti_comm_t comm = r->comm;
@@ -481,6 +498,99 @@ static int long_input_is_scaled(struct gpu_rank *r, void *argument)
 	return 0;
 }
 
+enum { SCALED_REDUCE, SCALED_SCATTER, SCALED_SCAN, SCALED_EXSCAN, SCALED_KINDS };
+
+static tutti_result_t scale_on_stream(struct gpu_rank *r, int kind, const struct vector *in, struct vector *out, const size_t *counts, tutti_dtype_t dtype, tutti_op_t op)
+{
+	switch (kind) {
+	case SCALED_REDUCE: return tutti_cuda_reduce(r->comm, in->gpu, out->gpu, out->n, dtype, op, r->size - 1, r->stream);
+	case SCALED_SCATTER: return tutti_cuda_reduce_scatter_v(r->comm, in->gpu, out->gpu, counts, dtype, op, r->stream);
+	case SCALED_SCAN: return tutti_cuda_scan(r->comm, in->gpu, out->gpu, out->n, dtype, op, r->stream);
+	default: return tutti_cuda_exscan(r->comm, in->gpu, out->gpu, out->n, dtype, op, r->stream);
+	}
+}
+
+static tutti_result_t scale_on_host(struct gpu_rank *r, int kind, const struct vector *in, void *out, size_t n, const size_t *counts, tutti_dtype_t dtype, tutti_op_t op)
+{
+	switch (kind) {
+	case SCALED_REDUCE: return tutti_reduce(r->comm, in->host, out, n, dtype, op, r->size - 1, NULL);
+	case SCALED_SCATTER: return tutti_reduce_scatter_v(r->comm, in->host, out, counts, dtype, op, NULL);
+	case SCALED_SCAN: return tutti_scan(r->comm, in->host, out, n, dtype, op, NULL);
+	default: return tutti_exscan(r->comm, in->host, out, n, dtype, op, NULL);
+	}
+}
+
+/* The plain collective's bits, of scalars of every size. */
+static int scaled_sums_are_the_hosts(struct gpu_rank *r, void *argument)
+{
+	static const tutti_dtype_t dtypes[] = { TUTTI_UINT8, TUTTI_FLOAT32, TUTTI_INT64 };
+	const uint64_t integers = 0x0000000300000007ull + (uint64_t)r->rank;
+	const float real = 0.5f + (float)r->rank;
+	tutti_comm_t comm = r->comm;
+	struct vector in, out, want;
+	size_t counts[64];
+	tutti_op_t op;
+
+	/* room for the widest */
+	if (take(comm, &in, 2 * 333 * 64) || take(comm, &out, 2 * 333) || take(comm, &want, 2 * 333) || put(r, &in, (float)r->rank))
+		return 1;
+	out.n = 333;
+	for (int i = 0; i < r->size; i++)
+		counts[i] = i == 1 ? 0 : 333 - (size_t)i;
+	for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+		SUCCEEDS(tutti_op_create_premul_sum(comm, dtypes[i] == TUTTI_FLOAT32 ? (const void *)&real : &integers, dtypes[i], &op));
+		for (int kind = 0; kind < SCALED_KINDS; kind++) {
+			const size_t n = kind == SCALED_SCATTER ? counts[r->rank] : out.n, bytes = n * tutti_dtype_size(dtypes[i]);
+
+			SUCCEEDS(scale_on_stream(r, kind, &in, &out, counts, dtypes[i], op));
+			SUCCEEDS(scale_on_host(r, kind, &in, want.host, n, counts, dtypes[i], op));
+			WORKS(gpu_copy(out.host, out.gpu, bytes, r->stream) && gpu_finish(r->stream));
+			if ((kind == SCALED_REDUCE && r->rank != r->size - 1) || (kind == SCALED_EXSCAN && r->rank == 0)) /* no result */
+				continue;
+			CLAIM(memcmp(out.host, want.host, bytes) == 0, "%s, kind %d: not as on the host", tutti_dtype_name(dtypes[i]), kind);
+		}
+		SUCCEEDS(tutti_op_destroy(comm, op));
+	}
+	give(&in);
+	give(&out);
+	give(&want);
+	return 0;
+}
+
+/* The operation goes as soon as the call is made, and the next one gets its number. */
+static int factors_are_those_of_the_call(struct gpu_rank *r, void *argument)
+{
+	enum { TURNS = 4 };
+	tutti_comm_t comm = r->comm;
+	const size_t n = (size_t)5 << 18; /* by the host in two pieces */
+	const float ranks = (float)r->size;
+	struct vector in, out[TURNS];
+	tutti_op_t op, first = 0;
+
+	if (take(comm, &in, n) || put(r, &in, 1))
+		return 1;
+	for (int i = 0; i < TURNS; i++) {
+		const float factor = (float)(r->rank + i);
+
+		if (take(comm, &out[i], n))
+			return 1;
+		SUCCEEDS(tutti_op_create_premul_sum(comm, &factor, TUTTI_FLOAT32, &op));
+		first = i == 0 ? op : first;
+		CLAIM(op == first, "the operation is %d, expected %d again", op, first);
+		SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out[i].gpu, n, TUTTI_FLOAT32, op, r->stream));
+		SUCCEEDS(tutti_op_destroy(comm, op));
+	}
+	for (int i = 0; i < TURNS; i++) {
+		const float factors = sum_of_ranks(r) + (float)i * ranks;
+
+		if (expect(r, &out[i], factors, factors))
+			return 1;
+		give(&out[i]);
+	}
+	give(&in);
+	return 0;
+}
+
 /* Each rank has places of its own for the blocks, in a window. */
 static int places_of_blocks_are_a_ranks_own(struct gpu_rank *r, void *argument)
 {
@@ -600,17 +710,20 @@ static const struct {
 	{ "streams_follow_each_other", streams_follow_each_other },
 	{ "long_ones_go_in_pieces", long_ones_go_in_pieces },
 	{ "groups_have_collectives_and_messages", groups_have_collectives_and_messages },
-	{ "input_is_scaled", input_is_scaled, .reaches = true },
+	{ "input_is_scaled", input_is_scaled },
 	{ "barrier_waits_for_all", barrier_waits_for_all },
 	{ "destroyed_with_work_ahead", destroyed_with_work_ahead },
 	{ "wrong_calls_are_refused", wrong_calls_are_refused },
 	{ "messages_between_two_ranks_do_not_wait", messages_between_two_ranks_do_not_wait },
-	{ "long_input_is_scaled", long_input_is_scaled, .reaches = true },
+	{ "long_input_is_scaled", long_input_is_scaled },
+	{ "scaled_sums_are_the_hosts", scaled_sums_are_the_hosts },
+	{ "factors_are_those_of_the_call", factors_are_those_of_the_call },
 	{ "places_of_blocks_are_a_ranks_own", places_of_blocks_are_a_ranks_own },
 	{ "windows_of_nothing_do_not_matter", windows_of_nothing_do_not_matter },
 	{ "half_an_operation_is_let_go", half_an_operation_is_let_go, .reaches = true, .stands_in = true },
 	{ "destroyed_without_a_context", destroyed_without_a_context, .stands_in = true },
 	{ "mismatch_is_told", mismatch_is_told },
+	{ "other_operation_is_told", other_operation_is_told },
 	{ "other_message_is_told", other_message_is_told },
 	{ "window_of_one_rank_is_told", window_of_one_rank_is_told, .reaches = true },
 	{ "absent_rank_is_told", absent_rank_is_told, .variable = "TUTTI_TIMEOUT" },
