@@ -3,18 +3,11 @@
 #include "nvml.h"
 
 #include <dlfcn.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "library.h"
 #include "log.h"
 
-#define LIBRARY "libnvidia-ml.so.1"
-
-static const struct {
-	const char *name;
-	size_t at;
-} functions[] = {
+static const struct tt_function functions[] = {
 	{ "nvmlInit_v2", offsetof(struct nvml, init) },
 	{ "nvmlShutdown", offsetof(struct nvml, shutdown) },
 	{ "nvmlErrorString", offsetof(struct nvml, error_string) },
@@ -26,45 +19,27 @@ static const struct {
 	{ "nvmlDeviceGetNvLinkRemotePciInfo_v2", offsetof(struct nvml, link_get_remote_pci) },
 };
 
-static const char *library_name(void)
-{
-	const char *set = getenv("TUTTI_NVML_LIBRARY");
-
-	return set && *set ? set : LIBRARY;
-}
-
-/* Gives the first that the library lacks, or NULL. */
-static const char *take_functions(struct nvml *nvml)
-{
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *const function = dlsym(nvml->library, functions[i].name);
-
-		if (!function)
-			return functions[i].name;
-		memcpy((char *)nvml + functions[i].at, &function, sizeof(function));
-	}
-	return NULL;
-}
+static const struct tt_library library = {
+	.variable = "TUTTI_NVML_LIBRARY",
+	.names = { "libnvidia-ml.so.1" },
+	.before = "NVML cannot be opened: ",
+	.after = ": NVIDIA's driver brings it (Debian: libnvidia-ml1), and into containers NVIDIA_DRIVER_CAPABILITIES that has utility",
+	.expected = "NVML of CUDA 12 or newer",
+	.functions = functions,
+	.count = sizeof(functions) / sizeof(functions[0]),
+};
 
 tutti_result_t tt_nvml_open(struct nvml *nvml)
 {
-	tutti_result_t result;
+	char why[TT_LIBRARY_WHY];
 
-	nvml->library = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL);
+	nvml->library = tt_library_open(&library, nvml, why);
 	if (!nvml->library)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
-			       "NVML cannot be opened: %s: NVIDIA's driver brings it (Debian: libnvidia-ml1), and into containers NVIDIA_DRIVER_CAPABILITIES that has utility",
-			       dlerror());
-	const char *lacks = take_functions(nvml);
-	if (lacks) {
-		result = tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s has no %s: expected NVML of CUDA 12 or newer", library_name(), lacks);
-		goto close;
-	}
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s", why);
 	const nvml_result error = nvml->init();
 	if (!error)
 		return TUTTI_OK;
-	result = tt_nvml_fail(nvml, "start NVML", error);
-close:
+	const tutti_result_t result = tt_nvml_fail(nvml, "start NVML", error);
 	dlclose(nvml->library);
 	return result;
 }

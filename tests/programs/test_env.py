@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every environment variable that is read stands in docs/env.md: test_env.py ROOT
 
-In C a variable is a name handed to getenv(), or a string in capitals in a file that calls getenv() with a name
+In C a variable is a name handed to getenv(), that of a library (src/library/library.h), or a string in capitals in a file that calls getenv() with a name
 it was given; in scripts, what is taken from os.environ."""
 import pathlib
 import re
@@ -10,6 +10,7 @@ import sys
 
 NAME = r'[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*'
 DIRECT = re.compile(rf'\b(?:secure_)?getenv\(\s*"({NAME})"')
+OF_LIBRARY = re.compile(rf'\.variable = "({NAME})"')
 BY_NAME = re.compile(r'\b(?:secure_)?getenv\(\s*[^")]')
 LITERAL = re.compile(r'"([A-Z][A-Z0-9]*(?:_[A-Za-z0-9]+)+|RANK|PATH)"')
 SCRIPT = re.compile(rf'os\.(?:environ(?:\.get\(|\[)|getenv\()\s*[\'"]({NAME})[\'"]')
@@ -20,7 +21,7 @@ NO_VARIABLES = {'TUTTI_CONFIG_INIT'}  # named in a sentence
 def variables_of(path):
     text = path.read_text(encoding='utf-8')
     if path.suffix in ('.c', '.h', '.cc'):
-        names = set(DIRECT.findall(text))
+        names = set(DIRECT.findall(text)) | set(OF_LIBRARY.findall(text))
         if BY_NAME.search(text):
             names |= set(LITERAL.findall(text))
         return names - NO_VARIABLES
