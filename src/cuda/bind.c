@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "group.h"
+#include "levels.h"
 #include "log.h"
 #include "machine.h"
 #include "module.h"
@@ -123,15 +124,6 @@ static tutti_result_t make_streams(struct tt_cuda *cuda)
 	return error ? tt_cuda_fail(cuda->driver, "make a stream and an event", error) : TUTTI_OK;
 }
 
-static tutti_result_t check_ranks(const struct tutti_comm *comm)
-{
-	if (comm->hosts > 1)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "the ranks are on %d hosts", comm->hosts);
-	if (comm->size > TT_CUDA_RANKS)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "the ranks are %d, and %d at most can reach each other", comm->size, TT_CUDA_RANKS);
-	return TUTTI_OK;
-}
-
 /* What either way needs. The context is entered as soon as it is there. */
 static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *entered)
 {
@@ -225,6 +217,7 @@ static void cuda_free(struct tt_cuda *cuda, bool unused)
 
 	tt_cuda_watch_end(cuda, frees);
 	tt_cuda_relay_end(cuda, frees);
+	tt_cuda_levels_end(cuda, frees);
 	if (frees) {
 		free_all(cuda);
 	} else {
@@ -238,35 +231,77 @@ static void cuda_free(struct tt_cuda *cuda, bool unused)
 	free(cuda);
 }
 
-/* The ranks' GPUs reach each other. All ranks take both exchanges, whatever fails. */
+/* The ranks' GPUs reach each other. All ranks take all exchanges, whatever fails. */
 static tutti_result_t bind_by_reach(struct tt_cuda *cuda, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
 {
-	tutti_result_t result = check_ranks(cuda->comm); /* the same on all */
+	const tutti_result_t result = tt_cuda_exchange(cuda->comm, prepare_memory(cuda, mine), mine, all);
 
-	if (result)
-		return result;
-	result = tt_cuda_exchange(cuda->comm, prepare_memory(cuda, mine), mine, all);
 	return result ? result : tt_cuda_exchange(cuda->comm, reach_peers(cuda, all), mine, all);
 }
 
-static tutti_result_t bind_by_relay(struct tt_cuda *cuda, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+/* `why`: something else than islands is in the way; or NULL. */
+static void tell_way(const struct tt_cuda *cuda, const struct tt_cuda_islands *islands, const char *why)
 {
-	tutti_result_t result = TUTTI_OK;
+	const char *where = cuda->levels ? " between islands of GPUs" : "";
 
-	if (cuda->comm->rank == 0)
-		tt_log(WARN, CUDA, "collectives on streams go through the host's memory, as the GPUs do not reach each other: %s", tt_thread_error());
-	unreach_peers(cuda);
-	result = tutti_barrier(cuda->comm, NULL); /* nobody frees what another one has mapped */
-	free_memory(cuda);
-	if (result)
-		return result;
-	*mine = (struct tt_cuda_offer){ 0 };
-	result = tt_cuda_relay_begin(cuda);
-	return tt_cuda_exchange(cuda->comm, result, mine, all);
+	if (cuda->comm->rank > 0)
+		return;
+	if (why || islands->split)
+		tt_log(WARN, CUDA, "collectives on streams go through the host's memory%s, as the GPUs do not reach each other: %s", where, why ? why : islands->why);
+	else
+		tt_log(INFO, CUDA, "the GPUs of %d ranks are on %d islands within which they reach each other; collectives on streams go through the host's memory%s",
+		       cuda->comm->size, islands->count, where);
 }
 
-/* `result`: what failed on this rank before. */
-static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result)
+static tutti_result_t bind_by_relay(struct tt_cuda *cuda, const struct tt_cuda_islands *islands, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+{
+	const tutti_result_t result = tt_cuda_exchange(cuda->comm, tt_cuda_relay_begin(cuda), mine, all);
+
+	if (result || islands->count == 1)
+		return result;
+	if (tt_cuda_levels_begin(cuda, islands, mine, all) && cuda->comm->rank == 0)
+		tt_log(INFO, CUDA, "the GPUs of an island do not work together: %s", tt_thread_error());
+	return tutti_comm_error(cuda->comm, NULL);
+}
+
+static bool leaves_the_host(tutti_result_t result)
+{
+	return result == TUTTI_ERR_UNSUPPORTED || result == TUTTI_ERR_SYSTEM;
+}
+
+/* They should reach each other, but do not: the same on all. */
+static tutti_result_t give_up_reach(struct tt_cuda *cuda, struct tt_cuda_islands *islands)
+{
+	islands->count = 1; /* none that would be of use */
+	tell_way(cuda, islands, tt_thread_error());
+	unreach_peers(cuda);
+	const tutti_result_t result = tutti_barrier(cuda->comm, NULL); /* nobody frees what another one has mapped */
+	free_memory(cuda);
+	return result;
+}
+
+/* All ranks have what they need for themselves. */
+static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+{
+	struct tt_cuda_islands islands;
+	tutti_result_t result = tt_cuda_find_islands(cuda, &islands);
+	const bool separate = !result && islands.count > 1;
+
+	if (!result && !separate)
+		result = bind_by_reach(cuda, mine, all);
+	const bool by_host = separate || leaves_the_host(result);
+	if (leaves_the_host(result))
+		result = give_up_reach(cuda, &islands);
+	if (!result && by_host)
+		result = bind_by_relay(cuda, &islands, mine, all);
+	if (!result && separate)
+		tell_way(cuda, &islands, NULL);
+	free(islands.of);
+	return result;
+}
+
+/* `result`: what failed on this rank before. `island`: the ranks' GPUs are known to reach each other. */
+static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool island)
 {
 	const size_t size = (size_t)cuda->comm->size;
 	struct tt_cuda_offer *all = calloc(size + 1, sizeof(*all)), *mine = all + size;
@@ -277,16 +312,57 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result)
 	if (!result)
 		result = prepare(cuda, &entered);
 	result = tt_cuda_exchange(cuda->comm, result, mine, all);
-	if (!result) {
-		result = bind_by_reach(cuda, mine, all);
-		if (result == TUTTI_ERR_UNSUPPORTED || result == TUTTI_ERR_SYSTEM)
-			result = bind_by_relay(cuda, mine, all);
-	}
+	if (!result)
+		result = island ? bind_by_reach(cuda, mine, all) : bind_together(cuda, mine, all);
 	if (!result)
 		result = tt_cuda_exchange(cuda->comm, tt_cuda_watch_begin(cuda), mine, all);
 	tt_cuda_leave(cuda, &entered);
 	free(all);
 	return result;
+}
+
+static struct tt_cuda *cuda_new(struct tutti_comm *comm)
+{
+	struct tt_cuda *cuda = calloc(1, sizeof(*cuda));
+
+	if (!cuda)
+		return NULL;
+	cuda->comm = cuda->owner = comm;
+	for (int rank = 0; rank < TT_CUDA_RANKS; rank++)
+		cuda->named[rank] = rank;
+	pthread_mutex_init(&cuda->order, NULL);
+	cuda->parts = parts_for(comm->size);
+	return cuda;
+}
+
+/* `result`: what failed before. From here on the communicator has it, or it is gone. */
+static tutti_result_t bind(struct tt_cuda *cuda, tutti_result_t result, bool island)
+{
+	struct tutti_comm *comm = cuda->comm;
+
+	result = bind_all(cuda, result, island);
+	if (result) {
+		cuda_free(cuda, true);
+		return result;
+	}
+	pthread_mutex_lock(&comm->lock);
+	comm->cuda = cuda;
+	pthread_mutex_unlock(&comm->lock);
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_cuda_bind_island(struct tutti_comm *comm, const struct tt_cuda *whole, const int *named)
+{
+	struct tt_cuda *cuda = cuda_new(comm);
+
+	if (!cuda)
+		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the GPU of an island"));
+	cuda->owner = whole->comm;
+	memcpy(cuda->named, named, (size_t)comm->size * sizeof(*named));
+	cuda->driver = whole->driver;
+	cuda->device = whole->device;
+	cuda->number = whole->number;
+	return bind(cuda, TUTTI_OK, true);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
@@ -297,12 +373,9 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_bind: the communicator is bound to GPU %d already", comm->cuda->number);
 	if (tt_group_is_open(comm))
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_bind: this thread has a group open on the communicator; end it first");
-	struct tt_cuda *cuda = calloc(1, sizeof(*cuda));
+	struct tt_cuda *cuda = cuda_new(comm);
 	if (!cuda)
 		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory"));
-	cuda->comm = comm;
-	pthread_mutex_init(&cuda->order, NULL);
-	cuda->parts = parts_for(comm->size);
 	tutti_result_t result = tt_cuda_driver(&cuda->driver);
 	if (!result)
 		result = choose_device(cuda, device);
@@ -310,16 +383,10 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
 		cuda_free(cuda, true);
 		return result;
 	}
-	result = bind_all(cuda, result);
-	if (result) {
-		cuda_free(cuda, true);
-		return result;
-	}
-	pthread_mutex_lock(&comm->lock);
-	comm->cuda = cuda;
-	pthread_mutex_unlock(&comm->lock);
-	tt_log(INFO, CUDA, "rank %d: bound to GPU %d", comm->rank, cuda->number);
-	return TUTTI_OK;
+	result = bind(cuda, result, false);
+	if (!result)
+		tt_log(INFO, CUDA, "rank %d: bound to GPU %d", comm->rank, comm->cuda->number);
+	return result;
 }
 
 /* ---- the end */
@@ -338,7 +405,7 @@ static bool finish_setup(const struct tt_cuda *cuda, uint64_t deadline)
  * deadline, or the communicator has failed, and somebody may still be at the memory. */
 static bool drain(struct tt_cuda *cuda)
 {
-	struct tutti_comm *comm = cuda->comm;
+	struct tutti_comm *comm = cuda->owner;
 	struct tt_cuda_op op = { .cuda = cuda, .stream = cuda->setup };
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = comm->rank };
 	cuda_result error = cuda->used ? cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0) : 0;
@@ -346,7 +413,7 @@ static bool drain(struct tt_cuda *cuda)
 	tt_cuda_watch_busy(cuda, true); /* who is lost now is noticed */
 	if (!error && !cuda->relay)
 		error = tt_cuda_await_sync(&op, TT_CUDA_LAST);
-	for (size_t rank = 0; rank < (size_t)comm->size && !cuda->relay && !error; rank++)
+	for (size_t rank = 0; rank < (size_t)cuda->comm->size && !cuda->relay && !error; rank++)
 		error = tt_cuda_await_word(&op, offsetof(struct tt_cuda_control, taken) + rank * sizeof(uint64_t), TT_CUDA_AWAITS_NOBODY);
 	const bool ended = !error && finish_setup(cuda, tt_now() + comm->settings.timeout_ns);
 	pthread_mutex_lock(&comm->lock);
@@ -370,7 +437,7 @@ void tt_cuda_unbind(struct tutti_comm *comm)
 	const bool drained = tt_cuda_enter(cuda, &entered) == 0 && drain(cuda);
 	tt_cuda_leave(cuda, &entered);
 	if (!drained)
-		tt_log(INFO, CUDA, "rank %d: %zu bytes on GPU %d are kept until the process ends, as other ranks may still be at them", comm->rank, cuda->parts.bytes,
+		tt_log(INFO, CUDA, "rank %d: %zu bytes on GPU %d are kept until the process ends, as other ranks may still be at them", cuda->owner->rank, cuda->parts.bytes,
 		       cuda->number);
 	comm->cuda = NULL;
 	cuda_free(cuda, drained);

@@ -20,6 +20,7 @@
 struct tt_cuda_module;
 struct tt_cuda_watch;
 struct tt_cuda_relay;
+struct tt_cuda_levels;
 
 /* The memory of one rank, as this one addresses it. */
 struct tt_cuda_peer {
@@ -35,6 +36,8 @@ struct tt_cuda_parts {
 
 struct tt_cuda {
 	struct tutti_comm *comm;
+	struct tutti_comm *owner; /* whose operations these are, and whose fault ends them: `comm`, or the one of which `comm` is an island … */
+	int named[TT_CUDA_RANKS]; /* … where the island's ranks have these numbers */
 	const struct cuda_driver *driver;
 	int number;	    /* of the device */
 	cuda_device device;
@@ -57,14 +60,23 @@ struct tt_cuda {
 	uint64_t calls;	 /* numbered, for messages of errors */
 	struct CUstream_st *setup; /* the library's own, for what is written at the beginning and awaited at the end */
 	struct tt_cuda_watch *watch;
-	struct tt_cuda_relay *relay; /* the way by the host, where the GPUs cannot reach each other; then there is no memory above */
+	struct tt_cuda_relay *relay; /* the way by the host, where the GPUs cannot all reach each other; then there is no memory above */
+	struct tt_cuda_levels *levels; /* where some can: operations in two levels; otherwise NULL */
 };
 
 /* bind.c */
+/* `comm` has the ranks of an island of `whole`, whose numbers there are `named`. All of them call; the same result on all. */
+tutti_result_t tt_cuda_bind_island(struct tutti_comm *comm, const struct tt_cuda *whole, const int *named);
 void tt_cuda_unbind(struct tutti_comm *comm); /* it was not bound is fine; lock not held */
 
 /* enqueue.c: put the calls of a group, or one, on their streams. Lock held, but not all the time. */
 tutti_result_t tt_cuda_start(struct tutti_comm *comm, const struct tt_call *const *calls, size_t n);
+
+struct tt_cuda_op;
+/* The plan is kept until the next operation has its own. */
+tutti_result_t tt_cuda_get_plan(struct tt_cuda_op *op, const struct tt_call *call);
+/* The operation that was put on the stream is the last one now. */
+cuda_result tt_cuda_be_last(struct tt_cuda *cuda, struct CUstream_st *stream);
 
 /* One operation while it is put on a stream. */
 struct tt_cuda_op {

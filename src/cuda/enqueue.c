@@ -5,6 +5,7 @@
 
 #include "bound.h"
 #include "call.h"
+#include "levels.h"
 #include "log.h"
 #include "names.h"
 #include "plan_cache.h"
@@ -89,10 +90,8 @@ static cuda_result follow_last(struct tt_cuda *cuda, struct CUstream_st *stream,
 	return cuda->driver->stream_wait_event(stream, cuda->last, 0);
 }
 
-static cuda_result be_last(struct tt_cuda *cuda, struct CUstream_st *stream, bool captured)
+cuda_result tt_cuda_be_last(struct tt_cuda *cuda, struct CUstream_st *stream)
 {
-	if (captured)
-		return 0;
 	cuda->used = true;
 	return cuda->driver->event_record(cuda->last, stream);
 }
@@ -213,8 +212,7 @@ static void sign(struct tt_cuda_op *op)
 	op->card.seq = ++op->cuda->calls;
 }
 
-/* The plan is kept until the next operation has its own. */
-static tutti_result_t get_plan(struct tt_cuda_op *op, const struct tt_call *call)
+tutti_result_t tt_cuda_get_plan(struct tt_cuda_op *op, const struct tt_call *call)
 {
 	struct tt_cuda *cuda = op->cuda;
 
@@ -238,9 +236,9 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 	op->call = call;
 	if (op->cuda->relay) {
 		tell_plan(op->cuda->comm, NULL);
-		return tt_cuda_relay_collective(op);
+		return tt_cuda_fits_levels(op->cuda, call) ? tt_cuda_by_levels(op) : tt_cuda_relay_collective(op);
 	}
-	const tutti_result_t result = get_plan(op, call);
+	const tutti_result_t result = tt_cuda_get_plan(op, call);
 
 	if (result)
 		return result;
@@ -290,7 +288,7 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 	if (!result && !error)
 		result = is_of_pairs(calls[0]->collective) ? put_messages(&op, calls, n) : put_collective(&op, calls[0]);
 	if (!result && !error)
-		error = be_last(cuda, op.stream, captured);
+		error = captured ? 0 : tt_cuda_be_last(cuda, op.stream);
 	if (!result && error)
 		result = tt_cuda_fail(cuda->driver, "order operations on streams", error);
 	tt_cuda_leave(cuda, &entered);

@@ -15,14 +15,13 @@
 #include <time.h>
 
 #include "call.h"
+#include "levels.h"
 #include "log.h"
 #include "machine.h"
 #include "names.h"
 #include "thread.h"
 
-#define PIECE_BYTES ((size_t)4 << 20) /* of all blocks of a side */
-#define AHEAD	    2		      /* pieces that the stream brings before it waits for a result */
-#define SLOTS	    (AHEAD + 1)
+#define SLOTS	    (TT_CUDA_RELAY_AHEAD + 1)
 #define YIELD_NS    1000000 /* that the thread looks for word of the GPU before it begins to sleep between two looks: nothing can wake it */
 #define SLEEP_NS    50000
 #define RELEASED    (1ull << 62) /* more than any piece's number */
@@ -34,17 +33,12 @@ struct words {
 	_Alignas(64) uint64_t done; /* written by the thread: the last piece whose result does */
 };
 
-/* Bytes of a caller's buffer, and where they lie in pinned memory. */
-struct run {
-	cuda_address gpu;
-	size_t at, bytes;
-};
-
 struct piece {
 	struct piece *next;
 	uint64_t number;
 	struct tt_call *calls; /* one collective, or messages that go together */
 	size_t ncalls;
+	tutti_comm_t comm; /* among whose ranks */
 	tutti_request_t request;
 	bool started;
 	size_t scaled; /* elements of input that are multiplied first, of a pre-multiplied sum */
@@ -58,7 +52,8 @@ struct slot {
 
 struct tt_cuda_relay {
 	struct tt_cuda *cuda;
-	tutti_comm_t comm;
+	tutti_comm_t comm;   /* of all ranks */
+	tutti_comm_t across; /* of those that have this one's place on their islands; NULL: there are none */
 	struct words *words;
 	struct slot slots[SLOTS];
 	struct slot *outgrown; /* memory that a stream may still read */
@@ -66,7 +61,7 @@ struct tt_cuda_relay {
 	uint64_t numbers;
 	/* results that the stream has not asked for yet, of the pieces of one operation */
 	struct {
-		struct run *runs;
+		struct tt_cuda_run *runs;
 		size_t n;
 	} results[SLOTS];
 	pthread_t thread;
@@ -94,24 +89,38 @@ static void free_piece(struct piece *piece)
 	free(piece);
 }
 
-/* The fault of the thread's communicator becomes that of the caller's. */
-static void fail(struct tt_cuda_relay *relay)
+/* Ranks have other numbers among those of one place: the rank of an island in front of the sentence is the caller's. */
+static void rename_ranks(const struct tt_cuda *cuda, struct tt_fault *fault)
+{
+	char text[sizeof(fault->text)];
+
+	snprintf(text, sizeof(text), "%s", fault->text);
+	fault->rank = fault->rank < 0 ? -1 : tt_cuda_rank_across(cuda, fault->rank);
+	snprintf(fault->text, sizeof(fault->text), "between islands of GPUs, on each of which one rank is numbered anew (rank 0 is rank %d, rank 1 is rank %d, …): %.500s",
+		 tt_cuda_rank_across(cuda, 0), tt_cuda_rank_across(cuda, 1), text);
+}
+
+/* The fault of the piece's communicator becomes that of the caller's. */
+static void fail(struct tt_cuda_relay *relay, tutti_comm_t by)
 {
 	struct tutti_comm *comm = relay->cuda->comm;
 	struct tt_fault fault = { .result = TUTTI_ERR_SYSTEM, .rank = comm->rank };
 
 	snprintf(fault.text, sizeof(fault.text), "rank %d: %s", comm->rank, tt_thread_error());
-	pthread_mutex_lock(&relay->comm->lock);
-	if (tt_comm_state(relay->comm))
-		fault = relay->comm->fault;
-	pthread_mutex_unlock(&relay->comm->lock);
+	pthread_mutex_lock(&by->lock);
+	const bool told = tt_comm_state(by);
+	if (told)
+		fault = by->fault;
+	pthread_mutex_unlock(&by->lock);
+	if (told && by == relay->across)
+		rename_ranks(relay->cuda, &fault);
 	tt_cuda_relay_release(relay->cuda);
 	pthread_mutex_lock(&comm->lock);
 	tt_comm_revoke(comm, &fault);
 	pthread_mutex_unlock(&comm->lock);
 }
 
-static tutti_result_t start(struct tt_cuda_relay *relay, struct piece *piece)
+static tutti_result_t start(struct piece *piece)
 {
 	tutti_result_t result = TUTTI_OK;
 
@@ -119,18 +128,18 @@ static tutti_result_t start(struct tt_cuda_relay *relay, struct piece *piece)
 	if (piece->scaled) { /* in place: what lies in pinned memory is a copy already */
 		void *const input = (void *)(uintptr_t)piece->calls[0].send;
 
-		relay->comm->kernels->scale[piece->calls[0].dtype](input, input, piece->scaled, piece->scalar);
+		piece->comm->kernels->scale[piece->calls[0].dtype](input, input, piece->scaled, piece->scalar);
 	}
 	if (piece->ncalls == 1)
-		return tt_call_submit(relay->comm, &piece->calls[0], &piece->request);
-	result = tutti_group_begin(relay->comm);
+		return tt_call_submit(piece->comm, &piece->calls[0], &piece->request);
+	result = tutti_group_begin(piece->comm);
 	for (size_t i = 0; i < piece->ncalls && !result; i++)
-		result = tt_call_submit(relay->comm, &piece->calls[i], NULL);
-	return result ? result : tutti_group_end(relay->comm, &piece->request);
+		result = tt_call_submit(piece->comm, &piece->calls[i], NULL);
+	return result ? result : tutti_group_end(piece->comm, &piece->request);
 }
 
-/* Start what has come, end what has ended, in order. True if anything did. */
-static bool advance(struct tt_cuda_relay *relay, struct piece *first, bool *failed)
+/* Start what has come, end what has ended, in order. True if anything did. `failed`: a piece's communicator; NULL: none did. */
+static bool advance(struct tt_cuda_relay *relay, struct piece *first, tutti_comm_t *failed)
 {
 	struct piece *next = first;
 	tutti_result_t result = TUTTI_OK;
@@ -140,13 +149,16 @@ static bool advance(struct tt_cuda_relay *relay, struct piece *first, bool *fail
 	while (next && next->started)
 		next = next->next;
 	pthread_mutex_unlock(&relay->lock);
+	*failed = NULL;
 	if (next && read_word(&relay->words->gone) >= next->number) {
-		result = start(relay, next);
+		result = start(next);
+		*failed = result < 0 ? next->comm : NULL;
 		moved = true;
 	}
-	if (!result && first->started)
+	if (!result && first->started) {
 		result = tutti_test(&first->request);
-	*failed = result < 0;
+		*failed = result < 0 ? first->comm : NULL;
+	}
 	if (result || !first->started)
 		return moved;
 	__atomic_store_n(&relay->words->report.ended, first->number, __ATOMIC_RELAXED);
@@ -185,7 +197,7 @@ static void *relay_main(void *argument)
 	struct tt_cuda_relay *relay = argument;
 	uint64_t since = tt_now();
 	struct piece *first;
-	bool failed;
+	tutti_comm_t failed;
 
 	prctl(PR_SET_NAME, "tutti-relay");
 	while ((first = await(relay))) {
@@ -194,7 +206,7 @@ static void *relay_main(void *argument)
 		else
 			pause_for(since);
 		if (failed)
-			fail(relay);
+			fail(relay, failed);
 	}
 	return NULL;
 }
@@ -268,7 +280,7 @@ static cuda_result fetch_result(struct tt_cuda_op *op, uint64_t number)
 {
 	struct tt_cuda_relay *relay = op->cuda->relay;
 	const uint8_t *memory = slot_of(relay, number)->memory;
-	struct run *runs = relay->results[number % SLOTS].runs;
+	struct tt_cuda_run *runs = relay->results[number % SLOTS].runs;
 	cuda_result error = await_done(op, number);
 
 	for (size_t i = 0; i < relay->results[number % SLOTS].n && !error; i++)
@@ -280,7 +292,7 @@ static cuda_result fetch_result(struct tt_cuda_op *op, uint64_t number)
 
 /* Of a pre-multiplied sum the thread's communicator sees the sum alone. The factor is copied: before the stream comes to the piece, the operation may be
  * destroyed and its number be another's. The number stays part of the call, as ranks have to agree on it. */
-static void scale_first(struct tt_cuda *cuda, struct piece *piece, const struct run *inputs, size_t ninputs)
+static void scale_first(struct tt_cuda *cuda, struct piece *piece, const struct tt_cuda_run *inputs, size_t ninputs)
 {
 	struct tt_call *call = &piece->calls[0];
 
@@ -296,7 +308,7 @@ static void scale_first(struct tt_cuda *cuda, struct piece *piece, const struct 
 }
 
 /* A piece: its input to pinned memory, and the thread is told. The calls' buffers are offsets in pinned memory still. Takes `calls` and `results` over. */
-static tutti_result_t put_piece(struct tt_cuda_op *op, struct tt_call *calls, size_t ncalls, const struct run *inputs, size_t ninputs, struct run *results,
+static tutti_result_t put_piece(struct tt_cuda_op *op, tutti_comm_t comm, struct tt_call *calls, size_t ncalls, const struct tt_cuda_run *inputs, size_t ninputs, struct tt_cuda_run *results,
 				size_t nresults, size_t bytes, uint64_t *number)
 {
 	struct tt_cuda_relay *relay = op->cuda->relay;
@@ -312,7 +324,7 @@ static tutti_result_t put_piece(struct tt_cuda_op *op, struct tt_call *calls, si
 		return result;
 	}
 	*number = ++relay->numbers;
-	*piece = (struct piece){ .number = *number, .calls = calls, .ncalls = ncalls };
+	*piece = (struct piece){ .number = *number, .comm = comm, .calls = calls, .ncalls = ncalls };
 	for (size_t i = 0; i < ncalls; i++) {
 		calls[i].send = slot->memory + (uintptr_t)calls[i].send;
 		calls[i].recv = slot->memory + (uintptr_t)calls[i].recv;
@@ -357,7 +369,7 @@ static size_t blocks_of(const struct tutti_comm *comm, const struct tt_layout *l
 
 /* Elements [from, from + n) of each block of a side, packed from `*at` on; of a _v form, all. */
 static size_t list_runs(const struct tutti_comm *comm, const struct tt_call *call, const struct tt_layout *layout, const void *buffer, size_t from, size_t n,
-			struct run *runs, size_t *at)
+			struct tt_cuda_run *runs, size_t *at)
 {
 	const size_t element = tutti_dtype_size(call->dtype), blocks = blocks_of(comm, layout);
 	size_t packed = 0, count = 0;
@@ -370,7 +382,7 @@ static size_t list_runs(const struct tutti_comm *comm, const struct tt_call *cal
 		packed += elements;
 		if (elements == 0)
 			continue;
-		runs[count++] = (struct run){ (cuda_address)(uintptr_t)buffer + begin * element, *at, elements * element };
+		runs[count++] = (struct tt_cuda_run){ (cuda_address)(uintptr_t)buffer + begin * element, *at, elements * element };
 		*at += elements * element;
 	}
 	*at = (*at + 63) / 64 * 64;
@@ -389,7 +401,7 @@ static tutti_result_t put_collective_piece(struct tt_cuda_op *op, const struct t
 	const struct tutti_comm *comm = op->cuda->comm;
 	const size_t size = (size_t)comm->size;
 	struct tt_call *call = malloc(sizeof(*call));
-	struct run *inputs = malloc(size * sizeof(*inputs)), *results = malloc(size * sizeof(*results));
+	struct tt_cuda_run *inputs = malloc(size * sizeof(*inputs)), *results = malloc(size * sizeof(*results));
 	size_t at = 0, ninputs, nresults, recv_at;
 	tutti_result_t result;
 
@@ -409,7 +421,7 @@ static tutti_result_t put_collective_piece(struct tt_cuda_op *op, const struct t
 		nresults = 0;
 	call->send = (const void *)(uintptr_t)0;
 	call->recv = (void *)(uintptr_t)recv_at; /* for now, the offset */
-	result = put_piece(op, call, 1, inputs, ninputs, results, nresults, at + 64, number);
+	result = put_piece(op, op->cuda->relay->comm, call, 1, inputs, ninputs, results, nresults, at + 64, number);
 	free(inputs);
 	return result;
 no_memory:
@@ -428,7 +440,7 @@ tutti_result_t tt_cuda_relay_collective(struct tt_cuda_op *op)
 	const bool of_v = call->send_counts || call->recv_counts;
 	/* the same on all ranks, whatever blocks each has */
 	const size_t blocks = tt_collective_of_vector(call->collective) ? 1 : (size_t)comm->size;
-	const size_t each = of_v ? call->count : PIECE_BYTES / element / blocks + 1;
+	const size_t each = of_v ? call->count : TT_CUDA_RELAY_PIECE / element / blocks + 1;
 	uint64_t next = op->cuda->relay->numbers + 1, number = 0;
 	size_t from = 0;
 	tutti_result_t result;
@@ -437,11 +449,46 @@ tutti_result_t tt_cuda_relay_collective(struct tt_cuda_op *op)
 		const size_t n = of_v || call->count - from < each ? call->count - from : each;
 
 		result = put_collective_piece(op, sides, from, n, &number);
-		if (!result && number >= next + AHEAD)
-			result = fetch_results(op, &next, number - AHEAD);
+		if (!result && number >= next + TT_CUDA_RELAY_AHEAD)
+			result = fetch_results(op, &next, number - TT_CUDA_RELAY_AHEAD);
 		from += n;
 	} while (!result && from < call->count && !of_v);
 	return result ? result : fetch_results(op, &next, number);
+}
+
+/* ---- pieces of operations in two levels */
+
+uint64_t tt_cuda_relay_next(const struct tt_cuda *cuda)
+{
+	return cuda->relay->numbers + 1;
+}
+
+tutti_result_t tt_cuda_relay_put(struct tt_cuda_op *op, const struct tt_call *call, const struct tt_cuda_run *inputs, size_t ninputs, const struct tt_cuda_run *results,
+				 size_t nresults, uint64_t *number)
+{
+	struct tt_call *own_call = malloc(sizeof(*own_call));
+	struct tt_cuda_run *own_results = malloc((nresults + 1) * sizeof(*own_results));
+	size_t bytes = 64;
+
+	if (!own_call || !own_results) {
+		free(own_call);
+		free(own_results);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a piece of it", tt_call_name(op->call));
+	}
+	*own_call = *call;
+	for (size_t i = 0; i < nresults; i++)
+		own_results[i] = results[i];
+	for (size_t i = 0; i < nresults + ninputs; i++) {
+		const struct tt_cuda_run *run = i < nresults ? &results[i] : &inputs[i - nresults];
+
+		bytes = run->at + run->bytes + 64 > bytes ? run->at + run->bytes + 64 : bytes;
+	}
+	return put_piece(op, op->cuda->relay->across, own_call, 1, inputs, ninputs, own_results, nresults, bytes, number);
+}
+
+tutti_result_t tt_cuda_relay_fetch(struct tt_cuda_op *op, uint64_t number)
+{
+	return fetch_results(op, &(uint64_t){ number }, number);
 }
 
 /* ---- messages */
@@ -450,7 +497,7 @@ tutti_result_t tt_cuda_relay_collective(struct tt_cuda_op *op)
 static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n, uint64_t *number, bool *more)
 {
 	struct tt_call *calls = calloc(n, sizeof(*calls));
-	struct run *inputs = malloc(n * sizeof(*inputs)), *results = malloc(n * sizeof(*results));
+	struct tt_cuda_run *inputs = malloc(n * sizeof(*inputs)), *results = malloc(n * sizeof(*results));
 	size_t ncalls = 0, ninputs = 0, nresults = 0, at = 0;
 
 	*more = false;
@@ -463,7 +510,7 @@ static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *me
 	for (size_t i = 0; i < n; i++) {
 		struct tt_cuda_message *message = &messages[i];
 		const size_t left = message->bytes - message->done, bytes = left < TT_CUDA_ROOM_BYTES ? left : TT_CUDA_ROOM_BYTES;
-		const struct run run = { message->buffer + message->done, at, bytes };
+		const struct tt_cuda_run run = { message->buffer + message->done, at, bytes };
 
 		if (message->pieces++ && left == 0)
 			continue;
@@ -476,7 +523,7 @@ static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *me
 		at += (bytes + 63) / 64 * 64;
 		*more |= message->done < message->bytes;
 	}
-	const tutti_result_t result = put_piece(op, calls, ncalls, inputs, ninputs, results, nresults, at + 64, number);
+	const tutti_result_t result = put_piece(op, op->cuda->relay->comm, calls, ncalls, inputs, ninputs, results, nresults, at + 64, number);
 	free(inputs);
 	return result;
 }
@@ -488,8 +535,8 @@ tutti_result_t tt_cuda_relay_messages(struct tt_cuda_op *op, struct tt_cuda_mess
 
 	for (bool more = n > 0; more && !result;) {
 		result = put_turn(op, messages, n, &number, &more);
-		if (!result && number >= next + AHEAD)
-			result = fetch_results(op, &next, number - AHEAD);
+		if (!result && number >= next + TT_CUDA_RELAY_AHEAD)
+			result = fetch_results(op, &next, number - TT_CUDA_RELAY_AHEAD);
 	}
 	return result ? result : fetch_results(op, &next, number);
 }
@@ -531,6 +578,19 @@ tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda)
 	return result;
 }
 
+tutti_result_t tt_cuda_relay_across(struct tt_cuda *cuda, int place, int island)
+{
+	tutti_comm_t across;
+	const tutti_result_t result = tutti_comm_split(cuda->comm, place, island, &across);
+
+	if (result)
+		return result;
+	/* who does not come to an operation is missed by its own island first, which knows it by name */
+	across->settings.timeout_ns += across->settings.timeout_ns / 4;
+	cuda->relay->across = across;
+	return TUTTI_OK;
+}
+
 void tt_cuda_relay_end(struct tt_cuda *cuda, bool frees)
 {
 	struct tt_cuda_relay *relay = cuda->relay;
@@ -542,6 +602,7 @@ void tt_cuda_relay_end(struct tt_cuda *cuda, bool frees)
 	pthread_cond_signal(&relay->wanted);
 	pthread_mutex_unlock(&relay->lock);
 	pthread_join(relay->thread, NULL);
+	tutti_comm_destroy(relay->across);
 	tutti_comm_destroy(relay->comm);
 	while (relay->first) {
 		struct piece *piece = relay->first;

@@ -106,7 +106,7 @@ static void release(struct tt_cuda *cuda)
 	pthread_mutex_lock(&watch->lock);
 	if (error && !watch->released) {
 		tt_cuda_fail(driver, "let streams go on that wait for a communicator that has ended", error);
-		tt_log(ERROR, CUDA, "rank %d: %s", cuda->comm->rank, tt_thread_error());
+		tt_log(ERROR, CUDA, "rank %d: %s", cuda->owner->rank, tt_thread_error());
 	}
 	watch->released = true;
 	pthread_mutex_unlock(&watch->lock);
@@ -146,16 +146,16 @@ static uint64_t missing_ranks(const struct tt_cuda *cuda, uint64_t waiting)
 
 static void revoke_for_deadline(struct tt_cuda *cuda, uint64_t waiting)
 {
-	struct tutti_comm *comm = cuda->comm;
+	struct tutti_comm *comm = cuda->owner;
 	const uint64_t missing = missing_ranks(cuda, waiting);
-	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = missing ? __builtin_ctzll(missing) : comm->rank };
+	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = missing ? cuda->named[__builtin_ctzll(missing)] : comm->rank };
 	int at = snprintf(fault.text, sizeof(fault.text), "a stream of rank %d has waited %.3g s for ", comm->rank, (double)comm->settings.timeout_ns * 1e-9);
 
 	if (!missing)
 		at += snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, "other ranks");
 	for (uint64_t left = missing; left; left &= left - 1)
 		at += snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, "%s%d", left == missing ? (missing & (missing - 1) ? "ranks " : "rank ") : ", ",
-			       __builtin_ctzll(left));
+			       cuda->named[__builtin_ctzll(left)]);
 	snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, ", whose streams have not come to the operation (TUTTI_TIMEOUT)");
 	tt_comm_revoke(comm, &fault);
 }
@@ -170,7 +170,7 @@ static void look_at_deadline(struct tt_cuda *cuda, uint64_t now)
 		watch->waiting = waiting;
 		watch->ended = ended;
 		watch->since = now;
-	} else if (now - watch->since > cuda->comm->settings.timeout_ns) {
+	} else if (now - watch->since > cuda->owner->settings.timeout_ns) {
 		revoke_for_deadline(cuda, waiting);
 	}
 }
@@ -185,7 +185,7 @@ static void look_at_cards(struct tt_cuda *cuda)
 	memcpy(&mine, cuda->report->mine, sizeof(mine));
 	memcpy(&theirs, cuda->report->theirs, sizeof(theirs));
 	const struct tt_fault fault = tt_card_mismatch(&mine, &theirs);
-	tt_comm_revoke(cuda->comm, &fault);
+	tt_comm_revoke(cuda->owner, &fault);
 }
 
 /* A kernel's fault ends the context, and with it all that the communicator could do. Lock held. */
@@ -198,13 +198,13 @@ static void look_at_context(struct tt_cuda *cuda)
 	if (error == 0 || error == CUDA_NOT_READY || capturing)
 		return;
 	const tutti_result_t result = tt_cuda_fail(cuda->driver, "the GPU's context has failed, and cannot be used again in this process (compute-sanitizer finds the kernel)", error);
-	tt_comm_revoke_for(cuda->comm, result);
+	tt_comm_revoke_for(cuda->owner, result);
 }
 
 /* False: the communicator has ended. */
 static bool look(struct tt_cuda *cuda)
 {
-	struct tutti_comm *comm = cuda->comm;
+	struct tutti_comm *comm = cuda->owner;
 
 	if (pthread_mutex_trylock(&comm->lock)) { /* whoever has it is in a call that soon ends: again, then */
 		tt_cuda_watch_busy(cuda, false);

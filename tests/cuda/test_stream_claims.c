@@ -3,7 +3,8 @@
  *
  *   test_stream_claims processes|threads RANKS [NAME=VALUE …]
  *
- * TEST_RELAY=1: the ranks' GPUs do not reach each other. */
+ * TEST_RELAY=1: the ranks' GPUs do not all reach each other.
+ * TEST_ELEMENTS=N (1000): in most calls; with TEST_RELAY=1, so many that those of an island work together first. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +15,11 @@
 
 #include "gpu_job.h"
 
-#define FEW  1000
 #define LONG ((size_t)10 << 20) /* floats: two segments and a bit of a stage */
 
 #define WORKS(call) CLAIM((call), "%s: %s", #call, gpu_error())
+
+static size_t few = 1000;
 
 struct vector {
 	float *host, *gpu;
@@ -71,6 +73,11 @@ static bool by_host(void)
 	return getenv("TEST_RELAY") != NULL;
 }
 
+static bool by_islands(void)
+{
+	return by_host() && few > 1000;
+}
+
 /* ---- what works */
 
 static int graph_is_launched_again(struct gpu_rank *r, void *argument)
@@ -78,11 +85,11 @@ static int graph_is_launched_again(struct gpu_rank *r, void *argument)
 	tutti_comm_t comm = r->comm;
 	struct vector in, out;
 
-	if (take(comm, &in, FEW) || take(comm, &out, FEW))
+	if (take(comm, &in, few) || take(comm, &out, few))
 		return 1;
 	WORKS(gpu_capture(r->stream));
 	for (int i = 0; i < 3; i++) /* an odd number of operations */
-		SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	gpu_graph_t graph = gpu_captured(r->stream);
 	CLAIM(graph, "%s", gpu_error());
 	for (int turn = 0; turn < 5; turn++) {
@@ -92,7 +99,7 @@ static int graph_is_launched_again(struct gpu_rank *r, void *argument)
 		if (expect(r, &out, sum_of_ranks(r) + (float)(turn * r->size), (float)r->size))
 			return 1;
 		/* and one that is in no graph */
-		SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
 		if (expect(r, &out, (float)(r->size - 1 + turn), 1))
 			return 1;
 	}
@@ -110,10 +117,10 @@ static int streams_follow_each_other(struct gpu_rank *r, void *argument)
 	struct vector x;
 
 	CLAIM(streams[1], "%s", gpu_error());
-	if (take(comm, &x, FEW) || put(r, &x, (float)r->rank))
+	if (take(comm, &x, few) || put(r, &x, (float)r->rank))
 		return 1;
 	for (int i = 0; i < 200; i++)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, i == 0 ? TUTTI_SUM : TUTTI_MAX, streams[i % 2]));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, i == 0 ? TUTTI_SUM : TUTTI_MAX, streams[i % 2]));
 	WORKS(gpu_finish(streams[1]));
 	if (expect(r, &x, sum_of_ranks(r), (float)r->size))
 		return 1;
@@ -151,15 +158,15 @@ static int groups_have_collectives_and_messages(struct gpu_rank *r, void *argume
 	struct vector in, sum, got, own;
 	tutti_request_t request;
 
-	if (take(comm, &in, FEW) || take(comm, &sum, FEW) || take(comm, &got, FEW) || take(comm, &own, FEW) || put(r, &in, (float)r->rank))
+	if (take(comm, &in, few) || take(comm, &sum, few) || take(comm, &got, few) || take(comm, &own, few) || put(r, &in, (float)r->rank))
 		return 1;
 	SUCCEEDS(tutti_group_begin(comm));
-	SUCCEEDS(tutti_cuda_send(comm, in.gpu, FEW, TUTTI_FLOAT32, next, r->stream));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, sum.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
-	SUCCEEDS(tutti_cuda_recv(comm, got.gpu, FEW, TUTTI_FLOAT32, before, r->stream));
+	SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, next, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, sum.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_recv(comm, got.gpu, few, TUTTI_FLOAT32, before, r->stream));
 	if (r->size > 1) {
-		SUCCEEDS(tutti_cuda_recv(comm, own.gpu, FEW, TUTTI_FLOAT32, r->rank, r->stream));
-		SUCCEEDS(tutti_cuda_send(comm, in.gpu, FEW, TUTTI_FLOAT32, r->rank, r->stream));
+		SUCCEEDS(tutti_cuda_recv(comm, own.gpu, few, TUTTI_FLOAT32, r->rank, r->stream));
+		SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, r->rank, r->stream));
 	}
 	SUCCEEDS(tutti_group_end(comm, &request));
 	SUCCEEDS(tutti_wait(&request));
@@ -179,15 +186,15 @@ static int input_is_scaled(struct gpu_rank *r, void *argument)
 	struct vector in, out;
 	tutti_op_t op;
 
-	if (take(comm, &in, FEW * (size_t)r->size) || take(comm, &out, FEW) || put(r, &in, 1))
+	if (take(comm, &in, few * (size_t)r->size) || take(comm, &out, few) || put(r, &in, 1))
 		return 1;
 	SUCCEEDS(tutti_op_create_premul_sum(comm, &scalar, TUTTI_FLOAT32, &op));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, op, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, op, r->stream));
 	const float scalars = sum_of_ranks(r) + 2 * (float)r->size;
 	if (expect(r, &out, scalars, scalars))
 		return 1;
-	SUCCEEDS(tutti_cuda_reduce_scatter(comm, in.gpu, out.gpu, FEW / 16 * 16, TUTTI_FLOAT32, op, r->stream));
-	out.n = FEW / 16 * 16;
+	SUCCEEDS(tutti_cuda_reduce_scatter(comm, in.gpu, out.gpu, few / 16 * 16, TUTTI_FLOAT32, op, r->stream));
+	out.n = few / 16 * 16;
 	if (expect(r, &out, scalars, scalars))
 		return 1;
 	SUCCEEDS(tutti_op_destroy(comm, op));
@@ -212,12 +219,12 @@ static int destroyed_with_work_ahead(struct gpu_rank *r, void *argument)
 	tutti_comm_t comm = r->comm, other;
 	struct vector in, out;
 
-	if (take(comm, &in, FEW) || take(comm, &out, FEW) || put(r, &in, (float)r->rank))
+	if (take(comm, &in, few) || take(comm, &out, few) || put(r, &in, (float)r->rank))
 		return 1;
 	SUCCEEDS(tutti_comm_split(comm, 0, 0, &other));
 	SUCCEEDS(tutti_cuda_bind(other, r->device));
 	for (int i = 0; i < 50; i++)
-		SUCCEEDS(tutti_cuda_all_reduce(other, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(other, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	tutti_comm_destroy(other);
 	if (expect(r, &out, sum_of_ranks(r), (float)r->size))
 		return 1;
@@ -247,22 +254,22 @@ static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
 	tutti_cuda_window_t window;
 	tutti_op_t op;
 
-	if (take(comm, &in, FEW) || take(comm, &out, FEW) || put(r, &in, (float)r->rank))
+	if (take(comm, &in, few) || take(comm, &out, few) || put(r, &in, (float)r->rank))
 		return 1;
-	REFUSED(tutti_cuda_all_reduce(comm, in.host, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "send");
-	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, out.host, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "is memory of the host");
-	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, NULL, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "recv is NULL");
+	REFUSED(tutti_cuda_all_reduce(comm, in.host, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "send");
+	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, out.host, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "is memory of the host");
+	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, NULL, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "recv is NULL");
 	REFUSED(tutti_cuda_all_reduce(comm, (char *)in.gpu + 1, out.gpu, 1, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "aligned to 4 bytes");
-	REFUSED(tutti_cuda_broadcast(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, r->size, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_broadcast: root");
-	REFUSED(tutti_cuda_send(comm, in.gpu, FEW, TUTTI_FLOAT32, r->rank, r->stream), TUTTI_ERR_INVALID, "this rank itself");
-	REFUSED(tutti_cuda_all_reduce(NULL, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_all_reduce: comm is NULL");
+	REFUSED(tutti_cuda_broadcast(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, r->size, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_broadcast: root");
+	REFUSED(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, r->rank, r->stream), TUTTI_ERR_INVALID, "this rank itself");
+	REFUSED(tutti_cuda_all_reduce(NULL, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_all_reduce: comm is NULL");
 	REFUSED(tutti_cuda_bind(comm, r->device), TUTTI_ERR_INVALID, "is bound to GPU");
 	REFUSED(tutti_cuda_register(comm, NULL, 8, &window), TUTTI_ERR_INVALID, "expected memory of the GPU");
 	REFUSED(tutti_cuda_register(comm, in.host, 8, &window), TUTTI_ERR_INVALID, "is no memory of GPU");
 	SUCCEEDS(tutti_op_create(comm, add, true, NULL, &op));
-	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, op, r->stream), TUTTI_ERR_UNSUPPORTED, "run on the host only");
+	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, op, r->stream), TUTTI_ERR_UNSUPPORTED, "run on the host only");
 	SUCCEEDS(tutti_comm_split(comm, 0, 0, &other));
-	REFUSED(tutti_cuda_all_reduce(other, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_bind() first");
+	REFUSED(tutti_cuda_all_reduce(other, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_bind() first");
 	REFUSED(tutti_cuda_bind(other, 99), TUTTI_ERR_INVALID, "device 99, expected -1 or 0 to");
 	SUCCEEDS(tutti_group_begin(other));
 	REFUSED(tutti_cuda_bind(other, r->device), TUTTI_ERR_INVALID, "has a group open");
@@ -270,8 +277,8 @@ static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
 	tutti_comm_destroy(other);
 	if (r->size > 1) {
 		SUCCEEDS(tutti_group_begin(comm));
-		SUCCEEDS(tutti_cuda_send(comm, in.gpu, FEW, TUTTI_FLOAT32, (r->rank + 1) % r->size, r->stream));
-		SUCCEEDS(tutti_cuda_send(comm, in.gpu, FEW, TUTTI_FLOAT32, (r->rank + 1) % r->size, second));
+		SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, (r->rank + 1) % r->size, r->stream));
+		SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, (r->rank + 1) % r->size, second));
 		REFUSED(tutti_group_end(comm, NULL), TUTTI_ERR_INVALID, "on two streams");
 	}
 	if (by_host()) {
@@ -280,7 +287,7 @@ static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
 		WORKS(gpu_graph_free(gpu_captured(r->stream)));
 	}
 	/* and the communicator is as before */
-	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	if (expect(r, &out, sum_of_ranks(r), (float)r->size))
 		return 1;
 	WORKS(gpu_stream_free(second));
@@ -300,7 +307,7 @@ static int told(struct gpu_rank *r, struct vector *x, tutti_result_t wanted, con
 		;
 	CLAIM(found == wanted, "%s (%s), expected %s", tutti_strerror(found), tutti_last_error(comm), tutti_strerror(wanted));
 	CLAIM(strstr(tutti_last_error(comm), words), "\"%s\", expected \"%s\" in it", tutti_last_error(comm), words);
-	found = tutti_cuda_all_reduce(comm, x->gpu, x->gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
+	found = tutti_cuda_all_reduce(comm, x->gpu, x->gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
 	CLAIM(found == wanted, "the next call gives %s, expected %s", tutti_strerror(found), tutti_strerror(wanted));
 	WORKS(gpu_finish(r->stream));
 	give(x);
@@ -310,27 +317,39 @@ static int told(struct gpu_rank *r, struct vector *x, tutti_result_t wanted, con
 /* All ranks are here before one of them does what ends the communicator: none is still in tutti_cuda_bind(). */
 static int begin(struct gpu_rank *r, struct vector *x, atomic_int *came)
 {
-	if (take(r->comm, x, FEW) || put(r, x, 1))
+	if (take(r->comm, x, few) || put(r, x, 1))
 		return 1;
 	meet_at(came, r->size);
 	return 0;
 }
 
-static int mismatch_is_told(struct gpu_rank *r, void *argument)
+/* Some ranks' second call is shorter by one element. */
+static int mismatch_of(struct gpu_rank *r, bool shorter, atomic_int *came)
 {
 	tutti_comm_t comm = r->comm;
 	struct vector x;
 
 	if (r->size == 1)
 		return 0;
-	if (begin(r, &x, argument))
+	if (begin(r, &x, came))
 		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, r->rank == 1 ? 10 : 11, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - shorter, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	/* further ones wait for what never comes; the fault may be known already */
 	for (int i = 0; i < 5; i++)
 		tutti_cuda_barrier(comm, r->stream);
-	return told(r, &x, TUTTI_ERR_MISMATCH, "called all_reduce(float32 × 10, sum)");
+	return told(r, &x, TUTTI_ERR_MISMATCH, "called all_reduce(float32 × ");
+}
+
+static int mismatch_is_told(struct gpu_rank *r, void *argument)
+{
+	return mismatch_of(r, r->rank == 1, argument);
+}
+
+/* Of two islands, in turn, each agrees. */
+static int mismatch_of_two_parties_is_told(struct gpu_rank *r, void *argument)
+{
+	return mismatch_of(r, r->rank % 2 == 1, argument);
 }
 
 /* A pre-multiplied sum is no sum. */
@@ -374,12 +393,12 @@ static int window_of_one_rank_is_told(struct gpu_rank *r, void *argument)
 
 	if (r->size == 1)
 		return 0;
-	if (take(comm, &y, FEW) || begin(r, &x, argument))
+	if (take(comm, &y, few) || begin(r, &x, argument))
 		return 1;
-	SUCCEEDS(tutti_cuda_register(comm, x.gpu, FEW * sizeof(float), &window));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, r->rank == 1 ? y.gpu : x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_register(comm, x.gpu, few * sizeof(float), &window));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, r->rank == 1 ? y.gpu : x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	give(&y);
-	return told(r, &x, TUTTI_ERR_MISMATCH, "all_reduce(float32 × 1000, sum)");
+	return told(r, &x, TUTTI_ERR_MISMATCH, "all_reduce(float32 × ");
 }
 
 static int absent_rank_is_told(struct gpu_rank *r, void *argument)
@@ -393,9 +412,9 @@ static int absent_rank_is_told(struct gpu_rank *r, void *argument)
 		return 0;
 	if (begin(r, &x, argument))
 		return 1;
-	snprintf(words, sizeof(words), by_host() ? "rank %d is alive" : "for rank %d,", absent);
+	snprintf(words, sizeof(words), by_host() && !by_islands() ? "rank %d is alive" : "for rank %d,", absent);
 	if (r->rank != absent)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	return told(r, &x, TUTTI_ERR_TIMEOUT, words);
 }
 
@@ -411,7 +430,7 @@ static int abort_lets_streams_go_on(struct gpu_rank *r, void *argument)
 	if (r->rank == 0)
 		SUCCEEDS(tutti_comm_abort(comm, "for the test"));
 	else
-		tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream); /* the abort may have come */
+		tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream); /* the abort may have come */
 	return told(r, &x, TUTTI_ERR_ABORTED, "for the test");
 }
 
@@ -423,13 +442,13 @@ static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 	atomic_int *posted = argument;
 	struct vector x;
 
-	if (take(comm, &x, FEW) || put(r, &x, 1))
+	if (take(comm, &x, few) || put(r, &x, 1))
 		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	gpu_graph_t graph = NULL;
 	if (!by_host()) {
 		WORKS(gpu_capture(r->stream));
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 		graph = gpu_captured(r->stream);
 		CLAIM(graph, "%s", gpu_error());
 	}
@@ -439,7 +458,7 @@ static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 		raise(SIGKILL);
 	}
 	for (int i = 0; i < 20; i++)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	WORKS(!graph || gpu_launch(graph, r->stream));
 	atomic_fetch_add(posted, 1);
 	return told(r, &x, TUTTI_ERR_PEER_LOST, "rank");
@@ -456,13 +475,13 @@ static int messages_between_two_ranks_do_not_wait(struct gpu_rank *r, void *argu
 	if (peer >= r->size)
 		return 0;
 	for (int i = 0; i < 2; i++)
-		if (take(comm, &in[i], FEW) || take(comm, &out[i], FEW) || put(r, &in[i], (float)i))
+		if (take(comm, &in[i], few) || take(comm, &out[i], few) || put(r, &in[i], (float)i))
 			return 1;
 	SUCCEEDS(tutti_group_begin(comm));
 	for (int i = 0; i < 2; i++)
-		SUCCEEDS(tutti_cuda_send(comm, in[i].gpu, FEW, TUTTI_FLOAT32, peer, r->stream));
+		SUCCEEDS(tutti_cuda_send(comm, in[i].gpu, few, TUTTI_FLOAT32, peer, r->stream));
 	for (int i = 0; i < 2; i++)
-		SUCCEEDS(tutti_cuda_recv(comm, out[i].gpu, FEW, TUTTI_FLOAT32, peer, r->stream));
+		SUCCEEDS(tutti_cuda_recv(comm, out[i].gpu, few, TUTTI_FLOAT32, peer, r->stream));
 	SUCCEEDS(tutti_group_end(comm, NULL));
 	if (expect(r, &out[0], 0, 1) || expect(r, &out[1], 1, 1))
 		return 1;
@@ -599,15 +618,15 @@ static int places_of_blocks_are_a_ranks_own(struct gpu_rank *r, void *argument)
 	tutti_cuda_window_t window;
 	struct vector in, out;
 
-	if (take(comm, &in, FEW) || take(comm, &out, FEW) || put(r, &in, (float)(100 * (r->rank + 1))) || put(r, &out, 0))
+	if (take(comm, &in, few) || take(comm, &out, few) || put(r, &in, (float)(100 * (r->rank + 1))) || put(r, &out, 0))
 		return 1;
 	for (size_t i = 0; i < (size_t)r->size; i++) {
 		counts[i] = 4;
 		displs[i] = r->rank == 0 ? i * 4 : 500 - i * 4;
 	}
-	SUCCEEDS(tutti_cuda_register(comm, out.gpu, FEW * sizeof(float), &window));
+	SUCCEEDS(tutti_cuda_register(comm, out.gpu, few * sizeof(float), &window));
 	SUCCEEDS(tutti_cuda_all_gather_v(comm, in.gpu, out.gpu, counts, displs, TUTTI_FLOAT32, r->stream));
-	WORKS(gpu_copy(out.host, out.gpu, FEW * sizeof(float), r->stream) && gpu_finish(r->stream));
+	WORKS(gpu_copy(out.host, out.gpu, few * sizeof(float), r->stream) && gpu_finish(r->stream));
 	for (int i = 0; i < r->size; i++)
 		CLAIM(out.host[displs[i]] == (float)(100 * (i + 1)), "rank %d's block is %g", i, out.host[displs[i]]);
 	SUCCEEDS(tutti_cuda_deregister(window));
@@ -622,9 +641,9 @@ static int windows_of_nothing_do_not_matter(struct gpu_rank *r, void *argument)
 	tutti_cuda_window_t window;
 	struct vector x;
 
-	if (take(comm, &x, FEW))
+	if (take(comm, &x, few))
 		return 1;
-	SUCCEEDS(tutti_cuda_register(comm, x.gpu, FEW * sizeof(float), &window));
+	SUCCEEDS(tutti_cuda_register(comm, x.gpu, few * sizeof(float), &window));
 	SUCCEEDS(tutti_cuda_all_reduce(comm, r->rank ? NULL : x.gpu, r->rank ? NULL : x.gpu, 0, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	SUCCEEDS(tutti_cuda_barrier(comm, r->stream));
 	WORKS(gpu_finish(r->stream));
@@ -642,15 +661,15 @@ static int half_an_operation_is_let_go(struct gpu_rank *r, void *argument)
 
 	if (begin(r, &x, argument))
 		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	WORKS(gpu_finish(r->stream));
 	if (r->rank == 0) {
 		setenv("STANDIN_FAILS", "cuLaunchKernel:2", 1);
-		const tutti_result_t result = tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
+		const tutti_result_t result = tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
 		unsetenv("STANDIN_FAILS");
 		CLAIM(result == TUTTI_ERR_SYSTEM, "%s, expected %s", tutti_strerror(result), tutti_strerror(TUTTI_ERR_SYSTEM));
 	} else {
-		tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream); /* the fault may be known */
+		tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream); /* the fault may be known */
 	}
 	return told(r, &x, TUTTI_ERR_SYSTEM, "rank 0: tutti_cuda_all_reduce");
 }
@@ -661,11 +680,11 @@ static int destroyed_without_a_context(struct gpu_rank *r, void *argument)
 	tutti_comm_t comm = r->comm, other;
 	struct vector x;
 
-	if (take(comm, &x, FEW) || put(r, &x, 1))
+	if (take(comm, &x, few) || put(r, &x, 1))
 		return 1;
 	SUCCEEDS(tutti_comm_split(comm, 0, 0, &other));
 	SUCCEEDS(tutti_cuda_bind(other, r->device));
-	SUCCEEDS(tutti_cuda_all_reduce(other, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(other, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	WORKS(gpu_finish(r->stream));
 	meet_at(argument, r->size);
 	setenv("STANDIN_FAILS", "cuCtxPushCurrent_v2", 1);
@@ -684,16 +703,16 @@ static int killed_rank_with_windows_is_told(struct gpu_rank *r, void *argument)
 	tutti_cuda_window_t window;
 	struct vector x;
 
-	if (take(comm, &x, FEW) || put(r, &x, 1))
+	if (take(comm, &x, few) || put(r, &x, 1))
 		return 1;
-	SUCCEEDS(tutti_cuda_register(comm, x.gpu, FEW * sizeof(float), &window));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_register(comm, x.gpu, few * sizeof(float), &window));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	if (r->rank == victim) {
 		WORKS(gpu_finish(r->stream));
 		await_count(posted, r->size - 1);
 		raise(SIGKILL);
 	}
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, FEW, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	atomic_fetch_add(posted, 1);
 	return told(r, &x, TUTTI_ERR_PEER_LOST, "rank");
 }
@@ -724,6 +743,7 @@ static const struct {
 	{ "destroyed_without_a_context", destroyed_without_a_context, .stands_in = true },
 	{ "mismatch_is_told", mismatch_is_told },
 	{ "other_operation_is_told", other_operation_is_told },
+	{ "mismatch_of_two_parties_is_told", mismatch_of_two_parties_is_told },
 	{ "other_message_is_told", other_message_is_told },
 	{ "window_of_one_rank_is_told", window_of_one_rank_is_told, .reaches = true },
 	{ "absent_rank_is_told", absent_rank_is_told, .variable = "TUTTI_TIMEOUT" },
@@ -740,6 +760,8 @@ int main(int argc, char **argv)
 
 	if (chosen)
 		return chosen;
+	if (getenv("TEST_ELEMENTS"))
+		few = (size_t)atoi(getenv("TEST_ELEMENTS"));
 	for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
 		struct job job = { .limit_s = 60 };
 

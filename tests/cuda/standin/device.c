@@ -284,6 +284,8 @@ bool standin_reaches(cuda_device device, cuda_device peer)
 
 	if (device == peer || (peers && strcmp(peers, "none") == 0))
 		return false;
+	if (peers && strcmp(peers, "pairs") == 0)
+		return device / 2 == peer / 2;
 	return (peers && strcmp(peers, "all") == 0) || device == peer + 1;
 }
 

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which ranks' GPUs reach each other. */
+#ifndef TT_CUDA_ISLANDS_H
+#define TT_CUDA_ISLANDS_H
+
+#include "bound.h"
+
+/* Ranks of one host that all reach each other's memory make up an island, the most that are so in order of rank. Every rank is on one. */
+struct tt_cuda_islands {
+	int count;
+	int *of;       /* [ranks]: numbered in order of their lowest ranks */
+	bool split;    /* a rank does not reach another one of its own host … */
+	char why[480]; /* … since */
+};
+
+/* All ranks call and get the same; the communicator's context is current. `of` is the caller's to free. */
+tutti_result_t tt_cuda_find_islands(struct tt_cuda *cuda, struct tt_cuda_islands *out);
+/* How many ranks each has, if all have as many; 0 otherwise. */
+int tt_cuda_island_size(const struct tt_cuda_islands *islands, int ranks);
+
+#endif

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the operations in two levels. The GPUs of an island combine what they have, or hand on what came, by stages; what crosses to other islands goes by the
+ * host, where each rank meets those that have its own place on the other islands. So each byte crosses once for an island and not for each rank, and the ranks of an
+ * island share the work. (The two levels of Sanders and Träff's "parallel" collectives for clusters of SMPs, and of Thakur, Rabenseifner and Gropp, "Optimization
+ * of Collective Communication Operations in MPICH", 2005, section 4.)
+ *
+ * Long vectors go in pieces: while the hosts work on one, the GPUs combine the next, and copies run between them. */
+#include "levels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "call.h"
+#include "log.h"
+#include "names.h"
+#include "module.h"
+#include "relay.h"
+
+#define LEAST_BYTES 65536 /* of all that the operation is about: below, the waits between GPUs cost more than they save. A guess. */
+#define ALIGNMENT   16
+#define SLOTS	    (TT_CUDA_RELAY_AHEAD + 1)
+
+struct tt_cuda_levels {
+	struct tutti_comm *local; /* the ranks of the island, in order; bound like any communicator whose GPUs reach each other */
+	int islands, island;
+	int places, place; /* ranks of each island */
+	int *rank;	   /* [islands × places] */
+	cuda_address scratch; /* SLOTS × TT_CUDA_RELAY_PIECE: of a reduce_scatter what crosses */
+	struct tt_card card; /* of the operation that is put on a stream */
+};
+
+/* Elements [from, from + n) of the vector, or of each block. */
+struct part {
+	size_t from, n;
+	uint64_t number; /* of the piece at the relay */
+};
+
+static int rank_at(const struct tt_cuda_levels *levels, int island, int place)
+{
+	return levels->rank[island * levels->places + place];
+}
+
+static cuda_address element_at(const struct tt_call *call, const void *buffer, size_t element)
+{
+	return (cuda_address)(uintptr_t)buffer + element * tutti_dtype_size(call->dtype);
+}
+
+int tt_cuda_rank_across(const struct tt_cuda *cuda, int island)
+{
+	return rank_at(cuda->levels, island, cuda->levels->place);
+}
+
+/* ---- on the island */
+
+/* What ranks of the island compare is what the program called. */
+static struct tt_card card_of_part(const struct tt_cuda_levels *levels, const struct tt_plan *plan)
+{
+	struct tt_card card = levels->card;
+
+	card.detail = plan->card.detail;
+	card.algorithm = plan->card.algorithm;
+	card.segments = plan->card.segments;
+	return card;
+}
+
+static tutti_result_t put_here(struct tt_cuda_op *whole, const struct tt_call *call)
+{
+	struct tt_cuda_levels *levels = whole->cuda->levels;
+	struct tt_cuda_op op = { .cuda = levels->local->cuda, .stream = whole->stream, .call = call };
+	const tutti_result_t result = tt_cuda_get_plan(&op, call);
+
+	if (result)
+		return result;
+	op.card = card_of_part(levels, op.plan);
+	op.signature = tt_card_signature(&op.card);
+	op.card.seq = whole->cuda->calls;
+	const cuda_result error = tt_cuda_by_stages(&op);
+	return error ? tt_cuda_fail(whole->cuda->driver, tt_call_name(whole->call), error) : TUTTI_OK;
+}
+
+static struct tt_call part_call(const struct tt_call *call, enum tt_collective collective, tutti_op_t op)
+{
+	return (struct tt_call){ .collective = collective, .dtype = call->dtype, .op = op, .root = -1, .on_gpu = true };
+}
+
+/* Averages are sums until the end. */
+static tutti_op_t summing(tutti_op_t op)
+{
+	return op == TUTTI_AVG ? TUTTI_SUM : op;
+}
+
+static tutti_result_t divide(struct tt_cuda_op *whole, cuda_address at, size_t n)
+{
+	struct tt_cuda *local = whole->cuda->levels->local->cuda;
+	struct tt_cuda_op op = { .cuda = local, .stream = whole->stream };
+	struct tt_cuda_part part = { .nsrc = 1, .ndst = 1, .divisor = (uint32_t)whole->cuda->comm->size };
+
+	if (whole->call->op != TUTTI_AVG || n == 0)
+		return TUTTI_OK;
+	part.src[0] = part.dst[0] = (void *)(uintptr_t)at;
+	part.bytes[0] = n * tutti_dtype_size(whole->call->dtype);
+	cuda_result error = tt_cuda_combine(&op, local->module->reduce[TUTTI_SUM][whole->call->dtype], &part);
+	if (!error)
+		error = tt_cuda_give_word(&op, (struct tt_cuda_sync){ .kind = TT_CUDA_SILENT, .clear = -1, .post = -1 });
+	return error ? tt_cuda_fail(local->driver, tt_call_name(whole->call), error) : TUTTI_OK;
+}
+
+/* A vector of n elements cut into one slice for each place, aligned. */
+struct slices {
+	size_t count[TT_CUDA_RANKS], at[TT_CUDA_RANKS];
+};
+
+static struct slices cut(const struct tt_cuda_levels *levels, const struct tt_call *call, size_t n)
+{
+	const size_t unit = ALIGNMENT / tutti_dtype_size(call->dtype), places = (size_t)levels->places;
+	const size_t each = ((n + unit - 1) / unit + places - 1) / places * unit;
+	struct slices slices;
+
+	for (size_t place = 0; place < places; place++) {
+		slices.at[place] = place * each < n ? place * each : n;
+		slices.count[place] = n - slices.at[place] < each ? n - slices.at[place] : each;
+	}
+	return slices;
+}
+
+/* Everybody of the island has its slice of the result; now all have all of them. */
+static tutti_result_t gather_slices(struct tt_cuda_op *op, const struct part *part, const struct slices *slices)
+{
+	struct tt_call call = part_call(op->call, TT_ALL_GATHER_V, -1);
+
+	call.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
+	call.send = (const void *)(uintptr_t)element_at(op->call, call.recv, slices->at[op->cuda->levels->place]);
+	call.recv_counts = slices->count;
+	call.recv_displs = slices->at;
+	return put_here(op, &call);
+}
+
+/* ---- between islands */
+
+/* The collective among the ranks of one place, from `send` to the other half of the pinned memory. */
+static struct tt_call crossing_call(const struct tt_call *call, enum tt_collective collective, int root, size_t n, size_t recv_at)
+{
+	return (struct tt_call){ .collective = collective, .dtype = call->dtype, .op = summing(call->op), .root = root, .count = n, .send = (const void *)0,
+				 .recv = (void *)(uintptr_t)recv_at };
+}
+
+static size_t aligned(size_t bytes)
+{
+	return (bytes + 63) / 64 * 64;
+}
+
+/* ---- all_reduce: each place's slice is combined on the island, then between islands, then handed on */
+
+static tutti_result_t bring_all_reduce(struct tt_cuda_op *op, struct part *part)
+{
+	const struct tt_cuda_levels *levels = op->cuda->levels;
+	const struct slices slices = cut(levels, op->call, part->n);
+	const size_t n = slices.count[levels->place], bytes = n * tutti_dtype_size(op->call->dtype);
+	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, summing(op->call->op));
+
+	here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
+	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from + slices.at[levels->place]);
+	here.send_counts = slices.count;
+	here.send_displs = slices.at;
+	const struct tt_cuda_run in = { (cuda_address)(uintptr_t)here.recv, 0, bytes }, out = { in.gpu, aligned(bytes), bytes };
+	const struct tt_call across = crossing_call(op->call, TT_ALL_REDUCE, -1, n, out.at);
+	const tutti_result_t result = put_here(op, &here);
+	return result ? result : tt_cuda_relay_put(op, &across, &in, 1, &out, 1, &part->number);
+}
+
+static tutti_result_t take_all_reduce(struct tt_cuda_op *op, const struct part *part)
+{
+	const struct tt_cuda_levels *levels = op->cuda->levels;
+	const struct slices slices = cut(levels, op->call, part->n);
+	const tutti_result_t result = divide(op, element_at(op->call, op->call->recv, part->from + slices.at[levels->place]), slices.count[levels->place]);
+
+	return result ? result : gather_slices(op, part, &slices);
+}
+
+/* ---- broadcast: the root's island has it first, and each of its ranks sends its slice across */
+
+static int island_of(const struct tt_cuda_levels *levels, int rank, int *place)
+{
+	int i = 0;
+
+	while (levels->rank[i] != rank)
+		i++;
+	*place = i % levels->places;
+	return i / levels->places;
+}
+
+static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
+{
+	const struct tt_cuda_levels *levels = op->cuda->levels;
+	const struct slices slices = cut(levels, op->call, part->n);
+	const size_t n = slices.count[levels->place], bytes = n * tutti_dtype_size(op->call->dtype);
+	struct tt_call here = part_call(op->call, TT_BROADCAST, -1);
+	const int island = island_of(levels, op->call->root, &here.root);
+	const bool sends = island == levels->island;
+	const struct tt_cuda_run run = { element_at(op->call, op->call->recv, part->from + slices.at[levels->place]), 0, bytes };
+	const struct tt_call across = crossing_call(op->call, TT_BROADCAST, island, n, 0);
+	tutti_result_t result = TUTTI_OK;
+
+	here.count = part->n;
+	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
+	if (op->cuda->comm->rank == op->call->root)
+		here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
+	if (sends)
+		result = put_here(op, &here);
+	return result ? result : tt_cuda_relay_put(op, &across, &run, sends, &run, !sends, &part->number);
+}
+
+static tutti_result_t take_broadcast(struct tt_cuda_op *op, const struct part *part)
+{
+	const struct tt_cuda_levels *levels = op->cuda->levels;
+	const struct slices slices = cut(levels, op->call, part->n);
+	int place;
+
+	return island_of(levels, op->call->root, &place) == levels->island ? TUTTI_OK : gather_slices(op, part, &slices);
+}
+
+/* ---- all_gather: a rank gathers the blocks of its place from all islands, and hands them on to its own */
+
+static tutti_result_t gather_blocks(struct tt_cuda_op *op, const struct part *part, int island)
+{
+	const struct tt_cuda_levels *levels = op->cuda->levels;
+	struct tt_call here = part_call(op->call, TT_ALL_GATHER_V, -1);
+	size_t counts[TT_CUDA_RANKS], displs[TT_CUDA_RANKS];
+
+	for (int place = 0; place < levels->places; place++) {
+		counts[place] = part->n;
+		displs[place] = (size_t)rank_at(levels, island, place) * op->call->count + part->from;
+	}
+	here.recv = op->call->recv;
+	here.send = (const void *)(uintptr_t)(island == levels->island ? element_at(op->call, op->call->send, part->from) :
+									 element_at(op->call, op->call->recv, displs[levels->place]));
+	here.recv_counts = counts;
+	here.recv_displs = displs;
+	return put_here(op, &here);
+}
+
+static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
+{
+	const struct tt_cuda_levels *levels = op->cuda->levels;
+	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype), islands = (size_t)levels->islands;
+	const struct tt_cuda_run in = { element_at(op->call, op->call->send, part->from), 0, bytes };
+	const struct tt_call across = crossing_call(op->call, TT_ALL_GATHER, -1, part->n, aligned(bytes));
+	struct tt_cuda_run *out = malloc(islands * sizeof(*out));
+	size_t n = 0;
+
+	if (!out)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a piece of it", tt_call_name(op->call));
+	for (size_t island = 0; island < islands; island++) {
+		const size_t block = (size_t)rank_at(levels, (int)island, levels->place);
+
+		if ((int)island != levels->island)
+			out[n++] = (struct tt_cuda_run){ element_at(op->call, op->call->recv, block * op->call->count + part->from), aligned(bytes) + island * bytes, bytes };
+	}
+	tutti_result_t result = tt_cuda_relay_put(op, &across, &in, 1, out, n, &part->number);
+	if (!result) /* meanwhile */
+		result = gather_blocks(op, part, levels->island);
+	free(out);
+	return result;
+}
+
+static tutti_result_t take_all_gather(struct tt_cuda_op *op, const struct part *part)
+{
+	const struct tt_cuda_levels *levels = op->cuda->levels;
+	tutti_result_t result = TUTTI_OK;
+
+	for (int island = 0; island < levels->islands && !result; island++)
+		if (island != levels->island)
+			result = gather_blocks(op, part, island);
+	return result;
+}
+
+/* ---- reduce_scatter: a place's blocks, one for each island, are combined on the island and then between islands */
+
+static tutti_result_t combine_blocks(struct tt_cuda_op *op, const struct part *part, int island, cuda_address into)
+{
+	const struct tt_cuda_levels *levels = op->cuda->levels;
+	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, summing(op->call->op));
+	size_t counts[TT_CUDA_RANKS], displs[TT_CUDA_RANKS];
+
+	for (int place = 0; place < levels->places; place++) {
+		counts[place] = part->n;
+		displs[place] = (size_t)rank_at(levels, island, place) * op->call->count + part->from;
+	}
+	here.send = op->call->send;
+	here.recv = (void *)(uintptr_t)into;
+	here.send_counts = counts;
+	here.send_displs = displs;
+	return put_here(op, &here);
+}
+
+static tutti_result_t bring_reduce_scatter(struct tt_cuda_op *op, struct part *part)
+{
+	const struct tt_cuda_levels *levels = op->cuda->levels;
+	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype), islands = (size_t)levels->islands;
+	/* as at the relay: what lay there before has crossed */
+	const cuda_address scratch = levels->scratch + tt_cuda_relay_next(op->cuda) % SLOTS * TT_CUDA_RELAY_PIECE;
+	const struct tt_cuda_run in = { scratch, 0, islands * bytes }, out = { element_at(op->call, op->call->recv, part->from), aligned(islands * bytes), bytes };
+	const struct tt_call across = crossing_call(op->call, TT_REDUCE_SCATTER, -1, part->n, out.at);
+	tutti_result_t result = TUTTI_OK;
+
+	for (size_t island = 0; island < islands && !result; island++)
+		result = combine_blocks(op, part, (int)island, scratch + island * bytes);
+	return result ? result : tt_cuda_relay_put(op, &across, &in, 1, &out, 1, &part->number);
+}
+
+static tutti_result_t take_reduce_scatter(struct tt_cuda_op *op, const struct part *part)
+{
+	return divide(op, element_at(op->call, op->call->recv, part->from), part->n);
+}
+
+/* ---- an operation */
+
+struct way {
+	tutti_result_t (*bring)(struct tt_cuda_op *op, struct part *part);
+	tutti_result_t (*take)(struct tt_cuda_op *op, const struct part *part);
+};
+
+static const struct way *way_of(enum tt_collective collective)
+{
+	static const struct way all_reduce = { bring_all_reduce, take_all_reduce }, broadcast = { bring_broadcast, take_broadcast },
+				all_gather = { bring_all_gather, take_all_gather }, reduce_scatter = { bring_reduce_scatter, take_reduce_scatter };
+
+	switch (collective) {
+	case TT_ALL_REDUCE: return &all_reduce;
+	case TT_BROADCAST: return &broadcast;
+	case TT_ALL_GATHER: return &all_gather;
+	case TT_REDUCE_SCATTER: return &reduce_scatter;
+	default: return NULL;
+	}
+}
+
+bool tt_cuda_fits_levels(const struct tt_cuda *cuda, const struct tt_call *call)
+{
+	const size_t blocks = tt_collective_of_vector(call->collective) ? 1 : (size_t)cuda->comm->size;
+
+	if (!cuda->levels || !way_of(call->collective) || call->op >= TUTTI_OP_COUNT)
+		return false;
+	if (cuda->comm->settings.reproducible && call->op >= 0) /* in order of ranks, whoever is where */
+		return false;
+	return call->count * blocks * tutti_dtype_size(call->dtype) >= LEAST_BYTES;
+}
+
+/* Of a vector a slice for each place, of blocks one for each island crosses at a time. */
+static size_t elements_at_once(const struct tt_cuda_levels *levels, const struct tt_call *call)
+{
+	const size_t piece = TT_CUDA_RELAY_PIECE / tutti_dtype_size(call->dtype), islands = (size_t)levels->islands;
+
+	if (tt_collective_of_vector(call->collective))
+		return piece * (size_t)levels->places;
+	return piece / islands > 0 ? piece / islands : 1;
+}
+
+static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const struct part *part)
+{
+	const tutti_result_t result = tt_cuda_relay_fetch(op, part->number);
+
+	return result ? result : way->take(op, part);
+}
+
+static tutti_result_t put_parts(struct tt_cuda_op *op, const struct way *way)
+{
+	const size_t count = op->call->count, each = elements_at_once(op->cuda->levels, op->call), n = (count + each - 1) / each;
+	struct part parts[SLOTS];
+	tutti_result_t result = TUTTI_OK;
+
+	for (size_t i = 0; i < n + TT_CUDA_RELAY_AHEAD && !result; i++) {
+		if (i < n) {
+			parts[i % SLOTS] = (struct part){ i * each, count - i * each < each ? count - i * each : each, 0 };
+			result = way->bring(op, &parts[i % SLOTS]);
+		}
+		if (!result && i >= TT_CUDA_RELAY_AHEAD)
+			result = take(op, way, &parts[(i - TT_CUDA_RELAY_AHEAD) % SLOTS]);
+	}
+	return result;
+}
+
+static struct tt_card card_of_call(const struct tt_cuda *cuda, const struct tt_call *call)
+{
+	return (struct tt_card){ .magic = TT_CARD_MAGIC, .rank = cuda->comm->rank, .count = call->count, .root = call->root, .op = call->op,
+				 .collective = (uint8_t)call->collective, .dtype = (uint8_t)call->dtype };
+}
+
+tutti_result_t tt_cuda_by_levels(struct tt_cuda_op *op)
+{
+	struct tt_cuda *local = op->cuda->levels->local->cuda;
+
+	op->cuda->calls++;
+	op->cuda->levels->card = card_of_call(op->cuda, op->call);
+	const tutti_result_t result = put_parts(op, way_of(op->call->collective));
+	const cuda_result error = tt_cuda_be_last(local, op->stream);
+	tt_cuda_watch_busy(local, false);
+	return result || !error ? result : tt_cuda_fail(local->driver, tt_call_name(op->call), error);
+}
+
+/* ---- their life */
+
+static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_islands *islands, struct tt_cuda_levels *levels)
+{
+	const int size = cuda->comm->size;
+	int *met = calloc((size_t)islands->count, sizeof(*met));
+
+	levels->rank = malloc((size_t)size * sizeof(*levels->rank));
+	if (!met || !levels->rank) {
+		free(met);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the islands of %d ranks", size);
+	}
+	for (int rank = 0; rank < size; rank++) {
+		const int island = islands->of[rank], place = met[island]++;
+
+		levels->rank[island * levels->places + place] = rank;
+		if (rank != cuda->comm->rank)
+			continue;
+		levels->island = island;
+		levels->place = place;
+	}
+	free(met);
+	return TUTTI_OK;
+}
+
+/* What this rank needs for itself. */
+static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_islands *islands, struct tt_cuda_levels *levels)
+{
+	levels->islands = islands->count;
+	levels->places = tt_cuda_island_size(islands, cuda->comm->size);
+	const tutti_result_t result = find_places(cuda, islands, levels);
+	if (result)
+		return result;
+	const cuda_result error = cuda->driver->mem_alloc(&levels->scratch, SLOTS * TT_CUDA_RELAY_PIECE);
+	return error ? tt_cuda_fail(cuda->driver, "take memory of the GPU for what crosses to other islands", error) : TUTTI_OK;
+}
+
+static void levels_free(struct tt_cuda *cuda, struct tt_cuda_levels *levels, bool frees)
+{
+	tutti_comm_destroy(levels->local);
+	if (levels->scratch && frees)
+		cuda->driver->mem_free(levels->scratch);
+	free(levels->rank);
+	free(levels);
+}
+
+tutti_result_t tt_cuda_levels_begin(struct tt_cuda *cuda, const struct tt_cuda_islands *islands, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+{
+	struct tt_cuda_levels *levels;
+
+	if (tt_cuda_island_size(islands, cuda->comm->size) < 2)
+		return TUTTI_OK;
+	levels = calloc(1, sizeof(*levels));
+	if (!levels)
+		return tt_cuda_exchange(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for islands"), mine, all);
+	tutti_result_t result = tt_cuda_exchange(cuda->comm, make(cuda, islands, levels), mine, all);
+	if (!result)
+		result = tutti_comm_split(cuda->comm, levels->island, levels->place, &levels->local);
+	if (!result)
+		result = tt_cuda_exchange(cuda->comm, tt_cuda_bind_island(levels->local, cuda, &levels->rank[levels->island * levels->places]), mine, all);
+	if (!result)
+		result = tt_cuda_relay_across(cuda, levels->place, levels->island);
+	if (!result)
+		cuda->levels = levels;
+	else
+		levels_free(cuda, levels, true);
+	return result;
+}
+
+void tt_cuda_levels_end(struct tt_cuda *cuda, bool frees)
+{
+	if (cuda->levels)
+		levels_free(cuda, cuda->levels, frees);
+	cuda->levels = NULL;
+}
