@@ -260,7 +260,7 @@ static tutti_result_t bind_by_relay(struct tt_cuda *cuda, const struct tt_cuda_i
 	if (result || islands->count == 1)
 		return result;
 	if (tt_cuda_levels_begin(cuda, islands, mine, all) && cuda->comm->rank == 0)
-		tt_log(INFO, CUDA, "the GPUs of an island do not work together: %s", tt_thread_error());
+		tt_log(WARN, CUDA, "the GPUs of an island do not work together, and collectives on streams go through the host's memory altogether: %s", tt_thread_error());
 	return tutti_comm_error(cuda->comm, NULL);
 }
 

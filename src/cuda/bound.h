@@ -98,6 +98,8 @@ cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync);
 /* The last one, after which nothing more comes that would report that it has ended. */
 cuda_result tt_cuda_await_end(struct tt_cuda_op *op);
 cuda_result tt_cuda_await_word(struct tt_cuda_op *op, size_t offset, uint64_t waiting);
+/* From here on what the stream waits for follows something that crosses between islands, or no more. */
+cuda_result tt_cuda_say_crossed(struct tt_cuda_op *op, bool crossed);
 /* Add to the round's work. A copy joins those before it where they do not touch. */
 cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address src, size_t bytes);
 /* Another kernel on its own. */
@@ -131,6 +133,8 @@ void tt_cuda_windows_free(struct tt_cuda *cuda, bool frees);
 tutti_result_t tt_cuda_watch_begin(struct tt_cuda *cuda);
 /* NULL watch is fine. `frees`: the context is there. */
 void tt_cuda_watch_end(struct tt_cuda *cuda, bool frees);
+/* From here on, and until it is called again with false, something is being put on a stream, where CUDA may keep the thread waiting. */
+void tt_cuda_watch_putting(struct tt_cuda *cuda, bool putting);
 /* Something was put on a stream; `replayed`: into a graph, which may run at any time from now on. */
 void tt_cuda_watch_busy(struct tt_cuda *cuda, bool replayed);
 /* context.c: the context of the communicator for a time */

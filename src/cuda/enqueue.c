@@ -283,6 +283,7 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 
 	if (result)
 		return result;
+	tt_cuda_watch_putting(cuda, true);
 	result = is_captured(cuda, op.stream, &captured);
 	cuda_result error = result ? 0 : follow_last(cuda, op.stream, captured);
 	if (!result && !error)
@@ -292,6 +293,7 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 	if (!result && error)
 		result = tt_cuda_fail(cuda->driver, "order operations on streams", error);
 	tt_cuda_leave(cuda, &entered);
+	tt_cuda_watch_putting(cuda, false);
 	tt_cuda_watch_busy(cuda, captured); /* also where only a part is there, which waits for what will not come */
 	return result;
 }

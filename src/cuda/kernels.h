@@ -38,6 +38,7 @@ enum { /* tt_cuda_report.waiting; a peer's rank << 8 is added where there is one
 struct tt_cuda_report {
 	uint64_t ended;	  /* how often what was waited for has come and was used */
 	uint64_t waiting; /* whom the stream that came last to a wait waits for */
+	uint64_t crossed; /* 1: that one comes only when something has crossed from another island */
 	uint32_t mismatch; /* 1 + the peer that called something else; 0: none. Written last */
 	uint8_t mine[TT_CUDA_CARD], theirs[TT_CUDA_CARD]; /* what both called */
 	uint8_t posted[TT_CUDA_SYNCS][TT_CUDA_RANKS]; /* of the control, copied here by the host to be looked at */

@@ -138,10 +138,11 @@ static tutti_result_t gather_slices(struct tt_cuda_op *op, const struct part *pa
 /* ---- between islands */
 
 /* The collective among the ranks of one place, from `send` to the other half of the pinned memory. */
-static struct tt_call crossing_call(const struct tt_call *call, enum tt_collective collective, int root, size_t n, size_t recv_at)
+static struct tt_call crossing_call(const struct tt_cuda_op *op, enum tt_collective collective, int root, size_t n, size_t recv_at)
 {
-	return (struct tt_call){ .collective = collective, .dtype = call->dtype, .op = summing(call->op), .root = root, .count = n, .send = (const void *)0,
-				 .recv = (void *)(uintptr_t)recv_at };
+	return (struct tt_call){ .collective = collective, .dtype = op->call->dtype, .op = summing(op->call->op), .root = root, .count = n, .send = (const void *)0,
+				 .recv = (void *)(uintptr_t)recv_at,
+				 .detail = tt_card_signature(&op->cuda->levels->card) }; /* two programs' calls may differ, and what crosses not */
 }
 
 static size_t aligned(size_t bytes)
@@ -163,9 +164,9 @@ static tutti_result_t bring_all_reduce(struct tt_cuda_op *op, struct part *part)
 	here.send_counts = slices.count;
 	here.send_displs = slices.at;
 	const struct tt_cuda_run in = { (cuda_address)(uintptr_t)here.recv, 0, bytes }, out = { in.gpu, aligned(bytes), bytes };
-	const struct tt_call across = crossing_call(op->call, TT_ALL_REDUCE, -1, n, out.at);
+	const struct tt_call across = crossing_call(op, TT_ALL_REDUCE, -1, n, out.at);
 	const tutti_result_t result = put_here(op, &here);
-	return result ? result : tt_cuda_relay_put(op, &across, &in, 1, &out, 1, &part->number);
+	return result ? result : tt_cuda_relay_put(op, &levels->card, &across, &in, 1, &out, 1, out.at + bytes, &part->number);
 }
 
 static tutti_result_t take_all_reduce(struct tt_cuda_op *op, const struct part *part)
@@ -198,7 +199,7 @@ static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
 	const int island = island_of(levels, op->call->root, &here.root);
 	const bool sends = island == levels->island;
 	const struct tt_cuda_run run = { element_at(op->call, op->call->recv, part->from + slices.at[levels->place]), 0, bytes };
-	const struct tt_call across = crossing_call(op->call, TT_BROADCAST, island, n, 0);
+	const struct tt_call across = crossing_call(op, TT_BROADCAST, island, n, 0);
 	tutti_result_t result = TUTTI_OK;
 
 	here.count = part->n;
@@ -207,7 +208,7 @@ static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
 		here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
 	if (sends)
 		result = put_here(op, &here);
-	return result ? result : tt_cuda_relay_put(op, &across, &run, sends, &run, !sends, &part->number);
+	return result ? result : tt_cuda_relay_put(op, &levels->card, &across, &run, sends, &run, !sends, bytes, &part->number);
 }
 
 static tutti_result_t take_broadcast(struct tt_cuda_op *op, const struct part *part)
@@ -229,11 +230,12 @@ static tutti_result_t gather_blocks(struct tt_cuda_op *op, const struct part *pa
 
 	for (int place = 0; place < levels->places; place++) {
 		counts[place] = part->n;
-		displs[place] = (size_t)rank_at(levels, island, place) * op->call->count + part->from;
+		displs[place] = (size_t)rank_at(levels, island, place) * op->call->count;
 	}
-	here.recv = op->call->recv;
+	/* the plan is the same for all pieces */
+	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
 	here.send = (const void *)(uintptr_t)(island == levels->island ? element_at(op->call, op->call->send, part->from) :
-									 element_at(op->call, op->call->recv, displs[levels->place]));
+									 element_at(op->call, here.recv, displs[levels->place]));
 	here.recv_counts = counts;
 	here.recv_displs = displs;
 	return put_here(op, &here);
@@ -244,7 +246,7 @@ static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype), islands = (size_t)levels->islands;
 	const struct tt_cuda_run in = { element_at(op->call, op->call->send, part->from), 0, bytes };
-	const struct tt_call across = crossing_call(op->call, TT_ALL_GATHER, -1, part->n, aligned(bytes));
+	const struct tt_call across = crossing_call(op, TT_ALL_GATHER, -1, part->n, aligned(bytes));
 	struct tt_cuda_run *out = malloc(islands * sizeof(*out));
 	size_t n = 0;
 
@@ -256,7 +258,7 @@ static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 		if ((int)island != levels->island)
 			out[n++] = (struct tt_cuda_run){ element_at(op->call, op->call->recv, block * op->call->count + part->from), aligned(bytes) + island * bytes, bytes };
 	}
-	tutti_result_t result = tt_cuda_relay_put(op, &across, &in, 1, out, n, &part->number);
+	tutti_result_t result = tt_cuda_relay_put(op, &levels->card, &across, &in, 1, out, n, aligned(bytes) + islands * bytes, &part->number);
 	if (!result) /* meanwhile */
 		result = gather_blocks(op, part, levels->island);
 	free(out);
@@ -284,9 +286,9 @@ static tutti_result_t combine_blocks(struct tt_cuda_op *op, const struct part *p
 
 	for (int place = 0; place < levels->places; place++) {
 		counts[place] = part->n;
-		displs[place] = (size_t)rank_at(levels, island, place) * op->call->count + part->from;
+		displs[place] = (size_t)rank_at(levels, island, place) * op->call->count;
 	}
-	here.send = op->call->send;
+	here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
 	here.recv = (void *)(uintptr_t)into;
 	here.send_counts = counts;
 	here.send_displs = displs;
@@ -300,12 +302,12 @@ static tutti_result_t bring_reduce_scatter(struct tt_cuda_op *op, struct part *p
 	/* as at the relay: what lay there before has crossed */
 	const cuda_address scratch = levels->scratch + tt_cuda_relay_next(op->cuda) % SLOTS * TT_CUDA_RELAY_PIECE;
 	const struct tt_cuda_run in = { scratch, 0, islands * bytes }, out = { element_at(op->call, op->call->recv, part->from), aligned(islands * bytes), bytes };
-	const struct tt_call across = crossing_call(op->call, TT_REDUCE_SCATTER, -1, part->n, out.at);
+	const struct tt_call across = crossing_call(op, TT_REDUCE_SCATTER, -1, part->n, out.at);
 	tutti_result_t result = TUTTI_OK;
 
 	for (size_t island = 0; island < islands && !result; island++)
 		result = combine_blocks(op, part, (int)island, scratch + island * bytes);
-	return result ? result : tt_cuda_relay_put(op, &across, &in, 1, &out, 1, &part->number);
+	return result ? result : tt_cuda_relay_put(op, &levels->card, &across, &in, 1, &out, 1, out.at + bytes, &part->number);
 }
 
 static tutti_result_t take_reduce_scatter(struct tt_cuda_op *op, const struct part *part)
@@ -349,17 +351,24 @@ bool tt_cuda_fits_levels(const struct tt_cuda *cuda, const struct tt_call *call)
 static size_t elements_at_once(const struct tt_cuda_levels *levels, const struct tt_call *call)
 {
 	const size_t piece = TT_CUDA_RELAY_PIECE / tutti_dtype_size(call->dtype), islands = (size_t)levels->islands;
+	const size_t unit = ALIGNMENT / tutti_dtype_size(call->dtype), block = piece / islands / unit * unit;
 
 	if (tt_collective_of_vector(call->collective))
 		return piece * (size_t)levels->places;
-	return piece / islands > 0 ? piece / islands : 1;
+	return block > 0 ? block : 1;
 }
 
 static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const struct part *part)
 {
-	const tutti_result_t result = tt_cuda_relay_fetch(op, part->number);
+	struct tt_cuda_op here = { .cuda = op->cuda->levels->local->cuda, .stream = op->stream };
+	tutti_result_t result = tt_cuda_relay_fetch(op, part->number);
+	cuda_result error = result ? 0 : tt_cuda_say_crossed(&here, true);
 
-	return result ? result : way->take(op, part);
+	if (!result && !error)
+		result = way->take(op, part);
+	if (!result && !error)
+		error = tt_cuda_say_crossed(&here, false);
+	return error ? tt_cuda_fail(here.cuda->driver, tt_call_name(op->call), error) : result;
 }
 
 static tutti_result_t put_parts(struct tt_cuda_op *op, const struct way *way)
@@ -391,9 +400,10 @@ tutti_result_t tt_cuda_by_levels(struct tt_cuda_op *op)
 
 	op->cuda->calls++;
 	op->cuda->levels->card = card_of_call(op->cuda, op->call);
+	tt_cuda_watch_putting(local, true);
 	const tutti_result_t result = put_parts(op, way_of(op->call->collective));
 	const cuda_result error = tt_cuda_be_last(local, op->stream);
-	tt_cuda_watch_busy(local, false);
+	tt_cuda_watch_putting(local, false);
 	return result || !error ? result : tt_cuda_fail(local->driver, tt_call_name(op->call), error);
 }
 

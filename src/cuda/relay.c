@@ -39,6 +39,7 @@ struct piece {
 	struct tt_call *calls; /* one collective, or messages that go together */
 	size_t ncalls;
 	tutti_comm_t comm; /* among whose ranks */
+	struct tt_card whole; /* between islands: what the program called */
 	tutti_request_t request;
 	bool started;
 	size_t scaled; /* elements of input that are multiplied first, of a pre-multiplied sum */
@@ -59,6 +60,7 @@ struct tt_cuda_relay {
 	struct slot *outgrown; /* memory that a stream may still read */
 	size_t noutgrown;
 	uint64_t numbers;
+	struct tt_card whole; /* of the piece that is put next, between islands */
 	/* results that the stream has not asked for yet, of the pieces of one operation */
 	struct {
 		struct tt_cuda_run *runs;
@@ -79,31 +81,37 @@ static uint64_t read_word(const uint64_t *word)
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
+static void free_calls(struct tt_call *calls, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free((void *)calls[i].send_counts);
+		free((void *)calls[i].recv_counts);
+	}
+	free(calls);
+}
+
 static void free_piece(struct piece *piece)
 {
-	for (size_t i = 0; i < piece->ncalls; i++) {
-		free((void *)piece->calls[i].send_counts);
-		free((void *)piece->calls[i].recv_counts);
-	}
-	free(piece->calls);
+	free_calls(piece->calls, piece->ncalls);
 	free(piece);
 }
 
 /* Ranks have other numbers among those of one place: the rank of an island in front of the sentence is the caller's. */
-static void rename_ranks(const struct tt_cuda *cuda, struct tt_fault *fault)
+static void rename_ranks(const struct tt_cuda *cuda, const struct tt_card *whole, struct tt_fault *fault)
 {
-	char text[sizeof(fault->text)];
+	char text[sizeof(fault->text)], called[160];
 
+	tt_card_describe(whole, called, sizeof(called));
 	snprintf(text, sizeof(text), "%s", fault->text);
 	fault->rank = fault->rank < 0 ? -1 : tt_cuda_rank_across(cuda, fault->rank);
-	snprintf(fault->text, sizeof(fault->text), "between islands of GPUs, on each of which one rank is numbered anew (rank 0 is rank %d, rank 1 is rank %d, …): %.500s",
-		 tt_cuda_rank_across(cuda, 0), tt_cuda_rank_across(cuda, 1), text);
+	snprintf(fault->text, sizeof(fault->text), "a piece of %s, between islands of GPUs, on each of which one rank is numbered anew (rank 0 is rank %d, rank 1 is rank %d, …): %.300s",
+		 called, tt_cuda_rank_across(cuda, 0), tt_cuda_rank_across(cuda, 1), text);
 }
 
 /* The fault of the piece's communicator becomes that of the caller's. */
-static void fail(struct tt_cuda_relay *relay, tutti_comm_t by)
+static void fail(struct tt_cuda_relay *relay, const struct piece *piece)
 {
-	struct tutti_comm *comm = relay->cuda->comm;
+	struct tutti_comm *comm = relay->cuda->comm, *by = piece->comm;
 	struct tt_fault fault = { .result = TUTTI_ERR_SYSTEM, .rank = comm->rank };
 
 	snprintf(fault.text, sizeof(fault.text), "rank %d: %s", comm->rank, tt_thread_error());
@@ -113,7 +121,7 @@ static void fail(struct tt_cuda_relay *relay, tutti_comm_t by)
 		fault = by->fault;
 	pthread_mutex_unlock(&by->lock);
 	if (told && by == relay->across)
-		rename_ranks(relay->cuda, &fault);
+		rename_ranks(relay->cuda, &piece->whole, &fault);
 	tt_cuda_relay_release(relay->cuda);
 	pthread_mutex_lock(&comm->lock);
 	tt_comm_revoke(comm, &fault);
@@ -122,7 +130,7 @@ static void fail(struct tt_cuda_relay *relay, tutti_comm_t by)
 
 static tutti_result_t start(struct piece *piece)
 {
-	tutti_result_t result = TUTTI_OK;
+	tutti_result_t result = TUTTI_OK, ended;
 
 	piece->started = true;
 	if (piece->scaled) { /* in place: what lies in pinned memory is a copy already */
@@ -135,11 +143,12 @@ static tutti_result_t start(struct piece *piece)
 	result = tutti_group_begin(piece->comm);
 	for (size_t i = 0; i < piece->ncalls && !result; i++)
 		result = tt_call_submit(piece->comm, &piece->calls[i], NULL);
-	return result ? result : tutti_group_end(piece->comm, &piece->request);
+	ended = tutti_group_end(piece->comm, &piece->request);
+	return result ? result : ended;
 }
 
-/* Start what has come, end what has ended, in order. True if anything did. `failed`: a piece's communicator; NULL: none did. */
-static bool advance(struct tt_cuda_relay *relay, struct piece *first, tutti_comm_t *failed)
+/* Start what has come, end what has ended, in order. True if anything did. `failed`: NULL if none did. */
+static bool advance(struct tt_cuda_relay *relay, struct piece *first, struct piece **failed)
 {
 	struct piece *next = first;
 	tutti_result_t result = TUTTI_OK;
@@ -152,12 +161,12 @@ static bool advance(struct tt_cuda_relay *relay, struct piece *first, tutti_comm
 	*failed = NULL;
 	if (next && read_word(&relay->words->gone) >= next->number) {
 		result = start(next);
-		*failed = result < 0 ? next->comm : NULL;
+		*failed = result < 0 ? next : NULL;
 		moved = true;
 	}
 	if (!result && first->started) {
 		result = tutti_test(&first->request);
-		*failed = result < 0 ? first->comm : NULL;
+		*failed = result < 0 ? first : NULL;
 	}
 	if (result || !first->started)
 		return moved;
@@ -196,8 +205,7 @@ static void *relay_main(void *argument)
 {
 	struct tt_cuda_relay *relay = argument;
 	uint64_t since = tt_now();
-	struct piece *first;
-	tutti_comm_t failed;
+	struct piece *first, *failed;
 
 	prctl(PR_SET_NAME, "tutti-relay");
 	while ((first = await(relay))) {
@@ -284,7 +292,7 @@ static cuda_result fetch_result(struct tt_cuda_op *op, uint64_t number)
 	cuda_result error = await_done(op, number);
 
 	for (size_t i = 0; i < relay->results[number % SLOTS].n && !error; i++)
-		error = op->cuda->driver->mem_copy(runs[i].gpu, (cuda_address)(uintptr_t)(memory + runs[i].at), runs[i].bytes, op->stream);
+		error = runs[i].bytes == 0 ? 0 : op->cuda->driver->mem_copy(runs[i].gpu, (cuda_address)(uintptr_t)(memory + runs[i].at), runs[i].bytes, op->stream);
 	free(runs);
 	relay->results[number % SLOTS].runs = NULL;
 	return error;
@@ -319,12 +327,12 @@ static tutti_result_t put_piece(struct tt_cuda_op *op, tutti_comm_t comm, struct
 
 	if (result) {
 		free(piece);
-		free(calls);
+		free_calls(calls, ncalls);
 		free(results);
 		return result;
 	}
 	*number = ++relay->numbers;
-	*piece = (struct piece){ .number = *number, .comm = comm, .calls = calls, .ncalls = ncalls };
+	*piece = (struct piece){ .number = *number, .comm = comm, .whole = relay->whole, .calls = calls, .ncalls = ncalls };
 	for (size_t i = 0; i < ncalls; i++) {
 		calls[i].send = slot->memory + (uintptr_t)calls[i].send;
 		calls[i].recv = slot->memory + (uintptr_t)calls[i].recv;
@@ -333,7 +341,7 @@ static tutti_result_t put_piece(struct tt_cuda_op *op, tutti_comm_t comm, struct
 	relay->results[*number % SLOTS].runs = results;
 	relay->results[*number % SLOTS].n = nresults;
 	for (size_t i = 0; i < ninputs && !error; i++)
-		error = op->cuda->driver->mem_copy((cuda_address)(uintptr_t)(slot->memory + inputs[i].at), inputs[i].gpu, inputs[i].bytes, op->stream);
+		error = inputs[i].bytes == 0 ? 0 : op->cuda->driver->mem_copy((cuda_address)(uintptr_t)(slot->memory + inputs[i].at), inputs[i].gpu, inputs[i].bytes, op->stream);
 	if (!error)
 		error = tell_gone(op, *number);
 	pthread_mutex_lock(&relay->lock);
@@ -463,12 +471,12 @@ uint64_t tt_cuda_relay_next(const struct tt_cuda *cuda)
 	return cuda->relay->numbers + 1;
 }
 
-tutti_result_t tt_cuda_relay_put(struct tt_cuda_op *op, const struct tt_call *call, const struct tt_cuda_run *inputs, size_t ninputs, const struct tt_cuda_run *results,
-				 size_t nresults, uint64_t *number)
+tutti_result_t tt_cuda_relay_put(struct tt_cuda_op *op, const struct tt_card *whole, const struct tt_call *call, const struct tt_cuda_run *inputs, size_t ninputs,
+				 const struct tt_cuda_run *results, size_t nresults, size_t bytes, uint64_t *number)
 {
+	struct tt_cuda_relay *relay = op->cuda->relay;
 	struct tt_call *own_call = malloc(sizeof(*own_call));
 	struct tt_cuda_run *own_results = malloc((nresults + 1) * sizeof(*own_results));
-	size_t bytes = 64;
 
 	if (!own_call || !own_results) {
 		free(own_call);
@@ -478,12 +486,8 @@ tutti_result_t tt_cuda_relay_put(struct tt_cuda_op *op, const struct tt_call *ca
 	*own_call = *call;
 	for (size_t i = 0; i < nresults; i++)
 		own_results[i] = results[i];
-	for (size_t i = 0; i < nresults + ninputs; i++) {
-		const struct tt_cuda_run *run = i < nresults ? &results[i] : &inputs[i - nresults];
-
-		bytes = run->at + run->bytes + 64 > bytes ? run->at + run->bytes + 64 : bytes;
-	}
-	return put_piece(op, op->cuda->relay->across, own_call, 1, inputs, ninputs, own_results, nresults, bytes, number);
+	relay->whole = *whole;
+	return put_piece(op, relay->across, own_call, 1, inputs, ninputs, own_results, nresults, bytes + 64, number);
 }
 
 tutti_result_t tt_cuda_relay_fetch(struct tt_cuda_op *op, uint64_t number)
@@ -561,8 +565,8 @@ tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda)
 {
 	struct tt_cuda_relay *relay = calloc(1, sizeof(*relay));
 
-	if (!relay)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to go by the host");
+	if (!relay) /* the others split already */
+		return tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to go by the host"));
 	relay->cuda = cuda;
 	pthread_mutex_init(&relay->lock, NULL);
 	pthread_cond_init(&relay->wanted, NULL);

@@ -4,6 +4,7 @@
 #define TT_CUDA_RELAY_H
 
 #include "bound.h"
+#include "card.h"
 
 #define TT_CUDA_RELAY_PIECE ((size_t)4 << 20) /* bytes of all blocks of a side */
 #define TT_CUDA_RELAY_AHEAD 2		      /* pieces that a stream brings before it waits for a result */
@@ -24,10 +25,10 @@ tutti_result_t tt_cuda_relay_messages(struct tt_cuda_op *op, struct tt_cuda_mess
 
 /* Also between the ranks that have the same place, each on its island. All ranks call; the same result on all. */
 tutti_result_t tt_cuda_relay_across(struct tt_cuda *cuda, int place, int island);
-/* A piece of an operation in two levels, between those: what is at `inputs` becomes what is to be at `results`, by a call whose buffers are offsets in pinned memory. It is
- * fetched TT_CUDA_RELAY_AHEAD pieces later at the latest, in order. */
-tutti_result_t tt_cuda_relay_put(struct tt_cuda_op *op, const struct tt_call *call, const struct tt_cuda_run *inputs, size_t ninputs, const struct tt_cuda_run *results,
-				 size_t nresults, uint64_t *number);
+/* A piece of `whole`, which goes in two levels, between those: what is at `inputs` becomes what is to be at `results`, by a call whose buffers are offsets in pinned memory, of
+ * which it reads and writes `bytes`. It is fetched TT_CUDA_RELAY_AHEAD pieces later at the latest, in order. */
+tutti_result_t tt_cuda_relay_put(struct tt_cuda_op *op, const struct tt_card *whole, const struct tt_call *call, const struct tt_cuda_run *inputs, size_t ninputs,
+				 const struct tt_cuda_run *results, size_t nresults, size_t bytes, uint64_t *number);
 tutti_result_t tt_cuda_relay_fetch(struct tt_cuda_op *op, uint64_t number);
 /* The number that the next piece gets. */
 uint64_t tt_cuda_relay_next(const struct tt_cuda *cuda);

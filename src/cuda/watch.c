@@ -27,7 +27,7 @@ struct tt_cuda_watch {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
-	bool busy, replayed, stop; /* behind the lock */
+	bool busy, putting, replayed, stop; /* behind the lock */
 	bool released;		   /* likewise: the streams were let go on */
 	struct CUstream_st *stream; /* the thread's own */
 	/* the thread's: a wait, since when, and at how many that had ended */
@@ -165,12 +165,16 @@ static void look_at_deadline(struct tt_cuda *cuda, uint64_t now)
 {
 	struct tt_cuda_watch *watch = cuda->watch;
 	const uint64_t ended = read_word(&cuda->report->ended), waiting = read_word(&cuda->report->waiting);
+	/* what crosses has a deadline of its own, of a quarter more; who misses that is told by who waits for it, not by those who wait for them */
+	const uint64_t timeout = cuda->owner->settings.timeout_ns, patience = read_word(&cuda->report->crossed) ? timeout + timeout / 2 : timeout;
 
+	if (cuda->comm->size == 1) /* it waits for nobody, whatever the report says */
+		return;
 	if (waiting == 0 || waiting != watch->waiting || ended != watch->ended) {
 		watch->waiting = waiting;
 		watch->ended = ended;
 		watch->since = now;
-	} else if (now - watch->since > cuda->owner->settings.timeout_ns) {
+	} else if (now - watch->since > patience) {
 		revoke_for_deadline(cuda, waiting);
 	}
 }
@@ -242,7 +246,7 @@ static bool await(struct tt_cuda *cuda)
 	const struct timespec at = in_ms(watch->released ? RELEASE_MS : LOOK_MS);
 	int error = 0;
 	/* what was put on a stream before `busy` was set is behind the event by now; what it has reported is looked at once more */
-	const bool ended = watch->busy && !watch->replayed && cuda->driver->event_query(cuda->last) == 0;
+	const bool ended = watch->busy && !watch->putting && !watch->replayed && cuda->driver->event_query(cuda->last) == 0;
 
 	watch->busy &= !ended;
 	while (!watch->stop && !error && !ended)
@@ -326,6 +330,17 @@ void tt_cuda_watch_end(struct tt_cuda *cuda, bool frees)
 	pthread_mutex_destroy(&watch->lock);
 	free(watch);
 	cuda->watch = NULL;
+}
+
+void tt_cuda_watch_putting(struct tt_cuda *cuda, bool putting)
+{
+	struct tt_cuda_watch *watch = cuda->watch;
+
+	pthread_mutex_lock(&watch->lock);
+	watch->putting = putting;
+	watch->busy = true;
+	pthread_cond_signal(&watch->wanted);
+	pthread_mutex_unlock(&watch->lock);
 }
 
 void tt_cuda_watch_busy(struct tt_cuda *cuda, bool replayed)

@@ -24,15 +24,27 @@ static union CUstreamBatchMemOpParams_union wait_for(const struct tt_cuda *cuda,
 	return op;
 }
 
-/* Whom the stream waits for, for the watch. */
-static union CUstreamBatchMemOpParams_union say_waiting(const struct tt_cuda *cuda, uint64_t waiting)
+static union CUstreamBatchMemOpParams_union say(uint64_t *word, uint64_t value)
 {
 	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
 
 	op.writeValue.operation = CUDA_MEM_OP_WRITE_64;
-	op.writeValue.address = (cuda_address)(uintptr_t)&cuda->report->waiting;
-	op.writeValue.value64 = waiting;
+	op.writeValue.address = (cuda_address)(uintptr_t)word;
+	op.writeValue.value64 = value;
 	return op;
+}
+
+/* Whom the stream waits for, for the watch. */
+static union CUstreamBatchMemOpParams_union say_waiting(const struct tt_cuda *cuda, uint64_t waiting)
+{
+	return say(&cuda->report->waiting, waiting);
+}
+
+cuda_result tt_cuda_say_crossed(struct tt_cuda_op *op, bool crossed)
+{
+	union CUstreamBatchMemOpParams_union word = say(&op->cuda->report->crossed, crossed);
+
+	return op->cuda->driver->stream_mem_ops(op->stream, 1, &word, 0);
 }
 
 cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync)

@@ -129,6 +129,27 @@ static int streams_follow_each_other(struct gpu_rank *r, void *argument)
 	return 0;
 }
 
+/* No operation before it has made room for it. */
+static int a_long_all_gather_may_come_first(struct gpu_rank *r, void *argument)
+{
+	const size_t n = LONG / 4 + 1;
+	tutti_comm_t comm = r->comm;
+	struct vector in, out;
+
+	if (take(comm, &in, n) || take(comm, &out, n * (size_t)r->size) || put(r, &in, (float)r->rank))
+		return 1;
+	SUCCEEDS(tutti_cuda_all_gather(comm, in.gpu, out.gpu, n, TUTTI_FLOAT32, r->stream));
+	for (int rank = 0; rank < r->size; rank++) {
+		struct vector block = { out.host + (size_t)rank * n, out.gpu + (size_t)rank * n, n };
+
+		if (expect(r, &block, (float)rank, 1))
+			return 1;
+	}
+	give(&in);
+	give(&out);
+	return 0;
+}
+
 static int long_ones_go_in_pieces(struct gpu_rank *r, void *argument)
 {
 	tutti_comm_t comm = r->comm;
@@ -323,8 +344,8 @@ static int begin(struct gpu_rank *r, struct vector *x, atomic_int *came)
 	return 0;
 }
 
-/* Some ranks' second call is shorter by one element. */
-static int mismatch_of(struct gpu_rank *r, bool shorter, atomic_int *came)
+/* Some ranks' second call has so many elements fewer, and another operation. */
+static int mismatch_of(struct gpu_rank *r, size_t fewer, tutti_op_t op, atomic_int *came)
 {
 	tutti_comm_t comm = r->comm;
 	struct vector x;
@@ -334,7 +355,7 @@ static int mismatch_of(struct gpu_rank *r, bool shorter, atomic_int *came)
 	if (begin(r, &x, came))
 		return 1;
 	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - shorter, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - fewer, TUTTI_FLOAT32, op, r->stream));
 	/* further ones wait for what never comes; the fault may be known already */
 	for (int i = 0; i < 5; i++)
 		tutti_cuda_barrier(comm, r->stream);
@@ -343,13 +364,19 @@ static int mismatch_of(struct gpu_rank *r, bool shorter, atomic_int *came)
 
 static int mismatch_is_told(struct gpu_rank *r, void *argument)
 {
-	return mismatch_of(r, r->rank == 1, argument);
+	return mismatch_of(r, r->rank == 1, TUTTI_SUM, argument);
 }
 
 /* Of two islands, in turn, each agrees. */
 static int mismatch_of_two_parties_is_told(struct gpu_rank *r, void *argument)
 {
-	return mismatch_of(r, r->rank % 2 == 1, argument);
+	return mismatch_of(r, r->rank % 2 == 1, TUTTI_SUM, argument);
+}
+
+/* What they would send each other is the same. */
+static int sum_and_average_of_two_parties_is_told(struct gpu_rank *r, void *argument)
+{
+	return mismatch_of(r, 0, r->rank % 2 == 1 ? TUTTI_AVG : TUTTI_SUM, argument);
 }
 
 /* A pre-multiplied sum is no sum. */
@@ -416,6 +443,47 @@ static int absent_rank_is_told(struct gpu_rank *r, void *argument)
 	if (r->rank != absent)
 		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	return told(r, &x, TUTTI_ERR_TIMEOUT, words);
+}
+
+/* The queue is short: whoever puts an operation there comes back from CUDA only when others have come, or the stream was let go on. */
+static int absent_rank_is_told_to_who_is_kept_in_cuda(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	struct vector x, longer;
+
+	if (r->size == 1)
+		return 0;
+	if (take(comm, &longer, LONG) || begin(r, &x, argument))
+		return 1;
+	WORKS(gpu_finish(r->stream));
+	setenv("STANDIN_QUEUE", "4", 1);
+	if (r->rank != r->size - 1)
+		tutti_cuda_all_reduce(comm, longer.gpu, longer.gpu, LONG, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
+	const int failed = told(r, &x, TUTTI_ERR_TIMEOUT, "");
+	give(&longer);
+	return failed;
+}
+
+/* Longer than the deadline, which is for waiting. */
+static int a_rank_alone_may_rest(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = NULL;
+	struct vector x;
+
+	SUCCEEDS(tutti_comm_split(r->comm, r->rank, 0, &comm));
+	SUCCEEDS(tutti_cuda_bind(comm, r->device));
+	if (take(comm, &x, few) || put(r, &x, 1))
+		return 1;
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	WORKS(gpu_finish(r->stream));
+	for (const double end = seconds_now() + 1.5; seconds_now() < end;) /* TUTTI_TIMEOUT is 1 */
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	if (expect(r, &x, 1, 1))
+		return 1;
+	SUCCEEDS(tutti_comm_error(comm, NULL));
+	tutti_comm_destroy(comm);
+	give(&x);
+	return 0;
 }
 
 static int abort_lets_streams_go_on(struct gpu_rank *r, void *argument)
@@ -727,6 +795,7 @@ static const struct {
 } claims[] = {
 	{ "graph_is_launched_again", graph_is_launched_again, .reaches = true },
 	{ "streams_follow_each_other", streams_follow_each_other },
+	{ "a_long_all_gather_may_come_first", a_long_all_gather_may_come_first },
 	{ "long_ones_go_in_pieces", long_ones_go_in_pieces },
 	{ "groups_have_collectives_and_messages", groups_have_collectives_and_messages },
 	{ "input_is_scaled", input_is_scaled },
@@ -744,9 +813,12 @@ static const struct {
 	{ "mismatch_is_told", mismatch_is_told },
 	{ "other_operation_is_told", other_operation_is_told },
 	{ "mismatch_of_two_parties_is_told", mismatch_of_two_parties_is_told },
+	{ "sum_and_average_of_two_parties_is_told", sum_and_average_of_two_parties_is_told },
 	{ "other_message_is_told", other_message_is_told },
 	{ "window_of_one_rank_is_told", window_of_one_rank_is_told, .reaches = true },
 	{ "absent_rank_is_told", absent_rank_is_told, .variable = "TUTTI_TIMEOUT" },
+	{ "absent_rank_is_told_to_who_is_kept_in_cuda", absent_rank_is_told_to_who_is_kept_in_cuda, .variable = "TUTTI_TIMEOUT", .stands_in = true },
+	{ "a_rank_alone_may_rest", a_rank_alone_may_rest, .variable = "TUTTI_TIMEOUT" },
 	{ "abort_lets_streams_go_on", abort_lets_streams_go_on },
 	{ "killed_rank_is_told", killed_rank_is_told, .kills = true },
 	{ "killed_rank_with_windows_is_told", killed_rank_with_windows_is_told, .reaches = true, .kills = true },

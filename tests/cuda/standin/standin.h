@@ -7,6 +7,7 @@
  * STANDIN_MEMORY	bytes of each (1 GiB), counted in each process by itself
  * STANDIN_APART	set: memory of GPUs can be read and written by streams alone, as with most GPUs; the host gets a fault
  * STANDIN_PEERS	"all": each reaches all others; "none"; "pairs": 0 and 1, 2 and 3, …; else each reaches the one before it
+ * STANDIN_QUEUE	how much may be ahead on a stream before whoever puts more there waits (no limit)
  * STANDIN_FAILS	which functions fail, separated by commas: NAME, or NAME:K, from the K-th call on, counted from when the variable was set.
  *			"work" is what a stream does: where it fails the context is broken, as after a kernel's wrong access
  * STANDIN_ERROR	with which error (999)

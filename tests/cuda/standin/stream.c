@@ -84,6 +84,19 @@ static cuda_result begin_to_serve(struct CUstream_st *stream)
 	return 0;
 }
 
+/* As drivers do, whose queues are short: until some of what is ahead has begun. */
+static void await_room(const struct CUstream_st *stream)
+{
+	const char *const limit = getenv("STANDIN_QUEUE");
+	int ahead;
+
+	do {
+		ahead = 0;
+		for (const struct work *work = stream->work.first; limit && work; work = work->next)
+			ahead++;
+	} while (limit && ahead >= atoi(limit) && pthread_cond_wait(&standin_changed, &standin_lock) == 0);
+}
+
 cuda_result stream_append(struct CUstream_st *stream, struct work *work)
 {
 	cuda_result error = work ? 0 : CUDA_OUT_OF_MEMORY;
@@ -103,6 +116,7 @@ cuda_result stream_append(struct CUstream_st *stream, struct work *work)
 		work_free(work);
 		return error;
 	}
+	await_room(stream);
 	work->number = ++last_number;
 	work_list_add(&stream->work, work);
 	pthread_cond_signal(&stream->more);
