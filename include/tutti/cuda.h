@@ -74,8 +74,7 @@ typedef struct tutti_cuda_window *tutti_cuda_window_t; /**< memory that all rank
  * that may wait for all that runs on the GPU, so nothing there should wait for another rank meanwhile.
  *
  * Where the GPUs cannot reach each other (ranks on several hosts or more than 32, no peer access, no CUDA IPC as in some containers, a library without
- * kernels for the GPU), operations go through pinned memory and the plain collectives; rank 0 warns of it and says why. Then streams that are captured
- * are TUTTI_ERR_UNSUPPORTED.
+ * kernels for the GPU), operations go through pinned memory and the plain collectives; rank 0 warns of it and says why.
  *
  * TUTTI_ERR_INVALID: no such device, or bound already; nothing was sent, the other ranks wait until their deadline. TUTTI_ERR_UNSUPPORTED: a rank has no driver or no GPU;
  * TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM: these three on all ranks, with the sentence of the lowest one that failed. The communicator is as before, and not bound.

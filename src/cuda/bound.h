@@ -82,6 +82,7 @@ cuda_result tt_cuda_be_last(struct tt_cuda *cuda, struct CUstream_st *stream);
 struct tt_cuda_op {
 	struct tt_cuda *cuda;
 	struct CUstream_st *stream;
+	bool captured; /* the stream is: what is put there goes into a graph */
 	const struct tt_plan *plan; /* of a collective through stages */
 	const struct tt_call *call;
 	struct tt_card card;

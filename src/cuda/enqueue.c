@@ -48,20 +48,11 @@ static tutti_result_t is_captured(const struct tt_cuda *cuda, struct CUstream_st
 	return error ? tt_cuda_fail(cuda->driver, "look whether the stream is captured", error) : TUTTI_OK;
 }
 
-/* What only kernels can do. */
-static tutti_result_t check_for_relay(const struct tt_call *call, bool captured)
-{
-	if (captured)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s: the stream is captured, but operations that go by the host (see the warning of tutti_cuda_bind) cannot be part of graphs",
-			       tt_call_name(call));
-	return TUTTI_OK;
-}
-
 static tutti_result_t check(const struct tt_cuda *cuda, const struct tt_call *call)
 {
 	const struct tutti_comm *comm = cuda->comm;
 	size_t send_bytes, recv_bytes;
-	bool captured;
+	bool captured; /* either way is fine */
 	tutti_result_t result = tt_call_check(comm, call);
 
 	if (result)
@@ -70,8 +61,6 @@ static tutti_result_t check(const struct tt_cuda *cuda, const struct tt_call *ca
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s: operations of tutti_op_create() run on the host only: the function without cuda_ takes memory of GPUs, too",
 			       tt_call_name(call));
 	result = is_captured(cuda, call->stream, &captured);
-	if (!result && cuda->relay)
-		result = check_for_relay(call, captured);
 	if (result)
 		return result;
 	tt_call_spans(comm, call, &send_bytes, &recv_bytes);
@@ -278,23 +267,22 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 {
 	struct tt_cuda_op op = { .cuda = cuda, .stream = calls[0]->stream };
 	struct tt_cuda_entered entered;
-	bool captured = false;
 	tutti_result_t result = tt_cuda_enter_for(cuda, tt_call_name(calls[0]), op.stream, &entered);
 
 	if (result)
 		return result;
 	tt_cuda_watch_putting(cuda, true);
-	result = is_captured(cuda, op.stream, &captured);
-	cuda_result error = result ? 0 : follow_last(cuda, op.stream, captured);
+	result = is_captured(cuda, op.stream, &op.captured);
+	cuda_result error = result ? 0 : follow_last(cuda, op.stream, op.captured);
 	if (!result && !error)
 		result = is_of_pairs(calls[0]->collective) ? put_messages(&op, calls, n) : put_collective(&op, calls[0]);
 	if (!result && !error)
-		error = captured ? 0 : tt_cuda_be_last(cuda, op.stream);
+		error = op.captured ? 0 : tt_cuda_be_last(cuda, op.stream);
 	if (!result && error)
 		result = tt_cuda_fail(cuda->driver, "order operations on streams", error);
 	tt_cuda_leave(cuda, &entered);
 	tt_cuda_watch_putting(cuda, false);
-	tt_cuda_watch_busy(cuda, captured); /* also where only a part is there, which waits for what will not come */
+	tt_cuda_watch_busy(cuda, op.captured); /* also where only a part is there, which waits for what will not come */
 	return result;
 }
 

@@ -402,8 +402,9 @@ tutti_result_t tt_cuda_by_levels(struct tt_cuda_op *op)
 	op->cuda->levels->card = card_of_call(op->cuda, op->call);
 	tt_cuda_watch_putting(local, true);
 	const tutti_result_t result = put_parts(op, way_of(op->call->collective));
-	const cuda_result error = tt_cuda_be_last(local, op->stream);
+	const cuda_result error = op->captured ? 0 : tt_cuda_be_last(local, op->stream);
 	tt_cuda_watch_putting(local, false);
+	tt_cuda_watch_busy(local, op->captured);
 	return result || !error ? result : tt_cuda_fail(local->driver, tt_call_name(op->call), error);
 }
 

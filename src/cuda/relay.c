@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the way by the host. A stream copies a piece of the input to pinned memory and tells so (`gone`); a thread has the host's collective make the result of it, also in pinned
- * memory, and tells that (`done`); the stream waits for it and copies the result to the GPU. While the host works on a piece, the stream brings the next
+/* Owns the way by the host. A stream copies a piece of the input to pinned memory and tells its number (`gone`); a thread has the host's collective make the result of it, also in
+ * pinned memory, and tells that (`done`); the stream waits for it and copies the result to the GPU. While the host works on a piece, the stream brings the next
  * one, and several are on their way between the hosts.
  *
  * The thread has a communicator of its own with the same ranks, so that what it calls does not mix with the program's plain calls. Pieces are numbered
- * in the order in which they are put on streams, which is the same on all ranks. */
+ * in the order in which they are put on streams, which is the same on all ranks. Those of a captured stream are kept: their numbers come again whenever the graph is launched. */
 #include "relay.h"
 
 #include <sched.h>
@@ -24,13 +24,17 @@
 #define SLOTS	    (TT_CUDA_RELAY_AHEAD + 1)
 #define YIELD_NS    1000000 /* that the thread looks for word of the GPU before it begins to sleep between two looks: nothing can wake it */
 #define SLEEP_NS    50000
+#define IDLE_NS	    100000000 /* that nothing came, although graphs may be launched any time: then it sleeps longer */
+#define LONG_NS	    500000
 #define RELEASED    (1ull << 62) /* more than any piece's number */
 
 /* In pinned memory, one line each. */
 struct words {
 	struct tt_cuda_report report; /* first: it is freed by its own address */
-	_Alignas(64) uint64_t gone; /* written by streams: the last piece that lies in pinned memory */
-	_Alignas(64) uint64_t done; /* written by the thread: the last piece whose result does */
+	struct {
+		_Alignas(64) uint64_t gone; /* written by streams: the piece that lies in the slot; the thread makes it 0 when it has seen it */
+		_Alignas(64) uint64_t done; /* written by the thread: the piece whose result does. Streams make it 0 before a piece that had the number before */
+	} slot[SLOTS];
 };
 
 struct piece {
@@ -41,7 +45,7 @@ struct piece {
 	tutti_comm_t comm; /* among whose ranks */
 	struct tt_card whole; /* between islands: what the program called */
 	tutti_request_t request;
-	bool started;
+	bool recorded; /* of a captured stream: kept */
 	size_t scaled; /* elements of input that are multiplied first, of a pre-multiplied sum */
 	uint8_t scalar[8];
 };
@@ -67,9 +71,12 @@ struct tt_cuda_relay {
 		size_t n;
 	} results[SLOTS];
 	pthread_t thread;
+	struct piece *running[SLOTS]; /* the thread's */
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
-	struct piece *first, *last; /* behind the lock */
+	struct piece *first, *last; /* behind the lock: not done, in order */
+	struct piece **recorded;    /* likewise, in order */
+	size_t nrecorded;	    /* likewise */
 	bool stop, released;	    /* likewise */
 };
 
@@ -132,7 +139,6 @@ static tutti_result_t start(struct piece *piece)
 {
 	tutti_result_t result = TUTTI_OK, ended;
 
-	piece->started = true;
 	if (piece->scaled) { /* in place: what lies in pinned memory is a copy already */
 		void *const input = (void *)(uintptr_t)piece->calls[0].send;
 
@@ -147,69 +153,127 @@ static tutti_result_t start(struct piece *piece)
 	return result ? result : ended;
 }
 
-/* Start what has come, end what has ended, in order. True if anything did. `failed`: NULL if none did. */
-static bool advance(struct tt_cuda_relay *relay, struct piece *first, struct piece **failed)
+static uint64_t lowest_gone(const struct tt_cuda_relay *relay)
 {
-	struct piece *next = first;
-	tutti_result_t result = TUTTI_OK;
-	bool moved = false;
+	uint64_t lowest = 0;
 
-	pthread_mutex_lock(&relay->lock); /* others put pieces at the end */
-	while (next && next->started)
-		next = next->next;
+	for (int i = 0; i < SLOTS; i++) {
+		const uint64_t number = read_word(&relay->words->slot[i].gone);
+
+		lowest = number && (!lowest || number < lowest) ? number : lowest;
+	}
+	return lowest;
+}
+
+/* Pieces are started in order of their numbers: those that lie there are of one operation, and whoever sees one then sees all that came before it. 0: none has come. */
+static uint64_t next_gone(const struct tt_cuda_relay *relay)
+{
+	uint64_t seen = lowest_gone(relay), again;
+
+	while (seen && (again = lowest_gone(relay)) != seen)
+		seen = again;
+	return seen;
+}
+
+static int by_number(const void *key, const void *member)
+{
+	const uint64_t number = *(const uint64_t *)key, other = (*(struct piece *const *)member)->number;
+
+	return number < other ? -1 : number > other;
+}
+
+/* NULL: whoever put it on the stream has yet to tell the thread of it. */
+static struct piece *find_piece(struct tt_cuda_relay *relay, uint64_t number)
+{
+	pthread_mutex_lock(&relay->lock);
+	struct piece *piece = relay->first;
+	while (piece && piece->number != number)
+		piece = piece->next;
+	if (!piece && relay->nrecorded) {
+		struct piece **found = bsearch(&number, relay->recorded, relay->nrecorded, sizeof(struct piece *), by_number);
+
+		piece = found ? *found : NULL;
+	}
 	pthread_mutex_unlock(&relay->lock);
-	*failed = NULL;
-	if (next && read_word(&relay->words->gone) >= next->number) {
-		result = start(next);
-		*failed = result < 0 ? next : NULL;
-		moved = true;
-	}
-	if (!result && first->started) {
-		result = tutti_test(&first->request);
-		*failed = result < 0 ? first : NULL;
-	}
-	if (result || !first->started)
-		return moved;
-	__atomic_store_n(&relay->words->report.ended, first->number, __ATOMIC_RELAXED);
+	return piece;
+}
+
+static void finish(struct tt_cuda_relay *relay, int slot)
+{
+	struct piece *piece = relay->running[slot], **link = &relay->first;
+
+	relay->running[slot] = NULL;
 	pthread_mutex_lock(&relay->lock);
 	if (!relay->released) /* release: the result is in pinned memory; pairs with the stream's wait */
-		__atomic_store_n(&relay->words->done, first->number, __ATOMIC_RELEASE);
-	relay->first = first->next;
+		__atomic_store_n(&relay->words->slot[slot].done, piece->number, __ATOMIC_RELEASE);
+	while (!piece->recorded && *link != piece)
+		link = &(*link)->next;
+	if (!piece->recorded)
+		*link = piece->next;
 	pthread_mutex_unlock(&relay->lock);
-	free_piece(first);
-	return true;
+	if (!piece->recorded)
+		free_piece(piece);
+}
+
+/* Start what has come, end what has ended. True if anything did. `failed`: NULL if none did. */
+static bool advance(struct tt_cuda_relay *relay, struct piece **failed)
+{
+	const uint64_t number = next_gone(relay);
+	struct piece *piece = number ? find_piece(relay, number) : NULL;
+	bool moved = piece != NULL;
+
+	*failed = NULL;
+	if (piece) {
+		__atomic_store_n(&relay->words->slot[number % SLOTS].gone, 0, __ATOMIC_RELAXED); /* the stream writes there again once it has seen `done` */
+		relay->running[number % SLOTS] = piece;
+		if (start(piece) < 0)
+			*failed = piece;
+	}
+	for (int i = 0; i < SLOTS && !*failed; i++) {
+		if (!relay->running[i])
+			continue;
+		const tutti_result_t result = tutti_test(&relay->running[i]->request);
+
+		if (result < 0)
+			*failed = relay->running[i];
+		else if (result == TUTTI_OK)
+			finish(relay, i);
+		moved |= result == TUTTI_OK;
+	}
+	return moved;
 }
 
 static void pause_for(uint64_t since)
 {
-	const struct timespec little = { 0, SLEEP_NS };
+	const uint64_t idle = tt_now() - since;
+	const struct timespec little = { 0, idle < IDLE_NS ? SLEEP_NS : LONG_NS };
 
-	if (tt_now() - since < YIELD_NS)
+	if (idle < YIELD_NS)
 		sched_yield();
 	else
 		nanosleep(&little, NULL);
 }
 
-/* The next piece; NULL: the thread is to end, or nothing more is to be done. */
-static struct piece *await(struct tt_cuda_relay *relay)
+/* Until something may come; false: the thread is to end. */
+static bool await(struct tt_cuda_relay *relay)
 {
 	pthread_mutex_lock(&relay->lock);
-	while (!relay->stop && (!relay->first || relay->released))
+	while (!relay->stop && ((!relay->first && !relay->nrecorded) || relay->released))
 		pthread_cond_wait(&relay->wanted, &relay->lock);
-	struct piece *first = relay->stop ? NULL : relay->first;
+	const bool go_on = !relay->stop;
 	pthread_mutex_unlock(&relay->lock);
-	return first;
+	return go_on;
 }
 
 static void *relay_main(void *argument)
 {
 	struct tt_cuda_relay *relay = argument;
 	uint64_t since = tt_now();
-	struct piece *first, *failed;
+	struct piece *failed;
 
 	prctl(PR_SET_NAME, "tutti-relay");
-	while ((first = await(relay))) {
-		if (advance(relay, first, &failed))
+	while (await(relay)) {
+		if (advance(relay, &failed))
 			since = tt_now();
 		else
 			pause_for(since);
@@ -226,19 +290,29 @@ void tt_cuda_relay_release(struct tt_cuda *cuda)
 	pthread_mutex_lock(&relay->lock);
 	relay->released = true;
 	pthread_mutex_unlock(&relay->lock);
-	__atomic_store_n(&relay->words->done, RELEASED, __ATOMIC_RELEASE); /* pairs with the stream's wait */
+	for (int i = 0; i < SLOTS; i++)
+		__atomic_store_n(&relay->words->slot[i].done, RELEASED, __ATOMIC_RELEASE); /* pairs with the stream's wait */
 }
 
 /* ---- what goes onto streams */
 
-static cuda_result tell_gone(struct tt_cuda_op *op, uint64_t number)
+static union CUstreamBatchMemOpParams_union write_word(uint64_t *word, uint64_t value)
 {
 	union CUstreamBatchMemOpParams_union write = { .pad = { 0 } };
 
 	write.writeValue.operation = CUDA_MEM_OP_WRITE_64;
-	write.writeValue.address = (cuda_address)(uintptr_t)&op->cuda->relay->words->gone;
-	write.writeValue.value64 = number;
-	return op->cuda->driver->stream_mem_ops(op->stream, 1, &write, 0);
+	write.writeValue.address = (cuda_address)(uintptr_t)word;
+	write.writeValue.value64 = value;
+	return write;
+}
+
+static cuda_result tell_gone(struct tt_cuda_op *op, uint64_t number)
+{
+	struct words *words = op->cuda->relay->words;
+	union CUstreamBatchMemOpParams_union writes[] = { write_word(&words->slot[number % SLOTS].done, 0), write_word(&words->slot[number % SLOTS].gone, number) };
+	const unsigned first = op->captured ? 0 : 1; /* another number is greater than all that were there */
+
+	return op->cuda->driver->stream_mem_ops(op->stream, 2 - first, writes + first, 0);
 }
 
 static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
@@ -246,7 +320,7 @@ static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
 	union CUstreamBatchMemOpParams_union wait = { .pad = { 0 } };
 
 	wait.waitValue.operation = CUDA_MEM_OP_WAIT_64;
-	wait.waitValue.address = (cuda_address)(uintptr_t)&op->cuda->relay->words->done;
+	wait.waitValue.address = (cuda_address)(uintptr_t)&op->cuda->relay->words->slot[number % SLOTS].done;
 	wait.waitValue.value64 = number;
 	wait.waitValue.flags = CUDA_WAIT_AT_LEAST;
 	return op->cuda->driver->stream_mem_ops(op->stream, 1, &wait, 0);
@@ -255,6 +329,17 @@ static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
 static struct slot *slot_of(struct tt_cuda_relay *relay, uint64_t number)
 {
 	return &relay->slots[number % SLOTS];
+}
+
+/* Also while this thread captures a stream: the memory is none of the graph's business. */
+static cuda_result take_pinned(const struct cuda_driver *driver, size_t bytes, void **out)
+{
+	unsigned mode = CUDA_CAPTURE_RELAXED;
+
+	driver->thread_capture_mode(&mode);
+	const cuda_result error = driver->mem_host_alloc(out, bytes, CUDA_HOST_PORTABLE);
+	driver->thread_capture_mode(&mode); /* as it was */
+	return error;
 }
 
 /* Room for a piece. What was there before may still be read by a stream, and is kept. */
@@ -271,7 +356,7 @@ static tutti_result_t reserve(struct tt_cuda_relay *relay, struct slot *slot, si
 	if (!outgrown)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the list of pinned memory");
 	relay->outgrown = outgrown;
-	const cuda_result error = relay->cuda->driver->mem_host_alloc(&memory, room, CUDA_HOST_PORTABLE);
+	const cuda_result error = take_pinned(relay->cuda->driver, room, &memory);
 	if (error) {
 		snprintf(what, sizeof(what), "take %zu bytes of pinned memory", room);
 		tt_cuda_fail(relay->cuda->driver, what, error);
@@ -315,6 +400,28 @@ static void scale_first(struct tt_cuda *cuda, struct piece *piece, const struct 
 	call->op = TUTTI_SUM;
 }
 
+/* The thread is to know of it. False: no memory. */
+static bool enlist(struct tt_cuda_relay *relay, struct piece *piece)
+{
+	bool well = true;
+
+	pthread_mutex_lock(&relay->lock);
+	if (piece->recorded) {
+		struct piece **recorded = realloc(relay->recorded, (relay->nrecorded + 1) * sizeof(*recorded));
+
+		well = recorded != NULL;
+		relay->recorded = well ? recorded : relay->recorded;
+		if (well)
+			recorded[relay->nrecorded++] = piece;
+	} else {
+		*(relay->first ? &relay->last->next : &relay->first) = piece;
+		relay->last = piece;
+	}
+	pthread_cond_signal(&relay->wanted);
+	pthread_mutex_unlock(&relay->lock);
+	return well;
+}
+
 /* A piece: its input to pinned memory, and the thread is told. The calls' buffers are offsets in pinned memory still. Takes `calls` and `results` over. */
 static tutti_result_t put_piece(struct tt_cuda_op *op, tutti_comm_t comm, struct tt_call *calls, size_t ncalls, const struct tt_cuda_run *inputs, size_t ninputs, struct tt_cuda_run *results,
 				size_t nresults, size_t bytes, uint64_t *number)
@@ -332,7 +439,7 @@ static tutti_result_t put_piece(struct tt_cuda_op *op, tutti_comm_t comm, struct
 		return result;
 	}
 	*number = ++relay->numbers;
-	*piece = (struct piece){ .number = *number, .comm = comm, .whole = relay->whole, .calls = calls, .ncalls = ncalls };
+	*piece = (struct piece){ .number = *number, .comm = comm, .whole = relay->whole, .calls = calls, .ncalls = ncalls, .recorded = op->captured };
 	for (size_t i = 0; i < ncalls; i++) {
 		calls[i].send = slot->memory + (uintptr_t)calls[i].send;
 		calls[i].recv = slot->memory + (uintptr_t)calls[i].recv;
@@ -344,14 +451,10 @@ static tutti_result_t put_piece(struct tt_cuda_op *op, tutti_comm_t comm, struct
 		error = inputs[i].bytes == 0 ? 0 : op->cuda->driver->mem_copy((cuda_address)(uintptr_t)(slot->memory + inputs[i].at), inputs[i].gpu, inputs[i].bytes, op->stream);
 	if (!error)
 		error = tell_gone(op, *number);
-	pthread_mutex_lock(&relay->lock);
-	if (relay->first)
-		relay->last->next = piece;
-	else
-		relay->first = piece;
-	relay->last = piece;
-	pthread_cond_signal(&relay->wanted);
-	pthread_mutex_unlock(&relay->lock);
+	if (!enlist(relay, piece)) {
+		free_piece(piece);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the list of what graphs go by the host for");
+	}
 	return error ? tt_cuda_fail(op->cuda->driver, "bring input to the host", error) : TUTTI_OK;
 }
 
@@ -614,6 +717,9 @@ void tt_cuda_relay_end(struct tt_cuda *cuda, bool frees)
 		relay->first = piece->next;
 		free_piece(piece);
 	}
+	for (size_t i = 0; i < relay->nrecorded; i++)
+		free_piece(relay->recorded[i]);
+	free(relay->recorded);
 	for (int i = 0; i < SLOTS; i++)
 		free(relay->results[i].runs);
 	for (size_t i = 0; i < relay->noutgrown && frees; i++)

@@ -21,6 +21,7 @@
 
 #define LOOK_MS	   5
 #define FINISH_NS  200000000
+#define RELEASE_PIECE_MS 1 /* by the host, where each piece of a graph waits for a release of its own */
 #define RELEASE_MS 50 /* from one release to the next: a kernel that ran during the first one may have cleared a word after it */
 
 struct tt_cuda_watch {
@@ -243,7 +244,7 @@ static bool await(struct tt_cuda *cuda)
 	struct tt_cuda_watch *watch = cuda->watch;
 
 	pthread_mutex_lock(&watch->lock);
-	const struct timespec at = in_ms(watch->released ? RELEASE_MS : LOOK_MS);
+	const struct timespec at = in_ms(!watch->released ? LOOK_MS : cuda->relay ? RELEASE_PIECE_MS : RELEASE_MS);
 	int error = 0;
 	/* what was put on a stream before `busy` was set is behind the event by now; what it has reported is looked at once more */
 	const bool ended = watch->busy && !watch->putting && !watch->replayed && cuda->driver->event_query(cuda->last) == 0;

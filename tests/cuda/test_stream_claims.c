@@ -109,6 +109,39 @@ static int graph_is_launched_again(struct gpu_rank *r, void *argument)
 	return 0;
 }
 
+/* In several pieces, if they go in pieces, and nothing before it has made room for them. */
+static int graph_has_long_ones_and_messages(struct gpu_rank *r, void *argument)
+{
+	const int next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	tutti_comm_t comm = r->comm;
+	struct vector in, out, got;
+
+	if (take(comm, &in, LONG) || take(comm, &out, LONG) || take(comm, &got, few))
+		return 1;
+	WORKS(gpu_capture(r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, LONG, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, next, r->stream));
+	SUCCEEDS(tutti_cuda_recv(comm, got.gpu, few, TUTTI_FLOAT32, before, r->stream));
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	gpu_graph_t graph = gpu_captured(r->stream);
+	CLAIM(graph, "%s", gpu_error());
+	for (int turn = 0; turn < 3; turn++) {
+		if (put(r, &in, (float)(r->rank + turn)))
+			return 1;
+		WORKS(gpu_launch(graph, r->stream));
+		if (turn == 1) /* at once once more */
+			WORKS(gpu_launch(graph, r->stream));
+		if (expect(r, &out, sum_of_ranks(r) + (float)(turn * r->size), (float)r->size) || expect(r, &got, (float)(before + turn), 1))
+			return 1;
+	}
+	WORKS(gpu_graph_free(graph));
+	give(&in);
+	give(&out);
+	give(&got);
+	return 0;
+}
+
 /* x becomes the average of all x, again and again, by turns on two streams. */
 static int streams_follow_each_other(struct gpu_rank *r, void *argument)
 {
@@ -301,11 +334,6 @@ static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
 		SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, (r->rank + 1) % r->size, r->stream));
 		SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, (r->rank + 1) % r->size, second));
 		REFUSED(tutti_group_end(comm, NULL), TUTTI_ERR_INVALID, "on two streams");
-	}
-	if (by_host()) {
-		WORKS(gpu_capture(r->stream));
-		REFUSED(tutti_cuda_barrier(comm, r->stream), TUTTI_ERR_UNSUPPORTED, "cannot be part of graphs");
-		WORKS(gpu_graph_free(gpu_captured(r->stream)));
 	}
 	/* and the communicator is as before */
 	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
@@ -513,13 +541,11 @@ static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 	if (take(comm, &x, few) || put(r, &x, 1))
 		return 1;
 	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
-	gpu_graph_t graph = NULL;
-	if (!by_host()) {
-		WORKS(gpu_capture(r->stream));
+	WORKS(gpu_capture(r->stream));
+	for (int i = 0; i < 20; i++)
 		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
-		graph = gpu_captured(r->stream);
-		CLAIM(graph, "%s", gpu_error());
-	}
+	gpu_graph_t graph = gpu_captured(r->stream);
+	CLAIM(graph, "%s", gpu_error());
 	if (r->rank == victim) {
 		WORKS(gpu_finish(r->stream));
 		await_count(posted, r->size - 1);
@@ -527,7 +553,7 @@ static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 	}
 	for (int i = 0; i < 20; i++)
 		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
-	WORKS(!graph || gpu_launch(graph, r->stream));
+	WORKS(gpu_launch(graph, r->stream));
 	atomic_fetch_add(posted, 1);
 	return told(r, &x, TUTTI_ERR_PEER_LOST, "rank");
 }
@@ -793,7 +819,8 @@ static const struct {
 	bool stands_in; /* a stand-in makes CUDA fail, of one process alone */
 	const char *variable; /* of its environment */
 } claims[] = {
-	{ "graph_is_launched_again", graph_is_launched_again, .reaches = true },
+	{ "graph_is_launched_again", graph_is_launched_again },
+	{ "graph_has_long_ones_and_messages", graph_has_long_ones_and_messages },
 	{ "streams_follow_each_other", streams_follow_each_other },
 	{ "a_long_all_gather_may_come_first", a_long_all_gather_may_come_first },
 	{ "long_ones_go_in_pieces", long_ones_go_in_pieces },
