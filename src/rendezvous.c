@@ -210,8 +210,7 @@ tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *
 	if (about_others) {
 		tell(store, meeting, result, own);
 		first = tt_rendezvous_look(store);
-		/* a host that went on without this one, and is gone by now, says less than what this one saw itself */
-		if (first && !store->lost)
+		if (first)
 			return first;
 	} else {
 		snprintf(told, sizeof(told), "rank %d gave up the meeting: %s", meeting->rank, own);

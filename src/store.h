@@ -56,7 +56,6 @@ struct tutti_store {
 	uint64_t close_by;
 	const char *host; /* who that is, for messages; NULL: unknown */
 	bool answered, closed; /* its host has answered something; has closed it in order: another may come to its address */
-	bool lost; /* the last that was heard of its host is that a connection ended */
 };
 
 /* Of stores whose host, if there is one, does not see who is there. */

@@ -49,8 +49,9 @@ struct client_store {
 	uint64_t timeout_ns;		/* of opening and of set */
 	struct tt_key key;
 	struct tt_tls *tls; /* NULL: connections are plain */
-	pthread_mutex_t lock;		/* of `idle`, and of what the base knows of the host */
+	pthread_mutex_t lock;		/* of what follows */
 	struct connection *idle;
+	bool lost; /* the last that was heard of the host is that a connection ended */
 };
 
 static const struct tt_store_ops client_ops;
@@ -90,7 +91,7 @@ static tutti_result_t connection_make(struct client_store *s, uint64_t deadline,
 		return result;
 	}
 	pthread_mutex_lock(&s->lock);
-	s->base.lost = false;
+	s->lost = false;
 	pthread_mutex_unlock(&s->lock);
 	*out = c;
 	return TUTTI_OK;
@@ -99,7 +100,7 @@ static tutti_result_t connection_make(struct client_store *s, uint64_t deadline,
 static bool is_lost(struct client_store *s)
 {
 	pthread_mutex_lock(&s->lock);
-	const bool lost = s->base.lost;
+	const bool lost = s->lost;
 	pthread_mutex_unlock(&s->lock);
 	return lost;
 }
@@ -135,16 +136,6 @@ static tutti_result_t take(struct client_store *s, uint64_t deadline, struct con
 	if (!*out)
 		*out = take_idle(s, is_free);
 	return *out ? TUTTI_OK : connection_make(s, deadline, out);
-}
-
-/* Nothing more can be said on the connection. */
-static void lose(struct client_store *s, struct connection *c)
-{
-	pthread_mutex_lock(&s->lock);
-	s->base.lost = true;
-	s->base.closed |= c->closed;
-	pthread_mutex_unlock(&s->lock);
-	connection_close(c);
 }
 
 static tutti_result_t fail_talk(struct client_store *s, const char *verb, const char *key,
@@ -188,6 +179,39 @@ static int take_news(struct connection *c, const struct tt_wire_header *header, 
 	if (error == 0 && c->attendance && strcmp(prefix, c->attendance->prefix) == 0)
 		note_end(c->attendance, word, header->value_length);
 	return error;
+}
+
+/* News that have come, all of them; 0 or an errno value. */
+static int read_news(struct connection *c)
+{
+	struct tt_wire_header header;
+	uint8_t bytes[TT_WIRE_HEADER];
+	int error;
+
+	while ((error = tt_store_receive(&c->socket, bytes, 1, 0)) == 0) {
+		const uint64_t deadline = tt_now() + END_NS; /* the rest was sent at once */
+
+		error = tt_store_receive(&c->socket, bytes + 1, sizeof(bytes) - 1, deadline);
+		if (error == 0 && (!tt_wire_get_header(bytes, &header) || header.kind != TT_WIRE_NEWS))
+			error = EPROTO;
+		if (error == 0)
+			error = take_news(c, &header, deadline);
+		if (error != 0)
+			return error;
+	}
+	return error == ETIMEDOUT ? 0 : error;
+}
+
+/* Nothing more can be said on the connection, which may have ended behind word that the host closes in order. */
+static void lose(struct client_store *s, struct connection *c, int error)
+{
+	if (error == ECONNRESET)
+		(void)read_news(c);
+	pthread_mutex_lock(&s->lock);
+	s->lost = true;
+	s->base.closed |= c->closed;
+	pthread_mutex_unlock(&s->lock);
+	connection_close(c);
 }
 
 /* The header of an answer, behind any news. */
@@ -251,7 +275,7 @@ static tutti_result_t client_set(tutti_store_t store, const char *key, const voi
 		return result;
 	const int error = request(s, c, &header, key, value, deadline);
 	if (error != 0) {
-		lose(s, c);
+		lose(s, c, error);
 		return fail_talk(s, "set", key, error);
 	}
 	put_back(s, c);
@@ -325,7 +349,7 @@ static tutti_result_t client_get(tutti_store_t store, const char *key, void *val
 	if (error == 0)
 		error = receive_value(&c->socket, &header, value, room, word, deadline);
 	if (error != 0) {
-		lose(s, c);
+		lose(s, c, error);
 		return fail_talk(s, "get", key, error);
 	}
 	put_back(s, c);
@@ -354,8 +378,9 @@ static void client_end(tutti_store_t store, const char *prefix, tutti_result_t r
 
 	if (is_lost(s) || take(s, deadline, &c) != TUTTI_OK)
 		return;
-	if (request(s, c, &header, prefix, word, deadline) != 0) {
-		lose(s, c);
+	const int error = request(s, c, &header, prefix, word, deadline);
+	if (error != 0) {
+		lose(s, c, error);
 		return;
 	}
 	if (c->attendance && strcmp(c->attendance->prefix, prefix) == 0)
@@ -417,34 +442,14 @@ static void client_leave(tutti_store_t store)
 	if (!c)
 		return;
 	tt_wire_put_header(&header, bytes);
-	if (c->attendance->unsaid_length == 0 && tt_store_send(&c->socket, &iov, 1, tt_now() + END_NS) != 0) {
-		lose(s, c);
+	const int error = c->attendance->unsaid_length == 0 ? tt_store_send(&c->socket, &iov, 1, tt_now() + END_NS) : 0;
+	if (error != 0) {
+		lose(s, c, error);
 		return;
 	}
 	free(c->attendance);
 	c->attendance = NULL;
 	put_back(s, c);
-}
-
-/* News that have come, all of them; 0 or an errno value. */
-static int read_news(struct connection *c)
-{
-	struct tt_wire_header header;
-	uint8_t bytes[TT_WIRE_HEADER];
-	int error;
-
-	while ((error = tt_store_receive(&c->socket, bytes, 1, 0)) == 0) {
-		const uint64_t deadline = tt_now() + END_NS; /* the rest was sent at once */
-
-		error = tt_store_receive(&c->socket, bytes + 1, sizeof(bytes) - 1, deadline);
-		if (error == 0 && (!tt_wire_get_header(bytes, &header) || header.kind != TT_WIRE_NEWS))
-			error = EPROTO;
-		if (error == 0)
-			error = take_news(c, &header, deadline);
-		if (error != 0)
-			return error;
-	}
-	return error == ETIMEDOUT ? 0 : error;
 }
 
 /* What is known counts, also when the connection ends behind it; and who closes in order has no news any more. */
@@ -465,7 +470,7 @@ static tutti_result_t client_look(tutti_store_t store)
 	if (result == TUTTI_OK || a->word_length > 0)
 		put_back(s, c);
 	else
-		lose(s, c);
+		lose(s, c, error);
 	return result;
 }
 

@@ -73,8 +73,9 @@ typedef struct tutti_cuda_window *tutti_cuda_window_t; /**< memory that all rank
  * and the plain ones as before. Blocks, as the ranks exchange handles of 32 MiB of memory on the GPU each, and 1 MiB more for each peer;
  * that may wait for all that runs on the GPU, so nothing there should wait for another rank meanwhile.
  *
- * Where the GPUs cannot reach each other (ranks on several hosts or more than 32, no peer access, no CUDA IPC as in some containers, a library without
- * kernels for the GPU), operations go through pinned memory and the plain collectives; rank 0 warns of it and says why.
+ * Where GPUs cannot reach each other (ranks on several hosts or more than 32, no peer access, no CUDA IPC as in some containers, a library without
+ * kernels for the GPU), operations go through pinned memory and the plain collectives; long ones are first combined on those GPUs of a host that can (docs/gpu.md). Where that is
+ * for another reason than that there are several hosts, rank 0 warns of it and says why.
  *
  * TUTTI_ERR_INVALID: no such device, or bound already; nothing was sent, the other ranks wait until their deadline. TUTTI_ERR_UNSUPPORTED: a rank has no driver or no GPU;
  * TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM: these three on all ranks, with the sentence of the lowest one that failed. The communicator is as before, and not bound.
@@ -89,7 +90,8 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
  * when the stream comes to the operation. Tables of counts are copied by the call. A communicator's operations on streams follow each other in the order of
  * the calls, whatever their streams; that order, and the arguments, must be the same on all ranks. The plain calls of
  * the communicator have an order of their own. In a group (tutti_group_begin()) the calls are put on their streams by tutti_group_end(), sends and receives together: none waits
- * for another; these must have one stream. Sends and receives without a group may wait for their peers' when they have more than 1 MiB.
+ * for another; these must have one stream. Sends and receives without a group may wait for their peers' when they have more than 1 MiB, or
+ * go through pinned memory.
  *
  * The thread's current device must be the communicator's, or none. Results, on the host: 0, the call is on the stream. TUTTI_ERR_INVALID and TUTTI_ERR_UNSUPPORTED: nothing was put there, and
  * the sentence of tutti_last_error() says why (such as a pointer or a stream of another device). Any other ends the communicator. A fault that occurs while
@@ -97,7 +99,8 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
  * came to the operation) is told by the next call and by tutti_comm_error(); streams that waited go on, what they wrote is undefined, and nothing hangs.
  *
  * A stream that is being captured records the operation in its graph, which may be launched any number of times, by all ranks alike. It is
- * ordered after what its own stream had before; against other operations of the communicator the caller has to order it. The communicator has to outlive the graph.
+ * ordered after what its own stream had before; against other operations of the communicator the caller has to order it. The communicator has to outlive the graph,
+ * and streams where it was launched are to be synchronized before tutti_comm_destroy(), also after a fault.
  *
  * Operations made by tutti_op_create() run on the host only: TUTTI_ERR_UNSUPPORTED, after which the communicator is as before.
  * @{

@@ -24,7 +24,7 @@
 #define SLOTS	    (TT_CUDA_RELAY_AHEAD + 1)
 #define YIELD_NS    1000000 /* that the thread looks for word of the GPU before it begins to sleep between two looks: nothing can wake it */
 #define SLEEP_NS    50000
-#define IDLE_NS	    100000000 /* that nothing came, although graphs may be launched any time: then it sleeps longer */
+#define IDLE_NS	    100000000 /* that nothing came: then it sleeps longer */
 #define LONG_NS	    500000
 #define RELEASED    (1ull << 62) /* more than any piece's number */
 
@@ -77,7 +77,7 @@ struct tt_cuda_relay {
 	struct piece *first, *last; /* behind the lock: not done, in order */
 	struct piece **recorded;    /* likewise, in order */
 	size_t nrecorded;	    /* likewise */
-	bool stop, released;	    /* likewise */
+	bool stop, failed, released; /* likewise */
 };
 
 /* ---- the thread */
@@ -129,10 +129,13 @@ static void fail(struct tt_cuda_relay *relay, const struct piece *piece)
 	pthread_mutex_unlock(&by->lock);
 	if (told && by == relay->across)
 		rename_ranks(relay->cuda, &piece->whole, &fault);
-	tt_cuda_relay_release(relay->cuda);
+	pthread_mutex_lock(&relay->lock);
+	relay->failed = true;
+	pthread_mutex_unlock(&relay->lock);
 	pthread_mutex_lock(&comm->lock);
 	tt_comm_revoke(comm, &fault);
 	pthread_mutex_unlock(&comm->lock);
+	tt_cuda_watch_busy(relay->cuda, false); /* which lets streams go on once all ranks know */
 }
 
 static tutti_result_t start(struct piece *piece)
@@ -200,16 +203,20 @@ static struct piece *find_piece(struct tt_cuda_relay *relay, uint64_t number)
 
 static void finish(struct tt_cuda_relay *relay, int slot)
 {
-	struct piece *piece = relay->running[slot], **link = &relay->first;
+	struct piece *piece = relay->running[slot], *before = NULL, **link = &relay->first;
 
 	relay->running[slot] = NULL;
 	pthread_mutex_lock(&relay->lock);
 	if (!relay->released) /* release: the result is in pinned memory; pairs with the stream's wait */
 		__atomic_store_n(&relay->words->slot[slot].done, piece->number, __ATOMIC_RELEASE);
-	while (!piece->recorded && *link != piece)
-		link = &(*link)->next;
-	if (!piece->recorded)
+	while (!piece->recorded && *link != piece) {
+		before = *link;
+		link = &before->next;
+	}
+	if (!piece->recorded) {
 		*link = piece->next;
+		relay->last = relay->last == piece ? before : relay->last;
+	}
 	pthread_mutex_unlock(&relay->lock);
 	if (!piece->recorded)
 		free_piece(piece);
@@ -243,10 +250,11 @@ static bool advance(struct tt_cuda_relay *relay, struct piece **failed)
 	return moved;
 }
 
-static void pause_for(uint64_t since)
+/* `busy`: the host works on something. */
+static void pause_for(uint64_t since, bool busy)
 {
 	const uint64_t idle = tt_now() - since;
-	const struct timespec little = { 0, idle < IDLE_NS ? SLEEP_NS : LONG_NS };
+	const struct timespec little = { 0, busy || idle < IDLE_NS ? SLEEP_NS : LONG_NS };
 
 	if (idle < YIELD_NS)
 		sched_yield();
@@ -258,11 +266,20 @@ static void pause_for(uint64_t since)
 static bool await(struct tt_cuda_relay *relay)
 {
 	pthread_mutex_lock(&relay->lock);
-	while (!relay->stop && ((!relay->first && !relay->nrecorded) || relay->released))
+	while (!relay->stop && ((!relay->first && !relay->nrecorded) || relay->failed || relay->released))
 		pthread_cond_wait(&relay->wanted, &relay->lock);
 	const bool go_on = !relay->stop;
 	pthread_mutex_unlock(&relay->lock);
 	return go_on;
+}
+
+static bool is_busy(const struct tt_cuda_relay *relay)
+{
+	bool busy = false;
+
+	for (int i = 0; i < SLOTS; i++)
+		busy |= relay->running[i] != NULL;
+	return busy;
 }
 
 static void *relay_main(void *argument)
@@ -276,7 +293,7 @@ static void *relay_main(void *argument)
 		if (advance(relay, &failed))
 			since = tt_now();
 		else
-			pause_for(since);
+			pause_for(since, is_busy(relay));
 		if (failed)
 			fail(relay, failed);
 	}

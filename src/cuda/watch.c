@@ -157,7 +157,8 @@ static void revoke_for_deadline(struct tt_cuda *cuda, uint64_t waiting)
 	for (uint64_t left = missing; left; left &= left - 1)
 		at += snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, "%s%d", left == missing ? (missing & (missing - 1) ? "ranks " : "rank ") : ", ",
 			       cuda->named[__builtin_ctzll(left)]);
-	snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, ", whose streams have not come to the operation (TUTTI_TIMEOUT)");
+	snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, ", whose streams have not come to the operation%s (TUTTI_TIMEOUT)",
+		 cuda->owner == cuda->comm ? "" : ", or have come to another one"); /* of an island: what goes another way meets nobody there */
 	tt_comm_revoke(comm, &fault);
 }
 
@@ -206,7 +207,7 @@ static void look_at_context(struct tt_cuda *cuda)
 	tt_comm_revoke_for(cuda->owner, result);
 }
 
-/* False: the communicator has ended. */
+/* False: the communicator has ended, and all ranks know why. */
 static bool look(struct tt_cuda *cuda)
 {
 	struct tutti_comm *comm = cuda->owner;
@@ -222,7 +223,8 @@ static bool look(struct tt_cuda *cuda)
 		look_at_context(cuda);
 	if (!comm->fault.result)
 		look_at_deadline(cuda, tt_now());
-	const bool ended = comm->fault.result != 0;
+	/* whoever finds a stream at its end learns of the fault from tutti_comm_error() */
+	const bool ended = tt_comm_is_settled(comm);
 	pthread_mutex_unlock(&comm->lock);
 	return !ended;
 }

@@ -560,6 +560,47 @@ static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 
 /* ---- what was found wrong once */
 
+/* By the host rank 0's second piece, of the long message alone, ends before the first, and then there is another operation. */
+static int pieces_end_in_any_order(struct gpu_rank *r, void *argument)
+{
+	const size_t n = (size_t)3 << 17; /* floats: one and a half pieces of a message */
+	const int last = r->size - 1;
+	tutti_comm_t comm = r->comm;
+	struct vector in, out, sum;
+
+	if (r->size < 3 || !by_host())
+		return 0;
+	if (take(comm, &in, n) || take(comm, &out, n) || take(comm, &sum, few) || put(r, &in, (float)r->rank) || put(r, &sum, 1))
+		return 1;
+	if (r->rank == 0) {
+		SUCCEEDS(tutti_group_begin(comm));
+		SUCCEEDS(tutti_cuda_recv(comm, out.gpu, few, TUTTI_FLOAT32, last, r->stream));
+		SUCCEEDS(tutti_cuda_send(comm, in.gpu, n, TUTTI_FLOAT32, 1, r->stream));
+		SUCCEEDS(tutti_group_end(comm, NULL));
+		out.n = few;
+	} else if (r->rank == 1) {
+		SUCCEEDS(tutti_cuda_recv(comm, out.gpu, n, TUTTI_FLOAT32, 0, r->stream));
+		if (expect(r, &out, 0, 1))
+			return 1;
+		atomic_fetch_add((atomic_int *)argument, 1);
+	}
+	await_count(argument, 1);
+	if (r->rank == 0)
+		SUCCEEDS(tutti_cuda_all_reduce(comm, sum.gpu, sum.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+	atomic_fetch_add((atomic_int *)argument, r->rank == 0);
+	await_count(argument, 2);
+	if (r->rank == last)
+		SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, 0, r->stream));
+	if (r->rank > 0)
+		SUCCEEDS(tutti_cuda_all_reduce(comm, sum.gpu, sum.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+	if (expect(r, &sum, 1, 1) || (r->rank == 0 && expect(r, &out, (float)last, 1)))
+		return 1;
+	give(&in);
+	give(&out);
+	give(&sum);
+	return 0;
+}
+
 static int messages_between_two_ranks_do_not_wait(struct gpu_rank *r, void *argument)
 {
 	tutti_comm_t comm = r->comm;
@@ -829,6 +870,7 @@ static const struct {
 	{ "barrier_waits_for_all", barrier_waits_for_all },
 	{ "destroyed_with_work_ahead", destroyed_with_work_ahead },
 	{ "wrong_calls_are_refused", wrong_calls_are_refused },
+	{ "pieces_end_in_any_order", pieces_end_in_any_order },
 	{ "messages_between_two_ranks_do_not_wait", messages_between_two_ranks_do_not_wait },
 	{ "long_input_is_scaled", long_input_is_scaled },
 	{ "scaled_sums_are_the_hosts", scaled_sums_are_the_hosts },
