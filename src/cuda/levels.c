@@ -105,11 +105,12 @@ static tutti_result_t divide(struct tt_cuda_op *whole, cuda_address at, size_t n
 	return error ? tt_cuda_fail(local->driver, tt_call_name(whole->call), error) : TUTTI_OK;
 }
 
-/* A vector of n elements cut into one slice for each place, aligned. */
+/* Elements for each place. */
 struct slices {
 	size_t count[TT_CUDA_RANKS], at[TT_CUDA_RANKS];
 };
 
+/* A vector of n elements cut into one slice for each place, aligned. */
 static struct slices cut(const struct tt_cuda_levels *levels, const struct tt_call *call, size_t n)
 {
 	const size_t unit = ALIGNMENT / tutti_dtype_size(call->dtype), places = (size_t)levels->places;
@@ -121,6 +122,18 @@ static struct slices cut(const struct tt_cuda_levels *levels, const struct tt_ca
 		slices.count[place] = n - slices.at[place] < each ? n - slices.at[place] : each;
 	}
 	return slices;
+}
+
+/* The first n elements of the blocks of an island's ranks. */
+static struct slices blocks_of(const struct tt_cuda_levels *levels, const struct tt_call *call, int island, size_t n)
+{
+	struct slices blocks;
+
+	for (int place = 0; place < levels->places; place++) {
+		blocks.count[place] = n;
+		blocks.at[place] = (size_t)rank_at(levels, island, place) * call->count;
+	}
+	return blocks;
 }
 
 /* Everybody of the island has its slice of the result; now all have all of them. */
@@ -226,18 +239,14 @@ static tutti_result_t gather_blocks(struct tt_cuda_op *op, const struct part *pa
 {
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	struct tt_call here = part_call(op->call, TT_ALL_GATHER_V, -1);
-	size_t counts[TT_CUDA_RANKS], displs[TT_CUDA_RANKS];
+	const struct slices blocks = blocks_of(levels, op->call, island, part->n);
 
-	for (int place = 0; place < levels->places; place++) {
-		counts[place] = part->n;
-		displs[place] = (size_t)rank_at(levels, island, place) * op->call->count;
-	}
 	/* the plan is the same for all pieces */
 	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
 	here.send = (const void *)(uintptr_t)(island == levels->island ? element_at(op->call, op->call->send, part->from) :
-									 element_at(op->call, here.recv, displs[levels->place]));
-	here.recv_counts = counts;
-	here.recv_displs = displs;
+									 element_at(op->call, here.recv, blocks.at[levels->place]));
+	here.recv_counts = blocks.count;
+	here.recv_displs = blocks.at;
 	return put_here(op, &here);
 }
 
@@ -282,16 +291,12 @@ static tutti_result_t combine_blocks(struct tt_cuda_op *op, const struct part *p
 {
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, summing(op->call->op));
-	size_t counts[TT_CUDA_RANKS], displs[TT_CUDA_RANKS];
+	const struct slices blocks = blocks_of(levels, op->call, island, part->n);
 
-	for (int place = 0; place < levels->places; place++) {
-		counts[place] = part->n;
-		displs[place] = (size_t)rank_at(levels, island, place) * op->call->count;
-	}
 	here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
 	here.recv = (void *)(uintptr_t)into;
-	here.send_counts = counts;
-	here.send_displs = displs;
+	here.send_counts = blocks.count;
+	here.send_displs = blocks.at;
 	return put_here(op, &here);
 }
 
