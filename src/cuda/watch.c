@@ -21,6 +21,7 @@
 
 #define LOOK_MS	   5
 #define FINISH_NS  200000000
+#define ANSWER_NS  2000000000 /* beyond a deadline, for CUDA to tell who is missing */
 #define RELEASE_PIECE_MS 1 /* by the host, where each piece of a graph waits for a release of its own */
 #define RELEASE_MS 50 /* from one release to the next: a kernel that ran during the first one may have cleared a word after it */
 
@@ -145,10 +146,10 @@ static uint64_t missing_ranks(const struct tt_cuda *cuda, uint64_t waiting)
 	return missing;
 }
 
-static void revoke_for_deadline(struct tt_cuda *cuda, uint64_t waiting)
+/* `missing`: 0 where CUDA does not tell. */
+static void revoke_for_deadline(struct tt_cuda *cuda, uint64_t missing)
 {
 	struct tutti_comm *comm = cuda->owner;
-	const uint64_t missing = missing_ranks(cuda, waiting);
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = missing ? cuda->named[__builtin_ctzll(missing)] : comm->rank };
 	int at = snprintf(fault.text, sizeof(fault.text), "a stream of rank %d has waited %.3g s for ", comm->rank, (double)comm->settings.timeout_ns * 1e-9);
 
@@ -177,7 +178,10 @@ static void look_at_deadline(struct tt_cuda *cuda, uint64_t now)
 		watch->ended = ended;
 		watch->since = now;
 	} else if (now - watch->since > patience) {
-		revoke_for_deadline(cuda, waiting);
+		const uint64_t missing = missing_ranks(cuda, waiting);
+
+		if (missing || now - watch->since > patience + ANSWER_NS) /* or somebody came just now */
+			revoke_for_deadline(cuda, missing);
 	}
 }
 
