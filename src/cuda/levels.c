@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the operations in two levels. The GPUs of an island combine what they have, or hand on what came, by stages; what crosses to other islands goes by the
  * host, where each rank meets those that have its own place on the other islands. So each byte crosses once for an island and not for each rank, and the ranks of an
- * island share the work. (The two levels of Sanders and Träff's "parallel" collectives for clusters of SMPs, and of Thakur, Rabenseifner and Gropp, "Optimization
- * of Collective Communication Operations in MPICH", 2005, section 4.)
+ * island share the work. The all_reduce is that of Cho et al., "BlueConnect: Decomposing All-Reduce for Deep Learning on Heterogeneous Network Hierarchy", MLSys 2019, for two
+ * levels; the others are cut likewise.
  *
  * Long vectors go in pieces: while the hosts work on one, the GPUs combine the next, and copies run between them. */
 #include "levels.h"
@@ -12,8 +12,8 @@
 
 #include "call.h"
 #include "log.h"
-#include "names.h"
 #include "module.h"
+#include "names.h"
 #include "relay.h"
 
 #define LEAST_BYTES 65536 /* of all that the operation is about: below, the waits between GPUs cost more than they save. A guess. */

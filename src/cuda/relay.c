@@ -103,7 +103,7 @@ static void free_piece(struct piece *piece)
 	free(piece);
 }
 
-/* Ranks have other numbers among those of one place: the rank of an island in front of the sentence is the caller's. */
+/* A communicator across islands numbers ranks by itself: the sentence says so, and the fault's rank becomes the caller's number. */
 static void rename_ranks(const struct tt_cuda *cuda, const struct tt_card *whole, struct tt_fault *fault)
 {
 	char text[sizeof(fault->text)], called[160];
