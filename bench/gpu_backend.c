@@ -9,6 +9,7 @@
 #include <tutti/cuda.h>
 
 #include "buffers.h"
+#include "calls.h"
 #include "gpu.h"
 #include "gpu_check.h"
 #include "timing.h"
@@ -103,74 +104,12 @@ static int find_shared(struct bench_backend *backend, struct bench_gpu *gpu)
 	return 0;
 }
 
-/* ---- calls */
-
-static tutti_result_t put_pair(struct bench_backend *b, const struct bench_call *c)
-{
-	const tutti_comm_t comm = tutti_of(b)->comm;
-	const gpu_stream_t stream = gpu_of(b)->stream;
-	tutti_result_t rc;
-
-	if (b->rank > 1)
-		return TUTTI_OK;
-	if (b->rank == 0) {
-		rc = tutti_cuda_send(comm, c->send, c->count, c->dtype, 1, stream);
-		return rc ? rc : tutti_cuda_recv(comm, c->recv, c->count, c->dtype, 1, stream);
-	}
-	rc = tutti_cuda_recv(comm, c->recv, c->count, c->dtype, 0, stream);
-	return rc ? rc : tutti_cuda_send(comm, c->send, c->count, c->dtype, 0, stream);
-}
-
-/* A message of the window; behind the last one comes the receiver's answer, of one element. */
-static tutti_result_t put_message(struct bench_backend *b, const struct bench_call *c)
-{
-	const tutti_comm_t comm = tutti_of(b)->comm;
-	const gpu_stream_t stream = gpu_of(b)->stream;
-	tutti_result_t rc;
-
-	if (b->rank > 1)
-		return TUTTI_OK;
-	if (b->rank == 0) {
-		rc = tutti_cuda_send(comm, c->send, c->count, c->dtype, 1, stream);
-		return rc || !c->last ? rc : tutti_cuda_recv(comm, c->recv, 1, c->dtype, 1, stream);
-	}
-	rc = tutti_cuda_recv(comm, c->recv, c->count, c->dtype, 0, stream);
-	return rc || !c->last ? rc : tutti_cuda_send(comm, c->send, 1, c->dtype, 0, stream);
-}
-
-static tutti_result_t put_call(struct bench_backend *b, const struct bench_call *c)
-{
-	const tutti_comm_t comm = tutti_of(b)->comm;
-	const gpu_stream_t stream = gpu_of(b)->stream;
-	const tutti_dtype_t type = c->dtype;
-	const void *send = c->send;
-	void *recv = c->recv;
-	const size_t n = c->count;
-	const tutti_op_t op = c->op;
-
-	switch (c->kind) {
-	case BENCH_ALL_REDUCE: return tutti_cuda_all_reduce(comm, send, recv, n, type, op, stream);
-	case BENCH_BROADCAST: return tutti_cuda_broadcast(comm, send, recv, n, type, c->root, stream);
-	case BENCH_REDUCE: return tutti_cuda_reduce(comm, send, recv, n, type, op, c->root, stream);
-	case BENCH_REDUCE_SCATTER: return tutti_cuda_reduce_scatter(comm, send, recv, n, type, op, stream);
-	case BENCH_ALL_GATHER: return tutti_cuda_all_gather(comm, send, recv, n, type, stream);
-	case BENCH_GATHER: return tutti_cuda_gather(comm, send, recv, n, type, c->root, stream);
-	case BENCH_SCATTER: return tutti_cuda_scatter(comm, send, recv, n, type, c->root, stream);
-	case BENCH_ALL_TO_ALL: return tutti_cuda_all_to_all(comm, send, recv, n, type, stream);
-	case BENCH_SCAN: return tutti_cuda_scan(comm, send, recv, n, type, op, stream);
-	case BENCH_EXSCAN: return tutti_cuda_exscan(comm, send, recv, n, type, op, stream);
-	case BENCH_LATENCY: return put_pair(b, c);
-	case BENCH_BANDWIDTH: return put_message(b, c);
-	default: return tutti_cuda_barrier(comm, stream); /* BENCH_BARRIER */
-	}
-}
-
 static int put_calls(struct bench_backend *backend, const struct bench_call *calls, unsigned count)
 {
 	tutti_result_t rc = TUTTI_OK;
 
 	for (unsigned i = 0; i < count && !rc; i++)
-		rc = put_call(backend, &calls[i]);
+		rc = bench_call_on_stream(tutti_of(backend), &calls[i], gpu_of(backend)->stream);
 	return said(backend, rc);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "calls.h"
 #include "tutti_backend.h"
 
 static struct bench_tutti *tutti_of(struct bench_backend *backend)
@@ -22,21 +23,6 @@ static int said(const struct bench_backend *backend, tutti_comm_t comm, tutti_re
 static bool supports(struct bench_backend *backend, const struct bench_call *call)
 {
 	return true;
-}
-
-static tutti_result_t run_pair(struct bench_backend *b, const struct bench_call *c)
-{
-	const tutti_comm_t comm = tutti_of(b)->comm;
-	tutti_result_t rc;
-
-	if (b->rank > 1)
-		return TUTTI_OK;
-	if (b->rank == 0) {
-		rc = tutti_send(comm, c->send, c->count, c->dtype, 1, NULL);
-		return rc ? rc : tutti_recv(comm, c->recv, c->count, c->dtype, 1, NULL);
-	}
-	rc = tutti_recv(comm, c->recv, c->count, c->dtype, 0, NULL);
-	return rc ? rc : tutti_send(comm, c->send, c->count, c->dtype, 0, NULL);
 }
 
 /* A message of the window; the last one also waits for all of them, and for the receiver's answer.
@@ -64,48 +50,16 @@ static tutti_result_t run_window(struct bench_backend *b, const struct bench_cal
 	return tutti_send(t->comm, &answer, 1, TUTTI_UINT8, 0, NULL);
 }
 
-/* Of a collective; `request` as the library takes it. */
-static tutti_result_t call_collective(struct bench_backend *b, const struct bench_call *c, tutti_request_t *request)
-{
-	const tutti_comm_t comm = tutti_of(b)->comm;
-	const tutti_dtype_t type = c->dtype;
-	const void *send = c->send;
-	void *recv = c->recv;
-	const size_t n = c->count;
-	const tutti_op_t op = c->op;
-
-	switch (c->kind) {
-	case BENCH_ALL_REDUCE: return tutti_all_reduce(comm, send, recv, n, type, op, request);
-	case BENCH_BROADCAST: return tutti_broadcast(comm, send, recv, n, type, c->root, request);
-	case BENCH_REDUCE: return tutti_reduce(comm, send, recv, n, type, op, c->root, request);
-	case BENCH_REDUCE_SCATTER: return tutti_reduce_scatter(comm, send, recv, n, type, op, request);
-	case BENCH_ALL_GATHER: return tutti_all_gather(comm, send, recv, n, type, request);
-	case BENCH_GATHER: return tutti_gather(comm, send, recv, n, type, c->root, request);
-	case BENCH_SCATTER: return tutti_scatter(comm, send, recv, n, type, c->root, request);
-	case BENCH_ALL_TO_ALL: return tutti_all_to_all(comm, send, recv, n, type, request);
-	case BENCH_SCAN: return tutti_scan(comm, send, recv, n, type, op, request);
-	case BENCH_EXSCAN: return tutti_exscan(comm, send, recv, n, type, op, request);
-	default: return tutti_barrier(comm, request); /* BENCH_BARRIER */
-	}
-}
-
-static tutti_result_t run_call(struct bench_backend *b, const struct bench_call *c)
-{
-	switch (c->kind) {
-	case BENCH_LATENCY: return run_pair(b, c);
-	case BENCH_BANDWIDTH: return run_window(b, c);
-	default: return call_collective(b, c, NULL);
-	}
-}
-
 static int run(struct bench_backend *backend, const struct bench_call *call)
 {
-	return said(backend, tutti_of(backend)->comm, run_call(backend, call));
+	const struct bench_tutti *tutti = tutti_of(backend);
+
+	return said(backend, tutti->comm, call->kind == BENCH_BANDWIDTH ? run_window(backend, call) : bench_call_on_host(tutti, call, NULL));
 }
 
 int bench_tutti_start(struct bench_backend *backend, const struct bench_call *call, tutti_request_t *request)
 {
-	return said(backend, tutti_of(backend)->comm, call_collective(backend, call, request));
+	return said(backend, tutti_of(backend)->comm, bench_call_on_host(tutti_of(backend), call, request));
 }
 
 int bench_tutti_wait(struct bench_backend *backend, tutti_request_t *request)

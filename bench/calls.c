@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the table of which function a call is: those on streams have the arguments of the others, but for the last. */
+#include "calls.h"
+
+struct way {
+	bool on_stream;
+	tutti_cuda_stream_t stream;
+	tutti_request_t *request;
+};
+
+#define CALL(name, ...) (way->on_stream ? tutti_cuda_##name(__VA_ARGS__, way->stream) : tutti_##name(__VA_ARGS__, way->request))
+
+/* From rank 0 to rank 1, and an answer of so many elements, or none. */
+static tutti_result_t send_there(const struct bench_tutti *tutti, const struct bench_call *c, const struct way *way, bool answered, size_t answer)
+{
+	const tutti_comm_t comm = tutti->comm;
+	const int rank = tutti->backend.rank;
+	tutti_result_t rc;
+
+	if (rank > 1)
+		return TUTTI_OK;
+	if (rank == 0) {
+		rc = CALL(send, comm, c->send, c->count, c->dtype, 1);
+		return rc || !answered ? rc : CALL(recv, comm, c->recv, answer, c->dtype, 1);
+	}
+	rc = CALL(recv, comm, c->recv, c->count, c->dtype, 0);
+	return rc || !answered ? rc : CALL(send, comm, c->send, answer, c->dtype, 0);
+}
+
+static tutti_result_t make(const struct bench_tutti *tutti, const struct bench_call *c, const struct way *way)
+{
+	const tutti_comm_t comm = tutti->comm;
+	const tutti_dtype_t type = c->dtype;
+	const void *send = c->send;
+	void *recv = c->recv;
+	const size_t n = c->count;
+	const tutti_op_t op = c->op;
+
+	switch (c->kind) {
+	case BENCH_ALL_REDUCE: return CALL(all_reduce, comm, send, recv, n, type, op);
+	case BENCH_BROADCAST: return CALL(broadcast, comm, send, recv, n, type, c->root);
+	case BENCH_REDUCE: return CALL(reduce, comm, send, recv, n, type, op, c->root);
+	case BENCH_REDUCE_SCATTER: return CALL(reduce_scatter, comm, send, recv, n, type, op);
+	case BENCH_ALL_GATHER: return CALL(all_gather, comm, send, recv, n, type);
+	case BENCH_GATHER: return CALL(gather, comm, send, recv, n, type, c->root);
+	case BENCH_SCATTER: return CALL(scatter, comm, send, recv, n, type, c->root);
+	case BENCH_ALL_TO_ALL: return CALL(all_to_all, comm, send, recv, n, type);
+	case BENCH_SCAN: return CALL(scan, comm, send, recv, n, type, op);
+	case BENCH_EXSCAN: return CALL(exscan, comm, send, recv, n, type, op);
+	case BENCH_LATENCY: return send_there(tutti, c, way, true, n);
+	case BENCH_BANDWIDTH: return send_there(tutti, c, way, c->last, 1); /* of the window */
+	default: return CALL(barrier, comm); /* BENCH_BARRIER */
+	}
+}
+
+tutti_result_t bench_call_on_host(const struct bench_tutti *tutti, const struct bench_call *c, tutti_request_t *request)
+{
+	return make(tutti, c, &(struct way){ .request = request });
+}
+
+tutti_result_t bench_call_on_stream(const struct bench_tutti *tutti, const struct bench_call *c, tutti_cuda_stream_t stream)
+{
+	return make(tutti, c, &(struct way){ .on_stream = true, .stream = stream });
+}
