@@ -13,7 +13,7 @@
 
 #include "thread.h"
 
-#define SMALL (256u << 10)
+#define SMALL (1u << 20)
 
 static _Thread_local volatile char of_each[OF_EACH];
 
