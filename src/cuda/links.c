@@ -18,8 +18,8 @@ struct gpu {
 	char pci[32];
 	unsigned domain, bus, device; /* the same as numbers */
 	struct nvmlDevice_st *handle;
-	/* NVLinks that are up */
-	int to_gpu[GPUS_MAX], to_switch;
+	/* NVLinks that are up; of `untold` NVML does not say where they end, as in some virtual machines */
+	int to_gpu[GPUS_MAX], to_switch, untold;
 	unsigned version; /* of the first, as NVML numbers them; 0: not known */
 };
 
@@ -54,38 +54,66 @@ static const struct level *level_of(unsigned level)
 
 /* ---- what NVML says of a GPU */
 
-/* Where the link ends. The switches of a virtual machine may be hidden from it: then their addresses are none that PCI could have. */
-static void count_link(struct gpu *gpus, int count, struct gpu *gpu, unsigned kind, const struct nvmlPciInfo_st *far)
+static int find_gpu(const struct gpu *gpus, int count, const struct nvmlPciInfo_st *at)
 {
-	if (kind == NVML_KIND_SWITCH || (kind != NVML_KIND_GPU && far->bus > 0xff)) {
+	int i = 0;
+
+	while (i < count && !(gpus[i].domain == at->domain && gpus[i].bus == at->bus && gpus[i].device == at->device))
+		i++;
+	return i < count ? i : -1;
+}
+
+/* Where the link ends; far NULL: its address is not told. The switches of a virtual machine may be hidden from it: then their addresses are none that PCI could have. */
+static void count_link(const struct gpu *gpus, int count, struct gpu *gpu, unsigned kind, const struct nvmlPciInfo_st *far)
+{
+	const int peer = far ? find_gpu(gpus, count, far) : -1;
+
+	if (kind != NVML_KIND_GPU && far && far->bus > 0xff)
 		gpu->to_switch++;
-		return;
+	else if (peer >= 0)
+		gpu->to_gpu[peer]++;
+	else if (kind == NVML_KIND_UNKNOWN || (kind == NVML_KIND_GPU && !far))
+		gpu->untold++;
+}
+
+/* NVML may not say of a link that is up what it leads to, or where that is: what it says is used, and the other end may say more. */
+static nvml_result find_end(const struct nvml *nvml, const struct gpu *gpus, int count, struct gpu *gpu, unsigned link)
+{
+	struct nvmlPciInfo_st far = { .bus = ~0u };
+	unsigned kind = 0;
+	nvml_result error = nvml->link_get_remote_kind(gpu->handle, link, &kind);
+
+	if (error == NVML_NOT_SUPPORTED)
+		kind = NVML_KIND_UNKNOWN;
+	else if (error)
+		return error;
+	if (kind == NVML_KIND_SWITCH) {
+		gpu->to_switch++;
+		return 0;
 	}
-	for (int i = 0; i < count; i++)
-		if (gpus[i].domain == far->domain && gpus[i].bus == far->bus && gpus[i].device == far->device)
-			gpu->to_gpu[i]++;
+	error = nvml->link_get_remote_pci(gpu->handle, link, &far);
+	if (error && error != NVML_NOT_SUPPORTED)
+		return error;
+	count_link(gpus, count, gpu, kind, error ? NULL : &far);
+	return 0;
 }
 
 static tutti_result_t read_link(const struct nvml *nvml, struct gpu *gpus, int count, struct gpu *gpu, unsigned link)
 {
-	struct nvmlPciInfo_st far = { .bus = ~0u };
-	unsigned state = 0, kind = 0;
+	unsigned state = 0;
 	char what[64];
 
 	nvml_result error = nvml->link_get_state(gpu->handle, link, &state);
 	if (error == NVML_INVALID || error == NVML_NOT_SUPPORTED || (!error && state != NVML_ENABLED)) /* there is no such link, or it is down */
 		return TUTTI_OK;
 	if (!error)
-		error = nvml->link_get_remote_kind(gpu->handle, link, &kind);
-	if (!error && kind != NVML_KIND_SWITCH)
-		error = nvml->link_get_remote_pci(gpu->handle, link, &far);
+		error = find_end(nvml, gpus, count, gpu, link);
 	if (error) {
 		snprintf(what, sizeof(what), "ask about NVLink %u of GPU %s", link, gpu->pci);
 		return tt_nvml_fail(nvml, what, error);
 	}
 	if (!gpu->version && nvml->link_get_version(gpu->handle, link, &gpu->version))
 		gpu->version = 0;
-	count_link(gpus, count, gpu, kind, &far);
 	return TUTTI_OK;
 }
 
@@ -115,11 +143,25 @@ static int by_switches(const struct gpu *a, const struct gpu *b)
 	return a->to_switch < b->to_switch ? a->to_switch : b->to_switch;
 }
 
+/* As many as either end tells of. */
+static int direct(const struct gpu *gpus, int device, int peer)
+{
+	const int there = gpus[device].to_gpu[peer], back = gpus[peer].to_gpu[device];
+
+	return there > back ? there : back;
+}
+
+/* Could a link of which one end is not told be between them? */
+static bool may_be_joined(const struct gpu *a, const struct gpu *b)
+{
+	return (a->untold && (b->untold || b->to_switch)) || (b->untold && a->to_switch);
+}
+
 static tutti_result_t show(const struct nvml *nvml, const struct gpu *gpus, int device, int peer, tutti_cuda_link_fn_t each, void *context)
 {
 	const struct gpu *a = &gpus[device], *b = &gpus[peer];
-	const int direct = a->to_gpu[peer];
-	tutti_cuda_link_t link = { .device = device, .peer = peer, .nvlinks = direct ? direct : by_switches(a, b) };
+	const int between_them = direct(gpus, device, peer);
+	tutti_cuda_link_t link = { .device = device, .peer = peer, .nvlinks = between_them ? between_them : by_switches(a, b) };
 	const struct level *between = NULL;
 	unsigned level = 0;
 	char text[64];
@@ -133,10 +175,14 @@ static tutti_result_t show(const struct nvml *nvml, const struct gpu *gpus, int 
 		between = level_of(level);
 	link.pcie = between ? between->pcie : NULL;
 	link.topo = between ? between->topo : NULL;
-	if (link.nvlinks) {
+	if (!link.nvlinks && may_be_joined(a, b)) {
+		link.nvlinks = -1;
+		link.topo = NULL;
+	}
+	if (link.nvlinks > 0) {
 		snprintf(text, sizeof(text), "NV%d", link.nvlinks);
 		link.topo = text;
-		link.nvswitch = !direct;
+		link.nvswitch = !between_them;
 		link.nvlink_version = version_name(a->version);
 	}
 	each(&link, context);

@@ -21,7 +21,7 @@ struct nvmlPciInfo_st {
 
 enum { NVML_INVALID = 2, NVML_NOT_SUPPORTED = 3 };    /* nvmlReturn_t */
 enum { NVML_ENABLED = 1 };			       /* nvmlEnableState_t */
-enum { NVML_KIND_GPU = 0, NVML_KIND_SWITCH = 2 };      /* nvmlIntNvLinkDeviceType_t */
+enum { NVML_KIND_GPU = 0, NVML_KIND_SWITCH = 2, NVML_KIND_UNKNOWN = 0xff }; /* nvmlIntNvLinkDeviceType_t */
 enum { NVML_INTERNAL = 0, NVML_SINGLE = 10, NVML_MULTIPLE = 20, NVML_HOSTBRIDGE = 30, NVML_NODE = 40, NVML_SYSTEM = 50 }; /* nvmlGpuTopologyLevel_t */
 
 struct nvml {

@@ -587,6 +587,50 @@ static void what_nvml_does_not_know_of_a_link_is_null(void **state)
 	}
 }
 
+/* Of a link that is up NVML may not say where it ends. What it does say is told, and no pair is said to have PCIe alone that may have more. */
+static void ends_of_links_that_nvml_does_not_tell_may_be_anywhere(void **state)
+{
+	static const char *const kind_fails = "nvmlDeviceGetNvLinkRemoteDeviceType:3", *const address_fails = "nvmlDeviceGetNvLinkRemotePciInfo_v2:3";
+	const struct {
+		const char *links, *fails, *topo;
+		int nvlinks; /* -1: not known */
+		bool nvswitch;
+	} cases[] = {
+		{ "0-U:4,1-U:4", "", "(null)", -1, false },
+		{ "0-1:4", address_fails, "(null)", -1, false },
+		{ "0-S:4,1-S:4", kind_fails, "(null)", -1, false },
+		{ "0-U:4,1-S:4", "", "(null)", -1, false },
+		{ "0-S:4,1-U:4", "", "(null)", -1, false },
+		/* told by one thing that NVML says, or by one end */
+		{ "0-1:4", kind_fails, "NV4", 4, false },
+		{ "0-H:4,1-H:4", kind_fails, "NV4", 4, true },
+		{ "0-S:4,1-S:4", address_fails, "NV4", 4, true },
+		{ "0>1:4", "", "NV4", 4, false },
+		{ "1>0:4", "", "NV4", 4, false },
+		{ "0-1:3,0-U:1,1-U:1", "", "NV3", 3, false },
+		{ "0-S:3,0-U:1,1-S:3", "", "NV3", 3, true },
+		/* the other GPU has none that could be it */
+		{ "0-U:4", "", "SYS", 0, false },
+		{ "0-U:4,1-X:4", "", "SYS", 0, false },
+		{ "0-U:4,1-D:4", "", "SYS", 0, false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *cuda = report_with_links("2", cases[i].links, "50", "6", cases[i].fails);
+		const json_t *link = json_array_get(json_object_get(cuda, "links"), 0), *nvlinks = json_object_get(link, "nvlinks");
+		const bool known = cases[i].nvlinks >= 0;
+
+		assert_string_equal(text_of(cuda, "links_reason"), "NVML shows these");
+		assert_link(link, cases[i].topo, known ? cases[i].nvlinks : 0, cases[i].nvswitch, cases[i].nvlinks > 0 ? "4.0" : "(null)", "several NUMA nodes");
+		assert_int_equal(json_is_integer(nvlinks), known);
+		assert_int_equal(json_is_boolean(json_object_get(link, "nvswitch")), known);
+		assert_int_equal(json_object_size(json_object_get(link, "hints")), !known);
+		if (!known)
+			assert_contains(hint(link, "nvlinks"), "NVML does not say where");
+		json_decref(cuda);
+	}
+}
+
 static void the_smallest_limit_of_the_control_groups_counts(void **state)
 {
 	json_t *json;
@@ -714,6 +758,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(each_two_of_several_gpus_are_shown_once),
 		cmocka_unit_test(links_that_nvml_does_not_tell_have_a_reason),
 		cmocka_unit_test(what_nvml_does_not_know_of_a_link_is_null),
+		cmocka_unit_test(ends_of_links_that_nvml_does_not_tell_may_be_anywhere),
 		cmocka_unit_test(the_smallest_limit_of_the_control_groups_counts),
 		cmocka_unit_test(settings_that_slow_a_job_have_hints),
 		cmocka_unit_test(a_kernel_that_encrypts_is_seen),

@@ -107,7 +107,8 @@ static void show(const tutti_cuda_device_t *device, void *context)
 
 static void show_link(const tutti_cuda_link_t *link, void *context)
 {
-	json_t *entry = json_object(), *gpus = value_list(entry, "gpus");
+	json_t *entry = value_section(), *gpus = value_list(entry, "gpus");
+	const bool known = link->nvlinks >= 0;
 	char name[32];
 
 	snprintf(name, sizeof(name), "%d and %d", link->device, link->peer);
@@ -115,9 +116,12 @@ static void show_link(const tutti_cuda_link_t *link, void *context)
 	json_array_append_new(gpus, json_integer(link->device));
 	json_array_append_new(gpus, json_integer(link->peer));
 	value_text(entry, "topo", link->topo);
-	value_number(entry, "nvlinks", link->nvlinks);
+	value_number_if(entry, "nvlinks", known, link->nvlinks);
+	if (!known)
+		value_hint(entry, "nvlinks",
+			   "both GPUs have NVLinks that are up, and NVML does not say where all of them end, as in some virtual machines: nvidia-smi topo -m on the host knows");
 	value_text(entry, "nvlink_version", link->nvlink_version);
-	value_bool(entry, "nvswitch", link->nvswitch);
+	json_object_set_new(entry, "nvswitch", known ? json_boolean(link->nvswitch) : json_null());
 	value_text(entry, "pcie", link->pcie);
 	json_array_append_new(context, entry);
 }

@@ -3,7 +3,8 @@
  * 0000:17:00.0 and on the buses behind that.
  *
  * STANDIN_LINKS	who is joined, separated by commas: "A-B:N", N NVLinks between the GPUs A and B; "A-S:N", between A and switches; "A-H:N", switches that a virtual
- *			machine does not show; "A-X:N", a GPU that CUDA does not show; "A-D:N", nobody: these are down (none)
+ *			machine does not show; "A-X:N", a GPU that CUDA does not show; "A-D:N", nobody: these are down; "A-U:N", it is not told with whom, and
+ *			with "A>B:N" A alone is told that (none)
  * STANDIN_ANCESTOR	what is between any two on PCIe, as nvmlGpuTopologyLevel_t numbers it (50)
  * STANDIN_VERSION	of NVLinks, as nvmlNvlinkVersion_t numbers them (6)
  * STANDIN_NVML_FAILS	the function that fails, and after ":" with which error */
@@ -22,7 +23,6 @@
 #define BUS 0x17 /* of GPU 0 */
 
 enum { UNINITIALIZED = 1, NOT_FOUND = 6, UNKNOWN = 999 };
-enum { KIND_UNKNOWN = 0xff };
 
 struct nvmlDevice_st {
 	int number;
@@ -128,7 +128,7 @@ static char far_end(const struct nvmlDevice_st *device, unsigned link, int *gpu)
 			continue;
 		*gpu = one == device->number ? other : one;
 		if (link >= first && link < first + n)
-			return pair ? 'G' : kind;
+			return !pair ? kind : *next == '>' && one != device->number ? 'U' : 'G';
 		first += n;
 	}
 	return 0;
@@ -172,9 +172,10 @@ API nvml_result nvmlDeviceGetNvLinkRemoteDeviceType(struct nvmlDevice_st *device
 	int gpu;
 	const nvml_result error = find_link(__func__, device, link, kind, &far, &gpu);
 
-	if (!error)
-		*kind = far == 'S' ? NVML_KIND_SWITCH : far == 'H' ? KIND_UNKNOWN : NVML_KIND_GPU;
-	return error;
+	if (error || far == 'U')
+		return error ? error : NVML_NOT_SUPPORTED;
+	*kind = far == 'S' ? NVML_KIND_SWITCH : far == 'H' ? NVML_KIND_UNKNOWN : NVML_KIND_GPU;
+	return 0;
 }
 
 API nvml_result nvmlDeviceGetNvLinkRemotePciInfo_v2(struct nvmlDevice_st *device, unsigned link, struct nvmlPciInfo_st *pci)
@@ -183,8 +184,8 @@ API nvml_result nvmlDeviceGetNvLinkRemotePciInfo_v2(struct nvmlDevice_st *device
 	int gpu;
 	const nvml_result error = find_link(__func__, device, link, pci, &far, &gpu);
 
-	if (error)
-		return error;
+	if (error || far == 'U')
+		return error ? error : NVML_NOT_SUPPORTED;
 	memset(pci, 0, sizeof(*pci));
 	pci->bus = BUS + (unsigned)gpu;
 	if (far == 'H')
