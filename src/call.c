@@ -217,7 +217,7 @@ tutti_result_t tt_call_submit(struct tutti_comm *comm, const struct tt_call *cal
 		return tt_comm_refuse(comm, tt_call_name(call));
 	if (tt_group_keep(comm, call, request, &result))
 		return result;
-	if (tt_cuda_may_have_buffers())
+	if (!call->host_buffers && tt_cuda_may_have_buffers())
 		return submit_staged(comm, call, request);
 	return request ? submit_request(comm, call, NULL, request) : submit_blocking(comm, call);
 }

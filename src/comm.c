@@ -462,6 +462,8 @@ TUTTI_API tutti_result_t tutti_comm_error(tutti_comm_t comm, int *rank)
 		return tt_comm_refuse(comm, "tutti_comm_error");
 	pthread_mutex_lock(&comm->lock);
 	tt_comm_look(comm, true);
+	if (comm->cuda)
+		tt_cuda_learn(comm->cuda);
 	const tutti_result_t result = tt_comm_is_settled(comm) ? (tutti_result_t)comm->fault.result : TUTTI_OK;
 	if (rank && result)
 		*rank = comm->fault.rank;

@@ -53,6 +53,7 @@ struct tt_user_op {
 struct tt_recorder {
 	struct tt_flight *flight;
 	uint64_t next; /* number of the next operation */
+	uint64_t next_stream; /* likewise of those on streams */
 	uint64_t room; /* before this one, or when plans need it, the rest of the mapping is wanted */
 	bool counter;  /* the processor's counter is the clock */
 	int fd;	       /* keeps the mapping's file locked; -1 */
@@ -133,6 +134,7 @@ struct tutti_comm {
 	uint64_t yield_more; /* nanoseconds that waits yield longer before they sleep, as sleeps have been short */
 	uint64_t next_deadline; /* of what was in flight when that was done last */
 
+	struct tt_cuda *cuda; /* its GPU; NULL: it is bound to none. Read with the fault */
 	/* result 0: healthy. Nobody is told of it before it is settled. */
 	struct tt_fault fault;
 	bool settled;
@@ -142,7 +144,6 @@ struct tutti_comm {
 	struct tt_recorder recorder;
 	struct tt_staging *_Atomic staging; /* cuda/staged.c's; NULL until a call has a buffer on a GPU */
 	int failed_peer; /* whose link failed last, -1: nobody's */
-	struct tt_cuda *cuda; /* its GPU; NULL: it is bound to none */
 };
 
 /* A time that holds where each rank has a core, as many times longer as ranks share one. */
@@ -174,9 +175,13 @@ bool tt_comm_is_settled(struct tutti_comm *comm);
 void tt_comm_settle_now(struct tutti_comm *comm);
 /* There is a fault: wait until it is settled, and give its result. Lock held, but not all the time. */
 tutti_result_t tt_comm_verdict(struct tutti_comm *comm);
+/* cuda/watch.c: learn of faults that the communicator's own kernels have found. Cheap, asks nothing of CUDA's. Lock held. */
+void tt_cuda_learn(struct tt_cuda *cuda);
 /* What a call returns that is made now: TUTTI_OK, or the fault. Lock likewise. */
 static inline tutti_result_t tt_comm_state(struct tutti_comm *comm)
 {
+	if (__builtin_expect(comm->cuda != NULL, 0))
+		tt_cuda_learn(comm->cuda);
 	return __builtin_expect(comm->fault.result != 0, 0) ? tt_comm_verdict(comm) : TUTTI_OK;
 }
 /* The same for a result of a lower layer, with the thread's sentence. About this rank, or for TUTTI_ERR_PEER_LOST about

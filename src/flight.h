@@ -17,13 +17,14 @@
 
 #include "card.h"
 
-#define TT_FLIGHT_MAGIC 0x3154484749544c46ull /* bytes and meaning of all below */
+#define TT_FLIGHT_MAGIC 0x3254484749544c46ull /* bytes and meaning of all below */
 #define TT_FLIGHT_OPS 4096u		      /* operations kept */
 #define TT_FLIGHT_PLANS (128u * 1024)	      /* bytes for plans */
 #define TT_FLIGHT_OPS_FIRST 1024u	      /* operations and bytes of plans for which there is memory from the start */
 #define TT_FLIGHT_PLANS_FIRST (16u * 1024)
 #define TT_FLIGHT_PLACES 64u /* a plan's record begins at a multiple of it */
 #define TT_FLIGHT_PATH 384
+#define TT_FLIGHT_STREAMS 256u /* calls on streams kept */
 
 enum tt_flight_kind { TT_FLIGHT_COLLECTIVE, TT_FLIGHT_SEND, TT_FLIGHT_RECV };
 
@@ -41,6 +42,26 @@ struct tt_flight_op {
 	_Atomic uint8_t dtype; /* of a message */
 };
 static_assert(sizeof(struct tt_flight_op) == 64, "one line for an operation");
+
+enum tt_flight_way { TT_FLIGHT_STAGES, TT_FLIGHT_WINDOWS, TT_FLIGHT_ROOMS, TT_FLIGHT_BY_HOST, TT_FLIGHT_ISLANDS, TT_FLIGHT_WAYS };
+
+/* One call on a stream, on one line. */
+struct tt_flight_stream {
+	_Atomic uint64_t number; /* from 1, over all the communicator's calls on streams; as of an operation */
+	_Atomic uint64_t posted;
+	_Atomic uint64_t count;
+	_Atomic uint64_t waits; /* that the streams have ended when it has, 0: they do not tell */
+	_Atomic int32_t op;
+	_Atomic int32_t root; /* or the peer */
+	_Atomic int16_t device;
+	_Atomic uint8_t kind; /* enum tt_flight_kind */
+	_Atomic uint8_t collective;
+	_Atomic uint8_t dtype;
+	_Atomic uint8_t way; /* enum tt_flight_way */
+	_Atomic uint8_t captured;
+	uint8_t spare[17];
+};
+static_assert(sizeof(struct tt_flight_stream) == 64, "one line for a call");
 
 /* What an operation moves from and to a peer. */
 struct tt_flight_peer {
@@ -73,6 +94,10 @@ struct tt_flight {
 	_Atomic uint64_t plans_end;  /* place behind the last plan's record; grows before the record is written */
 	_Alignas(4096) struct tt_flight_op ops[TT_FLIGHT_OPS]; /* number n at n modulo their count */
 	_Alignas(4096) _Atomic uint64_t plans[TT_FLIGHT_PLANS / 8];
+	/* On streams; there is memory for it from the first of them on. Number n at n modulo their count. Nothing there says when one has ended, but what has been seen since:
+	 * all up to a number have, or so many waits, of which each has some. */
+	_Alignas(4096) struct tt_flight_stream streams[TT_FLIGHT_STREAMS];
+	_Atomic uint64_t streams_ended, streams_waits;
 };
 
 /* A copy of the operation with this number; false: it is gone, or not yet whole. */
@@ -99,6 +124,8 @@ static inline bool tt_flight_read_op(const struct tt_flight *flight, uint64_t nu
 	return atomic_load_explicit(&op->number, memory_order_relaxed) == number;
 }
 
+/* The same of a call on a stream. */
+bool tt_flight_read_stream(const struct tt_flight *flight, uint64_t number, struct tt_flight_stream *out);
 /* A copy of the record at `place`, its peers alone; false: it was written over. */
 bool tt_flight_read_plan(const struct tt_flight *flight, uint64_t place, struct tt_flight_plan *out);
 /* Its peer i; garbage once the record was written over, which a tt_flight_read_plan() behind it tells. */

@@ -282,6 +282,16 @@ static void write_peers(struct out *out, const struct tt_flight *flight, uint64_
 	pair_unsigned(out, "peers_left_out", plan->peers_left_out);
 }
 
+static void pair_op(struct out *out, int32_t op)
+{
+	key(out, "op");
+	if (op < 0)
+		put(out, "null");
+	else
+		put_string(out, tutti_op_name(op), 64);
+	pair_signed(out, "op_number", op);
+}
+
 static void write_card(struct out *out, const struct tt_flight *flight, uint64_t place,
 		       const struct tt_flight_plan *plan)
 {
@@ -293,12 +303,7 @@ static void write_card(struct out *out, const struct tt_flight *flight, uint64_t
 	pair_name(out, "collective", tt_collective_name((enum tt_collective)card->collective));
 	pair_unsigned(out, "count", card->count);
 	pair_name(out, "dtype", dtype_name(card->dtype));
-	key(out, "op");
-	if (card->op < 0)
-		put(out, "null");
-	else
-		put_string(out, tutti_op_name(card->op), 64);
-	pair_signed(out, "op_number", card->op);
+	pair_op(out, card->op);
 	pair_signed(out, "root", card->root);
 	key(out, "detail"); /* a hash: no number to compute with */
 	put_byte(out, '"');
@@ -310,9 +315,10 @@ static void write_card(struct out *out, const struct tt_flight *flight, uint64_t
 	close_one(out, '}');
 }
 
+static const char *const kinds[] = { "collective", "send", "recv" };
+
 static void write_op(struct out *out, const struct clocks *clocks, const struct tt_flight_op *op)
 {
-	static const char *const kinds[] = { "collective", "send", "recv" };
 	const uint8_t kind = op->kind <= TT_FLIGHT_RECV ? op->kind : TT_FLIGHT_COLLECTIVE;
 
 	comma(out);
@@ -368,6 +374,67 @@ static void write_cards(struct out *out, const struct tt_flight *flight, uint64_
 	}
 }
 
+/* ---- calls on streams */
+
+/* As far as is known; of a graph nobody knows. */
+static const char *has_ended(const struct tt_flight *flight, const struct tt_flight_stream *call)
+{
+	if (call->captured)
+		return "null";
+	if (call->number <= atomic_load_explicit(&flight->streams_ended, memory_order_relaxed))
+		return "true";
+	return call->waits && call->waits <= atomic_load_explicit(&flight->streams_waits, memory_order_relaxed) ? "true" : "false";
+}
+
+static void write_stream(struct out *out, const struct tt_flight *flight, const struct clocks *clocks, const struct tt_flight_stream *call)
+{
+	static const char *const ways[TT_FLIGHT_WAYS] = { "stages", "windows", "rooms", "host", "islands" };
+	const uint8_t kind = call->kind <= TT_FLIGHT_RECV ? call->kind : TT_FLIGHT_COLLECTIVE;
+
+	comma(out);
+	open_one(out, '{');
+	pair_unsigned(out, "number", call->number);
+	pair_name(out, "kind", kinds[kind]);
+	if (kind == TT_FLIGHT_COLLECTIVE) {
+		pair_name(out, "collective", tt_collective_name((enum tt_collective)call->collective));
+		pair_op(out, call->op);
+	}
+	pair_signed(out, kind == TT_FLIGHT_COLLECTIVE ? "root" : "peer", call->root);
+	pair_unsigned(out, "count", call->count);
+	pair_name(out, "dtype", dtype_name(call->dtype));
+	pair_signed(out, "device", call->device);
+	pair_name(out, "way", call->way < TT_FLIGHT_WAYS ? ways[call->way] : "unknown");
+	key(out, "captured");
+	put(out, call->captured ? "true" : "false");
+	pair_time(out, "posted", clocks, call->posted);
+	key(out, "ended");
+	put(out, has_ended(flight, call));
+	close_one(out, '}');
+}
+
+static void write_streams(struct out *out, const struct tt_flight *flight, const struct clocks *clocks)
+{
+	struct tt_flight_stream call;
+	uint64_t last = 0;
+
+	for (uint32_t i = 0; i < TT_FLIGHT_STREAMS; i++) {
+		const uint64_t number = atomic_load_explicit(&flight->streams[i].number, memory_order_relaxed);
+
+		if (number % TT_FLIGHT_STREAMS == i && number > last)
+			last = number;
+	}
+	pair_unsigned(out, "streams_called", last);
+	key(out, "streams");
+	open_one(out, '[');
+	for (uint64_t number = last > TT_FLIGHT_STREAMS ? last - TT_FLIGHT_STREAMS + 1 : 1; number <= last; number++) {
+		if (!tt_flight_read_stream(flight, number, &call))
+			continue;
+		put_byte(out, '\n');
+		write_stream(out, flight, clocks, &call);
+	}
+	close_one(out, ']');
+}
+
 static void write_all(struct out *out, const struct tt_flight *flight, const char *why)
 {
 	struct clocks clocks = { .ticks = { flight->ticks }, .monotonic = { flight->monotonic } };
@@ -392,6 +459,7 @@ static void write_all(struct out *out, const struct tt_flight *flight, const cha
 		write_op(out, &clocks, &op);
 	}
 	close_one(out, ']');
+	write_streams(out, flight, &clocks);
 	close_one(out, '}');
 	put_byte(out, '\n');
 	flush(out);

@@ -21,7 +21,7 @@ struct group {
 	struct tt_call *calls;
 	size_t n, room;
 	tutti_result_t error; /* of the first call that was wrong */
-	uint64_t timeout_ns;  /* of all its calls; 0: the communicator's */
+	uint64_t timeout_ns;  /* of all its calls that have none of their own; 0: the communicator's */
 };
 
 /* All-reduces that travel as one: parts[i] of the buffer belong to recv[i]. */
@@ -89,6 +89,8 @@ static tutti_result_t append(struct group *group, const struct tt_call *call)
 		group->room = room;
 	}
 	group->calls[group->n] = *call;
+	if (!call->timeout_ns)
+		group->calls[group->n].timeout_ns = group->timeout_ns;
 	if (!copy_tables(&group->calls[group->n], group->comm->size)) {
 		free_tables(&group->calls[group->n]);
 		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory for the counts of a call");
@@ -247,7 +249,6 @@ static tutti_result_t start_pass(struct group *group, struct tutti_request *requ
 		struct tt_call call = group->calls[i];
 		tutti_result_t result = TUTTI_OK;
 
-		call.timeout_ns = group->timeout_ns;
 		if (call.on_gpu || call.collective == TT_COLLECTIVE_COUNT ||
 		    (call.collective == TT_SEND_RECV) != messages)
 			continue;
@@ -320,7 +321,7 @@ static tutti_result_t stage_all(struct group *group, struct tutti_request *reque
 	tutti_result_t result = TUTTI_OK;
 
 	for (size_t i = 0; i < group->n && !result; i++)
-		if (!group->calls[i].on_gpu)
+		if (!group->calls[i].on_gpu && !group->calls[i].host_buffers)
 			result = tt_staged_add(group->comm, &group->calls[i], &request->staged);
 	return result ? tt_comm_fail(group->comm, result) : TUTTI_OK;
 }

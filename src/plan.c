@@ -130,9 +130,8 @@ static double call_bytes(const struct tutti_comm *comm, const struct tt_call *ca
 	return total;
 }
 
-static void fill_card(const struct tutti_comm *comm, struct tt_plan *plan)
+struct tt_card tt_card_of_call(const struct tutti_comm *comm, const struct tt_call *call)
 {
-	const struct tt_call *call = &plan->call;
 	uint64_t detail = call->detail;
 
 	/* counts that every rank gives alike */
@@ -140,16 +139,22 @@ static void fill_card(const struct tutti_comm *comm, struct tt_plan *plan)
 		detail = tt_card_hash_counts(1, call->send_counts, comm->size);
 	else if (call->collective == TT_ALL_GATHER_V)
 		detail = tt_card_hash_counts(1, call->recv_counts, comm->size);
-	plan->card = (struct tt_card){ .magic = TT_CARD_MAGIC,
-				       .rank = comm->rank,
-				       .count = tt_collective_knows_own_counts(call->collective) ? 0 : call->count,
-				       .detail = detail,
-				       .root = call->root,
-				       .op = call->op,
-				       .collective = (uint8_t)call->collective,
-				       .dtype = (uint8_t)call->dtype,
-				       .algorithm = (uint8_t)tt_algorithm_number(plan->algorithm),
-				       .segments = plan->segments };
+	return (struct tt_card){ .magic = TT_CARD_MAGIC,
+				 .rank = comm->rank,
+				 .count = tt_collective_knows_own_counts(call->collective) ? 0 : call->count,
+				 .detail = detail,
+				 .root = call->root,
+				 .op = call->op,
+				 .collective = (uint8_t)call->collective,
+				 .dtype = (uint8_t)call->dtype };
+}
+
+static void fill_card(const struct tutti_comm *comm, const struct tt_call *call, struct tt_plan *plan)
+{
+	plan->card = call->told ? *call->told : tt_card_of_call(comm, call);
+	plan->card.rank = comm->rank;
+	plan->card.algorithm = (uint8_t)tt_algorithm_number(plan->algorithm);
+	plan->card.segments = plan->segments;
 }
 
 static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *plan)
@@ -213,6 +218,7 @@ tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call
 		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for a plan");
 	plan->call = *call;
 	plan->call.send = plan->call.recv = NULL;
+	plan->call.told = NULL;
 	plan->element = tutti_dtype_size(call->dtype);
 	tutti_result_t result = copy_tables(plan, comm->size);
 	if (!result)
@@ -226,7 +232,7 @@ tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call
 		result = build_routes(plan, comm->size);
 	if (result)
 		goto free_plan;
-	fill_card(comm, plan);
+	fill_card(comm, call, plan);
 	plan->signature = tt_card_signature(&plan->card);
 	tt_call_spans(comm, call, &plan->send_span, &plan->recv_span);
 	if (call->op >= TUTTI_OP_COUNT)

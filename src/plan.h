@@ -22,8 +22,10 @@ struct tt_call {
 	size_t count; /* of the vector, of a block, or of this rank's own block */
 	const size_t *send_counts, *send_displs; /* [size], the _v forms only */
 	const size_t *recv_counts, *recv_displs;
-	uint64_t detail; /* of a fused group */
+	uint64_t detail; /* of a fused group; of a call with `told`, that card's signature */
+	const struct tt_card *told; /* NULL, or what peers are told and compare instead: the call of which this one is a part. Only read while the call is started */
 	uint64_t timeout_ns; /* 0: the communicator's; no part of the key of plans */
+	bool host_buffers;   /* its buffers are known to be memory of the host: CUDA is not asked; no part of the key */
 	bool on_gpu;	     /* ordered on `stream`, of CUDA */
 	struct CUstream_st *stream; /* no part of the key */
 };
@@ -75,6 +77,8 @@ struct tt_plan {
 	uint64_t record; /* its place in the flight recorder; 0: none yet */
 };
 
+/* What a call tells peers: all but seq, and what its plan adds. */
+struct tt_card tt_card_of_call(const struct tutti_comm *comm, const struct tt_call *call);
 /* The plan of a call that was checked. Lock held. */
 tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call, struct tt_plan **out);
 void tt_plan_free(struct tt_plan *plan); /* NULL is fine */

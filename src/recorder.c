@@ -84,7 +84,7 @@ tutti_result_t tt_recorder_open(struct tutti_comm *comm)
 	if (!recorder->flight)
 		return tt_fail_errno(COMM, "map %zu bytes for the last operations", sizeof(struct tt_flight));
 	recorder->pid = getpid();
-	recorder->next = 1;
+	recorder->next = recorder->next_stream = 1;
 	recorder->room = TT_FLIGHT_OPS_FIRST;
 	recorder->counter = counter_is_steady();
 	fill_header(comm);
@@ -295,4 +295,65 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 	/* release: pairs with the acquire in tt_flight_read_plan() */
 	atomic_store_explicit(word_at(flight, place), place, memory_order_release);
 	plan->record = place;
+}
+
+/* ---- calls on streams */
+
+uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call, enum tt_flight_way way, bool captured, int device)
+{
+	struct tt_recorder *recorder = &comm->recorder;
+	const uint64_t number = recorder->next_stream++;
+	struct tt_flight_stream *line = &recorder->flight->streams[number % TT_FLIGHT_STREAMS];
+	const bool message = call->collective == TT_SEND_RECV;
+
+	if (recorder->room)
+		tt_recorder_extend(comm);
+	atomic_store_explicit(&line->number, 0, memory_order_relaxed);
+	/* release: pairs with the acquire fence in tt_flight_read_stream() */
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&line->posted, tt_ticks(recorder->counter), memory_order_relaxed);
+	atomic_store_explicit(&line->count, call->count, memory_order_relaxed);
+	atomic_store_explicit(&line->waits, 0, memory_order_relaxed);
+	atomic_store_explicit(&line->op, call->op, memory_order_relaxed);
+	atomic_store_explicit(&line->root, call->root, memory_order_relaxed);
+	atomic_store_explicit(&line->device, (int16_t)device, memory_order_relaxed);
+	atomic_store_explicit(&line->kind, !message ? TT_FLIGHT_COLLECTIVE : call->sending ? TT_FLIGHT_SEND : TT_FLIGHT_RECV, memory_order_relaxed);
+	atomic_store_explicit(&line->collective, (uint8_t)call->collective, memory_order_relaxed);
+	atomic_store_explicit(&line->dtype, (uint8_t)call->dtype, memory_order_relaxed);
+	atomic_store_explicit(&line->way, (uint8_t)way, memory_order_relaxed);
+	atomic_store_explicit(&line->captured, captured, memory_order_relaxed);
+	/* release: pairs with the acquire in tt_flight_read_stream() */
+	atomic_store_explicit(&line->number, number, memory_order_release);
+	return number;
+}
+
+void tt_recorder_stream_waits(struct tutti_comm *comm, uint64_t first, uint64_t last, uint64_t waits)
+{
+	/* of a group with more calls than are kept, the last ones */
+	for (uint64_t number = last >= first + TT_FLIGHT_STREAMS ? last - TT_FLIGHT_STREAMS + 1 : first; number <= last; number++)
+		atomic_store_explicit(&comm->recorder.flight->streams[number % TT_FLIGHT_STREAMS].waits, waits, memory_order_relaxed);
+}
+
+bool tt_flight_read_stream(const struct tt_flight *flight, uint64_t number, struct tt_flight_stream *out)
+{
+	const struct tt_flight_stream *line = &flight->streams[number % TT_FLIGHT_STREAMS];
+
+	/* acquire: pairs with the release in tt_recorder_stream() */
+	if (atomic_load_explicit(&line->number, memory_order_acquire) != number)
+		return false;
+	atomic_init(&out->number, number);
+	atomic_init(&out->posted, atomic_load_explicit(&line->posted, memory_order_relaxed));
+	atomic_init(&out->count, atomic_load_explicit(&line->count, memory_order_relaxed));
+	atomic_init(&out->waits, atomic_load_explicit(&line->waits, memory_order_relaxed));
+	atomic_init(&out->op, atomic_load_explicit(&line->op, memory_order_relaxed));
+	atomic_init(&out->root, atomic_load_explicit(&line->root, memory_order_relaxed));
+	atomic_init(&out->device, atomic_load_explicit(&line->device, memory_order_relaxed));
+	atomic_init(&out->kind, atomic_load_explicit(&line->kind, memory_order_relaxed));
+	atomic_init(&out->collective, atomic_load_explicit(&line->collective, memory_order_relaxed));
+	atomic_init(&out->dtype, atomic_load_explicit(&line->dtype, memory_order_relaxed));
+	atomic_init(&out->way, atomic_load_explicit(&line->way, memory_order_relaxed));
+	atomic_init(&out->captured, atomic_load_explicit(&line->captured, memory_order_relaxed));
+	/* acquire: pairs with the release fence in tt_recorder_stream(), should it have begun to write again */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&line->number, memory_order_relaxed) == number;
 }

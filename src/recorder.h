@@ -47,6 +47,13 @@ void tt_recorder_unlist(struct tt_recorder *recorder);
 /* More than the first operations, or plans, are to be noted. */
 void tt_recorder_extend(struct tutti_comm *comm);
 
+/* ---- calls on streams; the lock is held */
+
+/* Gives the call's number. */
+uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call, enum tt_flight_way way, bool captured, int device);
+/* Those of these numbers have ended when so many waits of streams have. */
+void tt_recorder_stream_waits(struct tutti_comm *comm, uint64_t first, uint64_t last, uint64_t waits);
+
 /* ---- one operation; the lock is held */
 
 /* Begin its line. `now`: when it was called, and, if `moved`, when its first data did. */

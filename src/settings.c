@@ -17,6 +17,7 @@
 #define LONGEST_TIMEOUT_S 1e9
 #define DEFAULT_SILENCE_S 5.0
 #define LONGEST_SILENCE_S 3600.0
+#define DEFAULT_ENGINE_BYTES ((size_t)1 << 20) /* a guess, not measured yet */
 
 static const char *environment(const char *name)
 {
@@ -146,19 +147,18 @@ static tutti_result_t read_flag(const char *name, bool *out)
 	return TUTTI_OK;
 }
 
-static tutti_result_t read_segment(size_t *bytes)
+static tutti_result_t read_bytes(const char *name, size_t least, size_t otherwise, size_t *bytes)
 {
-	const char *text = environment("TUTTI_SEGMENT");
+	const char *text = environment(name);
 	char *end;
 
-	*bytes = 0;
+	*bytes = otherwise;
 	if (!text)
 		return TUTTI_OK;
 	errno = 0;
 	const unsigned long long value = strtoull(text, &end, 10);
-	if (errno || *end || *text == '-' || value < 64 || value > 1u << 30)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_SEGMENT is \"%s\": expected bytes, 64 to %u",
-			       text, 1u << 30);
+	if (errno || *end || *text == '-' || value < least || value > 1u << 30)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "%s is \"%s\": expected bytes, %zu to %u", name, text, least, 1u << 30);
 	*bytes = (size_t)value;
 	return TUTTI_OK;
 }
@@ -205,7 +205,9 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 	if (!result)
 		result = check_algorithm(out->algorithm);
 	if (!result)
-		result = read_segment(&out->segment_bytes);
+		result = read_bytes("TUTTI_SEGMENT", 64, 0, &out->segment_bytes);
+	if (!result)
+		result = read_bytes("TUTTI_CUDA_ENGINES", 0, DEFAULT_ENGINE_BYTES, &out->engine_bytes);
 	if (!result)
 		result = tt_key_read(config->key, config->encrypt, &out->key);
 	if (!result)

@@ -20,6 +20,7 @@ struct tt_settings {
 	char job[64];	 /* what all communicators of a job have in common, for reports; "": the first one's id */
 	bool reproducible;
 	size_t segment_bytes; /* 0: chosen */
+	size_t engine_bytes;  /* from which on a copy between two GPUs goes by a copy engine; 0: none does */
 	struct tt_key key;
 };
 

@@ -44,7 +44,7 @@ TUTTI_API tutti_result_t tutti_cuda_devices(tutti_cuda_device_fn_t each, void *c
 typedef struct tutti_cuda_link {
 	int device, peer;	    /**< as tutti_cuda_devices() numbers them, the smaller one first */
 	const char *topo;	    /**< as nvidia-smi topo -m has it: "NV4", "PIX", "PXB", "PHB", "NODE", "SYS"; NULL: not known */
-	int nvlinks;		    /**< NVLinks between them that are up; 0: only PCIe */
+	int nvlinks;		    /**< NVLinks between them that are up; 0: only PCIe; -1: both have some, and it is not known where they end; nor is `topo` then */
 	int nvswitch;		    /**< 1: these end in switches, and are as many as the GPU has that has fewer; 0: in the GPUs themselves */
 	const char *nvlink_version; /**< such as "4.0"; NULL: there are none, or not known */
 	const char *pcie;	    /**< what is between them on PCIe: "one PCIe switch", "several NUMA nodes"; NULL: not known */
@@ -93,10 +93,17 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
  * for another; these must have one stream. Sends and receives without a group may wait for their peers' when they have more than 1 MiB, or
  * go through pinned memory.
  *
+ * Operations of different communicators on different streams come in any order on the GPU: let them come in the same order on all ranks (one stream, or events), or they may wait
+ * for each other for ever. Ranks that are threads of one process and share a GPU need streams of their own: the default stream (NULL) would be one for all of them.
+ *
  * The thread's current device must be the communicator's, or none. Results, on the host: 0, the call is on the stream. TUTTI_ERR_INVALID and TUTTI_ERR_UNSUPPORTED: nothing was put there, and
  * the sentence of tutti_last_error() says why (such as a pointer or a stream of another device). Any other ends the communicator. A fault that occurs while
- * the operation runs (ranks that called different operations, a rank that was lost, a deadline, which counts from when the stream
- * came to the operation) is told by the next call and by tutti_comm_error(); streams that waited go on, what they wrote is undefined, and nothing hangs.
+ * the operation runs (ranks that called different operations, a rank that was lost, a deadline, be it that of tutti_next_call(), which counts from when
+ * the stream came to wait for other ranks, anew for each such wait of a long operation and each launch of a graph) is told by the next call and by tutti_comm_error();
+ * streams that waited go on, what they wrote is undefined, and nothing hangs. Where GPUs of several islands work together (docs/gpu.md), a rank that stops in the middle
+ * of an operation is told after up to 1.75 times the deadline.
+ * Whoever has waited for the stream's end (cudaStreamSynchronize()) learns at once that ranks called different collectives there, unless it only sends (as the root of a
+ * broadcast) and goes by pinned memory; where ranks are reached by a network, the next call waits until all know, and tutti_comm_error() does not.
  *
  * A stream that is being captured records the operation in its graph, which may be launched any number of times, by all ranks alike. It is
  * ordered after what its own stream had before; against other operations of the communicator the caller has to order it. The communicator has to outlive the graph,

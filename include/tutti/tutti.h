@@ -501,7 +501,8 @@ typedef struct tutti_call {
  * Say how the next operation that this thread calls on `comm` differs: a collective, a send, a receive, or, said before
  * tutti_group_begin(), all of a group. That call takes it, also if it turns out to be invalid; of several
  * the last counts. Other threads are not affected. Ranks may say different things: where one's deadline passes first,
- * every rank gets its error. tutti_comm_split() makes several operations, of which the first takes it;
+ * every rank gets its error. Calls on streams take it, too, for each time that their stream waits for other ranks (tutti/cuda.h).
+ * tutti_comm_split(), tutti_cuda_bind() and those of windows make several operations, of which the first takes it;
  * tutti_comm_grow() takes it as the time that newcomers have.
  * TUTTI_ERR_INVALID inside a group. After TUTTI_ERR_NO_MEMORY the next call is as usual; `comm` is not revoked.
  */

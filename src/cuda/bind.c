@@ -16,6 +16,7 @@
 
 #define LINE	 4096 /* where parts of a rank's memory begin */
 #define DRAIN_MS 1
+#define CONNECTIONS 8 /* between a process and a GPU, where CUDA_DEVICE_MAX_CONNECTIONS does not say */
 #define RELEASED_NS 2000000000 /* enough for streams that were let go on to end */
 
 static size_t whole_lines(size_t bytes)
@@ -30,7 +31,7 @@ static struct tt_cuda_parts parts_for(int size)
 	parts.place = whole_lines(sizeof(struct tt_cuda_control));
 	parts.stage = parts.place + whole_lines(sizeof(struct tt_cuda_place));
 	parts.rooms = parts.stage + TT_CUDA_STAGE_BYTES;
-	parts.bytes = parts.rooms + (size_t)size * TT_CUDA_ROOM_BYTES;
+	parts.bytes = cuda_whole_blocks(parts.rooms + (size_t)size * TT_CUDA_ROOM_BYTES);
 	return parts;
 }
 
@@ -80,21 +81,16 @@ static tutti_result_t take_context(struct tt_cuda *cuda)
 
 static tutti_result_t take_memory(struct tt_cuda *cuda)
 {
-	struct tt_cuda_peer *own = &cuda->peer[cuda->comm->rank];
-	char what[96];
 	void *report;
-	cuda_result error = cuda->driver->mem_host_alloc(&report, sizeof(*cuda->report), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
+	const cuda_result error = cuda->driver->mem_host_alloc(&report, sizeof(*cuda->report), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 
-	if (!error) {
-		cuda->report = report;
-		memset(report, 0, sizeof(*cuda->report));
-		error = cuda->driver->mem_alloc(&own->memory, cuda->parts.bytes);
+	if (error) {
+		tt_cuda_fail(cuda->driver, "take a page of pinned memory", error);
+		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
 	}
-	if (!error)
-		return TUTTI_OK;
-	snprintf(what, sizeof(what), "take %zu bytes of memory of GPU %d and a page of pinned memory", cuda->parts.bytes, cuda->number);
-	tt_cuda_fail(cuda->driver, what, error);
-	return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
+	cuda->report = report;
+	memset(report, 0, sizeof(*cuda->report));
+	return tt_cuda_take_held(cuda, cuda->parts.bytes, &cuda->peer[cuda->comm->rank].memory);
 }
 
 /* Everybody has ended the operation before the first, and taken the message before the first. */
@@ -127,8 +123,10 @@ static tutti_result_t make_streams(struct tt_cuda *cuda)
 /* What either way needs. The context is entered as soon as it is there. */
 static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *entered)
 {
-	tutti_result_t result = take_context(cuda);
+	tutti_result_t result = look_at_device(cuda);
 
+	if (!result)
+		result = take_context(cuda);
 	if (!result && tt_cuda_enter(cuda, entered))
 		result = tt_fail(TUTTI_ERR_SYSTEM, CUDA, "the context of GPU %d cannot be entered", cuda->number);
 	return result ? result : make_streams(cuda);
@@ -136,12 +134,12 @@ static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *ente
 
 static tutti_result_t prepare_memory(struct tt_cuda *cuda, struct tt_cuda_offer *offer)
 {
-	tutti_result_t result = look_at_device(cuda);
+	tutti_result_t result = tt_cuda_module_load(cuda->driver, &cuda->module);
 
 	if (!result)
-		result = tt_cuda_module_load(cuda->driver, &cuda->module);
-	if (!result)
 		result = take_memory(cuda);
+	if (!result)
+		result = tt_cuda_try_report(cuda);
 	if (!result)
 		result = write_control(cuda);
 	return result ? result : tt_cuda_offer(cuda, cuda->peer[cuda->comm->rank].memory, cuda->parts.bytes, offer);
@@ -168,11 +166,15 @@ static tutti_result_t write_place(struct tt_cuda *cuda)
 
 static tutti_result_t reach_peers(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 {
+	const int own = cuda->comm->rank;
 	tutti_result_t result = TUTTI_OK;
 
-	for (int rank = 0; rank < cuda->comm->size && !result; rank++)
-		if (rank != cuda->comm->rank)
-			result = tt_cuda_reach(cuda, rank, &all[rank], &cuda->peer[rank]);
+	for (int rank = 0; rank < cuda->comm->size && !result; rank++) {
+		if (rank == own)
+			continue;
+		result = tt_cuda_reach(cuda, rank, &all[rank], &cuda->peer[rank]);
+		cuda->peer[rank].elsewhere = memcmp(all[rank].gpu, all[own].gpu, sizeof(all[own].gpu)) != 0;
+	}
 	return result ? result : write_place(cuda);
 }
 
@@ -188,7 +190,7 @@ static void free_memory(struct tt_cuda *cuda)
 	cuda_address *own = &cuda->peer[cuda->comm->rank % TT_CUDA_RANKS].memory;
 
 	if (*own)
-		cuda->driver->mem_free(*own);
+		tt_cuda_let_go(cuda->driver, *own);
 	if (cuda->report)
 		cuda->driver->mem_host_free(cuda->report);
 	*own = 0;
@@ -215,6 +217,7 @@ static void cuda_free(struct tt_cuda *cuda, bool unused)
 	struct tt_cuda_entered entered = { false };
 	const bool frees = unused && cuda->retained && tt_cuda_enter(cuda, &entered) == 0;
 
+	tt_cuda_relay_stop(cuda);
 	tt_cuda_watch_end(cuda, frees);
 	tt_cuda_relay_end(cuda, frees);
 	tt_cuda_levels_end(cuda, frees);
@@ -300,6 +303,32 @@ static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *
 	return result;
 }
 
+/* That a rank uses at least: the program's, the library's for the setup and for looks, and where it reaches others, one for releases; the same again on an island. */
+static int count_streams(const struct tt_cuda *cuda)
+{
+	return 1 + (cuda->relay ? 2 : 3) + (cuda->levels ? 3 : 0);
+}
+
+/* Threads that share a GPU: what waits on one's stream may stand in front of what another one is to do, if all their streams have fewer connections to the GPU than that. */
+static void look_at_connections(const struct tt_cuda *cuda, const struct tt_cuda_offer *all)
+{
+	const struct tt_cuda_offer *mine = &all[cuda->comm->rank];
+	const char *set = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	const int connections = set ? atoi(set) : CONNECTIONS;
+	int threads = 0, first = -1;
+
+	for (int rank = 0; rank < cuda->comm->size; rank++) {
+		if (all[rank].process != mine->process || all[rank].number != mine->number)
+			continue;
+		first = first < 0 ? rank : first;
+		threads++;
+	}
+	if (first == cuda->comm->rank && threads > 1 && connections < threads * count_streams(cuda))
+		tt_log(WARN, CUDA, "%d ranks are threads that share GPU %d by %d connections, and their streams may wait behind each other for ever: set CUDA_DEVICE_MAX_CONNECTIONS=32 "
+				   "before the process starts CUDA (docs/gpu.md)",
+		       threads, cuda->number, connections);
+}
+
 /* `result`: what failed on this rank before. `island`: the ranks' GPUs are known to reach each other. */
 static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool island)
 {
@@ -310,12 +339,16 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool
 	if (!all)
 		return tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory for %zu ranks", size));
 	if (!result)
+		result = tt_cuda_name_place(cuda, mine);
+	if (!result)
 		result = prepare(cuda, &entered);
 	result = tt_cuda_exchange(cuda->comm, result, mine, all);
 	if (!result)
 		result = island ? bind_by_reach(cuda, mine, all) : bind_together(cuda, mine, all);
 	if (!result)
 		result = tt_cuda_exchange(cuda->comm, tt_cuda_watch_begin(cuda), mine, all);
+	if (!result && !island)
+		look_at_connections(cuda, all);
 	tt_cuda_leave(cuda, &entered);
 	free(all);
 	return result;
@@ -415,7 +448,8 @@ static bool drain(struct tt_cuda *cuda)
 		error = tt_cuda_await_sync(&op, TT_CUDA_LAST);
 	for (size_t rank = 0; rank < (size_t)cuda->comm->size && !cuda->relay && !error; rank++)
 		error = tt_cuda_await_word(&op, offsetof(struct tt_cuda_control, taken) + rank * sizeof(uint64_t), TT_CUDA_AWAITS_NOBODY);
-	const bool ended = !error && finish_setup(cuda, tt_now() + comm->settings.timeout_ns);
+	const uint64_t patience = cuda->longest_ns > comm->settings.timeout_ns ? cuda->longest_ns : comm->settings.timeout_ns;
+	const bool ended = !error && finish_setup(cuda, tt_now() + 2 * patience); /* the watch gives up before */
 	pthread_mutex_lock(&comm->lock);
 	snprintf(fault.text, sizeof(fault.text), "rank %d destroyed the communicator with operations on streams that did not end", comm->rank);
 	if (!ended)

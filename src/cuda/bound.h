@@ -27,6 +27,8 @@ struct tt_cuda_peer {
 	cuda_address memory; /* 0: not there */
 	uint64_t offset;     /* in the allocation … */
 	bool opened;	     /* … which was opened by an IPC handle, and is to be closed */
+	bool held;	     /* of the same process: it stays until this rank lets it go (reach.h) */
+	bool elsewhere;	     /* on another GPU than this rank's. Of what communicators have; not of windows */
 };
 
 /* Where parts are in a rank's memory: the same on all. */
@@ -58,6 +60,10 @@ struct tt_cuda {
 	struct CUevent_st *last; /* recorded behind the last one */
 	bool used;
 	uint64_t calls;	 /* numbered, for messages of errors */
+	uint64_t waits;	 /* that have kernels on streams which report that they have ended; nothing captured yet */
+	uint64_t longest_ns; /* the longest deadline that a call has had of its own; 0: none */
+	uint64_t noted;	 /* the number of the last call in the flight recorder; changed while `order` is held and the watch knows that something is being put */
+	bool captures;	 /* something was captured, and may be launched any time; behind the communicator's lock */
 	struct CUstream_st *setup; /* the library's own, for what is written at the beginning and awaited at the end */
 	struct tt_cuda_watch *watch;
 	struct tt_cuda_relay *relay; /* the way by the host, where the GPUs cannot all reach each other; then there is no memory above */
@@ -83,10 +89,12 @@ struct tt_cuda_op {
 	struct tt_cuda *cuda;
 	struct CUstream_st *stream;
 	bool captured; /* the stream is: what is put there goes into a graph */
+	uint64_t timeout_ns; /* that tutti_next_call() gave it; 0: the communicator's */
 	const struct tt_plan *plan; /* of a collective through stages */
 	const struct tt_call *call;
 	struct tt_card card;
 	uint64_t signature;
+	bool in_windows; /* it goes between them, without stages */
 	bool checks;	/* peers have given their signatures: kernels compare them before they move anything */
 	bool pending; /* a kernel is not launched yet, as the last one of a round gives word */
 	struct CUfunc_st *function; /* … this one */
@@ -94,15 +102,43 @@ struct tt_cuda_op {
 	struct tt_cuda_part part;
 };
 
-/* words.c: what streams wait for, and kernels that give word */
+/* Operations of streams on words: in memory of a GPU, or pinned, whose addresses are the same there. `flags` as of CUstreamWaitValue_flags. */
+static inline union CUstreamBatchMemOpParams_union tt_cuda_write_word(cuda_address word, uint64_t value)
+{
+	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
+
+	op.writeValue.operation = CUDA_MEM_OP_WRITE_64;
+	op.writeValue.address = word;
+	op.writeValue.value64 = value;
+	return op;
+}
+
+static inline union CUstreamBatchMemOpParams_union tt_cuda_wait_word(cuda_address word, uint64_t value, unsigned flags)
+{
+	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
+
+	op.waitValue.operation = CUDA_MEM_OP_WAIT_64;
+	op.waitValue.address = word;
+	op.waitValue.value64 = value;
+	op.waitValue.flags = flags;
+	return op;
+}
+
+/* words.c: what streams wait for, kernels that give word, and copies by engines */
+/* Does the host see what a stream writes to pinned memory? Blocks. */
+tutti_result_t tt_cuda_try_report(const struct tt_cuda *cuda);
 cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync);
 /* The last one, after which nothing more comes that would report that it has ended. */
 cuda_result tt_cuda_await_end(struct tt_cuda_op *op);
 cuda_result tt_cuda_await_word(struct tt_cuda_op *op, size_t offset, uint64_t waiting);
 /* From here on what the stream waits for follows something that crosses between islands, or no more. */
 cuda_result tt_cuda_say_crossed(struct tt_cuda_op *op, bool crossed);
+/* From here on the stream may wait so long each time; 0: as long as the communicator says. */
+cuda_result tt_cuda_say_timeout(struct tt_cuda_op *op, uint64_t timeout_ns);
 /* Add to the round's work. A copy joins those before it where they do not touch. */
 cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address src, size_t bytes);
+/* The same, from the stage or a room of rank `from`, perhaps by an engine. */
+cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst, cuda_address src, size_t bytes);
 /* Another kernel on its own. */
 cuda_result tt_cuda_combine(struct tt_cuda_op *op, struct CUfunc_st *function, const struct tt_cuda_part *part);
 /* What is pending, if only a word, with this sync: the end of a round. place, signature and card are filled in. */
@@ -122,6 +158,10 @@ struct tt_cuda_message {
 	uint32_t pieces;
 };
 cuda_result tt_cuda_messages(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n);
+
+/* by_host.c: the same where the ranks' GPUs do not all reach each other */
+tutti_result_t tt_cuda_collective_by_host(struct tt_cuda_op *op);
+tutti_result_t tt_cuda_messages_by_host(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n);
 
 /* windows.c */
 /* Are all buffers that the call has on this rank in windows, such that the call can do without stages? Then `op->card.detail` says which. */

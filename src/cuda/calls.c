@@ -3,6 +3,7 @@
 #include "call.h"
 #include "cuda/bound.h"
 #include "group.h"
+#include "next_call.h"
 
 #define NO_OP (-1)
 #define NO_ROOT (-1)
@@ -18,6 +19,8 @@ static tutti_result_t submit(struct tutti_comm *comm, struct tt_call call, struc
 	if (tt_group_keep(comm, &call, NULL, &result))
 		return result;
 	pthread_mutex_lock(&comm->lock);
+	if (comm->next_calls)
+		call.timeout_ns = tt_next_call_take(comm);
 	result = tt_cuda_start(comm, (const struct tt_call *const[]){ &call }, 1);
 	pthread_mutex_unlock(&comm->lock);
 	return result;

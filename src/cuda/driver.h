@@ -80,7 +80,7 @@ enum {
 enum { CUDA_MODE_DEFAULT = 0 };			    /* CUcomputemode: any number of processes */
 enum { CUDA_POINTER_MEMORY_TYPE = 2, CUDA_POINTER_IS_MANAGED = 8, CUDA_POINTER_DEVICE = 9 }; /* CUpointer_attribute */
 enum { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2 }; /* CUmemorytype; 0: CUDA does not know the pointer */
-enum { CUDA_MEM_OP_WAIT_64 = 4, CUDA_MEM_OP_WRITE_64 = 5 }; /* CUstreamBatchMemOpType */
+enum { CUDA_MEM_OP_WRITE_32 = 2, CUDA_MEM_OP_WAIT_64 = 4, CUDA_MEM_OP_WRITE_64 = 5 }; /* CUstreamBatchMemOpType */
 enum { CUDA_WAIT_AT_LEAST = 0, CUDA_WAIT_EQUAL = 1, CUDA_WAIT_FLUSH = 1 << 30 };			    /* CUstreamWaitValue_flags */
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
 enum { CUDA_EVENT_NO_TIMING = 2 };
@@ -89,6 +89,15 @@ enum { CUDA_IPC_LAZY_PEER_ACCESS = 1 };
 enum { CUDA_CAPTURE_NONE = 0, CUDA_CAPTURE_ACTIVE = 1, CUDA_CAPTURE_INVALIDATED = 2 }; /* CUstreamCaptureStatus */
 enum { CUDA_CAPTURE_RELAXED = 2 };		    /* CUstreamCaptureMode */
 enum { CUDA_FUNCTION_THREADS = 0 };		    /* CUfunction_attribute */
+
+/* CUDA's IPC shares whole blocks of memory: what is shorter lies in one with other allocations, which are shared with it, and two of one block are opened as one
+ * (CUDA C++ Programming Guide, "Interprocess Communication"). */
+#define CUDA_BLOCK ((size_t)2 << 20)
+
+static inline size_t cuda_whole_blocks(size_t bytes)
+{
+	return (bytes + CUDA_BLOCK - 1) / CUDA_BLOCK * CUDA_BLOCK;
+}
 
 struct cuda_driver {
 	cuda_result (*init)(unsigned flags);

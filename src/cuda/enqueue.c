@@ -10,7 +10,7 @@
 #include "names.h"
 #include "plan_cache.h"
 #include "pointers.h"
-#include "relay.h"
+#include "recorder.h"
 
 /* ---- checks */
 
@@ -48,22 +48,26 @@ static tutti_result_t is_captured(const struct tt_cuda *cuda, struct CUstream_st
 	return error ? tt_cuda_fail(cuda->driver, "look whether the stream is captured", error) : TUTTI_OK;
 }
 
-static tutti_result_t check(const struct tt_cuda *cuda, const struct tt_call *call)
+/* Is the call sound, as far as CUDA is not to be asked? Lock held. */
+static tutti_result_t check_call(const struct tutti_comm *comm, const struct tt_call *call)
 {
-	const struct tutti_comm *comm = cuda->comm;
+	const tutti_result_t result = tt_call_check(comm, call);
+
+	if (!result && call->op >= TUTTI_OP_COUNT && comm->user_ops[call->op - TUTTI_OP_COUNT].function)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s: operations of tutti_op_create() run on the host only: the function without cuda_ takes memory of GPUs, too",
+			       tt_call_name(call));
+	return result;
+}
+
+static tutti_result_t check_on_gpu(const struct tt_cuda *cuda, const struct tt_call *call)
+{
 	size_t send_bytes, recv_bytes;
 	bool captured; /* either way is fine */
-	tutti_result_t result = tt_call_check(comm, call);
+	tutti_result_t result = is_captured(cuda, call->stream, &captured);
 
 	if (result)
 		return result;
-	if (call->op >= TUTTI_OP_COUNT && comm->user_ops[call->op - TUTTI_OP_COUNT].function)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s: operations of tutti_op_create() run on the host only: the function without cuda_ takes memory of GPUs, too",
-			       tt_call_name(call));
-	result = is_captured(cuda, call->stream, &captured);
-	if (result)
-		return result;
-	tt_call_spans(comm, call, &send_bytes, &recv_bytes);
+	tt_call_spans(cuda->comm, call, &send_bytes, &recv_bytes);
 	result = check_buffer(cuda, call, "send", call->send, send_bytes);
 	return result ? result : check_buffer(cuda, call, "recv", call->recv, recv_bytes);
 }
@@ -220,22 +224,49 @@ static void tell_plan(struct tutti_comm *comm, const struct tt_plan *plan)
 	pthread_mutex_unlock(&comm->lock);
 }
 
+/* For the flight recorder. */
+static void note(struct tt_cuda_op *op, const struct tt_call *const *calls, size_t n, enum tt_flight_way way)
+{
+	struct tt_cuda *cuda = op->cuda;
+
+	pthread_mutex_lock(&cuda->comm->lock);
+	for (size_t i = 0; i < n; i++)
+		cuda->noted = tt_recorder_stream(cuda->comm, calls[i], way, op->captured, cuda->number);
+	cuda->captures |= op->captured;
+	pthread_mutex_unlock(&cuda->comm->lock);
+}
+
+/* All of it is on its stream: when so many waits have ended, it has. Between windows the last wait is behind all kernels; and graphs have waits that are not counted. */
+static void note_waits(const struct tt_cuda_op *op, uint64_t noted, uint64_t waits)
+{
+	const struct tt_cuda *cuda = op->cuda;
+
+	pthread_mutex_lock(&cuda->comm->lock);
+	if (!cuda->relay && !cuda->captures && !op->in_windows && cuda->waits > waits)
+		tt_recorder_stream_waits(cuda->comm, noted + 1, cuda->noted, cuda->waits);
+	pthread_mutex_unlock(&cuda->comm->lock);
+}
+
 static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call *call)
 {
 	op->call = call;
 	if (op->cuda->relay) {
+		const bool levels = tt_cuda_fits_levels(op->cuda, call);
+
 		tell_plan(op->cuda->comm, NULL);
-		return tt_cuda_fits_levels(op->cuda, call) ? tt_cuda_by_levels(op) : tt_cuda_relay_collective(op);
+		note(op, &call, 1, levels ? TT_FLIGHT_ISLANDS : TT_FLIGHT_BY_HOST);
+		return levels ? tt_cuda_by_levels(op) : tt_cuda_collective_by_host(op);
 	}
 	const tutti_result_t result = tt_cuda_get_plan(op, call);
 
 	if (result)
 		return result;
 	op->card = op->plan->card;
-	const bool in_windows = tt_cuda_in_windows(op);
-	tell_plan(op->cuda->comm, in_windows ? NULL : op->plan);
+	op->in_windows = tt_cuda_in_windows(op);
+	tell_plan(op->cuda->comm, op->in_windows ? NULL : op->plan);
+	note(op, &call, 1, op->in_windows ? TT_FLIGHT_WINDOWS : TT_FLIGHT_STAGES);
 	sign(op);
-	const cuda_result error = in_windows ? tt_cuda_by_windows(op) : tt_cuda_by_stages(op);
+	const cuda_result error = op->in_windows ? tt_cuda_by_windows(op) : tt_cuda_by_stages(op);
 	return error ? tt_cuda_fail(op->cuda->driver, tt_call_name(call), error) : TUTTI_OK;
 }
 
@@ -247,6 +278,7 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 
 	if (!messages)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for %zu messages", tt_call_name(calls[0]), room);
+	note(op, calls, n, op->cuda->relay ? TT_FLIGHT_BY_HOST : TT_FLIGHT_ROOMS);
 	op->card = (struct tt_card){ .magic = TT_CARD_MAGIC, .rank = op->cuda->comm->rank, .root = -1, .op = -1 };
 	cuda_result error = copy_own(op, calls, n);
 	for (size_t i = 0; i < n && !error; i++)
@@ -257,30 +289,50 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 		error = tt_cuda_give_word(op, (struct tt_cuda_sync){ .kind = TT_CUDA_SILENT, .clear = -1, .post = -1 });
 	tutti_result_t result = error ? tt_cuda_fail(op->cuda->driver, tt_call_name(calls[0]), error) : TUTTI_OK;
 	if (!result && op->cuda->relay)
-		result = tt_cuda_relay_messages(op, messages, count);
+		result = tt_cuda_messages_by_host(op, messages, count);
 	free(messages);
 	return result;
+}
+
+/* For the watch. What waits for the host has the deadline in the host's calls. */
+static cuda_result say_timeout(const struct tt_cuda_op *op, uint64_t timeout_ns)
+{
+	struct tt_cuda *waits = op->cuda->relay ? tt_cuda_island_of(op->cuda) : op->cuda;
+	struct tt_cuda_op there = { .cuda = waits, .stream = op->stream };
+
+	return op->timeout_ns && waits ? tt_cuda_say_timeout(&there, timeout_ns) : 0;
 }
 
 /* One collective, or all messages of a group, which are sound. */
 static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n)
 {
-	struct tt_cuda_op op = { .cuda = cuda, .stream = calls[0]->stream };
+	struct tt_cuda_op op = { .cuda = cuda, .stream = calls[0]->stream, .timeout_ns = calls[0]->timeout_ns };
 	struct tt_cuda_entered entered;
 	tutti_result_t result = tt_cuda_enter_for(cuda, tt_call_name(calls[0]), op.stream, &entered);
 
 	if (result)
 		return result;
 	tt_cuda_watch_putting(cuda, true);
+	const uint64_t noted = cuda->noted, waits = cuda->waits;
 	result = is_captured(cuda, op.stream, &op.captured);
 	cuda_result error = result ? 0 : follow_last(cuda, op.stream, op.captured);
 	if (!result && !error)
+		error = say_timeout(&op, op.timeout_ns);
+	if (!result && !error)
 		result = is_of_pairs(calls[0]->collective) ? put_messages(&op, calls, n) : put_collective(&op, calls[0]);
+	if (!result && !error)
+		error = say_timeout(&op, 0);
+	if (!result && !error)
+		note_waits(&op, noted, waits);
 	if (!result && !error)
 		error = op.captured ? 0 : tt_cuda_be_last(cuda, op.stream);
 	if (!result && error)
 		result = tt_cuda_fail(cuda->driver, "order operations on streams", error);
 	tt_cuda_leave(cuda, &entered);
+	if (result) /* what is behind `last` is without it */
+		cuda->noted = noted;
+	if (op.timeout_ns > cuda->longest_ns)
+		cuda->longest_ns = op.timeout_ns;
 	tt_cuda_watch_putting(cuda, false);
 	tt_cuda_watch_busy(cuda, op.captured); /* also where only a part is there, which waits for what will not come */
 	return result;
@@ -288,9 +340,20 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 
 /* ---- calls */
 
-static tutti_result_t check_all(const struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n)
+/* Lock held. */
+static tutti_result_t check_calls(const struct tutti_comm *comm, const struct tt_call *const *calls, size_t n)
 {
-	tutti_result_t result = check_own(cuda->comm, calls, n);
+	tutti_result_t result = check_own(comm, calls, n);
+
+	for (size_t i = 0; i < n && !result; i++)
+		result = check_call(comm, calls[i]);
+	return result;
+}
+
+/* The lock is not held: CUDA may keep a thread waiting here, too, and whoever is to end that needs it. */
+static tutti_result_t check_all_on_gpu(const struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n)
+{
+	tutti_result_t result = TUTTI_OK;
 
 	for (size_t i = 0; i < n && !result; i++) {
 		struct tt_cuda_entered entered;
@@ -298,7 +361,7 @@ static tutti_result_t check_all(const struct tt_cuda *cuda, const struct tt_call
 		result = tt_cuda_enter_for(cuda, tt_call_name(calls[i]), calls[i]->stream, &entered);
 		if (result)
 			break;
-		result = check(cuda, calls[i]);
+		result = check_on_gpu(cuda, calls[i]);
 		tt_cuda_leave(cuda, &entered);
 	}
 	return result;
@@ -345,8 +408,10 @@ static tutti_result_t start(struct tt_cuda *cuda, const struct tt_call *const *c
 	tutti_result_t result = tt_comm_state(comm);
 	const bool healthy = !result;
 	if (!result)
-		result = check_all(cuda, calls, n);
+		result = check_calls(comm, calls, n);
 	pthread_mutex_unlock(&comm->lock);
+	if (!result)
+		result = check_all_on_gpu(cuda, calls, n);
 	if (!result)
 		result = one_stream(calls, n);
 	if (!healthy || result == TUTTI_ERR_INVALID || result == TUTTI_ERR_UNSUPPORTED) /* nothing was put anywhere */
@@ -361,7 +426,8 @@ static tutti_result_t start(struct tt_cuda *cuda, const struct tt_call *const *c
 		free(messages);
 	if (!result)
 		return TUTTI_OK;
-	result = tt_comm_fail(comm, result);
+	/* what was wrong with the arguments is known by now: from here on others may wait */
+	result = tt_comm_fail(comm, result == TUTTI_ERR_INVALID ? TUTTI_ERR_SYSTEM : result);
 	tt_cuda_watch_busy(cuda, false); /* to let go on what waits for the rest */
 	return result;
 }

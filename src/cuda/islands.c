@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns who reaches whom: each rank shows a page of its GPU's memory, tries to reach those of its host, and all tell each other with whom that succeeded. */
+/* Owns who reaches whom: each rank shows a page of its GPU's memory with a mark on it, tries to read those of its host, and all tell each other with whom that succeeded. */
 #include "islands.h"
 
 #include <stdio.h>
@@ -9,7 +9,8 @@
 #include "log.h"
 #include "reach.h"
 
-#define PROBE_BYTES 4096
+#define PROBE_BYTES CUDA_BLOCK
+#define MARK_BYTES  4096 /* at the beginning; behind it, where another rank's is brought */
 
 /* What a rank tells. Same build on all ranks, so plain bytes. */
 struct reached {
@@ -17,127 +18,200 @@ struct reached {
 	char why[480];	/* it does not reach one of the first 64 */
 };
 
-static int local_rank_of(const struct tutti_comm *comm, int rank)
-{
-	int local = 0;
+struct island {
+	int members;
+	int refused; /* the last rank that cannot be one */
+};
 
-	for (int before = 0; before < rank; before++)
-		local += comm->host[before] == comm->host[rank];
-	return local;
+/* What is known of each rank, and of each island, of which there are no more. */
+struct search {
+	struct tt_cuda_offer *offers; /* the last one is this rank's own */
+	struct tt_cuda_peer *peers;
+	struct reached *reached;
+	int *local; /* numbers of ranks on their hosts */
+	struct island *islands;
+};
+
+static bool take_search(struct search *search, const struct tutti_comm *comm)
+{
+	const size_t size = (size_t)comm->size, hosts = (size_t)comm->hosts;
+
+	*search = (struct search){ calloc(size + 1, sizeof(*search->offers)), calloc(size, sizeof(*search->peers)), calloc(size, sizeof(*search->reached)),
+				   calloc(size + hosts, sizeof(int)), calloc(size, sizeof(*search->islands)) };
+	return search->offers && search->peers && search->reached && search->local && search->islands;
 }
 
-static void try_all(const struct tt_cuda *cuda, const struct tt_cuda_offer *all, struct tt_cuda_peer *peers, struct reached *out)
+static void give_search(struct search *search)
+{
+	free(search->islands);
+	free(search->local);
+	free(search->reached);
+	free(search->peers);
+	free(search->offers);
+}
+
+static void number_locals(const struct tutti_comm *comm, int *local)
+{
+	int *met = local + comm->size; /* [hosts] */
+
+	for (int rank = 0; rank < comm->size; rank++)
+		local[rank] = met[comm->host[rank]]++;
+}
+
+/* Each page's own: what an earlier communicator has left there is another one. */
+static void make_mark(const struct tt_cuda_offer *offer, int rank, uint64_t *mark)
+{
+	uint64_t word = offer->process ^ offer->memory ^ (uint64_t)rank;
+
+	for (size_t i = 0; i < MARK_BYTES / sizeof(*mark); i++)
+		mark[i] = word = word * 6364136223846793005u + 1442695040888963407u;
+}
+
+static cuda_result copy_now(const struct tt_cuda *cuda, cuda_address dst, cuda_address src)
+{
+	const cuda_result error = cuda->driver->mem_copy(dst, src, MARK_BYTES, cuda->setup);
+
+	return error ? error : cuda->driver->stream_synchronize(cuda->setup);
+}
+
+static tutti_result_t write_mark(const struct tt_cuda *cuda, const struct tt_cuda_offer *mine)
+{
+	uint64_t mark[MARK_BYTES / sizeof(uint64_t)];
+
+	make_mark(mine, cuda->comm->rank, mark);
+	const cuda_result error = copy_now(cuda, mine->memory, (cuda_address)(uintptr_t)mark);
+	return error ? tt_cuda_fail(cuda->driver, "write to memory of the GPU", error) : TUTTI_OK;
+}
+
+/* What CUDA says of who reaches whom is not all: between two GPUs that it lets reach each other, others may change where their messages go. */
+static tutti_result_t read_mark(const struct tt_cuda *cuda, cuda_address own, const struct tt_cuda_offer *theirs, cuda_address memory, int rank)
+{
+	uint64_t mark[MARK_BYTES / sizeof(uint64_t)], found[MARK_BYTES / sizeof(uint64_t)];
+	cuda_result error = copy_now(cuda, own + MARK_BYTES, memory);
+
+	if (!error)
+		error = copy_now(cuda, (cuda_address)(uintptr_t)found, own + MARK_BYTES);
+	if (error)
+		return tt_cuda_fail(cuda->driver, "read memory of another rank's GPU", error);
+	make_mark(theirs, rank, mark);
+	if (memcmp(mark, found, MARK_BYTES) == 0)
+		return TUTTI_OK;
+	return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
+		       "GPU %d reads other bytes from the memory of rank %d's GPU than that rank has written, although CUDA says that it reaches it: an IOMMU, or PCIe's access "
+		       "control (ACS), may redirect what they send each other",
+		       cuda->number, rank);
+}
+
+static bool try_one(const struct tt_cuda *cuda, struct search *search, int rank)
+{
+	const cuda_address own = search->offers[cuda->comm->rank].memory;
+
+	return rank == cuda->comm->rank || (tt_cuda_reach(cuda, rank, &search->offers[rank], &search->peers[rank]) == TUTTI_OK &&
+					    read_mark(cuda, own, &search->offers[rank], search->peers[rank].memory, rank) == TUTTI_OK);
+}
+
+static void try_all(const struct tt_cuda *cuda, struct search *search, struct reached *out)
 {
 	const struct tutti_comm *comm = cuda->comm;
-	int local = 0;
 
-	for (int rank = 0; rank < comm->size && local < 64; rank++) {
-		if (comm->host[rank] != comm->host[comm->rank])
+	for (int rank = 0; rank < comm->size; rank++) {
+		const int local = search->local[rank];
+
+		if (comm->host[rank] != comm->host[comm->rank] || local >= 64)
 			continue;
-		if (rank == comm->rank || tt_cuda_reach(cuda, rank, &all[rank], &peers[rank]) == TUTTI_OK)
+		if (try_one(cuda, search, rank))
 			out->local |= 1ull << local;
 		else if (!*out->why)
 			snprintf(out->why, sizeof(out->why), "rank %d: %.460s", comm->rank, tt_thread_error());
-		local++;
 	}
 }
 
-static bool reaches(const struct tutti_comm *comm, const struct reached *all, int a, int b)
+static bool reaches(const struct tutti_comm *comm, const struct search *search, int a, int b)
 {
-	const int local = local_rank_of(comm, b);
+	const int local = search->local[b];
 
-	return comm->host[a] == comm->host[b] && local < 64 && all[a].local >> local & 1;
+	return comm->host[a] == comm->host[b] && local < 64 && search->reached[a].local >> local & 1;
 }
 
-/* May `rank` be on the island, so far of `members` lower ranks? */
-static bool belongs(const struct tutti_comm *comm, const struct reached *all, const int *of, int island, int rank)
+/* The first island that has room and on which all reach the rank, and are reached by it; or one that is not there yet. */
+static int find_island(const struct tutti_comm *comm, struct search *search, const struct tt_cuda_islands *found, int rank)
 {
-	int members = 0;
+	int island = 0;
 
-	for (int other = 0; other < rank; other++) {
-		if (of[other] != island)
-			continue;
-		members++;
-		if (!reaches(comm, all, rank, other) || !reaches(comm, all, other, rank))
-			return false;
-	}
-	return members < TT_CUDA_RANKS;
+	for (int other = 0; other < rank; other++)
+		if (!reaches(comm, search, rank, other) || !reaches(comm, search, other, rank))
+			search->islands[found->of[other]].refused = rank;
+	while (island < found->count && (search->islands[island].refused == rank || search->islands[island].members == TT_CUDA_RANKS))
+		island++;
+	return island;
 }
 
-static void settle(const struct tutti_comm *comm, const struct reached *all, struct tt_cuda_islands *out)
+static void settle(const struct tutti_comm *comm, struct search *search, struct tt_cuda_islands *out)
 {
 	for (int rank = 0; rank < comm->size; rank++) {
-		int island = 0;
+		const int island = find_island(comm, search, out, rank), members = ++search->islands[island].members;
 
-		while (island < out->count && !belongs(comm, all, out->of, island, rank))
-			island++;
 		out->of[rank] = island;
 		out->count += island == out->count;
-		if (*all[rank].why && !out->split) {
+		out->most = members > out->most ? members : out->most;
+		if (*search->reached[rank].why && !out->split) {
 			out->split = true;
-			memcpy(out->why, all[rank].why, sizeof(out->why));
+			memcpy(out->why, search->reached[rank].why, sizeof(out->why));
 		}
 	}
 }
 
 /* All ranks take all exchanges, whatever fails. */
-static tutti_result_t probe(struct tt_cuda *cuda, cuda_address memory, tutti_result_t result, struct tt_cuda_offer *offers, struct tt_cuda_peer *peers,
-			    struct reached *reached)
+static tutti_result_t probe(struct tt_cuda *cuda, cuda_address memory, tutti_result_t result, struct search *search)
 {
 	struct tutti_comm *comm = cuda->comm;
-	struct tt_cuda_offer *mine = offers + comm->size;
+	struct tt_cuda_offer *mine = search->offers + comm->size;
 	struct reached own = { 0 };
 
 	if (!result)
 		result = tt_cuda_offer(cuda, memory, PROBE_BYTES, mine);
-	result = tt_cuda_exchange(comm, result, mine, offers);
+	if (!result)
+		result = write_mark(cuda, mine);
+	result = tt_cuda_exchange(comm, result, mine, search->offers);
 	if (result)
 		return result;
-	try_all(cuda, offers, peers, &own);
-	result = tutti_all_gather(comm, &own, reached, sizeof(own), TUTTI_UINT8, NULL);
+	try_all(cuda, search, &own);
+	result = tutti_all_gather(comm, &own, search->reached, sizeof(own), TUTTI_UINT8, NULL);
 	for (int rank = 0; rank < comm->size; rank++)
-		tt_cuda_unreach(cuda, &peers[rank]);
+		tt_cuda_unreach(cuda, &search->peers[rank]);
 	return result ? result : tutti_barrier(comm, NULL); /* nobody frees what another one has mapped */
+}
+
+static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct tt_cuda_islands *out)
+{
+	cuda_address memory = 0;
+	const cuda_result error = cuda->driver->mem_alloc(&memory, PROBE_BYTES);
+
+	number_locals(cuda->comm, search->local);
+	const tutti_result_t result = probe(cuda, memory, error ? tt_cuda_fail(cuda->driver, "take a page of memory of the GPU", error) : TUTTI_OK, search);
+	if (!result)
+		settle(cuda->comm, search, out);
+	if (memory)
+		cuda->driver->mem_free(memory);
+	return result;
 }
 
 tutti_result_t tt_cuda_find_islands(struct tt_cuda *cuda, struct tt_cuda_islands *out)
 {
-	const size_t size = (size_t)cuda->comm->size;
-	struct tt_cuda_offer *offers = calloc(size + 1, sizeof(*offers));
-	struct tt_cuda_peer *peers = calloc(size, sizeof(*peers));
-	struct reached *reached = calloc(size, sizeof(*reached));
-	cuda_address memory = 0;
+	const int size = cuda->comm->size;
+	struct search search;
 	tutti_result_t result;
 
-	*out = (struct tt_cuda_islands){ .of = calloc(size, sizeof(int)) };
-	if (!offers || !peers || !reached || !out->of) {
-		result = tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory for %zu ranks", size));
-	} else {
-		const cuda_result error = cuda->driver->mem_alloc(&memory, PROBE_BYTES);
-
-		result = probe(cuda, memory, error ? tt_cuda_fail(cuda->driver, "take a page of memory of the GPU", error) : TUTTI_OK, offers, peers, reached);
-	}
-	if (!result)
-		settle(cuda->comm, reached, out);
-	if (memory)
-		cuda->driver->mem_free(memory);
-	free(reached);
-	free(peers);
-	free(offers);
+	*out = (struct tt_cuda_islands){ .of = calloc((size_t)size, sizeof(int)) };
+	if (take_search(&search, cuda->comm) && out->of)
+		result = find(cuda, &search, out);
+	else
+		result = tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory for %d ranks", size));
+	give_search(&search);
 	return result;
 }
 
 int tt_cuda_island_size(const struct tt_cuda_islands *islands, int ranks)
 {
-	const int each = ranks / islands->count;
-
-	for (int island = 0; island < islands->count; island++) {
-		int members = 0;
-
-		for (int rank = 0; rank < ranks; rank++)
-			members += islands->of[rank] == island;
-		if (members != each)
-			return 0;
-	}
-	return each;
+	return islands->count * islands->most == ranks ? islands->most : 0;
 }

@@ -8,6 +8,7 @@
 /* Ranks of one host that all reach each other's memory make up an island, the most that are so in order of rank. Every rank is on one. */
 struct tt_cuda_islands {
 	int count;
+	int most;      /* ranks on the largest */
 	int *of;       /* [ranks]: numbered in order of their lowest ranks */
 	bool split;    /* a rank does not reach another one of its own host … */
 	char why[480]; /* … since */

@@ -34,11 +34,12 @@ enum { /* tt_cuda_report.waiting; a peer's rank << 8 is added where there is one
 	TT_CUDA_AWAITS_TAKEN
 };
 
-/* In pinned memory of the host, where it is looked at now and then. Written by the rank's own kernels, and `waiting` by its streams. */
+/* In pinned memory of the host, where it is looked at now and then. Written by the rank's own kernels, and the three words behind `ended` by its streams. */
 struct tt_cuda_report {
 	uint64_t ended;	  /* how often what was waited for has come and was used */
 	uint64_t waiting; /* whom the stream that came last to a wait waits for */
 	uint64_t crossed; /* 1: that one comes only when something has crossed from another island */
+	uint64_t timeout; /* nanoseconds that the stream's operation may wait, 0: as all; written before `waiting` */
 	uint32_t mismatch; /* 1 + the peer that called something else; 0: none. Written last */
 	uint8_t mine[TT_CUDA_CARD], theirs[TT_CUDA_CARD]; /* what both called */
 	uint8_t posted[TT_CUDA_SYNCS][TT_CUDA_RANKS]; /* of the control, copied here by the host to be looked at */

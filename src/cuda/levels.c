@@ -18,14 +18,13 @@
 
 #define LEAST_BYTES 65536 /* of all that the operation is about: below, the waits between GPUs cost more than they save. A guess. */
 #define ALIGNMENT   16
-#define SLOTS	    (TT_CUDA_RELAY_AHEAD + 1)
 
 struct tt_cuda_levels {
 	struct tutti_comm *local; /* the ranks of the island, in order; bound like any communicator whose GPUs reach each other */
 	int islands, island;
 	int places, place; /* ranks of each island */
 	int *rank;	   /* [islands × places] */
-	cuda_address scratch; /* SLOTS × TT_CUDA_RELAY_PIECE: of a reduce_scatter what crosses */
+	cuda_address scratch; /* TT_CUDA_PIECES_SLOTS × TT_CUDA_PIECE_BYTES: of a reduce_scatter what crosses */
 	struct tt_card card; /* of the operation that is put on a stream */
 };
 
@@ -48,6 +47,11 @@ static cuda_address element_at(const struct tt_call *call, const void *buffer, s
 int tt_cuda_rank_across(const struct tt_cuda *cuda, int island)
 {
 	return rank_at(cuda->levels, island, cuda->levels->place);
+}
+
+struct tt_cuda *tt_cuda_island_of(const struct tt_cuda *cuda)
+{
+	return cuda->levels ? cuda->levels->local->cuda : NULL;
 }
 
 /* ---- on the island */
@@ -154,13 +158,19 @@ static tutti_result_t gather_slices(struct tt_cuda_op *op, const struct part *pa
 static struct tt_call crossing_call(const struct tt_cuda_op *op, enum tt_collective collective, int root, size_t n, size_t recv_at)
 {
 	return (struct tt_call){ .collective = collective, .dtype = op->call->dtype, .op = summing(op->call->op), .root = root, .count = n, .send = (const void *)0,
-				 .recv = (void *)(uintptr_t)recv_at,
-				 .detail = tt_card_signature(&op->cuda->levels->card) }; /* two programs' calls may differ, and what crosses not */
+				 .recv = (void *)(uintptr_t)recv_at };
 }
 
-static size_t aligned(size_t bytes)
+/* `runs`: what a piece has beside the call. */
+static tutti_result_t cross(struct tt_cuda_op *op, const struct tt_call *call, const struct tt_cuda_piece *runs, struct part *part)
 {
-	return (bytes + 63) / 64 * 64;
+	struct tt_cuda_piece piece = *runs;
+
+	piece.comm = op->cuda->relay->across;
+	piece.whole = &op->cuda->levels->card;
+	piece.calls = call;
+	piece.ncalls = 1;
+	return tt_cuda_put_piece(op, &piece, &part->number);
 }
 
 /* ---- all_reduce: each place's slice is combined on the island, then between islands, then handed on */
@@ -176,10 +186,11 @@ static tutti_result_t bring_all_reduce(struct tt_cuda_op *op, struct part *part)
 	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from + slices.at[levels->place]);
 	here.send_counts = slices.count;
 	here.send_displs = slices.at;
-	const struct tt_cuda_run in = { (cuda_address)(uintptr_t)here.recv, 0, bytes }, out = { in.gpu, aligned(bytes), bytes };
+	const struct tt_cuda_run in = { (cuda_address)(uintptr_t)here.recv, 0, bytes }, out = { in.gpu, tt_cuda_aligned(bytes), bytes };
 	const struct tt_call across = crossing_call(op, TT_ALL_REDUCE, -1, n, out.at);
+	const struct tt_cuda_piece runs = { .inputs = &in, .ninputs = 1, .results = &out, .nresults = 1, .bytes = out.at + bytes };
 	const tutti_result_t result = put_here(op, &here);
-	return result ? result : tt_cuda_relay_put(op, &levels->card, &across, &in, 1, &out, 1, out.at + bytes, &part->number);
+	return result ? result : cross(op, &across, &runs, part);
 }
 
 static tutti_result_t take_all_reduce(struct tt_cuda_op *op, const struct part *part)
@@ -213,6 +224,7 @@ static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
 	const bool sends = island == levels->island;
 	const struct tt_cuda_run run = { element_at(op->call, op->call->recv, part->from + slices.at[levels->place]), 0, bytes };
 	const struct tt_call across = crossing_call(op, TT_BROADCAST, island, n, 0);
+	const struct tt_cuda_piece runs = { .inputs = &run, .ninputs = sends, .results = &run, .nresults = !sends, .bytes = bytes };
 	tutti_result_t result = TUTTI_OK;
 
 	here.count = part->n;
@@ -221,7 +233,7 @@ static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
 		here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
 	if (sends)
 		result = put_here(op, &here);
-	return result ? result : tt_cuda_relay_put(op, &levels->card, &across, &run, sends, &run, !sends, bytes, &part->number);
+	return result ? result : cross(op, &across, &runs, part);
 }
 
 static tutti_result_t take_broadcast(struct tt_cuda_op *op, const struct part *part)
@@ -255,7 +267,7 @@ static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype), islands = (size_t)levels->islands;
 	const struct tt_cuda_run in = { element_at(op->call, op->call->send, part->from), 0, bytes };
-	const struct tt_call across = crossing_call(op, TT_ALL_GATHER, -1, part->n, aligned(bytes));
+	const struct tt_call across = crossing_call(op, TT_ALL_GATHER, -1, part->n, tt_cuda_aligned(bytes));
 	struct tt_cuda_run *out = malloc(islands * sizeof(*out));
 	size_t n = 0;
 
@@ -265,9 +277,10 @@ static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 		const size_t block = (size_t)rank_at(levels, (int)island, levels->place);
 
 		if ((int)island != levels->island)
-			out[n++] = (struct tt_cuda_run){ element_at(op->call, op->call->recv, block * op->call->count + part->from), aligned(bytes) + island * bytes, bytes };
+			out[n++] = (struct tt_cuda_run){ element_at(op->call, op->call->recv, block * op->call->count + part->from), tt_cuda_aligned(bytes) + island * bytes, bytes };
 	}
-	tutti_result_t result = tt_cuda_relay_put(op, &levels->card, &across, &in, 1, out, n, aligned(bytes) + islands * bytes, &part->number);
+	const struct tt_cuda_piece runs = { .inputs = &in, .ninputs = 1, .results = out, .nresults = n, .bytes = tt_cuda_aligned(bytes) + islands * bytes };
+	tutti_result_t result = cross(op, &across, &runs, part);
 	if (!result) /* meanwhile */
 		result = gather_blocks(op, part, levels->island);
 	free(out);
@@ -305,14 +318,15 @@ static tutti_result_t bring_reduce_scatter(struct tt_cuda_op *op, struct part *p
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype), islands = (size_t)levels->islands;
 	/* as at the relay: what lay there before has crossed */
-	const cuda_address scratch = levels->scratch + tt_cuda_relay_next(op->cuda) % SLOTS * TT_CUDA_RELAY_PIECE;
-	const struct tt_cuda_run in = { scratch, 0, islands * bytes }, out = { element_at(op->call, op->call->recv, part->from), aligned(islands * bytes), bytes };
+	const cuda_address scratch = levels->scratch + tt_cuda_next_piece(op->cuda) % TT_CUDA_PIECES_SLOTS * TT_CUDA_PIECE_BYTES;
+	const struct tt_cuda_run in = { scratch, 0, islands * bytes }, out = { element_at(op->call, op->call->recv, part->from), tt_cuda_aligned(islands * bytes), bytes };
 	const struct tt_call across = crossing_call(op, TT_REDUCE_SCATTER, -1, part->n, out.at);
+	const struct tt_cuda_piece runs = { .inputs = &in, .ninputs = 1, .results = &out, .nresults = 1, .bytes = out.at + bytes };
 	tutti_result_t result = TUTTI_OK;
 
 	for (size_t island = 0; island < islands && !result; island++)
 		result = combine_blocks(op, part, (int)island, scratch + island * bytes);
-	return result ? result : tt_cuda_relay_put(op, &levels->card, &across, &in, 1, &out, 1, out.at + bytes, &part->number);
+	return result ? result : cross(op, &across, &runs, part);
 }
 
 static tutti_result_t take_reduce_scatter(struct tt_cuda_op *op, const struct part *part)
@@ -355,7 +369,7 @@ bool tt_cuda_fits_levels(const struct tt_cuda *cuda, const struct tt_call *call)
 /* Of a vector a slice for each place, of blocks one for each island crosses at a time. */
 static size_t elements_at_once(const struct tt_cuda_levels *levels, const struct tt_call *call)
 {
-	const size_t piece = TT_CUDA_RELAY_PIECE / tutti_dtype_size(call->dtype), islands = (size_t)levels->islands;
+	const size_t piece = TT_CUDA_PIECE_BYTES / tutti_dtype_size(call->dtype), islands = (size_t)levels->islands;
 	const size_t unit = ALIGNMENT / tutti_dtype_size(call->dtype), block = piece / islands / unit * unit;
 
 	if (tt_collective_of_vector(call->collective))
@@ -366,7 +380,7 @@ static size_t elements_at_once(const struct tt_cuda_levels *levels, const struct
 static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const struct part *part)
 {
 	struct tt_cuda_op here = { .cuda = op->cuda->levels->local->cuda, .stream = op->stream };
-	tutti_result_t result = tt_cuda_relay_fetch(op, part->number);
+	tutti_result_t result = tt_cuda_fetch_pieces(op, &(uint64_t){ part->number }, part->number);
 	cuda_result error = result ? 0 : tt_cuda_say_crossed(&here, true);
 
 	if (!result && !error)
@@ -376,27 +390,34 @@ static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const s
 	return error ? tt_cuda_fail(here.cuda->driver, tt_call_name(op->call), error) : result;
 }
 
+/* All ranks tell each other what they called, by a piece without bytes, and who does not come is missed by name: on an island and among the ranks of one place only a few
+ * would meet, and those not at all of which one goes another way. */
+static tutti_result_t announce(struct tt_cuda_op *op, uint64_t *number)
+{
+	const struct tt_call barrier = { .collective = TT_BARRIER, .dtype = TUTTI_UINT8, .op = -1, .root = -1 };
+	const struct tt_cuda_piece piece = { .comm = op->cuda->relay->comm, .whole = &op->cuda->levels->card, .calls = &barrier, .ncalls = 1 };
+
+	return tt_cuda_put_piece(op, &piece, number);
+}
+
 static tutti_result_t put_parts(struct tt_cuda_op *op, const struct way *way)
 {
 	const size_t count = op->call->count, each = elements_at_once(op->cuda->levels, op->call), n = (count + each - 1) / each;
-	struct part parts[SLOTS];
-	tutti_result_t result = TUTTI_OK;
+	struct part parts[TT_CUDA_PIECES_SLOTS];
+	uint64_t announced;
+	tutti_result_t result = announce(op, &announced);
 
-	for (size_t i = 0; i < n + TT_CUDA_RELAY_AHEAD && !result; i++) {
-		if (i < n) {
-			parts[i % SLOTS] = (struct part){ i * each, count - i * each < each ? count - i * each : each, 0 };
-			result = way->bring(op, &parts[i % SLOTS]);
+	for (size_t i = 0; i < n + TT_CUDA_PIECES_AHEAD && !result; i++) {
+		if (i == TT_CUDA_PIECES_AHEAD) /* before its slot is wanted again, and before anything is taken */
+			result = tt_cuda_fetch_pieces(op, &announced, announced);
+		if (!result && i < n) {
+			parts[i % TT_CUDA_PIECES_SLOTS] = (struct part){ i * each, count - i * each < each ? count - i * each : each, 0 };
+			result = way->bring(op, &parts[i % TT_CUDA_PIECES_SLOTS]);
 		}
-		if (!result && i >= TT_CUDA_RELAY_AHEAD)
-			result = take(op, way, &parts[(i - TT_CUDA_RELAY_AHEAD) % SLOTS]);
+		if (!result && i >= TT_CUDA_PIECES_AHEAD)
+			result = take(op, way, &parts[(i - TT_CUDA_PIECES_AHEAD) % TT_CUDA_PIECES_SLOTS]);
 	}
 	return result;
-}
-
-static struct tt_card card_of_call(const struct tt_cuda *cuda, const struct tt_call *call)
-{
-	return (struct tt_card){ .magic = TT_CARD_MAGIC, .rank = cuda->comm->rank, .count = call->count, .root = call->root, .op = call->op,
-				 .collective = (uint8_t)call->collective, .dtype = (uint8_t)call->dtype };
 }
 
 tutti_result_t tt_cuda_by_levels(struct tt_cuda_op *op)
@@ -404,7 +425,7 @@ tutti_result_t tt_cuda_by_levels(struct tt_cuda_op *op)
 	struct tt_cuda *local = op->cuda->levels->local->cuda;
 
 	op->cuda->calls++;
-	op->cuda->levels->card = card_of_call(op->cuda, op->call);
+	op->cuda->levels->card = tt_card_of_call(op->cuda->comm, op->call);
 	tt_cuda_watch_putting(local, true);
 	const tutti_result_t result = put_parts(op, way_of(op->call->collective));
 	const cuda_result error = op->captured ? 0 : tt_cuda_be_last(local, op->stream);
@@ -446,7 +467,7 @@ static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_islands *i
 	const tutti_result_t result = find_places(cuda, islands, levels);
 	if (result)
 		return result;
-	const cuda_result error = cuda->driver->mem_alloc(&levels->scratch, SLOTS * TT_CUDA_RELAY_PIECE);
+	const cuda_result error = cuda->driver->mem_alloc(&levels->scratch, TT_CUDA_PIECES_SLOTS * TT_CUDA_PIECE_BYTES);
 	return error ? tt_cuda_fail(cuda->driver, "take memory of the GPU for what crosses to other islands", error) : TUTTI_OK;
 }
 

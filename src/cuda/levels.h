@@ -12,6 +12,9 @@ tutti_result_t tt_cuda_levels_begin(struct tt_cuda *cuda, const struct tt_cuda_i
 /* No levels is fine. `frees`: nobody is at its memory, and the context is there. */
 void tt_cuda_levels_end(struct tt_cuda *cuda, bool frees);
 
+/* What this rank has for its island alone, where there are levels; otherwise NULL. */
+struct tt_cuda *tt_cuda_island_of(const struct tt_cuda *cuda);
+
 /* Is the call one that is worth it? The same on all ranks. */
 bool tt_cuda_fits_levels(const struct tt_cuda *cuda, const struct tt_call *call);
 tutti_result_t tt_cuda_by_levels(struct tt_cuda_op *op);

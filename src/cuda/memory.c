@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns memory of GPUs that peers can map, for callers. */
+#include <stdint.h>
 #include <stdio.h>
 
 #include "driver.h"
@@ -20,7 +21,7 @@ TUTTI_API tutti_result_t tutti_cuda_mem_alloc(size_t bytes, void **memory)
 	const tutti_result_t result = tt_cuda_driver(&driver);
 	if (result)
 		return result;
-	const cuda_result error = driver->mem_alloc(&address, bytes);
+	const cuda_result error = bytes > SIZE_MAX - CUDA_BLOCK ? CUDA_OUT_OF_MEMORY : driver->mem_alloc(&address, cuda_whole_blocks(bytes));
 	if (error == CUDA_INVALID_CONTEXT)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_mem_alloc: the thread has no current GPU: call cudaSetDevice() first");
 	if (error) {

@@ -43,7 +43,7 @@ static cuda_result put_piece(struct tt_cuda_op *op, struct tt_cuda_message *mess
 	if (!error && message->sending)
 		error = tt_cuda_copy(op, tt_cuda_room_of(op->cuda, rank, peer), buffer, bytes);
 	else if (!error)
-		error = tt_cuda_copy(op, buffer, tt_cuda_room_of(op->cuda, peer, rank), bytes);
+		error = tt_cuda_copy_from(op, peer, buffer, tt_cuda_room_of(op->cuda, peer, rank), bytes);
 	if (!error)
 		error = tt_cuda_give_word(op, sync);
 	message->done += bytes;

@@ -29,11 +29,108 @@ static tutti_result_t number_of_process(uint64_t *out)
 	return *out ? TUTTI_OK : tt_fail_errno(CUDA, "ask the kernel for random bytes");
 }
 
+/* ---- memory that ranks of one process have together */
+
+/* A rank may leave while others go on with operations, by mistake: these are to end with an error, and not by a kernel that stores where nothing is any more. Other processes
+ * have the memory by a mapping of their own; in the same one whoever leaves last frees it. */
+struct held {
+	struct held *next;
+	cuda_address memory;
+	cuda_device device; /* its primary context is retained as long */
+	unsigned holders;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct held *first;
+} memories = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Lock held. The link to it, or to the end. */
+static struct held **find_held(cuda_address memory)
+{
+	struct held **link = &memories.first;
+
+	while (*link && (*link)->memory != memory)
+		link = &(*link)->next;
+	return link;
+}
+
+tutti_result_t tt_cuda_take_held(const struct tt_cuda *cuda, size_t bytes, cuda_address *memory)
+{
+	struct held *held = calloc(1, sizeof(*held));
+	struct CUctx_st *context;
+	char what[96];
+	cuda_result error = held ? cuda->driver->primary_retain(&context, cuda->device) : CUDA_OUT_OF_MEMORY;
+	const bool retained = !error;
+
+	if (!error)
+		error = cuda->driver->mem_alloc(memory, bytes);
+	if (error) {
+		if (retained)
+			cuda->driver->primary_release(cuda->device);
+		free(held);
+		snprintf(what, sizeof(what), "take %zu bytes of memory of GPU %d", bytes, cuda->number);
+		tt_cuda_fail(cuda->driver, what, error);
+		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
+	}
+	pthread_mutex_lock(&memories.lock);
+	*held = (struct held){ memories.first, *memory, cuda->device, 1 };
+	memories.first = held;
+	pthread_mutex_unlock(&memories.lock);
+	return TUTTI_OK;
+}
+
+/* False: it is no such memory. */
+static bool hold(cuda_address memory)
+{
+	pthread_mutex_lock(&memories.lock);
+	struct held *held = *find_held(memory);
+	if (held)
+		held->holders++;
+	pthread_mutex_unlock(&memories.lock);
+	return held != NULL;
+}
+
+static void free_held(const struct cuda_driver *driver, struct held *held)
+{
+	struct CUctx_st *context, *popped;
+
+	if (driver->primary_retain(&context, held->device) == 0) {
+		if (driver->context_push(context) == 0) {
+			driver->mem_free(held->memory);
+			driver->context_pop(&popped);
+		}
+		driver->primary_release(held->device);
+	}
+	driver->primary_release(held->device);
+	free(held);
+}
+
+void tt_cuda_let_go(const struct cuda_driver *driver, cuda_address memory)
+{
+	pthread_mutex_lock(&memories.lock);
+	struct held **link = find_held(memory), *held = *link;
+	const bool last = held && --held->holders == 0;
+	if (last)
+		*link = held->next;
+	pthread_mutex_unlock(&memories.lock);
+	if (last)
+		free_held(driver, held);
+}
+
+/* ---- reaching */
+
+tutti_result_t tt_cuda_name_place(const struct tt_cuda *cuda, struct tt_cuda_offer *offer)
+{
+	offer->number = cuda->number;
+	return number_of_process(&offer->process);
+}
+
 tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, size_t bytes, struct tt_cuda_offer *offer)
 {
 	cuda_address base;
 	size_t length;
-	tutti_result_t result = number_of_process(&offer->process);
+	const tutti_result_t result = tt_cuda_name_place(cuda, offer);
 
 	if (result)
 		return result;
@@ -43,11 +140,13 @@ tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, si
 	if (bytes > length - (memory - base))
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%zu bytes at %#llx of GPU %d, but its allocation ends after %zu", bytes, memory, cuda->number,
 			       (size_t)(length - (memory - base)));
+	error = cuda->driver->device_get_uuid((struct CUuuid_st *)offer->gpu, cuda->device);
+	if (error)
+		return tt_cuda_fail(cuda->driver, "ask which GPU this is", error);
 	offer->no_handle = cuda->driver->ipc_get(&offer->handle, base); /* whoever needs it says so */
 	offer->memory = memory;
 	offer->bytes = bytes;
 	offer->offset = memory - base;
-	offer->number = cuda->number;
 	return TUTTI_OK;
 }
 
@@ -99,6 +198,7 @@ tutti_result_t tt_cuda_reach(const struct tt_cuda *cuda, int rank, const struct 
 	if (offer->process == here) {
 		result = offer->number == cuda->number ? TUTTI_OK : enable_peer(cuda, offer->number);
 		peer->memory = result ? 0 : offer->memory;
+		peer->held = !result && hold(offer->memory);
 		return result;
 	}
 	if (offer->no_handle) {
@@ -126,5 +226,7 @@ void tt_cuda_unreach(const struct tt_cuda *cuda, struct tt_cuda_peer *peer)
 {
 	if (peer->opened)
 		cuda->driver->ipc_close(peer->memory - peer->offset);
+	if (peer->held)
+		tt_cuda_let_go(cuda->driver, peer->memory);
 	*peer = (struct tt_cuda_peer){ 0 };
 }

@@ -1,37 +1,67 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations on streams where the ranks' GPUs cannot reach each other: by pinned memory and the host's collectives. */
+/* The host's part of operations on streams where the ranks' GPUs do not all reach each other. */
 #ifndef TT_CUDA_RELAY_H
 #define TT_CUDA_RELAY_H
 
-#include "bound.h"
-#include "card.h"
+#include "pieces.h"
 
-#define TT_CUDA_RELAY_PIECE ((size_t)4 << 20) /* bytes of all blocks of a side */
-#define TT_CUDA_RELAY_AHEAD 2		      /* pieces that a stream brings before it waits for a result */
-
-/* Bytes of memory of the GPU, and where they lie in a piece's pinned memory. */
-struct tt_cuda_run {
-	cuda_address gpu;
-	size_t at, bytes;
+/* In pinned memory, one line each. */
+struct tt_cuda_relay_words {
+	struct tt_cuda_report report; /* first: it is freed by its own address */
+	struct {
+		_Alignas(64) uint64_t gone; /* written by streams: the piece that lies in the slot; the thread makes it 0 when it has seen it */
+		_Alignas(64) uint64_t done; /* written by the thread: the piece whose result does. Streams make it 0 before a piece that had the number before */
+	} slot[TT_CUDA_PIECES_SLOTS];
 };
+
+/* A piece as the thread has it. */
+struct tt_cuda_job {
+	struct tt_cuda_job *next;
+	uint64_t number;
+	struct tt_call *calls; /* their tables are copies */
+	size_t ncalls;
+	tutti_comm_t comm;
+	struct tt_card whole;
+	tutti_request_t request;
+	bool recorded; /* of a captured stream: kept */
+	size_t scaled; /* elements of input that are multiplied first, of a pre-multiplied sum */
+	uint8_t scalar[8];
+};
+
+struct tt_cuda_relay {
+	struct tt_cuda *cuda;
+	tutti_comm_t comm;   /* of all ranks */
+	tutti_comm_t across; /* of those that have this one's place on their islands; NULL: there are none */
+	struct tt_cuda_relay_words *words;
+	struct tt_cuda_pieces *pieces; /* what streams have for them */
+	pthread_t thread;
+	struct tt_cuda_job *running[TT_CUDA_PIECES_SLOTS]; /* the thread's */
+	pthread_mutex_t lock;
+	pthread_cond_t wanted;
+	struct tt_cuda_job *first, *last; /* behind the lock: not done, in order */
+	struct tt_cuda_job **recorded;	  /* likewise, in order */
+	size_t nrecorded;		  /* likewise */
+	bool stop, failed, released;	  /* likewise */
+};
+
+/* What crosses between islands has longer: who stops in the middle of an operation is missed by its own island first (watch.c). */
+static inline uint64_t tt_cuda_timeout_across(uint64_t timeout_ns)
+{
+	return timeout_ns + timeout_ns / 2;
+}
 
 /* All ranks call. The communicator's context is current. */
 tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda);
-/* NULL relay is fine. `frees`: all that was put on streams has ended, and the context is there. */
-void tt_cuda_relay_end(struct tt_cuda *cuda, bool frees);
-
-tutti_result_t tt_cuda_relay_collective(struct tt_cuda_op *op);
-tutti_result_t tt_cuda_relay_messages(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n);
-
 /* Also between the ranks that have the same place, each on its island. All ranks call; the same result on all. */
 tutti_result_t tt_cuda_relay_across(struct tt_cuda *cuda, int place, int island);
-/* A piece of `whole`, which goes in two levels, between those: what is at `inputs` becomes what is to be at `results`, by a call whose buffers are offsets in pinned memory, of
- * which it reads and writes `bytes`. It is fetched TT_CUDA_RELAY_AHEAD pieces later at the latest, in order. */
-tutti_result_t tt_cuda_relay_put(struct tt_cuda_op *op, const struct tt_card *whole, const struct tt_call *call, const struct tt_cuda_run *inputs, size_t ninputs,
-				 const struct tt_cuda_run *results, size_t nresults, size_t bytes, uint64_t *number);
-tutti_result_t tt_cuda_relay_fetch(struct tt_cuda_op *op, uint64_t number);
-/* The number that the next piece gets. */
-uint64_t tt_cuda_relay_next(const struct tt_cuda *cuda);
+/* End its thread, which may be about to tell the watch of a fault; what the watch needs of it stays. No relay is fine, as below. */
+void tt_cuda_relay_stop(struct tt_cuda *cuda);
+/* `frees`: all that was put on streams has ended, and the context is there. */
+void tt_cuda_relay_end(struct tt_cuda *cuda, bool frees);
+
+/* The thread is to know of it, and owns it. False: no memory, it is the caller's still. */
+bool tt_cuda_relay_enlist(struct tt_cuda_relay *relay, struct tt_cuda_job *job);
+void tt_cuda_job_free(struct tt_cuda_job *job);
 
 /* The communicator has ended: streams that wait go on, now and later. Any thread. */
 void tt_cuda_relay_release(struct tt_cuda *cuda);

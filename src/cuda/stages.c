@@ -87,7 +87,7 @@ static cuda_result reduce_block(struct tt_cuda_op *op, const struct tt_step *ste
 	}
 	cuda_result error = 0;
 	for (uint32_t i = 0; i < part.ndst && !error; i++)
-		error = tt_cuda_copy(op, (cuda_address)(uintptr_t)part.dst[i], (cuda_address)(uintptr_t)part.src[0], length);
+		error = tt_cuda_copy_from(op, step[1].peer, (cuda_address)(uintptr_t)part.dst[i], (cuda_address)(uintptr_t)part.src[0], length);
 	return error;
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what goes onto streams: waits for words of other ranks, and kernels, of which the last of a round gives word (kernels.h). */
+/* Owns what goes onto streams: waits for words of other ranks, kernels, of which the last of a round gives word (kernels.h), and copies by
+ * engines between two GPUs. */
 #include <stddef.h>
 #include <string.h>
 
 #include "bound.h"
+#include "log.h"
 #include "module.h"
 
 #define THREADS_FEW  128 /* of a block where there is little to do: fewer start sooner */
@@ -15,23 +17,12 @@
 
 static union CUstreamBatchMemOpParams_union wait_for(const struct tt_cuda *cuda, cuda_address word, uint64_t value)
 {
-	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
-
-	op.waitValue.operation = CUDA_MEM_OP_WAIT_64;
-	op.waitValue.address = word;
-	op.waitValue.value64 = value;
-	op.waitValue.flags = CUDA_WAIT_EQUAL | (cuda->flushes ? CUDA_WAIT_FLUSH : 0);
-	return op;
+	return tt_cuda_wait_word(word, value, CUDA_WAIT_EQUAL | (cuda->flushes ? CUDA_WAIT_FLUSH : 0));
 }
 
 static union CUstreamBatchMemOpParams_union say(uint64_t *word, uint64_t value)
 {
-	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
-
-	op.writeValue.operation = CUDA_MEM_OP_WRITE_64;
-	op.writeValue.address = (cuda_address)(uintptr_t)word;
-	op.writeValue.value64 = value;
-	return op;
+	return tt_cuda_write_word((cuda_address)(uintptr_t)word, value);
 }
 
 /* Whom the stream waits for, for the watch. */
@@ -40,11 +31,35 @@ static union CUstreamBatchMemOpParams_union say_waiting(const struct tt_cuda *cu
 	return say(&cuda->report->waiting, waiting);
 }
 
+tutti_result_t tt_cuda_try_report(const struct tt_cuda *cuda)
+{
+	union CUstreamBatchMemOpParams_union word = say(&cuda->report->ended, 1);
+	cuda_result error = cuda->driver->stream_mem_ops(cuda->setup, 1, &word, 0);
+
+	if (!error)
+		error = cuda->driver->stream_synchronize(cuda->setup);
+	if (error)
+		return tt_cuda_fail(cuda->driver, "write to pinned memory by a stream", error);
+	if (!__atomic_exchange_n(&cuda->report->ended, 0, __ATOMIC_ACQUIRE))
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "the host does not see what streams of GPU %d write to pinned memory (confidential computing?)", cuda->number);
+	return TUTTI_OK;
+}
+
+static cuda_result say_one(struct tt_cuda_op *op, uint64_t *word, uint64_t value)
+{
+	union CUstreamBatchMemOpParams_union one = say(word, value);
+
+	return op->cuda->driver->stream_mem_ops(op->stream, 1, &one, 0);
+}
+
 cuda_result tt_cuda_say_crossed(struct tt_cuda_op *op, bool crossed)
 {
-	union CUstreamBatchMemOpParams_union word = say(&op->cuda->report->crossed, crossed);
+	return say_one(op, &op->cuda->report->crossed, crossed);
+}
 
-	return op->cuda->driver->stream_mem_ops(op->stream, 1, &word, 0);
+cuda_result tt_cuda_say_timeout(struct tt_cuda_op *op, uint64_t timeout_ns)
+{
+	return say_one(op, &op->cuda->report->timeout, timeout_ns);
 }
 
 cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync)
@@ -76,10 +91,9 @@ cuda_result tt_cuda_await_word(struct tt_cuda_op *op, size_t offset, uint64_t wa
 
 cuda_result tt_cuda_await_end(struct tt_cuda_op *op)
 {
-	union CUstreamBatchMemOpParams_union nobody = say_waiting(op->cuda, TT_CUDA_AWAITS_NOBODY);
 	const cuda_result error = tt_cuda_await_sync(op, TT_CUDA_LAST);
 
-	return error ? error : op->cuda->driver->stream_mem_ops(op->stream, 1, &nobody, 0);
+	return error ? error : say_one(op, &op->cuda->report->waiting, TT_CUDA_AWAITS_NOBODY);
 }
 
 /* ---- kernels */
@@ -94,6 +108,12 @@ static unsigned blocks_for(const struct tt_cuda *cuda, uint64_t bytes, unsigned 
 	return (unsigned)(wanted < most ? wanted : most);
 }
 
+/* Does the kernel add to report.ended (kernels.cu)? */
+static bool tells_end(const struct tt_cuda_sync *sync)
+{
+	return sync->kind == TT_CUDA_SEND || sync->kind == TT_CUDA_RECV || (sync->kind == TT_CUDA_COLLECTIVE && sync->clear >= 0 && sync->clear != TT_CUDA_LAST);
+}
+
 static cuda_result launch(struct tt_cuda_op *op, struct tt_cuda_sync *sync)
 {
 	const struct tt_cuda *cuda = op->cuda;
@@ -106,6 +126,7 @@ static cuda_result launch(struct tt_cuda_op *op, struct tt_cuda_sync *sync)
 	memcpy(sync->card, &op->card, sizeof(op->card));
 	const cuda_result error = cuda->driver->launch(op->function, blocks_for(cuda, op->work, jobs), jobs, 1, threads, 1, 1, 0, op->stream, parameters, NULL);
 
+	op->cuda->waits += tells_end(sync);
 	op->pending = false;
 	op->work = 0;
 	op->part.nsrc = op->part.ndst = 0;
@@ -163,6 +184,33 @@ cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address s
 	if (bytes > op->work)
 		op->work = bytes;
 	return 0;
+}
+
+/* On this one a copy between two GPUs waits for all that the process gave to either before, as CUDA's programming guide says: for other ranks' waits, too. */
+static bool is_legacy(const struct CUstream_st *stream)
+{
+	return (uintptr_t)stream <= 1; /* NULL and CU_STREAM_LEGACY */
+}
+
+/* Between two GPUs many bytes go by a copy engine, and the multiprocessors are the program's. The copies of a round come one after the other, and behind them
+ * the kernel that gives word: it begins when they have ended, so its fence comes after all that they have read and written. What is pending and touches
+ * none of it may be done by that kernel.
+ *
+ * Kernels move nothing where peers called something else, or the communicator has ended; an engine does. That harms nobody. It reads of the peer's stage
+ * or room what this rank's own call has there, and these are as long on all ranks; it writes this rank's result, which is undefined then. And the memory
+ * is there: a rank frees it after the last word of all operations that it took part in, and so after what was read for them, and keeps it after a fault;
+ * what a killed process had is mapped here still, on which kernels that are running at that moment count as well. (Whose peer has left in good order
+ * without the operation finds its control gone, too.) Windows are the program's to free after a fault: between them all goes by kernels. */
+cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst, cuda_address src, size_t bytes)
+{
+	const struct tt_cuda *cuda = op->cuda;
+	const size_t least = cuda->comm->settings.engine_bytes;
+
+	if (!cuda->peer[from].elsewhere || least == 0 || bytes < least || is_legacy(op->stream))
+		return tt_cuda_copy(op, dst, src, bytes);
+	const cuda_result error = op->pending && !joins(op, dst, src, bytes) ? flush(op) : 0;
+
+	return error ? error : cuda->driver->mem_copy(dst, src, bytes, op->stream);
 }
 
 cuda_result tt_cuda_combine(struct tt_cuda_op *op, struct CUfunc_st *function, const struct tt_cuda_part *part)

@@ -15,6 +15,15 @@
 bool gpu_job_threads;
 int gpu_job_ranks;
 static const char *const *environment;
+static atomic_bool goes_by_host; /* the library has said so */
+
+/* TEST_REACH: ranks that do not reach each other's GPUs, but should, have failed, whatever comes of the rest. */
+static void note(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+{
+	fprintf(stderr, "%s %s: %s\n", level == TUTTI_LOG_WARN ? "warn" : "log", subsystem, line);
+	if (level == TUTTI_LOG_WARN && strstr(line, "go through the host's memory"))
+		atomic_store(&goes_by_host, true);
+}
 
 /* In a process of its own: ranks that are forked from one that has started CUDA could not use it. */
 static int count_gpus(void)
@@ -44,6 +53,8 @@ int gpu_job_choose(int argc, char **argv)
 	environment = (const char *const *)(argv + 3);
 	for (int i = 3; i < argc; i++)
 		putenv(argv[i]);
+	if (getenv("TEST_REACH"))
+		tutti_log_set_sink(note, NULL);
 	return count_gpus() > 0 ? 0 : 77;
 }
 
@@ -55,12 +66,19 @@ struct call {
 	pthread_t thread;
 };
 
-/* TEST_GPUS=all: ranks go round all GPUs, which must reach each other; otherwise they share the first. */
+/* TEST_GPUS=all: ranks go round all GPUs, which must reach each other; a number: round so many, of which each, a process, sees its own alone; otherwise they share
+ * the first. */
 static int device_of(int rank)
 {
-	const char *all = getenv("TEST_GPUS");
+	const char *gpus = getenv("TEST_GPUS");
+	const int alone = gpus ? atoi(gpus) : 0;
+	char number[16];
 
-	return all && strcmp(all, "all") == 0 ? rank % gpu_count() : 0;
+	if (alone > 0) {
+		snprintf(number, sizeof(number), "%d", rank % alone);
+		setenv("CUDA_VISIBLE_DEVICES", number, 1); /* CUDA has not been started yet */
+	}
+	return gpus && strcmp(gpus, "all") == 0 ? rank % gpu_count() : 0;
 }
 
 static int run_body(tutti_comm_t comm, void *argument)
@@ -73,6 +91,7 @@ static int run_body(tutti_comm_t comm, void *argument)
 	rank.stream = gpu_stream();
 	CLAIM(rank.stream, "%s", gpu_error());
 	SUCCEEDS(tutti_cuda_bind(comm, rank.device));
+	CLAIM(!atomic_load(&goes_by_host), "operations go by the host, expected (TEST_REACH) that the ranks' GPUs reach each other");
 	const int failed = call->body(&rank, call->argument);
 	if (!failed)
 		CLAIM(gpu_stream_free(rank.stream), "%s", gpu_error());
@@ -92,8 +111,10 @@ static void *run_thread(void *argument)
 	return NULL;
 }
 
-static int run_threads(gpu_body *body, void *argument)
+/* All ranks, in a process of their own, which the harness ends at the job's limit, as it does with processes that are ranks. */
+static int run_threads(int number, void *argument)
 {
+	const struct call *call = argument;
 	struct call calls[RANKS_MAX];
 	tutti_store_t store;
 	char address[64];
@@ -105,7 +126,7 @@ static int run_threads(gpu_body *body, void *argument)
 		return 1;
 	}
 	for (int i = 0; i < gpu_job_ranks; i++) {
-		calls[i] = (struct call){ body, argument, store, i, 1, 0 };
+		calls[i] = (struct call){ call->body, call->argument, store, i, 1, 0 };
 		if (pthread_create(&calls[i].thread, NULL, run_thread, &calls[i]))
 			abort();
 	}
@@ -122,11 +143,10 @@ int gpu_job_run(gpu_body *body, void *argument, const struct job *job)
 	struct call call = { .body = body, .argument = argument };
 	struct job whole = job ? *job : (struct job){ 0 };
 
-	if (gpu_job_threads)
-		return run_threads(body, argument);
-	whole.ranks = gpu_job_ranks;
+	whole.ranks = gpu_job_threads ? 1 : gpu_job_ranks;
 	whole.env = environment;
 	whole.body = run_body;
+	whole.whole = gpu_job_threads ? run_threads : NULL;
 	whole.argument = &call;
 	return run_job(&whole);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks on GPUs: a body runs in every rank of a job, each of which is a process or a thread, and has a GPU, a stream and a communicator bound to it. */
+/* Ranks on GPUs: a body runs in every rank of a job, each of which is a process or a thread, and has a GPU, a stream and a communicator bound to it.
+ * Threads are those of one process, which the job is. TEST_REACH, set: the ranks' GPUs reach each other, and a library that goes by the host instead has failed. */
 #ifndef TT_GPU_JOB_H
 #define TT_GPU_JOB_H
 

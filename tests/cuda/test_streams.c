@@ -24,7 +24,7 @@ static const size_t sizes[] = { 0, 1, 7, 64, 257, 4099, LONGEST };
 static size_t longer = 1; /* times as many elements */
 
 struct memory {
-	uint8_t *host, *gpu;
+	uint8_t *host, *gpu; /* the host's is pinned: CUDA may keep whoever copies other memory until what is on the GPU has ended, and that waits for other ranks */
 	size_t bytes;
 };
 
@@ -189,7 +189,8 @@ static int take(struct setting *s, struct memory *memory, size_t bytes)
 	void *gpu;
 
 	memory->bytes = bytes;
-	memory->host = malloc(bytes);
+	memory->host = gpu_alloc_pinned(bytes);
+	CLAIM(memory->host, "%s", gpu_error());
 	SUCCEEDS(tutti_cuda_mem_alloc(bytes, &gpu));
 	memory->gpu = gpu;
 	return 0;
@@ -197,7 +198,7 @@ static int take(struct setting *s, struct memory *memory, size_t bytes)
 
 static void give(struct memory *memory)
 {
-	free(memory->host);
+	gpu_free_pinned(memory->host);
 	tutti_cuda_mem_free(memory->gpu);
 }
 
@@ -213,6 +214,7 @@ static int body(struct gpu_rank *r, void *argument)
 	if (take(&s, &s.send, bytes) || take(&s, &s.recv, bytes))
 		return 1;
 	s.expected = malloc(bytes);
+	SUCCEEDS(tutti_barrier(comm, NULL)); /* memory is not taken while streams wait */
 	if (check_all(&s, every))
 		return 1;
 	SUCCEEDS(tutti_cuda_register(comm, s.send.gpu, bytes, &windows[0]));

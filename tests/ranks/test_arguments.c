@@ -248,6 +248,8 @@ static int settings(int rank, void *argument)
 		{ "TUTTI_SEGMENT", "1", "1" },
 		{ "TUTTI_SEGMENT", "-64", "-64" },
 		{ "TUTTI_SEGMENT", "64k", "64k" },
+		{ "TUTTI_CUDA_ENGINES", "off", "off" },
+		{ "TUTTI_CUDA_ENGINES", "-1", "-1" },
 		{ "TUTTI_REPRODUCIBLE", "yes", "yes" },
 		{ "TUTTI_RANK", "1", "rank 1", true },
 		{ "TUTTI_RANK", "x", "\"x\"" },

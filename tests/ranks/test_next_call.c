@@ -144,6 +144,24 @@ static void a_group_has_the_deadline_said_before_it(void **state)
 	all_are_told(1u << 3, sums_of_a_group, "missed its deadline of 0.5 s");
 }
 
+/* They travel as one. */
+static tutti_result_t small_sums_of_a_group(tutti_comm_t comm)
+{
+	float values[3] = { 1, 2, 3 }, sums[3];
+	tutti_result_t result = shorten(comm);
+
+	if (!result)
+		result = tutti_group_begin(comm);
+	for (int i = 0; i < 3 && !result; i++)
+		result = tutti_all_reduce(comm, &values[i], &sums[i], 1, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+	return result ? result : tutti_group_end(comm, NULL);
+}
+
+static void small_sums_of_a_group_have_it_too(void **state)
+{
+	all_are_told(1u << 3, small_sums_of_a_group, "missed its deadline of 0.5 s");
+}
+
 static tutti_result_t wait_for_a_request(tutti_comm_t comm)
 {
 	tutti_request_t request;
@@ -244,6 +262,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(only_the_caller_is_said_to_have_called),
 		cmocka_unit_test(the_last_call_of_an_absent_rank_is_told),
 		cmocka_unit_test(a_group_has_the_deadline_said_before_it),
+		cmocka_unit_test(small_sums_of_a_group_have_it_too),
 		cmocka_unit_test(a_request_keeps_the_deadline_of_its_call),
 		cmocka_unit_test(only_the_next_call_is_concerned),
 		cmocka_unit_test(an_invalid_call_takes_it),

@@ -253,6 +253,59 @@ static void an_operation_that_is_being_written_is_left_out(void **state)
 	free(flight);
 }
 
+static void add_on_stream(struct tt_flight *flight, uint64_t number, uint64_t waits, bool captured)
+{
+	struct tt_flight_stream *line = &flight->streams[number % TT_FLIGHT_STREAMS];
+
+	line->posted = 2000 + number;
+	line->count = number;
+	line->waits = waits;
+	line->kind = number % 2 ? TT_FLIGHT_SEND : TT_FLIGHT_COLLECTIVE;
+	line->dtype = TUTTI_FLOAT16;
+	line->op = TUTTI_MIN;
+	line->root = 5;
+	line->captured = captured;
+	line->number = number;
+}
+
+/* Those up to 1002 have; of the others those that had no more waits than have ended; of graphs nobody knows. */
+static void calls_on_streams_say_whether_they_have_ended(void **state)
+{
+	static const char *const expected[] = { "true", "true", "true", "null", "false", "false" };
+	struct tt_flight *flight = new_flight();
+
+	for (uint64_t number = 1; number <= 1001; number++)
+		add_on_stream(flight, number, 0, false);
+	add_on_stream(flight, 1002, 71, false);
+	add_on_stream(flight, 1003, 70, false);
+	add_on_stream(flight, 1004, 0, true);
+	add_on_stream(flight, 1005, 71, false);
+	add_on_stream(flight, 1006, 0, false);
+	flight->streams_ended = 1002;
+	flight->streams_waits = 70;
+	assert_true(tt_flight_write(flight, "test"));
+	json_t *report = read_report();
+	const json_t *calls = json_object_get(report, "streams"), *send = json_array_get(calls, 254), *last = json_array_get(calls, 255);
+
+	assert_int_equal(number_in(report, "streams_called"), 1006);
+	assert_int_equal(json_array_size(calls), 256);
+	assert_int_equal(number_in(last, "number"), 1006);
+	for (size_t i = 0; i < 6; i++) {
+		const json_t *ended = json_object_get(json_array_get(calls, 250 + i), "ended");
+
+		assert_string_equal(json_is_null(ended) ? "null" : json_is_true(ended) ? "true" : "false", expected[i]);
+	}
+	assert_string_equal(json_string_value(json_object_get(send, "kind")), "send");
+	assert_int_equal(number_in(send, "peer"), 5);
+	assert_int_equal(number_in(send, "count"), 1005);
+	assert_string_equal(json_string_value(json_object_get(send, "dtype")), "float16");
+	assert_null(json_object_get(send, "op"));
+	assert_string_equal(json_string_value(json_object_get(last, "op")), "min");
+	assert_int_equal(number_in(last, "root"), 5);
+	json_decref(report);
+	free(flight);
+}
+
 /* Numbers that no writer leaves: a report is written all the same, and is JSON. */
 static void garbage_in_the_mapping_does_no_harm(void **state)
 {
@@ -561,6 +614,7 @@ int main(void)
 		TEST(cards_that_were_written_over_are_not_shown),
 		TEST(a_record_that_is_being_written_over_does_not_count),
 		TEST(an_operation_that_is_being_written_is_left_out),
+		TEST(calls_on_streams_say_whether_they_have_ended),
 		TEST(garbage_in_the_mapping_does_no_harm),
 		TEST(strings_are_escaped),
 		TEST(an_abort_is_reported_once_with_its_reason),

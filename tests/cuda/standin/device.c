@@ -66,9 +66,14 @@ static long setting(const char *name, long otherwise)
 
 int standin_devices(void)
 {
-	const long devices = setting("STANDIN_DEVICES", 2);
+	const long devices = getenv("CUDA_VISIBLE_DEVICES") ? 1 : setting("STANDIN_DEVICES", 2);
 
 	return devices < DEVICES_MAX ? (int)devices : DEVICES_MAX;
+}
+
+int standin_first(void)
+{
+	return (int)setting("CUDA_VISIBLE_DEVICES", 0);
 }
 
 size_t standin_memory_bytes(void)
@@ -235,7 +240,7 @@ API cuda_result cuDeviceGetUuid(struct CUuuid_st *uuid, cuda_device device)
 	const cuda_result error = enter_of(__func__, device, uuid);
 
 	for (int i = 0; i < CUDA_UUID_BYTES && !error; i++)
-		((unsigned char *)uuid)[i] = (unsigned char)(0x10 * device + i);
+		((unsigned char *)uuid)[i] = (unsigned char)(0x10 * (standin_first() + device) + i);
 	return standin_leave(error);
 }
 
@@ -244,7 +249,7 @@ API cuda_result cuDeviceGetPCIBusId(char *id, int room, cuda_device device)
 	const cuda_result error = enter_of(__func__, device, id);
 
 	if (!error)
-		snprintf(id, (size_t)room, "0000:%02x:00.0", 0x17 + device);
+		snprintf(id, (size_t)room, "0000:%02x:00.0", 0x17 + standin_first() + device);
 	return standin_leave(error);
 }
 
@@ -284,8 +289,11 @@ bool standin_reaches(cuda_device device, cuda_device peer)
 
 	if (device == peer || (peers && strcmp(peers, "none") == 0))
 		return false;
-	if (peers && strcmp(peers, "pairs") == 0)
-		return device / 2 == peer / 2;
+	if (peers && (strcmp(peers, "pairs") == 0 || strcmp(peers, "threes") == 0)) {
+		const int together = *peers == 'p' ? 2 : 3;
+
+		return device / together == peer / together;
+	}
 	return (peers && strcmp(peers, "all") == 0) || device == peer + 1;
 }
 

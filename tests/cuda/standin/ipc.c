@@ -12,7 +12,7 @@
 
 struct token {
 	uint64_t magic, bytes, inode; /* the inode: descriptors and process numbers are used again */
-	int32_t process, fd, device;
+	int32_t process, fd, device; /* the device as the machine numbers it */
 };
 
 _Static_assert(sizeof(struct token) <= sizeof(struct CUipcMemHandle_st), "a handle has no room");
@@ -27,7 +27,8 @@ static cuda_result write_handle(struct CUipcMemHandle_st *handle, cuda_address a
 		return CUDA_INVALID_VALUE;
 	if (fstat(memory->fd, &stat) < 0)
 		return UNKNOWN;
-	const struct token token = { .magic = MAGIC, .bytes = memory->bytes, .inode = stat.st_ino, .process = getpid(), .fd = memory->fd, .device = memory->device };
+	const struct token token = { .magic = MAGIC, .bytes = memory->bytes, .inode = stat.st_ino, .process = getpid(), .fd = memory->fd,
+				     .device = standin_first() + memory->device };
 
 	memset(handle, 0, sizeof(*handle));
 	memcpy(handle, &token, sizeof(token));
@@ -62,13 +63,15 @@ static cuda_result map(struct CUctx_st *context, const struct token *token, stru
 	return !same ? INVALID_HANDLE : *out ? 0 : MAP_FAILED_THERE;
 }
 
+/* `device`: as this process numbers it, or would. */
 static cuda_result reach(struct CUctx_st *context, cuda_device device)
 {
 	if (context->device == device)
 		return 0;
-	if (!standin_reaches(context->device, device))
+	if (!standin_reaches(standin_first() + context->device, standin_first() + device))
 		return PEER_UNSUPPORTED;
-	context->peers[device] = true;
+	if (device >= 0 && device < standin_devices())
+		context->peers[device] = true;
 	return 0;
 }
 
@@ -83,13 +86,14 @@ static cuda_result open_memory(struct CUctx_st *context, const struct CUipcMemHa
 	if (token.process == getpid())
 		return CUDA_INVALID_CONTEXT;
 	if (!memory) {
-		cuda_result error = reach(context, token.device);
+		const cuda_device device = token.device - standin_first();
+		cuda_result error = reach(context, device);
 
 		if (!error)
 			error = map(context, &token, &memory);
 		if (error)
 			return error;
-		memory->device = token.device;
+		memory->device = device;
 		memory->handle = *handle;
 	}
 	memory->opened++;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Owns the library's kernels, compiled for the host, and how a grid of any runs.
 #include <dlfcn.h>
+#include <string.h>
 
 #include "cuda_shim.h"
 #include "cuda/kernels.cu"
@@ -15,10 +16,19 @@ extern const char __start_standin_kernels[] __attribute__((visibility("hidden"))
 extern const char __stop_standin_kernels[] __attribute__((visibility("hidden")));
 }
 
+// tests/gpu/probe's own
+static void probe_nothing(void)
+{
+}
+
 bool standin_kernel_named(const char *name, struct standin_kernel *out)
 {
 	Dl_info self;
 
+	if (strcmp(name, "probe_nothing") == 0) {
+		*out = standin_call<void()>::kernel(probe_nothing);
+		return true;
+	}
 	if (standin_train_kernel_named(name, out) || standin_bench_kernel_named(name, out))
 		return true;
 	if (!dladdr((const void *)&standin_kernel_named, &self))

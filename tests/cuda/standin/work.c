@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static unsigned copies[DEVICES_MAX][DEVICES_MAX]; /* from one GPU's memory to another's, or its own */
+
 struct work *work_new(enum work_kind kind)
 {
 	struct work *const work = calloc(1, sizeof(*work));
@@ -144,11 +146,31 @@ static void find_kernel(struct work *work)
 	}
 }
 
+static void count_copy(const void *dst, const void *src)
+{
+	const struct memory *const to = memory_at(ADDRESS_OF(dst)), *const from = memory_at(ADDRESS_OF(src));
+	const int first = standin_first();
+
+	if (to && from && to->kind != MEMORY_PINNED && from->kind != MEMORY_PINNED)
+		copies[first + to->device][first + from->device]++;
+}
+
+/* For tests: how many this process's streams have made, of GPUs as the machine numbers them. */
+API unsigned standin_copies(int to, int from)
+{
+	const cuda_result error = standin_enter(__func__);
+	const unsigned n = copies[to][from];
+
+	standin_leave(error);
+	return n;
+}
+
 /* Addresses as the stream finds them. */
 void work_find(struct work *work)
 {
 	switch (work->kind) {
 	case WORK_COPY:
+		count_copy(work->copy.dst, work->copy.src);
 		work->copy.dst = memory_real(work->copy.dst);
 		work->copy.src = memory_real(work->copy.src);
 		break;
@@ -161,14 +183,37 @@ void work_find(struct work *work)
 	}
 }
 
-/* An addition, as what a second kernel spoils must not be right again. */
+static void run_kernel(const struct work *work, const char *arguments)
+{
+	standin_kernel_run(&work->launch.kernel, work->launch.grid, work->launch.block, arguments);
+}
+
+/* First all bytes, then the spoiling, then the word, after which peers look. An addition, as what a second kernel spoils must not be right again. */
+static void spoil_kernel(const struct work *work)
+{
+	_Alignas(16) char arguments[ARGUMENTS_BYTES_MAX];
+	struct tt_cuda_part *const part = (void *)arguments;
+	struct tt_cuda_sync *const sync = (void *)(arguments + standin_argument_end(0, sizeof(*part)));
+
+	memcpy(arguments, work->launch.arguments, sizeof(arguments));
+	const struct tt_cuda_sync given = *sync;
+	sync->kind = TT_CUDA_SILENT;
+	sync->check = 0;
+	run_kernel(work, arguments);
+	++*(unsigned char *)part->dst[0];
+	*sync = given;
+	part->nsrc = 0;
+	run_kernel(work, arguments);
+}
+
 static void do_kernel(const struct work *work)
 {
 	const struct tt_cuda_part *const part = (const void *)work->launch.arguments;
 
-	standin_kernel_run(&work->launch.kernel, work->launch.grid, work->launch.block, work->launch.arguments);
 	if (work->launch.spoils && part->nsrc > 0 && part->bytes[0] > 0)
-		++*(unsigned char *)part->dst[0];
+		spoil_kernel(work);
+	else
+		run_kernel(work, work->launch.arguments);
 }
 
 void work_do(struct work *work, const struct CUctx_st *context)
@@ -197,6 +242,13 @@ static bool in_one(cuda_address address, size_t bytes)
 	return !memory || memory_holds(memory, address, bytes);
 }
 
+static bool is_garbled(const struct CUctx_st *context, const void *src)
+{
+	const struct memory *const memory = getenv("STANDIN_GARBLES") ? memory_at((cuda_address)(uintptr_t)src) : NULL;
+
+	return memory && (memory->kind == MEMORY_DEVICE || memory->kind == MEMORY_OPENED) && memory->device != context->device;
+}
+
 static cuda_result copy_to(struct CUstream_st *stream, void *dst, const void *src, size_t bytes)
 {
 	struct work *const work = work_new(WORK_COPY);
@@ -208,13 +260,14 @@ static cuda_result copy_to(struct CUstream_st *stream, void *dst, const void *sr
 	work->copy.dst = dst;
 	work->copy.src = src;
 	work->copy.bytes = bytes;
-	if (pageable(src) && !stream->capture) {
+	const bool garbled = is_garbled(context, src);
+	if (garbled || (pageable(src) && !stream->capture)) {
 		work->copy.staged = malloc(bytes);
 		if (!work->copy.staged) {
 			work_free(work);
 			return CUDA_OUT_OF_MEMORY;
 		}
-		work->copy.src = memcpy(work->copy.staged, src, bytes);
+		work->copy.src = garbled ? memset(work->copy.staged, 0xa5, bytes) : memcpy(work->copy.staged, src, bytes);
 	}
 	const cuda_result error = stream_append(stream, work);
 	if (!error && waits)

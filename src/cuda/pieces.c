@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what pieces that go by the host are to a stream: copies to pinned memory and from there, and the two words of the slot that a piece lies in (relay.h). While the host
+ * works on one, the stream brings the next. */
+#include "pieces.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "relay.h"
+
+#define LINE 64
+
+struct slot {
+	uint8_t *memory;
+	size_t room;
+	/* what the stream has not fetched yet */
+	struct tt_cuda_run *results;
+	size_t nresults;
+};
+
+struct tt_cuda_pieces {
+	struct slot slots[TT_CUDA_PIECES_SLOTS];
+	uint8_t **outgrown; /* memory that a stream may still read */
+	size_t noutgrown;
+	uint64_t numbers;
+};
+
+static struct slot *slot_of(struct tt_cuda *cuda, uint64_t number)
+{
+	return &cuda->relay->pieces->slots[number % TT_CUDA_PIECES_SLOTS];
+}
+
+uint64_t tt_cuda_next_piece(const struct tt_cuda *cuda)
+{
+	return cuda->relay->pieces->numbers + 1;
+}
+
+size_t tt_cuda_aligned(size_t bytes)
+{
+	return (bytes + LINE - 1) / LINE * LINE;
+}
+
+/* ---- words */
+
+static cuda_address word_at(uint64_t *word)
+{
+	return (cuda_address)(uintptr_t)word;
+}
+
+static cuda_result tell_gone(struct tt_cuda_op *op, uint64_t number)
+{
+	struct tt_cuda_relay_words *words = op->cuda->relay->words;
+	const uint64_t slot = number % TT_CUDA_PIECES_SLOTS;
+	union CUstreamBatchMemOpParams_union writes[] = { tt_cuda_write_word(word_at(&words->slot[slot].done), 0), tt_cuda_write_word(word_at(&words->slot[slot].gone), number) };
+	const unsigned first = op->captured ? 0 : 1; /* another number is greater than all that were there */
+
+	return op->cuda->driver->stream_mem_ops(op->stream, 2 - first, writes + first, 0);
+}
+
+static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
+{
+	union CUstreamBatchMemOpParams_union wait =
+		tt_cuda_wait_word(word_at(&op->cuda->relay->words->slot[number % TT_CUDA_PIECES_SLOTS].done), number, CUDA_WAIT_AT_LEAST);
+
+	return op->cuda->driver->stream_mem_ops(op->stream, 1, &wait, 0);
+}
+
+/* ---- pinned memory */
+
+/* Also while this thread captures a stream: the memory is none of the graph's business. */
+static cuda_result take_pinned(const struct cuda_driver *driver, size_t bytes, void **out)
+{
+	unsigned mode = CUDA_CAPTURE_RELAXED;
+
+	driver->thread_capture_mode(&mode);
+	const cuda_result error = driver->mem_host_alloc(out, bytes, CUDA_HOST_PORTABLE);
+	driver->thread_capture_mode(&mode); /* as it was */
+	return error;
+}
+
+/* Room for a piece. What was there before may still be read by a stream, and is kept. */
+static tutti_result_t reserve(const struct tt_cuda *cuda, struct slot *slot, size_t bytes)
+{
+	struct tt_cuda_pieces *pieces = cuda->relay->pieces;
+	const size_t room = slot->room * 2 > bytes ? slot->room * 2 : bytes;
+	uint8_t **outgrown;
+	void *memory;
+	char what[64];
+
+	if (bytes <= slot->room)
+		return TUTTI_OK;
+	outgrown = realloc(pieces->outgrown, (pieces->noutgrown + 1) * sizeof(*outgrown));
+	if (!outgrown)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the list of pinned memory");
+	pieces->outgrown = outgrown;
+	const cuda_result error = take_pinned(cuda->driver, room, &memory);
+	if (error) {
+		snprintf(what, sizeof(what), "take %zu bytes of pinned memory", room);
+		tt_cuda_fail(cuda->driver, what, error);
+		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
+	}
+	if (slot->memory)
+		outgrown[pieces->noutgrown++] = slot->memory;
+	slot->memory = memory;
+	slot->room = room;
+	return TUTTI_OK;
+}
+
+/* ---- a piece as the thread has it */
+
+/* False: no memory. NULL stays NULL. */
+static bool copy_table(const size_t **table, int size)
+{
+	size_t *copy;
+
+	if (!*table)
+		return true;
+	copy = malloc((size_t)size * sizeof(*copy));
+	*table = copy ? memcpy(copy, *table, (size_t)size * sizeof(*copy)) : NULL;
+	return copy != NULL;
+}
+
+/* Of a pre-multiplied sum the thread's communicator does the sum alone. The factor is copied: before the stream comes to the piece, the operation may be
+ * destroyed and its number be another's. The number stays part of what is told, as ranks have to agree on it. */
+static void scale_first(struct tt_cuda *cuda, struct tt_cuda_job *job, const struct tt_cuda_piece *piece)
+{
+	struct tt_call *call = &job->calls[0];
+
+	if (call->op < TUTTI_OP_COUNT)
+		return;
+	for (size_t i = 0; i < piece->ninputs; i++)
+		job->scaled += piece->inputs[i].bytes / tutti_dtype_size(call->dtype);
+	pthread_mutex_lock(&cuda->comm->lock);
+	memcpy(job->scalar, cuda->comm->user_ops[call->op - TUTTI_OP_COUNT].scalar, sizeof(job->scalar));
+	pthread_mutex_unlock(&cuda->comm->lock);
+	call->op = TUTTI_SUM;
+}
+
+/* The calls' buffers become places in the piece's memory; what peers compare, the call of which it is a part. False: no memory. */
+static bool copy_calls(const struct tt_cuda_op *op, struct tt_cuda_job *job, const struct tt_cuda_piece *piece, uint8_t *memory)
+{
+	const uint64_t timeout_ns = piece->comm == op->cuda->relay->across ? tt_cuda_timeout_across(op->timeout_ns) : op->timeout_ns;
+	bool well = true;
+
+	job->calls = malloc(piece->ncalls * sizeof(*job->calls));
+	if (!job->calls)
+		return false;
+	job->ncalls = piece->ncalls;
+	if (piece->whole)
+		job->whole = *piece->whole;
+	for (size_t i = 0; i < piece->ncalls; i++) {
+		struct tt_call *call = &job->calls[i];
+
+		*call = piece->calls[i];
+		call->send = memory + (uintptr_t)call->send;
+		call->recv = memory + (uintptr_t)call->recv;
+		call->host_buffers = true; /* the thread calls nothing of CUDA's, which may keep others waiting for what it is to do */
+		call->timeout_ns = timeout_ns;
+		well = copy_table(&call->send_counts, piece->comm->size) && well;
+		well = copy_table(&call->recv_counts, piece->comm->size) && well;
+		if (!piece->whole)
+			continue;
+		call->told = &job->whole;
+		call->detail = tt_card_signature(&job->whole);
+	}
+	return well;
+}
+
+static struct tt_cuda_job *job_new(struct tt_cuda_op *op, const struct tt_cuda_piece *piece, uint8_t *memory)
+{
+	struct tt_cuda_job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	job->comm = piece->comm;
+	job->recorded = op->captured;
+	if (!copy_calls(op, job, piece, memory)) {
+		tt_cuda_job_free(job);
+		return NULL;
+	}
+	scale_first(op->cuda, job, piece);
+	return job;
+}
+
+/* ---- to the host, and back */
+
+static cuda_result bring(struct tt_cuda_op *op, const struct tt_cuda_piece *piece, uint8_t *memory, uint64_t number)
+{
+	cuda_result error = 0;
+
+	for (size_t i = 0; i < piece->ninputs && !error; i++) {
+		const struct tt_cuda_run *run = &piece->inputs[i];
+
+		error = run->bytes == 0 ? 0 : op->cuda->driver->mem_copy((cuda_address)(uintptr_t)(memory + run->at), run->gpu, run->bytes, op->stream);
+	}
+	return error ? error : tell_gone(op, number);
+}
+
+tutti_result_t tt_cuda_put_piece(struct tt_cuda_op *op, const struct tt_cuda_piece *piece, uint64_t *number)
+{
+	struct tt_cuda_relay *relay = op->cuda->relay;
+	struct slot *slot = slot_of(op->cuda, tt_cuda_next_piece(op->cuda));
+	const tutti_result_t result = reserve(op->cuda, slot, piece->bytes + LINE); /* calls without elements have addresses, too */
+	struct tt_cuda_job *job = result ? NULL : job_new(op, piece, slot->memory);
+	struct tt_cuda_run *results = malloc((piece->nresults + 1) * sizeof(*results));
+
+	if (result) {
+		free(results);
+		return result;
+	}
+	if (!job || !results)
+		goto no_memory;
+	*number = job->number = ++relay->pieces->numbers;
+	if (piece->nresults)
+		memcpy(results, piece->results, piece->nresults * sizeof(*results));
+	free(slot->results); /* of an operation that ended half way */
+	slot->results = results;
+	slot->nresults = piece->nresults;
+	const cuda_result error = bring(op, piece, slot->memory, *number);
+	results = NULL; /* the slot's */
+	if (!tt_cuda_relay_enlist(relay, job))
+		goto no_memory;
+	return error ? tt_cuda_fail(op->cuda->driver, "bring input to the host", error) : TUTTI_OK;
+no_memory:
+	if (job)
+		tt_cuda_job_free(job);
+	free(results);
+	return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for a piece of an operation that goes by the host");
+}
+
+static cuda_result fetch(struct tt_cuda_op *op, uint64_t number)
+{
+	struct slot *slot = slot_of(op->cuda, number);
+	cuda_result error = await_done(op, number);
+
+	for (size_t i = 0; i < slot->nresults && !error; i++) {
+		const struct tt_cuda_run *run = &slot->results[i];
+
+		error = run->bytes == 0 ? 0 : op->cuda->driver->mem_copy(run->gpu, (cuda_address)(uintptr_t)(slot->memory + run->at), run->bytes, op->stream);
+	}
+	free(slot->results);
+	slot->results = NULL;
+	return error;
+}
+
+tutti_result_t tt_cuda_fetch_pieces(struct tt_cuda_op *op, uint64_t *next, uint64_t number)
+{
+	cuda_result error = 0;
+
+	for (; *next <= number && !error; ++*next)
+		error = fetch(op, *next);
+	return error ? tt_cuda_fail(op->cuda->driver, "bring results to the GPU", error) : TUTTI_OK;
+}
+
+/* ---- their life */
+
+struct tt_cuda_pieces *tt_cuda_pieces_new(void)
+{
+	return calloc(1, sizeof(struct tt_cuda_pieces));
+}
+
+void tt_cuda_pieces_free(const struct tt_cuda *cuda, struct tt_cuda_pieces *pieces, bool frees)
+{
+	if (!pieces)
+		return;
+	for (size_t i = 0; i < pieces->noutgrown && frees; i++)
+		cuda->driver->mem_host_free(pieces->outgrown[i]);
+	for (int i = 0; i < TT_CUDA_PIECES_SLOTS; i++) {
+		free(pieces->slots[i].results);
+		if (pieces->slots[i].memory && frees)
+			cuda->driver->mem_host_free(pieces->slots[i].memory);
+	}
+	free(pieces->outgrown);
+	free(pieces);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Claims about ranks that do not come, or come late. */
+#include "claims.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int absent_rank_is_told(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	const int absent = r->size - 1;
+	char words[32];
+	struct vector x;
+
+	if (r->size == 1)
+		return 0;
+	if (begin(r, &x, argument))
+		return 1;
+	snprintf(words, sizeof(words), by_host() ? "rank %d is alive" : "for rank %d,", absent);
+	if (r->rank != absent)
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	return told(r, &x, TUTTI_ERR_TIMEOUT, words);
+}
+
+/* The queue is short: whoever puts an operation there comes back from CUDA only when others have come, or the stream was let go on. */
+static int absent_rank_is_told_to_who_is_kept_in_cuda(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	struct vector x, longer;
+
+	if (r->size == 1)
+		return 0;
+	if (take(comm, &longer, LONG) || begin(r, &x, argument))
+		return 1;
+	WORKS(gpu_finish(r->stream));
+	setenv("STANDIN_QUEUE", "4", 1);
+	if (r->rank != r->size - 1)
+		tutti_cuda_all_reduce(comm, longer.gpu, longer.gpu, LONG, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
+	const int failed = told(r, &x, TUTTI_ERR_TIMEOUT, "");
+	give(&longer);
+	return failed;
+}
+
+/* Longer than the deadline, which is for waiting. */
+static int a_rank_alone_may_rest(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = NULL;
+	struct vector x;
+
+	SUCCEEDS(tutti_comm_split(r->comm, r->rank, 0, &comm));
+	SUCCEEDS(tutti_cuda_bind(comm, r->device));
+	if (take(comm, &x, few) || ready(comm) || put(r, &x, 1))
+		return 1;
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	WORKS(gpu_finish(r->stream));
+	for (const double end = seconds_now() + 1.5 * HURRY_S; seconds_now() < end;)
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	if (expect(r, &x, 1, 1))
+		return 1;
+	SUCCEEDS(tutti_comm_error(comm, NULL));
+	tutti_comm_destroy(comm);
+	give(&x);
+	return 0;
+}
+
+#define SHORT_S 0.3
+#define SHORT	"0.3 s"
+
+static tutti_result_t next_call_takes(tutti_comm_t comm, double seconds)
+{
+	tutti_call_t next = TUTTI_CALL_INIT;
+
+	next.timeout_s = seconds;
+	return tutti_next_call(comm, &next);
+}
+
+static void let_pass(double seconds)
+{
+	for (const double end = seconds_now() + seconds; seconds_now() < end;)
+		sched_yield();
+}
+
+/* The call before it has a deadline of its own, too, and the one between has not: the last rank comes later than that. */
+static int a_call_has_its_own_deadline(struct gpu_rank *r, void *argument)
+{
+	const int absent = r->size - 1;
+	tutti_comm_t comm = r->comm;
+	struct vector x;
+
+	if (r->size == 1)
+		return 0;
+	if (begin(r, &x, argument))
+		return 1;
+	SUCCEEDS(next_call_takes(comm, 30));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+	WORKS(gpu_finish(r->stream));
+	SUCCEEDS(next_call_takes(comm, SHORT_S));
+	CLAIM(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, -7, r->stream) == TUTTI_ERR_INVALID, "operation -7 is taken for one");
+	if (r->rank == absent)
+		let_pass(3 * SHORT_S);
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream)); /* the wrong one has taken it */
+	WORKS(gpu_finish(r->stream));
+	SUCCEEDS(tutti_comm_error(comm, NULL));
+	SUCCEEDS(next_call_takes(comm, SHORT_S));
+	if (r->rank != absent)
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	return told(r, &x, TUTTI_ERR_TIMEOUT, SHORT);
+}
+
+static int a_call_may_wait_longer_than_others(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	struct vector x;
+
+	if (begin(r, &x, argument))
+		return 1;
+	SUCCEEDS(next_call_takes(comm, 30));
+	if (r->rank == r->size - 1)
+		let_pass(2 * HURRY_S);
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	if (expect(r, &x, (float)r->size, (float)r->size))
+		return 1;
+	SUCCEEDS(tutti_comm_error(comm, NULL));
+	give(&x);
+	return 0;
+}
+
+static int a_group_has_its_own_deadline(struct gpu_rank *r, void *argument)
+{
+	const int next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	tutti_comm_t comm = r->comm;
+	struct vector x, got;
+
+	if (r->size == 1)
+		return 0;
+	if (take(comm, &got, few) || begin(r, &x, argument))
+		return 1;
+	SUCCEEDS(next_call_takes(comm, SHORT_S));
+	if (r->rank != r->size - 1) {
+		SUCCEEDS(tutti_group_begin(comm));
+		SUCCEEDS(tutti_cuda_send(comm, x.gpu, few, TUTTI_FLOAT32, next, r->stream));
+		SUCCEEDS(tutti_cuda_recv(comm, got.gpu, few, TUTTI_FLOAT32, before, r->stream));
+		tutti_group_end(comm, NULL); /* the fault may be known */
+	}
+	const int failed = told(r, &x, TUTTI_ERR_TIMEOUT, SHORT);
+	give(&got);
+	return failed;
+}
+
+/* Each time that it is launched. */
+static int a_call_in_a_graph_has_its_own_deadline(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	struct vector x;
+
+	if (r->size == 1)
+		return 0;
+	if (begin(r, &x, argument))
+		return 1;
+	WORKS(gpu_capture(r->stream));
+	SUCCEEDS(next_call_takes(comm, 1));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+	gpu_graph_t graph = gpu_captured(r->stream);
+	CLAIM(graph, "%s", gpu_error());
+	for (int turn = 0; turn < 2; turn++) {
+		meet_at(argument, (turn + 2) * r->size);
+		WORKS(gpu_launch(graph, r->stream));
+		if (expect(r, &x, 1, 1))
+			return 1;
+	}
+	if (r->rank != r->size - 1)
+		WORKS(gpu_launch(graph, r->stream));
+	return told(r, &x, TUTTI_ERR_TIMEOUT, " 1 s");
+}
+
+const struct claim deadline_claims[] = {
+	{ "absent_rank_is_told", absent_rank_is_told, .hurries = true },
+	{ "absent_rank_is_told_to_who_is_kept_in_cuda", absent_rank_is_told_to_who_is_kept_in_cuda, .hurries = true, .stands_in = true },
+	{ "a_rank_alone_may_rest", a_rank_alone_may_rest, .hurries = true },
+	{ "a_call_has_its_own_deadline", a_call_has_its_own_deadline },
+	{ "a_call_may_wait_longer_than_others", a_call_may_wait_longer_than_others, .hurries = true },
+	{ "a_group_has_its_own_deadline", a_group_has_its_own_deadline },
+	{ "a_call_in_a_graph_has_its_own_deadline", a_call_in_a_graph_has_its_own_deadline },
+	{ NULL },
+};
