@@ -133,6 +133,7 @@ struct tutti_comm {
 	uint64_t next_look; /* when to look at everything again */
 	uint64_t yield_more; /* nanoseconds that waits yield longer before they sleep, as sleeps have been short */
 	uint64_t next_deadline; /* of what was in flight when that was done last */
+	uint64_t looked_at;	/* when that was */
 
 	struct tt_cuda *cuda; /* its GPU; NULL: it is bound to none. Read with the fault */
 	/* result 0: healthy. Nobody is told of it before it is settled. */

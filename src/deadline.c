@@ -15,6 +15,8 @@
 #include "log.h"
 #include "names.h"
 
+#define LOOK_MOST_NS 250000000 /* of a wait, that counts between two looks at it, which are to be 100 ms apart at most */
+
 /* ---- sentences */
 
 struct text {
@@ -302,12 +304,19 @@ static void miss(struct tt_op *op)
 	tt_comm_revoke(comm, &fault);
 }
 
+uint64_t tt_deadlines_uncounted(uint64_t looked, uint64_t now)
+{
+	return now > looked + LOOK_MOST_NS ? now - looked - LOOK_MOST_NS : 0;
+}
+
 void tt_deadlines_look(struct tutti_comm *comm, uint64_t now)
 {
+	const uint64_t uncounted = tt_deadlines_uncounted(comm->looked_at, now);
+
+	comm->looked_at = now;
 	comm->next_deadline = comm->fault.result ? comm->settle_at : UINT64_MAX;
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
-		if (!op->started)
-			op->started = now;
+		op->started = op->started ? op->started + uncounted : now;
 		const uint64_t deadline = op->started + timeout_of(op);
 
 		if (now >= deadline)

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "bound.h"
+#include "deadline.h"
 #include "levels.h"
 #include "log.h"
 #include "machine.h"
@@ -35,8 +36,8 @@ struct tt_cuda_watch {
 	bool released;		   /* likewise: the streams were let go on */
 	/* the thread's: what it looks for may stand behind others' copies, and streams are let go on nevertheless */
 	struct CUstream_st *looks, *releases;
-	/* likewise: a wait, since when, and at how many that had ended */
-	uint64_t waiting, since, ended;
+	/* likewise: a wait, since when, and at how many that had ended; when it was looked at last */
+	uint64_t waiting, since, ended, looked;
 };
 
 /* Kernels and streams write the report, also while it is read. */
@@ -177,10 +178,14 @@ static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
 		watch->waiting = waiting;
 		watch->ended = ended;
 		watch->since = now;
+	} else {
+		watch->since += tt_deadlines_uncounted(watch->looked, now);
 	}
+	watch->looked = now;
 	if (now - watch->since <= patience)
 		return false;
 	*out = (struct overdue){ missing_ranks(cuda, waiting), own };
+	watch->looked = tt_now(); /* the question has lasted, and counts */
 	return out->missing || now - watch->since > patience + ANSWER_NS; /* or somebody came just now */
 }
 

@@ -93,6 +93,34 @@ bool is_stopped(pid_t pid)
 	return strstr(line, ") T ") != NULL;
 }
 
+static int send_to_all(const pid_t *pids, int n, int number)
+{
+	int failed = 0;
+
+	for (int i = 0; i < n; i++)
+		failed |= kill(pids[i], number);
+	return failed;
+}
+
+/* By a child, which goes on meanwhile. */
+bool all_stand_still(const pid_t *pids, int n, double seconds)
+{
+	int status;
+	const pid_t child = fork();
+
+	if (child == 0) {
+		const int failed = send_to_all(pids, n, SIGSTOP);
+
+		for (int i = 0; i < n && !failed; i++)
+			while (!is_stopped(pids[i]))
+				sched_yield();
+		for (const double end = seconds_now() + seconds; !failed && seconds_now() < end;)
+			sched_yield();
+		_exit(send_to_all(pids, n, SIGCONT) | failed ? 1 : 0);
+	}
+	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 int open_descriptors(void)
 {
 	DIR *directory = opendir("/proc/self/fd");

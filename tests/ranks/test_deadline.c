@@ -266,6 +266,50 @@ static void a_stopped_one_is_blamed_before_one_that_is_further_behind(void **sta
 	is_blamed(2, 2, true);
 }
 
+/* ---- a job that is stopped as a whole */
+
+/* So long that a deadline of 1 s passes, if all of it counts. */
+#define STOPPED_S 2
+
+/* The progress thread, too, has looked at the request when this returns. */
+static void wait_a_moment(tutti_request_t *request)
+{
+	for (const double end = seconds_now() + 0.1; *request && seconds_now() < end;)
+		sched_yield();
+}
+
+static int play_all_stopped(tutti_comm_t comm, void *argument)
+{
+	const int32_t pid = (int32_t)getpid();
+	const int rank = tutti_comm_rank(comm);
+	atomic_int *waiting = argument;
+	tutti_request_t request = NULL;
+	int32_t pids[RANKS];
+	float sum = 1;
+
+	SUCCEEDS(tutti_all_gather(comm, &pid, pids, 1, TUTTI_INT32, NULL));
+	if (rank == 0) {
+		await_count(waiting, RANKS - 1);
+		CLAIM(all_stand_still(pids, RANKS, STOPPED_S), "the ranks could not be stopped");
+		SUCCEEDS(tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	} else {
+		SUCCEEDS(tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, &request));
+		wait_a_moment(&request);
+		atomic_fetch_add(waiting, 1);
+		SUCCEEDS(tutti_wait(&request));
+	}
+	CLAIM(sum == RANKS, "the sum is %g, expected %d", (double)sum, RANKS);
+	return 0;
+}
+
+static void a_job_that_was_stopped_as_a_whole_goes_on(void **state)
+{
+	static const char *const environment[] = { "TUTTI_TIMEOUT=1", "TUTTI_SILENCE=1", NULL };
+	const struct job job = { .ranks = RANKS, .env = environment, .body = play_all_stopped, .argument = shared_memory(sizeof(atomic_int)), .limit_s = 20 };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
 /* ---- meeting */
 
 static int join_or_not(int rank, void *argument)
@@ -370,6 +414,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_stopped_rank_is_named_and_told),
 		cmocka_unit_test(of_two_the_one_that_is_further_behind_is_blamed),
 		cmocka_unit_test(a_stopped_one_is_blamed_before_one_that_is_further_behind),
+		cmocka_unit_test(a_job_that_was_stopped_as_a_whole_goes_on),
 		cmocka_unit_test(meeting_has_a_deadline),
 		cmocka_unit_test(the_hosts_deadline_ends_the_meeting_for_all),
 		cmocka_unit_test(a_host_that_is_killed_is_lost),

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static int absent_rank_is_told(struct gpu_rank *r, void *argument)
 {
@@ -174,6 +175,33 @@ static int a_call_in_a_graph_has_its_own_deadline(struct gpu_rank *r, void *argu
 	return told(r, &x, TUTTI_ERR_TIMEOUT, " 1 s");
 }
 
+/* The last rank comes after that; the others' streams wait. */
+static int ranks_that_were_all_stopped_go_on(struct gpu_rank *r, void *argument)
+{
+	const int32_t pid = (int32_t)getpid();
+	const bool last = r->rank == r->size - 1;
+	tutti_comm_t comm = r->comm;
+	int32_t pids[32];
+	struct vector x;
+
+	if (begin(r, &x, argument))
+		return 1;
+	SUCCEEDS(tutti_all_gather(comm, &pid, pids, 1, TUTTI_INT32, NULL));
+	if (last) {
+		await_count(argument, 2 * r->size - 1);
+		let_pass(0.1); /* in which the others' watches look */
+		CLAIM(all_stand_still(pids, r->size, 2.5), "the ranks could not be stopped");
+	}
+	SUCCEEDS(next_call_takes(comm, 1.5));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	atomic_fetch_add((atomic_int *)argument, 1);
+	if (expect(r, &x, (float)r->size, (float)r->size))
+		return 1;
+	SUCCEEDS(tutti_comm_error(comm, NULL));
+	give(&x);
+	return 0;
+}
+
 const struct claim deadline_claims[] = {
 	{ "absent_rank_is_told", absent_rank_is_told, .hurries = true },
 	{ "absent_rank_is_told_to_who_is_kept_in_cuda", absent_rank_is_told_to_who_is_kept_in_cuda, .hurries = true, .stands_in = true },
@@ -182,5 +210,6 @@ const struct claim deadline_claims[] = {
 	{ "a_call_may_wait_longer_than_others", a_call_may_wait_longer_than_others, .hurries = true },
 	{ "a_group_has_its_own_deadline", a_group_has_its_own_deadline },
 	{ "a_call_in_a_graph_has_its_own_deadline", a_call_in_a_graph_has_its_own_deadline },
+	{ "ranks_that_were_all_stopped_go_on", ranks_that_were_all_stopped_go_on },
 	{ NULL },
 };
