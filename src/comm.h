@@ -54,6 +54,7 @@ struct tt_recorder {
 	struct tt_flight *flight;
 	uint64_t next; /* number of the next operation */
 	uint64_t next_stream; /* likewise of those on streams */
+	uint64_t stream_collectives; /* how many of these were collectives */
 	uint64_t room; /* before this one, or when plans need it, the rest of the mapping is wanted */
 	bool counter;  /* the processor's counter is the clock */
 	int fd;	       /* keeps the mapping's file locked; -1 */

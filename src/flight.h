@@ -17,7 +17,7 @@
 
 #include "card.h"
 
-#define TT_FLIGHT_MAGIC 0x3254484749544c46ull /* bytes and meaning of all below */
+#define TT_FLIGHT_MAGIC 0x3354484749544c46ull /* bytes and meaning of all below */
 #define TT_FLIGHT_OPS 4096u		      /* operations kept */
 #define TT_FLIGHT_PLANS (128u * 1024)	      /* bytes for plans */
 #define TT_FLIGHT_OPS_FIRST 1024u	      /* operations and bytes of plans for which there is memory from the start */
@@ -50,6 +50,7 @@ struct tt_flight_stream {
 	_Atomic uint64_t number; /* from 1, over all the communicator's calls on streams; as of an operation */
 	_Atomic uint64_t posted;
 	_Atomic uint64_t count;
+	_Atomic uint64_t sequence; /* from 1, over collectives alone; 0: it is none */
 	_Atomic uint64_t waits; /* that the streams have ended when it has, 0: they do not tell */
 	_Atomic int32_t op;
 	_Atomic int32_t root; /* or the peer */
@@ -59,7 +60,7 @@ struct tt_flight_stream {
 	_Atomic uint8_t dtype;
 	_Atomic uint8_t way; /* enum tt_flight_way */
 	_Atomic uint8_t captured;
-	uint8_t spare[17];
+	uint8_t spare[9];
 };
 static_assert(sizeof(struct tt_flight_stream) == 64, "one line for a call");
 

@@ -396,6 +396,7 @@ static void write_stream(struct out *out, const struct tt_flight *flight, const 
 	pair_unsigned(out, "number", call->number);
 	pair_name(out, "kind", kinds[kind]);
 	if (kind == TT_FLIGHT_COLLECTIVE) {
+		pair_unsigned(out, "sequence", call->sequence);
 		pair_name(out, "collective", tt_collective_name((enum tt_collective)call->collective));
 		pair_op(out, call->op);
 	}

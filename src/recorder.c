@@ -313,6 +313,7 @@ uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call,
 	atomic_thread_fence(memory_order_release);
 	atomic_store_explicit(&line->posted, tt_ticks(recorder->counter), memory_order_relaxed);
 	atomic_store_explicit(&line->count, call->count, memory_order_relaxed);
+	atomic_store_explicit(&line->sequence, message ? 0 : ++recorder->stream_collectives, memory_order_relaxed);
 	atomic_store_explicit(&line->waits, 0, memory_order_relaxed);
 	atomic_store_explicit(&line->op, call->op, memory_order_relaxed);
 	atomic_store_explicit(&line->root, call->root, memory_order_relaxed);
@@ -344,6 +345,7 @@ bool tt_flight_read_stream(const struct tt_flight *flight, uint64_t number, stru
 	atomic_init(&out->number, number);
 	atomic_init(&out->posted, atomic_load_explicit(&line->posted, memory_order_relaxed));
 	atomic_init(&out->count, atomic_load_explicit(&line->count, memory_order_relaxed));
+	atomic_init(&out->sequence, atomic_load_explicit(&line->sequence, memory_order_relaxed));
 	atomic_init(&out->waits, atomic_load_explicit(&line->waits, memory_order_relaxed));
 	atomic_init(&out->op, atomic_load_explicit(&line->op, memory_order_relaxed));
 	atomic_init(&out->root, atomic_load_explicit(&line->root, memory_order_relaxed));

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tutti-trace tells of jobs and of files: test_trace.py TUTTI_TRACE_PROGRAM TUTTI_RUN TRACE_RANK"""
+"""What tutti-trace tells of jobs and of files: test_trace.py TUTTI_TRACE_PROGRAM TUTTI_RUN TRACE_RANK CUDA_STANDIN
+
+CUDA_STANDIN: "", or the library that stands in for CUDA's driver."""
 import json
 import os
 import pathlib
@@ -12,6 +14,7 @@ import time
 import unittest
 
 PROGRAM, RUN, RANK = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:4])
+STANDIN = sys.argv[4]
 MS = 1_000_000
 START = 1_000_000_000_000
 
@@ -34,6 +37,20 @@ def message(number, kind, peer, sequence, posted, done):
     op = call(number, posted, done, kind=kind, sequence=sequence, peer=peer, count=10, dtype='float32', bytes=40)
     del op['card']
     return op
+
+
+def on_stream(number, posted, ended, sequence=None, **other):
+    return {'number': number, 'kind': 'collective', 'sequence': number if sequence is None else sequence,
+            'collective': 'all_reduce', 'op': 'sum', 'op_number': 0, 'root': -1, 'count': 1000, 'dtype': 'float16',
+            'device': 3, 'way': 'windows', 'captured': ended is None, 'posted': START + round(posted * MS),
+            'ended': ended, **other}
+
+
+def message_on_stream(number, kind, peer, posted, ended):
+    one = on_stream(number, posted, ended, kind=kind, peer=peer, way='rooms')
+    for key in ('sequence', 'collective', 'op', 'op_number', 'root'):
+        del one[key]
+    return one
 
 
 def report(rank, operations, size=3, **other):
@@ -137,6 +154,60 @@ class Trace(unittest.TestCase):
         self.assertIn('silent: rank 1', second)
         self.assertIn('rank 1 has called no collective', second)
 
+    # ---- calls on streams
+
+    def test_who_was_silent_on_streams(self):
+        self.write(report(0, [], streams=[on_stream(1, 1, True), on_stream(2, 2, None), on_stream(3, 3, False),
+                                          on_stream(4, 4, False)]),
+                   report(1, [], streams=[on_stream(1, 1, True), on_stream(2, 60, False)]),
+                   report(2, [], streams=[on_stream(1, 1, True), on_stream(2, 2, True), on_stream(3, 3, False)]))
+        out, _ = self.trace(self.dir)
+        self.assertIn('  on streams, not seen to end: operation 2, all_reduce(float16 × 1000, sum), by windows, on rank 1\n', out)
+        self.assertNotIn('silent', out)
+        self.write(report(1, [], streams=[on_stream(1, 1, True), on_stream(2, 60, True)]))
+        out, _ = self.trace(self.dir)
+        self.assertIn('not seen to end: operation 3, all_reduce(float16 × 1000, sum), by windows, on ranks 0, 2\n', out)
+        self.assertIn('  silent on streams: rank 1 never called operation 3\n'
+                      '    rank 1: its last on a stream is operation 2, all_reduce(float16 × 1000, sum), called 40 ms before', out)
+        self.write(report(1, []))
+        self.assertIn('    rank 1 has called no collective on a stream\n', self.trace(self.dir)[0])
+
+    def test_who_differed_on_streams(self):
+        """Of gather_v each rank has a count of its own."""
+        own = [on_stream(3, 3, True, sequence=2, collective='gather_v', count=count, op=None, op_number=-1, root=1)
+               for count in (5, 6)]
+        self.write(report(0, [], size=2, streams=[on_stream(1, 1, True), message_on_stream(2, 'send', 1, 2, True), own[0],
+                                                  on_stream(4, 4, True, sequence=3)]),
+                   report(1, [], size=2, streams=[on_stream(1, 1, True), {**own[1], 'number': 2},
+                                                  on_stream(3, 4, True, op='max', op_number=3)]))
+        out, _ = self.trace(self.dir)
+        self.assertEqual(out.count('differed'), 1)
+        self.assertIn('  differed on streams: operation 3:\n    rank 0 called all_reduce(float16 × 1000, sum)\n'
+                      '    rank 1 called all_reduce(float16 × 1000, max)\n', out)
+
+    def test_messages_on_streams(self):
+        self.write(report(0, [], streams=[message_on_stream(number, 'send', 1, number, number < 3) for number in range(1, 10)]))
+        out, _ = self.trace(self.dir)
+        self.assertEqual(out.count('  on a stream of rank 0, not seen to end: send to rank 1 (float16 × 1000)\n'), 5)
+        self.assertIn('and 2 more messages on streams\n', out)
+
+    def test_the_trace_has_calls_on_streams(self):
+        trace = self.dir / 'trace.json'
+        self.write(report(0, [call(1, 5, 6)], size=1, streams=[on_stream(1, 2, True), on_stream(2, 4, None)]))
+        self.trace('-o', trace, self.dir)
+        events = json.loads(trace.read_text(encoding='utf-8'))['traceEvents']
+        calls = [event for event in events if event['ph'] == 'i']
+        self.assertEqual([(event['name'], event['ts'], event['args']) for event in calls],
+                         [('all_reduce(float16 × 1000, sum)', at, {'number': number, 'device': 3, 'way': 'windows', 'ended': ended})
+                          for number, at, ended in ((1, 0, 'yes'), (2, 2000, 'unknown: in a graph'))])
+        rows = {event['tid']: event['args']['name'] for event in events if event['name'] == 'thread_name'}
+        self.assertIn('calls on streams of cccc', rows[calls[0]['tid']])
+
+    def test_calls_on_streams_that_make_no_sense(self):
+        for wrong in ({'count': -1}, {'posted': None}, {'sequence': 1}, {'way': 7}):
+            self.write(report(0, [], size=1, streams=[on_stream(1, 1, True), {**on_stream(2, 2, True), **wrong}]))
+            self.assertIn('makes no sense', self.trace(self.dir, status=1)[1], wrong)
+
     # ---- what it makes of files
 
     def test_what_is_no_report_is_named(self):
@@ -221,8 +292,8 @@ class Trace(unittest.TestCase):
 
     # ---- real jobs
 
-    def start(self, *arguments):
-        env = {**os.environ, 'TUTTI_TRACE': str(self.dir), 'TUTTI_TIMEOUT': '60'}
+    def start(self, *arguments, **variables):
+        env = {**os.environ, 'TUTTI_TRACE': str(self.dir), 'TUTTI_TIMEOUT': '60', **variables}
         return subprocess.Popen([RUN, '-n', '3', RANK, *map(str, arguments)], env=env, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
 
@@ -271,6 +342,26 @@ class Trace(unittest.TestCase):
         self.assertIn('unfinished: operation 21, barrier(), on ranks 0, 2', out)
         self.assertIn('silent: rank 1 never called operation 21', out)
         self.assertNotIn('revoked', out)
+
+    @unittest.skipUnless(STANDIN, 'no C++ compiler for the kernels')
+    def test_streams_that_wait_are_told_of(self):
+        go_on = self.dir / 'go on'
+        with self.start('stream', go_on, TUTTI_CUDA_LIBRARY=STANDIN, TUTTI_CUDA_KERNELS=__file__) as job:
+            deadline = time.monotonic() + 60
+            calls = []
+            for _ in range(3):
+                self.assertIn('there', job.stdout.readline())
+            while time.monotonic() < deadline and sorted(calls) != [[True], [True, False], [True, False]]:
+                job.send_signal(signal.SIGUSR1)
+                calls = [[one['ended'] for one in json.loads(path.read_text(encoding='utf-8'))['streams']]
+                         for path in set(self.dir.glob('*.flight.json'))]
+            out, _ = self.trace(self.dir)
+            go_on.touch()
+            _, err = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 0, err)
+        self.assertIn('not seen to end: operation 2, all_reduce(float32 × 100, sum), by stages, on ranks 0, 2\n', out)
+        self.assertIn('silent on streams: rank 1 never called operation 2\n', out)
+        self.assertRegex(out, r'rank 1: its last on a stream is operation 1, all_reduce\(float32 × 100, sum\), called')
 
 
 unittest.main(argv=sys.argv[:1])

@@ -2,13 +2,17 @@
 /* A rank whose job comes to an end, or a halt, in a way that tutti-trace can tell.
  *
  *   trace_rank killed|differs
- *   trace_rank stuck FILE    rank 1 computes until FILE is there */
+ *   trace_rank stuck FILE    rank 1 computes until FILE is there
+ *   trace_rank stream FILE   the same, while the others' streams wait for its */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <tutti/cuda.h>
 #include <tutti/tutti.h>
+
+#include "gpu/gpu.h"
 
 #define CALLS 20
 
@@ -32,6 +36,33 @@ static tutti_result_t differ(tutti_comm_t comm, int rank, const float *in, float
 	return result ? result : tutti_barrier(comm, NULL); /* its part needed nobody */
 }
 
+static void await_file(const char *file)
+{
+	while (access(file, F_OK) != 0) {
+	}
+}
+
+static tutti_result_t sum_on_stream(tutti_comm_t comm, void *gpu)
+{
+	return tutti_cuda_all_reduce(comm, gpu, gpu, 100, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+}
+
+static tutti_result_t wait_on_streams(tutti_comm_t comm, int rank, const char *file)
+{
+	void *gpu;
+	tutti_result_t result = gpu_enter(0) ? tutti_cuda_bind(comm, 0) : TUTTI_ERR_SYSTEM;
+
+	if (!result)
+		result = tutti_cuda_mem_alloc(100 * sizeof(float), &gpu);
+	if (!result)
+		result = tutti_barrier(comm, NULL);
+	if (!result)
+		result = sum_on_stream(comm, gpu);
+	if (!result && rank == 1)
+		await_file(file);
+	return result ? result : sum_on_stream(comm, gpu);
+}
+
 static tutti_result_t play(tutti_comm_t comm, const char *part, const char *file)
 {
 	const int rank = tutti_comm_rank(comm);
@@ -49,8 +80,11 @@ static tutti_result_t play(tutti_comm_t comm, const char *part, const char *file
 	puts("there");
 	fflush(stdout);
 	if (strcmp(part, "stuck") == 0 && rank == 1)
-		while (access(file, F_OK) != 0) {
-		}
+		await_file(file);
+	if (strcmp(part, "stream") == 0)
+		result = wait_on_streams(comm, rank, file);
+	if (result)
+		return result;
 	return tutti_barrier(comm, NULL);
 }
 

@@ -259,6 +259,7 @@ static void add_on_stream(struct tt_flight *flight, uint64_t number, uint64_t wa
 
 	line->posted = 2000 + number;
 	line->count = number;
+	line->sequence = number % 2 ? 0 : number / 2;
 	line->waits = waits;
 	line->kind = number % 2 ? TT_FLIGHT_SEND : TT_FLIGHT_COLLECTIVE;
 	line->dtype = TUTTI_FLOAT16;
@@ -302,6 +303,8 @@ static void calls_on_streams_say_whether_they_have_ended(void **state)
 	assert_null(json_object_get(send, "op"));
 	assert_string_equal(json_string_value(json_object_get(last, "op")), "min");
 	assert_int_equal(number_in(last, "root"), 5);
+	assert_int_equal(number_in(last, "sequence"), 503);
+	assert_null(json_object_get(send, "sequence"));
 	json_decref(report);
 	free(flight);
 }

@@ -99,6 +99,28 @@ static void add_kind(struct trace *trace, int process, int *row, const struct fl
 	*row += used;
 }
 
+/* When it was called alone is known, and not when a stream came to it. */
+static void add_stream_call(struct trace *trace, int process, int row, const struct stream_call *call)
+{
+	static const char *const ends[] = { "yes", "not seen", "unknown: in a graph" };
+
+	add(trace, json_pack("{s:s,s:s,s:s,s:s,s:f,s:i,s:i,s:{s:I,s:i,s:s,s:s}}", "name", call->call, "cat", "stream", "ph", "i", "s", "t", "ts", us(trace, call->posted),
+			     "pid", process, "tid", row, "args", "number", (json_int_t)call->number, "device", call->device, "way", call->way, "ended",
+			     ends[call->end]));
+}
+
+static void add_stream_calls(struct trace *trace, int process, int *row, const struct flight *flight)
+{
+	char name[96];
+
+	if (flight->nstreams == 0)
+		return;
+	for (size_t i = 0; i < flight->nstreams; i++)
+		add_stream_call(trace, process, *row, &flight->streams[i]);
+	snprintf(name, sizeof(name), "calls on streams of %.16s", flight->communicator);
+	add_name(trace, "thread_name", process, (*row)++, name);
+}
+
 /* Ranks that are one process in several communicators share their place in the trace. A process that has several ranks (threads)
  * has several in its largest communicator, the first ones here, and the others' cannot be told apart. */
 static int process_of(const struct flights *flights, size_t i, const int *process)
@@ -131,6 +153,7 @@ static bool fill(struct trace *trace, const struct flights *flights)
 		}
 		add_kind(trace, process[i], &rows[process[i]], flight, false);
 		add_kind(trace, process[i], &rows[process[i]], flight, true);
+		add_stream_calls(trace, process[i], &rows[process[i]], flight);
 	}
 	const bool good = process && rows;
 	free(process);
@@ -143,9 +166,14 @@ bool chrome_write(const struct flights *flights, const char *path)
 	struct trace trace = { .events = json_array(), .start = INT64_MAX };
 	bool good;
 
-	for (size_t i = 0; i < flights->n; i++)
-		if (flights->at[i].nops > 0 && flights->at[i].ops[0].posted < trace.start)
-			trace.start = flights->at[i].ops[0].posted;
+	for (size_t i = 0; i < flights->n; i++) {
+		const struct flight *flight = &flights->at[i];
+
+		if (flight->nops > 0 && flight->ops[0].posted < trace.start)
+			trace.start = flight->ops[0].posted;
+		if (flight->nstreams > 0 && flight->streams[0].posted < trace.start)
+			trace.start = flight->streams[0].posted;
+	}
 	good = fill(&trace, flights);
 	json_t *root = json_pack("{s:o,s:s,s:{s:s,s:I}}", "traceEvents", trace.events, "displayTimeUnit", "ns", "otherData",
 				 "job", flights->at[0].job, "start_realtime_ns",

@@ -16,7 +16,7 @@
 #define BYTES_MAX ((int64_t)1 << 48)
 #define SIZE_MAX_RANKS 1000000
 
-static void *need(void *memory)
+void *need(void *memory)
 {
 	if (memory)
 		return memory;
@@ -39,13 +39,16 @@ static char *read_key(json_t *object)
 	return key;
 }
 
+/* `count` below 0: ranks may have different ones. */
 static void describe(const char *collective, json_int_t count, const char *dtype, const char *op, json_int_t op_number,
 		     json_int_t root, char *out, size_t size)
 {
 	int used = snprintf(out, size, "%s(", collective);
 
 	if (strcmp(collective, "barrier") != 0)
-		used += snprintf(out + used, size - (size_t)used, "%s × %lld", dtype, (long long)count);
+		used += snprintf(out + used, size - (size_t)used, "%s", dtype);
+	if (strcmp(collective, "barrier") != 0 && count >= 0)
+		used += snprintf(out + used, size - (size_t)used, " × %lld", (long long)count);
 	if (op)
 		used += snprintf(out + used, size - (size_t)used, ", %s", op);
 	if (op && strcmp(op, "user") == 0)
@@ -102,6 +105,16 @@ static bool read_time(json_t *object, const char *key, int64_t *out)
 	return json_is_null(time) || (*out >= 0 && *out <= MONOTONIC_MAX);
 }
 
+static void describe_message(enum kind kind, int peer, const char *dtype, json_int_t count, char *out, size_t size)
+{
+	snprintf(out, size, "%s rank %d (%.16s × %lld)", kind == SEND ? "send to" : "receive from", peer, dtype, (long long)count);
+}
+
+static enum kind kind_named(const char *name)
+{
+	return strcmp(name, "send") == 0 ? SEND : strcmp(name, "recv") == 0 ? RECV : COLLECTIVE;
+}
+
 static bool read_message(json_t *object, struct op *op, json_error_t *error)
 {
 	const char *dtype;
@@ -110,8 +123,7 @@ static bool read_message(json_t *object, struct op *op, json_error_t *error)
 	if (json_unpack_ex(object, error, 0, "{s:i,s:I,s:s,s:I}", "peer", &op->peer, "count", &count, "dtype", &dtype,
 			   "bytes", &bytes))
 		return false;
-	snprintf(op->call, sizeof(op->call), "%s rank %d (%.16s × %lld)", op->kind == SEND ? "send to" : "receive from",
-		 op->peer, dtype, (long long)count);
+	describe_message(op->kind, op->peer, dtype, count, op->call, sizeof(op->call));
 	op->bytes = bytes;
 	return true;
 }
@@ -124,7 +136,7 @@ static bool read_op(json_t *object, const struct flight *flight, struct op *op, 
 	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s?:I,s:i}", "number", &number, "kind", &kind, "sequence",
 			   &sequence, "card", &card, "result", &op->result))
 		return false;
-	op->kind = strcmp(kind, "send") == 0 ? SEND : strcmp(kind, "recv") == 0 ? RECV : COLLECTIVE;
+	op->kind = kind_named(kind);
 	op->number = number;
 	op->sequence = sequence;
 	if (!read_time(object, "posted", &op->posted) || !read_time(object, "first", &op->first) ||
@@ -139,6 +151,69 @@ static bool read_op(json_t *object, const struct flight *flight, struct op *op, 
 	const struct card wanted = { .number = card };
 	op->card = bsearch(&wanted, flight->cards, flight->ncards, sizeof(wanted), by_number);
 	op->bytes = op->card ? op->card->sent + op->card->received : 0;
+	return true;
+}
+
+/* ---- calls on streams */
+
+/* How many elements of a rank's the call is about is the rank's own there: "gather_v". */
+static bool knows_own_counts(const char *collective)
+{
+	const size_t length = strlen(collective);
+
+	return length > 2 && strcmp(collective + length - 2, "_v") == 0;
+}
+
+static bool read_stream_collective(json_t *object, struct stream_call *call, const char *dtype, json_int_t count, json_error_t *error)
+{
+	const char *const op = json_string_value(json_object_get(object, "op")); /* NULL: none */
+	const char *collective;
+	json_int_t sequence, op_number, root;
+
+	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:I}", "sequence", &sequence, "collective", &collective, "op_number", &op_number, "root", &root))
+		return false;
+	if (strlen(collective) > 40 || strlen(dtype) > 40 || (op && strlen(op) > 40))
+		return false;
+	call->sequence = sequence;
+	describe(collective, knows_own_counts(collective) ? -1 : count, dtype, op, op_number, root, call->call, sizeof(call->call));
+	return true;
+}
+
+static bool read_stream_call(json_t *object, struct stream_call *call, json_error_t *error)
+{
+	const json_t *end = json_object_get(object, "ended");
+	const char *kind, *dtype;
+	json_int_t number, count;
+
+	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:s,s:i,s:s,s?:i}", "number", &number, "kind", &kind, "count", &count, "dtype", &dtype, "device", &call->device,
+			   "way", &call->way, "peer", &call->peer) || !read_time(object, "posted", &call->posted) || call->posted == NEVER || count < 0)
+		return false;
+	call->kind = kind_named(kind);
+	call->number = number;
+	call->end = json_is_true(end) ? ENDED : json_is_false(end) ? NOT_SEEN : UNKNOWABLE;
+	if (call->kind == COLLECTIVE)
+		return read_stream_collective(object, call, dtype, count, error);
+	describe_message(call->kind, call->peer, dtype, count, call->call, sizeof(call->call));
+	return true;
+}
+
+/* `calls` NULL: the report is of a library that knew of none. */
+static bool read_stream_calls(struct flight *flight, json_t *calls, json_error_t *error)
+{
+	json_t *object;
+	size_t i;
+
+	flight->streams = need(calloc(json_array_size(calls) + 1, sizeof(*flight->streams)));
+	json_array_foreach(calls, i, object) {
+		struct stream_call *call = &flight->streams[flight->nstreams++];
+
+		if (!read_stream_call(object, call, error))
+			return false;
+		if (call->kind == COLLECTIVE && call->sequence <= flight->last_stream)
+			return false;
+		if (call->kind == COLLECTIVE)
+			flight->last_stream = call->sequence;
+	}
 	return true;
 }
 
@@ -179,6 +254,7 @@ static void flight_finish(struct flight *flight)
 		free(flight->cards[i].key);
 	free(flight->cards);
 	free(flight->ops);
+	free(flight->streams);
 	free(flight->path);
 	json_decref(flight->report);
 }
@@ -253,7 +329,8 @@ static bool read_report(struct flight *flight, const char *path)
 		return say_useless(path, "is JSON, but no report of a flight recorder (it has no \"tutti_flight\")", "");
 	if (json_integer_value(format) != FORMAT)
 		return say_useless(path, "has another format than 1, the one that this tutti-trace reads", "");
-	if (!read_header(flight, &cards, &ops, &error) || !read_lists(flight, cards, ops, &error))
+	if (!read_header(flight, &cards, &ops, &error) || !read_lists(flight, cards, ops, &error) ||
+	    !read_stream_calls(flight, json_object_get(flight->report, "streams"), &error))
 		return say_useless(path, "is a report in which something is missing or makes no sense", error.text);
 	return true;
 }
@@ -392,6 +469,8 @@ static void share_clock(struct flights *flights)
 			shift(&flight->ops[k].first, offset);
 			shift(&flight->ops[k].done, offset);
 		}
+		for (size_t k = 0; k < flight->nstreams; k++)
+			shift(&flight->streams[k].posted, offset);
 	}
 }
 

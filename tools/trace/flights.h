@@ -32,6 +32,20 @@ struct op {
 	int result;
 };
 
+enum end { ENDED, NOT_SEEN, UNKNOWABLE }; /* the last: it is in a graph */
+
+/* A call on a stream. */
+struct stream_call {
+	enum kind kind;
+	int64_t number, sequence; /* the latter of collectives on streams alone */
+	int64_t posted;
+	int peer; /* of a message */
+	int device;
+	const char *way;
+	char call[192]; /* what ranks must agree on, of a collective */
+	enum end end;
+};
+
 struct flight {
 	char *path;
 	json_t *report; /* owns the texts below */
@@ -46,6 +60,9 @@ struct flight {
 	struct op *ops; /* in the order of the calls */
 	size_t nops;
 	int64_t last; /* sequence of its last collective, 0: none */
+	struct stream_call *streams; /* in the order of the calls */
+	size_t nstreams;
+	int64_t last_stream; /* as `last` */
 };
 
 struct flights {
@@ -54,6 +71,8 @@ struct flights {
 	size_t unreadable; /* of the files named */
 };
 
+/* Memory, or the end of the program. */
+void *need(void *memory);
 /* Read a file, or all reports of a directory. What cannot be used is said on standard error. */
 void flights_read(struct flights *flights, const char *path);
 /* Keep one job's: `job`, or the last one's where that is NULL. False: there is none. */

@@ -5,73 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN 5 /* of a kind; how many more there are is said */
-
-/* The reports of one communicator, in order of ranks. */
-struct group {
-	const struct flight *at;
-	size_t n;
-	int size;
-};
-
-/* ---- words */
-
-static const char *duration(double ns, char text[32])
-{
-	const double s = ns / 1e9;
-
-	if (s < 0.9995e-6)
-		snprintf(text, 32, "%.0f ns", ns);
-	else if (s < 0.9995e-3)
-		snprintf(text, 32, "%.3g µs", s * 1e6);
-	else if (s < 0.9995)
-		snprintf(text, 32, "%.3g ms", s * 1e3);
-	else
-		snprintf(text, 32, "%.4g s", s);
-	return text;
-}
-
-/* "rank 3", "ranks 0-2, 5" of those with a mark. */
-static void print_ranks(FILE *out, const bool *marked, int size)
-{
-	int count = 0;
-	const char *before = "";
-
-	for (int rank = 0; rank < size; rank++)
-		count += marked[rank];
-	fprintf(out, count == 1 ? "rank " : "ranks ");
-	for (int rank = 0; rank < size; rank++) {
-		int last = rank;
-
-		if (!marked[rank])
-			continue;
-		while (last + 1 < size && marked[last + 1])
-			last++;
-		fprintf(out, last > rank + 1 ? "%s%d-%d" : last > rank ? "%s%d, %d" : "%s%d", before, rank, last);
-		before = ", ";
-		rank = last;
-	}
-}
-
-static bool *new_marks(int size)
-{
-	bool *marks = calloc((size_t)size, sizeof(*marks));
-
-	if (marks)
-		return marks;
-	fputs("tutti-trace: no memory\n", stderr);
-	exit(1);
-}
-
-static int count_marks(const bool *marks, int size)
-{
-	int count = 0;
-
-	for (int rank = 0; rank < size; rank++)
-		count += marks[rank];
-	return count;
-}
-
 /* ---- what there is */
 
 static void print_missing(FILE *out, const struct group *group)
@@ -513,6 +446,7 @@ static void print_group(FILE *out, const struct group *group)
 	print_silent(out, group);
 	print_messages(out, group);
 	print_different(out, group);
+	story_print_streams(out, group);
 	print_course(out, group);
 }
 

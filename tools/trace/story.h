@@ -5,11 +5,14 @@
 
 #include <stdio.h>
 
-#include "flights.h"
+#include "group.h"
 
 /* story.c: for each communicator who is missing, what the fault was, what could not end and who was silent in it, who
  * differed, who was late, what took longest. */
 void story_print(FILE *out, const struct flights *flights);
+
+/* streams.c: of calls on streams, who differed, which have not been seen to end, and who was silent in them. */
+void story_print_streams(FILE *out, const struct group *group);
 
 /* chrome.c: the operations in Chrome's trace format. False: errno tells. */
 bool chrome_write(const struct flights *flights, const char *path);

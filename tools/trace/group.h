@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The reports of one communicator, and words for sets of its ranks. */
+#ifndef TRACE_GROUP_H
+#define TRACE_GROUP_H
+
+#include <stdio.h>
+
+#include "flights.h"
+
+#define SHOWN 5 /* of a kind; how many more there are is said */
+
+/* In order of ranks. */
+struct group {
+	const struct flight *at;
+	size_t n;
+	int size;
+};
+
+/* One mark for each of so many ranks; to be freed. */
+bool *new_marks(int size);
+int count_marks(const bool *marks, int size);
+/* "rank 3", "ranks 0-2, 5" of those with a mark. */
+void print_ranks(FILE *out, const bool *marked, int size);
+const char *duration(double ns, char text[32]);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what is told of calls on streams. Of those it is known when they were made, and of some by now that they have ended. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "story.h"
+
+/* The collective on a stream with this sequence number; NULL: it was not called, or is too long ago. */
+static const struct stream_call *collective_of(const struct flight *flight, int64_t sequence)
+{
+	for (size_t i = 0; i < flight->nstreams; i++)
+		if (flight->streams[i].kind == COLLECTIVE && flight->streams[i].sequence == sequence)
+			return &flight->streams[i];
+	return NULL;
+}
+
+/* ---- who differed */
+
+static void print_difference(FILE *out, const struct group *group, int64_t sequence)
+{
+	fprintf(out, "  differed on streams: operation %lld:\n", (long long)sequence);
+	for (size_t i = 0; i < group->n; i++) {
+		const struct stream_call *call = collective_of(&group->at[i], sequence);
+		bool *same = new_marks(group->size), told = false;
+
+		for (size_t k = 0; call && k < group->n; k++) {
+			const struct stream_call *other = collective_of(&group->at[k], sequence);
+
+			if (!other || strcmp(other->call, call->call) != 0)
+				continue;
+			told |= k < i;
+			same[group->at[k].rank] = true;
+		}
+		if (call && !told) {
+			fprintf(out, "    ");
+			print_ranks(out, same, group->size);
+			fprintf(out, " called %s\n", call->call);
+		}
+		free(same);
+	}
+}
+
+static bool differs(const struct group *group, const struct stream_call *call)
+{
+	for (size_t i = 0; i < group->n; i++) {
+		const struct stream_call *other = collective_of(&group->at[i], call->sequence);
+
+		if (other && strcmp(other->call, call->call) != 0)
+			return true;
+	}
+	return false;
+}
+
+/* Of one of the ranks that have the most, which has all that can be compared. */
+static void print_different(FILE *out, const struct group *group)
+{
+	size_t most = 0, found = 0;
+
+	for (size_t i = 1; i < group->n; i++)
+		if (group->at[i].last_stream > group->at[most].last_stream)
+			most = i;
+	for (size_t k = 0; k < group->at[most].nstreams; k++) {
+		const struct stream_call *call = &group->at[most].streams[k];
+
+		if (call->kind == COLLECTIVE && differs(group, call) && found++ < SHOWN)
+			print_difference(out, group, call->sequence);
+	}
+	if (found > SHOWN)
+		fprintf(out, "    and %zu more operations\n", found - SHOWN);
+}
+
+/* ---- who was silent */
+
+static void print_last(FILE *out, const struct flight *flight)
+{
+	const struct stream_call *last = collective_of(flight, flight->last_stream);
+	char text[32];
+
+	if (!last)
+		fprintf(out, "    rank %d has called no collective on a stream\n", flight->rank);
+	else
+		fprintf(out, "    rank %d: its last on a stream is operation %lld, %s, called %s before its report was written\n", flight->rank, (long long)last->sequence,
+			last->call, duration((double)(flight->realtime - last->posted), text));
+}
+
+/* `call`: the earliest that somebody's streams were not seen to end. */
+static void print_unfinished(FILE *out, const struct group *group, const struct stream_call *call)
+{
+	bool *waiting = new_marks(group->size), *silent = new_marks(group->size);
+
+	for (size_t i = 0; i < group->n; i++) {
+		const struct flight *flight = &group->at[i];
+		const struct stream_call *own = collective_of(flight, call->sequence);
+
+		waiting[flight->rank] = own && own->end == NOT_SEEN;
+		silent[flight->rank] = flight->last_stream < call->sequence;
+	}
+	fprintf(out, "  on streams, not seen to end: operation %lld, %s, by %s, on ", (long long)call->sequence, call->call, call->way);
+	print_ranks(out, waiting, group->size);
+	fprintf(out, "\n");
+	if (count_marks(silent, group->size) > 0) {
+		fprintf(out, "  silent on streams: ");
+		print_ranks(out, silent, group->size);
+		fprintf(out, " never called operation %lld\n", (long long)call->sequence);
+	}
+	for (size_t i = 0; i < group->n; i++)
+		if (silent[group->at[i].rank])
+			print_last(out, &group->at[i]);
+	free(waiting);
+	free(silent);
+}
+
+static void print_silent(FILE *out, const struct group *group)
+{
+	const struct stream_call *earliest = NULL;
+
+	for (size_t i = 0; i < group->n; i++) {
+		for (size_t k = 0; k < group->at[i].nstreams; k++) {
+			const struct stream_call *call = &group->at[i].streams[k];
+
+			if (call->kind == COLLECTIVE && call->end == NOT_SEEN && (!earliest || call->sequence < earliest->sequence))
+				earliest = call;
+		}
+	}
+	if (earliest)
+		print_unfinished(out, group, earliest);
+}
+
+/* ---- messages */
+
+static void print_messages(FILE *out, const struct group *group)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < group->n; i++) {
+		for (size_t k = 0; k < group->at[i].nstreams; k++) {
+			const struct stream_call *call = &group->at[i].streams[k];
+
+			if (call->kind != COLLECTIVE && call->end == NOT_SEEN && found++ < SHOWN)
+				fprintf(out, "  on a stream of rank %d, not seen to end: %s\n", group->at[i].rank, call->call);
+		}
+	}
+	if (found > SHOWN)
+		fprintf(out, "    and %zu more messages on streams\n", found - SHOWN);
+}
+
+void story_print_streams(FILE *out, const struct group *group)
+{
+	print_silent(out, group);
+	print_messages(out, group);
+	print_different(out, group);
+}
