@@ -36,6 +36,7 @@ struct tt_cuda_watch {
 	bool released;		   /* likewise: the streams were let go on */
 	/* the thread's: what it looks for may stand behind others' copies, and streams are let go on nevertheless */
 	struct CUstream_st *looks, *releases;
+	bool missed; /* likewise: the communicator was another thread's when it was to be looked at */
 	/* likewise: a wait, since when, and at how many that had ended; when it was looked at last */
 	uint64_t waiting, since, ended, looked;
 };
@@ -250,7 +251,8 @@ static bool look(struct tt_cuda *cuda, const struct answer *answer)
 {
 	struct tutti_comm *comm = cuda->owner;
 
-	if (pthread_mutex_trylock(&comm->lock)) { /* whoever has it is in a call that soon ends: again, then */
+	cuda->watch->missed = pthread_mutex_trylock(&comm->lock) != 0;
+	if (cuda->watch->missed) { /* whoever has it is in a call that soon ends: again, then */
 		tt_cuda_watch_busy(cuda, false);
 		return true;
 	}
@@ -302,7 +304,7 @@ static bool await(struct tt_cuda *cuda)
 	const struct timespec at = in_ms(!watch->released ? LOOK_MS : cuda->relay ? RELEASE_PIECE_MS : RELEASE_MS);
 	int error = 0;
 	/* what was put on a stream before `busy` was set is behind the event by now; what it has reported is looked at once more */
-	const bool idle = was_idle && puts == watch->puts, ended = idle && !watch->replayed;
+	const bool idle = was_idle && puts == watch->puts, ended = idle && !watch->replayed && !watch->missed;
 
 	if (idle && cuda->owner == cuda->comm)
 		atomic_store_explicit(&cuda->comm->recorder.flight->streams_ended, cuda->noted, memory_order_relaxed);

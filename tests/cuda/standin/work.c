@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define YIELDS 16 /* before a wait sleeps between looks */
+
 static unsigned copies[DEVICES_MAX][DEVICES_MAX]; /* from one GPU's memory to another's, or its own */
 
 struct work *work_new(enum work_kind kind)
@@ -65,12 +67,14 @@ void work_list_free(struct work_list *list)
 		work_free(work_list_take(list));
 }
 
-/* A wait may be for another process, so nothing wakes it: the word is looked at, from time to time in the end. */
+/* A wait may be for another process, so nothing wakes it: the word is looked at, in the end less and less often. Many streams that look often would leave
+ * no core to those whom they wait for. */
 static void pause_for(unsigned tries)
 {
-	const struct timespec some = { .tv_nsec = 50000 };
+	const unsigned sleeps = tries < YIELDS ? 0 : (tries - YIELDS) / 4;
+	const struct timespec some = { .tv_nsec = 50000l << (sleeps < 6 ? sleeps : 6) };
 
-	if (tries < 64)
+	if (tries < YIELDS)
 		sched_yield();
 	else
 		nanosleep(&some, NULL);
