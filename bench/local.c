@@ -26,9 +26,9 @@ struct ranks {
 bool bench_launched(void)
 {
 	static const char *const signs[] = {
-		"TUTTI_RANK",		"TUTTI_SIZE",	   "RANK",     "WORLD_SIZE",
-		"OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID", "PMI_RANK", "PMI_SIZE",
-		"SLURM_STEP_ID",
+		"TUTTI_RANK",		"TUTTI_SIZE",		 "RANK",	    "WORLD_SIZE",
+		"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",	 "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+		"SLURM_STEP_ID",	"SLURM_STEP_NUM_TASKS",	 "PMI_RANK",	    "PMI_SIZE",
 	};
 
 	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {

@@ -76,7 +76,7 @@ void tt_log_read(const char *text)
 			fprintf(stderr,
 				"tutti: TUTTI_LOG has \"%.*s\": expected a level (error, warn, info, debug, "
 				"trace), or SUBSYSTEM:LEVEL with a subsystem of comm, store, plan, exec, mem, "
-				"shm, tcp, loop, rdma, kernel\n",
+				"shm, tcp, loop, rdma, cuda, kernel\n",
 				(int)length, text);
 		text += length;
 		text += *text == ',';

@@ -119,7 +119,7 @@ typedef struct tutti_store *tutti_store_t;	/**< where ranks meet */
 typedef struct tutti_config {
 	size_t size;		/**< sizeof(tutti_config_t), so that the struct can grow */
 	double timeout_s;	/**< deadline of every operation, seconds; 0: TUTTI_TIMEOUT or 300 */
-	const char *transports;	/**< those allowed, such as "shm,tcp"; NULL: TUTTI_TRANSPORT or all */
+	const char *transports;	/**< those allowed, such as "shm,tcp"; NULL: TUTTI_TRANSPORT or all but "loop" */
 	const char *algorithm;	/**< force one by name; NULL: TUTTI_ALGORITHM or chosen by cost */
 	const char *host_id;	/**< ranks share memory only with equal ids; NULL: TUTTI_HOST_ID or
 				 *   found from the kernel */
@@ -136,8 +136,8 @@ typedef struct tutti_config {
 
 /**
  * Make the communicator of all ranks that one launcher started, from the environment it gave:
- * tutti-run, torchrun, Open MPI, MPICH (Hydra) or Slurm. A process started by none of them becomes
- * the only rank. `config` may be NULL. Returns when all ranks have joined.
+ * tutti-run, torchrun, Open MPI, MPICH (Hydra), Slurm, or another one that speaks PMI. A process started
+ * by none of them becomes the only rank. `config` may be NULL. Returns when all ranks have joined.
  *
  * TUTTI_ERR_INVALID: the environment or `config` makes no sense; tutti_last_error(NULL) says what
  * was found. TUTTI_ERR_TIMEOUT: not all ranks came. TUTTI_ERR_PEER_LOST: one came and could not join,
@@ -326,6 +326,7 @@ typedef void (*tutti_reduce_fn_t)(void *inout, const void *in, size_t count, tut
 /**
  * Make an operation out of `function`. All ranks make the same operations of `comm` in the same
  * order. With `commutative` 0 contributions are combined in rank order, 0 first. `context` is passed to every call.
+ * A communicator has 256 operations at most: TUTTI_ERR_NO_MEMORY beyond, after which it is as before.
  */
 TUTTI_API tutti_result_t tutti_op_create(tutti_comm_t comm, tutti_reduce_fn_t function,
 					 int commutative, void *context, tutti_op_t *op);
@@ -333,6 +334,7 @@ TUTTI_API tutti_result_t tutti_op_create(tutti_comm_t comm, tutti_reduce_fn_t fu
 /**
  * Make a sum in which this rank's input is first multiplied by `*scalar`, an element of `dtype`;
  * ranks may pass different scalars. The operation is good for that `dtype` only. The scalar is copied.
+ * Of the 256 it is one, too.
  */
 TUTTI_API tutti_result_t tutti_op_create_premul_sum(tutti_comm_t comm, const void *scalar,
 						    tutti_dtype_t dtype, tutti_op_t *op);
@@ -480,7 +482,7 @@ TUTTI_API tutti_result_t tutti_recv(tutti_comm_t comm, void *recv, size_t count,
  * Between tutti_group_begin() and tutti_group_end() the calling thread's operations on `comm` are
  * collected (each returns at once; its own `request` argument must be NULL) and started together by
  * tutti_group_end(): any mixture of collectives, sends and receives makes progress together, and
- * all-reduces of up to 4 KiB each with one dtype and operation travel as one message. Collectives of a group
+ * all-reduces of up to 4 KiB each with one dtype and operation travel together, in messages of 256 KiB at most. Collectives of a group
  * keep their order; sends and receives keep theirs per peer. Within a group a rank may send to itself.
  * With `request` NULL tutti_group_end() blocks until all are done; otherwise it gives one request for
  * the whole group. If a collected call was invalid, tutti_group_end() starts nothing and returns that error.
@@ -605,13 +607,14 @@ TUTTI_API void tutti_log_set_sink(tutti_log_fn_t sink, void *context);
 typedef struct tutti_plan_info {
 	size_t size;			/**< sizeof(tutti_plan_info_t), set by the caller */
 	const char *algorithm;		/**< such as "ring" */
-	const char *transports;		/**< such as "shm" or "shm+tcp"; "cuda": it was on a stream; valid while `comm` is */
+	const char *transports;		/**< such as "shm" or "shm+tcp"; "cuda": it was on a stream; "none": there is one rank; valid while `comm` is */
 	size_t segment_bytes;		/**< of each block that moves at a time; 0: not cut */
 	unsigned rounds;		/**< of the schedule on this rank */
 } tutti_plan_info_t;
 
 /**
- * How the last operation that this rank started on `comm` is carried out.
+ * How the last collective that this rank started on `comm` is carried out; sends and receives do not count, nor on streams gather_v,
+ * scatter_v and all_to_all_v.
  * TUTTI_ERR_INVALID if there was none, or it had no plan: on streams, between windows or by the host (tutti/cuda.h).
  */
 TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info_t *info);
@@ -625,7 +628,7 @@ typedef struct tutti_model {
 	double reduce;	    /**< per byte of a float32 sum of two vectors in the cache */
 	double message;	    /**< a short message over TCP on the loopback interface: the send and its receive */
 	double stream;	    /**< per byte of a long one */
-	const char *source; /**< the file they are from, "measured" or "builtin"; static */
+	const char *source; /**< the file they are from, "measured", "measured in part" (the rest is builtin) or "builtin"; static */
 } tutti_model_t;
 
 /**
