@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "deadline.h"
 #include "group.h"
 #include "levels.h"
 #include "log.h"
@@ -424,13 +425,18 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
 
 /* ---- the end */
 
-/* Until all that is before it on the setup stream has ended; false: not by `deadline`. */
-static bool finish_setup(const struct tt_cuda *cuda, uint64_t deadline)
+/* Until all that is before it on the setup stream has ended; false: not in so long. */
+static bool finish_setup(const struct tt_cuda *cuda, uint64_t patience_ns)
 {
+	uint64_t deadline = tt_now() + patience_ns;
 	cuda_result error;
 
-	while ((error = cuda->driver->stream_query(cuda->setup)) == CUDA_NOT_READY && tt_now() < deadline)
+	while ((error = cuda->driver->stream_query(cuda->setup)) == CUDA_NOT_READY && tt_now() < deadline) {
+		const uint64_t asleep = tt_now();
+
 		poll(NULL, 0, DRAIN_MS);
+		deadline += tt_deadlines_uncounted(asleep, tt_now());
+	}
 	return error == 0;
 }
 
@@ -449,7 +455,7 @@ static bool drain(struct tt_cuda *cuda)
 	for (size_t rank = 0; rank < (size_t)cuda->comm->size && !cuda->relay && !error; rank++)
 		error = tt_cuda_await_word(&op, offsetof(struct tt_cuda_control, taken) + rank * sizeof(uint64_t), TT_CUDA_AWAITS_NOBODY);
 	const uint64_t patience = cuda->longest_ns > comm->settings.timeout_ns ? cuda->longest_ns : comm->settings.timeout_ns;
-	const bool ended = !error && finish_setup(cuda, tt_now() + 2 * patience); /* the watch gives up before */
+	const bool ended = !error && finish_setup(cuda, 2 * patience); /* the watch gives up before */
 	pthread_mutex_lock(&comm->lock);
 	snprintf(fault.text, sizeof(fault.text), "rank %d destroyed the communicator with operations on streams that did not end", comm->rank);
 	if (!ended)
@@ -457,7 +463,7 @@ static bool drain(struct tt_cuda *cuda)
 	const bool healthy = !comm->fault.result;
 	pthread_mutex_unlock(&comm->lock);
 	if (!healthy) /* until the watch has let it go on */
-		finish_setup(cuda, tt_now() + RELEASED_NS);
+		finish_setup(cuda, RELEASED_NS);
 	return healthy;
 }
 

@@ -181,12 +181,16 @@ void tt_cuda_watch_busy(struct tt_cuda *cuda, bool replayed);
 /* context.c: the context of the communicator for a time */
 struct tt_cuda_entered {
 	bool pushed;
+	unsigned mode; /* the thread's for captures */
 };
 /* For a call on `stream`: the thread's context is the communicator's, or it has none, and the stream is of it. TUTTI_ERR_INVALID otherwise. */
 tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call, struct CUstream_st *stream, struct tt_cuda_entered *entered);
-/* For the library's own work, whatever the thread's context is. */
+/* For the library's own work, whatever the thread's context is. Captures, of this thread or others, are not concerned: what CUDA forbids while they last is made to be
+ * allowed, as it is done to memory and streams that are none of theirs. */
+cuda_result tt_cuda_enter_context(const struct cuda_driver *driver, struct CUctx_st *context, struct tt_cuda_entered *entered);
+void tt_cuda_leave_context(const struct cuda_driver *driver, struct tt_cuda_entered *entered);
 cuda_result tt_cuda_enter(const struct tt_cuda *cuda, struct tt_cuda_entered *entered);
-void tt_cuda_leave(const struct tt_cuda *cuda, const struct tt_cuda_entered *entered);
+void tt_cuda_leave(const struct tt_cuda *cuda, struct tt_cuda_entered *entered);
 
 static inline struct tt_cuda_control *tt_cuda_control_of(const struct tt_cuda *cuda, int rank)
 {

@@ -3,20 +3,34 @@
 #include "bound.h"
 #include "log.h"
 
-cuda_result tt_cuda_enter(const struct tt_cuda *cuda, struct tt_cuda_entered *entered)
+cuda_result tt_cuda_enter_context(const struct cuda_driver *driver, struct CUctx_st *context, struct tt_cuda_entered *entered)
 {
-	const cuda_result error = cuda->driver->context_push(cuda->context);
+	const cuda_result error = driver->context_push(context);
 
-	entered->pushed = error == 0;
+	*entered = (struct tt_cuda_entered){ .pushed = error == 0, .mode = CUDA_CAPTURE_RELAXED };
+	if (entered->pushed)
+		driver->thread_capture_mode(&entered->mode); /* exchanges them */
 	return error;
 }
 
-void tt_cuda_leave(const struct tt_cuda *cuda, const struct tt_cuda_entered *entered)
+void tt_cuda_leave_context(const struct cuda_driver *driver, struct tt_cuda_entered *entered)
 {
 	struct CUctx_st *popped;
 
-	if (entered->pushed)
-		cuda->driver->context_pop(&popped);
+	if (!entered->pushed)
+		return;
+	driver->thread_capture_mode(&entered->mode);
+	driver->context_pop(&popped);
+}
+
+cuda_result tt_cuda_enter(const struct tt_cuda *cuda, struct tt_cuda_entered *entered)
+{
+	return tt_cuda_enter_context(cuda->driver, cuda->context, entered);
+}
+
+void tt_cuda_leave(const struct tt_cuda *cuda, struct tt_cuda_entered *entered)
+{
+	tt_cuda_leave_context(cuda->driver, entered);
 }
 
 static tutti_result_t refuse_context(const struct tt_cuda *cuda, const char *call)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Puts messages on a stream: pieces go through the sender's room for that peer. Of several messages the pieces take turns, first all sends' and then all
  * receives', one piece with each peer: it waits for the peer to have taken the one before, which the peer does before it sends its next. So none waits for
- * another peer's message. */
+ * another peer's message, as long as the peers' turns are made alike: one whose calls are in no group may stand between two pieces of a long message until a third rank comes, and with
+ * it all that is behind on this rank's stream. */
 #include <stddef.h>
 
 #include "bound.h"
@@ -38,7 +39,6 @@ static cuda_result put_piece(struct tt_cuda_op *op, struct tt_cuda_message *mess
 	op->card.collective = (uint8_t)message->call->collective;
 	op->card.dtype = (uint8_t)message->call->dtype;
 	op->signature = tt_card_signature(&op->card) + message->pieces;
-	op->checks = !message->sending;
 	cuda_result error = tt_cuda_await_word(op, word, waiting);
 	if (!error && message->sending)
 		error = tt_cuda_copy(op, tt_cuda_room_of(op->cuda, rank, peer), buffer, bytes);

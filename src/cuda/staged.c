@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bound.h"
 #include "call.h"
 #include "log.h"
 #include "pointers.h"
@@ -70,26 +71,15 @@ struct side {
 
 /* ---- GPUs and their contexts */
 
-static cuda_result enter(const struct tt_staging *staging, const struct gpu *gpu)
-{
-	return staging->driver->context_push(gpu->context);
-}
-
-static void leave(const struct tt_staging *staging)
-{
-	struct CUctx_st *ours;
-
-	staging->driver->context_pop(&ours);
-}
-
 static cuda_result open_stream(const struct tt_staging *staging, struct gpu *gpu)
 {
-	cuda_result error = enter(staging, gpu);
+	struct tt_cuda_entered entered;
+	cuda_result error = tt_cuda_enter_context(staging->driver, gpu->context, &entered);
 
 	if (error)
 		return error;
 	error = staging->driver->stream_create(&gpu->stream, CUDA_STREAM_NON_BLOCKING);
-	leave(staging);
+	tt_cuda_leave_context(staging->driver, &entered);
 	return error;
 }
 
@@ -136,9 +126,11 @@ static tutti_result_t find_gpu(struct tt_staging *staging, int number, const str
 
 static void close_gpu(const struct tt_staging *staging, struct gpu *gpu)
 {
-	if (enter(staging, gpu) == 0) {
+	struct tt_cuda_entered entered;
+
+	if (tt_cuda_enter_context(staging->driver, gpu->context, &entered) == 0) {
 		staging->driver->stream_destroy(gpu->stream);
-		leave(staging);
+		tt_cuda_leave_context(staging->driver, &entered);
 	}
 	staging->driver->primary_release(gpu->device);
 }
@@ -158,10 +150,12 @@ static size_t rounded(size_t bytes)
 
 static void free_pinned(const struct tt_staging *staging, const struct piece *piece)
 {
-	if (enter(staging, piece->gpu) != 0)
+	struct tt_cuda_entered entered;
+
+	if (tt_cuda_enter_context(staging->driver, piece->gpu->context, &entered) != 0)
 		return; /* the context is gone, and its memory with it */
 	staging->driver->mem_host_free(piece->memory);
-	leave(staging);
+	tt_cuda_leave_context(staging->driver, &entered);
 }
 
 /* The shortest that will do of those that nobody uses; NULL: none. */
@@ -175,42 +169,44 @@ static struct piece *find_piece(const struct tt_staging *staging, size_t bytes)
 	return best;
 }
 
-/* Free those that nobody uses: the longest alone, which a longer one takes the place of, or all. */
-static void drop_unused(struct tt_staging *staging, bool all)
+/* Free those that nobody uses. CUDA may keep whoever frees pinned memory until streams have ended, which may wait for ranks that wait for this one: only where
+ * there is no other memory. */
+static void drop_unused(struct tt_staging *staging)
 {
-	struct piece **longest = NULL;
-
 	for (struct piece **link = &staging->pieces; *link;) {
 		struct piece *piece = *link;
 
-		if (!piece->used && all) {
-			*link = piece->next;
-			free_pinned(staging, piece);
-			free(piece);
+		if (piece->used) {
+			link = &piece->next;
 			continue;
 		}
-		if (!piece->used && (!longest || piece->room > (*longest)->room))
-			longest = link;
-		link = &piece->next;
-	}
-	if (longest) {
-		struct piece *piece = *longest;
-
-		*longest = piece->next;
+		*link = piece->next;
 		free_pinned(staging, piece);
 		free(piece);
 	}
 }
 
+/* As those that have become too short are kept, longer ones are half as long again at least: all of them together are less than three times the longest. */
+static size_t room_for(const struct tt_staging *staging, size_t bytes)
+{
+	size_t longest = 0;
+
+	for (const struct piece *piece = staging->pieces; piece; piece = piece->next)
+		if (!piece->used && piece->room > longest)
+			longest = piece->room;
+	return rounded(bytes > longest + longest / 2 ? bytes : longest + longest / 2);
+}
+
 static cuda_result pin(const struct tt_staging *staging, struct piece *piece)
 {
+	struct tt_cuda_entered entered;
 	void *memory = NULL;
-	cuda_result error = enter(staging, piece->gpu);
+	cuda_result error = tt_cuda_enter_context(staging->driver, piece->gpu->context, &entered);
 
 	if (error)
 		return error;
 	error = staging->driver->mem_host_alloc(&memory, piece->room, CUDA_HOST_PORTABLE);
-	leave(staging);
+	tt_cuda_leave_context(staging->driver, &entered);
 	piece->memory = memory;
 	return error;
 }
@@ -223,11 +219,10 @@ static tutti_result_t new_piece(struct tt_staging *staging, const struct gpu *gp
 
 	if (!piece)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d", gpu->number);
-	*piece = (struct piece){ .room = rounded(bytes), .gpu = gpu };
-	drop_unused(staging, false);
+	*piece = (struct piece){ .room = room_for(staging, bytes), .gpu = gpu };
 	cuda_result error = pin(staging, piece);
 	if (error == CUDA_OUT_OF_MEMORY) {
-		drop_unused(staging, true);
+		drop_unused(staging);
 		piece->room = bytes;
 		error = pin(staging, piece);
 	}
@@ -326,19 +321,20 @@ static tutti_result_t copy(const struct tt_staging *staging, const struct gpu *g
 			   size_t nruns)
 {
 	const struct cuda_driver *driver = staging->driver;
+	struct tt_cuda_entered entered;
 	size_t bytes = 0;
 	char what[96];
 
 	if (nruns == 0)
 		return TUTTI_OK;
-	cuda_result error = enter(staging, gpu);
+	cuda_result error = tt_cuda_enter_context(staging->driver, gpu->context, &entered);
 	if (!error) {
 		for (size_t i = 0; i < nruns && !error; i++)
 			error = driver->mem_copy((cuda_address)(uintptr_t)(to + run[i].offset), (cuda_address)(uintptr_t)(from + run[i].offset), run[i].length, gpu->stream);
 		const cuda_result ended = driver->stream_synchronize(gpu->stream); /* also of those that began before one failed */
 		if (!error)
 			error = ended;
-		leave(staging);
+		tt_cuda_leave_context(staging->driver, &entered);
 	}
 	if (!error)
 		return TUTTI_OK;

@@ -37,8 +37,8 @@ struct tt_cuda_watch {
 	/* the thread's: what it looks for may stand behind others' copies, and streams are let go on nevertheless */
 	struct CUstream_st *looks, *releases;
 	bool missed; /* likewise: the communicator was another thread's when it was to be looked at */
-	/* likewise: a wait, since when, and at how many that had ended; when it was looked at last */
-	uint64_t waiting, since, ended, looked;
+	/* likewise: a wait, since when, and at how many that had ended; how long nobody ran, while the thread slept */
+	uint64_t waiting, since, ended, uncounted;
 };
 
 /* Kernels and streams write the report, also while it is read. */
@@ -180,13 +180,12 @@ static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
 		watch->ended = ended;
 		watch->since = now;
 	} else {
-		watch->since += tt_deadlines_uncounted(watch->looked, now);
+		watch->since += watch->uncounted;
 	}
-	watch->looked = now;
+	watch->uncounted = 0;
 	if (now - watch->since <= patience)
 		return false;
 	*out = (struct overdue){ missing_ranks(cuda, waiting), own };
-	watch->looked = tt_now(); /* the question has lasted, and counts */
 	return out->missing || now - watch->since > patience + ANSWER_NS; /* or somebody came just now */
 }
 
@@ -309,11 +308,13 @@ static bool await(struct tt_cuda *cuda)
 	if (idle && cuda->owner == cuda->comm)
 		atomic_store_explicit(&cuda->comm->recorder.flight->streams_ended, cuda->noted, memory_order_relaxed);
 	watch->busy &= !ended;
+	const uint64_t asleep = tt_now();
 	while (!watch->stop && !error && !ended)
 		error = watch->busy || watch->released ? pthread_cond_timedwait(&watch->wanted, &watch->lock, &at) :
 							 pthread_cond_wait(&watch->wanted, &watch->lock);
 	const bool go_on = !watch->stop;
 	pthread_mutex_unlock(&watch->lock);
+	watch->uncounted += tt_deadlines_uncounted(asleep, tt_now());
 	return go_on;
 }
 
@@ -321,13 +322,10 @@ static void *watch_main(void *argument)
 {
 	struct tt_cuda *cuda = argument;
 	struct tt_cuda_entered entered;
-	unsigned mode = CUDA_CAPTURE_RELAXED;
 
 	prctl(PR_SET_NAME, "tutti-cuda");
 	if (tt_cuda_enter(cuda, &entered))
 		return NULL;
-	/* or a stream_query() here would make a capture by another thread invalid */
-	cuda->driver->thread_capture_mode(&mode);
 	while (await(cuda)) {
 		if (cuda->relay && !look(cuda, NULL)) { /* CUDA need not be asked for that */
 			release_relay(cuda);

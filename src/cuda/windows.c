@@ -296,11 +296,11 @@ TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, si
 		free(made);
 		return result;
 	}
-	pthread_mutex_lock(&comm->lock);
+	pthread_mutex_lock(&comm->cuda->order); /* another thread may put something that looks for windows */
 	made->number = ++comm->cuda->windows_made;
 	made->next = comm->cuda->windows;
 	comm->cuda->windows = made;
-	pthread_mutex_unlock(&comm->lock);
+	pthread_mutex_unlock(&comm->cuda->order);
 	*window = made;
 	return TUTTI_OK;
 }
@@ -325,13 +325,13 @@ TUTTI_API tutti_result_t tutti_cuda_deregister(tutti_cuda_window_t window)
 		return tt_comm_refuse(comm, "tutti_cuda_deregister");
 	if (tt_group_is_open(comm))
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_deregister: this thread has a group open on the communicator; end it first");
-	pthread_mutex_lock(&comm->lock);
+	pthread_mutex_lock(&comm->cuda->order);
 	struct tutti_cuda_window **link = &comm->cuda->windows;
 	while (*link && *link != window)
 		link = &(*link)->next;
 	if (*link)
 		*link = window->next;
-	pthread_mutex_unlock(&comm->lock);
+	pthread_mutex_unlock(&comm->cuda->order);
 	/* nobody lets go of memory that another rank still works in, and nobody's caller frees what another one has mapped */
 	const tutti_result_t result = tutti_barrier(comm, NULL);
 	window_free(comm->cuda, window);

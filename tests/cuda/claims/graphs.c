@@ -68,8 +68,39 @@ static int graph_has_long_ones_and_messages(struct gpu_rank *r, void *argument)
 	return 0;
 }
 
+/* Its own communicators and plain calls are none of what is captured. */
+static int other_calls_are_made_while_a_stream_is_captured(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm, other = NULL;
+	struct vector x, plain;
+
+	SUCCEEDS(tutti_comm_split(comm, 0, r->rank, &other));
+	SUCCEEDS(tutti_cuda_bind(other, r->device));
+	if (take(comm, &x, few) || take(comm, &plain, few) || ready(comm) || put(r, &x, 1) || put(r, &plain, 2))
+		return 1;
+	SUCCEEDS(tutti_cuda_all_reduce(other, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+	WORKS(gpu_finish(r->stream));
+	WORKS(gpu_capture(r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_all_reduce(comm, plain.gpu, plain.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	tutti_comm_destroy(other);
+	gpu_graph_t graph = gpu_captured(r->stream);
+	CLAIM(graph, "%s", gpu_error());
+	if (ready(comm))
+		return 1;
+	WORKS(gpu_launch(graph, r->stream));
+	if (expect(r, &x, (float)r->size, (float)r->size) || expect(r, &plain, 2 * (float)r->size, (float)r->size))
+		return 1;
+	SUCCEEDS(tutti_comm_error(comm, NULL));
+	WORKS(gpu_graph_free(graph));
+	give(&x);
+	give(&plain);
+	return 0;
+}
+
 const struct claim graph_claims[] = {
 	{ "graph_is_launched_again", graph_is_launched_again },
 	{ "graph_has_long_ones_and_messages", graph_has_long_ones_and_messages },
+	{ "other_calls_are_made_while_a_stream_is_captured", other_calls_are_made_while_a_stream_is_captured },
 	{ NULL },
 };

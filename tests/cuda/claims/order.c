@@ -55,6 +55,58 @@ static int destroyed_with_work_ahead(struct gpu_rank *r, void *argument)
 	return 0;
 }
 
+/* Rank 0's comes later, and needs more pinned memory than there is; the stream waits for the others, who make the plain call first. */
+static int a_plain_call_may_come_before_what_a_stream_waits_for(struct gpu_rank *r, void *argument)
+{
+	tutti_comm_t comm = r->comm;
+	struct vector x, plain;
+
+	if (take(comm, &plain, LONG) || begin(r, &x, argument) || put(r, &plain, 1))
+		return 1;
+	SUCCEEDS(tutti_all_reduce(comm, plain.gpu, plain.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, NULL));
+	if (r->rank == 0)
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_all_reduce(comm, plain.gpu, plain.gpu, LONG, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	if (r->rank != 0)
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	if (expect(r, &x, (float)r->size, (float)r->size) || expect(r, &plain, (float)r->size, (float)r->size))
+		return 1;
+	SUCCEEDS(tutti_comm_error(comm, NULL));
+	give(&x);
+	give(&plain);
+	return 0;
+}
+
+/* As many as one kernel copies, and then a message from another rank. */
+static int a_group_may_have_many_messages_to_itself(struct gpu_rank *r, void *argument)
+{
+	const int next = (r->rank + 1) % r->size, many = 32;
+	tutti_comm_t comm = r->comm;
+	struct vector x, y;
+
+	if (r->size == 1)
+		return 0;
+	if (take(comm, &y, few) || begin(r, &x, argument) || put(r, &y, 7))
+		return 1;
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+	SUCCEEDS(tutti_group_begin(comm));
+	for (int i = 0; i < many && r->rank == 0; i++) {
+		SUCCEEDS(tutti_cuda_send(comm, x.gpu + i, 1, TUTTI_FLOAT32, 0, r->stream));
+		SUCCEEDS(tutti_cuda_recv(comm, y.gpu + i, 1, TUTTI_FLOAT32, 0, r->stream));
+	}
+	if (r->rank == 0)
+		SUCCEEDS(tutti_cuda_recv(comm, y.gpu + many, few - (size_t)many, TUTTI_FLOAT32, next, r->stream));
+	if (r->rank == 1)
+		SUCCEEDS(tutti_cuda_send(comm, x.gpu + many, few - (size_t)many, TUTTI_FLOAT32, 0, r->stream));
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	if (expect(r, r->rank == 0 ? &y : &x, 1, 1))
+		return 1;
+	SUCCEEDS(tutti_comm_error(comm, NULL));
+	give(&x);
+	give(&y);
+	return 0;
+}
+
 static double seconds_of(clockid_t clock)
 {
 	struct timespec now;
@@ -104,6 +156,8 @@ const struct claim order_claims[] = {
 	{ "streams_follow_each_other", streams_follow_each_other },
 	{ "barrier_waits_for_all", barrier_waits_for_all },
 	{ "destroyed_with_work_ahead", destroyed_with_work_ahead },
+	{ "a_plain_call_may_come_before_what_a_stream_waits_for", a_plain_call_may_come_before_what_a_stream_waits_for, .stands_in = true },
+	{ "a_group_may_have_many_messages_to_itself", a_group_may_have_many_messages_to_itself },
 	{ "a_long_call_of_the_host_has_the_core", a_long_call_of_the_host_has_the_core, .stands_in = true },
 	{ NULL },
 };
