@@ -50,7 +50,7 @@ struct tt_cuda {
 	struct tt_cuda_parts parts;
 	struct tt_cuda_peer peer[TT_CUDA_RANKS]; /* this rank too */
 	struct tt_cuda_report *report;
-	struct tutti_cuda_window *windows; /* that are registered */
+	struct tutti_cuda_window *windows; /* that are registered; behind `order` */
 	uint64_t windows_made;
 	bool flushes; /* waits can make sure that what other devices wrote before is there, too */
 	/* Order: whatever the streams, operations of one communicator come one after the other. `order` is held while one is put on its stream, and the communicator's

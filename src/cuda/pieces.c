@@ -69,14 +69,14 @@ static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
 
 /* ---- pinned memory */
 
-/* Also while this thread captures a stream: the memory is none of the graph's business. */
-static cuda_result take_pinned(const struct cuda_driver *driver, size_t bytes, void **out)
+static cuda_result take_pinned(const struct tt_cuda *cuda, size_t bytes, void **out)
 {
-	unsigned mode = CUDA_CAPTURE_RELAXED;
+	struct tt_cuda_entered entered;
+	cuda_result error = tt_cuda_enter(cuda, &entered);
 
-	driver->thread_capture_mode(&mode);
-	const cuda_result error = driver->mem_host_alloc(out, bytes, CUDA_HOST_PORTABLE);
-	driver->thread_capture_mode(&mode); /* as it was */
+	if (!error)
+		error = cuda->driver->mem_host_alloc(out, bytes, CUDA_HOST_PORTABLE);
+	tt_cuda_leave(cuda, &entered);
 	return error;
 }
 
@@ -95,7 +95,7 @@ static tutti_result_t reserve(const struct tt_cuda *cuda, struct slot *slot, siz
 	if (!outgrown)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the list of pinned memory");
 	pieces->outgrown = outgrown;
-	const cuda_result error = take_pinned(cuda->driver, room, &memory);
+	const cuda_result error = take_pinned(cuda, room, &memory);
 	if (error) {
 		snprintf(what, sizeof(what), "take %zu bytes of pinned memory", room);
 		tt_cuda_fail(cuda->driver, what, error);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns words for sets of ranks, and for times. */
 #include "group.h"
 
 #include <stdlib.h>
@@ -41,12 +42,7 @@ void print_ranks(FILE *out, const bool *marked, int size)
 
 bool *new_marks(int size)
 {
-	bool *marks = calloc((size_t)size, sizeof(*marks));
-
-	if (marks)
-		return marks;
-	fputs("tutti-trace: no memory\n", stderr);
-	exit(1);
+	return need(calloc((size_t)size, sizeof(bool)));
 }
 
 int count_marks(const bool *marks, int size)

@@ -220,15 +220,11 @@ typedef void visit_fn(const struct group *group, const struct meeting *meeting, 
 /* Visits each sequence number; ranks' operations are walked in step, as they are in order. */
 static void visit(const struct group *group, visit_fn *visitor, void *context)
 {
-	struct meeting meeting = { .op = calloc(group->n, sizeof(*meeting.op)) };
-	size_t *at = calloc(group->n, sizeof(*at));
+	struct meeting meeting = { .op = need(calloc(group->n, sizeof(*meeting.op))) };
+	size_t *at = need(calloc(group->n, sizeof(*at)));
 	int64_t last;
 
 	bounds(group, &meeting.sequence, &last);
-	if (!meeting.op || !at) {
-		fputs("tutti-trace: no memory\n", stderr);
-		exit(1);
-	}
 	while (meeting.sequence <= last) {
 		int64_t next = INT64_MAX;
 
@@ -392,11 +388,9 @@ static void follow(const struct group *group, const struct meeting *meeting, voi
 
 static void print_course(FILE *out, const struct group *group)
 {
-	struct course course = { .late = calloc(group->n, sizeof(*course.late)) };
+	struct course course = { .late = need(calloc(group->n, sizeof(*course.late))) };
 	char all[32], longest[32];
 
-	if (!course.late)
-		exit(1);
 	if (group->n == (size_t)group->size && group->size > 1)
 		visit(group, follow, &course);
 	if (course.met > 0)
