@@ -22,6 +22,7 @@ enum { TREES = 2, NOBODY = -1 };
 struct seat {
 	int up, left, right, depth;
 	bool right_child;
+	int below_left, below_right; /* ranks in the subtrees of the children */
 };
 
 /* Members 0 … n of the trees: 0 is the feeder, who may be missing; the others have labels. */
@@ -57,7 +58,9 @@ static struct seat seat_of(const struct grove *grove, int tree, int member, bool
 {
 	const int x = tree == 0 ? member : member % grove->n + 1;
 	const int up = parent(grove, x), left = (x & -x) / 2, right = right_child(grove, x);
-	struct seat seat = { NOBODY, NOBODY, NOBODY, 1, up > 0 && x > up };
+	const int below = (x & -x) - 1; /* on either side, as far as there are labels */
+	struct seat seat = { NOBODY, NOBODY, NOBODY, 1, up > 0 && x > up, below,
+			     tt_min(below, grove->n - x) };
 
 	if (up > 0)
 		seat.up = rank_of(grove, tree, up);
@@ -76,7 +79,8 @@ static struct seat feeder_seat(const struct grove *grove, int tree)
 {
 	return (struct seat){ .up = NOBODY,
 			      .left = rank_of(grove, tree, tt_power_of_two(grove->n)),
-			      .right = NOBODY };
+			      .right = NOBODY,
+			      .below_left = grove->n };
 }
 
 static int height(const struct grove *grove)
@@ -108,11 +112,13 @@ static void up(struct tt_sched *sched, const struct seat *seat, int tree, struct
 
 	if (round == children && seat->left != NOBODY) {
 		tt_recv_reduce_left(sched, seat->left, into, tt_in(tree), 1);
+		tt_weigh(sched, 1, seat->below_left);
 		if (top && !both)
 			tt_final(sched);
 	}
 	if (round == children + 1 && both) {
 		tt_recv_reduce(sched, seat->right, into, into, 1);
+		tt_weigh(sched, 1 + seat->below_left, seat->below_right);
 		if (top)
 			tt_final(sched);
 	}

@@ -19,6 +19,23 @@ static struct halves halves_of(const struct tt_fold *fold, int mask)
 	return (struct halves){ tt_unfolded(fold, fold->me ^ mask), mine, mine ^ mask };
 }
 
+/* How many ranks those that act contribute for whose number leaves the same rest as `me`, divided
+ * by `stride`. */
+static int weight_of_rest(const struct tt_fold *fold, int me, int stride)
+{
+	const int first = me % stride, pairs = fold->extra - first;
+
+	return fold->size / stride + (pairs > 0 ? (pairs + stride - 1) / stride : 0);
+}
+
+/* The step just written combines halves: what was kept before, of all that are a multiple of 2 * mask
+ * away, with what the partner kept. */
+static void weigh_halves(struct tt_sched *sched, const struct tt_fold *fold, int mask)
+{
+	tt_weigh(sched, weight_of_rest(fold, fold->me, 2 * mask),
+		 weight_of_rest(fold, fold->me ^ mask, 2 * mask));
+}
+
 /* 2 log P rounds; block b belongs to the b-th of those that act. */
 static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 {
@@ -35,8 +52,10 @@ static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 		tt_recv(sched, twin, tt_out(0), fold.size);
 		return;
 	}
-	if (paired)
+	if (paired) {
 		tt_recv_reduce(sched, twin, tt_out(0), tt_in(0), fold.size);
+		tt_weigh(sched, 1, 1);
+	}
 	if (fold.extra)
 		tt_round(sched);
 	for (int mask = fold.size / 2; mask > 0; mask /= 2, fresh = false) {
@@ -45,6 +64,7 @@ static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 		tt_send(sched, h.peer, fresh ? tt_in(h.other) : tt_out(h.other), mask);
 		tt_recv_reduce(sched, h.peer, tt_out(h.mine),
 			       fresh ? tt_in(h.mine) : tt_out(h.mine), mask);
+		weigh_halves(sched, &fold, mask);
 		if (mask == 1)
 			tt_final(sched);
 		tt_round(sched);
@@ -82,8 +102,10 @@ static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group)
 		tt_recv(sched, twin, tt_out(rank), 1);
 		return;
 	}
-	if (paired)
+	if (paired) {
 		tt_recv_reduce(sched, twin, tt_tmp(0, 0), tt_in(0), group->size);
+		tt_weigh(sched, 1, 1);
+	}
 	if (fold.extra)
 		tt_round(sched);
 	for (int mask = fold.size / 2; mask > 0; mask /= 2, fresh = false) {
@@ -96,6 +118,7 @@ static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group)
 		tt_recv_reduce(sched, h.peer, own ? tt_out(rank) : tt_tmp(keep, keep),
 			       fresh ? tt_in(keep) : tt_tmp(keep, keep),
 			       owned(&fold, h.mine, mask));
+		weigh_halves(sched, &fold, mask);
 		if (mask == 1)
 			tt_final(sched);
 		tt_round(sched);

@@ -48,6 +48,7 @@ static struct tt_team across(const struct layout *layout, const struct tt_group 
 	for (int host = 0; host < group->hosts; host++)
 		layout->across[host] = layout->member[layout->first[host] + nth];
 	return (struct tt_team){ .members = layout->across,
+				 .before = layout->first,
 				 .size = group->hosts,
 				 .me = tt_mod(layout->host - shift, group->hosts),
 				 .shift = shift };
@@ -233,6 +234,8 @@ static void leaders_reduce_scatter(struct tt_sched *sched, const struct layout *
 			const struct tt_ref with = { have, run.block, run.block };
 
 			tt_recv_reduce(sched, prev, tt_tmp(run.block, run.block), with, run.n);
+			tt_weigh(sched, tt_weight(leaders, leaders->me, 1),
+				 tt_weight(leaders, leaders->me - 1 - k, k + 1));
 			if (k == leaders->size - 2)
 				tt_final(sched);
 		}

@@ -120,6 +120,8 @@ struct tt_ref tt_binomial_reduce(struct tt_sched *sched, const struct tt_team *t
 			tt_send(sched, tt_at(team, me - mask), have, n);
 		} else if (me % (2 * mask) == 0 && me + mask < team->size) {
 			tt_recv_reduce(sched, tt_at(team, me + mask), into, have, n);
+			tt_weigh(sched, tt_weight(team, me, mask),
+				 tt_weight(team, me + mask, tt_min(mask, team->size - me - mask)));
 			have = into;
 			if (final && 2 * mask >= team->size)
 				tt_final(sched);
@@ -163,6 +165,14 @@ int tt_doubling_rounds(int size)
 	return tt_log2_up(power) + (power < size ? 2 : 0);
 }
 
+/* How many ranks the `mask` that act around number `me` of them contribute for. */
+static int weight_around(const struct tt_team *team, const struct tt_fold *fold, int me, int mask)
+{
+	const int first = me & ~(mask - 1), begin = tt_unfolded(fold, first);
+
+	return tt_weight(team, begin, tt_unfolded(fold, first + mask) - begin);
+}
+
 /* The exchanges among those that act. A round sends one place and writes another: scratch, until
  * the last round writes `into`. A single round cannot send `have` itself, which in place is `into`.
  */
@@ -182,6 +192,8 @@ static void exchange(struct tt_sched *sched, const struct tt_team *team, const s
 			tt_recv_reduce_left(sched, peer, next, have, 1);
 		else
 			tt_recv_reduce(sched, peer, next, have, 1);
+		tt_weigh(sched, weight_around(team, fold, fold->me, mask),
+			 weight_around(team, fold, other, mask));
 		if (last)
 			tt_final(sched);
 		tt_round(sched);
@@ -201,6 +213,7 @@ void tt_doubling_all_reduce(struct tt_sched *sched, const struct tt_team *team, 
 		tt_send(sched, twin, have, 1);
 	} else if (paired) {
 		tt_recv_reduce(sched, twin, tt_tmp(1, 0), have, 1);
+		tt_weigh(sched, tt_weight(team, team->me, 1), tt_weight(team, team->me + 1, 1));
 		have = tt_tmp(1, 0);
 	} else if (fold.size == 2) {
 		tt_copy(sched, tt_tmp(1, 0), have, 1);
@@ -267,6 +280,7 @@ void tt_ring_reduce_scatter(struct tt_sched *sched, const struct tt_team *team,
 		tt_send(sched, next, fresh ? tt_in(going) : tt_out(going), parts.n);
 		tt_recv_reduce_left(sched, prev, tt_out(coming),
 				    from == TT_BUF_SEND ? tt_in(coming) : tt_out(coming), parts.n);
+		tt_weigh(sched, tt_weight(team, me, 1), tt_weight(team, me - 1 - k, k + 1));
 		if (final && k == team->size - 2)
 			tt_final(sched);
 		tt_round(sched);

@@ -11,9 +11,12 @@
 #define TT_REDUCTIONS (TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_REDUCE_SCATTER_V))
 
 /* `size` ranks numbered from `shift` round: number i is members[(i + shift) mod size], or that
- * place itself where there is no list. `me` is this rank's number. */
+ * place itself where there is no list. `me` is this rank's number. Each member contributes for
+ * itself, or, if there is `before`, what it has combined for several ranks: the members of the
+ * first k places for before[k]. */
 struct tt_team {
 	const int *members;
+	const int *before; /* [size + 1] or NULL */
 	int size, me, shift;
 };
 
@@ -22,6 +25,18 @@ static inline int tt_at(const struct tt_team *team, int i)
 	const int place = tt_mod(i + team->shift, team->size);
 
 	return team->members ? team->members[place] : place;
+}
+
+/* How many ranks the n members from number `first` on contribute for. */
+static inline int tt_weight(const struct tt_team *team, int first, int n)
+{
+	const int place = tt_mod(first + team->shift, team->size), end = place + n;
+
+	if (!team->before)
+		return n;
+	if (end <= team->size)
+		return team->before[end] - team->before[place];
+	return team->before[team->size] - team->before[place] + team->before[end - team->size];
 }
 
 static inline struct tt_team tt_everyone(const struct tt_group *group)

@@ -34,6 +34,7 @@ static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group)
 		tt_send(sched, next, k == 0 ? tt_in(going) : tt_tmp((k - 1) % 2, going), 1);
 		tt_recv_reduce_left(sched, prev, last ? tt_out(coming) : tt_tmp(k % 2, coming),
 				    tt_in(coming), 1);
+		tt_weigh(sched, 1, k + 1);
 		if (last)
 			tt_final(sched);
 		tt_round(sched);
@@ -76,6 +77,7 @@ static void reduce(struct tt_sched *sched, const struct tt_group *group)
 		have = team.me ? tt_tmp(0, 0) : tt_out(0);
 		tt_rounds(sched, team.size - 2 - team.me);
 		tt_recv_reduce(sched, tt_at(&team, team.me + 1), have, tt_in(0), 1);
+		tt_weigh(sched, 1, team.size - 1 - team.me);
 		if (team.me == 0)
 			tt_final(sched);
 		tt_round(sched);

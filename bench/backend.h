@@ -72,7 +72,7 @@ struct bench_device {
 enum bench_combine { BENCH_MAX, BENCH_SUM };
 
 struct bench_backend {
-	const char *library;
+	const char *library, *version; /* NULL: it has none to tell */
 	int rank, size;
 	void *context;
 
@@ -86,9 +86,11 @@ struct bench_backend {
 	/* Page-aligned; `mappable`: memory the library's peers can map, where it has such. */
 	void *(*alloc)(struct bench_backend *backend, size_t bytes, bool mappable);
 	void (*release)(struct bench_backend *backend, void *memory, bool mappable);
-	/* How the last call was carried out; "unknown" where the library does not tell. */
-	void (*describe)(struct bench_backend *backend, const char **transport,
-			 const char **algorithm);
+	/* How this rank carried out the last call, which was like `call`: by transports such as
+	 * "shm+tcp", "none" where it had no part in it; algorithm "none" of messages. "unknown"
+	 * where the library does not tell. See transports.h for all ranks. */
+	void (*describe)(struct bench_backend *backend, const struct bench_call *call,
+			 const char **transport, const char **algorithm);
 	/* NULL: memory is the host's, and calls end when they return. Otherwise `alloc` gives zeroed memory of it, and
 	 * nothing calls `run`. */
 	const struct bench_device *device;

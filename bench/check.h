@@ -22,6 +22,7 @@
 /* Of an element. */
 struct bench_format {
 	uint32_t size, exponent, mantissa; /* bytes; bits, 0 for integers */
+	uint32_t roundings;		   /* of an average of floats, on the way to a result, at most */
 };
 
 /* What was wrong with a result: how many elements, and the first of them (if `wrong` is 0: more than any). */
@@ -66,11 +67,12 @@ BENCH_ANYWHERE double bench_decode(struct bench_format f, const void *in)
 	return bits >> (mantissa + f.exponent) & 1 ? -value : value;
 }
 
-/* An average of floats is divided, or multiplied by a reciprocal: one unit in the last place, or the smallest number. */
+/* An average of floats: each rounding is wrong by half a unit in the last place, or half the smallest number. */
 BENCH_ANYWHERE bool bench_is_near(struct bench_format f, double exact, const void *got)
 {
 	const int bias = (1 << (f.exponent - 1)) - 1;
-	const double tolerance = exact * ldexp(1.0, -(int)f.mantissa) + ldexp(1.0, 1 - bias - (int)f.mantissa);
+	const double relative = expm1(f.roundings * log1p(ldexp(1.0, -1 - (int)f.mantissa)));
+	const double tolerance = exact * relative + f.roundings * ldexp(0.5, 1 - bias - (int)f.mantissa);
 
 	return fabs(bench_decode(f, got) - exact) <= tolerance;
 }

@@ -4,8 +4,12 @@
 #include <string.h>
 
 #include "forecast.h"
+#include "lines.h"
 
-enum { CELL = 10 }; /* characters of a time, without its mark */
+enum {
+	CELL = 10,
+	LEADING = 28
+}; /* characters of a time without its mark, and of the columns before */
 
 bool bench_forecast_any(const struct bench_forecast *rows, size_t count, unsigned algorithm)
 {
@@ -29,15 +33,31 @@ static int width_of(const char *name)
 	return length > CELL ? length : CELL;
 }
 
-static void print_title(const struct bench_cluster *cluster, const struct bench_forecast *rows, size_t count)
+/* Algorithms from `first` on, of those that can do any of the rows, that fit a line behind the
+ * first three columns; behind the last. */
+static unsigned fitting(const struct bench_forecast *rows, size_t count, unsigned first)
+{
+	const tutti_prediction_t *any = &rows->prediction;
+	int used = LEADING;
+	unsigned a;
+
+	for (a = first; a < any->algorithms; a++) {
+		if (!bench_forecast_any(rows, count, a))
+			continue;
+		used += width_of(any->algorithm[a]) + 2;
+		if (used > BENCH_WIDTH)
+			break;
+	}
+	return a;
+}
+
+static void print_heading(const struct bench_forecast *rows, size_t count, unsigned first,
+			  unsigned last)
 {
 	const tutti_prediction_t *any = &rows->prediction;
 
-	printf("# tutti %s %s, simulated: %s, %d ranks a host\n", tutti_version(), bench_case(rows->kind)->name,
-	       cluster->name, cluster->figures.ranks_per_host);
-	printf("# times in microseconds; *: would be chosen, -: cannot do it with these ranks\n");
 	printf("#%11s %7s %7s", "size (B)", "ranks", "hosts");
-	for (unsigned a = 0; a < any->algorithms; a++)
+	for (unsigned a = first; a < last; a++)
 		if (bench_forecast_any(rows, count, a))
 			printf(" %*s ", width_of(any->algorithm[a]), any->algorithm[a]);
 	putchar('\n');
@@ -46,25 +66,36 @@ static void print_title(const struct bench_cluster *cluster, const struct bench_
 static void print_time(const tutti_prediction_t *prediction, unsigned algorithm)
 {
 	const int width = width_of(prediction->algorithm[algorithm]);
-	const double us = prediction->seconds[algorithm] * 1e6;
 
-	if (us < 0)
-		printf(" %*s ", width, "-");
-	else
-		printf(us < 1e7 ? " %*.2f%c" : " %*.3e%c", width, us,
-		       prediction->chosen == (int)algorithm ? '*' : ' ');
+	bench_figure(width, 2, prediction->seconds[algorithm] * 1e6);
+	putchar(prediction->chosen == (int)algorithm ? '*' : ' ');
 }
 
-/* The rows of one kind. */
-static void print_table(const struct bench_cluster *cluster, const struct bench_forecast *rows, size_t count)
+static void print_part(const struct bench_cluster *cluster, const struct bench_forecast *rows,
+		       size_t count, unsigned first, unsigned last)
 {
-	print_title(cluster, rows, count);
+	print_heading(rows, count, first, last);
 	for (size_t i = 0; i < count; i++) {
 		printf("%12zu %7d %7d", rows[i].bytes, rows[i].ranks, hosts_of(cluster, rows[i].ranks));
-		for (unsigned a = 0; a < rows[i].prediction.algorithms; a++)
+		for (unsigned a = first; a < last; a++)
 			if (bench_forecast_any(rows, count, a))
 				print_time(&rows[i].prediction, a);
 		putchar('\n');
+	}
+}
+
+/* The rows of one kind, as often as it takes for all algorithms. */
+static void print_table(const struct bench_cluster *cluster, const struct bench_forecast *rows,
+			size_t count)
+{
+	const unsigned algorithms = rows->prediction.algorithms;
+
+	bench_remark("tutti %s %s, simulated: %s, %d ranks a host", tutti_version(),
+		     bench_case(rows->kind)->name, cluster->name, cluster->figures.ranks_per_host);
+	bench_remark("times in microseconds; *: would be chosen, -: cannot do it with these ranks");
+	for (unsigned first = 0, last; first < algorithms; first = last) {
+		last = fitting(rows, count, first);
+		print_part(cluster, rows, count, first, last);
 	}
 }
 

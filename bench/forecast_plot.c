@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the script of the picture of simulated collectives: a graph for each collective and size, time over ranks, a line
- * for each algorithm in the same colour everywhere, and rings round those that would be chosen. */
+/* Owns the script of the picture of simulated collectives: a graph for each collective and size,
+ * time over ranks, a line for each algorithm in the same style everywhere, and rings round those
+ * that would be chosen. */
 #include <stdio.h>
+#include <string.h>
 
 #include "forecast.h"
-#include "gnuplot.h"
+#include "plot.h"
 
-enum { COLOURS = 8, GRAPH_WIDTH = 640, GRAPH_HEIGHT = 380, MOST_COLUMNS = 3 };
+enum { GRAPH_HEIGHT = 260, ABOVE = 28, BELOW = 46, MOST_ALGORITHMS = 32 };
 
 /* How many rows from `first` on belong into one graph. */
 static size_t graph_rows(const struct bench_forecasts *forecasts, size_t first)
@@ -29,6 +31,35 @@ static unsigned count_graphs(const struct bench_forecasts *forecasts)
 	return graphs;
 }
 
+/* The algorithms that can do anything; which of them is that of `name`? Their number where it is
+ * none. */
+struct legend {
+	const char *names[MOST_ALGORITHMS + 1]; /* NULL at the end */
+};
+
+static unsigned find_style(const struct legend *legend, const char *name)
+{
+	unsigned i = 0;
+
+	while (legend->names[i] && strcmp(legend->names[i], name) != 0)
+		i++;
+	return i;
+}
+
+static void learn_names(const struct bench_forecasts *forecasts, struct legend *legend)
+{
+	for (size_t i = 0; i < forecasts->count; i++) {
+		const tutti_prediction_t *p = &forecasts->rows[i].prediction;
+
+		for (unsigned a = 0; a < p->algorithms; a++) {
+			const unsigned at = find_style(legend, p->algorithm[a]);
+
+			if (p->seconds[a] >= 0 && at < MOST_ALGORITHMS)
+				legend->names[at] = p->algorithm[a];
+		}
+	}
+}
+
 /* Ranks, the least time, the time of each algorithm. */
 static void write_data(FILE *out, const struct bench_forecast *rows, size_t count)
 {
@@ -36,70 +67,67 @@ static void write_data(FILE *out, const struct bench_forecast *rows, size_t coun
 	for (size_t i = 0; i < count; i++) {
 		const tutti_prediction_t *p = &rows[i].prediction;
 
-		fprintf(out, "%d %.6g", rows[i].ranks, p->seconds[p->chosen] * 1e6);
+		fprintf(out, "%d %.6g", rows[i].ranks, p->seconds[p->chosen]);
 		for (unsigned a = 0; a < p->algorithms; a++) {
 			if (p->seconds[a] < 0)
 				fputs(" NaN", out);
 			else
-				fprintf(out, " %.6g", p->seconds[a] * 1e6);
+				fprintf(out, " %.6g", p->seconds[a]);
 		}
 		fputc('\n', out);
 	}
 	fputs("END\n", out);
 }
 
-static void write_graph(FILE *out, const struct bench_forecast *rows, size_t count)
+static void write_graph(FILE *out, const struct bench_forecast *rows, size_t count,
+			const struct legend *legend)
 {
 	const tutti_prediction_t *any = &rows->prediction;
 
 	write_data(out, rows, count);
 	fprintf(out, "set title '%s", bench_case(rows->kind)->name);
 	if (!bench_case(rows->kind)->empty)
-		fprintf(out, ", %zu bytes", rows->wanted);
-	fputs("' noenhanced\nplot", out);
+		fprintf(out, ", '.size(%zu.0).'", rows->wanted);
+	fputs("'\nplot", out);
 	for (unsigned a = 0; a < any->algorithms; a++)
 		if (bench_forecast_any(rows, count, a))
-			fprintf(out, " $data using 1:%u with lines lt %u dt %u title '%s',", a + 3,
-				a % COLOURS + 1, a / COLOURS + 1, any->algorithm[a]);
-	fputs(" $data using 1:2 with points pt 6 lc rgb 'black' title 'chosen'\n", out);
-}
-
-/* As good as square. */
-static unsigned columns_of(unsigned graphs)
-{
-	unsigned columns = 1;
-
-	while (columns < MOST_COLUMNS && columns * columns < graphs)
-		columns++;
-	return columns;
-}
-
-static void write_script(FILE *out, const struct bench_forecasts *forecasts, const char *path)
-{
-	const unsigned graphs = count_graphs(forecasts), columns = columns_of(graphs);
-	const unsigned rows = (graphs + columns - 1) / columns;
-
-	fprintf(out, "set terminal svg size %u,%u background rgb 'white'\nset output ", columns * GRAPH_WIDTH,
-		rows * GRAPH_HEIGHT + 40);
-	bench_gnuplot_string(out, path);
-	fprintf(out, "\nset multiplot layout %u,%u title ", rows, columns);
-	bench_gnuplot_string(out, forecasts->cluster->name);
-	fprintf(out,
-		" noenhanced\nset key noenhanced outside right samplen 2 font ',10'\nset grid\n"
-		"set logscale x 2\nset format x '%%.0b%%B'\nset xlabel 'ranks, %d a host'\n"
-		"set logscale y\nset ylabel 'simulated time in µs'\n",
-		forecasts->cluster->figures.ranks_per_host);
-	for (size_t i = 0; i < forecasts->count; i += graph_rows(forecasts, i))
-		write_graph(out, &forecasts->rows[i], graph_rows(forecasts, i));
-	fputs("unset multiplot\n", out);
+			fprintf(out, " $data using 1:%u with linespoints lt %u notitle,", a + 3,
+				find_style(legend, any->algorithm[a]) + 1);
+	fputs(" $data using 1:2 with points pt 6 ps 1.3 lw 1.2 lc rgb 'black' notitle\n", out);
 }
 
 int bench_forecast_plot(const struct bench_forecasts *forecasts, const char *path)
 {
-	FILE *out = bench_gnuplot_start();
+	const unsigned graphs = count_graphs(forecasts), columns = graphs == 1	 ? 1
+								   : graphs <= 8 ? 2
+										 : 3;
+	const int ranks_per_host = forecasts->cluster->figures.ranks_per_host;
+	struct legend legend = { { NULL } };
+	char heading[512];
+	unsigned graph = 0;
 
+	learn_names(forecasts, &legend);
+	snprintf(heading, sizeof(heading), "%s, simulated; circles: chosen",
+		 forecasts->cluster->name);
+	const struct picture_page page = { .heading = heading,
+					   .source = "costs of algorithms, no measurement",
+					   .version = tutti_version(),
+					   .legend = legend.names,
+					   .body = (graphs + columns - 1) / columns *
+						   GRAPH_HEIGHT };
+	FILE *out = bench_plot_begin(path, &page);
 	if (!out)
 		return -1;
-	write_script(out, forecasts, path);
-	return bench_gnuplot_finish(out, path);
+	fprintf(out,
+		"eval times\nset logscale x 2\nset xtics nomirror 2,8\nset xlabel 'ranks, %d a "
+		"host'\nset ylabel 'simulated time'\n",
+		ranks_per_host);
+	for (size_t i = 0; i < forecasts->count; i += graph_rows(forecasts, i), graph++) {
+		const unsigned top = graph / columns * GRAPH_HEIGHT;
+
+		fprintf(out, "eval graph(%u, %u, %u, %u)\n", graph % columns, columns, top + ABOVE,
+			top + GRAPH_HEIGHT - BELOW);
+		write_graph(out, &forecasts->rows[i], graph_rows(forecasts, i), &legend);
+	}
+	return bench_plot_end(out, path);
 }

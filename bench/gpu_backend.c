@@ -21,8 +21,11 @@ struct bench_gpu {
 	gpu_stream_t stream;
 	gpu_event_t from, to;
 	gpu_graph_t graph;	       /* of a point, with --graph */
+	const char *captured;	       /* the algorithm of its calls */
 	tutti_cuda_window_t window[2]; /* with --windows */
 	struct bench_gpu_check check;
+	bool reaches;	   /* all ranks' GPUs reach each other, so nothing goes by the host … */
+	char carriers[32]; /* … or by these transports between all ranks */
 };
 
 static struct bench_tutti *tutti_of(struct bench_backend *backend)
@@ -174,6 +177,14 @@ static int leave(struct bench_backend *backend)
 	return said(backend, rc ? rc : tutti_cuda_deregister(gpu->window[1]));
 }
 
+/* What goes between windows or by the host follows no plan that the library tells of. */
+static const char *algorithm_of_last(const struct bench_tutti *tutti)
+{
+	tutti_plan_info_t info = { .size = sizeof(info) };
+
+	return tutti_comm_last_plan(tutti->comm, &info) == TUTTI_OK ? info.algorithm : NULL;
+}
+
 static int begin(struct bench_backend *backend, const struct bench_call *calls, unsigned count)
 {
 	struct bench_gpu *gpu = gpu_of(backend);
@@ -183,6 +194,7 @@ static int begin(struct bench_backend *backend, const struct bench_call *calls, 
 	if (went(backend, gpu_capture(gpu->stream)) < 0)
 		return -1;
 	const int put = put_calls(backend, calls, count);
+	gpu->captured = algorithm_of_last(tutti_of(backend));
 	gpu->graph = gpu_captured(gpu->stream); /* in any case, as nothing else can be put there before */
 	return put < 0 ? put : went(backend, gpu->graph);
 }
@@ -251,13 +263,21 @@ static int run(struct bench_backend *backend, const struct bench_call *call)
 	return put_calls(backend, call, 1);
 }
 
-/* What goes between windows or by the host follows no plan that the library tells of. */
-static void describe(struct bench_backend *backend, const char **transport, const char **algorithm)
+/* A graph was launched behind a barrier, which is then the last call. */
+static void describe(struct bench_backend *backend, const struct bench_call *call,
+		     const char **transport, const char **algorithm)
 {
-	tutti_plan_info_t info = { .size = sizeof(info) };
+	const struct bench_gpu *gpu = gpu_of(backend);
+	const char *found =
+		gpu->device.graph ? gpu->captured : algorithm_of_last(tutti_of(backend));
 
-	*transport = "cuda";
-	*algorithm = tutti_comm_last_plan(tutti_of(backend)->comm, &info) == TUTTI_OK && strcmp(info.transports, "cuda") == 0 ? info.algorithm : "unknown";
+	bench_tutti_describe_pair(backend, transport, algorithm);
+	if (!bench_case(call->kind)->pair) {
+		*transport = gpu->carriers;
+		*algorithm = found ? found : "unknown";
+	}
+	if (gpu->reaches)
+		*transport = "cuda";
 }
 
 static const struct bench_device functions = {
@@ -289,6 +309,28 @@ static int take_gpu(struct bench_backend *backend, struct bench_gpu *gpu)
 	return went(backend, gpu->to);
 }
 
+/* A barrier goes by a plan where GPUs reach each other. Where they do not, the host's transports
+ * carry everything. */
+static int learn_carriers(struct bench_tutti *tutti)
+{
+	struct bench_backend *backend = &tutti->backend;
+	struct bench_gpu *gpu = tutti->gpu;
+	size_t length = 0;
+
+	if (said(backend, tutti_cuda_barrier(tutti->comm, gpu->stream)) < 0 || finish(backend) < 0)
+		return -1;
+	gpu->reaches = algorithm_of_last(tutti) != NULL;
+	for (int peer = 0; peer < backend->size; peer++) {
+		const char *name = tutti_comm_transport(tutti->comm, peer);
+
+		if (peer != backend->rank && !strstr(gpu->carriers, name))
+			length += (size_t)snprintf(gpu->carriers + length,
+						   sizeof(gpu->carriers) - length, "%s%s",
+						   length ? "+" : "", name);
+	}
+	return 0;
+}
+
 int bench_gpu_init(struct bench_tutti *tutti, const struct bench_options *options)
 {
 	struct bench_backend *backend = &tutti->backend;
@@ -303,7 +345,9 @@ int bench_gpu_init(struct bench_tutti *tutti, const struct bench_options *option
 	gpu->device.windows = options->windows;
 	gpu->device.graph = options->graph;
 	gpu->number = options->gpu >= 0 ? options->gpu : tutti_comm_local_rank(tutti->comm) % gpu_count();
-	if (take_gpu(backend, gpu) < 0 || said(backend, tutti_cuda_bind(tutti->comm, gpu->number)) < 0 || find_shared(backend, gpu) < 0 ||
+	if (take_gpu(backend, gpu) < 0 ||
+	    said(backend, tutti_cuda_bind(tutti->comm, gpu->number)) < 0 ||
+	    find_shared(backend, gpu) < 0 || learn_carriers(tutti) < 0 ||
 	    !bench_gpu_check_init(&gpu->check))
 		return -1;
 	gpu->device.without = gpu->check.module ? NULL : gpu->check.without;

@@ -78,7 +78,7 @@ bool bench_gpu_check_learn(struct bench_gpu_check *check, const struct bench_pat
 {
 	struct bench_gpu_tables *const to = check->tables;
 
-	check->format = bench_type_format(pattern->dtype);
+	check->format = bench_pattern_format(pattern);
 	check->near = bench_pattern_exact(pattern, true);
 	return gpu_copy(to->sent, pattern->sent, (size_t)BENCH_PERIOD * check->format.size, stream) &&
 	       gpu_copy(to->reduced, pattern->reduced, (size_t)BENCH_PERIOD * check->format.size, stream) &&

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-bench: under a launcher, one rank of a measurement; alone, the parent of ranks that it
  * starts itself and whose store it hosts; with --simulate neither. */
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -8,7 +9,9 @@
 
 #include "gpu_backend.h"
 #include "local.h"
+#include "outputs.h"
 #include "overlap.h"
+#include "refuse.h"
 #include "simulate.h"
 #include "start.h"
 #include "sweep.h"
@@ -26,6 +29,14 @@ static int run(struct bench_tutti *tutti, const struct bench_options *options, c
 	return options->tune ? bench_tune(tutti, options) : bench_sweep(&tutti->backend, options);
 }
 
+/* All ranks find the same error: rank 0 prints it before any rank exits. */
+static void refuse_together(struct bench_tutti *tutti)
+{
+	if (tutti->backend.rank == 0)
+		bench_options_complain();
+	tutti->backend.barrier(&tutti->backend);
+}
+
 static int measure(const struct bench_options *options)
 {
 	const struct bench_start start = bench_start_begin();
@@ -34,11 +45,26 @@ static int measure(const struct bench_options *options)
 
 	if (bench_tutti_init(&tutti, options) < 0)
 		return STATUS_FAILED;
-	if (bench_options_fit(options, tutti.backend.size))
+	if (!bench_options_fit(options, tutti.backend.size))
+		refuse_together(&tutti);
+	else
 		status = (options->cuda ? bench_gpu_init(&tutti, options) : 0) == 0 && run(&tutti, options, &start) == 0 ? 0 : STATUS_FAILED;
 	bench_gpu_fini(&tutti);
 	bench_tutti_fini(&tutti);
 	return status;
+}
+
+/* By the library itself, before each of the ranks would complain of them. */
+static bool names_known(const struct bench_options *options)
+{
+	tutti_config_t config = TUTTI_CONFIG_INIT;
+
+	config.transports = options->transport;
+	config.algorithm = options->algorithm;
+	if (tutti_config_check(&config) == TUTTI_OK)
+		return true;
+	fprintf(stderr, "tutti-bench: %s\n", tutti_last_error(NULL));
+	return false;
 }
 
 static int start_ranks(const struct bench_options *options, char **argv)
@@ -49,8 +75,14 @@ static int start_ranks(const struct bench_options *options, char **argv)
 	char address[64];
 	int status;
 
-	if (!bench_options_fit(options, ranks))
+	if (!bench_options_fit(options, ranks)) {
+		bench_options_complain();
 		return STATUS_USAGE;
+	}
+	if (!names_known(options))
+		return STATUS_USAGE;
+	if (!bench_outputs_possible(options))
+		return STATUS_FAILED;
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
 		perror("draw a random number for the store's name");
 		return STATUS_FAILED;
@@ -91,10 +123,12 @@ static int carry_out(const struct bench_options *options, char **argv)
 int main(int argc, char **argv)
 {
 	struct bench_options options;
+	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
 
-	switch (bench_options_parse(argc, argv, &options)) {
-	case BENCH_PARSED_HELP: return 0;
-	case BENCH_PARSED_WRONG: return STATUS_USAGE;
-	default: return carry_out(&options, argv);
-	}
+	signal(SIGXFSZ, SIG_IGN); /* a file as large as they may be (ulimit -f) is an error, not our end */
+	if (parsed == BENCH_PARSED)
+		return carry_out(&options, argv);
+	if (parsed == BENCH_PARSED_WRONG)
+		bench_refuse();
+	return bench_options_end(parsed, tutti_version());
 }

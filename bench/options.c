@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nearest.h"
+#include "option.h"
 #include "options.h"
 #include "pattern.h"
+#include "picture.h"
 
 enum { MOST_SIMULATED_RANKS = 65536, MOST_GPUS = 1024 };
 
@@ -47,8 +50,9 @@ static const char help[] =
 	"                       that FILE describes, for 2, 4, 8 … ranks (docs/bench.md)\n"
 	"      --most-ranks N   with --simulate: up to so many (65536)\n"
 	"      --json FILE      write a JSON object per line and measurement; -: standard output\n"
-	"      --plot FILE.svg  draw time and bus bandwidth over size (needs gnuplot)\n"
+	"      --plot FILE      draw time and bus bandwidth over size, .svg or .png (needs gnuplot)\n"
 	"  -h, --help           this text\n"
+	"  -V, --version        the version\n"
 	"\n"
 	"Exit status: 0, 1 if a result was wrong or a rank failed, 2 if the command line or the\n"
 	"cluster's file was wrong.\n";
@@ -94,19 +98,31 @@ static const struct option longs[] = {
 	{ "json", required_argument, NULL, OPT_JSON },
 	{ "plot", required_argument, NULL, OPT_PLOT },
 	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
 	{ 0 },
 };
 
+static char complaint[512];
+
+/* Keep the error for bench_options_complain(). */
 static bool __attribute__((format(printf, 1, 2))) wrong(const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	fprintf(stderr, "%s: ", program_invocation_short_name);
-	vfprintf(stderr, format, args);
-	fprintf(stderr, "; see --help\n");
+	vsnprintf(complaint, sizeof(complaint), format, args);
 	va_end(args);
 	return false;
+}
+
+const char *bench_options_complaint(void)
+{
+	return complaint;
+}
+
+void bench_options_complain(void)
+{
+	fprintf(stderr, "%s: %s; see --help\n", program_invocation_short_name, complaint);
 }
 
 bool bench_parse_size(const char *text, size_t *bytes)
@@ -167,38 +183,75 @@ static bool parse_seconds(const char *text, double *seconds)
 
 static bool parse_kind(const char *text, enum bench_kind *kind)
 {
+	struct tt_nearest nearest = tt_nearest_to(text, strlen(text));
+	char hint[TT_NEAREST_HINT];
+
 	*kind = strcmp(text, "all") == 0 ? BENCH_KIND_COUNT : bench_case_find(text);
-	if (*kind == BENCH_KIND_COUNT && strcmp(text, "all") != 0)
-		return wrong("\"%s\" was found, expected a collective such as all_reduce, or all, "
-			     "latency, bandwidth or init",
-			     text);
-	return true;
+	if (*kind != BENCH_KIND_COUNT || strcmp(text, "all") == 0)
+		return true;
+	for (int k = 0; k < BENCH_KIND_COUNT; k++)
+		tt_nearest_offer(&nearest, bench_case((enum bench_kind)k)->name);
+	return wrong("\"%s\" was found%s, expected a collective such as all_reduce, or all, "
+		     "latency, bandwidth or init",
+		     text, tt_nearest_hint(&nearest, hint));
+}
+
+static bool parse_type(const char *text, tutti_dtype_t *dtype)
+{
+	struct tt_nearest nearest = tt_nearest_to(text, strlen(text));
+	char hint[TT_NEAREST_HINT];
+
+	*dtype = bench_type_find(text);
+	if (*dtype != TUTTI_DTYPE_COUNT)
+		return true;
+	for (int d = 0; d < TUTTI_DTYPE_COUNT; d++)
+		tt_nearest_offer(&nearest, bench_type_name((tutti_dtype_t)d));
+	return wrong("-d \"%s\" is not a type%s, such as float32 or int8", text,
+		     tt_nearest_hint(&nearest, hint));
+}
+
+static bool parse_op(const char *text, int *op)
+{
+	struct tt_nearest nearest = tt_nearest_to(text, strlen(text));
+	char hint[TT_NEAREST_HINT];
+
+	*op = bench_op_find(text);
+	if (*op != TUTTI_OP_COUNT)
+		return true;
+	for (int o = 0; o < TUTTI_OP_COUNT; o++)
+		tt_nearest_offer(&nearest, bench_op_name(o));
+	return wrong("-o \"%s\" is not an operation%s, such as sum or max", text,
+		     tt_nearest_hint(&nearest, hint));
+}
+
+static bool parse_plot(const char *text, const char **path)
+{
+	*path = text;
+	return picture_named(text) || wrong("--plot \"%s\" is not " PICTURE_EXPECTED, text);
 }
 
 static bool parse_words(int option, const char *text, struct bench_options *o)
 {
+	static const char *const memories[] = { "malloc", "host", "tutti", "cuda", NULL };
+	static const char *const places[] = { "out", "in", "both", NULL };
+	char hint[TT_NEAREST_HINT];
+
 	switch (option) {
-	case 'd':
-		o->dtype = bench_type_find(text);
-		if (o->dtype == TUTTI_DTYPE_COUNT)
-			return wrong("-d \"%s\" is not a type, such as float32 or int8", text);
-		return true;
-	case 'o':
-		o->op = bench_op_find(text);
-		if (o->op == TUTTI_OP_COUNT)
-			return wrong("-o \"%s\" is not an operation, such as sum or max", text);
-		return true;
+	case 'd': return parse_type(text, &o->dtype);
+	case 'o': return parse_op(text, &o->op);
 	case 'm':
 		o->mappable = strcmp(text, "tutti") == 0;
 		o->cuda = strcmp(text, "cuda") == 0;
 		if (!o->mappable && !o->cuda && strcmp(text, "malloc") != 0 && strcmp(text, "host") != 0)
-			return wrong("-m \"%s\" is none of malloc, host, tutti and cuda", text);
+			return wrong("-m \"%s\" is none of malloc, host, tutti and cuda%s", text,
+				     tt_did_you_mean(text, memories, hint));
 		return true;
 	default: /* 'p' */
 		o->inplace = strcmp(text, "out") != 0;
 		o->outplace = strcmp(text, "in") != 0;
 		if (o->inplace && o->outplace && strcmp(text, "both") != 0)
-			return wrong("-p \"%s\" is not out, in or both", text);
+			return wrong("-p \"%s\" is not out, in or both%s", text,
+				     tt_did_you_mean(text, places, hint));
 		return true;
 	}
 }
@@ -257,7 +310,7 @@ static bool parse_option(int option, const char *text, struct bench_options *o)
 	case OPT_OVERLAP: o->overlap = true; return true;
 	case OPT_SIMULATE: o->simulate = text; return true;
 	case OPT_JSON: o->json = text; return true;
-	case OPT_PLOT: o->plot = text; return true;
+	case OPT_PLOT: return parse_plot(text, &o->plot);
 	default: return parse_numbers(option, text, o);
 	}
 }
@@ -340,8 +393,8 @@ static bool options_agree(const struct bench_options *o)
 	if (!all && bench_case(o->kind)->prefix && o->op == TUTTI_AVG)
 		return wrong("%s has no average; use another -o than avg",
 			     bench_case(o->kind)->name);
-	if (o->kind == BENCH_INIT && o->plot)
-		return wrong("--plot was found with init, which has nothing to draw over");
+	if (o->plot && !all && !o->simulate && (o->kind == BENCH_INIT || bench_case(o->kind)->empty))
+		return wrong("--plot was found with %s, which has no sizes to draw over; leave it out", bench_case(o->kind)->name);
 	return (!o->tune || tune_agrees(o)) && (!o->overlap || overlap_agrees(o)) && cuda_agrees(o) && simulate_agrees(o);
 }
 
@@ -360,16 +413,20 @@ enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_option
 		.inplace = true,
 		.outplace = true,
 	};
+	char why[TT_OPTION_WHY];
 	int option;
 
 	optind = 0; /* so that it can be called again */
-	while ((option = getopt_long(argc, argv, "r:b:e:f:n:w:d:o:R:c:m:p:h", longs, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, ":r:b:e:f:n:w:d:o:R:c:m:p:hV", longs, NULL)) !=
+	       -1) {
 		if (option == 'h') {
 			printf(help, program_invocation_short_name);
 			return BENCH_PARSED_HELP;
 		}
-		if (option == '?') {
-			fprintf(stderr, "see %s --help\n", program_invocation_short_name);
+		if (option == 'V')
+			return BENCH_PARSED_VERSION;
+		if (option == '?' || option == ':') {
+			wrong("%s", tt_option_why(option, argv, longs, why));
 			return BENCH_PARSED_WRONG;
 		}
 		if (!parse_option(option, optarg, &o))
@@ -387,6 +444,18 @@ enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_option
 		o.most_ranks = MOST_SIMULATED_RANKS;
 	*options = o;
 	return BENCH_PARSED;
+}
+
+int bench_options_end(enum bench_parsed parsed, const char *version)
+{
+	if (parsed == BENCH_PARSED_WRONG)
+		return 2;
+	if (parsed == BENCH_PARSED_VERSION && version)
+		printf("%s %s\n", program_invocation_short_name, version);
+	else if (parsed == BENCH_PARSED_VERSION)
+		printf("%s %d.%d.%d\n", program_invocation_short_name, TUTTI_VERSION_MAJOR,
+		       TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH);
+	return 0;
 }
 
 bool bench_options_fit(const struct bench_options *options, int ranks)

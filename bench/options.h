@@ -36,14 +36,22 @@ struct bench_options {
 	int most_ranks;	      /* with it */
 };
 
-enum bench_parsed { BENCH_PARSED, BENCH_PARSED_HELP, BENCH_PARSED_WRONG };
+enum bench_parsed { BENCH_PARSED, BENCH_PARSED_HELP, BENCH_PARSED_VERSION, BENCH_PARSED_WRONG };
 
-/* Says on standard error what is wrong, on standard output the help. The strings are those of argv.
- */
+/* The strings are those of argv. Prints the help; for the version and errors see below. */
 enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_options *options);
 
-/* What can only be said once the number of ranks is known; false: said why on standard error. */
+/* What can only be said once the number of ranks is known; false: bench_options_complain() prints
+ * why. */
 bool bench_options_fit(const struct bench_options *options, int ranks);
+
+/* Print what bench_options_parse() or bench_options_fit() found wrong, or have it. */
+void bench_options_complain(void);
+const char *bench_options_complaint(void);
+
+/* The exit status after a command line that was not BENCH_PARSED; an error has been printed
+ * already. Prints the version: `version`, or that of the header if it is NULL. */
+int bench_options_end(enum bench_parsed parsed, const char *version);
 
 /* "8", "64K", "1M", "2G": powers of 1024. False where it is none, or passes SIZE_MAX. */
 bool bench_parse_size(const char *text, size_t *bytes);

@@ -2,8 +2,8 @@
 /* Owns the files that results are written to. */
 #include <string.h>
 
-#include "gnuplot.h"
 #include "outputs.h"
+#include "picture.h"
 
 static bool open_json(struct bench_outputs *outputs, const char *path)
 {
@@ -19,23 +19,40 @@ static bool open_json(struct bench_outputs *outputs, const char *path)
 	return outputs->json != NULL;
 }
 
-/* A picture that cannot be drawn is better known before the measurement than after it. */
-static bool plot_writable(const char *path)
+static bool writable(const char *option, const char *path)
 {
 	FILE *file = fopen(path, "ae");
 
 	if (!file) {
-		fprintf(stderr, "--plot: cannot write \"%s\": %m\n", path);
+		fprintf(stderr, "%s: cannot write \"%s\": %m\n", option, path);
 		return false;
 	}
 	fclose(file);
-	return bench_gnuplot_possible();
+	return true;
+}
+
+/* gnuplot first: where it is missing, no file is made. */
+static bool drawable(const char *path)
+{
+	const char *missing = picture_missing();
+
+	if (missing)
+		fprintf(stderr, "--plot: %s\n", missing);
+	return !missing && writable("--plot", path);
+}
+
+bool bench_outputs_possible(const struct bench_options *options)
+{
+	const char *json = options->json;
+
+	return (!options->plot || drawable(options->plot)) &&
+	       (!json || strcmp(json, "-") == 0 || writable("--json", json));
 }
 
 bool bench_outputs_open(struct bench_outputs *outputs, const struct bench_options *options)
 {
 	*outputs = (struct bench_outputs){ .table = true };
-	return (!options->plot || plot_writable(options->plot)) &&
+	return bench_outputs_possible(options) &&
 	       (!options->json || open_json(outputs, options->json));
 }
 

@@ -16,7 +16,10 @@ struct bench_outputs {
 	FILE *json;	  /* NULL without */
 };
 
-/* Opens what the options name, and sees that a picture could be drawn. False: said why on standard error. */
+/* Can all files that the options name be written, and a picture be drawn? To be called before the
+ * measurement. False: the reason was printed. */
+bool bench_outputs_possible(const struct bench_options *options);
+/* Likewise, and opens it. */
 bool bench_outputs_open(struct bench_outputs *outputs, const struct bench_options *options);
 /* Write `object` (NULL: there was no memory for it) as a line where JSON is wanted, and let go of it. -1: said why. */
 int bench_outputs_json(const struct bench_outputs *outputs, json_t *object);

@@ -12,8 +12,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
+#include "lines.h"
 #include "outputs.h"
 #include "overlap.h"
 #include "point.h"
@@ -24,13 +26,17 @@
 #define TRIALS 20
 #define TRIAL_STEPS 200000
 
+/* Why a pair takes longer than both one after the other. Which of them is seen first; the last is
+ * none. */
+enum cause { CROWD, THREADS, NOISE, UNSEEN, NO_CAUSE };
+
 struct overlap {
 	double step_s;	/* of the computation, on the slowest rank */
 	uint64_t steps; /* at the point at hand */
 	double nap_s;
 	double crowd; /* ranks of this host for each core, at least 1 */
 	struct bench_samples alone, computation, processor, together;
-	bool table;
+	bool table, seen[NO_CAUSE + 1]; /* of the table at hand */
 };
 
 /* The library with another way of making a call. */
@@ -166,12 +172,35 @@ static int play_round(struct bench_run *run, struct bench_point *point, int roun
 	return rc;
 }
 
+static const char *const causes[] = {
+	[CROWD] =
+		"more ranks than cores: a rank that waits is late, as another computes on its core",
+	[THREADS] = "a call that does not block is work for further threads (the processor's time "
+		    "is above that of the call "
+		    "alone), and the computation leaves them no core",
+	[NOISE] = "samples are far apart, and the fastest is below both one after the other: "
+		  "something else used the cores",
+	[UNSEEN] = "these figures show no cause",
+};
+
 /* What is shown of a point, in microseconds. */
 struct outcome {
 	double alone, computation, processor, together;
 	double hidden; /* share of the shorter of both that the pair does not take */
 	double bound;
+	enum cause cause; /* of a negative share */
 };
+
+static enum cause cause_of(const struct overlap *overlap, const struct outcome *o)
+{
+	if (o->hidden >= 0)
+		return NO_CAUSE;
+	if (overlap->crowd > 1)
+		return CROWD;
+	if (o->processor > o->alone)
+		return THREADS;
+	return stats_of(&overlap->together).min < o->alone + o->computation ? NOISE : UNSEEN;
+}
 
 static struct outcome outcome_of(const struct overlap *overlap)
 {
@@ -180,26 +209,41 @@ static struct outcome outcome_of(const struct overlap *overlap)
 
 	o.hidden = (o.alone + o.computation - o.together) / fmin(o.alone, o.computation);
 	o.bound = fmax(o.alone, o.computation + overlap->crowd * o.processor);
+	o.cause = cause_of(overlap, &o);
 	return o;
+}
+
+static char mark_of(enum cause cause)
+{
+	return cause == NO_CAUSE ? ' ' : (char)('a' + cause);
 }
 
 static void print_title(const struct bench_run *run, enum bench_kind kind)
 {
-	printf("# tutti %s, %d ranks, memory %s, %s\n", bench_case(kind)->name, run->backend->size,
-	       run->options->mappable ? "of tutti_mem_alloc" : "of malloc",
-	       run->options->check ? "results verified" : "results not verified");
-	printf("# median times in µs: the blocking call, a computation, the processor's time that the call needs, and call "
-	       "and computation together\n");
-	printf("#%11s %11s %5s %11s %11s %11s %11s %7s %8s %8s  %s\n", "size (B)", "count", "place", "alone",
-	       "computation", "processor", "together", "hidden", "/ longer", "/ bound", "transport/algorithm");
+	char call[96];
+
+	bench_write_call(call, sizeof(call), run->options, kind);
+	bench_remark("tutti %s, %d ranks, memory %s, %s", call, run->backend->size,
+		     run->options->mappable ? "of tutti_mem_alloc" : "of malloc",
+		     run->options->check ? "results verified" : "results not verified");
+	bench_remark("median times in µs: the blocking call, a computation, the processor's time "
+		     "that the call needs, and call "
+		     "and computation together");
+	printf("#%11s %5s %8s %8s %9s %8s %7s %6s  %s\n", "size (B)", "place", "alone", "compute",
+	       "processor", "together", "hidden", "/bound", "transport/algorithm");
 	fflush(stdout);
 }
 
 static void print_row(const struct bench_result *r, const struct outcome *o)
 {
-	printf("%12zu %11zu %5s %11.2f %11.2f %11.2f %11.2f %5.0f %% %8.2f %8.2f  %s/%s\n", r->bytes, r->count,
-	       r->inplace ? "in" : "out", o->alone, o->computation, o->processor, o->together, o->hidden * 100,
-	       o->together / fmax(o->alone, o->computation), o->together / o->bound, r->transport, r->algorithm);
+	printf("%12zu %5s", r->bytes, r->inplace ? "in" : "out");
+	bench_figure(8, 2, o->alone);
+	bench_figure(8, 2, o->computation);
+	bench_figure(9, 2, o->processor);
+	bench_figure(8, 2, o->together);
+	printf(" %5.0f%%%c", o->hidden * 100, mark_of(o->cause));
+	bench_figure(6, 2, o->together / o->bound);
+	printf("  %s/%s\n", r->transport, r->algorithm);
 	fflush(stdout);
 }
 
@@ -211,20 +255,24 @@ static int write_json(const struct bench_outputs *outputs, const struct bench_re
 		return 0;
 	if (object)
 		json_object_set_new(object, "overlap",
-				    json_pack("{sf sf sf sf sf}", "alone_us", o->alone, "computation_us", o->computation,
-					      "processor_us", o->processor, "hidden", o->hidden, "bound_us", o->bound));
+				    json_pack("{sf sf sf sf ss? sf}", "alone_us", o->alone,
+					      "computation_us", o->computation, "processor_us",
+					      o->processor, "hidden", o->hidden, "cause",
+					      o->cause == NO_CAUSE ? NULL : causes[o->cause],
+					      "bound_us", o->bound));
 	return bench_outputs_json(outputs, object);
 }
 
 static int settle(struct bench_run *run, const struct bench_result results[3])
 {
-	const struct overlap *overlap = run->context;
+	struct overlap *overlap = run->context;
 	const struct outcome outcome = outcome_of(overlap);
 
 	for (int i = 0; i < 3; i++)
 		run->wrong += results[i].wrong > 0 ? results[i].wrong : 0;
 	if (!run->report)
 		return 0;
+	overlap->seen[outcome.cause] = true;
 	if (overlap->table)
 		print_row(&results[1], &outcome);
 	return write_json(bench_report_outputs(run->report), &results[1], &outcome);
@@ -268,6 +316,7 @@ static int begin(struct bench_run *run, enum bench_kind kind)
 {
 	struct overlap *overlap = run->context;
 
+	memset(overlap->seen, 0, sizeof(overlap->seen));
 	overlap->table = run->report && bench_report_outputs(run->report)->table;
 	if (overlap->table)
 		print_title(run, kind);
@@ -276,6 +325,13 @@ static int begin(struct bench_run *run, enum bench_kind kind)
 
 static void end(struct bench_run *run, enum bench_kind kind)
 {
+	const struct overlap *overlap = run->context;
+
+	for (enum cause cause = 0; overlap->table && cause < NO_CAUSE; cause++)
+		if (overlap->seen[cause])
+			bench_remark("%c: hidden is below 0, as the pair takes longer than both "
+				     "one after the other: %s",
+				     mark_of(cause), causes[cause]);
 }
 
 /* The shortest trial counts: nothing but disturbance makes one longer. */

@@ -150,9 +150,19 @@ const double *bench_pattern_exact(const struct bench_pattern *pattern, bool redu
 	return reduced && pattern->op == TUTTI_AVG && bench_type_is_float(pattern->dtype) ? pattern->exact : NULL;
 }
 
+/* Sums are exact, so that an average is rounded when it is divided, or multiplied by a reciprocal. Of short floats partial
+ * averages travel, each of which is rounded: in a chain once on every rank. */
+struct bench_format bench_pattern_format(const struct bench_pattern *pattern)
+{
+	struct bench_format format = bench_type_format(pattern->dtype);
+
+	format.roundings = format.size < sizeof(float) ? (uint32_t)pattern->ranks + 1 : 2;
+	return format;
+}
+
 static void compare(const struct bench_pattern *p, bool reduced, size_t at, const unsigned char *got, size_t n, size_t base, struct bench_found *found)
 {
-	const struct bench_format format = bench_type_format(p->dtype);
+	const struct bench_format format = bench_pattern_format(p);
 	const double *exact = bench_pattern_exact(p, reduced);
 	const unsigned char *want = (reduced ? p->reduced : p->sent) + at * format.size;
 

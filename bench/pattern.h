@@ -63,6 +63,8 @@ struct bench_part {
 
 /* Where in the sequence it begins. */
 uint64_t bench_part_place(const struct bench_part *part, uint64_t shift);
+/* How the elements are stored, and how often an average may have been rounded. */
+struct bench_format bench_pattern_format(const struct bench_pattern *pattern);
 /* The numbers that the elements must nearly be; NULL: they must be bit by bit what the pattern has. */
 const double *bench_pattern_exact(const struct bench_pattern *pattern, bool reduced);
 /* Add to `found` what is wrong there. */

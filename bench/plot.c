@@ -1,85 +1,191 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the script of the picture: data first, one block per curve, then two graphs over it.
- */
+/* Owns the script of the picture: for each collective its data, then a graph of times beside one of
+ * bandwidths. */
 #include <stdio.h>
+#include <string.h>
 
-#include "gnuplot.h"
+#include "pattern.h"
 #include "plot.h"
 
-static bool same_curve(const struct bench_result *a, const struct bench_result *b)
+FILE *bench_plot_begin(const char *path, const struct picture_page *page)
 {
-	return a->kind == b->kind && a->inplace == b->inplace;
+	FILE *script = picture_begin(path, page);
+
+	if (!script)
+		perror("--plot: start gnuplot");
+	return script;
 }
 
-/* Write the points of the curve that begins at `first`. Results of other curves lie between them.
- */
-static void write_curve(FILE *out, const struct bench_result *results, size_t count, size_t first)
+int bench_plot_end(FILE *script, const char *path)
 {
-	for (size_t i = first; i < count; i++) {
-		if (same_curve(&results[i], &results[first]))
-			fprintf(out, "%zu %.6g %.6g\n", results[i].bytes, results[i].stats.median,
-				results[i].busbw);
-	}
-	fputs("\n\n", out);
+	const int status = picture_end(script);
+
+	if (status != 0)
+		fprintf(stderr,
+			"--plot: gnuplot ended with status %d and did not draw \"%s\"; its message "
+			"says why\n",
+			status, path);
+	return status ? -1 : 0;
 }
 
-static bool begins_curve(const struct bench_result *results, size_t i)
+/* ---- of measurements */
+
+/* In pixels; one collective alone has more of them. */
+enum { ALONE = 340, AMONG = 230, ABOVE = 26, BELOW = 46 };
+
+static bool shown(const struct bench_result *r)
+{
+	return !bench_case(r->kind)->empty;
+}
+
+static bool begins_kind(const struct bench_result *results, size_t i)
 {
 	for (size_t k = 0; k < i; k++) {
-		if (same_curve(&results[k], &results[i]))
+		if (results[k].kind == results[i].kind)
 			return false;
 	}
-	return true;
+	return shown(&results[i]);
 }
 
-static void write_graph(FILE *out, const struct bench_result *results, size_t count, int column)
+static unsigned count_kinds(const struct bench_result *results, size_t count)
 {
-	unsigned curve = 0;
+	unsigned kinds = 0;
+
+	for (size_t i = 0; i < count; i++)
+		kinds += begins_kind(results, i);
+	return kinds;
+}
+
+/* Results of the kind and place of `like`, or just whether there are any. Results of other curves
+ * lie between them. */
+static bool write_curve(FILE *out, const struct bench_result *results, size_t count,
+			enum bench_kind kind, bool inplace)
+{
+	bool any = false;
 
 	for (size_t i = 0; i < count; i++) {
-		if (!begins_curve(results, i))
+		const struct bench_result *r = &results[i];
+
+		if (r->kind != kind || r->inplace != inplace)
 			continue;
-		fprintf(out,
-			"%s $data index %u using ($1 > 0 ? $1 : 1):%d with linespoints title "
-			"\"%s%s\"",
-			curve == 0 ? "plot" : ",", curve, column, bench_case(results[i].kind)->name,
-			results[i].inplace ? ", in place" : "");
-		curve++;
+		if (!any)
+			fprintf(out, "$%s << END\n", inplace ? "in" : "out");
+		fprintf(out, "%zu %.6g %.6g\n", r->bytes, r->stats.median * 1e-6, r->busbw);
+		any = true;
+	}
+	if (any)
+		fputs("END\n", out);
+	return any;
+}
+
+static void write_graph(FILE *out, int column, const bool any[2])
+{
+	const char *comma = "plot ";
+
+	for (int i = 0; i < 2; i++) {
+		if (!any[i])
+			continue;
+		fprintf(out, "%s$%s using 1:%d with linespoints lt %d notitle", comma,
+			i ? "in" : "out", column, i + 1);
+		comma = ", ";
 	}
 	fputc('\n', out);
 }
 
-static void write_script(FILE *out, const char *path, const struct bench_result *results,
-			 size_t count)
+static void write_kind(FILE *out, const struct bench_result *results, size_t count,
+		       const struct bench_result *first, unsigned top, unsigned bottom)
 {
-	fputs("$data << END\n", out);
+	size_t least = first->bytes, most = first->bytes;
+	bool any[2];
+
+	for (int i = 0; i < 2; i++)
+		any[i] = write_curve(out, results, count, first->kind, i == 1);
 	for (size_t i = 0; i < count; i++) {
-		if (begins_curve(results, i))
-			write_curve(out, results, count, i);
+		if (results[i].kind != first->kind)
+			continue;
+		least = results[i].bytes < least ? results[i].bytes : least;
+		most = results[i].bytes > most ? results[i].bytes : most;
 	}
-	fputs("END\nset terminal svg size 900,900 background rgb 'white'\nset output ", out);
-	bench_gnuplot_string(out, path);
+	fprintf(out, "eval bytes(%zu.0, %zu.0)\n", least, most);
 	fprintf(out,
-		"\nset multiplot layout 2,1 title \"%s, %d ranks, %s\" noenhanced\n"
-		"set key noenhanced outside right\nset grid\nset logscale x 2\n"
-		"set format x '%%.0b%%B'\nset xlabel 'bytes'\nset logscale y\n"
-		"set ylabel 'median time in µs'\n",
-		results[0].library, results[0].ranks, results[0].transport);
-	write_graph(out, results, count, 2);
-	fputs("unset logscale y\nset ylabel 'bus bandwidth in GB/s'\n", out);
-	write_graph(out, results, count, 3);
-	fputs("unset multiplot\n", out);
+		"eval graph(0, 2, %u, %u)\neval times\nset title '%s'\nset ylabel 'median time'\n",
+		top, bottom, bench_case(first->kind)->name);
+	write_graph(out, 2, any);
+	fprintf(out,
+		"eval graph(1, 2, %u, %u)\nunset logscale y\nset format y '%%g'\nset yrange [0:*]\n"
+		"set ylabel 'bus bandwidth in GB/s'\n",
+		top, bottom);
+	write_graph(out, 3, any);
+}
+
+/* Of all results, each once. */
+static void name_transports(const struct bench_result *results, size_t count, char *out,
+			    size_t size)
+{
+	size_t length = 0;
+
+	*out = '\0';
+	for (size_t i = 0; i < count; i++) {
+		bool known = false;
+
+		for (size_t k = 0; k < i && !known; k++)
+			known = strcmp(results[k].transport, results[i].transport) == 0;
+		if (!known && length < size)
+			length += (size_t)snprintf(out + length, size - length, "%s%s",
+						   length ? ", " : "", results[i].transport);
+	}
+}
+
+/* What has no sizes is said in words. */
+static void write_heading(const struct bench_result *results, size_t count, char *out, size_t size)
+{
+	char transports[128];
+	size_t length;
+
+	name_transports(results, count, transports, sizeof(transports));
+	length = (size_t)snprintf(out, size, "%s, %d ranks, %s, %s", results->library,
+				  results->ranks, transports, bench_type_name(results->dtype));
+	for (size_t i = 0; i < count && length < size; i++) {
+		if (!shown(&results[i]))
+			length += (size_t)snprintf(out + length, size - length, ", %s in %.2f µs",
+						   bench_case(results[i].kind)->name,
+						   results[i].stats.median);
+	}
+}
+
+static bool any_inplace(const struct bench_result *results, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (results[i].inplace)
+			return true;
+	}
+	return false;
 }
 
 int bench_plot(const char *path, const struct bench_result *results, size_t count)
 {
-	FILE *out;
+	static const char *const places[] = { "out of place", "in place", NULL };
+	const unsigned kinds = count_kinds(results, count), height = kinds == 1 ? ALONE : AMONG;
+	char heading[512];
+	unsigned top = 0;
 
-	if (count == 0)
+	if (kinds == 0)
 		return 0;
-	out = bench_gnuplot_start();
+	write_heading(results, count, heading, sizeof(heading));
+	const struct picture_page page = { .heading = heading,
+					   .source = picture_machine(),
+					   .version = results->version,
+					   .legend = any_inplace(results, count) ? places
+										 : &places[2],
+					   .body = kinds * height };
+	FILE *out = bench_plot_begin(path, &page);
 	if (!out)
 		return -1;
-	write_script(out, path, results, count);
-	return bench_gnuplot_finish(out, path);
+	for (size_t i = 0; i < count; i++) {
+		if (!begins_kind(results, i))
+			continue;
+		write_kind(out, results, count, &results[i], top + ABOVE, top + height - BELOW);
+		top += height;
+	}
+	return bench_plot_end(out, path);
 }

@@ -4,6 +4,7 @@
 
 #include "point.h"
 #include "tape.h"
+#include "transports.h"
 
 /* Up to here a call is so short that the clock and the barrier's exit would weigh in: calls are
  * timed in batches. */
@@ -106,7 +107,8 @@ static void finish(void *context)
 {
 	struct bench_point *point = context;
 
-	point->backend->describe(point->backend, &point->transport, &point->algorithm);
+	point->backend->describe(point->backend, &point->calls[0], &point->transport,
+				 &point->algorithm);
 }
 
 /* ---- a visit */
@@ -243,6 +245,7 @@ static void fill_result(const struct bench_point *point, struct bench_samples *s
 	r->done = true;
 	r->stats = stats_of(point, samples);
 	r->library = b->library;
+	r->version = b->version;
 	r->transport = point->transport;
 	r->algorithm = point->algorithm;
 	r->kind = call->kind;
@@ -260,10 +263,10 @@ static void fill_result(const struct bench_point *point, struct bench_samples *s
 		fill_device_result(point, r);
 }
 
-int bench_point_visit(struct bench_point *point, struct bench_backend *backend,
-		      const struct bench_budget *budget, struct bench_samples *samples,
-		      struct bench_result *result)
+static int visit(struct bench_point *point, const struct bench_budget *budget,
+		 struct bench_samples *samples, struct bench_result *result)
 {
+	struct bench_backend *backend = point->backend;
 	const bool verified = point->options->check && !bench_case(point->calls[0].kind)->empty;
 	const struct bench_work work = { .context = point,
 					 .backend = backend,
@@ -275,11 +278,12 @@ int bench_point_visit(struct bench_point *point, struct bench_backend *backend,
 					 .chain = backend->device ? run_chain : NULL };
 	double wrong = 0, enqueued = 0;
 
-	point->backend = backend;
 	point->nenqueued = 0;
 	if (bench_time(&work, budget, samples) < 0)
 		return -1;
 	point->first = point->sample + 1;
+	if (bench_join_transports(backend, &point->transport) < 0)
+		return -1;
 	if (verified && verify(point, &wrong) < 0)
 		return -1;
 	if (backend->device && collect_enqueued(point, &enqueued) < 0)
@@ -288,4 +292,17 @@ int bench_point_visit(struct bench_point *point, struct bench_backend *backend,
 	result->enqueue = enqueued * 1e6 / (point->calls[0].kind == BENCH_LATENCY ? 2 : 1);
 	fill_result(point, samples, result);
 	return 0;
+}
+
+int bench_point_visit(struct bench_point *point, struct bench_backend *backend,
+		      const struct bench_budget *budget, struct bench_samples *samples,
+		      struct bench_result *result)
+{
+	struct bench_backend *before = point->backend;
+	int rc;
+
+	point->backend = backend;
+	rc = visit(point, budget, samples, result);
+	point->backend = before; /* the visitor may be gone before the point is */
+	return rc;
 }

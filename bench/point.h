@@ -19,7 +19,7 @@ extern "C" {
 
 struct bench_point {
 	const struct bench_options *options;
-	struct bench_backend *backend; /* of the present visit */
+	struct bench_backend *backend; /* of the present visit, else that of bench_point_init() */
 	struct bench_pattern pattern;
 	size_t bytes;
 	unsigned batch;

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 
 #include "backend.h"
+#include "lines.h"
 #include "outputs.h"
 #include "pattern.h"
+#include "picture.h"
 #include "plot.h"
 #include "report.h"
 
@@ -29,9 +31,7 @@ struct bench_report *bench_report_open(const struct bench_options *options, cons
 		fprintf(stderr, "no memory for a report\n");
 		return NULL;
 	}
-	*report = (struct bench_report){
-		.options = options, .library = library, .ranks = ranks
-	};
+	*report = (struct bench_report){ .options = options, .library = library, .ranks = ranks };
 	if (!bench_outputs_open(&report->outputs, options)) {
 		free(report);
 		return NULL;
@@ -49,98 +49,110 @@ const struct bench_outputs *bench_report_outputs(const struct bench_report *repo
 	return &report->outputs;
 }
 
-static void print_memory(const struct bench_report *report)
+static void write_memory(const struct bench_report *report, char *out, size_t size)
 {
 	const struct bench_device *device = report->device;
 
-	if (!device) {
-		printf("memory %s", report->options->mappable ? "of tutti_mem_alloc" : "of malloc");
-		return;
-	}
-	printf("memory of %s%s", device->shared && report->ranks > 1 ? "one " : "", device->name);
-	printf("%s%s", device->windows ? ", in windows" : "", device->graph ? ", by graphs" : "");
+	if (!device)
+		snprintf(out, size, "%s",
+			 report->options->mappable ? "of tutti_mem_alloc" : "of malloc");
+	else
+		snprintf(out, size, "of %s%s%s%s",
+			 device->shared && report->ranks > 1 ? "one " : "", device->name,
+			 device->windows ? ", in windows" : "", device->graph ? ", by graphs" : "");
 }
 
-static void print_verified(const struct bench_report *report)
+static void write_verified(const struct bench_report *report, char *out, size_t size)
 {
 	const struct bench_device *device = report->device;
 
 	if (!report->options->check)
-		printf(", results not verified\n");
+		snprintf(out, size, "results not verified");
 	else if (!device)
-		printf(", results verified\n");
+		snprintf(out, size, "results verified");
 	else if (!device->without)
-		printf(", results verified on the GPU\n");
+		snprintf(out, size, "results verified on the GPU");
 	else
-		printf(", results verified on the host: %s\n", device->without);
+		snprintf(out, size, "results verified on the host: %s", device->without);
 }
 
-static void print_heading(bool device)
+/* Does the table tell places apart? */
+static bool has_places(enum bench_kind kind)
 {
-	const int extra = device ? 17 : 0;
+	return !bench_case(kind)->empty && !bench_case(kind)->pair;
+}
 
-	printf("#%*s%*s\n", 76 + extra / 2, "out of place", 55 + extra, "in place");
-	printf("#%11s %11s %11s %5s %4s", "size (B)", "count", "type", "op", "root");
-	for (int i = 0; i < 2; i++) {
-		printf(" %10s %10s %10s %7s %7s %6s", "median", "p99", "min", "algbw", "busbw", "wrong");
-		if (device)
-			printf(" %7s %8s", "of_copy", "enqueue");
-	}
-	printf("  %s\n", "transport/algorithm");
+static void print_heading(enum bench_kind kind, bool device)
+{
+	const bool empty = bench_case(kind)->empty;
+
+	printf("#%s", empty ? "" : "   size (B)");
+	if (has_places(kind))
+		printf(" %5s", "place");
+	printf(" %8s %8s", "median", "p99");
+	if (!device)
+		printf(" %8s", "min");
+	if (!empty)
+		printf(" %7s %7s %5s", "algbw", "busbw", "wrong");
+	if (device && !empty)
+		printf(" %7s", "of_copy");
+	if (device)
+		printf(" %8s", "enqueue");
+	printf("  %s\n", bench_case(kind)->pair ? "transport" : "transport/algorithm");
 }
 
 void bench_report_title(struct bench_report *report, enum bench_kind kind)
 {
+	char call[96], memory[256], verified[1024];
+
 	if (!report->outputs.table)
 		return;
-	printf("# %s %s, %d ranks, ", report->library, bench_case(kind)->name, report->ranks);
-	print_memory(report);
-	print_verified(report);
-	printf("# times in µs per call, bandwidths in 10^9 bytes/s\n");
-	print_heading(report->device);
-}
-
-static void print_device_half(const struct bench_result *r)
-{
-	if (r->done && r->of_copy > 0)
-		printf(" %7.3f", r->of_copy);
-	else
-		printf(" %7s", "-");
-	if (r->done)
-		printf(" %8.2f", r->enqueue);
-	else
-		printf(" %8s", "-");
-}
-
-static void print_half(const struct bench_result *r)
-{
-	if (!r->done) {
-		printf(" %10s %10s %10s %7s %7s %6s", "-", "-", "-", "-", "-", "-");
-		return;
+	bench_write_call(call, sizeof(call), report->options, kind);
+	write_memory(report, memory, sizeof(memory));
+	write_verified(report, verified, sizeof(verified));
+	if (bench_case(kind)->empty) {
+		bench_remark("%s %s, %d ranks", report->library, call, report->ranks);
+		bench_remark("times in µs per call");
+	} else {
+		bench_remark("%s %s, %d ranks, memory %s, %s", report->library, call, report->ranks,
+			     memory, verified);
+		bench_remark("times in µs per call, bandwidths in 10^9 bytes/s");
 	}
-	printf(" %10.2f %10.2f %10.2f %7.3f %7.3f", r->stats.median, r->stats.p99, r->stats.min,
-	       r->algbw, r->busbw);
-	if (r->wrong < 0)
-		printf(" %6s", "-");
-	else
-		printf(" %6.0f", r->wrong);
+	print_heading(kind, report->device);
 }
 
-static void print_row(const struct bench_result row[2])
+/* What only calls with data have. */
+static void print_bandwidths(const struct bench_result *r)
 {
-	const struct bench_result *any = row[0].done ? &row[0] : &row[1];
-	char root[16] = "-";
+	bench_figure(7, 3, r->algbw);
+	bench_figure(7, 3, r->busbw);
+	bench_figure(5, 0, r->wrong);
+	if (r->device)
+		bench_figure(7, 3, r->of_copy > 0 ? r->of_copy : -1);
+}
 
-	if (any->root >= 0)
-		snprintf(root, sizeof(root), "%d", any->root);
-	printf("%12zu %11zu %11s %5s %4s", any->bytes, any->count, bench_type_name(any->dtype),
-	       any->op == BENCH_NO_OP ? "-" : bench_op_name(any->op), root);
-	for (int i = 0; i < 2; i++) {
-		print_half(&row[i]);
-		if (any->device)
-			print_device_half(&row[i]);
-	}
-	printf("  %s/%s\n", any->transport, any->algorithm);
+static void print_result(const struct bench_result *r)
+{
+	const bool empty = bench_case(r->kind)->empty;
+
+	if (empty)
+		putchar(' ');
+	else
+		printf("%12zu", r->bytes);
+	if (has_places(r->kind))
+		printf(" %5s", r->inplace ? "in" : "out");
+	bench_figure(8, 2, r->stats.median);
+	bench_figure(8, 2, r->stats.p99);
+	if (!r->device)
+		bench_figure(8, 2, r->stats.min);
+	if (!empty)
+		print_bandwidths(r);
+	if (r->device)
+		bench_figure(8, 2, r->enqueue);
+	if (bench_case(r->kind)->pair)
+		printf("  %s\n", r->transport);
+	else
+		printf("  %s/%s\n", r->transport, r->algorithm);
 	fflush(stdout);
 }
 
@@ -153,29 +165,47 @@ static json_t *device_json(const struct bench_result *r)
 {
 	const struct bench_device *d = r->device;
 
-	return json_pack("{ss sb sb sb ss si sf so so so}", "gpu", d->name, "shared", d->shared, "windows", d->windows, "graph", d->graph,
-			 "checks", d->without ? "host" : "gpu", "calls", (int)r->batch, "enqueue_us", r->enqueue, "copy_gbs", real_or_null(r->copy), "least_bytes",
-			 r->least > 0 ? json_integer((json_int_t)r->least) : json_null(), "of_copy", real_or_null(r->of_copy));
+	return json_pack("{ss sb sb sb ss si sf so so so}", "gpu", d->name, "shared", d->shared,
+			 "windows", d->windows, "graph", d->graph, "checks",
+			 d->without ? "host" : "gpu", "calls", (int)r->batch, "enqueue_us",
+			 r->enqueue, "copy_gbs", real_or_null(r->copy), "least_bytes",
+			 r->least > 0 ? json_integer((json_int_t)r->least) : json_null(), "of_copy",
+			 real_or_null(r->of_copy));
+}
+
+json_t *bench_json_origin(json_t *object, const char *version)
+{
+	json_t *origin = object ? json_pack("{ss? ss ss}", "version", version, "machine",
+					    picture_machine(), "date", picture_date())
+				: NULL;
+
+	if (origin && json_object_update(object, origin) == 0) {
+		json_decref(origin);
+		return object;
+	}
+	json_decref(origin);
+	json_decref(object);
+	return NULL;
 }
 
 json_t *bench_result_json(const struct bench_result *r)
 {
 	json_t *wrong = r->wrong < 0 ? json_null() : json_integer((json_int_t)r->wrong);
-	json_t *object = json_pack("{ss ss ss ss si sI sI ss ss si sb sI s{sf sf sf sf} sf sf so}", "library",
-			 r->library, "collective", bench_case(r->kind)->name, "transport",
-			 r->transport, "algorithm", r->algorithm, "ranks", r->ranks, "bytes",
-			 (json_int_t)r->bytes, "count", (json_int_t)r->count, "dtype",
-			 bench_type_name(r->dtype), "op", bench_op_name(r->op), "root", r->root,
-			 "inplace", r->inplace, "iters", (json_int_t)r->stats.iters, "time_us",
-			 "min", r->stats.min, "median", r->stats.median, "p99", r->stats.p99,
-			 "mean", r->stats.mean, "algbw_gbs", r->algbw, "busbw_gbs", r->busbw,
-			 "wrong", wrong);
+	json_t *object = json_pack(
+		"{ss ss ss ss si sI sI ss ss si sb sI s{sf sf sf sf} sf sf so}", "library",
+		r->library, "collective", bench_case(r->kind)->name, "transport", r->transport,
+		"algorithm", r->algorithm, "ranks", r->ranks, "bytes", (json_int_t)r->bytes,
+		"count", (json_int_t)r->count, "dtype", bench_type_name(r->dtype), "op",
+		bench_op_name(r->op), "root", r->root, "inplace", r->inplace, "iters",
+		(json_int_t)r->stats.iters, "time_us", "min", r->stats.min, "median",
+		r->stats.median, "p99", r->stats.p99, "mean", r->stats.mean, "algbw_gbs", r->algbw,
+		"busbw_gbs", r->busbw, "wrong", wrong);
 
 	if (object && r->device && json_object_set_new(object, "cuda", device_json(r)) < 0) {
 		json_decref(object);
 		return NULL;
 	}
-	return object;
+	return bench_json_origin(object, r->version);
 }
 
 static int keep(struct bench_report *report, const struct bench_result *result)
@@ -197,11 +227,11 @@ static int keep(struct bench_report *report, const struct bench_result *result)
 
 int bench_report_row(struct bench_report *report, const struct bench_result row[2])
 {
-	if (report->outputs.table)
-		print_row(row);
 	for (int i = 0; i < 2; i++) {
 		if (!row[i].done)
 			continue;
+		if (report->outputs.table)
+			print_result(&row[i]);
 		if (bench_outputs_json(&report->outputs, bench_result_json(&row[i])) < 0)
 			return -1;
 		if (report->options->plot && keep(report, &row[i]) < 0)

@@ -13,7 +13,7 @@ extern "C" {
 
 struct bench_result {
 	bool done; /* false: not measured, and shown as "-" */
-	const char *library, *transport, *algorithm;
+	const char *library, *version, *transport, *algorithm; /* transport: of all ranks */
 	enum bench_kind kind;
 	int ranks;
 	size_t bytes, count;
@@ -50,6 +50,9 @@ int bench_report_row(struct bench_report *report, const struct bench_result row[
  * fine. */
 int bench_report_close(struct bench_report *report);
 
+/* Add version (NULL: not known), machine and date to `object`, which is given back; NULL, also for
+ * NULL: no memory. */
+struct json_t *bench_json_origin(struct json_t *object, const char *version);
 /* An object with one line's keys; json_decref() it. NULL: no memory. */
 struct json_t *bench_result_json(const struct bench_result *result);
 

@@ -9,10 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lines.h"
 #include "outputs.h"
 #include "report.h"
 #include "start.h"
 #include "timing.h"
+#include "transports.h"
 
 #define RUNS  5 /* unless said */
 #define BYTES 8
@@ -25,7 +27,7 @@ struct figures {
 	double all;		/* from the last rank's beginning to the last one's end */
 	struct bench_memory grown; /* most; but `shared` is the sum of all ranks, the whole of it */
 	double wrong;
-	char transport[32], algorithm[32];
+	char version[32], transport[32], algorithm[32];
 };
 
 /* ---- what a process holds */
@@ -87,8 +89,14 @@ struct bench_start bench_start_begin(void)
 	return start;
 }
 
-/* The first call; *wrong: the elements that are, on this rank. Its input needs no preparation that would take time. */
-static int call_once(struct bench_backend *b, double *ended, double *wrong)
+/* Of the first call, on this rank. */
+struct how {
+	double wrong; /* elements */
+	const char *transport, *algorithm;
+};
+
+/* Its input needs no preparation that would take time. */
+static int call_once(struct bench_backend *b, double *ended, struct how *how)
 {
 	const float mine = (float)(b->rank + 1), sum = (float)b->size * (float)(b->size + 1) / 2;
 	const float in[2] = { mine, -mine };
@@ -99,7 +107,8 @@ static int call_once(struct bench_backend *b, double *ended, double *wrong)
 	if (b->run(b, &call) < 0)
 		return -1;
 	*ended = bench_now();
-	*wrong = (out[0] != sum) + (out[1] != -sum);
+	how->wrong = (out[0] != sum) + (out[1] != -sum);
+	b->describe(b, &call, &how->transport, &how->algorithm);
 	return 0;
 }
 
@@ -137,17 +146,20 @@ static int compare_times(struct bench_backend *b, double begun, double joined, d
 static int measure(const struct bench_start *start, struct bench_backend *b, struct figures *f)
 {
 	const double joined = bench_now();
-	const char *transport, *algorithm;
+	struct how how;
 	double ended;
 
-	if (call_once(b, &ended, &f->wrong) < 0)
+	if (call_once(b, &ended, &how) < 0)
 		return -1;
-	b->describe(b, &transport, &algorithm);
-	snprintf(f->transport, sizeof(f->transport), "%s", transport);
-	snprintf(f->algorithm, sizeof(f->algorithm), "%s", algorithm);
 	/* memory first: comparing takes more of it */
-	if (compare_memory(b, &start->before, f) < 0 || compare_times(b, start->begun, joined, ended, f) < 0)
+	if (compare_memory(b, &start->before, f) < 0 ||
+	    compare_times(b, start->begun, joined, ended, f) < 0 ||
+	    bench_join_transports(b, &how.transport) < 0)
 		return -1;
+	f->wrong = how.wrong;
+	snprintf(f->version, sizeof(f->version), "%s", b->version ? b->version : "");
+	snprintf(f->transport, sizeof(f->transport), "%s", how.transport);
+	snprintf(f->algorithm, sizeof(f->algorithm), "%s", how.algorithm);
 	return b->combine(b, &f->wrong, 1, BENCH_SUM);
 }
 
@@ -189,25 +201,40 @@ struct shown {
 
 static void print(const struct shown *s)
 {
-	printf("# %s init, %d ranks, medians of %ld runs with processes of their own\n", s->library, s->ranks, s->slowest.iters);
-	printf("# first: to the end of the first all-reduce of 8 B, on the slowest rank; init: to the end of the initialisation;\n");
-	printf("# all: from the beginning of the last rank to the end of all; in ms. Memory in KiB: what a rank holds more than\n");
-	printf("# before, at most, and of shared memory what all ranks hold together\n");
-	printf("#%9s %10s %10s %10s %10s %10s | %9s %9s %9s %6s %12s %5s  %s\n", "first", "min", "p99", "init", "all", "min", "RSS",
-	       "PSS", "tables", "fds", "shared, all", "wrong", "transport/algorithm");
-	printf("%10.2f %10.2f %10.2f %10.2f %10.2f %10.2f | %9.0f %9.0f %9.0f %6.0f %12.0f %5.0f  %s/%s\n", s->slowest.median / 1e3,
-	       s->slowest.min / 1e3, s->slowest.p99 / 1e3, s->joined.median / 1e3, s->all.median / 1e3, s->all.min / 1e3,
-	       s->grown.rss / KIB, s->grown.pss / KIB, s->grown.tables / KIB, s->grown.descriptors, s->grown.shared / KIB, s->wrong,
-	       s->any->transport, s->any->algorithm);
+	const double times[] = { s->slowest.median, s->slowest.min, s->slowest.p99,
+				 s->joined.median,  s->all.median,  s->all.min };
+	const double kept[] = { s->grown.rss, s->grown.pss, s->grown.tables };
+
+	bench_remark("%s init, %d ranks, medians of %ld runs with processes of their own",
+		     s->library, s->ranks, s->slowest.iters);
+	bench_remark("first: to the end of the first all-reduce of 8 B, on the slowest rank; init: "
+		     "to the end of the initialisation; "
+		     "all: from the beginning of the last rank to the end of all; in ms");
+	printf("#%10s %10s %10s %10s %10s %10s %5s  %s\n", "first", "min", "p99", "init", "all",
+	       "min", "wrong", "transport/algorithm");
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		bench_figure(10, 2, times[i] / 1e3);
+	printf(" %5.0f  %s/%s\n", s->wrong, s->any->transport, s->any->algorithm);
+	bench_remark("memory in KiB: what a rank holds more than before, at most, and of shared "
+		     "memory what all ranks hold together");
+	printf("#%10s %10s %10s %10s %10s\n", "RSS", "PSS", "tables", "fds", "shared");
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		printf(" %10.0f", kept[i] / KIB);
+	printf(" %10.0f %10.0f\n", s->grown.descriptors, s->grown.shared / KIB);
 }
 
 static json_t *to_json(const struct shown *s)
 {
-	return json_pack("{ss ss ss ss si si sI so so so s{sf sf sf sf} sf sf}", "library", s->library, "collective", "init",
-			 "transport", s->any->transport, "algorithm", s->any->algorithm, "ranks", s->ranks, "bytes", BYTES, "iters",
-			 (json_int_t)s->slowest.iters, "time_us", stats_json(&s->slowest), "init_us", stats_json(&s->joined),
-			 "all_us", stats_json(&s->all), "memory", "rss", s->grown.rss, "pss", s->grown.pss, "page_tables",
-			 s->grown.tables, "descriptors", s->grown.descriptors, "shared_memory", s->grown.shared, "wrong", s->wrong);
+	json_t *object = json_pack(
+		"{ss ss ss ss si si sI so so so s{sf sf sf sf} sf sf}", "library", s->library,
+		"collective", "init", "transport", s->any->transport, "algorithm",
+		s->any->algorithm, "ranks", s->ranks, "bytes", BYTES, "iters",
+		(json_int_t)s->slowest.iters, "time_us", stats_json(&s->slowest), "init_us",
+		stats_json(&s->joined), "all_us", stats_json(&s->all), "memory", "rss",
+		s->grown.rss, "pss", s->grown.pss, "page_tables", s->grown.tables, "descriptors",
+		s->grown.descriptors, "shared_memory", s->grown.shared, "wrong", s->wrong);
+
+	return bench_json_origin(object, *s->any->version ? s->any->version : NULL);
 }
 
 /* 0, 1: a result was wrong, -1: said what failed. */

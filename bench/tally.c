@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pattern.h"
+#include "lines.h"
 #include "tally.h"
 
 #define NAME_WIDTH 18 /* of the longest algorithm */
@@ -63,55 +63,48 @@ double bench_tally_mean(const struct bench_tally *tally)
 
 /* ---- the table */
 
-/* Wide enough for the name and for hours. */
-static int width(const char *algorithm)
-{
-	const int length = (int)strlen(algorithm);
-
-	return length > 10 ? length : 10;
-}
-
-static void print_call(const struct bench_options *o, const struct bench_case *c)
-{
-	if (!c->empty)
-		printf(" of %s", bench_type_name(o->dtype));
-	if (c->reduces)
-		printf(", %s", bench_op_name(o->op));
-	if (c->rooted)
-		printf(", root %d", o->root);
-}
-
 void bench_tally_title(const struct bench_options *o, enum bench_kind kind, int ranks,
-		       const char *model, const struct bench_result *results, size_t n)
+		       const char *model)
 {
-	const struct bench_case *c = bench_case(kind);
+	char call[96];
 
-	printf("# tutti %s", c->name);
-	print_call(o, c);
-	printf(", %d ranks, memory %s, %s, cost model: %s\n", ranks,
-	       o->mappable ? "of tutti_mem_alloc" : "of malloc",
-	       o->check ? "results verified" : "results not verified", model);
-	printf("# median times in µs per call: by the library's own choice, by the best algorithm, "
-	       "and by each that can do it, forced\n");
-	printf("#%11s %11s %5s  %-*s %10s  %-*s %10s %6s ", "size (B)", "count", "place",
-	       NAME_WIDTH, "chosen", "median", NAME_WIDTH, "best", "median", "ratio");
-	for (size_t i = 1; i < n; i++)
-		printf(" %*s", width(results[i].algorithm), results[i].algorithm);
-	printf("\n");
+	bench_write_call(call, sizeof(call), o, kind);
+	bench_remark("tutti %s, %d ranks, memory %s, %s, cost model: %s", call, ranks,
+		     o->mappable ? "of tutti_mem_alloc" : "of malloc",
+		     o->check ? "results verified" : "results not verified", model);
+	bench_remark("median times in µs per call: by the library's own choice and by the best "
+		     "algorithm; below each line, by "
+		     "each that can do it, forced");
+	printf("#%11s %5s  %-*s %8s  %-*s %8s %6s\n", "size (B)", "place", NAME_WIDTH, "chosen",
+	       "median", NAME_WIDTH, "best", "median", "ratio");
 	fflush(stdout);
+}
+
+/* As many as there are; they need no columns, as each stands beside its name. */
+static void remark_forced(const struct bench_result *results, size_t n)
+{
+	char text[1024];
+	size_t length = 0;
+
+	for (size_t i = 1; i < n && length < sizeof(text); i++)
+		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%s %.2f",
+					   i > 1 ? ", " : "", results[i].algorithm,
+					   results[i].stats.median);
+	bench_remark("%s", text);
 }
 
 void bench_tally_row(const struct bench_result *results, size_t n)
 {
 	const struct bench_result *chosen = &results[0], *best = bench_best(results, n);
 
-	printf("%12zu %11zu %5s  %-*s %10.2f  %-*s %10.2f %6.2f ", chosen->bytes, chosen->count,
-	       chosen->inplace ? "in" : "out", NAME_WIDTH, chosen->algorithm, chosen->stats.median,
-	       NAME_WIDTH, best->algorithm, best->stats.median, bench_ratio(chosen, best));
-	for (size_t i = 1; i < n; i++)
-		printf(" %*.2f", width(results[i].algorithm), results[i].stats.median);
-	printf("\n");
-	fflush(stdout);
+	printf("%12zu %5s  %-*s", chosen->bytes, chosen->inplace ? "in" : "out", NAME_WIDTH,
+	       chosen->algorithm);
+	bench_figure(8, 2, chosen->stats.median);
+	printf("  %-*s", NAME_WIDTH, best->algorithm);
+	bench_figure(8, 2, best->stats.median);
+	bench_figure(6, 2, bench_ratio(chosen, best));
+	putchar('\n');
+	remark_forced(results, n);
 }
 
 void bench_tally_summary(const struct bench_tally *tally, const char *of)
@@ -120,15 +113,16 @@ void bench_tally_summary(const struct bench_tally *tally, const char *of)
 
 	if (tally->points == 0)
 		return;
-	printf("# %s: %ld of %ld within %.0f %% of the best, geometric mean of the ratios %.2f, "
-	       "worst %.2f: ",
-	       of, tally->close, tally->points, (BENCH_CLOSE - 1) * 100, bench_tally_mean(tally),
-	       tally->worst);
+	char where[96];
+
 	if (bench_case(chosen->kind)->empty)
-		printf("%s", bench_case(chosen->kind)->name);
+		snprintf(where, sizeof(where), "%s", bench_case(chosen->kind)->name);
 	else
-		printf("%s of %zu bytes %s", bench_case(chosen->kind)->name, chosen->bytes,
-		       chosen->inplace ? "in place" : "out of place");
-	printf(", %s where %s is best\n", chosen->algorithm, tally->best.algorithm);
-	fflush(stdout);
+		snprintf(where, sizeof(where), "%s of %zu bytes %s", bench_case(chosen->kind)->name,
+			 chosen->bytes, chosen->inplace ? "in place" : "out of place");
+	bench_remark("%s: %ld of %ld within %.0f %% of the best, geometric mean of the ratios "
+		     "%.2f, worst %.2f: %s, %s where %s is best",
+		     of, tally->close, tally->points, (BENCH_CLOSE - 1) * 100,
+		     bench_tally_mean(tally), tally->worst, where, chosen->algorithm,
+		     tally->best.algorithm);
 }

@@ -26,9 +26,9 @@ void bench_tally_add(struct bench_tally *tally, const struct bench_result *resul
 void bench_tally_join(struct bench_tally *tally, const struct bench_tally *from);
 double bench_tally_mean(const struct bench_tally *tally); /* geometric */
 
-/* On standard output. The title needs the algorithms of `results` only. */
+/* On standard output. */
 void bench_tally_title(const struct bench_options *options, enum bench_kind kind, int ranks,
-		       const char *model, const struct bench_result *results, size_t n);
+		       const char *model);
 void bench_tally_row(const struct bench_result *results, size_t n);
 void bench_tally_summary(const struct bench_tally *tally, const char *of);
 

@@ -60,7 +60,7 @@ static int is_able(struct bench_run *run, struct contestant *c, enum bench_kind 
 	bench_point_fini(&point);
 	if (rc < 0)
 		return -1;
-	backend->describe(backend, &transport, &algorithm);
+	backend->describe(backend, &call, &transport, &algorithm);
 	return !c->forced || strcmp(algorithm, c->forced) == 0;
 }
 
@@ -118,8 +118,7 @@ static int begin(struct bench_run *run, enum bench_kind kind)
 	if (rc < 0)
 		dismiss_all(tune);
 	else if (tune->table)
-		bench_tally_title(run->options, kind, run->backend->size, model_source(),
-				  tune->results, tune->n);
+		bench_tally_title(run->options, kind, run->backend->size, model_source());
 	return rc;
 }
 

@@ -101,10 +101,25 @@ static void release(struct bench_backend *backend, void *memory, bool mappable)
 		free(memory);
 }
 
-static void describe(struct bench_backend *backend, const char **transport, const char **algorithm)
+/* Messages between ranks 0 and 1, in memory of the host. */
+void bench_tutti_describe_pair(struct bench_backend *backend, const char **transport,
+			       const char **algorithm)
+{
+	*transport = backend->rank > 1
+			     ? "none"
+			     : tutti_comm_transport(tutti_of(backend)->comm, 1 - backend->rank);
+	*algorithm = "none";
+}
+
+static void describe(struct bench_backend *backend, const struct bench_call *call,
+		     const char **transport, const char **algorithm)
 {
 	tutti_plan_info_t info = { .size = sizeof(info) };
 
+	if (bench_case(call->kind)->pair) {
+		bench_tutti_describe_pair(backend, transport, algorithm);
+		return;
+	}
 	*transport = *algorithm = "unknown";
 	if (tutti_comm_last_plan(tutti_of(backend)->comm, &info) != TUTTI_OK)
 		return;
@@ -121,6 +136,7 @@ static int join(struct bench_tutti *tutti, const struct bench_options *options,
 	config.algorithm = algorithm;
 	*tutti = (struct bench_tutti){ .backend = {
 					       .library = "tutti",
+					       .version = tutti_version(),
 					       .context = tutti,
 					       .supports = supports,
 					       .run = run,

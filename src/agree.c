@@ -447,6 +447,21 @@ static bool hear_propose(struct tt_agree *a, int from, const struct tt_agree_hea
 	return true;
 }
 
+#define BALLOT_MAX (UINT64_MAX / 2) /* that numbers above it can be had */
+
+/* Could a rank that follows agree.c have sent it? Only the owner of a ballot leads in it. */
+static bool is_sound(const struct tt_agree *a, int from, const struct tt_agree_head *head)
+{
+	if (head->ballot > BALLOT_MAX || head->other > BALLOT_MAX)
+		return false;
+	switch ((enum kind)head->kind) {
+	case COLLECT:
+	case PROPOSE: return head->ballot && owner_of(a, head->ballot) == from;
+	case DECIDED: return head->ballot && head->length == 2 * set_bytes(a);
+	default: return true;
+	}
+}
+
 bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *head, const void *body, uint64_t now)
 {
 	if (a->state != TT_AGREE_OPEN || head->instance < a->config.instance || !a->among[from])
@@ -458,7 +473,7 @@ bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *hea
 		a->state = TT_AGREE_LEFT_OUT;
 		return true;
 	}
-	if ((head->kind == COLLECT || head->kind == PROPOSE || head->kind == DECIDED) && !head->ballot)
+	if (!is_sound(a, from, head))
 		return false;
 	switch ((enum kind)head->kind) {
 	case HERE: return hear_here(a, from, body, head->length);
@@ -467,11 +482,7 @@ bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *hea
 	case REFUSE: hear_refuse(a, head->ballot, head->other); return true;
 	case PROPOSE: return hear_propose(a, from, head, body);
 	case ACCEPT: a->voices[from].answered |= a->phase == PROPOSING && head->ballot == a->ballot; return true;
-	case DECIDED:
-		if (head->length != 2 * set_bytes(a))
-			return false;
-		hear_decided(a, head->ballot, body);
-		return true;
+	case DECIDED: hear_decided(a, head->ballot, body); return true;
 	case ASK: send_to(a, from, ALIVE, 0, 0, NULL, 0); return true;
 	case ALIVE: return true;
 	}

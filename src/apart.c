@@ -25,3 +25,13 @@ bool tt_lend_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t b
 {
 	return false;
 }
+
+bool tt_lack_nothing(const struct tt_endpoint *endpoint, char *text, size_t size)
+{
+	*text = 0;
+	return false;
+}
+
+void tt_await_nothing(struct tt_endpoint *endpoint, uint64_t deadline)
+{
+}

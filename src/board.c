@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "mismatch.h"
 #include "op.h"
 #include "recorder.h"
 
@@ -150,12 +151,16 @@ static struct tt_fault find_difference(const struct tt_op *op, int rank)
 		if (back >= seq)
 			continue;
 		const struct tt_card mine = tt_board_slot(board, op->comm->rank, seq - back)->card;
-		const struct tt_card theirs = tt_board_slot(board, rank, seq - back)->card;
+		struct tt_card theirs = tt_board_slot(board, rank, seq - back)->card;
 
+		theirs.rank = rank; /* whatever it has written there */
 		if (mine.seq == seq - back && theirs.seq == seq - back && !tt_card_equal(&mine, &theirs))
-			return tt_card_mismatch(&mine, &theirs);
+			return tt_mismatch(op->comm, &mine, &theirs);
 	}
-	return tt_card_mismatch(&op->card, &tt_board_slot(board, rank, seq)->card);
+	struct tt_card theirs = tt_board_slot(board, rank, seq)->card;
+
+	theirs.rank = rank;
+	return tt_mismatch(op->comm, &op->card, &theirs);
 }
 
 static tutti_result_t mismatch(struct tt_op *op, int rank)
@@ -244,7 +249,7 @@ static bool left_before(const struct tt_board *board, int rank, uint64_t n)
 static void lose(struct tt_op *op, int rank)
 {
 	struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = rank };
-	char call[120];
+	char call[TT_CALL_BYTES];
 
 	tt_card_describe(&op->card, call, sizeof(call));
 	snprintf(fault.text, sizeof(fault.text),

@@ -14,6 +14,9 @@
 #include "record.h"
 #include "recorder.h"
 #include "registry.h"
+#include "unreached.h"
+
+#define LINK_NS 5000000000ull /* for an interface to come up */
 
 /* Where this process is mapped is as good as random, and the same for all of its threads. */
 static uint64_t process_identity(void)
@@ -91,6 +94,64 @@ static tutti_result_t allocate(struct tutti_comm *comm)
 	return good ? tt_recorder_open(comm) : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
 }
 
+/* What is behind the record is complete. */
+static void prove(const struct tutti_comm *comm, struct tt_record *self, uint8_t *record, size_t length)
+{
+	self->keyed = comm->settings.key.set;
+	memcpy(record, self, sizeof(*self));
+	tt_record_prove(&(struct tt_record_from){ &comm->settings.key, comm->id, comm->rank }, record, length, self->proof);
+	memcpy(record, self, sizeof(*self));
+}
+
+static const struct tt_endpoint *endpoint_of(const struct tutti_comm *comm, const struct tt_transport *transport)
+{
+	for (int i = 0; i < comm->nendpoints; i++)
+		if (comm->endpoints[i]->ops == transport)
+			return comm->endpoints[i];
+	return NULL;
+}
+
+/* Of a transport that this rank has, or has not; gives the length. */
+static size_t write_entry(const struct tutti_comm *comm, const struct tt_transport *transport, uint8_t *out)
+{
+	const struct tt_endpoint *endpoint = endpoint_of(comm, transport);
+	struct tt_record_entry entry = { 0 };
+	char note[TT_RECORD_NOTE_MAX] = "";
+
+	snprintf(entry.transport, sizeof(entry.transport), "%s", transport->name);
+	if (endpoint) {
+		entry.length = (uint32_t)transport->address(endpoint, out + sizeof(entry));
+		entry.coming = transport->lacks(endpoint, note, sizeof(note));
+	} else {
+		snprintf(note, sizeof(note), "TUTTI_TRANSPORT is \"%s\"", comm->settings.transports);
+	}
+	entry.note = (uint32_t)strlen(note);
+	memcpy(out + sizeof(entry) + entry.length, note, entry.note);
+	memcpy(out, &entry, sizeof(entry));
+	return sizeof(entry) + entry.length + entry.note;
+}
+
+/* What this rank's endpoints say now, behind what the record has of the rank itself. */
+static tutti_result_t write_entries(const struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX], size_t *length)
+{
+	const size_t most = sizeof(struct tt_record_entry) + TT_ADDRESS_MAX + TT_RECORD_NOTE_MAX;
+	struct tt_record self;
+
+	memcpy(&self, record, sizeof(self));
+	self.entries = 0;
+	*length = sizeof(self);
+	for (int i = 0; tt_transports[i] && comm->size > 1; i++) {
+		if (!endpoint_of(comm, tt_transports[i]) && !*comm->settings.transports)
+			continue; /* that of the tests */
+		if (*length + most > TT_RECORD_MAX)
+			return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM, "too many transports for one record");
+		*length += write_entry(comm, tt_transports[i], record + *length);
+		self.entries++;
+	}
+	prove(comm, &self, record, *length);
+	return TUTTI_OK;
+}
+
 tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX],
 				 size_t *length)
 {
@@ -110,29 +171,52 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 		if (result)
 			return result;
 	}
-	*length = sizeof(self);
+	memcpy(record, &self, sizeof(self));
 	for (int i = 0; tt_transports[i] && comm->size > 1; i++) {
-		struct tt_record_address header = { 0 };
+		const tutti_result_t result = tt_settings_allow(comm->settings.transports, tt_transports[i]->name) ?
+						      open_endpoint(comm, tt_transports[i]) :
+						      TUTTI_OK;
 
-		if (!tt_settings_allow(comm->settings.transports, tt_transports[i]->name))
-			continue;
-		const tutti_result_t result = open_endpoint(comm, tt_transports[i]);
 		if (result)
 			return result;
-		struct tt_endpoint *endpoint = comm->endpoints[comm->nendpoints - 1];
-		if (*length + sizeof(header) + TT_ADDRESS_MAX > TT_RECORD_MAX)
-			return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM, "too many transports for one record");
-		snprintf(header.transport, sizeof(header.transport), "%s", tt_transports[i]->name);
-		header.length = (uint32_t)endpoint->ops->address(endpoint, record + *length + sizeof(header));
-		memcpy(record + *length, &header, sizeof(header));
-		*length += sizeof(header) + header.length;
-		self.addresses++;
 	}
-	self.keyed = comm->settings.key.set;
-	memcpy(record, &self, sizeof(self));
-	tt_record_prove(&(struct tt_record_from){ &comm->settings.key, comm->id, comm->rank }, record, *length, self.proof);
-	memcpy(record, &self, sizeof(self));
-	return allocate(comm);
+	const tutti_result_t result = write_entries(comm, record, length);
+	return result ? result : allocate(comm);
+}
+
+void tt_bootstrap_fail(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX], size_t *length)
+{
+	struct tt_record self = { .version = TT_RECORD_VERSION, .failure = TUTTI_ERR_PEER_LOST };
+	const char *sentence = tt_thread_error();
+
+	*length = sizeof(self) + strlen(sentence);
+	memcpy(record + sizeof(self), sentence, strlen(sentence));
+	prove(comm, &self, record, *length);
+}
+
+tutti_result_t tt_bootstrap_await(struct tutti_comm *comm, uint64_t deadline, uint8_t record[TT_RECORD_MAX], size_t *length)
+{
+	const uint64_t now = tt_now(), most = now + LINK_NS, left = deadline > now ? now + (deadline - now) / 2 : now;
+
+	for (int i = 0; i < comm->nendpoints; i++)
+		comm->endpoints[i]->ops->await(comm->endpoints[i], most < left ? most : left);
+	return write_entries(comm, record, length);
+}
+
+bool tt_bootstrap_awaits(const struct tt_records *records, int size)
+{
+	char first[64], other[64];
+	bool coming = false, hosts = false;
+
+	tt_record_host(records->bytes + records->offset[0], records->length[0], first);
+	for (int rank = 0; rank < size; rank++) {
+		const uint8_t *bytes = records->bytes + records->offset[rank];
+
+		tt_record_host(bytes, records->length[rank], other);
+		coming |= tt_record_is_coming(bytes, records->length[rank]);
+		hosts |= strcmp(first, other) != 0;
+	}
+	return coming && hosts;
 }
 
 /* ---- reading the records */
@@ -249,14 +333,7 @@ static int best_between(const struct tutti_comm *comm, int a, int b)
 	return best;
 }
 
-static bool needs_key(const struct tutti_comm *comm)
-{
-	const char *allowed = comm->settings.transports;
-
-	return !comm->settings.key.set && (tt_settings_allow(allowed, "tcp") || tt_settings_allow(allowed, "rdma"));
-}
-
-static tutti_result_t choose_transports(struct tutti_comm *comm)
+static tutti_result_t choose_transports(struct tutti_comm *comm, const struct tt_records *records, const int *members)
 {
 	int unreached = -1;
 
@@ -271,11 +348,7 @@ static tutti_result_t choose_transports(struct tutti_comm *comm)
 	}
 	if (unreached < 0)
 		return TUTTI_OK;
-	return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM, "no transport of \"%s\" reaches rank %d from rank %d: %s",
-		       *comm->settings.transports ? comm->settings.transports : "shm,rdma,tcp", unreached, comm->rank,
-		       needs_key(comm) ? "without a key ranks are reached on their own machine only; give all the same "
-					 "TUTTI_KEY or TUTTI_KEY_FILE" :
-					 "allow another in TUTTI_TRANSPORT");
+	return tt_fail_unreached(comm, records, members, unreached);
 }
 
 /* Is no pair of ranks at all joined by shared memory? The tuner asks, and must be answered alike on all ranks. */
@@ -405,14 +478,17 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 		number_hosts(comm, read);
 		find_crowds(comm, read);
 		fill_peers(comm, records, members, read);
-		result = choose_transports(comm);
+		result = choose_transports(comm, records, members);
 	}
+	const bool fits = !result;
+	if (!fits && comm->agree) /* told before anybody waits for this rank to decline */
+		result = comm->agree(comm->hopeless_context, result, true);
 	if (!result) {
 		comm->by_network = nobody_shares(comm);
 		result = join_endpoints(comm, deadline, &joined);
 	}
-	if (comm->agree && is_about_others(result))
-		result = comm->agree(comm->hopeless_context, result);
+	if (comm->agree && fits && is_about_others(result))
+		result = comm->agree(comm->hopeless_context, result, false);
 	if (result)
 		decline(comm, result, joined);
 	else {

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the hashing and the comparison of cards, and the sentence about cards that differ. */
+/* Owns the hashing and the comparison of cards, and the error message about cards that differ.
+ * Cards come from peers: nothing in them is relied on. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "card.h"
 #include "names.h"
 #include "registry.h"
+
+#define CALL_BYTES 240 /* of the error message, for one call */
+#define LISTED	   4   /* calls of a group that are named one by one */
 
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
@@ -17,88 +23,349 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 uint64_t tt_card_signature(const struct tt_card *card)
 {
 	const uint64_t kind = (uint64_t)card->collective | (uint64_t)card->dtype << 8 |
-			      (uint64_t)card->algorithm << 16 | (uint64_t)(uint32_t)card->op << 32;
+			      (uint64_t)card->algorithm << 16 | (uint64_t)card->part << 24 |
+			      (uint64_t)(uint16_t)card->op << 32 | (uint64_t)card->declared << 48;
 	uint64_t hash = mix(card->seq, card->count);
 
 	hash = mix(hash, kind);
-	hash = mix(hash, (uint64_t)(uint32_t)card->root | card->segments << 32);
+	hash = mix(hash, (uint64_t)(uint32_t)card->root | (uint64_t)card->segments << 32);
 	return mix(hash, card->detail);
-}
-
-uint64_t tt_card_hash_counts(uint64_t hash, const size_t *counts, int n)
-{
-	for (int i = 0; counts && i < n; i++)
-		hash = mix(hash, counts[i]);
-	return hash;
 }
 
 bool tt_card_equal(const struct tt_card *a, const struct tt_card *b)
 {
 	return a->magic == b->magic && a->seq == b->seq && a->count == b->count &&
 	       a->detail == b->detail && a->root == b->root && a->op == b->op &&
-	       a->collective == b->collective && a->dtype == b->dtype &&
-	       a->algorithm == b->algorithm && a->segments == b->segments;
+	       a->part == b->part && a->declared == b->declared && a->collective == b->collective &&
+	       a->dtype == b->dtype && a->algorithm == b->algorithm && a->segments == b->segments;
+}
+
+/* ---- a call */
+
+const char *tt_part_name(enum tt_part part)
+{
+	switch (part) {
+	case TT_PART_SPLIT: return "tutti_comm_split";
+	case TT_PART_GROW: return "tutti_comm_grow";
+	case TT_PART_CUDA_BIND: return "tutti_cuda_bind";
+	case TT_PART_CUDA_REGISTER: return "tutti_cuda_register";
+	case TT_PART_CUDA_DEREGISTER: return "tutti_cuda_deregister";
+	default: return NULL;
+	}
+}
+
+struct text {
+	char *at;
+	size_t room;
+};
+
+static void say(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct text *text, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	const int length = vsnprintf(text->at, text->room, format, args);
+	va_end(args);
+	const size_t used = (size_t)length < text->room ? (size_t)length : text->room - 1;
+	text->at += used;
+	text->room -= used;
+}
+
+static bool is_known(const struct tt_card *card)
+{
+	return card->collective < TT_COLLECTIVE_COUNT;
+}
+
+static bool knows_own_counts(const struct tt_card *card)
+{
+	return is_known(card) &&
+	       tt_collective_knows_own_counts((enum tt_collective)card->collective);
+}
+
+uint64_t tt_card_count(const struct tt_card *card)
+{
+	return knows_own_counts(card) ? card->own : card->count;
+}
+
+/* Of counts that all ranks give alike? */
+static bool has_table(const struct tt_card *card)
+{
+	return card->part == TT_PART_GROUP ||
+	       (is_known(card) && tt_collective_has_table((enum tt_collective)card->collective));
+}
+
+static void say_op(struct text *text, const struct tt_card *card)
+{
+	static const char *const declared[] = {
+		[TT_DECLARED_NOT] = "",
+		[TT_DECLARED_COMMUTATIVE] = " (commutative)",
+		[TT_DECLARED_ORDERED] = " (not commutative)",
+		[TT_DECLARED_PREMUL] = " (pre-multiplied sum)",
+	};
+
+	if (card->op >= TUTTI_OP_COUNT)
+		say(text, ", user %d%s", card->op - TUTTI_OP_COUNT,
+		    card->declared <= TT_DECLARED_PREMUL ? declared[card->declared] : "");
+	else if (card->op >= 0)
+		say(text, ", %s", tutti_op_name(card->op));
+}
+
+/* "all_reduce(float32 × 4096, sum, root 0)"; `of`: what stands behind the count. */
+static void say_collective(struct text *text, const struct tt_card *card, uint64_t count,
+			   const char *of)
+{
+	const char *dtype = tutti_dtype_name((tutti_dtype_t)card->dtype);
+
+	say(text, "%s(%s × %" PRIu64 "%s", tt_collective_name((enum tt_collective)card->collective),
+	    dtype ? dtype : "unknown type", count, of);
+	say_op(text, card);
+	if (card->root >= 0)
+		say(text, ", root %d", card->root);
+	say(text, ")");
+}
+
+/* Zeros at the end of the table are no calls. */
+static size_t calls_of(const struct tt_counts *counts)
+{
+	size_t n = counts->n;
+
+	while (n > 0 && counts->at[n - 1] == 0)
+		n--;
+	return n;
+}
+
+/* `counts` NULL: what the group has is not known but for the sum. */
+static void say_group(struct text *text, const struct tt_card *card, const struct tt_counts *counts)
+{
+	const size_t n = counts ? calls_of(counts) : 0;
+
+	say(text, "a group of ");
+	if (!counts) {
+		say_collective(text, card, card->count, " in all");
+		return;
+	}
+	for (size_t i = 0; i < n && i < LISTED; i++) {
+		say(text, "%s", i == 0 ? "" : i + 1 == n ? " and " : ", ");
+		say_collective(text, card, counts->at[i], "");
+	}
+	if (n > LISTED)
+		say(text, " and %zu more", n - LISTED);
+}
+
+static void say_call(struct text *text, const struct tt_card *card, const struct tt_counts *counts)
+{
+	const char *part = tt_part_name((enum tt_part)card->part);
+
+	if (card->magic != TT_CARD_MAGIC)
+		say(text, "bytes that are no operation");
+	else if (part)
+		say(text, "%s", part);
+	else if (card->collective == TT_BARRIER)
+		say(text, "barrier()");
+	else if (card->part == TT_PART_GROUP)
+		say_group(text, card, counts);
+	else
+		say_collective(text, card, tt_card_count(card), has_table(card) ? " in all" : "");
 }
 
 void tt_card_describe(const struct tt_card *card, char *out, size_t size)
 {
-	const char *dtype = tutti_dtype_name((tutti_dtype_t)card->dtype);
-	size_t used;
+	struct text text = { out, size };
 
-	if (card->magic != TT_CARD_MAGIC) {
-		snprintf(out, size, "sent bytes that are no operation");
-		return;
+	say_call(&text, card, NULL);
+}
+
+/* ---- two that differ */
+
+/* What a rank called, and how it counted where that is known. */
+struct side {
+	const struct tt_card *card;
+	const struct tt_counts *counts;
+	char call[CALL_BYTES];
+};
+
+static void describe_side(struct side *side)
+{
+	struct text text = { side->call, sizeof(side->call) };
+
+	say_call(&text, side->card, side->counts);
+}
+
+/* Do they differ in their tables of counts at most, as far as these go? */
+static bool same_counted_call(const struct tt_card *a, const struct tt_card *b)
+{
+	return a->magic == b->magic && a->seq == b->seq && a->part == b->part &&
+	       a->collective == b->collective && a->dtype == b->dtype && a->op == b->op &&
+	       a->windows == b->windows && has_table(a);
+}
+
+static void say_counts(struct text *text, const struct side *a, const struct side *b)
+{
+	const bool group = a->card->part == TT_PART_GROUP;
+	size_t first = 0, differ = 0;
+
+	for (size_t i = a->counts->n; i-- > 0;) {
+		if (a->counts->at[i] == b->counts->at[i])
+			continue;
+		first = i;
+		differ++;
 	}
-	if (card->collective == TT_BARRIER) {
-		snprintf(out, size, "barrier()");
-		return;
-	}
-	used = (size_t)snprintf(out, size, "%s(%s × %" PRIu64,
-				tt_collective_name((enum tt_collective)card->collective),
-				dtype ? dtype : "unknown type", card->count);
-	if (card->op >= 0 && used < size)
-		used += (size_t)snprintf(out + used, size - used, ", %s", tutti_op_name(card->op));
-	if (card->op >= TUTTI_OP_COUNT && used < size)
-		used += (size_t)snprintf(out + used, size - used, " %d", card->op - TUTTI_OP_COUNT);
-	if (card->root >= 0 && used < size)
-		used += (size_t)snprintf(out + used, size - used, ", root %d", card->root);
-	if (used < size)
-		snprintf(out + used, size - used, ")");
+	if (group && calls_of(a->counts) <= LISTED && calls_of(b->counts) <= LISTED)
+		return; /* both were named call by call */
+	say(text,
+	    group ? "; call %zu of the group is of %zu on rank %d, %zu on rank %d"
+		  : "; counts[%zu] is %zu on rank %d, %zu on rank %d",
+	    first, a->counts->at[first], a->card->rank, b->counts->at[first], b->card->rank);
+	if (differ > 1)
+		say(text, " (%zu more differ)", differ - 1);
 }
 
 /* What differs where the descriptions are alike; where they are not, all else follows from that. */
-static const char *hidden_difference(const struct tt_card *a, const char *a_call, const struct tt_card *b,
-				     const char *b_call)
+static void say_hidden_difference(struct text *text, const struct side *a, const struct side *b)
 {
-	if (strcmp(a_call, b_call) != 0)
-		return "";
-	if (a->detail != b->detail)
-		return "; their counts or groups differ, or one sum is pre-multiplied";
-	if (a->algorithm != b->algorithm || a->segments != b->segments)
-		return "; their settings differ (TUTTI_ALGORITHM, TUTTI_SEGMENT, TUTTI_REPRODUCIBLE)";
-	return "";
+	const bool alike = strcmp(a->call, b->call) == 0;
+
+	if (a->counts && b->counts)
+		say_counts(text, a, b);
+	else if (same_counted_call(a->card, b->card) && a->card->detail != b->card->detail)
+		say(text, a->counts || b->counts ? "; several of their counts differ"
+						 : "; their counts differ");
+	else if (alike && a->card->windows != b->card->windows)
+		say(text, "; their buffers are in different windows (tutti_cuda_register), or "
+			  "one's are in none");
+	else if (alike && tt_part_name((enum tt_part)a->card->part))
+		say(text, "; they are in different steps of it");
+	else if (alike && (a->card->algorithm != b->card->algorithm ||
+			   a->card->segments != b->card->segments))
+		say(text,
+		    "; their settings differ (TUTTI_ALGORITHM, TUTTI_SEGMENT, TUTTI_REPRODUCIBLE)");
 }
 
-struct tt_fault tt_card_mismatch(const struct tt_card *mine, const struct tt_card *theirs)
+static const char *verb_of(const struct tt_card *card)
 {
+	return card->magic == TT_CARD_MAGIC ? "called" : "sent";
+}
+
+static void say_mismatch(struct text *text, struct side *a, struct side *b)
+{
+	describe_side(a);
+	describe_side(b);
+	if (a->card->magic != b->card->magic) {
+		say(text, "rank %d %s %s, rank %d %s %s", a->card->rank, verb_of(a->card), a->call,
+		    b->card->rank, verb_of(b->card), b->call);
+		return;
+	}
+	if (a->card->seq != b->card->seq) {
+		say(text,
+		    "rank %d is in its operation %" PRIu64
+		    ", %s, while rank %d is in its operation %" PRIu64
+		    ", %s: one of them left out an operation",
+		    a->card->rank, a->card->seq, a->call, b->card->rank, b->card->seq, b->call);
+		return;
+	}
+	say(text, "operation %" PRIu64 ": rank %d called %s, rank %d called %s", a->card->seq,
+	    a->card->rank, a->call, b->card->rank, b->call);
+	say_hidden_difference(text, a, b);
+}
+
+static struct tt_fault fault_of(const struct tt_card *a, const struct tt_card *b)
+{
+	const bool message = a->collective == TT_SEND_RECV || b->collective == TT_SEND_RECV;
+	const bool by_a =
+		b->magic != TT_CARD_MAGIC || (a->magic == TT_CARD_MAGIC && a->seq < b->seq);
+
+	return (struct tt_fault){ .result = TUTTI_ERR_MISMATCH,
+				  .rank = b->rank,
+				  .seq = message ? 0
+					 : by_a	 ? a->seq
+						 : b->seq };
+}
+
+/* Two places more: a group may have more calls than the own one. */
+#define MORE 2
+
+/* The peer's table where it can be found; the own one, as long as that. False: it cannot, or there
+ * is no memory. */
+static bool find_counts(const struct tt_card *mine, const struct tt_card *theirs,
+			const struct tt_counts *counts, struct tt_counts *own,
+			struct tt_counts *peers)
+{
+	const struct tt_counts_digest digest = { theirs->count, theirs->own, theirs->detail };
+	const size_t n = counts ? counts->n + (mine->part == TT_PART_GROUP ? MORE : 0) : 0;
+
+	if (!counts || !same_counted_call(mine, theirs) || mine->detail == theirs->detail)
+		return false;
+	size_t *tables = calloc(2 * n + 1, sizeof(*tables));
+	if (!tables)
+		return false;
+	memcpy(tables, counts->at, counts->n * sizeof(*tables));
+	*own = (struct tt_counts){ tables, n };
+	*peers = (struct tt_counts){ tables + n, n };
+	if (tt_counts_find(own, &digest, tables + n))
+		return true;
+	free(tables);
+	return false;
+}
+
+struct tt_fault tt_card_mismatch(const struct tt_card *mine, const struct tt_card *theirs,
+				 const struct tt_counts *counts)
+{
+	struct tt_counts own, peers;
+	const bool found = find_counts(mine, theirs, counts, &own, &peers);
+	struct side my_side = { .card = mine, .counts = found ? &own : counts };
+	struct side their_side = { .card = theirs, .counts = found ? &peers : NULL };
 	/* both ends of a link may find out at once: they say the same */
 	const bool swap = theirs->rank < mine->rank;
-	const struct tt_card *a = swap ? theirs : mine, *b = swap ? mine : theirs;
-	const bool message = a->collective == TT_SEND_RECV || b->collective == TT_SEND_RECV;
-	struct tt_fault fault = { .result = TUTTI_ERR_MISMATCH,
-				  .rank = b->rank,
-				  .seq = message ? 0 : a->seq < b->seq ? a->seq : b->seq };
-	char a_call[120], b_call[120];
+	struct tt_fault fault = swap ? fault_of(theirs, mine) : fault_of(mine, theirs);
+	struct text text = { fault.text, sizeof(fault.text) };
 
-	tt_card_describe(a, a_call, sizeof(a_call));
-	tt_card_describe(b, b_call, sizeof(b_call));
-	if (a->seq != b->seq)
-		snprintf(fault.text, sizeof(fault.text),
-			 "rank %d is in its operation %" PRIu64 ", %s, while rank %d is in its operation %" PRIu64
-			 ", %s: one of them left out an operation",
-			 a->rank, a->seq, a_call, b->rank, b->seq, b_call);
+	if (swap)
+		say_mismatch(&text, &their_side, &my_side);
 	else
-		snprintf(fault.text, sizeof(fault.text), "operation %" PRIu64 ": rank %d called %s, rank %d called %s%s",
-			 a->seq, a->rank, a_call, b->rank, b_call, hidden_difference(a, a_call, b, b_call));
+		say_mismatch(&text, &my_side, &their_side);
+	if (found)
+		free((void *)own.at);
+	return fault;
+}
+
+/* ---- two that differ in the count of their pair */
+
+/* The parameter by which the sender, or the receiver, counts what goes between them. */
+static void say_parameter(struct text *text, const struct tt_card *card, int peer, bool sends)
+{
+	const bool to_all = card->collective == TT_ALL_TO_ALL_V;
+	const bool at_root = card->collective == TT_GATHER_V ? !sends : sends;
+
+	if (to_all || at_root)
+		say(text, "%s[%d]",
+		    !to_all ? "counts"
+		    : sends ? "send_counts"
+			    : "recv_counts",
+		    peer);
+	else
+		say(text, "%s", sends ? "send_count" : "recv_count");
+	say(text, " %" PRIu64, card->count);
+}
+
+static void say_side_of_pair(struct text *text, const struct tt_card *card, int peer, bool sends)
+{
+	say(text, "rank %d called ", card->rank);
+	say_collective(text, card, card->own, "");
+	say(text, " with ");
+	say_parameter(text, card, peer, sends);
+}
+
+struct tt_fault tt_card_mismatch_of_pair(const struct tt_card *mine, const struct tt_card *theirs)
+{
+	const bool swap = theirs->rank < mine->rank;
+	const struct tt_card *a = swap ? theirs : mine, *b = swap ? mine : theirs;
+	struct tt_fault fault = fault_of(a, b);
+	struct text text = { fault.text, sizeof(fault.text) };
+
+	say(&text, "operation %" PRIu64 ": ", mine->seq);
+	say_side_of_pair(&text, a, b->rank, swap);
+	say(&text, ", ");
+	say_side_of_pair(&text, b, a->rank, !swap);
 	return fault;
 }

@@ -8,35 +8,72 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "counts.h"
 #include "transport.h"
 
 #define TT_CARD_MAGIC 0x63747474u /* "tttc" */
+
+/* The public function that an operation is a part of, where that is not the collective itself. */
+enum tt_part {
+	TT_PART_NONE,
+	TT_PART_GROUP, /* calls of a group that travel as one */
+	TT_PART_SPLIT,
+	TT_PART_GROW,
+	TT_PART_CUDA_BIND,
+	TT_PART_CUDA_REGISTER,
+	TT_PART_CUDA_DEREGISTER,
+	TT_PART_COUNT
+};
+
+/* What a user's operation was declared as. */
+enum tt_declared {
+	TT_DECLARED_NOT,
+	TT_DECLARED_COMMUTATIVE,
+	TT_DECLARED_ORDERED,
+	TT_DECLARED_PREMUL
+};
 
 struct tt_card {
 	uint32_t magic;
 	int32_t rank; /* the caller */
 	uint64_t seq; /* of the operation: collectives count alone, and each direction of a pair's messages */
+	/* Of a vector, of each block, or of a message. Of a table that all ranks give alike, the
+	 * sum (counts.h). Where a rank knows its own counts alone: 0, and on a link the pair's. */
 	uint64_t count;
-	uint64_t detail; /* hash of a _v form's counts, or of what a group fused */
+	uint64_t detail; /* the digest of such a table; or what else tells calls of a plan apart */
 	int32_t root;	 /* -1 where there is none */
-	int32_t op;	 /* -1 where there is none */
+	int16_t op;	 /* -1 where there is none */
+	uint8_t part;	 /* enum tt_part */
+	uint8_t declared; /* enum tt_declared */
 	uint8_t collective;
 	uint8_t dtype;
 	uint8_t algorithm; /* its number in the registry */
-	uint8_t spare[5];
-	uint64_t segments;
+	/* From here on for the error message alone, not compared, but for segments. Of windows on
+	 * GPUs: which, folded into a byte, and into `detail`; 0: none. */
+	uint8_t windows;
+	uint32_t segments;
+	uint64_t own;	 /* the moment of a table (counts.h), or this rank's own elements where it
+			    knows its own counts alone */
 	uint64_t called; /* of a note: the last collective that its rank has called */
 };
 static_assert(sizeof(struct tt_card) == 64, "a card is one cache line");
 
-/* Everything but the caller's rank, folded into a word. */
+/* Everything but the caller's rank, and what is for the error message alone, folded into a word. */
 uint64_t tt_card_signature(const struct tt_card *card);
-/* A table of counts folded into `hash`, as `detail` has it; NULL changes nothing. */
-uint64_t tt_card_hash_counts(uint64_t hash, const size_t *counts, int n);
 bool tt_card_equal(const struct tt_card *a, const struct tt_card *b);
-/* "all_reduce(float32 × 4096, sum)" */
+/* The elements that its rank called with: where a rank knows its own counts alone, those. */
+uint64_t tt_card_count(const struct tt_card *card);
+/* "tutti_comm_split"; NULL for TT_PART_NONE, TT_PART_GROUP and what is none. */
+const char *tt_part_name(enum tt_part part);
+#define TT_CALL_BYTES 160 /* enough for tt_card_describe() */
+/* "all_reduce(float32 × 4096, sum)", "tutti_comm_split" */
 void tt_card_describe(const struct tt_card *card, char *out, size_t size);
-/* The fault of two ranks whose cards differ. */
-struct tt_fault tt_card_mismatch(const struct tt_card *mine, const struct tt_card *theirs);
+/* The fault of two ranks whose cards differ. `counts`: the table of counts that `mine` stands for,
+ * NULL: there is none, or it is no longer known. */
+struct tt_fault tt_card_mismatch(const struct tt_card *mine, const struct tt_card *theirs,
+				 const struct tt_counts *counts);
+/* The same of a receiver (`mine`) and a sender whose cards differ in the count of their pair alone.
+ */
+struct tt_fault tt_card_mismatch_of_pair(const struct tt_card *mine, const struct tt_card *theirs);
 
 #endif

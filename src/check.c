@@ -10,8 +10,11 @@
 const char *tt_call_name(const struct tt_call *call)
 {
 	static _Thread_local char name[40];
+	const char *part = tt_part_name(call->part);
 	const char *what = call->collective != TT_SEND_RECV ? tt_collective_name(call->collective) : call->sending ? "send" : "recv";
 
+	if (part)
+		return part;
 	snprintf(name, sizeof(name), "tutti_%s%s", call->on_gpu ? "cuda_" : "", what);
 	return name;
 }
@@ -118,7 +121,8 @@ tutti_result_t tt_call_spans(const struct tutti_comm *comm, const struct tt_call
 
 tutti_result_t tt_call_check_buffers(const struct tt_call *call, size_t send_bytes, size_t recv_bytes)
 {
-	if ((send_bytes > 0 && !call->send) || (recv_bytes > 0 && !call->recv))
+	/* pointers first: they are rarely NULL, so no more is looked at */
+	if ((!call->send && send_bytes > 0) || (!call->recv && recv_bytes > 0))
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: %s is NULL, expected a buffer of %zu bytes",
 			       tt_call_name(call), send_bytes > 0 && !call->send ? "send" : "recv",
 			       send_bytes > 0 && !call->send ? send_bytes : recv_bytes);

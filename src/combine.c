@@ -6,6 +6,23 @@
 
 #define CHUNK_BYTES 4096
 
+/* In several steps, averages of so many ranks travel where sums of the type would overflow soon. */
+void tt_combine_choose(const struct tt_kernels *kernels, struct tt_plan *plan)
+{
+	const tutti_op_t op = plan->call.op;
+	const tutti_dtype_t dtype = plan->call.dtype;
+
+	if (plan->user_op && !plan->user_op->function)
+		plan->reduce = kernels->reduce[TUTTI_SUM][dtype];
+	else if (op >= 0 && op < TUTTI_OP_COUNT)
+		plan->reduce = kernels->reduce[op][dtype];
+	if (op != TUTTI_AVG)
+		return;
+	plan->average = kernels->average[dtype];
+	if (!plan->algorithm->one_fold)
+		plan->mean = kernels->mean[dtype];
+}
+
 static const void *aligned(const void *src, void *copy, size_t element, size_t bytes)
 {
 	if ((uintptr_t)src % element == 0)
@@ -34,15 +51,39 @@ static void combine_user(const struct tt_op *op, uint8_t *dst, const void *const
 	}
 }
 
-void tt_combine(const struct tt_op *op, void *dst, const void *const *src, unsigned nsrc,
-		size_t elements, bool final)
+/* The incoming operand of a message is the left or the right one. */
+static void combine_means(const struct tt_plan *plan, const struct tt_step *step, void *dst,
+			  const void *const *src, size_t elements)
+{
+	const double ranks = (double)step->mine + step->theirs;
+	const float mine = (float)(step->mine / ranks), theirs = (float)(step->theirs / ranks);
+	const float share[2] = { step->left ? theirs : mine, step->left ? mine : theirs };
+
+	plan->mean(dst, src, share, elements);
+}
+
+static void combine_average(const struct tt_op *op, const struct tt_step *step, void *dst,
+			    const void *const *src, unsigned nsrc, size_t elements)
 {
 	const struct tt_plan *plan = op->plan;
 
-	if (plan->reduce)
+	if (plan->mean && step->kind == TT_STEP_RECV_REDUCE)
+		combine_means(plan, step, dst, src, elements);
+	else if (step->final)
+		plan->average(dst, src, nsrc, elements, (unsigned)op->comm->size);
+	else
+		plan->reduce(dst, src, nsrc, elements);
+}
+
+void tt_combine(const struct tt_op *op, const struct tt_step *step, void *dst, const void *const *src,
+		unsigned nsrc, size_t elements)
+{
+	const struct tt_plan *plan = op->plan;
+
+	if (plan->average)
+		combine_average(op, step, dst, src, nsrc, elements);
+	else if (plan->reduce)
 		plan->reduce(dst, src, nsrc, elements);
 	else
 		combine_user(op, dst, src, nsrc, elements);
-	if (final && plan->call.op == TUTTI_AVG)
-		op->comm->kernels->divide[plan->call.dtype](dst, dst, elements, (unsigned)op->comm->size);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the life of communicators: making, splitting, aborting, destroying. */
+/* Owns the life of communicators: making, aborting, destroying. (split.c, shrink.c and grow.c make them out of others.) */
 #include "comm.h"
 
 #include <stdio.h>
@@ -25,6 +25,7 @@
 tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int size, uint64_t id,
 			   struct tutti_comm **out)
 {
+	static _Atomic uint64_t made;
 	struct tutti_comm *comm = calloc(1, sizeof(*comm));
 	pthread_condattr_t monotonic;
 
@@ -35,6 +36,7 @@ tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int siz
 	comm->rank = rank;
 	comm->size = size;
 	comm->id = id;
+	comm->serial = atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
 	comm->failed_peer = -1;
 	comm->next_seq = 1; /* a board of zeros has posted nothing */
 	comm->kernels = tt_kernels();
@@ -168,11 +170,26 @@ static tutti_result_t look(void *context)
 	return tt_rendezvous_look(meeting->store);
 }
 
-static tutti_result_t agree(void *context, tutti_result_t result)
+static tutti_result_t agree(void *context, tutti_result_t result, bool unfit)
 {
 	const struct meeting *meeting = context;
 
+	meeting->rendezvous->unfit |= unfit;
 	return tt_rendezvous_give_up(meeting->store, meeting->rendezvous, result);
+}
+
+/* A network interface of some rank was coming up. All say once more how they are reached, under keys of their own. */
+static tutti_result_t exchange_again(struct tutti_comm *comm, bool failed, const struct meeting *meeting,
+				     uint8_t record[TT_RECORD_MAX], size_t *length, uint64_t deadline, struct tt_records *records)
+{
+	struct tt_rendezvous again = *meeting->rendezvous;
+	const tutti_result_t result = failed ? TUTTI_OK : tt_bootstrap_await(comm, deadline, record, length);
+
+	if (result)
+		return result;
+	tt_records_free(records);
+	again.id = ~again.id;
+	return tt_exchange_by_store(meeting->store, &again, record, *length, deadline, records);
 }
 
 static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, struct tt_rendezvous *rendezvous,
@@ -192,10 +209,15 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, struct 
 
 	if (!members && !result)
 		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
-	/* a rank that failed still takes part, with an empty record, so that nobody waits for it; what comes of that is not why */
+	/* a rank that failed still takes part, so that nobody waits for it; what comes of that is not why */
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
-	const tutti_result_t met =
-		tt_exchange_by_store(store, rendezvous, record, result ? 0 : length, deadline, &records);
+	if (result)
+		tt_bootstrap_fail(comm, record, &length);
+	tutti_result_t met = tt_exchange_by_store(store, rendezvous, record, length, deadline, &records);
+	if (!met)
+		met = tt_rendezvous_met(store, rendezvous);
+	if (!met && tt_bootstrap_awaits(&records, comm->size))
+		met = exchange_again(comm, result != TUTTI_OK, &meeting, record, &length, deadline, &records);
 	if (result)
 		tt_thread_error_set(own);
 	else
@@ -267,6 +289,7 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 	tutti_result_t result = tt_settings_read(config, &settings);
 	if (result)
 		return result;
+	tt_settings_warn(rank);
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	if (size > 1)
 		result = tt_rendezvous(store, "comm", rank, size, deadline, &meeting);
@@ -301,6 +324,7 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 	result = tt_launch_read(&launch);
 	if (result)
 		goto wipe;
+	tt_settings_warn(launch.rank);
 	tt_log(INFO, COMM, "started by %s as rank %d of %d, meeting in %s", launch.launcher, launch.rank,
 	       launch.size, launch.size > 1 ? launch.store : "nothing");
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
@@ -308,131 +332,9 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 		result = tt_rendezvous_launched(&launch, &settings.key, deadline, &store, &meeting);
 	if (!result)
 		result = create(&settings, store, &meeting, launch.rank, launch.size, deadline, comm);
-	tt_rendezvous_close(&launch, store, &meeting, result);
+	tt_rendezvous_close(store, &meeting, result);
 wipe:
 	tt_key_wipe(&settings.key);
-	return result;
-}
-
-/* ---- out of another communicator */
-
-struct choice {
-	int32_t color, key, rank;
-};
-
-static int by_key(const void *a, const void *b)
-{
-	const struct choice *one = a, *other = b;
-
-	if (one->key != other->key)
-		return one->key < other->key ? -1 : 1;
-	return one->rank < other->rank ? -1 : 1;
-}
-
-/* The ranks of `color` in their new order; gives how many, and this rank's place. */
-static int select_members(struct choice *choices, int n, int color, int rank, int *members, int *place)
-{
-	int count = 0;
-
-	qsort(choices, (size_t)n, sizeof(*choices), by_key);
-	for (int i = 0; i < n; i++) {
-		if (choices[i].color != color)
-			continue;
-		if (choices[i].rank == rank)
-			*place = count;
-		members[count++] = choices[i].rank;
-	}
-	return count;
-}
-
-/* The same on all members, and another for every split and color. */
-static uint64_t split_id(struct tutti_comm *parent, int color)
-{
-	const uint64_t id = (parent->id ^ (parent->next_seq << 20) ^ (uint64_t)(uint32_t)color) *
-			    0x9e3779b97f4a7c15ull;
-
-	return id ^ (id >> 32);
-}
-
-static tutti_result_t split(struct tutti_comm *parent, int color, struct choice *choices, int *members,
-			    struct tutti_comm **out)
-{
-	const uint64_t deadline = tt_now() + parent->settings.timeout_ns;
-	struct tt_records records = { 0 };
-	uint8_t record[TT_RECORD_MAX];
-	size_t length = 0;
-	int place = 0;
-	tutti_result_t result = TUTTI_OK;
-
-	if (color >= 0) {
-		const int count = select_members(choices, parent->size, color, parent->rank, members, &place);
-
-		result = tt_comm_new(&parent->settings, place, count, split_id(parent, color), out);
-		if (!result)
-			result = tt_bootstrap_open(*out, record, &length);
-	}
-	/* a rank that failed still takes part, with an empty record, so that nobody waits for it */
-	const tutti_result_t met = tt_exchange_by_parent(parent, record, result ? 0 : length, &records);
-	if (!result)
-		result = met;
-	if (!result && *out)
-		result = tt_bootstrap_join(*out, &records, members, deadline);
-	tt_records_free(&records);
-	return result;
-}
-
-/* Why a rank's part in a split failed. */
-struct split_failure {
-	int32_t result;
-	char sentence[TT_ERROR_MAX];
-};
-
-/* Ranks of other colors, and those that had joined, are told: either all have their part or none, and the parent is as
- * before. Of several failures the one is told that is a rank's own, not what its peers made of it; then the lowest rank's. */
-static tutti_result_t agree_on_split(struct tutti_comm *parent, tutti_result_t result, struct tutti_comm **out)
-{
-	const bool told = result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT;
-	const int64_t fine = INT64_MAX, mine = result ? ((int64_t)told << 32) + parent->rank : fine;
-	struct split_failure failure = { .result = result };
-	int64_t first = 0;
-
-	if (result) {
-		snprintf(failure.sentence, sizeof(failure.sentence), "rank %d: %.500s", parent->rank, tt_thread_error());
-		tutti_comm_destroy(*out); /* by which those learn of it that wait for this rank there */
-		*out = NULL;
-	}
-	tutti_result_t met = tutti_all_reduce(parent, &mine, &first, 1, TUTTI_INT64, TUTTI_MIN, NULL);
-	if (met || first == fine)
-		return met;
-	met = tutti_broadcast(parent, &failure, &failure, sizeof(failure), TUTTI_UINT8, (int)(first & INT32_MAX), NULL);
-	return met ? met : tt_fail((tutti_result_t)failure.result, COMM, "tutti_comm_split: %s", failure.sentence);
-}
-
-TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *out)
-{
-	if (!tt_comm_usable(comm))
-		return tt_comm_refuse(comm, "tutti_comm_split");
-	if (!out)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_split: out is NULL");
-	*out = NULL;
-	const struct choice mine = { color, key, comm->rank };
-	struct choice *choices = malloc((size_t)comm->size * sizeof(*choices));
-	int *members = malloc((size_t)comm->size * sizeof(*members));
-	tutti_result_t result = TUTTI_OK;
-
-	if (!choices || !members)
-		result = tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
-						    "tutti_comm_split: no memory for %d ranks", comm->size));
-	if (!result)
-		result = tutti_all_gather(comm, &mine, choices, sizeof(mine), TUTTI_UINT8, NULL);
-	if (!result)
-		result = agree_on_split(comm, split(comm, color, choices, members, out), out);
-	free(choices);
-	free(members);
-	if (result) {
-		tutti_comm_destroy(*out);
-		*out = NULL;
-	}
 	return result;
 }
 
@@ -519,7 +421,7 @@ TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info
 	const struct tt_plan *plan = comm->last_plan;
 	if (plan) {
 		info->algorithm = plan->algorithm->name;
-		info->transports = comm->size == 1 ? "none" : plan->call.on_gpu ? "cuda" : comm->transport_names;
+		info->transports = tt_carriers(comm, plan);
 		info->segment_bytes = plan->segments > 1 ? plan->slot_bytes : 0;
 		info->rounds = plan->sched.nrounds;
 	}

@@ -46,6 +46,7 @@ struct tt_user_op {
 	tutti_reduce_fn_t function; /* NULL: pre-multiplied sum */
 	void *context;
 	tutti_dtype_t dtype;	/* of the scalar */
+	unsigned held;		/* calls in open groups that use it */
 	uint8_t scalar[8];
 };
 
@@ -74,7 +75,8 @@ struct tutti_comm {
 	struct tt_maker maker;
 	struct tt_settings settings;
 	int rank, size;
-	uint64_t id;
+	uint64_t id;	 /* the same on all ranks */
+	uint64_t serial; /* no other communicator of this process has had it */
 
 	/* topology */
 	int *host;	      /* [size] */
@@ -97,11 +99,12 @@ struct tutti_comm {
 	struct tt_board board; /* all ranks share memory; board.base NULL otherwise */
 	void *records;	       /* bootstrap.c's, until all have joined */
 	tutti_result_t (*hopeless)(void *context); /* for join(), see tt_endpoint_config; or NULL */
-	/* This rank cannot join for `result`, which is about another rank or a deadline, and the thread's sentence: what to
-	 * return instead, and tell others. NULL: that. */
-	tutti_result_t (*agree)(void *context, tutti_result_t result);
+	/* This rank cannot join for `result`, which is about another rank or a deadline, or, `unfit`, is true of the ranks
+	 * together, and the thread's sentence: what to return instead, and tell others. NULL: that. */
+	tutti_result_t (*agree)(void *context, tutti_result_t result, bool unfit);
 	void *hopeless_context; /* of both */
 	char transport_names[64];
+	char carriers[1 << TT_MAX_TRANSPORTS][32]; /* carriers.c's, by sets of endpoints; "" until asked for */
 
 	/* operations */
 	const struct tt_kernels *kernels;

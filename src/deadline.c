@@ -240,12 +240,51 @@ static int say_who_is_awaited(struct text *text, const struct tt_op *op, enum gr
 
 /* ---- the sentence about a message */
 
+/* What the peer of a send sends here itself, where no receive takes it. Bytes, 0: nothing. */
+static size_t sent_by_peer(const struct tt_cursor *cursor)
+{
+	struct tt_card theirs;
+	size_t bytes;
+
+	if (cursor->wire->head[0] || tt_cursor_peek_card(cursor, 0, &theirs) <= 0)
+		return 0;
+	if (theirs.magic != TT_CARD_MAGIC || theirs.collective != TT_SEND_RECV ||
+	    __builtin_mul_overflow(theirs.count, tutti_dtype_size((tutti_dtype_t)theirs.dtype),
+				   &bytes))
+		return 0;
+	return bytes;
+}
+
+/* A link holds as much in one direction as in the other: what is longer than all that it took here
+ * cannot have been sent completely, and its sender waits, too. */
+static void say_send_of_peer(struct text *text, const struct tt_op *op, int peer, size_t theirs)
+{
+	const int rank = op->comm->rank;
+
+	if (theirs > op->cursors[0].at)
+		say(text,
+		    ", and sends %zu bytes to rank %d itself: both ranks wait in sends; one must "
+		    "receive first, or each must call "
+		    "both in a group (tutti_group_begin)",
+		    theirs, rank);
+	else
+		say(text,
+		    ", and has sent %zu bytes to rank %d, which has not called the receive: has "
+		    "rank %d called its receive?",
+		    theirs, rank, peer);
+}
+
 static void say_message(struct text *text, const struct tt_op *op, int peer)
 {
 	const struct tt_cursor *cursor = &op->cursors[0];
 	const char *state = is_stopped(op->comm, peer) ? "stopped (state T)" : "alive";
+	const size_t theirs = cursor->sending ? sent_by_peer(cursor) : 0;
 
-	if (cursor->sending)
+	if (theirs) {
+		say(text, "rank %d is %s, took %zu of %zu bytes", peer, state, cursor->at,
+		    op->length);
+		say_send_of_peer(text, op, peer, theirs);
+	} else if (cursor->sending)
 		say(text, "rank %d is %s but took %zu of %zu bytes: has it called the receive?", peer, state, cursor->at,
 		    op->length);
 	else if (tt_cursor_carded(cursor))
@@ -266,7 +305,7 @@ static uint64_t timeout_of(const struct tt_op *op)
 
 static void say_operation(struct text *text, const struct tt_op *op, int peer)
 {
-	char call[120];
+	char call[TT_CALL_BYTES];
 
 	tt_card_describe(&op->card, call, sizeof(call));
 	if (peer < 0)

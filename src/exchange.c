@@ -7,6 +7,7 @@
 
 #include "comm.h"
 #include "log.h"
+#include "parts.h"
 
 #define STORE_VALUE_MAX (1u << 20)
 
@@ -155,8 +156,25 @@ tutti_result_t tt_records_unpack(const void *bytes, size_t length, int count, st
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, const void *mine, size_t length,
-				     struct tt_records *out)
+tutti_result_t tt_records_arrange(struct tt_records *records, int size, int rank, size_t mine, size_t *bytes)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < size; i++) {
+		if (records->length[i] > TT_EXCHANGED_MAX || (i == rank && records->length[i] != mine))
+			return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+				       "%zu bytes are to come from rank %d, expected %d at most: another version of tutti runs there: "
+				       "all ranks must use the same one",
+				       records->length[i], i, TT_EXCHANGED_MAX);
+		records->offset[i] = at;
+		at += records->length[i];
+	}
+	*bytes = at;
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, enum tt_part part, const void *mine,
+				     size_t length, struct tt_records *out)
 {
 	const int size = tutti_comm_size(parent);
 	size_t bytes = 0;
@@ -167,17 +185,20 @@ tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, const void *mine, size
 	if (!out->offset || !out->length)
 		result = tt_comm_fail(parent, tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", size));
 	if (!result)
-		result = tutti_all_gather(parent, &length, out->length, sizeof(length), TUTTI_UINT8, NULL);
-	for (int rank = 0; rank < size && !result; rank++) {
-		out->offset[rank] = bytes;
-		bytes += out->length[rank];
+		result = tt_part_all_gather(parent, part, &length, out->length, sizeof(length));
+	if (!result) {
+		result = tt_records_arrange(out, size, tutti_comm_rank(parent), length, &bytes);
+		if (result) /* the others may have seen other lengths, and are not to wait */
+			result = tt_comm_fail(parent, result);
 	}
 	if (!result) {
 		out->bytes = malloc(bytes + 1);
-		result = out->bytes ?
-				 tutti_all_gather_v(parent, mine, out->bytes, out->length, NULL, TUTTI_UINT8, NULL) :
-				 tt_comm_fail(parent, tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
-							      "no memory for %zu bytes of addresses", bytes));
+		result = out->bytes
+				 ? tt_part_all_gather_v(parent, part, mine, out->bytes, out->length)
+				 : tt_comm_fail(parent,
+						tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
+							"no memory for %zu bytes of addresses",
+							bytes));
 	}
 	return result;
 }

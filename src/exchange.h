@@ -7,10 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "card.h"
 #include "rendezvous.h"
 #include "tutti/tutti.h"
 
-#define TT_RECORD_MAX 3072 /* bytes that a rank may contribute */
+#define TT_RECORD_MAX	 4088 /* bytes that a rank tells of itself */
+#define TT_EXCHANGED_MAX (TT_RECORD_MAX + 8) /* that it may contribute: that, and what stands before it in a report */
 
 struct tt_records {
 	uint8_t *bytes;
@@ -20,8 +22,12 @@ struct tt_records {
 /* Bruck's all-gather (IEEE TPDS 8(11), 1997) through a store's set and get: log2(size) steps for every rank of the meeting. */
 tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezvous *meeting, const void *mine,
 				    size_t length, uint64_t deadline, struct tt_records *out);
-tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, const void *mine, size_t length,
-				     struct tt_records *out);
+/* Where records lie one after another, of which each of `size` ranks has told the length (records->length); `mine` is the length
+ * that this one, `rank`, told itself. Gives their offsets, and how many bytes they have in all. */
+tutti_result_t tt_records_arrange(struct tt_records *records, int size, int rank, size_t mine, size_t *bytes);
+/* As a part of `part`, which `parent` is called for. */
+tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, enum tt_part part, const void *mine,
+				     size_t length, struct tt_records *out);
 /* Records of `count` ranks one after another, each with its length in front; at most tt_records_room() bytes, of which it
  * gives how many. */
 size_t tt_records_room(int count);

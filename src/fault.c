@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "comm.h"
+#include "failure.h"
 #include "log.h"
 #include "recorder.h"
 
@@ -19,10 +20,16 @@
 
 /* ---- settling */
 
+/* Of a fault that this rank found, too: calls of others may be part of its text, or words of the user's, and what all ranks tell
+ * is to be the same. */
 static void keep(struct tutti_comm *comm, const struct tt_fault *fault)
 {
 	comm->fault = *fault;
-	comm->fault.text[sizeof(comm->fault.text) - 1] = '\0';
+	if (tt_fault_check(&comm->fault, comm->size))
+		return;
+	comm->fault.rank = -1; /* as of a card that came with a rank that there is not */
+	if (!tt_failure_is_known(comm->fault.result))
+		comm->fault.result = TUTTI_ERR_SYSTEM;
 }
 
 /* A fault that has come from a peer. */

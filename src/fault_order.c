@@ -2,6 +2,7 @@
 /* Owns which of several faults counts. */
 #include <string.h>
 
+#include "failure.h"
 #include "transport.h"
 
 /* What a rank says of itself explains more than what others find about it; that something did not come explains least, as
@@ -33,4 +34,10 @@ bool tt_fault_before(const struct tt_fault *a, const struct tt_fault *b)
 	if (a->result != b->result)
 		return a->result > b->result;
 	return strncmp(a->text, b->text, sizeof(a->text)) < 0;
+}
+
+bool tt_fault_check(struct tt_fault *fault, int size)
+{
+	tt_failure_text(fault->text, sizeof(fault->text), fault->text, sizeof(fault->text));
+	return tt_failure_is_known(fault->result) && fault->rank >= -1 && fault->rank < size;
 }

@@ -17,7 +17,7 @@
 
 #include "card.h"
 
-#define TT_FLIGHT_MAGIC 0x3354484749544c46ull /* bytes and meaning of all below */
+#define TT_FLIGHT_MAGIC 0x3454484749544c46ull	/* bytes and meaning of all below */
 #define TT_FLIGHT_OPS 4096u		      /* operations kept */
 #define TT_FLIGHT_PLANS (128u * 1024)	      /* bytes for plans */
 #define TT_FLIGHT_OPS_FIRST 1024u	      /* operations and bytes of plans for which there is memory from the start */
@@ -86,6 +86,8 @@ struct tt_flight {
 	int32_t rank, size;
 	int32_t pid;
 	int32_t counter; /* ticks are the processor's, not nanoseconds */
+	int32_t launched; /* the process' rank by its launcher, -1: unknown */
+	int32_t unused;
 	uint64_t boot;	 /* ticks of another boot say nothing */
 	uint64_t ticks, monotonic; /* taken together when the mapping was made */
 	char job[64], host[64], hostname[64], transports[64];

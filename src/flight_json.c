@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "flight.h"
 #include "log.h"
 #include "names.h"
@@ -27,8 +28,10 @@ struct out {
 
 static void flush(struct out *out)
 {
+	struct tt_file_guard guard;
 	size_t done = 0;
 
+	tt_file_guard_begin(&guard);
 	while (done < out->used && !out->error) {
 		const ssize_t written = write(out->fd, out->bytes + done, out->used - done);
 
@@ -37,6 +40,7 @@ static void flush(struct out *out)
 		else if (written < 0 && errno != EINTR)
 			out->error = errno;
 	}
+	tt_file_guard_end(&guard);
 	out->used = 0;
 }
 
@@ -227,8 +231,10 @@ static void write_header(struct out *out, const struct tt_flight *flight, const 
 	pair_text(out, "host", flight->host, sizeof(flight->host));
 	pair_text(out, "hostname", flight->hostname, sizeof(flight->hostname));
 	pair_signed(out, "pid", flight->pid);
+	pair_signed(out, "launched_as", flight->launched);
 	pair_text(out, "transports", flight->transports, sizeof(flight->transports));
 	pair_name(out, "why", why);
+	pair_unsigned(out, "opened_ns", flight->monotonic);
 	pair_unsigned(out, "monotonic_ns", clocks->monotonic[1]);
 	pair_unsigned(out, "realtime_ns", real_now());
 }
@@ -263,6 +269,13 @@ static const char *dtype_name(int dtype)
 	return name ? name : "unknown";
 }
 
+static const char *op_name(int32_t op)
+{
+	const char *name = tutti_op_name(op);
+
+	return name ? name : "unknown";
+}
+
 static void write_peers(struct out *out, const struct tt_flight *flight, uint64_t place,
 			const struct tt_flight_plan *plan)
 {
@@ -288,8 +301,17 @@ static void pair_op(struct out *out, int32_t op)
 	if (op < 0)
 		put(out, "null");
 	else
-		put_string(out, tutti_op_name(op), 64);
+		put_string(out, op_name(op), 64);
 	pair_signed(out, "op_number", op);
+}
+
+static void write_part(struct out *out, const struct tt_card *card)
+{
+	const char *part =
+		card->part == TT_PART_GROUP ? "group" : tt_part_name((enum tt_part)card->part);
+
+	if (part)
+		pair_name(out, "part_of", part);
 }
 
 static void write_card(struct out *out, const struct tt_flight *flight, uint64_t place,
@@ -301,7 +323,8 @@ static void write_card(struct out *out, const struct tt_flight *flight, uint64_t
 	open_one(out, '{');
 	pair_unsigned(out, "card", place);
 	pair_name(out, "collective", tt_collective_name((enum tt_collective)card->collective));
-	pair_unsigned(out, "count", card->count);
+	write_part(out, card);
+	pair_unsigned(out, "count", tt_card_count(card));
 	pair_name(out, "dtype", dtype_name(card->dtype));
 	pair_op(out, card->op);
 	pair_signed(out, "root", card->root);

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "flight.h"
 #include "fork.h"
 #include "log.h"
@@ -150,7 +151,7 @@ static int reserve(int fd, int which)
 	int error = 0;
 
 	for (int i = 0; i < 2 && !error; i++)
-		error = posix_fallocate(fd, (off_t)parts[which][i].at, (off_t)(parts[which][i].end - parts[which][i].at));
+		error = tt_file_reserve(fd, parts[which][i].at, parts[which][i].end - parts[which][i].at);
 	return error;
 }
 
@@ -182,7 +183,7 @@ static int make_ring(const char *ring)
 	const int fd = TT_FD(open(draft, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
 	if (fd < 0)
 		return -1;
-	error = ftruncate(fd, sizeof(struct tt_flight)) < 0 ? errno : reserve(fd, FIRST_PARTS);
+	error = tt_file_resize(fd, sizeof(struct tt_flight)) < 0 ? errno : reserve(fd, FIRST_PARTS);
 	if (!error && (flock(fd, LOCK_EX | LOCK_NB) < 0 || rename(draft, ring) < 0))
 		error = errno;
 	if (!error)

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns groups. A thread's open groups are its own state, one per communicator. At the end the collected calls are
  * started in an order that does not depend on how a rank mixed them: small all-reduces that can travel as one
- * first in their place among the collectives, then sends and receives, which have a lane of their own. */
+ * first in their place among the collectives, then sends and receives, which have a lane of their own.
+ *
+ * Another thread may destroy the communicator of an open group. Nobody tells the thread that has it open: a group is known
+ * by the communicator's serial number, which none has again, and never looks at a communicator that is not at hand. What
+ * a thread has open when it ends is freed then. */
 #include "group.h"
 
 #include <stdlib.h>
@@ -11,13 +15,15 @@
 #include "cuda/staged.h"
 #include "log.h"
 #include "next_call.h"
+#include "user_op.h"
 
 #define FUSE_BYTES 4096		  /* an all-reduce up to this size may be fused */
 #define FUSE_TOTAL (256u * 1024) /* into messages up to this one */
 
 struct group {
 	struct group *next;
-	struct tutti_comm *comm;
+	struct tutti_comm *comm; /* may be gone, and another in its place */
+	uint64_t serial;	 /* its own */
 	struct tt_call *calls;
 	size_t n, room;
 	tutti_result_t error; /* of the first call that was wrong */
@@ -29,6 +35,7 @@ struct tt_fused {
 	struct tt_fused *next;
 	uint8_t *buffer;
 	size_t bytes, n;
+	struct tt_counts members; /* elements of each, behind the parts */
 	struct {
 		void *recv;
 		size_t offset, bytes;
@@ -37,11 +44,16 @@ struct tt_fused {
 
 static _Thread_local struct group *open_groups;
 
+static bool is_of(const struct group *group, const struct tutti_comm *comm)
+{
+	return group->comm == comm && group->serial == comm->serial;
+}
+
 static struct group **find(const struct tutti_comm *comm)
 {
 	struct group **link = &open_groups;
 
-	while (*link && (*link)->comm != comm)
+	while (*link && !is_of(*link, comm))
 		link = &(*link)->next;
 	return link;
 }
@@ -77,6 +89,14 @@ static void free_tables(struct tt_call *call)
 	free((void *)call->recv_displs);
 }
 
+static void group_free(struct group *group)
+{
+	for (size_t i = 0; i < group->n; i++)
+		free_tables(&group->calls[i]);
+	free(group->calls);
+	free(group);
+}
+
 static tutti_result_t append(struct group *group, const struct tt_call *call)
 {
 	if (group->n == group->room) {
@@ -95,13 +115,21 @@ static tutti_result_t append(struct group *group, const struct tt_call *call)
 		free_tables(&group->calls[group->n]);
 		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory for the counts of a call");
 	}
+	tt_user_op_hold(group->comm, call->op);
 	group->n++;
 	return TUTTI_OK;
 }
 
-bool tt_group_is_open(const struct tutti_comm *comm)
+tutti_result_t tt_group_refuse(const struct tutti_comm *comm, const char *call)
 {
-	return *find(comm) != NULL;
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, call);
+	if (*find(comm))
+		return tt_fail(TUTTI_ERR_INVALID, EXEC,
+			       "%s: this thread has a group open on this communicator, which takes collectives, sends and "
+			       "receives only: call it before tutti_group_begin() or after tutti_group_end()",
+			       call);
+	return TUTTI_OK;
 }
 
 bool tt_group_keep(struct tutti_comm *comm, const struct tt_call *call, tutti_request_t *request,
@@ -158,11 +186,13 @@ static tutti_result_t fuse(struct group *group, size_t first, struct tt_call *ou
 {
 	const struct tt_call head = group->calls[first];
 	const size_t element = tutti_dtype_size(head.dtype);
-	struct tt_fused *fused = calloc(1, sizeof(*fused) + (group->n - first) * sizeof(fused->part[0]));
-	uint64_t detail = 0x9e3779b97f4a7c15ull;
+	const size_t room = group->n - first;
+	struct tt_fused *fused =
+		calloc(1, sizeof(*fused) + room * (sizeof(fused->part[0]) + sizeof(size_t)));
 
 	if (!fused)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory to fuse a group");
+	size_t *const counts = (size_t *)&fused->part[room];
 	for (size_t i = first; i < group->n; i++)
 		if (fuse_with(&head, &group->calls[i]) && fused->bytes < FUSE_TOTAL)
 			fused->bytes += group->calls[i].count * element;
@@ -183,15 +213,18 @@ static tutti_result_t fuse(struct group *group, size_t first, struct tt_call *ou
 		memcpy(fused->buffer + at, call->send, bytes);
 		fused->part[fused->n].recv = call->recv;
 		fused->part[fused->n].offset = at;
+		counts[fused->n] = call->count;
 		fused->part[fused->n++].bytes = bytes;
 		at += bytes;
-		detail = (detail ^ call->count) * 0x100000001b3ull; /* ranks must agree on every part */
 		call->collective = TT_COLLECTIVE_COUNT;
 	}
 	*out = head;
 	out->send = out->recv = fused->buffer;
 	out->count = fused->bytes / element;
-	out->detail = detail;
+	fused->members = (struct tt_counts){ counts, fused->n };
+	out->part = TT_PART_GROUP;
+	out->members = &fused->members; /* ranks must agree on each */
+	out->detail = tt_counts_digest(out->members).hash;
 	fused->next = *fused_out;
 	*fused_out = fused;
 	return TUTTI_OK;
@@ -307,14 +340,6 @@ static tutti_result_t start_all(struct group *group, struct tutti_request *reque
 	return result ? tt_comm_give_up(comm, result) : TUTTI_OK;
 }
 
-static void group_free(struct group *group)
-{
-	for (size_t i = 0; i < group->n; i++)
-		free_tables(&group->calls[i]);
-	free(group->calls);
-	free(group);
-}
-
 /* Calls with buffers on GPUs are to work on the host. */
 static tutti_result_t stage_all(struct group *group, struct tutti_request *request)
 {
@@ -360,6 +385,36 @@ static tutti_result_t run(struct group *group, tutti_request_t *request)
 	return result;
 }
 
+/* ---- life */
+
+static pthread_key_t ending; /* of a thread: its value is set where it has had a group open */
+static pthread_once_t ending_once = PTHREAD_ONCE_INIT;
+static bool ending_known;
+
+static void drop_all(void *unused)
+{
+	(void)unused;
+	while (open_groups) {
+		struct group *group = open_groups;
+
+		open_groups = group->next;
+		group_free(group);
+	}
+}
+
+static void make_ending(void)
+{
+	ending_known = pthread_key_create(&ending, drop_all) == 0;
+}
+
+/* This thread's groups end with it at the latest. (Where the system has no key left for that, they stay.) */
+static void end_with_thread(void)
+{
+	pthread_once(&ending_once, make_ending);
+	if (ending_known)
+		pthread_setspecific(ending, &open_groups);
+}
+
 void tt_group_drop(const struct tutti_comm *comm)
 {
 	struct group **link = find(comm), *group = *link;
@@ -372,16 +427,17 @@ void tt_group_drop(const struct tutti_comm *comm)
 
 TUTTI_API tutti_result_t tutti_group_begin(tutti_comm_t comm)
 {
-	if (!tt_comm_usable(comm))
-		return tt_comm_refuse(comm, "tutti_group_begin");
-	if (*find(comm))
-		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "tutti_group_begin: this thread has a group open on this communicator; end it first");
+	const tutti_result_t refused = tt_group_refuse(comm, "tutti_group_begin");
+
+	if (refused)
+		return refused;
 	struct group *group = calloc(1, sizeof(*group));
 	if (!group)
 		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
 						  "tutti_group_begin: no memory for a group"));
+	end_with_thread();
 	group->comm = comm;
+	group->serial = comm->serial;
 	pthread_mutex_lock(&comm->lock);
 	if (comm->next_calls)
 		group->timeout_ns = tt_next_call_take(comm);
@@ -406,6 +462,8 @@ TUTTI_API tutti_result_t tutti_group_end(tutti_comm_t comm, tutti_request_t *req
 			       "tutti_group_begin() first");
 	*link = group->next;
 	const tutti_result_t result = group->error ? group->error : run(group, request);
+	for (size_t i = 0; i < group->n; i++)
+		tt_user_op_let_go(comm, group->calls[i].op);
 	group_free(group);
 	return result;
 }

@@ -5,15 +5,20 @@
  * the same number; all have opened their endpoints; rank 0, the clerk, has found the newcomers in the store (seats.c), while the
  * others hear from it now and then, lest their wait for it misses a deadline; all have joined, the newcomers too.
  * Where a step fails the old communicator is as before. */
+#include "grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "bootstrap.h"
+#include "failure.h"
+#include "group.h"
 #include "launch.h"
 #include "log.h"
 #include "next_call.h"
+#include "parts.h"
 #include "report.h"
 #include "seats.h"
 
@@ -30,16 +35,26 @@ struct growing {
 
 /* ---- members among themselves */
 
-struct question {
-	uint64_t id;
-	int64_t newcomers;
-};
+tutti_result_t tt_grow_read_questions(const struct tt_grow_question *all, int size, int rank, int newcomers)
+{
+	if (all[rank].newcomers != newcomers)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+			       "tutti_comm_grow: the %d newcomers of rank %d came back as %lld: another rank does not do what this "
+			       "version of tutti does: all ranks must use the same one",
+			       newcomers, rank, (long long)all[rank].newcomers);
+	for (int other = 1; other < size; other++)
+		if (all[other].newcomers != all[0].newcomers)
+			return tt_fail(TUTTI_ERR_INVALID, COMM,
+				       "tutti_comm_grow: rank 0 asks for %lld newcomers, rank %d for %lld: all must ask for as many",
+				       (long long)all[0].newcomers, other, (long long)all[other].newcomers);
+	return TUTTI_OK;
+}
 
-/* Do all call for as many? Rank 0's number is the new communicator's. */
+/* Do all call for as many? */
 static tutti_result_t ask_members(struct growing *g)
 {
-	struct question mine = { .newcomers = g->newcomers };
-	struct question *all = calloc((size_t)g->old->size, sizeof(*all));
+	struct tt_grow_question mine = { .newcomers = g->newcomers };
+	struct tt_grow_question *all = calloc((size_t)g->old->size, sizeof(*all));
 	tutti_result_t result = TUTTI_OK;
 
 	if (!all)
@@ -47,45 +62,24 @@ static tutti_result_t ask_members(struct growing *g)
 	if (getrandom(&mine.id, sizeof(mine.id), 0) != sizeof(mine.id))
 		result = tt_comm_fail(g->old, tt_fail_errno(COMM, "read random bytes"));
 	if (!result)
-		result = tutti_all_gather(g->old, &mine, all, sizeof(mine), TUTTI_UINT8, NULL);
+		result = tt_part_all_gather(g->old, TT_PART_GROW, &mine, all, sizeof(mine));
 	g->id = all[0].id;
-	for (int rank = 1; rank < g->old->size && !result; rank++)
-		if (all[rank].newcomers != all[0].newcomers)
-			result = tt_fail(TUTTI_ERR_INVALID, COMM,
-					 "tutti_comm_grow: rank 0 asks for %d newcomers, rank %d for %d: all must ask for as many",
-					 (int)all[0].newcomers, rank, (int)all[rank].newcomers);
+	if (!result) {
+		result = tt_grow_read_questions(all, g->old->size, g->old->rank, g->newcomers);
+		if (result == TUTTI_ERR_UNSUPPORTED) /* the others may have seen something else */
+			result = tt_comm_fail(g->old, result);
+	}
 	free(all);
 	return result;
-}
-
-/* The first that failed for a reason of its own, as the others found no more than that it had; else the first that failed at
- * all; else 0. */
-static int first_to_fail(const struct tt_records *reports, int size)
-{
-	int first = -1;
-
-	for (int rank = 0; rank < size; rank++) {
-		struct tt_report report;
-
-		if (!tt_report_read(reports->bytes + reports->offset[rank], reports->length[rank], &report))
-			return rank;
-		if (report.result && report.result != TUTTI_ERR_PEER_LOST && report.result != TUTTI_ERR_TIMEOUT)
-			return rank;
-		if (report.result && first < 0)
-			first = rank;
-	}
-	return first < 0 ? 0 : first;
 }
 
 /* Every member's report; what the first that failed says is what all return. */
 static tutti_result_t compare(struct growing *g, const struct tt_report *mine, struct tt_records *out)
 {
-	const tutti_result_t result = tt_exchange_by_parent(g->old, mine, tt_report_size(mine), out);
+	const tutti_result_t result =
+		tt_exchange_by_parent(g->old, TT_PART_GROW, mine, tt_report_size(mine), out);
 
-	if (result)
-		return result;
-	const int rank = first_to_fail(out, g->old->size);
-	return tt_report_judge(out->bytes + out->offset[rank], out->length[rank], rank, "tutti_comm_grow");
+	return result ? result : tt_reports_judge(out, g->old->size, "tutti_comm_grow");
 }
 
 static tutti_result_t is_hopeless(void *context)
@@ -130,42 +124,52 @@ static tutti_result_t open_all(struct growing *g, struct tt_records *members)
 
 /* ---- the clerk's word to the members */
 
-struct word {
-	int32_t result; /* TUTTI_IN_PROGRESS: another will follow */
-	uint32_t length; /* of the records of all, which follow if it is TUTTI_OK */
-	char text[TT_ERROR_MAX];
-};
-
 static tutti_result_t say(struct growing *g, tutti_result_t result, const void *records, size_t length)
 {
-	struct word word = { .result = result, .length = (uint32_t)length };
+	struct tt_grow_word word = { .result = result, .length = (uint32_t)length };
 
 	if (result < 0)
 		snprintf(word.text, sizeof(word.text), "%s", tt_thread_error());
-	tutti_result_t said = tutti_broadcast(g->old, &word, &word, sizeof(word), TUTTI_UINT8, 0, NULL);
+	tutti_result_t said =
+		tt_part_broadcast(g->old, TT_PART_GROW, &word, &word, sizeof(word), 0);
 	if (!said && !result)
-		said = tutti_broadcast(g->old, records, (void *)records, length, TUTTI_UINT8, 0, NULL);
+		said = tt_part_broadcast(g->old, TT_PART_GROW, records, (void *)records, length, 0);
 	return said;
+}
+
+tutti_result_t tt_grow_read_word(const struct tt_grow_word *word, size_t most)
+{
+	if (word->result == TUTTI_IN_PROGRESS)
+		return TUTTI_IN_PROGRESS;
+	if (word->result != TUTTI_OK)
+		return tt_fail_reported(COMM, "", word->result, word->text, sizeof(word->text));
+	if (word->length == 0 || word->length > most)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+			       "tutti_comm_grow: rank 0 announces %u bytes of records, expected 1 to %zu: it runs another version of "
+			       "tutti: all ranks must use the same one",
+			       (unsigned)word->length, most);
+	return TUTTI_OK;
 }
 
 static tutti_result_t hear_clerk(struct growing *g)
 {
-	struct word word;
+	struct tt_grow_word word;
 	uint8_t *bytes;
 	tutti_result_t result;
 
-	do
-		result = tutti_broadcast(g->old, NULL, &word, sizeof(word), TUTTI_UINT8, 0, NULL);
-	while (!result && word.result == TUTTI_IN_PROGRESS);
-	if (result)
-		return result;
-	if (word.result)
-		return tt_fail((tutti_result_t)word.result, COMM, "%.*s", TT_ERROR_MAX - 1, word.text);
+	do {
+		result = tt_part_broadcast(g->old, TT_PART_GROW, NULL, &word, sizeof(word), 0);
+		if (result)
+			return result;
+		result = tt_grow_read_word(&word, tt_records_room(g->new->size));
+	} while (result == TUTTI_IN_PROGRESS);
+	if (result) /* records that were announced are not read: the others are not to wait for this rank */
+		return word.result == TUTTI_OK ? tt_comm_fail(g->old, result) : result;
 	bytes = malloc((size_t)word.length + 1);
 	if (!bytes)
 		return tt_comm_fail(g->old, tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %u bytes of records",
 						    (unsigned)word.length));
-	result = tutti_broadcast(g->old, NULL, bytes, word.length, TUTTI_UINT8, 0, NULL);
+	result = tt_part_broadcast(g->old, TT_PART_GROW, NULL, bytes, word.length, 0);
 	if (!result) {
 		result = tt_records_unpack(bytes, word.length, g->new->size, &g->records);
 		if (result) /* the others are not to wait for it */
@@ -377,7 +381,7 @@ static tutti_result_t join_new(struct tutti_comm *new, const struct tt_records *
 	result = tt_bootstrap_join(new, records, places, deadline);
 	free(places);
 	if (!result) {
-		result = tutti_barrier(new, NULL);
+		result = tt_part_barrier(new, TT_PART_GROW);
 		if (result) { /* the communicator has the sentence, and it is to be reported */
 			char sentence[TT_ERROR_MAX];
 
@@ -455,12 +459,14 @@ static uint64_t timeout_of(struct tutti_comm *comm)
 
 TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store, int newcomers, tutti_comm_t *out)
 {
-	if (!tt_comm_usable(comm))
-		return tt_comm_refuse(comm, "tutti_comm_grow");
+	if (out)
+		*out = NULL;
+	const tutti_result_t refused = tt_group_refuse(comm, "tutti_comm_grow");
+	if (refused)
+		return refused;
 	const uint64_t timeout_ns = timeout_of(comm);
 	if (!out)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_grow: out is NULL");
-	*out = NULL;
 	if (newcomers < 1 || newcomers > INT32_MAX - comm->size)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_grow: %d newcomers, expected 1 or more", newcomers);
 	struct growing g = { .old = comm, .newcomers = newcomers, .timeout_ns = timeout_ns, .deadline = tt_now() + timeout_ns };

@@ -122,6 +122,11 @@ static tutti_result_t read_encrypt(int configured, struct tt_key *out)
 {
 	const char *text = environment("TUTTI_ENCRYPT");
 
+	if (configured < -1 || configured > 1)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "encrypt of the config is %d: expected 1 for yes, -1 for no, or 0 "
+			       "for what TUTTI_ENCRYPT says",
+			       configured);
 	if (!configured && text && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_ENCRYPT is \"%s\": expected 0 or 1", text);
 	out->encrypt = configured ? configured > 0 : text && *text == '1';

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mismatch.h"
 #include "names.h"
 #include "notes.h"
 #include "op.h"
@@ -102,11 +103,12 @@ static tutti_result_t check_card(const struct tt_cursor *cursor, const struct tt
 	struct tutti_comm *comm = cursor->op->comm;
 	const struct tt_card mine = card_for(cursor);
 
-	if (tt_card_equal(&mine, theirs) && theirs->rank == cursor->wire->link->peer) {
+	if (tt_card_equal(&mine, theirs)) {
 		tt_notes_heard(comm, theirs->rank, theirs->seq);
 		return TUTTI_OK;
 	}
-	const struct tt_fault fault = tt_card_mismatch(tt_notes_counterpart(comm, &mine, theirs), theirs);
+	const struct tt_fault fault =
+		tt_mismatch(comm, tt_notes_counterpart(comm, &mine, theirs), theirs);
 	tt_comm_revoke(comm, &fault);
 	return TUTTI_ERR_MISMATCH;
 }
@@ -246,7 +248,7 @@ static ssize_t move_in_reduce(struct tt_cursor *cursor)
 		src[0] = data;
 		src[1] = with + cursor->at;
 	}
-	tt_combine(op, dst + cursor->at, src, 2, elements, step->final);
+	tt_combine(op, step, dst + cursor->at, src, 2, elements);
 	link->ops->release(link, bytes);
 	step_forward(cursor, bytes);
 	return (ssize_t)bytes;
@@ -287,7 +289,7 @@ static void run_local(struct tt_op *op, const struct tt_step *step, uint32_t seg
 		if (length == 0)
 			continue;
 		if (step->sources > 1 || (step->final && op->plan->call.op == TUTTI_AVG))
-			tt_combine(op, dst, src, step->sources, length / op->element, step->final);
+			tt_combine(op, step, dst, src, step->sources, length / op->element);
 		else if (src[0] != dst)
 			memmove(dst, src[0], length);
 	}

@@ -10,7 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "log.h"
+#include "nearest.h"
+#include "printable.h"
 #include "transport.h"
 
 #define QUOTA_NS 10000000000u
@@ -27,6 +30,7 @@ static_assert(sizeof(subsystem_names) / sizeof(subsystem_names[0]) == TT_LOG_SUB
 	      "every subsystem has a name");
 
 static const char *const level_names[] = { "error", "warn", "info", "debug", "trace" };
+#define LEVELS ((int)(sizeof(level_names) / sizeof(level_names[0])))
 
 static struct {
 	pthread_mutex_t lock;
@@ -49,7 +53,7 @@ static bool set_level(const char *part, size_t length)
 {
 	const char *colon = memchr(part, ':', length);
 	const char *level_name = colon ? colon + 1 : part;
-	const int level = name_index(level_names, 5, level_name,
+	const int level = name_index(level_names, LEVELS, level_name,
 				     length - (size_t)(level_name - part));
 
 	if (level < 0)
@@ -66,18 +70,37 @@ static bool set_level(const char *part, size_t length)
 	return true;
 }
 
+/* Of the name in the part that is none: the level, or else the subsystem. */
+static const char *hint_of(const char *part, size_t length, char hint[TT_NEAREST_HINT])
+{
+	const char *colon = memchr(part, ':', length);
+	const char *level = colon ? colon + 1 : part;
+	const size_t level_length = length - (size_t)(level - part);
+	const bool of_level = name_index(level_names, LEVELS, level, level_length) < 0;
+	struct tt_nearest nearest = of_level ? tt_nearest_to(level, level_length)
+					     : tt_nearest_to(part, (size_t)(colon - part));
+
+	for (int i = 0; of_level && i < LEVELS; i++)
+		tt_nearest_offer(&nearest, level_names[i]);
+	for (int i = 0; !of_level && i < TT_LOG_SUBSYSTEM_COUNT; i++)
+		tt_nearest_offer(&nearest, subsystem_names[i]);
+	return tt_nearest_hint(&nearest, hint);
+}
+
 void tt_log_read(const char *text)
 {
+	char hint[TT_NEAREST_HINT];
+
 	memset(tt_log_levels, TUTTI_LOG_WARN, sizeof(tt_log_levels));
 	while (text && *text) {
 		const size_t length = strcspn(text, ",");
 
 		if (length > 0 && !set_level(text, length))
 			fprintf(stderr,
-				"tutti: TUTTI_LOG has \"%.*s\": expected a level (error, warn, info, debug, "
-				"trace), or SUBSYSTEM:LEVEL with a subsystem of comm, store, plan, exec, mem, "
-				"shm, tcp, loop, rdma, cuda, kernel\n",
-				(int)length, text);
+				"tutti: TUTTI_LOG has \"%.*s\"%s: expected a level (error, warn, "
+				"info, debug, trace), or SUBSYSTEM:LEVEL with a subsystem of comm, "
+				"store, plan, exec, mem, shm, tcp, loop, rdma, cuda, kernel\n",
+				(int)length, text, hint_of(text, length, hint));
 		text += length;
 		text += *text == ',';
 	}
@@ -94,12 +117,15 @@ static void emit(tutti_log_level_t level, enum tt_log_subsystem subsystem, const
 	if (out.sink) {
 		out.sink(level, subsystem_names[subsystem], line, out.context);
 	} else {
+		struct tt_file_guard guard;
 		struct timespec now;
 
 		clock_gettime(CLOCK_REALTIME, &now);
+		tt_file_guard_begin(&guard); /* it may be a file */
 		fprintf(stderr, "tutti %ld.%06ld %d %s %s: %s\n", (long)(now.tv_sec % 100000),
 			now.tv_nsec / 1000, (int)getpid(), level_names[level],
 			subsystem_names[subsystem], line);
+		tt_file_guard_end(&guard);
 	}
 	pthread_mutex_unlock(&out.lock);
 }
@@ -113,6 +139,7 @@ void tt_log_write(tutti_log_level_t level, enum tt_log_subsystem subsystem, cons
 	va_start(args, format);
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
+	tt_printable(line); /* it may tell what others sent */
 	emit(level, subsystem, line);
 	errno = saved;
 }
@@ -141,6 +168,7 @@ tutti_result_t tt_fail_write(tutti_result_t result, enum tt_log_subsystem subsys
 	va_start(args, format);
 	vsnprintf(last_error, sizeof(last_error), format, args);
 	va_end(args);
+	tt_printable(last_error);
 	/* the caller is told by tutti_last_error(): the log repeats it only for those who ask */
 	if (TUTTI_LOG_INFO <= tt_log_levels[subsystem])
 		emit(TUTTI_LOG_ERROR, subsystem, last_error);
@@ -156,6 +184,9 @@ const char *tt_errno_text(int error, char text[TT_ERRNO_MAX])
 		snprintf(text, TT_ERRNO_MAX,
 			 "%s: this process may have %llu (at most %llu); raise the limit (ulimit -n)", strerror(error),
 			 (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max);
+	else if (error == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+		snprintf(text, TT_ERRNO_MAX, "%s: files of this process may have %llu bytes; raise the limit (ulimit -f)", strerror(error),
+			 (unsigned long long)limit.rlim_cur);
 	else if (error == ENFILE)
 		snprintf(text, TT_ERRNO_MAX, "%s: raise the machine's limit (sysctl fs.file-max)", strerror(error));
 	else

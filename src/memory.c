@@ -20,6 +20,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "fork.h"
 #include "log.h"
 #include "memory.h"
@@ -46,32 +47,52 @@ static struct {
 	int fd; /* -1: not made, or it could not be: the next call tries again */
 	uint8_t *base; /* release in make_heap(), pairs with the acquire in tt_heap_offset() */
 	size_t size;
+	bool limited; /* by what files may have */
 	struct span *used; /* sorted by offset */
 	struct move *moved; /* the latest first. Release in move_away(), pairs with the acquire in find_in_file() */
 	struct span *inherited; /* of parents' heaps; `offset` is the address */
 	struct tt_heap_watch *watches; /* release in tt_heap_watch(), pairs with the acquire in tell_gone() */
 } heap = { .lock = PTHREAD_MUTEX_INITIALIZER, .measured = PTHREAD_ONCE_INIT, .fd = -1 };
 
-/* Address space only, the same in every process of the host: a power of two that holds all its memory. */
+/* What the limit of file sizes leaves of it. The kernel counts address space of a memfd that nobody has touched, too. */
+static size_t keep_limit(size_t wanted, size_t memory)
+{
+	const uint64_t limit = tt_file_limit();
+	const size_t kept = wanted <= limit ? wanted : (size_t)limit & ~(size_t)(limit < HUGE_PAGE ? PAGE - 1 : HUGE_PAGE - 1);
+
+	if (kept < memory)
+		tt_log(WARN, MEM,
+		       "tutti_mem_alloc() has %zu bytes, expected the %zu bytes of this machine's memory: files of this process may have %llu; "
+		       "raise the limit (ulimit -f) if that is too little",
+		       kept, memory, (unsigned long long)limit);
+	return kept;
+}
+
+/* Address space only: a power of two that holds all memory of the host. */
 static void measure_host(void)
 {
 	struct sysinfo info;
+	size_t size = (size_t)1 << 32, memory = 0;
 
-	heap.size = (size_t)1 << 32;
 	if (sysinfo(&info) == 0)
-		while (heap.size < (size_t)info.totalram * info.mem_unit)
-			heap.size <<= 1;
+		memory = (size_t)info.totalram * info.mem_unit;
+	while (size < memory)
+		size <<= 1;
+	heap.size = keep_limit(size, memory);
+	heap.limited = heap.size < size;
 }
 
 /* Lock held. */
 static void make_heap(void)
 {
-	const int fd = TT_FD(memfd_create("tutti-heap", MFD_CLOEXEC));
 	const size_t size = tt_heap_size();
+	const int fd = size ? TT_FD(memfd_create("tutti-heap", MFD_CLOEXEC)) : -1;
 
+	if (!size)
+		errno = EFBIG;
 	if (fd < 0)
 		return;
-	if (ftruncate(fd, (off_t)size) < 0)
+	if (tt_file_resize(fd, size) < 0)
 		goto close_fd;
 	void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (base == MAP_FAILED)
@@ -204,9 +225,9 @@ TUTTI_API tutti_result_t tutti_mem_alloc(size_t bytes, void **memory)
 	if (!memory)
 		return tt_fail(TUTTI_ERR_INVALID, MEM, "tutti_mem_alloc: memory is NULL");
 	*memory = NULL;
-	if (bytes == 0 || bytes > tt_heap_size())
-		return tt_fail(TUTTI_ERR_INVALID, MEM,
-			       "tutti_mem_alloc: bytes %zu, expected 1 to %zu", bytes, tt_heap_size());
+	if (bytes == 0 || (tt_heap_size() && bytes > tt_heap_size()))
+		return tt_fail(TUTTI_ERR_INVALID, MEM, "tutti_mem_alloc: bytes %zu, expected 1 to %zu%s", bytes, tt_heap_size(),
+			       heap.limited ? ", as many as files of this process may have; raise the limit (ulimit -f)" : "");
 	if (tt_heap_fd() < 0)
 		return tt_fail_errno(MEM, "tutti_mem_alloc: make a heap of %zu bytes of address space",
 				     tt_heap_size());

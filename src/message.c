@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "log.h"
+#include "mismatch.h"
 #include "op.h"
 
 tutti_result_t tt_message_begin(struct tt_op *op, int peer, bool sending)
@@ -29,7 +30,7 @@ static tutti_result_t check(struct tt_cursor *cursor, const struct tt_card *thei
 
 	if (tt_card_equal(&op->card, theirs))
 		return TUTTI_OK;
-	struct tt_fault fault = tt_card_mismatch(&op->card, theirs);
+	const struct tt_fault fault = tt_mismatch(op->comm, &op->card, theirs);
 	tt_comm_revoke(op->comm, &fault);
 	return TUTTI_ERR_MISMATCH;
 }

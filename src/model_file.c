@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "log.h"
 
 #define FIRST_LINE "tutti model 1, femtoseconds"
@@ -70,14 +71,33 @@ static tutti_result_t read_figure(FILE *file, const char *path, size_t i, struct
 	return TUTTI_OK;
 }
 
+/* NULL: errno tells. Nobody waits for the other end of a pipe. */
+static FILE *open_regular(const char *path)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat info;
+	FILE *file = NULL;
+
+	if (fd < 0)
+		return NULL;
+	errno = EINVAL;
+	if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode))
+		file = fdopen(fd, "r");
+	if (!file)
+		close(fd);
+	return file;
+}
+
 tutti_result_t tt_model_read(const char *path, struct tt_model *model)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = open_regular(path);
 	char line[sizeof(FIRST_LINE) + 1] = "";
 	tutti_result_t result = TUTTI_OK;
 
 	if (!file && errno == ENOENT)
 		return TUTTI_IN_PROGRESS;
+	if (!file && errno == EINVAL)
+		return tt_fail(TUTTI_ERR_INVALID, PLAN, "%s is no regular file: expected one of this library's; TUTTI_MODEL names another", path);
 	if (!file)
 		return tt_fail_errno(PLAN, "read %s", path);
 	if (!fgets(line, sizeof(line), file) || strcmp(line, FIRST_LINE "\n") != 0)
@@ -93,6 +113,9 @@ tutti_result_t tt_model_read(const char *path, struct tt_model *model)
 static bool write_figures(int fd, struct tt_model *model)
 {
 	FILE *file = fdopen(fd, "w");
+	struct tt_file_guard guard;
+
+	tt_file_guard_begin(&guard);
 	bool good = file && fprintf(file, FIRST_LINE "\n") > 0;
 
 	for (size_t i = 0; i < NFIGURES && good; i++)
@@ -102,6 +125,7 @@ static bool write_figures(int fd, struct tt_model *model)
 		good = fclose(file) == 0 && good;
 	else
 		close(fd);
+	tt_file_guard_end(&guard);
 	return good;
 }
 

@@ -91,6 +91,11 @@ bool tt_collective_knows_own_counts(enum tt_collective collective)
 	return pairwise & TT_BIT(collective);
 }
 
+bool tt_collective_has_table(enum tt_collective collective)
+{
+	return collective == TT_REDUCE_SCATTER_V || collective == TT_ALL_GATHER_V;
+}
+
 TUTTI_API const char *tutti_dtype_name(tutti_dtype_t dtype)
 {
 	return (unsigned)dtype < TUTTI_DTYPE_COUNT ? dtypes[dtype].name : NULL;
@@ -103,7 +108,7 @@ TUTTI_API size_t tutti_dtype_size(tutti_dtype_t dtype)
 
 TUTTI_API const char *tutti_op_name(tutti_op_t op)
 {
-	if (op < 0)
+	if (op < 0 || op >= TUTTI_OP_COUNT + TT_USER_OPS_MAX)
 		return NULL;
 	return op < TUTTI_OP_COUNT ? ops[op] : "user";
 }

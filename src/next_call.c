@@ -62,8 +62,10 @@ void tt_next_calls_free(struct tutti_comm *comm)
 
 static tutti_result_t check(const struct tutti_comm *comm, const tutti_call_t *call)
 {
-	if (!tt_comm_usable(comm))
-		return tt_comm_refuse(comm, "tutti_next_call");
+	const tutti_result_t refused = tt_group_refuse(comm, "tutti_next_call");
+
+	if (refused)
+		return refused;
 	if (!call)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_next_call: call is NULL");
 	if (call->size != sizeof(*call))
@@ -76,10 +78,6 @@ static tutti_result_t check(const struct tutti_comm *comm, const tutti_call_t *c
 			       "tutti_next_call: timeout_s is %g: expected seconds, more than 0 and at most 1e9, or 0 for "
 			       "the communicator's",
 			       call->timeout_s);
-	if (tt_group_is_open(comm))
-		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "tutti_next_call: this thread has a group open on this communicator: call it before "
-			       "tutti_group_begin(), for the whole group");
 	return TUTTI_OK;
 }
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #include "council.h"
+#include "mismatch.h"
+#include "names.h"
 #include "notes.h"
 
 #define REPEAT_NS    100000000 /* a note may be lost, and a neighbour reach the operation only later; … */
@@ -28,8 +30,15 @@ const struct tt_card *tt_notes_counterpart(const struct tutti_comm *comm, const 
 					   const struct tt_card *theirs)
 {
 	const struct tt_card *kept = &comm->cards[theirs->seq % TT_CARDS_KEPT];
+	struct tt_card told = *theirs;
 
-	return kept->seq == theirs->seq && !tt_card_equal(kept, theirs) ? kept : mine;
+	if (theirs->seq == mine->seq)
+		return mine;
+	/* on a link it has the pair's count, which no other rank's card has */
+	if (told.collective < TT_COLLECTIVE_COUNT &&
+	    tt_collective_knows_own_counts((enum tt_collective)told.collective))
+		told.count = 0;
+	return kept->seq == told.seq && !tt_card_equal(kept, &told) ? kept : mine;
 }
 
 static void tell_all(struct tutti_comm *comm, const struct tt_card *card)
@@ -68,7 +77,7 @@ static void consider(struct tutti_comm *comm, const struct tt_card *theirs)
 	if (theirs->seq >= comm->next_seq)
 		answer(comm);
 	if (mine->magic == TT_CARD_MAGIC && mine->seq == theirs->seq && !tt_card_equal(mine, theirs)) {
-		const struct tt_fault fault = tt_card_mismatch(mine, theirs);
+		const struct tt_fault fault = tt_mismatch(comm, mine, theirs);
 
 		tt_comm_revoke(comm, &fault);
 	}

@@ -104,9 +104,9 @@ ssize_t tt_cursor_peek_card(const struct tt_cursor *cursor, size_t more, struct 
 /* What was peeked is the card. */
 void tt_cursor_take_card(struct tt_cursor *cursor);
 
-/* combine.c: dst = src[0] op src[1] op …, then divided if `final` and the operation is an average. */
-void tt_combine(const struct tt_op *op, void *dst, const void *const *src, unsigned nsrc,
-		size_t elements, bool final);
+/* combine.c: dst = src[0] op src[1] op …, as the step says, which is a REDUCE or a RECV_REDUCE. */
+void tt_combine(const struct tt_op *op, const struct tt_step *step, void *dst, const void *const *src,
+		unsigned nsrc, size_t elements);
 
 /* Where a run's block k of a segment is in this rank's memory. `ref` by pointer: a copy on the stack is written in parts
  * and read whole, which waits for all stores before it, those to lines that peers poll among them. */

@@ -82,6 +82,21 @@ void tt_plan_free(struct tt_plan *plan)
 	free(plan);
 }
 
+/* For the error message, should another rank's group differ. */
+static tutti_result_t copy_members(struct tt_plan *plan)
+{
+	const struct tt_counts members = *plan->call.members;
+	const size_t bytes = members.n * sizeof(size_t);
+
+	plan->tables = malloc(bytes);
+	if (!plan->tables)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN,
+			       "no memory for the counts of a group of %zu calls", members.n);
+	plan->members = (struct tt_counts){ memcpy(plan->tables, members.at, bytes), members.n };
+	plan->call.members = &plan->members;
+	return TUTTI_OK;
+}
+
 /* The plan keeps its own copies of the caller's tables; displacements not given are filled in. */
 static tutti_result_t copy_tables(struct tt_plan *plan, int size)
 {
@@ -89,6 +104,8 @@ static tutti_result_t copy_tables(struct tt_plan *plan, int size)
 				     &plan->call.recv_counts, &plan->call.recv_displs };
 	const size_t n = (size_t)size;
 
+	if (plan->call.part == TT_PART_GROUP)
+		return copy_members(plan);
 	if (!plan->call.send_counts && !plan->call.recv_counts)
 		return TUTTI_OK;
 	plan->tables = malloc(4 * n * sizeof(size_t));
@@ -130,28 +147,71 @@ static double call_bytes(const struct tutti_comm *comm, const struct tt_call *ca
 	return total;
 }
 
+struct tt_counts tt_counts_of_call(const struct tutti_comm *comm, const struct tt_call *call)
+{
+	const size_t n = (size_t)comm->size;
+
+	if (call->part == TT_PART_GROUP)
+		return *call->members;
+	if (!tt_collective_has_table(call->collective))
+		return (struct tt_counts){ NULL, 0 };
+	return (struct tt_counts){ call->collective == TT_REDUCE_SCATTER_V ? call->send_counts
+									   : call->recv_counts,
+				   n };
+}
+
+static void count_in_card(const struct tutti_comm *comm, const struct tt_call *call,
+			  struct tt_card *card)
+{
+	const struct tt_counts table = tt_counts_of_call(comm, call);
+
+	if (table.at) {
+		const struct tt_counts_digest digest = tt_counts_digest(&table);
+
+		card->count = digest.sum;
+		card->own = digest.moment;
+		card->detail = digest.hash;
+	} else if (tt_collective_knows_own_counts(call->collective)) {
+		card->count = 0;
+		card->own = call->count;
+		for (int i = 0; call->collective == TT_ALL_TO_ALL_V && i < comm->size; i++)
+			card->own += call->send_counts[i];
+	}
+}
+
+static uint8_t declared(const struct tutti_comm *comm, tutti_op_t op)
+{
+	const struct tt_user_op *user =
+		op >= TUTTI_OP_COUNT ? &comm->user_ops[op - TUTTI_OP_COUNT] : NULL;
+
+	if (!user)
+		return TT_DECLARED_NOT;
+	if (!user->function)
+		return TT_DECLARED_PREMUL;
+	return user->commutative ? TT_DECLARED_COMMUTATIVE : TT_DECLARED_ORDERED;
+}
+
 struct tt_card tt_card_of_call(const struct tutti_comm *comm, const struct tt_call *call)
 {
-	uint64_t detail = call->detail;
+	struct tt_card card = { .magic = TT_CARD_MAGIC,
+				.rank = comm->rank,
+				.count = call->count,
+				.detail = call->detail,
+				.root = call->root,
+				.op = (int16_t)call->op,
+				.part = call->part,
+				.declared = declared(comm, call->op),
+				.collective = (uint8_t)call->collective,
+				.dtype = (uint8_t)call->dtype };
 
-	/* counts that every rank gives alike */
-	if (call->collective == TT_REDUCE_SCATTER_V)
-		detail = tt_card_hash_counts(1, call->send_counts, comm->size);
-	else if (call->collective == TT_ALL_GATHER_V)
-		detail = tt_card_hash_counts(1, call->recv_counts, comm->size);
-	return (struct tt_card){ .magic = TT_CARD_MAGIC,
-				 .rank = comm->rank,
-				 .count = tt_collective_knows_own_counts(call->collective) ? 0 : call->count,
-				 .detail = detail,
-				 .root = call->root,
-				 .op = call->op,
-				 .collective = (uint8_t)call->collective,
-				 .dtype = (uint8_t)call->dtype };
+	count_in_card(comm, call, &card);
+	return card;
 }
 
 static void fill_card(const struct tutti_comm *comm, const struct tt_call *call, struct tt_plan *plan)
 {
-	plan->card = call->told ? *call->told : tt_card_of_call(comm, call);
+	plan->card = call->part != TT_PART_GROUP && call->told ? *call->told
+							       : tt_card_of_call(comm, call);
 	plan->card.rank = comm->rank;
 	plan->card.algorithm = (uint8_t)tt_algorithm_number(plan->algorithm);
 	plan->card.segments = plan->segments;
@@ -218,7 +278,8 @@ tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call
 		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for a plan");
 	plan->call = *call;
 	plan->call.send = plan->call.recv = NULL;
-	plan->call.told = NULL;
+	if (call->part != TT_PART_GROUP) /* whose members copy_tables() copies */
+		plan->call.told = NULL;
 	plan->element = tutti_dtype_size(call->dtype);
 	tutti_result_t result = copy_tables(plan, comm->size);
 	if (!result)
@@ -237,10 +298,7 @@ tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call
 	tt_call_spans(comm, call, &plan->send_span, &plan->recv_span);
 	if (call->op >= TUTTI_OP_COUNT)
 		plan->user_op = &comm->user_ops[call->op - TUTTI_OP_COUNT];
-	if (plan->user_op && !plan->user_op->function)
-		plan->reduce = comm->kernels->reduce[TUTTI_SUM][call->dtype];
-	else if (call->op >= 0 && call->op < TUTTI_OP_COUNT)
-		plan->reduce = comm->kernels->reduce[call->op][call->dtype];
+	tt_combine_choose(comm->kernels, plan);
 	assert(!plan->algorithm->shared || plan->sched.nrounds <= TT_ROUNDS);
 	assert(!plan->algorithm->shared || plan->sched.scratch_slots <= (uint32_t)comm->size);
 	tt_log(DEBUG, PLAN, "rank %d: %s of %zu %s by %s, %u rounds, %u segments", comm->rank,

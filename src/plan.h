@@ -14,6 +14,7 @@ struct CUstream_st;
 struct tt_call {
 	enum tt_collective collective;
 	bool sending; /* TT_SEND_RECV */
+	uint8_t part; /* enum tt_part */
 	tutti_dtype_t dtype;
 	tutti_op_t op; /* -1 where there is none */
 	int root;      /* or the peer of TT_SEND_RECV; -1 where there is none */
@@ -22,8 +23,14 @@ struct tt_call {
 	size_t count; /* of the vector, of a block, or of this rank's own block */
 	const size_t *send_counts, *send_displs; /* [size], the _v forms only */
 	const size_t *recv_counts, *recv_displs;
-	uint64_t detail; /* of a fused group; of a call with `told`, that card's signature */
-	const struct tt_card *told; /* NULL, or what peers are told and compare instead: the call of which this one is a part. Only read while the call is started */
+	/* Tells calls apart that are alike otherwise: the part, the digest of a group; of a call
+	 * with `told`, that card's signature. */
+	uint64_t detail;
+	union {					 /* only read while the call is started */
+		const struct tt_counts *members; /* TT_PART_GROUP: the elements of each call */
+		const struct tt_card *told; /* otherwise: NULL, or what peers are told and compare
+					       instead: the call of which this one is a part */
+	};
 	uint64_t timeout_ns; /* 0: the communicator's; no part of the key of plans */
 	bool host_buffers;   /* its buffers are known to be memory of the host: CUDA is not asked; no part of the key */
 	bool on_gpu;	     /* ordered on `stream`, of CUDA */
@@ -71,17 +78,25 @@ struct tt_plan {
 	struct tt_route *routes;
 	uint32_t nroutes;
 	struct tt_route_entry *entries;
-	size_t *tables;	      /* copies of counts and displacements */
+	size_t *tables; /* copies of counts and displacements, or of a group's members … */
+	struct tt_counts members; /* … which are here then */
 	tt_reduce_fn *reduce; /* NULL for a user's operation */
+	tt_average_fn *average; /* the last step of an average; NULL for other operations */
+	tt_mean_fn *mean;	/* … whose partial results are averages, too; NULL if they are sums */
 	const struct tt_user_op *user_op;
 	uint64_t record; /* its place in the flight recorder; 0: none yet */
 };
 
 /* What a call tells peers: all but seq, and what its plan adds. */
 struct tt_card tt_card_of_call(const struct tutti_comm *comm, const struct tt_call *call);
+/* The counts of the call that all ranks give alike; at NULL: it has none. */
+struct tt_counts tt_counts_of_call(const struct tutti_comm *comm, const struct tt_call *call);
 /* The plan of a call that was checked. Lock held. */
 tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call, struct tt_plan **out);
 void tt_plan_free(struct tt_plan *plan); /* NULL is fine */
+
+/* carriers.c: the names of the transports that carry it on this rank, valid while `comm` is. Lock held. */
+const char *tt_carriers(struct tutti_comm *comm, const struct tt_plan *plan);
 
 /* How long the block that `ref` + k stands for is. */
 static inline const struct tt_layout *tt_plan_lengths(const struct tt_plan *plan, uint8_t buffer)
@@ -107,6 +122,9 @@ static inline size_t tt_plan_link_segment(const struct tutti_comm *comm)
 {
 	return comm->settings.segment_bytes ? comm->settings.segment_bytes : TT_LINK_SEGMENT_BYTES;
 }
+
+/* combine.c: the kernels that the plan's operation takes. Its call, algorithm and user_op are there. */
+void tt_combine_choose(const struct tt_kernels *kernels, struct tt_plan *plan);
 
 /* work.c: what all ranks together do by the algorithm of that number. */
 tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collective collective,

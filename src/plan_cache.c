@@ -20,6 +20,15 @@ struct tt_plan_cache {
 	const struct tt_plan *last; /* the same call again is the usual case */
 };
 
+static uint64_t hash_counts(uint64_t hash, const size_t *counts, int n)
+{
+	for (int i = 0; counts && i < n; i++) {
+		hash = (hash ^ counts[i]) * 0x9e3779b97f4a7c15ull;
+		hash ^= hash >> 29;
+	}
+	return hash;
+}
+
 static uint64_t call_hash(const struct tt_call *call, int size)
 {
 	uint64_t hash = (uint64_t)call->collective << 40 | (uint64_t)call->dtype << 32 |
@@ -27,10 +36,10 @@ static uint64_t call_hash(const struct tt_call *call, int size)
 
 	hash = (hash ^ call->count) * 0x9e3779b97f4a7c15ull;
 	hash = (hash ^ (hash >> 31) ^ (uint64_t)(uint32_t)call->root) * 0x9e3779b97f4a7c15ull;
-	hash = tt_card_hash_counts(hash ^ call->detail, call->send_counts, size);
-	hash = tt_card_hash_counts(hash, call->send_displs, size);
-	hash = tt_card_hash_counts(hash, call->recv_counts, size);
-	hash = tt_card_hash_counts(hash, call->recv_displs, size);
+	hash = hash_counts(hash ^ call->detail, call->send_counts, size);
+	hash = hash_counts(hash, call->send_displs, size);
+	hash = hash_counts(hash, call->recv_counts, size);
+	hash = hash_counts(hash, call->recv_displs, size);
 	return hash ^ (hash >> 29);
 }
 
@@ -137,6 +146,18 @@ tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 	cache->last = plan;
 	*out = plan;
 	return TUTTI_OK;
+}
+
+struct tt_counts tt_plans_counts(const struct tutti_comm *comm, const struct tt_card *card)
+{
+	struct tt_card without_seq = *card;
+
+	without_seq.seq = 0; /* as plans have it */
+	for (int i = 0; comm->plans && i < BUCKETS; i++)
+		for (const struct tt_plan *plan = comm->plans->bucket[i]; plan; plan = plan->next)
+			if (tt_card_equal(&plan->card, &without_seq))
+				return tt_counts_of_call(comm, &plan->call);
+	return (struct tt_counts){ NULL, 0 };
 }
 
 void tt_plans_free(struct tutti_comm *comm)

@@ -8,6 +8,7 @@
 
 #include "log.h"
 #include "names.h"
+#include "nearest.h"
 #include "plan.h"
 #include "price.h"
 #include "registry.h"
@@ -65,6 +66,18 @@ static enum tt_collective find_collective(const char *name)
 	return (enum tt_collective)c;
 }
 
+static tutti_result_t fail_unknown(const char *name)
+{
+	struct tt_nearest nearest = tt_nearest_to(name, strlen(name));
+	char hint[TT_NEAREST_HINT];
+
+	for (int c = 0; c < TT_SEND_RECV; c++)
+		tt_nearest_offer(&nearest, tt_collective_name((enum tt_collective)c));
+	return tt_fail(TUTTI_ERR_INVALID, PLAN,
+		       "tutti_predict: collective \"%s\"%s, expected one such as \"all_reduce\"",
+		       name, tt_nearest_hint(&nearest, hint));
+}
+
 static struct tt_prices prices_of(const tutti_cluster_t *cluster)
 {
 	const tutti_path_t *near = &cluster->within, *far = &cluster->between;
@@ -110,8 +123,7 @@ TUTTI_API tutti_result_t tutti_predict(const tutti_cluster_t *cluster, const cha
 		return result;
 	const enum tt_collective found = find_collective(collective);
 	if (found == TT_SEND_RECV)
-		return tt_fail(TUTTI_ERR_INVALID, PLAN,
-			       "tutti_predict: collective \"%s\", expected one such as \"all_reduce\"", collective);
+		return fail_unknown(collective);
 	int *const host = malloc((size_t)ranks * sizeof(*host));
 	if (!host)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for the hosts of %d ranks", ranks);

@@ -30,15 +30,14 @@ static tutti_result_t check_proof(const struct tt_record_from *from, const uint8
 
 	if (keyed != (record->keyed != 0))
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "rank %d has %s key, and rank %d has %s: give all ranks the same TUTTI_KEY or "
-			       "TUTTI_KEY_FILE",
-			       from->rank, keyed ? "no" : "a", reader, keyed ? "one" : "none");
+			       "rank %d has no key, and rank %d has one: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+			       keyed ? from->rank : reader, keyed ? reader : from->rank);
 	tt_record_prove(from, bytes, length, expected);
 	if (tt_proof_equal(expected, record->proof))
 		return TUTTI_OK;
 	return tt_fail(TUTTI_ERR_INVALID, COMM,
-		       "rank %d has another key than rank %d: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
-		       from->rank, reader);
+		       "ranks %d and %d have different keys: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+		       from->rank < reader ? from->rank : reader, from->rank < reader ? reader : from->rank);
 }
 
 tutti_result_t tt_record_read(const struct tt_record_from *from, const uint8_t *bytes, size_t length, int reader,
@@ -53,32 +52,79 @@ tutti_result_t tt_record_read(const struct tt_record_from *from, const uint8_t *
 			       "rank %d runs another version of tutti: all ranks must use the same one", from->rank);
 	out->host_id[sizeof(out->host_id) - 1] = '\0';
 	const tutti_result_t result = check_proof(from, bytes, length, reader, out);
+	if (result == TUTTI_OK && out->failure)
+		return tt_fail(TUTTI_ERR_PEER_LOST, COMM, "rank %d could not join: %.*s", from->rank, (int)(length - sizeof(*out)),
+			       (const char *)bytes + sizeof(*out));
 	if (result == TUTTI_OK && from->rank == 0 && !tt_model_is_sane(&out->model))
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
 			       "rank 0 sent figures of its machine that no machine has: TUTTI_MODEL=builtin there does without them");
 	return result;
 }
 
-void tt_record_find_address(const struct tt_record *record, const uint8_t *bytes, size_t length, const char *transport,
-			    struct tt_peer *peer)
+/* Step through the entries: the one at *at, which moves on behind it. False: there is no more. */
+static bool next_entry(const uint8_t **at, const uint8_t *end, struct tt_record_entry *entry)
+{
+	if ((size_t)(end - *at) < sizeof(*entry))
+		return false;
+	memcpy(entry, *at, sizeof(*entry));
+	*at += sizeof(*entry);
+	if (entry->length > TT_ADDRESS_MAX || entry->note > TT_RECORD_NOTE_MAX || (size_t)(end - *at) < entry->length + entry->note)
+		return false;
+	*at += entry->length + entry->note;
+	return true;
+}
+
+const uint8_t *tt_record_find(const struct tt_record *record, const uint8_t *bytes, size_t length, const char *transport,
+			      struct tt_record_entry *entry)
 {
 	const uint8_t *at = bytes + sizeof(*record), *end = bytes + length;
 
-	peer->address_length = 0;
-	for (uint32_t i = 0; i < record->addresses; i++) {
-		struct tt_record_address header;
+	for (uint32_t i = 0; i < record->entries && next_entry(&at, end, entry); i++)
+		if (strncmp(entry->transport, transport, sizeof(entry->transport)) == 0)
+			return at - entry->length - entry->note;
+	return NULL;
+}
 
-		if ((size_t)(end - at) < sizeof(header))
-			return;
-		memcpy(&header, at, sizeof(header));
-		at += sizeof(header);
-		if (header.length > TT_ADDRESS_MAX || (size_t)(end - at) < header.length)
-			return;
-		if (strncmp(header.transport, transport, sizeof(header.transport)) == 0) {
-			memcpy(peer->address, at, header.length);
-			peer->address_length = (uint16_t)header.length;
-			return;
-		}
-		at += header.length;
-	}
+static bool is_record(const uint8_t *bytes, size_t length, struct tt_record *out)
+{
+	if (length < sizeof(*out))
+		return false;
+	memcpy(out, bytes, sizeof(*out));
+	return out->version == TT_RECORD_VERSION && out->failure == 0;
+}
+
+bool tt_record_is_coming(const uint8_t *bytes, size_t length)
+{
+	const uint8_t *at = bytes + sizeof(struct tt_record);
+	struct tt_record_entry entry;
+	struct tt_record record;
+	bool coming = false;
+
+	if (!is_record(bytes, length, &record))
+		return false;
+	for (uint32_t i = 0; i < record.entries && next_entry(&at, bytes + length, &entry); i++)
+		coming |= entry.coming != 0;
+	return coming;
+}
+
+void tt_record_host(const uint8_t *bytes, size_t length, char host_id[64])
+{
+	struct tt_record record;
+
+	host_id[0] = 0;
+	if (!is_record(bytes, length, &record))
+		return;
+	memcpy(host_id, record.host_id, sizeof(record.host_id));
+	host_id[sizeof(record.host_id) - 1] = 0;
+}
+
+void tt_record_find_address(const struct tt_record *record, const uint8_t *bytes, size_t length, const char *transport,
+			    struct tt_peer *peer)
+{
+	struct tt_record_entry entry;
+	const uint8_t *address = tt_record_find(record, bytes, length, transport, &entry);
+
+	peer->address_length = address ? (uint16_t)entry.length : 0;
+	if (address)
+		memcpy(peer->address, address, entry.length);
 }

@@ -9,7 +9,8 @@
 #include "model.h"
 #include "transport.h"
 
-#define TT_RECORD_VERSION   3
+#define TT_RECORD_VERSION   5
+#define TT_RECORD_NOTE_MAX  160
 #define TT_RECORD_CPU_WORDS 16 /* up to 1024 cores */
 
 struct tt_record {
@@ -21,14 +22,18 @@ struct tt_record {
 	uint64_t cpus[TT_RECORD_CPU_WORDS]; /* where the rank may run */
 	uint32_t quota;		  /* cores' worth of time that its control group allows; 0: no limit */
 	struct tt_model model; /* of rank 0: all must choose by the same figures */
-	uint32_t addresses;
+	uint32_t entries;
+	int32_t failure; /* a tutti_result_t: the rank cannot join, and behind the record stands why; 0: there are entries */
 	uint32_t keyed;
 	uint8_t proof[TT_PROOF_BYTES]; /* of the whole record with its addresses, these bytes left out */
 };
 
-struct tt_record_address {
+/* Of a transport; its address follows, and then the note. */
+struct tt_record_entry {
 	char transport[8];
-	uint32_t length; /* of the bytes that follow */
+	uint32_t length; /* of the address; 0: it has none */
+	uint32_t note;	 /* of what keeps others from reaching it by that, for messages */
+	uint32_t coming; /* not 0: see `lacks` of transport.h */
 };
 
 /* Whose record it is. */
@@ -45,6 +50,13 @@ void tt_record_prove(const struct tt_record_from *from, const uint8_t *bytes, si
  * figures are such as can be computed with. */
 tutti_result_t tt_record_read(const struct tt_record_from *from, const uint8_t *bytes, size_t length, int reader,
 			      struct tt_record *out);
+/* What the rank gave for a transport; NULL: nothing. The address is behind the entry, then the note. */
+const uint8_t *tt_record_find(const struct tt_record *record, const uint8_t *bytes, size_t length, const char *transport,
+			      struct tt_record_entry *entry);
+/* Does the rank wait for a way by which other machines can reach it? Believes the bytes. */
+bool tt_record_is_coming(const uint8_t *bytes, size_t length);
+/* A rank's host id, of bytes that are not checked yet; "" if they are none. */
+void tt_record_host(const uint8_t *bytes, size_t length, char host_id[64]);
 /* Fills in the address that the rank gave for a transport; length 0 if it has none. */
 void tt_record_find_address(const struct tt_record *record, const uint8_t *bytes, size_t length, const char *transport,
 			    struct tt_peer *peer);

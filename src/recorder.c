@@ -3,6 +3,7 @@
 #include "recorder.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -49,6 +50,16 @@ void tt_recorder_read_clocks(bool counter, uint64_t *ticks, uint64_t *monotonic)
 
 /* ---- life */
 
+/* As tutti-run numbers it, whatever process it is by now that a rank's own has started. */
+static int32_t launched_rank(void)
+{
+	const char *text = getenv("TUTTI_RANK");
+	char *end;
+	const long rank = text && *text ? strtol(text, &end, 10) : -1;
+
+	return rank >= 0 && rank < INT32_MAX && *end == '\0' ? (int32_t)rank : -1;
+}
+
 static void fill_header(struct tutti_comm *comm)
 {
 	struct tt_recorder *recorder = &comm->recorder;
@@ -60,6 +71,7 @@ static void fill_header(struct tutti_comm *comm)
 	flight->size = comm->size;
 	flight->pid = getpid();
 	flight->counter = recorder->counter;
+	flight->launched = launched_rank();
 	flight->boot = tt_machine_boot();
 	tt_recorder_read_clocks(recorder->counter, &flight->ticks, &flight->monotonic);
 	snprintf(flight->job, sizeof(flight->job), "%s", comm->settings.job);

@@ -73,14 +73,14 @@ static tutti_result_t find_meeting(tutti_store_t store, struct tt_rendezvous *me
 /* From here on the others learn at once if this process ends: the host of the store sees it. */
 static void attend(tutti_store_t store, const struct tt_rendezvous *meeting)
 {
-	char lost[TT_ERROR_MAX], name[65] = "?";
+	char lost[TT_ERROR_MAX], who[100], name[65] = "?";
 
 	gethostname(name, sizeof(name) - 1);
+	snprintf(who, sizeof(who), "pid %d on %s", (int)getpid(), name);
 	snprintf(lost, sizeof(lost),
-		 "rank %d (pid %d on %s) died or lost its connection to the store while the %d ranks met; its own output may say "
-		 "why",
-		 meeting->rank, (int)getpid(), name, meeting->size);
-	store->ops->attend(store, meeting->prefix, TUTTI_ERR_PEER_LOST, lost);
+		 "rank %d (%s) died or lost its connection to the store while the %d ranks met; its own output may say why",
+		 meeting->rank, who, meeting->size);
+	store->ops->attend(store, &(struct tt_attendance){ meeting->prefix, meeting->rank, who, TUTTI_ERR_PEER_LOST, lost });
 }
 
 static tutti_result_t count_meeting(tutti_store_t store, struct tt_rendezvous *meeting)
@@ -154,6 +154,19 @@ static int find_late(tutti_store_t store, const struct tt_rendezvous *meeting, s
 	return step;
 }
 
+/* Why one of those that did not come may not have; "" where nobody knows. */
+static void find_turned_away(tutti_store_t store, char *out, size_t size)
+{
+	char text[TT_ERROR_MAX];
+	size_t length = sizeof(text) - 1;
+
+	out[0] = 0;
+	if (store->ops->get(store, TT_STORE_TURNED_AWAY, text, &length, 0) != TUTTI_OK)
+		return;
+	text[length] = 0;
+	snprintf(out, size, "; %.300s", text);
+}
+
 /* The deadline has passed while this rank waited for rank `from`. */
 static tutti_result_t fail_late(tutti_store_t store, const struct tt_rendezvous *meeting, int from)
 {
@@ -161,6 +174,7 @@ static tutti_result_t fail_late(tutti_store_t store, const struct tt_rendezvous 
 	const int step = find_late(store, meeting, &late);
 	const char *s = late.count > 1 ? "s" : "", *have = late.count > 1 ? "have" : "has";
 	const char *least = late.all ? "" : " (at least)";
+	char why[320];
 
 	if (late.count == 0)
 		return tt_fail(
@@ -168,11 +182,13 @@ static tutti_result_t fail_late(tutti_store_t store, const struct tt_rendezvous 
 			"the meeting of %d ranks was not over at rank %d's deadline: rank %d, "
 			"or one that it waits for itself, has not got as far",
 			meeting->size, meeting->rank, from);
-	if (step == 0)
+	if (step == 0) {
+		find_turned_away(store, why, sizeof(why));
 		return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
 			       "rank%s %s%s %s not come to the meeting of %d ranks by rank %d's "
-			       "deadline: was every rank started, with the same store?",
-			       s, late.text, least, have, meeting->size, meeting->rank);
+			       "deadline: was every rank started, with the same store?%s",
+			       s, late.text, least, have, meeting->size, meeting->rank, why);
+	}
 	return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
 		       "rank%s %s%s came to the meeting of %d ranks, but %s not gone on with it by rank "
 		       "%d's deadline: died or stopped?",
@@ -189,6 +205,14 @@ tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous
 	return result == TUTTI_IN_PROGRESS ? fail_late(store, meeting, from) : result;
 }
 
+tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous *meeting)
+{
+	char key[KEY_MAX];
+
+	snprintf(key, sizeof(key), "%s/" TT_STORE_MET, meeting->prefix);
+	return tutti_store_set(store, key, NULL, 0);
+}
+
 tutti_result_t tt_rendezvous_look(tutti_store_t store)
 {
 	return store->ops->look(store);
@@ -202,7 +226,7 @@ static void tell(tutti_store_t store, struct tt_rendezvous *meeting, tutti_resul
 
 tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *meeting, tutti_result_t result)
 {
-	const bool about_others = result == TUTTI_ERR_TIMEOUT || result == TUTTI_ERR_PEER_LOST;
+	const bool about_others = result == TUTTI_ERR_TIMEOUT || result == TUTTI_ERR_PEER_LOST || meeting->unfit;
 	char own[TT_ERROR_MAX], told[TT_ERROR_MAX + 40];
 	tutti_result_t first;
 
@@ -213,7 +237,7 @@ tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *
 		if (first)
 			return first;
 	} else {
-		snprintf(told, sizeof(told), "rank %d gave up the meeting: %s", meeting->rank, own);
+		snprintf(told, sizeof(told), "rank %d could not join: %s", meeting->rank, own);
 		tell(store, meeting, TUTTI_ERR_PEER_LOST, told);
 	}
 	tt_thread_error_set(own);
@@ -239,31 +263,49 @@ static void await_late(tutti_store_t store, const struct tt_rendezvous *meeting)
 	tt_thread_error_set(own);
 }
 
-void tt_rendezvous_close(const struct tt_launch *launch, tutti_store_t store, const struct tt_rendezvous *meeting,
+void tt_rendezvous_close(tutti_store_t store, const struct tt_rendezvous *meeting,
 			 tutti_result_t result)
 {
-	if (result && store && launch->serve)
+	if (result && store && store->hosts)
 		await_late(store, meeting);
 	tutti_store_close(store);
 }
 
+/* What rank 0 says of the meeting. */
+struct terms {
+	uint64_t id;
+	uint64_t size;
+};
+
 static tutti_result_t make_id(tutti_store_t store, struct tt_rendezvous *meeting, const char *key)
 {
-	if (getrandom(&meeting->id, sizeof(meeting->id), 0) != sizeof(meeting->id))
+	struct terms terms = { .size = (uint64_t)meeting->size };
+
+	if (getrandom(&terms.id, sizeof(terms.id), 0) != sizeof(terms.id))
 		return tt_fail_errno(COMM, "read random bytes");
-	return tutti_store_set(store, key, &meeting->id, sizeof(meeting->id));
+	meeting->id = terms.id;
+	return tutti_store_set(store, key, &terms, sizeof(terms));
 }
 
 static tutti_result_t get_id(tutti_store_t store, struct tt_rendezvous *meeting, const char *key,
 			     uint64_t deadline)
 {
-	size_t length = sizeof(meeting->id);
-	const tutti_result_t result =
-		tt_rendezvous_get(store, meeting, 0, key, &meeting->id, &length, deadline);
+	struct terms terms;
+	size_t length = sizeof(terms);
+	const tutti_result_t result = tt_rendezvous_get(store, meeting, 0, key, &terms, &length, deadline);
 
-	if (result == TUTTI_OK && length != sizeof(meeting->id))
-		return fail_foreign(key, length, sizeof(meeting->id));
-	return result;
+	if (result)
+		return result;
+	if (length != sizeof(terms))
+		return fail_foreign(key, length, sizeof(terms));
+	meeting->id = terms.id;
+	if (terms.size == (uint64_t)meeting->size)
+		return TUTTI_OK;
+	meeting->unfit = true;
+	return tt_fail(TUTTI_ERR_INVALID, COMM,
+		       "rank %d was told that there are %d ranks, and rank 0 that there are %llu: give all ranks the same number "
+		       "(TUTTI_SIZE, the launcher's, or the size of tutti_comm_create)",
+		       meeting->rank, meeting->size, (unsigned long long)terms.size);
 }
 
 tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, int size,
@@ -288,6 +330,36 @@ static bool may_come_again(const struct tt_launch *launch, tutti_store_t store, 
 	return !launch->serve && result == TUTTI_ERR_PEER_LOST && (store->closed || !store->answered);
 }
 
+/* The store's address is taken. If it is another process's that is rank 0 of this job, too, its store finds that out when this
+ * one attends as well, and tells all; the sentence is then that, and otherwise stays. */
+static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct tt_key *key, const char *group,
+				    tutti_result_t result)
+{
+	struct tt_rendezvous meeting = { .rank = launch->rank, .size = launch->size };
+	char own[TT_ERROR_MAX], id[KEY_MAX];
+	size_t none = 0;
+	tutti_store_t store;
+
+	snprintf(own, sizeof(own), "%s", tt_thread_error());
+	snprintf(meeting.group, sizeof(meeting.group), "%s", group);
+	tutti_result_t told = tt_store_open(launch->store, key, launch->rank, false, LATE_NS, &store);
+	if (!told) {
+		told = find_meeting(store, &meeting);
+		if (!told) {
+			attend(store, &meeting);
+			snprintf(id, sizeof(id), "%s/id", meeting.prefix);
+			store->ops->get(store, id, NULL, &none, LATE_NS); /* rank 0 sets it when it attends */
+			told = store->ops->look(store);
+			tt_rendezvous_leave(store);
+		}
+		tutti_store_close(store);
+	}
+	if (told == TUTTI_ERR_INVALID)
+		return told;
+	tt_thread_error_set(own);
+	return result;
+}
+
 tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const struct tt_key *key,
 				      uint64_t deadline, tutti_store_t *store,
 				      struct tt_rendezvous *out)
@@ -300,8 +372,10 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const stru
 	do {
 		const uint64_t now = tt_now();
 
-		result = tt_store_open(launch->store, key, launch->serve,
+		result = tt_store_open(launch->store, key, launch->rank, launch->serve,
 				       now < deadline ? deadline - now : 1000000, store);
+		if (result == TUTTI_ERR_SYSTEM && launch->serve)
+			return fail_to_serve(launch, key, group, result);
 		if (result != TUTTI_OK)
 			return result;
 		(*store)->close_by = deadline;
@@ -313,7 +387,7 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const stru
 		if (!again)
 			result = tt_rendezvous_give_up(*store, out, result);
 		tt_rendezvous_leave(*store);
-		tt_rendezvous_close(launch, *store, out, result);
+		tt_rendezvous_close(*store, out, result);
 		*store = NULL;
 	} while (again && tt_now() < deadline);
 	return result;

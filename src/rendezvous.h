@@ -3,6 +3,7 @@
 #ifndef TT_RENDEZVOUS_H
 #define TT_RENDEZVOUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ struct tt_rendezvous {
 	uint32_t number;  /* … for the how many-th time */
 	uint64_t id;	  /* rank 0's random number: the communicator's */
 	char prefix[128]; /* of keys that only this meeting uses */
+	bool unfit;	  /* what this rank failed for is about all, and told in the same words */
 };
 
 /* Agree with the other ranks of `group`, `size` in all, on a meeting in the store. A store may
@@ -34,6 +36,9 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const stru
 #define TT_STEP_KEY_MAX 192
 void tt_rendezvous_step_key(const struct tt_rendezvous *meeting, int step, int rank, char *key,
 			    size_t size);
+
+/* All have come, as this rank knows: who has one of their numbers from now on comes to the next meeting. */
+tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous *meeting);
 
 /* Wait for a key of the meeting that rank `from` sets. TUTTI_ERR_TIMEOUT names those who have not
  * come or have not gone on: that rank, or others for whom it waits itself. */
@@ -55,7 +60,7 @@ void tt_rendezvous_leave(tutti_store_t store);
 /* Close the store of a launched meeting that has ended with `result`; NULL is fine. If it failed, who hosts the store goes on
  * serving it until all have come, a second at most: those who come late are told at once, and do not look for a store that is
  * gone until their deadline. */
-void tt_rendezvous_close(const struct tt_launch *launch, tutti_store_t store, const struct tt_rendezvous *meeting,
+void tt_rendezvous_close(tutti_store_t store, const struct tt_rendezvous *meeting,
 			 tutti_result_t result);
 
 #endif

@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "log.h"
+#include "failure.h"
 
 static_assert(TT_ERROR_MAX <= TT_RECORD_MAX, "a sentence fits");
+static_assert(sizeof(struct tt_report) <= TT_EXCHANGED_MAX, "a report can be exchanged");
 
 void tt_report_fill(struct tt_report *report, tutti_result_t result)
 {
@@ -23,18 +24,45 @@ bool tt_report_read(const void *bytes, size_t length, struct tt_report *out)
 	if (length < TT_REPORT_HEAD || length > sizeof(*out))
 		return false;
 	memcpy(out, bytes, length);
-	return out->length == length - TT_REPORT_HEAD && out->result <= 0;
+	return out->length == length - TT_REPORT_HEAD && (out->result == TUTTI_OK || tt_failure_is_known(out->result));
 }
 
 tutti_result_t tt_report_judge(const void *bytes, size_t length, int rank, const char *call)
 {
 	struct tt_report report;
+	char before[96];
 
 	if (!tt_report_read(bytes, length, &report))
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
 			       "rank %d runs another version of tutti: all ranks must use the same one", rank);
 	if (!report.result)
 		return TUTTI_OK;
-	return tt_fail((tutti_result_t)report.result, COMM, "%s: rank %d could not join: %.*s", call, rank,
-		       (int)report.length, (const char *)report.bytes);
+	snprintf(before, sizeof(before), "%s: rank %d could not join: ", call, rank);
+	return tt_fail_reported(COMM, before, report.result, (const char *)report.bytes, report.length);
+}
+
+/* The first that failed for a reason of its own, as the others found no more than that it had; else the first that failed at
+ * all; else 0. */
+static int first_to_fail(const struct tt_records *reports, int size)
+{
+	int first = -1;
+
+	for (int rank = 0; rank < size; rank++) {
+		struct tt_report report;
+
+		if (!tt_report_read(reports->bytes + reports->offset[rank], reports->length[rank], &report))
+			return rank;
+		if (report.result && report.result != TUTTI_ERR_PEER_LOST && report.result != TUTTI_ERR_TIMEOUT)
+			return rank;
+		if (report.result && first < 0)
+			first = rank;
+	}
+	return first < 0 ? 0 : first;
+}
+
+tutti_result_t tt_reports_judge(const struct tt_records *reports, int size, const char *call)
+{
+	const int rank = first_to_fail(reports, size);
+
+	return tt_report_judge(reports->bytes + reports->offset[rank], reports->length[rank], rank, call);
 }

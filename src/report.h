@@ -30,5 +30,7 @@ void tt_report_fill(struct tt_report *report, tutti_result_t result);
 bool tt_report_read(const void *bytes, size_t length, struct tt_report *out);
 /* What a report that came from `rank` means for this one: its failure is everyone's. `call` is what all called. */
 tutti_result_t tt_report_judge(const void *bytes, size_t length, int rank, const char *call);
+/* The same of all ranks' reports: the failure that explains most. After TUTTI_OK each of them is a report. */
+tutti_result_t tt_reports_judge(const struct tt_records *reports, int size, const char *call);
 
 #endif

@@ -244,6 +244,18 @@ void tt_final(struct tt_sched *sched)
 		fail(sched, TUTTI_ERR_INVALID);
 }
 
+void tt_weigh(struct tt_sched *sched, int mine, int theirs)
+{
+	struct tt_step *step = last_combining(sched);
+
+	if (!step || step->kind != TT_STEP_RECV_REDUCE || mine < 1 || theirs < 1) {
+		fail(sched, TUTTI_ERR_INVALID);
+		return;
+	}
+	step->mine = (uint32_t)mine;
+	step->theirs = (uint32_t)theirs;
+}
+
 void tt_expose(struct tt_sched *sched, struct tt_ref run, int n)
 {
 	if (n != 0)

@@ -6,8 +6,9 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "failure.h"
 #include "launch.h"
-#include "log.h"
+#include "record.h"
 #include "store.h"
 #include "transport.h"
 
@@ -16,6 +17,7 @@
 #define SILENCE_NS 5000000000ull  /* of a clerk that is not any more */
 #define PART_BYTES (512u << 10)
 #define RECORDS_MAX (256u << 20)
+#define RANKS_MAX   (int)(RECORDS_MAX / (sizeof(uint32_t) + sizeof(struct tt_record))) /* whose records are no more */
 
 struct news {
 	int32_t result;
@@ -37,7 +39,7 @@ tutti_result_t tt_seats_open(tutti_store_t store, const struct tt_key *key, uint
 	if (result)
 		return result;
 	snprintf(out->prefix, sizeof(out->prefix), "grow-%s", launch.job);
-	result = tt_store_open(launch.store, key, false, now < deadline ? deadline - now : 1000000, &out->store);
+	result = tt_store_open(launch.store, key, -1, false, now < deadline ? deadline - now : 1000000, &out->store);
 	out->opened = result == TUTTI_OK;
 	return result;
 }
@@ -119,7 +121,7 @@ tutti_result_t tt_seats_apply(struct tt_seats *seats, uint64_t deadline, struct 
 		if (result)
 			return result;
 	} while (out->ticket != ticket);
-	if (out->rank < 0 || out->rank >= out->size)
+	if (out->rank < 0 || out->rank >= out->size || out->size > RANKS_MAX)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "invited as rank %d of %d: the store is used by something else",
 			       (int)out->rank, (int)out->size);
 	return TUTTI_OK;
@@ -187,7 +189,7 @@ tutti_result_t tt_seats_await(struct tt_seats *seats, const struct tt_invitation
 	if (result)
 		return result;
 	if (news.result) {
-		tt_log(INFO, COMM, "not taken in this time: %.*s", TT_ERROR_MAX - 1, news.text);
+		tt_fail_reported(COMM, "not taken in this time: ", news.result, news.text, sizeof(news.text));
 		return TUTTI_IN_PROGRESS;
 	}
 	if (news.length > RECORDS_MAX)

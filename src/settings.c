@@ -4,14 +4,18 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "key_read.h"
 #include "log.h"
 #include "machine.h"
+#include "nearest.h"
 #include "registry.h"
+#include "variables.h"
 
 #define DEFAULT_TIMEOUT_S 300.0
 #define LONGEST_TIMEOUT_S 1e9
@@ -108,16 +112,21 @@ static tutti_result_t check_transports(const char *list)
 	for (const char *part = list; *part;) {
 		char name[64];
 		const size_t length = strcspn(part, ",");
+		char hint[TT_NEAREST_HINT];
+		struct tt_nearest nearest =
+			tt_nearest_to(name, length < sizeof(name) ? length : sizeof(name) - 1);
 		bool found = false;
 
 		snprintf(name, sizeof(name), "%.*s", (int)length, part);
-		for (int i = 0; tt_transports[i]; i++)
+		for (int i = 0; tt_transports[i]; i++) {
 			found |= strcmp(tt_transports[i]->name, name) == 0;
+			tt_nearest_offer(&nearest, tt_transports[i]->name);
+		}
 		if (!found)
 			return tt_fail(TUTTI_ERR_INVALID, COMM,
-				       "TUTTI_TRANSPORT (or transports) has \"%s\": expected a list of %s, such as "
-				       "shm,tcp",
-				       name, known);
+				       "TUTTI_TRANSPORT (or transports) has \"%s\"%s: expected a "
+				       "list of %s, such as shm,tcp",
+				       name, tt_nearest_hint(&nearest, hint), known);
 		part += length;
 		part += *part == ',';
 	}
@@ -126,15 +135,19 @@ static tutti_result_t check_transports(const char *list)
 
 static tutti_result_t check_algorithm(const char *name)
 {
-	char known[256] = "";
+	struct tt_nearest nearest = tt_nearest_to(name, strlen(name));
+	char known[256] = "", hint[TT_NEAREST_HINT];
 
 	if (!*name || tt_algorithm_by_name(name))
 		return TUTTI_OK;
-	for (int i = 0; tt_algorithms[i]; i++)
+	for (int i = 0; tt_algorithms[i]; i++) {
 		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "",
 			 tt_algorithms[i]->name);
-	return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_ALGORITHM (or algorithm) is \"%s\": expected one of %s",
-		       name, known);
+		tt_nearest_offer(&nearest, tt_algorithms[i]->name);
+	}
+	return tt_fail(TUTTI_ERR_INVALID, COMM,
+		       "TUTTI_ALGORITHM (or algorithm) is \"%s\"%s: expected one of %s", name,
+		       tt_nearest_hint(&nearest, hint), known);
 }
 
 static tutti_result_t read_flag(const char *name, bool *out)
@@ -144,6 +157,19 @@ static tutti_result_t read_flag(const char *name, bool *out)
 	*out = text && strcmp(text, "0") != 0;
 	if (text && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "%s is \"%s\": expected 0 or 1", name, text);
+	return TUTTI_OK;
+}
+
+static tutti_result_t read_reproducible(int configured, bool *out)
+{
+	if (configured < -1 || configured > 1)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "reproducible of the config is %d: expected 1 for yes, -1 for no, "
+			       "or 0 for what TUTTI_REPRODUCIBLE says",
+			       configured);
+	if (!configured)
+		return read_flag("TUTTI_REPRODUCIBLE", out);
+	*out = configured > 0;
 	return TUTTI_OK;
 }
 
@@ -209,11 +235,9 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 	if (!result)
 		result = read_bytes("TUTTI_CUDA_ENGINES", 0, DEFAULT_ENGINE_BYTES, &out->engine_bytes);
 	if (!result)
-		result = tt_key_read(config->key, config->encrypt, &out->key);
+		result = read_reproducible(config->reproducible, &out->reproducible);
 	if (!result)
-		result = read_flag("TUTTI_REPRODUCIBLE", &out->reproducible);
-	if (config->reproducible)
-		out->reproducible = config->reproducible > 0;
+		result = tt_key_read(config->key, config->encrypt, &out->key);
 	if (!result)
 		result = copy("TUTTI_TRACE", environment("TUTTI_TRACE"), out->trace, sizeof(out->trace));
 	if (environment("TUTTI_JOB")) /* a longer one is still a name */
@@ -223,5 +247,29 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 		result = copy("TUTTI_HOST_ID", host_id, out->host_id, sizeof(out->host_id));
 	else if (!result)
 		result = make_host_id(out->host_id, sizeof(out->host_id));
+	return result;
+}
+
+void tt_settings_warn(int rank)
+{
+	static atomic_flag done = ATOMIC_FLAG_INIT;
+	struct tt_variable unknown;
+
+	if (atomic_flag_test_and_set_explicit(&done, memory_order_relaxed) || rank != 0)
+		return;
+	for (char **entry = environ; *entry; entry++)
+		if (tt_variable_unknown(*entry, &unknown))
+			tt_log(WARN, COMM,
+			       "the environment has %.*s%s, which tutti does not read: expected a "
+			       "variable of docs/env.md; correct or unset it",
+			       unknown.length, unknown.name, unknown.hint);
+}
+
+TUTTI_API tutti_result_t tutti_config_check(const tutti_config_t *config)
+{
+	struct tt_settings settings;
+	const tutti_result_t result = tt_settings_read(config, &settings);
+
+	tt_key_wipe(&settings.key);
 	return result;
 }

@@ -27,6 +27,9 @@ struct tt_settings {
 /* `config` may be NULL. TUTTI_ERR_INVALID with a sentence for what makes no sense. */
 tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings *out);
 
+/* Warn of variables TUTTI_… that tutti does not read: once per process, and on rank 0 alone. */
+void tt_settings_warn(int rank);
+
 /* Is `name` one of the comma-separated names of `list`? An empty list has all but "loop". */
 bool tt_settings_allow(const char *list, const char *name);
 

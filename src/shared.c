@@ -98,7 +98,8 @@ static void expose(const struct tt_op *op, const struct tt_step *step, uint32_t 
 		size_t length;
 		const uint8_t *place = own_place(op, &step->a, k, segment, &length);
 
-		memcpy(area + tt_plan_exposed_at(op->plan, op->comm->size, &step->a, k), place, length);
+		if (length > 0) /* who has nothing may have no buffer */
+			memcpy(area + tt_plan_exposed_at(op->plan, op->comm->size, &step->a, k), place, length);
 	}
 }
 
@@ -122,8 +123,7 @@ static void reduce_bytes(const struct tt_op *op, const struct tt_step *step, uin
 			 const uint8_t *const *src, size_t bytes)
 {
 	if (step->sources > 1 || (step->final && op->plan->call.op == TUTTI_AVG))
-		tt_combine(op, dst, (const void *const *)src, step->sources, bytes / op->element,
-			   step->final);
+		tt_combine(op, step, dst, (const void *const *)src, step->sources, bytes / op->element);
 	else if (src[0] != dst)
 		copy_result(op, step, dst, src[0], bytes);
 }

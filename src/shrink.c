@@ -9,6 +9,7 @@
 
 #include "bootstrap.h"
 #include "council.h"
+#include "group.h"
 #include "log.h"
 #include "report.h"
 
@@ -90,9 +91,14 @@ static tutti_result_t gather(struct shrinking *s)
 	const struct tt_agreed lowest = tt_agree_member(agreed, 0);
 	int rank = 0;
 
-	if (lowest.length == sizeof(id))
+	if (lowest.length != sizeof(id)) /* all have agreed on it, and fail likewise */
+		result = tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+				 "rank %d runs another version of tutti: all ranks must use the same one", lowest.rank);
+	else
 		memcpy(&id, lowest.said, sizeof(id));
 	tt_agree_close(agreed);
+	if (result < 0)
+		return result;
 	while (s->members[rank] != s->old->rank)
 		rank++;
 	if (tt_comm_new(&s->old->settings, rank, s->count, id, &s->new) == TUTTI_OK) { /* else meet() tells the others */
@@ -185,11 +191,13 @@ static tutti_result_t shrink(struct shrinking *s)
 
 TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
 {
-	if (!tt_comm_usable(comm))
-		return tt_comm_refuse(comm, "tutti_comm_shrink");
+	if (out)
+		*out = NULL;
+	const tutti_result_t refused = tt_group_refuse(comm, "tutti_comm_shrink");
+	if (refused)
+		return refused;
 	if (!out)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_shrink: out is NULL");
-	*out = NULL;
 	struct shrinking s = { .old = comm, .count = comm->size };
 	tutti_result_t result;
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the public calls on stores: checks arguments, finds the kind of store by the scheme of its
  * address and hands on to its table. Holds no state. */
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "key_read.h"
 #include "log.h"
 #include "store.h"
+
+#define LONGEST_TIMEOUT_S 1e9
 
 uint64_t tt_store_ns(double seconds)
 {
@@ -25,17 +27,12 @@ tutti_result_t tt_store_fail_room(tutti_store_t store, const char *key, size_t r
 		key, store->address, length, room);
 }
 
-void tt_store_attend_unseen(tutti_store_t store, const char *prefix, tutti_result_t result, const char *sentence)
+void tt_store_tell_twice(int member, const char *one, const char *other, char *out, size_t size)
 {
-}
-
-void tt_store_leave_unseen(tutti_store_t store)
-{
-}
-
-tutti_result_t tt_store_look_blind(tutti_store_t store)
-{
-	return TUTTI_OK;
+	snprintf(out, size,
+		 "two processes are rank %d: %.100s and %.100s; start every rank once, each with a number of its own (TUTTI_RANK, or "
+		 "the launcher's)",
+		 member, one, other);
 }
 
 static tutti_result_t fail_missing(tutti_store_t store, const char *key, uint64_t waited_ns)
@@ -47,10 +44,10 @@ static tutti_result_t fail_missing(tutti_store_t store, const char *key, uint64_
 		       key, store->address, (double)waited_ns * 1e-9);
 }
 
-/* A time in seconds that the user passed. */
+/* A time in seconds that the user passed: no call waits for ever. */
 static bool timeout_good(double timeout_s)
 {
-	return timeout_s >= 0 && !isnan(timeout_s);
+	return timeout_s >= 0 && timeout_s <= LONGEST_TIMEOUT_S; /* not so for a NaN */
 }
 
 static tutti_result_t check_address(const char *address)
@@ -67,11 +64,11 @@ static tutti_result_t check_address(const char *address)
 	return TUTTI_OK;
 }
 
-static tutti_result_t open_kind(const char *address, const struct tt_key *key, bool serve,
+static tutti_result_t open_kind(const char *address, const struct tt_key *key, int rank, bool serve,
 				uint64_t timeout_ns, tutti_store_t *store)
 {
 	if (strncmp(address, "tcp://", 6) == 0 || strncmp(address, "unix:", 5) == 0)
-		return tt_store_client_open(address, key, serve, timeout_ns, store);
+		return tt_store_client_open(address, key, rank, serve, timeout_ns, store);
 	if (strncmp(address, "file:", 5) == 0)
 		return tt_store_file_open(address, store);
 	return tt_fail(TUTTI_ERR_INVALID, STORE,
@@ -87,11 +84,11 @@ static tutti_result_t sign(tutti_result_t result, tutti_store_t *store)
 	return result;
 }
 
-tutti_result_t tt_store_open(const char *address, const struct tt_key *key, bool serve,
+tutti_result_t tt_store_open(const char *address, const struct tt_key *key, int rank, bool serve,
 			     uint64_t timeout_ns, tutti_store_t *store)
 {
 	*store = NULL;
-	return sign(open_kind(address, key, serve, timeout_ns, store), store);
+	return sign(open_kind(address, key, rank, serve, timeout_ns, store), store);
 }
 
 TUTTI_API tutti_result_t tutti_store_open_with(const char *address,
@@ -112,14 +109,14 @@ TUTTI_API tutti_result_t tutti_store_open_with(const char *address,
 	if (result != TUTTI_OK)
 		return result;
 	if (!timeout_good(config->timeout_s))
-		return tt_fail(
-			TUTTI_ERR_INVALID, STORE,
-			"the timeout to open the store %s is %g s: expected 0 (%g s) or more",
-			address, config->timeout_s, TT_STORE_TIMEOUT_S);
+		return tt_fail(TUTTI_ERR_INVALID, STORE,
+			       "the timeout to open the store %s is %g s: expected more than 0 and "
+			       "at most 1e9, or 0 for %g s",
+			       address, config->timeout_s, TT_STORE_TIMEOUT_S);
 	result = tt_key_read(config->key, config->encrypt, &key);
 	if (result == TUTTI_OK)
 		result = tt_store_open(
-			address, &key, config->serve != 0,
+			address, &key, -1, config->serve != 0,
 			tt_store_ns(config->timeout_s > 0 ? config->timeout_s : TT_STORE_TIMEOUT_S),
 			store);
 	tt_key_wipe(&key);
@@ -191,7 +188,8 @@ TUTTI_API tutti_result_t tutti_store_set(tutti_store_t store, const char *key, c
 		return tt_fail(TUTTI_ERR_INVALID, STORE,
 			       "tutti_store_set: the value of \"%s\" is NULL and has %zu bytes",
 			       key, length);
-	return store->ops->set(store, key, value, length);
+	/* a value of no bytes has an address, too: what copies it may not be given NULL */
+	return store->ops->set(store, key, value ? value : "", length);
 }
 
 TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, void *value,
@@ -207,7 +205,7 @@ TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, v
 	if (!timeout_good(timeout_s))
 		return tt_fail(
 			TUTTI_ERR_INVALID, STORE,
-			"tutti_store_get: the timeout for \"%s\" is %g s: expected 0 or more", key,
+			"tutti_store_get: the timeout for \"%s\" is %g s: expected 0 to 1e9", key,
 			timeout_s);
 	const tutti_result_t result =
 		store->ops->get(store, key, value, length, tt_store_ns(timeout_s));

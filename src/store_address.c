@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the reading of store addresses and the question who may be at the other end of a unix
- * socket. */
+/* Owns the reading of store addresses. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stddef.h>
@@ -154,16 +153,4 @@ void tt_store_sockaddr_name(const struct sockaddr_storage *at, char *out, size_t
 		inet_ntop(AF_INET, &four->sin_addr, host, sizeof(host));
 		snprintf(out, size, "%s:%d", host, ntohs(four->sin_port));
 	}
-}
-
-bool tt_store_peer_trusted(int fd, long *uid)
-{
-	struct ucred peer;
-	socklen_t length = sizeof(peer);
-
-	*uid = -1;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
-		return false;
-	*uid = (long)peer.uid;
-	return peer.uid == geteuid() || peer.uid == 0;
 }

@@ -41,7 +41,4 @@ bool tt_store_is_loopback(const struct sockaddr_storage *at);
 /* "192.0.2.1:29500" or "[fd00::1]:29500". */
 void tt_store_sockaddr_name(const struct sockaddr_storage *at, char *out, size_t size);
 
-/* Who is at the other end of a unix socket: may it take part? Only the same user and root may. */
-bool tt_store_peer_trusted(int fd, long *uid);
-
 #endif

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "failure.h"
 #include "store.h"
 #include "store_connect.h"
 #include "store_server.h"
@@ -48,6 +48,7 @@ struct client_store {
 	struct tt_store_server *server; /* NULL: another process hosts it */
 	uint64_t timeout_ns;		/* of opening and of set */
 	struct tt_key key;
+	int rank; /* that opened it; -1: unknown */
 	struct tt_tls *tls; /* NULL: connections are plain */
 	pthread_mutex_t lock;		/* of what follows */
 	struct connection *idle;
@@ -85,7 +86,7 @@ static tutti_result_t connection_make(struct client_store *s, uint64_t deadline,
 	if (!c)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE, "connect to the store %s: no memory",
 			       s->base.address);
-	const tutti_result_t result = tt_store_connect(s->base.address, &s->key, s->tls, deadline, &c->socket);
+	const tutti_result_t result = tt_store_connect(s->base.address, &s->key, s->rank, s->tls, deadline, &c->socket);
 	if (result != TUTTI_OK) {
 		free(c);
 		return result;
@@ -321,7 +322,7 @@ static tutti_result_t fail_ended(struct client_store *s, const char *key, const 
 
 	if (!tt_wire_get_word(word, length, &result, sentence))
 		return fail_talk(s, "get", key, EPROTO);
-	return tt_fail(result, STORE, "%s", sentence);
+	return tt_fail_reported(STORE, "", result, sentence, strlen(sentence));
 }
 
 static uint32_t milliseconds(uint64_t ns)
@@ -396,13 +397,15 @@ static void put(struct attendance *a, const void *bytes, size_t length)
 	a->unsaid_length += length;
 }
 
-static struct attendance *make_attendance(const char *prefix, tutti_result_t result, const char *sentence)
+static struct attendance *make_attendance(const struct tt_attendance *from)
 {
 	struct attendance *a = calloc(1, sizeof(*a));
 	uint8_t word[TT_WIRE_WORD_MAX], bytes[TT_WIRE_HEADER];
+	const char *prefix = from->prefix;
 	const struct tt_wire_header header = { .kind = TT_WIRE_ATTEND,
 					       .key_length = (uint8_t)strlen(prefix),
-					       .value_length = tt_wire_put_word(result, sentence, word) };
+					       .value_length = tt_wire_put_will(from->result, from->sentence, from->who, word),
+					       .member = (uint32_t)(from->member + 1) };
 
 	if (!a)
 		return NULL;
@@ -416,10 +419,10 @@ static struct attendance *make_attendance(const char *prefix, tutti_result_t res
 }
 
 /* Without a connection or memory the next call fails, too. */
-static void client_attend(tutti_store_t store, const char *prefix, tutti_result_t result, const char *sentence)
+static void client_attend(tutti_store_t store, const struct tt_attendance *attendance)
 {
 	struct client_store *s = client_of(store);
-	struct attendance *a = make_attendance(prefix, result, sentence);
+	struct attendance *a = make_attendance(attendance);
 	struct connection *c = NULL;
 
 	if (!a || take(s, tt_now() + s->timeout_ns, &c) != TUTTI_OK) {
@@ -529,7 +532,7 @@ static tutti_result_t start_serving(struct client_store *s, const char *address)
 	return result == TUTTI_OK ? tt_store_server_start(fd, &s->key, s->tls, &s->server) : result;
 }
 
-tutti_result_t tt_store_client_open(const char *address, const struct tt_key *key, bool serve,
+tutti_result_t tt_store_client_open(const char *address, const struct tt_key *key, int rank, bool serve,
 				    uint64_t timeout_ns, tutti_store_t *store)
 {
 	struct client_store *s = calloc(1, sizeof(*s));
@@ -541,6 +544,7 @@ tutti_result_t tt_store_client_open(const char *address, const struct tt_key *ke
 	s->base.ops = &client_ops;
 	memcpy(s->base.address, address, strlen(address) + 1);
 	s->timeout_ns = timeout_ns;
+	s->rank = rank;
 	if (key)
 		s->key = *key;
 	pthread_mutex_init(&s->lock, NULL);
@@ -548,6 +552,7 @@ tutti_result_t tt_store_client_open(const char *address, const struct tt_key *ke
 		result = tt_tls_open(&s->key, "connections to the store", &s->tls);
 	if (result == TUTTI_OK && serve)
 		result = start_serving(s, address);
+	s->base.hosts = s->server != NULL;
 	if (result == TUTTI_OK)
 		result = connection_make(s, tt_now() + timeout_ns, &first);
 	if (result != TUTTI_OK) {

@@ -11,6 +11,7 @@
 #include "tls.h"
 #include "log.h"
 #include "store_keys.h"
+#include "store_wire.h"
 
 #define TT_STORE_NEVER UINT64_MAX
 
@@ -25,6 +26,12 @@ struct tt_store_clients {
 	int strangers;		   /* clients that have not proven that they belong to the job */
 	struct tt_log_quota quota; /* of lines about them */
 	struct tt_store_keys keys;
+	/* Who was turned away and is believed to be one of those that the others wait for. */
+	struct tt_store_unfit {
+		uint32_t member; /* as in TT_WIRE_ATTEND; 0: nobody */
+		uint32_t length;
+		uint8_t word[TT_WIRE_WORD_MAX]; /* why */
+	} unfit;
 };
 
 /* Take the accepted socket over: greet who is at its other end, or close it. */

@@ -16,9 +16,11 @@
 #include "store_connect.h"
 #include "store_wire.h"
 #include "transport.h"
+#include "unix_peer.h"
 
 #define MILLISECOND 1000000ull
 #define TRY_MS	    3000 /* for one address to answer, before the next is tried */
+#define LEAVE_MS	    500 /* for a host to close a connection that it turns away */
 #define NOTICE_MS   5000 /* of waiting in silence */
 
 /* 0 once `events` are there, ETIMEDOUT, or another errno value. */
@@ -200,24 +202,36 @@ static int exchange_proofs(const struct tt_store_socket *socket, const struct tt
 	return send_all(socket, proof, sizeof(proof), deadline);
 }
 
-static int exchange_hellos(const struct tt_store_socket *socket, const struct tt_key *key, const uint8_t nonce[TT_NONCE_BYTES],
-			   uint64_t deadline, const char **fault, bool *proven)
+/* A host that turns this rank away finds out who it is while the connection is there, and closes it then. */
+static void await_end(const struct tt_store_socket *socket)
+{
+	uint8_t byte;
+
+	while (tt_store_receive(socket, &byte, 1, tt_now() + LEAVE_MS * MILLISECOND) == 0)
+		continue;
+}
+
+static int exchange_hellos(const struct tt_store_socket *socket, const struct tt_key *key, int rank,
+			   const uint8_t nonce[TT_NONCE_BYTES], uint64_t deadline, const char **fault, bool *proven)
 {
 	const bool keyed = tt_key_is_set(key);
 	uint8_t own[TT_WIRE_HELLO], host[TT_WIRE_HELLO];
 
-	tt_wire_put_hello(keyed ? TT_WIRE_KEYED : 0, nonce, own);
+	tt_wire_put_hello(keyed ? TT_WIRE_KEYED : 0, rank, nonce, own);
 	int error = send_all(socket, own, sizeof(own), deadline);
 	if (error == 0)
 		error = receive_hello(socket, keyed, host, deadline, fault);
 	if (error == 0 && !*fault && keyed)
 		error = exchange_proofs(socket, key, host, own, deadline, proven);
+	if (error == 0 && rank >= 0 && (*fault || !*proven))
+		await_end(socket);
 	return error;
 }
 
 struct attempt {
 	const char *address;
 	const struct tt_key *key;
+	int rank; /* see tt_store_open() */
 	struct tt_tls *tls;
 	struct tt_store_address parsed;
 	uint64_t start, deadline;
@@ -260,14 +274,13 @@ static tutti_result_t greet(struct attempt *a, struct tt_store_socket *socket)
 	const char *fault = NULL;
 	uint8_t nonce[TT_NONCE_BYTES];
 	bool proven = true;
-	long uid;
+	char who[TT_UNIX_PEER_TEXT];
 
-	if (a->parsed.local && !tt_store_peer_trusted(socket->fd, &uid))
-		return tt_fail(
-			TUTTI_ERR_SYSTEM, STORE,
-			"the store %s is served by user %ld: expected user %ld or root; choose "
-			"another name",
-			a->address, uid, (long)geteuid());
+	if (a->parsed.local && !tt_unix_peer_trusted(socket->fd))
+		return tt_fail(TUTTI_ERR_SYSTEM, STORE,
+			       "the store %s is served by %s: expected user %ld or root; choose another name (TUTTI_STORE) or end that "
+			       "process",
+			       a->address, tt_unix_peer_text(socket->fd, who), (long)geteuid());
 	if (tt_nonce_make(nonce) < 0)
 		return TUTTI_ERR_SYSTEM;
 	if (a->tls && !a->parsed.local) {
@@ -276,7 +289,7 @@ static tutti_result_t greet(struct attempt *a, struct tt_store_socket *socket)
 		if (result)
 			return result;
 	}
-	const int error = exchange_hellos(socket, a->key, nonce, a->deadline, &fault, &proven);
+	const int error = exchange_hellos(socket, a->key, a->rank, nonce, a->deadline, &fault, &proven);
 	if (error == ETIMEDOUT)
 		return tt_fail(TUTTI_ERR_TIMEOUT, STORE,
 			       "the store %s took the connection, but said nothing for %.1f s: is "
@@ -364,10 +377,10 @@ void tt_store_disconnect(struct tt_store_socket *socket)
 	tt_fd_close(socket->fd);
 }
 
-tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, struct tt_tls *tls, uint64_t deadline,
+tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, int rank, struct tt_tls *tls, uint64_t deadline,
 				struct tt_store_socket *out)
 {
-	struct attempt a = { .address = address, .key = key, .tls = tls, .start = tt_now(), .deadline = deadline };
+	struct attempt a = { .address = address, .key = key, .rank = rank, .tls = tls, .start = tt_now(), .deadline = deadline };
 	tutti_result_t result = tt_store_address_parse(address, &a.parsed);
 
 	if (result != TUTTI_OK)

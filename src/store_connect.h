@@ -19,7 +19,7 @@ struct tt_store_socket {
 
 /* Connect, exchange hellos and proofs, over `tls` unless that is NULL or the socket is a unix socket; tries again until
  * `deadline` while nobody is there. */
-tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, struct tt_tls *tls, uint64_t deadline,
+tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, int rank, struct tt_tls *tls, uint64_t deadline,
 				struct tt_store_socket *out);
 void tt_store_disconnect(struct tt_store_socket *socket);
 

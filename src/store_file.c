@@ -16,8 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "log.h"
 #include "store.h"
+#include "store_unseen.h"
 #include "transport.h"
 
 #define FIRST_PAUSE 100000u   /* between looks, nanoseconds: doubles … */
@@ -27,8 +29,8 @@
 #define PATH_ROOM   (TT_STORE_ADDRESS_MAX + 3 * TT_STORE_KEY_MAX + 32)
 
 struct file_store {
-	struct tutti_store base;
-	const char *directory; /* in base.address */
+	struct tt_unseen unseen;
+	const char *directory; /* in the store's address */
 };
 
 struct path {
@@ -92,17 +94,19 @@ static int make_folders(const struct file_store *s, const struct path *path)
 
 static int write_whole(int fd, const char *data, size_t length)
 {
-	while (length > 0) {
-		const ssize_t n = write(fd, data, length);
+	struct tt_file_guard guard;
+	ssize_t n = 0;
 
-		if (n < 0 && errno != EINTR)
-			return -1;
+	tt_file_guard_begin(&guard);
+	while (length > 0 && (n >= 0 || errno == EINTR)) {
+		n = write(fd, data, length);
 		if (n > 0) {
 			data += n;
 			length -= (size_t)n;
 		}
 	}
-	return 0;
+	tt_file_guard_end(&guard);
+	return length > 0 ? -1 : 0;
 }
 
 static tutti_result_t file_set(tutti_store_t store, const char *key, const void *value,
@@ -144,7 +148,8 @@ static int open_value(const struct path *path)
 
 	if (folder < 0)
 		return -1;
-	const int fd = openat(folder, path->file + strlen(path->folder) + 1, O_RDONLY | O_CLOEXEC);
+	/* whatever else has the name, a pipe's other end is not waited for, and a link not followed */
+	const int fd = openat(folder, path->file + strlen(path->folder) + 1, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
 	const int saved = errno;
 	close(folder);
 	errno = saved;
@@ -168,6 +173,14 @@ static int read_whole(int fd, char *data, size_t length)
 	return 0;
 }
 
+static tutti_result_t fail_irregular(const char *key, const struct path *path)
+{
+	return tt_fail(TUTTI_ERR_SYSTEM, STORE,
+		       "get \"%s\": %s is no regular file: expected a value that a rank has set; remove it, and let nobody else write to the "
+		       "directory",
+		       key, path->file);
+}
+
 /* TUTTI_IN_PROGRESS: not there yet. ESTALE: replaced while a network file system looked it up. */
 static tutti_result_t look(tutti_store_t store, const char *key, const struct path *path,
 			   void *value, size_t *length)
@@ -177,12 +190,16 @@ static tutti_result_t look(tutti_store_t store, const char *key, const struct pa
 	struct stat st;
 	const int fd = open_value(path);
 
+	if (fd < 0 && (errno == ENOENT || errno == ESTALE))
+		return TUTTI_IN_PROGRESS;
+	if (fd < 0 && (errno == ELOOP || errno == ENXIO)) /* a link, a socket */
+		return fail_irregular(key, path);
 	if (fd < 0)
-		return errno == ENOENT || errno == ESTALE
-			       ? TUTTI_IN_PROGRESS
-			       : tt_fail_errno(STORE, "get \"%s\": open %s", key, path->file);
+		return tt_fail_errno(STORE, "get \"%s\": open %s", key, path->file);
 	if (fstat(fd, &st) < 0) {
 		result = tt_fail_errno(STORE, "get \"%s\": read %s", key, path->file);
+	} else if (!S_ISREG(st.st_mode)) {
+		result = fail_irregular(key, path);
 	} else if ((size_t)st.st_size > room) {
 		*length = (size_t)st.st_size;
 		result = tt_store_fail_room(store, key, room, *length);
@@ -223,8 +240,8 @@ static void wait_change(int watch, uint64_t pause_ns)
 static tutti_result_t file_wait(tutti_store_t store, const char *key, const struct path *path,
 				void *value, size_t *length, uint64_t timeout_ns)
 {
-	const uint64_t deadline = tt_now() + timeout_ns;
-	uint64_t pause = FIRST_PAUSE;
+	const uint64_t start = tt_now(), deadline = start + timeout_ns;
+	uint64_t pause = FIRST_PAUSE, check_at = start + TT_UNSEEN_LOOK_NS / 4;
 	bool watched = false;
 	int watch = -1;
 	tutti_result_t result;
@@ -237,6 +254,15 @@ static tutti_result_t file_wait(tutti_store_t store, const char *key, const stru
 			break;
 		if (now >= deadline)
 			break;
+		if (now >= check_at) {
+			const tutti_result_t ended = tt_unseen_check(store, key);
+
+			if (ended) {
+				result = ended;
+				break;
+			}
+			check_at = now + TT_UNSEEN_LOOK_NS;
+		}
 		if (pause >= WATCH_PAUSE && !watched) {
 			watched = true;
 			if (make_folders(file_of(store), path) == 0)
@@ -258,28 +284,23 @@ static tutti_result_t file_get(tutti_store_t store, const char *key, void *value
 
 	make_path(file_of(store), key, &path);
 	const tutti_result_t result = look(store, key, &path, value, length);
-	return result == TUTTI_IN_PROGRESS ? file_wait(store, key, &path, value, length, timeout_ns)
-					   : result;
-}
-
-/* Nobody looks at more than the file waited for. */
-static void file_end(tutti_store_t store, const char *prefix, tutti_result_t result,
-		     const char *sentence)
-{
+	return result == TUTTI_IN_PROGRESS && timeout_ns > 0 ? file_wait(store, key, &path, value, length, timeout_ns)
+							     : result;
 }
 
 static void file_close(tutti_store_t store)
 {
+	tt_unseen_finish(&file_of(store)->unseen);
 	free(file_of(store));
 }
 
 static const struct tt_store_ops file_ops = {
 	.set = file_set,
 	.get = file_get,
-	.end = file_end,
-	.attend = tt_store_attend_unseen,
-	.leave = tt_store_leave_unseen,
-	.look = tt_store_look_blind,
+	.end = tt_unseen_end,
+	.attend = tt_unseen_attend,
+	.leave = tt_unseen_leave,
+	.look = tt_unseen_look,
 	.close = file_close,
 	.forget = file_close,
 };
@@ -303,9 +324,10 @@ tutti_result_t tt_store_file_open(const char *address, tutti_store_t *store)
 	struct file_store *s = calloc(1, sizeof(*s));
 	if (!s)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE, "open the store %s: no memory", address);
-	s->base.ops = &file_ops;
-	memcpy(s->base.address, address, strlen(address) + 1);
-	s->directory = s->base.address + strlen("file:");
-	*store = &s->base;
+	tt_unseen_init(&s->unseen);
+	s->unseen.base.ops = &file_ops;
+	memcpy(s->unseen.base.address, address, strlen(address) + 1);
+	s->directory = s->unseen.base.address + strlen("file:");
+	*store = &s->unseen.base;
 	return TUTTI_OK;
 }

@@ -11,6 +11,7 @@
 #include "store_address.h"
 #include "store_server.h"
 #include "transport.h"
+#include "unix_peer.h"
 
 #define IN_USE_NS 1000000000ull /* for an address to become free */
 
@@ -45,14 +46,19 @@ static int listen_in_time(const struct sockaddr_storage *at, socklen_t length)
 	return fd;
 }
 
-static tutti_result_t fail_listen(const char *address)
+/* A store on a unix socket has one address. */
+static tutti_result_t fail_listen(const char *address, const struct tt_store_targets *targets)
 {
+	const int last = targets->count - 1;
+	char who[TT_UNIX_PEER_TEXT] = "another process";
+
+	if (errno == EADDRINUSE && last >= 0 && targets->at[last].ss_family == AF_UNIX)
+		tt_unix_holder_text((const struct sockaddr *)&targets->at[last], targets->length[last], who);
 	if (errno == EADDRINUSE)
-		return tt_fail_errno(
-			STORE,
-			"serve the store at %s: another process has this address; choose "
-			"another port or name, or end that process",
-			address);
+		return tt_fail_errno(STORE,
+				     "serve the store at %s: %s has this address; choose another port or name (TUTTI_STORE), or end that "
+				     "process",
+				     address, who);
 	if (errno == EADDRNOTAVAIL)
 		return tt_fail_errno(
 			STORE,
@@ -128,5 +134,5 @@ tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, siz
 		*fd = listening;
 		return TUTTI_OK;
 	}
-	return fail_listen(address);
+	return fail_listen(address, &targets);
 }

@@ -78,6 +78,118 @@ void tt_store_client_leave(struct tt_store_client *c)
 	c->news = NULL;
 }
 
+static size_t group_length(const struct tt_store_attended *a)
+{
+	size_t at = a->length;
+
+	while (at > 0 && a->prefix[at - 1] != '/')
+		at--;
+	return at;
+}
+
+/* Have all come whom `a` waits for? */
+static bool has_met(struct tt_store_clients *s, const struct tt_store_attended *a)
+{
+	char key[sizeof(a->prefix) + sizeof(TT_STORE_MET)];
+
+	snprintf(key, sizeof(key), "%s" TT_STORE_MET, a->prefix);
+	struct tt_store_entry *entry = tt_store_keys_entry(&s->keys, key);
+	const bool met = entry && entry->present;
+	if (entry)
+		tt_store_keys_trim(&s->keys, entry);
+	return met;
+}
+
+/* Two that attend, both at one prefix of the group, or each at one of its own while neither has what it waits for. */
+static bool is_double(struct tt_store_clients *s, const struct tt_store_attended *a, const struct tt_store_attended *b)
+{
+	const size_t group = group_length(a);
+
+	if (a->member == 0 || a->member != b->member || group != group_length(b) || memcmp(a->prefix, b->prefix, group) != 0)
+		return false;
+	return strcmp(a->prefix, b->prefix) == 0 || (!has_met(s, a) && !has_met(s, b));
+}
+
+static void end_double(struct tt_store_clients *s, const struct tt_store_client *by, const struct tt_store_attended *other)
+{
+	const struct tt_store_attended *both[] = { other, by->attended };
+	char sentence[TT_ERROR_MAX], prefix[sizeof(other->prefix)];
+	uint8_t word[TT_WIRE_WORD_MAX];
+
+	tt_store_tell_twice((int)other->member - 1, other->who, by->attended->who, sentence, sizeof(sentence));
+	const uint32_t length = tt_wire_put_word(TUTTI_ERR_INVALID, sentence, word);
+	tt_log(INFO, STORE, "%s", sentence);
+	for (int i = 0; i < 2; i++) {
+		snprintf(prefix, sizeof(prefix), "%.*s", (int)both[i]->length, both[i]->prefix);
+		if (!end_below(s, by, prefix, word, length))
+			tt_log(WARN, STORE, "no memory to tell that %s", sentence);
+	}
+}
+
+/* The first other that is the same member: those before it have been told. */
+static void find_double(struct tt_store_clients *s, const struct tt_store_client *by)
+{
+	struct tt_store_client *c = s->first;
+
+	while (c && (c == by || !c->attended || !is_double(s, c->attended, by->attended)))
+		c = c->next;
+	if (c) {
+		const struct tt_store_attended other = *c->attended; /* who is told may be dropped */
+
+		end_double(s, by, &other);
+	}
+}
+
+static bool attends(const struct tt_store_clients *s, uint32_t member, const char *prefix)
+{
+	const struct tt_store_client *c = s->first;
+
+	while (c && (!c->attended || c->attended->member != member || strcmp(c->attended->prefix, prefix) != 0))
+		c = c->next;
+	return c;
+}
+
+/* Some client attends what the rank that was turned away does not; NULL: none that does not know. */
+static const struct tt_store_attended *find_waiting(const struct tt_store_clients *s)
+{
+	for (const struct tt_store_client *c = s->first; c; c = c->next)
+		if (c->attended && c->attended->member > 0 && !tt_store_keys_ending(&s->keys, c->attended->prefix) &&
+		    !attends(s, s->unfit.member, c->attended->prefix))
+			return c->attended;
+	return NULL;
+}
+
+static void tell_of_unfit(struct tt_store_clients *s, const struct tt_store_client *by)
+{
+	const struct tt_store_attended *waiting;
+	char prefix[sizeof(waiting->prefix)];
+
+	while (s->unfit.member && (waiting = find_waiting(s))) {
+		snprintf(prefix, sizeof(prefix), "%.*s", (int)waiting->length, waiting->prefix);
+		if (!end_below(s, by, prefix, s->unfit.word, s->unfit.length))
+			return;
+	}
+}
+
+void tt_store_client_unfit(struct tt_store_clients *s, const struct tt_store_client *c, const char *why, bool believed)
+{
+	struct tt_store_entry *entry = tt_store_keys_entry(&s->keys, TT_STORE_TURNED_AWAY);
+	char sentence[TT_ERROR_MAX], who[sizeof(c->name) + 32];
+
+	if (c->claim >= 0)
+		snprintf(who, sizeof(who), "rank %d (%s)", c->claim, c->name);
+	else
+		snprintf(who, sizeof(who), "%s", c->name);
+	snprintf(sentence, sizeof(sentence), "the host of the store turned %s away: it %s", who, why);
+	if (entry)
+		tt_store_keys_put(&s->keys, entry, (const uint8_t *)sentence, strlen(sentence));
+	if (!believed)
+		return;
+	s->unfit.member = (uint32_t)c->claim + 1;
+	s->unfit.length = tt_wire_put_word(TUTTI_ERR_INVALID, sentence, s->unfit.word);
+	tell_of_unfit(s, NULL);
+}
+
 /* What it attends may have been ended before it came. */
 static void handle_attend(struct tt_store_clients *s, struct tt_store_client *c, const char *prefix)
 {
@@ -90,10 +202,15 @@ static void handle_attend(struct tt_store_clients *s, struct tt_store_client *c,
 	tt_store_client_leave(c);
 	attended->told = false;
 	attended->length = c->header.key_length;
-	attended->word_length = c->header.value_length;
-	memcpy(attended->word, c->in + c->header.key_length + 1, c->header.value_length);
+	attended->member = c->header.member;
+	attended->word_length = tt_wire_split_will(c->in + c->header.key_length + 1, c->header.value_length, attended->who);
+	memcpy(attended->word, c->in + c->header.key_length + 1, attended->word_length);
 	snprintf(attended->prefix, sizeof(attended->prefix), "%s/", prefix);
 	c->attended = attended;
+	find_double(s, c);
+	if (attended->member == s->unfit.member)
+		s->unfit.member = 0; /* it has come after all */
+	tell_of_unfit(s, c);
 	note_news(s, c);
 	tt_store_client_read_next(s, c);
 }

@@ -15,6 +15,7 @@
 #include "store_clients.h"
 #include "store_wire.h"
 #include "tls.h"
+#include "unix_peer.h"
 
 enum tt_client_state {
 	TT_CLIENT_SECURING,
@@ -32,6 +33,8 @@ struct tt_store_attended {
 	size_t length; /* of the prefix, behind which is a '/' */
 	size_t word_length;
 	uint8_t word[TT_WIRE_WORD_MAX]; /* for the others, should the client be lost */
+	uint32_t member;		/* see TT_WIRE_ATTEND */
+	char who[TT_WIRE_WHO_MAX];
 	char prefix[TT_STORE_KEY_MAX + 2];
 };
 
@@ -51,7 +54,8 @@ struct tt_store_client {
 	size_t in_length, in_done, out_length, out_done;
 	struct tt_store_attended *attended; /* NULL: nothing */
 	const struct tt_store_ending *news; /* to be told with the next answer, or before, if it has none to wait for */
-	char name[64];			    /* for the log */
+	int claim;			    /* the rank that it says it is, of a stranger; -1: it does not say */
+	char name[TT_UNIX_PEER_TEXT];	    /* for the log */
 };
 static_assert(TT_WIRE_HEADER <= TT_WIRE_HELLO && TT_PROOF_BYTES <= TT_WIRE_HELLO, "`fixed` holds any");
 

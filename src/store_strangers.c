@@ -17,8 +17,11 @@
 #include "fork.h"
 #include "log.h"
 #include "store_address.h"
+#include "store_peer.h"
+#include "store_requests.h"
 #include "store_session.h"
 #include "transport.h"
+#include "unix_peer.h"
 
 #define STRANGERS_MAX 512
 #define SECOND	      1000000000ull
@@ -32,6 +35,16 @@ void tt_store_stranger_turn_away(struct tt_store_clients *s, struct tt_store_cli
 	if (tt_log_due(&s->quota, more))
 		tt_log(WARN, STORE, "drops %s, which %s%s", c->name, why, more);
 	tt_store_client_drop(s, c, NULL);
+}
+
+/* It may be a rank that was given another key than the others, who then wait for it in vain. What a stranger says ends nothing,
+ * unless it could end the job in other ways: as the same user on this machine, or where there is no key. */
+static void turn_away_unfit(struct tt_store_clients *s, struct tt_store_client *c, const char *why)
+{
+	const bool believed = c->claim >= 0 && (!tt_key_is_set(s->key) || tt_store_peer_is_own(c->fd));
+
+	tt_store_client_unfit(s, c, why, believed);
+	tt_store_stranger_turn_away(s, c, why);
 }
 
 static void let_in(struct tt_store_clients *s, struct tt_store_client *c)
@@ -64,15 +77,16 @@ void tt_store_stranger_proof(struct tt_store_clients *s, struct tt_store_client 
 	if (tt_proof_equal(c->fixed, c->own))
 		let_in(s, c);
 	else
-		tt_store_stranger_turn_away(s, c, "has another key than this job");
+		turn_away_unfit(s, c, "has another key than this job: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE");
 }
 
 bool tt_store_stranger_hello_good(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	const char *fault = tt_wire_hello_fault(tt_key_is_set(s->key), c->fixed, c->in_done);
 
+	c->claim = tt_wire_hello_claim(c->fixed, c->in_done);
 	if (fault)
-		tt_store_stranger_turn_away(s, c, fault);
+		turn_away_unfit(s, c, fault);
 	return !fault;
 }
 
@@ -88,11 +102,14 @@ static void refuse_plain(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	const uint8_t nonce[TT_NONCE_BYTES] = { 0 };
 
-	tt_wire_put_hello(TT_WIRE_KEYED | TT_WIRE_ENCRYPTED, nonce, c->own);
-	while (tt_store_client_receive(c, c->fixed, sizeof(c->fixed)) > 0)
-		continue;
+	ssize_t n, first = 0;
+
+	tt_wire_put_hello(TT_WIRE_KEYED | TT_WIRE_ENCRYPTED, -1, nonce, c->own);
+	while ((n = tt_store_client_receive(c, c->fixed, sizeof(c->fixed))) > 0)
+		first = first ? first : n;
+	c->claim = tt_wire_hello_claim(c->fixed, (size_t)first);
 	tt_store_client_send(c, c->own, sizeof(c->own));
-	tt_store_stranger_turn_away(s, c, "does not encrypt, as this job does: give all ranks the same TUTTI_ENCRYPT");
+	turn_away_unfit(s, c, "does not encrypt, as this job does: give all ranks the same TUTTI_ENCRYPT");
 }
 
 /* The first byte says whether a client encrypts. False: it is not there yet, or does not. */
@@ -119,7 +136,7 @@ void tt_store_stranger_secure(struct tt_store_clients *s, struct tt_store_client
 	const tutti_result_t result = tt_tls_handshake(c->tls);
 
 	if (result < 0) {
-		tt_store_stranger_turn_away(
+		turn_away_unfit(
 			s, c, "did not get through the TLS handshake: it has another key than this job, or is no rank");
 		return;
 	}
@@ -134,13 +151,9 @@ void tt_store_stranger_secure(struct tt_store_clients *s, struct tt_store_client
 static bool admit(struct tt_store_client *c, const struct sockaddr_storage *from)
 {
 	const int one = 1;
-	long uid;
-
 	if (from->ss_family == AF_UNIX) {
-		const bool trusted = tt_store_peer_trusted(c->fd, &uid);
-
-		snprintf(c->name, sizeof(c->name), "a process of user %ld", uid);
-		return trusted;
+		tt_unix_peer_text(c->fd, c->name);
+		return tt_unix_peer_trusted(c->fd);
 	}
 	tt_store_sockaddr_name(from, c->name, sizeof(c->name));
 	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -163,11 +176,12 @@ struct tt_store_client *tt_store_stranger_receive(struct tt_store_clients *s, in
 		return NULL;
 	}
 	c->fd = fd;
+	c->claim = -1;
 	c->state = s->tls && from->ss_family != AF_UNIX ? TT_CLIENT_SECURING : TT_CLIENT_GREETING;
 	c->in_length = TT_WIRE_HELLO;
 	tt_store_client_enter(s, c);
 	tt_store_client_set_deadline(s, c, tt_now() + HELLO_WAIT);
-	tt_wire_put_hello(tt_key_is_set(s->key) ? TT_WIRE_KEYED : 0, nonce, c->own);
+	tt_wire_put_hello(tt_key_is_set(s->key) ? TT_WIRE_KEYED : 0, -1, nonce, c->own);
 	if (!admit(c, from))
 		tt_store_client_drop(s, c, "may not use the store: only its owner and root may");
 	else if (c->state == TT_CLIENT_SECURING)

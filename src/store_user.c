@@ -9,13 +9,14 @@
 
 #include "log.h"
 #include "store.h"
+#include "store_unseen.h"
 #include "transport.h"
 
 #define FIRST_SLICE_NS 1000000ull  /* doubles with each slice that brought nothing … */
 #define LAST_SLICE_NS  64000000ull /* … up to this */
 
 struct user_store {
-	struct tutti_store base;
+	struct tt_unseen unseen;
 	tutti_store_ops_t user;
 	void *context;
 	pthread_mutex_t lock; /* of the tickets */
@@ -69,7 +70,8 @@ static tutti_result_t user_get(tutti_store_t store, const char *key, void *value
 			       uint64_t timeout_ns)
 {
 	struct user_store *s = user_of(store);
-	const uint64_t deadline = tt_now() + timeout_ns;
+	const uint64_t start = tt_now(), deadline = start + timeout_ns;
+	uint64_t check_at = start + TT_UNSEEN_LOOK_NS / 4;
 	const size_t room = *length;
 	uint64_t slice = FIRST_SLICE_NS;
 	int error;
@@ -84,6 +86,13 @@ static tutti_result_t user_get(tutti_store_t store, const char *key, void *value
 		leave(s);
 		if (error != ETIMEDOUT || tt_now() >= deadline)
 			break;
+		if (tt_now() >= check_at) {
+			const tutti_result_t ended = tt_unseen_check(store, key);
+
+			if (ended)
+				return ended;
+			check_at = tt_now() + TT_UNSEEN_LOOK_NS;
+		}
 		slice = slice < LAST_SLICE_NS ? 2 * slice : LAST_SLICE_NS;
 	}
 	if (error == EMSGSIZE || (error == 0 && *length > room))
@@ -91,12 +100,6 @@ static tutti_result_t user_get(tutti_store_t store, const char *key, void *value
 	if (error == ETIMEDOUT)
 		return TUTTI_IN_PROGRESS;
 	return error == 0 ? TUTTI_OK : fail_user("get", key, error);
-}
-
-/* The user's table has no such call. */
-static void user_end(tutti_store_t store, const char *prefix, tutti_result_t result,
-		     const char *sentence)
-{
 }
 
 static void user_close(tutti_store_t store)
@@ -107,22 +110,24 @@ static void user_close(tutti_store_t store)
 		s->user.destroy(s->context);
 	pthread_cond_destroy(&s->turned);
 	pthread_mutex_destroy(&s->lock);
+	tt_unseen_finish(&s->unseen);
 	free(s);
 }
 
 /* The context is the parent's. */
 static void user_forget(tutti_store_t store)
 {
+	tt_unseen_finish(&user_of(store)->unseen);
 	free(user_of(store));
 }
 
 static const struct tt_store_ops user_ops = {
 	.set = user_set,
 	.get = user_get,
-	.end = user_end,
-	.attend = tt_store_attend_unseen,
-	.leave = tt_store_leave_unseen,
-	.look = tt_store_look_blind,
+	.end = tt_unseen_end,
+	.attend = tt_unseen_attend,
+	.leave = tt_unseen_leave,
+	.look = tt_unseen_look,
 	.close = user_close,
 	.forget = user_forget,
 };
@@ -134,12 +139,13 @@ tutti_result_t tt_store_user_create(const tutti_store_ops_t *ops, void *context,
 
 	if (!s)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE, "make a store: no memory");
-	s->base.ops = &user_ops;
-	snprintf(s->base.address, sizeof(s->base.address), "user:%p", context);
+	tt_unseen_init(&s->unseen);
+	s->unseen.base.ops = &user_ops;
+	snprintf(s->unseen.base.address, sizeof(s->unseen.base.address), "user:%p", context);
 	s->user = *ops;
 	s->context = context;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->turned, NULL);
-	*store = &s->base;
+	*store = &s->unseen.base;
 	return TUTTI_OK;
 }

@@ -21,11 +21,11 @@ static uint32_t get32(const uint8_t *in)
 	return in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
 }
 
-void tt_wire_put_hello(unsigned flags, const uint8_t nonce[TT_NONCE_BYTES], uint8_t out[TT_WIRE_HELLO])
+void tt_wire_put_hello(unsigned flags, int claim, const uint8_t nonce[TT_NONCE_BYTES], uint8_t out[TT_WIRE_HELLO])
 {
 	memcpy(out, magic, MAGIC_BYTES);
 	put32(out + MAGIC_BYTES, TT_WIRE_VERSION | flags << 16);
-	put32(out + TT_WIRE_FIRST, 0);
+	put32(out + TT_WIRE_FIRST, (uint32_t)(claim + 1));
 	memcpy(out + TT_WIRE_FIRST + 4, nonce, TT_NONCE_BYTES);
 }
 
@@ -46,7 +46,15 @@ const char *tt_wire_hello_fault(bool keyed, const uint8_t *in, size_t length)
 		return "asks for the job's key, and there is none here: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE";
 	if (flags != TT_WIRE_KEYED && keyed)
 		return "has no key, and there is one here: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE";
-	return length >= TT_WIRE_HELLO && get32(in + TT_WIRE_FIRST) != 0 ? "asks for something unknown" : NULL;
+	return length >= TT_WIRE_HELLO && get32(in + TT_WIRE_FIRST) > INT32_MAX ? "asks for something unknown" : NULL;
+}
+
+int tt_wire_hello_claim(const uint8_t *in, size_t length)
+{
+	const bool there = length >= TT_WIRE_FIRST + 4 && memcmp(in, magic, MAGIC_BYTES) == 0;
+	const uint32_t claim = there ? get32(in + TT_WIRE_FIRST) : 0;
+
+	return claim <= INT32_MAX ? (int)claim - 1 : -1;
 }
 
 void tt_wire_prove(const struct tt_key *key, enum tt_wire_end end, const uint8_t host[TT_WIRE_HELLO],
@@ -100,8 +108,8 @@ static bool header_good(const struct tt_wire_header *h)
 	switch (h->kind) {
 	case TT_WIRE_SET: return h->key_length > 0 && h->status == 0 && h->timeout_ms == 0;
 	case TT_WIRE_GET: return h->key_length > 0 && h->status == 0 && h->value_length == 0;
-	case TT_WIRE_END:
-	case TT_WIRE_ATTEND: return h->key_length > 0 && h->status == 0 && h->timeout_ms == 0 && has_word(h);
+	case TT_WIRE_END: return h->key_length > 0 && h->status == 0 && h->timeout_ms == 0 && has_word(h);
+	case TT_WIRE_ATTEND: return h->key_length > 0 && h->status == 0 && h->member <= INT32_MAX && has_word(h);
 	case TT_WIRE_LEAVE: return h->key_length == 0 && h->status == 0 && h->timeout_ms == 0 && h->value_length == 0;
 	case TT_WIRE_NEWS: return h->timeout_ms == 0 && news_good(h);
 	case TT_WIRE_ANSWER: return h->key_length == 0 && h->timeout_ms == 0 && answer_good(h);
@@ -129,6 +137,30 @@ uint32_t tt_wire_put_word(tutti_result_t result, const char *sentence,
 	put32(out, (uint32_t)result);
 	memcpy(out + TT_WIRE_WORD, sentence, length);
 	return (uint32_t)(TT_WIRE_WORD + length);
+}
+
+uint32_t tt_wire_put_will(tutti_result_t result, const char *sentence, const char *who, uint8_t out[TT_WIRE_WORD_MAX])
+{
+	const size_t name = strnlen(who, TT_WIRE_WHO_MAX - 1);
+	const size_t length = strnlen(sentence, TT_WIRE_WORD_MAX - TT_WIRE_WORD - 1 - name);
+
+	put32(out, (uint32_t)result);
+	memcpy(out + TT_WIRE_WORD, sentence, length);
+	out[TT_WIRE_WORD + length] = 0;
+	memcpy(out + TT_WIRE_WORD + length + 1, who, name);
+	return (uint32_t)(TT_WIRE_WORD + length + 1 + name);
+}
+
+size_t tt_wire_split_will(const uint8_t *in, size_t length, char who[TT_WIRE_WHO_MAX])
+{
+	const uint8_t *end = memchr(in + TT_WIRE_WORD, 0, length - TT_WIRE_WORD);
+	const size_t word = end ? (size_t)(end - in) : length, rest = end ? length - word - 1 : 0;
+	const size_t name = rest < TT_WIRE_WHO_MAX ? rest : TT_WIRE_WHO_MAX - 1;
+
+	if (name > 0)
+		memcpy(who, end + 1, name);
+	who[name] = 0;
+	return word;
 }
 
 bool tt_wire_get_word(const uint8_t *in, size_t length, tutti_result_t *result,

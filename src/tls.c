@@ -31,6 +31,9 @@
 
 #define IDENTITY "tutti"
 #define RECORD	 16384 /* bytes of a record, at most */
+#define RECORD_HEAD  5
+#define MESSAGE_HEAD 4
+#define GREETING_MAX 2048 /* bytes of a dialer's record, until it has shown that it has the key */
 #ifndef RECORDS_PER_KEY /* the limit for AES-GCM is 2^24.5 (RFC 8446, 5.5) */
 #define RECORDS_PER_KEY (1u << 24)
 #endif
@@ -48,15 +51,25 @@ struct tt_tls {
 	uint8_t psk[TT_PROOF_BYTES];
 };
 
+/* What comes from a dialer before it has shown that it has the key. OpenSSL makes room for a first message of 128 KiB as soon as
+ * four bytes announce it; a rank's has some 300, in one record. */
+struct gate {
+	uint8_t head[RECORD_HEAD + MESSAGE_HEAD]; /* of the record that is coming, and of its message */
+	size_t have, skip;			  /* bytes of the head; to come behind it */
+	bool open; /* an encrypted record comes: OpenSSL takes it from those alone who have the key */
+	bool refused;
+};
+
 struct tt_tls_stream {
 	SSL *ssl;
 	bool dials;
+	struct gate gate;
 	bool in_kernel;	  /* what is sent */
 	bool writing;	  /* the handshake waits to write */
 	size_t kept;	  /* bytes of `record` that are to be written before anything else */
 	size_t ahead;	  /* bytes of the last record that the caller has not been told of */
 	uint32_t records; /* written with this key */
-	uint8_t record[RECORD];
+	uint8_t *record;  /* RECORD bytes, once the handshake is done: until then anybody may be at the other end */
 };
 
 /* ---- the socket below */
@@ -96,6 +109,59 @@ static int quiet_write(BIO *bio, const char *bytes, int length)
 	return (int)sent;
 }
 
+/* Of a record or of its message the head is whole: false if what it announces is not a rank's. */
+static bool announce(struct gate *gate)
+{
+	const size_t record = (size_t)gate->head[3] << 8 | gate->head[4];
+	const size_t message = (size_t)gate->head[6] << 16 | (size_t)gate->head[7] << 8 | gate->head[8];
+
+	gate->open = gate->head[0] == SSL3_RT_APPLICATION_DATA;
+	if (gate->open)
+		return true;
+	if (gate->head[0] == SSL3_RT_HANDSHAKE) {
+		if (gate->have == RECORD_HEAD)
+			return record > MESSAGE_HEAD && record <= GREETING_MAX;
+		gate->skip = record - MESSAGE_HEAD;
+		gate->have = 0;
+		return message == gate->skip;
+	}
+	gate->skip = record;
+	gate->have = 0;
+	return record <= GREETING_MAX;
+}
+
+static bool pass(struct gate *gate, const uint8_t *bytes, size_t length)
+{
+	while (length > 0 && !gate->open) {
+		const size_t skipped = gate->skip < length ? gate->skip : length;
+
+		gate->skip -= skipped;
+		bytes += skipped;
+		length -= skipped;
+		if (length == 0)
+			return true;
+		gate->head[gate->have++] = *bytes++;
+		length--;
+		if ((gate->have == RECORD_HEAD || gate->have == sizeof(gate->head)) && !announce(gate))
+			return false;
+	}
+	return true;
+}
+
+/* Of a listener during the handshake, whose stream is the BIO's application data, little at a time: OpenSSL's buffer is larger. */
+static int gated_read(BIO *bio, char *bytes, int length)
+{
+	struct tt_tls_stream *stream = BIO_get_app_data(bio);
+	const int most = stream && length > GREETING_MAX ? GREETING_MAX : length;
+	const int got = BIO_meth_get_read(BIO_s_socket())(bio, bytes, most);
+
+	if (!stream || got <= 0 || pass(&stream->gate, (const uint8_t *)bytes, (size_t)got))
+		return got;
+	stream->gate.refused = true;
+	BIO_clear_retry_flags(bio);
+	return -1;
+}
+
 /* The type of the next write is kept as the BIO's data. */
 static long socket_control(BIO *bio, int command, long number, void *argument)
 {
@@ -113,7 +179,7 @@ static BIO_METHOD *make_method(void)
 	const BIO_METHOD *socket = BIO_s_socket();
 	BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOCKET, "socket without SIGPIPE");
 
-	if (method && BIO_meth_set_write(method, quiet_write) && BIO_meth_set_read(method, BIO_meth_get_read(socket)) &&
+	if (method && BIO_meth_set_write(method, quiet_write) && BIO_meth_set_read(method, gated_read) &&
 	    BIO_meth_set_puts(method, BIO_meth_get_puts(socket)) && BIO_meth_set_ctrl(method, socket_control) &&
 	    BIO_meth_set_create(method, BIO_meth_get_create(socket)) &&
 	    BIO_meth_set_destroy(method, BIO_meth_get_destroy(socket)))
@@ -243,6 +309,7 @@ tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials, struct
 		SSL_set_verify(stream->ssl, SSL_VERIFY_PEER, NULL); /* no certificate is good enough */
 		SSL_set_connect_state(stream->ssl);
 	} else {
+		BIO_set_app_data(bio, stream);
 		SSL_set_accept_state(stream->ssl);
 	}
 	*out = stream;
@@ -254,6 +321,7 @@ void tt_tls_stream_close(struct tt_tls_stream *stream)
 	if (!stream)
 		return;
 	SSL_free(stream->ssl);
+	free(stream->record);
 	free(stream);
 }
 
@@ -261,9 +329,11 @@ void tt_tls_stream_close(struct tt_tls_stream *stream)
 
 static tutti_result_t refuse(const struct tt_tls_stream *stream, int error, int number)
 {
+	const bool gone = !stream->gate.refused && (error == SSL_ERROR_ZERO_RETURN || error == SSL_ERROR_SYSCALL);
 	const char *what = reason();
-	const bool gone = error == SSL_ERROR_ZERO_RETURN || error == SSL_ERROR_SYSCALL;
 
+	if (stream->gate.refused)
+		what = "its first message is longer than a rank's, or in pieces";
 	if (gone)
 		what = error == SSL_ERROR_SYSCALL && number ? strerror(number) : "it closed the connection";
 	return tt_fail(gone ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_INVALID, COMM,
@@ -296,6 +366,10 @@ tutti_result_t tt_tls_handshake(struct tt_tls_stream *stream)
 		return refuse(stream, error, number);
 	if (!SSL_session_reused(stream->ssl))
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "the TLS handshake was done without the job's key");
+	stream->record = malloc(RECORD);
+	if (!stream->record)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for an encrypted connection");
+	BIO_set_app_data(SSL_get_rbio(stream->ssl), NULL);
 	stream->in_kernel = BIO_get_ktls_send(SSL_get_wbio(stream->ssl));
 	say_who_encrypts(stream);
 	return TUTTI_OK;

@@ -144,9 +144,12 @@ static bool needs_order(const struct tutti_comm *comm, const struct tt_call *cal
 	       (comm->settings.reproducible || (user >= 0 && !comm->user_ops[user].commutative));
 }
 
-/* Sums of 16- and 8-bit floats depend on how often they are rounded on the way. */
+/* Sums of 16- and 8-bit floats depend on how often they are rounded on the way. Averages of integers do not overflow only where
+ * their sum need not be stored. */
 static bool needs_one_fold(const struct tutti_comm *comm, const struct tt_call *call)
 {
+	if (call->op == TUTTI_AVG && call->dtype <= TUTTI_UINT32)
+		return true;
 	return comm->settings.reproducible && call->op >= 0 && call->dtype >= TUTTI_FLOAT16 &&
 	       tutti_dtype_size(call->dtype) < sizeof(float);
 }

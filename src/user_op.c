@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the operations that users make: a table per communicator, numbered in the order of making. */
+#include "user_op.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "log.h"
+#include "names.h"
+#include "op.h"
 #include "plan_cache.h"
-
-#define USER_OPS_MAX 256 /* plans point into the table, so it does not move */
 
 static tutti_result_t add(tutti_comm_t comm, const struct tt_user_op *made, tutti_op_t *op)
 {
 	int place = 0;
 
 	pthread_mutex_lock(&comm->lock);
-	if (!comm->user_ops)
-		comm->user_ops = calloc(USER_OPS_MAX, sizeof(*comm->user_ops));
+	if (!comm->user_ops) /* plans point into the table, so it does not move */
+		comm->user_ops = calloc(TT_USER_OPS_MAX, sizeof(*comm->user_ops));
 	while (comm->user_ops && place < comm->nuser_ops && comm->user_ops[place].used)
 		place++;
-	const bool fits = comm->user_ops && place < USER_OPS_MAX;
+	const bool fits = comm->user_ops && place < TT_USER_OPS_MAX;
 	if (fits) {
 		comm->user_ops[place] = *made;
 		if (place == comm->nuser_ops)
@@ -28,7 +30,7 @@ static tutti_result_t add(tutti_comm_t comm, const struct tt_user_op *made, tutt
 	if (!fits)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
 			       "no room for another operation: a communicator keeps %d at most; destroy some",
-			       USER_OPS_MAX);
+			       TT_USER_OPS_MAX);
 	return TUTTI_OK;
 }
 
@@ -65,6 +67,35 @@ TUTTI_API tutti_result_t tutti_op_create_premul_sum(tutti_comm_t comm, const voi
 	return add(comm, &made, op);
 }
 
+/* Lock held. */
+static bool is_pending(const struct tutti_comm *comm, tutti_op_t op)
+{
+	for (const struct tt_op *at = comm->first; at; at = at->next)
+		if (at->kind != TT_OP_MESSAGE && at->plan->call.op == op)
+			return true;
+	return false;
+}
+
+/* Of a call that was checked. */
+static void count_holders(struct tutti_comm *comm, tutti_op_t op, int more)
+{
+	if (op < TUTTI_OP_COUNT)
+		return;
+	pthread_mutex_lock(&comm->lock);
+	comm->user_ops[op - TUTTI_OP_COUNT].held += (unsigned)more;
+	pthread_mutex_unlock(&comm->lock);
+}
+
+void tt_user_op_hold(struct tutti_comm *comm, tutti_op_t op)
+{
+	count_holders(comm, op, 1);
+}
+
+void tt_user_op_let_go(struct tutti_comm *comm, tutti_op_t op)
+{
+	count_holders(comm, op, -1);
+}
+
 TUTTI_API tutti_result_t tutti_op_destroy(tutti_comm_t comm, tutti_op_t op)
 {
 	const int place = op - TUTTI_OP_COUNT;
@@ -73,7 +104,8 @@ TUTTI_API tutti_result_t tutti_op_destroy(tutti_comm_t comm, tutti_op_t op)
 		return tt_comm_refuse(comm, "tutti_op_destroy");
 	pthread_mutex_lock(&comm->lock);
 	const bool known = place >= 0 && place < comm->nuser_ops && comm->user_ops[place].used;
-	if (known) {
+	const bool held = known && comm->user_ops[place].held > 0, pending = known && is_pending(comm, op);
+	if (known && !held && !pending) {
 		tt_plans_forget_op(comm, op);
 		comm->user_ops[place].used = false;
 	}
@@ -82,5 +114,12 @@ TUTTI_API tutti_result_t tutti_op_destroy(tutti_comm_t comm, tutti_op_t op)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC,
 			       "tutti_op_destroy: op %d was not made on this communicator, or is destroyed already",
 			       op);
+	if (held)
+		return tt_fail(TUTTI_ERR_INVALID, EXEC,
+			       "tutti_op_destroy: a call in a group that is open uses op %d: destroy it after tutti_group_end()",
+			       op);
+	if (pending)
+		return tt_fail(TUTTI_ERR_INVALID, EXEC,
+			       "tutti_op_destroy: a request that is pending uses op %d: destroy it after tutti_wait()", op);
 	return TUTTI_OK;
 }

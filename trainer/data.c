@@ -46,7 +46,7 @@ static tutti_result_t parse_pair(const struct data_source *source, const struct 
 				 struct data *out, struct why *why)
 {
 	struct input labels = { 0 };
-	tutti_result_t result = input_read(source->labels, &labels, why);
+	tutti_result_t result = input_read(source->labels, source->most, &labels, why);
 
 	if (result != TUTTI_OK)
 		return result;
@@ -59,7 +59,7 @@ tutti_result_t data_read(const struct data_source *source, struct data *out, str
 {
 	struct input input = { 0 };
 	struct data data = { 0 };
-	tutti_result_t result = input_read(source->path, &input, why);
+	tutti_result_t result = input_read(source->path, source->most, &input, why);
 
 	if (result != TUTTI_OK)
 		return result;

@@ -24,6 +24,7 @@ struct data_source {
 	const char *path;   /* CSV with the label last, or IDX */
 	const char *labels; /* the labels of an IDX file, else NULL */
 	unsigned classes;   /* 0: the largest label + 1, and each of them occurs */
+	size_t most;	    /* bytes that a file may have, uncompressed */
 };
 
 /* On failure `out` is empty and `why` says where and what. */
@@ -35,14 +36,15 @@ uint64_t data_hash(const struct data *data);
 
 /* ---- what data_read() is made of, each on memory, for the tests as well */
 
-/* A whole file, uncompressed; `bytes` is followed by a NUL that `length` does not count. */
+/* A whole file, uncompressed; `bytes` is followed by a NUL that `length` does not count. One of more than `most` bytes is refused
+ * once so many are read: a few of gzip's can stand for any number. */
 struct input {
 	const char *path; /* for messages */
 	char *bytes;
 	size_t length;
 };
 
-tutti_result_t input_read(const char *path, struct input *out, struct why *why);
+tutti_result_t input_read(const char *path, size_t most, struct input *out, struct why *why);
 void input_finish(struct input *input);
 
 /* Rows of numbers, the last of each the label. Sets everything but `classes`. */

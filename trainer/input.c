@@ -3,17 +3,20 @@
 #include "data.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 enum { FIRST_ROOM = 1 << 16, READ_MAX = 1 << 20 };
 
-static tutti_result_t grow(struct input *input, size_t *room, struct why *why)
+/* `most`: what is ever needed. */
+static tutti_result_t grow(struct input *input, size_t *room, size_t most, struct why *why)
 {
-	const size_t wanted = *room ? 2 * *room : FIRST_ROOM;
+	const size_t twice = *room ? 2 * *room : FIRST_ROOM, wanted = twice < most ? twice : most;
 	char *bytes = realloc(input->bytes, wanted);
 
 	if (!bytes)
@@ -46,14 +49,22 @@ static tutti_result_t check_end(gzFile file, const struct input *input, int got,
 		input->path, input->length, text);
 }
 
-static tutti_result_t read_all(gzFile file, struct input *input, struct why *why)
+static tutti_result_t refuse_length(const char *path, size_t most, struct why *why)
+{
+	return why_set(why, TUTTI_ERR_INVALID,
+		       "%s: found more than %zu bytes of content, expected at most as many; if the file is what it should be and memory allows, "
+		       "raise --data-limit",
+		       path, most);
+}
+
+static tutti_result_t read_all(gzFile file, size_t most, struct input *input, struct why *why)
 {
 	size_t room = 0;
 	int got = 1;
 
 	while (got > 0) {
 		if (room - input->length < 2) { /* a byte, and the zero behind the last */
-			const tutti_result_t result = grow(input, &room, why);
+			const tutti_result_t result = grow(input, &room, most + 2, why);
 
 			if (result != TUTTI_OK)
 				return result;
@@ -63,39 +74,41 @@ static tutti_result_t read_all(gzFile file, struct input *input, struct why *why
 		got = gzread(file, input->bytes + input->length, left < READ_MAX ? (unsigned)left : READ_MAX);
 		if (got > 0)
 			input->length += (size_t)got;
+		if (input->length > most)
+			return refuse_length(input->path, most, why);
 	}
 	input->bytes[input->length] = '\0';
 	return check_end(file, input, got, why);
 }
 
-/* A directory or a pipe would only fail later, and less clearly. */
-static tutti_result_t check_regular(const char *path, struct why *why)
+/* A directory would only fail later, and less clearly, and a pipe not at all: opening one does not wait for its other end here. */
+static tutti_result_t open_regular(const char *path, int *fd, struct why *why)
 {
 	struct stat status;
 
-	if (stat(path, &status) < 0)
-		return why_set(why, TUTTI_ERR_SYSTEM,
-			       "%s: cannot be read: %s; give a CSV or IDX file", path,
-			       strerror(errno));
-	if (!S_ISREG(status.st_mode))
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "%s: is not a regular file; give a CSV or IDX file", path);
-	return TUTTI_OK;
+	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (*fd < 0)
+		return why_set(why, TUTTI_ERR_SYSTEM, "%s: cannot be read: %s; give a CSV or IDX file", path, strerror(errno));
+	if (fstat(*fd, &status) == 0 && S_ISREG(status.st_mode))
+		return TUTTI_OK;
+	close(*fd);
+	return why_set(why, TUTTI_ERR_INVALID, "%s: is not a regular file; give a CSV or IDX file", path);
 }
 
-tutti_result_t input_read(const char *path, struct input *out, struct why *why)
+tutti_result_t input_read(const char *path, size_t most, struct input *out, struct why *why)
 {
 	struct input input = { .path = path };
-	tutti_result_t result = check_regular(path, why);
-	gzFile file;
+	int fd;
+	tutti_result_t result = open_regular(path, &fd, why);
 
 	if (result != TUTTI_OK)
 		return result;
-	file = gzopen(path, "rbe");
-	if (!file)
-		return why_set(why, TUTTI_ERR_SYSTEM, "%s: cannot be opened: %s", path,
-			       strerror(errno));
-	result = read_all(file, &input, why);
+	const gzFile file = gzdopen(fd, "rb");
+	if (!file) {
+		close(fd);
+		return why_no_memory(why, path);
+	}
+	result = read_all(file, most, &input, why);
 	gzclose(file);
 	if (result != TUTTI_OK) {
 		input_finish(&input);

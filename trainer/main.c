@@ -8,10 +8,18 @@
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-static void complain(const struct team *team, struct report *report, const struct why *why)
+#define SOON_S 3.0
+
+/* `alike`: NULL, or the ranks that have this error. */
+static void complain(const struct team *team, struct report *report, const struct alike *alike,
+		     const struct why *why)
 {
 	report_interrupt(report);
-	if (team->size > 1)
+	if (alike && alike->repeats)
+		return;
+	if (team->size > 1 && alike && *alike->ranks)
+		fprintf(stderr, "tutti-train: %s: %s\n", alike->ranks, why->text);
+	else if (team->size > 1)
 		fprintf(stderr, "tutti-train: rank %d: %s\n", team->origin, why->text);
 	else
 		fprintf(stderr, "tutti-train: %s\n", why->text);
@@ -22,18 +30,18 @@ static tutti_result_t prepare(const struct options *options, struct team *team,
 			      struct report *report, struct training *training, struct why *why)
 {
 	tutti_result_t result = report_create(options, report, why);
+	struct alike alike = { 0 };
 
 	if (result == TUTTI_OK && team->rank == 0)
 		result = report_open(report, why);
 
 	if (result == TUTTI_OK)
 		result = training_create(options, team, report, training, why);
-	result = team_agree(team, result, options_hash(options), training->data_hash, why);
+	result = team_agree(team, result, options_hash(options), training->data_hash, &alike, why);
 	if (result == TUTTI_OK)
 		return TUTTI_OK;
-	/* launchers end a job at the first rank that fails: every rank has its say before one does
-	 */
-	complain(team, report, why);
+	/* launchers end a job when the first rank fails: all errors are printed before */
+	complain(team, report, &alike, why);
 	tutti_barrier(team->comm, NULL);
 	return result;
 }
@@ -49,7 +57,7 @@ static tutti_result_t train(const struct options *options, struct team *team, st
 		return result;
 	result = training_run(training, why);
 	if (result != TUTTI_OK) {
-		complain(team, report, why);
+		complain(team, report, NULL, why);
 		tutti_comm_abort(team->comm, why->text);
 	}
 	return result;
@@ -61,7 +69,7 @@ static tutti_result_t finish(const struct team *team, struct report *report, str
 	const tutti_result_t result = report_end(report, why);
 
 	if (result != TUTTI_OK)
-		complain(team, report, why);
+		complain(team, report, NULL, why);
 	return result;
 }
 
@@ -70,6 +78,24 @@ static int say_not_needed(const struct why *why)
 {
 	fprintf(stderr, "tutti-train: this replacement was not needed: %s\n", why->text);
 	return 0;
+}
+
+/* Launchers give all ranks the same options and end a job when the first rank fails. So the ranks
+ * join, one prints the error of all, and no rank exits before. If they do not join soon, each
+ * prints its own. */
+static void refuse(struct why *why)
+{
+	struct team team = { 0 };
+	struct report none = { 0 };
+	struct alike alike = { 0 };
+	struct why unimportant;
+
+	if (!team_is_newcomer() && team_join(&team, SOON_S, &unimportant) == TUTTI_OK)
+		team_agree(&team, TUTTI_ERR_INVALID, 0, 0, &alike, why);
+	complain(&team, &none, &alike, why);
+	if (team.comm)
+		tutti_barrier(team.comm, NULL);
+	team_leave(&team);
 }
 
 int main(int argc, char **argv)
@@ -81,17 +107,19 @@ int main(int argc, char **argv)
 	struct why why = { "" };
 	tutti_result_t result;
 
-	signal(SIGPIPE, SIG_IGN); /* a gnuplot that ends early is an error, not our end */
+	/* a gnuplot that ends early and a file as large as they may be (ulimit -f) are errors, not our end */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	switch (options_parse(argc, argv, &options, &why)) {
 	case OPTIONS_DONE: return 0;
-	case OPTIONS_WRONG: fprintf(stderr, "tutti-train: %s\n", why.text); return EXIT_USAGE;
+	case OPTIONS_WRONG: refuse(&why); return EXIT_USAGE;
 	case OPTIONS_RUN: break;
 	}
-	result = team_join(&team, &why);
+	result = team_join(&team, 0, &why);
 	if (result == TUTTI_ERR_TIMEOUT && team.newcomer)
 		return say_not_needed(&why);
 	if (result != TUTTI_OK)
-		complain(&team, &report, &why);
+		complain(&team, &report, NULL, &why);
 	else
 		result = train(&options, &team, &report, &training, &why);
 	team_leave(&team);

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "bits.h"
+#include "option.h"
+#include "picture.h"
 
 static const char usage[] =
 	"usage: tutti-train --data FILE [OPTION]...\n"
@@ -23,6 +25,7 @@ static const char usage[] =
 	"gzipped\n"
 	"  --labels FILE        the labels of an IDX file\n"
 	"  --classes N          labels are 0 to N-1 (default: to the largest found)\n"
+	"  --data-limit BYTES   content that a file may have, uncompressed; K, M and G allowed (4G)\n"
 	"  --test-fraction F    share set aside for validation (0.2)\n"
 	"Model and training\n"
 	"  --hidden N,N,...     widths of the hidden layers, or none (128,64)\n"
@@ -44,12 +47,16 @@ static const char usage[] =
 	"Results\n"
 	"  --json FILE          one object per line: start, each epoch, end\n"
 	"  --plot FILE          loss and accuracy curves, .svg or .png; may be repeated\n"
-	"  --help               this text\n";
+	"  -h, --help           this text\n"
+	"  -V, --version        the version\n"
+	"\n"
+	"Exit status: 0; 1 if the training failed, 2 if the command line is wrong.\n";
 
 enum option_id {
 	OPT_DATA = 1,
 	OPT_LABELS,
 	OPT_CLASSES,
+	OPT_DATA_LIMIT,
 	OPT_TEST_FRACTION,
 	OPT_HIDDEN,
 	OPT_EPOCHS,
@@ -67,13 +74,15 @@ enum option_id {
 	OPT_VERIFY,
 	OPT_JSON,
 	OPT_PLOT,
-	OPT_HELP,
+	OPT_HELP = 'h',
+	OPT_VERSION = 'V',
 };
 
 static const struct option long_options[] = {
 	{ "data", required_argument, NULL, OPT_DATA },
 	{ "labels", required_argument, NULL, OPT_LABELS },
 	{ "classes", required_argument, NULL, OPT_CLASSES },
+	{ "data-limit", required_argument, NULL, OPT_DATA_LIMIT },
 	{ "test-fraction", required_argument, NULL, OPT_TEST_FRACTION },
 	{ "hidden", required_argument, NULL, OPT_HIDDEN },
 	{ "epochs", required_argument, NULL, OPT_EPOCHS },
@@ -92,10 +101,12 @@ static const struct option long_options[] = {
 	{ "json", required_argument, NULL, OPT_JSON },
 	{ "plot", required_argument, NULL, OPT_PLOT },
 	{ "help", no_argument, NULL, OPT_HELP },
+	{ "version", no_argument, NULL, OPT_VERSION },
 	{ NULL, 0, NULL, 0 },
 };
 
 static const struct options defaults = {
+	.source.most = (size_t)4 << 30,
 	.hidden = { 128, 64 },
 	.hidden_layers = 2,
 	.epochs = 30,
@@ -156,21 +167,24 @@ static tutti_result_t parse_whole(const char *name, const char *text, uint64_t l
 	return TUTTI_OK;
 }
 
-static tutti_result_t parse_bytes(const char *name, const char *text, size_t *value,
+/* `expected` says what `most` is. */
+static tutti_result_t parse_bytes(const char *name, const char *text, uint64_t most, const char *expected, size_t *value,
 				  struct why *why)
 {
 	const char *rest;
 	uint64_t number;
 	unsigned shift = 0;
 
-	if (!whole_prefix(text, 1, 1u << 30, &rest, &number))
-		return wrong(why, name, text, "a number of bytes from 1 to 1024M");
+	if (!whole_prefix(text, 1, most, &rest, &number))
+		return wrong(why, name, text, expected);
 	if (*rest == 'K')
 		shift = 10;
 	else if (*rest == 'M')
 		shift = 20;
-	if (rest[shift != 0] != '\0' || number << shift > 1u << 30)
-		return wrong(why, name, text, "a number of bytes from 1 to 1024M");
+	else if (*rest == 'G')
+		shift = 30;
+	if (rest[shift != 0] != '\0' || number > most >> shift)
+		return wrong(why, name, text, expected);
 	*value = (size_t)(number << shift);
 	return TUTTI_OK;
 }
@@ -201,20 +215,21 @@ static tutti_result_t parse_hidden(const char *text, struct options *options, st
 static tutti_result_t parse_word(const char *name, const char *text, const char *const *words,
 				 const char *expected, int *place, struct why *why)
 {
+	char hint[TT_NEAREST_HINT];
+
 	for (int i = 0; words[i]; i++)
 		if (strcmp(text, words[i]) == 0) {
 			*place = i;
 			return TUTTI_OK;
 		}
-	return wrong(why, name, text, expected);
+	return why_set(why, TUTTI_ERR_INVALID, "--%s: found '%s'%s, expected %s; see --help", name,
+		       text, tt_did_you_mean(text, words, hint), expected);
 }
 
 static tutti_result_t parse_plot(const char *text, struct options *options, struct why *why)
 {
-	const char *dot = strrchr(text, '.');
-
-	if (!dot || (strcmp(dot, ".svg") != 0 && strcmp(dot, ".png") != 0))
-		return wrong(why, "plot", text, "a file name that ends in .svg or .png");
+	if (!picture_named(text))
+		return wrong(why, "plot", text, PICTURE_EXPECTED);
 	if (options->plot_count == OPTIONS_PLOTS_MAX)
 		return wrong(why, "plot", text, "at most 4 pictures");
 	options->plots[options->plot_count++] = text;
@@ -228,36 +243,40 @@ static tutti_result_t parse_counts(int id, const char *text, struct options *o, 
 
 	switch (id) {
 	case OPT_CLASSES:
-		result = parse_whole("classes", text, 2, DATA_LABEL_MAX + 1, "2 to 65536", &number,
-				     why);
+		result = parse_whole("classes", text, 2, DATA_LABEL_MAX + 1,
+				     "a whole number from 2 to 65536", &number, why);
 		o->source.classes = (unsigned)number;
 		return result;
 	case OPT_EPOCHS:
-		result = parse_whole("epochs", text, 1, 100000, "1 to 100000", &number, why);
+		result = parse_whole("epochs", text, 1, 100000, "a whole number from 1 to 100000",
+				     &number, why);
 		o->epochs = (unsigned)number;
 		return result;
 	case OPT_BATCH:
-		result = parse_whole("batch", text, 1, 1 << 24, "1 to 16777216", &number, why);
+		result = parse_whole("batch", text, 1, 1 << 24, "a whole number from 1 to 16777216",
+				     &number, why);
 		o->batch = (size_t)number;
 		return result;
 	default: /* OPT_SEED */
-		return parse_whole("seed", text, 0, INT64_MAX, "0 to 9223372036854775807", &o->seed,
-				   why);
+		return parse_whole("seed", text, 0, INT64_MAX,
+				   "a whole number from 0 to 9223372036854775807", &o->seed, why);
 	}
 }
 
 static tutti_result_t parse_reals(int id, const char *text, struct options *o, struct why *why)
 {
-	static const char unit[] = "a number from 0 to below 1";
+	static const char unit[] = "a number from 0 to less than 1";
 
 	switch (id) {
 	case OPT_TEST_FRACTION:
-		return parse_real("test-fraction", text, 0, 0.9, "0 to 0.9", &o->test_fraction,
+		return parse_real("test-fraction", text, 0, 0.9, "a number from 0 to 0.9",
+				  &o->test_fraction, why);
+	case OPT_LR:
+		return parse_real("lr", text, 1e-12, 1e6, "a number from 1e-12 to 1e6", &o->rate,
 				  why);
-	case OPT_LR: return parse_real("lr", text, 1e-12, 1e6, "a number above 0", &o->rate, why);
 	case OPT_WARMUP:
-		return parse_real("warmup", text, 0, 1e5, "epochs from 0 to 100000", &o->warmup,
-				  why);
+		return parse_real("warmup", text, 0, 1e5, "a number of epochs from 0 to 100000",
+				  &o->warmup, why);
 	case OPT_MOMENTUM:
 		return parse_real("momentum", text, 0, nextafter(1, 0), unit, &o->momentum, why);
 	default: /* OPT_WEIGHT_DECAY */
@@ -293,14 +312,17 @@ static tutti_result_t parse_one(int id, const char *text, struct options *o, str
 {
 	switch (id) {
 	case OPT_DATA: o->source.path = text; return TUTTI_OK;
+	case OPT_DATA_LIMIT:
+		return parse_bytes("data-limit", text, (uint64_t)1 << 50, "a number of bytes from 1 to 1048576G, such as 4G", &o->source.most, why);
 	case OPT_LABELS: o->source.labels = text; return TUTTI_OK;
 	case OPT_JSON: o->json = text; return TUTTI_OK;
 	case OPT_WAIT:
-		return parse_real("wait", text, 1e-3, 1e6, "seconds above 0", &o->wait_s, why);
+		return parse_real("wait", text, 1e-3, 1e6, "seconds from 0.001 to 1e6", &o->wait_s,
+				  why);
 	case OPT_VERIFY: o->verify = true; return TUTTI_OK;
 	case OPT_PLOT: return parse_plot(text, o, why);
 	case OPT_HIDDEN: return parse_hidden(text, o, why);
-	case OPT_BUCKET: return parse_bytes("bucket", text, &o->bucket_bytes, why);
+	case OPT_BUCKET: return parse_bytes("bucket", text, 1u << 30, "a number of bytes from 1 to 1024M, such as 64K", &o->bucket_bytes, why);
 	case OPT_DEVICE:
 	case OPT_LR_SCALING:
 	case OPT_SCHEDULE: return parse_words(id, text, o, why);
@@ -315,18 +337,22 @@ static tutti_result_t parse_one(int id, const char *text, struct options *o, str
 enum options_outcome options_parse(int argc, char **argv, struct options *out, struct why *why)
 {
 	struct options options = defaults;
+	char text[TT_OPTION_WHY];
 	int id;
 
-	opterr = 0;
 	optind = 0; /* glibc: start afresh, so that a process may parse twice */
-	while ((id = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+	while ((id = getopt_long(argc, argv, ":hV", long_options, NULL)) != -1) {
 		if (id == OPT_HELP) {
 			fputs(usage, stdout);
 			return OPTIONS_DONE;
 		}
+		if (id == OPT_VERSION) {
+			printf("tutti-train %s\n", tutti_version());
+			return OPTIONS_DONE;
+		}
 		if (id == '?' || id == ':') {
-			why_set(why, TUTTI_ERR_INVALID, "%s: %s; see --help", argv[optind - 1],
-				id == ':' ? "its value is missing" : "no such option");
+			why_set(why, TUTTI_ERR_INVALID, "%s; see --help",
+				tt_option_why(id, argv, long_options, text));
 			return OPTIONS_WRONG;
 		}
 		if (parse_one(id, optarg, &options, why) != TUTTI_OK)

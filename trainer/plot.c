@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Draws the curves by gnuplot, which gets script and numbers on its standard input. Owns nothing.
- */
+/* Draws the curves: loss beside accuracy over epochs. Owns nothing. */
 #include "report.h"
 
 #include <errno.h>
@@ -8,8 +7,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#include "picture.h"
+
+enum { BODY = 330, ABOVE = 26, BELOW = 46 }; /* pixels */
 
 static tutti_result_t check_directory(const char *path, struct why *why)
 {
@@ -28,24 +30,14 @@ static tutti_result_t check_directory(const char *path, struct why *why)
 
 tutti_result_t plot_check(const struct options *options, struct why *why)
 {
+	const char *missing = picture_missing();
 	tutti_result_t result = TUTTI_OK;
 
-	if (system("command -v gnuplot >/dev/null 2>&1") != 0)
-		return why_set(why, TUTTI_ERR_UNSUPPORTED,
-			       "--plot: gnuplot was not found; install it (apt-get install "
-			       "gnuplot-nox) or leave --plot out");
+	if (missing)
+		return why_set(why, TUTTI_ERR_UNSUPPORTED, "--plot: %s", missing);
 	for (unsigned i = 0; i < options->plot_count && result == TUTTI_OK; i++)
 		result = check_directory(options->plots[i], why);
 	return result;
-}
-
-/* In gnuplot's single quotes only the quote itself is special. */
-static void print_quoted(FILE *to, const char *text)
-{
-	fputc('\'', to);
-	for (; *text; text++)
-		fputs(*text == '\'' ? "''" : (char[]){ *text, '\0' }, to);
-	fputs("'\n", to);
 }
 
 static void print_numbers(FILE *to, const struct epoch *epochs, unsigned count)
@@ -57,49 +49,49 @@ static void print_numbers(FILE *to, const struct epoch *epochs, unsigned count)
 	fputs("END\n", to);
 }
 
-static void print_script(FILE *to, bool validated)
+/* Of training and, where there was any, of validation: columns `first` and the next. */
+static void print_graph(FILE *to, unsigned place, unsigned first, bool validated)
 {
-	static const char style[] =
-		"set style line 1 lw 2 lc rgb '#1f77b4'\nset style line 2 lw 2 lc rgb '#d62728'\n"
-		"set grid lt 1 lw 1 lc rgb '#cccccc'\nset xlabel 'epoch'\nset border 3\nset tics "
-		"nomirror\n";
-
-	fputs(style, to);
-	fputs("set multiplot layout 1,2\n", to);
-	fputs("set ylabel 'loss (cross-entropy)'\nset logscale y\nset key top right\nplot $curves "
-	      "using 1:2 with linespoints ls 1 pt 7 ps 0.4 title 'training'",
-	      to);
-	if (validated)
-		fputs(", '' using 1:3 with linespoints ls 2 pt 7 ps 0.4 title 'validation'", to);
-	fputs("\nunset logscale y\nset ylabel 'accuracy'\nset yrange [:1]\nset key bottom right\n"
-	      "plot $curves using 1:4 with linespoints ls 1 pt 7 ps 0.4 title 'training'",
-	      to);
-	if (validated)
-		fputs(", '' using 1:5 with linespoints ls 2 pt 7 ps 0.4 title 'validation'", to);
-	fputs("\nunset multiplot\nunset output\n", to);
+	fprintf(to, "eval graph(%u, 2, %u, %u)\n", place, ABOVE, BODY - BELOW);
+	for (unsigned i = 0; i < 1u + validated; i++)
+		fprintf(to, "%s $curves using 1:%u with linespoints lt %u notitle",
+			i ? "," : "plot", first + i, i + 1);
+	fputc('\n', to);
 }
 
-tutti_result_t plot_write(const char *path, const struct epoch *epochs, unsigned count,
-			  struct why *why)
+static void print_script(FILE *to, bool validated)
 {
-	const char *dot = strrchr(path, '.');
-	const bool png = dot && strcmp(dot, ".png") == 0;
-	FILE *gnuplot = popen("gnuplot", "we");
+	fputs("set xlabel 'epoch'\nset ylabel 'loss (cross-entropy)'\nset logscale y\nset format y "
+	      "'%g'\n",
+	      to);
+	print_graph(to, 0, 2, validated);
+	fputs("unset logscale y\nset ylabel 'accuracy'\nset yrange [:1]\n", to);
+	print_graph(to, 1, 4, validated);
+}
+
+tutti_result_t plot_write(const char *path, const char *heading, const struct epoch *epochs,
+			  unsigned count, struct why *why)
+{
+	static const char *const legend[] = { "training", "validation", NULL };
+	const bool validated = !isnan(epochs[0].test_loss);
+	const struct picture_page page = { .heading = heading,
+					   .source = picture_machine(),
+					   .version = tutti_version(),
+					   .legend = validated ? legend : &legend[2],
+					   .body = BODY };
+	FILE *gnuplot = picture_begin(path, &page);
 	int status;
 
 	if (!gnuplot)
 		return why_set(why, TUTTI_ERR_SYSTEM, "--plot: gnuplot cannot be started: %s",
 			       strerror(errno));
-	fprintf(gnuplot, "set terminal %s size 1000,420 background rgb 'white'\nset output ",
-		png ? "pngcairo" : "svg");
-	print_quoted(gnuplot, path);
 	print_numbers(gnuplot, epochs, count);
-	print_script(gnuplot, !isnan(epochs[0].test_loss));
-	status = pclose(gnuplot);
+	print_script(gnuplot, validated);
+	status = picture_end(gnuplot);
 	if (status != 0 || access(path, R_OK) < 0)
 		return why_set(
 			why, TUTTI_ERR_SYSTEM,
 			"--plot: gnuplot could not write %s (status %d); its message says why",
-			path, WIFEXITED(status) ? WEXITSTATUS(status) : status);
+			path, status);
 	return TUTTI_OK;
 }

@@ -277,9 +277,23 @@ static void print_end(struct report *report)
 	       100 * s->blocked_mean, 100 * s->blocked_worst);
 }
 
-tutti_result_t report_end(struct report *report, struct why *why)
+static tutti_result_t draw(const struct report *report, const char *path, struct why *why)
 {
 	const struct history *h = &report->history;
+	const char *data = report->options->source.path, *slash = strrchr(data, '/');
+	char heading[256];
+	tutti_result_t result;
+
+	snprintf(heading, sizeof(heading), "tutti-train, %s, %d rank%s", slash ? slash + 1 : data,
+		 report->summary->ranks, report->summary->ranks == 1 ? "" : "s");
+	result = plot_write(path, heading, h->epochs, h->epoch_count, why);
+	if (result == TUTTI_OK)
+		printf("curves          %s\n", path);
+	return result;
+}
+
+tutti_result_t report_end(struct report *report, struct why *why)
+{
 	tutti_result_t result = TUTTI_OK;
 
 	if (!report->on)
@@ -287,13 +301,8 @@ tutti_result_t report_end(struct report *report, struct why *why)
 	print_end(report);
 	if (report->json)
 		result = log_end(report, why);
-	for (unsigned i = 0; i < report->options->plot_count && result == TUTTI_OK; i++) {
-		const char *path = report->options->plots[i];
-
-		result = plot_write(path, h->epochs, h->epoch_count, why);
-		if (result == TUTTI_OK)
-			printf("curves          %s\n", path);
-	}
+	for (unsigned i = 0; i < report->options->plot_count && result == TUTTI_OK; i++)
+		result = draw(report, report->options->plots[i], why);
 	if (result == TUTTI_OK && (fflush(stdout) == EOF || ferror(stdout)))
 		result = why_set(why, TUTTI_ERR_SYSTEM, "writing to standard output failed: %s",
 				 strerror(errno));

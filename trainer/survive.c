@@ -137,7 +137,7 @@ tutti_result_t survive_record(struct training *t, struct why *why)
 static tutti_result_t take_in(struct training *t, struct why *why)
 {
 	tutti_result_t result =
-		team_agree(t->team, TUTTI_OK, options_hash(t->options), t->data_hash, why);
+		team_agree(t->team, TUTTI_OK, options_hash(t->options), t->data_hash, NULL, why);
 
 	if (result != TUTTI_ERR_INVALID)
 		return result;

@@ -43,14 +43,23 @@ static void adopt(struct team *team, tutti_comm_t comm)
 	team->size = tutti_comm_size(comm);
 }
 
-tutti_result_t team_join(struct team *team, struct why *why)
+bool team_is_newcomer(void)
 {
-	const char *join = getenv("TUTTI_JOIN"), *rank = getenv("TUTTI_RANK");
+	const char *join = getenv("TUTTI_JOIN");
+
+	return join && strcmp(join, "1") == 0;
+}
+
+tutti_result_t team_join(struct team *team, double timeout_s, struct why *why)
+{
+	const char *rank = getenv("TUTTI_RANK");
+	tutti_config_t config = TUTTI_CONFIG_INIT;
 	tutti_comm_t comm;
 	tutti_result_t result;
 
-	team->newcomer = join && strcmp(join, "1") == 0;
-	result = tutti_init(NULL, &comm);
+	config.timeout_s = timeout_s;
+	team->newcomer = team_is_newcomer();
+	result = tutti_init(&config, &comm);
 	if (result != TUTTI_OK)
 		return communication_failed(team, result, "joining the other ranks", why);
 	adopt(team, comm);
@@ -174,19 +183,20 @@ tutti_result_t team_check(struct team *team, struct why *why)
 	return called(team, now_s(), tutti_comm_error(team->comm, NULL), "the all-reduce", why);
 }
 
-/* What ranks tell each other in team_agree(). */
+/* What ranks exchange in team_agree(); the result is 0, or a checksum of the error message. */
 enum { AGREE_RESULT, AGREE_OPTIONS, AGREE_DATA, AGREE_FIELDS };
 
-/* "1, 2 and 3 more" of the ranks whose `field` is not `expected`; "" if there are none. */
-static void list_ranks(const uint64_t *all, int size, int fields, int field, uint64_t expected,
-		       char *text, size_t room)
+/* "1, 2 and 3 more" of the ranks whose `field` is `value`, or is not; "" if there are none. How
+ * many they are. */
+static int list_ranks(const uint64_t *all, int size, int fields, int field, bool is, uint64_t value,
+		      char *text, size_t room)
 {
 	size_t used = 0;
 	int listed = 0, others = 0;
 
 	*text = '\0';
 	for (int r = 0; r < size; r++) {
-		if (all[r * fields + field] == expected)
+		if ((all[r * fields + field] == value) != is)
 			continue;
 		if (++listed > 8) {
 			others++;
@@ -196,26 +206,28 @@ static void list_ranks(const uint64_t *all, int size, int fields, int field, uin
 	}
 	if (others)
 		snprintf(text + used, room - used, " and %d more", others);
+	return listed;
 }
 
 static tutti_result_t judge(const uint64_t *all, int size, tutti_result_t mine, struct why *why)
 {
 	char ranks[128];
 
-	list_ranks(all, size, AGREE_FIELDS, AGREE_RESULT, 0, ranks, sizeof(ranks));
+	list_ranks(all, size, AGREE_FIELDS, AGREE_RESULT, false, 0, ranks, sizeof(ranks));
 	if (mine != TUTTI_OK)
 		return mine;
 	if (*ranks)
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "cannot go on: rank %s could not start; its own message says why",
 			       ranks);
-	list_ranks(all, size, AGREE_FIELDS, AGREE_OPTIONS, all[AGREE_OPTIONS], ranks,
+	list_ranks(all, size, AGREE_FIELDS, AGREE_OPTIONS, false, all[AGREE_OPTIONS], ranks,
 		   sizeof(ranks));
 	if (*ranks)
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "rank %s has other options than rank 0; start all ranks alike",
 			       ranks);
-	list_ranks(all, size, AGREE_FIELDS, AGREE_DATA, all[AGREE_DATA], ranks, sizeof(ranks));
+	list_ranks(all, size, AGREE_FIELDS, AGREE_DATA, false, all[AGREE_DATA], ranks,
+		   sizeof(ranks));
 	if (*ranks)
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "rank %s read other data than rank 0; give all hosts the same files",
@@ -223,10 +235,28 @@ static tutti_result_t judge(const uint64_t *all, int size, tutti_result_t mine, 
 	return TUTTI_OK;
 }
 
-tutti_result_t team_agree(struct team *team, tutti_result_t mine, uint64_t options, uint64_t data,
-			  struct why *why)
+/* Find the ranks with the same error, or without one like this rank. The lowest of them prints it.
+ */
+static void find_alike(const struct team *team, const uint64_t *all, struct alike *out)
 {
-	const uint64_t told[AGREE_FIELDS] = { mine != TUTTI_OK, options, data };
+	const uint64_t mine = all[team->rank * AGREE_FIELDS + AGREE_RESULT];
+	char ranks[sizeof(out->ranks) - 8];
+
+	for (int r = 0; r < team->rank && !out->repeats; r++)
+		out->repeats = all[r * AGREE_FIELDS + AGREE_RESULT] == mine;
+	if (list_ranks(all, team->size, AGREE_FIELDS, AGREE_RESULT, true, mine, ranks,
+		       sizeof(ranks)) == team->size)
+		snprintf(out->ranks, sizeof(out->ranks), "all ranks");
+	else
+		snprintf(out->ranks, sizeof(out->ranks), "rank %s", ranks);
+}
+
+tutti_result_t team_agree(struct team *team, tutti_result_t mine, uint64_t options, uint64_t data,
+			  struct alike *alike, struct why *why)
+{
+	const uint64_t failure =
+		mine == TUTTI_OK ? 0 : hash_bytes(0, why->text, strlen(why->text)) | 1;
+	const uint64_t told[AGREE_FIELDS] = { failure, options, data };
 	uint64_t *all = calloc((size_t)team->size, sizeof(told));
 	struct why lost;
 	tutti_result_t result;
@@ -234,12 +264,15 @@ tutti_result_t team_agree(struct team *team, tutti_result_t mine, uint64_t optio
 	if (!all)
 		return why_no_memory(why, "the ranks' answers");
 	result = team_gather(team, told, all, sizeof(told), &lost);
-	if (result == TUTTI_OK)
+	if (result == TUTTI_OK) {
 		result = judge(all, team->size, mine, why);
-	else if (mine == TUTTI_OK)
+		if (alike)
+			find_alike(team, all, alike);
+	} else if (mine == TUTTI_OK) {
 		*why = lost;
-	else
+	} else {
 		result = mine;
+	}
 	free(all);
 	return result;
 }
@@ -255,7 +288,7 @@ static tutti_result_t name_different(struct team *team, uint64_t hash, size_t st
 		return why_no_memory(why, "the ranks' checksums");
 	result = team_gather(team, &hash, all, sizeof(hash), why);
 	if (result == TUTTI_OK) {
-		list_ranks(all, team->size, 1, 0, all[0], ranks, sizeof(ranks));
+		list_ranks(all, team->size, 1, 0, false, all[0], ranks, sizeof(ranks));
 		result = why_set(why, TUTTI_ERR_MISMATCH,
 				 "step %zu: the weights of rank %s differ from those of rank 0; "
 				 "expected the same bits on every rank",

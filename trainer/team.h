@@ -4,6 +4,7 @@
 #ifndef TRAIN_TEAM_H
 #define TRAIN_TEAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,7 +25,11 @@ struct team {
 /* Seconds on a clock that only goes forward. */
 double now_s(void);
 
-tutti_result_t team_join(struct team *team, struct why *why);
+/* Has the launcher started this process in the place of a lost rank? */
+bool team_is_newcomer(void);
+
+/* Within `timeout_s` seconds; 0: as the environment says. */
+tutti_result_t team_join(struct team *team, double timeout_s, struct why *why);
 
 /* Go on without those that are lost. */
 tutti_result_t team_shrink(struct team *team, struct why *why);
@@ -59,11 +64,17 @@ tutti_result_t team_sum_on_gpu(struct team *team, double *values, size_t count,
 			       tutti_cuda_stream_t stream, struct why *why);
 tutti_result_t team_check(struct team *team, struct why *why);
 
+/* The ranks that have the same error. */
+struct alike {
+	bool repeats;	 /* a lower rank prints it: this one need not */
+	char ranks[160]; /* "rank 0, 2" or "all ranks" */
+};
+
 /* Did every rank get here well, and with the same options and data? All ranks return alike: the
  * error of one is an error on each, and names the ranks. A rank whose own `mine` failed keeps its
- * own sentence. */
+ * own sentence. `alike` may be NULL; it is set where ranks could be asked. */
 tutti_result_t team_agree(struct team *team, tutti_result_t mine, uint64_t options, uint64_t data,
-			  struct why *why);
+			  struct alike *alike, struct why *why);
 
 /* Do all ranks hold the same `count` numbers, bit for bit, after `step` steps? If not, names the
  * ranks that differ from rank 0. */

@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "printable.h"
+
 tutti_result_t why_set(struct why *why, tutti_result_t result, const char *format, ...)
 {
 	va_list args;
@@ -12,6 +14,7 @@ tutti_result_t why_set(struct why *why, tutti_result_t result, const char *forma
 	va_start(args, format);
 	vsnprintf(why->text, sizeof(why->text), format, args);
 	va_end(args);
+	tt_printable(why->text); /* it may tell what a file holds */
 	return result;
 }
 

@@ -12,6 +12,7 @@
  *   --algorithm line     what a line takes from core to core
  *   --algorithm switch   what a core takes to go from one process to another by sched_yield() */
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +118,7 @@ static void release(struct bench_backend *backend, void *memory, bool mappable)
 		free(memory);
 }
 
-static void describe(struct bench_backend *backend, const char **transport, const char **algorithm)
+static void describe(struct bench_backend *backend, const struct bench_call *call, const char **transport, const char **algorithm)
 {
 	*transport = bound_of(backend)->transport;
 	*algorithm = bound_of(backend)->algorithm;
@@ -253,10 +254,13 @@ static int start_ranks(const struct bench_options *options, char **argv)
 int main(int argc, char **argv)
 {
 	struct bench_options options;
+	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
 
-	switch (bench_options_parse(argc, argv, &options)) {
-	case BENCH_PARSED_HELP: return 0;
-	case BENCH_PARSED_WRONG: return 2;
-	default: return bench_launched() ? be_rank(&options, heap_needed(&options)) : start_ranks(&options, argv);
-	}
+	signal(SIGXFSZ, SIG_IGN); /* memory as large as files may be (ulimit -f) is an error, not our end */
+	if (parsed == BENCH_PARSED_WRONG)
+		bench_options_complain();
+	if (parsed != BENCH_PARSED)
+		return bench_options_end(parsed, NULL);
+	return bench_launched() ? be_rank(&options, heap_needed(&options))
+				: start_ranks(&options, argv);
 }

@@ -330,7 +330,7 @@ void release(bench_backend *, void *memory, bool)
 	free(memory);
 }
 
-void describe(bench_backend *backend, const char **transport, const char **algorithm)
+void describe(bench_backend *backend, const bench_call *, const char **transport, const char **algorithm)
 {
 	const char *asked = of(backend).options->algorithm;
 
@@ -392,8 +392,10 @@ int start(const bench_options *options, char **argv)
 	const int ranks = options->ranks > 0 ? options->ranks : 2;
 	char store[] = "/tmp/tutti-peer-gloo-XXXXXX";
 
-	if (!bench_options_fit(options, ranks))
+	if (!bench_options_fit(options, ranks)) {
+		bench_options_complain();
 		return 2;
+	}
 	if (!mkdtemp(store)) {
 		perror("make a directory for the ranks to meet in");
 		return 1;
@@ -412,8 +414,10 @@ int main(int argc, char **argv)
 	const bench_parsed parsed = bench_options_parse(argc, argv, &options);
 	const char *rank = getenv("TUTTI_RANK"), *size = getenv("TUTTI_SIZE");
 
+	if (parsed == BENCH_PARSED_WRONG)
+		bench_options_complain();
 	if (parsed != BENCH_PARSED)
-		return parsed == BENCH_PARSED_HELP ? 0 : 2;
+		return bench_options_end(parsed, nullptr);
 	if (!rank || !size)
 		return options.kind == BENCH_INIT ? bench_start_repeat(&options, argv, "gloo", start) : start(&options, argv);
 	return measure(&options, atoi(rank), atoi(size));

@@ -196,7 +196,7 @@ static void release(struct bench_backend *backend, void *memory, bool mappable)
 	free(memory);
 }
 
-static void describe(struct bench_backend *backend, const char **transport, const char **algorithm)
+static void describe(struct bench_backend *backend, const struct bench_call *call, const char **transport, const char **algorithm)
 {
 	const struct mpi *mpi = backend->context;
 
@@ -222,8 +222,11 @@ static int measure(const struct bench_options *options, const struct bench_start
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	MPI_Comm_rank(MPI_COMM_WORLD, &backend.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &backend.size);
-	if (!bench_options_fit(options, backend.size))
+	if (!bench_options_fit(options, backend.size)) {
+		if (backend.rank == 0)
+			bench_options_complain();
 		return 2;
+	}
 	return options->kind == BENCH_INIT ? bench_start_end(start, &backend, options) : bench_sweep(&backend, options);
 }
 
@@ -233,8 +236,10 @@ int main(int argc, char **argv)
 	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
 	int status;
 
+	if (parsed == BENCH_PARSED_WRONG)
+		bench_options_complain();
 	if (parsed != BENCH_PARSED)
-		return parsed == BENCH_PARSED_HELP ? 0 : 2;
+		return bench_options_end(parsed, NULL);
 	const struct bench_start start = bench_start_begin();
 
 	MPI_Init(&argc, &argv);

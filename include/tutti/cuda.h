@@ -77,7 +77,7 @@ typedef struct tutti_cuda_window *tutti_cuda_window_t; /**< memory that all rank
  * kernels for the GPU), operations go through pinned memory and the plain collectives; long ones are first combined on those GPUs of a host that can (docs/gpu.md). Where that is
  * for another reason than that there are several hosts, rank 0 warns of it and says why.
  *
- * TUTTI_ERR_INVALID: no such device, or bound already; nothing was sent, the other ranks wait until their deadline. TUTTI_ERR_UNSUPPORTED: a rank has no driver or no GPU;
+ * TUTTI_ERR_INVALID: no such device, bound already, or this thread has a group open on it; nothing was sent, the other ranks wait until their deadline. TUTTI_ERR_UNSUPPORTED: a rank has no driver or no GPU;
  * TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM: these three on all ranks, with the sentence of the lowest one that failed. The communicator is as before, and not bound.
  */
 TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
@@ -163,6 +163,7 @@ TUTTI_API void tutti_cuda_mem_free(void *memory);
  * done without copies in between. All ranks call, in the same order, with the same size. The memory is of cudaMalloc() or tutti_cuda_mem_alloc(), and stays until
  * tutti_cuda_deregister(), which all ranks call, too, when no operation uses the window any more; tutti_comm_destroy() does it for what is left.
  * If ranks differ in whether their buffers are in windows, or where, they get TUTTI_ERR_MISMATCH.
+ * Both are refused with TUTTI_ERR_INVALID while this thread has a group open on the communicator.
  * Errors as of tutti_cuda_bind(); also TUTTI_ERR_INVALID: sizes differ, the memory is no allocation of the GPU's that can be shared.
  */
 TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, size_t bytes, tutti_cuda_window_t *window);

@@ -69,7 +69,14 @@ typedef enum tutti_result {
 	TUTTI_ERR_UNSUPPORTED = -8	/**< this build or machine cannot do it */
 } tutti_result_t;
 
-/** Element types. Reductions of 16- and 8-bit floats add in f32 and round once. */
+/**
+ * Element types. A step of a reduction computes float64 in float64 and all other floats in float32; it
+ * rounds 16- and 8-bit floats to nearest, ties to even, when it stores its result. An algorithm of one
+ * step therefore rounds them once. An algorithm of several steps rounds them in each:
+ * docs/algorithms.md bounds the error of each algorithm, tutti_config_t::reproducible excludes the
+ * latter. Partial results of such algorithms have the element type and may overflow where the result
+ * of a sum or a product does not; those of #TUTTI_AVG are averages and do not.
+ */
 typedef enum tutti_dtype {
 	TUTTI_INT8 = 0,
 	TUTTI_UINT8 = 1,
@@ -90,8 +97,16 @@ typedef enum tutti_dtype {
 
 /**
  * Reduction operations: one of the values below, or one made by tutti_op_create() or
- * tutti_op_create_premul_sum(). Integer sums and products wrap. #TUTTI_AVG divides the sum by the
- * number of ranks (integers truncate towards zero). The bitwise operations take integer types only.
+ * tutti_op_create_premul_sum(). Integer sums and products wrap. The bitwise operations take integer
+ * types only.
+ *
+ * #TUTTI_AVG divides the sum by the number of ranks before it rounds to the element type. Integers are
+ * truncated towards zero.
+ * - Integers of 8 to 32 bits are added in a type that holds every sum: the average is exact.
+ * - 16- and 8-bit floats are added and divided in float32. The average of numbers up to the largest of
+ *   float16 and of the 8-bit types does not overflow.
+ * - Sums of int64, uint64, float32 and float64 have the element type, those of bfloat16 the range of
+ *   float32. Where the sum overflows, integers wrap and floats may become infinite.
  */
 typedef int32_t tutti_op_t;
 enum {
@@ -118,21 +133,34 @@ typedef struct tutti_store *tutti_store_t;	/**< where ranks meet */
  */
 typedef struct tutti_config {
 	size_t size;		/**< sizeof(tutti_config_t), so that the struct can grow */
-	double timeout_s;	/**< deadline of every operation, seconds; 0: TUTTI_TIMEOUT or 300 */
+	double timeout_s;	/**< deadline of every operation, seconds, at most 1e9; 0: TUTTI_TIMEOUT
+				 *   or 300 */
 	const char *transports;	/**< those allowed, such as "shm,tcp"; NULL: TUTTI_TRANSPORT or all but "loop" */
 	const char *algorithm;	/**< force one by name; NULL: TUTTI_ALGORITHM or chosen by cost */
 	const char *host_id;	/**< ranks share memory only with equal ids; NULL: TUTTI_HOST_ID or
 				 *   found from the kernel */
-	int reproducible;	/**< 1: reductions give the same bits for any algorithm, transport and
-				 *   segment size; -1: not even if TUTTI_REPRODUCIBLE says so */
+	int reproducible;	/**< 1: reductions give the same bits for any algorithm, transport,
+				 *   message and segment size: those of a left fold in rank order,
+				 *   ((x0 op x1) op x2) …, in float64 for float64, in float32 for other
+				 *   floats, rounded once to the element type; #TUTTI_AVG divides before
+				 *   that. NaNs are equal but for their payload. -1: not even if
+				 *   TUTTI_REPRODUCIBLE says so; 0: as it says */
 	const char *key;	/**< the job's key, 64 hexadecimal digits; NULL: TUTTI_KEY, else the file
 				 *   TUTTI_KEY_FILE, else none (docs/security.md); copied */
 	int encrypt;		/**< 1: TLS on all TCP connections, needs a key; -1: not even if TUTTI_ENCRYPT
-				 *   says so */
+				 *   says so; 0: as it says */
 } tutti_config_t;
 
 /** The usual start of a config: `tutti_config_t config = TUTTI_CONFIG_INIT;` */
 #define TUTTI_CONFIG_INIT { sizeof(tutti_config_t), 0.0, NULL, NULL, NULL, 0, NULL, 0 }
+
+/**
+ * Check `config` (may be NULL), and the environment where it takes a default, without making
+ * anything. For programs that start ranks: each rank would otherwise report the same error.
+ * TUTTI_ERR_INVALID: a value is wrong; tutti_last_error(NULL) names it. TUTTI_ERR_SYSTEM: the file
+ * of the key cannot be read.
+ */
+TUTTI_API tutti_result_t tutti_config_check(const tutti_config_t *config);
 
 /**
  * Make the communicator of all ranks that one launcher started, from the environment it gave:
@@ -142,7 +170,8 @@ typedef struct tutti_config {
  * TUTTI_ERR_INVALID: the environment or `config` makes no sense; tutti_last_error(NULL) says what
  * was found. TUTTI_ERR_TIMEOUT: not all ranks came. TUTTI_ERR_PEER_LOST: one came and could not join,
  * or died meanwhile, or the host of the store did: all are told at once where ranks meet at tcp:// or unix:, and at their
- * deadline in other stores. On error `*comm` is NULL, and rank 0, where it hosts the store, returns up to a second later than
+ * deadline in other stores. Ranks that do not fit together get TUTTI_ERR_INVALID (two sizes, a rank number that two
+ * processes have, different keys) or TUTTI_ERR_UNSUPPORTED (no transport joins two of them), all of them at once. On error `*comm` is NULL, and rank 0, where it hosts the store, returns up to a second later than
  * the others, so that those who come late are told as well.
  */
 TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *comm);
@@ -242,6 +271,12 @@ TUTTI_API int tutti_comm_size(tutti_comm_t comm);
 TUTTI_API int tutti_comm_local_rank(tutti_comm_t comm);
 TUTTI_API int tutti_comm_local_size(tutti_comm_t comm);
 
+/**
+ * The transport that carries messages between the caller and rank `peer` in memory of the host: "shm", "rdma" or
+ * "tcp"; "none" for the caller's own rank. NULL if `comm` is NULL or has no such rank. The text is static.
+ */
+TUTTI_API const char *tutti_comm_transport(tutti_comm_t comm, int peer);
+
 /* ---------------------------------------------------------------- stores */
 
 /**
@@ -251,7 +286,7 @@ TUTTI_API int tutti_comm_local_size(tutti_comm_t comm);
  * - `file:DIRECTORY` a directory that all ranks see.
  * With `serve` non-zero the caller also hosts the store (one rank does; port 0 picks a free port,
  * see tutti_store_address()). Others retry until the host is there, `timeout_s` seconds at most
- * (0: 300). No meaning of `serve` for a directory.
+ * (at most 1e9; 0: 300). No meaning of `serve` for a directory.
  *
  * A job with a key (TUTTI_KEY or TUTTI_KEY_FILE, or tutti_store_open_with()) lets only those use its TCP or unix
  * store that have the same. Without a key an address of TCP must be one of the loopback interface.
@@ -280,7 +315,7 @@ TUTTI_API tutti_result_t tutti_store_open_with(const char *address,
 /** What the user of tutti_store_create() supplies; all three are called by one thread at a time. */
 typedef struct tutti_store_ops {
 	size_t size;	/**< sizeof(tutti_store_ops_t) */
-	/** Keep `length` bytes under `key`; 0 or an errno value. */
+	/** Keep `length` bytes under `key`; 0 or an errno value. `value` is never NULL, also for 0 bytes. */
 	int (*set)(void *context, const char *key, const void *value, size_t length);
 	/** Wait up to `timeout_s` for `key`; copy at most `*length` bytes, give the true length back
 	 *  in `*length`; 0, ETIMEDOUT, EMSGSIZE or another errno value. */
@@ -301,8 +336,8 @@ TUTTI_API tutti_result_t tutti_store_set(tutti_store_t store, const char *key, c
 					 size_t length);
 
 /**
- * Wait up to `timeout_s` seconds for `key`. `*length`: bytes of room on entry, bytes of the value on
- * return; TUTTI_ERR_INVALID if it does not fit, TUTTI_ERR_TIMEOUT if it does not come.
+ * Wait up to `timeout_s` seconds, 0 to 1e9, for `key`. `*length`: bytes of room on entry, bytes of
+ * the value on return; TUTTI_ERR_INVALID if it does not fit, TUTTI_ERR_TIMEOUT if it does not come.
  */
 TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, void *value,
 					 size_t *length, double timeout_s);
@@ -325,7 +360,9 @@ typedef void (*tutti_reduce_fn_t)(void *inout, const void *in, size_t count, tut
 
 /**
  * Make an operation out of `function`. All ranks make the same operations of `comm` in the same
- * order. With `commutative` 0 contributions are combined in rank order, 0 first. `context` is passed to every call.
+ * order. With `commutative` 0 contributions are combined in rank order, 0 first; so they are in the
+ * reproducible mode, each step of which then stores elements of the type. `context` is passed to
+ * every call.
  * A communicator has 256 operations at most: TUTTI_ERR_NO_MEMORY beyond, after which it is as before.
  */
 TUTTI_API tutti_result_t tutti_op_create(tutti_comm_t comm, tutti_reduce_fn_t function,
@@ -333,13 +370,17 @@ TUTTI_API tutti_result_t tutti_op_create(tutti_comm_t comm, tutti_reduce_fn_t fu
 
 /**
  * Make a sum in which this rank's input is first multiplied by `*scalar`, an element of `dtype`;
- * ranks may pass different scalars. The operation is good for that `dtype` only. The scalar is copied.
- * Of the 256 it is one, too.
+ * ranks may pass different scalars. The product is rounded to `dtype` (of integers it wraps), and the sum
+ * is that of these products. The operation is good for that `dtype` only. The scalar is copied. Of the 256
+ * it is one, too.
  */
 TUTTI_API tutti_result_t tutti_op_create_premul_sum(tutti_comm_t comm, const void *scalar,
 						    tutti_dtype_t dtype, tutti_op_t *op);
 
-/** Free an operation that no pending request uses. */
+/**
+ * Free an operation. TUTTI_ERR_INVALID: it is none, or a pending request or a call in an open group still uses it;
+ * it is then as before.
+ */
 TUTTI_API tutti_result_t tutti_op_destroy(tutti_comm_t comm, tutti_op_t op);
 
 /* ---------------------------------------------------------------- collectives */
@@ -486,6 +527,20 @@ TUTTI_API tutti_result_t tutti_recv(tutti_comm_t comm, void *recv, size_t count,
  * keep their order; sends and receives keep theirs per peer. Within a group a rank may send to itself.
  * With `request` NULL tutti_group_end() blocks until all are done; otherwise it gives one request for
  * the whole group. If a collected call was invalid, tutti_group_end() starts nothing and returns that error.
+ * Buffers of a collected call belong to tutti from that call on.
+ *
+ * Other calls that the thread makes on `comm` while the group is open:
+ * - TUTTI_ERR_INVALID, and nothing is sent: tutti_comm_split(), tutti_comm_grow(), tutti_comm_shrink(), tutti_next_call(),
+ *   tutti_group_begin(), tutti_cuda_bind(), tutti_cuda_register(), tutti_cuda_deregister(); tutti_op_destroy() of an
+ *   operation that a collected call uses, by any thread.
+ * - They act at once, as without a group: tutti_test(), tutti_wait() and the like on requests that were made before;
+ *   tutti_op_create() and tutti_op_destroy() of other operations; tutti_comm_error() and all that asks. Memory of
+ *   tutti_mem_alloc() may be had and freed, but for the buffers of collected calls.
+ * - tutti_comm_abort() revokes `comm` at once; tutti_group_end() then starts nothing and returns the error.
+ * - tutti_comm_destroy() drops the group with its calls, as if they had not been made. So it does with groups that other
+ *   threads have open on `comm`.
+ * Calls on other communicators are not affected. A group that a thread leaves open when it ends is dropped; an operation
+ * that such a group used stays until tutti_comm_destroy().
  */
 TUTTI_API tutti_result_t tutti_group_begin(tutti_comm_t comm);
 TUTTI_API tutti_result_t tutti_group_end(tutti_comm_t comm, tutti_request_t *request);
@@ -537,6 +592,8 @@ TUTTI_API tutti_result_t tutti_wait_any(tutti_request_t *requests, size_t count,
  * least. Collectives between such buffers read the peers' memory directly, without a copy; an all-reduce also writes there, if
  * its result is all of such memory, or whole pages of it.
  * The memory belongs to the process and may be used with any communicator, or none. `*memory` is NULL on error.
+ * The limit of file sizes (ulimit -f) bounds what a process can have. TUTTI_ERR_INVALID: `bytes` is 0 or beyond that bound.
+ * TUTTI_ERR_NO_MEMORY: no such piece is free.
  */
 TUTTI_API tutti_result_t tutti_mem_alloc(size_t bytes, void **memory);
 
@@ -572,7 +629,10 @@ TUTTI_API tutti_result_t tutti_trace_recover(const char *directory, int *count);
 TUTTI_API const char *tutti_dtype_name(tutti_dtype_t dtype);
 TUTTI_API size_t tutti_dtype_size(tutti_dtype_t dtype);
 
-/** The name of a built-in operation ("sum"), "user" for one made by the user, NULL for none. */
+/**
+ * The name of a built-in operation ("sum"), "user" for the number of one made by the user, NULL for
+ * a number that no operation of any communicator has.
+ */
 TUTTI_API const char *tutti_op_name(tutti_op_t op);
 
 /** The names that TUTTI_ALGORITHM takes, by `number` from 0 on; NULL behind the last. Static. */
@@ -607,7 +667,7 @@ TUTTI_API void tutti_log_set_sink(tutti_log_fn_t sink, void *context);
 typedef struct tutti_plan_info {
 	size_t size;			/**< sizeof(tutti_plan_info_t), set by the caller */
 	const char *algorithm;		/**< such as "ring" */
-	const char *transports;		/**< such as "shm" or "shm+tcp"; "cuda": it was on a stream; "none": there is one rank; valid while `comm` is */
+	const char *transports;		/**< that carry it on this rank, such as "shm" or "shm+tcp"; "cuda": it was on a stream; "none": this rank exchanges nothing; valid while `comm` is */
 	size_t segment_bytes;		/**< of each block that moves at a time; 0: not cut */
 	unsigned rounds;		/**< of the schedule on this rank */
 } tutti_plan_info_t;

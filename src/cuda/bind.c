@@ -12,6 +12,7 @@
 #include "log.h"
 #include "machine.h"
 #include "module.h"
+#include "parts.h"
 #include "reach.h"
 #include "relay.h"
 
@@ -165,6 +166,14 @@ static tutti_result_t write_place(struct tt_cuda *cuda)
 	return error ? tt_cuda_fail(cuda->driver, "write to memory of the GPU", error) : TUTTI_OK;
 }
 
+static tutti_result_t fail_other_parts(const struct tt_cuda *cuda, int rank, uint64_t bytes)
+{
+	return tt_fail(TUTTI_ERR_INVALID, CUDA,
+		       "tutti_cuda_bind: rank %d offers %llu bytes of its GPU's memory, expected %zu: it runs another version of tutti: all ranks must use "
+		       "the same one",
+		       rank, (unsigned long long)bytes, cuda->parts.bytes);
+}
+
 static tutti_result_t reach_peers(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 {
 	const int own = cuda->comm->rank;
@@ -173,7 +182,8 @@ static tutti_result_t reach_peers(struct tt_cuda *cuda, const struct tt_cuda_off
 	for (int rank = 0; rank < cuda->comm->size && !result; rank++) {
 		if (rank == own)
 			continue;
-		result = tt_cuda_reach(cuda, rank, &all[rank], &cuda->peer[rank]);
+		result = all[rank].bytes == cuda->parts.bytes ? tt_cuda_reach(cuda, rank, &all[rank], &cuda->peer[rank]) :
+								fail_other_parts(cuda, rank, all[rank].bytes);
 		cuda->peer[rank].elsewhere = memcmp(all[rank].gpu, all[own].gpu, sizeof(all[own].gpu)) != 0;
 	}
 	return result ? result : write_place(cuda);
@@ -238,9 +248,12 @@ static void cuda_free(struct tt_cuda *cuda, bool unused)
 /* The ranks' GPUs reach each other. All ranks take all exchanges, whatever fails. */
 static tutti_result_t bind_by_reach(struct tt_cuda *cuda, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
 {
-	const tutti_result_t result = tt_cuda_exchange(cuda->comm, prepare_memory(cuda, mine), mine, all);
+	const tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
+						       prepare_memory(cuda, mine), mine, all);
 
-	return result ? result : tt_cuda_exchange(cuda->comm, reach_peers(cuda, all), mine, all);
+	return result ? result
+		      : tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, reach_peers(cuda, all),
+					 mine, all);
 }
 
 /* `why`: something else than islands is in the way; or NULL. */
@@ -259,7 +272,8 @@ static void tell_way(const struct tt_cuda *cuda, const struct tt_cuda_islands *i
 
 static tutti_result_t bind_by_relay(struct tt_cuda *cuda, const struct tt_cuda_islands *islands, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
 {
-	const tutti_result_t result = tt_cuda_exchange(cuda->comm, tt_cuda_relay_begin(cuda), mine, all);
+	const tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
+						       tt_cuda_relay_begin(cuda), mine, all);
 
 	if (result || islands->count == 1)
 		return result;
@@ -279,7 +293,8 @@ static tutti_result_t give_up_reach(struct tt_cuda *cuda, struct tt_cuda_islands
 	islands->count = 1; /* none that would be of use */
 	tell_way(cuda, islands, tt_thread_error());
 	unreach_peers(cuda);
-	const tutti_result_t result = tutti_barrier(cuda->comm, NULL); /* nobody frees what another one has mapped */
+	const tutti_result_t result = tt_part_barrier(
+		cuda->comm, TT_PART_CUDA_BIND); /* nobody frees what another one has mapped */
 	free_memory(cuda);
 	return result;
 }
@@ -343,11 +358,12 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool
 		result = tt_cuda_name_place(cuda, mine);
 	if (!result)
 		result = prepare(cuda, &entered);
-	result = tt_cuda_exchange(cuda->comm, result, mine, all);
+	result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, result, mine, all);
 	if (!result)
 		result = island ? bind_by_reach(cuda, mine, all) : bind_together(cuda, mine, all);
 	if (!result)
-		result = tt_cuda_exchange(cuda->comm, tt_cuda_watch_begin(cuda), mine, all);
+		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, tt_cuda_watch_begin(cuda),
+					  mine, all);
 	if (!result && !island)
 		look_at_connections(cuda, all);
 	tt_cuda_leave(cuda, &entered);
@@ -401,12 +417,12 @@ tutti_result_t tt_cuda_bind_island(struct tutti_comm *comm, const struct tt_cuda
 
 TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
 {
-	if (!tt_comm_usable(comm))
-		return tt_comm_refuse(comm, "tutti_cuda_bind");
+	const tutti_result_t refused = tt_group_refuse(comm, "tutti_cuda_bind");
+
+	if (refused)
+		return refused;
 	if (comm->cuda)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_bind: the communicator is bound to GPU %d already", comm->cuda->number);
-	if (tt_group_is_open(comm))
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_bind: this thread has a group open on the communicator; end it first");
 	struct tt_cuda *cuda = cuda_new(comm);
 	if (!cuda)
 		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory"));

@@ -279,7 +279,6 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 	if (!messages)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for %zu messages", tt_call_name(calls[0]), room);
 	note(op, calls, n, op->cuda->relay ? TT_FLIGHT_BY_HOST : TT_FLIGHT_ROOMS);
-	op->card = (struct tt_card){ .magic = TT_CARD_MAGIC, .rank = op->cuda->comm->rank, .root = -1, .op = -1 };
 	cuda_result error = copy_own(op, calls, n);
 	for (size_t i = 0; i < n && !error; i++)
 		error = collect(op, calls[i], messages, &count);

@@ -6,30 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
+#include "failure.h"
+#include "parts.h"
 #include "reach.h"
 
 #define PROBE_BYTES CUDA_BLOCK
 #define MARK_BYTES  4096 /* at the beginning; behind it, where another rank's is brought */
 
-/* What a rank tells. Same build on all ranks, so plain bytes. */
-struct reached {
-	uint64_t local; /* a bit for each rank of its host, in order, that it reaches */
-	char why[480];	/* it does not reach one of the first 64 */
-};
-
-struct island {
-	int members;
-	int refused; /* the last rank that cannot be one */
-};
-
 /* What is known of each rank, and of each island, of which there are no more. */
 struct search {
 	struct tt_cuda_offer *offers; /* the last one is this rank's own */
 	struct tt_cuda_peer *peers;
-	struct reached *reached;
+	struct tt_cuda_reached *reached;
 	int *local; /* numbers of ranks on their hosts */
-	struct island *islands;
+	struct tt_cuda_island *islands;
 };
 
 static bool take_search(struct search *search, const struct tutti_comm *comm)
@@ -110,7 +100,7 @@ static bool try_one(const struct tt_cuda *cuda, struct search *search, int rank)
 					    read_mark(cuda, own, &search->offers[rank], search->peers[rank].memory, rank) == TUTTI_OK);
 }
 
-static void try_all(const struct tt_cuda *cuda, struct search *search, struct reached *out)
+static void try_all(const struct tt_cuda *cuda, struct search *search, struct tt_cuda_reached *out)
 {
 	const struct tutti_comm *comm = cuda->comm;
 
@@ -126,60 +116,67 @@ static void try_all(const struct tt_cuda *cuda, struct search *search, struct re
 	}
 }
 
-static bool reaches(const struct tutti_comm *comm, const struct search *search, int a, int b)
-{
-	const int local = search->local[b];
+/* ---- what follows from what all have told */
 
-	return comm->host[a] == comm->host[b] && local < 64 && search->reached[a].local >> local & 1;
+static bool reaches(const struct tutti_comm *comm, const struct tt_cuda_reached *reached, const int *local, int a, int b)
+{
+	return comm->host[a] == comm->host[b] && local[b] < 64 && reached[a].local >> local[b] & 1;
 }
 
 /* The first island that has room and on which all reach the rank, and are reached by it; or one that is not there yet. */
-static int find_island(const struct tutti_comm *comm, struct search *search, const struct tt_cuda_islands *found, int rank)
+static int find_island(const struct tutti_comm *comm, const struct tt_cuda_reached *reached, const int *local,
+		       struct tt_cuda_island *islands, const struct tt_cuda_islands *found, int rank)
 {
 	int island = 0;
 
 	for (int other = 0; other < rank; other++)
-		if (!reaches(comm, search, rank, other) || !reaches(comm, search, other, rank))
-			search->islands[found->of[other]].refused = rank;
-	while (island < found->count && (search->islands[island].refused == rank || search->islands[island].members == TT_CUDA_RANKS))
+		if (!reaches(comm, reached, local, rank, other) || !reaches(comm, reached, local, other, rank))
+			islands[found->of[other]].refused = rank;
+	while (island < found->count && (islands[island].refused == rank || islands[island].members == TT_CUDA_RANKS))
 		island++;
 	return island;
 }
 
-static void settle(const struct tutti_comm *comm, struct search *search, struct tt_cuda_islands *out)
+void tt_cuda_settle_islands(const struct tutti_comm *comm, const struct tt_cuda_reached *reached, const int *local,
+			    struct tt_cuda_island *scratch, struct tt_cuda_islands *out)
 {
 	for (int rank = 0; rank < comm->size; rank++) {
-		const int island = find_island(comm, search, out, rank), members = ++search->islands[island].members;
+		const int island = find_island(comm, reached, local, scratch, out, rank), members = ++scratch[island].members;
 
 		out->of[rank] = island;
 		out->count += island == out->count;
 		out->most = members > out->most ? members : out->most;
-		if (*search->reached[rank].why && !out->split) {
+		if (*reached[rank].why && !out->split) {
 			out->split = true;
-			memcpy(out->why, search->reached[rank].why, sizeof(out->why));
+			tt_failure_text(out->why, sizeof(out->why), reached[rank].why, sizeof(reached[rank].why));
 		}
 	}
 }
+
+/* ---- together */
 
 /* All ranks take all exchanges, whatever fails. */
 static tutti_result_t probe(struct tt_cuda *cuda, cuda_address memory, tutti_result_t result, struct search *search)
 {
 	struct tutti_comm *comm = cuda->comm;
 	struct tt_cuda_offer *mine = search->offers + comm->size;
-	struct reached own = { 0 };
+	struct tt_cuda_reached own = { 0 };
 
 	if (!result)
 		result = tt_cuda_offer(cuda, memory, PROBE_BYTES, mine);
 	if (!result)
 		result = write_mark(cuda, mine);
-	result = tt_cuda_exchange(comm, result, mine, search->offers);
+	result = tt_cuda_exchange(comm, TT_PART_CUDA_BIND, result, mine, search->offers);
 	if (result)
 		return result;
 	try_all(cuda, search, &own);
-	result = tutti_all_gather(comm, &own, search->reached, sizeof(own), TUTTI_UINT8, NULL);
+	result = tt_part_all_gather(comm, TT_PART_CUDA_BIND, &own, search->reached, sizeof(own));
 	for (int rank = 0; rank < comm->size; rank++)
 		tt_cuda_unreach(cuda, &search->peers[rank]);
-	return result ? result : tutti_barrier(comm, NULL); /* nobody frees what another one has mapped */
+	return result ? result
+		      : tt_part_barrier(
+				comm,
+				TT_PART_CUDA_BIND); /* nobody frees what another one has mapped */
 }
 
 static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct tt_cuda_islands *out)
@@ -190,7 +187,7 @@ static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct t
 	number_locals(cuda->comm, search->local);
 	const tutti_result_t result = probe(cuda, memory, error ? tt_cuda_fail(cuda->driver, "take a page of memory of the GPU", error) : TUTTI_OK, search);
 	if (!result)
-		settle(cuda->comm, search, out);
+		tt_cuda_settle_islands(cuda->comm, search->reached, search->local, search->islands, out);
 	if (memory)
 		cuda->driver->mem_free(memory);
 	return result;

@@ -14,6 +14,22 @@ struct tt_cuda_islands {
 	char why[480]; /* … since */
 };
 
+/* What a rank tells of whom it reaches. Same build on all ranks, so plain bytes. */
+struct tt_cuda_reached {
+	uint64_t local; /* a bit for each rank of its host, in order, that it reaches */
+	char why[480];	/* it does not reach one of the first 64 */
+};
+
+/* While islands are made up: one for each rank at most. */
+struct tt_cuda_island {
+	int members;
+	int refused; /* the last rank that cannot be one */
+};
+
+/* The islands that follow from what each rank told, reached[ranks]; local[ranks] are the ranks' numbers on their hosts. `scratch`
+ * has a zeroed island for each rank, and so has out->of a number. */
+void tt_cuda_settle_islands(const struct tutti_comm *comm, const struct tt_cuda_reached *reached, const int *local,
+			    struct tt_cuda_island *scratch, struct tt_cuda_islands *out);
 /* All ranks call and get the same; the communicator's context is current. `of` is the caller's to free. */
 tutti_result_t tt_cuda_find_islands(struct tt_cuda *cuda, struct tt_cuda_islands *out);
 /* How many ranks each has, if all have as many; 0 otherwise. */

@@ -3,7 +3,8 @@
  * them. The grid may have any size, blocks up to TT_CUDA_THREADS threads.
  *
  *   tt_cuda_copy             bytes; without jobs it only takes and gives word
- *   tt_cuda_OP_TYPE          reductions; integers whose sign does not matter are those without sign (prod, band, bor, bxor)
+ *   tt_cuda_OP_TYPE          reductions; integers whose sign does not matter are those without sign (prod, band, bor, bxor). An average is a sum with a
+ *                            divisor; that of 32-bit integers has kernels of its own, which add in 64 bits
  *   tt_cuda_scale_TYPE       likewise
  *
  * The same file is read by C++ compilers, for the stand-in of the driver: there the threads of a block run one after the other, from the first to
@@ -243,7 +244,8 @@ template <class B, int WIDTH> DEVICE void put(unit<16> &to, int e, B bits)
 	}
 }
 
-/* While integers are combined they have no sign, so that they wrap, and 32 bits at least; the sign of those that have one is repeated above it. */
+/* While integers are combined they have no sign, so that they wrap, and 32 bits at least; the sign of those that have one is repeated above it. Sums of
+ * TT_CUDA_RANKS numbers of 8 and 16 bits do not overflow in 32. */
 template <class T, class S, class A> struct integer {
 	typedef A acc;
 	typedef A bits; /* as stored, in a register */
@@ -254,12 +256,11 @@ template <class T, class S, class A> struct integer {
 	DEVICE acc smaller(acc a, acc b) { return (S)a < (S)b ? a : b; }
 	DEVICE acc larger(acc a, acc b) { return (S)a > (S)b ? a : b; }
 
-	/* Truncated towards zero, which is what the host's floats give (divide_tmpl.h). */
+	/* Truncated towards zero, which is what the host's floats give (average_tmpl.h). */
 	DEVICE acc quotient(acc a, uint32_t divisor)
 	{
-		const acc stored = read(a);
-		const bool negative = (S)-1 < 0 && stored >> (8 * sizeof(A) - 1);
-		const acc magnitude = (negative ? 0 - stored : stored) / divisor;
+		const bool negative = (S)-1 < 0 && a >> (8 * sizeof(A) - 1);
+		const acc magnitude = (negative ? 0 - a : a) / divisor;
 
 		return negative ? 0 - magnitude : magnitude;
 	}
@@ -309,13 +310,13 @@ DEVICE float larger_float(float a, float b)
 }
 #endif
 
-/* A FORMAT is how a float is stored: it is rounded when it is written, once; the average is divided as the host does it, from what was stored. */
+/* A FORMAT is how a float is stored: it is rounded when it is written, once, an average after its division. */
 template <class FORMAT> struct floating : FORMAT {
 	typedef typename FORMAT::acc acc;
 
 	DEVICE acc smaller(acc a, acc b) { return smaller_float(a, b); }
 	DEVICE acc larger(acc a, acc b) { return larger_float(a, b); }
-	DEVICE acc quotient(acc a, uint32_t divisor) { return FORMAT::read(FORMAT::write(a)) / (acc)divisor; }
+	DEVICE acc quotient(acc a, uint32_t divisor) { return a / (acc)divisor; }
 };
 
 #define SMALL_FLOAT(name, ctype)                                                  \
@@ -420,6 +421,7 @@ LARGE_FLOAT(f64, double, uint64_t)
 	};
 
 OPERATION(sum, a + b, divisor ? N::quotient(a, divisor) : a)
+OPERATION(avg, a + b, divisor ? N::quotient(a, divisor) : a)
 OPERATION(prod, a * b, a)
 OPERATION(min, N::smaller(a, b), a)
 OPERATION(max, N::larger(a, b), a)
@@ -592,6 +594,10 @@ REDUCE_INTEGER(8, 32)
 REDUCE_INTEGER(16, 32)
 REDUCE_INTEGER(32, 32)
 REDUCE_INTEGER(64, 64)
+typedef integer<int32_t, int64_t, uint64_t> i32_wide;
+typedef integer<uint32_t, uint64_t, uint64_t> u32_wide;
+REDUCE(avg, int32, i32_wide)
+REDUCE(avg, uint32, u32_wide)
 REDUCE_FLOAT(float16, f16)
 REDUCE_FLOAT(bfloat16, bf16)
 REDUCE_FLOAT(float32, f32)

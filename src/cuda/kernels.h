@@ -67,7 +67,7 @@ struct tt_cuda_place {
 	struct tt_cuda_control *control[TT_CUDA_RANKS];
 };
 
-/* dst[0][i] = dst[1][i] = … = src[0][i] op src[1][i] op …, with integers and floats divided by `divisor` in the end, if it is not 0: of a sum alone.
+/* dst[0][i] = dst[1][i] = … = src[0][i] op src[1][i] op …, divided by `divisor` before it is rounded, if that is not 0: of a sum or an average alone.
  * Scaling has one source, whose elements it multiplies with the scalar. A copy instead has `nsrc` jobs of its own: dst[j] = src[j], of `bytes[j]`
  * each, block row j of the grid doing job j.
  * dst may be equal to any of the sources. Pointers are aligned to elements, those of a copy to nothing. */

@@ -14,6 +14,7 @@
 #include "log.h"
 #include "module.h"
 #include "names.h"
+#include "parts.h"
 #include "relay.h"
 
 #define LEAST_BYTES 65536 /* of all that the operation is about: below, the waits between GPUs cost more than they save. A guess. */
@@ -87,28 +88,6 @@ static struct tt_call part_call(const struct tt_call *call, enum tt_collective c
 	return (struct tt_call){ .collective = collective, .dtype = call->dtype, .op = op, .root = -1, .on_gpu = true };
 }
 
-/* Averages are sums until the end. */
-static tutti_op_t summing(tutti_op_t op)
-{
-	return op == TUTTI_AVG ? TUTTI_SUM : op;
-}
-
-static tutti_result_t divide(struct tt_cuda_op *whole, cuda_address at, size_t n)
-{
-	struct tt_cuda *local = whole->cuda->levels->local->cuda;
-	struct tt_cuda_op op = { .cuda = local, .stream = whole->stream };
-	struct tt_cuda_part part = { .nsrc = 1, .ndst = 1, .divisor = (uint32_t)whole->cuda->comm->size };
-
-	if (whole->call->op != TUTTI_AVG || n == 0)
-		return TUTTI_OK;
-	part.src[0] = part.dst[0] = (void *)(uintptr_t)at;
-	part.bytes[0] = n * tutti_dtype_size(whole->call->dtype);
-	cuda_result error = tt_cuda_combine(&op, local->module->reduce[TUTTI_SUM][whole->call->dtype], &part);
-	if (!error)
-		error = tt_cuda_give_word(&op, (struct tt_cuda_sync){ .kind = TT_CUDA_SILENT, .clear = -1, .post = -1 });
-	return error ? tt_cuda_fail(local->driver, tt_call_name(whole->call), error) : TUTTI_OK;
-}
-
 /* Elements for each place. */
 struct slices {
 	size_t count[TT_CUDA_RANKS], at[TT_CUDA_RANKS];
@@ -157,7 +136,7 @@ static tutti_result_t gather_slices(struct tt_cuda_op *op, const struct part *pa
 /* The collective among the ranks of one place, from `send` to the other half of the pinned memory. */
 static struct tt_call crossing_call(const struct tt_cuda_op *op, enum tt_collective collective, int root, size_t n, size_t recv_at)
 {
-	return (struct tt_call){ .collective = collective, .dtype = op->call->dtype, .op = summing(op->call->op), .root = root, .count = n, .send = (const void *)0,
+	return (struct tt_call){ .collective = collective, .dtype = op->call->dtype, .op = op->call->op, .root = root, .count = n, .send = (const void *)0,
 				 .recv = (void *)(uintptr_t)recv_at };
 }
 
@@ -180,7 +159,7 @@ static tutti_result_t bring_all_reduce(struct tt_cuda_op *op, struct part *part)
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	const struct slices slices = cut(levels, op->call, part->n);
 	const size_t n = slices.count[levels->place], bytes = n * tutti_dtype_size(op->call->dtype);
-	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, summing(op->call->op));
+	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, op->call->op);
 
 	here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
 	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from + slices.at[levels->place]);
@@ -197,9 +176,8 @@ static tutti_result_t take_all_reduce(struct tt_cuda_op *op, const struct part *
 {
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	const struct slices slices = cut(levels, op->call, part->n);
-	const tutti_result_t result = divide(op, element_at(op->call, op->call->recv, part->from + slices.at[levels->place]), slices.count[levels->place]);
 
-	return result ? result : gather_slices(op, part, &slices);
+	return gather_slices(op, part, &slices);
 }
 
 /* ---- broadcast: the root's island has it first, and each of its ranks sends its slice across */
@@ -303,7 +281,7 @@ static tutti_result_t take_all_gather(struct tt_cuda_op *op, const struct part *
 static tutti_result_t combine_blocks(struct tt_cuda_op *op, const struct part *part, int island, cuda_address into)
 {
 	const struct tt_cuda_levels *levels = op->cuda->levels;
-	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, summing(op->call->op));
+	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, op->call->op);
 	const struct slices blocks = blocks_of(levels, op->call, island, part->n);
 
 	here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
@@ -329,9 +307,10 @@ static tutti_result_t bring_reduce_scatter(struct tt_cuda_op *op, struct part *p
 	return result ? result : cross(op, &across, &runs, part);
 }
 
+/* It lies where it belongs. */
 static tutti_result_t take_reduce_scatter(struct tt_cuda_op *op, const struct part *part)
 {
-	return divide(op, element_at(op->call, op->call->recv, part->from), part->n);
+	return TUTTI_OK;
 }
 
 /* ---- an operation */
@@ -362,6 +341,8 @@ bool tt_cuda_fits_levels(const struct tt_cuda *cuda, const struct tt_call *call)
 	if (!cuda->levels || !way_of(call->collective) || call->op >= TUTTI_OP_COUNT)
 		return false;
 	if (cuda->comm->settings.reproducible && call->op >= 0) /* in order of ranks, whoever is where */
+		return false;
+	if (call->op == TUTTI_AVG && call->dtype <= TUTTI_UINT64) /* would be truncated twice; floats are averages of averages, as islands are equal */
 		return false;
 	return call->count * blocks * tutti_dtype_size(call->dtype) >= LEAST_BYTES;
 }
@@ -488,12 +469,20 @@ tutti_result_t tt_cuda_levels_begin(struct tt_cuda *cuda, const struct tt_cuda_i
 		return TUTTI_OK;
 	levels = calloc(1, sizeof(*levels));
 	if (!levels)
-		return tt_cuda_exchange(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for islands"), mine, all);
-	tutti_result_t result = tt_cuda_exchange(cuda->comm, make(cuda, islands, levels), mine, all);
+		return tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
+					tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for islands"),
+					mine, all);
+	tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
+						 make(cuda, islands, levels), mine, all);
 	if (!result)
-		result = tutti_comm_split(cuda->comm, levels->island, levels->place, &levels->local);
+		result = tt_part_split(cuda->comm, TT_PART_CUDA_BIND, levels->island, levels->place,
+				       &levels->local);
 	if (!result)
-		result = tt_cuda_exchange(cuda->comm, tt_cuda_bind_island(levels->local, cuda, &levels->rank[levels->island * levels->places]), mine, all);
+		result = tt_cuda_exchange(
+			cuda->comm, TT_PART_CUDA_BIND,
+			tt_cuda_bind_island(levels->local, cuda,
+					    &levels->rank[levels->island * levels->places]),
+			mine, all);
 	if (!result)
 		result = tt_cuda_relay_across(cuda, levels->place, levels->island);
 	if (!result)

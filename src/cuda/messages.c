@@ -35,9 +35,10 @@ static cuda_result put_piece(struct tt_cuda_op *op, struct tt_cuda_message *mess
 					   .check = !message->sending,
 					   .introduces = message->sending };
 
+	op->card = tt_card_of_call(op->cuda->comm, message->call);
 	op->card.count = message->bytes / tutti_dtype_size(message->call->dtype);
-	op->card.collective = (uint8_t)message->call->collective;
-	op->card.dtype = (uint8_t)message->call->dtype;
+	if (message->call->collective == TT_SEND_RECV) /* there it is the peer */
+		op->card.root = -1;
 	op->signature = tt_card_signature(&op->card) + message->pieces;
 	cuda_result error = tt_cuda_await_word(op, word, waiting);
 	if (!error && message->sending)

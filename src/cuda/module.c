@@ -136,6 +136,8 @@ static tutti_result_t find_all(const struct cuda_driver *driver, const struct im
 				result = find_named(driver, image, module->module, tutti_op_name(op), type_of_kernel(op, (tutti_dtype_t)dtype),
 						    &module->reduce[op][dtype]);
 		module->reduce[TUTTI_AVG][dtype] = module->reduce[TUTTI_SUM][dtype];
+		if (!result && (dtype == TUTTI_INT32 || dtype == TUTTI_UINT32))
+			result = find_named(driver, image, module->module, tutti_op_name(TUTTI_AVG), (tutti_dtype_t)dtype, &module->reduce[TUTTI_AVG][dtype]);
 	}
 	return result;
 }

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "log.h"
+#include "failure.h"
+#include "parts.h"
 
 /* The same in all threads of a process, and nowhere else. */
 static struct {
@@ -150,17 +151,26 @@ tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, si
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_cuda_exchange(struct tutti_comm *comm, tutti_result_t result, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+static tutti_result_t fail_there(const struct tt_cuda_offer *offer, int rank)
+{
+	char before[32];
+
+	snprintf(before, sizeof(before), "rank %d: ", rank);
+	return tt_fail_reported(CUDA, before, offer->result, offer->text, sizeof(offer->text));
+}
+
+tutti_result_t tt_cuda_exchange(struct tutti_comm *comm, enum tt_part part, tutti_result_t result,
+				struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
 {
 	mine->result = result;
 	if (result)
-		snprintf(mine->text, sizeof(mine->text), "%.255s", tt_thread_error());
-	const tutti_result_t met = tutti_all_gather(comm, mine, all, sizeof(*mine), TUTTI_UINT8, NULL);
+		tt_failure_text(mine->text, sizeof(mine->text), tt_thread_error(), strlen(tt_thread_error()));
+	const tutti_result_t met = tt_part_all_gather(comm, part, mine, all, sizeof(*mine));
 	if (met)
 		return met;
 	for (int rank = 0; rank < comm->size; rank++)
 		if (all[rank].result)
-			return tt_fail((tutti_result_t)all[rank].result, CUDA, "rank %d: %.255s", rank, all[rank].text);
+			return fail_there(&all[rank], rank);
 	return TUTTI_OK;
 }
 

@@ -27,7 +27,8 @@ tutti_result_t tt_cuda_take_held(const struct tt_cuda *cuda, size_t bytes, cuda_
 void tt_cuda_let_go(const struct cuda_driver *driver, cuda_address memory);
 /* All ranks' offers, in order of rank; `result` and the thread's sentence are told with this rank's. The result of the lowest rank that failed, with its
  * sentence, or TUTTI_OK: the same on all. Blocks; lock not held. */
-tutti_result_t tt_cuda_exchange(struct tutti_comm *comm, tutti_result_t result, struct tt_cuda_offer *mine, struct tt_cuda_offer *all);
+tutti_result_t tt_cuda_exchange(struct tutti_comm *comm, enum tt_part part, tutti_result_t result,
+				struct tt_cuda_offer *mine, struct tt_cuda_offer *all);
 /* Reach what `rank` offers. The communicator's context is current. */
 tutti_result_t tt_cuda_reach(const struct tt_cuda *cuda, int rank, const struct tt_cuda_offer *offer, struct tt_cuda_peer *peer);
 void tt_cuda_unreach(const struct tt_cuda *cuda, struct tt_cuda_peer *peer);

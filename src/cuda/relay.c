@@ -17,6 +17,7 @@
 #include "levels.h"
 #include "log.h"
 #include "machine.h"
+#include "parts.h"
 #include "thread.h"
 
 #define YIELD_NS    1000000 /* that the thread looks for word of the GPU before it begins to sleep between two looks: nothing can wake it */
@@ -36,12 +37,14 @@ static uint64_t read_word(const uint64_t *word)
 /* A communicator across islands numbers ranks by itself: the sentence says so, and the fault's rank becomes the caller's number. */
 static void rename_ranks(const struct tt_cuda *cuda, const struct tt_card *whole, struct tt_fault *fault)
 {
-	char text[sizeof(fault->text)], called[160];
+	char text[sizeof(fault->text)], called[TT_CALL_BYTES];
 
 	tt_card_describe(whole, called, sizeof(called));
 	snprintf(text, sizeof(text), "%s", fault->text);
 	fault->rank = fault->rank < 0 ? -1 : tt_cuda_rank_across(cuda, fault->rank);
-	snprintf(fault->text, sizeof(fault->text), "a piece of %s, between islands of GPUs, on each of which one rank is numbered anew (rank 0 is rank %d, rank 1 is rank %d, …): %.300s",
+	snprintf(fault->text, sizeof(fault->text),
+		 "a piece of %s, between islands of GPUs, on each of which one rank is numbered "
+		 "anew (rank 0 is rank %d, rank 1 is rank %d, …): %.240s",
 		 called, tt_cuda_rank_across(cuda, 0), tt_cuda_rank_across(cuda, 1), text);
 }
 
@@ -306,7 +309,8 @@ tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda)
 	relay->cuda = cuda;
 	pthread_mutex_init(&relay->lock, NULL);
 	pthread_cond_init(&relay->wanted, NULL);
-	tutti_result_t result = tutti_comm_split(cuda->comm, 0, cuda->comm->rank, &relay->comm);
+	tutti_result_t result =
+		tt_part_split(cuda->comm, TT_PART_CUDA_BIND, 0, cuda->comm->rank, &relay->comm);
 	if (!result)
 		result = make(cuda, relay);
 	if (!result) {
@@ -324,7 +328,8 @@ tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda)
 tutti_result_t tt_cuda_relay_across(struct tt_cuda *cuda, int place, int island)
 {
 	tutti_comm_t across;
-	const tutti_result_t result = tutti_comm_split(cuda->comm, place, island, &across);
+	const tutti_result_t result =
+		tt_part_split(cuda->comm, TT_PART_CUDA_BIND, place, island, &across);
 
 	if (result)
 		return result;

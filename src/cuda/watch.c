@@ -18,6 +18,7 @@
 #include "levels.h"
 #include "log.h"
 #include "machine.h"
+#include "mismatch.h"
 #include "relay.h"
 #include "thread.h"
 
@@ -198,7 +199,11 @@ static void look_at_cards(struct tt_cuda *cuda)
 		return;
 	memcpy(&mine, cuda->report->mine, sizeof(mine));
 	memcpy(&theirs, cuda->report->theirs, sizeof(theirs));
-	const struct tt_fault fault = tt_card_mismatch(&mine, &theirs);
+	/* an island's ranks compare what the whole communicator was called for, of which it has no
+	 * plan */
+	const struct tt_fault fault = cuda->owner == cuda->comm
+					      ? tt_mismatch(cuda->comm, &mine, &theirs)
+					      : tt_card_mismatch(&mine, &theirs, NULL);
 	tt_comm_revoke(cuda->owner, &fault);
 }
 

@@ -9,6 +9,7 @@
 #include "log.h"
 #include "module.h"
 #include "pointers.h"
+#include "parts.h"
 #include "reach.h"
 
 struct tutti_cuda_window {
@@ -85,6 +86,7 @@ bool tt_cuda_in_windows(struct tt_cuda_op *op)
 		hash = add_place(hash, &place);
 	}
 	op->card.detail ^= hash;
+	op->card.windows = (uint8_t)(hash >> 56 | 1);
 	return true;
 }
 
@@ -255,9 +257,10 @@ static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory, str
 	cuda_result error = tt_cuda_enter(cuda, &entered);
 	tutti_result_t result = error ? tt_cuda_fail(cuda->driver, "enter the context of the GPU", error) :
 					tt_cuda_offer(cuda, memory, window->bytes, mine);
-	result = tt_cuda_exchange(cuda->comm, result, mine, all);
+	result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_REGISTER, result, mine, all);
 	if (!result)
-		result = tt_cuda_exchange(cuda->comm, reach_all(cuda, window, all), mine, all);
+		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_REGISTER,
+					  reach_all(cuda, window, all), mine, all);
 	if (result)
 		unreach_all(cuda, window);
 	tt_cuda_leave(cuda, &entered);
@@ -267,17 +270,17 @@ static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory, str
 
 TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, size_t bytes, tutti_cuda_window_t *window)
 {
-	if (!tt_comm_usable(comm))
-		return tt_comm_refuse(comm, "tutti_cuda_register");
+	if (window)
+		*window = NULL;
+	const tutti_result_t refused = tt_group_refuse(comm, "tutti_cuda_register");
+	if (refused)
+		return refused;
 	if (!window)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_register: window is NULL");
-	*window = NULL;
 	if (!comm->cuda)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_register: the communicator is not bound to a GPU: call tutti_cuda_bind() first");
 	if (!memory || bytes == 0)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_register: %zu bytes at %p, expected memory of the GPU", bytes, memory);
-	if (tt_group_is_open(comm))
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_register: this thread has a group open on the communicator; end it first");
 	enum tt_cuda_memory kind;
 	int device;
 	tutti_result_t result = tt_cuda_pointer(comm->cuda->driver, memory, &kind, &device);
@@ -321,10 +324,9 @@ TUTTI_API tutti_result_t tutti_cuda_deregister(tutti_cuda_window_t window)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_deregister: window is NULL");
 	struct tutti_comm *comm = window->comm;
 
-	if (!tt_comm_usable(comm))
-		return tt_comm_refuse(comm, "tutti_cuda_deregister");
-	if (tt_group_is_open(comm))
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_deregister: this thread has a group open on the communicator; end it first");
+	const tutti_result_t refused = tt_group_refuse(comm, "tutti_cuda_deregister");
+	if (refused)
+		return refused;
 	pthread_mutex_lock(&comm->cuda->order);
 	struct tutti_cuda_window **link = &comm->cuda->windows;
 	while (*link && *link != window)
@@ -333,9 +335,9 @@ TUTTI_API tutti_result_t tutti_cuda_deregister(tutti_cuda_window_t window)
 		*link = window->next;
 	pthread_mutex_unlock(&comm->cuda->order);
 	/* nobody lets go of memory that another rank still works in, and nobody's caller frees what another one has mapped */
-	const tutti_result_t result = tutti_barrier(comm, NULL);
+	const tutti_result_t result = tt_part_barrier(comm, TT_PART_CUDA_DEREGISTER);
 	window_free(comm->cuda, window);
-	return result ? result : tutti_barrier(comm, NULL);
+	return result ? result : tt_part_barrier(comm, TT_PART_CUDA_DEREGISTER);
 }
 
 void tt_cuda_windows_free(struct tt_cuda *cuda, bool frees)

@@ -142,7 +142,7 @@ static inline void stream_vec(char *to, vec value)
 
 #include "loops_tmpl.h"
 
-#include "divide_tmpl.h"
+#include "average_tmpl.h"
 
 #include "stream_tmpl.h"
 

@@ -11,7 +11,7 @@
 
 #include "loops_tmpl.h"
 
-#include "divide_tmpl.h"
+#include "average_tmpl.h"
 
 #include "stream_tmpl.h"
 

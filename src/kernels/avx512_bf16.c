@@ -26,7 +26,8 @@ REDUCE(sum, bf16, f32)
 REDUCE(prod, bf16, f32)
 REDUCE(min, bf16, f32)
 REDUCE(max, bf16, f32)
-DIVIDE(bf16, f32)
+AVERAGE(bf16, f32)
+MEAN(bf16)
 SCALE(bf16, f32)
 
 void tt_kernels_init_avx512_bf16(struct tt_kernels *kernels)
@@ -38,6 +39,7 @@ void tt_kernels_init_avx512_bf16(struct tt_kernels *kernels)
 	kernels->reduce[TUTTI_PROD][TUTTI_BFLOAT16] = prod_bf16;
 	kernels->reduce[TUTTI_MIN][TUTTI_BFLOAT16] = min_bf16;
 	kernels->reduce[TUTTI_MAX][TUTTI_BFLOAT16] = max_bf16;
-	kernels->divide[TUTTI_BFLOAT16] = divide_bf16;
+	kernels->average[TUTTI_BFLOAT16] = average_bf16;
+	kernels->mean[TUTTI_BFLOAT16] = mean_bf16;
 	kernels->scale[TUTTI_BFLOAT16] = scale_bf16;
 }

@@ -103,11 +103,28 @@ COMBINE_FLOAT(f64)
 		}                                                                                  \
 	}
 
-#define DIVIDE(type, acc)                                                                          \
-	static void divide_##type(void *dst, const void *src, size_t n, unsigned divisor)          \
+#define AVERAGE(type, acc)                                                                         \
+	static void average_##type(void *dst, const void *const *src, unsigned nsrc, size_t n,     \
+				   unsigned divisor)                                               \
 	{                                                                                          \
+		for (size_t i = 0; i < n; i++) {                                                   \
+			acc_##acc number = load_##type(src[0], i);                                 \
+                                                                                                   \
+			for (unsigned s = 1; s < nsrc; s++)                                        \
+				number = sum_of_##acc(number, load_##type(src[s], i));             \
+			store_##type(dst, i, number / (acc_##acc)divisor);                         \
+		}                                                                                  \
+	}
+
+#define MEAN(type)                                                                                 \
+	static void mean_##type(void *dst, const void *const src[2], const float share[2],         \
+				size_t n)                                                          \
+	{                                                                                          \
+		const void *a = src[0], *b = src[1];                                               \
+                                                                                                   \
 		tt_for_each(i, n)                                                                  \
-			store_##type(dst, i, load_##type(src, i) / (acc_##acc)divisor);            \
+			store_##type(dst, i,                                                       \
+				     load_##type(a, i) * share[0] + load_##type(b, i) * share[1]); \
 	}
 
 #define SCALE(type, acc)                                                                           \
@@ -128,6 +145,6 @@ static void copy_stream(void *dst, const void *src, size_t bytes)
 #define TABLE tt_kernels_c
 #define ISA   "c"
 
-#include "divide_tmpl.h"
+#include "average_tmpl.h"
 
 #include "table_tmpl.h"

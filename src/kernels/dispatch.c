@@ -6,6 +6,7 @@
 
 #include "isa.h"
 #include "log.h"
+#include "nearest.h"
 
 #ifdef TT_KERNELS_X86
 #include <cpuid.h>
@@ -98,8 +99,12 @@ static const struct tt_kernels *find_named(const char *name)
 	return NULL;
 }
 
+static const char *const isa_names[] = { "c",		"avx2", "avx512", "avx512_bf16",
+					 "avx512_fp16", "neon", NULL };
+
 static void choose(void)
 {
+	char hint[TT_NEAREST_HINT];
 	const char *wanted = getenv("TUTTI_ISA");
 
 	find();
@@ -112,10 +117,10 @@ static void choose(void)
 			isas.chosen = named;
 		else
 			tt_log(WARN, KERNEL,
-			       "TUTTI_ISA is \"%s\", which this build or processor does not have: "
-			       "%s is used; expected one of c, avx2, avx512, avx512_bf16, "
+			       "TUTTI_ISA is \"%s\"%s, which this build or processor does not "
+			       "have: %s is used; expected one of c, avx2, avx512, avx512_bf16, "
 			       "avx512_fp16, neon",
-			       wanted, isas.chosen->isa);
+			       wanted, tt_did_you_mean(wanted, isa_names, hint), isas.chosen->isa);
 	}
 	tt_log(DEBUG, KERNEL, "kernels use %s", isas.chosen->isa);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Template: the loops over vectors, and REDUCE, DIVIDE and SCALE for table_tmpl.h, each of which is
+/* Template: the loops over vectors, and REDUCE, AVERAGE, MEAN and SCALE for table_tmpl.h, each of which is
  * one of the loops with a format and an operation folded into it by the compiler.
  *
  * All vectors but the first and the last are stored aligned: a store that crosses cache lines takes
@@ -77,37 +77,55 @@ INLINE void reduce_two(char *dst, const char *a, const char *b, size_t n, const 
 	f->store(dst + end - step, last);
 }
 
+/* What is done to a result before it is stored, if anything. */
+struct finish {
+	vec_op *op;
+	vec with;
+};
+
+INLINE vec keep(vec a, vec unused)
+{
+	return a;
+}
+
+#define KEEP ((struct finish){ keep, SPLAT(u8, 0) })
+
+INLINE vec finished(vec v, struct finish end)
+{
+	return end.op(v, end.with);
+}
+
 /* One vector, `at` bytes into the buffers, of all sources combined. */
 INLINE vec across(const void *const *src, unsigned nsrc, size_t at, const struct format *f,
-		  vec_op *op)
+		  vec_op *op, struct finish finish)
 {
 	vec v = f->load((const char *)src[0] + at);
 
 	for (unsigned s = 1; s < nsrc; s++)
 		v = op(v, f->load((const char *)src[s] + at));
-	return v;
+	return finished(v, finish);
 }
 
 /* dst = src[0] op src[1] op …; n < lanes */
 INLINE void reduce_part(char *dst, const void *const *src, unsigned nsrc, size_t n,
-			const struct format *f, vec_op *op)
+			const struct format *f, vec_op *op, struct finish finish)
 {
 	vec v = f->load_part(src[0], n);
 
 	for (unsigned s = 1; s < nsrc; s++)
 		v = op(v, f->load_part(src[s], n));
-	f->store_part(dst, v, n);
+	f->store_part(dst, finished(v, finish), n);
 }
 
 /* The same, n >= lanes: a few vectors stay in registers over all sources. */
 INLINE void reduce_many(char *dst, const void *const *src, unsigned nsrc, size_t n,
-			const struct format *f, vec_op *op)
+			const struct format *f, vec_op *op, struct finish finish)
 {
 	const size_t step = f->lanes * f->width, end = n * f->width;
 	size_t i = second_vector(dst, f);
 
-	const vec first = across(src, nsrc, 0, f, op);
-	const vec last = across(src, nsrc, end - step, f, op);
+	const vec first = across(src, nsrc, 0, f, op, finish);
+	const vec last = across(src, nsrc, end - step, f, op, finish);
 
 	for (; i + 4 * step <= end; i += 4 * step) {
 		const char *from = (const char *)src[0] + i;
@@ -121,10 +139,11 @@ INLINE void reduce_many(char *dst, const void *const *src, unsigned nsrc, size_t
 			v2 = op(v2, f->load(from + 2 * step));
 			v3 = op(v3, f->load(from + 3 * step));
 		}
-		store_four(dst + i, v0, v1, v2, v3, f);
+		store_four(dst + i, finished(v0, finish), finished(v1, finish),
+			   finished(v2, finish), finished(v3, finish), f);
 	}
 	for (; i + step < end; i += step)
-		f->store(dst + i, across(src, nsrc, i, f, op));
+		f->store(dst + i, across(src, nsrc, i, f, op, finish));
 	f->store(dst, first);
 	f->store(dst + end - step, last);
 }
@@ -152,13 +171,44 @@ INLINE void apply(char *dst, const char *a, vec b, size_t n, const struct format
 	f->store(dst + end - step, last);
 }
 
+/* dst = a * of_a + b * of_b, in f32 */
+INLINE vec weighted(vec a, vec of_a, vec b, vec of_b)
+{
+	return sum_of_f32(prod_of_f32(a, of_a), prod_of_f32(b, of_b));
+}
+
+INLINE void mean(char *dst, const char *a, vec of_a, const char *b, vec of_b, size_t n,
+		 const struct format *f)
+{
+	const size_t step = f->lanes * f->width, end = n * f->width;
+	size_t i = second_vector(dst, f);
+
+	if (n < f->lanes) {
+		f->store_part(dst, weighted(f->load_part(a, n), of_a, f->load_part(b, n), of_b), n);
+		return;
+	}
+	const vec first = weighted(f->load(a), of_a, f->load(b), of_b);
+	const vec last = weighted(f->load(a + end - step), of_a, f->load(b + end - step), of_b);
+
+	for (; i + 2 * step <= end; i += 2 * step) {
+		const vec v0 = weighted(f->load(a + i), of_a, f->load(b + i), of_b);
+		const vec v1 = weighted(f->load(a + i + step), of_a, f->load(b + i + step), of_b);
+
+		store_two(dst + i, v0, v1, f);
+	}
+	if (i + step < end)
+		f->store(dst + i, weighted(f->load(a + i), of_a, f->load(b + i), of_b));
+	f->store(dst, first);
+	f->store(dst + end - step, last);
+}
+
 /* Three functions behind one that only jumps: a sum of two numbers pays for no prologue of the
  * loops. */
 #define REDUCE_TWO(op, type, acc)                                                                  \
 	static NOINLINE void op##_part_##type(void *dst, const void *const *src, unsigned nsrc,    \
 					      size_t n)                                            \
 	{                                                                                          \
-		reduce_part(dst, src, nsrc, n, &type##_format, op##_of_##acc);                     \
+		reduce_part(dst, src, nsrc, n, &type##_format, op##_of_##acc, KEEP);               \
 	}                                                                                          \
 	static NOINLINE void op##_two_##type(void *dst, const void *a, const void *b, size_t n)    \
 	{                                                                                          \
@@ -170,7 +220,7 @@ INLINE void apply(char *dst, const char *a, vec b, size_t n, const struct format
 	static NOINLINE void op##_many_##type(void *dst, const void *const *src, unsigned nsrc,    \
 					      size_t n)                                            \
 	{                                                                                          \
-		reduce_many(dst, src, nsrc, n, &type##_format, op##_of_##acc);                     \
+		reduce_many(dst, src, nsrc, n, &type##_format, op##_of_##acc, KEEP);               \
 	}                                                                                          \
 	static void op##_##type(void *dst, const void *const *src, unsigned nsrc, size_t n)        \
 	{                                                                                          \
@@ -182,12 +232,25 @@ INLINE void apply(char *dst, const char *a, vec b, size_t n, const struct format
 			op##_many_##type(dst, src, nsrc, n);                                       \
 	}
 
-#define DIVIDE(type, acc)                                                                          \
-	static void divide_##type(void *dst, const void *src, size_t n, unsigned divisor)          \
+#define AVERAGE(type, acc)                                                                         \
+	static void average_##type(void *dst, const void *const *src, unsigned nsrc, size_t n,     \
+				   unsigned divisor)                                               \
 	{                                                                                          \
 		const __typeof__(((acc##v){ 0 })[0]) number = divisor;                             \
+		const struct finish finish = { quotient_of_##acc, SPLAT(acc, number) };            \
                                                                                                    \
-		apply(dst, src, SPLAT(acc, number), n, &type##_format, quotient_of_##acc);         \
+		if (n < type##_format.lanes)                                                       \
+			reduce_part(dst, src, nsrc, n, &type##_format, sum_of_##acc, finish);      \
+		else                                                                               \
+			reduce_many(dst, src, nsrc, n, &type##_format, sum_of_##acc, finish);      \
+	}
+
+#define MEAN(type)                                                                                 \
+	static void mean_##type(void *dst, const void *const src[2], const float share[2],         \
+				size_t n)                                                          \
+	{                                                                                          \
+		mean(dst, src[0], SPLAT(f32, share[0]), src[1], SPLAT(f32, share[1]), n,           \
+		     &type##_format);                                                              \
 	}
 
 #define SCALE(type, acc)                                                                           \

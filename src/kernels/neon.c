@@ -154,6 +154,6 @@ static void copy_stream(void *dst, const void *src, size_t bytes)
 
 #include "loops_tmpl.h"
 
-#include "divide_tmpl.h"
+#include "average_tmpl.h"
 
 #include "table_tmpl.h"

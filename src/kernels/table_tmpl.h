@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Template: every function of one instruction set, and its table. The including file has defined
  *   REDUCE(op, type, acc)  static void op_type(): combine numbers stored as `type` in `acc`
- *   DIVIDE(type, acc), SCALE(type, acc)  likewise divide_type(), scale_type()
+ *   AVERAGE(type, acc), MEAN(type), SCALE(type, acc)  likewise average_type(), mean_type(), scale_type()
  *   copy_stream(), TABLE (the table's symbol) and ISA (its name).
  * Sums, products and scaling of signed integers are those of unsigned ones: they wrap. */
 
@@ -22,7 +22,7 @@
 	REDUCE(prod, type, acc)                                                                    \
 	REDUCE(min, type, acc)                                                                     \
 	REDUCE(max, type, acc)                                                                     \
-	DIVIDE(type, acc)                                                                          \
+	AVERAGE(type, acc)                                                                         \
 	SCALE(type, acc)
 
 REDUCE_INTEGER(8)
@@ -35,6 +35,10 @@ REDUCE_FLOAT(f32, f32)
 REDUCE_FLOAT(f64, f64)
 REDUCE_FLOAT(e4m3, f32)
 REDUCE_FLOAT(e5m2, f32)
+MEAN(f16)
+MEAN(bf16)
+MEAN(e4m3)
+MEAN(e5m2)
 
 #define ROW_WRAPPING(op)                                                                           \
 	[TUTTI_INT8] = op##_u8, [TUTTI_UINT8] = op##_u8, [TUTTI_INT16] = op##_u16,                 \
@@ -63,7 +67,9 @@ const struct tt_kernels TABLE = {
 		[TUTTI_BOR] = { ROW_WRAPPING(bor) },
 		[TUTTI_BXOR] = { ROW_WRAPPING(bxor) },
 	},
-	.divide = { ROW_SIGNED(divide), ROW_FLOAT(divide) },
+	.average = { ROW_SIGNED(average), ROW_FLOAT(average) },
+	.mean = { [TUTTI_FLOAT16] = mean_f16, [TUTTI_BFLOAT16] = mean_bf16,
+		  [TUTTI_FLOAT8_E4M3] = mean_e4m3, [TUTTI_FLOAT8_E5M2] = mean_e5m2 },
 	.scale = { ROW_WRAPPING(scale), ROW_FLOAT(scale) },
 	.copy_stream = copy_stream,
 };

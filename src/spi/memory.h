@@ -10,7 +10,7 @@
 
 /* The heap's descriptor, made on first use; -1 (errno set) if it cannot be. It stays open for the life of the process. */
 int tt_heap_fd(void);
-/* Bytes to map of the heap of any process on this host. */
+/* Bytes of it; 0 where the limit of file sizes leaves none. Other processes' may have more or fewer. */
 size_t tt_heap_size(void);
 /* Is all of `pointer` … + bytes in the heap, and in one piece? Then where, from the file's start. Any thread, no lock. */
 bool tt_heap_offset(const void *pointer, size_t bytes, uint64_t *offset);

@@ -122,6 +122,7 @@ struct tt_step {
 	uint16_t sources;  /* REDUCE: how many SOURCE steps follow; SOURCE: its number, from 1 */
 	int32_t peer;
 	uint32_t n;	   /* blocks in the run */
+	uint32_t mine, theirs; /* RECV_REDUCE: ranks whose contributions `b`, the message holds */
 	struct tt_ref a, b;
 };
 
@@ -164,7 +165,8 @@ struct tt_algorithm {
 	const char *name;
 	bool shared;	      /* needs all ranks to share memory */
 	bool ordered;	      /* combines in rank order from 0 up, whatever the size */
-	bool one_fold;	      /* combines all contributions to an element in one step, rounding once */
+	bool one_fold;	      /* combines all contributions to an element in one step, rounding once; the
+			       * others combine two operands at a time, by tt_recv_reduce() */
 	bool pipelined;	      /* long vectors are worth cutting into segments that follow each other */
 	/* Can it do this group? Pure, and the same answer on every rank. */
 	bool (*fits)(const struct tt_group *group, enum tt_collective collective);
@@ -212,6 +214,10 @@ void tt_source(struct tt_sched *sched, int peer, struct tt_ref src);
 /* The step just written (tt_recv_reduce, or tt_reduce with its sources) completes its blocks: the one place where
  * an average is divided. Every output block passes exactly one such step; those of scan and exscan, none. */
 void tt_final(struct tt_sched *sched);
+/* The step just written, a tt_recv_reduce(), combines the contributions of `mine` ranks with those of
+ * `theirs` others. Of short floats partial averages travel, not sums, which could overflow; so every
+ * such step of a reduction must say it, those of scan and exscan excepted: they have no average. */
+void tt_weigh(struct tt_sched *sched, int mine, int theirs);
 void tt_expose(struct tt_sched *sched, struct tt_ref run, int n);
 void tt_await(struct tt_sched *sched, int peer);
 void tt_round(struct tt_sched *sched);

@@ -5,7 +5,8 @@
  * streams, out and in, with one peer on one lane. Both ends run the same plans, so a stream needs no tags, no
  * message headers and no matching: bytes come out in the order they went in, and the executor knows what they are.
  *
- * Every operation of the table is set. None may block but open() and join(), which have a deadline.
+ * Every operation of the table is set. None may block but open(), await() and join(), which have a deadline, and progress() for
+ * 0.1 s when it loses a peer.
  * One thread at a time is inside an endpoint (the communicator's lock is held), except that arm()ed
  * sleeping happens outside the lock. Functions that return ssize_t give bytes moved, 0 for
  * "not now", or a negative tutti_result_t with its sentence set by tt_fail(). */
@@ -43,6 +44,9 @@ static_assert(sizeof(struct tt_fault) == TT_ERROR_MAX, "no bytes between");
 
 /* Of two faults that ranks found at the same time, is `a` the one that all are to tell? A total order, the same everywhere. */
 bool tt_fault_before(const struct tt_fault *a, const struct tt_fault *b);
+/* What another process gave as a fault of `size` ranks: true if it can be one. Its text ends, and is printable, from here
+ * on. */
+bool tt_fault_check(struct tt_fault *fault, int size);
 
 /* One rank as its peers see it. */
 struct tt_peer {
@@ -94,6 +98,13 @@ struct tt_transport {
 	size_t (*address)(const struct tt_endpoint *endpoint, void *out);
 	/* Can these two use it? Pure, and the same answer whichever way round. */
 	bool (*reach)(const struct tt_peer *a, const struct tt_peer *b);
+	/* Of two that both have an address and do not reach each other: why, for messages. */
+	void (*explain)(const struct tt_peer *a, const struct tt_peer *b, char *text, size_t size);
+	/* What keeps peers from reaching this endpoint in more ways, such as an interface without carrier, for messages; "" for
+	 * nothing. True: it may be over within seconds, and until then no other machine reaches this endpoint. */
+	bool (*lacks)(const struct tt_endpoint *endpoint, char *text, size_t size);
+	/* Before join(): wait for the end of that, until `deadline` at most. What address() and lacks() say is then new. */
+	void (*await)(struct tt_endpoint *endpoint, uint64_t deadline);
 	/* All addresses are known: map what is shared, connect control links. Collective over the ranks
 	 * with `use` set; blocks until `deadline` (CLOCK_MONOTONIC nanoseconds) at most.
 	 * `peers` stays valid while the endpoint is. */
@@ -190,6 +201,9 @@ struct tt_transport {
 	void (*forget)(struct tt_endpoint *endpoint);
 };
 
+/* What a transport sets whose ways to its peers do not come and go. */
+bool tt_lack_nothing(const struct tt_endpoint *endpoint, char *text, size_t size);
+void tt_await_nothing(struct tt_endpoint *endpoint, uint64_t deadline);
 /* What a transport that shares no memory, and whose bytes wake by themselves, sets (src/apart.c). */
 void *tt_share_nothing(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline);
 void tt_wake_nobody(struct tt_endpoint *endpoint);

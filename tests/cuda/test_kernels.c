@@ -102,10 +102,10 @@ static void combine_on_host(const struct trial *trial, char *result)
 		src[s] = before + trial->src[s];
 	if (trial->op == TUTTI_OP_COUNT)
 		c->scale[trial->dtype](result, src[0], trial->n, src[0]);
+	else if (trial->divisor)
+		c->average[trial->dtype](result, src, trial->nsrc, trial->n, trial->divisor);
 	else
 		c->reduce[trial->op][trial->dtype](result, src, trial->nsrc, trial->n);
-	if (trial->divisor)
-		c->divide[trial->dtype](result, result, trial->n, trial->divisor);
 }
 
 static void compare(const struct trial *trial, const char *want, const char *have)
@@ -198,8 +198,11 @@ static void run_all_places(int op, int dtype, size_t n, unsigned nsrc, unsigned 
 	for (int place = 0; place < PLACES; place++, turn++) {
 		struct trial trial = { .op = op, .dtype = dtype, .nsrc = nsrc, .ndst = ndst, .n = n };
 
-		if (op == TUTTI_AVG)
+		if (op == TUTTI_AVG) {
 			trial.divisor = divisors[turn % (sizeof(divisors) / sizeof(divisors[0]))];
+			if (trial.divisor < nsrc) /* the result fits its type */
+				trial.divisor = nsrc;
+		}
 		fill_edgy(dtype, before, REGIONS * region_bytes(&trial) / formats[dtype].bytes);
 		place_and_run(&trial, (enum place)place, turn % 3 == 0);
 	}

@@ -1,21 +1,56 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cards of operations, from a link or a note: two of them, compared and described. */
+/* Cards of operations, from a link or a note: two of them, compared and described. What follows is
+ * the table of counts that the first stands for; a table that is found by its digest has that
+ * digest. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "card.h"
 #include "fuzz.h"
 
+static void find(const struct tt_counts *own, const struct tt_counts_digest *digest)
+{
+	size_t *found = malloc((own->n + 1) * sizeof(*found));
+
+	FUZZ_PROMISE(found);
+	if (tt_counts_find(own, digest, found)) {
+		const struct tt_counts table = { found, own->n };
+		const struct tt_counts_digest again = tt_counts_digest(&table);
+
+		FUZZ_PROMISE(memcmp(&again, digest, sizeof(again)) == 0);
+	}
+	free(found);
+}
+
+static void promise_fault(const struct tt_fault *fault)
+{
+	FUZZ_PROMISE(fault->result == TUTTI_ERR_MISMATCH);
+	FUZZ_PROMISE(memchr(fault->text, '\0', sizeof(fault->text)));
+	FUZZ_PROMISE(!strstr(fault->text, "(null)")); /* numbers without a name are called unknown */
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct tt_card cards[2] = { 0 };
+	const size_t used = size < sizeof(cards) ? size : sizeof(cards),
+		     n = (size - used) / sizeof(size_t);
+	size_t *counts = malloc((n + 1) * sizeof(*counts));
+	const struct tt_counts table = { counts, n };
 
-	memcpy(cards, data, size < sizeof(cards) ? size : sizeof(cards));
+	FUZZ_PROMISE(counts);
+	memcpy(cards, data, used);
+	memcpy(counts, data + used, n * sizeof(*counts));
 	const bool equal = tt_card_equal(&cards[0], &cards[1]);
-	const struct tt_fault fault = tt_card_mismatch(&cards[0], &cards[1]);
+	const struct tt_fault fault =
+		tt_card_mismatch(&cards[0], &cards[1], size > used ? &table : NULL);
+	const struct tt_fault of_pair = tt_card_mismatch_of_pair(&cards[0], &cards[1]);
+	const struct tt_counts_digest digest = { cards[1].count, cards[1].own, cards[1].detail };
 
 	FUZZ_PROMISE(equal == tt_card_equal(&cards[1], &cards[0]));
 	FUZZ_PROMISE(!equal || tt_card_signature(&cards[0]) == tt_card_signature(&cards[1]));
-	FUZZ_PROMISE(fault.result == TUTTI_ERR_MISMATCH);
-	FUZZ_PROMISE(memchr(fault.text, '\0', sizeof(fault.text)));
+	promise_fault(&fault);
+	promise_fault(&of_pair);
+	find(&table, &digest);
+	free(counts);
 	return 0;
 }

@@ -47,7 +47,7 @@ static void *serve(void *unused)
 
 		FUZZ_PROMISE(fd >= 0);
 		pthread_mutex_lock(&host.lock);
-		tt_wire_put_hello(host.what & KEYED, nonce, hello);
+		tt_wire_put_hello(host.what & KEYED, -1, nonce, hello);
 		if (!(host.what & HELLO))
 			say(fd, hello, sizeof(hello));
 		say(fd, host.bytes, host.length);
@@ -116,11 +116,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	host.bytes = data + 1;
 	host.length = size - 1;
 	pthread_mutex_unlock(&host.lock);
-	const tutti_result_t result = tt_store_client_open(host.address, &key, false, 1000000000, &store);
+	const tutti_result_t result = tt_store_client_open(host.address, &key, 2, false, 1000000000, &store);
 	if (result == TUTTI_OK) {
 		FUZZ_PROMISE(!key.set);
 		ask(store, 0);
-		store->ops->attend(store, "prefix", TUTTI_ERR_PEER_LOST, "lost");
+		store->ops->attend(store, &(struct tt_attendance){ "group/1", 2, "one", TUTTI_ERR_PEER_LOST, "lost" });
 		ask(store, 1000000);
 		if (store->ops->set(store, "key", "value", 5) < 0)
 			FUZZ_PROMISE(tt_thread_error()[0]);

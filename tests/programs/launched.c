@@ -140,6 +140,24 @@ int launched_run(struct launched *launched, const char *const argv[])
 	return launched_finish(launched);
 }
 
+void assert_narrow(const char *text)
+{
+	const char *line = text;
+	int columns = 0;
+
+	for (const char *at = text; *at; at++) {
+		if (*at == '\n') {
+			line = at + 1;
+			columns = 0;
+		} else if (*line != '{') {
+			columns += ((unsigned char)*at & 0xc0) !=
+				   0x80; /* UTF-8: where a character begins */
+		}
+		if (columns > 100)
+			fail_msg("more than 100 columns: %.*s", (int)strcspn(line, "\n"), line);
+	}
+}
+
 int count_of(const char *text, const char *part)
 {
 	const size_t length = strlen(part);

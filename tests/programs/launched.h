@@ -55,6 +55,9 @@ int count_of(const char *text, const char *part);
 			fail_msg("\"%s\" is in:\n%s", part, text);                                 \
 	} while (0)
 
+/* No line is wider than 100 columns, but for those of JSON. */
+void assert_narrow(const char *text);
+
 /* The numbers behind each `key` in `text` ("pid 123"): how many, at most `room`. */
 int numbers_after(const char *text, const char *key, long *numbers, int room);
 

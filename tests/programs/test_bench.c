@@ -3,12 +3,8 @@
  */
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <jansson.h>
+
+#include "launched.h"
 
 #define WORDS	   40
 #define TEXT_BYTES (1 << 18)
@@ -43,12 +40,8 @@ static void split(char *line, char *words[WORDS])
 	words[n] = NULL;
 }
 
-static void start(struct run *run, const char *line)
+static void start_words(struct run *run, char *const words[])
 {
-	char *copy = strdup(line), *words[WORDS];
-
-	assert_non_null(copy);
-	split(copy, words);
 	run->out = tmpfile();
 	run->err = tmpfile();
 	assert_true(run->out && run->err);
@@ -60,6 +53,15 @@ static void start(struct run *run, const char *line)
 		execvp(words[0], words);
 		_exit(127);
 	}
+}
+
+static void start(struct run *run, const char *line)
+{
+	char *copy = strdup(line), *words[WORDS];
+
+	assert_non_null(copy);
+	split(copy, words);
+	start_words(run, words);
 	free(copy);
 }
 
@@ -78,6 +80,7 @@ static void finish(struct run *run)
 	run->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 	read_back(run->out, run->out_text);
 	read_back(run->err, run->err_text);
+	assert_narrow(run->out_text);
 }
 
 /* Run tutti-bench with `arguments` to its end. */
@@ -205,13 +208,64 @@ static void every_type_and_operation_is_right(void **state)
 	}
 }
 
-static void the_table_names_its_columns(void **state)
+static void a_table_has_the_columns_that_its_test_fills(void **state)
 {
-	struct run *run = bench("all_reduce -e 8 -n 1 -w 0");
+	struct run *run = bench("all -e 8 -n 1 -w 0");
 
-	expect_status(run, 0, "all_reduce");
-	assert_non_null(strstr(run->out_text, "busbw"));
-	assert_non_null(strstr(run->out_text, "float32"));
+	expect_status(run, 0, "all");
+	assert_contains(run->out_text, "# tutti reduce of float32, sum, root 0, 2 ranks,");
+	assert_contains(run->out_text, "#   size (B) place   median      p99      min   algbw   "
+				       "busbw wrong  transport/algorithm\n");
+	assert_contains(run->out_text, "           8   out ");
+	assert_contains(run->out_text, "           8    in ");
+	assert_contains(run->out_text,
+			"#   median      p99      min  transport/algorithm\n"); /* of the barrier */
+	assert_lacks(run->out_text, " -  ");
+	for (int i = 0; i < 2; i++) {
+		run = bench(i ? "bandwidth -e 8 -n 64 -w 0" : "latency -e 8 -n 1 -w 0");
+		expect_status(run, 0, "point to point");
+		assert_contains(run->out_text, "#   size (B)   median      p99      min   algbw   "
+					       "busbw wrong  transport\n");
+		assert_contains(run->out_text, "     0  shm\n");
+		assert_lacks(run->out_text, "place");
+	}
+	run = bench("init -n 1");
+	expect_status(run, 0, "init");
+	assert_contains(run->out_text, "transport/algorithm\n");
+	assert_contains(run->out_text, " shared\n");
+}
+
+/* Four ranks that believe to be on the hosts `hosts`, a letter for each, print `words`. */
+static void expect_on_hosts(const char *hosts, const char *arguments, const char *words)
+{
+	static struct run run;
+	char script[2048];
+	char *shell[] = { "sh", "-c", script, NULL };
+
+	snprintf(script, sizeof(script),
+		 "export TUTTI_STORE=file:$(mktemp -d) TUTTI_JOB=hosts TUTTI_SIZE=4; h=%s; "
+		 "ended=0; pids=; for r in 0 1 2 3; do "
+		 "TUTTI_RANK=$r TUTTI_HOST_ID=$(echo $h | cut -c $((r + 1))) %s %s & pids=\"$pids "
+		 "$!\"; done; "
+		 "for p in $pids; do wait $p || ended=1; done; rm -r ${TUTTI_STORE#file:}; exit "
+		 "$ended",
+		 hosts, program, arguments);
+	start_words(&run, shell);
+	finish(&run);
+	expect_status(&run, 0, arguments);
+	assert_contains(run.out_text, words);
+}
+
+static void the_transport_is_that_of_what_ran(void **state)
+{
+	expect_on_hosts("aabb", "latency -e 8 -n 1 -w 0", "  shm\n");
+	expect_on_hosts("abab", "latency -e 8 -n 1 -w 0", "  tcp\n");
+	expect_on_hosts("abbb", "bandwidth -e 8 -n 64 -w 0", "  tcp\n");
+	expect_on_hosts("aabb", "all_reduce --algorithm hierarchical_split -e 8 -n 1 -w 0",
+			"  shm+tcp/hierarchical_split\n");
+	/* rank 0 sends over TCP alone, others meet in shared memory */
+	expect_on_hosts("abbb", "all_reduce --algorithm ring -e 8 -n 1 -w 0", "  shm+tcp/ring\n");
+	expect_on_hosts("aabb", "barrier -n 1 -w 0 --json -", "\"transport\": \"shm+tcp\"");
 }
 
 static void wrong_command_lines_end_with_status_2(void **state)
@@ -224,6 +278,58 @@ static void wrong_command_lines_end_with_status_2(void **state)
 	expect_status(run, 2, "-R 2");
 	run = bench("latency -r 1");
 	expect_status(run, 2, "latency -r 1");
+	run = bench("--version");
+	expect_status(run, 0, "--version");
+	assert_memory_equal(run->out_text, "tutti-bench ", strlen("tutti-bench "));
+}
+
+/* One process prints each error: there are no ranks yet. */
+static void misspelt_words_are_explained_before_ranks_start(void **state)
+{
+	static const struct {
+		const char *arguments, *words;
+	} wrong[] = {
+		{ "allreduce -r 4", "\"allreduce\" was found (did you mean all_reduce?)" },
+		{ "all_reduce -r 4 -d flaot32", "(did you mean float32?)" },
+		{ "all_reduce -r 4 -o summ", "(did you mean sum?)" },
+		{ "all_reduce -r 4 -m mallloc", "(did you mean malloc?)" },
+		{ "all_reduce -r 4 --tnue", "unknown option --tnue (did you mean --tune?)" },
+		{ "all_reduce -r 4 --tune=3", "--tune takes no value" },
+		{ "all_reduce -r", "-r needs a value" },
+		{ "all_reduce -r 4 --transport tpc", "\"tpc\" (did you mean tcp?)" },
+		{ "all_reduce -r 4 --algorithm rnig", "\"rnig\" (did you mean ring?)" },
+		{ "all_reduce -r 4 --plot x.pdf",
+		  "\"x.pdf\" is not a file name that ends in .svg or .png" },
+		{ "all_reduce -r 4 --plot x",
+		  "\"x\" is not a file name that ends in .svg or .png" },
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct run *run = bench(wrong[i].arguments);
+		const char *end;
+
+		expect_status(run, 2, wrong[i].arguments);
+		if (!strstr(run->err_text, wrong[i].words))
+			fail_msg("\"%s\" is not in: %s", wrong[i].words, run->err_text);
+		end = strchr(run->err_text, '\n');
+		if (!end || end[1] != '\0')
+			fail_msg("%s: not one line: %s", wrong[i].arguments, run->err_text);
+	}
+}
+
+static void one_rank_of_a_job_complains(const char *arguments, const char *words)
+{
+	static struct run run;
+	char line[4096];
+	const char *found;
+
+	snprintf(line, sizeof(line), "mpiexec.hydra -n 3 %s %s", program, arguments);
+	start(&run, line);
+	finish(&run);
+	expect_status(&run, 2, line);
+	found = strstr(run.err_text, words);
+	if (!found || strstr(found + 1, words))
+		fail_msg("\"%s\" is not there once: %s", words, run.err_text);
 }
 
 static void a_file_that_cannot_be_written_is_said_before_measuring(void **state)
@@ -237,10 +343,10 @@ static void a_file_that_cannot_be_written_is_said_before_measuring(void **state)
 
 static void a_missing_gnuplot_is_said_before_measuring(void **state)
 {
-	char arguments[256], path[] = "/tmp/tutti-test-bench-XXXXXX";
+	char arguments[256], path[] = "/tmp/tutti-test-bench-XXXXXX.svg";
 	char *old = strdup(getenv("PATH"));
 	struct run *run;
-	int fd = mkstemp(path);
+	int fd = mkstemps(path, 4);
 
 	assert_true(fd >= 0);
 	close(fd);
@@ -255,10 +361,32 @@ static void a_missing_gnuplot_is_said_before_measuring(void **state)
 	assert_string_equal(run->out_text, "");
 }
 
+static void expect_refused(const char *arguments, const char *words)
+{
+	struct run *run = bench(arguments);
+
+	expect_status(run, 2, arguments);
+	if (!strstr(run->err_text, words))
+		fail_msg("%s: \"%s\" is not in: %s", arguments, words, run->err_text);
+	assert_string_equal(run->out_text, "");
+}
+
 static void a_picture_is_drawn(void **state)
 {
-	char arguments[256], path[] = "/tmp/tutti-test-bench-XXXXXX", head[5] = "";
-	int fd = mkstemp(path);
+	static const char *const labels[] = { "width=\"900\"",
+					      ">all_reduce<",
+					      ">exscan<",
+					      ">out of place<",
+					      ">in place<",
+					      ">median time<",
+					      ">bus bandwidth in GB/s<",
+					      ">128 B<",
+					      ">tutti, 2 ranks, shm, float32, barrier in ",
+					      " core",
+					      " · tutti 0." };
+	static char text[1 << 20];
+	char arguments[256], path[] = "/tmp/tutti-test-bench-XXXXXX.svg";
+	int fd = mkstemps(path, 4);
 
 	assert_true(fd >= 0);
 	if (system("gnuplot --version >/dev/null 2>&1") != 0) {
@@ -267,10 +395,38 @@ static void a_picture_is_drawn(void **state)
 		print_message("gnuplot is not installed\n");
 		skip();
 	}
-	snprintf(arguments, sizeof(arguments), "all_reduce -e 64 -n 1 -w 0 --plot %s", path);
+	snprintf(arguments, sizeof(arguments), "all -b 64 -e 256 -n 1 -w 0 --plot %s", path);
 	expect_status(bench(arguments), 0, arguments);
-	assert_int_equal(pread(fd, head, 5, 0), 5);
-	assert_memory_equal(head, "<?xml", 5);
+	text[pread(fd, text, sizeof(text) - 1, 0)] = '\0';
+	assert_memory_equal(text, "<?xml", 5);
+	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++)
+		assert_contains(text, labels[i]);
+	assert_int_equal(count_of(text, "<path stroke='rgb(  0, 114, 178)'"),
+			 20 + 1); /* out of place; in the legend */
+	assert_int_equal(count_of(text, "<path stroke='rgb(213,  94,   0)'"),
+			 20 + 1); /* in place */
+	close(fd);
+	unlink(path);
+}
+
+static void a_picture_may_be_a_png_and_one_of_a_barrier_is_refused(void **state)
+{
+	static const unsigned char signature[] =
+		"\211PNG\r\n\032\n\0\0\0\015IHDR\0\0\003\204"; /* 900 wide */
+	char arguments[256], path[] = "/tmp/tutti-test-bench-XXXXXX.png",
+			     head[sizeof(signature) - 1];
+	int fd = mkstemps(path, 4);
+
+	assert_true(fd >= 0);
+	snprintf(arguments, sizeof(arguments), "barrier -e 64 --plot %s", path);
+	expect_refused(arguments, "no sizes to draw over");
+	if (system("gnuplot --version >/dev/null 2>&1") == 0) {
+		snprintf(arguments, sizeof(arguments), "latency -b 64 -e 64 -n 1 -w 0 --plot %s",
+			 path);
+		expect_status(bench(arguments), 0, arguments);
+		assert_int_equal(pread(fd, head, sizeof(head), 0), sizeof(head));
+		assert_memory_equal(head, signature, sizeof(head));
+	}
 	close(fd);
 	unlink(path);
 }
@@ -295,20 +451,31 @@ static size_t able_number(const char *name)
 	return i;
 }
 
-/* Behind the ratio, all that can and nobody else. */
-static void expect_columns(char *title)
+/* Below each row all that can, each with its time, and nobody else. */
+static void expect_forced(const char *text, int rows)
 {
-	char *save, *word = strtok_r(title, " ", &save);
+	char list[512] = "", *save;
+	int found = 0, names = 0;
 
-	while (word && strcmp(word, "ratio") != 0)
-		word = strtok_r(NULL, " ", &save);
-	assert_non_null(word);
-	for (size_t i = 0; i < ABLE; i++) {
-		word = strtok_r(NULL, " ", &save);
-		assert_non_null(word);
-		assert_string_equal(word, able[i]);
+	for (const char *at = strstr(text, "\n# board "); at; at = strstr(at + 1, "\n# board ")) {
+		snprintf(list, sizeof(list), "%s", at + 2);
+		char *end = strchr(list, '\n');
+
+		while (end && end[1] == '#' && strncmp(end, "\n# all_reduce", 13) != 0)
+			end = strchr(end + 1, '\n');
+		assert_non_null(end); /* the next row, or the summary */
+		*end = '\0';
+		found++;
 	}
-	assert_null(strtok_r(NULL, " ", &save));
+	assert_int_equal(found, rows);
+	for (char *word = strtok_r(list, " ,#\n", &save); word;
+	     word = strtok_r(NULL, " ,#\n", &save)) {
+		if (word[0] < 'a')
+			continue;
+		assert_string_equal(word, able[names]);
+		names++;
+	}
+	assert_int_equal(names, ABLE);
 }
 
 static void expect_row(const char *row)
@@ -316,7 +483,7 @@ static void expect_row(const char *row)
 	char chosen[64], best[64];
 	double times[2], ratio;
 
-	assert_int_equal(sscanf(row, "%*d %*d %*s %63s %lf %63s %lf %lf", chosen, &times[0], best,
+	assert_int_equal(sscanf(row, "%*d %*s %63s %lf %63s %lf %lf", chosen, &times[0], best,
 				&times[1], &ratio),
 			 5);
 	assert_true(able_number(chosen) < ABLE && able_number(best) < ABLE);
@@ -333,10 +500,9 @@ static void tune_shows_what_is_chosen_beside_all_that_can(void **state)
 	assert_null(strstr(run->err_text, "cannot do"));
 	assert_non_null(strstr(run->out_text, "# all_reduce: "));
 	assert_non_null(strstr(run->out_text, " of 4 within 10 %"));
+	expect_forced(run->out_text, 4);
 	for (line = strtok_r(run->out_text, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save)) {
-		if (strstr(line, "size (B)"))
-			expect_columns(line);
 		if (line[0] == '#')
 			continue;
 		expect_row(line);
@@ -389,20 +555,10 @@ static void tune_compares_every_collective_over_tcp(void **state)
 	assert_true(each_result(run, check_without_shared_memory, &ranks) >= 33);
 }
 
-static void expect_refused(const char *arguments, const char *words)
-{
-	struct run *run = bench(arguments);
-
-	expect_status(run, 2, arguments);
-	if (!strstr(run->err_text, words))
-		fail_msg("%s: \"%s\" is not in: %s", arguments, words, run->err_text);
-	assert_string_equal(run->out_text, "");
-}
-
 static void tune_says_what_it_does_not_go_with(void **state)
 {
 	expect_refused("all_reduce --tune --algorithm ring", "--algorithm ring leaves no choice");
-	expect_refused("all_reduce --tune --plot /dev/null", "--plot");
+	expect_refused("all_reduce --tune --plot x.svg", "--tune was found beside --plot");
 	expect_refused("all_reduce --tune -r 1", "two ranks");
 	expect_refused("latency --tune", "latency");
 	setenv("TUTTI_ALGORITHM", "tree", 1);
@@ -458,12 +614,12 @@ static void a_start_is_measured_with_new_processes_each_time(void **state)
 
 static void a_start_that_fails_is_said(void **state)
 {
-	struct run *run = bench("init -r 2 -n 2 --transport carrier-pigeon");
+	struct run *run = bench("init -r 2 -n 2 --transport loop"); /* of one process */
 
-	expect_status(run, 1, "init over an unknown transport");
-	assert_non_null(strstr(run->err_text, "carrier-pigeon"));
+	expect_status(run, 1, "init over a transport that does not reach");
+	assert_non_null(strstr(run->err_text, "\"loop\""));
 	assert_string_equal(run->out_text, "");
-	expect_refused("init --plot /dev/null", "--plot");
+	expect_refused("init --plot x.svg", "--plot was found with init");
 	expect_refused("init --tune", "--tune");
 }
 
@@ -482,7 +638,10 @@ static void check_overlap(const json_t *object, const void *context)
 	check_result(object, context);
 	assert_true(alone > 0 && computation > 0 && processor > 0);
 	assert_true(bound > 0.999 * alone && bound > 0.999 * (computation + processor)); /* they are rounded */
+	/* below 0 there is a reason */
 	assert_true(json_is_real(json_object_get(overlap, "hidden")));
+	assert_int_equal(json_is_string(json_object_get(overlap, "cause")),
+			 json_number_value(json_object_get(overlap, "hidden")) < 0);
 }
 
 static void overlap_shows_call_and_computation_alone_and_together(void **state)
@@ -501,10 +660,32 @@ static void overlap_shows_call_and_computation_alone_and_together(void **state)
 	assert_int_equal(each_result(run, check_overlap, &ranks), 11);
 }
 
+/* As many ranks as cores are there four times. */
+static void an_overlap_below_0_has_a_reason(void **state)
+{
+	char arguments[128];
+	struct run *run;
+
+	snprintf(arguments, sizeof(arguments), "all_reduce --overlap -r %ld -b 64 -e 64 -n 6 -w 1",
+		 4 * sysconf(_SC_NPROCESSORS_ONLN));
+	run = bench(arguments);
+	expect_status(run, 0, arguments);
+	if (strstr(run->out_text, "%a "))
+		assert_contains(run->out_text,
+				"\n# a: hidden is below 0, as the pair takes longer");
+	for (const char *at = strchr(run->out_text, '%'); at; at = strchr(at + 1, '%')) {
+		const char *begin = at;
+
+		while (begin[-1] != ' ')
+			begin--;
+		assert_int_equal(*begin == '-', at[1] == 'a'); /* the only cause that counts here */
+	}
+}
+
 static void overlap_says_what_it_does_not_go_with(void **state)
 {
 	expect_refused("all_reduce --overlap --tune", "--tune");
-	expect_refused("all_reduce --overlap --plot /dev/null", "--plot");
+	expect_refused("all_reduce --overlap --plot x.svg", "--overlap was found beside --plot");
 	expect_refused("all_reduce --overlap -r 1", "two ranks");
 	expect_refused("bandwidth --overlap", "bandwidth");
 }
@@ -596,10 +777,8 @@ static void it_joins_the_ranks_of_a_launcher(void **state)
 	finish(&run);
 	expect_status(&run, 0, line);
 	assert_non_null(strstr(run.out_text, "# barrier: "));
-	snprintf(line, sizeof(line), "mpiexec.hydra -n 2 %s all_reduce -r 3", program);
-	start(&run, line);
-	finish(&run);
-	expect_status(&run, 2, line);
+	one_rank_of_a_job_complains("all_reduce -r 2", "-r is 2, but a launcher started 3 ranks");
+	one_rank_of_a_job_complains("allreduce", "did you mean all_reduce?");
 }
 
 int main(int argc, char **argv)
@@ -610,11 +789,14 @@ int main(int argc, char **argv)
 		cmocka_unit_test(every_collective_is_right_in_memory_of_tutti),
 		cmocka_unit_test(point_to_point_is_right),
 		cmocka_unit_test(every_type_and_operation_is_right),
-		cmocka_unit_test(the_table_names_its_columns),
+		cmocka_unit_test(a_table_has_the_columns_that_its_test_fills),
+		cmocka_unit_test(the_transport_is_that_of_what_ran),
 		cmocka_unit_test(wrong_command_lines_end_with_status_2),
+		cmocka_unit_test(misspelt_words_are_explained_before_ranks_start),
 		cmocka_unit_test(a_file_that_cannot_be_written_is_said_before_measuring),
 		cmocka_unit_test(a_missing_gnuplot_is_said_before_measuring),
 		cmocka_unit_test(a_picture_is_drawn),
+		cmocka_unit_test(a_picture_may_be_a_png_and_one_of_a_barrier_is_refused),
 		cmocka_unit_test(tune_shows_what_is_chosen_beside_all_that_can),
 		cmocka_unit_test(tune_writes_an_object_for_each_contestant),
 		cmocka_unit_test(tune_compares_every_collective_over_tcp),
@@ -622,6 +804,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_start_is_measured_with_new_processes_each_time),
 		cmocka_unit_test(a_start_that_fails_is_said),
 		cmocka_unit_test(overlap_shows_call_and_computation_alone_and_together),
+		cmocka_unit_test(an_overlap_below_0_has_a_reason),
 		cmocka_unit_test(overlap_says_what_it_does_not_go_with),
 		cmocka_unit_test(a_killed_rank_is_named),
 		cmocka_unit_test(ranks_die_with_their_parent),

@@ -4,6 +4,7 @@
 arguments."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,8 @@ words = dict(zip(sys.argv[2::2], sys.argv[3::2]))
 with open(words['--json'], 'w') as file:
     for size, time in {times}.items():
         print(json.dumps(dict(bytes=size, wrong={wrong}, ranks=int(words['-r']),
+                              collective=sys.argv[1], dtype='float32', op='sum', version='0.1.0',
+                              machine='Processor, 2 cores', date='2026-01-31',
                               time_us=dict(median=time))), file=file)
 {end}
 '''
@@ -62,6 +65,13 @@ class Compare(unittest.TestCase):
         self.assertNotIn(' 512 B', summary)
         self.assertIn(' 2.00 gloo', self.row(run, 512))
 
+    def test_a_picture_that_cannot_be_made_is_refused_before_anything_runs(self):
+        for name in 'picture', 'picture.pdf', '.svg':
+            run = self.compare('--plot', self.path(name))
+            self.assertEqual(run.returncode, 2)
+            self.assertIn('expected a file name that ends in .svg or .png', run.stderr)
+            self.assertEqual(run.stdout, '')
+
     def test_a_peer_that_hangs_is_ended_and_keeps_what_it_measured(self):
         self.program('tutti-bench', {8: 1.0, 64: 1.0})
         self.program('peers/tutti-peer-gloo', {8: 2.0}, end=HANG)
@@ -89,6 +99,38 @@ class Compare(unittest.TestCase):
         self.assertEqual(len(results), 2 * 4)    # tutti and three variants of Gloo, twice
         self.assertEqual({r['repetition'] for r in results}, {0, 1})
         self.assertIn('bcube', {r['variant'] for r in results})
+
+    @unittest.skipUnless(shutil.which('gnuplot'), 'gnuplot is not installed')
+    def test_a_picture_has_times_and_ratios_and_is_drawn_again_from_saved_results(self):
+        self.program('tutti-bench', {8: 10.0, 64: 10.0, 512: 10.0})
+        self.program('peers/tutti-peer-gloo', {8: 15.0, 64: 12.0, 512: 20.0})
+        raw, first, second = self.path('raw'), self.path("it's.svg"), self.path('second.svg')
+        measured = self.compare('--json', raw, '--plot', first)
+        self.assertEqual((measured.returncode, measured.stderr), (0, ''))
+        shown = self.compare('--show', raw, '--plot', second)
+        self.assertEqual((shown.returncode, shown.stderr), (0, ''))
+        self.assertEqual(shown.stdout, measured.stdout.split('\n', 1)[1])     # all but what the network is
+        with open(first) as a, open(second) as b:
+            picture = a.read()
+            self.assertEqual(b.read(), picture)
+        for text in ['all_reduce, float32, sum', 'tcp, 2 ranks', 'tutti', 'Gloo', 'median time', '10 µs', '64 B',
+                     'time ÷ that of tutti', '1', '1.5', '2', 'Processor, 2 cores · tutti 0.1.0 · 2026-01-31']:
+            self.assertIn(f'>{text}<', picture)
+        self.assertIn('width="900"', picture)
+        png = self.compare('--show', raw, '--plot', self.path('third.png'))
+        self.assertEqual((png.returncode, png.stderr), (0, ''))
+        with open(self.path('third.png'), 'rb') as file:
+            self.assertEqual(file.read(20)[16:], (900).to_bytes(4, 'big'))
+
+    def test_what_cannot_be_shown_or_drawn_is_refused(self):
+        with open(self.path('other'), 'w') as file:
+            print('{"bytes": 8}', file=file)
+        for words, sentence in [(['init', '--plot', 'x.svg'], 'init, which has no sizes to draw over'),
+                                (['--show', '/nowhere'], '--show: /nowhere cannot be read'),
+                                (['--show', self.path('other')], 'expected results that --json wrote')]:
+            run = self.compare(*words)
+            self.assertNotEqual(run.returncode, 0)
+            self.assertIn(sentence, run.stderr)
 
     def test_a_missing_program_is_named(self):
         self.program('tutti-bench', {8: 1.0})

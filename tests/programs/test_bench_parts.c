@@ -10,11 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
 #include "buffers.h"
+#include "lines.h"
 #include "options.h"
 #include "point.h"
 #include "report.h"
@@ -337,8 +339,8 @@ static int leave_call(struct bench_backend *backend, const struct bench_call *ca
 	return 0;
 }
 
-static void describe_nothing(struct bench_backend *backend, const char **transport,
-			     const char **algorithm)
+static void describe_nothing(struct bench_backend *backend, const struct bench_call *call,
+			     const char **transport, const char **algorithm)
 {
 	*transport = *algorithm = "none";
 }
@@ -359,6 +361,7 @@ static void what_one_backend_left_is_wrong_for_the_next(void **state)
 					 .barrier = diary_barrier,
 					 .combine = diary_combine,
 					 .describe = describe_nothing };
+	struct bench_backend visitor;
 	struct bench_samples samples = { 0 };
 	struct bench_result worker = { 0 }, idler = { 0 };
 	struct bench_point point;
@@ -374,9 +377,11 @@ static void what_one_backend_left_is_wrong_for_the_next(void **state)
 	assert_true(worker.done && worker.wrong == 0);
 	assert_int_equal(samples.count, 2);
 	assert_int_equal(worker.stats.iters, 2 * 32);
-	backend.run = leave_call;
-	assert_int_equal(bench_point_visit(&point, &backend, &budget, &samples, &idler), 0);
+	visitor = backend;
+	visitor.run = leave_call;
+	assert_int_equal(bench_point_visit(&point, &visitor, &budget, &samples, &idler), 0);
 	assert_true(idler.wrong > 0);
+	assert_ptr_equal(point.backend, &backend); /* the visitor may be gone before the point is */
 	free(samples.seconds);
 	bench_point_fini(&point);
 }
@@ -538,6 +543,41 @@ static void a_tally_knows_the_worst_choice_and_the_mean(void **state)
 	assert_true(fabs(bench_tally_mean(&tally) - pow(1.5 * 1.09 * 2, 0.25)) < 1e-12);
 }
 
+/* ---- tables */
+
+/* What bench_figure() prints. */
+static const char *figure(int width, int decimals, double value)
+{
+	static char text[64];
+	const int out = dup(STDOUT_FILENO);
+	FILE *file = tmpfile();
+
+	assert_true(out >= 0 && file);
+	fflush(stdout);
+	dup2(fileno(file), STDOUT_FILENO);
+	bench_figure(width, decimals, value);
+	fflush(stdout);
+	dup2(out, STDOUT_FILENO);
+	close(out);
+	text[pread(fileno(file), text, sizeof(text) - 1, 0)] = '\0';
+	fclose(file);
+	return text;
+}
+
+static void a_figure_keeps_to_its_column(void **state)
+{
+	assert_string_equal(figure(8, 2, 0.456), "     0.46");
+	assert_string_equal(figure(8, 2, 12345.678), " 12345.68");
+	assert_string_equal(figure(8, 2, 1234567.8), "  1234568");
+	assert_string_equal(figure(8, 2, 99999999.9), " 1.00e+08");
+	assert_string_equal(figure(8, 2, -1), "        -");
+	assert_string_equal(figure(5, 0, 1234567), " 1e+06");
+	for (double value = 1e-9; value < 1e15; value *= 1.7) {
+		assert_true(strlen(figure(8, 2, value)) == 9);
+		assert_true(strlen(figure(7, 3, value)) == 8);
+	}
+}
+
 /* ---- the command line */
 
 static enum bench_parsed parse(struct bench_options *options, const char *line)
@@ -581,6 +621,10 @@ static void wrong_command_lines_are_refused(void **state)
 		"all_reduce --seconds 0",
 		"all_reduce --unknown",
 		"all_reduce --tune --algorithm ring",
+		"all_reduce --plot picture",
+		"all_reduce --plot picture.pdf",
+		"all_reduce --plot .svg",
+		"all_reduce --plot drawn.svg/picture",
 		"all_reduce --tune --plot picture.svg",
 		"bandwidth --tune",
 		"all_reduce --gpu 0",
@@ -591,6 +635,7 @@ static void wrong_command_lines_are_refused(void **state)
 		"all_reduce -m cuda --overlap",
 		"all_reduce -m cuda --simulate cluster.json",
 		"init -m cuda",
+		"barrier --plot picture.svg",
 	};
 	struct bench_options options;
 
@@ -625,7 +670,10 @@ static void options_are_understood(void **state)
 	assert_int_equal(parse(&o, "all_reduce --memory cuda --gpu 3 --graph"), BENCH_PARSED);
 	assert_true(o.cuda && !o.mappable && o.graph && !o.windows);
 	assert_int_equal(o.gpu, 3);
+	assert_int_equal(parse(&o, "all_reduce --plot drawn/picture.png"), BENCH_PARSED);
+	assert_string_equal(o.plot, "drawn/picture.png");
 	assert_int_equal(parse(&o, "-h"), BENCH_PARSED_HELP);
+	assert_int_equal(parse(&o, "-V"), BENCH_PARSED_VERSION);
 }
 
 static void options_must_fit_the_ranks(void **state)
@@ -663,7 +711,8 @@ static void a_json_object_has_the_documented_keys(void **state)
 	static const char *const keys[] = { "library", "collective", "transport", "algorithm",
 					    "ranks",   "bytes",	     "count",	  "dtype",
 					    "op",      "root",	     "inplace",	  "iters",
-					    "time_us", "algbw_gbs",  "busbw_gbs", "wrong" };
+					    "time_us", "algbw_gbs",  "busbw_gbs", "wrong",
+					    "version", "machine",    "date" };
 	static const char *const times[] = { "min", "median", "p99", "mean" };
 	const struct bench_result result = {
 		.library = "tutti",
@@ -702,6 +751,7 @@ int main(void)
 		cmocka_unit_test(what_a_device_gets_wrong_is_found),
 		cmocka_unit_test(memory_delivers_and_takes_every_byte_once),
 		cmocka_unit_test(a_tally_knows_the_worst_choice_and_the_mean),
+		cmocka_unit_test(a_figure_keeps_to_its_column),
 		cmocka_unit_test(wrong_command_lines_are_refused),
 		cmocka_unit_test(options_are_understood),
 		cmocka_unit_test(options_must_fit_the_ranks),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every environment variable that is read stands in docs/env.md: test_env.py ROOT
+"""Every environment variable that is read stands in docs/env.md, and those of tutti in the list by which others are
+warned of, too: test_env.py ROOT
 
 In C a variable is a name handed to getenv(), that of a library (src/library/library.h), or a string in capitals in a file that calls getenv() with a name
 it was given; in scripts, what is taken from os.environ."""
@@ -41,7 +42,15 @@ for directory in ('src', 'transports', 'algorithms', 'tools', 'bench', 'trainer'
                 found.setdefault(name, path.relative_to(root))
 if len(found) < 30:
     sys.exit(f'found only {sorted(found)} in {root}: is this the root of the source?')
+listed = re.findall(r'^\t"(TUTTI_\w+)",$', (root / 'src/spelling/variables.c').read_text(encoding='utf-8'), re.MULTILINE)
+own = {name for name in documented if name.startswith('TUTTI_') and not name.startswith('TUTTI_ERR_')}
+if len(set(listed)) != len(listed):
+    sys.exit('src/spelling/variables.c has a name twice: leave one')
+for name in sorted(own.symmetric_difference(listed)):
+    there, lacking = ('docs/env.md', 'src/spelling/variables.c') if name in own else \
+        ('src/spelling/variables.c', 'docs/env.md')
+    print(f'{there} has {name}, which {lacking} does not have: both list all of them', file=sys.stderr)
 missing = {name: path for name, path in found.items() if name not in documented}
 for name, path in sorted(missing.items()):
     print(f'{path} reads {name}, which docs/env.md does not have: add a row', file=sys.stderr)
-sys.exit(1 if missing else 0)
+sys.exit(1 if missing or own != set(listed) else 0)

@@ -676,6 +676,20 @@ static void settings_that_slow_a_job_have_hints(void **state)
 	json_decref(json);
 }
 
+static void variables_that_nobody_reads_have_a_hint(void **state)
+{
+	json_t *json = report(root);
+
+	assert_string_equal(hint(json_object_get(json, "launcher"), "settings"), "");
+	json_decref(json);
+	setenv("TUTTI_TIMEOOT", "3", 1);
+	json = report(root);
+	unsetenv("TUTTI_TIMEOOT");
+	assert_contains(hint(json_object_get(json, "launcher"), "settings"),
+			"TUTTI_TIMEOOT (did you mean TUTTI_TIMEOUT?): correct");
+	json_decref(json);
+}
+
 static void a_kernel_that_encrypts_is_seen(void **state)
 {
 	json_t *json;
@@ -721,8 +735,10 @@ static void wrong_arguments_say_what_is_expected(void **state)
 		const char *message;
 	} cases[] = {
 		{ { "--xml", NULL }, "unknown option --xml: expected --json, --sysroot DIR" },
+		{ { "--jsno", NULL }, "unknown option --jsno (did you mean --json?): expected" },
+		{ { "--json=yes", NULL }, "--json takes no value" },
 		{ { "all", NULL }, "unknown argument all: expected" },
-		{ { "--sysroot", NULL }, "no directory after --sysroot" },
+		{ { "--sysroot", NULL }, "--sysroot needs a value" },
 		{ { "--sysroot", "/nowhere" }, "--sysroot has \"/nowhere\": No such file" },
 	};
 
@@ -761,6 +777,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(ends_of_links_that_nvml_does_not_tell_may_be_anywhere),
 		cmocka_unit_test(the_smallest_limit_of_the_control_groups_counts),
 		cmocka_unit_test(settings_that_slow_a_job_have_hints),
+		cmocka_unit_test(variables_that_nobody_reads_have_a_hint),
 		cmocka_unit_test(a_kernel_that_encrypts_is_seen),
 		cmocka_unit_test(a_machine_that_tells_nothing_has_the_same_keys),
 		cmocka_unit_test(wrong_arguments_say_what_is_expected),

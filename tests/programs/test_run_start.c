@@ -50,14 +50,49 @@ static void wrong_options_say_what_is_expected(void **state)
 	assert_refused("--bind", "socket", "true",
 		       "--bind has \"socket\": expected share, core, numa or none");
 	assert_refused("--timeout", "-1", "true",
-		       "--timeout has \"-1\": expected a number of seconds");
+		       "--timeout has \"-1\": expected seconds, above 0 and at most 1e9");
+	assert_refused("--timeout", "1e10", "true",
+		       "--timeout has \"1e10\": expected seconds, above 0 and at most 1e9");
 	assert_refused("--grace", "soon", "true", "--grace has \"soon\": expected");
 	assert_refused("--env", "NAME", "true", "--env has \"NAME\": expected NAME=VALUE");
-	assert_refused("--frobnicate", NULL, NULL, "unknown option --frobnicate: expected --ranks");
-	assert_refused("-z", NULL, NULL, "unknown option -z: expected -n");
+	assert_refused("--frobnicate", NULL, NULL, "unknown option --frobnicate; tutti-run --help");
+	assert_refused("--retsart", "1", NULL,
+		       "unknown option --retsart (did you mean --restart?)");
+	assert_refused("--no-label=yes", NULL, NULL, "--no-label takes no value");
+	assert_refused("--bind", "nuam", "true", "--bind has \"nuam\" (did you mean numa?)");
+	assert_refused("-z", NULL, NULL, "unknown option -z; tutti-run --help");
+	assert_refused("-Lz", NULL, NULL, "unknown option -z;");
 	assert_refused("-n", NULL, NULL, "-n needs a value");
 	assert_refused("-n", "2", NULL, "no program: expected tutti-run -n N -- PROGRAM");
 	assert_refused("true", NULL, NULL, "no number of ranks: expected -n N");
+}
+
+/* What users of mpirun, torchrun and srun write: taken where it means the same, or else answered.
+ */
+static void options_of_other_launchers_are_understood(void **state)
+{
+	static const char *const count[][2] = {
+		{ "-np", "2" }, { "--np", "2" }, { "--ntasks=2", "-L" }, { "--nproc_per_node", "2" }
+	};
+	struct launched l;
+
+	for (size_t i = 0; i < sizeof(count) / sizeof(count[0]); i++) {
+		assert_int_equal(run(&l, count[i][0], count[i][1], "--", "echo", "-np", NULL), 0);
+		assert_int_equal(count_of(launched_out(&l), "-np\n"),
+				 2); /* the program's own stays */
+		launched_free(&l);
+	}
+	assert_refused("-np", "many", "true", "-n has \"many\": expected a number of ranks");
+	assert_refused("-np", NULL, NULL, "-n has \"\": expected a number of ranks");
+	for (size_t i = 0; i < 5; i++) {
+		static const char *const hosts[] = { "--hosts", "-H", "--hostfile", "-hostfile",
+						     "--nnodes=2" };
+
+		assert_refused(hosts[i], "a,b", "true",
+			       "on several hosts start them by torchrun, mpirun or srun");
+	}
+	assert_refused("-x", "A=B", "true", "found -x: expected --env NAME=VALUE");
+	assert_refused("--oversubscribe", NULL, NULL, "leave it out");
 }
 
 static void help_and_version_are_answered_on_stdout(void **state)
@@ -435,6 +470,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wrong_options_say_what_is_expected),
+		cmocka_unit_test(options_of_other_launchers_are_understood),
 		cmocka_unit_test(help_and_version_are_answered_on_stdout),
 		cmocka_unit_test(a_program_that_cannot_be_started_is_named),
 		cmocka_unit_test(options_of_the_program_are_its_own),

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -120,6 +121,19 @@ class Trace(unittest.TestCase):
         self.assertIn('differed: operation 2:\n    ranks 0, 1 called all_reduce(float32 × 4096, sum)\n'
                       '    rank 2 called all_gather(float32 × 4096)\n', out)
 
+    def test_calls_are_named_as_they_were_made(self):
+        """Where a rank knows its own counts alone, these do not differ; functions and groups are named, not what they are made of."""
+        cards = [[card(1, 'gather_v', count, op=None, op_number=-1, root=0), card(2, 'all_gather_v', 10, op=None, op_number=-1),
+                  card(3, 'all_gather', 12, dtype='uint8', op=None, op_number=-1, part_of='tutti_comm_split'),
+                  card(4, count=7, part_of='group')] for count in (5, 6)]
+        calls = [call(number, number, None, card=number) for number in range(1, 5)]
+        for number, name in enumerate(('gather_v(float32 × 5, root 0)', 'all_gather_v(float32 × 10 in all)', 'tutti_comm_split',
+                                       'a group of all_reduce(float32 × 7 in all, sum)')):
+            self.write(*(report(rank, calls[number:], size=2, cards=cards[rank]) for rank in range(2)))
+            out, _ = self.trace(self.dir)
+            self.assertIn(f'unfinished: operation {number + 1}, {name}, on ranks 0, 1', out)
+            self.assertNotIn('differed', out)
+
     def test_numbers_of_cards_are_each_ranks_own(self):
         self.write(report(0, [call(1, 1, 2)], size=2),
                    report(1, [call(1, 1, 2, card=640)], size=2, cards=[card(640, peers=[])]))
@@ -232,6 +246,49 @@ class Trace(unittest.TestCase):
         self.trace(self.dir / 'missing', status=1)
         self.assertEqual(self.trace(good, self.dir / 'text.flight.json', status=1)[0], out)
 
+    def test_what_is_no_file_is_not_waited_for(self):
+        self.write(report(0, [call(1, 1, 2)], size=1))
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(self.dir / 'socket.flight.json'))
+            os.mkfifo(self.dir / 'pipe.flight.json')
+            (self.dir / 'link.flight.json').symlink_to('pipe.flight.json')
+            (self.dir / 'directory.flight.json').mkdir()
+            with (self.dir / 'huge.flight.json').open('wb') as huge:
+                huge.truncate(1 << 40)
+            out, err = self.trace(self.dir)
+        self.assertIn('1 of 1 ranks', out)
+        for name, words in {'socket': 'cannot be read', 'pipe': 'no regular file', 'link': 'no regular file',
+                            'directory': 'no regular file', 'huge': '64 MiB'}.items():
+            self.assertRegex(err, f'{name}.flight.json: .*{words}')
+        self.assertIn('no regular file', self.trace(self.dir / 'pipe.flight.json', status=1)[1])
+
+    def test_numbers_that_no_rank_comes_to(self):
+        many = [{'rank': 0, 'sent': 1 << 48, 'received': 1 << 48}] * 40000
+        for wrong in ({'operations': [call((1 << 63) - 1, 1, 2)]}, {'cards': [card(64, peers=many)]},
+                      {'streams': [on_stream((1 << 63) - 1, 1, True)]}):
+            self.write(report(0, [], size=1, **wrong) if 'operations' not in wrong else report(0, wrong['operations'], size=1))
+            self.assertIn('makes no sense', self.trace(self.dir, status=1)[1], list(wrong))
+        last = [call(1, 1, 2), call(1 << 62, 3, 4)]
+        self.write(report(0, last, size=2), report(1, last, size=2))
+        self.assertIn('late, in 2 operations', self.trace(self.dir)[0])
+
+    def test_a_terminal_gets_nothing_to_act_on(self):
+        evil = 'a\x1b[2J\x9b1m\r\nb\u202ec\x7f'
+        self.write(report(0, [call(1, 1, None)], why='died', hostname=evil, cards=[card(64, evil, algorithm=evil)],
+                          fault={'result': -3, 'error': evil, 'rank': 1, 'text': evil}),
+                   report(1, [call(1, 1, 2)], cards=[card(64, algorithm=evil, segments=2)]),
+                   report(2, [], streams=[on_stream(1, 1, False, way=evil, op=evil)]))
+        for one in self.dir.iterdir():
+            one.write_text(one.read_text(encoding='utf-8').replace('"job": "job"', f'"job": {json.dumps(evil)}'), encoding='utf-8')
+        (self.dir / f'{evil}.flight.json').write_text('{"' + evil, encoding='utf-8')
+        (self.dir / 'key.flight.json').write_text('{"tutti_flight" \x1b[2J', encoding='utf-8')
+        out, err = self.trace(self.dir)
+        self.assertIn('job a?[2J??1m??b???c?\n', out)
+        self.assertIn('died: rank 0 (pid 100 on a?[2J', out)
+        self.assertEqual(err.count('passed over'), 2)
+        for text in out, err:
+            self.assertNotRegex(text, '[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e]')
+
     def test_the_last_job_is_told_of(self):
         self.write(report(0, [], size=1, job='old', realtime_ns=START), report(0, [], size=1, job='new'))
         out, err = self.trace(self.dir)
@@ -239,6 +296,59 @@ class Trace(unittest.TestCase):
         self.assertIn('1 reports of other jobs than new', err)
         self.assertIn('job old', self.trace('--job', 'old', self.dir)[0])
         self.trace('--job', 'none', self.dir, status=1)
+
+    def test_a_job_is_as_old_as_its_last_sign_of_life(self):
+        """Reports of ranks that died are written by those who find them, maybe days later."""
+        self.write(report(0, [call(1, 1, 2)], size=1, job='old', why='died', realtime_ns=7 * START, monotonic_ns=START + 3000 * MS,
+                          opened_ns=START),
+                   report(0, [], size=1, job='older', why='died', realtime_ns=8 * START, monotonic_ns=START + 9000 * MS),
+                   report(0, [], size=1, job='new', realtime_ns=7 * START - 2000 * MS))
+        self.assertIn('job new', self.trace(self.dir)[0])
+        self.write(report(0, [call(1, 2500, None)], size=1, job='last', why='died', realtime_ns=7 * START, monotonic_ns=START + 3000 * MS,
+                          opened_ns=START + 1500 * MS))
+        self.assertIn('job last', self.trace(self.dir)[0])
+
+    # ---- how ranks ended
+
+    def ends(self, *exits, **other):
+        keys = ('rank', 'pid', 'after_ns', 'asked', 'status', 'signal')
+        listed = [{key: value for key, value in zip(keys, one) if value is not None} for one in exits]
+        whole = {'tutti_exits': 1, 'job': 'job', 'hostname': 'name', 'realtime_ns': 6 * START, 'ended_for': 'failure', 'asked_with': 15,
+                 'exits': listed, **other}
+        (self.dir / 'job.exits.flight.json').write_text(json.dumps(whole), encoding='utf-8')
+
+    def test_how_ranks_ended(self):
+        self.write(*(report(rank, [], size=7, why='died' if rank in (1, 3, 4, 5) else 'revoked') for rank in range(6)))
+        self.ends((3, 103, 2 * MS, False, None, 9), (0, 100, 3 * MS, False, 1), (2, 102, 3 * MS, True, 1), (1, 101, 4 * MS, True, None, 11),
+                  (4, 104, 5 * MS, True, None, 15), (5, 105, 6 * MS, True, 143), (6, 106, 7 * MS, True, 3))
+        out, _ = self.trace(self.dir)
+        self.assertIn('job job\nended: rank 6 of tutti-run (pid 106), of which there is no report, exited with status 3, 7 ms after', out)
+        self.assertIn('  first to fail: rank 3 (pid 103 on name), killed by signal 9 (Killed), 2 ms after the start of the job\n'
+                      '  died: rank 1 (pid 101 on name), killed by signal 11 (Segmentation fault), 4 ms after the start of the job\n'
+                      '  left after an error: ranks 0, 2 (exit status 1)\n'
+                      '  ended by tutti-run: ranks 4, 5 (signal 15)\n', out)
+
+    def test_a_script_around_a_rank_and_a_split(self):
+        """Ranks are numbered anew, and the process is not the one that tutti-run has started."""
+        self.write(report(0, [], size=2, why='died', launched_as=5), report(1, [], size=2, why='died', launched_as=4, pid=999))
+        self.ends((4, 44, MS, False, 0), (5, 55, 2 * MS, True, None, 9), ended_for='timeout')
+        out, _ = self.trace(self.dir)
+        self.assertIn('  left without tutti_comm_destroy: rank 1 (exit status 0)\n'
+                      '  ended by tutti-run: rank 0 (signal 9) as its --timeout had passed\n', out)
+        self.assertNotIn('first to fail', out)
+
+    def test_what_cannot_be_how_ranks_ended(self):
+        self.write(report(0, [], size=1, why='died'))
+        good = (0, 100, MS, False, None, 9)
+        for wrong in ((-1, *good[1:]), (0, 0, *good[2:]), (0, 100, -1, *good[3:]), (0, 100, MS, 0, None, 9), (0, 100, MS, False, 0, 9),
+                      (0, 100, MS, False, None, 65), (0, 100, MS, False, 256), (0, 100, MS, False)):
+            self.ends(wrong)
+            out, err = self.trace(self.dir)
+            self.assertIn('should say how ranks ended, but', err, wrong)
+            self.assertIn('died: rank 0 (pid 100 on name)\n', out)
+        for wrong in ({'job': 'a b'}, {'job': ''}, {'tutti_exits': 2}, {'exits': {}}, {'hostname': 'x' * 65}):
+            self.ends(good, **wrong)
+            self.assertIn('should say how ranks ended, but', self.trace(self.dir)[1], wrong)
 
     def test_the_newer_of_two_reports_counts(self):
         self.write(report(0, [call(1, 1, 2)], size=1))
@@ -252,7 +362,7 @@ class Trace(unittest.TestCase):
         self.assertIn('Usage: tutti-trace', self.trace('--help')[0])
         self.assertRegex(self.trace('--version')[0], r'^tutti-trace \d')
         self.assertIn('unknown option --bad', self.trace('--bad', status=2)[1])
-        self.assertIn('no value after', self.trace('-o', status=2)[1])
+        self.assertIn('-o needs a value', self.trace('-o', status=2)[1])
         self.assertIn('no report', self.trace(status=1, env={'TUTTI_TRACE': str(self.dir)})[1])
         self.assertIn('TUTTI_TRACE is off', self.trace(status=1, env={'TUTTI_TRACE': 'off'})[1])
         self.write(report(0, [], size=1))
@@ -292,9 +402,9 @@ class Trace(unittest.TestCase):
 
     # ---- real jobs
 
-    def start(self, *arguments, **variables):
+    def start(self, *arguments, options=(), **variables):
         env = {**os.environ, 'TUTTI_TRACE': str(self.dir), 'TUTTI_TIMEOUT': '60', **variables}
-        return subprocess.Popen([RUN, '-n', '3', RANK, *map(str, arguments)], env=env, stdout=subprocess.PIPE,
+        return subprocess.Popen([RUN, '-n', '3', *options, RANK, *map(str, arguments)], env=env, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
 
     def test_a_job_that_was_killed_is_told_of(self):
@@ -304,13 +414,58 @@ class Trace(unittest.TestCase):
         trace = self.dir / 'trace.json'
         out, _ = self.trace('-o', trace, self.dir)
         self.assertIn('3 of 3 ranks', out)
-        self.assertRegex(out, r'died: rank 1 \(pid \d+')
+        self.assertRegex(out, r'first to fail: rank 1 \(pid \d+ on .*\), killed by signal 9 \(Killed\), .* after the start of the job\n')
+        # rank 0 has heard of it, and may or may not come to an end by itself
+        self.assertRegex(out, r'  ended by tutti-run: (rank 2|ranks 0, 2) \(signal 15\)\n')
+        self.assertNotRegex(out, r'(?m)^  died') # a survivor's error message may say so of rank 1
         for rank in (0, 2):
             self.assertNotIn(f'silent: rank {rank}', out)
-        self.assertEqual([path.suffix for path in self.dir.iterdir() if path != trace], ['.json'] * 3)
+        self.assertEqual([path.suffix for path in self.dir.iterdir() if path != trace], ['.json'] * 4)
         ops = [event for event in json.loads(trace.read_text(encoding='utf-8'))['traceEvents'] if event['ph'] == 'X']
         self.assertGreaterEqual(len(ops), 3 * 20)
         self.no_overlap(ops)
+
+    def test_a_rank_that_left_is_told_of(self):
+        with self.start('failed') as job:
+            job.communicate(timeout=60)
+        out, _ = self.trace(self.dir)
+        self.assertRegex(out, r'first to fail: rank 1 \(pid \d+ on .*\), exited with status 7, ')
+        self.assertNotRegex(out, r'(?m)^  died') # a survivor's error message may say so of rank 1
+
+    def test_a_rank_that_died_before_it_joined_is_told_of(self):
+        """An older job has reports, this one has none."""
+        self.write(report(0, [], size=1, job='old', realtime_ns=START))
+        with self.start('early') as job:
+            job.communicate(timeout=60)
+        out, _ = self.trace('-o', self.dir / 'trace.json', self.dir)
+        self.assertNotIn('job old', out)
+        self.assertRegex(out, r'first to fail: rank 1 of tutti-run \(pid \d+\), of which there is no report, killed by signal 11 ')
+
+    def test_how_ranks_ended_goes_where_their_reports_go(self):
+        other = self.dir / 'other'
+        for directory in (other, 'off'):
+            with self.start('early', options=('--env', f'TUTTI_TRACE={directory}')) as job:
+                job.communicate(timeout=60)
+            self.assertEqual(len(list(self.dir.glob('*.flight.json'))), 0)
+            self.assertEqual(len(list(other.glob('*.exits.flight.json'))), 1)
+        with self.start('early', TUTTI_TRACE='/dev/null') as job:
+            self.assertRegex(job.communicate(timeout=60)[1], 'cannot write to /dev/null how the ranks ended .*Not a directory')
+
+    def test_of_how_ranks_ended_the_newest_are_kept(self):
+        for number in range(70):
+            old = self.dir / f'{number}.exits.flight.json'
+            old.touch()
+            os.utime(old, (number, number))
+        with self.start('early') as job:
+            job.communicate(timeout=60)
+        self.assertFalse((self.dir / '0.exits.flight.json').exists())
+        self.assertEqual(len(list(self.dir.glob('*.exits.flight.json'))), 70)
+
+    def test_a_job_that_ended_well_leaves_nothing(self):
+        with self.start('well') as job:
+            _, err = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 0, err)
+        self.assertEqual(list(self.dir.iterdir()), [])
 
     def test_ranks_that_differ_are_told(self):
         with self.start('differs') as job:

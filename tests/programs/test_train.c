@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-train as a user runs it: under tutti-run, on real and on broken data. The environment names
- * the programs and the data: TUTTI_RUN, TUTTI_TRAIN, DIGITS. With TRAIN_DEVICE=cuda all of that is
+ * the programs and the data: TEST_RUN, TEST_TRAIN, DIGITS. With TRAIN_DEVICE=cuda all of that is
  * done on GPUs, and what there is beyond. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,8 +50,8 @@ static int shell(const char *format, ...)
 /* tutti-train on `ranks` ranks; its exit status. */
 static int train(int ranks, const char *options)
 {
-	return shell("timeout 120 \"$TUTTI_RUN\" -n %d -- \"$TUTTI_TRAIN\" --device %s %s", ranks, device,
-		     options);
+	return shell("timeout 120 \"$TEST_RUN\" -n %d -- \"$TEST_TRAIN\" --device %s %s", ranks,
+		     device, options);
 }
 
 static void expect_output(const char *sentence)
@@ -207,7 +207,7 @@ static void same_seed_and_ranks_give_the_same_bits(void **state)
 
 static void it_trains_alone_without_a_launcher(void **state)
 {
-	expect_success(shell("\"$TUTTI_TRAIN\" --data %s --epochs 2 --json log", digits));
+	expect_success(shell("\"$TEST_TRAIN\" --data %s --epochs 2 --json log", digits));
 	assert_int_equal(read_curve().ranks, 1);
 }
 
@@ -224,17 +224,17 @@ static void pictures_are_written(void **state)
 static void terminal_gets_a_bar_and_others_lines(void **state)
 {
 	expect_success(
-		shell("script -qec \"$TUTTI_TRAIN --data %s --epochs 2\" /dev/null", digits));
+		shell("script -qec \"$TEST_TRAIN --data %s --epochs 2\" /dev/null", digits));
 	expect_output("100 %");
 	assert_null(strstr(output, "epoch  1/2"));
-	expect_success(shell("\"$TUTTI_TRAIN\" --data %s --epochs 2", digits));
+	expect_success(shell("\"$TEST_TRAIN\" --data %s --epochs 2", digits));
 	expect_output("epoch  1/2");
 	assert_null(strstr(output, "100 %"));
 }
 
 static void without_validation_there_is_no_test_accuracy(void **state)
 {
-	expect_success(shell("\"$TUTTI_TRAIN\" --data %s --epochs 2 --test-fraction 0 --json log",
+	expect_success(shell("\"$TEST_TRAIN\" --data %s --epochs 2 --test-fraction 0 --json log",
 			     digits));
 	assert_null(strstr(output, "test accuracy"));
 	expect_success(shell("cat log"));
@@ -263,12 +263,9 @@ static void refuses(int ranks, const char *options, const char *sentence)
 	assert_true(status != 0 && status != 124);
 }
 
-static void missing_file_ends_all_ranks_with_a_sentence_of_each(void **state)
+static void missing_file_ends_all_ranks_with_one_message_that_names_them(void **state)
 {
-	refuses(4, "--data nowhere.csv", "rank 0: nowhere.csv: cannot be read: No such file");
-	expect_output("rank 1: nowhere.csv: cannot be read");
-	expect_output("rank 2: nowhere.csv: cannot be read");
-	expect_output("rank 3: nowhere.csv: cannot be read");
+	refuses(4, "--data nowhere.csv", "all ranks: nowhere.csv: cannot be read: No such file");
 }
 
 static void broken_csv_ends_all_ranks(void **state)
@@ -325,7 +322,7 @@ static void diverged_training_ends_all_ranks(void **state)
 static void refuses_unequal(const char *options, const char *sentence)
 {
 	const int status =
-		shell("timeout 120 \"$TUTTI_RUN\" -n 3 -- sh -c '%s' sh \"$TUTTI_TRAIN\"", options);
+		shell("timeout 120 \"$TEST_RUN\" -n 3 -- sh -c '%s' sh \"$TEST_TRAIN\"", options);
 
 	expect_output(sentence);
 	assert_true(status != 0 && status != 124);
@@ -336,7 +333,8 @@ static void one_rank_without_data_ends_all(void **state)
 	shell("cp %s data; printf '1,0\\n2,1\\n' >data.2", digits);
 	refuses_unequal("if [ $TUTTI_RANK = 1 ]; then exec \"$1\" --data nowhere; fi; "
 			"exec \"$1\" --data data",
-			"cannot go on: rank 1 could not start");
+			"rank 0, 2: cannot go on: rank 1 could not start");
+	expect_output("rank 1: nowhere: cannot be read");
 	shell("cp data data.0; zcat data | sed 1d >data.1; cp data data.2");
 	refuses_unequal("exec \"$1\" --data data.$TUTTI_RANK",
 			"rank 1 read other data than rank 0");
@@ -347,11 +345,31 @@ static void one_rank_without_data_ends_all(void **state)
 
 static void wrong_options_end_with_status_2(void **state)
 {
-	assert_int_equal(shell("\"$TUTTI_TRAIN\" --data d --batch none"), 2);
+	assert_int_equal(shell("\"$TEST_TRAIN\" --data d --batch none"), 2);
 	expect_output("--batch: found 'none'");
-	assert_int_equal(shell("\"$TUTTI_TRAIN\""), 2);
-	assert_int_equal(shell("\"$TUTTI_TRAIN\" --help"), 0);
+	assert_int_equal(shell("\"$TEST_TRAIN\""), 2);
+	assert_int_equal(shell("\"$TEST_TRAIN\" --help"), 0);
 	expect_output("usage: tutti-train");
+	assert_int_equal(shell("\"$TEST_TRAIN\" --version"), 0);
+	expect_output("tutti-train 0.");
+}
+
+/* An error of all ranks is printed by one of them, before any exits. */
+static void one_rank_prints_the_error_of_all(void **state)
+{
+	static const char *const wrong[][2] = {
+		{ "--data d --lr 1e9", "--lr: found '1e9', expected a number from 1e-12 to 1e6" },
+		{ "--data d --schedule cosin", "found 'cosin' (did you mean cosine?)" },
+		{ "--data d --epoch-s 3", "unknown option --epoch-s (did you mean --epochs?)" },
+		{ "--data nowhere", "nowhere: cannot be read" },
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		assert_int_equal(train(4, wrong[i][0]), i < 3 ? 2 : 1);
+		expect_output(wrong[i][1]);
+		if (strstr(strstr(output, "] tutti-train: ") + 1, "] tutti-train: "))
+			fail_msg("printed more than once: %s", output);
+	}
 }
 
 /* ---- on GPUs */
@@ -460,7 +478,7 @@ static int prepare(void **state)
 	device = device ? device : "host";
 	digits = getenv("DIGITS");
 	strcpy(directory, "/tmp/tutti-train-XXXXXX"); /* each group's own */
-	return digits && getenv("TUTTI_RUN") && getenv("TUTTI_TRAIN") && mkdtemp(directory) ? 0
+	return digits && getenv("TEST_RUN") && getenv("TEST_TRAIN") && mkdtemp(directory) ? 0
 											    : -1;
 }
 
@@ -483,7 +501,7 @@ int main(void)
 		cmocka_unit_test(terminal_gets_a_bar_and_others_lines),
 		cmocka_unit_test(without_validation_there_is_no_test_accuracy),
 		cmocka_unit_test(idx_pair_is_trained_on),
-		cmocka_unit_test(missing_file_ends_all_ranks_with_a_sentence_of_each),
+		cmocka_unit_test(missing_file_ends_all_ranks_with_one_message_that_names_them),
 		cmocka_unit_test(broken_csv_ends_all_ranks),
 		cmocka_unit_test(truncated_files_end_all_ranks),
 		cmocka_unit_test(too_few_samples_end_all_ranks),
@@ -491,6 +509,7 @@ int main(void)
 		cmocka_unit_test(diverged_training_ends_all_ranks),
 		cmocka_unit_test(one_rank_without_data_ends_all),
 		cmocka_unit_test(wrong_options_end_with_status_2),
+		cmocka_unit_test(one_rank_prints_the_error_of_all),
 	};
 
 	const struct CMUnitTest on_gpus[] = {

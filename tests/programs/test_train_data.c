@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What tutti-train reads, and what it refuses and with which words. */
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -234,6 +235,8 @@ static int remove_directory(void **state)
 	return rmdir(directory);
 }
 
+#define MOST (1 << 20) /* bytes of content */
+
 static const char *path_of(const char *name)
 {
 	static char path[64];
@@ -256,7 +259,7 @@ static tutti_result_t read_bytes(const char *text, size_t length, unsigned class
 				 struct data *data, struct why *why)
 {
 	const char *path = path_of("data");
-	const struct data_source source = { .path = path, .classes = classes };
+	const struct data_source source = { .path = path, .classes = classes, .most = MOST };
 	tutti_result_t result;
 
 	write_file(path, text, length);
@@ -302,8 +305,8 @@ static void idx_without_labels_is_refused(void **state)
 
 static void file_that_is_not_there_is_refused(void **state)
 {
-	const struct data_source source = { .path = path_of("nowhere") };
-	const struct data_source is_directory = { .path = directory };
+	const struct data_source source = { .path = path_of("nowhere"), .most = MOST };
+	const struct data_source is_directory = { .path = directory, .most = MOST };
 	struct data data = { 0 };
 	struct why why;
 
@@ -327,7 +330,7 @@ static void a_file_of_any_length_is_read_whole(void **state)
 			struct why why;
 
 			write_file(path, bytes, length);
-			assert_int_equal(input_read(path, &input, &why), TUTTI_OK);
+			assert_int_equal(input_read(path, sizeof(bytes), &input, &why), TUTTI_OK);
 			assert_int_equal(input.length, length);
 			assert_memory_equal(input.bytes, bytes, length);
 			assert_int_equal(input.bytes[length], 0);
@@ -374,6 +377,41 @@ static void gzip_is_read_and_a_broken_one_refused(void **state)
 }
 
 /* ---- batches */
+
+/* A few bytes of gzip's stand for many. */
+static void content_beyond_the_limit_is_refused(void **state)
+{
+	static const struct { size_t most; bool fits; } limits[] = {
+		{ MOST, true }, { MOST - 1, false }, { 100000, false }, { 1, false }
+	};
+	static char bytes[1 << 16];
+	char expected[64];
+	struct input input;
+	struct why why;
+
+	for (int plain = 0; plain < 2; plain++) {
+		const char *path = path_of("data");
+		gzFile file = gzopen(path, plain ? "wbT" : "wb");
+
+		assert_non_null(file);
+		for (int i = 0; i < 16; i++)
+			assert_int_equal(gzwrite(file, bytes, sizeof(bytes)), sizeof(bytes));
+		assert_int_equal(gzclose(file), Z_OK);
+		for (int i = 0; i < 4; i++) {
+			const tutti_result_t result = input_read(path, limits[i].most, &input, &why);
+
+			assert_int_equal(result, limits[i].fits ? TUTTI_OK : TUTTI_ERR_INVALID);
+			snprintf(expected, sizeof(expected), "found more than %zu bytes of content", limits[i].most);
+			if (limits[i].fits)
+				assert_int_equal(input.length, MOST);
+			else
+				assert_true(strstr(why.text, expected) && strstr(why.text, "raise --data-limit"));
+			if (limits[i].fits)
+				input_finish(&input);
+		}
+		unlink(path);
+	}
+}
 
 static void slices_cover_everything_once_and_evenly(void **state)
 {
@@ -478,6 +516,7 @@ int main(void)
 		cmocka_unit_test(file_that_is_not_there_is_refused),
 		cmocka_unit_test(a_file_of_any_length_is_read_whole),
 		cmocka_unit_test(gzip_is_read_and_a_broken_one_refused),
+		cmocka_unit_test(content_beyond_the_limit_is_refused),
 		cmocka_unit_test(slices_cover_everything_once_and_evenly),
 		cmocka_unit_test(split_and_orders_are_permutations),
 		cmocka_unit_test(orders_follow_from_seed_and_epoch_alone),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-train loses ranks: it goes on with fewer of them or with replacements, and ends as if
- * nothing had been. The environment names the programs and the data: TUTTI_RUN, TUTTI_TRAIN,
+ * nothing had been. The environment names the programs and the data: TEST_RUN, TEST_TRAIN,
  * DIGITS; and TRAIN_DEVICE, host or cuda. */
 #include <math.h>
 #include <sched.h>
@@ -21,7 +21,7 @@ enum { RANKS = 4, EPOCHS = 40, STEPS = EPOCHS * 23, LOSSES_MAX = 8 };
 
 /* Slow enough to be met in the middle, fast enough for a test. */
 #define TRAINING                                                                                   \
-	"echo pid $$; exec \"$TUTTI_TRAIN\" --data \"$DIGITS\" --json \"$TRAIN_LOG\" --epochs 40 "     \
+	"echo pid $$; exec \"$TEST_TRAIN\" --data \"$DIGITS\" --json \"$TRAIN_LOG\" --epochs 40 "     \
 	"--device $TRAIN_DEVICE"
 
 static char path[] = "/tmp/tutti-train-lost-XXXXXX";
@@ -138,7 +138,7 @@ static struct outcome read_log(void)
 
 static void start(struct launched *l, const char *least, const char *restarts)
 {
-	const char *argv[] = { getenv("TUTTI_RUN"),
+	const char *argv[] = { getenv("TEST_RUN"),
 			       "-n",
 			       "4",
 			       "--min-ranks",
@@ -272,7 +272,7 @@ static void two_are_replaced_or_one_of_them(void **state)
 /* The replacement is a process that does nothing. */
 static void a_replacement_that_does_not_come_is_gone_on_without(void **state)
 {
-	const char *argv[] = { getenv("TUTTI_RUN"),
+	const char *argv[] = { getenv("TEST_RUN"),
 			       "-n",
 			       "4",
 			       "--min-ranks",
@@ -384,7 +384,7 @@ static void a_rank_that_is_stuck_is_left_out(void **state)
 /* A replacement waits in tutti_init() for others that take nobody in, and end by `sig`. */
 static void leave_alone(int sig, int status)
 {
-	const char *argv[] = { getenv("TUTTI_RUN"),
+	const char *argv[] = { getenv("TEST_RUN"),
 			       "-n",
 			       "2",
 			       "--min-ranks",

@@ -328,23 +328,33 @@ static void wrong_options_are_refused_by_name(void **state)
 {
 	static const char *const cases[][2] = {
 		{ "", "no --data" },
-		{ "--data", "--data: its value is missing" },
-		{ "--data d --frob", "--frob: no such option" },
+		{ "--data", "--data needs a value" },
+		{ "--data d --frob", "unknown option --frob; see --help" },
+		{ "--data d --hiden 3", "unknown option --hiden (did you mean --hidden?)" },
+		{ "--data d --verify=1", "--verify takes no value" },
+		{ "--data d -x", "unknown option -x" },
 		{ "--data d extra", "the argument extra" },
 		{ "--data d --batch 0", "--batch: found '0'" },
 		{ "--data d --batch -1", "--batch: found '-1'" },
 		{ "--data d --batch 6x", "--batch: found '6x'" },
 		{ "--data d --epochs 99999999999999999999", "--epochs: found" },
 		{ "--data d --lr nan", "--lr: found 'nan'" },
-		{ "--data d --lr 0", "--lr: found '0'" },
+		{ "--data d --lr 0", "--lr: found '0', expected a number from 1e-12 to 1e6" },
+		{ "--data d --lr 1e9", "--lr: found '1e9', expected a number from 1e-12 to 1e6" },
 		{ "--data d --momentum 1", "--momentum: found '1'" },
 		{ "--data d --hidden 3,,4", "--hidden: found '3,,4'" },
 		{ "--data d --hidden 0", "--hidden: found '0'" },
 		{ "--data d --hidden 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", "at most 15" },
-		{ "--data d --bucket 1G", "--bucket: found '1G'" },
+		{ "--data d --bucket 2G", "--bucket: found '2G'" },
 		{ "--data d --bucket 2048M", "--bucket: found '2048M'" },
 		{ "--data d --plot a.gif", "--plot: found 'a.gif'" },
-		{ "--data d --wait 0", "--wait: found '0', expected seconds above 0" },
+		{ "--data d --wait 0", "--wait: found '0', expected seconds from 0.001 to 1e6" },
+		{ "--data d --wait 1e7",
+		  "--wait: found '1e7', expected seconds from 0.001 to 1e6" },
+		{ "--data d --plot a",
+		  "--plot: found 'a', expected a file name that ends in .svg or .png" },
+		{ "--data d --device cdua",
+		  "--device: found 'cdua' (did you mean cuda?), expected host or cuda" },
 		{ "--data d --schedule step", "--schedule: found 'step'" },
 		{ "--data d --lr-scaling cubic", "--lr-scaling: found 'cubic'" },
 		{ "--data d --classes 1", "--classes: found '1'" },
@@ -387,34 +397,46 @@ static void other_options_have_another_hash(void **state)
 
 /* ---- pictures */
 
-static void draws(const char *name, const char *magic, size_t length)
+static void draws(const char *name, const char *magic, size_t length, const char *const *labels)
 {
+	static char text[1 << 20];
 	static const struct epoch epochs[] = { { 1, 2.0, 0.3, 2.1, 0.25, 0.1, 1 },
 					       { 2, 1.0, 0.6, 1.2, 0.5, 0.1, 2 } };
-	char directory[] = "/tmp/tutti-plot-XXXXXX", path[64], head[16] = { 0 };
+	char directory[] = "/tmp/tutti-plot-XXXXXX", path[64];
 	struct why why = { "" };
 	FILE *file;
 
 	assert_non_null(mkdtemp(directory));
 	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	assert_int_equal(plot_write(path, epochs, 2, &why), TUTTI_OK);
+	assert_int_equal(plot_write(path, "two epochs", epochs, 2, &why), TUTTI_OK);
 	file = fopen(path, "r");
 	assert_non_null(file);
-	assert_int_equal(fread(head, 1, length, file), length);
+	const size_t bytes = fread(text, 1, sizeof(text) - 1, file);
+	text[bytes] = '\0';
 	fclose(file);
 	unlink(path);
 	rmdir(directory);
-	assert_memory_equal(head, magic, length);
+	assert_true(bytes > length);
+	assert_memory_equal(text, magic, length);
+	for (; *labels; labels++)
+		if (!strstr(text, *labels))
+			fail_msg("\"%s\" is not in %s", *labels, name);
 }
 
 static void curves_are_drawn_as_svg_and_png(void **state)
 {
+	static const char *const labels[] = {
+		"width=\"900\"",	  ">two epochs<", ">training<", ">validation<", ">epoch<",
+		">loss (cross-entropy)<", ">accuracy<",	  " core",	" · tutti 0.",	NULL
+	};
+
 	if (system("command -v gnuplot >/dev/null 2>&1") != 0) {
 		print_message("skipped: gnuplot was not found\n");
 		skip();
 	}
-	draws("it's \"one\".svg", "<?xml", 5);
-	draws("one.png", "\211PNG", 4);
+	draws("it's \"one\".svg", "<?xml", 5, labels);
+	draws("one.png", "\211PNG\r\n\032\n\0\0\0\015IHDR\0\0\003\204", 20,
+	      &labels[9]); /* 900 wide */
 }
 
 static void picture_in_no_directory_is_refused_before_the_training(void **state)

@@ -24,6 +24,7 @@ struct rank {
 	/* what the body finds, for the test to judge: assertions belong to the main thread */
 	tutti_result_t result;
 	struct why why;
+	struct alike alike;
 	double values[PARAMETERS + TAIL];
 };
 
@@ -105,7 +106,7 @@ static void agree_data(struct rank *rank)
 {
 	const uint64_t data = rank->team.rank == 0 ? 5 : 6;
 
-	rank->result = team_agree(&rank->team, TUTTI_OK, 1, data, &rank->why);
+	rank->result = team_agree(&rank->team, TUTTI_OK, 1, data, NULL, &rank->why);
 }
 
 static void agree_failure(struct rank *rank)
@@ -114,7 +115,7 @@ static void agree_failure(struct rank *rank)
 
 	if (rank->team.rank == 2)
 		mine = why_set(&rank->why, TUTTI_ERR_SYSTEM, "its own sentence");
-	rank->result = team_agree(&rank->team, mine, 1, 2, &rank->why);
+	rank->result = team_agree(&rank->team, mine, 1, 2, &rank->alike, &rank->why);
 }
 
 static void disagreement_is_told_to_every_rank(void **state)
@@ -126,6 +127,9 @@ static void disagreement_is_told_to_every_rank(void **state)
 	run_ranks(ranks, agree_failure);
 	assert_int_equal(ranks[2].result, TUTTI_ERR_SYSTEM);
 	assert_string_equal(ranks[2].why.text, "its own sentence");
+	assert_string_equal(ranks[2].alike.ranks, "rank 2");
+	assert_string_equal(ranks[0].alike.ranks, "rank 0, 1");
+	assert_true(ranks[1].alike.repeats && !ranks[0].alike.repeats && !ranks[2].alike.repeats);
 	ranks[2] = ranks[1];
 	expect(ranks, TUTTI_ERR_INVALID, "rank 2 could not start");
 }

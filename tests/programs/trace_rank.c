@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank whose job comes to an end, or a halt, in a way that tutti-trace can tell.
  *
- *   trace_rank killed|differs
+ *   trace_rank killed|failed|differs
+ *   trace_rank early          rank 1 is killed before it joins
  *   trace_rank stuck FILE    rank 1 computes until FILE is there
  *   trace_rank stream FILE   the same, while the others' streams wait for its */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -77,6 +79,11 @@ static tutti_result_t play(tutti_comm_t comm, const char *part, const char *file
 		return differ(comm, rank, in, out) == TUTTI_ERR_MISMATCH ? TUTTI_OK : TUTTI_ERR_UNSUPPORTED;
 	if (strcmp(part, "killed") == 0 && rank == 1)
 		raise(SIGKILL);
+	if (strcmp(part, "killed") == 0 &&
+	    rank == 2) /* it hears of nothing, and tutti-run ends it */
+		await_file("/nowhere/at all");
+	if (strcmp(part, "failed") == 0 && rank == 1)
+		_exit(7);
 	puts("there");
 	fflush(stdout);
 	if (strcmp(part, "stuck") == 0 && rank == 1)
@@ -90,6 +97,10 @@ static tutti_result_t play(tutti_comm_t comm, const char *part, const char *file
 
 int main(int argc, char **argv)
 {
+	const char *rank = getenv("TUTTI_RANK");
+
+	if (argc > 1 && strcmp(argv[1], "early") == 0 && rank && strcmp(rank, "1") == 0)
+		raise(SIGSEGV);
 	tutti_comm_t comm;
 	tutti_result_t result = tutti_init(NULL, &comm);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every public function called wrongly: the call says what it found and expected, nothing is sent,
- * and the communicator works on.
+ * and the communicator works on. And calls that need no buffers, and get none.
  *
  *   test_arguments shm|tcp|mixed */
 #include <limits.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +12,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include <tutti/cuda.h>
 
 #include "harness.h"
 
@@ -80,6 +83,7 @@ static int no_communicator(tutti_comm_t unused, void *argument)
 	CLAIM(tutti_comm_rank(NULL) == -1 && tutti_comm_size(NULL) == -1, "NULL has a rank");
 	CLAIM(tutti_comm_local_rank(NULL) == -1 && tutti_comm_local_size(NULL) == -1,
 	      "NULL has a local rank");
+	CLAIM(!tutti_comm_transport(NULL, 0), "NULL has a transport");
 	tutti_comm_destroy(NULL);
 	tutti_store_close(NULL);
 	tutti_mem_free(NULL);
@@ -206,6 +210,193 @@ static int groups_and_requests(tutti_comm_t comm, void *argument)
 	return still_sums(comm);
 }
 
+/* A sanitizer finds what hands them to functions of the C library. */
+static int collectives_without_buffers(tutti_comm_t comm, tutti_op_t op)
+{
+	SUCCEEDS(tutti_broadcast(comm, NULL, NULL, 0, F32, 0, NULL));
+	SUCCEEDS(tutti_reduce(comm, NULL, NULL, 0, F32, op, 0, NULL));
+	SUCCEEDS(tutti_all_reduce(comm, NULL, NULL, 0, F32, op, NULL));
+	SUCCEEDS(tutti_reduce_scatter(comm, NULL, NULL, 0, F32, op, NULL));
+	SUCCEEDS(tutti_all_gather(comm, NULL, NULL, 0, F32, NULL));
+	SUCCEEDS(tutti_gather(comm, NULL, NULL, 0, F32, 0, NULL));
+	SUCCEEDS(tutti_scatter(comm, NULL, NULL, 0, F32, 0, NULL));
+	SUCCEEDS(tutti_all_to_all(comm, NULL, NULL, 0, F32, NULL));
+	SUCCEEDS(tutti_scan(comm, NULL, NULL, 0, F32, op, NULL));
+	SUCCEEDS(tutti_exscan(comm, NULL, NULL, 0, F32, op, NULL));
+	return 0;
+}
+
+/* Ranks' blocks have these counts; who has nothing has no buffer. */
+static int blocks_without_buffers(tutti_comm_t comm, const size_t counts[2], tutti_op_t op)
+{
+	const int me = tutti_comm_rank(comm);
+	const size_t to_all[2] = { counts[me], counts[me] };
+	float in[16] = { 1, 2, 3 }, out[16];
+	float *const all = counts[0] + counts[1] ? out : NULL;
+	const float *const send = counts[me] ? in : NULL;
+	float *const recv = counts[me] ? out : NULL;
+
+	SUCCEEDS(tutti_all_gather_v(comm, send, all, counts, NULL, F32, NULL));
+	SUCCEEDS(tutti_reduce_scatter_v(comm, all ? in : NULL, recv, counts, F32, op, NULL));
+	SUCCEEDS(tutti_all_to_all_v(comm, send, to_all, NULL, all, counts, NULL, F32, NULL));
+	for (int root = 0; root < 2; root++) {
+		SUCCEEDS(tutti_gather_v(comm, send, counts[me], me == root ? all : NULL, counts, NULL, F32, root, NULL));
+		SUCCEEDS(tutti_scatter_v(comm, me == root && all ? in : NULL, counts, NULL, recv, counts[me], F32, root, NULL));
+	}
+	return 0;
+}
+
+static int messages_without_buffers(tutti_comm_t comm)
+{
+	const int other = 1 - tutti_comm_rank(comm);
+	float value = 1;
+
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(tutti_all_reduce(comm, NULL, NULL, 0, F32, TUTTI_SUM, NULL));
+	SUCCEEDS(tutti_all_reduce(comm, &value, &value, 1, F32, TUTTI_SUM, NULL));
+	SUCCEEDS(tutti_all_reduce(comm, NULL, NULL, 0, F32, TUTTI_SUM, NULL));
+	SUCCEEDS(tutti_send(comm, NULL, 0, F32, other, NULL));
+	SUCCEEDS(tutti_recv(comm, NULL, 0, F32, other, NULL));
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	return 0;
+}
+
+static void add_all(void *into, const void *from, size_t count, tutti_dtype_t dtype, void *context)
+{
+	for (size_t i = 0; i < count; i++)
+		((float *)into)[i] += ((const float *)from)[i];
+}
+
+static int nothing_from_nowhere(tutti_comm_t comm, void *argument)
+{
+	static const size_t counts[][2] = { { 0, 0 }, { 5, 0 }, { 0, 3 } };
+	const float scalar = 2;
+	tutti_op_t ops[4] = { TUTTI_SUM, TUTTI_AVG };
+	int failed = messages_without_buffers(comm);
+
+	SUCCEEDS(tutti_op_create(comm, add_all, 0, NULL, &ops[2]));
+	SUCCEEDS(tutti_op_create_premul_sum(comm, &scalar, F32, &ops[3]));
+	for (int i = 0; i < 4; i++) {
+		if (ops[i] != TUTTI_AVG)
+			failed |= collectives_without_buffers(comm, ops[i]);
+		for (int k = 0; k < 3; k++)
+			failed |= blocks_without_buffers(comm, counts[k], ops[i]);
+	}
+	return failed ? failed : still_sums(comm);
+}
+
+/* What is made of several operations would leave the first of them in the group, with pointers to what is its own. */
+static int refused_inside_a_group(tutti_comm_t comm, void *argument)
+{
+	const tutti_call_t next = TUTTI_CALL_INIT;
+	tutti_comm_t out = (tutti_comm_t)argument;
+	tutti_cuda_window_t window;
+	float one = 1, sum = 0;
+
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(tutti_all_reduce(comm, &one, &sum, 1, F32, TUTTI_SUM, NULL));
+	REFUSES(tutti_comm_split(comm, 0, 0, &out), "tutti_comm_split", "group open", "tutti_group_end()");
+	CLAIM(!out, "a split that was refused gave a communicator");
+	out = (tutti_comm_t)argument;
+	REFUSES(tutti_comm_grow(comm, NULL, 1, &out), "tutti_comm_grow", "group open", "tutti_group_end()");
+	CLAIM(!out, "growing that was refused gave a communicator");
+	out = (tutti_comm_t)argument;
+	REFUSES(tutti_comm_shrink(comm, &out), "tutti_comm_shrink", "group open", "tutti_group_end()");
+	CLAIM(!out, "shrinking that was refused gave a communicator");
+	REFUSES(tutti_next_call(comm, &next), "tutti_next_call", "group open", "tutti_group_begin()");
+	REFUSES(tutti_cuda_bind(comm, 0), "tutti_cuda_bind", "group open");
+	REFUSES(tutti_cuda_register(comm, &sum, sizeof(sum), &window), "tutti_cuda_register", "group open");
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	CLAIM(sum == (float)tutti_comm_size(comm), "what the group kept gave %g", (double)sum);
+	SUCCEEDS(tutti_comm_split(comm, 0, 0, &out));
+	const int failed = still_sums(out);
+	tutti_comm_destroy(out);
+	return failed || still_sums(comm);
+}
+
+/* What concerns this rank alone acts at once, and the group goes on. */
+static int at_once_inside_a_group(tutti_comm_t comm, void *argument)
+{
+	const float ranks = (float)tutti_comm_size(comm), two = 2;
+	tutti_plan_info_t info = { .size = sizeof(info) };
+	tutti_request_t before[3] = { NULL };
+	float in = 1, out[5] = { 0 };
+	tutti_op_t op, premul, unused;
+	void *memory;
+	size_t index;
+
+	for (int i = 0; i < 3; i++)
+		SUCCEEDS(tutti_all_reduce(comm, &in, &out[i], 1, F32, TUTTI_SUM, &before[i]));
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(tutti_wait(&before[0]));
+	tutti_result_t result;
+	while ((result = tutti_test(&before[1])) == TUTTI_IN_PROGRESS)
+		;
+	SUCCEEDS(result);
+	SUCCEEDS(tutti_wait_any(before, 3, &index));
+	CLAIM(out[0] == ranks && out[1] == ranks && out[2] == ranks, "%g, %g and %g", (double)out[0], (double)out[1],
+	      (double)out[2]);
+	SUCCEEDS(tutti_op_create(comm, add_all, 1, NULL, &op));
+	SUCCEEDS(tutti_op_create_premul_sum(comm, &two, F32, &premul));
+	SUCCEEDS(tutti_op_create_premul_sum(comm, &two, F32, &unused));
+	SUCCEEDS(tutti_mem_alloc(sizeof(float), &memory));
+	SUCCEEDS(tutti_all_reduce(comm, &in, memory, 1, F32, op, NULL));
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	SUCCEEDS(tutti_all_reduce(comm, &in, &out[4], 1, F32, premul, NULL));
+	REFUSES(tutti_op_destroy(comm, op), "tutti_op_destroy", "a group", "tutti_group_end()");
+	REFUSES(tutti_op_destroy(comm, premul), "tutti_op_destroy", "a group");
+	SUCCEEDS(tutti_op_destroy(comm, unused));
+	SUCCEEDS(tutti_comm_error(comm, NULL));
+	SUCCEEDS(tutti_comm_last_plan(comm, &info));
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	CLAIM(*(float *)memory == ranks && out[4] == 2 * ranks, "the group gave %g and %g", (double)*(float *)memory,
+	      (double)out[4]);
+	tutti_mem_free(memory);
+	SUCCEEDS(tutti_op_destroy(comm, op));
+	SUCCEEDS(tutti_op_destroy(comm, premul));
+	return still_sums(comm);
+}
+
+/* Rank 1 takes no part before rank 0 has tried. */
+static int operation_in_use(tutti_comm_t comm, void *argument)
+{
+	tutti_request_t request;
+	float in = 1, out = 0;
+	tutti_op_t op;
+
+	SUCCEEDS(tutti_op_create(comm, add_all, 1, NULL, &op));
+	if (tutti_comm_rank(comm) == 1)
+		SUCCEEDS(tutti_recv(comm, &out, 1, F32, 0, NULL));
+	SUCCEEDS(tutti_all_reduce(comm, &in, &out, 1, F32, op, &request));
+	if (tutti_comm_rank(comm) == 0) {
+		REFUSES(tutti_op_destroy(comm, op), "tutti_op_destroy", "request");
+		SUCCEEDS(tutti_send(comm, &in, 1, F32, 1, NULL));
+	}
+	SUCCEEDS(tutti_wait(&request));
+	CLAIM(out == 2, "the sum is %g", (double)out);
+	SUCCEEDS(tutti_op_destroy(comm, op));
+	return still_sums(comm);
+}
+
+/* Abort ends the communicator at once; the group then starts nothing, and is over. */
+static int aborted_inside_a_group(tutti_comm_t comm, void *argument)
+{
+	const int me = tutti_comm_rank(comm);
+	float in = 1, out = 0;
+	tutti_comm_t rest;
+
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(tutti_all_reduce(comm, &in, &out, 1, F32, TUTTI_SUM, NULL));
+	if (me == 0)
+		SUCCEEDS(tutti_comm_abort(comm, "enough"));
+	const tutti_result_t result = tutti_group_end(comm, NULL);
+	CLAIM(result == TUTTI_ERR_ABORTED && strstr(tutti_last_error(comm), "enough"), "%d: %s", result, tutti_last_error(comm));
+	SUCCEEDS(tutti_comm_shrink(comm, &rest)); /* no group is open any more */
+	const int failed = still_sums(rest);
+	tutti_comm_destroy(rest);
+	return failed;
+}
+
 static int plans_and_memory(tutti_comm_t comm, void *argument)
 {
 	tutti_plan_info_t info = { .size = sizeof(info) }, wrong = { .size = 3 };
@@ -290,6 +481,52 @@ static int settings(int rank, void *argument)
 	return 0;
 }
 
+/* Outside the ranges of the header: seconds, and yes, no or default. */
+static int values_out_of_range(int rank, void *argument)
+{
+	static const double times[] = { -1, NAN, INFINITY, -INFINITY, 2e9 };
+	static const int choices[] = { 2, -2, 7, INT_MAX, INT_MIN };
+	static const tutti_op_t none[] = { -1, INT_MIN, TUTTI_OP_COUNT + 256, INT_MAX };
+	tutti_comm_t comm = NULL;
+	tutti_store_t store = NULL, kept;
+	char value[4];
+
+	SUCCEEDS(tutti_store_open("unix:test-arguments-ranges", 1, 0, &kept));
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		tutti_config_t config = TUTTI_CONFIG_INIT;
+		tutti_store_config_t how = TUTTI_STORE_CONFIG_INIT;
+		size_t length = sizeof(value);
+
+		config.timeout_s = how.timeout_s = times[i];
+		REFUSES(tutti_init(&config, &comm), "timeout_s", "at most 1e9");
+		REFUSES(tutti_config_check(&config), "timeout_s", "at most 1e9");
+		REFUSES(tutti_store_open_with("unix:x", &how, &store), "timeout", "at most 1e9");
+		REFUSES(tutti_store_open("unix:x", 0, times[i], &store), "timeout", "at most 1e9");
+		REFUSES(tutti_store_get(kept, "key", value, &length, times[i]), "timeout",
+			"0 to 1e9");
+	}
+	for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
+		tutti_config_t reproducible = TUTTI_CONFIG_INIT, encrypt = TUTTI_CONFIG_INIT;
+		tutti_store_config_t how = TUTTI_STORE_CONFIG_INIT;
+
+		reproducible.reproducible = encrypt.encrypt = how.encrypt = choices[i];
+		REFUSES(tutti_init(&reproducible, &comm), "reproducible of the config is",
+			"expected 1 for yes, -1 for no, or 0");
+		REFUSES(tutti_comm_create(NULL, 0, 1, &encrypt, &comm), "encrypt of the config is",
+			"expected 1 for yes, -1 for no, or 0");
+		REFUSES(tutti_store_open_with("unix:x", &how, &store), "encrypt of the config is");
+	}
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		CLAIM(!tutti_op_name(none[i]), "operation %d has the name %s", none[i],
+		      tutti_op_name(none[i]));
+	CLAIM(strcmp(tutti_op_name(TUTTI_OP_COUNT + 255), "user") == 0,
+	      "the last operation that users make has no name");
+	CLAIM(!comm && !store, "something came of it");
+	SUCCEEDS(tutti_config_check(NULL));
+	tutti_store_close(kept);
+	return 0;
+}
+
 static int configs_and_stores(int rank, void *argument)
 {
 	tutti_config_t unsized = { 0 }, late = TUTTI_CONFIG_INIT, by = TUTTI_CONFIG_INIT;
@@ -302,12 +539,14 @@ static int configs_and_stores(int rank, void *argument)
 
 	late.timeout_s = -2;
 	by.transports = "smoke";
-	algorithm.algorithm = "luck";
+	algorithm.algorithm = "rnig";
 	REFUSES(tutti_init(&unsized, &out), "size is 0", "sizeof(tutti_config_t)");
 	CLAIM(!out, "the communicator is not NULL after an error");
 	REFUSES(tutti_init(&late, &out), "timeout_s");
 	REFUSES(tutti_init(&by, &out), "smoke", "shm");
-	REFUSES(tutti_init(&algorithm, &out), "luck", "ring");
+	REFUSES(tutti_init(&algorithm, &out), "\"rnig\" (did you mean ring?)", "halving_doubling");
+	by.transports = "shm,tpc";
+	REFUSES(tutti_init(&by, &out), "\"tpc\" (did you mean tcp?)");
 	REFUSES(tutti_init(NULL, NULL), "comm is NULL");
 	REFUSES(tutti_comm_create(NULL, 0, 2, NULL, &out), "store is NULL");
 	REFUSES(tutti_comm_create(NULL, 1, 1, NULL, &out), "rank 1 of 1");
@@ -326,7 +565,6 @@ static int configs_and_stores(int rank, void *argument)
 	CLAIM(!store, "a store came of it");
 	CLAIM(!tutti_dtype_name((tutti_dtype_t)14) && tutti_dtype_size((tutti_dtype_t)14) == 0,
 	      "type 14");
-	CLAIM(!tutti_op_name(-1), "operation -1 has a name");
 	CLAIM(*tutti_strerror((tutti_result_t)-99), "no sentence for -99");
 	return 0;
 }
@@ -368,7 +606,8 @@ static int nobody_is_reached(int rank, void *argument)
 
 static void refused(rank_body *body)
 {
-	const struct job job = { .ranks = 2, .body = body };
+	char not_a_communicator;
+	const struct job job = { .ranks = 2, .body = body, .argument = &not_a_communicator };
 
 	assert_int_equal(run_job(&job), 0);
 }
@@ -400,6 +639,31 @@ static void misused_groups_and_requests_are_refused(void **state)
 	refused(groups_and_requests);
 }
 
+static void of_nothing_no_buffer_is_needed(void **state)
+{
+	refused(nothing_from_nowhere);
+}
+
+static void what_is_no_single_operation_is_refused_inside_a_group(void **state)
+{
+	refused(refused_inside_a_group);
+}
+
+static void what_concerns_one_rank_acts_at_once_inside_a_group(void **state)
+{
+	refused(at_once_inside_a_group);
+}
+
+static void an_operation_in_use_is_not_destroyed(void **state)
+{
+	refused(operation_in_use);
+}
+
+static void a_group_may_be_aborted(void **state)
+{
+	refused(aborted_inside_a_group);
+}
+
 static void wrong_plan_queries_and_sizes_of_memory_are_refused(void **state)
 {
 	refused(plans_and_memory);
@@ -408,6 +672,11 @@ static void wrong_plan_queries_and_sizes_of_memory_are_refused(void **state)
 static void wrong_settings_are_named(void **state)
 {
 	alone(settings);
+}
+
+static void values_out_of_range_are_refused(void **state)
+{
+	alone(values_out_of_range);
 }
 
 static void wrong_configs_and_stores_are_refused(void **state)
@@ -434,9 +703,15 @@ int main(int argc, char **argv)
 		cmocka_unit_test(wrong_buffers_and_counts_are_refused),
 		cmocka_unit_test(wrong_roots_types_and_operations_are_refused),
 		cmocka_unit_test(misused_groups_and_requests_are_refused),
+		cmocka_unit_test(of_nothing_no_buffer_is_needed),
+		cmocka_unit_test(what_is_no_single_operation_is_refused_inside_a_group),
+		cmocka_unit_test(what_concerns_one_rank_acts_at_once_inside_a_group),
+		cmocka_unit_test(an_operation_in_use_is_not_destroyed),
+		cmocka_unit_test(a_group_may_be_aborted),
 		cmocka_unit_test(wrong_plan_queries_and_sizes_of_memory_are_refused),
 		cmocka_unit_test(wrong_settings_are_named),
 		cmocka_unit_test(wrong_configs_and_stores_are_refused),
+		cmocka_unit_test(values_out_of_range_are_refused),
 		cmocka_unit_test(ranks_that_no_transport_reaches_are_named),
 		cmocka_unit_test(every_name_of_an_algorithm_is_taken),
 	};

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include <cmocka.h>
 
 #include "harness.h"
+#include "parts.h"
 
 /* The sum of `mine` over the communicator's ranks is `expected`. */
 static int sums_to(tutti_comm_t comm, int32_t mine, int32_t expected)
@@ -263,6 +265,33 @@ static int threads_meet_in_a_table(int rank, void *argument)
 	return failed;
 }
 
+/* ---- which transports */
+
+/* Ranks 0 and 2 are on one host, rank 1 is on another. */
+static int names_carriers(tutti_comm_t comm, void *argument)
+{
+	static const char *const between[3][3] = { { "none", "tcp", "shm" },
+						   { "tcp", "none", "tcp" },
+						   { "shm", "tcp", "none" } };
+	static const char *const gathered[3] = { "shm+tcp", "tcp", "shm" }; /* straight to rank 0 */
+	tutti_plan_info_t info = { .size = sizeof(info) };
+	const int rank = tutti_comm_rank(comm);
+	int32_t all[3];
+
+	for (int peer = 0; peer < 3; peer++)
+		CLAIM(strcmp(tutti_comm_transport(comm, peer), between[rank][peer]) == 0,
+		      "%s to rank %d", tutti_comm_transport(comm, peer), peer);
+	CLAIM(!tutti_comm_transport(comm, -1) && !tutti_comm_transport(comm, 3),
+	      "ranks that are none have a transport");
+	for (int i = 0; i < 2; i++) { /* the second time it is known */
+		SUCCEEDS(tutti_gather(comm, &rank, all, 1, TUTTI_INT32, 0, NULL));
+		SUCCEEDS(tutti_comm_last_plan(comm, &info));
+		CLAIM(strcmp(info.transports, gathered[rank]) == 0, "gather by %s",
+		      info.transports);
+	}
+	return 0;
+}
+
 /* ---- alone, and often */
 
 static int alone(int rank, void *argument)
@@ -375,6 +404,94 @@ static void a_split_succeeds_on_all_ranks_or_none(void **state)
 	for_ranks(split_without_descriptors, 4, 5);
 }
 
+/* ---- a rank that does not call tutti_comm_split, but what it is made of, and says something else */
+
+#define NONSENSE_RANKS 3
+
+enum nonsense { LONG_RECORD, NO_ERROR, IN_PROGRESS, UNKNOWN_ERROR, NO_RANK, NONSENSES };
+
+struct nonsensical {
+	enum nonsense which;
+	atomic_int done;
+};
+
+/* What ranks send each other there. */
+struct choice {
+	int32_t color, key;
+};
+struct failure {
+	int32_t result;
+	char text[640];
+};
+
+/* The text does not end, and speaks to a terminal. */
+static struct failure failure_with(int32_t result)
+{
+	struct failure failure = { .result = result };
+
+	memset(failure.text, 'x', sizeof(failure.text));
+	memcpy(failure.text, "\033[2J", 4);
+	return failure;
+}
+
+/* What comes of it on this rank does not matter. */
+static void say_nonsense(tutti_comm_t comm, enum nonsense which)
+{
+	const int32_t results[NONSENSES] = { [NO_ERROR] = 0, [IN_PROGRESS] = TUTTI_IN_PROGRESS, [UNKNOWN_ERROR] = -99 };
+	const int rank = tutti_comm_rank(comm);
+	const struct choice choice = { 0, 0 };
+	struct failure failure = failure_with(results[which]);
+	struct choice choices[NONSENSE_RANKS];
+	size_t length = which == LONG_RECORD ? SIZE_MAX - 10 : 0, lengths[NONSENSE_RANKS];
+	const int64_t mine = which == NO_RANK ? 77 : rank;
+	int64_t first;
+	char records[NONSENSE_RANKS * 4096];
+
+	tt_part_all_gather(comm, TT_PART_SPLIT, &choice, choices, sizeof(choice));
+	tt_part_all_gather(comm, TT_PART_SPLIT, &length, lengths, sizeof(length));
+	if (which == LONG_RECORD)
+		return;
+	tt_part_all_gather_v(comm, TT_PART_SPLIT, records, records, lengths);
+	tt_part_min(comm, TT_PART_SPLIT, mine, &first);
+	if (which != NO_RANK)
+		tt_part_broadcast(comm, TT_PART_SPLIT, &failure, &failure, sizeof(failure), rank);
+}
+
+static int split_with_nonsense(tutti_comm_t comm, void *argument)
+{
+	struct nonsensical *play = argument;
+	const enum nonsense which = play->which;
+	tutti_comm_t out;
+
+	if (tutti_comm_rank(comm) == 0) {
+		say_nonsense(comm, which);
+		await_count(&play->done, NONSENSE_RANKS - 1); /* that it leaves is not what they find */
+		return 0;
+	}
+	const double began = seconds_now();
+	const tutti_result_t result = tutti_comm_split(comm, tutti_comm_rank(comm) % 2, 0, &out);
+	atomic_fetch_add(&play->done, 1);
+	CLAIM(!out, "nonsense %d: a communicator came of it", (int)which);
+	CLAIM(result == TUTTI_ERR_UNSUPPORTED, "nonsense %d: result %d (%s)", (int)which, result, tutti_last_error(comm));
+	CLAIM(strstr(tutti_last_error(comm), "version of tutti"), "nonsense %d: it says: %s", (int)which, tutti_last_error(comm));
+	for (const char *c = tutti_last_error(comm); *c; c++)
+		CLAIM((unsigned char)*c >= ' ', "nonsense %d: byte %d in the message", (int)which, *c);
+	CLAIM(seconds_now() - began < 20, "it took %g s", seconds_now() - began);
+	return 0;
+}
+
+static void a_split_believes_nothing_that_ranks_send(void **state)
+{
+	for (enum nonsense which = 0; which < NONSENSES; which++) {
+		struct nonsensical *play = shared_memory(sizeof(*play));
+		const struct job job = { .ranks = NONSENSE_RANKS, .body = split_with_nonsense, .argument = play };
+
+		play->which = which;
+		assert_int_equal(run_job(&job), 0);
+		munmap(play, sizeof(*play));
+	}
+}
+
 static void a_split_may_leave_ranks_out(void **state)
 {
 	for_ranks(split_without_some, 2, 4);
@@ -397,6 +514,15 @@ static void ranks_meet_in_a_store_of_the_users_own(void **state)
 	in_one_process(threads_meet_in_a_table);
 }
 
+static void a_plan_names_the_transports_that_carry_it(void **state)
+{
+	const char *const hosts[] = { "TEST_HOSTS=2", "TUTTI_TRANSPORT=shm,tcp",
+				      "TUTTI_ALGORITHM=flat", NULL };
+	const struct job job = { .ranks = 3, .env = hosts, .body = names_carriers };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
 static void a_rank_alone_has_all_operations(void **state)
 {
 	const struct job job = { .ranks = 1, .whole = alone };
@@ -415,9 +541,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_split_orders_by_key_and_splits_again),
 		cmocka_unit_test(a_split_may_leave_ranks_out),
 		cmocka_unit_test(a_split_succeeds_on_all_ranks_or_none),
+		cmocka_unit_test(a_split_believes_nothing_that_ranks_send),
 		cmocka_unit_test(several_communicators_meet_in_one_store),
 		cmocka_unit_test(threads_of_a_process_are_ranks),
 		cmocka_unit_test(ranks_meet_in_a_store_of_the_users_own),
+		cmocka_unit_test(a_plan_names_the_transports_that_carry_it),
 		cmocka_unit_test(a_rank_alone_has_all_operations),
 		cmocka_unit_test(a_thousand_communicators_leave_nothing),
 	};

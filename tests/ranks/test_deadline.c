@@ -266,6 +266,67 @@ static void a_stopped_one_is_blamed_before_one_that_is_further_behind(void **sta
 	is_blamed(2, 2, true);
 }
 
+/* ---- two that send to each other */
+
+#define LONG (1u << 22) /* elements: more than any link takes without a receive */
+
+struct senders {
+	atomic_int joined, told;
+	uint32_t answer;   /* elements that rank 1 sends to rank 0 before it receives; rank 0 sends
+			      LONG of them */
+	const char *words; /* of the error message */
+};
+
+static int play_senders(tutti_comm_t comm, void *argument)
+{
+	struct senders *senders = argument;
+	const int rank = tutti_comm_rank(comm);
+	float *elements = calloc(LONG, sizeof(*elements));
+	tutti_result_t result = TUTTI_OK;
+
+	meet_at(&senders->joined, RANKS);
+	if (rank < 2)
+		result = tutti_send(comm, elements, rank == 0 ? LONG : senders->answer,
+				    TUTTI_FLOAT32, 1 - rank, NULL);
+	if (rank == 1 && !result) /* it was short, and is on its way */
+		await_count(&senders->told, 1);
+	if (rank == 0 || (rank == 1 && result))
+		atomic_fetch_add(&senders->told, 1);
+	if (!result) /* the third one, too, is to hear of them, and misses no deadline of its own */
+		result = call_within(comm, 20, NULL);
+	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, tutti_last_error(comm));
+	CLAIM(strstr(tutti_last_error(comm), senders->words), "\"%s\" does not say \"%s\"",
+	      tutti_last_error(comm), senders->words);
+	free(elements);
+	return 0;
+}
+
+static void senders_are_told(uint32_t answer, const char *words)
+{
+	struct senders *senders = shared_memory(sizeof(*senders));
+	const struct job job = { .ranks = RANKS,
+				 .env = half_a_second,
+				 .body = play_senders,
+				 .argument = senders,
+				 .limit_s = 20 };
+
+	senders->answer = answer;
+	senders->words = words;
+	assert_int_equal(run_job(&job), 0);
+}
+
+static void two_that_send_first_are_told_that_both_wait_in_sends(void **state)
+{
+	senders_are_told(LONG, "sends 16777216 bytes to rank ");
+	senders_are_told(LONG - 1, "both ranks wait in sends");
+}
+
+static void a_send_that_has_ended_does_not_wait(void **state)
+{
+	senders_are_told(2, "has sent 8 bytes to rank 0, which has not called the receive: has "
+			    "rank 1 called its receive?");
+}
+
 /* ---- a job that is stopped as a whole */
 
 /* So long that a deadline of 1 s passes, if all of it counts. */
@@ -412,6 +473,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_receive_has_a_deadline),
 		cmocka_unit_test(a_request_has_a_deadline),
 		cmocka_unit_test(a_stopped_rank_is_named_and_told),
+		cmocka_unit_test(two_that_send_first_are_told_that_both_wait_in_sends),
+		cmocka_unit_test(a_send_that_has_ended_does_not_wait),
 		cmocka_unit_test(of_two_the_one_that_is_further_behind_is_blamed),
 		cmocka_unit_test(a_stopped_one_is_blamed_before_one_that_is_further_behind),
 		cmocka_unit_test(a_job_that_was_stopped_as_a_whole_goes_on),

@@ -2,7 +2,7 @@
 /* A rank that may open k descriptors more and no other, or have k MiB of address space more, for k = 0, 1, 2, … until all
  * goes well: while it joins, when links are first used, when the communicator is split or shrunk, when a store is opened.
  * Whatever fails, its sentence names the limit; every rank is told soon; the communicator can be used or is revoked, on
- * all ranks alike; and no descriptor is left.
+ * all ranks alike; and no descriptor is left. And ranks whose files may have few bytes.
  *
  *   test_exhaustion shm|tcp|mixed */
 #include <errno.h>
@@ -326,6 +326,108 @@ static void stores_without_descriptors_are_told_soon(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+/* ---- files: beyond the limit of their size the kernel ends a process by a signal */
+
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_FSIZE, &limit);
+	limit.rlim_cur = bytes;
+	setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+static int use_heap(tutti_comm_t comm, int rank)
+{
+	float *values;
+
+	SUCCEEDS(tutti_mem_alloc(COUNT * sizeof(*values), (void **)&values));
+	for (int i = 0; i < COUNT; i++)
+		values[i] = (float)(rank + 1);
+	SUCCEEDS(tutti_all_reduce(comm, values, values, COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	for (int i = 0; i < COUNT; i++)
+		CLAIM(values[i] == RANKS * (RANKS + 1) / 2, "element %d is %g", i, (double)values[i]);
+	tutti_mem_free(values);
+	return 0;
+}
+
+static int have_heaps_of_many_sizes(int rank, void *argument)
+{
+	static const rlim_t limits[RANKS] = { 48u << 20, RLIM_INFINITY, (rlim_t)16 << 30, (50u << 20) + 1234 };
+	tutti_comm_t comm = NULL;
+	void *memory;
+
+	limit_files(limits[rank]);
+	SUCCEEDS(tutti_init(NULL, &comm));
+	const int failed = use_heap(comm, rank);
+	if (rank == 0)
+		CLAIM(tutti_mem_alloc(64u << 20, &memory) == TUTTI_ERR_INVALID && strstr(tutti_last_error(NULL), "expected 1 to 50331648, ") &&
+			      strstr(tutti_last_error(NULL), "ulimit -f"),
+		      "\"%s\"", tutti_last_error(NULL));
+	tutti_comm_destroy(comm);
+	return failed;
+}
+
+static void heaps_are_as_large_as_files_may_be(void **state)
+{
+	const struct job job = { .ranks = RANKS, .whole = have_heaps_of_many_sizes };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+/* No rank's memory can be shared; TCP needs none. */
+static int join_without_files(int rank, void *argument)
+{
+	const bool shares = strcmp(transport_chosen, "tcp") != 0;
+	tutti_comm_t comm = NULL;
+	void *memory;
+
+	limit_files(0);
+	const tutti_result_t none = tutti_mem_alloc(COUNT, &memory);
+	const bool good = none == TUTTI_ERR_SYSTEM && strstr(tutti_last_error(NULL), "ulimit -f");
+	const tutti_result_t result = tutti_init(NULL, &comm);
+	limit_files(RLIM_INFINITY); /* what claims say may go to a file */
+	CLAIM(good, "tutti_mem_alloc: %d, expected an error that names the limit", (int)none);
+	CLAIM(shares ? result < 0 && strstr(tutti_last_error(NULL), "ulimit -f") : result == TUTTI_OK, "tutti_init: %d, \"%s\"", (int)result,
+	      tutti_last_error(NULL));
+	tutti_comm_destroy(comm);
+	return 0;
+}
+
+static void joining_without_files_is_told_soon(void **state)
+{
+	const struct job job = { .ranks = RANKS, .whole = join_without_files, .limit_s = SOON_S };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static int set_value_without_files(int rank, void *argument)
+{
+	static char value[10000];
+	const tutti_comm_t comm = NULL;
+	tutti_store_t store;
+
+	limit_files(4096);
+	SUCCEEDS(tutti_store_open(argument, 1, 1, &store));
+	SUCCEEDS(tutti_store_set(store, "short", value, 4096));
+	CLAIM(tutti_store_set(store, "long", value, sizeof(value)) == TUTTI_ERR_SYSTEM && strstr(tutti_last_error(NULL), "ulimit -f"), "\"%s\"",
+	      tutti_last_error(NULL));
+	tutti_store_close(store);
+	return 0;
+}
+
+static void values_are_no_larger_than_files_may_be(void **state)
+{
+	char directory[64], address[80], command[80];
+	const struct job job = { .ranks = 1, .whole = set_value_without_files, .argument = address };
+
+	make_directory(directory);
+	snprintf(address, sizeof(address), "file:%s", directory);
+	assert_int_equal(run_job(&job), 0);
+	snprintf(command, sizeof(command), "rm -r %s", directory);
+	assert_int_equal(system(command), 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -337,6 +439,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_split_without_memory_is_told_soon),
 		cmocka_unit_test(a_shrink_without_descriptors_is_told_soon),
 		cmocka_unit_test(stores_without_descriptors_are_told_soon),
+		cmocka_unit_test(heaps_are_as_large_as_files_may_be),
+		cmocka_unit_test(joining_without_files_is_told_soon),
+		cmocka_unit_test(values_are_no_larger_than_files_may_be),
 	};
 
 	if (choose_transport(argc, argv))

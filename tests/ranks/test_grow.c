@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -20,6 +21,7 @@
 #include <cmocka.h>
 
 #include "harness.h"
+#include "parts.h"
 
 #define MOST 12
 #define LONG 200000
@@ -590,6 +592,77 @@ static void the_clerk_may_die(void **state)
 	assert_int_equal(run_play(&play, 4, outlive_the_clerk, "TUTTI_TIMEOUT=40", 1, SIGALRM), 0);
 }
 
+/* ---- a clerk that does not call tutti_comm_grow, but what it is made of, and says something else */
+
+struct word {
+	int32_t result;
+	uint32_t length;
+	char text[640];
+};
+
+static const struct word words[] = {
+	{ .result = 7 },
+	{ .result = -99, .text = "\033[2J and so on" },
+	{ .result = TUTTI_OK, .length = UINT32_MAX },
+	{ .result = TUTTI_OK, .length = 0 },
+};
+#define WORDS (sizeof(words) / sizeof(words[0]))
+
+struct speech {
+	size_t which;
+	atomic_int done;
+};
+
+/* What comes of it on this rank does not matter. */
+static void be_another_clerk(tutti_comm_t comm, const struct word *word)
+{
+	const struct {
+		uint64_t id;
+		int64_t newcomers;
+	} question = { 5, 1 };
+	const struct {
+		int32_t result;
+		uint32_t length;
+	} report = { 0 };
+	size_t length = sizeof(report), lengths[2];
+	uint8_t all[2 * 4096];
+
+	tt_part_all_gather(comm, TT_PART_GROW, &question, all, sizeof(question));
+	tt_part_all_gather(comm, TT_PART_GROW, &length, lengths, sizeof(length));
+	tt_part_all_gather_v(comm, TT_PART_GROW, &report, all, lengths);
+	tt_part_broadcast(comm, TT_PART_GROW, word, all, sizeof(*word), 0);
+}
+
+static int hear_another_clerk(tutti_comm_t comm, void *argument)
+{
+	struct speech *speech = argument;
+	tutti_comm_t out;
+
+	if (tutti_comm_rank(comm) == 0) {
+		be_another_clerk(comm, &words[speech->which]);
+		await_count(&speech->done, 1);
+		return 0;
+	}
+	const tutti_result_t result = tutti_comm_grow(comm, NULL, 1, &out);
+	atomic_fetch_add(&speech->done, 1);
+	CLAIM(result == TUTTI_ERR_UNSUPPORTED && !out, "word %zu: %d (%s)", speech->which, result, tutti_last_error(comm));
+	CLAIM(strstr(tutti_last_error(comm), "version of tutti"), "word %zu: it says: %s", speech->which, tutti_last_error(comm));
+	CLAIM(!strchr(tutti_last_error(comm), '\033'), "word %zu: the message speaks to the terminal", speech->which);
+	return 0;
+}
+
+static void the_clerk_is_not_believed(void **state)
+{
+	for (size_t which = 0; which < WORDS; which++) {
+		struct speech *speech = shared_memory(sizeof(*speech));
+		const struct job job = { .ranks = 2, .body = hear_another_clerk, .argument = speech };
+
+		speech->which = which;
+		assert_int_equal(run_job(&job), 0);
+		munmap(speech, sizeof(*speech));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -603,6 +676,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_member_without_descriptors_is_told_to_all),
 		cmocka_unit_test(the_lost_are_replaced),
 		cmocka_unit_test(the_clerk_may_die),
+		cmocka_unit_test(the_clerk_is_not_believed),
 	};
 
 	if (argc == 3)

@@ -24,7 +24,7 @@
 #define RANKS	   4
 #define SOON_S	   8.0 /* a loaded machine's; the deadline is 40 s away */
 #define DEADLINE   "TUTTI_TIMEOUT=40"
-#define REQUESTS   8 /* messages of every rank to the store, with the hello: see steps */
+#define REQUESTS   9 /* messages of every rank to the store, with the hello: see steps */
 
 enum call { SENDMSG, SOCKET, SEND };
 
@@ -41,10 +41,11 @@ static const struct step steps[] = {
 	{ "its record is stored", SENDMSG, 0, 6 },
 	{ "it has half of the records", SENDMSG, 0, 7 },
 	{ "it has stored those", SENDMSG, 0, 8 },
+	{ "it knows that all have come", SENDMSG, 0, 9 },
 	{ "it begins to join", SOCKET, REQUESTS, 1 },
 	{ "it says the first word to another", SEND, REQUESTS, 1 },
 	{ "it says the second word to another", SEND, REQUESTS, 2 },
-	{ "it has joined, or is about to", SENDMSG, 0, 9 },
+	{ "it has joined, or is about to", SENDMSG, 0, 10 },
 };
 #define STEPS (sizeof(steps) / sizeof(steps[0]))
 #define STEPS_WITHOUT_LAST 3 /* those that any rank takes while the last one is not there */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every collective × type × operation × odd size × in place, checked against double precision on every rank.
+/* Every collective × type × operation × odd size × in place, checked against double precision on every rank; in the
+ * reproducible mode, bit by bit against a left fold.
  *
  *   test_matrix RANKS [NAME=VALUE …]      the environment of the ranks: transport, algorithm, hosts
  *   test_matrix launched                  as one rank of those that its environment speaks of
@@ -14,6 +15,7 @@
 
 #define GUARD 64   /* bytes behind each buffer that nobody may touch */
 #define FILL 0x5a
+#define RANKS_MAX 32
 
 static const size_t sizes[] = { 0, 1, 2, 3, 7, 17, 64, 257, 1000, 4099 };
 #define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
@@ -25,8 +27,10 @@ struct setting {
 	tutti_dtype_t dtype;
 	tutti_op_t op;
 	bool in_place;
+	bool reproducible;
 	int share, turn;
 	size_t *counts, *displs, *back, *back_displs; /* of the _v forms */
+	tutti_op_t premul_sum[TUTTI_DTYPE_COUNT];
 };
 
 typedef int check_fn(struct setting *s, uint8_t *send, uint8_t *recv);
@@ -55,10 +59,69 @@ static double reduced(const struct setting *s, int first, int last, size_t i)
 	return s->op == TUTTI_AVG ? sum / s->size : sum;
 }
 
+/* Numbers that are rounded wherever they can be: of both signs, of different magnitudes, with all digits. */
+static double rough_input(int rank, size_t i, tutti_op_t op)
+{
+	const unsigned mixed = (unsigned)(i * 2654435761u + (size_t)rank * 40503u + 12345u) >> 7;
+
+	if (op == TUTTI_PROD)
+		return 1 + ((int)(mixed % 65) - 32) / 128.0;
+	return ((int)(mixed % 4001) - 2000) / (double)(64 << mixed % 6);
+}
+
+/* What rank `rank` contributes at place i to a reduction of the reproducible mode, and how a pre-multiplied sum scales it. */
+static void set_rough(const struct setting *s, uint8_t *buffer, size_t at, int rank, size_t i)
+{
+	if (value_is_float(s->dtype))
+		value_set(buffer, at, s->dtype, rough_input(rank, i, s->op));
+	else
+		value_set(buffer, at, s->dtype, value_input(rank, i, s->dtype, s->op < TUTTI_OP_COUNT ? s->op : TUTTI_SUM));
+}
+
+static void set_scalar(const struct setting *s, uint8_t *scalar, int rank)
+{
+	value_set(scalar, 0, s->dtype, value_is_float(s->dtype) ? 1.0 / (rank + 3) : rank + 3);
+}
+
 static void fill(const struct setting *s, uint8_t *buffer, size_t n, size_t first)
 {
 	for (size_t i = 0; i < n; i++)
-		value_set(buffer, i, s->dtype, value_input(s->rank, first + i, s->dtype, s->op));
+		if (s->reproducible && s->op >= 0)
+			set_rough(s, buffer, i, s->rank, first + i);
+		else
+			value_set(buffer, i, s->dtype, value_input(s->rank, first + i, s->dtype, s->op));
+}
+
+/* Are the bits others than those of the left fold of ranks 0 … last? */
+static int differs_from_fold(const struct setting *s, const char *what, const uint8_t *recv, size_t place, int last,
+			     size_t i)
+{
+	const size_t bytes = tutti_dtype_size(s->dtype);
+	uint8_t inputs[RANKS_MAX][8], scalar[8], expected[8];
+	const void *elements[RANKS_MAX];
+
+	for (int rank = 0; rank <= last; rank++) {
+		elements[rank] = inputs[rank];
+		set_rough(s, inputs[rank], 0, rank, i);
+		set_scalar(s, scalar, rank);
+		if (s->op >= TUTTI_OP_COUNT)
+			value_scale(inputs[rank], inputs[rank], scalar, s->dtype);
+	}
+	value_fold(expected, elements, last + 1, s->dtype, s->op < TUTTI_OP_COUNT ? s->op : TUTTI_SUM);
+	tutti_comm_t comm = s->comm;
+	CLAIM(memcmp(expected, recv + place * bytes, bytes) == 0,
+	      "%s of %zu %s, op %s%s: element %zu is %.17g, the left fold %.17g", what, s->count,
+	      tutti_dtype_name(s->dtype), s->op < TUTTI_OP_COUNT ? tutti_op_name(s->op) : "pre-multiplied sum",
+	      s->in_place ? ", in place" : "", i, value_get(recv, place, s->dtype), value_get(expected, 0, s->dtype));
+	return 0;
+}
+
+/* Is element `place` not what ranks 0 … last reduce to at place i of the vector? */
+static int unlike(const struct setting *s, const char *what, const uint8_t *recv, size_t place, int last, size_t i)
+{
+	if (s->reproducible)
+		return differs_from_fold(s, what, recv, place, last, i);
+	return differs(s, what, recv, i, place, reduced(s, 0, last, i));
 }
 
 static int check_all_reduce(struct setting *s, uint8_t *send, uint8_t *recv)
@@ -68,7 +131,7 @@ static int check_all_reduce(struct setting *s, uint8_t *send, uint8_t *recv)
 	fill(s, send, s->count, 0);
 	SUCCEEDS(tutti_all_reduce(comm, send, recv, s->count, s->dtype, s->op, NULL));
 	for (size_t i = 0; i < s->count; i++)
-		if (differs(s, "all_reduce", recv, i, i, reduced(s, 0, s->size - 1, i)))
+		if (unlike(s, "all_reduce", recv, i, s->size - 1, i))
 			return 1;
 	return 0;
 }
@@ -81,7 +144,7 @@ static int check_reduce(struct setting *s, uint8_t *send, uint8_t *recv)
 	SUCCEEDS(tutti_reduce(comm, send, s->rank == s->root ? recv : NULL, s->count, s->dtype, s->op, s->root,
 			      NULL));
 	for (size_t i = 0; i < s->count && s->rank == s->root; i++)
-		if (differs(s, "reduce", recv, i, i, reduced(s, 0, s->size - 1, i)))
+		if (unlike(s, "reduce", recv, i, s->size - 1, i))
 			return 1;
 	return 0;
 }
@@ -95,7 +158,7 @@ static int check_scan(struct setting *s, uint8_t *send, uint8_t *recv)
 	fill(s, send, s->count, 0);
 	SUCCEEDS(tutti_scan(comm, send, recv, s->count, s->dtype, s->op, NULL));
 	for (size_t i = 0; i < s->count; i++)
-		if (differs(s, "scan", recv, i, i, reduced(s, 0, s->rank, i)))
+		if (unlike(s, "scan", recv, i, s->rank, i))
 			return 1;
 	return 0;
 }
@@ -109,7 +172,7 @@ static int check_exscan(struct setting *s, uint8_t *send, uint8_t *recv)
 	fill(s, send, s->count, 0);
 	SUCCEEDS(tutti_exscan(comm, send, recv, s->count, s->dtype, s->op, NULL));
 	for (size_t i = 0; i < s->count && s->rank > 0; i++)
-		if (differs(s, "exscan", recv, i, i, reduced(s, 0, s->rank - 1, i)))
+		if (unlike(s, "exscan", recv, i, s->rank - 1, i))
 			return 1;
 	return 0;
 }
@@ -124,7 +187,7 @@ static int check_reduce_scatter(struct setting *s, uint8_t *send, uint8_t *recv)
 		recv = send + mine * tutti_dtype_size(s->dtype);
 	SUCCEEDS(tutti_reduce_scatter(comm, send, recv, s->count, s->dtype, s->op, NULL));
 	for (size_t i = 0; i < s->count; i++)
-		if (differs(s, "reduce_scatter", recv, i, i, reduced(s, 0, s->size - 1, mine + i)))
+		if (unlike(s, "reduce_scatter", recv, i, s->size - 1, mine + i))
 			return 1;
 	return 0;
 }
@@ -139,7 +202,7 @@ static int check_reduce_scatter_v(struct setting *s, uint8_t *send, uint8_t *rec
 		recv = send + mine * tutti_dtype_size(s->dtype);
 	SUCCEEDS(tutti_reduce_scatter_v(comm, send, recv, s->counts, s->dtype, s->op, NULL));
 	for (size_t i = 0; i < s->counts[s->rank]; i++)
-		if (differs(s, "reduce_scatter_v", recv, i, i, reduced(s, 0, s->size - 1, mine + i)))
+		if (unlike(s, "reduce_scatter_v", recv, i, s->size - 1, mine + i))
 			return 1;
 	return 0;
 }
@@ -323,10 +386,10 @@ static int check_types(struct setting *s, size_t c, uint8_t *send, uint8_t *recv
 {
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++) {
 		s->dtype = (tutti_dtype_t)dtype;
-		const int ops = checks[c].reduces ? TUTTI_OP_COUNT : 1;
+		const int ops = checks[c].reduces ? TUTTI_OP_COUNT + s->reproducible : 1;
 		for (int op = 0; op < ops; op++) {
-			s->op = checks[c].reduces ? op : -1;
-			if (checks[c].reduces && !op_is_defined(op, s->dtype))
+			s->op = !checks[c].reduces ? -1 : op < TUTTI_OP_COUNT ? op : s->premul_sum[dtype];
+			if (checks[c].reduces && op < TUTTI_OP_COUNT && !op_is_defined(op, s->dtype))
 				continue;
 			s->in_place = (op + dtype) % 2;
 			for (int twice = 0; twice < 2; twice++, s->in_place = !s->in_place)
@@ -335,6 +398,65 @@ static int check_types(struct setting *s, size_t c, uint8_t *send, uint8_t *recv
 					    elements * tutti_dtype_size(s->dtype)))
 					return 1;
 		}
+	}
+	return 0;
+}
+
+static int make_premul_sums(struct setting *s)
+{
+	tutti_comm_t comm = s->comm;
+
+	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++) {
+		uint8_t scalar[8];
+
+		s->dtype = (tutti_dtype_t)dtype;
+		set_scalar(s, scalar, s->rank);
+		SUCCEEDS(tutti_op_create_premul_sum(comm, scalar, s->dtype, &s->premul_sum[dtype]));
+	}
+	return 0;
+}
+
+/* All ranks contribute the largest number: no sum of them fits the type, but their average does. */
+static int check_average(struct setting *s, double number, uint8_t *send, uint8_t *recv)
+{
+	static const size_t counts[] = { 1, 4099 };
+	tutti_comm_t comm = s->comm;
+
+	for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
+		const size_t n = counts[k], size = (size_t)s->size;
+
+		for (size_t i = 0; i < n * size; i++)
+			value_set(send, i, s->dtype, number);
+		SUCCEEDS(tutti_all_reduce(comm, send, recv, n, s->dtype, TUTTI_AVG, NULL));
+		for (size_t i = 0; i < n; i++)
+			CLAIM(value_get(recv, i, s->dtype) == number, "the average of %d times %g, %s, is %g", s->size,
+			      number, tutti_dtype_name(s->dtype), value_get(recv, i, s->dtype));
+		SUCCEEDS(tutti_reduce(comm, send, recv, n, s->dtype, TUTTI_AVG, 0, NULL));
+		CLAIM(value_get(recv, n - 1, s->dtype) == number, "reduced, the average of %d times %g, %s, is %g", s->size,
+		      number, tutti_dtype_name(s->dtype), value_get(recv, n - 1, s->dtype));
+		SUCCEEDS(tutti_reduce_scatter(comm, send, recv, n, s->dtype, TUTTI_AVG, NULL));
+		CLAIM(value_get(recv, n - 1, s->dtype) == number, "scattered, the average of %d times %g, %s, is %g",
+		      s->size, number, tutti_dtype_name(s->dtype), value_get(recv, n - 1, s->dtype));
+	}
+	return 0;
+}
+
+static int check_averages(struct setting *s, uint8_t *send, uint8_t *recv)
+{
+	static const struct {
+		tutti_dtype_t dtype;
+		double number;
+	} cases[] = {
+		{ TUTTI_INT8, 100 },	      { TUTTI_INT8, -128 },	       { TUTTI_UINT8, 255 },
+		{ TUTTI_INT16, 32767 },	      { TUTTI_UINT16, 65535 },	       { TUTTI_INT32, -2147483648.0 },
+		{ TUTTI_UINT32, 4294967295.0 }, { TUTTI_FLOAT16, 60000 },      { TUTTI_FLOAT16, -65504 },
+		{ TUTTI_FLOAT8_E4M3, 448 },   { TUTTI_FLOAT8_E5M2, 57344 },
+	};
+
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		s->dtype = cases[k].dtype;
+		if (check_average(s, cases[k].number, send, recv))
+			return 1;
 	}
 	return 0;
 }
@@ -348,7 +470,13 @@ static int body(tutti_comm_t comm, void *argument)
 	size_t tables[4][64];
 	int failed = 0;
 
+	const char *reproducible = getenv("TUTTI_REPRODUCIBLE");
+
 	s.share = share ? atoi(share) : 1;
+	s.reproducible = reproducible && strcmp(reproducible, "1") == 0;
+	if (s.reproducible)
+		failed = make_premul_sums(&s);
+	failed = failed || check_averages(&s, send, recv);
 	s.counts = tables[0], s.displs = tables[1], s.back = tables[2], s.back_displs = tables[3];
 	for (size_t i = 0; i < NSIZES && !failed; i++) {
 		s.count = sizes[i];
@@ -364,8 +492,7 @@ static int body(tutti_comm_t comm, void *argument)
 			SUCCEEDS(tutti_barrier(comm, NULL));
 	}
 	/* long ones: segments, staging areas and rings go round */
-	s.dtype = TUTTI_FLOAT32;
-	s.op = TUTTI_SUM;
+	s.dtype = s.reproducible ? TUTTI_BFLOAT16 : TUTTI_FLOAT32;
 	s.count = (size_t)(3u << 20) / n / (size_t)s.share + 7;
 	const size_t bytes = s.count * n * 4;
 	uint8_t *a = malloc(bytes + GUARD), *b = malloc(bytes + GUARD);
@@ -400,7 +527,7 @@ int main(int argc, char **argv)
 	const char *number = launched ? getenv("TUTTI_SIZE") : argc > 1 ? argv[1] : NULL;
 	const int ranks = number ? atoi(number) : 0;
 
-	if (ranks < 1 || ranks > 32) {
+	if (ranks < 1 || ranks > RANKS_MAX) {
 		fprintf(stderr, "usage: %s RANKS(1…32) [NAME=VALUE …], or launched, with TUTTI_SIZE set\n", argv[0]);
 		return 2;
 	}

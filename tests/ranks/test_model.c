@@ -103,9 +103,7 @@ static int fail_to_meet(int rank, void *argument)
 		CLAIM(result == TUTTI_ERR_INVALID && strstr(sentence, "TUTTI_MODEL: /dev/null"), "%s (%s)",
 		      tutti_strerror(result), sentence);
 	else
-		CLAIM(result == TUTTI_ERR_PEER_LOST && (strstr(sentence, "rank 0 could not join") /* by its record, or by the store */
-							|| strstr(sentence, "rank 0 gave up the meeting")),
-		      "%s (%s)", tutti_strerror(result), sentence);
+		CLAIM(result == TUTTI_ERR_PEER_LOST && strstr(sentence, "rank 0 could not join: TUTTI_MODEL: /dev/null"), "%s (%s)", tutti_strerror(result), sentence);
 	return 0;
 }
 

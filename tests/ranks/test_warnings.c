@@ -106,6 +106,36 @@ static void a_choice_by_cost_is_no_reason_to_warn(void **state)
 	assert_int_equal(run_job(&job), 0);
 }
 
+/* ---- a variable that is misspelt */
+
+static int have_unknown_variables(int rank, void *argument)
+{
+	struct warnings comms = { .subsystem = "comm" };
+	tutti_comm_t comm = NULL, again = NULL;
+
+	tutti_log_set_sink(keep, &comms);
+	SUCCEEDS(tutti_init(NULL, &comm));
+	CLAIM(comms.count == (rank == 0), "%d warnings, the last: \"%s\"", comms.count, comms.last);
+	CLAIM(rank != 0 || strstr(comms.last, "TUTTI_TIMEOOT (did you mean TUTTI_TIMEOUT?), which "
+					      "tutti does not read"),
+	      "\"%s\"", comms.last);
+	CLAIM(!strstr(comms.last, "secret"), "\"%s\" tells the value", comms.last);
+	SUCCEEDS(
+		tutti_comm_create(NULL, 0, 1, NULL, &again)); /* of which every process is rank 0 */
+	CLAIM(comms.count == (rank == 0), "warned once more: \"%s\"", comms.last);
+	tutti_comm_destroy(again);
+	tutti_comm_destroy(comm);
+	return 0;
+}
+
+static void one_rank_warns_once_of_a_variable_that_nobody_reads(void **state)
+{
+	static const char *const misspelt[] = { "TUTTI_TIMEOOT=secret", NULL };
+	const struct job job = { .ranks = RANKS, .env = misspelt, .whole = have_unknown_variables };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
 /* ---- no board */
 
 #define FILE_MAX (16u << 20) /* the arena of RANKS ranks fits, their board does not */
@@ -176,6 +206,7 @@ static void a_board_that_one_rank_lacks_is_used_by_none(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_rank_warns_once_of_a_variable_that_nobody_reads),
 		cmocka_unit_test(an_algorithm_that_cannot_is_warned_of_once),
 		cmocka_unit_test(a_choice_by_cost_is_no_reason_to_warn),
 		cmocka_unit_test(ranks_without_a_board_say_so),

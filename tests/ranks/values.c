@@ -49,23 +49,28 @@ static double decode(uint32_t bits, const struct format *format)
 			    exponent - format->bias - format->mantissa_bits);
 }
 
-/* Finite values inside the normal range or zero: all that the tests need. */
+/* Rounds to nearest even. What is too large becomes infinity, or in E4M3 the largest number. */
 static uint32_t encode(double value, const struct format *format)
 {
-	const uint32_t sign = (value < 0 ? 1u : 0u) << (format->mantissa_bits + format->exponent_bits);
+	const int width = format->mantissa_bits + format->exponent_bits, lowest = 1 - format->bias;
+	const uint32_t infinity = (1u << width) - (1u << format->mantissa_bits);
+	const uint32_t largest = format->finite_only ? (1u << width) - 2 : infinity;
+	const uint32_t sign = (signbit(value) ? 1u : 0u) << width;
 	int exponent;
 
+	if (isnan(value))
+		return (1u << width) - 1;
 	if (value == 0)
 		return sign;
-	frexp(fabs(value), &exponent); /* fabs(value) = f * 2^exponent, f in [0.5, 1) */
-	exponent--;
-	double mantissa = nearbyint(ldexp(fabs(value), format->mantissa_bits - exponent));
-	if (mantissa == ldexp(1, format->mantissa_bits + 1)) {
-		mantissa /= 2;
-		exponent++;
-	}
-	return sign | (uint32_t)(exponent + format->bias) << format->mantissa_bits |
-	       ((uint32_t)mantissa & ((1u << format->mantissa_bits) - 1));
+	if (isinf(value))
+		return sign | largest;
+	frexp(value, &exponent); /* fabs(value) = f * 2^exponent, f in [0.5, 1) */
+	/* subnormal numbers have the steps of the lowest normal ones */
+	exponent = exponent - 1 > lowest ? exponent - 1 : lowest;
+	const double steps = nearbyint(ldexp(fabs(value), format->mantissa_bits - exponent));
+	const double bits = steps + ldexp(exponent - lowest, format->mantissa_bits);
+
+	return sign | (bits < largest ? (uint32_t)bits : largest);
 }
 
 #define INTEGERS(X)                                                                         \
@@ -150,4 +155,194 @@ bool value_close(double found, double expected, tutti_dtype_t dtype, int steps)
 	if (!value_is_float(dtype))
 		return found == trunc(expected);
 	return fabs(found - expected) <= ldexp(fabs(expected), -mantissa - 1) * (steps + 1);
+}
+
+/* ---- the promise of the reproducible mode */
+
+static uint64_t integer_get(const void *element, tutti_dtype_t dtype)
+{
+	uint64_t bits = 0;
+
+	switch (dtype) {
+#define GET(name, type)                          \
+	case name: {                             \
+		type value;                      \
+		memcpy(&value, element, sizeof(value)); \
+		return (uint64_t)value;          \
+	}
+		INTEGERS(GET)
+#undef GET
+	default: return bits;
+	}
+}
+
+static uint64_t integer_combine(uint64_t a, uint64_t b, tutti_op_t op, bool has_sign)
+{
+	const bool less = has_sign ? (int64_t)a < (int64_t)b : a < b;
+
+	switch (op) {
+	case TUTTI_PROD: return a * b;
+	case TUTTI_MIN: return less ? a : b;
+	case TUTTI_MAX: return less ? b : a;
+	case TUTTI_BAND: return a & b;
+	case TUTTI_BOR: return a | b;
+	case TUTTI_BXOR: return a ^ b;
+	default: return a + b;
+	}
+}
+
+/* In 64 bits: of shorter types only the end is cut off. */
+static void fold_integers(void *result, const void *const *elements, int n, tutti_dtype_t dtype, tutti_op_t op)
+{
+	const bool has_sign = dtype % 2 == 0;
+	uint64_t all = integer_get(elements[0], dtype);
+
+	for (int rank = 1; rank < n; rank++)
+		all = integer_combine(all, integer_get(elements[rank], dtype), op, has_sign);
+	if (op == TUTTI_AVG)
+		all = has_sign ? (uint64_t)((int64_t)all / n) : all / (uint64_t)n;
+	memcpy(result, &all, tutti_dtype_size(dtype)); /* little-endian: the low bytes */
+}
+
+static double float_combine(double a, double b, tutti_op_t op)
+{
+	switch (op) {
+	case TUTTI_PROD: return a * b;
+	case TUTTI_MIN: return isnan(a) || (a < b) || (a == b && signbit(a)) ? a : b;
+	case TUTTI_MAX: return isnan(a) || (a > b) || (a == b && !signbit(a)) ? a : b;
+	default: return a + b;
+	}
+}
+
+/* A double has so many digits (53 = 2 * 24 + 5) that the sum, product or quotient of two float32, rounded
+ * to it and then to float32, is what float32 arithmetic gives. */
+static double in_wide_type(double value, tutti_dtype_t dtype)
+{
+	return dtype == TUTTI_FLOAT64 ? value : (double)(float)value;
+}
+
+void value_fold(void *result, const void *const *elements, int n, tutti_dtype_t dtype, tutti_op_t op)
+{
+	if (!value_is_float(dtype)) {
+		fold_integers(result, elements, n, dtype, op);
+		return;
+	}
+	double all = value_get(elements[0], 0, dtype);
+
+	for (int rank = 1; rank < n; rank++)
+		all = in_wide_type(float_combine(all, value_get(elements[rank], 0, dtype), op), dtype);
+	if (op == TUTTI_AVG)
+		all = in_wide_type(all / n, dtype);
+	value_set(result, 0, dtype, all);
+}
+
+void value_scale(void *result, const void *element, const void *scalar, tutti_dtype_t dtype)
+{
+	const void *const factors[2] = { element, scalar };
+
+	value_fold(result, factors, 2, dtype, TUTTI_PROD);
+}
+
+/* ---- bounds of errors: docs/algorithms.md, "Error bounds" */
+
+static int log2_up(int n)
+{
+	int k = 0;
+
+	while (1 << k < n)
+		k++;
+	return k;
+}
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+	while (*names && strcmp(name, *names) != 0)
+		names++;
+	return *names != NULL;
+}
+
+bool value_is_one_fold(const char *algorithm)
+{
+	static const char *const names[] = { "flat", "star", "two_shot", "pairwise", "board", "direct", NULL };
+
+	return algorithm && is_one_of(algorithm, names);
+}
+
+int value_height(const struct value_way *way)
+{
+	static const char *const logarithmic[] = { "tree", "doubling", "halving_doubling", NULL };
+	const char *name = way->algorithm ? way->algorithm : "";
+	const int ranks = way->ranks, hosts = way->hosts, most = way->most;
+
+	if (ranks <= 1)
+		return 0;
+	if (is_one_of(name, logarithmic))
+		return log2_up(ranks);
+	if (strcmp(name, "double_tree") == 0)
+		return way->reduction == VALUE_REDUCE ? 2 * log2_up(ranks) - 1 : 2 * log2_up(ranks + 1) - 2;
+	if (strcmp(name, "hierarchical") == 0)
+		return log2_up(most) + (way->reduction == VALUE_REDUCE_SCATTER ? hosts - 1 : log2_up(hosts));
+	if (strcmp(name, "hierarchical_split") == 0)
+		return most - 1 + hosts - 1;
+	return ranks - 1; /* each combination on the way adds a rank at least */
+}
+
+static bool is_narrow(tutti_dtype_t dtype)
+{
+	return format_of(dtype) != NULL;
+}
+
+/* Roundings on the way of one contribution, at most. */
+struct roundings {
+	int stored; /* of 16- and 8-bit floats: to the element type */
+	int inside; /* to the type in which a step computes */
+};
+
+static struct roundings roundings_of(const struct value_way *way)
+{
+	const int others = way->ranks - 1, height = value_height(way);
+	const bool one_fold = value_is_one_fold(way->algorithm), narrow = is_narrow(way->dtype);
+	struct roundings r = { one_fold ? 1 : height, height };
+
+	if (way->op == TUTTI_PROD) /* all factors' roundings are in the product, whatever their place in the tree */
+		return (struct roundings){ one_fold ? 1 : others, others };
+	if (way->op == TUTTI_AVG) /* partial averages: two products and a sum */
+		r.inside = one_fold || !narrow ? height + 1 : 3 * height;
+	if (way->op >= TUTTI_OP_COUNT) { /* the product with the scalar is stored */
+		r.stored++;
+		r.inside++;
+	}
+	return r;
+}
+
+static double unit_roundoff(tutti_dtype_t dtype)
+{
+	const struct format *format = format_of(dtype);
+
+	return ldexp(1, -1 - (format ? format->mantissa_bits : dtype == TUTTI_FLOAT32 ? 23 : 52));
+}
+
+static double least_number(tutti_dtype_t dtype)
+{
+	const struct format *format = format_of(dtype);
+
+	if (format)
+		return ldexp(1, 1 - format->bias - format->mantissa_bits);
+	return dtype == TUTTI_FLOAT32 ? 0x1p-149 : 0x1p-1074;
+}
+
+double value_bound(const struct value_way *way, double magnitude)
+{
+	const struct roundings r = roundings_of(way);
+	const bool narrow = is_narrow(way->dtype);
+	const int divisions = way->op == TUTTI_AVG ? r.stored : 0;
+	const int scalings = way->op >= TUTTI_OP_COUNT ? way->ranks : 0;
+	double exponent = r.inside * log1p(unit_roundoff(narrow ? TUTTI_FLOAT32 : way->dtype));
+
+	if (!value_is_float(way->dtype) || way->op == TUTTI_MIN || way->op == TUTTI_MAX)
+		return 0;
+	if (narrow)
+		exponent += r.stored * log1p(unit_roundoff(way->dtype));
+	/* a thousandth for the reference's own roundings */
+	return 1.001 * expm1(exponent) * magnitude + (divisions + scalings) * least_number(way->dtype);
 }

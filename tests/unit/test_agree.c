@@ -576,11 +576,17 @@ static void a_decision_waits_for_its_value_until_all_is_read(void **state)
 
 static void what_makes_no_sense_is_refused(void **state)
 {
+	/* in a ballot of rank 1, and in such that no higher ones can be had */
+	const struct tt_agree_head unsound[] = { head_of(COLLECT, 2, 0, 0), head_of(PROPOSE, 2, 0, 0),
+						 head_of(COLLECT, UINT64_MAX - 2, 0, 0), head_of(DECIDED, UINT64_MAX - 2, 0, 2),
+						 head_of(PROMISE, 3, UINT64_MAX, 0), head_of(REFUSE, 3, UINT64_MAX, 0) };
 	const uint32_t bodies[][4] = { { 0, 4, 1, 0 }, { 0, 0xffffffff, 0, 0 }, { 9, 0, 0, 0 }, { 1, 0, 0, 0 }, { 0, 3, 0, 0 } };
 	struct world w;
 
 	set_up(&w, 3, 1);
 	come(&w, &w.member[2]);
+	for (size_t i = 0; i < sizeof(unsound) / sizeof(unsound[0]); i++)
+		assert_false(tt_agree_hear(w.member[2].agree, 0, &unsound[i], NULL, w.now));
 	for (uint32_t kind = 0; kind < 12; kind++) {
 		for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
 			for (uint32_t length = 0; length <= sizeof(bodies[0]); length++) {

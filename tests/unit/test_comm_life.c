@@ -2,8 +2,11 @@
 /* What a communicator leaves behind in its thread, and how its making refuses settings: a rank
  * alone shows it. */
 #include <malloc.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -31,6 +34,102 @@ static void an_open_group_ends_with_its_communicator(void **state)
 			TUTTI_OK);
 		tutti_comm_destroy(comm);
 	}
+}
+
+/* 7, or where the call failed or was kept for a group, 0. */
+static int32_t sum_alone(tutti_comm_t comm)
+{
+	static const int32_t send = 7;
+	int32_t recv = 0;
+
+	tutti_all_reduce(comm, &send, &recv, 1, TUTTI_INT32, TUTTI_SUM, NULL);
+	return recv;
+}
+
+/* A thread that opens a group, and calls again on what lies at the same place when another has destroyed its
+ * communicator. */
+struct opener {
+	tutti_comm_t comm;
+	sem_t turn, done;
+	int32_t sum;
+};
+
+static void *open_and_call_again(void *argument)
+{
+	struct opener *o = argument;
+
+	for (;;) {
+		sem_wait(&o->turn);
+		if (!o->comm)
+			return NULL;
+		tutti_group_begin(o->comm);
+		sum_alone(o->comm);
+		sem_post(&o->done);
+		sem_wait(&o->turn);
+		o->sum = sum_alone(o->comm);
+		sem_post(&o->done);
+	}
+}
+
+static void a_group_that_another_thread_has_open_ends_with_its_communicator(void **state)
+{
+	struct opener o = { .comm = NULL };
+	int at_the_same_place = 0;
+	pthread_t thread;
+
+	sem_init(&o.turn, 0, 0);
+	sem_init(&o.done, 0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, open_and_call_again, &o), 0);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(tutti_comm_create(NULL, 0, 1, NULL, &o.comm), TUTTI_OK);
+		const tutti_comm_t before = o.comm;
+		sem_post(&o.turn);
+		sem_wait(&o.done);
+		tutti_comm_destroy(o.comm);
+		assert_int_equal(tutti_comm_create(NULL, 0, 1, NULL, &o.comm), TUTTI_OK);
+		at_the_same_place += o.comm == before;
+		sem_post(&o.turn);
+		sem_wait(&o.done);
+		assert_int_equal(o.sum, 7);
+		tutti_comm_destroy(o.comm);
+	}
+	o.comm = NULL;
+	sem_post(&o.turn);
+	pthread_join(thread, NULL);
+	sem_destroy(&o.turn);
+	sem_destroy(&o.done);
+	print_message("%d of 20 communicators lay where the one before had\n", at_the_same_place);
+}
+
+/* It has no end to free it by. */
+static void *leave_a_group_open(void *argument)
+{
+	bool kept = tutti_group_begin(argument) == TUTTI_OK;
+
+	for (int i = 0; i < 100; i++)
+		kept &= sum_alone(argument) == 0;
+	return kept ? argument : NULL;
+}
+
+static void a_thread_takes_its_open_groups_with_it(void **state)
+{
+	tutti_comm_t comm;
+	size_t before = 0;
+
+	assert_int_equal(tutti_comm_create(NULL, 0, 1, NULL, &comm), TUTTI_OK);
+	for (int i = 0; i < 20; i++) {
+		pthread_t thread;
+		void *kept;
+
+		assert_int_equal(pthread_create(&thread, NULL, leave_a_group_open, comm), 0);
+		pthread_join(thread, &kept);
+		assert_non_null(kept);
+		if (i == 0)
+			before = mallinfo2().uordblks;
+	}
+	assert_true(mallinfo2().uordblks < before + 8000); /* what they take is more than 200 KB */
+	assert_int_equal(sum_alone(comm), 7);
+	tutti_comm_destroy(comm);
 }
 
 /* One operation, and two that travel as one, which nobody waits for. */
@@ -73,6 +172,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_open_group_ends_with_its_communicator),
+		cmocka_unit_test(a_group_that_another_thread_has_open_ends_with_its_communicator),
+		cmocka_unit_test(a_thread_takes_its_open_groups_with_it),
 		cmocka_unit_test(requests_end_with_their_communicator),
 		cmocka_unit_test(a_timeout_that_makes_no_sense_is_quoted),
 	};

@@ -137,13 +137,16 @@ static void reduces_like_c_at_every_length_and_place(void **state)
 		}
 }
 
-static void average_is_the_sum(void **state)
+static void part_of_an_average_is_a_sum_or_a_mean(void **state)
 {
 	const struct tt_kernels *table = table_of(state);
 
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++) {
 		assert_true(table->reduce[TUTTI_AVG][dtype] == table->reduce[TUTTI_SUM][dtype]);
 		assert_true(defined(table, TUTTI_AVG, dtype));
+		assert_true(table->average[dtype]);
+		assert_int_equal(table->mean[dtype] != NULL,
+				 is_float(dtype) && formats[dtype].bytes < 4);
 	}
 }
 
@@ -220,9 +223,8 @@ static void combines_every_16_bit_float_with_interesting_ones_like_c(void **stat
 	}
 }
 
-static void divides_and_scales_like_c(void **state)
+static void scales_like_c(void **state)
 {
-	static const unsigned divisors[] = { 1, 2, 3, 7, 8, 127, 65537, 4000000000u };
 	const struct tt_kernels *table = table_of(state), *c = tt_kernels_by_isa("c");
 
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
@@ -232,13 +234,63 @@ static void divides_and_scales_like_c(void **state)
 
 			fill_inputs(dtype, n + 4);
 			memcpy(inputs[1], inputs[0], (n + 4) * formats[dtype].bytes);
-			c->divide[dtype](expected, inputs[0] + at, n, divisors[i % 8]);
-			table->divide[dtype](dst, inputs[1] + at, n, divisors[i % 8]);
-			compare(dtype, "divide", expected, dst, n);
-			memcpy(inputs[1], inputs[0], (n + 4) * formats[dtype].bytes);
 			c->scale[dtype](expected, inputs[0] + at, n, inputs[2]);
 			table->scale[dtype](dst, inputs[1] + at, n, inputs[2]);
 			compare(dtype, "scale", expected, dst, n);
+		}
+}
+
+/* Inputs averaged, with the result in input `in_place`, or elsewhere if that is -1. */
+static void average_both(const struct tt_kernels *table, int dtype, unsigned nsrc, size_t n, size_t at,
+			 unsigned divisor, int in_place)
+{
+	const size_t length = n * formats[dtype].bytes;
+	const void *src[SOURCES];
+	char *dst = found + at;
+
+	for (unsigned s = 0; s < nsrc; s++)
+		src[s] = inputs[s] + at;
+	tt_kernels_by_isa("c")->average[dtype](expected, src, nsrc, n, divisor);
+	if (in_place >= 0) {
+		memcpy(dst, src[in_place], length);
+		src[in_place] = dst;
+	}
+	table->average[dtype](dst, src, nsrc, n, divisor);
+	compare(dtype, "average", expected, dst, n);
+}
+
+static void mean_both(const struct tt_kernels *table, int dtype, size_t n, size_t at, const float share[2],
+		      int in_place)
+{
+	const void *src[2] = { inputs[0] + at, inputs[1] + at };
+	char *dst = found + at;
+
+	tt_kernels_by_isa("c")->mean[dtype](expected, src, share, n);
+	if (in_place >= 0) {
+		memcpy(dst, src[in_place], n * formats[dtype].bytes);
+		src[in_place] = dst;
+	}
+	table->mean[dtype](dst, src, share, n);
+	compare(dtype, "mean", expected, dst, n);
+}
+
+static void averages_like_c(void **state)
+{
+	static const unsigned divisors[] = { 1, 2, 3, 7, 8, 127, 65537, 4000000000u };
+	static const float shares[][2] = { { 0.5f, 0.5f }, { 2.0f / 3, 1.0f / 3 }, { 1.0f / 64, 63.0f / 64 } };
+	const struct tt_kernels *table = table_of(state);
+
+	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
+		for (size_t i = 0; i < LENGTHS * 8; i++) {
+			const unsigned nsrc = 1 + (unsigned)i % SOURCES;
+			const unsigned divisor = divisors[i % 8] < nsrc ? nsrc : divisors[i % 8];
+			const size_t n = nth_length(i / 8), at = i % 4 * formats[dtype].bytes;
+
+			fill_inputs(dtype, n + 4);
+			for (int in_place = -1; in_place < (int)nsrc; in_place++)
+				average_both(table, dtype, nsrc, n, at, divisor, in_place);
+			for (int in_place = -1; in_place < 2 && table->mean[dtype]; in_place++)
+				mean_both(table, dtype, n, at, shares[i % 3], in_place);
 		}
 }
 
@@ -260,11 +312,17 @@ static void sum_both_to(const struct tt_kernels *table, int dtype, unsigned nsrc
 static void apply_both_to(const struct tt_kernels *table, int dtype, size_t n, char *dst)
 {
 	const struct tt_kernels *c = tt_kernels_by_isa("c");
+	const void *src[2] = { inputs[0], inputs[1] };
+	const float share[2] = { 0.25f, 0.75f };
 
-	c->divide[dtype](expected, inputs[0], n, 3);
-	memcpy(dst, inputs[0], n * formats[dtype].bytes);
-	table->divide[dtype](dst, dst, n, 3);
-	compare(dtype, "divide in place", expected, dst, n);
+	c->average[dtype](expected, src, 2, n, 3);
+	table->average[dtype](dst, src, 2, n, 3);
+	compare(dtype, "average", expected, dst, n);
+	if (table->mean[dtype]) {
+		c->mean[dtype](expected, src, share, n);
+		table->mean[dtype](dst, src, share, n);
+		compare(dtype, "mean", expected, dst, n);
+	}
 	c->scale[dtype](expected, inputs[0], n, inputs[1]);
 	memcpy(dst, inputs[0], n * formats[dtype].bytes);
 	table->scale[dtype](dst, dst, n, inputs[1]);
@@ -324,7 +382,9 @@ static void touches_nothing_outside_its_buffers(void **state)
 
 			for (unsigned nsrc = 1; nsrc <= 3; nsrc++)
 				table->reduce[TUTTI_SUM][dtype](pages[3] + at, src, nsrc, n);
-			table->divide[dtype](pages[3] + at, src[0], n, 3);
+			table->average[dtype](pages[3] + at, src, 3, n, 3);
+			if (table->mean[dtype])
+				table->mean[dtype](pages[3] + at, src, (const float[2]){ 0.5f, 0.5f }, n);
 			table->scale[dtype](pages[3] + at, src[0], n, pages[1]);
 			table->copy_stream(pages[3] + at, src[0], n * formats[dtype].bytes);
 		}
@@ -438,12 +498,13 @@ static void print_copy_time(const char *isa)
 
 #define VARIANT(isa)                                                                               \
 	cmocka_unit_test_prestate(reduces_like_c_at_every_length_and_place, isa),                  \
-		cmocka_unit_test_prestate(average_is_the_sum, isa),                                \
+		cmocka_unit_test_prestate(part_of_an_average_is_a_sum_or_a_mean, isa),             \
 		cmocka_unit_test_prestate(combines_every_pair_of_8_bit_numbers_like_c, isa),       \
 		cmocka_unit_test_prestate(combines_every_16_bit_number_like_c, isa),               \
 		cmocka_unit_test_prestate(                                                         \
 			combines_every_16_bit_float_with_interesting_ones_like_c, isa),            \
-		cmocka_unit_test_prestate(divides_and_scales_like_c, isa),                         \
+		cmocka_unit_test_prestate(scales_like_c, isa),                                     \
+		cmocka_unit_test_prestate(averages_like_c, isa),                         \
 		cmocka_unit_test_prestate(combines_like_c_to_every_place_in_a_cache_line, isa),    \
 		cmocka_unit_test_prestate(touches_nothing_outside_its_buffers, isa),               \
 		cmocka_unit_test_prestate(copies_every_byte_and_no_more, isa)

@@ -304,21 +304,47 @@ static void minimum_and_maximum_do_not_depend_on_the_order(void **state)
 
 /* ---------------------------------------------------------------- divide, scale */
 
-static uint64_t divided(int dtype, uint64_t bits, unsigned divisor)
+static uint64_t average_of_floats(int dtype, const uint64_t *operands, unsigned nsrc, unsigned divisor)
 {
-	if (dtype == TUTTI_FLOAT64)
-		return double_bits(value_of(dtype, bits) / divisor);
-	if (is_float(dtype)) {
-		const float quotient = (float)(value_of(dtype, bits) / (double)(float)divisor);
+	const double number = dtype == TUTTI_FLOAT64 ? divisor : (double)(float)divisor;
+	double sum = value_of(dtype, operands[0]);
 
-		return dtype == TUTTI_FLOAT32 ? tt_f32_bits(quotient) : nearest_to(dtype, quotient);
+	for (unsigned s = 1; s < nsrc; s++) {
+		sum += value_of(dtype, operands[s]);
+		if (dtype != TUTTI_FLOAT64)
+			sum = (float)sum;
 	}
-	if (!formats[dtype].is_signed || !(bits & sign_bit(dtype)))
-		return bits / divisor;
-	return -((-bits & all_bits(dtype)) / divisor) & all_bits(dtype);
+	if (dtype == TUTTI_FLOAT64)
+		return double_bits(sum / number);
+	const float quotient = (float)(sum / number);
+
+	return dtype == TUTTI_FLOAT32 ? tt_f32_bits(quotient) : nearest_to(dtype, quotient);
 }
 
-static void division_truncates_integers_and_rounds_floats(void **state)
+/* 64 bits hold the sum of shorter ones; that of 64 bits wraps. */
+static uint64_t average_of_integers(int dtype, const uint64_t *operands, unsigned nsrc, unsigned divisor)
+{
+	uint64_t sum = 0;
+
+	for (unsigned s = 0; s < nsrc; s++)
+		sum += formats[dtype].is_signed ? (uint64_t)signed_value(dtype, operands[s]) : operands[s];
+	if (formats[dtype].is_signed)
+		return (uint64_t)((int64_t)sum / (int64_t)divisor) & all_bits(dtype);
+	return sum / divisor;
+}
+
+static void expect_average(int dtype, const uint64_t *operands, unsigned nsrc, unsigned divisor)
+{
+	const void *src[4] = { &operands[0], &operands[1], &operands[2], &operands[3] };
+	uint64_t found = 0;
+
+	tt_kernels_by_isa("c")->average[dtype](&found, src, nsrc, 1, divisor);
+	expect_bits(dtype, "average", (double)operands[0], found,
+		    is_float(dtype) ? average_of_floats(dtype, operands, nsrc, divisor)
+				    : average_of_integers(dtype, operands, nsrc, divisor));
+}
+
+static void averages_truncate_integers_and_round_floats_once(void **state)
 {
 	static const unsigned divisors[] = { 1, 2, 3, 4, 5, 7, 8, 100, 255, 65537, 4294967295u };
 
@@ -326,13 +352,80 @@ static void division_truncates_integers_and_rounds_floats(void **state)
 		for (uint64_t i = 0; i < UINT64_C(65536); i++) {
 			const unsigned divisor =
 				divisors[i % (sizeof(divisors) / sizeof(unsigned))];
-			const uint64_t bits = formats[dtype].bytes <= 2 ? i & all_bits(dtype)
-									: edgy_number(dtype);
+			uint64_t operands[4] = { formats[dtype].bytes <= 2 ? i & all_bits(dtype)
+									   : edgy_number(dtype) };
+
+			expect_average(dtype, operands, 1, divisor);
+			for (int s = 1; s < 4; s++)
+				operands[s] = edgy_number(dtype);
+			expect_average(dtype, operands, 4, divisor < 4 ? 4 : divisor);
+		}
+}
+
+static uint64_t bits_of(int dtype, double value)
+{
+	return is_float(dtype) ? nearest_to(dtype, value) : (uint64_t)(int64_t)value & all_bits(dtype);
+}
+
+static void averages_of_large_numbers_do_not_overflow(void **state)
+{
+	static const struct {
+		int dtype;
+		double number;
+	} cases[] = { { TUTTI_INT8, 100 },	    { TUTTI_INT8, -128 },	{ TUTTI_UINT8, 255 },
+		      { TUTTI_INT16, -32768 },	    { TUTTI_UINT16, 65535 },	{ TUTTI_INT32, -2147483648.0 },
+		      { TUTTI_UINT32, 4294967295.0 }, { TUTTI_FLOAT16, 60000 }, { TUTTI_FLOAT8_E4M3, 448 },
+		      { TUTTI_FLOAT8_E5M2, 57344 } };
+
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		const int dtype = cases[k].dtype;
+		const uint64_t number = bits_of(dtype, cases[k].number);
+		const void *src[3] = { &number, &number, &number };
+		const float share[2] = { 2.0f / 3, 1.0f / 3 };
+		uint64_t found = 0;
+
+		tt_kernels_by_isa("c")->average[dtype](&found, src, 3, 1, 3);
+		expect_bits(dtype, "average", cases[k].number, found, number);
+		if (!tt_kernels_by_isa("c")->mean[dtype])
+			continue;
+		tt_kernels_by_isa("c")->mean[dtype](&found, src, share, 1);
+		expect_bits(dtype, "mean", cases[k].number, found, number);
+	}
+}
+
+/* 65535 numbers are the most that a step has. */
+static void averages_of_many_integers_are_exact(void **state)
+{
+	enum { MOST = UINT16_MAX };
+	static const void *src[MOST];
+
+	for (int dtype = 0; dtype <= TUTTI_UINT32; dtype++)
+		for (int i = 0; i < 2; i++) { /* the largest magnitude, and one less in all but one */
+			const uint64_t top = formats[dtype].is_signed ? sign_bit(dtype) : all_bits(dtype);
+			const uint64_t less = formats[dtype].is_signed ? top + 1 : top - 1;
+			const uint64_t expected = i ? less : top;
 			uint64_t found = 0;
 
-			tt_kernels_by_isa("c")->divide[dtype](&found, &bits, 1, divisor);
-			expect_bits(dtype, "quotient", (double)bits, found,
-				    divided(dtype, bits, divisor));
+			for (int s = 0; s < MOST; s++)
+				src[s] = i && s > 0 ? &less : &top;
+			tt_kernels_by_isa("c")->average[dtype](&found, src, MOST, 1, MOST);
+			expect_bits(dtype, "average of many", (double)top, found, expected);
+		}
+}
+
+static void means_weigh_in_float32(void **state)
+{
+	for (size_t k = 0; k < NARROW; k++)
+		for (int i = 0; i < MANY; i++) {
+			const uint64_t operands[2] = { edgy_number(narrow[k]), edgy_number(narrow[k]) };
+			const void *src[2] = { &operands[0], &operands[1] };
+			const float share[2] = { (float)(1 + i % 7) / 8, (float)(7 - i % 7) / 8 };
+			const float a = (float)value_of(narrow[k], operands[0]) * share[0];
+			const float b = (float)value_of(narrow[k], operands[1]) * share[1];
+			uint64_t found = 0;
+
+			tt_kernels_by_isa("c")->mean[narrow[k]](&found, src, share, 1);
+			expect_bits(narrow[k], "mean", a, found, nearest_to(narrow[k], a + b));
 		}
 }
 
@@ -359,7 +452,10 @@ int main(void)
 		cmocka_unit_test(operations_equal_independent_arithmetic),
 		cmocka_unit_test(narrow_floats_are_rounded_once),
 		cmocka_unit_test(minimum_and_maximum_do_not_depend_on_the_order),
-		cmocka_unit_test(division_truncates_integers_and_rounds_floats),
+		cmocka_unit_test(averages_truncate_integers_and_round_floats_once),
+		cmocka_unit_test(averages_of_large_numbers_do_not_overflow),
+		cmocka_unit_test(averages_of_many_integers_are_exact),
+		cmocka_unit_test(means_weigh_in_float32),
 		cmocka_unit_test(scaling_is_the_product_with_the_scalar),
 	};
 

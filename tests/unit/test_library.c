@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Libraries that are opened at run time, shown with the C library's mathematics, which are always there. */
+/* What the library and the programs compile for themselves: libraries that are opened at run time, shown with the C library's
+ * mathematics, which are always there; and text that is shown to people. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <cmocka.h>
 
 #include "library.h"
+#include "printable.h"
 
 struct wanted {
 	double (*cosine)(double);
@@ -104,6 +106,29 @@ static void what_nobody_has_opened_is_not_found(void **state)
 	dlclose(found);
 }
 
+static void what_a_terminal_acts_on_is_not_shown(void **state)
+{
+	static const struct { const char *text, *shown; } cases[] = {
+		{ "", "" },
+		{ "rank 3: 10 µs × 2 – 日本 😀", "rank 3: 10 µs × 2 – 日本 😀" },
+		{ "\x1b[2J\a\b\t\r\n\x7f", "?[2J??????" },
+		{ "\xc2\x9b" "1m \xc2\xa0", "??1m \xc2\xa0" },	    /* CSI in UTF-8; a blank */
+		{ "\x9b" "1m \xff\xfe", "?1m ??" },		    /* in one byte; never UTF-8 */
+		{ "\xe2\x80\xae" "abc \xe2\x81\xa6", "???abc ???" }, /* from right to left; isolated */
+		{ "\xe2\x80\xa8", "???" },			    /* a line's end */
+		{ "\xc0\x9b \xe0\x82\x9b", "?? ???" },	    /* longer than need be */
+		{ "\xed\xa0\x80 \xf4\x90\x80\x80", "??? ????" },  /* a surrogate; beyond the last */
+		{ "cut \xe6\x97", "cut ??" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[64];
+
+		strcpy(text, cases[i].text);
+		assert_string_equal(tt_printable(text), cases[i].shown);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -112,6 +137,7 @@ int main(void)
 		cmocka_unit_test(the_variable_has_the_only_name),
 		cmocka_unit_test(a_missing_function_is_named),
 		cmocka_unit_test(what_nobody_has_opened_is_not_found),
+		cmocka_unit_test(what_a_terminal_acts_on_is_not_shown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -254,6 +254,17 @@ static void a_file_of_the_user_s_with_other_contents_is_an_error(void **state)
 	}
 }
 
+/* Nobody waits for its other end. */
+static void a_pipe_is_no_file(void **state)
+{
+	const char *path = path_of("pipe");
+
+	assert_int_equal(mkfifo(path, 0600), 0);
+	const struct found found = find(path, NULL, NULL, NULL);
+	assert_int_equal(found.result, TUTTI_ERR_INVALID);
+	assert_non_null(strstr(found.sentence, "is no regular file"));
+}
+
 static void a_place_that_cannot_be_written_is_an_error(void **state)
 {
 	const struct found folderless = find(path_of("none/such"), NULL, NULL, NULL);
@@ -289,6 +300,7 @@ int main(void)
 		cmocka_unit_test(a_spoilt_cache_is_measured_again),
 		cmocka_unit_test(a_bound_process_measures_the_whole_machine),
 		cmocka_unit_test(a_file_of_the_user_s_with_other_contents_is_an_error),
+		cmocka_unit_test(a_pipe_is_no_file),
 		cmocka_unit_test(a_place_that_cannot_be_written_is_an_error),
 	};
 

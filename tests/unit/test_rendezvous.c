@@ -237,7 +237,7 @@ static void what_a_rank_saw_counts_more_than_that_the_host_is_gone(void **state)
 	name_store(address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &host), TUTTI_OK);
 	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
-	assert_int_equal(tutti_store_set(store, "group/1/id", "12345678", 8), TUTTI_OK);
+	assert_int_equal(tutti_store_set(store, "group/1/id", (uint64_t[]){ 12345678, 3 }, 16), TUTTI_OK);
 	assert_int_equal(tt_rendezvous(store, "group", 1, 3, patience(), &meeting), TUTTI_OK);
 	host->close_by = tt_now();
 	tutti_store_close(host);

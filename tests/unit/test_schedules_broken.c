@@ -85,6 +85,7 @@ static void read_the_input_after_the_output(struct tt_sched *s, const struct tt_
 {
 	tt_send(s, right(g), tt_in(0), 1);
 	tt_recv_reduce(s, left(g), tt_out(0), tt_in(0), 1);
+	tt_weigh(s, 1, 1);
 	tt_round(s);
 	tt_send(s, right(g), tt_in(0), 1);
 	tt_recv(s, left(g), tt_tmp(0, 0), 1);
@@ -209,18 +210,38 @@ static void fold_from_rank_1(struct tt_sched *s, const struct tt_group *g)
 	fold_from(s, g, 1, 1);
 }
 
-static void scan_backwards(struct tt_sched *s, const struct tt_group *g)
+static void take_one_rank_for_two(struct tt_sched *s, const struct tt_group *g)
+{
+	tt_send(s, right(g), tt_in(0), 1);
+	tt_recv_reduce(s, left(g), tt_out(0), tt_in(0), 1);
+	tt_weigh(s, 1, 2);
+}
+
+static void scan_along(struct tt_sched *s, const struct tt_group *g, bool forwards)
 {
 	if (g->rank == 0) {
 		tt_copy(s, tt_out(0), tt_in(0), 1);
 	} else {
 		for (int k = 1; k < g->rank; k++)
 			tt_round(s);
-		tt_recv_reduce(s, g->rank - 1, tt_out(0), tt_in(0), 1);
+		if (forwards)
+			tt_recv_reduce_left(s, g->rank - 1, tt_out(0), tt_in(0), 1);
+		else
+			tt_recv_reduce(s, g->rank - 1, tt_out(0), tt_in(0), 1);
 		tt_round(s);
 	}
 	if (g->rank + 1 < RANKS)
 		tt_send(s, g->rank + 1, tt_out(0), 1);
+}
+
+static void scan_backwards(struct tt_sched *s, const struct tt_group *g)
+{
+	scan_along(s, g, false);
+}
+
+static void scan_forwards(struct tt_sched *s, const struct tt_group *g)
+{
+	scan_along(s, g, true);
 }
 
 static void combine_what_only_moves(struct tt_sched *s, const struct tt_group *g)
@@ -324,7 +345,7 @@ static const struct broken {
 	enum tt_collective collective;
 	build_fn *build;
 	const char *reason;
-	bool in_place, shared, ordered;
+	bool in_place, shared, ordered, one_fold;
 } cases[] = {
 	{ "a_send_without_a_receive", TT_ALL_REDUCE, send_nobody_receives, "1 sends meet 0" },
 	{ "a_receive_from_the_wrong_rank", TT_ALL_REDUCE, receive_from_the_wrong_rank,
@@ -365,6 +386,10 @@ static const struct broken {
 	  "combined unlike that of rank 0" },
 	{ "an_order_that_is_promised_and_not_kept", TT_ALL_REDUCE, fold_from_rank_1,
 	  "not folded in the order", .ordered = true },
+	{ "one_fold_that_is_promised_and_not_kept", TT_SCAN, scan_forwards, "combined in 2 steps",
+	  .one_fold = true },
+	{ "an_average_of_other_weights", TT_ALL_REDUCE, take_one_rank_for_two,
+	  "1 and 1 contributions are combined as if they were 1 and 2" },
 	{ "a_prefix_out_of_order", TT_SCAN, scan_backwards, "not combined in the order" },
 	{ "an_exclusive_prefix_at_rank_0", TT_EXSCAN, copy_to_recv, "left alone is written" },
 	{ "combining_in_an_all_gather", TT_ALL_GATHER, combine_what_only_moves, "only moves" },
@@ -398,7 +423,8 @@ static void check_refused(void **state)
 	const struct broken *broken = *state;
 	struct tt_algorithm algorithm = { .name = broken->claim,
 					  .shared = broken->shared,
-					  .ordered = broken->ordered };
+					  .ordered = broken->ordered,
+					  .one_fold = broken->one_fold };
 	const bool is_rooted = broken->collective == TT_REDUCE ||
 			       broken->collective == TT_BROADCAST ||
 			       broken->collective == TT_GATHER_V;

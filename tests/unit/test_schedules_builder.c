@@ -137,6 +137,20 @@ static void a_source_without_a_reduction_is_refused(void **state)
 	check_error(&s, TUTTI_ERR_INVALID);
 }
 
+static void only_what_was_received_and_combined_has_weights(void **state)
+{
+	struct tt_sched s;
+
+	tt_sched_init(&s, 0, 2);
+	tt_recv_reduce(&s, 1, tt_out(0), tt_in(0), 1);
+	tt_weigh(&s, 2, 3);
+	assert_int_equal(s.steps[0].mine, 2);
+	assert_int_equal(s.steps[0].theirs, 3);
+	tt_copy(&s, tt_out(0), tt_in(0), 1);
+	tt_weigh(&s, 1, 1);
+	check_error(&s, TUTTI_ERR_INVALID);
+}
+
 static void more_sources_than_a_step_counts_are_unsupported(void **state)
 {
 	struct tt_sched s;
@@ -194,6 +208,7 @@ int main(void)
 		cmocka_unit_test(a_peer_that_does_not_exist_is_refused),
 		cmocka_unit_test(a_negative_block_is_refused),
 		cmocka_unit_test(a_source_without_a_reduction_is_refused),
+		cmocka_unit_test(only_what_was_received_and_combined_has_weights),
 		cmocka_unit_test(more_sources_than_a_step_counts_are_unsupported),
 		cmocka_unit_test(memory_is_zeroed_and_ends_with_the_building),
 		cmocka_unit_test(memory_is_given_once),

@@ -36,6 +36,8 @@ static bool fold_sources(struct world *w, const struct tt_step *step, uint32_t i
 		if (wrong)
 			return refuse(w, "%s", wrong);
 	}
+	if (step->sources > 1)
+		result->steps++;
 	return step->sources > 0 || refuse(w, "a reduction has no source");
 }
 
@@ -187,6 +189,16 @@ static bool mark_writes(struct world *w, const struct message *receive)
 	return true;
 }
 
+/* Partial averages are combined by what the step says of them. */
+static bool check_weights(struct world *w, const struct tt_step *step, const struct value *own,
+			  const struct value *incoming)
+{
+	if (is_prefix(w) || (step->mine == (uint32_t)own->count && step->theirs == (uint32_t)incoming->count))
+		return true;
+	return refuse(w, "%d and %d contributions are combined as if they were %u and %u", own->count,
+		      incoming->count, step->mine, step->theirs);
+}
+
 static bool deliver(struct world *w, const struct message *send, const struct message *receive)
 {
 	const struct tt_step *in = receive->step;
@@ -207,9 +219,12 @@ static bool deliver(struct world *w, const struct message *send, const struct me
 				return false;
 			if (!reduces(w))
 				return refuse(w, "combines in a collective that only moves");
+			if (!check_weights(w, in, &own, &value))
+				return false;
 			wrong = in->left ? value_combine(&w->values, &value, &own)
 					 : value_combine(&w->values, &own, &value);
 			value = in->left ? value : own;
+			value.steps++;
 		}
 		if (wrong)
 			return refuse(w, "%s", wrong);

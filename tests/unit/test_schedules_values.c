@@ -94,6 +94,8 @@ const char *value_combine(const struct values *values, struct value *left,
 	left->who[0] += right->who[0];
 	left->who[1] += right->who[1];
 	left->count += right->count;
+	if (right->steps > left->steps)
+		left->steps = right->steps;
 	left->term = mix(left->term + 3 * mix(right->term));
 	return NULL;
 }

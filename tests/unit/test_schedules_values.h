@@ -14,6 +14,7 @@ struct value {
 	int32_t block;	  /* which block of the contributors' input */
 	int32_t first;	  /* if in order: the lowest contributor */
 	int32_t count;	  /* contributions */
+	int32_t steps;	  /* in which contributions were combined, at most, of any on its way */
 	uint8_t in_order; /* first, first + 1, … from left to right */
 	uint8_t fold;	  /* ((first op first + 1) op first + 2) … */
 	uint8_t finals;	  /* how often it was completed */

@@ -36,6 +36,11 @@ bool reduces(const struct world *w)
 	return is_one_of(w, REDUCTIONS);
 }
 
+bool is_prefix(const struct world *w)
+{
+	return is_one_of(w, PREFIXES);
+}
+
 bool refuse(struct world *w, const char *format, ...)
 {
 	va_list args;
@@ -292,6 +297,8 @@ static bool check_reduced(struct world *w, int block, const struct value *value)
 		return refuse(w, "recv block %d was completed %u times", block, value->finals);
 	if (prefix && !value->in_order)
 		return refuse(w, "the prefix is not combined in the order of ranks");
+	if (w->claim->algorithm->one_fold && value->steps > 1)
+		return refuse(w, "recv block %d is combined in %d steps", block, value->steps);
 	if (w->claim->algorithm->ordered && !value->fold)
 		return refuse(w, "recv block %d is not folded in the order of ranks", block);
 	return true;

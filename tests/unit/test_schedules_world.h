@@ -56,6 +56,7 @@ void begin_round(struct world *w);
 
 __attribute__((format(printf, 2, 3))) bool refuse(struct world *w, const char *format, ...);
 bool reduces(const struct world *w);
+bool is_prefix(const struct world *w);
 
 /* The cell of block i of a run; in place, send and recv share theirs. The ref was checked. */
 struct cell *find_cell(const struct world *w, int rank, struct tt_ref ref, uint32_t i);

@@ -45,12 +45,12 @@ static int be_encrypted(void **state)
 
 static void open_host(tutti_store_t *host)
 {
-	assert_int_equal(tt_store_open("tcp://127.0.0.1:0", &key, true, PATIENCE_NS, host), TUTTI_OK);
+	assert_int_equal(tt_store_open("tcp://127.0.0.1:0", &key, -1, true, PATIENCE_NS, host), TUTTI_OK);
 }
 
 static void open_client(tutti_store_t host, tutti_store_t *client)
 {
-	assert_int_equal(tt_store_open(host->address, &key, false, PATIENCE_NS, client), TUTTI_OK);
+	assert_int_equal(tt_store_open(host->address, &key, -1, false, PATIENCE_NS, client), TUTTI_OK);
 }
 
 static void open_three(tutti_store_t *host, tutti_store_t *one, tutti_store_t *other)
@@ -63,7 +63,7 @@ static void open_three(tutti_store_t *host, tutti_store_t *one, tutti_store_t *o
 /* With its next call, which this is. */
 static void attend(tutti_store_t store, const char *prefix, const char *sentence)
 {
-	store->ops->attend(store, prefix, TUTTI_ERR_PEER_LOST, sentence);
+	store->ops->attend(store, &(struct tt_attendance){ prefix, -1, "one", TUTTI_ERR_PEER_LOST, sentence });
 	assert_int_equal(tutti_store_set(store, "something", NULL, 0), TUTTI_OK);
 }
 
@@ -172,7 +172,7 @@ static void *attend_until_ended(void *argument)
 	struct attender *a = argument;
 	size_t none = 0;
 
-	a->store->ops->attend(a->store, a->prefix, TUTTI_ERR_PEER_LOST, "lost");
+	a->store->ops->attend(a->store, &(struct tt_attendance){ a->prefix, -1, "one", TUTTI_ERR_PEER_LOST, "lost" });
 	tutti_store_set(a->store, a->prefix, NULL, 0);
 	atomic_fetch_add(a->stage, 1);
 	await_stage(a->stage, 3);
@@ -242,7 +242,7 @@ static void a_host_that_dies_is_seen(void **state)
 		pause();
 	}
 	assert_int_equal(read(ends[0], address, sizeof(address)), sizeof(address));
-	assert_int_equal(tt_store_open(address, &key, false, PATIENCE_NS, &client), TUTTI_OK);
+	assert_int_equal(tt_store_open(address, &key, -1, false, PATIENCE_NS, &client), TUTTI_OK);
 	attend(client, "m/1", "lost");
 	assert_int_equal(client->ops->look(client), TUTTI_OK);
 	kill(pid, SIGKILL);

@@ -227,7 +227,7 @@ static void a_client_says_that_its_host_is_gone(void **state)
 	pthread_t thread;
 
 	(void)state;
-	tt_wire_put_hello(false, nonce, hello);
+	tt_wire_put_hello(false, -1, nonce, hello);
 	impostor_start(&m, &thread, address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
 	assert_int_equal(tutti_store_set(store, "k", "v", 1), TUTTI_ERR_PEER_LOST);
@@ -246,7 +246,7 @@ static void check_refused(const void *answer, size_t length)
 	size_t none = 0;
 	pthread_t thread;
 
-	tt_wire_put_hello(false, nonce, words);
+	tt_wire_put_hello(false, -1, nonce, words);
 	memcpy(words + TT_WIRE_HELLO, answer, length);
 	impostor_start(&m, &thread, address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
@@ -323,7 +323,7 @@ static void stranger_leaves(struct stranger *s)
 static void unix_sockets_join_only_processes_of_one_user(void **state)
 {
 	struct stranger stranger;
-	char address[64];
+	char address[64], who[96];
 	tutti_store_t store;
 
 	(void)state;
@@ -340,7 +340,12 @@ static void unix_sockets_join_only_processes_of_one_user(void **state)
 	/* a client refuses a host of another user, whatever it says */
 	assert_int_equal(stranger_opens(&stranger, address, 1), TUTTI_OK);
 	assert_int_equal(tutti_store_open(address, 0, 1, &store), TUTTI_ERR_SYSTEM);
-	assert_non_null(strstr(tt_thread_error(), "is served by user 65534: expected user 0"));
+	snprintf(who, sizeof(who), "is served by process %d (test_store_ends) of user 65534: expected user 0", (int)stranger.pid);
+	assert_non_null(strstr(tt_thread_error(), who));
+	/* nor is the name to be had: the error says who holds it */
+	assert_int_equal(tutti_store_open(address, 1, 1, &store), TUTTI_ERR_SYSTEM);
+	snprintf(who, sizeof(who), "process %d (test_store_ends) of user 65534 has this address", (int)stranger.pid);
+	assert_non_null(strstr(tt_thread_error(), who));
 	stranger_leaves(&stranger);
 }
 

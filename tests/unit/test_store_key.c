@@ -172,7 +172,7 @@ static struct talk begin(tutti_store_t store)
 	static const uint8_t nonce[TT_NONCE_BYTES] = { 9, 9 };
 	struct talk t = { .fd = raw_connect(port_of(store)) };
 
-	tt_wire_put_hello(true, nonce, t.own);
+	tt_wire_put_hello(true, -1, nonce, t.own);
 	raw_send(t.fd, t.own, sizeof(t.own));
 	raw_receive(t.fd, t.host, sizeof(t.host));
 	assert_null(tt_wire_hello_fault(true, t.host, sizeof(t.host)));
@@ -330,7 +330,7 @@ static int crowd(tutti_store_t host, int *fds, int most)
 	uint8_t hello[TT_WIRE_HELLO];
 	int n = 0;
 
-	tt_wire_put_hello(true, nonce, hello);
+	tt_wire_put_hello(true, -1, nonce, hello);
 	for (; n < most; n++) {
 		fds[n] = raw_connect(port_of(host));
 		if (n % 3 == 0)

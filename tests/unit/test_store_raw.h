@@ -20,7 +20,7 @@ static inline void raw_hello(int fd)
 	static const uint8_t nonce[TT_NONCE_BYTES];
 	uint8_t hello[TT_WIRE_HELLO];
 
-	tt_wire_put_hello(false, nonce, hello);
+	tt_wire_put_hello(false, -1, nonce, hello);
 	raw_send(fd, hello, sizeof(hello));
 }
 

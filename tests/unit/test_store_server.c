@@ -215,7 +215,7 @@ static void half_open_connections_disturb_nobody(void **state)
 	static const uint8_t nonce[TT_NONCE_BYTES];
 	int fds[sizeof(message)];
 
-	tt_wire_put_hello(false, nonce, message);
+	tt_wire_put_hello(false, -1, nonce, message);
 	tt_wire_put_header(&header, message + TT_WIRE_HELLO);
 	memcpy(message + TT_WIRE_HELLO + TT_WIRE_HEADER, "keyvalue", 8);
 	for (size_t i = 0; i < sizeof(message); i++) {

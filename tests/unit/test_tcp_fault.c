@@ -45,6 +45,19 @@ static void a_revoke_reaches_all_of_eight(void **state)
 	fabric_stop(&f);
 }
 
+/* Whoever has the key may send any bytes in a fault's text; who prints it does not know where it came from. */
+static void a_fault_that_came_is_text(void **state)
+{
+	const struct tt_fault fault = { TUTTI_ERR_ABORTED, 0, "rank 0 says \033[2J \xff 2 × 3\nand more" };
+	struct fabric f;
+
+	fabric_start(&f, 2, 0);
+	tcp->revoke(f.endpoint[0], &fault);
+	fabric_until(&f, all_know, &f);
+	assert_string_equal(f.endpoint[1]->fault.text, "rank 0 says ?[2J ? 2 × 3?and more");
+	fabric_stop(&f);
+}
+
 /* What the others see when the rank's process dies. Its endpoint is still to be destroyed. */
 static struct tt_endpoint *die(struct fabric *f, int rank)
 {
@@ -433,6 +446,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_revoke_reaches_all_of_eight),
+		cmocka_unit_test(a_fault_that_came_is_text),
 		cmocka_unit_test(the_better_of_two_faults_stays),
 		cmocka_unit_test(a_death_after_a_fault_is_its_consequence),
 		cmocka_unit_test(a_revoke_outlives_the_rank_that_sent_it),

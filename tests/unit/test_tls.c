@@ -3,10 +3,13 @@
 #include "test_tls_pair.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct tt_key theirs = { .set = true, .bytes = { 1, 2, 4 }, .encrypt = true };
 static const int domain[2] = { AF_UNIX, AF_UNIX };
@@ -211,6 +214,83 @@ static void without_a_key_there_is_no_tls(void **state)
 	assert_non_null(strstr(tt_thread_error(), "TUTTI_KEY"));
 }
 
+/* ---- who has no key, and does not say so */
+
+#define STRANGERS   200
+#define STRANGER_KIB 60 /* docs/security.md says some 50 */
+
+static long resident_kib(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	long pages[2] = { 0 };
+
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%ld %ld", &pages[0], &pages[1]), 2);
+	fclose(file);
+	return pages[1] * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* A listener's answer to the beginning of a handshake: a record, but for its last bytes, with a message that may be longer. */
+static tutti_result_t begin_with(struct tt_tls *tls, struct tt_tls_stream **stream, int fds[2], size_t record, size_t missing,
+				 size_t message)
+{
+	static uint8_t bytes[20000] = { 0x16, 3, 1 };
+	const size_t length = 5 + record - missing;
+
+	bytes[3] = (uint8_t)(record >> 8);
+	bytes[4] = (uint8_t)record;
+	bytes[5] = 1; /* ClientHello */
+	bytes[6] = (uint8_t)(message >> 16);
+	bytes[7] = (uint8_t)(message >> 8);
+	bytes[8] = (uint8_t)message;
+	open_sockets(AF_UNIX, fds);
+	assert_int_equal(send(fds[0], bytes, length, 0), length);
+	assert_int_equal(tt_tls_stream_open(tls, fds[1], false, stream), TUTTI_OK);
+	return tt_tls_handshake(*stream);
+}
+
+/* It waits for ever. */
+static void a_stranger_is_given_little_memory(void **state)
+{
+	/* as long as a rank's may be; the record as long as TLS allows, and the message as OpenSSL does; in pieces */
+	static const struct { size_t record, missing, message; tutti_result_t result; } cases[] = {
+		{ 2048, 1, 2044, TUTTI_IN_PROGRESS }, { 16384, 0, 131072, TUTTI_ERR_INVALID }, { 100, 0, 131072, TUTTI_ERR_INVALID },
+		{ 3, 0, 131072, TUTTI_ERR_INVALID },
+	};
+	struct tt_tls_stream *streams[STRANGERS] = { 0 };
+	struct tt_tls *tls;
+	int fds[STRANGERS][2];
+
+	assert_int_equal(tt_tls_open(&ours, "connections", &tls), TUTTI_OK);
+	for (int i = 0; i < 4; i++) {
+		long before = 0;
+
+		malloc_trim(0);
+		for (int k = 0; k < STRANGERS; k++) {
+			if (k == 10) /* of what OpenSSL has made once */
+				before = resident_kib();
+			const tutti_result_t result = begin_with(tls, &streams[k], fds[k], cases[i].record, cases[i].missing,
+								 cases[i].message);
+
+			assert_int_equal(result, cases[i].result);
+			assert_true(result > 0 || strstr(tt_thread_error(), "longer than a rank's, or in pieces"));
+		}
+		const long each = (resident_kib() - before) / (STRANGERS - 10);
+
+		for (int k = 0; k < STRANGERS; k++) {
+			tt_tls_stream_close(streams[k]);
+			close(fds[k][0]);
+			close(fds[k][1]);
+		}
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they keep what is freed */
+		if (each > STRANGER_KIB)
+			fail_msg("case %d: %ld KiB for each, expected %d at most", i, each, STRANGER_KIB);
+#endif
+		(void)each;
+	}
+	tt_tls_close(tls);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +304,7 @@ int main(void)
 		cmocka_unit_test(long_streams_pass_both_ways_at_once),
 		cmocka_unit_test(a_key_is_changed_after_its_records),
 		cmocka_unit_test(without_a_key_there_is_no_tls),
+		cmocka_unit_test(a_stranger_is_given_little_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

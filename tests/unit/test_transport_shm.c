@@ -3,11 +3,15 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "log.h"
+#include "machine.h"
+#include "parcel.h"
 #include "shm.h"
 #include "transport_suite_rank.h"
 
@@ -214,7 +218,114 @@ static void the_cause_of_one_is_told_to_all(struct suite_rank *rank)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* All that a rank's address says beside the machine. */
+static void falsify_name(struct tt_peer *peer)
+{
+	memset(peer->address + sizeof(struct tt_machine), 0xff, peer->address_length - sizeof(struct tt_machine));
+}
+
+/* The leader looks there for the rank, and the rank for the leader. */
+static void a_false_name_is_one_that_nobody_has(struct suite_rank *rank)
+{
+	suite_open(rank);
+	falsify_name(&rank->peers[1 - rank->rank]);
+	require_told(rank, "died while joining");
+}
+
+/* ---- processes that are none of the ranks */
+
+#define STRANGERS 20
+
+static atomic_int lines_about_strangers;
+
+static void count_line(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+{
+	if (level == TUTTI_LOG_WARN && strstr(line, "turns away process"))
+		atomic_fetch_add(&lines_about_strangers, 1);
+}
+
+/* Where the rank listens. */
+static socklen_t socket_of(const struct suite_rank *rank, int of, struct sockaddr_un *name)
+{
+	struct shm_address address;
+
+	memcpy(&address, rank->peers[of].address, sizeof(address));
+	return shm_socket_name(address.socket, name);
+}
+
+/* Claim the leader's own place; with root's rights, by another user. */
+static void come_as_stranger(struct suite_rank *rank, bool other_user)
+{
+	const struct shm_endpoint *own = (const struct shm_endpoint *)rank->endpoint;
+	struct shm_mate mates[] = { { .event_fd = 0, .heap_fd = -1, .alarm_fd = -1 } };
+	struct shm_endpoint leader = { .config = own->config, .arena = { .members = 1 }, .mates = mates };
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un name;
+	const socklen_t length = socket_of(rank, 0, &name);
+
+	if (other_user)
+		suite_require(rank, seteuid(65534) == 0, "become another user: %s", strerror(errno));
+	suite_require(rank, fd >= 0 && connect(fd, (struct sockaddr *)&name, length) == 0, "connect: %s", strerror(errno));
+	if (other_user)
+		suite_require(rank, seteuid(0) == 0, "become root again: %s", strerror(errno));
+	suite_require_ok(rank, shm_send_own(&leader, fd, 0, suite_deadline(rank)), "claim a place");
+	close(fd);
+}
+
+static void strangers_bring_about_one_line(struct suite_rank *rank)
+{
+	suite_open(rank);
+	if (rank->rank == 0)
+		tutti_log_set_sink(count_line, NULL);
+	for (int i = 0; i < STRANGERS && rank->rank == 1; i++)
+		come_as_stranger(rank, i % 2 && geteuid() == 0);
+	suite_barrier(rank);
+	suite_require_ok(rank, rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank)), "join()");
+	suite_barrier(rank);
+	if (rank->rank != 0)
+		return;
+	tutti_log_set_sink(NULL, NULL);
+	suite_require(rank, atomic_load(&lines_about_strangers) == 1, "%d strangers brought about %d lines", STRANGERS,
+		      atomic_load(&lines_about_strangers));
+}
+
+/* The leader's name in the hands of another user, as when its process has ended. */
+static void who_took_a_name_is_named(struct suite_rank *rank)
+{
+	struct sockaddr_un name = { 0 };
+	struct shm_address address = { 0 };
+	char expected[64];
+
+	suite_open(rank);
+	if (rank->rank == 0) {
+		suite_await(rank, SUITE_EVENT, 1);
+		return;
+	}
+	memcpy(&address, rank->peers[0].address, sizeof(address));
+	address.socket = ~address.socket;
+	memcpy(rank->peers[0].address, &address, sizeof(address));
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	const socklen_t length = socket_of(rank, 0, &name);
+
+	suite_require(rank, seteuid(65534) == 0 && bind(fd, (struct sockaddr *)&name, length) == 0 && listen(fd, 1) == 0 && seteuid(0) == 0,
+		      "listen as another user: %s", strerror(errno));
+	snprintf(expected, sizeof(expected), "process %d (", (int)getpid());
+	const tutti_result_t result = rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank));
+	suite_require(rank, result == TUTTI_ERR_PEER_LOST && strstr(tt_thread_error(), expected) &&
+		      strstr(tt_thread_error(), ") of user 65534 listens at unix socket @tutti-shm-"),
+		      "join(): %d (%s), expected \"%s\"", (int)result, tt_thread_error(), expected);
+	close(fd);
+	suite_post(rank, SUITE_EVENT);
+}
+
+static const struct suite_claim root_claims[] = {
+	{ "who_took_a_name_is_named", 2, SUITE_UNMET | SUITE_PROCESSES, who_took_a_name_is_named },
+	{ 0 },
+};
+
 static const struct suite_claim own_claims[] = {
+	{ "strangers_bring_about_one_line", 2, SUITE_UNMET | SUITE_PROCESSES, strangers_bring_about_one_line },
+	{ "a_false_name_is_one_that_nobody_has", 2, SUITE_UNMET, a_false_name_is_one_that_nobody_has },
 	{ "leader_leaves_instead_of_joining", 3, SUITE_UNMET, leader_leaves_instead_of_joining },
 	{ "second_leaves_instead_of_joining", 3, SUITE_UNMET, second_leaves_instead_of_joining },
 	{ "last_leaves_instead_of_joining", 3, SUITE_UNMET, last_leaves_instead_of_joining },
@@ -232,7 +343,7 @@ static const struct suite_claim own_claims[] = {
 
 int main(void)
 {
-	static const struct suite_claim *const own[] = { own_claims, NULL };
+	const struct suite_claim *const own[] = { own_claims, geteuid() == 0 ? root_claims : NULL, NULL };
 	const struct suite_options options = {
 		.threads = true,
 		.processes = true,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what is said about the launcher whose environment this process has. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "sections.h"
 #include "value.h"
+#include "variables.h"
 
 /* in the order in which tutti_init() looks for them */
 static const struct launcher {
@@ -74,6 +76,23 @@ static void put_settings(json_t *section)
 	json_object_set_new(section, "settings", settings);
 }
 
+/* Those that tutti does not read: probably misspelt. */
+static void hint_at_unknown(json_t *section)
+{
+	char names[384] = "";
+	size_t used = 0;
+	struct tt_variable unknown;
+
+	for (char **entry = environ; *entry && used < sizeof(names); entry++)
+		if (tt_variable_unknown(*entry, &unknown))
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%.*s%s",
+						 used ? ", " : "", unknown.length, unknown.name,
+						 unknown.hint);
+	if (used)
+		value_hint(section, "settings",
+			   "tutti does not read %s: correct or unset it (docs/env.md)", names);
+}
+
 static bool on_one_host(const struct launcher *launcher)
 {
 	const char *local = variable(launcher->local_size), *size = variable(launcher->size);
@@ -113,6 +132,7 @@ json_t *section_launcher(void)
 	value_text(section, "size", launcher ? variable(launcher->size) : NULL);
 	value_text(section, "store", variable("TUTTI_STORE"));
 	put_settings(section);
+	hint_at_unknown(section);
 	if (launcher)
 		check(section, launcher);
 	return section;

@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "tutti/tutti.h"
 
 #include "files.h"
+#include "option.h"
 #include "sections.h"
 #include "text.h"
 #include "value.h"
@@ -44,13 +46,14 @@ enum verdict { VERDICT_REPORT, VERDICT_DONE, VERDICT_WRONG };
 
 static enum verdict say_wrong(const char *what, const char *found)
 {
-	fprintf(stderr, "tutti-info: %s %s: expected --json, --sysroot DIR, --help or --version\n",
+	fprintf(stderr, "tutti-info: %s%s: expected --json, --sysroot DIR, --help or --version\n",
 		what, found);
 	return VERDICT_WRONG;
 }
 
 static enum verdict parse(struct options *options, int argc, char **argv)
 {
+	char why[TT_OPTION_WHY];
 	int option;
 
 	while ((option = getopt_long(argc, argv, "+:js:hV", long_options, NULL)) != -1) {
@@ -59,11 +62,10 @@ static enum verdict parse(struct options *options, int argc, char **argv)
 		case 's': options->sysroot = optarg; break;
 		case 'h': fputs(usage, stdout); return VERDICT_DONE;
 		case 'V': printf("tutti-info %s\n", tutti_version()); return VERDICT_DONE;
-		case ':': return say_wrong("no directory after", argv[optind - 1]);
-		default: return say_wrong("unknown option", argv[optind - 1]);
+		default: return say_wrong(tt_option_why(option, argv, long_options, why), "");
 		}
 	}
-	return optind < argc ? say_wrong("unknown argument", argv[optind]) : VERDICT_REPORT;
+	return optind < argc ? say_wrong("unknown argument ", argv[optind]) : VERDICT_REPORT;
 }
 
 static json_t *make_report(void)
@@ -104,6 +106,7 @@ int main(int argc, char **argv)
 {
 	struct options options = { .sysroot = "/" };
 
+	signal(SIGXFSZ, SIG_IGN); /* a file as large as they may be (ulimit -f) is an error, not our end */
 	switch (parse(&options, argc, argv)) {
 	case VERDICT_DONE: return 0;
 	case VERDICT_WRONG: return 2;

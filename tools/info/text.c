@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "printable.h"
 #include "text.h"
 
 enum { LABEL_COLUMNS = 32 };
@@ -52,12 +53,14 @@ static void format_scalar(char *text, size_t room, const char *key, const json_t
 		format_number(text, room, key, value);
 	else
 		snprintf(text, room, "%s", strstr(key, "limit") ? "unlimited" : "none");
+	tt_printable(text);
 }
 
 /* "size_bytes" is called "size"; variables of the environment keep their names. */
 static void format_label(char *label, size_t room, const char *key)
 {
 	snprintf(label, room, "%s", key);
+	tt_printable(label);
 	if (ends_with(label, "_bytes") || ends_with(label, "_mbit"))
 		*strrchr(label, '_') = '\0';
 	if (*key >= 'A' && *key <= 'Z')

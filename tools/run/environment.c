@@ -89,3 +89,13 @@ void environment_free(char **env)
 		free(*entry);
 	free(env);
 }
+
+const char *environment_value(const struct options *options, const char *name)
+{
+	const size_t length = strlen(name);
+
+	for (int i = options->env_count; i-- > 0;) /* the last of several counts */
+		if (strncmp(options->env[i], name, length) == 0 && options->env[i][length] == '=')
+			return options->env[i] + length + 1;
+	return getenv(name);
+}

@@ -10,4 +10,7 @@
 char **environment_of_rank(const struct spawn *spawn, const struct seat *seat);
 void environment_free(char **env);
 
+/* What the ranks' environment has by that name; NULL: nothing. */
+const char *environment_value(const struct options *options, const char *name);
+
 #endif

@@ -65,6 +65,7 @@ void job_finish(struct job *job)
 			lines_finish(&job->ranks[i].lines[k]);
 	for (int k = 0; k < SPAWN_STREAMS; k++)
 		sink_finish(&job->sinks[k]);
+	exits_finish(&job->exits);
 	free(job->losses.open);
 	free(job->ranks);
 }
@@ -194,6 +195,7 @@ void job_reap_rank(struct job *job, int rank)
 	if (failed && job->ending == ENDING_NOT && options_outlive(job->options))
 		kill(-pid, SIGKILL);
 	waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
+	exits_note(job, rank, &info);
 	reaped(job, rank);
 	/* those that tutti-run ends by itself do not fail */
 	if (failed && (job->ending == ENDING_NOT || job->forwarded))

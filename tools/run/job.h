@@ -8,6 +8,7 @@
 
 #include "tutti/tutti.h"
 
+#include "exits.h"
 #include "lines.h"
 #include "options.h"
 #include "sink.h"
@@ -67,6 +68,7 @@ struct job {
 	bool gone;	     /* every rank and all that they started */
 	struct losses losses;
 	struct failure failure; /* the one that gives the exit status */
+	struct exits exits;
 };
 
 /* Seconds on a clock that never jumps. */

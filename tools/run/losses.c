@@ -68,6 +68,8 @@ static bool enough(const struct job *job, int replaced)
 
 static void outlive(struct job *job, int replaced)
 {
+	char directory[EXITS_PATH_BYTES];
+
 	for (int i = 0; i < job->losses.open_count; i++) {
 		report_loss(job, &job->losses.open[i]);
 		if (i < replaced)
@@ -75,6 +77,8 @@ static void outlive(struct job *job, int replaced)
 	}
 	if (job->ended_well > 0 && job->failure.rank < 0)
 		job->failure = job->losses.open[0];
+	/* the job may go on for long; should it fail, it is written, and said, at the end */
+	exits_write(job, directory);
 }
 
 /* The first has its say in any job; the others' ends are news only where ranks may be lost. */

@@ -148,6 +148,18 @@ static bool output_complete(const struct job *job)
 	return true;
 }
 
+/* The job's exit status does not depend on it. */
+static void record_exits(const struct job *job)
+{
+	char directory[EXITS_PATH_BYTES];
+
+	if (!exits_write(job, directory))
+		fprintf(stderr,
+			"tutti-run: cannot write to %s how the ranks ended (%s): tutti-trace will not know; "
+			"TUTTI_TRACE names another directory\n",
+			directory, strerror(errno));
+}
+
 static int run_ranks(struct run *run)
 {
 	int status = start_ranks(run);
@@ -156,6 +168,7 @@ static int run_ranks(struct run *run)
 	if (status)
 		job_kill(&run->job);
 	loop_run(&run->loop);
+	record_exits(&run->job);
 	if (!status)
 		status = job_status(&run->job);
 	return status || output_complete(&run->job) ? status : RUN_FAILED;
@@ -170,6 +183,7 @@ static int run_job(struct run *run)
 		return RUN_FAILED;
 	}
 	run->job.keeper = run->keeper.pid;
+	run->job.exits.name = strchr(run->mark, '=') + 1;
 	if (!make_starter(run))
 		goto finish_job;
 	if (!open_store(run))

@@ -9,6 +9,7 @@
 
 #include "tutti/tutti.h"
 
+#include "option.h"
 #include "options.h"
 
 static const char usage[] =
@@ -16,7 +17,8 @@ static const char usage[] =
 	"Start N ranks of PROGRAM on this host, and end all of them when one fails, unless\n"
 	"--min-ranks or --restart lets the others go on.\n"
 	"\n"
-	"  -n, --ranks N        how many ranks to start (1 to 4096)\n"
+	"  -n, --ranks N        how many ranks to start (1 to 4096); also -np, --np, --ntasks and\n"
+	"                       --nproc-per-node, as other launchers call it\n"
 	"  -b, --bind POLICY    where ranks may run, among the cpus this process may use:\n"
 	"                         share  the cores are divided evenly, so that no two ranks share\n"
 	"                                one and threads of a rank have room; not bound where\n"
@@ -51,6 +53,10 @@ static const char usage[] =
 
 static const struct option long_options[] = {
 	{ "ranks", required_argument, NULL, 'n' },
+	{ "np", required_argument, NULL, 'n' },
+	{ "ntasks", required_argument, NULL, 'n' },
+	{ "nproc-per-node", required_argument, NULL, 'n' },
+	{ "nproc_per_node", required_argument, NULL, 'n' },
 	{ "bind", required_argument, NULL, 'b' },
 	{ "min-ranks", required_argument, NULL, 'm' },
 	{ "restart", required_argument, NULL, 'r' },
@@ -62,6 +68,82 @@ static const struct option long_options[] = {
 	{ "version", no_argument, NULL, 'V' },
 	{ NULL, 0, NULL, 0 },
 };
+
+#define OTHER_HOSTS                                                              \
+	"tutti-run starts ranks on this host alone: on several hosts start them " \
+	"by torchrun, mpirun or srun, which tutti_init() knows (docs/tools.md)"
+#define NOT_NEEDED "tutti-run needs no such option: leave it out"
+
+/* What users of other launchers write; with "-" or "--", as these launchers differ in it, too. */
+static const struct foreign {
+	const char *name, *instead;
+} foreign[] = {
+	{ "H", OTHER_HOSTS },
+	{ "N", OTHER_HOSTS },
+	{ "f", OTHER_HOSTS },
+	{ "host", OTHER_HOSTS },
+	{ "hosts", OTHER_HOSTS },
+	{ "hostfile", OTHER_HOSTS },
+	{ "hostlist", OTHER_HOSTS },
+	{ "machinefile", OTHER_HOSTS },
+	{ "default-hostfile", OTHER_HOSTS },
+	{ "nodelist", OTHER_HOSTS },
+	{ "nodes", OTHER_HOSTS },
+	{ "nnodes", OTHER_HOSTS },
+	{ "node-rank", OTHER_HOSTS },
+	{ "node_rank", OTHER_HOSTS },
+	{ "master-addr", OTHER_HOSTS },
+	{ "master_addr", OTHER_HOSTS },
+	{ "master-port", OTHER_HOSTS },
+	{ "master_port", OTHER_HOSTS },
+	{ "rdzv-endpoint", OTHER_HOSTS },
+	{ "rdzv_endpoint", OTHER_HOSTS },
+	{ "npernode", "tutti-run starts all ranks on this host: expected -n N" },
+	{ "ppn", "tutti-run starts all ranks on this host: expected -n N" },
+	{ "x", "expected --env NAME=VALUE; what is set here is inherited" },
+	{ "genv", "expected --env NAME=VALUE; what is set here is inherited" },
+	{ "export", "expected --env NAME=VALUE; what is set here is inherited" },
+	{ "bind-to", "expected --bind with share, core, numa or none" },
+	{ "cpu-bind", "expected --bind with share, core, numa or none" },
+	{ "map-by", "expected --bind with share, core, numa or none" },
+	{ "tag-output", "each line has its rank already: leave it out" },
+	{ "prepend-rank", "each line has its rank already: leave it out" },
+	{ "label", "each line has its rank already: leave it out" },
+	{ "l", "each line has its rank already: leave it out" },
+	{ "oversubscribe", NOT_NEEDED },
+	{ "allow-run-as-root", NOT_NEEDED },
+	{ "standalone", NOT_NEEDED },
+	{ "no-python", NOT_NEEDED },
+	{ "mca", NOT_NEEDED },
+};
+
+enum { FOREIGN = 256 };
+
+/* Said before getopt_long() takes -hostfile for -h. */
+static bool is_foreign(const char *word)
+{
+	const char *name = word + strspn(word, "-");
+	const size_t length = strcspn(name, "=");
+
+	if (name == word || name - word > 2)
+		return false;
+	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+		if (strlen(foreign[i].name) != length ||
+		    strncmp(foreign[i].name, name, length) != 0)
+			continue;
+		fprintf(stderr, "tutti-run: found %s: %s\n", word, foreign[i].instead);
+		return true;
+	}
+	return false;
+}
+
+/* -np N, as mpirun has it: to getopt_long() -n with the value "p". */
+static char *count_text(char **argv)
+{
+	if (optarg != argv[optind - 1] + 2 || strcmp(argv[optind - 1], "-np") != 0)
+		return optarg;
+	return argv[optind] ? argv[optind++] : "";
+}
 
 static bool parse_count(const char *option, const char *text, const char *what, int least, int most,
 			int *count)
@@ -88,8 +170,8 @@ static bool parse_seconds(const char *option, const char *text, bool zero_allowe
 	if (end == text || *end || !isfinite(value) || value < 0 || value > 1e9 ||
 	    (value == 0 && !zero_allowed)) {
 		fprintf(stderr,
-			"tutti-run: %s has \"%s\": expected a number of seconds%s, such as 2.5\n",
-			option, text, zero_allowed ? "" : " above 0");
+			"tutti-run: %s has \"%s\": expected seconds, %s 1e9, such as 2.5\n",
+			option, text, zero_allowed ? "0 to" : "above 0 and at most");
 		return false;
 	}
 	*seconds = value;
@@ -98,9 +180,13 @@ static bool parse_seconds(const char *option, const char *text, bool zero_allowe
 
 static bool parse_bind(const char *text, enum bind_policy *bind)
 {
+	static const char *const policies[] = { "share", "core", "numa", "none", NULL };
+	char hint[TT_NEAREST_HINT];
+
 	if (bind_policy_by_name(text, bind))
 		return true;
-	fprintf(stderr, "tutti-run: --bind has \"%s\": expected share, core, numa or none\n", text);
+	fprintf(stderr, "tutti-run: --bind has \"%s\"%s: expected share, core, numa or none\n",
+		text, tt_did_you_mean(text, policies, hint));
 	return false;
 }
 
@@ -119,10 +205,22 @@ static bool add_env(struct options *options, const char *text)
 	return true;
 }
 
-static bool parse_one(struct options *options, int option)
+static void say_wrong_option(int option, char **argv)
+{
+	char why[TT_OPTION_WHY];
+
+	fprintf(stderr,
+		"tutti-run: %s; tutti-run --help lists the options (those of the program come "
+		"after --)\n",
+		tt_option_why(option, argv, long_options, why));
+}
+
+static bool parse_one(struct options *options, int option, char **argv)
 {
 	switch (option) {
-	case 'n': return parse_count("-n", optarg, "ranks", 1, RUN_MAX_RANKS, &options->ranks);
+	case 'n':
+		return parse_count("-n", count_text(argv), "ranks", 1, RUN_MAX_RANKS,
+				   &options->ranks);
 	case 'm':
 		return parse_count("--min-ranks", optarg, "ranks", 1, RUN_MAX_RANKS,
 				   &options->min_ranks);
@@ -134,28 +232,9 @@ static bool parse_one(struct options *options, int option)
 	case 'g': return parse_seconds("--grace", optarg, true, &options->grace);
 	case 'e': return add_env(options, optarg);
 	case 'L': options->label = false; return true;
-	default: return false;
+	case FOREIGN: return false;
+	default: say_wrong_option(option, argv); return false;
 	}
-}
-
-static void say_wrong_option(int option, char **argv)
-{
-	const char *given = argv[optind - 1];
-
-	if (option == ':')
-		fprintf(stderr, "tutti-run: %s needs a value; tutti-run --help shows which\n",
-			given);
-	else if (optopt)
-		fprintf(stderr,
-			"tutti-run: unknown option -%c: expected -n, -b, -m, -r, -t, -g, -e, "
-			"-L, -h or -V\n",
-			optopt);
-	else
-		fprintf(stderr,
-			"tutti-run: unknown option %s: expected --ranks, --bind, --min-ranks, "
-			"--restart, --timeout, --grace, --env, --no-label, --help or --version "
-			"(options of the program come after --)\n",
-			given);
 }
 
 /* What getopt_long() cannot know: a number of ranks and a program are needed, and belong
@@ -178,6 +257,14 @@ static enum options_verdict check_complete(const struct options *options)
 	return OPTIONS_WRONG;
 }
 
+/* '+': the first argument that is no option is the program; what follows is its own. */
+static int next_option(int argc, char **argv)
+{
+	if (optind < argc && is_foreign(argv[optind]))
+		return FOREIGN;
+	return getopt_long(argc, argv, "+:n:b:m:r:t:g:e:LhV", long_options, NULL);
+}
+
 enum options_verdict options_parse(struct options *options, int argc, char **argv)
 {
 	int option;
@@ -188,9 +275,7 @@ enum options_verdict options_parse(struct options *options, int argc, char **arg
 		fputs("tutti-run: no memory for the options\n", stderr);
 		return OPTIONS_WRONG;
 	}
-	/* '+': the first argument that is no option is the program; what follows is its own */
-	while ((option = getopt_long(argc, argv, "+:n:b:m:r:t:g:e:LhV", long_options, NULL)) !=
-	       -1) {
+	while ((option = next_option(argc, argv)) != -1) {
 		if (option == 'h') {
 			fputs(usage, stdout);
 			return OPTIONS_DONE;
@@ -199,9 +284,7 @@ enum options_verdict options_parse(struct options *options, int argc, char **arg
 			printf("tutti-run %s\n", tutti_version());
 			return OPTIONS_DONE;
 		}
-		if (option == '?' || option == ':')
-			say_wrong_option(option, argv);
-		if (!parse_one(options, option))
+		if (!parse_one(options, option, argv))
 			return OPTIONS_WRONG;
 	}
 	options->program = argv + optind;

@@ -129,6 +129,7 @@ static bool open_streams(struct spawn *spawn, int *read_ends, int *write_ends)
 static void give_back(const struct inherited *inherited)
 {
 	sigaction(SIGPIPE, &inherited->pipe, NULL);
+	sigaction(SIGXFSZ, &inherited->xfsz, NULL);
 	sigaction(SIGTTIN, &inherited->ttin, NULL);
 	sigaction(SIGTTOU, &inherited->ttou, NULL);
 	setrlimit(RLIMIT_NOFILE, &inherited->files);

@@ -13,7 +13,7 @@
 /* What was true when tutti-run started and shall be true for its ranks. */
 struct inherited {
 	sigset_t mask;
-	struct sigaction pipe, ttin, ttou; /* tutti-run ignores these signals itself */
+	struct sigaction pipe, xfsz, ttin, ttou; /* tutti-run ignores these signals itself */
 	struct rlimit files;
 };
 

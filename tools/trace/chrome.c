@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exits.h"
 #include "story.h"
 
 #define ROWS_MAX 64 /* that one kind may take; beyond, operations share the last */
@@ -175,9 +176,10 @@ bool chrome_write(const struct flights *flights, const char *path)
 			trace.start = flight->streams[0].posted;
 	}
 	good = fill(&trace, flights);
-	json_t *root = json_pack("{s:o,s:s,s:{s:s,s:I}}", "traceEvents", trace.events, "displayTimeUnit", "ns", "otherData",
-				 "job", flights->at[0].job, "start_realtime_ns",
-				 (json_int_t)(trace.start == INT64_MAX ? 0 : trace.start));
+	json_t *root = json_pack(
+		"{s:o,s:s,s:{s:s,s:I}}", "traceEvents", trace.events, "displayTimeUnit", "ns",
+		"otherData", "job", flights->n ? flights->at[0].job : flights->exits->job,
+		"start_realtime_ns", (json_int_t)(trace.start == INT64_MAX ? 0 : trace.start));
 	errno = ENOMEM;
 	if (root && good) {
 		FILE *out = fopen(path, "we");

@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the reading of reports, and what is said of files that are none. */
-#include "flights.h"
+#include "exits.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include "printable.h"
 
 #define SUFFIX ".flight.json"
 #define FORMAT 1
 #define MONOTONIC_MAX ((int64_t)1 << 60) /* 36 years; their sums and differences fit */
 #define REALTIME_MAX ((int64_t)1 << 62)
-#define BYTES_MAX ((int64_t)1 << 48)
+#define BYTES_MAX ((int64_t)1 << 60) /* of an operation; twice as many can be counted */
+#define SEQUENCE_MAX ((int64_t)1 << 62)
+#define REPORT_MAX (64 << 20) /* bytes of a file; a recorder keeps no more operations and calls than fit in one of 16 MiB */
 #define SIZE_MAX_RANKS 1000000
 
 void *need(void *memory)
@@ -26,11 +32,27 @@ void *need(void *memory)
 
 /* ---- cards and operations */
 
-static char *read_key(json_t *object)
+/* Does a rank know the counts of its own blocks alone? */
+static bool has_own_count(const char *collective)
+{
+	return strcmp(collective, "gather_v") == 0 || strcmp(collective, "scatter_v") == 0 ||
+	       strcmp(collective, "all_to_all_v") == 0;
+}
+
+/* Do all ranks give a table of counts alike, and `count` is their sum? */
+static bool has_table(const char *collective)
+{
+	return strcmp(collective, "all_gather_v") == 0 ||
+	       strcmp(collective, "reduce_scatter_v") == 0;
+}
+
+static char *read_key(json_t *object, const char *collective)
 {
 	json_t *copy = need(json_copy(object));
 
 	/* that which is each rank's own */
+	if (has_own_count(collective))
+		json_object_del(copy, "count");
 	json_object_del(copy, "card");
 	json_object_del(copy, "peers");
 	json_object_del(copy, "peers_left_out");
@@ -58,10 +80,30 @@ static void describe(const char *collective, json_int_t count, const char *dtype
 	snprintf(out + used, size - (size_t)used, ")");
 }
 
+#define GROUP "group" /* what `part_of` says of calls that travel as one */
+
+static void describe_card(const char *collective, json_int_t count, const char *dtype,
+			  const char *op, json_int_t op_number, json_int_t root, bool group,
+			  char *out, size_t size)
+{
+	char counted[64]; /* the type stands before the count */
+
+	snprintf(counted, sizeof(counted), "%s × %lld in all", dtype, (long long)count);
+	const int used = snprintf(out, size, "%s", group ? "a group of " : "");
+	if (group || has_table(collective))
+		describe(collective, -1, counted, op, op_number, root, out + used,
+			 size - (size_t)used);
+	else
+		describe(collective, count, dtype, op, op_number, root, out + used,
+			 size - (size_t)used);
+}
+
 static bool read_card(json_t *object, struct card *card, json_error_t *error)
 {
 	const char *collective, *dtype, *detail, *algorithm;
 	const char *const op = json_string_value(json_object_get(object, "op")); /* NULL: none */
+	const char *const part =
+		json_string_value(json_object_get(object, "part_of")); /* likewise */
 	json_int_t number, count, op_number, root, segments, sent, received;
 	json_t *peers, *peer;
 	size_t i;
@@ -70,10 +112,15 @@ static bool read_card(json_t *object, struct card *card, json_error_t *error)
 			   &collective, "count", &count, "dtype", &dtype, "op_number", &op_number, "root",
 			   &root, "detail", &detail, "algorithm", &algorithm, "segments", &segments, "peers", &peers))
 		return false;
-	if (strlen(collective) > 40 || strlen(dtype) > 40 || (op && strlen(op) > 40) || strlen(algorithm) > 60)
+	if (strlen(collective) > 40 || strlen(dtype) > 40 || (op && strlen(op) > 40) ||
+	    (part && strlen(part) > 40) || strlen(algorithm) > 60)
 		return false;
 	card->number = number;
-	describe(collective, count, dtype, op, op_number, root, card->call, sizeof(card->call));
+	if (part && strcmp(part, GROUP) != 0)
+		snprintf(card->call, sizeof(card->call), "%s", part);
+	else
+		describe_card(collective, count, dtype, op, op_number, root, part != NULL,
+			      card->call, sizeof(card->call));
 	if (segments > 1)
 		snprintf(card->how, sizeof(card->how), "by %s in %lld segments", algorithm, (long long)segments);
 	else
@@ -81,12 +128,12 @@ static bool read_card(json_t *object, struct card *card, json_error_t *error)
 	json_array_foreach(peers, i, peer) {
 		if (json_unpack_ex(peer, error, 0, "{s:I,s:I}", "sent", &sent, "received", &received))
 			return false;
-		if (sent < 0 || sent > BYTES_MAX || received < 0 || received > BYTES_MAX)
+		if (sent < 0 || sent > BYTES_MAX - card->sent || received < 0 || received > BYTES_MAX - card->received)
 			return false;
 		card->sent += sent;
 		card->received += received;
 	}
-	card->key = read_key(object);
+	card->key = read_key(object, collective);
 	return true;
 }
 
@@ -144,7 +191,7 @@ static bool read_op(json_t *object, const struct flight *flight, struct op *op, 
 		return false;
 	if (op->posted == NEVER)
 		op->posted = op->first != NEVER ? op->first : op->done;
-	if (op->posted == NEVER || sequence < 0)
+	if (op->posted == NEVER || sequence < 0 || sequence > SEQUENCE_MAX)
 		return false;
 	if (op->kind != COLLECTIVE)
 		return read_message(object, op, error);
@@ -172,7 +219,7 @@ static bool read_stream_collective(json_t *object, struct stream_call *call, con
 
 	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:I}", "sequence", &sequence, "collective", &collective, "op_number", &op_number, "root", &root))
 		return false;
-	if (strlen(collective) > 40 || strlen(dtype) > 40 || (op && strlen(op) > 40))
+	if (strlen(collective) > 40 || strlen(dtype) > 40 || (op && strlen(op) > 40) || sequence < 0 || sequence > SEQUENCE_MAX)
 		return false;
 	call->sequence = sequence;
 	describe(collective, knows_own_counts(collective) ? -1 : count, dtype, op, op_number, root, call->call, sizeof(call->call));
@@ -300,6 +347,7 @@ static bool read_header(struct flight *flight, json_t **cards, json_t **ops, jso
 	flight->called = called;
 	flight->monotonic = monotonic;
 	flight->realtime = realtime;
+	json_unpack(flight->report, "{s?:i}", "launched_as", &flight->launched_as);
 	if (!json_is_null(fault) && json_unpack_ex(fault, error, 0, "{s:i,s:i,s:s}", "result", &result, "rank",
 						   &flight->fault_rank, "text", &flight->fault))
 		return false;
@@ -307,31 +355,124 @@ static bool read_header(struct flight *flight, json_t **cards, json_t **ops, jso
 	       monotonic >= 0 && monotonic <= MONOTONIC_MAX && realtime >= 0 && realtime <= REALTIME_MAX;
 }
 
+/* Names of files and what the reader of JSON shows of them are others', too. */
 static bool say_useless(const char *path, const char *what, const char *detail)
 {
-	fprintf(stderr, "tutti-trace: %s: %s%s%s; passed over\n", path, what, *detail ? ": " : "", detail);
+	char *text;
+
+	if (asprintf(&text, "tutti-trace: %s: %s%s%s; passed over", path, what, *detail ? ": " : "", detail) < 0)
+		need(NULL);
+	fprintf(stderr, "%s\n", tt_printable(text));
+	free(text);
 	return false;
 }
 
-static bool read_report(struct flight *flight, const char *path)
+/* All texts below: whatever is printed of a report can be shown. Objects come in objects no deeper than the reader of JSON allows. */
+static void clean(json_t *value)
 {
+	const char *key;
+	json_t *member;
+	size_t i;
+
+	if (json_is_string(value)) {
+		char *text = need(strdup(json_string_value(value)));
+
+		if (strcmp(tt_printable(text), json_string_value(value)) != 0 && json_string_set(value, text) < 0)
+			need(NULL);
+		free(text);
+	}
+	json_array_foreach(value, i, member)
+		clean(member);
+	json_object_foreach(value, key, member)
+		clean(member);
+}
+
+/* NULL: what it is instead was said. Anything may have the name: a pipe's other end is not waited for. */
+static json_t *load(const char *path)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	json_error_t error = { .text = "" };
+	json_t *report = NULL;
+	struct stat info;
+
+	if (fd < 0 || fstat(fd, &info) < 0)
+		say_useless(path, "cannot be read", strerror(errno));
+	else if (!S_ISREG(info.st_mode))
+		say_useless(path, "is no regular file", "");
+	else if (info.st_size > REPORT_MAX)
+		say_useless(path, "has more than 64 MiB, which no report has", "");
+	else if (!(report = json_loadfd(fd, 0, &error)) && json_error_code(&error) == json_error_premature_end_of_input)
+		say_useless(path, "ends too early, a truncated file", "");
+	else if (!report)
+		say_useless(path, "is no JSON", error.text);
+	if (fd >= 0)
+		close(fd);
+	clean(report);
+	return report;
+}
+
+/* A report of a rank that died is as old as what it did last, and not as the report, which may be
+ * written much later. */
+static bool find_alive(struct flight *flight)
+{
+	int64_t opened, last;
+
+	flight->alive = flight->realtime;
+	if (strcmp(flight->why, "died") != 0)
+		return true;
+	if (!json_object_get(flight->report, "opened_ns"))
+		opened = NEVER;
+	else if (!read_time(flight->report, "opened_ns", &opened))
+		return false;
+	last = opened;
+	for (size_t i = 0; i < flight->nops; i++) {
+		const struct op *op = &flight->ops[i];
+		const int64_t seen = op->done != NEVER	  ? op->done
+				     : op->first != NEVER ? op->first
+							  : op->posted;
+
+		last = seen > last ? seen : last;
+	}
+	for (size_t i = 0; i < flight->nstreams; i++)
+		last = flight->streams[i].posted > last ? flight->streams[i].posted : last;
+	flight->alive = last == NEVER		   ? NEVER
+			: last > flight->monotonic ? flight->realtime
+						   : flight->realtime - (flight->monotonic - last);
+	return true;
+}
+
+static bool take_report(struct flight *flight, const char *path)
+{
+	const json_t *format = json_object_get(flight->report, "tutti_flight");
 	json_error_t error = { .text = "" };
 	json_t *cards, *ops;
 
-	flight->path = need(strdup(path));
-	flight->report = json_load_file(path, 0, &error);
-	if (!flight->report && json_error_code(&error) == json_error_premature_end_of_input)
-		return say_useless(path, "ends too early, a truncated file", "");
-	if (!flight->report)
-		return say_useless(path, "is no JSON", error.text);
-	const json_t *format = json_object_get(flight->report, "tutti_flight");
 	if (!json_is_integer(format))
 		return say_useless(path, "is JSON, but no report of a flight recorder (it has no \"tutti_flight\")", "");
 	if (json_integer_value(format) != FORMAT)
 		return say_useless(path, "has another format than 1, the one that this tutti-trace reads", "");
 	if (!read_header(flight, &cards, &ops, &error) || !read_lists(flight, cards, ops, &error) ||
-	    !read_stream_calls(flight, json_object_get(flight->report, "streams"), &error))
+	    !read_stream_calls(flight, json_object_get(flight->report, "streams"), &error) ||
+	    !find_alive(flight))
 		return say_useless(path, "is a report in which something is missing or makes no sense", error.text);
+	return true;
+}
+
+static bool take_exits(struct flights *flights, json_t *object, const char *path)
+{
+	json_error_t error = { .text = "" };
+	struct exits exits;
+
+	if (!exits_read(&exits, object, path, &error)) {
+		exits_finish(&exits);
+		return say_useless(
+			path,
+			"should say how ranks ended, but something is missing or makes no sense",
+			error.text);
+	}
+	flights->exits =
+		need(realloc(flights->exits, (flights->nexits + 1) * sizeof(*flights->exits)));
+	flights->exits[flights->nexits++] = exits;
 	return true;
 }
 
@@ -342,13 +483,21 @@ static bool read_one(struct flights *flights, const char *path)
 		flights->at = need(realloc(flights->at, flights->room * sizeof(*flights->at)));
 	}
 	struct flight *flight = &flights->at[flights->n];
-	*flight = (struct flight){ .fault_rank = -1 };
-	if (read_report(flight, path)) {
-		flights->n++;
-		return true;
+	*flight = (struct flight){ .fault_rank = -1, .launched_as = -1 };
+	flight->path = need(strdup(path));
+	flight->report = load(path);
+	if (!flight->report) {
+		flight_finish(flight);
+		return false;
 	}
-	flight_finish(flight);
-	return false;
+	const bool exits = exits_are_in(flight->report);
+	const bool good =
+		exits ? take_exits(flights, flight->report, path) : take_report(flight, path);
+	if (good && !exits)
+		flights->n++;
+	else
+		flight_finish(flight);
+	return good;
 }
 
 static bool is_report_name(const char *name)
@@ -390,6 +539,9 @@ void flights_finish(struct flights *flights)
 {
 	for (size_t i = 0; i < flights->n; i++)
 		flight_finish(&flights->at[i]);
+	for (size_t i = 0; i < flights->nexits; i++)
+		exits_finish(&flights->exits[i]);
+	free(flights->exits);
 	free(flights->at);
 	*flights = (struct flights){ 0 };
 }
@@ -403,18 +555,56 @@ static void drop(struct flights *flights, size_t i)
 	flights->n--;
 }
 
+/* Keep what is of the job, the newest where there are several. */
+static void select_exits(struct flights *flights, const char *job)
+{
+	struct exits *kept = NULL;
+
+	for (size_t i = 0; i < flights->nexits; i++) {
+		struct exits *one = &flights->exits[i];
+
+		if (strcmp(one->job, job) == 0 && (!kept || one->realtime > kept->realtime))
+			kept = one;
+	}
+	for (size_t i = 0; i < flights->nexits; i++)
+		if (&flights->exits[i] != kept)
+			exits_finish(&flights->exits[i]);
+	if (kept)
+		flights->exits[0] = *kept;
+	flights->nexits = kept != NULL;
+}
+
+/* The job of which something lived last; NULL: there is none. */
+static const char *last_job(const struct flights *flights)
+{
+	const char *job = NULL;
+	int64_t newest = NEVER;
+
+	for (size_t i = 0; i < flights->n; i++) {
+		if (job && flights->at[i].alive <= newest)
+			continue;
+		newest = flights->at[i].alive;
+		job = flights->at[i].job;
+	}
+	for (size_t i = 0; i < flights->nexits; i++) {
+		if (job && flights->exits[i].realtime <= newest)
+			continue;
+		newest = flights->exits[i].realtime;
+		job = flights->exits[i].job;
+	}
+	return job;
+}
+
 bool flights_select(struct flights *flights, const char *job)
 {
-	const struct flight *newest = NULL;
+	const char *last = job ? job : last_job(flights);
 	size_t others = 0;
 	char *wanted;
 
-	for (size_t i = 0; i < flights->n; i++)
-		if (!newest || flights->at[i].realtime > newest->realtime)
-			newest = &flights->at[i];
-	if (!job && !newest)
+	if (!last)
 		return false;
-	wanted = need(strdup(job ? job : newest->job));
+	wanted = need(strdup(last));
+	select_exits(flights, wanted);
 	for (size_t i = flights->n; i-- > 0;) {
 		if (strcmp(flights->at[i].job, wanted) == 0)
 			continue;
@@ -428,7 +618,7 @@ bool flights_select(struct flights *flights, const char *job)
 		fprintf(stderr, "tutti-trace: %zu reports of other jobs than %s, the last one, are passed over; --job NAME shows one\n",
 			others, wanted);
 	free(wanted);
-	return flights->n > 0;
+	return flights->n > 0 || flights->nexits > 0;
 }
 
 static int by_communicator(const void *a, const void *b)

@@ -51,7 +51,10 @@ struct flight {
 	json_t *report; /* owns the texts below */
 	const char *job, *communicator, *host, *hostname, *why;
 	int rank, size, pid;
+	int launched_as;	     /* the number by which tutti-run knows it; -1: unknown */
 	int64_t monotonic, realtime; /* when it was written */
+	int64_t alive;	   /* the last time at which its rank is known to have lived, as `realtime`;
+			      NEVER */
 	const char *fault; /* NULL: none */
 	int fault_rank;
 	int64_t called;
@@ -65,9 +68,13 @@ struct flight {
 	int64_t last_stream; /* as `last` */
 };
 
+struct exits;
+
 struct flights {
 	struct flight *at;
 	size_t n, room;
+	struct exits *exits; /* of jobs whose ranks tutti-run has seen end (exits.h) */
+	size_t nexits;
 	size_t unreadable; /* of the files named */
 };
 
@@ -75,7 +82,8 @@ struct flights {
 void *need(void *memory);
 /* Read a file, or all reports of a directory. What cannot be used is said on standard error. */
 void flights_read(struct flights *flights, const char *path);
-/* Keep one job's: `job`, or the last one's where that is NULL. False: there is none. */
+/* Keep one job's: `job`, or that of the last one to have lived where that is NULL. False: there is
+ * none. */
 bool flights_select(struct flights *flights, const char *job);
 /* Order them by communicator, the largest first, and rank; one of each; times of all on one clock. */
 void flights_arrange(struct flights *flights);

@@ -14,6 +14,7 @@ struct group {
 	const struct flight *at;
 	size_t n;
 	int size;
+	const struct exits *exits; /* of its job; NULL: unknown */
 };
 
 /* One mark for each of so many ranks; to be freed. */

@@ -2,6 +2,7 @@
 /* tutti-trace: what happened in a job, from the reports of its ranks' flight recorders. Owns the command line. */
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #include "tutti/tutti.h"
 
+#include "option.h"
 #include "story.h"
 
 static const char usage[] =
@@ -42,9 +44,13 @@ struct options {
 
 enum verdict { VERDICT_TELL, VERDICT_DONE, VERDICT_WRONG };
 
-static enum verdict say_wrong(const char *what, const char *found)
+static enum verdict say_wrong(int option, char **argv)
 {
-	fprintf(stderr, "tutti-trace: %s %s: expected --output FILE, --job NAME, --help or --version\n", what, found);
+	char why[TT_OPTION_WHY];
+
+	fprintf(stderr,
+		"tutti-trace: %s: expected --output FILE, --job NAME, --help or --version\n",
+		tt_option_why(option, argv, long_options, why));
 	return VERDICT_WRONG;
 }
 
@@ -58,8 +64,7 @@ static enum verdict parse(struct options *options, int argc, char **argv)
 		case 'j': options->job = optarg; break;
 		case 'h': fputs(usage, stdout); return VERDICT_DONE;
 		case 'V': printf("tutti-trace %s\n", tutti_version()); return VERDICT_DONE;
-		case ':': return say_wrong("no value after", argv[optind - 1]);
-		default: return say_wrong("unknown option", argv[optind - 1]);
+		default: return say_wrong(option, argv);
 		}
 	}
 	return VERDICT_TELL;
@@ -112,7 +117,7 @@ static bool read_all(struct flights *flights, int count, char **paths)
 		return false;
 	recover(NULL);
 	flights_read(flights, directory);
-	if (flights->n == 0)
+	if (flights->n + flights->nexits == 0)
 		fprintf(stderr, "tutti-trace: no report in %s\n", directory);
 	return true;
 }
@@ -140,13 +145,14 @@ int main(int argc, char **argv)
 	struct flights flights = { 0 };
 	bool good;
 
+	signal(SIGXFSZ, SIG_IGN); /* a file as large as they may be (ulimit -f) is an error, not our end */
 	switch (parse(&options, argc, argv)) {
 	case VERDICT_DONE: return 0;
 	case VERDICT_WRONG: return 2;
 	case VERDICT_TELL: break;
 	}
 	good = read_all(&flights, argc - optind, argv + optind);
-	if (good && flights.n == 0 && optind < argc)
+	if (good && flights.n + flights.nexits == 0 && optind < argc)
 		fputs("tutti-trace: no reports of flight recorders there\n", stderr);
 	good = good && flights_select(&flights, options.job) && tell(&options, &flights);
 	if (flights.unreadable && optind < argc)

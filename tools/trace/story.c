@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the judgement: who was silent, who differed, who was late, what took long. */
+#include "exits.h"
 #include "story.h"
 
 #include <stdlib.h>
@@ -20,14 +21,6 @@ static void print_missing(FILE *out, const struct group *group)
 		fprintf(out, " (on another host, left in order before, or never joined)\n");
 	}
 	free(missing);
-}
-
-static void print_dead(FILE *out, const struct group *group)
-{
-	for (size_t i = 0; i < group->n; i++)
-		if (strcmp(group->at[i].why, "died") == 0)
-			fprintf(out, "  died: rank %d (pid %d on %s)\n", group->at[i].rank, group->at[i].pid,
-				group->at[i].hostname);
 }
 
 static void print_faults(FILE *out, const struct group *group)
@@ -435,7 +428,7 @@ static void print_group(FILE *out, const struct group *group)
 		fprintf(out, ", on several hosts: their times are as comparable as their clocks are alike");
 	fprintf(out, "\n");
 	print_missing(out, group);
-	print_dead(out, group);
+	story_print_ends(out, group);
 	print_faults(out, group);
 	print_silent(out, group);
 	print_messages(out, group);
@@ -446,9 +439,14 @@ static void print_group(FILE *out, const struct group *group)
 
 void story_print(FILE *out, const struct flights *flights)
 {
-	fprintf(out, "job %s\n", flights->at[0].job);
+	const struct exits *exits = flights->nexits ? flights->exits : NULL;
+
+	fprintf(out, "job %s\n", flights->n ? flights->at[0].job : exits->job);
+	story_print_unreported(out, flights);
 	for (size_t first = 0; first < flights->n;) {
-		struct group group = { .at = &flights->at[first], .size = flights->at[first].size };
+		struct group group = { .at = &flights->at[first],
+				       .size = flights->at[first].size,
+				       .exits = exits };
 
 		while (first < flights->n && strcmp(flights->at[first].communicator, group.at->communicator) == 0 &&
 		       flights->at[first].size == group.size) {

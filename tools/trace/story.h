@@ -11,6 +11,11 @@
  * differed, who was late, what took longest. */
 void story_print(FILE *out, const struct flights *flights);
 
+/* ends.c: how the group's ranks ended. */
+void story_print_ends(FILE *out, const struct group *group);
+/* ends.c: of ranks that failed, those of which there is no report. */
+void story_print_unreported(FILE *out, const struct flights *flights);
+
 /* streams.c: of calls on streams, who differed, which have not been seen to end, and who was silent in them. */
 void story_print_streams(FILE *out, const struct group *group);
 

@@ -46,6 +46,11 @@ static size_t loop_address(const struct tt_endpoint *endpoint, void *out)
 	return sizeof(self->fabric->comm_id);
 }
 
+static void loop_explain(const struct tt_peer *a, const struct tt_peer *b, char *text, size_t size)
+{
+	snprintf(text, size, "another process");
+}
+
 static bool loop_reach(const struct tt_peer *a, const struct tt_peer *b)
 {
 	return a->process == b->process && a->address_length == sizeof(uint64_t) &&
@@ -407,6 +412,9 @@ const struct tt_transport tt_transport_loop = {
 	.open = loop_open,
 	.address = loop_address,
 	.reach = loop_reach,
+	.explain = loop_explain,
+	.lacks = tt_lack_nothing,
+	.await = tt_await_nothing,
 	.join = loop_join,
 	.decline = loop_decline,
 	.share = loop_share,

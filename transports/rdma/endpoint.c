@@ -105,20 +105,20 @@ static bool asks_for_something(const struct rdma_settings *settings)
 /* None is no error: the ranks go by TCP. Not even one descriptor to look with is: TCP needs more. */
 static tutti_result_t find_ports(struct rdma_endpoint *e, const struct tt_endpoint_config *config)
 {
-	char why[RDMA_WHY_MAX];
 	tutti_result_t result = tt_rdma_settings_read(&e->settings);
 
 	if (!result)
-		result = tt_rdma_ports(&tt_rdma_here, &e->settings, e->ports, &e->nports, why);
+		result = tt_rdma_ports(&tt_rdma_here, &e->settings, e->ports, &e->nports, e->why);
 	if (result)
 		return result;
 	if (e->nports > 0 && config->key && config->key->encrypt) {
 		tt_log(INFO, RDMA, "rank %d leaves RDMA aside, which encrypts nothing, as TUTTI_ENCRYPT asks for it", e->rank);
 		e->nports = 0;
+		snprintf(e->why, sizeof(e->why), "RDMA encrypts nothing, and TUTTI_ENCRYPT=1");
 	} else if (e->nports == 0 && asks_for_something(&e->settings)) {
-		tt_log(WARN, RDMA, "rank %d does not use RDMA: %s", e->rank, why);
+		tt_log(WARN, RDMA, "rank %d does not use RDMA: %s", e->rank, e->why);
 	} else if (e->nports == 0) {
-		tt_log(DEBUG, RDMA, "rank %d does not use RDMA: %s", e->rank, why);
+		tt_log(DEBUG, RDMA, "rank %d does not use RDMA: %s", e->rank, e->why);
 	}
 	return TUTTI_OK;
 }
@@ -156,6 +156,32 @@ static void share_fault(struct rdma_endpoint *e)
 	e->base.fault = e->tcp->fault;
 	if (first)
 		tt_rdma_links_stop(e);
+}
+
+static void rdma_explain(const struct tt_peer *a, const struct tt_peer *b, char *text, size_t size)
+{
+	int pairs[RDMA_PORTS_MAX][2];
+
+	snprintf(text, size, "%s",
+		 tt_rdma_pairs(a, b, pairs) > 0 ? "RDMA needs TCP between the two as well" : "no two ports are of one network");
+}
+
+static bool rdma_lacks(const struct tt_endpoint *base, char *text, size_t size)
+{
+	const struct rdma_endpoint *e = (const struct rdma_endpoint *)base;
+
+	if (e->tcp)
+		return e->tcp->ops->lacks(e->tcp, text, size);
+	snprintf(text, size, "%s", e->why);
+	return false;
+}
+
+static void rdma_await(struct tt_endpoint *base, uint64_t deadline)
+{
+	struct rdma_endpoint *e = (struct rdma_endpoint *)base;
+
+	if (e->tcp)
+		e->tcp->ops->await(e->tcp, deadline);
 }
 
 static tutti_result_t tell_tcp(struct rdma_endpoint *e, const struct tt_peer *peers, int size, bool *any)
@@ -301,6 +327,9 @@ const struct tt_transport tt_transport_rdma = {
 	.open = rdma_open,
 	.address = rdma_address,
 	.reach = rdma_reach,
+	.explain = rdma_explain,
+	.lacks = rdma_lacks,
+	.await = rdma_await,
 	.join = rdma_join,
 	.decline = rdma_decline,
 	.share = tt_share_nothing,

@@ -185,6 +185,7 @@ struct rdma_endpoint {
 	struct rdma_settings settings;
 	struct rdma_port ports[RDMA_PORTS_MAX];
 	int nports;
+	char why[RDMA_WHY_MAX]; /* there are none */
 	struct rdma_rail rails[RDMA_PORTS_MAX];
 	struct tt_peer *peers; /* as TCP is told of them */
 	const struct tt_peer *known;

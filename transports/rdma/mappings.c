@@ -117,12 +117,7 @@ static void let_go(void)
 	pthread_mutex_unlock(&looking);
 }
 
-static void begin_anew(void)
-{
-	pthread_mutex_init(&looking, NULL);
-}
-
 __attribute__((constructor)) static void mind_forks(void)
 {
-	pthread_atfork(hold, let_go, begin_anew);
+	pthread_atfork(hold, let_go, let_go); /* the child goes on in the thread that holds it */
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "arena.h"
+#include "file.h"
 #include "fork.h"
 #include "log.h"
 
@@ -64,7 +65,7 @@ tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members)
 		fd = TT_FD(memfd_create("tutti-arena", MFD_CLOEXEC));
 		if (fd < 0)
 			return tt_fail_errno(SHM, "create a memfd for %d ranks", members);
-		if (ftruncate(fd, (off_t)bytes) < 0) {
+		if (tt_file_resize(fd, bytes) < 0) {
 			const tutti_result_t result =
 				tt_fail_errno(SHM, "grow the arena to %zu bytes", bytes);
 			tt_fd_close(fd);

@@ -7,11 +7,12 @@
 #include "machine.h"
 #include "transport.h"
 
-/* What a rank tells its peers. */
+/* What a rank sends its peers, who do not trust it: any bytes of this size are an address. */
 struct shm_address {
 	struct tt_machine machine; /* who may pass descriptors: abstract sockets and pidfds need the namespaces */
-	char socket[64];	   /* abstract unix socket where the arena is handed out */
+	uint64_t socket;	   /* names the abstract unix socket where the arena is handed out; random */
 };
+static_assert(sizeof(struct shm_address) <= TT_ADDRESS_MAX, "an address fits");
 
 /* What a rank knows of another one on its host (and of itself). */
 struct shm_mate {
@@ -21,7 +22,8 @@ struct shm_mate {
 	int pid_fd;   /* -1 for threads of this process, and the dead */
 	bool died;
 	int alarm_fd; /* rung for faults; -1 where the host's ranks are all there are */
-	uint8_t *heap; /* mapped on first use */
+	uint8_t *heap; /* mapped on first use … */
+	size_t heap_bytes; /* … whole */
 	uint64_t heard; /* of its notes */
 };
 

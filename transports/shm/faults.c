@@ -58,6 +58,13 @@ int shm_control_fd(const struct tt_endpoint *endpoint)
 	return ((const struct shm_endpoint *)endpoint)->watch;
 }
 
+/* A copy, as another process may write there. */
+static bool read_fault(const struct shm_endpoint *ep, const struct tt_fault *from, struct tt_fault *out)
+{
+	*out = *from;
+	return tt_fault_check(out, ep->config.size);
+}
+
 static void take_best(struct shm_endpoint *ep)
 {
 	struct tt_fault *best = &ep->base.fault;
@@ -67,10 +74,25 @@ static void take_best(struct shm_endpoint *ep)
 		/* acquire: pairs with the release in tell_fault() */
 		const uint32_t told = atomic_load_explicit(&member->faults_told, memory_order_acquire);
 
-		for (uint32_t k = 0; k < told && k < SHM_FAULTS; k++)
-			if (!best->result || tt_fault_before(&member->faults[k], best))
-				*best = member->faults[k];
+		for (uint32_t k = 0; k < told && k < SHM_FAULTS; k++) {
+			struct tt_fault fault;
+
+			if (read_fault(ep, &member->faults[k], &fault) && (!best->result || tt_fault_before(&fault, best)))
+				*best = fault;
+		}
 	}
+}
+
+/* Of the member that has decided. */
+static void take_first(struct shm_endpoint *ep)
+{
+	/* acquire: pairs with the release in shm_revoke() */
+	const uint32_t decided = atomic_load_explicit(&shm_header(&ep->arena)->decided, memory_order_acquire);
+	struct tt_fault fault;
+
+	if (decided >= 1 && decided <= (uint32_t)ep->arena.members &&
+	    read_fault(ep, &shm_member(&ep->arena, (int)decided - 1)->faults[0], &fault))
+		ep->base.fault = fault;
 }
 
 void shm_take_faults(struct shm_endpoint *ep)
@@ -89,9 +111,8 @@ void shm_take_faults(struct shm_endpoint *ep)
 	ep->faults_seen = atomic_load_explicit(&header->faults, memory_order_acquire);
 	if (!ep->whole)
 		take_best(ep);
-	else if (!ep->base.fault.result) /* acquire: pairs with the release in shm_revoke() */
-		ep->base.fault = shm_member(&ep->arena, (int)atomic_load_explicit(&header->decided,
-										  memory_order_acquire) - 1)->faults[0];
+	else if (!ep->base.fault.result)
+		take_first(ep);
 }
 
 /* False: so many have been told that nobody needs one more. */

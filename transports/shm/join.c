@@ -7,6 +7,7 @@
  * connection; the leader watches each of them by a connection to the socket where that one listens, and by the one it
  * made once it has come. Who can say why it gives up does. */
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,35 +23,34 @@
 #include "log.h"
 #include "memory.h"
 #include "parcel.h"
+#include "unix_peer.h"
 
 #define JOIN_BACKLOG 512
 #define TELL_NS	     500000000 /* for a leader to say who is missing, at its deadline */
 #define LATE_NS	     1000000000 /* for those to come who are to be told that they need not */
 
-static socklen_t socket_name(const char *name, struct sockaddr_un *out)
+/* A leading zero byte: the abstract namespace, which leaves no file. */
+socklen_t shm_socket_name(uint64_t number, struct sockaddr_un *out)
 {
 	*out = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	/* a leading zero byte: the abstract namespace, which leaves no file */
-	memcpy(out->sun_path + 1, name, strlen(name));
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+	const int length = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "tutti-shm-%016" PRIx64, number);
+
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
 }
 
 tutti_result_t shm_listen(struct shm_endpoint *ep)
 {
 	struct sockaddr_un name;
-	uint64_t random;
 
-	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+	if (getrandom(&ep->address.socket, sizeof(ep->address.socket), 0) != sizeof(ep->address.socket))
 		return tt_fail_errno(SHM, "read random bytes");
-	snprintf(ep->address.socket, sizeof(ep->address.socket), "tutti-shm-%016llx",
-		 (unsigned long long)random);
 	ep->listen_fd = TT_FD(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (ep->listen_fd < 0)
 		return tt_fail_errno(SHM, "make a unix socket");
-	const socklen_t length = socket_name(ep->address.socket, &name);
+	const socklen_t length = shm_socket_name(ep->address.socket, &name);
 	if (bind(ep->listen_fd, (struct sockaddr *)&name, length) < 0 ||
 	    listen(ep->listen_fd, JOIN_BACKLOG) < 0)
-		return tt_fail_errno(SHM, "listen on unix socket @%s", ep->address.socket);
+		return tt_fail_errno(SHM, "listen on unix socket @%s", name.sun_path + 1);
 	return TUTTI_OK;
 }
 
@@ -72,22 +72,13 @@ static void keep_mates(struct shm_endpoint *ep, const struct shm_parcel *parcel)
 	}
 }
 
-/* Only processes of the same user may join. */
-static bool same_user(int socket)
-{
-	struct ucred peer;
-	socklen_t length = sizeof(peer);
-
-	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
-	       (peer.uid == geteuid() || peer.uid == 0);
-}
-
 /* ---- the leader */
 
 /* How far each of the others is, by place; [0] is the leader's listening socket. */
 struct host {
 	struct pollfd *at; /* the connection with each */
 	enum { GONE, AWAITED, CAME, READY } *stage;
+	struct tt_log_quota quota; /* of lines about processes that are none of the others */
 };
 
 static int rank_at(const struct shm_endpoint *ep, int place)
@@ -105,7 +96,7 @@ static bool watch_mate(const struct shm_endpoint *ep, int place, int *out)
 
 	*out = fd;
 	memcpy(&address, ep->peers[rank_at(ep, place)].address, sizeof(address));
-	const socklen_t length = socket_name(address.socket, &name);
+	const socklen_t length = shm_socket_name(address.socket, &name);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&name, length) == 0)
 		return true;
 	const bool gone = shm_is_gone(errno);
@@ -133,6 +124,17 @@ static tutti_result_t watch_mates(const struct shm_endpoint *ep, struct host *ho
 	return TUTTI_OK;
 }
 
+/* Anybody can connect. */
+static tutti_result_t turn_away(struct host *host, int socket, const char *why)
+{
+	char who[TT_UNIX_PEER_TEXT], more[TT_LOG_MORE];
+
+	if (tt_log_due(&host->quota, more))
+		tt_log(WARN, SHM, "turns away %s, which %s%s", tt_unix_peer_text(socket, who), why, more);
+	tt_fd_close(socket);
+	return TUTTI_IN_PROGRESS;
+}
+
 /* TUTTI_IN_PROGRESS: whoever connected is none of the host's ranks. */
 static tutti_result_t accept_mate(struct shm_endpoint *ep, struct host *host, uint64_t deadline)
 {
@@ -142,22 +144,16 @@ static tutti_result_t accept_mate(struct shm_endpoint *ep, struct host *host, ui
 	if (socket < 0)
 		return errno == EINTR || errno == EAGAIN ? TUTTI_IN_PROGRESS :
 							   tt_fail_errno(SHM, "accept a rank of this host");
-	if (!same_user(socket)) {
-		tt_log(WARN, SHM, "turned away a process of another user on unix socket @%s",
-		       ep->address.socket);
-		tt_fd_close(socket);
-		return TUTTI_IN_PROGRESS;
-	}
+	if (!tt_unix_peer_trusted(socket))
+		return turn_away(host, socket, "connects to the ranks of another user; only those of one user share memory");
 	const tutti_result_t result = shm_receive(ep, socket, -1, &parcel, deadline);
 	if (result) {
 		tt_fd_close(socket);
 		return result == TUTTI_ERR_PEER_LOST ? TUTTI_IN_PROGRESS : result;
 	}
 	if (parcel.place <= 0 || parcel.count != 1 || host->stage[parcel.place] != AWAITED) {
-		tt_log(WARN, SHM, "a second rank claims place %d of this host", parcel.place);
 		shm_parcel_drop(&parcel);
-		tt_fd_close(socket);
-		return TUTTI_IN_PROGRESS;
+		return turn_away(host, socket, "claims the place of a rank that has joined, or that no rank has");
 	}
 	keep_mates(ep, &parcel);
 	tt_fd_close(host->at[parcel.place].fd);
@@ -232,10 +228,8 @@ static tutti_result_t hand_out(struct shm_endpoint *ep, const struct host *host,
 
 static tutti_result_t lead_mates(struct shm_endpoint *ep, struct host *host, uint64_t deadline)
 {
-	tutti_result_t result = watch_mates(ep, host);
+	tutti_result_t result = await_mates(ep, host, CAME, deadline);
 
-	if (!result)
-		result = await_mates(ep, host, CAME, deadline);
 	if (result)
 		return result;
 	host->at[0].fd = -1;
@@ -306,13 +300,17 @@ static tutti_result_t lead(struct shm_endpoint *ep, int members, uint64_t deadli
 {
 	struct host host = { calloc((size_t)members, sizeof(*host.at)),
 			     calloc((size_t)members, sizeof(*host.stage)) };
-	tutti_result_t result = host.at && host.stage ?
-					shm_arena_open(&ep->arena, -1, members) :
-					tt_fail(TUTTI_ERR_NO_MEMORY, SHM, "no memory for %d ranks", members);
+	tutti_result_t result = TUTTI_OK;
 
-	if (!result) {
-		result = lead_mates(ep, &host, deadline);
+	if (host.at && host.stage) {
+		result = watch_mates(ep, &host);
+		if (!result)
+			result = shm_arena_open(&ep->arena, -1, members);
+		if (!result)
+			result = lead_mates(ep, &host, deadline);
 		tell_all(ep, &host, result);
+	} else {
+		result = tt_fail(TUTTI_ERR_NO_MEMORY, SHM, "no memory for %d ranks", members);
 	}
 	free(host.at);
 	free(host.stage);
@@ -322,10 +320,11 @@ static tutti_result_t lead(struct shm_endpoint *ep, int members, uint64_t deadli
 /* ---- the others */
 
 /* Connecting to a full backlog blocks, so it is tried again until the deadline. */
-static tutti_result_t dial(const char *name, int leader, uint64_t deadline, int *out)
+static tutti_result_t dial(uint64_t number, int leader, uint64_t deadline, int *out)
 {
 	struct sockaddr_un address;
-	const socklen_t length = socket_name(name, &address);
+	const socklen_t length = shm_socket_name(number, &address);
+	char who[TT_UNIX_PEER_TEXT];
 	const int fd = TT_FD(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	if (fd < 0)
@@ -336,16 +335,18 @@ static tutti_result_t dial(const char *name, int leader, uint64_t deadline, int 
 				shm_is_gone(errno) ?
 					shm_fail_gone(leader) :
 					tt_fail_errno(SHM, "connect to rank %d of this host at unix socket @%s",
-						      leader, name);
+						      leader, address.sun_path + 1);
 			tt_fd_close(fd);
 			return result;
 		}
 		poll(NULL, 0, 1);
 	}
-	if (!same_user(fd)) {
+	if (!tt_unix_peer_trusted(fd)) {
+		tt_fail(TUTTI_ERR_PEER_LOST, SHM,
+			"%s listens at unix socket @%s: expected rank %d of user %ld or root; the rank's own output says why it has ended",
+			tt_unix_peer_text(fd, who), address.sun_path + 1, leader, (long)geteuid());
 		tt_fd_close(fd);
-		return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
-			       "a process of another user listens at unix socket @%s, where rank %d should", name, leader);
+		return TUTTI_ERR_PEER_LOST;
 	}
 	*out = fd;
 	return TUTTI_OK;
@@ -420,7 +421,7 @@ static tutti_result_t prepare_mates(struct shm_endpoint *ep, int size)
 		if (rank == ep->config.rank)
 			ep->me = members;
 		ep->mate_of[rank] = members;
-		ep->mates[members++] = (struct shm_mate){ rank, -1, -1, -1, false, -1, NULL, 0 };
+		ep->mates[members++] = (struct shm_mate){ .rank = rank, .event_fd = -1, .heap_fd = -1, .pid_fd = -1, .alarm_fd = -1 };
 	}
 	ep->arena.members = members;
 	ep->whole = members == size;

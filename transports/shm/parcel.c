@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "failure.h"
 #include "fork.h"
 #include "log.h"
 
@@ -349,7 +350,7 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 			       bytes);
 	}
 	if (out->place == SHM_GIVEN_UP)
-		return tt_fail((tutti_result_t)message.header.result, SHM, "%s", message.sentence);
+		return tt_fail_reported(SHM, "", message.header.result, message.sentence, sizeof(message.sentence));
 	return TUTTI_OK;
 }
 

@@ -5,7 +5,13 @@
 #ifndef TT_SHM_PARCEL_H
 #define TT_SHM_PARCEL_H
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include "endpoint.h"
+
+/* The name of a rank's listening socket, and its length. Peers send the number alone, so no text of theirs is to be checked. */
+socklen_t shm_socket_name(uint64_t number, struct sockaddr_un *out);
 
 /* What a message is about: the ranks from a place of the host on, or one of these. */
 enum { SHM_ARENA = -1, SHM_MAPPED = -2, SHM_ALL_JOINED = -3, SHM_GIVEN_UP = -4 };

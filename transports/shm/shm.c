@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "endpoint.h"
+#include "file.h"
 #include "fork.h"
 #include "log.h"
 #include "memory.h"
@@ -43,7 +44,6 @@ static size_t shm_address(const struct tt_endpoint *endpoint, void *out)
 {
 	const struct shm_endpoint *ep = (const struct shm_endpoint *)endpoint;
 
-	static_assert(sizeof(ep->address) <= TT_ADDRESS_MAX, "an address fits");
 	memcpy(out, &ep->address, sizeof(ep->address));
 	return sizeof(ep->address);
 }
@@ -58,6 +58,22 @@ static bool shm_reach(const struct tt_peer *a, const struct tt_peer *b)
 	memcpy(&one, a->address, sizeof(one));
 	memcpy(&other, b->address, sizeof(other));
 	return memcmp(&one.machine, &other.machine, sizeof(one.machine)) == 0;
+}
+
+static void shm_explain(const struct tt_peer *a, const struct tt_peer *b, char *text, size_t size)
+{
+	struct shm_address one = { 0 }, other = { 0 };
+	const char *why = "another container: their namespaces of process numbers differ";
+
+	memcpy(&one, a->address, a->address_length < sizeof(one) ? a->address_length : sizeof(one));
+	memcpy(&other, b->address, b->address_length < sizeof(other) ? b->address_length : sizeof(other));
+	if (a->host != b->host)
+		why = "another host id (TUTTI_HOST_ID)";
+	else if (one.machine.boot != other.machine.boot)
+		why = "one host id (TUTTI_HOST_ID), but two machines";
+	else if (one.machine.network != other.machine.network)
+		why = "another container: their network namespaces differ";
+	snprintf(text, size, "%s", why);
 }
 
 /* The peers watch this rank's sockets, and join() has said on them what there was to say. The one that is left ends now: it may
@@ -80,31 +96,44 @@ static bool shm_export_memory(struct tt_endpoint *endpoint, const void *pointer,
 	       tt_heap_offset(pointer, bytes, token);
 }
 
+/* As large as its process made it. */
+static bool map_heap(struct shm_mate *mate)
+{
+	struct stat info;
+
+	if (mate->heap)
+		return true;
+	if (fstat(mate->heap_fd, &info) < 0 || info.st_size <= 0) {
+		tt_fail_errno(SHM, "find out how large the heap of rank %d is", mate->rank);
+		return false;
+	}
+	void *heap = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, mate->heap_fd, 0);
+	if (heap == MAP_FAILED) {
+		tt_fail_errno(SHM, "map the heap of rank %d", mate->rank);
+		return false;
+	}
+	mate->heap = heap;
+	mate->heap_bytes = (size_t)info.st_size;
+	shm_keep_from_children(heap, mate->heap_bytes);
+	return true;
+}
+
 static void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 	struct shm_mate *mate = &ep->mates[ep->mate_of[peer]];
+	const bool own = ep->peers[peer].process == ep->peers[ep->config.rank].process;
 
-	if (token > tt_heap_size() || bytes > tt_heap_size() - token) {
+	if (!own && !map_heap(mate))
+		return NULL;
+	const size_t whole = own ? tt_heap_size() : mate->heap_bytes;
+	if (token > whole || bytes > whole - token) {
 		tt_fail(TUTTI_ERR_SYSTEM, SHM,
 			"rank %d named %zu bytes at %llu of its heap, expected them within %zu", peer, bytes,
-			(unsigned long long)token, tt_heap_size());
+			(unsigned long long)token, whole);
 		return NULL;
 	}
-	if (ep->peers[peer].process == ep->peers[ep->config.rank].process)
-		return tt_heap_at(token);
-	if (!mate->heap) {
-		void *heap = mmap(NULL, tt_heap_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-				  mate->heap_fd, 0);
-
-		if (heap == MAP_FAILED) {
-			tt_fail_errno(SHM, "map the heap of rank %d", peer);
-			return NULL;
-		}
-		shm_keep_from_children(heap, tt_heap_size());
-		mate->heap = heap;
-	}
-	return mate->heap + token;
+	return own ? tt_heap_at(token) : mate->heap + token;
 }
 
 /* What is withdrawn leaves this process's own addresses, so a peer that is a thread of it must not be late. */
@@ -175,7 +204,7 @@ static void *map_shared(const struct shm_arena *arena, size_t bytes)
 	const off_t total = (off_t)(arena->bytes + bytes);
 	struct stat info;
 
-	if (fstat(arena->fd, &info) < 0 || (info.st_size < total && ftruncate(arena->fd, total) < 0)) {
+	if (fstat(arena->fd, &info) < 0 || (info.st_size < total && tt_file_resize(arena->fd, (uint64_t)total) < 0)) {
 		tt_fail_errno(SHM, "grow the arena to %lld bytes", (long long)total);
 		return NULL;
 	}
@@ -265,7 +294,7 @@ static void forget_mate(struct shm_endpoint *ep, int i)
 	if (i != ep->me) /* the own heap is the process's */
 		tt_fd_close(mate->heap_fd);
 	if (mate->heap)
-		munmap(mate->heap, tt_heap_size());
+		munmap(mate->heap, mate->heap_bytes);
 }
 
 static void shm_destroy(struct tt_endpoint *endpoint)
@@ -324,6 +353,9 @@ const struct tt_transport tt_transport_shm = {
 	.open = shm_open_endpoint,
 	.address = shm_address,
 	.reach = shm_reach,
+	.explain = shm_explain,
+	.lacks = tt_lack_nothing,
+	.await = tt_await_nothing,
 	.join = shm_join,
 	.decline = shm_decline,
 	.share = shm_share,

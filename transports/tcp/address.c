@@ -77,13 +77,13 @@ static size_t width(const struct tcp_address *a)
 	return a->family == 4 ? 4 : 16;
 }
 
-static bool loopback(const struct tcp_address *a)
+bool tt_tcp_is_loopback(const struct tcp_address *a)
 {
 	return a->family == 4 ? a->bytes[0] == 127
 			      : IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)a->bytes);
 }
 
-static bool link_local(const struct tcp_address *a)
+bool tt_tcp_is_link_local(const struct tcp_address *a)
 {
 	return a->family == 6 && a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80;
 }
@@ -114,20 +114,20 @@ static const char *judge(const struct tcp_card *from, const struct tcp_card *to,
 	const bool shared = same_network(from, to);
 	bool family = false;
 
-	if (loopback(a)) {
+	if (tt_tcp_is_loopback(a)) {
 		*path = TCP_PATH_LOOPBACK;
 		return shared ? NULL : "loopback of another machine or network namespace";
 	}
-	*path = link_local(a) ? TCP_PATH_LINK_LOCAL : TCP_PATH_ROUTED;
+	*path = tt_tcp_is_link_local(a) ? TCP_PATH_LINK_LOCAL : TCP_PATH_ROUTED;
 	for (int i = 0; i < from->count; i++) {
 		const struct tcp_address *own = &from->at[i];
 
-		if (loopback(own) || own->family != a->family || link_local(own) != link_local(a))
+		if (tt_tcp_is_loopback(own) || own->family != a->family || tt_tcp_is_link_local(own) != tt_tcp_is_link_local(a))
 			continue;
 		if (!shared && same_address(own, a))
 			return "this rank's own machine has the same address";
 		family = true;
-		if (!link_local(a) && same_subnet(own, a))
+		if (!tt_tcp_is_link_local(a) && same_subnet(own, a))
 			*path = TCP_PATH_SUBNET;
 	}
 	return family ? NULL : "this rank has no address of that kind to reach it from";
@@ -141,6 +141,26 @@ bool tt_tcp_connectable(const struct tcp_card *from, const struct tcp_card *to)
 		if (!judge(from, to, &to->at[i], &path))
 			return true;
 	return false;
+}
+
+void tt_tcp_explain(const struct tcp_card *from, const struct tcp_card *to, int rank, char *text, size_t size)
+{
+	char address[TCP_ADDRESS_TEXT];
+	enum tcp_path path;
+
+	bool remote = false;
+
+	for (int i = 0; i < to->count; i++)
+		remote |= !tt_tcp_is_loopback(&to->at[i]);
+	if (!remote)
+		snprintf(text, size, "rank %d offers %s", rank, to->count ? "its loopback interface alone" : "no address");
+	for (int i = to->count - 1; i >= 0 && remote; i--) { /* the first one's reason stays */
+		const char *why = judge(from, to, &to->at[i], &path);
+
+		if (why)
+			snprintf(text, size, "rank %d offers %s%s: %s", rank, tt_tcp_address_text(&to->at[i], address),
+				 to->count > 1 ? " and others" : "", why);
+	}
 }
 
 static struct tcp_candidate candidate(const struct tcp_address *a, uint16_t port,
@@ -194,7 +214,7 @@ static int insert_link_local(const struct tcp_card *from, struct tcp_candidate *
 			     const struct tcp_address *a, uint16_t port)
 {
 	for (int i = 0; i < from->count; i++)
-		if (link_local(&from->at[i]))
+		if (tt_tcp_is_link_local(&from->at[i]))
 			n = insert(out, n,
 				   candidate(a, port, TCP_PATH_LINK_LOCAL, from->at[i].scope));
 	return n;

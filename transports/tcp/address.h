@@ -31,6 +31,9 @@ struct tcp_card {
 	struct tcp_address at[TCP_ADDRESSES_MAX];
 };
 
+bool tt_tcp_is_loopback(const struct tcp_address *address);
+bool tt_tcp_is_link_local(const struct tcp_address *address);
+
 enum tcp_path { TCP_PATH_LOOPBACK, TCP_PATH_SUBNET, TCP_PATH_ROUTED, TCP_PATH_LINK_LOCAL };
 
 struct tcp_candidate {
@@ -44,8 +47,16 @@ struct tcp_candidate {
 /* Room for every address of a peer, and for a link-local one through every interface. */
 #define TCP_CANDIDATES_MAX 64
 
+/* What keeps a rank from offering more addresses. */
+struct tcp_lack {
+	bool coming;	/* no other machine can reach it, and an interface may be coming up */
+	char text[160]; /* "eth0: no carrier"; "": nothing */
+};
+
 /* Fill `card`, port excepted, from the interfaces that are up and that TUTTI_INTERFACE allows. */
-tutti_result_t tt_tcp_interfaces(struct tcp_card *card);
+tutti_result_t tt_tcp_interfaces(struct tcp_card *card, struct tcp_lack *lack);
+/* The same again and again, until an address has come that another machine can reach, or `deadline`. */
+void tt_tcp_await_interface(struct tcp_card *card, struct tcp_lack *lack, uint64_t deadline);
 /* The same with one address, of a loopback interface. */
 tutti_result_t tt_tcp_only(const struct sockaddr_storage *address, struct tcp_card *card);
 
@@ -58,6 +69,8 @@ bool tt_tcp_card_read(const void *bytes, size_t length, struct tcp_card *card);
  * With `log`, says at debug level which were passed over, and why. */
 int tt_tcp_candidates(const struct tcp_card *from, const struct tcp_card *to,
 		      struct tcp_candidate *out, bool log);
+/* Why `from` cannot try any address of `to`, which is of `rank`. */
+void tt_tcp_explain(const struct tcp_card *from, const struct tcp_card *to, int rank, char *text, size_t size);
 bool tt_tcp_connectable(const struct tcp_card *from, const struct tcp_card *to);
 
 const char *tt_tcp_path_name(enum tcp_path path);

@@ -106,9 +106,32 @@ static void hang_up(struct tcp_endpoint *e, struct tcp_control *control)
 	control->source.fd = -1;
 }
 
+bool tt_tcp_has_died(const struct tcp_endpoint *e, int rank)
+{
+	const struct tt_peer *peer = &e->known[rank];
+	struct pollfd poller = { .events = POLLIN };
+
+	if (peer->pid <= 0 || peer->process == e->known[e->rank].process)
+		return false;
+	poller.fd = TT_FD((int)syscall(SYS_pidfd_open, peer->pid, 0));
+	if (poller.fd < 0)
+		return errno == ESRCH;
+	const bool ended = poll(&poller, 1, 0) > 0;
+	tt_fd_close(poller.fd);
+	return ended;
+}
+
 /* Is the end of a control link news? Not if a fault is known: who goes then goes because of it. A peer may have told of one
  * that this rank, stopped or busy, has not read yet. */
 static bool is_news(struct tcp_endpoint *e)
+{
+	const struct tt_fault *fault = &e->base.fault;
+
+	/* a rank that could not join for another's sake does not say for whose, but by name */
+	return !tt_tcp_hear_all(e) || (fault->rank < 0 && fault->result == TUTTI_ERR_PEER_LOST);
+}
+
+bool tt_tcp_hear_all(struct tcp_endpoint *e)
 {
 	if (!e->base.fault.result && !e->hearing) {
 		e->hearing = true;
@@ -116,7 +139,7 @@ static bool is_news(struct tcp_endpoint *e)
 			tt_tcp_control_step(e, c);
 		e->hearing = false;
 	}
-	return !e->base.fault.result;
+	return e->base.fault.result;
 }
 
 /* The kernel's probes had no answer. */
@@ -146,6 +169,12 @@ static void lost(struct tcp_endpoint *e, struct tcp_control *control, const char
 	hang_up(e, control);
 	if (e->peers[control->peer].left || !is_news(e))
 		return;
+	if (e->joined && tt_tcp_is_cut_off(e)) {
+		tt_tcp_tell_cut_off(e, &fault);
+		tt_tcp_fault(e, &fault, control);
+		return;
+	}
+	/* what was heard meanwhile is of somebody who found out at the same time: the better of the two stays */
 	snprintf(fault.text, sizeof(fault.text),
 		 "rank %d at %s died or lost its connection: rank %d found the control connection "
 		 "%s; "
@@ -165,7 +194,7 @@ static bool hear_revoke(struct tcp_endpoint *e, struct tcp_control *control, con
 	fault.rank = (int32_t)wire_get(&at, 4);
 	fault.seq = wire_get(&at, 8);
 	memcpy(fault.text, at, length - REVOKE_BYTES);
-	if (fault.result >= 0 || fault.result < TUTTI_ERR_UNSUPPORTED || fault.rank < -1 || fault.rank >= e->size)
+	if (!tt_fault_check(&fault, e->size))
 		return false;
 	tt_tcp_fault(e, &fault, control);
 	return true;
@@ -339,27 +368,11 @@ static tutti_result_t too_late(const struct tcp_endpoint *e, int absent)
 		e->rank, absent, *trouble ? ": " : "", trouble, absent);
 }
 
-/* Has the process of `rank` ended? False where this one cannot see it. */
-static bool has_died(const struct tcp_endpoint *e, int rank)
-{
-	const struct tt_peer *peer = &e->known[rank];
-	struct pollfd poller = { .events = POLLIN };
-
-	if (peer->pid <= 0 || peer->process == e->known[e->rank].process)
-		return false;
-	poller.fd = TT_FD((int)syscall(SYS_pidfd_open, peer->pid, 0));
-	if (poller.fd < 0)
-		return errno == ESRCH;
-	const bool ended = poll(&poller, 1, 0) > 0;
-	tt_fd_close(poller.fd);
-	return ended;
-}
-
 /* A lower rank that ended before it called this one: nothing on the network says so. -1: none that this rank can see. */
 static int dead_caller(const struct tcp_endpoint *e)
 {
 	for (int other = 0; other < e->rank; other++)
-		if (neighbour(e, other) && !e->peers[other].control && has_died(e, other))
+		if (neighbour(e, other) && !e->peers[other].control && tt_tcp_has_died(e, other))
 			return other;
 	return -1;
 }

@@ -65,7 +65,7 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 	if (result == TUTTI_OK && e->key && e->key->encrypt)
 		result = tt_tls_open(e->key, "connections to other ranks", &e->tls);
 	if (result == TUTTI_OK && tt_key_is_set(e->key))
-		result = tt_tcp_interfaces(&e->card);
+		result = tt_tcp_interfaces(&e->card, &e->lack);
 	if (result == TUTTI_OK)
 		result = tt_tcp_wait_open(e);
 	if (result == TUTTI_OK)
@@ -92,6 +92,31 @@ static bool tcp_reach(const struct tt_peer *a, const struct tt_peer *b)
 	return tt_tcp_card_read(low->address, low->address_length, &from) &&
 	       tt_tcp_card_read(high->address, high->address_length, &to) &&
 	       tt_tcp_connectable(&from, &to);
+}
+
+static void tcp_explain(const struct tt_peer *a, const struct tt_peer *b, char *text, size_t size)
+{
+	const struct tt_peer *low = a->rank < b->rank ? a : b, *high = low == a ? b : a;
+	struct tcp_card from, to;
+
+	if (tt_tcp_card_read(low->address, low->address_length, &from) && tt_tcp_card_read(high->address, high->address_length, &to))
+		tt_tcp_explain(&from, &to, high->rank, text, size);
+}
+
+static bool tcp_lacks(const struct tt_endpoint *base, char *text, size_t size)
+{
+	const struct tcp_endpoint *e = (const struct tcp_endpoint *)base;
+
+	snprintf(text, size, "%s", e->lack.text);
+	return e->lack.coming;
+}
+
+static void tcp_await(struct tt_endpoint *base, uint64_t deadline)
+{
+	struct tcp_endpoint *e = tcp_endpoint_of(base);
+
+	if (e->lack.coming)
+		tt_tcp_await_interface(&e->card, &e->lack, deadline);
 }
 
 static tutti_result_t tcp_join(struct tt_endpoint *base, const struct tt_peer *peers, int size,
@@ -235,6 +260,9 @@ const struct tt_transport tt_transport_tcp = {
 	.open = tcp_open,
 	.address = tcp_address,
 	.reach = tcp_reach,
+	.explain = tcp_explain,
+	.lacks = tcp_lacks,
+	.await = tcp_await,
 	.join = tcp_join,
 	.decline = tcp_decline,
 	.share = tt_share_nothing,

@@ -10,11 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "address.h"
 #include "log.h"
 #include "machine.h"
+#include "transport.h"
+
+#define PAUSE_NS 50000000   /* between looks at interfaces that are coming up */
+#define LOCAL_NS 1500000000 /* from a link-local address to another, where there is one */
 
 /* Is `name` allowed by a comma list of prefixes, of which those after ^ exclude? */
 static bool allowed(const char *list, const char *name)
@@ -123,6 +128,62 @@ static void gather(const struct ifaddrs *all, const char *list, struct tcp_card 
 	}
 }
 
+static bool is_named(const char *list, const char *name)
+{
+	return list && *list && *list != '^' && allowed(list, name);
+}
+
+static bool has_address(const struct ifaddrs *all, const char *name)
+{
+	struct tcp_address address;
+
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+		if (strcmp(i->ifa_name, name) == 0 && address_of(i, &address))
+			return true;
+	return false;
+}
+
+/* Can another machine reach one of them? Link-local ones, within one network alone, and not while that one is being set up. */
+static bool is_reachable(const struct tcp_card *card, bool or_link_local)
+{
+	bool reachable = false;
+
+	for (int i = 0; i < card->count; i++)
+		reachable |= !tt_tcp_is_loopback(&card->at[i]) && (or_link_local || !tt_tcp_is_link_local(&card->at[i]));
+	return reachable;
+}
+
+/* Why the interface offers nothing, and whether that may change by itself; NULL: it does, or is not to. */
+static const char *find_lack(const struct ifaddrs *all, const struct ifaddrs *i, const char *list, bool *coming)
+{
+	if (!i->ifa_addr || i->ifa_addr->sa_family != AF_PACKET || (i->ifa_flags & IFF_LOOPBACK) || !allowed(list, i->ifa_name))
+		return NULL;
+	*coming |= (i->ifa_flags & IFF_UP) || is_named(list, i->ifa_name);
+	if (!(i->ifa_flags & IFF_UP))
+		return "down";
+	if (!(i->ifa_flags & IFF_RUNNING))
+		return "no carrier";
+	return has_address(all, i->ifa_name) ? NULL : "no address";
+}
+
+static void find_lacks(const struct ifaddrs *all, const char *list, const struct tcp_card *card, struct tcp_lack *lack)
+{
+	size_t used = 0;
+	bool coming = false;
+
+	lack->text[0] = 0;
+	for (const struct ifaddrs *i = all; i && used < sizeof(lack->text); i = i->ifa_next) {
+		bool may_come = false;
+		const char *why = find_lack(all, i, list, &may_come);
+
+		if (!why)
+			continue;
+		coming |= may_come;
+		used += (size_t)snprintf(lack->text + used, sizeof(lack->text) - used, "%s%s: %s", used ? ", " : "", i->ifa_name, why);
+	}
+	lack->coming = coming && !is_reachable(card, true);
+}
+
 static void names_of(const struct ifaddrs *all, char *out, size_t room)
 {
 	size_t used = 0;
@@ -168,7 +229,7 @@ tutti_result_t tt_tcp_only(const struct sockaddr_storage *address, struct tcp_ca
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_tcp_interfaces(struct tcp_card *card)
+tutti_result_t tt_tcp_interfaces(struct tcp_card *card, struct tcp_lack *lack)
 {
 	const char *list = getenv("TUTTI_INTERFACE");
 	tutti_result_t result = begin_card(card);
@@ -180,8 +241,9 @@ tutti_result_t tt_tcp_interfaces(struct tcp_card *card)
 	if (getifaddrs(&all) < 0)
 		return tt_fail_errno(TCP, "list the network interfaces");
 	gather(all, list, card);
+	find_lacks(all, list, card, lack);
 	names_of(all, names, sizeof(names));
-	if (card->count == 0 && list && *list)
+	if (card->count == 0 && !lack->coming && list && *list)
 		result = tt_fail(
 			TUTTI_ERR_INVALID, TCP,
 			"TUTTI_INTERFACE is \"%s\" and leaves no interface with an address that is "
@@ -191,4 +253,35 @@ tutti_result_t tt_tcp_interfaces(struct tcp_card *card)
 			list, names);
 	freeifaddrs(all);
 	return result;
+}
+
+static void note_wait(struct tcp_lack *lack, uint64_t start)
+{
+	const size_t used = strlen(lack->text);
+
+	if (used > 0)
+		snprintf(lack->text + used, sizeof(lack->text) - used, ", %.1f s after the start", (double)(tt_now() - start) * 1e-9);
+}
+
+/* An interface that is being set up has its link-local address first. */
+void tt_tcp_await_interface(struct tcp_card *card, struct tcp_lack *lack, uint64_t deadline)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	const uint64_t start = tt_now();
+	const uint16_t port = card->port;
+	uint64_t local_since = 0;
+
+	tt_log(INFO, TCP, "waits for an interface that comes up: %s", lack->text);
+	for (uint64_t now = start; now < deadline; now = tt_now()) {
+		if (tt_tcp_interfaces(card, lack) || is_reachable(card, false))
+			break;
+		if (is_reachable(card, true) && !local_since)
+			local_since = now;
+		if (local_since && now - local_since > LOCAL_NS)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	card->port = port;
+	lack->coming = false;
+	note_wait(lack, start);
 }

@@ -192,7 +192,8 @@ static void run_kernel(const struct work *work, const char *arguments)
 	standin_kernel_run(&work->launch.kernel, work->launch.grid, work->launch.block, arguments);
 }
 
-/* First all bytes, then the spoiling, then the word, after which peers look. An addition, as what a second kernel spoils must not be right again. */
+/* First all bytes, then the spoiling, then the word, after which peers look. An addition, as what a second kernel spoils must not
+ * be right again; to the second byte, where there is one, which of a short float is more than its rounding. */
 static void spoil_kernel(const struct work *work)
 {
 	_Alignas(16) char arguments[ARGUMENTS_BYTES_MAX];
@@ -204,7 +205,7 @@ static void spoil_kernel(const struct work *work)
 	sync->kind = TT_CUDA_SILENT;
 	sync->check = 0;
 	run_kernel(work, arguments);
-	++*(unsigned char *)part->dst[0];
+	++((unsigned char *)part->dst[0])[part->bytes[0] > 1];
 	*sync = given;
 	part->nsrc = 0;
 	run_kernel(work, arguments);

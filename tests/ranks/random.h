@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pseudo-random numbers, the same for the same seed on every machine (splitmix64). */
-#ifndef TT_SIMULATE_RANDOM_H
-#define TT_SIMULATE_RANDOM_H
+#ifndef TT_RANDOM_H
+#define TT_RANDOM_H
 
 #include <stdbool.h>
 #include <stdint.h>

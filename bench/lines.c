@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns how text and numbers are fitted to the width of a table. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lines.h"
+#include "pattern.h"
+
+/* Bytes of the word at `at`, as long as fits one line, and the columns it takes: UTF-8 has several
+ * bytes for some. */
+static size_t measure_word(const char *at, int most, int *columns)
+{
+	size_t bytes = 0;
+
+	*columns = 0;
+	while (at[bytes] && at[bytes] != ' ') {
+		const bool begins = ((unsigned char)at[bytes] & 0xc0) != 0x80;
+
+		if (begins && *columns == most)
+			break;
+		*columns += begins;
+		bytes++;
+	}
+	return bytes;
+}
+
+void bench_remark(const char *format, ...)
+{
+	char text[4096], *at = text;
+	int used = 1;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	putchar('#');
+	while (*(at += strspn(at, " "))) {
+		int columns;
+		const size_t bytes = measure_word(at, BENCH_WIDTH - 2, &columns);
+
+		if (used + 1 + columns > BENCH_WIDTH) {
+			fputs("\n#", stdout);
+			used = 1;
+		}
+		printf(" %.*s", (int)bytes, at);
+		used += 1 + columns;
+		at += bytes;
+	}
+	putchar('\n');
+	fflush(stdout);
+}
+
+void bench_figure(int width, int decimals, double value)
+{
+	char text[64];
+
+	if (!(value >= 0)) {
+		printf(" %*s", width, "-");
+		return;
+	}
+	while (snprintf(text, sizeof(text), "%.*f", decimals, value) > width && decimals > 0)
+		decimals--;
+	if ((int)strlen(text) > width)
+		snprintf(text, sizeof(text), "%.*e", width > 6 ? width - 6 : 0, value);
+	printf(" %*s", width, text);
+}
+
+void bench_write_call(char *out, size_t size, const struct bench_options *o, enum bench_kind kind)
+{
+	const struct bench_case *c = bench_case(kind);
+	size_t length = (size_t)snprintf(out, size, "%s", c->name);
+
+	if (!c->empty && length < size)
+		length += (size_t)snprintf(out + length, size - length, " of %s",
+					   bench_type_name(o->dtype));
+	if (c->reduces && length < size)
+		length +=
+			(size_t)snprintf(out + length, size - length, ", %s", bench_op_name(o->op));
+	if (c->rooted && length < size)
+		snprintf(out + length, size - length, ", root %d", o->root);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What all tables have in common: no line is longer than a terminal, and numbers keep to their
+ * columns. */
+#ifndef BENCH_LINES_H
+#define BENCH_LINES_H
+
+#include "options.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BENCH_WIDTH	   100
+#define BENCH_MOST_CARRIER 31 /* "shm+rdma+tcp/hierarchical_split" */
+
+/* Print a remark, in as many lines as it takes, each with "# " before it. */
+void bench_remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Print a blank and `value`, `width` characters wide, with at most so many decimals and fewer where
+ * it is long; below 0: a dash. */
+void bench_figure(int width, int decimals, double value);
+
+/* Write what is called, such as "all_reduce of float32, sum", into `out`. */
+void bench_write_call(char *out, size_t size, const struct bench_options *options,
+		      enum bench_kind kind);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collectives that public functions are made of: peers compare, and messages name, the function.
+ * Blocking; lock not held. */
+#ifndef TT_PARTS_H
+#define TT_PARTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "card.h"
+
+tutti_result_t tt_part_barrier(struct tutti_comm *comm, enum tt_part part);
+tutti_result_t tt_part_broadcast(struct tutti_comm *comm, enum tt_part part, const void *send,
+				 void *recv, size_t bytes, int root);
+tutti_result_t tt_part_all_gather(struct tutti_comm *comm, enum tt_part part, const void *send,
+				  void *recv, size_t bytes);
+/* `bytes`: of each rank. */
+tutti_result_t tt_part_all_gather_v(struct tutti_comm *comm, enum tt_part part, const void *send,
+				    void *recv, const size_t *bytes);
+/* The least of all ranks' numbers. */
+tutti_result_t tt_part_min(struct tutti_comm *comm, enum tt_part part, int64_t mine,
+			   int64_t *least);
+/* split.c: tutti_comm_split() as a part of `part`. */
+tutti_result_t tt_part_split(struct tutti_comm *comm, enum tt_part part, int color, int key,
+			     struct tutti_comm **out);
+
+#endif

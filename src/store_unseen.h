@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What ranks tell each other in a store whose host, if there is one, does not see who is there. */
+#ifndef TT_STORE_UNSEEN_H
+#define TT_STORE_UNSEEN_H
+
+#include <pthread.h>
+
+#include "store.h"
+
+#define TT_UNSEEN_LOOK_NS 100000000ull /* while a get waits, between looks at whether what it waits for was ended */
+
+struct tt_unseen_attendance;
+
+/* What every such store begins with. */
+struct tt_unseen {
+	struct tutti_store base;
+	pthread_mutex_t lock;
+	struct tt_unseen_attendance *first;
+};
+
+void tt_unseen_init(struct tt_unseen *store);
+void tt_unseen_finish(struct tt_unseen *store);
+
+/* For a get that waits for `key`: TUTTI_OK, or why it is not to wait any longer. */
+tutti_result_t tt_unseen_check(tutti_store_t store, const char *key);
+
+/* Of the table. */
+void tt_unseen_end(tutti_store_t store, const char *prefix, tutti_result_t result, const char *sentence);
+void tt_unseen_attend(tutti_store_t store, const struct tt_attendance *attendance);
+void tt_unseen_leave(tutti_store_t store);
+tutti_result_t tt_unseen_look(tutti_store_t store);
+
+#endif

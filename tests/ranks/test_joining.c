@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Jobs whose ranks do not fit together: one that allows another transport, says another number of ranks, takes another's
+ * number, has another key or none. Every rank is told why within seconds, far from its deadline, in every kind of store.
+ *
+ *   test_joining [PATTERN OF CLAIMS] */
+#include <dirent.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+#define RANKS_MAX 4
+#define DEADLINE  "TUTTI_TIMEOUT=60"
+#define SOON_S	  15.0 /* a loaded machine's */
+#define KEY	  "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+#define OTHER	  "f00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+
+/* What is wrong with the odd one. */
+enum fault { SHM_ALONE, TCP_ALONE, ONE_MORE, ONE_LESS, TWICE, ANOTHER_KEY, NO_KEY, A_KEY, NO_INTERFACE };
+
+static const char *const fault_names[] = {
+	[SHM_ALONE] = "shm alone",
+	[TCP_ALONE] = "tcp alone",
+	[ONE_MORE] = "one rank more",
+	[ONE_LESS] = "one rank less",
+	[TWICE] = "another's number",
+	[ANOTHER_KEY] = "another key",
+	[NO_KEY] = "no key",
+	[A_KEY] = "a key",
+	[NO_INTERFACE] = "no interface",
+};
+
+/* How the ranks meet: by tutti_init() or tutti_comm_create(), in which store. */
+enum way { HOSTED_TCP, HOSTED_UNIX, SERVED_TCP, SERVED_UNIX, A_DIRECTORY, CREATE_TCP, CREATE_UNIX, CREATE_DIRECTORY, CREATE_USER };
+
+static const char *const way_names[] = {
+	[HOSTED_TCP] = "tcp of rank 0",
+	[HOSTED_UNIX] = "unix of rank 0",
+	[SERVED_TCP] = "tcp served",
+	[SERVED_UNIX] = "unix served",
+	[A_DIRECTORY] = "a directory",
+	[CREATE_TCP] = "tcp, made",
+	[CREATE_UNIX] = "unix, made",
+	[CREATE_DIRECTORY] = "a directory, made",
+	[CREATE_USER] = "user's",
+};
+
+struct outcome {
+	pid_t pid;
+	tutti_result_t result;
+	double took;
+	char sentence[512];
+};
+
+struct play {
+	enum fault fault;
+	enum way way;
+	int size, odd;
+	char address[128];
+	atomic_int serving, done;
+	struct outcome outcome[RANKS_MAX];
+};
+
+/* Nobody else is given it for a while. */
+static int free_port(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(at);
+	const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (bind(fd, (struct sockaddr *)&at, length) < 0 || getsockname(fd, (struct sockaddr *)&at, &length) < 0)
+		fail_msg("no free port");
+	close(fd);
+	return ntohs(at.sin_port);
+}
+
+/* ---- a rank */
+
+static bool is_created(enum way way)
+{
+	return way >= CREATE_TCP;
+}
+
+static bool is_served(enum way way)
+{
+	return way == SERVED_TCP || way == SERVED_UNIX || way == CREATE_TCP || way == CREATE_UNIX;
+}
+
+static bool is_directory(enum way way)
+{
+	return way == A_DIRECTORY || way == CREATE_DIRECTORY || way == CREATE_USER;
+}
+
+static void be_as_all(const struct play *play)
+{
+	const bool keyed = play->fault == ANOTHER_KEY || play->fault == NO_KEY || play->fault == NO_INTERFACE;
+
+	setenv("TUTTI_TRANSPORT", play->fault == SHM_ALONE ? "tcp" : play->fault == TCP_ALONE ? "shm" : "shm,tcp", 1);
+	if (keyed)
+		setenv("TUTTI_KEY", KEY, 1);
+	setenv("TUTTI_STORE", play->address, 1);
+	set_number("TUTTI_SIZE", play->size);
+	unsetenv("TUTTI_LOCAL_SIZE");
+	unsetenv("TUTTI_LOCAL_RANK");
+	if (is_served(play->way))
+		setenv("TUTTI_STORE_SERVED", "1", 1);
+}
+
+/* Whose number the odd one takes. */
+static int taken(const struct play *play)
+{
+	return (play->odd + 1) % play->size;
+}
+
+static void be_odd(const struct play *play)
+{
+	switch (play->fault) {
+	case SHM_ALONE: setenv("TUTTI_TRANSPORT", "shm", 1); break;
+	case TCP_ALONE: setenv("TUTTI_TRANSPORT", "tcp", 1); break;
+	case ONE_MORE: set_number("TUTTI_SIZE", play->size + 1); break;
+	case ONE_LESS: set_number("TUTTI_SIZE", play->size - 1); break;
+	case TWICE: set_number("TUTTI_RANK", taken(play)); break;
+	case ANOTHER_KEY: setenv("TUTTI_KEY", OTHER, 1); break;
+	case NO_KEY: unsetenv("TUTTI_KEY"); break;
+	case A_KEY: setenv("TUTTI_KEY", KEY, 1); break;
+	case NO_INTERFACE: setenv("TUTTI_INTERFACE", "nosuch0", 1); break;
+	}
+}
+
+static int user_set(void *context, const char *key, const void *value, size_t length)
+{
+	return store_error(tutti_store_set(context, key, value, length));
+}
+
+static int user_get(void *context, const char *key, void *value, size_t *length, double timeout_s)
+{
+	return store_error(tutti_store_get(context, key, value, length, timeout_s));
+}
+
+static tutti_result_t create(const struct play *play, tutti_comm_t *comm)
+{
+	const tutti_store_ops_t ops = { sizeof(ops), user_set, user_get, NULL };
+	tutti_store_t store = NULL, inner = NULL;
+	tutti_result_t result = tutti_store_open(play->address, 0, 0, &store);
+
+	if (!result && play->way == CREATE_USER) {
+		inner = store;
+		result = tutti_store_create(&ops, inner, &store);
+	}
+	if (!result)
+		result = tutti_comm_create(store, atoi(getenv("TUTTI_RANK")), atoi(getenv("TUTTI_SIZE")), NULL, comm);
+	tutti_store_close(store);
+	tutti_store_close(inner);
+	return result;
+}
+
+static int serve(struct play *play)
+{
+	tutti_comm_t comm = NULL;
+	tutti_store_t store;
+
+	SUCCEEDS(tutti_store_open(play->address, 1, 0, &store));
+	snprintf(play->address, sizeof(play->address), "%s", tutti_store_address(store));
+	atomic_store(&play->serving, 1);
+	await_count(&play->done, play->size);
+	tutti_store_close(store);
+	return 0;
+}
+
+static int be(int rank, void *argument)
+{
+	struct play *play = argument;
+	struct outcome *out = &play->outcome[rank];
+	tutti_comm_t comm = NULL;
+
+	if (rank < play->size)
+		await_count(&play->serving, 1);
+	be_as_all(play);
+	if (rank == play->size)
+		return serve(play);
+	if (rank == play->odd)
+		be_odd(play);
+	out->pid = getpid();
+	const double start = seconds_now();
+	out->result = is_created(play->way) ? create(play, &comm) : tutti_init(NULL, &comm);
+	out->took = seconds_now() - start;
+	snprintf(out->sentence, sizeof(out->sentence), "%s", out->result ? tutti_last_error(NULL) : "joined");
+	tutti_comm_destroy(comm);
+	atomic_fetch_add(&play->done, 1);
+	return 0;
+}
+
+/* ---- what they are told */
+
+static bool is_about_keys(enum fault fault)
+{
+	return fault == ANOTHER_KEY || fault == NO_KEY || fault == A_KEY;
+}
+
+/* The host of the store turns away who has another key, and knows who that is. */
+static bool is_turned_away(const struct play *play)
+{
+	return is_about_keys(play->fault) && !is_directory(play->way);
+}
+
+static bool says(const char *sentence, const char *format, int number)
+{
+	char words[64];
+
+	snprintf(words, sizeof(words), format, number);
+	return strstr(sentence, words);
+}
+
+static bool says_sizes(const struct play *play, const char *sentence)
+{
+	const int other = play->fault == ONE_MORE ? play->size + 1 : play->size - 1;
+
+	return says(sentence, "there are %d ranks", play->odd ? other : play->size) &&
+	       says(sentence, "rank 0 that there are %d", play->odd ? play->size : other);
+}
+
+static bool says_twice(const struct play *play, const char *sentence)
+{
+	return says(sentence, "two processes are rank %d:", taken(play)) &&
+	       says(sentence, "pid %d on", play->outcome[play->odd].pid) &&
+	       says(sentence, "pid %d on", play->outcome[taken(play)].pid);
+}
+
+static bool says_transports(const struct play *play, const char *sentence)
+{
+	const char *words = play->fault == SHM_ALONE ? "tcp: rank %d: TUTTI_TRANSPORT is \"shm\"" : "shm: rank %d: TUTTI_TRANSPORT is \"tcp\"";
+
+	return strstr(sentence, "reaches rank") && says(sentence, words, play->odd);
+}
+
+static bool says_keys(const struct play *play, int rank, const char *sentence)
+{
+	const char *host = strstr(sentence, "the host of the store");
+
+	if (!strstr(sentence, "give all ranks the same TUTTI_KEY"))
+		return false;
+	if (!is_turned_away(play)) /* found in the records */
+		return says(sentence, play->fault == ANOTHER_KEY ? "ranks" : "has no key, and rank", 0) && says(sentence, "%d", play->odd);
+	if (rank == play->odd || (play->odd == 0 && rank > 0 && !is_served(play->way)))
+		return host || strstr(sentence, "what listens at the store's address"); /* it was turned away itself, or a rank like it */
+	return host && (play->odd == 0 || says(sentence, "turned rank %d (", play->odd));
+}
+
+static bool is_true(const struct play *play, int rank, const char *sentence)
+{
+	switch (play->fault) {
+	case SHM_ALONE:
+	case TCP_ALONE: return says_transports(play, sentence);
+	case ONE_MORE:
+	case ONE_LESS: return says_sizes(play, sentence);
+	case TWICE: return says_twice(play, sentence);
+	case NO_INTERFACE:
+		return strstr(sentence, "TUTTI_INTERFACE is \"nosuch0\"") &&
+		       (rank == play->odd || says(sentence, "rank %d could not join", play->odd));
+	default: return says_keys(play, rank, sentence);
+	}
+}
+
+/* In one of the stores without a host two may say so at the same time, in words of their own. */
+static bool is_alike(const struct play *play, int rank)
+{
+	return is_about_keys(play->fault) || play->fault == NO_INTERFACE || is_directory(play->way) ||
+	       strcmp(play->outcome[rank].sentence, play->outcome[0].sentence) == 0;
+}
+
+static void judge(const struct play *play)
+{
+	for (int rank = 0; rank < play->size; rank++) {
+		const struct outcome *o = &play->outcome[rank];
+
+		if (o->result >= 0 || o->took > SOON_S || !is_true(play, rank, o->sentence) || !is_alike(play, rank))
+			fail_msg("%s, rank %d of %d, in %s: rank %d is told %s after %.2f s: %s", fault_names[play->fault], play->odd,
+				 play->size, way_names[play->way], rank, tutti_strerror(o->result), o->took, o->sentence);
+	}
+}
+
+/* ---- cases */
+
+static void name_store(struct play *play, char directory[64])
+{
+	static int number;
+
+	if (is_directory(play->way)) {
+		make_directory(directory);
+		snprintf(play->address, sizeof(play->address), "file:%s", directory);
+	} else if (play->way == HOSTED_TCP) {
+		snprintf(play->address, sizeof(play->address), "tcp://127.0.0.1:%d", free_port());
+	} else if (play->way == SERVED_TCP || play->way == CREATE_TCP) {
+		snprintf(play->address, sizeof(play->address), "tcp://127.0.0.1:0");
+	} else {
+		snprintf(play->address, sizeof(play->address), "unix:tutti-test-joining-%d-%d", (int)getpid(), number++);
+	}
+}
+
+static void play_case(struct play *play, const char *deadline)
+{
+	const char *const env[] = { deadline, NULL };
+	char directory[64] = "", command[96];
+
+	name_store(play, directory);
+	play->serving = !is_served(play->way);
+	const struct job job = {
+		.ranks = play->size + is_served(play->way), .env = env, .whole = be, .argument = play, .limit_s = 90
+	};
+	const int failed = run_job(&job);
+	snprintf(command, sizeof(command), "rm -r '%s'", directory);
+	if (directory[0])
+		assert_int_equal(system(command), 0);
+	assert_int_equal(failed, 0);
+}
+
+static bool is_possible(const struct play *play)
+{
+	if (play->fault == ONE_LESS && (play->size == 2 || play->odd == play->size - 1))
+		return false; /* no such rank */
+	if (play->fault == TWICE && play->odd == 0 && (play->way == HOSTED_TCP || play->way == HOSTED_UNIX))
+		return false; /* without a rank 0 there is no store */
+	if (is_turned_away(play) && is_created(play->way))
+		return false; /* without a rank: below */
+	return !is_about_keys(play->fault) || play->size < 4; /* hosts wait for those that come late: a second each */
+}
+
+static void each_way(enum fault fault)
+{
+	struct play *play = shared_memory(sizeof(*play));
+
+	for (int way = HOSTED_TCP; way <= CREATE_USER; way++) {
+		for (int size = 2; size <= RANKS_MAX; size++) {
+			for (int odd = 0; odd < size; odd++) {
+				memset(play, 0, sizeof(*play));
+				play->fault = fault;
+				play->way = way;
+				play->size = size;
+				play->odd = odd;
+				if (!is_possible(play))
+					continue;
+				play_case(play, DEADLINE);
+				judge(play);
+			}
+		}
+	}
+}
+
+static void transports_that_do_not_meet_are_told_to_all(void **state)
+{
+	each_way(SHM_ALONE);
+	each_way(TCP_ALONE);
+}
+
+static void an_interface_that_is_not_there_is_told_to_all(void **state)
+{
+	each_way(NO_INTERFACE);
+}
+
+static void different_sizes_are_told_to_all(void **state)
+{
+	each_way(ONE_MORE);
+	each_way(ONE_LESS);
+}
+
+static void a_number_that_two_have_is_told_to_all(void **state)
+{
+	each_way(TWICE);
+}
+
+static void a_rank_with_another_key_is_told_to_all(void **state)
+{
+	each_way(ANOTHER_KEY);
+	each_way(NO_KEY);
+	each_way(A_KEY);
+}
+
+/* Who opens a store for itself does not say which rank it is: those who wait for it learn at the deadline whom the host turned away. */
+static void who_was_turned_away_is_told_at_the_deadline(void **state)
+{
+	struct play *play = shared_memory(sizeof(*play));
+
+	*play = (struct play){ .fault = ANOTHER_KEY, .way = CREATE_TCP, .size = 3, .odd = 1 };
+	play_case(play, "TUTTI_TIMEOUT=3");
+	assert_int_equal(play->outcome[1].result, TUTTI_ERR_INVALID);
+	for (int rank = 0; rank < 3; rank += 2) {
+		assert_int_equal(play->outcome[rank].result, TUTTI_ERR_TIMEOUT);
+		assert_non_null(strstr(play->outcome[rank].sentence, "rank 1 has not come"));
+		assert_non_null(strstr(play->outcome[rank].sentence, "turned 127.0.0.1:"));
+		assert_non_null(strstr(play->outcome[rank].sentence, "away: it has another key"));
+	}
+}
+
+/* ---- two hosts, and a cable */
+
+struct cable {
+	char directory[64];
+	bool comes_up;
+	pid_t pid[2];
+	atomic_int apart, laid, done;
+	struct outcome outcome[2];
+};
+
+static bool shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static bool shell(const char *format, ...)
+{
+	char command[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(command, sizeof(command), format, args);
+	va_end(args);
+	return system(command) == 0;
+}
+
+/* Has the rank said how it is reached? */
+static bool has_told(const char *directory, int rank)
+{
+	DIR *files = opendir(directory);
+	char end[16];
+	bool told = false;
+
+	snprintf(end, sizeof(end), "%%2F1%%2F%d", rank);
+	for (struct dirent *file; files && !told && (file = readdir(files));) {
+		const size_t length = strlen(file->d_name);
+
+		told = length > strlen(end) && strcmp(file->d_name + length - strlen(end), end) == 0;
+	}
+	if (files)
+		closedir(files);
+	return told;
+}
+
+/* A third process in rank 0's network: it plugs the cable in when both ranks have said that they have none. */
+static int plug_in(const struct cable *cable)
+{
+	const pid_t parent = getppid();
+
+	while (!has_told(cable->directory, 0) || !has_told(cable->directory, 1)) {
+		if (getppid() != parent)
+			return 1;
+		sched_yield();
+	}
+	return shell("ip link set cable up") ? 0 : 1;
+}
+
+static int sum_over_cable(tutti_comm_t comm)
+{
+	int sum = 1;
+
+	SUCCEEDS(tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_INT32, TUTTI_SUM, NULL));
+	CLAIM(sum == 2, "the sum is %d", sum);
+	return 0;
+}
+
+static int be_host(int rank, void *argument)
+{
+	struct cable *cable = argument;
+	struct outcome *out = &cable->outcome[rank];
+	tutti_comm_t comm = NULL;
+	pid_t hand = -1;
+	char store[80];
+	int status = 0;
+
+	CLAIM(unshare(CLONE_NEWNET) == 0, "no network namespace");
+	cable->pid[rank] = getpid();
+	meet_at(&cable->apart, 2);
+	CLAIM(shell("ip link set lo up"), "no loopback");
+	if (rank == 0)
+		CLAIM(shell("ip link add cable type veth peer name cable netns %d", (int)cable->pid[1]), "no cable");
+	meet_at(&cable->laid, 2);
+	CLAIM(shell("ip addr add 10.79.0.%d/24 dev cable", rank + 1), "no address");
+	if (rank == 1)
+		CLAIM(shell("ip link set cable up"), "the cable does not come up");
+	else if (cable->comes_up && (hand = fork()) == 0)
+		_exit(plug_in(cable));
+	setenv("TUTTI_KEY", KEY, 1);
+	snprintf(store, sizeof(store), "file:%s", cable->directory);
+	setenv("TUTTI_STORE", store, 1);
+	unsetenv("TUTTI_LOCAL_SIZE");
+	set_number("TUTTI_SIZE", 2);
+	setenv("TUTTI_HOST_ID", rank ? "east" : "west", 1);
+	setenv("TUTTI_TRANSPORT", "shm,tcp", 1);
+	if (rank == 0)
+		setenv("TUTTI_INTERFACE", "cable", 1);
+	const double start = seconds_now();
+	out->result = tutti_init(NULL, &comm);
+	out->took = seconds_now() - start;
+	snprintf(out->sentence, sizeof(out->sentence), "%s", tutti_last_error(NULL));
+	const int failed = out->result ? 0 : sum_over_cable(comm);
+	meet_at(&cable->done, 2); /* the cable goes with its namespace */
+	tutti_comm_destroy(comm);
+	CLAIM(hand < 0 || (waitpid(hand, &status, 0) == hand && status == 0), "the cable was not plugged in");
+	return failed;
+}
+
+static struct cable *play_cable(bool comes_up)
+{
+	static const char *const env[] = { DEADLINE, NULL };
+	struct cable *cable = shared_memory(sizeof(*cable));
+	const struct job job = { .ranks = 2, .env = env, .whole = be_host, .argument = cable };
+
+	if (geteuid() != 0 || !shell("ip -V >/dev/null 2>&1 && unshare -n true 2>/dev/null")) {
+		print_message("skipped: no network namespaces, or no ip(8)\n");
+		skip();
+	}
+	cable->comes_up = comes_up;
+	make_directory(cable->directory);
+	assert_int_equal(run_job(&job), 0);
+	assert_true(shell("rm -r '%s'", cable->directory));
+	return cable;
+}
+
+static void a_cable_that_comes_up_is_waited_for(void **state)
+{
+	const struct cable *cable = play_cable(true);
+
+	for (int rank = 0; rank < 2; rank++)
+		if (cable->outcome[rank].result)
+			fail_msg("rank %d: %s", rank, cable->outcome[rank].sentence);
+}
+
+/* For 5 s of the 60. */
+static void a_cable_that_does_not_come_up_is_named(void **state)
+{
+	const struct cable *cable = play_cable(false);
+
+	for (int rank = 0; rank < 2; rank++) {
+		const struct outcome *o = &cable->outcome[rank];
+
+		if (o->result != TUTTI_ERR_UNSUPPORTED || o->took < 5 || o->took > 5 + SOON_S || !strstr(o->sentence, "(host east)") ||
+		    !strstr(o->sentence, "shm: another host id") || !strstr(o->sentence, "rank 0: cable: down, 5.") ||
+		    !strstr(o->sentence, "rank 1: cable: no carrier, 5."))
+			fail_msg("rank %d after %.1f s: %s", rank, o->took, o->sentence);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(transports_that_do_not_meet_are_told_to_all),
+		cmocka_unit_test(an_interface_that_is_not_there_is_told_to_all),
+		cmocka_unit_test(different_sizes_are_told_to_all),
+		cmocka_unit_test(a_number_that_two_have_is_told_to_all),
+		cmocka_unit_test(a_rank_with_another_key_is_told_to_all),
+		cmocka_unit_test(who_was_turned_away_is_told_at_the_deadline),
+		cmocka_unit_test(a_cable_that_comes_up_is_waited_for),
+		cmocka_unit_test(a_cable_that_does_not_come_up_is_named),
+	};
+
+	unsetenv("TUTTI_KEY");
+	unsetenv("TUTTI_KEY_FILE");
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
