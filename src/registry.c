@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "algorithms.h"
+#include "cuda/table.h"
 #include "loop.h"
 #ifdef TT_RDMA
 #include "rdma.h"
@@ -41,6 +42,8 @@ const struct tt_transport *const tt_transports[] = {
 	&tt_transport_loop,
 	NULL,
 };
+
+const struct tt_device *const tt_device = &tt_device_cuda;
 
 const struct tt_algorithm *tt_algorithm_by_name(const char *name)
 {

@@ -91,6 +91,9 @@ struct tt_link {
 struct tt_transport {
 	const char *name;
 	int preference; /* where several reach a peer, the highest is used */
+	bool shares_memory; /* ranks that it joins map memory of each other: share() may give some */
+	bool joins_hosts;   /* it may reach ranks on other hosts */
+	bool for_tests;	    /* is used only where the user names it */
 
 	/* Make ready to be found by others: listen, but meet nobody yet. */
 	tutti_result_t (*open)(const struct tt_endpoint_config *config, struct tt_endpoint **out);
@@ -204,7 +207,7 @@ struct tt_transport {
 /* What a transport sets whose ways to its peers do not come and go. */
 bool tt_lack_nothing(const struct tt_endpoint *endpoint, char *text, size_t size);
 void tt_await_nothing(struct tt_endpoint *endpoint, uint64_t deadline);
-/* What a transport that shares no memory, and whose bytes wake by themselves, sets (src/apart.c). */
+/* What a transport that shares no memory, and whose bytes wake by themselves, sets (src/os/apart.c). */
 void *tt_share_nothing(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline);
 void tt_wake_nobody(struct tt_endpoint *endpoint);
 bool tt_export_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes, uint64_t *token);

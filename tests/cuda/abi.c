@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What src/cuda/driver.h declares is what CUDA's own header does: compiled, not run. */
+/* What src/device/cuda/driver.h declares is what CUDA's own header does: compiled, not run. */
 #include <cuda.h>
 #include <stddef.h>
 

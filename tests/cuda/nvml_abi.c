@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What src/cuda/nvml.h declares is what NVML's own header does: compiled, not run. */
+/* What src/device/cuda/nvml.h declares is what NVML's own header does: compiled, not run. */
 #include <nvml.h>
 #include <stddef.h>
 

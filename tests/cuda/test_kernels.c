@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What runs on GPUs, through the driver: every kernel gives the bits of the host's plain C one, copies copy all and nothing else, and word is taken and
- * given as src/cuda/kernels.h says. Where TUTTI_CUDA_LIBRARY names the stand-in, that runs the same source on the host. */
+ * given as src/device/cuda/kernels.h says. Where TUTTI_CUDA_LIBRARY names the stand-in, that runs the same source on the host. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -561,7 +561,7 @@ static void kernels_that_are_for_other_gpus_or_drivers_are_explained(void **stat
 		skip();
 	assert_not_loaded("cuModuleLoadData", "209", "the GPU has compute capability 9.0, the kernels of ");
 	assert_not_loaded("cuModuleLoadData", "222", "were built with a newer version of CUDA than this driver's, 13.0, ");
-	assert_not_loaded("cuModuleGetFunction", "500", "has no kernel tt_cuda_copy: expected what is made of src/cuda/kernels.cu of this version");
+	assert_not_loaded("cuModuleGetFunction", "500", "has no kernel tt_cuda_copy: expected what is made of src/device/cuda/kernels.cu of this version");
 }
 
 static void every_operation_has_a_kernel(void **state)

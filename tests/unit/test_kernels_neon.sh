@@ -18,7 +18,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 flags="-std=gnu11 -O2 -D_GNU_SOURCE -DTT_KERNELS_NEON -ffp-contract=off -Wall -Wextra
 	-Wno-unused-parameter -Wno-missing-field-initializers -Werror -I$root/include -I$root/src/spi -I$root/src/spelling -I$root/src/text"
-for file in kernels/c kernels/neon kernels/dispatch log file spelling/nearest text/printable; do
+for file in kernels/c kernels/neon kernels/dispatch os/log os/file spelling/nearest text/printable; do
 	$cc $flags -c "$root/src/$file.c" -o "$dir/$(basename "$file").o"
 done
 for name in test_kernels test_kernels_reference test_kernels_choice; do

@@ -22,6 +22,7 @@
 #include "comm.h"
 #include "flight.h"
 #include "machine.h"
+#include "recorder.h"
 #include "tutti/tutti.h"
 
 /* ---- a directory of the test's own, in memory where there is such a place */
@@ -377,7 +378,7 @@ static void begin_a_report(tutti_comm_t comm)
 {
 	char draft[TT_FLIGHT_PATH + 8];
 
-	snprintf(draft, sizeof(draft), "%s.tmp1", comm->recorder.place.report);
+	snprintf(draft, sizeof(draft), "%s.tmp1", comm->recorder->place.report);
 	FILE *file = fopen(draft, "w");
 	if (!file || fputs("{", file) < 0 || fclose(file) != 0)
 		_exit(1);

@@ -174,7 +174,6 @@ static struct block *at(const struct world *w, int rank, const struct tt_ref *re
 static void combine(struct world *w, const struct tt_step *step, struct block *to, const struct block *const *from,
 		    unsigned n)
 {
-	const struct tt_op op = { .comm = &w->comm, .plan = &w->plan, .element = w->plan.element };
 	const void *src[RANKS];
 	int height = 0;
 
@@ -182,7 +181,7 @@ static void combine(struct world *w, const struct tt_step *step, struct block *t
 		src[i] = from[i]->bytes;
 		height = from[i]->height > height ? from[i]->height : height;
 	}
-	tt_combine(&op, step, to->bytes, src, n, NUMBERS);
+	tt_combine(&w->plan, w->comm.size, step, to->bytes, src, n, NUMBERS);
 	to->height = height + (n > 1);
 }
 
@@ -463,7 +462,7 @@ static void check_heights(const struct world *w)
 
 /* ---- claims */
 
-/* May the reproducible mode choose it? (src/tuner.c) */
+/* May the reproducible mode choose it? (src/plan/tuner.c) */
 static bool is_reproducible(const struct world *w)
 {
 	const bool narrow = value_is_float(w->dtype) && tutti_dtype_size(w->dtype) < sizeof(float);

@@ -409,6 +409,7 @@ static void loop_forget(struct tt_endpoint *endpoint)
 const struct tt_transport tt_transport_loop = {
 	.name = "loop",
 	.preference = 0,
+	.for_tests = true,
 	.open = loop_open,
 	.address = loop_address,
 	.reach = loop_reach,

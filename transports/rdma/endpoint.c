@@ -324,6 +324,7 @@ static void rdma_forget(struct tt_endpoint *base)
 const struct tt_transport tt_transport_rdma = {
 	.name = "rdma",
 	.preference = 15,
+	.joins_hosts = true,
 	.open = rdma_open,
 	.address = rdma_address,
 	.reach = rdma_reach,

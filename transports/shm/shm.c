@@ -350,6 +350,7 @@ static void shm_locate(struct tt_endpoint *endpoint, int cpu, int *of)
 const struct tt_transport tt_transport_shm = {
 	.name = "shm",
 	.preference = 20,
+	.shares_memory = true,
 	.open = shm_open_endpoint,
 	.address = shm_address,
 	.reach = shm_reach,

@@ -257,6 +257,7 @@ static void tcp_locate(struct tt_endpoint *base, int cpu, int *of)
 const struct tt_transport tt_transport_tcp = {
 	.name = "tcp",
 	.preference = 10,
+	.joins_hosts = true,
 	.open = tcp_open,
 	.address = tcp_address,
 	.reach = tcp_reach,

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* CUpointer_attribute; src/cuda/driver.h has the others */
+/* CUpointer_attribute; src/device/cuda/driver.h has the others */
 enum { POINTER_CONTEXT = 1, POINTER_ON_DEVICE = 3, POINTER_ON_HOST = 4, POINTER_START = 11, POINTER_BYTES = 12, POINTER_MAPPED = 13 };
 
 #define DIRTY_BYTES ((size_t)1 << 20) /* that memory begins with: nobody may count on zeros */

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the memory of communicators, and their links. */
+#include "comm.h"
+
+#include <stdlib.h>
+
+#include "device_table.h"
+#include "log.h"
+
+_Atomic bool tt_device_is_there;
+
+tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int size, uint64_t id,
+			   struct tutti_comm **out)
+{
+	static _Atomic uint64_t made;
+	struct tutti_comm *comm = calloc(1, sizeof(*comm));
+	pthread_condattr_t monotonic;
+
+	if (!comm)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for a communicator");
+	comm->maker = tt_maker_here();
+	comm->settings = *settings;
+	comm->rank = rank;
+	comm->size = size;
+	comm->id = id;
+	comm->serial = atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
+	comm->failed_peer = -1;
+	comm->next_seq = 1; /* a board of zeros has posted nothing */
+	comm->kernels = tt_kernels();
+	tt_device->look();
+	pthread_mutex_init(&comm->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&comm->progress_wanted, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	*out = comm;
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_comm_refuse(const struct tutti_comm *comm, const char *call)
+{
+	if (comm)
+		return tt_fail_inherited(&comm->maker, call, "communicator");
+	return tt_fail(TUTTI_ERR_INVALID, COMM, "%s: comm is NULL", call);
+}
+
+void tt_comm_free(struct tutti_comm *comm)
+{
+	for (int i = 0; comm->wires && i < comm->size * TT_LANES; i++)
+		if (comm->wires[i].link)
+			comm->wires[i].link->ops->close(comm->wires[i].link);
+	for (int i = 0; i < comm->nendpoints; i++) {
+		comm->endpoints[i]->ops->destroy(comm->endpoints[i]);
+		free(comm->peers[i]);
+	}
+	tt_device->free(comm); /* links may have had its memory registered */
+	free(comm->wires);
+	free(comm->via);
+	free(comm->host);
+	free(comm->p2p_seq[0]);
+	free(comm->p2p_seq[1]);
+	free(comm->records);
+	free(comm->user_ops);
+	free(comm->work);
+	free(comm->heard);
+	free(comm->cpus);
+	free(comm->bytes_read);
+	tt_key_wipe(&comm->settings.key);
+	free(comm);
+}
+
+tutti_result_t tt_comm_wire(struct tutti_comm *comm, int peer, enum tt_lane lane,
+			    struct tt_wire **out)
+{
+	struct tt_wire *wire = &comm->wires[peer * TT_LANES + lane];
+
+	if (!wire->link) {
+		struct tt_endpoint *endpoint = comm->endpoints[comm->via[peer]];
+		const tutti_result_t result = endpoint->ops->connect(endpoint, peer, lane, &wire->link);
+
+		if (result) {
+			comm->failed_peer = peer;
+			return result;
+		}
+	}
+	*out = wire;
+	return TUTTI_OK;
+}
+
+TUTTI_API int tutti_comm_rank(tutti_comm_t comm)
+{
+	return comm ? comm->rank : -1;
+}
+
+TUTTI_API int tutti_comm_size(tutti_comm_t comm)
+{
+	return comm ? comm->size : -1;
+}
+
+TUTTI_API int tutti_comm_local_rank(tutti_comm_t comm)
+{
+	return comm ? comm->local_rank : -1;
+}
+
+TUTTI_API int tutti_comm_local_size(tutti_comm_t comm)
+{
+	return comm ? comm->local_size : -1;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns how a communicator ends: by a fault, which is told to all peers and returned by every operation.
+ *
+ * Ranks may find different faults at the same time. Where all read one record, the first in it counts. Otherwise they settle:
+ * from the first that it finds or hears of a rank looks for no other, but goes on to listen for a while, takes over
+ * what is better by an order that is the same everywhere (tt_fault_before()), and passes that on; only then does it
+ * return the fault to anybody. A fault that is told takes some tens of milliseconds to reach all; two are found at the same
+ * time if neither finder had heard of the other's; so twice that time is enough for all to know the best. */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fault.h"
+#include "failure.h"
+#include "log.h"
+#include "recorder.h"
+
+#define SETTLE_NS 200000000 /* for faults that ranks found at the same time to reach everybody */
+#define LOOK_MS	  5
+
+/* ---- settling */
+
+/* Of a fault that this rank found, too: calls of others may be part of its text, or words of the user's, and what all ranks tell
+ * is to be the same. */
+static void keep(struct tutti_comm *comm, const struct tt_fault *fault)
+{
+	comm->fault = *fault;
+	if (tt_fault_check(&comm->fault, comm->size))
+		return;
+	comm->fault.rank = -1; /* as of a card that came with a rank that there is not */
+	if (!tt_failure_is_known(comm->fault.result))
+		comm->fault.result = TUTTI_ERR_SYSTEM;
+}
+
+/* A fault that has come from a peer. */
+static bool adopt(struct tutti_comm *comm, const struct tt_fault *fault)
+{
+	if (comm->settled || (comm->fault.result && !tt_fault_before(fault, &comm->fault)))
+		return false;
+	keep(comm, fault);
+	return true;
+}
+
+/* Tell the communicator's fault by all transports; whoever knows a better one says so. */
+static void tell(struct tutti_comm *comm)
+{
+	bool news = true;
+
+	while (news) {
+		news = false;
+		for (int i = 0; i < comm->nendpoints; i++) {
+			struct tt_endpoint *endpoint = comm->endpoints[i];
+
+			endpoint->ops->revoke(endpoint, &comm->fault);
+			if (comm->settle_ns)
+				news |= endpoint->fault.result && adopt(comm, &endpoint->fault);
+			else if (endpoint->fault.result) /* a peer was first */
+				keep(comm, &endpoint->fault);
+		}
+	}
+}
+
+void tt_comm_choose_settling(struct tutti_comm *comm)
+{
+	for (int i = 0; i < comm->nendpoints; i++)
+		if (comm->endpoints[i]->ops->control_fd(comm->endpoints[i]) >= 0)
+			comm->settle_ns = SETTLE_NS;
+}
+
+static void settle(struct tutti_comm *comm)
+{
+	comm->settled = true;
+	tt_log(INFO, COMM, "rank %d: communicator revoked: %s", comm->rank, comm->fault.text);
+	tt_recorder_report(comm);
+}
+
+static void begin_to_settle(struct tutti_comm *comm, const struct tt_fault *fault)
+{
+	keep(comm, fault);
+	comm->settle_at = comm->next_deadline = tt_now() + comm->settle_ns;
+	tell(comm);
+	if (!comm->settle_ns)
+		settle(comm);
+	tt_comm_interrupt(comm); /* who sleeps is to be up by then */
+}
+
+bool tt_comm_is_settled(struct tutti_comm *comm)
+{
+	if (!comm->settled && comm->fault.result && tt_now() >= comm->settle_at) {
+		tt_comm_look(comm, true); /* this process may have been stopped for all of that time */
+		settle(comm);
+	}
+	return comm->settled;
+}
+
+void tt_comm_settle_now(struct tutti_comm *comm)
+{
+	if (comm->fault.result && !comm->settled)
+		settle(comm);
+}
+
+tutti_result_t tt_comm_verdict(struct tutti_comm *comm)
+{
+	while (!tt_comm_is_settled(comm)) {
+		const uint64_t now = tt_now();
+		const int left_ms = now < comm->settle_at ? (int)((comm->settle_at - now) / 1000000) + 1 : 1;
+
+		pthread_mutex_unlock(&comm->lock);
+		poll(NULL, 0, left_ms < LOOK_MS ? left_ms : LOOK_MS);
+		pthread_mutex_lock(&comm->lock);
+		tt_comm_look(comm, true);
+	}
+	return (tutti_result_t)comm->fault.result;
+}
+
+/* ---- finding and learning */
+
+void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault)
+{
+	if (!comm->fault.result)
+		begin_to_settle(comm, fault);
+}
+
+void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result)
+{
+	const bool own = result == TUTTI_ERR_NO_MEMORY || result == TUTTI_ERR_SYSTEM;
+	const char *text = *tt_thread_error() ? tt_thread_error() : tutti_strerror(result);
+	struct tt_fault fault = { .result = result,
+				  .rank = result == TUTTI_ERR_PEER_LOST ? comm->failed_peer : comm->rank };
+
+	if (own) /* the sentence travels to ranks that must be told where it happened */
+		snprintf(fault.text, sizeof(fault.text), "rank %d: %s", comm->rank, text);
+	else
+		snprintf(fault.text, sizeof(fault.text), "%s", text);
+	/* a peer that is gone may have said why */
+	tt_comm_look(comm, false);
+	tt_comm_revoke(comm, &fault);
+}
+
+static void learn(struct tutti_comm *comm, const struct tt_fault *fault)
+{
+	if (!comm->fault.result)
+		begin_to_settle(comm, fault);
+	else if (adopt(comm, fault))
+		tell(comm);
+}
+
+void tt_comm_look(struct tutti_comm *comm, bool thorough)
+{
+	for (int i = 0; i < comm->nendpoints; i++) {
+		struct tt_endpoint *endpoint = comm->endpoints[i];
+
+		endpoint->ops->progress(endpoint, thorough);
+		if (__builtin_expect(endpoint->fault.result != 0, 0))
+			learn(comm, &endpoint->fault);
+	}
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what ranks tell each other when a wait gets long and no board shows everybody's calls: each sends its card to its
+ * control neighbours, who compare it with their own of the same number and pass it on once.
+ *
+ * Ranks that differ may wait for each other without a message between them. But the control graph is
+ * connected, so between a rank that made one call and a rank that made another lie two neighbours that differ, and
+ * these find out. At a deadline, who has not been heard of has not called. */
+#include <stdlib.h>
+
+#include "council.h"
+#include "fault.h"
+#include "mismatch.h"
+#include "names.h"
+#include "notes.h"
+
+#define REPEAT_NS    100000000 /* a note may be lost, and a neighbour reach the operation only later; … */
+#define DOUBLED_MOST 6	       /* … but a peer that is stopped takes none in, and must not get too many */
+
+void tt_notes_remember(struct tutti_comm *comm, const struct tt_card *card)
+{
+	comm->cards[card->seq % TT_CARDS_KEPT] = *card;
+}
+
+void tt_notes_heard(struct tutti_comm *comm, int rank, uint64_t seq)
+{
+	if (comm->heard[rank] < seq)
+		comm->heard[rank] = seq;
+}
+
+const struct tt_card *tt_notes_counterpart(const struct tutti_comm *comm, const struct tt_card *mine,
+					   const struct tt_card *theirs)
+{
+	const struct tt_card *kept = &comm->cards[theirs->seq % TT_CARDS_KEPT];
+	struct tt_card told = *theirs;
+
+	if (theirs->seq == mine->seq)
+		return mine;
+	/* on a link it has the pair's count, which no other rank's card has */
+	if (told.collective < TT_COLLECTIVE_COUNT &&
+	    tt_collective_knows_own_counts((enum tt_collective)told.collective))
+		told.count = 0;
+	return kept->seq == told.seq && !tt_card_equal(kept, &told) ? kept : mine;
+}
+
+static void tell_all(struct tutti_comm *comm, const struct tt_card *card)
+{
+	for (int i = 0; i < comm->nendpoints; i++)
+		comm->endpoints[i]->ops->tell(comm->endpoints[i], card);
+}
+
+/* A peer waits in an operation that this rank has not called: say which one it called last. */
+static void answer(struct tutti_comm *comm)
+{
+	const uint64_t last = comm->next_seq - 1;
+	struct tt_card note = comm->cards[last % TT_CARDS_KEPT];
+
+	if (comm->answered_seq == last)
+		return;
+	comm->answered_seq = note.called = last;
+	tell_all(comm, &note);
+}
+
+static void consider(struct tutti_comm *comm, const struct tt_card *theirs)
+{
+	const struct tt_card *mine = &comm->cards[theirs->seq % TT_CARDS_KEPT];
+
+	if (theirs->magic != TT_CARD_MAGIC)
+		tt_council_note(comm, theirs);
+	if (theirs->magic != TT_CARD_MAGIC || theirs->rank < 0 || theirs->rank >= comm->size ||
+	    theirs->rank == comm->rank)
+		return;
+	const uint64_t called = theirs->called > theirs->seq ? theirs->called : theirs->seq;
+
+	if (comm->heard[theirs->rank] < called) {
+		comm->heard[theirs->rank] = called;
+		tell_all(comm, theirs);
+	}
+	if (theirs->seq >= comm->next_seq)
+		answer(comm);
+	if (mine->magic == TT_CARD_MAGIC && mine->seq == theirs->seq && !tt_card_equal(mine, theirs)) {
+		const struct tt_fault fault = tt_mismatch(comm, mine, theirs);
+
+		tt_comm_revoke(comm, &fault);
+	}
+}
+
+void tt_notes_exchange(struct tutti_comm *comm, const struct tt_card *stalled, uint64_t now)
+{
+	struct tt_card theirs, note;
+
+	for (int i = 0; i < comm->nendpoints; i++)
+		while (!comm->fault.result && comm->endpoints[i]->ops->hear(comm->endpoints[i], &theirs))
+			consider(comm, &theirs);
+	if (!stalled || (comm->told_seq == stalled->seq && now < comm->tell_at))
+		return;
+	comm->told_times = comm->told_seq == stalled->seq ? comm->told_times + 1 : 0;
+	comm->told_seq = stalled->seq;
+	comm->tell_at = now + ((uint64_t)REPEAT_NS << (comm->told_times < DOUBLED_MOST ? comm->told_times : DOUBLED_MOST));
+	note = *stalled;
+	note.called = comm->next_seq - 1;
+	tell_all(comm, &note);
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the way from a call to its stream: is it sound, which way is it done, and in which order. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bound.h"
+#include "call.h"
+#include "levels.h"
+#include "log.h"
+#include "names.h"
+#include "plan_cache.h"
+#include "pointers.h"
+#include "recorder.h"
+
+/* ---- checks */
+
+static tutti_result_t check_buffer(const struct tt_cuda *cuda, const struct tt_call *call, const char *which, const void *buffer, size_t bytes)
+{
+	enum tt_cuda_memory kind;
+	int device;
+
+	if (bytes == 0)
+		return TUTTI_OK;
+	const tutti_result_t result = tt_cuda_pointer(cuda->driver, buffer, &kind, &device);
+	if (result)
+		return result;
+	if (kind == TT_CUDA_HOST)
+		return tt_fail(TUTTI_ERR_INVALID, CUDA,
+			       "%s: %s (%p) is memory of the host, expected memory of GPU %d or managed memory: the function without cuda_ takes both",
+			       tt_call_name(call), which, buffer, cuda->number);
+	if (kind == TT_CUDA_DEVICE && device != cuda->number)
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: %s (%p) is memory of GPU %d, expected memory of GPU %d, to which the communicator is bound",
+			       tt_call_name(call), which, buffer, device, cuda->number);
+	if ((uintptr_t)buffer % tutti_dtype_size(call->dtype))
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: %s (%p) is not aligned to %zu bytes, as GPUs need it for %s", tt_call_name(call), which, buffer,
+			       tutti_dtype_size(call->dtype), tutti_dtype_name(call->dtype));
+	return TUTTI_OK;
+}
+
+static tutti_result_t is_captured(const struct tt_cuda *cuda, struct CUstream_st *stream, bool *captured)
+{
+	unsigned status = CUDA_CAPTURE_NONE;
+	const cuda_result error = cuda->driver->stream_is_capturing(stream, &status);
+
+	*captured = status == CUDA_CAPTURE_ACTIVE;
+	if (status == CUDA_CAPTURE_INVALIDATED || (error >= CUDA_CAPTURE_UNSUPPORTED && error <= CUDA_CAPTURE_CAPTURED_EVENT))
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "the stream's capture has failed (or it is the default stream, while another one is captured): nothing can be put there");
+	return error ? tt_cuda_fail(cuda->driver, "look whether the stream is captured", error) : TUTTI_OK;
+}
+
+/* Is the call sound, as far as CUDA is not to be asked? Lock held. */
+static tutti_result_t check_call(const struct tutti_comm *comm, const struct tt_call *call)
+{
+	const tutti_result_t result = tt_call_check(comm, call);
+
+	if (!result && call->op >= TUTTI_OP_COUNT && comm->user_ops[call->op - TUTTI_OP_COUNT].function)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s: operations of tutti_op_create() run on the host only: the function without cuda_ takes memory of GPUs, too",
+			       tt_call_name(call));
+	return result;
+}
+
+static tutti_result_t check_on_gpu(const struct tt_cuda *cuda, const struct tt_call *call)
+{
+	size_t send_bytes, recv_bytes;
+	bool captured; /* either way is fine */
+	tutti_result_t result = is_captured(cuda, call->stream, &captured);
+
+	if (result)
+		return result;
+	tt_call_spans(cuda->comm, call, &send_bytes, &recv_bytes);
+	result = check_buffer(cuda, call, "send", call->send, send_bytes);
+	return result ? result : check_buffer(cuda, call, "recv", call->recv, recv_bytes);
+}
+
+/* ---- order */
+
+/* Behind the communicator's last operation, wherever that was: a stream's handle does not tell, as another may have got it, and one handle means another stream
+ * in each thread. What is captured is ordered by who launches the graph. */
+static cuda_result follow_last(struct tt_cuda *cuda, struct CUstream_st *stream, bool captured)
+{
+	if (!cuda->used || captured)
+		return 0;
+	return cuda->driver->stream_wait_event(stream, cuda->last, 0);
+}
+
+cuda_result tt_cuda_be_last(struct tt_cuda *cuda, struct CUstream_st *stream)
+{
+	cuda->used = true;
+	return cuda->driver->event_record(cuda->last, stream);
+}
+
+/* ---- the calls that are messages between pairs of ranks */
+
+static bool is_of_pairs(enum tt_collective collective)
+{
+	return collective == TT_SEND_RECV || tt_collective_knows_own_counts(collective);
+}
+
+static size_t place_of(const size_t *counts, const size_t *displs, int rank)
+{
+	size_t at = 0;
+
+	if (displs)
+		return displs[rank];
+	for (int before = 0; before < rank; before++)
+		at += counts[before];
+	return at;
+}
+
+/* The message to or from `peer` that is part of the call on one side; false: there is none. */
+static bool message_of(const struct tutti_comm *comm, const struct tt_call *call, bool sending, int peer, struct tt_cuda_message *message)
+{
+	const size_t element = tutti_dtype_size(call->dtype);
+	const size_t *counts = sending ? call->send_counts : call->recv_counts, *displs = sending ? call->send_displs : call->recv_displs;
+	const cuda_address buffer = (cuda_address)(uintptr_t)(sending ? call->send : call->recv);
+	const bool whole = call->collective == TT_SEND_RECV ? call->sending == sending :
+			   call->collective == TT_GATHER_V  ? sending :
+			   call->collective == TT_SCATTER_V ? !sending :
+							      false;
+
+	*message = (struct tt_cuda_message){ .call = call, .sending = sending, .peer = peer };
+	if (counts) {
+		message->buffer = buffer + place_of(counts, displs, peer) * element;
+		message->bytes = counts[peer] * element;
+		return true;
+	}
+	message->buffer = buffer;
+	message->bytes = call->count * element;
+	return whole && peer == call->root;
+}
+
+/* A call's messages to and from all peers; what the rank hands to itself is copied. */
+static cuda_result collect(struct tt_cuda_op *op, const struct tt_call *call, struct tt_cuda_message *messages, size_t *n)
+{
+	const struct tutti_comm *comm = op->cuda->comm;
+	cuda_result error = 0;
+
+	for (int i = 0; i < comm->size && !error; i++) {
+		const int rank = (comm->rank + i) % comm->size; /* not everybody sends to the same one first */
+		struct tt_cuda_message to, from;
+		const bool sends = message_of(comm, call, true, rank, &to), receives = message_of(comm, call, false, rank, &from);
+
+		if (rank == comm->rank && sends && receives)
+			error = tt_cuda_copy(op, from.buffer, to.buffer, to.bytes);
+		if (rank == comm->rank)
+			continue;
+		if (sends)
+			messages[(*n)++] = to;
+		if (receives)
+			messages[(*n)++] = from;
+	}
+	return error;
+}
+
+static bool is_to_self(const struct tutti_comm *comm, const struct tt_call *call)
+{
+	return call->collective == TT_SEND_RECV && call->root == comm->rank;
+}
+
+/* The next receive from itself at or behind `from`; `n`: there is none. */
+static size_t next_own(const struct tutti_comm *comm, const struct tt_call *const *calls, size_t n, size_t from, bool sending)
+{
+	while (from < n && !(is_to_self(comm, calls[from]) && calls[from]->sending == sending))
+		from++;
+	return from;
+}
+
+/* Sends and receives of a rank to itself must come in pairs, which a group alone can have. */
+static tutti_result_t check_own(const struct tutti_comm *comm, const struct tt_call *const *calls, size_t n)
+{
+	size_t send = next_own(comm, calls, n, 0, true), recv = next_own(comm, calls, n, 0, false);
+
+	for (; send < n && recv < n; send = next_own(comm, calls, n, send + 1, true), recv = next_own(comm, calls, n, recv + 1, false))
+		if (calls[send]->count != calls[recv]->count || calls[send]->dtype != calls[recv]->dtype)
+			return tt_fail(TUTTI_ERR_INVALID, CUDA, "rank %d sends %zu %s to itself and receives %zu %s; expected the same", comm->rank, calls[send]->count,
+				       tutti_dtype_name(calls[send]->dtype), calls[recv]->count, tutti_dtype_name(calls[recv]->dtype));
+	if (send < n || recv < n)
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: peer %d is this rank itself: that is possible inside a group only, with a receive for each send",
+			       tt_call_name(calls[send < n ? send : recv]), comm->rank);
+	return TUTTI_OK;
+}
+
+static cuda_result copy_own(struct tt_cuda_op *op, const struct tt_call *const *calls, size_t n)
+{
+	const struct tutti_comm *comm = op->cuda->comm;
+	size_t recv = 0;
+	cuda_result error = 0;
+
+	for (size_t send = next_own(comm, calls, n, 0, true); send < n && !error; send = next_own(comm, calls, n, send + 1, true)) {
+		recv = next_own(comm, calls, n, recv, false);
+		error = tt_cuda_copy(op, (cuda_address)(uintptr_t)calls[recv]->recv, (cuda_address)(uintptr_t)calls[send]->send,
+				     calls[send]->count * tutti_dtype_size(calls[send]->dtype));
+		recv++;
+	}
+	return error;
+}
+
+/* ---- one operation */
+
+/* The signature is the same every time that a graph is launched: no number is part of it. */
+static void sign(struct tt_cuda_op *op)
+{
+	op->card.seq = 0;
+	op->signature = tt_card_signature(&op->card);
+	op->card.seq = ++op->cuda->calls;
+}
+
+tutti_result_t tt_cuda_get_plan(struct tt_cuda_op *op, const struct tt_call *call)
+{
+	struct tt_cuda *cuda = op->cuda;
+
+	pthread_mutex_lock(&cuda->comm->lock);
+	const tutti_result_t result = tt_plan_get(cuda->comm, call, &op->plan);
+	cuda->comm->device_plan = op->plan;
+	pthread_mutex_unlock(&cuda->comm->lock);
+	return result;
+}
+
+/* For tutti_comm_last_plan(); NULL: the operation went another way than a plan's. */
+static void tell_plan(struct tutti_comm *comm, const struct tt_plan *plan)
+{
+	pthread_mutex_lock(&comm->lock);
+	comm->last_plan = plan;
+	pthread_mutex_unlock(&comm->lock);
+}
+
+/* For the flight recorder. */
+static void note(struct tt_cuda_op *op, const struct tt_call *const *calls, size_t n, enum tt_flight_way way)
+{
+	struct tt_cuda *cuda = op->cuda;
+
+	pthread_mutex_lock(&cuda->comm->lock);
+	for (size_t i = 0; i < n; i++)
+		cuda->noted = tt_recorder_stream(cuda->comm, calls[i], way, op->captured, cuda->number);
+	cuda->captures |= op->captured;
+	pthread_mutex_unlock(&cuda->comm->lock);
+}
+
+/* All of it is on its stream: when so many waits have ended, it has. Between windows the last wait is behind all kernels; and graphs have waits that are not counted. */
+static void note_waits(const struct tt_cuda_op *op, uint64_t noted, uint64_t waits)
+{
+	const struct tt_cuda *cuda = op->cuda;
+
+	pthread_mutex_lock(&cuda->comm->lock);
+	if (!cuda->relay && !cuda->captures && !op->in_windows && cuda->waits > waits)
+		tt_recorder_stream_waits(cuda->comm, noted + 1, cuda->noted, cuda->waits);
+	pthread_mutex_unlock(&cuda->comm->lock);
+}
+
+static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call *call)
+{
+	op->call = call;
+	if (op->cuda->relay) {
+		const bool levels = tt_cuda_fits_levels(op->cuda, call);
+
+		tell_plan(op->cuda->comm, NULL);
+		note(op, &call, 1, levels ? TT_FLIGHT_ISLANDS : TT_FLIGHT_BY_HOST);
+		return levels ? tt_cuda_by_levels(op) : tt_cuda_collective_by_host(op);
+	}
+	const tutti_result_t result = tt_cuda_get_plan(op, call);
+
+	if (result)
+		return result;
+	op->card = op->plan->card;
+	op->in_windows = tt_cuda_in_windows(op);
+	tell_plan(op->cuda->comm, op->in_windows ? NULL : op->plan);
+	note(op, &call, 1, op->in_windows ? TT_FLIGHT_WINDOWS : TT_FLIGHT_STAGES);
+	sign(op);
+	const cuda_result error = op->in_windows ? tt_cuda_by_windows(op) : tt_cuda_by_stages(op);
+	return error ? tt_cuda_fail(op->cuda->driver, tt_call_name(call), error) : TUTTI_OK;
+}
+
+static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *const *calls, size_t n)
+{
+	const size_t room = n * 2 * (size_t)op->cuda->comm->size;
+	struct tt_cuda_message *messages = malloc(room * sizeof(*messages));
+	size_t count = 0;
+
+	if (!messages)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for %zu messages", tt_call_name(calls[0]), room);
+	note(op, calls, n, op->cuda->relay ? TT_FLIGHT_BY_HOST : TT_FLIGHT_ROOMS);
+	cuda_result error = copy_own(op, calls, n);
+	for (size_t i = 0; i < n && !error; i++)
+		error = collect(op, calls[i], messages, &count);
+	if (!error && !op->cuda->relay)
+		error = tt_cuda_messages(op, messages, count);
+	if (!error && op->pending) /* copies to itself alone */
+		error = tt_cuda_give_word(op, (struct tt_cuda_sync){ .kind = TT_CUDA_SILENT, .clear = -1, .post = -1 });
+	tutti_result_t result = error ? tt_cuda_fail(op->cuda->driver, tt_call_name(calls[0]), error) : TUTTI_OK;
+	if (!result && op->cuda->relay)
+		result = tt_cuda_messages_by_host(op, messages, count);
+	free(messages);
+	return result;
+}
+
+/* For the watch. What waits for the host has the deadline in the host's calls. */
+static cuda_result say_timeout(const struct tt_cuda_op *op, uint64_t timeout_ns)
+{
+	struct tt_cuda *waits = op->cuda->relay ? tt_cuda_island_of(op->cuda) : op->cuda;
+	struct tt_cuda_op there = { .cuda = waits, .stream = op->stream };
+
+	return op->timeout_ns && waits ? tt_cuda_say_timeout(&there, timeout_ns) : 0;
+}
+
+/* One collective, or all messages of a group, which are sound. */
+static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n)
+{
+	struct tt_cuda_op op = { .cuda = cuda, .stream = calls[0]->stream, .timeout_ns = calls[0]->timeout_ns };
+	struct tt_cuda_entered entered;
+	tutti_result_t result = tt_cuda_enter_for(cuda, tt_call_name(calls[0]), op.stream, &entered);
+
+	if (result)
+		return result;
+	tt_cuda_watch_putting(cuda, true);
+	const uint64_t noted = cuda->noted, waits = cuda->waits;
+	result = is_captured(cuda, op.stream, &op.captured);
+	cuda_result error = result ? 0 : follow_last(cuda, op.stream, op.captured);
+	if (!result && !error)
+		error = say_timeout(&op, op.timeout_ns);
+	if (!result && !error)
+		result = is_of_pairs(calls[0]->collective) ? put_messages(&op, calls, n) : put_collective(&op, calls[0]);
+	if (!result && !error)
+		error = say_timeout(&op, 0);
+	if (!result && !error)
+		note_waits(&op, noted, waits);
+	if (!result && !error)
+		error = op.captured ? 0 : tt_cuda_be_last(cuda, op.stream);
+	if (!result && error)
+		result = tt_cuda_fail(cuda->driver, "order operations on streams", error);
+	tt_cuda_leave(cuda, &entered);
+	if (result) /* what is behind `last` is without it */
+		cuda->noted = noted;
+	if (op.timeout_ns > cuda->longest_ns)
+		cuda->longest_ns = op.timeout_ns;
+	tt_cuda_watch_putting(cuda, false);
+	tt_cuda_watch_busy(cuda, op.captured); /* also where only a part is there, which waits for what will not come */
+	return result;
+}
+
+/* ---- calls */
+
+/* Lock held. */
+static tutti_result_t check_calls(const struct tutti_comm *comm, const struct tt_call *const *calls, size_t n)
+{
+	tutti_result_t result = check_own(comm, calls, n);
+
+	for (size_t i = 0; i < n && !result; i++)
+		result = check_call(comm, calls[i]);
+	return result;
+}
+
+/* The lock is not held: CUDA may keep a thread waiting here, too, and whoever is to end that needs it. */
+static tutti_result_t check_all_on_gpu(const struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (size_t i = 0; i < n && !result; i++) {
+		struct tt_cuda_entered entered;
+
+		result = tt_cuda_enter_for(cuda, tt_call_name(calls[i]), calls[i]->stream, &entered);
+		if (result)
+			break;
+		result = check_on_gpu(cuda, calls[i]);
+		tt_cuda_leave(cuda, &entered);
+	}
+	return result;
+}
+
+/* First the collectives, then all messages. `messages`: room for the calls. */
+static tutti_result_t put_all(struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n, const struct tt_call **messages)
+{
+	size_t count = 0;
+	tutti_result_t result = TUTTI_OK;
+
+	for (size_t i = 0; i < n && !result; i++) {
+		if (is_of_pairs(calls[i]->collective))
+			messages[count++] = calls[i];
+		else
+			result = put(cuda, &calls[i], 1);
+	}
+	return result || count == 0 ? result : put(cuda, messages, count);
+}
+
+static tutti_result_t one_stream(const struct tt_call *const *calls, size_t n)
+{
+	const struct tt_call *first = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!is_of_pairs(calls[i]->collective))
+			continue;
+		if (first && calls[i]->stream != first->stream)
+			return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: a group's sends and receives (and the _v forms of gather, scatter and all_to_all) are on two streams, "
+								"expected one",
+				       tt_call_name(calls[i]));
+		first = calls[i];
+	}
+	return TUTTI_OK;
+}
+
+/* The order's lock held, the communicator's not. */
+static tutti_result_t start(struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n)
+{
+	struct tutti_comm *comm = cuda->comm;
+	const struct tt_call *few[4], **messages = few;
+
+	pthread_mutex_lock(&comm->lock);
+	tutti_result_t result = tt_comm_state(comm);
+	const bool healthy = !result;
+	if (!result)
+		result = check_calls(comm, calls, n);
+	pthread_mutex_unlock(&comm->lock);
+	if (!result)
+		result = check_all_on_gpu(cuda, calls, n);
+	if (!result)
+		result = one_stream(calls, n);
+	if (!healthy || result == TUTTI_ERR_INVALID || result == TUTTI_ERR_UNSUPPORTED) /* nothing was put anywhere */
+		return result;
+	if (n > sizeof(few) / sizeof(few[0]))
+		messages = malloc(n * sizeof(*messages));
+	if (!result && !messages)
+		result = tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for a group of %zu calls", n);
+	if (!result)
+		result = put_all(cuda, calls, n, messages);
+	if (messages != few)
+		free(messages);
+	if (!result)
+		return TUTTI_OK;
+	/* what was wrong with the arguments is known by now: from here on others may wait */
+	result = tt_comm_fail(comm, result == TUTTI_ERR_INVALID ? TUTTI_ERR_SYSTEM : result);
+	tt_cuda_watch_busy(cuda, false); /* to let go on what waits for the rest */
+	return result;
+}
+
+tutti_result_t tt_cuda_start(struct tutti_comm *comm, const struct tt_call *const *calls, size_t n)
+{
+	struct tt_cuda *cuda = comm->cuda;
+	tutti_result_t result = tt_comm_state(comm);
+
+	if (result)
+		return result;
+	if (!cuda)
+		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: the communicator is not bound to a GPU: call tutti_cuda_bind() first", tt_call_name(calls[0]));
+	pthread_mutex_unlock(&comm->lock);
+	pthread_mutex_lock(&cuda->order);
+	result = start(cuda, calls, n);
+	pthread_mutex_unlock(&cuda->order);
+	pthread_mutex_lock(&comm->lock);
+	return result;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns who reaches whom: each rank shows a page of its GPU's memory with a mark on it, tries to read those of its host, and all tell each other with whom that succeeded. */
+#include "islands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "failure.h"
+#include "progress.h"
+#include "parts.h"
+#include "reach.h"
+
+#define PROBE_BYTES CUDA_BLOCK
+#define MARK_BYTES  4096 /* at the beginning; behind it, where another rank's is brought */
+
+/* What is known of each rank, and of each island, of which there are no more. */
+struct search {
+	struct tt_cuda_offer *offers; /* the last one is this rank's own */
+	struct tt_cuda_peer *peers;
+	struct tt_cuda_reached *reached;
+	int *local; /* numbers of ranks on their hosts */
+	struct tt_cuda_island *islands;
+};
+
+static bool take_search(struct search *search, const struct tutti_comm *comm)
+{
+	const size_t size = (size_t)comm->size, hosts = (size_t)comm->hosts;
+
+	*search = (struct search){ calloc(size + 1, sizeof(*search->offers)), calloc(size, sizeof(*search->peers)), calloc(size, sizeof(*search->reached)),
+				   calloc(size + hosts, sizeof(int)), calloc(size, sizeof(*search->islands)) };
+	return search->offers && search->peers && search->reached && search->local && search->islands;
+}
+
+static void give_search(struct search *search)
+{
+	free(search->islands);
+	free(search->local);
+	free(search->reached);
+	free(search->peers);
+	free(search->offers);
+}
+
+static void number_locals(const struct tutti_comm *comm, int *local)
+{
+	int *met = local + comm->size; /* [hosts] */
+
+	for (int rank = 0; rank < comm->size; rank++)
+		local[rank] = met[comm->host[rank]]++;
+}
+
+/* Each page's own: what an earlier communicator has left there is another one. */
+static void make_mark(const struct tt_cuda_offer *offer, int rank, uint64_t *mark)
+{
+	uint64_t word = offer->process ^ offer->memory ^ (uint64_t)rank;
+
+	for (size_t i = 0; i < MARK_BYTES / sizeof(*mark); i++)
+		mark[i] = word = word * 6364136223846793005u + 1442695040888963407u;
+}
+
+static cuda_result copy_now(const struct tt_cuda *cuda, cuda_address dst, cuda_address src)
+{
+	const cuda_result error = cuda->driver->mem_copy(dst, src, MARK_BYTES, cuda->setup);
+
+	return error ? error : cuda->driver->stream_synchronize(cuda->setup);
+}
+
+static tutti_result_t write_mark(const struct tt_cuda *cuda, const struct tt_cuda_offer *mine)
+{
+	uint64_t mark[MARK_BYTES / sizeof(uint64_t)];
+
+	make_mark(mine, cuda->comm->rank, mark);
+	const cuda_result error = copy_now(cuda, mine->memory, (cuda_address)(uintptr_t)mark);
+	return error ? tt_cuda_fail(cuda->driver, "write to memory of the GPU", error) : TUTTI_OK;
+}
+
+/* What CUDA says of who reaches whom is not all: between two GPUs that it lets reach each other, others may change where their messages go. */
+static tutti_result_t read_mark(const struct tt_cuda *cuda, cuda_address own, const struct tt_cuda_offer *theirs, cuda_address memory, int rank)
+{
+	uint64_t mark[MARK_BYTES / sizeof(uint64_t)], found[MARK_BYTES / sizeof(uint64_t)];
+	cuda_result error = copy_now(cuda, own + MARK_BYTES, memory);
+
+	if (!error)
+		error = copy_now(cuda, (cuda_address)(uintptr_t)found, own + MARK_BYTES);
+	if (error)
+		return tt_cuda_fail(cuda->driver, "read memory of another rank's GPU", error);
+	make_mark(theirs, rank, mark);
+	if (memcmp(mark, found, MARK_BYTES) == 0)
+		return TUTTI_OK;
+	return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
+		       "GPU %d reads other bytes from the memory of rank %d's GPU than that rank has written, although CUDA says that it reaches it: an IOMMU, or PCIe's access "
+		       "control (ACS), may redirect what they send each other",
+		       cuda->number, rank);
+}
+
+static bool try_one(const struct tt_cuda *cuda, struct search *search, int rank)
+{
+	const cuda_address own = search->offers[cuda->comm->rank].memory;
+
+	return rank == cuda->comm->rank || (tt_cuda_reach(cuda, rank, &search->offers[rank], &search->peers[rank]) == TUTTI_OK &&
+					    read_mark(cuda, own, &search->offers[rank], search->peers[rank].memory, rank) == TUTTI_OK);
+}
+
+static void try_all(const struct tt_cuda *cuda, struct search *search, struct tt_cuda_reached *out)
+{
+	const struct tutti_comm *comm = cuda->comm;
+
+	for (int rank = 0; rank < comm->size; rank++) {
+		const int local = search->local[rank];
+
+		if (comm->host[rank] != comm->host[comm->rank] || local >= 64)
+			continue;
+		if (try_one(cuda, search, rank))
+			out->local |= 1ull << local;
+		else if (!*out->why)
+			snprintf(out->why, sizeof(out->why), "rank %d: %.460s", comm->rank, tt_thread_error());
+	}
+}
+
+/* ---- what follows from what all have told */
+
+static bool reaches(const struct tutti_comm *comm, const struct tt_cuda_reached *reached, const int *local, int a, int b)
+{
+	return comm->host[a] == comm->host[b] && local[b] < 64 && reached[a].local >> local[b] & 1;
+}
+
+/* The first island that has room and on which all reach the rank, and are reached by it; or one that is not there yet. */
+static int find_island(const struct tutti_comm *comm, const struct tt_cuda_reached *reached, const int *local,
+		       struct tt_cuda_island *islands, const struct tt_cuda_islands *found, int rank)
+{
+	int island = 0;
+
+	for (int other = 0; other < rank; other++)
+		if (!reaches(comm, reached, local, rank, other) || !reaches(comm, reached, local, other, rank))
+			islands[found->of[other]].refused = rank;
+	while (island < found->count && (islands[island].refused == rank || islands[island].members == TT_CUDA_RANKS))
+		island++;
+	return island;
+}
+
+void tt_cuda_settle_islands(const struct tutti_comm *comm, const struct tt_cuda_reached *reached, const int *local,
+			    struct tt_cuda_island *scratch, struct tt_cuda_islands *out)
+{
+	for (int rank = 0; rank < comm->size; rank++) {
+		const int island = find_island(comm, reached, local, scratch, out, rank), members = ++scratch[island].members;
+
+		out->of[rank] = island;
+		out->count += island == out->count;
+		out->most = members > out->most ? members : out->most;
+		if (*reached[rank].why && !out->split) {
+			out->split = true;
+			tt_failure_text(out->why, sizeof(out->why), reached[rank].why, sizeof(reached[rank].why));
+		}
+	}
+}
+
+/* ---- together */
+
+/* All ranks take all exchanges, whatever fails. */
+static tutti_result_t probe(struct tt_cuda *cuda, cuda_address memory, tutti_result_t result, struct search *search)
+{
+	struct tutti_comm *comm = cuda->comm;
+	struct tt_cuda_offer *mine = search->offers + comm->size;
+	struct tt_cuda_reached own = { 0 };
+
+	if (!result)
+		result = tt_cuda_offer(cuda, memory, PROBE_BYTES, mine);
+	if (!result)
+		result = write_mark(cuda, mine);
+	result = tt_cuda_exchange(comm, TT_PART_CUDA_BIND, result, mine, search->offers);
+	if (result)
+		return result;
+	try_all(cuda, search, &own);
+	result = tt_part_all_gather(comm, TT_PART_CUDA_BIND, &own, search->reached, sizeof(own));
+	for (int rank = 0; rank < comm->size; rank++)
+		tt_cuda_unreach(cuda, &search->peers[rank]);
+	return result ? result
+		      : tt_part_barrier(
+				comm,
+				TT_PART_CUDA_BIND); /* nobody frees what another one has mapped */
+}
+
+static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct tt_cuda_islands *out)
+{
+	cuda_address memory = 0;
+	const cuda_result error = cuda->driver->mem_alloc(&memory, PROBE_BYTES);
+
+	number_locals(cuda->comm, search->local);
+	const tutti_result_t result = probe(cuda, memory, error ? tt_cuda_fail(cuda->driver, "take a page of memory of the GPU", error) : TUTTI_OK, search);
+	if (!result)
+		tt_cuda_settle_islands(cuda->comm, search->reached, search->local, search->islands, out);
+	if (memory)
+		cuda->driver->mem_free(memory);
+	return result;
+}
+
+tutti_result_t tt_cuda_find_islands(struct tt_cuda *cuda, struct tt_cuda_islands *out)
+{
+	const int size = cuda->comm->size;
+	struct search search;
+	tutti_result_t result;
+
+	*out = (struct tt_cuda_islands){ .of = calloc((size_t)size, sizeof(int)) };
+	if (take_search(&search, cuda->comm) && out->of)
+		result = find(cuda, &search, out);
+	else
+		result = tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory for %d ranks", size));
+	give_search(&search);
+	return result;
+}
+
+int tt_cuda_island_size(const struct tt_cuda_islands *islands, int ranks)
+{
+	return islands->count * islands->most == ranks ? islands->most : 0;
+}

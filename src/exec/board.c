@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what a rank posts on the board and reads there of others: progress, cards, that it left. */
+#include "board.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "mismatch.h"
+#include "op.h"
+#include "op_record.h"
+#include "progress.h"
+
+#define LOOKS 100 /* at a peer's progress, where nobody else wants the core */
+
+#define PAGE 4096u
+
+/* ---- where its parts are */
+
+static size_t slots_bytes(int size)
+{
+	return ((size_t)size * sizeof(struct tt_board_rank) + PAGE - 1) / PAGE * PAGE;
+}
+
+size_t tt_board_bytes(int size)
+{
+	const struct tt_board *board = NULL;
+
+	return slots_bytes(size) + (size_t)size * (sizeof(*board->eager) + sizeof(*board->stage));
+}
+
+bool tt_board_reserve(struct tutti_comm *comm)
+{
+	struct tt_board *board = calloc(1, sizeof(*board));
+
+	comm->spare_board = board;
+	if (board)
+		board->seen = calloc((size_t)comm->size, sizeof(*board->seen));
+	return board && board->seen;
+}
+
+void tt_board_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *endpoint)
+{
+	struct tt_board *board = comm->spare_board;
+
+	board->base = memory;
+	board->eager = (void *)((uint8_t *)memory + slots_bytes(comm->size));
+	board->stage = (void *)(board->eager + comm->size);
+	board->endpoint = endpoint;
+	comm->board = board;
+	comm->spare_board = NULL;
+}
+
+void tt_board_free(struct tutti_comm *comm)
+{
+	struct tt_board *board = comm->board ? comm->board : comm->spare_board;
+
+	if (board)
+		free(board->seen);
+	free(board);
+	comm->board = comm->spare_board = NULL;
+}
+
+/* ---- progress */
+
+void tt_board_publish(const struct tt_op *op, uint64_t steps)
+{
+	struct tt_board *board = op->comm->board;
+
+	/* release: pairs with the acquire in tt_board_progress() */
+	atomic_store_explicit(&tt_board_slot(board, op->comm->rank, op->card.seq)->progress,
+			      tt_board_mark(op->card.seq, steps), memory_order_release);
+	if (op->plan->eager)
+		board->owes_wake = true;
+	else
+		board->endpoint->ops->wake(board->endpoint);
+}
+
+void tt_board_wake_owed(struct tt_board *board)
+{
+	if (board->owes_wake)
+		board->endpoint->ops->wake(board->endpoint);
+	board->owes_wake = false;
+}
+
+/* Have all peers posted operation `n`? Then nobody reads what this rank exposed in those before. */
+static bool all_posted(struct tutti_comm *comm, uint64_t n)
+{
+	struct tt_board *board = comm->board;
+
+	for (int rank = 0; rank < comm->size; rank++) {
+		if (rank == comm->rank || board->seen[rank] >= n)
+			continue;
+		if (tt_board_progress(board, rank, n) < tt_board_mark(n, 0))
+			return false;
+		board->seen[rank] = n;
+	}
+	return true;
+}
+
+bool tt_board_is_free(struct tutti_comm *comm, uint64_t seq)
+{
+	return seq <= TT_BOARD_SLOTS || all_posted(comm, seq - TT_BOARD_SLOTS + 1);
+}
+
+bool tt_board_payload_is_free(struct tutti_comm *comm)
+{
+	const uint64_t last = comm->board->payload_op[comm->board->payloads_used % TT_EAGER_SLOTS];
+
+	return last == 0 || all_posted(comm, last + 1);
+}
+
+/* ---- lines */
+
+/* A line that peers have read is theirs, too, and a store waits until it is not: the next stores find it here. Where the compiler
+ * may not assume prefetchw, __builtin_prefetch() fetches for reading, which makes things worse; a processor without it does
+ * nothing. */
+static void fetch_for_writing(const uint8_t *from, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += TT_LINE)
+#ifdef __x86_64__
+		__asm__ volatile("prefetchw %0" : : "m"(from[at]));
+#else
+		__builtin_prefetch(from + at, 1);
+#endif
+}
+
+void tt_board_fetch_slot(const struct tt_op *op)
+{
+	const struct tt_board_slot *next = tt_board_slot(op->comm->board, op->comm->rank, op->card.seq + 1);
+
+	fetch_for_writing((const uint8_t *)next, TT_LINE);
+	if (op->plan->hot && op->plan->posts)
+		fetch_for_writing(next->lines, op->plan->payload);
+}
+
+void tt_board_fetch_payload(const struct tt_op *op)
+{
+	const struct tt_board *board = op->comm->board;
+
+	if (!op->plan->hot && op->plan->posts)
+		fetch_for_writing(board->eager[op->comm->rank][board->payloads_used % TT_EAGER_SLOTS], op->plan->payload);
+}
+
+/* ---- cards */
+
+void tt_board_write_card(const struct tt_op *op)
+{
+	struct tt_board_slot *slot = tt_board_slot(op->comm->board, op->comm->rank, op->card.seq);
+
+	slot->card = op->card;
+	/* release: pairs with the acquire in tt_board_compare(); who sees the signature sees its card */
+	atomic_store_explicit(&slot->signature, op->signature, memory_order_release);
+}
+
+bool tt_board_post(struct tt_op *op)
+{
+	struct tutti_comm *comm = op->comm;
+
+	if (!comm->board)
+		return true;
+	if (!tt_board_is_free(comm, op->card.seq))
+		return false;
+	tt_board_write_card(op);
+	tt_board_publish(op, 0);
+	return true;
+}
+
+/* The earliest operation that still has its slot and in which `rank` and this one differ, or this one. */
+static struct tt_fault find_difference(const struct tt_op *op, int rank)
+{
+	const struct tt_board *board = op->comm->board;
+	const uint64_t seq = op->card.seq;
+
+	for (uint64_t back = TT_BOARD_SLOTS - 1; back > 0; back--) {
+		if (back >= seq)
+			continue;
+		const struct tt_card mine = tt_board_slot(board, op->comm->rank, seq - back)->card;
+		struct tt_card theirs = tt_board_slot(board, rank, seq - back)->card;
+
+		theirs.rank = rank; /* whatever it has written there */
+		if (mine.seq == seq - back && theirs.seq == seq - back && !tt_card_equal(&mine, &theirs))
+			return tt_mismatch(op->comm, &mine, &theirs);
+	}
+	struct tt_card theirs = tt_board_slot(board, rank, seq)->card;
+
+	theirs.rank = rank;
+	return tt_mismatch(op->comm, &op->card, &theirs);
+}
+
+static tutti_result_t mismatch(struct tt_op *op, int rank)
+{
+	struct tt_fault fault = find_difference(op, rank);
+
+	tt_comm_revoke(op->comm, &fault);
+	return TUTTI_ERR_MISMATCH;
+}
+
+/* The peer writes its hot lines just before its progress: where they are asked for together they come together. (Asked for
+ * more than these few, the peer writes none without fetching it back first.) */
+static void fetch_lines(const struct tt_op *op, int peer)
+{
+	const uint8_t *lines = tt_board_slot(op->comm->board, peer, op->card.seq)->lines;
+
+	for (size_t at = 0; at < op->plan->payload; at += TT_LINE)
+		__builtin_prefetch(lines + at);
+}
+
+tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round)
+{
+	struct tt_board *board = op->comm->board;
+	const uint64_t seq = op->card.seq, wanted = tt_board_mark(seq, tt_board_steps(segment, round));
+	const bool ahead = op->plan->hot && op->plan->payload;
+	uint64_t progress = tt_board_progress(board, peer, seq);
+
+	/* the next pass comes here a tenth of a microsecond later */
+	if (progress < wanted)
+		tt_recorder_look(op); /* once: it takes as long as some looks, and passes are counted before the core is given up */
+	for (int i = 0; i < LOOKS && progress < wanted && !op->comm->oversubscribed; i++) {
+		if (ahead)
+			fetch_lines(op, peer);
+		progress = tt_board_progress(board, peer, seq);
+	}
+	if (progress < wanted) {
+		/* a peer that posted a card only is in an operation over links: it cannot be this one */
+		if (progress == tt_board_mark(seq, 0))
+			return mismatch(op, peer);
+		return TUTTI_IN_PROGRESS;
+	}
+	if (board->seen[peer] < seq) {
+		/* relaxed: ordered by the peer's progress word */
+		if (atomic_load_explicit(&tt_board_slot(board, peer, seq)->signature, memory_order_relaxed) !=
+		    op->signature)
+			return mismatch(op, peer);
+		board->seen[peer] = seq;
+	}
+	return TUTTI_OK;
+}
+
+uint64_t tt_board_last_called(const struct tt_board *board, int rank)
+{
+	uint64_t last = atomic_load_explicit(&board->base[rank].called, memory_order_relaxed);
+
+	for (uint64_t slot = 0; slot < TT_BOARD_SLOTS; slot++) {
+		const uint64_t posted = tt_board_progress(board, rank, slot) >> TT_STEP_BITS;
+
+		last = posted > last ? posted : last;
+	}
+	return last;
+}
+
+void tt_board_tell_called(struct tutti_comm *comm)
+{
+	if (comm->board)
+		atomic_store_explicit(&comm->board->base[comm->rank].called, comm->next_seq - 1, memory_order_relaxed);
+}
+
+void tt_board_leave(struct tutti_comm *comm)
+{
+	if (!comm->board)
+		return;
+	/* release: pairs with the acquire in left_before() */
+	atomic_store_explicit(&comm->board->base[comm->rank].left, 1, memory_order_release);
+	comm->board->endpoint->ops->wake(comm->board->endpoint);
+}
+
+/* Did `rank` leave before it posted operation `n`? acquire: pairs with the release in tt_board_leave() */
+static bool left_before(const struct tt_board *board, int rank, uint64_t n)
+{
+	return atomic_load_explicit(&board->base[rank].left, memory_order_acquire) &&
+	       tt_board_progress(board, rank, n) < tt_board_mark(n, 0);
+}
+
+static void lose(struct tt_op *op, int rank)
+{
+	struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = rank };
+	char call[TT_CALL_BYTES];
+
+	tt_card_describe(&op->card, call, sizeof(call));
+	snprintf(fault.text, sizeof(fault.text),
+		 "rank %d left the communicator (tutti_comm_destroy) without the others' operation %" PRIu64 ", %s", rank,
+		 op->card.seq, call);
+	tt_comm_revoke(op->comm, &fault);
+}
+
+void tt_board_compare(struct tt_op *op)
+{
+	const struct tutti_comm *comm = op->comm;
+	const uint64_t seq = op->card.seq;
+
+	for (int rank = 0; comm->board && rank < comm->size; rank++) {
+		const struct tt_board_slot *slot = tt_board_slot(comm->board, rank, seq);
+
+		/* also one that waits for its slot: a rank that left will not come to it */
+		if (left_before(comm->board, rank, seq)) {
+			lose(op, rank);
+			return;
+		}
+		if (op->state == TT_OP_WAITING)
+			continue;
+		if (tt_board_progress(comm->board, rank, seq) >> TT_STEP_BITS != seq)
+			continue; /* not there yet, or gone on */
+		/* acquire: pairs with the release in tt_board_write_card(); a peer that has gone on may be writing the slot's next
+		 * card while its progress still is that of this operation, and writes the card first */
+		if (atomic_load_explicit(&slot->signature, memory_order_acquire) != op->signature &&
+		    slot->card.seq == seq) {
+			mismatch(op, rank);
+			return;
+		}
+	}
+}

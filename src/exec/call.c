@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the way from a call to an operation in flight. */
+#include "call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "device_table.h"
+#include "group.h"
+#include "log.h"
+#include "next_call.h"
+#include "notes.h"
+#include "op.h"
+#include "plan_cache.h"
+#include "op_record.h"
+
+/* The operation reads a copy of the input where the schedule cannot read the input itself: scaled by this rank's
+ * scalar, or about to be overwritten (all_to_all in place). */
+static tutti_result_t copy_input(struct tt_op *op, const struct tt_call *call, size_t blocks)
+{
+	const struct tt_user_op *user = op->plan->user_op;
+	const size_t elements = call->count * blocks, bytes = elements * op->element;
+
+	if (bytes == 0)
+		return TUTTI_OK;
+	if (bytes > op->input_room) {
+		free(op->input);
+		op->input = aligned_alloc(64, (bytes + 63) / 64 * 64);
+		op->input_room = op->input ? bytes : 0;
+		if (!op->input)
+			return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a copy of %zu bytes of input",
+				       tt_call_name(call), bytes);
+	}
+	if (user)
+		op->comm->kernels->scale[call->dtype](op->input, call->send, elements, user->scalar);
+	else
+		memcpy(op->input, call->send, bytes);
+	op->send = op->input;
+	return TUTTI_OK;
+}
+
+static size_t sum_of(const size_t *counts, int n)
+{
+	size_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += counts[i];
+	return sum;
+}
+
+static tutti_result_t prepare_input(struct tt_op *op, const struct tt_call *call)
+{
+	const struct tt_user_op *user = op->plan->user_op;
+	const size_t size = (size_t)op->comm->size;
+
+	if (user && !user->function) {
+		if (call->collective == TT_REDUCE_SCATTER_V) {
+			struct tt_call packed = *call;
+
+			packed.count = sum_of(call->send_counts, op->comm->size);
+			return copy_input(op, &packed, 1);
+		}
+		return copy_input(op, call, call->collective == TT_REDUCE_SCATTER ? size : 1);
+	}
+	if (call->collective == TT_ALL_TO_ALL && call->send == call->recv)
+		return copy_input(op, call, size);
+	return TUTTI_OK;
+}
+
+static tutti_result_t start_message(struct tutti_comm *comm, const struct tt_call *call,
+				    struct tt_op *op)
+{
+	tutti_result_t result = tt_call_check(comm, call);
+
+	if (result)
+		return result;
+	if (call->root == comm->rank)
+		return tt_fail(TUTTI_ERR_INVALID, EXEC,
+			       "%s: peer %d is this rank itself; that is possible inside a group only",
+			       tt_call_name(call), call->root);
+	uint64_t *seq = &comm->p2p_seq[call->sending][call->root];
+
+	op->kind = TT_OP_MESSAGE;
+	op->element = tutti_dtype_size(call->dtype);
+	op->length = call->count * op->element;
+	op->card = (struct tt_card){ .magic = TT_CARD_MAGIC,
+				     .rank = comm->rank,
+				     .seq = *seq,
+				     .count = call->count,
+				     .root = -1,
+				     .op = -1,
+				     .collective = TT_SEND_RECV,
+				     .dtype = (uint8_t)call->dtype };
+	result = tt_message_begin(op, call->root, call->sending);
+	if (result)
+		return result;
+	++*seq;
+	op->state = TT_OP_RUNNING;
+	return TUTTI_OK;
+}
+
+static tutti_result_t start_collective(struct tutti_comm *comm, const struct tt_call *call,
+				       struct tt_op *op)
+{
+	tutti_result_t result = tt_plan_get(comm, call, &op->plan);
+
+	if (result)
+		return result;
+	op->kind = op->plan->algorithm->shared ? TT_OP_SHARED : TT_OP_LINKS;
+	op->element = op->plan->element;
+	result = prepare_input(op, call);
+	if (result)
+		return result;
+	op->card = op->plan->card;
+	op->card.seq = comm->next_seq++;
+	/* ranks that differed before and could not find out then differ from here on */
+	op->signature = comm->history = op->plan->signature + comm->history * 0x9e3779b97f4a7c15ull;
+	if (!comm->board)
+		tt_notes_remember(comm, &op->card);
+	comm->last_plan = op->plan;
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_call_start(struct tutti_comm *comm, const struct tt_call *call,
+			     struct tutti_request *request)
+{
+	struct tt_op *op = tt_op_get(comm);
+
+	if (!op)
+		return tt_comm_give_up(comm, TUTTI_ERR_NO_MEMORY);
+	op->send = call->send;
+	op->recv = call->recv;
+	op->timeout_ns = call->timeout_ns;
+	if (__builtin_expect(comm->next_calls != NULL, 0) && !call->timeout_ns)
+		op->timeout_ns = tt_next_call_take(comm);
+	const tutti_result_t result = call->collective == TT_SEND_RECV ? start_message(comm, call, op) :
+									 start_collective(comm, call, op);
+	if (result) {
+		tt_op_put(comm, op);
+		return tt_comm_give_up(comm, result);
+	}
+	op->request = request;
+	request->pending++;
+	tt_recorder_post(op);
+	tt_op_queue(comm, op);
+	return TUTTI_OK;
+}
+
+static tutti_result_t submit_blocking(struct tutti_comm *comm, const struct tt_call *call)
+{
+	struct tutti_request request = { .comm = comm };
+
+	pthread_mutex_lock(&comm->lock);
+	tutti_result_t result = tt_comm_state(comm);
+	if (!result)
+		result = tt_call_start(comm, call, &request);
+	if (!result) {
+		tt_comm_wait(comm, &request.pending);
+		result = request.result;
+	}
+	pthread_mutex_unlock(&comm->lock);
+	return result;
+}
+
+/* The request has what the call has staged, if anything; here it is ended where the call fails. */
+static tutti_result_t submit_request(struct tutti_comm *comm, const struct tt_call *call, struct tt_staged *staged, tutti_request_t *request)
+{
+	struct tutti_request *started = calloc(1, sizeof(*started));
+
+	if (!started)
+		return tt_device->stage_end(comm, staged, tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a request", tt_call_name(call))));
+	started->comm = comm;
+	started->maker = comm->maker;
+	started->staged = staged;
+	pthread_mutex_lock(&comm->lock);
+	tutti_result_t result = tt_comm_state(comm);
+	if (!result)
+		result = tt_call_start(comm, call, started);
+	if (!result) {
+		tt_request_hand_out(started);
+		tt_comm_progress(comm);
+		if (started->pending)
+			tt_progress_thread_want(comm);
+	}
+	pthread_mutex_unlock(&comm->lock);
+	if (result) {
+		tt_device->stage_end(comm, staged, result);
+		free(started);
+	} else {
+		*request = started;
+	}
+	return result;
+}
+
+/* The same for a call whose buffers may be on GPUs. */
+static tutti_result_t submit_staged(struct tutti_comm *comm, const struct tt_call *call, tutti_request_t *request)
+{
+	struct tt_staged *staged = NULL;
+	struct tt_call host = *call;
+	const tutti_result_t result = tt_device->stage(comm, &host, &staged);
+
+	if (result)
+		return tt_comm_fail(comm, result);
+	if (request)
+		return submit_request(comm, &host, staged, request);
+	return tt_device->stage_end(comm, staged, submit_blocking(comm, &host));
+}
+
+tutti_result_t tt_call_submit(struct tutti_comm *comm, const struct tt_call *call,
+			      tutti_request_t *request)
+{
+	tutti_result_t result;
+
+	if (request)
+		*request = NULL;
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, tt_call_name(call));
+	if (tt_group_keep(comm, call, request, &result))
+		return result;
+	if (!call->host_buffers && tt_device_may_have_buffers())
+		return submit_staged(comm, call, request);
+	return request ? submit_request(comm, call, NULL, request) : submit_blocking(comm, call);
+}

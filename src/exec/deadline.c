@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns deadlines: when an operation's has passed, and the sentence that says who has called the operation and who has not.
+ *
+ * Who has called is known from the board, or else from notes (notes.c). Of ranks whose processes this one can see the
+ * kernel says whether they are stopped. All ranks that wait reach their deadlines, and what each would say may differ by
+ * what it has heard; the first fault counts for all (fault.c). */
+#include "deadline.h"
+
+#include "board.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "names.h"
+
+#define LOOK_MOST_NS 250000000 /* of a wait, that counts between two looks at it, which are to be 100 ms apart at most */
+
+/* ---- sentences */
+
+struct text {
+	char *at;
+	size_t room;
+};
+
+static void say(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct text *text, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	const int length = vsnprintf(text->at, text->room, format, args);
+	va_end(args);
+	const size_t used = (size_t)length < text->room ? (size_t)length : text->room - 1;
+	text->at += used;
+	text->room -= used;
+}
+
+/* What is known of the ranks of a communicator; in which group of them each is. */
+enum group { CALLED, ALIVE, STOPPED, GROUPS };
+
+static int count(const enum group *of, int size, enum group which)
+{
+	int n = 0;
+
+	for (int rank = 0; rank < size; rank++)
+		n += of[rank] == which;
+	return n;
+}
+
+static int first(const enum group *of, int size, enum group which)
+{
+	int rank = 0;
+
+	while (rank < size && of[rank] != which)
+		rank++;
+	return rank;
+}
+
+#define LIST_BYTES 72 /* of the sentence, for one list of ranks */
+
+/* "rank 3", "ranks 0-3, 5"; where the list gets too long, how many more there are. */
+static void say_ranks(struct text *text, const enum group *of, int size, enum group which)
+{
+	const char *begin = text->at;
+	int left = count(of, size, which);
+	const char *before = left == 1 ? "rank " : "ranks ";
+
+	for (int rank = 0; rank < size && left > 0; rank++) {
+		int last = rank;
+
+		if (of[rank] != which)
+			continue;
+		if (text->at - begin > LIST_BYTES - 24) {
+			say(text, " and %d more", left);
+			return;
+		}
+		while (last + 1 < size && of[last + 1] == which)
+			last++;
+		if (last == rank)
+			say(text, "%s%d", before, rank);
+		else
+			say(text, last == rank + 1 ? "%s%d, %d" : "%s%d-%d", before, rank, last);
+		left -= last - rank + 1;
+		before = ", ";
+		rank = last;
+	}
+}
+
+/* ---- who has called, and who runs */
+
+/* The last collective that `rank` is known to have called; what the board says is exact. */
+static uint64_t last_called(const struct tutti_comm *comm, int rank)
+{
+	if (rank == comm->rank)
+		return comm->next_seq - 1;
+	return comm->board ? tt_board_last_called(comm->board, rank) : comm->heard[rank];
+}
+
+/* Is the process stopped, by a signal or a debugger? False where it cannot be seen. */
+static bool is_stopped(const struct tutti_comm *comm, int rank)
+{
+	char path[32], line[512] = "";
+	const int32_t pid = comm->peers[0][rank].pid;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	FILE *file = pid > 0 && rank != comm->rank ? fopen(path, "re") : NULL;
+	if (!file)
+		return false;
+	if (!fgets(line, sizeof(line), file))
+		line[0] = '\0';
+	fclose(file);
+	/* "PID (NAME) STATE …", where the name may have anything in it */
+	const char *name_end = strrchr(line, ')');
+	return name_end && (strncmp(name_end, ") T", 3) == 0 || strncmp(name_end, ") t", 3) == 0);
+}
+
+static enum group missing_state(const struct tutti_comm *comm, int rank)
+{
+	return is_stopped(comm, rank) ? STOPPED : ALIVE;
+}
+
+/* Does one of the operation's messages wait for `rank`? */
+static bool waits_for_message(const struct tt_op *op, int rank)
+{
+	for (uint32_t i = 0; i < op->ncursors; i++)
+		if (op->cursors[i].wire && op->cursors[i].wire->link->peer == rank)
+			return true;
+	return false;
+}
+
+static bool waits_for(const struct tt_op *op, int rank)
+{
+	const struct tutti_comm *comm = op->comm;
+	const uint64_t seq = op->card.seq;
+
+	if (rank == comm->rank)
+		return false;
+	if (op->kind != TT_OP_SHARED)
+		return waits_for_message(op, rank);
+	return tt_board_progress(comm->board, rank, seq) <= tt_board_progress(comm->board, comm->rank, seq);
+}
+
+/* ---- the sentence about a collective */
+
+static void say_last(struct text *text, const struct tutti_comm *comm, int rank)
+{
+	const uint64_t last = last_called(comm, rank);
+	const bool exact = comm->board != NULL;
+
+	if (last > 0)
+		say(text, exact ? " (its last was operation %" PRIu64 ")" : " (last heard of in operation %" PRIu64 ")",
+		    last);
+	else if (exact)
+		say(text, " (nor any before)");
+}
+
+static void say_missing(struct text *text, const struct tt_op *op, const enum group *of, enum group which,
+			const char *state)
+{
+	const int size = op->comm->size, n = count(of, size, which);
+
+	if (n == 0)
+		return;
+	say(text, ", ");
+	say_ranks(text, of, size, which);
+	say(text, " %s %s %s not called operation %" PRIu64, n == 1 ? "is" : "are", state, n == 1 ? "has" : "have",
+	    op->card.seq);
+	if (n == 1)
+		say_last(text, op->comm, first(of, size, which));
+}
+
+/* Of two that have not called, is `a` rather to blame? A stopped one is; else the one that is further behind, as the
+ * other may wait for it. */
+static bool is_worse(const struct tutti_comm *comm, const enum group *of, int a, int b)
+{
+	if (of[a] != of[b])
+		return of[a] == STOPPED;
+	return last_called(comm, a) < last_called(comm, b);
+}
+
+/* Gives who is to blame of those that have not called, -1 if all have. */
+static int say_who_called(struct text *text, const struct tt_op *op, enum group *of)
+{
+	const struct tutti_comm *comm = op->comm;
+	int missing = -1;
+
+	for (int rank = 0; rank < comm->size; rank++) {
+		const bool called = last_called(comm, rank) >= op->card.seq;
+
+		of[rank] = called ? CALLED : missing_state(comm, rank);
+		if (!called && (missing < 0 || is_worse(comm, of, rank, missing)))
+			missing = rank;
+	}
+	if (missing < 0)
+		return -1;
+	say_ranks(text, of, comm->size, CALLED);
+	say(text, " %s called it", count(of, comm->size, CALLED) == 1 ? "has" : "have");
+	say_missing(text, op, of, STOPPED, "stopped (state T) and");
+	say_missing(text, op, of, ALIVE, "alive but");
+	return missing;
+}
+
+static void say_awaited(struct text *text, const struct tt_op *op, const enum group *of, enum group which,
+			const char *state, const char *before)
+{
+	const int size = op->comm->size;
+
+	if (count(of, size, which) == 0)
+		return;
+	say(text, "%s", before);
+	say_ranks(text, of, size, which);
+	say(text, "%s", state);
+}
+
+/* All have called. Gives the first that this rank waits for, a stopped one before others; -1: for none. A stopped one is
+ * waited for in any case, if not by this rank, then by those that it waits for. */
+static int say_who_is_awaited(struct text *text, const struct tt_op *op, enum group *of)
+{
+	const struct tutti_comm *comm = op->comm;
+
+	for (int rank = 0; rank < comm->size; rank++)
+		if (waits_for(op, rank))
+			of[rank] = missing_state(comm, rank);
+		else /* the process ids of other hosts mean others here */
+			of[rank] = comm->host[rank] == comm->host[comm->rank] && is_stopped(comm, rank) ? STOPPED : CALLED;
+	const int stopped = count(of, comm->size, STOPPED), alive = count(of, comm->size, ALIVE);
+
+	say(text, "all ranks have called it, and rank %d waits for ", comm->rank);
+	say_awaited(text, op, of, STOPPED, stopped == 1 ? ", which is stopped (state T)" : ", which are stopped (state T)",
+		    "");
+	say_awaited(text, op, of, ALIVE, "", stopped ? ", and for " : "");
+	if (stopped + alive == 0)
+		say(text, "nothing but its peers' leave to end");
+	if (stopped)
+		return first(of, comm->size, STOPPED);
+	return alive ? first(of, comm->size, ALIVE) : -1;
+}
+
+/* ---- the sentence about a message */
+
+/* What the peer of a send sends here itself, where no receive takes it. Bytes, 0: nothing. */
+static size_t sent_by_peer(const struct tt_cursor *cursor)
+{
+	struct tt_card theirs;
+	size_t bytes;
+
+	if (cursor->wire->head[0] || tt_cursor_peek_card(cursor, 0, &theirs) <= 0)
+		return 0;
+	if (theirs.magic != TT_CARD_MAGIC || theirs.collective != TT_SEND_RECV ||
+	    __builtin_mul_overflow(theirs.count, tutti_dtype_size((tutti_dtype_t)theirs.dtype),
+				   &bytes))
+		return 0;
+	return bytes;
+}
+
+/* A link holds as much in one direction as in the other: what is longer than all that it took here
+ * cannot have been sent completely, and its sender waits, too. */
+static void say_send_of_peer(struct text *text, const struct tt_op *op, int peer, size_t theirs)
+{
+	const int rank = op->comm->rank;
+
+	if (theirs > op->cursors[0].at)
+		say(text,
+		    ", and sends %zu bytes to rank %d itself: both ranks wait in sends; one must "
+		    "receive first, or each must call "
+		    "both in a group (tutti_group_begin)",
+		    theirs, rank);
+	else
+		say(text,
+		    ", and has sent %zu bytes to rank %d, which has not called the receive: has "
+		    "rank %d called its receive?",
+		    theirs, rank, peer);
+}
+
+static void say_message(struct text *text, const struct tt_op *op, int peer)
+{
+	const struct tt_cursor *cursor = &op->cursors[0];
+	const char *state = is_stopped(op->comm, peer) ? "stopped (state T)" : "alive";
+	const size_t theirs = cursor->sending ? sent_by_peer(cursor) : 0;
+
+	if (theirs) {
+		say(text, "rank %d is %s, took %zu of %zu bytes", peer, state, cursor->at,
+		    op->length);
+		say_send_of_peer(text, op, peer, theirs);
+	} else if (cursor->sending)
+		say(text, "rank %d is %s but took %zu of %zu bytes: has it called the receive?", peer, state, cursor->at,
+		    op->length);
+	else if (tt_cursor_carded(cursor))
+		say(text, "rank %d is %s and has called the send, but %zu of %zu bytes have come", peer, state, cursor->at,
+		    op->length);
+	else if (cursor->wire->head[0] != cursor)
+		say(text, "it comes after an earlier message of rank %d, which is %s but has not sent that", peer, state);
+	else
+		say(text, "rank %d is %s but has not called the send", peer, state);
+}
+
+/* ---- an operation */
+
+static uint64_t timeout_of(const struct tt_op *op)
+{
+	return op->timeout_ns ? op->timeout_ns : op->comm->settings.timeout_ns;
+}
+
+static void say_operation(struct text *text, const struct tt_op *op, int peer)
+{
+	char call[TT_CALL_BYTES];
+
+	tt_card_describe(&op->card, call, sizeof(call));
+	if (peer < 0)
+		say(text, "operation %" PRIu64 ", %s", op->card.seq, call);
+	else if (op->cursors[0].sending)
+		say(text, "rank %d's message %" PRIu64 " to rank %d, %s", op->comm->rank, op->card.seq, peer, call);
+	else
+		say(text, "rank %d's message %" PRIu64 " from rank %d, %s", op->comm->rank, op->card.seq, peer, call);
+	say(text, ", missed its deadline of %g s: ", (double)timeout_of(op) / 1e9);
+}
+
+static void miss(struct tt_op *op)
+{
+	struct tutti_comm *comm = op->comm;
+	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT };
+	struct text text = { fault.text, sizeof(fault.text) };
+	const int peer = op->kind == TT_OP_MESSAGE ? op->cursors[0].wire->link->peer : -1;
+	enum group *of = malloc((size_t)comm->size * sizeof(*of));
+
+	fault.seq = peer < 0 ? op->card.seq : 0;
+	say_operation(&text, op, peer);
+	fault.rank = peer;
+	if (peer >= 0) {
+		say_message(&text, op, peer);
+	} else if (!of) {
+		say(&text, "no memory to say who has called it");
+	} else {
+		fault.rank = say_who_called(&text, op, of);
+		if (fault.rank < 0)
+			fault.rank = say_who_is_awaited(&text, op, of);
+	}
+	if (!op->timeout_ns)
+		say(&text, "; TUTTI_TIMEOUT sets the deadline");
+	free(of);
+	tt_comm_revoke(comm, &fault);
+}
+
+uint64_t tt_deadlines_uncounted(uint64_t looked, uint64_t now)
+{
+	return now > looked + LOOK_MOST_NS ? now - looked - LOOK_MOST_NS : 0;
+}
+
+void tt_deadlines_look(struct tutti_comm *comm, uint64_t now)
+{
+	const uint64_t uncounted = tt_deadlines_uncounted(comm->looked_at, now);
+
+	comm->looked_at = now;
+	comm->next_deadline = comm->fault.result ? comm->settle_at : UINT64_MAX;
+	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
+		op->started = op->started ? op->started + uncounted : now;
+		const uint64_t deadline = op->started + timeout_of(op);
+
+		if (now >= deadline)
+			miss(op);
+		else if (deadline < comm->next_deadline)
+			comm->next_deadline = deadline;
+	}
+}
+
+int tt_deadlines_sleep_ms(const struct tutti_comm *comm, uint64_t now, int most_ms)
+{
+	const uint64_t left = comm->next_deadline > now ? comm->next_deadline - now : 0;
+
+	return left / 1000000 < (uint64_t)most_ms ? (int)(left / 1000000) + 1 : most_ms;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the flight recorder keeps of an operation. Always on, so what an operation costs matters: a line of stores, and two readings of the processor's counter,
+ * about 15 ns each. A short operation on the board (plan->hot) must not wait for them: it is noted when its part lies on
+ * the board, while the peers answer, and its end has the time of the last look at them that was made anyway. The
+ * lock is held for all. */
+#ifndef TT_OP_RECORD_H
+#define TT_OP_RECORD_H
+
+#include "op.h"
+#include "recorder.h"
+
+/* Begin its line. `now`: when it was called, and, if `moved`, when its first data did. */
+static inline void tt_recorder_begin(struct tt_op *op, uint64_t now, bool moved)
+{
+	struct tt_recorder *recorder = op->comm->recorder;
+	const uint64_t number = recorder->next++;
+	struct tt_flight_op *record = &recorder->flight->ops[number % TT_FLIGHT_OPS];
+
+	if (__builtin_expect(number == recorder->room, 0))
+		tt_recorder_extend(op->comm);
+	atomic_store_explicit(&record->number, 0, memory_order_relaxed);
+	/* release: pairs with the acquire fence in tt_flight_read_op() */
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&record->seq, op->card.seq, memory_order_relaxed);
+	atomic_store_explicit(&record->posted, now, memory_order_relaxed);
+	atomic_store_explicit(&record->first, moved ? now : 0, memory_order_relaxed);
+	atomic_store_explicit(&record->done, 0, memory_order_relaxed);
+	atomic_store_explicit(&record->result, 0, memory_order_relaxed);
+	if (op->kind == TT_OP_MESSAGE) {
+		atomic_store_explicit(&record->what, op->card.count, memory_order_relaxed);
+		atomic_store_explicit(&record->peer, op->cursors[0].wire->link->peer, memory_order_relaxed);
+		atomic_store_explicit(&record->kind, op->cursors[0].sending ? TT_FLIGHT_SEND : TT_FLIGHT_RECV,
+				      memory_order_relaxed);
+		atomic_store_explicit(&record->dtype, op->card.dtype, memory_order_relaxed);
+	} else {
+		atomic_store_explicit(&record->what, op->plan->record, memory_order_relaxed);
+		atomic_store_explicit(&record->kind, TT_FLIGHT_COLLECTIVE, memory_order_relaxed);
+	}
+	/* release: pairs with the acquire in tt_flight_read_op() */
+	atomic_store_explicit(&record->number, number, memory_order_release);
+	/* the next one must not wait for its line */
+	__builtin_prefetch(&recorder->flight->ops[(number + 1) % TT_FLIGHT_OPS], 1);
+	op->record = record;
+	op->record_number = number;
+	op->recorded = moved ? TT_RECORDED_MOVED : TT_RECORDED_CALL;
+}
+
+/* It is called. */
+static inline void tt_recorder_post(struct tt_op *op)
+{
+	op->last_look = 0;
+	op->recorded = TT_RECORDED_NOT;
+	if (op->kind != TT_OP_SHARED || !op->plan->hot)
+		tt_recorder_begin(op, tt_ticks(op->comm->recorder->counter), false);
+}
+
+/* In a child of fork(), where the mapping is not: keep away from it. */
+void tt_recorder_forget(struct tt_op *op);
+
+/* Its line, unless so many others were called since that it has another's. */
+static inline struct tt_flight_op *tt_recorder_line(const struct tt_op *op)
+{
+	struct tt_flight_op *record = op->record;
+
+	return atomic_load_explicit(&record->number, memory_order_relaxed) == op->record_number ? record : NULL;
+}
+
+/* Its first data have moved; called once. */
+static inline void tt_recorder_moved(struct tt_op *op)
+{
+	const bool counter = op->comm->recorder->counter;
+	struct tt_flight_op *record;
+
+	if (op->recorded == TT_RECORDED_NOT) {
+		op->last_look = tt_ticks(counter);
+		tt_recorder_begin(op, op->last_look, true);
+		return;
+	}
+	record = tt_recorder_line(op);
+	if (record) {
+		/* in the pass that follows the call nothing lies between: no need to read the counter again */
+		const uint64_t now = op->recorded == TT_RECORDED_CALL && !op->prev ?
+					     atomic_load_explicit(&record->posted, memory_order_relaxed) :
+					     tt_ticks(counter);
+
+		atomic_store_explicit(&record->first, now, memory_order_relaxed);
+	}
+	op->recorded = TT_RECORDED_MOVED;
+}
+
+/* A pass has come by, and it has not ended. */
+static inline void tt_recorder_pass(struct tt_op *op, bool moved)
+{
+	op->last_look = 0;
+	if (__builtin_expect(op->recorded == TT_RECORDED_MOVED, 1))
+		return;
+	if (moved) {
+		tt_recorder_moved(op);
+		return;
+	}
+	if (op->recorded == TT_RECORDED_NOT)
+		tt_recorder_begin(op, tt_ticks(op->comm->recorder->counter), false);
+	op->recorded = TT_RECORDED_STALL;
+}
+
+/* A short operation looks at a peer, and may end if it sees what it waits for. */
+static inline void tt_recorder_look(struct tt_op *op)
+{
+	op->last_look = tt_ticks(op->comm->recorder->counter);
+}
+
+/* It has ended. */
+static inline void tt_recorder_done(struct tt_op *op, tutti_result_t result)
+{
+	const uint64_t now = op->last_look ? op->last_look : tt_ticks(op->comm->recorder->counter);
+	struct tt_flight_op *record;
+
+	if (op->recorded == TT_RECORDED_NOT)
+		tt_recorder_begin(op, now, true);
+	record = tt_recorder_line(op);
+	if (!record)
+		return;
+	if (op->recorded != TT_RECORDED_MOVED && !result) /* all in one pass */
+		atomic_store_explicit(&record->first, now, memory_order_relaxed);
+	atomic_store_explicit(&record->result, (int16_t)result, memory_order_relaxed);
+	/* release: pairs with the acquire in tt_flight_read_op() */
+	atomic_store_explicit(&record->done, now, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the passes that advance what is in flight, and how a thread waits between them: poll, then yield, then
+ * sleep until exactly what it waits for can have happened.
+ *
+ * The thread that waits drives. A progress thread takes over only while operations are pending and nobody
+ * waits; it sleeps at once instead of polling, as the cores belong to the caller then. */
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "board.h"
+#include "deadline.h"
+#include "log.h"
+#include "notes.h"
+#include "op.h"
+#include "op_record.h"
+#include "progress.h"
+#include "request.h"
+#include "spread.h"
+#include "thread.h"
+
+#define PASSES_LOCKED 64	  /* before other threads of the rank get their turn */
+#define SPIN_NS 4000		  /* polling costs nothing where every rank has a core, as long as it has */
+#define YIELD_NS 2000000	  /* a yield costs little; sleeping costs a wake-up of 30 to 50 µs, … */
+#define YIELD_MORE_NS 14000000	  /* … more where hosts are slow: so much longer at most, where sleeps turn out to be short */
+#define LOOK_NS 1000000		  /* between thorough looks at peers; more where ranks share cores: so often for each core */
+#define COMPARE_NS 10000000	  /* a wait this long may be a mismatch; more where ranks share cores */
+#define WORK_NS 1000000		  /* of the progress thread without a sleep, before it yields */
+#define TURN_NS 100000		  /* of the progress thread, the least that the kernel grants */
+#define SLEEP_MS 100		  /* look at peers at least so often */
+#define RUNNING_MAX 32		  /* operations over links that run at once */
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* ---- one pass */
+
+static tutti_result_t begin(struct tt_op *op)
+{
+	tutti_result_t result;
+
+	if (op->kind == TT_OP_SHARED)
+		result = tt_shared_begin(op);
+	else if (!tt_board_post(op))
+		result = TUTTI_IN_PROGRESS;
+	else
+		result = tt_links_begin(op);
+	if (result == TUTTI_OK)
+		op->state = TT_OP_RUNNING;
+	return result;
+}
+
+static tutti_result_t advance(struct tt_op *op, bool *moved)
+{
+	switch (op->kind) {
+	case TT_OP_SHARED: return tt_shared_advance(op, moved);
+	case TT_OP_LINKS: return tt_links_advance(op, moved);
+	default: return tt_message_advance(op, moved);
+	}
+}
+
+static void end_all(struct tutti_comm *comm)
+{
+	while (comm->first)
+		tt_op_retire(comm, comm->first, (tutti_result_t)comm->fault.result);
+}
+
+bool tt_comm_progress(struct tutti_comm *comm)
+{
+	bool moved = false, shared_before = false;
+	int running = 0;
+	struct tt_op *next;
+
+	tt_comm_look(comm, false);
+	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = next) {
+		tutti_result_t result = TUTTI_OK;
+		bool own = false;
+
+		next = op->next;
+		if (op->state == TT_OP_WAITING) {
+			/* collectives begin in order, and none while a shared one before it runs */
+			if (shared_before || running >= RUNNING_MAX) {
+				tt_recorder_pass(op, false);
+				continue;
+			}
+			result = begin(op);
+		}
+		if (result == TUTTI_OK)
+			result = advance(op, &own);
+		moved |= own;
+		if (result == TUTTI_OK) {
+			tt_op_retire(comm, op, TUTTI_OK);
+			moved = true;
+		} else if (result < 0) {
+			tt_comm_revoke_for(comm, result);
+		} else {
+			tt_recorder_pass(op, own);
+			running += op->kind != TT_OP_MESSAGE;
+			shared_before |= op->kind == TT_OP_SHARED || op->state == TT_OP_WAITING;
+		}
+	}
+	if (__builtin_expect(comm->fault.result != 0, 0) && comm->first && tt_comm_is_settled(comm)) {
+		end_all(comm);
+		moved = true;
+	}
+	return moved;
+}
+
+/* ---- a closer look, now and then */
+
+/* How long a wait is taken for an ordinary one; what the others say then is to be known by the deadline. */
+static uint64_t patience(const struct tutti_comm *comm)
+{
+	const uint64_t crowded = tt_comm_crowded(comm, COMPARE_NS), most = comm->settings.timeout_ns / 8;
+
+	return crowded < most ? crowded : most > COMPARE_NS ? most : COMPARE_NS;
+}
+
+static void look_closely(struct tutti_comm *comm, uint64_t now)
+{
+	const struct tt_op *stalled = NULL;
+
+	comm->next_look = now + tt_comm_crowded(comm, LOOK_NS);
+	tt_comm_look(comm, true);
+	tt_deadlines_look(comm, now);
+	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
+		if (op->kind != TT_OP_MESSAGE && now - op->started > patience(comm)) {
+			stalled = stalled ? stalled : op;
+			tt_board_compare(op);
+		}
+	}
+	if (stalled)
+		tt_board_tell_called(comm);
+	if (!comm->board)
+		tt_notes_exchange(comm, stalled ? &stalled->card : NULL, now);
+}
+
+/* ---- waiting */
+
+/* Sleep unless one more pass, made after announcing it, moves something or `done` holds. Lock held. */
+static void sleep_unless(struct tutti_comm *comm, const uint32_t *pending)
+{
+	tt_comm_arm(comm);
+	if (!tt_comm_progress(comm) && comm->first && (!pending || *pending))
+		tt_comm_sleep(comm, tt_deadlines_sleep_ms(comm, tt_now(), SLEEP_MS));
+	tt_comm_disarm(comm);
+}
+
+/* What ends a sleep soon would have come to one who yields at once, and may well come as late the next time. */
+static void learn_from_sleep(struct tutti_comm *comm, uint64_t slept)
+{
+	if (comm->oversubscribed || slept > YIELD_NS + YIELD_MORE_NS)
+		comm->yield_more = 0;
+	else if (slept < YIELD_NS && comm->yield_more < YIELD_MORE_NS)
+		comm->yield_more = 2 * comm->yield_more + YIELD_NS;
+}
+
+void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint32_t *pending)
+{
+	const uint64_t now = tt_now();
+
+	if (!waiter->since)
+		waiter->since = now;
+	if (now >= comm->next_look)
+		look_closely(comm, now);
+	if (now - waiter->since > YIELD_NS + comm->yield_more) {
+		sleep_unless(comm, pending);
+		learn_from_sleep(comm, tt_now() - now);
+		return;
+	}
+	if (now - waiter->since > SPIN_NS)
+		tt_spread(comm, now);
+	/* other threads of this rank get the lock, other ranks the core */
+	pthread_mutex_unlock(&comm->lock);
+	if (comm->oversubscribed || now - waiter->since > SPIN_NS)
+		sched_yield();
+	pthread_mutex_lock(&comm->lock);
+}
+
+void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending)
+{
+	struct tt_waiter waiter = { 0 };
+	const int passes = comm->oversubscribed ? 1 : PASSES_LOCKED;
+
+	comm->waiters++;
+	while (*pending) {
+		bool moved = false;
+
+		for (int i = 0; i < passes && *pending; i++) {
+			moved |= tt_comm_progress(comm);
+			if (!moved)
+				relax();
+		}
+		if (moved)
+			waiter.since = 0;
+		else if (*pending)
+			tt_comm_pause(comm, &waiter, pending);
+	}
+	comm->waiters--;
+	if (comm->first && comm->progress_started)
+		pthread_cond_signal(&comm->progress_wanted);
+}
+
+/* ---- the progress thread */
+
+/* The thread works for some microseconds and then sleeps. Linux from 6.12 on lets one that asks for short turns run as soon as it
+ * wakes, and not when the turn of some milliseconds ends of a caller that computes; older ones take no notice. */
+static void ask_for_short_turns(void)
+{
+	struct { /* struct sched_attr, as glibc has none before 2.41 */
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attributes = { .size = 48 };
+
+	if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) < 0 || attributes.policy != SCHED_OTHER)
+		return;
+	attributes.runtime = TURN_NS;
+	syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+static void *progress_main(void *argument)
+{
+	struct tutti_comm *comm = argument;
+	uint64_t resumed = tt_now();
+
+	ask_for_short_turns();
+	pthread_mutex_lock(&comm->lock);
+	while (!comm->progress_stop) {
+		if (!comm->first || comm->waiters > 0) {
+			pthread_cond_wait(&comm->progress_wanted, &comm->lock);
+			continue;
+		}
+		if (tt_now() >= comm->next_look)
+			look_closely(comm, tt_now());
+		if (tt_comm_progress(comm)) {
+			pthread_mutex_unlock(&comm->lock); /* the caller may be waiting to call */
+			/* to one that computes a yield gives the core for milliseconds, while messages wait to be passed on */
+			if (tt_now() - resumed > WORK_NS) {
+				sched_yield();
+				resumed = tt_now();
+			}
+			pthread_mutex_lock(&comm->lock);
+		} else if (!comm->progress_stop) {
+			sleep_unless(comm, NULL);
+			resumed = tt_now();
+		}
+	}
+	pthread_mutex_unlock(&comm->lock);
+	return NULL;
+}
+
+void tt_progress_thread_want(struct tutti_comm *comm)
+{
+	if (!comm->progress_started) {
+		const int error = tt_thread_begin(&comm->progress_thread, progress_main, comm);
+
+		if (error) {
+			tt_log(WARN, EXEC,
+			       "rank %d: no progress thread (%s): requests advance only inside calls of tutti",
+			       comm->rank, strerror(error));
+			return;
+		}
+		comm->progress_started = true;
+	}
+	if (comm->sleepers)
+		tt_comm_interrupt(comm);
+	else
+		pthread_cond_signal(&comm->progress_wanted);
+}
+
+void tt_progress_thread_stop(struct tutti_comm *comm)
+{
+	if (!comm->progress_started)
+		return;
+	pthread_mutex_lock(&comm->lock);
+	comm->progress_stop = true;
+	pthread_cond_signal(&comm->progress_wanted);
+	tt_comm_interrupt(comm);
+	pthread_mutex_unlock(&comm->lock);
+	pthread_join(comm->progress_thread, NULL);
+}

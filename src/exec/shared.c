@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Executes shared schedules: ranks expose blocks on the board and read each other's.
+ *
+ * Segments walk the rounds in wavefront order (see links.c), the same on every rank, but that at equal times the higher one
+ * comes first: it is exposed before this rank waits for others in the rounds of those before it. After each step of it a rank
+ * publishes its progress; a rank that reads from a peer waits until the peer has ended the round before. Shared operations
+ * run one at a time on a rank, so "peer has posted operation n" says that it has ended all shared ones before n.
+ *
+ * What is exposed is copied into the slot's payload (small), or into a staging area, or lies where it is if the buffers
+ * are memory of tutti_mem_alloc(). If all ranks even lend their results, none exposes its part of it: it is written into the others'
+ * at once, from when they have posted the operation to when they go on to the next.
+ *
+ * A slot is used again after TT_BOARD_SLOTS operations, a longer payload after TT_EAGER_SLOTS of those that have one, once all
+ * peers have posted the operation after its last; a staging area once all peers have ended its last segment; a direct buffer is
+ * the caller's again once all peers have ended. */
+#include <string.h>
+
+#include "board.h"
+#include "op.h"
+#include "op_record.h"
+
+#define CHUNK_BYTES (16u * 1024)
+
+/* ---- where exposed blocks are */
+
+static uint8_t *area_of(const struct tt_op *op, int rank, uint32_t segment)
+{
+	const struct tt_board *board = op->comm->board;
+	const uint64_t seq = op->card.seq;
+
+	if (op->plan->hot_line)
+		return tt_board_slot(board, rank, seq)->payload;
+	if (op->plan->hot)
+		return tt_board_slot(board, rank, seq)->lines;
+	if (op->plan->eager)
+		return board->eager[rank][op->area % TT_EAGER_SLOTS];
+	return board->stage[rank][(op->area + segment) % TT_STAGES];
+}
+
+static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_board_slot *slot,
+				  const struct tt_ref *ref, uint32_t k, uint32_t segment)
+{
+	struct tt_endpoint *endpoint = op->comm->board->endpoint;
+	const struct tt_plan *plan = op->plan;
+	const struct tt_layout layout = ref->buffer == TT_BUF_SEND ? tt_layout_of_peer(&plan->send, &plan->recv) :
+								     tt_layout_of_peer(&plan->recv, &plan->send);
+	const struct tt_bytes at = tt_layout_at(&layout, op->element, plan->segments, segment,
+						ref->block + k);
+	const uint64_t token = ref->buffer == TT_BUF_SEND ? slot->send_token : slot->recv_token;
+	uint8_t *base = endpoint->ops->import_memory(endpoint, peer, token, at.offset + at.length);
+
+	return base ? base + at.offset : NULL;
+}
+
+/* NULL: the peer's memory cannot be mapped. */
+static uint8_t *peer_place(const struct tt_op *op, int peer, const struct tt_ref *ref, uint32_t k,
+				 uint32_t segment)
+{
+	const struct tt_board_slot *slot = tt_board_slot(op->comm->board, peer, op->card.seq);
+
+	if (!op->plan->eager && ref->buffer != TT_BUF_SCRATCH && slot->memory != TT_MEMORY_STAGED)
+		return peer_direct(op, peer, slot, ref, k, segment);
+	return area_of(op, peer, segment) + tt_plan_exposed_at(op->plan, op->comm->size, ref, k);
+}
+
+/* This rank's own block. Scratch of a shared schedule lies where peers read it. */
+static uint8_t *own_place(const struct tt_op *op, const struct tt_ref *ref, uint32_t k, uint32_t segment,
+			  size_t *length)
+{
+	uint8_t *place = tt_op_place(op, ref, k, segment, length);
+
+	if (ref->buffer != TT_BUF_SCRATCH)
+		return place;
+	return area_of(op, op->comm->rank, segment) + tt_plan_exposed_at(op->plan, op->comm->size, ref, k);
+}
+
+static const uint8_t *source_place(const struct tt_op *op, const struct tt_step *source, uint32_t k,
+				   uint32_t segment)
+{
+	size_t unused;
+
+	if (source->peer == op->comm->rank)
+		return own_place(op, &source->a, k, segment, &unused);
+	return peer_place(op, source->peer, &source->a, k, segment);
+}
+
+/* Does exposing this run need a copy? */
+static bool copied(const struct tt_op *op, const struct tt_ref *ref)
+{
+	return !op->direct && ref->buffer != TT_BUF_SCRATCH;
+}
+
+static void expose(const struct tt_op *op, const struct tt_step *step, uint32_t segment)
+{
+	uint8_t *area = area_of(op, op->comm->rank, segment);
+
+	for (uint32_t k = 0; k < step->n && copied(op, &step->a); k++) {
+		size_t length;
+		const uint8_t *place = own_place(op, &step->a, k, segment, &length);
+
+		if (length > 0) /* who has nothing may have no buffer */
+			memcpy(area + tt_plan_exposed_at(op->plan, op->comm->size, &step->a, k), place, length);
+	}
+}
+
+/* ---- steps */
+
+/* Not in place: there the lines to write are those just read. */
+static bool streams(const struct tt_op *op)
+{
+	return (op->lent ? op->plan->streams_lent : op->plan->streams) && op->send != op->recv;
+}
+
+static void copy_result(const struct tt_op *op, const struct tt_step *step, uint8_t *dst, const uint8_t *src, size_t bytes)
+{
+	if (step->a.buffer == TT_BUF_RECV && streams(op))
+		op->comm->kernels->copy_stream(dst, src, bytes);
+	else
+		memcpy(dst, src, bytes);
+}
+
+static void reduce_bytes(const struct tt_op *op, const struct tt_step *step, uint8_t *dst,
+			 const uint8_t *const *src, size_t bytes)
+{
+	if (step->sources > 1 || (step->final && op->plan->call.op == TUTTI_AVG))
+		tt_combine(op->plan, op->comm->size, step, dst, (const void *const *)src, step->sources, bytes / op->element);
+	else if (src[0] != dst)
+		copy_result(op, step, dst, src[0], bytes);
+}
+
+/* dst and the n targets = the sources. */
+static void reduce_and_copy(const struct tt_op *op, const struct tt_step *step, uint8_t *dst,
+			    const uint8_t **src, size_t length, uint32_t n)
+{
+	for (size_t done = 0; done < length; done += CHUNK_BYTES) {
+		const size_t bytes = length - done < CHUNK_BYTES ? length - done : CHUNK_BYTES;
+
+		reduce_bytes(op, step, dst + done, src, bytes);
+		for (uint32_t i = 0; i < n; i++)
+			copy_result(op, step, op->targets[i] + done, dst + done, bytes);
+		for (uint32_t i = 0; i < step->sources; i++)
+			src[i] += bytes;
+	}
+}
+
+static bool same_run(const struct tt_step *a, const struct tt_step *b)
+{
+	return a->n == b->n && a->a.buffer == b->a.buffer && a->a.slot == b->a.slot &&
+	       a->a.block == b->a.block;
+}
+
+/* Do all ranks lend their results? Known when all have posted the operation, and the same on all of them. */
+static bool pushes(const struct tt_op *op)
+{
+	for (int rank = 0; rank < op->comm->size && op->plan->pushes; rank++)
+		if (tt_board_slot(op->comm->board, rank, op->card.seq)->memory != TT_MEMORY_LENT)
+			return false;
+	return op->plan->pushes;
+}
+
+/* All peers' places of what this rank would expose; gives how many, 0: one cannot be mapped. */
+static uint32_t find_targets(const struct tt_op *op, const struct tt_ref *ref, uint32_t k, uint32_t segment)
+{
+	const int size = op->comm->size;
+	uint32_t n = 0;
+
+	for (int i = 1; i < size; i++) {
+		op->targets[n] = peer_place(op, (op->comm->rank + i) % size, ref, k, segment);
+		if (!op->targets[n++])
+			return 0;
+	}
+	return n;
+}
+
+static tutti_result_t run_reduce(struct tt_op *op, const struct tt_step *step,
+				 const struct tt_step *exposing, uint32_t segment)
+{
+	const uint8_t **src = (const uint8_t **)op->sources;
+	const bool push = exposing && pushes(op);
+
+	for (uint32_t k = 0; k < step->n; k++) {
+		size_t length;
+		uint8_t *dst = own_place(op, &step->a, k, segment, &length);
+		uint32_t targets = 0;
+
+		if (length == 0)
+			continue;
+		for (uint32_t i = 0; i < step->sources; i++) {
+			src[i] = source_place(op, &step[1 + i], k, segment);
+			if (!src[i])
+				return TUTTI_ERR_SYSTEM;
+		}
+		if (exposing && copied(op, &exposing->a)) {
+			/* peers read what is exposed soon: that is what stays in the cache */
+			op->targets[targets++] = dst;
+			dst = area_of(op, op->comm->rank, segment) +
+			      tt_plan_exposed_at(op->plan, op->comm->size, &exposing->a, k);
+		} else if (push) {
+			targets = find_targets(op, &exposing->a, k, segment);
+			if (!targets)
+				return TUTTI_ERR_SYSTEM;
+		}
+		if (targets)
+			reduce_and_copy(op, step, dst, src, length, targets);
+		else
+			reduce_bytes(op, step, dst, src, length);
+	}
+	return TUTTI_OK;
+}
+
+/* Does the step copy what a peer has written here already? */
+static bool was_pushed(const struct tt_op *op, const struct tt_step *step)
+{
+	return step[1].a.buffer == TT_BUF_RECV && step[1].peer != op->comm->rank && pushes(op);
+}
+
+static tutti_result_t sources_ready(struct tt_op *op, const struct tt_step *step, uint32_t segment,
+				    uint32_t round)
+{
+	for (uint32_t i = 0; i < step->sources; i++) {
+		const int peer = step[1 + i].peer;
+
+		if (peer == op->comm->rank)
+			continue;
+		const tutti_result_t result = tt_board_peer_ended(op, peer, segment, round - 1);
+		if (result)
+			return result;
+	}
+	return TUTTI_OK;
+}
+
+/* Run the step at op->step; gives how many entries of the schedule it took. */
+static tutti_result_t run_step(struct tt_op *op, uint32_t segment, uint32_t round, uint32_t end,
+			       uint32_t *taken)
+{
+	const struct tt_step *step = &op->plan->sched.steps[op->step];
+	const struct tt_step *exposing = NULL;
+	tutti_result_t result;
+
+	*taken = 1;
+	if (step->kind == TT_STEP_AWAIT)
+		return tt_board_peer_ended(op, step->peer, segment, round - 1);
+	if (step->kind == TT_STEP_EXPOSE) {
+		expose(op, step, segment);
+		return TUTTI_OK;
+	}
+	*taken += step->sources;
+	if (op->plan->pushes && was_pushed(op, step))
+		return TUTTI_OK;
+	result = sources_ready(op, step, segment, round);
+	if (result)
+		return result;
+	if (op->step + *taken < end && step[*taken].kind == TT_STEP_EXPOSE &&
+	    same_run(step, &step[*taken])) {
+		exposing = &step[*taken];
+		++*taken;
+	}
+	return run_reduce(op, step, exposing, segment);
+}
+
+/* ---- staging areas */
+
+/* May segment `segment` write its staging area? All peers must have ended the segment that used it last. */
+static bool stage_is_free(struct tt_op *op, uint32_t segment)
+{
+	struct tt_board *board = op->comm->board;
+	const uint64_t area = (op->area + segment) % TT_STAGES;
+	const uint64_t wanted = board->stage_last[area];
+
+	for (int rank = 0; rank < op->comm->size && wanted; rank++)
+		if (rank != op->comm->rank && tt_board_progress(board, rank, board->stage_op[area]) < wanted)
+			return false;
+	board->stage_op[area] = op->card.seq;
+	/* a peer may have more rounds than this rank; it has ended the last that any can have once it exposes the segment so many later */
+	board->stage_last[area] = tt_board_mark(op->card.seq, tt_board_steps(segment + TT_ROUNDS, 0));
+	return true;
+}
+
+/* ---- an operation */
+
+/* Expose the caller's buffers themselves where peers can map them. */
+static void try_direct(struct tt_op *op)
+{
+	const struct tt_plan *plan = op->plan;
+	struct tt_board_slot *slot = tt_board_slot(op->comm->board, op->comm->rank, op->card.seq);
+	struct tt_endpoint *endpoint = op->comm->board->endpoint;
+
+	op->direct = (plan->send.kind == TT_LAYOUT_NONE ||
+		      endpoint->ops->export_memory(endpoint, op->send, tt_layout_extent(&plan->send, op->element),
+						   &slot->send_token)) &&
+		     (plan->recv.kind == TT_LAYOUT_NONE ||
+		      endpoint->ops->export_memory(endpoint, op->recv, tt_layout_extent(&plan->recv, op->element),
+						   &slot->recv_token));
+	op->lent = op->direct && plan->pushes &&
+		   endpoint->ops->lends(endpoint, op->recv, tt_layout_extent(&plan->recv, op->element));
+	slot->memory = op->lent ? TT_MEMORY_LENT : op->direct ? TT_MEMORY_DIRECT : TT_MEMORY_STAGED;
+}
+
+static bool takes_payload(const struct tt_plan *plan)
+{
+	return plan->eager && !plan->hot;
+}
+
+tutti_result_t tt_shared_begin(struct tt_op *op)
+{
+	struct tutti_comm *comm = op->comm;
+
+	if (!tt_board_is_free(comm, op->card.seq) || (takes_payload(op->plan) && !tt_board_payload_is_free(comm)))
+		return TUTTI_IN_PROGRESS;
+	const tutti_result_t result = tt_op_reserve(op);
+	if (result)
+		return result;
+	op->time = op->segment = 0;
+	op->step = 0;
+	op->awaited = 0;
+	op->direct = false;
+	tt_board_write_card(op);
+	if (takes_payload(op->plan)) {
+		op->area = comm->board->payloads_used++;
+		comm->board->payload_op[op->area % TT_EAGER_SLOTS] = op->card.seq;
+	} else if (!op->plan->eager) {
+		op->area = comm->board->stages_used;
+		comm->board->stages_used += op->plan->segments;
+		try_direct(op);
+	}
+	return TUTTI_OK;
+}
+
+/* To the next (time, segment); false at the end. */
+static bool next_in_wavefront(struct tt_op *op)
+{
+	const uint32_t rounds = op->plan->sched.nrounds, segments = op->plan->segments;
+
+	if (op->segment > 0 && op->time - op->segment + 1 < rounds) {
+		op->segment--;
+	} else {
+		op->time++;
+		op->segment = op->time < segments ? op->time : segments - 1;
+	}
+	if (op->time - op->segment >= rounds) {
+		op->segment = segments;
+		return false;
+	}
+	op->step = op->plan->sched.round[op->time - op->segment];
+	return true;
+}
+
+/* A direct buffer is the caller's again when all have read it, and written to it. */
+static tutti_result_t await_readers(struct tt_op *op)
+{
+	const uint64_t last = tt_board_mark(op->card.seq, TT_BOARD_ALL_STEPS);
+
+	for (; op->direct && op->awaited < op->comm->size; op->awaited++)
+		if (op->awaited != op->comm->rank &&
+		    tt_board_progress(op->comm->board, op->awaited, op->card.seq) < last)
+			return TUTTI_IN_PROGRESS;
+	return TUTTI_OK;
+}
+
+static tutti_result_t advance(struct tt_op *op, bool *moved)
+{
+	const struct tt_sched *sched = &op->plan->sched;
+
+	while (op->segment < op->plan->segments) {
+		const uint32_t segment = op->segment, round = op->time - segment;
+		const uint32_t end = sched->round[round + 1];
+
+		if (round == 0 && op->step == sched->round[0] && !op->plan->eager &&
+		    !stage_is_free(op, segment))
+			return TUTTI_IN_PROGRESS;
+		while (op->step < end) {
+			uint32_t taken;
+			const tutti_result_t result = run_step(op, segment, round, end, &taken);
+
+			if (result)
+				return result;
+			op->step += taken;
+			*moved = true;
+		}
+		const bool more = next_in_wavefront(op);
+		/* who comes to the next operation has ended this one: nobody waits for the end of an eager one */
+		if (!more && !op->plan->eager)
+			tt_board_publish(op, TT_BOARD_ALL_STEPS);
+		else if (more || op->plan->publishes_last)
+			tt_board_publish(op, tt_board_steps(segment, round));
+		if (more && op->plan->eager)
+			tt_board_fetch_payload(op);
+		if (op->recorded == TT_RECORDED_NOT) /* while the peers answer */
+			tt_recorder_moved(op);
+	}
+	if (op->plan->eager)
+		tt_board_fetch_slot(op);
+	return await_readers(op);
+}
+
+/* Peers lend their buffers until they return from the call: also with a fault, and then they may have written to what was just
+ * read. They revoke before they return, so that who finds no fault now has read what was meant. */
+static tutti_result_t check_loans(const struct tt_op *op)
+{
+	atomic_thread_fence(memory_order_acquire); /* what was read of them was read before; pairs with the release in revoke() */
+	tt_comm_look(op->comm, false);
+	return op->comm->fault.result ? TUTTI_IN_PROGRESS : TUTTI_OK;
+}
+
+tutti_result_t tt_shared_advance(struct tt_op *op, bool *moved)
+{
+	tutti_result_t result = advance(op, moved);
+
+	if (result == TUTTI_OK && !op->plan->eager)
+		result = check_loans(op);
+	tt_board_wake_owed(op->comm->board);
+	return result;
+}

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns how a communicator comes to be out of the records of its ranks: hosts, transports, the shared control area. */
+#include "bootstrap.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "board.h"
+#include "fault.h"
+#include "log.h"
+#include "machine.h"
+#include "memory.h"
+#include "monitor.h"
+#include "op.h"
+#include "record.h"
+#include "recorder.h"
+#include "registry.h"
+#include "unreached.h"
+
+#define LINK_NS 5000000000ull /* for an interface to come up */
+
+/* Where this process is mapped is as good as random, and the same for all of its threads. */
+static uint64_t process_identity(void)
+{
+	return (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&tt_algorithms ^ (uint64_t)(uintptr_t)stdin;
+}
+
+static uint32_t cgroup_quota(void)
+{
+	FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+	double quota, period;
+	uint32_t cores = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%lf %lf", &quota, &period) == 2 && period > 0)
+		cores = (uint32_t)(quota / period + 0.999);
+	fclose(file);
+	return cores;
+}
+
+static void fill_cpus(uint64_t *words)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return;
+	for (int cpu = 0; cpu < CPU_SETSIZE && cpu < 64 * TT_RECORD_CPU_WORDS; cpu++)
+		if (CPU_ISSET(cpu, &set))
+			words[cpu / 64] |= 1ull << (cpu % 64);
+}
+
+static tutti_result_t open_endpoint(struct tutti_comm *comm, const struct tt_transport *transport)
+{
+	const struct tt_endpoint_config config = {
+		.comm_id = comm->id,
+		.rank = comm->rank,
+		.size = comm->size,
+		.timeout_s = (double)comm->settings.timeout_ns / 1e9,
+		.silence_s = comm->settings.silence_s,
+		.key = &comm->settings.key,
+		.hopeless = comm->hopeless,
+		.context = comm->hopeless_context,
+	};
+	const tutti_result_t result =
+		transport->open(&config, &comm->endpoints[comm->nendpoints]);
+
+	if (!result)
+		comm->nendpoints++;
+	return result;
+}
+
+/* All that depends on the number of ranks, while those can still be told by the record that this one has failed. */
+static tutti_result_t allocate(struct tutti_comm *comm)
+{
+	const size_t size = (size_t)comm->size;
+	bool good;
+
+	comm->host = calloc(size, sizeof(*comm->host));
+	comm->via = calloc(size, sizeof(*comm->via));
+	comm->wires = calloc(size * TT_LANES, sizeof(*comm->wires));
+	comm->heard = calloc(size, sizeof(*comm->heard));
+	comm->cpus = calloc(size, sizeof(*comm->cpus));
+	comm->bytes_read = calloc(size, sizeof(*comm->bytes_read));
+	comm->p2p_seq[0] = calloc(size, sizeof(uint64_t));
+	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
+	comm->records = calloc(size, sizeof(struct tt_record));
+	good = comm->host && comm->via && comm->wires && comm->heard && comm->cpus && comm->bytes_read && comm->p2p_seq[0] && comm->p2p_seq[1] &&
+	       tt_board_reserve(comm) && comm->records;
+	for (int i = 0; i < comm->nendpoints && good; i++) {
+		comm->peers[i] = calloc(size, sizeof(*comm->peers[i]));
+		good = comm->peers[i] != NULL;
+	}
+	return good ? tt_recorder_open(comm) : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
+}
+
+/* What is behind the record is complete. */
+static void prove(const struct tutti_comm *comm, struct tt_record *self, uint8_t *record, size_t length)
+{
+	self->keyed = comm->settings.key.set;
+	memcpy(record, self, sizeof(*self));
+	tt_record_prove(&(struct tt_record_from){ &comm->settings.key, comm->id, comm->rank }, record, length, self->proof);
+	memcpy(record, self, sizeof(*self));
+}
+
+static const struct tt_endpoint *endpoint_of(const struct tutti_comm *comm, const struct tt_transport *transport)
+{
+	for (int i = 0; i < comm->nendpoints; i++)
+		if (comm->endpoints[i]->ops == transport)
+			return comm->endpoints[i];
+	return NULL;
+}
+
+/* Of a transport that this rank has, or has not; gives the length. */
+static size_t write_entry(const struct tutti_comm *comm, const struct tt_transport *transport, uint8_t *out)
+{
+	const struct tt_endpoint *endpoint = endpoint_of(comm, transport);
+	struct tt_record_entry entry = { 0 };
+	char note[TT_RECORD_NOTE_MAX] = "";
+
+	snprintf(entry.transport, sizeof(entry.transport), "%s", transport->name);
+	if (endpoint) {
+		entry.length = (uint32_t)transport->address(endpoint, out + sizeof(entry));
+		entry.coming = transport->lacks(endpoint, note, sizeof(note));
+	} else {
+		snprintf(note, sizeof(note), "TUTTI_TRANSPORT is \"%s\"", comm->settings.transports);
+	}
+	entry.note = (uint32_t)strlen(note);
+	memcpy(out + sizeof(entry) + entry.length, note, entry.note);
+	memcpy(out, &entry, sizeof(entry));
+	return sizeof(entry) + entry.length + entry.note;
+}
+
+/* What this rank's endpoints say now, behind what the record has of the rank itself. */
+static tutti_result_t write_entries(const struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX], size_t *length)
+{
+	const size_t most = sizeof(struct tt_record_entry) + TT_ADDRESS_MAX + TT_RECORD_NOTE_MAX;
+	struct tt_record self;
+
+	memcpy(&self, record, sizeof(self));
+	self.entries = 0;
+	*length = sizeof(self);
+	for (int i = 0; tt_transports[i] && comm->size > 1; i++) {
+		if (!endpoint_of(comm, tt_transports[i]) && !*comm->settings.transports)
+			continue; /* that of the tests */
+		if (*length + most > TT_RECORD_MAX)
+			return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM, "too many transports for one record");
+		*length += write_entry(comm, tt_transports[i], record + *length);
+		self.entries++;
+	}
+	prove(comm, &self, record, *length);
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX],
+				 size_t *length)
+{
+	struct tt_record self = { .version = TT_RECORD_VERSION,
+			       .pid = getpid(),
+			       .process = process_identity(),
+			       .quota = cgroup_quota() };
+	const tutti_result_t known = tt_machine_here(&self.machine);
+
+	comm->uses_plan = tt_ops_use;
+	comm->note_plan = tt_recorder_plan;
+	if (known)
+		return known;
+	memcpy(self.host_id, comm->settings.host_id, sizeof(self.host_id));
+	fill_cpus(self.cpus);
+	if (comm->rank == 0 && comm->size > 1) {
+		const tutti_result_t result = tt_model_get(&self.model, NULL);
+
+		if (result)
+			return result;
+	}
+	memcpy(record, &self, sizeof(self));
+	for (int i = 0; tt_transports[i] && comm->size > 1; i++) {
+		const tutti_result_t result = tt_settings_allow(comm->settings.transports, tt_transports[i]) ?
+						      open_endpoint(comm, tt_transports[i]) :
+						      TUTTI_OK;
+
+		if (result)
+			return result;
+	}
+	const tutti_result_t result = write_entries(comm, record, length);
+	return result ? result : allocate(comm);
+}
+
+void tt_bootstrap_fail(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX], size_t *length)
+{
+	struct tt_record self = { .version = TT_RECORD_VERSION, .failure = TUTTI_ERR_PEER_LOST };
+	const char *sentence = tt_thread_error();
+
+	*length = sizeof(self) + strlen(sentence);
+	memcpy(record + sizeof(self), sentence, strlen(sentence));
+	prove(comm, &self, record, *length);
+}
+
+tutti_result_t tt_bootstrap_await(struct tutti_comm *comm, uint64_t deadline, uint8_t record[TT_RECORD_MAX], size_t *length)
+{
+	const uint64_t now = tt_now(), most = now + LINK_NS, left = deadline > now ? now + (deadline - now) / 2 : now;
+
+	for (int i = 0; i < comm->nendpoints; i++)
+		comm->endpoints[i]->ops->await(comm->endpoints[i], most < left ? most : left);
+	return write_entries(comm, record, length);
+}
+
+bool tt_bootstrap_awaits(const struct tt_records *records, int size)
+{
+	char first[64], other[64];
+	bool coming = false, hosts = false;
+
+	tt_record_host(records->bytes + records->offset[0], records->length[0], first);
+	for (int rank = 0; rank < size; rank++) {
+		const uint8_t *bytes = records->bytes + records->offset[rank];
+
+		tt_record_host(bytes, records->length[rank], other);
+		coming |= tt_record_is_coming(bytes, records->length[rank]);
+		hosts |= strcmp(first, other) != 0;
+	}
+	return coming && hosts;
+}
+
+/* ---- reading the records */
+
+static tutti_result_t read_record(const struct tutti_comm *comm, const struct tt_records *records, int place,
+				  int rank, struct tt_record *out)
+{
+	const struct tt_record_from from = { &comm->settings.key, comm->id, rank };
+
+	return tt_record_read(&from, records->bytes + records->offset[place], records->length[place], comm->rank, out);
+}
+
+static void number_hosts(struct tutti_comm *comm, const struct tt_record *records)
+{
+	for (int rank = 0; rank < comm->size; rank++) {
+		int same = 0;
+
+		while (strcmp(records[same].host_id, records[rank].host_id) != 0)
+			same++;
+		comm->host[rank] = same < rank ? comm->host[same] : comm->hosts++;
+	}
+	for (int rank = 0; rank < comm->size; rank++) {
+		if (comm->host[rank] != comm->host[comm->rank])
+			continue;
+		if (rank < comm->rank)
+			comm->local_rank++;
+		comm->local_size++;
+	}
+}
+
+/* How many ranks of a host share each of the cores that they, together, may use. */
+static double ranks_per_core(const struct tutti_comm *comm, const struct tt_record *records, int host)
+{
+	uint64_t cpus[TT_RECORD_CPU_WORDS] = { 0 };
+	uint32_t cores = 0, quota = 0, ranks = 0;
+
+	for (int rank = 0; rank < comm->size; rank++) {
+		if (comm->host[rank] != host)
+			continue;
+		ranks++;
+		for (int i = 0; i < TT_RECORD_CPU_WORDS; i++)
+			cpus[i] |= records[rank].cpus[i];
+		if (records[rank].quota && (!quota || records[rank].quota < quota))
+			quota = records[rank].quota;
+	}
+	for (int i = 0; i < TT_RECORD_CPU_WORDS; i++)
+		cores += (uint32_t)__builtin_popcountll(cpus[i]);
+	if (quota && quota < cores)
+		cores = quota;
+	return (double)ranks / (cores ? cores : 1);
+}
+
+static void find_crowds(struct tutti_comm *comm, const struct tt_record *records)
+{
+	for (int host = 0; host < comm->hosts; host++) {
+		const double crowd = ranks_per_core(comm, records, host);
+
+		if (crowd > comm->crowd)
+			comm->crowd = crowd;
+		if (host == comm->host[comm->rank])
+			comm->oversubscribed = crowd > 1;
+	}
+}
+
+/* ---- choosing transports */
+
+/* The peers before it know theirs. */
+static int local_rank_of(const struct tutti_comm *comm, const struct tt_peer *peers, int rank)
+{
+	int before = rank - 1;
+
+	while (before >= 0 && comm->host[before] != comm->host[rank])
+		before--;
+	return before < 0 ? 0 : peers[before].local_rank + 1;
+}
+
+/* Do process numbers of the one mean the same to the other? */
+static bool sees_process(const struct tt_machine *a, const struct tt_machine *b)
+{
+	return a->boot == b->boot && a->processes == b->processes && a->processes != 0;
+}
+
+static void fill_peers(struct tutti_comm *comm, const struct tt_records *records, const int *members,
+		       const struct tt_record *read)
+{
+	for (int rank = 0; rank < comm->size; rank++) {
+		for (int i = 0; i < comm->nendpoints; i++) {
+			struct tt_peer *peer = &comm->peers[i][rank];
+
+			peer->rank = rank;
+			peer->host = comm->host[rank];
+			peer->local_rank = local_rank_of(comm, comm->peers[i], rank);
+			peer->process = read[rank].process;
+			peer->pid = sees_process(&read[comm->rank].machine, &read[rank].machine) ? read[rank].pid : 0;
+			tt_record_find_address(&read[rank], records->bytes + records->offset[members[rank]],
+					       records->length[members[rank]], comm->endpoints[i]->ops->name, peer);
+		}
+	}
+}
+
+/* The best transport with which two ranks reach each other, -1 for none. Symmetric, as reach() is. */
+static int best_between(const struct tutti_comm *comm, int a, int b)
+{
+	int best = -1;
+
+	for (int i = 0; i < comm->nendpoints; i++) {
+		const struct tt_peer *peers = comm->peers[i];
+		const struct tt_transport *ops = comm->endpoints[i]->ops;
+
+		if (peers[a].address_length && peers[b].address_length && ops->reach(&peers[a], &peers[b]) &&
+		    (best < 0 || ops->preference > comm->endpoints[best]->ops->preference))
+			best = i;
+	}
+	return best;
+}
+
+static tutti_result_t choose_transports(struct tutti_comm *comm, const struct tt_records *records, const int *members)
+{
+	int unreached = -1;
+
+	for (int rank = 0; rank < comm->size; rank++) {
+		const int best = rank == comm->rank ? -1 : best_between(comm, comm->rank, rank);
+
+		comm->via[rank] = (int8_t)best;
+		if (best >= 0)
+			comm->peers[best][rank].use = true;
+		else if (rank != comm->rank && unreached < 0)
+			unreached = rank;
+	}
+	if (unreached < 0)
+		return TUTTI_OK;
+	return tt_fail_unreached(comm, records, members, unreached);
+}
+
+/* Is no pair of ranks at all joined by shared memory? The tuner asks, and must be answered alike on all ranks. */
+static bool nobody_shares(const struct tutti_comm *comm)
+{
+	for (int a = 0; a < comm->size; a++) {
+		for (int b = 0; b < a; b++) {
+			const int best = comm->host[a] == comm->host[b] ? best_between(comm, a, b) : -1;
+
+			if (best >= 0 && comm->endpoints[best]->ops->shares_memory)
+				return false;
+		}
+	}
+	return comm->size > 1;
+}
+
+/* ---- joining */
+
+static void drop_endpoint(struct tutti_comm *comm, int i)
+{
+	comm->endpoints[i]->ops->destroy(comm->endpoints[i]);
+	free(comm->peers[i]);
+	for (int k = i; k + 1 < comm->nendpoints; k++) {
+		comm->endpoints[k] = comm->endpoints[k + 1];
+		comm->peers[k] = comm->peers[k + 1];
+	}
+	comm->nendpoints--;
+	comm->endpoints[comm->nendpoints] = NULL;
+	comm->peers[comm->nendpoints] = NULL;
+	for (int rank = 0; rank < comm->size; rank++)
+		if (comm->via[rank] > i)
+			comm->via[rank]--;
+}
+
+static bool is_used(const struct tutti_comm *comm, int i)
+{
+	for (int rank = 0; rank < comm->size; rank++)
+		if (comm->via[rank] == i)
+			return true;
+	return false;
+}
+
+/* Counts in `*joined` those that have. */
+static tutti_result_t join_endpoints(struct tutti_comm *comm, uint64_t deadline, int *joined)
+{
+	for (int i = comm->nendpoints - 1; i >= 0; i--)
+		if (!is_used(comm, i))
+			drop_endpoint(comm, i);
+	for (int i = 0; i < comm->nendpoints; i++) {
+		struct tt_endpoint *endpoint = comm->endpoints[i];
+		const tutti_result_t result =
+			endpoint->ops->join(endpoint, comm->peers[i], comm->size, deadline);
+
+		if (result)
+			return result;
+		++*joined;
+		snprintf(comm->transport_names + strlen(comm->transport_names),
+			 sizeof(comm->transport_names) - strlen(comm->transport_names), "%s%s", i ? "+" : "",
+			 endpoint->ops->name);
+	}
+	return TUTTI_OK;
+}
+
+/* Every rank for itself: the causes are its own limits. */
+static void warn_of_no_board(const struct tutti_comm *comm)
+{
+	tt_log(WARN, COMM,
+	       "rank %d: the %d ranks share memory, but not the board (%s): algorithms board and direct are missing, "
+	       "and short collectives take two to three times as long",
+	       comm->rank, comm->size, tt_thread_error());
+}
+
+/* Where one transport reaches everybody and shares memory, there is a board. */
+static void make_board(struct tutti_comm *comm, uint64_t deadline)
+{
+	if (comm->nendpoints != 1 || comm->local_size != comm->size)
+		return;
+	void *memory = comm->endpoints[0]->ops->share(comm->endpoints[0], tt_board_bytes(comm->size), deadline);
+	if (!memory) {
+		if (!comm->by_network)
+			warn_of_no_board(comm);
+		return;
+	}
+	tt_board_place(comm, memory, comm->endpoints[0]);
+}
+
+static bool is_about_others(tutti_result_t result)
+{
+	return result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT;
+}
+
+/* This rank fails: those that wait for it in a join are told, and so are those that believe to have joined with it. */
+static void decline(struct tutti_comm *comm, tutti_result_t result, int joined)
+{
+	const bool told = is_about_others(result);
+	struct tt_fault fault = { .result = told ? result : TUTTI_ERR_PEER_LOST, .rank = told ? -1 : comm->rank };
+	char sentence[TT_ERROR_MAX];
+
+	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+	if (told)
+		snprintf(fault.text, sizeof(fault.text), "%.*s", (int)sizeof(fault.text) - 1, sentence);
+	else
+		snprintf(fault.text, sizeof(fault.text), "rank %d could not join: %.580s", comm->rank, sentence);
+	for (int i = 0; i < comm->nendpoints; i++) {
+		struct tt_endpoint *endpoint = comm->endpoints[i];
+
+		if (i < joined)
+			endpoint->ops->revoke(endpoint, &fault);
+		else
+			endpoint->ops->decline(endpoint, comm->peers[i], comm->size, &fault);
+	}
+	tt_thread_error_set(sentence);
+}
+
+tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_records *records,
+				 const int *members, uint64_t deadline)
+{
+	struct tt_record *read = comm->records;
+	tutti_result_t result = TUTTI_OK;
+	int joined = 0;
+
+	for (int rank = 0; rank < comm->size && !result; rank++)
+		result = read_record(comm, records, members[rank], rank, &read[rank]);
+	if (!result) {
+		comm->model = read[0].model;
+		number_hosts(comm, read);
+		find_crowds(comm, read);
+		fill_peers(comm, records, members, read);
+		result = choose_transports(comm, records, members);
+	}
+	const bool fits = !result;
+	if (!fits && comm->agree) /* told before anybody waits for this rank to decline */
+		result = comm->agree(comm->hopeless_context, result, true);
+	if (!result) {
+		comm->by_network = nobody_shares(comm);
+		result = join_endpoints(comm, deadline, &joined);
+	}
+	if (comm->agree && fits && is_about_others(result))
+		result = comm->agree(comm->hopeless_context, result, false);
+	if (result)
+		decline(comm, result, joined);
+	else {
+		make_board(comm, deadline);
+		tt_recorder_ready(comm);
+		tt_comm_choose_settling(comm);
+		tt_monitor_enter(comm);
+	}
+	free(comm->records);
+	comm->records = NULL;
+	return result;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the making of communicators whose ranks meet through a store. (split.c, shrink.c and grow.c make them out of others.) */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bootstrap.h"
+#include "launch.h"
+#include "log.h"
+#include "records.h"
+#include "rendezvous.h"
+#include "store.h"
+
+struct meeting {
+	tutti_store_t store;
+	struct tt_rendezvous *rendezvous;
+};
+
+static tutti_result_t look(void *context)
+{
+	const struct meeting *meeting = context;
+
+	return tt_rendezvous_look(meeting->store);
+}
+
+static tutti_result_t agree(void *context, tutti_result_t result, bool unfit)
+{
+	const struct meeting *meeting = context;
+
+	meeting->rendezvous->unfit |= unfit;
+	return tt_rendezvous_give_up(meeting->store, meeting->rendezvous, result);
+}
+
+/* A network interface of some rank was coming up. All say once more how they are reached, under keys of their own. */
+static tutti_result_t exchange_again(struct tutti_comm *comm, bool failed, const struct meeting *meeting,
+				     uint8_t record[TT_RECORD_MAX], size_t *length, uint64_t deadline, struct tt_records *records)
+{
+	struct tt_rendezvous again = *meeting->rendezvous;
+	const tutti_result_t result = failed ? TUTTI_OK : tt_bootstrap_await(comm, deadline, record, length);
+
+	if (result)
+		return result;
+	tt_records_free(records);
+	again.id = ~again.id;
+	return tt_exchange_by_store(meeting->store, &again, record, *length, deadline, records);
+}
+
+static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, struct tt_rendezvous *rendezvous,
+			   uint64_t deadline)
+{
+	struct meeting meeting = { store, rendezvous };
+	char own[TT_ERROR_MAX];
+	uint8_t record[TT_RECORD_MAX];
+	struct tt_records records = { 0 };
+	size_t length;
+
+	comm->hopeless = look;
+	comm->agree = agree;
+	comm->hopeless_context = &meeting;
+	tutti_result_t result = tt_bootstrap_open(comm, record, &length);
+	int *members = malloc((size_t)comm->size * sizeof(*members));
+
+	if (!members && !result)
+		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
+	/* a rank that failed still takes part, so that nobody waits for it; what comes of that is not why */
+	snprintf(own, sizeof(own), "%s", tt_thread_error());
+	if (result)
+		tt_bootstrap_fail(comm, record, &length);
+	tutti_result_t met = tt_exchange_by_store(store, rendezvous, record, length, deadline, &records);
+	if (!met)
+		met = tt_rendezvous_met(store, rendezvous);
+	if (!met && tt_bootstrap_awaits(&records, comm->size))
+		met = exchange_again(comm, result != TUTTI_OK, &meeting, record, &length, deadline, &records);
+	if (result)
+		tt_thread_error_set(own);
+	else
+		result = met;
+	for (int rank = 0; rank < comm->size && !result; rank++)
+		members[rank] = rank;
+	if (!result)
+		result = tt_bootstrap_join(comm, &records, members, deadline);
+	tt_records_free(&records);
+	free(members);
+	comm->hopeless = NULL;
+	comm->agree = NULL;
+	return result;
+}
+
+static tutti_result_t be_alone(struct tutti_comm *comm, uint64_t deadline)
+{
+	const int only = 0;
+	uint8_t record[TT_RECORD_MAX];
+	size_t offset = 0, length;
+	const tutti_result_t result = tt_bootstrap_open(comm, record, &length);
+	const struct tt_records records = { record, &offset, &length };
+
+	return result ? result : tt_bootstrap_join(comm, &records, &only, deadline);
+}
+
+/* The ranks have agreed on a meeting in the store; both matter with more than one. */
+static tutti_result_t create(const struct tt_settings *settings, tutti_store_t store,
+			     struct tt_rendezvous *meeting, int rank, int size, uint64_t deadline,
+			     tutti_comm_t *out)
+{
+	struct tutti_comm *comm = NULL;
+	tutti_result_t result = tt_comm_new(settings, rank, size, meeting->id, &comm);
+
+	if (!result)
+		result = size > 1 ? meet(comm, store, meeting, deadline) : be_alone(comm, deadline);
+	if (result && size > 1)
+		result = tt_rendezvous_give_up(store, meeting, result);
+	if (size > 1)
+		tt_rendezvous_leave(store);
+	if (result) {
+		tutti_comm_destroy(comm);
+		return result;
+	}
+	tt_log(INFO, COMM, "rank %d of %d, hosts: %d, ranks here: %d%s, by %s, kernels %s", rank, size,
+	       comm->hosts, comm->local_size, comm->oversubscribed ? " (more than cores)" : "",
+	       size > 1 ? comm->transport_names : "itself", comm->kernels->isa);
+	*out = comm;
+	return TUTTI_OK;
+}
+
+TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int size,
+					   const tutti_config_t *config, tutti_comm_t *comm)
+{
+	struct tt_rendezvous meeting = { 0 };
+	struct tt_settings settings;
+
+	if (!comm)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_create: comm is NULL");
+	*comm = NULL;
+	if (size < 1 || rank < 0 || rank >= size)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "tutti_comm_create: rank %d of %d ranks, expected 0 to size-1", rank, size);
+	if (!store && size > 1)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_create: store is NULL, and %d ranks must meet",
+			       size);
+	if (store && !tt_made_here(&store->maker))
+		return tt_fail_inherited(&store->maker, "tutti_comm_create", "store");
+	tutti_result_t result = tt_settings_read(config, &settings);
+	if (result)
+		return result;
+	tt_settings_warn(rank);
+	const uint64_t deadline = tt_now() + settings.timeout_ns;
+	if (size > 1)
+		result = tt_rendezvous(store, "comm", rank, size, deadline, &meeting);
+	if (result) {
+		result = tt_rendezvous_give_up(store, &meeting, result);
+		tt_rendezvous_leave(store);
+	} else {
+		result = create(&settings, store, &meeting, rank, size, deadline, comm);
+	}
+	tt_key_wipe(&settings.key);
+	return result;
+}
+
+TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *comm)
+{
+	struct tt_rendezvous meeting = { 0 };
+	tutti_store_t store = NULL;
+	struct tt_launch launch;
+	struct tt_settings settings;
+	bool joins;
+
+	if (!comm)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_init: comm is NULL");
+	*comm = NULL;
+	tutti_result_t result = tt_launch_joins(&joins);
+	if (joins)
+		return tutti_comm_join(NULL, config, comm);
+	if (!result)
+		result = tt_settings_read(config, &settings);
+	if (result)
+		return result;
+	result = tt_launch_read(&launch);
+	if (result)
+		goto wipe;
+	tt_settings_warn(launch.rank);
+	tt_log(INFO, COMM, "started by %s as rank %d of %d, meeting in %s", launch.launcher, launch.rank,
+	       launch.size, launch.size > 1 ? launch.store : "nothing");
+	const uint64_t deadline = tt_now() + settings.timeout_ns;
+	if (launch.size > 1)
+		result = tt_rendezvous_launched(&launch, &settings.key, deadline, &store, &meeting);
+	if (!result)
+		result = create(&settings, store, &meeting, launch.rank, launch.size, deadline, comm);
+	tt_rendezvous_close(store, &meeting, result);
+wipe:
+	tt_key_wipe(&settings.key);
+	return result;
+}

@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns tutti_comm_grow and tutti_comm_join.
+ *
+ * Members go step by step together, each step a collective of the old communicator, so that they return the same: all call with
+ * the same number; all have opened their endpoints; rank 0, the clerk, has found the newcomers in the store (seats.c), while the
+ * others hear from it now and then, lest their wait for it misses a deadline; all have joined, the newcomers too.
+ * Where a step fails the old communicator is as before. */
+#include "grow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "bootstrap.h"
+#include "failure.h"
+#include "fault.h"
+#include "group.h"
+#include "launch.h"
+#include "log.h"
+#include "next_call.h"
+#include "parts.h"
+#include "report.h"
+#include "seats.h"
+
+#define TURN_NS	    250000000  /* of the clerk, between words to the members */
+#define PATIENCE_NS 3000000000 /* with a newcomer that was invited: it may have died since it came */
+
+struct growing {
+	struct tutti_comm *old, *new;
+	int newcomers;
+	uint64_t id;
+	uint64_t timeout_ns, deadline; /* rank 0's count: it waits for the newcomers */
+	struct tt_records records; /* of all ranks of the new one */
+};
+
+/* ---- members among themselves */
+
+tutti_result_t tt_grow_read_questions(const struct tt_grow_question *all, int size, int rank, int newcomers)
+{
+	if (all[rank].newcomers != newcomers)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+			       "tutti_comm_grow: the %d newcomers of rank %d came back as %lld: another rank does not do what this "
+			       "version of tutti does: all ranks must use the same one",
+			       newcomers, rank, (long long)all[rank].newcomers);
+	for (int other = 1; other < size; other++)
+		if (all[other].newcomers != all[0].newcomers)
+			return tt_fail(TUTTI_ERR_INVALID, COMM,
+				       "tutti_comm_grow: rank 0 asks for %lld newcomers, rank %d for %lld: all must ask for as many",
+				       (long long)all[0].newcomers, other, (long long)all[other].newcomers);
+	return TUTTI_OK;
+}
+
+/* Do all call for as many? */
+static tutti_result_t ask_members(struct growing *g)
+{
+	struct tt_grow_question mine = { .newcomers = g->newcomers };
+	struct tt_grow_question *all = calloc((size_t)g->old->size, sizeof(*all));
+	tutti_result_t result = TUTTI_OK;
+
+	if (!all)
+		return tt_comm_fail(g->old, tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", g->old->size));
+	if (getrandom(&mine.id, sizeof(mine.id), 0) != sizeof(mine.id))
+		result = tt_comm_fail(g->old, tt_fail_errno(COMM, "read random bytes"));
+	if (!result)
+		result = tt_part_all_gather(g->old, TT_PART_GROW, &mine, all, sizeof(mine));
+	g->id = all[0].id;
+	if (!result) {
+		result = tt_grow_read_questions(all, g->old->size, g->old->rank, g->newcomers);
+		if (result == TUTTI_ERR_UNSUPPORTED) /* the others may have seen something else */
+			result = tt_comm_fail(g->old, result);
+	}
+	free(all);
+	return result;
+}
+
+/* Every member's report; what the first that failed says is what all return. */
+static tutti_result_t compare(struct growing *g, const struct tt_report *mine, struct tt_records *out)
+{
+	const tutti_result_t result =
+		tt_exchange_by_parent(g->old, TT_PART_GROW, mine, tt_report_size(mine), out);
+
+	return result ? result : tt_reports_judge(out, g->old->size, "tutti_comm_grow");
+}
+
+static tutti_result_t is_hopeless(void *context)
+{
+	struct tutti_comm *old = context;
+
+	pthread_mutex_lock(&old->lock);
+	tt_comm_look(old, true);
+	const bool failed = old->fault.result != 0;
+	pthread_mutex_unlock(&old->lock);
+	return failed ? tt_fail(TUTTI_ERR_PEER_LOST, COMM, "one of the ranks that are to join is gone") : TUTTI_OK;
+}
+
+static tutti_result_t open_new(struct growing *g, struct tt_report *mine)
+{
+	const struct tutti_comm *old = g->old;
+	size_t length = 0;
+	tutti_result_t result = tt_comm_new(&old->settings, old->rank, old->size + g->newcomers, g->id, &g->new);
+
+	if (!result) {
+		g->new->hopeless = is_hopeless;
+		g->new->hopeless_context = g->old;
+		result = tt_bootstrap_open(g->new, mine->bytes, &length);
+	}
+	mine->length = (uint32_t)length;
+	return result;
+}
+
+/* Open endpoints, and tell the other members of them. */
+static tutti_result_t open_all(struct growing *g, struct tt_records *members)
+{
+	struct tt_report mine = { 0 };
+
+	tt_report_fill(&mine, open_new(g, &mine));
+	const tutti_result_t result = compare(g, &mine, members);
+	for (int rank = 0; rank < g->old->size && !result; rank++) {
+		members->offset[rank] += TT_REPORT_HEAD;
+		members->length[rank] -= TT_REPORT_HEAD;
+	}
+	return result;
+}
+
+/* ---- the clerk's word to the members */
+
+static tutti_result_t say(struct growing *g, tutti_result_t result, const void *records, size_t length)
+{
+	struct tt_grow_word word = { .result = result, .length = (uint32_t)length };
+
+	if (result < 0)
+		snprintf(word.text, sizeof(word.text), "%s", tt_thread_error());
+	tutti_result_t said =
+		tt_part_broadcast(g->old, TT_PART_GROW, &word, &word, sizeof(word), 0);
+	if (!said && !result)
+		said = tt_part_broadcast(g->old, TT_PART_GROW, records, (void *)records, length, 0);
+	return said;
+}
+
+tutti_result_t tt_grow_read_word(const struct tt_grow_word *word, size_t most)
+{
+	if (word->result == TUTTI_IN_PROGRESS)
+		return TUTTI_IN_PROGRESS;
+	if (word->result != TUTTI_OK)
+		return tt_fail_reported(COMM, "", word->result, word->text, sizeof(word->text));
+	if (word->length == 0 || word->length > most)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+			       "tutti_comm_grow: rank 0 announces %u bytes of records, expected 1 to %zu: it runs another version of "
+			       "tutti: all ranks must use the same one",
+			       (unsigned)word->length, most);
+	return TUTTI_OK;
+}
+
+static tutti_result_t hear_clerk(struct growing *g)
+{
+	struct tt_grow_word word;
+	uint8_t *bytes;
+	tutti_result_t result;
+
+	do {
+		result = tt_part_broadcast(g->old, TT_PART_GROW, NULL, &word, sizeof(word), 0);
+		if (result)
+			return result;
+		result = tt_grow_read_word(&word, tt_records_room(g->new->size));
+	} while (result == TUTTI_IN_PROGRESS);
+	if (result) /* records that were announced are not read: the others are not to wait for this rank */
+		return word.result == TUTTI_OK ? tt_comm_fail(g->old, result) : result;
+	bytes = malloc((size_t)word.length + 1);
+	if (!bytes)
+		return tt_comm_fail(g->old, tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %u bytes of records",
+						    (unsigned)word.length));
+	result = tt_part_broadcast(g->old, TT_PART_GROW, NULL, bytes, word.length, 0);
+	if (!result) {
+		result = tt_records_unpack(bytes, word.length, g->new->size, &g->records);
+		if (result) /* the others are not to wait for it */
+			tt_comm_fail(g->old, result);
+	}
+	free(bytes);
+	return result;
+}
+
+/* ---- the clerk */
+
+struct clerk {
+	struct growing *g;
+	struct tt_seats seats;
+	uint64_t turns;
+	struct tt_records records; /* of members, then of newcomers */
+	size_t used;
+	bool parted; /* the members hear nothing any more */
+};
+
+static tutti_result_t fail_late(const struct clerk *clerk, int come)
+{
+	return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
+		       "tutti_comm_grow: %d of %d newcomers came by the deadline of %g s: were they started, with the same store?",
+		       come, clerk->g->newcomers, (double)clerk->g->timeout_ns / 1e9);
+}
+
+/* After each wait of a turn: both sides know that the clerk is there. */
+static tutti_result_t end_turn(struct clerk *clerk, int come)
+{
+	tutti_result_t result = tt_seats_beat(&clerk->seats, clerk->g->id, ++clerk->turns);
+
+	if (result)
+		return result;
+	if (tt_now() > clerk->g->deadline)
+		return fail_late(clerk, come);
+	result = say(clerk->g, TUTTI_IN_PROGRESS, NULL, 0);
+	clerk->parted = result != TUTTI_OK;
+	return result;
+}
+
+static uint64_t turn_of(const struct clerk *clerk)
+{
+	const uint64_t quarter = clerk->g->old->settings.timeout_ns / 4;
+
+	return quarter < TURN_NS ? quarter : TURN_NS;
+}
+
+static tutti_result_t invite(struct clerk *clerk, int come, struct tt_invitation *out)
+{
+	*out = (struct tt_invitation){ .id = clerk->g->id, .rank = clerk->g->old->size + come, .size = clerk->g->new->size };
+	for (;;) {
+		tutti_result_t result = tt_seats_invite(&clerk->seats, out, turn_of(clerk));
+
+		if (result != TUTTI_IN_PROGRESS)
+			return result;
+		result = end_turn(clerk, come);
+		if (result)
+			return result;
+	}
+}
+
+/* TUTTI_IN_PROGRESS: it has nothing to say, and another may have the place. */
+static tutti_result_t hear(struct clerk *clerk, int come, const struct tt_invitation *invitation, struct tt_report *out)
+{
+	const uint64_t enough = tt_now() + PATIENCE_NS;
+
+	do {
+		tutti_result_t result = tt_seats_hear(&clerk->seats, invitation, turn_of(clerk), out);
+
+		if (result != TUTTI_IN_PROGRESS)
+			return result;
+		result = end_turn(clerk, come);
+		if (result)
+			return result;
+	} while (tt_now() < enough);
+	tt_log(WARN, COMM, "a newcomer was invited and has not answered within %g s: another may come in its place",
+	       PATIENCE_NS / 1e9);
+	const tutti_result_t result = tt_seats_pass_over(&clerk->seats, invitation);
+	return result ? result : TUTTI_IN_PROGRESS;
+}
+
+static tutti_result_t take_in(struct clerk *clerk, int come, const struct tt_report *report)
+{
+	const int rank = clerk->g->old->size + come;
+	const tutti_result_t result = tt_report_judge(report, tt_report_size(report), rank, "tutti_comm_grow");
+
+	if (result)
+		return result;
+	memcpy(clerk->records.bytes + clerk->used, report->bytes, report->length);
+	clerk->records.offset[rank] = clerk->used;
+	clerk->records.length[rank] = report->length;
+	clerk->used += report->length;
+	return TUTTI_OK;
+}
+
+static tutti_result_t find_newcomers(struct clerk *clerk)
+{
+	tutti_result_t result = TUTTI_OK;
+	int come = 0;
+
+	while (come < clerk->g->newcomers && !result) {
+		struct tt_invitation invitation;
+		struct tt_report report;
+
+		result = invite(clerk, come, &invitation);
+		if (!result)
+			result = hear(clerk, come, &invitation, &report);
+		if (result == TUTTI_IN_PROGRESS) {
+			result = TUTTI_OK;
+			continue;
+		}
+		if (!result)
+			result = take_in(clerk, come++, &report);
+	}
+	return result;
+}
+
+/* Room for the records of all, with those of the members in it. */
+static tutti_result_t begin_records(struct clerk *clerk, const struct tt_records *members)
+{
+	const size_t size = (size_t)clerk->g->new->size;
+	struct tt_records *records = &clerk->records;
+
+	records->bytes = malloc(size * TT_RECORD_MAX);
+	records->offset = calloc(size, sizeof(*records->offset));
+	records->length = calloc(size, sizeof(*records->length));
+	if (!records->bytes || !records->offset || !records->length)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %zu ranks", size);
+	for (int rank = 0; rank < clerk->g->old->size; rank++) {
+		memcpy(records->bytes + clerk->used, members->bytes + members->offset[rank], members->length[rank]);
+		records->offset[rank] = clerk->used;
+		records->length[rank] = members->length[rank];
+		clerk->used += members->length[rank];
+	}
+	return TUTTI_OK;
+}
+
+/* Newcomers first: members hear of nothing that they do not. */
+static tutti_result_t settle(struct clerk *clerk)
+{
+	struct growing *g = clerk->g;
+	uint8_t *packed = malloc(tt_records_room(g->new->size));
+
+	if (!packed)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %d ranks", g->new->size);
+	const size_t length = tt_records_pack(&clerk->records, g->new->size, packed);
+	tutti_result_t result = tt_seats_settle(&clerk->seats, g->id, packed, length);
+	if (!result) {
+		result = say(g, TUTTI_OK, packed, length);
+		clerk->parted = true;
+	}
+	free(packed);
+	return result;
+}
+
+/* The store's host may come late. */
+static tutti_result_t open_seats(struct clerk *clerk, tutti_store_t store)
+{
+	tutti_result_t result;
+
+	while ((result = tt_seats_open(store, &clerk->g->old->settings.key, tt_now() + turn_of(clerk), "tutti_comm_grow",
+				       &clerk->seats)) == TUTTI_ERR_TIMEOUT &&
+	       tt_now() < clerk->g->deadline) {
+		result = say(clerk->g, TUTTI_IN_PROGRESS, NULL, 0);
+		clerk->parted = result != TUTTI_OK;
+		if (result)
+			return result;
+	}
+	return result;
+}
+
+static tutti_result_t be_clerk(struct growing *g, tutti_store_t store, const struct tt_records *members)
+{
+	struct clerk clerk = { .g = g };
+	tutti_result_t result = open_seats(&clerk, store);
+
+	if (!result)
+		result = begin_records(&clerk, members);
+	if (!result)
+		result = find_newcomers(&clerk);
+	if (!result)
+		result = settle(&clerk);
+	if (result && clerk.seats.store)
+		tt_seats_dissolve(&clerk.seats, g->id);
+	if (result && !clerk.parted) {
+		const tutti_result_t said = say(g, result, NULL, 0);
+
+		result = said ? said : result;
+	}
+	tt_seats_close(&clerk.seats);
+	g->records = clerk.records;
+	return result;
+}
+
+/* ---- joining */
+
+/* Whoever leaves the barrier knows that all have joined. */
+static tutti_result_t join_new(struct tutti_comm *new, const struct tt_records *records)
+{
+	const uint64_t deadline = tt_now() + new->settings.timeout_ns;
+	int *places = malloc((size_t)new->size * sizeof(*places));
+	tutti_result_t result;
+
+	if (!places)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", new->size);
+	for (int rank = 0; rank < new->size; rank++)
+		places[rank] = rank;
+	result = tt_bootstrap_join(new, records, places, deadline);
+	free(places);
+	if (!result) {
+		result = tt_part_barrier(new, TT_PART_GROW);
+		if (result) { /* the communicator has the sentence, and it is to be reported */
+			char sentence[TT_ERROR_MAX];
+
+			snprintf(sentence, sizeof(sentence), "%s", tutti_last_error(new));
+			tt_thread_error_set(sentence);
+		}
+	}
+	return result;
+}
+
+static tutti_result_t join_all(struct growing *g)
+{
+	struct tt_report mine = { 0 };
+	struct tt_records reports = { 0 };
+
+	tt_report_fill(&mine, join_new(g->new, &g->records));
+	const tutti_result_t result = compare(g, &mine, &reports);
+	tt_records_free(&reports);
+	if (result && !mine.result) { /* who believes in it learns better */
+		char sentence[TT_ERROR_MAX];
+
+		snprintf(sentence, sizeof(sentence), "%s", tutti_last_error(g->old));
+		tutti_comm_abort(g->new, sentence);
+		tt_thread_error_set(sentence);
+	}
+	return result;
+}
+
+static tutti_result_t grow(struct growing *g, tutti_store_t store)
+{
+	struct tt_records members = { 0 };
+	tutti_result_t result = ask_members(g);
+
+	if (!result)
+		result = open_all(g, &members);
+	if (!result)
+		result = g->old->rank == 0 ? be_clerk(g, store, &members) : hear_clerk(g);
+	tt_records_free(&members);
+	if (!result)
+		result = join_all(g);
+	tt_records_free(&g->records);
+	return result;
+}
+
+/* The sentence outlives what is given up. */
+static void give_up(struct tutti_comm *new)
+{
+	char sentence[TT_ERROR_MAX];
+
+	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+	tutti_comm_destroy(new);
+	tt_thread_error_set(sentence);
+}
+
+/* The clerk's word, or the last member's, may have left it before `comm` failed: an error of growing says that it has not. */
+static tutti_result_t result_of(struct tutti_comm *comm, tutti_result_t result)
+{
+	pthread_mutex_lock(&comm->lock);
+	tt_comm_look(comm, true);
+	const tutti_result_t state = tt_comm_state(comm);
+	pthread_mutex_unlock(&comm->lock);
+	return state ? state : result;
+}
+
+static uint64_t timeout_of(struct tutti_comm *comm)
+{
+	uint64_t own = 0;
+
+	pthread_mutex_lock(&comm->lock);
+	if (comm->next_calls)
+		own = tt_next_call_take(comm);
+	pthread_mutex_unlock(&comm->lock);
+	return own ? own : comm->settings.timeout_ns;
+}
+
+TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store, int newcomers, tutti_comm_t *out)
+{
+	if (out)
+		*out = NULL;
+	const tutti_result_t refused = tt_group_refuse(comm, "tutti_comm_grow");
+	if (refused)
+		return refused;
+	const uint64_t timeout_ns = timeout_of(comm);
+	if (!out)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_grow: out is NULL");
+	if (newcomers < 1 || newcomers > INT32_MAX - comm->size)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_grow: %d newcomers, expected 1 or more", newcomers);
+	struct growing g = { .old = comm, .newcomers = newcomers, .timeout_ns = timeout_ns, .deadline = tt_now() + timeout_ns };
+	const tutti_result_t result = grow(&g, store);
+	if (result) {
+		give_up(g.new);
+		return result_of(comm, result);
+	}
+	g.new->hopeless = NULL;
+	tt_log(INFO, COMM, "rank %d of %d has %d ranks more", comm->rank, comm->size, newcomers);
+	*out = g.new;
+	return TUTTI_OK;
+}
+
+/* ---- a newcomer */
+
+/* Go where it is invited. TUTTI_IN_PROGRESS: nothing came of it; `*late`: as it did not answer in time. */
+static tutti_result_t follow(struct tt_seats *seats, const struct tt_invitation *invitation,
+			     const struct tt_settings *settings, struct tutti_comm **out, bool *late)
+{
+	struct tt_report mine = { 0 };
+	struct tt_records records = { 0 };
+	size_t length = 0;
+	tutti_result_t opened = tt_comm_new(settings, invitation->rank, invitation->size, invitation->id, out);
+
+	if (!opened)
+		opened = tt_bootstrap_open(*out, mine.bytes, &length);
+	mine.length = (uint32_t)length;
+	tt_report_fill(&mine, opened);
+	tutti_result_t result = tt_seats_answer(seats, invitation, &mine);
+	if (!result)
+		result = opened ? opened : tt_seats_await(seats, invitation, &records);
+	/* what follows is for whoever is there in its place */
+	if ((opened || !result) && tt_seats_is_passed_over(seats, invitation)) {
+		tt_log(INFO, COMM, "not taken in this time: the answer came too late");
+		*late = true;
+		result = TUTTI_IN_PROGRESS;
+	}
+	if (!result && seats->opened) /* the members go on only when this rank, too, has joined: they cannot end before it told */
+		tt_launch_tell(seats->store, "joined");
+	if (!result && join_new(*out, &records)) {
+		tt_log(INFO, COMM, "not taken in this time: %s", tt_thread_error());
+		result = TUTTI_IN_PROGRESS;
+	}
+	tt_records_free(&records);
+	return result;
+}
+
+static tutti_result_t join_some(struct tt_seats *seats, const struct tt_settings *settings, uint64_t deadline,
+				struct tutti_comm **out)
+{
+	tutti_result_t result;
+	bool late = false;
+
+	do {
+		struct tt_invitation invitation;
+
+		tutti_comm_destroy(*out);
+		*out = NULL;
+		result = tt_seats_apply(seats, deadline, &invitation);
+		if (!result)
+			result = follow(seats, &invitation, settings, out, &late);
+	} while (result == TUTTI_IN_PROGRESS);
+	if (result == TUTTI_ERR_TIMEOUT && late)
+		return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
+			       "this newcomer was invited and did not answer within %g s, so another may have its place; none "
+			       "was free after that by the deadline of %g s: was the process stopped?",
+			       PATIENCE_NS / 1e9, (double)settings->timeout_ns / 1e9);
+	return result;
+}
+
+TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config_t *config, tutti_comm_t *comm)
+{
+	struct tt_settings settings;
+	struct tt_seats seats;
+
+	if (!comm)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_join: comm is NULL");
+	*comm = NULL;
+	tutti_result_t result = tt_settings_read(config, &settings);
+	if (result)
+		return result;
+	const uint64_t deadline = tt_now() + settings.timeout_ns;
+	result = tt_seats_open(store, &settings.key, deadline, "tutti_comm_join", &seats);
+	if (!result && seats.opened)
+		tt_launch_tell(seats.store, "waits");
+	if (!result)
+		result = join_some(&seats, &settings, deadline, comm);
+	if (result) {
+		give_up(*comm);
+		*comm = NULL;
+	} else {
+		tt_log(INFO, COMM, "joined as rank %d of %d", (*comm)->rank, (*comm)->size);
+	}
+	tt_seats_close(&seats);
+	tt_key_wipe(&settings.key);
+	return result;
+}

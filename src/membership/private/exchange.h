@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How the ranks of a communicator learn of each other's part in the one that is made out of it. */
+#ifndef TT_EXCHANGE_H
+#define TT_EXCHANGE_H
+
+#include "card.h"
+#include "records.h"
+
+/* As a part of `part`, which `parent` is called for. */
+tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, enum tt_part part, const void *mine,
+				     size_t length, struct tt_records *out);
+
+#endif

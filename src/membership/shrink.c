@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns tutti_comm_shrink. The survivors agree three times over the control lane of the old communicator (council.c): on who
+ * is there, on what bootstrapping must know of each, and on whether all have joined. Each agreement gives the same
+ * members on all; where one of them went missing since the one before, they begin again with those who are left. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "bootstrap.h"
+#include "council.h"
+#include "fault.h"
+#include "group.h"
+#include "log.h"
+#include "report.h"
+
+/* Of two ranks that fail to join, one may know at once and the other when half the deadline has passed and it has told the rest:
+ * that must not make it late for the next agreement. */
+#define DECLINE_NS 3000000000
+/* A rank that says that it has joined, and dies before the others have, is a member of the last agreement: they begin again,
+ * all as often. Not for ever: a network may lose the same connection each time. */
+#define LOSSES_MAX 4
+
+static_assert(sizeof(struct tt_report) <= TT_AGREE_SAID_MAX, "a report can be said");
+
+struct shrinking {
+	struct tutti_comm *old, *new;
+	bool *among;  /* [old size]: who is left, as far as agreed */
+	int *members; /* [count]: their ranks in the old communicator */
+	int count;
+	uint64_t id; /* for the new one, if this rank turns out to be the lowest */
+	int losses;  /* attempts that failed as a rank was lost */
+	bool agreed; /* once: a rank that now fails by itself has left the others in the middle */
+};
+
+/* ---- agreements */
+
+/* Agree, and give the members; TUTTI_IN_PROGRESS: fewer than before, begin again. */
+static tutti_result_t agree(struct shrinking *s, uint64_t coming_ns, const void *said, size_t length,
+			    struct tt_agree **out)
+{
+	const int before = s->count;
+	const tutti_result_t result = tt_council_agree(s->old, s->among, coming_ns, said, length, out);
+
+	if (result && s->agreed)
+		tt_council_quit(s->old);
+	if (result)
+		return result;
+	s->agreed = true;
+	memset(s->among, 0, (size_t)s->old->size * sizeof(*s->among));
+	s->count = tt_agree_count(*out);
+	for (int i = 0; i < s->count; i++) {
+		s->members[i] = tt_agree_member(*out, i).rank;
+		s->among[s->members[i]] = true;
+	}
+	return s->count < before ? TUTTI_IN_PROGRESS : TUTTI_OK;
+}
+
+/* Agree on reports; if one of them is of a failure, that is the result on all. */
+static tutti_result_t compare(struct shrinking *s, uint64_t coming_ns, const struct tt_report *mine,
+			      struct tt_agree **out)
+{
+	tutti_result_t result = agree(s, coming_ns, mine, tt_report_size(mine), out);
+
+	for (int i = 0; i < s->count && !result; i++) {
+		const struct tt_agreed member = tt_agree_member(*out, i);
+
+		result = tt_report_judge(member.said, member.length, member.rank, "tutti_comm_shrink");
+	}
+	return result;
+}
+
+/* ---- steps */
+
+static tutti_result_t is_hopeless(void *context)
+{
+	const struct shrinking *s = context;
+
+	return tt_council_misses(s->old, s->among) ? tt_fail(TUTTI_ERR_PEER_LOST, COMM, "one of the ranks that are to join is gone") :
+						     TUTTI_OK;
+}
+
+/* Who is there? The lowest gives the new communicator its number. */
+static tutti_result_t gather(struct shrinking *s)
+{
+	struct tt_agree *agreed = NULL;
+	uint64_t id = ++s->id; /* another for each attempt */
+
+	tutti_result_t result = agree(s, s->old->settings.timeout_ns, &id, sizeof(id), &agreed);
+	if (result < 0)
+		return result;
+	const struct tt_agreed lowest = tt_agree_member(agreed, 0);
+	int rank = 0;
+
+	if (lowest.length != sizeof(id)) /* all have agreed on it, and fail likewise */
+		result = tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+				 "rank %d runs another version of tutti: all ranks must use the same one", lowest.rank);
+	else
+		memcpy(&id, lowest.said, sizeof(id));
+	tt_agree_close(agreed);
+	if (result < 0)
+		return result;
+	while (s->members[rank] != s->old->rank)
+		rank++;
+	if (tt_comm_new(&s->old->settings, rank, s->count, id, &s->new) == TUTTI_OK) { /* else meet() tells the others */
+		s->new->hopeless = is_hopeless;
+		s->new->hopeless_context = s;
+	}
+	return TUTTI_OK;
+}
+
+static tutti_result_t take_records(const struct shrinking *s, const struct tt_agree *agreed, struct tt_records *out)
+{
+	size_t at = 0;
+
+	out->bytes = malloc((size_t)s->count * TT_RECORD_MAX);
+	out->offset = calloc((size_t)s->count, sizeof(*out->offset));
+	out->length = calloc((size_t)s->count, sizeof(*out->length));
+	if (!out->bytes || !out->offset || !out->length)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %d ranks", s->count);
+	for (int i = 0; i < s->count; i++) {
+		const struct tt_agreed member = tt_agree_member(agreed, i);
+
+		out->offset[i] = at;
+		out->length[i] = member.length - TT_REPORT_HEAD;
+		memcpy(out->bytes + at, member.said + TT_REPORT_HEAD, out->length[i]);
+		at += out->length[i];
+	}
+	return TUTTI_OK;
+}
+
+static tutti_result_t join(struct shrinking *s, const struct tt_agree *agreed)
+{
+	const uint64_t deadline = tt_now() + s->old->settings.timeout_ns / 2;
+	struct tt_records records = { 0 };
+	int *places = malloc((size_t)s->count * sizeof(*places));
+	tutti_result_t result = places ? take_records(s, agreed, &records) :
+					 tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", s->count);
+
+	for (int i = 0; i < s->count && places; i++)
+		places[i] = i;
+	if (!result)
+		result = tt_bootstrap_join(s->new, &records, places, deadline);
+	tt_records_free(&records);
+	free(places);
+	return result;
+}
+
+/* Open, tell the others, join with them, and hear whether all have. A rank that failed takes part all the same, so that
+ * nobody waits for it. */
+static tutti_result_t meet(struct shrinking *s)
+{
+	const uint64_t timeout_ns = s->old->settings.timeout_ns;
+	struct tt_report mine = { 0 };
+	struct tt_agree *agreed = NULL;
+	size_t length = 0;
+
+	const tutti_result_t opened = s->new ? tt_bootstrap_open(s->new, mine.bytes, &length) : TUTTI_ERR_NO_MEMORY;
+	mine.length = (uint32_t)length;
+	tt_report_fill(&mine, opened);
+	tutti_result_t result = compare(s, timeout_ns, &mine, &agreed);
+	if (!result) {
+		const tutti_result_t joined = join(s, agreed);
+
+		mine.length = 0;
+		tt_report_fill(&mine, joined);
+		tt_agree_close(agreed);
+		agreed = NULL;
+		result = compare(s, timeout_ns + DECLINE_NS, &mine, &agreed);
+		if (result == TUTTI_ERR_PEER_LOST && s->losses++ < LOSSES_MAX)
+			result = TUTTI_IN_PROGRESS;
+	}
+	tt_agree_close(agreed);
+	return result;
+}
+
+static tutti_result_t shrink(struct shrinking *s)
+{
+	tutti_result_t result;
+
+	if (getrandom(&s->id, sizeof(s->id), 0) != sizeof(s->id))
+		return tt_fail_errno(COMM, "read random bytes");
+	do {
+		tutti_comm_destroy(s->new);
+		s->new = NULL;
+		result = gather(s);
+		if (!result)
+			result = meet(s);
+	} while (result == TUTTI_IN_PROGRESS);
+	return result;
+}
+
+TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
+{
+	if (out)
+		*out = NULL;
+	const tutti_result_t refused = tt_group_refuse(comm, "tutti_comm_shrink");
+	if (refused)
+		return refused;
+	if (!out)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_shrink: out is NULL");
+	struct shrinking s = { .old = comm, .count = comm->size };
+	tutti_result_t result;
+
+	s.among = malloc((size_t)comm->size * sizeof(*s.among));
+	s.members = malloc((size_t)comm->size * sizeof(*s.members));
+	if (s.among && s.members) {
+		for (int rank = 0; rank < comm->size; rank++)
+			s.among[rank] = true;
+		result = shrink(&s);
+	} else {
+		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "tutti_comm_shrink: no memory for %d ranks", comm->size);
+	}
+	if (result) {
+		char sentence[TT_ERROR_MAX];
+
+		snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+		tutti_comm_destroy(s.new);
+		tt_thread_error_set(sentence);
+	} else {
+		s.new->hopeless = NULL;
+		*out = s.new;
+		tt_log(INFO, COMM, "rank %d of %d is rank %d of the %d that are left", comm->rank, comm->size, s.new->rank,
+		       s.count);
+	}
+	free(s.among);
+	free(s.members);
+	return result;
+}

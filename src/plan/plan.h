@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A plan: all that can be known of a collective before its buffers are: the algorithm, its schedule, where blocks
+ * lie, how they are cut. */
+#ifndef TT_PLAN_H
+#define TT_PLAN_H
+
+#include "card.h"
+#include "comm.h"
+#include "layout.h"
+
+#define TT_DEVICE_STAGE_BYTES ((size_t)32 << 20) /* what a rank exposes at once of an operation on devices */
+
+struct CUstream_st;
+
+/* One call of the public API, all of its arguments. */
+struct tt_call {
+	enum tt_collective collective;
+	bool sending; /* TT_SEND_RECV */
+	uint8_t part; /* enum tt_part */
+	tutti_dtype_t dtype;
+	tutti_op_t op; /* -1 where there is none */
+	int root;      /* or the peer of TT_SEND_RECV; -1 where there is none */
+	const void *send;
+	void *recv;
+	size_t count; /* of the vector, of a block, or of this rank's own block */
+	const size_t *send_counts, *send_displs; /* [size], the _v forms only */
+	const size_t *recv_counts, *recv_displs;
+	/* Tells calls apart that are alike otherwise: the part, the digest of a group; of a call
+	 * with `told`, that card's signature. */
+	uint64_t detail;
+	union {					 /* only read while the call is started */
+		const struct tt_counts *members; /* TT_PART_GROUP: the elements of each call */
+		const struct tt_card *told; /* otherwise: NULL, or what peers are told and compare
+					       instead: the call of which this one is a part */
+	};
+	uint64_t timeout_ns; /* 0: the communicator's; no part of the key of plans */
+	bool host_buffers;   /* its buffers are known to be memory of the host: CUDA is not asked; no part of the key */
+	bool on_gpu;	     /* ordered on `stream`, of CUDA */
+	struct CUstream_st *stream; /* no part of the key */
+};
+
+/* The steps that use one direction of one link, in order of rounds. */
+struct tt_route_entry {
+	uint32_t round, step;
+};
+
+struct tt_route {
+	int peer;
+	bool sending;
+	uint32_t first, n; /* in plan->entries */
+};
+
+struct tt_plan {
+	struct tt_plan *next; /* in its bucket of the cache */
+	struct tt_call call;  /* the key; buffers are not part of it, tables are copies */
+	uint64_t hash;
+	struct tt_card card; /* all but seq */
+	const struct tt_algorithm *algorithm;
+	struct tt_sched sched;
+	struct tt_layout send, recv;
+	size_t element;	      /* bytes */
+	size_t send_span, recv_span; /* bytes that this rank's buffers have */
+	uint64_t signature;   /* of the card, seq 0 */
+	uint32_t segments;
+	uint32_t window;      /* segments in flight, each with its own scratch */
+	size_t slot_bytes;    /* of a scratch slot, of one segment */
+	size_t stride;	      /* shared: bytes between exposed blocks */
+	bool exposes[3];      /* shared: do ranks expose of this buffer? */
+	bool publishes_last;  /* shared: peers may wait for the end of this rank's last round */
+	bool eager;	      /* shared: what is exposed fits a board slot's payload */
+	bool hot;	      /* … its hot lines even */
+	bool hot_line;	      /* … the one that peers poll */
+	size_t payload;	      /* … bytes of it beside the hot line */
+	bool pushes;	      /* shared: whose result is lent may have it written by the others */
+	bool posts;	      /* shared: does this rank expose anything? */
+	bool streams;	      /* shared: results are too long for the caches, and bypass them … */
+	bool streams_lent;    /* … also where they are lent */
+	uint32_t sources;     /* of the step with most */
+	uint32_t rounds;      /* on a GPU: of the rank that has most */
+	struct tt_route *routes;
+	uint32_t nroutes;
+	struct tt_route_entry *entries;
+	size_t *tables; /* copies of counts and displacements, or of a group's members … */
+	struct tt_counts members; /* … which are here then */
+	tt_reduce_fn *reduce; /* NULL for a user's operation */
+	tt_average_fn *average; /* the last step of an average; NULL for other operations */
+	tt_mean_fn *mean;	/* … whose partial results are averages, too; NULL if they are sums */
+	const struct tt_user_op *user_op;
+	uint64_t record; /* its place in the flight recorder; 0: none yet */
+};
+
+/* What a call tells peers: all but seq, and what its plan adds. */
+struct tt_card tt_card_of_call(const struct tutti_comm *comm, const struct tt_call *call);
+/* The counts of the call that all ranks give alike; at NULL: it has none. */
+struct tt_counts tt_counts_of_call(const struct tutti_comm *comm, const struct tt_call *call);
+/* The plan of a call that was checked. Lock held. */
+tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call, struct tt_plan **out);
+void tt_plan_free(struct tt_plan *plan); /* NULL is fine */
+
+/* carriers.c: the names of the transports that carry it on this rank, valid while `comm` is. Lock held. */
+const char *tt_carriers(struct tutti_comm *comm, const struct tt_plan *plan);
+
+/* How long the block that `ref` + k stands for is. */
+static inline const struct tt_layout *tt_plan_lengths(const struct tt_plan *plan, uint8_t buffer)
+{
+	if (buffer == TT_BUF_RECV || plan->send.kind == TT_LAYOUT_NONE)
+		return &plan->recv;
+	return &plan->send;
+}
+
+/* segments.c: into how many segments blocks are cut, and how long they are. The plan's schedule and layouts are there. */
+tutti_result_t tt_plan_cut(const struct tutti_comm *comm, struct tt_plan *plan);
+/* Into so many that all a rank exposes of one fits `span` bytes. */
+tutti_result_t tt_plan_cut_into(struct tt_plan *plan, int size, size_t span);
+/* Bytes of all that a rank may expose of one segment. */
+size_t tt_plan_exposed_bytes(const struct tt_plan *plan, int size);
+/* The offset of an exposed run's block k in a payload or staging area of a communicator of `size` ranks. */
+size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_ref *ref, uint32_t k);
+
+#define TT_LINK_SEGMENT_BYTES (128u * 1024) /* of one block: streams through the rounds, fits the caches */
+
+/* What pipelined algorithms over links cut blocks into. */
+static inline size_t tt_plan_link_segment(const struct tutti_comm *comm)
+{
+	return comm->settings.segment_bytes ? comm->settings.segment_bytes : TT_LINK_SEGMENT_BYTES;
+}
+
+/* combine.c: the kernels that the plan's operation takes. Its call, algorithm and user_op are there. */
+void tt_combine_choose(const struct tt_kernels *kernels, struct tt_plan *plan);
+/* dst = src[0] op src[1] op …, as the step says, which is a REDUCE or a RECV_REDUCE. */
+void tt_combine(const struct tt_plan *plan, int ranks, const struct tt_step *step, void *dst,
+		const void *const *src, unsigned nsrc, size_t elements);
+
+/* work.c: what all ranks together do by the algorithm of that number. */
+tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collective collective,
+			  const struct tt_work **out);
+
+/* tuner.c: the algorithm for a call of `bytes`. NULL: none can. */
+tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *group,
+			       const struct tt_call *call, double bytes,
+			       const struct tt_algorithm **out);
+
+/* The same on a GPU, of those that read shared memory. */
+void tt_tuner_choose_on_gpu(struct tutti_comm *comm, const struct tt_group *group, const struct tt_call *call, double bytes,
+			    const struct tt_algorithm **out);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the plans that are kept, and which calls are alike. */
+#include "plan_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "log.h"
+
+#define BUCKETS 64
+#define PLANS_KEPT 1024
+
+struct tt_plan_cache {
+	struct tt_plan *bucket[BUCKETS];
+	size_t kept, room; /* plans; beyond room those that no operation uses are dropped */
+	const struct tt_plan *last; /* the same call again is the usual case */
+};
+
+static uint64_t hash_counts(uint64_t hash, const size_t *counts, int n)
+{
+	for (int i = 0; counts && i < n; i++) {
+		hash = (hash ^ counts[i]) * 0x9e3779b97f4a7c15ull;
+		hash ^= hash >> 29;
+	}
+	return hash;
+}
+
+static uint64_t call_hash(const struct tt_call *call, int size)
+{
+	uint64_t hash = (uint64_t)call->collective << 40 | (uint64_t)call->dtype << 32 |
+			(uint64_t)(uint32_t)call->op;
+
+	hash = (hash ^ call->count) * 0x9e3779b97f4a7c15ull;
+	hash = (hash ^ (hash >> 31) ^ (uint64_t)(uint32_t)call->root) * 0x9e3779b97f4a7c15ull;
+	hash = hash_counts(hash ^ call->detail, call->send_counts, size);
+	hash = hash_counts(hash, call->send_displs, size);
+	hash = hash_counts(hash, call->recv_counts, size);
+	hash = hash_counts(hash, call->recv_displs, size);
+	return hash ^ (hash >> 29);
+}
+
+/* A table not given stands for the packed one, which the plan spells out. */
+static bool same_table(const size_t *kept, const size_t *given, const size_t *counts, int size)
+{
+	size_t sum = 0;
+
+	if (given)
+		return kept && memcmp(kept, given, (size_t)size * sizeof(size_t)) == 0;
+	if (!counts)
+		return true;
+	for (int i = 0; i < size; i++) {
+		if (kept[i] != sum)
+			return false;
+		sum += counts[i];
+	}
+	return true;
+}
+
+static bool same_call(const struct tt_call *kept, const struct tt_call *call, int size)
+{
+	if (kept->collective != call->collective || kept->count != call->count ||
+	    kept->dtype != call->dtype || kept->op != call->op || kept->root != call->root ||
+	    kept->detail != call->detail || kept->on_gpu != call->on_gpu)
+		return false;
+	if (!call->send_counts && !call->recv_counts)
+		return !kept->send_counts && !kept->recv_counts;
+	return !kept->send_counts == !call->send_counts && !kept->recv_counts == !call->recv_counts &&
+	       same_table(kept->send_counts, call->send_counts, NULL, size) &&
+	       same_table(kept->recv_counts, call->recv_counts, NULL, size) &&
+	       same_table(kept->send_displs, call->send_displs, call->send_counts, size) &&
+	       same_table(kept->recv_displs, call->recv_displs, call->recv_counts, size);
+}
+
+static bool in_use(const struct tutti_comm *comm, const struct tt_plan *plan)
+{
+	return comm->device_plan == plan || comm->uses_plan(comm, plan);
+}
+
+/* A program whose counts never come again must not grow: start afresh when the cache is full. */
+static void make_room(struct tutti_comm *comm)
+{
+	struct tt_plan_cache *cache = comm->plans;
+
+	if (cache->kept < cache->room)
+		return;
+	for (int i = 0; i < BUCKETS; i++) {
+		for (struct tt_plan **link = &cache->bucket[i]; *link;) {
+			struct tt_plan *plan = *link;
+
+			if (in_use(comm, plan) || plan == comm->last_plan) {
+				link = &plan->next;
+				continue;
+			}
+			*link = plan->next;
+			tt_plan_free(plan);
+			cache->kept--;
+		}
+	}
+	cache->last = NULL;
+	cache->room = 2 * cache->kept > PLANS_KEPT ? 2 * cache->kept : PLANS_KEPT;
+}
+
+tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
+			   const struct tt_plan **out)
+{
+	struct tt_plan_cache *cache = comm->plans;
+	struct tt_plan *plan;
+
+	if (cache && cache->last && same_call(&cache->last->call, call, comm->size)) {
+		*out = cache->last;
+		return tt_call_check_buffers(call, cache->last->send_span, cache->last->recv_span);
+	}
+	const tutti_result_t checked = tt_call_check(comm, call);
+	if (checked)
+		return checked;
+	if (!cache) {
+		cache = comm->plans = calloc(1, sizeof(*cache));
+		if (!cache)
+			return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for the cache of plans");
+		cache->room = PLANS_KEPT;
+	}
+	const uint64_t hash = call_hash(call, comm->size);
+	struct tt_plan **bucket = &cache->bucket[hash % BUCKETS];
+	for (plan = *bucket; plan; plan = plan->next)
+		if (plan->hash == hash && same_call(&plan->call, call, comm->size))
+			break;
+	if (!plan) {
+		const tutti_result_t result = tt_plan_build(comm, call, &plan);
+
+		if (result)
+			return result;
+		make_room(comm);
+		plan->hash = hash;
+		plan->next = *bucket;
+		*bucket = plan;
+		cache->kept++;
+	}
+	comm->note_plan(comm, plan);
+	cache->last = plan;
+	*out = plan;
+	return TUTTI_OK;
+}
+
+struct tt_counts tt_plans_counts(const struct tutti_comm *comm, const struct tt_card *card)
+{
+	struct tt_card without_seq = *card;
+
+	without_seq.seq = 0; /* as plans have it */
+	for (int i = 0; comm->plans && i < BUCKETS; i++)
+		for (const struct tt_plan *plan = comm->plans->bucket[i]; plan; plan = plan->next)
+			if (tt_card_equal(&plan->card, &without_seq))
+				return tt_counts_of_call(comm, &plan->call);
+	return (struct tt_counts){ NULL, 0 };
+}
+
+void tt_plans_free(struct tutti_comm *comm)
+{
+	for (int i = 0; comm->plans && i < BUCKETS; i++) {
+		while (comm->plans->bucket[i]) {
+			struct tt_plan *plan = comm->plans->bucket[i];
+
+			comm->plans->bucket[i] = plan->next;
+			tt_plan_free(plan);
+		}
+	}
+	free(comm->plans);
+	comm->plans = NULL;
+}
+
+void tt_plans_forget_op(struct tutti_comm *comm, tutti_op_t op)
+{
+	for (int i = 0; comm->plans && i < BUCKETS; i++) {
+		for (struct tt_plan **link = &comm->plans->bucket[i]; *link;) {
+			struct tt_plan *plan = *link;
+
+			if (plan->call.op != op) {
+				link = &plan->next;
+				continue;
+			}
+			*link = plan->next;
+			if (comm->last_plan == plan)
+				comm->last_plan = NULL;
+			tt_plan_free(plan);
+			comm->plans->kept--;
+		}
+	}
+	if (comm->plans)
+		comm->plans->last = NULL;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the error messages that all kinds of store share. */
+#include <stdio.h>
+
+#include "log.h"
+#include "store.h"
+
+tutti_result_t tt_store_fail_room(tutti_store_t store, const char *key, size_t room, size_t length)
+{
+	return tt_fail(
+		TUTTI_ERR_INVALID, STORE,
+		"key \"%s\" of the store %s has %zu bytes, and the buffer has room for %zu: pass a "
+		"larger one",
+		key, store->address, length, room);
+}
+
+void tt_store_tell_twice(int member, const char *one, const char *other, char *out, size_t size)
+{
+	snprintf(out, size,
+		 "two processes are rank %d: %.100s and %.100s; start every rank once, each with a number of its own (TUTTI_RANK, or "
+		 "the launcher's)",
+		 member, one, other);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the life of a communicator's flight recorder, and what it keeps of plans. */
+#include "recorder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "log.h"
+#include "machine.h"
+
+#define RECORD_MAX (TT_FLIGHT_PLANS / 4)
+
+/* ---- the clock */
+
+/* Does the processor count at one rate, and all its cores alike? */
+static bool counter_is_steady(void)
+{
+#if defined(__x86_64__)
+	unsigned a, b, c, d;
+
+	return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8);
+#elif defined(__aarch64__)
+	return true;
+#else
+	return false;
+#endif
+}
+
+void tt_recorder_read_clocks(bool counter, uint64_t *ticks, uint64_t *monotonic)
+{
+	uint64_t narrowest = UINT64_MAX;
+
+	/* of a few pairs the one that nothing came between */
+	for (int i = 0; i < 4; i++) {
+		const uint64_t before = tt_ticks(counter), now = tt_now(), after = tt_ticks(counter);
+
+		if (after - before >= narrowest)
+			continue;
+		narrowest = after - before;
+		*ticks = before + narrowest / 2;
+		*monotonic = now;
+	}
+}
+
+/* ---- life */
+
+/* As tutti-run numbers it, whatever process it is by now that a rank's own has started. */
+static int32_t launched_rank(void)
+{
+	const char *text = getenv("TUTTI_RANK");
+	char *end;
+	const long rank = text && *text ? strtol(text, &end, 10) : -1;
+
+	return rank >= 0 && rank < INT32_MAX && *end == '\0' ? (int32_t)rank : -1;
+}
+
+static void fill_header(struct tutti_comm *comm)
+{
+	struct tt_recorder *recorder = comm->recorder;
+	struct tt_flight *flight = recorder->flight;
+
+	snprintf(flight->version, sizeof(flight->version), "%s", tutti_version());
+	flight->comm_id = comm->id;
+	flight->rank = comm->rank;
+	flight->size = comm->size;
+	flight->pid = getpid();
+	flight->counter = recorder->counter;
+	flight->launched = launched_rank();
+	flight->boot = tt_machine_boot();
+	tt_recorder_read_clocks(recorder->counter, &flight->ticks, &flight->monotonic);
+	snprintf(flight->job, sizeof(flight->job), "%s", comm->settings.job);
+	snprintf(flight->host, sizeof(flight->host), "%s", comm->settings.host_id);
+	if (gethostname(flight->hostname, sizeof(flight->hostname) - 1) < 0)
+		flight->hostname[0] = '\0';
+	memcpy(flight->report, recorder->place.report, sizeof(flight->report));
+	flight->private = recorder->place.private;
+	atomic_init(&flight->plans_end, TT_FLIGHT_PLACES); /* place 0 is nobody's */
+	flight->magic = TT_FLIGHT_MAGIC;
+}
+
+tutti_result_t tt_recorder_open(struct tutti_comm *comm)
+{
+	struct tt_recorder *recorder = comm->recorder = calloc(1, sizeof(*recorder));
+
+	if (!recorder)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the flight recorder");
+	/* ranks of one communicator share its id; communicators of one job, the first one's */
+	if (!*comm->settings.job)
+		snprintf(comm->settings.job, sizeof(comm->settings.job), "%016llx", (unsigned long long)comm->id);
+	tt_flight_find_place(comm->settings.trace, comm->settings.job, comm->id, comm->rank, &recorder->place);
+	recorder->flight = tt_flight_map(&recorder->place, &recorder->fd);
+	if (!recorder->flight)
+		return tt_fail_errno(COMM, "map %zu bytes for the last operations", sizeof(struct tt_flight));
+	recorder->pid = getpid();
+	recorder->next = recorder->next_stream = 1;
+	recorder->room = TT_FLIGHT_OPS_FIRST;
+	recorder->counter = counter_is_steady();
+	fill_header(comm);
+	return TUTTI_OK;
+}
+
+void tt_recorder_ready(struct tutti_comm *comm)
+{
+	struct tt_recorder *recorder = comm->recorder;
+
+	memcpy(recorder->flight->transports, comm->transport_names, sizeof(recorder->flight->transports));
+	if (!*recorder->place.report)
+		return;
+	tt_recorder_list(recorder);
+	/* processes that are killed again and again never come to tt_recorder_close() */
+	if (comm->local_rank == 0 && tt_flight_crowded(&recorder->place))
+		tt_flight_sweep(&recorder->place);
+}
+
+static void close_flight(struct tutti_comm *comm, struct tt_recorder *recorder)
+{
+	if (*recorder->place.report) {
+		if (comm->fault.result) /* some die while others report */
+			tt_recorder_report_dead(comm);
+		tt_recorder_unlist(recorder);
+		if (comm->local_rank == 0)
+			tt_flight_sweep(&recorder->place);
+	}
+	if (*recorder->place.ring)
+		unlink(recorder->place.ring);
+	tt_fd_close(recorder->fd);
+	munmap(recorder->flight, sizeof(*recorder->flight));
+}
+
+void tt_recorder_close(struct tutti_comm *comm)
+{
+	struct tt_recorder *recorder = comm->recorder;
+
+	comm->recorder = NULL;
+	/* a child of fork() has nothing of this but the numbers */
+	if (recorder && recorder->flight && tt_made_here(&comm->maker))
+		close_flight(comm, recorder);
+	free(recorder);
+}
+
+void tt_recorder_extend(struct tutti_comm *comm)
+{
+	comm->recorder->room = 0; /* no operation's number */
+	if (comm->recorder->fd >= 0)
+		tt_flight_extend(comm->recorder->flight, comm->recorder->fd);
+}
+
+/* ---- plans */
+
+static _Atomic uint64_t *word_at(const struct tt_flight *flight, uint64_t place)
+{
+	return (_Atomic uint64_t *)&flight->plans[place % TT_FLIGHT_PLANS / 8];
+}
+
+static void put_words(struct tt_flight *flight, uint64_t place, const void *from, size_t bytes)
+{
+	const uint8_t *at = from;
+
+	for (size_t i = 0; i < bytes; i += 8) {
+		uint64_t word;
+
+		memcpy(&word, at + i, 8);
+		atomic_store_explicit(word_at(flight, place + i), word, memory_order_relaxed);
+	}
+}
+
+static void get_words(const struct tt_flight *flight, uint64_t place, void *to, size_t bytes)
+{
+	uint8_t *at = to;
+
+	for (size_t i = 0; i < bytes; i += 8) {
+		const uint64_t word = atomic_load_explicit(word_at(flight, place + i), memory_order_relaxed);
+
+		memcpy(at + i, &word, 8);
+	}
+}
+
+bool tt_flight_read_plan(const struct tt_flight *flight, uint64_t place, struct tt_flight_plan *out)
+{
+	if (place == 0 || place % TT_FLIGHT_PLACES != 0)
+		return false;
+	/* acquire: pairs with the release in tt_recorder_plan() */
+	if (atomic_load_explicit(word_at(flight, place), memory_order_acquire) != place)
+		return false;
+	get_words(flight, place, out, sizeof(*out));
+	/* acquire: pairs with the release fence in tt_recorder_plan(), should it have begun to write again */
+	atomic_thread_fence(memory_order_acquire);
+	const uint64_t end = atomic_load_explicit(&flight->plans_end, memory_order_relaxed);
+	return place < end && end - place <= TT_FLIGHT_PLANS &&
+	       out->npeers <= (RECORD_MAX - sizeof(*out)) / sizeof(struct tt_flight_peer);
+}
+
+struct tt_flight_peer tt_flight_read_peer(const struct tt_flight *flight, uint64_t place, uint64_t i)
+{
+	struct tt_flight_peer peer;
+
+	get_words(flight, place + sizeof(struct tt_flight_plan) + i * sizeof(peer), &peer, sizeof(peer));
+	return peer;
+}
+
+static uint64_t bytes_of_run(const struct tt_plan *plan, const struct tt_ref *run, uint32_t n)
+{
+	const struct tt_layout *lengths = tt_plan_lengths(plan, run->buffer);
+	uint64_t bytes = 0;
+
+	for (uint32_t k = 0; k < n; k++)
+		bytes += tt_layout_at(lengths, plan->element, 1, 0, run->block + k).length;
+	return bytes;
+}
+
+static uint64_t bytes_of_route(const struct tt_plan *plan, const struct tt_route *route)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < route->n; i++) {
+		const struct tt_step *step = &plan->sched.steps[plan->entries[route->first + i].step];
+
+		bytes += bytes_of_run(plan, &step->a, step->n);
+	}
+	return bytes;
+}
+
+/* What is read of each peer's memory. */
+static void count_bytes_read(struct tutti_comm *comm, const struct tt_plan *plan)
+{
+	uint32_t n = 0; /* of the reduction at hand */
+
+	memset(comm->bytes_read, 0, (size_t)comm->size * sizeof(*comm->bytes_read));
+	for (uint32_t i = 0; i < plan->sched.nsteps; i++) {
+		const struct tt_step *step = &plan->sched.steps[i];
+
+		if (step->kind == TT_STEP_REDUCE)
+			n = step->n;
+		else if (step->kind == TT_STEP_SOURCE && step->peer != comm->rank)
+			comm->bytes_read[step->peer] += bytes_of_run(plan, &step->a, n);
+	}
+}
+
+/* The plan's next peer at or behind `*at`, which is a rank where memory is shared, and else a route; false: no more. */
+static bool next_peer(const struct tutti_comm *comm, const struct tt_plan *plan, uint32_t *at,
+		      struct tt_flight_peer *out)
+{
+	if (plan->algorithm->shared) {
+		for (; *at < (uint32_t)comm->size; ++*at) {
+			const uint64_t bytes = comm->bytes_read[*at];
+
+			*out = (struct tt_flight_peer){ .rank = *at, .received = bytes };
+			if (bytes > 0) {
+				++*at;
+				return true;
+			}
+		}
+		return false;
+	}
+	if (*at == plan->nroutes)
+		return false;
+	*out = (struct tt_flight_peer){ .rank = (uint64_t)plan->routes[*at].peer };
+	/* both directions of a peer follow each other */
+	for (; *at < plan->nroutes && (uint64_t)plan->routes[*at].peer == out->rank; ++*at) {
+		const struct tt_route *route = &plan->routes[*at];
+
+		*(route->sending ? &out->sent : &out->received) = bytes_of_route(plan, route);
+	}
+	return true;
+}
+
+void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
+{
+	struct tt_flight *flight = comm->recorder->flight;
+	uint64_t place = atomic_load_explicit(&flight->plans_end, memory_order_relaxed);
+	struct tt_flight_plan record = { .card = plan->card };
+	struct tt_flight_peer peer;
+	uint64_t peers = 0;
+	uint32_t at = 0;
+
+	/* what is about to be written over is written again, for the operations to come */
+	if (plan->record && place - plan->record < TT_FLIGHT_PLANS / 2)
+		return;
+	if (plan->algorithm->shared)
+		count_bytes_read(comm, plan);
+	while (next_peer(comm, plan, &at, &peer))
+		peers++;
+	const uint64_t room = (RECORD_MAX - sizeof(record)) / sizeof(peer);
+	record.npeers = peers < room ? peers : room;
+	record.peers_left_out = peers - record.npeers;
+	const size_t bytes = sizeof(record) + record.npeers * sizeof(peer);
+	if (place % TT_FLIGHT_PLANS + bytes > TT_FLIGHT_PLANS) /* a record is in one piece */
+		place += TT_FLIGHT_PLANS - place % TT_FLIGHT_PLANS;
+	if (place + bytes > TT_FLIGHT_PLANS_FIRST && comm->recorder->room)
+		tt_recorder_extend(comm);
+	atomic_store_explicit(&flight->plans_end, place + (bytes + TT_FLIGHT_PLACES - 1) / TT_FLIGHT_PLACES * TT_FLIGHT_PLACES,
+			      memory_order_relaxed);
+	/* release: pairs with the acquire fence in tt_flight_read_plan() */
+	atomic_thread_fence(memory_order_release);
+	put_words(flight, place, &record, sizeof(record)); /* place 0: not yet */
+	at = 0;
+	for (uint64_t i = 0; i < record.npeers && next_peer(comm, plan, &at, &peer); i++)
+		put_words(flight, place + sizeof(record) + i * sizeof(peer), &peer, sizeof(peer));
+	/* release: pairs with the acquire in tt_flight_read_plan() */
+	atomic_store_explicit(word_at(flight, place), place, memory_order_release);
+	plan->record = place;
+}
+
+/* ---- calls on streams */
+
+uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call, enum tt_flight_way way, bool captured, int device)
+{
+	struct tt_recorder *recorder = comm->recorder;
+	const uint64_t number = recorder->next_stream++;
+	struct tt_flight_stream *line = &recorder->flight->streams[number % TT_FLIGHT_STREAMS];
+	const bool message = call->collective == TT_SEND_RECV;
+
+	if (recorder->room)
+		tt_recorder_extend(comm);
+	atomic_store_explicit(&line->number, 0, memory_order_relaxed);
+	/* release: pairs with the acquire fence in tt_flight_read_stream() */
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&line->posted, tt_ticks(recorder->counter), memory_order_relaxed);
+	atomic_store_explicit(&line->count, call->count, memory_order_relaxed);
+	atomic_store_explicit(&line->sequence, message ? 0 : ++recorder->stream_collectives, memory_order_relaxed);
+	atomic_store_explicit(&line->waits, 0, memory_order_relaxed);
+	atomic_store_explicit(&line->op, call->op, memory_order_relaxed);
+	atomic_store_explicit(&line->root, call->root, memory_order_relaxed);
+	atomic_store_explicit(&line->device, (int16_t)device, memory_order_relaxed);
+	atomic_store_explicit(&line->kind, !message ? TT_FLIGHT_COLLECTIVE : call->sending ? TT_FLIGHT_SEND : TT_FLIGHT_RECV, memory_order_relaxed);
+	atomic_store_explicit(&line->collective, (uint8_t)call->collective, memory_order_relaxed);
+	atomic_store_explicit(&line->dtype, (uint8_t)call->dtype, memory_order_relaxed);
+	atomic_store_explicit(&line->way, (uint8_t)way, memory_order_relaxed);
+	atomic_store_explicit(&line->captured, captured, memory_order_relaxed);
+	/* release: pairs with the acquire in tt_flight_read_stream() */
+	atomic_store_explicit(&line->number, number, memory_order_release);
+	return number;
+}
+
+void tt_recorder_stream_waits(struct tutti_comm *comm, uint64_t first, uint64_t last, uint64_t waits)
+{
+	/* of a group with more calls than are kept, the last ones */
+	for (uint64_t number = last >= first + TT_FLIGHT_STREAMS ? last - TT_FLIGHT_STREAMS + 1 : first; number <= last; number++)
+		atomic_store_explicit(&comm->recorder->flight->streams[number % TT_FLIGHT_STREAMS].waits, waits, memory_order_relaxed);
+}
+
+bool tt_flight_read_stream(const struct tt_flight *flight, uint64_t number, struct tt_flight_stream *out)
+{
+	const struct tt_flight_stream *line = &flight->streams[number % TT_FLIGHT_STREAMS];
+
+	/* acquire: pairs with the release in tt_recorder_stream() */
+	if (atomic_load_explicit(&line->number, memory_order_acquire) != number)
+		return false;
+	atomic_init(&out->number, number);
+	atomic_init(&out->posted, atomic_load_explicit(&line->posted, memory_order_relaxed));
+	atomic_init(&out->count, atomic_load_explicit(&line->count, memory_order_relaxed));
+	atomic_init(&out->sequence, atomic_load_explicit(&line->sequence, memory_order_relaxed));
+	atomic_init(&out->waits, atomic_load_explicit(&line->waits, memory_order_relaxed));
+	atomic_init(&out->op, atomic_load_explicit(&line->op, memory_order_relaxed));
+	atomic_init(&out->root, atomic_load_explicit(&line->root, memory_order_relaxed));
+	atomic_init(&out->device, atomic_load_explicit(&line->device, memory_order_relaxed));
+	atomic_init(&out->kind, atomic_load_explicit(&line->kind, memory_order_relaxed));
+	atomic_init(&out->collective, atomic_load_explicit(&line->collective, memory_order_relaxed));
+	atomic_init(&out->dtype, atomic_load_explicit(&line->dtype, memory_order_relaxed));
+	atomic_init(&out->way, atomic_load_explicit(&line->way, memory_order_relaxed));
+	atomic_init(&out->captured, atomic_load_explicit(&line->captured, memory_order_relaxed));
+	/* acquire: pairs with the release fence in tt_recorder_stream(), should it have begun to write again */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&line->number, memory_order_relaxed) == number;
+}
