@@ -5,7 +5,7 @@
 
 #include "transports.h"
 
-static const char *const names[] = { "cuda", "loop", "shm", "rdma", "tcp" };
+static const char *const names[] = { "cuda", "shm", "rdma", "tcp" };
 enum { NAMES = sizeof(names) / sizeof(names[0]), TEXT = 32 };
 
 static unsigned set_of(const char *text)

@@ -6,7 +6,9 @@
 
 #include "algorithms.h"
 #include "cuda/table.h"
+#ifdef TT_LOOP /* the tests' */
 #include "loop.h"
+#endif
 #ifdef TT_RDMA
 #include "rdma.h"
 #endif
@@ -39,7 +41,9 @@ const struct tt_transport *const tt_transports[] = {
 	&tt_transport_rdma,
 #endif
 	&tt_transport_tcp,
+#ifdef TT_LOOP
 	&tt_transport_loop,
+#endif
 	NULL,
 };
 
