@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A cluster as a file describes it (docs/bench.md). */
+/* A cluster as a file describes it (docs/reference/bench.md). */
 #ifndef BENCH_CLUSTER_H
 #define BENCH_CLUSTER_H
 

@@ -47,7 +47,7 @@ static const char help[] =
 	"      --tune           compare what is chosen with every algorithm forced (tutti only)\n"
 	"      --overlap        how much of a collective hides behind a computation (tutti only)\n"
 	"      --simulate FILE  run nothing: show what the costs of the algorithms say of the cluster\n"
-	"                       that FILE describes, for 2, 4, 8 … ranks (docs/bench.md)\n"
+	"                       that FILE describes, for 2, 4, 8 … ranks (docs/reference/bench.md)\n"
 	"      --most-ranks N   with --simulate: up to so many (65536)\n"
 	"      --json FILE      write a JSON object per line and measurement; -: standard output\n"
 	"      --plot FILE      draw time and bus bandwidth over size, .svg or .png (needs gnuplot)\n"

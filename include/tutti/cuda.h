@@ -74,7 +74,7 @@ typedef struct tutti_cuda_window *tutti_cuda_window_t; /**< memory that all rank
  * that may wait for all that runs on the GPU, so nothing there should wait for another rank meanwhile.
  *
  * Where GPUs cannot reach each other (ranks on several hosts or more than 32, no peer access, no CUDA IPC as in some containers, a library without
- * kernels for the GPU), operations go through pinned memory and the plain collectives; long ones are first combined on those GPUs of a host that can (docs/gpu.md). Where that is
+ * kernels for the GPU), operations go through pinned memory and the plain collectives; long ones are first combined on those GPUs of a host that can (docs/reference/gpu.md). Where that is
  * for another reason than that there are several hosts, rank 0 warns of it and says why.
  *
  * TUTTI_ERR_INVALID: no such device, bound already, or this thread has a group open on it; nothing was sent, the other ranks wait until their deadline. TUTTI_ERR_UNSUPPORTED: a rank has no driver or no GPU;
@@ -101,7 +101,7 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
  * the sentence of tutti_last_error() says why (such as a pointer or a stream of another device). Any other ends the communicator. A fault that occurs while
  * the operation runs (ranks that called different operations, a rank that was lost, a deadline, be it that of tutti_next_call(), which counts from when
  * the stream came to wait for other ranks, anew for each such wait of a long operation and each launch of a graph) is told by the next call and by tutti_comm_error();
- * streams that waited go on, what they wrote is undefined, and nothing hangs. Where GPUs of several islands work together (docs/gpu.md), a rank that stops in the middle
+ * streams that waited go on, what they wrote is undefined, and nothing hangs. Where GPUs of several islands work together (docs/reference/gpu.md), a rank that stops in the middle
  * of an operation is told after up to 1.75 times the deadline.
  * Whoever has waited for the stream's end (cudaStreamSynchronize()) learns at once that ranks called different collectives there, unless it only sends (as the root of a
  * broadcast) and goes by pinned memory; where ranks are reached by a network, the next call waits until all know, and tutti_comm_error() does not.

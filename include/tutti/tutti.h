@@ -129,13 +129,13 @@ typedef struct tutti_store *tutti_store_t;	/**< where ranks meet */
 
 /**
  * How to make a communicator. Zero every member you do not set: 0 or NULL is the default, and the
- * environment (docs/env.md) is read where a default is taken.
+ * environment (docs/reference/environment.md) is read where a default is taken.
  */
 typedef struct tutti_config {
 	size_t size;		/**< sizeof(tutti_config_t), so that the struct can grow */
 	double timeout_s;	/**< deadline of every operation, seconds, at most 1e9; 0: TUTTI_TIMEOUT
 				 *   or 300 */
-	const char *transports;	/**< those allowed, such as "shm,tcp"; NULL: TUTTI_TRANSPORT or all but "loop" */
+	const char *transports;	/**< those allowed, such as "shm,tcp"; NULL: TUTTI_TRANSPORT or all */
 	const char *algorithm;	/**< force one by name; NULL: TUTTI_ALGORITHM or chosen by cost */
 	const char *host_id;	/**< ranks share memory only with equal ids; NULL: TUTTI_HOST_ID or
 				 *   found from the kernel */
@@ -146,7 +146,7 @@ typedef struct tutti_config {
 				 *   that. NaNs are equal but for their payload. -1: not even if
 				 *   TUTTI_REPRODUCIBLE says so; 0: as it says */
 	const char *key;	/**< the job's key, 64 hexadecimal digits; NULL: TUTTI_KEY, else the file
-				 *   TUTTI_KEY_FILE, else none (docs/security.md); copied */
+				 *   TUTTI_KEY_FILE, else none (docs/reference/security.md); copied */
 	int encrypt;		/**< 1: TLS on all TCP connections, needs a key; -1: not even if TUTTI_ENCRYPT
 				 *   says so; 0: as it says */
 } tutti_config_t;
@@ -614,7 +614,7 @@ TUTTI_API const char *tutti_last_error(tutti_comm_t comm);
 
 /**
  * Every communicator records its last 4096 operations where it can be read when the process is gone. When it
- * is revoked, each rank writes them as JSON into the directory of TUTTI_TRACE (docs/trace.md); on SIGUSR1
+ * is revoked, each rank writes them as JSON into the directory of TUTTI_TRACE (docs/reference/trace.md); on SIGUSR1
  * all communicators of the process are written, at any moment, whatever it does. For this the
  * library handles SIGUSR1 from the first communicator on, unless it was ignored or handled before, or
  * TUTTI_TRACE is "off". tutti-trace reads the files.
@@ -693,7 +693,7 @@ typedef struct tutti_model {
 
 /**
  * The figures of this machine. They are read once per process from the file of TUTTI_MODEL or the user's cache
- * (docs/env.md), or else measured, which takes some milliseconds, and kept there. tutti_init() and the other makers of
+ * (docs/reference/environment.md), or else measured, which takes some milliseconds, and kept there. tutti_init() and the other makers of
  * communicators do the same on rank 0, whose figures then count for all ranks. Any thread; needs no communicator.
  * TUTTI_ERR_INVALID or TUTTI_ERR_SYSTEM if the file that TUTTI_MODEL names has other contents or cannot be used.
  */
@@ -717,7 +717,7 @@ typedef void (*tutti_rdma_port_fn_t)(const tutti_rdma_port_t *port, void *contex
 
 /**
  * Show `each` every port of an RDMA device of this machine, those first that would be used, the best of them first. TUTTI_RDMA_DEVICE,
- * TUTTI_RDMA_PORT and TUTTI_RDMA_GID count (docs/env.md). `sysroot` NULL; or a directory with a copy of another machine's /sys,
+ * TUTTI_RDMA_PORT and TUTTI_RDMA_GID count (docs/reference/environment.md). `sysroot` NULL; or a directory with a copy of another machine's /sys,
  * while addresses are still those of this one. Any thread; needs no communicator, and no library of the devices.
  * TUTTI_ERR_UNSUPPORTED: none can be used; tutti_last_error(NULL) says why. TUTTI_ERR_INVALID: a setting makes no sense, no port
  * was shown.

@@ -19,7 +19,7 @@ struct tt_model {
 /* Those of an ordinary machine, for where none can be measured. */
 extern const struct tt_model tt_model_builtin;
 
-/* This machine's figures. Settled when first asked, by TUTTI_MODEL (docs/env.md): read from its file or the cache, or
+/* This machine's figures. Settled when first asked, by TUTTI_MODEL (docs/reference/environment.md): read from its file or the cache, or
  * measured now, which takes some 5 ms, and written there. `source` (or NULL) is the file, "measured" or "builtin". Any
  * thread. TUTTI_ERR_INVALID, TUTTI_ERR_SYSTEM: the file that TUTTI_MODEL names is none of these. */
 tutti_result_t tt_model_get(struct tt_model *model, const char **source);

@@ -261,7 +261,7 @@ void tt_settings_warn(int rank)
 		if (tt_variable_unknown(*entry, &unknown))
 			tt_log(WARN, COMM,
 			       "the environment has %.*s%s, which tutti does not read: expected a "
-			       "variable of docs/env.md; correct or unset it",
+			       "variable of docs/reference/environment.md; correct or unset it",
 			       unknown.length, unknown.name, unknown.hint);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A communicator's settings, from the user's configuration and, where it is silent, the environment (docs/env.md). */
+/* A communicator's settings, from the user's configuration and, where it is silent, the environment (docs/reference/environment.md). */
 #ifndef TT_SETTINGS_H
 #define TT_SETTINGS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the form of a report: one JSON object. Written with nothing but system calls and memory on the stack, as it must
- * be possible in a signal's handler. docs/trace.md describes it. */
+ * be possible in a signal's handler. docs/reference/trace.md describes it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

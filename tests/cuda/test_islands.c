@@ -39,7 +39,7 @@ static const struct situation {
 	  "an IOMMU, or PCIe's access control (ACS), may redirect what they send each other", true },
 	{ "threads_on_one_gpu", NULL, NULL, 4,
 	  "4 ranks are threads that share GPU 0 by 8 connections, and their streams may wait behind each other for ever: "
-	  "set CUDA_DEVICE_MAX_CONNECTIONS=32 before the process starts CUDA (docs/gpu.md)", false, "8" },
+	  "set CUDA_DEVICE_MAX_CONNECTIONS=32 before the process starts CUDA (docs/reference/gpu.md)", false, "8" },
 	{ "threads_with_connections", NULL, NULL, 4, NULL, false, "32" },
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints what CUDA's driver does on this machine where nobody documents it and the library's design rests on it, as a table (docs/gpu.md).
+/* Prints what CUDA's driver does on this machine where nobody documents it and the library's design rests on it, as a table (docs/reference/gpu.md).
  *
  *   probe [--short] [KERNELS]
  *

@@ -55,7 +55,7 @@ meson install -C "$build" --no-rebuild --destdir "$work/first" >"$work/log" 2>&1
 mv "$work/first" "$work/moved"
 prefix=$work/moved$(meson introspect --buildoptions "$build" | jq -r '.[] | select(.name == "prefix").value')
 for file in include/tutti/tutti.h include/tutti/cuda.h share/doc/tutti/LICENSE share/doc/tutti/README.md \
-	share/doc/tutti/docs/env.md share/doc/tutti/examples/{hello,overlap,threads}.c; do
+	share/doc/tutti/docs/reference/environment.md share/doc/tutti/examples/{hello,overlap,threads}.c; do
 	[ -f "$prefix/$file" ] || fail "no $file was installed"
 done
 for program in "$prefix"/bin/*; do

@@ -618,7 +618,7 @@ static void a_start_that_fails_is_said(void **state)
 
 	setenv("TUTTI_MODEL", "/absent/model", 1);
 	run = bench("init -r 2 -n 2");
-	unsetenv("TUTTI_MODEL");
+	setenv("TUTTI_MODEL", "builtin", 1);
 	expect_status(run, 1, "init with a model that cannot be written");
 	assert_non_null(strstr(run->err_text, "/absent/model"));
 	assert_string_equal(run->out_text, "");

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every environment variable that is read stands in docs/env.md, and those of tutti in the list by which others are
+"""Every environment variable that is read stands in docs/reference/environment.md, and those of tutti in the list by which others are
 warned of, too: test_env.py ROOT
 
 In C a variable is a name handed to getenv(), that of a library (src/library/library.h), or a string in capitals in a file that calls getenv() with a name
@@ -33,7 +33,7 @@ def variables_of(path):
 
 
 root = pathlib.Path(sys.argv[1])
-documented = set(re.findall(rf'`({NAME})', (root / 'docs/env.md').read_text(encoding='utf-8')))
+documented = set(re.findall(rf'`({NAME})', (root / 'docs/reference/environment.md').read_text(encoding='utf-8')))
 found = {}
 for directory in ('src', 'transports', 'algorithms', 'tools', 'bench', 'trainer'):
     for path in sorted((root / directory).rglob('*')):
@@ -47,10 +47,10 @@ own = {name for name in documented if name.startswith('TUTTI_') and not name.sta
 if len(set(listed)) != len(listed):
     sys.exit('src/spelling/variables.c has a name twice: leave one')
 for name in sorted(own.symmetric_difference(listed)):
-    there, lacking = ('docs/env.md', 'src/spelling/variables.c') if name in own else \
-        ('src/spelling/variables.c', 'docs/env.md')
+    there, lacking = ('docs/reference/environment.md', 'src/spelling/variables.c') if name in own else \
+        ('src/spelling/variables.c', 'docs/reference/environment.md')
     print(f'{there} has {name}, which {lacking} does not have: both list all of them', file=sys.stderr)
 missing = {name: path for name, path in found.items() if name not in documented}
 for name, path in sorted(missing.items()):
-    print(f'{path} reads {name}, which docs/env.md does not have: add a row', file=sys.stderr)
+    print(f'{path} reads {name}, which docs/reference/environment.md does not have: add a row', file=sys.stderr)
 sys.exit(1 if missing or own != set(listed) else 0)

@@ -217,7 +217,7 @@ static void without_a_key_there_is_no_tls(void **state)
 /* ---- who has no key, and does not say so */
 
 #define STRANGERS   200
-#define STRANGER_KIB 60 /* docs/security.md says some 50 */
+#define STRANGER_KIB 60 /* docs/reference/security.md says some 50 */
 
 static long resident_kib(void)
 {

@@ -90,7 +90,7 @@ static void hint_at_unknown(json_t *section)
 						 unknown.hint);
 	if (used)
 		value_hint(section, "settings",
-			   "tutti does not read %s: correct or unset it (docs/env.md)", names);
+			   "tutti does not read %s: correct or unset it (docs/reference/environment.md)", names);
 }
 
 static bool on_one_host(const struct launcher *launcher)

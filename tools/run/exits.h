@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How the ranks of a job ended, in that order, written to where tutti-trace looks for it
- * (docs/trace.md). */
+ * (docs/reference/trace.md). */
 #ifndef RUN_EXITS_H
 #define RUN_EXITS_H
 

@@ -71,7 +71,7 @@ static const struct option long_options[] = {
 
 #define OTHER_HOSTS                                                              \
 	"tutti-run starts ranks on this host alone: on several hosts start them " \
-	"by torchrun, mpirun or srun, which tutti_init() knows (docs/tools.md)"
+	"by torchrun, mpirun or srun, which tutti_init() knows (docs/reference/programs.md)"
 #define NOT_NEEDED "tutti-run needs no such option: leave it out"
 
 /* What users of other launchers write; with "-" or "--", as these launchers differ in it, too. */

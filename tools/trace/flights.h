@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What flight recorders wrote: the reports of a job's ranks, read and checked. docs/trace.md describes the files. */
+/* What flight recorders wrote: the reports of a job's ranks, read and checked. docs/reference/trace.md describes the files. */
 #ifndef TRACE_FLIGHTS_H
 #define TRACE_FLIGHTS_H
 

@@ -18,7 +18,7 @@ static const char usage[] =
 	"Usage: tutti-trace [OPTION]... [DIRECTORY|FILE]...\n"
 	"Tell what happened in a job: who was silent, who differed, who was late, what took long.\n"
 	"\n"
-	"Reads what ranks wrote when their communicator was revoked, or on SIGUSR1 (docs/trace.md), from the directories\n"
+	"Reads what ranks wrote when their communicator was revoked, or on SIGUSR1 (docs/reference/trace.md), from the directories\n"
 	"and files given, or that of TUTTI_TRACE (default: $TMPDIR/tutti-UID or /tmp/tutti-UID). For ranks of this\n"
 	"host that were killed and that nobody has reported, reports are written first.\n"
 	"\n"

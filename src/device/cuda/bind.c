@@ -341,7 +341,7 @@ static void look_at_connections(const struct tt_cuda *cuda, const struct tt_cuda
 	}
 	if (first == cuda->comm->rank && threads > 1 && connections < threads * count_streams(cuda))
 		tt_log(WARN, CUDA, "%d ranks are threads that share GPU %d by %d connections, and their streams may wait behind each other for ever: set CUDA_DEVICE_MAX_CONNECTIONS=32 "
-				   "before the process starts CUDA (docs/gpu.md)",
+				   "before the process starts CUDA (docs/reference/gpu.md)",
 		       threads, cuda->number, connections);
 }
 
