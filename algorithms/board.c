@@ -23,8 +23,8 @@ static void post_others(struct tt_sched *sched, const struct tt_group *group)
 		post(sched, tt_in(after), tt_tmp(after, after), group->size - after);
 }
 
-/* dst = ranks 0 … last, of each what it posted in `slot`; this rank's own is also in `own`, and that line no peer
- * takes away. */
+/* dst = ranks 0 … last, of each what it posted in `slot`; this rank's own is also in `own`, and
+ * that line no peer takes away. */
 static void fold(struct tt_sched *sched, struct tt_ref dst, struct tt_ref slot, struct tt_ref own,
 		 const struct tt_group *group, int last)
 {

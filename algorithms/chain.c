@@ -47,8 +47,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 {
 	const double hops = group->size - 1;
 	const bool combines = hops > (collective == TT_EXSCAN); /* the last only takes */
-	struct tt_cost cost =
-		tt_cost_links(group, hops, bytes, combines ? bytes : 0);
+	struct tt_cost cost = tt_cost_links(group, hops, bytes, combines ? bytes : 0);
 	int far = 0;
 
 	if (collective == TT_EXSCAN)

@@ -127,7 +127,8 @@ static bool fits(const struct tt_group *group, enum tt_collective collective)
 	return group->hosts == 1 && tt_fits_fold(group, collective);
 }
 
-/* Bytes that the busiest rank exposes: its input but for its own block, and of an all-reduce that block's result. */
+/* Bytes that the busiest rank exposes: its input but for its own block, and of an all-reduce
+ * that block's result. */
 static double exposed(const struct tt_group *group, enum tt_collective collective, double bytes)
 {
 	const uint32_t own_block = TT_GATHERS | TT_BIT(TT_GATHER);
@@ -139,9 +140,10 @@ static double exposed(const struct tt_group *group, enum tt_collective collectiv
 	return bytes - bytes / group->size;
 }
 
-/* The bytes are what one rank reads of others and what it exposes: as most buffers are not memory of tutti_mem_alloc(), it
- * has to be copied first. Then a collective of two rounds takes as long as by the algorithm board; where the buffers are such
- * memory, half as long. So of the two this is to be chosen: what is exposed counts for a little less. */
+/* The bytes are what one rank reads of others and what it exposes: as most buffers are not
+ * memory of tutti_mem_alloc(), it has to be copied first. Then a collective of two rounds takes
+ * as long as by the algorithm board; where the buffers are such memory, half as long. So of the
+ * two this is to be chosen: what is exposed counts for a little less. */
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {

@@ -59,8 +59,9 @@ static struct seat seat_of(const struct grove *grove, int tree, int member, bool
 	const int x = tree == 0 ? member : member % grove->n + 1;
 	const int up = parent(grove, x), left = (x & -x) / 2, right = right_child(grove, x);
 	const int below = (x & -x) - 1; /* on either side, as far as there are labels */
-	struct seat seat = { NOBODY, NOBODY, NOBODY, 1, up > 0 && x > up, below,
-			     tt_min(below, grove->n - x) };
+	struct seat seat = {
+		NOBODY, NOBODY, NOBODY, 1, up > 0 && x > up, below, tt_min(below, grove->n - x)
+	};
 
 	if (up > 0)
 		seat.up = rank_of(grove, tree, up);
@@ -201,7 +202,8 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 		cost = tt_cost_links(group, 3 * (taller - 1), 2 * bytes, bytes);
 	/* a rank that passes a half on to two others has both in `bytes` */
 	if (collective != TT_ALL_REDUCE)
-		tt_cost_pipeline(&cost, (collective == TT_REDUCE ? 2 * tall - 2 : tall - 1) / TREES, bytes / TREES);
+		tt_cost_pipeline(&cost, (collective == TT_REDUCE ? 2 * tall - 2 : tall - 1) / TREES,
+				 bytes / TREES);
 	if (group->hosts > 1)
 		cost.crossing = 2;
 	return cost;

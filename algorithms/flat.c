@@ -5,7 +5,8 @@
 #include "algorithms.h"
 #include "parts.h"
 
-#define CACHED_BYTES ((double)(1 << 20)) /* as much of a vector as stays in a core's cache while it is sent */
+#define CACHED_BYTES                                                                               \
+	((double)(1 << 20)) /* as much of a vector as stays in a core's cache while it is sent */
 
 /* out(block) = the contributions of ranks first … last: the own one from send, the others' from the
  * scratch slots of their ranks. */
@@ -170,8 +171,7 @@ static struct tt_cost round_cost(const struct tt_group *group, enum tt_collectiv
 		return tt_cost_exchange(group, 1, others * bytes,
 					others > 1 ? (others - 1) * bytes : 0);
 	case TT_REDUCE_SCATTER:
-	case TT_REDUCE_SCATTER_V:
-		return tt_cost_exchange(group, 1, share * bytes, share * bytes);
+	case TT_REDUCE_SCATTER_V: return tt_cost_exchange(group, 1, share * bytes, share * bytes);
 	case TT_BARRIER: return tt_cost_links(group, 1, 0, 0);
 	case TT_GATHER:
 	case TT_GATHER_V:

@@ -28,8 +28,8 @@ static int weight_of_rest(const struct tt_fold *fold, int me, int stride)
 	return fold->size / stride + (pairs > 0 ? (pairs + stride - 1) / stride : 0);
 }
 
-/* The step just written combines halves: what was kept before, of all that are a multiple of 2 * mask
- * away, with what the partner kept. */
+/* The step just written combines halves: what was kept before, of all that are a multiple of 2 *
+ * mask away, with what the partner kept. */
 static void weigh_halves(struct tt_sched *sched, const struct tt_fold *fold, int mask)
 {
 	tt_weigh(sched, weight_of_rest(fold, fold->me, 2 * mask),
@@ -187,7 +187,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	switch (collective) {
 	case TT_ALL_REDUCE:
 		return tt_cost_exchange(group, 2 * tt_log2_up(power) + 2 * extra,
-				     2 * moved + 2 * extra * bytes, moved + extra * bytes);
+					2 * moved + 2 * extra * bytes, moved + extra * bytes);
 	case TT_REDUCE_SCATTER: return tt_cost_exchange(group, rounds, through, through);
 	default: return tt_cost_exchange(group, rounds, through, 0);
 	}

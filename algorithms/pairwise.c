@@ -72,9 +72,11 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 			   double bytes)
 {
 	const double others = group->size - 1, moved = bytes * others / group->size;
-	struct tt_cost cost = collective == TT_ALL_REDUCE ?
-				      tt_cost_exchange(group, 2 * others, 2 * moved, moved) :
-				      tt_cost_exchange(group, others, moved, TT_BIT(collective) & TT_REDUCTIONS ? moved : 0);
+	struct tt_cost cost =
+		collective == TT_ALL_REDUCE
+			? tt_cost_exchange(group, 2 * others, 2 * moved, moved)
+			: tt_cost_exchange(group, others, moved,
+					   TT_BIT(collective) & TT_REDUCTIONS ? moved : 0);
 
 	cost.in_place = 0;
 	return cost;

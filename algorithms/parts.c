@@ -272,8 +272,8 @@ void tt_ring_reduce_scatter(struct tt_sched *sched, const struct tt_team *team,
 {
 	const int me = team->me, next = tt_at(team, me + 1), prev = tt_at(team, me - 1);
 
-	for (int k = 0; k < team->size - 1;
-	     k++) { /* the part received now sums k + 2 of the team */
+	for (int k = 0; k < team->size - 1; k++) { /* the part received now sums k + 2 of the
+						    * team */
 		const int going = part(team, parts, me - k), coming = part(team, parts, me - k - 1);
 		const bool fresh = from == TT_BUF_SEND && k == 0;
 

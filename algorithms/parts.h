@@ -79,8 +79,8 @@ struct tt_cost tt_cost_links(const struct tt_group *group, double messages, doub
 /* The same, and all ranks of a host may leave it at the same time. */
 struct tt_cost tt_cost_exchange(const struct tt_group *group, double messages, double bytes,
 				double reduced);
-/* Blocks of so many bytes are cut into segments, and the first one is passed on `fill` times, of a rank's bytes, before all are at
- * work. */
+/* Blocks of so many bytes are cut into segments, and the first one is passed on `fill` times, of
+ * a rank's bytes, before all are at work. */
 void tt_cost_pipeline(struct tt_cost *cost, double fill, double block);
 /* Count each message of the cost as `n` that one rank sends or receives at once. */
 void tt_cost_at_once(struct tt_cost *cost, double n);

@@ -86,8 +86,8 @@ static void reduce(struct tt_sched *sched, const struct tt_group *group)
 		tt_send(sched, tt_at(&team, team.me - 1), have, 1);
 }
 
-/* Which share of the ring's links leave a host; a message meets them in turn, and all links are busy at once, but in a
- * chain. */
+/* Which share of the ring's links leave a host; a message meets them in turn, and all links are
+ * busy at once, but in a chain. */
 static double far_share(const struct tt_group *group)
 {
 	int far = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the star: everyone sends to rank 0, which folds in rank order and sends the result to everyone. No pattern passes
- * fewer messages, and each waits for one other only: best where short messages cost cores that ranks share. */
+/* Owns the star: everyone sends to rank 0, which folds in rank order and sends the result to
+ * everyone. No pattern passes fewer messages, and each waits for one other only: best where
+ * short messages cost cores that ranks share. */
 #include "algorithms.h"
 #include "parts.h"
 
@@ -44,13 +45,14 @@ static void barrier(struct tt_sched *sched, const struct tt_group *group)
 		tt_send(sched, r, tt_in(0), 1);
 }
 
-static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective, double bytes)
+static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
+			   double bytes)
 {
 	const double others = group->size - 1;
 
-	struct tt_cost cost = collective == TT_BARRIER ?
-				      tt_cost_links(group, 2, 0, 0) :
-				      tt_cost_links(group, 2, 2 * others * bytes, others * bytes);
+	struct tt_cost cost = collective == TT_BARRIER
+				      ? tt_cost_links(group, 2, 0, 0)
+				      : tt_cost_links(group, 2, 2 * others * bytes, others * bytes);
 
 	cost.in_place = 0;
 	tt_cost_at_once(&cost, others);

@@ -62,7 +62,8 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	struct tt_cost cost = tt_cost_exchange(group, 2, 2 * moved, moved);
 
 	cost.in_place = 0;
-	if (collective == TT_REDUCE) /* the root's own block is done when it has to wait for the others' */
+	if (collective ==
+	    TT_REDUCE) /* the root's own block is done when it has to wait for the others' */
 		cost.awaited = bytes / group->size;
 	tt_cost_at_once(&cost, others);
 	return cost;

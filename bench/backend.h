@@ -41,22 +41,28 @@ struct bench_backend;
 struct bench_found;
 struct bench_pattern;
 
-/* Memory that the host does not reach, and calls that are put on a stream. Functions return 0, or -1 having said why. */
+/* Memory that the host does not reach, and calls that are put on a stream. Functions return 0,
+ * or -1 having said why. */
 struct bench_device {
 	const char *name;
-	bool shared;	    /* all ranks have the same one */
+	bool shared;	     /* all ranks have the same one */
 	bool windows, graph; /* how it makes the calls */
-	/* Why the host writes inputs and checks results, by copies. NULL: the device does, by learn(), fill() and check(), which are for then alone. */
+	/* Why the host writes inputs and checks results, by copies. NULL: the device does, by
+	 * learn(), fill() and check(), which are for then alone. */
 	const char *without;
-	/* In the order of the stream; either may be of the host, which is left alone until finish(). */
+	/* In the order of the stream; either may be of the host, which is left alone until
+	 * finish(). */
 	int (*copy)(struct bench_backend *backend, void *to, const void *from, size_t bytes);
 	int (*finish)(struct bench_backend *backend);
 	/* What fill() and check() are about from now on; it is there as long. */
 	int (*learn)(struct bench_backend *backend, const struct bench_pattern *pattern);
-	/* Write `count` elements of the sequence, from a place of it on, in the order of the stream. */
+	/* Write `count` elements of the sequence, from a place of it on, in the order of the
+	 * stream. */
 	int (*fill)(struct bench_backend *backend, void *to, uint64_t place, size_t count);
-	/* What is wrong with the call's result in repetition `shift`, once the stream has come so far. */
-	int (*check)(struct bench_backend *backend, const struct bench_call *call, uint64_t shift, struct bench_found *found);
+	/* What is wrong with the call's result in repetition `shift`, once the stream has come
+	 * so far. */
+	int (*check)(struct bench_backend *backend, const struct bench_call *call, uint64_t shift,
+		     struct bench_found *found);
 	/* What calls work in from now on, until leave(). Collective. */
 	int (*enter)(struct bench_backend *backend, void *in, void *out, size_t bytes);
 	int (*leave)(struct bench_backend *backend);
@@ -64,9 +70,11 @@ struct bench_device {
 	int (*begin)(struct bench_backend *backend, const struct bench_call *calls, unsigned count);
 	void (*end)(struct bench_backend *backend);
 	/* Ranks meet on the stream, then make them. Ends when they have ended. */
-	int (*chain)(struct bench_backend *backend, const struct bench_call *calls, unsigned count, struct bench_chain *took);
+	int (*chain)(struct bench_backend *backend, const struct bench_call *calls, unsigned count,
+		     struct bench_chain *took);
 	/* What `count` copies take that follow each other, each `stride` behind the one before. */
-	int (*time_copies)(struct bench_backend *backend, void *to, const void *from, size_t bytes, size_t stride, unsigned count, double *seconds);
+	int (*time_copies)(struct bench_backend *backend, void *to, const void *from, size_t bytes,
+			   size_t stride, unsigned count, double *seconds);
 };
 
 enum bench_combine { BENCH_MAX, BENCH_SUM };
@@ -91,8 +99,8 @@ struct bench_backend {
 	 * where the library does not tell. See transports.h for all ranks. */
 	void (*describe)(struct bench_backend *backend, const struct bench_call *call,
 			 const char **transport, const char **algorithm);
-	/* NULL: memory is the host's, and calls end when they return. Otherwise `alloc` gives zeroed memory of it, and
-	 * nothing calls `run`. */
+	/* NULL: memory is the host's, and calls end when they return. Otherwise `alloc` gives
+	 * zeroed memory of it, and nothing calls `run`. */
 	const struct bench_device *device;
 };
 

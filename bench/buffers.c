@@ -6,7 +6,7 @@
 
 #include "buffers.h"
 
-#define LINE 64
+#define LINE		64
 #define LARGEST_ELEMENT 8
 
 bool bench_buffers_init(struct bench_buffers *buffers, struct bench_backend *backend, size_t bytes,
@@ -28,7 +28,8 @@ bool bench_buffers_init(struct bench_buffers *buffers, struct bench_backend *bac
 	return true;
 }
 
-bool bench_buffers_init_tape(struct bench_buffers *buffers, struct bench_backend *backend, size_t most)
+bool bench_buffers_init_tape(struct bench_buffers *buffers, struct bench_backend *backend,
+			     size_t most)
 {
 	const size_t bytes = most + BENCH_PERIOD * LARGEST_ELEMENT;
 
@@ -36,7 +37,8 @@ bool bench_buffers_init_tape(struct bench_buffers *buffers, struct bench_backend
 	buffers->host = malloc(bytes);
 	if (buffers->tape && buffers->host)
 		return true;
-	fprintf(stderr, "rank %d: no memory for %zu bytes of inputs; lower -e\n", backend->rank, bytes);
+	fprintf(stderr, "rank %d: no memory for %zu bytes of inputs; lower -e\n", backend->rank,
+		bytes);
 	return false;
 }
 
@@ -86,7 +88,8 @@ size_t bench_call_sent(const struct bench_call *call, int size)
 
 size_t bench_call_received(const struct bench_call *call, int size)
 {
-	const bool blocks = call->kind == BENCH_ALL_GATHER || call->kind == BENCH_GATHER || call->kind == BENCH_ALL_TO_ALL;
+	const bool blocks = call->kind == BENCH_ALL_GATHER || call->kind == BENCH_GATHER ||
+			    call->kind == BENCH_ALL_TO_ALL;
 
 	return call->count * (blocks ? (size_t)size : 1);
 }
@@ -94,7 +97,8 @@ size_t bench_call_received(const struct bench_call *call, int size)
 void bench_call_fill(const struct bench_call *call, const struct bench_pattern *pattern, int rank,
 		     int size, uint64_t shift)
 {
-	bench_pattern_fill(pattern, rank, shift, 0, (void *)call->send, bench_call_sent(call, size));
+	bench_pattern_fill(pattern, rank, shift, 0, (void *)call->send,
+			   bench_call_sent(call, size));
 }
 
 int bench_contributors(enum bench_kind kind, int rank, int size)
@@ -128,13 +132,15 @@ unsigned bench_call_parts(const struct bench_call *call, int rank, int size)
 struct bench_part bench_call_part(const struct bench_call *call, int rank, unsigned number)
 {
 	const size_t count = call->count, mine = (size_t)rank * count, base = number * count;
-	struct bench_part part = { .got = (const unsigned char *)call->recv + base * bench_type_size(call->dtype),
+	struct bench_part part = { .got = (const unsigned char *)call->recv +
+					  base * bench_type_size(call->dtype),
 				   .count = count,
 				   .base = base,
 				   .reduced = bench_case(call->kind)->reduces,
 				   .rank = (int)number };
 
-	if (call->kind == BENCH_REDUCE_SCATTER || call->kind == BENCH_SCATTER || call->kind == BENCH_ALL_TO_ALL)
+	if (call->kind == BENCH_REDUCE_SCATTER || call->kind == BENCH_SCATTER ||
+	    call->kind == BENCH_ALL_TO_ALL)
 		part.first = mine;
 	if (call->kind == BENCH_BROADCAST || call->kind == BENCH_SCATTER)
 		part.rank = call->root;
@@ -143,7 +149,8 @@ struct bench_part bench_call_part(const struct bench_call *call, int rank, unsig
 	return part;
 }
 
-void bench_call_check(const struct bench_call *call, const struct bench_pattern *pattern, int rank, int size, uint64_t shift, struct bench_found *found)
+void bench_call_check(const struct bench_call *call, const struct bench_pattern *pattern, int rank,
+		      int size, uint64_t shift, struct bench_found *found)
 {
 	const unsigned parts = bench_call_parts(call, rank, size);
 

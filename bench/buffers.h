@@ -18,8 +18,9 @@ struct bench_buffers {
 	unsigned char *in, *out;
 	size_t bytes; /* of each */
 	bool mappable;
-	/* Where the backend has a device for which the host fills and checks: the sequence of inputs as often as the longest needs it, there, and room
-	 * for one result or as much of the sequence, here. */
+	/* Where the backend has a device for which the host fills and checks: the sequence of
+	 * inputs as often as the longest needs it, there, and room for one result or as much of
+	 * the sequence, here. */
 	unsigned char *tape, *host;
 };
 
@@ -27,7 +28,8 @@ struct bench_buffers {
 bool bench_buffers_init(struct bench_buffers *buffers, struct bench_backend *backend, size_t bytes,
 			bool mappable);
 /* For calls of up to `most` bytes. */
-bool bench_buffers_init_tape(struct bench_buffers *buffers, struct bench_backend *backend, size_t most);
+bool bench_buffers_init_tape(struct bench_buffers *buffers, struct bench_backend *backend,
+			     size_t most);
 void bench_buffers_fini(struct bench_buffers *buffers, struct bench_backend *backend);
 
 /* From one set to the next. */
@@ -45,12 +47,14 @@ size_t bench_call_received(const struct bench_call *call, int size);
 void bench_call_fill(const struct bench_call *call, const struct bench_pattern *pattern, int rank,
 		     int size, uint64_t shift);
 
-/* A rank's result is so many parts, each of which is of one rank or a reduction; 0: there is nothing to verify. */
+/* A rank's result is so many parts, each of which is of one rank or a reduction; 0: there is
+ * nothing to verify. */
 unsigned bench_call_parts(const struct bench_call *call, int rank, int size);
 struct bench_part bench_call_part(const struct bench_call *call, int rank, unsigned number);
 
 /* Add to `found` which elements of this rank's result are wrong. */
-void bench_call_check(const struct bench_call *call, const struct bench_pattern *pattern, int rank, int size, uint64_t shift, struct bench_found *found);
+void bench_call_check(const struct bench_call *call, const struct bench_pattern *pattern, int rank,
+		      int size, uint64_t shift, struct bench_found *found);
 
 /* How many ranks, from 0 on, contribute to what this rank verifies: see bench_pattern_init(). */
 int bench_contributors(enum bench_kind kind, int rank, int size);

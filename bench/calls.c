@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the table of which function a call is: those on streams have the arguments of the others, but for the last. */
+/* Owns the table of which function a call is: those on streams have the arguments of the others,
+ * but for the last. */
 #include "calls.h"
 
 struct way {
@@ -8,10 +9,13 @@ struct way {
 	tutti_request_t *request;
 };
 
-#define CALL(name, ...) (way->on_stream ? tutti_cuda_##name(__VA_ARGS__, way->stream) : tutti_##name(__VA_ARGS__, way->request))
+#define CALL(name, ...)                                                                            \
+	(way->on_stream ? tutti_cuda_##name(__VA_ARGS__, way->stream)                              \
+			: tutti_##name(__VA_ARGS__, way->request))
 
 /* From rank 0 to rank 1, and an answer of so many elements, or none. */
-static tutti_result_t send_there(const struct bench_tutti *tutti, const struct bench_call *c, const struct way *way, bool answered, size_t answer)
+static tutti_result_t send_there(const struct bench_tutti *tutti, const struct bench_call *c,
+				 const struct way *way, bool answered, size_t answer)
 {
 	const tutti_comm_t comm = tutti->comm;
 	const int rank = tutti->backend.rank;
@@ -27,7 +31,8 @@ static tutti_result_t send_there(const struct bench_tutti *tutti, const struct b
 	return rc || !answered ? rc : CALL(send, comm, c->send, answer, c->dtype, 0);
 }
 
-static tutti_result_t make(const struct bench_tutti *tutti, const struct bench_call *c, const struct way *way)
+static tutti_result_t make(const struct bench_tutti *tutti, const struct bench_call *c,
+			   const struct way *way)
 {
 	const tutti_comm_t comm = tutti->comm;
 	const tutti_dtype_t type = c->dtype;
@@ -49,16 +54,18 @@ static tutti_result_t make(const struct bench_tutti *tutti, const struct bench_c
 	case BENCH_EXSCAN: return CALL(exscan, comm, send, recv, n, type, op);
 	case BENCH_LATENCY: return send_there(tutti, c, way, true, n);
 	case BENCH_BANDWIDTH: return send_there(tutti, c, way, c->last, 1); /* of the window */
-	default: return CALL(barrier, comm); /* BENCH_BARRIER */
+	default: return CALL(barrier, comm);				    /* BENCH_BARRIER */
 	}
 }
 
-tutti_result_t bench_call_on_host(const struct bench_tutti *tutti, const struct bench_call *c, tutti_request_t *request)
+tutti_result_t bench_call_on_host(const struct bench_tutti *tutti, const struct bench_call *c,
+				  tutti_request_t *request)
 {
 	return make(tutti, c, &(struct way){ .request = request });
 }
 
-tutti_result_t bench_call_on_stream(const struct bench_tutti *tutti, const struct bench_call *c, tutti_cuda_stream_t stream)
+tutti_result_t bench_call_on_stream(const struct bench_tutti *tutti, const struct bench_call *c,
+				    tutti_cuda_stream_t stream)
 {
 	return make(tutti, c, &(struct way){ .on_stream = true, .stream = stream });
 }

@@ -52,7 +52,9 @@ double bench_bus_factor(enum bench_kind kind, int ranks)
 
 double bench_least_factor(enum bench_kind kind, int ranks, bool inplace)
 {
-	const double n = ranks, others = inplace ? n - 1 : n; /* in place one block, or vector, is where it belongs */
+	const double n = ranks,
+		     others = inplace ? n - 1
+				      : n; /* in place one block, or vector, is where it belongs */
 
 	switch (kind) {
 	case BENCH_ALL_REDUCE: return n + n;
@@ -64,7 +66,9 @@ double bench_least_factor(enum bench_kind kind, int ranks, bool inplace)
 	case BENCH_GATHER:
 	case BENCH_SCATTER: return 2 * others / n;
 	case BENCH_ALL_TO_ALL: return 2 * others;
-	case BENCH_EXSCAN: return 2 * (n - 1); /* the first rank gets nothing, the last one's input is not needed */
+	case BENCH_EXSCAN:
+		return 2 * (n - 1); /* the first rank gets nothing, the last one's input is not
+				     * needed */
 	case BENCH_LATENCY:
 	case BENCH_BANDWIDTH: return 2;
 	default: return 0;

@@ -55,8 +55,9 @@ enum bench_kind bench_case_find(const char *name);
 
 double bench_bus_factor(enum bench_kind kind, int ranks);
 
-/* Bytes that memory which all ranks share must deliver and take for one call, whoever moves them: every byte that is needed
- * is read once, every byte of a result that is not there yet is written once. Per byte of the size. */
+/* Bytes that memory which all ranks share must deliver and take for one call, whoever moves
+ * them: every byte that is needed is read once, every byte of a result that is not there yet is
+ * written once. Per byte of the size. */
 double bench_least_factor(enum bench_kind kind, int ranks, bool inplace);
 
 /* Elements that a call is given for at most `bytes` of the larger buffer, at least one (0 if

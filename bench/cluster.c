@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the keys of a cluster's file. Each sentence names the file, the key, what was found there and what was expected. */
+/* Owns the keys of a cluster's file. Each sentence names the file, the key, what was found there
+ * and what was expected. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -21,7 +22,10 @@ struct figure {
 	size_t offset; /* in tutti_cluster_t */
 };
 
-#define FIGURE(section, key, unit, member) { section, key, unit, offsetof(tutti_cluster_t, member) }
+#define FIGURE(section, key, unit, member)                                                         \
+	{                                                                                          \
+		section, key, unit, offsetof(tutti_cluster_t, member)                              \
+	}
 
 static const struct figure figures[] = {
 	FIGURE("within_host", "latency_us", MICROSECONDS, within.latency),
@@ -38,7 +42,8 @@ static const struct figure figures[] = {
 enum { FIGURES = sizeof(figures) / sizeof(figures[0]) };
 
 static const char *const sections[] = { "within_host", "between_hosts" };
-static const char *const keys[] = { "name", "note", "ranks_per_host", "within_host", "between_hosts" };
+static const char *const keys[] = { "name", "note", "ranks_per_host", "within_host",
+				    "between_hosts" };
 static const char name_expected[] = "a string of 1 to 127 bytes without control characters";
 
 static bool __attribute__((format(printf, 2, 3))) wrong(const char *path, const char *format, ...)
@@ -55,8 +60,8 @@ static bool __attribute__((format(printf, 2, 3))) wrong(const char *path, const 
 
 static const char *expected(enum unit unit)
 {
-	return unit == MICROSECONDS ? "microseconds, a number of 0 or more" :
-				      "10^9 bytes per second, a number above 0";
+	return unit == MICROSECONDS ? "microseconds, a number of 0 or more"
+				    : "10^9 bytes per second, a number above 0";
 }
 
 /* What stands there, as far as a sentence needs to say. */
@@ -96,12 +101,11 @@ static bool check_top_keys(const char *path, json_t *top)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach(top, key, value)
-		if (!is_top_key(key))
-			return wrong(path,
-				     "the key \"%s\" is unknown, expected only name, note, ranks_per_host, within_host "
-				     "and between_hosts",
-				     key);
+	json_object_foreach(top, key, value) if (!is_top_key(key)) return wrong(
+		path,
+		"the key \"%s\" is unknown, expected only name, note, ranks_per_host, within_host "
+		"and between_hosts",
+		key);
 	return true;
 }
 
@@ -114,11 +118,10 @@ static bool check_section_keys(const char *path, const char *section, json_t *ob
 
 	for (int i = 0; i < FIGURES; i++)
 		if (strcmp(figures[i].section, section) == 0)
-			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "",
-						 figures[i].key);
-	json_object_foreach(object, key, value)
-		if (!is_figure(section, key))
-			return wrong(path, "the key \"%s.%s\" is unknown, expected only %s", section, key, list);
+			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+						 used ? ", " : "", figures[i].key);
+	json_object_foreach(object, key, value) if (!is_figure(section, key)) return wrong(
+		path, "the key \"%s.%s\" is unknown, expected only %s", section, key, list);
 	return true;
 }
 
@@ -141,7 +144,8 @@ static bool read_name(const char *path, json_t *top, struct bench_cluster *clust
 		return wrong(path, "\"name\" has %zu bytes, expected %s", length, name_expected);
 	for (size_t i = 0; i < length; i++)
 		if ((unsigned char)text[i] < ' ')
-			return wrong(path, "\"name\" has a control character, expected %s", name_expected);
+			return wrong(path, "\"name\" has a control character, expected %s",
+				     name_expected);
 	memcpy(cluster->name, text, length + 1);
 	if (note && !json_is_string(note)) {
 		describe(note, found, sizeof(found));
@@ -157,12 +161,13 @@ static bool read_ranks(const char *path, json_t *top, struct bench_cluster *clus
 	char found[32];
 
 	if (!value)
-		return wrong(path, "\"ranks_per_host\" is missing, expected a whole number from 1 to %d",
+		return wrong(path,
+			     "\"ranks_per_host\" is missing, expected a whole number from 1 to %d",
 			     MOST_RANKS_PER_HOST);
 	if (!json_is_integer(value) || ranks < 1 || ranks > MOST_RANKS_PER_HOST) {
 		describe(value, found, sizeof(found));
-		return wrong(path, "\"ranks_per_host\" is %s, expected a whole number from 1 to %d", found,
-			     MOST_RANKS_PER_HOST);
+		return wrong(path, "\"ranks_per_host\" is %s, expected a whole number from 1 to %d",
+			     found, MOST_RANKS_PER_HOST);
 	}
 	cluster->figures.ranks_per_host = (int)ranks;
 	return true;
@@ -176,13 +181,13 @@ static bool read_figure(const char *path, const struct figure *figure, json_t *s
 	char found[32];
 
 	if (!value)
-		return wrong(path, "\"%s.%s\" is missing, expected %s", figure->section, figure->key,
-			     expected(figure->unit));
+		return wrong(path, "\"%s.%s\" is missing, expected %s", figure->section,
+			     figure->key, expected(figure->unit));
 	const double figured = figure->unit == MICROSECONDS ? number * 1e-6 : 1e-9 / number;
 	if (!json_is_number(value) || !(number >= 0) || !isfinite(figured)) {
 		describe(value, found, sizeof(found));
-		return wrong(path, "\"%s.%s\" is %s, expected %s", figure->section, figure->key, found,
-			     expected(figure->unit));
+		return wrong(path, "\"%s.%s\" is %s, expected %s", figure->section, figure->key,
+			     found, expected(figure->unit));
 	}
 	memcpy((char *)out + figure->offset, &figured, sizeof(figured));
 	return true;
@@ -194,15 +199,18 @@ static bool read_section(const char *path, const char *section, json_t *top, tut
 	char found[32];
 
 	if (!object)
-		return wrong(path, "\"%s\" is missing, expected an object with its figures", section);
+		return wrong(path, "\"%s\" is missing, expected an object with its figures",
+			     section);
 	if (!json_is_object(object)) {
 		describe(object, found, sizeof(found));
-		return wrong(path, "\"%s\" is %s, expected an object with its figures", section, found);
+		return wrong(path, "\"%s\" is %s, expected an object with its figures", section,
+			     found);
 	}
 	if (!check_section_keys(path, section, object))
 		return false;
 	for (int i = 0; i < FIGURES; i++)
-		if (strcmp(figures[i].section, section) == 0 && !read_figure(path, &figures[i], object, out))
+		if (strcmp(figures[i].section, section) == 0 &&
+		    !read_figure(path, &figures[i], object, out))
 			return false;
 	return true;
 }
@@ -212,7 +220,8 @@ static bool read_object(const char *path, json_t *top, struct bench_cluster *clu
 	if (!json_is_object(top))
 		return wrong(path, "holds an array, expected an object that describes a cluster");
 	*cluster = (struct bench_cluster){ .figures.size = sizeof(cluster->figures) };
-	if (!check_top_keys(path, top) || !read_name(path, top, cluster) || !read_ranks(path, top, cluster))
+	if (!check_top_keys(path, top) || !read_name(path, top, cluster) ||
+	    !read_ranks(path, top, cluster))
 		return false;
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++)
 		if (!read_section(path, sections[i], top, &cluster->figures))
@@ -228,12 +237,14 @@ bool bench_cluster_read(const char *path, struct bench_cluster *cluster)
 	bool right;
 
 	if (!file)
-		return wrong(path, "cannot be read (%s), expected a JSON file that describes a cluster",
+		return wrong(path,
+			     "cannot be read (%s), expected a JSON file that describes a cluster",
 			     strerror(errno));
 	top = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
 	fclose(file);
 	if (!top)
-		return wrong(path, "line %d, column %d is not JSON: %s", error.line, error.column, error.text);
+		return wrong(path, "line %d, column %d is not JSON: %s", error.line, error.column,
+			     error.text);
 	right = read_object(path, top, cluster);
 	json_decref(top);
 	return right;

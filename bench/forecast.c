@@ -76,7 +76,8 @@ static void print_part(const struct bench_cluster *cluster, const struct bench_f
 {
 	print_heading(rows, count, first, last);
 	for (size_t i = 0; i < count; i++) {
-		printf("%12zu %7d %7d", rows[i].bytes, rows[i].ranks, hosts_of(cluster, rows[i].ranks));
+		printf("%12zu %7d %7d", rows[i].bytes, rows[i].ranks,
+		       hosts_of(cluster, rows[i].ranks));
 		for (unsigned a = first; a < last; a++)
 			if (bench_forecast_any(rows, count, a))
 				print_time(&rows[i].prediction, a);
@@ -119,7 +120,8 @@ static json_t *times_json(const tutti_prediction_t *prediction)
 	for (unsigned a = 0; a < prediction->algorithms; a++) {
 		const double us = prediction->seconds[a] * 1e6;
 
-		if (json_object_set_new(times, prediction->algorithm[a], us < 0 ? json_null() : json_real(us)) < 0) {
+		if (json_object_set_new(times, prediction->algorithm[a],
+					us < 0 ? json_null() : json_real(us)) < 0) {
 			json_decref(times);
 			return NULL;
 		}
@@ -131,14 +133,16 @@ static json_t *row_json(const struct bench_forecasts *forecasts, const struct be
 {
 	const tutti_prediction_t *p = &row->prediction;
 
-	return json_pack("{ss ss ss si si si sI ss so}", "library", "tutti", "cluster", forecasts->cluster->name,
-			 "collective", bench_case(row->kind)->name, "ranks", row->ranks, "ranks_per_host",
+	return json_pack("{ss ss ss si si si sI ss so}", "library", "tutti", "cluster",
+			 forecasts->cluster->name, "collective", bench_case(row->kind)->name,
+			 "ranks", row->ranks, "ranks_per_host",
 			 forecasts->cluster->figures.ranks_per_host, "hosts",
-			 hosts_of(forecasts->cluster, row->ranks), "bytes", (json_int_t)row->bytes, "chosen",
-			 p->algorithm[p->chosen], "time_us", times_json(p));
+			 hosts_of(forecasts->cluster, row->ranks), "bytes", (json_int_t)row->bytes,
+			 "chosen", p->algorithm[p->chosen], "time_us", times_json(p));
 }
 
-int bench_forecast_json(const struct bench_forecasts *forecasts, const struct bench_outputs *outputs)
+int bench_forecast_json(const struct bench_forecasts *forecasts,
+			const struct bench_outputs *outputs)
 {
 	for (size_t i = 0; outputs->json && i < forecasts->count; i++)
 		if (bench_outputs_json(outputs, row_json(forecasts, &forecasts->rows[i])) < 0)

@@ -25,7 +25,8 @@ struct bench_forecasts {
 
 /* One for each kind. */
 void bench_forecast_tables(const struct bench_forecasts *forecasts);
-int bench_forecast_json(const struct bench_forecasts *forecasts, const struct bench_outputs *outputs);
+int bench_forecast_json(const struct bench_forecasts *forecasts,
+			const struct bench_outputs *outputs);
 /* A graph for each kind and size into the SVG file `path`. -1: said why. */
 int bench_forecast_plot(const struct bench_forecasts *forecasts, const char *path);
 

@@ -42,7 +42,8 @@ static int said(struct bench_backend *backend, tutti_result_t result)
 {
 	if (result == TUTTI_OK)
 		return 0;
-	fprintf(stderr, "rank %d: %s: %s\n", backend->rank, tutti_strerror(result), tutti_last_error(tutti_of(backend)->comm));
+	fprintf(stderr, "rank %d: %s: %s\n", backend->rank, tutti_strerror(result),
+		tutti_last_error(tutti_of(backend)->comm));
 	return -1;
 }
 
@@ -62,7 +63,8 @@ int bench_gpu_count(void)
 	const int count = gpu_count();
 
 	if (count == 0)
-		fprintf(stderr, "-m cuda needs a GPU, and there is none: %s\n", gpu_open() ? "CUDA's driver shows this process no GPU" : gpu_error());
+		fprintf(stderr, "-m cuda needs a GPU, and there is none: %s\n",
+			gpu_open() ? "CUDA's driver shows this process no GPU" : gpu_error());
 	return count;
 }
 
@@ -72,13 +74,16 @@ bool bench_gpu_fits(const struct bench_options *options)
 
 	if (options->gpu < count)
 		return true;
-	fprintf(stderr, "--gpu is %d, but this process has %d, counted from 0; leave it out, or see CUDA_VISIBLE_DEVICES\n", options->gpu, count);
+	fprintf(stderr,
+		"--gpu is %d, but this process has %d, counted from 0; leave it out, or see CUDA_VISIBLE_DEVICES\n",
+		options->gpu, count);
 	return false;
 }
 
 struct wanted {
 	int number;
-	double name; /* of the GPU, the same in all processes and with high probability no other's */
+	double name; /* of the GPU, the same in all processes and with high probability no
+		      * other's */
 };
 
 static void look(const tutti_cuda_device_t *device, void *context)
@@ -142,7 +147,8 @@ static int fill(struct bench_backend *backend, void *to, uint64_t place, size_t 
 	return went(backend, bench_gpu_check_fill(&gpu->check, to, place, count, gpu->stream));
 }
 
-static int check(struct bench_backend *backend, const struct bench_call *call, uint64_t shift, struct bench_found *found)
+static int check(struct bench_backend *backend, const struct bench_call *call, uint64_t shift,
+		 struct bench_found *found)
 {
 	const struct bench_gpu *gpu = gpu_of(backend);
 	const unsigned parts = bench_call_parts(call, backend->rank, backend->size);
@@ -195,7 +201,8 @@ static int begin(struct bench_backend *backend, const struct bench_call *calls, 
 		return -1;
 	const int put = put_calls(backend, calls, count);
 	gpu->captured = algorithm_of_last(tutti_of(backend));
-	gpu->graph = gpu_captured(gpu->stream); /* in any case, as nothing else can be put there before */
+	gpu->graph = gpu_captured(gpu->stream); /* in any case, as nothing else can be put there
+						 * before */
 	return put < 0 ? put : went(backend, gpu->graph);
 }
 
@@ -209,30 +216,36 @@ static void end(struct bench_backend *backend)
 }
 
 /* The stream between two events, once all ranks' streams have come so far. */
-static int chain(struct bench_backend *backend, const struct bench_call *calls, unsigned count, struct bench_chain *took)
+static int chain(struct bench_backend *backend, const struct bench_call *calls, unsigned count,
+		 struct bench_chain *took)
 {
 	const tutti_comm_t comm = tutti_of(backend)->comm;
 	struct bench_gpu *gpu = gpu_of(backend);
 
-	if (said(backend, tutti_cuda_barrier(comm, gpu->stream)) < 0 || went(backend, gpu_record(gpu->from, gpu->stream)) < 0)
+	if (said(backend, tutti_cuda_barrier(comm, gpu->stream)) < 0 ||
+	    went(backend, gpu_record(gpu->from, gpu->stream)) < 0)
 		return -1;
 	const double start = bench_now();
-	if (gpu->graph ? went(backend, gpu_launch(gpu->graph, gpu->stream)) < 0 : put_calls(backend, calls, count) < 0)
+	if (gpu->graph ? went(backend, gpu_launch(gpu->graph, gpu->stream)) < 0
+		       : put_calls(backend, calls, count) < 0)
 		return -1;
 	took->enqueue = bench_now() - start;
-	if (went(backend, gpu_record(gpu->to, gpu->stream) && gpu_finish(gpu->stream)) < 0 || said(backend, tutti_comm_error(comm, NULL)) < 0)
+	if (went(backend, gpu_record(gpu->to, gpu->stream) && gpu_finish(gpu->stream)) < 0 ||
+	    said(backend, tutti_comm_error(comm, NULL)) < 0)
 		return -1;
 	took->seconds = gpu_seconds(gpu->from, gpu->to);
 	return went(backend, took->seconds >= 0);
 }
 
-static int time_copies(struct bench_backend *backend, void *to, const void *from, size_t bytes, size_t stride, unsigned count, double *seconds)
+static int time_copies(struct bench_backend *backend, void *to, const void *from, size_t bytes,
+		       size_t stride, unsigned count, double *seconds)
 {
 	const struct bench_gpu *gpu = gpu_of(backend);
 	bool well = gpu_record(gpu->from, gpu->stream);
 
 	for (unsigned i = 0; i < count && well; i++)
-		well = gpu_copy((char *)to + i * stride, (const char *)from + i * stride, bytes, gpu->stream);
+		well = gpu_copy((char *)to + i * stride, (const char *)from + i * stride, bytes,
+				gpu->stream);
 	well = well && gpu_record(gpu->to, gpu->stream) && gpu_finish(gpu->stream);
 	*seconds = well ? gpu_seconds(gpu->from, gpu->to) : -1;
 	return went(backend, *seconds >= 0);
@@ -344,7 +357,8 @@ int bench_gpu_init(struct bench_tutti *tutti, const struct bench_options *option
 	gpu->device = functions;
 	gpu->device.windows = options->windows;
 	gpu->device.graph = options->graph;
-	gpu->number = options->gpu >= 0 ? options->gpu : tutti_comm_local_rank(tutti->comm) % gpu_count();
+	gpu->number =
+		options->gpu >= 0 ? options->gpu : tutti_comm_local_rank(tutti->comm) % gpu_count();
 	if (take_gpu(backend, gpu) < 0 ||
 	    said(backend, tutti_cuda_bind(tutti->comm, gpu->number)) < 0 ||
 	    find_shared(backend, gpu) < 0 || learn_carriers(tutti) < 0 ||

@@ -10,7 +10,8 @@ int bench_gpu_count(void);
 /* Is there the GPU that the options name? False: said why. */
 bool bench_gpu_fits(const struct bench_options *options);
 
-/* Bind the ranks to their GPUs, and let the backend be about these. Collective. -1: said why; bench_gpu_fini() is for all cases. */
+/* Bind the ranks to their GPUs, and let the backend be about these. Collective. -1: said why;
+ * bench_gpu_fini() is for all cases. */
 int bench_gpu_init(struct bench_tutti *tutti, const struct bench_options *options);
 void bench_gpu_fini(struct bench_tutti *tutti);
 

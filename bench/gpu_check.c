@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the benchmark's kernels (bench_cuda_image, which build_image makes where CUDA's compiler is) and what they read and write beside the buffers. */
+/* Owns the benchmark's kernels (bench_cuda_image, which build_image makes where CUDA's compiler
+ * is) and what they read and write beside the buffers. */
 #include "gpu_check.h"
 
 #include <errno.h>
@@ -28,7 +29,8 @@ struct bench_gpu_tables {
 
 /* ---- the image */
 
-static void load(struct bench_gpu_check *check, const char *name, const char *code, const char *codes)
+static void load(struct bench_gpu_check *check, const char *name, const char *code,
+		 const char *codes)
 {
 	check->module = gpu_module(code);
 	check->fill = check->module ? gpu_kernel(check->module, "bench_fill") : NULL;
@@ -36,7 +38,9 @@ static void load(struct bench_gpu_check *check, const char *name, const char *co
 	check->tables = check->compare ? gpu_alloc(sizeof(*check->tables)) : NULL;
 	if (check->tables)
 		return;
-	snprintf(check->without, sizeof(check->without), "the kernels of %s, which are for %s, cannot be used: %s", name, codes, gpu_error());
+	snprintf(check->without, sizeof(check->without),
+		 "the kernels of %s, which are for %s, cannot be used: %s", name, codes,
+		 gpu_error());
 	bench_gpu_check_fini(check);
 }
 
@@ -49,13 +53,15 @@ bool bench_gpu_check_init(struct bench_gpu_check *check)
 		char *read = gpu_read_image(set);
 
 		if (!read) {
-			fprintf(stderr, "TUTTI_BENCH_KERNELS is \"%s\", which cannot be read: %s\n", set, strerror(errno));
+			fprintf(stderr, "TUTTI_BENCH_KERNELS is \"%s\", which cannot be read: %s\n",
+				set, strerror(errno));
 			return false;
 		}
 		load(check, set, read, "whatever GPUs that file was made for");
 		free(read);
 	} else if (!*bench_cuda_image_codes) {
-		snprintf(check->without, sizeof(check->without), "tutti-bench was built without CUDA's compiler and has no kernels");
+		snprintf(check->without, sizeof(check->without),
+			 "tutti-bench was built without CUDA's compiler and has no kernels");
 	} else {
 		load(check, "tutti-bench", bench_cuda_image, bench_cuda_image_codes);
 	}
@@ -74,14 +80,17 @@ void bench_gpu_check_fini(struct bench_gpu_check *check)
 
 /* ---- what is on the stream */
 
-bool bench_gpu_check_learn(struct bench_gpu_check *check, const struct bench_pattern *pattern, gpu_stream_t stream)
+bool bench_gpu_check_learn(struct bench_gpu_check *check, const struct bench_pattern *pattern,
+			   gpu_stream_t stream)
 {
 	struct bench_gpu_tables *const to = check->tables;
 
 	check->format = bench_pattern_format(pattern);
 	check->near = bench_pattern_exact(pattern, true);
-	return gpu_copy(to->sent, pattern->sent, (size_t)BENCH_PERIOD * check->format.size, stream) &&
-	       gpu_copy(to->reduced, pattern->reduced, (size_t)BENCH_PERIOD * check->format.size, stream) &&
+	return gpu_copy(to->sent, pattern->sent, (size_t)BENCH_PERIOD * check->format.size,
+			stream) &&
+	       gpu_copy(to->reduced, pattern->reduced, (size_t)BENCH_PERIOD * check->format.size,
+			stream) &&
 	       gpu_copy(to->exact, pattern->exact, sizeof(to->exact), stream);
 }
 
@@ -90,26 +99,31 @@ static bool run(gpu_kernel_t kernel, uint64_t count, void **arguments, gpu_strea
 {
 	const uint64_t blocks = (count + THREADS - 1) / THREADS;
 
-	return count == 0 || gpu_run(kernel, (unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX), THREADS, arguments, stream);
+	return count == 0 || gpu_run(kernel, (unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX),
+				     THREADS, arguments, stream);
 }
 
-bool bench_gpu_check_fill(const struct bench_gpu_check *check, void *to, uint64_t place, size_t count, gpu_stream_t stream)
+bool bench_gpu_check_fill(const struct bench_gpu_check *check, void *to, uint64_t place,
+			  size_t count, gpu_stream_t stream)
 {
 	const unsigned char *sent = check->tables->sent;
 	uint32_t size = check->format.size;
 	uint64_t elements = count;
 
-	return run(check->fill, elements, (void *[]){ &sent, &size, &place, &elements, &to }, stream);
+	return run(check->fill, elements, (void *[]){ &sent, &size, &place, &elements, &to },
+		   stream);
 }
 
 bool bench_gpu_check_begin(const struct bench_gpu_check *check, gpu_stream_t stream)
 {
 	struct bench_found *const found = &check->tables->found;
 
-	return gpu_fill(&found->wrong, 0, sizeof(found->wrong), stream) && gpu_fill(&found->first, 0xff, sizeof(found->first), stream);
+	return gpu_fill(&found->wrong, 0, sizeof(found->wrong), stream) &&
+	       gpu_fill(&found->first, 0xff, sizeof(found->first), stream);
 }
 
-bool bench_gpu_check_part(const struct bench_gpu_check *check, const struct bench_part *part, uint64_t shift, gpu_stream_t stream)
+bool bench_gpu_check_part(const struct bench_gpu_check *check, const struct bench_part *part,
+			  uint64_t shift, gpu_stream_t stream)
 {
 	struct bench_gpu_tables *const tables = check->tables;
 	const unsigned char *want = part->reduced ? tables->reduced : tables->sent;
@@ -119,10 +133,13 @@ bool bench_gpu_check_part(const struct bench_gpu_check *check, const struct benc
 	uint64_t place = bench_part_place(part, shift), count = part->count, base = part->base;
 	const void *got = part->got;
 
-	return run(check->compare, count, (void *[]){ &want, &exact, &format, &place, &count, &base, &got, &found }, stream);
+	return run(check->compare, count,
+		   (void *[]){ &want, &exact, &format, &place, &count, &base, &got, &found },
+		   stream);
 }
 
-bool bench_gpu_check_end(const struct bench_gpu_check *check, struct bench_found *found, gpu_stream_t stream)
+bool bench_gpu_check_end(const struct bench_gpu_check *check, struct bench_found *found,
+			 gpu_stream_t stream)
 {
 	return gpu_copy(found, &check->tables->found, sizeof(*found), stream) && gpu_finish(stream);
 }

@@ -26,9 +26,18 @@ struct ranks {
 bool bench_launched(void)
 {
 	static const char *const signs[] = {
-		"TUTTI_RANK",		"TUTTI_SIZE",		 "RANK",	    "WORLD_SIZE",
-		"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",	 "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
-		"SLURM_STEP_ID",	"SLURM_STEP_NUM_TASKS",	 "PMI_RANK",	    "PMI_SIZE",
+		"TUTTI_RANK",
+		"TUTTI_SIZE",
+		"RANK",
+		"WORLD_SIZE",
+		"OMPI_COMM_WORLD_RANK",
+		"OMPI_COMM_WORLD_SIZE",
+		"MPI_LOCALRANKID",
+		"MPI_LOCALNRANKS",
+		"SLURM_STEP_ID",
+		"SLURM_STEP_NUM_TASKS",
+		"PMI_RANK",
+		"PMI_SIZE",
 	};
 
 	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {

@@ -20,7 +20,8 @@
 
 enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
 
-static int run(struct bench_tutti *tutti, const struct bench_options *options, const struct bench_start *start)
+static int run(struct bench_tutti *tutti, const struct bench_options *options,
+	       const struct bench_start *start)
 {
 	if (options->kind == BENCH_INIT)
 		return bench_start_end(start, &tutti->backend, options);
@@ -48,7 +49,10 @@ static int measure(const struct bench_options *options)
 	if (!bench_options_fit(options, tutti.backend.size))
 		refuse_together(&tutti);
 	else
-		status = (options->cuda ? bench_gpu_init(&tutti, options) : 0) == 0 && run(&tutti, options, &start) == 0 ? 0 : STATUS_FAILED;
+		status = (options->cuda ? bench_gpu_init(&tutti, options) : 0) == 0 &&
+					 run(&tutti, options, &start) == 0
+				 ? 0
+				 : STATUS_FAILED;
 	bench_gpu_fini(&tutti);
 	bench_tutti_fini(&tutti);
 	return status;
@@ -117,7 +121,8 @@ static int carry_out(const struct bench_options *options, char **argv)
 		return STATUS_USAGE;
 	if (bench_launched())
 		return measure(options);
-	return options->kind == BENCH_INIT ? bench_start_repeat(options, argv, "tutti", start_ranks) : start_ranks(options, argv);
+	return options->kind == BENCH_INIT ? bench_start_repeat(options, argv, "tutti", start_ranks)
+					   : start_ranks(options, argv);
 }
 
 int main(int argc, char **argv)
@@ -125,7 +130,8 @@ int main(int argc, char **argv)
 	struct bench_options options;
 	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
 
-	signal(SIGXFSZ, SIG_IGN); /* a file as large as they may be (ulimit -f) is an error, not our end */
+	signal(SIGXFSZ,
+	       SIG_IGN); /* a file as large as they may be (ulimit -f) is an error, not our end */
 	if (parsed == BENCH_PARSED)
 		return carry_out(&options, argv);
 	if (parsed == BENCH_PARSED_WRONG)

@@ -242,7 +242,8 @@ static bool parse_words(int option, const char *text, struct bench_options *o)
 	case 'm':
 		o->mappable = strcmp(text, "tutti") == 0;
 		o->cuda = strcmp(text, "cuda") == 0;
-		if (!o->mappable && !o->cuda && strcmp(text, "malloc") != 0 && strcmp(text, "host") != 0)
+		if (!o->mappable && !o->cuda && strcmp(text, "malloc") != 0 &&
+		    strcmp(text, "host") != 0)
 			return wrong("-m \"%s\" is none of malloc, host, tutti and cuda%s", text,
 				     tt_did_you_mean(text, memories, hint));
 		return true;
@@ -342,10 +343,12 @@ static bool tune_agrees(const struct bench_options *o)
 static bool overlap_agrees(const struct bench_options *o)
 {
 	if (o->tune || o->plot)
-		return wrong("--overlap was found beside %s; expected one of the two", o->tune ? "--tune" : "--plot");
+		return wrong("--overlap was found beside %s; expected one of the two",
+			     o->tune ? "--tune" : "--plot");
 	if (o->kind != BENCH_KIND_COUNT && !bench_case_is_collective(o->kind))
-		return wrong("--overlap was found with %s; expected a collective such as all_reduce, or all",
-			     bench_case(o->kind)->name);
+		return wrong(
+			"--overlap was found with %s; expected a collective such as all_reduce, or all",
+			bench_case(o->kind)->name);
 	return true;
 }
 
@@ -353,14 +356,21 @@ static bool overlap_agrees(const struct bench_options *o)
 static bool cuda_agrees(const struct bench_options *o)
 {
 	if (!o->cuda && (o->gpu >= 0 || o->windows || o->graph))
-		return wrong("%s was found without -m cuda, expected both", o->gpu >= 0 ? "--gpu" : o->windows ? "--windows" : "--graph");
+		return wrong("%s was found without -m cuda, expected both", o->gpu >= 0 ? "--gpu"
+									    : o->windows
+										    ? "--windows"
+										    : "--graph");
 	if (!o->cuda)
 		return true;
 	if (o->tune || o->overlap || o->simulate)
-		return wrong("-m cuda was found beside %s, which is for calls on memory of the host; expected one of the two",
-			     o->tune ? "--tune" : o->overlap ? "--overlap" : "--simulate");
+		return wrong(
+			"-m cuda was found beside %s, which is for calls on memory of the host; expected one of the two",
+			o->tune	     ? "--tune"
+			: o->overlap ? "--overlap"
+				     : "--simulate");
 	if (o->kind == BENCH_INIT)
-		return wrong("-m cuda was found with init, whose one call is on memory of the host; leave it out");
+		return wrong(
+			"-m cuda was found with init, whose one call is on memory of the host; leave it out");
 	return true;
 }
 
@@ -370,12 +380,14 @@ static bool simulate_agrees(const struct bench_options *o)
 	if (!o->simulate)
 		return o->most_ranks == 0 || wrong("--most-ranks is said without --simulate");
 	if (o->kind != BENCH_KIND_COUNT && !bench_case_is_collective(o->kind))
-		return wrong("--simulate has no %s, expected a collective such as all_reduce, or all",
-			     bench_case(o->kind)->name);
-	if (o->ranks > 0 || o->iters > 0 || o->warmup >= 0 || o->transport || o->algorithm || o->tune ||
-	    o->overlap)
-		return wrong("--simulate runs nothing and shows every algorithm; leave out -r, -n, -w, "
-			     "--transport, --algorithm, --tune and --overlap");
+		return wrong(
+			"--simulate has no %s, expected a collective such as all_reduce, or all",
+			bench_case(o->kind)->name);
+	if (o->ranks > 0 || o->iters > 0 || o->warmup >= 0 || o->transport || o->algorithm ||
+	    o->tune || o->overlap)
+		return wrong(
+			"--simulate runs nothing and shows every algorithm; leave out -r, -n, -w, "
+			"--transport, --algorithm, --tune and --overlap");
 	return true;
 }
 
@@ -393,9 +405,13 @@ static bool options_agree(const struct bench_options *o)
 	if (!all && bench_case(o->kind)->prefix && o->op == TUTTI_AVG)
 		return wrong("%s has no average; use another -o than avg",
 			     bench_case(o->kind)->name);
-	if (o->plot && !all && !o->simulate && (o->kind == BENCH_INIT || bench_case(o->kind)->empty))
-		return wrong("--plot was found with %s, which has no sizes to draw over; leave it out", bench_case(o->kind)->name);
-	return (!o->tune || tune_agrees(o)) && (!o->overlap || overlap_agrees(o)) && cuda_agrees(o) && simulate_agrees(o);
+	if (o->plot && !all && !o->simulate &&
+	    (o->kind == BENCH_INIT || bench_case(o->kind)->empty))
+		return wrong(
+			"--plot was found with %s, which has no sizes to draw over; leave it out",
+			bench_case(o->kind)->name);
+	return (!o->tune || tune_agrees(o)) && (!o->overlap || overlap_agrees(o)) &&
+	       cuda_agrees(o) && simulate_agrees(o);
 }
 
 enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_options *options)
@@ -461,7 +477,8 @@ int bench_options_end(enum bench_parsed parsed, const char *version)
 bool bench_options_fit(const struct bench_options *options, int ranks)
 {
 	if (options->simulate)
-		return wrong("--simulate starts no ranks, this program only measures them; use tutti-bench");
+		return wrong(
+			"--simulate starts no ranks, this program only measures them; use tutti-bench");
 	if (options->ranks > 0 && options->ranks != ranks)
 		return wrong("-r is %d, but a launcher started %d ranks; leave out -r",
 			     options->ranks, ranks);

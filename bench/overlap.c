@@ -5,8 +5,8 @@
  *   processor    the time of the processor that the call takes of a rank that does nothing else: the caller sleeps, so
  *                that nobody polls
  *   together     the call that does not block, the computation, the wait
- * What the cores must share is the computation and the processor's time; the bound is their sum, or the blocking call where that
- * takes longer. */
+ * What the cores must share is the computation and the processor's time; the bound is their sum,
+ * or the blocking call where that takes longer. */
 #include <math.h>
 #include <sched.h>
 #include <stdint.h>
@@ -21,9 +21,9 @@
 #include "point.h"
 #include "sweep.h"
 
-#define ROUNDS 3
-#define NAP    3 /* times the blocking call: whoever sleeps so long need not wait */
-#define TRIALS 20
+#define ROUNDS	    3
+#define NAP	    3 /* times the blocking call: whoever sleeps so long need not wait */
+#define TRIALS	    20
 #define TRIAL_STEPS 200000
 
 /* Why a pair takes longer than both one after the other. Which of them is seen first; the last is
@@ -47,7 +47,8 @@ struct way {
 
 /* ---- the ways */
 
-/* Stays in registers. Each step needs the one before it, so that a second thread of the core takes little from it. */
+/* Stays in registers. Each step needs the one before it, so that a second thread of the core
+ * takes little from it. */
 static void compute(uint64_t steps)
 {
 	static volatile uint64_t kept;
@@ -114,7 +115,8 @@ static struct bench_stats stats_of(const struct bench_samples *samples)
 	return bench_summarise(samples->seconds, samples->count);
 }
 
-static int visit_computation(struct bench_run *run, const struct bench_budget *budget, unsigned batch)
+static int visit_computation(struct bench_run *run, const struct bench_budget *budget,
+			     unsigned batch)
 {
 	struct overlap *overlap = run->context;
 	const struct bench_work work = { .context = overlap,
@@ -133,7 +135,8 @@ static void forget(struct bench_samples *samples)
 	*samples = (struct bench_samples){ 0 };
 }
 
-/* Let the computation last as long as the call: by its steps, then by what these took beside those of the other ranks. */
+/* Let the computation last as long as the call: by its steps, then by what these took beside
+ * those of the other ranks. */
 static int fit(struct bench_run *run, const struct bench_budget *budget, unsigned batch)
 {
 	struct overlap *overlap = run->context;
@@ -149,12 +152,14 @@ static int fit(struct bench_run *run, const struct bench_budget *budget, unsigne
 	return 0;
 }
 
-static int play_round(struct bench_run *run, struct bench_point *point, int round, struct bench_result *results)
+static int play_round(struct bench_run *run, struct bench_point *point, int round,
+		      struct bench_result *results)
 {
 	struct overlap *overlap = run->context;
 	const struct bench_options *o = run->options;
 	const long warmup = o->warmup < 0 && round > 0 ? 1 : o->warmup;
-	const struct bench_budget budget = { (o->iters + ROUNDS - 1) / ROUNDS, warmup, o->seconds / ROUNDS };
+	const struct bench_budget budget = { (o->iters + ROUNDS - 1) / ROUNDS, warmup,
+					     o->seconds / ROUNDS };
 	struct way together = { *run->backend, overlap }, asleep = together;
 
 	together.backend.run = run_together;
@@ -164,10 +169,12 @@ static int play_round(struct bench_run *run, struct bench_point *point, int roun
 	if (round == 0 && fit(run, &budget, point->batch) < 0)
 		return -1;
 	if (visit_computation(run, &budget, point->batch) < 0 ||
-	    bench_point_visit(point, &together.backend, &budget, &overlap->together, &results[1]) < 0)
+	    bench_point_visit(point, &together.backend, &budget, &overlap->together, &results[1]) <
+		    0)
 		return -1;
 	point->processor = true;
-	const int rc = bench_point_visit(point, &asleep.backend, &budget, &overlap->processor, &results[2]);
+	const int rc = bench_point_visit(point, &asleep.backend, &budget, &overlap->processor,
+					 &results[2]);
 	point->processor = false;
 	return rc;
 }
@@ -204,8 +211,10 @@ static enum cause cause_of(const struct overlap *overlap, const struct outcome *
 
 static struct outcome outcome_of(const struct overlap *overlap)
 {
-	struct outcome o = { stats_of(&overlap->alone).median, stats_of(&overlap->computation).median,
-			     stats_of(&overlap->processor).median, stats_of(&overlap->together).median };
+	struct outcome o = { stats_of(&overlap->alone).median,
+			     stats_of(&overlap->computation).median,
+			     stats_of(&overlap->processor).median,
+			     stats_of(&overlap->together).median };
 
 	o.hidden = (o.alone + o.computation - o.together) / fmin(o.alone, o.computation);
 	o.bound = fmax(o.alone, o.computation + overlap->crowd * o.processor);
@@ -247,7 +256,8 @@ static void print_row(const struct bench_result *r, const struct outcome *o)
 	fflush(stdout);
 }
 
-static int write_json(const struct bench_outputs *outputs, const struct bench_result *r, const struct outcome *o)
+static int write_json(const struct bench_outputs *outputs, const struct bench_result *r,
+		      const struct outcome *o)
 {
 	json_t *object = outputs->json ? bench_result_json(r) : NULL;
 

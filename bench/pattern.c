@@ -147,11 +147,14 @@ void bench_pattern_fill(const struct bench_pattern *pattern, int rank, uint64_t 
 
 const double *bench_pattern_exact(const struct bench_pattern *pattern, bool reduced)
 {
-	return reduced && pattern->op == TUTTI_AVG && bench_type_is_float(pattern->dtype) ? pattern->exact : NULL;
+	return reduced && pattern->op == TUTTI_AVG && bench_type_is_float(pattern->dtype)
+		       ? pattern->exact
+		       : NULL;
 }
 
-/* Sums are exact, so that an average is rounded when it is divided, or multiplied by a reciprocal. Of short floats partial
- * averages travel, each of which is rounded: in a chain once on every rank. */
+/* Sums are exact, so that an average is rounded when it is divided, or multiplied by a
+ * reciprocal. Of short floats partial averages travel, each of which is rounded: in a chain once
+ * on every rank. */
 struct bench_format bench_pattern_format(const struct bench_pattern *pattern)
 {
 	struct bench_format format = bench_type_format(pattern->dtype);
@@ -160,7 +163,8 @@ struct bench_format bench_pattern_format(const struct bench_pattern *pattern)
 	return format;
 }
 
-static void compare(const struct bench_pattern *p, bool reduced, size_t at, const unsigned char *got, size_t n, size_t base, struct bench_found *found)
+static void compare(const struct bench_pattern *p, bool reduced, size_t at,
+		    const unsigned char *got, size_t n, size_t base, struct bench_found *found)
 {
 	const struct bench_format format = bench_pattern_format(p);
 	const double *exact = bench_pattern_exact(p, reduced);
@@ -169,7 +173,8 @@ static void compare(const struct bench_pattern *p, bool reduced, size_t at, cons
 	if (!exact && memcmp(want, got, n * format.size) == 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
-		if (bench_is_right(format, want + i * format.size, exact ? exact + at + i : NULL, got + i * format.size))
+		if (bench_is_right(format, want + i * format.size, exact ? exact + at + i : NULL,
+				   got + i * format.size))
 			continue;
 		found->first = found->first < base + i ? found->first : base + i;
 		found->wrong++;
@@ -181,15 +186,18 @@ uint64_t bench_part_place(const struct bench_part *part, uint64_t shift)
 	return bench_place(part->first, part->reduced ? 0 : part->rank, shift);
 }
 
-void bench_pattern_check(const struct bench_pattern *pattern, const struct bench_part *part, uint64_t shift, struct bench_found *found)
+void bench_pattern_check(const struct bench_pattern *pattern, const struct bench_part *part,
+			 uint64_t shift, struct bench_found *found)
 {
 	const size_t size = bench_type_size(pattern->dtype);
 	size_t at = (size_t)bench_part_place(part, shift), done = 0;
 
 	while (done < part->count) {
-		const size_t left = part->count - done, n = left < BENCH_PERIOD - at ? left : BENCH_PERIOD - at;
+		const size_t left = part->count - done,
+			     n = left < BENCH_PERIOD - at ? left : BENCH_PERIOD - at;
 
-		compare(pattern, part->reduced, at, (const unsigned char *)part->got + done * size, n, part->base + done, found);
+		compare(pattern, part->reduced, at, (const unsigned char *)part->got + done * size,
+			n, part->base + done, found);
 		done += n;
 		at = 0;
 	}

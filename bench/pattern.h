@@ -51,7 +51,8 @@ void bench_pattern_fini(struct bench_pattern *pattern); /* zeroed is fine */
 void bench_pattern_fill(const struct bench_pattern *pattern, int rank, uint64_t shift, size_t first,
 			void *out, size_t count);
 
-/* What is at one place of a result: of the reduction, or of what `rank` sent, elements `first` … first+count-1. */
+/* What is at one place of a result: of the reduction, or of what `rank` sent, elements `first` …
+ * first+count-1. */
 struct bench_part {
 	const void *got;
 	size_t count;
@@ -65,10 +66,12 @@ struct bench_part {
 uint64_t bench_part_place(const struct bench_part *part, uint64_t shift);
 /* How the elements are stored, and how often an average may have been rounded. */
 struct bench_format bench_pattern_format(const struct bench_pattern *pattern);
-/* The numbers that the elements must nearly be; NULL: they must be bit by bit what the pattern has. */
+/* The numbers that the elements must nearly be; NULL: they must be bit by bit what the pattern
+ * has. */
 const double *bench_pattern_exact(const struct bench_pattern *pattern, bool reduced);
 /* Add to `found` what is wrong there. */
-void bench_pattern_check(const struct bench_pattern *pattern, const struct bench_part *part, uint64_t shift, struct bench_found *found);
+void bench_pattern_check(const struct bench_pattern *pattern, const struct bench_part *part,
+			 uint64_t shift, struct bench_found *found);
 
 #ifdef __cplusplus
 }

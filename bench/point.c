@@ -12,8 +12,9 @@
 #define BATCH	      32
 #define WINDOW	      BENCH_MOST_BATCH
 #define WINDOW_BYTES  ((size_t)32 << 20)
-/* On a device calls wait for each other alone, so there are more in a sample, of as much memory as GPUs can spare. */
-#define CHAIN_BYTES   ((size_t)256 << 20)
+/* On a device calls wait for each other alone, so there are more in a sample, of as much memory
+ * as GPUs can spare. */
+#define CHAIN_BYTES ((size_t)256 << 20)
 
 static unsigned chain(size_t bytes)
 {
@@ -120,17 +121,22 @@ static int check_call(const struct bench_point *point, unsigned call, struct ben
 	*found = (struct bench_found)BENCH_NOTHING_FOUND;
 	if (b->device)
 		return bench_tape_check(point, call, shift_of(point, call), found);
-	bench_call_check(&point->calls[call], &point->pattern, b->rank, b->size, shift_of(point, call), found);
+	bench_call_check(&point->calls[call], &point->pattern, b->rank, b->size,
+			 shift_of(point, call), found);
 	return 0;
 }
 
-static void say_wrong(const struct bench_point *point, unsigned call, const struct bench_found *found)
+static void say_wrong(const struct bench_point *point, unsigned call,
+		      const struct bench_found *found)
 {
 	const struct bench_backend *b = point->backend;
 	const struct bench_call *c = &point->calls[call];
 
-	fprintf(stderr, "rank %d: %s of %zu bytes%s, call %u of %u: %llu of %zu elements are wrong, the first is number %llu\n", b->rank, bench_case(c->kind)->name,
-		point->bytes, c->inplace ? " in place" : "", call + 1, point->batch, found->wrong, bench_call_received(c, b->size), found->first);
+	fprintf(stderr,
+		"rank %d: %s of %zu bytes%s, call %u of %u: %llu of %zu elements are wrong, the first is number %llu\n",
+		b->rank, bench_case(c->kind)->name, point->bytes, c->inplace ? " in place" : "",
+		call + 1, point->batch, found->wrong, bench_call_received(c, b->size),
+		found->first);
 }
 
 /* Each rank tells where it found the first of it. */
@@ -232,7 +238,9 @@ static void fill_device_result(const struct bench_point *point, struct bench_res
 
 	r->batch = point->batch;
 	r->copy = point->copy_rate * 1e-9;
-	r->least = b->device->shared ? bench_least_factor(r->kind, b->size, r->inplace) * (double)point->bytes : 0;
+	r->least = b->device->shared
+			   ? bench_least_factor(r->kind, b->size, r->inplace) * (double)point->bytes
+			   : 0;
 	r->of_copy = r->copy > 0 ? r->least / (r->stats.median * 1e3) / r->copy : 0;
 }
 

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 #define BENCH_MOST_BATCH 64
-#define BENCH_KEPT 64
+#define BENCH_KEPT	 64
 
 struct bench_point {
 	const struct bench_options *options;
@@ -23,9 +23,9 @@ struct bench_point {
 	struct bench_pattern pattern;
 	size_t bytes;
 	unsigned batch;
-	bool processor; /* samples are of the processor's time, not of the clock's */
-	uint64_t first;			   /* sample of the present visit */
-	uint64_t sample;		   /* the last that was prepared */
+	bool processor;	 /* samples are of the processor's time, not of the clock's */
+	uint64_t first;	 /* sample of the present visit */
+	uint64_t sample; /* the last that was prepared */
 	const char *transport, *algorithm; /* that the present visit used */
 	struct bench_call calls[BENCH_MOST_BATCH];
 	/* where memory is that of a device */

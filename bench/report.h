@@ -25,11 +25,12 @@ struct bench_result {
 	double wrong;	     /* elements on all ranks; negative: not verified */
 	/* where memory is that of a device; else NULL and 0 */
 	const struct bench_device *device;
-	unsigned batch;	 /* calls of a sample */
-	double enqueue;	 /* µs per call that the host takes to put it on the stream */
-	double copy;	 /* 10^9 bytes per second that copies read and write, together */
-	double least;	 /* bytes that the memory of all ranks has to deliver and to take; 0: not all share one */
-	double of_copy;	 /* least, as share of what copies move in the same time */
+	unsigned batch; /* calls of a sample */
+	double enqueue; /* µs per call that the host takes to put it on the stream */
+	double copy;	/* 10^9 bytes per second that copies read and write, together */
+	double least;	/* bytes that the memory of all ranks has to deliver and to take; 0: not
+			 * all share one */
+	double of_copy; /* least, as share of what copies move in the same time */
 };
 
 struct bench_report;

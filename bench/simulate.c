@@ -40,13 +40,16 @@ static int simulate_ranks(struct simulation *sim, enum bench_kind kind, size_t w
 
 	if (!row)
 		return -1;
-	*row = (struct bench_forecast){ .kind = kind, .wanted = wanted, .bytes = bytes, .ranks = ranks };
+	*row = (struct bench_forecast){
+		.kind = kind, .wanted = wanted, .bytes = bytes, .ranks = ranks
+	};
 	row->prediction.size = sizeof(row->prediction);
 	if (tutti_predict(&sim->cluster->figures, bench_case(kind)->name, ranks, (double)bytes,
 			  &row->prediction) != TUTTI_OK)
 		fprintf(stderr, "--simulate: %s\n", tutti_last_error(NULL));
 	else if (row->prediction.chosen < 0)
-		fprintf(stderr, "--simulate: no algorithm can do %s with %d ranks\n", bench_case(kind)->name, ranks);
+		fprintf(stderr, "--simulate: no algorithm can do %s with %d ranks\n",
+			bench_case(kind)->name, ranks);
 	else
 		return 0;
 	return -1;

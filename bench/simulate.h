@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-bench --simulate: what the library's costs say of a cluster that a file describes. No rank is started. */
+/* tutti-bench --simulate: what the library's costs say of a cluster that a file describes. No
+ * rank is started. */
 #ifndef BENCH_SIMULATE_H
 #define BENCH_SIMULATE_H
 

@@ -19,12 +19,15 @@
 #define RUNS  5 /* unless said */
 #define BYTES 8
 #define KIB   1024.0
-#define TAKER "TUTTI_BENCH_TAKER" /* the descriptor by which rank 0 hands its figures to bench_start_repeat() */
+#define TAKER                                                                                      \
+	"TUTTI_BENCH_TAKER" /* the descriptor by which rank 0 hands its figures to
+			     * bench_start_repeat() */
 
 /* What all ranks took together, in seconds and bytes; "most": of the rank with the most. */
 struct figures {
-	double slowest, joined; /* most, from a rank's own beginning to the end of all, and to that of the library's initialisation */
-	double all;		/* from the last rank's beginning to the last one's end */
+	double slowest, joined;	   /* most, from a rank's own beginning to the end of all, and to
+				    * that of the library's initialisation */
+	double all;		   /* from the last rank's beginning to the last one's end */
 	struct bench_memory grown; /* most; but `shared` is the sum of all ranks, the whole of it */
 	double wrong;
 	char version[32], transport[32], algorithm[32];
@@ -101,8 +104,14 @@ static int call_once(struct bench_backend *b, double *ended, struct how *how)
 	const float mine = (float)(b->rank + 1), sum = (float)b->size * (float)(b->size + 1) / 2;
 	const float in[2] = { mine, -mine };
 	float out[2] = { 0 };
-	const struct bench_call call = { .kind = BENCH_ALL_REDUCE, .send = in, .recv = out, .count = 2,
-					 .dtype = TUTTI_FLOAT32, .op = TUTTI_SUM, .root = -1, .last = true };
+	const struct bench_call call = { .kind = BENCH_ALL_REDUCE,
+					 .send = in,
+					 .recv = out,
+					 .count = 2,
+					 .dtype = TUTTI_FLOAT32,
+					 .op = TUTTI_SUM,
+					 .root = -1,
+					 .last = true };
 
 	if (b->run(b, &call) < 0)
 		return -1;
@@ -113,7 +122,8 @@ static int call_once(struct bench_backend *b, double *ended, struct how *how)
 }
 
 /* All ranks hold what they hold at the same time. */
-static int compare_memory(struct bench_backend *b, const struct bench_memory *before, struct figures *f)
+static int compare_memory(struct bench_backend *b, const struct bench_memory *before,
+			  struct figures *f)
 {
 	if (b->barrier(b) < 0)
 		return -1;
@@ -122,7 +132,8 @@ static int compare_memory(struct bench_backend *b, const struct bench_memory *be
 			  now.descriptors - before->descriptors };
 
 	f->grown.shared = now.shared;
-	if (b->barrier(b) < 0 || b->combine(b, most, 4, BENCH_MAX) < 0 || b->combine(b, &f->grown.shared, 1, BENCH_SUM) < 0)
+	if (b->barrier(b) < 0 || b->combine(b, most, 4, BENCH_MAX) < 0 ||
+	    b->combine(b, &f->grown.shared, 1, BENCH_SUM) < 0)
 		return -1;
 	f->grown.rss = most[0];
 	f->grown.pss = most[1];
@@ -131,7 +142,8 @@ static int compare_memory(struct bench_backend *b, const struct bench_memory *be
 	return 0;
 }
 
-static int compare_times(struct bench_backend *b, double begun, double joined, double ended, struct figures *f)
+static int compare_times(struct bench_backend *b, double begun, double joined, double ended,
+			 struct figures *f)
 {
 	double most[] = { ended - begun, joined - begun, begun, ended };
 
@@ -167,10 +179,12 @@ static int measure(const struct bench_start *start, struct bench_backend *b, str
 
 static json_t *stats_json(const struct bench_stats *stats)
 {
-	return json_pack("{sf sf sf sf}", "min", stats->min, "median", stats->median, "p99", stats->p99, "mean", stats->mean);
+	return json_pack("{sf sf sf sf}", "min", stats->min, "median", stats->median, "p99",
+			 stats->p99, "mean", stats->mean);
 }
 
-static struct bench_stats summarise(const struct figures *runs, size_t count, size_t member, double *scratch)
+static struct bench_stats summarise(const struct figures *runs, size_t count, size_t member,
+				    double *scratch)
 {
 	for (size_t i = 0; i < count; i++)
 		memcpy(&scratch[i], (const char *)&runs[i] + member, sizeof(*scratch));
@@ -238,7 +252,8 @@ static json_t *to_json(const struct shown *s)
 }
 
 /* 0, 1: a result was wrong, -1: said what failed. */
-static int show(const struct bench_options *o, const char *library, int ranks, const struct figures *runs, size_t count)
+static int show(const struct bench_options *o, const char *library, int ranks,
+		const struct figures *runs, size_t count)
 {
 	double *scratch = malloc(count * sizeof(*scratch));
 	struct bench_outputs outputs;
@@ -255,7 +270,8 @@ static int show(const struct bench_options *o, const char *library, int ranks, c
 		.slowest = summarise(runs, count, offsetof(struct figures, slowest), scratch),
 		.joined = summarise(runs, count, offsetof(struct figures, joined), scratch),
 		.all = summarise(runs, count, offsetof(struct figures, all), scratch),
-		.grown = { most(runs, count, offsetof(struct figures, grown.rss)), most(runs, count, offsetof(struct figures, grown.pss)),
+		.grown = { most(runs, count, offsetof(struct figures, grown.rss)),
+			   most(runs, count, offsetof(struct figures, grown.pss)),
 			   most(runs, count, offsetof(struct figures, grown.shared)),
 			   most(runs, count, offsetof(struct figures, grown.tables)),
 			   most(runs, count, offsetof(struct figures, grown.descriptors)) },
@@ -283,7 +299,8 @@ static int hand_over(int taker, const struct figures *f)
 	return -1;
 }
 
-int bench_start_end(const struct bench_start *start, struct bench_backend *backend, const struct bench_options *options)
+int bench_start_end(const struct bench_start *start, struct bench_backend *backend,
+		    const struct bench_options *options)
 {
 	const char *taker = getenv(TAKER);
 	struct figures f = { 0 };
@@ -292,12 +309,14 @@ int bench_start_end(const struct bench_start *start, struct bench_backend *backe
 		return -1;
 	if (backend->rank != 0)
 		return f.wrong > 0;
-	return taker ? hand_over(atoi(taker), &f) : show(options, backend->library, backend->size, &f, 1);
+	return taker ? hand_over(atoi(taker), &f)
+		     : show(options, backend->library, backend->size, &f, 1);
 }
 
 /* One run; its figures in *out. */
 static int run_once(const struct bench_options *options, char **argv,
-		    int (*once)(const struct bench_options *options, char **argv), struct figures *out)
+		    int (*once)(const struct bench_options *options, char **argv),
+		    struct figures *out)
 {
 	int ends[2], status = 1;
 	char number[16];
@@ -334,7 +353,8 @@ int bench_start_repeat(const struct bench_options *options, char **argv, const c
 	for (size_t i = 0; i < count && status == 0; i++)
 		status = run_once(options, argv, once, &runs[i]);
 	if (status == 0)
-		status = show(options, library, options->ranks > 0 ? options->ranks : 2, runs, count) != 0;
+		status = show(options, library, options->ranks > 0 ? options->ranks : 2, runs,
+			      count) != 0;
 	free(runs);
 	return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long ranks take until they work together: from before the library is initialised to the end of the first all-reduce, of
- * 8 bytes; and the memory that this takes. A process is initialised once, so every repetition has processes of its own. */
+/* How long ranks take until they work together: from before the library is initialised to the
+ * end of the first all-reduce, of 8 bytes; and the memory that this takes. A process is
+ * initialised once, so every repetition has processes of its own. */
 #ifndef BENCH_START_H
 #define BENCH_START_H
 
@@ -13,7 +14,8 @@ extern "C" {
 
 /* What a process holds. */
 struct bench_memory {
-	double rss, pss, shared; /* bytes; shared: its part of the memory that it shares with others */
+	double rss, pss, shared; /* bytes; shared: its part of the memory that it shares with
+				  * others */
 	double tables;		 /* bytes of page tables */
 	double descriptors;
 };
@@ -26,13 +28,15 @@ struct bench_start {
 
 struct bench_start bench_start_begin(void);
 
-/* The rest, once `backend` is there: the first all-reduce, verified, and what all ranks took. Rank 0 shows it, or hands it to the
- * parent in bench_start_repeat(). Collective; 0, 1: the result was wrong, -1: something failed, which was said. */
+/* The rest, once `backend` is there: the first all-reduce, verified, and what all ranks took.
+ * Rank 0 shows it, or hands it to the parent in bench_start_repeat(). Collective; 0, 1: the
+ * result was wrong, -1: something failed, which was said. */
 int bench_start_end(const struct bench_start *start, struct bench_backend *backend,
 		    const struct bench_options *options);
 
-/* Without a launcher: run `once`, which starts the ranks, waits for them and returns an exit status, as often as the options say,
- * and show what came of all together. Returns an exit status. */
+/* Without a launcher: run `once`, which starts the ranks, waits for them and returns an exit
+ * status, as often as the options say, and show what came of all together. Returns an exit
+ * status. */
 int bench_start_repeat(const struct bench_options *options, char **argv, const char *library,
 		       int (*once)(const struct bench_options *options, char **argv));
 

@@ -114,8 +114,8 @@ static size_t region_bytes(const struct bench_run *run, size_t *call)
 			continue;
 		for (size_t wanted = o->begin; wanted <= o->end; wanted *= (size_t)o->factor) {
 			const size_t bytes = bench_sweep_bytes(run, kind, wanted);
-			const size_t need =
-				bench_set_stride(bytes) * bench_point_batch(run->backend, kind, bytes);
+			const size_t need = bench_set_stride(bytes) *
+					    bench_point_batch(run->backend, kind, bytes);
 
 			most = need > most ? need : most;
 			*call = bytes > *call ? bytes : *call;
@@ -201,11 +201,13 @@ int bench_sweep(struct bench_backend *backend, const struct bench_options *optio
 		return -1;
 	}
 	if (options->cuda && !backend->device) {
-		fprintf(stderr, "-m cuda is for tutti, this program measures %s; use tutti-bench\n", backend->library);
+		fprintf(stderr, "-m cuda is for tutti, this program measures %s; use tutti-bench\n",
+			backend->library);
 		return -1;
 	}
 	if (options->kind == BENCH_INIT) {
-		fprintf(stderr, "%s cannot measure init; use tutti-bench or a program of bench/peers\n",
+		fprintf(stderr,
+			"%s cannot measure init; use tutti-bench or a program of bench/peers\n",
 			backend->library);
 		return -1;
 	}

@@ -14,7 +14,8 @@ int bench_tape_write(const struct bench_point *point)
 	if (!b->device->without)
 		return b->device->learn(b, &point->pattern);
 	bench_pattern_fill(&point->pattern, 0, 0, 0, point->buffers->host, count);
-	if (b->device->copy(b, point->buffers->tape, point->buffers->host, count * bench_type_size(call->dtype)) < 0)
+	if (b->device->copy(b, point->buffers->tape, point->buffers->host,
+			    count * bench_type_size(call->dtype)) < 0)
 		return -1;
 	return b->device->finish(b);
 }
@@ -28,17 +29,21 @@ int bench_tape_fill(const struct bench_point *point, unsigned call, uint64_t shi
 
 	if (!b->device->without)
 		return b->device->fill(b, (void *)c->send, place, count);
-	return b->device->copy(b, (void *)c->send, point->buffers->tape + place * size, count * size);
+	return b->device->copy(b, (void *)c->send, point->buffers->tape + place * size,
+			       count * size);
 }
 
-int bench_tape_check(const struct bench_point *point, unsigned call, uint64_t shift, struct bench_found *found)
+int bench_tape_check(const struct bench_point *point, unsigned call, uint64_t shift,
+		     struct bench_found *found)
 {
 	struct bench_backend *b = point->backend;
 	struct bench_call seen = point->calls[call];
 
 	if (!b->device->without)
 		return b->device->check(b, &seen, shift, found);
-	if (b->device->copy(b, point->buffers->host, seen.recv, bench_call_received(&seen, b->size) * bench_type_size(seen.dtype)) < 0 ||
+	if (b->device->copy(b, point->buffers->host, seen.recv,
+			    bench_call_received(&seen, b->size) * bench_type_size(seen.dtype)) <
+		    0 ||
 	    b->device->finish(b) < 0)
 		return -1;
 	seen.recv = point->buffers->host;
@@ -52,7 +57,8 @@ static int time_copies(const struct bench_point *point, double *seconds)
 	double taken[COPY_SAMPLES];
 
 	for (int i = -COPY_WARMUP; i < COPY_SAMPLES; i++)
-		if (b->device->time_copies(b, point->buffers->out, point->buffers->in, point->bytes, bench_set_stride(point->bytes), point->batch,
+		if (b->device->time_copies(b, point->buffers->out, point->buffers->in, point->bytes,
+					   bench_set_stride(point->bytes), point->batch,
 					   &taken[i < 0 ? 0 : i]) < 0)
 			return -1;
 	*seconds = bench_summarise(taken, COPY_SAMPLES).median * 1e-6 / point->batch;
@@ -67,7 +73,8 @@ int bench_tape_copy_rate(const struct bench_point *point, double *rate)
 	*rate = 0;
 	if (point->bytes == 0)
 		return 0;
-	if (b->barrier(b) < 0 || (b->rank == 0 && time_copies(point, &seconds) < 0) || b->combine(b, &seconds, 1, BENCH_MAX) < 0)
+	if (b->barrier(b) < 0 || (b->rank == 0 && time_copies(point, &seconds) < 0) ||
+	    b->combine(b, &seconds, 1, BENCH_MAX) < 0)
 		return -1;
 	*rate = seconds > 0 ? 2 * (double)point->bytes / seconds : 0;
 	return 0;

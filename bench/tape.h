@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A point whose memory is that of a device. It writes inputs and checks results itself; or, where it has nothing to do that with, inputs are copies of a
- * place of the tape, on which the sequence of inputs is repeated, and results are copied back and checked here. 0, or -1 having said why. */
+/* A point whose memory is that of a device. It writes inputs and checks results itself; or,
+ * where it has nothing to do that with, inputs are copies of a place of the tape, on which the
+ * sequence of inputs is repeated, and results are copied back and checked here. 0, or -1 having
+ * said why. */
 #ifndef BENCH_TAPE_H
 #define BENCH_TAPE_H
 
@@ -15,8 +17,10 @@ int bench_tape_write(const struct bench_point *point);
 /* Fill the input of call number `call` as in repetition `shift`, on the stream. */
 int bench_tape_fill(const struct bench_point *point, unsigned call, uint64_t shift);
 /* What is wrong with the call's result; `found` says nothing yet. */
-int bench_tape_check(const struct bench_point *point, unsigned call, uint64_t shift, struct bench_found *found);
-/* Bytes per second, those read and those written, that one rank's copies of the point's size move while the others do nothing. Collective. */
+int bench_tape_check(const struct bench_point *point, unsigned call, uint64_t shift,
+		     struct bench_found *found);
+/* Bytes per second, those read and those written, that one rank's copies of the point's size
+ * move while the others do nothing. Collective. */
 int bench_tape_copy_rate(const struct bench_point *point, double *rate);
 
 #ifdef __cplusplus

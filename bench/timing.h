@@ -25,8 +25,10 @@ struct bench_work {
 	int (*run)(void *context, unsigned call);	 /* call 0 … batch-1 of the sample */
 	/* after the last sample, before ranks compare durations */
 	void (*finish)(void *context);
-	bool processor; /* take the time of the processor that all threads of a rank use, not the clock's */
-	/* make all calls of the sample, in so many seconds by a clock of its own; NULL: run() each by that of the host */
+	bool processor; /* take the time of the processor that all threads of a rank use, not the
+			 * clock's */
+	/* make all calls of the sample, in so many seconds by a clock of its own; NULL: run()
+	 * each by that of the host */
 	int (*chain)(void *context, double *seconds);
 };
 

@@ -54,12 +54,16 @@ static int run(struct bench_backend *backend, const struct bench_call *call)
 {
 	const struct bench_tutti *tutti = tutti_of(backend);
 
-	return said(backend, tutti->comm, call->kind == BENCH_BANDWIDTH ? run_window(backend, call) : bench_call_on_host(tutti, call, NULL));
+	return said(backend, tutti->comm,
+		    call->kind == BENCH_BANDWIDTH ? run_window(backend, call)
+						  : bench_call_on_host(tutti, call, NULL));
 }
 
-int bench_tutti_start(struct bench_backend *backend, const struct bench_call *call, tutti_request_t *request)
+int bench_tutti_start(struct bench_backend *backend, const struct bench_call *call,
+		      tutti_request_t *request)
 {
-	return said(backend, tutti_of(backend)->comm, bench_call_on_host(tutti_of(backend), call, request));
+	return said(backend, tutti_of(backend)->comm,
+		    bench_call_on_host(tutti_of(backend), call, request));
 }
 
 int bench_tutti_wait(struct bench_backend *backend, tutti_request_t *request)

@@ -26,10 +26,12 @@ int bench_tutti_init(struct bench_tutti *tutti, const struct bench_options *opti
 int bench_tutti_join(struct bench_tutti *tutti, const struct bench_tutti *first,
 		     const struct bench_options *options, const char *algorithm);
 /* A collective that does not block, and its end. */
-int bench_tutti_start(struct bench_backend *backend, const struct bench_call *call, tutti_request_t *request);
+int bench_tutti_start(struct bench_backend *backend, const struct bench_call *call,
+		      tutti_request_t *request);
 int bench_tutti_wait(struct bench_backend *backend, tutti_request_t *request);
 /* describe() of messages. */
-void bench_tutti_describe_pair(struct bench_backend *backend, const char **transport, const char **algorithm);
+void bench_tutti_describe_pair(struct bench_backend *backend, const char **transport,
+			       const char **algorithm);
 void bench_tutti_fini(struct bench_tutti *tutti);
 
 #endif

@@ -76,7 +76,8 @@ int bench_op_find(const char *name)
 
 struct bench_format bench_type_format(tutti_dtype_t dtype)
 {
-	return (struct bench_format){ (uint32_t)types[dtype].size, types[dtype].exponent, types[dtype].mantissa, 0 };
+	return (struct bench_format){ (uint32_t)types[dtype].size, types[dtype].exponent,
+				      types[dtype].mantissa, 0 };
 }
 
 uint64_t bench_type_exact(tutti_dtype_t dtype)

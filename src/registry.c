@@ -15,7 +15,8 @@
 #include "shm.h"
 #include "tcp.h"
 
-/* Of those that cost the same the first is taken: reductions on arrival come before those out of scratch. */
+/* Of those that cost the same the first is taken: reductions on arrival come before those out of
+ * scratch. */
 const struct tt_algorithm *const tt_algorithms[] = {
 	&tt_algorithm_board,
 	&tt_algorithm_direct,

@@ -23,6 +23,7 @@ struct matrix {
 };
 
 /* The m × n matrix `c` = a × b + `keep` × c, of which `a` has k columns. */
-tutti_result_t cublas_multiply(cublas_t cublas, size_t m, size_t n, size_t k, struct matrix a, struct matrix b, double keep, double *c, struct why *why);
+tutti_result_t cublas_multiply(cublas_t cublas, size_t m, size_t n, size_t k, struct matrix a,
+			       struct matrix b, double keep, double *c, struct why *why);
 
 #endif

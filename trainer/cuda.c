@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns a rank's part of each step on a GPU. Weights, velocity, gradients and all of the data lie in its memory; to the host come only an epoch's state and the
- * sums of a validation.
+/* Owns a rank's part of each step on a GPU. Weights, velocity, gradients and all of the data lie
+ * in its memory; to the host come only an epoch's state and the sums of a validation.
  *
- * There are two streams. The model's own does the passes and updates; the other one the all-reduces, each of which begins when the backward pass has finished its bucket,
- * and ends before the bucket's update. The host puts a step on them in one go, and is at most TURNS steps ahead of the GPU.
+ * There are two streams. The model's own does the passes and updates; the other one the
+ * all-reduces, each of which begins when the backward pass has finished its bucket, and ends
+ * before the bucket's update. The host puts a step on them in one go, and is at most TURNS steps
+ * ahead of the GPU.
  *
- * The GPU has one copy of the state: a step that fails leaves nothing to go on from. The host has the one of the last fetch(), which is what ranks that
- * are left go on from when another is lost. */
+ * The GPU has one copy of the state: a step that fails leaves nothing to go on from. The host
+ * has the one of the last fetch(), which is what ranks that are left go on from when another is
+ * lost. */
 #include <stdlib.h>
 
 #include "cuda_model.h"
@@ -18,13 +21,14 @@ enum { TURNS = 2 };
 struct turn {
 	bool used;
 	gpu_event_t end;
-	gpu_event_t before[MODEL_LAYERS_MAX], after[MODEL_LAYERS_MAX]; /* each bucket's wait for its sum */
+	gpu_event_t before[MODEL_LAYERS_MAX],
+		after[MODEL_LAYERS_MAX]; /* each bucket's wait for its sum */
 };
 
 struct cuda {
 	int device;
 	struct cuda_model model;
-	gpu_stream_t sums;					      /* the all-reduces */
+	gpu_stream_t sums;					       /* the all-reduces */
 	gpu_event_t ready[MODEL_LAYERS_MAX], summed[MODEL_LAYERS_MAX]; /* of each bucket */
 	struct turn turns[TURNS];
 	size_t fetched; /* steps that the host's state has seen */
@@ -42,11 +46,14 @@ static tutti_result_t gpu_failed(const char *what, struct why *why)
 static tutti_result_t choose_gpu(struct cuda *cuda, const struct team *team, struct why *why)
 {
 	if (!gpu_open())
-		return why_set(why, TUTTI_ERR_UNSUPPORTED, "--device cuda: CUDA's driver cannot be used: %s", gpu_error());
+		return why_set(why, TUTTI_ERR_UNSUPPORTED,
+			       "--device cuda: CUDA's driver cannot be used: %s", gpu_error());
 	const int count = gpu_count(), local = tutti_comm_local_rank(team->comm);
 
 	if (count == 0)
-		return why_set(why, TUTTI_ERR_UNSUPPORTED, "--device cuda: CUDA shows this process no GPU, expected at least one; is CUDA_VISIBLE_DEVICES right?");
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"--device cuda: CUDA shows this process no GPU, expected at least one; is CUDA_VISIBLE_DEVICES right?");
 	cuda->device = (local < 0 ? 0 : local) % count;
 	return gpu_enter(cuda->device) ? TUTTI_OK : gpu_failed("begin", why);
 }
@@ -66,7 +73,8 @@ static tutti_result_t make_events(struct cuda *cuda, unsigned buckets, struct wh
 	for (unsigned i = 0; i < buckets && made; i++) {
 		made = make_event(&cuda->ready[i]) && make_event(&cuda->summed[i]);
 		for (int turn = 0; turn < TURNS && made; turn++)
-			made = make_event(&cuda->turns[turn].before[i]) && make_event(&cuda->turns[turn].after[i]);
+			made = make_event(&cuda->turns[turn].before[i]) &&
+			       make_event(&cuda->turns[turn].after[i]);
 	}
 	for (int turn = 0; turn < TURNS && made; turn++)
 		made = make_event(&cuda->turns[turn].end);
@@ -76,10 +84,12 @@ static tutti_result_t make_events(struct cuda *cuda, unsigned buckets, struct wh
 static tutti_result_t cuda_renew_gradients(struct training *t, struct why *why)
 {
 	void *gradients;
-	const tutti_result_t result = tutti_cuda_mem_alloc((t->model.parameters + SUMS_NUMBERS) * sizeof(double), &gradients);
+	const tutti_result_t result = tutti_cuda_mem_alloc(
+		(t->model.parameters + SUMS_NUMBERS) * sizeof(double), &gradients);
 
 	if (result != TUTTI_OK)
-		return why_set(why, result, "no memory of the GPU for the gradients: %s", tutti_last_error(NULL));
+		return why_set(why, result, "no memory of the GPU for the gradients: %s",
+			       tutti_last_error(NULL));
 	t->cuda->model.gradients = gradients;
 	return TUTTI_OK;
 }
@@ -136,7 +146,9 @@ static tutti_result_t cuda_begin(struct training *t, struct why *why)
 	tutti_result_t result = team_bind_gpu(t->team, t->cuda->device, why);
 
 	if (result == TUTTI_OK)
-		result = team_share_gpu_memory(t->team, m->gradients, (t->model.parameters + SUMS_NUMBERS) * sizeof(double), why);
+		result = team_share_gpu_memory(
+			t->team, m->gradients,
+			(t->model.parameters + SUMS_NUMBERS) * sizeof(double), why);
 	if (result != TUTTI_OK)
 		return result;
 	cuda_model_copy(m, m->state, t->state.now, state_count(&t->state) * sizeof(double));
@@ -148,8 +160,10 @@ static tutti_result_t cuda_begin(struct training *t, struct why *why)
 
 /* ---- a step */
 
-/* Wait for the step that had the turn, and count how long the GPU's own work stood still for its sums. */
-static tutti_result_t end_turn(struct turn *turn, unsigned buckets, struct team *team, struct why *why)
+/* Wait for the step that had the turn, and count how long the GPU's own work stood still for its
+ * sums. */
+static tutti_result_t end_turn(struct turn *turn, unsigned buckets, struct team *team,
+			       struct why *why)
 {
 	if (!turn->used)
 		return TUTTI_OK;
@@ -166,7 +180,8 @@ static tutti_result_t end_turn(struct turn *turn, unsigned buckets, struct team 
 	return TUTTI_OK;
 }
 
-/* The gradients of `layer` are on their way to being there: behind them comes the all-reduce of its bucket if that is complete. */
+/* The gradients of `layer` are on their way to being there: behind them comes the all-reduce of
+ * its bucket if that is complete. */
 static tutti_result_t layer_ready(struct training *t, unsigned layer, struct why *why)
 {
 	struct cuda *cuda = t->cuda;
@@ -177,12 +192,17 @@ static tutti_result_t layer_ready(struct training *t, unsigned layer, struct why
 
 		if (bucket->last_layer != layer)
 			continue;
-		if (!gpu_record(cuda->ready[i], cuda->model.stream) || !gpu_follow(cuda->sums, cuda->ready[i]))
+		if (!gpu_record(cuda->ready[i], cuda->model.stream) ||
+		    !gpu_follow(cuda->sums, cuda->ready[i]))
 			return gpu_failed("order two streams", why);
-		result = team_sum_on_gpu(t->team, cuda->model.gradients + bucket->first, bucket->count + (layer == 0 ? t->buckets.tail : 0), cuda->sums, why);
+		result = team_sum_on_gpu(t->team, cuda->model.gradients + bucket->first,
+					 bucket->count + (layer == 0 ? t->buckets.tail : 0),
+					 cuda->sums, why);
 		if (result != TUTTI_OK)
 			return result;
-		return gpu_record(cuda->summed[i], cuda->sums) ? TUTTI_OK : gpu_failed("order two streams", why);
+		return gpu_record(cuda->summed[i], cuda->sums)
+			       ? TUTTI_OK
+			       : gpu_failed("order two streams", why);
 	}
 	return TUTTI_OK;
 }
@@ -196,9 +216,11 @@ static tutti_result_t update(struct training *t, struct turn *turn, double rate,
 	for (unsigned i = 0; i < t->buckets.count; i++) {
 		const struct bucket *b = &t->buckets.bucket[i];
 
-		if (!gpu_record(turn->before[i], stream) || !gpu_follow(stream, cuda->summed[i]) || !gpu_record(turn->after[i], stream))
+		if (!gpu_record(turn->before[i], stream) || !gpu_follow(stream, cuda->summed[i]) ||
+		    !gpu_record(turn->after[i], stream))
 			return gpu_failed("order two streams", why);
-		cuda_model_update(&cuda->model, b->first, b->count, rate, t->options->momentum, t->options->weight_decay);
+		cuda_model_update(&cuda->model, b->first, b->count, rate, t->options->momentum,
+				  t->options->weight_decay);
 	}
 	return TUTTI_OK;
 }
@@ -237,7 +259,8 @@ static tutti_result_t pass(struct training *t, size_t place, size_t count, struc
 	return TUTTI_OK;
 }
 
-static tutti_result_t cuda_step(struct training *t, size_t place, size_t count, int first, struct why *why)
+static tutti_result_t cuda_step(struct training *t, size_t place, size_t count, int first,
+				struct why *why)
 {
 	struct cuda *cuda = t->cuda;
 	struct turn *turn = &cuda->turns[t->state.step % TURNS];
@@ -262,7 +285,8 @@ static tutti_result_t cuda_step(struct training *t, size_t place, size_t count, 
 
 /* ---- what comes back */
 
-/* What streams did after a fault of the communicator is undefined: it is asked when they are done. */
+/* What streams did after a fault of the communicator is undefined: it is asked when they are
+ * done. */
 static tutti_result_t cuda_fetch(struct training *t, struct why *why)
 {
 	struct cuda *cuda = t->cuda;
@@ -295,7 +319,8 @@ static tutti_result_t cuda_validate(struct training *t, struct sums *sums, struc
 	size_t done = 0;
 
 	do { /* also without a sample */
-		const size_t left = mine.count - done, count = left < t->model.rows_max ? left : t->model.rows_max;
+		const size_t left = mine.count - done,
+			     count = left < t->model.rows_max ? left : t->model.rows_max;
 
 		cuda_model_gather(m, &t->data, m->test + mine.first + done, count);
 		cuda_model_forward(m, count);

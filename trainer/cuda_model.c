@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the model's memory on the GPU. What needs a sum over samples (biases, losses) is a product with a vector of ones, so that it is cuBLAS's. */
+/* Owns the model's memory on the GPU. What needs a sum over samples (biases, losses) is a
+ * product with a vector of ones, so that it is cuBLAS's. */
 #include "cuda_model.h"
 
 #include <stdlib.h>
@@ -12,8 +13,10 @@
 #define LINE	   256 /* bytes: where arrays begin */
 
 static const char *const names[KERNELS] = {
-	[KERNEL_GATHER] = "train_gather", [KERNEL_BIAS] = "train_bias",	    [KERNEL_RELU] = "train_relu",   [KERNEL_CLOSE] = "train_close",
-	[KERNEL_LOSS] = "train_loss",	  [KERNEL_UPDATE] = "train_update", [KERNEL_COUNT] = "train_count",
+	[KERNEL_GATHER] = "train_gather", [KERNEL_BIAS] = "train_bias",
+	[KERNEL_RELU] = "train_relu",	  [KERNEL_CLOSE] = "train_close",
+	[KERNEL_LOSS] = "train_loss",	  [KERNEL_UPDATE] = "train_update",
+	[KERNEL_COUNT] = "train_count",
 };
 
 /* ---- the first failure is kept */
@@ -30,13 +33,17 @@ static void run(struct cuda_model *m, enum cuda_kernel kernel, size_t count, voi
 	const size_t blocks = (count + THREADS - 1) / THREADS;
 
 	if (m->result == TUTTI_OK && count > 0)
-		keep(m, gpu_run(m->kernel[kernel], (unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX), THREADS, arguments, m->stream));
+		keep(m, gpu_run(m->kernel[kernel],
+				(unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX), THREADS,
+				arguments, m->stream));
 }
 
-static void multiply(struct cuda_model *m, size_t rows, size_t columns, size_t terms, struct matrix a, struct matrix b, double keep_c, double *c)
+static void multiply(struct cuda_model *m, size_t rows, size_t columns, size_t terms,
+		     struct matrix a, struct matrix b, double keep_c, double *c)
 {
 	if (m->result == TUTTI_OK)
-		m->result = cublas_multiply(m->cublas, rows, columns, terms, a, b, keep_c, c, &m->why);
+		m->result =
+			cublas_multiply(m->cublas, rows, columns, terms, a, b, keep_c, c, &m->why);
 }
 
 void cuda_model_copy(struct cuda_model *m, void *to, const void *from, size_t bytes)
@@ -86,7 +93,8 @@ static size_t lay_out(struct cuda_model *m, const struct data *data, const struc
 	return used;
 }
 
-static tutti_result_t fill(struct cuda_model *m, const struct data *data, const struct split *split, struct why *why)
+static tutti_result_t fill(struct cuda_model *m, const struct data *data, const struct split *split,
+			   struct why *why)
 {
 	const size_t rows = m->layout.rows_max;
 	double *ones = malloc(rows * sizeof(*ones));
@@ -105,16 +113,18 @@ static tutti_result_t fill(struct cuda_model *m, const struct data *data, const 
 	return m->result;
 }
 
-static tutti_result_t take_memory(struct cuda_model *m, const struct data *data, const struct split *split, struct why *why)
+static tutti_result_t take_memory(struct cuda_model *m, const struct data *data,
+				  const struct split *split, struct why *why)
 {
 	const size_t bytes = lay_out(m, data, split);
 
 	m->memory = gpu_alloc(bytes);
 	if (!m->memory)
-		return why_set(why, TUTTI_ERR_NO_MEMORY,
-			       "--device cuda: the GPU has no %zu bytes for the model, %zu samples at a time and all %zu of the data: %s; use a smaller --hidden or "
-			       "--batch, or less data",
-			       bytes, m->layout.rows_max, data->rows, gpu_error());
+		return why_set(
+			why, TUTTI_ERR_NO_MEMORY,
+			"--device cuda: the GPU has no %zu bytes for the model, %zu samples at a time and all %zu of the data: %s; use a smaller --hidden or "
+			"--batch, or less data",
+			bytes, m->layout.rows_max, data->rows, gpu_error());
 	lay_out(m, data, split);
 	return fill(m, data, split, why);
 }
@@ -126,19 +136,25 @@ static tutti_result_t find_kernels(struct cuda_model *m, struct why *why)
 	for (int i = 0; i < KERNELS && result == TUTTI_OK; i++) {
 		m->kernel[i] = gpu_kernel(m->module, names[i]);
 		if (!m->kernel[i])
-			return why_set(why, TUTTI_ERR_UNSUPPORTED, "--device cuda: the kernels are not those of this tutti-train's trainer/kernels.cu: %s", gpu_error());
+			return why_set(
+				why, TUTTI_ERR_UNSUPPORTED,
+				"--device cuda: the kernels are not those of this tutti-train's trainer/kernels.cu: %s",
+				gpu_error());
 	}
 	return result;
 }
 
-tutti_result_t cuda_model_create(const struct model *layout, const struct data *data, const struct split *split, struct cuda_model *out, struct why *why)
+tutti_result_t cuda_model_create(const struct model *layout, const struct data *data,
+				 const struct split *split, struct cuda_model *out, struct why *why)
 {
 	struct cuda_model m = { .layout = *layout };
 	tutti_result_t result = find_kernels(&m, why);
 
 	if (result == TUTTI_OK) {
 		m.stream = gpu_stream();
-		result = m.stream ? TUTTI_OK : why_set(why, TUTTI_ERR_SYSTEM, "--device cuda: no stream can be had: %s", gpu_error());
+		result = m.stream ? TUTTI_OK
+				  : why_set(why, TUTTI_ERR_SYSTEM,
+					    "--device cuda: no stream can be had: %s", gpu_error());
 	}
 	if (result == TUTTI_OK)
 		result = cublas_create(m.stream, &m.cublas, why);
@@ -166,11 +182,13 @@ void cuda_model_finish(struct cuda_model *m)
 
 /* ---- the passes, as in model.c */
 
-void cuda_model_gather(struct cuda_model *m, const struct data *data, const uint32_t *rows, size_t count)
+void cuda_model_gather(struct cuda_model *m, const struct data *data, const uint32_t *rows,
+		       size_t count)
 {
 	size_t features = data->features;
 
-	run(m, KERNEL_GATHER, count * features, (void *[]){ &m->data_x, &m->data_y, &rows, &count, &features, &m->x, &m->y });
+	run(m, KERNEL_GATHER, count * features,
+	    (void *[]){ &m->data_x, &m->data_y, &rows, &count, &features, &m->x, &m->y });
 }
 
 static struct matrix of(const double *numbers, size_t width)
@@ -196,13 +214,15 @@ void cuda_model_forward(struct cuda_model *m, size_t rows)
 		size_t out = layer->out, count = rows * out;
 
 		run(m, KERNEL_BIAS, count, (void *[]){ &b, &rows, &out, &m->output[l] });
-		multiply(m, rows, out, layer->in, of(layer_input(m, l), layer->in), transpose_of(w, layer->in), 1, m->output[l]);
+		multiply(m, rows, out, layer->in, of(layer_input(m, l), layer->in),
+			 transpose_of(w, layer->in), 1, m->output[l]);
 		if (l < m->layout.layers - 1)
 			run(m, KERNEL_RELU, count, (void *[]){ &m->output[l], &count });
 	}
 }
 
-void cuda_model_loss(struct cuda_model *m, size_t rows, double scale, double keep_sums, double *sums)
+void cuda_model_loss(struct cuda_model *m, size_t rows, double scale, double keep_sums,
+		     double *sums)
 {
 	const unsigned last = m->layout.layers - 1;
 	size_t classes = m->layout.layer[last].out, width = m->layout.rows_max;
@@ -212,7 +232,9 @@ void cuda_model_loss(struct cuda_model *m, size_t rows, double scale, double kee
 			clear(m, sums, SUMS_NUMBERS);
 		return;
 	}
-	run(m, KERNEL_LOSS, rows, (void *[]){ &m->output[last], &m->y, &rows, &classes, &scale, &m->delta[last], &m->terms, &width });
+	run(m, KERNEL_LOSS, rows,
+	    (void *[]){ &m->output[last], &m->y, &rows, &classes, &scale, &m->delta[last],
+			&m->terms, &width });
 	multiply(m, SUMS_NUMBERS, 1, rows, of(m->terms, width), of(m->ones, 1), keep_sums, sums);
 }
 
@@ -222,7 +244,8 @@ static void backward_input(struct cuda_model *m, unsigned l, size_t rows)
 	const struct layer *layer = &m->layout.layer[l];
 	size_t count = rows * layer->in;
 
-	multiply(m, rows, layer->in, layer->out, of(m->delta[l], layer->out), of(m->state + layer->offset, layer->in), 0, m->delta[l - 1]);
+	multiply(m, rows, layer->in, layer->out, of(m->delta[l], layer->out),
+		 of(m->state + layer->offset, layer->in), 0, m->delta[l - 1]);
 	run(m, KERNEL_CLOSE, count, (void *[]){ &m->output[l - 1], &count, &m->delta[l - 1] });
 }
 
@@ -235,22 +258,28 @@ void cuda_model_backward(struct cuda_model *m, unsigned l, size_t rows)
 		clear(m, dw, layer->count);
 		return;
 	}
-	multiply(m, layer->out, layer->in, rows, transpose_of(m->delta[l], layer->out), of(layer_input(m, l), layer->in), 0, dw);
-	multiply(m, layer->out, 1, rows, transpose_of(m->delta[l], layer->out), of(m->ones, 1), 0, db);
+	multiply(m, layer->out, layer->in, rows, transpose_of(m->delta[l], layer->out),
+		 of(layer_input(m, l), layer->in), 0, dw);
+	multiply(m, layer->out, 1, rows, transpose_of(m->delta[l], layer->out), of(m->ones, 1), 0,
+		 db);
 	if (l > 0)
 		backward_input(m, l, rows);
 }
 
-void cuda_model_update(struct cuda_model *m, size_t first, size_t count, double rate, double momentum, double decay)
+void cuda_model_update(struct cuda_model *m, size_t first, size_t count, double rate,
+		       double momentum, double decay)
 {
-	double *weights = m->state + first, *velocity = weights + m->layout.parameters, *gradients = m->gradients + first;
+	double *weights = m->state + first, *velocity = weights + m->layout.parameters,
+	       *gradients = m->gradients + first;
 
-	run(m, KERNEL_UPDATE, count, (void *[]){ &weights, &velocity, &gradients, &count, &rate, &momentum, &decay });
+	run(m, KERNEL_UPDATE, count,
+	    (void *[]){ &weights, &velocity, &gradients, &count, &rate, &momentum, &decay });
 }
 
 void cuda_model_count(struct cuda_model *m, int first)
 {
-	double *sums = m->state + 2 * m->layout.parameters, *more = m->gradients + m->layout.parameters;
+	double *sums = m->state + 2 * m->layout.parameters,
+	       *more = m->gradients + m->layout.parameters;
 	uint32_t anew = first != 0;
 	size_t count = SUMS_NUMBERS;
 

@@ -36,8 +36,9 @@ uint64_t data_hash(const struct data *data);
 
 /* ---- what data_read() is made of, each on memory, for the tests as well */
 
-/* A whole file, uncompressed; `bytes` is followed by a NUL that `length` does not count. One of more than `most` bytes is refused
- * once so many are read: a few of gzip's can stand for any number. */
+/* A whole file, uncompressed; `bytes` is followed by a NUL that `length` does not count. One of
+ * more than `most` bytes is refused once so many are read: a few of gzip's can stand for any
+ * number. */
 struct input {
 	const char *path; /* for messages */
 	char *bytes;

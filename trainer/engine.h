@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the numbers of a training are computed, and by whom gradients are summed: the processor (host.c), or a GPU (cuda.c). What happens in which order is
- * train.c's alone. */
+/* Where the numbers of a training are computed, and by whom gradients are summed: the processor
+ * (host.c), or a GPU (cuda.c). What happens in which order is train.c's alone. */
 #ifndef TRAIN_ENGINE_H
 #define TRAIN_ENGINE_H
 
@@ -8,24 +8,29 @@
 
 struct training;
 
-/* Of the training it uses data, split, order, model (the layout), buckets and team, which it does not change but for the team's account of time and bytes,
- * and the state, as is said here. */
+/* Of the training it uses data, split, order, model (the layout), buckets and team, which it
+ * does not change but for the team's account of time and bytes, and the state, as is said here. */
 struct engine {
 	const char *name;
 	/* Memory, and whatever else has to be there before ranks meet. Touches no other rank. */
 	tutti_result_t (*create)(struct training *training, struct why *why);
-	/* Collective, before the first step, and again when ranks were lost: training->state is what the next step starts from. */
+	/* Collective, before the first step, and again when ranks were lost: training->state is
+	 * what the next step starts from. */
 	tutti_result_t (*begin)(struct training *training, struct why *why);
-	/* The next step, of the global batch of `count` samples that are named from order[place] on, of which this rank takes its slice. On return
-	 * state.step counts it; it may still be under way. `first`: of the epoch. */
-	tutti_result_t (*step)(struct training *training, size_t place, size_t count, int first, struct why *why);
+	/* The next step, of the global batch of `count` samples that are named from order[place]
+	 * on, of which this rank takes its slice. On return state.step counts it; it may still
+	 * be under way. `first`: of the epoch. */
+	tutti_result_t (*step)(struct training *training, size_t place, size_t count, int first,
+			       struct why *why);
 	/* All steps are done on return, and training->state holds what they led to. */
 	tutti_result_t (*fetch)(struct training *training, struct why *why);
 	/* Loss and hits of this rank's slice of the validation samples, with what fetch() gave. */
 	tutti_result_t (*validate)(struct training *training, struct sums *sums, struct why *why);
-	/* After a failure: nothing is under way on return, and training->state is complete, of the steps that it counts. */
+	/* After a failure: nothing is under way on return, and training->state is complete, of
+	 * the steps that it counts. */
 	void (*drain)(struct training *training);
-	/* Leave the memory of the gradients as it is, and take new: a lost rank may still write into it. */
+	/* Leave the memory of the gradients as it is, and take new: a lost rank may still write
+	 * into it. */
 	tutti_result_t (*renew_gradients)(struct training *training, struct why *why);
 	/* Also of what create() left half done. */
 	void (*finish)(struct training *training);

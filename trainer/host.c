@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns a rank's part of each step on the processor: the samples at hand, and the gradients, which begin their way to the other ranks while the backward pass
- * goes on. */
+/* Owns a rank's part of each step on the processor: the samples at hand, and the gradients,
+ * which begin their way to the other ranks while the backward pass goes on. */
 #include <stdlib.h>
 #include <string.h>
 

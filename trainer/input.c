@@ -51,10 +51,11 @@ static tutti_result_t check_end(gzFile file, const struct input *input, int got,
 
 static tutti_result_t refuse_length(const char *path, size_t most, struct why *why)
 {
-	return why_set(why, TUTTI_ERR_INVALID,
-		       "%s: found more than %zu bytes of content, expected at most as many; if the file is what it should be and memory allows, "
-		       "raise --data-limit",
-		       path, most);
+	return why_set(
+		why, TUTTI_ERR_INVALID,
+		"%s: found more than %zu bytes of content, expected at most as many; if the file is what it should be and memory allows, "
+		"raise --data-limit",
+		path, most);
 }
 
 static tutti_result_t read_all(gzFile file, size_t most, struct input *input, struct why *why)
@@ -71,7 +72,8 @@ static tutti_result_t read_all(gzFile file, size_t most, struct input *input, st
 		}
 		const size_t left = room - input->length - 1;
 
-		got = gzread(file, input->bytes + input->length, left < READ_MAX ? (unsigned)left : READ_MAX);
+		got = gzread(file, input->bytes + input->length,
+			     left < READ_MAX ? (unsigned)left : READ_MAX);
 		if (got > 0)
 			input->length += (size_t)got;
 		if (input->length > most)
@@ -81,18 +83,22 @@ static tutti_result_t read_all(gzFile file, size_t most, struct input *input, st
 	return check_end(file, input, got, why);
 }
 
-/* A directory would only fail later, and less clearly, and a pipe not at all: opening one does not wait for its other end here. */
+/* A directory would only fail later, and less clearly, and a pipe not at all: opening one does
+ * not wait for its other end here. */
 static tutti_result_t open_regular(const char *path, int *fd, struct why *why)
 {
 	struct stat status;
 
 	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (*fd < 0)
-		return why_set(why, TUTTI_ERR_SYSTEM, "%s: cannot be read: %s; give a CSV or IDX file", path, strerror(errno));
+		return why_set(why, TUTTI_ERR_SYSTEM,
+			       "%s: cannot be read: %s; give a CSV or IDX file", path,
+			       strerror(errno));
 	if (fstat(*fd, &status) == 0 && S_ISREG(status.st_mode))
 		return TUTTI_OK;
 	close(*fd);
-	return why_set(why, TUTTI_ERR_INVALID, "%s: is not a regular file; give a CSV or IDX file", path);
+	return why_set(why, TUTTI_ERR_INVALID, "%s: is not a regular file; give a CSV or IDX file",
+		       path);
 }
 
 tutti_result_t input_read(const char *path, size_t most, struct input *out, struct why *why)

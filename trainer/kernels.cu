@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what the training does on a GPU beside products of matrices, which are cuBLAS's: the loops of model.c, sgd.c and batches.c. Names begin with train_.
+/* Owns what the training does on a GPU beside products of matrices, which are cuBLAS's: the
+ * loops of model.c, sgd.c and batches.c. Names begin with train_.
  *
- * A thread does whole numbers, or whole rows, and none waits for another, so nothing depends on how many there are. Numbers come in the same order as
- * on the host, with products and sums rounded one by one (-fmad=false). The tests compile this as C++, too. */
+ * A thread does whole numbers, or whole rows, and none waits for another, so nothing depends on
+ * how many there are. Numbers come in the same order as on the host, with products and sums
+ * rounded one by one (-fmad=false). The tests compile this as C++, too. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,11 +12,14 @@
 #define KERNEL extern "C" __global__ void
 
 /* The loop over `i` below `count`, shared by all threads. */
-#define EACH(i, count) \
-	size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (size_t)gridDim.x * blockDim.x
+#define EACH(i, count)                                                                             \
+	size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;                                  \
+	i < (count);                                                                               \
+	i += (size_t)gridDim.x * blockDim.x
 
 /* The samples named by `rows` next to each other. */
-KERNEL train_gather(const float *data_x, const uint32_t *data_y, const uint32_t *rows, size_t count, size_t features, double *x, uint32_t *y)
+KERNEL train_gather(const float *data_x, const uint32_t *data_y, const uint32_t *rows, size_t count,
+		    size_t features, double *x, uint32_t *y)
 {
 	for (EACH(i, count * features)) {
 		const size_t row = rows[i / features], feature = i % features;
@@ -46,8 +51,10 @@ KERNEL train_close(const double *output, size_t count, double *delta)
 			delta[i] = 0;
 }
 
-/* Softmax of a row of logits into `delta`, less 1 at the label, times `scale`. `terms` are three rows: the losses, the hits, ones. */
-KERNEL train_loss(const double *logits, const uint32_t *y, size_t rows, size_t classes, double scale, double *delta, double *terms, size_t terms_width)
+/* Softmax of a row of logits into `delta`, less 1 at the label, times `scale`. `terms` are three
+ * rows: the losses, the hits, ones. */
+KERNEL train_loss(const double *logits, const uint32_t *y, size_t rows, size_t classes,
+		  double scale, double *delta, double *terms, size_t terms_width)
 {
 	for (EACH(i, rows)) {
 		const double *z = logits + i * classes;
@@ -71,7 +78,8 @@ KERNEL train_loss(const double *logits, const uint32_t *y, size_t rows, size_t c
 	}
 }
 
-KERNEL train_update(double *weights, double *velocity, const double *gradients, size_t count, double rate, double momentum, double decay)
+KERNEL train_update(double *weights, double *velocity, const double *gradients, size_t count,
+		    double rate, double momentum, double decay)
 {
 	for (EACH(i, count)) {
 		velocity[i] = momentum * velocity[i] + gradients[i] + decay * weights[i];

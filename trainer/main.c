@@ -107,7 +107,8 @@ int main(int argc, char **argv)
 	struct why why = { "" };
 	tutti_result_t result;
 
-	/* a gnuplot that ends early and a file as large as they may be (ulimit -f) are errors, not our end */
+	/* a gnuplot that ends early and a file as large as they may be (ulimit -f) are errors,
+	 * not our end */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	switch (options_parse(argc, argv, &options, &why)) {

@@ -168,8 +168,8 @@ static tutti_result_t parse_whole(const char *name, const char *text, uint64_t l
 }
 
 /* `expected` says what `most` is. */
-static tutti_result_t parse_bytes(const char *name, const char *text, uint64_t most, const char *expected, size_t *value,
-				  struct why *why)
+static tutti_result_t parse_bytes(const char *name, const char *text, uint64_t most,
+				  const char *expected, size_t *value, struct why *why)
 {
 	const char *rest;
 	uint64_t number;
@@ -313,7 +313,9 @@ static tutti_result_t parse_one(int id, const char *text, struct options *o, str
 	switch (id) {
 	case OPT_DATA: o->source.path = text; return TUTTI_OK;
 	case OPT_DATA_LIMIT:
-		return parse_bytes("data-limit", text, (uint64_t)1 << 50, "a number of bytes from 1 to 1048576G, such as 4G", &o->source.most, why);
+		return parse_bytes("data-limit", text, (uint64_t)1 << 50,
+				   "a number of bytes from 1 to 1048576G, such as 4G",
+				   &o->source.most, why);
 	case OPT_LABELS: o->source.labels = text; return TUTTI_OK;
 	case OPT_JSON: o->json = text; return TUTTI_OK;
 	case OPT_WAIT:
@@ -322,7 +324,10 @@ static tutti_result_t parse_one(int id, const char *text, struct options *o, str
 	case OPT_VERIFY: o->verify = true; return TUTTI_OK;
 	case OPT_PLOT: return parse_plot(text, o, why);
 	case OPT_HIDDEN: return parse_hidden(text, o, why);
-	case OPT_BUCKET: return parse_bytes("bucket", text, 1u << 30, "a number of bytes from 1 to 1024M, such as 64K", &o->bucket_bytes, why);
+	case OPT_BUCKET:
+		return parse_bytes("bucket", text, 1u << 30,
+				   "a number of bytes from 1 to 1024M, such as 64K",
+				   &o->bucket_bytes, why);
 	case OPT_DEVICE:
 	case OPT_LR_SCALING:
 	case OPT_SCHEDULE: return parse_words(id, text, o, why);

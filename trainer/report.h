@@ -106,7 +106,7 @@ tutti_result_t log_end(struct report *report, struct why *why);
 
 /* Is gnuplot there, and the directory of each picture? */
 tutti_result_t plot_check(const struct options *options, struct why *why);
-tutti_result_t plot_write(const char *path, const char *heading, const struct epoch *epochs, unsigned count,
-			  struct why *why);
+tutti_result_t plot_write(const char *path, const char *heading, const struct epoch *epochs,
+			  unsigned count, struct why *why);
 
 #endif

@@ -165,8 +165,8 @@ static tutti_result_t verify(struct training *t, struct why *why)
 	const tutti_result_t result = t->engine->fetch(t, why);
 
 	return result == TUTTI_OK ? team_verify(t->team, state_now(&t->state, 0).weights,
-						t->model.parameters, t->state.step, why) :
-				    result;
+						t->model.parameters, t->state.step, why)
+				  : result;
 }
 
 /* The steps of `epoch` that are still to be done. */

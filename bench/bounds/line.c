@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the bounds of the shortest messages: what one line takes from core to core, and what it takes a core to go from one rank
- * to another. */
+/* Owns the bounds of the shortest messages: what one line takes from core to core, and what it
+ * takes a core to go from one rank to another. */
 #include <sched.h>
 #include <string.h>
 

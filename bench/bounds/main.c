@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-bound: the measurements of tutti-bench for the least that an all-reduce of floats takes on this machine. Its parent
- * makes the memory and the connections that its ranks inherit.
+/* tutti-bound: the measurements of tutti-bench for the least that an all-reduce of floats takes
+ * on this machine. Its parent makes the memory and the connections that its ranks inherit.
  *
  *   --transport shm   exchange   each rank copies its input to staging memory and adds up all of them
  *                     halves     each rank adds up its part, and gives the others the result
@@ -39,12 +39,13 @@ static bool supports(struct bench_backend *backend, const struct bench_call *cal
 	const struct bound *b = bound_of(backend);
 	const bool over_sockets = is(b->transport, "tcp"), line = is(b->algorithm, "line");
 
-	if (call->dtype == TUTTI_FLOAT32 && (line || b->one_core) && call->count * sizeof(float) > BOUND_LINE_BYTES)
+	if (call->dtype == TUTTI_FLOAT32 && (line || b->one_core) &&
+	    call->count * sizeof(float) > BOUND_LINE_BYTES)
 		return false;
 	if (call->kind == BENCH_LATENCY)
 		return call->dtype == TUTTI_FLOAT32 && (line || b->one_core);
-	return call->kind == BENCH_ALL_REDUCE && !b->one_core && call->dtype == TUTTI_FLOAT32 && call->op == TUTTI_SUM &&
-	       !(over_sockets && (call->inplace || backend->size != 2));
+	return call->kind == BENCH_ALL_REDUCE && !b->one_core && call->dtype == TUTTI_FLOAT32 &&
+	       call->op == TUTTI_SUM && !(over_sockets && (call->inplace || backend->size != 2));
 }
 
 static int run(struct bench_backend *backend, const struct bench_call *call)
@@ -72,7 +73,8 @@ static int barrier(struct bench_backend *backend)
 	return 0;
 }
 
-static int combine(struct bench_backend *backend, double *values, size_t count, enum bench_combine how)
+static int combine(struct bench_backend *backend, double *values, size_t count,
+		   enum bench_combine how)
 {
 	struct bound *b = bound_of(backend);
 	const size_t most = sizeof(b->ranks->values) / sizeof(double);
@@ -118,7 +120,8 @@ static void release(struct bench_backend *backend, void *memory, bool mappable)
 		free(memory);
 }
 
-static void describe(struct bench_backend *backend, const struct bench_call *call, const char **transport, const char **algorithm)
+static void describe(struct bench_backend *backend, const struct bench_call *call,
+		     const char **transport, const char **algorithm)
 {
 	*transport = bound_of(backend)->transport;
 	*algorithm = bound_of(backend)->algorithm;
@@ -126,7 +129,8 @@ static void describe(struct bench_backend *backend, const struct bench_call *cal
 
 /* ---- a rank */
 
-/* What the ranks inherit: TUTTI_STORE is "memory,sockets of rank 0,of rank 1…", each with all ranks. */
+/* What the ranks inherit: TUTTI_STORE is "memory,sockets of rank 0,of rank 1…", each with all
+ * ranks. */
 static bool inherit(struct bound *b, const struct bench_options *options, size_t heap_bytes)
 {
 	const int size = b->backend.size;
@@ -142,7 +146,8 @@ static bool inherit(struct bound *b, const struct bench_options *options, size_t
 			b->sockets[i % size] = fd;
 	}
 	b->heap_bytes = heap_bytes;
-	uint8_t *base = mmap(NULL, bytes + heap_bytes * (size_t)b->backend.size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	uint8_t *base = mmap(NULL, bytes + heap_bytes * (size_t)b->backend.size,
+			     PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	b->arrived = malloc(BOUND_CHUNK);
 	if (base == MAP_FAILED || !b->arrived) {
 		fprintf(stderr, "tutti-bound: map the memory of all ranks: %m\n");
@@ -176,7 +181,9 @@ static bool bind_for_latency(const struct bound *b)
 
 	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && bound_bind(b, &cpus))
 		return true;
-	fprintf(stderr, "tutti-bound: rank %d found no core of its own, expected as many as ranks (%m)\n", b->backend.rank);
+	fprintf(stderr,
+		"tutti-bound: rank %d found no core of its own, expected as many as ranks (%m)\n",
+		b->backend.rank);
 	return false;
 }
 
@@ -203,12 +210,14 @@ static int be_rank(const struct bench_options *options, size_t heap_bytes)
 	};
 
 	b.one_core = is(b.algorithm, "switch");
-	b.oversubscribed = b.one_core || (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < b.backend.size);
+	b.oversubscribed = b.one_core || (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 &&
+					  CPU_COUNT(&cpus) < b.backend.size);
 	if (b.one_core || is(b.algorithm, "line"))
 		b.looks = 1;
 	if (options->kind == BENCH_LATENCY && !bind_for_latency(&b))
 		return 1;
-	const bool failed = !inherit(&b, options, heap_bytes) || bench_sweep(&b.backend, options) != 0;
+	const bool failed =
+		!inherit(&b, options, heap_bytes) || bench_sweep(&b.backend, options) != 0;
 	free(b.arrived);
 	return failed;
 }
@@ -218,15 +227,18 @@ static int be_rank(const struct bench_options *options, size_t heap_bytes)
 /* Each rank gets room for all the buffers of the largest size, batches included. */
 static size_t heap_needed(const struct bench_options *options)
 {
-	return options->mappable ? 4 * (options->end > HEAP_MARGIN ? options->end : HEAP_MARGIN) : 0;
+	return options->mappable ? 4 * (options->end > HEAP_MARGIN ? options->end : HEAP_MARGIN)
+				 : 0;
 }
 
-static void list_all(char *list, size_t size, int memory, int ranks, int fds[BOUND_RANKS][BOUND_RANKS])
+static void list_all(char *list, size_t size, int memory, int ranks,
+		     int fds[BOUND_RANKS][BOUND_RANKS])
 {
 	size_t used = (size_t)snprintf(list, size, "%d", memory);
 
 	for (int i = 0; i < ranks * ranks; i++)
-		used += (size_t)snprintf(list + used, size - used, ",%d", fds[i / ranks][i % ranks]);
+		used += (size_t)snprintf(list + used, size - used, ",%d",
+					 fds[i / ranks][i % ranks]);
 }
 
 static int start_ranks(const struct bench_options *options, char **argv)
@@ -238,7 +250,8 @@ static int start_ranks(const struct bench_options *options, char **argv)
 	char list[BOUND_RANKS * BOUND_RANKS * 8];
 
 	if (ranks > BOUND_RANKS) {
-		fprintf(stderr, "tutti-bound: found %d ranks, expected at most %d\n", ranks, BOUND_RANKS);
+		fprintf(stderr, "tutti-bound: found %d ranks, expected at most %d\n", ranks,
+			BOUND_RANKS);
 		return 2;
 	}
 	if (memory < 0 || ftruncate(memory, (off_t)bytes) < 0) {
@@ -256,7 +269,8 @@ int main(int argc, char **argv)
 	struct bench_options options;
 	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
 
-	signal(SIGXFSZ, SIG_IGN); /* memory as large as files may be (ulimit -f) is an error, not our end */
+	signal(SIGXFSZ,
+	       SIG_IGN); /* memory as large as files may be (ulimit -f) is an error, not our end */
 	if (parsed == BENCH_PARSED_WRONG)
 		bench_options_complain();
 	if (parsed != BENCH_PARSED)

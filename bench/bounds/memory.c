@@ -9,7 +9,8 @@
 
 /* what chooses among them at the start runs before a thread sanitizer can */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-#define FOR_EVERY_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define FOR_EVERY_VECTOR                                                                           \
+	__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define FOR_EVERY_VECTOR
 #endif
@@ -22,7 +23,8 @@ FOR_EVERY_VECTOR static void sum_two(float *to, const float *a, const float *b, 
 		to[i] = a[i] + b[i];
 }
 
-FOR_EVERY_VECTOR static void sum_two_twice(float *to, float *too, const float *a, const float *b, size_t n)
+FOR_EVERY_VECTOR static void sum_two_twice(float *to, float *too, const float *a, const float *b,
+					   size_t n)
 {
 #pragma GCC ivdep
 	for (size_t i = 0; i < n; i++)
@@ -72,7 +74,12 @@ static void await_all(const struct bound *b, size_t count, uint64_t value)
 {
 	for (int rank = 0; rank < b->backend.size; rank++)
 		if (rank != b->backend.rank)
-			bound_await(b, &((const struct bound_count *)((const uint8_t *)&b->ranks[rank] + count))->value, value);
+			bound_await(
+				b,
+				&((const struct bound_count *)((const uint8_t *)&b->ranks[rank] +
+							       count))
+					 ->value,
+				value);
 }
 
 #define AWAIT_ALL(b, count, value) await_all(b, offsetof(struct bound_rank, count), value)
@@ -106,8 +113,10 @@ static void await_slot(const struct bound *b, uint64_t step)
 		AWAIT_ALL(b, done, step + 1 - BOUND_SLOTS);
 }
 
-/* Where all ranks' inputs for the slot's chunk are, this rank's first: its place may be that of the sum, too. */
-static void find_inputs(const struct bound *b, uint64_t step, size_t first, const float *own, const float **from)
+/* Where all ranks' inputs for the slot's chunk are, this rank's first: its place may be that of
+ * the sum, too. */
+static void find_inputs(const struct bound *b, uint64_t step, size_t first, const float *own,
+			const float **from)
 {
 	int n = 1;
 
@@ -194,7 +203,8 @@ void bound_halves(struct bound *b, const struct bench_call *call)
 	struct chunk before = { 0 };
 
 	for (size_t at = 0; at < call->count; at += most) {
-		const struct chunk c = { at, call->count - at < most ? call->count - at : most, b->steps++ };
+		const struct chunk c = { at, call->count - at < most ? call->count - at : most,
+					 b->steps++ };
 
 		stage(b, call, c);
 		if (before.n)
@@ -222,7 +232,8 @@ void bound_direct(struct bound *b, const struct bench_call *call)
 
 	bound_barrier(b);
 	for (size_t at = 0; at < own; at += BOUND_CHUNK / sizeof(float)) {
-		const size_t most = BOUND_CHUNK / sizeof(float), n = own - at < most ? own - at : most;
+		const size_t most = BOUND_CHUNK / sizeof(float),
+			     n = own - at < most ? own - at : most;
 		float *to[BOUND_RANKS];
 
 		for (int rank = 0; rank < b->backend.size; rank++) {

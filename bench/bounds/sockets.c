@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the bound over TCP: plain sockets over loopback, as many bytes in as few calls as they take. */
+/* Owns the bound over TCP: plain sockets over loopback, as many bytes in as few calls as they
+ * take. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -15,7 +16,8 @@
 
 static bool connect_pair(int ends[2])
 {
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof(address);
 	const int one = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	bool connected = false;
@@ -50,10 +52,12 @@ bool bound_connect(int ranks, int fds[BOUND_RANKS][BOUND_RANKS])
 }
 
 /* The other half is in `at` … `arrived`: add it. */
-static size_t add_arrived(const struct bound *b, const struct bench_call *call, size_t at, size_t arrived)
+static size_t add_arrived(const struct bound *b, const struct bench_call *call, size_t at,
+			  size_t arrived)
 {
 	const size_t n = (arrived - at) / sizeof(float), first = at / sizeof(float);
-	const float *const from[2] = { (const float *)call->send + first, (const float *)(b->arrived + at % BOUND_CHUNK) };
+	const float *const from[2] = { (const float *)call->send + first,
+				       (const float *)(b->arrived + at % BOUND_CHUNK) };
 
 	bound_sum((float *)call->recv + first, NULL, from, 2, n);
 	return at + n * sizeof(float);
@@ -78,15 +82,18 @@ int bound_sockets(struct bound *b, const struct bench_call *call)
 		const size_t before = sent + arrived;
 
 		if (sent < bytes) {
-			const ssize_t n = send(fd, (const uint8_t *)call->send + sent, bytes - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+			const ssize_t n = send(fd, (const uint8_t *)call->send + sent, bytes - sent,
+					       MSG_DONTWAIT | MSG_NOSIGNAL);
 
 			if (n < 0 && failed("send") < 0)
 				return -1;
 			sent += n > 0 ? (size_t)n : 0;
 		}
 		if (arrived < bytes) {
-			const size_t room = BOUND_CHUNK - arrived % BOUND_CHUNK, left = bytes - arrived;
-			const ssize_t n = recv(fd, b->arrived + arrived % BOUND_CHUNK, left < room ? left : room, MSG_DONTWAIT);
+			const size_t room = BOUND_CHUNK - arrived % BOUND_CHUNK,
+				     left = bytes - arrived;
+			const ssize_t n = recv(fd, b->arrived + arrived % BOUND_CHUNK,
+					       left < room ? left : room, MSG_DONTWAIT);
 
 			if (n < 0 && failed("recv") < 0)
 				return -1;
@@ -95,7 +102,8 @@ int bound_sockets(struct bound *b, const struct bench_call *call)
 		}
 		looks = sent + arrived > before ? 0 : looks + 1;
 		if (looks >= LOOKS) {
-			struct pollfd ready = { fd, (short)(POLLIN | (sent < bytes ? POLLOUT : 0)), 0 };
+			struct pollfd ready = { fd, (short)(POLLIN | (sent < bytes ? POLLOUT : 0)),
+						0 };
 
 			poll(&ready, 1, -1);
 		}

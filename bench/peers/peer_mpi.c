@@ -196,7 +196,8 @@ static void release(struct bench_backend *backend, void *memory, bool mappable)
 	free(memory);
 }
 
-static void describe(struct bench_backend *backend, const struct bench_call *call, const char **transport, const char **algorithm)
+static void describe(struct bench_backend *backend, const struct bench_call *call,
+		     const char **transport, const char **algorithm)
 {
 	const struct mpi *mpi = backend->context;
 
@@ -227,7 +228,8 @@ static int measure(const struct bench_options *options, const struct bench_start
 			bench_options_complain();
 		return 2;
 	}
-	return options->kind == BENCH_INIT ? bench_start_end(start, &backend, options) : bench_sweep(&backend, options);
+	return options->kind == BENCH_INIT ? bench_start_end(start, &backend, options)
+					   : bench_sweep(&backend, options);
 }
 
 int main(int argc, char **argv)

@@ -11,9 +11,10 @@ TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info
 	if (!info)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_last_plan: info is NULL");
 	if (info->size != sizeof(*info))
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "tutti_comm_last_plan: info->size is %zu, expected sizeof(tutti_plan_info_t), %zu",
-			       info->size, sizeof(*info));
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"tutti_comm_last_plan: info->size is %zu, expected sizeof(tutti_plan_info_t), %zu",
+			info->size, sizeof(*info));
 	pthread_mutex_lock(&comm->lock);
 	const struct tt_plan *plan = comm->last_plan;
 	if (plan) {
@@ -24,6 +25,8 @@ TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info
 	}
 	pthread_mutex_unlock(&comm->lock);
 	if (!plan)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_last_plan: no collective was called yet, or the last one went between windows or by the host (tutti/cuda.h)");
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"tutti_comm_last_plan: no collective was called yet, or the last one went between windows or by the host (tutti/cuda.h)");
 	return TUTTI_OK;
 }

@@ -16,15 +16,17 @@ static tutti_result_t check(const struct tutti_comm *comm, const tutti_call_t *c
 	if (!call)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_next_call: call is NULL");
 	if (call->size != sizeof(*call))
-		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "tutti_next_call: call->size is %zu, expected sizeof(tutti_call_t), %zu: start from "
-			       "TUTTI_CALL_INIT",
-			       call->size, sizeof(*call));
+		return tt_fail(
+			TUTTI_ERR_INVALID, EXEC,
+			"tutti_next_call: call->size is %zu, expected sizeof(tutti_call_t), %zu: start from "
+			"TUTTI_CALL_INIT",
+			call->size, sizeof(*call));
 	if (!(call->timeout_s >= 0 && call->timeout_s <= LONGEST_TIMEOUT_S)) /* so for a NaN */
-		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "tutti_next_call: timeout_s is %g: expected seconds, more than 0 and at most 1e9, or 0 for "
-			       "the communicator's",
-			       call->timeout_s);
+		return tt_fail(
+			TUTTI_ERR_INVALID, EXEC,
+			"tutti_next_call: timeout_s is %g: expected seconds, more than 0 and at most 1e9, or 0 for "
+			"the communicator's",
+			call->timeout_s);
 	return TUTTI_OK;
 }
 
@@ -37,7 +39,7 @@ TUTTI_API tutti_result_t tutti_next_call(tutti_comm_t comm, const tutti_call_t *
 	pthread_mutex_lock(&comm->lock);
 	const bool said = tt_next_call_say(comm, (uint64_t)(call->timeout_s * 1e9));
 	pthread_mutex_unlock(&comm->lock);
-	return said ? TUTTI_OK :
-		      tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
+	return said ? TUTTI_OK
+		    : tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
 			      "tutti_next_call: no memory; the next call has the communicator's deadline");
 }

@@ -76,7 +76,8 @@ tutti_result_t tt_comm_wire(struct tutti_comm *comm, int peer, enum tt_lane lane
 
 	if (!wire->link) {
 		struct tt_endpoint *endpoint = comm->endpoints[comm->via[peer]];
-		const tutti_result_t result = endpoint->ops->connect(endpoint, peer, lane, &wire->link);
+		const tutti_result_t result =
+			endpoint->ops->connect(endpoint, peer, lane, &wire->link);
 
 		if (result) {
 			comm->failed_peer = peer;

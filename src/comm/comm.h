@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A communicator: who takes part, how each is reached, what is in flight. Everything behind `lock` is changed
- * only while it is held; what bootstrap sets never changes afterwards. */
+/* A communicator: who takes part, how each is reached, what is in flight. Everything behind
+ * `lock` is changed only while it is held; what bootstrap sets never changes afterwards. */
 #ifndef TT_COMM_H
 #define TT_COMM_H
 
@@ -18,16 +18,17 @@
 #include "tutti/tutti.h"
 
 #define TT_MAX_TRANSPORTS 4
-#define TT_CARDS_KEPT 64
+#define TT_CARDS_KEPT	  64
 
 struct tt_op;
 
-/* What all ranks together do in a collective by an algorithm, for one byte of its vector (or of all blocks). */
+/* What all ranks together do in a collective by an algorithm, for one byte of its vector (or of
+ * all blocks). */
 struct tt_work {
 	bool known;
 	double messages[2]; /* of a segment: [0] within a host, [1] between hosts */
-	double waits; /* of a segment: rounds, of all ranks, in which one receives anything */
-	double blocks; /* that the bytes are cut into */
+	double waits;	    /* of a segment: rounds, of all ranks, in which one receives anything */
+	double blocks;	    /* that the bytes are cut into */
 	double bytes, reduced;
 	double in_place; /* of the bytes, those that are combined where they arrive */
 };
@@ -48,14 +49,15 @@ struct tt_user_op {
 	bool commutative;
 	tutti_reduce_fn_t function; /* NULL: pre-multiplied sum */
 	void *context;
-	tutti_dtype_t dtype;	/* of the scalar */
-	unsigned held;		/* calls in open groups that use it */
+	tutti_dtype_t dtype; /* of the scalar */
+	unsigned held;	     /* calls in open groups that use it */
 	uint8_t scalar[8];
 };
 
-/* The link to a peer on a lane, and the operations that will use each direction, in order: only the first may. */
+/* The link to a peer on a lane, and the operations that will use each direction, in order: only
+ * the first may. */
 struct tt_wire {
-	struct tt_link *link; /* NULL until first needed */
+	struct tt_link *link;		     /* NULL until first needed */
 	struct tt_cursor *head[2], *tail[2]; /* [sending] */
 };
 
@@ -68,33 +70,36 @@ struct tutti_comm {
 	uint64_t serial; /* no other communicator of this process has had it */
 
 	/* topology */
-	int *host;	      /* [size] */
+	int *host; /* [size] */
 	int hosts;
 	int local_rank, local_size;
-	bool oversubscribed;  /* this host has more ranks than cores they may use */
-	double crowd;	      /* ranks per core on the fullest host: the same on all ranks */
-	int *cpus; /* [size]: spread.c's */
-	uint64_t *bytes_read; /* [size]: recorder.c's */
-	uint64_t spread_at; /* when to look for a better processor again */
-	bool by_network;	 /* no two ranks share memory */
+	bool oversubscribed;   /* this host has more ranks than cores they may use */
+	double crowd;	       /* ranks per core on the fullest host: the same on all ranks */
+	int *cpus;	       /* [size]: spread.c's */
+	uint64_t *bytes_read;  /* [size]: recorder.c's */
+	uint64_t spread_at;    /* when to look for a better processor again */
+	bool by_network;       /* no two ranks share memory */
 	struct tt_model model; /* rank 0's */
 
 	/* transports */
 	struct tt_endpoint *endpoints[TT_MAX_TRANSPORTS];
 	struct tt_peer *peers[TT_MAX_TRANSPORTS]; /* [size] for each endpoint */
 	int nendpoints;
-	int8_t *via;	       /* [size]: which endpoint reaches the peer */
-	struct tt_wire *wires; /* [size * TT_LANES] */
-	struct tt_board *board; /* exec's; NULL where not all ranks share memory */
-	struct tt_board *spare_board; /* had before peers are met, so that no rank can fail for it afterwards */
-	void *records;	       /* bootstrap.c's, until all have joined */
+	int8_t *via;		      /* [size]: which endpoint reaches the peer */
+	struct tt_wire *wires;	      /* [size * TT_LANES] */
+	struct tt_board *board;	      /* exec's; NULL where not all ranks share memory */
+	struct tt_board *spare_board; /* had before peers are met, so that no rank can fail for
+				       * it afterwards */
+	void *records;		      /* bootstrap.c's, until all have joined */
 	tutti_result_t (*hopeless)(void *context); /* for join(), see tt_endpoint_config; or NULL */
-	/* This rank cannot join for `result`, which is about another rank or a deadline, or, `unfit`, is true of the ranks
-	 * together, and the thread's sentence: what to return instead, and tell others. NULL: that. */
+	/* This rank cannot join for `result`, which is about another rank or a deadline, or,
+	 * `unfit`, is true of the ranks together, and the thread's sentence: what to return
+	 * instead, and tell others. NULL: that. */
 	tutti_result_t (*agree)(void *context, tutti_result_t result, bool unfit);
 	void *hopeless_context; /* of both */
 	char transport_names[64];
-	char carriers[1 << TT_MAX_TRANSPORTS][32]; /* carriers.c's, by sets of endpoints; "" until asked for */
+	char carriers[1 << TT_MAX_TRANSPORTS][32]; /* carriers.c's, by sets of endpoints; ""
+						    * until asked for */
 
 	/* operations */
 	const struct tt_kernels *kernels;
@@ -103,34 +108,39 @@ struct tutti_comm {
 	uint64_t next_seq;    /* of the next collective */
 	uint64_t history;     /* of all collectives so far: equal on ranks that called the same */
 	uint64_t *p2p_seq[2]; /* [sending][size] */
-	struct tt_op *first, *last;   /* in flight, in order of the calls */
-	struct tt_op *spare;	      /* finished, to be used again */
-	struct tutti_request *requests; /* that callers hold */
+	struct tt_op *first, *last;	     /* in flight, in order of the calls */
+	struct tt_op *spare;		     /* finished, to be used again */
+	struct tutti_request *requests;	     /* that callers hold */
 	struct tt_card cards[TT_CARDS_KEPT]; /* of this rank's last collectives */
-	uint64_t *heard; /* [size]: the last collective that each rank is known to have called */
-	uint64_t told_seq;   /* what the neighbours were told last … */
-	uint32_t told_times; /* … how often before … */
-	uint64_t tell_at;    /* … and when to tell it again */
-	uint64_t answered_seq; /* the last of its own operations that this rank told those who are ahead */
+	uint64_t *heard;   /* [size]: the last collective that each rank is known to have called */
+	uint64_t told_seq; /* what the neighbours were told last … */
+	uint32_t told_times;   /* … how often before … */
+	uint64_t tell_at;      /* … and when to tell it again */
+	uint64_t answered_seq; /* the last of its own operations that this rank told those who
+				* are ahead */
 	struct tt_next_call *next_calls; /* what threads said of them */
 	struct tt_plan_cache *plans;
 	struct tt_work *work; /* [algorithm × collective], counted when first asked for */
 	const struct tt_plan *last_plan;
 	const struct tt_plan *device_plan; /* of the operation that a device is being given: kept */
-	/* What rooms below ask of rooms above; set by who makes communicators. Does an operation in flight use the plan? … */
+	/* What rooms below ask of rooms above; set by who makes communicators. Does an operation
+	 * in flight use the plan? … */
 	bool (*uses_plan)(const struct tutti_comm *comm, const struct tt_plan *plan);
-	/* … and a plan is about to be used: note what it determines, unless that is there already. */
+	/* … and a plan is about to be used: note what it determines, unless that is there
+	 * already. */
 	void (*note_plan)(struct tutti_comm *comm, struct tt_plan *plan);
-	uint32_t warned; /* TT_BIT of each collective that the algorithm asked for was said not to do */
+	uint32_t warned; /* TT_BIT of each collective that the algorithm asked for was said not
+			  * to do */
 
 	/* waiting */
-	int waiters;	       /* threads inside a wait: the progress thread then leaves the work to them */
-	int sleepers;	       /* threads asleep in an endpoint */
+	int waiters;  /* threads inside a wait: the progress thread then leaves the work to them */
+	int sleepers; /* threads asleep in an endpoint */
 	pthread_t progress_thread;
 	bool progress_started, progress_stop;
 	pthread_cond_t progress_wanted;
-	uint64_t next_look; /* when to look at everything again */
-	uint64_t yield_more; /* nanoseconds that waits yield longer before they sleep, as sleeps have been short */
+	uint64_t next_look;	/* when to look at everything again */
+	uint64_t yield_more;	/* nanoseconds that waits yield longer before they sleep, as
+				 * sleeps have been short */
 	uint64_t next_deadline; /* of what was in flight when that was done last */
 	uint64_t looked_at;	/* when that was */
 
@@ -140,10 +150,11 @@ struct tutti_comm {
 	bool settled;
 	uint64_t settle_at;
 	uint64_t settle_ns; /* how long ranks take to settle; 0: the first fault is that of all */
-	struct tt_council *council; /* NULL until the ranks first agree on something */
-	struct tt_recorder *recorder; /* trace's */
-	struct tt_staging *_Atomic staging; /* cuda/staged.c's; NULL until a call has a buffer on a GPU */
-	int failed_peer; /* whose link failed last, -1: nobody's */
+	struct tt_council *council;	    /* NULL until the ranks first agree on something */
+	struct tt_recorder *recorder;	    /* trace's */
+	struct tt_staging *_Atomic staging; /* cuda/staged.c's; NULL until a call has a buffer on
+					     * a GPU */
+	int failed_peer;		    /* whose link failed last, -1: nobody's */
 };
 
 /* A time that holds where each rank has a core, as many times longer as ranks share one. */
@@ -152,8 +163,8 @@ static inline uint64_t tt_comm_crowded(const struct tutti_comm *comm, uint64_t n
 	return comm->crowd > 1 ? (uint64_t)((double)ns * comm->crowd) : ns;
 }
 
-/* May this process use `comm`? Not if it is NULL or was made before a fork(): then nothing of it may be touched, its lock
- * least of all. */
+/* May this process use `comm`? Not if it is NULL or was made before a fork(): then nothing of it
+ * may be touched, its lock least of all. */
 static inline bool tt_comm_usable(const struct tutti_comm *comm)
 {
 	return __builtin_expect(comm != NULL, 1) && tt_made_here(&comm->maker);
@@ -163,10 +174,11 @@ static inline bool tt_comm_usable(const struct tutti_comm *comm)
 tutti_result_t tt_comm_refuse(const struct tutti_comm *comm, const char *call);
 
 /* An empty one, to be filled by who makes it. */
-tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int size, uint64_t id, struct tutti_comm **out);
+tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int size, uint64_t id,
+			   struct tutti_comm **out);
 
-/* To sleep, for those who wait for something else than an operation: announce it, look once more, sleep, and disarm.
- * Lock held, but for the sleep. */
+/* To sleep, for those who wait for something else than an operation: announce it, look once
+ * more, sleep, and disarm. Lock held, but for the sleep. */
 void tt_comm_arm(struct tutti_comm *comm);
 void tt_comm_sleep(struct tutti_comm *comm, int timeout_ms);
 void tt_comm_disarm(struct tutti_comm *comm);

@@ -13,7 +13,8 @@ static void sleep_in(struct tutti_comm *comm, int timeout_ms)
 		return;
 	}
 	for (int i = 0; i < comm->nendpoints; i++)
-		pollers[i] = (struct pollfd){ comm->endpoints[i]->ops->fd(comm->endpoints[i]), POLLIN, 0 };
+		pollers[i] = (struct pollfd){ comm->endpoints[i]->ops->fd(comm->endpoints[i]),
+					      POLLIN, 0 };
 	poll(pollers, (nfds_t)comm->nendpoints, timeout_ms);
 }
 

@@ -1,29 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the agreement: Paxos (Lamport, "The part-time parliament", 1998) with a list of the dead instead of majorities.
+/* Owns the agreement: Paxos (Lamport, "The part-time parliament", 1998) with a list of the dead
+ * instead of majorities.
  *
  *   here      to all, when a rank comes: what it says
  *   propose   from the leader, once everybody is here, dead, or late: who is there, and what they said
  *   accept    back to the leader, from each that took it down
  *   decided   to all, from the leader and from everybody who learns it, before anything else
  *
- * The lowest rank leads. If it dies, stays away until the deadline, or falls silent, the next one collects first (collect,
- * promise) what the others took down last. Who waits for another to lead asks it (ask, alive), and it answers whatever it
- * waits for itself: those who fall silent are found out at the same time, and who only waits is not one of them.
- * Proposals have growing numbers, *ballots*, of which each belongs to one rank.
+ * The lowest rank leads. If it dies, stays away until the deadline, or falls silent, the next
+ * one collects first (collect, promise) what the others took down last. Who waits for another to
+ * lead asks it (ask, alive), and it answers whatever it waits for itself: those who fall silent
+ * are found out at the same time, and who only waits is not one of them. Proposals have growing
+ * numbers, *ballots*, of which each belongs to one rank.
  *
- * A value is decided once everybody who was heard in its ballot, and is not dead, has accepted it. Then no other value
- * is ever decided, whoever dies: a later leader hears all who are alive. If one of them accepted the value, then no
- * accepted value has a higher ballot, but for those of leaders who heard it likewise (induction over ballots), so that is
- * what it proposes. If none of them accepted it, all who did are dead, or late for that leader. The dead
- * return to nobody. And who learnt a decision told all others of it in the same step, in streams that keep their order
- * and outlive the sender; who comes late reads this before it can lead, and finds itself left out or its value
- * decided. A rank refuses ballots below one that it promised.
+ * A value is decided once everybody who was heard in its ballot, and is not dead, has accepted
+ * it. Then no other value is ever decided, whoever dies: a later leader hears all who are alive.
+ * If one of them accepted the value, then no accepted value has a higher ballot, but for those
+ * of leaders who heard it likewise (induction over ballots), so that is what it proposes. If
+ * none of them accepted it, all who did are dead, or late for that leader. The dead return to
+ * nobody. And who learnt a decision told all others of it in the same step, in streams that keep
+ * their order and outlive the sender; who comes late reads this before it can lead, and finds
+ * itself left out or its value decided. A rank refuses ballots below one that it promised.
  *
- * Death is known for certain (processes, connections). Lateness is a guess, as with any deadline: a rank that stops
- * for longer is passed over, and told. Two ranks that are late for each other both go on, apart, only where messages
- * between them take longer than the deadline, or where each stopped, for the whole of the other's deadline, between reading
- * its links and acting on what it read: tt_agree_step() looks at the time as it was before the links were read. A majority
- * could rule that out, and would forbid half a job to go on when the other half is stopped. */
+ * Death is known for certain (processes, connections). Lateness is a guess, as with any
+ * deadline: a rank that stops for longer is passed over, and told. Two ranks that are late for
+ * each other both go on, apart, only where messages between them take longer than the deadline,
+ * or where each stopped, for the whole of the other's deadline, between reading its links and
+ * acting on what it read: tt_agree_step() looks at the time as it was before the links were
+ * read. A majority could rule that out, and would forbid half a job to go on when the other half
+ * is stopped. */
 #include "agree.h"
 
 #include <stdlib.h>
@@ -66,7 +71,8 @@ struct tt_agree {
 	uint64_t decided; /* ballot of a decision heard of, whose value has not come … */
 	bool just_heard;  /* … while the streams were read of which one has it */
 	int members;	  /* once decided */
-	uint8_t *sets;	  /* what DECIDED carries: a bit for each member, then for each that was late */
+	uint8_t *sets;	  /* what DECIDED carries: a bit for each member, then for each that was
+			   * late */
 
 	enum phase phase;
 	uint64_t ballot; /* this rank's, while it leads */
@@ -103,8 +109,8 @@ static bool is_value(const struct tt_agree *a, const void *bytes, size_t length)
 	int last = -1;
 
 	while (at < length) {
-		if (!next_entry(&value, &at, &member) || member.rank <= last || member.rank >= a->config.size ||
-		    !a->among[member.rank])
+		if (!next_entry(&value, &at, &member) || member.rank <= last ||
+		    member.rank >= a->config.size || !a->among[member.rank])
 			return false;
 		last = member.rank;
 	}
@@ -155,15 +161,17 @@ static bool make_value(struct tt_agree *a)
 
 /* ---- messages */
 
-static void send_to(struct tt_agree *a, int to, enum kind kind, uint64_t ballot, uint64_t other, const void *body,
-		    size_t length)
+static void send_to(struct tt_agree *a, int to, enum kind kind, uint64_t ballot, uint64_t other,
+		    const void *body, size_t length)
 {
-	const struct tt_agree_head head = { MAGIC, kind, a->config.instance, (uint32_t)length, ballot, other };
+	const struct tt_agree_head head = { MAGIC,  kind, a->config.instance, (uint32_t)length,
+					    ballot, other };
 
 	a->config.send(a->config.context, to, &head, body);
 }
 
-static void send_to_all(struct tt_agree *a, enum kind kind, uint64_t ballot, const void *body, size_t length)
+static void send_to_all(struct tt_agree *a, enum kind kind, uint64_t ballot, const void *body,
+			size_t length)
 {
 	for (int rank = 0; rank < a->config.size; rank++)
 		if (a->among[rank] && rank != a->config.rank)
@@ -177,7 +185,8 @@ size_t tt_agree_body_max(int size)
 
 bool tt_agree_is_head(const struct tt_agree_head *head, int size)
 {
-	return head->magic == MAGIC && head->kind >= HERE && head->kind <= ALIVE && head->length <= tt_agree_body_max(size);
+	return head->magic == MAGIC && head->kind >= HERE && head->kind <= ALIVE &&
+	       head->length <= tt_agree_body_max(size);
 }
 
 /* ---- the end */
@@ -197,8 +206,8 @@ static void put(uint8_t *set, int rank)
 	set[rank / 8] |= (uint8_t)(1 << rank % 8);
 }
 
-/* The accepted value was decided in `ballot`: tell all before this rank does anything else. It may have accepted the value again since,
- * in a ballot that others have not heard of. */
+/* The accepted value was decided in `ballot`: tell all before this rank does anything else. It
+ * may have accepted the value again since, in a ballot that others have not heard of. */
 static void conclude(struct tt_agree *a, uint64_t ballot)
 {
 	struct tt_agreed member;
@@ -253,7 +262,8 @@ static int owner_of(const struct tt_agree *a, uint64_t ballot)
 static uint64_t next_ballot(const struct tt_agree *a)
 {
 	const uint64_t size = (uint64_t)a->config.size;
-	const uint64_t ballot = (a->promised ? (a->promised - 1) / size : 0) * size + (uint64_t)a->config.rank + 1;
+	const uint64_t ballot =
+		(a->promised ? (a->promised - 1) / size : 0) * size + (uint64_t)a->config.rank + 1;
 
 	return ballot > a->promised ? ballot : ballot + size;
 }
@@ -367,7 +377,8 @@ void tt_agree_step(struct tt_agree *a, uint64_t now)
 		ask(a, now);
 	if (a->state == TT_AGREE_OPEN && a->phase == FOLLOWING && may_lead(a, now))
 		lead(a, now);
-	if (a->state == TT_AGREE_OPEN && (a->phase == GATHERING || a->phase == COLLECTING) && all_answered(a, now))
+	if (a->state == TT_AGREE_OPEN && (a->phase == GATHERING || a->phase == COLLECTING) &&
+	    all_answered(a, now))
 		propose(a, now);
 	if (a->state == TT_AGREE_OPEN && a->phase == PROPOSING && all_answered(a, now)) {
 		note_late(a);
@@ -405,10 +416,12 @@ static void hear_collect(struct tt_agree *a, int from, uint64_t ballot)
 	}
 	a->promised = ballot;
 	a->phase = FOLLOWING;
-	send_to(a, from, PROMISE, ballot, a->accepted.ballot, a->accepted.bytes, a->accepted.length);
+	send_to(a, from, PROMISE, ballot, a->accepted.ballot, a->accepted.bytes,
+		a->accepted.length);
 }
 
-static bool hear_promise(struct tt_agree *a, int from, const struct tt_agree_head *head, const void *body)
+static bool hear_promise(struct tt_agree *a, int from, const struct tt_agree_head *head,
+			 const void *body)
 {
 	if (head->other && !is_value(a, body, head->length))
 		return false;
@@ -429,7 +442,8 @@ static void hear_refuse(struct tt_agree *a, uint64_t ballot, uint64_t promised)
 	a->phase = FOLLOWING;
 }
 
-static bool hear_propose(struct tt_agree *a, int from, const struct tt_agree_head *head, const void *body)
+static bool hear_propose(struct tt_agree *a, int from, const struct tt_agree_head *head,
+			 const void *body)
 {
 	if (!is_value(a, body, head->length))
 		return false;
@@ -462,7 +476,8 @@ static bool is_sound(const struct tt_agree *a, int from, const struct tt_agree_h
 	}
 }
 
-bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *head, const void *body, uint64_t now)
+bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *head, const void *body,
+		   uint64_t now)
 {
 	if (a->state != TT_AGREE_OPEN || head->instance < a->config.instance || !a->among[from])
 		return true; /* late */
@@ -481,7 +496,9 @@ bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *hea
 	case PROMISE: return hear_promise(a, from, head, body);
 	case REFUSE: hear_refuse(a, head->ballot, head->other); return true;
 	case PROPOSE: return hear_propose(a, from, head, body);
-	case ACCEPT: a->voices[from].answered |= a->phase == PROPOSING && head->ballot == a->ballot; return true;
+	case ACCEPT:
+		a->voices[from].answered |= a->phase == PROPOSING && head->ballot == a->ballot;
+		return true;
 	case DECIDED: hear_decided(a, head->ballot, body); return true;
 	case ASK: send_to(a, from, ALIVE, 0, 0, NULL, 0); return true;
 	case ALIVE: return true;
@@ -501,7 +518,8 @@ static tutti_result_t say(struct tt_agree *a)
 	struct voice *me = &a->voices[a->config.rank];
 
 	if (!hear_here(a, a->config.rank, a->config.said, a->config.length))
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "rank %d has %zu bytes to say, expected at most %d", a->config.rank,
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "rank %d has %zu bytes to say, expected at most %d", a->config.rank,
 			       a->config.length, TT_AGREE_SAID_MAX);
 	if (a->state == TT_AGREE_NO_MEMORY)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to agree");
@@ -510,7 +528,8 @@ static tutti_result_t say(struct tt_agree *a)
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_agree_open(const struct tt_agree_config *config, uint64_t now, struct tt_agree **out)
+tutti_result_t tt_agree_open(const struct tt_agree_config *config, uint64_t now,
+			     struct tt_agree **out)
 {
 	struct tt_agree *a = calloc(1, sizeof(*a));
 	const size_t size = (size_t)config->size;
@@ -527,7 +546,8 @@ tutti_result_t tt_agree_open(const struct tt_agree_config *config, uint64_t now,
 		memcpy(a->among, config->among, size * sizeof(*a->among));
 		result = say(a);
 	} else {
-		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks to agree", config->size);
+		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks to agree",
+				 config->size);
 	}
 	if (result) {
 		tt_agree_close(a);

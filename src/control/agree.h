@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One agreement among ranks of which some may be gone, or go meanwhile: who is there, and what each of them said.
+/* One agreement among ranks of which some may be gone, or go meanwhile: who is there, and what
+ * each of them said.
  *
- * Nothing in here moves bytes, sleeps or looks at a clock: the caller hands in messages, deaths and the time, and sends
- * what it is told to. agree.c says why the outcome is the same on all. */
+ * Nothing in here moves bytes, sleeps or looks at a clock: the caller hands in messages, deaths
+ * and the time, and sends what it is told to. agree.c says why the outcome is the same on all. */
 #ifndef TT_AGREE_H
 #define TT_AGREE_H
 
@@ -29,28 +30,32 @@ struct tt_agree_head {
 
 struct tt_agree_config {
 	int rank, size;
-	uint32_t instance;    /* agreements of the same ranks are numbered */
-	const bool *among;    /* [size]: who is asked, this rank too; the same on all of them */
-	uint64_t coming_ns;   /* for the others to come; at least answer_ns */
-	uint64_t answer_ns;   /* for one that has come to answer */
-	const void *said;     /* what this rank says */
+	uint32_t instance;  /* agreements of the same ranks are numbered */
+	const bool *among;  /* [size]: who is asked, this rank too; the same on all of them */
+	uint64_t coming_ns; /* for the others to come; at least answer_ns */
+	uint64_t answer_ns; /* for one that has come to answer */
+	const void *said;   /* what this rank says */
 	size_t length;
-	/* Take a message for a rank; it arrives behind those sent to it before, unless one of the two is gone. */
+	/* Take a message for a rank; it arrives behind those sent to it before, unless one of
+	 * the two is gone. */
 	void (*send)(void *context, int to, const struct tt_agree_head *head, const void *body);
 	void *context;
 };
 
 struct tt_agree;
 
-tutti_result_t tt_agree_open(const struct tt_agree_config *config, uint64_t now, struct tt_agree **out);
+tutti_result_t tt_agree_open(const struct tt_agree_config *config, uint64_t now,
+			     struct tt_agree **out);
 void tt_agree_close(struct tt_agree *agree); /* NULL is fine */
 
-/* The most bytes that may follow a head; and whether it is one of an agreement of `size` ranks at all. */
+/* The most bytes that may follow a head; and whether it is one of an agreement of `size` ranks
+ * at all. */
 size_t tt_agree_body_max(int size);
 bool tt_agree_is_head(const struct tt_agree_head *head, int size);
 
 /* A message came. False: it makes no sense, and nobody who runs this code sent it. */
-bool tt_agree_hear(struct tt_agree *agree, int from, const struct tt_agree_head *head, const void *body, uint64_t now);
+bool tt_agree_hear(struct tt_agree *agree, int from, const struct tt_agree_head *head,
+		   const void *body, uint64_t now);
 /* The rank takes no further part: it died, left the communicator, or cannot go on. */
 void tt_agree_lost(struct tt_agree *agree, int rank);
 /* All that had arrived by `now` was heard: go on, or pass over who is late. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what carries an agreement: messages on the links of the control lane, one with each rank that is asked, notes over
- * the control graph for what everybody must learn, and the list of those who are gone.
+/* Owns what carries an agreement: messages on the links of the control lane, one with each rank
+ * that is asked, notes over the control graph for what everybody must learn, and the list of
+ * those who are gone.
  *
- * Who is gone is known from the transports, once all that it sent before has been read. Over TCP a rank watches a few others
- * only, so each loss goes round as a note; and so does whom an agreement left out, since a rank that comes after the others
- * have left finds nobody to answer on its links. Streams go on from one agreement to the next. */
+ * Who is gone is known from the transports, once all that it sent before has been read. Over TCP
+ * a rank watches a few others only, so each loss goes round as a note; and so does whom an
+ * agreement left out, since a rank that comes after the others have left finds nobody to answer
+ * on its links. Streams go on from one agreement to the next. */
 #include "council.h"
 
 #include <stdio.h>
@@ -17,7 +19,9 @@
 #define NOTE_MAGIC 0x636f756eu
 #define DOZE_MS	   20	      /* between looks at who died */
 #define FLUSH_NS   1000000000 /* for peers to take the last message */
-#define DOUBT_NS   100000000 /* what another says of a rank may come before that rank's last words */
+#define DOUBT_NS                                                                                   \
+	100000000 /* what another says of a rank may come before that rank's last
+		   * words */
 
 enum note_kind { NOTE_GONE = 1, NOTE_LEFT_OUT };
 
@@ -47,7 +51,7 @@ struct tt_council {
 	uint32_t instance;
 	bool left_out; /* by the others, for good */
 	bool no_memory;
-	struct tt_agree *agree; /* at the moment */
+	struct tt_agree *agree;	  /* at the moment */
 	struct councillor with[]; /* [size] */
 };
 
@@ -55,7 +59,9 @@ struct tt_council {
 
 static void tell(struct tutti_comm *comm, enum note_kind kind, int rank, uint32_t instance)
 {
-	const struct note note = { .magic = NOTE_MAGIC, .kind = kind, .rank = rank, .instance = instance };
+	const struct note note = {
+		.magic = NOTE_MAGIC, .kind = kind, .rank = rank, .instance = instance
+	};
 
 	for (int i = 0; i < comm->nendpoints; i++)
 		comm->endpoints[i]->ops->tell(comm->endpoints[i], &note);
@@ -81,7 +87,8 @@ static void lose(struct tt_council *council, int rank)
 static struct tt_council *council_of(struct tutti_comm *comm)
 {
 	if (!comm->council) {
-		comm->council = calloc(1, sizeof(*comm->council) + (size_t)comm->size * sizeof(struct councillor));
+		comm->council = calloc(1, sizeof(*comm->council) +
+						  (size_t)comm->size * sizeof(struct councillor));
 		if (comm->council)
 			comm->council->comm = comm;
 	}
@@ -101,7 +108,8 @@ void tt_council_note(struct tutti_comm *comm, const void *bytes)
 		return; /* without memory it will take part in no agreement */
 	if (note.rank != comm->rank && note.kind == NOTE_GONE && !council->with[note.rank].gone_at)
 		council->with[note.rank].gone_at = tt_now() + DOUBT_NS;
-	else if (note.rank == comm->rank && (note.kind == NOTE_GONE || note.instance >= council->instance))
+	else if (note.rank == comm->rank &&
+		 (note.kind == NOTE_GONE || note.instance >= council->instance))
 		council->left_out = true;
 }
 
@@ -223,7 +231,8 @@ static bool hand_over(struct tt_council *council, int rank, uint64_t now)
 	return tt_agree_hear(council->agree, rank, &head, in->at + sizeof(head), now);
 }
 
-/* Read all that has come from the rank; what follows the decision is for the next agreement. True if something had. */
+/* Read all that has come from the rank; what follows the decision is for the next agreement.
+ * True if something had. */
 static bool read_all(struct tt_council *council, int rank, uint64_t now)
 {
 	const uint64_t gone_at = council->with[rank].gone_at;
@@ -261,7 +270,8 @@ static tutti_result_t connect_all(struct tt_council *council, const bool *among)
 
 		if (!is_asked(council, among, rank))
 			continue;
-		const tutti_result_t result = tt_comm_wire(council->comm, rank, TT_LANE_CONTROL, &wire);
+		const tutti_result_t result =
+			tt_comm_wire(council->comm, rank, TT_LANE_CONTROL, &wire);
 		if (result == TUTTI_ERR_NO_MEMORY || result == TUTTI_ERR_SYSTEM)
 			return result;
 		if (result)
@@ -290,7 +300,8 @@ static bool pass(struct tt_council *council, const bool *among)
 
 static bool is_over(const struct tt_council *council)
 {
-	return council->no_memory || council->left_out || tt_agree_state(council->agree) != TT_AGREE_OPEN;
+	return council->no_memory || council->left_out ||
+	       tt_agree_state(council->agree) != TT_AGREE_OPEN;
 }
 
 static void converse(struct tt_council *council, const bool *among)
@@ -317,7 +328,8 @@ static bool all_sent(struct tt_council *council, const bool *among)
 		send_kept(council, rank);
 		if (is_lost(council->comm, rank))
 			continue;
-		all &= council->with[rank].out.used == 0 || !link_with(council->comm, rank)->ops->ready(link_with(council->comm, rank));
+		all &= council->with[rank].out.used == 0 ||
+		       !link_with(council->comm, rank)->ops->ready(link_with(council->comm, rank));
 	}
 	return all;
 }
@@ -336,7 +348,8 @@ static void flush(struct tt_council *council, const bool *among)
 	}
 }
 
-/* Those who are alive may come one day: they are told, and so is everybody who still believes in the communicator. */
+/* Those who are alive may come one day: they are told, and so is everybody who still believes in
+ * the communicator. */
 static void leave_out_late(struct tt_council *council)
 {
 	struct tutti_comm *comm = council->comm;
@@ -348,15 +361,16 @@ static void leave_out_late(struct tt_council *council)
 			continue;
 		tt_log(WARN, COMM, "rank %d did not answer in time and is left out", rank);
 		tell(comm, NOTE_LEFT_OUT, rank, council->instance);
-		snprintf(fault.text, sizeof(fault.text),
-			 "rank %d did not come to tutti_comm_shrink by the deadline of %g s, or was silent for longer in the middle",
-			 rank, (double)comm->settings.timeout_ns / 1e9);
+		snprintf(
+			fault.text, sizeof(fault.text),
+			"rank %d did not come to tutti_comm_shrink by the deadline of %g s, or was silent for longer in the middle",
+			rank, (double)comm->settings.timeout_ns / 1e9);
 		tt_comm_revoke(comm, &fault);
 	}
 }
 
-static tutti_result_t open_agreement(struct tt_council *council, const bool *among, uint64_t coming_ns,
-				     const void *said, size_t length)
+static tutti_result_t open_agreement(struct tt_council *council, const bool *among,
+				     uint64_t coming_ns, const void *said, size_t length)
 {
 	const struct tt_agree_config config = {
 		.rank = council->comm->rank,
@@ -385,13 +399,14 @@ static tutti_result_t open_agreement(struct tt_council *council, const bool *amo
 
 static tutti_result_t fail_left_out(const struct tt_council *council)
 {
-	return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
-		       "rank %d came too late, or was silent for too long: the other ranks have gone on without it",
-		       council->comm->rank);
+	return tt_fail(
+		TUTTI_ERR_TIMEOUT, COMM,
+		"rank %d came too late, or was silent for too long: the other ranks have gone on without it",
+		council->comm->rank);
 }
 
-static tutti_result_t agree(struct tt_council *council, const bool *among, uint64_t coming_ns, const void *said,
-			    size_t length)
+static tutti_result_t agree(struct tt_council *council, const bool *among, uint64_t coming_ns,
+			    const void *said, size_t length)
 {
 	tutti_result_t result;
 
@@ -406,8 +421,10 @@ static tutti_result_t agree(struct tt_council *council, const bool *among, uint6
 
 	if (council->no_memory || state == TT_AGREE_NO_MEMORY) {
 		quit(council); /* after a decision, too: not all may have been told of it */
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
-			       "rank %d has no memory to agree with the others, who go on without it", council->comm->rank);
+		return tt_fail(
+			TUTTI_ERR_NO_MEMORY, COMM,
+			"rank %d has no memory to agree with the others, who go on without it",
+			council->comm->rank);
 	}
 	council->left_out |= state == TT_AGREE_LEFT_OUT;
 	if (state == TT_AGREE_DECIDED)
@@ -416,15 +433,16 @@ static tutti_result_t agree(struct tt_council *council, const bool *among, uint6
 	return council->left_out ? fail_left_out(council) : TUTTI_OK;
 }
 
-tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, uint64_t coming_ns, const void *said,
-				size_t length, struct tt_agree **out)
+tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, uint64_t coming_ns,
+				const void *said, size_t length, struct tt_agree **out)
 {
 	tutti_result_t result;
 
 	pthread_mutex_lock(&comm->lock);
 	struct tt_council *council = council_of(comm);
 	if (!council)
-		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks to agree", comm->size);
+		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks to agree",
+				 comm->size);
 	else
 		result = agree(council, among, coming_ns, said, length);
 	if (!result)
@@ -454,7 +472,8 @@ bool tt_council_misses(struct tutti_comm *comm, const bool *among)
 	hear_notes(comm);
 	for (int rank = 0; rank < comm->size; rank++)
 		if (among[rank] && rank != comm->rank)
-			missing |= comm->council->with[rank].gone || comm->council->with[rank].gone_at || is_lost(comm, rank);
+			missing |= comm->council->with[rank].gone ||
+				   comm->council->with[rank].gone_at || is_lost(comm, rank);
 	pthread_mutex_unlock(&comm->lock);
 	return missing;
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns how a communicator ends: by a fault, which is told to all peers and returned by every operation.
+/* Owns how a communicator ends: by a fault, which is told to all peers and returned by every
+ * operation.
  *
- * Ranks may find different faults at the same time. Where all read one record, the first in it counts. Otherwise they settle:
- * from the first that it finds or hears of a rank looks for no other, but goes on to listen for a while, takes over
- * what is better by an order that is the same everywhere (tt_fault_before()), and passes that on; only then does it
- * return the fault to anybody. A fault that is told takes some tens of milliseconds to reach all; two are found at the same
- * time if neither finder had heard of the other's; so twice that time is enough for all to know the best. */
+ * Ranks may find different faults at the same time. Where all read one record, the first in it
+ * counts. Otherwise they settle: from the first that it finds or hears of a rank looks for no
+ * other, but goes on to listen for a while, takes over what is better by an order that is the
+ * same everywhere (tt_fault_before()), and passes that on; only then does it return the fault to
+ * anybody. A fault that is told takes some tens of milliseconds to reach all; two are found at
+ * the same time if neither finder had heard of the other's; so twice that time is enough for all
+ * to know the best. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +23,8 @@
 
 /* ---- settling */
 
-/* Of a fault that this rank found, too: calls of others may be part of its text, or words of the user's, and what all ranks tell
- * is to be the same. */
+/* Of a fault that this rank found, too: calls of others may be part of its text, or words of the
+ * user's, and what all ranks tell is to be the same. */
 static void keep(struct tutti_comm *comm, const struct tt_fault *fault)
 {
 	comm->fault = *fault;
@@ -87,7 +90,8 @@ static void begin_to_settle(struct tutti_comm *comm, const struct tt_fault *faul
 bool tt_comm_is_settled(struct tutti_comm *comm)
 {
 	if (!comm->settled && comm->fault.result && tt_now() >= comm->settle_at) {
-		tt_comm_look(comm, true); /* this process may have been stopped for all of that time */
+		tt_comm_look(comm, true); /* this process may have been stopped for all of that
+					   * time */
 		settle(comm);
 	}
 	return comm->settled;
@@ -103,7 +107,8 @@ tutti_result_t tt_comm_verdict(struct tutti_comm *comm)
 {
 	while (!tt_comm_is_settled(comm)) {
 		const uint64_t now = tt_now();
-		const int left_ms = now < comm->settle_at ? (int)((comm->settle_at - now) / 1000000) + 1 : 1;
+		const int left_ms =
+			now < comm->settle_at ? (int)((comm->settle_at - now) / 1000000) + 1 : 1;
 
 		pthread_mutex_unlock(&comm->lock);
 		poll(NULL, 0, left_ms < LOOK_MS ? left_ms : LOOK_MS);
@@ -126,7 +131,8 @@ void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result)
 	const bool own = result == TUTTI_ERR_NO_MEMORY || result == TUTTI_ERR_SYSTEM;
 	const char *text = *tt_thread_error() ? tt_thread_error() : tutti_strerror(result);
 	struct tt_fault fault = { .result = result,
-				  .rank = result == TUTTI_ERR_PEER_LOST ? comm->failed_peer : comm->rank };
+				  .rank = result == TUTTI_ERR_PEER_LOST ? comm->failed_peer
+									: comm->rank };
 
 	if (own) /* the sentence travels to ranks that must be told where it happened */
 		snprintf(fault.text, sizeof(fault.text), "rank %d: %s", comm->rank, text);

@@ -14,7 +14,8 @@ void tt_comm_choose_settling(struct tutti_comm *comm);
 bool tt_comm_is_settled(struct tutti_comm *comm);
 /* If there is a fault, take it as it is, for a rank that leaves and waits for nobody. */
 void tt_comm_settle_now(struct tutti_comm *comm);
-/* There is a fault: wait until it is settled, and give its result. Lock held, but not all the time. */
+/* There is a fault: wait until it is settled, and give its result. Lock held, but not all the
+ * time. */
 tutti_result_t tt_comm_verdict(struct tutti_comm *comm);
 /* What a call returns that is made now: TUTTI_OK, or the fault. Lock likewise. */
 static inline tutti_result_t tt_comm_state(struct tutti_comm *comm)
@@ -23,8 +24,8 @@ static inline tutti_result_t tt_comm_state(struct tutti_comm *comm)
 		tt_device->learn(comm);
 	return __builtin_expect(comm->fault.result != 0, 0) ? tt_comm_verdict(comm) : TUTTI_OK;
 }
-/* The same for a result of a lower layer, with the thread's sentence. About this rank, or for TUTTI_ERR_PEER_LOST about
- * comm->failed_peer. */
+/* The same for a result of a lower layer, with the thread's sentence. About this rank, or for
+ * TUTTI_ERR_PEER_LOST about comm->failed_peer. */
 void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result);
 /* Learn of faults that transports know. Lock held. */
 void tt_comm_look(struct tutti_comm *comm, bool thorough);

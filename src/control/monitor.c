@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the monitor: one thread of the process that sleeps on the control descriptors of its communicators, and takes in and
- * passes on what comes there while the program computes, so that a fault reaches every rank at once, and those behind
- * this one. Communicators whose ranks all read one record have no such descriptors and need none.
+/* Owns the monitor: one thread of the process that sleeps on the control descriptors of its
+ * communicators, and takes in and passes on what comes there while the program computes, so that
+ * a fault reaches every rank at once, and those behind this one. Communicators whose ranks all
+ * read one record have no such descriptors and need none.
  *
- * It costs calls next to nothing: data never wakes it, news do a hundred times a second at most, and it only tries for a communicator's lock. A thread that has the lock
- * is in a call, and will mostly look itself; the monitor tries again a little later until it has looked once.
+ * It costs calls next to nothing: data never wakes it, news do a hundred times a second at most,
+ * and it only tries for a communicator's lock. A thread that has the lock is in a call, and will
+ * mostly look itself; the monitor tries again a little later until it has looked once.
  *
- * `life` serialises coming and going, and so the start and end of the thread; `lock` guards the list, and is held while
- * the monitor looks: a communicator that has left is not looked at any more. Locks of communicators are only tried for
- * inside, never waited for. */
+ * `life` serialises coming and going, and so the start and end of the thread; `lock` guards the
+ * list, and is held while the monitor looks: a communicator that has left is not looked at any
+ * more. Locks of communicators are only tried for inside, never waited for. */
 #include "monitor.h"
 
 #include <errno.h>
@@ -26,14 +28,17 @@
 #include "notes.h"
 #include "thread.h"
 
-#define BATCH	 16
-#define PAUSE_MS 10 /* from one look to the next at least, and to the next attempt at a lock that a call has */
-#define TRY_NS	 200000 /* some short calls */
+#define BATCH 16
+#define PAUSE_MS                                                                                   \
+	10 /* from one look to the next at least, and to the next attempt at a lock that a call
+	    * has */
+#define TRY_NS 200000 /* some short calls */
 
 struct watched {
 	struct watched *next;
 	struct tutti_comm *comm;
-	uint64_t number; /* what events bring; another communicator may come to lie at the same place */
+	uint64_t number; /* what events bring; another communicator may come to lie at the same
+			  * place */
 	bool due;	 /* something has come and was not looked at */
 };
 
@@ -43,11 +48,15 @@ static struct {
 	int epoll, bell; /* the bell ends the thread; -1 while there is none */
 	struct watched *first;
 	uint64_t numbers;
-} monitor = { .life = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1, .bell = -1 };
+} monitor = { .life = PTHREAD_MUTEX_INITIALIZER,
+	      .lock = PTHREAD_MUTEX_INITIALIZER,
+	      .epoll = -1,
+	      .bell = -1 };
 
 /* ---- the thread */
 
-/* A thread that makes one short call after the other lets go of the lock between them, but looks at nothing. */
+/* A thread that makes one short call after the other lets go of the lock between them, but looks
+ * at nothing. */
 static bool try_lock(struct tutti_comm *comm)
 {
 	const uint64_t enough = tt_now() + TRY_NS;
@@ -58,7 +67,8 @@ static bool try_lock(struct tutti_comm *comm)
 	return true;
 }
 
-/* False: it is to be looked at again soon, as somebody else has the lock, or ranks are settling on a fault. */
+/* False: it is to be looked at again soon, as somebody else has the lock, or ranks are settling
+ * on a fault. */
 static bool look(struct tutti_comm *comm)
 {
 	if (!try_lock(comm))
@@ -116,7 +126,8 @@ static void *monitor_main(void *unused)
 		pthread_mutex_lock(&monitor.lock);
 		left = look_at_due();
 		pthread_mutex_unlock(&monitor.lock);
-		/* where many ranks wait for long, many notes go round: they are taken in together */
+		/* where many ranks wait for long, many notes go round: they are taken in
+		 * together */
 		poll(&bell, 1, PAUSE_MS);
 	}
 	return unused;
@@ -131,7 +142,8 @@ static void close_descriptors(void)
 	monitor.epoll = monitor.bell = -1;
 }
 
-/* A forked child has no such thread, and its parent's communicators are not its own; the descriptors are closed (fork.h). */
+/* A forked child has no such thread, and its parent's communicators are not its own; the
+ * descriptors are closed (fork.h). */
 static void forget(void)
 {
 	pthread_mutex_init(&monitor.life, NULL);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what ranks tell each other when a wait gets long and no board shows everybody's calls: each sends its card to its
- * control neighbours, who compare it with their own of the same number and pass it on once.
+/* Owns what ranks tell each other when a wait gets long and no board shows everybody's calls:
+ * each sends its card to its control neighbours, who compare it with their own of the same
+ * number and pass it on once.
  *
- * Ranks that differ may wait for each other without a message between them. But the control graph is
- * connected, so between a rank that made one call and a rank that made another lie two neighbours that differ, and
- * these find out. At a deadline, who has not been heard of has not called. */
+ * Ranks that differ may wait for each other without a message between them. But the control
+ * graph is connected, so between a rank that made one call and a rank that made another lie two
+ * neighbours that differ, and these find out. At a deadline, who has not been heard of has not
+ * called. */
 #include <stdlib.h>
 
 #include "council.h"
@@ -13,8 +15,9 @@
 #include "names.h"
 #include "notes.h"
 
-#define REPEAT_NS    100000000 /* a note may be lost, and a neighbour reach the operation only later; … */
-#define DOUBLED_MOST 6	       /* … but a peer that is stopped takes none in, and must not get too many */
+#define REPEAT_NS                                                                                  \
+	100000000      /* a note may be lost, and a neighbour reach the operation only later; … */
+#define DOUBLED_MOST 6 /* … but a peer that is stopped takes none in, and must not get too many */
 
 void tt_notes_remember(struct tutti_comm *comm, const struct tt_card *card)
 {
@@ -27,8 +30,8 @@ void tt_notes_heard(struct tutti_comm *comm, int rank, uint64_t seq)
 		comm->heard[rank] = seq;
 }
 
-const struct tt_card *tt_notes_counterpart(const struct tutti_comm *comm, const struct tt_card *mine,
-					   const struct tt_card *theirs)
+const struct tt_card *tt_notes_counterpart(const struct tutti_comm *comm,
+					   const struct tt_card *mine, const struct tt_card *theirs)
 {
 	const struct tt_card *kept = &comm->cards[theirs->seq % TT_CARDS_KEPT];
 	struct tt_card told = *theirs;
@@ -77,7 +80,8 @@ static void consider(struct tutti_comm *comm, const struct tt_card *theirs)
 	}
 	if (theirs->seq >= comm->next_seq)
 		answer(comm);
-	if (mine->magic == TT_CARD_MAGIC && mine->seq == theirs->seq && !tt_card_equal(mine, theirs)) {
+	if (mine->magic == TT_CARD_MAGIC && mine->seq == theirs->seq &&
+	    !tt_card_equal(mine, theirs)) {
 		const struct tt_fault fault = tt_mismatch(comm, mine, theirs);
 
 		tt_comm_revoke(comm, &fault);
@@ -89,13 +93,16 @@ void tt_notes_exchange(struct tutti_comm *comm, const struct tt_card *stalled, u
 	struct tt_card theirs, note;
 
 	for (int i = 0; i < comm->nendpoints; i++)
-		while (!comm->fault.result && comm->endpoints[i]->ops->hear(comm->endpoints[i], &theirs))
+		while (!comm->fault.result &&
+		       comm->endpoints[i]->ops->hear(comm->endpoints[i], &theirs))
 			consider(comm, &theirs);
 	if (!stalled || (comm->told_seq == stalled->seq && now < comm->tell_at))
 		return;
 	comm->told_times = comm->told_seq == stalled->seq ? comm->told_times + 1 : 0;
 	comm->told_seq = stalled->seq;
-	comm->tell_at = now + ((uint64_t)REPEAT_NS << (comm->told_times < DOUBLED_MOST ? comm->told_times : DOUBLED_MOST));
+	comm->tell_at =
+		now + ((uint64_t)REPEAT_NS
+		       << (comm->told_times < DOUBLED_MOST ? comm->told_times : DOUBLED_MOST));
 	note = *stalled;
 	note.called = comm->next_seq - 1;
 	tell_all(comm, &note);

@@ -114,9 +114,9 @@ bool tt_board_payload_is_free(struct tutti_comm *comm)
 
 /* ---- lines */
 
-/* A line that peers have read is theirs, too, and a store waits until it is not: the next stores find it here. Where the compiler
- * may not assume prefetchw, __builtin_prefetch() fetches for reading, which makes things worse; a processor without it does
- * nothing. */
+/* A line that peers have read is theirs, too, and a store waits until it is not: the next stores
+ * find it here. Where the compiler may not assume prefetchw, __builtin_prefetch() fetches for
+ * reading, which makes things worse; a processor without it does nothing. */
 static void fetch_for_writing(const uint8_t *from, size_t bytes)
 {
 	for (size_t at = 0; at < bytes; at += TT_LINE)
@@ -129,7 +129,8 @@ static void fetch_for_writing(const uint8_t *from, size_t bytes)
 
 void tt_board_fetch_slot(const struct tt_op *op)
 {
-	const struct tt_board_slot *next = tt_board_slot(op->comm->board, op->comm->rank, op->card.seq + 1);
+	const struct tt_board_slot *next =
+		tt_board_slot(op->comm->board, op->comm->rank, op->card.seq + 1);
 
 	fetch_for_writing((const uint8_t *)next, TT_LINE);
 	if (op->plan->hot && op->plan->posts)
@@ -141,7 +142,9 @@ void tt_board_fetch_payload(const struct tt_op *op)
 	const struct tt_board *board = op->comm->board;
 
 	if (!op->plan->hot && op->plan->posts)
-		fetch_for_writing(board->eager[op->comm->rank][board->payloads_used % TT_EAGER_SLOTS], op->plan->payload);
+		fetch_for_writing(
+			board->eager[op->comm->rank][board->payloads_used % TT_EAGER_SLOTS],
+			op->plan->payload);
 }
 
 /* ---- cards */
@@ -151,7 +154,8 @@ void tt_board_write_card(const struct tt_op *op)
 	struct tt_board_slot *slot = tt_board_slot(op->comm->board, op->comm->rank, op->card.seq);
 
 	slot->card = op->card;
-	/* release: pairs with the acquire in tt_board_compare(); who sees the signature sees its card */
+	/* release: pairs with the acquire in tt_board_compare(); who sees the signature sees its
+	 * card */
 	atomic_store_explicit(&slot->signature, op->signature, memory_order_release);
 }
 
@@ -168,7 +172,8 @@ bool tt_board_post(struct tt_op *op)
 	return true;
 }
 
-/* The earliest operation that still has its slot and in which `rank` and this one differ, or this one. */
+/* The earliest operation that still has its slot and in which `rank` and this one differ, or
+ * this one. */
 static struct tt_fault find_difference(const struct tt_op *op, int rank)
 {
 	const struct tt_board *board = op->comm->board;
@@ -181,7 +186,8 @@ static struct tt_fault find_difference(const struct tt_op *op, int rank)
 		struct tt_card theirs = tt_board_slot(board, rank, seq - back)->card;
 
 		theirs.rank = rank; /* whatever it has written there */
-		if (mine.seq == seq - back && theirs.seq == seq - back && !tt_card_equal(&mine, &theirs))
+		if (mine.seq == seq - back && theirs.seq == seq - back &&
+		    !tt_card_equal(&mine, &theirs))
 			return tt_mismatch(op->comm, &mine, &theirs);
 	}
 	struct tt_card theirs = tt_board_slot(board, rank, seq)->card;
@@ -198,8 +204,9 @@ static tutti_result_t mismatch(struct tt_op *op, int rank)
 	return TUTTI_ERR_MISMATCH;
 }
 
-/* The peer writes its hot lines just before its progress: where they are asked for together they come together. (Asked for
- * more than these few, the peer writes none without fetching it back first.) */
+/* The peer writes its hot lines just before its progress: where they are asked for together they
+ * come together. (Asked for more than these few, the peer writes none without fetching it back
+ * first.) */
 static void fetch_lines(const struct tt_op *op, int peer)
 {
 	const uint8_t *lines = tt_board_slot(op->comm->board, peer, op->card.seq)->lines;
@@ -211,28 +218,31 @@ static void fetch_lines(const struct tt_op *op, int peer)
 tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round)
 {
 	struct tt_board *board = op->comm->board;
-	const uint64_t seq = op->card.seq, wanted = tt_board_mark(seq, tt_board_steps(segment, round));
+	const uint64_t seq = op->card.seq,
+		       wanted = tt_board_mark(seq, tt_board_steps(segment, round));
 	const bool ahead = op->plan->hot && op->plan->payload;
 	uint64_t progress = tt_board_progress(board, peer, seq);
 
 	/* the next pass comes here a tenth of a microsecond later */
 	if (progress < wanted)
-		tt_recorder_look(op); /* once: it takes as long as some looks, and passes are counted before the core is given up */
+		tt_recorder_look(op); /* once: it takes as long as some looks, and passes are
+				       * counted before the core is given up */
 	for (int i = 0; i < LOOKS && progress < wanted && !op->comm->oversubscribed; i++) {
 		if (ahead)
 			fetch_lines(op, peer);
 		progress = tt_board_progress(board, peer, seq);
 	}
 	if (progress < wanted) {
-		/* a peer that posted a card only is in an operation over links: it cannot be this one */
+		/* a peer that posted a card only is in an operation over links: it cannot be
+		 * this one */
 		if (progress == tt_board_mark(seq, 0))
 			return mismatch(op, peer);
 		return TUTTI_IN_PROGRESS;
 	}
 	if (board->seen[peer] < seq) {
 		/* relaxed: ordered by the peer's progress word */
-		if (atomic_load_explicit(&tt_board_slot(board, peer, seq)->signature, memory_order_relaxed) !=
-		    op->signature)
+		if (atomic_load_explicit(&tt_board_slot(board, peer, seq)->signature,
+					 memory_order_relaxed) != op->signature)
 			return mismatch(op, peer);
 		board->seen[peer] = seq;
 	}
@@ -254,7 +264,8 @@ uint64_t tt_board_last_called(const struct tt_board *board, int rank)
 void tt_board_tell_called(struct tutti_comm *comm)
 {
 	if (comm->board)
-		atomic_store_explicit(&comm->board->base[comm->rank].called, comm->next_seq - 1, memory_order_relaxed);
+		atomic_store_explicit(&comm->board->base[comm->rank].called, comm->next_seq - 1,
+				      memory_order_relaxed);
 }
 
 void tt_board_leave(struct tutti_comm *comm)
@@ -266,7 +277,8 @@ void tt_board_leave(struct tutti_comm *comm)
 	comm->board->endpoint->ops->wake(comm->board->endpoint);
 }
 
-/* Did `rank` leave before it posted operation `n`? acquire: pairs with the release in tt_board_leave() */
+/* Did `rank` leave before it posted operation `n`? acquire: pairs with the release in
+ * tt_board_leave() */
 static bool left_before(const struct tt_board *board, int rank, uint64_t n)
 {
 	return atomic_load_explicit(&board->base[rank].left, memory_order_acquire) &&
@@ -279,9 +291,11 @@ static void lose(struct tt_op *op, int rank)
 	char call[TT_CALL_BYTES];
 
 	tt_card_describe(&op->card, call, sizeof(call));
-	snprintf(fault.text, sizeof(fault.text),
-		 "rank %d left the communicator (tutti_comm_destroy) without the others' operation %" PRIu64 ", %s", rank,
-		 op->card.seq, call);
+	snprintf(
+		fault.text, sizeof(fault.text),
+		"rank %d left the communicator (tutti_comm_destroy) without the others' operation %" PRIu64
+		", %s",
+		rank, op->card.seq, call);
 	tt_comm_revoke(op->comm, &fault);
 }
 
@@ -302,8 +316,9 @@ void tt_board_compare(struct tt_op *op)
 			continue;
 		if (tt_board_progress(comm->board, rank, seq) >> TT_STEP_BITS != seq)
 			continue; /* not there yet, or gone on */
-		/* acquire: pairs with the release in tt_board_write_card(); a peer that has gone on may be writing the slot's next
-		 * card while its progress still is that of this operation, and writes the card first */
+		/* acquire: pairs with the release in tt_board_write_card(); a peer that has gone
+		 * on may be writing the slot's next card while its progress still is that of
+		 * this operation, and writes the card first */
 		if (atomic_load_explicit(&slot->signature, memory_order_acquire) != op->signature &&
 		    slot->card.seq == seq) {
 			mismatch(op, rank);

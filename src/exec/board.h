@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The board: memory that all ranks of a communicator map, on which each posts the card of every collective, small
- * payloads inside, and from which the others read exposed blocks.
+/* The board: memory that all ranks of a communicator map, on which each posts the card of every
+ * collective, small payloads inside, and from which the others read exposed blocks.
  *
- * Per rank: TT_BOARD_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress, signature, the smallest
- * payloads) that peers poll, lines next to it for payloads that are a little longer, the whole card behind it for when signatures differ, and
- * TT_EAGER_BYTES for small payloads, used in turn by the operations that have one; and TT_STAGES staging areas for long ones.
- * All ranks' slots lie together, then all small payloads, then all staging areas: what each rank reads of every other fills its
- * pages and the kernel's tables of them.
+ * Per rank: TT_BOARD_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress,
+ * signature, the smallest payloads) that peers poll, lines next to it for payloads that are a
+ * little longer, the whole card behind it for when signatures differ, and TT_EAGER_BYTES for
+ * small payloads, used in turn by the operations that have one; and TT_STAGES staging areas for
+ * long ones. All ranks' slots lie together, then all small payloads, then all staging areas:
+ * what each rank reads of every other fills its pages and the kernel's tables of them.
  *
  * A slot's progress word only grows: operation number << 24 | steps ended in it, so "peer has come to step k of
  * operation n" is one comparison, whatever the slot was used for before or since. */
@@ -22,39 +23,49 @@
 #include "board_sizes.h"
 #include "card.h"
 
-/* Of a rank's buffers: copied to be read by others, to be read where they are, and the result to be written by others, too. */
+/* Of a rank's buffers: copied to be read by others, to be read where they are, and the result to
+ * be written by others, too. */
 enum { TT_MEMORY_STAGED, TT_MEMORY_DIRECT, TT_MEMORY_LENT };
 
 struct tt_board_slot {
-	_Alignas(64) _Atomic uint64_t progress; /* release: what was exposed before; pairs with tt_board_progress() */
+	_Alignas(64) _Atomic uint64_t progress; /* release: what was exposed before; pairs with
+						 * tt_board_progress() */
 	_Atomic uint64_t signature; /* written behind the card, see tt_board_write_card() */
-	uint64_t memory; /* TT_MEMORY_…; other than staged: the tokens below say where this rank's buffers are */
+	uint64_t memory; /* TT_MEMORY_…; other than staged: the tokens below say where this
+			  * rank's buffers are */
 	uint64_t spare;
 	uint8_t payload[TT_HOT_LINE];
-	_Alignas(64) uint8_t lines[TT_HOT_PAYLOAD]; /* no store of a payload crosses from one into another */
+	_Alignas(64) uint8_t lines[TT_HOT_PAYLOAD]; /* no store of a payload crosses from one
+						     * into another */
 	struct tt_card card;
 	uint64_t send_token, recv_token; /* of direct buffers */
 };
-static_assert(offsetof(struct tt_board_slot, lines) == 64 && offsetof(struct tt_board_slot, card) == 64 + TT_HOT_PAYLOAD,
+static_assert(offsetof(struct tt_board_slot, lines) == 64 &&
+		      offsetof(struct tt_board_slot, card) == 64 + TT_HOT_PAYLOAD,
 	      "the hot lines are neighbours");
 
 struct tt_board_rank {
 	struct tt_board_slot slot[TT_BOARD_SLOTS];
-	_Alignas(64) _Atomic uint32_t left; /* release, after all its posts: pairs with the acquire in left_before() */
-	_Atomic uint64_t called; /* the last operation called when this rank began to wait for long; relaxed: a number alone */
+	_Alignas(64) _Atomic uint32_t left; /* release, after all its posts: pairs with the
+					     * acquire in left_before() */
+	_Atomic uint64_t called; /* the last operation called when this rank began to wait for
+				  * long; relaxed: a number alone */
 };
 
 struct tt_board {
-	struct tt_board_rank *base; /* [size] */
+	struct tt_board_rank *base;			  /* [size] */
 	uint8_t (*eager)[TT_EAGER_SLOTS][TT_EAGER_BYTES]; /* [size] */
 	uint8_t (*stage)[TT_STAGES][TT_STAGE_SPAN];	  /* [size] */
 	struct tt_endpoint *endpoint;
-	uint64_t *seen; /* [size]: the highest operation known to be posted by each rank */
-	bool owes_wake;	/* something was published whose waiters, if asleep, are still to be woken */
-	uint64_t payloads_used;		     /* eager payloads taken so far, one per operation with one */
+	uint64_t *seen;		/* [size]: the highest operation known to be posted by each rank */
+	bool owes_wake;		/* something was published whose waiters, if asleep, are still to
+				 * be woken */
+	uint64_t payloads_used; /* eager payloads taken so far, one per operation with one */
 	uint64_t payload_op[TT_EAGER_SLOTS]; /* the operation that used each last; 0: none */
-	uint64_t stages_used; /* staging areas taken so far, one per segment of a staged operation */
-	uint64_t stage_last[TT_STAGES]; /* progress that frees each: every rank must have come to it */
+	uint64_t stages_used;		     /* staging areas taken so far, one per segment of a
+					      * staged operation */
+	uint64_t stage_last[TT_STAGES]; /* progress that frees each: every rank must have come to
+					 * it */
 	uint64_t stage_op[TT_STAGES];	/* the operation it was used in */
 };
 
@@ -74,28 +85,34 @@ bool tt_board_is_free(struct tutti_comm *comm, uint64_t seq);
 bool tt_board_payload_is_free(struct tutti_comm *comm);
 /* Write the operation's card; the slot is free. */
 void tt_board_write_card(const struct tt_op *op);
-/* Let the peers see how far this rank is, and what it wrote before. Those who sleep are woken, for an eager operation only by
- * tt_board_wake_owed(): waking takes a fence, and the fence waits for the line just written to come back from the peers that
- * poll it. A short operation does what else it can first. */
+/* Let the peers see how far this rank is, and what it wrote before. Those who sleep are woken,
+ * for an eager operation only by tt_board_wake_owed(): waking takes a fence, and the fence waits
+ * for the line just written to come back from the peers that poll it. A short operation does
+ * what else it can first. */
 void tt_board_publish(const struct tt_op *op, uint64_t steps);
 void tt_board_wake_owed(struct tt_board *board);
-/* Have the lines for writing that the next operation will write if it is like this one: of its slot, of its payload. */
+/* Have the lines for writing that the next operation will write if it is like this one: of its
+ * slot, of its payload. */
 void tt_board_fetch_slot(const struct tt_op *op);
 void tt_board_fetch_payload(const struct tt_op *op);
 /* Has `peer` ended `round` of `segment`? TUTTI_OK, TUTTI_IN_PROGRESS, or a mismatch. */
 tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round);
-/* Post the card of an operation that does not use the board otherwise; false: the slot is not free yet. */
+/* Post the card of an operation that does not use the board otherwise; false: the slot is not
+ * free yet. */
 bool tt_board_post(struct tt_op *op);
-/* Revoke if a peer has posted another card for this operation, or left without it: for waits that get long. */
+/* Revoke if a peer has posted another card for this operation, or left without it: for waits
+ * that get long. */
 void tt_board_compare(struct tt_op *op);
 /* The last operation that `rank` is known to have called. */
 uint64_t tt_board_last_called(const struct tt_board *board, int rank);
-/* Say which one that is of this rank, which waits for long and may not have been able to post it. */
+/* Say which one that is of this rank, which waits for long and may not have been able to post
+ * it. */
 void tt_board_tell_called(struct tutti_comm *comm);
 /* This rank posts nothing more. */
 void tt_board_leave(struct tutti_comm *comm);
 
-static inline struct tt_board_slot *tt_board_slot(const struct tt_board *board, int rank, uint64_t op)
+static inline struct tt_board_slot *tt_board_slot(const struct tt_board *board, int rank,
+						  uint64_t op)
 {
 	return &board->base[rank].slot[op % TT_BOARD_SLOTS];
 }
@@ -105,8 +122,8 @@ static inline uint64_t tt_board_mark(uint64_t op, uint64_t steps)
 	return op << TT_STEP_BITS | steps;
 }
 
-/* What a rank publishes when (segment, round) has ended: grows along the wavefront, and is the same on every rank,
- * however many rounds each has. */
+/* What a rank publishes when (segment, round) has ended: grows along the wavefront, and is the
+ * same on every rank, however many rounds each has. */
 static inline uint64_t tt_board_steps(uint32_t segment, uint32_t round)
 {
 	return (uint64_t)(segment + round) * TT_ROUNDS + round + 1;
@@ -117,7 +134,8 @@ static inline uint64_t tt_board_steps(uint32_t segment, uint32_t round)
 /* acquire: pairs with the release in tt_board_publish(); what the peer exposed before is visible */
 static inline uint64_t tt_board_progress(const struct tt_board *board, int rank, uint64_t op)
 {
-	return atomic_load_explicit(&tt_board_slot(board, rank, op)->progress, memory_order_acquire);
+	return atomic_load_explicit(&tt_board_slot(board, rank, op)->progress,
+				    memory_order_acquire);
 }
 
 #endif

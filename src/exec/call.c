@@ -14,8 +14,8 @@
 #include "plan_cache.h"
 #include "op_record.h"
 
-/* The operation reads a copy of the input where the schedule cannot read the input itself: scaled by this rank's
- * scalar, or about to be overwritten (all_to_all in place). */
+/* The operation reads a copy of the input where the schedule cannot read the input itself:
+ * scaled by this rank's scalar, or about to be overwritten (all_to_all in place). */
 static tutti_result_t copy_input(struct tt_op *op, const struct tt_call *call, size_t blocks)
 {
 	const struct tt_user_op *user = op->plan->user_op;
@@ -28,11 +28,13 @@ static tutti_result_t copy_input(struct tt_op *op, const struct tt_call *call, s
 		op->input = aligned_alloc(64, (bytes + 63) / 64 * 64);
 		op->input_room = op->input ? bytes : 0;
 		if (!op->input)
-			return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a copy of %zu bytes of input",
+			return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
+				       "%s: no memory for a copy of %zu bytes of input",
 				       tt_call_name(call), bytes);
 	}
 	if (user)
-		op->comm->kernels->scale[call->dtype](op->input, call->send, elements, user->scalar);
+		op->comm->kernels->scale[call->dtype](op->input, call->send, elements,
+						      user->scalar);
 	else
 		memcpy(op->input, call->send, bytes);
 	op->send = op->input;
@@ -75,9 +77,10 @@ static tutti_result_t start_message(struct tutti_comm *comm, const struct tt_cal
 	if (result)
 		return result;
 	if (call->root == comm->rank)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "%s: peer %d is this rank itself; that is possible inside a group only",
-			       tt_call_name(call), call->root);
+		return tt_fail(
+			TUTTI_ERR_INVALID, EXEC,
+			"%s: peer %d is this rank itself; that is possible inside a group only",
+			tt_call_name(call), call->root);
 	uint64_t *seq = &comm->p2p_seq[call->sending][call->root];
 
 	op->kind = TT_OP_MESSAGE;
@@ -133,8 +136,9 @@ tutti_result_t tt_call_start(struct tutti_comm *comm, const struct tt_call *call
 	op->timeout_ns = call->timeout_ns;
 	if (__builtin_expect(comm->next_calls != NULL, 0) && !call->timeout_ns)
 		op->timeout_ns = tt_next_call_take(comm);
-	const tutti_result_t result = call->collective == TT_SEND_RECV ? start_message(comm, call, op) :
-									 start_collective(comm, call, op);
+	const tutti_result_t result = call->collective == TT_SEND_RECV
+					      ? start_message(comm, call, op)
+					      : start_collective(comm, call, op);
 	if (result) {
 		tt_op_put(comm, op);
 		return tt_comm_give_up(comm, result);
@@ -163,12 +167,17 @@ static tutti_result_t submit_blocking(struct tutti_comm *comm, const struct tt_c
 }
 
 /* The request has what the call has staged, if anything; here it is ended where the call fails. */
-static tutti_result_t submit_request(struct tutti_comm *comm, const struct tt_call *call, struct tt_staged *staged, tutti_request_t *request)
+static tutti_result_t submit_request(struct tutti_comm *comm, const struct tt_call *call,
+				     struct tt_staged *staged, tutti_request_t *request)
 {
 	struct tutti_request *started = calloc(1, sizeof(*started));
 
 	if (!started)
-		return tt_device->stage_end(comm, staged, tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a request", tt_call_name(call))));
+		return tt_device->stage_end(
+			comm, staged,
+			tt_comm_fail(comm,
+				     tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
+					     "%s: no memory for a request", tt_call_name(call))));
 	started->comm = comm;
 	started->maker = comm->maker;
 	started->staged = staged;
@@ -193,7 +202,8 @@ static tutti_result_t submit_request(struct tutti_comm *comm, const struct tt_ca
 }
 
 /* The same for a call whose buffers may be on GPUs. */
-static tutti_result_t submit_staged(struct tutti_comm *comm, const struct tt_call *call, tutti_request_t *request)
+static tutti_result_t submit_staged(struct tutti_comm *comm, const struct tt_call *call,
+				    tutti_request_t *request)
 {
 	struct tt_staged *staged = NULL;
 	struct tt_call host = *call;

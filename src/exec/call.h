@@ -6,8 +6,8 @@
 #include "check.h"
 #include "request.h"
 
-/* Start one operation for `request`. Lock held. On error nothing was started, and unless the arguments are wrong the
- * communicator is revoked. */
+/* Start one operation for `request`. Lock held. On error nothing was started, and unless the
+ * arguments are wrong the communicator is revoked. */
 tutti_result_t tt_call_start(struct tutti_comm *comm, const struct tt_call *call,
 			     struct tutti_request *request);
 /* Start one call, or keep it for the thread's group; wait for it if `request` is NULL. */

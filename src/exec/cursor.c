@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns how operations share one direction of a link: each queues a cursor at the wire, only the first may move, and
- * its card goes before all else. */
+/* Owns how operations share one direction of a link: each queues a cursor at the wire, only the
+ * first may move, and its card goes before all else. */
 #include <string.h>
 
 #include "op.h"
@@ -33,14 +33,15 @@ void tt_cursor_dequeue(struct tt_cursor *cursor)
 	cursor->wire = NULL;
 }
 
-ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_card *card, struct iovec *iov, int n,
-			size_t *payload)
+ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_card *card, struct iovec *iov,
+			int n, size_t *payload)
 {
 	struct tt_link *link = cursor->wire->link;
 	const size_t left = sizeof(*card) - cursor->card_at;
 
 	iov[0] = (struct iovec){ (uint8_t *)card + cursor->card_at, left };
-	const ssize_t moved = left ? link->ops->write(link, iov, n + 1) : link->ops->write(link, iov + 1, n);
+	const ssize_t moved =
+		left ? link->ops->write(link, iov, n + 1) : link->ops->write(link, iov + 1, n);
 	if (moved <= 0)
 		return moved;
 	const size_t of_card = (size_t)moved < left ? (size_t)moved : left;

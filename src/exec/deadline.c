@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns deadlines: when an operation's has passed, and the sentence that says who has called the operation and who has not.
+/* Owns deadlines: when an operation's has passed, and the sentence that says who has called the
+ * operation and who has not.
  *
- * Who has called is known from the board, or else from notes (notes.c). Of ranks whose processes this one can see the
- * kernel says whether they are stopped. All ranks that wait reach their deadlines, and what each would say may differ by
- * what it has heard; the first fault counts for all (fault.c). */
+ * Who has called is known from the board, or else from notes (notes.c). Of ranks whose processes
+ * this one can see the kernel says whether they are stopped. All ranks that wait reach their
+ * deadlines, and what each would say may differ by what it has heard; the first fault counts for
+ * all (fault.c). */
 #include "deadline.h"
 
 #include "board.h"
@@ -17,7 +19,9 @@
 #include "log.h"
 #include "names.h"
 
-#define LOOK_MOST_NS 250000000 /* of a wait, that counts between two looks at it, which are to be 100 ms apart at most */
+#define LOOK_MOST_NS                                                                               \
+	250000000 /* of a wait, that counts between two looks at it, which are to be 100 ms apart
+		   * at most */
 
 /* ---- sentences */
 
@@ -141,7 +145,8 @@ static bool waits_for(const struct tt_op *op, int rank)
 		return false;
 	if (op->kind != TT_OP_SHARED)
 		return waits_for_message(op, rank);
-	return tt_board_progress(comm->board, rank, seq) <= tt_board_progress(comm->board, comm->rank, seq);
+	return tt_board_progress(comm->board, rank, seq) <=
+	       tt_board_progress(comm->board, comm->rank, seq);
 }
 
 /* ---- the sentence about a collective */
@@ -152,14 +157,16 @@ static void say_last(struct text *text, const struct tutti_comm *comm, int rank)
 	const bool exact = comm->board != NULL;
 
 	if (last > 0)
-		say(text, exact ? " (its last was operation %" PRIu64 ")" : " (last heard of in operation %" PRIu64 ")",
+		say(text,
+		    exact ? " (its last was operation %" PRIu64 ")"
+			  : " (last heard of in operation %" PRIu64 ")",
 		    last);
 	else if (exact)
 		say(text, " (nor any before)");
 }
 
-static void say_missing(struct text *text, const struct tt_op *op, const enum group *of, enum group which,
-			const char *state)
+static void say_missing(struct text *text, const struct tt_op *op, const enum group *of,
+			enum group which, const char *state)
 {
 	const int size = op->comm->size, n = count(of, size, which);
 
@@ -167,14 +174,14 @@ static void say_missing(struct text *text, const struct tt_op *op, const enum gr
 		return;
 	say(text, ", ");
 	say_ranks(text, of, size, which);
-	say(text, " %s %s %s not called operation %" PRIu64, n == 1 ? "is" : "are", state, n == 1 ? "has" : "have",
-	    op->card.seq);
+	say(text, " %s %s %s not called operation %" PRIu64, n == 1 ? "is" : "are", state,
+	    n == 1 ? "has" : "have", op->card.seq);
 	if (n == 1)
 		say_last(text, op->comm, first(of, size, which));
 }
 
-/* Of two that have not called, is `a` rather to blame? A stopped one is; else the one that is further behind, as the
- * other may wait for it. */
+/* Of two that have not called, is `a` rather to blame? A stopped one is; else the one that is
+ * further behind, as the other may wait for it. */
 static bool is_worse(const struct tutti_comm *comm, const enum group *of, int a, int b)
 {
 	if (of[a] != of[b])
@@ -204,8 +211,8 @@ static int say_who_called(struct text *text, const struct tt_op *op, enum group 
 	return missing;
 }
 
-static void say_awaited(struct text *text, const struct tt_op *op, const enum group *of, enum group which,
-			const char *state, const char *before)
+static void say_awaited(struct text *text, const struct tt_op *op, const enum group *of,
+			enum group which, const char *state, const char *before)
 {
 	const int size = op->comm->size;
 
@@ -216,8 +223,9 @@ static void say_awaited(struct text *text, const struct tt_op *op, const enum gr
 	say(text, "%s", state);
 }
 
-/* All have called. Gives the first that this rank waits for, a stopped one before others; -1: for none. A stopped one is
- * waited for in any case, if not by this rank, then by those that it waits for. */
+/* All have called. Gives the first that this rank waits for, a stopped one before others; -1:
+ * for none. A stopped one is waited for in any case, if not by this rank, then by those that it
+ * waits for. */
 static int say_who_is_awaited(struct text *text, const struct tt_op *op, enum group *of)
 {
 	const struct tutti_comm *comm = op->comm;
@@ -226,11 +234,15 @@ static int say_who_is_awaited(struct text *text, const struct tt_op *op, enum gr
 		if (waits_for(op, rank))
 			of[rank] = missing_state(comm, rank);
 		else /* the process ids of other hosts mean others here */
-			of[rank] = comm->host[rank] == comm->host[comm->rank] && is_stopped(comm, rank) ? STOPPED : CALLED;
+			of[rank] =
+				comm->host[rank] == comm->host[comm->rank] && is_stopped(comm, rank)
+					? STOPPED
+					: CALLED;
 	const int stopped = count(of, comm->size, STOPPED), alive = count(of, comm->size, ALIVE);
 
 	say(text, "all ranks have called it, and rank %d waits for ", comm->rank);
-	say_awaited(text, op, of, STOPPED, stopped == 1 ? ", which is stopped (state T)" : ", which are stopped (state T)",
+	say_awaited(text, op, of, STOPPED,
+		    stopped == 1 ? ", which is stopped (state T)" : ", which are stopped (state T)",
 		    "");
 	say_awaited(text, op, of, ALIVE, "", stopped ? ", and for " : "");
 	if (stopped + alive == 0)
@@ -287,13 +299,15 @@ static void say_message(struct text *text, const struct tt_op *op, int peer)
 		    op->length);
 		say_send_of_peer(text, op, peer, theirs);
 	} else if (cursor->sending)
-		say(text, "rank %d is %s but took %zu of %zu bytes: has it called the receive?", peer, state, cursor->at,
-		    op->length);
+		say(text, "rank %d is %s but took %zu of %zu bytes: has it called the receive?",
+		    peer, state, cursor->at, op->length);
 	else if (tt_cursor_carded(cursor))
-		say(text, "rank %d is %s and has called the send, but %zu of %zu bytes have come", peer, state, cursor->at,
-		    op->length);
+		say(text, "rank %d is %s and has called the send, but %zu of %zu bytes have come",
+		    peer, state, cursor->at, op->length);
 	else if (cursor->wire->head[0] != cursor)
-		say(text, "it comes after an earlier message of rank %d, which is %s but has not sent that", peer, state);
+		say(text,
+		    "it comes after an earlier message of rank %d, which is %s but has not sent that",
+		    peer, state);
 	else
 		say(text, "rank %d is %s but has not called the send", peer, state);
 }
@@ -313,9 +327,11 @@ static void say_operation(struct text *text, const struct tt_op *op, int peer)
 	if (peer < 0)
 		say(text, "operation %" PRIu64 ", %s", op->card.seq, call);
 	else if (op->cursors[0].sending)
-		say(text, "rank %d's message %" PRIu64 " to rank %d, %s", op->comm->rank, op->card.seq, peer, call);
+		say(text, "rank %d's message %" PRIu64 " to rank %d, %s", op->comm->rank,
+		    op->card.seq, peer, call);
 	else
-		say(text, "rank %d's message %" PRIu64 " from rank %d, %s", op->comm->rank, op->card.seq, peer, call);
+		say(text, "rank %d's message %" PRIu64 " from rank %d, %s", op->comm->rank,
+		    op->card.seq, peer, call);
 	say(text, ", missed its deadline of %g s: ", (double)timeout_of(op) / 1e9);
 }
 

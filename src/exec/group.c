@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns groups. A thread's open groups are its own state, one per communicator. At the end the collected calls are
- * started in an order that does not depend on how a rank mixed them: small all-reduces that can travel as one
- * first in their place among the collectives, then sends and receives, which have a lane of their own.
+/* Owns groups. A thread's open groups are its own state, one per communicator. At the end the
+ * collected calls are started in an order that does not depend on how a rank mixed them: small
+ * all-reduces that can travel as one first in their place among the collectives, then sends and
+ * receives, which have a lane of their own.
  *
- * Another thread may destroy the communicator of an open group. Nobody tells the thread that has it open: a group is known
- * by the communicator's serial number, which none has again, and never looks at a communicator that is not at hand. What
- * a thread has open when it ends is freed then. */
+ * Another thread may destroy the communicator of an open group. Nobody tells the thread that has
+ * it open: a group is known by the communicator's serial number, which none has again, and never
+ * looks at a communicator that is not at hand. What a thread has open when it ends is freed
+ * then. */
 #include "group.h"
 
 #include <stdlib.h>
@@ -16,7 +18,7 @@
 #include "next_call.h"
 #include "user_op.h"
 
-#define FUSE_BYTES 4096		  /* an all-reduce up to this size may be fused */
+#define FUSE_BYTES 4096		 /* an all-reduce up to this size may be fused */
 #define FUSE_TOTAL (256u * 1024) /* into messages up to this one */
 
 struct group {
@@ -26,7 +28,8 @@ struct group {
 	struct tt_call *calls;
 	size_t n, room;
 	tutti_result_t error; /* of the first call that was wrong */
-	uint64_t timeout_ns;  /* of all its calls that have none of their own; 0: the communicator's */
+	uint64_t timeout_ns;  /* of all its calls that have none of their own; 0: the
+			       * communicator's */
 };
 
 /* All-reduces that travel as one: parts[i] of the buffer belong to recv[i]. */
@@ -103,7 +106,8 @@ static tutti_result_t append(struct group *group, const struct tt_call *call)
 		struct tt_call *grown = realloc(group->calls, room * sizeof(*grown));
 
 		if (!grown)
-			return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory for a group of %zu calls", room);
+			return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
+				       "no memory for a group of %zu calls", room);
 		group->calls = grown;
 		group->room = room;
 	}
@@ -124,10 +128,11 @@ tutti_result_t tt_group_refuse(const struct tutti_comm *comm, const char *call)
 	if (!tt_comm_usable(comm))
 		return tt_comm_refuse(comm, call);
 	if (*find(comm))
-		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "%s: this thread has a group open on this communicator, which takes collectives, sends and "
-			       "receives only: call it before tutti_group_begin() or after tutti_group_end()",
-			       call);
+		return tt_fail(
+			TUTTI_ERR_INVALID, EXEC,
+			"%s: this thread has a group open on this communicator, which takes collectives, sends and "
+			"receives only: call it before tutti_group_begin() or after tutti_group_end()",
+			call);
 	return TUTTI_OK;
 }
 
@@ -140,9 +145,10 @@ bool tt_group_keep(struct tutti_comm *comm, const struct tt_call *call, tutti_re
 		return false;
 	*result = tt_call_check(comm, call);
 	if (!*result && request)
-		*result = tt_fail(TUTTI_ERR_INVALID, EXEC,
-				  "%s: inside a group request must be NULL; tutti_group_end() gives one for all",
-				  tt_call_name(call));
+		*result = tt_fail(
+			TUTTI_ERR_INVALID, EXEC,
+			"%s: inside a group request must be NULL; tutti_group_end() gives one for all",
+			tt_call_name(call));
 	if (!*result) {
 		*result = append(group, call);
 		if (*result)
@@ -161,7 +167,8 @@ void tt_fused_finish(struct tt_fused *fused, bool succeeded)
 		struct tt_fused *next = fused->next;
 
 		for (size_t i = 0; succeeded && i < fused->n; i++)
-			memcpy(fused->part[i].recv, fused->buffer + fused->part[i].offset, fused->part[i].bytes);
+			memcpy(fused->part[i].recv, fused->buffer + fused->part[i].offset,
+			       fused->part[i].bytes);
 		free(fused->buffer);
 		free(fused);
 		fused = next;
@@ -179,7 +186,8 @@ static bool fuse_with(const struct tt_call *a, const struct tt_call *b)
 	return fusable(b) && a->dtype == b->dtype && a->op == b->op;
 }
 
-/* Gather what can travel with calls[first] into `out`; the calls taken are marked by count 0 and no buffers. */
+/* Gather what can travel with calls[first] into `out`; the calls taken are marked by count 0 and
+ * no buffers. */
 static tutti_result_t fuse(struct group *group, size_t first, struct tt_call *out,
 			   struct tt_fused **fused_out)
 {
@@ -253,23 +261,26 @@ static tutti_result_t copy_to_self(struct group *group)
 
 		if (!is_to_self(group, from) || !from->sending)
 			continue;
-		while (recv < group->n && (!is_to_self(group, &group->calls[recv]) || group->calls[recv].sending))
+		while (recv < group->n &&
+		       (!is_to_self(group, &group->calls[recv]) || group->calls[recv].sending))
 			recv++;
 		struct tt_call *to = recv < group->n ? &group->calls[recv] : NULL;
 		if (!to || to->count != from->count || to->dtype != from->dtype)
-			return tt_fail(TUTTI_ERR_INVALID, EXEC,
-				       "tutti_group_end: rank %d sends %zu %s to itself but receives %s",
-				       group->comm->rank, from->count, tutti_dtype_name(from->dtype),
-				       to ? "something else" : "nothing");
+			return tt_fail(
+				TUTTI_ERR_INVALID, EXEC,
+				"tutti_group_end: rank %d sends %zu %s to itself but receives %s",
+				group->comm->rank, from->count, tutti_dtype_name(from->dtype),
+				to ? "something else" : "nothing");
 		if (from->count > 0)
 			memmove(to->recv, from->send, from->count * tutti_dtype_size(from->dtype));
 		from->collective = to->collective = TT_COLLECTIVE_COUNT;
 	}
 	for (size_t i = 0; i < group->n; i++)
 		if (is_to_self(group, &group->calls[i]))
-			return tt_fail(TUTTI_ERR_INVALID, EXEC,
-				       "tutti_group_end: rank %d receives from itself but sends nothing",
-				       group->comm->rank);
+			return tt_fail(
+				TUTTI_ERR_INVALID, EXEC,
+				"tutti_group_end: rank %d receives from itself but sends nothing",
+				group->comm->rank);
 	return TUTTI_OK;
 }
 
@@ -307,7 +318,9 @@ static tutti_result_t start_on_gpu(const struct group *group)
 		return TUTTI_OK;
 	calls = malloc(n * sizeof(*calls));
 	if (!calls)
-		return tt_comm_give_up(group->comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory for a group of %zu calls", n));
+		return tt_comm_give_up(group->comm,
+				       tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
+					       "no memory for a group of %zu calls", n));
 	n = 0;
 	for (size_t i = 0; i < group->n; i++)
 		if (group->calls[i].on_gpu)
@@ -406,7 +419,8 @@ static void make_ending(void)
 	ending_known = pthread_key_create(&ending, drop_all) == 0;
 }
 
-/* This thread's groups end with it at the latest. (Where the system has no key left for that, they stay.) */
+/* This thread's groups end with it at the latest. (Where the system has no key left for that,
+ * they stay.) */
 static void end_with_thread(void)
 {
 	pthread_once(&ending_once, make_ending);
@@ -456,9 +470,10 @@ TUTTI_API tutti_result_t tutti_group_end(tutti_comm_t comm, tutti_request_t *req
 	if (!tt_comm_usable(comm))
 		return tt_comm_refuse(comm, "tutti_group_end");
 	if (!group)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "tutti_group_end: this thread has no group open on this communicator; call "
-			       "tutti_group_begin() first");
+		return tt_fail(
+			TUTTI_ERR_INVALID, EXEC,
+			"tutti_group_end: this thread has no group open on this communicator; call "
+			"tutti_group_begin() first");
 	*link = group->next;
 	const tutti_result_t result = group->error ? group->error : run(group, request);
 	for (size_t i = 0; i < group->n; i++)

@@ -5,14 +5,17 @@
 
 #include "call.h"
 
-/* Keep `call` if the thread has a group open on `comm`; false: it has none. `*result` is the call's. */
+/* Keep `call` if the thread has a group open on `comm`; false: it has none. `*result` is the
+ * call's. */
 bool tt_group_keep(struct tutti_comm *comm, const struct tt_call *call, tutti_request_t *request,
 		   tutti_result_t *result);
-/* What every public function begins with that is more than one operation, or none that a group could keep: TUTTI_OK, or the
- * error where `comm` is not usable, or the thread has a group open on it. Inside the group the operations that the function
- * is made of would be kept, with pointers to what is the function's own, and nothing would have come when it goes on. */
+/* What every public function begins with that is more than one operation, or none that a group
+ * could keep: TUTTI_OK, or the error where `comm` is not usable, or the thread has a group open
+ * on it. Inside the group the operations that the function is made of would be kept, with
+ * pointers to what is the function's own, and nothing would have come when it goes on. */
 tutti_result_t tt_group_refuse(const struct tutti_comm *comm, const char *call);
-/* Drop what the thread has open on `comm`, which is being destroyed: another may come to lie at its place. */
+/* Drop what the thread has open on `comm`, which is being destroyed: another may come to lie at
+ * its place. */
 void tt_group_drop(const struct tutti_comm *comm);
 /* Hand out the results of all-reduces that travelled as one (or just free, if that failed). */
 void tt_fused_finish(struct tt_fused *fused, bool succeeded);

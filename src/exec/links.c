@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Executes schedules over links: owns how segments walk through rounds and how messages share the links.
+/* Executes schedules over links: owns how segments walk through rounds and how messages share
+ * the links.
  *
- * A plan cuts blocks into segments, and each segment walks the whole schedule by itself. Messages on one direction of
- * a link come in wavefront order: segment s in round r at time s + r, at equal times the lower segment first.
- * Both ends derive the same order from the same plan, so messages need no tags; and since whatever a message
- * depends on comes earlier in that order, no cycle of waiting ranks can arise. Operations share a direction
- * in the order of the calls (cursor.c). */
+ * A plan cuts blocks into segments, and each segment walks the whole schedule by itself.
+ * Messages on one direction of a link come in wavefront order: segment s in round r at time s +
+ * r, at equal times the lower segment first. Both ends derive the same order from the same plan,
+ * so messages need no tags; and since whatever a message depends on comes earlier in that order,
+ * no cycle of waiting ranks can arise. Operations share a direction in the order of the calls
+ * (cursor.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +16,8 @@
 #include "notes.h"
 #include "op.h"
 
-#define MAX_PIECES 16
-#define AHEAD_NS 500000000
+#define MAX_PIECES   16
+#define AHEAD_NS     500000000
 #define REDUCE_BYTES (32u * 1024) /* release arrived bytes in pieces, so that the sender goes on */
 
 /* ---- the order of messages */
@@ -49,7 +51,8 @@ static bool settle(struct tt_cursor *cursor)
 	const uint32_t segments = plan->segments, rounds = plan->sched.nrounds;
 
 	for (; cursor->time < segments + rounds; cursor->time++) {
-		for (; cursor->segment < segments && cursor->segment <= cursor->time; cursor->segment++) {
+		for (; cursor->segment < segments && cursor->segment <= cursor->time;
+		     cursor->segment++) {
 			const uint32_t round = cursor->time - cursor->segment;
 
 			cursor->entry = first_of_round(cursor, round);
@@ -113,8 +116,9 @@ static tutti_result_t check_card(const struct tt_cursor *cursor, const struct tt
 	return TUTTI_ERR_MISMATCH;
 }
 
-/* The peer has gone on from an operation that this rank still waits in: the ranks differed before. Who is ahead kept
- * its card of this operation and can name both calls once it is told of ours (notes.c); leave it the time. */
+/* The peer has gone on from an operation that this rank still waits in: the ranks differed
+ * before. Who is ahead kept its card of this operation and can name both calls once it is told
+ * of ours (notes.c); leave it the time. */
 static bool peer_is_ahead(const struct tt_cursor *cursor, const struct tt_card *theirs)
 {
 	const struct tt_op *op = cursor->op;
@@ -289,7 +293,8 @@ static void run_local(struct tt_op *op, const struct tt_step *step, uint32_t seg
 		if (length == 0)
 			continue;
 		if (step->sources > 1 || (step->final && op->plan->call.op == TUTTI_AVG))
-			tt_combine(op->plan, op->comm->size, step, dst, src, step->sources, length / op->element);
+			tt_combine(op->plan, op->comm->size, step, dst, src, step->sources,
+				   length / op->element);
 		else if (src[0] != dst)
 			memmove(dst, src[0], length);
 	}
@@ -384,7 +389,8 @@ tutti_result_t tt_links_begin(struct tt_op *op)
 		*cursor = (struct tt_cursor){ .op = op,
 					      .route = &plan->routes[i],
 					      .sending = plan->routes[i].sending };
-		result = tt_comm_wire(op->comm, plan->routes[i].peer, TT_LANE_COLLECTIVE, &cursor->wire);
+		result = tt_comm_wire(op->comm, plan->routes[i].peer, TT_LANE_COLLECTIVE,
+				      &cursor->wire);
 		if (result)
 			break;
 		settle(cursor); /* a route has at least one message */

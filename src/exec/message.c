@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Executes a message of one rank to another: card, then payload, on the lane of sends and receives. */
+/* Executes a message of one rank to another: card, then payload, on the lane of sends and
+ * receives. */
 #include <stdlib.h>
 
 #include "log.h"
@@ -69,7 +70,8 @@ static ssize_t send_rest(struct tt_cursor *cursor)
 	size_t payload;
 
 	if (more)
-		iov[1] = (struct iovec){ (uint8_t *)op->send + cursor->at, op->length - cursor->at };
+		iov[1] =
+			(struct iovec){ (uint8_t *)op->send + cursor->at, op->length - cursor->at };
 	const ssize_t moved = tt_cursor_write(cursor, &op->card, iov, more, &payload);
 	if (moved > 0)
 		cursor->at += payload;

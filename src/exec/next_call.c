@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what threads said of their next calls: a list of each communicator, nearly always empty, so that the usual call
- * looks at one pointer. */
+/* Owns what threads said of their next calls: a list of each communicator, nearly always empty,
+ * so that the usual call looks at one pointer. */
 #include "next_call.h"
 
 #include <stdlib.h>
-
 
 struct tt_next_call {
 	struct tt_next_call *next;

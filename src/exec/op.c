@@ -55,7 +55,8 @@ void tt_op_retire(struct tutti_comm *comm, struct tt_op *op, tutti_result_t resu
 	*(op->prev ? &op->prev->next : &comm->first) = op->next;
 	*(op->next ? &op->next->prev : &comm->last) = op->prev;
 	op->state = TT_OP_DONE;
-	if (result && op->lent) /* a peer that does not know of the failure yet may still be writing */
+	if (result && op->lent) /* a peer that does not know of the failure yet may still be
+				 * writing */
 		tt_heap_withdraw(op->recv, tt_layout_extent(&op->plan->recv, op->element));
 	tt_recorder_done(op, result);
 	tt_request_op_done(op->request, result);
@@ -107,8 +108,10 @@ tutti_result_t tt_op_reserve(struct tt_op *op)
 {
 	const struct tt_plan *plan = op->plan;
 	/* scratch of a shared schedule lies on the board */
-	const size_t scratch = plan->algorithm->shared ? 0 : (size_t)plan->window *
-							     plan->sched.scratch_slots * plan->slot_bytes;
+	const size_t scratch =
+		plan->algorithm->shared
+			? 0
+			: (size_t)plan->window * plan->sched.scratch_slots * plan->slot_bytes;
 
 	if (plan->nroutes > op->cursors_room) {
 		free(op->cursors);
@@ -136,8 +139,9 @@ tutti_result_t tt_op_reserve(struct tt_op *op)
 	}
 	if (plan->nroutes > op->cursors_room || plan->segments > op->segs_room ||
 	    plan->sources > op->sources_room || scratch > op->scratch_room)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory for %zu bytes of scratch and %u links",
-			       scratch, plan->nroutes);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
+			       "no memory for %zu bytes of scratch and %u links", scratch,
+			       plan->nroutes);
 	return TUTTI_OK;
 }
 
@@ -146,8 +150,8 @@ uint8_t *tt_op_place(const struct tt_op *op, const struct tt_ref *ref, uint32_t 
 {
 	const struct tt_plan *plan = op->plan;
 	const struct tt_layout *lengths = tt_plan_lengths(plan, ref->buffer);
-	const struct tt_bytes at = tt_layout_at(lengths, plan->element, plan->segments, segment,
-						ref->block + k);
+	const struct tt_bytes at =
+		tt_layout_at(lengths, plan->element, plan->segments, segment, ref->block + k);
 
 	*length = at.length;
 	if (ref->buffer == TT_BUF_SEND)

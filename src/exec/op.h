@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An operation in flight: a plan bound to buffers, or a message of one rank to another. Kept on a free list with
- * their arrays, so that a repeated call allocates nothing. */
+/* An operation in flight: a plan bound to buffers, or a message of one rank to another. Kept on
+ * a free list with their arrays, so that a repeated call allocates nothing. */
 #ifndef TT_OP_H
 #define TT_OP_H
 
@@ -9,7 +9,8 @@
 
 enum tt_op_kind { TT_OP_LINKS, TT_OP_SHARED, TT_OP_MESSAGE };
 enum tt_op_state { TT_OP_WAITING, TT_OP_RUNNING, TT_OP_DONE };
-/* What the flight recorder has noted: nothing yet; the call alone; that a pass could move nothing; that data have moved. */
+/* What the flight recorder has noted: nothing yet; the call alone; that a pass could move
+ * nothing; that data have moved. */
 enum tt_recorded { TT_RECORDED_NOT, TT_RECORDED_CALL, TT_RECORDED_STALL, TT_RECORDED_MOVED };
 
 /* One direction of one link within an operation: which message is next and how far it has come. */
@@ -18,7 +19,7 @@ struct tt_cursor {
 	struct tt_cursor *next; /* in the wire's queue */
 	struct tt_wire *wire;
 	bool sending;
-	uint32_t card_at; /* bytes of the card that have passed */
+	uint32_t card_at;	      /* bytes of the card that have passed */
 	const struct tt_route *route; /* NULL: TT_OP_MESSAGE */
 	/* wavefront: message (segment s, round r) comes in order of s + r, then of s */
 	uint32_t time, segment, entry;
@@ -40,9 +41,10 @@ struct tt_op {
 	uint8_t *recv;
 	uint64_t timeout_ns; /* of this call; 0: the communicator's */
 	uint64_t started;    /* for the deadline; looked at only once a wait gets long */
-	size_t length;	  /* TT_OP_MESSAGE: bytes */
+	size_t length;	     /* TT_OP_MESSAGE: bytes */
 	size_t element;
-	struct tt_flight_op *record; /* where the flight recorder keeps it, while that has its number */
+	struct tt_flight_op *record; /* where the flight recorder keeps it, while that has its
+				      * number */
 	uint64_t record_number;
 	uint64_t last_look; /* ticks, in this pass; 0: none */
 	enum tt_recorded recorded;
@@ -52,14 +54,14 @@ struct tt_op {
 	uint32_t ncursors, cursors_room;
 	uint32_t *seg_round, *seg_left; /* [segments]: round each is in, messages of it to come */
 	uint32_t segs_room;
-	uint32_t seg_first, seg_next;	/* first unfinished, next to start */
+	uint32_t seg_first, seg_next; /* first unfinished, next to start */
 
 	/* shared */
 	uint32_t time, segment, step; /* where in the wavefront */
-	int awaited;		      /* the next peer to wait for, where all are waited for in turn */
-	bool direct;		      /* this rank's buffers are exposed where they are */
-	bool lent;		      /* … and peers may write to its result */
-	uint64_t area;		      /* number of its eager payload, or of segment 0's staging area */
+	int awaited;   /* the next peer to wait for, where all are waited for in turn */
+	bool direct;   /* this rank's buffers are exposed where they are */
+	bool lent;     /* … and peers may write to its result */
+	uint64_t area; /* number of its eager payload, or of segment 0's staging area */
 
 	/* memory, kept from use to use */
 	const void **sources; /* of the reduction at hand */
@@ -98,17 +100,20 @@ static inline bool tt_cursor_carded(const struct tt_cursor *cursor)
 {
 	return cursor->card_at == sizeof(struct tt_card);
 }
-/* Write what is left of the card, and iov[1 … n] behind it; iov[0] is kept for the card. Gives the bytes that went, 0 and
- * errors like a link's write(); `*payload` of them are not the card's. */
-ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_card *card, struct iovec *iov, int n,
-			size_t *payload);
-/* The peer's card, if it has come; looks for `more` bytes behind it. 0 and errors like a link's peek(). */
+/* Write what is left of the card, and iov[1 … n] behind it; iov[0] is kept for the card. Gives
+ * the bytes that went, 0 and errors like a link's write(); `*payload` of them are not the
+ * card's. */
+ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_card *card, struct iovec *iov,
+			int n, size_t *payload);
+/* The peer's card, if it has come; looks for `more` bytes behind it. 0 and errors like a link's
+ * peek(). */
 ssize_t tt_cursor_peek_card(const struct tt_cursor *cursor, size_t more, struct tt_card *theirs);
 /* What was peeked is the card. */
 void tt_cursor_take_card(struct tt_cursor *cursor);
 
-/* Where a run's block k of a segment is in this rank's memory. `ref` by pointer: a copy on the stack is written in parts
- * and read whole, which waits for all stores before it, those to lines that peers poll among them. */
+/* Where a run's block k of a segment is in this rank's memory. `ref` by pointer: a copy on the
+ * stack is written in parts and read whole, which waits for all stores before it, those to lines
+ * that peers poll among them. */
 uint8_t *tt_op_place(const struct tt_op *op, const struct tt_ref *ref, uint32_t k, uint32_t segment,
 		     size_t *length);
 

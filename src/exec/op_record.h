@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the flight recorder keeps of an operation. Always on, so what an operation costs matters: a line of stores, and two readings of the processor's counter,
- * about 15 ns each. A short operation on the board (plan->hot) must not wait for them: it is noted when its part lies on
- * the board, while the peers answer, and its end has the time of the last look at them that was made anyway. The
- * lock is held for all. */
+/* What the flight recorder keeps of an operation. Always on, so what an operation costs matters:
+ * a line of stores, and two readings of the processor's counter, about 15 ns each. A short
+ * operation on the board (plan->hot) must not wait for them: it is noted when its part lies on
+ * the board, while the peers answer, and its end has the time of the last look at them that was
+ * made anyway. The lock is held for all. */
 #ifndef TT_OP_RECORD_H
 #define TT_OP_RECORD_H
 
@@ -28,8 +29,10 @@ static inline void tt_recorder_begin(struct tt_op *op, uint64_t now, bool moved)
 	atomic_store_explicit(&record->result, 0, memory_order_relaxed);
 	if (op->kind == TT_OP_MESSAGE) {
 		atomic_store_explicit(&record->what, op->card.count, memory_order_relaxed);
-		atomic_store_explicit(&record->peer, op->cursors[0].wire->link->peer, memory_order_relaxed);
-		atomic_store_explicit(&record->kind, op->cursors[0].sending ? TT_FLIGHT_SEND : TT_FLIGHT_RECV,
+		atomic_store_explicit(&record->peer, op->cursors[0].wire->link->peer,
+				      memory_order_relaxed);
+		atomic_store_explicit(&record->kind,
+				      op->cursors[0].sending ? TT_FLIGHT_SEND : TT_FLIGHT_RECV,
 				      memory_order_relaxed);
 		atomic_store_explicit(&record->dtype, op->card.dtype, memory_order_relaxed);
 	} else {
@@ -62,7 +65,9 @@ static inline struct tt_flight_op *tt_recorder_line(const struct tt_op *op)
 {
 	struct tt_flight_op *record = op->record;
 
-	return atomic_load_explicit(&record->number, memory_order_relaxed) == op->record_number ? record : NULL;
+	return atomic_load_explicit(&record->number, memory_order_relaxed) == op->record_number
+		       ? record
+		       : NULL;
 }
 
 /* Its first data have moved; called once. */
@@ -78,10 +83,12 @@ static inline void tt_recorder_moved(struct tt_op *op)
 	}
 	record = tt_recorder_line(op);
 	if (record) {
-		/* in the pass that follows the call nothing lies between: no need to read the counter again */
-		const uint64_t now = op->recorded == TT_RECORDED_CALL && !op->prev ?
-					     atomic_load_explicit(&record->posted, memory_order_relaxed) :
-					     tt_ticks(counter);
+		/* in the pass that follows the call nothing lies between: no need to read the
+		 * counter again */
+		const uint64_t now =
+			op->recorded == TT_RECORDED_CALL && !op->prev
+				? atomic_load_explicit(&record->posted, memory_order_relaxed)
+				: tt_ticks(counter);
 
 		atomic_store_explicit(&record->first, now, memory_order_relaxed);
 	}

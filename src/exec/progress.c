@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the passes that advance what is in flight, and how a thread waits between them: poll, then yield, then
- * sleep until exactly what it waits for can have happened.
+/* Owns the passes that advance what is in flight, and how a thread waits between them: poll,
+ * then yield, then sleep until exactly what it waits for can have happened.
  *
- * The thread that waits drives. A progress thread takes over only while operations are pending and nobody
- * waits; it sleeps at once instead of polling, as the cores belong to the caller then. */
+ * The thread that waits drives. A progress thread takes over only while operations are pending
+ * and nobody waits; it sleeps at once instead of polling, as the cores belong to the caller
+ * then. */
 #include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -20,16 +21,22 @@
 #include "spread.h"
 #include "thread.h"
 
-#define PASSES_LOCKED 64	  /* before other threads of the rank get their turn */
-#define SPIN_NS 4000		  /* polling costs nothing where every rank has a core, as long as it has */
-#define YIELD_NS 2000000	  /* a yield costs little; sleeping costs a wake-up of 30 to 50 µs, … */
-#define YIELD_MORE_NS 14000000	  /* … more where hosts are slow: so much longer at most, where sleeps turn out to be short */
-#define LOOK_NS 1000000		  /* between thorough looks at peers; more where ranks share cores: so often for each core */
-#define COMPARE_NS 10000000	  /* a wait this long may be a mismatch; more where ranks share cores */
-#define WORK_NS 1000000		  /* of the progress thread without a sleep, before it yields */
-#define TURN_NS 100000		  /* of the progress thread, the least that the kernel grants */
-#define SLEEP_MS 100		  /* look at peers at least so often */
-#define RUNNING_MAX 32		  /* operations over links that run at once */
+#define PASSES_LOCKED 64 /* before other threads of the rank get their turn */
+#define SPIN_NS                                                                                    \
+	4000		 /* polling costs nothing where every rank has a core, as long as it
+			  * has */
+#define YIELD_NS 2000000 /* a yield costs little; sleeping costs a wake-up of 30 to 50 µs, … */
+#define YIELD_MORE_NS                                                                              \
+	14000000 /* … more where hosts are slow: so much longer at most, where sleeps turn out to
+		  * be short */
+#define LOOK_NS                                                                                    \
+	1000000 /* between thorough looks at peers; more where ranks share cores: so often for
+		 * each core */
+#define COMPARE_NS  10000000 /* a wait this long may be a mismatch; more where ranks share cores */
+#define WORK_NS	    1000000  /* of the progress thread without a sleep, before it yields */
+#define TURN_NS	    100000   /* of the progress thread, the least that the kernel grants */
+#define SLEEP_MS    100	     /* look at peers at least so often */
+#define RUNNING_MAX 32	     /* operations over links that run at once */
 
 static inline void relax(void)
 {
@@ -106,7 +113,8 @@ bool tt_comm_progress(struct tutti_comm *comm)
 			shared_before |= op->kind == TT_OP_SHARED || op->state == TT_OP_WAITING;
 		}
 	}
-	if (__builtin_expect(comm->fault.result != 0, 0) && comm->first && tt_comm_is_settled(comm)) {
+	if (__builtin_expect(comm->fault.result != 0, 0) && comm->first &&
+	    tt_comm_is_settled(comm)) {
 		end_all(comm);
 		moved = true;
 	}
@@ -115,10 +123,12 @@ bool tt_comm_progress(struct tutti_comm *comm)
 
 /* ---- a closer look, now and then */
 
-/* How long a wait is taken for an ordinary one; what the others say then is to be known by the deadline. */
+/* How long a wait is taken for an ordinary one; what the others say then is to be known by the
+ * deadline. */
 static uint64_t patience(const struct tutti_comm *comm)
 {
-	const uint64_t crowded = tt_comm_crowded(comm, COMPARE_NS), most = comm->settings.timeout_ns / 8;
+	const uint64_t crowded = tt_comm_crowded(comm, COMPARE_NS),
+		       most = comm->settings.timeout_ns / 8;
 
 	return crowded < most ? crowded : most > COMPARE_NS ? most : COMPARE_NS;
 }
@@ -144,7 +154,8 @@ static void look_closely(struct tutti_comm *comm, uint64_t now)
 
 /* ---- waiting */
 
-/* Sleep unless one more pass, made after announcing it, moves something or `done` holds. Lock held. */
+/* Sleep unless one more pass, made after announcing it, moves something or `done` holds. Lock
+ * held. */
 static void sleep_unless(struct tutti_comm *comm, const uint32_t *pending)
 {
 	tt_comm_arm(comm);
@@ -153,7 +164,8 @@ static void sleep_unless(struct tutti_comm *comm, const uint32_t *pending)
 	tt_comm_disarm(comm);
 }
 
-/* What ends a sleep soon would have come to one who yields at once, and may well come as late the next time. */
+/* What ends a sleep soon would have come to one who yields at once, and may well come as late
+ * the next time. */
 static void learn_from_sleep(struct tutti_comm *comm, uint64_t slept)
 {
 	if (comm->oversubscribed || slept > YIELD_NS + YIELD_MORE_NS)
@@ -210,8 +222,9 @@ void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending)
 
 /* ---- the progress thread */
 
-/* The thread works for some microseconds and then sleeps. Linux from 6.12 on lets one that asks for short turns run as soon as it
- * wakes, and not when the turn of some milliseconds ends of a caller that computes; older ones take no notice. */
+/* The thread works for some microseconds and then sleeps. Linux from 6.12 on lets one that asks
+ * for short turns run as soon as it wakes, and not when the turn of some milliseconds ends of a
+ * caller that computes; older ones take no notice. */
 static void ask_for_short_turns(void)
 {
 	struct { /* struct sched_attr, as glibc has none before 2.41 */
@@ -222,7 +235,8 @@ static void ask_for_short_turns(void)
 		uint64_t runtime, deadline, period;
 	} attributes = { .size = 48 };
 
-	if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) < 0 || attributes.policy != SCHED_OTHER)
+	if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) < 0 ||
+	    attributes.policy != SCHED_OTHER)
 		return;
 	attributes.runtime = TURN_NS;
 	syscall(SYS_sched_setattr, 0, &attributes, 0);
@@ -244,7 +258,8 @@ static void *progress_main(void *argument)
 			look_closely(comm, tt_now());
 		if (tt_comm_progress(comm)) {
 			pthread_mutex_unlock(&comm->lock); /* the caller may be waiting to call */
-			/* to one that computes a yield gives the core for milliseconds, while messages wait to be passed on */
+			/* to one that computes a yield gives the core for milliseconds, while
+			 * messages wait to be passed on */
 			if (tt_now() - resumed > WORK_NS) {
 				sched_yield();
 				resumed = tt_now();

@@ -7,15 +7,18 @@
 
 /* Advance all that is in flight once; true if something moved. Lock held. */
 bool tt_comm_progress(struct tutti_comm *comm);
-/* Wait until `*pending`, which is behind the lock, is 0. Lock held on entry and return, but not all the time between. */
+/* Wait until `*pending`, which is behind the lock, is 0. Lock held on entry and return, but not
+ * all the time between. */
 void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending);
-/* One turn of a longer wait: yield, or sleep while `*pending` (NULL: anything in flight) is not 0. Lock likewise. */
+/* One turn of a longer wait: yield, or sleep while `*pending` (NULL: anything in flight) is not
+ * 0. Lock likewise. */
 struct tt_waiter {
 	uint64_t since; /* 0: something has just moved */
 };
 void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint32_t *pending);
-/* A call that failed for another reason than its arguments was not made: nobody must wait for this rank's part of it.
- * Gives `result` back, or what all ranks have settled on; lock held, but not all the time. */
+/* A call that failed for another reason than its arguments was not made: nobody must wait for
+ * this rank's part of it. Gives `result` back, or what all ranks have settled on; lock held, but
+ * not all the time. */
 tutti_result_t tt_comm_give_up(struct tutti_comm *comm, tutti_result_t result);
 /* The same without the lock. */
 tutti_result_t tt_comm_fail(struct tutti_comm *comm, tutti_result_t result);

@@ -27,7 +27,8 @@ tutti_result_t tt_request_finish(struct tutti_request *request)
 		tt_fused_finish(request->fused, request->result == TUTTI_OK);
 	request->fused = NULL;
 	request->staged = NULL;
-	return staged ? tt_device->stage_end(request->comm, staged, request->result) : request->result;
+	return staged ? tt_device->stage_end(request->comm, staged, request->result)
+		      : request->result;
 }
 
 /* Nobody waited for the results, or nobody can any more. */
@@ -77,8 +78,8 @@ static tutti_result_t take_result(tutti_request_t *request)
 	return result;
 }
 
-/* Of a request that a parent made before fork(): it ends here, where nothing will ever come of it. The communicator may
- * be gone. */
+/* Of a request that a parent made before fork(): it ends here, where nothing will ever come of
+ * it. The communicator may be gone. */
 static tutti_result_t refuse(tutti_request_t *request, const char *call)
 {
 	const struct tt_maker maker = (*request)->maker;
@@ -128,7 +129,8 @@ TUTTI_API tutti_result_t tutti_wait_all(tutti_request_t *requests, size_t count)
 	tutti_result_t first = TUTTI_OK;
 
 	if (!requests && count > 0)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_wait_all: requests is NULL, count %zu", count);
+		return tt_fail(TUTTI_ERR_INVALID, EXEC,
+			       "tutti_wait_all: requests is NULL, count %zu", count);
 	for (size_t i = 0; i < count; i++) {
 		const tutti_result_t result = tutti_wait(&requests[i]);
 
@@ -138,7 +140,8 @@ TUTTI_API tutti_result_t tutti_wait_all(tutti_request_t *requests, size_t count)
 	return first;
 }
 
-/* A turn of waiting for any: on the communicator of the first request, or a yield if there are several. */
+/* A turn of waiting for any: on the communicator of the first request, or a yield if there are
+ * several. */
 static void pause_for(tutti_request_t *requests, size_t count, struct tt_waiter *waiter)
 {
 	struct tutti_comm *comm = NULL;
@@ -148,7 +151,8 @@ static void pause_for(tutti_request_t *requests, size_t count, struct tt_waiter 
 		if (!requests[i])
 			continue;
 		if (comm && requests[i]->comm != comm) {
-			waiter->since = 0; /* no one place to sleep at: the progress threads drive meanwhile */
+			waiter->since = 0; /* no one place to sleep at: the progress threads
+					    * drive meanwhile */
 			break;
 		}
 		comm = requests[i]->comm;

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Executes shared schedules: ranks expose blocks on the board and read each other's.
  *
- * Segments walk the rounds in wavefront order (see links.c), the same on every rank, but that at equal times the higher one
- * comes first: it is exposed before this rank waits for others in the rounds of those before it. After each step of it a rank
- * publishes its progress; a rank that reads from a peer waits until the peer has ended the round before. Shared operations
- * run one at a time on a rank, so "peer has posted operation n" says that it has ended all shared ones before n.
+ * Segments walk the rounds in wavefront order (see links.c), the same on every rank, but that at
+ * equal times the higher one comes first: it is exposed before this rank waits for others in the
+ * rounds of those before it. After each step of it a rank publishes its progress; a rank that
+ * reads from a peer waits until the peer has ended the round before. Shared operations run one
+ * at a time on a rank, so "peer has posted operation n" says that it has ended all shared ones
+ * before n.
  *
- * What is exposed is copied into the slot's payload (small), or into a staging area, or lies where it is if the buffers
- * are memory of tutti_mem_alloc(). If all ranks even lend their results, none exposes its part of it: it is written into the others'
- * at once, from when they have posted the operation to when they go on to the next.
+ * What is exposed is copied into the slot's payload (small), or into a staging area, or lies
+ * where it is if the buffers are memory of tutti_mem_alloc(). If all ranks even lend their
+ * results, none exposes its part of it: it is written into the others' at once, from when they
+ * have posted the operation to when they go on to the next.
  *
- * A slot is used again after TT_BOARD_SLOTS operations, a longer payload after TT_EAGER_SLOTS of those that have one, once all
- * peers have posted the operation after its last; a staging area once all peers have ended its last segment; a direct buffer is
- * the caller's again once all peers have ended. */
+ * A slot is used again after TT_BOARD_SLOTS operations, a longer payload after TT_EAGER_SLOTS of
+ * those that have one, once all peers have posted the operation after its last; a staging area
+ * once all peers have ended its last segment; a direct buffer is the caller's again once all
+ * peers have ended. */
 #include <string.h>
 
 #include "board.h"
@@ -38,14 +42,15 @@ static uint8_t *area_of(const struct tt_op *op, int rank, uint32_t segment)
 }
 
 static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_board_slot *slot,
-				  const struct tt_ref *ref, uint32_t k, uint32_t segment)
+			    const struct tt_ref *ref, uint32_t k, uint32_t segment)
 {
 	struct tt_endpoint *endpoint = op->comm->board->endpoint;
 	const struct tt_plan *plan = op->plan;
-	const struct tt_layout layout = ref->buffer == TT_BUF_SEND ? tt_layout_of_peer(&plan->send, &plan->recv) :
-								     tt_layout_of_peer(&plan->recv, &plan->send);
-	const struct tt_bytes at = tt_layout_at(&layout, op->element, plan->segments, segment,
-						ref->block + k);
+	const struct tt_layout layout = ref->buffer == TT_BUF_SEND
+						? tt_layout_of_peer(&plan->send, &plan->recv)
+						: tt_layout_of_peer(&plan->recv, &plan->send);
+	const struct tt_bytes at =
+		tt_layout_at(&layout, op->element, plan->segments, segment, ref->block + k);
 	const uint64_t token = ref->buffer == TT_BUF_SEND ? slot->send_token : slot->recv_token;
 	uint8_t *base = endpoint->ops->import_memory(endpoint, peer, token, at.offset + at.length);
 
@@ -54,7 +59,7 @@ static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_bo
 
 /* NULL: the peer's memory cannot be mapped. */
 static uint8_t *peer_place(const struct tt_op *op, int peer, const struct tt_ref *ref, uint32_t k,
-				 uint32_t segment)
+			   uint32_t segment)
 {
 	const struct tt_board_slot *slot = tt_board_slot(op->comm->board, peer, op->card.seq);
 
@@ -64,14 +69,15 @@ static uint8_t *peer_place(const struct tt_op *op, int peer, const struct tt_ref
 }
 
 /* This rank's own block. Scratch of a shared schedule lies where peers read it. */
-static uint8_t *own_place(const struct tt_op *op, const struct tt_ref *ref, uint32_t k, uint32_t segment,
-			  size_t *length)
+static uint8_t *own_place(const struct tt_op *op, const struct tt_ref *ref, uint32_t k,
+			  uint32_t segment, size_t *length)
 {
 	uint8_t *place = tt_op_place(op, ref, k, segment, length);
 
 	if (ref->buffer != TT_BUF_SCRATCH)
 		return place;
-	return area_of(op, op->comm->rank, segment) + tt_plan_exposed_at(op->plan, op->comm->size, ref, k);
+	return area_of(op, op->comm->rank, segment) +
+	       tt_plan_exposed_at(op->plan, op->comm->size, ref, k);
 }
 
 static const uint8_t *source_place(const struct tt_op *op, const struct tt_step *source, uint32_t k,
@@ -99,7 +105,8 @@ static void expose(const struct tt_op *op, const struct tt_step *step, uint32_t 
 		const uint8_t *place = own_place(op, &step->a, k, segment, &length);
 
 		if (length > 0) /* who has nothing may have no buffer */
-			memcpy(area + tt_plan_exposed_at(op->plan, op->comm->size, &step->a, k), place, length);
+			memcpy(area + tt_plan_exposed_at(op->plan, op->comm->size, &step->a, k),
+			       place, length);
 	}
 }
 
@@ -111,7 +118,8 @@ static bool streams(const struct tt_op *op)
 	return (op->lent ? op->plan->streams_lent : op->plan->streams) && op->send != op->recv;
 }
 
-static void copy_result(const struct tt_op *op, const struct tt_step *step, uint8_t *dst, const uint8_t *src, size_t bytes)
+static void copy_result(const struct tt_op *op, const struct tt_step *step, uint8_t *dst,
+			const uint8_t *src, size_t bytes)
 {
 	if (step->a.buffer == TT_BUF_RECV && streams(op))
 		op->comm->kernels->copy_stream(dst, src, bytes);
@@ -123,7 +131,8 @@ static void reduce_bytes(const struct tt_op *op, const struct tt_step *step, uin
 			 const uint8_t *const *src, size_t bytes)
 {
 	if (step->sources > 1 || (step->final && op->plan->call.op == TUTTI_AVG))
-		tt_combine(op->plan, op->comm->size, step, dst, (const void *const *)src, step->sources, bytes / op->element);
+		tt_combine(op->plan, op->comm->size, step, dst, (const void *const *)src,
+			   step->sources, bytes / op->element);
 	else if (src[0] != dst)
 		copy_result(op, step, dst, src[0], bytes);
 }
@@ -149,7 +158,8 @@ static bool same_run(const struct tt_step *a, const struct tt_step *b)
 	       a->a.block == b->a.block;
 }
 
-/* Do all ranks lend their results? Known when all have posted the operation, and the same on all of them. */
+/* Do all ranks lend their results? Known when all have posted the operation, and the same on all
+ * of them. */
 static bool pushes(const struct tt_op *op)
 {
 	for (int rank = 0; rank < op->comm->size && op->plan->pushes; rank++)
@@ -159,7 +169,8 @@ static bool pushes(const struct tt_op *op)
 }
 
 /* All peers' places of what this rank would expose; gives how many, 0: one cannot be mapped. */
-static uint32_t find_targets(const struct tt_op *op, const struct tt_ref *ref, uint32_t k, uint32_t segment)
+static uint32_t find_targets(const struct tt_op *op, const struct tt_ref *ref, uint32_t k,
+			     uint32_t segment)
 {
 	const int size = op->comm->size;
 	uint32_t n = 0;
@@ -260,7 +271,8 @@ static tutti_result_t run_step(struct tt_op *op, uint32_t segment, uint32_t roun
 
 /* ---- staging areas */
 
-/* May segment `segment` write its staging area? All peers must have ended the segment that used it last. */
+/* May segment `segment` write its staging area? All peers must have ended the segment that used
+ * it last. */
 static bool stage_is_free(struct tt_op *op, uint32_t segment)
 {
 	struct tt_board *board = op->comm->board;
@@ -268,11 +280,14 @@ static bool stage_is_free(struct tt_op *op, uint32_t segment)
 	const uint64_t wanted = board->stage_last[area];
 
 	for (int rank = 0; rank < op->comm->size && wanted; rank++)
-		if (rank != op->comm->rank && tt_board_progress(board, rank, board->stage_op[area]) < wanted)
+		if (rank != op->comm->rank &&
+		    tt_board_progress(board, rank, board->stage_op[area]) < wanted)
 			return false;
 	board->stage_op[area] = op->card.seq;
-	/* a peer may have more rounds than this rank; it has ended the last that any can have once it exposes the segment so many later */
-	board->stage_last[area] = tt_board_mark(op->card.seq, tt_board_steps(segment + TT_ROUNDS, 0));
+	/* a peer may have more rounds than this rank; it has ended the last that any can have
+	 * once it exposes the segment so many later */
+	board->stage_last[area] =
+		tt_board_mark(op->card.seq, tt_board_steps(segment + TT_ROUNDS, 0));
 	return true;
 }
 
@@ -286,13 +301,16 @@ static void try_direct(struct tt_op *op)
 	struct tt_endpoint *endpoint = op->comm->board->endpoint;
 
 	op->direct = (plan->send.kind == TT_LAYOUT_NONE ||
-		      endpoint->ops->export_memory(endpoint, op->send, tt_layout_extent(&plan->send, op->element),
+		      endpoint->ops->export_memory(endpoint, op->send,
+						   tt_layout_extent(&plan->send, op->element),
 						   &slot->send_token)) &&
 		     (plan->recv.kind == TT_LAYOUT_NONE ||
-		      endpoint->ops->export_memory(endpoint, op->recv, tt_layout_extent(&plan->recv, op->element),
+		      endpoint->ops->export_memory(endpoint, op->recv,
+						   tt_layout_extent(&plan->recv, op->element),
 						   &slot->recv_token));
 	op->lent = op->direct && plan->pushes &&
-		   endpoint->ops->lends(endpoint, op->recv, tt_layout_extent(&plan->recv, op->element));
+		   endpoint->ops->lends(endpoint, op->recv,
+					tt_layout_extent(&plan->recv, op->element));
 	slot->memory = op->lent ? TT_MEMORY_LENT : op->direct ? TT_MEMORY_DIRECT : TT_MEMORY_STAGED;
 }
 
@@ -305,7 +323,8 @@ tutti_result_t tt_shared_begin(struct tt_op *op)
 {
 	struct tutti_comm *comm = op->comm;
 
-	if (!tt_board_is_free(comm, op->card.seq) || (takes_payload(op->plan) && !tt_board_payload_is_free(comm)))
+	if (!tt_board_is_free(comm, op->card.seq) ||
+	    (takes_payload(op->plan) && !tt_board_payload_is_free(comm)))
 		return TUTTI_IN_PROGRESS;
 	const tutti_result_t result = tt_op_reserve(op);
 	if (result)
@@ -378,7 +397,8 @@ static tutti_result_t advance(struct tt_op *op, bool *moved)
 			*moved = true;
 		}
 		const bool more = next_in_wavefront(op);
-		/* who comes to the next operation has ended this one: nobody waits for the end of an eager one */
+		/* who comes to the next operation has ended this one: nobody waits for the end
+		 * of an eager one */
 		if (!more && !op->plan->eager)
 			tt_board_publish(op, TT_BOARD_ALL_STEPS);
 		else if (more || op->plan->publishes_last)
@@ -393,11 +413,13 @@ static tutti_result_t advance(struct tt_op *op, bool *moved)
 	return await_readers(op);
 }
 
-/* Peers lend their buffers until they return from the call: also with a fault, and then they may have written to what was just
- * read. They revoke before they return, so that who finds no fault now has read what was meant. */
+/* Peers lend their buffers until they return from the call: also with a fault, and then they may
+ * have written to what was just read. They revoke before they return, so that who finds no fault
+ * now has read what was meant. */
 static tutti_result_t check_loans(const struct tt_op *op)
 {
-	atomic_thread_fence(memory_order_acquire); /* what was read of them was read before; pairs with the release in revoke() */
+	atomic_thread_fence(memory_order_acquire); /* what was read of them was read before;
+						    * pairs with the release in revoke() */
 	tt_comm_look(op->comm, false);
 	return op->comm->fault.result ? TUTTI_IN_PROGRESS : TUTTI_OK;
 }

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns that ranks which wait for each other do not stay on one processor.
  *
- * Where something else keeps a processor busy, the kernel's scheduler puts two ranks on another one and leaves them there: as each
- * yields while it waits, neither looks as if it needed a processor of its own. Every message then costs two switches, and
- * with more neighbours some of their time slices: 100 µs and more where 0.3 would do. So who waits looks where the others are (as they
- * last said, or as the network saw them); where more of them than its share are on its own processor, the highest ranks go. The
- * kernel moves a thread to where it may be: its affinity is narrowed to the processors that have room, and set back at once. */
+ * Where something else keeps a processor busy, the kernel's scheduler puts two ranks on another
+ * one and leaves them there: as each yields while it waits, neither looks as if it needed a
+ * processor of its own. Every message then costs two switches, and with more neighbours some of
+ * their time slices: 100 µs and more where 0.3 would do. So who waits looks where the others are
+ * (as they last said, or as the network saw them); where more of them than its share are on its
+ * own processor, the highest ranks go. The kernel moves a thread to where it may be: its
+ * affinity is narrowed to the processors that have room, and set back at once. */
 #include "spread.h"
 
 #include <sched.h>
 
 #include "log.h"
 
-#define LOOK_NS 100000	/* between looks at where the others are; more where ranks share cores: so often for each core */
+#define LOOK_NS                                                                                    \
+	100000 /* between looks at where the others are; more where ranks share cores: so often
+		* for each core */
 #define REST_NS 1000000 /* after a move: where it leads shows when all have run */
 
 /* Rank's processor by rank of this host, -1 where nobody knows. */
@@ -34,11 +38,13 @@ static int ranks_before_on(const struct tutti_comm *comm, int end, int cpu)
 }
 
 /* Of those that this thread may use, the processors with fewer ranks than their share. */
-static bool find_room(const struct tutti_comm *comm, int cpu, int share, const cpu_set_t *allowed, cpu_set_t *room)
+static bool find_room(const struct tutti_comm *comm, int cpu, int share, const cpu_set_t *allowed,
+		      cpu_set_t *room)
 {
 	CPU_ZERO(room);
 	for (int other = 0; other < CPU_SETSIZE; other++)
-		if (other != cpu && CPU_ISSET(other, allowed) && ranks_before_on(comm, comm->size, other) < share)
+		if (other != cpu && CPU_ISSET(other, allowed) &&
+		    ranks_before_on(comm, comm->size, other) < share)
 			CPU_SET(other, room);
 	return CPU_COUNT(room) > 0;
 }
@@ -52,13 +58,15 @@ void tt_spread(struct tutti_comm *comm, uint64_t now)
 		return;
 	comm->spread_at = now + tt_comm_crowded(comm, LOOK_NS);
 	locate(comm, cpu);
-	if (ranks_before_on(comm, comm->rank, cpu) < share || sched_getaffinity(0, sizeof(allowed), &allowed) < 0 ||
+	if (ranks_before_on(comm, comm->rank, cpu) < share ||
+	    sched_getaffinity(0, sizeof(allowed), &allowed) < 0 ||
 	    !find_room(comm, cpu, share, &allowed, &room))
 		return;
 	comm->spread_at = now + REST_NS;
 	if (sched_setaffinity(0, sizeof(room), &room) == 0) {
 		sched_setaffinity(0, sizeof(allowed), &allowed);
-		tt_log(DEBUG, EXEC, "rank %d leaves processor %d, where lower ranks wait, for processor %d", comm->rank, cpu,
-		       sched_getcpu());
+		tt_log(DEBUG, EXEC,
+		       "rank %d leaves processor %d, where lower ranks wait, for processor %d",
+		       comm->rank, cpu, sched_getcpu());
 	}
 }

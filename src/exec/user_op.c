@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the operations that users make: a table per communicator, numbered in the order of making. */
+/* Owns the operations that users make: a table per communicator, numbered in the order of
+ * making. */
 #include "user_op.h"
 
 #include <stdlib.h>
@@ -28,9 +29,10 @@ static tutti_result_t add(tutti_comm_t comm, const struct tt_user_op *made, tutt
 	}
 	pthread_mutex_unlock(&comm->lock);
 	if (!fits)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
-			       "no room for another operation: a communicator keeps %d at most; destroy some",
-			       TT_USER_OPS_MAX);
+		return tt_fail(
+			TUTTI_ERR_NO_MEMORY, EXEC,
+			"no room for another operation: a communicator keeps %d at most; destroy some",
+			TT_USER_OPS_MAX);
 	return TUTTI_OK;
 }
 
@@ -40,7 +42,8 @@ TUTTI_API tutti_result_t tutti_op_create(tutti_comm_t comm, tutti_reduce_fn_t fu
 	if (!tt_comm_usable(comm))
 		return tt_comm_refuse(comm, "tutti_op_create");
 	if (!function || !op)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_op_create: %s is NULL", function ? "op" : "function");
+		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_op_create: %s is NULL",
+			       function ? "op" : "function");
 	const struct tt_user_op made = { .used = true,
 					 .commutative = commutative != 0,
 					 .function = function,
@@ -61,8 +64,8 @@ TUTTI_API tutti_result_t tutti_op_create_premul_sum(tutti_comm_t comm, const voi
 			       scalar ? "op" : "scalar");
 	if (tutti_dtype_size(dtype) == 0)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "tutti_op_create_premul_sum: dtype %d is no type; expected 0 to %d", (int)dtype,
-			       TUTTI_DTYPE_COUNT - 1);
+			       "tutti_op_create_premul_sum: dtype %d is no type; expected 0 to %d",
+			       (int)dtype, TUTTI_DTYPE_COUNT - 1);
 	memcpy(made.scalar, scalar, tutti_dtype_size(dtype));
 	return add(comm, &made, op);
 }
@@ -104,22 +107,27 @@ TUTTI_API tutti_result_t tutti_op_destroy(tutti_comm_t comm, tutti_op_t op)
 		return tt_comm_refuse(comm, "tutti_op_destroy");
 	pthread_mutex_lock(&comm->lock);
 	const bool known = place >= 0 && place < comm->nuser_ops && comm->user_ops[place].used;
-	const bool held = known && comm->user_ops[place].held > 0, pending = known && is_pending(comm, op);
+	const bool held = known && comm->user_ops[place].held > 0,
+		   pending = known && is_pending(comm, op);
 	if (known && !held && !pending) {
 		tt_plans_forget_op(comm, op);
 		comm->user_ops[place].used = false;
 	}
 	pthread_mutex_unlock(&comm->lock);
 	if (!known)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "tutti_op_destroy: op %d was not made on this communicator, or is destroyed already",
-			       op);
+		return tt_fail(
+			TUTTI_ERR_INVALID, EXEC,
+			"tutti_op_destroy: op %d was not made on this communicator, or is destroyed already",
+			op);
 	if (held)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "tutti_op_destroy: a call in a group that is open uses op %d: destroy it after tutti_group_end()",
-			       op);
+		return tt_fail(
+			TUTTI_ERR_INVALID, EXEC,
+			"tutti_op_destroy: a call in a group that is open uses op %d: destroy it after tutti_group_end()",
+			op);
 	if (pending)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "tutti_op_destroy: a request that is pending uses op %d: destroy it after tutti_wait()", op);
+		return tt_fail(
+			TUTTI_ERR_INVALID, EXEC,
+			"tutti_op_destroy: a request that is pending uses op %d: destroy it after tutti_wait()",
+			op);
 	return TUTTI_OK;
 }

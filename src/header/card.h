@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The card: what a rank called, in the first bytes that an operation sends to a peer, and on the board. A
- * different card of a peer is a mismatch. Wire format, little endian. */
+/* The card: what a rank called, in the first bytes that an operation sends to a peer, and on the
+ * board. A different card of a peer is a mismatch. Wire format, little endian. */
 #ifndef TT_CARD_H
 #define TT_CARD_H
 
@@ -36,14 +36,15 @@ enum tt_declared {
 struct tt_card {
 	uint32_t magic;
 	int32_t rank; /* the caller */
-	uint64_t seq; /* of the operation: collectives count alone, and each direction of a pair's messages */
+	uint64_t seq; /* of the operation: collectives count alone, and each direction of a
+		       * pair's messages */
 	/* Of a vector, of each block, or of a message. Of a table that all ranks give alike, the
 	 * sum (counts.h). Where a rank knows its own counts alone: 0, and on a link the pair's. */
 	uint64_t count;
-	uint64_t detail; /* the digest of such a table; or what else tells calls of a plan apart */
-	int32_t root;	 /* -1 where there is none */
-	int16_t op;	 /* -1 where there is none */
-	uint8_t part;	 /* enum tt_part */
+	uint64_t detail;  /* the digest of such a table; or what else tells calls of a plan apart */
+	int32_t root;	  /* -1 where there is none */
+	int16_t op;	  /* -1 where there is none */
+	uint8_t part;	  /* enum tt_part */
 	uint8_t declared; /* enum tt_declared */
 	uint8_t collective;
 	uint8_t dtype;

@@ -86,7 +86,8 @@ bool tt_collective_of_vector(enum tt_collective collective)
 
 bool tt_collective_knows_own_counts(enum tt_collective collective)
 {
-	const uint32_t pairwise = TT_BIT(TT_GATHER_V) | TT_BIT(TT_SCATTER_V) | TT_BIT(TT_ALL_TO_ALL_V);
+	const uint32_t pairwise =
+		TT_BIT(TT_GATHER_V) | TT_BIT(TT_SCATTER_V) | TT_BIT(TT_ALL_TO_ALL_V);
 
 	return pairwise & TT_BIT(collective);
 }

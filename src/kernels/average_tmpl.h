@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Template: averages of integers, truncated towards zero. No processor divides vectors of integers, but
- * all divide vectors of floats. A sum of less than 2^24 (2^53) is exact in float (double), and so is its
- * quotient after truncation: one that is no integer is 1/divisor away from the next integer at least,
- * and rounded by less than that. UINT16_MAX numbers of 8 bits have a sum of less than 2^24; those of 16
- * and 32 bits less than 2^32 and 2^48. The compiler vectorizes the loops. */
+/* Template: averages of integers, truncated towards zero. No processor divides vectors of
+ * integers, but all divide vectors of floats. A sum of less than 2^24 (2^53) is exact in float
+ * (double), and so is its quotient after truncation: one that is no integer is 1/divisor away
+ * from the next integer at least, and rounded by less than that. UINT16_MAX numbers of 8 bits
+ * have a sum of less than 2^24; those of 16 and 32 bits less than 2^32 and 2^48. The compiler
+ * vectorizes the loops. */
 #include <stdint.h>
 #include <string.h>
 

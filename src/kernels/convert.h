@@ -57,7 +57,7 @@ static inline TT_DEVICE uint32_t tt_pack(uint32_t bits, unsigned mantissa, unsig
 
 /* Formats with infinity: `infinity` are its bits, above them are the NaNs. */
 static inline TT_DEVICE float tt_unpack_ieee(uint32_t magnitude, unsigned mantissa, unsigned bias,
-				   uint32_t infinity)
+					     uint32_t infinity)
 {
 	if (magnitude >= infinity)
 		return tt_f32_of(0x7f800000u | (magnitude - infinity) << (23 - mantissa));
@@ -65,7 +65,7 @@ static inline TT_DEVICE float tt_unpack_ieee(uint32_t magnitude, unsigned mantis
 }
 
 static inline TT_DEVICE uint32_t tt_pack_ieee(uint32_t bits, unsigned mantissa, unsigned bias,
-				    uint32_t infinity)
+					      uint32_t infinity)
 {
 	if (bits > 0x7f800000u) /* the upper half of a NaN's payload, made quiet */
 		return infinity | 1u << (mantissa - 1) | (bits & 0x7fffff) >> (23 - mantissa);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Template: the loops over vectors, and REDUCE, AVERAGE, MEAN and SCALE for table_tmpl.h, each of which is
- * one of the loops with a format and an operation folded into it by the compiler.
+/* Template: the loops over vectors, and REDUCE, AVERAGE, MEAN and SCALE for table_tmpl.h, each
+ * of which is one of the loops with a format and an operation folded into it by the compiler.
  *
- * All vectors but the first and the last are stored aligned: a store that crosses cache lines takes
- * twice as long. So the first overlaps the second one unless `dst` is aligned, and the last the one
- * before it unless it ends there. These two are computed first, while the sources are untouched,
- * and stored last: so `dst` may be a source, and only buffers shorter than one vector need masks or
- * parts. */
+ * All vectors but the first and the last are stored aligned: a store that crosses cache lines
+ * takes twice as long. So the first overlaps the second one unless `dst` is aligned, and the
+ * last the one before it unless it ends there. These two are computed first, while the sources
+ * are untouched, and stored last: so `dst` may be a source, and only buffers shorter than one
+ * vector need masks or parts. */
 #include <stdatomic.h>
 
 FORMAT(u8, uint8_t, vec, , )

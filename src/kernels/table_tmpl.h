@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Template: every function of one instruction set, and its table. The including file has defined
  *   REDUCE(op, type, acc)  static void op_type(): combine numbers stored as `type` in `acc`
- *   AVERAGE(type, acc), MEAN(type), SCALE(type, acc)  likewise average_type(), mean_type(), scale_type()
- *   copy_stream(), TABLE (the table's symbol) and ISA (its name).
+ *   AVERAGE(type, acc), MEAN(type), SCALE(type, acc)  likewise average_type(), mean_type(),
+ *   scale_type() copy_stream(), TABLE (the table's symbol) and ISA (its name).
  * Sums, products and scaling of signed integers are those of unsigned ones: they wrap. */
 
 #define REDUCE_INTEGER(width)                                                                      \

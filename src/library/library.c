@@ -57,14 +57,17 @@ static void *open_with(const struct tt_library *library, int flags, void *into, 
 	if (!opened) {
 		const char *said = dlerror();
 
-		snprintf(why, TT_LIBRARY_WHY, "%s%s%s", library->before ? library->before : "", said ? said : name, library->after ? library->after : "");
+		snprintf(why, TT_LIBRARY_WHY, "%s%s%s", library->before ? library->before : "",
+			 said ? said : name, library->after ? library->after : "");
 		return NULL;
 	}
 	const char *lacks = take_functions(opened, library, into);
 
 	if (!lacks)
 		return opened;
-	snprintf(why, TT_LIBRARY_WHY, "%s has no %s%s%s", name, lacks, library->expected ? ": expected " : "", library->expected ? library->expected : "");
+	snprintf(why, TT_LIBRARY_WHY, "%s has no %s%s%s", name, lacks,
+		 library->expected ? ": expected " : "",
+		 library->expected ? library->expected : "");
 	dlclose(opened);
 	return NULL;
 }

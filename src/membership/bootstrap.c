@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns how a communicator comes to be out of the records of its ranks: hosts, transports, the shared control area. */
+/* Owns how a communicator comes to be out of the records of its ranks: hosts, transports, the
+ * shared control area. */
 #include "bootstrap.h"
 
 #include <sched.h>
@@ -25,7 +26,8 @@
 /* Where this process is mapped is as good as random, and the same for all of its threads. */
 static uint64_t process_identity(void)
 {
-	return (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&tt_algorithms ^ (uint64_t)(uintptr_t)stdin;
+	return (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&tt_algorithms ^
+	       (uint64_t)(uintptr_t)stdin;
 }
 
 static uint32_t cgroup_quota(void)
@@ -65,15 +67,15 @@ static tutti_result_t open_endpoint(struct tutti_comm *comm, const struct tt_tra
 		.hopeless = comm->hopeless,
 		.context = comm->hopeless_context,
 	};
-	const tutti_result_t result =
-		transport->open(&config, &comm->endpoints[comm->nendpoints]);
+	const tutti_result_t result = transport->open(&config, &comm->endpoints[comm->nendpoints]);
 
 	if (!result)
 		comm->nendpoints++;
 	return result;
 }
 
-/* All that depends on the number of ranks, while those can still be told by the record that this one has failed. */
+/* All that depends on the number of ranks, while those can still be told by the record that this
+ * one has failed. */
 static tutti_result_t allocate(struct tutti_comm *comm)
 {
 	const size_t size = (size_t)comm->size;
@@ -88,25 +90,30 @@ static tutti_result_t allocate(struct tutti_comm *comm)
 	comm->p2p_seq[0] = calloc(size, sizeof(uint64_t));
 	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
 	comm->records = calloc(size, sizeof(struct tt_record));
-	good = comm->host && comm->via && comm->wires && comm->heard && comm->cpus && comm->bytes_read && comm->p2p_seq[0] && comm->p2p_seq[1] &&
-	       tt_board_reserve(comm) && comm->records;
+	good = comm->host && comm->via && comm->wires && comm->heard && comm->cpus &&
+	       comm->bytes_read && comm->p2p_seq[0] && comm->p2p_seq[1] && tt_board_reserve(comm) &&
+	       comm->records;
 	for (int i = 0; i < comm->nendpoints && good; i++) {
 		comm->peers[i] = calloc(size, sizeof(*comm->peers[i]));
 		good = comm->peers[i] != NULL;
 	}
-	return good ? tt_recorder_open(comm) : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
+	return good ? tt_recorder_open(comm)
+		    : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
 }
 
 /* What is behind the record is complete. */
-static void prove(const struct tutti_comm *comm, struct tt_record *self, uint8_t *record, size_t length)
+static void prove(const struct tutti_comm *comm, struct tt_record *self, uint8_t *record,
+		  size_t length)
 {
 	self->keyed = comm->settings.key.set;
 	memcpy(record, self, sizeof(*self));
-	tt_record_prove(&(struct tt_record_from){ &comm->settings.key, comm->id, comm->rank }, record, length, self->proof);
+	tt_record_prove(&(struct tt_record_from){ &comm->settings.key, comm->id, comm->rank },
+			record, length, self->proof);
 	memcpy(record, self, sizeof(*self));
 }
 
-static const struct tt_endpoint *endpoint_of(const struct tutti_comm *comm, const struct tt_transport *transport)
+static const struct tt_endpoint *endpoint_of(const struct tutti_comm *comm,
+					     const struct tt_transport *transport)
 {
 	for (int i = 0; i < comm->nendpoints; i++)
 		if (comm->endpoints[i]->ops == transport)
@@ -115,7 +122,8 @@ static const struct tt_endpoint *endpoint_of(const struct tutti_comm *comm, cons
 }
 
 /* Of a transport that this rank has, or has not; gives the length. */
-static size_t write_entry(const struct tutti_comm *comm, const struct tt_transport *transport, uint8_t *out)
+static size_t write_entry(const struct tutti_comm *comm, const struct tt_transport *transport,
+			  uint8_t *out)
 {
 	const struct tt_endpoint *endpoint = endpoint_of(comm, transport);
 	struct tt_record_entry entry = { 0 };
@@ -126,7 +134,8 @@ static size_t write_entry(const struct tutti_comm *comm, const struct tt_transpo
 		entry.length = (uint32_t)transport->address(endpoint, out + sizeof(entry));
 		entry.coming = transport->lacks(endpoint, note, sizeof(note));
 	} else {
-		snprintf(note, sizeof(note), "TUTTI_TRANSPORT is \"%s\"", comm->settings.transports);
+		snprintf(note, sizeof(note), "TUTTI_TRANSPORT is \"%s\"",
+			 comm->settings.transports);
 	}
 	entry.note = (uint32_t)strlen(note);
 	memcpy(out + sizeof(entry) + entry.length, note, entry.note);
@@ -135,7 +144,8 @@ static size_t write_entry(const struct tutti_comm *comm, const struct tt_transpo
 }
 
 /* What this rank's endpoints say now, behind what the record has of the rank itself. */
-static tutti_result_t write_entries(const struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX], size_t *length)
+static tutti_result_t write_entries(const struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX],
+				    size_t *length)
 {
 	const size_t most = sizeof(struct tt_record_entry) + TT_ADDRESS_MAX + TT_RECORD_NOTE_MAX;
 	struct tt_record self;
@@ -147,7 +157,8 @@ static tutti_result_t write_entries(const struct tutti_comm *comm, uint8_t recor
 		if (!endpoint_of(comm, tt_transports[i]) && !*comm->settings.transports)
 			continue; /* that of the tests */
 		if (*length + most > TT_RECORD_MAX)
-			return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM, "too many transports for one record");
+			return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+				       "too many transports for one record");
 		*length += write_entry(comm, tt_transports[i], record + *length);
 		self.entries++;
 	}
@@ -159,9 +170,9 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 				 size_t *length)
 {
 	struct tt_record self = { .version = TT_RECORD_VERSION,
-			       .pid = getpid(),
-			       .process = process_identity(),
-			       .quota = cgroup_quota() };
+				  .pid = getpid(),
+				  .process = process_identity(),
+				  .quota = cgroup_quota() };
 	const tutti_result_t known = tt_machine_here(&self.machine);
 
 	comm->uses_plan = tt_ops_use;
@@ -178,9 +189,10 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 	}
 	memcpy(record, &self, sizeof(self));
 	for (int i = 0; tt_transports[i] && comm->size > 1; i++) {
-		const tutti_result_t result = tt_settings_allow(comm->settings.transports, tt_transports[i]) ?
-						      open_endpoint(comm, tt_transports[i]) :
-						      TUTTI_OK;
+		const tutti_result_t result =
+			tt_settings_allow(comm->settings.transports, tt_transports[i])
+				? open_endpoint(comm, tt_transports[i])
+				: TUTTI_OK;
 
 		if (result)
 			return result;
@@ -199,9 +211,11 @@ void tt_bootstrap_fail(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX], s
 	prove(comm, &self, record, *length);
 }
 
-tutti_result_t tt_bootstrap_await(struct tutti_comm *comm, uint64_t deadline, uint8_t record[TT_RECORD_MAX], size_t *length)
+tutti_result_t tt_bootstrap_await(struct tutti_comm *comm, uint64_t deadline,
+				  uint8_t record[TT_RECORD_MAX], size_t *length)
 {
-	const uint64_t now = tt_now(), most = now + LINK_NS, left = deadline > now ? now + (deadline - now) / 2 : now;
+	const uint64_t now = tt_now(), most = now + LINK_NS,
+		       left = deadline > now ? now + (deadline - now) / 2 : now;
 
 	for (int i = 0; i < comm->nendpoints; i++)
 		comm->endpoints[i]->ops->await(comm->endpoints[i], most < left ? most : left);
@@ -226,12 +240,13 @@ bool tt_bootstrap_awaits(const struct tt_records *records, int size)
 
 /* ---- reading the records */
 
-static tutti_result_t read_record(const struct tutti_comm *comm, const struct tt_records *records, int place,
-				  int rank, struct tt_record *out)
+static tutti_result_t read_record(const struct tutti_comm *comm, const struct tt_records *records,
+				  int place, int rank, struct tt_record *out)
 {
 	const struct tt_record_from from = { &comm->settings.key, comm->id, rank };
 
-	return tt_record_read(&from, records->bytes + records->offset[place], records->length[place], comm->rank, out);
+	return tt_record_read(&from, records->bytes + records->offset[place],
+			      records->length[place], comm->rank, out);
 }
 
 static void number_hosts(struct tutti_comm *comm, const struct tt_record *records)
@@ -253,7 +268,8 @@ static void number_hosts(struct tutti_comm *comm, const struct tt_record *record
 }
 
 /* How many ranks of a host share each of the cores that they, together, may use. */
-static double ranks_per_core(const struct tutti_comm *comm, const struct tt_record *records, int host)
+static double ranks_per_core(const struct tutti_comm *comm, const struct tt_record *records,
+			     int host)
 {
 	uint64_t cpus[TT_RECORD_CPU_WORDS] = { 0 };
 	uint32_t cores = 0, quota = 0, ranks = 0;
@@ -304,8 +320,8 @@ static bool sees_process(const struct tt_machine *a, const struct tt_machine *b)
 	return a->boot == b->boot && a->processes == b->processes && a->processes != 0;
 }
 
-static void fill_peers(struct tutti_comm *comm, const struct tt_records *records, const int *members,
-		       const struct tt_record *read)
+static void fill_peers(struct tutti_comm *comm, const struct tt_records *records,
+		       const int *members, const struct tt_record *read)
 {
 	for (int rank = 0; rank < comm->size; rank++) {
 		for (int i = 0; i < comm->nendpoints; i++) {
@@ -315,14 +331,19 @@ static void fill_peers(struct tutti_comm *comm, const struct tt_records *records
 			peer->host = comm->host[rank];
 			peer->local_rank = local_rank_of(comm, comm->peers[i], rank);
 			peer->process = read[rank].process;
-			peer->pid = sees_process(&read[comm->rank].machine, &read[rank].machine) ? read[rank].pid : 0;
-			tt_record_find_address(&read[rank], records->bytes + records->offset[members[rank]],
-					       records->length[members[rank]], comm->endpoints[i]->ops->name, peer);
+			peer->pid = sees_process(&read[comm->rank].machine, &read[rank].machine)
+					    ? read[rank].pid
+					    : 0;
+			tt_record_find_address(&read[rank],
+					       records->bytes + records->offset[members[rank]],
+					       records->length[members[rank]],
+					       comm->endpoints[i]->ops->name, peer);
 		}
 	}
 }
 
-/* The best transport with which two ranks reach each other, -1 for none. Symmetric, as reach() is. */
+/* The best transport with which two ranks reach each other, -1 for none. Symmetric, as reach()
+ * is. */
 static int best_between(const struct tutti_comm *comm, int a, int b)
 {
 	int best = -1;
@@ -331,14 +352,16 @@ static int best_between(const struct tutti_comm *comm, int a, int b)
 		const struct tt_peer *peers = comm->peers[i];
 		const struct tt_transport *ops = comm->endpoints[i]->ops;
 
-		if (peers[a].address_length && peers[b].address_length && ops->reach(&peers[a], &peers[b]) &&
+		if (peers[a].address_length && peers[b].address_length &&
+		    ops->reach(&peers[a], &peers[b]) &&
 		    (best < 0 || ops->preference > comm->endpoints[best]->ops->preference))
 			best = i;
 	}
 	return best;
 }
 
-static tutti_result_t choose_transports(struct tutti_comm *comm, const struct tt_records *records, const int *members)
+static tutti_result_t choose_transports(struct tutti_comm *comm, const struct tt_records *records,
+					const int *members)
 {
 	int unreached = -1;
 
@@ -356,12 +379,14 @@ static tutti_result_t choose_transports(struct tutti_comm *comm, const struct tt
 	return tt_fail_unreached(comm, records, members, unreached);
 }
 
-/* Is no pair of ranks at all joined by shared memory? The tuner asks, and must be answered alike on all ranks. */
+/* Is no pair of ranks at all joined by shared memory? The tuner asks, and must be answered alike
+ * on all ranks. */
 static bool nobody_shares(const struct tutti_comm *comm)
 {
 	for (int a = 0; a < comm->size; a++) {
 		for (int b = 0; b < a; b++) {
-			const int best = comm->host[a] == comm->host[b] ? best_between(comm, a, b) : -1;
+			const int best =
+				comm->host[a] == comm->host[b] ? best_between(comm, a, b) : -1;
 
 			if (best >= 0 && comm->endpoints[best]->ops->shares_memory)
 				return false;
@@ -411,8 +436,8 @@ static tutti_result_t join_endpoints(struct tutti_comm *comm, uint64_t deadline,
 			return result;
 		++*joined;
 		snprintf(comm->transport_names + strlen(comm->transport_names),
-			 sizeof(comm->transport_names) - strlen(comm->transport_names), "%s%s", i ? "+" : "",
-			 endpoint->ops->name);
+			 sizeof(comm->transport_names) - strlen(comm->transport_names), "%s%s",
+			 i ? "+" : "", endpoint->ops->name);
 	}
 	return TUTTI_OK;
 }
@@ -431,7 +456,8 @@ static void make_board(struct tutti_comm *comm, uint64_t deadline)
 {
 	if (comm->nendpoints != 1 || comm->local_size != comm->size)
 		return;
-	void *memory = comm->endpoints[0]->ops->share(comm->endpoints[0], tt_board_bytes(comm->size), deadline);
+	void *memory = comm->endpoints[0]->ops->share(comm->endpoints[0],
+						      tt_board_bytes(comm->size), deadline);
 	if (!memory) {
 		if (!comm->by_network)
 			warn_of_no_board(comm);
@@ -445,18 +471,22 @@ static bool is_about_others(tutti_result_t result)
 	return result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT;
 }
 
-/* This rank fails: those that wait for it in a join are told, and so are those that believe to have joined with it. */
+/* This rank fails: those that wait for it in a join are told, and so are those that believe to
+ * have joined with it. */
 static void decline(struct tutti_comm *comm, tutti_result_t result, int joined)
 {
 	const bool told = is_about_others(result);
-	struct tt_fault fault = { .result = told ? result : TUTTI_ERR_PEER_LOST, .rank = told ? -1 : comm->rank };
+	struct tt_fault fault = { .result = told ? result : TUTTI_ERR_PEER_LOST,
+				  .rank = told ? -1 : comm->rank };
 	char sentence[TT_ERROR_MAX];
 
 	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
 	if (told)
-		snprintf(fault.text, sizeof(fault.text), "%.*s", (int)sizeof(fault.text) - 1, sentence);
+		snprintf(fault.text, sizeof(fault.text), "%.*s", (int)sizeof(fault.text) - 1,
+			 sentence);
 	else
-		snprintf(fault.text, sizeof(fault.text), "rank %d could not join: %.580s", comm->rank, sentence);
+		snprintf(fault.text, sizeof(fault.text), "rank %d could not join: %.580s",
+			 comm->rank, sentence);
 	for (int i = 0; i < comm->nendpoints; i++) {
 		struct tt_endpoint *endpoint = comm->endpoints[i];
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the making of communicators whose ranks meet through a store. (split.c, shrink.c and grow.c make them out of others.) */
+/* Owns the making of communicators whose ranks meet through a store. (split.c, shrink.c and
+ * grow.c make them out of others.) */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,12 +31,15 @@ static tutti_result_t agree(void *context, tutti_result_t result, bool unfit)
 	return tt_rendezvous_give_up(meeting->store, meeting->rendezvous, result);
 }
 
-/* A network interface of some rank was coming up. All say once more how they are reached, under keys of their own. */
-static tutti_result_t exchange_again(struct tutti_comm *comm, bool failed, const struct meeting *meeting,
-				     uint8_t record[TT_RECORD_MAX], size_t *length, uint64_t deadline, struct tt_records *records)
+/* A network interface of some rank was coming up. All say once more how they are reached, under
+ * keys of their own. */
+static tutti_result_t exchange_again(struct tutti_comm *comm, bool failed,
+				     const struct meeting *meeting, uint8_t record[TT_RECORD_MAX],
+				     size_t *length, uint64_t deadline, struct tt_records *records)
 {
 	struct tt_rendezvous again = *meeting->rendezvous;
-	const tutti_result_t result = failed ? TUTTI_OK : tt_bootstrap_await(comm, deadline, record, length);
+	const tutti_result_t result =
+		failed ? TUTTI_OK : tt_bootstrap_await(comm, deadline, record, length);
 
 	if (result)
 		return result;
@@ -44,8 +48,8 @@ static tutti_result_t exchange_again(struct tutti_comm *comm, bool failed, const
 	return tt_exchange_by_store(meeting->store, &again, record, *length, deadline, records);
 }
 
-static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, struct tt_rendezvous *rendezvous,
-			   uint64_t deadline)
+static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
+			   struct tt_rendezvous *rendezvous, uint64_t deadline)
 {
 	struct meeting meeting = { store, rendezvous };
 	char own[TT_ERROR_MAX];
@@ -61,15 +65,18 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store, struct 
 
 	if (!members && !result)
 		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
-	/* a rank that failed still takes part, so that nobody waits for it; what comes of that is not why */
+	/* a rank that failed still takes part, so that nobody waits for it; what comes of that
+	 * is not why */
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	if (result)
 		tt_bootstrap_fail(comm, record, &length);
-	tutti_result_t met = tt_exchange_by_store(store, rendezvous, record, length, deadline, &records);
+	tutti_result_t met =
+		tt_exchange_by_store(store, rendezvous, record, length, deadline, &records);
 	if (!met)
 		met = tt_rendezvous_met(store, rendezvous);
 	if (!met && tt_bootstrap_awaits(&records, comm->size))
-		met = exchange_again(comm, result != TUTTI_OK, &meeting, record, &length, deadline, &records);
+		met = exchange_again(comm, result != TUTTI_OK, &meeting, record, &length, deadline,
+				     &records);
 	if (result)
 		tt_thread_error_set(own);
 	else
@@ -114,8 +121,9 @@ static tutti_result_t create(const struct tt_settings *settings, tutti_store_t s
 		tutti_comm_destroy(comm);
 		return result;
 	}
-	tt_log(INFO, COMM, "rank %d of %d, hosts: %d, ranks here: %d%s, by %s, kernels %s", rank, size,
-	       comm->hosts, comm->local_size, comm->oversubscribed ? " (more than cores)" : "",
+	tt_log(INFO, COMM, "rank %d of %d, hosts: %d, ranks here: %d%s, by %s, kernels %s", rank,
+	       size, comm->hosts, comm->local_size,
+	       comm->oversubscribed ? " (more than cores)" : "",
 	       size > 1 ? comm->transport_names : "itself", comm->kernels->isa);
 	*out = comm;
 	return TUTTI_OK;
@@ -132,10 +140,11 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 	*comm = NULL;
 	if (size < 1 || rank < 0 || rank >= size)
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "tutti_comm_create: rank %d of %d ranks, expected 0 to size-1", rank, size);
-	if (!store && size > 1)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_create: store is NULL, and %d ranks must meet",
+			       "tutti_comm_create: rank %d of %d ranks, expected 0 to size-1", rank,
 			       size);
+	if (!store && size > 1)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "tutti_comm_create: store is NULL, and %d ranks must meet", size);
 	if (store && !tt_made_here(&store->maker))
 		return tt_fail_inherited(&store->maker, "tutti_comm_create", "store");
 	tutti_result_t result = tt_settings_read(config, &settings);
@@ -177,13 +186,14 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 	if (result)
 		goto wipe;
 	tt_settings_warn(launch.rank);
-	tt_log(INFO, COMM, "started by %s as rank %d of %d, meeting in %s", launch.launcher, launch.rank,
-	       launch.size, launch.size > 1 ? launch.store : "nothing");
+	tt_log(INFO, COMM, "started by %s as rank %d of %d, meeting in %s", launch.launcher,
+	       launch.rank, launch.size, launch.size > 1 ? launch.store : "nothing");
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	if (launch.size > 1)
 		result = tt_rendezvous_launched(&launch, &settings.key, deadline, &store, &meeting);
 	if (!result)
-		result = create(&settings, store, &meeting, launch.rank, launch.size, deadline, comm);
+		result = create(&settings, store, &meeting, launch.rank, launch.size, deadline,
+				comm);
 	tt_rendezvous_close(store, &meeting, result);
 wipe:
 	tt_key_wipe(&settings.key);

@@ -18,7 +18,8 @@ tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, enum tt_part part, con
 	out->offset = calloc((size_t)size, sizeof(*out->offset));
 	out->length = calloc((size_t)size, sizeof(*out->length));
 	if (!out->offset || !out->length)
-		result = tt_comm_fail(parent, tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", size));
+		result = tt_comm_fail(
+			parent, tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", size));
 	if (!result)
 		result = tt_part_all_gather(parent, part, &length, out->length, sizeof(length));
 	if (!result) {

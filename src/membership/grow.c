@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns tutti_comm_grow and tutti_comm_join.
  *
- * Members go step by step together, each step a collective of the old communicator, so that they return the same: all call with
- * the same number; all have opened their endpoints; rank 0, the clerk, has found the newcomers in the store (seats.c), while the
- * others hear from it now and then, lest their wait for it misses a deadline; all have joined, the newcomers too.
- * Where a step fails the old communicator is as before. */
+ * Members go step by step together, each step a collective of the old communicator, so that they
+ * return the same: all call with the same number; all have opened their endpoints; rank 0, the
+ * clerk, has found the newcomers in the store (seats.c), while the others hear from it now and
+ * then, lest their wait for it misses a deadline; all have joined, the newcomers too. Where a
+ * step fails the old communicator is as before. */
 #include "grow.h"
 
 #include <stdio.h>
@@ -23,31 +24,36 @@
 #include "report.h"
 #include "seats.h"
 
-#define TURN_NS	    250000000  /* of the clerk, between words to the members */
-#define PATIENCE_NS 3000000000 /* with a newcomer that was invited: it may have died since it came */
+#define TURN_NS 250000000 /* of the clerk, between words to the members */
+#define PATIENCE_NS                                                                                \
+	3000000000 /* with a newcomer that was invited: it may have died since it came */
 
 struct growing {
 	struct tutti_comm *old, *new;
 	int newcomers;
 	uint64_t id;
 	uint64_t timeout_ns, deadline; /* rank 0's count: it waits for the newcomers */
-	struct tt_records records; /* of all ranks of the new one */
+	struct tt_records records;     /* of all ranks of the new one */
 };
 
 /* ---- members among themselves */
 
-tutti_result_t tt_grow_read_questions(const struct tt_grow_question *all, int size, int rank, int newcomers)
+tutti_result_t tt_grow_read_questions(const struct tt_grow_question *all, int size, int rank,
+				      int newcomers)
 {
 	if (all[rank].newcomers != newcomers)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
-			       "tutti_comm_grow: the %d newcomers of rank %d came back as %lld: another rank does not do what this "
-			       "version of tutti does: all ranks must use the same one",
-			       newcomers, rank, (long long)all[rank].newcomers);
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, COMM,
+			"tutti_comm_grow: the %d newcomers of rank %d came back as %lld: another rank does not do what this "
+			"version of tutti does: all ranks must use the same one",
+			newcomers, rank, (long long)all[rank].newcomers);
 	for (int other = 1; other < size; other++)
 		if (all[other].newcomers != all[0].newcomers)
-			return tt_fail(TUTTI_ERR_INVALID, COMM,
-				       "tutti_comm_grow: rank 0 asks for %lld newcomers, rank %d for %lld: all must ask for as many",
-				       (long long)all[0].newcomers, other, (long long)all[other].newcomers);
+			return tt_fail(
+				TUTTI_ERR_INVALID, COMM,
+				"tutti_comm_grow: rank 0 asks for %lld newcomers, rank %d for %lld: all must ask for as many",
+				(long long)all[0].newcomers, other,
+				(long long)all[other].newcomers);
 	return TUTTI_OK;
 }
 
@@ -59,7 +65,8 @@ static tutti_result_t ask_members(struct growing *g)
 	tutti_result_t result = TUTTI_OK;
 
 	if (!all)
-		return tt_comm_fail(g->old, tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", g->old->size));
+		return tt_comm_fail(g->old, tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
+						    "no memory for %d ranks", g->old->size));
 	if (getrandom(&mine.id, sizeof(mine.id), 0) != sizeof(mine.id))
 		result = tt_comm_fail(g->old, tt_fail_errno(COMM, "read random bytes"));
 	if (!result)
@@ -75,7 +82,8 @@ static tutti_result_t ask_members(struct growing *g)
 }
 
 /* Every member's report; what the first that failed says is what all return. */
-static tutti_result_t compare(struct growing *g, const struct tt_report *mine, struct tt_records *out)
+static tutti_result_t compare(struct growing *g, const struct tt_report *mine,
+			      struct tt_records *out)
 {
 	const tutti_result_t result =
 		tt_exchange_by_parent(g->old, TT_PART_GROW, mine, tt_report_size(mine), out);
@@ -91,14 +99,17 @@ static tutti_result_t is_hopeless(void *context)
 	tt_comm_look(old, true);
 	const bool failed = old->fault.result != 0;
 	pthread_mutex_unlock(&old->lock);
-	return failed ? tt_fail(TUTTI_ERR_PEER_LOST, COMM, "one of the ranks that are to join is gone") : TUTTI_OK;
+	return failed ? tt_fail(TUTTI_ERR_PEER_LOST, COMM,
+				"one of the ranks that are to join is gone")
+		      : TUTTI_OK;
 }
 
 static tutti_result_t open_new(struct growing *g, struct tt_report *mine)
 {
 	const struct tutti_comm *old = g->old;
 	size_t length = 0;
-	tutti_result_t result = tt_comm_new(&old->settings, old->rank, old->size + g->newcomers, g->id, &g->new);
+	tutti_result_t result =
+		tt_comm_new(&old->settings, old->rank, old->size + g->newcomers, g->id, &g->new);
 
 	if (!result) {
 		g->new->hopeless = is_hopeless;
@@ -125,7 +136,8 @@ static tutti_result_t open_all(struct growing *g, struct tt_records *members)
 
 /* ---- the clerk's word to the members */
 
-static tutti_result_t say(struct growing *g, tutti_result_t result, const void *records, size_t length)
+static tutti_result_t say(struct growing *g, tutti_result_t result, const void *records,
+			  size_t length)
 {
 	struct tt_grow_word word = { .result = result, .length = (uint32_t)length };
 
@@ -145,10 +157,11 @@ tutti_result_t tt_grow_read_word(const struct tt_grow_word *word, size_t most)
 	if (word->result != TUTTI_OK)
 		return tt_fail_reported(COMM, "", word->result, word->text, sizeof(word->text));
 	if (word->length == 0 || word->length > most)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
-			       "tutti_comm_grow: rank 0 announces %u bytes of records, expected 1 to %zu: it runs another version of "
-			       "tutti: all ranks must use the same one",
-			       (unsigned)word->length, most);
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, COMM,
+			"tutti_comm_grow: rank 0 announces %u bytes of records, expected 1 to %zu: it runs another version of "
+			"tutti: all ranks must use the same one",
+			(unsigned)word->length, most);
 	return TUTTI_OK;
 }
 
@@ -164,11 +177,13 @@ static tutti_result_t hear_clerk(struct growing *g)
 			return result;
 		result = tt_grow_read_word(&word, tt_records_room(g->new->size));
 	} while (result == TUTTI_IN_PROGRESS);
-	if (result) /* records that were announced are not read: the others are not to wait for this rank */
+	if (result) /* records that were announced are not read: the others are not to wait for
+		     * this rank */
 		return word.result == TUTTI_OK ? tt_comm_fail(g->old, result) : result;
 	bytes = malloc((size_t)word.length + 1);
 	if (!bytes)
-		return tt_comm_fail(g->old, tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %u bytes of records",
+		return tt_comm_fail(g->old, tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
+						    "no memory for %u bytes of records",
 						    (unsigned)word.length));
 	result = tt_part_broadcast(g->old, TT_PART_GROW, NULL, bytes, word.length, 0);
 	if (!result) {
@@ -193,9 +208,10 @@ struct clerk {
 
 static tutti_result_t fail_late(const struct clerk *clerk, int come)
 {
-	return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
-		       "tutti_comm_grow: %d of %d newcomers came by the deadline of %g s: were they started, with the same store?",
-		       come, clerk->g->newcomers, (double)clerk->g->timeout_ns / 1e9);
+	return tt_fail(
+		TUTTI_ERR_TIMEOUT, COMM,
+		"tutti_comm_grow: %d of %d newcomers came by the deadline of %g s: were they started, with the same store?",
+		come, clerk->g->newcomers, (double)clerk->g->timeout_ns / 1e9);
 }
 
 /* After each wait of a turn: both sides know that the clerk is there. */
@@ -221,7 +237,9 @@ static uint64_t turn_of(const struct clerk *clerk)
 
 static tutti_result_t invite(struct clerk *clerk, int come, struct tt_invitation *out)
 {
-	*out = (struct tt_invitation){ .id = clerk->g->id, .rank = clerk->g->old->size + come, .size = clerk->g->new->size };
+	*out = (struct tt_invitation){ .id = clerk->g->id,
+				       .rank = clerk->g->old->size + come,
+				       .size = clerk->g->new->size };
 	for (;;) {
 		tutti_result_t result = tt_seats_invite(&clerk->seats, out, turn_of(clerk));
 
@@ -234,12 +252,14 @@ static tutti_result_t invite(struct clerk *clerk, int come, struct tt_invitation
 }
 
 /* TUTTI_IN_PROGRESS: it has nothing to say, and another may have the place. */
-static tutti_result_t hear(struct clerk *clerk, int come, const struct tt_invitation *invitation, struct tt_report *out)
+static tutti_result_t hear(struct clerk *clerk, int come, const struct tt_invitation *invitation,
+			   struct tt_report *out)
 {
 	const uint64_t enough = tt_now() + PATIENCE_NS;
 
 	do {
-		tutti_result_t result = tt_seats_hear(&clerk->seats, invitation, turn_of(clerk), out);
+		tutti_result_t result =
+			tt_seats_hear(&clerk->seats, invitation, turn_of(clerk), out);
 
 		if (result != TUTTI_IN_PROGRESS)
 			return result;
@@ -247,7 +267,8 @@ static tutti_result_t hear(struct clerk *clerk, int come, const struct tt_invita
 		if (result)
 			return result;
 	} while (tt_now() < enough);
-	tt_log(WARN, COMM, "a newcomer was invited and has not answered within %g s: another may come in its place",
+	tt_log(WARN, COMM,
+	       "a newcomer was invited and has not answered within %g s: another may come in its place",
 	       PATIENCE_NS / 1e9);
 	const tutti_result_t result = tt_seats_pass_over(&clerk->seats, invitation);
 	return result ? result : TUTTI_IN_PROGRESS;
@@ -256,7 +277,8 @@ static tutti_result_t hear(struct clerk *clerk, int come, const struct tt_invita
 static tutti_result_t take_in(struct clerk *clerk, int come, const struct tt_report *report)
 {
 	const int rank = clerk->g->old->size + come;
-	const tutti_result_t result = tt_report_judge(report, tt_report_size(report), rank, "tutti_comm_grow");
+	const tutti_result_t result =
+		tt_report_judge(report, tt_report_size(report), rank, "tutti_comm_grow");
 
 	if (result)
 		return result;
@@ -299,9 +321,11 @@ static tutti_result_t begin_records(struct clerk *clerk, const struct tt_records
 	records->offset = calloc(size, sizeof(*records->offset));
 	records->length = calloc(size, sizeof(*records->length));
 	if (!records->bytes || !records->offset || !records->length)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %zu ranks", size);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %zu ranks",
+			       size);
 	for (int rank = 0; rank < clerk->g->old->size; rank++) {
-		memcpy(records->bytes + clerk->used, members->bytes + members->offset[rank], members->length[rank]);
+		memcpy(records->bytes + clerk->used, members->bytes + members->offset[rank],
+		       members->length[rank]);
 		records->offset[rank] = clerk->used;
 		records->length[rank] = members->length[rank];
 		clerk->used += members->length[rank];
@@ -316,7 +340,8 @@ static tutti_result_t settle(struct clerk *clerk)
 	uint8_t *packed = malloc(tt_records_room(g->new->size));
 
 	if (!packed)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %d ranks", g->new->size);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %d ranks",
+			       g->new->size);
 	const size_t length = tt_records_pack(&clerk->records, g->new->size, packed);
 	tutti_result_t result = tt_seats_settle(&clerk->seats, g->id, packed, length);
 	if (!result) {
@@ -332,7 +357,8 @@ static tutti_result_t open_seats(struct clerk *clerk, tutti_store_t store)
 {
 	tutti_result_t result;
 
-	while ((result = tt_seats_open(store, &clerk->g->old->settings.key, tt_now() + turn_of(clerk), "tutti_comm_grow",
+	while ((result = tt_seats_open(store, &clerk->g->old->settings.key,
+				       tt_now() + turn_of(clerk), "tutti_comm_grow",
 				       &clerk->seats)) == TUTTI_ERR_TIMEOUT &&
 	       tt_now() < clerk->g->deadline) {
 		result = say(clerk->g, TUTTI_IN_PROGRESS, NULL, 0);
@@ -343,7 +369,8 @@ static tutti_result_t open_seats(struct clerk *clerk, tutti_store_t store)
 	return result;
 }
 
-static tutti_result_t be_clerk(struct growing *g, tutti_store_t store, const struct tt_records *members)
+static tutti_result_t be_clerk(struct growing *g, tutti_store_t store,
+			       const struct tt_records *members)
 {
 	struct clerk clerk = { .g = g };
 	tutti_result_t result = open_seats(&clerk, store);
@@ -372,7 +399,7 @@ static tutti_result_t be_clerk(struct growing *g, tutti_store_t store, const str
 static tutti_result_t join_new(struct tutti_comm *new, const struct tt_records *records)
 {
 	const uint64_t deadline = tt_now() + new->settings.timeout_ns;
-	int *places = malloc((size_t)new->size * sizeof(*places));
+	int *places = malloc((size_t) new->size * sizeof(*places));
 	tutti_result_t result;
 
 	if (!places)
@@ -437,7 +464,8 @@ static void give_up(struct tutti_comm *new)
 	tt_thread_error_set(sentence);
 }
 
-/* The clerk's word, or the last member's, may have left it before `comm` failed: an error of growing says that it has not. */
+/* The clerk's word, or the last member's, may have left it before `comm` failed: an error of
+ * growing says that it has not. */
 static tutti_result_t result_of(struct tutti_comm *comm, tutti_result_t result)
 {
 	pthread_mutex_lock(&comm->lock);
@@ -458,7 +486,8 @@ static uint64_t timeout_of(struct tutti_comm *comm)
 	return own ? own : comm->settings.timeout_ns;
 }
 
-TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store, int newcomers, tutti_comm_t *out)
+TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store, int newcomers,
+					 tutti_comm_t *out)
 {
 	if (out)
 		*out = NULL;
@@ -469,8 +498,12 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store,
 	if (!out)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_grow: out is NULL");
 	if (newcomers < 1 || newcomers > INT32_MAX - comm->size)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_grow: %d newcomers, expected 1 or more", newcomers);
-	struct growing g = { .old = comm, .newcomers = newcomers, .timeout_ns = timeout_ns, .deadline = tt_now() + timeout_ns };
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "tutti_comm_grow: %d newcomers, expected 1 or more", newcomers);
+	struct growing g = { .old = comm,
+			     .newcomers = newcomers,
+			     .timeout_ns = timeout_ns,
+			     .deadline = tt_now() + timeout_ns };
 	const tutti_result_t result = grow(&g, store);
 	if (result) {
 		give_up(g.new);
@@ -484,14 +517,17 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store,
 
 /* ---- a newcomer */
 
-/* Go where it is invited. TUTTI_IN_PROGRESS: nothing came of it; `*late`: as it did not answer in time. */
+/* Go where it is invited. TUTTI_IN_PROGRESS: nothing came of it; `*late`: as it did not answer
+ * in time. */
 static tutti_result_t follow(struct tt_seats *seats, const struct tt_invitation *invitation,
-			     const struct tt_settings *settings, struct tutti_comm **out, bool *late)
+			     const struct tt_settings *settings, struct tutti_comm **out,
+			     bool *late)
 {
 	struct tt_report mine = { 0 };
 	struct tt_records records = { 0 };
 	size_t length = 0;
-	tutti_result_t opened = tt_comm_new(settings, invitation->rank, invitation->size, invitation->id, out);
+	tutti_result_t opened =
+		tt_comm_new(settings, invitation->rank, invitation->size, invitation->id, out);
 
 	if (!opened)
 		opened = tt_bootstrap_open(*out, mine.bytes, &length);
@@ -506,7 +542,9 @@ static tutti_result_t follow(struct tt_seats *seats, const struct tt_invitation 
 		*late = true;
 		result = TUTTI_IN_PROGRESS;
 	}
-	if (!result && seats->opened) /* the members go on only when this rank, too, has joined: they cannot end before it told */
+	if (!result &&
+	    seats->opened) /* the members go on only when this rank, too, has joined: they cannot
+			    * end before it told */
 		tt_launch_tell(seats->store, "joined");
 	if (!result && join_new(*out, &records)) {
 		tt_log(INFO, COMM, "not taken in this time: %s", tt_thread_error());
@@ -516,8 +554,8 @@ static tutti_result_t follow(struct tt_seats *seats, const struct tt_invitation 
 	return result;
 }
 
-static tutti_result_t join_some(struct tt_seats *seats, const struct tt_settings *settings, uint64_t deadline,
-				struct tutti_comm **out)
+static tutti_result_t join_some(struct tt_seats *seats, const struct tt_settings *settings,
+				uint64_t deadline, struct tutti_comm **out)
 {
 	tutti_result_t result;
 	bool late = false;
@@ -532,14 +570,16 @@ static tutti_result_t join_some(struct tt_seats *seats, const struct tt_settings
 			result = follow(seats, &invitation, settings, out, &late);
 	} while (result == TUTTI_IN_PROGRESS);
 	if (result == TUTTI_ERR_TIMEOUT && late)
-		return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
-			       "this newcomer was invited and did not answer within %g s, so another may have its place; none "
-			       "was free after that by the deadline of %g s: was the process stopped?",
-			       PATIENCE_NS / 1e9, (double)settings->timeout_ns / 1e9);
+		return tt_fail(
+			TUTTI_ERR_TIMEOUT, COMM,
+			"this newcomer was invited and did not answer within %g s, so another may have its place; none "
+			"was free after that by the deadline of %g s: was the process stopped?",
+			PATIENCE_NS / 1e9, (double)settings->timeout_ns / 1e9);
 	return result;
 }
 
-TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config_t *config, tutti_comm_t *comm)
+TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config_t *config,
+					 tutti_comm_t *comm)
 {
 	struct tt_settings settings;
 	struct tt_seats seats;

@@ -16,22 +16,25 @@
 #include "recorder.h"
 #include "request.h"
 
-/* Others may wait for what is unfinished here; for what this rank has not called, they find out themselves. */
+/* Others may wait for what is unfinished here; for what this rank has not called, they find out
+ * themselves. */
 static void take_leave(struct tutti_comm *comm)
 {
 	struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = comm->rank };
 
 	if (comm->first && !comm->fault.result) {
-		snprintf(fault.text, sizeof(fault.text),
-			 "rank %d left the communicator (tutti_comm_destroy) with requests unfinished", comm->rank);
+		snprintf(
+			fault.text, sizeof(fault.text),
+			"rank %d left the communicator (tutti_comm_destroy) with requests unfinished",
+			comm->rank);
 		tt_comm_revoke(comm, &fault);
 	}
 	tt_comm_settle_now(comm);
 	tt_board_leave(comm);
 }
 
-/* In a child of fork(): descriptors are closed and shared memory is gone. False: a thread that is not here was inside, so
- * that nothing in it can be relied on. */
+/* In a child of fork(): descriptors are closed and shared memory is gone. False: a thread that
+ * is not here was inside, so that nothing in it can be relied on. */
 static bool forget_peers(struct tutti_comm *comm)
 {
 	if (pthread_mutex_trylock(&comm->lock) != 0)
@@ -72,7 +75,8 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 		pthread_mutex_destroy(&comm->lock);
 		free_all(comm);
 	} else if (forget_peers(comm)) {
-		free_all(comm); /* but for the lock and the condition: threads may have waited for them */
+		free_all(comm); /* but for the lock and the condition: threads may have waited
+				 * for them */
 	}
 }
 
@@ -102,7 +106,8 @@ TUTTI_API tutti_result_t tutti_comm_error(tutti_comm_t comm, int *rank)
 	tt_comm_look(comm, true);
 	if (comm->cuda)
 		tt_device->learn(comm);
-	const tutti_result_t result = tt_comm_is_settled(comm) ? (tutti_result_t)comm->fault.result : TUTTI_OK;
+	const tutti_result_t result =
+		tt_comm_is_settled(comm) ? (tutti_result_t)comm->fault.result : TUTTI_OK;
 	if (rank && result)
 		*rank = comm->fault.rank;
 	pthread_mutex_unlock(&comm->lock);

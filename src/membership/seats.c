@@ -12,12 +12,14 @@
 #include "store.h"
 #include "transport.h"
 
-#define KEY_MAX	   192
-#define LOOK_NS	   1000000000ull  /* between looks at whether the clerk is still there */
-#define SILENCE_NS 5000000000ull  /* of a clerk that is not any more */
-#define PART_BYTES (512u << 10)
+#define KEY_MAX	    192
+#define LOOK_NS	    1000000000ull /* between looks at whether the clerk is still there */
+#define SILENCE_NS  5000000000ull /* of a clerk that is not any more */
+#define PART_BYTES  (512u << 10)
 #define RECORDS_MAX (256u << 20)
-#define RANKS_MAX   (int)(RECORDS_MAX / (sizeof(uint32_t) + sizeof(struct tt_record))) /* whose records are no more */
+#define RANKS_MAX                                                                                  \
+	(int)(RECORDS_MAX /                                                                        \
+	      (sizeof(uint32_t) + sizeof(struct tt_record))) /* whose records are no more */
 
 struct news {
 	int32_t result;
@@ -25,8 +27,8 @@ struct news {
 	char text[TT_ERROR_MAX];
 };
 
-tutti_result_t tt_seats_open(tutti_store_t store, const struct tt_key *key, uint64_t deadline, const char *call,
-			     struct tt_seats *out)
+tutti_result_t tt_seats_open(tutti_store_t store, const struct tt_key *key, uint64_t deadline,
+			     const char *call, struct tt_seats *out)
 {
 	const uint64_t now = tt_now();
 	struct tt_launch launch;
@@ -34,12 +36,15 @@ tutti_result_t tt_seats_open(tutti_store_t store, const struct tt_key *key, uint
 	*out = (struct tt_seats){ .store = store };
 	snprintf(out->prefix, sizeof(out->prefix), "grow");
 	if (store)
-		return tt_made_here(&store->maker) ? TUTTI_OK : tt_fail_inherited(&store->maker, call, "store");
+		return tt_made_here(&store->maker)
+			       ? TUTTI_OK
+			       : tt_fail_inherited(&store->maker, call, "store");
 	tutti_result_t result = tt_launch_meets(call, &launch);
 	if (result)
 		return result;
 	snprintf(out->prefix, sizeof(out->prefix), "grow-%s", launch.job);
-	result = tt_store_open(launch.store, key, -1, false, now < deadline ? deadline - now : 1000000, &out->store);
+	result = tt_store_open(launch.store, key, -1, false,
+			       now < deadline ? deadline - now : 1000000, &out->store);
 	out->opened = result == TUTTI_OK;
 	return result;
 }
@@ -53,28 +58,33 @@ void tt_seats_close(struct tt_seats *seats)
 
 /* ---- keys */
 
-static const char *seat_key(const struct tt_seats *seats, const char *what, uint64_t number, char key[KEY_MAX])
+static const char *seat_key(const struct tt_seats *seats, const char *what, uint64_t number,
+			    char key[KEY_MAX])
 {
 	snprintf(key, KEY_MAX, "%s/%s/%llx", seats->prefix, what, (unsigned long long)number);
 	return key;
 }
 
-static const char *meeting_key(const struct tt_seats *seats, uint64_t id, const char *what, char key[KEY_MAX])
+static const char *meeting_key(const struct tt_seats *seats, uint64_t id, const char *what,
+			       char key[KEY_MAX])
 {
 	snprintf(key, KEY_MAX, "%s/%016llx/%s", seats->prefix, (unsigned long long)id, what);
 	return key;
 }
 
 /* A value of exactly `length` bytes; TUTTI_IN_PROGRESS: it has not come within `wait_ns`. */
-static tutti_result_t get(const struct tt_seats *seats, const char *key, void *value, size_t length, uint64_t wait_ns)
+static tutti_result_t get(const struct tt_seats *seats, const char *key, void *value, size_t length,
+			  uint64_t wait_ns)
 {
 	size_t found = length;
-	const tutti_result_t result = seats->store->ops->get(seats->store, key, value, &found, wait_ns);
+	const tutti_result_t result =
+		seats->store->ops->get(seats->store, key, value, &found, wait_ns);
 
 	if (result == TUTTI_OK && found != length)
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "key %s of the store has %zu bytes, expected %zu: the store is used by something else", key,
-			       found, length);
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"key %s of the store has %zu bytes, expected %zu: the store is used by something else",
+			key, found, length);
 	return result;
 }
 
@@ -85,7 +95,8 @@ static tutti_result_t find_free(struct tt_seats *seats)
 	tutti_result_t result;
 	char key[KEY_MAX];
 
-	while ((result = get(seats, seat_key(seats, "taken", seats->next, key), &taken, sizeof(taken), 0)) == TUTTI_OK)
+	while ((result = get(seats, seat_key(seats, "taken", seats->next, key), &taken,
+			     sizeof(taken), 0)) == TUTTI_OK)
 		seats->next++;
 	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
 }
@@ -110,19 +121,23 @@ tutti_result_t tt_seats_apply(struct tt_seats *seats, uint64_t deadline, struct 
 		tutti_result_t result = find_free(seats);
 
 		if (!result)
-			result = tutti_store_set(seats->store, seat_key(seats, "seat", seats->next, key), &ticket,
+			result = tutti_store_set(seats->store,
+						 seat_key(seats, "seat", seats->next, key), &ticket,
 						 sizeof(ticket));
 		if (!result)
-			result = get(seats, seat_key(seats, "taken", seats->next, key), out, sizeof(*out), until(deadline));
+			result = get(seats, seat_key(seats, "taken", seats->next, key), out,
+				     sizeof(*out), until(deadline));
 		if (result == TUTTI_IN_PROGRESS)
-			return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
-				       "no communicator took this newcomer in by the deadline: do its ranks call "
-				       "tutti_comm_grow, with the same store, for as many as have come?");
+			return tt_fail(
+				TUTTI_ERR_TIMEOUT, COMM,
+				"no communicator took this newcomer in by the deadline: do its ranks call "
+				"tutti_comm_grow, with the same store, for as many as have come?");
 		if (result)
 			return result;
 	} while (out->ticket != ticket);
 	if (out->rank < 0 || out->rank >= out->size || out->size > RANKS_MAX)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "invited as rank %d of %d: the store is used by something else",
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "invited as rank %d of %d: the store is used by something else",
 			       (int)out->rank, (int)out->size);
 	return TUTTI_OK;
 }
@@ -132,15 +147,16 @@ tutti_result_t tt_seats_answer(struct tt_seats *seats, const struct tt_invitatio
 {
 	char key[KEY_MAX];
 
-	return tutti_store_set(seats->store, seat_key(seats, "answer", invitation->ticket, key), report,
-			       tt_report_size(report));
+	return tutti_store_set(seats->store, seat_key(seats, "answer", invitation->ticket, key),
+			       report, tt_report_size(report));
 }
 
 bool tt_seats_is_passed_over(struct tt_seats *seats, const struct tt_invitation *invitation)
 {
 	char key[KEY_MAX], byte;
 
-	return get(seats, seat_key(seats, "late", invitation->ticket, key), &byte, 1, 0) != TUTTI_IN_PROGRESS;
+	return get(seats, seat_key(seats, "late", invitation->ticket, key), &byte, 1, 0) !=
+	       TUTTI_IN_PROGRESS;
 }
 
 /* The clerk is there as long as its count grows. */
@@ -153,10 +169,12 @@ static tutti_result_t await_news(struct tt_seats *seats, uint64_t id, struct new
 	for (;;) {
 		uint64_t now_beat = beat;
 
-		result = get(seats, meeting_key(seats, id, "news", key), out, sizeof(*out), LOOK_NS);
+		result =
+			get(seats, meeting_key(seats, id, "news", key), out, sizeof(*out), LOOK_NS);
 		if (result != TUTTI_IN_PROGRESS)
 			return result;
-		result = get(seats, meeting_key(seats, id, "beat", key), &now_beat, sizeof(now_beat), 0);
+		result = get(seats, meeting_key(seats, id, "beat", key), &now_beat,
+			     sizeof(now_beat), 0);
 		if (result < 0)
 			return result;
 		if (now_beat != beat)
@@ -181,7 +199,8 @@ static tutti_result_t get_parts(struct tt_seats *seats, uint64_t id, uint8_t *ou
 	return result;
 }
 
-tutti_result_t tt_seats_await(struct tt_seats *seats, const struct tt_invitation *invitation, struct tt_records *out)
+tutti_result_t tt_seats_await(struct tt_seats *seats, const struct tt_invitation *invitation,
+			      struct tt_records *out)
 {
 	struct news news;
 	tutti_result_t result = await_news(seats, invitation->id, &news);
@@ -189,15 +208,17 @@ tutti_result_t tt_seats_await(struct tt_seats *seats, const struct tt_invitation
 	if (result)
 		return result;
 	if (news.result) {
-		tt_fail_reported(COMM, "not taken in this time: ", news.result, news.text, sizeof(news.text));
+		tt_fail_reported(COMM, "not taken in this time: ", news.result, news.text,
+				 sizeof(news.text));
 		return TUTTI_IN_PROGRESS;
 	}
 	if (news.length > RECORDS_MAX)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "%u bytes of records, expected at most %u", (unsigned)news.length,
-			       RECORDS_MAX);
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "%u bytes of records, expected at most %u",
+			       (unsigned)news.length, RECORDS_MAX);
 	uint8_t *bytes = malloc((size_t)news.length + 1);
 	if (!bytes)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %u bytes of records", (unsigned)news.length);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %u bytes of records",
+			       (unsigned)news.length);
 	result = get_parts(seats, invitation->id, bytes, news.length);
 	if (!result)
 		result = tt_records_unpack(bytes, news.length, invitation->size, out);
@@ -207,28 +228,30 @@ tutti_result_t tt_seats_await(struct tt_seats *seats, const struct tt_invitation
 
 /* ---- the clerk */
 
-tutti_result_t tt_seats_invite(struct tt_seats *seats, struct tt_invitation *invitation, uint64_t wait_ns)
+tutti_result_t tt_seats_invite(struct tt_seats *seats, struct tt_invitation *invitation,
+			       uint64_t wait_ns)
 {
 	char key[KEY_MAX];
 	tutti_result_t result = find_free(seats);
 
 	if (!result)
-		result = get(seats, seat_key(seats, "seat", seats->next, key), &invitation->ticket, sizeof(invitation->ticket),
-			     wait_ns);
+		result = get(seats, seat_key(seats, "seat", seats->next, key), &invitation->ticket,
+			     sizeof(invitation->ticket), wait_ns);
 	if (result)
 		return result;
-	return tutti_store_set(seats->store, seat_key(seats, "taken", seats->next, key), invitation, sizeof(*invitation));
+	return tutti_store_set(seats->store, seat_key(seats, "taken", seats->next, key), invitation,
+			       sizeof(*invitation));
 }
 
-tutti_result_t tt_seats_hear(struct tt_seats *seats, const struct tt_invitation *invitation, uint64_t wait_ns,
-			     struct tt_report *out)
+tutti_result_t tt_seats_hear(struct tt_seats *seats, const struct tt_invitation *invitation,
+			     uint64_t wait_ns, struct tt_report *out)
 {
 	size_t length = sizeof(*out);
 	char key[KEY_MAX];
 	struct tt_report answer;
-	const tutti_result_t result =
-		seats->store->ops->get(seats->store, seat_key(seats, "answer", invitation->ticket, key), &answer, &length,
-				       wait_ns);
+	const tutti_result_t result = seats->store->ops->get(
+		seats->store, seat_key(seats, "answer", invitation->ticket, key), &answer, &length,
+		wait_ns);
 
 	if (result)
 		return result;
@@ -242,17 +265,20 @@ tutti_result_t tt_seats_pass_over(struct tt_seats *seats, const struct tt_invita
 {
 	char key[KEY_MAX];
 
-	return tutti_store_set(seats->store, seat_key(seats, "late", invitation->ticket, key), "", 1);
+	return tutti_store_set(seats->store, seat_key(seats, "late", invitation->ticket, key), "",
+			       1);
 }
 
 tutti_result_t tt_seats_beat(struct tt_seats *seats, uint64_t id, uint64_t count)
 {
 	char key[KEY_MAX];
 
-	return tutti_store_set(seats->store, meeting_key(seats, id, "beat", key), &count, sizeof(count));
+	return tutti_store_set(seats->store, meeting_key(seats, id, "beat", key), &count,
+			       sizeof(count));
 }
 
-tutti_result_t tt_seats_settle(struct tt_seats *seats, uint64_t id, const uint8_t *records, size_t length)
+tutti_result_t tt_seats_settle(struct tt_seats *seats, uint64_t id, const uint8_t *records,
+			       size_t length)
 {
 	const struct news news = { .length = (uint32_t)length };
 	tutti_result_t result = TUTTI_OK;
@@ -262,10 +288,12 @@ tutti_result_t tt_seats_settle(struct tt_seats *seats, uint64_t id, const uint8_
 		const size_t bytes = length - at < PART_BYTES ? length - at : PART_BYTES;
 
 		snprintf(name, sizeof(name), "part/%zu", at / PART_BYTES);
-		result = tutti_store_set(seats->store, meeting_key(seats, id, name, key), records + at, bytes);
+		result = tutti_store_set(seats->store, meeting_key(seats, id, name, key),
+					 records + at, bytes);
 	}
-	return result ? result :
-			tutti_store_set(seats->store, meeting_key(seats, id, "news", key), &news, sizeof(news));
+	return result ? result
+		      : tutti_store_set(seats->store, meeting_key(seats, id, "news", key), &news,
+					sizeof(news));
 }
 
 void tt_seats_dissolve(struct tt_seats *seats, uint64_t id)

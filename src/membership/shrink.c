@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns tutti_comm_shrink. The survivors agree three times over the control lane of the old communicator (council.c): on who
- * is there, on what bootstrapping must know of each, and on whether all have joined. Each agreement gives the same
- * members on all; where one of them went missing since the one before, they begin again with those who are left. */
+/* Owns tutti_comm_shrink. The survivors agree three times over the control lane of the old
+ * communicator (council.c): on who is there, on what bootstrapping must know of each, and on
+ * whether all have joined. Each agreement gives the same members on all; where one of them went
+ * missing since the one before, they begin again with those who are left. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +15,12 @@
 #include "log.h"
 #include "report.h"
 
-/* Of two ranks that fail to join, one may know at once and the other when half the deadline has passed and it has told the rest:
- * that must not make it late for the next agreement. */
+/* Of two ranks that fail to join, one may know at once and the other when half the deadline has
+ * passed and it has told the rest: that must not make it late for the next agreement. */
 #define DECLINE_NS 3000000000
-/* A rank that says that it has joined, and dies before the others have, is a member of the last agreement: they begin again,
- * all as often. Not for ever: a network may lose the same connection each time. */
+/* A rank that says that it has joined, and dies before the others have, is a member of the last
+ * agreement: they begin again, all as often. Not for ever: a network may lose the same
+ * connection each time. */
 #define LOSSES_MAX 4
 
 static_assert(sizeof(struct tt_report) <= TT_AGREE_SAID_MAX, "a report can be said");
@@ -36,11 +38,12 @@ struct shrinking {
 /* ---- agreements */
 
 /* Agree, and give the members; TUTTI_IN_PROGRESS: fewer than before, begin again. */
-static tutti_result_t agree(struct shrinking *s, uint64_t coming_ns, const void *said, size_t length,
-			    struct tt_agree **out)
+static tutti_result_t agree(struct shrinking *s, uint64_t coming_ns, const void *said,
+			    size_t length, struct tt_agree **out)
 {
 	const int before = s->count;
-	const tutti_result_t result = tt_council_agree(s->old, s->among, coming_ns, said, length, out);
+	const tutti_result_t result =
+		tt_council_agree(s->old, s->among, coming_ns, said, length, out);
 
 	if (result && s->agreed)
 		tt_council_quit(s->old);
@@ -65,7 +68,8 @@ static tutti_result_t compare(struct shrinking *s, uint64_t coming_ns, const str
 	for (int i = 0; i < s->count && !result; i++) {
 		const struct tt_agreed member = tt_agree_member(*out, i);
 
-		result = tt_report_judge(member.said, member.length, member.rank, "tutti_comm_shrink");
+		result = tt_report_judge(member.said, member.length, member.rank,
+					 "tutti_comm_shrink");
 	}
 	return result;
 }
@@ -76,8 +80,10 @@ static tutti_result_t is_hopeless(void *context)
 {
 	const struct shrinking *s = context;
 
-	return tt_council_misses(s->old, s->among) ? tt_fail(TUTTI_ERR_PEER_LOST, COMM, "one of the ranks that are to join is gone") :
-						     TUTTI_OK;
+	return tt_council_misses(s->old, s->among)
+		       ? tt_fail(TUTTI_ERR_PEER_LOST, COMM,
+				 "one of the ranks that are to join is gone")
+		       : TUTTI_OK;
 }
 
 /* Who is there? The lowest gives the new communicator its number. */
@@ -93,8 +99,10 @@ static tutti_result_t gather(struct shrinking *s)
 	int rank = 0;
 
 	if (lowest.length != sizeof(id)) /* all have agreed on it, and fail likewise */
-		result = tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
-				 "rank %d runs another version of tutti: all ranks must use the same one", lowest.rank);
+		result = tt_fail(
+			TUTTI_ERR_UNSUPPORTED, COMM,
+			"rank %d runs another version of tutti: all ranks must use the same one",
+			lowest.rank);
 	else
 		memcpy(&id, lowest.said, sizeof(id));
 	tt_agree_close(agreed);
@@ -102,14 +110,16 @@ static tutti_result_t gather(struct shrinking *s)
 		return result;
 	while (s->members[rank] != s->old->rank)
 		rank++;
-	if (tt_comm_new(&s->old->settings, rank, s->count, id, &s->new) == TUTTI_OK) { /* else meet() tells the others */
+	if (tt_comm_new(&s->old->settings, rank, s->count, id, &s->new) ==
+	    TUTTI_OK) { /* else meet() tells the others */
 		s->new->hopeless = is_hopeless;
 		s->new->hopeless_context = s;
 	}
 	return TUTTI_OK;
 }
 
-static tutti_result_t take_records(const struct shrinking *s, const struct tt_agree *agreed, struct tt_records *out)
+static tutti_result_t take_records(const struct shrinking *s, const struct tt_agree *agreed,
+				   struct tt_records *out)
 {
 	size_t at = 0;
 
@@ -117,7 +127,8 @@ static tutti_result_t take_records(const struct shrinking *s, const struct tt_ag
 	out->offset = calloc((size_t)s->count, sizeof(*out->offset));
 	out->length = calloc((size_t)s->count, sizeof(*out->length));
 	if (!out->bytes || !out->offset || !out->length)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %d ranks", s->count);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %d ranks",
+			       s->count);
 	for (int i = 0; i < s->count; i++) {
 		const struct tt_agreed member = tt_agree_member(agreed, i);
 
@@ -134,8 +145,9 @@ static tutti_result_t join(struct shrinking *s, const struct tt_agree *agreed)
 	const uint64_t deadline = tt_now() + s->old->settings.timeout_ns / 2;
 	struct tt_records records = { 0 };
 	int *places = malloc((size_t)s->count * sizeof(*places));
-	tutti_result_t result = places ? take_records(s, agreed, &records) :
-					 tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", s->count);
+	tutti_result_t result =
+		places ? take_records(s, agreed, &records)
+		       : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", s->count);
 
 	for (int i = 0; i < s->count && places; i++)
 		places[i] = i;
@@ -146,8 +158,8 @@ static tutti_result_t join(struct shrinking *s, const struct tt_agree *agreed)
 	return result;
 }
 
-/* Open, tell the others, join with them, and hear whether all have. A rank that failed takes part all the same, so that
- * nobody waits for it. */
+/* Open, tell the others, join with them, and hear whether all have. A rank that failed takes
+ * part all the same, so that nobody waits for it. */
 static tutti_result_t meet(struct shrinking *s)
 {
 	const uint64_t timeout_ns = s->old->settings.timeout_ns;
@@ -155,7 +167,8 @@ static tutti_result_t meet(struct shrinking *s)
 	struct tt_agree *agreed = NULL;
 	size_t length = 0;
 
-	const tutti_result_t opened = s->new ? tt_bootstrap_open(s->new, mine.bytes, &length) : TUTTI_ERR_NO_MEMORY;
+	const tutti_result_t opened =
+		s->new ? tt_bootstrap_open(s->new, mine.bytes, &length) : TUTTI_ERR_NO_MEMORY;
 	mine.length = (uint32_t)length;
 	tt_report_fill(&mine, opened);
 	tutti_result_t result = compare(s, timeout_ns, &mine, &agreed);
@@ -209,7 +222,8 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
 			s.among[rank] = true;
 		result = shrink(&s);
 	} else {
-		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "tutti_comm_shrink: no memory for %d ranks", comm->size);
+		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
+				 "tutti_comm_shrink: no memory for %d ranks", comm->size);
 	}
 	if (result) {
 		char sentence[TT_ERROR_MAX];
@@ -220,8 +234,8 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
 	} else {
 		s.new->hopeless = NULL;
 		*out = s.new;
-		tt_log(INFO, COMM, "rank %d of %d is rank %d of the %d that are left", comm->rank, comm->size, s.new->rank,
-		       s.count);
+		tt_log(INFO, COMM, "rank %d of %d is rank %d of the %d that are left", comm->rank,
+		       comm->size, s.new->rank, s.count);
 	}
 	free(s.among);
 	free(s.members);

@@ -173,8 +173,8 @@ static tutti_result_t agree(struct tutti_comm *parent, enum tt_part function, tu
 
 	if (result) {
 		snprintf(failure.text, sizeof(failure.text), "%s", tt_thread_error());
-		tutti_comm_destroy(
-			*out); /* by which those learn of it that wait for this rank there */
+		tutti_comm_destroy(*out); /* by which those learn of it that wait for this rank
+					   * there */
 		*out = NULL;
 	}
 	tutti_result_t met = tt_part_min(parent, function, mine, &least);
@@ -197,7 +197,8 @@ tutti_result_t tt_part_split(struct tutti_comm *comm, enum tt_part function, int
 		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
 						  "tutti_comm_split: no memory for %d ranks",
 						  comm->size));
-	tutti_result_t result = choose(comm, function, (struct tt_split_choice){ color, key }, &part);
+	tutti_result_t result =
+		choose(comm, function, (struct tt_split_choice){ color, key }, &part);
 	if (!result)
 		result = agree(comm, function, join(comm, function, color, &part, out), out);
 	free(part.members);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the sentence of two ranks that no transport joins: for each transport that one of them has, why not. Both say the same, but
- * for which of them found it. */
+/* Owns the sentence of two ranks that no transport joins: for each transport that one of them
+ * has, why not. Both say the same, but for which of them found it. */
 #include "unreached.h"
 
 #include <stdio.h>
@@ -43,8 +43,11 @@ static void read_way(const struct pair *pair, const struct tt_transport *transpo
 		struct tt_peer *peer = &pair->peer[i];
 		const struct tt_record *record = &pair->records[pair->rank[i]];
 
-		way->at[i] = tt_record_find(record, pair->bytes[i], pair->length[i], transport->name, &way->entry[i]);
-		*peer = (struct tt_peer){ .rank = pair->rank[i], .host = pair->comm->host[pair->rank[i]], .process = record->process };
+		way->at[i] = tt_record_find(record, pair->bytes[i], pair->length[i],
+					    transport->name, &way->entry[i]);
+		*peer = (struct tt_peer){ .rank = pair->rank[i],
+					  .host = pair->comm->host[pair->rank[i]],
+					  .process = record->process };
 		if (has_address(way, i)) {
 			peer->address_length = (uint16_t)way->entry[i].length;
 			memcpy(peer->address, way->at[i], way->entry[i].length);
@@ -58,13 +61,14 @@ static bool is_offered(const struct way *way)
 }
 
 /* What an end lacks, with `between` before it. */
-static size_t note(const struct pair *pair, const struct way *way, int i, const char *between, char *out, size_t size)
+static size_t note(const struct pair *pair, const struct way *way, int i, const char *between,
+		   char *out, size_t size)
 {
 	const struct tt_record_entry *entry = &way->entry[i];
 
 	if (way->at[i] && entry->note > 0)
-		return (size_t)snprintf(out, size, "%srank %d: %.*s", between, pair->rank[i], (int)entry->note,
-					(const char *)way->at[i] + entry->length);
+		return (size_t)snprintf(out, size, "%srank %d: %.*s", between, pair->rank[i],
+					(int)entry->note, (const char *)way->at[i] + entry->length);
 	if (has_address(way, i))
 		return 0;
 	return (size_t)snprintf(out, size, "%srank %d %s", between, pair->rank[i],
@@ -107,16 +111,18 @@ static void name_allowed(const char *list, char *out, size_t size)
 	out[0] = 0;
 	for (int i = 0; tt_transports[i] && used < size; i++)
 		if (tt_settings_allow(list, tt_transports[i]))
-			used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "," : "", tt_transports[i]->name);
+			used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "," : "",
+						 tt_transports[i]->name);
 }
 
 static const char *find_advice(const struct pair *pair)
 {
 	if (!networks_fail(pair))
 		return "allow all ranks the same in TUTTI_TRANSPORT, or allow another in it";
-	return pair->comm->settings.key.set ? "bring up an interface that both reach" :
-					      "without a key ranks are reached on their own machine only; give all the same TUTTI_KEY or "
-					      "TUTTI_KEY_FILE";
+	return pair->comm->settings.key.set
+		       ? "bring up an interface that both reach"
+		       : "without a key ranks are reached on their own machine only; give all the same TUTTI_KEY or "
+			 "TUTTI_KEY_FILE";
 }
 
 static tutti_result_t fail(const struct pair *pair, int rank)
@@ -129,25 +135,35 @@ static tutti_result_t fail(const struct pair *pair, int rank)
 		struct way way;
 
 		read_way(pair, tt_transports[i], &way);
-		if (!is_offered(&way) && !tt_settings_allow(comm->settings.transports, tt_transports[i]))
+		if (!is_offered(&way) &&
+		    !tt_settings_allow(comm->settings.transports, tt_transports[i]))
 			continue;
 		tell_way(pair, &way, reason);
-		used += (size_t)snprintf(reasons + used, sizeof(reasons) - used, "%s: %s; ", tt_transports[i]->name, reason);
+		used += (size_t)snprintf(reasons + used, sizeof(reasons) - used, "%s: %s; ",
+					 tt_transports[i]->name, reason);
 	}
 	name_allowed(comm->settings.transports, allowed, sizeof(allowed));
-	return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM, "no transport of \"%s\" reaches rank %d (host %.40s) from rank %d (host %.40s): %s%s",
-		       allowed, rank, pair->records[rank].host_id,
-		       comm->rank, pair->records[comm->rank].host_id, reasons, find_advice(pair));
+	return tt_fail(
+		TUTTI_ERR_UNSUPPORTED, COMM,
+		"no transport of \"%s\" reaches rank %d (host %.40s) from rank %d (host %.40s): %s%s",
+		allowed, rank, pair->records[rank].host_id, comm->rank,
+		pair->records[comm->rank].host_id, reasons, find_advice(pair));
 }
 
-tutti_result_t tt_fail_unreached(const struct tutti_comm *comm, const struct tt_records *records, const int *members, int rank)
+tutti_result_t tt_fail_unreached(const struct tutti_comm *comm, const struct tt_records *records,
+				 const int *members, int rank)
 {
-	struct pair pair = { .comm = comm, .records = comm->records, .peer = calloc(2, sizeof(*pair.peer)) };
+	struct pair pair = { .comm = comm,
+			     .records = comm->records,
+			     .peer = calloc(2, sizeof(*pair.peer)) };
 
 	if (!pair.peer)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to say why no transport reaches rank %d from rank %d", rank, comm->rank);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
+			       "no memory to say why no transport reaches rank %d from rank %d",
+			       rank, comm->rank);
 	for (int i = 0; i < 2; i++) {
-		const int place = members[pair.rank[i] = (rank < comm->rank) == (i == 0) ? rank : comm->rank];
+		const int place =
+			members[pair.rank[i] = (rank < comm->rank) == (i == 0) ? rank : comm->rank];
 
 		pair.bytes[i] = records->bytes + records->offset[place];
 		pair.length[i] = records->length[place];

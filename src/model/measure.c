@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the measuring of a machine: short trials on two threads, each bound to a core, which give up when time is over. Of
- * the trials of a step the shortest counts, as nothing but disturbance makes one longer. */
+/* Owns the measuring of a machine: short trials on two threads, each bound to a core, which give
+ * up when time is over. Of the trials of a step the shortest counts, as nothing but disturbance
+ * makes one longer. */
 #include "measure.h"
 
 #include <netinet/in.h>
@@ -22,18 +23,19 @@
 #include "log.h"
 #include "transport.h"
 
-#define TRIALS 30
-#define ROUNDS 50 /* to and fro in a trial */
-#define VECTOR_BYTES (128 * 1024) /* fits any second-level cache */
+#define TRIALS	     30
+#define ROUNDS	     50			       /* to and fro in a trial */
+#define VECTOR_BYTES (128 * 1024)	       /* fits any second-level cache */
 #define ROOM_BYTES   (2 * VECTOR_BYTES + 4096) /* for two vectors and a line of its own */
 #define STREAM_BYTES (64 * 1024)
-#define LIMIT_NS 25000000 /* for two threads; what one does alone cannot wait */
+#define LIMIT_NS     25000000 /* for two threads; what one does alone cannot wait */
 
 /* Two threads and what passes between them. */
 struct pair {
-	_Atomic uint32_t *turn; /* in a line of its own; counts hand-overs, half 0 acts on even turns. See await() */
+	_Atomic uint32_t *turn;	 /* in a line of its own; counts hand-overs, half 0 acts on even
+				  * turns. See await() */
 	uint8_t *written, *read; /* vectors */
-	int cpu[2]; /* two cores, or twice the same one */
+	int cpu[2];		 /* two cores, or twice the same one */
 	uint64_t deadline;
 	double step, byte; /* the least of half 1's trials; 0: none ended */
 };
@@ -55,7 +57,8 @@ static void keep_least(double *least, double seconds)
 static bool await(struct pair *pair, uint32_t turn)
 {
 	/* acquire: pairs with the release in hand_over() */
-	for (uint32_t looks = 1; atomic_load_explicit(pair->turn, memory_order_acquire) < turn; looks++) {
+	for (uint32_t looks = 1; atomic_load_explicit(pair->turn, memory_order_acquire) < turn;
+	     looks++) {
 		const bool together = pair->cpu[0] == pair->cpu[1];
 
 		if (together)
@@ -116,7 +119,8 @@ static void *run_half(void *argument)
 	uint32_t turn = 0;
 
 	for (int trial = 0; trial < TRIALS; trial++) {
-		const double step = to_and_fro(half, &turn), byte = step ? write_and_read(half, &turn) : 0;
+		const double step = to_and_fro(half, &turn),
+			     byte = step ? write_and_read(half, &turn) : 0;
 
 		if (!byte || tt_now() > pair->deadline)
 			break;
@@ -175,7 +179,8 @@ static int core_of(int cpu)
 	char path[80];
 	int lowest = cpu;
 
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+		 cpu);
 	FILE *file = fopen(path, "re");
 	if (file && fscanf(file, "%d", &lowest) != 1)
 		lowest = cpu;
@@ -214,7 +219,8 @@ static bool measure_together(struct tt_model *model, const struct pair *on_cores
 {
 	struct pair pair = *on_cores;
 
-	atomic_store_explicit(pair.turn, 0, memory_order_relaxed); /* the threads that use it are not there yet */
+	atomic_store_explicit(pair.turn, 0,
+			      memory_order_relaxed); /* the threads that use it are not there yet */
 	pair.cpu[1] = pair.cpu[0];
 	run_pair(&pair);
 	if (!pair.step)
@@ -232,7 +238,8 @@ static bool measure_threads(struct tt_model *model, uint8_t *vectors)
 	};
 	const int cores = find_cores(pair.cpu);
 
-	return cores > 0 && (cores == 1 || measure_apart(model, &pair)) && measure_together(model, &pair);
+	return cores > 0 && (cores == 1 || measure_apart(model, &pair)) &&
+	       measure_together(model, &pair);
 }
 
 /* ---- one thread */
@@ -256,14 +263,16 @@ static void measure_reduce(struct tt_model *model, uint8_t *vectors)
 /* Two connected sockets on the loopback interface; false where there is none. */
 static bool connect_loopback(int ends[2])
 {
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof(address);
 	const struct timeval limit = { .tv_usec = LIMIT_NS / 1000 };
 	const int one = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	ends[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	ends[1] = -1;
-	/* a packet filter may swallow what it likes; the accepted socket inherits the listener's limit */
+	/* a packet filter may swallow what it likes; the accepted socket inherits the listener's
+	 * limit */
 	setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	if (bind(listener, (struct sockaddr *)&address, length) == 0 && listen(listener, 1) == 0 &&

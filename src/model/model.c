@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what is known of this machine: where its figures come from.
  *
- * The cache is a file per kind of machine (processor, number of cores, kernel), as home directories are shared by machines
- * of several kinds. It appears whole or not at all, so processes that measure at once do no harm. */
+ * The cache is a file per kind of machine (processor, number of cores, kernel), as home
+ * directories are shared by machines of several kinds. It appears whole or not at all, so
+ * processes that measure at once do no harm. */
 #include "model.h"
 
 #include <errno.h>
@@ -22,9 +23,12 @@
 #include "measure.h"
 #include "model_file.h"
 
-const struct tt_model tt_model_builtin = {
-	.line = 80e-9, .handover = 500e-9, .copy = 0.08e-9, .reduce = 0.025e-9, .message = 1.7e-6, .stream = 0.065e-9
-};
+const struct tt_model tt_model_builtin = { .line = 80e-9,
+					   .handover = 500e-9,
+					   .copy = 0.08e-9,
+					   .reduce = 0.025e-9,
+					   .message = 1.7e-6,
+					   .stream = 0.065e-9 };
 
 /* ---- where the cache is */
 
@@ -50,8 +54,8 @@ static uint64_t kind_of_machine(void)
 
 	uname(&system);
 	name_processor(processor, sizeof(processor));
-	snprintf(kind, sizeof(kind), "%d of %ld %s %s %s", tt_measure_cpus(&cpus), sysconf(_SC_NPROCESSORS_ONLN),
-		 system.machine, system.release, processor);
+	snprintf(kind, sizeof(kind), "%d of %ld %s %s %s", tt_measure_cpus(&cpus),
+		 sysconf(_SC_NPROCESSORS_ONLN), system.machine, system.release, processor);
 	return tt_hash_text(kind);
 }
 
@@ -110,7 +114,8 @@ static void settle_by_cache(void)
 	char path[PATH_MAX];
 
 	if (!find_cache(path)) {
-		tt_log(INFO, PLAN, "there is no place for a cache (XDG_CACHE_HOME, HOME): every process measures");
+		tt_log(INFO, PLAN,
+		       "there is no place for a cache (XDG_CACHE_HOME, HOME): every process measures");
 		measure(NULL);
 		return;
 	}
@@ -136,7 +141,8 @@ static void settle_by_file(const char *path)
 	if (settled.result == TUTTI_IN_PROGRESS)
 		settled.result = measure(path);
 	if (settled.result)
-		snprintf(settled.sentence, sizeof(settled.sentence), "TUTTI_MODEL: %s", tt_thread_error());
+		snprintf(settled.sentence, sizeof(settled.sentence), "TUTTI_MODEL: %s",
+			 tt_thread_error());
 }
 
 static void settle(void)
@@ -180,12 +186,12 @@ TUTTI_API tutti_result_t tutti_model(tutti_model_t *out)
 		return tt_fail(TUTTI_ERR_INVALID, PLAN, "tutti_model: out is NULL");
 	if (out->size != sizeof(*out))
 		return tt_fail(TUTTI_ERR_INVALID, PLAN,
-			       "tutti_model: out->size is %zu, expected sizeof(tutti_model_t), %zu", out->size,
-			       sizeof(*out));
+			       "tutti_model: out->size is %zu, expected sizeof(tutti_model_t), %zu",
+			       out->size, sizeof(*out));
 	const tutti_result_t result = tt_model_get(&model, &source);
 	if (result)
 		return result;
-	*out = (tutti_model_t){ sizeof(*out),	 model.line,	  model.handover, model.copy,
-				  model.reduce, model.message, model.stream,   source };
+	*out = (tutti_model_t){ sizeof(*out), model.line,    model.handover, model.copy,
+				model.reduce, model.message, model.stream,   source };
 	return TUTTI_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the file of a machine's figures: a first line that names the format, then a line for each figure. */
+/* Owns the file of a machine's figures: a first line that names the format, then a line for each
+ * figure. */
 #include "model_file.h"
 
 #include <errno.h>
@@ -17,9 +18,9 @@
 #include "file.h"
 #include "log.h"
 
-#define FIRST_LINE "tutti model 1, femtoseconds"
-#define FEMTO 1e15
-#define LONGEST 10000000000000u /* 10 ms: no step of any machine takes as long */
+#define FIRST_LINE   "tutti model 1, femtoseconds"
+#define FEMTO	     1e15
+#define LONGEST	     10000000000000u /* 10 ms: no step of any machine takes as long */
 #define SECONDS_MOST 60
 
 static const struct {
@@ -64,9 +65,10 @@ static tutti_result_t read_figure(FILE *file, const char *path, size_t i, struct
 	line[strcspn(line, "\n")] = '\0';
 	const int found = sscanf(line, "%31s %" SCNu64 " %c", name, &value, &excess);
 	if (found != 2 || strcmp(name, figures[i].name) != 0 || value == 0 || value >= LONGEST)
-		return tt_fail(TUTTI_ERR_INVALID, PLAN,
-			       "%s, line %zu is \"%s\": expected \"%s FEMTOSECONDS\", above 0 and below %" PRIu64, path, i + 2,
-			       line, figures[i].name, (uint64_t)LONGEST);
+		return tt_fail(
+			TUTTI_ERR_INVALID, PLAN,
+			"%s, line %zu is \"%s\": expected \"%s FEMTOSECONDS\", above 0 and below %" PRIu64,
+			path, i + 2, line, figures[i].name, (uint64_t)LONGEST);
 	*figure(model, i) = (double)value / FEMTO;
 	return TUTTI_OK;
 }
@@ -97,12 +99,16 @@ tutti_result_t tt_model_read(const char *path, struct tt_model *model)
 	if (!file && errno == ENOENT)
 		return TUTTI_IN_PROGRESS;
 	if (!file && errno == EINVAL)
-		return tt_fail(TUTTI_ERR_INVALID, PLAN, "%s is no regular file: expected one of this library's; TUTTI_MODEL names another", path);
+		return tt_fail(
+			TUTTI_ERR_INVALID, PLAN,
+			"%s is no regular file: expected one of this library's; TUTTI_MODEL names another",
+			path);
 	if (!file)
 		return tt_fail_errno(PLAN, "read %s", path);
 	if (!fgets(line, sizeof(line), file) || strcmp(line, FIRST_LINE "\n") != 0)
 		result = tt_fail(TUTTI_ERR_INVALID, PLAN,
-				 "%s does not begin with the line \"" FIRST_LINE "\": it is not a file of this library's",
+				 "%s does not begin with the line \"" FIRST_LINE
+				 "\": it is not a file of this library's",
 				 path);
 	for (size_t i = 0; i < NFIGURES && !result; i++)
 		result = read_figure(file, path, i, model);
@@ -119,7 +125,8 @@ static bool write_figures(int fd, struct tt_model *model)
 	bool good = file && fprintf(file, FIRST_LINE "\n") > 0;
 
 	for (size_t i = 0; i < NFIGURES && good; i++)
-		good = fprintf(file, "%s %" PRIu64 "\n", figures[i].name, (uint64_t)(*figure(model, i) * FEMTO)) > 0;
+		good = fprintf(file, "%s %" PRIu64 "\n", figures[i].name,
+			       (uint64_t)(*figure(model, i) * FEMTO)) > 0;
 	good = good && fflush(file) == 0 && fchmod(fd, 0644) == 0 && fsync(fd) == 0;
 	if (file)
 		good = fclose(file) == 0 && good;
@@ -135,8 +142,9 @@ tutti_result_t tt_model_write(const char *path, struct tt_model *model)
 	const int length = snprintf(scratch, sizeof(scratch), "%s.XXXXXX", path);
 
 	if (length >= (int)sizeof(scratch))
-		return tt_fail(TUTTI_ERR_INVALID, PLAN, "the path of the figures has %zu bytes, expected %d at most", strlen(path),
-			       PATH_MAX - 8);
+		return tt_fail(TUTTI_ERR_INVALID, PLAN,
+			       "the path of the figures has %zu bytes, expected %d at most",
+			       strlen(path), PATH_MAX - 8);
 	const int fd = mkostemp(scratch, O_CLOEXEC);
 	if (fd < 0)
 		return tt_fail_errno(PLAN, "write %s", path);

@@ -7,8 +7,8 @@
 
 #include "model.h"
 
-/* TUTTI_IN_PROGRESS: there is no such file yet. TUTTI_ERR_INVALID: it is something else; some of the figures may have been
- * read then. */
+/* TUTTI_IN_PROGRESS: there is no such file yet. TUTTI_ERR_INVALID: it is something else; some of
+ * the figures may have been read then. */
 tutti_result_t tt_model_read(const char *path, struct tt_model *model);
 
 /* Can be computed with: what another rank sent may be anything. */

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the use of OpenSSL's TLS.
  *
- * A certificate would let a stranger in: both ends insist on the pre-shared key, and check that it was used. The key that TLS
- * gets is derived from the job's (a proof in a role of its own), so that neither use says anything to the other.
+ * A certificate would let a stranger in: both ends insist on the pre-shared key, and check that
+ * it was used. The key that TLS gets is derived from the job's (a proof in a role of its own),
+ * so that neither use says anything to the other.
  *
- * Bytes go through a BIO of our own, OpenSSL's socket BIO but for two things: it writes with MSG_NOSIGNAL, and the kernel is only
- * asked to encrypt, never to decrypt, which goes with neither reading ahead nor changes of the key. Short pieces are put together
- * first, so that a card and its payload are one record.
+ * Bytes go through a BIO of our own, OpenSSL's socket BIO but for two things: it writes with
+ * MSG_NOSIGNAL, and the kernel is only asked to encrypt, never to decrypt, which goes with
+ * neither reading ahead nor changes of the key. Short pieces are put together first, so that a
+ * card and its payload are one record.
  *
- * Once the kernel encrypts what is sent, data goes to the socket as over plain TCP; what OpenSSL writes from then on are its own
- * messages (alerts), and the kernel is told so, or the other end would read them as data.
+ * Once the kernel encrypts what is sent, data goes to the socket as over plain TCP; what OpenSSL
+ * writes from then on are its own messages (alerts), and the kernel is told so, or the other end
+ * would read them as data.
  *
- * A record for which the socket has no room is OpenSSL's until it is written, while the caller, told of nothing, may offer
- * the same bytes in other portions: of those that turn out to be written already, it is told without writing. */
+ * A record for which the socket has no room is OpenSSL's until it is written, while the caller,
+ * told of nothing, may offer the same bytes in other portions: of those that turn out to be
+ * written already, it is told without writing. */
 #include "tls.h"
 
 #include <errno.h>
@@ -29,12 +33,12 @@
 
 #include "log.h"
 
-#define IDENTITY "tutti"
-#define RECORD	 16384 /* bytes of a record, at most */
+#define IDENTITY     "tutti"
+#define RECORD	     16384 /* bytes of a record, at most */
 #define RECORD_HEAD  5
 #define MESSAGE_HEAD 4
 #define GREETING_MAX 2048 /* bytes of a dialer's record, until it has shown that it has the key */
-#ifndef RECORDS_PER_KEY /* the limit for AES-GCM is 2^24.5 (RFC 8446, 5.5) */
+#ifndef RECORDS_PER_KEY	  /* the limit for AES-GCM is 2^24.5 (RFC 8446, 5.5) */
 #define RECORDS_PER_KEY (1u << 24)
 #endif
 
@@ -51,12 +55,15 @@ struct tt_tls {
 	uint8_t psk[TT_PROOF_BYTES];
 };
 
-/* What comes from a dialer before it has shown that it has the key. OpenSSL makes room for a first message of 128 KiB as soon as
- * four bytes announce it; a rank's has some 300, in one record. */
+/* What comes from a dialer before it has shown that it has the key. OpenSSL makes room for a
+ * first message of 128 KiB as soon as four bytes announce it; a rank's has some 300, in one
+ * record. */
 struct gate {
-	uint8_t head[RECORD_HEAD + MESSAGE_HEAD]; /* of the record that is coming, and of its message */
+	uint8_t head[RECORD_HEAD + MESSAGE_HEAD]; /* of the record that is coming, and of its
+						   * message */
 	size_t have, skip;			  /* bytes of the head; to come behind it */
-	bool open; /* an encrypted record comes: OpenSSL takes it from those alone who have the key */
+	bool open; /* an encrypted record comes: OpenSSL takes it from those alone who have the
+		    * key */
 	bool refused;
 };
 
@@ -69,7 +76,8 @@ struct tt_tls_stream {
 	size_t kept;	  /* bytes of `record` that are to be written before anything else */
 	size_t ahead;	  /* bytes of the last record that the caller has not been told of */
 	uint32_t records; /* written with this key */
-	uint8_t *record;  /* RECORD bytes, once the handshake is done: until then anybody may be at the other end */
+	uint8_t *record;  /* RECORD bytes, once the handshake is done: until then anybody may be
+			   * at the other end */
 };
 
 /* ---- the socket below */
@@ -82,9 +90,10 @@ static ssize_t send_own(int fd, uint8_t type, const char *bytes, size_t length)
 		char bytes[CMSG_SPACE(sizeof(uint8_t))];
 	} control = { 0 };
 	struct iovec iov = { (void *)(uintptr_t)bytes, length };
-	const struct msghdr message = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
-	};
+	const struct msghdr message = { .msg_iov = &iov,
+					.msg_iovlen = 1,
+					.msg_control = &control,
+					.msg_controllen = sizeof(control) };
 	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 
 	header->cmsg_level = SOL_TLS;
@@ -100,7 +109,8 @@ static int quiet_write(BIO *bio, const char *bytes, int length)
 	int fd = -1;
 
 	BIO_get_fd(bio, &fd);
-	const ssize_t sent = type ? send_own(fd, type, bytes, (size_t)length) : send(fd, bytes, (size_t)length, MSG_NOSIGNAL);
+	const ssize_t sent = type ? send_own(fd, type, bytes, (size_t)length)
+				  : send(fd, bytes, (size_t)length, MSG_NOSIGNAL);
 	BIO_clear_retry_flags(bio);
 	if (sent < 0 && BIO_sock_should_retry(-1))
 		BIO_set_retry_write(bio);
@@ -113,7 +123,8 @@ static int quiet_write(BIO *bio, const char *bytes, int length)
 static bool announce(struct gate *gate)
 {
 	const size_t record = (size_t)gate->head[3] << 8 | gate->head[4];
-	const size_t message = (size_t)gate->head[6] << 16 | (size_t)gate->head[7] << 8 | gate->head[8];
+	const size_t message =
+		(size_t)gate->head[6] << 16 | (size_t)gate->head[7] << 8 | gate->head[8];
 
 	gate->open = gate->head[0] == SSL3_RT_APPLICATION_DATA;
 	if (gate->open)
@@ -142,13 +153,15 @@ static bool pass(struct gate *gate, const uint8_t *bytes, size_t length)
 			return true;
 		gate->head[gate->have++] = *bytes++;
 		length--;
-		if ((gate->have == RECORD_HEAD || gate->have == sizeof(gate->head)) && !announce(gate))
+		if ((gate->have == RECORD_HEAD || gate->have == sizeof(gate->head)) &&
+		    !announce(gate))
 			return false;
 	}
 	return true;
 }
 
-/* Of a listener during the handshake, whose stream is the BIO's application data, little at a time: OpenSSL's buffer is larger. */
+/* Of a listener during the handshake, whose stream is the BIO's application data, little at a
+ * time: OpenSSL's buffer is larger. */
 static int gated_read(BIO *bio, char *bytes, int length)
 {
 	struct tt_tls_stream *stream = BIO_get_app_data(bio);
@@ -179,8 +192,10 @@ static BIO_METHOD *make_method(void)
 	const BIO_METHOD *socket = BIO_s_socket();
 	BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOCKET, "socket without SIGPIPE");
 
-	if (method && BIO_meth_set_write(method, quiet_write) && BIO_meth_set_read(method, gated_read) &&
-	    BIO_meth_set_puts(method, BIO_meth_get_puts(socket)) && BIO_meth_set_ctrl(method, socket_control) &&
+	if (method && BIO_meth_set_write(method, quiet_write) &&
+	    BIO_meth_set_read(method, gated_read) &&
+	    BIO_meth_set_puts(method, BIO_meth_get_puts(socket)) &&
+	    BIO_meth_set_ctrl(method, socket_control) &&
 	    BIO_meth_set_create(method, BIO_meth_get_create(socket)) &&
 	    BIO_meth_set_destroy(method, BIO_meth_get_destroy(socket)))
 		return method;
@@ -199,13 +214,15 @@ static SSL_SESSION *make_session(SSL *ssl)
 	SSL_SESSION *session = SSL_SESSION_new();
 
 	if (session && suite && SSL_SESSION_set1_master_key(session, tls->psk, sizeof(tls->psk)) &&
-	    SSL_SESSION_set_cipher(session, suite) && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
+	    SSL_SESSION_set_cipher(session, suite) &&
+	    SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
 		return session;
 	SSL_SESSION_free(session);
 	return NULL;
 }
 
-static int offer_key(SSL *ssl, const EVP_MD *digest, const unsigned char **identity, size_t *length, SSL_SESSION **session)
+static int offer_key(SSL *ssl, const EVP_MD *digest, const unsigned char **identity, size_t *length,
+		     SSL_SESSION **session)
 {
 	(void)digest; /* there is one suite */
 	*session = make_session(ssl);
@@ -240,16 +257,20 @@ static bool set_up(struct tt_tls *tls)
 	SSL_CTX *context = tls->context;
 
 	SSL_CTX_set_app_data(context, tls);
-	SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_ENABLE_KTLS |
+	SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
+					     SSL_OP_NO_COMPRESSION | SSL_OP_ENABLE_KTLS |
 					     SSL_OP_IGNORE_UNEXPECTED_EOF);
-	SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_mode(context,
+			 SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_psk_use_session_callback(context, offer_key);
 	SSL_CTX_set_psk_find_session_callback(context, find_key);
 	SSL_CTX_set_default_read_buffer_len(context, 4 * RECORD);
 	SSL_CTX_set_read_ahead(context, 1); /* one recv() for several records */
-	return SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) && SSL_CTX_set_num_tickets(context, 0) &&
-	       SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") && SSL_CTX_set1_groups_list(context, "X25519:P-256");
+	return SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) &&
+	       SSL_CTX_set_num_tickets(context, 0) &&
+	       SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") &&
+	       SSL_CTX_set1_groups_list(context, "X25519:P-256");
 }
 
 tutti_result_t tt_tls_open(const struct tt_key *key, const char *what, struct tt_tls **out)
@@ -257,9 +278,10 @@ tutti_result_t tt_tls_open(const struct tt_key *key, const char *what, struct tt
 	struct tt_tls *tls;
 
 	if (!tt_key_is_set(key))
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "TUTTI_ENCRYPT asks for encryption, which needs a key, and there is none: set TUTTI_KEY or "
-			       "TUTTI_KEY_FILE, alike on all ranks");
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"TUTTI_ENCRYPT asks for encryption, which needs a key, and there is none: set TUTTI_KEY or "
+			"TUTTI_KEY_FILE, alike on all ranks");
 	tls = calloc(1, sizeof(*tls));
 	if (!tls)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for TLS");
@@ -270,8 +292,9 @@ tutti_result_t tt_tls_open(const struct tt_key *key, const char *what, struct tt
 	tls->method = make_method();
 	tls->context = SSL_CTX_new(TLS_method());
 	if (!tls->method || !tls->context || !set_up(tls)) {
-		const tutti_result_t result = tt_fail(TUTTI_ERR_UNSUPPORTED, COMM, "OpenSSL cannot do what TUTTI_ENCRYPT asks for: %s",
-						      reason());
+		const tutti_result_t result =
+			tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
+				"OpenSSL cannot do what TUTTI_ENCRYPT asks for: %s", reason());
 
 		tt_tls_close(tls);
 		return result;
@@ -290,7 +313,8 @@ void tt_tls_close(struct tt_tls *tls)
 	free(tls);
 }
 
-tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials, struct tt_tls_stream **out)
+tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials,
+				  struct tt_tls_stream **out)
 {
 	struct tt_tls_stream *stream = calloc(1, sizeof(*stream));
 	BIO *bio = BIO_new(tls->method);
@@ -306,7 +330,8 @@ tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials, struct
 	SSL_set_bio(stream->ssl, bio, bio);
 	stream->dials = dials;
 	if (dials) {
-		SSL_set_verify(stream->ssl, SSL_VERIFY_PEER, NULL); /* no certificate is good enough */
+		/* no certificate is good enough */
+		SSL_set_verify(stream->ssl, SSL_VERIFY_PEER, NULL);
 		SSL_set_connect_state(stream->ssl);
 	} else {
 		BIO_set_app_data(bio, stream);
@@ -329,27 +354,33 @@ void tt_tls_stream_close(struct tt_tls_stream *stream)
 
 static tutti_result_t refuse(const struct tt_tls_stream *stream, int error, int number)
 {
-	const bool gone = !stream->gate.refused && (error == SSL_ERROR_ZERO_RETURN || error == SSL_ERROR_SYSCALL);
+	const bool gone = !stream->gate.refused &&
+			  (error == SSL_ERROR_ZERO_RETURN || error == SSL_ERROR_SYSCALL);
 	const char *what = reason();
 
 	if (stream->gate.refused)
 		what = "its first message is longer than a rank's, or in pieces";
 	if (gone)
-		what = error == SSL_ERROR_SYSCALL && number ? strerror(number) : "it closed the connection";
-	return tt_fail(gone ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_INVALID, COMM,
-		       "the TLS handshake with %s failed (%s): all ranks need the same key and the same TUTTI_ENCRYPT",
-		       stream->dials ? "the listener" : "the dialer", what);
+		what = error == SSL_ERROR_SYSCALL && number ? strerror(number)
+							    : "it closed the connection";
+	return tt_fail(
+		gone ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_INVALID, COMM,
+		"the TLS handshake with %s failed (%s): all ranks need the same key and the same TUTTI_ENCRYPT",
+		stream->dials ? "the listener" : "the dialer", what);
 }
 
-/* Who encrypts is said once, as it is alike for all connections, unless a module has been loaded meanwhile. */
+/* Who encrypts is said once, as it is alike for all connections, unless a module has been loaded
+ * meanwhile. */
 static void say_who_encrypts(const struct tt_tls_stream *stream)
 {
 	struct tt_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(stream->ssl));
 	const unsigned bit = 1u << stream->in_kernel;
 
 	if (!(atomic_fetch_or_explicit(&tls->said, bit, memory_order_relaxed) & bit))
-		tt_log(INFO, COMM, "%s are encrypted (%s): what is sent by %s, what is received by OpenSSL", tls->what,
-		       SSL_get_cipher_name(stream->ssl), stream->in_kernel ? "the kernel" : "OpenSSL");
+		tt_log(INFO, COMM,
+		       "%s are encrypted (%s): what is sent by %s, what is received by OpenSSL",
+		       tls->what, SSL_get_cipher_name(stream->ssl),
+		       stream->in_kernel ? "the kernel" : "OpenSSL");
 }
 
 tutti_result_t tt_tls_handshake(struct tt_tls_stream *stream)
@@ -365,7 +396,8 @@ tutti_result_t tt_tls_handshake(struct tt_tls_stream *stream)
 	if (error != SSL_ERROR_NONE)
 		return refuse(stream, error, number);
 	if (!SSL_session_reused(stream->ssl))
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "the TLS handshake was done without the job's key");
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "the TLS handshake was done without the job's key");
 	stream->record = malloc(RECORD);
 	if (!stream->record)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for an encrypted connection");
@@ -403,7 +435,8 @@ static ssize_t failed(struct tt_tls_stream *stream, int result, int number)
 }
 
 /* What of iov comes next: at most a record, in place or, if in several pieces, put together. */
-static const void *next_record(struct tt_tls_stream *stream, const struct iovec *iov, int n, size_t at, size_t *length)
+static const void *next_record(struct tt_tls_stream *stream, const struct iovec *iov, int n,
+			       size_t at, size_t *length)
 {
 	if (n == 1 || iov->iov_len - at >= RECORD) {
 		*length = iov->iov_len - at < RECORD ? iov->iov_len - at : RECORD;
@@ -411,17 +444,19 @@ static const void *next_record(struct tt_tls_stream *stream, const struct iovec 
 	}
 	*length = 0;
 	for (int i = 0; i < n && *length < RECORD; i++, at = 0) {
-		const size_t room = RECORD - *length, left = iov[i].iov_len - at, part = left < room ? left : room;
+		const size_t room = RECORD - *length, left = iov[i].iov_len - at,
+			     part = left < room ? left : room;
 
 		if (part)
-			memcpy(stream->record + *length, (const uint8_t *)iov[i].iov_base + at, part);
+			memcpy(stream->record + *length, (const uint8_t *)iov[i].iov_base + at,
+			       part);
 		*length += part;
 	}
 	return stream->record;
 }
 
-/* A key has had its records. A message that says so is written first, and until it is, OpenSSL would not read either: only when
- * there is room. */
+/* A key has had its records. A message that says so is written first, and until it is, OpenSSL
+ * would not read either: only when there is room. */
 static void change_key(struct tt_tls_stream *stream)
 {
 	struct pollfd socket = { .fd = SSL_get_fd(stream->ssl), .events = POLLOUT };
@@ -434,7 +469,8 @@ static void change_key(struct tt_tls_stream *stream)
 	}
 }
 
-/* A record; false: errno. One for which there was no room is kept, as OpenSSL wants to be given it again. */
+/* A record; false: errno. One for which there was no room is kept, as OpenSSL wants to be given
+ * it again. */
 static bool write_record(struct tt_tls_stream *stream, const void *bytes, size_t length)
 {
 	size_t written;
@@ -474,7 +510,8 @@ static size_t skip_ahead(struct tt_tls_stream *stream, const struct iovec **iov,
 	size_t skipped = 0;
 
 	while (stream->ahead > 0 && *n > 0) {
-		const size_t left = (*iov)->iov_len - *at, part = left < stream->ahead ? left : stream->ahead;
+		const size_t left = (*iov)->iov_len - *at,
+			     part = left < stream->ahead ? left : stream->ahead;
 
 		stream->ahead -= part;
 		skipped += part;
@@ -494,7 +531,8 @@ ssize_t tt_tls_write(struct tt_tls_stream *stream, const struct iovec *iov, int 
 	done = skip_ahead(stream, &iov, &n, &at);
 	while (n > 0) {
 		size_t length = stream->kept;
-		const void *record = length ? stream->record : next_record(stream, iov, n, at, &length);
+		const void *record =
+			length ? stream->record : next_record(stream, iov, n, at, &length);
 
 		if (!write_record(stream, record, length))
 			return done ? (ssize_t)done : -1;
@@ -513,7 +551,8 @@ ssize_t tt_tls_read(struct tt_tls_stream *stream, const struct iovec *iov, int n
 
 		ERR_clear_error();
 		errno = 0;
-		if (!SSL_read_ex(stream->ssl, (uint8_t *)iov->iov_base + at, iov->iov_len - at, &got)) {
+		if (!SSL_read_ex(stream->ssl, (uint8_t *)iov->iov_base + at, iov->iov_len - at,
+				 &got)) {
 			const ssize_t end = failed(stream, 0, errno);
 
 			return done ? (ssize_t)done : end;

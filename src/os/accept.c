@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what accept4() says where no descriptor is free: that none is, before it looks whether anybody waits. */
+/* Owns what accept4() says where no descriptor is free: that none is, before it looks whether
+ * anybody waits. */
 #include "accept.h"
 
 #include <errno.h>
@@ -22,7 +23,8 @@ int tt_accept(int listening, struct sockaddr_storage *from)
 	socklen_t length = sizeof(*from);
 
 	memset(from, 0, sizeof(*from));
-	const int fd = TT_FD(accept4(listening, (struct sockaddr *)from, &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
+	const int fd = TT_FD(
+		accept4(listening, (struct sockaddr *)from, &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
 	if (fd < 0 && tt_errno_is_shortage(errno) && !somebody_waits(listening))
 		errno = EAGAIN;
 	return fd;

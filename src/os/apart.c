@@ -11,7 +11,8 @@ void tt_wake_nobody(struct tt_endpoint *endpoint)
 {
 }
 
-bool tt_export_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes, uint64_t *token)
+bool tt_export_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
+		       uint64_t *token)
 {
 	return false;
 }

@@ -5,8 +5,8 @@
 #include "failure.h"
 #include "transport.h"
 
-/* What a rank says of itself explains more than what others find about it; that something did not come explains least, as
- * all else may be its cause. */
+/* What a rank says of itself explains more than what others find about it; that something did
+ * not come explains least, as all else may be its cause. */
 static int class_of(int32_t result)
 {
 	switch (result) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns how the limit of file sizes is kept without its signal. The kernel sends that to the thread that made the call, so it is
- * enough to block it there, and to take it before it is let through again. Its disposition is the program's. */
+/* Owns how the limit of file sizes is kept without its signal. The kernel sends that to the
+ * thread that made the call, so it is enough to block it there, and to take it before it is let
+ * through again. Its disposition is the program's. */
 #include "file.h"
 
 #include <errno.h>
@@ -14,7 +15,9 @@ uint64_t tt_file_limit(void)
 {
 	struct rlimit limit;
 
-	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+		       ? limit.rlim_cur
+		       : UINT64_MAX;
 }
 
 static bool is_waiting(void)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the count of forks, and the set of descriptors that a child of fork() closes when it begins.
+/* Owns the count of forks, and the set of descriptors that a child of fork() closes when it
+ * begins.
  *
- * The lock is held over fork(), so that the set is whole in the child and holds every descriptor that the child has; it
- * is only ever held around calls that return at once, and never while the program's own functions run. */
+ * The lock is held over fork(), so that the set is whole in the child and holds every descriptor
+ * that the child has; it is only ever held around calls that return at once, and never while the
+ * program's own functions run. */
 #include "fork.h"
 
 #include <errno.h>
@@ -33,10 +35,11 @@ struct tt_maker tt_maker_here(void)
 
 tutti_result_t tt_fail_inherited(const struct tt_maker *maker, const char *call, const char *what)
 {
-	return tt_fail(TUTTI_ERR_INVALID, COMM,
-		       "%s: this %s was made by process %d and cannot be used in its child %d (after fork): make a new one "
-		       "here, or call exec()",
-		       call, what, (int)maker->pid, (int)getpid());
+	return tt_fail(
+		TUTTI_ERR_INVALID, COMM,
+		"%s: this %s was made by process %d and cannot be used in its child %d (after fork): make a new one "
+		"here, or call exec()",
+		call, what, (int)maker->pid, (int)getpid());
 }
 
 /* ---- descriptors */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what is computed with the key: HMAC-SHA256 (RFC 2104) over parts that are told apart by their lengths.
+/* Owns what is computed with the key: HMAC-SHA256 (RFC 2104) over parts that are told apart by
+ * their lengths.
  *
- * It stands on libcrypto's SHA-256 itself rather than on EVP_MAC: the first use of EVP makes the library fill its tables of
- * all algorithms, which takes a process 0.9 ms, a sixth of the time in which four ranks start and have their first
- * result. These calls take 10 µs. The test compares with EVP_MAC. */
-#define OPENSSL_API_COMPAT 10101 /* SHA256_Init() and its kind are there, but no longer recommended */
+ * It stands on libcrypto's SHA-256 itself rather than on EVP_MAC: the first use of EVP makes the
+ * library fill its tables of all algorithms, which takes a process 0.9 ms, a sixth of the time
+ * in which four ranks start and have their first result. These calls take 10 µs. The test
+ * compares with EVP_MAC. */
+#define OPENSSL_API_COMPAT                                                                         \
+	10101 /* SHA256_Init() and its kind are there, but no longer recommended */
 #include "key.h"
 
 #include <openssl/crypto.h>

@@ -35,19 +35,21 @@ static int digit(char c)
 static tutti_result_t parse(const char *what, const char *text, size_t length, struct tt_key *out)
 {
 	if (length != DIGITS)
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "%s has %s%zu characters: expected a key of %d hexadecimal digits, such as `openssl "
-			       "rand -hex %d` makes",
-			       what, length == FILE_MAX ? "at least " : "", length, DIGITS, TT_KEY_BYTES);
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"%s has %s%zu characters: expected a key of %d hexadecimal digits, such as `openssl "
+			"rand -hex %d` makes",
+			what, length == FILE_MAX ? "at least " : "", length, DIGITS, TT_KEY_BYTES);
 	for (int i = 0; i < TT_KEY_BYTES; i++) {
 		const int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
 
 		if (high < 0 || low < 0) {
 			tt_key_wipe(out);
-			return tt_fail(TUTTI_ERR_INVALID, COMM,
-				       "%s has something else than a hexadecimal digit as character %d: expected a key of "
-				       "%d, such as `openssl rand -hex %d` makes",
-				       what, 2 * i + (high < 0 ? 1 : 2), DIGITS, TT_KEY_BYTES);
+			return tt_fail(
+				TUTTI_ERR_INVALID, COMM,
+				"%s has something else than a hexadecimal digit as character %d: expected a key of "
+				"%d, such as `openssl rand -hex %d` makes",
+				what, 2 * i + (high < 0 ? 1 : 2), DIGITS, TT_KEY_BYTES);
 		}
 		out->bytes[i] = (uint8_t)(high << 4 | low);
 	}
@@ -63,17 +65,20 @@ static tutti_result_t check_file(const char *path, int fd)
 	if (fstat(fd, &info) < 0)
 		return tt_fail_errno(COMM, "look at TUTTI_KEY_FILE %s", path);
 	if (!S_ISREG(info.st_mode))
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "TUTTI_KEY_FILE %s is no regular file: expected one that holds the key", path);
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"TUTTI_KEY_FILE %s is no regular file: expected one that holds the key",
+			path);
 	if (info.st_uid != geteuid() && info.st_uid != 0)
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "TUTTI_KEY_FILE %s belongs to user %ld: expected user %ld or root", path,
-			       (long)info.st_uid, (long)geteuid());
+			       "TUTTI_KEY_FILE %s belongs to user %ld: expected user %ld or root",
+			       path, (long)info.st_uid, (long)geteuid());
 	if (info.st_mode & 077)
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "TUTTI_KEY_FILE %s can be used by others (mode %03o): expected 600 or 400; chmod 600 it, "
-			       "and make a new key if others may have seen this one",
-			       path, (unsigned)(info.st_mode & 0777));
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"TUTTI_KEY_FILE %s can be used by others (mode %03o): expected 600 or 400; chmod 600 it, "
+			"and make a new key if others may have seen this one",
+			path, (unsigned)(info.st_mode & 0777));
 	return TUTTI_OK;
 }
 
@@ -128,12 +133,14 @@ static tutti_result_t read_encrypt(int configured, struct tt_key *out)
 			       "for what TUTTI_ENCRYPT says",
 			       configured);
 	if (!configured && text && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_ENCRYPT is \"%s\": expected 0 or 1", text);
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_ENCRYPT is \"%s\": expected 0 or 1",
+			       text);
 	out->encrypt = configured ? configured > 0 : text && *text == '1';
 	if (out->encrypt && !out->set)
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "TUTTI_ENCRYPT (or encrypt) asks for encryption, which needs a key, and there is none: give all ranks "
-			       "the same TUTTI_KEY or TUTTI_KEY_FILE");
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"TUTTI_ENCRYPT (or encrypt) asks for encryption, which needs a key, and there is none: give all ranks "
+			"the same TUTTI_KEY or TUTTI_KEY_FILE");
 	return TUTTI_OK;
 }
 

@@ -5,9 +5,10 @@
 
 #include "key.h"
 
-/* `configured` (a member of a config; may be NULL), else TUTTI_KEY, else the file TUTTI_KEY_FILE, else none; and whether
- * connections are encrypted: if `encrypt` is above 0, or is 0 and TUTTI_ENCRYPT says so.
- * TUTTI_ERR_INVALID: the key is malformed, others can read the file, or there is no key to encrypt by. */
+/* `configured` (a member of a config; may be NULL), else TUTTI_KEY, else the file
+ * TUTTI_KEY_FILE, else none; and whether connections are encrypted: if `encrypt` is above 0, or
+ * is 0 and TUTTI_ENCRYPT says so. TUTTI_ERR_INVALID: the key is malformed, others can read the
+ * file, or there is no key to encrypt by. */
 tutti_result_t tt_key_read(const char *configured, int encrypt, struct tt_key *out);
 
 #endif

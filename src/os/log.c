@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the log's levels and sink, and each thread's last error. The levels and the sink are the only
- * state of the process here; the levels are read from TUTTI_LOG once, before main(). */
+/* Owns the log's levels and sink, and each thread's last error. The levels and the sink are the
+ * only state of the process here; the levels are read from TUTTI_LOG once, before main(). */
 #include <assert.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -21,10 +21,10 @@
 uint8_t tt_log_levels[TT_LOG_SUBSYSTEM_COUNT];
 
 static const char *const subsystem_names[] = {
-	[TT_LOG_COMM] = "comm", [TT_LOG_STORE] = "store", [TT_LOG_PLAN] = "plan",
-	[TT_LOG_EXEC] = "exec", [TT_LOG_MEM] = "mem",	  [TT_LOG_SHM] = "shm",
-	[TT_LOG_TCP] = "tcp",	[TT_LOG_LOOP] = "loop",	  [TT_LOG_RDMA] = "rdma",
-	[TT_LOG_CUDA] = "cuda",	[TT_LOG_KERNEL] = "kernel",
+	[TT_LOG_COMM] = "comm", [TT_LOG_STORE] = "store",   [TT_LOG_PLAN] = "plan",
+	[TT_LOG_EXEC] = "exec", [TT_LOG_MEM] = "mem",	    [TT_LOG_SHM] = "shm",
+	[TT_LOG_TCP] = "tcp",	[TT_LOG_LOOP] = "loop",	    [TT_LOG_RDMA] = "rdma",
+	[TT_LOG_CUDA] = "cuda", [TT_LOG_KERNEL] = "kernel",
 };
 static_assert(sizeof(subsystem_names) / sizeof(subsystem_names[0]) == TT_LOG_SUBSYSTEM_COUNT,
 	      "every subsystem has a name");
@@ -53,8 +53,8 @@ static bool set_level(const char *part, size_t length)
 {
 	const char *colon = memchr(part, ':', length);
 	const char *level_name = colon ? colon + 1 : part;
-	const int level = name_index(level_names, LEVELS, level_name,
-				     length - (size_t)(level_name - part));
+	const int level =
+		name_index(level_names, LEVELS, level_name, length - (size_t)(level_name - part));
 
 	if (level < 0)
 		return false;
@@ -62,8 +62,8 @@ static bool set_level(const char *part, size_t length)
 		memset(tt_log_levels, level, sizeof(tt_log_levels));
 		return true;
 	}
-	const int subsystem = name_index(subsystem_names, TT_LOG_SUBSYSTEM_COUNT, part,
-					 (size_t)(colon - part));
+	const int subsystem =
+		name_index(subsystem_names, TT_LOG_SUBSYSTEM_COUNT, part, (size_t)(colon - part));
 	if (subsystem < 0)
 		return false;
 	tt_log_levels[subsystem] = (uint8_t)level;
@@ -154,7 +154,8 @@ bool tt_log_due(struct tt_log_quota *quota, char more[TT_LOG_MORE])
 	}
 	more[0] = '\0';
 	if (quota->left_out > 0)
-		snprintf(more, TT_LOG_MORE, " (and %u like it since the last such line)", quota->left_out);
+		snprintf(more, TT_LOG_MORE, " (and %u like it since the last such line)",
+			 quota->left_out);
 	*quota = (struct tt_log_quota){ .due_at = now + QUOTA_NS };
 	return true;
 }
@@ -181,14 +182,20 @@ const char *tt_errno_text(int error, char text[TT_ERRNO_MAX])
 	struct rlimit limit;
 
 	if (error == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
-		snprintf(text, TT_ERRNO_MAX,
-			 "%s: this process may have %llu (at most %llu); raise the limit (ulimit -n)", strerror(error),
-			 (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max);
-	else if (error == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-		snprintf(text, TT_ERRNO_MAX, "%s: files of this process may have %llu bytes; raise the limit (ulimit -f)", strerror(error),
-			 (unsigned long long)limit.rlim_cur);
+		snprintf(
+			text, TT_ERRNO_MAX,
+			"%s: this process may have %llu (at most %llu); raise the limit (ulimit -n)",
+			strerror(error), (unsigned long long)limit.rlim_cur,
+			(unsigned long long)limit.rlim_max);
+	else if (error == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+		 limit.rlim_cur != RLIM_INFINITY)
+		snprintf(
+			text, TT_ERRNO_MAX,
+			"%s: files of this process may have %llu bytes; raise the limit (ulimit -f)",
+			strerror(error), (unsigned long long)limit.rlim_cur);
 	else if (error == ENFILE)
-		snprintf(text, TT_ERRNO_MAX, "%s: raise the machine's limit (sysctl fs.file-max)", strerror(error));
+		snprintf(text, TT_ERRNO_MAX, "%s: raise the machine's limit (sysctl fs.file-max)",
+			 strerror(error));
 	else
 		snprintf(text, TT_ERRNO_MAX, "%s", strerror(error));
 	return text;
@@ -196,7 +203,8 @@ const char *tt_errno_text(int error, char text[TT_ERRNO_MAX])
 
 bool tt_errno_is_shortage(int error)
 {
-	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM || error == ENOSPC;
+	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ||
+	       error == ENOSPC;
 }
 
 tutti_result_t tt_fail_errno_write(enum tt_log_subsystem subsystem, const char *format, ...)

@@ -36,8 +36,9 @@ static int read_line(const char *path, char *out, int size)
 	return error;
 }
 
-/* The kernel's boot id; the host's name where there is none to be read. For want of descriptors or memory it is neither, but 0 with errno:
- * others of this machine have the id, and whoever went by the name would be taken for one of another machine. */
+/* The kernel's boot id; the host's name where there is none to be read. For want of descriptors
+ * or memory it is neither, but 0 with errno: others of this machine have the id, and whoever
+ * went by the name would be taken for one of another machine. */
 static uint64_t read_boot(void)
 {
 	char id[64];

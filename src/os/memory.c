@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the heap of tutti_mem_alloc(): one sparse memfd of the process, mapped once at one place. Peers map
- * the same file, so a place is named by its offset. Pages exist only where they were touched and
- * are given back when memory is freed.
+/* Owns the heap of tutti_mem_alloc(): one sparse memfd of the process, mapped once at one place.
+ * Peers map the same file, so a place is named by its offset. Pages exist only where they were
+ * touched and are given back when memory is freed.
  *
- * Spans are kept in a list sorted by offset; allocation is first fit. The lock guards the lists; base and size
- * never change once set.
+ * Spans are kept in a list sorted by offset; allocation is first fit. The lock guards the lists;
+ * base and size never change once set.
  *
- * What peers may write to can be taken away from them: its addresses are mapped to another part of the file, and the part that
- * peers know is never used again, as one that is late may still write there. So a place is its address only where nothing was
- * taken away (`moved`).
+ * What peers may write to can be taken away from them: its addresses are mapped to another part
+ * of the file, and the part that peers know is never used again, as one that is late may still
+ * write there. So a place is its address only where nothing was taken away (`moved`).
  *
- * A child of fork() keeps the mapping of what its parent had, to be read only, and makes a heap of its own when it
- * first allocates. The lock is held over fork(), so that the list is whole in the child. */
+ * A child of fork() keeps the mapping of what its parent had, to be read only, and makes a heap
+ * of its own when it first allocates. The lock is held over fork(), so that the list is whole in
+ * the child. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@
 #include "log.h"
 #include "memory.h"
 
-#define PAGE 4096u
+#define PAGE	  4096u
 #define HUGE_PAGE (2u << 20)
 
 struct span {
@@ -44,21 +45,27 @@ struct move {
 static struct {
 	pthread_mutex_t lock;
 	pthread_once_t measured;
-	int fd; /* -1: not made, or it could not be: the next call tries again */
+	int fd;	       /* -1: not made, or it could not be: the next call tries again */
 	uint8_t *base; /* release in make_heap(), pairs with the acquire in tt_heap_offset() */
 	size_t size;
-	bool limited; /* by what files may have */
-	struct span *used; /* sorted by offset */
-	struct move *moved; /* the latest first. Release in move_away(), pairs with the acquire in find_in_file() */
-	struct span *inherited; /* of parents' heaps; `offset` is the address */
-	struct tt_heap_watch *watches; /* release in tt_heap_watch(), pairs with the acquire in tell_gone() */
+	bool limited;		       /* by what files may have */
+	struct span *used;	       /* sorted by offset */
+	struct move *moved;	       /* the latest first. Release in move_away(), pairs with
+					* the acquire in find_in_file() */
+	struct span *inherited;	       /* of parents' heaps; `offset` is the address */
+	struct tt_heap_watch *watches; /* release in tt_heap_watch(), pairs with the acquire in
+					* tell_gone() */
 } heap = { .lock = PTHREAD_MUTEX_INITIALIZER, .measured = PTHREAD_ONCE_INIT, .fd = -1 };
 
-/* What the limit of file sizes leaves of it. The kernel counts address space of a memfd that nobody has touched, too. */
+/* What the limit of file sizes leaves of it. The kernel counts address space of a memfd that
+ * nobody has touched, too. */
 static size_t keep_limit(size_t wanted, size_t memory)
 {
 	const uint64_t limit = tt_file_limit();
-	const size_t kept = wanted <= limit ? wanted : (size_t)limit & ~(size_t)(limit < HUGE_PAGE ? PAGE - 1 : HUGE_PAGE - 1);
+	const size_t kept =
+		wanted <= limit
+			? wanted
+			: (size_t)limit & ~(size_t)(limit < HUGE_PAGE ? PAGE - 1 : HUGE_PAGE - 1);
 
 	if (kept < memory)
 		tt_log(WARN, MEM,
@@ -125,7 +132,8 @@ static void free_moves(void)
 	}
 }
 
-/* The parent's heap: nothing is written to it here or given back, and its descriptor is closed by now or soon. */
+/* The parent's heap: nothing is written to it here or given back, and its descriptor is closed
+ * by now or soon. */
 void tt_heap_inherit(void)
 {
 	struct span **last = &heap.inherited;
@@ -163,7 +171,8 @@ int tt_heap_fd(void)
 /* Where bytes at this address offset are in the file; false: not in one piece. */
 static bool find_in_file(uint64_t at, size_t bytes, uint64_t *offset)
 {
-	/* acquire: pairs with the release in move_away(). Entries never change, and are freed in a child only. */
+	/* acquire: pairs with the release in move_away(). Entries never change, and are freed in
+	 * a child only. */
 	const struct move *move = __atomic_load_n(&heap.moved, __ATOMIC_ACQUIRE);
 
 	while (move && (at >= move->offset + move->bytes || at + bytes <= move->offset))
@@ -180,12 +189,14 @@ static bool is_inside(const void *pointer, size_t bytes)
 	/* acquire: pairs with the release in make_heap() */
 	const uint8_t *base = __atomic_load_n(&heap.base, __ATOMIC_ACQUIRE);
 
-	return base && place >= base && place < base + heap.size && bytes <= (size_t)(base + heap.size - place);
+	return base && place >= base && place < base + heap.size &&
+	       bytes <= (size_t)(base + heap.size - place);
 }
 
 bool tt_heap_offset(const void *pointer, size_t bytes, uint64_t *offset)
 {
-	return is_inside(pointer, bytes) && find_in_file((uint64_t)((const uint8_t *)pointer - heap.base), bytes, offset);
+	return is_inside(pointer, bytes) &&
+	       find_in_file((uint64_t)((const uint8_t *)pointer - heap.base), bytes, offset);
 }
 
 void *tt_heap_at(uint64_t offset)
@@ -200,7 +211,8 @@ static struct span **first_fit(uint64_t bytes, uint64_t alignment, uint64_t *off
 
 	*offset = 0;
 	while (*link && *offset + bytes > (*link)->offset) {
-		*offset = ((*link)->offset + (*link)->bytes + alignment - 1) / alignment * alignment;
+		*offset =
+			((*link)->offset + (*link)->bytes + alignment - 1) / alignment * alignment;
 		link = &(*link)->next;
 	}
 	return *offset + bytes <= tt_heap_size() ? link : NULL;
@@ -226,21 +238,28 @@ TUTTI_API tutti_result_t tutti_mem_alloc(size_t bytes, void **memory)
 		return tt_fail(TUTTI_ERR_INVALID, MEM, "tutti_mem_alloc: memory is NULL");
 	*memory = NULL;
 	if (bytes == 0 || (tt_heap_size() && bytes > tt_heap_size()))
-		return tt_fail(TUTTI_ERR_INVALID, MEM, "tutti_mem_alloc: bytes %zu, expected 1 to %zu%s", bytes, tt_heap_size(),
-			       heap.limited ? ", as many as files of this process may have; raise the limit (ulimit -f)" : "");
+		return tt_fail(
+			TUTTI_ERR_INVALID, MEM, "tutti_mem_alloc: bytes %zu, expected 1 to %zu%s",
+			bytes, tt_heap_size(),
+			heap.limited
+				? ", as many as files of this process may have; raise the limit (ulimit -f)"
+				: "");
 	if (tt_heap_fd() < 0)
-		return tt_fail_errno(MEM, "tutti_mem_alloc: make a heap of %zu bytes of address space",
+		return tt_fail_errno(MEM,
+				     "tutti_mem_alloc: make a heap of %zu bytes of address space",
 				     tt_heap_size());
 	struct span *span = malloc(sizeof(*span));
 	if (!span)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, MEM, "tutti_mem_alloc: no memory for bookkeeping");
+		return tt_fail(TUTTI_ERR_NO_MEMORY, MEM,
+			       "tutti_mem_alloc: no memory for bookkeeping");
 	pthread_mutex_lock(&heap.lock);
 	const bool taken = take_room(span, bytes, bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE);
 	pthread_mutex_unlock(&heap.lock);
 	if (!taken) {
 		free(span);
 		return tt_fail(TUTTI_ERR_NO_MEMORY, MEM,
-			       "tutti_mem_alloc: no %zu bytes in one piece are free in the heap", bytes);
+			       "tutti_mem_alloc: no %zu bytes in one piece are free in the heap",
+			       bytes);
 	}
 	*memory = heap.base + span->offset;
 	return TUTTI_OK;
@@ -295,14 +314,16 @@ void tt_heap_watch(struct tt_heap_watch *watch)
 {
 	watch->next = __atomic_load_n(&heap.watches, __ATOMIC_RELAXED);
 	/* release: pairs with the acquire in tell_gone() */
-	while (!__atomic_compare_exchange_n(&heap.watches, &watch->next, watch, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+	while (!__atomic_compare_exchange_n(&heap.watches, &watch->next, watch, false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 }
 
 static void tell_gone(const void *pointer, size_t bytes)
 {
 	/* acquire: pairs with the release in tt_heap_watch() */
-	for (const struct tt_heap_watch *w = __atomic_load_n(&heap.watches, __ATOMIC_ACQUIRE); w; w = w->next)
+	for (const struct tt_heap_watch *w = __atomic_load_n(&heap.watches, __ATOMIC_ACQUIRE); w;
+	     w = w->next)
 		w->gone(pointer, bytes);
 }
 
@@ -320,11 +341,13 @@ static bool move_away(uint64_t at, uint64_t bytes)
 	const bool huge = at % HUGE_PAGE == 0 && bytes >= HUGE_PAGE;
 	uint64_t before;
 
-	if (!room || !move || !find_in_file(at, bytes, &before) || !take_room(room, bytes, huge ? HUGE_PAGE : PAGE))
+	if (!room || !move || !find_in_file(at, bytes, &before) ||
+	    !take_room(room, bytes, huge ? HUGE_PAGE : PAGE))
 		goto free_both;
 	room->lost = true; /* its own addresses are nobody's */
 	memcpy(heap.base + room->offset, heap.base + at, bytes);
-	if (mmap(heap.base + at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, heap.fd,
+	if (mmap(heap.base + at, bytes, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_NORESERVE | MAP_FIXED, heap.fd,
 		 (off_t)room->offset) == MAP_FAILED)
 		goto empty_room;
 	madvise(heap.base + at, bytes, MADV_HUGEPAGE);
@@ -349,14 +372,16 @@ void tt_heap_withdraw(const void *pointer, size_t bytes)
 	if (!is_inside(pointer, bytes))
 		return;
 	pthread_mutex_lock(&heap.lock);
-	moved = move_away((uint64_t)((const uint8_t *)pointer - heap.base), (bytes + PAGE - 1) / PAGE * PAGE);
+	moved = move_away((uint64_t)((const uint8_t *)pointer - heap.base),
+			  (bytes + PAGE - 1) / PAGE * PAGE);
 	pthread_mutex_unlock(&heap.lock);
 	if (moved)
 		tell_gone(pointer, bytes);
 	else
 		tt_log(ERROR, MEM,
 		       "the result buffer of a failed operation, %zu bytes at %p, could not be taken away from the peers for want of "
-		       "memory: one that is late may still write there, so do not use it again", bytes, pointer);
+		       "memory: one that is late may still write there, so do not use it again",
+		       bytes, pointer);
 }
 
 /* ---- freeing */
@@ -374,8 +399,9 @@ static struct span *take_out(struct span **list, uint64_t offset)
 	return found;
 }
 
-/* A span that is freed: off the list and its pages given back, while the lock still keeps others out. Gives what to free, or the
- * span itself if it stays on the list, as parts of it were taken away from peers that may be late. */
+/* A span that is freed: off the list and its pages given back, while the lock still keeps others
+ * out. Gives what to free, or the span itself if it stays on the list, as parts of it were taken
+ * away from peers that may be late. */
 static struct span *give_back(uint64_t offset)
 {
 	struct span *span = span_of(offset);
@@ -413,7 +439,8 @@ TUTTI_API void tutti_mem_free(void *memory)
 	const bool stays = found && found->lost;
 	pthread_mutex_unlock(&heap.lock);
 	if (!found)
-		tt_log(ERROR, MEM, "tutti_mem_free: %p is not memory of tutti_mem_alloc; ignored", memory);
+		tt_log(ERROR, MEM, "tutti_mem_free: %p is not memory of tutti_mem_alloc; ignored",
+		       memory);
 	if (!stays)
 		free(found);
 }

@@ -29,7 +29,8 @@ int tt_thread_begin(pthread_t *thread, void *(*body)(void *), void *argument)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int error = create(thread, STACK, body, argument);
 
-	/* the C library takes room for the program's thread-local variables from the stack, and here there are more */
+	/* the C library takes room for the program's thread-local variables from the stack, and
+	 * here there are more */
 	if (error == EINVAL)
 		error = create(thread, 0, body, argument);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

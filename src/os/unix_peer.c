@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the question who is at the other end of a unix socket. Names in the abstract namespace belong to whoever takes them first,
- * and each end learns of the other from the kernel alone. */
+/* Owns the question who is at the other end of a unix socket. Names in the abstract namespace
+ * belong to whoever takes them first, and each end learns of the other from the kernel alone. */
 #include "unix_peer.h"
 
 #include <errno.h>
@@ -12,7 +12,8 @@
 #include "fork.h"
 #include "printable.h"
 
-#define COMMAND 32 /* the kernel's names of processes have 15 bytes, those of its own threads more */
+#define COMMAND                                                                                    \
+	32 /* the kernel's names of processes have 15 bytes, those of its own threads more */
 
 static bool ask(int fd, struct ucred *out)
 {
@@ -54,17 +55,19 @@ const char *tt_unix_peer_text(int fd, char text[TT_UNIX_PEER_TEXT])
 	if (!ask(fd, &peer)) {
 		snprintf(text, TT_UNIX_PEER_TEXT, "a process that the kernel does not name");
 	} else if (peer.pid == 0) {
-		snprintf(text, TT_UNIX_PEER_TEXT, "a process of user %ld in another PID namespace", (long)peer.uid);
+		snprintf(text, TT_UNIX_PEER_TEXT, "a process of user %ld in another PID namespace",
+			 (long)peer.uid);
 	} else {
 		read_command(peer.pid, command);
-		snprintf(text, TT_UNIX_PEER_TEXT, "process %d%s%s%s of user %ld", (int)peer.pid, *command ? " (" : "", command,
-			 *command ? ")" : "", (long)peer.uid);
+		snprintf(text, TT_UNIX_PEER_TEXT, "process %d%s%s%s of user %ld", (int)peer.pid,
+			 *command ? " (" : "", command, *command ? ")" : "", (long)peer.uid);
 	}
 	errno = saved;
 	return text;
 }
 
-const char *tt_unix_holder_text(const struct sockaddr *name, socklen_t length, char text[TT_UNIX_PEER_TEXT])
+const char *tt_unix_holder_text(const struct sockaddr *name, socklen_t length,
+				char text[TT_UNIX_PEER_TEXT])
 {
 	static const int types[] = { SOCK_STREAM, SOCK_SEQPACKET };
 	const int saved = errno;

@@ -11,7 +11,9 @@ const char *tt_call_name(const struct tt_call *call)
 {
 	static _Thread_local char name[40];
 	const char *part = tt_part_name(call->part);
-	const char *what = call->collective != TT_SEND_RECV ? tt_collective_name(call->collective) : call->sending ? "send" : "recv";
+	const char *what = call->collective != TT_SEND_RECV ? tt_collective_name(call->collective)
+			   : call->sending		    ? "send"
+							    : "recv";
 
 	if (part)
 		return part;
@@ -24,11 +26,13 @@ static tutti_result_t check_op(const struct tutti_comm *comm, const struct tt_ca
 	const int user = call->op - TUTTI_OP_COUNT;
 
 	if (call->op < 0 || user >= comm->nuser_ops || (user >= 0 && !comm->user_ops[user].used))
-		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "%s: op %d is no operation; expected TUTTI_SUM (%d) to TUTTI_BXOR (%d) or one made "
-			       "on this communicator",
-			       tt_call_name(call), call->op, TUTTI_SUM, TUTTI_BXOR);
-	if (user >= 0 && !comm->user_ops[user].function && comm->user_ops[user].dtype != call->dtype)
+		return tt_fail(
+			TUTTI_ERR_INVALID, EXEC,
+			"%s: op %d is no operation; expected TUTTI_SUM (%d) to TUTTI_BXOR (%d) or one made "
+			"on this communicator",
+			tt_call_name(call), call->op, TUTTI_SUM, TUTTI_BXOR);
+	if (user >= 0 && !comm->user_ops[user].function &&
+	    comm->user_ops[user].dtype != call->dtype)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC,
 			       "%s: the pre-multiplied sum was made for %s, called with %s",
 			       tt_call_name(call), tutti_dtype_name(comm->user_ops[user].dtype),
@@ -36,10 +40,11 @@ static tutti_result_t check_op(const struct tutti_comm *comm, const struct tt_ca
 	if (user < 0 && !comm->kernels->reduce[call->op][call->dtype])
 		return tt_fail(TUTTI_ERR_INVALID, EXEC,
 			       "%s: %s is not defined for %s; the bitwise operations take integers",
-			       tt_call_name(call), tutti_op_name(call->op), tutti_dtype_name(call->dtype));
+			       tt_call_name(call), tutti_op_name(call->op),
+			       tutti_dtype_name(call->dtype));
 	if (call->op == TUTTI_AVG && (call->collective == TT_SCAN || call->collective == TT_EXSCAN))
-		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: avg is not defined for prefix reductions",
-			       tt_call_name(call));
+		return tt_fail(TUTTI_ERR_INVALID, EXEC,
+			       "%s: avg is not defined for prefix reductions", tt_call_name(call));
 	return TUTTI_OK;
 }
 
@@ -66,10 +71,11 @@ static tutti_result_t check_table(const struct tutti_comm *comm, const struct tt
 
 		if (__builtin_add_overflow(displs ? displs[rank] : end, counts[rank], &stop) ||
 		    total_bytes(stop, 1, element) == SIZE_MAX)
-			return tt_fail(TUTTI_ERR_INVALID, EXEC,
-				       "%s: %s block of rank %d: %zu elements of %s overflow the address space",
-				       tt_call_name(call), which, rank, counts[rank],
-				       tutti_dtype_name(call->dtype));
+			return tt_fail(
+				TUTTI_ERR_INVALID, EXEC,
+				"%s: %s block of rank %d: %zu elements of %s overflow the address space",
+				tt_call_name(call), which, rank, counts[rank],
+				tutti_dtype_name(call->dtype));
 		if (counts[rank] > 0 && stop * element > *bytes)
 			*bytes = stop * element;
 		if (!displs)
@@ -86,28 +92,34 @@ static tutti_result_t span(const struct tutti_comm *comm, const struct tt_call *
 	const bool at_root = comm->rank == call->root;
 	const size_t element = tutti_dtype_size(call->dtype);
 	const size_t *counts = sending ? call->send_counts : call->recv_counts;
-	const uint32_t whole = sending ? TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_SCATTER) :
-					 TT_BIT(TT_ALL_GATHER) | TT_BIT(TT_GATHER);
-	const uint32_t root_only = sending ? TT_BIT(TT_BROADCAST) | TT_BIT(TT_SCATTER) | TT_BIT(TT_SCATTER_V) :
-					     TT_BIT(TT_REDUCE) | TT_BIT(TT_GATHER) | TT_BIT(TT_GATHER_V);
-	const bool one_block = (c == TT_ALL_GATHER_V && sending) || (c == TT_REDUCE_SCATTER_V && !sending);
+	const uint32_t whole = sending ? TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_SCATTER)
+				       : TT_BIT(TT_ALL_GATHER) | TT_BIT(TT_GATHER);
+	const uint32_t root_only =
+		sending ? TT_BIT(TT_BROADCAST) | TT_BIT(TT_SCATTER) | TT_BIT(TT_SCATTER_V)
+			: TT_BIT(TT_REDUCE) | TT_BIT(TT_GATHER) | TT_BIT(TT_GATHER_V);
+	const bool one_block =
+		(c == TT_ALL_GATHER_V && sending) || (c == TT_REDUCE_SCATTER_V && !sending);
 
 	*bytes = 0;
-	if (((root_only & TT_BIT(c)) && !at_root) || (c == TT_SEND_RECV && call->sending != sending))
+	if (((root_only & TT_BIT(c)) && !at_root) ||
+	    (c == TT_SEND_RECV && call->sending != sending))
 		return TUTTI_OK;
 	if (one_block) {
-		*bytes = total_bytes((sending ? call->recv_counts : call->send_counts)[comm->rank], 1, element);
+		*bytes = total_bytes((sending ? call->recv_counts : call->send_counts)[comm->rank],
+				     1, element);
 		return TUTTI_OK;
 	}
 	if (counts)
 		return check_table(comm, call, sending ? "send" : "recv", counts,
 				   sending ? call->send_displs : call->recv_displs, bytes);
 	*bytes = total_bytes(call->count,
-			     (whole | TT_BIT(TT_ALL_TO_ALL)) & TT_BIT(c) ? (size_t)comm->size : 1, element);
+			     (whole | TT_BIT(TT_ALL_TO_ALL)) & TT_BIT(c) ? (size_t)comm->size : 1,
+			     element);
 	if (*bytes == SIZE_MAX)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC,
 			       "%s: count %zu of %s for %d ranks overflows the address space",
-			       tt_call_name(call), call->count, tutti_dtype_name(call->dtype), comm->size);
+			       tt_call_name(call), call->count, tutti_dtype_name(call->dtype),
+			       comm->size);
 	return TUTTI_OK;
 }
 
@@ -119,16 +131,20 @@ tutti_result_t tt_call_spans(const struct tutti_comm *comm, const struct tt_call
 	return result ? result : span(comm, call, false, recv_bytes);
 }
 
-tutti_result_t tt_call_check_buffers(const struct tt_call *call, size_t send_bytes, size_t recv_bytes)
+tutti_result_t tt_call_check_buffers(const struct tt_call *call, size_t send_bytes,
+				     size_t recv_bytes)
 {
 	/* pointers first: they are rarely NULL, so no more is looked at */
 	if ((!call->send && send_bytes > 0) || (!call->recv && recv_bytes > 0))
-		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: %s is NULL, expected a buffer of %zu bytes",
-			       tt_call_name(call), send_bytes > 0 && !call->send ? "send" : "recv",
-			       send_bytes > 0 && !call->send ? send_bytes : recv_bytes);
-	if (call->collective == TT_ALL_TO_ALL_V && call->send == call->recv && send_bytes && recv_bytes)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "tutti_all_to_all_v: send and recv are the same memory; it cannot work in place");
+			       "%s: %s is NULL, expected a buffer of %zu bytes", tt_call_name(call),
+			       send_bytes > 0 && !call->send ? "send" : "recv",
+			       send_bytes > 0 && !call->send ? send_bytes : recv_bytes);
+	if (call->collective == TT_ALL_TO_ALL_V && call->send == call->recv && send_bytes &&
+	    recv_bytes)
+		return tt_fail(
+			TUTTI_ERR_INVALID, EXEC,
+			"tutti_all_to_all_v: send and recv are the same memory; it cannot work in place");
 	return TUTTI_OK;
 }
 
@@ -153,8 +169,9 @@ tutti_result_t tt_call_check(const struct tutti_comm *comm, const struct tt_call
 			       tt_call_name(call), (int)call->dtype, TUTTI_DTYPE_COUNT - 1);
 	if ((tt_collective_rooted(call->collective) || peer_to_peer) &&
 	    (call->root < 0 || call->root >= comm->size))
-		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: %s %d, expected 0 to %d", tt_call_name(call),
-			       peer_to_peer ? "peer" : "root", call->root, comm->size - 1);
+		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: %s %d, expected 0 to %d",
+			       tt_call_name(call), peer_to_peer ? "peer" : "root", call->root,
+			       comm->size - 1);
 	if (misses_counts(comm, call))
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: counts is NULL, expected %d counts",
 			       tt_call_name(call), comm->size);

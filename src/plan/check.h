@@ -13,6 +13,7 @@ tutti_result_t tt_call_check(const struct tutti_comm *comm, const struct tt_call
 tutti_result_t tt_call_spans(const struct tutti_comm *comm, const struct tt_call *call,
 			     size_t *send_bytes, size_t *recv_bytes);
 /* What remains to be checked of a call that had a sound like before. */
-tutti_result_t tt_call_check_buffers(const struct tt_call *call, size_t send_bytes, size_t recv_bytes);
+tutti_result_t tt_call_check_buffers(const struct tt_call *call, size_t send_bytes,
+				     size_t recv_bytes);
 
 #endif

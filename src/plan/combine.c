@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the one place where contributions are combined: built-in operations by kernels, a user's by its function. */
+/* Owns the one place where contributions are combined: built-in operations by kernels, a user's
+ * by its function. */
 #include <string.h>
 
 #include "plan.h"
@@ -27,12 +28,13 @@ static const void *aligned(const void *src, void *copy, size_t element, size_t b
 {
 	if ((uintptr_t)src % element == 0)
 		return src;
-	memcpy(copy, src, bytes); /* a user's function may rely on alignment; arrived bytes have none */
+	memcpy(copy, src, bytes); /* a user's function may rely on alignment; arrived bytes have
+				   * none */
 	return copy;
 }
 
-static void combine_user(const struct tt_plan *plan, uint8_t *dst, const void *const *src, unsigned nsrc,
-			 size_t elements)
+static void combine_user(const struct tt_plan *plan, uint8_t *dst, const void *const *src,
+			 unsigned nsrc, size_t elements)
 {
 	_Alignas(64) uint8_t sum[CHUNK_BYTES], in[CHUNK_BYTES];
 	const struct tt_user_op *user = plan->user_op;
@@ -44,8 +46,8 @@ static void combine_user(const struct tt_plan *plan, uint8_t *dst, const void *c
 		memcpy(sum, (const uint8_t *)src[0] + done * element, n * element);
 		for (unsigned i = 1; i < nsrc; i++)
 			user->function(sum,
-				       aligned((const uint8_t *)src[i] + done * element, in, element,
-					       n * element),
+				       aligned((const uint8_t *)src[i] + done * element, in,
+					       element, n * element),
 				       n, plan->call.dtype, user->context);
 		memcpy(dst + done * element, sum, n * element);
 	}
@@ -62,8 +64,8 @@ static void combine_means(const struct tt_plan *plan, const struct tt_step *step
 	plan->mean(dst, src, share, elements);
 }
 
-static void combine_average(const struct tt_plan *plan, int ranks, const struct tt_step *step, void *dst,
-			    const void *const *src, unsigned nsrc, size_t elements)
+static void combine_average(const struct tt_plan *plan, int ranks, const struct tt_step *step,
+			    void *dst, const void *const *src, unsigned nsrc, size_t elements)
 {
 	if (plan->mean && step->kind == TT_STEP_RECV_REDUCE)
 		combine_means(plan, step, dst, src, elements);

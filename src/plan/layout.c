@@ -5,8 +5,10 @@
 #include "names.h"
 #include "plan.h"
 
-/* Part `i` of `parts` as even parts of n elements as whole cache lines allow; short ones to the element. */
-static void split(size_t n, uint32_t parts, uint32_t i, size_t element, size_t *start, size_t *length)
+/* Part `i` of `parts` as even parts of n elements as whole cache lines allow; short ones to the
+ * element. */
+static void split(size_t n, uint32_t parts, uint32_t i, size_t element, size_t *start,
+		  size_t *length)
 {
 	if (parts == 1) { /* the short path of short operations: no divisions */
 		*start = 0;
@@ -69,8 +71,8 @@ static enum tt_layout_kind layout_kind(const struct tutti_comm *comm, const stru
 	}
 }
 
-struct tt_layout tt_layout_of(const struct tutti_comm *comm, const struct tt_call *call, uint32_t blocks,
-			      bool sending)
+struct tt_layout tt_layout_of(const struct tutti_comm *comm, const struct tt_call *call,
+			      uint32_t blocks, bool sending)
 {
 	struct tt_layout layout = { .kind = layout_kind(comm, call, sending),
 				    .count = call->count,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the blocks of a call's buffers lie: a schedule numbers blocks, a layout finds their bytes. */
+/* Where the blocks of a call's buffers lie: a schedule numbers blocks, a layout finds their
+ * bytes. */
 #ifndef TT_LAYOUT_H
 #define TT_LAYOUT_H
 
@@ -35,9 +36,10 @@ struct tt_bytes {
 };
 
 /* The layout of what this rank sends, or receives, in a call; a vector is cut into `blocks`. */
-struct tt_layout tt_layout_of(const struct tutti_comm *comm, const struct tt_call *call, uint32_t blocks,
-			      bool sending);
-/* How a peer's buffer of a side is laid out: like this rank's, or whole where this rank has none. */
+struct tt_layout tt_layout_of(const struct tutti_comm *comm, const struct tt_call *call,
+			      uint32_t blocks, bool sending);
+/* How a peer's buffer of a side is laid out: like this rank's, or whole where this rank has
+ * none. */
 struct tt_layout tt_layout_of_peer(const struct tt_layout *side, const struct tt_layout *other);
 /* Where block `block` of segment `segment` lies in a buffer. */
 struct tt_bytes tt_layout_at(const struct tt_layout *layout, size_t element, uint32_t segments,

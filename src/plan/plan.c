@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the building of plans: the choice of an algorithm, its schedule, and the routes of its messages. */
+/* Owns the building of plans: the choice of an algorithm, its schedule, and the routes of its
+ * messages. */
 #include "plan.h"
 
 #include <assert.h>
@@ -27,7 +28,8 @@ static tutti_result_t build_routes(struct tt_plan *plan, int size)
 	uint32_t messages = 0;
 
 	if (!count)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for the routes to %d ranks", size);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for the routes to %d ranks",
+			       size);
 	for (uint32_t i = 0; i < sched->nsteps; i++) {
 		const struct tt_step *step = &sched->steps[i];
 
@@ -44,7 +46,8 @@ static tutti_result_t build_routes(struct tt_plan *plan, int size)
 	plan->routes = malloc((plan->nroutes + 1) * sizeof(*plan->routes));
 	if (!plan->entries || !plan->routes) {
 		free(count);
-		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for a plan of %u messages", messages);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for a plan of %u messages",
+			       messages);
 	}
 	uint32_t first = 0, route = 0;
 	for (int i = 0; i < 2 * size; i++) {
@@ -60,7 +63,8 @@ static tutti_result_t build_routes(struct tt_plan *plan, int size)
 			const struct tt_step *step = &sched->steps[i];
 
 			if (uses_link(step))
-				plan->entries[count[2 * step->peer + (step->kind == TT_STEP_SEND)]++] =
+				plan->entries[count[2 * step->peer +
+						    (step->kind == TT_STEP_SEND)]++] =
 					(struct tt_route_entry){ round, i };
 		}
 	}
@@ -109,7 +113,8 @@ static tutti_result_t copy_tables(struct tt_plan *plan, int size)
 		return TUTTI_OK;
 	plan->tables = malloc(4 * n * sizeof(size_t));
 	if (!plan->tables)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for the counts of %d ranks", size);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for the counts of %d ranks",
+			       size);
 	for (int i = 0; i < 4; i++) {
 		size_t *copy = plan->tables + i * n;
 		const bool displs = i % 2;
@@ -131,8 +136,8 @@ static tutti_result_t copy_tables(struct tt_plan *plan, int size)
 static double call_bytes(const struct tutti_comm *comm, const struct tt_call *call)
 {
 	const double element = (double)tutti_dtype_size(call->dtype);
-	const size_t *counts = call->collective == TT_REDUCE_SCATTER_V ? call->send_counts :
-									call->recv_counts;
+	const size_t *counts =
+		call->collective == TT_REDUCE_SCATTER_V ? call->send_counts : call->recv_counts;
 	double total = 0;
 
 	if (tt_collective_of_vector(call->collective))
@@ -207,7 +212,8 @@ struct tt_card tt_card_of_call(const struct tutti_comm *comm, const struct tt_ca
 	return card;
 }
 
-static void fill_card(const struct tutti_comm *comm, const struct tt_call *call, struct tt_plan *plan)
+static void fill_card(const struct tutti_comm *comm, const struct tt_call *call,
+		      struct tt_plan *plan)
 {
 	plan->card = call->part != TT_PART_GROUP && call->told ? *call->told
 							       : tt_card_of_call(comm, call);
@@ -218,7 +224,8 @@ static void fill_card(const struct tutti_comm *comm, const struct tt_call *call,
 
 static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *plan)
 {
-	const struct tt_group group = { comm->rank, comm->size, plan->call.root, comm->host, comm->hosts };
+	const struct tt_group group = { comm->rank, comm->size, plan->call.root, comm->host,
+					comm->hosts };
 
 	const double bytes = call_bytes(comm, &plan->call);
 	tutti_result_t result = TUTTI_OK;
@@ -245,15 +252,18 @@ static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *
 static tutti_result_t count_rounds(const struct tutti_comm *comm, struct tt_plan *plan)
 {
 	for (int rank = 0; rank < comm->size; rank++) {
-		const struct tt_group group = { rank, comm->size, plan->call.root, comm->host, comm->hosts };
+		const struct tt_group group = { rank, comm->size, plan->call.root, comm->host,
+						comm->hosts };
 		struct tt_sched sched;
-		const tutti_result_t result = tt_sched_build(&sched, plan->algorithm, &group, plan->call.collective);
+		const tutti_result_t result =
+			tt_sched_build(&sched, plan->algorithm, &group, plan->call.collective);
 
 		if (!result && sched.nrounds > plan->rounds)
 			plan->rounds = sched.nrounds;
 		tt_sched_fini(&sched);
 		if (result)
-			return tt_fail(result, PLAN, "no memory for the schedules of %d ranks", comm->size);
+			return tt_fail(result, PLAN, "no memory for the schedules of %d ranks",
+				       comm->size);
 	}
 	return TUTTI_OK;
 }
@@ -264,12 +274,14 @@ static tutti_result_t cut(const struct tutti_comm *comm, struct tt_plan *plan)
 		return tt_plan_cut(comm, plan);
 	const tutti_result_t result = count_rounds(comm, plan);
 	/* of an input that is scaled first, the other half is for that (stages.c) */
-	const size_t span = plan->call.op < TUTTI_OP_COUNT ? TT_DEVICE_STAGE_BYTES : TT_DEVICE_STAGE_BYTES / 2;
+	const size_t span =
+		plan->call.op < TUTTI_OP_COUNT ? TT_DEVICE_STAGE_BYTES : TT_DEVICE_STAGE_BYTES / 2;
 
 	return result ? result : tt_plan_cut_into(plan, comm->size, span);
 }
 
-tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call, struct tt_plan **out)
+tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call,
+			     struct tt_plan **out)
 {
 	struct tt_plan *plan = calloc(1, sizeof(*plan));
 

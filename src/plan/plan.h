@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plan: all that can be known of a collective before its buffers are: the algorithm, its schedule, where blocks
- * lie, how they are cut. */
+/* A plan: all that can be known of a collective before its buffers are: the algorithm, its
+ * schedule, where blocks lie, how they are cut. */
 #ifndef TT_PLAN_H
 #define TT_PLAN_H
 
@@ -8,7 +8,8 @@
 #include "comm.h"
 #include "layout.h"
 
-#define TT_DEVICE_STAGE_BYTES ((size_t)32 << 20) /* what a rank exposes at once of an operation on devices */
+#define TT_DEVICE_STAGE_BYTES                                                                      \
+	((size_t)32 << 20) /* what a rank exposes at once of an operation on devices */
 
 struct CUstream_st;
 
@@ -33,9 +34,10 @@ struct tt_call {
 		const struct tt_card *told; /* otherwise: NULL, or what peers are told and compare
 					       instead: the call of which this one is a part */
 	};
-	uint64_t timeout_ns; /* 0: the communicator's; no part of the key of plans */
-	bool host_buffers;   /* its buffers are known to be memory of the host: CUDA is not asked; no part of the key */
-	bool on_gpu;	     /* ordered on `stream`, of CUDA */
+	uint64_t timeout_ns;	    /* 0: the communicator's; no part of the key of plans */
+	bool host_buffers;	    /* its buffers are known to be memory of the host: CUDA is
+				     * not asked; no part of the key */
+	bool on_gpu;		    /* ordered on `stream`, of CUDA */
 	struct CUstream_st *stream; /* no part of the key */
 };
 
@@ -58,33 +60,33 @@ struct tt_plan {
 	const struct tt_algorithm *algorithm;
 	struct tt_sched sched;
 	struct tt_layout send, recv;
-	size_t element;	      /* bytes */
+	size_t element;		     /* bytes */
 	size_t send_span, recv_span; /* bytes that this rank's buffers have */
-	uint64_t signature;   /* of the card, seq 0 */
+	uint64_t signature;	     /* of the card, seq 0 */
 	uint32_t segments;
-	uint32_t window;      /* segments in flight, each with its own scratch */
-	size_t slot_bytes;    /* of a scratch slot, of one segment */
-	size_t stride;	      /* shared: bytes between exposed blocks */
-	bool exposes[3];      /* shared: do ranks expose of this buffer? */
-	bool publishes_last;  /* shared: peers may wait for the end of this rank's last round */
-	bool eager;	      /* shared: what is exposed fits a board slot's payload */
-	bool hot;	      /* … its hot lines even */
-	bool hot_line;	      /* … the one that peers poll */
-	size_t payload;	      /* … bytes of it beside the hot line */
-	bool pushes;	      /* shared: whose result is lent may have it written by the others */
-	bool posts;	      /* shared: does this rank expose anything? */
-	bool streams;	      /* shared: results are too long for the caches, and bypass them … */
-	bool streams_lent;    /* … also where they are lent */
-	uint32_t sources;     /* of the step with most */
-	uint32_t rounds;      /* on a GPU: of the rank that has most */
+	uint32_t window;     /* segments in flight, each with its own scratch */
+	size_t slot_bytes;   /* of a scratch slot, of one segment */
+	size_t stride;	     /* shared: bytes between exposed blocks */
+	bool exposes[3];     /* shared: do ranks expose of this buffer? */
+	bool publishes_last; /* shared: peers may wait for the end of this rank's last round */
+	bool eager;	     /* shared: what is exposed fits a board slot's payload */
+	bool hot;	     /* … its hot lines even */
+	bool hot_line;	     /* … the one that peers poll */
+	size_t payload;	     /* … bytes of it beside the hot line */
+	bool pushes;	     /* shared: whose result is lent may have it written by the others */
+	bool posts;	     /* shared: does this rank expose anything? */
+	bool streams;	     /* shared: results are too long for the caches, and bypass them … */
+	bool streams_lent;   /* … also where they are lent */
+	uint32_t sources;    /* of the step with most */
+	uint32_t rounds;     /* on a GPU: of the rank that has most */
 	struct tt_route *routes;
 	uint32_t nroutes;
 	struct tt_route_entry *entries;
 	size_t *tables; /* copies of counts and displacements, or of a group's members … */
 	struct tt_counts members; /* … which are here then */
-	tt_reduce_fn *reduce; /* NULL for a user's operation */
-	tt_average_fn *average; /* the last step of an average; NULL for other operations */
-	tt_mean_fn *mean;	/* … whose partial results are averages, too; NULL if they are sums */
+	tt_reduce_fn *reduce;	  /* NULL for a user's operation */
+	tt_average_fn *average;	  /* the last step of an average; NULL for other operations */
+	tt_mean_fn *mean; /* … whose partial results are averages, too; NULL if they are sums */
 	const struct tt_user_op *user_op;
 	uint64_t record; /* its place in the flight recorder; 0: none yet */
 };
@@ -94,10 +96,12 @@ struct tt_card tt_card_of_call(const struct tutti_comm *comm, const struct tt_ca
 /* The counts of the call that all ranks give alike; at NULL: it has none. */
 struct tt_counts tt_counts_of_call(const struct tutti_comm *comm, const struct tt_call *call);
 /* The plan of a call that was checked. Lock held. */
-tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call, struct tt_plan **out);
+tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call,
+			     struct tt_plan **out);
 void tt_plan_free(struct tt_plan *plan); /* NULL is fine */
 
-/* carriers.c: the names of the transports that carry it on this rank, valid while `comm` is. Lock held. */
+/* carriers.c: the names of the transports that carry it on this rank, valid while `comm` is.
+ * Lock held. */
 const char *tt_carriers(struct tutti_comm *comm, const struct tt_plan *plan);
 
 /* How long the block that `ref` + k stands for is. */
@@ -108,16 +112,20 @@ static inline const struct tt_layout *tt_plan_lengths(const struct tt_plan *plan
 	return &plan->send;
 }
 
-/* segments.c: into how many segments blocks are cut, and how long they are. The plan's schedule and layouts are there. */
+/* segments.c: into how many segments blocks are cut, and how long they are. The plan's schedule
+ * and layouts are there. */
 tutti_result_t tt_plan_cut(const struct tutti_comm *comm, struct tt_plan *plan);
 /* Into so many that all a rank exposes of one fits `span` bytes. */
 tutti_result_t tt_plan_cut_into(struct tt_plan *plan, int size, size_t span);
 /* Bytes of all that a rank may expose of one segment. */
 size_t tt_plan_exposed_bytes(const struct tt_plan *plan, int size);
-/* The offset of an exposed run's block k in a payload or staging area of a communicator of `size` ranks. */
-size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_ref *ref, uint32_t k);
+/* The offset of an exposed run's block k in a payload or staging area of a communicator of
+ * `size` ranks. */
+size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_ref *ref,
+			  uint32_t k);
 
-#define TT_LINK_SEGMENT_BYTES (128u * 1024) /* of one block: streams through the rounds, fits the caches */
+#define TT_LINK_SEGMENT_BYTES                                                                      \
+	(128u * 1024) /* of one block: streams through the rounds, fits the caches */
 
 /* What pipelined algorithms over links cut blocks into. */
 static inline size_t tt_plan_link_segment(const struct tutti_comm *comm)
@@ -125,7 +133,8 @@ static inline size_t tt_plan_link_segment(const struct tutti_comm *comm)
 	return comm->settings.segment_bytes ? comm->settings.segment_bytes : TT_LINK_SEGMENT_BYTES;
 }
 
-/* combine.c: the kernels that the plan's operation takes. Its call, algorithm and user_op are there. */
+/* combine.c: the kernels that the plan's operation takes. Its call, algorithm and user_op are
+ * there. */
 void tt_combine_choose(const struct tt_kernels *kernels, struct tt_plan *plan);
 /* dst = src[0] op src[1] op …, as the step says, which is a REDUCE or a RECV_REDUCE. */
 void tt_combine(const struct tt_plan *plan, int ranks, const struct tt_step *step, void *dst,
@@ -141,7 +150,8 @@ tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *g
 			       const struct tt_algorithm **out);
 
 /* The same on a GPU, of those that read shared memory. */
-void tt_tuner_choose_on_gpu(struct tutti_comm *comm, const struct tt_group *group, const struct tt_call *call, double bytes,
+void tt_tuner_choose_on_gpu(struct tutti_comm *comm, const struct tt_group *group,
+			    const struct tt_call *call, double bytes,
 			    const struct tt_algorithm **out);
 
 #endif

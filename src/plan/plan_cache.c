@@ -8,7 +8,7 @@
 #include "check.h"
 #include "log.h"
 
-#define BUCKETS 64
+#define BUCKETS	   64
 #define PLANS_KEPT 1024
 
 struct tt_plan_cache {
@@ -65,7 +65,8 @@ static bool same_call(const struct tt_call *kept, const struct tt_call *call, in
 		return false;
 	if (!call->send_counts && !call->recv_counts)
 		return !kept->send_counts && !kept->recv_counts;
-	return !kept->send_counts == !call->send_counts && !kept->recv_counts == !call->recv_counts &&
+	return !kept->send_counts == !call->send_counts &&
+	       !kept->recv_counts == !call->recv_counts &&
 	       same_table(kept->send_counts, call->send_counts, NULL, size) &&
 	       same_table(kept->recv_counts, call->recv_counts, NULL, size) &&
 	       same_table(kept->send_displs, call->send_displs, call->send_counts, size) &&
@@ -117,7 +118,8 @@ tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 	if (!cache) {
 		cache = comm->plans = calloc(1, sizeof(*cache));
 		if (!cache)
-			return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for the cache of plans");
+			return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN,
+				       "no memory for the cache of plans");
 		cache->room = PLANS_KEPT;
 	}
 	const uint64_t hash = call_hash(call, comm->size);

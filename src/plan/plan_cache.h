@@ -5,8 +5,8 @@
 
 #include "plan.h"
 
-/* The plan of a call, from the cache or built; either way the call's arguments are checked. Lock held. The plan lives
- * while an operation in flight has it, or until the next call. */
+/* The plan of a call, from the cache or built; either way the call's arguments are checked. Lock
+ * held. The plan lives while an operation in flight has it, or until the next call. */
 tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 			   const struct tt_plan **out);
 /* The table of counts that this rank's card of an operation stands for; at NULL: none, or its plan

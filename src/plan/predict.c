@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what collectives take on clusters that are only described: the costs of the algorithms that would run there, priced as
- * the tuner prices them. */
+/* Owns what collectives take on clusters that are only described: the costs of the algorithms
+ * that would run there, priced as the tuner prices them. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,34 +26,41 @@ static bool is_path(const tutti_path_t *path)
 static tutti_result_t check_cluster(const tutti_cluster_t *cluster)
 {
 	if (cluster->size != sizeof(*cluster))
-		return tt_fail(TUTTI_ERR_INVALID, PLAN,
-			       "tutti_predict: cluster->size is %zu, expected sizeof(tutti_cluster_t), %zu",
-			       cluster->size, sizeof(*cluster));
+		return tt_fail(
+			TUTTI_ERR_INVALID, PLAN,
+			"tutti_predict: cluster->size is %zu, expected sizeof(tutti_cluster_t), %zu",
+			cluster->size, sizeof(*cluster));
 	if (cluster->ranks_per_host < 1)
-		return tt_fail(TUTTI_ERR_INVALID, PLAN, "tutti_predict: %d ranks per host, expected 1 or more",
+		return tt_fail(TUTTI_ERR_INVALID, PLAN,
+			       "tutti_predict: %d ranks per host, expected 1 or more",
 			       cluster->ranks_per_host);
 	if (!is_path(&cluster->within) || !is_path(&cluster->between) ||
-	    !is_figure(cluster->network_byte) || !is_figure(cluster->shared_byte) || !is_figure(cluster->sync) ||
-	    !is_figure(cluster->reduced_byte))
-		return tt_fail(TUTTI_ERR_INVALID, PLAN,
-			       "tutti_predict: a figure of the cluster is negative or not finite, expected seconds, or "
-			       "seconds per byte");
+	    !is_figure(cluster->network_byte) || !is_figure(cluster->shared_byte) ||
+	    !is_figure(cluster->sync) || !is_figure(cluster->reduced_byte))
+		return tt_fail(
+			TUTTI_ERR_INVALID, PLAN,
+			"tutti_predict: a figure of the cluster is negative or not finite, expected seconds, or "
+			"seconds per byte");
 	return TUTTI_OK;
 }
 
-static tutti_result_t check(const tutti_cluster_t *cluster, const char *collective, int ranks, double bytes,
-			    const tutti_prediction_t *out)
+static tutti_result_t check(const tutti_cluster_t *cluster, const char *collective, int ranks,
+			    double bytes, const tutti_prediction_t *out)
 {
 	if (!cluster || !collective || !out)
-		return tt_fail(TUTTI_ERR_INVALID, PLAN, "tutti_predict: cluster, collective or out is NULL");
-	if (out->size != sizeof(*out))
 		return tt_fail(TUTTI_ERR_INVALID, PLAN,
-			       "tutti_predict: out->size is %zu, expected sizeof(tutti_prediction_t), %zu", out->size,
-			       sizeof(*out));
+			       "tutti_predict: cluster, collective or out is NULL");
+	if (out->size != sizeof(*out))
+		return tt_fail(
+			TUTTI_ERR_INVALID, PLAN,
+			"tutti_predict: out->size is %zu, expected sizeof(tutti_prediction_t), %zu",
+			out->size, sizeof(*out));
 	if (ranks < 2)
-		return tt_fail(TUTTI_ERR_INVALID, PLAN, "tutti_predict: %d ranks, expected 2 or more", ranks);
+		return tt_fail(TUTTI_ERR_INVALID, PLAN,
+			       "tutti_predict: %d ranks, expected 2 or more", ranks);
 	if (!is_figure(bytes))
-		return tt_fail(TUTTI_ERR_INVALID, PLAN, "tutti_predict: %g bytes, expected 0 or more", bytes);
+		return tt_fail(TUTTI_ERR_INVALID, PLAN,
+			       "tutti_predict: %g bytes, expected 0 or more", bytes);
 	return check_cluster(cluster);
 }
 
@@ -114,8 +121,8 @@ static void predict(const struct tt_prices *price, const struct tt_group *group,
 	}
 }
 
-TUTTI_API tutti_result_t tutti_predict(const tutti_cluster_t *cluster, const char *collective, int ranks,
-				       double bytes, tutti_prediction_t *out)
+TUTTI_API tutti_result_t tutti_predict(const tutti_cluster_t *cluster, const char *collective,
+				       int ranks, double bytes, tutti_prediction_t *out)
 {
 	const tutti_result_t result = check(cluster, collective, ranks, bytes, out);
 
@@ -126,10 +133,12 @@ TUTTI_API tutti_result_t tutti_predict(const tutti_cluster_t *cluster, const cha
 		return fail_unknown(collective);
 	int *const host = malloc((size_t)ranks * sizeof(*host));
 	if (!host)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for the hosts of %d ranks", ranks);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory for the hosts of %d ranks",
+			       ranks);
 	for (int r = 0; r < ranks; r++)
 		host[r] = r / cluster->ranks_per_host;
-	const struct tt_group group = { 0, ranks, tt_collective_rooted(found) ? 0 : -1, host, host[ranks - 1] + 1 };
+	const struct tt_group group = { 0, ranks, tt_collective_rooted(found) ? 0 : -1, host,
+					host[ranks - 1] + 1 };
 	const struct tt_prices price = prices_of(cluster);
 	predict(&price, &group, found, bytes, out);
 	free(host);

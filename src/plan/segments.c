@@ -8,23 +8,28 @@
 #include "plan.h"
 
 #define SEGMENTS_MAX (1u << 20) /* over the board */
-/* Results of all ranks of a host together that no cache keeps until their callers look at them (docs/figures.md). */
+/* Results of all ranks of a host together that no cache keeps until their callers look at them
+ * (docs/figures.md). */
 #define STREAM_BYTES (16u << 20)
-#define STREAM_LENT_BYTES (64u << 20) /* where nothing lies in the caches besides, as nothing is staged */
+#define STREAM_LENT_BYTES                                                                          \
+	(64u << 20) /* where nothing lies in the caches besides, as nothing is staged */
 
-/* Where bytes go one way, who exposes them and who reads them work at the same time if there are several pieces: so long each
- * at least, and as many, as more of them gain nothing (docs/figures.md). */
+/* Where bytes go one way, who exposes them and who reads them work at the same time if there are
+ * several pieces: so long each at least, and as many, as more of them gain nothing
+ * (docs/figures.md). */
 #define PIECE_BYTES (64u * 1024)
 #define PIECES_MAX  4u
 
 /* ---- what is exposed */
 
-/* Which buffers do ranks expose? Every rank of a shared schedule either exposes of a buffer or reads of a peer's. */
+/* Which buffers do ranks expose? Every rank of a shared schedule either exposes of a buffer or
+ * reads of a peer's. */
 static void find_exposed(struct tt_plan *plan)
 {
 	for (uint32_t i = 0; i < plan->sched.nsteps; i++) {
 		const struct tt_step *step = &plan->sched.steps[i];
-		const bool elsewhere = step->kind == TT_STEP_SOURCE && step->peer != plan->sched.rank;
+		const bool elsewhere =
+			step->kind == TT_STEP_SOURCE && step->peer != plan->sched.rank;
 
 		if (step->kind == TT_STEP_EXPOSE || elsewhere)
 			plan->exposes[step->a.buffer] = true;
@@ -46,7 +51,8 @@ static bool posts(const struct tt_sched *sched)
 	return false;
 }
 
-/* How many blocks of a buffer may be exposed: the same on every rank, also where a rank has no such buffer. */
+/* How many blocks of a buffer may be exposed: the same on every rank, also where a rank has no
+ * such buffer. */
 static uint32_t exposable(const struct tt_plan *plan, int size, uint8_t buffer)
 {
 	const enum tt_collective c = plan->call.collective;
@@ -71,7 +77,8 @@ size_t tt_plan_exposed_bytes(const struct tt_plan *plan, int size)
 	return blocks * plan->stride;
 }
 
-size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_ref *ref, uint32_t k)
+size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_ref *ref,
+			  uint32_t k)
 {
 	const uint32_t blocks = exposable(plan, size, ref->buffer);
 	size_t place = blocks <= 1 ? 0 : ref->slot + k;
@@ -81,10 +88,12 @@ size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_
 	return place * plan->stride;
 }
 
-/* A rank whose last round exposes something must say that it has ended it; the others' next operation says so. */
+/* A rank whose last round exposes something must say that it has ended it; the others' next
+ * operation says so. */
 static bool exposes_at_last(const struct tt_sched *sched)
 {
-	for (uint32_t i = sched->nrounds ? sched->round[sched->nrounds - 1] : 0; i < sched->nsteps; i++)
+	for (uint32_t i = sched->nrounds ? sched->round[sched->nrounds - 1] : 0; i < sched->nsteps;
+	     i++)
 		if (sched->steps[i].kind == TT_STEP_EXPOSE)
 			return true;
 	return sched->nrounds == 1;
@@ -105,7 +114,8 @@ static size_t longest_block(const struct tt_plan *plan, uint32_t segments)
 			continue;
 		for (uint32_t block = 0; block < blocks; block++) {
 			/* the first segment is the longest */
-			const struct tt_bytes at = tt_layout_at(layouts[i], plan->element, segments, 0, block);
+			const struct tt_bytes at =
+				tt_layout_at(layouts[i], plan->element, segments, 0, block);
 
 			if (at.length > longest)
 				longest = at.length;
@@ -114,7 +124,8 @@ static size_t longest_block(const struct tt_plan *plan, uint32_t segments)
 	return longest;
 }
 
-/* Exposed blocks begin on lines of their own; short ones share them, and none crosses from one into another. */
+/* Exposed blocks begin on lines of their own; short ones share them, and none crosses from one
+ * into another. */
 static size_t stride_of(size_t longest)
 {
 	size_t stride = sizeof(uint64_t);
@@ -142,30 +153,34 @@ static tutti_result_t cut_for_links(const struct tutti_comm *comm, struct tt_pla
 	    (plan->algorithm->pipelined || comm->settings.segment_bytes))
 		segments = (longest_block(plan, 1) + target - 1) / target;
 	set_segments(plan, segments < 1 ? 1 : segments > 65536 ? 65536 : (uint32_t)segments);
-	/* the wavefront needs as many segments in flight as there are rounds; more only cost scratch */
-	plan->window = plan->segments < plan->sched.nrounds + 1 ? plan->segments :
-								   plan->sched.nrounds + 1;
+	/* the wavefront needs as many segments in flight as there are rounds; more only cost
+	 * scratch */
+	plan->window =
+		plan->segments < plan->sched.nrounds + 1 ? plan->segments : plan->sched.nrounds + 1;
 	return TUTTI_OK;
 }
 
-/* Segments of which a rank exposes about `target` bytes each, and `span` at most: a line per block at least, and no more segments than
- * progress words can count. */
+/* Segments of which a rank exposes about `target` bytes each, and `span` at most: a line per
+ * block at least, and no more segments than progress words can count. */
 static tutti_result_t cut_for_stages(struct tt_plan *plan, int size, size_t target, size_t span)
 {
-	const size_t bytes = tt_plan_exposed_bytes(plan, size), lines = bytes / plan->stride * TT_LINE;
+	const size_t bytes = tt_plan_exposed_bytes(plan, size),
+		     lines = bytes / plan->stride * TT_LINE;
 	uint32_t segments;
 
-	static_assert(4ull * TT_ROUNDS * SEGMENTS_MAX < 1ull << TT_STEP_BITS, "progress words count all steps");
+	static_assert(4ull * TT_ROUNDS * SEGMENTS_MAX < 1ull << TT_STEP_BITS,
+		      "progress words count all steps");
 	if (target < lines)
 		target = lines;
 	if (target < bytes / SEGMENTS_MAX)
 		target = bytes / SEGMENTS_MAX;
 	if (target > span)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, PLAN,
-			       "%s by algorithm %s would expose %zu bytes, expected %zu at most: split the call or "
-			       "set TUTTI_ALGORITHM",
-			       tt_collective_name(plan->call.collective), plan->algorithm->name, bytes,
-			       (size_t)SEGMENTS_MAX * span);
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, PLAN,
+			"%s by algorithm %s would expose %zu bytes, expected %zu at most: split the call or "
+			"set TUTTI_ALGORITHM",
+			tt_collective_name(plan->call.collective), plan->algorithm->name, bytes,
+			(size_t)SEGMENTS_MAX * span);
 	segments = (uint32_t)(bytes / target);
 	do {
 		segments += 1 + segments / 64;
@@ -177,15 +192,17 @@ static tutti_result_t cut_for_stages(struct tt_plan *plan, int size, size_t targ
 /* Bytes that a rank exposes of a segment at best. */
 static size_t stage_target(const struct tutti_comm *comm, const struct tt_plan *plan, size_t bytes)
 {
-	const uint32_t one_way = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_SCATTER) | TT_BIT(TT_GATHER) |
-				 TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN);
-	const size_t block = longest_block(plan, 1), pieces = block / PIECE_BYTES < PIECES_MAX ? block / PIECE_BYTES : PIECES_MAX;
+	const uint32_t one_way = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_SCATTER) |
+				 TT_BIT(TT_GATHER) | TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN);
+	const size_t block = longest_block(plan, 1),
+		     pieces = block / PIECE_BYTES < PIECES_MAX ? block / PIECE_BYTES : PIECES_MAX;
 	size_t target = TT_STAGE_SPAN;
 
 	if (comm->settings.segment_bytes)
 		target = 2 * comm->settings.segment_bytes;
 	else if (comm->crowd <= 1 && pieces > 1 && TT_BIT(plan->call.collective) & one_way)
-		target = bytes / pieces + bytes / block * TT_LINE; /* ends of pieces are rounded up to lines */
+		target = bytes / pieces +
+			 bytes / block * TT_LINE; /* ends of pieces are rounded up to lines */
 	return target < TT_STAGE_SPAN ? target : TT_STAGE_SPAN;
 }
 
@@ -205,7 +222,8 @@ static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_pla
 	plan->pushes = pushes(plan);
 	plan->posts = posts(&plan->sched);
 	if (!plan->eager)
-		result = cut_for_stages(plan, comm->size, stage_target(comm, plan, bytes), TT_STAGE_SPAN);
+		result = cut_for_stages(plan, comm->size, stage_target(comm, plan, bytes),
+					TT_STAGE_SPAN);
 	const size_t results = tt_layout_extent(&plan->recv, plan->element) * (size_t)comm->size;
 	plan->streams = results >= STREAM_BYTES;
 	plan->streams_lent = results >= STREAM_LENT_BYTES;
@@ -217,7 +235,8 @@ tutti_result_t tt_plan_cut_into(struct tt_plan *plan, int size, size_t span)
 {
 	find_exposed(plan);
 	set_segments(plan, 1);
-	return tt_plan_exposed_bytes(plan, size) <= span ? TUTTI_OK : cut_for_stages(plan, size, span, span);
+	return tt_plan_exposed_bytes(plan, size) <= span ? TUTTI_OK
+							 : cut_for_stages(plan, size, span, span);
 }
 
 tutti_result_t tt_plan_cut(const struct tutti_comm *comm, struct tt_plan *plan)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the choice of an algorithm: the cheapest of those that can, by a model of what messages, bytes, reductions
- * and waits cost on the machine of rank 0. Every rank must choose alike, so nothing here depends on the rank. */
+/* Owns the choice of an algorithm: the cheapest of those that can, by a model of what messages,
+ * bytes, reductions and waits cost on the machine of rank 0. Every rank must choose alike, so
+ * nothing here depends on the rank. */
 #include <math.h>
 #include <string.h>
 
@@ -10,8 +11,8 @@
 #include "price.h"
 #include "registry.h"
 
-/* Seconds, and seconds per byte: [0] within a host, [1] between hosts. The factors were fitted to all-reduces of 8 B to
- * 16 MiB by every algorithm, 2 to 8 ranks on 2 cores. */
+/* Seconds, and seconds per byte: [0] within a host, [1] between hosts. The factors were fitted
+ * to all-reduces of 8 B to 16 MiB by every algorithm, 2 to 8 ranks on 2 cores. */
 struct work_prices { /* of everybody's work, sender's and receiver's together */
 	double message[2];
 	double byte[2];
@@ -19,28 +20,32 @@ struct work_prices { /* of everybody's work, sender's and receiver's together */
 	double wait[2]; /* of one rank, for its messages of a round */
 };
 
-/* Each message that is sent or received at once with another takes the time of its calls only. Measured over loopback
- * TCP; less through shared memory. */
+/* Each message that is sent or received at once with another takes the time of its calls only.
+ * Measured over loopback TCP; less through shared memory. */
 #define CALL_SHARE 0.4
 /* Where ranks outnumber cores, each receiver has to be woken. */
 #define CROWDED_CALL_SHARE 0.75
-/* Of the lesser of the longest path and everybody's work: they do not overlap wholly, and of two algorithms with the same work the
- * one with the shorter path is faster. */
+/* Of the lesser of the longest path and everybody's work: they do not overlap wholly, and of two
+ * algorithms with the same work the one with the shorter path is faster. */
 #define LESSER_SHARE 0.1
 
-/* Of a byte's price: what a rank pays that can do nothing while others expose bytes for it, and what a root saves that sends a
- * vector once more while it is in its cache (loopback). Fitted to reduces and broadcasts of 1 KiB to 4 MiB with 2 to 8 ranks. */
+/* Of a byte's price: what a rank pays that can do nothing while others expose bytes for it, and
+ * what a root saves that sends a vector once more while it is in its cache (loopback). Fitted to
+ * reduces and broadcasts of 1 KiB to 4 MiB with 2 to 8 ranks. */
 #define AWAITED_SHARE 2.3
 #define AGAIN_SHARE   0.7
-/* Of the work of a byte that comes through shared memory and is combined where it lies: it is not copied once more. */
+/* Of the work of a byte that comes through shared memory and is combined where it lies: it is
+ * not copied once more. */
 #define IN_PLACE_SHARE 0.4
 
-/* Networks between hosts are not measured. Most are no faster than this one, of 10 Gbit/s, and what is cheap on it is so on
- * faster ones as well; loopback is faster than any. One rank is taken to fill its host's. */
+/* Networks between hosts are not measured. Most are no faster than this one, of 10 Gbit/s, and
+ * what is cheap on it is so on faster ones as well; loopback is faster than any. One rank is
+ * taken to fill its host's. */
 #define NETWORK_MESSAGE 20e-6
 #define NETWORK_BYTE	0.8e-9
 
-/* A message through shared memory is written, looked for in vain, found and let go; its bytes are copied twice. */
+/* A message through shared memory is written, looked for in vain, found and let go; its bytes
+ * are copied twice. */
 static struct tt_prices path_prices(const struct tutti_comm *comm)
 {
 	const struct tt_model *m = &comm->model;
@@ -58,7 +63,9 @@ static struct tt_prices path_prices(const struct tutti_comm *comm)
 		.sync = 4 * m->line,
 	};
 
-	if (comm->crowd > 1) { /* every wait costs switches between the ranks that share a core, and they share its time */
+	if (comm->crowd >
+	    1) { /* every wait costs switches between the ranks that share a core, and they share
+		  * its time */
 		price.message[0] = 4 * m->handover;
 		price.byte[0] = 2.5 * m->copy;
 		price.in_place = m->copy;
@@ -66,7 +73,8 @@ static struct tt_prices path_prices(const struct tutti_comm *comm)
 		price.awaited = AWAITED_SHARE * price.shared;
 		price.sync = 2 * m->handover * comm->crowd;
 	}
-	if (comm->by_network) { /* with no shared memory at all, messages inside a host go by loopback */
+	if (comm->by_network) { /* with no shared memory at all, messages inside a host go by
+				 * loopback */
 		price.message[0] = loopback;
 		price.byte[0] = 3 * m->stream;
 		price.in_place = 0;
@@ -95,8 +103,8 @@ static double segments_of(const struct tutti_comm *comm, double block)
 }
 
 /* Everybody's work, shared by the cores there are. */
-static double work_seconds(const struct tutti_comm *comm, const struct tt_work *work, bool pipelined, bool saves,
-			   double bytes)
+static double work_seconds(const struct tutti_comm *comm, const struct tt_work *work,
+			   bool pipelined, bool saves, double bytes)
 {
 	const struct work_prices price = work_prices(comm);
 	const int near = comm->by_network ? 1 : 0;
@@ -105,23 +113,27 @@ static double work_seconds(const struct tutti_comm *comm, const struct tt_work *
 
 	const double segments = pipelined ? segments_of(comm, bytes / work->blocks) : 1;
 
-	return (segments * (work->messages[0] * price.message[near] + work->messages[1] * price.message[1] +
-			    work->waits * price.wait[far]) +
-		bytes * ((work->bytes - (far || pipelined || !saves ? 0 : IN_PLACE_SHARE * work->in_place)) * price.byte[far] +
+	return (segments * (work->messages[0] * price.message[near] +
+			    work->messages[1] * price.message[1] + work->waits * price.wait[far]) +
+		bytes * ((work->bytes -
+			  (far || pipelined || !saves ? 0 : IN_PLACE_SHARE * work->in_place)) *
+				 price.byte[far] +
 			 work->reduced * price.reduced)) /
 	       cores;
 }
 
 /* What takes `enough` or more at least is not looked at any closer. */
 static tutti_result_t seconds(struct tutti_comm *comm, const struct tt_group *group, int number,
-			      enum tt_collective collective, double bytes, double enough, double *out)
+			      enum tt_collective collective, double bytes, double enough,
+			      double *out)
 {
 	const struct tt_work *work;
 
 	*out = 0;
 	if (group->size == 1)
 		return TUTTI_OK;
-	/* where all ranks combine at once, what is not copied once more has not been seen to be worth anything */
+	/* where all ranks combine at once, what is not copied once more has not been seen to be
+	 * worth anything */
 	const bool saves = collective == TT_REDUCE;
 	struct tt_cost cost = tt_algorithms[number]->cost(group, collective, bytes);
 	if (!saves)
@@ -131,7 +143,8 @@ static tutti_result_t seconds(struct tutti_comm *comm, const struct tt_group *gr
 	if (comm->crowd <= 1 || tt_algorithms[number]->shared || *out >= enough)
 		return TUTTI_OK;
 	const tutti_result_t result = tt_work_of(comm, number, collective, &work);
-	const double all = work ? work_seconds(comm, work, tt_algorithms[number]->pipelined, saves, bytes) : 0;
+	const double all =
+		work ? work_seconds(comm, work, tt_algorithms[number]->pipelined, saves, bytes) : 0;
 	*out = all > *out ? all + LESSER_SHARE * *out : *out + LESSER_SHARE * all;
 	return result;
 }
@@ -144,8 +157,8 @@ static bool needs_order(const struct tutti_comm *comm, const struct tt_call *cal
 	       (comm->settings.reproducible || (user >= 0 && !comm->user_ops[user].commutative));
 }
 
-/* Sums of 16- and 8-bit floats depend on how often they are rounded on the way. Averages of integers do not overflow only where
- * their sum need not be stored. */
+/* Sums of 16- and 8-bit floats depend on how often they are rounded on the way. Averages of
+ * integers do not overflow only where their sum need not be stored. */
 static bool needs_one_fold(const struct tutti_comm *comm, const struct tt_call *call)
 {
 	if (call->op == TUTTI_AVG && call->dtype <= TUTTI_UINT32)
@@ -155,11 +168,10 @@ static bool needs_one_fold(const struct tutti_comm *comm, const struct tt_call *
 }
 
 /* `shares`: the ranks can read each other's memory. */
-static bool can(const struct tutti_comm *comm, const struct tt_group *group, const struct tt_call *call,
-		const struct tt_algorithm *algorithm, bool shares)
+static bool can(const struct tutti_comm *comm, const struct tt_group *group,
+		const struct tt_call *call, const struct tt_algorithm *algorithm, bool shares)
 {
-	return tt_algorithm_can(algorithm, call->collective) &&
-	       (!algorithm->shared || shares) &&
+	return tt_algorithm_can(algorithm, call->collective) && (!algorithm->shared || shares) &&
 	       (algorithm->ordered || !needs_order(comm, call)) &&
 	       (algorithm->one_fold || !needs_one_fold(comm, call)) &&
 	       algorithm->fits(group, call->collective);
@@ -195,12 +207,14 @@ tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *g
 	for (int i = 0; tt_algorithms[i]; i++) {
 		if (!can(comm, group, call, tt_algorithms[i], board))
 			continue;
-		const tutti_result_t result = seconds(comm, group, i, call->collective, bytes, best_time, &time);
+		const tutti_result_t result =
+			seconds(comm, group, i, call->collective, bytes, best_time, &time);
 		if (result)
 			return result;
 		if (comm->rank == 0)
-			tt_log(DEBUG, PLAN, "%s of %.0f bytes by %s would take %.2f µs", tt_collective_name(call->collective),
-			       bytes, tt_algorithms[i]->name, time * 1e6);
+			tt_log(DEBUG, PLAN, "%s of %.0f bytes by %s would take %.2f µs",
+			       tt_collective_name(call->collective), bytes, tt_algorithms[i]->name,
+			       time * 1e6);
 		if (!*out || time < best_time) {
 			*out = tt_algorithms[i];
 			best_time = time;
@@ -211,12 +225,13 @@ tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *g
 	return TUTTI_OK;
 }
 
-/* Seconds on a GPU that ranks share or reach by NVLink: two kernels and a wait for all others, and a byte through its memory. Not fitted to
- * measurements yet. */
+/* Seconds on a GPU that ranks share or reach by NVLink: two kernels and a wait for all others,
+ * and a byte through its memory. Not fitted to measurements yet. */
 #define GPU_SYNC 6e-6
 #define GPU_BYTE 0.5e-12
 
-static double seconds_on_gpu(const struct tt_group *group, const struct tt_algorithm *algorithm, enum tt_collective collective, double bytes)
+static double seconds_on_gpu(const struct tt_group *group, const struct tt_algorithm *algorithm,
+			     enum tt_collective collective, double bytes)
 {
 	if (group->size == 1)
 		return 0;
@@ -225,7 +240,8 @@ static double seconds_on_gpu(const struct tt_group *group, const struct tt_algor
 	return cost.syncs * GPU_SYNC + cost.bytes[0] * GPU_BYTE;
 }
 
-void tt_tuner_choose_on_gpu(struct tutti_comm *comm, const struct tt_group *group, const struct tt_call *call, double bytes,
+void tt_tuner_choose_on_gpu(struct tutti_comm *comm, const struct tt_group *group,
+			    const struct tt_call *call, double bytes,
 			    const struct tt_algorithm **out)
 {
 	double best_time = HUGE_VAL;
@@ -237,7 +253,8 @@ void tt_tuner_choose_on_gpu(struct tutti_comm *comm, const struct tt_group *grou
 		if (!algorithm->shared || !can(comm, group, call, algorithm, true))
 			continue;
 		const bool forced = strcmp(algorithm->name, comm->settings.algorithm) == 0;
-		const double time = forced ? -1 : seconds_on_gpu(group, algorithm, call->collective, bytes);
+		const double time =
+			forced ? -1 : seconds_on_gpu(group, algorithm, call->collective, bytes);
 		if (time < best_time) {
 			*out = algorithm;
 			best_time = time;

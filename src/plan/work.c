@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the counting of what all ranks together do. Where ranks outnumber cores, the sum of everybody's work bounds an
- * operation, not its longest path: a tree of P ranks passes 2(P-1) messages, recursive doubling P log2 P. The schedules
- * themselves say how many. */
+/* Owns the counting of what all ranks together do. Where ranks outnumber cores, the sum of
+ * everybody's work bounds an operation, not its longest path: a tree of P ranks passes 2(P-1)
+ * messages, recursive doubling P log2 P. The schedules themselves say how many. */
 #include <stdlib.h>
 
 #include "log.h"
@@ -10,7 +10,9 @@
 #include "registry.h"
 
 #define ALL_COUNTED 64 /* so many ranks at most: more would cost more than they tell */
-#define SAMPLES	    16	/* of more ranks: the first, which is the root of trees and stars, and some that stand for the others */
+#define SAMPLES                                                                                    \
+	16 /* of more ranks: the first, which is the root of trees and stars, and some that stand
+	    * for the others */
 
 static bool is_receive(const struct tt_step *step)
 {
@@ -25,7 +27,8 @@ static bool receives(const struct tt_sched *sched, uint32_t round)
 	return false;
 }
 
-static tutti_result_t count_rank(const struct tutti_comm *comm, const struct tt_algorithm *algorithm,
+static tutti_result_t count_rank(const struct tutti_comm *comm,
+				 const struct tt_algorithm *algorithm,
 				 enum tt_collective collective, int rank, struct tt_work *work)
 {
 	const struct tt_group group = { rank, comm->size, 0, comm->host, comm->hosts };
@@ -42,7 +45,8 @@ static tutti_result_t count_rank(const struct tutti_comm *comm, const struct tt_
 	for (uint32_t i = 0; i < sched.nsteps && !result; i++) {
 		const struct tt_step *step = &sched.steps[i];
 
-		/* half at each end: ranks that stand for others differ less by that, as each of a tree's receives one message */
+		/* half at each end: ranks that stand for others differ less by that, as each of
+		 * a tree's receives one message */
 		if (step->kind == TT_STEP_SEND || is_receive(step)) {
 			work->messages[comm->host[rank] != comm->host[step->peer]] += 0.5;
 			work->bytes += 0.5 * step->n / parts;
@@ -64,7 +68,8 @@ static int counted_ranks(int size)
 	return size <= ALL_COUNTED ? size : SAMPLES;
 }
 
-/* The i-th of them. Apart by the golden section, so that no pattern of a schedule is met at one place only. */
+/* The i-th of them. Apart by the golden section, so that no pattern of a schedule is met at one
+ * place only. */
 static int counted_rank(int size, int i)
 {
 	if (size <= ALL_COUNTED || i == 0)
@@ -78,7 +83,8 @@ static void stand_for_all(struct tt_work *work, const struct tt_work *first, int
 	const double times = (double)(size - 1) / (counted_ranks(size) - 1);
 
 	for (int far = 0; far < 2; far++)
-		work->messages[far] = first->messages[far] + times * (work->messages[far] - first->messages[far]);
+		work->messages[far] =
+			first->messages[far] + times * (work->messages[far] - first->messages[far]);
 	work->waits = first->waits + times * (work->waits - first->waits);
 	work->bytes = first->bytes + times * (work->bytes - first->bytes);
 	work->reduced = first->reduced + times * (work->reduced - first->reduced);
@@ -98,8 +104,8 @@ tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collectiv
 		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory to compare algorithms");
 	struct tt_work *work = &comm->work[number * TT_COLLECTIVE_COUNT + (int)collective];
 	for (int i = 0; i < counted_ranks(comm->size) && !work->known; i++) {
-		const tutti_result_t result =
-			count_rank(comm, tt_algorithms[number], collective, counted_rank(comm->size, i), &counted);
+		const tutti_result_t result = count_rank(comm, tt_algorithms[number], collective,
+							 counted_rank(comm->size, i), &counted);
 
 		/* a rank that did not count would choose otherwise than the others */
 		if (result == TUTTI_ERR_NO_MEMORY)

@@ -154,7 +154,8 @@ static tutti_result_t torchrun_store(struct tt_launch *out)
 {
 	const char *host = variable("MASTER_ADDR"), *text = variable("MASTER_PORT");
 	const char *agent = variable("TORCHELASTIC_USE_AGENT_STORE");
-	const bool here = out->local_size == out->size; /* then a name that others know it by need not be known */
+	const bool here = out->local_size ==
+			  out->size; /* then a name that others know it by need not be known */
 	const bool taken = agent && (strcasecmp(agent, "true") == 0 || strcmp(agent, "1") == 0);
 	int port;
 
@@ -415,11 +416,13 @@ tutti_result_t tt_launch_joins(bool *out)
 
 	*out = text && strcmp(text, "1") == 0;
 	if (text && !*out && strcmp(text, "0") != 0)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_JOIN is \"%s\": expected 0 or 1", text);
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_JOIN is \"%s\": expected 0 or 1",
+			       text);
 	return TUTTI_OK;
 }
 
-/* Its TUTTI_RESTART is that of no other process of the job. That nobody hears it does no harm here. */
+/* Its TUTTI_RESTART is that of no other process of the job. That nobody hears it does no harm
+ * here. */
 void tt_launch_tell(tutti_store_t store, const char *state)
 {
 	const char *number = variable("TUTTI_RESTART");
@@ -429,7 +432,8 @@ void tt_launch_tell(tutti_store_t store, const char *state)
 		return;
 	snprintf(key, sizeof(key), "tutti-run/%s/%s", state, number);
 	if (tutti_store_set(store, key, "1", 1))
-		tt_log(DEBUG, COMM, "the launcher does not learn that this rank %s: %s", state, tt_thread_error());
+		tt_log(DEBUG, COMM, "the launcher does not learn that this rank %s: %s", state,
+		       tt_thread_error());
 }
 
 /* Only a store that somebody else serves: that of the launched ranks' first meeting may be gone. */
@@ -439,12 +443,14 @@ tutti_result_t tt_launch_meets(const char *call, struct tt_launch *out)
 
 	*out = (struct tt_launch){ .launcher = "none" };
 	if (!store)
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "%s: store is NULL and TUTTI_STORE is not set: set it to the address of a store that stays, as "
-			       "tutti-run does, or give one",
-			       call);
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"%s: store is NULL and TUTTI_STORE is not set: set it to the address of a store that stays, as "
+			"tutti-run does, or give one",
+			call);
 	if (strlen(store) >= sizeof(out->store))
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_STORE has %zu bytes: expected at most %zu", strlen(store),
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "TUTTI_STORE has %zu bytes: expected at most %zu", strlen(store),
 			       sizeof(out->store) - 1);
 	memcpy(out->store, store, strlen(store) + 1);
 	tutti_job(out);

@@ -22,42 +22,50 @@ void tt_record_prove(const struct tt_record_from *from, const uint8_t *bytes, si
 	tt_key_prove(from->key, "tutti record", parts, 4, proof);
 }
 
-static tutti_result_t check_proof(const struct tt_record_from *from, const uint8_t *bytes, size_t length, int reader,
-				  const struct tt_record *record)
+static tutti_result_t check_proof(const struct tt_record_from *from, const uint8_t *bytes,
+				  size_t length, int reader, const struct tt_record *record)
 {
 	const bool keyed = tt_key_is_set(from->key);
 	uint8_t expected[TT_PROOF_BYTES];
 
 	if (keyed != (record->keyed != 0))
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "rank %d has no key, and rank %d has one: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
-			       keyed ? from->rank : reader, keyed ? reader : from->rank);
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"rank %d has no key, and rank %d has one: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+			keyed ? from->rank : reader, keyed ? reader : from->rank);
 	tt_record_prove(from, bytes, length, expected);
 	if (tt_proof_equal(expected, record->proof))
 		return TUTTI_OK;
-	return tt_fail(TUTTI_ERR_INVALID, COMM,
-		       "ranks %d and %d have different keys: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
-		       from->rank < reader ? from->rank : reader, from->rank < reader ? reader : from->rank);
+	return tt_fail(
+		TUTTI_ERR_INVALID, COMM,
+		"ranks %d and %d have different keys: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+		from->rank < reader ? from->rank : reader,
+		from->rank < reader ? reader : from->rank);
 }
 
-tutti_result_t tt_record_read(const struct tt_record_from *from, const uint8_t *bytes, size_t length, int reader,
-			      struct tt_record *out)
+tutti_result_t tt_record_read(const struct tt_record_from *from, const uint8_t *bytes,
+			      size_t length, int reader, struct tt_record *out)
 {
 	if (length == 0)
-		return tt_fail(TUTTI_ERR_PEER_LOST, COMM, "rank %d could not join; its own error says why", from->rank);
+		return tt_fail(TUTTI_ERR_PEER_LOST, COMM,
+			       "rank %d could not join; its own error says why", from->rank);
 	if (length >= sizeof(*out))
 		memcpy(out, bytes, sizeof(*out));
 	if (length < sizeof(*out) || out->version != TT_RECORD_VERSION)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
-			       "rank %d runs another version of tutti: all ranks must use the same one", from->rank);
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, COMM,
+			"rank %d runs another version of tutti: all ranks must use the same one",
+			from->rank);
 	out->host_id[sizeof(out->host_id) - 1] = '\0';
 	const tutti_result_t result = check_proof(from, bytes, length, reader, out);
 	if (result == TUTTI_OK && out->failure)
-		return tt_fail(TUTTI_ERR_PEER_LOST, COMM, "rank %d could not join: %.*s", from->rank, (int)(length - sizeof(*out)),
+		return tt_fail(TUTTI_ERR_PEER_LOST, COMM, "rank %d could not join: %.*s",
+			       from->rank, (int)(length - sizeof(*out)),
 			       (const char *)bytes + sizeof(*out));
 	if (result == TUTTI_OK && from->rank == 0 && !tt_model_is_sane(&out->model))
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "rank 0 sent figures of its machine that no machine has: TUTTI_MODEL=builtin there does without them");
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"rank 0 sent figures of its machine that no machine has: TUTTI_MODEL=builtin there does without them");
 	return result;
 }
 
@@ -68,14 +76,15 @@ static bool next_entry(const uint8_t **at, const uint8_t *end, struct tt_record_
 		return false;
 	memcpy(entry, *at, sizeof(*entry));
 	*at += sizeof(*entry);
-	if (entry->length > TT_ADDRESS_MAX || entry->note > TT_RECORD_NOTE_MAX || (size_t)(end - *at) < entry->length + entry->note)
+	if (entry->length > TT_ADDRESS_MAX || entry->note > TT_RECORD_NOTE_MAX ||
+	    (size_t)(end - *at) < entry->length + entry->note)
 		return false;
 	*at += entry->length + entry->note;
 	return true;
 }
 
-const uint8_t *tt_record_find(const struct tt_record *record, const uint8_t *bytes, size_t length, const char *transport,
-			      struct tt_record_entry *entry)
+const uint8_t *tt_record_find(const struct tt_record *record, const uint8_t *bytes, size_t length,
+			      const char *transport, struct tt_record_entry *entry)
 {
 	const uint8_t *at = bytes + sizeof(*record), *end = bytes + length;
 
@@ -118,8 +127,8 @@ void tt_record_host(const uint8_t *bytes, size_t length, char host_id[64])
 	host_id[sizeof(record.host_id) - 1] = 0;
 }
 
-void tt_record_find_address(const struct tt_record *record, const uint8_t *bytes, size_t length, const char *transport,
-			    struct tt_peer *peer)
+void tt_record_find_address(const struct tt_record *record, const uint8_t *bytes, size_t length,
+			    const char *transport, struct tt_peer *peer)
 {
 	struct tt_record_entry entry;
 	const uint8_t *address = tt_record_find(record, bytes, length, transport, &entry);

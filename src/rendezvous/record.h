@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a rank says of itself to those that it meets, its addresses behind it. Same build on all ranks, so plain bytes; the
- * version refuses others. */
+/* What a rank says of itself to those that it meets, its addresses behind it. Same build on all
+ * ranks, so plain bytes; the version refuses others. */
 #ifndef TT_RECORD_H
 #define TT_RECORD_H
 
@@ -20,12 +20,14 @@ struct tt_record {
 	struct tt_machine machine; /* where `pid` names it */
 	char host_id[64];
 	uint64_t cpus[TT_RECORD_CPU_WORDS]; /* where the rank may run */
-	uint32_t quota;		  /* cores' worth of time that its control group allows; 0: no limit */
+	uint32_t quota;	       /* cores' worth of time that its control group allows; 0: no limit */
 	struct tt_model model; /* of rank 0: all must choose by the same figures */
 	uint32_t entries;
-	int32_t failure; /* a tutti_result_t: the rank cannot join, and behind the record stands why; 0: there are entries */
+	int32_t failure; /* a tutti_result_t: the rank cannot join, and behind the record stands
+			  * why; 0: there are entries */
 	uint32_t keyed;
-	uint8_t proof[TT_PROOF_BYTES]; /* of the whole record with its addresses, these bytes left out */
+	uint8_t proof[TT_PROOF_BYTES]; /* of the whole record with its addresses, these bytes
+					* left out */
 };
 
 /* Of a transport; its address follows, and then the note. */
@@ -46,19 +48,20 @@ struct tt_record_from {
 /* Only those that have the key can have written it, for this rank of this communicator. */
 void tt_record_prove(const struct tt_record_from *from, const uint8_t *bytes, size_t length,
 		     uint8_t proof[TT_PROOF_BYTES]);
-/* What came from another rank; `reader` is this one, for sentences. On success the proof is good, the text ends, and rank 0's
- * figures are such as can be computed with. */
-tutti_result_t tt_record_read(const struct tt_record_from *from, const uint8_t *bytes, size_t length, int reader,
-			      struct tt_record *out);
-/* What the rank gave for a transport; NULL: nothing. The address is behind the entry, then the note. */
-const uint8_t *tt_record_find(const struct tt_record *record, const uint8_t *bytes, size_t length, const char *transport,
-			      struct tt_record_entry *entry);
+/* What came from another rank; `reader` is this one, for sentences. On success the proof is
+ * good, the text ends, and rank 0's figures are such as can be computed with. */
+tutti_result_t tt_record_read(const struct tt_record_from *from, const uint8_t *bytes,
+			      size_t length, int reader, struct tt_record *out);
+/* What the rank gave for a transport; NULL: nothing. The address is behind the entry, then the
+ * note. */
+const uint8_t *tt_record_find(const struct tt_record *record, const uint8_t *bytes, size_t length,
+			      const char *transport, struct tt_record_entry *entry);
 /* Does the rank wait for a way by which other machines can reach it? Believes the bytes. */
 bool tt_record_is_coming(const uint8_t *bytes, size_t length);
 /* A rank's host id, of bytes that are not checked yet; "" if they are none. */
 void tt_record_host(const uint8_t *bytes, size_t length, char host_id[64]);
 /* Fills in the address that the rank gave for a transport; length 0 if it has none. */
-void tt_record_find_address(const struct tt_record *record, const uint8_t *bytes, size_t length, const char *transport,
-			    struct tt_peer *peer);
+void tt_record_find_address(const struct tt_record *record, const uint8_t *bytes, size_t length,
+			    const char *transport, struct tt_peer *peer);
 
 #endif

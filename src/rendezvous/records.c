@@ -10,8 +10,9 @@
 
 #define STORE_VALUE_MAX (1u << 20)
 
-/* Records on their way: each with its length in front, in rank order from `first` on, wrapping round. There is room for
- * all of them from the beginning: a rank that fails half-way leaves others waiting for what it knows. */
+/* Records on their way: each with its length in front, in rank order from `first` on, wrapping
+ * round. There is room for all of them from the beginning: a rank that fails half-way leaves
+ * others waiting for what it knows. */
 struct bundle {
 	uint8_t *bytes;
 	size_t used;
@@ -31,7 +32,8 @@ static void append_record(struct bundle *bundle, const void *record, size_t leng
 	append(bundle, record, length);
 }
 
-/* The end of the first `records` of `bytes`, or 0 if they are not what a rank of this version sends. */
+/* The end of the first `records` of `bytes`, or 0 if they are not what a rank of this version
+ * sends. */
 static size_t end_of_records(const uint8_t *bytes, size_t length, int records)
 {
 	size_t at = 0;
@@ -50,9 +52,10 @@ static size_t end_of_records(const uint8_t *bytes, size_t length, int records)
 	return at;
 }
 
-/* One step: give what is known so far to rank - distance, take from rank + distance what it knows. */
-static tutti_result_t step(tutti_store_t store, const struct tt_rendezvous *meeting, int distance, int wanted,
-			   struct bundle *known, uint64_t deadline, uint8_t *room)
+/* One step: give what is known so far to rank - distance, take from rank + distance what it
+ * knows. */
+static tutti_result_t step(tutti_store_t store, const struct tt_rendezvous *meeting, int distance,
+			   int wanted, struct bundle *known, uint64_t deadline, uint8_t *room)
 {
 	const int from = (meeting->rank + distance) % meeting->size;
 	size_t length = STORE_VALUE_MAX;
@@ -68,9 +71,10 @@ static tutti_result_t step(tutti_store_t store, const struct tt_rendezvous *meet
 		return result;
 	const size_t end = end_of_records(room, length, wanted);
 	if (end == 0)
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "rank %d left %zu bytes under %s that are no records of this version of tutti",
-			       from, length, key);
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"rank %d left %zu bytes under %s that are no records of this version of tutti",
+			from, length, key);
 	append(known, room, end);
 	return TUTTI_OK;
 }
@@ -97,19 +101,21 @@ static tutti_result_t make_records(int size, size_t bytes, struct tt_records *ou
 	out->bytes = malloc(bytes);
 	out->offset = calloc((size_t)size, sizeof(*out->offset));
 	out->length = calloc((size_t)size, sizeof(*out->length));
-	return out->bytes && out->offset && out->length ?
-		       TUTTI_OK :
-		       tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %zu bytes of addresses", bytes);
+	return out->bytes && out->offset && out->length
+		       ? TUTTI_OK
+		       : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %zu bytes of addresses",
+				 bytes);
 }
 
-tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezvous *meeting, const void *mine,
-				    size_t length, uint64_t deadline, struct tt_records *out)
+tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezvous *meeting,
+				    const void *mine, size_t length, uint64_t deadline,
+				    struct tt_records *out)
 {
 	const int size = meeting->size;
 	const size_t most = (size_t)size * (sizeof(uint32_t) + TT_RECORD_MAX);
 	uint8_t *room = malloc(STORE_VALUE_MAX);
-	tutti_result_t result = room ? make_records(size, most, out) :
-				       tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to meet");
+	tutti_result_t result = room ? make_records(size, most, out)
+				     : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to meet");
 	struct bundle known = { .bytes = out->bytes };
 
 	if (!result)
@@ -139,13 +145,15 @@ size_t tt_records_pack(const struct tt_records *records, int count, void *out)
 	return bundle.used;
 }
 
-tutti_result_t tt_records_unpack(const void *bytes, size_t length, int count, struct tt_records *out)
+tutti_result_t tt_records_unpack(const void *bytes, size_t length, int count,
+				 struct tt_records *out)
 {
 	struct bundle bundle;
 
 	if (length == 0 || end_of_records(bytes, length, count) != length)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "%zu bytes are no records of %d ranks of this version of tutti", length,
-			       count);
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "%zu bytes are no records of %d ranks of this version of tutti",
+			       length, count);
 	const tutti_result_t result = make_records(count, length, out);
 	if (result)
 		return result;
@@ -155,16 +163,19 @@ tutti_result_t tt_records_unpack(const void *bytes, size_t length, int count, st
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_records_arrange(struct tt_records *records, int size, int rank, size_t mine, size_t *bytes)
+tutti_result_t tt_records_arrange(struct tt_records *records, int size, int rank, size_t mine,
+				  size_t *bytes)
 {
 	size_t at = 0;
 
 	for (int i = 0; i < size; i++) {
-		if (records->length[i] > TT_EXCHANGED_MAX || (i == rank && records->length[i] != mine))
-			return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
-				       "%zu bytes are to come from rank %d, expected %d at most: another version of tutti runs there: "
-				       "all ranks must use the same one",
-				       records->length[i], i, TT_EXCHANGED_MAX);
+		if (records->length[i] > TT_EXCHANGED_MAX ||
+		    (i == rank && records->length[i] != mine))
+			return tt_fail(
+				TUTTI_ERR_UNSUPPORTED, COMM,
+				"%zu bytes are to come from rank %d, expected %d at most: another version of tutti runs there: "
+				"all ranks must use the same one",
+				records->length[i], i, TT_EXCHANGED_MAX);
 		records->offset[i] = at;
 		at += records->length[i];
 	}

@@ -12,10 +12,12 @@
 #include "rendezvous.h"
 #include "transport.h"
 
-#define KEY_MAX	  160
-#define LOOK_NS	  200000000ull /* at who has come, once the deadline has passed */
-#define LATE_NS	  1000000000ull /* for those to come who are to be told that the meeting has failed */
-#define NAMED_MAX 16	       /* ranks in a sentence */
+#define KEY_MAX 160
+#define LOOK_NS 200000000ull /* at who has come, once the deadline has passed */
+#define LATE_NS                                                                                    \
+	1000000000ull /* for those to come who are to be told that the meeting has
+		       * failed */
+#define NAMED_MAX 16  /* ranks in a sentence */
 
 static tutti_result_t fail_foreign(const char *key, size_t length, size_t expected)
 {
@@ -31,8 +33,10 @@ static void begun_key(const char *group, int rank, char key[KEY_MAX])
 	snprintf(key, KEY_MAX, "%s/begun/%d", group, rank);
 }
 
-/* How many meetings of its group the rank has begun. TUTTI_IN_PROGRESS: it has not come to any within `timeout_ns`. */
-static tutti_result_t get_begun(tutti_store_t store, const char *group, int rank, uint64_t timeout_ns, uint32_t *number)
+/* How many meetings of its group the rank has begun. TUTTI_IN_PROGRESS: it has not come to any
+ * within `timeout_ns`. */
+static tutti_result_t get_begun(tutti_store_t store, const char *group, int rank,
+				uint64_t timeout_ns, uint32_t *number)
 {
 	size_t length = sizeof(*number);
 	char key[KEY_MAX];
@@ -45,7 +49,8 @@ static tutti_result_t get_begun(tutti_store_t store, const char *group, int rank
 }
 
 /* The same now; none is no failure. */
-static tutti_result_t meetings_of(tutti_store_t store, const char *group, int rank, uint32_t *number)
+static tutti_result_t meetings_of(tutti_store_t store, const char *group, int rank,
+				  uint32_t *number)
 {
 	const tutti_result_t result = get_begun(store, group, rank, 0, number);
 
@@ -77,10 +82,12 @@ static void attend(tutti_store_t store, const struct tt_rendezvous *meeting)
 
 	gethostname(name, sizeof(name) - 1);
 	snprintf(who, sizeof(who), "pid %d on %s", (int)getpid(), name);
-	snprintf(lost, sizeof(lost),
-		 "rank %d (%s) died or lost its connection to the store while the %d ranks met; its own output may say why",
-		 meeting->rank, who, meeting->size);
-	store->ops->attend(store, &(struct tt_attendance){ meeting->prefix, meeting->rank, who, TUTTI_ERR_PEER_LOST, lost });
+	snprintf(
+		lost, sizeof(lost),
+		"rank %d (%s) died or lost its connection to the store while the %d ranks met; its own output may say why",
+		meeting->rank, who, meeting->size);
+	store->ops->attend(store, &(struct tt_attendance){ meeting->prefix, meeting->rank, who,
+							   TUTTI_ERR_PEER_LOST, lost });
 }
 
 static tutti_result_t count_meeting(tutti_store_t store, struct tt_rendezvous *meeting)
@@ -140,8 +147,9 @@ static void find_missing(tutti_store_t store, const struct tt_rendezvous *meetin
 	out->all = rank == meeting->size;
 }
 
-/* Who holds all others up: those who have not made the first step that anybody has not, for which they have had all they
- * need. Gives that step; `out` is empty if all have made all that can be seen. */
+/* Who holds all others up: those who have not made the first step that anybody has not, for
+ * which they have had all they need. Gives that step; `out` is empty if all have made all that
+ * can be seen. */
 static int find_late(tutti_store_t store, const struct tt_rendezvous *meeting, struct named *out)
 {
 	const uint64_t enough = tt_now() + LOOK_NS;
@@ -189,10 +197,11 @@ static tutti_result_t fail_late(tutti_store_t store, const struct tt_rendezvous 
 			       "deadline: was every rank started, with the same store?%s",
 			       s, late.text, least, have, meeting->size, meeting->rank, why);
 	}
-	return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
-		       "rank%s %s%s came to the meeting of %d ranks, but %s not gone on with it by rank "
-		       "%d's deadline: died or stopped?",
-		       s, late.text, least, meeting->size, have, meeting->rank);
+	return tt_fail(
+		TUTTI_ERR_TIMEOUT, COMM,
+		"rank%s %s%s came to the meeting of %d ranks, but %s not gone on with it by rank "
+		"%d's deadline: died or stopped?",
+		s, late.text, least, meeting->size, have, meeting->rank);
 }
 
 tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *meeting, int from,
@@ -218,15 +227,18 @@ tutti_result_t tt_rendezvous_look(tutti_store_t store)
 	return store->ops->look(store);
 }
 
-static void tell(tutti_store_t store, struct tt_rendezvous *meeting, tutti_result_t result, const char *sentence)
+static void tell(tutti_store_t store, struct tt_rendezvous *meeting, tutti_result_t result,
+		 const char *sentence)
 {
 	if (find_meeting(store, meeting) == TUTTI_OK)
 		store->ops->end(store, meeting->prefix, result, sentence);
 }
 
-tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *meeting, tutti_result_t result)
+tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *meeting,
+				     tutti_result_t result)
 {
-	const bool about_others = result == TUTTI_ERR_TIMEOUT || result == TUTTI_ERR_PEER_LOST || meeting->unfit;
+	const bool about_others =
+		result == TUTTI_ERR_TIMEOUT || result == TUTTI_ERR_PEER_LOST || meeting->unfit;
 	char own[TT_ERROR_MAX], told[TT_ERROR_MAX + 40];
 	tutti_result_t first;
 
@@ -292,7 +304,8 @@ static tutti_result_t get_id(tutti_store_t store, struct tt_rendezvous *meeting,
 {
 	struct terms terms;
 	size_t length = sizeof(terms);
-	const tutti_result_t result = tt_rendezvous_get(store, meeting, 0, key, &terms, &length, deadline);
+	const tutti_result_t result =
+		tt_rendezvous_get(store, meeting, 0, key, &terms, &length, deadline);
 
 	if (result)
 		return result;
@@ -302,10 +315,11 @@ static tutti_result_t get_id(tutti_store_t store, struct tt_rendezvous *meeting,
 	if (terms.size == (uint64_t)meeting->size)
 		return TUTTI_OK;
 	meeting->unfit = true;
-	return tt_fail(TUTTI_ERR_INVALID, COMM,
-		       "rank %d was told that there are %d ranks, and rank 0 that there are %llu: give all ranks the same number "
-		       "(TUTTI_SIZE, the launcher's, or the size of tutti_comm_create)",
-		       meeting->rank, meeting->size, (unsigned long long)terms.size);
+	return tt_fail(
+		TUTTI_ERR_INVALID, COMM,
+		"rank %d was told that there are %d ranks, and rank 0 that there are %llu: give all ranks the same number "
+		"(TUTTI_SIZE, the launcher's, or the size of tutti_comm_create)",
+		meeting->rank, meeting->size, (unsigned long long)terms.size);
 }
 
 tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, int size,
@@ -325,15 +339,18 @@ tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, i
 /* A rank may be here while rank 0 has yet to close its store of the meeting before, which has the
  * same address: the rank then loses that store's host before it learns the id, and must look for
  * the new one. A host that had answered and did not say that it closes has died. */
-static bool may_come_again(const struct tt_launch *launch, tutti_store_t store, tutti_result_t result)
+static bool may_come_again(const struct tt_launch *launch, tutti_store_t store,
+			   tutti_result_t result)
 {
-	return !launch->serve && result == TUTTI_ERR_PEER_LOST && (store->closed || !store->answered);
+	return !launch->serve && result == TUTTI_ERR_PEER_LOST &&
+	       (store->closed || !store->answered);
 }
 
-/* The store's address is taken. If it is another process's that is rank 0 of this job, too, its store finds that out when this
- * one attends as well, and tells all; the sentence is then that, and otherwise stays. */
-static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct tt_key *key, const char *group,
-				    tutti_result_t result)
+/* The store's address is taken. If it is another process's that is rank 0 of this job, too, its
+ * store finds that out when this one attends as well, and tells all; the sentence is then that,
+ * and otherwise stays. */
+static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct tt_key *key,
+				    const char *group, tutti_result_t result)
 {
 	struct tt_rendezvous meeting = { .rank = launch->rank, .size = launch->size };
 	char own[TT_ERROR_MAX], id[KEY_MAX];
@@ -342,13 +359,15 @@ static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct
 
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	snprintf(meeting.group, sizeof(meeting.group), "%s", group);
-	tutti_result_t told = tt_store_open(launch->store, key, launch->rank, false, LATE_NS, &store);
+	tutti_result_t told =
+		tt_store_open(launch->store, key, launch->rank, false, LATE_NS, &store);
 	if (!told) {
 		told = find_meeting(store, &meeting);
 		if (!told) {
 			attend(store, &meeting);
 			snprintf(id, sizeof(id), "%s/id", meeting.prefix);
-			store->ops->get(store, id, NULL, &none, LATE_NS); /* rank 0 sets it when it attends */
+			store->ops->get(store, id, NULL, &none,
+					LATE_NS); /* rank 0 sets it when it attends */
 			told = store->ops->look(store);
 			tt_rendezvous_leave(store);
 		}

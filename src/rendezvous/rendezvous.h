@@ -31,13 +31,15 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const stru
 				      uint64_t deadline, tutti_store_t *store,
 				      struct tt_rendezvous *out);
 
-/* What `rank` sets in the meeting's step `step`, which is 1, 2, 4 … below the number of ranks: every rank sets its key of a
- * step before it waits for another's, and needs the steps before for it. */
+/* What `rank` sets in the meeting's step `step`, which is 1, 2, 4 … below the number of ranks:
+ * every rank sets its key of a step before it waits for another's, and needs the steps before
+ * for it. */
 #define TT_STEP_KEY_MAX 192
 void tt_rendezvous_step_key(const struct tt_rendezvous *meeting, int step, int rank, char *key,
 			    size_t size);
 
-/* All have come, as this rank knows: who has one of their numbers from now on comes to the next meeting. */
+/* All have come, as this rank knows: who has one of their numbers from now on comes to the next
+ * meeting. */
 tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous *meeting);
 
 /* Wait for a key of the meeting that rank `from` sets. TUTTI_ERR_TIMEOUT names those who have not
@@ -45,21 +47,23 @@ tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous
 tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *meeting, int from,
 				 const char *key, void *value, size_t *length, uint64_t deadline);
 
-/* Has somebody given the meeting up, or been lost on the way, as far as is known here? Never waits. TUTTI_OK: no; otherwise
- * what all are told. */
+/* Has somebody given the meeting up, or been lost on the way, as far as is known here? Never
+ * waits. TUTTI_OK: no; otherwise what all are told. */
 tutti_result_t tt_rendezvous_look(tutti_store_t store);
 
-/* This rank will not make it to the meeting's end, for `result` and the thread's sentence: those who wait for it are told.
- * Gives what to return: of what happened to others, or is about a deadline, all return what was said first. */
-tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *meeting, tutti_result_t result);
+/* This rank will not make it to the meeting's end, for `result` and the thread's sentence: those
+ * who wait for it are told. Gives what to return: of what happened to others, or is about a
+ * deadline, all return what was said first. */
+tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *meeting,
+				     tutti_result_t result);
 
-/* This rank is done with the meeting, one way or the other: that it ends is nothing to the others any more, or seen in other
- * ways. */
+/* This rank is done with the meeting, one way or the other: that it ends is nothing to the
+ * others any more, or seen in other ways. */
 void tt_rendezvous_leave(tutti_store_t store);
 
-/* Close the store of a launched meeting that has ended with `result`; NULL is fine. If it failed, who hosts the store goes on
- * serving it until all have come, a second at most: those who come late are told at once, and do not look for a store that is
- * gone until their deadline. */
+/* Close the store of a launched meeting that has ended with `result`; NULL is fine. If it
+ * failed, who hosts the store goes on serving it until all have come, a second at most: those
+ * who come late are told at once, and do not look for a store that is gone until their deadline. */
 void tt_rendezvous_close(tutti_store_t store, const struct tt_rendezvous *meeting,
 			 tutti_result_t result);
 

@@ -24,7 +24,8 @@ bool tt_report_read(const void *bytes, size_t length, struct tt_report *out)
 	if (length < TT_REPORT_HEAD || length > sizeof(*out))
 		return false;
 	memcpy(out, bytes, length);
-	return out->length == length - TT_REPORT_HEAD && (out->result == TUTTI_OK || tt_failure_is_known(out->result));
+	return out->length == length - TT_REPORT_HEAD &&
+	       (out->result == TUTTI_OK || tt_failure_is_known(out->result));
 }
 
 tutti_result_t tt_report_judge(const void *bytes, size_t length, int rank, const char *call)
@@ -33,16 +34,19 @@ tutti_result_t tt_report_judge(const void *bytes, size_t length, int rank, const
 	char before[96];
 
 	if (!tt_report_read(bytes, length, &report))
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
-			       "rank %d runs another version of tutti: all ranks must use the same one", rank);
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, COMM,
+			"rank %d runs another version of tutti: all ranks must use the same one",
+			rank);
 	if (!report.result)
 		return TUTTI_OK;
 	snprintf(before, sizeof(before), "%s: rank %d could not join: ", call, rank);
-	return tt_fail_reported(COMM, before, report.result, (const char *)report.bytes, report.length);
+	return tt_fail_reported(COMM, before, report.result, (const char *)report.bytes,
+				report.length);
 }
 
-/* The first that failed for a reason of its own, as the others found no more than that it had; else the first that failed at
- * all; else 0. */
+/* The first that failed for a reason of its own, as the others found no more than that it had;
+ * else the first that failed at all; else 0. */
 static int first_to_fail(const struct tt_records *reports, int size)
 {
 	int first = -1;
@@ -50,9 +54,11 @@ static int first_to_fail(const struct tt_records *reports, int size)
 	for (int rank = 0; rank < size; rank++) {
 		struct tt_report report;
 
-		if (!tt_report_read(reports->bytes + reports->offset[rank], reports->length[rank], &report))
+		if (!tt_report_read(reports->bytes + reports->offset[rank], reports->length[rank],
+				    &report))
 			return rank;
-		if (report.result && report.result != TUTTI_ERR_PEER_LOST && report.result != TUTTI_ERR_TIMEOUT)
+		if (report.result && report.result != TUTTI_ERR_PEER_LOST &&
+		    report.result != TUTTI_ERR_TIMEOUT)
 			return rank;
 		if (report.result && first < 0)
 			first = rank;
@@ -64,5 +70,6 @@ tutti_result_t tt_reports_judge(const struct tt_records *reports, int size, cons
 {
 	const int rank = first_to_fail(reports, size);
 
-	return tt_report_judge(reports->bytes + reports->offset[rank], reports->length[rank], rank, call);
+	return tt_report_judge(reports->bytes + reports->offset[rank], reports->length[rank], rank,
+			       call);
 }

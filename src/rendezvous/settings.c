@@ -17,10 +17,10 @@
 #include "registry.h"
 #include "variables.h"
 
-#define DEFAULT_TIMEOUT_S 300.0
-#define LONGEST_TIMEOUT_S 1e9
-#define DEFAULT_SILENCE_S 5.0
-#define LONGEST_SILENCE_S 3600.0
+#define DEFAULT_TIMEOUT_S    300.0
+#define LONGEST_TIMEOUT_S    1e9
+#define DEFAULT_SILENCE_S    5.0
+#define LONGEST_SILENCE_S    3600.0
 #define DEFAULT_ENGINE_BYTES ((size_t)1 << 20) /* a guess, not measured yet */
 
 static const char *environment(const char *name)
@@ -46,14 +46,16 @@ static tutti_result_t read_timeout(double configured, uint64_t *ns)
 	}
 	const bool sound = seconds > 0 && seconds <= LONGEST_TIMEOUT_S; /* not so for a NaN */
 	if (!sound && configured != 0)
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "timeout_s of the config is %g: expected seconds, more than 0 and at most 1e9, or 0 "
-			       "for the default",
-			       configured);
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"timeout_s of the config is %g: expected seconds, more than 0 and at most 1e9, or 0 "
+			"for the default",
+			configured);
 	if (!sound)
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "TUTTI_TIMEOUT is \"%s\": expected seconds, more than 0 and at most 1e9, for example 30",
-			       text);
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"TUTTI_TIMEOUT is \"%s\": expected seconds, more than 0 and at most 1e9, for example 30",
+			text);
 	*ns = (uint64_t)(seconds * 1e9);
 	return TUTTI_OK;
 }
@@ -69,15 +71,16 @@ static tutti_result_t read_silence(double *seconds)
 	*seconds = strtod(text, &end);
 	if (!*end && *seconds >= 1 && *seconds <= LONGEST_SILENCE_S) /* not so for a NaN */
 		return TUTTI_OK;
-	return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_SILENCE is \"%s\": expected seconds, 1 to %g, for example 5", text,
+	return tt_fail(TUTTI_ERR_INVALID, COMM,
+		       "TUTTI_SILENCE is \"%s\": expected seconds, 1 to %g, for example 5", text,
 		       LONGEST_SILENCE_S);
 }
 
 static tutti_result_t copy(const char *what, const char *value, char *out, size_t size)
 {
 	if (value && strlen(value) >= size)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "%s has %zu bytes, expected at most %zu", what,
-			       strlen(value), size - 1);
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "%s has %zu bytes, expected at most %zu",
+			       what, strlen(value), size - 1);
 	snprintf(out, size, "%s", value ? value : "");
 	return TUTTI_OK;
 }
@@ -107,8 +110,8 @@ static tutti_result_t check_transports(const char *list)
 	char known[64] = "";
 
 	for (int i = 0; tt_transports[i]; i++)
-		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "",
-			 tt_transports[i]->name);
+		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
+			 i ? ", " : "", tt_transports[i]->name);
 	for (const char *part = list; *part;) {
 		char name[64];
 		const size_t length = strcspn(part, ",");
@@ -141,8 +144,8 @@ static tutti_result_t check_algorithm(const char *name)
 	if (!*name || tt_algorithm_by_name(name))
 		return TUTTI_OK;
 	for (int i = 0; tt_algorithms[i]; i++) {
-		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "",
-			 tt_algorithms[i]->name);
+		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
+			 i ? ", " : "", tt_algorithms[i]->name);
 		tt_nearest_offer(&nearest, tt_algorithms[i]->name);
 	}
 	return tt_fail(TUTTI_ERR_INVALID, COMM,
@@ -156,7 +159,8 @@ static tutti_result_t read_flag(const char *name, bool *out)
 
 	*out = text && strcmp(text, "0") != 0;
 	if (text && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "%s is \"%s\": expected 0 or 1", name, text);
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "%s is \"%s\": expected 0 or 1", name,
+			       text);
 	return TUTTI_OK;
 }
 
@@ -184,7 +188,8 @@ static tutti_result_t read_bytes(const char *name, size_t least, size_t otherwis
 	errno = 0;
 	const unsigned long long value = strtoull(text, &end, 10);
 	if (errno || *end || *text == '-' || value < least || value > 1u << 30)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "%s is \"%s\": expected bytes, %zu to %u", name, text, least, 1u << 30);
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "%s is \"%s\": expected bytes, %zu to %u",
+			       name, text, least, 1u << 30);
 	*bytes = (size_t)value;
 	return TUTTI_OK;
 }
@@ -210,36 +215,41 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 	if (!config)
 		config = &defaults;
 	if (config->size != sizeof(*config))
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "the config's size is %zu, expected sizeof(tutti_config_t), %zu: start from "
-			       "TUTTI_CONFIG_INIT",
-			       config->size, sizeof(*config));
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"the config's size is %zu, expected sizeof(tutti_config_t), %zu: start from "
+			"TUTTI_CONFIG_INIT",
+			config->size, sizeof(*config));
 	memset(out, 0, sizeof(*out));
 	result = read_timeout(config->timeout_s, &out->timeout_ns);
 	if (!result)
 		result = read_silence(&out->silence_s);
 	if (!result)
-		result = copy("TUTTI_TRANSPORT", config->transports ? config->transports :
-								      environment("TUTTI_TRANSPORT"),
+		result = copy("TUTTI_TRANSPORT",
+			      config->transports ? config->transports
+						 : environment("TUTTI_TRANSPORT"),
 			      out->transports, sizeof(out->transports));
 	if (!result)
 		result = check_transports(out->transports);
 	if (!result)
-		result = copy("TUTTI_ALGORITHM",
-			      config->algorithm ? config->algorithm : environment("TUTTI_ALGORITHM"),
-			      out->algorithm, sizeof(out->algorithm));
+		result =
+			copy("TUTTI_ALGORITHM",
+			     config->algorithm ? config->algorithm : environment("TUTTI_ALGORITHM"),
+			     out->algorithm, sizeof(out->algorithm));
 	if (!result)
 		result = check_algorithm(out->algorithm);
 	if (!result)
 		result = read_bytes("TUTTI_SEGMENT", 64, 0, &out->segment_bytes);
 	if (!result)
-		result = read_bytes("TUTTI_CUDA_ENGINES", 0, DEFAULT_ENGINE_BYTES, &out->engine_bytes);
+		result = read_bytes("TUTTI_CUDA_ENGINES", 0, DEFAULT_ENGINE_BYTES,
+				    &out->engine_bytes);
 	if (!result)
 		result = read_reproducible(config->reproducible, &out->reproducible);
 	if (!result)
 		result = tt_key_read(config->key, config->encrypt, &out->key);
 	if (!result)
-		result = copy("TUTTI_TRACE", environment("TUTTI_TRACE"), out->trace, sizeof(out->trace));
+		result = copy("TUTTI_TRACE", environment("TUTTI_TRACE"), out->trace,
+			      sizeof(out->trace));
 	if (environment("TUTTI_JOB")) /* a longer one is still a name */
 		snprintf(out->job, sizeof(out->job), "%s", environment("TUTTI_JOB"));
 	host_id = config->host_id ? config->host_id : environment("TUTTI_HOST_ID");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The names of all environment variables TUTTI_… that the library and its programs read.
- * docs/reference/environment.md describes them; a test compares the two lists. Part of the library and of the
- * programs. */
+ * docs/reference/environment.md describes them; a test compares the two lists. Part of the
+ * library and of the programs. */
 #ifndef TT_VARIABLES_H
 #define TT_VARIABLES_H
 

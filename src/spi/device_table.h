@@ -14,32 +14,41 @@ struct tt_call;
 struct tt_staged; /* what a call has of a communicator's pinned memory, or the calls of a group */
 
 struct tt_device {
-	/* Take notice of a driver that the program has loaded; says nothing if there is none. Does not start it. */
+	/* Take notice of a driver that the program has loaded; says nothing if there is none.
+	 * Does not start it. */
 	void (*look)(void);
-	/* Learn of faults that the kernels of a bound communicator have found. Cheap, asks nothing of the driver. Lock held. */
+	/* Learn of faults that the kernels of a bound communicator have found. Cheap, asks
+	 * nothing of the driver. Lock held. */
 	void (*learn)(struct tutti_comm *comm);
 	/* Put the calls of a group, or one, on their streams. Lock held, but not all the time. */
-	tutti_result_t (*start)(struct tutti_comm *comm, const struct tt_call *const *calls, size_t n);
-	/* If a buffer of `call` is on a device, let it take host memory with the same input, and add what is to be done later to
-	 * the list at `staged`; else leave both as they are, and so where an argument is wrong, which is for those to say who
-	 * check all calls. The lock of `comm` is not held. On error nothing was added. */
-	tutti_result_t (*stage)(struct tutti_comm *comm, struct tt_call *call, struct tt_staged **staged);
-	/* All operations of the calls have ended with `result`: copy what they received to the device, if it is good, and give
-	 * back their memory. Gives `result`, or why that failed, for which `comm` is revoked. Lock likewise. NULL is fine. */
-	tutti_result_t (*stage_end)(struct tutti_comm *comm, struct tt_staged *staged, tutti_result_t result);
-	/* What is left of calls that a parent of fork() made, or whose communicator goes: touches neither it nor the device. NULL
-	 * is fine. */
+	tutti_result_t (*start)(struct tutti_comm *comm, const struct tt_call *const *calls,
+				size_t n);
+	/* If a buffer of `call` is on a device, let it take host memory with the same input, and
+	 * add what is to be done later to the list at `staged`; else leave both as they are, and
+	 * so where an argument is wrong, which is for those to say who check all calls. The lock
+	 * of `comm` is not held. On error nothing was added. */
+	tutti_result_t (*stage)(struct tutti_comm *comm, struct tt_call *call,
+				struct tt_staged **staged);
+	/* All operations of the calls have ended with `result`: copy what they received to the
+	 * device, if it is good, and give back their memory. Gives `result`, or why that failed,
+	 * for which `comm` is revoked. Lock likewise. NULL is fine. */
+	tutti_result_t (*stage_end)(struct tutti_comm *comm, struct tt_staged *staged,
+				    tutti_result_t result);
+	/* What is left of calls that a parent of fork() made, or whose communicator goes:
+	 * touches neither it nor the device. NULL is fine. */
 	void (*stage_forget)(struct tt_staged *staged);
 	/* The communicator is about to go; it was not bound is fine. Lock not held. */
 	void (*unbind)(struct tutti_comm *comm);
-	/* It is gone but for its memory: free what is left, in a child of fork(), too. No operation of it is in flight. */
+	/* It is gone but for its memory: free what is left, in a child of fork(), too. No
+	 * operation of it is in flight. */
 	void (*free)(struct tutti_comm *comm);
 };
 
 /* registry.c's choice. */
 extern const struct tt_device *const tt_device;
 
-/* A driver's library is open: buffers may be on devices. All that this costs programs without one is a relaxed load. */
+/* A driver's library is open: buffers may be on devices. All that this costs programs without
+ * one is a relaxed load. */
 extern _Atomic bool tt_device_is_there;
 static inline bool tt_device_may_have_buffers(void)
 {

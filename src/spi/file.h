@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files within the limit of their size (ulimit -f). Whoever writes or grows one beyond it gets SIGXFSZ, which ends the process: under
- * a guard the call fails with EFBIG alone. Memory of memfd_create() has the same limit. All of this may be called in signal
- * handlers. */
+/* Files within the limit of their size (ulimit -f). Whoever writes or grows one beyond it gets
+ * SIGXFSZ, which ends the process: under a guard the call fails with EFBIG alone. Memory of
+ * memfd_create() has the same limit. All of this may be called in signal handlers. */
 #ifndef TT_SPI_FILE_H
 #define TT_SPI_FILE_H
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a child of fork() inherits, and what it must not touch.
  *
- * A child has copies of the communicators, stores and requests that its parent made, but none of the threads that work
- * on them; the peers know the parent alone. So everything remembers who made it, and every public call looks: what was
- * made before a fork is refused. The child closes its copies of the descriptors noted here as soon as it begins, as
- * peers take the end of a connection for the end of a process, and a connection does not end while any copy is open.
- * Memory that processes share is not inherited at all (MADV_DONTFORK). All of this concerns children that go on;
- * exec() closes and unmaps by itself, as every descriptor is close-on-exec. */
+ * A child has copies of the communicators, stores and requests that its parent made, but none of
+ * the threads that work on them; the peers know the parent alone. So everything remembers who
+ * made it, and every public call looks: what was made before a fork is refused. The child closes
+ * its copies of the descriptors noted here as soon as it begins, as peers take the end of a
+ * connection for the end of a process, and a connection does not end while any copy is open.
+ * Memory that processes share is not inherited at all (MADV_DONTFORK). All of this concerns
+ * children that go on; exec() closes and unmaps by itself, as every descriptor is close-on-exec. */
 #ifndef TT_SPI_FORK_H
 #define TT_SPI_FORK_H
 
@@ -15,7 +16,8 @@
 
 #include "tutti/tutti.h"
 
-/* Forks between this process and the first of its line that has the library; changes only where a child begins. */
+/* Forks between this process and the first of its line that has the library; changes only where
+ * a child begins. */
 extern uint32_t tt_forks;
 
 /* The process that made an object. */
@@ -34,21 +36,24 @@ static inline bool tt_made_here(const struct tt_maker *maker)
 /* TUTTI_ERR_INVALID, with the sentence: `call` was made on a `what` that a parent made. */
 tutti_result_t tt_fail_inherited(const struct tt_maker *maker, const char *call, const char *what);
 
-/* The library's descriptors that a child must not keep: sockets, and what stands for memory, processes and waits.
+/* The library's descriptors that a child must not keep: sockets, and what stands for memory,
+ * processes and waits.
  *   fd = TT_FD(socket(…));   notes it; no fork() falls in between. -1 with errno stays.
  *   tt_fd_close(fd);	      forgets it, and closes; -1 is fine, errno is kept. */
 #define TT_FD(make) (tt_fd_hold(), tt_fd_note(make))
-void tt_fd_hold(void); /* no fork() until tt_fd_note() or tt_fd_let_go(): for calls that return at once */
+void tt_fd_hold(void); /* no fork() until tt_fd_note() or tt_fd_let_go(): for calls that return
+			* at once */
 int tt_fd_note(int fd);
 void tt_fd_close(int fd);
-/* Where one call makes several: hold, add each, let go. Gives `fd`, or -1 with ENOMEM: it is closed then. */
+/* Where one call makes several: hold, add each, let go. Gives `fd`, or -1 with ENOMEM: it is
+ * closed then. */
 int tt_fd_add(int fd);
 void tt_fd_let_go(void);
 /* Where another library closes it: hold, forget, let it be closed, let go. -1 is fine. */
 void tt_fd_forget(int fd);
 
-/* From now on call `look` before each fork(), while descriptors are held: for what is mapped under tt_fd_hold() and must not be
- * inherited. There is one. */
+/* From now on call `look` before each fork(), while descriptors are held: for what is mapped
+ * under tt_fd_hold() and must not be inherited. There is one. */
 void tt_fork_watch(void (*look)(void));
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How numbers combine: one table of functions per instruction set, chosen once at run time.
  *
- * Buffers need no alignment. Lengths are in elements. `dst` may be equal to any of the sources, and
- * otherwise overlaps none. Every variant gives the same bits as the plain C one (but for the payload
- * of NaNs): sources are combined from the first to the last, ((s0 op s1) op s2) …, and 16- and 8-bit
- * floats do so in f32 and are rounded once, to nearest even, when stored. Averages divide before they
- * are rounded. Minimum and maximum give a NaN where there is one, and take -0 for less than +0: they do
- * not depend on the order. */
+ * Buffers need no alignment. Lengths are in elements. `dst` may be equal to any of the sources,
+ * and otherwise overlaps none. Every variant gives the same bits as the plain C one (but for the
+ * payload of NaNs): sources are combined from the first to the last, ((s0 op s1) op s2) …, and
+ * 16- and 8-bit floats do so in f32 and are rounded once, to nearest even, when stored. Averages
+ * divide before they are rounded. Minimum and maximum give a NaN where there is one, and take -0
+ * for less than +0: they do not depend on the order. */
 #ifndef TT_SPI_KERNELS_H
 #define TT_SPI_KERNELS_H
 
@@ -18,12 +18,12 @@
 /* dst[i] = src[0][i] op src[1][i] op … src[nsrc-1][i], nsrc >= 1 */
 typedef void tt_reduce_fn(void *dst, const void *const *src, unsigned nsrc, size_t n);
 /* dst[i] = (src[0][i] + … + src[nsrc-1][i]) / divisor, 1 <= nsrc <= divisor, nsrc <= UINT16_MAX.
- * Integers of up to 32 bits are added without overflow, those of 64 bits wrap; all are truncated towards
- * zero. */
+ * Integers of up to 32 bits are added without overflow, those of 64 bits wrap; all are truncated
+ * towards zero. */
 typedef void tt_average_fn(void *dst, const void *const *src, unsigned nsrc, size_t n,
 			   unsigned divisor);
-/* dst[i] = src[0][i] * share[0] + src[1][i] * share[1]: the average of two averages, if the shares are
- * those of the numbers behind them. It overflows nowhere where these do not. */
+/* dst[i] = src[0][i] * share[0] + src[1][i] * share[1]: the average of two averages, if the
+ * shares are those of the numbers behind them. It overflows nowhere where these do not. */
 typedef void tt_mean_fn(void *dst, const void *const src[2], const float share[2], size_t n);
 /* dst[i] = src[i] * *scalar, integers wrap; dst may equal src */
 typedef void tt_scale_fn(void *dst, const void *src, size_t n, const void *scalar);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which kernel a thread runs under, and in which of its namespaces: who can share what with whom. */
+/* Which kernel a thread runs under, and in which of its namespaces: who can share what with
+ * whom. */
 #ifndef TT_SPI_MACHINE_H
 #define TT_SPI_MACHINE_H
 
@@ -10,14 +11,16 @@
 /* Plain bytes: travels between ranks. */
 struct tt_machine {
 	uint64_t boot;	    /* of the kernel: equal for all that run since */
-	uint64_t network;   /* namespace of loopback and abstract sockets, which a thread may have alone; 0: unknown */
+	uint64_t network;   /* namespace of loopback and abstract sockets, which a thread may
+			     * have alone; 0: unknown */
 	uint64_t processes; /* namespace of process numbers; 0: unknown */
 };
 
 /* The calling thread's. Fails where it cannot be had now, for want of descriptors or memory. */
 tutti_result_t tt_machine_here(struct tt_machine *out);
 
-/* The first of these alone; known for good once it could be read. 0 with errno: it cannot be now. */
+/* The first of these alone; known for good once it could be read. 0 with errno: it cannot be
+ * now. */
 uint64_t tt_machine_boot(void);
 
 /* For names of machines, not against anybody who means ill. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The seam between algorithms and the runtime: an algorithm is a pure function of rank and size that
- * writes a schedule, and the executor moves the bytes.
+/* The seam between algorithms and the runtime: an algorithm is a pure function of rank and size
+ * that writes a schedule, and the executor moves the bytes.
  *
  * Blocks. Buffers are seen as numbered blocks, whose bytes only the runtime knows:
  *   collective          send blocks               recv blocks
@@ -15,31 +15,35 @@
  *   scatter(_v)         0 … P-1 (root only)       `rank` only
  *   all_to_all(_v)      0 … P-1 (r: for rank r)   0 … P-1 (r: from rank r)
  *   send_recv           0 (if sending)            0 (if receiving)
- * A vector is cut by tt_sched_blocks() into as even blocks as elements allow (some may be empty).
- * Scratch holds slots, each as large as the largest block; a message there is as long as the
- * block it stands for. Block lengths of a _v collective differ; gather_v, scatter_v and all_to_all_v know
- * only their own row of lengths, so their algorithms move each block straight from its source
- * to its target.
+ * A vector is cut by tt_sched_blocks() into as even blocks as elements allow (some may be
+ * empty). Scratch holds slots, each as large as the largest block; a message there is as long as
+ * the block it stands for. Block lengths of a _v collective differ; gather_v, scatter_v and
+ * all_to_all_v know only their own row of lengths, so their algorithms move each block straight
+ * from its source to its target.
  *
- * Rounds. tt_round() ends a round. Within a round, first its local steps (reduce, copy) run in the order
- * written, then its sends and receives, all at once; a round begins when the one before it has ended
- * on this rank. A send in round k meets a receive in round k of the peer; several between the same
- * two ranks meet in the order written. A rank may write empty rounds; trailing ones need not be written.
+ * Rounds. tt_round() ends a round. Within a round, first its local steps (reduce, copy) run in
+ * the order written, then its sends and receives, all at once; a round begins when the one
+ * before it has ended on this rank. A send in round k meets a receive in round k of the peer;
+ * several between the same two ranks meet in the order written. A rank may write empty rounds;
+ * trailing ones need not be written.
  *
- * In place. send and recv may be the same memory for broadcast (root), reduce (root), all_reduce, scan and
- * exscan, and a rank's own block for the others (all_to_all excepted: the runtime then hands over a copy of
- * the input). So no schedule reads a send block after it wrote the recv block of the same number.
+ * In place. send and recv may be the same memory for broadcast (root), reduce (root),
+ * all_reduce, scan and exscan, and a rank's own block for the others (all_to_all excepted: the
+ * runtime then hands over a copy of the input). So no schedule reads a send block after it wrote
+ * the recv block of the same number.
  *
- * Shared schedules (struct tt_algorithm.shared) are for ranks that can all read each other's memory. They
- * have no sends and receives; sources and targets name a peer. In round k a rank may read of a peer
- * what the peer exposed in a round before k: the executor waits for that peer to have ended its round k-1,
- * so the ranks' rounds correspond. A shared schedule has three rounds at most, and none that reads of a peer in a round
- * that the peer has no round before. An exposed run is not written again in the same schedule, and the executor keeps
- * it as it is until all readers have ended: no schedule waits for its readers.
- * An all-reduce that exposes of its recv exposes there what it has just combined of the same blocks of everybody's send, which
- * nobody else reads, and the others do nothing with it but copy it to the same place: so it may be written there at once.
- * The executor runs the steps of a shared round over small chunks so that bytes are touched while they are in
- * cache: element i of a step depends on element i only of the steps before it in the round. */
+ * Shared schedules (struct tt_algorithm.shared) are for ranks that can all read each other's
+ * memory. They have no sends and receives; sources and targets name a peer. In round k a rank
+ * may read of a peer what the peer exposed in a round before k: the executor waits for that peer
+ * to have ended its round k-1, so the ranks' rounds correspond. A shared schedule has three
+ * rounds at most, and none that reads of a peer in a round that the peer has no round before. An
+ * exposed run is not written again in the same schedule, and the executor keeps it as it is
+ * until all readers have ended: no schedule waits for its readers. An all-reduce that exposes of
+ * its recv exposes there what it has just combined of the same blocks of everybody's send, which
+ * nobody else reads, and the others do nothing with it but copy it to the same place: so it may
+ * be written there at once. The executor runs the steps of a shared round over small chunks so
+ * that bytes are touched while they are in cache: element i of a step depends on element i only
+ * of the steps before it in the round. */
 #ifndef TT_SPI_SCHEDULE_H
 #define TT_SPI_SCHEDULE_H
 
@@ -76,7 +80,8 @@ enum tt_collective {
 struct tt_group {
 	int rank, size;
 	int root;	 /* -1 where the collective has none */
-	const int *host; /* [size]: number of the host each rank is on, in order of first appearance */
+	const int *host; /* [size]: number of the host each rank is on, in order of first
+			  * appearance */
 	int hosts;	 /* how many */
 };
 
@@ -108,20 +113,20 @@ enum tt_step_kind {
 	TT_STEP_SEND,	     /* `a` to `peer` */
 	TT_STEP_RECV,	     /* `a` from `peer` */
 	TT_STEP_RECV_REDUCE, /* a = b op incoming (or, `left`, incoming op b), from `peer` */
-	TT_STEP_REDUCE,	     /* a = source op source …, of the `sources` steps that follow; one: a copy;
-			      * in place any one of them may be `a` itself */
+	TT_STEP_REDUCE,	     /* a = source op source …, of the `sources` steps that follow; one:
+			      * a copy; in place any one of them may be `a` itself */
 	TT_STEP_SOURCE,	     /* `a` of `peer` (the rank itself unless the schedule is shared) */
 	TT_STEP_EXPOSE,	     /* shared: from the next round on peers may read `a` */
-	TT_STEP_AWAIT,	     /* shared: begin the round only when `peer` has ended its previous round */
+	TT_STEP_AWAIT, /* shared: begin the round only when `peer` has ended its previous round */
 };
 
 struct tt_step {
-	uint8_t kind;	   /* enum tt_step_kind */
-	uint8_t left;	   /* RECV_REDUCE: the incoming operand is the left one */
-	uint8_t final;	   /* REDUCE, RECV_REDUCE: `a` now holds every rank's contribution */
-	uint16_t sources;  /* REDUCE: how many SOURCE steps follow; SOURCE: its number, from 1 */
+	uint8_t kind;	  /* enum tt_step_kind */
+	uint8_t left;	  /* RECV_REDUCE: the incoming operand is the left one */
+	uint8_t final;	  /* REDUCE, RECV_REDUCE: `a` now holds every rank's contribution */
+	uint16_t sources; /* REDUCE: how many SOURCE steps follow; SOURCE: its number, from 1 */
 	int32_t peer;
-	uint32_t n;	   /* blocks in the run */
+	uint32_t n;	       /* blocks in the run */
 	uint32_t mine, theirs; /* RECV_REDUCE: ranks whose contributions `b`, the message holds */
 	struct tt_ref a, b;
 };
@@ -139,35 +144,38 @@ struct tt_sched {
 	int rank, size;
 };
 
-/* What an algorithm costs on its longest path, for the tuner. `bytes` below are those of the whole vector, or
- * of one rank's block times the size for the collectives of blocks. */
+/* What an algorithm costs on its longest path, for the tuner. `bytes` below are those of the
+ * whole vector, or of one rank's block times the size for the collectives of blocks. */
 struct tt_cost {
 	double messages[2]; /* one after another, [0] within a host, [1] between hosts */
 	double bytes[2];    /* through one rank's links, likewise */
 	double reduced;	    /* bytes combined by one rank */
 	double in_place;    /* of those, the ones that are combined where they arrive on a link */
-	double again;	    /* of bytes[0], those of a vector that was sent to another just before and may still be in a cache */
-	double awaited;	    /* bytes that others expose while one rank can do nothing but wait for them */
+	double again;	    /* of bytes[0], those of a vector that was sent to another just
+			     * before and may still be in a cache */
+	double awaited;	    /* bytes that others expose while one rank can do nothing but wait
+			     * for them */
 	double syncs;	    /* shared: times that a rank waits for all others */
-	double calls[2];    /* messages that one rank sends or receives at once with one of the above, likewise */
-	double crossing;    /* ranks of one host that move so many bytes between hosts at the same time, at most; they share
-			     * its network; 0: one */
-	double far_way;	    /* where blocks take turns on the links between hosts: the share of bytes[1] that is on the way of
-			     * one of them; 0: they do not */
-	double fill;	    /* pipelined: how often a segment more than those in `bytes` and `reduced` is passed on before all ranks
-			     * are at work … */
+	double calls[2];    /* messages that one rank sends or receives at once with one of the
+			     * above, likewise */
+	double crossing;    /* ranks of one host that move so many bytes between hosts at the
+			     * same time, at most; they share its network; 0: one */
+	double far_way;	    /* where blocks take turns on the links between hosts: the share of
+			     * bytes[1] that is on the way of one of them; 0: they do not */
+	double fill;	    /* pipelined: how often a segment more than those in `bytes` and
+			     * `reduced` is passed on before all ranks are at work … */
 	double segmented;   /* … and the bytes of the block that is cut into segments */
 };
 
-/* Everything the runtime knows of an algorithm. Tables are const and filled by field name. Groups have two ranks at
- * least in `build` and `cost`: for one alone the runtime does without. */
+/* Everything the runtime knows of an algorithm. Tables are const and filled by field name.
+ * Groups have two ranks at least in `build` and `cost`: for one alone the runtime does without. */
 struct tt_algorithm {
 	const char *name;
-	bool shared;	      /* needs all ranks to share memory */
-	bool ordered;	      /* combines in rank order from 0 up, whatever the size */
-	bool one_fold;	      /* combines all contributions to an element in one step, rounding once; the
-			       * others combine two operands at a time, by tt_recv_reduce() */
-	bool pipelined;	      /* long vectors are worth cutting into segments that follow each other */
+	bool shared;	/* needs all ranks to share memory */
+	bool ordered;	/* combines in rank order from 0 up, whatever the size */
+	bool one_fold;	/* combines all contributions to an element in one step, rounding once;
+			 * the others combine two operands at a time, by tt_recv_reduce() */
+	bool pipelined; /* long vectors are worth cutting into segments that follow each other */
 	/* Can it do this group? Pure, and the same answer on every rank. */
 	bool (*fits)(const struct tt_group *group, enum tt_collective collective);
 	/* Who writes the schedule, of each collective it can do. */
@@ -177,22 +185,26 @@ struct tt_algorithm {
 			       double bytes);
 };
 
-static inline bool tt_algorithm_can(const struct tt_algorithm *algorithm, enum tt_collective collective)
+static inline bool tt_algorithm_can(const struct tt_algorithm *algorithm,
+				    enum tt_collective collective)
 {
 	return algorithm->build[collective];
 }
 
-/* The schedule of the group's rank, also of a group of one. tt_sched_fini() frees it, whatever the result. */
+/* The schedule of the group's rank, also of a group of one. tt_sched_fini() frees it, whatever
+ * the result. */
 tutti_result_t tt_sched_build(struct tt_sched *sched, const struct tt_algorithm *algorithm,
 			      const struct tt_group *group, enum tt_collective collective);
 
-/* ---- the builder: keeps the first error for tt_sched_finish(), so that a body stays the algorithm */
+/* ---- the builder: keeps the first error for tt_sched_finish(), so that a body stays the
+ * algorithm */
 
 void tt_sched_init(struct tt_sched *sched, int rank, int size);
 tutti_result_t tt_sched_finish(struct tt_sched *sched);
 void tt_sched_fini(struct tt_sched *sched); /* frees what it holds; zeroed is fine */
 
-/* Zeroed memory that an algorithm may need while it builds, once in a schedule; NULL after an error. */
+/* Zeroed memory that an algorithm may need while it builds, once in a schedule; NULL after an
+ * error. */
 void *tt_sched_memory(struct tt_sched *sched, size_t bytes);
 
 /* Cut the vector into `blocks`; 1 if never called. */
@@ -211,12 +223,14 @@ void tt_copy_from(struct tt_sched *sched, struct tt_ref dst, int peer, struct tt
 /* dst = the sources given by the tt_source() calls that follow, combined in that order */
 void tt_reduce(struct tt_sched *sched, struct tt_ref dst, int n);
 void tt_source(struct tt_sched *sched, int peer, struct tt_ref src);
-/* The step just written (tt_recv_reduce, or tt_reduce with its sources) completes its blocks: the one place where
- * an average is divided. Every output block passes exactly one such step; those of scan and exscan, none. */
+/* The step just written (tt_recv_reduce, or tt_reduce with its sources) completes its blocks:
+ * the one place where an average is divided. Every output block passes exactly one such step;
+ * those of scan and exscan, none. */
 void tt_final(struct tt_sched *sched);
-/* The step just written, a tt_recv_reduce(), combines the contributions of `mine` ranks with those of
- * `theirs` others. Of short floats partial averages travel, not sums, which could overflow; so every
- * such step of a reduction must say it, those of scan and exscan excepted: they have no average. */
+/* The step just written, a tt_recv_reduce(), combines the contributions of `mine` ranks with
+ * those of `theirs` others. Of short floats partial averages travel, not sums, which could
+ * overflow; so every such step of a reduction must say it, those of scan and exscan excepted:
+ * they have no average. */
 void tt_weigh(struct tt_sched *sched, int mine, int theirs);
 void tt_expose(struct tt_sched *sched, struct tt_ref run, int n);
 void tt_await(struct tt_sched *sched, int peer);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TLS 1.3 on a connected, non-blocking socket, with the job's key as external pre-shared key (RFC 8446, 2.2) and nothing
- * else: no certificates, no tickets, no early data. Each connection agrees on secrets of its own (psk_dhe_ke), which the key
- * does not give away later.
+/* TLS 1.3 on a connected, non-blocking socket, with the job's key as external pre-shared key
+ * (RFC 8446, 2.2) and nothing else: no certificates, no tickets, no early data. Each connection
+ * agrees on secrets of its own (psk_dhe_ke), which the key does not give away later.
  *
- * Whoever has not the key does not get through the handshake. Who is at the other end, and what for, is said inside. */
+ * Whoever has not the key does not get through the handshake. Who is at the other end, and what
+ * for, is said inside. */
 #ifndef TT_SPI_TLS_H
 #define TT_SPI_TLS_H
 
@@ -19,22 +20,26 @@
 struct tt_tls;	      /* what all connections of a key share */
 struct tt_tls_stream; /* a connection */
 
-/* `what` its connections are, for the log, is a literal: "connections to the store". TUTTI_ERR_INVALID: there is no key. */
+/* `what` its connections are, for the log, is a literal: "connections to the store".
+ * TUTTI_ERR_INVALID: there is no key. */
 tutti_result_t tt_tls_open(const struct tt_key *key, const char *what, struct tt_tls **out);
 void tt_tls_close(struct tt_tls *tls); /* after its streams; NULL is fine */
 
 /* The socket stays the caller's; one end of it dials, the other does not. */
-tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials, struct tt_tls_stream **out);
+tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials,
+				  struct tt_tls_stream **out);
 void tt_tls_stream_close(struct tt_tls_stream *stream); /* the socket is not closed; NULL is fine */
 
-/* Go on with the handshake. TUTTI_IN_PROGRESS: when the socket is ready again, to be written if tt_tls_blocked(), else to be
- * read. TUTTI_ERR_INVALID: the other end has not the key, or does not encrypt; TUTTI_ERR_PEER_LOST: it is gone. */
+/* Go on with the handshake. TUTTI_IN_PROGRESS: when the socket is ready again, to be written if
+ * tt_tls_blocked(), else to be read. TUTTI_ERR_INVALID: the other end has not the key, or does
+ * not encrypt; TUTTI_ERR_PEER_LOST: it is gone. */
 tutti_result_t tt_tls_handshake(struct tt_tls_stream *stream);
 bool tt_tls_blocked(const struct tt_tls_stream *stream);
 
-/* Like sendmsg() and recvmsg(): bytes moved, or -1 with errno, EAGAIN for "not now" and EPROTO for what is no TLS of the other
- * end; 0 at the end of the stream. The bytes of a stream are what was offered first: after EAGAIN they are offered again, in
- * portions of any size. A read gives less than there is room for only when nothing is left, here or in the socket. */
+/* Like sendmsg() and recvmsg(): bytes moved, or -1 with errno, EAGAIN for "not now" and EPROTO
+ * for what is no TLS of the other end; 0 at the end of the stream. The bytes of a stream are
+ * what was offered first: after EAGAIN they are offered again, in portions of any size. A read
+ * gives less than there is room for only when nothing is left, here or in the socket. */
 ssize_t tt_tls_write(struct tt_tls_stream *stream, const struct iovec *iov, int n);
 ssize_t tt_tls_read(struct tt_tls_stream *stream, const struct iovec *iov, int n);
 

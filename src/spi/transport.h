@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The seam between transports and the runtime: one way to move bytes between two ranks.
  *
- * An *endpoint* is a communicator's part of a transport on one rank; a *link* is its pair of ordered byte
- * streams, out and in, with one peer on one lane. Both ends run the same plans, so a stream needs no tags, no
- * message headers and no matching: bytes come out in the order they went in, and the executor knows what they are.
+ * An *endpoint* is a communicator's part of a transport on one rank; a *link* is its pair of
+ * ordered byte streams, out and in, with one peer on one lane. Both ends run the same plans, so
+ * a stream needs no tags, no message headers and no matching: bytes come out in the order they
+ * went in, and the executor knows what they are.
  *
- * Every operation of the table is set. None may block but open(), await() and join(), which have a deadline, and progress() for
- * 0.1 s when it loses a peer.
- * One thread at a time is inside an endpoint (the communicator's lock is held), except that arm()ed
- * sleeping happens outside the lock. Functions that return ssize_t give bytes moved, 0 for
- * "not now", or a negative tutti_result_t with its sentence set by tt_fail(). */
+ * Every operation of the table is set. None may block but open(), await() and join(), which have
+ * a deadline, and progress() for 0.1 s when it loses a peer. One thread at a time is inside an
+ * endpoint (the communicator's lock is held), except that arm()ed sleeping happens outside the
+ * lock. Functions that return ssize_t give bytes moved, 0 for "not now", or a negative
+ * tutti_result_t with its sentence set by tt_fail(). */
 #ifndef TT_SPI_TRANSPORT_H
 #define TT_SPI_TRANSPORT_H
 
@@ -25,13 +26,14 @@
 #include "tutti/tutti.h"
 
 #define TT_ADDRESS_MAX 960 /* bytes a transport may tell its peers */
-#define TT_LANES 3
-/* The control lane is for what ranks say when the communicator has ended: a fault keeps none of its links from
- * moving bytes, or from being connected. */
+#define TT_LANES       3
+/* The control lane is for what ranks say when the communicator has ended: a fault keeps none of
+ * its links from moving bytes, or from being connected. */
 enum tt_lane { TT_LANE_COLLECTIVE, TT_LANE_P2P, TT_LANE_CONTROL };
 
 #define TT_NOTE_BYTES 64
-#define TT_NOTES_KEPT 64 /* notes that an endpoint keeps for hear() at least; older ones may be lost */
+#define TT_NOTES_KEPT                                                                              \
+	64 /* notes that an endpoint keeps for hear() at least; older ones may be lost */
 
 /* Who is to blame, and the sentence every rank will return. Plain bytes: travels between ranks. */
 struct tt_fault {
@@ -42,10 +44,11 @@ struct tt_fault {
 };
 static_assert(sizeof(struct tt_fault) == TT_ERROR_MAX, "no bytes between");
 
-/* Of two faults that ranks found at the same time, is `a` the one that all are to tell? A total order, the same everywhere. */
+/* Of two faults that ranks found at the same time, is `a` the one that all are to tell? A total
+ * order, the same everywhere. */
 bool tt_fault_before(const struct tt_fault *a, const struct tt_fault *b);
-/* What another process gave as a fault of `size` ranks: true if it can be one. Its text ends, and is printable, from here
- * on. */
+/* What another process gave as a fault of `size` ranks: true if it can be one. Its text ends,
+ * and is printable, from here on. */
 bool tt_fault_check(struct tt_fault *fault, int size);
 
 /* One rank as its peers see it. */
@@ -65,10 +68,12 @@ struct tt_endpoint_config {
 	int rank, size;
 	double timeout_s;
 	double silence_s; /* a host that has answered nothing for so long is lost; 1 or more */
-	const struct tt_key *key; /* valid while the endpoint is; NULL, or one that is not set: be reached from this machine only */
-	/* Is a rank of the communicator known to be gone, by other ways than this endpoint's, which the others look at, too?
-	 * TUTTI_OK: no; otherwise what join() returns, with its sentence. Asked by the thread in join(), twenty times a second
-	 * while it waits, and in decline(), which waits for nobody then. NULL: nobody knows. */
+	const struct tt_key *key; /* valid while the endpoint is; NULL, or one that is not set:
+				   * be reached from this machine only */
+	/* Is a rank of the communicator known to be gone, by other ways than this endpoint's,
+	 * which the others look at, too? TUTTI_OK: no; otherwise what join() returns, with its
+	 * sentence. Asked by the thread in join(), twenty times a second while it waits, and in
+	 * decline(), which waits for nobody then. NULL: nobody knows. */
 	tutti_result_t (*hopeless)(void *context);
 	void *context;
 };
@@ -90,8 +95,9 @@ struct tt_link {
 
 struct tt_transport {
 	const char *name;
-	int preference; /* where several reach a peer, the highest is used */
-	bool shares_memory; /* ranks that it joins map memory of each other: share() may give some */
+	int preference;	    /* where several reach a peer, the highest is used */
+	bool shares_memory; /* ranks that it joins map memory of each other: share() may give
+			     * some */
 	bool joins_hosts;   /* it may reach ranks on other hosts */
 	bool for_tests;	    /* is used only where the user names it */
 
@@ -103,51 +109,61 @@ struct tt_transport {
 	bool (*reach)(const struct tt_peer *a, const struct tt_peer *b);
 	/* Of two that both have an address and do not reach each other: why, for messages. */
 	void (*explain)(const struct tt_peer *a, const struct tt_peer *b, char *text, size_t size);
-	/* What keeps peers from reaching this endpoint in more ways, such as an interface without carrier, for messages; "" for
-	 * nothing. True: it may be over within seconds, and until then no other machine reaches this endpoint. */
+	/* What keeps peers from reaching this endpoint in more ways, such as an interface
+	 * without carrier, for messages; "" for nothing. True: it may be over within seconds,
+	 * and until then no other machine reaches this endpoint. */
 	bool (*lacks)(const struct tt_endpoint *endpoint, char *text, size_t size);
-	/* Before join(): wait for the end of that, until `deadline` at most. What address() and lacks() say is then new. */
+	/* Before join(): wait for the end of that, until `deadline` at most. What address() and
+	 * lacks() say is then new. */
 	void (*await)(struct tt_endpoint *endpoint, uint64_t deadline);
-	/* All addresses are known: map what is shared, connect control links. Collective over the ranks
-	 * with `use` set; blocks until `deadline` (CLOCK_MONOTONIC nanoseconds) at most.
-	 * `peers` stays valid while the endpoint is. */
+	/* All addresses are known: map what is shared, connect control links. Collective over
+	 * the ranks with `use` set; blocks until `deadline` (CLOCK_MONOTONIC nanoseconds) at
+	 * most. `peers` stays valid while the endpoint is. */
 	tutti_result_t (*join)(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
 			       uint64_t deadline);
-	/* Instead of join(), or after it failed: tell the peers with `use` set that this rank does not take part, because of
-	 * `fault`. Those that are in join() return soon: with the fault, or with TUTTI_ERR_PEER_LOST when the endpoint is
-	 * destroyed, which is all that may follow; or they have joined, and learn of the fault like of any other. Takes a
+	/* Instead of join(), or after it failed: tell the peers with `use` set that this rank
+	 * does not take part, because of `fault`. Those that are in join() return soon: with the
+	 * fault, or with TUTTI_ERR_PEER_LOST when the endpoint is destroyed, which is all that
+	 * may follow; or they have joined, and learn of the fault like of any other. Takes a
 	 * second at most. */
 	void (*decline)(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
 			const struct tt_fault *fault);
 	/* Memory that all ranks of this host map, zeroed, `bytes` as said in every rank's call;
-	 * NULL where the transport has none, and on all of them where one cannot map it. Collective over the ranks of the
-	 * host, after join(). */
+	 * NULL where the transport has none, and on all of them where one cannot map it.
+	 * Collective over the ranks of the host, after join(). */
 	void *(*share)(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline);
-	/* Tell a host's ranks that wait in sleep() or on fd() to look again. Cheap when nobody sleeps. Full
-	 * barrier: what the caller wrote to shared memory before is seen by whoever goes on sleeping. */
+	/* Tell a host's ranks that wait in sleep() or on fd() to look again. Cheap when nobody
+	 * sleeps. Full barrier: what the caller wrote to shared memory before is seen by whoever
+	 * goes on sleeping. */
 	void (*wake)(struct tt_endpoint *endpoint);
-	/* Where `pointer` … + bytes of the peer on this host is in this process: memory of tutti_mem_alloc(),
-	 * named by a token of export(). To be read, and written where its owner lends it. NULL where it cannot be mapped. */
+	/* Where `pointer` … + bytes of the peer on this host is in this process: memory of
+	 * tutti_mem_alloc(), named by a token of export(). To be read, and written where its
+	 * owner lends it. NULL where it cannot be mapped. */
 	bool (*export_memory)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
 			      uint64_t *token);
-	void *(*import_memory)(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes);
-	/* May all peers on this host write to exported memory? A rank that is late would write to what its owner uses again:
-	 * only where tt_heap_withdraw() keeps it out of that. */
+	void *(*import_memory)(struct tt_endpoint *endpoint, int peer, uint64_t token,
+			       size_t bytes);
+	/* May all peers on this host write to exported memory? A rank that is late would write
+	 * to what its owner uses again: only where tt_heap_withdraw() keeps it out of that. */
 	bool (*lends)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
 
-	/* Begin to connect; the link may be used at once and moves bytes as soon as it is up. Both ends call it, in any order. */
+	/* Begin to connect; the link may be used at once and moves bytes as soon as it is up.
+	 * Both ends call it, in any order. */
 	tutti_result_t (*connect)(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,
 				  struct tt_link **out);
-	/* Bytes of iov[0 … n-1] that the peer will read; those that have moved are the caller's again on return. The others a device may
-	 * be reading already: they stay as they are, and are what the next write() begins with, until the link is closed or revoke()
-	 * has returned. */
+	/* Bytes of iov[0 … n-1] that the peer will read; those that have moved are the caller's
+	 * again on return. The others a device may be reading already: they stay as they are,
+	 * and are what the next write() begins with, until the link is closed or revoke() has
+	 * returned. */
 	ssize_t (*write)(struct tt_link *link, const struct iovec *iov, int n);
-	/* Bytes that have arrived, into iov. The rest of it a device of the peer may write to already: the next bytes of the stream are
-	 * to be read to there, unless the link is closed or revoke() has returned. */
+	/* Bytes that have arrived, into iov. The rest of it a device of the peer may write to
+	 * already: the next bytes of the stream are to be read to there, unless the link is
+	 * closed or revoke() has returned. */
 	ssize_t (*read)(struct tt_link *link, const struct iovec *iov, int n);
-	/* Bytes that have arrived, in place: *data, valid until the next call on this link. Asked again without
-	 * release(), gives the same bytes or more. At least `want` contiguous bytes (want <= 4096) come in
-	 * time if the peer writes so many. Looks for at most `limit` bytes. */
+	/* Bytes that have arrived, in place: *data, valid until the next call on this link.
+	 * Asked again without release(), gives the same bytes or more. At least `want`
+	 * contiguous bytes (want <= 4096) come in time if the peer writes so many. Looks for at
+	 * most `limit` bytes. */
 	ssize_t (*peek)(struct tt_link *link, size_t want, size_t limit, const void **data);
 	void (*release)(struct tt_link *link, size_t bytes);
 	/* Is the connection up? For logs and for tests. */
@@ -155,39 +171,49 @@ struct tt_transport {
 	/* Frees the link; bytes written before still reach the peer. NULL is fine. */
 	void (*close)(struct tt_link *link);
 
-	/* Background work of an endpoint: accept, finish connections, read control messages. Called in every pass of
-	 * a wait; cheap unless `thorough`, which is asked for every millisecond or so and before sleeping, and
-	 * looks at everything: dead processes, closed connections. Sets endpoint->fault. */
+	/* Background work of an endpoint: accept, finish connections, read control messages.
+	 * Called in every pass of a wait; cheap unless `thorough`, which is asked for every
+	 * millisecond or so and before sleeping, and looks at everything: dead processes, closed
+	 * connections. Sets endpoint->fault. */
 	void (*progress)(struct tt_endpoint *endpoint, bool thorough);
-	/* Tell every peer that can be told, at once and without waiting, that `fault` ends the communicator; nothing to do
-	 * if endpoint->fault is that one or better. On return endpoint->fault is the best that is known here.
-	 * Where control_fd() is -1 all ranks settle on one at once: what is best does not change any more. Otherwise
-	 * a peer may tell of a better one later, which is passed on to those that may not know it. An endpoint that knows a
-	 * fault looks for no other, such as deaths, which may be its consequence. */
+	/* Tell every peer that can be told, at once and without waiting, that `fault` ends the
+	 * communicator; nothing to do if endpoint->fault is that one or better. On return
+	 * endpoint->fault is the best that is known here. Where control_fd() is -1 all ranks
+	 * settle on one at once: what is best does not change any more. Otherwise a peer may
+	 * tell of a better one later, which is passed on to those that may not know it. An
+	 * endpoint that knows a fault looks for no other, such as deaths, which may be its
+	 * consequence. */
 	void (*revoke)(struct tt_endpoint *endpoint, const struct tt_fault *fault);
-	/* Readable when something has come that progress(thorough) takes in although nobody waits: faults, notes, the end of
-	 * peers; not for data. To be watched by its edges. Valid from join() to destroy(). -1: there is no need, since all
-	 * ranks of the communicator read one record, on which the first fault is that of all. */
+	/* Readable when something has come that progress(thorough) takes in although nobody
+	 * waits: faults, notes, the end of peers; not for data. To be watched by its edges.
+	 * Valid from join() to destroy(). -1: there is no need, since all ranks of the
+	 * communicator read one record, on which the first fault is that of all. */
 	int (*control_fd)(const struct tt_endpoint *endpoint);
 
-	/* Will nothing more come from `peer` than what can be read now? As it died, left, or lost its connections; false where
-	 * this rank cannot know. Also after a fault, which may be about another rank. Looked for by progress(thorough). */
+	/* Will nothing more come from `peer` than what can be read now? As it died, left, or
+	 * lost its connections; false where this rank cannot know. Also after a fault, which may
+	 * be about another rank. Looked for by progress(thorough). */
 	bool (*lost)(struct tt_endpoint *endpoint, int peer);
 
-	/* A note of TT_NOTE_BYTES to the ranks that this endpoint's control links reach directly, at once and without waiting;
-	 * lost where a link is full. The links of all ranks with `use` set make a connected graph. */
+	/* A note of TT_NOTE_BYTES to the ranks that this endpoint's control links reach
+	 * directly, at once and without waiting; lost where a link is full. The links of all
+	 * ranks with `use` set make a connected graph. */
 	void (*tell)(struct tt_endpoint *endpoint, const void *note);
-	/* The next note that came, in the order of each sender; false: none. Looked for by progress(thorough). */
+	/* The next note that came, in the order of each sender; false: none. Looked for by
+	 * progress(thorough). */
 	bool (*hear)(struct tt_endpoint *endpoint, void *note);
 
-	/* Where do ranks of this host run? `cpu` is where the calling thread of this rank does. of[rank] becomes the
-	 * processor of each rank of this host of which one is known; the rest stays. For waits, now and then. */
+	/* Where do ranks of this host run? `cpu` is where the calling thread of this rank does.
+	 * of[rank] becomes the processor of each rank of this host of which one is known; the
+	 * rest stays. For waits, now and then. */
 	void (*locate)(struct tt_endpoint *endpoint, int cpu, int *of);
 
-	/* Sleeping: arm() (under the lock) announces it; the caller then makes one more pass and, if that moved nothing,
-	 * sleeps outside the lock, either in sleep() or, with several endpoints, in poll() on their
-	 * fd()s for POLLIN; disarm() (under the lock) in the end. Woken by bytes or room on any link, by wake() of a peer, by a
-	 * fault, and by interrupt(). fd() is valid between arm() and disarm(). Several threads may sleep at once. */
+	/* Sleeping: arm() (under the lock) announces it; the caller then makes one more pass
+	 * and, if that moved nothing, sleeps outside the lock, either in sleep() or, with
+	 * several endpoints, in poll() on their fd()s for POLLIN; disarm() (under the lock) in
+	 * the end. Woken by bytes or room on any link, by wake() of a peer, by a fault, and by
+	 * interrupt(). fd() is valid between arm() and disarm(). Several threads may sleep at
+	 * once. */
 	void (*arm)(struct tt_endpoint *endpoint);
 	void (*disarm)(struct tt_endpoint *endpoint);
 	int (*fd)(const struct tt_endpoint *endpoint);
@@ -195,22 +221,25 @@ struct tt_transport {
 	/* Wake the threads of this rank that sleep; callable without the lock. */
 	void (*interrupt)(struct tt_endpoint *endpoint);
 
-	/* Say good-bye (peers then know that this rank left in order), free everything. Links are closed before. Never waits
-	 * for a peer. NULL is fine. */
+	/* Say good-bye (peers then know that this rank left in order), free everything. Links
+	 * are closed before. Never waits for a peer. NULL is fine. */
 	void (*destroy)(struct tt_endpoint *endpoint);
-	/* This process is a child of fork() and not the one that opened the endpoint: descriptors noted in fork.h are closed,
-	 * mappings that are not inherited gone. Only close() of its links and destroy() follow, which then free memory, and
-	 * neither tell anybody anything nor close or unmap what may be something else by now. */
+	/* This process is a child of fork() and not the one that opened the endpoint:
+	 * descriptors noted in fork.h are closed, mappings that are not inherited gone. Only
+	 * close() of its links and destroy() follow, which then free memory, and neither tell
+	 * anybody anything nor close or unmap what may be something else by now. */
 	void (*forget)(struct tt_endpoint *endpoint);
 };
 
 /* What a transport sets whose ways to its peers do not come and go. */
 bool tt_lack_nothing(const struct tt_endpoint *endpoint, char *text, size_t size);
 void tt_await_nothing(struct tt_endpoint *endpoint, uint64_t deadline);
-/* What a transport that shares no memory, and whose bytes wake by themselves, sets (src/os/apart.c). */
+/* What a transport that shares no memory, and whose bytes wake by themselves, sets
+ * (src/os/apart.c). */
 void *tt_share_nothing(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline);
 void tt_wake_nobody(struct tt_endpoint *endpoint);
-bool tt_export_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes, uint64_t *token);
+bool tt_export_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
+		       uint64_t *token);
 void *tt_import_nothing(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes);
 bool tt_lend_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
 

@@ -15,6 +15,7 @@ bool tt_unix_peer_trusted(int fd);
 const char *tt_unix_peer_text(int fd, char text[TT_UNIX_PEER_TEXT]);
 
 /* The same of who listens at a name that is taken. */
-const char *tt_unix_holder_text(const struct sockaddr *name, socklen_t length, char text[TT_UNIX_PEER_TEXT]);
+const char *tt_unix_holder_text(const struct sockaddr *name, socklen_t length,
+				char text[TT_UNIX_PEER_TEXT]);
 
 #endif

@@ -186,14 +186,14 @@ TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, v
 		return tt_fail(TUTTI_ERR_INVALID, STORE, "tutti_store_get: %s for \"%s\" is NULL",
 			       length ? "the buffer" : "the length", key);
 	if (!timeout_good(timeout_s))
-		return tt_fail(
-			TUTTI_ERR_INVALID, STORE,
-			"tutti_store_get: the timeout for \"%s\" is %g s: expected 0 to 1e9", key,
-			timeout_s);
+		return tt_fail(TUTTI_ERR_INVALID, STORE,
+			       "tutti_store_get: the timeout for \"%s\" is %g s: expected 0 to 1e9",
+			       key, timeout_s);
 	const tutti_result_t result =
 		store->ops->get(store, key, value, length, tt_store_ns(timeout_s));
 
-	return result == TUTTI_IN_PROGRESS ? fail_missing(store, key, tt_store_ns(timeout_s)) : result;
+	return result == TUTTI_IN_PROGRESS ? fail_missing(store, key, tt_store_ns(timeout_s))
+					   : result;
 }
 
 TUTTI_API void tutti_store_close(tutti_store_t store)

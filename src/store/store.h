@@ -20,7 +20,8 @@
 /* Who takes part in what the keys below `prefix` are for. */
 struct tt_attendance {
 	const char *prefix; /* GROUP/NUMBER */
-	int member;	    /* of GROUP, a number that no other process has meanwhile; -1: none is claimed */
+	int member;	    /* of GROUP, a number that no other process has meanwhile; -1: none
+			     * is claimed */
 	const char *who;    /* the process, for messages */
 	/* For the others, should this process end, or its way to the host, before leave(). */
 	tutti_result_t result;
@@ -33,56 +34,61 @@ struct tt_attendance {
 struct tt_store_ops {
 	tutti_result_t (*set)(tutti_store_t store, const char *key, const void *value,
 			      size_t length);
-	/* `timeout_ns` 0: look once. TUTTI_IN_PROGRESS, without a sentence, if the key has not come by
-	 * then. *length: room on entry, the true length on return, also with TUTTI_ERR_INVALID for a
-	 * value that does not fit. */
+	/* `timeout_ns` 0: look once. TUTTI_IN_PROGRESS, without a sentence, if the key has not
+	 * come by then. *length: room on entry, the true length on return, also with
+	 * TUTTI_ERR_INVALID for a value that does not fit. */
 	tutti_result_t (*get)(tutti_store_t store, const char *key, void *value, size_t *length,
 			      uint64_t timeout_ns);
-	/* Whoever waits for a key that begins with `prefix` and '/', now or later, stops at once with
-	 * `result`, which is negative, and `sentence`; the first call for a prefix counts. Where the store has no
-	 * host, those who attend the prefix are told. */
+	/* Whoever waits for a key that begins with `prefix` and '/', now or later, stops at once
+	 * with `result`, which is negative, and `sentence`; the first call for a prefix counts.
+	 * Where the store has no host, those who attend the prefix are told. */
 	void (*end)(tutti_store_t store, const char *prefix, tutti_result_t result,
 		    const char *sentence);
-	/* The caller's thread attends, in place of what it attended before. If another attends as the same member of the
-	 * group, what both attend is ended, unless TT_STORE_MET is set below one of the prefixes: that one waits for
-	 * nobody any more, and the other process attends the next. Should this process end, or its way to the host, before leave(), the
-	 * host ends the prefix as end() does; not where nobody would see it. Told with the thread's next call. */
+	/* The caller's thread attends, in place of what it attended before. If another attends
+	 * as the same member of the group, what both attend is ended, unless TT_STORE_MET is set
+	 * below one of the prefixes: that one waits for nobody any more, and the other process
+	 * attends the next. Should this process end, or its way to the host, before leave(), the
+	 * host ends the prefix as end() does; not where nobody would see it. Told with the
+	 * thread's next call. */
 	void (*attend)(tutti_store_t store, const struct tt_attendance *attendance);
 	void (*leave)(tutti_store_t store);
-	/* Has what the caller's thread attends been ended, by whomever, or the host? TUTTI_OK: as far as is known here, no.
-	 * Otherwise with the first word, which all are told. Waits for nobody; may ask the store. */
+	/* Has what the caller's thread attends been ended, by whomever, or the host? TUTTI_OK:
+	 * as far as is known here, no. Otherwise with the first word, which all are told. Waits
+	 * for nobody; may ask the store. */
 	tutti_result_t (*look)(tutti_store_t store);
 	void (*close)(tutti_store_t store);
-	/* Instead of close(), in a child of the process that made it (fork.h): frees what memory it can and does nothing
-	 * else. */
+	/* Instead of close(), in a child of the process that made it (fork.h): frees what memory
+	 * it can and does nothing else. */
 	void (*forget)(tutti_store_t store);
 };
 
 /* Below a prefix: all whom it waits for have come. */
 #define TT_STORE_MET "met"
-/* Where a served store says which process it turned away last, as it did not prove that it belongs to the job. */
+/* Where a served store says which process it turned away last, as it did not prove that it
+ * belongs to the job. */
 #define TT_STORE_TURNED_AWAY "tutti/turned-away"
 
 struct tutti_store {
 	const struct tt_store_ops *ops;
 	struct tt_maker maker;
 	char address[TT_STORE_ADDRESS_MAX];
-	/* A host that closes waits for its clients no longer than this (CLOCK_MONOTONIC nanoseconds) and a second;
-	 * 0: some seconds. */
+	/* A host that closes waits for its clients no longer than this (CLOCK_MONOTONIC
+	 * nanoseconds) and a second; 0: some seconds. */
 	uint64_t close_by;
-	const char *host; /* who that is, for messages; NULL: unknown */
-	bool hosts; /* this handle serves it */
-	bool answered, closed; /* its host has answered something; has closed it in order: another may come to its address */
+	const char *host;      /* who that is, for messages; NULL: unknown */
+	bool hosts;	       /* this handle serves it */
+	bool answered, closed; /* its host has answered something; has closed it in order:
+				* another may come to its address */
 };
 
-/* tutti_store_open() for those who have read the key; it is copied. `rank`: which one opens it, so that the others can be told
- * if the host turns it away; -1: unknown. */
+/* tutti_store_open() for those who have read the key; it is copied. `rank`: which one opens it,
+ * so that the others can be told if the host turns it away; -1: unknown. */
 tutti_result_t tt_store_open(const char *address, const struct tt_key *key, int rank, bool serve,
 			     uint64_t timeout_ns, tutti_store_t *store);
 
 /* Each makes a store of one kind; `address` is whole, with its scheme. */
-tutti_result_t tt_store_client_open(const char *address, const struct tt_key *key, int rank, bool serve,
-				    uint64_t timeout_ns, tutti_store_t *store);
+tutti_result_t tt_store_client_open(const char *address, const struct tt_key *key, int rank,
+				    bool serve, uint64_t timeout_ns, tutti_store_t *store);
 tutti_result_t tt_store_file_open(const char *address, tutti_store_t *store);
 tutti_result_t tt_store_user_create(const tutti_store_ops_t *ops, void *context,
 				    tutti_store_t *store);

@@ -121,7 +121,8 @@ bool tt_store_is_loopback(const struct sockaddr_storage *at)
 	if (at->ss_family == AF_INET)
 		return ntohl(((const struct sockaddr_in *)at)->sin_addr.s_addr) >> 24 == 127;
 	return at->ss_family == AF_INET6 &&
-	       (IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127));
+	       (IN6_IS_ADDR_LOOPBACK(six) ||
+		(IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127));
 }
 
 bool tt_store_loopback_only(struct tt_store_targets *targets)

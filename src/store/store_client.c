@@ -2,12 +2,13 @@
 /* Owns a store that is reached through sockets: the idle connections, and the server if this
  * process hosts it.
  *
- * A call takes an idle connection, or makes one, and puts it back in the end: threads that wait for
- * keys do not hold up those that set them. A connection on which anything went wrong is closed, so
- * that a late answer is never taken for another's.
+ * A call takes an idle connection, or makes one, and puts it back in the end: threads that wait
+ * for keys do not hold up those that set them. A connection on which anything went wrong is
+ * closed, so that a late answer is never taken for another's.
  *
- * A thread that attends something does so on a connection of its own, which no other uses meanwhile: the host sees it
- * end when the process does, and the thread may look for news whenever it has no call under way. */
+ * A thread that attends something does so on a connection of its own, which no other uses
+ * meanwhile: the host sees it end when the process does, and the thread may look for news
+ * whenever it has no call under way. */
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,8 +23,8 @@
 #include "store_wire.h"
 #include "transport.h"
 
-#define GRACE_NS 2000000000ull /* for the host to answer, beyond the time it was asked to wait */
-#define END_NS	 1000000000ull /* to tell it that a rank gives up */
+#define GRACE_NS   2000000000ull /* for the host to answer, beyond the time it was asked to wait */
+#define END_NS	   1000000000ull /* to tell it that a rank gives up */
 #define ATTEND_MAX (TT_WIRE_HEADER + TT_STORE_KEY_MAX + TT_WIRE_WORD_MAX)
 
 /* What a thread attends. */
@@ -40,7 +41,7 @@ struct connection {
 	struct connection *next;
 	struct tt_store_socket socket;
 	struct attendance *attendance; /* NULL: any thread's */
-	bool closed; /* by the host, in order */
+	bool closed;		       /* by the host, in order */
 };
 
 struct client_store {
@@ -48,9 +49,9 @@ struct client_store {
 	struct tt_store_server *server; /* NULL: another process hosts it */
 	uint64_t timeout_ns;		/* of opening and of set */
 	struct tt_key key;
-	int rank; /* that opened it; -1: unknown */
-	struct tt_tls *tls; /* NULL: connections are plain */
-	pthread_mutex_t lock;		/* of what follows */
+	int rank;	      /* that opened it; -1: unknown */
+	struct tt_tls *tls;   /* NULL: connections are plain */
+	pthread_mutex_t lock; /* of what follows */
 	struct connection *idle;
 	bool lost; /* the last that was heard of the host is that a connection ended */
 };
@@ -86,7 +87,8 @@ static tutti_result_t connection_make(struct client_store *s, uint64_t deadline,
 	if (!c)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE, "connect to the store %s: no memory",
 			       s->base.address);
-	const tutti_result_t result = tt_store_connect(s->base.address, &s->key, s->rank, s->tls, deadline, &c->socket);
+	const tutti_result_t result =
+		tt_store_connect(s->base.address, &s->key, s->rank, s->tls, deadline, &c->socket);
 	if (result != TUTTI_OK) {
 		free(c);
 		return result;
@@ -149,8 +151,10 @@ static tutti_result_t fail_talk(struct client_store *s, const char *verb, const 
 			       "network is cut",
 			       verb, key, s->base.address);
 	if (error == ECONNRESET) /* which all who lose it say alike */
-		return tt_fail(TUTTI_ERR_PEER_LOST, STORE, "%s%sthe host of the store %s%s has closed the connection or ended",
-			       s->base.host ? s->base.host : "", s->base.host ? ", " : "", s->base.address, s->base.host ? "," : "");
+		return tt_fail(TUTTI_ERR_PEER_LOST, STORE,
+			       "%s%sthe host of the store %s%s has closed the connection or ended",
+			       s->base.host ? s->base.host : "", s->base.host ? ", " : "",
+			       s->base.address, s->base.host ? "," : "");
 	errno = error;
 	return tt_fail_errno(STORE, "%s \"%s\" in the store %s", verb, key, s->base.address);
 }
@@ -193,7 +197,8 @@ static int read_news(struct connection *c)
 		const uint64_t deadline = tt_now() + END_NS; /* the rest was sent at once */
 
 		error = tt_store_receive(&c->socket, bytes + 1, sizeof(bytes) - 1, deadline);
-		if (error == 0 && (!tt_wire_get_header(bytes, &header) || header.kind != TT_WIRE_NEWS))
+		if (error == 0 &&
+		    (!tt_wire_get_header(bytes, &header) || header.kind != TT_WIRE_NEWS))
 			error = EPROTO;
 		if (error == 0)
 			error = take_news(c, &header, deadline);
@@ -203,7 +208,8 @@ static int read_news(struct connection *c)
 	return error == ETIMEDOUT ? 0 : error;
 }
 
-/* Nothing more can be said on the connection, which may have ended behind word that the host closes in order. */
+/* Nothing more can be said on the connection, which may have ended behind word that the host
+ * closes in order. */
 static void lose(struct client_store *s, struct connection *c, int error)
 {
 	if (error == ECONNRESET)
@@ -239,8 +245,8 @@ static void note_answer(struct client_store *s)
 }
 
 /* Send a request and read the header of its answer; 0 or an errno value. */
-static int request(struct client_store *s, struct connection *c, struct tt_wire_header *header, const char *key, const void *value,
-		   uint64_t deadline)
+static int request(struct client_store *s, struct connection *c, struct tt_wire_header *header,
+		   const char *key, const void *value, uint64_t deadline)
 {
 	struct attendance *a = c->attendance;
 	uint8_t bytes[TT_WIRE_HEADER];
@@ -303,8 +309,9 @@ static int discard(const struct tt_store_socket *socket, size_t length, uint64_t
 	return 0;
 }
 
-static int receive_value(const struct tt_store_socket *socket, const struct tt_wire_header *header, void *value, size_t room,
-			 uint8_t word[TT_WIRE_WORD_MAX], uint64_t deadline)
+static int receive_value(const struct tt_store_socket *socket, const struct tt_wire_header *header,
+			 void *value, size_t room, uint8_t word[TT_WIRE_WORD_MAX],
+			 uint64_t deadline)
 {
 	if (header->status == TT_WIRE_ENDED)
 		return tt_store_receive(socket, word, header->value_length, deadline);
@@ -402,10 +409,12 @@ static struct attendance *make_attendance(const struct tt_attendance *from)
 	struct attendance *a = calloc(1, sizeof(*a));
 	uint8_t word[TT_WIRE_WORD_MAX], bytes[TT_WIRE_HEADER];
 	const char *prefix = from->prefix;
-	const struct tt_wire_header header = { .kind = TT_WIRE_ATTEND,
-					       .key_length = (uint8_t)strlen(prefix),
-					       .value_length = tt_wire_put_will(from->result, from->sentence, from->who, word),
-					       .member = (uint32_t)(from->member + 1) };
+	const struct tt_wire_header header = {
+		.kind = TT_WIRE_ATTEND,
+		.key_length = (uint8_t)strlen(prefix),
+		.value_length = tt_wire_put_will(from->result, from->sentence, from->who, word),
+		.member = (uint32_t)(from->member + 1)
+	};
 
 	if (!a)
 		return NULL;
@@ -445,7 +454,9 @@ static void client_leave(tutti_store_t store)
 	if (!c)
 		return;
 	tt_wire_put_header(&header, bytes);
-	const int error = c->attendance->unsaid_length == 0 ? tt_store_send(&c->socket, &iov, 1, tt_now() + END_NS) : 0;
+	const int error = c->attendance->unsaid_length == 0
+				  ? tt_store_send(&c->socket, &iov, 1, tt_now() + END_NS)
+				  : 0;
 	if (error != 0) {
 		lose(s, c, error);
 		return;
@@ -455,7 +466,8 @@ static void client_leave(tutti_store_t store)
 	put_back(s, c);
 }
 
-/* What is known counts, also when the connection ends behind it; and who closes in order has no news any more. */
+/* What is known counts, also when the connection ends behind it; and who closes in order has no
+ * news any more. */
 static tutti_result_t client_look(tutti_store_t store)
 {
 	struct client_store *s = client_of(store);
@@ -463,7 +475,9 @@ static tutti_result_t client_look(tutti_store_t store)
 	tutti_result_t result = TUTTI_OK;
 
 	if (!c)
-		return is_lost(s) && !store->closed ? fail_talk(s, "attend", store->address, ECONNRESET) : TUTTI_OK;
+		return is_lost(s) && !store->closed
+			       ? fail_talk(s, "attend", store->address, ECONNRESET)
+			       : TUTTI_OK;
 	const int error = c->closed ? 0 : read_news(c);
 	const struct attendance *a = c->attendance;
 	if (a->word_length > 0)
@@ -494,8 +508,8 @@ static void client_close(tutti_store_t store)
 	free(s);
 }
 
-/* The thread of the server was changing what it keeps when the fork came, as a thread with the lock was: that memory
- * stays. */
+/* The thread of the server was changing what it keeps when the fork came, as a thread with the
+ * lock was: that memory stays. */
 static void client_forget(tutti_store_t store)
 {
 	struct client_store *s = client_of(store);
@@ -532,8 +546,8 @@ static tutti_result_t start_serving(struct client_store *s, const char *address)
 	return result == TUTTI_OK ? tt_store_server_start(fd, &s->key, s->tls, &s->server) : result;
 }
 
-tutti_result_t tt_store_client_open(const char *address, const struct tt_key *key, int rank, bool serve,
-				    uint64_t timeout_ns, tutti_store_t *store)
+tutti_result_t tt_store_client_open(const char *address, const struct tt_key *key, int rank,
+				    bool serve, uint64_t timeout_ns, tutti_store_t *store)
 {
 	struct client_store *s = calloc(1, sizeof(*s));
 	struct connection *first = NULL;

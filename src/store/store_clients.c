@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns who is there of a store's clients, and what they send until it is a whole message: the half-read hello, proof or
- * request of each. What a message does is in store_strangers.c and store_requests.c.
+/* Owns who is there of a store's clients, and what they send until it is a whole message: the
+ * half-read hello, proof or request of each. What a message does is in store_strangers.c and
+ * store_requests.c.
  *
- * A client that does what its state does not allow is dropped. Dropped clients stay in memory until
- * tt_store_clients_bury(), as the batch of events in hand may still name them; what they attended ends there, too, since
- * telling others of it may drop more. */
+ * A client that does what its state does not allow is dropped. Dropped clients stay in memory
+ * until tt_store_clients_bury(), as the batch of events in hand may still name them; what they
+ * attended ends there, too, since telling others of it may drop more. */
 #include "store_clients.h"
 
 #include <errno.h>
@@ -19,7 +20,8 @@
 
 static void handle_header(struct tt_store_clients *s, struct tt_store_client *c)
 {
-	if (!tt_wire_get_header(c->fixed, &c->header) || c->header.kind == TT_WIRE_ANSWER || c->header.kind == TT_WIRE_NEWS) {
+	if (!tt_wire_get_header(c->fixed, &c->header) || c->header.kind == TT_WIRE_ANSWER ||
+	    c->header.kind == TT_WIRE_NEWS) {
 		tt_store_client_drop(s, c, "sent bytes that are no request");
 		return;
 	}
@@ -67,8 +69,8 @@ static void handle_complete(struct tt_store_clients *s, struct tt_store_client *
 
 static bool reading(const struct tt_store_client *c)
 {
-	return c->state == TT_CLIENT_GREETING || c->state == TT_CLIENT_PROVING || c->state == TT_CLIENT_READING_HEADER ||
-	       c->state == TT_CLIENT_READING_BODY;
+	return c->state == TT_CLIENT_GREETING || c->state == TT_CLIENT_PROVING ||
+	       c->state == TT_CLIENT_READING_HEADER || c->state == TT_CLIENT_READING_BODY;
 }
 
 /* Was what the client sent last one of the messages that have no answer? */
@@ -77,8 +79,9 @@ static bool was_silent(const struct tt_store_client *c)
 	return c->header.kind == TT_WIRE_ATTEND || c->header.kind == TT_WIRE_LEAVE;
 }
 
-/* Read until nothing more is there or one request is done with, so that no client starves the others. What comes in front of
- * it may have come with it, and of what TLS has decrypted no event tells. */
+/* Read until nothing more is there or one request is done with, so that no client starves the
+ * others. What comes in front of it may have come with it, and of what TLS has decrypted no
+ * event tells. */
 static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	bool request = false;
@@ -127,10 +130,11 @@ void tt_store_client_event(struct tt_store_clients *s, struct tt_store_client *c
 	} else if (reading(c)) {
 		client_read(s, c);
 	} else if (c->state == TT_CLIENT_PARKED) {
-		tt_store_client_drop(s, c,
-				     events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)
-					     ? NULL
-					     : "sent a request before the answer to the one before");
+		tt_store_client_drop(
+			s, c,
+			events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)
+				? NULL
+				: "sent a request before the answer to the one before");
 	} else if (c->state == TT_CLIENT_ANSWERING) {
 		if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 			tt_store_client_drop(s, c, "left before its answer was sent");

@@ -20,7 +20,7 @@
 
 #define MILLISECOND 1000000ull
 #define TRY_MS	    3000 /* for one address to answer, before the next is tried */
-#define LEAVE_MS	    500 /* for a host to close a connection that it turns away */
+#define LEAVE_MS    500	 /* for a host to close a connection that it turns away */
 #define NOTICE_MS   5000 /* of waiting in silence */
 
 /* 0 once `events` are there, ETIMEDOUT, or another errno value. */
@@ -59,7 +59,8 @@ int tt_store_send(const struct tt_store_socket *socket, struct iovec *iov, int n
 {
 	while (n > 0) {
 		const struct msghdr message = { .msg_iov = iov, .msg_iovlen = (size_t)n };
-		const ssize_t sent = socket->tls ? tt_tls_write(socket->tls, iov, n) : sendmsg(socket->fd, &message, MSG_NOSIGNAL);
+		const ssize_t sent = socket->tls ? tt_tls_write(socket->tls, iov, n)
+						 : sendmsg(socket->fd, &message, MSG_NOSIGNAL);
 
 		if (sent >= 0) {
 			iov_advance(&iov, &n, (size_t)sent);
@@ -75,11 +76,13 @@ int tt_store_send(const struct tt_store_socket *socket, struct iovec *iov, int n
 	return 0;
 }
 
-int tt_store_receive(const struct tt_store_socket *socket, void *data, size_t length, uint64_t deadline)
+int tt_store_receive(const struct tt_store_socket *socket, void *data, size_t length,
+		     uint64_t deadline)
 {
 	for (size_t done = 0; done < length;) {
 		const struct iovec rest = { (char *)data + done, length - done };
-		const ssize_t n = socket->tls ? tt_tls_read(socket->tls, &rest, 1) : recv(socket->fd, rest.iov_base, rest.iov_len, 0);
+		const ssize_t n = socket->tls ? tt_tls_read(socket->tls, &rest, 1)
+					      : recv(socket->fd, rest.iov_base, rest.iov_len, 0);
 
 		if (n > 0) {
 			done += (size_t)n;
@@ -163,7 +166,8 @@ static bool passing(int error)
 	return false;
 }
 
-static int send_all(const struct tt_store_socket *socket, const uint8_t *bytes, size_t length, uint64_t deadline)
+static int send_all(const struct tt_store_socket *socket, const uint8_t *bytes, size_t length,
+		    uint64_t deadline)
 {
 	struct iovec iov = { (void *)(uintptr_t)bytes, length };
 
@@ -171,23 +175,25 @@ static int send_all(const struct tt_store_socket *socket, const uint8_t *bytes, 
 }
 
 /* Other versions may send less than this one. */
-static int receive_hello(const struct tt_store_socket *socket, bool keyed, uint8_t hello[TT_WIRE_HELLO], uint64_t deadline,
-			 const char **fault)
+static int receive_hello(const struct tt_store_socket *socket, bool keyed,
+			 uint8_t hello[TT_WIRE_HELLO], uint64_t deadline, const char **fault)
 {
 	int error = tt_store_receive(socket, hello, TT_WIRE_FIRST, deadline);
 
 	if (error == 0)
 		*fault = tt_wire_hello_fault(keyed, hello, TT_WIRE_FIRST);
 	if (error == 0 && !*fault)
-		error = tt_store_receive(socket, hello + TT_WIRE_FIRST, TT_WIRE_HELLO - TT_WIRE_FIRST, deadline);
+		error = tt_store_receive(socket, hello + TT_WIRE_FIRST,
+					 TT_WIRE_HELLO - TT_WIRE_FIRST, deadline);
 	if (error == 0 && !*fault)
 		*fault = tt_wire_hello_fault(keyed, hello, TT_WIRE_HELLO);
 	return error;
 }
 
 /* The host proves first, and learns by zeros that it has not. */
-static int exchange_proofs(const struct tt_store_socket *socket, const struct tt_key *key, const uint8_t host[TT_WIRE_HELLO],
-			   const uint8_t own[TT_WIRE_HELLO], uint64_t deadline, bool *proven)
+static int exchange_proofs(const struct tt_store_socket *socket, const struct tt_key *key,
+			   const uint8_t host[TT_WIRE_HELLO], const uint8_t own[TT_WIRE_HELLO],
+			   uint64_t deadline, bool *proven)
 {
 	uint8_t proof[TT_PROOF_BYTES], expected[TT_PROOF_BYTES];
 	const int error = tt_store_receive(socket, proof, sizeof(proof), deadline);
@@ -202,7 +208,8 @@ static int exchange_proofs(const struct tt_store_socket *socket, const struct tt
 	return send_all(socket, proof, sizeof(proof), deadline);
 }
 
-/* A host that turns this rank away finds out who it is while the connection is there, and closes it then. */
+/* A host that turns this rank away finds out who it is while the connection is there, and closes
+ * it then. */
 static void await_end(const struct tt_store_socket *socket)
 {
 	uint8_t byte;
@@ -212,7 +219,8 @@ static void await_end(const struct tt_store_socket *socket)
 }
 
 static int exchange_hellos(const struct tt_store_socket *socket, const struct tt_key *key, int rank,
-			   const uint8_t nonce[TT_NONCE_BYTES], uint64_t deadline, const char **fault, bool *proven)
+			   const uint8_t nonce[TT_NONCE_BYTES], uint64_t deadline,
+			   const char **fault, bool *proven)
 {
 	const bool keyed = tt_key_is_set(key);
 	uint8_t own[TT_WIRE_HELLO], host[TT_WIRE_HELLO];
@@ -249,15 +257,17 @@ static tutti_result_t secure(struct attempt *a, struct tt_store_socket *socket)
 	if (result == TUTTI_OK)
 		result = tt_tls_handshake(socket->tls);
 	while (result == TUTTI_IN_PROGRESS && error == 0) {
-		error = wait_for(socket->fd, tt_tls_blocked(socket->tls) ? POLLOUT : POLLIN, a->deadline);
+		error = wait_for(socket->fd, tt_tls_blocked(socket->tls) ? POLLOUT : POLLIN,
+				 a->deadline);
 		if (error == 0)
 			result = tt_tls_handshake(socket->tls);
 	}
 	if (error == ETIMEDOUT)
-		return tt_fail(TUTTI_ERR_TIMEOUT, STORE,
-			       "the store %s took the connection, but did not answer the TLS handshake: is it another program's "
-			       "address?",
-			       a->address);
+		return tt_fail(
+			TUTTI_ERR_TIMEOUT, STORE,
+			"the store %s took the connection, but did not answer the TLS handshake: is it another program's "
+			"address?",
+			a->address);
 	if (error != 0 || result == TUTTI_ERR_PEER_LOST) {
 		a->why = error ? strerror(error) : "it closed the connection";
 		return TUTTI_IN_PROGRESS;
@@ -277,10 +287,11 @@ static tutti_result_t greet(struct attempt *a, struct tt_store_socket *socket)
 	char who[TT_UNIX_PEER_TEXT];
 
 	if (a->parsed.local && !tt_unix_peer_trusted(socket->fd))
-		return tt_fail(TUTTI_ERR_SYSTEM, STORE,
-			       "the store %s is served by %s: expected user %ld or root; choose another name (TUTTI_STORE) or end that "
-			       "process",
-			       a->address, tt_unix_peer_text(socket->fd, who), (long)geteuid());
+		return tt_fail(
+			TUTTI_ERR_SYSTEM, STORE,
+			"the store %s is served by %s: expected user %ld or root; choose another name (TUTTI_STORE) or end that "
+			"process",
+			a->address, tt_unix_peer_text(socket->fd, who), (long)geteuid());
 	if (tt_nonce_make(nonce) < 0)
 		return TUTTI_ERR_SYSTEM;
 	if (a->tls && !a->parsed.local) {
@@ -289,7 +300,8 @@ static tutti_result_t greet(struct attempt *a, struct tt_store_socket *socket)
 		if (result)
 			return result;
 	}
-	const int error = exchange_hellos(socket, a->key, a->rank, nonce, a->deadline, &fault, &proven);
+	const int error =
+		exchange_hellos(socket, a->key, a->rank, nonce, a->deadline, &fault, &proven);
 	if (error == ETIMEDOUT)
 		return tt_fail(TUTTI_ERR_TIMEOUT, STORE,
 			       "the store %s took the connection, but said nothing for %.1f s: is "
@@ -304,10 +316,11 @@ static tutti_result_t greet(struct attempt *a, struct tt_store_socket *socket)
 		return tt_fail(TUTTI_ERR_INVALID, STORE,
 			       "what listens at the store's address %s %s", a->address, fault);
 	if (!proven)
-		return tt_fail(TUTTI_ERR_INVALID, STORE,
-			       "the key of this rank is not that of the job: the host of the store %s has another; "
-			       "give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
-			       a->address);
+		return tt_fail(
+			TUTTI_ERR_INVALID, STORE,
+			"the key of this rank is not that of the job: the host of the store %s has another; "
+			"give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+			a->address);
 	return TUTTI_OK;
 }
 
@@ -318,10 +331,11 @@ static tutti_result_t attempt_all(struct attempt *a, struct tt_store_socket *out
 
 	a->why = tt_store_address_resolve(&a->parsed, false, &targets);
 	if (!tt_key_is_set(a->key) && tt_store_loopback_only(&targets))
-		return tt_fail(TUTTI_ERR_INVALID, STORE,
-			       "the store %s is not on the loopback interface, and there is no key: give all ranks the "
-			       "same TUTTI_KEY or TUTTI_KEY_FILE",
-			       a->address);
+		return tt_fail(
+			TUTTI_ERR_INVALID, STORE,
+			"the store %s is not on the loopback interface, and there is no key: give all ranks the "
+			"same TUTTI_KEY or TUTTI_KEY_FILE",
+			a->address);
 	for (int i = 0; i < targets.count; i++) {
 		const uint64_t limit = tt_now() + TRY_MS * MILLISECOND;
 		struct tt_store_socket socket = { .fd = -1 };
@@ -369,7 +383,8 @@ static void notice(struct attempt *a)
 	       NOTICE_MS / 1000, a->why);
 }
 
-/* A child begun without the handlers of fork() may hold the socket, too: the host must see the end all the same. */
+/* A child begun without the handlers of fork() may hold the socket, too: the host must see the
+ * end all the same. */
 void tt_store_disconnect(struct tt_store_socket *socket)
 {
 	tt_tls_stream_close(socket->tls);
@@ -377,10 +392,15 @@ void tt_store_disconnect(struct tt_store_socket *socket)
 	tt_fd_close(socket->fd);
 }
 
-tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, int rank, struct tt_tls *tls, uint64_t deadline,
-				struct tt_store_socket *out)
+tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, int rank,
+				struct tt_tls *tls, uint64_t deadline, struct tt_store_socket *out)
 {
-	struct attempt a = { .address = address, .key = key, .rank = rank, .tls = tls, .start = tt_now(), .deadline = deadline };
+	struct attempt a = { .address = address,
+			     .key = key,
+			     .rank = rank,
+			     .tls = tls,
+			     .start = tt_now(),
+			     .deadline = deadline };
 	tutti_result_t result = tt_store_address_parse(address, &a.parsed);
 
 	if (result != TUTTI_OK)

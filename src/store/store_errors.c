@@ -16,8 +16,9 @@ tutti_result_t tt_store_fail_room(tutti_store_t store, const char *key, size_t r
 
 void tt_store_tell_twice(int member, const char *one, const char *other, char *out, size_t size)
 {
-	snprintf(out, size,
-		 "two processes are rank %d: %.100s and %.100s; start every rank once, each with a number of its own (TUTTI_RANK, or "
-		 "the launcher's)",
-		 member, one, other);
+	snprintf(
+		out, size,
+		"two processes are rank %d: %.100s and %.100s; start every rank once, each with a number of its own (TUTTI_RANK, or "
+		"the launcher's)",
+		member, one, other);
 }

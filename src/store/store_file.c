@@ -148,8 +148,10 @@ static int open_value(const struct path *path)
 
 	if (folder < 0)
 		return -1;
-	/* whatever else has the name, a pipe's other end is not waited for, and a link not followed */
-	const int fd = openat(folder, path->file + strlen(path->folder) + 1, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+	/* whatever else has the name, a pipe's other end is not waited for, and a link not
+	 * followed */
+	const int fd = openat(folder, path->file + strlen(path->folder) + 1,
+			      O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
 	const int saved = errno;
 	close(folder);
 	errno = saved;
@@ -175,10 +177,11 @@ static int read_whole(int fd, char *data, size_t length)
 
 static tutti_result_t fail_irregular(const char *key, const struct path *path)
 {
-	return tt_fail(TUTTI_ERR_SYSTEM, STORE,
-		       "get \"%s\": %s is no regular file: expected a value that a rank has set; remove it, and let nobody else write to the "
-		       "directory",
-		       key, path->file);
+	return tt_fail(
+		TUTTI_ERR_SYSTEM, STORE,
+		"get \"%s\": %s is no regular file: expected a value that a rank has set; remove it, and let nobody else write to the "
+		"directory",
+		key, path->file);
 }
 
 /* TUTTI_IN_PROGRESS: not there yet. ESTALE: replaced while a network file system looked it up. */
@@ -284,8 +287,9 @@ static tutti_result_t file_get(tutti_store_t store, const char *key, void *value
 
 	make_path(file_of(store), key, &path);
 	const tutti_result_t result = look(store, key, &path, value, length);
-	return result == TUTTI_IN_PROGRESS && timeout_ns > 0 ? file_wait(store, key, &path, value, length, timeout_ns)
-							     : result;
+	return result == TUTTI_IN_PROGRESS && timeout_ns > 0
+		       ? file_wait(store, key, &path, value, length, timeout_ns)
+		       : result;
 }
 
 static void file_close(tutti_store_t store)

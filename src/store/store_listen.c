@@ -34,8 +34,8 @@ static int listen_at(const struct sockaddr_storage *at, socklen_t length)
 	return fd;
 }
 
-/* A program that is being started by another thread has copies of all descriptors until it executes, and so may have that of
- * the store that was here before. */
+/* A program that is being started by another thread has copies of all descriptors until it
+ * executes, and so may have that of the store that was here before. */
 static int listen_in_time(const struct sockaddr_storage *at, socklen_t length)
 {
 	const uint64_t enough = tt_now() + IN_USE_NS;
@@ -53,12 +53,14 @@ static tutti_result_t fail_listen(const char *address, const struct tt_store_tar
 	char who[TT_UNIX_PEER_TEXT] = "another process";
 
 	if (errno == EADDRINUSE && last >= 0 && targets->at[last].ss_family == AF_UNIX)
-		tt_unix_holder_text((const struct sockaddr *)&targets->at[last], targets->length[last], who);
+		tt_unix_holder_text((const struct sockaddr *)&targets->at[last],
+				    targets->length[last], who);
 	if (errno == EADDRINUSE)
-		return tt_fail_errno(STORE,
-				     "serve the store at %s: %s has this address; choose another port or name (TUTTI_STORE), or end that "
-				     "process",
-				     address, who);
+		return tt_fail_errno(
+			STORE,
+			"serve the store at %s: %s has this address; choose another port or name (TUTTI_STORE), or end that "
+			"process",
+			address, who);
 	if (errno == EADDRNOTAVAIL)
 		return tt_fail_errno(
 			STORE,
@@ -118,10 +120,11 @@ tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, siz
 			       "serve the store at %s: the host \"%s\" has no address: %s", address,
 			       parsed.host, fault);
 	if (!keyed && tt_store_loopback_only(&targets))
-		return tt_fail(TUTTI_ERR_INVALID, STORE,
-			       "serve the store at %s: this is no address of the loopback interface, and without a key "
-			       "nothing else is served; give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
-			       address);
+		return tt_fail(
+			TUTTI_ERR_INVALID, STORE,
+			"serve the store at %s: this is no address of the loopback interface, and without a key "
+			"nothing else is served; give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+			address);
 	for (int i = 0; i < targets.count; i++) {
 		const int listening = listen_in_time(&targets.at[i], targets.length[i]);
 
@@ -130,7 +133,8 @@ tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, siz
 		warn_if_unreachable(&parsed, &targets.at[i]);
 		write_bound(&parsed, address, listening, bound, size);
 		tt_log(INFO, STORE, "serves the store at %s, %s", bound,
-		       keyed ? "to those who have the key" : "on this machine only: there is no key");
+		       keyed ? "to those who have the key"
+			     : "on this machine only: there is no key");
 		*fd = listening;
 		return TUTTI_OK;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the question whose process a stranger is. The kernel's list of TCP connections says it for those of this machine. */
+/* Owns the question whose process a stranger is. The kernel's list of TCP connections says it
+ * for those of this machine. */
 #include "store_peer.h"
 
 #include <netinet/in.h>
@@ -25,7 +26,8 @@ static void name_end(const struct sockaddr_storage *end, char name[NAME_ROOM])
 		return;
 	}
 	memcpy(words, &in6->sin6_addr, sizeof(words));
-	snprintf(name, NAME_ROOM, "%08X%08X%08X%08X:%04X", words[0], words[1], words[2], words[3], ntohs(in6->sin6_port));
+	snprintf(name, NAME_ROOM, "%08X%08X%08X%08X:%04X", words[0], words[1], words[2], words[3],
+		 ntohs(in6->sin6_port));
 }
 
 /* The user of the connection from `from` to `to`; -1: it is not in the list. */
@@ -37,8 +39,9 @@ static long user_of(const char *path, const char *from, const char *to)
 	unsigned state;
 
 	while (file && user < 0 && fgets(line, sizeof(line), file))
-		if (sscanf(line, "%*d: %63s %63s %x %*s %*s %*s %ld", local, remote, &state, &uid) == 4 && state == ESTABLISHED &&
-		    strcmp(local, from) == 0 && strcmp(remote, to) == 0)
+		if (sscanf(line, "%*d: %63s %63s %x %*s %*s %*s %ld", local, remote, &state,
+			   &uid) == 4 &&
+		    state == ESTABLISHED && strcmp(local, from) == 0 && strcmp(remote, to) == 0)
 			user = uid;
 	if (file)
 		fclose(file);
@@ -51,9 +54,12 @@ static bool is_here(const struct sockaddr_storage *here, const struct sockaddr_s
 	if (here->ss_family != there->ss_family)
 		return false;
 	if (here->ss_family == AF_INET)
-		return ((const struct sockaddr_in *)here)->sin_addr.s_addr == ((const struct sockaddr_in *)there)->sin_addr.s_addr;
-	return here->ss_family == AF_INET6 && memcmp(&((const struct sockaddr_in6 *)here)->sin6_addr,
-						     &((const struct sockaddr_in6 *)there)->sin6_addr, sizeof(struct in6_addr)) == 0;
+		return ((const struct sockaddr_in *)here)->sin_addr.s_addr ==
+		       ((const struct sockaddr_in *)there)->sin_addr.s_addr;
+	return here->ss_family == AF_INET6 &&
+	       memcmp(&((const struct sockaddr_in6 *)here)->sin6_addr,
+		      &((const struct sockaddr_in6 *)there)->sin6_addr,
+		      sizeof(struct in6_addr)) == 0;
 }
 
 bool tt_store_peer_is_own(int fd)
@@ -67,7 +73,8 @@ bool tt_store_peer_is_own(int fd)
 		return false;
 	if (here.ss_family == AF_UNIX)
 		return tt_unix_peer_trusted(fd);
-	if (getpeername(fd, (struct sockaddr *)&there, &there_length) < 0 || !is_here(&here, &there))
+	if (getpeername(fd, (struct sockaddr *)&there, &there_length) < 0 ||
+	    !is_here(&here, &there))
 		return false;
 	name_end(&there, from);
 	name_end(&here, to);

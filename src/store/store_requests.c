@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what the requests of a store's clients do: set and get, with those who wait for a key, and end, attend and leave, with
- * the last word of those who are lost. */
+/* Owns what the requests of a store's clients do: set and get, with those who wait for a key,
+ * and end, attend and leave, with the last word of those who are lost. */
 #include "store_requests.h"
 
 #include <stdio.h>
@@ -10,7 +10,8 @@
 #include "log.h"
 #include "store_session.h"
 
-static void handle_set(struct tt_store_clients *s, struct tt_store_client *c, struct tt_store_entry *entry)
+static void handle_set(struct tt_store_clients *s, struct tt_store_client *c,
+		       struct tt_store_entry *entry)
 {
 	const uint8_t *value = c->in + c->header.key_length + 1;
 
@@ -36,13 +37,14 @@ static void note_news(struct tt_store_clients *s, struct tt_store_client *c)
 }
 
 /* Tell those who wait below the prefix or attend it, but for who said so. False without memory. */
-static bool end_below(struct tt_store_clients *s, const struct tt_store_client *by, const char *prefix, const uint8_t *word,
-		      size_t length)
+static bool end_below(struct tt_store_clients *s, const struct tt_store_client *by,
+		      const char *prefix, const uint8_t *word, size_t length)
 {
 	if (!tt_store_keys_end(&s->keys, prefix, word, length))
 		return false;
 	for (struct tt_store_client *c = s->first, *next; c; c = next) {
-		const struct tt_store_ending *ending = c->entry ? tt_store_keys_ending(&s->keys, c->entry->key) : NULL;
+		const struct tt_store_ending *ending =
+			c->entry ? tt_store_keys_ending(&s->keys, c->entry->key) : NULL;
 
 		next = c->next;
 		if (c == by)
@@ -100,23 +102,28 @@ static bool has_met(struct tt_store_clients *s, const struct tt_store_attended *
 	return met;
 }
 
-/* Two that attend, both at one prefix of the group, or each at one of its own while neither has what it waits for. */
-static bool is_double(struct tt_store_clients *s, const struct tt_store_attended *a, const struct tt_store_attended *b)
+/* Two that attend, both at one prefix of the group, or each at one of its own while neither has
+ * what it waits for. */
+static bool is_double(struct tt_store_clients *s, const struct tt_store_attended *a,
+		      const struct tt_store_attended *b)
 {
 	const size_t group = group_length(a);
 
-	if (a->member == 0 || a->member != b->member || group != group_length(b) || memcmp(a->prefix, b->prefix, group) != 0)
+	if (a->member == 0 || a->member != b->member || group != group_length(b) ||
+	    memcmp(a->prefix, b->prefix, group) != 0)
 		return false;
 	return strcmp(a->prefix, b->prefix) == 0 || (!has_met(s, a) && !has_met(s, b));
 }
 
-static void end_double(struct tt_store_clients *s, const struct tt_store_client *by, const struct tt_store_attended *other)
+static void end_double(struct tt_store_clients *s, const struct tt_store_client *by,
+		       const struct tt_store_attended *other)
 {
 	const struct tt_store_attended *both[] = { other, by->attended };
 	char sentence[TT_ERROR_MAX], prefix[sizeof(other->prefix)];
 	uint8_t word[TT_WIRE_WORD_MAX];
 
-	tt_store_tell_twice((int)other->member - 1, other->who, by->attended->who, sentence, sizeof(sentence));
+	tt_store_tell_twice((int)other->member - 1, other->who, by->attended->who, sentence,
+			    sizeof(sentence));
 	const uint32_t length = tt_wire_put_word(TUTTI_ERR_INVALID, sentence, word);
 	tt_log(INFO, STORE, "%s", sentence);
 	for (int i = 0; i < 2; i++) {
@@ -134,7 +141,8 @@ static void find_double(struct tt_store_clients *s, const struct tt_store_client
 	while (c && (c == by || !c->attended || !is_double(s, c->attended, by->attended)))
 		c = c->next;
 	if (c) {
-		const struct tt_store_attended other = *c->attended; /* who is told may be dropped */
+		/* who is told may be dropped */
+		const struct tt_store_attended other = *c->attended;
 
 		end_double(s, by, &other);
 	}
@@ -144,16 +152,19 @@ static bool attends(const struct tt_store_clients *s, uint32_t member, const cha
 {
 	const struct tt_store_client *c = s->first;
 
-	while (c && (!c->attended || c->attended->member != member || strcmp(c->attended->prefix, prefix) != 0))
+	while (c && (!c->attended || c->attended->member != member ||
+		     strcmp(c->attended->prefix, prefix) != 0))
 		c = c->next;
 	return c;
 }
 
-/* Some client attends what the rank that was turned away does not; NULL: none that does not know. */
+/* Some client attends what the rank that was turned away does not; NULL: none that does not
+ * know. */
 static const struct tt_store_attended *find_waiting(const struct tt_store_clients *s)
 {
 	for (const struct tt_store_client *c = s->first; c; c = c->next)
-		if (c->attended && c->attended->member > 0 && !tt_store_keys_ending(&s->keys, c->attended->prefix) &&
+		if (c->attended && c->attended->member > 0 &&
+		    !tt_store_keys_ending(&s->keys, c->attended->prefix) &&
 		    !attends(s, s->unfit.member, c->attended->prefix))
 			return c->attended;
 	return NULL;
@@ -171,7 +182,8 @@ static void tell_of_unfit(struct tt_store_clients *s, const struct tt_store_clie
 	}
 }
 
-void tt_store_client_unfit(struct tt_store_clients *s, const struct tt_store_client *c, const char *why, bool believed)
+void tt_store_client_unfit(struct tt_store_clients *s, const struct tt_store_client *c,
+			   const char *why, bool believed)
 {
 	struct tt_store_entry *entry = tt_store_keys_entry(&s->keys, TT_STORE_TURNED_AWAY);
 	char sentence[TT_ERROR_MAX], who[sizeof(c->name) + 32];
@@ -180,7 +192,8 @@ void tt_store_client_unfit(struct tt_store_clients *s, const struct tt_store_cli
 		snprintf(who, sizeof(who), "rank %d (%s)", c->claim, c->name);
 	else
 		snprintf(who, sizeof(who), "%s", c->name);
-	snprintf(sentence, sizeof(sentence), "the host of the store turned %s away: it %s", who, why);
+	snprintf(sentence, sizeof(sentence), "the host of the store turned %s away: it %s", who,
+		 why);
 	if (entry)
 		tt_store_keys_put(&s->keys, entry, (const uint8_t *)sentence, strlen(sentence));
 	if (!believed)
@@ -203,7 +216,8 @@ static void handle_attend(struct tt_store_clients *s, struct tt_store_client *c,
 	attended->told = false;
 	attended->length = c->header.key_length;
 	attended->member = c->header.member;
-	attended->word_length = tt_wire_split_will(c->in + c->header.key_length + 1, c->header.value_length, attended->who);
+	attended->word_length = tt_wire_split_will(c->in + c->header.key_length + 1,
+						   c->header.value_length, attended->who);
 	memcpy(attended->word, c->in + c->header.key_length + 1, attended->word_length);
 	snprintf(attended->prefix, sizeof(attended->prefix), "%s/", prefix);
 	c->attended = attended;
@@ -228,7 +242,8 @@ void tt_store_client_mourn(struct tt_store_clients *s, struct tt_store_client *c
 		tt_log(WARN, STORE, "no memory to tell that %s was lost", c->name);
 }
 
-static void handle_get(struct tt_store_clients *s, struct tt_store_client *c, struct tt_store_entry *entry)
+static void handle_get(struct tt_store_clients *s, struct tt_store_client *c,
+		       struct tt_store_entry *entry)
 {
 	const struct tt_store_ending *ending = tt_store_keys_ending(&s->keys, entry->key);
 

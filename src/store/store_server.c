@@ -20,15 +20,16 @@
 #define SECOND	     1000000000ull
 #define CLOSE_WAIT   (10 * SECOND) /* for clients to leave, once the host closes */
 #define ACCEPT_PAUSE (SECOND / 20) /* after accept() found no descriptor or memory */
-#define ACCEPT_MAX   64	     /* at a time, before others are looked after */
-#define QUEUE_MAX    4096	     /* that the kernel keeps, see store_listen.c */
+#define ACCEPT_MAX   64		   /* at a time, before others are looked after */
+#define QUEUE_MAX    4096	   /* that the kernel keeps, see store_listen.c */
 
 struct tt_store_server {
 	pthread_t thread;
 	int listening, wake; /* listening: -1 once closing */
-	int spare; /* given up for the first client that finds no other: the host itself waits for one */
+	int spare; /* given up for the first client that finds no other: the host itself waits
+		    * for one */
 	bool closing;
-	uint64_t close_by; /* set before the host closes; 0: none */
+	uint64_t close_by;		       /* set before the host closes; 0: none */
 	uint64_t close_deadline, accept_again; /* accept_again: TT_STORE_NEVER while accepting */
 	struct tt_log_quota full; /* of lines about connections that cannot be accepted */
 	struct tt_store_clients clients;
@@ -41,7 +42,8 @@ static void pause_accept(struct tt_store_server *s)
 	char why[TT_ERRNO_MAX], more[TT_LOG_MORE];
 
 	if (tt_log_due(&s->full, more))
-		tt_log(WARN, STORE, "cannot accept a connection now: %s%s", tt_errno_text(error, why), more);
+		tt_log(WARN, STORE, "cannot accept a connection now: %s%s",
+		       tt_errno_text(error, why), more);
 	epoll_ctl(s->clients.epoll, EPOLL_CTL_DEL, s->listening, NULL);
 	s->accept_again = tt_now() + ACCEPT_PAUSE;
 }
@@ -160,7 +162,8 @@ static void server_finish(struct tt_store_server *s)
 	free(s);
 }
 
-tutti_result_t tt_store_server_start(int fd, const struct tt_key *key, struct tt_tls *tls, struct tt_store_server **out)
+tutti_result_t tt_store_server_start(int fd, const struct tt_key *key, struct tt_tls *tls,
+				     struct tt_store_server **out)
 {
 	struct tt_store_server *s = calloc(1, sizeof(*s));
 	struct epoll_event event = { .events = EPOLLIN };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the connection of one client of a store: its bytes, the key it waits for, the answer and the news on their way to it,
- * and its end.
+/* Owns the connection of one client of a store: its bytes, the key it waits for, the answer and
+ * the news on their way to it, and its end.
  *
- * A client is in one state at a time and has one request at most, so what it can make the host keep
- * is bounded: one key, one value coming in, one going out, and what it attends. */
+ * A client is in one state at a time and has one request at most, so what it can make the host
+ * keep is bounded: one key, one value coming in, one going out, and what it attends. */
 #include "store_session.h"
 
 #include <errno.h>
@@ -35,7 +35,8 @@ ssize_t tt_store_client_receive(const struct tt_store_client *c, void *bytes, si
 
 void tt_store_client_watch_out(struct tt_store_clients *s, struct tt_store_client *c, bool out)
 {
-	struct epoll_event event = { .events = (out ? EPOLLOUT : EPOLLIN) | EPOLLRDHUP, .data.ptr = c };
+	struct epoll_event event = { .events = (out ? EPOLLOUT : EPOLLIN) | EPOLLRDHUP,
+				     .data.ptr = c };
 
 	if (c->wants_out == out)
 		return;
@@ -43,14 +44,16 @@ void tt_store_client_watch_out(struct tt_store_clients *s, struct tt_store_clien
 	epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &event);
 }
 
-void tt_store_client_set_deadline(struct tt_store_clients *s, struct tt_store_client *c, uint64_t deadline)
+void tt_store_client_set_deadline(struct tt_store_clients *s, struct tt_store_client *c,
+				  uint64_t deadline)
 {
 	c->deadline = deadline;
 	if (deadline < s->next_deadline)
 		s->next_deadline = deadline;
 }
 
-void tt_store_client_park(struct tt_store_clients *s, struct tt_store_client *c, struct tt_store_entry *entry)
+void tt_store_client_park(struct tt_store_clients *s, struct tt_store_client *c,
+			  struct tt_store_entry *entry)
 {
 	struct tt_store_client *first = entry->waiters;
 
@@ -108,7 +111,8 @@ void tt_store_client_drop(struct tt_store_clients *s, struct tt_store_client *c,
 	s->strangers -= tt_store_client_is_stranger(c);
 	if (c->entry)
 		tt_store_client_unpark(s, c);
-	/* a child of fork() may hold it a moment longer: then the client still sees the end, and the epoll no longer has it */
+	/* a child of fork() may hold it a moment longer: then the client still sees the end, and
+	 * the epoll no longer has it */
 	epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->fd, NULL);
 	shutdown(c->fd, SHUT_RDWR);
 	tt_fd_close(c->fd);
@@ -134,7 +138,8 @@ void tt_store_client_read_next(struct tt_store_clients *s, struct tt_store_clien
 void tt_store_client_write_answer(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	while (c->out_done < c->out_length) {
-		const ssize_t n = tt_store_client_send(c, c->out + c->out_done, c->out_length - c->out_done);
+		const ssize_t n =
+			tt_store_client_send(c, c->out + c->out_done, c->out_length - c->out_done);
 
 		if (n >= 0)
 			c->out_done += (size_t)n;
@@ -181,7 +186,8 @@ static void append_news(struct tt_store_client *c)
 /* Room for `length` bytes and the news, which are put there. */
 static bool begin_answer(struct tt_store_clients *s, struct tt_store_client *c, size_t length)
 {
-	const size_t news = c->news ? TT_WIRE_HEADER + c->attended->length + c->news->word_length : 0;
+	const size_t news =
+		c->news ? TT_WIRE_HEADER + c->attended->length + c->news->word_length : 0;
 
 	c->out = malloc(news + length);
 	c->out_length = c->out_done = 0;
@@ -192,8 +198,8 @@ static bool begin_answer(struct tt_store_clients *s, struct tt_store_client *c, 
 	return c->out;
 }
 
-static void answer_with(struct tt_store_clients *s, struct tt_store_client *c, enum tt_wire_status status, const void *value,
-			size_t length)
+static void answer_with(struct tt_store_clients *s, struct tt_store_client *c,
+			enum tt_wire_status status, const void *value, size_t length)
 {
 	const struct tt_wire_header header = { .kind = TT_WIRE_ANSWER,
 					       .status = (uint8_t)status,
@@ -209,23 +215,27 @@ static void answer_with(struct tt_store_clients *s, struct tt_store_client *c, e
 
 void tt_store_client_tell_news(struct tt_store_clients *s, struct tt_store_client *c)
 {
-	if (!c->news || c->state != TT_CLIENT_READING_HEADER || c->in_done > 0 || !begin_answer(s, c, 0))
+	if (!c->news || c->state != TT_CLIENT_READING_HEADER || c->in_done > 0 ||
+	    !begin_answer(s, c, 0))
 		return;
 	c->state = TT_CLIENT_ANSWERING;
 	tt_store_client_write_answer(s, c);
 }
 
-void tt_store_client_answer(struct tt_store_clients *s, struct tt_store_client *c, enum tt_wire_status status)
+void tt_store_client_answer(struct tt_store_clients *s, struct tt_store_client *c,
+			    enum tt_wire_status status)
 {
 	answer_with(s, c, status, NULL, 0);
 }
 
-void tt_store_client_answer_entry(struct tt_store_clients *s, struct tt_store_client *c, const struct tt_store_entry *entry)
+void tt_store_client_answer_entry(struct tt_store_clients *s, struct tt_store_client *c,
+				  const struct tt_store_entry *entry)
 {
 	answer_with(s, c, TT_WIRE_DONE, entry->value, entry->length);
 }
 
-void tt_store_client_answer_ending(struct tt_store_clients *s, struct tt_store_client *c, const struct tt_store_ending *ending)
+void tt_store_client_answer_ending(struct tt_store_clients *s, struct tt_store_client *c,
+				   const struct tt_store_ending *ending)
 {
 	answer_with(s, c, TT_WIRE_ENDED, ending->word, ending->word_length);
 }

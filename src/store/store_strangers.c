@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the clients of a store of which nobody knows yet whether they belong to the job.
  *
- * Anybody may connect. Until a client has said hello and proven that it has the job's key it is a stranger: nothing but a
- * hello and a proof is kept of it, it has a deadline for both, and where strangers are too many, the
- * oldest is dropped; a rank that lost its place that way connects again. */
+ * Anybody may connect. Until a client has said hello and proven that it has the job's key it is
+ * a stranger: nothing but a hello and a proof is kept of it, it has a deadline for both, and
+ * where strangers are too many, the oldest is dropped; a rank that lost its place that way
+ * connects again. */
 #include "store_strangers.h"
 
 #include <errno.h>
@@ -28,7 +29,8 @@
 #define HELLO_WAIT    (10 * SECOND) /* for a client to say hello and to prove that it has the key */
 
 /* Anybody can bring these lines about. */
-void tt_store_stranger_turn_away(struct tt_store_clients *s, struct tt_store_client *c, const char *why)
+void tt_store_stranger_turn_away(struct tt_store_clients *s, struct tt_store_client *c,
+				 const char *why)
 {
 	char more[TT_LOG_MORE];
 
@@ -37,11 +39,13 @@ void tt_store_stranger_turn_away(struct tt_store_clients *s, struct tt_store_cli
 	tt_store_client_drop(s, c, NULL);
 }
 
-/* It may be a rank that was given another key than the others, who then wait for it in vain. What a stranger says ends nothing,
- * unless it could end the job in other ways: as the same user on this machine, or where there is no key. */
+/* It may be a rank that was given another key than the others, who then wait for it in vain.
+ * What a stranger says ends nothing, unless it could end the job in other ways: as the same user
+ * on this machine, or where there is no key. */
 static void turn_away_unfit(struct tt_store_clients *s, struct tt_store_client *c, const char *why)
 {
-	const bool believed = c->claim >= 0 && (!tt_key_is_set(s->key) || tt_store_peer_is_own(c->fd));
+	const bool believed =
+		c->claim >= 0 && (!tt_key_is_set(s->key) || tt_store_peer_is_own(c->fd));
 
 	tt_store_client_unfit(s, c, why, believed);
 	tt_store_stranger_turn_away(s, c, why);
@@ -68,7 +72,8 @@ void tt_store_stranger_hello(struct tt_store_clients *s, struct tt_store_client 
 	c->state = TT_CLIENT_PROVING;
 	c->in_length = TT_PROOF_BYTES;
 	c->in_done = 0;
-	if (tt_store_client_send(c, proof, sizeof(proof)) != sizeof(proof)) /* there is room after a hello */
+	if (tt_store_client_send(c, proof, sizeof(proof)) !=
+	    sizeof(proof)) /* there is room after a hello */
 		tt_store_client_drop(s, c, "has closed its connection");
 }
 
@@ -77,7 +82,9 @@ void tt_store_stranger_proof(struct tt_store_clients *s, struct tt_store_client 
 	if (tt_proof_equal(c->fixed, c->own))
 		let_in(s, c);
 	else
-		turn_away_unfit(s, c, "has another key than this job: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE");
+		turn_away_unfit(
+			s, c,
+			"has another key than this job: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE");
 }
 
 bool tt_store_stranger_hello_good(struct tt_store_clients *s, struct tt_store_client *c)
@@ -93,11 +100,13 @@ bool tt_store_stranger_hello_good(struct tt_store_clients *s, struct tt_store_cl
 static void greet(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	c->state = TT_CLIENT_GREETING;
-	if (tt_store_client_send(c, c->own, sizeof(c->own)) != sizeof(c->own)) /* fits an empty buffer */
+	/* fits an empty buffer */
+	if (tt_store_client_send(c, c->own, sizeof(c->own)) != sizeof(c->own))
 		tt_store_client_drop(s, c, "has closed its connection");
 }
 
-/* What it sent is taken first: a connection closed with bytes unread would lose the hello that says why. */
+/* What it sent is taken first: a connection closed with bytes unread would lose the hello that
+ * says why. */
 static void refuse_plain(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	const uint8_t nonce[TT_NONCE_BYTES] = { 0 };
@@ -109,7 +118,8 @@ static void refuse_plain(struct tt_store_clients *s, struct tt_store_client *c)
 		first = first ? first : n;
 	c->claim = tt_wire_hello_claim(c->fixed, (size_t)first);
 	tt_store_client_send(c, c->own, sizeof(c->own));
-	turn_away_unfit(s, c, "does not encrypt, as this job does: give all ranks the same TUTTI_ENCRYPT");
+	turn_away_unfit(
+		s, c, "does not encrypt, as this job does: give all ranks the same TUTTI_ENCRYPT");
 }
 
 /* The first byte says whether a client encrypts. False: it is not there yet, or does not. */
@@ -137,7 +147,8 @@ void tt_store_stranger_secure(struct tt_store_clients *s, struct tt_store_client
 
 	if (result < 0) {
 		turn_away_unfit(
-			s, c, "did not get through the TLS handshake: it has another key than this job, or is no rank");
+			s, c,
+			"did not get through the TLS handshake: it has another key than this job, or is no rank");
 		return;
 	}
 	tt_store_client_watch_out(s, c, result && tt_tls_blocked(c->tls));
@@ -161,7 +172,8 @@ static bool admit(struct tt_store_client *c, const struct sockaddr_storage *from
 	return true;
 }
 
-struct tt_store_client *tt_store_stranger_receive(struct tt_store_clients *s, int fd, const struct sockaddr_storage *from)
+struct tt_store_client *tt_store_stranger_receive(struct tt_store_clients *s, int fd,
+						  const struct sockaddr_storage *from)
 {
 	struct tt_store_client *c = calloc(1, sizeof(*c));
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = c };
@@ -205,8 +217,9 @@ bool tt_store_strangers_make_room(struct tt_store_clients *s)
 		if (tt_store_client_is_stranger(c) && (!oldest || less_welcome(c, oldest)))
 			oldest = c;
 	if (oldest)
-		tt_store_stranger_turn_away(s, oldest,
-					    "has waited longest of too many that have not proven that they belong to the job");
+		tt_store_stranger_turn_away(
+			s, oldest,
+			"has waited longest of too many that have not proven that they belong to the job");
 	return oldest;
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what those who attend something tell each other by keys alone, in a store that has set and get and nobody who sees
- * others come and go.
+/* Owns what those who attend something tell each other by keys alone, in a store that has set
+ * and get and nobody who sees others come and go.
  *
- * PREFIX/ended has the word with which somebody ended the prefix. GROUP/here/MEMBER has what the member attends and who it is;
- * the last process to write it stays, and one that attends and finds another's there knows of two, unless its own prefix
- * waits for nobody any more and the other attends the next.
- * Those who attend look at both keys now and then. The death of a process leaves no trace. */
+ * PREFIX/ended has the word with which somebody ended the prefix. GROUP/here/MEMBER has what the
+ * member attends and who it is; the last process to write it stays, and one that attends and
+ * finds another's there knows of two, unless its own prefix waits for nobody any more and the
+ * other attends the next. Those who attend look at both keys now and then. The death of a
+ * process leaves no trace. */
 #include "store_unseen.h"
 
 #include <stdio.h>
@@ -94,7 +95,8 @@ static size_t value_of(tutti_store_t store, const char *key, void *value, size_t
 	return store->ops->get(store, key, value, &length, 0) == TUTTI_OK ? length : 0;
 }
 
-void tt_unseen_end(tutti_store_t store, const char *prefix, tutti_result_t result, const char *sentence)
+void tt_unseen_end(tutti_store_t store, const char *prefix, tutti_result_t result,
+		   const char *sentence)
 {
 	uint8_t word[TT_WIRE_WORD_MAX];
 	char key[KEY_ROOM];
@@ -120,7 +122,9 @@ void tt_unseen_attend(tutti_store_t store, const struct tt_attendance *attendanc
 	a->thread = pthread_self();
 	a->member = attendance->member;
 	snprintf(a->prefix, sizeof(a->prefix), "%s", attendance->prefix);
-	a->here_length = (size_t)snprintf(a->here, sizeof(a->here), "%s%c%.100s", a->prefix, 0, attendance->who) + 1;
+	a->here_length = (size_t)snprintf(a->here, sizeof(a->here), "%s%c%.100s", a->prefix, 0,
+					  attendance->who) +
+			 1;
 	memcpy(a->here + a->here_length, &random, sizeof(random));
 	a->here_length += sizeof(random);
 	if (a->member >= 0)
@@ -136,13 +140,15 @@ void tt_unseen_leave(tutti_store_t store)
 	free(own(unseen_of(store), true));
 }
 
-/* Is it what a member of this group writes? Then its prefix is at the beginning, and who it is behind that. */
+/* Is it what a member of this group writes? Then its prefix is at the beginning, and who it is
+ * behind that. */
 static bool is_here(const struct tt_unseen_attendance *a, const char *value, size_t length)
 {
 	const size_t group = group_length(a->prefix), prefix = strnlen(value, length);
 
 	return length <= HERE_ROOM && prefix < length && prefix <= TT_STORE_KEY_MAX &&
-	       memchr(value + prefix + 1, 0, length - prefix - 1) && strncmp(value, a->prefix, group + 1) == 0;
+	       memchr(value + prefix + 1, 0, length - prefix - 1) &&
+	       strncmp(value, a->prefix, group + 1) == 0;
 }
 
 /* Have all come whom it waits for? */
@@ -159,13 +165,16 @@ static bool has_met(tutti_store_t store, const char *prefix)
 static void find_double(tutti_store_t store, const struct tt_unseen_attendance *a)
 {
 	char key[KEY_ROOM], value[HERE_ROOM], sentence[TT_ERROR_MAX];
-	const size_t length = a->member < 0 ? 0 : value_of(store, here_key(a, key), value, sizeof(value));
+	const size_t length =
+		a->member < 0 ? 0 : value_of(store, here_key(a, key), value, sizeof(value));
 
-	if (length == 0 || (length == a->here_length && memcmp(value, a->here, length) == 0) || !is_here(a, value, length))
+	if (length == 0 || (length == a->here_length && memcmp(value, a->here, length) == 0) ||
+	    !is_here(a, value, length))
 		return;
 	if (strcmp(value, a->prefix) != 0 && has_met(store, a->prefix))
 		return;
-	tt_store_tell_twice(a->member, a->here + strlen(a->prefix) + 1, value + strlen(value) + 1, sentence, sizeof(sentence));
+	tt_store_tell_twice(a->member, a->here + strlen(a->prefix) + 1, value + strlen(value) + 1,
+			    sentence, sizeof(sentence));
 	tt_unseen_end(store, value, TUTTI_ERR_INVALID, sentence);
 	tt_unseen_end(store, a->prefix, TUTTI_ERR_INVALID, sentence);
 }
@@ -180,7 +189,8 @@ static tutti_result_t check(tutti_store_t store, struct tt_unseen_attendance *a)
 	if (!a->word_length)
 		find_double(store, a);
 	if (!a->word_length)
-		a->word_length = value_of(store, ended_key(a->prefix, key), a->word, sizeof(a->word));
+		a->word_length =
+			value_of(store, ended_key(a->prefix, key), a->word, sizeof(a->word));
 	if (a->word_length && tt_wire_get_word(a->word, a->word_length, &result, sentence))
 		return tt_fail(result, STORE, "%s", sentence);
 	tt_thread_error_set(before);
@@ -192,7 +202,8 @@ tutti_result_t tt_unseen_check(tutti_store_t store, const char *key)
 	struct tt_unseen_attendance *a = own(unseen_of(store), false);
 	const size_t length = a ? strlen(a->prefix) : 0;
 
-	return a && strncmp(key, a->prefix, length) == 0 && key[length] == '/' ? check(store, a) : TUTTI_OK;
+	return a && strncmp(key, a->prefix, length) == 0 && key[length] == '/' ? check(store, a)
+									       : TUTTI_OK;
 }
 
 tutti_result_t tt_unseen_look(tutti_store_t store)

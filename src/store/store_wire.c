@@ -8,7 +8,9 @@
 
 static const char magic[] = "tutti-st";
 #define MAGIC_BYTES (sizeof(magic) - 1)
-static_assert(MAGIC_BYTES + 4 == TT_WIRE_FIRST && TT_WIRE_FIRST + 4 + TT_NONCE_BYTES == TT_WIRE_HELLO, "a hello");
+static_assert(MAGIC_BYTES + 4 == TT_WIRE_FIRST &&
+		      TT_WIRE_FIRST + 4 + TT_NONCE_BYTES == TT_WIRE_HELLO,
+	      "a hello");
 
 static void put32(uint8_t *out, uint32_t v)
 {
@@ -21,7 +23,8 @@ static uint32_t get32(const uint8_t *in)
 	return in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
 }
 
-void tt_wire_put_hello(unsigned flags, int claim, const uint8_t nonce[TT_NONCE_BYTES], uint8_t out[TT_WIRE_HELLO])
+void tt_wire_put_hello(unsigned flags, int claim, const uint8_t nonce[TT_NONCE_BYTES],
+		       uint8_t out[TT_WIRE_HELLO])
 {
 	memcpy(out, magic, MAGIC_BYTES);
 	put32(out + MAGIC_BYTES, TT_WIRE_VERSION | flags << 16);
@@ -46,7 +49,9 @@ const char *tt_wire_hello_fault(bool keyed, const uint8_t *in, size_t length)
 		return "asks for the job's key, and there is none here: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE";
 	if (flags != TT_WIRE_KEYED && keyed)
 		return "has no key, and there is one here: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE";
-	return length >= TT_WIRE_HELLO && get32(in + TT_WIRE_FIRST) > INT32_MAX ? "asks for something unknown" : NULL;
+	return length >= TT_WIRE_HELLO && get32(in + TT_WIRE_FIRST) > INT32_MAX
+		       ? "asks for something unknown"
+		       : NULL;
 }
 
 int tt_wire_hello_claim(const uint8_t *in, size_t length)
@@ -57,15 +62,17 @@ int tt_wire_hello_claim(const uint8_t *in, size_t length)
 	return claim <= INT32_MAX ? (int)claim - 1 : -1;
 }
 
-void tt_wire_prove(const struct tt_key *key, enum tt_wire_end end, const uint8_t host[TT_WIRE_HELLO],
-		   const uint8_t client[TT_WIRE_HELLO], uint8_t proof[TT_PROOF_BYTES])
+void tt_wire_prove(const struct tt_key *key, enum tt_wire_end end,
+		   const uint8_t host[TT_WIRE_HELLO], const uint8_t client[TT_WIRE_HELLO],
+		   uint8_t proof[TT_PROOF_BYTES])
 {
 	const struct iovec said[] = {
 		{ (void *)(uintptr_t)host, TT_WIRE_HELLO },
 		{ (void *)(uintptr_t)client, TT_WIRE_HELLO },
 	};
 
-	tt_key_prove(key, end == TT_WIRE_HOST ? "tutti store host" : "tutti store client", said, 2, proof);
+	tt_key_prove(key, end == TT_WIRE_HOST ? "tutti store host" : "tutti store client", said, 2,
+		     proof);
 }
 
 void tt_wire_put_header(const struct tt_wire_header *header, uint8_t out[TT_WIRE_HEADER])
@@ -108,9 +115,13 @@ static bool header_good(const struct tt_wire_header *h)
 	switch (h->kind) {
 	case TT_WIRE_SET: return h->key_length > 0 && h->status == 0 && h->timeout_ms == 0;
 	case TT_WIRE_GET: return h->key_length > 0 && h->status == 0 && h->value_length == 0;
-	case TT_WIRE_END: return h->key_length > 0 && h->status == 0 && h->timeout_ms == 0 && has_word(h);
-	case TT_WIRE_ATTEND: return h->key_length > 0 && h->status == 0 && h->member <= INT32_MAX && has_word(h);
-	case TT_WIRE_LEAVE: return h->key_length == 0 && h->status == 0 && h->timeout_ms == 0 && h->value_length == 0;
+	case TT_WIRE_END:
+		return h->key_length > 0 && h->status == 0 && h->timeout_ms == 0 && has_word(h);
+	case TT_WIRE_ATTEND:
+		return h->key_length > 0 && h->status == 0 && h->member <= INT32_MAX && has_word(h);
+	case TT_WIRE_LEAVE:
+		return h->key_length == 0 && h->status == 0 && h->timeout_ms == 0 &&
+		       h->value_length == 0;
 	case TT_WIRE_NEWS: return h->timeout_ms == 0 && news_good(h);
 	case TT_WIRE_ANSWER: return h->key_length == 0 && h->timeout_ms == 0 && answer_good(h);
 	}
@@ -139,7 +150,8 @@ uint32_t tt_wire_put_word(tutti_result_t result, const char *sentence,
 	return (uint32_t)(TT_WIRE_WORD + length);
 }
 
-uint32_t tt_wire_put_will(tutti_result_t result, const char *sentence, const char *who, uint8_t out[TT_WIRE_WORD_MAX])
+uint32_t tt_wire_put_will(tutti_result_t result, const char *sentence, const char *who,
+			  uint8_t out[TT_WIRE_WORD_MAX])
 {
 	const size_t name = strnlen(who, TT_WIRE_WHO_MAX - 1);
 	const size_t length = strnlen(sentence, TT_WIRE_WORD_MAX - TT_WIRE_WORD - 1 - name);
@@ -166,7 +178,8 @@ size_t tt_wire_split_will(const uint8_t *in, size_t length, char who[TT_WIRE_WHO
 bool tt_wire_get_word(const uint8_t *in, size_t length, tutti_result_t *result,
 		      char sentence[TT_WIRE_WORD_MAX])
 {
-	if (length <= TT_WIRE_WORD || length > TT_WIRE_WORD_MAX || (int32_t)get32(in) >= 0 || in[TT_WIRE_WORD] == '\0')
+	if (length <= TT_WIRE_WORD || length > TT_WIRE_WORD_MAX || (int32_t)get32(in) >= 0 ||
+	    in[TT_WIRE_WORD] == '\0')
 		return false;
 	*result = (tutti_result_t)(int32_t)get32(in);
 	memcpy(sentence, in + TT_WIRE_WORD, length - TT_WIRE_WORD);

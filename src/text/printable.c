@@ -6,11 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The character that begins at `at`, and its bytes; 0 bytes: none does. The zero behind the text is no continuation byte. */
+/* The character that begins at `at`, and its bytes; 0 bytes: none does. The zero behind the text
+ * is no continuation byte. */
 static size_t read_character(const uint8_t *at, uint32_t *character)
 {
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 }; /* by bytes: what is shorter must be written so */
-	const size_t bytes = *at < 0x80 ? 1 : *at >> 5 == 6 ? 2 : *at >> 4 == 14 ? 3 : *at >> 3 == 30 ? 4 : 0;
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800,
+					  0x10000 }; /* by bytes: what is shorter must be written
+						      * so */
+	const size_t bytes = *at < 0x80	      ? 1
+			     : *at >> 5 == 6  ? 2
+			     : *at >> 4 == 14 ? 3
+			     : *at >> 3 == 30 ? 4
+					      : 0;
 
 	*character = bytes == 1 ? *at : *at & (0x7fu >> bytes);
 	for (size_t i = 1; i < bytes; i++) {
@@ -24,7 +31,8 @@ static size_t read_character(const uint8_t *at, uint32_t *character)
 static bool is_shown(uint32_t character)
 {
 	const bool control = character < 0x20 || (character >= 0x7f && character < 0xa0);
-	const bool mark = character == 0x200e || character == 0x200f || (character >= 0x2028 && character <= 0x202e) ||
+	const bool mark = character == 0x200e || character == 0x200f ||
+			  (character >= 0x2028 && character <= 0x202e) ||
 			  (character >= 0x2066 && character <= 0x2069);
 	const bool surrogate = character >= 0xd800 && character < 0xe000;
 

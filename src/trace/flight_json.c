@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the form of a report: one JSON object. Written with nothing but system calls and memory on the stack, as it must
- * be possible in a signal's handler. docs/reference/trace.md describes it. */
+/* Owns the form of a report: one JSON object. Written with nothing but system calls and memory
+ * on the stack, as it must be possible in a signal's handler. docs/reference/trace.md describes
+ * it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,7 +21,7 @@
 
 struct out {
 	int fd;
-	int error; /* errno of the first write that failed */
+	int error;    /* errno of the first write that failed */
 	bool follows; /* a comma comes before the next */
 	size_t used;
 	char bytes[2048];
@@ -85,8 +86,12 @@ static void put_hex(struct out *out, uint64_t value, int digits)
 /* Bytes of the UTF-8 character at `text`, of which there are `room`; 0: it is none. */
 static size_t character(const unsigned char *text, size_t room)
 {
-	const size_t n = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 :
-			 text[0] < 0xf5						       ? 4 : 0;
+	const size_t n = text[0] < 0x80	  ? 1
+			 : text[0] < 0xc2 ? 0
+			 : text[0] < 0xe0 ? 2
+			 : text[0] < 0xf0 ? 3
+			 : text[0] < 0xf5 ? 4
+					  : 0;
 
 	if (n > room)
 		return 0;
@@ -196,7 +201,8 @@ static uint64_t nanoseconds(const struct clocks *clocks, uint64_t ticks)
 	return clocks->monotonic[0] + (uint64_t)(int64_t)((__int128)since * length / span);
 }
 
-static void pair_time(struct out *out, const char *name, const struct clocks *clocks, uint64_t ticks)
+static void pair_time(struct out *out, const char *name, const struct clocks *clocks,
+		      uint64_t ticks)
 {
 	if (ticks) {
 		pair_unsigned(out, name, nanoseconds(clocks, ticks));
@@ -216,8 +222,8 @@ static uint64_t real_now(void)
 
 /* ---- the parts of a report */
 
-static void write_header(struct out *out, const struct tt_flight *flight, const struct clocks *clocks,
-			 const char *why)
+static void write_header(struct out *out, const struct tt_flight *flight,
+			 const struct clocks *clocks, const char *why)
 {
 	pair_unsigned(out, "tutti_flight", 1);
 	pair_text(out, "version", flight->version, sizeof(flight->version));
@@ -369,7 +375,8 @@ static uint64_t last_number(const struct tt_flight *flight)
 	uint64_t last = 0;
 
 	for (uint32_t i = 0; i < TT_FLIGHT_OPS; i++) {
-		const uint64_t number = atomic_load_explicit(&flight->ops[i].number, memory_order_relaxed);
+		const uint64_t number =
+			atomic_load_explicit(&flight->ops[i].number, memory_order_relaxed);
 
 		if (number % TT_FLIGHT_OPS == i && number > last)
 			last = number;
@@ -378,7 +385,8 @@ static uint64_t last_number(const struct tt_flight *flight)
 }
 
 /* The cards that operations first … last refer to, each once. */
-static void write_cards(struct out *out, const struct tt_flight *flight, uint64_t first, uint64_t last)
+static void write_cards(struct out *out, const struct tt_flight *flight, uint64_t first,
+			uint64_t last)
 {
 	/* one bit for each place of the ring at which a record may begin */
 	uint64_t seen[TT_FLIGHT_PLANS / TT_FLIGHT_PLACES / 64] = { 0 };
@@ -390,7 +398,8 @@ static void write_cards(struct out *out, const struct tt_flight *flight, uint64_
 			continue;
 		const uint64_t place = op.what % TT_FLIGHT_PLANS / TT_FLIGHT_PLACES;
 
-		if (seen[place / 64] >> place % 64 & 1 || !tt_flight_read_plan(flight, op.what, &plan))
+		if (seen[place / 64] >> place % 64 & 1 ||
+		    !tt_flight_read_plan(flight, op.what, &plan))
 			continue;
 		seen[place / 64] |= 1ull << place % 64;
 		write_card(out, flight, op.what, &plan);
@@ -406,12 +415,17 @@ static const char *has_ended(const struct tt_flight *flight, const struct tt_fli
 		return "null";
 	if (call->number <= atomic_load_explicit(&flight->streams_ended, memory_order_relaxed))
 		return "true";
-	return call->waits && call->waits <= atomic_load_explicit(&flight->streams_waits, memory_order_relaxed) ? "true" : "false";
+	return call->waits && call->waits <= atomic_load_explicit(&flight->streams_waits,
+								  memory_order_relaxed)
+		       ? "true"
+		       : "false";
 }
 
-static void write_stream(struct out *out, const struct tt_flight *flight, const struct clocks *clocks, const struct tt_flight_stream *call)
+static void write_stream(struct out *out, const struct tt_flight *flight,
+			 const struct clocks *clocks, const struct tt_flight_stream *call)
 {
-	static const char *const ways[TT_FLIGHT_WAYS] = { "stages", "windows", "rooms", "host", "islands" };
+	static const char *const ways[TT_FLIGHT_WAYS] = { "stages", "windows", "rooms", "host",
+							  "islands" };
 	const uint8_t kind = call->kind <= TT_FLIGHT_RECV ? call->kind : TT_FLIGHT_COLLECTIVE;
 
 	comma(out);
@@ -420,7 +434,8 @@ static void write_stream(struct out *out, const struct tt_flight *flight, const 
 	pair_name(out, "kind", kinds[kind]);
 	if (kind == TT_FLIGHT_COLLECTIVE) {
 		pair_unsigned(out, "sequence", call->sequence);
-		pair_name(out, "collective", tt_collective_name((enum tt_collective)call->collective));
+		pair_name(out, "collective",
+			  tt_collective_name((enum tt_collective)call->collective));
 		pair_op(out, call->op);
 	}
 	pair_signed(out, kind == TT_FLIGHT_COLLECTIVE ? "root" : "peer", call->root);
@@ -436,13 +451,15 @@ static void write_stream(struct out *out, const struct tt_flight *flight, const 
 	close_one(out, '}');
 }
 
-static void write_streams(struct out *out, const struct tt_flight *flight, const struct clocks *clocks)
+static void write_streams(struct out *out, const struct tt_flight *flight,
+			  const struct clocks *clocks)
 {
 	struct tt_flight_stream call;
 	uint64_t last = 0;
 
 	for (uint32_t i = 0; i < TT_FLIGHT_STREAMS; i++) {
-		const uint64_t number = atomic_load_explicit(&flight->streams[i].number, memory_order_relaxed);
+		const uint64_t number =
+			atomic_load_explicit(&flight->streams[i].number, memory_order_relaxed);
 
 		if (number % TT_FLIGHT_STREAMS == i && number > last)
 			last = number;
@@ -450,7 +467,8 @@ static void write_streams(struct out *out, const struct tt_flight *flight, const
 	pair_unsigned(out, "streams_called", last);
 	key(out, "streams");
 	open_one(out, '[');
-	for (uint64_t number = last > TT_FLIGHT_STREAMS ? last - TT_FLIGHT_STREAMS + 1 : 1; number <= last; number++) {
+	for (uint64_t number = last > TT_FLIGHT_STREAMS ? last - TT_FLIGHT_STREAMS + 1 : 1;
+	     number <= last; number++) {
 		if (!tt_flight_read_stream(flight, number, &call))
 			continue;
 		put_byte(out, '\n');
@@ -462,7 +480,8 @@ static void write_streams(struct out *out, const struct tt_flight *flight, const
 static void write_all(struct out *out, const struct tt_flight *flight, const char *why)
 {
 	struct clocks clocks = { .ticks = { flight->ticks }, .monotonic = { flight->monotonic } };
-	const uint64_t last = last_number(flight), first = last > TT_FLIGHT_OPS ? last - TT_FLIGHT_OPS + 1 : 1;
+	const uint64_t last = last_number(flight),
+		       first = last > TT_FLIGHT_OPS ? last - TT_FLIGHT_OPS + 1 : 1;
 	struct tt_flight_op op;
 
 	tt_recorder_read_clocks(flight->counter, &clocks.ticks[1], &clocks.monotonic[1]);
@@ -491,7 +510,8 @@ static void write_all(struct out *out, const struct tt_flight *flight, const cha
 
 /* ---- the file */
 
-/* A name beside `path` that nobody else uses: several threads of a process may write the same report at once. */
+/* A name beside `path` that nobody else uses: several threads of a process may write the same
+ * report at once. */
 static void name_draft(const char *path, char *draft)
 {
 	static atomic_uint drafts;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns where flights lie: directories, names of files, the mapping, what is kept of dead processes.
+/* Owns where flights lie: directories, names of files, the mapping, what is kept of dead
+ * processes.
  *
- * Reports go to the directory of TUTTI_TRACE, which may be shared by hosts. The mapping lies there only if that is memory
- * (tmpfs), else in /dev/shm: the pages of a file on a disk would be written back every some seconds, and the next operation
- * would wait for it. Its file is locked as long as the process lives, so whoever gets the lock knows that it has ended,
- * whatever became of its number. */
+ * Reports go to the directory of TUTTI_TRACE, which may be shared by hosts. The mapping lies
+ * there only if that is memory (tmpfs), else in /dev/shm: the pages of a file on a disk would be
+ * written back every some seconds, and the next operation would wait for it. Its file is locked
+ * as long as the process lives, so whoever gets the lock knows that it has ended, whatever
+ * became of its number. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,12 +27,12 @@
 #include "log.h"
 #include "machine.h"
 
-#define RINGS_KEPT 32	/* of dead processes, that nobody has reported */
+#define RINGS_KEPT   32 /* of dead processes, that nobody has reported */
 #define REPORTS_KEPT 256
-#define ENTRY_BYTES 20	/* of tmpfs, for a file */
-#define DRAFT_AGE_S 600 /* what is unfinished for so long will never be */
+#define ENTRY_BYTES  20	 /* of tmpfs, for a file */
+#define DRAFT_AGE_S  600 /* what is unfinished for so long will never be */
 
-#define RING_SUFFIX ".flight"
+#define RING_SUFFIX   ".flight"
 #define REPORT_SUFFIX ".flight.json"
 
 /* ---- directories */
@@ -44,14 +46,16 @@ bool tt_flight_have_directory(const char *path, bool private)
 	if ((private ? lstat(path, &info) : stat(path, &info)) < 0)
 		return false;
 	errno = S_ISDIR(info.st_mode) ? EPERM : ENOTDIR;
-	return S_ISDIR(info.st_mode) && (!private || (info.st_uid == geteuid() && (info.st_mode & 077) == 0));
+	return S_ISDIR(info.st_mode) &&
+	       (!private || (info.st_uid == geteuid() && (info.st_mode & 077) == 0));
 }
 
 static bool is_memory(const char *path)
 {
 	struct statfs info;
 
-	return statfs(path, &info) == 0 && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
+	return statfs(path, &info) == 0 &&
+	       (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
 }
 
 static bool join_path(char *out, const char *directory, const char *name)
@@ -89,7 +93,8 @@ static bool report_directory(const char *trace, char *out)
 	}
 	if (make_absolute(trace, out) && tt_flight_have_directory(out, false))
 		return true;
-	tt_log(WARN, COMM, "TUTTI_TRACE is \"%s\", where no directory can be had (%s): what happens is not reported",
+	tt_log(WARN, COMM,
+	       "TUTTI_TRACE is \"%s\", where no directory can be had (%s): what happens is not reported",
 	       trace, strerror(errno));
 	return false;
 }
@@ -101,7 +106,8 @@ static void ring_directory(const char *reports, bool private, char *out)
 		if (*out && tt_flight_have_directory(out, true) && is_memory(out))
 			return;
 	}
-	snprintf(out, TT_FLIGHT_PATH, "%s", private && !tt_flight_have_directory(reports, true) ? "" : reports);
+	snprintf(out, TT_FLIGHT_PATH, "%s",
+		 private && !tt_flight_have_directory(reports, true) ? "" : reports);
 }
 
 void tt_flight_find_place(const char *trace, const char *job, uint64_t comm_id, int rank,
@@ -116,10 +122,13 @@ void tt_flight_find_place(const char *trace, const char *job, uint64_t comm_id, 
 	out->private = !*trace;
 	ring_directory(reports, out->private, rings);
 	for (; job[length] && length < 32; length++)
-		name[length] = strchr("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_", job[length]) ?
-				       job[length] : '_';
-	snprintf(name + length, sizeof(name) - (size_t)length, ".%016llx.%d" REPORT_SUFFIX, (unsigned long long)comm_id,
-		 rank);
+		name[length] =
+			strchr("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_",
+			       job[length])
+				? job[length]
+				: '_';
+	snprintf(name + length, sizeof(name) - (size_t)length, ".%016llx.%d" REPORT_SUFFIX,
+		 (unsigned long long)comm_id, rank);
 	const bool fits = join_path(out->report, reports, name);
 	name[strlen(name) - (sizeof(REPORT_SUFFIX) - sizeof(RING_SUFFIX))] = '\0';
 	if (!fits)
@@ -137,21 +146,26 @@ static const struct {
 	size_t at, end;
 } parts[2][2] = {
 	[FIRST_PARTS] = { { 0, offsetof(struct tt_flight, ops[TT_FLIGHT_OPS_FIRST]) },
-			  { offsetof(struct tt_flight, plans), offsetof(struct tt_flight, plans[TT_FLIGHT_PLANS_FIRST / 8]) } },
-	[OTHER_PARTS] = { { offsetof(struct tt_flight, ops[TT_FLIGHT_OPS_FIRST]), offsetof(struct tt_flight, plans) },
-			  { offsetof(struct tt_flight, plans[TT_FLIGHT_PLANS_FIRST / 8]), sizeof(struct tt_flight) } },
+			  { offsetof(struct tt_flight, plans),
+			    offsetof(struct tt_flight, plans[TT_FLIGHT_PLANS_FIRST / 8]) } },
+	[OTHER_PARTS] = { { offsetof(struct tt_flight, ops[TT_FLIGHT_OPS_FIRST]),
+			    offsetof(struct tt_flight, plans) },
+			  { offsetof(struct tt_flight, plans[TT_FLIGHT_PLANS_FIRST / 8]),
+			    sizeof(struct tt_flight) } },
 };
 static_assert(offsetof(struct tt_flight, ops[TT_FLIGHT_OPS_FIRST]) % 4096 == 0 &&
 		      offsetof(struct tt_flight, plans[TT_FLIGHT_PLANS_FIRST / 8]) % 4096 == 0,
 	      "parts are pages");
 
-/* All memory of these parts of the file: a page that could not be had later would be a SIGBUS. 0 or errno. */
+/* All memory of these parts of the file: a page that could not be had later would be a SIGBUS. 0
+ * or errno. */
 static int reserve(int fd, int which)
 {
 	int error = 0;
 
 	for (int i = 0; i < 2 && !error; i++)
-		error = tt_file_reserve(fd, parts[which][i].at, parts[which][i].end - parts[which][i].at);
+		error = tt_file_reserve(fd, parts[which][i].at,
+					parts[which][i].end - parts[which][i].at);
 	return error;
 }
 
@@ -166,13 +180,15 @@ static struct tt_flight *map(int fd, int protection, int flags)
 static bool map_parts(struct tt_flight *flight, int fd, int which)
 {
 	for (int i = 0; i < 2; i++)
-		if (mmap((uint8_t *)flight + parts[which][i].at, parts[which][i].end - parts[which][i].at,
-			 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)parts[which][i].at) == MAP_FAILED)
+		if (mmap((uint8_t *)flight + parts[which][i].at,
+			 parts[which][i].end - parts[which][i].at, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED, fd, (off_t)parts[which][i].at) == MAP_FAILED)
 			return false;
 	return true;
 }
 
-/* A locked file of the right size under its final name, so that none is ever seen without its lock; -1: errno tells. */
+/* A locked file of the right size under its final name, so that none is ever seen without its
+ * lock; -1: errno tells. */
 static int make_ring(const char *ring)
 {
 	char draft[TT_FLIGHT_PATH + 32];
@@ -209,8 +225,9 @@ struct tt_flight *tt_flight_map(struct tt_flight_place *place, int *fd)
 		*fd = -1;
 	}
 	if (*fd < 0 && *place->ring) {
-		tt_log(INFO, COMM, "no file %s (%s): what this rank did last is lost if it is killed", place->ring,
-		       strerror(errno));
+		tt_log(INFO, COMM,
+		       "no file %s (%s): what this rank did last is lost if it is killed",
+		       place->ring, strerror(errno));
 		place->ring[0] = '\0';
 	}
 	madvise(flight, sizeof(*flight), MADV_DONTFORK); /* a child's would be this rank's */
@@ -222,14 +239,16 @@ void tt_flight_extend(struct tt_flight *flight, int fd)
 	const int error = reserve(fd, OTHER_PARTS);
 
 	if (error || !map_parts(flight, fd, OTHER_PARTS))
-		tt_log(INFO, COMM, "rank %d: its file cannot grow (%s): most of what it did last is lost if it is killed",
+		tt_log(INFO, COMM,
+		       "rank %d: its file cannot grow (%s): most of what it did last is lost if it is killed",
 		       flight->rank, strerror(error ? error : errno));
 	madvise(flight, sizeof(*flight), MADV_DONTFORK);
 }
 
 /* ---- what dead processes have left */
 
-/* Open the ring of a process that has ended, and lock it against others who do the same; -1: it is none, or lives. */
+/* Open the ring of a process that has ended, and lock it against others who do the same; -1: it
+ * is none, or lives. */
 static int open_dead(const char *ring)
 {
 	struct stat info;
@@ -237,9 +256,11 @@ static int open_dead(const char *ring)
 
 	if (fd < 0)
 		return -1;
-	/* looked at once it is locked: who ends well removes the file first, and so does who has made its report */
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &info) == 0 && info.st_nlink > 0 && S_ISREG(info.st_mode) &&
-	    info.st_uid == geteuid() && info.st_size == sizeof(struct tt_flight))
+	/* looked at once it is locked: who ends well removes the file first, and so does who has
+	 * made its report */
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &info) == 0 && info.st_nlink > 0 &&
+	    S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+	    info.st_size == sizeof(struct tt_flight))
 		return fd;
 	tt_fd_close(fd);
 	return -1;
@@ -256,11 +277,13 @@ static bool is_readable(const struct tt_flight *flight)
 	return flight->magic == TT_FLIGHT_MAGIC && flight->boot == tt_machine_boot() &&
 	       strncmp(flight->version, tutti_version(), sizeof(flight->version)) == 0 &&
 	       flight->report[0] == '/' &&
-	       ends_with(flight->report, strnlen(flight->report, sizeof(flight->report)), REPORT_SUFFIX) &&
+	       ends_with(flight->report, strnlen(flight->report, sizeof(flight->report)),
+			 REPORT_SUFFIX) &&
 	       flight->report[sizeof(flight->report) - 1] == '\0';
 }
 
-/* Remove what the dead process had begun to write of its report: whoever holds its ring knows that nobody writes on. */
+/* Remove what the dead process had begun to write of its report: whoever holds its ring knows
+ * that nobody writes on. */
 static void remove_drafts(const char *report)
 {
 	char directory[TT_FLIGHT_PATH], path[TT_FLIGHT_PATH];
@@ -272,7 +295,8 @@ static void remove_drafts(const char *report)
 	directory[name - 1 - report] = '\0';
 	DIR *handle = opendir(*directory ? directory : "/");
 	while (handle && (entry = readdir(handle)))
-		if (strncmp(entry->d_name, name, length) == 0 && strncmp(entry->d_name + length, ".tmp", 4) == 0 &&
+		if (strncmp(entry->d_name, name, length) == 0 &&
+		    strncmp(entry->d_name + length, ".tmp", 4) == 0 &&
 		    join_path(path, directory, entry->d_name))
 			unlink(path);
 	if (handle)
@@ -311,10 +335,13 @@ static int newest_first(const void *a, const void *b)
 {
 	const struct found *one = a, *other = b;
 
-	return one->when < other->when ? 1 : one->when > other->when ? -1 : strcmp(one->name, other->name);
+	return one->when < other->when	 ? 1
+	       : one->when > other->when ? -1
+					 : strcmp(one->name, other->name);
 }
 
-/* Count it, or remove it where `*left` have been counted. A ring of a process that lives is none of ours. */
+/* Count it, or remove it where `*left` have been counted. A ring of a process that lives is none
+ * of ours. */
 static void keep_one(const char *path, bool ring, size_t *left)
 {
 	const int fd = ring ? open_dead(path) : -1;
@@ -334,7 +361,8 @@ static bool is_draft(const char *name)
 }
 
 /* How many there are; up to `room` of them. */
-static size_t list_files(const char *directory, const char *suffix, struct found *found, size_t room)
+static size_t list_files(const char *directory, const char *suffix, struct found *found,
+			 size_t room)
 {
 	const time_t now = time(NULL);
 	DIR *handle = opendir(directory);
@@ -348,8 +376,8 @@ static size_t list_files(const char *directory, const char *suffix, struct found
 
 		if (!draft && !ends_with(entry->d_name, strlen(entry->d_name), suffix))
 			continue;
-		if ((draft || n < room) &&
-		    (!join_path(path, directory, entry->d_name) || lstat(path, &info) < 0 || !S_ISREG(info.st_mode)))
+		if ((draft || n < room) && (!join_path(path, directory, entry->d_name) ||
+					    lstat(path, &info) < 0 || !S_ISREG(info.st_mode)))
 			continue;
 		if (draft) {
 			if (now - info.st_ctime > DRAFT_AGE_S)

@@ -38,7 +38,8 @@ void tt_recorder_read_clocks(bool counter, uint64_t *ticks, uint64_t *monotonic)
 
 	/* of a few pairs the one that nothing came between */
 	for (int i = 0; i < 4; i++) {
-		const uint64_t before = tt_ticks(counter), now = tt_now(), after = tt_ticks(counter);
+		const uint64_t before = tt_ticks(counter), now = tt_now(),
+			       after = tt_ticks(counter);
 
 		if (after - before >= narrowest)
 			continue;
@@ -92,11 +93,14 @@ tutti_result_t tt_recorder_open(struct tutti_comm *comm)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the flight recorder");
 	/* ranks of one communicator share its id; communicators of one job, the first one's */
 	if (!*comm->settings.job)
-		snprintf(comm->settings.job, sizeof(comm->settings.job), "%016llx", (unsigned long long)comm->id);
-	tt_flight_find_place(comm->settings.trace, comm->settings.job, comm->id, comm->rank, &recorder->place);
+		snprintf(comm->settings.job, sizeof(comm->settings.job), "%016llx",
+			 (unsigned long long)comm->id);
+	tt_flight_find_place(comm->settings.trace, comm->settings.job, comm->id, comm->rank,
+			     &recorder->place);
 	recorder->flight = tt_flight_map(&recorder->place, &recorder->fd);
 	if (!recorder->flight)
-		return tt_fail_errno(COMM, "map %zu bytes for the last operations", sizeof(struct tt_flight));
+		return tt_fail_errno(COMM, "map %zu bytes for the last operations",
+				     sizeof(struct tt_flight));
 	recorder->pid = getpid();
 	recorder->next = recorder->next_stream = 1;
 	recorder->room = TT_FLIGHT_OPS_FIRST;
@@ -109,7 +113,8 @@ void tt_recorder_ready(struct tutti_comm *comm)
 {
 	struct tt_recorder *recorder = comm->recorder;
 
-	memcpy(recorder->flight->transports, comm->transport_names, sizeof(recorder->flight->transports));
+	memcpy(recorder->flight->transports, comm->transport_names,
+	       sizeof(recorder->flight->transports));
 	if (!*recorder->place.report)
 		return;
 	tt_recorder_list(recorder);
@@ -175,7 +180,8 @@ static void get_words(const struct tt_flight *flight, uint64_t place, void *to, 
 	uint8_t *at = to;
 
 	for (size_t i = 0; i < bytes; i += 8) {
-		const uint64_t word = atomic_load_explicit(word_at(flight, place + i), memory_order_relaxed);
+		const uint64_t word =
+			atomic_load_explicit(word_at(flight, place + i), memory_order_relaxed);
 
 		memcpy(at + i, &word, 8);
 	}
@@ -189,18 +195,21 @@ bool tt_flight_read_plan(const struct tt_flight *flight, uint64_t place, struct 
 	if (atomic_load_explicit(word_at(flight, place), memory_order_acquire) != place)
 		return false;
 	get_words(flight, place, out, sizeof(*out));
-	/* acquire: pairs with the release fence in tt_recorder_plan(), should it have begun to write again */
+	/* acquire: pairs with the release fence in tt_recorder_plan(), should it have begun to
+	 * write again */
 	atomic_thread_fence(memory_order_acquire);
 	const uint64_t end = atomic_load_explicit(&flight->plans_end, memory_order_relaxed);
 	return place < end && end - place <= TT_FLIGHT_PLANS &&
 	       out->npeers <= (RECORD_MAX - sizeof(*out)) / sizeof(struct tt_flight_peer);
 }
 
-struct tt_flight_peer tt_flight_read_peer(const struct tt_flight *flight, uint64_t place, uint64_t i)
+struct tt_flight_peer tt_flight_read_peer(const struct tt_flight *flight, uint64_t place,
+					  uint64_t i)
 {
 	struct tt_flight_peer peer;
 
-	get_words(flight, place + sizeof(struct tt_flight_plan) + i * sizeof(peer), &peer, sizeof(peer));
+	get_words(flight, place + sizeof(struct tt_flight_plan) + i * sizeof(peer), &peer,
+		  sizeof(peer));
 	return peer;
 }
 
@@ -219,7 +228,8 @@ static uint64_t bytes_of_route(const struct tt_plan *plan, const struct tt_route
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < route->n; i++) {
-		const struct tt_step *step = &plan->sched.steps[plan->entries[route->first + i].step];
+		const struct tt_step *step =
+			&plan->sched.steps[plan->entries[route->first + i].step];
 
 		bytes += bytes_of_run(plan, &step->a, step->n);
 	}
@@ -242,7 +252,8 @@ static void count_bytes_read(struct tutti_comm *comm, const struct tt_plan *plan
 	}
 }
 
-/* The plan's next peer at or behind `*at`, which is a rank where memory is shared, and else a route; false: no more. */
+/* The plan's next peer at or behind `*at`, which is a rank where memory is shared, and else a
+ * route; false: no more. */
 static bool next_peer(const struct tutti_comm *comm, const struct tt_plan *plan, uint32_t *at,
 		      struct tt_flight_peer *out)
 {
@@ -294,7 +305,9 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 		place += TT_FLIGHT_PLANS - place % TT_FLIGHT_PLANS;
 	if (place + bytes > TT_FLIGHT_PLANS_FIRST && comm->recorder->room)
 		tt_recorder_extend(comm);
-	atomic_store_explicit(&flight->plans_end, place + (bytes + TT_FLIGHT_PLACES - 1) / TT_FLIGHT_PLACES * TT_FLIGHT_PLACES,
+	atomic_store_explicit(&flight->plans_end,
+			      place + (bytes + TT_FLIGHT_PLACES - 1) / TT_FLIGHT_PLACES *
+					      TT_FLIGHT_PLACES,
 			      memory_order_relaxed);
 	/* release: pairs with the acquire fence in tt_flight_read_plan() */
 	atomic_thread_fence(memory_order_release);
@@ -309,7 +322,8 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 
 /* ---- calls on streams */
 
-uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call, enum tt_flight_way way, bool captured, int device)
+uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call,
+			    enum tt_flight_way way, bool captured, int device)
 {
 	struct tt_recorder *recorder = comm->recorder;
 	const uint64_t number = recorder->next_stream++;
@@ -323,12 +337,17 @@ uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call,
 	atomic_thread_fence(memory_order_release);
 	atomic_store_explicit(&line->posted, tt_ticks(recorder->counter), memory_order_relaxed);
 	atomic_store_explicit(&line->count, call->count, memory_order_relaxed);
-	atomic_store_explicit(&line->sequence, message ? 0 : ++recorder->stream_collectives, memory_order_relaxed);
+	atomic_store_explicit(&line->sequence, message ? 0 : ++recorder->stream_collectives,
+			      memory_order_relaxed);
 	atomic_store_explicit(&line->waits, 0, memory_order_relaxed);
 	atomic_store_explicit(&line->op, call->op, memory_order_relaxed);
 	atomic_store_explicit(&line->root, call->root, memory_order_relaxed);
 	atomic_store_explicit(&line->device, (int16_t)device, memory_order_relaxed);
-	atomic_store_explicit(&line->kind, !message ? TT_FLIGHT_COLLECTIVE : call->sending ? TT_FLIGHT_SEND : TT_FLIGHT_RECV, memory_order_relaxed);
+	atomic_store_explicit(&line->kind,
+			      !message	      ? TT_FLIGHT_COLLECTIVE
+			      : call->sending ? TT_FLIGHT_SEND
+					      : TT_FLIGHT_RECV,
+			      memory_order_relaxed);
 	atomic_store_explicit(&line->collective, (uint8_t)call->collective, memory_order_relaxed);
 	atomic_store_explicit(&line->dtype, (uint8_t)call->dtype, memory_order_relaxed);
 	atomic_store_explicit(&line->way, (uint8_t)way, memory_order_relaxed);
@@ -338,14 +357,20 @@ uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call,
 	return number;
 }
 
-void tt_recorder_stream_waits(struct tutti_comm *comm, uint64_t first, uint64_t last, uint64_t waits)
+void tt_recorder_stream_waits(struct tutti_comm *comm, uint64_t first, uint64_t last,
+			      uint64_t waits)
 {
 	/* of a group with more calls than are kept, the last ones */
-	for (uint64_t number = last >= first + TT_FLIGHT_STREAMS ? last - TT_FLIGHT_STREAMS + 1 : first; number <= last; number++)
-		atomic_store_explicit(&comm->recorder->flight->streams[number % TT_FLIGHT_STREAMS].waits, waits, memory_order_relaxed);
+	for (uint64_t number = last >= first + TT_FLIGHT_STREAMS ? last - TT_FLIGHT_STREAMS + 1
+								 : first;
+	     number <= last; number++)
+		atomic_store_explicit(
+			&comm->recorder->flight->streams[number % TT_FLIGHT_STREAMS].waits, waits,
+			memory_order_relaxed);
 }
 
-bool tt_flight_read_stream(const struct tt_flight *flight, uint64_t number, struct tt_flight_stream *out)
+bool tt_flight_read_stream(const struct tt_flight *flight, uint64_t number,
+			   struct tt_flight_stream *out)
 {
 	const struct tt_flight_stream *line = &flight->streams[number % TT_FLIGHT_STREAMS];
 
@@ -361,11 +386,13 @@ bool tt_flight_read_stream(const struct tt_flight *flight, uint64_t number, stru
 	atomic_init(&out->root, atomic_load_explicit(&line->root, memory_order_relaxed));
 	atomic_init(&out->device, atomic_load_explicit(&line->device, memory_order_relaxed));
 	atomic_init(&out->kind, atomic_load_explicit(&line->kind, memory_order_relaxed));
-	atomic_init(&out->collective, atomic_load_explicit(&line->collective, memory_order_relaxed));
+	atomic_init(&out->collective,
+		    atomic_load_explicit(&line->collective, memory_order_relaxed));
 	atomic_init(&out->dtype, atomic_load_explicit(&line->dtype, memory_order_relaxed));
 	atomic_init(&out->way, atomic_load_explicit(&line->way, memory_order_relaxed));
 	atomic_init(&out->captured, atomic_load_explicit(&line->captured, memory_order_relaxed));
-	/* acquire: pairs with the release fence in tt_recorder_stream(), should it have begun to write again */
+	/* acquire: pairs with the release fence in tt_recorder_stream(), should it have begun to
+	 * write again */
 	atomic_thread_fence(memory_order_acquire);
 	return atomic_load_explicit(&line->number, memory_order_relaxed) == number;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The flight recorder: notes every operation of a communicator where it can be read whatever becomes of the process
- * (flight.h). */
+/* The flight recorder: notes every operation of a communicator where it can be read whatever
+ * becomes of the process (flight.h). */
 #ifndef TT_RECORDER_H
 #define TT_RECORDER_H
 
@@ -10,10 +10,11 @@
 /* What recorder.c keeps of a communicator outside of its mapping. */
 struct tt_recorder {
 	struct tt_flight *flight;
-	uint64_t next; /* number of the next operation */
-	uint64_t next_stream; /* likewise of those on streams */
+	uint64_t next;		     /* number of the next operation */
+	uint64_t next_stream;	     /* likewise of those on streams */
 	uint64_t stream_collectives; /* how many of these were collectives */
-	uint64_t room; /* before this one, or when plans need it, the rest of the mapping is wanted */
+	uint64_t room; /* before this one, or when plans need it, the rest of the mapping is
+			* wanted */
 	bool counter;  /* the processor's counter is the clock */
 	int fd;	       /* keeps the mapping's file locked; -1 */
 	pid_t pid;     /* whose it is, and not a forked child's */
@@ -40,7 +41,8 @@ static inline uint64_t tt_ticks(bool counter)
 /* Both clocks at one moment. Safe in a signal's handler. */
 void tt_recorder_read_clocks(bool counter, uint64_t *ticks, uint64_t *monotonic);
 
-/* recorder.c: begin to record; before peers are met, so that they can be told if there is no memory. */
+/* recorder.c: begin to record; before peers are met, so that they can be told if there is no
+ * memory. */
 tutti_result_t tt_recorder_open(struct tutti_comm *comm);
 /* All have joined. */
 void tt_recorder_ready(struct tutti_comm *comm);
@@ -48,7 +50,8 @@ void tt_recorder_ready(struct tutti_comm *comm);
 void tt_recorder_close(struct tutti_comm *comm);
 /* Note what the plan determines, unless that is there already. */
 void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan);
-/* recorder_report.c: the communicator was revoked, and everybody told: write what happened. Lock held. */
+/* recorder_report.c: the communicator was revoked, and everybody told: write what happened. Lock
+ * held. */
 void tt_recorder_report(struct tutti_comm *comm);
 /* Report the ranks of this host that died. */
 void tt_recorder_report_dead(struct tutti_comm *comm);
@@ -62,8 +65,10 @@ void tt_recorder_extend(struct tutti_comm *comm);
 /* ---- calls on streams; the lock is held */
 
 /* Gives the call's number. */
-uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call, enum tt_flight_way way, bool captured, int device);
+uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call,
+			    enum tt_flight_way way, bool captured, int device);
 /* Those of these numbers have ended when so many waits of streams have. */
-void tt_recorder_stream_waits(struct tutti_comm *comm, uint64_t first, uint64_t last, uint64_t waits);
+void tt_recorder_stream_waits(struct tutti_comm *comm, uint64_t first, uint64_t last,
+			      uint64_t waits);
 
 #endif

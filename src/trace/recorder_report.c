@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns when reports are written: when a communicator is revoked, for ranks that died, and on SIGUSR1.
+/* Owns when reports are written: when a communicator is revoked, for ranks that died, and on
+ * SIGUSR1.
  *
- * The signal's handler writes them itself, as only so they come whatever the process does: compute, wait inside a call
- * that holds a lock, hang elsewhere. So all that it calls is safe in a handler, and the communicators are a list that is
- * read without a lock. */
+ * The signal's handler writes them itself, as only so they come whatever the process does:
+ * compute, wait inside a call that holds a lock, hang elsewhere. So all that it calls is safe in
+ * a handler, and the communicators are a list that is read without a lock. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -30,7 +31,8 @@ static void on_signal(int number)
 	/* seq_cst: pairs with the store of a link and the load in tt_recorder_unlist() */
 	atomic_fetch_add(&readers, 1);
 	for (struct tt_recorder *at = atomic_load(&list); at; at = atomic_load(&at->listed))
-		if (at->pid == self) /* and not of a parent, before the child knows that it is one */
+		if (at->pid == self) /* and not of a parent, before the child knows that it is
+				      * one */
 			tt_flight_write(at->flight, "signal");
 	atomic_fetch_sub(&readers, 1);
 	errno = saved;
@@ -39,10 +41,12 @@ static void on_signal(int number)
 /* Only where nobody else has a use for the signal, which ended the process until now. */
 static void take_signal(void)
 {
-	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK }, before;
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK },
+			 before;
 
 	sigfillset(&action.sa_mask);
-	if (sigaction(SIGUSR1, NULL, &before) == 0 && !(before.sa_flags & SA_SIGINFO) && before.sa_handler == SIG_DFL)
+	if (sigaction(SIGUSR1, NULL, &before) == 0 && !(before.sa_flags & SA_SIGINFO) &&
+	    before.sa_handler == SIG_DFL)
 		sigaction(SIGUSR1, &action, NULL);
 }
 
@@ -65,13 +69,14 @@ void tt_recorder_unlist(struct tt_recorder *recorder)
 	if (atomic_load(link))
 		atomic_store(link, atomic_load(&recorder->listed));
 	pthread_mutex_unlock(&list_lock);
-	/* a handler that came to it before is done with it in a moment; seq_cst: pairs with the addition in on_signal() */
+	/* a handler that came to it before is done with it in a moment; seq_cst: pairs with the
+	 * addition in on_signal() */
 	while (atomic_load(&readers) > 0)
 		sched_yield();
 }
 
-/* A child of fork() lists its own; what its parent listed may be freed here, and a thread that held the lock or was in the
- * handler is not there. */
+/* A child of fork() lists its own; what its parent listed may be freed here, and a thread that
+ * held the lock or was in the handler is not there. */
 static void forget_parents(void)
 {
 	pthread_mutex_init(&list_lock, NULL);
@@ -93,9 +98,11 @@ void tt_recorder_report_dead(struct tutti_comm *comm)
 	for (int rank = 0; rank < comm->size; rank++) {
 		if (rank == comm->rank || comm->host[rank] != comm->host[comm->rank])
 			continue;
-		tt_flight_find_place(comm->settings.trace, comm->settings.job, comm->id, rank, &place);
+		tt_flight_find_place(comm->settings.trace, comm->settings.job, comm->id, rank,
+				     &place);
 		if (tt_flight_recover(place.ring))
-			tt_log(INFO, COMM, "rank %d: what rank %d did last is in %s", comm->rank, rank, place.report);
+			tt_log(INFO, COMM, "rank %d: what rank %d did last is in %s", comm->rank,
+			       rank, place.report);
 	}
 }
 
@@ -111,13 +118,18 @@ void tt_recorder_report(struct tutti_comm *comm)
 	if (!*recorder->place.report)
 		return;
 	if (!tt_flight_write(recorder->flight, "revoked"))
-		tt_log(WARN, COMM, "rank %d: cannot write what happened to %s: %s", comm->rank, recorder->place.report,
-		       errno == EPERM ? "its directory is not this user's alone; TUTTI_TRACE names another" : strerror(errno));
+		tt_log(WARN, COMM, "rank %d: cannot write what happened to %s: %s", comm->rank,
+		       recorder->place.report,
+		       errno == EPERM
+			       ? "its directory is not this user's alone; TUTTI_TRACE names another"
+			       : strerror(errno));
 	else if (comm->local_rank == 0) /* one of a host is enough */
-		tt_log(WARN, COMM, "rank %d: the communicator was revoked; what happened is in %s and files beside it: tutti-trace tells",
+		tt_log(WARN, COMM,
+		       "rank %d: the communicator was revoked; what happened is in %s and files beside it: tutti-trace tells",
 		       comm->rank, recorder->place.report);
 	else
-		tt_log(INFO, COMM, "rank %d: what happened is in %s", comm->rank, recorder->place.report);
+		tt_log(INFO, COMM, "rank %d: what happened is in %s", comm->rank,
+		       recorder->place.report);
 	tt_recorder_report_dead(comm);
 }
 
@@ -129,6 +141,7 @@ TUTTI_API tutti_result_t tutti_trace_recover(const char *directory, int *count)
 	if (count)
 		*count = recovered < 0 ? 0 : recovered;
 	if (recovered < 0)
-		return tt_fail_errno(COMM, "tutti_trace_recover: read the directory of %s", setting && *setting ? setting : "the default");
+		return tt_fail_errno(COMM, "tutti_trace_recover: read the directory of %s",
+				     setting && *setting ? setting : "the default");
 	return TUTTI_OK;
 }

@@ -5,8 +5,9 @@
 
 #include "cuda/driver.h"
 
-#define SAME(member, function)                                                                                                           \
-	_Static_assert(__builtin_types_compatible_p(__typeof__(((struct cuda_driver *)0)->member), __typeof__(&function)),              \
+#define SAME(member, function)                                                                     \
+	_Static_assert(__builtin_types_compatible_p(__typeof__(((struct cuda_driver *)0)->member), \
+						    __typeof__(&function)),                        \
 		       #function " is declared otherwise")
 
 SAME(init, cuInit);
@@ -61,9 +62,12 @@ SAME(function_get_attribute, cuFuncGetAttribute);
 SAME(launch, cuLaunchKernel);
 _Static_assert(sizeof(struct CUuuid_st) == CUDA_UUID_BYTES, "CUuuid has another size");
 _Static_assert(sizeof(CUipcMemHandle) == 64, "CUipcMemHandle has another size");
-_Static_assert(sizeof(CUstreamBatchMemOpParams) == 48 && offsetof(CUstreamBatchMemOpParams, waitValue.address) == 8 &&
-		       offsetof(CUstreamBatchMemOpParams, waitValue.value64) == 16 && offsetof(CUstreamBatchMemOpParams, waitValue.flags) == 24 &&
-		       offsetof(CUstreamBatchMemOpParams, writeValue.address) == 8 && offsetof(CUstreamBatchMemOpParams, writeValue.value64) == 16 &&
+_Static_assert(sizeof(CUstreamBatchMemOpParams) == 48 &&
+		       offsetof(CUstreamBatchMemOpParams, waitValue.address) == 8 &&
+		       offsetof(CUstreamBatchMemOpParams, waitValue.value64) == 16 &&
+		       offsetof(CUstreamBatchMemOpParams, waitValue.flags) == 24 &&
+		       offsetof(CUstreamBatchMemOpParams, writeValue.address) == 8 &&
+		       offsetof(CUstreamBatchMemOpParams, writeValue.value64) == 16 &&
 		       offsetof(CUstreamBatchMemOpParams, writeValue.flags) == 24,
 	       "CUstreamBatchMemOpParams is laid out otherwise");
 

@@ -17,7 +17,8 @@ int gpu_job_ranks;
 static const char *const *environment;
 static atomic_bool goes_by_host; /* the library has said so */
 
-/* TEST_REACH: ranks that do not reach each other's GPUs, but should, have failed, whatever comes of the rest. */
+/* TEST_REACH: ranks that do not reach each other's GPUs, but should, have failed, whatever comes
+ * of the rest. */
 static void note(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
 {
 	fprintf(stderr, "%s %s: %s\n", level == TUTTI_LOG_WARN ? "warn" : "log", subsystem, line);
@@ -25,7 +26,8 @@ static void note(tutti_log_level_t level, const char *subsystem, const char *lin
 		atomic_store(&goes_by_host, true);
 }
 
-/* In a process of its own: ranks that are forked from one that has started CUDA could not use it. */
+/* In a process of its own: ranks that are forked from one that has started CUDA could not use
+ * it. */
 static int count_gpus(void)
 {
 	int status;
@@ -39,14 +41,17 @@ static int count_gpus(void)
 		fflush(stdout);
 		_exit(count > 100 ? 100 : count);
 	}
-	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
+		       ? WEXITSTATUS(status)
+		       : 0;
 }
 
 int gpu_job_choose(int argc, char **argv)
 {
 	gpu_job_threads = argc > 1 && strcmp(argv[1], "threads") == 0;
 	gpu_job_ranks = argc > 2 ? atoi(argv[2]) : 0;
-	if (argc < 3 || (!gpu_job_threads && strcmp(argv[1], "processes") != 0) || gpu_job_ranks < 1 || gpu_job_ranks > RANKS_MAX) {
+	if (argc < 3 || (!gpu_job_threads && strcmp(argv[1], "processes") != 0) ||
+	    gpu_job_ranks < 1 || gpu_job_ranks > RANKS_MAX) {
 		fprintf(stderr, "usage: %s processes|threads RANKS [NAME=VALUE …]\n", argv[0]);
 		return 2;
 	}
@@ -66,8 +71,8 @@ struct call {
 	pthread_t thread;
 };
 
-/* TEST_GPUS=all: ranks go round all GPUs, which must reach each other; a number: round so many, of which each, a process, sees its own alone; otherwise they share
- * the first. */
+/* TEST_GPUS=all: ranks go round all GPUs, which must reach each other; a number: round so many,
+ * of which each, a process, sees its own alone; otherwise they share the first. */
 static int device_of(int rank)
 {
 	const char *gpus = getenv("TEST_GPUS");
@@ -84,14 +89,17 @@ static int device_of(int rank)
 static int run_body(tutti_comm_t comm, void *argument)
 {
 	const struct call *call = argument;
-	struct gpu_rank rank = { .comm = comm, .rank = tutti_comm_rank(comm), .size = tutti_comm_size(comm) };
+	struct gpu_rank rank = { .comm = comm,
+				 .rank = tutti_comm_rank(comm),
+				 .size = tutti_comm_size(comm) };
 
 	rank.device = device_of(rank.rank);
 	CLAIM(gpu_enter(rank.device), "%s", gpu_error());
 	rank.stream = gpu_stream();
 	CLAIM(rank.stream, "%s", gpu_error());
 	SUCCEEDS(tutti_cuda_bind(comm, rank.device));
-	CLAIM(!atomic_load(&goes_by_host), "operations go by the host, expected (TEST_REACH) that the ranks' GPUs reach each other");
+	CLAIM(!atomic_load(&goes_by_host),
+	      "operations go by the host, expected (TEST_REACH) that the ranks' GPUs reach each other");
 	const int failed = call->body(&rank, call->argument);
 	if (!failed)
 		CLAIM(gpu_stream_free(rank.stream), "%s", gpu_error());
@@ -102,7 +110,8 @@ static void *run_thread(void *argument)
 {
 	struct call *call = argument;
 	tutti_comm_t comm = NULL;
-	const tutti_result_t result = tutti_comm_create(call->store, call->rank, gpu_job_ranks, NULL, &comm);
+	const tutti_result_t result =
+		tutti_comm_create(call->store, call->rank, gpu_job_ranks, NULL, &comm);
 
 	if (result)
 		fprintf(stderr, "rank %d: %s\n", call->rank, tutti_last_error(NULL));
@@ -111,7 +120,8 @@ static void *run_thread(void *argument)
 	return NULL;
 }
 
-/* All ranks, in a process of their own, which the harness ends at the job's limit, as it does with processes that are ranks. */
+/* All ranks, in a process of their own, which the harness ends at the job's limit, as it does
+ * with processes that are ranks. */
 static int run_threads(int number, void *argument)
 {
 	const struct call *call = argument;

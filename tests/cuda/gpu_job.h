@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks on GPUs: a body runs in every rank of a job, each of which is a process or a thread, and has a GPU, a stream and a communicator bound to it.
- * Threads are those of one process, which the job is. TEST_REACH, set: the ranks' GPUs reach each other, and a library that goes by the host instead has failed. */
+/* Ranks on GPUs: a body runs in every rank of a job, each of which is a process or a thread, and
+ * has a GPU, a stream and a communicator bound to it. Threads are those of one process, which
+ * the job is. TEST_REACH, set: the ranks' GPUs reach each other, and a library that goes by the
+ * host instead has failed. */
 #ifndef TT_GPU_JOB_H
 #define TT_GPU_JOB_H
 
@@ -17,7 +19,8 @@ typedef int gpu_body(struct gpu_rank *rank, void *argument);
 
 /* What a program's command line says: processes|threads RANKS [NAME=VALUE …]. 0, 2 after a word on usage, or 77 after the reason: there is no GPU. */
 int gpu_job_choose(int argc, char **argv);
-/* Run it; 0 if every rank returned 0 (or was a victim, of jobs of processes). `job` has all but ranks, env and body; NULL: nothing special. */
+/* Run it; 0 if every rank returned 0 (or was a victim, of jobs of processes). `job` has all but
+ * ranks, env and body; NULL: nothing special. */
 int gpu_job_run(gpu_body *body, void *argument, const struct job *job);
 extern bool gpu_job_threads;
 extern int gpu_job_ranks;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of every kind that a program may have, for a test that treats all alike: what it needs of CUDA is gpu/gpu.h's, found without the library under
- * test. What CUDA refuses ends the process. */
+/* Memory of every kind that a program may have, for a test that treats all alike: what it needs
+ * of CUDA is gpu/gpu.h's, found without the library under test. What CUDA refuses ends the
+ * process. */
 #ifndef TEST_KINDS_H
 #define TEST_KINDS_H
 
@@ -17,7 +18,8 @@ void kind_free(enum kind kind, void *memory);
 void kind_put(enum kind kind, void *to, const void *from, size_t bytes);
 void kind_get(enum kind kind, void *to, const void *from, size_t bytes);
 
-/* Make the GPU of a kind the calling thread's until kind_leave(), which takes what this gives. GPU 1 is 0 where there is one alone. */
+/* Make the GPU of a kind the calling thread's until kind_leave(), which takes what this gives.
+ * GPU 1 is 0 where there is one alone. */
 gpu_context_t kind_enter(enum kind kind);
 void kind_leave(gpu_context_t before);
 

@@ -5,8 +5,9 @@
 
 #include "cuda/nvml.h"
 
-#define SAME(member, function)                                                                                                    \
-	_Static_assert(__builtin_types_compatible_p(__typeof__(((struct nvml *)0)->member), __typeof__(&function)), \
+#define SAME(member, function)                                                                     \
+	_Static_assert(__builtin_types_compatible_p(__typeof__(((struct nvml *)0)->member),        \
+						    __typeof__(&function)),                        \
 		       #function " is declared otherwise")
 
 SAME(init, nvmlInit_v2);
@@ -18,8 +19,10 @@ SAME(link_get_state, nvmlDeviceGetNvLinkState);
 SAME(link_get_version, nvmlDeviceGetNvLinkVersion);
 SAME(link_get_remote_kind, nvmlDeviceGetNvLinkRemoteDeviceType);
 SAME(link_get_remote_pci, nvmlDeviceGetNvLinkRemotePciInfo_v2);
-_Static_assert(sizeof(nvmlPciInfo_t) == 68 && offsetof(nvmlPciInfo_t, domain) == 16 && offsetof(nvmlPciInfo_t, bus) == 20 &&
-		       offsetof(nvmlPciInfo_t, device) == 24 && offsetof(nvmlPciInfo_t, busId) == 36,
+_Static_assert(sizeof(nvmlPciInfo_t) == 68 && offsetof(nvmlPciInfo_t, domain) == 16 &&
+		       offsetof(nvmlPciInfo_t, bus) == 20 &&
+		       offsetof(nvmlPciInfo_t, device) == 24 &&
+		       offsetof(nvmlPciInfo_t, busId) == 36,
 	       "nvmlPciInfo_t is laid out otherwise");
 
 #define EQUAL(ours, theirs) _Static_assert((int)ours == (int)theirs, #theirs " has another value")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The GPUs of this machine, if it has any, as tutti_cuda_devices() shows them. What it says of a driver that is not there or fails is
- * tutti_info's test. */
+/* The GPUs of this machine, if it has any, as tutti_cuda_devices() shows them. What it says of a
+ * driver that is not there or fails is tutti_info's test. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,9 +38,11 @@ static void gpus_of_this_machine_are_shown(void **state)
 static void null_is_refused(void **state)
 {
 	assert_int_equal(tutti_cuda_devices(NULL, NULL), TUTTI_ERR_INVALID);
-	assert_string_equal(tutti_last_error(NULL), "tutti_cuda_devices: each is NULL, expected a function");
+	assert_string_equal(tutti_last_error(NULL),
+			    "tutti_cuda_devices: each is NULL, expected a function");
 	assert_int_equal(tutti_cuda_links(NULL, NULL), TUTTI_ERR_INVALID);
-	assert_string_equal(tutti_last_error(NULL), "tutti_cuda_links: each is NULL, expected a function");
+	assert_string_equal(tutti_last_error(NULL),
+			    "tutti_cuda_links: each is NULL, expected a function");
 }
 
 static void ignore(const tutti_cuda_device_t *device, void *context)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* By which way operations go where not all GPUs reach each other, as rank 0 tells it once, and that they come to the same; and of threads that may stand in each other's way. Needs the stand-in, whose GPUs
- * reach each other as it is told, and TUTTI_LOG=cuda:info. */
+/* By which way operations go where not all GPUs reach each other, as rank 0 tells it once, and
+ * that they come to the same; and of threads that may stand in each other's way. Needs the
+ * stand-in, whose GPUs reach each other as it is told, and TUTTI_LOG=cuda:info. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 
 #define ELEMENTS 40000 /* floats: enough for two levels */
 
-/* In the order in which they run: what has been a process of threads cannot make others that use CUDA. */
+/* In the order in which they run: what has been a process of threads cannot make others that use
+ * CUDA. */
 static const struct situation {
 	const char *name, *hosts, *peers;
 	int ranks;
@@ -20,8 +22,10 @@ static const struct situation {
 	const char *connections; /* not NULL: threads that share a GPU, and so many of these */
 } situations[] = {
 	{ "one_host", NULL, NULL, 3, NULL },
-	{ "equal_hosts", "2", NULL, 4, "the GPUs of 4 ranks are on 2 islands within which they reach each other; collectives on streams go through the host's memory between islands of GPUs" },
-	{ "unequal_hosts", "2", NULL, 3, "the GPUs of 3 ranks are on 2 islands within which they reach each other; collectives on streams go through the host's memory" },
+	{ "equal_hosts", "2", NULL, 4,
+	  "the GPUs of 4 ranks are on 2 islands within which they reach each other; collectives on streams go through the host's memory between islands of GPUs" },
+	{ "unequal_hosts", "2", NULL, 3,
+	  "the GPUs of 3 ranks are on 2 islands within which they reach each other; collectives on streams go through the host's memory" },
 	/* threads, with a GPU each */
 	{ "all_reach_each_other", NULL, "all", 4, NULL },
 	{ "equal_islands", NULL, "pairs", 4,
@@ -36,10 +40,12 @@ static const struct situation {
 	{ "islands_of_garblers", NULL, "all", 3,
 	  "collectives on streams go through the host's memory, as the GPUs do not reach each other: "
 	  "rank 0: GPU 0 reads other bytes from the memory of rank 1's GPU than that rank has written, although CUDA says that it reaches it: "
-	  "an IOMMU, or PCIe's access control (ACS), may redirect what they send each other", true },
+	  "an IOMMU, or PCIe's access control (ACS), may redirect what they send each other",
+	  true },
 	{ "threads_on_one_gpu", NULL, NULL, 4,
 	  "4 ranks are threads that share GPU 0 by 8 connections, and their streams may wait behind each other for ever: "
-	  "set CUDA_DEVICE_MAX_CONNECTIONS=32 before the process starts CUDA (docs/reference/gpu.md)", false, "8" },
+	  "set CUDA_DEVICE_MAX_CONNECTIONS=32 before the process starts CUDA (docs/reference/gpu.md)",
+	  false, "8" },
 	{ "threads_with_connections", NULL, NULL, 4, NULL, false, "32" },
 };
 
@@ -58,19 +64,26 @@ static int check_line(struct gpu_rank *r, const char *line)
 {
 	tutti_comm_t comm = r->comm;
 
-	CLAIM(atomic_load(&told) == (r->rank == 0 && line), "%d lines, the last one \"%s\", expected \"%s\"", atomic_load(&told), last, line ? line : "");
-	CLAIM(r->rank > 0 || !line || strcmp(last, line) == 0, "\"%s\", expected \"%s\"", last, line);
+	CLAIM(atomic_load(&told) == (r->rank == 0 && line),
+	      "%d lines, the last one \"%s\", expected \"%s\"", atomic_load(&told), last,
+	      line ? line : "");
+	CLAIM(r->rank > 0 || !line || strcmp(last, line) == 0, "\"%s\", expected \"%s\"", last,
+	      line);
 	return 0;
 }
 
-static int expect(struct gpu_rank *r, const float *gpu, const char *what, float base, float of_place)
+static int expect(struct gpu_rank *r, const float *gpu, const char *what, float base,
+		  float of_place)
 {
 	static _Thread_local float host[ELEMENTS];
 	tutti_comm_t comm = r->comm;
 
-	CLAIM(gpu_copy(host, gpu, sizeof(host), r->stream) && gpu_finish(r->stream), "%s", gpu_error());
+	CLAIM(gpu_copy(host, gpu, sizeof(host), r->stream) && gpu_finish(r->stream), "%s",
+	      gpu_error());
 	for (size_t i = 0; i < ELEMENTS; i++)
-		CLAIM(host[i] == base + of_place * (float)(i % 16), "%s: element %zu is %g, expected %g", what, i, host[i], base + of_place * (float)(i % 16));
+		CLAIM(host[i] == base + of_place * (float)(i % 16),
+		      "%s: element %zu is %g, expected %g", what, i, host[i],
+		      base + of_place * (float)(i % 16));
 	return 0;
 }
 
@@ -89,10 +102,12 @@ static int body(struct gpu_rank *r, void *argument)
 	SUCCEEDS(tutti_cuda_mem_alloc(sizeof(host), &in));
 	SUCCEEDS(tutti_cuda_mem_alloc(sizeof(host), &out));
 	CLAIM(gpu_copy(in, host, sizeof(host), r->stream), "%s", gpu_error());
-	SUCCEEDS(tutti_cuda_all_reduce(comm, in, out, ELEMENTS, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in, out, ELEMENTS, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
 	if (expect(r, out, "all_reduce", (float)(r->size * last_rank) / 2, (float)r->size))
 		return 1;
-	SUCCEEDS(tutti_cuda_broadcast(comm, in, out, ELEMENTS, TUTTI_FLOAT32, last_rank, r->stream));
+	SUCCEEDS(
+		tutti_cuda_broadcast(comm, in, out, ELEMENTS, TUTTI_FLOAT32, last_rank, r->stream));
 	if (expect(r, out, "broadcast", (float)last_rank, 1))
 		return 1;
 	SUCCEEDS(tutti_comm_error(comm, NULL));

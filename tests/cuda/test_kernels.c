@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What runs on GPUs, through the driver: every kernel gives the bits of the host's plain C one, copies copy all and nothing else, and word is taken and
- * given as src/device/cuda/kernels.h says. Where TUTTI_CUDA_LIBRARY names the stand-in, that runs the same source on the host. */
+/* What runs on GPUs, through the driver: every kernel gives the bits of the host's plain C one,
+ * copies copy all and nothing else, and word is taken and given as src/device/cuda/kernels.h
+ * says. Where TUTTI_CUDA_LIBRARY names the stand-in, that runs the same source on the host. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,14 +64,18 @@ static void *gpu_alloc(size_t bytes)
 /* Word that is given to nobody. */
 static struct tt_cuda_sync no_word(void)
 {
-	return (struct tt_cuda_sync){ .place = &gpu_world->place, .kind = TT_CUDA_COLLECTIVE, .clear = -1, .post = -1 };
+	return (struct tt_cuda_sync){
+		.place = &gpu_world->place, .kind = TT_CUDA_COLLECTIVE, .clear = -1, .post = -1
+	};
 }
 
-static void launch(struct CUfunc_st *kernel, unsigned columns, unsigned rows, unsigned threads, struct tt_cuda_part *part, struct tt_cuda_sync *sync)
+static void launch(struct CUfunc_st *kernel, unsigned columns, unsigned rows, unsigned threads,
+		   struct tt_cuda_part *part, struct tt_cuda_sync *sync)
 {
 	void *parameters[] = { part, sync };
 
-	assert_success(cu->launch(kernel, columns, rows, 1, threads, 1, 1, 0, stream, parameters, NULL));
+	assert_success(
+		cu->launch(kernel, columns, rows, 1, threads, 1, 1, 0, stream, parameters, NULL));
 }
 
 /* ---------------------------------------------------------------- numbers */
@@ -84,7 +89,8 @@ struct trial {
 
 static struct CUfunc_st *kernel_of(const struct trial *trial)
 {
-	return trial->op == TUTTI_OP_COUNT ? module->scale[trial->dtype] : module->reduce[trial->op][trial->dtype];
+	return trial->op == TUTTI_OP_COUNT ? module->scale[trial->dtype]
+					   : module->reduce[trial->op][trial->dtype];
 }
 
 static const char *name_of(const struct trial *trial)
@@ -92,7 +98,8 @@ static const char *name_of(const struct trial *trial)
 	return trial->op == TUTTI_OP_COUNT ? "scale" : op_names[trial->op];
 }
 
-/* What the host makes of what the arena holds before; the scalar is the first number of the first source. */
+/* What the host makes of what the arena holds before; the scalar is the first number of the
+ * first source. */
 static void combine_on_host(const struct trial *trial, char *result)
 {
 	const struct tt_kernels *c = tt_kernels_by_isa("c");
@@ -115,12 +122,15 @@ static void compare(const struct trial *trial, const char *want, const char *hav
 	if (memcmp(want, have, trial->n * bytes) == 0)
 		return;
 	for (size_t i = 0; i < trial->n; i++) {
-		const uint64_t a = get_bits(trial->dtype, want, i), b = get_bits(trial->dtype, have, i);
+		const uint64_t a = get_bits(trial->dtype, want, i),
+			       b = get_bits(trial->dtype, have, i);
 
 		if (!bits_equal(trial->dtype, a, b))
-			fail_msg("%s %s of %u sources to %u targets, divided by %u: element %zu of %zu is %#llx, expected %#llx", name_of(trial),
-				 formats[trial->dtype].name, trial->nsrc, trial->ndst, trial->divisor, i, trial->n, (unsigned long long)b,
-				 (unsigned long long)a);
+			fail_msg(
+				"%s %s of %u sources to %u targets, divided by %u: element %zu of %zu is %#llx, expected %#llx",
+				name_of(trial), formats[trial->dtype].name, trial->nsrc,
+				trial->ndst, trial->divisor, i, trial->n, (unsigned long long)b,
+				(unsigned long long)a);
 	}
 }
 
@@ -130,7 +140,10 @@ static void run(const struct trial *trial, size_t used)
 	static char result[ARENA];
 	static unsigned turn;
 	const size_t bytes = trial->n * formats[trial->dtype].bytes;
-	struct tt_cuda_part part = { .nsrc = trial->nsrc, .ndst = trial->ndst, .divisor = trial->divisor, .bytes = { bytes } };
+	struct tt_cuda_part part = { .nsrc = trial->nsrc,
+				     .ndst = trial->ndst,
+				     .divisor = trial->divisor,
+				     .bytes = { bytes } };
 	struct tt_cuda_sync sync = no_word();
 
 	for (unsigned s = 0; s < trial->nsrc; s++)
@@ -150,7 +163,8 @@ static void run(const struct trial *trial, size_t used)
 		memcpy(expected + trial->dst[d], after + trial->dst[d], bytes);
 	}
 	if (memcmp(after, expected, used) != 0)
-		fail_msg("%s %s of %zu writes outside of its targets", name_of(trial), formats[trial->dtype].name, trial->n);
+		fail_msg("%s %s of %zu writes outside of its targets", name_of(trial),
+			 formats[trial->dtype].name, trial->n);
 }
 
 static size_t region_bytes(const struct trial *trial)
@@ -158,7 +172,8 @@ static size_t region_bytes(const struct trial *trial)
 	return (trial->n * formats[trial->dtype].bytes + 64 + 15) / 16 * 16;
 }
 
-/* Where pointers lie: all at a multiple of 16, all equally behind one, the targets elsewhere than the sources, or each elsewhere. */
+/* Where pointers lie: all at a multiple of 16, all equally behind one, the targets elsewhere
+ * than the sources, or each elsewhere. */
 enum place { EVEN, EQUAL, SHIFTED, ANYWHERE, PLACES };
 
 static size_t offset_of(enum place place, unsigned region, size_t bytes)
@@ -196,7 +211,9 @@ static void run_all_places(int op, int dtype, size_t n, unsigned nsrc, unsigned 
 	static unsigned turn;
 
 	for (int place = 0; place < PLACES; place++, turn++) {
-		struct trial trial = { .op = op, .dtype = dtype, .nsrc = nsrc, .ndst = ndst, .n = n };
+		struct trial trial = {
+			.op = op, .dtype = dtype, .nsrc = nsrc, .ndst = ndst, .n = n
+		};
 
 		if (op == TUTTI_AVG) {
 			trial.divisor = divisors[turn % (sizeof(divisors) / sizeof(divisors[0]))];
@@ -218,7 +235,8 @@ static void numbers_combine_like_on_the_host(void **state)
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
 		for (int op = 0; op < TUTTI_OP_COUNT; op++)
 			for (size_t i = 0; i < LENGTHS * 4 && is_defined(op, dtype); i++)
-				run_all_places(op, dtype, lengths[i / 4], counts[i % 4], i % 2 ? 3 : 1);
+				run_all_places(op, dtype, lengths[i / 4], counts[i % 4],
+					       i % 2 ? 3 : 1);
 }
 
 static void numbers_scale_like_on_the_host(void **state)
@@ -254,7 +272,11 @@ static void small_numbers_combine_like_on_the_host(void **state)
 /* The result goes to where the sources are: all 32 of them. */
 static void as_many_sources_and_targets_as_there_can_be(void **state)
 {
-	struct trial trial = { .op = TUTTI_SUM, .dtype = TUTTI_FLOAT16, .nsrc = TT_CUDA_RANKS, .ndst = TT_CUDA_RANKS, .n = 333 };
+	struct trial trial = { .op = TUTTI_SUM,
+			       .dtype = TUTTI_FLOAT16,
+			       .nsrc = TT_CUDA_RANKS,
+			       .ndst = TT_CUDA_RANKS,
+			       .n = 333 };
 
 	fill_edgy(trial.dtype, before, ARENA / 2);
 	for (unsigned i = 0; i < TT_CUDA_RANKS; i++)
@@ -265,7 +287,9 @@ static void as_many_sources_and_targets_as_there_can_be(void **state)
 /* Longer than what all threads have under way at once. */
 static void long_ones_combine_like_on_the_host(void **state)
 {
-	struct trial trial = { .op = TUTTI_SUM, .dtype = TUTTI_FLOAT32, .nsrc = 3, .ndst = 2, .n = 60011 };
+	struct trial trial = {
+		.op = TUTTI_SUM, .dtype = TUTTI_FLOAT32, .nsrc = 3, .ndst = 2, .n = 60011
+	};
 
 	fill_edgy(trial.dtype, before, ARENA / 4);
 	for (int place = 0; place < PLACES; place++)
@@ -287,7 +311,8 @@ static void run_copies(size_t n, unsigned to, unsigned columns, unsigned rows)
 	fill_edgy(TUTTI_UINT64, before, used / 8);
 	memcpy(expected, before, used);
 	for (unsigned job = 0; job < TT_CUDA_RANKS; job++) {
-		const size_t src = job * COPY_STRIDE + job % 17, dst = (TT_CUDA_RANKS + job) * COPY_STRIDE + to;
+		const size_t src = job * COPY_STRIDE + job % 17,
+			     dst = (TT_CUDA_RANKS + job) * COPY_STRIDE + to;
 
 		part.src[job] = gpu_arena + src;
 		part.dst[job] = gpu_arena + dst;
@@ -304,7 +329,8 @@ static void run_copies(size_t n, unsigned to, unsigned columns, unsigned rows)
 
 static void copies_copy_every_byte_and_no_more(void **state)
 {
-	static const size_t sizes[] = { 0, 1, 2, 15, 16, 17, 31, 32, 47, 48, 49, 63, 64, 65, 100, 255, 1024, COPY_LONGEST };
+	static const size_t sizes[] = { 0,  1,	2,  15, 16, 17,	 31,  32,   47,
+					48, 49, 63, 64, 65, 100, 255, 1024, COPY_LONGEST };
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		for (unsigned to = 0; to < 17; to++)
@@ -315,14 +341,19 @@ static void copies_copy_every_byte_and_no_more(void **state)
 
 #define RANKS 3
 
-/* Rank 0 of three, whose words are as `control` says, has something to copy that tells whether anything was moved. */
+/* Rank 0 of three, whose words are as `control` says, has something to copy that tells whether
+ * anything was moved. */
 static bool run_word(struct tt_cuda_sync sync, unsigned blocks)
 {
-	struct tt_cuda_part part = { .nsrc = 1, .src = { gpu_arena }, .dst = { gpu_arena + 512 }, .bytes = { 512 } };
+	struct tt_cuda_part part = {
+		.nsrc = 1, .src = { gpu_arena }, .dst = { gpu_arena + 512 }, .bytes = { 512 }
+	};
 
 	for (int i = 0; i < 1024; i++)
 		before[i] = (char)(i < 512 ? i : 0x5a);
-	world.place = (struct tt_cuda_place){ .rank = 0, .ranks = RANKS, .own = &gpu_world->control[0], .report = report };
+	world.place = (struct tt_cuda_place){
+		.rank = 0, .ranks = RANKS, .own = &gpu_world->control[0], .report = report
+	};
 	for (int r = 0; r < RANKS; r++)
 		world.place.control[r] = &gpu_world->control[r];
 	move(gpu_world, &world, sizeof(world));
@@ -371,11 +402,13 @@ static void collective_takes_and_gives_word(void **state)
 		assert_int_equal(world.control[0].blocks, 0);
 		assert_int_equal(world.control[0].ended, 42);
 		assert_int_equal(report->ended, 42);
-		assert_int_equal(report->waiting, TT_CUDA_AWAITS_ALL); /* for what it has given word of */
+		assert_int_equal(report->waiting,
+				 TT_CUDA_AWAITS_ALL); /* for what it has given word of */
 		for (int r = 0; r < RANKS; r++) {
 			assert_int_equal(world.control[0].posted[0][r], 0);
 			assert_int_equal(world.control[r].posted[1][0], 1);
-			assert_int_equal(world.control[r].posted[1][1] | world.control[r].posted[2][0], 0);
+			assert_int_equal(
+				world.control[r].posted[1][1] | world.control[r].posted[2][0], 0);
 			assert_int_equal(world.control[r].signature[0], 0);
 		}
 		assert_int_equal(report->mismatch, 0);
@@ -410,7 +443,8 @@ static void collective_introduces_itself(void **state)
 	sync.introduces = 1;
 	assert_true(run_word(sync, 2));
 	for (int r = 0; r < RANKS; r++)
-		assert_true(world.control[r].signature[0] == sync.signature && world.control[r].posted[0][0] == 1);
+		assert_true(world.control[r].signature[0] == sync.signature &&
+			    world.control[r].posted[0][0] == 1);
 	assert_true(is_filled(world.control[0].card, 'c'));
 	assert_true(is_filled(world.control[1].card, 0));
 }
@@ -445,7 +479,8 @@ static void sender_gives_word_of_what_it_sent(void **state)
 	assert_true(world.control[2].sent[0] == 1 && world.control[1].sent[0] == 0);
 	assert_true(world.control[2].sent_signature[0] == sync.signature);
 	assert_true(is_filled(world.control[0].sent_card[2], 's'));
-	assert_true(report->waiting == TT_CUDA_AWAITS_NOBODY && report->ended == 1 && world.control[0].ended == 1);
+	assert_true(report->waiting == TT_CUDA_AWAITS_NOBODY && report->ended == 1 &&
+		    world.control[0].ended == 1);
 }
 
 static void receiver_gives_word_of_what_it_took(void **state)
@@ -518,7 +553,8 @@ static void nothing_moves_where_something_else_was_sent(void **state)
 	assert_false(run_word(sync, 1));
 	assert_int_equal(report->mismatch, 1 + 1);
 	assert_true(is_filled(report->mine, 'm') && is_filled(report->theirs, 't'));
-	assert_true(world.control[0].dead == 1 && world.control[0].sent[1] == 1 && world.control[1].taken[0] == 0);
+	assert_true(world.control[0].dead == 1 && world.control[0].sent[1] == 1 &&
+		    world.control[1].taken[0] == 0);
 }
 
 /* ---------------------------------------------------------------- loading */
@@ -531,7 +567,9 @@ static void unreadable_kernels_are_named(void **state)
 
 	setenv("TUTTI_CUDA_KERNELS", "/nowhere/kernels.fatbin", 1);
 	assert_int_equal(tt_cuda_module_load(cu, &none), TUTTI_ERR_SYSTEM);
-	assert_string_equal(tutti_last_error(NULL), "TUTTI_CUDA_KERNELS is \"/nowhere/kernels.fatbin\", which cannot be read: No such file or directory");
+	assert_string_equal(
+		tutti_last_error(NULL),
+		"TUTTI_CUDA_KERNELS is \"/nowhere/kernels.fatbin\", which cannot be read: No such file or directory");
 	assert_null(none);
 	if (kept)
 		setenv("TUTTI_CUDA_KERNELS", kept, 1);
@@ -559,9 +597,13 @@ static void kernels_that_are_for_other_gpus_or_drivers_are_explained(void **stat
 {
 	if (!getenv("TUTTI_CUDA_LIBRARY"))
 		skip();
-	assert_not_loaded("cuModuleLoadData", "209", "the GPU has compute capability 9.0, the kernels of ");
-	assert_not_loaded("cuModuleLoadData", "222", "were built with a newer version of CUDA than this driver's, 13.0, ");
-	assert_not_loaded("cuModuleGetFunction", "500", "has no kernel tt_cuda_copy: expected what is made of src/device/cuda/kernels.cu of this version");
+	assert_not_loaded("cuModuleLoadData", "209",
+			  "the GPU has compute capability 9.0, the kernels of ");
+	assert_not_loaded("cuModuleLoadData", "222",
+			  "were built with a newer version of CUDA than this driver's, 13.0, ");
+	assert_not_loaded(
+		"cuModuleGetFunction", "500",
+		"has no kernel tt_cuda_copy: expected what is made of src/device/cuda/kernels.cu of this version");
 }
 
 static void every_operation_has_a_kernel(void **state)
@@ -591,9 +633,13 @@ static tutti_result_t begin(void)
 	assert_success(cu->stream_create(&stream, CUDA_STREAM_NON_BLOCKING));
 	gpu_arena = gpu_alloc(ARENA);
 	gpu_world = gpu_alloc(sizeof(*gpu_world));
-	assert_success(cu->mem_host_alloc((void **)&report, sizeof(*report), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED));
+	assert_success(cu->mem_host_alloc((void **)&report, sizeof(*report),
+					  CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED));
 	new_world();
-	world.place = (struct tt_cuda_place){ .ranks = 1, .own = &gpu_world->control[0], .report = report, .control = { &gpu_world->control[0] } };
+	world.place = (struct tt_cuda_place){ .ranks = 1,
+					      .own = &gpu_world->control[0],
+					      .report = report,
+					      .control = { &gpu_world->control[0] } };
 	move(gpu_world, &world, sizeof(world));
 	return TUTTI_OK;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives, sends and receives with buffers on GPUs, in managed memory and on the host, in any mixture: what each does with memory of the host it does
- * with every other, to the last byte of the buffers, gaps between blocks included. And what comes of CUDA's errors.
+/* Collectives, sends and receives with buffers on GPUs, in managed memory and on the host, in
+ * any mixture: what each does with memory of the host it does with every other, to the last byte
+ * of the buffers, gaps between blocks included. And what comes of CUDA's errors.
  *
  *   test_plain RANKS processes|threads [NAME=VALUE …]
  *
- * TUTTI_CUDA_LIBRARY names the stand-in, whose errors are tried as well. Without it the GPUs of this machine are used. */
+ * TUTTI_CUDA_LIBRARY names the stand-in, whose errors are tried as well. Without it the GPUs of
+ * this machine are used. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -69,7 +71,8 @@ struct area {
 
 static size_t room_of(size_t n, int size)
 {
-	return 2 * FRINGE + (n + GAP + (size_t)size) * (size_t)size + 3 * SMALL + n + PIECE * (size_t)size;
+	return 2 * FRINGE + (n + GAP + (size_t)size) * (size_t)size + 3 * SMALL + n +
+	       PIECE * (size_t)size;
 }
 
 static size_t packed(const size_t *counts, int before)
@@ -91,7 +94,9 @@ static void make_tables(struct shape *s)
 		at += s->counts[r] + (r % 2 ? GAP : 0);
 	}
 	for (int r = 0; r < s->size; r++)
-		s->back[r] = s->counts[(s->rank + r) % s->size]; /* both directions of a pair are alike */
+		s->back[r] =
+			/* both directions of a pair are alike */
+			s->counts[(s->rank + r) % s->size];
 }
 
 /* Uneven blocks as rank a sends them to rank b, with gaps, and in the order of the ranks. */
@@ -107,7 +112,8 @@ static void spread(const struct shape *s, size_t *displs)
 
 /* ---- calls */
 
-static tutti_result_t mix(const struct shape *s, int32_t *send, int32_t *recv, tutti_request_t *request)
+static tutti_result_t mix(const struct shape *s, int32_t *send, int32_t *recv,
+			  tutti_request_t *request)
 {
 	const tutti_comm_t comm = s->comm;
 	tutti_result_t result = tutti_group_begin(comm);
@@ -121,32 +127,39 @@ static tutti_result_t mix(const struct shape *s, int32_t *send, int32_t *recv, t
 	for (int peer = 0; peer < s->size && !result; peer++) {
 		result = tutti_send(comm, send + peer * PIECE, PIECE, TUTTI_INT32, peer, NULL);
 		if (!result)
-			result = tutti_recv(comm, recv + peer * PIECE, PIECE, TUTTI_INT32, peer, NULL);
+			result = tutti_recv(comm, recv + peer * PIECE, PIECE, TUTTI_INT32, peer,
+					    NULL);
 	}
 	return result ? result : tutti_group_end(comm, request);
 }
 
-static tutti_result_t pass_on(const struct shape *s, int32_t *send, int32_t *recv, tutti_request_t *request)
+static tutti_result_t pass_on(const struct shape *s, int32_t *send, int32_t *recv,
+			      tutti_request_t *request)
 {
 	tutti_result_t result = tutti_group_begin(s->comm);
 
 	if (!result)
-		result = tutti_send(s->comm, send, s->n, TUTTI_INT32, (s->rank + 1) % s->size, NULL);
+		result =
+			tutti_send(s->comm, send, s->n, TUTTI_INT32, (s->rank + 1) % s->size, NULL);
 	if (!result)
-		result = tutti_recv(s->comm, recv, s->n, TUTTI_INT32, (s->rank + s->size - 1) % s->size, NULL);
+		result = tutti_recv(s->comm, recv, s->n, TUTTI_INT32,
+				    (s->rank + s->size - 1) % s->size, NULL);
 	return result ? result : tutti_group_end(s->comm, request);
 }
 
-static tutti_result_t all_to_all_v(const struct shape *s, int32_t *send, int32_t *recv, tutti_request_t *request)
+static tutti_result_t all_to_all_v(const struct shape *s, int32_t *send, int32_t *recv,
+				   tutti_request_t *request)
 {
 	size_t displs[RANKS_MAX];
 
 	spread(s, displs);
-	return tutti_all_to_all_v(s->comm, send, s->back, displs, recv, s->back, displs, TUTTI_INT32, request);
+	return tutti_all_to_all_v(s->comm, send, s->back, displs, recv, s->back, displs,
+				  TUTTI_INT32, request);
 }
 
 /* In place, `send` and `recv` are equal; own blocks are found here. */
-static tutti_result_t call(const struct shape *s, int32_t *send, int32_t *recv, tutti_request_t *request)
+static tutti_result_t call(const struct shape *s, int32_t *send, int32_t *recv,
+			   tutti_request_t *request)
 {
 	const tutti_comm_t comm = s->comm;
 	const bool at_root = s->rank == s->root, gathers = s->in_place && at_root;
@@ -159,18 +172,35 @@ static tutti_result_t call(const struct shape *s, int32_t *send, int32_t *recv, 
 	case REDUCE: return tutti_reduce(comm, send, recv, n, type, TUTTI_SUM, s->root, request);
 	case SCAN: return tutti_scan(comm, send, recv, n, type, TUTTI_SUM, request);
 	case EXSCAN: return tutti_exscan(comm, send, recv, n, type, TUTTI_SUM, request);
-	case REDUCE_SCATTER: return tutti_reduce_scatter(comm, send, s->in_place ? send + me * n : recv, n, type, TUTTI_SUM, request);
+	case REDUCE_SCATTER:
+		return tutti_reduce_scatter(comm, send, s->in_place ? send + me * n : recv, n, type,
+					    TUTTI_SUM, request);
 	case REDUCE_SCATTER_V:
-		return tutti_reduce_scatter_v(comm, send, s->in_place ? send + packed(counts, s->rank) : recv, counts, type, TUTTI_SUM, request);
-	case BROADCAST: return tutti_broadcast(comm, at_root ? send : NULL, recv, n, type, s->root, request);
-	case ALL_GATHER: return tutti_all_gather(comm, s->in_place ? recv + me * n : send, recv, n, type, request);
-	case ALL_GATHER_V: return tutti_all_gather_v(comm, s->in_place ? recv + displs[me] : send, recv, counts, displs, type, request);
-	case GATHER: return tutti_gather(comm, gathers ? recv + me * n : send, recv, n, type, s->root, request);
+		return tutti_reduce_scatter_v(comm, send,
+					      s->in_place ? send + packed(counts, s->rank) : recv,
+					      counts, type, TUTTI_SUM, request);
+	case BROADCAST:
+		return tutti_broadcast(comm, at_root ? send : NULL, recv, n, type, s->root,
+				       request);
+	case ALL_GATHER:
+		return tutti_all_gather(comm, s->in_place ? recv + me * n : send, recv, n, type,
+					request);
+	case ALL_GATHER_V:
+		return tutti_all_gather_v(comm, s->in_place ? recv + displs[me] : send, recv,
+					  counts, displs, type, request);
+	case GATHER:
+		return tutti_gather(comm, gathers ? recv + me * n : send, recv, n, type, s->root,
+				    request);
 	case GATHER_V:
-		return tutti_gather_v(comm, gathers ? recv + displs[me] : send, counts[me], recv, counts, displs, type, s->root, request);
-	case SCATTER: return tutti_scatter(comm, send, gathers ? send + me * n : recv, n, type, s->root, request);
+		return tutti_gather_v(comm, gathers ? recv + displs[me] : send, counts[me], recv,
+				      counts, displs, type, s->root, request);
+	case SCATTER:
+		return tutti_scatter(comm, send, gathers ? send + me * n : recv, n, type, s->root,
+				     request);
 	case SCATTER_V:
-		return tutti_scatter_v(comm, send, counts, displs, gathers ? send + displs[me] : recv, counts[me], type, s->root, request);
+		return tutti_scatter_v(comm, send, counts, displs,
+				       gathers ? send + displs[me] : recv, counts[me], type,
+				       s->root, request);
 	case ALL_TO_ALL: return tutti_all_to_all(comm, send, recv, n, type, request);
 	case ALL_TO_ALL_V: return all_to_all_v(s, send, recv, request);
 	case OWN_OPERATION: return tutti_all_reduce(comm, send, recv, n, type, s->own, request);
@@ -182,7 +212,8 @@ static tutti_result_t call(const struct shape *s, int32_t *send, int32_t *recv, 
 
 enum way { BLOCKING, WAITED, TESTED, ANY, ALL, GROUPED, GROUP_WAITED, WAYS };
 
-static tutti_result_t grouped(const struct shape *s, int32_t *send, int32_t *recv, tutti_request_t *request)
+static tutti_result_t grouped(const struct shape *s, int32_t *send, int32_t *recv,
+			      tutti_request_t *request)
 {
 	tutti_result_t result = tutti_group_begin(s->comm);
 
@@ -219,9 +250,25 @@ static tutti_result_t make(const struct shape *s, enum way way, int32_t *send, i
 
 /* ---- the same with all kinds of memory */
 
-static const char *const names[] = { "all_reduce", "reduce",  "scan",	  "exscan",  "reduce_scatter", "reduce_scatter_v", "broadcast",
-				     "all_gather", "all_gather_v", "gather", "gather_v", "scatter",	   "scatter_v",	       "all_to_all",
-				     "all_to_all_v", "all_reduce by an operation of the program", "all_reduce of scaled input", "messages", "mixture" };
+static const char *const names[] = { "all_reduce",
+				     "reduce",
+				     "scan",
+				     "exscan",
+				     "reduce_scatter",
+				     "reduce_scatter_v",
+				     "broadcast",
+				     "all_gather",
+				     "all_gather_v",
+				     "gather",
+				     "gather_v",
+				     "scatter",
+				     "scatter_v",
+				     "all_to_all",
+				     "all_to_all_v",
+				     "all_reduce by an operation of the program",
+				     "all_reduce of scaled input",
+				     "messages",
+				     "mixture" };
 
 static void fill(int32_t *to, int rank, int buffer, size_t n)
 {
@@ -229,17 +276,21 @@ static void fill(int32_t *to, int rank, int buffer, size_t n)
 		to[i] = (int32_t)((i * 31 + (size_t)rank * 1009 + (size_t)buffer * 77777) % 100003);
 }
 
-static int same(const struct shape *s, const struct area *area, const char *buffer, const int32_t *found, const int32_t *expected, size_t n)
+static int same(const struct shape *s, const struct area *area, const char *buffer,
+		const int32_t *found, const int32_t *expected, size_t n)
 {
 	const tutti_comm_t comm = s->comm;
 
 	for (size_t i = 0; i < n; i++)
-		CLAIM(found[i] == expected[i], "%s of %zu%s, memory %d to %d: %s[%zu] is %d, with memory of the host %d", names[s->which], s->n,
-		      s->in_place ? " in place" : "", area->kind[0], area->kind[1], buffer, i - FRINGE, found[i], expected[i]);
+		CLAIM(found[i] == expected[i],
+		      "%s of %zu%s, memory %d to %d: %s[%zu] is %d, with memory of the host %d",
+		      names[s->which], s->n, s->in_place ? " in place" : "", area->kind[0],
+		      area->kind[1], buffer, i - FRINGE, found[i], expected[i]);
 	return 0;
 }
 
-/* First with buffers of the host, then with the area's, from the same contents; all of both is compared. */
+/* First with buffers of the host, then with the area's, from the same contents; all of both is
+ * compared. */
 static int agrees(const struct shape *s, const struct area *area, int32_t *host[2], int32_t *found)
 {
 	const tutti_comm_t comm = s->comm;
@@ -253,10 +304,12 @@ static int agrees(const struct shape *s, const struct area *area, int32_t *host[
 		kind_put(area->kind[i], area->at[i], host[i], bytes);
 	}
 	SUCCEEDS(call(s, host[0] + FRINGE, host[last] + FRINGE, NULL));
-	const gpu_context_t before = has_context ? kind_enter(s->turn % 3 == 2 ? ON_GPU_1 : ON_GPU_0) : NULL;
+	const gpu_context_t before =
+		has_context ? kind_enter(s->turn % 3 == 2 ? ON_GPU_1 : ON_GPU_0) : NULL;
 	const void *context = gpu_current();
 	const tutti_result_t result = make(s, way, area->at[0] + FRINGE, area->at[last] + FRINGE);
-	CLAIM(result == TUTTI_OK, "%s of %zu, way %d, memory %d to %d: %s", names[s->which], s->n, way, area->kind[0], area->kind[1], tutti_last_error(comm));
+	CLAIM(result == TUTTI_OK, "%s of %zu, way %d, memory %d to %d: %s", names[s->which], s->n,
+	      way, area->kind[0], area->kind[1], tutti_last_error(comm));
 	CLAIM(gpu_current() == context, "%s: the thread has another context", names[s->which]);
 	if (has_context)
 		kind_leave(before);
@@ -288,13 +341,19 @@ static int every_call(struct shape *s, const struct memory *memory)
 		for (int in_place = 0; in_place < 2; in_place++, s->turn++) {
 			/* every kind on every rank in the course of time, and all mixtures */
 			const enum kind first = (enum kind)((s->turn + s->rank) % KINDS);
-			const enum kind second = (enum kind)((s->turn / KINDS + 2 * s->rank) % KINDS);
-			const struct area area = { { first, in_place ? first : second }, { memory->at[first][0], memory->at[in_place ? first : second][!in_place] } };
+			const enum kind second =
+				(enum kind)((s->turn / KINDS + 2 * s->rank) % KINDS);
+			const struct area area = {
+				{ first, in_place ? first : second },
+				{ memory->at[first][0],
+				  memory->at[in_place ? first : second][!in_place] }
+			};
 
 			s->which = (enum which)which;
 			s->in_place = in_place;
 			s->root = s->turn % s->size;
-			if (in_place && (which == ALL_TO_ALL_V || which == MESSAGES || (which == MIXTURE)))
+			if (in_place &&
+			    (which == ALL_TO_ALL_V || which == MESSAGES || (which == MIXTURE)))
 				continue;
 			if (agrees(s, &area, (int32_t **)memory->host, memory->found))
 				return 1;
@@ -305,7 +364,9 @@ static int every_call(struct shape *s, const struct memory *memory)
 
 static int every_length(tutti_comm_t comm)
 {
-	struct shape s = { .comm = comm, .rank = tutti_comm_rank(comm), .size = tutti_comm_size(comm) };
+	struct shape s = { .comm = comm,
+			   .rank = tutti_comm_rank(comm),
+			   .size = tutti_comm_size(comm) };
 	const size_t bytes = room_of(lengths[LENGTHS - 1], s.size) * sizeof(int32_t);
 	const int32_t factor = 3;
 	struct memory memory;
@@ -350,7 +411,8 @@ static int swap(tutti_comm_t comm, int distance)
 {
 	const int size = tutti_comm_size(comm), me = tutti_comm_rank(comm);
 	const int to = (me + distance) % size, from = (me + size - distance) % size;
-	int32_t *out = kind_alloc(ON_GPU_0, N * 4), *in = kind_alloc(ON_GPU_1, N * 4), sent[N], expected[N], found[N];
+	int32_t *out = kind_alloc(ON_GPU_0, N * 4), *in = kind_alloc(ON_GPU_1, N * 4), sent[N],
+		expected[N], found[N];
 
 	for (int round = 0; round < 20; round++) {
 		const size_t n = (size_t)(round % 2 ? N : 10);
@@ -363,7 +425,8 @@ static int swap(tutti_comm_t comm, int distance)
 		SUCCEEDS(tutti_recv(comm, in, n, TUTTI_INT32, from, NULL));
 		SUCCEEDS(tutti_wait(&request));
 		kind_get(ON_GPU_1, found, in, n * 4);
-		CLAIM(memcmp(found, expected, n * 4) == 0, "distance %d, round %d: another message came", distance, round);
+		CLAIM(memcmp(found, expected, n * 4) == 0,
+		      "distance %d, round %d: another message came", distance, round);
 	}
 	kind_free(ON_GPU_0, out);
 	kind_free(ON_GPU_1, in);
@@ -387,13 +450,15 @@ static int threads_share(tutti_comm_t comm)
 
 	for (int i = 0; i < n; i++) {
 		helpers[i] = (struct helper){ .comm = comm, .distance = i + 1 };
-		CLAIM(pthread_create(&helpers[i].thread, NULL, help, &helpers[i]) == 0, "cannot start a thread");
+		CLAIM(pthread_create(&helpers[i].thread, NULL, help, &helpers[i]) == 0,
+		      "cannot start a thread");
 	}
 	for (int round = 0; round < 20; round++) {
 		int32_t one = 1 + round, first;
 
 		kind_put(IS_MANAGED, sum + round, &one, 4);
-		SUCCEEDS(tutti_all_reduce(comm, sum + round, sum + round, 1, TUTTI_INT32, TUTTI_SUM, NULL));
+		SUCCEEDS(tutti_all_reduce(comm, sum + round, sum + round, 1, TUTTI_INT32, TUTTI_SUM,
+					  NULL));
 		kind_get(IS_MANAGED, &first, sum + round, 4);
 		CLAIM(first == size * (1 + round), "round %d: %d", round, first);
 	}
@@ -417,10 +482,12 @@ static int sums(tutti_comm_t comm, struct pair *pair, int times)
 		for (int k = 0; k < N; k++)
 			pair->host[k] = k;
 		kind_put(ON_GPU_0, pair->gpu, pair->host, sizeof(pair->host));
-		SUCCEEDS(tutti_all_reduce(comm, pair->gpu, pair->gpu, N, TUTTI_INT32, TUTTI_SUM, NULL));
+		SUCCEEDS(tutti_all_reduce(comm, pair->gpu, pair->gpu, N, TUTTI_INT32, TUTTI_SUM,
+					  NULL));
 		kind_get(ON_GPU_0, pair->host, pair->gpu, sizeof(pair->host));
 		for (int k = 0; k < N; k++)
-			CLAIM(pair->host[k] == k * tutti_comm_size(comm), "element %d is %d", k, pair->host[k]);
+			CLAIM(pair->host[k] == k * tutti_comm_size(comm), "element %d is %d", k,
+			      pair->host[k]);
 	}
 	return 0;
 }
@@ -431,7 +498,8 @@ static int nothing_new_is_needed(tutti_comm_t comm, void *argument)
 	struct pair pair = { .gpu = kind_alloc(ON_GPU_0, sizeof(pair.host)) };
 
 	int failed = sums(comm, &pair, 1);
-	setenv("STANDIN_FAILS", "cuMemHostAlloc,cuStreamCreate,cuDevicePrimaryCtxRetain,cuMemFreeHost", 1);
+	setenv("STANDIN_FAILS",
+	       "cuMemHostAlloc,cuStreamCreate,cuDevicePrimaryCtxRetain,cuMemFreeHost", 1);
 	failed = failed || sums(comm, &pair, 20);
 	unsetenv("STANDIN_FAILS");
 	kind_free(ON_GPU_0, pair.gpu);
@@ -457,11 +525,13 @@ static tutti_result_t start_group(tutti_comm_t comm, int32_t *gpu, tutti_request
 	tutti_result_t result = tutti_group_begin(comm);
 
 	for (int i = 0; i < 2 && !result; i++) /* they travel as one */
-		result = tutti_all_reduce(comm, gpu + i * SMALL, gpu + i * SMALL, SMALL, TUTTI_INT32, TUTTI_SUM, NULL);
+		result = tutti_all_reduce(comm, gpu + i * SMALL, gpu + i * SMALL, SMALL,
+					  TUTTI_INT32, TUTTI_SUM, NULL);
 	return result ? result : tutti_group_end(comm, request);
 }
 
-/* Requests of the parent end in a child, and the child frees what it has of the communicator, without CUDA and its memory. */
+/* Requests of the parent end in a child, and the child frees what it has of the communicator,
+ * without CUDA and its memory. */
 static int children_free_their_copies(tutti_comm_t comm, void *argument)
 {
 	struct pair pair = { .gpu = kind_alloc(ON_GPU_0, sizeof(pair.host)) };
@@ -496,13 +566,15 @@ static int children_free_their_copies(tutti_comm_t comm, void *argument)
 
 static atomic_int lines;
 
-static void count_lines(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+static void count_lines(tutti_log_level_t level, const char *subsystem, const char *line,
+			void *context)
 {
 	if (level <= TUTTI_LOG_INFO && strcmp(subsystem, "cuda") == 0)
 		atomic_fetch_add(&lines, 1);
 }
 
-/* A driver that is loaded and was not started, or has no GPU, or says of pointers that it does not know them, is no reason to complain. */
+/* A driver that is loaded and was not started, or has no GPU, or says of pointers that it does
+ * not know them, is no reason to complain. */
 static int memory_of_the_host_works(tutti_comm_t comm, void *argument)
 {
 	int32_t in[N], out[N];
@@ -528,7 +600,8 @@ static int loaded_but_not_started(int rank, void *argument)
 
 static int started_without_gpus(int rank, void *argument)
 {
-	return !gpu_load() || gpu_open() || !strstr(gpu_error(), "(CUDA's error 100)") || run_launched(memory_of_the_host_works, argument);
+	return !gpu_load() || gpu_open() || !strstr(gpu_error(), "(CUDA's error 100)") ||
+	       run_launched(memory_of_the_host_works, argument);
 }
 
 static void ignore(const tutti_cuda_device_t *device, void *context)
@@ -556,18 +629,30 @@ struct failure {
 };
 
 static const struct failure failures[] = {
-	{ "cuPointerGetAttributes", "999", TUTTI_ERR_SYSTEM, "rank 1: ask whose memory a buffer is: unknown error (CUDA_ERROR_UNKNOWN, 999)" },
-	{ "cuDeviceGet", "999", TUTTI_ERR_SYSTEM, "rank 1: make a stream for copies from and to GPU 0: unknown error" },
-	{ "cuDevicePrimaryCtxRetain", "999", TUTTI_ERR_SYSTEM, "rank 1: make a stream for copies from and to GPU 0: unknown error" },
-	{ "cuCtxPushCurrent_v2", "999", TUTTI_ERR_SYSTEM, "rank 1: make a stream for copies from and to GPU 0: unknown error" },
-	{ "cuStreamCreate", "999", TUTTI_ERR_SYSTEM, "rank 1: make a stream for copies from and to GPU 0: unknown error" },
-	{ "cuMemHostAlloc", "999", TUTTI_ERR_SYSTEM, "rank 1: take pinned memory of the host for the 12000 bytes of a buffer on GPU 0: unknown error" },
-	{ "cuMemHostAlloc", "2", TUTTI_ERR_NO_MEMORY, "rank 1: no pinned memory of the host for the 12000 bytes of a buffer on GPU 0" },
-	{ "cuMemHostAlloc:2", "2", TUTTI_ERR_NO_MEMORY, "rank 1: no pinned memory of the host for the 12000 bytes of a buffer on GPU 0" },
-	{ "cuMemcpyAsync", "999", TUTTI_ERR_SYSTEM, "rank 1: copy 12000 bytes of input from GPU 0: unknown error" },
-	{ "cuStreamSynchronize", "999", TUTTI_ERR_SYSTEM, "rank 1: copy 12000 bytes of input from GPU 0: unknown error" },
-	{ "cuMemcpyAsync:2", "999", TUTTI_ERR_SYSTEM, "rank 1: copy 12000 bytes of output to GPU 0: unknown error" },
-	{ "cuStreamSynchronize:2", "999", TUTTI_ERR_SYSTEM, "rank 1: copy 12000 bytes of output to GPU 0: unknown error" },
+	{ "cuPointerGetAttributes", "999", TUTTI_ERR_SYSTEM,
+	  "rank 1: ask whose memory a buffer is: unknown error (CUDA_ERROR_UNKNOWN, 999)" },
+	{ "cuDeviceGet", "999", TUTTI_ERR_SYSTEM,
+	  "rank 1: make a stream for copies from and to GPU 0: unknown error" },
+	{ "cuDevicePrimaryCtxRetain", "999", TUTTI_ERR_SYSTEM,
+	  "rank 1: make a stream for copies from and to GPU 0: unknown error" },
+	{ "cuCtxPushCurrent_v2", "999", TUTTI_ERR_SYSTEM,
+	  "rank 1: make a stream for copies from and to GPU 0: unknown error" },
+	{ "cuStreamCreate", "999", TUTTI_ERR_SYSTEM,
+	  "rank 1: make a stream for copies from and to GPU 0: unknown error" },
+	{ "cuMemHostAlloc", "999", TUTTI_ERR_SYSTEM,
+	  "rank 1: take pinned memory of the host for the 12000 bytes of a buffer on GPU 0: unknown error" },
+	{ "cuMemHostAlloc", "2", TUTTI_ERR_NO_MEMORY,
+	  "rank 1: no pinned memory of the host for the 12000 bytes of a buffer on GPU 0" },
+	{ "cuMemHostAlloc:2", "2", TUTTI_ERR_NO_MEMORY,
+	  "rank 1: no pinned memory of the host for the 12000 bytes of a buffer on GPU 0" },
+	{ "cuMemcpyAsync", "999", TUTTI_ERR_SYSTEM,
+	  "rank 1: copy 12000 bytes of input from GPU 0: unknown error" },
+	{ "cuStreamSynchronize", "999", TUTTI_ERR_SYSTEM,
+	  "rank 1: copy 12000 bytes of input from GPU 0: unknown error" },
+	{ "cuMemcpyAsync:2", "999", TUTTI_ERR_SYSTEM,
+	  "rank 1: copy 12000 bytes of output to GPU 0: unknown error" },
+	{ "cuStreamSynchronize:2", "999", TUTTI_ERR_SYSTEM,
+	  "rank 1: copy 12000 bytes of output to GPU 0: unknown error" },
 };
 
 struct failing {
@@ -580,8 +665,13 @@ static int all_learn_why(tutti_comm_t comm, void *argument)
 {
 	const struct failing *failing = argument;
 	const struct failure *failure = failing->failure;
-	struct shape s = { .comm = comm, .rank = tutti_comm_rank(comm), .size = tutti_comm_size(comm), .n = N, .which = ALL_REDUCE };
-	const bool copies_out = strchr(failure->fails, ':') && strncmp(failure->fails, "cuMemHost", 9) != 0;
+	struct shape s = { .comm = comm,
+			   .rank = tutti_comm_rank(comm),
+			   .size = tutti_comm_size(comm),
+			   .n = N,
+			   .which = ALL_REDUCE };
+	const bool copies_out =
+		strchr(failure->fails, ':') && strncmp(failure->fails, "cuMemHost", 9) != 0;
 	int32_t *send = kind_alloc(ON_GPU_0, N * 4), *recv = kind_alloc(ON_GPU_0, N * 4), host[N];
 
 	fill(host, s.rank, 0, N);
@@ -597,16 +687,19 @@ static int all_learn_why(tutti_comm_t comm, void *argument)
 	unsetenv("STANDIN_FAILS");
 	while (!result && s.rank != 1) /* the others' part may have been done */
 		result = make(&s, failing->way, send, recv);
-	CLAIM(result == failure->result && strstr(tutti_last_error(comm), failure->says), "%s: %d (%s), expected %d (%s)", failure->fails, result,
-	      tutti_last_error(comm), failure->result, failure->says);
+	CLAIM(result == failure->result && strstr(tutti_last_error(comm), failure->says),
+	      "%s: %d (%s), expected %d (%s)", failure->fails, result, tutti_last_error(comm),
+	      failure->result, failure->says);
 	CLAIM(gpu_current() == context, "%s: the thread has another context", failure->fails);
 	if (s.rank == 1 && strcmp(failure->fails, "cuStreamSynchronize:2") != 0) {
 		int32_t found[N];
 
 		kind_get(ON_GPU_0, found, recv, sizeof(found));
-		CLAIM(memcmp(found, host, sizeof(host)) == 0, "%s: something was copied out", failure->fails);
+		CLAIM(memcmp(found, host, sizeof(host)) == 0, "%s: something was copied out",
+		      failure->fails);
 	}
-	CLAIM(copies_out || make(&s, BLOCKING, send, recv) == failure->result, "%s: the communicator goes on", failure->fails);
+	CLAIM(copies_out || make(&s, BLOCKING, send, recv) == failure->result,
+	      "%s: the communicator goes on", failure->fails);
 	kind_free(ON_GPU_0, send);
 	kind_free(ON_GPU_0, recv);
 	return 0;
@@ -615,8 +708,13 @@ static int all_learn_why(tutti_comm_t comm, void *argument)
 /* A fault of another rank ends a call: nothing is copied out. */
 static int faults_copy_nothing(tutti_comm_t comm, void *argument)
 {
-	struct shape s = { .comm = comm, .rank = tutti_comm_rank(comm), .size = tutti_comm_size(comm), .n = N, .which = ALL_REDUCE };
-	int32_t *send = kind_alloc(ON_GPU_1, N * 4), *recv = kind_alloc(ON_GPU_1, N * 4), host[N], found[N];
+	struct shape s = { .comm = comm,
+			   .rank = tutti_comm_rank(comm),
+			   .size = tutti_comm_size(comm),
+			   .n = N,
+			   .which = ALL_REDUCE };
+	int32_t *send = kind_alloc(ON_GPU_1, N * 4), *recv = kind_alloc(ON_GPU_1, N * 4), host[N],
+		found[N];
 
 	fill(host, s.rank, 0, N);
 	kind_put(ON_GPU_1, recv, host, sizeof(host));
@@ -637,11 +735,20 @@ static int wrong_arguments_are_refused(tutti_comm_t comm, void *argument)
 	struct pair pair = { .gpu = kind_alloc(ON_GPU_0, sizeof(pair.host)) };
 	const size_t counts[RANKS_MAX] = { 1, 1, 1, 1, 1, 1, 1, 1 };
 
-	CLAIM(tutti_all_reduce(comm, pair.gpu, pair.gpu, N, TUTTI_INT32, 77, NULL) == TUTTI_ERR_INVALID, "op 77");
-	CLAIM(tutti_all_reduce(comm, pair.gpu, NULL, N, TUTTI_INT32, TUTTI_SUM, NULL) == TUTTI_ERR_INVALID, "recv NULL");
-	CLAIM(tutti_all_to_all_v(comm, pair.gpu, counts, NULL, pair.gpu, counts, NULL, TUTTI_INT32, NULL) == TUTTI_ERR_INVALID, "in place");
-	CLAIM(strstr(tutti_last_error(NULL), "it cannot work in place"), "%s", tutti_last_error(NULL));
-	CLAIM(tutti_send(comm, pair.gpu, 1, TUTTI_INT32, tutti_comm_rank(comm), NULL) == TUTTI_ERR_INVALID, "to oneself");
+	CLAIM(tutti_all_reduce(comm, pair.gpu, pair.gpu, N, TUTTI_INT32, 77, NULL) ==
+		      TUTTI_ERR_INVALID,
+	      "op 77");
+	CLAIM(tutti_all_reduce(comm, pair.gpu, NULL, N, TUTTI_INT32, TUTTI_SUM, NULL) ==
+		      TUTTI_ERR_INVALID,
+	      "recv NULL");
+	CLAIM(tutti_all_to_all_v(comm, pair.gpu, counts, NULL, pair.gpu, counts, NULL, TUTTI_INT32,
+				 NULL) == TUTTI_ERR_INVALID,
+	      "in place");
+	CLAIM(strstr(tutti_last_error(NULL), "it cannot work in place"), "%s",
+	      tutti_last_error(NULL));
+	CLAIM(tutti_send(comm, pair.gpu, 1, TUTTI_INT32, tutti_comm_rank(comm), NULL) ==
+		      TUTTI_ERR_INVALID,
+	      "to oneself");
 	const int failed = sums(comm, &pair, 1);
 	kind_free(ON_GPU_0, pair.gpu);
 	return failed;
@@ -651,7 +758,8 @@ static int wrong_arguments_are_refused(tutti_comm_t comm, void *argument)
 
 static int everything(tutti_comm_t comm, void *argument)
 {
-	return every_length(comm) || threads_share(comm) || wrong_arguments_are_refused(comm, argument);
+	return every_length(comm) || threads_share(comm) ||
+	       wrong_arguments_are_refused(comm, argument);
 }
 
 /* Asked in a child, as CUDA that was started does not outlive a fork. */
@@ -679,7 +787,9 @@ static int with_gpus(int rank, void *argument)
 
 static int run_body(int ranks, rank_body *body, void *argument)
 {
-	const struct job job = { .ranks = ranks, .whole = with_gpus, .argument = argument, .limit_s = 120 };
+	const struct job job = {
+		.ranks = ranks, .whole = with_gpus, .argument = argument, .limit_s = 120
+	};
 
 	body_to_run = body;
 	return run_job(&job);
@@ -709,9 +819,12 @@ static int run_failures(int ranks)
 static int as_processes(int ranks)
 {
 	const struct job late = { .ranks = ranks, .body = found_late };
-	int failed = run_body(ranks, everything, NULL) + run_body(ranks, nothing_new_is_needed, NULL) + run_body(ranks, requests_may_be_left, shared_memory(sizeof(atomic_int))) +
-		     run_body(ranks, children_free_their_copies, shared_memory(sizeof(atomic_int))) + run_body(ranks, faults_copy_nothing, shared_memory(sizeof(atomic_int))) + run_job(&late) +
-		     run_whole(ranks, loaded_but_not_started);
+	int failed =
+		run_body(ranks, everything, NULL) + run_body(ranks, nothing_new_is_needed, NULL) +
+		run_body(ranks, requests_may_be_left, shared_memory(sizeof(atomic_int))) +
+		run_body(ranks, children_free_their_copies, shared_memory(sizeof(atomic_int))) +
+		run_body(ranks, faults_copy_nothing, shared_memory(sizeof(atomic_int))) +
+		run_job(&late) + run_whole(ranks, loaded_but_not_started);
 
 	if (!getenv("TUTTI_CUDA_LIBRARY"))
 		return failed;
@@ -733,7 +846,8 @@ static void *be_thread(void *argument)
 	struct thread *thread = argument;
 	tutti_comm_t comm;
 
-	if (tutti_comm_create(thread->store, thread->rank, thread->ranks, NULL, &comm) != TUTTI_OK) {
+	if (tutti_comm_create(thread->store, thread->rank, thread->ranks, NULL, &comm) !=
+	    TUTTI_OK) {
 		fprintf(stderr, "rank %d: %s\n", thread->rank, tutti_last_error(NULL));
 		return NULL;
 	}
@@ -755,7 +869,8 @@ static int as_threads(int ranks)
 	if (!gpu_open() || tutti_store_open(address, 1, 30, &store) != TUTTI_OK)
 		return 1;
 	for (int i = 0; i < ranks; i++) {
-		threads[i] = (struct thread){ .rank = i, .ranks = ranks, .failed = 1, .store = store };
+		threads[i] =
+			(struct thread){ .rank = i, .ranks = ranks, .failed = 1, .store = store };
 		if (pthread_create(&threads[i].thread, NULL, be_thread, &threads[i]) != 0)
 			return 1;
 	}
@@ -773,7 +888,8 @@ int main(int argc, char **argv)
 	const bool threads = argc > 2 && strcmp(argv[2], "threads") == 0;
 
 	if (ranks < 2 || ranks > RANKS_MAX || (!threads && strcmp(argv[2], "processes") != 0)) {
-		fprintf(stderr, "usage: %s RANKS(2…%d) processes|threads [NAME=VALUE …]\n", argv[0], RANKS_MAX);
+		fprintf(stderr, "usage: %s RANKS(2…%d) processes|threads [NAME=VALUE …]\n", argv[0],
+			RANKS_MAX);
 		return 2;
 	}
 	for (int i = 3; i < argc; i++)
@@ -783,6 +899,7 @@ int main(int argc, char **argv)
 		return 77;
 	}
 	const int failed = threads ? as_threads(ranks) : as_processes(ranks);
-	printf("%d ranks as %s: %s\n", ranks, argv[2], failed ? "FAILED" : "buffers on GPUs give what buffers of the host give");
+	printf("%d ranks as %s: %s\n", ranks, argv[2],
+	       failed ? "FAILED" : "buffers on GPUs give what buffers of the host give");
 	return failed != 0;
 }

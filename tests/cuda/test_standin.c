@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The stand-in of CUDA's driver, which TUTTI_CUDA_LIBRARY names, does what <cuda.h> says of the driver. What other processes do is done by this
- * program, run again with a word that says what. */
+/* The stand-in of CUDA's driver, which TUTTI_CUDA_LIBRARY names, does what <cuda.h> says of the
+ * driver. What other processes do is done by this program, run again with a word that says what. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,8 +25,18 @@
 
 #define WORDS 1024
 
-enum { INVALID_HANDLE = 400, ILLEGAL_STATE = 401, NOT_FOUND = 500, DESTROYED = 709, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901,
-       CAPTURE_UNJOINED = 904, CAPTURE_ISOLATION = 905, CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907 };
+enum {
+	INVALID_HANDLE = 400,
+	ILLEGAL_STATE = 401,
+	NOT_FOUND = 500,
+	DESTROYED = 709,
+	CAPTURE_UNSUPPORTED = 900,
+	CAPTURE_INVALIDATED = 901,
+	CAPTURE_UNJOINED = 904,
+	CAPTURE_ISOLATION = 905,
+	CAPTURE_IMPLICIT = 906,
+	CAPTURED_EVENT = 907
+};
 enum { MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED };
 enum { WAIT_GEQ = 0 };
 
@@ -35,7 +45,8 @@ static const struct cuda_driver *cu;
 static struct {
 	cuda_result (*alloc_managed)(cuda_address *memory, size_t bytes, unsigned flags);
 	cuda_result (*event_synchronize)(struct CUevent_st *event);
-	cuda_result (*elapsed)(float *milliseconds, struct CUevent_st *start, struct CUevent_st *end);
+	cuda_result (*elapsed)(float *milliseconds, struct CUevent_st *start,
+			       struct CUevent_st *end);
 	cuda_result (*exchange_mode)(unsigned *mode);
 	cuda_result (*begin_capture)(struct CUstream_st *stream, unsigned mode);
 	cuda_result (*end_capture)(struct CUstream_st *stream, void **graph);
@@ -76,7 +87,8 @@ static void open_driver(void)
 	find(&more.destroy_graph, "cuGraphDestroy");
 }
 
-/* Of every test: GPU 0 with its context current, a stream, and words of the GPU's memory that are 0. */
+/* Of every test: GPU 0 with its context current, a stream, and words of the GPU's memory that
+ * are 0. */
 static struct CUctx_st *context;
 static struct CUstream_st *stream;
 static uint64_t *words;
@@ -133,9 +145,13 @@ static int end(void **state)
 	return 0;
 }
 
-static cuda_result mem_op(struct CUstream_st *on, unsigned operation, const uint64_t *word, uint64_t value, unsigned flags)
+static cuda_result mem_op(struct CUstream_st *on, unsigned operation, const uint64_t *word,
+			  uint64_t value, unsigned flags)
 {
-	union CUstreamBatchMemOpParams_union op = { .waitValue = { .operation = operation, .address = address_of(word), .value64 = value, .flags = flags } };
+	union CUstreamBatchMemOpParams_union op = { .waitValue = { .operation = operation,
+								   .address = address_of(word),
+								   .value64 = value,
+								   .flags = flags } };
 
 	return cu->stream_mem_ops(on, 1, &op, 0);
 }
@@ -227,7 +243,8 @@ static void memory_has_a_limit_and_is_found_by_its_addresses(void **state)
 	cuda_address memory, base;
 	size_t bytes;
 
-	assert_int_equal(cu->mem_alloc(&memory, ((size_t)1 << 30) - WORDS * sizeof(uint64_t) + 1), CUDA_OUT_OF_MEMORY);
+	assert_int_equal(cu->mem_alloc(&memory, ((size_t)1 << 30) - WORDS * sizeof(uint64_t) + 1),
+			 CUDA_OUT_OF_MEMORY);
 	assert_int_equal(cu->mem_alloc(&memory, 0), CUDA_INVALID_VALUE);
 	assert_success(cu->mem_alloc(&memory, 5000));
 	assert_success(cu->mem_get_range(&base, &bytes, memory + 4999));
@@ -246,7 +263,8 @@ struct seen {
 
 static struct seen look_at(const void *pointer)
 {
-	unsigned attributes[] = { CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_IS_MANAGED, CUDA_POINTER_DEVICE };
+	unsigned attributes[] = { CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_IS_MANAGED,
+				  CUDA_POINTER_DEVICE };
 	struct seen seen = { 77, 77, 77 };
 	void *values[] = { &seen.type, &seen.managed, &seen.device };
 
@@ -271,8 +289,10 @@ static void pointers_say_whose_they_are(void **state)
 	assert_success(more.alloc_managed(&managed, 100, 1));
 	assert_int_equal(look_at((void *)(uintptr_t)managed).managed, 1);
 	assert_success(cu->mem_free(managed));
-	assert_int_equal(cu->pointer_get_attributes(1, &attribute, &value, address_of(words)), CUDA_INVALID_VALUE);
-	assert_int_equal(cu->pointer_get_attributes(0, &attribute, &value, address_of(words)), CUDA_INVALID_VALUE);
+	assert_int_equal(cu->pointer_get_attributes(1, &attribute, &value, address_of(words)),
+			 CUDA_INVALID_VALUE);
+	assert_int_equal(cu->pointer_get_attributes(0, &attribute, &value, address_of(words)),
+			 CUDA_INVALID_VALUE);
 }
 
 static void freeing_waits_for_what_the_gpu_was_given(void **state)
@@ -313,7 +333,7 @@ static void note_first_word(void *noted)
 
 static void functions_of_the_host_are_called_in_order(void **state)
 {
-	cuda_result (*launch)(struct CUstream_st *stream, void (*function)(void *), void *data);
+	cuda_result (*launch)(struct CUstream_st * stream, void (*function)(void *), void *data);
 	uint64_t first = 0, second = 0;
 
 	find(&launch, "cuLaunchHostFunc");
@@ -375,21 +395,27 @@ static void waits_compare_as_they_are_told(void **state)
 
 static void wrong_work_is_refused(void **state)
 {
-	union CUstreamBatchMemOpParams_union op = { .waitValue = { .operation = CUDA_MEM_OP_WAIT_64, .address = address_of(words) } };
+	union CUstreamBatchMemOpParams_union op = { .waitValue = { .operation = CUDA_MEM_OP_WAIT_64,
+								   .address = address_of(words) } };
 	uint64_t here;
 
-	assert_int_equal(mem_op(stream, CUDA_MEM_OP_WAIT_64, &here, 0, 0), CUDA_INVALID_VALUE); /* the GPU does not know it */
-	assert_int_equal(mem_op(stream, CUDA_MEM_OP_WAIT_64, (uint64_t *)((char *)words + 4), 0, 0), CUDA_INVALID_VALUE);
+	assert_int_equal(mem_op(stream, CUDA_MEM_OP_WAIT_64, &here, 0, 0),
+			 CUDA_INVALID_VALUE); /* the GPU does not know it */
+	assert_int_equal(mem_op(stream, CUDA_MEM_OP_WAIT_64, (uint64_t *)((char *)words + 4), 0, 0),
+			 CUDA_INVALID_VALUE);
 	assert_int_equal(mem_op(stream, 99, words, 0, 0), CUDA_INVALID_VALUE);
 	assert_int_equal(mem_op(stream, CUDA_MEM_OP_WAIT_64, words, 0, 8), CUDA_INVALID_VALUE);
 	assert_int_equal(cu->stream_mem_ops(stream, 0, &op, 0), CUDA_INVALID_VALUE);
 	assert_int_equal(cu->stream_mem_ops(stream, 1, NULL, 0), CUDA_INVALID_VALUE);
 	assert_int_equal(cu->stream_mem_ops(stream, 1, &op, 1), CUDA_INVALID_VALUE);
-	assert_int_equal(cu->mem_set(address_of(words), 0, WORDS * 8 + 1, stream), CUDA_INVALID_VALUE);
+	assert_int_equal(cu->mem_set(address_of(words), 0, WORDS * 8 + 1, stream),
+			 CUDA_INVALID_VALUE);
 	assert_int_equal(cu->mem_set(address_of(&here), 0, 1, stream), CUDA_INVALID_VALUE);
-	assert_int_equal(cu->mem_copy(address_of(words + 1), address_of(words), WORDS * 8, stream), CUDA_INVALID_VALUE);
+	assert_int_equal(cu->mem_copy(address_of(words + 1), address_of(words), WORDS * 8, stream),
+			 CUDA_INVALID_VALUE);
 	assert_int_equal(cu->mem_copy(address_of(words), 0, 8, stream), CUDA_INVALID_VALUE);
-	assert_int_equal(cu->mem_set(address_of(words), 0, 1, (struct CUstream_st *)&here), INVALID_HANDLE);
+	assert_int_equal(cu->mem_set(address_of(words), 0, 1, (struct CUstream_st *)&here),
+			 INVALID_HANDLE);
 	assert_int_equal(cu->event_query((struct CUevent_st *)&here), INVALID_HANDLE);
 	assert_int_equal(cu->stream_create(NULL, 0), CUDA_INVALID_VALUE);
 	assert_int_equal(cu->stream_destroy(NULL), INVALID_HANDLE);
@@ -470,7 +496,8 @@ static void a_stream_waits_for_the_record_that_there_was(void **state)
 static void a_graph_is_replayed(void **state)
 {
 	struct CUstream_st *const second = new_stream();
-	struct CUevent_st *const fork = new_event(CUDA_EVENT_NO_TIMING), *const join = new_event(CUDA_EVENT_NO_TIMING);
+	struct CUevent_st *const fork = new_event(CUDA_EVENT_NO_TIMING),
+				 *const join = new_event(CUDA_EVENT_NO_TIMING);
 	unsigned status = 77;
 	void *graph, *executable;
 
@@ -522,10 +549,17 @@ static void capture_forbids_what_it_cannot_keep(void **state)
 		assert_success(more.begin_capture(stream, MODE_GLOBAL));
 		switch (i) {
 		case 0: assert_int_equal(cu->mem_alloc(&memory, 8), CAPTURE_UNSUPPORTED); break;
-		case 1: assert_int_equal(cu->mem_free(address_of(words)), CAPTURE_UNSUPPORTED); break;
-		case 2: assert_int_equal(cu->stream_synchronize(stream), CAPTURE_UNSUPPORTED); break;
+		case 1:
+			assert_int_equal(cu->mem_free(address_of(words)), CAPTURE_UNSUPPORTED);
+			break;
+		case 2:
+			assert_int_equal(cu->stream_synchronize(stream), CAPTURE_UNSUPPORTED);
+			break;
 		case 3: assert_int_equal(cu->event_query(event), CAPTURE_UNSUPPORTED); break;
-		case 4: assert_int_equal(cu->stream_wait_event(stream, event, 0), CAPTURE_ISOLATION); break;
+		case 4:
+			assert_int_equal(cu->stream_wait_event(stream, event, 0),
+					 CAPTURE_ISOLATION);
+			break;
 		case 5:
 			assert_success(cu->event_record(captured, stream));
 			assert_int_equal(cu->event_query(captured), CAPTURED_EVENT);
@@ -561,7 +595,8 @@ static void capture_asks_for_all_branches_and_spares_the_relaxed(void **state)
 	assert_success(cu->event_record(event, stream));
 	assert_success(cu->stream_wait_event(second, event, 0));
 	assert_int_equal(more.end_capture(stream, &graph), CAPTURE_UNJOINED);
-	assert_success(more.begin_capture((struct CUstream_st *)2, MODE_THREAD_LOCAL)); /* a blocking one */
+	assert_success(more.begin_capture((struct CUstream_st *)2,
+					  MODE_THREAD_LOCAL)); /* a blocking one */
 	assert_int_equal(cu->stream_is_capturing(NULL, &mode), CAPTURE_IMPLICIT);
 	assert_success(more.end_capture((struct CUstream_st *)2, &graph));
 	assert_success(more.destroy_graph(graph));
@@ -571,8 +606,9 @@ static void capture_asks_for_all_branches_and_spares_the_relaxed(void **state)
 
 /* ---------------------------------------------------------------- other processes */
 
-/* What the program is run again for with the word "peer": it opens the memory that its handle, 128 hexadecimal digits, names, and in a stream adds its
- * word: it waits for word 0 to become 1, copies word 1 to word 2 and stores 2 to word 0. Then word 3 is to become 1. */
+/* What the program is run again for with the word "peer": it opens the memory that its handle,
+ * 128 hexadecimal digits, names, and in a stream adds its word: it waits for word 0 to become 1,
+ * copies word 1 to word 2 and stores 2 to word 0. Then word 3 is to become 1. */
 static int be_peer(const char *text)
 {
 	struct CUipcMemHandle_st handle;
@@ -586,13 +622,15 @@ static int be_peer(const char *text)
 	}
 	open_driver();
 	begin(NULL);
-	if (cu->ipc_open(&memory, handle, CUDA_IPC_LAZY_PEER_ACCESS) || cu->ipc_open(&again, handle, CUDA_IPC_LAZY_PEER_ACCESS) || memory != again)
+	if (cu->ipc_open(&memory, handle, CUDA_IPC_LAZY_PEER_ACCESS) ||
+	    cu->ipc_open(&again, handle, CUDA_IPC_LAZY_PEER_ACCESS) || memory != again)
 		return 2;
 	uint64_t *const theirs = (uint64_t *)(uintptr_t)memory;
 
 	if (look_at(theirs).type != CUDA_MEMORY_DEVICE)
 		return 3;
-	if (cu->mem_free(memory) != CUDA_INVALID_VALUE || cu->ipc_get(&handle, memory) != CUDA_INVALID_VALUE || cu->ipc_close(memory))
+	if (cu->mem_free(memory) != CUDA_INVALID_VALUE ||
+	    cu->ipc_get(&handle, memory) != CUDA_INVALID_VALUE || cu->ipc_close(memory))
 		return 4;
 	wait_for(stream, theirs, 1);
 	if (cu->mem_copy(address_of(theirs + 2), address_of(theirs + 1), 8, stream))
@@ -614,7 +652,8 @@ static int be_owner(void)
 	open_driver();
 	begin(NULL);
 	write_word(words, 42);
-	if (cu->ipc_get(&handle, address_of(words)) || write(1, &handle, sizeof(handle)) != sizeof(handle))
+	if (cu->ipc_get(&handle, address_of(words)) ||
+	    write(1, &handle, sizeof(handle)) != sizeof(handle))
 		return 2;
 	while (read(0, &byte, 1) > 0)
 		;
@@ -623,8 +662,12 @@ static int be_owner(void)
 
 static void copy_by_kernel(void *dst, const void *src, size_t bytes, struct tt_cuda_place *place)
 {
-	struct tt_cuda_part part = { .src = { src }, .dst = { dst }, .bytes = { bytes }, .nsrc = 1, .ndst = 1 };
-	struct tt_cuda_sync sync = { .place = place, .kind = TT_CUDA_SILENT, .clear = -1, .post = -1 };
+	struct tt_cuda_part part = {
+		.src = { src }, .dst = { dst }, .bytes = { bytes }, .nsrc = 1, .ndst = 1
+	};
+	struct tt_cuda_sync sync = {
+		.place = place, .kind = TT_CUDA_SILENT, .clear = -1, .post = -1
+	};
 	void *parameters[] = { &part, &sync };
 	struct CUmod_st *module;
 	struct CUfunc_st *copy;
@@ -638,7 +681,8 @@ static void copy_by_kernel(void *dst, const void *src, size_t bytes, struct tt_c
 	assert_success(cu->module_unload(module));
 }
 
-/* "apart", with STANDIN_APART: what the host does to memory of the GPU faults, what streams do is done. */
+/* "apart", with STANDIN_APART: what the host does to memory of the GPU faults, what streams do
+ * is done. */
 static int be_apart(void)
 {
 	struct tt_cuda_place place = { .ranks = 1 };
@@ -676,7 +720,8 @@ static pid_t start(const char *as, const char *with, int in, int out)
 		posix_spawn_file_actions_adddup2(&actions, in, 0);
 	if (out >= 0)
 		posix_spawn_file_actions_adddup2(&actions, out, 1);
-	assert_int_equal(posix_spawn(&child, "/proc/self/exe", &actions, NULL, arguments, environ), 0);
+	assert_int_equal(posix_spawn(&child, "/proc/self/exe", &actions, NULL, arguments, environ),
+			 0);
 	posix_spawn_file_actions_destroy(&actions);
 	return child;
 }
@@ -697,7 +742,8 @@ static void streams_of_two_processes_wait_for_each_other(void **state)
 	char text[129];
 
 	assert_success(cu->ipc_get(&handle, address_of(words + 9))); /* is the allocation's */
-	assert_int_equal(cu->ipc_open(&memory, handle, CUDA_IPC_LAZY_PEER_ACCESS), CUDA_INVALID_CONTEXT);
+	assert_int_equal(cu->ipc_open(&memory, handle, CUDA_IPC_LAZY_PEER_ACCESS),
+			 CUDA_INVALID_CONTEXT);
 	for (size_t i = 0; i < sizeof(handle.reserved); i++)
 		sprintf(text + 2 * i, "%02x", (unsigned char)handle.reserved[i]);
 	const pid_t child = start("peer", text, -1, -1);
@@ -742,7 +788,8 @@ static void memory_of_a_process_that_ended_stays_with_those_who_opened_it(void *
 	assert_success(cu->ipc_close(memory));
 	assert_int_equal(cu->ipc_open(&memory, handle, CUDA_IPC_LAZY_PEER_ACCESS), INVALID_HANDLE);
 	memset(&handle, 0, sizeof(handle));
-	assert_int_equal(cu->ipc_open(&memory, handle, CUDA_IPC_LAZY_PEER_ACCESS), CUDA_INVALID_VALUE);
+	assert_int_equal(cu->ipc_open(&memory, handle, CUDA_IPC_LAZY_PEER_ACCESS),
+			 CUDA_INVALID_VALUE);
 }
 
 static void only_memory_of_gpus_has_handles(void **state)
@@ -775,8 +822,12 @@ static void kernels_move_bytes_and_give_word(void **state)
 {
 	struct tt_cuda_place *const place = (struct tt_cuda_place *)new_words();
 	struct tt_cuda_control *const control = (struct tt_cuda_control *)new_words();
-	struct tt_cuda_part part = { .src = { words }, .dst = { words + 100 }, .bytes = { 300 }, .nsrc = 1, .ndst = 1 };
-	struct tt_cuda_sync sync = { .place = place, .kind = TT_CUDA_COLLECTIVE, .clear = -1, .post = 1 };
+	struct tt_cuda_part part = {
+		.src = { words }, .dst = { words + 100 }, .bytes = { 300 }, .nsrc = 1, .ndst = 1
+	};
+	struct tt_cuda_sync sync = {
+		.place = place, .kind = TT_CUDA_COLLECTIVE, .clear = -1, .post = 1
+	};
 	void *parameters[] = { &part, &sync };
 	struct CUmod_st *module;
 	struct CUfunc_st *copy;
@@ -785,7 +836,9 @@ static void kernels_move_bytes_and_give_word(void **state)
 
 	assert_success(cu->mem_host_alloc(&report, sizeof(struct tt_cuda_report), 0));
 	memset(control, 0, sizeof(*control));
-	*place = (struct tt_cuda_place){ .rank = 0, .ranks = 1, .own = control, .report = report, .control = { control } };
+	*place = (struct tt_cuda_place){
+		.rank = 0, .ranks = 1, .own = control, .report = report, .control = { control }
+	};
 	for (int i = 0; i < 100; i++)
 		words[i] = (uint64_t)i;
 	assert_int_equal(cu->module_load(&module, NULL), CUDA_INVALID_VALUE);
@@ -801,9 +854,12 @@ static void kernels_move_bytes_and_give_word(void **state)
 		synchronize();
 		assert_memory_equal(words + 100, words, 300);
 		assert_int_equal(control->posted[1][0], 1);
-		assert_int_equal(cu->launch(copy, 0, 1, 1, 256, 1, 1, 0, stream, parameters, NULL), CUDA_INVALID_VALUE);
-		assert_int_equal(cu->launch(copy, 1, 1, 1, 1025, 1, 1, 0, stream, parameters, NULL), CUDA_INVALID_VALUE);
-		assert_int_equal(cu->launch(NULL, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL), INVALID_HANDLE);
+		assert_int_equal(cu->launch(copy, 0, 1, 1, 256, 1, 1, 0, stream, parameters, NULL),
+				 CUDA_INVALID_VALUE);
+		assert_int_equal(cu->launch(copy, 1, 1, 1, 1025, 1, 1, 0, stream, parameters, NULL),
+				 CUDA_INVALID_VALUE);
+		assert_int_equal(cu->launch(NULL, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL),
+				 INVALID_HANDLE);
 	}
 	assert_success(cu->module_unload(module));
 	assert_int_equal(cu->module_unload(module), INVALID_HANDLE);
@@ -848,7 +904,8 @@ static void work_that_fails_breaks_the_context(void **state)
 	assert_success(cu->mem_alloc(&memory, 16));
 	assert_success(cu->mem_set(memory, 1, 16, broken));
 	assert_success(cu->stream_synchronize(broken));
-	assert_success(mem_op(waits, CUDA_MEM_OP_WAIT_64, (uint64_t *)(uintptr_t)memory, 77, CUDA_WAIT_EQUAL));
+	assert_success(mem_op(waits, CUDA_MEM_OP_WAIT_64, (uint64_t *)(uintptr_t)memory, 77,
+			      CUDA_WAIT_EQUAL));
 	setenv("STANDIN_FAILS", "work", 1);
 	setenv("STANDIN_ERROR", "719", 1);
 	assert_success(cu->mem_set(memory + 8, 2, 1, broken));

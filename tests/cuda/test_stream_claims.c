@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Claims about operations on streams: graphs, order, long ones, wrong ones, and what ends a communicator while streams wait.
+/* Claims about operations on streams: graphs, order, long ones, wrong ones, and what ends a
+ * communicator while streams wait.
  *
  *   test_stream_claims processes|threads RANKS [NAME=VALUE …]
  *
- * TEST_ONLY=NAME: that claim alone.
- * TEST_RELAY=1: the ranks' GPUs do not all reach each other.
- * TEST_ELEMENTS=N (1000): in most calls; with TEST_RELAY=1, so many that those of an island work together first. */
+ * TEST_ONLY=NAME: that claim alone. TEST_RELAY=1: the ranks' GPUs do not all reach each other.
+ * TEST_ELEMENTS=N (1000): in most calls; with TEST_RELAY=1, so many that those of an island work
+ * together first. */
 #include "claims/claims.h"
 
 #include <dirent.h>
@@ -16,7 +17,8 @@
 #include <unistd.h>
 
 static const struct claim *const subjects[] = {
-	graph_claims, order_claims, piece_claims, scaled_claims, refused_claims, engine_claims, mismatch_claims, window_claims,
+	graph_claims,	 order_claims,	  piece_claims,	   scaled_claims,
+	refused_claims,	 engine_claims,	  mismatch_claims, window_claims,
 	deadline_claims, recorder_claims, fault_claims,
 };
 
@@ -26,7 +28,8 @@ static bool applies(const struct claim *claim)
 
 	if (only && strcmp(only, claim->name) != 0)
 		return false;
-	return !(claim->kills && (gpu_job_threads || gpu_job_ranks == 1)) && !(claim->reaches && by_host()) &&
+	return !(claim->kills && (gpu_job_threads || gpu_job_ranks == 1)) &&
+	       !(claim->reaches && by_host()) &&
 	       !(claim->stands_in && (gpu_job_threads || !getenv("TUTTI_CUDA_LIBRARY")));
 }
 
@@ -84,7 +87,8 @@ static int run(const struct claim *claim, const char *usual_timeout)
 	}
 	if (claim->hurries)
 		setenv("TUTTI_TIMEOUT", AS_TEXT(HURRY_S), 1);
-	const int failed = (claim->recorded ? run_recorded : gpu_job_run)(claim->body, shared_memory(sizeof(atomic_int)), &job);
+	const int failed = (claim->recorded ? run_recorded : gpu_job_run)(
+		claim->body, shared_memory(sizeof(atomic_int)), &job);
 	put_back("TUTTI_TIMEOUT", usual_timeout);
 	printf("%s %s\n", failed ? "FAILED" : "ok", claim->name);
 	fflush(stdout);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every collective on a stream × type × operation × size × in place gives the bits that the host's gives in a fixed order, and touches nothing else.
+/* Every collective on a stream × type × operation × size × in place gives the bits that the
+ * host's gives in a fixed order, and touches nothing else.
  *
  *   test_streams processes|threads RANKS [NAME=VALUE …]
  *
- * TEST_SHARE=N (1): only every N-th combination.
- * TEST_LONGER=N (1): N times as many elements, and in any order, of numbers that come to the same in every order. */
+ * TEST_SHARE=N (1): only every N-th combination. TEST_LONGER=N (1): N times as many elements,
+ * and in any order, of numbers that come to the same in every order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,8 @@
 #include "gpu_job.h"
 #include "values.h"
 
-#define GUARD 256 /* bytes behind each buffer that nobody may touch */
-#define FILL  0x5a
+#define GUARD	256 /* bytes behind each buffer that nobody may touch */
+#define FILL	0x5a
 #define LONGEST 9000
 
 static const size_t sizes[] = { 0, 1, 7, 64, 257, 4099, LONGEST };
@@ -24,7 +25,9 @@ static const size_t sizes[] = { 0, 1, 7, 64, 257, 4099, LONGEST };
 static size_t longer = 1; /* times as many elements */
 
 struct memory {
-	uint8_t *host, *gpu; /* the host's is pinned: CUDA may keep whoever copies other memory until what is on the GPU has ended, and that waits for other ranks */
+	uint8_t *host, *gpu; /* the host's is pinned: CUDA may keep whoever copies other memory
+			      * until what is on the GPU has ended, and that waits for other
+			      * ranks */
 	size_t bytes;
 };
 
@@ -42,23 +45,48 @@ struct setting {
 	uint8_t *expected;
 };
 
-#define CALL(name, ...) (s->stream ? tutti_cuda_##name(s->comm, __VA_ARGS__, s->stream) : tutti_##name(s->comm, __VA_ARGS__, NULL))
+#define CALL(name, ...)                                                                            \
+	(s->stream ? tutti_cuda_##name(s->comm, __VA_ARGS__, s->stream)                            \
+		   : tutti_##name(s->comm, __VA_ARGS__, NULL))
 
-enum what { BROADCAST, REDUCE, ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, GATHER, SCATTER, ALL_TO_ALL, REDUCE_SCATTER_V, ALL_GATHER_V, GATHER_V, SCATTER_V,
-	    ALL_TO_ALL_V, SCAN, EXSCAN, RING, WHATS };
+enum what {
+	BROADCAST,
+	REDUCE,
+	ALL_REDUCE,
+	REDUCE_SCATTER,
+	ALL_GATHER,
+	GATHER,
+	SCATTER,
+	ALL_TO_ALL,
+	REDUCE_SCATTER_V,
+	ALL_GATHER_V,
+	GATHER_V,
+	SCATTER_V,
+	ALL_TO_ALL_V,
+	SCAN,
+	EXSCAN,
+	RING,
+	WHATS
+};
 
-static const char *const names[] = { "broadcast", "reduce", "all_reduce", "reduce_scatter", "all_gather", "gather", "scatter", "all_to_all",
-				     "reduce_scatter_v", "all_gather_v", "gather_v", "scatter_v", "all_to_all_v", "scan", "exscan", "send and recv in a ring" };
+static const char *const names[] = {
+	"broadcast",	    "reduce",	    "all_reduce", "reduce_scatter",
+	"all_gather",	    "gather",	    "scatter",	  "all_to_all",
+	"reduce_scatter_v", "all_gather_v", "gather_v",	  "scatter_v",
+	"all_to_all_v",	    "scan",	    "exscan",	  "send and recv in a ring"
+};
 
 static bool reduces(enum what what)
 {
-	return what == REDUCE || what == ALL_REDUCE || what == REDUCE_SCATTER || what == REDUCE_SCATTER_V || what == SCAN || what == EXSCAN;
+	return what == REDUCE || what == ALL_REDUCE || what == REDUCE_SCATTER ||
+	       what == REDUCE_SCATTER_V || what == SCAN || what == EXSCAN;
 }
 
 /* What a rank has got from its neighbours, both in a group. */
 static tutti_result_t ring(struct setting *s, const void *send, void *recv)
 {
-	const int size = s->r->size, next = (s->r->rank + 1) % size, before = (s->r->rank + size - 1) % size;
+	const int size = s->r->size, next = (s->r->rank + 1) % size,
+		  before = (s->r->rank + size - 1) % size;
 	tutti_result_t result = tutti_group_begin(s->comm);
 
 	if (!result)
@@ -69,7 +97,8 @@ static tutti_result_t ring(struct setting *s, const void *send, void *recv)
 	return result ? result : ended;
 }
 
-static tutti_result_t make_call(struct setting *s, enum what what, const uint8_t *send, uint8_t *recv)
+static tutti_result_t make_call(struct setting *s, enum what what, const uint8_t *send,
+				uint8_t *recv)
 {
 	const bool at_root = s->r->rank == s->root;
 	const size_t n = s->count, element = tutti_dtype_size(s->dtype), rank = (size_t)s->r->rank;
@@ -77,19 +106,38 @@ static tutti_result_t make_call(struct setting *s, enum what what, const uint8_t
 	const bool in = s->in_place;
 
 	switch (what) {
-	case BROADCAST: return CALL(broadcast, at_root ? (in ? recv : send) : NULL, recv, n, s->dtype, s->root);
-	case REDUCE: return CALL(reduce, in && at_root ? recv : send, at_root ? recv : NULL, n, s->dtype, s->op, s->root);
+	case BROADCAST:
+		return CALL(broadcast, at_root ? (in ? recv : send) : NULL, recv, n, s->dtype,
+			    s->root);
+	case REDUCE:
+		return CALL(reduce, in && at_root ? recv : send, at_root ? recv : NULL, n, s->dtype,
+			    s->op, s->root);
 	case ALL_REDUCE: return CALL(all_reduce, in ? recv : send, recv, n, s->dtype, s->op);
-	case REDUCE_SCATTER: return CALL(reduce_scatter, in ? recv : send, in ? recv + block : recv, n, s->dtype, s->op);
+	case REDUCE_SCATTER:
+		return CALL(reduce_scatter, in ? recv : send, in ? recv + block : recv, n, s->dtype,
+			    s->op);
 	case ALL_GATHER: return CALL(all_gather, in ? recv + block : send, recv, n, s->dtype);
-	case GATHER: return CALL(gather, in && at_root ? recv + block : send, at_root ? recv : NULL, n, s->dtype, s->root);
-	case SCATTER: return CALL(scatter, at_root ? (in ? recv : send) : NULL, in && at_root ? recv + block : recv, n, s->dtype, s->root);
+	case GATHER:
+		return CALL(gather, in && at_root ? recv + block : send, at_root ? recv : NULL, n,
+			    s->dtype, s->root);
+	case SCATTER:
+		return CALL(scatter, at_root ? (in ? recv : send) : NULL,
+			    in && at_root ? recv + block : recv, n, s->dtype, s->root);
 	case ALL_TO_ALL: return CALL(all_to_all, in ? recv : send, recv, n, s->dtype);
-	case REDUCE_SCATTER_V: return CALL(reduce_scatter_v, send, recv, s->counts, s->dtype, s->op);
-	case ALL_GATHER_V: return CALL(all_gather_v, in ? recv + own : send, recv, s->counts, s->displs, s->dtype);
-	case GATHER_V: return CALL(gather_v, send, s->counts[rank], recv, s->counts, s->displs, s->dtype, s->root);
-	case SCATTER_V: return CALL(scatter_v, send, s->counts, s->displs, recv, s->counts[rank], s->dtype, s->root);
-	case ALL_TO_ALL_V: return CALL(all_to_all_v, send, s->counts, s->displs, recv, s->back, s->back_displs, s->dtype);
+	case REDUCE_SCATTER_V:
+		return CALL(reduce_scatter_v, send, recv, s->counts, s->dtype, s->op);
+	case ALL_GATHER_V:
+		return CALL(all_gather_v, in ? recv + own : send, recv, s->counts, s->displs,
+			    s->dtype);
+	case GATHER_V:
+		return CALL(gather_v, send, s->counts[rank], recv, s->counts, s->displs, s->dtype,
+			    s->root);
+	case SCATTER_V:
+		return CALL(scatter_v, send, s->counts, s->displs, recv, s->counts[rank], s->dtype,
+			    s->root);
+	case ALL_TO_ALL_V:
+		return CALL(all_to_all_v, send, s->counts, s->displs, recv, s->back, s->back_displs,
+			    s->dtype);
 	case SCAN: return CALL(scan, in ? recv : send, recv, n, s->dtype, s->op);
 	case EXSCAN: return CALL(exscan, in ? recv : send, recv, n, s->dtype, s->op);
 	default: return ring(s, send, recv);
@@ -100,11 +148,14 @@ static tutti_result_t make_call(struct setting *s, enum what what, const uint8_t
 static void fill(const struct setting *s, struct memory *memory)
 {
 	const size_t element = tutti_dtype_size(s->dtype), first = s->skip * element;
-	const size_t all = s->count * (size_t)s->r->size, elements = (all < LONGEST * 2 || longer > 1 ? all : s->count) + 64;
+	const size_t all = s->count * (size_t)s->r->size,
+		     elements = (all < LONGEST * 2 || longer > 1 ? all : s->count) + 64;
 
 	memset(memory->host, FILL, memory->bytes);
 	for (size_t i = 0; i < elements && first + (i + 1) * element <= memory->bytes; i++)
-		value_set(memory->host + first, i, s->dtype, value_input(s->r->rank, i, s->dtype, reduces(ALL_REDUCE) && s->op >= 0 ? s->op : TUTTI_SUM));
+		value_set(memory->host + first, i, s->dtype,
+			  value_input(s->r->rank, i, s->dtype,
+				      reduces(ALL_REDUCE) && s->op >= 0 ? s->op : TUTTI_SUM));
 }
 
 static int check(struct setting *s, enum what what)
@@ -115,16 +166,23 @@ static int check(struct setting *s, enum what what)
 	fill(s, &s->send);
 	fill(s, &s->recv);
 	memcpy(s->expected, s->recv.host, s->recv.bytes);
-	CLAIM(gpu_copy(s->send.gpu, s->send.host, s->send.bytes, s->r->stream) && gpu_copy(s->recv.gpu, s->recv.host, s->recv.bytes, s->r->stream), "%s", gpu_error());
+	CLAIM(gpu_copy(s->send.gpu, s->send.host, s->send.bytes, s->r->stream) &&
+		      gpu_copy(s->recv.gpu, s->recv.host, s->recv.bytes, s->r->stream),
+	      "%s", gpu_error());
 	s->stream = NULL;
 	SUCCEEDS(make_call(s, what, s->send.host + offset, s->expected + offset));
 	s->stream = s->r->stream;
 	SUCCEEDS(make_call(s, what, s->send.gpu + offset, s->recv.gpu + offset));
-	CLAIM(gpu_copy(s->recv.host, s->recv.gpu, s->recv.bytes, s->r->stream) && gpu_finish(s->r->stream), "%s", gpu_error());
+	CLAIM(gpu_copy(s->recv.host, s->recv.gpu, s->recv.bytes, s->r->stream) &&
+		      gpu_finish(s->r->stream),
+	      "%s", gpu_error());
 	for (size_t i = 0; i < s->recv.bytes; i++)
-		CLAIM(s->recv.host[i] == s->expected[i], "%s of %zu %s, op %s, root %d%s%s, %zu in front: byte %zu is %02x, expected %02x", names[what], s->count,
-		      tutti_dtype_name(s->dtype), s->op < 0 ? "none" : tutti_op_name(s->op), s->root, s->in_place ? ", in place" : "",
-		      s->in_windows ? ", in windows" : "", s->skip, i - offset, s->recv.host[i], s->expected[i]);
+		CLAIM(s->recv.host[i] == s->expected[i],
+		      "%s of %zu %s, op %s, root %d%s%s, %zu in front: byte %zu is %02x, expected %02x",
+		      names[what], s->count, tutti_dtype_name(s->dtype),
+		      s->op < 0 ? "none" : tutti_op_name(s->op), s->root,
+		      s->in_place ? ", in place" : "", s->in_windows ? ", in windows" : "", s->skip,
+		      i - offset, s->recv.host[i], s->expected[i]);
 	SUCCEEDS(tutti_comm_error(comm, NULL));
 	return 0;
 }
@@ -150,13 +208,16 @@ static void make_tables(struct setting *s)
 /* Tables of counts matter where all ranks give the same. */
 static bool is_sensible(const struct setting *s, enum what what)
 {
-	const bool of_v = what == REDUCE_SCATTER_V || what == GATHER_V || what == SCATTER_V || what == ALL_TO_ALL_V;
+	const bool of_v = what == REDUCE_SCATTER_V || what == GATHER_V || what == SCATTER_V ||
+			  what == ALL_TO_ALL_V;
 
 	if (reduces(what) ? s->op < 0 || !op_is_defined(s->op, s->dtype) : s->op >= 0)
 		return false;
 	if ((what == SCAN || what == EXSCAN) && s->op == TUTTI_AVG)
 		return false;
-	if (longer > 1 && s->dtype == TUTTI_FLOAT8_E5M2 && (s->op == TUTTI_SUM || s->op == TUTTI_AVG)) /* its three digits are too few for sums without rounding */
+	if (longer > 1 && s->dtype == TUTTI_FLOAT8_E5M2 &&
+	    (s->op == TUTTI_SUM ||
+	     s->op == TUTTI_AVG)) /* its three digits are too few for sums without rounding */
 		return false;
 	return !(s->in_place && (of_v || what == RING));
 }
@@ -174,7 +235,8 @@ static int check_all(struct setting *s, unsigned share)
 						s->in_place = place;
 						s->root = (int)(turn % (unsigned)s->r->size);
 						s->skip = turn % 3;
-						if (!is_sensible(s, (enum what)what) || turn++ % share)
+						if (!is_sensible(s, (enum what)what) ||
+						    turn++ % share)
 							continue;
 						make_tables(s);
 						if (check(s, (enum what)what))

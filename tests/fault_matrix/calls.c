@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls of the system that the library makes when it sets up and tears down, counted on their way: a program's own
- * definitions come before those of the C library. Calls that a wait repeats are left out, so that the count is about the
- * same in every run. */
+/* The calls of the system that the library makes when it sets up and tears down, counted on
+ * their way: a program's own definitions come before those of the C library. Calls that a wait
+ * repeats are left out, so that the count is about the same in every run. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
@@ -12,19 +12,18 @@
 
 #include "victim.h"
 
-#define COUNTED(name, parameters, ...)                                      \
-	int name parameters                                                 \
-	{                                                                   \
-		/* relaxed: all threads find the same */                    \
-		static int(*_Atomic found) parameters;                      \
-		int(*real) parameters =                                     \
-			atomic_load_explicit(&found, memory_order_relaxed); \
-                                                                            \
-		if (!real)                                                  \
-			real = (int(*) parameters)dlsym(RTLD_NEXT, #name);  \
-		atomic_store_explicit(&found, real, memory_order_relaxed);  \
-		victim_call_is_made();                                      \
-		return real(__VA_ARGS__);                                   \
+#define COUNTED(name, parameters, ...)                                                             \
+	int name parameters                                                                        \
+	{                                                                                          \
+		/* relaxed: all threads find the same */                                           \
+		static int(*_Atomic found) parameters;                                             \
+		int(*real) parameters = atomic_load_explicit(&found, memory_order_relaxed);        \
+                                                                                                   \
+		if (!real)                                                                         \
+			real = (int(*) parameters)dlsym(RTLD_NEXT, #name);                         \
+		atomic_store_explicit(&found, real, memory_order_relaxed);                         \
+		victim_call_is_made();                                                             \
+		return real(__VA_ARGS__);                                                          \
 	}
 
 COUNTED(socket, (int domain, int type, int protocol), domain, type, protocol)

@@ -27,20 +27,20 @@ struct phase_row {
 	{ name "-absent", STRETCH_COLLECTIVE, 0, PLACE_ABSENT, bytes },                            \
 		{ name "-posted", STRETCH_COLLECTIVE, 0, PLACE_POSTED, bytes },                    \
 		{ name "-inside", STRETCH_COLLECTIVE, 0, PLACE_INSIDE, bytes },                    \
-		{ name "-after", STRETCH_COLLECTIVE, 0, PLACE_AFTER, bytes }
+	{                                                                                          \
+		name "-after", STRETCH_COLLECTIVE, 0, PLACE_AFTER, bytes                           \
+	}
 #define STRETCH(name, stretch)                                                                     \
 	{ name "-early", stretch, 0.1, 0, 0 }, { name "-middle", stretch, 0.5, 0, 0 },             \
-		{ name "-late", stretch, 0.9, 0, 0 }
+	{                                                                                          \
+		name "-late", stretch, 0.9, 0, 0                                                   \
+	}
 
 static const struct phase_row phases[] = {
-	STRETCH("init", STRETCH_INIT),
-	{ "idle", STRETCH_IDLE, 0, 0, SMALL },
-	COLLECTIVE("small", SMALL),
-	COLLECTIVE("medium", MEDIUM),
-	COLLECTIVE("large", LARGE),
-	STRETCH("shrink", STRETCH_SHRINK),
-	STRETCH("grow", STRETCH_GROW),
-	STRETCH("destroy", STRETCH_DESTROY),
+	STRETCH("init", STRETCH_INIT), { "idle", STRETCH_IDLE, 0, 0, SMALL },
+	COLLECTIVE("small", SMALL),    COLLECTIVE("medium", MEDIUM),
+	COLLECTIVE("large", LARGE),    STRETCH("shrink", STRETCH_SHRINK),
+	STRETCH("grow", STRETCH_GROW), STRETCH("destroy", STRETCH_DESTROY),
 };
 static_assert(sizeof(phases) / sizeof(phases[0]) == PHASE_COUNT, "a row for each phase");
 
@@ -169,17 +169,21 @@ uint32_t case_lost(const struct fault_case *c)
 
 static bool share_memory(const struct fault_case *c, int a, int b)
 {
-	return c->transport == TRANSPORT_SHM || (c->transport == TRANSPORT_MIXED && a % case_hosts(c) == b % case_hosts(c));
+	return c->transport == TRANSPORT_SHM ||
+	       (c->transport == TRANSPORT_MIXED && a % case_hosts(c) == b % case_hosts(c));
 }
 
-/* The victim sees its connections end, too, and can tell others by those that have not yet, or in shared memory. */
+/* The victim sees its connections end, too, and can tell others by those that have not yet, or
+ * in shared memory. */
 uint32_t case_blamable(const struct fault_case *c)
 {
 	const uint32_t lost = case_lost(c);
 	uint32_t blamable = lost;
 
-	/* all may have called, and a stopped process on another host looks like any: who is waited for is blamed */
-	if (c->fault == FAULT_STOP && c->transport == TRANSPORT_MIXED && phases[c->phase].stretch == STRETCH_COLLECTIVE &&
+	/* all may have called, and a stopped process on another host looks like any: who is
+	 * waited for is blamed */
+	if (c->fault == FAULT_STOP && c->transport == TRANSPORT_MIXED &&
+	    phases[c->phase].stretch == STRETCH_COLLECTIVE &&
 	    phases[c->phase].place != PLACE_ABSENT)
 		return (1u << case_ranks(c)) - 1;
 	for (int rank = 0; rank < case_ranks(c) && c->fault == FAULT_CLOSED; rank++)

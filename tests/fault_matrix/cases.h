@@ -18,8 +18,8 @@ enum fault {
 	FAULT_COUNT
 };
 
-/* A part of the job's life in which the victim's n-th call of the system is where it happens, n a share of those that a
- * rehearsal counted; or a place in a collective. */
+/* A part of the job's life in which the victim's n-th call of the system is where it happens, n
+ * a share of those that a rehearsal counted; or a place in a collective. */
 enum phase {
 	PHASE_INIT_EARLY,
 	PHASE_INIT_MIDDLE,
@@ -50,7 +50,14 @@ enum phase {
 };
 
 /* What a phase is made of. */
-enum stretch { STRETCH_INIT, STRETCH_IDLE, STRETCH_COLLECTIVE, STRETCH_SHRINK, STRETCH_GROW, STRETCH_DESTROY };
+enum stretch {
+	STRETCH_INIT,
+	STRETCH_IDLE,
+	STRETCH_COLLECTIVE,
+	STRETCH_SHRINK,
+	STRETCH_GROW,
+	STRETCH_DESTROY
+};
 enum place { PLACE_ABSENT, PLACE_POSTED, PLACE_INSIDE, PLACE_AFTER };
 
 enum transport { TRANSPORT_SHM, TRANSPORT_TCP, TRANSPORT_MIXED, TRANSPORT_COUNT };
@@ -85,11 +92,13 @@ int case_ranks(const struct fault_case *c);
 /* Those that begin as members of a communicator; the others come later. */
 int case_members(const struct fault_case *c);
 int case_hosts(const struct fault_case *c); /* 0: nobody is told of hosts */
-/* Bit masks of ranks: to whom it is done; and who is lost by it, which is a whole host if its cable is unplugged. */
+/* Bit masks of ranks: to whom it is done; and who is lost by it, which is a whole host if its
+ * cable is unplugged. */
 uint32_t case_victims(const struct fault_case *c);
 uint32_t case_lost(const struct fault_case *c);
-/* Those that may be blamed: the lost, and where a connection ends between two that live, the other end as
- * well; where a rank of another host is stopped in an operation that all have called, those that wait for it. */
+/* Those that may be blamed: the lost, and where a connection ends between two that live, the
+ * other end as well; where a rank of another host is stopped in an operation that all have
+ * called, those that wait for it. */
 uint32_t case_blamable(const struct fault_case *c);
 /* Those that were lost before, in other ways. */
 uint32_t case_gone(const struct fault_case *c);
@@ -97,8 +106,9 @@ uint32_t case_gone(const struct fault_case *c);
 bool case_goes_on(const struct fault_case *c);
 /* Those that go on in the end. */
 uint32_t case_survivors(const struct fault_case *c);
-/* Those that may be left out by the others as they shrink, or go on with them: a rank that lacks something in the middle
- * of an agreement, and either end of a connection that ended. All must see it alike. */
+/* Those that may be left out by the others as they shrink, or go on with them: a rank that lacks
+ * something in the middle of an agreement, and either end of a connection that ended. All must
+ * see it alike. */
 uint32_t case_at_stake(const struct fault_case *c);
 
 /* A number that depends on nothing but the seed, the case and `salt`. */

@@ -17,7 +17,8 @@ bool player_sums(struct player *p, tutti_comm_t comm)
 {
 	const struct work_call call = { WORK_ALL_REDUCE, MEDIUM_BYTES, TUTTI_SUM, 0 };
 
-	return !work_start(comm, &call, &p->buffers, NULL) && work_is_right(comm, &call, &p->buffers);
+	return !work_start(comm, &call, &p->buffers, NULL) &&
+	       work_is_right(comm, &call, &p->buffers);
 }
 
 /* NULL: the communicator is revoked. */
@@ -50,8 +51,9 @@ static bool fail_trial(atomic_int *trial, int size)
 	return passed == size;
 }
 
-/* An operation that fails on one rank may have succeeded on another: that one calls the next, as every program does, and is
- * told. Whether the last had its sum before the first began anew cannot be settled by more such calls: the trial does. */
+/* An operation that fails on one rank may have succeeded on another: that one calls the next, as
+ * every program does, and is told. Whether the last had its sum before the first began anew
+ * cannot be settled by more such calls: the trial does. */
 bool player_all_sum(struct player *p, tutti_comm_t comm)
 {
 	atomic_int *trial = begin_trial(p, comm);
@@ -71,7 +73,8 @@ void go_on_by_meeting(struct player *p)
 	meet_at(&p->stage->over, size);
 	if (tutti_store_open(p->scene->again, rank == 0, 10, &store) ||
 	    tutti_comm_create(store, rank, size, NULL, &comm))
-		player_complain(p, "the survivors could not meet again: %s", tutti_last_error(NULL));
+		player_complain(p, "the survivors could not meet again: %s",
+				tutti_last_error(NULL));
 	else if (!player_sums(p, comm))
 		player_complain(p, "the survivors' sum: %s", tutti_last_error(comm));
 	tutti_comm_destroy(comm);
@@ -85,13 +88,15 @@ void player_goes_on(struct player *p)
 	p->report->went_on_at = seconds_now();
 }
 
-/* One more attempt; TUTTI_OK when there is a communicator in which all is well, TUTTI_IN_PROGRESS when there is another. */
+/* One more attempt; TUTTI_OK when there is a communicator in which all is well,
+ * TUTTI_IN_PROGRESS when there is another. */
 static tutti_result_t shrink_once(struct player *p, char *why, size_t size)
 {
 	tutti_comm_t smaller = NULL;
 	const tutti_result_t result = tutti_comm_shrink(p->comm, &smaller);
 
-	player_end(p, STRETCH_SHRINK); /* a victim's fault is there now, if it has not been before */
+	player_end(p, STRETCH_SHRINK); /* a victim's fault is there now, if it has not been
+					* before */
 	if (result) {
 		snprintf(why, size, "shrink returned %d (%.200s)", result, tutti_last_error(NULL));
 		return result;
@@ -100,7 +105,8 @@ static tutti_result_t shrink_once(struct player *p, char *why, size_t size)
 	p->comm = smaller;
 	if (player_all_sum(p, smaller))
 		return TUTTI_OK;
-	snprintf(why, size, "a sum of the %d left: %.200s", tutti_comm_size(smaller), tutti_last_error(smaller));
+	snprintf(why, size, "a sum of the %d left: %.200s", tutti_comm_size(smaller),
+		 tutti_last_error(smaller));
 	return TUTTI_IN_PROGRESS;
 }
 
@@ -119,7 +125,8 @@ void go_on_by_shrinking(struct player *p, bool at_first)
 		/* it has had its effect */
 		if (!at_first)
 			victim_relieve();
-		if (is_at_stake(p) ? result == TUTTI_ERR_TIMEOUT : player_is_lost(p) && !case_goes_on(&p->scene->c))
+		if (is_at_stake(p) ? result == TUTTI_ERR_TIMEOUT
+				   : player_is_lost(p) && !case_goes_on(&p->scene->c))
 			return;
 	}
 	if (result)
@@ -135,8 +142,10 @@ void come_too_late(struct player *p)
 	const tutti_result_t result = tutti_comm_shrink(p->comm, &alone);
 
 	if (result != TUTTI_ERR_TIMEOUT)
-		player_complain(p, "a shrink that comes too late returned %d (%.200s)", result, tutti_last_error(NULL));
+		player_complain(p, "a shrink that comes too late returned %d (%.200s)", result,
+				tutti_last_error(NULL));
 	if (seconds_now() - start > 1 + p->scene->slack_s)
-		player_complain(p, "a shrink that comes too late took %.2f s", seconds_now() - start);
+		player_complain(p, "a shrink that comes too late took %.2f s",
+				seconds_now() - start);
 	tutti_comm_destroy(alone);
 }

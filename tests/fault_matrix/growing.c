@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A communicator takes the last rank in, and the fault comes meanwhile: to a member, or to the newcomer. Afterwards the
- * members have one communicator, with the newcomer or without. */
+/* A communicator takes the last rank in, and the fault comes meanwhile: to a member, or to the
+ * newcomer. Afterwards the members have one communicator, with the newcomer or without. */
 #include <sched.h>
 #include <stdio.h>
 

@@ -78,7 +78,8 @@ bool holdings_equal(const struct holdings *before, char *out, size_t size)
 	return false;
 }
 
-/* Sockets that live: in /proc/net/tcp, state 01 is a connection, 0A listens. Those that end by themselves are not ours. */
+/* Sockets that live: in /proc/net/tcp, state 01 is a connection, 0A listens. Those that end by
+ * themselves are not ours. */
 static int live_sockets(void)
 {
 	static const char *const tables[] = { "/proc/self/net/tcp", "/proc/self/net/tcp6" };
@@ -91,7 +92,8 @@ static int live_sockets(void)
 
 bool own_files(void)
 {
-	return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	return unshare(CLONE_NEWNS) == 0 &&
+	       mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
 	       mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, NULL) == 0;
 }
 

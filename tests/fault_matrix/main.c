@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fault matrix: every way in which a rank can be lost, at every phase of a job, over every transport, for every
- * place of the victim. For each: no survivor hangs, all blame the same rank and it is the right one, later calls return
- * the same error, the survivors go on, and nothing is left behind.
+/* The fault matrix: every way in which a rank can be lost, at every phase of a job, over every
+ * transport, for every place of the victim. For each: no survivor hangs, all blame the same rank
+ * and it is the right one, later calls return the same error, the survivors go on, and nothing
+ * is left behind.
  *
  *   fault_matrix [--all] [--only TEXT] [--seed N] [--jobs N] [--slack S] [--list] [--help]
  *
@@ -56,10 +57,10 @@ static void print_usage(FILE *to)
 static bool read_options(int argc, char **argv, struct options *o)
 {
 	static const struct option known[] = {
-		{ "all", no_argument, NULL, 'a' },	 { "list", no_argument, NULL, 'l' },
-		{ "only", required_argument, NULL, 'o' },  { "seed", required_argument, NULL, 's' },
-		{ "jobs", required_argument, NULL, 'j' },  { "slack", required_argument, NULL, 'S' },
-		{ "help", no_argument, NULL, 'h' },	 { NULL, 0, NULL, 0 },
+		{ "all", no_argument, NULL, 'a' },	  { "list", no_argument, NULL, 'l' },
+		{ "only", required_argument, NULL, 'o' }, { "seed", required_argument, NULL, 's' },
+		{ "jobs", required_argument, NULL, 'j' }, { "slack", required_argument, NULL, 'S' },
+		{ "help", no_argument, NULL, 'h' },	  { NULL, 0, NULL, 0 },
 	};
 	int option;
 
@@ -83,7 +84,8 @@ static bool read_options(int argc, char **argv, struct options *o)
 static size_t choose(const struct options *o, struct fault_case **out)
 {
 	const size_t count = case_all(NULL);
-	struct fault_case *all = calloc(count, sizeof(*all)), *chosen = calloc(count, sizeof(*chosen));
+	struct fault_case *all = calloc(count, sizeof(*all)),
+			  *chosen = calloc(count, sizeof(*chosen));
 	size_t n = 0;
 
 	if (!all || !chosen)
@@ -105,8 +107,8 @@ static size_t choose(const struct options *o, struct fault_case **out)
 
 /* ---- running */
 
-static void begin(struct player *p, const struct options *o, const struct fault_case *c, size_t index,
-		  struct verdict *verdict)
+static void begin(struct player *p, const struct options *o, const struct fault_case *c,
+		  size_t index, struct verdict *verdict)
 {
 	p->index = index;
 	p->output = memfd_create("output", MFD_CLOEXEC);
@@ -129,7 +131,8 @@ static void show_output(int fd)
 {
 	static char text[OUTPUT_MAX + 1];
 	const off_t length = lseek(fd, 0, SEEK_END);
-	const ssize_t n = pread(fd, text, OUTPUT_MAX, length > OUTPUT_MAX ? length - OUTPUT_MAX : 0);
+	const ssize_t n =
+		pread(fd, text, OUTPUT_MAX, length > OUTPUT_MAX ? length - OUTPUT_MAX : 0);
 
 	if (n <= 0)
 		return;
@@ -144,7 +147,8 @@ static void end(struct player *p, int status, const struct fault_case *c, struct
 
 	if (v->outcome == OUTCOME_NONE || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
 		v->outcome = OUTCOME_FAILED;
-		snprintf(v->why, sizeof(v->why), "the parent of its ranks ended with status %d", status);
+		snprintf(v->why, sizeof(v->why), "the parent of its ranks ended with status %d",
+			 status);
 	}
 	if (v->outcome == OUTCOME_FAILED) {
 		case_name(c, name, sizeof(name));
@@ -164,7 +168,8 @@ static void await_one(struct player *players, int jobs, const struct fault_case 
 
 	for (int i = 0; i < jobs; i++)
 		if (players[i].pid == pid)
-			end(&players[i], status, &cases[players[i].index], &verdicts[players[i].index]);
+			end(&players[i], status, &cases[players[i].index],
+			    &verdicts[players[i].index]);
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -199,8 +204,8 @@ static size_t skip(const struct fault_case *cases, size_t count, const char *no_
 	return skipped;
 }
 
-static void play_all(const struct options *o, const struct fault_case *cases, struct verdict *verdicts,
-		     size_t count, const char *no_network)
+static void play_all(const struct options *o, const struct fault_case *cases,
+		     struct verdict *verdicts, size_t count, const char *no_network)
 {
 	struct player players[JOBS_MAX] = { 0 };
 	int busy = 0;
@@ -223,8 +228,8 @@ static void play_all(const struct options *o, const struct fault_case *cases, st
 		await_one(players, o->jobs, cases, verdicts);
 }
 
-static int report(const struct options *o, const struct fault_case *cases, const struct verdict *verdicts,
-		  size_t count, size_t skipped, double seconds)
+static int report(const struct options *o, const struct fault_case *cases,
+		  const struct verdict *verdicts, size_t count, size_t skipped, double seconds)
 {
 	size_t ok = 0;
 
@@ -261,7 +266,9 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (!count) {
-		fprintf(stderr, "fault_matrix: no case has \"%s\" in its name; --all --list shows them\n", o.only);
+		fprintf(stderr,
+			"fault_matrix: no case has \"%s\" in its name; --all --list shows them\n",
+			o.only);
 		return 2;
 	}
 	struct verdict *verdicts = shared_memory(count * sizeof(*verdicts));

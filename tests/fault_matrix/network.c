@@ -64,7 +64,8 @@ static void forgo_ipv6(void)
 
 bool network_own(bool cables)
 {
-	const int fd = unshare(CLONE_NEWNET) == 0 ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+	const int fd =
+		unshare(CLONE_NEWNET) == 0 ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
 	bool good = fd >= 0 && set_up(fd, "lo", true);
 
 	if (fd >= 0)
@@ -140,7 +141,8 @@ bool network_enter(const struct scene *s, int rank)
 
 	cable.bridge_side = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	/* those of the rehearsal go when the kernel gets round to it */
-	snprintf(cable.port, sizeof(cable.port), "%s%d", s->rehearsal ? "before" : "port", host & 7);
+	snprintf(cable.port, sizeof(cable.port), "%s%d", s->rehearsal ? "before" : "port",
+		 host & 7);
 	if (rank < hosts) {
 		good = make_host(host);
 		meet_at(&stage->hosts, hosts);

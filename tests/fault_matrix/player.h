@@ -24,7 +24,8 @@ struct player {
 };
 
 /* Into the report, if nothing is there; returns 1. */
-int player_complain(struct player *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int player_complain(struct player *p, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 /* What a call of the library came back with; the first error is the one that counts. */
 tutti_result_t player_note(struct player *p, tutti_result_t result);
 /* Is this rank among those who are lost by the fault? */
@@ -32,7 +33,8 @@ bool player_is_lost(const struct player *p);
 /* The ranks that are to be left: all, in a rehearsal, but for those lost before. */
 uint32_t player_survivors(const struct player *p);
 
-/* A stretch in which a victim's calls of the system are counted, and the fault may happen at one of them. */
+/* A stretch in which a victim's calls of the system are counted, and the fault may happen at one
+ * of them. */
 void player_begin(struct player *p, enum stretch stretch);
 void player_end(struct player *p, enum stretch stretch);
 
@@ -44,7 +46,8 @@ bool player_all_sum(struct player *p, tutti_comm_t comm);
 void player_goes_on(struct player *p);
 /* Survivors make a communicator by meeting anew … */
 void go_on_by_meeting(struct player *p);
-/* … or out of the old one, which takes its place: at the first attempt, or as soon as the fault meanwhile allows. */
+/* … or out of the old one, which takes its place: at the first attempt, or as soon as the fault
+ * meanwhile allows. */
 void go_on_by_shrinking(struct player *p, bool at_first);
 /* growing.c: all but the last take it in. */
 void play_grow(struct player *p);

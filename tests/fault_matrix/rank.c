@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every rank of a case does: join, come to the phase, have the fault happen there if it is a victim, call on until
- * there is an error or the end of what is to be called; then see that the error stays, go on without the lost, and leave
- * nothing. */
+/* What every rank of a case does: join, come to the phase, have the fault happen there if it is
+ * a victim, call on until there is an error or the end of what is to be called; then see that
+ * the error stays, go on without the lost, and leave nothing. */
 #include "rank.h"
 
 #include <sched.h>
@@ -86,11 +86,11 @@ static void check_that_it_stays(struct player *p)
 		later[2] = tutti_wait(&request);
 	for (int i = 0; i < 3; i++)
 		if (later[i] != r->result)
-			player_complain(p, "a later call returned %d after %d (%.200s)", later[i], r->result,
-				    r->sentence);
+			player_complain(p, "a later call returned %d after %d (%.200s)", later[i],
+					r->result, r->sentence);
 	if (strcmp(tutti_last_error(p->comm), r->sentence) != 0)
 		player_complain(p, "the sentence \"%.200s\" became \"%.200s\"", r->sentence,
-			    tutti_last_error(p->comm));
+				tutti_last_error(p->comm));
 	if (seconds_now() - start > AT_ONCE_S + p->scene->slack_s)
 		player_complain(p, "later calls took %.2f s", seconds_now() - start);
 }
@@ -102,7 +102,8 @@ static tutti_result_t call_once(struct player *p, const struct work_call *call)
 	const tutti_result_t result = work_start(p->comm, call, &p->buffers, NULL);
 
 	if (!result && !work_is_right(p->comm, call, &p->buffers))
-		player_complain(p, "a collective of %zu bytes succeeded with wrong results", call->bytes);
+		player_complain(p, "a collective of %zu bytes succeeded with wrong results",
+				call->bytes);
 	return player_note(p, result);
 }
 
@@ -128,7 +129,9 @@ static tutti_result_t split(struct player *p)
 
 	tutti_comm_destroy(half);
 	/* who cannot make a part of the new one keeps the old one */
-	return result && !tutti_comm_error(p->comm, NULL) && case_goes_on(&p->scene->c) ? TUTTI_OK : player_note(p, result);
+	return result && !tutti_comm_error(p->comm, NULL) && case_goes_on(&p->scene->c)
+		       ? TUTTI_OK
+		       : player_note(p, result);
 }
 
 /* Everything that may want memory, connections or peers, until there is an error. */
@@ -136,7 +139,8 @@ static tutti_result_t call_the_rest(struct player *p)
 {
 	const struct work_call medium = { WORK_ALL_TO_ALL, MEDIUM_BYTES, TUTTI_SUM, 0 };
 	const struct work_call large = { WORK_ALL_REDUCE, BUFFER_BYTES, TUTTI_SUM, 0 };
-	/* a message that does not come is blamed on its sender, which may itself wait for one that is stopped */
+	/* a message that does not come is blamed on its sender, which may itself wait for one
+	 * that is stopped */
 	tutti_result_t result = p->scene->c.fault == FAULT_STOP ? TUTTI_OK : exchange(p);
 
 	if (!result)
@@ -172,7 +176,8 @@ static void add(void *inout, const void *in, size_t count, tutti_dtype_t dtype, 
 static tutti_result_t idle(struct player *p)
 {
 	if (call_once(p, &p->call))
-		return player_complain(p, "the call before the fault failed: %s", p->report->sentence);
+		return player_complain(p, "the call before the fault failed: %s",
+				       p->report->sentence);
 	meet_at(&p->stage->idle, p->ranks);
 	if (victim_is_one())
 		victim_fault();
@@ -314,8 +319,8 @@ static void destroy(struct player *p)
 		player_complain(p, "tutti_comm_destroy took %.2f s", seconds_now() - start);
 }
 
-/* The victims of a stop run on when the last survivor needs them no more: one that was left out because it was slow stops
- * only afterwards. */
+/* The victims of a stop run on when the last survivor needs them no more: one that was left out
+ * because it was slow stops only afterwards. */
 static void release(struct player *p, int victim)
 {
 	struct report *r = &p->stage->report[victim];
@@ -349,7 +354,8 @@ static void join(struct player *p)
 	if (player_note(p, result) && !joining)
 		player_complain(p, "tutti_init: %s", p->report->sentence);
 	if (!joining && !p->failed)
-		meet_at(&p->stage->joined, case_members(&p->scene->c)); /* nobody is in tutti_init() any more */
+		meet_at(&p->stage->joined,
+			case_members(&p->scene->c)); /* nobody is in tutti_init() any more */
 	if (p->comm)
 		choose_call(p);
 }

@@ -17,13 +17,13 @@
 #include "rank.h"
 #include "stage.h"
 
-#define STOP_DEADLINE_S 2.0 /* what a stop costs at least */
+#define STOP_DEADLINE_S	 2.0 /* what a stop costs at least */
 #define SHORT_DEADLINE_S 5.0 /* where a deadline may be what tells, and mostly is not */
-#define INIT_DEADLINE_S 4.0
-#define LONG_DEADLINE_S 20.0
-#define SILENCE_S	1.0
-#define STORE_GRACE_S	3.0
-#define DECLINE_S	3.0
+#define INIT_DEADLINE_S	 4.0
+#define LONG_DEADLINE_S	 20.0
+#define SILENCE_S	 1.0
+#define STORE_GRACE_S	 3.0
+#define DECLINE_S	 3.0
 
 static void fail(struct verdict *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void fail(struct verdict *v, const char *format, ...)
@@ -59,17 +59,20 @@ static double deadline_of(const struct fault_case *c)
 	return LONG_DEADLINE_S;
 }
 
-/* A fault that shows itself is told within a second. What can only be missed is told by the deadline, or by silence. */
+/* A fault that shows itself is told within a second. What can only be missed is told by the
+ * deadline, or by silence. */
 static double bound_of(const struct fault_case *c)
 {
 	const double second = 1.0;
-	const bool mute = (c->fault == FAULT_STOP || c->fault == FAULT_UNPLUGGED) && case_lost(c) & 1;
+	const bool mute =
+		(c->fault == FAULT_STOP || c->fault == FAULT_UNPLUGGED) && case_lost(c) & 1;
 
 	/* a host of the store that does not answer is given time to, at the end, too */
 	if (phase_stretch(c->phase) == STRETCH_INIT)
 		return INIT_DEADLINE_S + (mute ? STORE_GRACE_S : 0) + second;
-	/* found silent in an agreement within 2¼ times (agree.c), and members by its decision all the same; then not joining, for half
-	 * of one, and not coming to the agreement on that (shrink.c). Less where that decision is the last, and an operation fails */
+	/* found silent in an agreement within 2¼ times (agree.c), and members by its decision
+	 * all the same; then not joining, for half of one, and not coming to the agreement on
+	 * that (shrink.c). Less where that decision is the last, and an operation fails */
 	if (regroups(c))
 		return 3.75 * deadline_of(c) + DECLINE_S + second;
 	if (c->fault == FAULT_STOP || case_goes_on(c))
@@ -84,7 +87,8 @@ struct surroundings {
 	const char *env[9];
 };
 
-static void set(struct surroundings *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void set(struct surroundings *s, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 static void set(struct surroundings *s, const char *format, ...)
 {
 	va_list args;
@@ -130,7 +134,8 @@ static int run(struct scene *s)
 		.argument = s,
 		.limit_s = s->bound_s + 3 * s->deadline_s + 10,
 		.expect_signal = SIGKILL,
-		.victims = case_gone(&s->c) | (s->c.fault == FAULT_KILL && !s->rehearsal ? case_victims(&s->c) : 0),
+		.victims = case_gone(&s->c) |
+			   (s->c.fault == FAULT_KILL && !s->rehearsal ? case_victims(&s->c) : 0),
 	};
 
 	return run_job(&job);
@@ -177,7 +182,8 @@ static bool is_seen_by_store(const struct scene *s)
 	return seen;
 }
 
-/* Does the sentence of a rank that could not join speak of one of the lost? Rank 0 hosts the store. */
+/* Does the sentence of a rank that could not join speak of one of the lost? Rank 0 hosts the
+ * store. */
 static bool speaks_of(const char *sentence, uint32_t lost)
 {
 	if (lost & 1 && strstr(sentence, "the store "))
@@ -205,16 +211,18 @@ static double last_fault(const struct scene *s)
 	return last;
 }
 
-/* Those whose calls are judged: not the lost; a victim that runs on with the others is like them. */
+/* Those whose calls are judged: not the lost; a victim that runs on with the others is like
+ * them. */
 static bool is_witness(const struct scene *s, int rank)
 {
 	return case_survivors(&s->c) >> rank & 1;
 }
 
-/* Those that could not join have no communicator to agree on a culprit by: they name whom the store's host saw go, or else
- * whom each waited for, which is the culprit or another that could not join because of it. Who is the culprit says why, and
- * need not say who it is. */
-static void judge_culprit(const struct scene *s, const struct report *r, int rank, struct verdict *v)
+/* Those that could not join have no communicator to agree on a culprit by: they name whom the
+ * store's host saw go, or else whom each waited for, which is the culprit or another that could
+ * not join because of it. Who is the culprit says why, and need not say who it is. */
+static void judge_culprit(const struct scene *s, const struct report *r, int rank,
+			  struct verdict *v)
 {
 	const uint32_t lost = case_lost(&s->c);
 	const bool sure = is_seen_by_store(s) && s->c.fault != FAULT_CLOSED;
@@ -223,7 +231,8 @@ static void judge_culprit(const struct scene *s, const struct report *r, int ran
 	for (int other = 0; other < RANKS_MAX && !sure; other++)
 		if (s->stage->report[other].result)
 			failed |= 1u << other;
-	if (phase_stretch(s->c.phase) != STRETCH_INIT && (r->culprit < 0 || !(case_blamable(&s->c) >> r->culprit & 1)))
+	if (phase_stretch(s->c.phase) != STRETCH_INIT &&
+	    (r->culprit < 0 || !(case_blamable(&s->c) >> r->culprit & 1)))
 		fail(v, "rank %d blames another: %.300s", rank, r->sentence);
 	if (phase_stretch(s->c.phase) == STRETCH_INIT && !(lost >> rank & 1) &&
 	    !speaks_of(r->sentence, failed & ~(1u << rank)))
@@ -231,7 +240,8 @@ static void judge_culprit(const struct scene *s, const struct report *r, int ran
 }
 
 /* One of the witnesses, and the first of them. */
-static void judge_witness(const struct scene *s, int rank, const struct report *first, struct verdict *v)
+static void judge_witness(const struct scene *s, int rank, const struct report *first,
+			  struct verdict *v)
 {
 	const struct report *r = &s->stage->report[rank];
 	const bool joining = phase_stretch(s->c.phase) == STRETCH_INIT;
@@ -243,8 +253,8 @@ static void judge_witness(const struct scene *s, int rank, const struct report *
 		return;
 	judge_culprit(s, r, rank, v);
 	if (!joining && (r->result != first->result || r->culprit != first->culprit))
-		fail(v, "rank %d got %d (%.150s), another %d (%.150s)", rank, r->result, r->sentence,
-		     first->result, first->sentence);
+		fail(v, "rank %d got %d (%.150s), another %d (%.150s)", rank, r->result,
+		     r->sentence, first->result, first->sentence);
 }
 
 static void judge_times(const struct scene *s, struct verdict *v)
@@ -271,11 +281,12 @@ static void judge_times(const struct scene *s, struct verdict *v)
 		fail(v, "told after %.2f s, expected %g s", v->most, bound);
 }
 
-/* The newcomer is in it on all ranks or on none, and nobody else is missing. One that had joined when the others gave up
- * growing is told that they left, and may shrink to itself. */
+/* The newcomer is in it on all ranks or on none, and nobody else is missing. One that had joined
+ * when the others gave up growing is told that they left, and may shrink to itself. */
 static void judge_sizes(const struct scene *s, struct verdict *v)
 {
-	const uint32_t survivors = case_survivors(&s->c), old = survivors & ((1u << case_members(&s->c)) - 1);
+	const uint32_t survivors = case_survivors(&s->c),
+		       old = survivors & ((1u << case_members(&s->c)) - 1);
 	const int least = __builtin_popcount(old), most = __builtin_popcount(survivors);
 	int size = 0;
 
@@ -285,13 +296,15 @@ static void judge_sizes(const struct scene *s, struct verdict *v)
 		if (!(survivors >> rank & 1))
 			continue;
 		size = size ? size : found;
-		if (old >> rank & 1 ? found != size || (size != least && size != most) :
-				      found != size && (size != least || found > 1))
-			fail(v, "rank %d is one of %d in the end, expected %d or all the %d", rank, found, least, most);
+		if (old >> rank & 1 ? found != size || (size != least && size != most)
+				    : found != size && (size != least || found > 1))
+			fail(v, "rank %d is one of %d in the end, expected %d or all the %d", rank,
+			     found, least, most);
 	}
 }
 
-/* Those that are left, and nobody else, make up one communicator, in order of rank; whoever was at stake is in it, or not. */
+/* Those that are left, and nobody else, make up one communicator, in order of rank; whoever was
+ * at stake is in it, or not. */
 static void judge_places(const struct scene *s, struct verdict *v)
 {
 	const uint32_t stakes = case_at_stake(&s->c), survivors = case_survivors(&s->c);
@@ -306,8 +319,8 @@ static void judge_places(const struct scene *s, struct verdict *v)
 		if (!((survivors | stakes) >> rank & 1) || (stakes >> rank & 1 && !r->size))
 			continue;
 		if (r->size != size || r->place != place)
-			fail(v, "rank %d goes on as rank %d of %d, expected rank %d of %d", rank, r->place, r->size, place,
-			     size);
+			fail(v, "rank %d goes on as rank %d of %d, expected rank %d of %d", rank,
+			     r->place, r->size, place, size);
 		place++;
 	}
 }
@@ -315,7 +328,8 @@ static void judge_places(const struct scene *s, struct verdict *v)
 static void judge(const struct scene *s, struct verdict *v)
 {
 	const enum stretch stretch = phase_stretch(s->c.phase);
-	const bool must_fail = (stretch == STRETCH_IDLE || stretch == STRETCH_COLLECTIVE) && !case_goes_on(&s->c);
+	const bool must_fail =
+		(stretch == STRETCH_IDLE || stretch == STRETCH_COLLECTIVE) && !case_goes_on(&s->c);
 	const struct report *first = NULL;
 
 	for (int rank = 0; rank < case_ranks(&s->c); rank++) {
@@ -337,7 +351,8 @@ static void judge(const struct scene *s, struct verdict *v)
 		fail(v, "no call failed");
 	if (stretch == STRETCH_GROW)
 		judge_sizes(s, v);
-	else if (stretch == STRETCH_SHRINK || (first && first->result && stretch != STRETCH_INIT && stretch != STRETCH_DESTROY))
+	else if (stretch == STRETCH_SHRINK ||
+		 (first && first->result && stretch != STRETCH_INIT && stretch != STRETCH_DESTROY))
 		judge_places(s, v);
 	judge_times(s, v);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pairwise covering: most defects of a table with several axes show in some pair of values, and few cases hold
- * all pairs. Greedy: the case that holds most pairs not yet seen comes next. */
+/* Pairwise covering: most defects of a table with several axes show in some pair of values, and
+ * few cases hold all pairs. Greedy: the case that holds most pairs not yet seen comes next. */
 #include "select.h"
 
 #include <string.h>

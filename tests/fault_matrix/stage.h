@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the ranks of one case and their parent share: where they meet, and what each has to say afterwards. */
+/* What the ranks of one case and their parent share: where they meet, and what each has to say
+ * afterwards. */
 #ifndef TT_STAGE_H
 #define TT_STAGE_H
 
@@ -18,11 +19,13 @@ struct report {
 	_Atomic double fault_at; /* a victim's; 0: not yet */
 	atomic_bool continued;	 /* a victim that had been stopped */
 	atomic_uint messages;	 /* that it said to the store, and perhaps to others later */
-	bool attended;		 /* a victim's: the store knew by then that it had come, and all knew the store if it goes with the victim */
-	double told_at;		 /* when the first error came back; 0: none did */
+	bool attended;	/* a victim's: the store knew by then that it had come, and all knew the
+			 * store if it goes with the victim */
+	double told_at; /* when the first error came back; 0: none did */
 	int result;
-	int culprit; /* -1: none */
-	int place, size; /* its rank in the communicator that it had in the end, and the size of that; 0: none */
+	int culprit;	   /* -1: none */
+	int place, size;   /* its rank in the communicator that it had in the end, and the size
+			    * of that; 0: none */
 	double went_on_at; /* when the survivors had a communicator of their own */
 	char sentence[SENTENCE_MAX];
 	char complaint[COMPLAINT_MAX]; /* "": none */
@@ -32,15 +35,15 @@ struct report {
 
 struct stage {
 	_Atomic pid_t pid[RANKS_MAX];
-	atomic_int hosts; /* made, with their cables in */
+	atomic_int hosts;   /* made, with their cables in */
 	atomic_int entered; /* ranks on their hosts */
 	atomic_int joined;
 	atomic_int ready; /* ranks that are about to wait for the victims */
 	atomic_int idle;
-	atomic_int served; /* the store of newcomers is there */
-	atomic_int over; /* survivors that have had their error, where there is one */
-	atomic_int done; /* survivors that need the victims no more */
-	atomic_int trials; /* of communicators, begun by their lowest ranks */
+	atomic_int served;	      /* the store of newcomers is there */
+	atomic_int over;	      /* survivors that have had their error, where there is one */
+	atomic_int done;	      /* survivors that need the victims no more */
+	atomic_int trials;	      /* of communicators, begun by their lowest ranks */
 	atomic_int trial[TRIALS_MAX]; /* ranks that found all well there, or TRIAL_FAILED */
 	struct report report[RANKS_MAX];
 };

@@ -16,8 +16,10 @@
 
 #define DESCRIPTORS_MAX 1024
 #define STACK_BYTES	(512u << 10)
-#define ANSWERED	2 /* messages to the store of which the last has an answer when another is said: hello, a question … */
-#define ATTENDS		3 /* … and what the rank attends */
+#define ANSWERED                                                                                   \
+	2 /* messages to the store of which the last has an answer when another is said: hello, a
+	   * question … */
+#define ATTENDS 3 /* … and what the rank attends */
 
 /* A block of the memory that is kept from everybody else. */
 struct block {
@@ -71,8 +73,8 @@ bool victim_has_fault(void)
 
 /* ---- connections */
 
-/* Both ways of ending one under its owner: with an end of the stream, or with a reset. As if from outside: a sanitizer need not know
- * that another thread may be using it. */
+/* Both ways of ending one under its owner: with an end of the stream, or with a reset. As if
+ * from outside: a sanitizer need not know that another thread may be using it. */
 static void close_connection(int fd, bool reset)
 {
 	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
@@ -81,7 +83,8 @@ static void close_connection(int fd, bool reset)
 
 	if (getpeername(fd, (struct sockaddr *)&there, &n) < 0)
 		return;
-	if (!reset || there.ss_family == AF_UNIX || syscall(SYS_connect, fd, &nobody, sizeof(nobody)) < 0)
+	if (!reset || there.ss_family == AF_UNIX ||
+	    syscall(SYS_connect, fd, &nobody, sizeof(nobody)) < 0)
 		syscall(SYS_shutdown, fd, SHUT_RDWR);
 }
 

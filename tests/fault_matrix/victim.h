@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A victim does it to itself, at a moment it is told, so that the moment is an event and no guess of time. */
+/* A victim does it to itself, at a moment it is told, so that the moment is an event and no
+ * guess of time. */
 #ifndef TT_VICTIM_H
 #define TT_VICTIM_H
 
@@ -15,7 +16,8 @@ bool victim_has_fault(void);
 /* Memory and descriptors can be had again. */
 void victim_relieve(void);
 
-/* Count this thread's calls of the system from now on, and let it happen before the `at`-th; 0: just count. */
+/* Count this thread's calls of the system from now on, and let it happen before the `at`-th; 0:
+ * just count. */
 void victim_count_calls(unsigned at);
 /* No more; returns how many there were. */
 unsigned victim_stop_counting(void);

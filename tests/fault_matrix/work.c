@@ -38,15 +38,18 @@ tutti_result_t work_start(tutti_comm_t comm, const struct work_call *call,
 	memset(b->recv, 0xff, call->bytes);
 	switch (call->work) {
 	case WORK_ALL_REDUCE:
-		return tutti_all_reduce(comm, b->send, b->recv, n, TUTTI_FLOAT32, call->op, request);
+		return tutti_all_reduce(comm, b->send, b->recv, n, TUTTI_FLOAT32, call->op,
+					request);
 	case WORK_REDUCE_SCATTER:
-		return tutti_reduce_scatter(comm, b->send, b->recv, n, TUTTI_FLOAT32, call->op, request);
+		return tutti_reduce_scatter(comm, b->send, b->recv, n, TUTTI_FLOAT32, call->op,
+					    request);
 	case WORK_ALL_GATHER:
 		return tutti_all_gather(comm, b->send, b->recv, n, TUTTI_FLOAT32, request);
 	case WORK_ALL_TO_ALL:
 		return tutti_all_to_all(comm, b->send, b->recv, n, TUTTI_FLOAT32, request);
 	default:
-		return tutti_broadcast(comm, b->send, b->recv, n, TUTTI_FLOAT32, call->root, request);
+		return tutti_broadcast(comm, b->send, b->recv, n, TUTTI_FLOAT32, call->root,
+				       request);
 	}
 }
 
@@ -61,8 +64,7 @@ static float expected(const struct work_call *call, int rank, int size, size_t n
 	}
 }
 
-bool work_is_right(tutti_comm_t comm, const struct work_call *call,
-		   const struct work_buffers *b)
+bool work_is_right(tutti_comm_t comm, const struct work_call *call, const struct work_buffers *b)
 {
 	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
 	const size_t n = block(call, size);

@@ -8,7 +8,14 @@
 
 #include <tutti/tutti.h>
 
-enum work { WORK_ALL_REDUCE, WORK_REDUCE_SCATTER, WORK_ALL_GATHER, WORK_ALL_TO_ALL, WORK_BROADCAST, WORK_COUNT };
+enum work {
+	WORK_ALL_REDUCE,
+	WORK_REDUCE_SCATTER,
+	WORK_ALL_GATHER,
+	WORK_ALL_TO_ALL,
+	WORK_BROADCAST,
+	WORK_COUNT
+};
 
 /* Two buffers, each as long as the longest vector. */
 struct work_buffers {
@@ -17,8 +24,8 @@ struct work_buffers {
 
 struct work_call {
 	enum work work;
-	size_t bytes;	/* of the longer of the two vectors */
-	tutti_op_t op;	/* adds */
+	size_t bytes;  /* of the longer of the two vectors */
+	tutti_op_t op; /* adds */
 	int root;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of an agreement, from any of the others, between turns of the rank that hears them: heads whose numbers are the input's
- * and bodies cut from it. */
+/* Messages of an agreement, from any of the others, between turns of the rank that hears them:
+ * heads whose numbers are the input's and bodies cut from it. */
 #include <string.h>
 
 #include "agree.h"
@@ -39,7 +39,8 @@ static void check(const struct tt_agree *agree)
 		const struct tt_agreed member = tt_agree_member(agree, i);
 		uint32_t sum = 0;
 
-		FUZZ_PROMISE(member.rank > last && member.rank < SIZE && member.length <= TT_AGREE_SAID_MAX);
+		FUZZ_PROMISE(member.rank > last && member.rank < SIZE &&
+			     member.length <= TT_AGREE_SAID_MAX);
 		for (size_t k = 0; k < member.length; k++)
 			sum += member.said[k]; /* it can be read */
 		in |= member.rank == ME || sum == UINT32_MAX;
@@ -51,11 +52,11 @@ static void check(const struct tt_agree *agree)
 }
 
 /* Who asks for a sign of life gets one, at once, and nobody else does. */
-static void hear(struct tt_agree *agree, const struct tt_agree_config *config, int from, const struct tt_agree_head *head,
-		 const void *body, uint64_t now)
+static void hear(struct tt_agree *agree, const struct tt_agree_config *config, int from,
+		 const struct tt_agree_head *head, const void *body, uint64_t now)
 {
-	const bool asks = head->kind == ASK && head->instance == config->instance && config->among[from] &&
-			  tt_agree_state(agree) == TT_AGREE_OPEN;
+	const bool asks = head->kind == ASK && head->instance == config->instance &&
+			  config->among[from] && tt_agree_state(agree) == TT_AGREE_OPEN;
 	int *alive_to = config->context;
 
 	*alive_to = -1;
@@ -67,8 +68,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int alive_to = -1;
 	bool among[SIZE] = { true, true, true, true, false, true, true, true, true };
-	const struct tt_agree_config config = { .rank = ME, .size = SIZE, .instance = 1, .among = among, .coming_ns = 1000,
-						.answer_ns = 1000, .said = "me", .length = 2, .send = forget, .context = &alive_to };
+	const struct tt_agree_config config = { .rank = ME,
+						.size = SIZE,
+						.instance = 1,
+						.among = among,
+						.coming_ns = 1000,
+						.answer_ns = 1000,
+						.said = "me",
+						.length = 2,
+						.send = forget,
+						.context = &alive_to };
 	struct tt_agree_head head = { 0 };
 	struct tt_agree *agree;
 	struct turn turn;
@@ -76,7 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size >= sizeof(head)) {
 		memcpy(&head, data, sizeof(head));
-		FUZZ_PROMISE(!tt_agree_is_head(&head, SIZE) || head.length <= tt_agree_body_max(SIZE));
+		FUZZ_PROMISE(!tt_agree_is_head(&head, SIZE) ||
+			     head.length <= tt_agree_body_max(SIZE));
 	}
 	FUZZ_PROMISE(tt_agree_open(&config, now, &agree) == TUTTI_OK);
 	while (size >= sizeof(turn)) {
@@ -84,13 +94,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += sizeof(turn);
 		size -= sizeof(turn);
 		const size_t length = turn.length < size ? turn.length : size;
-		uint8_t *body = malloc(length + !length); /* as long as it says, so that a read beyond is caught */
+		uint8_t *body = malloc(
+			length + !length); /* as long as it says, so that a read beyond is caught */
 
 		memcpy(body, data, length);
 		data += length;
 		size -= length;
-		head = (struct tt_agree_head){ .magic = 0x61677265u, .kind = turn.kind % KINDS, .instance = turn.instance % 3u,
-					       .length = (uint32_t)length, .ballot = turn.ballot, .other = turn.other };
+		head = (struct tt_agree_head){ .magic = 0x61677265u,
+					       .kind = turn.kind % KINDS,
+					       .instance = turn.instance % 3u,
+					       .length = (uint32_t)length,
+					       .ballot = turn.ballot,
+					       .other = turn.other };
 		now += turn.wait;
 		if (tt_agree_is_head(&head, SIZE) && turn.from % SIZE != ME)
 			hear(agree, &config, turn.from % SIZE, &head, body, now);

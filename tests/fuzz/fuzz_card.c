@@ -26,7 +26,8 @@ static void promise_fault(const struct tt_fault *fault)
 {
 	FUZZ_PROMISE(fault->result == TUTTI_ERR_MISMATCH);
 	FUZZ_PROMISE(memchr(fault->text, '\0', sizeof(fault->text)));
-	FUZZ_PROMISE(!strstr(fault->text, "(null)")); /* numbers without a name are called unknown */
+	FUZZ_PROMISE(!strstr(fault->text, "(null)")); /* numbers without a name are called
+						       * unknown */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What launchers and users leave in the environment. The input is lines NAME=VALUE; names that tutti does not read are
- * passed over. */
+/* What launchers and users leave in the environment. The input is lines NAME=VALUE; names that
+ * tutti does not read are passed over. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,13 +10,45 @@
 #include "settings.h"
 
 static const char *const names[] = {
-	"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_SIZE", "TUTTI_JOB", "TUTTI_STORE", "TUTTI_STORE_SERVED",
-	"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
-	"TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-	"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
-	"PMI_RANK", "PMI_SIZE", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
-	"SLURM_STEP_NUM_NODES", "SLURM_JOB_ID", "TUTTI_TIMEOUT", "TUTTI_TRANSPORT", "TUTTI_ALGORITHM", "TUTTI_SEGMENT",
-	"TUTTI_REPRODUCIBLE", "TUTTI_HOST_ID", "TUTTI_CUDA_ENGINES",
+	"TUTTI_RANK",
+	"TUTTI_SIZE",
+	"TUTTI_LOCAL_RANK",
+	"TUTTI_LOCAL_SIZE",
+	"TUTTI_JOB",
+	"TUTTI_STORE",
+	"TUTTI_STORE_SERVED",
+	"RANK",
+	"WORLD_SIZE",
+	"LOCAL_RANK",
+	"LOCAL_WORLD_SIZE",
+	"MASTER_ADDR",
+	"MASTER_PORT",
+	"TORCHELASTIC_RUN_ID",
+	"TORCHELASTIC_RESTART_COUNT",
+	"TORCHELASTIC_USE_AGENT_STORE",
+	"OMPI_COMM_WORLD_RANK",
+	"OMPI_COMM_WORLD_SIZE",
+	"OMPI_COMM_WORLD_LOCAL_RANK",
+	"OMPI_COMM_WORLD_LOCAL_SIZE",
+	"PMIX_NAMESPACE",
+	"MPI_LOCALRANKID",
+	"MPI_LOCALNRANKS",
+	"PMI_RANK",
+	"PMI_SIZE",
+	"SLURM_STEP_ID",
+	"SLURM_STEP_NUM_TASKS",
+	"SLURM_PROCID",
+	"SLURM_NTASKS",
+	"SLURM_LOCALID",
+	"SLURM_STEP_NUM_NODES",
+	"SLURM_JOB_ID",
+	"TUTTI_TIMEOUT",
+	"TUTTI_TRANSPORT",
+	"TUTTI_ALGORITHM",
+	"TUTTI_SEGMENT",
+	"TUTTI_REPRODUCIBLE",
+	"TUTTI_HOST_ID",
+	"TUTTI_CUDA_ENGINES",
 };
 enum { NAMES = sizeof(names) / sizeof(names[0]) };
 
@@ -25,7 +57,8 @@ static void set(char *line)
 	char *value = strchr(line, '=');
 
 	for (int i = 0; value && i < NAMES; i++)
-		if (strlen(names[i]) == (size_t)(value - line) && strncmp(names[i], line, (size_t)(value - line)) == 0)
+		if (strlen(names[i]) == (size_t)(value - line) &&
+		    strncmp(names[i], line, (size_t)(value - line)) == 0)
 			setenv(names[i], value + 1, 1);
 }
 

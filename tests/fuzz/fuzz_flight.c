@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The mapping of a process that died, of which another writes a report: whatever is in it, that is JSON. */
+/* The mapping of a process that died, of which another writes a report: whatever is in it, that
+ * is JSON. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

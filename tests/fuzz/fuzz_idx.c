@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Samples and labels for the trainer in IDX: the input is length:2 of the samples, the samples, the labels. */
+/* Samples and labels for the trainer in IDX: the input is length:2 of the samples, the samples,
+ * the labels. */
 #include <math.h>
 #include <string.h>
 
@@ -19,8 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size < 2)
 		return 0;
-	const size_t wanted = (size_t)data[0] << 8 | data[1], rest = size - 2, first = wanted < rest ? wanted : rest;
-	struct input samples = copy("fuzz-images", data + 2, first), labels = copy("fuzz-labels", data + 2 + first, rest - first);
+	const size_t wanted = (size_t)data[0] << 8 | data[1], rest = size - 2,
+		     first = wanted < rest ? wanted : rest;
+	struct input samples = copy("fuzz-images", data + 2, first),
+		     labels = copy("fuzz-labels", data + 2 + first, rest - first);
 	struct data out = { 0 };
 	struct why why = { "" };
 

@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	FUZZ_PROMISE(ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
 	if (input_read(path, MOST, &input, &why) == TUTTI_OK) {
-		FUZZ_PROMISE(input.length <= MOST && input.bytes && input.bytes[input.length] == '\0');
+		FUZZ_PROMISE(input.length <= MOST && input.bytes &&
+			     input.bytes[input.length] == '\0');
 		if (size < 2 || data[0] != 0x1f || data[1] != 0x8b) /* as it is */
 			FUZZ_PROMISE(input.length == size && memcmp(input.bytes, data, size) == 0);
 	} else {

@@ -49,7 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	setenv("TUTTI_KEY_FILE", path, 1);
 	check(tt_key_read(NULL, 0, &filed), &filed, text);
-	FUZZ_PROMISE(!given.set || strlen(text) != size || memcmp(filed.bytes, given.bytes, TT_KEY_BYTES) == 0);
+	FUZZ_PROMISE(!given.set || strlen(text) != size ||
+		     memcmp(filed.bytes, given.bytes, TT_KEY_BYTES) == 0);
 	free(text);
 	return 0;
 }

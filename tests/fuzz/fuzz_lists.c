@@ -50,7 +50,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const checks[])(const char *text) = { check_log, check_loop, check_interfaces };
+	static void (*const checks[])(const char *text) = { check_log, check_loop,
+							    check_interfaces };
 	char *text = calloc(size + 1, 1);
 
 	FUZZ_PROMISE(text);

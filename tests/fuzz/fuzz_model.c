@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (result)
 		FUZZ_PROMISE(tt_thread_error()[0]);
 	else
-		FUZZ_PROMISE(model.line > 0 && model.handover > 0 && model.copy > 0 && model.reduce > 0 && model.message > 0 &&
-			     model.stream > 0 && model.stream < 0.01);
+		FUZZ_PROMISE(model.line > 0 && model.handover > 0 && model.copy > 0 &&
+			     model.reduce > 0 && model.message > 0 && model.stream > 0 &&
+			     model.stream < 0.01);
 	return 0;
 }

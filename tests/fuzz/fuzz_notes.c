@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ranks tell each other when a wait gets long: notes of TT_NOTE_BYTES from neighbours that say anything, to rank 1
- * of four, which remembers its last two calls. */
+/* What ranks tell each other when a wait gets long: notes of TT_NOTE_BYTES from neighbours that
+ * say anything, to rank 1 of four, which remembers its last two calls. */
 #include <string.h>
 
 #include "council.h"
@@ -41,7 +41,9 @@ static void revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct tt_transport ops = { .name = "fuzz", .hear = hear, .tell = tell, .revoke = revoke };
+	static const struct tt_transport ops = {
+		.name = "fuzz", .hear = hear, .tell = tell, .revoke = revoke
+	};
 	struct tt_endpoint endpoint = { .ops = &ops };
 	uint64_t heard[RANKS] = { 0 };
 	struct tutti_comm *comm = calloc(1, sizeof(*comm));
@@ -55,8 +57,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	comm->nendpoints = 1;
 	comm->settle_ns = UINT64_C(1) << 40; /* nothing is reported yet */
 	for (uint64_t seq = 1; seq < comm->next_seq; seq++) {
-		const struct tt_card card = { .magic = TT_CARD_MAGIC, .rank = 1, .seq = seq, .count = 4096, .root = -1, .op = 0,
-					      .collective = 1, .dtype = TUTTI_FLOAT32 };
+		const struct tt_card card = { .magic = TT_CARD_MAGIC,
+					      .rank = 1,
+					      .seq = seq,
+					      .count = 4096,
+					      .root = -1,
+					      .op = 0,
+					      .collective = 1,
+					      .dtype = TUTTI_FLOAT32 };
 
 		tt_notes_remember(comm, &card);
 	}

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a rank tells its peers about its RDMA ports: two cards, and the ports of theirs that are matched. */
+/* What a rank tells its peers about its RDMA ports: two cards, and the ports of theirs that are
+ * matched. */
 #include <string.h>
 
 #include "card.h"
 #include "fuzz.h"
 
 /* A card that is taken says what it says in one way only. */
-static bool read_card(const uint8_t *data, size_t size, struct rdma_port ports[RDMA_PORTS_MAX], int *n)
+static bool read_card(const uint8_t *data, size_t size, struct rdma_port ports[RDMA_PORTS_MAX],
+		      int *n)
 {
 	uint8_t again[RDMA_CARD_MAX];
 
 	if (!tt_rdma_card_read(data, size, ports, n))
 		return false;
 	FUZZ_PROMISE(*n >= 0 && *n <= RDMA_PORTS_MAX);
-	FUZZ_PROMISE(tt_rdma_card_write(ports, *n, again) == size && memcmp(again, data, size) == 0);
+	FUZZ_PROMISE(tt_rdma_card_write(ports, *n, again) == size &&
+		     memcmp(again, data, size) == 0);
 	for (int i = 0; i < *n; i++)
-		FUZZ_PROMISE(ports[i].prefix <= 128 && ports[i].number > 0 && ports[i].device[0] == '\0');
+		FUZZ_PROMISE(ports[i].prefix <= 128 && ports[i].number > 0 &&
+			     ports[i].device[0] == '\0');
 	return true;
 }
 
@@ -23,10 +27,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct rdma_port own[RDMA_PORTS_MAX], theirs[RDMA_PORTS_MAX];
 	int n, m, here[RDMA_PORTS_MAX][2], there[RDMA_PORTS_MAX][2], count, other;
-	const size_t half = size > 1 && data[1] <= RDMA_PORTS_MAX ? 2 + (size_t)data[1] * RDMA_CARD_ENTRY : size;
+	const size_t half = size > 1 && data[1] <= RDMA_PORTS_MAX
+				    ? 2 + (size_t)data[1] * RDMA_CARD_ENTRY
+				    : size;
 	unsigned taken[2] = { 0, 0 };
 
-	if (half > size || !read_card(data, half, own, &n) || !read_card(data + half, size - half, theirs, &m))
+	if (half > size || !read_card(data, half, own, &n) ||
+	    !read_card(data + half, size - half, theirs, &m))
 		return 0;
 	tt_rdma_match(own, n, theirs, m, here, &count);
 	tt_rdma_match(theirs, m, own, n, there, &other);

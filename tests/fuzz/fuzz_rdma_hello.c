@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < RDMA_PORTS_MAX; i++) {
 		const struct rdma_hello_path *path = &hello.path[i];
 
-		FUZZ_PROMISE(path->packet < 1u << 24 && (path->queue == 0 || (path->mtu >= 1 && path->mtu <= 5)));
+		FUZZ_PROMISE(path->packet < 1u << 24 &&
+			     (path->queue == 0 || (path->mtu >= 1 && path->mtu <= 5)));
 	}
 	tt_rdma_hello_write(&hello, again);
 	FUZZ_PROMISE(memcmp(again, data, size) == 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a rank sends of itself, and the addresses behind it, as the others read them and their transports use them. The input:
- * key:1 rank:1 bytes; no input can bring the proof of a key. */
+/* What a rank sends of itself, and the addresses behind it, as the others read them and their
+ * transports use them. The input: key:1 rank:1 bytes; no input can bring the proof of a key. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -21,7 +21,8 @@ static void name_socket(const struct tt_peer *peer)
 	FUZZ_PROMISE(shm_socket_name(address.socket, &name) <= sizeof(name));
 }
 
-static void look_for(const struct tt_record *record, const uint8_t *bytes, size_t length, const struct tt_transport *transport)
+static void look_for(const struct tt_record *record, const uint8_t *bytes, size_t length,
+		     const struct tt_transport *transport)
 {
 	struct tt_peer *peers = calloc(2, sizeof(*peers));
 

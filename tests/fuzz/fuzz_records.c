@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records of several ranks in one piece, and reports of one, as they come from a store, a parent or an agreement. */
+/* Records of several ranks in one piece, and reports of one, as they come from a store, a parent
+ * or an agreement. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -21,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		tt_records_free(&records);
 	}
 	if (tt_report_read(data, size, &report))
-		FUZZ_PROMISE(tt_report_size(&report) == size && report.result <= 0 && report.length <= sizeof(report.bytes));
+		FUZZ_PROMISE(tt_report_size(&report) == size && report.result <= 0 &&
+			     report.length <= sizeof(report.bytes));
 	tt_report_judge(data, size, 1, "fuzz");
 	return 0;
 }

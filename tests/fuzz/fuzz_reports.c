@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reports of flight recorders that tutti-trace reads: up to three, one after another with a zero byte between. */
+/* The reports of flight recorders that tutti-trace reads: up to three, one after another with a
+ * zero byte between. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

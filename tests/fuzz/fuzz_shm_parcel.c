@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The messages by which a host's ranks meet over shared memory, descriptors beside them. The input is a list of them,
- * descriptors:1 length:2 bytes. */
+/* The messages by which a host's ranks meet over shared memory, descriptors beside them. The
+ * input is a list of them, descriptors:1 length:2 bytes. */
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -45,8 +45,9 @@ static void hear_all(int fd, struct shm_endpoint *ep)
 		}
 		FUZZ_PROMISE(parcel.place > SHM_GIVEN_UP && parcel.place < MEMBERS);
 		FUZZ_PROMISE((parcel.fds[0] >= 0) == (parcel.place >= SHM_ARENA));
-		FUZZ_PROMISE(parcel.place < 0 ? parcel.count == 0 :
-						parcel.count >= 1 && parcel.place + parcel.count <= MEMBERS);
+		FUZZ_PROMISE(parcel.place < 0
+				     ? parcel.count == 0
+				     : parcel.count >= 1 && parcel.place + parcel.count <= MEMBERS);
 		shm_parcel_drop(&parcel);
 	}
 }
@@ -57,9 +58,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const int before = fuzz_descriptors(), enclosed = eventfd(0, EFD_CLOEXEC);
 	int ends[2];
 
-	FUZZ_PROMISE(enclosed >= 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+	FUZZ_PROMISE(enclosed >= 0 &&
+		     socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
 	while (size >= 3) {
-		const size_t wanted = data[1] + 256u * data[2], length = wanted < size - 3 ? wanted : size - 3;
+		const size_t wanted = data[1] + 256u * data[2],
+			     length = wanted < size - 3 ? wanted : size - 3;
 
 		send_one(ends[0], enclosed, data[0] % (DESCRIPTORS_MOST + 1), data + 3, length);
 		data += 3 + length;

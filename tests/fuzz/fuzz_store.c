@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The host of a store, with three clients that say anything: the input is a list of pieces, client:1 length:1 bytes, each of
- * which arrives by itself; a length of 0 hangs up. */
+/* The host of a store, with three clients that say anything: the input is a list of pieces,
+ * client:1 length:1 bytes, each of which arrives by itself; a length of 0 hangs up. */
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -29,7 +29,8 @@ static void connect_all(struct tt_store_clients *clients, int ours[CLIENTS])
 	for (int i = 0; i < CLIENTS; i++) {
 		int ends[2];
 
-		FUZZ_PROMISE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+		FUZZ_PROMISE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
+					ends) == 0);
 		ours[i] = ends[0];
 		tt_store_clients_add(clients, ends[1], &from);
 	}
@@ -46,19 +47,23 @@ static void drain(int fd)
 
 enum { KEYED = 1, ENCRYPTED = 2 };
 
-/* The first byte says whether the job has a key, of which no input can bring a proof, and encrypts. */
+/* The first byte says whether the job has a key, of which no input can bring a proof, and
+ * encrypts. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const bool keyed = size > 0 && (data[0] & KEYED);
 	const struct tt_key key = { .set = keyed, .encrypt = keyed && (data[0] & ENCRYPTED) };
-	struct tt_store_clients clients = { .epoll = epoll_create1(EPOLL_CLOEXEC), .next_deadline = TT_STORE_NEVER, .key = &key };
+	struct tt_store_clients clients = { .epoll = epoll_create1(EPOLL_CLOEXEC),
+					    .next_deadline = TT_STORE_NEVER,
+					    .key = &key };
 	int ours[CLIENTS];
 
 	FUZZ_PROMISE(clients.epoll >= 0);
 	if (key.encrypt) {
 		static struct tt_tls *tls; /* of all inputs: it takes long to make */
 
-		FUZZ_PROMISE(tls || tt_tls_open(&key, "connections to the store", &tls) == TUTTI_OK);
+		FUZZ_PROMISE(tls ||
+			     tt_tls_open(&key, "connections to the store", &tls) == TUTTI_OK);
 		clients.tls = tls;
 	}
 	connect_all(&clients, ours);

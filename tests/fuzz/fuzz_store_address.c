@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	text[size] = '\0';
 	if (tt_store_address_parse(text, &address) == TUTTI_OK)
 		FUZZ_PROMISE(address.local ? address.name_length <= sizeof(address.name)
-					   : memchr(address.host, '\0', sizeof(address.host)) && strlen(address.port) < 8);
+					   : memchr(address.host, '\0', sizeof(address.host)) &&
+						     strlen(address.port) < 8);
 	else
 		FUZZ_PROMISE(tt_thread_error()[0]);
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client of a store whose host says anything. The input: what:1 bytes; each connection is answered with all of them, behind
- * a hello that is good unless they are to stand for it, and then ends. */
+/* A client of a store whose host says anything. The input: what:1 bytes; each connection is
+ * answered with all of them, behind a hello that is good unless they are to stand for it, and
+ * then ends. */
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
@@ -74,7 +75,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	host.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	FUZZ_PROMISE(host.fd >= 0);
 	FUZZ_PROMISE(bind(host.fd, (struct sockaddr *)&name,
-			  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name.sun_path + 1))) == 0);
+			  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+				      strlen(name.sun_path + 1))) == 0);
 	FUZZ_PROMISE(listen(host.fd, 16) == 0 && pthread_create(&thread, NULL, serve, NULL) == 0);
 	return 0;
 }
@@ -116,11 +118,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	host.bytes = data + 1;
 	host.length = size - 1;
 	pthread_mutex_unlock(&host.lock);
-	const tutti_result_t result = tt_store_client_open(host.address, &key, 2, false, 1000000000, &store);
+	const tutti_result_t result =
+		tt_store_client_open(host.address, &key, 2, false, 1000000000, &store);
 	if (result == TUTTI_OK) {
 		FUZZ_PROMISE(!key.set);
 		ask(store, 0);
-		store->ops->attend(store, &(struct tt_attendance){ "group/1", 2, "one", TUTTI_ERR_PEER_LOST, "lost" });
+		store->ops->attend(store, &(struct tt_attendance){ "group/1", 2, "one",
+								   TUTTI_ERR_PEER_LOST, "lost" });
 		ask(store, 1000000);
 		if (store->ops->set(store, "key", "value", 5) < 0)
 			FUZZ_PROMISE(tt_thread_error()[0]);

@@ -11,7 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	const size_t half = size / 2;
 
-	if (!tt_tcp_card_read(data, half, &own) || !tt_tcp_card_read(data + half, size - half, &theirs))
+	if (!tt_tcp_card_read(data, half, &own) ||
+	    !tt_tcp_card_read(data + half, size - half, &theirs))
 		return 0;
 	const int n = tt_tcp_candidates(&own, &theirs, candidates, false);
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The handshake of two ranks of one job in which somebody on the way changes bits: the input says whether they have a key,
- * and then which bits of hello, answer and confirmation. */
+/* The handshake of two ranks of one job in which somebody on the way changes bits: the input
+ * says whether they have a key, and then which bits of hello, answer and confirmation. */
 #include <string.h>
 
 #include "fuzz.h"
 #include "handshake.h"
 
-static const struct tcp_hello asked = { TCP_FOR_DATA, 1, UINT64_C(0x123456789abcdef0), 2, 5, false };
+static const struct tcp_hello asked = {
+	TCP_FOR_DATA, 1, UINT64_C(0x123456789abcdef0), 2, 5, false
+};
 
 static bool change(uint8_t *bytes, const uint8_t *mask, size_t n)
 {
@@ -23,7 +25,8 @@ static bool change(uint8_t *bytes, const uint8_t *mask, size_t n)
 static void between(const struct tt_key *key, const uint8_t *mask)
 {
 	static const uint8_t nonce[2][TT_NONCE_BYTES] = { { 1, 2, 3 }, { 4, 5, 6 } };
-	uint8_t hello[TCP_HELLO_BYTES], heard[TCP_HELLO_BYTES], said[TCP_ANSWER_BYTES], answer[TCP_ANSWER_BYTES];
+	uint8_t hello[TCP_HELLO_BYTES], heard[TCP_HELLO_BYTES], said[TCP_ANSWER_BYTES],
+		answer[TCP_ANSWER_BYTES];
 	uint8_t confirm[TCP_CONFIRM_BYTES];
 	struct tcp_hello own = asked;
 
@@ -40,7 +43,8 @@ static void between(const struct tt_key *key, const uint8_t *mask)
 		FUZZ_PROMISE((accepted == TCP_ACCEPTED) == !changed);
 	tt_tcp_confirm_write(key, hello, answer, confirm);
 	changed |= change(confirm, mask + TCP_HELLO_BYTES + TCP_ANSWER_BYTES, sizeof(confirm));
-	/* the listener's own proof is no part of what the other confirms: who changes that is found out by the dialer */
+	/* the listener's own proof is no part of what the other confirms: who changes that is
+	 * found out by the dialer */
 	if (key->set && memcmp(heard, hello, sizeof(hello)) != 0)
 		FUZZ_PROMISE(tt_tcp_confirm_read(key, heard, said, confirm) == TCP_OTHER_KEY);
 	if (!changed)
@@ -50,7 +54,8 @@ static void between(const struct tt_key *key, const uint8_t *mask)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t mask[TCP_HELLO_BYTES + TCP_ANSWER_BYTES + TCP_CONFIRM_BYTES] = { 0 };
-	const struct tt_key key = { .set = size > 0 && data[0] % 2, .bytes = { 0x5c, 0xa1, 0xab, 0x1e } };
+	const struct tt_key key = { .set = size > 0 && data[0] % 2,
+				    .bytes = { 0x5c, 0xa1, 0xab, 0x1e } };
 
 	if (size == 0)
 		return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whoever reaches the port of a rank: three guests that say anything, and, where there is no key, the ranks that they become.
- * The input: what:1, then pieces client:1 length:1 bytes, each of which arrives by itself; a length of 0 hangs up. */
+/* Whoever reaches the port of a rank: three guests that say anything, and, where there is no
+ * key, the ranks that they become. The input: what:1, then pieces client:1 length:1 bytes, each
+ * of which arrives by itself; a length of 0 hangs up. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -37,7 +38,8 @@ static void read_links(struct tt_endpoint *base)
 			if (e->peers[peer].kept[lane].fd >= 0) {
 				struct tt_link *link;
 
-				FUZZ_PROMISE(base->ops->connect(base, peer, (enum tt_lane)lane, &link) == TUTTI_OK);
+				FUZZ_PROMISE(base->ops->connect(base, peer, (enum tt_lane)lane,
+								&link) == TUTTI_OK);
 			}
 			if (e->peers[peer].link[lane])
 				fuzz_tcp_read(&e->peers[peer].link[lane]->base);
@@ -57,7 +59,8 @@ static void check(struct tt_endpoint *base, bool keyed)
 	for (int peer = 0; keyed && peer < RANKS; peer++) {
 		FUZZ_PROMISE(!e->peers[peer].control);
 		for (int lane = 0; lane < TT_LANES; lane++)
-			FUZZ_PROMISE(e->peers[peer].kept[lane].fd < 0 && !e->peers[peer].link[lane]);
+			FUZZ_PROMISE(e->peers[peer].kept[lane].fd < 0 &&
+				     !e->peers[peer].link[lane]);
 	}
 	FUZZ_PROMISE(!keyed || !base->fault.result);
 	for (int i = 0; base->ops->hear(base, note); i++)
@@ -76,12 +79,18 @@ static void close_links(struct tt_endpoint *base)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const bool keyed = size > 0 && (data[0] & KEYED), encrypted = keyed && (data[0] & ENCRYPTED);
+	const bool keyed = size > 0 && (data[0] & KEYED),
+		   encrypted = keyed && (data[0] & ENCRYPTED);
 	const struct tt_key key = { .set = keyed, .encrypt = encrypted, .bytes = { 1, 2, 3 } };
-	const struct tt_endpoint_config config = {
-		.comm_id = COMM, .rank = RANK, .size = RANKS, .timeout_s = 10, .silence_s = 5, .key = &key
+	const struct tt_endpoint_config config = { .comm_id = COMM,
+						   .rank = RANK,
+						   .size = RANKS,
+						   .timeout_s = 10,
+						   .silence_s = 5,
+						   .key = &key };
+	static struct tt_peer peers[RANKS] = {
+		{ .rank = 0 }, { .rank = 1 }, { .rank = 2 }, { .rank = 3 }
 	};
-	static struct tt_peer peers[RANKS] = { { .rank = 0 }, { .rank = 1 }, { .rank = 2 }, { .rank = 3 } };
 	const int before = fuzz_descriptors();
 	struct tt_endpoint *base;
 	int clients[CLIENTS];

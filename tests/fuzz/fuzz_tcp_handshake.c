@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first bytes of a connection between ranks, from somebody who has not the key: as the listener reads them, and as the
- * dialer does. */
+/* The first bytes of a connection between ranks, from somebody who has not the key: as the
+ * listener reads them, and as the dialer does. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -28,7 +28,9 @@ static void listen_to(const uint8_t in[TCP_HELLO_BYTES])
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct tcp_hello asked = { .purpose = TCP_FOR_DATA, .comm_id = 7, .to = 1, .keyed = true };
+	const struct tcp_hello asked = {
+		.purpose = TCP_FOR_DATA, .comm_id = 7, .to = 1, .keyed = true
+	};
 	uint8_t bytes[TCP_ANSWER_BYTES + TCP_CONFIRM_BYTES] = { 0 }, hello[TCP_HELLO_BYTES];
 
 	memcpy(bytes, data, size < sizeof(bytes) ? size : sizeof(bytes));
@@ -36,12 +38,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		/* what its beginning rules out, the whole does not bring back */
 		const enum tcp_verdict verdict = tt_tcp_hello_begins(data, size);
 
-		FUZZ_PROMISE(verdict == TCP_ACCEPTED || tt_tcp_hello_begins(bytes, TCP_HELLO_BYTES) != TCP_ACCEPTED);
+		FUZZ_PROMISE(verdict == TCP_ACCEPTED ||
+			     tt_tcp_hello_begins(bytes, TCP_HELLO_BYTES) != TCP_ACCEPTED);
 		tt_tcp_answer_begins(data, size);
 	}
 	listen_to(bytes);
 	tt_tcp_hello_write(&asked, nonce, hello);
 	FUZZ_PROMISE(tt_tcp_answer_read(&key, hello, bytes) != TCP_ACCEPTED);
-	FUZZ_PROMISE(tt_tcp_confirm_read(&key, hello, bytes, bytes + TCP_ANSWER_BYTES) != TCP_ACCEPTED);
+	FUZZ_PROMISE(tt_tcp_confirm_read(&key, hello, bytes, bytes + TCP_ANSWER_BYTES) !=
+		     TCP_ACCEPTED);
 	return 0;
 }

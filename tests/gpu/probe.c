@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints what CUDA's driver does on this machine where nobody documents it and the library's design rests on it, as a table (docs/reference/gpu.md).
+/* Prints what CUDA's driver does on this machine where nobody documents it and the library's
+ * design rests on it, as a table (docs/reference/gpu.md).
  *
  *   probe [--short] [KERNELS]
  *
- * KERNELS: the file of the library's kernels, whose loading is timed. --short: fewer streams and bytes, to see that the questions can be asked, and 1 if one of
- * them met an error. Otherwise the exit status is 0, whatever the answers are; 77 where there is no GPU. */
+ * KERNELS: the file of the library's kernels, whose loading is timed. --short: fewer streams and
+ * bytes, to see that the questions can be asked, and 1 if one of them met an error. Otherwise
+ * the exit status is 0, whatever the answers are; 77 where there is no GPU. */
 #include "probe.h"
 
 #include <poll.h>
@@ -20,9 +22,9 @@
 
 #include "harness.h"
 
-#define BEGIN_S 20 /* to start CUDA and get ready */
+#define BEGIN_S	   20 /* to start CUDA and get ready */
 #define NAME_WIDTH 66
-#define KILL_S	5  /* a process that the driver keeps is left behind */
+#define KILL_S	   5 /* a process that the driver keeps is left behind */
 
 bool probe_short;
 const char *probe_image;
@@ -31,7 +33,7 @@ const char *probe_image;
 static struct {
 	atomic_int begun, failed;
 	char text[160];
-} *said;
+} * said;
 static bool unasked; /* some question could not be asked */
 
 void begun(void)
@@ -92,7 +94,9 @@ static void answer_in(pid_t pid, const struct question *question)
 	if (!ended) {
 		kill(pid, SIGKILL);
 		if (!said->text[0])
-			snprintf(said->text, sizeof(said->text), atomic_load(&said->begun) ? "blocks" : "blocks before it is asked");
+			snprintf(said->text, sizeof(said->text),
+				 atomic_load(&said->begun) ? "blocks"
+							   : "blocks before it is asked");
 		ended = await_end(pidfd, seconds_now() + KILL_S, false);
 	}
 	close(pidfd);
@@ -107,7 +111,8 @@ static void answer_in(pid_t pid, const struct question *question)
 
 static void ask(const struct question *question, const char *connections)
 {
-	const void *const needed = question->needs ? *(void **)((char *)&calls + question->needs) : "";
+	const void *const needed =
+		question->needs ? *(void **)((char *)&calls + question->needs) : "";
 
 	*said->text = '\0';
 	atomic_store(&said->begun, 0);
@@ -170,7 +175,8 @@ static void ask_gpu(const struct question *question)
 	calls.cu.driver_get_version(&version);
 	calls.cu.device_get_attribute(&multiprocessors, CUDA_MULTIPROCESSORS, device);
 	calls.cu.device_get_attribute(&mode, CUDA_COMPUTE_MODE, device);
-	answer("%s, %d multiprocessors, compute mode %d, driver for CUDA %d.%d", name, multiprocessors, mode, version / 1000, version % 1000 / 10);
+	answer("%s, %d multiprocessors, compute mode %d, driver for CUDA %d.%d", name,
+	       multiprocessors, mode, version / 1000, version % 1000 / 10);
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Questions to CUDA's driver on this machine. Each is asked in a process of its own, which is killed when its time is over: not to come back is an answer, too. */
+/* Questions to CUDA's driver on this machine. Each is asked in a process of its own, which is
+ * killed when its time is over: not to come back is an answer, too. */
 #ifndef TEST_PROBE_H
 #define TEST_PROBE_H
 
@@ -15,28 +16,32 @@ struct CUgraphExec_st;
 
 /* What is called. Some of it need not be there: questions say what they need. */
 struct calls {
-	struct cuda_driver cu; /* whose declarations are compared with CUDA's; what the probe has no use for is NULL */
+	struct cuda_driver cu; /* whose declarations are compared with CUDA's; what the probe has
+				* no use for is NULL */
 	cuda_result (*context_set)(struct CUctx_st *context);
 	cuda_result (*capture)(struct CUstream_st *stream, unsigned mode);
 	cuda_result (*end_capture)(struct CUstream_st *stream, struct CUgraph_st **graph);
-	cuda_result (*instantiate)(struct CUgraphExec_st **graph, struct CUgraph_st *from, unsigned long long flags);
+	cuda_result (*instantiate)(struct CUgraphExec_st **graph, struct CUgraph_st *from,
+				   unsigned long long flags);
 };
 extern struct calls calls;
 
 struct question {
 	const char *name;
 	void (*ask)(const struct question *question);
-	int what, beside;   /* for `ask` */
-	size_t needs;	    /* where in struct calls the function is that it is about; 0: all that it needs is there */
+	int what, beside;    /* for `ask` */
+	size_t needs;	     /* where in struct calls the function is that it is about; 0: all
+			      * that it needs is there */
 	bool by_connections; /* asked with CUDA_DEVICE_MAX_CONNECTIONS of 1, 8 and 32 */
-	double limit_s;	    /* from begun() on; 0: 2 */
+	double limit_s;	     /* from begun() on; 0: 2 */
 };
 extern const struct question probe_waits[], probe_shares[]; /* a name that is NULL ends them */
 
 extern bool probe_short;	/* a few streams and bytes are enough */
 extern const char *probe_image; /* the file of the library's kernels; NULL: none is known */
 
-/* In the process that answers. A second answer() takes the place of the first, which is what is told if the time is over before. */
+/* In the process that answers. A second answer() takes the place of the first, which is what is
+ * told if the time is over before. */
 void begun(void);
 void answer(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* That `what` has failed is the answer, and ends the process. */
@@ -50,7 +55,8 @@ struct gpu {
 	struct CUstream_st *waiting, *other;
 	struct CUmod_st *module;
 	struct CUfunc_st *nothing; /* a kernel */
-	volatile uint64_t *words;  /* pinned, of the host: [0] is waited for, [1] says that the wait has begun */
+	volatile uint64_t *words;  /* pinned, of the host: [0] is waited for, [1] says that the
+				    * wait has begun */
 	char *pinned;
 	cuda_address memory; /* PROBE_BYTES here, too */
 };
@@ -63,7 +69,8 @@ bool calls_open(char why[512]);
 void gpu_begin(struct gpu *gpu);
 struct CUstream_st *gpu_stream_new(bool urgent);
 cuda_result gpu_put(struct gpu *gpu, enum put what, struct CUstream_st *stream);
-cuda_result gpu_word_op(struct CUstream_st *stream, unsigned operation, cuda_address word, uint64_t value);
+cuda_result gpu_word_op(struct CUstream_st *stream, unsigned operation, cuda_address word,
+			uint64_t value);
 /* From here on gpu->waiting waits, until gpu_go(). */
 void gpu_wait_for_word(struct gpu *gpu);
 void gpu_go(struct gpu *gpu);

@@ -8,10 +8,17 @@
 
 struct calls calls;
 
-const char probe_ptx[] = ".version 6.3\n.target sm_75\n.address_size 64\n.visible .entry probe_nothing()\n{\n\tret;\n}\n";
+const char probe_ptx[] =
+	".version 6.3\n.target sm_75\n.address_size 64\n.visible .entry probe_nothing()\n{\n\tret;\n}\n";
 
-#define NEEDED(name, member)	{ name, offsetof(struct calls, member) }
-#define OPTIONAL(name, member)	{ name, offsetof(struct calls, member), true }
+#define NEEDED(name, member)                                                                       \
+	{                                                                                          \
+		name, offsetof(struct calls, member)                                               \
+	}
+#define OPTIONAL(name, member)                                                                     \
+	{                                                                                          \
+		name, offsetof(struct calls, member), true                                         \
+	}
 
 static const struct tt_function functions[] = {
 	NEEDED("cuInit", cu.init),
@@ -74,11 +81,13 @@ struct CUstream_st *gpu_stream_new(bool urgent)
 		return stream;
 	}
 	must("cuCtxGetStreamPriorityRange", calls.cu.context_get_priorities(&least, &greatest));
-	must("cuStreamCreateWithPriority", calls.cu.stream_create_urgent(&stream, CUDA_STREAM_NON_BLOCKING, greatest));
+	must("cuStreamCreateWithPriority",
+	     calls.cu.stream_create_urgent(&stream, CUDA_STREAM_NON_BLOCKING, greatest));
 	return stream;
 }
 
-cuda_result gpu_word_op(struct CUstream_st *stream, unsigned operation, cuda_address word, uint64_t value)
+cuda_result gpu_word_op(struct CUstream_st *stream, unsigned operation, cuda_address word,
+			uint64_t value)
 {
 	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
 
@@ -94,7 +103,8 @@ cuda_result gpu_put(struct gpu *gpu, enum put what, struct CUstream_st *stream)
 	const cuda_address pinned = (cuda_address)(uintptr_t)gpu->pinned;
 
 	switch (what) {
-	case PUT_KERNEL: return calls.cu.launch(gpu->nothing, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL);
+	case PUT_KERNEL:
+		return calls.cu.launch(gpu->nothing, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL);
 	case PUT_TO_HOST: return calls.cu.mem_copy(pinned, gpu->memory, PROBE_BYTES, stream);
 	case PUT_FROM_HOST: return calls.cu.mem_copy(gpu->memory, pinned, PROBE_BYTES, stream);
 	case PUT_FILL: return calls.cu.mem_set(gpu->memory, 0, PROBE_BYTES, stream);
@@ -116,8 +126,10 @@ void gpu_begin(struct gpu *gpu)
 	must("cuDeviceGet", calls.cu.device_get(&device, 0));
 	must("cuDevicePrimaryCtxRetain", calls.cu.primary_retain(&gpu->context, device));
 	must("cuCtxSetCurrent", calls.context_set(gpu->context));
-	must("cuMemHostAlloc", calls.cu.mem_host_alloc(&words, 4096, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED));
-	must("cuMemHostAlloc", calls.cu.mem_host_alloc(&pinned, PROBE_BYTES, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED));
+	must("cuMemHostAlloc",
+	     calls.cu.mem_host_alloc(&words, 4096, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED));
+	must("cuMemHostAlloc",
+	     calls.cu.mem_host_alloc(&pinned, PROBE_BYTES, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED));
 	must("cuMemAlloc", calls.cu.mem_alloc(&gpu->memory, PROBE_BYTES));
 	memset(words, 0, 4096);
 	gpu->words = words;
@@ -125,7 +137,8 @@ void gpu_begin(struct gpu *gpu)
 	gpu->waiting = gpu_stream_new(false);
 	gpu->other = gpu_stream_new(false);
 	must("cuModuleLoadData", calls.cu.module_load(&gpu->module, probe_ptx));
-	must("cuModuleGetFunction", calls.cu.module_get_function(&gpu->nothing, gpu->module, "probe_nothing"));
+	must("cuModuleGetFunction",
+	     calls.cu.module_get_function(&gpu->nothing, gpu->module, "probe_nothing"));
 	for (int what = PUT_KERNEL; what <= PUT_WORD; what++) {
 		must("the first use of a stream", gpu_put(gpu, (enum put)what, gpu->other));
 		must("the first use of a stream", gpu_put(gpu, (enum put)what, gpu->waiting));
@@ -136,8 +149,10 @@ void gpu_begin(struct gpu *gpu)
 
 void gpu_wait_for_word(struct gpu *gpu)
 {
-	must("cuStreamBatchMemOp", gpu_word_op(gpu->waiting, CUDA_MEM_OP_WRITE_64, word_of_host(gpu, 1), 1));
-	must("cuStreamBatchMemOp", gpu_word_op(gpu->waiting, CUDA_MEM_OP_WAIT_64, word_of_host(gpu, 0), 1));
+	must("cuStreamBatchMemOp",
+	     gpu_word_op(gpu->waiting, CUDA_MEM_OP_WRITE_64, word_of_host(gpu, 1), 1));
+	must("cuStreamBatchMemOp",
+	     gpu_word_op(gpu->waiting, CUDA_MEM_OP_WAIT_64, word_of_host(gpu, 0), 1));
 	while (gpu->words[1] == 0)
 		;
 }

@@ -61,8 +61,10 @@ static void answer_words(struct meeting *meeting)
 	const cuda_address words = take_filled(&gpu, 0);
 	share(meeting, 0, words);
 	for (uint64_t turn = 1; turn <= TURNS; turn++) {
-		must("cuStreamBatchMemOp", gpu_word_op(gpu.other, CUDA_MEM_OP_WAIT_64, words, turn));
-		must("cuStreamBatchMemOp", gpu_word_op(gpu.other, CUDA_MEM_OP_WRITE_64, words + SECOND_WORD, turn));
+		must("cuStreamBatchMemOp",
+		     gpu_word_op(gpu.other, CUDA_MEM_OP_WAIT_64, words, turn));
+		must("cuStreamBatchMemOp",
+		     gpu_word_op(gpu.other, CUDA_MEM_OP_WRITE_64, words + SECOND_WORD, turn));
 	}
 	atomic_store(&meeting->ready, 1);
 	for (;;)
@@ -103,7 +105,8 @@ static void end_partner(pid_t pid)
 
 static cuda_result read_byte(struct gpu *gpu, cuda_address memory, unsigned *byte)
 {
-	cuda_result error = calls.cu.mem_copy((cuda_address)(uintptr_t)gpu->pinned, memory, 1, gpu->other);
+	cuda_result error =
+		calls.cu.mem_copy((cuda_address)(uintptr_t)gpu->pinned, memory, 1, gpu->other);
 
 	if (!error)
 		error = calls.cu.stream_synchronize(gpu->other);
@@ -123,11 +126,14 @@ static void ask_two_in_a_block(const struct question *question)
 	await_partner(partner, meeting);
 	begun();
 	for (int i = 0; i < 2; i++) {
-		must(i ? "to open the second" : "to open the first", calls.cu.ipc_open(&memory[i], meeting->handles[i], CUDA_IPC_LAZY_PEER_ACCESS));
-		must(i ? "to read the second" : "to read the first", read_byte(&gpu, memory[i], &bytes[i]));
+		must(i ? "to open the second" : "to open the first",
+		     calls.cu.ipc_open(&memory[i], meeting->handles[i], CUDA_IPC_LAZY_PEER_ACCESS));
+		must(i ? "to read the second" : "to read the first",
+		     read_byte(&gpu, memory[i], &bytes[i]));
 	}
-	answer("%lld bytes apart there, %lld here; %02x %02x, expected 11 22", (long long)(meeting->at[1] - meeting->at[0]), (long long)(memory[1] - memory[0]), bytes[0],
-	       bytes[1]);
+	answer("%lld bytes apart there, %lld here; %02x %02x, expected 11 22",
+	       (long long)(meeting->at[1] - meeting->at[0]), (long long)(memory[1] - memory[0]),
+	       bytes[0], bytes[1]);
 	end_partner(partner);
 }
 
@@ -141,7 +147,8 @@ static void ask_after_a_kill(const struct question *question)
 
 	gpu_begin(&gpu);
 	await_partner(partner, meeting);
-	must("to open it", calls.cu.ipc_open(&memory, meeting->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
+	must("to open it",
+	     calls.cu.ipc_open(&memory, meeting->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
 	must("to read it before", read_byte(&gpu, memory, &byte));
 	end_partner(partner);
 	begun();
@@ -163,8 +170,10 @@ static void exchange_words(struct gpu *gpu, cuda_address words)
 	const double from = begin_timing();
 
 	for (uint64_t turn = 1; turn <= TURNS; turn++) {
-		must("cuStreamBatchMemOp", gpu_word_op(gpu->waiting, CUDA_MEM_OP_WRITE_64, words, turn));
-		must("cuStreamBatchMemOp", gpu_word_op(gpu->waiting, CUDA_MEM_OP_WAIT_64, words + SECOND_WORD, turn));
+		must("cuStreamBatchMemOp",
+		     gpu_word_op(gpu->waiting, CUDA_MEM_OP_WRITE_64, words, turn));
+		must("cuStreamBatchMemOp",
+		     gpu_word_op(gpu->waiting, CUDA_MEM_OP_WAIT_64, words + SECOND_WORD, turn));
 	}
 	must("cuStreamSynchronize", calls.cu.stream_synchronize(gpu->waiting));
 	answer("%.1f µs", (seconds_now() - from) / TURNS * 1e6);
@@ -179,7 +188,8 @@ static void ask_words_of_processes(const struct question *question)
 
 	gpu_begin(&gpu);
 	await_partner(partner, meeting);
-	must("cuIpcOpenMemHandle", calls.cu.ipc_open(&words, meeting->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
+	must("cuIpcOpenMemHandle",
+	     calls.cu.ipc_open(&words, meeting->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
 	exchange_words(&gpu, words);
 	end_partner(partner);
 }
@@ -191,8 +201,10 @@ static void ask_words_of_streams(const struct question *question)
 	gpu_begin(&gpu);
 	const cuda_address words = take_filled(&gpu, 0);
 	for (uint64_t turn = 1; turn <= TURNS; turn++) {
-		must("cuStreamBatchMemOp", gpu_word_op(gpu.other, CUDA_MEM_OP_WAIT_64, words, turn));
-		must("cuStreamBatchMemOp", gpu_word_op(gpu.other, CUDA_MEM_OP_WRITE_64, words + SECOND_WORD, turn));
+		must("cuStreamBatchMemOp",
+		     gpu_word_op(gpu.other, CUDA_MEM_OP_WAIT_64, words, turn));
+		must("cuStreamBatchMemOp",
+		     gpu_word_op(gpu.other, CUDA_MEM_OP_WRITE_64, words + SECOND_WORD, turn));
 	}
 	exchange_words(&gpu, words);
 }
@@ -205,10 +217,12 @@ static void ask_chain(const struct question *question)
 	gpu_begin(&gpu);
 	const double from = begin_timing();
 	for (int i = 0; i < LINKS; i++)
-		must("to put something on a stream", gpu_put(&gpu, (enum put)question->what, gpu.other));
+		must("to put something on a stream",
+		     gpu_put(&gpu, (enum put)question->what, gpu.other));
 	const double put = seconds_now();
 	must("cuStreamSynchronize", calls.cu.stream_synchronize(gpu.other));
-	answer("%.2f µs each to put there, %.2f µs until done", (put - from) / LINKS * 1e6, (seconds_now() - from) / LINKS * 1e6);
+	answer("%.2f µs each to put there, %.2f µs until done", (put - from) / LINKS * 1e6,
+	       (seconds_now() - from) / LINKS * 1e6);
 }
 
 static void ask_copy(const struct question *question)
@@ -237,8 +251,10 @@ static void ask_copy(const struct question *question)
 
 const struct question probe_shares[] = {
 	{ "two short allocations by CUDA's IPC", ask_two_in_a_block, .needs = NEEDS(cu.ipc_open) },
-	{ "memory by CUDA's IPC, after its process was killed", ask_after_a_kill, .needs = NEEDS(cu.ipc_open) },
-	{ "a word there and back between streams of two processes", ask_words_of_processes, .needs = NEEDS(cu.ipc_open), .limit_s = 5 },
+	{ "memory by CUDA's IPC, after its process was killed", ask_after_a_kill,
+	  .needs = NEEDS(cu.ipc_open) },
+	{ "a word there and back between streams of two processes", ask_words_of_processes,
+	  .needs = NEEDS(cu.ipc_open), .limit_s = 5 },
 	{ "... of one process", ask_words_of_streams },
 	{ "1000 words written in the order of a stream", ask_chain, PUT_WORD },
 	{ "1000 empty kernels", ask_chain, PUT_KERNEL },

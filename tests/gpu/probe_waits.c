@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asks what goes on, and what comes back, while a stream waits for a word: a rank's stream waits so for other ranks. */
+/* Asks what goes on, and what comes back, while a stream waits for a word: a rank's stream waits
+ * so for other ranks. */
 #include "probe.h"
 
 #include <pthread.h>
@@ -28,7 +29,8 @@ static void ask_who_is_behind(const struct question *question)
 	gpu_wait_for_word(&gpu);
 	begun();
 	for (int i = 0; i < n; i++)
-		must("to put something on a stream", gpu_put(&gpu, (enum put)question->what, streams[i]));
+		must("to put something on a stream",
+		     gpu_put(&gpu, (enum put)question->what, streams[i]));
 	const double until = seconds_now() + 1;
 	do {
 		first = behind = 0;
@@ -49,8 +51,25 @@ static void ask_who_is_behind(const struct question *question)
 /* ---- which calls come back */
 
 enum call {
-	CALL_ALLOC, CALL_ALLOC_LONG, CALL_FREE, CALL_HOST_ALLOC, CALL_HOST_FREE, CALL_STREAM, CALL_STREAM_DESTROY, CALL_EVENT, CALL_EVENT_DESTROY, CALL_MODULE,
-	CALL_FIRST_LAUNCH, CALL_GRAPH, CALL_FILL, CALL_PAGEABLE_TO_GPU, CALL_PAGEABLE_TO_HOST, CALL_QUERY, CALL_WORD, CALL_LAUNCH, CALL_POINTER
+	CALL_ALLOC,
+	CALL_ALLOC_LONG,
+	CALL_FREE,
+	CALL_HOST_ALLOC,
+	CALL_HOST_FREE,
+	CALL_STREAM,
+	CALL_STREAM_DESTROY,
+	CALL_EVENT,
+	CALL_EVENT_DESTROY,
+	CALL_MODULE,
+	CALL_FIRST_LAUNCH,
+	CALL_GRAPH,
+	CALL_FILL,
+	CALL_PAGEABLE_TO_GPU,
+	CALL_PAGEABLE_TO_HOST,
+	CALL_QUERY,
+	CALL_WORD,
+	CALL_LAUNCH,
+	CALL_POINTER
 };
 
 struct prepared {
@@ -85,7 +104,8 @@ static void prepare(struct prepared *p, enum call call)
 		must("cuEventCreate", calls.cu.event_create(&p->event, CUDA_EVENT_NO_TIMING));
 	if (call == CALL_FIRST_LAUNCH) {
 		must("cuModuleLoadData", calls.cu.module_load(&p->module, probe_ptx));
-		must("cuModuleGetFunction", calls.cu.module_get_function(&p->kernel, p->module, "probe_nothing"));
+		must("cuModuleGetFunction",
+		     calls.cu.module_get_function(&p->kernel, p->module, "probe_nothing"));
 	}
 	if (call == CALL_GRAPH)
 		prepare_graph(p);
@@ -115,11 +135,14 @@ static cuda_result make_call(struct prepared *p, enum call call)
 	case CALL_EVENT: return calls.cu.event_create(&p->event, CUDA_EVENT_NO_TIMING);
 	case CALL_EVENT_DESTROY: return calls.cu.event_destroy(p->event);
 	case CALL_MODULE: return calls.cu.module_load(&p->module, p->image ? p->image : probe_ptx);
-	case CALL_FIRST_LAUNCH: return calls.cu.launch(p->kernel, 1, 1, 1, 1, 1, 1, 0, p->gpu.other, NULL, NULL);
+	case CALL_FIRST_LAUNCH:
+		return calls.cu.launch(p->kernel, 1, 1, 1, 1, 1, 1, 0, p->gpu.other, NULL, NULL);
 	case CALL_GRAPH: return calls.instantiate(&graph, p->graph, 0);
 	case CALL_FILL: return gpu_put(&p->gpu, PUT_FILL, p->gpu.other);
-	case CALL_PAGEABLE_TO_GPU: return calls.cu.mem_copy(p->memory, pageable, PROBE_BYTES, p->gpu.other);
-	case CALL_PAGEABLE_TO_HOST: return calls.cu.mem_copy(pageable, p->memory, PROBE_BYTES, p->gpu.other);
+	case CALL_PAGEABLE_TO_GPU:
+		return calls.cu.mem_copy(p->memory, pageable, PROBE_BYTES, p->gpu.other);
+	case CALL_PAGEABLE_TO_HOST:
+		return calls.cu.mem_copy(pageable, p->memory, PROBE_BYTES, p->gpu.other);
 	case CALL_QUERY: {
 		const cuda_result error = calls.cu.stream_query(p->gpu.other);
 
@@ -143,7 +166,10 @@ static void time_call(struct prepared *p, enum call call, const char *before)
 	if (error)
 		answer("%s%s after %.0f µs", before, error_name(error), us);
 	else
-		answer("%sreturns after %.0f µs%s", before, us, call == CALL_MODULE && !p->image ? " (a file of its own, not the library's kernels)" : "");
+		answer("%sreturns after %.0f µs%s", before, us,
+		       call == CALL_MODULE && !p->image
+			       ? " (a file of its own, not the library's kernels)"
+			       : "");
 	gpu_go(&p->gpu);
 }
 
@@ -172,7 +198,8 @@ static void *fill(void *filler_as_void)
 
 	must("cuCtxSetCurrent", calls.context_set(filler->gpu->context));
 	while (filler->filled < QUEUE_MOST) {
-		must("to put something behind the wait", gpu_put(filler->gpu, filler->what, filler->gpu->waiting));
+		must("to put something behind the wait",
+		     gpu_put(filler->gpu, filler->what, filler->gpu->waiting));
 		atomic_fetch_add(&filler->filled, 1);
 	}
 	return NULL;
@@ -207,7 +234,8 @@ static void ask_beside_a_full_queue(const struct question *question)
 		abort();
 	await_full(&filler);
 	const int filled = atomic_load(&filler.filled);
-	snprintf(before, sizeof(before), filled < QUEUE_MOST ? "full after %d; " : "not full after %d; ", filled);
+	snprintf(before, sizeof(before),
+		 filled < QUEUE_MOST ? "full after %d; " : "not full after %d; ", filled);
 	time_call(&p, (enum call)question->what, before);
 	pthread_join(thread, NULL);
 }
@@ -215,8 +243,10 @@ static void ask_beside_a_full_queue(const struct question *question)
 #define NEEDS(member) offsetof(struct calls, member)
 
 const struct question probe_waits[] = {
-	{ "who stands behind a stream that waits, of streams with: a kernel", ask_who_is_behind, PUT_KERNEL, .by_connections = true },
-	{ "... a kernel, of the highest priority", ask_who_is_behind, PUT_KERNEL, true, NEEDS(cu.stream_create_urgent), .by_connections = true },
+	{ "who stands behind a stream that waits, of streams with: a kernel", ask_who_is_behind,
+	  PUT_KERNEL, .by_connections = true },
+	{ "... a kernel, of the highest priority", ask_who_is_behind, PUT_KERNEL, true,
+	  NEEDS(cu.stream_create_urgent), .by_connections = true },
 	{ "... a copy to the host", ask_who_is_behind, PUT_TO_HOST, .by_connections = true },
 	{ "... a copy from the host", ask_who_is_behind, PUT_FROM_HOST, .by_connections = true },
 	{ "... a memset", ask_who_is_behind, PUT_FILL, .by_connections = true },
@@ -227,22 +257,36 @@ const struct question probe_waits[] = {
 	{ "... cuMemHostAlloc", ask_whether_it_returns, CALL_HOST_ALLOC },
 	{ "... cuMemFreeHost", ask_whether_it_returns, CALL_HOST_FREE },
 	{ "... cuStreamCreate", ask_whether_it_returns, CALL_STREAM },
-	{ "... cuStreamDestroy", ask_whether_it_returns, CALL_STREAM_DESTROY, .needs = NEEDS(cu.stream_destroy) },
-	{ "... cuEventCreate", ask_whether_it_returns, CALL_EVENT, .needs = NEEDS(cu.event_create) },
-	{ "... cuEventDestroy", ask_whether_it_returns, CALL_EVENT_DESTROY, .needs = NEEDS(cu.event_destroy) },
+	{ "... cuStreamDestroy", ask_whether_it_returns, CALL_STREAM_DESTROY,
+	  .needs = NEEDS(cu.stream_destroy) },
+	{ "... cuEventCreate", ask_whether_it_returns, CALL_EVENT,
+	  .needs = NEEDS(cu.event_create) },
+	{ "... cuEventDestroy", ask_whether_it_returns, CALL_EVENT_DESTROY,
+	  .needs = NEEDS(cu.event_destroy) },
 	{ "... cuModuleLoadData", ask_whether_it_returns, CALL_MODULE, .limit_s = 4 },
-	{ "... a kernel's first launch, on another stream", ask_whether_it_returns, CALL_FIRST_LAUNCH },
-	{ "... cuGraphInstantiate", ask_whether_it_returns, CALL_GRAPH, .needs = NEEDS(instantiate) },
+	{ "... a kernel's first launch, on another stream", ask_whether_it_returns,
+	  CALL_FIRST_LAUNCH },
+	{ "... cuGraphInstantiate", ask_whether_it_returns, CALL_GRAPH,
+	  .needs = NEEDS(instantiate) },
 	{ "... cuMemsetD8Async on another stream", ask_whether_it_returns, CALL_FILL },
-	{ "... a copy from pageable memory, on another stream", ask_whether_it_returns, CALL_PAGEABLE_TO_GPU },
-	{ "... a copy to pageable memory, on another stream", ask_whether_it_returns, CALL_PAGEABLE_TO_HOST },
-	{ "a thread fills a queue with kernels; another's cuStreamQuery", ask_beside_a_full_queue, CALL_QUERY, PUT_KERNEL },
-	{ "... cuStreamBatchMemOp on another stream", ask_beside_a_full_queue, CALL_WORD, PUT_KERNEL },
-	{ "... cuLaunchKernel on another stream", ask_beside_a_full_queue, CALL_LAUNCH, PUT_KERNEL },
-	{ "... cuPointerGetAttributes", ask_beside_a_full_queue, CALL_POINTER, PUT_KERNEL, NEEDS(cu.pointer_get_attributes) },
-	{ "a thread fills a queue with words; another's cuStreamQuery", ask_beside_a_full_queue, CALL_QUERY, PUT_WORD },
-	{ "... cuStreamBatchMemOp on another stream", ask_beside_a_full_queue, CALL_WORD, PUT_WORD },
+	{ "... a copy from pageable memory, on another stream", ask_whether_it_returns,
+	  CALL_PAGEABLE_TO_GPU },
+	{ "... a copy to pageable memory, on another stream", ask_whether_it_returns,
+	  CALL_PAGEABLE_TO_HOST },
+	{ "a thread fills a queue with kernels; another's cuStreamQuery", ask_beside_a_full_queue,
+	  CALL_QUERY, PUT_KERNEL },
+	{ "... cuStreamBatchMemOp on another stream", ask_beside_a_full_queue, CALL_WORD,
+	  PUT_KERNEL },
+	{ "... cuLaunchKernel on another stream", ask_beside_a_full_queue, CALL_LAUNCH,
+	  PUT_KERNEL },
+	{ "... cuPointerGetAttributes", ask_beside_a_full_queue, CALL_POINTER, PUT_KERNEL,
+	  NEEDS(cu.pointer_get_attributes) },
+	{ "a thread fills a queue with words; another's cuStreamQuery", ask_beside_a_full_queue,
+	  CALL_QUERY, PUT_WORD },
+	{ "... cuStreamBatchMemOp on another stream", ask_beside_a_full_queue, CALL_WORD,
+	  PUT_WORD },
 	{ "... cuLaunchKernel on another stream", ask_beside_a_full_queue, CALL_LAUNCH, PUT_WORD },
-	{ "... cuPointerGetAttributes", ask_beside_a_full_queue, CALL_POINTER, PUT_WORD, NEEDS(cu.pointer_get_attributes) },
+	{ "... cuPointerGetAttributes", ask_beside_a_full_queue, CALL_POINTER, PUT_WORD,
+	  NEEDS(cu.pointer_get_attributes) },
 	{ NULL },
 };

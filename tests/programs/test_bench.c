@@ -403,8 +403,8 @@ static void a_picture_is_drawn(void **state)
 		assert_contains(text, labels[i]);
 	assert_int_equal(count_of(text, "<path stroke='rgb(  0, 114, 178)'"),
 			 20 + 1); /* out of place; in the legend */
-	assert_int_equal(count_of(text, "<path stroke='rgb(213,  94,   0)'"),
-			 20 + 1); /* in place */
+	/* in place */
+	assert_int_equal(count_of(text, "<path stroke='rgb(213,  94,   0)'"), 20 + 1);
 	close(fd);
 	unlink(path);
 }
@@ -640,7 +640,8 @@ static void check_overlap(const json_t *object, const void *context)
 
 	check_result(object, context);
 	assert_true(alone > 0 && computation > 0 && processor > 0);
-	assert_true(bound > 0.999 * alone && bound > 0.999 * (computation + processor)); /* they are rounded */
+	assert_true(bound > 0.999 * alone &&
+		    bound > 0.999 * (computation + processor)); /* they are rounded */
 	/* below 0 there is a reason */
 	assert_true(json_is_real(json_object_get(overlap, "hidden")));
 	assert_int_equal(json_is_string(json_object_get(overlap, "cause")),

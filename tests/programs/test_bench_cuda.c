@@ -34,7 +34,8 @@ static struct launched bench(const char *arguments, int status)
 		words[n++] = w;
 	}
 	if (launched_run(&l, words) != status)
-		fail_msg("%s: not status %d:\n%s%s", arguments, status, launched_out(&l), launched_err(&l));
+		fail_msg("%s: not status %d:\n%s%s", arguments, status, launched_out(&l),
+			 launched_err(&l));
 	assert_narrow(launched_out(&l));
 	unwrap(launched_out(&l));
 	return l;
@@ -72,13 +73,15 @@ static void expect_object(const json_t *object, const struct expected *e)
 	assert_int_equal(json_is_true(json_object_get(cuda, "shared")), e->shared);
 	assert_int_equal(json_is_true(json_object_get(cuda, "windows")), e->windows);
 	assert_int_equal(json_is_true(json_object_get(cuda, "graph")), e->graph);
-	assert_string_equal(json_string_value(json_object_get(cuda, "checks")), e->on_host ? "host" : "gpu");
+	assert_string_equal(json_string_value(json_object_get(cuda, "checks")),
+			    e->on_host ? "host" : "gpu");
 	assert_true(number(cuda, "calls") >= 2 && number(cuda, "enqueue_us") > 0);
 	assert_int_equal(json_is_null(json_object_get(cuda, "copy_gbs")), !moves);
 	assert_int_equal(json_is_null(json_object_get(cuda, "least_bytes")), !(moves && e->shared));
 	assert_int_equal(json_is_null(json_object_get(cuda, "of_copy")), !(moves && e->shared));
 	if (moves && e->shared && strcmp(kind, "all_reduce") == 0)
-		assert_int_equal(number(cuda, "least_bytes"), 2 * e->ranks * number(object, "bytes"));
+		assert_int_equal(number(cuda, "least_bytes"),
+				 2 * e->ranks * number(object, "bytes"));
 }
 
 /* Every object of the run is as expected, and there are so many. */
@@ -88,7 +91,8 @@ static void expect_objects(const char *arguments, const struct expected *e, int 
 	char *save;
 	int n = 0;
 
-	for (char *line = strtok_r(launched_out(&l), "\n", &save); line; line = strtok_r(NULL, "\n", &save), n++) {
+	for (char *line = strtok_r(launched_out(&l), "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save), n++) {
 		json_error_t error;
 		json_t *object = json_loads(line, 0, &error);
 
@@ -113,32 +117,42 @@ static void refuse(const char *arguments, int status, const char *words)
 /* ---- */
 
 /* 10 collectives with data, in and out of place, of 2 sizes; and the barrier */
-#define ALL "all -r 2 -m cuda -b 64 -e 4K -f 64 -n 33 -w 1 --json - "
+#define ALL	"all -r 2 -m cuda -b 64 -e 4K -f 64 -n 33 -w 1 --json - "
 #define OBJECTS (10 * 2 * 2 + 1)
 
 static void every_collective_is_right(void **state)
 {
 	expect_objects(ALL, &(struct expected){ 2, .shared = true }, OBJECTS);
-	expect_objects(ALL "--windows", &(struct expected){ 2, .shared = true, .windows = true }, OBJECTS);
+	expect_objects(ALL "--windows", &(struct expected){ 2, .shared = true, .windows = true },
+		       OBJECTS);
 }
 
 static void every_collective_is_right_by_graphs(void **state)
 {
-	expect_objects(ALL "--graph", &(struct expected){ 2, .shared = true, .graph = true }, OBJECTS);
-	expect_objects(ALL "--graph --windows", &(struct expected){ 2, .shared = true, .windows = true, .graph = true }, OBJECTS);
+	expect_objects(ALL "--graph", &(struct expected){ 2, .shared = true, .graph = true },
+		       OBJECTS);
+	expect_objects(ALL "--graph --windows",
+		       &(struct expected){ 2, .shared = true, .windows = true, .graph = true },
+		       OBJECTS);
 }
 
 static void messages_are_right(void **state)
 {
-	expect_objects("latency -r 2 -m cuda -b 64 -e 4K -f 64 -n 8 -w 1 --json -", &(struct expected){ 2, .shared = true }, 2);
-	expect_objects("bandwidth -r 3 -m cuda -b 64 -e 4K -f 64 -n 8 -w 1 --graph --json -", &(struct expected){ 3, .shared = true, .graph = true }, 2);
+	expect_objects("latency -r 2 -m cuda -b 64 -e 4K -f 64 -n 8 -w 1 --json -",
+		       &(struct expected){ 2, .shared = true }, 2);
+	expect_objects("bandwidth -r 3 -m cuda -b 64 -e 4K -f 64 -n 8 -w 1 --graph --json -",
+		       &(struct expected){ 3, .shared = true, .graph = true }, 2);
 }
 
 static void types_and_long_vectors_are_right(void **state)
 {
-	expect_objects("all_reduce -r 3 -m cuda -b 24K -e 24K -n 1 -w 0 -d bf16 -o avg --windows --json -", &(struct expected){ 3, .shared = true, .windows = true }, 2);
-	expect_objects("reduce_scatter -r 1 -m cuda -b 8K -e 8K -n 1 -w 0 -d int8 -o bxor --json -", &(struct expected){ 1, .shared = true }, 2);
-	expect_objects("scan -r 2 -m cuda -b 2K -e 2K -n 1 -w 0 -d double -o max -c 1 --json -", &(struct expected){ 2, .shared = true }, 2);
+	expect_objects(
+		"all_reduce -r 3 -m cuda -b 24K -e 24K -n 1 -w 0 -d bf16 -o avg --windows --json -",
+		&(struct expected){ 3, .shared = true, .windows = true }, 2);
+	expect_objects("reduce_scatter -r 1 -m cuda -b 8K -e 8K -n 1 -w 0 -d int8 -o bxor --json -",
+		       &(struct expected){ 1, .shared = true }, 2);
+	expect_objects("scan -r 2 -m cuda -b 2K -e 2K -n 1 -w 0 -d double -o max -c 1 --json -",
+		       &(struct expected){ 2, .shared = true }, 2);
 }
 
 /* Of every object of a run that finds wrong elements; and where they are, by what the ranks say. */
@@ -148,11 +162,13 @@ static double wrong_of(const char *arguments, char **said)
 	double sum = 0;
 	char *save;
 
-	for (char *line = strtok_r(launched_out(&l), "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+	for (char *line = strtok_r(launched_out(&l), "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
 		json_t *object = json_loads(line, 0, NULL);
 
 		assert_non_null(object);
-		if (strcmp(json_string_value(json_object_get(object, "collective")), "barrier") != 0)
+		if (strcmp(json_string_value(json_object_get(object, "collective")), "barrier") !=
+		    0)
 			sum += number(object, "wrong");
 		json_decref(object);
 	}
@@ -185,7 +201,8 @@ static void what_is_wrong_is_found_on_the_gpu_as_on_the_host(void **state)
 		char *there, *here;
 		const double on_gpu = wrong_of(runs[i], &there);
 
-		setenv("STANDIN_FAILS", "cuModuleLoadData:2", 1); /* the library's kernels come first */
+		/* the library's kernels come first */
+		setenv("STANDIN_FAILS", "cuModuleLoadData:2", 1);
 		const double on_host = wrong_of(runs[i], &here);
 		unsetenv("STANDIN_FAILS");
 		assert_true(on_gpu > 0);
@@ -204,8 +221,11 @@ static void wrong_elements_are_counted_and_the_first_is_named(void **state)
 	setenv("STANDIN_SPOILS", "1", 1);
 	l = bench("all_reduce -r 2 -m cuda -b 4K -e 4K -n 33 -w 1 -p out", 1);
 	assert_contains(launched_out(&l), "results verified on the GPU");
-	assert_contains(launched_err(&l), "rank 1: all_reduce of 4096 bytes, call 1 of 32: 1 of 1024 elements are wrong, the first is number 0");
-	assert_contains(launched_err(&l), "64 elements were wrong"); /* one of each call, on both ranks */
+	assert_contains(
+		launched_err(&l),
+		"rank 1: all_reduce of 4096 bytes, call 1 of 32: 1 of 1024 elements are wrong, the first is number 0");
+	assert_contains(launched_err(&l),
+			"64 elements were wrong"); /* one of each call, on both ranks */
 	launched_free(&l);
 	unsetenv("STANDIN_SPOILS");
 }
@@ -215,7 +235,8 @@ static void without_kernels_the_host_verifies_and_says_why(void **state)
 	struct launched l;
 
 	setenv("STANDIN_FAILS", "cuModuleLoadData:2", 1);
-	expect_objects("all -r 2 -m cuda -b 64 -e 64 -n 33 -w 1 --json -", &(struct expected){ 2, .shared = true, .on_host = true }, 10 * 2 + 1);
+	expect_objects("all -r 2 -m cuda -b 64 -e 64 -n 33 -w 1 --json -",
+		       &(struct expected){ 2, .shared = true, .on_host = true }, 10 * 2 + 1);
 	l = bench("all_reduce -m cuda -b 8 -e 8 -n 1 -w 0", 0);
 	assert_contains(launched_out(&l), "results verified on the host: the kernels of ");
 	assert_contains(launched_out(&l), "cannot be used: cuModuleLoadData: unknown error");
@@ -225,11 +246,15 @@ static void without_kernels_the_host_verifies_and_says_why(void **state)
 
 	setenv("TUTTI_BENCH_KERNELS", "", 1);
 	l = bench("all_reduce -m cuda -b 8 -e 8 -n 1 -w 0", 0);
-	assert_contains(launched_out(&l), getenv("BENCH_HAS_KERNELS") ? "results verified on the GPU"
-								       : "results verified on the host: tutti-bench was built without CUDA's compiler");
+	assert_contains(
+		launched_out(&l),
+		getenv("BENCH_HAS_KERNELS")
+			? "results verified on the GPU"
+			: "results verified on the host: tutti-bench was built without CUDA's compiler");
 	launched_free(&l);
 	setenv("TUTTI_BENCH_KERNELS", "/nowhere/kernels", 1);
-	refuse("all_reduce -m cuda -b 8 -e 8", 1, "TUTTI_BENCH_KERNELS is \"/nowhere/kernels\", which cannot be read: No such file");
+	refuse("all_reduce -m cuda -b 8 -e 8", 1,
+	       "TUTTI_BENCH_KERNELS is \"/nowhere/kernels\", which cannot be read: No such file");
 	setenv("TUTTI_BENCH_KERNELS", kernels, 1);
 	free(kernels);
 }
@@ -238,8 +263,10 @@ static void each_rank_has_a_gpu_where_there_are_enough(void **state)
 {
 	setenv("STANDIN_DEVICES", "2", 1);
 	setenv("STANDIN_PEERS", "all", 1);
-	expect_objects("all_reduce -r 2 -m cuda -b 64 -e 64 -n 1 -w 0 --json -", &(struct expected){ 2, .shared = false }, 2);
-	expect_objects("all_reduce -r 2 -m cuda --gpu 0 -b 64 -e 64 -n 1 -w 0 --json -", &(struct expected){ 2, .shared = true }, 2);
+	expect_objects("all_reduce -r 2 -m cuda -b 64 -e 64 -n 1 -w 0 --json -",
+		       &(struct expected){ 2, .shared = false }, 2);
+	expect_objects("all_reduce -r 2 -m cuda --gpu 0 -b 64 -e 64 -n 1 -w 0 --json -",
+		       &(struct expected){ 2, .shared = true }, 2);
 	setenv("STANDIN_PEERS", "none", 1); /* all goes by the host */
 	expect_objects("all_reduce -r 2 -m cuda -b 64 -e 64 -n 1 -w 0 --json -",
 		       &(struct expected){ 2, .transport = "shm" }, 2);

@@ -70,7 +70,8 @@ static void reduce(const struct bench_pattern *p, uint64_t shift, void *out)
 	free(sent);
 }
 
-static struct bench_found check_part(const struct bench_pattern *p, struct bench_part part, uint64_t shift)
+static struct bench_found check_part(const struct bench_pattern *p, struct bench_part part,
+				     uint64_t shift)
 {
 	struct bench_found found = BENCH_NOTHING_FOUND;
 
@@ -79,14 +80,24 @@ static struct bench_found check_part(const struct bench_pattern *p, struct bench
 	return found;
 }
 
-static unsigned long long wrong_sent(const struct bench_pattern *p, int rank, uint64_t shift, size_t first, const void *got, size_t count)
+static unsigned long long wrong_sent(const struct bench_pattern *p, int rank, uint64_t shift,
+				     size_t first, const void *got, size_t count)
 {
-	return check_part(p, (struct bench_part){ .got = got, .count = count, .rank = rank, .first = first }, shift).wrong;
+	return check_part(p,
+			  (struct bench_part){
+				  .got = got, .count = count, .rank = rank, .first = first },
+			  shift)
+		.wrong;
 }
 
-static unsigned long long wrong_reduced(const struct bench_pattern *p, uint64_t shift, size_t first, const void *got, size_t count)
+static unsigned long long wrong_reduced(const struct bench_pattern *p, uint64_t shift, size_t first,
+					const void *got, size_t count)
 {
-	return check_part(p, (struct bench_part){ .got = got, .count = count, .reduced = true, .first = first }, shift).wrong;
+	return check_part(p,
+			  (struct bench_part){
+				  .got = got, .count = count, .reduced = true, .first = first },
+			  shift)
+		.wrong;
 }
 
 static void check_reduction(tutti_dtype_t dtype, int op, int ranks)
@@ -158,7 +169,11 @@ static void a_changed_element_is_counted_in_every_type(void **state)
 		out[(COUNT - 1) * size] ^= 1;
 		out[0] ^= 1;
 		assert_int_equal(wrong_reduced(&p, 0, 0, out, COUNT), 2);
-		const struct bench_part part = { .got = out + size, .count = COUNT - 1, .base = 11, .reduced = true, .first = 1 };
+		const struct bench_part part = { .got = out + size,
+						 .count = COUNT - 1,
+						 .base = 11,
+						 .reduced = true,
+						 .first = 1 };
 		assert_int_equal(check_part(&p, part, 0).first, 11 + COUNT - 2);
 		bench_pattern_fini(&p);
 		free(out);
@@ -206,7 +221,8 @@ static unsigned long long wrong_without_exchange(enum bench_kind kind)
 static void a_collective_that_does_nothing_is_found_out(void **state)
 {
 	for (int kind = 0; kind < BENCH_KIND_COUNT; kind++) {
-		if (kind == BENCH_BARRIER || kind == BENCH_INIT || kind == BENCH_BROADCAST) /* rank 1 is the root */
+		if (kind == BENCH_BARRIER || kind == BENCH_INIT ||
+		    kind == BENCH_BROADCAST) /* rank 1 is the root */
 			continue;
 		if (wrong_without_exchange(kind) == 0)
 			fail_msg("%s: nothing was exchanged, and nothing wrong found",
@@ -404,7 +420,8 @@ static int do_nothing(struct bench_backend *backend)
 	return 0;
 }
 
-static int begin_chains(struct bench_backend *backend, const struct bench_call *calls, unsigned count)
+static int begin_chains(struct bench_backend *backend, const struct bench_call *calls,
+			unsigned count)
 {
 	struct fake_device *fake = backend->context;
 
@@ -419,7 +436,8 @@ static void end_chains(struct bench_backend *backend)
 	fake->begun--;
 }
 
-static int copy_chain(struct bench_backend *backend, const struct bench_call *calls, unsigned count, struct bench_chain *took)
+static int copy_chain(struct bench_backend *backend, const struct bench_call *calls, unsigned count,
+		      struct bench_chain *took)
 {
 	const struct fake_device *fake = backend->context;
 
@@ -431,7 +449,8 @@ static int copy_chain(struct bench_backend *backend, const struct bench_call *ca
 	return 0;
 }
 
-static int copies_take_a_microsecond(struct bench_backend *backend, void *to, const void *from, size_t bytes, size_t stride, unsigned count, double *seconds)
+static int copies_take_a_microsecond(struct bench_backend *backend, void *to, const void *from,
+				     size_t bytes, size_t stride, unsigned count, double *seconds)
 {
 	*seconds = count * 1e-6;
 	return 0;
@@ -442,7 +461,8 @@ static int meet_alone(struct bench_backend *backend)
 	return 0;
 }
 
-static int combine_alone(struct bench_backend *backend, double *values, size_t count, enum bench_combine how)
+static int combine_alone(struct bench_backend *backend, double *values, size_t count,
+			 enum bench_combine how)
 {
 	return 0;
 }
@@ -451,7 +471,9 @@ static void what_a_device_gets_wrong_is_found(void **state)
 {
 	static unsigned char in[4096], out[4096], tape[8192], host[8192];
 	const struct bench_buffers buffers = { in, out, sizeof(in), false, tape, host };
-	const struct bench_options options = { .outplace = true, .dtype = TUTTI_INT32, .check = true };
+	const struct bench_options options = { .outplace = true,
+					       .dtype = TUTTI_INT32,
+					       .check = true };
 	const struct bench_budget budget = { .iters = 3 };
 	static const struct bench_device device = { .name = "fake",
 						    .shared = true,

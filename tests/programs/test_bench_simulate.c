@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-bench --simulate as its users run it: what it shows of clusters, and what it says of files that describe none. */
+/* tutti-bench --simulate as its users run it: what it shows of clusters, and what it says of
+ * files that describe none. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,16 +15,17 @@
 #define WITHIN                                                                                                   \
 	"\"within_host\": {\"latency_us\": 0.5, \"overhead_us\": 0.5, \"bandwidth_gbs\": 4, \"shared_gbs\": 8, " \
 	"\"sync_us\": 1, \"reduce_gbs\": 10}"
-#define BETWEEN                                                                                          \
-	"\"between_hosts\": {\"latency_us\": 5, \"overhead_us\": 1, \"bandwidth_gbs\": 1, "              \
+#define BETWEEN                                                                                    \
+	"\"between_hosts\": {\"latency_us\": 5, \"overhead_us\": 1, \"bandwidth_gbs\": 1, "        \
 	"\"host_bandwidth_gbs\": 2}"
 /* a host of `ranks` */
-#define CLUSTER(ranks) "{\"name\": \"mine\", \"ranks_per_host\": " ranks ", " WITHIN ", " BETWEEN "}"
+#define CLUSTER(ranks)                                                                             \
+	"{\"name\": \"mine\", \"ranks_per_host\": " ranks ", " WITHIN ", " BETWEEN "}"
 
 #define WORDS 20
 
-static const char *program, *example;	     /* of the command line */
-static char file[] = "/tmp/tutti-cluster-XXXXXX";   /* what a test describes */
+static const char *program, *example;			  /* of the command line */
+static char file[] = "/tmp/tutti-cluster-XXXXXX";	  /* what a test describes */
 static char output[] = "/tmp/tutti-simulated-XXXXXX.svg"; /* what it has written */
 
 static void describe(const char *text)
@@ -58,7 +60,8 @@ static struct launched simulate_file(const char *line, const char *path, int sta
 		words[n++] = w;
 	}
 	if (launched_run(&l, words) != status)
-		fail_msg("%s: not status %d:\n%s%s", line, status, launched_out(&l), launched_err(&l));
+		fail_msg("%s: not status %d:\n%s%s", line, status, launched_out(&l),
+			 launched_err(&l));
 	return l;
 }
 
@@ -90,8 +93,10 @@ static struct row split(char *line)
 	return row;
 }
 
-/* What stands under `column` in the line that begins with these bytes and ranks. Its title has "# size (B)" for bytes. */
-static void find_cell(const char *table, const char *column, const char *bytes, const char *ranks, char out[32])
+/* What stands under `column` in the line that begins with these bytes and ranks. Its title has
+ * "# size (B)" for bytes. */
+static void find_cell(const char *table, const char *column, const char *bytes, const char *ranks,
+		      char out[32])
 {
 	char *copy = strdup(table), *save;
 	int at = -1;
@@ -101,9 +106,11 @@ static void find_cell(const char *table, const char *column, const char *bytes, 
 	for (char *line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		const struct row row = split(line);
 
-		if (row.n > 4 && strcmp(row.words[1], "size") == 0) /* of as many algorithms as fit a line */
+		if (row.n > 4 &&
+		    strcmp(row.words[1], "size") == 0) /* of as many algorithms as fit a line */
 			at = -1;
-		for (int i = 3; at < 0 && row.n > 4 && strcmp(row.words[1], "size") == 0 && i < row.n; i++)
+		for (int i = 3;
+		     at < 0 && row.n > 4 && strcmp(row.words[1], "size") == 0 && i < row.n; i++)
 			if (strcmp(row.words[i], column) == 0)
 				at = i - 2;
 		if (at >= 0 && strcmp(row.words[0], bytes) == 0 && strcmp(row.words[1], ranks) == 0)
@@ -112,15 +119,15 @@ static void find_cell(const char *table, const char *column, const char *bytes, 
 	free(copy);
 }
 
-static void expect_cell(const struct launched *l, const char *column, const char *bytes, const char *ranks,
-			const char *wanted)
+static void expect_cell(const struct launched *l, const char *column, const char *bytes,
+			const char *ranks, const char *wanted)
 {
 	char found[32];
 
 	find_cell(launched_out(l), column, bytes, ranks, found);
 	if (strcmp(found, wanted) != 0)
-		fail_msg("%s of %s bytes and %s ranks: \"%s\", expected \"%s\":\n%s", column, bytes, ranks, found,
-			 wanted, launched_out(l));
+		fail_msg("%s of %s bytes and %s ranks: \"%s\", expected \"%s\":\n%s", column, bytes,
+			 ranks, found, wanted, launched_out(l));
 }
 
 /* A ring sends 2(p-1) messages of 6 µs, 2n(p-1)/p bytes of 1 ns, and adds up n(p-1)/p of 0.1 ns. */
@@ -147,7 +154,8 @@ static void ranks_of_a_host_share_memory_and_its_network(void **state)
 	expect_cell(&l, "board", "4000", "4", "4.20*"); /* 1 + 4 × 0.5 + 3 × 0.4 */
 	expect_cell(&l, "hierarchical", "4000", "4", "-");
 	expect_cell(&l, "board", "4000", "8", "-");
-	expect_cell(&l, "doubling", "4000", "8", "43.20"); /* 3 × (6 + 4 × 2 + 0.4): four ranks, 2 GB/s */
+	expect_cell(&l, "doubling", "4000", "8",
+		    "43.20"); /* 3 × (6 + 4 × 2 + 0.4): four ranks, 2 GB/s */
 	expect_cell(&l, "hosts", "4000", "8", "2");
 	assert_lacks(launched_out(&l), " 16 ");
 	launched_free(&l);
@@ -181,9 +189,10 @@ static void sizes_are_those_of_measurements(void **state)
 
 static void each_collective_has_a_table(void **state)
 {
-	static const char *const names[] = { " all_reduce, ", " broadcast, ", " reduce, ",     " reduce_scatter, ",
-					     " all_gather, ", " gather, ",    " scatter, ",    " all_to_all, ",
-					     " scan, ",	      " exscan, ",    " barrier, " };
+	static const char *const names[] = { " all_reduce, ",	  " broadcast, ",  " reduce, ",
+					     " reduce_scatter, ", " all_gather, ", " gather, ",
+					     " scatter, ",	  " all_to_all, ", " scan, ",
+					     " exscan, ",	  " barrier, " };
 
 	describe(CLUSTER("8"));
 	struct launched l = simulate("all -f 1024");
@@ -220,7 +229,8 @@ static void check_objects(char *text)
 	int ranks = 2;
 	char *save;
 
-	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save), ranks *= 2) {
+	for (char *line = strtok_r(text, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save), ranks *= 2) {
 		json_error_t error;
 		json_t *object = json_loads(line, 0, &error);
 
@@ -298,8 +308,10 @@ static void unknown_and_missing_keys_are_named(void **state)
 	       "\"name\" is missing, expected a string of 1 to 127 bytes without control characters\n");
 	refuse("{\"name\": \"mine\", " WITHIN ", " BETWEEN "}",
 	       "\"ranks_per_host\" is missing, expected a whole number from 1 to 65536\n");
-	refuse(HEAD BETWEEN "}", "\"within_host\" is missing, expected an object with its figures\n");
-	refuse(HEAD WITHIN "}", "\"between_hosts\" is missing, expected an object with its figures\n");
+	refuse(HEAD BETWEEN "}",
+	       "\"within_host\" is missing, expected an object with its figures\n");
+	refuse(HEAD WITHIN "}",
+	       "\"between_hosts\" is missing, expected an object with its figures\n");
 	refuse(HEAD WITHIN ", \"between_hosts\": {\"latency_us\": 1, \"bandwidth_gbs\": 1}}",
 	       "\"between_hosts.overhead_us\" is missing, expected microseconds, a number of 0 or more\n");
 	refuse(HEAD WITHIN ", \"between_hosts\": {\"latency_us\": 1, \"overhead_us\": 1}}",
@@ -309,13 +321,15 @@ static void unknown_and_missing_keys_are_named(void **state)
 static void wrong_types_are_named(void **state)
 {
 	refuse("[1]", "holds an array, expected an object that describes a cluster\n");
-	refuse("{\"name\": 3}", "\"name\" is 3, expected a string of 1 to 127 bytes without control characters\n");
+	refuse("{\"name\": 3}",
+	       "\"name\" is 3, expected a string of 1 to 127 bytes without control characters\n");
 	refuse("{\"name\": \"mine\", \"note\": [1]}", "\"note\" is an array, expected a string\n");
 	refuse("{\"name\": \"mine\", \"ranks_per_host\": \"4\"}",
 	       "\"ranks_per_host\" is a string, expected a whole number from 1 to 65536\n");
 	refuse("{\"name\": \"mine\", \"ranks_per_host\": 1.5}",
 	       "\"ranks_per_host\" is 1.5, expected a whole number from 1 to 65536\n");
-	refuse(HEAD "\"within_host\": 7}", "\"within_host\" is 7, expected an object with its figures\n");
+	refuse(HEAD "\"within_host\": 7}",
+	       "\"within_host\" is 7, expected an object with its figures\n");
 	refuse(HEAD "\"within_host\": {\"latency_us\": null}}",
 	       "\"within_host.latency_us\" is null, expected microseconds, a number of 0 or more\n");
 	refuse(HEAD "\"within_host\": {\"latency_us\": {}}}",
@@ -334,9 +348,11 @@ static void numbers_out_of_range_are_named(void **state)
 	       "\"ranks_per_host\" is 65537, expected a whole number from 1 to 65536\n");
 	refuse(HEAD "\"within_host\": {\"latency_us\": -0.5}}",
 	       "\"within_host.latency_us\" is -0.5, expected microseconds, a number of 0 or more\n");
-	refuse(HEAD WITHIN ", \"between_hosts\": {\"latency_us\": 1, \"overhead_us\": 1, \"bandwidth_gbs\": 0}}",
+	refuse(HEAD WITHIN
+	       ", \"between_hosts\": {\"latency_us\": 1, \"overhead_us\": 1, \"bandwidth_gbs\": 0}}",
 	       "\"between_hosts.bandwidth_gbs\" is 0, expected 10^9 bytes per second, a number above 0\n");
-	refuse(HEAD WITHIN ", \"between_hosts\": {\"latency_us\": 1, \"overhead_us\": 1, \"bandwidth_gbs\": -2}}",
+	refuse(HEAD WITHIN
+	       ", \"between_hosts\": {\"latency_us\": 1, \"overhead_us\": 1, \"bandwidth_gbs\": -2}}",
 	       "\"between_hosts.bandwidth_gbs\" is -2, expected 10^9 bytes per second, a number above 0\n");
 }
 
@@ -344,9 +360,11 @@ static void files_that_are_not_json_are_named(void **state)
 {
 	refuse("", "line 1, column 0 is not JSON: ");
 	refuse("{\n\"name\": }", "line 2, column 9 is not JSON: ");
-	refuse("{\"name\": \"a\",\n\"name\": \"b\"}", "line 2, column 6 is not JSON: duplicate object key");
+	refuse("{\"name\": \"a\",\n\"name\": \"b\"}",
+	       "line 2, column 6 is not JSON: duplicate object key");
 	struct launched l = simulate_file("all_reduce", "/dev/null/cluster.json", 2);
-	assert_contains(launched_err(&l), "/dev/null/cluster.json: cannot be read (Not a directory)");
+	assert_contains(launched_err(&l),
+			"/dev/null/cluster.json: cannot be read (Not a directory)");
 	launched_free(&l);
 	l = simulate_file("all_reduce", "/", 2);
 	assert_contains(launched_err(&l), "--simulate: /: ");
@@ -364,7 +382,8 @@ static void command_lines_that_run_something_are_refused(void **state)
 		{ "all_reduce --tune", "--tune" },
 		{ "all_reduce --overlap", "and --overlap" },
 		{ "all_reduce --algorithm ring", "--algorithm" },
-		{ "all_reduce --most-ranks 1", "--most-ranks \"1\" is not a whole number from 2 to 65536" },
+		{ "all_reduce --most-ranks 1",
+		  "--most-ranks \"1\" is not a whole number from 2 to 65536" },
 		{ "all_reduce --most-ranks 65537", "from 2 to 65536" },
 	};
 
@@ -392,7 +411,8 @@ static void a_file_that_cannot_be_written_is_said(void **state)
 	launched_free(&l);
 }
 
-/* Also that 24 sizes of 16 numbers of ranks by 11 collectives are soon done: the test has a limit of time. */
+/* Also that 24 sizes of 16 numbers of ranks by 11 collectives are soon done: the test has a
+ * limit of time. */
 static void the_example_is_one(void **state)
 {
 	struct launched l = simulate_file("all", example, 0);

@@ -219,7 +219,8 @@ static void hosts_that_have_no_key_are_told_so(void **state)
 	const json_t *network = json_object_get(json, "network");
 
 	if (json_integer_value(json_object_get(network, "usable_between_hosts")) > 0)
-		assert_contains(hint(network, "usable_between_hosts"), "the same TUTTI_KEY or TUTTI_KEY_FILE");
+		assert_contains(hint(network, "usable_between_hosts"),
+				"the same TUTTI_KEY or TUTTI_KEY_FILE");
 	json_decref(json);
 	setenv("TUTTI_KEY_FILE", "/nowhere", 1);
 	json = report(NULL);
@@ -306,9 +307,11 @@ static void rdma_ports_tell_state_and_link_layer(void **state)
 	assert_contains(hint(json_array_get(ports, 1), "state"), "ACTIVE");
 	assert_contains(text_of(json_array_get(ports, 0), "reason"), "not usable: it has no GID");
 	assert_contains(text_of(json_array_get(ports, 1), "reason"), "not usable: it is DOWN");
-	assert_true(json_is_null(json_object_get(json_array_get(json_object_get(device, "ports"), 0), "mtu")));
+	assert_true(json_is_null(
+		json_object_get(json_array_get(json_object_get(device, "ports"), 0), "mtu")));
 	assert_true(json_is_null(json_object_get(device, "dmabuf")));
-	assert_string_equal(text_of(device, "dmabuf_reason"), "not asked: the device is not of this machine");
+	assert_string_equal(text_of(device, "dmabuf_reason"),
+			    "not asked: the device is not of this machine");
 	json_decref(json);
 }
 
@@ -331,22 +334,28 @@ static void usable_rdma_ports_show_their_gid(void **state)
 	make_file("sys/class/infiniband/rxe7/ports/1/state", "4: ACTIVE\n");
 	make_file("sys/class/infiniband/rxe7/ports/1/link_layer", "Ethernet\n");
 	make_file("sys/class/infiniband/rxe7/ports/1/rate", "25 Gb/sec (1X EDR)\n");
-	make_file("sys/class/infiniband/rxe7/ports/1/gids/0", "0000:0000:0000:0000:0000:0000:0000:0000\n");
-	make_file("sys/class/infiniband/rxe7/ports/1/gids/1", "fe80:0000:0000:0000:5054:00ff:fe12:3456\n");
+	make_file("sys/class/infiniband/rxe7/ports/1/gids/0",
+		  "0000:0000:0000:0000:0000:0000:0000:0000\n");
+	make_file("sys/class/infiniband/rxe7/ports/1/gids/1",
+		  "fe80:0000:0000:0000:5054:00ff:fe12:3456\n");
 	make_file("sys/class/infiniband/rxe7/ports/1/gid_attrs/types/1", "RoCE v2\n");
 	make_file("sys/class/infiniband/rxe7/ports/1/gid_attrs/ndevs/1", "eth7\n");
 	json = report(root);
-	const json_t *port = json_array_get(json_object_get(entry(json, "rdma", "devices", "rxe7"), "ports"), 0);
+	const json_t *port =
+		json_array_get(json_object_get(entry(json, "rdma", "devices", "rxe7"), "ports"), 0);
 #ifdef TT_RDMA
 	assert_true(json_is_true(json_object_get(port, "usable")));
 	assert_contains(text_of(port, "reason"), "usable: it is active");
 	assert_string_equal(hint(json_object_get(json, "rdma"), "usable_ports"), "");
 	assert_int_equal(json_array_size(member(json, "rdma", "usable_ports")), 1);
-	assert_string_equal(json_string_value(json_array_get(member(json, "rdma", "usable_ports"), 0)), "rxe7 port 1");
+	assert_string_equal(
+		json_string_value(json_array_get(member(json, "rdma", "usable_ports"), 0)),
+		"rxe7 port 1");
 #else
 	assert_true(json_is_false(json_object_get(port, "usable")));
 	assert_contains(text_of(port, "reason"), "this build, which is without RDMA");
-	assert_contains(hint(json_object_get(json, "rdma"), "usable_ports"), "RDMA is not in this build");
+	assert_contains(hint(json_object_get(json, "rdma"), "usable_ports"),
+			"RDMA is not in this build");
 	assert_int_equal(json_array_size(member(json, "rdma", "usable_ports")), 0);
 #endif
 	assert_string_equal(text_of(port, "gid"), "fe80::5054:ff:fe12:3456");
@@ -360,14 +369,17 @@ static void usable_rdma_ports_show_their_gid(void **state)
 	json = report(root);
 	port = json_array_get(json_object_get(entry(json, "rdma", "devices", "rxe7"), "ports"), 0);
 	assert_true(json_is_false(json_object_get(port, "usable")));
-	assert_string_equal(text_of(port, "reason"), "not usable: it has no GID 0, which TUTTI_RDMA_GID asks for");
+	assert_string_equal(text_of(port, "reason"),
+			    "not usable: it has no GID 0, which TUTTI_RDMA_GID asks for");
 	assert_int_equal(json_array_size(member(json, "rdma", "usable_ports")), 0);
-	assert_contains(hint(json_object_get(json, "rdma"), "usable_ports"), unless_left_out("rxe7 port 1 has no GID 0"));
+	assert_contains(hint(json_object_get(json, "rdma"), "usable_ports"),
+			unless_left_out("rxe7 port 1 has no GID 0"));
 	json_decref(json);
 	setenv("TUTTI_RDMA_GID", "first", 1);
 	json = report(root);
 	unsetenv("TUTTI_RDMA_GID");
-	assert_contains(hint(json_object_get(json, "rdma"), "usable_ports"), "TUTTI_RDMA_GID is \"first\": expected the index");
+	assert_contains(hint(json_object_get(json, "rdma"), "usable_ports"),
+			"TUTTI_RDMA_GID is \"first\": expected the index");
 	port = json_array_get(json_object_get(entry(json, "rdma", "devices", "rxe7"), "ports"), 0);
 	assert_true(json_is_null(json_object_get(port, "gid")));
 	json_decref(json);
@@ -399,7 +411,8 @@ static void gpus_are_named_with_their_driver(void **state)
 }
 
 /* With the variables set, until they are taken back by the next call. */
-static json_t *report_with_cuda(const char *library, const char *devices, const char *fails, const char *error)
+static json_t *report_with_cuda(const char *library, const char *devices, const char *fails,
+				const char *error)
 {
 	setenv("TUTTI_CUDA_LIBRARY", library, 1);
 	setenv("STANDIN_DEVICES", devices, 1);
@@ -414,7 +427,8 @@ static json_t *report_with_cuda(const char *library, const char *devices, const 
 static void gpus_that_cuda_shows_are_described(void **state)
 {
 	json_t *json = report_with_cuda(cuda_standin, "2", "", "");
-	const json_t *cuda = member(json, "gpu", "cuda"), *devices = json_object_get(cuda, "devices");
+	const json_t *cuda = member(json, "gpu", "cuda"),
+		     *devices = json_object_get(cuda, "devices");
 	const json_t *first = json_array_get(devices, 0), *second = json_array_get(devices, 1);
 
 	assert_string_equal(text_of(cuda, "version"), "13.0");
@@ -431,7 +445,8 @@ static void gpus_that_cuda_shows_are_described(void **state)
 	assert_int_equal(json_integer_value(json_object_get(second, "number")), 1);
 	assert_true(json_is_false(json_object_get(second, "several_processes")));
 	assert_true(json_is_false(json_object_get(second, "dmabuf")));
-	assert_int_equal(json_integer_value(json_array_get(json_object_get(second, "reaches"), 0)), 0);
+	assert_int_equal(json_integer_value(json_array_get(json_object_get(second, "reaches"), 0)),
+			 0);
 	json_decref(json);
 }
 
@@ -440,16 +455,22 @@ static void a_driver_of_cuda_that_fails_says_why(void **state)
 	const struct {
 		const char *library, *devices, *fails, *error, *says;
 	} cases[] = {
-		{ "/nonexistent/libcuda.so.1", "2", "", "", "CUDA's driver cannot be opened: /nonexistent/libcuda.so.1: " },
-		{ "libjansson.so.4", "2", "", "", "libjansson.so.4 has no cuInit: expected the driver of CUDA 12 or newer" },
-		{ cuda_standin, "0", "", "", "CUDA has no GPU for this process: there is none, or CUDA_VISIBLE_DEVICES" },
-		{ cuda_standin, "2", "cuInit", "999", "start CUDA's driver: unknown error (CUDA_ERROR_UNKNOWN, 999)" },
+		{ "/nonexistent/libcuda.so.1", "2", "", "",
+		  "CUDA's driver cannot be opened: /nonexistent/libcuda.so.1: " },
+		{ "libjansson.so.4", "2", "", "",
+		  "libjansson.so.4 has no cuInit: expected the driver of CUDA 12 or newer" },
+		{ cuda_standin, "0", "", "",
+		  "CUDA has no GPU for this process: there is none, or CUDA_VISIBLE_DEVICES" },
+		{ cuda_standin, "2", "cuInit", "999",
+		  "start CUDA's driver: unknown error (CUDA_ERROR_UNKNOWN, 999)" },
 		{ cuda_standin, "2", "cuDeviceGetCount", "999", "count the GPUs: unknown error" },
-		{ cuda_standin, "2", "cuDeviceGetName", "77", "ask about GPU 0: an error that this driver has no text for (no name, 77)" },
+		{ cuda_standin, "2", "cuDeviceGetName", "77",
+		  "ask about GPU 0: an error that this driver has no text for (no name, 77)" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		json_t *json = report_with_cuda(cases[i].library, cases[i].devices, cases[i].fails, cases[i].error);
+		json_t *json = report_with_cuda(cases[i].library, cases[i].devices, cases[i].fails,
+						cases[i].error);
 
 		assert_true(json_is_null(member(json, "gpu", "cuda")));
 		assert_contains(string(json, "gpu", "cuda_reason"), cases[i].says);
@@ -458,14 +479,16 @@ static void a_driver_of_cuda_that_fails_says_why(void **state)
 }
 
 /* "cuda" of the report, with GPUs that are joined so. */
-static json_t *report_with_links(const char *devices, const char *links, const char *ancestor, const char *version, const char *fails)
+static json_t *report_with_links(const char *devices, const char *links, const char *ancestor,
+				 const char *version, const char *fails)
 {
 	setenv("TUTTI_NVML_LIBRARY", nvml_standin, 0);
 	setenv("STANDIN_LINKS", links, 1);
 	setenv("STANDIN_ANCESTOR", ancestor, 1);
 	setenv("STANDIN_VERSION", version, 1);
 	setenv("STANDIN_NVML_FAILS", fails, 1);
-	json_t *json = report_with_cuda(cuda_standin, devices, "", ""), *cuda = json_incref(json_object_get(json_object_get(json, "gpu"), "cuda"));
+	json_t *json = report_with_cuda(cuda_standin, devices, "", ""),
+	       *cuda = json_incref(json_object_get(json_object_get(json, "gpu"), "cuda"));
 
 	unsetenv("TUTTI_NVML_LIBRARY");
 	json_decref(json);
@@ -473,7 +496,8 @@ static json_t *report_with_links(const char *devices, const char *links, const c
 	return cuda;
 }
 
-static void assert_link(const json_t *link, const char *topo, int nvlinks, bool nvswitch, const char *version, const char *pcie)
+static void assert_link(const json_t *link, const char *topo, int nvlinks, bool nvswitch,
+			const char *version, const char *pcie)
 {
 	assert_string_equal(text_of(link, "topo"), topo);
 	assert_int_equal(json_integer_value(json_object_get(link, "nvlinks")), nvlinks);
@@ -496,7 +520,8 @@ static void what_joins_two_gpus_is_shown_as_topo_has_it(void **state)
 		{ "0-S:18,1-S:12", "50", "NV12", 12, true, "4.0", "several NUMA nodes" },
 		{ "0-S:18,1-D:18", "50", "SYS", 0, false, "(null)", "several NUMA nodes" },
 		{ "0-H:6,1-H:6", "30", "NV6", 6, true, "4.0", "a host bridge" },
-		{ "0-X:4,1-X:4", "40", "NODE", 0, false, "(null)", "host bridges of one NUMA node" },
+		{ "0-X:4,1-X:4", "40", "NODE", 0, false, "(null)",
+		  "host bridges of one NUMA node" },
 		{ "", "0", "PIX", 0, false, "(null)", "one board" },
 		{ "", "10", "PIX", 0, false, "(null)", "one PCIe switch" },
 		{ "", "20", "PXB", 0, false, "(null)", "several PCIe switches" },
@@ -505,13 +530,16 @@ static void what_joins_two_gpus_is_shown_as_topo_has_it(void **state)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		json_t *cuda = report_with_links("2", cases[i].links, cases[i].ancestor, "6", "");
-		const json_t *links = json_object_get(cuda, "links"), *link = json_array_get(links, 0);
+		const json_t *links = json_object_get(cuda, "links"),
+			     *link = json_array_get(links, 0);
 
 		assert_int_equal(json_array_size(links), 1);
 		assert_string_equal(text_of(cuda, "links_reason"), "NVML shows these");
 		assert_string_equal(text_of(link, "name"), "0 and 1");
-		assert_int_equal(json_integer_value(json_array_get(json_object_get(link, "gpus"), 1)), 1);
-		assert_link(link, cases[i].topo, cases[i].nvlinks, cases[i].nvswitch, cases[i].version, cases[i].pcie);
+		assert_int_equal(
+			json_integer_value(json_array_get(json_object_get(link, "gpus"), 1)), 1);
+		assert_link(link, cases[i].topo, cases[i].nvlinks, cases[i].nvswitch,
+			    cases[i].version, cases[i].pcie);
 		json_decref(cuda);
 	}
 }
@@ -520,7 +548,8 @@ static void each_two_of_several_gpus_are_shown_once(void **state)
 {
 	json_t *cuda = report_with_links("4", "0-1:2,0-2:1,3-1:2", "50", "2", "");
 	const json_t *links = json_object_get(cuda, "links");
-	const char *const names[] = { "0 and 1", "0 and 2", "0 and 3", "1 and 2", "1 and 3", "2 and 3" };
+	const char *const names[] = { "0 and 1", "0 and 2", "0 and 3",
+				      "1 and 2", "1 and 3", "2 and 3" };
 	const char *const topos[] = { "NV2", "NV1", "SYS", "SYS", "NV2", "SYS" };
 
 	assert_int_equal(json_array_size(links), 6);
@@ -542,15 +571,23 @@ static void links_that_nvml_does_not_tell_have_a_reason(void **state)
 	const struct {
 		const char *library, *fails, *says;
 	} cases[] = {
-		{ "/nonexistent/libnvidia-ml.so.1", "", "NVML cannot be opened: /nonexistent/libnvidia-ml.so.1: " },
-		{ "libjansson.so.4", "", "libjansson.so.4 has no nvmlInit_v2: expected NVML of CUDA 12 or newer" },
+		{ "/nonexistent/libnvidia-ml.so.1", "",
+		  "NVML cannot be opened: /nonexistent/libnvidia-ml.so.1: " },
+		{ "libjansson.so.4", "",
+		  "libjansson.so.4 has no nvmlInit_v2: expected NVML of CUDA 12 or newer" },
 		{ nvml_standin, "nvmlInit_v2:999", "start NVML: Unknown Error (NVML, 999)" },
-		{ nvml_standin, "nvmlInit_v2:77", "start NVML: an error that it has no text for (NVML, 77)" },
-		{ nvml_standin, "nvmlDeviceGetHandleByPciBusId_v2:6", "find GPU 0000:17:00.0: Not Found (NVML, 6)" },
-		{ nvml_standin, "nvmlDeviceGetNvLinkState:999", "ask about NVLink 0 of GPU 0000:17:00.0: Unknown Error (NVML, 999)" },
-		{ nvml_standin, "nvmlDeviceGetNvLinkRemoteDeviceType:999", "ask about NVLink 0 of GPU 0000:17:00.0" },
-		{ nvml_standin, "nvmlDeviceGetNvLinkRemotePciInfo_v2:999", "ask about NVLink 0 of GPU 0000:17:00.0" },
-		{ nvml_standin, "nvmlDeviceGetTopologyCommonAncestor:999", "ask what is between GPUs 0000:17:00.0 and 0000:18:00.0: Unknown Error" },
+		{ nvml_standin, "nvmlInit_v2:77",
+		  "start NVML: an error that it has no text for (NVML, 77)" },
+		{ nvml_standin, "nvmlDeviceGetHandleByPciBusId_v2:6",
+		  "find GPU 0000:17:00.0: Not Found (NVML, 6)" },
+		{ nvml_standin, "nvmlDeviceGetNvLinkState:999",
+		  "ask about NVLink 0 of GPU 0000:17:00.0: Unknown Error (NVML, 999)" },
+		{ nvml_standin, "nvmlDeviceGetNvLinkRemoteDeviceType:999",
+		  "ask about NVLink 0 of GPU 0000:17:00.0" },
+		{ nvml_standin, "nvmlDeviceGetNvLinkRemotePciInfo_v2:999",
+		  "ask about NVLink 0 of GPU 0000:17:00.0" },
+		{ nvml_standin, "nvmlDeviceGetTopologyCommonAncestor:999",
+		  "ask what is between GPUs 0000:17:00.0 and 0000:18:00.0: Unknown Error" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -571,26 +608,34 @@ static void what_nvml_does_not_know_of_a_link_is_null(void **state)
 		int nvlinks;
 		const char *named, *pcie;
 	} cases[] = {
-		{ "0-1:4", "50", "6", "nvmlDeviceGetNvLinkVersion:3", "NV4", 4, "(null)", "several NUMA nodes" },
+		{ "0-1:4", "50", "6", "nvmlDeviceGetNvLinkVersion:3", "NV4", 4, "(null)",
+		  "several NUMA nodes" },
 		{ "0-1:4", "50", "99", "", "NV4", 4, "(null)", "several NUMA nodes" },
-		{ "0-1:4", "50", "6", "nvmlDeviceGetTopologyCommonAncestor:3", "NV4", 4, "4.0", "(null)" },
-		{ "", "50", "6", "nvmlDeviceGetTopologyCommonAncestor:3", "(null)", 0, "(null)", "(null)" },
+		{ "0-1:4", "50", "6", "nvmlDeviceGetTopologyCommonAncestor:3", "NV4", 4, "4.0",
+		  "(null)" },
+		{ "", "50", "6", "nvmlDeviceGetTopologyCommonAncestor:3", "(null)", 0, "(null)",
+		  "(null)" },
 		{ "", "77", "6", "", "(null)", 0, "(null)", "(null)" },
-		{ "0-1:4", "10", "6", "nvmlDeviceGetNvLinkState:3", "PIX", 0, "(null)", "one PCIe switch" },
+		{ "0-1:4", "10", "6", "nvmlDeviceGetNvLinkState:3", "PIX", 0, "(null)",
+		  "one PCIe switch" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		json_t *cuda = report_with_links("2", cases[i].links, cases[i].ancestor, cases[i].version, cases[i].fails);
+		json_t *cuda = report_with_links("2", cases[i].links, cases[i].ancestor,
+						 cases[i].version, cases[i].fails);
 
-		assert_link(json_array_get(json_object_get(cuda, "links"), 0), cases[i].topo, cases[i].nvlinks, false, cases[i].named, cases[i].pcie);
+		assert_link(json_array_get(json_object_get(cuda, "links"), 0), cases[i].topo,
+			    cases[i].nvlinks, false, cases[i].named, cases[i].pcie);
 		json_decref(cuda);
 	}
 }
 
-/* Of a link that is up NVML may not say where it ends. What it does say is told, and no pair is said to have PCIe alone that may have more. */
+/* Of a link that is up NVML may not say where it ends. What it does say is told, and no pair is
+ * said to have PCIe alone that may have more. */
 static void ends_of_links_that_nvml_does_not_tell_may_be_anywhere(void **state)
 {
-	static const char *const kind_fails = "nvmlDeviceGetNvLinkRemoteDeviceType:3", *const address_fails = "nvmlDeviceGetNvLinkRemotePciInfo_v2:3";
+	static const char *const kind_fails = "nvmlDeviceGetNvLinkRemoteDeviceType:3",
+				 *const address_fails = "nvmlDeviceGetNvLinkRemotePciInfo_v2:3";
 	const struct {
 		const char *links, *fails, *topo;
 		int nvlinks; /* -1: not known */
@@ -617,11 +662,13 @@ static void ends_of_links_that_nvml_does_not_tell_may_be_anywhere(void **state)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		json_t *cuda = report_with_links("2", cases[i].links, "50", "6", cases[i].fails);
-		const json_t *link = json_array_get(json_object_get(cuda, "links"), 0), *nvlinks = json_object_get(link, "nvlinks");
+		const json_t *link = json_array_get(json_object_get(cuda, "links"), 0),
+			     *nvlinks = json_object_get(link, "nvlinks");
 		const bool known = cases[i].nvlinks >= 0;
 
 		assert_string_equal(text_of(cuda, "links_reason"), "NVML shows these");
-		assert_link(link, cases[i].topo, known ? cases[i].nvlinks : 0, cases[i].nvswitch, cases[i].nvlinks > 0 ? "4.0" : "(null)", "several NUMA nodes");
+		assert_link(link, cases[i].topo, known ? cases[i].nvlinks : 0, cases[i].nvswitch,
+			    cases[i].nvlinks > 0 ? "4.0" : "(null)", "several NUMA nodes");
 		assert_int_equal(json_is_integer(nvlinks), known);
 		assert_int_equal(json_is_boolean(json_object_get(link, "nvswitch")), known);
 		assert_int_equal(json_object_size(json_object_get(link, "hints")), !known);
@@ -721,7 +768,8 @@ static void a_machine_that_tells_nothing_has_the_same_keys(void **state)
 	assert_non_null(mkdtemp(empty));
 	nowhere = report(empty);
 	assert_int_equal(rmdir(empty), 0);
-	assert_contains(hint(json_object_get(nowhere, "rdma"), "usable_ports"), unless_left_out("this machine has no RDMA device"));
+	assert_contains(hint(json_object_get(nowhere, "rdma"), "usable_ports"),
+			unless_left_out("this machine has no RDMA device"));
 	json_object_foreach(here, section, values) json_object_foreach(values, key, value)
 		assert_non_null(member(nowhere, section, key));
 	json_decref(here);

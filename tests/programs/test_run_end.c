@@ -38,7 +38,8 @@ static void assert_all_gone(const struct launched *l, int expected)
 			fail_msg("process %ld is still there", pids[i]);
 }
 
-/* Rank 0 fails when it is told to, which is when all `processes` have told who they are; then none is left. */
+/* Rank 0 fails when it is told to, which is when all `processes` have told who they are; then
+ * none is left. */
 static void ends_with(struct launched *l, const char *const argv[], int processes, int status)
 {
 	launched_start(l, argv);
@@ -229,7 +230,8 @@ static void sigusr1_is_forwarded_and_ends_nothing_by_itself(void **state)
 static void sigusr1_goes_to_the_program_that_a_script_starts(void **state)
 {
 	struct launched l;
-	const char *script = "sh -c \"trap 'echo usr; exit 0' USR1; echo ready; while :; do sleep 0.01; done\"; echo after";
+	const char *script =
+		"sh -c \"trap 'echo usr; exit 0' USR1; echo ready; while :; do sleep 0.01; done\"; echo after";
 
 	assert_int_equal(run_with_signal(&l, script, SIGUSR1), 0);
 	assert_int_equal(count_of(launched_out(&l), "] usr\n"), 2);
@@ -240,7 +242,12 @@ static void sigusr1_goes_to_the_program_that_a_script_starts(void **state)
 static void sigusr1_does_not_end_who_does_not_expect_it(void **state)
 {
 	struct launched l;
-	const char *argv[] = { tutti_run, "-n", "2", "--", "/bin/sh", "-c",
+	const char *argv[] = { tutti_run,
+			       "-n",
+			       "2",
+			       "--",
+			       "/bin/sh",
+			       "-c",
 			       "[ $TUTTI_RANK = 1 ] && { echo ready; exec sleep 1000; }; "
 			       "trap 'echo usr' USR1; echo ready; while :; do sleep 0.01; done",
 			       NULL };

@@ -78,8 +78,8 @@ static void options_of_other_launchers_are_understood(void **state)
 
 	for (size_t i = 0; i < sizeof(count) / sizeof(count[0]); i++) {
 		assert_int_equal(run(&l, count[i][0], count[i][1], "--", "echo", "-np", NULL), 0);
-		assert_int_equal(count_of(launched_out(&l), "-np\n"),
-				 2); /* the program's own stays */
+		/* the program's own stays */
+		assert_int_equal(count_of(launched_out(&l), "-np\n"), 2);
 		launched_free(&l);
 	}
 	assert_refused("-np", "many", "true", "-n has \"many\": expected a number of ranks");
@@ -175,8 +175,14 @@ static void ranks_meet_in_the_store_that_is_served(void **state)
 static void key_of_job(char *key, size_t size)
 {
 	struct launched l;
-	const char *argv[] = { tutti_run, "-n", "2", "-L", "/bin/sh", "-c",
-			       "echo key $TUTTI_KEY.; tr '\\0' ' ' </proc/$PPID/cmdline", NULL };
+	const char *argv[] = { tutti_run,
+			       "-n",
+			       "2",
+			       "-L",
+			       "/bin/sh",
+			       "-c",
+			       "echo key $TUTTI_KEY.; tr '\\0' ' ' </proc/$PPID/cmdline",
+			       NULL };
 	const char *line;
 
 	assert_int_equal(launched_run(&l, argv), 0);
@@ -184,7 +190,8 @@ static void key_of_job(char *key, size_t size)
 	assert_non_null(line);
 	snprintf(key, size, "%.*s", (int)strcspn(line + 4, "."), line + 4);
 	if (*key)
-		assert_int_equal(count_of(launched_out(&l), key), 2); /* and not in tutti-run's command line */
+		assert_int_equal(count_of(launched_out(&l), key),
+				 2); /* and not in tutti-run's command line */
 	launched_free(&l);
 }
 
@@ -202,7 +209,8 @@ static void every_job_has_a_key_of_its_own(void **state)
 
 static void a_key_that_is_given_is_handed_on(void **state)
 {
-	static const char given[] = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+	static const char given[] =
+		"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 	char path[] = "/tmp/tutti-test-run-key-XXXXXX", key[128];
 	struct launched l;
 
@@ -217,7 +225,8 @@ static void a_key_that_is_given_is_handed_on(void **state)
 	setenv("TUTTI_KEY_FILE", path, 1);
 	key_of_job(key, sizeof(key));
 	assert_string_equal(key, "");
-	assert_int_equal(run(&l, "-n", "2", "--", store_rank, NULL, NULL), 0); /* they read it themselves */
+	assert_int_equal(run(&l, "-n", "2", "--", store_rank, NULL, NULL),
+			 0); /* they read it themselves */
 	assert_int_equal(count_of(launched_out(&l), "] met 2\n"), 2);
 	launched_free(&l);
 	unsetenv("TUTTI_KEY_FILE");
@@ -232,10 +241,17 @@ static void a_key_that_is_given_is_handed_on(void **state)
 static void the_store_of_a_job_wants_its_key(void **state)
 {
 	struct launched l;
-	const char *without[] = { tutti_run, "-n", "1", "/usr/bin/env", "-u", "TUTTI_KEY", store_rank, NULL };
-	const char *another[] = { tutti_run, "-n", "1", "-e",
-				  "TUTTI_KEY=000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
-				  store_rank, NULL };
+	const char *without[] = { tutti_run, "-n",	  "1",	      "/usr/bin/env",
+				  "-u",	     "TUTTI_KEY", store_rank, NULL };
+	const char *another[] = {
+		tutti_run,
+		"-n",
+		"1",
+		"-e",
+		"TUTTI_KEY=000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+		store_rank,
+		NULL
+	};
 
 	assert_int_equal(launched_run(&l, without), 3);
 	assert_contains(launched_err(&l), "asks for the job's key, and there is none here");

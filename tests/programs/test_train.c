@@ -223,8 +223,7 @@ static void pictures_are_written(void **state)
 
 static void terminal_gets_a_bar_and_others_lines(void **state)
 {
-	expect_success(
-		shell("script -qec \"$TEST_TRAIN --data %s --epochs 2\" /dev/null", digits));
+	expect_success(shell("script -qec \"$TEST_TRAIN --data %s --epochs 2\" /dev/null", digits));
 	expect_output("100 %");
 	assert_null(strstr(output, "epoch  1/2"));
 	expect_success(shell("\"$TEST_TRAIN\" --data %s --epochs 2", digits));
@@ -234,8 +233,8 @@ static void terminal_gets_a_bar_and_others_lines(void **state)
 
 static void without_validation_there_is_no_test_accuracy(void **state)
 {
-	expect_success(shell("\"$TEST_TRAIN\" --data %s --epochs 2 --test-fraction 0 --json log",
-			     digits));
+	expect_success(
+		shell("\"$TEST_TRAIN\" --data %s --epochs 2 --test-fraction 0 --json log", digits));
 	assert_null(strstr(output, "test accuracy"));
 	expect_success(shell("cat log"));
 	expect_output("\"test_loss\":null,\"test_accuracy\":null");
@@ -440,18 +439,28 @@ static void what_is_not_there_is_explained(void **state)
 {
 	if (!getenv("STANDIN_PEERS")) /* no stand-in */
 		skip();
-	without_is_explained("TUTTI_CUDA_LIBRARY", "/nowhere/libcuda.so",
-			     "--device cuda: CUDA's driver cannot be used: /nowhere/libcuda.so: cannot open");
-	without_is_explained("STANDIN_DEVICES", "0", "--device cuda: CUDA's driver cannot be used: cuInit: ");
-	without_is_explained("TUTTI_CUBLAS_LIBRARY", "/nowhere/libcublas.so",
-			     "--device cuda: cuBLAS was not found: /nowhere/libcublas.so: cannot open");
-	without_is_explained("TUTTI_CUBLAS_LIBRARY", getenv("TUTTI_CUDA_LIBRARY"), "has no cublasGetStatusString: expected cuBLAS of CUDA 12 or 13");
-	without_is_explained("CUBLAS_FAILS", "1", "cuBLAS failed to begin: CUBLAS_STATUS_NOT_INITIALIZED");
-	without_is_explained("TUTTI_TRAIN_KERNELS", "/nowhere/kernels", "TUTTI_TRAIN_KERNELS is \"/nowhere/kernels\", which cannot be read: No such file");
-	without_is_explained("STANDIN_FAILS", "cuModuleLoadData", "cannot be loaded into this GPU: cuModuleLoadData: ");
+	without_is_explained(
+		"TUTTI_CUDA_LIBRARY", "/nowhere/libcuda.so",
+		"--device cuda: CUDA's driver cannot be used: /nowhere/libcuda.so: cannot open");
+	without_is_explained("STANDIN_DEVICES", "0",
+			     "--device cuda: CUDA's driver cannot be used: cuInit: ");
+	without_is_explained(
+		"TUTTI_CUBLAS_LIBRARY", "/nowhere/libcublas.so",
+		"--device cuda: cuBLAS was not found: /nowhere/libcublas.so: cannot open");
+	without_is_explained("TUTTI_CUBLAS_LIBRARY", getenv("TUTTI_CUDA_LIBRARY"),
+			     "has no cublasGetStatusString: expected cuBLAS of CUDA 12 or 13");
+	without_is_explained("CUBLAS_FAILS", "1",
+			     "cuBLAS failed to begin: CUBLAS_STATUS_NOT_INITIALIZED");
+	without_is_explained(
+		"TUTTI_TRAIN_KERNELS", "/nowhere/kernels",
+		"TUTTI_TRAIN_KERNELS is \"/nowhere/kernels\", which cannot be read: No such file");
+	without_is_explained("STANDIN_FAILS", "cuModuleLoadData",
+			     "cannot be loaded into this GPU: cuModuleLoadData: ");
 	without_is_explained("STANDIN_MEMORY", "100000", "--device cuda: the GPU has no ");
 	if (!getenv("TRAIN_HAS_KERNELS"))
-		without_is_explained("TUTTI_TRAIN_KERNELS", "", "--device cuda: tutti-train was built without CUDA's compiler");
+		without_is_explained(
+			"TUTTI_TRAIN_KERNELS", "",
+			"--device cuda: tutti-train was built without CUDA's compiler");
 }
 
 static void gpus_that_fail_end_all_ranks(void **state)
@@ -466,9 +475,10 @@ static void ranks_on_host_and_gpu_do_not_mix(void **state)
 {
 	char options[512];
 
-	snprintf(options, sizeof(options),
-		 "if [ $TUTTI_RANK = 1 ]; then exec \"$1\" --data %s; fi; exec \"$1\" --device cuda --data %s",
-		 digits, digits);
+	snprintf(
+		options, sizeof(options),
+		"if [ $TUTTI_RANK = 1 ]; then exec \"$1\" --data %s; fi; exec \"$1\" --device cuda --data %s",
+		digits, digits);
 	refuses_unequal(options, "rank 1 has other options than rank 0");
 }
 
@@ -478,8 +488,7 @@ static int prepare(void **state)
 	device = device ? device : "host";
 	digits = getenv("DIGITS");
 	strcpy(directory, "/tmp/tutti-train-XXXXXX"); /* each group's own */
-	return digits && getenv("TEST_RUN") && getenv("TEST_TRAIN") && mkdtemp(directory) ? 0
-											    : -1;
+	return digits && getenv("TEST_RUN") && getenv("TEST_TRAIN") && mkdtemp(directory) ? 0 : -1;
 }
 
 static int clean_up(void **state)

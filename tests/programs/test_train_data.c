@@ -381,9 +381,10 @@ static void gzip_is_read_and_a_broken_one_refused(void **state)
 /* A few bytes of gzip's stand for many. */
 static void content_beyond_the_limit_is_refused(void **state)
 {
-	static const struct { size_t most; bool fits; } limits[] = {
-		{ MOST, true }, { MOST - 1, false }, { 100000, false }, { 1, false }
-	};
+	static const struct {
+		size_t most;
+		bool fits;
+	} limits[] = { { MOST, true }, { MOST - 1, false }, { 100000, false }, { 1, false } };
 	static char bytes[1 << 16];
 	char expected[64];
 	struct input input;
@@ -398,14 +399,17 @@ static void content_beyond_the_limit_is_refused(void **state)
 			assert_int_equal(gzwrite(file, bytes, sizeof(bytes)), sizeof(bytes));
 		assert_int_equal(gzclose(file), Z_OK);
 		for (int i = 0; i < 4; i++) {
-			const tutti_result_t result = input_read(path, limits[i].most, &input, &why);
+			const tutti_result_t result =
+				input_read(path, limits[i].most, &input, &why);
 
 			assert_int_equal(result, limits[i].fits ? TUTTI_OK : TUTTI_ERR_INVALID);
-			snprintf(expected, sizeof(expected), "found more than %zu bytes of content", limits[i].most);
+			snprintf(expected, sizeof(expected), "found more than %zu bytes of content",
+				 limits[i].most);
 			if (limits[i].fits)
 				assert_int_equal(input.length, MOST);
 			else
-				assert_true(strstr(why.text, expected) && strstr(why.text, "raise --data-limit"));
+				assert_true(strstr(why.text, expected) &&
+					    strstr(why.text, "raise --data-limit"));
 			if (limits[i].fits)
 				input_finish(&input);
 		}

@@ -21,7 +21,7 @@ enum { RANKS = 4, EPOCHS = 40, STEPS = EPOCHS * 23, LOSSES_MAX = 8 };
 
 /* Slow enough to be met in the middle, fast enough for a test. */
 #define TRAINING                                                                                   \
-	"echo pid $$; exec \"$TEST_TRAIN\" --data \"$DIGITS\" --json \"$TRAIN_LOG\" --epochs 40 "     \
+	"echo pid $$; exec \"$TEST_TRAIN\" --data \"$DIGITS\" --json \"$TRAIN_LOG\" --epochs 40 "  \
 	"--device $TRAIN_DEVICE"
 
 static char path[] = "/tmp/tutti-train-lost-XXXXXX";
@@ -138,18 +138,9 @@ static struct outcome read_log(void)
 
 static void start(struct launched *l, const char *least, const char *restarts)
 {
-	const char *argv[] = { getenv("TEST_RUN"),
-			       "-n",
-			       "4",
-			       "--min-ranks",
-			       least,
-			       "--restart",
-			       restarts,
-			       "--",
-			       "/bin/sh",
-			       "-c",
-			       TRAINING,
-			       NULL };
+	const char *argv[] = { getenv("TEST_RUN"), "-n",     "4",  "--min-ranks", least,
+			       "--restart",	   restarts, "--", "/bin/sh",	  "-c",
+			       TRAINING,	   NULL };
 
 	launched_start(l, argv);
 	launched_await(l, 0, "pid ", RANKS);
@@ -183,10 +174,10 @@ static void finish(struct launched *l, struct outcome *o)
 	*o = read_log();
 }
 
-/* The loss of every epoch is that of the undisturbed training but for the order in which numbers of
- * other slices add up: a batch that counts twice or not at all changes it by more. The reporting
- * rank was there from the start: it has begun no step but those of the training, and again at each loss
- * that in flight, or on a GPU those of the epoch. */
+/* The loss of every epoch is that of the undisturbed training but for the order in which numbers
+ * of other slices add up: a batch that counts twice or not at all changes it by more. The
+ * reporting rank was there from the start: it has begun no step but those of the training, and
+ * again at each loss that in flight, or on a GPU those of the epoch. */
 static void expect_as_if_nothing_had_been(const struct outcome *o)
 {
 	static struct outcome all;
@@ -209,7 +200,8 @@ static void expect_as_if_nothing_had_been(const struct outcome *o)
 	assert_true(o->steps_begun <= STEPS + o->losses * again);
 }
 
-/* false: the training was over before all victims were met, since this process had to wait for a core */
+/* false: the training was over before all victims were met, since this process had to wait for a
+ * core */
 static bool kill_in_time(const int *victims, int count, struct launched *l, struct outcome *o)
 {
 	bool met = true;

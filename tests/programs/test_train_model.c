@@ -435,8 +435,8 @@ static void curves_are_drawn_as_svg_and_png(void **state)
 		skip();
 	}
 	draws("it's \"one\".svg", "<?xml", 5, labels);
-	draws("one.png", "\211PNG\r\n\032\n\0\0\0\015IHDR\0\0\003\204", 20,
-	      &labels[9]); /* 900 wide */
+	/* 900 wide */
+	draws("one.png", "\211PNG\r\n\032\n\0\0\0\015IHDR\0\0\003\204", 20, &labels[9]);
 }
 
 static void picture_in_no_directory_is_refused_before_the_training(void **state)

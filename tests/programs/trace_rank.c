@@ -32,7 +32,8 @@ static tutti_result_t differ(tutti_comm_t comm, int rank, const float *in, float
 	}
 	/* once it has called, the others call no more */
 	for (int other = 0; other < tutti_comm_size(comm) && !result; other++)
-		result = other == 1 ? TUTTI_OK : tutti_recv(comm, &word, 1, TUTTI_INT8, other, NULL);
+		result =
+			other == 1 ? TUTTI_OK : tutti_recv(comm, &word, 1, TUTTI_INT8, other, NULL);
 	if (!result)
 		result = tutti_broadcast(comm, in, out, 100, TUTTI_FLOAT32, 1, NULL);
 	return result ? result : tutti_barrier(comm, NULL); /* its part needed nobody */
@@ -76,11 +77,12 @@ static tutti_result_t play(tutti_comm_t comm, const char *part, const char *file
 	if (result)
 		return result;
 	if (strcmp(part, "differs") == 0)
-		return differ(comm, rank, in, out) == TUTTI_ERR_MISMATCH ? TUTTI_OK : TUTTI_ERR_UNSUPPORTED;
+		return differ(comm, rank, in, out) == TUTTI_ERR_MISMATCH ? TUTTI_OK
+									 : TUTTI_ERR_UNSUPPORTED;
 	if (strcmp(part, "killed") == 0 && rank == 1)
 		raise(SIGKILL);
-	if (strcmp(part, "killed") == 0 &&
-	    rank == 2) /* it hears of nothing, and tutti-run ends it */
+	if (strcmp(part, "killed") == 0 && rank == 2) /* it hears of nothing, and tutti-run ends
+						       * it */
 		await_file("/nowhere/at all");
 	if (strcmp(part, "failed") == 0 && rank == 1)
 		_exit(7);

@@ -34,8 +34,8 @@ struct table {
 	tutti_dtype_t dtype;
 	size_t n; /* elements, PERIOD at most */
 	unsigned char *bytes;
-	long double
-		*near; /* NULL: the bits are right. Otherwise: a number, with digits to spare, */
+	long double *near; /* NULL: the bits are right. Otherwise: a number, with digits to
+			    * spare, */
 	double *magnitude; /* of what is combined, and, once it is known by which algorithm, */
 	double *within;	   /* how far a result may be from that number */
 };

@@ -38,8 +38,8 @@ int complain(tutti_comm_t comm, const char *file, int line, const char *format, 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	fprintf(stderr, "%s:%d: rank %d of %d: %s\n", file, line, tutti_comm_rank(comm), tutti_comm_size(comm),
-		text);
+	fprintf(stderr, "%s:%d: rank %d of %d: %s\n", file, line, tutti_comm_rank(comm),
+		tutti_comm_size(comm), text);
 	return 1;
 }
 
@@ -118,7 +118,8 @@ bool all_stand_still(const pid_t *pids, int n, double seconds)
 			sched_yield();
 		_exit(send_to_all(pids, n, SIGCONT) | failed ? 1 : 0);
 	}
-	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0;
 }
 
 int open_descriptors(void)
@@ -222,14 +223,16 @@ int choose_transport(int argc, char **argv)
 	const char *name = argc > 1 ? argv[1] : "";
 	const bool mixed = strcmp(name, "mixed") == 0, tls = strcmp(name, "tls") == 0;
 
-	if (argc != 2 || (!mixed && !tls && strcmp(name, "shm") != 0 && strcmp(name, "tcp") != 0 && strcmp(name, "rdma") != 0)) {
+	if (argc != 2 || (!mixed && !tls && strcmp(name, "shm") != 0 && strcmp(name, "tcp") != 0 &&
+			  strcmp(name, "rdma") != 0)) {
 		fprintf(stderr, "usage: %s shm|tcp|tls|rdma|mixed\n", argv[0]);
 		return 2;
 	}
 	transport_chosen = tls ? "tcp" : name;
 	setenv("TUTTI_TRANSPORT", mixed ? "shm,tcp" : transport_chosen, 1);
 	if (tls) {
-		setenv("TUTTI_KEY", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 1);
+		setenv("TUTTI_KEY",
+		       "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 1);
 		setenv("TUTTI_ENCRYPT", "1", 1);
 	}
 	if (mixed)
@@ -263,8 +266,8 @@ int run_launched(rank_body *body, void *argument)
 	const tutti_result_t result = tutti_init(NULL, &comm);
 
 	if (result) {
-		fprintf(stderr, "rank %s: tutti_init: %s (%s)\n", getenv("TUTTI_RANK"), tutti_strerror(result),
-			tutti_last_error(NULL));
+		fprintf(stderr, "rank %s: tutti_init: %s (%s)\n", getenv("TUTTI_RANK"),
+			tutti_strerror(result), tutti_last_error(NULL));
 		return 1;
 	}
 	const int failed = body(comm, argument);
@@ -276,7 +279,8 @@ static int be_rank(const struct job *job, int rank, const char *store)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	set_environment(job, rank, store);
-	return job->whole ? job->whole(rank, job->argument) : run_launched(job->body, job->argument);
+	return job->whole ? job->whole(rank, job->argument)
+			  : run_launched(job->body, job->argument);
 }
 
 /* Wait for one rank; true if it ended as it should. */

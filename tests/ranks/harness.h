@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Real processes as ranks: each test body runs in every rank of a job, and the parent judges how they ended.
+/* Real processes as ranks: each test body runs in every rank of a job, and the parent judges how
+ * they ended.
  *
- * A body returns 0 when all of its claims hold, otherwise it has said on stderr which one failed. A job that does not end
- * within its time is killed and counts as a hang. */
+ * A body returns 0 when all of its claims hold, otherwise it has said on stderr which one
+ * failed. A job that does not end within its time is killed and counts as a hang. */
 #ifndef TT_HARNESS_H
 #define TT_HARNESS_H
 
@@ -15,45 +16,48 @@
 #include <tutti/tutti.h>
 
 typedef int rank_body(tutti_comm_t comm, void *argument);
-/* A rank from its first instruction on, its environment being set: for claims about tutti_init itself. */
+/* A rank from its first instruction on, its environment being set: for claims about tutti_init
+ * itself. */
 typedef int rank_whole(int rank, void *argument);
 
 struct job {
 	int ranks;
 	const char *const *env; /* "NAME=VALUE" …, NULL at the end; or NULL */
 	rank_body *body;
-	rank_whole *whole;   /* instead of `body` */
+	rank_whole *whole; /* instead of `body` */
 	void *argument;
-	double limit_s;	     /* 0: 60 */
-	int expect_signal;   /* 0, or the signal that may end ranks of `victims` */
-	uint32_t victims;    /* bit mask of ranks that may end so */
+	double limit_s;	   /* 0: 60 */
+	int expect_signal; /* 0, or the signal that may end ranks of `victims` */
+	uint32_t victims;  /* bit mask of ranks that may end so */
 };
 
 /* Runs the job; 0 if every rank returned 0 (or was a victim that ended by the expected signal). */
 int run_job(const struct job *job);
 
-/* This process is one rank of a job that somebody else starts, as its environment says. Returns what `body` does. */
+/* This process is one rank of a job that somebody else starts, as its environment says. Returns
+ * what `body` does. */
 int run_launched(rank_body *body, void *argument);
 
 /* In a body: complain with rank, place and text, and return 1 from the body. */
 int complain(tutti_comm_t comm, const char *file, int line, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
-#define CLAIM(condition, ...)                                                   \
-	do {                                                                    \
-		if (!(condition))                                               \
-			return complain(comm, __FILE__, __LINE__, __VA_ARGS__); \
+#define CLAIM(condition, ...)                                                                      \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			return complain(comm, __FILE__, __LINE__, __VA_ARGS__);                    \
 	} while (0)
-#define SUCCEEDS(call)                                                                           \
-	do {                                                                                     \
-		const tutti_result_t claimed = (call);                                           \
-		CLAIM(claimed == TUTTI_OK, "%s: %s (%s)", #call, tutti_strerror(claimed), \
-		      tutti_last_error(comm));                                                   \
+#define SUCCEEDS(call)                                                                             \
+	do {                                                                                       \
+		const tutti_result_t claimed = (call);                                             \
+		CLAIM(claimed == TUTTI_OK, "%s: %s (%s)", #call, tutti_strerror(claimed),          \
+		      tutti_last_error(comm));                                                     \
 	} while (0)
 
 double seconds_now(void);
 /* Zeroed memory that the parent and all ranks of its jobs share. */
 void *shared_memory(size_t bytes);
-/* Wait until `*count`, which each of `ranks` ranks adds one to, has all: a barrier that owes nothing to the library. */
+/* Wait until `*count`, which each of `ranks` ranks adds one to, has all: a barrier that owes
+ * nothing to the library. */
 void meet_at(atomic_int *count, int ranks);
 /* Wait until `*count` is that high. */
 void await_count(const atomic_int *count, int least);
@@ -63,7 +67,8 @@ void set_number(const char *name, int value);
 int store_error(tutti_result_t result);
 /* By a signal, as the system sees it: raise() may have been called and not be felt yet. */
 bool is_stopped(pid_t pid);
-/* In one of several processes that may be: all of them are stopped, and go on after so many seconds. False: they could not be. */
+/* In one of several processes that may be: all of them are stopped, and go on after so many
+ * seconds. False: they could not be. */
 bool all_stand_still(const pid_t *pids, int n, double seconds);
 /* Descriptors that this process has open. */
 int open_descriptors(void);
@@ -73,14 +78,17 @@ void allow_descriptors(int more);
 void make_directory(char path[64]);
 /* Bytes of address space that this process has in use. */
 size_t address_space_in_use(void);
-/* KiB of memory that this process has in use; under a sanitizer, which keeps what is freed, those of its heap. */
+/* KiB of memory that this process has in use; under a sanitizer, which keeps what is freed,
+ * those of its heap. */
 long memory_in_use(void);
-/* KiB of it that is no file's and shared with nobody, and of what is; under a sanitizer all of it counts as the first. */
+/* KiB of it that is no file's and shared with nobody, and of what is; under a sanitizer all of
+ * it counts as the first. */
 long private_memory_in_use(void);
 long shared_memory_in_use(void);
 
-/* Read argv[1], the way ranks reach each other in all jobs of this program: shm, tcp, tls (tcp, encrypted), rdma (where this
- * host has a device), or mixed (two hosts, shared memory within each and TCP between). Returns 0, or 2 after a word on usage. */
+/* Read argv[1], the way ranks reach each other in all jobs of this program: shm, tcp, tls (tcp,
+ * encrypted), rdma (where this host has a device), or mixed (two hosts, shared memory within
+ * each and TCP between). Returns 0, or 2 after a word on usage. */
 int choose_transport(int argc, char **argv);
 /* What was chosen. */
 extern const char *transport_chosen;

@@ -240,8 +240,10 @@ static int blocks_without_buffers(tutti_comm_t comm, const size_t counts[2], tut
 	SUCCEEDS(tutti_reduce_scatter_v(comm, all ? in : NULL, recv, counts, F32, op, NULL));
 	SUCCEEDS(tutti_all_to_all_v(comm, send, to_all, NULL, all, counts, NULL, F32, NULL));
 	for (int root = 0; root < 2; root++) {
-		SUCCEEDS(tutti_gather_v(comm, send, counts[me], me == root ? all : NULL, counts, NULL, F32, root, NULL));
-		SUCCEEDS(tutti_scatter_v(comm, me == root && all ? in : NULL, counts, NULL, recv, counts[me], F32, root, NULL));
+		SUCCEEDS(tutti_gather_v(comm, send, counts[me], me == root ? all : NULL, counts,
+					NULL, F32, root, NULL));
+		SUCCEEDS(tutti_scatter_v(comm, me == root && all ? in : NULL, counts, NULL, recv,
+					 counts[me], F32, root, NULL));
 	}
 	return 0;
 }
@@ -285,7 +287,8 @@ static int nothing_from_nowhere(tutti_comm_t comm, void *argument)
 	return failed ? failed : still_sums(comm);
 }
 
-/* What is made of several operations would leave the first of them in the group, with pointers to what is its own. */
+/* What is made of several operations would leave the first of them in the group, with pointers
+ * to what is its own. */
 static int refused_inside_a_group(tutti_comm_t comm, void *argument)
 {
 	const tutti_call_t next = TUTTI_CALL_INIT;
@@ -295,17 +298,22 @@ static int refused_inside_a_group(tutti_comm_t comm, void *argument)
 
 	SUCCEEDS(tutti_group_begin(comm));
 	SUCCEEDS(tutti_all_reduce(comm, &one, &sum, 1, F32, TUTTI_SUM, NULL));
-	REFUSES(tutti_comm_split(comm, 0, 0, &out), "tutti_comm_split", "group open", "tutti_group_end()");
+	REFUSES(tutti_comm_split(comm, 0, 0, &out), "tutti_comm_split", "group open",
+		"tutti_group_end()");
 	CLAIM(!out, "a split that was refused gave a communicator");
 	out = (tutti_comm_t)argument;
-	REFUSES(tutti_comm_grow(comm, NULL, 1, &out), "tutti_comm_grow", "group open", "tutti_group_end()");
+	REFUSES(tutti_comm_grow(comm, NULL, 1, &out), "tutti_comm_grow", "group open",
+		"tutti_group_end()");
 	CLAIM(!out, "growing that was refused gave a communicator");
 	out = (tutti_comm_t)argument;
-	REFUSES(tutti_comm_shrink(comm, &out), "tutti_comm_shrink", "group open", "tutti_group_end()");
+	REFUSES(tutti_comm_shrink(comm, &out), "tutti_comm_shrink", "group open",
+		"tutti_group_end()");
 	CLAIM(!out, "shrinking that was refused gave a communicator");
-	REFUSES(tutti_next_call(comm, &next), "tutti_next_call", "group open", "tutti_group_begin()");
+	REFUSES(tutti_next_call(comm, &next), "tutti_next_call", "group open",
+		"tutti_group_begin()");
 	REFUSES(tutti_cuda_bind(comm, 0), "tutti_cuda_bind", "group open");
-	REFUSES(tutti_cuda_register(comm, &sum, sizeof(sum), &window), "tutti_cuda_register", "group open");
+	REFUSES(tutti_cuda_register(comm, &sum, sizeof(sum), &window), "tutti_cuda_register",
+		"group open");
 	SUCCEEDS(tutti_group_end(comm, NULL));
 	CLAIM(sum == (float)tutti_comm_size(comm), "what the group kept gave %g", (double)sum);
 	SUCCEEDS(tutti_comm_split(comm, 0, 0, &out));
@@ -334,8 +342,8 @@ static int at_once_inside_a_group(tutti_comm_t comm, void *argument)
 		;
 	SUCCEEDS(result);
 	SUCCEEDS(tutti_wait_any(before, 3, &index));
-	CLAIM(out[0] == ranks && out[1] == ranks && out[2] == ranks, "%g, %g and %g", (double)out[0], (double)out[1],
-	      (double)out[2]);
+	CLAIM(out[0] == ranks && out[1] == ranks && out[2] == ranks, "%g, %g and %g",
+	      (double)out[0], (double)out[1], (double)out[2]);
 	SUCCEEDS(tutti_op_create(comm, add_all, 1, NULL, &op));
 	SUCCEEDS(tutti_op_create_premul_sum(comm, &two, F32, &premul));
 	SUCCEEDS(tutti_op_create_premul_sum(comm, &two, F32, &unused));
@@ -349,8 +357,8 @@ static int at_once_inside_a_group(tutti_comm_t comm, void *argument)
 	SUCCEEDS(tutti_comm_error(comm, NULL));
 	SUCCEEDS(tutti_comm_last_plan(comm, &info));
 	SUCCEEDS(tutti_group_end(comm, NULL));
-	CLAIM(*(float *)memory == ranks && out[4] == 2 * ranks, "the group gave %g and %g", (double)*(float *)memory,
-	      (double)out[4]);
+	CLAIM(*(float *)memory == ranks && out[4] == 2 * ranks, "the group gave %g and %g",
+	      (double)*(float *)memory, (double)out[4]);
 	tutti_mem_free(memory);
 	SUCCEEDS(tutti_op_destroy(comm, op));
 	SUCCEEDS(tutti_op_destroy(comm, premul));
@@ -390,7 +398,8 @@ static int aborted_inside_a_group(tutti_comm_t comm, void *argument)
 	if (me == 0)
 		SUCCEEDS(tutti_comm_abort(comm, "enough"));
 	const tutti_result_t result = tutti_group_end(comm, NULL);
-	CLAIM(result == TUTTI_ERR_ABORTED && strstr(tutti_last_error(comm), "enough"), "%d: %s", result, tutti_last_error(comm));
+	CLAIM(result == TUTTI_ERR_ABORTED && strstr(tutti_last_error(comm), "enough"), "%d: %s",
+	      result, tutti_last_error(comm));
 	SUCCEEDS(tutti_comm_shrink(comm, &rest)); /* no group is open any more */
 	const int failed = still_sums(rest);
 	tutti_comm_destroy(rest);
@@ -581,7 +590,8 @@ static int every_name_is_taken(int rank, void *argument)
 		comm = NULL;
 	}
 	CLAIM(number > 10, "there are only %d algorithms", number - 1);
-	CLAIM(!tutti_algorithm_name(-1) && !tutti_algorithm_name(number) && !tutti_algorithm_name(INT_MAX),
+	CLAIM(!tutti_algorithm_name(-1) && !tutti_algorithm_name(number) &&
+		      !tutti_algorithm_name(INT_MAX),
 	      "a number without an algorithm has a name");
 	return 0;
 }
@@ -596,11 +606,13 @@ static int nobody_is_reached(int rank, void *argument)
 	setenv("TUTTI_RDMA_DEVICE", "none", 1);
 	const tutti_result_t result = tutti_init(NULL, &comm);
 	if (result == TUTTI_ERR_INVALID) { /* a build without RDMA does not know it */
-		CLAIM(strstr(tutti_last_error(NULL), "TUTTI_TRANSPORT") && !comm, "\"%s\"", tutti_last_error(NULL));
+		CLAIM(strstr(tutti_last_error(NULL), "TUTTI_TRANSPORT") && !comm, "\"%s\"",
+		      tutti_last_error(NULL));
 		return 0;
 	}
 	CLAIM(result == TUTTI_ERR_UNSUPPORTED && !comm, "%d: %s", result, tutti_last_error(NULL));
-	CLAIM(strstr(tutti_last_error(NULL), "no transport of \"shm,rdma\" reaches rank"), "\"%s\"", tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "no transport of \"shm,rdma\" reaches rank"), "\"%s\"",
+	      tutti_last_error(NULL));
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What somebody on the path sees of a job over TCP: with TUTTI_ENCRYPT nothing of what ranks send, nor of what they keep in
- * the store. All packets of a network namespace's loopback interface are captured, which takes root; skips without. */
+/* What somebody on the path sees of a job over TCP: with TUTTI_ENCRYPT nothing of what ranks
+ * send, nor of what they keep in the store. All packets of a network namespace's loopback
+ * interface are captured, which takes root; skips without. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -66,9 +67,11 @@ static bool loopback_up(void)
 
 static int open_capture(void)
 {
-	const struct sockaddr_ll lo = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL),
+	const struct sockaddr_ll lo = { .sll_family = AF_PACKET,
+					.sll_protocol = htons(ETH_P_ALL),
 					.sll_ifindex = (int)if_nametoindex("lo") };
-	const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL)), room = 64 << 20;
+	const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL)),
+		  room = 64 << 20;
 
 	if (fd < 0 || bind(fd, (const struct sockaddr *)&lo, sizeof(lo)) < 0)
 		return -1;
@@ -99,8 +102,10 @@ static struct sight look_through(int capture)
 static struct sight capture_job(const char *encrypt)
 {
 	static char address[] = "tcp://127.0.0.1:29871";
-	const char *const env[] = { "TUTTI_TRANSPORT=tcp", encrypt,
-				    "TUTTI_KEY=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", NULL };
+	const char *const env[] = {
+		"TUTTI_TRANSPORT=tcp", encrypt,
+		"TUTTI_KEY=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", NULL
+	};
 	const struct job job = { .ranks = 3, .env = env, .body = say_it, .argument = address };
 	const int capture = open_capture();
 

@@ -372,7 +372,8 @@ static void a_split_orders_by_key_and_splits_again(void **state)
 	for_ranks(split_by_parity, 2, 5);
 }
 
-/* Rank 1 can open no descriptor: no rank of its color or another has a part, and they all have what they had. */
+/* Rank 1 can open no descriptor: no rank of its color or another has a part, and they all have
+ * what they had. */
 static int split_without_descriptors(tutti_comm_t comm, void *argument)
 {
 	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
@@ -382,7 +383,8 @@ static int split_without_descriptors(tutti_comm_t comm, void *argument)
 	(void)argument;
 
 	/* every rank has its connection with every other */
-	SUCCEEDS(tutti_all_to_all(comm, zeros, got, sizeof(zeros) / (size_t)size, TUTTI_UINT8, NULL));
+	SUCCEEDS(tutti_all_to_all(comm, zeros, got, sizeof(zeros) / (size_t)size, TUTTI_UINT8,
+				  NULL));
 	getrlimit(RLIMIT_NOFILE, &before);
 	none = before;
 	none.rlim_cur = 3; /* what is open above stays */
@@ -390,8 +392,10 @@ static int split_without_descriptors(tutti_comm_t comm, void *argument)
 		setrlimit(RLIMIT_NOFILE, &none);
 	const tutti_result_t result = tutti_comm_split(comm, rank % 2, 0, &half);
 	setrlimit(RLIMIT_NOFILE, &before);
-	CLAIM(result == TUTTI_ERR_SYSTEM && !half, "result %d (%s)", result, tutti_last_error(NULL));
-	CLAIM(strstr(tutti_last_error(NULL), "tutti_comm_split: rank 1: "), "it says: %s", tutti_last_error(NULL));
+	CLAIM(result == TUTTI_ERR_SYSTEM && !half, "result %d (%s)", result,
+	      tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "tutti_comm_split: rank 1: "), "it says: %s",
+	      tutti_last_error(NULL));
 	SUCCEEDS(tutti_comm_error(comm, NULL));
 	SUCCEEDS(tutti_comm_split(comm, rank % 2, 0, &half));
 	const int failed = sums_to(half, 1, (size + !(rank % 2)) / 2) || sums_to(comm, 1, size);
@@ -404,7 +408,8 @@ static void a_split_succeeds_on_all_ranks_or_none(void **state)
 	for_ranks(split_without_descriptors, 4, 5);
 }
 
-/* ---- a rank that does not call tutti_comm_split, but what it is made of, and says something else */
+/* ---- a rank that does not call tutti_comm_split, but what it is made of, and says something
+ * else */
 
 #define NONSENSE_RANKS 3
 
@@ -437,7 +442,9 @@ static struct failure failure_with(int32_t result)
 /* What comes of it on this rank does not matter. */
 static void say_nonsense(tutti_comm_t comm, enum nonsense which)
 {
-	const int32_t results[NONSENSES] = { [NO_ERROR] = 0, [IN_PROGRESS] = TUTTI_IN_PROGRESS, [UNKNOWN_ERROR] = -99 };
+	const int32_t results[NONSENSES] = {
+		[NO_ERROR] = 0, [IN_PROGRESS] = TUTTI_IN_PROGRESS, [UNKNOWN_ERROR] = -99
+	};
 	const int rank = tutti_comm_rank(comm);
 	const struct choice choice = { 0, 0 };
 	struct failure failure = failure_with(results[which]);
@@ -465,17 +472,21 @@ static int split_with_nonsense(tutti_comm_t comm, void *argument)
 
 	if (tutti_comm_rank(comm) == 0) {
 		say_nonsense(comm, which);
-		await_count(&play->done, NONSENSE_RANKS - 1); /* that it leaves is not what they find */
+		/* that it leaves is not what they find */
+		await_count(&play->done, NONSENSE_RANKS - 1);
 		return 0;
 	}
 	const double began = seconds_now();
 	const tutti_result_t result = tutti_comm_split(comm, tutti_comm_rank(comm) % 2, 0, &out);
 	atomic_fetch_add(&play->done, 1);
 	CLAIM(!out, "nonsense %d: a communicator came of it", (int)which);
-	CLAIM(result == TUTTI_ERR_UNSUPPORTED, "nonsense %d: result %d (%s)", (int)which, result, tutti_last_error(comm));
-	CLAIM(strstr(tutti_last_error(comm), "version of tutti"), "nonsense %d: it says: %s", (int)which, tutti_last_error(comm));
+	CLAIM(result == TUTTI_ERR_UNSUPPORTED, "nonsense %d: result %d (%s)", (int)which, result,
+	      tutti_last_error(comm));
+	CLAIM(strstr(tutti_last_error(comm), "version of tutti"), "nonsense %d: it says: %s",
+	      (int)which, tutti_last_error(comm));
 	for (const char *c = tutti_last_error(comm); *c; c++)
-		CLAIM((unsigned char)*c >= ' ', "nonsense %d: byte %d in the message", (int)which, *c);
+		CLAIM((unsigned char)*c >= ' ', "nonsense %d: byte %d in the message", (int)which,
+		      *c);
 	CLAIM(seconds_now() - began < 20, "it took %g s", seconds_now() - began);
 	return 0;
 }
@@ -484,7 +495,9 @@ static void a_split_believes_nothing_that_ranks_send(void **state)
 {
 	for (enum nonsense which = 0; which < NONSENSES; which++) {
 		struct nonsensical *play = shared_memory(sizeof(*play));
-		const struct job job = { .ranks = NONSENSE_RANKS, .body = split_with_nonsense, .argument = play };
+		const struct job job = { .ranks = NONSENSE_RANKS,
+					 .body = split_with_nonsense,
+					 .argument = play };
 
 		play->which = which;
 		assert_int_equal(run_job(&job), 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One connection between two ranks is cut, of those that carry data or faults: all are told the same, and of one of the two. All
- * connections of a rank are: all are told of that one, itself too.
+/* One connection between two ranks is cut, of those that carry data or faults: all are told the
+ * same, and of one of the two. All connections of a rank are: all are told of that one, itself
+ * too.
  *
  *   test_cut tcp|mixed */
 #include <netinet/in.h>
@@ -48,7 +49,8 @@ struct play {
 
 static uint16_t port_of(const struct sockaddr_storage *at)
 {
-	return ntohs(at->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)at)->sin6_port : ((const struct sockaddr_in *)at)->sin_port);
+	return ntohs(at->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)at)->sin6_port
+					       : ((const struct sockaddr_in *)at)->sin_port);
 }
 
 static void list_sockets(struct play *play, int rank)
@@ -57,10 +59,12 @@ static void list_sockets(struct play *play, int rank)
 		struct sockaddr_storage here, there;
 		socklen_t here_length = sizeof(here), there_length = sizeof(there);
 
-		if (getsockname(fd, (struct sockaddr *)&here, &here_length) < 0 || here.ss_family == AF_UNIX ||
+		if (getsockname(fd, (struct sockaddr *)&here, &here_length) < 0 ||
+		    here.ss_family == AF_UNIX ||
 		    getpeername(fd, (struct sockaddr *)&there, &there_length) < 0)
 			continue;
-		play->end[rank][play->count[rank]++] = (struct end){ fd, port_of(&here), port_of(&there) };
+		play->end[rank][play->count[rank]++] =
+			(struct end){ fd, port_of(&here), port_of(&there) };
 	}
 }
 
@@ -86,7 +90,8 @@ static bool cut(struct play *play)
 		for (int k = 0; k < play->count[play->to]; k++) {
 			const struct end *theirs = &play->end[play->to][k];
 
-			if (mine->here != theirs->there || mine->there != theirs->here || n++ != play->which)
+			if (mine->here != theirs->there || mine->there != theirs->here ||
+			    n++ != play->which)
 				continue;
 			atomic_store(&play->cut_at, seconds_now());
 			shutdown(mine->fd, SHUT_RDWR);
@@ -106,7 +111,8 @@ static void *cut_in_a_while(void *argument)
 	return NULL;
 }
 
-static tutti_result_t call_until(tutti_comm_t comm, struct play *play, int rank, float *in, float *out)
+static tutti_result_t call_until(tutti_comm_t comm, struct play *play, int rank, float *in,
+				 float *out)
 {
 	tutti_result_t result = TUTTI_OK;
 	int32_t go_on = 1;
@@ -114,13 +120,15 @@ static tutti_result_t call_until(tutti_comm_t comm, struct play *play, int rank,
 	while (!result && go_on) {
 		result = tutti_all_reduce(comm, in, out, COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL);
 		if (!result)
-			result = tutti_all_to_all(comm, in, out, COUNT / RANKS, TUTTI_FLOAT32, NULL);
+			result =
+				tutti_all_to_all(comm, in, out, COUNT / RANKS, TUTTI_FLOAT32, NULL);
 		if (rank == play->from) {
 			atomic_fetch_add(&play->cut, 1);
 			go_on = !atomic_load(&play->over);
 		}
 		if (!result)
-			result = tutti_broadcast(comm, &go_on, &go_on, 1, TUTTI_INT32, play->from, NULL);
+			result = tutti_broadcast(comm, &go_on, &go_on, 1, TUTTI_INT32, play->from,
+						 NULL);
 	}
 	return result;
 }
@@ -161,12 +169,17 @@ static void judge(const struct play *play)
 {
 	for (int rank = 0; rank < RANKS; rank++) {
 		const struct outcome *o = &play->outcome[rank];
-		const bool alike = play->to < 0 || strcmp(o->sentence, play->outcome[0].sentence) == 0; /* who is cut off hears of nothing */
+		const bool alike = play->to < 0 || strcmp(o->sentence, play->outcome[0].sentence) ==
+							   0; /* who is cut off hears of nothing */
 
-		if (o->result != TUTTI_ERR_PEER_LOST || (o->culprit != play->from && o->culprit != play->to) || o->took > SOON_S || !alike)
-			fail_msg("connection %d of ranks %d and %d is cut %s: rank %d is told of rank %d after %.2f s: %s (%s)", play->which,
-				 play->from, play->to, play->moving ? "while data moves" : "between two calls", rank, o->culprit, o->took,
-				 o->sentence, tutti_strerror(o->result));
+		if (o->result != TUTTI_ERR_PEER_LOST ||
+		    (o->culprit != play->from && o->culprit != play->to) || o->took > SOON_S ||
+		    !alike)
+			fail_msg(
+				"connection %d of ranks %d and %d is cut %s: rank %d is told of rank %d after %.2f s: %s (%s)",
+				play->which, play->from, play->to,
+				play->moving ? "while data moves" : "between two calls", rank,
+				o->culprit, o->took, o->sentence, tutti_strerror(o->result));
 	}
 }
 

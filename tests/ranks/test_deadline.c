@@ -97,8 +97,8 @@ static int wait_for_absent(const struct play *play, tutti_comm_t comm)
 	if (atomic_fetch_add(&play->stage->told, 1) == RANKS - 2 && play->absence->stopped)
 		kill(atomic_load(&play->stage->pid), SIGCONT);
 	snprintf(absent, sizeof(absent), "rank %d is %s", play->absent,
-		 play->absence->stopped ? "stopped (state T) and has not called operation 1" :
-					  play->absence->not_called);
+		 play->absence->stopped ? "stopped (state T) and has not called operation 1"
+					: play->absence->not_called);
 	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, tutti_last_error(comm));
 	CLAIM(took < LATE_S, "told after %.3f s", took);
 	CLAIM(strstr(tutti_last_error(comm), play->absence->words), "\"%s\" does not name \"%s\"",
@@ -164,8 +164,8 @@ static void all_name_the_absent(const struct absence *absence)
 #define NOT_CALLED "alive but has not called operation 1"
 #define NOT_SENT   "alive but has not called the send"
 
-TEST(a_barrier_has_a_deadline, barrier, "operation 1, barrier(), missed its deadline of 0.5 s: ranks ", NOT_CALLED,
-     false)
+TEST(a_barrier_has_a_deadline, barrier,
+     "operation 1, barrier(), missed its deadline of 0.5 s: ranks ", NOT_CALLED, false)
 TEST(a_small_sum_has_a_deadline, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, false)
 TEST(a_large_sum_has_a_deadline, large_sum, "all_reduce(float32 × 262144, sum)", NOT_CALLED, false)
 TEST(a_receive_has_a_deadline, receive, "(float32 × 2)", NOT_SENT, false)
@@ -234,18 +234,23 @@ static int play_blame(tutti_comm_t comm, void *argument)
 	int named = -1;
 
 	meet_at(&blame->joined, RANKS);
-	const tutti_result_t result = (rank == 0 ? miss_it : rank == blame->first ? call_once : call_late)(blame, comm);
+	const tutti_result_t result = (rank == 0	      ? miss_it
+				       : rank == blame->first ? call_once
+							      : call_late)(blame, comm);
 	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, tutti_last_error(comm));
-	CLAIM(strstr(tutti_last_error(comm), "not called operation 2"), "\"%s\" is about something else", tutti_last_error(comm));
-	CLAIM(tutti_comm_error(comm, &named) == result && named == blame->blamed, "rank %d is blamed, not rank %d: %s", named,
-	      blame->blamed, tutti_last_error(comm));
+	CLAIM(strstr(tutti_last_error(comm), "not called operation 2"),
+	      "\"%s\" is about something else", tutti_last_error(comm));
+	CLAIM(tutti_comm_error(comm, &named) == result && named == blame->blamed,
+	      "rank %d is blamed, not rank %d: %s", named, blame->blamed, tutti_last_error(comm));
 	return 0;
 }
 
 static void is_blamed(int blamed, int first, bool stops)
 {
 	struct blame *blame = shared_memory(sizeof(*blame));
-	const struct job job = { .ranks = RANKS, .body = play_blame, .argument = blame, .limit_s = 20 };
+	const struct job job = {
+		.ranks = RANKS, .body = play_blame, .argument = blame, .limit_s = 20
+	};
 
 	blame->first = first;
 	blame->blamed = blamed;
@@ -366,7 +371,11 @@ static int play_all_stopped(tutti_comm_t comm, void *argument)
 static void a_job_that_was_stopped_as_a_whole_goes_on(void **state)
 {
 	static const char *const environment[] = { "TUTTI_TIMEOUT=1", "TUTTI_SILENCE=1", NULL };
-	const struct job job = { .ranks = RANKS, .env = environment, .body = play_all_stopped, .argument = shared_memory(sizeof(atomic_int)), .limit_s = 20 };
+	const struct job job = { .ranks = RANKS,
+				 .env = environment,
+				 .body = play_all_stopped,
+				 .argument = shared_memory(sizeof(atomic_int)),
+				 .limit_s = 20 };
 
 	assert_int_equal(run_job(&job), 0);
 }
@@ -392,7 +401,8 @@ static int join_or_not(int rank, void *argument)
 	atomic_fetch_add(&play->stage->told, 1);
 	CLAIM(result == TUTTI_ERR_TIMEOUT, "tutti_init: %d (%s)", result, tutti_last_error(NULL));
 	CLAIM(!comm, "a communicator came of it");
-	/* rank 0 hosts the store: it waits a moment for those who come late, and without it there is nobody to ask */
+	/* rank 0 hosts the store: it waits a moment for those who come late, and without it
+	 * there is nobody to ask */
 	CLAIM(took < LATE_S + (rank == 0 ? HOST_S : 0), "told after %.3f s", took);
 	snprintf(absent, sizeof(absent), "rank %d has not come to the meeting of %d ranks",
 		 play->absent, RANKS);

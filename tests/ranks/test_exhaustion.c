@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank that may open k descriptors more and no other, or have k MiB of address space more, for k = 0, 1, 2, … until all
- * goes well: while it joins, when links are first used, when the communicator is split or shrunk, when a store is opened.
- * Whatever fails, its sentence names the limit; every rank is told soon; the communicator can be used or is revoked, on
- * all ranks alike; and no descriptor is left. And ranks whose files may have few bytes.
+/* A rank that may open k descriptors more and no other, or have k MiB of address space more, for
+ * k = 0, 1, 2, … until all goes well: while it joins, when links are first used, when the
+ * communicator is split or shrunk, when a store is opened. Whatever fails, its sentence names
+ * the limit; every rank is told soon; the communicator can be used or is revoked, on all ranks
+ * alike; and no descriptor is left. And ranks whose files may have few bytes.
  *
  *   test_exhaustion shm|tcp|mixed */
 #include <errno.h>
@@ -19,12 +20,12 @@
 
 #include "harness.h"
 
-#define RANKS  4
-#define VICTIM 1
-#define SOON_S 15.0 /* of those a second or so is tutti's, where there are cores enough */
-#define MOST   64   /* descriptors that a part may need */
-#define BATCH  8    /* jobs at once: most of what they do is wait */
-#define COUNT  40000
+#define RANKS	    4
+#define VICTIM	    1
+#define SOON_S	    15.0 /* of those a second or so is tutti's, where there are cores enough */
+#define MOST	    64	 /* descriptors that a part may need */
+#define BATCH	    8	 /* jobs at once: most of what they do is wait */
+#define COUNT	    40000
 #define MEMORY_STEP (1u << 20)
 
 /* Shared by the ranks of a job. */
@@ -37,10 +38,11 @@ struct stage {
 struct play {
 	int k;
 	struct stage *stage;
-	tutti_result_t (*part)(const struct play *play, int rank, tutti_comm_t comm, tutti_comm_t *used);
-	bool joins; /* the part is joining itself */
+	tutti_result_t (*part)(const struct play *play, int rank, tutti_comm_t comm,
+			       tutti_comm_t *used);
+	bool joins;    /* the part is joining itself */
 	bool survives; /* ranks may go on without others */
-	bool memory; /* k is of memory */
+	bool memory;   /* k is of memory */
 };
 
 static struct rlimit usual_memory;
@@ -62,7 +64,8 @@ static void allow_all(void)
 
 /* ---- the parts */
 
-static tutti_result_t use_links(const struct play *play, int rank, tutti_comm_t comm, tutti_comm_t *used)
+static tutti_result_t use_links(const struct play *play, int rank, tutti_comm_t comm,
+				tutti_comm_t *used)
 {
 	static float values[RANKS * COUNT];
 	float *shared = NULL;
@@ -79,19 +82,20 @@ static tutti_result_t use_links(const struct play *play, int rank, tutti_comm_t 
 		result = tutti_wait(&request);
 	if (!result)
 		result = tutti_all_to_all(comm, values, values, COUNT, TUTTI_FLOAT32, NULL);
-	/* no part of the communicator, and possible again when there are descriptors; it needs more address space than is left
-	 * where that is short */
+	/* no part of the communicator, and possible again when there are descriptors; it needs
+	 * more address space than is left where that is short */
 	if (!result && !play->memory && tutti_mem_alloc(COUNT * sizeof(*values), (void **)&shared))
 		atomic_store(&play->stage->failed, true);
 	if (!result)
-		result = tutti_all_reduce(comm, shared ? shared : values, shared ? shared : values, COUNT, TUTTI_FLOAT32,
-					  TUTTI_SUM, NULL);
+		result = tutti_all_reduce(comm, shared ? shared : values, shared ? shared : values,
+					  COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL);
 	tutti_mem_free(shared);
 	tutti_wait(&request); /* of a revoked communicator */
 	return result;
 }
 
-static tutti_result_t split(const struct play *play, int rank, tutti_comm_t comm, tutti_comm_t *used)
+static tutti_result_t split(const struct play *play, int rank, tutti_comm_t comm,
+			    tutti_comm_t *used)
 {
 	const tutti_result_t result = tutti_comm_split(comm, 0, rank, used);
 
@@ -99,7 +103,8 @@ static tutti_result_t split(const struct play *play, int rank, tutti_comm_t comm
 }
 
 /* Those that can go on do; who cannot is told. */
-static tutti_result_t shrink(const struct play *play, int rank, tutti_comm_t comm, tutti_comm_t *used)
+static tutti_result_t shrink(const struct play *play, int rank, tutti_comm_t comm,
+			     tutti_comm_t *used)
 {
 	const tutti_result_t result = tutti_comm_shrink(comm, used);
 
@@ -108,11 +113,13 @@ static tutti_result_t shrink(const struct play *play, int rank, tutti_comm_t com
 
 /* ---- a rank */
 
-/* A failure of the victim's own is one of descriptors, and says so; the others name a rank: who of a host comes when all
- * is over finds only that its first rank has gone. */
-static int check(const struct play *play, int rank, tutti_comm_t comm, tutti_result_t result, const char *error)
+/* A failure of the victim's own is one of descriptors, and says so; the others name a rank: who
+ * of a host comes when all is over finds only that its first rank has gone. */
+static int check(const struct play *play, int rank, tutti_comm_t comm, tutti_result_t result,
+		 const char *error)
 {
-	const bool limit = strstr(error, "Too many open files: this process may have ") && strstr(error, "ulimit -n");
+	const bool limit = strstr(error, "Too many open files: this process may have ") &&
+			   strstr(error, "ulimit -n");
 
 	if (!result)
 		return 0;
@@ -121,15 +128,17 @@ static int check(const struct play *play, int rank, tutti_comm_t comm, tutti_res
 	if (play->survives)
 		return 0;
 	if (play->memory && (rank == VICTIM || result != TUTTI_ERR_PEER_LOST)) {
-		CLAIM(result == TUTTI_ERR_NO_MEMORY || strstr(error, "Cannot allocate memory"), "room for %d: result %d (%s)",
-		      play->k, result, error);
+		CLAIM(result == TUTTI_ERR_NO_MEMORY || strstr(error, "Cannot allocate memory"),
+		      "room for %d: result %d (%s)", play->k, result, error);
 		return 0;
 	}
 	if (result == TUTTI_ERR_SYSTEM || rank == VICTIM)
-		CLAIM(result == TUTTI_ERR_SYSTEM && limit, "room for %d: result %d (%s)", play->k, result, error);
-	else
-		CLAIM(result == TUTTI_ERR_PEER_LOST && (strstr(error, "rank 1 ") || strstr(error, "rank 0 ")), "room for %d: result %d (%s)", play->k,
+		CLAIM(result == TUTTI_ERR_SYSTEM && limit, "room for %d: result %d (%s)", play->k,
 		      result, error);
+	else
+		CLAIM(result == TUTTI_ERR_PEER_LOST &&
+			      (strstr(error, "rank 1 ") || strstr(error, "rank 0 ")),
+		      "room for %d: result %d (%s)", play->k, result, error);
 	return 0;
 }
 
@@ -140,8 +149,9 @@ static int all_alike(const struct play *play, int rank, tutti_comm_t comm)
 	atomic_store(&stage->results[rank], tutti_barrier(comm, NULL));
 	meet_at(&stage->met[2], RANKS);
 	for (int other = 0; other < RANKS; other++)
-		CLAIM(stage->results[other] == stage->results[rank], "room for %d: later calls give %d here, %d on rank %d",
-		      play->k, stage->results[rank], stage->results[other], other);
+		CLAIM(stage->results[other] == stage->results[rank],
+		      "room for %d: later calls give %d here, %d on rank %d", play->k,
+		      stage->results[rank], stage->results[other], other);
 	return 0;
 }
 
@@ -183,10 +193,12 @@ static int play_rank(int rank, void *argument)
 		failed |= all_alike(play, rank, comm);
 	tutti_comm_destroy(comm);
 	void *heap = NULL;
-	SUCCEEDS(tutti_mem_alloc(1, &heap)); /* possible again; its descriptor stays with the process */
+	SUCCEEDS(tutti_mem_alloc(1, &heap)); /* possible again; its descriptor stays with the
+					      * process */
 	tutti_mem_free(heap);
-	CLAIM(open_descriptors() == descriptors + 1, "room for %d: %d descriptors are left, expected %d", play->k,
-	      open_descriptors(), descriptors + 1);
+	CLAIM(open_descriptors() == descriptors + 1,
+	      "room for %d: %d descriptors are left, expected %d", play->k, open_descriptors(),
+	      descriptors + 1);
 	return failed;
 }
 
@@ -297,12 +309,14 @@ static int open_store(const char *address, int k)
 	if (!result)
 		result = tutti_store_get(store, "key", value, &length, 5);
 	const double took = seconds_now() - start;
-	CLAIM(!result || (result == TUTTI_ERR_SYSTEM && strstr(tutti_last_error(NULL), "Too many open files: ")),
+	CLAIM(!result || (result == TUTTI_ERR_SYSTEM &&
+			  strstr(tutti_last_error(NULL), "Too many open files: ")),
 	      "%s, room for %d: result %d (%s)", address, k, result, tutti_last_error(NULL));
 	CLAIM(took < SOON_S, "%s, room for %d: %.3f s", address, k, took);
 	allow_all();
 	tutti_store_close(store);
-	CLAIM(open_descriptors() == descriptors, "%s, room for %d: %d descriptors are left, expected %d", address, k,
+	CLAIM(open_descriptors() == descriptors,
+	      "%s, room for %d: %d descriptors are left, expected %d", address, k,
 	      open_descriptors(), descriptors);
 	return result ? 1 : 0;
 }
@@ -312,7 +326,8 @@ static void stores_without_descriptors_are_told_soon(void **state)
 	char directory[] = "/tmp/tutti-test-exhaustion-XXXXXX", addresses[3][64], command[96];
 
 	assert_non_null(mkdtemp(directory));
-	snprintf(addresses[0], sizeof(addresses[0]), "unix:tutti-test-exhaustion-%d", (int)getpid());
+	snprintf(addresses[0], sizeof(addresses[0]), "unix:tutti-test-exhaustion-%d",
+		 (int)getpid());
 	snprintf(addresses[1], sizeof(addresses[1]), "tcp://127.0.0.1:0");
 	snprintf(addresses[2], sizeof(addresses[2]), "file:%s", directory);
 	for (int i = 0; i < 3; i++) {
@@ -346,14 +361,16 @@ static int use_heap(tutti_comm_t comm, int rank)
 		values[i] = (float)(rank + 1);
 	SUCCEEDS(tutti_all_reduce(comm, values, values, COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL));
 	for (int i = 0; i < COUNT; i++)
-		CLAIM(values[i] == RANKS * (RANKS + 1) / 2, "element %d is %g", i, (double)values[i]);
+		CLAIM(values[i] == RANKS * (RANKS + 1) / 2, "element %d is %g", i,
+		      (double)values[i]);
 	tutti_mem_free(values);
 	return 0;
 }
 
 static int have_heaps_of_many_sizes(int rank, void *argument)
 {
-	static const rlim_t limits[RANKS] = { 48u << 20, RLIM_INFINITY, (rlim_t)16 << 30, (50u << 20) + 1234 };
+	static const rlim_t limits[RANKS] = { 48u << 20, RLIM_INFINITY, (rlim_t)16 << 30,
+					      (50u << 20) + 1234 };
 	tutti_comm_t comm = NULL;
 	void *memory;
 
@@ -361,7 +378,8 @@ static int have_heaps_of_many_sizes(int rank, void *argument)
 	SUCCEEDS(tutti_init(NULL, &comm));
 	const int failed = use_heap(comm, rank);
 	if (rank == 0)
-		CLAIM(tutti_mem_alloc(64u << 20, &memory) == TUTTI_ERR_INVALID && strstr(tutti_last_error(NULL), "expected 1 to 50331648, ") &&
+		CLAIM(tutti_mem_alloc(64u << 20, &memory) == TUTTI_ERR_INVALID &&
+			      strstr(tutti_last_error(NULL), "expected 1 to 50331648, ") &&
 			      strstr(tutti_last_error(NULL), "ulimit -f"),
 		      "\"%s\"", tutti_last_error(NULL));
 	tutti_comm_destroy(comm);
@@ -388,8 +406,9 @@ static int join_without_files(int rank, void *argument)
 	const tutti_result_t result = tutti_init(NULL, &comm);
 	limit_files(RLIM_INFINITY); /* what claims say may go to a file */
 	CLAIM(good, "tutti_mem_alloc: %d, expected an error that names the limit", (int)none);
-	CLAIM(shares ? result < 0 && strstr(tutti_last_error(NULL), "ulimit -f") : result == TUTTI_OK, "tutti_init: %d, \"%s\"", (int)result,
-	      tutti_last_error(NULL));
+	CLAIM(shares ? result < 0 && strstr(tutti_last_error(NULL), "ulimit -f")
+		     : result == TUTTI_OK,
+	      "tutti_init: %d, \"%s\"", (int)result, tutti_last_error(NULL));
 	tutti_comm_destroy(comm);
 	return 0;
 }
@@ -410,8 +429,9 @@ static int set_value_without_files(int rank, void *argument)
 	limit_files(4096);
 	SUCCEEDS(tutti_store_open(argument, 1, 1, &store));
 	SUCCEEDS(tutti_store_set(store, "short", value, 4096));
-	CLAIM(tutti_store_set(store, "long", value, sizeof(value)) == TUTTI_ERR_SYSTEM && strstr(tutti_last_error(NULL), "ulimit -f"), "\"%s\"",
-	      tutti_last_error(NULL));
+	CLAIM(tutti_store_set(store, "long", value, sizeof(value)) == TUTTI_ERR_SYSTEM &&
+		      strstr(tutti_last_error(NULL), "ulimit -f"),
+	      "\"%s\"", tutti_last_error(NULL));
 	tutti_store_close(store);
 	return 0;
 }
@@ -419,7 +439,9 @@ static int set_value_without_files(int rank, void *argument)
 static void values_are_no_larger_than_files_may_be(void **state)
 {
 	char directory[64], address[80], command[80];
-	const struct job job = { .ranks = 1, .whole = set_value_without_files, .argument = address };
+	const struct job job = { .ranks = 1,
+				 .whole = set_value_without_files,
+				 .argument = address };
 
 	make_directory(directory);
 	snprintf(address, sizeof(address), "file:%s", directory);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that fork: the child can use nothing of its parent's, disturbs nobody, hides nobody's death, and makes its own;
- * a program that a rank starts inherits no descriptor.
+/* Ranks that fork: the child can use nothing of its parent's, disturbs nobody, hides nobody's
+ * death, and makes its own; a program that a rank starts inherits no descriptor.
  *
  *   test_fork shm|tcp|rdma|mixed */
 #include <errno.h>
@@ -27,7 +27,8 @@
 
 extern char **environ;
 
-/* Descriptors that a program started by this process begins with, as the test's parent counted them. */
+/* Descriptors that a program started by this process begins with, as the test's parent counted
+ * them. */
 static int inherited_descriptors;
 
 /* "TUTTI_TRACE=…", where a test wants reports. */
@@ -49,21 +50,22 @@ static int await_child(tutti_comm_t comm, pid_t child, int signal)
 	while (waitpid(child, &status, 0) < 0)
 		CLAIM(errno == EINTR, "waitpid: %s", strerror(errno));
 	if (signal)
-		CLAIM(WIFSIGNALED(status) && WTERMSIG(status) == signal, "the child's status is %x, expected signal %d",
-		      status, signal);
+		CLAIM(WIFSIGNALED(status) && WTERMSIG(status) == signal,
+		      "the child's status is %x, expected signal %d", status, signal);
 	else
-		CLAIM(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child's status is %x", status);
+		CLAIM(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child's status is %x",
+		      status);
 	return 0;
 }
 
 /* ---- what a child is told */
 
-#define REFUSED(call)                                                                                      \
-	do {                                                                                               \
-		const tutti_result_t claimed = (call);                                                     \
-		CLAIM(claimed == TUTTI_ERR_INVALID && strstr(tutti_last_error(NULL), made_by) &&           \
-			      strstr(tutti_last_error(NULL), "after fork"),                                \
-		      "%s gives %d (%s)", #call, claimed, tutti_last_error(NULL));                         \
+#define REFUSED(call)                                                                              \
+	do {                                                                                       \
+		const tutti_result_t claimed = (call);                                             \
+		CLAIM(claimed == TUTTI_ERR_INVALID && strstr(tutti_last_error(NULL), made_by) &&   \
+			      strstr(tutti_last_error(NULL), "after fork"),                        \
+		      "%s gives %d (%s)", #call, claimed, tutti_last_error(NULL));                 \
 	} while (0)
 
 struct things {
@@ -95,8 +97,8 @@ static int collectives_are_refused(struct things *t, const char *made_by)
 	REFUSED(tutti_recv(comm, &value, 1, TUTTI_FLOAT32, 0, NULL));
 	REFUSED(tutti_group_begin(comm));
 	REFUSED(tutti_group_end(comm, &request));
-	CLAIM(strcmp(tutti_last_error(comm), tutti_last_error(NULL)) == 0, "tutti_last_error(comm) says \"%s\"",
-	      tutti_last_error(comm));
+	CLAIM(strcmp(tutti_last_error(comm), tutti_last_error(NULL)) == 0,
+	      "tutti_last_error(comm) says \"%s\"", tutti_last_error(comm));
 	return 0;
 }
 
@@ -124,7 +126,8 @@ static int the_rest_is_refused(struct things *t, const char *made_by)
 	REFUSED(tutti_test(&t->pending[0]));
 	REFUSED(tutti_wait(&t->pending[1]));
 	REFUSED(tutti_wait_any(t->pending, 3, &index));
-	CLAIM(index == 2 && !t->pending[0] && !t->pending[1] && !t->pending[2], "requests are left");
+	CLAIM(index == 2 && !t->pending[0] && !t->pending[1] && !t->pending[2],
+	      "requests are left");
 	REFUSED(tutti_store_set(t->store, "child", "x", 1));
 	REFUSED(tutti_store_get(t->store, "child", NULL, &length, 0));
 	REFUSED(tutti_comm_create(t->store, tutti_comm_rank(comm), RANKS, NULL, &other));
@@ -187,7 +190,8 @@ static int nothing_shared_is_writable(tutti_comm_t comm)
 			continue;
 		found++;
 		sscanf(line, "%*s %7s", rights);
-		CLAIM(strcmp(rights, "r--s") == 0 && strstr(line, "tutti-heap"), "mapped in the child: %s", line);
+		CLAIM(strcmp(rights, "r--s") == 0 && strstr(line, "tutti-heap"),
+		      "mapped in the child: %s", line);
 	}
 	fclose(maps);
 	CLAIM(found == 1, "%d mappings are left, expected the heap's", found);
@@ -201,9 +205,10 @@ static int be_child(struct things *t, pid_t parent)
 	char made_by[64];
 
 	snprintf(made_by, sizeof(made_by), "made by process %d ", (int)parent);
-	CLAIM(rank >= 0 && tutti_comm_size(comm) == RANKS, "rank %d of %d", rank, tutti_comm_size(comm));
-	CLAIM(open_descriptors() == t->descriptors, "%d descriptors are open, expected %d", open_descriptors(),
-	      t->descriptors);
+	CLAIM(rank >= 0 && tutti_comm_size(comm) == RANKS, "rank %d of %d", rank,
+	      tutti_comm_size(comm));
+	CLAIM(open_descriptors() == t->descriptors, "%d descriptors are open, expected %d",
+	      open_descriptors(), t->descriptors);
 	if (nothing_shared_is_writable(comm) || collectives_are_refused(t, made_by) ||
 	    the_rest_is_refused(t, made_by) || memory_is_to_be_read(t))
 		return 1;
@@ -211,7 +216,8 @@ static int be_child(struct things *t, pid_t parent)
 	tutti_store_close(t->store);
 	t->comm = NULL;
 	if (getenv("TEST_TRACE"))
-		raise(SIGUSR1); /* which asks for a report of the communicators that are there: none */
+		raise(SIGUSR1); /* which asks for a report of the communicators that are there:
+				 * none */
 	return children_meet(t, rank);
 }
 
@@ -235,21 +241,24 @@ static int fork_with_everything(int rank, void *argument)
 	SUCCEEDS(tutti_all_reduce(comm, &one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
 	t.coming = calloc(COUNT, sizeof(float));
 	for (int i = 0; i < 3; i++)
-		SUCCEEDS(tutti_recv(comm, i < 2 ? &came[i] : t.coming, i < 2 ? 1 : COUNT, TUTTI_FLOAT32, (rank + 1) % RANKS, &t.pending[i]));
+		SUCCEEDS(tutti_recv(comm, i < 2 ? &came[i] : t.coming, i < 2 ? 1 : COUNT,
+				    TUTTI_FLOAT32, (rank + 1) % RANKS, &t.pending[i]));
 	const pid_t parent = getpid(), child = fork();
 	if (child == 0)
 		_exit(be_child(&t, parent) || atomic_load(&errors));
 	if (await_child(comm, child, 0))
 		return 1;
 	for (int i = 0; i < 3; i++)
-		SUCCEEDS(tutti_send(comm, i < 2 ? &one : t.memory, i < 2 ? 1 : COUNT, TUTTI_FLOAT32, (rank + RANKS - 1) % RANKS, &sent[i]));
+		SUCCEEDS(tutti_send(comm, i < 2 ? &one : t.memory, i < 2 ? 1 : COUNT, TUTTI_FLOAT32,
+				    (rank + RANKS - 1) % RANKS, &sent[i]));
 	SUCCEEDS(tutti_wait_all(t.pending, 3));
 	SUCCEEDS(tutti_wait_all(sent, 3));
 	for (int i = 0; i < COUNT; i++)
-		CLAIM(t.coming[i] == (i == 7 ? 7 : 0), "element %d that came is %g", i, (double)t.coming[i]);
+		CLAIM(t.coming[i] == (i == 7 ? 7 : 0), "element %d that came is %g", i,
+		      (double)t.coming[i]);
 	SUCCEEDS(tutti_all_reduce(comm, t.memory, t.memory, COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL));
-	CLAIM(came[1] == 1 && sum == RANKS && t.memory[7] == 7 * RANKS, "%g came, %g is the sum", (double)came[1],
-	      (double)t.memory[7]);
+	CLAIM(came[1] == 1 && sum == RANKS && t.memory[7] == 7 * RANKS, "%g came, %g is the sum",
+	      (double)came[1], (double)t.memory[7]);
 	tutti_mem_free(t.memory);
 	free(t.coming);
 	tutti_store_close(t.store);
@@ -257,7 +266,8 @@ static int fork_with_everything(int rank, void *argument)
 	return 0;
 }
 
-/* A fork while another thread allocates leaves the address sanitizer's own locks taken in the child. */
+/* A fork while another thread allocates leaves the address sanitizer's own locks taken in the
+ * child. */
 static void skip_under_address_sanitizer(void)
 {
 #if defined(__SANITIZE_ADDRESS__)
@@ -272,7 +282,9 @@ static void a_child_is_refused_and_makes_its_own(void **state)
 	char meeting[64], address[64];
 	tutti_store_t store;
 	const char *const env[] = { trace_setting, NULL };
-	const struct job job = { .ranks = RANKS, .env = env, .whole = fork_with_everything, .argument = meeting };
+	const struct job job = {
+		.ranks = RANKS, .env = env, .whole = fork_with_everything, .argument = meeting
+	};
 
 	snprintf(meeting, sizeof(meeting), "unix:tutti-test-fork-meeting-%d", (int)getpid());
 	snprintf(address, sizeof(address), "unix:tutti-test-fork-%d", (int)getpid());
@@ -341,8 +353,8 @@ static int outlive(tutti_comm_t comm, void *argument)
 	atomic_fetch_add(&life->ready, 1);
 	const tutti_result_t result = tutti_barrier(comm, NULL);
 	const double after = seconds_now() - atomic_load(&life->died_at);
-	CLAIM(result == TUTTI_ERR_PEER_LOST && strstr(tutti_last_error(comm), "rank 1 "), "result %d (%s)", result,
-	      tutti_last_error(comm));
+	CLAIM(result == TUTTI_ERR_PEER_LOST && strstr(tutti_last_error(comm), "rank 1 "),
+	      "result %d (%s)", result, tutti_last_error(comm));
 	CLAIM(after < SOON_S, "told after %.3f s", after);
 	return 0;
 }
@@ -392,7 +404,8 @@ static int sum_until_told(struct work *work)
 	while (go_on) {
 		for (size_t i = 0; i < COUNT; i++)
 			values[i] = (float)(i % 1000 + (size_t)work->rounds % 7);
-		SUCCEEDS(tutti_all_reduce(comm, values, values, COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+		SUCCEEDS(tutti_all_reduce(comm, values, values, COUNT, TUTTI_FLOAT32, TUTTI_SUM,
+					  NULL));
 		for (size_t i = 0; i < COUNT; i++)
 			CLAIM(values[i] == RANKS * (float)(i % 1000 + (size_t)work->rounds % 7),
 			      "round %d: element %zu is %g", work->rounds, i, (double)values[i]);
@@ -421,7 +434,8 @@ static int start_program(tutti_comm_t comm)
 	pid_t child;
 
 	snprintf(count, sizeof(count), "%d", inherited_descriptors);
-	CLAIM(posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ) == 0, "posix_spawn fails");
+	CLAIM(posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ) == 0,
+	      "posix_spawn fails");
 	return await_child(comm, child, 0);
 }
 
@@ -435,7 +449,8 @@ static int fork_once(tutti_comm_t comm, int descriptors)
 			tutti_all_reduce(comm, &value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL);
 
 		if (result == TUTTI_ERR_INVALID && descriptors != open_descriptors())
-			fprintf(stderr, "%d descriptors, expected %d\n", open_descriptors(), descriptors);
+			fprintf(stderr, "%d descriptors, expected %d\n", open_descriptors(),
+				descriptors);
 		tutti_comm_destroy(comm); /* whatever the other thread was doing */
 		_exit(result != TUTTI_ERR_INVALID || open_descriptors() != descriptors);
 	}
@@ -459,7 +474,8 @@ static int fork_while_working(int rank, void *argument)
 		failed = start_program(comm);
 	CLAIM(failed || system("true") == 0, "system() fails");
 	FILE *echo = popen("echo said", "r");
-	CLAIM(echo && fgets(line, sizeof(line), echo) && strcmp(line, "said\n") == 0, "popen() gives \"%s\"", line);
+	CLAIM(echo && fgets(line, sizeof(line), echo) && strcmp(line, "said\n") == 0,
+	      "popen() gives \"%s\"", line);
 	pclose(echo);
 	atomic_store(&work.stop, 1);
 	pthread_join(work.thread, NULL);
@@ -500,7 +516,8 @@ static int live_a_whole_life(int rank, const char *file_store)
 	SUCCEEDS(tutti_store_set(store, key, "here", 4));
 	SUCCEEDS(tutti_init(NULL, &comm));
 	for (int i = 0; i < 10; i++)
-		SUCCEEDS(tutti_all_reduce(comm, values, values, i % 2 ? COUNT : 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+		SUCCEEDS(tutti_all_reduce(comm, values, values, i % 2 ? COUNT : 1, TUTTI_FLOAT32,
+					  TUTTI_SUM, NULL));
 	SUCCEEDS(tutti_comm_split(comm, rank % 2, 0, &half));
 	SUCCEEDS(tutti_send(comm, values, COUNT, TUTTI_FLOAT32, (rank + 1) % RANKS, &request));
 	SUCCEEDS(tutti_recv(comm, values, COUNT, TUTTI_FLOAT32, (rank + RANKS - 1) % RANKS, NULL));
@@ -529,7 +546,9 @@ static int start_programs_all_the_time(int rank, void *argument)
 static void no_program_inherits_a_descriptor(void **state)
 {
 	char directory[64], address[96], command[96];
-	const struct job job = { .ranks = RANKS, .whole = start_programs_all_the_time, .argument = address };
+	const struct job job = { .ranks = RANKS,
+				 .whole = start_programs_all_the_time,
+				 .argument = address };
 
 	make_directory(directory);
 	snprintf(address, sizeof(address), "file:%s", directory);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators take newcomers in: before or after they ask for them, one or several, again and again; and where one does not
- * come, or dies on its way, the members are as before.
+/* Communicators take newcomers in: before or after they ask for them, one or several, again and
+ * again; and where one does not come, or dies on its way, the members are as before.
  *
  *   test_grow shm|tcp|rdma|mixed [CLAIMS]      CLAIMS: a pattern of their names, such as "the_*" */
 #include <poll.h>
@@ -46,7 +46,8 @@ struct play {
 static int computes(tutti_comm_t comm)
 {
 	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
-	int32_t mine = 100 + rank, *all = calloc((size_t)size, sizeof(*all)), *many = malloc(LONG * sizeof(*many));
+	int32_t mine = 100 + rank, *all = calloc((size_t)size, sizeof(*all)),
+		*many = malloc(LONG * sizeof(*many));
 
 	SUCCEEDS(tutti_all_gather(comm, &mine, all, 1, TUTTI_INT32, NULL));
 	for (int i = 0; i < size; i++)
@@ -55,14 +56,16 @@ static int computes(tutti_comm_t comm)
 		many[i] = rank + i;
 	SUCCEEDS(tutti_all_reduce(comm, many, many, LONG, TUTTI_INT32, TUTTI_SUM, NULL));
 	for (int i = 0; i < LONG; i++)
-		CLAIM(many[i] == size * (size - 1) / 2 + size * i, "element %d is %d", i, (int)many[i]);
+		CLAIM(many[i] == size * (size - 1) / 2 + size * i, "element %d is %d", i,
+		      (int)many[i]);
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	free(all);
 	free(many);
 	return 0;
 }
 
-/* What members do with both; the new one, with which newcomers do the same, outlives the old one. */
+/* What members do with both; the new one, with which newcomers do the same, outlives the old
+ * one. */
 static int use_both(tutti_comm_t comm, tutti_comm_t more, tutti_store_t store)
 {
 	int failed = computes(more) || computes(comm);
@@ -93,7 +96,8 @@ static int open_store(const struct play *play, tutti_store_t *out)
 	return result ? complain(NULL, __FILE__, __LINE__, "%s", tutti_last_error(NULL)) : 0;
 }
 
-/* Join, note the rank, and compute with all, before and after the members have ended the old communicator. */
+/* Join, note the rank, and compute with all, before and after the members have ended the old
+ * communicator. */
 static int be_newcomer(const struct play *play, int expected_size)
 {
 	tutti_comm_t comm = NULL;
@@ -102,10 +106,13 @@ static int be_newcomer(const struct play *play, int expected_size)
 	if (open_store(play, &store))
 		return 1;
 	SUCCEEDS(tutti_comm_join(store, NULL, &comm));
-	CLAIM(tutti_comm_size(comm) == expected_size, "size %d, expected %d", tutti_comm_size(comm), expected_size);
-	CLAIM(tutti_comm_rank(comm) >= play->members, "a newcomer became rank %d", tutti_comm_rank(comm));
+	CLAIM(tutti_comm_size(comm) == expected_size, "size %d, expected %d", tutti_comm_size(comm),
+	      expected_size);
+	CLAIM(tutti_comm_rank(comm) >= play->members, "a newcomer became rank %d",
+	      tutti_comm_rank(comm));
 	const uint32_t bit = 1u << tutti_comm_rank(comm);
-	CLAIM(!(atomic_fetch_or(&play->stage->ranks, bit) & bit), "rank %d twice", tutti_comm_rank(comm));
+	CLAIM(!(atomic_fetch_or(&play->stage->ranks, bit) & bit), "rank %d twice",
+	      tutti_comm_rank(comm));
 	const int failed = computes(comm) || computes(comm);
 	tutti_comm_destroy(comm);
 	tutti_store_close(store);
@@ -126,7 +133,8 @@ static pid_t host_store(const char *address)
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(ready[0]);
-		word = tutti_store_open(address, 1, 10, &store) == TUTTI_OK && write(ready[1], "y", 1) == 1;
+		word = tutti_store_open(address, 1, 10, &store) == TUTTI_OK &&
+		       write(ready[1], "y", 1) == 1;
 		while (word)
 			pause();
 		_exit(1);
@@ -137,11 +145,17 @@ static pid_t host_store(const char *address)
 	return pid;
 }
 
-static int run_play(struct play *play, int ranks, rank_whole *whole, const char *timeout, uint32_t victims, int signal)
+static int run_play(struct play *play, int ranks, rank_whole *whole, const char *timeout,
+		    uint32_t victims, int signal)
 {
 	const char *env[] = { timeout, NULL };
-	const struct job job = { .ranks = ranks, .whole = whole, .argument = play, .env = env, .limit_s = 50,
-				 .victims = victims, .expect_signal = signal };
+	const struct job job = { .ranks = ranks,
+				 .whole = whole,
+				 .argument = play,
+				 .env = env,
+				 .limit_s = 50,
+				 .victims = victims,
+				 .expect_signal = signal };
 	static int number;
 	char address[64];
 	int failed;
@@ -181,24 +195,31 @@ static int grow_once(int rank, void *argument)
 		await_count(&play->stage->done, play->newcomers);
 	atomic_fetch_add(&play->stage->asked, 1);
 	SUCCEEDS(tutti_comm_grow(comm, store, play->newcomers, &more));
-	CLAIM(tutti_comm_rank(more) == rank && tutti_comm_size(more) == size, "rank %d of %d", tutti_comm_rank(more),
-	      tutti_comm_size(more));
+	CLAIM(tutti_comm_rank(more) == rank && tutti_comm_size(more) == size, "rank %d of %d",
+	      tutti_comm_rank(more), tutti_comm_size(more));
 	const int failed = use_both(comm, more, store);
-	CLAIM(open_descriptors() == descriptors, "%d descriptors were open before, %d are after", descriptors,
-	      open_descriptors());
+	CLAIM(open_descriptors() == descriptors, "%d descriptors were open before, %d are after",
+	      descriptors, open_descriptors());
 	return failed;
 }
 
 static void newcomers_are_taken_in(void **state)
 {
-	static const struct { int members, newcomers; } cases[] = { { 1, 1 }, { 2, 1 }, { 3, 3 }, { 1, 4 } };
+	static const struct {
+		int members, newcomers;
+	} cases[] = { { 1, 1 }, { 2, 1 }, { 3, 3 }, { 1, 4 } };
 
 	for (int early = 0; early < 2; early++)
 		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-			struct play play = { .members = cases[i].members, .newcomers = cases[i].newcomers, .early = early };
+			struct play play = { .members = cases[i].members,
+					     .newcomers = cases[i].newcomers,
+					     .early = early };
 
-			assert_int_equal(run_play(&play, play.members + play.newcomers, grow_once, "TUTTI_TIMEOUT=40", 0, 0), 0);
-			assert_int_equal(atomic_load(&play.stage->ranks), ((1u << play.newcomers) - 1) << play.members);
+			assert_int_equal(run_play(&play, play.members + play.newcomers, grow_once,
+						  "TUTTI_TIMEOUT=40", 0, 0),
+					 0);
+			assert_int_equal(atomic_load(&play.stage->ranks),
+					 ((1u << play.newcomers) - 1) << play.members);
 		}
 }
 
@@ -216,7 +237,8 @@ static int grow_on_and_on(int rank, void *argument)
 		if (init_members(play, &comm))
 			return 1;
 	} else {
-		SUCCEEDS(tutti_comm_join(store, NULL, &comm)); /* all at once: who is taken in when is open */
+		SUCCEEDS(tutti_comm_join(store, NULL,
+					 &comm)); /* all at once: who is taken in when is open */
 		if (computes(comm))
 			return 1;
 	}
@@ -257,22 +279,31 @@ static int grow_in_vain(int rank, void *argument)
 	if (init_members(play, &comm) || (rank == 0 && open_store(play, &store)))
 		return 1;
 	const double start = seconds_now();
-	CLAIM(tutti_comm_grow(comm, store, 1, &more) == TUTTI_ERR_TIMEOUT && !more, "%s", tutti_last_error(NULL));
-	CLAIM(strstr(tutti_last_error(NULL), "0 of 1 newcomers came"), "\"%s\"", tutti_last_error(NULL));
+	CLAIM(tutti_comm_grow(comm, store, 1, &more) == TUTTI_ERR_TIMEOUT && !more, "%s",
+	      tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "0 of 1 newcomers came"), "\"%s\"",
+	      tutti_last_error(NULL));
 	CLAIM(seconds_now() - start < 6, "it took %g s", seconds_now() - start);
 	SUCCEEDS(tutti_next_call(comm, &(tutti_call_t){ sizeof(tutti_call_t), 0.5 }));
-	CLAIM(tutti_comm_grow(comm, store, 1, &more) == TUTTI_ERR_TIMEOUT && !more, "%s", tutti_last_error(NULL));
-	CLAIM(strstr(tutti_last_error(NULL), "the deadline of 0.5 s"), "\"%s\"", tutti_last_error(NULL));
+	CLAIM(tutti_comm_grow(comm, store, 1, &more) == TUTTI_ERR_TIMEOUT && !more, "%s",
+	      tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "the deadline of 0.5 s"), "\"%s\"",
+	      tutti_last_error(NULL));
 	if (computes(comm))
 		return 1;
-	CLAIM(tutti_comm_grow(comm, store, rank == 0 ? 1 : 2, &more) == TUTTI_ERR_INVALID, "%s", tutti_last_error(NULL));
+	CLAIM(tutti_comm_grow(comm, store, rank == 0 ? 1 : 2, &more) == TUTTI_ERR_INVALID, "%s",
+	      tutti_last_error(NULL));
 	CLAIM(strstr(tutti_last_error(NULL), "rank 1 for 2"), "\"%s\"", tutti_last_error(NULL));
 	setenv("TUTTI_STORE", "", 1);
-	CLAIM(tutti_comm_grow(comm, NULL, 1, &more) == TUTTI_ERR_INVALID, "%s", tutti_last_error(NULL));
-	CLAIM(strstr(tutti_last_error(NULL), "TUTTI_STORE is not set"), "\"%s\"", tutti_last_error(NULL));
+	CLAIM(tutti_comm_grow(comm, NULL, 1, &more) == TUTTI_ERR_INVALID, "%s",
+	      tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "TUTTI_STORE is not set"), "\"%s\"",
+	      tutti_last_error(NULL));
 	setenv("TUTTI_STORE", "unix:tutti-grow-nobody", 1);
-	CLAIM(tutti_comm_grow(comm, NULL, 1, &more) == TUTTI_ERR_TIMEOUT, "%s", tutti_last_error(NULL));
-	CLAIM(tutti_comm_grow(comm, NULL, 0, &more) == TUTTI_ERR_INVALID, "%s", tutti_last_error(NULL));
+	CLAIM(tutti_comm_grow(comm, NULL, 1, &more) == TUTTI_ERR_TIMEOUT, "%s",
+	      tutti_last_error(NULL));
+	CLAIM(tutti_comm_grow(comm, NULL, 0, &more) == TUTTI_ERR_INVALID, "%s",
+	      tutti_last_error(NULL));
 	if (computes(comm))
 		return 1;
 	atomic_fetch_add(&play->stage->asked, 1);
@@ -295,7 +326,8 @@ static int join_in_vain(int rank, void *argument)
 
 	if (open_store(play, &store))
 		return 1;
-	CLAIM(tutti_comm_join(store, NULL, &comm) == TUTTI_ERR_TIMEOUT && !comm, "%s", tutti_last_error(NULL));
+	CLAIM(tutti_comm_join(store, NULL, &comm) == TUTTI_ERR_TIMEOUT && !comm, "%s",
+	      tutti_last_error(NULL));
 	CLAIM(tutti_comm_join(store, NULL, NULL) == TUTTI_ERR_INVALID, "no communicator");
 	tutti_store_close(store);
 	return 0;
@@ -329,7 +361,9 @@ static int grow_past_the_dead(int rank, void *argument)
 		if (init_members(play, &comm) || open_store(play, &store))
 			return 1;
 		SUCCEEDS(tutti_store_get(store, "grow/seat/0", &ticket, &length, 20));
-		struct pollfd dead = { (int)syscall(SYS_pidfd_open, atomic_load(&play->stage->pid), 0), POLLIN, 0 };
+		struct pollfd dead = {
+			(int)syscall(SYS_pidfd_open, atomic_load(&play->stage->pid), 0), POLLIN, 0
+		};
 		kill(atomic_load(&play->stage->pid), SIGKILL);
 		poll(&dead, 1, 20000);
 		close(dead.fd);
@@ -345,7 +379,8 @@ static void the_dead_are_passed_over(void **state)
 {
 	struct play play = { .members = 1, .newcomers = 1 };
 
-	assert_int_equal(run_play(&play, 3, grow_past_the_dead, "TUTTI_TIMEOUT=40", 1 << 1, SIGKILL), 0);
+	assert_int_equal(
+		run_play(&play, 3, grow_past_the_dead, "TUTTI_TIMEOUT=40", 1 << 1, SIGKILL), 0);
 }
 
 /* A store whose answer to an invitation is held back until another newcomer has been taken in. */
@@ -448,13 +483,15 @@ static int grow_despite_death(int rank, void *argument)
 			;
 		tutti_comm_destroy(more);
 	} else {
-		CLAIM(result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT, "%s", tutti_last_error(NULL));
+		CLAIM(result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT, "%s",
+		      tutti_last_error(NULL));
 		CLAIM(!more, "a communicator in spite of an error");
 	}
 	/* all members returned the same */
 	int32_t results[2], mine = result;
 	SUCCEEDS(tutti_all_gather(comm, &mine, results, 1, TUTTI_INT32, NULL));
-	CLAIM(results[0] == results[1], "one returned %d, the other %d", (int)results[0], (int)results[1]);
+	CLAIM(results[0] == results[1], "one returned %d, the other %d", (int)results[0],
+	      (int)results[1]);
 	atomic_fetch_add(&play->stage->done, 1);
 	SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
 	return use_both(comm, more, store);
@@ -465,7 +502,9 @@ static void a_death_while_joining_is_no_matter(void **state)
 	for (int i = 0; i < 8; i++) {
 		struct play play = { .members = 2, .newcomers = 2, .after_us = 200 + i * i * 150 };
 
-		assert_int_equal(run_play(&play, 4, grow_despite_death, "TUTTI_TIMEOUT=8", 1 << 2, SIGALRM), 0);
+		assert_int_equal(
+			run_play(&play, 4, grow_despite_death, "TUTTI_TIMEOUT=8", 1 << 2, SIGALRM),
+			0);
 	}
 }
 
@@ -485,11 +524,14 @@ static int grow_without_descriptors(int rank, void *argument)
 		allow_descriptors(play->room);
 	tutti_result_t result = tutti_comm_grow(comm, store, 1, &more);
 	allow_descriptors(-1);
-	CLAIM((result == TUTTI_OK) == (more != NULL), "result %d, and %s communicator", result, more ? "a" : "no");
-	CLAIM(!result || strstr(tutti_last_error(NULL), "Too many open files"), "%s", tutti_last_error(NULL));
+	CLAIM((result == TUTTI_OK) == (more != NULL), "result %d, and %s communicator", result,
+	      more ? "a" : "no");
+	CLAIM(!result || strstr(tutti_last_error(NULL), "Too many open files"), "%s",
+	      tutti_last_error(NULL));
 	int32_t results[2], mine = result;
 	SUCCEEDS(tutti_all_gather(comm, &mine, results, 1, TUTTI_INT32, NULL));
-	CLAIM(results[0] == results[1], "one returned %d, the other %d", (int)results[0], (int)results[1]);
+	CLAIM(results[0] == results[1], "one returned %d, the other %d", (int)results[0],
+	      (int)results[1]);
 	if (result) {
 		atomic_store(&play->stage->failed, 1);
 		SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
@@ -503,7 +545,9 @@ static void a_member_without_descriptors_is_told_to_all(void **state)
 		struct play play = { .members = 2, .newcomers = 1, .victim = victim };
 
 		do {
-			assert_int_equal(run_play(&play, 3, grow_without_descriptors, "TUTTI_TIMEOUT=20", 0, 0), 0);
+			assert_int_equal(run_play(&play, 3, grow_without_descriptors,
+						  "TUTTI_TIMEOUT=20", 0, 0),
+					 0);
 			play.room++;
 		} while (atomic_load(&play.stage->failed));
 		assert_true(play.room > 1);
@@ -522,7 +566,8 @@ static int replace(int rank, void *argument)
 		setenv("TUTTI_JOIN", "1", 1);
 		setenv("TUTTI_STORE", play->store, 1);
 		SUCCEEDS(tutti_init(NULL, &whole));
-		CLAIM(tutti_comm_rank(whole) == play->members - 1, "rank %d", tutti_comm_rank(whole));
+		CLAIM(tutti_comm_rank(whole) == play->members - 1, "rank %d",
+		      tutti_comm_rank(whole));
 	} else {
 		if (init_members(play, &comm))
 			return 1;
@@ -549,11 +594,13 @@ static void the_lost_are_replaced(void **state)
 	for (int victim = 0; victim < 3; victim += 2) {
 		struct play play = { .members = 3, .newcomers = 1, .victim = victim };
 
-		assert_int_equal(run_play(&play, 4, replace, "TUTTI_TIMEOUT=40", 1u << victim, SIGKILL), 0);
+		assert_int_equal(
+			run_play(&play, 4, replace, "TUTTI_TIMEOUT=40", 1u << victim, SIGKILL), 0);
 	}
 }
 
-/* Rank 0, which looks for newcomers, dies over it; the others shrink, and take in those who wait. */
+/* Rank 0, which looks for newcomers, dies over it; the others shrink, and take in those who
+ * wait. */
 static int outlive_the_clerk(int rank, void *argument)
 {
 	const struct play *play = argument;
@@ -574,7 +621,8 @@ static int outlive_the_clerk(int rank, void *argument)
 		return 1;
 	if (rank == 0)
 		setitimer(ITIMER_REAL, &soon, NULL);
-	CLAIM(tutti_comm_grow(comm, store, 2, &more) == TUTTI_ERR_PEER_LOST, "%s", tutti_last_error(NULL));
+	CLAIM(tutti_comm_grow(comm, store, 2, &more) == TUTTI_ERR_PEER_LOST, "%s",
+	      tutti_last_error(NULL));
 	SUCCEEDS(tutti_comm_shrink(comm, &rest));
 	tutti_comm_destroy(comm);
 	SUCCEEDS(tutti_comm_grow(rest, store, 1, &more));
@@ -592,7 +640,8 @@ static void the_clerk_may_die(void **state)
 	assert_int_equal(run_play(&play, 4, outlive_the_clerk, "TUTTI_TIMEOUT=40", 1, SIGALRM), 0);
 }
 
-/* ---- a clerk that does not call tutti_comm_grow, but what it is made of, and says something else */
+/* ---- a clerk that does not call tutti_comm_grow, but what it is made of, and says something
+ * else */
 
 struct word {
 	int32_t result;
@@ -645,9 +694,12 @@ static int hear_another_clerk(tutti_comm_t comm, void *argument)
 	}
 	const tutti_result_t result = tutti_comm_grow(comm, NULL, 1, &out);
 	atomic_fetch_add(&speech->done, 1);
-	CLAIM(result == TUTTI_ERR_UNSUPPORTED && !out, "word %zu: %d (%s)", speech->which, result, tutti_last_error(comm));
-	CLAIM(strstr(tutti_last_error(comm), "version of tutti"), "word %zu: it says: %s", speech->which, tutti_last_error(comm));
-	CLAIM(!strchr(tutti_last_error(comm), '\033'), "word %zu: the message speaks to the terminal", speech->which);
+	CLAIM(result == TUTTI_ERR_UNSUPPORTED && !out, "word %zu: %d (%s)", speech->which, result,
+	      tutti_last_error(comm));
+	CLAIM(strstr(tutti_last_error(comm), "version of tutti"), "word %zu: it says: %s",
+	      speech->which, tutti_last_error(comm));
+	CLAIM(!strchr(tutti_last_error(comm), '\033'),
+	      "word %zu: the message speaks to the terminal", speech->which);
 	return 0;
 }
 
@@ -655,7 +707,9 @@ static void the_clerk_is_not_believed(void **state)
 {
 	for (size_t which = 0; which < WORDS; which++) {
 		struct speech *speech = shared_memory(sizeof(*speech));
-		const struct job job = { .ranks = 2, .body = hear_another_clerk, .argument = speech };
+		const struct job job = { .ranks = 2,
+					 .body = hear_another_clerk,
+					 .argument = speech };
 
 		speech->which = which;
 		assert_int_equal(run_job(&job), 0);

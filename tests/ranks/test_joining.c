@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs whose ranks do not fit together: one that allows another transport, says another number of ranks, takes another's
- * number, has another key or none. Every rank is told why within seconds, far from its deadline, in every kind of store.
+/* Jobs whose ranks do not fit together: one that allows another transport, says another number
+ * of ranks, takes another's number, has another key or none. Every rank is told why within
+ * seconds, far from its deadline, in every kind of store.
  *
  *   test_joining [PATTERN OF CLAIMS] */
 #include <dirent.h>
@@ -26,7 +27,17 @@
 #define OTHER	  "f00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 
 /* What is wrong with the odd one. */
-enum fault { SHM_ALONE, TCP_ALONE, ONE_MORE, ONE_LESS, TWICE, ANOTHER_KEY, NO_KEY, A_KEY, NO_INTERFACE };
+enum fault {
+	SHM_ALONE,
+	TCP_ALONE,
+	ONE_MORE,
+	ONE_LESS,
+	TWICE,
+	ANOTHER_KEY,
+	NO_KEY,
+	A_KEY,
+	NO_INTERFACE
+};
 
 static const char *const fault_names[] = {
 	[SHM_ALONE] = "shm alone",
@@ -41,17 +52,23 @@ static const char *const fault_names[] = {
 };
 
 /* How the ranks meet: by tutti_init() or tutti_comm_create(), in which store. */
-enum way { HOSTED_TCP, HOSTED_UNIX, SERVED_TCP, SERVED_UNIX, A_DIRECTORY, CREATE_TCP, CREATE_UNIX, CREATE_DIRECTORY, CREATE_USER };
+enum way {
+	HOSTED_TCP,
+	HOSTED_UNIX,
+	SERVED_TCP,
+	SERVED_UNIX,
+	A_DIRECTORY,
+	CREATE_TCP,
+	CREATE_UNIX,
+	CREATE_DIRECTORY,
+	CREATE_USER
+};
 
 static const char *const way_names[] = {
-	[HOSTED_TCP] = "tcp of rank 0",
-	[HOSTED_UNIX] = "unix of rank 0",
-	[SERVED_TCP] = "tcp served",
-	[SERVED_UNIX] = "unix served",
-	[A_DIRECTORY] = "a directory",
-	[CREATE_TCP] = "tcp, made",
-	[CREATE_UNIX] = "unix, made",
-	[CREATE_DIRECTORY] = "a directory, made",
+	[HOSTED_TCP] = "tcp of rank 0", [HOSTED_UNIX] = "unix of rank 0",
+	[SERVED_TCP] = "tcp served",	[SERVED_UNIX] = "unix served",
+	[A_DIRECTORY] = "a directory",	[CREATE_TCP] = "tcp, made",
+	[CREATE_UNIX] = "unix, made",	[CREATE_DIRECTORY] = "a directory, made",
 	[CREATE_USER] = "user's",
 };
 
@@ -74,11 +91,13 @@ struct play {
 /* Nobody else is given it for a while. */
 static int free_port(void)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof(at);
 	const int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-	if (bind(fd, (struct sockaddr *)&at, length) < 0 || getsockname(fd, (struct sockaddr *)&at, &length) < 0)
+	if (bind(fd, (struct sockaddr *)&at, length) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&at, &length) < 0)
 		fail_msg("no free port");
 	close(fd);
 	return ntohs(at.sin_port);
@@ -103,9 +122,14 @@ static bool is_directory(enum way way)
 
 static void be_as_all(const struct play *play)
 {
-	const bool keyed = play->fault == ANOTHER_KEY || play->fault == NO_KEY || play->fault == NO_INTERFACE;
+	const bool keyed =
+		play->fault == ANOTHER_KEY || play->fault == NO_KEY || play->fault == NO_INTERFACE;
 
-	setenv("TUTTI_TRANSPORT", play->fault == SHM_ALONE ? "tcp" : play->fault == TCP_ALONE ? "shm" : "shm,tcp", 1);
+	setenv("TUTTI_TRANSPORT",
+	       play->fault == SHM_ALONE	  ? "tcp"
+	       : play->fault == TCP_ALONE ? "shm"
+					  : "shm,tcp",
+	       1);
 	if (keyed)
 		setenv("TUTTI_KEY", KEY, 1);
 	setenv("TUTTI_STORE", play->address, 1);
@@ -158,7 +182,8 @@ static tutti_result_t create(const struct play *play, tutti_comm_t *comm)
 		result = tutti_store_create(&ops, inner, &store);
 	}
 	if (!result)
-		result = tutti_comm_create(store, atoi(getenv("TUTTI_RANK")), atoi(getenv("TUTTI_SIZE")), NULL, comm);
+		result = tutti_comm_create(store, atoi(getenv("TUTTI_RANK")),
+					   atoi(getenv("TUTTI_SIZE")), NULL, comm);
 	tutti_store_close(store);
 	tutti_store_close(inner);
 	return result;
@@ -194,7 +219,8 @@ static int be(int rank, void *argument)
 	const double start = seconds_now();
 	out->result = is_created(play->way) ? create(play, &comm) : tutti_init(NULL, &comm);
 	out->took = seconds_now() - start;
-	snprintf(out->sentence, sizeof(out->sentence), "%s", out->result ? tutti_last_error(NULL) : "joined");
+	snprintf(out->sentence, sizeof(out->sentence), "%s",
+		 out->result ? tutti_last_error(NULL) : "joined");
 	tutti_comm_destroy(comm);
 	atomic_fetch_add(&play->done, 1);
 	return 0;
@@ -238,7 +264,8 @@ static bool says_twice(const struct play *play, const char *sentence)
 
 static bool says_transports(const struct play *play, const char *sentence)
 {
-	const char *words = play->fault == SHM_ALONE ? "tcp: rank %d: TUTTI_TRANSPORT is \"shm\"" : "shm: rank %d: TUTTI_TRANSPORT is \"tcp\"";
+	const char *words = play->fault == SHM_ALONE ? "tcp: rank %d: TUTTI_TRANSPORT is \"shm\""
+						     : "shm: rank %d: TUTTI_TRANSPORT is \"tcp\"";
 
 	return strstr(sentence, "reaches rank") && says(sentence, words, play->odd);
 }
@@ -250,9 +277,13 @@ static bool says_keys(const struct play *play, int rank, const char *sentence)
 	if (!strstr(sentence, "give all ranks the same TUTTI_KEY"))
 		return false;
 	if (!is_turned_away(play)) /* found in the records */
-		return says(sentence, play->fault == ANOTHER_KEY ? "ranks" : "has no key, and rank", 0) && says(sentence, "%d", play->odd);
+		return says(sentence, play->fault == ANOTHER_KEY ? "ranks" : "has no key, and rank",
+			    0) &&
+		       says(sentence, "%d", play->odd);
 	if (rank == play->odd || (play->odd == 0 && rank > 0 && !is_served(play->way)))
-		return host || strstr(sentence, "what listens at the store's address"); /* it was turned away itself, or a rank like it */
+		return host || strstr(sentence,
+				      /* it was turned away itself, or a rank like it */
+				      "what listens at the store's address");
 	return host && (play->odd == 0 || says(sentence, "turned rank %d (", play->odd));
 }
 
@@ -274,7 +305,8 @@ static bool is_true(const struct play *play, int rank, const char *sentence)
 /* In one of the stores without a host two may say so at the same time, in words of their own. */
 static bool is_alike(const struct play *play, int rank)
 {
-	return is_about_keys(play->fault) || play->fault == NO_INTERFACE || is_directory(play->way) ||
+	return is_about_keys(play->fault) || play->fault == NO_INTERFACE ||
+	       is_directory(play->way) ||
 	       strcmp(play->outcome[rank].sentence, play->outcome[0].sentence) == 0;
 }
 
@@ -283,9 +315,12 @@ static void judge(const struct play *play)
 	for (int rank = 0; rank < play->size; rank++) {
 		const struct outcome *o = &play->outcome[rank];
 
-		if (o->result >= 0 || o->took > SOON_S || !is_true(play, rank, o->sentence) || !is_alike(play, rank))
-			fail_msg("%s, rank %d of %d, in %s: rank %d is told %s after %.2f s: %s", fault_names[play->fault], play->odd,
-				 play->size, way_names[play->way], rank, tutti_strerror(o->result), o->took, o->sentence);
+		if (o->result >= 0 || o->took > SOON_S || !is_true(play, rank, o->sentence) ||
+		    !is_alike(play, rank))
+			fail_msg("%s, rank %d of %d, in %s: rank %d is told %s after %.2f s: %s",
+				 fault_names[play->fault], play->odd, play->size,
+				 way_names[play->way], rank, tutti_strerror(o->result), o->took,
+				 o->sentence);
 	}
 }
 
@@ -303,7 +338,8 @@ static void name_store(struct play *play, char directory[64])
 	} else if (play->way == SERVED_TCP || play->way == CREATE_TCP) {
 		snprintf(play->address, sizeof(play->address), "tcp://127.0.0.1:0");
 	} else {
-		snprintf(play->address, sizeof(play->address), "unix:tutti-test-joining-%d-%d", (int)getpid(), number++);
+		snprintf(play->address, sizeof(play->address), "unix:tutti-test-joining-%d-%d",
+			 (int)getpid(), number++);
 	}
 }
 
@@ -314,9 +350,11 @@ static void play_case(struct play *play, const char *deadline)
 
 	name_store(play, directory);
 	play->serving = !is_served(play->way);
-	const struct job job = {
-		.ranks = play->size + is_served(play->way), .env = env, .whole = be, .argument = play, .limit_s = 90
-	};
+	const struct job job = { .ranks = play->size + is_served(play->way),
+				 .env = env,
+				 .whole = be,
+				 .argument = play,
+				 .limit_s = 90 };
 	const int failed = run_job(&job);
 	snprintf(command, sizeof(command), "rm -r '%s'", directory);
 	if (directory[0])
@@ -328,11 +366,13 @@ static bool is_possible(const struct play *play)
 {
 	if (play->fault == ONE_LESS && (play->size == 2 || play->odd == play->size - 1))
 		return false; /* no such rank */
-	if (play->fault == TWICE && play->odd == 0 && (play->way == HOSTED_TCP || play->way == HOSTED_UNIX))
+	if (play->fault == TWICE && play->odd == 0 &&
+	    (play->way == HOSTED_TCP || play->way == HOSTED_UNIX))
 		return false; /* without a rank 0 there is no store */
 	if (is_turned_away(play) && is_created(play->way))
 		return false; /* without a rank: below */
-	return !is_about_keys(play->fault) || play->size < 4; /* hosts wait for those that come late: a second each */
+	return !is_about_keys(play->fault) ||
+	       play->size < 4; /* hosts wait for those that come late: a second each */
 }
 
 static void each_way(enum fault fault)
@@ -385,7 +425,8 @@ static void a_rank_with_another_key_is_told_to_all(void **state)
 	each_way(A_KEY);
 }
 
-/* Who opens a store for itself does not say which rank it is: those who wait for it learn at the deadline whom the host turned away. */
+/* Who opens a store for itself does not say which rank it is: those who wait for it learn at the
+ * deadline whom the host turned away. */
 static void who_was_turned_away_is_told_at_the_deadline(void **state)
 {
 	struct play *play = shared_memory(sizeof(*play));
@@ -434,14 +475,16 @@ static bool has_told(const char *directory, int rank)
 	for (struct dirent *file; files && !told && (file = readdir(files));) {
 		const size_t length = strlen(file->d_name);
 
-		told = length > strlen(end) && strcmp(file->d_name + length - strlen(end), end) == 0;
+		told = length > strlen(end) &&
+		       strcmp(file->d_name + length - strlen(end), end) == 0;
 	}
 	if (files)
 		closedir(files);
 	return told;
 }
 
-/* A third process in rank 0's network: it plugs the cable in when both ranks have said that they have none. */
+/* A third process in rank 0's network: it plugs the cable in when both ranks have said that they
+ * have none. */
 static int plug_in(const struct cable *cable)
 {
 	const pid_t parent = getppid();
@@ -477,7 +520,9 @@ static int be_host(int rank, void *argument)
 	meet_at(&cable->apart, 2);
 	CLAIM(shell("ip link set lo up"), "no loopback");
 	if (rank == 0)
-		CLAIM(shell("ip link add cable type veth peer name cable netns %d", (int)cable->pid[1]), "no cable");
+		CLAIM(shell("ip link add cable type veth peer name cable netns %d",
+			    (int)cable->pid[1]),
+		      "no cable");
 	meet_at(&cable->laid, 2);
 	CLAIM(shell("ip addr add 10.79.0.%d/24 dev cable", rank + 1), "no address");
 	if (rank == 1)
@@ -500,7 +545,8 @@ static int be_host(int rank, void *argument)
 	const int failed = out->result ? 0 : sum_over_cable(comm);
 	meet_at(&cable->done, 2); /* the cable goes with its namespace */
 	tutti_comm_destroy(comm);
-	CLAIM(hand < 0 || (waitpid(hand, &status, 0) == hand && status == 0), "the cable was not plugged in");
+	CLAIM(hand < 0 || (waitpid(hand, &status, 0) == hand && status == 0),
+	      "the cable was not plugged in");
 	return failed;
 }
 
@@ -538,8 +584,10 @@ static void a_cable_that_does_not_come_up_is_named(void **state)
 	for (int rank = 0; rank < 2; rank++) {
 		const struct outcome *o = &cable->outcome[rank];
 
-		if (o->result != TUTTI_ERR_UNSUPPORTED || o->took < 5 || o->took > 5 + SOON_S || !strstr(o->sentence, "(host east)") ||
-		    !strstr(o->sentence, "shm: another host id") || !strstr(o->sentence, "rank 0: cable: down, 5.") ||
+		if (o->result != TUTTI_ERR_UNSUPPORTED || o->took < 5 || o->took > 5 + SOON_S ||
+		    !strstr(o->sentence, "(host east)") ||
+		    !strstr(o->sentence, "shm: another host id") ||
+		    !strstr(o->sentence, "rank 0: cable: down, 5.") ||
 		    !strstr(o->sentence, "rank 1: cable: no carrier, 5."))
 			fail_msg("rank %d after %.1f s: %s", rank, o->took, o->sentence);
 	}

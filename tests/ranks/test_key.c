@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs and their keys: ranks that have the same meet, one that has another or none is told so and disturbs nobody. */
+/* Jobs and their keys: ranks that have the same meet, one that has another or none is told so
+ * and disturbs nobody. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,7 +84,8 @@ static void ranks_with_the_same_key_meet(void **state)
 
 /* ---------------------------------------------------------------- another */
 
-/* One process more, with another key: it is not let into the store where the others meet meanwhile. */
+/* One process more, with another key: it is not let into the store where the others meet
+ * meanwhile. */
 static int meet_beside_a_stranger(int rank, void *argument)
 {
 	struct play *play = argument;
@@ -95,8 +97,8 @@ static int meet_beside_a_stranger(int rank, void *argument)
 		const tutti_result_t result = tutti_store_open(getenv("TUTTI_STORE"), 0, 0, &store);
 		atomic_store(&play->turned_away, 1);
 		CLAIM(result == TUTTI_ERR_INVALID && !store, "%s", tutti_strerror(result));
-		CLAIM(strstr(tutti_last_error(NULL), "the key of this rank is not that of the job"), "\"%s\"",
-		      tutti_last_error(NULL));
+		CLAIM(strstr(tutti_last_error(NULL), "the key of this rank is not that of the job"),
+		      "\"%s\"", tutti_last_error(NULL));
 		return 0;
 	}
 	SUCCEEDS(tutti_store_open(getenv("TUTTI_STORE"), rank == 0, 0, &store));
@@ -114,7 +116,8 @@ static void who_has_another_key_is_turned_away_and_disturbs_nobody(void **state)
 	play_job(meet_beside_a_stranger, RANKS + 1, NULL);
 }
 
-/* Rank 2 has another key, or none; where the store lets everybody in, all find out before they connect. */
+/* Rank 2 has another key, or none; where the store lets everybody in, all find out before they
+ * connect. */
 static int expect_difference(int rank, const char *store, const char *key, const char *says)
 {
 	tutti_comm_t comm = NULL;
@@ -127,8 +130,8 @@ static int expect_difference(int rank, const char *store, const char *key, const
 	const double start = seconds_now();
 	const tutti_result_t result = tutti_init(NULL, &comm);
 	const char *error = tutti_last_error(NULL);
-	CLAIM(!comm && (result == TUTTI_ERR_INVALID || result == TUTTI_ERR_PEER_LOST), "%s (%s)", tutti_strerror(result),
-	      error);
+	CLAIM(!comm && (result == TUTTI_ERR_INVALID || result == TUTTI_ERR_PEER_LOST), "%s (%s)",
+	      tutti_strerror(result), error);
 	CLAIM(strstr(error, says) && strchr(error, '2'), "\"%s\" does not say \"%s\"", error, says);
 	CLAIM(seconds_now() - start < SOON, "told after %.1f s", seconds_now() - start);
 	return 0;
@@ -136,12 +139,14 @@ static int expect_difference(int rank, const char *store, const char *key, const
 
 static int differ(int rank, void *argument)
 {
-	return expect_difference(rank, ((struct play *)argument)->store, OTHER, "have different keys");
+	return expect_difference(rank, ((struct play *)argument)->store, OTHER,
+				 "have different keys");
 }
 
 static int lack(int rank, void *argument)
 {
-	return expect_difference(rank, ((struct play *)argument)->store, NULL, "rank 2 has no key, and rank");
+	return expect_difference(rank, ((struct play *)argument)->store, NULL,
+				 "rank 2 has no key, and rank");
 }
 
 static void different_keys_are_found_out_in_any_store(void **state)
@@ -167,7 +172,8 @@ static int be_apart(int rank, void *argument)
 	if (rank == 1)
 		CLAIM(unshare(CLONE_NEWNET) == 0, "no network namespace");
 	const tutti_result_t result = tutti_init(NULL, &comm);
-	CLAIM(!comm && result == TUTTI_ERR_UNSUPPORTED, "%s (%s)", tutti_strerror(result), tutti_last_error(NULL));
+	CLAIM(!comm && result == TUTTI_ERR_UNSUPPORTED, "%s (%s)", tutti_strerror(result),
+	      tutti_last_error(NULL));
 	CLAIM(strcmp(transport_chosen, "shm") == 0 ||
 		      strstr(tutti_last_error(NULL),
 			     "without a key ranks are reached on their own machine only; give all the same TUTTI_KEY"),

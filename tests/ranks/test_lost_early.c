@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank that dies at one step after another of the meeting in a socket store: the others are told within seconds, far from
- * their deadline, and all the same.
+/* A rank that dies at one step after another of the meeting in a socket store: the others are
+ * told within seconds, far from their deadline, and all the same.
  *
  *   test_lost_early shm|tcp|mixed */
 #include <dlfcn.h>
@@ -21,14 +21,15 @@
 
 #include "harness.h"
 
-#define RANKS	   4
-#define SOON_S	   8.0 /* a loaded machine's; the deadline is 40 s away */
-#define DEADLINE   "TUTTI_TIMEOUT=40"
-#define REQUESTS   9 /* messages of every rank to the store, with the hello: see steps */
+#define RANKS	 4
+#define SOON_S	 8.0 /* a loaded machine's; the deadline is 40 s away */
+#define DEADLINE "TUTTI_TIMEOUT=40"
+#define REQUESTS 9 /* messages of every rank to the store, with the hello: see steps */
 
 enum call { SENDMSG, SOCKET, SEND };
 
-/* The victim's end comes before its n-th call of the kind, of those after `from` messages to the store. */
+/* The victim's end comes before its n-th call of the kind, of those after `from` messages to the
+ * store. */
 struct step {
 	const char *name;
 	enum call call;
@@ -47,9 +48,9 @@ static const struct step steps[] = {
 	{ "it says the second word to another", SEND, REQUESTS, 2 },
 	{ "it has joined, or is about to", SENDMSG, 0, 10 },
 };
-#define STEPS (sizeof(steps) / sizeof(steps[0]))
+#define STEPS		   (sizeof(steps) / sizeof(steps[0]))
 #define STEPS_WITHOUT_LAST 3 /* those that any rank takes while the last one is not there */
-#define LAST (RANKS - 1)
+#define LAST		   (RANKS - 1)
 
 struct outcome {
 	bool joined;
@@ -103,7 +104,8 @@ static void call_is_made(enum call call)
 		die(self.play);
 }
 
-/* The first that rank 0 wants to know of the last one when the meeting has failed is whether that has come. */
+/* The first that rank 0 wants to know of the last one when the meeting has failed is whether
+ * that has come. */
 static void look_whether_over(const struct msghdr *message)
 {
 	char key[16];
@@ -198,7 +200,8 @@ static int meet_in_child(int rank, struct play *play, int (*meets)(int, struct p
 static bool children_are_apart;
 
 #if defined(__SANITIZE_ADDRESS__)
-/* The sanitizer asks before it looks for leaks, by a thread that a process with a namespace for its children cannot start. */
+/* The sanitizer asks before it looks for leaks, by a thread that a process with a namespace for
+ * its children cannot start. */
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
@@ -255,16 +258,16 @@ static double judge(const struct play *play)
 		if (rank == play->victim)
 			continue;
 		most = took > most ? took : most;
-		if (o->result != TUTTI_ERR_PEER_LOST || took > SOON_S || !strstr(o->sentence, words) ||
-		    (o->joined && o->culprit != play->victim))
-			fail_msg("%s dies when %s: rank %d is told %d after %.2f s: %s", words, play->step->name, rank, o->result,
-				 took, o->sentence);
+		if (o->result != TUTTI_ERR_PEER_LOST || took > SOON_S ||
+		    !strstr(o->sentence, words) || (o->joined && o->culprit != play->victim))
+			fail_msg("%s dies when %s: rank %d is told %d after %.2f s: %s", words,
+				 play->step->name, rank, o->result, took, o->sentence);
 		if (o->joined)
 			continue;
 		first = first ? first : o;
 		if (strcmp(o->sentence, first->sentence) != 0)
-			fail_msg("%s dies when %s: told are \"%s\" and \"%s\"", words, play->step->name, o->sentence,
-				 first->sentence);
+			fail_msg("%s dies when %s: told are \"%s\" and \"%s\"", words,
+				 play->step->name, o->sentence, first->sentence);
 	}
 	return most;
 }
@@ -287,8 +290,8 @@ static void dies(struct play *play, const struct step *step, int rank, bool serv
 
 	assert_int_equal(run_job(&job), 0);
 	assert_true(play->died_at > 0);
-	print_message("rank %d dies when %s: told after %.3f s at most: %s\n", rank, step->name, judge(play),
-		      play->outcome[rank == 1 ? 2 : 1].sentence);
+	print_message("rank %d dies when %s: told after %.3f s at most: %s\n", rank, step->name,
+		      judge(play), play->outcome[rank == 1 ? 2 : 1].sentence);
 }
 
 /* Nothing is sent in shared memory, and over TCP the last rank calls nobody. */

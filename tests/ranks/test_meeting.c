@@ -45,7 +45,8 @@ static int noticing_get(void *context, const char *key, void *value, size_t *len
 	struct noticing *n = context;
 	const tutti_result_t result = tutti_store_get(n->store, key, value, length, timeout_s);
 
-	if (result == TUTTI_OK && strstr(key, "/begun/") == NULL && strstr(key, "/here/") == NULL && --n->left == 0)
+	if (result == TUTTI_OK && strstr(key, "/begun/") == NULL && strstr(key, "/here/") == NULL &&
+	    --n->left == 0)
 		n->end();
 	return store_error(result);
 }

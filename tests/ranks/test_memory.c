@@ -251,7 +251,8 @@ struct late {
 	atomic_int ended;
 };
 
-static void add_and_stop(void *inout, const void *in, size_t count, tutti_dtype_t dtype, void *context)
+static void add_and_stop(void *inout, const void *in, size_t count, tutti_dtype_t dtype,
+			 void *context)
 {
 	atomic_int *pid = context;
 	int nobody = 0;
@@ -263,7 +264,8 @@ static void add_and_stop(void *inout, const void *in, size_t count, tutti_dtype_
 }
 
 /* An all-reduce that rank 0 ends while rank 1 is in the middle of it. */
-static int end_in_the_middle(tutti_comm_t comm, const uint64_t *send, uint64_t *recv, struct late *late)
+static int end_in_the_middle(tutti_comm_t comm, const uint64_t *send, uint64_t *recv,
+			     struct late *late)
 {
 	const int rank = tutti_comm_rank(comm);
 	tutti_request_t request = NULL;
@@ -271,10 +273,12 @@ static int end_in_the_middle(tutti_comm_t comm, const uint64_t *send, uint64_t *
 	tutti_op_t op;
 
 	SUCCEEDS(tutti_op_create(comm, add_and_stop, 1, rank == 1 ? &late->pid : NULL, &op));
-	tutti_result_t result = tutti_all_reduce(comm, send, recv, LENT, TUTTI_UINT64, op, &request);
+	tutti_result_t result =
+		tutti_all_reduce(comm, send, recv, LENT, TUTTI_UINT64, op, &request);
 	CLAIM(result == TUTTI_OK, "result %d (%s)", result, tutti_last_error(comm));
 	while (rank == 0 && !stopped) {
-		CLAIM(tutti_test(&request) == TUTTI_IN_PROGRESS, "it ended before rank 1 came to its middle");
+		CLAIM(tutti_test(&request) == TUTTI_IN_PROGRESS,
+		      "it ended before rank 1 came to its middle");
 		stopped = atomic_load(&late->pid) && is_stopped(atomic_load(&late->pid));
 	}
 	if (rank == 0) {
@@ -347,7 +351,8 @@ static int lend_results(tutti_comm_t comm, void *argument)
 	if (rank == 1)
 		CLAIM(is_all(recv, LENT / 2, 2), "rank 0 has not written its part here");
 	if (rank == 0)
-		CLAIM(is_all(recv, LENT, 9), "rank 1 has written to memory that was no longer lent");
+		CLAIM(is_all(recv, LENT, 9),
+		      "rank 1 has written to memory that was no longer lent");
 
 	SUCCEEDS(tutti_comm_shrink(comm, &next)); /* among which it can be lent again */
 	for (int times = 0; times < 2; times++) {

@@ -453,8 +453,8 @@ static int run_play(const struct mismatch *mismatch, int ranks, size_t count, st
 	const bool last = mismatch->last || strncmp(mismatch->name, "message", 7) == 0;
 	struct play play = { mismatch, count, ranks, last ? ranks - 1 : turn++ % ranks, stage };
 	/* who has a setting of its own differs from all others, whatever the tuner would choose */
-	const char *const env[] = { "TUTTI_TIMEOUT=3", mismatch->odd_setting ? "TUTTI_ALGORITHM=flat" : NULL,
-				    NULL };
+	const char *const env[] = { "TUTTI_TIMEOUT=3",
+				    mismatch->odd_setting ? "TUTTI_ALGORITHM=flat" : NULL, NULL };
 	const struct job job = {
 		.ranks = ranks, .env = env, .whole = play_rank, .argument = &play, .limit_s = 20
 	};
@@ -498,7 +498,8 @@ TEST(another_root_is_told_to_all, other_root, "broadcast(float32 × %zu, root 1)
      "broadcast(float32 × %zu, root 0)", 2)
 TEST(another_root_of_reduce_is_told_to_all, other_reduce_root, "reduce(float32 × %zu, sum, root 1)",
      "reduce(float32 × %zu, sum, root 0)", 2)
-TEST(an_operation_left_out_is_told_to_all, left_out, "called " SUM, "called broadcast(float32 × %zu, root 0)", 2)
+TEST(an_operation_left_out_is_told_to_all, left_out, "called " SUM,
+     "called broadcast(float32 × %zu, root 0)", 2)
 TEST(other_counts_are_told_to_all, other_counts,
      "all_gather_v(float32 × %T in all)|counts[0] is|%+ on rank %o",
      "all_gather_v(float32 × %t in all)|%zu on rank", 2)

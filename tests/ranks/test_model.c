@@ -15,10 +15,12 @@
 enum { RANKS = 4, COUNT = 16 * 1024, NAME = 32 };
 
 /* Two machines on which nobody would choose alike. */
-static const char waits_are_dear[] = "tutti model 1, femtoseconds\nline 5000000000000\nhandover 5000000000000\n"
-				     "copy 1000\nreduce 1000\nmessage 5000000000000\nstream 1000\n";
-static const char bytes_are_dear[] = "tutti model 1, femtoseconds\nline 1000\nhandover 1000\ncopy 1000000000\n"
-				     "reduce 1000000000\nmessage 1000\nstream 1000000000\n";
+static const char waits_are_dear[] =
+	"tutti model 1, femtoseconds\nline 5000000000000\nhandover 5000000000000\n"
+	"copy 1000\nreduce 1000\nmessage 5000000000000\nstream 1000\n";
+static const char bytes_are_dear[] =
+	"tutti model 1, femtoseconds\nline 1000\nhandover 1000\ncopy 1000000000\n"
+	"reduce 1000000000\nmessage 1000\nstream 1000000000\n";
 
 /* What a job is told, and what its rank 0 saw. */
 struct meeting {
@@ -35,7 +37,8 @@ static int choose(tutti_comm_t comm, char name[NAME])
 		in[i] = (float)(i % 100 + tutti_comm_rank(comm));
 	SUCCEEDS(tutti_all_reduce(comm, in, out, COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL));
 	for (int i = 0; i < COUNT; i++)
-		CLAIM(out[i] == (float)(RANKS * (i % 100) + RANKS * (RANKS - 1) / 2), "element %d is %g", i, (double)out[i]);
+		CLAIM(out[i] == (float)(RANKS * (i % 100) + RANKS * (RANKS - 1) / 2),
+		      "element %d is %g", i, (double)out[i]);
 	SUCCEEDS(tutti_comm_last_plan(comm, &plan));
 	snprintf(name, NAME, "%s", plan.algorithm);
 	return 0;
@@ -53,7 +56,8 @@ static int meet_with_figures(int rank, void *argument)
 		return 1;
 	SUCCEEDS(tutti_all_gather(comm, name, names, NAME, TUTTI_UINT8, NULL));
 	for (int r = 0; r < RANKS; r++)
-		CLAIM(strcmp(names[r], name) == 0, "rank %d chose %s, rank %d %s", rank, name, r, names[r]);
+		CLAIM(strcmp(names[r], name) == 0, "rank %d chose %s, rank %d %s", rank, name, r,
+		      names[r]);
 	if (rank == 0)
 		memcpy(*meeting->chosen, name, NAME);
 	tutti_comm_destroy(comm);
@@ -78,8 +82,11 @@ static void all_choose_by_the_figures_of_rank_0(void **state)
 	write_file(dear_waits, waits_are_dear);
 	write_file(dear_bytes, bytes_are_dear);
 	for (int i = 0; i < 2; i++) {
-		struct meeting meeting = { i ? dear_bytes : dear_waits, i ? dear_waits : dear_bytes, &chosen[i] };
-		const struct job job = { .ranks = RANKS, .whole = meet_with_figures, .argument = &meeting };
+		struct meeting meeting = { i ? dear_bytes : dear_waits, i ? dear_waits : dear_bytes,
+					   &chosen[i] };
+		const struct job job = { .ranks = RANKS,
+					 .whole = meet_with_figures,
+					 .argument = &meeting };
 
 		failed[i] = run_job(&job);
 	}
@@ -100,10 +107,12 @@ static int fail_to_meet(int rank, void *argument)
 
 	CLAIM(comm == NULL, "there is a communicator");
 	if (rank == 0)
-		CLAIM(result == TUTTI_ERR_INVALID && strstr(sentence, "TUTTI_MODEL: /dev/null"), "%s (%s)",
-		      tutti_strerror(result), sentence);
+		CLAIM(result == TUTTI_ERR_INVALID && strstr(sentence, "TUTTI_MODEL: /dev/null"),
+		      "%s (%s)", tutti_strerror(result), sentence);
 	else
-		CLAIM(result == TUTTI_ERR_PEER_LOST && strstr(sentence, "rank 0 could not join: TUTTI_MODEL: /dev/null"), "%s (%s)", tutti_strerror(result), sentence);
+		CLAIM(result == TUTTI_ERR_PEER_LOST &&
+			      strstr(sentence, "rank 0 could not join: TUTTI_MODEL: /dev/null"),
+		      "%s (%s)", tutti_strerror(result), sentence);
 	return 0;
 }
 
@@ -122,7 +131,8 @@ static int expect_choice(tutti_comm_t comm, const char *wanted, float *vector, s
 
 	SUCCEEDS(tutti_all_reduce(comm, vector, vector, count, TUTTI_FLOAT32, TUTTI_SUM, NULL));
 	SUCCEEDS(tutti_comm_last_plan(comm, &plan));
-	CLAIM(strcmp(plan.algorithm, wanted) == 0, "%zu elements by %s, expected %s", count, plan.algorithm, wanted);
+	CLAIM(strcmp(plan.algorithm, wanted) == 0, "%zu elements by %s, expected %s", count,
+	      plan.algorithm, wanted);
 	return 0;
 }
 
@@ -137,7 +147,8 @@ static int reduce_short_and_long(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
-/* Whether ranks have a core each or share it: what goes between hosts has one network there, slower than anything within. */
+/* Whether ranks have a core each or share it: what goes between hosts has one network there,
+ * slower than anything within. */
 static void little_goes_between_hosts(void **state)
 {
 	const char *const env[] = { "TUTTI_MODEL=builtin", NULL };

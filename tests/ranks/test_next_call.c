@@ -65,7 +65,8 @@ static int play_rank(tutti_comm_t comm, void *argument)
 	while (is_absent(play, comm) && atomic_load(&play->stage->told) < present(play))
 		sched_yield();
 	const double start = seconds_now();
-	const tutti_result_t result = is_absent(play, comm) ? tutti_barrier(comm, NULL) : play->call(comm);
+	const tutti_result_t result =
+		is_absent(play, comm) ? tutti_barrier(comm, NULL) : play->call(comm);
 	const double took = seconds_now() - start;
 
 	snprintf(said, sizeof(play->stage->said[0]), "%s", tutti_last_error(comm));
@@ -76,7 +77,8 @@ static int play_rank(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void all_are_told_after(int before, uint32_t absent, tutti_result_t (*call)(tutti_comm_t comm), const char *words)
+static void all_are_told_after(int before, uint32_t absent,
+			       tutti_result_t (*call)(tutti_comm_t comm), const char *words)
 {
 	struct play play = { shared_memory(sizeof(struct stage)), absent, before, call, words };
 	const struct job job = { .ranks = RANKS, .body = play_rank, .argument = &play };
@@ -86,7 +88,8 @@ static void all_are_told_after(int before, uint32_t absent, tutti_result_t (*cal
 		assert_string_equal(play.stage->said[rank], play.stage->said[0]);
 }
 
-static void all_are_told(uint32_t absent, tutti_result_t (*call)(tutti_comm_t comm), const char *words)
+static void all_are_told(uint32_t absent, tutti_result_t (*call)(tutti_comm_t comm),
+			 const char *words)
 {
 	all_are_told_after(0, absent, call, words);
 }
@@ -96,33 +99,39 @@ static tutti_result_t one_sum(tutti_comm_t comm)
 	float value = 1, sum;
 	const tutti_result_t result = shorten(comm);
 
-	return result ? result : tutti_all_reduce(comm, &value, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+	return result ? result
+		      : tutti_all_reduce(comm, &value, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL);
 }
 
 static void one_ranks_shorter_deadline_ends_the_call_of_all(void **state)
 {
-	all_are_told(1u << 2, one_sum, "operation 1, all_reduce(float32 × 1, sum), missed its deadline of 0.5 s: "
-				       "ranks 0, 1, 3-5 have called it, rank 2 is alive but has not called operation 1");
+	all_are_told(
+		1u << 2, one_sum,
+		"operation 1, all_reduce(float32 × 1, sum), missed its deadline of 0.5 s: "
+		"ranks 0, 1, 3-5 have called it, rank 2 is alive but has not called operation 1");
 }
 
 static void several_absent_ranks_are_told_together(void **state)
 {
-	all_are_told(1u << 1 | 1u << 2 | 1u << 4, one_sum,
-		     "ranks 0, 3, 5 have called it, ranks 1, 2, 4 are alive but have not called operation 1");
+	all_are_told(
+		1u << 1 | 1u << 2 | 1u << 4, one_sum,
+		"ranks 0, 3, 5 have called it, ranks 1, 2, 4 are alive but have not called operation 1");
 }
 
 static void only_the_caller_is_said_to_have_called(void **state)
 {
-	all_are_told(0x3e, one_sum, "rank 0 has called it, ranks 1-5 are alive but have not called operation 1");
+	all_are_told(0x3e, one_sum,
+		     "rank 0 has called it, ranks 1-5 are alive but have not called operation 1");
 }
 
 /* The absent rank is in no call: the board shows what it called last, or its monitor says so. */
 static void the_last_call_of_an_absent_rank_is_told(void **state)
 {
-	all_are_told_after(2, 1u << 4, one_sum,
-			   strcmp(transport_chosen, "shm") == 0 ?
-				   "rank 4 is alive but has not called operation 3 (its last was operation 2)" :
-				   "rank 4 is alive but has not called operation 3 (last heard of in operation 2)");
+	all_are_told_after(
+		2, 1u << 4, one_sum,
+		strcmp(transport_chosen, "shm") == 0
+			? "rank 4 is alive but has not called operation 3 (its last was operation 2)"
+			: "rank 4 is alive but has not called operation 3 (last heard of in operation 2)");
 }
 
 static tutti_result_t sums_of_a_group(tutti_comm_t comm)
@@ -153,7 +162,8 @@ static tutti_result_t small_sums_of_a_group(tutti_comm_t comm)
 	if (!result)
 		result = tutti_group_begin(comm);
 	for (int i = 0; i < 3 && !result; i++)
-		result = tutti_all_reduce(comm, &values[i], &sums[i], 1, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+		result = tutti_all_reduce(comm, &values[i], &sums[i], 1, TUTTI_FLOAT32, TUTTI_SUM,
+					  NULL);
 	return result ? result : tutti_group_end(comm, NULL);
 }
 
@@ -174,7 +184,8 @@ static tutti_result_t wait_for_a_request(tutti_comm_t comm)
 
 static void a_request_keeps_the_deadline_of_its_call(void **state)
 {
-	all_are_told(1u << 5, wait_for_a_request, "operation 1, barrier(), missed its deadline of 0.5 s");
+	all_are_told(1u << 5, wait_for_a_request,
+		     "operation 1, barrier(), missed its deadline of 0.5 s");
 }
 
 /* ---- whose call it is */
@@ -201,7 +212,9 @@ static int outlive_it(tutti_comm_t comm, void *argument)
 
 static void only_the_next_call_is_concerned(void **state)
 {
-	const struct job job = { .ranks = 3, .body = outlive_it, .argument = shared_memory(sizeof(atomic_int)) };
+	const struct job job = { .ranks = 3,
+				 .body = outlive_it,
+				 .argument = shared_memory(sizeof(atomic_int)) };
 
 	assert_int_equal(run_job(&job), 0);
 }
@@ -219,7 +232,9 @@ static int waste_it(tutti_comm_t comm, void *argument)
 
 static void an_invalid_call_takes_it(void **state)
 {
-	const struct job job = { .ranks = 3, .body = waste_it, .argument = shared_memory(sizeof(atomic_int)) };
+	const struct job job = { .ranks = 3,
+				 .body = waste_it,
+				 .argument = shared_memory(sizeof(atomic_int)) };
 
 	assert_int_equal(run_job(&job), 0);
 }
@@ -231,18 +246,21 @@ static int refuse(tutti_comm_t comm, void *argument)
 	CLAIM(tutti_next_call(NULL, &call) == TUTTI_ERR_INVALID, "no communicator is none");
 	CLAIM(tutti_next_call(comm, NULL) == TUTTI_ERR_INVALID, "no call is none");
 	call.size = 1;
-	CLAIM(tutti_next_call(comm, &call) == TUTTI_ERR_INVALID, "a struct of another size is taken");
+	CLAIM(tutti_next_call(comm, &call) == TUTTI_ERR_INVALID,
+	      "a struct of another size is taken");
 	call = (tutti_call_t)TUTTI_CALL_INIT;
 	for (int i = 0; i < 4; i++) {
 		call.timeout_s = (const double[]){ -1, NAN, INFINITY, 2e9 }[i];
-		CLAIM(tutti_next_call(comm, &call) == TUTTI_ERR_INVALID, "a deadline of %g s is taken", call.timeout_s);
+		CLAIM(tutti_next_call(comm, &call) == TUTTI_ERR_INVALID,
+		      "a deadline of %g s is taken", call.timeout_s);
 	}
 	call.timeout_s = 1;
 	SUCCEEDS(tutti_group_begin(comm));
 	CLAIM(tutti_next_call(comm, &call) == TUTTI_ERR_INVALID, "it is taken inside a group");
 	SUCCEEDS(tutti_group_end(comm, NULL));
 	int rank = 7;
-	CLAIM(tutti_comm_error(comm, &rank) == TUTTI_OK && rank == -1, "a healthy communicator blames rank %d", rank);
+	CLAIM(tutti_comm_error(comm, &rank) == TUTTI_OK && rank == -1,
+	      "a healthy communicator blames rank %d", rank);
 	CLAIM(tutti_comm_error(NULL, NULL) == TUTTI_ERR_INVALID, "no communicator is healthy");
 	return 0;
 }

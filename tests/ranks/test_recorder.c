@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the flight recorders of a job's ranks say when one is late, differs, dies, or hangs outside the library.
+/* What the flight recorders of a job's ranks say when one is late, differs, dies, or hangs
+ * outside the library.
  *
  *   test_recorder shm|tcp|mixed */
 #include <dirent.h>
@@ -19,9 +20,10 @@
 
 #include "harness.h"
 
-#define RANKS 4
+#define RANKS  4
 #define LATE_S 0.002 /* how late one is */
-#define NOISE_NS 500000 /* between the clocks of processes that were interrupted while they read them */
+#define NOISE_NS                                                                                   \
+	500000 /* between the clocks of processes that were interrupted while they read them */
 
 /* Shared by all ranks of a job. */
 struct stage {
@@ -46,8 +48,8 @@ static int make_stage(void **state)
 	return 0;
 }
 
-/* How many files there are whose name ends so; their reports by rank, if `reports` is given. While reports are being
- * replaced one may be seen twice, or not. */
+/* How many files there are whose name ends so; their reports by rank, if `reports` is given.
+ * While reports are being replaced one may be seen twice, or not. */
 static int count_files(const char *suffix, json_t **reports)
 {
 	DIR *handle = opendir(stage->directory);
@@ -58,7 +60,8 @@ static int count_files(const char *suffix, json_t **reports)
 		const size_t length = strlen(entry->d_name), end = strlen(suffix);
 		char path[400];
 
-		if (entry->d_name[0] == '.' || length < end || strcmp(entry->d_name + length - end, suffix) != 0)
+		if (entry->d_name[0] == '.' || length < end ||
+		    strcmp(entry->d_name + length - end, suffix) != 0)
 			continue;
 		n++;
 		if (!reports)
@@ -136,10 +139,10 @@ static const json_t *card_of(const json_t *report, const json_t *op)
 	const json_t *card;
 	size_t i;
 
-	json_array_foreach(json_object_get(report, "cards"), i, card)
-		if (number_in(card, "card") == number_in(op, "card"))
-			return card;
-	fail_msg("operation %lld of rank %lld has no card", number_in(op, "number"), number_in(report, "rank"));
+	json_array_foreach(json_object_get(report, "cards"), i,
+			   card) if (number_in(card, "card") == number_in(op, "card")) return card;
+	fail_msg("operation %lld of rank %lld has no card", number_in(op, "number"),
+		 number_in(report, "rank"));
 	return NULL;
 }
 
@@ -155,7 +158,8 @@ static int call_with_one_late(tutti_comm_t comm, void *argument)
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	while (rank == RANKS - 1 && atomic_load(&stage->ready) < RANKS - 1)
 		sched_yield();
-	for (const double since = seconds_now(); rank == RANKS - 1 && seconds_now() - since < LATE_S;)
+	for (const double since = seconds_now();
+	     rank == RANKS - 1 && seconds_now() - since < LATE_S;)
 		sched_yield();
 	SUCCEEDS(tutti_all_reduce(comm, in, out, 100, TUTTI_FLOAT32, TUTTI_SUM, &request));
 	atomic_fetch_add(&stage->ready, 1);
@@ -180,14 +184,16 @@ static void who_was_late_posted_last(void **state)
 
 		assert_string_equal(text_in(reports[rank], "why"), "signal");
 		assert_int_equal(number_in(op, "sequence"), 2);
-		assert_string_equal(text_in(card_of(reports[rank], op), "collective"), "all_reduce");
+		assert_string_equal(text_in(card_of(reports[rank], op), "collective"),
+				    "all_reduce");
 		assert_int_equal(number_in(card_of(reports[rank], op), "count"), 100);
 		json_array_foreach(json_object_get(card_of(reports[rank], op), "peers"), i, peer)
 			moved += number_in(peer, "sent") + number_in(peer, "received");
 		assert_in_range(moved, 400, 400 * 2 * RANKS);
 		if (rank < RANKS - 1)
 			assert_true(number_in(op, "posted") < late - NOISE_NS);
-		assert_true(number_in(op, "done") > late - NOISE_NS); /* nobody had its result before */
+		/* nobody had its result before */
+		assert_true(number_in(op, "done") > late - NOISE_NS);
 		assert_true(number_in(op, "posted") <= number_in(op, "first"));
 		assert_true(number_in(op, "first") <= number_in(op, "done"));
 	}
@@ -201,7 +207,8 @@ static int call_again_after_many(tutti_comm_t comm, void *argument)
 	static float in[6000], out[6000];
 
 	for (size_t count = 0; count <= 900; count++)
-		SUCCEEDS(tutti_all_reduce(comm, in, out, count ? count : 5999, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+		SUCCEEDS(tutti_all_reduce(comm, in, out, count ? count : 5999, TUTTI_FLOAT32,
+					  TUTTI_SUM, NULL));
 	SUCCEEDS(tutti_all_reduce(comm, in, out, 5999, TUTTI_FLOAT32, TUTTI_SUM, NULL));
 	raise(SIGUSR1);
 	meet_at(&stage->seen, RANKS);
@@ -218,7 +225,8 @@ static void a_call_that_comes_back_has_its_card(void **state)
 	/* the more peers, the longer what is noted; over TCP some ranks have but one */
 	assert_true(json_array_size(json_object_get(reports[0], "cards")) < 900);
 	for (int rank = 0; rank < RANKS; rank++) {
-		assert_int_equal(number_in(card_of(reports[rank], last_op(reports[rank])), "count"), 5999);
+		assert_int_equal(number_in(card_of(reports[rank], last_op(reports[rank])), "count"),
+				 5999);
 	}
 	free_reports(reports);
 }
@@ -234,12 +242,15 @@ static int call_with_one_different(tutti_comm_t comm, void *argument)
 	tutti_result_t result;
 
 	SUCCEEDS(tutti_barrier(comm, NULL));
-	if (tutti_comm_rank(comm) == 1) { /* last, as after the revocation calls are not made any more */
+	if (tutti_comm_rank(comm) == 1) { /* last, as after the revocation calls are not made any
+					   * more */
 		await_count(&stage->ready, RANKS - 1);
 		result = tutti_reduce(comm, &in, &out, 1, TUTTI_INT32, TUTTI_SUM, 2, NULL);
-		CLAIM(result == TUTTI_OK || result == TUTTI_ERR_MISMATCH, "%s", tutti_last_error(comm));
+		CLAIM(result == TUTTI_OK || result == TUTTI_ERR_MISMATCH, "%s",
+		      tutti_last_error(comm));
 		/* whose part needs nobody finds out in the next */
-		CLAIM(tutti_barrier(comm, NULL) == TUTTI_ERR_MISMATCH, "%s", tutti_last_error(comm));
+		CLAIM(tutti_barrier(comm, NULL) == TUTTI_ERR_MISMATCH, "%s",
+		      tutti_last_error(comm));
 		return 0;
 	}
 	SUCCEEDS(tutti_all_reduce(comm, &in, &out, 1, TUTTI_INT32, TUTTI_MAX, &request));
@@ -260,9 +271,11 @@ static void who_differed_has_another_card(void **state)
 		const json_t *card = card_of(reports[rank], op);
 
 		assert_string_equal(text_in(reports[rank], "why"), "revoked");
-		assert_int_equal(number_in(json_object_get(reports[rank], "fault"), "result"), TUTTI_ERR_MISMATCH);
+		assert_int_equal(number_in(json_object_get(reports[rank], "fault"), "result"),
+				 TUTTI_ERR_MISMATCH);
 		assert_int_equal(number_in(op, "sequence"), 2);
-		assert_string_equal(text_in(card, "collective"), rank == 1 ? "reduce" : "all_reduce");
+		assert_string_equal(text_in(card, "collective"),
+				    rank == 1 ? "reduce" : "all_reduce");
 		assert_string_equal(text_in(card, "op"), rank == 1 ? "sum" : "max");
 		assert_int_equal(number_in(card, "root"), rank == 1 ? 2 : -1);
 	}
@@ -279,13 +292,13 @@ static void await_end_of(pid_t pid)
 	close(poller.fd);
 }
 
-/* Over TCP the end of a connection may tell of a death before the dead one's lock is free: its report is then made when
- * the communicator is destroyed. */
+/* Over TCP the end of a connection may tell of a death before the dead one's lock is free: its
+ * report is then made when the communicator is destroyed. */
 static int look_for_reports(tutti_comm_t comm)
 {
 	meet_at(&stage->seen, RANKS - 1);
-	CLAIM(strcmp(transport_chosen, "shm") != 0 || count_files(".flight.json", NULL) == RANKS, "reports: %d",
-	      count_files(".flight.json", NULL));
+	CLAIM(strcmp(transport_chosen, "shm") != 0 || count_files(".flight.json", NULL) == RANKS,
+	      "reports: %d", count_files(".flight.json", NULL));
 	return 0;
 }
 
@@ -301,8 +314,9 @@ static int call_with_one_killed(tutti_comm_t comm, void *argument)
 		await_count(&stage->ready, RANKS - 1);
 		kill(atomic_load(&stage->pid[2]), SIGKILL);
 		await_end_of(atomic_load(&stage->pid[2]));
-		CLAIM(tutti_all_reduce(comm, in, out, 300000, TUTTI_FLOAT32, TUTTI_SUM, NULL) == TUTTI_ERR_PEER_LOST, "%s",
-		      tutti_last_error(comm));
+		CLAIM(tutti_all_reduce(comm, in, out, 300000, TUTTI_FLOAT32, TUTTI_SUM, NULL) ==
+			      TUTTI_ERR_PEER_LOST,
+		      "%s", tutti_last_error(comm));
 		return look_for_reports(comm);
 	}
 	SUCCEEDS(tutti_all_reduce(comm, in, out, 300000, TUTTI_FLOAT32, TUTTI_SUM, &request));
@@ -315,7 +329,9 @@ static int call_with_one_killed(tutti_comm_t comm, void *argument)
 
 static void who_was_killed_is_reported_by_the_others(void **state)
 {
-	const struct job job = { .ranks = RANKS, .body = call_with_one_killed, .expect_signal = SIGKILL,
+	const struct job job = { .ranks = RANKS,
+				 .body = call_with_one_killed,
+				 .expect_signal = SIGKILL,
 				 .victims = 1u << 2 };
 	json_t *reports[RANKS] = { 0 };
 
@@ -326,7 +342,8 @@ static void who_was_killed_is_reported_by_the_others(void **state)
 
 		assert_string_equal(text_in(reports[rank], "why"), rank == 2 ? "died" : "revoked");
 		if (rank != 2)
-			assert_int_equal(number_in(json_object_get(reports[rank], "fault"), "rank"), 2);
+			assert_int_equal(number_in(json_object_get(reports[rank], "fault"), "rank"),
+					 2);
 		if (rank == RANKS - 1)
 			continue;
 		assert_int_equal(number_in(op, "sequence"), 2);
@@ -344,7 +361,8 @@ static int hang(tutti_comm_t comm, void *argument)
 	atomic_store(&stage->pid[rank], getpid());
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	atomic_fetch_add(&stage->ready, 1);
-	if (rank == 3) { /* asks for reports once all are where they hang: the others called, or are about to */
+	if (rank == 3) { /* asks for reports once all are where they hang: the others called, or
+			  * are about to */
 		await_count(&stage->ready, RANKS);
 		do {
 			for (int other = 0; other < RANKS; other++)
@@ -360,9 +378,12 @@ static int hang(tutti_comm_t comm, void *argument)
 			count_files(".flight.json", reports);
 			all = true;
 			for (int other = 0; other < RANKS; other++) {
-				const json_t *ops = reports[other] ? json_object_get(reports[other], "operations") : NULL;
+				const json_t *ops = reports[other] ? json_object_get(reports[other],
+										     "operations")
+								   : NULL;
 
-				all &= ops && json_array_size(ops) == (other == 1 || other == 3 ? 1 : 2);
+				all &= ops &&
+				       json_array_size(ops) == (other == 1 || other == 3 ? 1 : 2);
 				json_decref(reports[other]);
 				reports[other] = NULL;
 			}

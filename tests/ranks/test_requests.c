@@ -70,8 +70,8 @@ static int kinds_at_once(tutti_comm_t comm, void *argument)
 	SUCCEEDS(tutti_recv(comm, came, n, F32, previous, &r[2]));
 	SUCCEEDS(tutti_send(comm, send, n, F32, next, &r[3]));
 	SUCCEEDS(tutti_broadcast(comm, send, from_root, n, F32, size - 1, &r[4]));
-	SUCCEEDS(tutti_all_reduce(comm, &one, &ones, 1, F32, TUTTI_SUM,
-				  NULL)); /* blocking, among them */
+	/* blocking, among them */
+	SUCCEEDS(tutti_all_reduce(comm, &one, &ones, 1, F32, TUTTI_SUM, NULL));
 	CLAIM(ones == (float)size, "%g ranks", (double)ones);
 	SUCCEEDS(tutti_wait(&r[4]));
 	while ((result = tutti_test(&r[2])) == TUTTI_IN_PROGRESS)
@@ -119,10 +119,12 @@ static int a_hundred(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
-/* Rank 0 has called everything before the others begin: what it posted early lies where it would post again. */
+/* Rank 0 has called everything before the others begin: what it posted early lies where it would
+ * post again. */
 static int root_ahead(tutti_comm_t comm, void *argument)
 {
-	static const size_t lengths[] = { 1, 300, 20, 4000, 60, 8000, 64, 65 }; /* 4 bytes to 32 KB */
+	/* 4 bytes to 32 KB */
+	static const size_t lengths[] = { 1, 300, 20, 4000, 60, 8000, 64, 65 };
 	static float data[MANY][8000];
 	atomic_int *posted = argument;
 	const int rank = tutti_comm_rank(comm);
@@ -131,7 +133,8 @@ static int root_ahead(tutti_comm_t comm, void *argument)
 
 	for (int i = 0; i < MANY && rank == 0; i++) {
 		fill(data[i], lengths[i % 8], 1, i);
-		SUCCEEDS(tutti_broadcast(comm, data[i], data[i], lengths[i % 8], F32, 0, &requests[i]));
+		SUCCEEDS(tutti_broadcast(comm, data[i], data[i], lengths[i % 8], F32, 0,
+					 &requests[i]));
 	}
 	if (rank == 0)
 		atomic_store(posted, 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A fault reaches every rank within a second, also past ranks that are in no call of the library or stopped, and all
- * return the same sentence, also where several find different faults at once.
+/* A fault reaches every rank within a second, also past ranks that are in no call of the library
+ * or stopped, and all return the same sentence, also where several find different faults at
+ * once.
  *
  *   test_revoke shm|tcp|mixed */
 #include <dirent.h>
@@ -31,8 +32,9 @@ struct stage {
 
 struct play {
 	struct stage *stage;
-	uint32_t victims, outside, stopped, polling; /* masks of ranks; all others wait in a barrier */
-	void (*end)(tutti_comm_t comm);	     /* of the victims */
+	uint32_t victims, outside, stopped, polling; /* masks of ranks; all others wait in a
+						      * barrier */
+	void (*end)(tutti_comm_t comm);		     /* of the victims */
 	tutti_result_t result;
 	bool lonely; /* rank 0 is a host of its own, and all others share one */
 };
@@ -61,13 +63,16 @@ static int survivors(const struct play *play)
 	return RANKS - __builtin_popcount(play->victims);
 }
 
-static int claim_told(const struct play *play, tutti_comm_t comm, tutti_result_t result, double since)
+static int claim_told(const struct play *play, tutti_comm_t comm, tutti_result_t result,
+		      double since)
 {
 	const int rank = tutti_comm_rank(comm);
 	const double took = seconds_now() - since;
 
-	snprintf(play->stage->said[rank], sizeof(play->stage->said[0]), "%s", tutti_last_error(comm));
-	CLAIM(result == play->result, "result %d (%s), expected %d", result, tutti_last_error(comm), play->result);
+	snprintf(play->stage->said[rank], sizeof(play->stage->said[0]), "%s",
+		 tutti_last_error(comm));
+	CLAIM(result == play->result, "result %d (%s), expected %d", result, tutti_last_error(comm),
+	      play->result);
 	CLAIM(took < SOON_S, "told after %.3f s: %s", took, tutti_last_error(comm));
 	return 0;
 }
@@ -92,7 +97,8 @@ static int poll_for_it(const struct play *play, tutti_comm_t comm)
 	return claim_told(play, comm, result, atomic_load(&play->stage->at));
 }
 
-/* Those that wait are told while this rank computes, or is stopped; then it learns at its next call. */
+/* Those that wait are told while this rank computes, or is stopped; then it learns at its next
+ * call. */
 static int stay_outside(const struct play *play, tutti_comm_t comm)
 {
 	struct stage *stage = play->stage;
@@ -139,7 +145,8 @@ static int play_rank(int rank, void *argument)
 	else if (in(play->outside | play->stopped, rank))
 		failed = stay_outside(play, comm);
 	else
-		failed = in(play->polling, rank) ? poll_for_it(play, comm) : wait_for_it(play, comm);
+		failed =
+			in(play->polling, rank) ? poll_for_it(play, comm) : wait_for_it(play, comm);
 	const int told = atomic_fetch_add(&stage->told, 1) + 1;
 	for (int other = 0; told == told_first(play) && other < RANKS; other++)
 		if (in(play->stopped, other))
@@ -179,22 +186,28 @@ static void all_are_told(struct play play, const char *words)
 /* Over TCP 1, 2, 4, 6 and 7 have a control link with rank 0, and 3 and 5 have none. */
 static void neighbours_of_the_dead_pass_it_on_from_outside_the_library(void **state)
 {
-	all_are_told((struct play){ .victims = 1, .outside = 0xd6, .end = die, .result = LOST }, "rank 0 ");
+	all_are_told((struct play){ .victims = 1, .outside = 0xd6, .end = die, .result = LOST },
+		     "rank 0 ");
 }
 
 static void a_death_passes_ranks_that_are_stopped(void **state)
 {
-	all_are_told((struct play){ .victims = 1, .stopped = 0x16, .end = die, .result = LOST }, "rank 0 ");
+	all_are_told((struct play){ .victims = 1, .stopped = 0x16, .end = die, .result = LOST },
+		     "rank 0 ");
 }
 
 static void idle_ranks_may_ask_for_it(void **state)
 {
-	all_are_told((struct play){ .victims = 1 << 5, .polling = 0xdf, .end = die, .result = LOST }, "rank 5 ");
+	all_are_told(
+		(struct play){ .victims = 1 << 5, .polling = 0xdf, .end = die, .result = LOST },
+		"rank 5 ");
 }
 
 static void the_last_rank_is_no_other(void **state)
 {
-	all_are_told((struct play){ .victims = 1 << 7, .outside = 0x4a, .end = die, .result = LOST }, "rank 7 ");
+	all_are_told(
+		(struct play){ .victims = 1 << 7, .outside = 0x4a, .end = die, .result = LOST },
+		"rank 7 ");
 }
 
 /* Rank 3 has no TCP link, and all of its host that have one are outside the library. */
@@ -203,7 +216,11 @@ static void a_hosts_death_is_passed_on_by_who_is_outside(void **state)
 	if (strcmp(transport_chosen, "mixed") != 0)
 		skip();
 	unsetenv("TEST_HOSTS");
-	all_are_told((struct play){ .victims = 1 << 3, .outside = 0xf6, .end = die, .result = LOST, .lonely = true },
+	all_are_told((struct play){ .victims = 1 << 3,
+				    .outside = 0xf6,
+				    .end = die,
+				    .result = LOST,
+				    .lonely = true },
 		     "rank 3 ");
 	setenv("TEST_HOSTS", "2", 1);
 }
@@ -250,7 +267,8 @@ static void all_settle_on_one_of_two_deaths(void **state)
 	static const uint32_t victims[] = { 0x81, 0x18, 0x28, 0x12 };
 
 	for (size_t i = 0; i < sizeof(victims) / sizeof(victims[0]); i++)
-		all_are_told((struct play){ .victims = victims[i], .end = die, .result = LOST }, "died");
+		all_are_told((struct play){ .victims = victims[i], .end = die, .result = LOST },
+			     "died");
 }
 
 /* ---- the monitor */
@@ -308,7 +326,8 @@ static int make_and_destroy(tutti_comm_t comm, void *argument)
 		for (int i = 0; i < 3; i++)
 			tutti_comm_destroy(more[(i + turn) % 3]);
 		SUCCEEDS(tutti_barrier(comm, NULL));
-		before = turn ? before : open_descriptors(); /* all connections of `comm` are there */
+		/* all connections of `comm` are there */
+		before = turn ? before : open_descriptors();
 	}
 	CLAIM(open_descriptors() <= before, "%d descriptors were open before, %d are after", before,
 	      open_descriptors());

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Survivors go on: whoever is gone, and whenever it went, those who are left agree on who they are and compute right results.
+/* Survivors go on: whoever is gone, and whenever it went, those who are left agree on who they
+ * are and compute right results.
  *
  *   test_shrink shm|tcp|rdma|mixed [CLAIMS]      CLAIMS: a pattern of their names, such as "the_*" */
 #include <sched.h>
@@ -17,15 +18,15 @@
 
 #include "harness.h"
 
-#define MOST	12
-#define SOON_S	10.0 /* without anybody who is waited for until the deadline */
-#define LONG	300000 /* elements: more than any buffer on the way holds */
+#define MOST   12
+#define SOON_S 10.0   /* without anybody who is waited for until the deadline */
+#define LONG   300000 /* elements: more than any buffer on the way holds */
 
 /* Shared by all ranks of a job. */
 struct stage {
 	atomic_int joined, stopped, continued, done;
 	atomic_int round[MOST]; /* ranks that have come so far */
-	atomic_int size; /* of what those who first returned got */
+	atomic_int size;	/* of what those who first returned got */
 	_Atomic pid_t pid[MOST];
 };
 
@@ -33,7 +34,7 @@ struct play {
 	int ranks;
 	uint32_t victims; /* bit mask */
 	struct stage *stage;
-	long after_us;	  /* when a victim dies in the middle of it */
+	long after_us; /* when a victim dies in the middle of it */
 	const char *words;
 };
 
@@ -51,12 +52,14 @@ static int survivors(const struct play *play)
 static int computes(tutti_comm_t comm, int mine, const int *expected)
 {
 	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
-	int32_t *all = calloc((size_t)size, sizeof(*all)), *many = malloc(LONG * sizeof(*many)), sum = 0, wanted = 0;
+	int32_t *all = calloc((size_t)size, sizeof(*all)), *many = malloc(LONG * sizeof(*many)),
+		sum = 0, wanted = 0;
 	int failed = 0;
 
 	SUCCEEDS(tutti_all_gather(comm, &mine, all, 1, TUTTI_INT32, NULL));
 	for (int i = 0; i < size; i++) {
-		CLAIM(all[i] == expected[i], "rank %d was rank %d, expected %d", i, (int)all[i], expected[i]);
+		CLAIM(all[i] == expected[i], "rank %d was rank %d, expected %d", i, (int)all[i],
+		      expected[i]);
 		wanted += expected[i];
 	}
 	SUCCEEDS(tutti_all_reduce(comm, &mine, &sum, 1, TUTTI_INT32, TUTTI_SUM, NULL));
@@ -89,7 +92,8 @@ static int is_of_the_rest(tutti_comm_t comm, int old_rank, int old_size, uint32_
 
 	for (int rank = 0; rank < old_size; rank++) {
 		if (rank == old_rank)
-			CLAIM(tutti_comm_rank(comm) == size, "rank %d, expected %d", tutti_comm_rank(comm), size);
+			CLAIM(tutti_comm_rank(comm) == size, "rank %d, expected %d",
+			      tutti_comm_rank(comm), size);
 		if (!(gone >> rank & 1))
 			expected[size++] = rank;
 	}
@@ -112,7 +116,8 @@ static int arenas_mapped(void)
 }
 
 /* A rank that begins and ends with nothing open, and joins in between. */
-static int play_with(int rank, const struct play *play, int (*act)(tutti_comm_t *comm, int rank, const struct play *play))
+static int play_with(int rank, const struct play *play,
+		     int (*act)(tutti_comm_t *comm, int rank, const struct play *play))
 {
 	tutti_comm_t comm = NULL;
 	void *memory;
@@ -127,8 +132,8 @@ static int play_with(int rank, const struct play *play, int (*act)(tutti_comm_t 
 	tutti_comm_destroy(comm);
 	if (failed)
 		return failed;
-	CLAIM(open_descriptors() == descriptors, "%d descriptors were open before, %d are after", descriptors,
-	      open_descriptors());
+	CLAIM(open_descriptors() == descriptors, "%d descriptors were open before, %d are after",
+	      descriptors, open_descriptors());
 	CLAIM(arenas_mapped() == 0, "%d mappings of arenas are left", arenas_mapped());
 	return 0;
 }
@@ -177,9 +182,21 @@ static int die_or_shrink(int rank, void *argument)
 
 static void survivors_go_on(void **state)
 {
-	static const struct { int ranks; uint32_t victims; } cases[] = {
-		{ 4, 1 << 0 }, { 4, 1 << 2 }, { 4, 1 << 3 }, { 4, 1 << 0 | 1 << 3 }, { 4, 1 << 0 | 1 << 1 },
-		{ 5, 1 << 1 | 1 << 2 }, { 4, 0x7 }, { 4, 0xe }, { 2, 1 }, { 2, 2 }, { 7, 0x15 },
+	static const struct {
+		int ranks;
+		uint32_t victims;
+	} cases[] = {
+		{ 4, 1 << 0 },
+		{ 4, 1 << 2 },
+		{ 4, 1 << 3 },
+		{ 4, 1 << 0 | 1 << 3 },
+		{ 4, 1 << 0 | 1 << 1 },
+		{ 5, 1 << 1 | 1 << 2 },
+		{ 4, 0x7 },
+		{ 4, 0xe },
+		{ 2, 1 },
+		{ 2, 2 },
+		{ 7, 0x15 },
 		{ 6, 0x37 }, /* rank 3 did not watch rank 0, and all who did are dead */
 	};
 
@@ -219,7 +236,8 @@ static int shrink_again_and_again(tutti_comm_t *comm, int rank, const struct pla
 			if (!(gone >> other & 1))
 				old[left++] = other;
 		}
-		if (tutti_comm_rank(rest) != me || tutti_comm_size(rest) != left || computes(rest, rank, old))
+		if (tutti_comm_rank(rest) != me || tutti_comm_size(rest) != left ||
+		    computes(rest, rank, old))
 			return complain(rest, __FILE__, __LINE__, "after %d deaths", i + 1);
 		meet_at(&play->stage->round[i], left); /* nobody dies while others still compute */
 	}
@@ -346,7 +364,9 @@ static void deaths_in_the_middle_are_no_matter(void **state)
 	static const uint32_t victims[] = { 1 << 0, 1 << 1, 1 << 3, 1 << 0 | 1 << 1 };
 
 	for (int i = 0; i < 24; i++) {
-		struct play play = { .ranks = 4, .victims = victims[i % 4], .after_us = 100 + i * i * 25 };
+		struct play play = { .ranks = 4,
+				     .victims = victims[i % 4],
+				     .after_us = 100 + i * i * 25 };
 
 		assert_int_equal(run_play(&play, be_in_the_middle, SIGALRM, "TUTTI_TIMEOUT=40"), 0);
 	}
@@ -399,7 +419,8 @@ static int be_late(tutti_comm_t comm, const struct play *play)
 	for (int i = 0; i < 2; i++) {
 		const double start = seconds_now();
 
-		CLAIM(tutti_comm_shrink(comm, &rest) == TUTTI_ERR_TIMEOUT && !rest, "size %d", tutti_comm_size(rest));
+		CLAIM(tutti_comm_shrink(comm, &rest) == TUTTI_ERR_TIMEOUT && !rest, "size %d",
+		      tutti_comm_size(rest));
 		CLAIM(strstr(tutti_last_error(NULL), "without"), "\"%s\"", tutti_last_error(NULL));
 		CLAIM(seconds_now() - start < 1, "told after %g s", seconds_now() - start);
 	}
@@ -462,7 +483,8 @@ static void continue_victims(const struct play *play)
 	const int victims = __builtin_popcount(play->victims);
 
 	while (atomic_load(&play->stage->continued) < victims) {
-		for (int rank = 0; rank < play->ranks && atomic_load(&play->stage->stopped) == victims; rank++)
+		for (int rank = 0;
+		     rank < play->ranks && atomic_load(&play->stage->stopped) == victims; rank++)
 			if (is_victim(play, rank))
 				kill(atomic_load(&play->stage->pid[rank]), SIGCONT);
 		sched_yield();
@@ -477,7 +499,8 @@ static int is_of_some(tutti_comm_t comm, int rank, const struct play *play)
 
 	SUCCEEDS(tutti_all_gather(comm, &rank, old, 1, TUTTI_INT32, NULL));
 	for (int i = 0; i < tutti_comm_size(comm); i++) {
-		CLAIM(i == 0 || old[i - 1] < old[i], "rank %d was rank %d, the one before rank %d", i, old[i], old[i - 1]);
+		CLAIM(i == 0 || old[i - 1] < old[i], "rank %d was rank %d, the one before rank %d",
+		      i, old[i], old[i - 1]);
 		members |= 1u << old[i];
 	}
 	CLAIM((members | play->victims) == (1u << play->ranks) - 1, "members %x", members);
@@ -497,8 +520,10 @@ static int stop_in_the_middle(tutti_comm_t *comm_at, int rank, const struct play
 		sigaction(SIGALRM, &stop, NULL);
 		setitimer(ITIMER_REAL, &soon, NULL);
 		const tutti_result_t result = tutti_comm_shrink(comm, &rest);
-		CLAIM(result == TUTTI_OK || result == TUTTI_ERR_TIMEOUT, "%d: %s", result, tutti_last_error(NULL));
-		await_count(&play->stage->done, survivors(play) + 1); /* the timer may have come after the end */
+		CLAIM(result == TUTTI_OK || result == TUTTI_ERR_TIMEOUT, "%d: %s", result,
+		      tutti_last_error(NULL));
+		await_count(&play->stage->done,
+			    survivors(play) + 1); /* the timer may have come after the end */
 	} else {
 		SUCCEEDS(tutti_comm_shrink(comm, &rest));
 		if (atomic_fetch_add(&play->stage->done, 1) + 1 == survivors(play)) {
@@ -527,13 +552,17 @@ static void who_stops_in_the_middle_holds_up_for_the_deadline_only(void **state)
 	static const uint32_t victims[] = { 1 << 0, 1 << 2, 1 << 1 | 1 << 3 };
 
 	for (int i = 0; i < 9; i++) {
-		struct play play = { .ranks = 4, .victims = victims[i % 3], .after_us = 200 + i * 400 };
+		struct play play = { .ranks = 4,
+				     .victims = victims[i % 3],
+				     .after_us = 200 + i * 400 };
 
-		assert_int_equal(run_play(&play, be_stopped_in_the_middle, 0, "TUTTI_TIMEOUT=2"), 0);
+		assert_int_equal(run_play(&play, be_stopped_in_the_middle, 0, "TUTTI_TIMEOUT=2"),
+				 0);
 	}
 }
 
-/* ---- who ends waits for nobody: not for a rank that is stopped, nor for one that is busy, nor for room */
+/* ---- who ends waits for nobody: not for a rank that is stopped, nor for one that is busy, nor
+ * for room */
 
 #define MUCH (8u << 20)
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank that dies in tutti_comm_shrink() when it has said that it has joined, and others cannot join without it: its word and
- * theirs are in one decision, after which the survivors begin again by themselves.
+/* A rank that dies in tutti_comm_shrink() when it has said that it has joined, and others cannot
+ * join without it: its word and theirs are in one decision, after which the survivors begin
+ * again by themselves.
  *
- * Over TCP, where what ranks send and receive can be held up. 4 keeps 5 waiting, so that neither joins; 1 has joined, says so,
- * and dies as soon as 0 has read it, which decides when it has read the others as well, and looks for the dead before. */
+ * Over TCP, where what ranks send and receive can be held up. 4 keeps 5 waiting, so that neither
+ * joins; 1 has joined, says so, and dies as soon as 0 has read it, which decides when it has
+ * read the others as well, and looks for the dead before. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -26,8 +28,8 @@ enum { AT_PURPOSE = 10, AT_TO = 28, HELLO_BYTES = 64 };
 enum { MAGIC = 0x61677265, HERE = 1, LAST_AGREEMENT = 3, FOR_CONTROL = 1 };
 
 struct stage {
-	atomic_int joined;   /* the first communicator */
-	atomic_int read;     /* the leader has what the victim said … */
+	atomic_int joined; /* the first communicator */
+	atomic_int read;   /* the leader has what the victim said … */
 	atomic_int dies;
 	atomic_int said;     /* … and these ranks, but for those two, what they say */
 	atomic_int together; /* the leader goes on with both */
@@ -52,13 +54,14 @@ static uint32_t number_at(const void *bytes, size_t at)
 /* "Here I am, and have joined", or have not. */
 static bool is_last_word(const void *bytes, size_t length)
 {
-	return length >= HEAD_BYTES && number_at(bytes, AT_MAGIC) == MAGIC && number_at(bytes, AT_KIND) == HERE &&
-	       number_at(bytes, AT_INSTANCE) == LAST_AGREEMENT;
+	return length >= HEAD_BYTES && number_at(bytes, AT_MAGIC) == MAGIC &&
+	       number_at(bytes, AT_KIND) == HERE && number_at(bytes, AT_INSTANCE) == LAST_AGREEMENT;
 }
 
 static bool is_call(const void *bytes, size_t length)
 {
-	return length == HELLO_BYTES && memcmp(bytes, "tuttitcp", 8) == 0 && ((const uint8_t *)bytes)[AT_PURPOSE] == FOR_CONTROL &&
+	return length == HELLO_BYTES && memcmp(bytes, "tuttitcp", 8) == 0 &&
+	       ((const uint8_t *)bytes)[AT_PURPOSE] == FOR_CONTROL &&
 	       number_at(bytes, AT_TO) == WAITS;
 }
 
@@ -70,7 +73,8 @@ static void last_word_is_said(struct stage *stage)
 		atomic_store(&stage->dies, 1);
 		raise(SIGKILL);
 	}
-	if (self.rank != LEADER && self.rank != VICTIM && self.said == 1) /* to the leader, the lowest */
+	/* to the leader, the lowest */
+	if (self.rank != LEADER && self.rank != VICTIM && self.said == 1)
 		atomic_fetch_add(&stage->said, 1);
 }
 
@@ -90,7 +94,8 @@ ssize_t send(int fd, const void *bytes, size_t n, int flags)
 	return sent;
 }
 
-/* The leader reads one rank after the other: the victim, for whom it has looked before, and then those behind. */
+/* The leader reads one rank after the other: the victim, for whom it has looked before, and then
+ * those behind. */
 static void leader_reads(struct stage *stage, int fd)
 {
 	if (!self.heard_from || fd == self.heard_from || atomic_load(&stage->together))

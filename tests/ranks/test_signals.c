@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that a timer interrupts a thousand times a second, by a handler that restarts nothing, from joining to leaving: all
- * goes well all the same. And peers that die while they are sent to raise no SIGPIPE.
+/* Ranks that a timer interrupts a thousand times a second, by a handler that restarts nothing,
+ * from joining to leaving: all goes well all the same. And peers that die while they are sent to
+ * raise no SIGPIPE.
  *
  *   test_signals shm|tcp|mixed */
 #include <errno.h>
@@ -60,17 +61,19 @@ static int sums(tutti_comm_t comm, float *values)
 	for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
 		for (size_t i = 0; i < counts[k]; i++)
 			values[i] = (float)(i % 1000);
-		SUCCEEDS(tutti_all_reduce(comm, values, values, counts[k], TUTTI_FLOAT32, TUTTI_SUM, NULL));
+		SUCCEEDS(tutti_all_reduce(comm, values, values, counts[k], TUTTI_FLOAT32, TUTTI_SUM,
+					  NULL));
 		for (size_t i = 0; i < counts[k]; i++)
-			CLAIM(values[i] == RANKS * (float)(i % 1000), "element %zu of %zu is %g", i, counts[k],
-			      (double)values[i]);
+			CLAIM(values[i] == RANKS * (float)(i % 1000), "element %zu of %zu is %g", i,
+			      counts[k], (double)values[i]);
 	}
 	return 0;
 }
 
 static int messages(tutti_comm_t comm, float *values)
 {
-	const int rank = tutti_comm_rank(comm), to = (rank + 1) % RANKS, from = (rank + RANKS - 1) % RANKS;
+	const int rank = tutti_comm_rank(comm), to = (rank + 1) % RANKS,
+		  from = (rank + RANKS - 1) % RANKS;
 	tutti_request_t request;
 
 	for (size_t i = 0; i < LARGE / 2; i++)
@@ -78,7 +81,8 @@ static int messages(tutti_comm_t comm, float *values)
 	SUCCEEDS(tutti_send(comm, values, LARGE / 2, TUTTI_FLOAT32, to, &request));
 	SUCCEEDS(tutti_recv(comm, values + LARGE / 2, LARGE / 2, TUTTI_FLOAT32, from, NULL));
 	SUCCEEDS(tutti_wait(&request));
-	CLAIM(values[LARGE - 1] == (float)from, "%g came, expected %d", (double)values[LARGE - 1], from);
+	CLAIM(values[LARGE - 1] == (float)from, "%g came, expected %d", (double)values[LARGE - 1],
+	      from);
 	return 0;
 }
 
@@ -122,7 +126,9 @@ static int live_in_a_storm(int rank, void *argument)
 static void in_a_storm(const char *store)
 {
 	const char *const env[] = { store, NULL };
-	const struct job job = { .ranks = RANKS, .env = store ? env : NULL, .whole = live_in_a_storm };
+	const struct job job = { .ranks = RANKS,
+				 .env = store ? env : NULL,
+				 .whole = live_in_a_storm };
 
 	assert_int_equal(run_job(&job), 0);
 }
@@ -134,7 +140,8 @@ static void signals_change_nothing_with_a_unix_store(void **state)
 
 static void signals_change_nothing_with_a_tcp_store(void **state)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof(at);
 	const int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	char store[64];
@@ -161,8 +168,8 @@ static void signals_change_nothing_with_a_directory(void **state)
 
 /* ---- no SIGPIPE */
 
-/* The victim has read all that was sent: its end is an ordinary one of the connection, and then writing raises SIGPIPE
- * unless it is told not to. */
+/* The victim has read all that was sent: its end is an ordinary one of the connection, and then
+ * writing raises SIGPIPE unless it is told not to. */
 static int send_to_the_dying(tutti_comm_t comm, void *argument)
 {
 	atomic_int *ended = argument;

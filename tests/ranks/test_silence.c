@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A host that vanishes without a word: ranks in two network namespaces that a veth pair joins as a cable joins two hosts,
- * until it is cut. The namespaces and interfaces have no names outside and vanish with the processes. They need root and
- * ip(8); skips without. */
+/* A host that vanishes without a word: ranks in two network namespaces that a veth pair joins as
+ * a cable joins two hosts, until it is cut. The namespaces and interfaces have no names outside
+ * and vanish with the processes. They need root and ip(8); skips without. */
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
@@ -83,7 +83,8 @@ static int be_rank(tutti_comm_t comm, struct stage *stage)
 	await_count(&stage->told, RANKS);
 	CLAIM(result == TUTTI_ERR_PEER_LOST, "result %d (%s)", result, stage->said[rank]);
 	CLAIM(took < SOON_S, "told after %.3f s (%s)", took, stage->said[rank]);
-	CLAIM(strstr(stage->said[rank], "nothing for 2 s"), "\"%s\" speaks of no silence", stage->said[rank]);
+	CLAIM(strstr(stage->said[rank], "nothing for 2 s"), "\"%s\" speaks of no silence",
+	      stage->said[rank]);
 	return 0;
 }
 
@@ -109,12 +110,14 @@ static int make_host(int host, struct stage *stage)
 	if (host == 0) {
 		char command[160];
 
-		snprintf(command, sizeof(command), "ip link add cable netns %d type veth peer name cable netns %d",
+		snprintf(command, sizeof(command),
+			 "ip link add cable netns %d type veth peer name cable netns %d",
 			 (int)atomic_load(&stage->pid[0]), (int)atomic_load(&stage->pid[1]));
 		CLAIM(system(command) == 0, "no cable");
 	}
 	meet_at(&stage->wired, 2);
-	CLAIM(shell("ip link set lo up && ip addr add 10.79.0.%d/24 dev cable && ip link set cable up", host + 1) == 0,
+	CLAIM(shell("ip link set lo up && ip addr add 10.79.0.%d/24 dev cable && ip link set cable up",
+		    host + 1) == 0,
 	      "the cable cannot be plugged in");
 	wait_for_carrier();
 	return 0;
@@ -175,7 +178,9 @@ static void a_host_that_vanishes_is_told_to_all_ranks(void **state)
 		"TUTTI_KEY=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", NULL
 	};
 	struct stage *stage = shared_memory(sizeof(*stage));
-	const struct job job = { .ranks = RANKS, .env = env, .whole = join_and_notice, .argument = stage };
+	const struct job job = {
+		.ranks = RANKS, .env = env, .whole = join_and_notice, .argument = stage
+	};
 	char command[128];
 
 	if (!namespaces())

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that were put on one processor, while something else keeps the others busy, do not stay there. */
+/* Ranks that were put on one processor, while something else keeps the others busy, do not stay
+ * there. */
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -58,11 +59,13 @@ static int wait_together(tutti_comm_t comm, void *argument)
 	int together;
 
 	/* put there, but free to go */
-	CLAIM(sched_setaffinity(0, sizeof(first), &first) == 0, "cannot be put on processor %d", scene->first);
+	CLAIM(sched_setaffinity(0, sizeof(first), &first) == 0, "cannot be put on processor %d",
+	      scene->first);
 	CLAIM(sched_setaffinity(0, sizeof(scene->two), &scene->two) == 0, "cannot be free again");
 	if (call_often(comm, scene, &together))
 		return 1;
-	CLAIM(together < CALLS / 2, "both ranks were on one processor after %d of %d calls", together, CALLS);
+	CLAIM(together < CALLS / 2, "both ranks were on one processor after %d of %d calls",
+	      together, CALLS);
 	CLAIM(sched_getaffinity(0, sizeof(after), &after) == 0 && CPU_EQUAL(&after, &scene->two),
 	      "the affinity of the thread is not what it was");
 	return 0;

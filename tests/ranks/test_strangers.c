@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thousand connections of strangers hang on to every listening port of a job, those of its store and those of its ranks:
- * scans, garbage, half a hello, whole ones without a proof, a byte now and then. The job goes on with right results,
- * makes new connections and communicators meanwhile, and keeps nothing of them. */
+/* A thousand connections of strangers hang on to every listening port of a job, those of its
+ * store and those of its ranks: scans, garbage, half a hello, whole ones without a proof, a byte
+ * now and then. The job goes on with right results, makes new connections and communicators
+ * meanwhile, and keeps nothing of them. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -38,7 +39,8 @@ struct scene {
 	atomic_int ready;		/* ranks that have a communicator */
 	atomic_int held, attacks;	/* strangers that hang on, and connections made so far */
 	atomic_int leave, left;		/* strangers are to go, and have gone */
-	int turns;			/* of the strangers, each when the job has come a little further: a descriptor that all have */
+	int turns; /* of the strangers, each when the job has come a little further: a descriptor
+		    * that all have */
 };
 
 /* ---------------------------------------------------------------- strangers */
@@ -50,7 +52,8 @@ static int knock(int port)
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0 && errno != EINPROGRESS) {
+	if (fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0 &&
+	    errno != EINPROGRESS) {
 		close(fd);
 		return -1;
 	}
@@ -64,7 +67,7 @@ static void introduce(int fd, unsigned how)
 	size_t length = 0;
 
 	switch (how % 8) {
-	case 0: return; /* nothing */
+	case 0: return;		     /* nothing */
 	case 1: length = 200; break; /* zeros */
 	case 2: length = (size_t)snprintf(bytes, sizeof(bytes), "GET / HTTP/1.0\r\n\r\n"); break;
 	case 3: memcpy(bytes, "tuttitcp", length = 8); break;
@@ -154,7 +157,9 @@ static int be_strangers(struct scene *scene)
 		fds[i] = -1;
 	while (!atomic_load(&scene->leave)) {
 		await_turn(scene);
-		for (int i = 0; i < CROWD && atomic_load(&scene->ready) == RANKS && !atomic_load(&scene->leave); i++)
+		for (int i = 0; i < CROWD && atomic_load(&scene->ready) == RANKS &&
+				!atomic_load(&scene->leave);
+		     i++)
 			bother(scene, &fds[i], &seed);
 	}
 	for (int i = 0; i < CROWD; i++)
@@ -183,8 +188,8 @@ static bool is_own(unsigned long inode)
 	return found;
 }
 
-/* Ports of one file of /proc/net at which this process listens, on from place `n`; `*open` counts those that are not
- * at a loopback address. */
+/* Ports of one file of /proc/net at which this process listens, on from place `n`; `*open`
+ * counts those that are not at a loopback address. */
 static int listening(const char *path, atomic_int *ports, int n, int *open)
 {
 	FILE *file = fopen(path, "r");
@@ -193,11 +198,13 @@ static int listening(const char *path, atomic_int *ports, int n, int *open)
 	unsigned long inode;
 
 	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, " %*u: %63[0-9A-F]:%x %*[0-9A-F]:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu", address, &port,
-			   &state, &inode) != 4 ||
+		if (sscanf(line,
+			   " %*u: %63[0-9A-F]:%x %*[0-9A-F]:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu",
+			   address, &port, &state, &inode) != 4 ||
 		    state != 10 || !is_own(inode))
 			continue;
-		*open += strcmp(address, "0100007F") != 0 && strcmp(address, "00000000000000000000000001000000") != 0;
+		*open += strcmp(address, "0100007F") != 0 &&
+			 strcmp(address, "00000000000000000000000001000000") != 0;
 		if (n < PORTS)
 			atomic_store(&ports[n++], (int)port);
 	}
@@ -227,7 +234,8 @@ static int sums_right(tutti_comm_t comm, float *data, size_t count, int round)
 		data[i] = (float)(rank + round % 7) + (float)(i % 5);
 	SUCCEEDS(tutti_all_reduce(comm, data, data, count, TUTTI_FLOAT32, TUTTI_SUM, NULL));
 	for (size_t i = 0; i < count; i++)
-		CLAIM(data[i] == (float)(RANKS * (RANKS - 1) / 2 + RANKS * (round % 7)) + (float)(RANKS * (i % 5)),
+		CLAIM(data[i] == (float)(RANKS * (RANKS - 1) / 2 + RANKS * (round % 7)) +
+					 (float)(RANKS * (i % 5)),
 		      "round %d: element %zu of %zu is %g", round, i, count, data[i]);
 	return 0;
 }
@@ -242,7 +250,8 @@ static int passes_on(tutti_comm_t comm, int round)
 	SUCCEEDS(tutti_send(comm, &out, 1, TUTTI_INT32, (rank + 1) % RANKS, NULL));
 	SUCCEEDS(tutti_recv(comm, &in, 1, TUTTI_INT32, (rank + RANKS - 1) % RANKS, NULL));
 	SUCCEEDS(tutti_group_end(comm, NULL));
-	CLAIM(in == (rank + RANKS - 1) % RANKS * 1000 + round, "received %d in round %d", in, round);
+	CLAIM(in == (rank + RANKS - 1) % RANKS * 1000 + round, "received %d in round %d", in,
+	      round);
 	return 0;
 }
 
@@ -255,7 +264,8 @@ static int agree(tutti_comm_t comm, int *answer)
 
 enum { GO_ON = 1, CROWDED = 2 }; /* what rank 0 finds */
 
-static int work(tutti_comm_t comm, struct scene *scene, tutti_store_t store, float *data, int round, int found)
+static int work(tutti_comm_t comm, struct scene *scene, tutti_store_t store, float *data, int round,
+		int found)
 {
 	const int rank = tutti_comm_rank(comm);
 	tutti_comm_t another = NULL;
@@ -263,7 +273,8 @@ static int work(tutti_comm_t comm, struct scene *scene, tutti_store_t store, flo
 
 	if (sums_right(comm, data, 1, round) || sums_right(comm, data, LARGE, round))
 		return 1;
-	/* not before they are there: new connections, and new communicators with ports of their own */
+	/* not before they are there: new connections, and new communicators with ports of their
+	 * own */
 	if (found & CROWDED && passes_on(comm, round))
 		return 1;
 	if (round % 8 != 7)
@@ -285,7 +296,9 @@ static int endure(tutti_comm_t comm, struct scene *scene, tutti_store_t store, f
 		if (tutti_comm_rank(comm) == 0)
 			give_turn(scene);
 		crowded |= atomic_load(&scene->held) >= CROWD / 2 ? CROWDED : 0;
-		found = round < 16 || !crowded || atomic_load(&scene->attacks) < ATTACKS ? GO_ON | crowded : 0;
+		found = round < 16 || !crowded || atomic_load(&scene->attacks) < ATTACKS
+				? GO_ON | crowded
+				: 0;
 		if (agree(comm, &found))
 			return 1;
 	}
@@ -310,7 +323,8 @@ static int nothing_is_left(tutti_comm_t comm, struct scene *scene, int descripto
 
 		last = open_descriptors();
 		mine = last > descriptors || !atomic_load(&scene->left);
-		CLAIM(!mine || seconds_now() < deadline, "%d descriptors before, %d after", descriptors, last);
+		CLAIM(!mine || seconds_now() < deadline, "%d descriptors before, %d after",
+		      descriptors, last);
 		SUCCEEDS(tutti_all_reduce(comm, &mine, &go_on, 1, TUTTI_INT32, TUTTI_MAX, NULL));
 	}
 	return 0;
@@ -344,14 +358,18 @@ static int be_rank(int rank, struct scene *scene)
 	if (warm_up(comm, scene, store, data))
 		return 1;
 	ports = publish(scene, rank, &open);
-	CLAIM(rank == 0 || strcmp(transport_chosen, "shm") == 0 || ports > 0, "this rank listens nowhere");
-	CLAIM(scene->key || open == 0, "%d of %d ports are not at the loopback interface", open, ports);
+	CLAIM(rank == 0 || strcmp(transport_chosen, "shm") == 0 || ports > 0,
+	      "this rank listens nowhere");
+	CLAIM(scene->key || open == 0, "%d of %d ports are not at the loopback interface", open,
+	      ports);
 	const int descriptors = open_descriptors();
 	const long memory = memory_in_use();
 	atomic_fetch_add(&scene->ready, 1);
-	if (endure(comm, scene, store, data) || nothing_is_left(comm, scene, descriptors + 2 * (RANKS - 1)))
+	if (endure(comm, scene, store, data) ||
+	    nothing_is_left(comm, scene, descriptors + 2 * (RANKS - 1)))
 		return 1;
-	CLAIM(memory_in_use() - memory < GROWTH, "%ld KiB of memory before, %ld after", memory, memory_in_use());
+	CLAIM(memory_in_use() - memory < GROWTH, "%ld KiB of memory before, %ld after", memory,
+	      memory_in_use());
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	tutti_comm_destroy(comm);
 	tutti_store_close(store);
@@ -376,7 +394,9 @@ static int play(int rank, void *argument)
 static void endures(const char *key)
 {
 	struct scene *scene = shared_memory(sizeof(*scene));
-	const struct job job = { .ranks = RANKS + 1, .whole = play, .argument = scene, .limit_s = 2 * PATIENCE };
+	const struct job job = {
+		.ranks = RANKS + 1, .whole = play, .argument = scene, .limit_s = 2 * PATIENCE
+	};
 
 	scene->key = key;
 	scene->turns = eventfd(0, EFD_CLOEXEC);

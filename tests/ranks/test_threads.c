@@ -248,8 +248,8 @@ static int threads_share(tutti_comm_t comm, const struct buffers *room)
 /* What the threads of a rank share. */
 struct company {
 	tutti_comm_t comm;
-	atomic_int over;	     /* the collectives are */
-	pthread_mutex_t lock;	     /* of the request handed on */
+	atomic_int over;      /* the collectives are */
+	pthread_mutex_t lock; /* of the request handed on */
 	pthread_cond_t handed;
 	tutti_request_t request;
 	int32_t data[64];
@@ -266,7 +266,8 @@ struct member {
 static int exchange_in_groups(struct company *company)
 {
 	const tutti_comm_t comm = company->comm;
-	const int me = tutti_comm_rank(comm), to = (me + 2) % ranks, from = (me + ranks - 2) % ranks;
+	const int me = tutti_comm_rank(comm), to = (me + 2) % ranks,
+		  from = (me + ranks - 2) % ranks;
 	int32_t out[700], in[700];
 
 	for (int turn = 0; turn < TURNS; turn++) {
@@ -304,7 +305,8 @@ static int look_on(struct company *company)
 		tutti_plan_info_t info = { .size = sizeof(info) };
 		void *memory;
 
-		CLAIM(strcmp(tutti_last_error(comm), "") == 0, "an error: %s", tutti_last_error(comm));
+		CLAIM(strcmp(tutti_last_error(comm), "") == 0, "an error: %s",
+		      tutti_last_error(comm));
 		CLAIM(tutti_comm_size(comm) == ranks, "%d ranks", tutti_comm_size(comm));
 		SUCCEEDS(tutti_comm_error(comm, NULL));
 		SUCCEEDS(tutti_comm_last_plan(comm, &info));
@@ -330,8 +332,8 @@ static int wait_for_others(struct company *company)
 		const int32_t first = company->data[0];
 		pthread_cond_signal(&company->handed);
 		pthread_mutex_unlock(&company->lock);
-		CLAIM(result == TUTTI_OK && first == sum_of(0, ranks - 1, (size_t)turn), "turn %d: %d (%s), %d", turn,
-		      result, tutti_last_error(comm), first);
+		CLAIM(result == TUTTI_OK && first == sum_of(0, ranks - 1, (size_t)turn),
+		      "turn %d: %d (%s), %d", turn, result, tutti_last_error(comm), first);
 	}
 	return 0;
 }
@@ -347,14 +349,16 @@ static int call_collectives(struct company *company, const struct buffers *b)
 		while (company->request)
 			pthread_cond_wait(&company->handed, &company->lock);
 		fill(company->data, tutti_comm_rank(comm), (size_t)turn, 64);
-		const tutti_result_t result = tutti_all_reduce(comm, company->data, company->data, 64, TUTTI_INT32,
-							       TUTTI_SUM, &company->request);
+		const tutti_result_t result =
+			tutti_all_reduce(comm, company->data, company->data, 64, TUTTI_INT32,
+					 TUTTI_SUM, &company->request);
 		pthread_cond_signal(&company->handed);
 		pthread_mutex_unlock(&company->lock);
 		SUCCEEDS(result);
 		SUCCEEDS(tutti_next_call(comm, &call));
 		fill(b->send, tutti_comm_rank(comm), 0, b->n);
-		SUCCEEDS(tutti_all_reduce(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
+		SUCCEEDS(tutti_all_reduce(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM,
+					  NULL));
 		if (check_sum(comm, "all_reduce among threads", b->recv, 0, ranks - 1, 0, b->n))
 			return 1;
 	}
@@ -372,8 +376,11 @@ static void *be_member(void *argument)
 static int threads_mix(tutti_comm_t comm, const struct buffers *room)
 {
 	struct company company = { .comm = comm };
-	struct member members[] = { { .work = swap_in_turns }, { .work = wait_for_others }, { .work = look_on },
-				    { .work = look_on }, { .work = exchange_in_groups } };
+	struct member members[] = { { .work = swap_in_turns },
+				    { .work = wait_for_others },
+				    { .work = look_on },
+				    { .work = look_on },
+				    { .work = exchange_in_groups } };
 	const int n = ranks > 2 ? 5 : 4; /* with two ranks, two places on is oneself */
 	const struct buffers b = { room->send, room->recv, 3000 };
 
@@ -382,7 +389,8 @@ static int threads_mix(tutti_comm_t comm, const struct buffers *room)
 	pthread_cond_init(&company.handed, NULL);
 	for (int i = 0; i < n; i++) {
 		members[i].company = &company;
-		CLAIM(pthread_create(&members[i].thread, NULL, be_member, &members[i]) == 0, "cannot start a thread");
+		CLAIM(pthread_create(&members[i].thread, NULL, be_member, &members[i]) == 0,
+		      "cannot start a thread");
 	}
 	int failed = call_collectives(&company, &b);
 	if (failed) /* wakes who waits for what will not come */
@@ -408,8 +416,8 @@ static int call_until_aborted(struct company *company)
 	do
 		result = tutti_all_reduce(comm, &value, &value, 1, TUTTI_INT32, TUTTI_MAX, NULL);
 	while (!result);
-	CLAIM(result == TUTTI_ERR_ABORTED && strstr(tutti_last_error(comm), "enough of it"), "%d (%s)", result,
-	      tutti_last_error(comm));
+	CLAIM(result == TUTTI_ERR_ABORTED && strstr(tutti_last_error(comm), "enough of it"),
+	      "%d (%s)", result, tutti_last_error(comm));
 	return 0;
 }
 
@@ -427,8 +435,8 @@ static int receive_until_aborted(struct company *company)
 	if (!result)
 		result = tutti_wait_any(requests, 2, &index);
 	tutti_wait_all(requests, 2);
-	CLAIM(result == TUTTI_ERR_ABORTED && strstr(tutti_last_error(comm), "enough of it"), "%d (%s)", result,
-	      tutti_last_error(comm));
+	CLAIM(result == TUTTI_ERR_ABORTED && strstr(tutti_last_error(comm), "enough of it"),
+	      "%d (%s)", result, tutti_last_error(comm));
 	return 0;
 }
 
@@ -439,8 +447,8 @@ static int look_until_aborted(struct company *company)
 
 	while (!tutti_comm_error(comm, &rank))
 		sched_yield();
-	CLAIM(rank == ranks - 1 && strstr(tutti_last_error(comm), "enough of it"), "rank %d (%s)", rank,
-	      tutti_last_error(comm));
+	CLAIM(rank == ranks - 1 && strstr(tutti_last_error(comm), "enough of it"), "rank %d (%s)",
+	      rank, tutti_last_error(comm));
 	return 0;
 }
 
@@ -454,10 +462,12 @@ static int abort_among_threads(tutti_comm_t comm)
 	int failed = 0;
 
 	SUCCEEDS(tutti_comm_split(comm, 0, tutti_comm_rank(comm), &company.comm));
-	SUCCEEDS(tutti_barrier(comm, NULL)); /* nobody is in the split any more, which would end as well */
+	SUCCEEDS(tutti_barrier(comm, NULL)); /* nobody is in the split any more, which would end
+					      * as well */
 	for (int i = 0; i < 4; i++) {
 		members[i].company = &company;
-		CLAIM(pthread_create(&members[i].thread, NULL, be_member, &members[i]) == 0, "cannot start a thread");
+		CLAIM(pthread_create(&members[i].thread, NULL, be_member, &members[i]) == 0,
+		      "cannot start a thread");
 	}
 	if (tutti_comm_rank(comm) == ranks - 1)
 		SUCCEEDS(tutti_comm_abort(company.comm, "enough of it"));

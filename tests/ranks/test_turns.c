@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The progress thread asks the kernel for short turns, and for itself only. Needs Linux 6.12; skips before. */
+/* The progress thread asks the kernel for short turns, and for itself only. Needs Linux 6.12;
+ * skips before. */
 #include <dirent.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -64,8 +65,8 @@ static int watch(tutti_comm_t comm, void *argument)
 			sched_yield();
 		atomic_store(seen, 1);
 		SUCCEEDS(tutti_wait(&request));
-		CLAIM(turn_of(0) == before, "the caller's turns were %llu ns and are %llu", (unsigned long long)before,
-		      (unsigned long long)turn_of(0));
+		CLAIM(turn_of(0) == before, "the caller's turns were %llu ns and are %llu",
+		      (unsigned long long)before, (unsigned long long)turn_of(0));
 		return 0;
 	}
 	while (atomic_load(seen) == 0)
@@ -76,10 +77,13 @@ static int watch(tutti_comm_t comm, void *argument)
 
 static void the_progress_thread_has_short_turns(void **state)
 {
-	const struct job job = { .ranks = 2, .body = watch, .argument = shared_memory(sizeof(atomic_int)) };
+	const struct job job = { .ranks = 2,
+				 .body = watch,
+				 .argument = shared_memory(sizeof(atomic_int)) };
 
 	if (turn_of(0) == 0 || turn_of(0) == TURN_NS) {
-		print_message("skipped: the kernel knows no turns of a thread's own, or all are short\n");
+		print_message(
+			"skipped: the kernel knows no turns of a thread's own, or all are short\n");
 		skip();
 	}
 	assert_int_equal(run_job(&job), 0);

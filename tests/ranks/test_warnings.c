@@ -120,8 +120,8 @@ static int have_unknown_variables(int rank, void *argument)
 					      "tutti does not read"),
 	      "\"%s\"", comms.last);
 	CLAIM(!strstr(comms.last, "secret"), "\"%s\" tells the value", comms.last);
-	SUCCEEDS(
-		tutti_comm_create(NULL, 0, 1, NULL, &again)); /* of which every process is rank 0 */
+	/* of which every process is rank 0 */
+	SUCCEEDS(tutti_comm_create(NULL, 0, 1, NULL, &again));
 	CLAIM(comms.count == (rank == 0), "warned once more: \"%s\"", comms.last);
 	tutti_comm_destroy(again);
 	tutti_comm_destroy(comm);
@@ -185,7 +185,8 @@ static int share_with_one_that_cannot(int rank, void *argument)
 	CLAIM(rank != 1 || setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit: %s", strerror(errno));
 	tutti_log_set_sink(keep, &comms);
 	SUCCEEDS(tutti_init(NULL, &comm));
-	CLAIM(comms.count == (shm ? 1 : 0), "%d warnings, the last: \"%s\"", comms.count, comms.last);
+	CLAIM(comms.count == (shm ? 1 : 0), "%d warnings, the last: \"%s\"", comms.count,
+	      comms.last);
 	CLAIM(!shm || strstr(comms.last, rank == 1 ? "shared bytes" : "rank 1 does not map it"),
 	      "\"%s\" does not say why", comms.last);
 	SUCCEEDS(tutti_all_reduce(comm, &value, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));

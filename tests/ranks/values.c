@@ -38,7 +38,8 @@ bool op_is_defined(tutti_op_t op, tutti_dtype_t dtype)
 static double decode(uint32_t bits, const struct format *format)
 {
 	const uint32_t mantissa = bits & ((1u << format->mantissa_bits) - 1);
-	const int exponent = (int)(bits >> format->mantissa_bits) & ((1 << format->exponent_bits) - 1);
+	const int exponent =
+		(int)(bits >> format->mantissa_bits) & ((1 << format->exponent_bits) - 1);
 	const double sign = bits >> (format->mantissa_bits + format->exponent_bits) & 1 ? -1 : 1;
 
 	if (exponent == (1 << format->exponent_bits) - 1 && !format->finite_only)
@@ -73,11 +74,15 @@ static uint32_t encode(double value, const struct format *format)
 	return sign | (bits < largest ? (uint32_t)bits : largest);
 }
 
-#define INTEGERS(X)                                                                         \
-	X(TUTTI_INT8, int8_t) X(TUTTI_UINT8, uint8_t) X(TUTTI_INT16, int16_t)             \
-	X(TUTTI_UINT16, uint16_t) X(TUTTI_INT32, int32_t) X(TUTTI_UINT32, uint32_t)       \
-	X(TUTTI_INT64, int64_t) X(TUTTI_UINT64, uint64_t) X(TUTTI_FLOAT32, float)         \
-	X(TUTTI_FLOAT64, double)
+#define INTEGERS(X)                                                                                \
+	X(TUTTI_INT8, int8_t)                                                                      \
+	X(TUTTI_UINT8, uint8_t)                                                                    \
+	X(TUTTI_INT16, int16_t)                                                                    \
+	X(TUTTI_UINT16, uint16_t)                                                                  \
+	X(TUTTI_INT32, int32_t)                                                                    \
+	X(TUTTI_UINT32, uint32_t)                                                                  \
+	X(TUTTI_INT64, int64_t)                                                                    \
+	X(TUTTI_UINT64, uint64_t) X(TUTTI_FLOAT32, float) X(TUTTI_FLOAT64, double)
 
 double value_get(const void *buffer, size_t i, tutti_dtype_t dtype)
 {
@@ -86,17 +91,15 @@ double value_get(const void *buffer, size_t i, tutti_dtype_t dtype)
 	uint32_t bits = 0;
 
 	switch (dtype) {
-#define GET(name, type)                            \
-	case name: {                               \
-		type value;                        \
-		memcpy(&value, place, sizeof(value)); \
-		return (double)value;              \
+#define GET(name, type)                                                                            \
+	case name: {                                                                               \
+		type value;                                                                        \
+		memcpy(&value, place, sizeof(value));                                              \
+		return (double)value;                                                              \
 	}
 		INTEGERS(GET)
 #undef GET
-	default:
-		memcpy(&bits, place, size);
-		return decode(bits, format_of(dtype));
+	default: memcpy(&bits, place, size); return decode(bits, format_of(dtype));
 	}
 }
 
@@ -107,17 +110,15 @@ void value_set(void *buffer, size_t i, tutti_dtype_t dtype, double number)
 	uint32_t bits;
 
 	switch (dtype) {
-#define SET(name, type)                               \
-	case name: {                                  \
-		const type value = (type)number;      \
-		memcpy(place, &value, sizeof(value)); \
-		return;                               \
+#define SET(name, type)                                                                            \
+	case name: {                                                                               \
+		const type value = (type)number;                                                   \
+		memcpy(place, &value, sizeof(value));                                              \
+		return;                                                                            \
 	}
 		INTEGERS(SET)
 #undef SET
-	default:
-		bits = encode(number, format_of(dtype));
-		memcpy(place, &bits, size);
+	default: bits = encode(number, format_of(dtype)); memcpy(place, &bits, size);
 	}
 }
 
@@ -164,11 +165,11 @@ static uint64_t integer_get(const void *element, tutti_dtype_t dtype)
 	uint64_t bits = 0;
 
 	switch (dtype) {
-#define GET(name, type)                          \
-	case name: {                             \
-		type value;                      \
-		memcpy(&value, element, sizeof(value)); \
-		return (uint64_t)value;          \
+#define GET(name, type)                                                                            \
+	case name: {                                                                               \
+		type value;                                                                        \
+		memcpy(&value, element, sizeof(value));                                            \
+		return (uint64_t)value;                                                            \
 	}
 		INTEGERS(GET)
 #undef GET
@@ -192,7 +193,8 @@ static uint64_t integer_combine(uint64_t a, uint64_t b, tutti_op_t op, bool has_
 }
 
 /* In 64 bits: of shorter types only the end is cut off. */
-static void fold_integers(void *result, const void *const *elements, int n, tutti_dtype_t dtype, tutti_op_t op)
+static void fold_integers(void *result, const void *const *elements, int n, tutti_dtype_t dtype,
+			  tutti_op_t op)
 {
 	const bool has_sign = dtype % 2 == 0;
 	uint64_t all = integer_get(elements[0], dtype);
@@ -214,14 +216,15 @@ static double float_combine(double a, double b, tutti_op_t op)
 	}
 }
 
-/* A double has so many digits (53 = 2 * 24 + 5) that the sum, product or quotient of two float32, rounded
- * to it and then to float32, is what float32 arithmetic gives. */
+/* A double has so many digits (53 = 2 * 24 + 5) that the sum, product or quotient of two
+ * float32, rounded to it and then to float32, is what float32 arithmetic gives. */
 static double in_wide_type(double value, tutti_dtype_t dtype)
 {
 	return dtype == TUTTI_FLOAT64 ? value : (double)(float)value;
 }
 
-void value_fold(void *result, const void *const *elements, int n, tutti_dtype_t dtype, tutti_op_t op)
+void value_fold(void *result, const void *const *elements, int n, tutti_dtype_t dtype,
+		tutti_op_t op)
 {
 	if (!value_is_float(dtype)) {
 		fold_integers(result, elements, n, dtype, op);
@@ -230,7 +233,8 @@ void value_fold(void *result, const void *const *elements, int n, tutti_dtype_t 
 	double all = value_get(elements[0], 0, dtype);
 
 	for (int rank = 1; rank < n; rank++)
-		all = in_wide_type(float_combine(all, value_get(elements[rank], 0, dtype), op), dtype);
+		all = in_wide_type(float_combine(all, value_get(elements[rank], 0, dtype), op),
+				   dtype);
 	if (op == TUTTI_AVG)
 		all = in_wide_type(all / n, dtype);
 	value_set(result, 0, dtype, all);
@@ -263,7 +267,8 @@ static bool is_one_of(const char *name, const char *const *names)
 
 bool value_is_one_fold(const char *algorithm)
 {
-	static const char *const names[] = { "flat", "star", "two_shot", "pairwise", "board", "direct", NULL };
+	static const char *const names[] = { "flat",  "star",	"two_shot", "pairwise",
+					     "board", "direct", NULL };
 
 	return algorithm && is_one_of(algorithm, names);
 }
@@ -279,9 +284,11 @@ int value_height(const struct value_way *way)
 	if (is_one_of(name, logarithmic))
 		return log2_up(ranks);
 	if (strcmp(name, "double_tree") == 0)
-		return way->reduction == VALUE_REDUCE ? 2 * log2_up(ranks) - 1 : 2 * log2_up(ranks + 1) - 2;
+		return way->reduction == VALUE_REDUCE ? 2 * log2_up(ranks) - 1
+						      : 2 * log2_up(ranks + 1) - 2;
 	if (strcmp(name, "hierarchical") == 0)
-		return log2_up(most) + (way->reduction == VALUE_REDUCE_SCATTER ? hosts - 1 : log2_up(hosts));
+		return log2_up(most) +
+		       (way->reduction == VALUE_REDUCE_SCATTER ? hosts - 1 : log2_up(hosts));
 	if (strcmp(name, "hierarchical_split") == 0)
 		return most - 1 + hosts - 1;
 	return ranks - 1; /* each combination on the way adds a rank at least */
@@ -304,7 +311,9 @@ static struct roundings roundings_of(const struct value_way *way)
 	const bool one_fold = value_is_one_fold(way->algorithm), narrow = is_narrow(way->dtype);
 	struct roundings r = { one_fold ? 1 : height, height };
 
-	if (way->op == TUTTI_PROD) /* all factors' roundings are in the product, whatever their place in the tree */
+	if (way->op ==
+	    TUTTI_PROD) /* all factors' roundings are in the product, whatever their place in the
+			 * tree */
 		return (struct roundings){ one_fold ? 1 : others, others };
 	if (way->op == TUTTI_AVG) /* partial averages: two products and a sum */
 		r.inside = one_fold || !narrow ? height + 1 : 3 * height;
@@ -344,5 +353,6 @@ double value_bound(const struct value_way *way, double magnitude)
 	if (narrow)
 		exponent += r.stored * log1p(unit_roundoff(way->dtype));
 	/* a thousandth for the reference's own roundings */
-	return 1.001 * expm1(exponent) * magnitude + (divisions + scalings) * least_number(way->dtype);
+	return 1.001 * expm1(exponent) * magnitude +
+	       (divisions + scalings) * least_number(way->dtype);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Elements of every type as doubles, written apart from the library's kernels: inputs, expected results, tolerances. */
+/* Elements of every type as doubles, written apart from the library's kernels: inputs, expected
+ * results, tolerances. */
 #ifndef TT_VALUES_H
 #define TT_VALUES_H
 
@@ -12,31 +13,41 @@ bool value_is_float(tutti_dtype_t dtype);
 bool op_is_defined(tutti_op_t op, tutti_dtype_t dtype);
 /* Element i of a buffer, as a double (64-bit integers used by the tests stay below 2^53). */
 double value_get(const void *buffer, size_t i, tutti_dtype_t dtype);
-/* Store `value`: floats are rounded to nearest, ties to even; of integers the type must be able to hold it. */
+/* Store `value`: floats are rounded to nearest, ties to even; of integers the type must be able
+ * to hold it. */
 void value_set(void *buffer, size_t i, tutti_dtype_t dtype, double value);
-/* What rank `rank` contributes at place i to a reduction by `op`: small enough that nothing overflows. */
+/* What rank `rank` contributes at place i to a reduction by `op`: small enough that nothing
+ * overflows. */
 double value_input(int rank, size_t i, tutti_dtype_t dtype, tutti_op_t op);
 /* One step of the reduction, in double precision (or exact integers). */
 double value_combine(double a, double b, tutti_op_t op);
 /* May `found` stand for `expected`, after `steps` roundings of a type? */
 bool value_close(double found, double expected, tutti_dtype_t dtype, int steps);
 
-/* One element as the reproducible mode promises it: elements[0] … elements[n - 1], those of ranks 0 … n - 1,
- * combined from the left in float32 (float64 in float64, integers in 64 bits), an average divided by n
- * there, and rounded once to the type. */
-void value_fold(void *result, const void *const *elements, int n, tutti_dtype_t dtype, tutti_op_t op);
-/* A contribution to a pre-multiplied sum: the product, rounded to the type. The operation is the sum of these. */
+/* One element as the reproducible mode promises it: elements[0] … elements[n - 1], those of
+ * ranks 0 … n - 1, combined from the left in float32 (float64 in float64, integers in 64 bits),
+ * an average divided by n there, and rounded once to the type. */
+void value_fold(void *result, const void *const *elements, int n, tutti_dtype_t dtype,
+		tutti_op_t op);
+/* A contribution to a pre-multiplied sum: the product, rounded to the type. The operation is the
+ * sum of these. */
 void value_scale(void *result, const void *element, const void *scalar, tutti_dtype_t dtype);
 
 /* The error bounds of docs/algorithms.md. */
-enum value_reduction { VALUE_REDUCE, VALUE_ALL_REDUCE, VALUE_REDUCE_SCATTER, VALUE_SCAN, VALUE_EXSCAN };
+enum value_reduction {
+	VALUE_REDUCE,
+	VALUE_ALL_REDUCE,
+	VALUE_REDUCE_SCATTER,
+	VALUE_SCAN,
+	VALUE_EXSCAN
+};
 
 /* How a reduction is done. */
 struct value_way {
 	const char *algorithm; /* NULL: any */
 	enum value_reduction reduction;
 	tutti_dtype_t dtype;
-	tutti_op_t op;	 /* TUTTI_OP_COUNT and above: a pre-multiplied sum */
+	tutti_op_t op; /* TUTTI_OP_COUNT and above: a pre-multiplied sum */
 	int ranks;
 	int hosts, most; /* of the hierarchical algorithms: hosts, and ranks of the fullest one */
 };
@@ -45,10 +56,10 @@ struct value_way {
 bool value_is_one_fold(const char *algorithm);
 /* How often a contribution is combined with others on its way, at most. */
 int value_height(const struct value_way *way);
-/* How far a result may be from the exact one if nothing overflows. `magnitude` is the sum of the absolute
- * values of the contributions (an average: divided by the number of ranks; a pre-multiplied sum: of the
- * products), or the absolute value of the exact product, which must not underflow on the way either.
- * 0 where the result is exact: integers, minimum, maximum. */
+/* How far a result may be from the exact one if nothing overflows. `magnitude` is the sum of the
+ * absolute values of the contributions (an average: divided by the number of ranks; a
+ * pre-multiplied sum: of the products), or the absolute value of the exact product, which must
+ * not underflow on the way either. 0 where the result is exact: integers, minimum, maximum. */
 double value_bound(const struct value_way *way, double magnitude);
 
 #endif

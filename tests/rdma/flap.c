@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One rank of a job on several hosts, started from outside. In the middle of sums and messages, long and short, something befalls the
- * host of the last rank: a card is off its network for a moment, say. Nobody is to notice.
+/* One rank of a job on several hosts, started from outside. In the middle of sums and messages,
+ * long and short, something befalls the host of the last rank: a card is off its network for a
+ * moment, say. Nobody is to notice.
  *
  *   flap COMMAND      the shell's, by which it happens */
 #include <stdio.h>
@@ -30,12 +31,16 @@ static int sum(tutti_comm_t comm, int round, size_t count)
 	const int size = tutti_comm_size(comm);
 
 	fill(tutti_comm_rank(comm), round, count);
-	const tutti_result_t result = tutti_all_reduce(comm, from, to, count, TUTTI_FLOAT32, TUTTI_SUM, NULL);
-	CLAIM(result == TUTTI_OK, "round %d: a sum of %zu failed: %s", round, count, tutti_last_error(comm));
+	const tutti_result_t result =
+		tutti_all_reduce(comm, from, to, count, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+	CLAIM(result == TUTTI_OK, "round %d: a sum of %zu failed: %s", round, count,
+	      tutti_last_error(comm));
 	for (size_t i = 0; i < count; i++) {
-		const float expected = (float)size * value(0, round, i) + (float)(size * (size - 1) / 2);
+		const float expected =
+			(float)size * value(0, round, i) + (float)(size * (size - 1) / 2);
 
-		CLAIM(to[i] == expected, "round %d: element %zu of %zu is %g, expected %g", round, i, count, (double)to[i], (double)expected);
+		CLAIM(to[i] == expected, "round %d: element %zu of %zu is %g, expected %g", round,
+		      i, count, (double)to[i], (double)expected);
 	}
 	return 0;
 }
@@ -43,16 +48,22 @@ static int sum(tutti_comm_t comm, int round, size_t count)
 /* From each to the next. */
 static int pass_on(tutti_comm_t comm, int round, size_t count)
 {
-	const int size = tutti_comm_size(comm), rank = tutti_comm_rank(comm), before = (rank + size - 1) % size;
+	const int size = tutti_comm_size(comm), rank = tutti_comm_rank(comm),
+		  before = (rank + size - 1) % size;
 	tutti_request_t requests[2];
 
 	fill(rank, round, count);
-	CLAIM(tutti_send(comm, from, count, TUTTI_FLOAT32, (rank + 1) % size, &requests[0]) == TUTTI_OK, "%s", tutti_last_error(comm));
-	CLAIM(tutti_recv(comm, to, count, TUTTI_FLOAT32, before, &requests[1]) == TUTTI_OK, "%s", tutti_last_error(comm));
-	CLAIM(tutti_wait_all(requests, 2) == TUTTI_OK, "round %d: a message of %zu failed: %s", round, count, tutti_last_error(comm));
+	CLAIM(tutti_send(comm, from, count, TUTTI_FLOAT32, (rank + 1) % size, &requests[0]) ==
+		      TUTTI_OK,
+	      "%s", tutti_last_error(comm));
+	CLAIM(tutti_recv(comm, to, count, TUTTI_FLOAT32, before, &requests[1]) == TUTTI_OK, "%s",
+	      tutti_last_error(comm));
+	CLAIM(tutti_wait_all(requests, 2) == TUTTI_OK, "round %d: a message of %zu failed: %s",
+	      round, count, tutti_last_error(comm));
 	for (size_t i = 0; i < count; i++)
-		CLAIM(to[i] == value(before, round, i), "round %d: element %zu of a message of %zu is %g, expected %g", round, i, count,
-		      (double)to[i], (double)value(before, round, i));
+		CLAIM(to[i] == value(before, round, i),
+		      "round %d: element %zu of a message of %zu is %g, expected %g", round, i,
+		      count, (double)to[i], (double)value(before, round, i));
 	return 0;
 }
 
@@ -65,7 +76,8 @@ static int go_on(tutti_comm_t comm, void *argument)
 			CLAIM(system(argument) == 0, "it cannot be made to happen");
 		if (round == ROUNDS)
 			began = seconds_now();
-		if (sum(comm, round, SHORT) || sum(comm, round, LONG) || pass_on(comm, round, LONG) || pass_on(comm, round, SHORT))
+		if (sum(comm, round, SHORT) || sum(comm, round, LONG) ||
+		    pass_on(comm, round, LONG) || pass_on(comm, round, SHORT))
 			return 1;
 	}
 	printf("rank %d: all went on, in %.1f s\n", tutti_comm_rank(comm), seconds_now() - began);

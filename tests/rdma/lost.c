@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One rank of a job on several hosts, started from outside, of which one is lost: rank VICTIM is killed in the middle of sums,
- * or takes its host off the network, or lets no packet of RoCE in any more. Everybody else sums until it is told, in time, and of
- * whom. Where a rank was killed, the others go on without it, and then with another in its place: the victim is to be started again
- * with TUTTI_JOIN=1, at the same store, which rank 0 serves.
+/* One rank of a job on several hosts, started from outside, of which one is lost: rank VICTIM is
+ * killed in the middle of sums, or takes its host off the network, or lets no packet of RoCE in
+ * any more. Everybody else sums until it is told, in time, and of whom. Where a rank was killed,
+ * the others go on without it, and then with another in its place: the victim is to be started
+ * again with TUTTI_JOIN=1, at the same store, which rank 0 serves.
  *
  *   lost VICTIM killed|unplugged|cut SECONDS PATTERN      PATTERN: the shell's, of the sentence, such as "*rank 3 at 192.0.2.2:*" */
 #include <fnmatch.h>
@@ -44,7 +45,9 @@ static int cause(tutti_comm_t comm, const struct loss *loss)
 		CLAIM(system("ip link set eth0 down") == 0, "the link cannot be set down");
 	if (is(loss, "cut"))
 		CLAIM(system("tc qdisc add dev eth0 clsact && tc filter add dev eth0 ingress protocol ip "
-			     "u32 match ip protocol 17 0xff match ip dport 4791 0xffff action drop") == 0, "packets cannot be dropped");
+			     "u32 match ip protocol 17 0xff match ip dport 4791 0xffff action drop") ==
+			      0,
+		      "packets cannot be dropped");
 	return 0;
 }
 
@@ -54,7 +57,8 @@ static int computes(tutti_comm_t comm, int size)
 	static int32_t many[LONG];
 	int32_t one = 1, ones = 0;
 
-	CLAIM(tutti_comm_size(comm) == size, "%d ranks go on, expected %d", tutti_comm_size(comm), size);
+	CLAIM(tutti_comm_size(comm) == size, "%d ranks go on, expected %d", tutti_comm_size(comm),
+	      size);
 	for (int i = 0; i < SUMS; i++)
 		SUCCEEDS(sum(comm));
 	SUCCEEDS(tutti_all_reduce(comm, &one, &ones, 1, TUTTI_INT32, TUTTI_SUM, NULL));
@@ -86,7 +90,8 @@ static int go_on(tutti_comm_t comm)
 
 static int be_in_its_place(tutti_comm_t comm, void *argument)
 {
-	CLAIM(tutti_comm_rank(comm) == tutti_comm_size(comm) - 1, "a newcomer is rank %d", tutti_comm_rank(comm));
+	CLAIM(tutti_comm_rank(comm) == tutti_comm_size(comm) - 1, "a newcomer is rank %d",
+	      tutti_comm_rank(comm));
 	return computes(comm, atoi(getenv("TUTTI_SIZE")));
 }
 
@@ -106,7 +111,8 @@ static int be_told(tutti_comm_t comm, void *argument)
 	const double took = seconds_now() - called;
 	const char *said = tutti_last_error(comm);
 
-	printf("rank %d: %s after %.1f s: %s\n", tutti_comm_rank(comm), tutti_strerror(result), took, said);
+	printf("rank %d: %s after %.1f s: %s\n", tutti_comm_rank(comm), tutti_strerror(result),
+	       took, said);
 	/* the victim's last sum may be the one that others cannot end any more */
 	CLAIM(sums >= SUMS, "sum %d has failed already (%s)", sums, said);
 	CLAIM(result == TUTTI_ERR_PEER_LOST, "result %d (%s)", result, said);
@@ -128,7 +134,8 @@ int main(int argc, char **argv)
 		return run_launched(be_in_its_place, NULL);
 	if (is(&loss, "killed")) { /* as long as rank 0 lives, and not until all have met */
 		setenv("TUTTI_STORE_SERVED", "1", 1);
-		if (strcmp(getenv("TUTTI_RANK"), "0") == 0 && tutti_store_open(getenv("TUTTI_STORE"), 1, 60, &store)) {
+		if (strcmp(getenv("TUTTI_RANK"), "0") == 0 &&
+		    tutti_store_open(getenv("TUTTI_STORE"), 1, 60, &store)) {
 			fprintf(stderr, "%s\n", tutti_last_error(NULL));
 			return 1;
 		}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The operating system of the simulated machine: what tutti calls of the C library is led here by the linker (--wrap),
- * so that the library is simulated as it is. Outside of tasks the calls do what they always do. Each family of calls has a
- * file: the clock, descriptors, locks, threads, memory, and bytes on their way. */
+/* The operating system of the simulated machine: what tutti calls of the C library is led here
+ * by the linker (--wrap), so that the library is simulated as it is. Outside of tasks the calls
+ * do what they always do. Each family of calls has a file: the clock, descriptors, locks,
+ * threads, memory, and bytes on their way. */
 #ifndef TT_SIMULATE_CALLS_H
 #define TT_SIMULATE_CALLS_H
 

@@ -12,8 +12,10 @@
 
 #include "machine.h"
 
-#define DESCRIPTORS_MAX	 512
-#define FIRST_DESCRIPTOR (CALLS_DESCRIPTORS_END - DESCRIPTORS_MAX - 1) /* of this machine, apart from the real ones */
+#define DESCRIPTORS_MAX 512
+#define FIRST_DESCRIPTOR                                                                           \
+	(CALLS_DESCRIPTORS_END - DESCRIPTORS_MAX - 1) /* of this machine, apart from the real
+						       * ones */
 
 int __real_close(int fd);
 ssize_t __real_write(int fd, const void *bytes, size_t length);
@@ -23,7 +25,8 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t length);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t size);
 int __wrap_timerfd_create(int clock, int flags);
-int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
+			   struct itimerspec *before);
 int __wrap_eventfd(unsigned count, int flags);
 int __wrap_epoll_create1(int flags);
 int __wrap_epoll_ctl(int set, int operation, int fd, struct epoll_event *event);
@@ -33,7 +36,7 @@ enum kind { NOTHING, TIMER, EVENT, SET };
 
 struct descriptor {
 	enum kind kind;
-	uint64_t at;	/* when it is readable from; 0: it is not */
+	uint64_t at; /* when it is readable from; 0: it is not */
 	/* as a member of a set */
 	int set; /* its descriptor, 0: of none */
 	struct epoll_event wanted;
@@ -47,7 +50,8 @@ static struct descriptor *descriptor_of(int fd, enum kind kind)
 {
 	const int i = fd - FIRST_DESCRIPTOR;
 
-	return i >= 0 && i < DESCRIPTORS_MAX && descriptors[i].kind == kind ? &descriptors[i] : NULL;
+	return i >= 0 && i < DESCRIPTORS_MAX && descriptors[i].kind == kind ? &descriptors[i]
+									    : NULL;
 }
 
 static int open_descriptor(enum kind kind)
@@ -77,7 +81,8 @@ int __wrap_timerfd_create(int clock, int flags)
 	return open_descriptor(TIMER);
 }
 
-int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before)
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
+			   struct itimerspec *before)
 {
 	struct descriptor *timer = descriptor_of(fd, TIMER);
 
@@ -174,7 +179,8 @@ int __wrap_epoll_create1(int flags)
 
 int __wrap_epoll_ctl(int set, int operation, int fd, struct epoll_event *event)
 {
-	struct descriptor *member = descriptor_of(fd, TIMER) ? descriptor_of(fd, TIMER) : descriptor_of(fd, EVENT);
+	struct descriptor *member =
+		descriptor_of(fd, TIMER) ? descriptor_of(fd, TIMER) : descriptor_of(fd, EVENT);
 
 	if (!descriptor_of(set, SET) || !member)
 		machine_accuse("changes a set of descriptors that are not open");
@@ -193,8 +199,8 @@ static uint64_t when_told(const void *set)
 	for (int i = 0; i < descriptors_end; i++) {
 		const struct descriptor *member = &descriptors[i];
 
-		if (member->kind && member->set == *(const int *)set && member->at > 0 && member->at < next &&
-		    !(member->told && member->wanted.events & EPOLLET))
+		if (member->kind && member->set == *(const int *)set && member->at > 0 &&
+		    member->at < next && !(member->told && member->wanted.events & EPOLLET))
 			next = member->at;
 	}
 	return next;
@@ -208,8 +214,8 @@ int __wrap_epoll_wait(int set, struct epoll_event *events, int most, int timeout
 	for (int i = 0; i < descriptors_end && count < most; i++) {
 		struct descriptor *member = &descriptors[i];
 
-		if (!member->kind || member->set != set || member->at == 0 || member->at > machine_now() ||
-		    (member->told && member->wanted.events & EPOLLET))
+		if (!member->kind || member->set != set || member->at == 0 ||
+		    member->at > machine_now() || (member->told && member->wanted.events & EPOLLET))
 			continue;
 		member->told = true;
 		events[count++] = member->wanted;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mutexes and conditions. A mutex's memory holds who has it: 0 is nobody, as in one that is initialised statically. */
+/* Mutexes and conditions. A mutex's memory holds who has it: 0 is nobody, as in one that is
+ * initialised statically. */
 #include "calls.h"
 
 #include <errno.h>
@@ -18,7 +19,8 @@ int __wrap_pthread_cond_destroy(pthread_cond_t *cond);
 int __wrap_pthread_cond_signal(pthread_cond_t *cond);
 int __wrap_pthread_cond_broadcast(pthread_cond_t *cond);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+				  const struct timespec *until);
 
 struct lock {
 	int holder;  /* 1 + task; -1: who is no task */
@@ -28,8 +30,8 @@ _Static_assert(sizeof(struct lock) <= sizeof(pthread_mutex_t), "a lock fits into
 
 extern char __data_start[], _end[];
 
-/* Of the whole program and so of all processes, which in truth have one each. Nobody else runs while one is held, if
- * its holder calls nothing. */
+/* Of the whole program and so of all processes, which in truth have one each. Nobody else runs
+ * while one is held, if its holder calls nothing. */
 static bool is_of_all(const void *mutex)
 {
 	return (const char *)mutex >= __data_start && (const char *)mutex < _end;
@@ -96,11 +98,13 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 	return 0;
 }
 
-/* The library's thread for all communicators of a process is here one for all processes: one that does not run must not be
- * served by it. Who tries in vain tries again, so that takes a while. */
+/* The library's thread for all communicators of a process is here one for all processes: one
+ * that does not run must not be served by it. Who tries in vain tries again, so that takes a
+ * while. */
 int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
 {
-	if (is_free(mutex) && (!machine_inside() || machine_runs(((const struct lock *)mutex)->process))) {
+	if (is_free(mutex) &&
+	    (!machine_inside() || machine_runs(((const struct lock *)mutex)->process))) {
 		take(mutex);
 		return 0;
 	}
@@ -192,7 +196,8 @@ int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 	return wait_for(cond, mutex, FOREVER);
 }
 
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+				  const struct timespec *until)
 {
 	return wait_for(cond, mutex, calls_nanoseconds(until));
 }

@@ -49,15 +49,21 @@ static bool refuses(void)
 
 static void *allocate(size_t alignment, size_t size, const void *caller)
 {
-	const size_t before = alignment > HEAD ? alignment : (HEAD + alignment - 1) / alignment * alignment;
+	const size_t before =
+		alignment > HEAD ? alignment : (HEAD + alignment - 1) / alignment * alignment;
 	char *base;
 
 	if (refuses() || size > SIZE_MAX / 2 || !(base = __real_malloc(before + alignment + size)))
 		return NULL;
 	char *at = (char *)(((uintptr_t)base + before + alignment - 1) / alignment * alignment);
 	struct block *block = (struct block *)(at - HEAD);
-	*block = (struct block){ .next = memory.first.next, .prev = &memory.first, .base = base, .size = size,
-				 .caller = caller, .of_task = machine_inside(), .mark = MARK };
+	*block = (struct block){ .next = memory.first.next,
+				 .prev = &memory.first,
+				 .base = base,
+				 .size = size,
+				 .caller = caller,
+				 .of_task = machine_inside(),
+				 .mark = MARK };
 	memory.first.next->prev = block;
 	memory.first.next = block;
 	memory.unfreed += block->of_task;
@@ -137,9 +143,11 @@ void calls_fail_memory(uint64_t one_in)
 
 size_t calls_unfreed(void)
 {
-	for (const struct block *block = memory.first.next; block != &memory.first && memory.unfreed; block = block->next)
+	for (const struct block *block = memory.first.next;
+	     block != &memory.first && memory.unfreed; block = block->next)
 		if (block->of_task)
-			machine_trace("not freed: %zu bytes, allocated at %#zx of the program", block->size,
+			machine_trace("not freed: %zu bytes, allocated at %#zx of the program",
+				      block->size,
 				      (size_t)((const char *)block->caller - __executable_start));
 	return memory.unfreed;
 }

@@ -15,9 +15,9 @@
 #define STACK_BYTES (1024u * 1024)
 #else
 /* the sanitizer knows one stack for each thread, unless it is told */
-#define __sanitizer_start_switch_fiber(kept, bottom, size) ((void)(kept))
+#define __sanitizer_start_switch_fiber(kept, bottom, size)  ((void)(kept))
 #define __sanitizer_finish_switch_fiber(kept, bottom, size) ((void)(kept))
-#define STACK_BYTES (256u * 1024)
+#define STACK_BYTES					    (256u * 1024)
 #endif
 
 #define LOCALS_MAX 65536
@@ -89,7 +89,8 @@ void coroutine_make(struct coroutine *c, void (*main)(void))
 static void begin(void)
 {
 	/* the first of all comes from home, others from anywhere */
-	__sanitizer_finish_switch_fiber(NULL, home.stack ? NULL : &home.stack, home.stack ? NULL : &home.stack_size);
+	__sanitizer_finish_switch_fiber(NULL, home.stack ? NULL : &home.stack,
+					home.stack ? NULL : &home.stack_size);
 	running->main();
 	abort();
 }
@@ -122,7 +123,8 @@ void coroutine_go_on(struct coroutine *self, bool ended, struct coroutine *next)
 	if (next)
 		memcpy(locals.place, next->locals, locals.size);
 	running = next;
-	__sanitizer_start_switch_fiber(ended ? NULL : &self->fake_stack, next ? next->stack + GUARD : home.stack,
+	__sanitizer_start_switch_fiber(ended ? NULL : &self->fake_stack,
+				       next ? next->stack + GUARD : home.stack,
 				       next ? STACK_BYTES : home.stack_size);
 	if (__builtin_setjmp(self->place) == 0) {
 		if (next)

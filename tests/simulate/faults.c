@@ -27,7 +27,8 @@ void faults_later(void)
 {
 	for (int i = 0; i < run.plan->nfaults && !run.later; i++)
 		if (run.plan->faults[i].kind == FAULT_SURVIVOR)
-			machine_at(machine_switches() + run.plan->faults[i].at, doom, (void *)&run.plan->faults[i].rank);
+			machine_at(machine_switches() + run.plan->faults[i].at, doom,
+				   (void *)&run.plan->faults[i].rank);
 	run.later = true;
 }
 

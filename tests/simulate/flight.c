@@ -3,7 +3,8 @@
 
 #include "calls.h"
 
-/* Where a rank leaves out a call, its next one is taken for that if it looks the same: nobody can know. */
+/* Where a rank leaves out a call, its next one is taken for that if it looks the same: nobody
+ * can know. */
 static bool may_be_another(const struct part *part)
 {
 	for (int i = 0; run.deviates && i < run.plan->nsteps; i++)
@@ -11,8 +12,8 @@ static bool may_be_another(const struct part *part)
 			const struct part *other = &run.plan->steps[i].parts[k];
 
 			/* a deviation makes one more of the count, or the next of the operations */
-			if (other->salt != part->salt && other->dtype == part->dtype && other->count <= part->count + 1 &&
-			    part->count <= other->count + 1)
+			if (other->salt != part->salt && other->dtype == part->dtype &&
+			    other->count <= part->count + 1 && part->count <= other->count + 1)
 				return true;
 		}
 	return false;
@@ -23,26 +24,29 @@ static void land(struct flight *flight, bool well)
 {
 	for (int i = 0; i < flight->nops; i++) {
 		struct operation *op = &flight->ops[i];
-		const bool unknown = op->part.what == MESSAGE ? run.shifted : may_be_another(&op->part);
-		const char *wrong = well && flight->checked && !unknown ? operation_check(op) : NULL;
+		const bool unknown =
+			op->part.what == MESSAGE ? run.shifted : may_be_another(&op->part);
+		const char *wrong =
+			well && flight->checked && !unknown ? operation_check(op) : NULL;
 
 		if (wrong)
-			blame("rank %d: %s of %zu %s, salt %u, returned success with %s", machine_process(),
-			      what_name(op->part.what), op->part.count, tutti_dtype_name(op->part.dtype), op->part.salt, wrong);
+			blame("rank %d: %s of %zu %s, salt %u, returned success with %s",
+			      machine_process(), what_name(op->part.what), op->part.count,
+			      tutti_dtype_name(op->part.dtype), op->part.salt, wrong);
 		operation_finish(op);
 	}
 	calls_release(flight->ops);
 	flight->ops = NULL;
 }
 
-static void take_off(struct flight *flight, const struct use *use, const struct part *parts, int nparts, bool grouped,
-		     bool checked)
+static void take_off(struct flight *flight, const struct use *use, const struct part *parts,
+		     int nparts, bool grouped, bool checked)
 {
 	*flight = (struct flight){ .nops = nparts, .checked = checked };
 	flight->ops = calls_allocate((size_t)nparts * sizeof(*flight->ops));
 	for (int i = 0; i < nparts; i++)
-		operation_prepare(&flight->ops[i], &parts[i], tutti_comm_rank(use->comm), tutti_comm_size(use->comm),
-				  grouped, run.plan->mapped);
+		operation_prepare(&flight->ops[i], &parts[i], tutti_comm_rank(use->comm),
+				  tutti_comm_size(use->comm), grouped, run.plan->mapped);
 }
 
 bool flights_call(const struct use *use, const struct part *parts, int nparts, bool checked)
@@ -63,7 +67,8 @@ bool flights_call(const struct use *use, const struct part *parts, int nparts, b
 	return result == TUTTI_OK;
 }
 
-bool flights_start(const struct use *use, const struct part *parts, int nparts, bool checked, struct flights *flights)
+bool flights_start(const struct use *use, const struct part *parts, int nparts, bool checked,
+		   struct flights *flights)
 {
 	tutti_result_t result = TUTTI_OK;
 
@@ -83,8 +88,8 @@ bool flights_start(const struct use *use, const struct part *parts, int nparts, 
 	return result == TUTTI_OK;
 }
 
-bool flights_group(const struct use *use, const struct part *parts, int nparts, bool checked, struct flights *flights,
-		   bool started)
+bool flights_group(const struct use *use, const struct part *parts, int nparts, bool checked,
+		   struct flights *flights, bool started)
 {
 	struct flight *flight = &flights->flight[flights->count];
 	const uint64_t since = machine_now();

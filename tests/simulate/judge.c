@@ -33,11 +33,14 @@ static void judge_gentle(const struct plan *plan, struct outcome *out)
 	for (int rank = 0; rank < plan_processes(plan); rank++)
 		for (int i = 0; i < out->ranks[rank].ntold; i++)
 			if (out->ranks[rank].told[i].result)
-				blame(out, "rank %d was told without cause: %s", rank, out->ranks[rank].told[i].sentence);
+				blame(out, "rank %d was told without cause: %s", rank,
+				      out->ranks[rank].told[i].sentence);
 }
 
-/* All who were told of an end of a communicator were told the same. What the dead heard last does not matter. */
-static void judge_agreement(const struct plan *plan, struct outcome *out, int one, const struct told *told)
+/* All who were told of an end of a communicator were told the same. What the dead heard last
+ * does not matter. */
+static void judge_agreement(const struct plan *plan, struct outcome *out, int one,
+			    const struct told *told)
 {
 	for (int rank = one + 1; rank < plan_processes(plan); rank++) {
 		const struct told *other = told_of(&out->ranks[rank], told->id);
@@ -45,8 +48,8 @@ static void judge_agreement(const struct plan *plan, struct outcome *out, int on
 		if (other && !out->ranks[rank].died &&
 		    (told->result != other->result || told->culprit != other->culprit ||
 		     strcmp(told->sentence, other->sentence) != 0))
-			blame(out, "ranks disagree: rank %d was told \"%s\", rank %d \"%s\"", one, told->sentence, rank,
-			      other->sentence);
+			blame(out, "ranks disagree: rank %d was told \"%s\", rank %d \"%s\"", one,
+			      told->sentence, rank, other->sentence);
 	}
 }
 
@@ -90,25 +93,29 @@ static bool explains(const struct plan *plan, const struct outcome *out, const s
 {
 	switch (fault->kind) {
 	case FAULT_DEATH:
-	case FAULT_LEAVE: return told->result == TUTTI_ERR_PEER_LOST && told->culprit == fault->rank;
+	case FAULT_LEAVE:
+		return told->result == TUTTI_ERR_PEER_LOST && told->culprit == fault->rank;
 	case FAULT_ABORT: return told->result == TUTTI_ERR_ABORTED && told->culprit == fault->rank;
 	case FAULT_SKIP:
 	case FAULT_OTHER:
-		/* it may also want something of a rank that has all it needs, and has left; or a rank waits for its message, and
-		 * the others for that rank */
+		/* it may also want something of a rank that has all it needs, and has left; or a
+		 * rank waits for its message, and the others for that rank */
 		return names(told, fault->rank) ||
 		       (told->result == TUTTI_ERR_PEER_LOST && told->culprit >= 0 &&
 			!out->ranks[told->culprit].told[0].result) ||
-		       (told->result == TUTTI_ERR_TIMEOUT && has_message(&plan->steps[fault->step]));
+		       (told->result == TUTTI_ERR_TIMEOUT &&
+			has_message(&plan->steps[fault->step]));
 	case FAULT_CUT:
 	case FAULT_REFUSE:
-		return told->result == TUTTI_ERR_PEER_LOST && (names(told, fault->rank) || names(told, fault->other));
+		return told->result == TUTTI_ERR_PEER_LOST &&
+		       (names(told, fault->rank) || names(told, fault->other));
 	case FAULT_HURRY:
 	case FAULT_STOP:
 	case FAULT_JUMP: return told->result == TUTTI_ERR_TIMEOUT;
 	case FAULT_MEMORY: /* or a rank has left as it had none for what it needed to call */
 		return told->result == TUTTI_ERR_NO_MEMORY ||
-		       (told->result == TUTTI_ERR_PEER_LOST && told->culprit >= 0 && out->ranks[told->culprit].told[0].left);
+		       (told->result == TUTTI_ERR_PEER_LOST && told->culprit >= 0 &&
+			out->ranks[told->culprit].told[0].left);
 	default: return false;
 	}
 }
@@ -121,9 +128,11 @@ static void judge_cause(const struct plan *plan, struct outcome *out)
 	for (int rank = 0; rank < plan->ranks && plan->nfaults == 1; rank++) {
 		const struct told *told = &out->ranks[rank].told[0];
 
-		if (told->result && !out->ranks[rank].died && !explains(plan, out, &plan->faults[0], told))
-			blame(out, "rank %d was told, about rank %d: \"%s\" (%s), which is not what happened", rank,
-			      told->culprit, told->sentence, tutti_strerror(told->result));
+		if (told->result && !out->ranks[rank].died &&
+		    !explains(plan, out, &plan->faults[0], told))
+			blame(out,
+			      "rank %d was told, about rank %d: \"%s\" (%s), which is not what happened",
+			      rank, told->culprit, told->sentence, tutti_strerror(told->result));
 	}
 }
 
@@ -137,10 +146,12 @@ static bool has_fault(const struct plan *plan, enum fault_kind kind)
 	return false;
 }
 
-/* Nobody waits for one that came too late, and nobody for one that has no memory to agree with the others. */
+/* Nobody waits for one that came too late, and nobody for one that has no memory to agree with
+ * the others. */
 static bool fell_out(const struct told *told)
 {
-	return told->shrink_result == TUTTI_ERR_TIMEOUT || told->shrink_result == TUTTI_ERR_NO_MEMORY;
+	return told->shrink_result == TUTTI_ERR_TIMEOUT ||
+	       told->shrink_result == TUTTI_ERR_NO_MEMORY;
 }
 
 static const struct told *life_of(const struct participant *rank, uint64_t id)
@@ -151,22 +162,29 @@ static const struct told *life_of(const struct participant *rank, uint64_t id)
 	return NULL;
 }
 
-/* All survivors of a communicator went on together: with the same new one, or with none. Two whose link is cut may each take
- * the other for dead. */
-static void judge_survivors(const struct plan *plan, struct outcome *out, int one, const struct told *told)
+/* All survivors of a communicator went on together: with the same new one, or with none. Two
+ * whose link is cut may each take the other for dead. */
+static void judge_survivors(const struct plan *plan, struct outcome *out, int one,
+			    const struct told *told)
 {
-	for (int rank = 0; rank < plan_processes(plan) && !has_fault(plan, FAULT_CUT) && !has_fault(plan, FAULT_REFUSE); rank++) {
+	for (int rank = 0; rank < plan_processes(plan) && !has_fault(plan, FAULT_CUT) &&
+			   !has_fault(plan, FAULT_REFUSE);
+	     rank++) {
 		const struct told *other = told_of(&out->ranks[rank], told->id);
 
 		if (other && !out->ranks[rank].died && other->shrunk && !fell_out(other) &&
-		    (other->shrink_result != told->shrink_result || other->shrunk_to != told->shrunk_to))
-			blame(out, "survivors part: comm_shrink gave \"%s\" on rank %d, \"%s\" on rank %d",
-			      tutti_strerror(told->shrink_result), one, tutti_strerror(other->shrink_result), rank);
+		    (other->shrink_result != told->shrink_result ||
+		     other->shrunk_to != told->shrunk_to))
+			blame(out,
+			      "survivors part: comm_shrink gave \"%s\" on rank %d, \"%s\" on rank %d",
+			      tutti_strerror(told->shrink_result), one,
+			      tutti_strerror(other->shrink_result), rank);
 	}
 }
 
 /* The members of the new communicator are in their old order, and all of them have it. */
-static void judge_members(const struct plan *plan, struct outcome *out, int one, const struct told *told)
+static void judge_members(const struct plan *plan, struct outcome *out, int one,
+			  const struct told *told)
 {
 	const struct told *mine = life_of(&out->ranks[one], told->shrunk_to);
 	int members = 0;
@@ -179,37 +197,47 @@ static void judge_members(const struct plan *plan, struct outcome *out, int one,
 		if (other && (!before || mine->size != other->size ||
 			      (mine->place < other->place) != (told->place < before->place) ||
 			      (mine->place == other->place) != (one == rank)))
-			blame(out, "rank %d is %d of %d, rank %d is %d of %d", one, mine->place, mine->size, rank,
-			      other->place, other->size);
+			blame(out, "rank %d is %d of %d, rank %d is %d of %d", one, mine->place,
+			      mine->size, rank, other->place, other->size);
 	}
-	/* two whose link is cut take each other for dead, and one without memory is as good as dead: one of them may have heard
-	 * the decision before */
+	/* two whose link is cut take each other for dead, and one without memory is as good as
+	 * dead: one of them may have heard the decision before */
 	if (members < mine->size && !has_fault(plan, FAULT_CUT) && !has_fault(plan, FAULT_REFUSE) &&
 	    !has_fault(plan, FAULT_MEMORY))
-		blame(out, "rank %d is one of %d, but only %d know of it", one, mine->size, members);
+		blame(out, "rank %d is one of %d, but only %d know of it", one, mine->size,
+		      members);
 }
 
 /* Members of a communicator that grows all have the larger one, or none has. */
-static void judge_growth(const struct plan *plan, struct outcome *out, int one, const struct told *told)
+static void judge_growth(const struct plan *plan, struct outcome *out, int one,
+			 const struct told *told)
 {
 	for (int rank = 0; rank < plan_processes(plan); rank++) {
 		const struct told *other = life_of(&out->ranks[rank], told->id);
 
-		if (other && other->grown && !out->ranks[rank].died && !told->result && !other->result &&
+		if (other && other->grown && !out->ranks[rank].died && !told->result &&
+		    !other->result &&
 		    (other->grow_result != told->grow_result || other->grown_to != told->grown_to))
-			blame(out, "members part: comm_grow gave \"%s\" on rank %d, \"%s\" on rank %d",
-			      tutti_strerror(told->grow_result), one, tutti_strerror(other->grow_result), rank);
+			blame(out,
+			      "members part: comm_grow gave \"%s\" on rank %d, \"%s\" on rank %d",
+			      tutti_strerror(told->grow_result), one,
+			      tutti_strerror(other->grow_result), rank);
 		const struct told *larger = life_of(&out->ranks[rank], told->grown_to);
 		if (told->grow_result == TUTTI_OK && larger &&
-		    (larger->size != told->size + plan->newcomers || (rank == one && larger->place != told->place)))
-			blame(out, "rank %d was %d of %d, and rank %d is %d of %d with %d newcomers", one, told->place,
-			      told->size, rank, larger->place, larger->size, plan->newcomers);
+		    (larger->size != told->size + plan->newcomers ||
+		     (rank == one && larger->place != told->place)))
+			blame(out,
+			      "rank %d was %d of %d, and rank %d is %d of %d with %d newcomers",
+			      one, told->place, told->size, rank, larger->place, larger->size,
+			      plan->newcomers);
 	}
 	if (plan->gentle && told->grow_result)
-		blame(out, "comm_grow failed without cause on rank %d: %s", one, tutti_strerror(told->grow_result));
+		blame(out, "comm_grow failed without cause on rank %d: %s", one,
+		      tutti_strerror(told->grow_result));
 }
 
-static void judge_told(const struct plan *plan, struct outcome *out, int rank, const struct told *told)
+static void judge_told(const struct plan *plan, struct outcome *out, int rank,
+		       const struct told *told)
 {
 	if (told->made && told->result)
 		judge_agreement(plan, out, rank, told);

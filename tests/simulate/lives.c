@@ -31,8 +31,8 @@ static tutti_result_t join(struct told *told, int rank, tutti_comm_t *comm)
 	config.reproducible = run.plan->reproducible ? 1 : -1;
 	tutti_result_t result = store_open(&store);
 	if (result == TUTTI_OK)
-		result = newcomer ? tutti_comm_join(store, &config, comm) :
-				    tutti_comm_create(store, rank, run.plan->ranks, &config, comm);
+		result = newcomer ? tutti_comm_join(store, &config, comm)
+				  : tutti_comm_create(store, rank, run.plan->ranks, &config, comm);
 	told_hear(told, NULL, result, newcomer ? "comm_join" : "comm_create");
 	tutti_store_close(store);
 	told_check_time(started, newcomer ? 2 : 1, newcomer ? "comm_join" : "comm_create");
@@ -67,7 +67,8 @@ static bool go_on(struct participant *self, struct use *use)
 	faults_later();
 	machine_trace("goes on with the survivors");
 	const tutti_result_t result = tutti_comm_shrink(use->comm, &next.comm);
-	machine_trace("shrink: %s%s%s", tutti_strerror(result), result ? ": " : "", result ? tutti_last_error(NULL) : "");
+	machine_trace("shrink: %s%s%s", tutti_strerror(result), result ? ": " : "",
+		      result ? tutti_last_error(NULL) : "");
 	machine_note((uint64_t)result + 77);
 	run.out->operations++;
 	told_check_time(started, 4 + 2 * run.plan->nfaults, "comm_shrink");
@@ -91,10 +92,12 @@ static void live_on(struct use *use, int life)
 
 	for (int i = 0; i < run.plan->nsteps && good; i++)
 		if (i % LIVES_MAX == life)
-			good = flights_call(use, run.plan->steps[i].parts, run.plan->steps[i].nparts, true);
+			good = flights_call(use, run.plan->steps[i].parts,
+					    run.plan->steps[i].nparts, true);
 }
 
-/* Take the newcomers in; false: there is no larger communicator, and this one is as before or has failed. */
+/* Take the newcomers in; false: there is no larger communicator, and this one is as before or
+ * has failed. */
 static bool grow(struct participant *self, struct use *use)
 {
 	struct use next = { 0 };
@@ -114,7 +117,8 @@ static bool grow(struct participant *self, struct use *use)
 	/* if it has failed only since, that is another matter than why it did not grow */
 	const tutti_result_t failed = tutti_comm_error(use->comm, NULL);
 	if (result == TUTTI_OK || failed)
-		told_hear(use->told, use->comm, result == TUTTI_OK || known ? result : failed, "comm_grow");
+		told_hear(use->told, use->comm, result == TUTTI_OK || known ? result : failed,
+			  "comm_grow");
 	else
 		machine_trace("comm_grow: %s: %s", tutti_strerror(result), tutti_last_error(NULL));
 	if (result)

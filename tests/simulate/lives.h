@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank from the beginning to the end: the communicator it makes or joins, and those that come of it. */
+/* A rank from the beginning to the end: the communicator it makes or joins, and those that come
+ * of it. */
 #ifndef TT_SIMULATE_LIVES_H
 #define TT_SIMULATE_LIVES_H
 

@@ -8,11 +8,12 @@
 
 #include "coroutine.h"
 
-#define TASKS_MAX    256
-#define EVENTS_MAX   64
-#define START_NS     1000000000000ull /* any time but 0, which means "not set" to many */
-#define IDLE_CALLS   128	      /* calls at which nothing happens, after which time passes twice as fast, and so on, */
-#define IDLE_STEP_NS 20000u	      /* up to steps of this length */
+#define TASKS_MAX  256
+#define EVENTS_MAX 64
+#define START_NS   1000000000000ull /* any time but 0, which means "not set" to many */
+#define IDLE_CALLS                                                                                 \
+	128 /* calls at which nothing happens, after which time passes twice as fast, and so on, */
+#define IDLE_STEP_NS 20000u /* up to steps of this length */
 
 enum state { UNUSED, ALIVE, ENDED };
 
@@ -101,7 +102,8 @@ static void let_happen(void)
 	const int running = machine.current;
 
 	machine.current = -1;
-	while (machine.next_event < machine.nevents && machine.events[machine.next_event].at <= machine.switches) {
+	while (machine.next_event < machine.nevents &&
+	       machine.events[machine.next_event].at <= machine.switches) {
 		const struct event *event = &machine.events[machine.next_event++];
 
 		event->event(event->argument);
@@ -112,7 +114,8 @@ static void let_happen(void)
 	machine.current = running;
 }
 
-/* Number of one of those that can go on now, by their weights; -1: none can, and *next is when one may. */
+/* Number of one of those that can go on now, by their weights; -1: none can, and *next is when
+ * one may. */
 static int draw(uint64_t *next)
 {
 	int able[TASKS_MAX], count = 0;
@@ -153,13 +156,15 @@ static bool all_have_ended(void)
 		const struct task *task = &machine.tasks[i];
 		const struct process *process = &machine.processes[task->process];
 
-		if (task->state == ALIVE && task->process != MACHINE_PROCESS && (!process->dead || process->revived))
+		if (task->state == ALIVE && task->process != MACHINE_PROCESS &&
+		    (!process->dead || process->revived))
 			return false;
 	}
 	return true;
 }
 
-/* How long a task may run before the next one: longer where all that go on wait by looking again and again. */
+/* How long a task may run before the next one: longer where all that go on wait by looking again
+ * and again. */
 static uint64_t step_ns(void)
 {
 	const uint64_t doublings = machine.idle / IDLE_CALLS;
@@ -181,10 +186,10 @@ static int choose(void)
 		let_happen();
 		machine.now += 1 + random_below(&machine.random, step_ns());
 		chosen = draw(&next);
-		machine.end = all_have_ended()				   ? END_ALL :
-			      chosen < 0 && next == FOREVER		   ? END_STUCK :
-			      machine.switches > machine.switches_max ? END_LONG :
-									     END_NOT_YET;
+		machine.end = all_have_ended()				? END_ALL
+			      : chosen < 0 && next == FOREVER		? END_STUCK
+			      : machine.switches > machine.switches_max ? END_LONG
+									: END_NOT_YET;
 		if (machine.end != END_NOT_YET)
 			return -1;
 	}
@@ -200,7 +205,8 @@ static void go_on_with(int next)
 	struct task *self = &machine.tasks[machine.current];
 
 	machine.current = next;
-	coroutine_go_on(&self->coroutine, self->state == ENDED, next >= 0 ? &machine.tasks[next].coroutine : NULL);
+	coroutine_go_on(&self->coroutine, self->state == ENDED,
+			next >= 0 ? &machine.tasks[next].coroutine : NULL);
 }
 
 static void go_on_with_another(void)
@@ -252,8 +258,12 @@ int machine_spawn(int process, void *(*main)(void *), void *argument)
 		machine.ntasks++;
 	struct task *task = &machine.tasks[number];
 
-	*task = (struct task){ .state = ALIVE, .process = process, .main = main, .argument = argument,
-			       .coroutine = task->coroutine, .at_rest = true };
+	*task = (struct task){ .state = ALIVE,
+			       .process = process,
+			       .main = main,
+			       .argument = argument,
+			       .coroutine = task->coroutine,
+			       .at_rest = true };
 	coroutine_make(&task->coroutine, task_main);
 	return number;
 }
@@ -378,14 +388,16 @@ void machine_yield(bool surely)
 	machine.idle++;
 	if (!surely && random_next(&machine.random) > machine.switch_up_to)
 		return;
-	/* between two calls of a transport a task holds the lock of its own process at most; a process that dies there dies
-	 * in the middle of a pass */
-	self->at_rest = self->locks_of_all == 0 && (self->own_locks == 0 || (!surely && self->own_locks == 1));
+	/* between two calls of a transport a task holds the lock of its own process at most; a
+	 * process that dies there dies in the middle of a pass */
+	self->at_rest = self->locks_of_all == 0 &&
+			(self->own_locks == 0 || (!surely && self->own_locks == 1));
 	self->when = NULL;
 	go_on_with_another();
 }
 
-bool machine_wait(uint64_t (*when)(const void *), const void *argument, uint64_t until, bool may_be_spurious)
+bool machine_wait(uint64_t (*when)(const void *), const void *argument, uint64_t until,
+		  bool may_be_spurious)
 {
 	struct task *self = &machine.tasks[machine.current];
 
@@ -472,7 +484,8 @@ void machine_trace(const char *format, ...)
 
 	if (!machine.trace)
 		return;
-	printf("%14.9f %8llu ", (double)(machine.now - START_NS) / 1e9, (unsigned long long)machine.switches);
+	printf("%14.9f %8llu ", (double)(machine.now - START_NS) / 1e9,
+	       (unsigned long long)machine.switches);
 	if (machine.current >= 0)
 		printf("process %d task %d: ", machine_process(), machine.current);
 	va_start(args, format);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti on a simulated machine: for each seed ranks that call, a scheduler and a network that misbehave as the seed says, and
- * claims that hold whatever happens. A seed that fails does so again, in the same way. */
+/* tutti on a simulated machine: for each seed ranks that call, a scheduler and a network that
+ * misbehave as the seed says, and claims that hold whatever happens. A seed that fails does so
+ * again, in the same way. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -41,7 +42,8 @@ static void explain(const struct plan *plan, const struct outcome *out)
 {
 	printf("seed %llu fails: %s\n", (unsigned long long)plan->seed, out->wrong);
 	plan_print(plan, stdout);
-	printf("  again, with a trace: simulate --seed %llu --verbose\n", (unsigned long long)plan->seed);
+	printf("  again, with a trace: simulate --seed %llu --verbose\n",
+	       (unsigned long long)plan->seed);
 }
 
 static bool run_seed(uint64_t seed, struct plan *plan, struct outcome *out)
@@ -79,7 +81,8 @@ static void run_seeds(const struct options *options, struct progress *progress)
 			run_seed(progress->seed, &plan, &again);
 			progress->replayed++;
 			if (again.hash != out.hash)
-				snprintf(out.wrong, sizeof(out.wrong), "it goes another way when it is run again");
+				snprintf(out.wrong, sizeof(out.wrong),
+					 "it goes another way when it is run again");
 			good = !*out.wrong;
 		}
 		count(progress, &plan, &out);
@@ -94,7 +97,8 @@ static void run_seeds(const struct options *options, struct progress *progress)
 	_exit(0);
 }
 
-/* Runs seeds in another process until all are done; after one that fails, in a new process from the next on. */
+/* Runs seeds in another process until all are done; after one that fails, in a new process from
+ * the next on. */
 static void run_all(const struct options *options, struct progress *progress)
 {
 	progress->seed = options->first;
@@ -115,7 +119,8 @@ static void run_all(const struct options *options, struct progress *progress)
 		if (progress->failed == failed) {
 			progress->failed++;
 			progress->ran++;
-			printf("seed %llu ends its process (status %d)\n", (unsigned long long)progress->seed, status);
+			printf("seed %llu ends its process (status %d)\n",
+			       (unsigned long long)progress->seed, status);
 		}
 		if (!options->go_on)
 			return;
@@ -130,9 +135,11 @@ static void summarise(const struct progress *progress, double seconds)
 	       (unsigned long long)progress->ran, seconds, (unsigned long long)progress->failed,
 	       (unsigned long long)progress->gentle, (unsigned long long)progress->ended_well,
 	       (unsigned long long)progress->replayed, (unsigned long long)progress->operations,
-	       (unsigned long long)progress->failed_operations, (unsigned long long)progress->switches, progress->virtual_s);
+	       (unsigned long long)progress->failed_operations,
+	       (unsigned long long)progress->switches, progress->virtual_s);
 	for (int i = 0; i < FAULT_KINDS; i++)
-		printf(" %s %llu", fault_name((enum fault_kind)i), (unsigned long long)progress->happened[i]);
+		printf(" %s %llu", fault_name((enum fault_kind)i),
+		       (unsigned long long)progress->happened[i]);
 	putchar('\n');
 }
 
@@ -148,8 +155,9 @@ static int run_one(uint64_t seed, bool verbose)
 		explain(&plan, &out);
 	else if (verbose)
 		plan_print(&plan, stdout);
-	printf("seed %llu: %s, %u operations, %llu switches, hash %016llx\n", (unsigned long long)seed,
-	       good ? "good" : "bad", out.operations, (unsigned long long)out.switches, (unsigned long long)out.hash);
+	printf("seed %llu: %s, %u operations, %llu switches, hash %016llx\n",
+	       (unsigned long long)seed, good ? "good" : "bad", out.operations,
+	       (unsigned long long)out.switches, (unsigned long long)out.hash);
 	return good ? 0 : 1;
 }
 
@@ -192,7 +200,8 @@ static double seconds_now(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* What the library finds out once for a process, and what would differ between machines, is settled before. */
+/* What the library finds out once for a process, and what would differ between machines, is
+ * settled before. */
 static void prepare(void)
 {
 	tutti_model_t model = { .size = sizeof(model) };

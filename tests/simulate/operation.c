@@ -48,12 +48,14 @@ static void count_blocks(struct operation *op)
 	const bool pairs = op->part.what == ALL_TO_ALL_V;
 
 	for (int rank = 0; rank < op->size; rank++) {
-		op->send_counts[rank] = has_counts(op->part.what) ?
-						count_between(&op->part, pairs ? op->rank : 0, rank) :
-						op->part.count;
-		op->recv_counts[rank] = has_counts(op->part.what) ?
-						count_between(&op->part, pairs ? rank : 0, pairs ? op->rank : rank) :
-						op->part.count;
+		op->send_counts[rank] =
+			has_counts(op->part.what)
+				? count_between(&op->part, pairs ? op->rank : 0, rank)
+				: op->part.count;
+		op->recv_counts[rank] = has_counts(op->part.what)
+						? count_between(&op->part, pairs ? rank : 0,
+								pairs ? op->rank : rank)
+						: op->part.count;
 	}
 	if (!has_counts(op->part.what) || op->part.what == REDUCE_SCATTER_V)
 		op->part.gaps = false;
@@ -95,9 +97,9 @@ static bool gives(const struct operation *op)
 	if (op->idle)
 		return false;
 
-	return what == MESSAGE ? op->rank == op->root :
-	       what == BROADCAST || what == SCATTER || what == SCATTER_V ? op->rank == op->root :
-									   what != BARRIER;
+	return what == MESSAGE						   ? op->rank == op->root
+	       : what == BROADCAST || what == SCATTER || what == SCATTER_V ? op->rank == op->root
+									   : what != BARRIER;
 }
 
 static bool gets(const struct operation *op)
@@ -107,9 +109,9 @@ static bool gets(const struct operation *op)
 	if (op->idle)
 		return false;
 
-	return what == MESSAGE ? op->rank == op->peer :
-	       what == REDUCE || what == GATHER || what == GATHER_V ? op->rank == op->root :
-								      what != BARRIER;
+	return what == MESSAGE					      ? op->rank == op->peer
+	       : what == REDUCE || what == GATHER || what == GATHER_V ? op->rank == op->root
+								      : what != BARRIER;
 }
 
 static size_t end_of_all(const struct operation *op, const size_t *counts)
@@ -124,12 +126,14 @@ static tutti_op_t op_of_values(const struct part *part)
 	return reduces(part->what) && part->op != OP_LAST ? part->op : TUTTI_SUM;
 }
 
-/* Element `i` of what a rank has for another; reductions have one vector, whose blocks follow each other. */
+/* Element `i` of what a rank has for another; reductions have one vector, whose blocks follow
+ * each other. */
 static double given(const struct operation *op, int from, int to, size_t i)
 {
 	const size_t shift = reduces(op->part.what) ? 0 : (size_t)to * 31;
 
-	return value_input(from, i + shift + op->part.salt, op->part.dtype, op_of_values(&op->part));
+	return value_input(from, i + shift + op->part.salt, op->part.dtype,
+			   op_of_values(&op->part));
 }
 
 static double reduced(const struct operation *op, int first, int last, size_t i)
@@ -137,8 +141,9 @@ static double reduced(const struct operation *op, int first, int last, size_t i)
 	double value = given(op, first, 0, i);
 
 	for (int rank = first + 1; rank <= last; rank++)
-		value = op->part.op == OP_LAST ? given(op, rank, 0, i) :
-						 value_combine(value, given(op, rank, 0, i), op->part.op);
+		value = op->part.op == OP_LAST
+				? given(op, rank, 0, i)
+				: value_combine(value, given(op, rank, 0, i), op->part.op);
 	return op->part.op == TUTTI_AVG ? value / op->size : value;
 }
 
@@ -149,7 +154,8 @@ static double expected(const struct operation *op, int block, size_t i)
 	case REDUCE:
 	case ALL_REDUCE: return reduced(op, 0, op->size - 1, i);
 	case REDUCE_SCATTER:
-	case REDUCE_SCATTER_V: return reduced(op, 0, op->size - 1, add_up(op->send_counts, op->rank) + i);
+	case REDUCE_SCATTER_V:
+		return reduced(op, 0, op->size - 1, add_up(op->send_counts, op->rank) + i);
 	case SCAN: return reduced(op, 0, op->rank, i);
 	case EXSCAN: return reduced(op, 0, op->rank - 1, i);
 	case BROADCAST: return given(op, op->root, 0, i);
@@ -172,10 +178,12 @@ static void fill(struct operation *op)
 
 		for (size_t i = 0; i < count; i++, number++) {
 			const int target = op->part.what == MESSAGE ? op->peer : to;
-			const double value = reduces(op->part.what) ? given(op, op->rank, 0, number) :
-								      given(op, op->rank, target, i);
+			const double value = reduces(op->part.what)
+						     ? given(op, op->rank, 0, number)
+						     : given(op, op->rank, target, i);
 
-			value_set(op->send, (all ? op->send_displs[to] : 0) + i, op->part.dtype, value);
+			value_set(op->send, (all ? op->send_displs[to] : 0) + i, op->part.dtype,
+				  value);
 		}
 	}
 }
@@ -202,7 +210,8 @@ static bool sent_within_received(enum what what)
 
 static bool received_within_sent(enum what what)
 {
-	return what == REDUCE_SCATTER || what == REDUCE_SCATTER_V || what == SCATTER || what == SCATTER_V;
+	return what == REDUCE_SCATTER || what == REDUCE_SCATTER_V || what == SCATTER ||
+	       what == SCATTER_V;
 }
 
 static bool may_be_in_place(const struct operation *op)
@@ -218,15 +227,17 @@ static void allocate(struct operation *op, bool mapped)
 		op->recv_block = make_block(op, op->recv_room, &op->recv_mapped);
 	if (!op->part.in_place || received_within_sent(op->part.what))
 		op->send_block = make_block(op, op->send_room, &op->send_mapped);
-	op->recv = op->recv_block ? op->recv_block : op->send_block + op->send_displs[op->rank] * op->element;
-	op->send = op->send_block ? op->send_block :
-				    op->recv_block + (sent_within_received(op->part.what) ?
-							      op->recv_displs[op->rank] * op->element :
-							      0);
+	op->recv = op->recv_block ? op->recv_block
+				  : op->send_block + op->send_displs[op->rank] * op->element;
+	op->send = op->send_block
+			   ? op->send_block
+			   : op->recv_block + (sent_within_received(op->part.what)
+						       ? op->recv_displs[op->rank] * op->element
+						       : 0);
 }
 
-void operation_prepare(struct operation *op, const struct part *part, int rank, int size, bool grouped,
-		       bool mapped)
+void operation_prepare(struct operation *op, const struct part *part, int rank, int size,
+		       bool grouped, bool mapped)
 {
 	memset(op, 0, sizeof(*op));
 	op->part = *part;
@@ -237,10 +248,10 @@ void operation_prepare(struct operation *op, const struct part *part, int rank, 
 	op->idle = part->what == MESSAGE && op->root == op->peer && !grouped;
 	op->element = tutti_dtype_size(part->dtype);
 	count_blocks(op);
-	const size_t own = part->what == GATHER_V || part->what == ALL_GATHER_V || part->what == SCATTER_V ||
-					   part->what == REDUCE_SCATTER_V ?
-				   op->recv_counts[rank] :
-				   part->count;
+	const size_t own = part->what == GATHER_V || part->what == ALL_GATHER_V ||
+					   part->what == SCATTER_V || part->what == REDUCE_SCATTER_V
+				   ? op->recv_counts[rank]
+				   : part->count;
 	op->send_room = !gives(op) ? 0 : gives_all(op) ? end_of_all(op, op->send_counts) : own;
 	op->recv_room = !gets(op) ? 0 : gets_all(op) ? end_of_all(op, op->recv_counts) : own;
 	allocate(op, mapped);
@@ -290,32 +301,49 @@ tutti_result_t operation_call(const struct operation *op, tutti_comm_t comm, tut
 {
 	const struct part *p = &op->part;
 	const tutti_op_t how = p->op == OP_LAST ? op_last : p->op;
-	const size_t *send_displs = p->gaps ? op->send_displs : NULL, *recv_displs = p->gaps ? op->recv_displs : NULL;
+	const size_t *send_displs = p->gaps ? op->send_displs : NULL,
+		     *recv_displs = p->gaps ? op->recv_displs : NULL;
 
 	switch (p->what) {
-	case BROADCAST: return tutti_broadcast(comm, op->send, op->recv, p->count, p->dtype, op->root, request);
-	case REDUCE: return tutti_reduce(comm, op->send, op->recv, p->count, p->dtype, how, op->root, request);
-	case ALL_REDUCE: return tutti_all_reduce(comm, op->send, op->recv, p->count, p->dtype, how, request);
-	case REDUCE_SCATTER: return tutti_reduce_scatter(comm, op->send, op->recv, p->count, p->dtype, how, request);
-	case ALL_GATHER: return tutti_all_gather(comm, op->send, op->recv, p->count, p->dtype, request);
-	case GATHER: return tutti_gather(comm, op->send, op->recv, p->count, p->dtype, op->root, request);
-	case SCATTER: return tutti_scatter(comm, op->send, op->recv, p->count, p->dtype, op->root, request);
-	case ALL_TO_ALL: return tutti_all_to_all(comm, op->send, op->recv, p->count, p->dtype, request);
+	case BROADCAST:
+		return tutti_broadcast(comm, op->send, op->recv, p->count, p->dtype, op->root,
+				       request);
+	case REDUCE:
+		return tutti_reduce(comm, op->send, op->recv, p->count, p->dtype, how, op->root,
+				    request);
+	case ALL_REDUCE:
+		return tutti_all_reduce(comm, op->send, op->recv, p->count, p->dtype, how, request);
+	case REDUCE_SCATTER:
+		return tutti_reduce_scatter(comm, op->send, op->recv, p->count, p->dtype, how,
+					    request);
+	case ALL_GATHER:
+		return tutti_all_gather(comm, op->send, op->recv, p->count, p->dtype, request);
+	case GATHER:
+		return tutti_gather(comm, op->send, op->recv, p->count, p->dtype, op->root,
+				    request);
+	case SCATTER:
+		return tutti_scatter(comm, op->send, op->recv, p->count, p->dtype, op->root,
+				     request);
+	case ALL_TO_ALL:
+		return tutti_all_to_all(comm, op->send, op->recv, p->count, p->dtype, request);
 	case REDUCE_SCATTER_V:
-		return tutti_reduce_scatter_v(comm, op->send, op->recv, op->recv_counts, p->dtype, how, request);
+		return tutti_reduce_scatter_v(comm, op->send, op->recv, op->recv_counts, p->dtype,
+					      how, request);
 	case ALL_GATHER_V:
-		return tutti_all_gather_v(comm, op->send, op->recv, op->recv_counts, recv_displs, p->dtype, request);
+		return tutti_all_gather_v(comm, op->send, op->recv, op->recv_counts, recv_displs,
+					  p->dtype, request);
 	case GATHER_V:
-		return tutti_gather_v(comm, op->send, op->send_room, op->recv, op->recv_counts, recv_displs, p->dtype,
-				      op->root, request);
+		return tutti_gather_v(comm, op->send, op->send_room, op->recv, op->recv_counts,
+				      recv_displs, p->dtype, op->root, request);
 	case SCATTER_V:
-		return tutti_scatter_v(comm, op->send, op->send_counts, send_displs, op->recv, op->recv_room, p->dtype,
-				       op->root, request);
+		return tutti_scatter_v(comm, op->send, op->send_counts, send_displs, op->recv,
+				       op->recv_room, p->dtype, op->root, request);
 	case ALL_TO_ALL_V:
-		return tutti_all_to_all_v(comm, op->send, op->send_counts, send_displs, op->recv, op->recv_counts,
-					  recv_displs, p->dtype, request);
+		return tutti_all_to_all_v(comm, op->send, op->send_counts, send_displs, op->recv,
+					  op->recv_counts, recv_displs, p->dtype, request);
 	case SCAN: return tutti_scan(comm, op->send, op->recv, p->count, p->dtype, how, request);
-	case EXSCAN: return tutti_exscan(comm, op->send, op->recv, p->count, p->dtype, how, request);
+	case EXSCAN:
+		return tutti_exscan(comm, op->send, op->recv, p->count, p->dtype, how, request);
 	case BARRIER: return tutti_barrier(comm, request);
 	default: return call_message(op, comm, request);
 	}
@@ -336,21 +364,26 @@ static bool is_untouched(const void *from, size_t bytes)
 static const char *check_block(const struct operation *op, int block, size_t at, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (!value_close(value_get(op->recv, at + i, op->part.dtype), expected(op, block, i), op->part.dtype,
-				 op->size + 2))
+		if (!value_close(value_get(op->recv, at + i, op->part.dtype),
+				 expected(op, block, i), op->part.dtype, op->size + 2))
 			return "a wrong value";
 	return NULL;
 }
 
 static const char *check_around(const struct operation *op)
 {
-	const char *behind_send = op->send_block ? op->send_block + op->send_room * op->element : NULL;
-	const char *behind_recv = op->recv_block ? op->recv_block + op->recv_room * op->element : NULL;
+	const char *behind_send =
+		op->send_block ? op->send_block + op->send_room * op->element : NULL;
+	const char *behind_recv =
+		op->recv_block ? op->recv_block + op->recv_room * op->element : NULL;
 
-	if ((behind_send && !is_untouched(behind_send, BEHIND)) || (behind_recv && !is_untouched(behind_recv, BEHIND)))
+	if ((behind_send && !is_untouched(behind_send, BEHIND)) ||
+	    (behind_recv && !is_untouched(behind_recv, BEHIND)))
 		return "bytes written behind a buffer";
 	for (int rank = 0; gets_all(op) && op->part.gaps && rank < op->size; rank++)
-		if (!is_untouched((char *)op->recv + (op->recv_displs[rank] + op->recv_counts[rank]) * op->element,
+		if (!is_untouched((char *)op->recv +
+					  (op->recv_displs[rank] + op->recv_counts[rank]) *
+						  op->element,
 				  GAP * op->element))
 			return "bytes written between blocks";
 	return NULL;

@@ -9,17 +9,24 @@
 #define AGREEMENT_BYTES 1000 /* that survivors who agree tell each other, or so */
 #define SEVERAL		3    /* operations that may be under way at once */
 
-static const char *const algorithms[] = { "board",    "bruck", "chain",	      "direct",
-					  "double_tree", "doubling", "flat",  "halving_doubling",
-					  "hierarchical", "hierarchical_split", "pairwise", "ring",
-					  "star",     "tree",  "two_shot" };
-static const char *const what_names[WHATS] = {
-	"broadcast", "reduce",	   "all_reduce",       "reduce_scatter", "all_gather", "gather",
-	"scatter",   "all_to_all", "reduce_scatter_v", "all_gather_v",	 "gather_v",   "scatter_v",
-	"all_to_all_v", "scan",	   "exscan",	       "barrier",	 "message"
-};
-static const char *const fault_names[FAULT_KINDS] = { "death", "survivor", "stop", "jump", "store",  "memory", "cut",
-						      "refuse", "skip", "other", "hurry", "leave", "abort",  "absent" };
+static const char *const algorithms[] = { "board",	  "bruck",
+					  "chain",	  "direct",
+					  "double_tree",  "doubling",
+					  "flat",	  "halving_doubling",
+					  "hierarchical", "hierarchical_split",
+					  "pairwise",	  "ring",
+					  "star",	  "tree",
+					  "two_shot" };
+static const char *const what_names[WHATS] = { "broadcast",	 "reduce",     "all_reduce",
+					       "reduce_scatter", "all_gather", "gather",
+					       "scatter",	 "all_to_all", "reduce_scatter_v",
+					       "all_gather_v",	 "gather_v",   "scatter_v",
+					       "all_to_all_v",	 "scan",       "exscan",
+					       "barrier",	 "message" };
+static const char *const fault_names[FAULT_KINDS] = { "death", "survivor", "stop",  "jump",
+						      "store", "memory",   "cut",   "refuse",
+						      "skip",  "other",	   "hurry", "leave",
+						      "abort", "absent" };
 
 const char *fault_name(enum fault_kind kind)
 {
@@ -33,8 +40,8 @@ const char *what_name(enum what what)
 
 bool reduces(enum what what)
 {
-	return what == REDUCE || what == ALL_REDUCE || what == REDUCE_SCATTER || what == REDUCE_SCATTER_V ||
-	       what == SCAN || what == EXSCAN;
+	return what == REDUCE || what == ALL_REDUCE || what == REDUCE_SCATTER ||
+	       what == REDUCE_SCATTER_V || what == SCAN || what == EXSCAN;
 }
 
 const struct fault *plan_deviation(const struct plan *plan, int rank, int step)
@@ -42,7 +49,8 @@ const struct fault *plan_deviation(const struct plan *plan, int rank, int step)
 	for (int i = 0; i < plan->nfaults; i++) {
 		const struct fault *fault = &plan->faults[i];
 
-		if (fault->kind >= FAULT_SKIP && fault->kind <= FAULT_ABORT && fault->rank == rank && fault->step == step)
+		if (fault->kind >= FAULT_SKIP && fault->kind <= FAULT_ABORT &&
+		    fault->rank == rank && fault->step == step)
 			return fault;
 	}
 	return NULL;
@@ -58,7 +66,8 @@ static void make_pace(struct random *random, struct plan *out)
 	pace->switch_one_in = 1 + random_any_size(random, 63);
 	pace->spurious_one_in = random_one_in(random, 2) ? 0 : 2 + random_any_size(random, 63);
 	for (int i = 0; i < PROCESSES_MAX; i++)
-		pace->weight[i] = random_one_in(random, 4) ? 1 + (unsigned)random_any_size(random, 99) : 10;
+		pace->weight[i] =
+			random_one_in(random, 4) ? 1 + (unsigned)random_any_size(random, 99) : 10;
 	out->cores = (int)random_between(random, 1, random_one_in(random, 4) ? RANKS_MAX : 2);
 	out->slowest_ns = random_one_in(random, 2) ? 0 : random_any_size(random, 20000000);
 }
@@ -67,14 +76,18 @@ static void make_ranks(struct random *random, struct plan *out)
 {
 	const uint64_t layout = random_below(random, 4);
 
-	out->ranks = (int)(random_one_in(random, 3) ? random_between(random, 2, RANKS_MAX) : random_between(random, 2, 4));
+	out->ranks = (int)(random_one_in(random, 3) ? random_between(random, 2, RANKS_MAX)
+						    : random_between(random, 2, 4));
 	if (out->ranks < RANKS_MAX - 1 && random_one_in(random, 3))
 		out->newcomers = (int)random_between(random, 1, 2);
 	for (int rank = 0; rank < plan_processes(out); rank++)
-		out->host[rank] = layout == 0 ? 0 : layout == 1 ? (int)random_below(random, 3) : rank;
-	out->algorithm = random_one_in(random, 2) ?
-				 NULL :
-				 algorithms[random_below(random, sizeof(algorithms) / sizeof(algorithms[0]))];
+		out->host[rank] = layout == 0	? 0
+				  : layout == 1 ? (int)random_below(random, 3)
+						: rank;
+	out->algorithm = random_one_in(random, 2)
+				 ? NULL
+				 : algorithms[random_below(random, sizeof(algorithms) /
+									   sizeof(algorithms[0]))];
 	out->segment = random_one_in(random, 2) ? 0 : 64 + random_any_size(random, 8192);
 	out->reproducible = random_one_in(random, 8);
 	out->mapped = layout == 0 && random_one_in(random, 2);
@@ -101,20 +114,21 @@ static void make_links(struct random *random, struct plan *out)
 	out->longest = 6000;
 	out->calls_a_byte = CALLS_A_MOVE / 4096.0;
 	if (random_one_in(random, 2)) {
-		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used, ",short=%llu",
-					 (unsigned long long)longest);
+		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used,
+					 ",short=%llu", (unsigned long long)longest);
 		out->longest = longest < 50 ? 4 * longest : 6000;
 		out->calls_a_byte = CALLS_A_MOVE / ((double)(1 + longest) / 2);
 	}
 	if (random_one_in(random, 3)) {
 		const uint64_t stall = 2 + random_any_size(random, 30);
 
-		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used, ",stall=%llu",
-					 (unsigned long long)stall);
+		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used,
+					 ",stall=%llu", (unsigned long long)stall);
 		out->calls_a_byte *= (double)stall / (double)(stall - 1);
 	}
 	if (random_one_in(random, 2))
-		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used, ",delay=%llu",
+		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used,
+					 ",delay=%llu",
 					 (unsigned long long)random_any_size(random, 3000));
 	if (apart(out) && random_one_in(random, 2))
 		used += (size_t)snprintf(out->links + used, sizeof(out->links) - used, ",news=%llu",
@@ -147,15 +161,19 @@ static void make_part(struct random *random, const struct plan *plan, struct par
 
 static void make_step(struct random *random, const struct plan *plan, struct step *out)
 {
-	static const enum step_kind kinds[] = { STEP_CALL,  STEP_CALL,	STEP_CALL,   STEP_START, STEP_START,
-						STEP_GROUP, STEP_GROUP_START, STEP_FINISH, STEP_THINK, STEP_SPLIT, STEP_THREAD };
+	static const enum step_kind kinds[] = { STEP_CALL,	  STEP_CALL,   STEP_CALL,
+						STEP_START,	  STEP_START,  STEP_GROUP,
+						STEP_GROUP_START, STEP_FINISH, STEP_THINK,
+						STEP_SPLIT,	  STEP_THREAD };
 
 	memset(out, 0, sizeof(*out));
 	out->kind = kinds[random_below(random, sizeof(kinds) / sizeof(kinds[0]))];
 	if (out->kind == STEP_THINK)
 		out->think_ns = random_any_size(random, 200000000);
 	out->colors = (int)random_between(random, 1, 3);
-	out->nparts = out->kind == STEP_FINISH || out->kind == STEP_THINK ? 0 : (int)random_between(random, 1, PARTS_MAX / 2);
+	out->nparts = out->kind == STEP_FINISH || out->kind == STEP_THINK
+			      ? 0
+			      : (int)random_between(random, 1, PARTS_MAX / 2);
 	if (out->kind >= STEP_GROUP && out->nparts > 0)
 		out->nparts *= 2;
 	for (int i = 0; i < out->nparts; i++)
@@ -168,7 +186,9 @@ static void make_step(struct random *random, const struct plan *plan, struct ste
 	if (out->nparts > 0 && random_one_in(random, 4))
 		out->timeout_s = plan->timeout_s * (0.5 + (double)random_below(random, 100) / 200);
 	/* some small ones that can travel together */
-	for (int i = 1; out->kind != STEP_SPLIT && out->kind != STEP_THREAD && i < out->nparts && random_one_in(random, 2); i++) {
+	for (int i = 1; out->kind != STEP_SPLIT && out->kind != STEP_THREAD && i < out->nparts &&
+			random_one_in(random, 2);
+	     i++) {
 		out->parts[i] = out->parts[0];
 		out->parts[i].salt += (unsigned)i;
 	}
@@ -204,10 +224,12 @@ static double most_bytes(const struct plan *plan)
 	return 2.0 * (double)most * plan->ranks;
 }
 
-/* Deadlines are for what goes wrong: a machine that is slow, but does what it should, gets longer ones. */
+/* Deadlines are for what goes wrong: a machine that is slow, but does what it should, gets
+ * longer ones. */
 static void allow_for_slowness(struct plan *plan)
 {
-	const double needs_s = SEVERAL * most_bytes(plan) * plan->calls_a_byte * slowest_call_s(plan);
+	const double needs_s =
+		SEVERAL * most_bytes(plan) * plan->calls_a_byte * slowest_call_s(plan);
 
 	if (needs_s <= plan->timeout_s)
 		return;
@@ -218,7 +240,8 @@ static void allow_for_slowness(struct plan *plan)
 
 /* ---- what goes wrong */
 
-/* Some time of the run: as likely in the first hundred steps of the scheduler as in the last thousands. */
+/* Some time of the run: as likely in the first hundred steps of the scheduler as in the last
+ * thousands. */
 static uint64_t some_switch(struct random *random, const struct plan *plan)
 {
 	const uint64_t all = 200 * (uint64_t)(plan->ranks * (plan->nsteps + 4));
@@ -235,36 +258,43 @@ static void make_fault(struct random *random, struct plan *plan, enum fault_kind
 				 .other = (int)random_below(random, (uint64_t)plan->ranks),
 				 .step = (int)random_below(random, (uint64_t)plan->nsteps),
 				 .at = some_switch(random, plan) };
-	if (kind == FAULT_DEATH || kind == FAULT_SURVIVOR || kind == FAULT_STOP || kind == FAULT_ABSENT)
+	if (kind == FAULT_DEATH || kind == FAULT_SURVIVOR || kind == FAULT_STOP ||
+	    kind == FAULT_ABSENT)
 		fault->rank = (int)random_below(random, (uint64_t)plan_processes(plan));
 	if (kind == FAULT_SURVIVOR)
 		fault->at = random_any_size(random, 4000);
 	if (kind == FAULT_STOP || kind == FAULT_JUMP) {
-		fault->ns = gentle ? random_any_size(random, 1000000000) :
-				     random_any_size(random, 2 * (uint64_t)(plan->timeout_s * 1e9));
+		fault->ns = gentle ? random_any_size(random, 1000000000)
+				   : random_any_size(random, 2 * (uint64_t)(plan->timeout_s * 1e9));
 		plan->lost_ns += fault->ns;
 	}
 	const size_t used = strlen(plan->links);
 	if (kind == FAULT_CUT)
-		snprintf(plan->links + used, sizeof(plan->links) - used, ",cut=%d-%d@%llu", fault->rank, fault->other,
+		snprintf(plan->links + used, sizeof(plan->links) - used, ",cut=%d-%d@%llu",
+			 fault->rank, fault->other,
 			 (unsigned long long)random_any_size(random, 20000));
 	if (kind == FAULT_REFUSE)
-		snprintf(plan->links + used, sizeof(plan->links) - used, ",refuse=%d-%d", fault->rank, fault->other);
+		snprintf(plan->links + used, sizeof(plan->links) - used, ",refuse=%d-%d",
+			 fault->rank, fault->other);
 }
 
 static void make_faults(struct random *random, struct plan *plan)
 {
-	static const enum fault_kind harsh[] = { FAULT_DEATH,  FAULT_DEATH, FAULT_DEATH, FAULT_DEATH, FAULT_STOP,
-						 FAULT_JUMP,   FAULT_STORE, FAULT_CUT,	 FAULT_CUT,   FAULT_REFUSE,
-						 FAULT_MEMORY, FAULT_SKIP,  FAULT_SKIP,	 FAULT_OTHER, FAULT_OTHER, FAULT_HURRY,
-						 FAULT_LEAVE,  FAULT_ABORT, FAULT_ABSENT };
-	const int n = plan->gentle ? (int)random_below(random, 4) :
-		      random_one_in(random, 3) ? (int)random_between(random, 2, 4) : 1;
+	static const enum fault_kind harsh[] = {
+		FAULT_DEATH,  FAULT_DEATH, FAULT_DEATH, FAULT_DEATH, FAULT_STOP,
+		FAULT_JUMP,   FAULT_STORE, FAULT_CUT,	FAULT_CUT,   FAULT_REFUSE,
+		FAULT_MEMORY, FAULT_SKIP,  FAULT_SKIP,	FAULT_OTHER, FAULT_OTHER,
+		FAULT_HURRY,  FAULT_LEAVE, FAULT_ABORT, FAULT_ABSENT
+	};
+	const int n = plan->gentle		 ? (int)random_below(random, 4)
+		      : random_one_in(random, 3) ? (int)random_between(random, 2, 4)
+						 : 1;
 
 	for (int i = 0; i < n; i++)
 		make_fault(random, plan,
-			   plan->gentle ? random_one_in(random, 2) ? FAULT_STOP : FAULT_JUMP :
-					  harsh[random_below(random, sizeof(harsh) / sizeof(harsh[0]))],
+			   plan->gentle
+				   ? random_one_in(random, 2) ? FAULT_STOP : FAULT_JUMP
+				   : harsh[random_below(random, sizeof(harsh) / sizeof(harsh[0]))],
 			   plan->gentle);
 	while (!plan->gentle && plan->nfaults < FAULTS_MAX && random_one_in(random, 4))
 		make_fault(random, plan, FAULT_SURVIVOR, false);
@@ -293,7 +323,8 @@ void plan_make(uint64_t seed, struct plan *out)
 
 static void print_part(const struct part *part, FILE *out)
 {
-	fprintf(out, " %s(%zu %s", what_names[part->what], part->count, tutti_dtype_name(part->dtype));
+	fprintf(out, " %s(%zu %s", what_names[part->what], part->count,
+		tutti_dtype_name(part->dtype));
 	if (reduces(part->what))
 		fprintf(out, ", %s", tutti_op_name(part->op));
 	if (part->what == MESSAGE)
@@ -305,20 +336,24 @@ static void print_part(const struct part *part, FILE *out)
 
 void plan_print(const struct plan *plan, FILE *out)
 {
-	static const char *const kinds[] = { "call", "start", "group", "group, started", "finish", "think", "thread", "split" };
+	static const char *const kinds[] = { "call",   "start", "group",  "group, started",
+					     "finish", "think", "thread", "split" };
 
 	fprintf(out, "seed %llu: %d ranks on hosts", (unsigned long long)plan->seed, plan->ranks);
 	for (int rank = 0; rank < plan_processes(plan); rank++)
 		fprintf(out, " %d", plan->host[rank]);
-	fprintf(out, ", newcomers: %d, %d cores, %s\n", plan->newcomers, plan->cores, plan->gentle ? "all must end well" : "faults");
-	fprintf(out, "  timeout %g s, algorithm %s, segment %zu, TUTTI_LOOP=%s%s%s\n", plan->timeout_s,
-		plan->algorithm ? plan->algorithm : "chosen", plan->segment, plan->links,
-		plan->reproducible ? ", reproducible" : "", plan->mapped ? ", mapped buffers" : "");
+	fprintf(out, ", newcomers: %d, %d cores, %s\n", plan->newcomers, plan->cores,
+		plan->gentle ? "all must end well" : "faults");
+	fprintf(out, "  timeout %g s, algorithm %s, segment %zu, TUTTI_LOOP=%s%s%s\n",
+		plan->timeout_s, plan->algorithm ? plan->algorithm : "chosen", plan->segment,
+		plan->links, plan->reproducible ? ", reproducible" : "",
+		plan->mapped ? ", mapped buffers" : "");
 	for (int i = 0; i < plan->nfaults; i++) {
 		const struct fault *fault = &plan->faults[i];
 
-		fprintf(out, "  fault %s: rank %d, step %d, switch %llu, %g s\n", fault_names[fault->kind], fault->rank,
-			fault->step, (unsigned long long)fault->at, (double)fault->ns / 1e9);
+		fprintf(out, "  fault %s: rank %d, step %d, switch %llu, %g s\n",
+			fault_names[fault->kind], fault->rank, fault->step,
+			(unsigned long long)fault->at, (double)fault->ns / 1e9);
 	}
 	for (int i = 0; i < plan->nsteps; i++) {
 		fprintf(out, "  step %d: %s", i, kinds[plan->steps[i].kind]);

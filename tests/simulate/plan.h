@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a seed stands for: the machine, the ranks and their settings, what they call, and what goes wrong. */
+/* What a seed stands for: the machine, the ranks and their settings, what they call, and what
+ * goes wrong. */
 #ifndef TT_SIMULATE_PLAN_H
 #define TT_SIMULATE_PLAN_H
 
@@ -37,8 +38,8 @@ enum what {
 	WHATS
 };
 
-/* An operation of the user's that is made first on every communicator, and keeps the last rank's contribution: right only in
- * the order of the ranks. */
+/* An operation of the user's that is made first on every communicator, and keeps the last rank's
+ * contribution: right only in the order of the ranks. */
 #define OP_LAST TUTTI_OP_COUNT
 
 /* One operation, as all ranks of a communicator call it; roots are taken modulo its size. */
@@ -108,8 +109,8 @@ struct plan {
 	const char *algorithm; /* NULL: chosen by cost */
 	size_t segment;	       /* 0: as ever */
 	bool reproducible;
-	bool goes_on; /* survivors make a new communicator when one ends */
-	bool mapped; /* buffers in memory that peers can map */
+	bool goes_on;	     /* survivors make a new communicator when one ends */
+	bool mapped;	     /* buffers in memory that peers can map */
 	uint64_t slowest_ns; /* of the store's answers */
 	char links[400];     /* TUTTI_LOOP */
 	size_t longest;	     /* vector, in elements: links that move few bytes at a time get few */

@@ -6,7 +6,8 @@
 static bool split(const struct use *use, const struct step *step, int number)
 {
 	const int rank = tutti_comm_rank(use->comm);
-	struct random random = random_stream(run.plan->seed, 100 + (uint64_t)(number * RANKS_MAX + rank));
+	struct random random =
+		random_stream(run.plan->seed, 100 + (uint64_t)(number * RANKS_MAX + rank));
 	struct participant *self = &run.out->ranks[machine_process()];
 	const int color = (int)random_below(&random, (uint64_t)step->colors + 1) - 1;
 	const uint64_t started = machine_now();
@@ -20,9 +21,11 @@ static bool split(const struct use *use, const struct step *step, int number)
 
 	if (color >= 0)
 		inner.told = told_begin(self);
-	/* otherwise a part of it has failed that this rank has none of, and the parent is as before */
+	/* otherwise a part of it has failed that this rank has none of, and the parent is as
+	 * before */
 	if (color >= 0 || parent_failed || result == TUTTI_OK)
-		told_hear(color < 0 || parent_failed ? use->told : inner.told, use->comm, result, "split");
+		told_hear(color < 0 || parent_failed ? use->told : inner.told, use->comm, result,
+			  "split");
 	if (result || color < 0)
 		return !parent_failed;
 	told_made(inner.told, inner.comm);
@@ -121,8 +124,11 @@ bool take_step(const struct use *use, int number, struct flights *flights, struc
 	case STEP_THREAD: return call_from_two(use, &step, checked);
 	case STEP_GROUP:
 	case STEP_GROUP_START:
-		return flights_group(use, step.parts, step.nparts, checked, flights, step.kind == STEP_GROUP_START);
-	case STEP_FINISH: flights_finish(use, flights, random); return use->told->result == TUTTI_OK;
+		return flights_group(use, step.parts, step.nparts, checked, flights,
+				     step.kind == STEP_GROUP_START);
+	case STEP_FINISH:
+		flights_finish(use, flights, random);
+		return use->told->result == TUTTI_OK;
 	case STEP_THINK: think(step.think_ns); return true;
 	case STEP_SPLIT: return checked ? split(use, &step, number) : true;
 	}

@@ -46,7 +46,9 @@ static uint64_t never(const void *argument)
 static int travel(void)
 {
 	if (store.slowest_ns > 0)
-		machine_wait(never, NULL, machine_now() + random_below(machine_random(), store.slowest_ns), false);
+		machine_wait(never, NULL,
+			     machine_now() + random_below(machine_random(), store.slowest_ns),
+			     false);
 	else
 		machine_yield(true);
 	return store.lost || machine_is_dead(machine_process()) ? ECONNRESET : 0;

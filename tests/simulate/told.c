@@ -47,7 +47,8 @@ void told_hear(struct told *told, tutti_comm_t comm, tutti_result_t result, cons
 {
 	run.out->operations++;
 	machine_note((uint64_t)result + 7);
-	machine_trace("%s: %s%s%s", what, tutti_strerror(result), result ? ": " : "", result ? tutti_last_error(comm) : "");
+	machine_trace("%s: %s%s%s", what, tutti_strerror(result), result ? ": " : "",
+		      result ? tutti_last_error(comm) : "");
 	if (result == TUTTI_OK) {
 		told->done++;
 		return;
@@ -55,7 +56,8 @@ void told_hear(struct told *told, tutti_comm_t comm, tutti_result_t result, cons
 	run.out->failed_operations++;
 	if (result == TUTTI_ERR_INVALID) { /* the communicator is as before */
 		if (!may_deviate(machine_process()))
-			blame("rank %d: %s: \"%s\"", machine_process(), what, tutti_last_error(comm));
+			blame("rank %d: %s: \"%s\"", machine_process(), what,
+			      tutti_last_error(comm));
 		return;
 	}
 	const char *sentence = tutti_last_error(comm);
@@ -68,19 +70,21 @@ void told_hear(struct told *told, tutti_comm_t comm, tutti_result_t result, cons
 		snprintf(told->sentence, sizeof(told->sentence), "%s", sentence);
 		machine_note(strlen(sentence));
 		if (told->made && tutti_comm_error(comm, &told->culprit) != result)
-			blame("rank %d: %s: %s, but tutti_comm_error() says otherwise", machine_process(), what,
-			      tutti_strerror(result));
+			blame("rank %d: %s: %s, but tutti_comm_error() says otherwise",
+			      machine_process(), what, tutti_strerror(result));
 	} else if (result != told->result) {
-		blame("rank %d: %s: \"%s\", but before it was \"%s\"", machine_process(), what, sentence, told->sentence);
+		blame("rank %d: %s: \"%s\", but before it was \"%s\"", machine_process(), what,
+		      sentence, told->sentence);
 	}
 }
 
 void told_check_time(uint64_t started, int deadlines, const char *what)
 {
 	const uint64_t lasted = machine_now() - started;
-	const double limit_s = run.plan->timeout_s * deadlines + (double)(SLACK_NS + run.plan->lost_ns) / 1e9;
+	const double limit_s =
+		run.plan->timeout_s * deadlines + (double)(SLACK_NS + run.plan->lost_ns) / 1e9;
 
 	if ((double)lasted / 1e9 > limit_s && !machine_is_dead(machine_process()))
-		blame("rank %d: %s lasted %g s, and its deadline is %g s", machine_process(), what, (double)lasted / 1e9,
-		      run.plan->timeout_s);
+		blame("rank %d: %s lasted %g s, and its deadline is %g s", machine_process(), what,
+		      (double)lasted / 1e9, run.plan->timeout_s);
 }

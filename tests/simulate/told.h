@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is common to the files of one run, and what a rank was told: the run's record of each call that returned. */
+/* What is common to the files of one run, and what a rank was told: the run's record of each
+ * call that returned. */
 #ifndef TT_SIMULATE_TOLD_H
 #define TT_SIMULATE_TOLD_H
 
@@ -10,7 +11,8 @@ struct run {
 	const struct plan *plan;
 	struct outcome *out;
 	int tasks[RANKS_MAX];
-	bool shifted;  /* a message is left out or added: those behind it are not what their receivers take them for */
+	bool shifted;  /* a message is left out or added: those behind it are not what their
+			* receivers take them for */
 	bool deviates; /* some rank leaves out a call, or makes another one */
 	bool later;    /* the faults that follow the first going on are planned */
 };

@@ -14,7 +14,8 @@
 
 #define SWITCHES_MAX 20000000
 
-/* Sends and receives match by their order, so nobody can know of one that is missing if the next one looks the same. */
+/* Sends and receives match by their order, so nobody can know of one that is missing if the next
+ * one looks the same. */
 static bool shifts_messages(const struct plan *plan)
 {
 	for (int i = 0; i < plan->nfaults; i++) {
@@ -22,7 +23,8 @@ static bool shifts_messages(const struct plan *plan)
 
 		if (plan->faults[i].kind != FAULT_SKIP && plan->faults[i].kind != FAULT_OTHER)
 			continue;
-		for (int k = 0; k < step->nparts; k++) /* after barrier comes message, for one that calls the other */
+		for (int k = 0; k < step->nparts;
+		     k++) /* after barrier comes message, for one that calls the other */
 			if (step->parts[k].what == MESSAGE || step->parts[k].what == BARRIER)
 				return true;
 	}
@@ -49,7 +51,8 @@ static void set_environment(const struct plan *plan)
 	tt_loop_set_faults(plan->links);
 }
 
-static void log_to_trace(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+static void log_to_trace(tutti_log_level_t level, const char *subsystem, const char *line,
+			 void *context)
 {
 	machine_trace("log %s: %s", subsystem, line);
 }

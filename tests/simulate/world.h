@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One run of a plan: every rank carries out its steps, faults happen, and what each rank was told is kept to be judged. */
+/* One run of a plan: every rank carries out its steps, faults happen, and what each rank was
+ * told is kept to be judged. */
 #ifndef TT_SIMULATE_WORLD_H
 #define TT_SIMULATE_WORLD_H
 
@@ -15,7 +16,7 @@ struct told {
 	uint64_t id;	       /* the same for all of its ranks */
 	tutti_result_t result; /* the first that was no success */
 	char sentence[SENTENCE_MAX];
-	int culprit; /* whom tutti_comm_error() names */
+	int culprit;	 /* whom tutti_comm_error() names */
 	int place, size; /* this rank in it */
 	/* tutti_comm_shrink() was called on it, once */
 	bool shrunk;
@@ -45,7 +46,8 @@ struct outcome {
 	char wrong[1024];
 };
 
-/* Carry out; `out->wrong` says what the run itself found wrong: hangs, wrong data, late returns, leaks. */
+/* Carry out; `out->wrong` says what the run itself found wrong: hangs, wrong data, late returns,
+ * leaks. */
 void world_run(const struct plan *plan, struct outcome *out);
 /* Add what is wrong with what ranks were told, compared with each other and with the plan. */
 void world_judge(const struct plan *plan, struct outcome *out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The agreement, with all ranks in one thread and a clock of the test's: deaths between any two messages, alone and in pairs,
- * messages and news of deaths in any order, ranks that are late, that stop, and that leave as soon as they know. */
+/* The agreement, with all ranks in one thread and a clock of the test's: deaths between any two
+ * messages, alone and in pairs, messages and news of deaths in any order, ranks that are late,
+ * that stop, and that leave as soon as they know. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -12,11 +13,11 @@
 
 #include "agree.h"
 
-#define MOST	 6
-#define QUEUE	 64
-#define TIMEOUT	 1000u
-#define NEVER	 UINT64_MAX
-#define LATEST	 (100 * (uint64_t)TIMEOUT) /* when all must have ended */
+#define MOST	6
+#define QUEUE	64
+#define TIMEOUT 1000u
+#define NEVER	UINT64_MAX
+#define LATEST	(100 * (uint64_t)TIMEOUT) /* when all must have ended */
 
 struct letter {
 	uint64_t due;
@@ -70,7 +71,10 @@ static void end_fate(struct world *w, struct member *m, enum fate fate)
 	m->fate = fate;
 	for (int other = 0; other < w->size; other++) {
 		const struct stream *stream = &w->stream[m->rank][other];
-		const uint64_t last = stream->count ? stream->letters[(stream->first + stream->count - 1) % QUEUE].due : 0;
+		const uint64_t last =
+			stream->count
+				? stream->letters[(stream->first + stream->count - 1) % QUEUE].due
+				: 0;
 
 		m->fate_known[other] = w->now + draw(w, 3 * w->most_delay + 1);
 		if (m->fate_known[other] < last)
@@ -93,9 +97,12 @@ static void post(void *context, int to, const struct tt_agree_head *head, const 
 	assert_true(stream->count < QUEUE);
 	assert_true(tt_agree_is_head(head, w->size));
 	struct letter *letter = &stream->letters[(stream->first + stream->count++) % QUEUE];
-	*letter = (struct letter){ .due = w->now + draw(w, w->most_delay + 1), .head = *head, .body = malloc(head->length + 1) };
+	*letter = (struct letter){ .due = w->now + draw(w, w->most_delay + 1),
+				   .head = *head,
+				   .body = malloc(head->length + 1) };
 	if (stream->count > 1) {
-		const struct letter *before = &stream->letters[(stream->first + stream->count - 2) % QUEUE];
+		const struct letter *before =
+			&stream->letters[(stream->first + stream->count - 2) % QUEUE];
 
 		if (letter->due < before->due)
 			letter->due = before->due;
@@ -106,16 +113,23 @@ static void post(void *context, int to, const struct tt_agree_head *head, const 
 
 static void say_of(int rank, char *said, size_t size)
 {
-	snprintf(said, size, "%.*s%d", rank * 7, "some words, so that lengths differ from rank to rank", rank);
+	snprintf(said, size, "%.*s%d", rank * 7,
+		 "some words, so that lengths differ from rank to rank", rank);
 }
 
 static void come(struct world *w, struct member *m)
 {
 	bool among[MOST];
 	char said[80];
-	struct tt_agree_config config = { .rank = m->rank, .size = w->size, .instance = 5, .among = among,
-					  .coming_ns = w->coming, .answer_ns = TIMEOUT, .said = said,
-					  .send = post, .context = m };
+	struct tt_agree_config config = { .rank = m->rank,
+					  .size = w->size,
+					  .instance = 5,
+					  .among = among,
+					  .coming_ns = w->coming,
+					  .answer_ns = TIMEOUT,
+					  .said = said,
+					  .send = post,
+					  .context = m };
 
 	for (int i = 0; i < w->size; i++)
 		among[i] = true;
@@ -135,7 +149,8 @@ static void read_streams(struct world *w, struct member *m)
 		while (stream->count > 0 && stream->letters[stream->first].due <= w->now) {
 			struct letter *letter = &stream->letters[stream->first];
 
-			assert_true(tt_agree_hear(m->agree, from, &letter->head, letter->body, w->now));
+			assert_true(
+				tt_agree_hear(m->agree, from, &letter->head, letter->body, w->now));
 			free(letter->body);
 			stream->first = (stream->first + 1) % QUEUE;
 			stream->count--;
@@ -169,7 +184,8 @@ static void note_outcome(struct world *w, struct member *m)
 /* A rank's turn: all it can read, then the clock, as it was before. */
 static void take_turn(struct world *w, struct member *m)
 {
-	if (m->fate != ALIVE || m->outcome || w->now < m->comes || (w->now >= m->stops && w->now < m->continues))
+	if (m->fate != ALIVE || m->outcome || w->now < m->comes ||
+	    (w->now >= m->stops && w->now < m->continues))
 		return;
 	if (!m->agree)
 		come(w, m);
@@ -198,7 +214,9 @@ static void set_up(struct world *w, int size, uint64_t seed)
 	w->most_delay = 10;
 	w->coming = TIMEOUT;
 	for (int i = 0; i < size; i++)
-		w->member[i] = (struct member){ .world = w, .rank = i, .stops = NEVER, .dies_after = NEVER };
+		w->member[i] = (struct member){
+			.world = w, .rank = i, .stops = NEVER, .dies_after = NEVER
+		};
 }
 
 static void tear_down(struct world *w)
@@ -207,7 +225,8 @@ static void tear_down(struct world *w)
 		for (int to = 0; to < w->size; to++) {
 			struct stream *stream = &w->stream[from][to];
 
-			for (; stream->count > 0; stream->count--, stream->first = (stream->first + 1) % QUEUE)
+			for (; stream->count > 0;
+			     stream->count--, stream->first = (stream->first + 1) % QUEUE)
 				free(stream->letters[stream->first].body);
 		}
 		tt_agree_close(w->member[from].agree);
@@ -257,10 +276,12 @@ static void agreed_by_all_alive(const struct world *w)
 		if (w->member[i].fate == DEAD)
 			continue;
 		if (w->member[i].outcome != TT_AGREE_DECIDED)
-			fail_msg("rank %d of %d ended in state %d", i, w->size, w->member[i].outcome);
+			fail_msg("rank %d of %d ended in state %d", i, w->size,
+				 w->member[i].outcome);
 		assert_true(members >> i & 1);
 		for (int other = 0; other < w->size; other++) /* the dead are not */
-			assert_false(w->now < TIMEOUT && tt_agree_was_late(w->member[i].agree, other));
+			assert_false(w->now < TIMEOUT &&
+				     tt_agree_was_late(w->member[i].agree, other));
 	}
 }
 
@@ -281,7 +302,8 @@ static void nobody_dies(void **state)
 	}
 }
 
-/* Sent by one rank when it leads through the deaths of others: bounds the steps at which it can die. */
+/* Sent by one rank when it leads through the deaths of others: bounds the steps at which it can
+ * die. */
 static uint64_t steps_of(int size)
 {
 	return (uint64_t)(5 * size);
@@ -358,7 +380,8 @@ static void who_comes_too_late_is_left_out(void **state)
 				assert_false(same_for_all(&w) >> late & 1);
 				for (int i = 0; i < size; i++)
 					if (w.member[i].outcome == TT_AGREE_DECIDED)
-						assert_true(tt_agree_was_late(w.member[i].agree, late));
+						assert_true(
+							tt_agree_was_late(w.member[i].agree, late));
 				tear_down(&w);
 			}
 }
@@ -388,7 +411,8 @@ static bool all_have_come(const struct world *w)
 	return all;
 }
 
-/* From the last that falls silent: it is asked, then its answer is waited for, once more when another leads. */
+/* From the last that falls silent: it is asked, then its answer is waited for, once more when
+ * another leads. */
 static void those_who_fall_silent_cost_the_same_together(void **state)
 {
 	for (uint64_t seed = 1; seed < 20000; seed++) {
@@ -400,7 +424,8 @@ static void those_who_fall_silent_cost_the_same_together(void **state)
 		w.go_home = draw(&w, 2);
 		while (!all_have_come(&w))
 			run_once(&w);
-		for (int i = 1 + (int)draw(&w, (uint32_t)w.size); i < w.size + (int)draw(&w, 2); i++) {
+		for (int i = 1 + (int)draw(&w, (uint32_t)w.size); i < w.size + (int)draw(&w, 2);
+		     i++) {
 			struct member *m = &w.member[i % w.size];
 
 			m->stops = w.now + draw(&w, draw(&w, 2) ? 100 : 2 * TIMEOUT);
@@ -411,15 +436,16 @@ static void those_who_fall_silent_cost_the_same_together(void **state)
 			run_once(&w);
 		for (int i = 0; i < w.size; i++)
 			if (w.member[i].stops == NEVER && !w.member[i].outcome)
-				fail_msg("seed %llu: rank %d still waits", (unsigned long long)seed, i);
+				fail_msg("seed %llu: rank %d still waits", (unsigned long long)seed,
+					 i);
 		run(&w);
 		same_for_all(&w);
 		tear_down(&w);
 	}
 }
 
-/* Ranks stop for long in the middle, come at any time, and die: no two that go on believe different things, and who was neither
- * late nor dead is never left out by those who were. */
+/* Ranks stop for long in the middle, come at any time, and die: no two that go on believe
+ * different things, and who was neither late nor dead is never left out by those who were. */
 static void who_stops_agrees_or_is_told(void **state)
 {
 	for (uint64_t seed = 1; seed < 20000; seed++) {
@@ -444,7 +470,8 @@ static void who_stops_agrees_or_is_told(void **state)
 		run(&w);
 		const uint32_t members = same_for_all(&w);
 		if (prompt && members && (members & prompt) == 0)
-			fail_msg("seed %llu: %x decided without any of %x", (unsigned long long)seed, members, prompt);
+			fail_msg("seed %llu: %x decided without any of %x",
+				 (unsigned long long)seed, members, prompt);
 		tear_down(&w);
 	}
 }
@@ -458,7 +485,8 @@ static struct tt_agree_head head_of(uint32_t kind, uint64_t ballot, uint64_t oth
 	return (struct tt_agree_head){ 0x61677265u, kind, 5, (uint32_t)length, ballot, other };
 }
 
-static void tell(struct world *w, int from, uint32_t kind, uint64_t ballot, uint64_t other, const void *body, size_t length)
+static void tell(struct world *w, int from, uint32_t kind, uint64_t ballot, uint64_t other,
+		 const void *body, size_t length)
 {
 	const struct tt_agree_head head = head_of(kind, ballot, other, length);
 
@@ -474,7 +502,8 @@ static const struct letter *last_said(struct world *w)
 	return &stream->letters[(stream->first + stream->count - 1) % QUEUE];
 }
 
-/* Rank 1 never heard what rank 0 proposed, but rank 2 accepted it, and may have learnt that it was decided. */
+/* Rank 1 never heard what rank 0 proposed, but rank 2 accepted it, and may have learnt that it
+ * was decided. */
 static void a_later_leader_proposes_what_was_accepted(void **state)
 {
 	/* ranks 0 and 2, who said nothing */
@@ -496,7 +525,8 @@ static void a_later_leader_proposes_what_was_accepted(void **state)
 	assert_int_equal(last_said(&w)->head.length, sizeof(value));
 	assert_memory_equal(last_said(&w)->body, value, sizeof(value));
 	tell(&w, 2, ACCEPT, 2, 0, NULL, 0);
-	assert_int_equal(tt_agree_state(w.member[1].agree), TT_AGREE_LEFT_OUT); /* it is not in it */
+	/* it is not in it */
+	assert_int_equal(tt_agree_state(w.member[1].agree), TT_AGREE_LEFT_OUT);
 	tear_down(&w);
 }
 
@@ -524,8 +554,8 @@ static void a_promise_is_kept(void **state)
 	tear_down(&w);
 }
 
-/* A value was decided in one ballot, and this rank accepted it again in the next before it hears so. Who accepted it in the first
- * only is told of that one: the next may be unheard of there. */
+/* A value was decided in one ballot, and this rank accepted it again in the next before it hears
+ * so. Who accepted it in the first only is told of that one: the next may be unheard of there. */
 static void a_decision_is_passed_on_with_its_own_ballot(void **state)
 {
 	const uint32_t value[] = { 0, 0, 1, 0, 2, 0 };
@@ -546,8 +576,8 @@ static void a_decision_is_passed_on_with_its_own_ballot(void **state)
 	tear_down(&w);
 }
 
-/* A rank that stops while it reads may hear of a decision from the stream that it reads next, and of its value from one that it
- * read before. */
+/* A rank that stops while it reads may hear of a decision from the stream that it reads next,
+ * and of its value from one that it read before. */
 static void a_decision_waits_for_its_value_until_all_is_read(void **state)
 {
 	const uint32_t value[] = { 0, 0, 1, 0, 2, 0 };
@@ -564,12 +594,14 @@ static void a_decision_waits_for_its_value_until_all_is_read(void **state)
 			tt_agree_lost(w.member[1].agree, 0);
 		tell(&w, 2, DECIDED, 1, 0, sets, sizeof(sets));
 		assert_int_equal(tt_agree_state(w.member[1].agree), TT_AGREE_OPEN);
-		assert_int_equal(last_said(&w)->head.kind, HERE); /* nobody is there to be led any more */
+		assert_int_equal(last_said(&w)->head.kind,
+				 HERE); /* nobody is there to be led any more */
 		if (comes)
 			tell(&w, 0, PROPOSE, 1, 0, value, sizeof(value));
 		else
 			tt_agree_step(w.member[1].agree, w.now);
-		assert_int_equal(tt_agree_state(w.member[1].agree), comes ? TT_AGREE_DECIDED : TT_AGREE_LEFT_OUT);
+		assert_int_equal(tt_agree_state(w.member[1].agree),
+				 comes ? TT_AGREE_DECIDED : TT_AGREE_LEFT_OUT);
 		tear_down(&w);
 	}
 }
@@ -577,10 +609,17 @@ static void a_decision_waits_for_its_value_until_all_is_read(void **state)
 static void what_makes_no_sense_is_refused(void **state)
 {
 	/* in a ballot of rank 1, and in such that no higher ones can be had */
-	const struct tt_agree_head unsound[] = { head_of(COLLECT, 2, 0, 0), head_of(PROPOSE, 2, 0, 0),
-						 head_of(COLLECT, UINT64_MAX - 2, 0, 0), head_of(DECIDED, UINT64_MAX - 2, 0, 2),
-						 head_of(PROMISE, 3, UINT64_MAX, 0), head_of(REFUSE, 3, UINT64_MAX, 0) };
-	const uint32_t bodies[][4] = { { 0, 4, 1, 0 }, { 0, 0xffffffff, 0, 0 }, { 9, 0, 0, 0 }, { 1, 0, 0, 0 }, { 0, 3, 0, 0 } };
+	const struct tt_agree_head unsound[] = { head_of(COLLECT, 2, 0, 0),
+						 head_of(PROPOSE, 2, 0, 0),
+						 head_of(COLLECT, UINT64_MAX - 2, 0, 0),
+						 head_of(DECIDED, UINT64_MAX - 2, 0, 2),
+						 head_of(PROMISE, 3, UINT64_MAX, 0),
+						 head_of(REFUSE, 3, UINT64_MAX, 0) };
+	const uint32_t bodies[][4] = { { 0, 4, 1, 0 },
+				       { 0, 0xffffffff, 0, 0 },
+				       { 9, 0, 0, 0 },
+				       { 1, 0, 0, 0 },
+				       { 0, 3, 0, 0 } };
 	struct world w;
 
 	set_up(&w, 3, 1);
@@ -590,8 +629,12 @@ static void what_makes_no_sense_is_refused(void **state)
 	for (uint32_t kind = 0; kind < 12; kind++) {
 		for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
 			for (uint32_t length = 0; length <= sizeof(bodies[0]); length++) {
-				uint8_t *exact = malloc(length + !length); /* so that a reader beyond it is caught */
-				struct tt_agree_head head = { 0x61677265u, kind, 5, length, i % 2, i };
+				uint8_t *exact = malloc(
+					/* so that a reader beyond it is caught */
+					length + !length);
+				struct tt_agree_head head = {
+					0x61677265u, kind, 5, length, i % 2, i
+				};
 
 				memcpy(exact, bodies[i], length);
 				if (tt_agree_is_head(&head, 3))

@@ -46,8 +46,8 @@ static int32_t sum_alone(tutti_comm_t comm)
 	return recv;
 }
 
-/* A thread that opens a group, and calls again on what lies at the same place when another has destroyed its
- * communicator. */
+/* A thread that opens a group, and calls again on what lies at the same place when another has
+ * destroyed its communicator. */
 struct opener {
 	tutti_comm_t comm;
 	sem_t turn, done;
@@ -141,10 +141,14 @@ static void leave_requests(void)
 	tutti_comm_t comm;
 
 	assert_int_equal(tutti_comm_create(NULL, 0, 1, NULL, &comm), TUTTI_OK);
-	assert_int_equal(tutti_all_reduce(comm, send, recv, 1, TUTTI_INT32, TUTTI_SUM, &requests[0]), TUTTI_OK);
+	assert_int_equal(
+		tutti_all_reduce(comm, send, recv, 1, TUTTI_INT32, TUTTI_SUM, &requests[0]),
+		TUTTI_OK);
 	assert_int_equal(tutti_group_begin(comm), TUTTI_OK);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(tutti_all_reduce(comm, &send[i], &recv[1 + i], 1, TUTTI_INT32, TUTTI_SUM, NULL), TUTTI_OK);
+		assert_int_equal(tutti_all_reduce(comm, &send[i], &recv[1 + i], 1, TUTTI_INT32,
+						  TUTTI_SUM, NULL),
+				 TUTTI_OK);
 	assert_int_equal(tutti_group_end(comm, &requests[1]), TUTTI_OK);
 	tutti_comm_destroy(comm);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The council of a rank whose leader is gone: its words have all come, and nothing reaches it any more. */
+/* The council of a rank whose leader is gone: its words have all come, and nothing reaches it
+ * any more. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -44,7 +45,8 @@ static bool is_ready(const struct tt_link *link)
 	return true;
 }
 
-static tutti_result_t connect_to(struct tt_endpoint *endpoint, int peer, enum tt_lane lane, struct tt_link **out)
+static tutti_result_t connect_to(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,
+				 struct tt_link **out)
 {
 	static struct tt_link link;
 
@@ -154,7 +156,8 @@ static void a_link_that_takes_nothing_is_tried_once(void **state)
 	struct tt_agree *agreed = NULL;
 
 	leader_decides();
-	assert_int_equal(tt_council_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed), TUTTI_OK);
+	assert_int_equal(tt_council_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed),
+			 TUTTI_OK);
 	assert_int_equal(tt_agree_count(agreed), RANKS);
 	assert_int_equal(leader.read, leader.length);
 	assert_int_equal(leader.refused, 1);

@@ -19,11 +19,14 @@
 
 static inline int udmabuf_of(int memory, size_t bytes)
 {
-	struct udmabuf_create wanted = { .memfd = (unsigned)memory, .flags = UDMABUF_FLAGS_CLOEXEC, .size = bytes };
+	struct udmabuf_create wanted = { .memfd = (unsigned)memory,
+					 .flags = UDMABUF_FLAGS_CLOEXEC,
+					 .size = bytes };
 	const int driver = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
 	int fd = -1;
 
-	if (driver >= 0 && ftruncate(memory, (off_t)bytes) == 0 && fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0)
+	if (driver >= 0 && ftruncate(memory, (off_t)bytes) == 0 &&
+	    fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0)
 		fd = ioctl(driver, UDMABUF_CREATE, &wanted);
 	if (driver >= 0)
 		close(driver);
@@ -32,7 +35,8 @@ static inline int udmabuf_of(int memory, size_t bytes)
 
 static inline int udmabuf_make(size_t bytes)
 {
-	const int memory = memfd_create("dmabuf", MFD_CLOEXEC | MFD_ALLOW_SEALING), fd = udmabuf_of(memory, bytes);
+	const int memory = memfd_create("dmabuf", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+		  fd = udmabuf_of(memory, bytes);
 
 	close(memory);
 	return fd;
@@ -46,10 +50,13 @@ static inline int vgem_of(int card, size_t bytes)
 {
 	char name[8] = "";
 	struct drm_version version = { .name = name, .name_len = sizeof(name) - 1 };
-	struct drm_mode_create_dumb picture = { .width = (unsigned)bytes / 4, .height = 1, .bpp = 32 };
+	struct drm_mode_create_dumb picture = { .width = (unsigned)bytes / 4,
+						.height = 1,
+						.bpp = 32 };
 	struct drm_prime_handle given = { .flags = DRM_CLOEXEC | DRM_RDWR };
 
-	if (ioctl(card, DRM_IOCTL_VERSION, &version) < 0 || strcmp(name, "vgem") != 0 || ioctl(card, DRM_IOCTL_MODE_CREATE_DUMB, &picture) < 0)
+	if (ioctl(card, DRM_IOCTL_VERSION, &version) < 0 || strcmp(name, "vgem") != 0 ||
+	    ioctl(card, DRM_IOCTL_MODE_CREATE_DUMB, &picture) < 0)
 		return -1;
 	given.handle = picture.handle;
 	return ioctl(card, DRM_IOCTL_PRIME_HANDLE_TO_FD, &given) < 0 ? -1 : given.fd;
@@ -90,7 +97,8 @@ static inline int dmabuf_make(size_t bytes)
 /* What others have written there is read between these. */
 static inline void dmabuf_look(int fd, bool begin)
 {
-	struct dma_buf_sync sync = { DMA_BUF_SYNC_READ | (begin ? DMA_BUF_SYNC_START : DMA_BUF_SYNC_END) };
+	struct dma_buf_sync sync = { DMA_BUF_SYNC_READ |
+				     (begin ? DMA_BUF_SYNC_START : DMA_BUF_SYNC_END) };
 
 	assert_int_equal(ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync), 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of the heap may be lent to peers, and how it is taken away from them again. A peer's view is a second mapping of the heap's
- * file, as peers have one. */
+/* What of the heap may be lent to peers, and how it is taken away from them again. A peer's view
+ * is a second mapping of the heap's file, as peers have one. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,8 @@
 #define PAGE  4096u
 #define BYTES (3 * PAGE + 100)
 
-/* ---- the linker hands mappings to this file: by the name that they have where offsets have 64 bits */
+/* ---- the linker hands mappings to this file: by the name that they have where offsets have 64
+ * bits */
 
 static bool out_of_memory;
 
@@ -41,7 +42,8 @@ static uint8_t *peers_view(void)
 	static uint8_t *view;
 
 	if (!view)
-		view = mmap(NULL, tt_heap_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, tt_heap_fd(), 0);
+		view = mmap(NULL, tt_heap_size(), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_NORESERVE, tt_heap_fd(), 0);
 	assert_true(view != MAP_FAILED);
 	return view;
 }
@@ -94,7 +96,7 @@ static void what_is_withdrawn_is_out_of_the_peers_reach(void **state)
 		tt_heap_withdraw(memory, BYTES);
 		after = offset_of(memory, BYTES);
 		assert_int_not_equal(before, after);
-		assert_true(is_all(memory, BYTES, 1)); /* as it was */
+		assert_true(is_all(memory, BYTES, 1));	     /* as it was */
 		assert_true(is_all(view + after, BYTES, 1)); /* by its new name */
 		memset(view + before, 9, BYTES);
 		assert_true(is_all(memory, BYTES, 1));
@@ -113,7 +115,8 @@ static void a_buffer_that_was_withdrawn_in_part_is_not_in_one_piece(void **state
 	assert_false(tt_heap_offset(memory, 4 * PAGE, &offset));
 	assert_false(tt_heap_offset(memory + PAGE - 1, 2, &offset));
 	assert_true(tt_heap_offset(memory, PAGE, &offset));
-	assert_int_equal(offset_of(memory + 2 * PAGE, PAGE), offset_of(memory + PAGE, 2 * PAGE) + PAGE);
+	assert_int_equal(offset_of(memory + 2 * PAGE, PAGE),
+			 offset_of(memory + PAGE, 2 * PAGE) + PAGE);
 	tutti_mem_free(memory);
 }
 
@@ -219,7 +222,8 @@ int main(void)
 		cmocka_unit_test(nobody_gets_what_peers_may_still_write_to),
 		cmocka_unit_test(without_memory_it_stays_as_it_is),
 		cmocka_unit_test(allocations_are_found_by_any_part_of_them),
-		cmocka_unit_test(who_asked_is_told_before_memory_is_freed_and_after_it_was_replaced),
+		cmocka_unit_test(
+			who_asked_is_told_before_memory_is_freed_and_after_it_was_replaced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

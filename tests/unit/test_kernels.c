@@ -241,8 +241,8 @@ static void scales_like_c(void **state)
 }
 
 /* Inputs averaged, with the result in input `in_place`, or elsewhere if that is -1. */
-static void average_both(const struct tt_kernels *table, int dtype, unsigned nsrc, size_t n, size_t at,
-			 unsigned divisor, int in_place)
+static void average_both(const struct tt_kernels *table, int dtype, unsigned nsrc, size_t n,
+			 size_t at, unsigned divisor, int in_place)
 {
 	const size_t length = n * formats[dtype].bytes;
 	const void *src[SOURCES];
@@ -259,8 +259,8 @@ static void average_both(const struct tt_kernels *table, int dtype, unsigned nsr
 	compare(dtype, "average", expected, dst, n);
 }
 
-static void mean_both(const struct tt_kernels *table, int dtype, size_t n, size_t at, const float share[2],
-		      int in_place)
+static void mean_both(const struct tt_kernels *table, int dtype, size_t n, size_t at,
+		      const float share[2], int in_place)
 {
 	const void *src[2] = { inputs[0] + at, inputs[1] + at };
 	char *dst = found + at;
@@ -277,7 +277,9 @@ static void mean_both(const struct tt_kernels *table, int dtype, size_t n, size_
 static void averages_like_c(void **state)
 {
 	static const unsigned divisors[] = { 1, 2, 3, 7, 8, 127, 65537, 4000000000u };
-	static const float shares[][2] = { { 0.5f, 0.5f }, { 2.0f / 3, 1.0f / 3 }, { 1.0f / 64, 63.0f / 64 } };
+	static const float shares[][2] = { { 0.5f, 0.5f },
+					   { 2.0f / 3, 1.0f / 3 },
+					   { 1.0f / 64, 63.0f / 64 } };
 	const struct tt_kernels *table = table_of(state);
 
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
@@ -384,7 +386,8 @@ static void touches_nothing_outside_its_buffers(void **state)
 				table->reduce[TUTTI_SUM][dtype](pages[3] + at, src, nsrc, n);
 			table->average[dtype](pages[3] + at, src, 3, n, 3);
 			if (table->mean[dtype])
-				table->mean[dtype](pages[3] + at, src, (const float[2]){ 0.5f, 0.5f }, n);
+				table->mean[dtype](pages[3] + at, src,
+						   (const float[2]){ 0.5f, 0.5f }, n);
 			table->scale[dtype](pages[3] + at, src[0], n, pages[1]);
 			table->copy_stream(pages[3] + at, src[0], n * formats[dtype].bytes);
 		}
@@ -504,7 +507,7 @@ static void print_copy_time(const char *isa)
 		cmocka_unit_test_prestate(                                                         \
 			combines_every_16_bit_float_with_interesting_ones_like_c, isa),            \
 		cmocka_unit_test_prestate(scales_like_c, isa),                                     \
-		cmocka_unit_test_prestate(averages_like_c, isa),                         \
+		cmocka_unit_test_prestate(averages_like_c, isa),                                   \
 		cmocka_unit_test_prestate(combines_like_c_to_every_place_in_a_cache_line, isa),    \
 		cmocka_unit_test_prestate(touches_nothing_outside_its_buffers, isa),               \
 		cmocka_unit_test_prestate(copies_every_byte_and_no_more, isa)

@@ -304,7 +304,8 @@ static void minimum_and_maximum_do_not_depend_on_the_order(void **state)
 
 /* ---------------------------------------------------------------- divide, scale */
 
-static uint64_t average_of_floats(int dtype, const uint64_t *operands, unsigned nsrc, unsigned divisor)
+static uint64_t average_of_floats(int dtype, const uint64_t *operands, unsigned nsrc,
+				  unsigned divisor)
 {
 	const double number = dtype == TUTTI_FLOAT64 ? divisor : (double)(float)divisor;
 	double sum = value_of(dtype, operands[0]);
@@ -322,12 +323,14 @@ static uint64_t average_of_floats(int dtype, const uint64_t *operands, unsigned 
 }
 
 /* 64 bits hold the sum of shorter ones; that of 64 bits wraps. */
-static uint64_t average_of_integers(int dtype, const uint64_t *operands, unsigned nsrc, unsigned divisor)
+static uint64_t average_of_integers(int dtype, const uint64_t *operands, unsigned nsrc,
+				    unsigned divisor)
 {
 	uint64_t sum = 0;
 
 	for (unsigned s = 0; s < nsrc; s++)
-		sum += formats[dtype].is_signed ? (uint64_t)signed_value(dtype, operands[s]) : operands[s];
+		sum += formats[dtype].is_signed ? (uint64_t)signed_value(dtype, operands[s])
+						: operands[s];
 	if (formats[dtype].is_signed)
 		return (uint64_t)((int64_t)sum / (int64_t)divisor) & all_bits(dtype);
 	return sum / divisor;
@@ -364,7 +367,8 @@ static void averages_truncate_integers_and_round_floats_once(void **state)
 
 static uint64_t bits_of(int dtype, double value)
 {
-	return is_float(dtype) ? nearest_to(dtype, value) : (uint64_t)(int64_t)value & all_bits(dtype);
+	return is_float(dtype) ? nearest_to(dtype, value)
+			       : (uint64_t)(int64_t)value & all_bits(dtype);
 }
 
 static void averages_of_large_numbers_do_not_overflow(void **state)
@@ -372,9 +376,15 @@ static void averages_of_large_numbers_do_not_overflow(void **state)
 	static const struct {
 		int dtype;
 		double number;
-	} cases[] = { { TUTTI_INT8, 100 },	    { TUTTI_INT8, -128 },	{ TUTTI_UINT8, 255 },
-		      { TUTTI_INT16, -32768 },	    { TUTTI_UINT16, 65535 },	{ TUTTI_INT32, -2147483648.0 },
-		      { TUTTI_UINT32, 4294967295.0 }, { TUTTI_FLOAT16, 60000 }, { TUTTI_FLOAT8_E4M3, 448 },
+	} cases[] = { { TUTTI_INT8, 100 },
+		      { TUTTI_INT8, -128 },
+		      { TUTTI_UINT8, 255 },
+		      { TUTTI_INT16, -32768 },
+		      { TUTTI_UINT16, 65535 },
+		      { TUTTI_INT32, -2147483648.0 },
+		      { TUTTI_UINT32, 4294967295.0 },
+		      { TUTTI_FLOAT16, 60000 },
+		      { TUTTI_FLOAT8_E4M3, 448 },
 		      { TUTTI_FLOAT8_E5M2, 57344 } };
 
 	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
@@ -400,8 +410,10 @@ static void averages_of_many_integers_are_exact(void **state)
 	static const void *src[MOST];
 
 	for (int dtype = 0; dtype <= TUTTI_UINT32; dtype++)
-		for (int i = 0; i < 2; i++) { /* the largest magnitude, and one less in all but one */
-			const uint64_t top = formats[dtype].is_signed ? sign_bit(dtype) : all_bits(dtype);
+		for (int i = 0; i < 2; i++) { /* the largest magnitude, and one less in all but
+					       * one */
+			const uint64_t top =
+				formats[dtype].is_signed ? sign_bit(dtype) : all_bits(dtype);
 			const uint64_t less = formats[dtype].is_signed ? top + 1 : top - 1;
 			const uint64_t expected = i ? less : top;
 			uint64_t found = 0;
@@ -417,7 +429,8 @@ static void means_weigh_in_float32(void **state)
 {
 	for (size_t k = 0; k < NARROW; k++)
 		for (int i = 0; i < MANY; i++) {
-			const uint64_t operands[2] = { edgy_number(narrow[k]), edgy_number(narrow[k]) };
+			const uint64_t operands[2] = { edgy_number(narrow[k]),
+						       edgy_number(narrow[k]) };
 			const void *src[2] = { &operands[0], &operands[1] };
 			const float share[2] = { (float)(1 + i % 7) / 8, (float)(7 - i % 7) / 8 };
 			const float a = (float)value_of(narrow[k], operands[0]) * share[0];

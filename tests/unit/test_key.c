@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The key: what is taken for one and what is not, and that proofs are HMAC-SHA256 of what they are said to be of. */
+/* The key: what is taken for one and what is not, and that proofs are HMAC-SHA256 of what they
+ * are said to be of. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -171,10 +172,12 @@ static void what_is_no_file_with_a_key_is_refused(void **state)
 /* ---------------------------------------------------------------- proofs */
 
 /* What OpenSSL makes of `length` bytes. */
-static void hmac(const struct tt_key *by, const uint8_t *data, size_t length, uint8_t out[TT_PROOF_BYTES])
+static void hmac(const struct tt_key *by, const uint8_t *data, size_t length,
+		 uint8_t out[TT_PROOF_BYTES])
 {
 	char digest[] = "SHA256";
-	const OSSL_PARAM params[] = { OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+	const OSSL_PARAM params[] = { OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST,
+								       digest, 0),
 				      OSSL_PARAM_construct_end() };
 	EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
 	EVP_MAC_CTX *context = EVP_MAC_CTX_new(mac);
@@ -218,7 +221,8 @@ static void a_proof_is_the_hmac_of_role_and_parts(void **state)
 static void another_key_role_or_cut_gives_another_proof(void **state)
 {
 	uint8_t data[] = "abcdef", all[5][TT_PROOF_BYTES];
-	const struct iovec parts[] = { { data, 2 }, { data + 2, 4 } }, cut[] = { { data, 3 }, { data + 3, 3 } };
+	const struct iovec parts[] = { { data, 2 }, { data + 2, 4 } },
+			   cut[] = { { data, 3 }, { data + 3, 3 } };
 	struct tt_key other = key;
 
 	other.bytes[TT_KEY_BYTES - 1] ^= 1;

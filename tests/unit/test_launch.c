@@ -115,8 +115,8 @@ static void reads_torchrun(void **state)
 	check(TORCH "MASTER_ADDR=fd00::1 MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True",
 	      "torchrun", 1, 4, "tcp://[fd00::1]:29501", false);
 	/* all on one host: it need not be known by its name */
-	check("RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=29500", "torchrun", 1, 2,
-	      "tcp://127.0.0.1:29500", false);
+	check("RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=29500",
+	      "torchrun", 1, 2, "tcp://127.0.0.1:29500", false);
 	check("RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1 TORCHELASTIC_USE_AGENT_STORE=False",
 	      "torchrun", 0, 2, "tcp://h:1", true);
 	check(TORCH "TUTTI_STORE=file:/d", "torchrun", 1, 4, "file:/d", false);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the library and the programs compile for themselves: libraries that are opened at run time, shown with the C library's
- * mathematics, which are always there; and text that is shown to people. */
+/* What the library and the programs compile for themselves: libraries that are opened at run
+ * time, shown with the C library's mathematics, which are always there; and text that is shown
+ * to people. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +29,12 @@ static const struct tt_function missing[] = {
 };
 
 #define VARIABLE "TEST_LIBRARY"
-#define NAMED(name) { .variable = VARIABLE, .names = { name }, .before = "no numbers: ", .after = ": libc6 brings them", .functions = functions, .count = 2 }
+#define NAMED(name)                                                                                \
+	{                                                                                          \
+		.variable = VARIABLE, .names = { name },                                           \
+		.before = "no numbers: ", .after = ": libc6 brings them", .functions = functions,  \
+		.count = 2                                                                         \
+	}
 
 static void ignore(void)
 {
@@ -108,16 +114,24 @@ static void what_nobody_has_opened_is_not_found(void **state)
 
 static void what_a_terminal_acts_on_is_not_shown(void **state)
 {
-	static const struct { const char *text, *shown; } cases[] = {
+	static const struct {
+		const char *text, *shown;
+	} cases[] = {
 		{ "", "" },
 		{ "rank 3: 10 µs × 2 – 日本 😀", "rank 3: 10 µs × 2 – 日本 😀" },
 		{ "\x1b[2J\a\b\t\r\n\x7f", "?[2J??????" },
-		{ "\xc2\x9b" "1m \xc2\xa0", "??1m \xc2\xa0" },	    /* CSI in UTF-8; a blank */
-		{ "\x9b" "1m \xff\xfe", "?1m ??" },		    /* in one byte; never UTF-8 */
-		{ "\xe2\x80\xae" "abc \xe2\x81\xa6", "???abc ???" }, /* from right to left; isolated */
-		{ "\xe2\x80\xa8", "???" },			    /* a line's end */
-		{ "\xc0\x9b \xe0\x82\x9b", "?? ???" },	    /* longer than need be */
-		{ "\xed\xa0\x80 \xf4\x90\x80\x80", "??? ????" },  /* a surrogate; beyond the last */
+		{ "\xc2\x9b"
+		  "1m \xc2\xa0",
+		  "??1m \xc2\xa0" }, /* CSI in UTF-8; a blank */
+		{ "\x9b"
+		  "1m \xff\xfe",
+		  "?1m ??" }, /* in one byte; never UTF-8 */
+		{ "\xe2\x80\xae"
+		  "abc \xe2\x81\xa6",
+		  "???abc ???" },				 /* from right to left; isolated */
+		{ "\xe2\x80\xa8", "???" },			 /* a line's end */
+		{ "\xc0\x9b \xe0\x82\x9b", "?? ???" },		 /* longer than need be */
+		{ "\xed\xa0\x80 \xf4\x90\x80\x80", "??? ????" }, /* a surrogate; beyond the last */
 		{ "cut \xe6\x97", "cut ??" },
 	};
 

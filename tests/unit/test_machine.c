@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whoever is in another namespace is no candidate for shared memory, though its rank counts as one of the same host. And a
- * machine is known by one thing, whatever is lacking when it is first asked for. */
+/* Whoever is in another namespace is no candidate for shared memory, though its rank counts as
+ * one of the same host. And a machine is known by one thing, whatever is lacking when it is
+ * first asked for. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -37,7 +38,8 @@ static void *be_rank(void *argument)
 		return NULL;
 	if (tt_transport_shm.open(&config, &endpoint) != TUTTI_OK)
 		return NULL;
-	rank->peer.address_length = (uint16_t)tt_transport_shm.address(endpoint, rank->peer.address);
+	rank->peer.address_length =
+		(uint16_t)tt_transport_shm.address(endpoint, rank->peer.address);
 	tt_transport_shm.destroy(endpoint);
 	rank->there = true;
 	return NULL;
@@ -106,7 +108,8 @@ static void a_network_namespace_apart_shares_none(void **state)
 		skip();
 	}
 	assert_true(start(&one));
-	assert_true(one.machine.boot == other.machine.boot && one.machine.processes == other.machine.processes);
+	assert_true(one.machine.boot == other.machine.boot &&
+		    one.machine.processes == other.machine.processes);
 	assert_true(one.machine.network != other.machine.network);
 	assert_false(tt_transport_shm.reach(&one.peer, &other.peer));
 	assert_false(tt_transport_shm.reach(&other.peer, &one.peer));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fails each allocation of one rank in turn, also those of memory that ranks share: the first, then the
- * second, until its story passes without reaching the one to fail. Whatever fails, the rank says that memory could not be had, the
- * others learn of it without waiting for their deadline, and everything can be destroyed. Ranks are
- * threads; the linker hands their allocations to this file. */
+/* Fails each allocation of one rank in turn, also those of memory that ranks share: the first,
+ * then the second, until its story passes without reaching the one to fail. Whatever fails, the
+ * rank says that memory could not be had, the others learn of it without waiting for their
+ * deadline, and everything can be destroyed. Ranks are threads; the linker hands their
+ * allocations to this file. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -44,8 +45,8 @@ int __wrap_memfd_create(const char *name, unsigned flags);
 int __real_ftruncate64(int fd, off_t bytes);
 int __wrap_ftruncate64(int fd, off_t bytes);
 
-static _Thread_local int
-	left; /* allocations of this thread until the one that fails; 0: none does */
+static _Thread_local int left;	  /* allocations of this thread until the one that fails; 0: none
+				   * does */
 static _Thread_local bool failed; /* it has */
 
 static bool fails(void)
@@ -258,8 +259,8 @@ static void fail_each(const char *transport, const char *algorithm, int part)
 	assert_int_equal(tutti_store_open(address, 1, 30, &scene.store), TUTTI_OK);
 	for (scene.victim = 0; scene.victim < 2; scene.victim++) {
 		for (scene.nth = 1; play(&scene); scene.nth++) {
-			tutti_store_close(
-				scene.store); /* half a meeting must not be found by the next */
+			tutti_store_close(scene.store); /* half a meeting must not be found by
+							 * the next */
 			assert_int_equal(tutti_store_open(address, 1, 30, &scene.store), TUTTI_OK);
 		}
 		assert_true(scene.nth > 8);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the figures of the cost model come from. They are settled once per process, so each claim is tried in a child,
- * which tells what it found through a pipe. */
+/* Where the figures of the cost model come from. They are settled once per process, so each
+ * claim is tried in a child, which tells what it found through a pipe. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,8 +33,10 @@ static void look(struct found *found)
 {
 	found->model.size = sizeof(found->model);
 	found->result = tutti_model(&found->model);
-	snprintf(found->source, sizeof(found->source), "%s", found->result ? "" : found->model.source);
-	snprintf(found->sentence, sizeof(found->sentence), "%s", found->result ? tutti_last_error(NULL) : "");
+	snprintf(found->source, sizeof(found->source), "%s",
+		 found->result ? "" : found->model.source);
+	snprintf(found->sentence, sizeof(found->sentence), "%s",
+		 found->result ? tutti_last_error(NULL) : "");
 	found->model.source = NULL; /* means nothing to the other process */
 }
 
@@ -52,7 +54,8 @@ static void use_one_core(void)
 }
 
 /* In a child with TUTTI_MODEL, XDG_CACHE_HOME and HOME as given (NULL: not set). */
-static struct found find(const char *model, const char *cache, const char *home, void (*before)(void))
+static struct found find(const char *model, const char *cache, const char *home,
+			 void (*before)(void))
 {
 	struct found found = { 0 };
 	int pipes[2], status;
@@ -120,7 +123,8 @@ static void assert_same(const tutti_model_t *a, const tutti_model_t *b)
 	assert_memory_equal(a, b, sizeof(*a));
 }
 
-/* Some figures may be those of an ordinary machine then, which are good ones, too; none are kept. */
+/* Some figures may be those of an ordinary machine then, which are good ones, too; none are
+ * kept. */
 static bool too_busy(const struct found *found)
 {
 	return strcmp(found->source, "measured in part") == 0;
@@ -132,7 +136,8 @@ static void a_wrong_call_is_an_error(void **state)
 
 	assert_int_equal(tutti_model(NULL), TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_model(&model), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tutti_last_error(NULL), "out->size is 1, expected sizeof(tutti_model_t)"));
+	assert_non_null(
+		strstr(tutti_last_error(NULL), "out->size is 1, expected sizeof(tutti_model_t)"));
 }
 
 static void builtin_touches_no_file(void **state)
@@ -155,7 +160,8 @@ static void a_first_process_measures_and_a_second_one_reads(void **state)
 	if (too_busy(&first))
 		skip();
 	assert_string_equal(first.source, path);
-	const struct found second = find(path, NULL, NULL, NULL), third = find(path, NULL, NULL, NULL);
+	const struct found second = find(path, NULL, NULL, NULL),
+			   third = find(path, NULL, NULL, NULL);
 	assert_string_equal(second.source, path);
 	assert_same(&second.model, &third.model);
 	assert_true(second.model.line > first.model.line * 0.999 &&
@@ -170,8 +176,12 @@ static void the_cache_is_in_the_user_s_folder(void **state)
 
 	if (too_busy(&xdg) || too_busy(&home))
 		skip();
-	assert_int_equal(strncmp(xdg.source, path_of("cache/tutti/model-"), strlen(path_of("cache/tutti/model-"))), 0);
-	assert_int_equal(strncmp(home.source, path_of("cache/.cache/tutti/"), strlen(path_of("cache/.cache/tutti/"))), 0);
+	assert_int_equal(strncmp(xdg.source, path_of("cache/tutti/model-"),
+				 strlen(path_of("cache/tutti/model-"))),
+			 0);
+	assert_int_equal(strncmp(home.source, path_of("cache/.cache/tutti/"),
+				 strlen(path_of("cache/.cache/tutti/"))),
+			 0);
 	assert_string_equal(again.source, xdg.source);
 	assert_int_equal(access(path_of("home"), F_OK), -1);
 }
@@ -229,7 +239,8 @@ static void a_file_of_the_user_s_with_other_contents_is_an_error(void **state)
 		{ "", "does not begin with the line \"tutti model 1, femtoseconds\"" },
 		{ "tutti model 2\nline 8\n", "does not begin" },
 		{ FIRST, "line 2 is \"\": expected \"line FEMTOSECONDS\"" },
-		{ FIRST "handover 8\n", "line 2 is \"handover 8\": expected \"line FEMTOSECONDS\"" },
+		{ FIRST "handover 8\n",
+		  "line 2 is \"handover 8\": expected \"line FEMTOSECONDS\"" },
 		{ FIRST "line fast\n", "line 2 is \"line fast\"" },
 		{ FIRST "line 0\n", "above 0 and below" },
 		{ FIRST "line -1\n", "above 0 and below" },
@@ -246,7 +257,8 @@ static void a_file_of_the_user_s_with_other_contents_is_an_error(void **state)
 		FILE *file = fopen(path_of("user"), "r");
 
 		assert_int_equal(found.result, TUTTI_ERR_INVALID);
-		if (!strstr(found.sentence, cases[i].sentence) || !strstr(found.sentence, "TUTTI_MODEL"))
+		if (!strstr(found.sentence, cases[i].sentence) ||
+		    !strstr(found.sentence, "TUTTI_MODEL"))
 			fail_msg("\"%s\" gave the sentence: %s", cases[i].text, found.sentence);
 		assert_int_equal(fread(kept, 1, sizeof(kept) - 1, file), strlen(cases[i].text));
 		assert_string_equal(kept, cases[i].text);

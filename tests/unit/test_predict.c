@@ -24,7 +24,8 @@ static const tutti_cluster_t plain = {
 	.reduced_byte = 3e-11,
 };
 
-static tutti_prediction_t predict(const tutti_cluster_t *cluster, const char *collective, int ranks, double bytes)
+static tutti_prediction_t predict(const tutti_cluster_t *cluster, const char *collective, int ranks,
+				  double bytes)
 {
 	tutti_prediction_t p = { .size = sizeof(p) };
 
@@ -56,7 +57,8 @@ static void a_ring_of_hosts_takes_what_its_messages_bytes_and_sums_do(void **sta
 		const tutti_prediction_t found = predict(&plain, "all_reduce", p, n);
 		const double share = (p - 1.0) / p;
 
-		expect(seconds(&found, "ring"), 2 * (p - 1) * 6e-6 + 2 * share * n * 1e-9 + share * n * 3e-11);
+		expect(seconds(&found, "ring"),
+		       2 * (p - 1) * 6e-6 + 2 * share * n * 1e-9 + share * n * 3e-11);
 	}
 }
 
@@ -91,12 +93,13 @@ static void a_pipeline_is_filled_first(void **state)
 
 		expect(seconds(&found, "ring"), 3 * 6e-6 + (1 + 2 / segments) * n * 1e-9);
 		found = predict(&cluster, "scan", 4, n);
-		expect(seconds(&found, "chain"), 3 * 6e-6 + (1 + 2 / segments) * n * (1e-9 + 3e-11));
+		expect(seconds(&found, "chain"),
+		       3 * 6e-6 + (1 + 2 / segments) * n * (1e-9 + 3e-11));
 	}
 }
 
-/* Every other link of that ring leaves a host, one of each: its rank is slower than the network. Half of doubling's bytes
- * leave, but its cost says that all may. */
+/* Every other link of that ring leaves a host, one of each: its rank is slower than the network.
+ * Half of doubling's bytes leave, but its cost says that all may. */
 static void ranks_of_a_host_share_its_network(void **state)
 {
 	tutti_cluster_t cluster = plain;
@@ -110,8 +113,8 @@ static void ranks_of_a_host_share_its_network(void **state)
 	assert_true(seconds(&found, "hierarchical") > 0);
 }
 
-/* Three of six links on a block's way leave a host, and it is short: no other keeps it waiting there. A chain's vector has
- * nobody to take turns with. */
+/* Three of six links on a block's way leave a host, and it is short: no other keeps it waiting
+ * there. A chain's vector has nobody to take turns with. */
 static void short_blocks_of_a_ring_pass_its_links_one_after_another(void **state)
 {
 	tutti_cluster_t cluster = plain;
@@ -119,12 +122,14 @@ static void short_blocks_of_a_ring_pass_its_links_one_after_another(void **state
 
 	cluster.ranks_per_host = 2;
 	tutti_prediction_t found = predict(&cluster, "all_reduce", 4, n);
-	expect(seconds(&found, "ring"), 3 * 1.2e-7 + 3 * 6e-6 + 0.5 * 1.5 * n * 1e-9 + 0.75 * n * 3e-11);
+	expect(seconds(&found, "ring"),
+	       3 * 1.2e-7 + 3 * 6e-6 + 0.5 * 1.5 * n * 1e-9 + 0.75 * n * 3e-11);
 	found = predict(&cluster, "broadcast", 4, n);
 	expect(seconds(&found, "ring"), 1.5 * 1.2e-7 + 1.5 * 6e-6 + 1.5 * n * 1e-9);
 }
 
-/* Four ranks of each of four hosts; what they send at once shares a network that is not four times as fast as one of them. */
+/* Four ranks of each of four hosts; what they send at once shares a network that is not four
+ * times as fast as one of them. */
 static void rings_side_by_side_wait_for_their_own_messages_or_for_everybody_s_bytes(void **state)
 {
 	tutti_cluster_t cluster = plain;
@@ -132,18 +137,22 @@ static void rings_side_by_side_wait_for_their_own_messages_or_for_everybody_s_by
 
 	cluster.ranks_per_host = 4;
 	tutti_prediction_t found = predict(&cluster, "all_reduce", 16, n);
-	const double near = 6 * 1.2e-7, inside = 1.5 * 1e-10, across = 2 * 3. / 16, sums = (0.75 + 3. / 16) * 3e-11;
-	expect(seconds(&found, "hierarchical_split"), near + 6e-6 + n * (inside + across * 4 * 6e-10 + sums));
+	const double near = 6 * 1.2e-7, inside = 1.5 * 1e-10, across = 2 * 3. / 16,
+		     sums = (0.75 + 3. / 16) * 3e-11;
+	expect(seconds(&found, "hierarchical_split"),
+	       near + 6e-6 + n * (inside + across * 4 * 6e-10 + sums));
 	n = 1000;
 	found = predict(&cluster, "all_reduce", 16, n);
-	expect(seconds(&found, "hierarchical_split"), near + 6 * 6e-6 + n * (inside + across * 1e-9 + sums));
+	expect(seconds(&found, "hierarchical_split"),
+	       near + 6 * 6e-6 + n * (inside + across * 1e-9 + sums));
 }
 
 static void the_first_of_those_that_take_least_is_chosen(void **state)
 {
-	static const char *const collectives[] = { "broadcast", "reduce",     "all_reduce", "reduce_scatter",
-						   "gather",    "all_gather", "all_to_all", "scatter",
-						   "scan",      "exscan",     "barrier" };
+	static const char *const collectives[] = { "broadcast",	     "reduce",	"all_reduce",
+						   "reduce_scatter", "gather",	"all_gather",
+						   "all_to_all",     "scatter", "scan",
+						   "exscan",	     "barrier" };
 	const size_t count = sizeof(collectives) / sizeof(collectives[0]);
 
 	for (size_t c = 0; c < count; c++) {
@@ -212,7 +221,8 @@ int main(void)
 		cmocka_unit_test(what_stays_in_a_host_costs_what_hosts_do),
 		cmocka_unit_test(ranks_of_a_host_share_its_network),
 		cmocka_unit_test(short_blocks_of_a_ring_pass_its_links_one_after_another),
-		cmocka_unit_test(rings_side_by_side_wait_for_their_own_messages_or_for_everybody_s_bytes),
+		cmocka_unit_test(
+			rings_side_by_side_wait_for_their_own_messages_or_for_everybody_s_bytes),
 		cmocka_unit_test(the_first_of_those_that_take_least_is_chosen),
 		cmocka_unit_test(folds_of_more_sources_than_a_step_counts_are_none),
 		cmocka_unit_test(wrong_arguments_are_named),

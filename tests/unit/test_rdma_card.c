@@ -21,7 +21,9 @@ static void add(struct side *side, bool infiniband, const char *gid, int prefix)
 {
 	struct rdma_port *port = &side->at[side->n++];
 
-	*port = (struct rdma_port){ .device = "mlx5_0", .number = 1, .infiniband = infiniband, .gid_index = 3, .node = 1 };
+	*port = (struct rdma_port){
+		.device = "mlx5_0", .number = 1, .infiniband = infiniband, .gid_index = 3, .node = 1
+	};
 	port->prefix = (uint8_t)prefix;
 	port->mbits = 100000;
 	assert_int_equal(inet_pton(AF_INET6, gid, port->gid), 1);
@@ -153,8 +155,12 @@ static void the_same_pairs_are_found_at_either_end(void **state)
 
 				seed = seed * 1664525u + 1013904223u;
 				/* different ones within a side */
-				snprintf(gid, sizeof(gid), "::ffff:10.0.%u.%u", seed >> 16 & 3, 4 * (seed >> 24 & 3) + (unsigned)i);
-				add(&sides[s], seed >> 30 & 1, gid, seed >> 30 & 1 ? 64 : seed >> 20 & 1 ? 120 : 112);
+				snprintf(gid, sizeof(gid), "::ffff:10.0.%u.%u", seed >> 16 & 3,
+					 4 * (seed >> 24 & 3) + (unsigned)i);
+				add(&sides[s], seed >> 30 & 1, gid,
+				    seed >> 30 & 1   ? 64
+				    : seed >> 20 & 1 ? 120
+						     : 112);
 			}
 			seed = seed * 1664525u + 1013904223u;
 		}
@@ -208,17 +214,17 @@ static void damaged_cards_are_refused(void **state)
 		size_t at;
 		uint8_t value;
 	} damage[] = {
-		{ 0, 2 },	/* version */
-		{ 1, 1 },	/* count too small for the length */
-		{ 1, 3 },	/* too large */
-		{ 1, 255 },	/* larger than any card */
-		{ 27, 2 },	/* neither InfiniBand nor RoCE */
-		{ 2, 0 },	/* RoCE with a LID */
-		{ 3, 0 },	/* no port */
-		{ 4, 65 },	/* not the prefix of InfiniBand */
-		{ 11, 0xff },	/* a multicast GID */
+		{ 0, 2 },	 /* version */
+		{ 1, 1 },	 /* count too small for the length */
+		{ 1, 3 },	 /* too large */
+		{ 1, 255 },	 /* larger than any card */
+		{ 27, 2 },	 /* neither InfiniBand nor RoCE */
+		{ 2, 0 },	 /* RoCE with a LID */
+		{ 3, 0 },	 /* no port */
+		{ 4, 65 },	 /* not the prefix of InfiniBand */
+		{ 11, 0xff },	 /* a multicast GID */
 		{ 27 + 2, 129 }, /* prefix longer than the GID */
-		{ 27 + 24, 0 }, /* no GID */
+		{ 27 + 24, 0 },	 /* no GID */
 	};
 	size_t length;
 	int n;

@@ -10,7 +10,7 @@
 #include "endpoint.h"
 
 #define LONG_BYTES ((size_t)2 << 20) /* several messages */
-#define TRY_NS	   300000000u /* for which a rank goes on writing what nobody may take */
+#define TRY_NS	   300000000u	     /* for which a rank goes on writing what nobody may take */
 #define FILLER	   0x5a
 
 static struct rdma_link *link_of(const struct suite_rank *rank)
@@ -37,7 +37,8 @@ static void break_paths(struct suite_rank *rank)
 	struct rdma_link *link = link_of(rank);
 
 	for (int i = 0; i < link->paths; i++)
-		link->path[i].rail->adapter->verbs->modify_qp(link->path[i].qp, &attributes, IBV_QP_STATE);
+		link->path[i].rail->adapter->verbs->modify_qp(link->path[i].qp, &attributes,
+							      IBV_QP_STATE);
 }
 
 static void break_paths_of_rank_0(struct suite_rank *rank)
@@ -56,7 +57,8 @@ static void go_on_after(struct suite_rank *rank, void (*what)(struct suite_rank 
 		suite_exchange_long(rank, &link->base, LONG_BYTES + 4099, what);
 		suite_exchange_long(rank, &link->base, 100, NULL);
 		suite_barrier(rank);
-		suite_require(rank, link->id != before && link->state == RDMA_UP, "the link was not introduced again, or is not up");
+		suite_require(rank, link->id != before && link->state == RDMA_UP,
+			      "the link was not introduced again, or is not up");
 	}
 }
 
@@ -78,7 +80,8 @@ static void settings_reach_the_queue_pair(struct suite_rank *rank)
 	struct ibv_qp_attr found = { 0 };
 	int (*query)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *);
 	/* which the transport has opened */
-	void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL), *symbol = library ? dlsym(library, "ibv_query_qp") : NULL;
+	void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL),
+	     *symbol = library ? dlsym(library, "ibv_query_qp") : NULL;
 
 	suite_require(rank, symbol != NULL, "no ibv_query_qp");
 	memcpy(&query, &symbol, sizeof(query));
@@ -87,8 +90,12 @@ static void settings_reach_the_queue_pair(struct suite_rank *rank)
 	settings->retry = 5;
 	const struct rdma_link *link = connect_up(rank);
 
-	suite_require(rank, query(link->path[0].qp, &found, IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT, &unused) == 0, "the queue pair does not tell");
-	suite_require(rank, found.ah_attr.grh.traffic_class == 96, "traffic class %u", found.ah_attr.grh.traffic_class);
+	suite_require(rank,
+		      query(link->path[0].qp, &found, IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT,
+			    &unused) == 0,
+		      "the queue pair does not tell");
+	suite_require(rank, found.ah_attr.grh.traffic_class == 96, "traffic class %u",
+		      found.ah_attr.grh.traffic_class);
 	suite_require(rank, found.timeout == 17, "timeout %u", found.timeout);
 	suite_require(rank, found.retry_cnt == 5, "%u retries", found.retry_cnt);
 	dlclose(library);
@@ -115,7 +122,8 @@ static void queue_pair_may_fail_while_it_is_introduced(struct suite_rank *rank)
 	}
 	while (!packets_arrived(link)) {
 		suite_at(rank, "waiting for word of the packets");
-		tt_rdma_poll((struct rdma_endpoint *)rank->endpoint); /* which tells the other nothing */
+		/* which tells the other nothing */
+		tt_rdma_poll((struct rdma_endpoint *)rank->endpoint);
 	}
 	suite_post(rank, SUITE_EVENT);
 	while (suite_value(rank, SUITE_EVENT) < (rank->rank == 0 ? 2 : 3))
@@ -144,11 +152,13 @@ static void write_to_memory_that_is_not_registered_is_told(struct suite_rank *ra
 		struct rdma_path *path = &link->path[i];
 
 		verbs->dereg_mr(path->mr);
-		path->mr = verbs->reg_mr(path->rail->adapter->pd, other, sizeof(other), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		path->mr = verbs->reg_mr(path->rail->adapter->pd, other, sizeof(other),
+					 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 		suite_require(rank, path->mr != NULL, "no registration to put in its place");
 	}
 	suite_barrier(rank);
-	for (bool written = false; rank->rank == 0 ? result == 0 : suite_value(rank, SUITE_EVENT) == 0;) {
+	for (bool written = false;
+	     rank->rank == 0 ? result == 0 : suite_value(rank, SUITE_EVENT) == 0;) {
 		suite_at(rank, "waiting for the link to fail");
 		rank->ops->progress(rank->endpoint, true);
 		if (rank->rank == 0 && !written)
@@ -156,15 +166,17 @@ static void write_to_memory_that_is_not_registered_is_told(struct suite_rank *ra
 		result = rank->ops->read(&link->base, &iov, 1);
 	}
 	if (rank->rank == 0) {
-		suite_require(rank, result == TUTTI_ERR_PEER_LOST, "read() is %zd, expected %d", result, TUTTI_ERR_PEER_LOST);
-		suite_require(rank, strstr(tt_thread_error(), "refused a write") != NULL, "\"%s\" does not say what happened",
-			      tt_thread_error());
+		suite_require(rank, result == TUTTI_ERR_PEER_LOST, "read() is %zd, expected %d",
+			      result, TUTTI_ERR_PEER_LOST);
+		suite_require(rank, strstr(tt_thread_error(), "refused a write") != NULL,
+			      "\"%s\" does not say what happened", tt_thread_error());
 		suite_post(rank, SUITE_EVENT);
 	}
 	suite_barrier(rank);
 }
 
-/* The address of rank 0's ports has gone when their queue pairs fail, and TCP still goes. Who comes to the limit first does not answer any more. */
+/* The address of rank 0's ports has gone when their queue pairs fail, and TCP still goes. Who
+ * comes to the limit first does not answer any more. */
 static void link_that_cannot_be_connected_again_is_lost(struct suite_rank *rank)
 {
 	struct rdma_link *link = connect_up(rank);
@@ -186,8 +198,12 @@ static void link_that_cannot_be_connected_again_is_lost(struct suite_rank *rank)
 	}
 	if (result != 0) {
 		suite_post(rank, SUITE_EVENT);
-		suite_require(rank, result == TUTTI_ERR_PEER_LOST, "read() is %zd, expected %d", result, TUTTI_ERR_PEER_LOST);
-		suite_require(rank, strstr(tt_thread_error(), rank->rank == 0 ? "the queue pair with rank 1" : "found no way to rank 1") != NULL,
+		suite_require(rank, result == TUTTI_ERR_PEER_LOST, "read() is %zd, expected %d",
+			      result, TUTTI_ERR_PEER_LOST);
+		suite_require(rank,
+			      strstr(tt_thread_error(), rank->rank == 0
+								? "the queue pair with rank 1"
+								: "found no way to rank 1") != NULL,
 			      "\"%s\" does not say what happened", tt_thread_error());
 	}
 	suite_barrier(rank);
@@ -222,9 +238,10 @@ static void false_word_is_told(struct suite_rank *rank, uint32_t immediate)
 	}
 	suite_barrier(rank);
 	if (rank->rank == 0) {
-		suite_require(rank, result == TUTTI_ERR_PEER_LOST, "read() is %zd, expected %d", result, TUTTI_ERR_PEER_LOST);
-		suite_require(rank, strstr(tt_thread_error(), "not this version") != NULL, "\"%s\" does not say what happened",
-			      tt_thread_error());
+		suite_require(rank, result == TUTTI_ERR_PEER_LOST, "read() is %zd, expected %d",
+			      result, TUTTI_ERR_PEER_LOST);
+		suite_require(rank, strstr(tt_thread_error(), "not this version") != NULL,
+			      "\"%s\" does not say what happened", tt_thread_error());
 	}
 }
 
@@ -253,7 +270,8 @@ static void offer_of_no_slot_is_told(struct suite_rank *rank)
 	false_word_is_told(rank, 3u << 30 | RDMA_OFFERS);
 }
 
-/* Rank 0 has offered memory, which rank 1 has heard of, and is told of a fault that rank 1 has not heard of. */
+/* Rank 0 has offered memory, which rank 1 has heard of, and is told of a fault that rank 1 has
+ * not heard of. */
 static void offered_memory_is_the_callers_after_revoke(struct suite_rank *rank)
 {
 	const struct tt_fault fault = { .result = TUTTI_ERR_ABORTED, .rank = 0, .text = "enough" };
@@ -263,7 +281,8 @@ static void offered_memory_is_the_callers_after_revoke(struct suite_rank *rank)
 
 	suite_require(rank, memory != NULL, "no memory");
 	memset(memory, rank->rank, LONG_BYTES);
-	while (rank->rank == 0 ? !link->ours.open || suite_value(rank, SUITE_EVENT) == 0 : link->offered.bytes == 0) {
+	while (rank->rank == 0 ? !link->ours.open || suite_value(rank, SUITE_EVENT) == 0
+			       : link->offered.bytes == 0) {
 		suite_at(rank, "waiting for the offer");
 		rank->ops->progress(rank->endpoint, true);
 		if (rank->rank == 0)
@@ -276,7 +295,8 @@ static void offered_memory_is_the_callers_after_revoke(struct suite_rank *rank)
 		while (suite_value(rank, SUITE_EVENT) < 3)
 			suite_at(rank, "waiting for rank 1 to write");
 		for (size_t i = 0; i < LONG_BYTES; i++)
-			suite_require(rank, memory[i] == FILLER, "byte %zu was written after revoke()", i);
+			suite_require(rank, memory[i] == FILLER,
+				      "byte %zu was written after revoke()", i);
 	} else {
 		suite_post(rank, SUITE_EVENT);
 		while (suite_value(rank, SUITE_EVENT) < 2)
@@ -291,16 +311,25 @@ static void offered_memory_is_the_callers_after_revoke(struct suite_rank *rank)
 
 const struct suite_claim rdma_claims[] = {
 	{ "settings_reach_the_queue_pair", 2, SUITE_NOTHING, settings_reach_the_queue_pair },
-	{ "queue_pair_that_fails_is_replaced", 2, SUITE_NOTHING, queue_pair_that_fails_is_replaced },
-	{ "queue_pairs_that_fail_at_both_ends_are_replaced", 2, SUITE_NOTHING, queue_pairs_that_fail_at_both_ends_are_replaced },
-	{ "queue_pair_may_fail_while_it_is_introduced", 2, SUITE_NOTHING, queue_pair_may_fail_while_it_is_introduced },
-	{ "write_to_memory_that_is_not_registered_is_told", 2, SUITE_NOTHING, write_to_memory_that_is_not_registered_is_told },
-	{ "offered_memory_is_the_callers_after_revoke", 2, SUITE_NOTHING, offered_memory_is_the_callers_after_revoke },
+	{ "queue_pair_that_fails_is_replaced", 2, SUITE_NOTHING,
+	  queue_pair_that_fails_is_replaced },
+	{ "queue_pairs_that_fail_at_both_ends_are_replaced", 2, SUITE_NOTHING,
+	  queue_pairs_that_fail_at_both_ends_are_replaced },
+	{ "queue_pair_may_fail_while_it_is_introduced", 2, SUITE_NOTHING,
+	  queue_pair_may_fail_while_it_is_introduced },
+	{ "write_to_memory_that_is_not_registered_is_told", 2, SUITE_NOTHING,
+	  write_to_memory_that_is_not_registered_is_told },
+	{ "offered_memory_is_the_callers_after_revoke", 2, SUITE_NOTHING,
+	  offered_memory_is_the_callers_after_revoke },
 	{ "message_of_no_bytes_is_told", 2, SUITE_NOTHING, message_of_no_bytes_is_told },
-	{ "message_of_too_many_bytes_is_told", 2, SUITE_NOTHING, message_of_too_many_bytes_is_told },
-	{ "note_of_what_was_not_sent_is_told", 2, SUITE_NOTHING, note_of_what_was_not_sent_is_told },
-	{ "credit_for_what_was_not_sent_is_told", 2, SUITE_NOTHING, credit_for_what_was_not_sent_is_told },
-	{ "link_that_cannot_be_connected_again_is_lost", 2, SUITE_NOTHING, link_that_cannot_be_connected_again_is_lost },
+	{ "message_of_too_many_bytes_is_told", 2, SUITE_NOTHING,
+	  message_of_too_many_bytes_is_told },
+	{ "note_of_what_was_not_sent_is_told", 2, SUITE_NOTHING,
+	  note_of_what_was_not_sent_is_told },
+	{ "credit_for_what_was_not_sent_is_told", 2, SUITE_NOTHING,
+	  credit_for_what_was_not_sent_is_told },
+	{ "link_that_cannot_be_connected_again_is_lost", 2, SUITE_NOTHING,
+	  link_that_cannot_be_connected_again_is_lost },
 	{ "offer_of_no_slot_is_told", 2, SUITE_NOTHING, offer_of_no_slot_is_told },
 	{ 0 },
 };

@@ -24,8 +24,8 @@
 #define V4(text) "0000:0000:0000:0000:0000:ffff:" text
 
 static char root[32];
-static int node = -1;	     /* of the calling thread */
-static int networks_asked;   /* how often the addresses of interfaces were looked at */
+static int node = -1;	      /* of the calling thread */
+static int networks_asked;    /* how often the addresses of interfaces were looked at */
 static const char *interface; /* whose addresses these are */
 static const struct rdma_settings any = { .gid = -1 };
 
@@ -50,7 +50,8 @@ static int network(const char *netdev, const uint8_t gid[16])
 
 static const struct rdma_sources machine = { .sys = root, .node = node_now, .network = network };
 
-__attribute__((format(printf, 2, 3))) static void make_file(const char *content, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void make_file(const char *content, const char *format,
+							    ...)
 {
 	char path[512];
 	va_list args;
@@ -71,7 +72,8 @@ __attribute__((format(printf, 2, 3))) static void make_file(const char *content,
 	assert_int_equal(fclose(file), 0);
 }
 
-static void make_port(const char *device, int port, const char *layer, const char *state, const char *rate, int of_node)
+static void make_port(const char *device, int port, const char *layer, const char *state,
+		      const char *rate, int of_node)
 {
 	char text[16];
 
@@ -142,8 +144,8 @@ static const char *choice_with(const struct rdma_settings *settings)
 	assert_non_null(memchr(why, '\0', sizeof(why)));
 	text[0] = '\0';
 	for (int i = 0; i < n; i++)
-		snprintf(text + strlen(text), 100, "%s%.63s/%d:%d", i ? " " : "", ports[i].device, ports[i].number,
-			 ports[i].gid_index);
+		snprintf(text + strlen(text), 100, "%s%.63s/%d:%d", i ? " " : "", ports[i].device,
+			 ports[i].number, ports[i].gid_index);
 	return text;
 }
 
@@ -194,12 +196,14 @@ static void ipv4_comes_before_ipv6_before_link_local(void **state)
 	make_gid("rxe0", 1, 2, "RoCE v2", "2001:0db8:0000:0000:0000:0000:0000:0005");
 	assert_string_equal(choice(), "rxe0/1:2");
 	assert_int_equal(ports[0].prefix, 32);
-	make_gid("rxe0", 1, 3, NULL, "0000:0000:0000:0000:0000:0000:0000:0000"); /* an address that went */
+	make_gid("rxe0", 1, 3, NULL,
+		 "0000:0000:0000:0000:0000:0000:0000:0000"); /* an address that went */
 	make_gid("rxe0", 1, 4, "RoCE v2", V4("0a00:0005"));
 	make_gid("rxe0", 1, 5, "RoCE v2", V4("0a00:0105"));
 	networks_asked = 0;
 	assert_string_equal(choice(), "rxe0/1:4");
-	assert_int_equal(networks_asked, 3); /* tables are long: nothing is looked at behind the first */
+	assert_int_equal(networks_asked, 3); /* tables are long: nothing is looked at behind the
+					      * first */
 }
 
 static void gids_of_roce_v1_are_not_used(void **state)
@@ -225,7 +229,9 @@ static void an_address_of_no_interface_here_is_passed_over(void **state)
 	make_port("rxe0", 1, "Ethernet", "4: ACTIVE", "25 Gb/sec (1X EDR)", -1);
 	make_gid("rxe0", 1, 0, "RoCE v2", V4("c0a8:0005"));
 	assert_string_equal(choice(), "");
-	assert_string_equal(why, "rxe0 port 1 has GID 0 of ::ffff:192.168.0.5, an address that no interface has here");
+	assert_string_equal(
+		why,
+		"rxe0 port 1 has GID 0 of ::ffff:192.168.0.5, an address that no interface has here");
 	make_gid("rxe0", 1, 1, "RoCE v2", V4("0a00:0005"));
 	assert_string_equal(choice(), "rxe0/1:1");
 	assert_string_equal(why, "");
@@ -271,11 +277,13 @@ static void what_speaks_neither_is_not_used(void **state)
 	make_roce("irdma0", "100 Gb/sec (4X EDR)", 0, "0a00:0105");
 	make_file("4: RNIC", "class/infiniband/irdma0/node_type");
 	assert_string_equal(choice(), "");
-	assert_string_equal(why, "irdma0 port 1 is of type RNIC, which does not speak InfiniBand or RoCE");
+	assert_string_equal(
+		why, "irdma0 port 1 is of type RNIC, which does not speak InfiniBand or RoCE");
 	make_file("1: CA", "class/infiniband/irdma0/node_type");
 	make_file("Unknown", "class/infiniband/irdma0/ports/1/link_layer");
 	assert_string_equal(choice(), "");
-	assert_string_equal(why, "irdma0 port 1 has link layer \"Unknown\", expected InfiniBand or Ethernet");
+	assert_string_equal(
+		why, "irdma0 port 1 has link layer \"Unknown\", expected InfiniBand or Ethernet");
 }
 
 static void a_device_that_is_asked_for_is_the_only_one(void **state)
@@ -289,7 +297,8 @@ static void a_device_that_is_asked_for_is_the_only_one(void **state)
 	assert_string_equal(why, "");
 	strcpy(asked.device, "mlx5_9");
 	assert_string_equal(choice_with(&asked), "");
-	assert_string_equal(why, "TUTTI_RDMA_DEVICE is mlx5_9: this machine has mlx5_0 port 1, mlx5_1 port 1");
+	assert_string_equal(
+		why, "TUTTI_RDMA_DEVICE is mlx5_9: this machine has mlx5_0 port 1, mlx5_1 port 1");
 }
 
 static void a_port_that_is_asked_for_is_the_only_one(void **state)
@@ -304,10 +313,13 @@ static void a_port_that_is_asked_for_is_the_only_one(void **state)
 	assert_string_equal(choice_with(&asked), "mlx5_0/2:0");
 	asked.port = 3;
 	assert_string_equal(choice_with(&asked), "");
-	assert_string_equal(why, "TUTTI_RDMA_PORT is 3: this machine has mlx5_0 port 1, mlx5_0 port 2");
+	assert_string_equal(why,
+			    "TUTTI_RDMA_PORT is 3: this machine has mlx5_0 port 1, mlx5_0 port 2");
 	strcpy(asked.device, "mlx5_0");
 	assert_string_equal(choice_with(&asked), "");
-	assert_contains(why, "TUTTI_RDMA_DEVICE is mlx5_0 and TUTTI_RDMA_PORT is 3: this machine has mlx5_0 port 1");
+	assert_contains(
+		why,
+		"TUTTI_RDMA_DEVICE is mlx5_0 and TUTTI_RDMA_PORT is 3: this machine has mlx5_0 port 1");
 }
 
 static void a_gid_that_is_asked_for_is_used_or_said_why_not(void **state)
@@ -319,8 +331,10 @@ static void a_gid_that_is_asked_for_is_used_or_said_why_not(void **state)
 	assert_string_equal(choice_with(&asked), "mlx5_0/1:1");
 	asked.gid = 2;
 	assert_string_equal(choice_with(&asked), "");
-	assert_string_equal(why, "mlx5_0 port 1 has as GID 2, which TUTTI_RDMA_GID asks for, one of IB/RoCE v1: expected "
-				 "RoCE v2");
+	assert_string_equal(
+		why,
+		"mlx5_0 port 1 has as GID 2, which TUTTI_RDMA_GID asks for, one of IB/RoCE v1: expected "
+		"RoCE v2");
 	asked.gid = 4;
 	assert_string_equal(choice_with(&asked), "");
 	assert_string_equal(why, "mlx5_0 port 1 has no GID 4, which TUTTI_RDMA_GID asks for");
@@ -358,7 +372,8 @@ static void distances_are_those_of_the_kernel(void **state)
 
 static void the_best_four_are_used(void **state)
 {
-	static const char *const rates[] = { "10 Gb/sec", "50 Gb/sec", "20 Gb/sec", "40 Gb/sec", "30 Gb/sec" };
+	static const char *const rates[] = { "10 Gb/sec", "50 Gb/sec", "20 Gb/sec", "40 Gb/sec",
+					     "30 Gb/sec" };
 	struct rdma_survey survey;
 	char name[16], gid[16];
 
@@ -427,10 +442,12 @@ static void networks_are_those_of_the_addresses_here(void **state)
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
 		if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || !i->ifa_netmask)
 			continue;
-		const uint32_t mask = ntohl(((struct sockaddr_in *)i->ifa_netmask)->sin_addr.s_addr);
+		const uint32_t mask =
+			ntohl(((struct sockaddr_in *)i->ifa_netmask)->sin_addr.s_addr);
 
 		memcpy(gid + 12, &((struct sockaddr_in *)i->ifa_addr)->sin_addr, 4);
-		assert_int_equal(tt_rdma_here.network(i->ifa_name, gid), 96 + (mask ? 32 - __builtin_ctz(mask) : 0));
+		assert_int_equal(tt_rdma_here.network(i->ifa_name, gid),
+				 96 + (mask ? 32 - __builtin_ctz(mask) : 0));
 	}
 	freeifaddrs(all);
 }
@@ -453,8 +470,9 @@ static void note(const tutti_rdma_port_t *port, void *context)
 {
 	char *text = context;
 
-	sprintf(text + strlen(text), "%s %d %d %u %d %d %s %s|", port->device, port->port, port->used, port->speed_mbit,
-		port->numa_node, port->gid_index, port->gid_kind ? port->gid_kind : "-", port->why_not ? port->why_not : "-");
+	sprintf(text + strlen(text), "%s %d %d %u %d %d %s %s|", port->device, port->port,
+		port->used, port->speed_mbit, port->numa_node, port->gid_index,
+		port->gid_kind ? port->gid_kind : "-", port->why_not ? port->why_not : "-");
 }
 
 static void programs_are_shown_every_port(void **state)
@@ -464,16 +482,20 @@ static void programs_are_shown_every_port(void **state)
 	/* tutti_rdma_ports() looks into the tree's sys/ */
 	assert_int_equal(tutti_rdma_ports(root, note, text), TUTTI_ERR_UNSUPPORTED);
 	assert_string_equal(text, "");
-	assert_contains(tt_thread_error(), "no RDMA port can be used: this machine has no RDMA device");
+	assert_contains(tt_thread_error(),
+			"no RDMA port can be used: this machine has no RDMA device");
 	make_file("1: DOWN", "sys/class/infiniband/mlx5_0/ports/1/state");
 	make_file("25 Gb/sec (1X EDR)", "sys/class/infiniband/mlx5_0/ports/2/rate");
 	make_file("4: ACTIVE", "sys/class/infiniband/mlx5_0/ports/2/state");
 	make_file("Ethernet", "sys/class/infiniband/mlx5_0/ports/2/link_layer");
-	make_file("fe80:0000:0000:0000:5054:00ff:fe12:3456", "sys/class/infiniband/mlx5_0/ports/2/gids/0");
+	make_file("fe80:0000:0000:0000:5054:00ff:fe12:3456",
+		  "sys/class/infiniband/mlx5_0/ports/2/gids/0");
 	make_file("RoCE v2", "sys/class/infiniband/mlx5_0/ports/2/gid_attrs/types/0");
 	assert_int_equal(tutti_rdma_ports(root, note, text), TUTTI_OK);
-	assert_string_equal(text, "mlx5_0 2 1 25000 -1 0 link-local -|mlx5_0 1 0 0 -1 -1 - is DOWN, expected ACTIVE: check the "
-				  "cable, and that its interface is up (ip link)|");
+	assert_string_equal(
+		text,
+		"mlx5_0 2 1 25000 -1 0 link-local -|mlx5_0 1 0 0 -1 -1 - is DOWN, expected ACTIVE: check the "
+		"cable, and that its interface is up (ip link)|");
 	assert_int_equal(tutti_rdma_ports(root, NULL, text), TUTTI_ERR_INVALID);
 	assert_contains(tt_thread_error(), "each is NULL");
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A device writes into dma-bufs that it was shown, and registrations of them are found again until their owner ends them. Where devices do not register
- * dma-bufs, such as soft-RoCE's, a file in memory plays one for all claims but those of a real one: its pages are shown to the device
- * under an address at which nothing is mapped, as memory of a GPU is. */
+/* A device writes into dma-bufs that it was shown, and registrations of them are found again
+ * until their owner ends them. Where devices do not register dma-bufs, such as soft-RoCE's, a
+ * file in memory plays one for all claims but those of a real one: its pages are shown to the
+ * device under an address at which nothing is mapped, as memory of a GPU is. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,9 +40,11 @@ static const struct rdma_verbs *real;
 static int file;
 static uint8_t *address;
 
-static struct ibv_mr *register_file(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t at, int fd, int access)
+static struct ibv_mr *register_file(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t at,
+				    int fd, int access)
 {
-	void *pages = mmap((void *)(uintptr_t)at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, (off_t)offset);
+	void *pages = mmap((void *)(uintptr_t)at, length, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_FIXED_NOREPLACE, fd, (off_t)offset);
 	struct ibv_mr *mr;
 
 	assert_ptr_equal(pages, (void *)(uintptr_t)at);
@@ -104,7 +107,9 @@ static int end(void **state)
 
 static struct rdma_registration *make(void)
 {
-	const struct rdma_dmabuf range = { .fd = file, .offset = FROM, .pointer = address, .bytes = RANGE };
+	const struct rdma_dmabuf range = {
+		.fd = file, .offset = FROM, .pointer = address, .bytes = RANGE
+	};
 	struct rdma_registration *r;
 
 	assert_int_equal(tt_rdma_dmabuf_register(loop.adapter, &range, &r), TUTTI_OK);
@@ -137,15 +142,18 @@ static void it_is_found_by_any_address_in_it(void **state)
 	assert_null(tt_rdma_dmabuf_find(&(struct rdma_adapter){ .name = "another" }, address, 1));
 	for (int i = 0; i < 3; i++)
 		tt_rdma_registration_put(r);
-	assert_ptr_equal(tt_rdma_dmabuf_find(loop.adapter, address, 1), r); /* though nobody used it */
+	/* though nobody used it */
+	assert_ptr_equal(tt_rdma_dmabuf_find(loop.adapter, address, 1), r);
 	tt_rdma_registration_put(r);
 }
 
-/* Where addresses of both can be the same, as there are devices whose memory has numbers of its own. */
+/* Where addresses of both can be the same, as there are devices whose memory has numbers of its
+ * own. */
 static void it_is_not_taken_for_memory_of_the_program(void **state)
 {
 	struct rdma_registration *r = make(), *other;
-	uint8_t *memory = mmap(address, RANGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	uint8_t *memory = mmap(address, RANGE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 	assert_ptr_equal(memory, address);
 	other = tt_rdma_registration_get(loop.adapter, memory, RANGE);
@@ -211,13 +219,16 @@ static void expect_none(const struct rdma_dmabuf *range)
 static void a_real_one_is_written_to(void **state)
 {
 	const int fd = dmabuf_make(BYTES);
-	const struct rdma_dmabuf range = { .fd = fd, .offset = FROM, .pointer = address, .bytes = RANGE };
+	const struct rdma_dmabuf range = {
+		.fd = fd, .offset = FROM, .pointer = address, .bytes = RANGE
+	};
 	const uint8_t nothing[BYTES] = { 0 };
 	struct rdma_registration *r;
 	uint8_t *pages;
 
 	if (fd < 0) {
-		print_message("skipped: nobody here makes dma-bufs: /dev/udmabuf is not there, nor a card of the driver vgem\n");
+		print_message(
+			"skipped: nobody here makes dma-bufs: /dev/udmabuf is not there, nor a card of the driver vgem\n");
 		skip();
 	}
 	pages = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -238,7 +249,8 @@ static void a_real_one_is_written_to(void **state)
 	dmabuf_look(fd, false);
 	close(fd);
 	munmap(pages, BYTES);
-	loop_write(&loop, (uintptr_t)address, r, bytes, source, PAGE); /* the registration holds it */
+	/* the registration holds it */
+	loop_write(&loop, (uintptr_t)address, r, bytes, source, PAGE);
 	tt_rdma_registration_put(r);
 }
 
@@ -266,7 +278,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_written_arrives_at_its_place, begin, end),
 		cmocka_unit_test_setup_teardown(it_is_found_by_any_address_in_it, begin, end),
-		cmocka_unit_test_setup_teardown(it_is_not_taken_for_memory_of_the_program, begin, end),
+		cmocka_unit_test_setup_teardown(it_is_not_taken_for_memory_of_the_program, begin,
+						end),
 		cmocka_unit_test_setup_teardown(its_owner_ends_it, begin, end),
 		cmocka_unit_test_setup_teardown(it_ends_with_its_adapter, begin, end),
 		cmocka_unit_test_setup_teardown(a_real_one_is_written_to, begin_really, end_really),

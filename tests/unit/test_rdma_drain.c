@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When all that a link has sent is known to be there. No device takes part: the queue pair counts what is posted. */
+/* When all that a link has sent is known to be there. No device takes part: the queue pair
+ * counts what is posted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +39,11 @@ static void expect(struct rdma_link *link, bool drained, int asked_for)
 static void word_is_asked_for_again_of_what_follows(void **state)
 {
 	static struct rdma_endpoint e;
-	static struct rdma_link link = { .base.endpoint = &e.base, .state = RDMA_UP, .paths = 1, .usable = 1, .path[0].qp = &qp };
+	static struct rdma_link link = { .base.endpoint = &e.base,
+					 .state = RDMA_UP,
+					 .paths = 1,
+					 .usable = 1,
+					 .path[0].qp = &qp };
 
 	expect(&link, true, 0);
 	send_some(&link, 2);

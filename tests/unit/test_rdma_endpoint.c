@@ -28,7 +28,8 @@ static size_t tcp_address(const struct tt_endpoint *endpoint, void *out)
 
 #define TCP_FD 1000
 
-static tutti_result_t tcp_join(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size, uint64_t deadline)
+static tutti_result_t tcp_join(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
+			       uint64_t deadline)
 {
 	return TUTTI_OK;
 }
@@ -54,10 +55,13 @@ static struct tt_endpoint tcp = { .ops = &fake_tcp };
 
 static struct rdma_endpoint endpoint_of(int n, const char *const gids[])
 {
-	struct rdma_endpoint e = { .base = { .ops = &tt_transport_rdma }, .tcp = &tcp, .rank = 3, .nports = n };
+	struct rdma_endpoint e = {
+		.base = { .ops = &tt_transport_rdma }, .tcp = &tcp, .rank = 3, .nports = n
+	};
 
 	for (int i = 0; i < n; i++) {
-		e.ports[i] = (struct rdma_port){ .device = "mlx5_0", .number = 1, .prefix = 96 + 24 };
+		e.ports[i] =
+			(struct rdma_port){ .device = "mlx5_0", .number = 1, .prefix = 96 + 24 };
 		assert_int_equal(inet_pton(AF_INET6, gids[i], e.ports[i].gid), 1);
 	}
 	return e;
@@ -82,7 +86,8 @@ static void what_was_told_is_read(void **state)
 	int n = 0;
 
 	tcp_bytes = 40;
-	const struct tt_peer peer = peer_of(0, 2, (const char *[]){ "::ffff:10.0.0.1", "::ffff:10.0.1.1" });
+	const struct tt_peer peer =
+		peer_of(0, 2, (const char *[]){ "::ffff:10.0.0.1", "::ffff:10.0.1.1" });
 	assert_true(tt_rdma_address_read(&peer, &there, ports, &n));
 	assert_int_equal(n, 2);
 	assert_int_equal(ports[1].gid[14], 1);
@@ -130,7 +135,8 @@ static void one_too_long_is_none_and_is_said(void **state)
 	assert_string_equal(logged, "");
 	tcp_bytes = most + 1;
 	assert_int_equal(tt_transport_rdma.address(&e.base, out), 0);
-	assert_non_null(strstr(logged, "rank 3 does not use RDMA: its network addresses take 857 bytes"));
+	assert_non_null(
+		strstr(logged, "rank 3 does not use RDMA: its network addresses take 857 bytes"));
 	assert_non_null(strstr(logged, "TUTTI_INTERFACE"));
 	tutti_log_set_sink(NULL, NULL);
 }
@@ -155,8 +161,10 @@ static void a_network_of_their_own_does_not_hide_one_that_they_share(void **stat
 	int pairs[RDMA_PORTS_MAX][2], others[RDMA_PORTS_MAX][2];
 
 	tcp_bytes = 40;
-	const struct tt_peer here = peer_of(0, 2, (const char *[]){ "::ffff:172.17.0.1", "::ffff:10.0.0.1" });
-	const struct tt_peer there = peer_of(1, 2, (const char *[]){ "::ffff:172.17.0.1", "::ffff:10.0.0.2" });
+	const struct tt_peer here =
+		peer_of(0, 2, (const char *[]){ "::ffff:172.17.0.1", "::ffff:10.0.0.1" });
+	const struct tt_peer there =
+		peer_of(1, 2, (const char *[]){ "::ffff:172.17.0.1", "::ffff:10.0.0.2" });
 	assert_int_equal(tt_rdma_pairs(&here, &there, pairs), 1);
 	assert_int_equal(tt_rdma_pairs(&there, &here, others), 1);
 	assert_int_equal(pairs[0][0], 1);
@@ -169,7 +177,9 @@ static void a_network_of_their_own_does_not_hide_one_that_they_share(void **stat
 static void who_has_no_descriptor_to_sleep_on_goes_by_tcp(void **state)
 {
 	static const char *const gid[] = { "::ffff:10.0.0.1" };
-	struct rdma_endpoint e = { .base = { .ops = &tt_transport_rdma }, .tcp = &tcp, .waiter = -1 };
+	struct rdma_endpoint e = { .base = { .ops = &tt_transport_rdma },
+				   .tcp = &tcp,
+				   .waiter = -1 };
 	struct shortage shortage;
 
 	tcp_bytes = 40;
@@ -181,7 +191,9 @@ static void who_has_no_descriptor_to_sleep_on_goes_by_tcp(void **state)
 	shortage_end(&shortage);
 	leave_warnings();
 	assert_int_equal(result, TUTTI_OK);
-	assert_non_null(strstr(last_warning, "rank 0 uses TCP where it could use RDMA: make what threads sleep on: Too many open files"));
+	assert_non_null(strstr(
+		last_warning,
+		"rank 0 uses TCP where it could use RDMA: make what threads sleep on: Too many open files"));
 	assert_int_equal(tt_transport_rdma.fd(&e.base), TCP_FD);
 	free(e.peers);
 }
@@ -215,7 +227,9 @@ static void the_first_fault_ends_what_devices_do_with_callers_memory(void **stat
 {
 	const struct tt_fault lost = { TUTTI_ERR_PEER_LOST, 2, "rank 2 is gone", 7 };
 	struct rdma_endpoint e = { .base = { .ops = &tt_transport_rdma }, .tcp = &tcp };
-	struct rdma_link busy = { .base = { .endpoint = &e.base }, .state = RDMA_UP, .direct.bytes = 1 };
+	struct rdma_link busy = { .base = { .endpoint = &e.base },
+				  .state = RDMA_UP,
+				  .direct.bytes = 1 };
 	struct rdma_link idle = { .base = { .endpoint = &e.base }, .state = RDMA_UP };
 
 	e.links = (struct rdma_link *[]){ &busy, NULL, &idle };

@@ -14,8 +14,9 @@
 #include "environment.h"
 #include "log.h"
 
-static const char *const names[] = { "TUTTI_RDMA_DEVICE", "TUTTI_RDMA_PORT", "TUTTI_RDMA_GID",	  "TUTTI_RDMA_TC",
-				     "TUTTI_RDMA_SL",	  "TUTTI_RDMA_TIMEOUT", "TUTTI_RDMA_RETRY" };
+static const char *const names[] = { "TUTTI_RDMA_DEVICE", "TUTTI_RDMA_PORT", "TUTTI_RDMA_GID",
+				     "TUTTI_RDMA_TC",	  "TUTTI_RDMA_SL",   "TUTTI_RDMA_TIMEOUT",
+				     "TUTTI_RDMA_RETRY" };
 
 static int unset_all(void **state)
 {
@@ -74,20 +75,34 @@ static void what_makes_no_sense_is_refused(void **state)
 		const char *name, *value;
 		bool good;
 	} cases[] = {
-		{ "TUTTI_RDMA_PORT", "0", false },	{ "TUTTI_RDMA_PORT", "1", true },
-		{ "TUTTI_RDMA_PORT", "255", true },	{ "TUTTI_RDMA_PORT", "256", false },
-		{ "TUTTI_RDMA_GID", "-1", false },	{ "TUTTI_RDMA_GID", "255", true },
-		{ "TUTTI_RDMA_GID", "256", false },	{ "TUTTI_RDMA_GID", "3 ", false },
-		{ "TUTTI_RDMA_GID", "0x3", false },	{ "TUTTI_RDMA_TC", "255", true },
-		{ "TUTTI_RDMA_TC", "256", false },	{ "TUTTI_RDMA_TC", "4294967297", false },
-		{ "TUTTI_RDMA_SL", "15", true },	{ "TUTTI_RDMA_SL", "16", false },
-		{ "TUTTI_RDMA_TIMEOUT", "0", false },	{ "TUTTI_RDMA_TIMEOUT", "1", true },
-		{ "TUTTI_RDMA_TIMEOUT", "31", true },	{ "TUTTI_RDMA_TIMEOUT", "32", false },
-		{ "TUTTI_RDMA_RETRY", "7", true },	{ "TUTTI_RDMA_RETRY", "8", false },
-		{ "TUTTI_RDMA_DEVICE", "../mlx5_0", false }, { "TUTTI_RDMA_DEVICE", "mlx5_0/ports", false },
-		{ "TUTTI_RDMA_DEVICE", "..", false },	{ "TUTTI_RDMA_DEVICE", "irdma-enp1s0", true },
-		{ "TUTTI_RDMA_DEVICE", "a23456789b23456789c23456789d23456789e23456789f23456789g23456789", true },
-		{ "TUTTI_RDMA_DEVICE", "a23456789b23456789c23456789d23456789e23456789f23456789g234567890", false },
+		{ "TUTTI_RDMA_PORT", "0", false },
+		{ "TUTTI_RDMA_PORT", "1", true },
+		{ "TUTTI_RDMA_PORT", "255", true },
+		{ "TUTTI_RDMA_PORT", "256", false },
+		{ "TUTTI_RDMA_GID", "-1", false },
+		{ "TUTTI_RDMA_GID", "255", true },
+		{ "TUTTI_RDMA_GID", "256", false },
+		{ "TUTTI_RDMA_GID", "3 ", false },
+		{ "TUTTI_RDMA_GID", "0x3", false },
+		{ "TUTTI_RDMA_TC", "255", true },
+		{ "TUTTI_RDMA_TC", "256", false },
+		{ "TUTTI_RDMA_TC", "4294967297", false },
+		{ "TUTTI_RDMA_SL", "15", true },
+		{ "TUTTI_RDMA_SL", "16", false },
+		{ "TUTTI_RDMA_TIMEOUT", "0", false },
+		{ "TUTTI_RDMA_TIMEOUT", "1", true },
+		{ "TUTTI_RDMA_TIMEOUT", "31", true },
+		{ "TUTTI_RDMA_TIMEOUT", "32", false },
+		{ "TUTTI_RDMA_RETRY", "7", true },
+		{ "TUTTI_RDMA_RETRY", "8", false },
+		{ "TUTTI_RDMA_DEVICE", "../mlx5_0", false },
+		{ "TUTTI_RDMA_DEVICE", "mlx5_0/ports", false },
+		{ "TUTTI_RDMA_DEVICE", "..", false },
+		{ "TUTTI_RDMA_DEVICE", "irdma-enp1s0", true },
+		{ "TUTTI_RDMA_DEVICE",
+		  "a23456789b23456789c23456789d23456789e23456789f23456789g23456789", true },
+		{ "TUTTI_RDMA_DEVICE",
+		  "a23456789b23456789c23456789d23456789e23456789f23456789g234567890", false },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -97,12 +112,14 @@ static void what_makes_no_sense_is_refused(void **state)
 		unset_all(NULL);
 		setenv(cases[i].name, cases[i].value, 1);
 		const tutti_result_t result = tt_rdma_settings_read(&s);
-		if ((result == TUTTI_OK) != cases[i].good || (result && result != TUTTI_ERR_INVALID))
+		if ((result == TUTTI_OK) != cases[i].good ||
+		    (result && result != TUTTI_ERR_INVALID))
 			fail_msg("%s \"%s\": %d", cases[i].name, cases[i].value, result);
 		if (cases[i].good)
 			continue;
 		assert_int_equal(s.port, 4711);
-		snprintf(begin, sizeof(begin), "%s is \"%s\": expected ", cases[i].name, cases[i].value);
+		snprintf(begin, sizeof(begin), "%s is \"%s\": expected ", cases[i].name,
+			 cases[i].value);
 		assert_memory_equal(tt_thread_error(), begin, strlen(begin));
 	}
 }
@@ -110,9 +127,11 @@ static void what_makes_no_sense_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_not_set_has_its_default, unset_all, unset_all),
+		cmocka_unit_test_setup_teardown(what_is_not_set_has_its_default, unset_all,
+						unset_all),
 		cmocka_unit_test_setup_teardown(settings_are_taken, unset_all, unset_all),
-		cmocka_unit_test_setup_teardown(what_makes_no_sense_is_refused, unset_all, unset_all),
+		cmocka_unit_test_setup_teardown(what_makes_no_sense_is_refused, unset_all,
+						unset_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,11 +17,16 @@ static const struct kind {
 	const char *name;
 	int command, table, entry;
 } kinds[] = {
-	{ "contexts", RDMA_NLDEV_CMD_RES_CTX_GET, RDMA_NLDEV_ATTR_RES_CTX, RDMA_NLDEV_ATTR_RES_CTX_ENTRY },
-	{ "protection domains", RDMA_NLDEV_CMD_RES_PD_GET, RDMA_NLDEV_ATTR_RES_PD, RDMA_NLDEV_ATTR_RES_PD_ENTRY },
-	{ "memory regions", RDMA_NLDEV_CMD_RES_MR_GET, RDMA_NLDEV_ATTR_RES_MR, RDMA_NLDEV_ATTR_RES_MR_ENTRY },
-	{ "completion queues", RDMA_NLDEV_CMD_RES_CQ_GET, RDMA_NLDEV_ATTR_RES_CQ, RDMA_NLDEV_ATTR_RES_CQ_ENTRY },
-	{ "queue pairs", RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_QP, RDMA_NLDEV_ATTR_RES_QP_ENTRY },
+	{ "contexts", RDMA_NLDEV_CMD_RES_CTX_GET, RDMA_NLDEV_ATTR_RES_CTX,
+	  RDMA_NLDEV_ATTR_RES_CTX_ENTRY },
+	{ "protection domains", RDMA_NLDEV_CMD_RES_PD_GET, RDMA_NLDEV_ATTR_RES_PD,
+	  RDMA_NLDEV_ATTR_RES_PD_ENTRY },
+	{ "memory regions", RDMA_NLDEV_CMD_RES_MR_GET, RDMA_NLDEV_ATTR_RES_MR,
+	  RDMA_NLDEV_ATTR_RES_MR_ENTRY },
+	{ "completion queues", RDMA_NLDEV_CMD_RES_CQ_GET, RDMA_NLDEV_ATTR_RES_CQ,
+	  RDMA_NLDEV_ATTR_RES_CQ_ENTRY },
+	{ "queue pairs", RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_QP,
+	  RDMA_NLDEV_ATTR_RES_QP_ENTRY },
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
@@ -33,7 +38,8 @@ struct question {
 	int count; /* of the kind, on all devices */
 };
 
-/* The kernel names the thread that made it, as long as that lives; what is its own has a name instead. */
+/* The kernel names the thread that made it, as long as that lives; what is its own has a name
+ * instead. */
 static bool is_ours(struct nlattr *entry)
 {
 	struct nlattr *maker = nla_find(nla_data(entry), nla_len(entry), RDMA_NLDEV_ATTR_RES_PID);
@@ -64,15 +70,16 @@ static int take_entries(struct nl_msg *message, void *argument)
 	int left;
 
 	if (table)
-		nla_for_each_nested(entry, table, left)
-			q->count += nla_type(entry) == q->kind->entry && is_ours(entry);
+		nla_for_each_nested(entry, table, left) q->count +=
+			nla_type(entry) == q->kind->entry && is_ours(entry);
 	return NL_OK;
 }
 
 /* Everything that `command` dumps, of one device or (NULL) of all; 0, or libnl's error. */
 static int ask(struct question *q, int command, const uint32_t *device, nl_recvmsg_msg_cb_t take)
 {
-	struct nl_msg *message = nlmsg_alloc_simple(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command), NLM_F_DUMP);
+	struct nl_msg *message =
+		nlmsg_alloc_simple(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command), NLM_F_DUMP);
 	int error = message ? 0 : -NLE_NOMEM;
 
 	if (!error && device)
@@ -98,7 +105,8 @@ static int ask_all(struct question *q, char *out, size_t room)
 		for (int i = 0; i < q->ndevices && !error; i++)
 			error = ask(q, kinds[k].command, &q->devices[i], take_entries);
 		if (q->count > 0 && used < room)
-			used += (size_t)snprintf(out + used, room - used, "%s%d %s", used ? ", " : "", q->count, kinds[k].name);
+			used += (size_t)snprintf(out + used, room - used, "%s%d %s",
+						 used ? ", " : "", q->count, kinds[k].name);
 	}
 	return error;
 }

@@ -19,7 +19,7 @@ void loop_begin(struct loop *loop, const struct rdma_port *port);
 /* Of its adapter nothing is left registered. */
 void loop_end(struct loop *loop);
 /* The device copies. */
-void loop_write(const struct loop *loop, uint64_t to, const struct rdma_registration *r, const void *from, const struct rdma_registration *s,
-		uint32_t bytes);
+void loop_write(const struct loop *loop, uint64_t to, const struct rdma_registration *r,
+		const void *from, const struct rdma_registration *s, uint32_t bytes);
 
 #endif

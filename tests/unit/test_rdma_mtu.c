@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a packet of a port carries: with answers of libibverbs that a test makes up. A device's is asked for by tests/rdma/run. */
+/* What a packet of a port carries: with answers of libibverbs that a test makes up. A device's
+ * is asked for by tests/rdma/run. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +15,8 @@
 
 static int answer, port_asked;
 
-static int answer_so(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attributes)
+static int answer_so(struct ibv_context *context, uint8_t port,
+		     struct _compat_ibv_port_attr *attributes)
 {
 	port_asked = port;
 	((struct ibv_port_attr *)attributes)->active_mtu = IBV_MTU_2048;

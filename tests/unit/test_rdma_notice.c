@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whoever watches pages hears of all that happens to them, and nobody else's: by the running kernel. */
+/* Whoever watches pages hears of all that happens to them, and nobody else's: by the running
+ * kernel. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -39,7 +40,8 @@ static void note(struct rdma_watch *watch)
 
 static uint8_t *map(void *at, int flags)
 {
-	uint8_t *memory = mmap(at, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+	uint8_t *memory =
+		mmap(at, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 
 	assert_ptr_not_equal(memory, MAP_FAILED);
 	return memory;
@@ -47,7 +49,9 @@ static uint8_t *map(void *at, int flags)
 
 static void watch(struct seen *seen, const uint8_t *memory, size_t bytes)
 {
-	*seen = (struct seen){ .watch = { .begin = (uintptr_t)memory, .end = (uintptr_t)memory + bytes, .gone = note } };
+	*seen = (struct seen){ .watch = { .begin = (uintptr_t)memory,
+					  .end = (uintptr_t)memory + bytes,
+					  .gone = note } };
 	tt_rdma_notice_lock();
 	assert_true(tt_rdma_notice_watch(&seen->watch));
 	tt_rdma_notice_unlock();
@@ -114,7 +118,8 @@ static void it_is_told_when_the_call_returns(void **state)
 	assert_int_equal(gone(&seen), 1);
 	watch(&seen, memory, BYTES);
 	elsewhere = map(NULL, 0);
-	assert_ptr_equal(mremap(memory, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere), elsewhere);
+	assert_ptr_equal(mremap(memory, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere),
+			 elsewhere);
 	assert_int_equal(gone(&seen), 1);
 	munmap(elsewhere, BYTES);
 }
@@ -193,12 +198,14 @@ static void nothing_stays_registered(void **state)
 	assert_false(is_registered(memory + 2 * PAGE));
 	munmap(memory, BYTES);
 
-	/* other memory lies between by the time that it is let go: a file's, which the kernel would not register */
+	/* other memory lies between by the time that it is let go: a file's, which the kernel
+	 * would not register */
 	memory = map(NULL, 0);
 	watch(&seen, memory, BYTES);
 	tt_rdma_notice_lock();
 	assert_int_equal(pthread_create(&thread, NULL, unmap_a_page, memory + PAGE), 0);
-	while (mmap(memory + PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, program, 0) != memory + PAGE)
+	while (mmap(memory + PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, program,
+		    0) != memory + PAGE)
 		;
 	tt_rdma_notice_unwatch(&seen.watch);
 	tt_rdma_notice_unlock();
@@ -257,7 +264,8 @@ static void *unmap(void *memory)
 	return NULL;
 }
 
-/* Addresses are free before the thread that unmapped them returns: who gets them sees that word is on its way, or has come. */
+/* Addresses are free before the thread that unmapped them returns: who gets them sees that word
+ * is on its way, or has come. */
 static void who_takes_the_addresses_over_knows(void **state)
 {
 	for (int i = 0; i < ROUNDS; i++) {
@@ -267,7 +275,8 @@ static void who_takes_the_addresses_over_knows(void **state)
 
 		watch(&seen, memory, BYTES);
 		assert_int_equal(pthread_create(&thread, NULL, unmap, memory), 0);
-		while (mmap(memory, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != memory)
+		while (mmap(memory, BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != memory)
 			;
 		tt_rdma_notice_lock();
 		const bool known = seen.gone || !tt_rdma_notice_is_settled();
@@ -280,14 +289,16 @@ static void who_takes_the_addresses_over_knows(void **state)
 	}
 }
 
-/* Allocates and frees what is watched, so that it holds the C library's locks while it waits for word to be taken. */
+/* Allocates and frees what is watched, so that it holds the C library's locks while it waits for
+ * word to be taken. */
 static void *come_and_go(void *argument)
 {
 	for (int i = 0; i < ROUNDS; i++) {
 		uint8_t *memory = malloc((size_t)(i % 7 + 1) * 100000);
 		struct seen seen;
 
-		watch(&seen, (void *)(((uintptr_t)memory + PAGE) & ~(uintptr_t)(PAGE - 1)), 8 * PAGE);
+		watch(&seen, (void *)(((uintptr_t)memory + PAGE) & ~(uintptr_t)(PAGE - 1)),
+		      8 * PAGE);
 		memory[0] = 1;
 		if (i % 2)
 			unwatch(&seen);
@@ -315,7 +326,8 @@ static int be_denied(void)
 	for (int i = 0; i < 3; i++)
 		if (tt_rdma_notice_begin())
 			return 2;
-	if (warnings != 1 || !strstr(last_warning, "userfaultfd(2) is denied (Operation not permitted)"))
+	if (warnings != 1 ||
+	    !strstr(last_warning, "userfaultfd(2) is denied (Operation not permitted)"))
 		return 3;
 	return strstr(last_warning, "tutti_mem_alloc()") ? 0 : 4;
 }
@@ -331,7 +343,8 @@ static void where_it_is_denied_that_is_said_once(void **state)
 	assert_int_equal(status, 0);
 }
 
-/* No descriptor for the kernel's word, then one, but none for the bell. It is no denial, and passes. */
+/* No descriptor for the kernel's word, then one, but none for the bell. It is no denial, and
+ * passes. */
 static int be_short_of_descriptors(void)
 {
 	struct shortage shortage;
@@ -346,7 +359,9 @@ static int be_short_of_descriptors(void)
 	shortage_end(&shortage);
 	if (begun)
 		return 1;
-	if (warnings != 1 || !strstr(last_warning, "no descriptor can be had for now (Too many open files); raise the limit (ulimit -n)"))
+	if (warnings != 1 ||
+	    !strstr(last_warning,
+		    "no descriptor can be had for now (Too many open files); raise the limit (ulimit -n)"))
 		return 2;
 	if (!tt_rdma_notice_begin())
 		return 3;

@@ -16,7 +16,8 @@ static inline int find_port(struct rdma_port *out)
 	char why[RDMA_WHY_MAX];
 	int n;
 
-	if (tt_rdma_settings_read(&settings) || tt_rdma_ports(&tt_rdma_here, &settings, ports, &n, why)) {
+	if (tt_rdma_settings_read(&settings) ||
+	    tt_rdma_ports(&tt_rdma_here, &settings, ports, &n, why)) {
 		fprintf(stderr, "%s\n", tt_thread_error());
 		return 1;
 	}

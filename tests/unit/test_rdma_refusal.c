@@ -30,7 +30,8 @@ static struct rdma_adapter old = { .verbs = &old_verbs, .name = "old0" };
 
 static int told;
 
-static void note_line(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+static void note_line(tutti_log_level_t level, const char *subsystem, const char *line,
+		      void *context)
 {
 	if (level == TUTTI_LOG_INFO && strstr(line, "long messages by old0 are copied"))
 		told++;
@@ -62,7 +63,8 @@ static void expect_kind(void *memory, enum rdma_memory expected)
 	enum rdma_memory kind = RDMA_UNMAPPED;
 
 	assert_ptr_not_equal(memory, MAP_FAILED);
-	assert_true(tt_rdma_mappings((uintptr_t)memory, (uintptr_t)memory + PAGE, note_kind, &kind));
+	assert_true(
+		tt_rdma_mappings((uintptr_t)memory, (uintptr_t)memory + PAGE, note_kind, &kind));
 	assert_int_equal(kind, expected);
 	munmap(memory, PAGE);
 }
@@ -85,9 +87,11 @@ static void memory_is_known_by_its_kind(void **state)
 /* The list of mappings takes a descriptor. */
 static int unknown, unmapped;
 
-static void note_unknown(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+static void note_unknown(tutti_log_level_t level, const char *subsystem, const char *line,
+			 void *context)
 {
-	unknown += level == TUTTI_LOG_INFO && strstr(line, "/proc/self/maps cannot be opened (Too many open files");
+	unknown += level == TUTTI_LOG_INFO &&
+		   strstr(line, "/proc/self/maps cannot be opened (Too many open files");
 	unmapped += strstr(line, "is not mapped as a whole") != NULL;
 }
 
@@ -95,7 +99,9 @@ static void memory_that_cannot_be_looked_up_is_not_called_unmapped(void **state)
 {
 	static uint8_t memory[2 * PAGE];
 	const uintptr_t begin = ((uintptr_t)memory + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
-	const struct rdma_registration r = { .adapter = &old, .begin = begin, .bytes = PAGE, .of = RDMA_OF_PROGRAM };
+	const struct rdma_registration r = {
+		.adapter = &old, .begin = begin, .bytes = PAGE, .of = RDMA_OF_PROGRAM
+	};
 	struct shortage shortage;
 
 	tt_log_read("info");
@@ -115,7 +121,8 @@ static void memory_that_cannot_be_looked_up_is_not_called_unmapped(void **state)
 static int threads_left = 1000, threads_wanted, regions_wanted;
 
 /* In the place of the C library's. */
-int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attributes, void *(*body)(void *), void *restrict argument)
+int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attributes,
+		   void *(*body)(void *), void *restrict argument)
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	void *const theirs = dlsym(RTLD_NEXT, "pthread_create");
@@ -140,7 +147,8 @@ static struct ibv_mr *register_nothing(struct ibv_pd *pd, void *memory, size_t b
 	return NULL;
 }
 
-static const struct rdma_verbs new_verbs = { .is_fork_initialized = forks_are_harmless, .reg_mr = register_nothing };
+static const struct rdma_verbs new_verbs = { .is_fork_initialized = forks_are_harmless,
+					     .reg_mr = register_nothing };
 static struct rdma_adapter new = { .verbs = &new_verbs, .name = "new0" };
 
 static void get_none(void *memory)
@@ -178,7 +186,9 @@ static void a_want_of_threads_is_said_once_and_they_are_tried_after_a_while(void
 	assert_int_equal(regions_wanted, 1);
 	leave_warnings();
 	assert_int_equal(warnings, 1);
-	assert_non_null(strstr(last_warning, "no thread can be had for now (Resource temporarily unavailable); raise the limit (ulimit -u)"));
+	assert_non_null(strstr(
+		last_warning,
+		"no thread can be had for now (Resource temporarily unavailable); raise the limit (ulimit -u)"));
 	tt_rdma_registrations_close(&new);
 	munmap(memory, PAGE);
 }

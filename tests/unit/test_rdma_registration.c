@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registrations of callers' memory are kept, and never for longer than the memory is what it was: with a device, which writes to what
- * it was shown. */
+/* Registrations of callers' memory are kept, and never for longer than the memory is what it
+ * was: with a device, which writes to what it was shown. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -61,7 +61,8 @@ static int end(void **state)
 
 static void *map(void *at, size_t bytes, int flags)
 {
-	void *memory = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+	void *memory =
+		mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 
 	assert_ptr_not_equal(memory, MAP_FAILED);
 	return memory;
@@ -76,7 +77,8 @@ static struct rdma_registration *get(const void *pointer, size_t bytes)
 	while (!r && tt_now() < until)
 		r = tt_rdma_registration_get(adapter, pointer, bytes);
 	assert_non_null(r);
-	assert_true(r->begin <= (uintptr_t)pointer && r->begin + r->bytes >= (uintptr_t)pointer + bytes);
+	assert_true(r->begin <= (uintptr_t)pointer &&
+		    r->begin + r->bytes >= (uintptr_t)pointer + bytes);
 	return r;
 }
 
@@ -160,7 +162,8 @@ static void it_covers_whole_pages_and_no_more(void **state)
 	munmap(memory + PAGE, PAGE);
 }
 
-/* Changes memory that is registered, in use or not, in the way that is given: what is there afterwards is registered anew. */
+/* Changes memory that is registered, in use or not, in the way that is given: what is there
+ * afterwards is registered anew. */
 static void change(void (*how)(uint8_t *memory))
 {
 	for (int used = 0; used < 2; used++) {
@@ -215,7 +218,8 @@ static void move_and_map(uint8_t *memory)
 {
 	uint8_t *elsewhere = map(NULL, 2 * BYTES, 0);
 
-	assert_ptr_equal(mremap(memory, BYTES, 2 * BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere), elsewhere);
+	assert_ptr_equal(mremap(memory, BYTES, 2 * BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere),
+			 elsewhere);
 	map(memory, BYTES, MAP_FIXED_NOREPLACE);
 	struct rdma_registration *r = get(elsewhere, BYTES);
 	expect_to_be_seen(elsewhere, r);
@@ -229,7 +233,8 @@ static void move_another_there(uint8_t *memory)
 
 	memset(elsewhere, 2, BYTES);
 	get_and_put(elsewhere, BYTES);
-	assert_ptr_equal(mremap(elsewhere, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, memory), memory);
+	assert_ptr_equal(mremap(elsewhere, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, memory),
+			 memory);
 }
 
 static void what_changes_is_registered_anew(void **state)
@@ -272,7 +277,8 @@ static void pieces_that_lie_together_become_one(void **state)
 	expect(0);
 }
 
-/* A neighbour is unmapped in the moment that one registration for both is tried: the piece itself is still to be had. */
+/* A neighbour is unmapped in the moment that one registration for both is tried: the piece
+ * itself is still to be had. */
 static void a_hole_next_to_it_does_no_harm(void **state)
 {
 	uint8_t *memory = map(NULL, 3 * PAGE, 0);
@@ -289,7 +295,8 @@ static void a_hole_next_to_it_does_no_harm(void **state)
 static int told;	 /* how often, at level info or above */
 static const char *what; /* expected in a line */
 
-static void note_line(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+static void note_line(tutti_log_level_t level, const char *subsystem, const char *line,
+		      void *context)
 {
 	if (level <= TUTTI_LOG_INFO && strstr(line, what) && strstr(line, "tutti_mem_alloc()"))
 		told++;
@@ -313,10 +320,12 @@ static void expect_none(const void *memory, size_t bytes, const char *says, int 
 static void expect_none_of_huge_pages(void)
 {
 	const size_t bytes = 2 << 20;
-	void *huge = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	void *huge = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
 
 	if (huge == MAP_FAILED) {
-		print_message("not tried: huge pages, of which there are none (/proc/sys/vm/nr_hugepages)\n");
+		print_message(
+			"not tried: huge pages, of which there are none (/proc/sys/vm/nr_hugepages)\n");
 		return;
 	}
 	memset(huge, 1, bytes);
@@ -326,7 +335,8 @@ static void expect_none_of_huge_pages(void)
 
 static void what_cannot_be_watched_is_not_registered(void **state)
 {
-	const int file = memfd_create("shared", MFD_CLOEXEC), program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	const int file = memfd_create("shared", MFD_CLOEXEC),
+		  program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	uint8_t *shared, *alias, *image, *constant, *hole = map(NULL, BYTES, 0);
 
 	assert_int_equal(ftruncate(file, BYTES), 0);
@@ -491,7 +501,8 @@ static int be_poor(uint8_t *memory)
 	s = tt_rdma_registration_get(adapter, memory + (1 << 20), 400 << 10);
 	if (!r || !s || tt_rdma_registrations() != 2)
 		return 3;
-	r = tt_rdma_registration_get(adapter, memory + (2 << 20), 400 << 10); /* instead of the first */
+	/* instead of the first */
+	r = tt_rdma_registration_get(adapter, memory + (2 << 20), 400 << 10);
 	if (!r || tt_rdma_registrations() != 2)
 		return 4;
 	if (tt_rdma_registration_get(adapter, memory, 400 << 10)) /* nothing that could go */
@@ -527,7 +538,8 @@ static void addresses_that_another_thread_gave_up_are_registered_anew(void **sta
 		pthread_t thread;
 
 		assert_int_equal(pthread_create(&thread, NULL, unmap, memory), 0);
-		while (mmap(memory, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != memory)
+		while (mmap(memory, BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != memory)
 			;
 		after = get(memory, BYTES);
 		assert_ptr_not_equal(before, after);
@@ -539,7 +551,8 @@ static void addresses_that_another_thread_gave_up_are_registered_anew(void **sta
 	expect(0);
 }
 
-/* Uses memory of its own again and again, which comes and goes by way of the C library, so that all wait for all. */
+/* Uses memory of its own again and again, which comes and goes by way of the C library, so that
+ * all wait for all. */
 static void *come_and_go(void *argument)
 {
 	struct rdma_adapter *of = adapter;
@@ -586,14 +599,17 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(what_changes_is_registered_anew, begin, end),
 		cmocka_unit_test_setup_teardown(free_ends_it, begin, end),
 		cmocka_unit_test_setup_teardown(pieces_that_lie_together_become_one, begin, end),
-		cmocka_unit_test_setup_teardown(what_cannot_be_watched_is_not_registered, begin, end),
+		cmocka_unit_test_setup_teardown(what_cannot_be_watched_is_not_registered, begin,
+						end),
 		cmocka_unit_test_setup_teardown(a_hole_next_to_it_does_no_harm, begin, end),
 		cmocka_unit_test(where_the_kernel_tells_nothing_only_the_heaps_memory_is),
-		cmocka_unit_test_setup_teardown(the_heaps_memory_is_registered_by_allocations, begin, end),
+		cmocka_unit_test_setup_teardown(the_heaps_memory_is_registered_by_allocations,
+						begin, end),
 		cmocka_unit_test_setup_teardown(what_is_withdrawn_is_registered_anew, begin, end),
 		cmocka_unit_test_setup_teardown(children_have_nothing_of_it, begin, end),
 		cmocka_unit_test_setup_teardown(where_memory_is_short_the_unused_goes, begin, end),
-		cmocka_unit_test_setup_teardown(addresses_that_another_thread_gave_up_are_registered_anew, begin, end),
+		cmocka_unit_test_setup_teardown(
+			addresses_that_another_thread_gave_up_are_registered_anew, begin, end),
 		cmocka_unit_test_setup_teardown(threads_come_and_go, begin, end),
 	};
 	const int none = find_port(&port);

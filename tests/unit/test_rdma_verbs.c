@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libibverbs is opened when it is needed, and again where that failed; devices are, in children of fork(), too. No device is needed. */
+/* libibverbs is opened when it is needed, and again where that failed; devices are, in children
+ * of fork(), too. No device is needed. */
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>

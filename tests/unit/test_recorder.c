@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The flight recorder of one rank: what is kept, what a report says, where files go and what becomes of them. */
+/* The flight recorder of one rank: what is kept, what a report says, where files go and what
+ * becomes of them. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -51,7 +52,8 @@ static int count_files(const char *suffix, char *path)
 	while ((entry = readdir(handle))) {
 		const size_t length = strlen(entry->d_name), end = strlen(suffix);
 
-		if (entry->d_name[0] == '.' || length < end || strcmp(entry->d_name + length - end, suffix) != 0)
+		if (entry->d_name[0] == '.' || length < end ||
+		    strcmp(entry->d_name + length - end, suffix) != 0)
 			continue;
 		n++;
 		if (path)
@@ -135,7 +137,8 @@ static void the_last_4096_operations_are_kept(void **state)
 	const json_t *op;
 
 	for (int k = 0; k < 5000; k++)
-		assert_int_equal(tutti_all_reduce(comm, &in, &out, 1, TUTTI_FLOAT32, k % 2 ? TUTTI_SUM : TUTTI_MAX, NULL),
+		assert_int_equal(tutti_all_reduce(comm, &in, &out, 1, TUTTI_FLOAT32,
+						  k % 2 ? TUTTI_SUM : TUTTI_MAX, NULL),
 				 TUTTI_OK);
 	raise(SIGUSR1);
 	json_t *report = read_report();
@@ -145,7 +148,8 @@ static void the_last_4096_operations_are_kept(void **state)
 	assert_int_equal(json_array_size(ops), 4096);
 	assert_int_equal(number_in(report, "operations_called"), 5000);
 	assert_int_equal(json_array_size(json_object_get(report, "cards")), 2);
-	json_array_foreach(ops, i, op) {
+	json_array_foreach(ops, i, op)
+	{
 		assert_int_equal(number_in(op, "number"), 905 + i);
 		assert_int_equal(number_in(op, "sequence"), 905 + i);
 		assert_true(number_in(op, "posted") <= number_in(op, "first"));
@@ -165,14 +169,14 @@ static void operations_name_their_card(void **state)
 	const json_t *card, *found = NULL;
 
 	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
-	assert_int_equal(tutti_reduce(comm, in, out, 3, TUTTI_FLOAT64, TUTTI_PROD, 0, NULL), TUTTI_OK);
+	assert_int_equal(tutti_reduce(comm, in, out, 3, TUTTI_FLOAT64, TUTTI_PROD, 0, NULL),
+			 TUTTI_OK);
 	raise(SIGUSR1);
 	json_t *report = read_report();
 	const json_t *op = json_array_get(json_object_get(report, "operations"), 1);
 
-	json_array_foreach(json_object_get(report, "cards"), i, card)
-		if (number_in(card, "card") == number_in(op, "card"))
-			found = card;
+	json_array_foreach(json_object_get(report, "cards"), i,
+			   card) if (number_in(card, "card") == number_in(op, "card")) found = card;
 	assert_non_null(found);
 	assert_string_equal(json_string_value(json_object_get(found, "collective")), "reduce");
 	assert_string_equal(json_string_value(json_object_get(found, "dtype")), "float64");
@@ -193,18 +197,22 @@ static void cards_that_were_written_over_are_not_shown(void **state)
 	int known = 0;
 
 	for (size_t k = 1; k <= 4000; k++)
-		assert_int_equal(tutti_all_reduce(comm, in, out, k, TUTTI_FLOAT32, TUTTI_SUM, NULL), TUTTI_OK);
+		assert_int_equal(tutti_all_reduce(comm, in, out, k, TUTTI_FLOAT32, TUTTI_SUM, NULL),
+				 TUTTI_OK);
 	raise(SIGUSR1);
 	json_t *report = read_report();
 	json_t *counts = json_object();
 	char name[32];
 
-	json_array_foreach(json_object_get(report, "cards"), i, op) {
+	json_array_foreach(json_object_get(report, "cards"), i, op)
+	{
 		sprintf(name, "%lld", (long long)number_in(op, "card"));
-		assert_int_equal(json_object_set_new(counts, name, json_integer(number_in(op, "count"))), 0);
+		assert_int_equal(
+			json_object_set_new(counts, name, json_integer(number_in(op, "count"))), 0);
 	}
 	assert_int_equal(json_array_size(json_object_get(report, "operations")), 4000);
-	json_array_foreach(json_object_get(report, "operations"), i, op) {
+	json_array_foreach(json_object_get(report, "operations"), i, op)
+	{
 		sprintf(name, "%lld", (long long)number_in(op, "card"));
 		if (!json_object_get(counts, name))
 			continue;
@@ -227,7 +235,8 @@ static void a_record_that_is_being_written_over_does_not_count(void **state)
 
 	flight->plans[place / 8] = place;
 	flight->plans_end = place;
-	assert_false(tt_flight_read_plan(flight, place, &plan)); /* left from before, or not yet written */
+	/* left from before, or not yet written */
+	assert_false(tt_flight_read_plan(flight, place, &plan));
 	flight->plans_end = place + TT_FLIGHT_PLANS;
 	assert_true(tt_flight_read_plan(flight, place, &plan));
 	flight->plans_end = place + TT_FLIGHT_PLANS + TT_FLIGHT_PLACES;
@@ -270,7 +279,8 @@ static void add_on_stream(struct tt_flight *flight, uint64_t number, uint64_t wa
 	line->number = number;
 }
 
-/* Those up to 1002 have; of the others those that had no more waits than have ended; of graphs nobody knows. */
+/* Those up to 1002 have; of the others those that had no more waits than have ended; of graphs
+ * nobody knows. */
 static void calls_on_streams_say_whether_they_have_ended(void **state)
 {
 	static const char *const expected[] = { "true", "true", "true", "null", "false", "false" };
@@ -287,7 +297,8 @@ static void calls_on_streams_say_whether_they_have_ended(void **state)
 	flight->streams_waits = 70;
 	assert_true(tt_flight_write(flight, "test"));
 	json_t *report = read_report();
-	const json_t *calls = json_object_get(report, "streams"), *send = json_array_get(calls, 254), *last = json_array_get(calls, 255);
+	const json_t *calls = json_object_get(report, "streams"),
+		     *send = json_array_get(calls, 254), *last = json_array_get(calls, 255);
 
 	assert_int_equal(number_in(report, "streams_called"), 1006);
 	assert_int_equal(json_array_size(calls), 256);
@@ -295,7 +306,10 @@ static void calls_on_streams_say_whether_they_have_ended(void **state)
 	for (size_t i = 0; i < 6; i++) {
 		const json_t *ended = json_object_get(json_array_get(calls, 250 + i), "ended");
 
-		assert_string_equal(json_is_null(ended) ? "null" : json_is_true(ended) ? "true" : "false", expected[i]);
+		assert_string_equal(json_is_null(ended)	  ? "null"
+				    : json_is_true(ended) ? "true"
+							  : "false",
+				    expected[i]);
 	}
 	assert_string_equal(json_string_value(json_object_get(send, "kind")), "send");
 	assert_int_equal(number_in(send, "peer"), 5);
@@ -322,10 +336,12 @@ static void garbage_in_the_mapping_does_no_harm(void **state)
 		flight->ops[number].number = number;
 		flight->ops[number].kind = TT_FLIGHT_COLLECTIVE;
 		flight->ops[number].what = number * TT_FLIGHT_PLACES;
-		flight->plans[number * TT_FLIGHT_PLACES % TT_FLIGHT_PLANS / 8] = number * TT_FLIGHT_PLACES;
+		flight->plans[number * TT_FLIGHT_PLACES % TT_FLIGHT_PLANS / 8] =
+			number * TT_FLIGHT_PLACES;
 	}
 	flight->plans_end = TT_FLIGHT_OPS * TT_FLIGHT_PLACES;
-	for (uint64_t number = 3000; number < TT_FLIGHT_OPS; number++) /* sane numbers of peers, garbage behind */
+	for (uint64_t number = 3000; number < TT_FLIGHT_OPS;
+	     number++) /* sane numbers of peers, garbage behind */
 		flight->plans[number * TT_FLIGHT_PLACES % TT_FLIGHT_PLANS / 8 + 1] = 20;
 	assert_true(tt_flight_write(flight, "test"));
 	json_t *report = read_report();
@@ -344,7 +360,8 @@ static void strings_are_escaped(void **state)
 	memset(flight->host, 'h', sizeof(flight->host)); /* without an end */
 	flight->fault.result = TUTTI_ERR_MISMATCH;
 	memset(flight->fault.text, 'x', sizeof(flight->fault.text));
-	memcpy(flight->fault.text + sizeof(flight->fault.text) - 1, "\xc3", 1); /* a character that was cut */
+	memcpy(flight->fault.text + sizeof(flight->fault.text) - 1, "\xc3",
+	       1); /* a character that was cut */
 	assert_true(tt_flight_write(flight, "test"));
 	json_t *report = read_report();
 
@@ -353,7 +370,8 @@ static void strings_are_escaped(void **state)
 	assert_int_equal(json_string_length(json_object_get(report, "host")), sizeof(flight->host));
 	fault = json_object_get(report, "fault");
 	assert_int_equal(number_in(fault, "result"), TUTTI_ERR_MISMATCH);
-	assert_int_equal(json_string_length(json_object_get(fault, "text")), sizeof(flight->fault.text) - 1 + 3);
+	assert_int_equal(json_string_length(json_object_get(fault, "text")),
+			 sizeof(flight->fault.text) - 1 + 3);
 	json_decref(report);
 	free(flight);
 }
@@ -366,7 +384,9 @@ static void an_abort_is_reported_once_with_its_reason(void **state)
 	json_t *report = read_report(); /* removes it */
 
 	assert_string_equal(json_string_value(json_object_get(report, "why")), "revoked");
-	assert_non_null(strstr(json_string_value(json_object_get(json_object_get(report, "fault"), "text")), "as \"planned\""));
+	assert_non_null(
+		strstr(json_string_value(json_object_get(json_object_get(report, "fault"), "text")),
+		       "as \"planned\""));
 	json_decref(report);
 	assert_int_equal(tutti_comm_abort(comm, "again"), TUTTI_OK);
 	tutti_comm_destroy(comm);
@@ -481,7 +501,8 @@ static void files_that_are_no_mapping_of_ours_are_left_alone(void **state)
 	free(flight);
 }
 
-/* Old ones go when a communicator is destroyed, and before if they are many; one whose process lives does not count. */
+/* Old ones go when a communicator is destroyed, and before if they are many; one whose process
+ * lives does not count. */
 static void what_nobody_reads_is_bounded(void **state)
 {
 	struct tt_flight *flight = new_flight();

@@ -45,7 +45,8 @@ static void *meet_as_launched(void *argument)
 {
 	struct rank *r = argument;
 
-	r->result = tt_rendezvous_launched(&r->launch, NULL, patience(), &r->store, &r->meetings[0]);
+	r->result =
+		tt_rendezvous_launched(&r->launch, NULL, patience(), &r->store, &r->meetings[0]);
 	return NULL;
 }
 
@@ -152,9 +153,9 @@ static void a_rank_waits_no_longer_than_its_deadline(void **state)
 		TUTTI_ERR_TIMEOUT);
 	assert_null(store);
 	assert_int_equal(tutti_store_open(rank.launch.store, 1, PATIENCE_S, &store), TUTTI_OK);
-	assert_int_equal(
-		tt_rendezvous_launched(&rank.launch, NULL, tt_now() + 20000000u, &rank.store, &meeting),
-		TUTTI_ERR_TIMEOUT);
+	assert_int_equal(tt_rendezvous_launched(&rank.launch, NULL, tt_now() + 20000000u,
+						&rank.store, &meeting),
+			 TUTTI_ERR_TIMEOUT);
 	assert_null(rank.store);
 	tutti_store_close(store);
 }
@@ -178,14 +179,16 @@ static void a_meeting_given_up_is_over_for_all(void **state)
 	assert_non_null(
 		strstr(tt_thread_error(),
 		       "ranks 0, 2 have not come to the meeting of 3 ranks by rank 1's deadline"));
-	assert_int_equal(tt_rendezvous_give_up(ranks[0].store, &meeting, TUTTI_ERR_TIMEOUT), TUTTI_ERR_TIMEOUT);
+	assert_int_equal(tt_rendezvous_give_up(ranks[0].store, &meeting, TUTTI_ERR_TIMEOUT),
+			 TUTTI_ERR_TIMEOUT);
 	assert_int_equal(tt_rendezvous(ranks[0].store, "group", 0, 3, patience(), &meeting),
 			 TUTTI_OK);
 	assert_int_equal(tt_rendezvous_get(ranks[0].store, &meeting, 1, "group/1/more", NULL, &none,
 					   patience()),
 			 TUTTI_ERR_TIMEOUT);
 	assert_non_null(
-		strstr(tt_thread_error(), "ranks 0, 2 have not come to the meeting of 3 ranks by rank 1's deadline"));
+		strstr(tt_thread_error(),
+		       "ranks 0, 2 have not come to the meeting of 3 ranks by rank 1's deadline"));
 	assert_int_equal(pthread_create(&thread, NULL, meet_in_store, &ranks[1]), 0);
 	meet_in_store(&ranks[0]);
 	pthread_join(thread, NULL);
@@ -208,7 +211,9 @@ static void who_came_but_went_no_further_is_named(void **state)
 	name_store(address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &store), TUTTI_OK);
 	for (int rank = 0; rank < 4; rank++)
-		assert_int_equal(tt_rendezvous(store, "group", rank, 4, patience(), &meetings[rank]), TUTTI_OK);
+		assert_int_equal(
+			tt_rendezvous(store, "group", rank, 4, patience(), &meetings[rank]),
+			TUTTI_OK);
 	for (int rank = 0; rank < 4; rank++) {
 		for (int step = 1; step < 4; step *= 2) {
 			/* rank 0 needs rank 1's first step for its own second one */
@@ -219,10 +224,12 @@ static void who_came_but_went_no_further_is_named(void **state)
 		}
 	}
 	tt_rendezvous_step_key(&meetings[2], 2, 0, key, sizeof(key));
-	assert_int_equal(tt_rendezvous_get(store, &meetings[2], 0, key, NULL, &none, tt_now() + 20000000u),
-			 TUTTI_ERR_TIMEOUT);
-	assert_string_equal(tt_thread_error(), "rank 1 came to the meeting of 4 ranks, but has not gone on with it by "
-					       "rank 2's deadline: died or stopped?");
+	assert_int_equal(
+		tt_rendezvous_get(store, &meetings[2], 0, key, NULL, &none, tt_now() + 20000000u),
+		TUTTI_ERR_TIMEOUT);
+	assert_string_equal(tt_thread_error(),
+			    "rank 1 came to the meeting of 4 ranks, but has not gone on with it by "
+			    "rank 2's deadline: died or stopped?");
 	tutti_store_close(store);
 }
 
@@ -237,12 +244,14 @@ static void what_a_rank_saw_counts_more_than_that_the_host_is_gone(void **state)
 	name_store(address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &host), TUTTI_OK);
 	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
-	assert_int_equal(tutti_store_set(store, "group/1/id", (uint64_t[]){ 12345678, 3 }, 16), TUTTI_OK);
+	assert_int_equal(tutti_store_set(store, "group/1/id", (uint64_t[]){ 12345678, 3 }, 16),
+			 TUTTI_OK);
 	assert_int_equal(tt_rendezvous(store, "group", 1, 3, patience(), &meeting), TUTTI_OK);
 	host->close_by = tt_now();
 	tutti_store_close(host);
 	tt_thread_error_set("rank 2 does not answer");
-	assert_int_equal(tt_rendezvous_give_up(store, &meeting, TUTTI_ERR_TIMEOUT), TUTTI_ERR_TIMEOUT);
+	assert_int_equal(tt_rendezvous_give_up(store, &meeting, TUTTI_ERR_TIMEOUT),
+			 TUTTI_ERR_TIMEOUT);
 	assert_string_equal(tt_thread_error(), "rank 2 does not answer");
 	tutti_store_close(store);
 }

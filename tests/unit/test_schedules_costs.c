@@ -21,7 +21,7 @@ static const double vector = 1e6; /* bytes */
 struct work {
 	double sent, received, reduced, in_place, rounds;
 	double sends, receives; /* messages */
-	double staged; /* copied first where peers cannot map the buffer */
+	double staged;		/* copied first where peers cannot map the buffer */
 };
 
 static const uint32_t vectors = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) |
@@ -109,12 +109,13 @@ static void check_case(const struct tt_algorithm *algorithm, struct tt_group gro
 			 algorithm->name, collective, group.size, most.sent, bytes, most.reduced,
 			 cost.reduced, most.rounds, messages);
 	if (cost.in_place > 2.5 * most.in_place + 1)
-		fail_msg("%s, collective %d, %d ranks: combines %g of %g bytes where they arrive", algorithm->name, collective,
-			 group.size, most.in_place, cost.in_place);
+		fail_msg("%s, collective %d, %d ranks: combines %g of %g bytes where they arrive",
+			 algorithm->name, collective, group.size, most.in_place, cost.in_place);
 	const double calls = cost.calls[0] + cost.calls[1];
 	if (calls > 0 && (most.sends > messages + calls || 2.1 * most.sends < messages + calls))
-		fail_msg("%s, collective %d, %d ranks: one rank has %g messages, of which %g wait and %g do not",
-			 algorithm->name, collective, group.size, most.sends, messages, calls);
+		fail_msg(
+			"%s, collective %d, %d ranks: one rank has %g messages, of which %g wait and %g do not",
+			algorithm->name, collective, group.size, most.sends, messages, calls);
 	if (bytes > 2.5 * most.sent + most.staged + 1 || cost.reduced > 2.5 * most.reduced + 1)
 		fail_msg("%s, collective %d, %d ranks: moves only %g of %g bytes, reduces %g of %g",
 			 algorithm->name, collective, group.size, most.sent, bytes, most.reduced,
@@ -152,7 +153,8 @@ static void add_crossing(const struct tt_algorithm *algorithm, const struct tt_g
 	struct tt_sched s;
 
 	assert_int_equal(tt_sched_build(&s, algorithm, group, collective), TUTTI_OK);
-	const double block = vector / (TT_BIT(collective) & vectors ? s.blocks : (double)group->size);
+	const double block =
+		vector / (TT_BIT(collective) & vectors ? s.blocks : (double)group->size);
 	for (uint32_t i = 0; i < s.nsteps; i++) {
 		const struct tt_step *step = &s.steps[i];
 		const int from = group->host[group->rank], to = group->host[step->peer];
@@ -179,17 +181,19 @@ static double crossing_share(const struct tt_algorithm *algorithm, struct tt_gro
 	return most / (cost.bytes[1] * larger(cost.crossing, 1));
 }
 
-/* A double tree's inner ranks may lie so that one host passes on more than the others. A tree's bytes are those of
- * all its rounds, of which those inside hosts do not use the network. */
+/* A double tree's inner ranks may lie so that one host passes on more than the others. A tree's
+ * bytes are those of all its rounds, of which those inside hosts do not use the network. */
 static void check_crossing(const struct tt_algorithm *algorithm, const struct tt_group *group,
 			   enum tt_collective collective, int per_host)
 {
 	const double share = crossing_share(algorithm, *group, collective);
 	const bool full = group->size == per_host * group->hosts && group->hosts >= 4;
 
-	if (share > (strcmp(algorithm->name, "double_tree") == 0 ? 1.8 : 1 + 1e-9) || (full && share < 0.15))
-		fail_msg("%s, collective %d, %d ranks, %d a host: its network carries %.2f of what the cost says",
-			 algorithm->name, collective, group->size, per_host, share);
+	if (share > (strcmp(algorithm->name, "double_tree") == 0 ? 1.8 : 1 + 1e-9) ||
+	    (full && share < 0.15))
+		fail_msg(
+			"%s, collective %d, %d ranks, %d a host: its network carries %.2f of what the cost says",
+			algorithm->name, collective, group->size, per_host, share);
 }
 
 static void a_host_s_network_carries_what_the_cost_says(void **state)
@@ -199,14 +203,16 @@ static void a_host_s_network_carries_what_the_cost_says(void **state)
 
 	for (int per_host = 1; per_host <= 8; per_host++) {
 		for (int size = per_host + 1; size <= MOST_RANKS; size++) {
-			const struct tt_group group = { 0, size, 0, host, (size + per_host - 1) / per_host };
+			const struct tt_group group = { 0, size, 0, host,
+							(size + per_host - 1) / per_host };
 
 			for (int r = 0; r < size; r++)
 				host[r] = r / per_host;
 			for (int c = 0; c < TT_BARRIER; c++)
 				if (tt_algorithm_can(algorithm, (enum tt_collective)c) &&
 				    algorithm->fits(&group, (enum tt_collective)c))
-					check_crossing(algorithm, &group, (enum tt_collective)c, per_host);
+					check_crossing(algorithm, &group, (enum tt_collective)c,
+						       per_host);
 		}
 	}
 }
@@ -220,10 +226,11 @@ int main(void)
 		const struct tt_algorithm *algorithm = all[i / 2];
 
 		snprintf(names[i], sizeof(names[i]), "%s_%s", algorithm->name,
-			 i % 2 ? "crosses_as_much_as_its_cost_says" : "cost_is_that_of_the_busiest_rank");
+			 i % 2 ? "crosses_as_much_as_its_cost_says"
+			       : "cost_is_that_of_the_busiest_rank");
 		tests[i].name = names[i];
-		tests[i].test_func = i % 2 ? a_host_s_network_carries_what_the_cost_says :
-					     cost_is_that_of_the_busiest_rank;
+		tests[i].test_func = i % 2 ? a_host_s_network_carries_what_the_cost_says
+					   : cost_is_that_of_the_busiest_rank;
 		tests[i].initial_state = (void *)(uintptr_t)algorithm;
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What numbers come out: the schedules of all ranks are run side by side on real numbers, combined as
- * the executors do it. The results are compared with the error bounds of docs/algorithms.md, and, where
- * an algorithm serves the reproducible mode, bit by bit with a left fold. That the schedules are right is
- * for test_schedules.c to prove. */
+/* What numbers come out: the schedules of all ranks are run side by side on real numbers,
+ * combined as the executors do it. The results are compared with the error bounds of
+ * docs/algorithms.md, and, where an algorithm serves the reproducible mode, bit by bit with a
+ * left fold. That the schedules are right is for test_schedules.c to prove. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,8 @@
 
 enum { RANKS = 64, NUMBERS = 3, WIDEST = 8, LAYOUTS = 3, POOL = 1024, PREMUL_SUM = TUTTI_OP_COUNT };
 
-static const enum tt_collective reductions[] = { TT_REDUCE, TT_ALL_REDUCE, TT_REDUCE_SCATTER, TT_SCAN, TT_EXSCAN };
+static const enum tt_collective reductions[] = { TT_REDUCE, TT_ALL_REDUCE, TT_REDUCE_SCATTER,
+						 TT_SCAN, TT_EXSCAN };
 #define REDUCTIONS (sizeof(reductions) / sizeof(reductions[0]))
 
 struct block {
@@ -78,7 +79,8 @@ static void lay_out(struct world *w, int layout)
 		w->most = ranks[host] > w->most ? ranks[host] : w->most;
 }
 
-static const struct tt_step *nth_send(const struct world *w, int from, int to, uint32_t round, int n)
+static const struct tt_step *nth_send(const struct world *w, int from, int to, uint32_t round,
+				      int n)
 {
 	const struct tt_sched *sched = &w->sched[from];
 
@@ -103,9 +105,10 @@ static uint32_t pair_up_round(struct world *w, int to, uint32_t round, uint32_t 
 		const struct tt_step *step = &sched->steps[s];
 
 		if (receives(step))
-			w->pairs[count++] = (struct pair){ step->peer, to,
-							   nth_send(w, step->peer, to, round, from[step->peer]++),
-							   step };
+			w->pairs[count++] = (struct pair){
+				step->peer, to,
+				nth_send(w, step->peer, to, round, from[step->peer]++), step
+			};
 	}
 	return count;
 }
@@ -129,8 +132,8 @@ static void pair_up(struct world *w)
 }
 
 /* false: the algorithm does not take these ranks. */
-static bool build(struct world *w, const struct tt_algorithm *algorithm, enum tt_collective collective, int size,
-		  int layout)
+static bool build(struct world *w, const struct tt_algorithm *algorithm,
+		  enum tt_collective collective, int size, int layout)
 {
 	*w = (struct world){ .algorithm = algorithm, .collective = collective, .size = size };
 	lay_out(w, layout);
@@ -140,12 +143,14 @@ static bool build(struct world *w, const struct tt_algorithm *algorithm, enum tt
 
 		if (!algorithm->fits(&group, collective))
 			return false;
-		assert_int_equal(tt_sched_build(&w->sched[r], algorithm, &group, collective), TUTTI_OK);
+		assert_int_equal(tt_sched_build(&w->sched[r], algorithm, &group, collective),
+				 TUTTI_OK);
 	}
 	w->blocks = collective == TT_REDUCE_SCATTER ? size : (int)w->sched[0].blocks;
 	for (int r = 0; r < size; r++) {
 		for (int buffer = 0; buffer < 3; buffer++)
-			w->place[r][buffer] = calloc((size_t)w->blocks + w->sched[r].scratch_slots, sizeof(struct block));
+			w->place[r][buffer] = calloc((size_t)w->blocks + w->sched[r].scratch_slots,
+						     sizeof(struct block));
 		w->input[r] = calloc((size_t)w->blocks, sizeof(struct block));
 	}
 	pair_up(w);
@@ -171,8 +176,8 @@ static struct block *at(const struct world *w, int rank, const struct tt_ref *re
 	return &w->place[rank][ref->buffer][ref->slot + k];
 }
 
-static void combine(struct world *w, const struct tt_step *step, struct block *to, const struct block *const *from,
-		    unsigned n)
+static void combine(struct world *w, const struct tt_step *step, struct block *to,
+		    const struct block *const *from, unsigned n)
 {
 	const void *src[RANKS];
 	int height = 0;
@@ -262,7 +267,8 @@ static double largest(tutti_dtype_t dtype)
 	}
 }
 
-/* The factors of a product are near 1, and few of them are anything else in the types with the shortest range. */
+/* The factors of a product are near 1, and few of them are anything else in the types with the
+ * shortest range. */
 static double draw_factor(tutti_dtype_t dtype)
 {
 	const double sign = next_random() % 2 ? 1 : -1;
@@ -272,8 +278,8 @@ static double draw_factor(tutti_dtype_t dtype)
 	return sign * (0.875 + 0.25 * next_fraction());
 }
 
-/* Of both signs and of magnitudes that differ by a factor of 1000, the largest such that nothing overflows: the sum of RANKS, or,
- * of an average, a single one. */
+/* Of both signs and of magnitudes that differ by a factor of 1000, the largest such that nothing
+ * overflows: the sum of RANKS, or, of an average, a single one. */
 static double draw_term(tutti_dtype_t dtype, tutti_op_t op)
 {
 	const double most = op == TUTTI_AVG ? largest(dtype) : largest(dtype) / RANKS;
@@ -289,7 +295,8 @@ static void draw(struct world *w, void *buffer, size_t i)
 	if (!value_is_float(w->dtype))
 		memcpy((uint8_t *)buffer + i * bytes, &bits, bytes);
 	else
-		value_set(buffer, i, w->dtype, w->op == TUTTI_PROD ? draw_factor(w->dtype) : draw_term(w->dtype, w->op));
+		value_set(buffer, i, w->dtype,
+			  w->op == TUTTI_PROD ? draw_factor(w->dtype) : draw_term(w->dtype, w->op));
 }
 
 /* Scalars are shares, and so is their sum: at most 1. */
@@ -321,7 +328,8 @@ static void fill(struct world *w, int rank, int block)
 	memcpy(input->bytes, w->pool + first * bytes, NUMBERS * bytes);
 	*send = *input;
 	if (w->op == PREMUL_SUM)
-		w->comm.kernels->scale[w->dtype](send->bytes, input->bytes, NUMBERS, w->scalar[rank]);
+		w->comm.kernels->scale[w->dtype](send->bytes, input->bytes, NUMBERS,
+						 w->scalar[rank]);
 }
 
 static void prepare(struct world *w, tutti_dtype_t dtype, tutti_op_t op)
@@ -330,10 +338,11 @@ static void prepare(struct world *w, tutti_dtype_t dtype, tutti_op_t op)
 	w->op = op;
 	w->comm.size = w->size;
 	w->comm.kernels = tt_kernels();
-	w->plan = (struct tt_plan){ .call = { .collective = w->collective, .dtype = dtype, .op = op },
-				    .algorithm = w->algorithm,
-				    .element = tutti_dtype_size(dtype),
-				    .user_op = op == PREMUL_SUM ? &w->premul_sum : NULL };
+	w->plan =
+		(struct tt_plan){ .call = { .collective = w->collective, .dtype = dtype, .op = op },
+				  .algorithm = w->algorithm,
+				  .element = tutti_dtype_size(dtype),
+				  .user_op = op == PREMUL_SUM ? &w->premul_sum : NULL };
 	tt_combine_choose(w->comm.kernels, &w->plan);
 	w->pool = pool_of(w);
 	for (int r = 0; r < w->size; r++) {
@@ -392,7 +401,8 @@ static void check_bound(const struct world *w, int rank, int block, size_t i, in
 		if (w->op == PREMUL_SUM)
 			number *= value_get(w->scalar[r], 0, w->dtype);
 		exact = w->op == TUTTI_PROD ? exact * number : exact + number;
-		magnitude = w->op == TUTTI_PROD ? magnitude * fabsl(number) : magnitude + fabsl(number);
+		magnitude =
+			w->op == TUTTI_PROD ? magnitude * fabsl(number) : magnitude + fabsl(number);
 	}
 	if (w->op == TUTTI_AVG) {
 		exact /= n;
@@ -402,9 +412,11 @@ static void check_bound(const struct world *w, int rank, int block, size_t i, in
 	const double bound = value_bound(&way, (double)magnitude);
 
 	if (!(fabsl(found - exact) <= bound))
-		fail_msg("%s, collective %d, %d ranks, %s of %s: %.17g, %.3g from %.17Lg; at most %.3g were promised",
-			 w->algorithm->name, w->collective, w->size, op_name(w->op), tutti_dtype_name(w->dtype), found,
-			 (double)fabsl(found - exact), exact, bound);
+		fail_msg(
+			"%s, collective %d, %d ranks, %s of %s: %.17g, %.3g from %.17Lg; at most %.3g were promised",
+			w->algorithm->name, w->collective, w->size, op_name(w->op),
+			tutti_dtype_name(w->dtype), found, (double)fabsl(found - exact), exact,
+			bound);
 }
 
 static void check_fold(const struct world *w, int rank, int block, size_t i, int n)
@@ -419,10 +431,12 @@ static void check_fold(const struct world *w, int rank, int block, size_t i, int
 	}
 	value_fold(expected, elements, n, w->dtype, w->op == PREMUL_SUM ? TUTTI_SUM : w->op);
 	if (memcmp(expected, w->place[rank][TT_BUF_RECV][block].bytes + at, bytes) != 0)
-		fail_msg("%s, collective %d, %d ranks, %s of %s: %.17g instead of %.17g, the left fold",
-			 w->algorithm->name, w->collective, w->size, op_name(w->op), tutti_dtype_name(w->dtype),
-			 value_get(w->place[rank][TT_BUF_RECV][block].bytes, i, w->dtype),
-			 value_get(expected, 0, w->dtype));
+		fail_msg(
+			"%s, collective %d, %d ranks, %s of %s: %.17g instead of %.17g, the left fold",
+			w->algorithm->name, w->collective, w->size, op_name(w->op),
+			tutti_dtype_name(w->dtype),
+			value_get(w->place[rank][TT_BUF_RECV][block].bytes, i, w->dtype),
+			value_get(expected, 0, w->dtype));
 }
 
 static void check_height(const struct world *w, int rank, int block)
@@ -432,19 +446,23 @@ static void check_height(const struct world *w, int rank, int block)
 	const int most = w->algorithm->one_fold ? 1 : value_height(&way);
 
 	if (height > most)
-		fail_msg("%s, collective %d, %d ranks on %d hosts: combined in %d steps, %d were promised",
-			 w->algorithm->name, w->collective, w->size, w->hosts, height, most);
+		fail_msg(
+			"%s, collective %d, %d ranks on %d hosts: combined in %d steps, %d were promised",
+			w->algorithm->name, w->collective, w->size, w->hosts, height, most);
 	assert_int_equal(w->algorithm->one_fold, value_is_one_fold(w->algorithm->name));
 }
 
 typedef void check_fn(const struct world *w, int rank, int block, size_t i, int n);
 
-/* Some of the results, at random; all ranks have the same of an all-reduce, as test_schedules.c proves. */
+/* Some of the results, at random; all ranks have the same of an all-reduce, as test_schedules.c
+ * proves. */
 static void check_some(const struct world *w, check_fn *check)
 {
 	for (int i = 0; i < 3; i++) {
 		const int r = w->root >= 0 ? w->root : (int)(next_random() % (uint64_t)w->size);
-		const int block = w->collective == TT_REDUCE_SCATTER ? r : (int)(next_random() % (uint64_t)w->blocks);
+		const int block = w->collective == TT_REDUCE_SCATTER
+					  ? r
+					  : (int)(next_random() % (uint64_t)w->blocks);
 		const int n = contributors(w, r, block);
 
 		for (size_t k = 0; k < NUMBERS && n > 0; k++)
@@ -529,10 +547,12 @@ int main(void)
 	static char names[ALGORITHMS][96];
 
 	for (int i = 0; i < ALGORITHMS; i++) {
-		snprintf(names[i], sizeof(names[i]), "%s_numbers_are_as_exact_as_the_documents_say", all[i]->name);
-		tests[i] = (struct CMUnitTest){ .name = names[i],
-						.test_func = numbers_are_as_exact_as_the_documents_say,
-						.initial_state = (void *)(uintptr_t)all[i] };
+		snprintf(names[i], sizeof(names[i]), "%s_numbers_are_as_exact_as_the_documents_say",
+			 all[i]->name);
+		tests[i] =
+			(struct CMUnitTest){ .name = names[i],
+					     .test_func = numbers_are_as_exact_as_the_documents_say,
+					     .initial_state = (void *)(uintptr_t)all[i] };
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

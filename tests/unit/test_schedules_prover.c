@@ -193,10 +193,11 @@ static bool mark_writes(struct world *w, const struct message *receive)
 static bool check_weights(struct world *w, const struct tt_step *step, const struct value *own,
 			  const struct value *incoming)
 {
-	if (is_prefix(w) || (step->mine == (uint32_t)own->count && step->theirs == (uint32_t)incoming->count))
+	if (is_prefix(w) ||
+	    (step->mine == (uint32_t)own->count && step->theirs == (uint32_t)incoming->count))
 		return true;
-	return refuse(w, "%d and %d contributions are combined as if they were %u and %u", own->count,
-		      incoming->count, step->mine, step->theirs);
+	return refuse(w, "%d and %d contributions are combined as if they were %u and %u",
+		      own->count, incoming->count, step->mine, step->theirs);
 }
 
 static bool deliver(struct world *w, const struct message *send, const struct message *receive)
@@ -298,7 +299,8 @@ static bool check_rounds(struct world *w, const struct tt_sched *sched)
 static bool exposes_results(const struct tt_sched *sched)
 {
 	for (uint32_t s = 0; s < sched->nsteps; s++)
-		if (sched->steps[s].kind == TT_STEP_EXPOSE && sched->steps[s].a.buffer == TT_BUF_RECV)
+		if (sched->steps[s].kind == TT_STEP_EXPOSE &&
+		    sched->steps[s].a.buffer == TT_BUF_RECV)
 			return true;
 	return false;
 }
@@ -308,11 +310,13 @@ static bool same_place(const struct tt_step *a, const struct tt_step *b)
 	return a->a.buffer == b->a.buffer && a->a.slot == b->a.slot && a->n == b->n;
 }
 
-/* An exposed part of an all-reduce may be written into the others' results at once: they do nothing with it but copy it to the same
- * place, and nobody else reads that part of the inputs, which in place is written then. */
+/* An exposed part of an all-reduce may be written into the others' results at once: they do
+ * nothing with it but copy it to the same place, and nobody else reads that part of the inputs,
+ * which in place is written then. */
 static bool check_pushes(struct world *w, const struct tt_sched *sched)
 {
-	if (!w->claim->algorithm->shared || w->claim->collective != TT_ALL_REDUCE || !exposes_results(sched))
+	if (!w->claim->algorithm->shared || w->claim->collective != TT_ALL_REDUCE ||
+	    !exposes_results(sched))
 		return true;
 	for (uint32_t s = 0; s < sched->nsteps; s++) {
 		const struct tt_step *source = &sched->steps[s];
@@ -322,15 +326,20 @@ static bool check_pushes(struct world *w, const struct tt_sched *sched)
 		if (source->kind != TT_STEP_SOURCE || target->sources == 0)
 			continue;
 		if (theirs && (target->sources > 1 || target->final || !same_place(source, target)))
-			return refuse(w, "a part of a peer's result is not just copied to the same place");
+			return refuse(
+				w,
+				"a part of a peer's result is not just copied to the same place");
 		if (theirs)
 			continue;
 		const struct tt_step *next = target + target->sources + 1;
-		const bool exposed = next < sched->steps + sched->nsteps && next->kind == TT_STEP_EXPOSE &&
-				     same_place(next, target) && target->a.buffer == TT_BUF_RECV;
+		const bool exposed = next < sched->steps + sched->nsteps &&
+				     next->kind == TT_STEP_EXPOSE && same_place(next, target) &&
+				     target->a.buffer == TT_BUF_RECV;
 
 		if (!exposed || source->a.buffer != TT_BUF_SEND || source->a.slot != target->a.slot)
-			return refuse(w, "inputs go elsewhere than into the part of the result that is exposed");
+			return refuse(
+				w,
+				"inputs go elsewhere than into the part of the result that is exposed");
 	}
 	return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that share a processor part: the higher one goes where there is room, and may run where it might before. */
+/* Ranks that share a processor part: the higher one goes where there is room, and may run where
+ * it might before. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,12 +32,16 @@ static cpu_set_t allowed;
 
 static struct tutti_comm comm_of(int rank, double crowd)
 {
-	return (struct tutti_comm){
-		.rank = rank, .size = RANKS, .crowd = crowd, .cpus = cpus, .endpoints = { &endpoint }, .nendpoints = 1
-	};
+	return (struct tutti_comm){ .rank = rank,
+				    .size = RANKS,
+				    .crowd = crowd,
+				    .cpus = cpus,
+				    .endpoints = { &endpoint },
+				    .nendpoints = 1 };
 }
 
-/* Does the thread go? The kernel may move it at any time for reasons of its own, but not every time. */
+/* Does the thread go? The kernel may move it at any time for reasons of its own, but not every
+ * time. */
 static bool goes(struct tutti_comm comm)
 {
 	int moves = 0;

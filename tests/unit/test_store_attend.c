@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the host of a store makes of those who attend something and are lost: the others are told, and of nobody else. */
+/* What the host of a store makes of those who attend something and are lost: the others are
+ * told, and of nobody else. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -45,12 +46,14 @@ static int be_encrypted(void **state)
 
 static void open_host(tutti_store_t *host)
 {
-	assert_int_equal(tt_store_open("tcp://127.0.0.1:0", &key, -1, true, PATIENCE_NS, host), TUTTI_OK);
+	assert_int_equal(tt_store_open("tcp://127.0.0.1:0", &key, -1, true, PATIENCE_NS, host),
+			 TUTTI_OK);
 }
 
 static void open_client(tutti_store_t host, tutti_store_t *client)
 {
-	assert_int_equal(tt_store_open(host->address, &key, -1, false, PATIENCE_NS, client), TUTTI_OK);
+	assert_int_equal(tt_store_open(host->address, &key, -1, false, PATIENCE_NS, client),
+			 TUTTI_OK);
 }
 
 static void open_three(tutti_store_t *host, tutti_store_t *one, tutti_store_t *other)
@@ -63,7 +66,8 @@ static void open_three(tutti_store_t *host, tutti_store_t *one, tutti_store_t *o
 /* With its next call, which this is. */
 static void attend(tutti_store_t store, const char *prefix, const char *sentence)
 {
-	store->ops->attend(store, &(struct tt_attendance){ prefix, -1, "one", TUTTI_ERR_PEER_LOST, sentence });
+	store->ops->attend(
+		store, &(struct tt_attendance){ prefix, -1, "one", TUTTI_ERR_PEER_LOST, sentence });
 	assert_int_equal(tutti_store_set(store, "something", NULL, 0), TUTTI_OK);
 }
 
@@ -127,7 +131,8 @@ static void who_has_left_is_not_missed(void **state)
 	attend(gone, "m/1", "rank 2 is lost");
 	attend(gone, "m/2", "rank 2 is lost");
 	tutti_store_close(gone);
-	assert_int_equal(tutti_store_get(host, "m/2/x", NULL, &none, PATIENCE_S), TUTTI_ERR_PEER_LOST);
+	assert_int_equal(tutti_store_get(host, "m/2/x", NULL, &none, PATIENCE_S),
+			 TUTTI_ERR_PEER_LOST);
 	assert_int_equal(tutti_store_get(host, "m/1/x", NULL, &none, 0.001), TUTTI_ERR_TIMEOUT);
 	assert_int_equal(other->ops->look(other), TUTTI_OK);
 	tutti_store_close(other);
@@ -143,7 +148,8 @@ static void the_first_word_is_what_all_are_told(void **state)
 	attend(second, "m/1", "rank 2 is lost");
 	first->ops->end(first, "m/1", TUTTI_ERR_PEER_LOST, "rank 1 has had enough");
 	second->ops->end(second, "m/1", TUTTI_ERR_TIMEOUT, "rank 2 is late");
-	assert_int_equal(second->ops->look(second), TUTTI_ERR_PEER_LOST); /* without waiting for it */
+	/* without waiting for it */
+	assert_int_equal(second->ops->look(second), TUTTI_ERR_PEER_LOST);
 	assert_string_equal(tt_thread_error(), "rank 1 has had enough");
 	assert_int_equal(first->ops->look(first), TUTTI_ERR_PEER_LOST);
 	assert_string_equal(tt_thread_error(), "rank 1 has had enough");
@@ -172,11 +178,13 @@ static void *attend_until_ended(void *argument)
 	struct attender *a = argument;
 	size_t none = 0;
 
-	a->store->ops->attend(a->store, &(struct tt_attendance){ a->prefix, -1, "one", TUTTI_ERR_PEER_LOST, "lost" });
+	a->store->ops->attend(a->store, &(struct tt_attendance){ a->prefix, -1, "one",
+								 TUTTI_ERR_PEER_LOST, "lost" });
 	tutti_store_set(a->store, a->prefix, NULL, 0);
 	atomic_fetch_add(a->stage, 1);
 	await_stage(a->stage, 3);
-	tutti_store_get(a->store, "there", NULL, &none, PATIENCE_S); /* news come before its answer */
+	/* news come before its answer */
+	tutti_store_get(a->store, "there", NULL, &none, PATIENCE_S);
 	a->told = a->store->ops->look(a->store);
 	a->store->ops->leave(a->store);
 	return NULL;
@@ -190,10 +198,12 @@ static void threads_that_share_a_handle_attend_for_themselves(void **state)
 
 	open_host(&host);
 	open_client(host, &shared);
-	struct attender attenders[2] = { { shared, "m/1", &stage, 1 }, { shared, "m/2", &stage, 1 } };
+	struct attender attenders[2] = { { shared, "m/1", &stage, 1 },
+					 { shared, "m/2", &stage, 1 } };
 	assert_int_equal(tutti_store_set(host, "there", NULL, 0), TUTTI_OK);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, attend_until_ended, &attenders[i]), 0);
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, attend_until_ended, &attenders[i]), 0);
 	await_stage(&stage, 2);
 	host->ops->end(host, "m/1", TUTTI_ERR_TIMEOUT, "late");
 	atomic_fetch_add(&stage, 1);
@@ -253,7 +263,8 @@ static void a_host_that_dies_is_seen(void **state)
 	}
 	assert_false(client->closed);
 	const uint64_t start = tt_now();
-	client->ops->end(client, "m/1", TUTTI_ERR_TIMEOUT, "late"); /* nobody is called who is known to be gone */
+	client->ops->end(client, "m/1", TUTTI_ERR_TIMEOUT,
+			 "late"); /* nobody is called who is known to be gone */
 	assert_true(tt_now() - start < 900000000u);
 	tutti_store_close(client);
 	close(ends[0]);
@@ -262,7 +273,8 @@ static void a_host_that_dies_is_seen(void **state)
 
 /* ---------------------------------------------------------------- bytes */
 
-static size_t put_message(uint8_t *at, enum tt_wire_kind kind, const char *name, const void *value, size_t length)
+static size_t put_message(uint8_t *at, enum tt_wire_kind kind, const char *name, const void *value,
+			  size_t length)
 {
 	const struct tt_wire_header header = { .kind = (uint8_t)kind,
 					       .key_length = (uint8_t)strlen(name),
@@ -297,7 +309,8 @@ static void what_has_no_answer_may_come_in_any_pieces(void **state)
 	for (int piece = (int)n; piece > 0; piece -= (int)n - 1) { /* in one, then in many */
 		for (size_t at = 0; at < n; at += (size_t)piece)
 			assert_int_equal(send(fd, bytes + at, (size_t)piece, MSG_NOSIGNAL), piece);
-		assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), (ssize_t)sizeof(answer));
+		assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL),
+				 (ssize_t)sizeof(answer));
 		assert_true(tt_wire_get_header(answer, &header));
 		assert_int_equal(header.kind, TT_WIRE_ANSWER);
 	}

@@ -210,7 +210,8 @@ static void bad_addresses_are_named(void **state)
 	assert_non_null(strstr(tt_thread_error(), "host name of 394 bytes"));
 }
 
-/* Whoever may write to a store's directory can give a key's name to anything; nobody waits for a pipe's other end. */
+/* Whoever may write to a store's directory can give a key's name to anything; nobody waits for a
+ * pipe's other end. */
 static void what_is_no_value_is_named(void **state)
 {
 	static const char *const names[] = { "pipe", "link", "dangling", "directory", "socket" };
@@ -235,7 +236,8 @@ static void what_is_no_value_is_named(void **state)
 	for (int i = 0; i < 5; i++) {
 		size_t length = sizeof(value);
 
-		assert_int_equal(tutti_store_get(store, names[i], value, &length, 10), TUTTI_ERR_SYSTEM);
+		assert_int_equal(tutti_store_get(store, names[i], value, &length, 10),
+				 TUTTI_ERR_SYSTEM);
 		assert_non_null(strstr(tt_thread_error(), "is no regular file: expected a value"));
 		snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
 		assert_int_equal(remove(path), 0);
@@ -257,7 +259,8 @@ static void a_store_that_cannot_be_served_says_why(void **state)
 	assert_int_equal(tutti_store_open(tutti_store_address(host), 1, 1, &store),
 			 TUTTI_ERR_SYSTEM);
 	assert_non_null(strstr(tt_thread_error(), "has this address"));
-	assert_int_equal(tutti_store_open_with("tcp://192.0.2.77:1", &keyed, &store), TUTTI_ERR_SYSTEM);
+	assert_int_equal(tutti_store_open_with("tcp://192.0.2.77:1", &keyed, &store),
+			 TUTTI_ERR_SYSTEM);
 	assert_non_null(strstr(tt_thread_error(), "no address of this machine"));
 	assert_int_equal(tutti_store_open("tcp://no.such.host.invalid:1", 1, 1, &store),
 			 TUTTI_ERR_SYSTEM);

@@ -340,11 +340,14 @@ static void unix_sockets_join_only_processes_of_one_user(void **state)
 	/* a client refuses a host of another user, whatever it says */
 	assert_int_equal(stranger_opens(&stranger, address, 1), TUTTI_OK);
 	assert_int_equal(tutti_store_open(address, 0, 1, &store), TUTTI_ERR_SYSTEM);
-	snprintf(who, sizeof(who), "is served by process %d (test_store_ends) of user 65534: expected user 0", (int)stranger.pid);
+	snprintf(who, sizeof(who),
+		 "is served by process %d (test_store_ends) of user 65534: expected user 0",
+		 (int)stranger.pid);
 	assert_non_null(strstr(tt_thread_error(), who));
 	/* nor is the name to be had: the error says who holds it */
 	assert_int_equal(tutti_store_open(address, 1, 1, &store), TUTTI_ERR_SYSTEM);
-	snprintf(who, sizeof(who), "process %d (test_store_ends) of user 65534 has this address", (int)stranger.pid);
+	snprintf(who, sizeof(who), "process %d (test_store_ends) of user 65534 has this address",
+		 (int)stranger.pid);
 	assert_non_null(strstr(tt_thread_error(), who));
 	stranger_leaves(&stranger);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A store of a job with a key serves those who have it, and without a key only processes of this machine. */
+/* A store of a job with a key serves those who have it, and without a key only processes of this
+ * machine. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -27,14 +28,15 @@
 #include "test_warnings.h"
 #include "transport.h"
 
-#define PATIENCE_S 20.0
+#define PATIENCE_S  20.0
 #define PATIENCE_MS 20000
-#define KEY	   "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
-#define OTHER	   "100102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+#define KEY	    "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+#define OTHER	    "100102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 
 /* ---------------------------------------------------------------- stores */
 
-static tutti_result_t open_with(const char *address, int serve, const char *key, tutti_store_t *store)
+static tutti_result_t open_with(const char *address, int serve, const char *key,
+				tutti_store_t *store)
 {
 	tutti_store_config_t config = TUTTI_STORE_CONFIG_INIT;
 
@@ -85,9 +87,11 @@ static void who_has_another_key_is_told_so_and_disturbs_nobody(void **state)
 	tutti_store_t store;
 
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(open_with(tutti_store_address(*state), 0, OTHER, &store), TUTTI_ERR_INVALID);
+		assert_int_equal(open_with(tutti_store_address(*state), 0, OTHER, &store),
+				 TUTTI_ERR_INVALID);
 		assert_null(store);
-		assert_non_null(strstr(tt_thread_error(), "the key of this rank is not that of the job"));
+		assert_non_null(
+			strstr(tt_thread_error(), "the key of this rank is not that of the job"));
 		assert_non_null(strstr(tt_thread_error(), "TUTTI_KEY"));
 	}
 	check_serves(*state);
@@ -99,8 +103,10 @@ static void who_has_no_key_is_told_so(void **state)
 {
 	tutti_store_t store;
 
-	assert_int_equal(open_with(tutti_store_address(*state), 0, NULL, &store), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "asks for the job's key, and there is none here"));
+	assert_int_equal(open_with(tutti_store_address(*state), 0, NULL, &store),
+			 TUTTI_ERR_INVALID);
+	assert_non_null(
+		strstr(tt_thread_error(), "asks for the job's key, and there is none here"));
 	check_serves(*state);
 	expect_warning("has no key, and there is one here");
 }
@@ -118,9 +124,11 @@ static void a_key_is_not_shown_to_a_host_without(void **state)
 
 static void without_a_key_only_loopback_is_served_and_asked(void **state)
 {
-	static const char *const outside[] = { "tcp://0.0.0.0:0", "tcp://[::]:0", "tcp://192.0.2.77:1",
+	static const char *const outside[] = { "tcp://0.0.0.0:0", "tcp://[::]:0",
+					       "tcp://192.0.2.77:1",
 					       "tcp://[::ffff:192.0.2.77]:1" };
-	static const char *const inside[] = { "tcp://127.0.0.1:0", "tcp://127.3.2.1:0", "tcp://[::ffff:127.0.0.1]:0" };
+	static const char *const inside[] = { "tcp://127.0.0.1:0", "tcp://127.3.2.1:0",
+					      "tcp://[::ffff:127.0.0.1]:0" };
 	tutti_store_t store;
 
 	for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
@@ -128,7 +136,8 @@ static void without_a_key_only_loopback_is_served_and_asked(void **state)
 		assert_non_null(strstr(tt_thread_error(), "TUTTI_KEY or TUTTI_KEY_FILE"));
 	}
 	assert_int_equal(open_with("tcp://192.0.2.77:1", 0, NULL, &store), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "not on the loopback interface, and there is no key"));
+	assert_non_null(
+		strstr(tt_thread_error(), "not on the loopback interface, and there is no key"));
 	for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
 		assert_int_equal(open_with(inside[i], 1, NULL, &store), TUTTI_OK);
 		tutti_store_close(store);
@@ -140,9 +149,11 @@ static void a_config_that_is_none_is_refused(void **state)
 	tutti_store_config_t config = TUTTI_STORE_CONFIG_INIT;
 	tutti_store_t store;
 
-	assert_int_equal(tutti_store_open_with("tcp://127.0.0.1:0", NULL, &store), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_store_open_with("tcp://127.0.0.1:0", NULL, &store),
+			 TUTTI_ERR_INVALID);
 	config.size = 3;
-	assert_int_equal(tutti_store_open_with("tcp://127.0.0.1:0", &config, &store), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_store_open_with("tcp://127.0.0.1:0", &config, &store),
+			 TUTTI_ERR_INVALID);
 	assert_non_null(strstr(tt_thread_error(), "TUTTI_STORE_CONFIG_INIT"));
 	assert_int_equal(open_with("tcp://127.0.0.1:0", 1, "short", &store), TUTTI_ERR_INVALID);
 	assert_non_null(strstr(tt_thread_error(), "the key of the config has 5 characters"));
@@ -190,7 +201,8 @@ static void prove(const struct talk *t, uint8_t proof[TT_PROOF_BYTES])
 
 static void raw_get(int fd, const char *key)
 {
-	const struct tt_wire_header header = { .kind = TT_WIRE_GET, .key_length = (uint8_t)strlen(key) };
+	const struct tt_wire_header header = { .kind = TT_WIRE_GET,
+					       .key_length = (uint8_t)strlen(key) };
 	uint8_t bytes[TT_WIRE_HEADER + 16];
 
 	tt_wire_put_header(&header, bytes);
@@ -289,7 +301,8 @@ static void the_proof_of_one_connection_is_none_of_another(void **state)
 /* A host that has not the key: a client says so, and asks it for nothing. */
 static void a_host_that_only_repeats_is_found_out(void **state)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct talk t = begin(*state);
 	socklen_t length = sizeof(at);
@@ -306,13 +319,15 @@ static void a_host_that_only_repeats_is_found_out(void **state)
 	assert_true(child >= 0);
 	if (child == 0)
 		_exit(open_with(address, 0, KEY, &store) == TUTTI_ERR_INVALID &&
-				      strstr(tt_thread_error(), "the key of this rank is not that of the job") ?
-			      0 :
-			      1);
+				      strstr(tt_thread_error(),
+					     "the key of this rank is not that of the job")
+			      ? 0
+			      : 1);
 	const int fd = accept(listening, NULL, NULL);
 	raw_send(fd, t.host, sizeof(t.host));
 	raw_send(fd, t.proof, sizeof(t.proof));
-	assert_int_equal(recv(fd, heard, sizeof(heard), MSG_WAITALL), TT_WIRE_HELLO + TT_PROOF_BYTES);
+	assert_int_equal(recv(fd, heard, sizeof(heard), MSG_WAITALL),
+			 TT_WIRE_HELLO + TT_PROOF_BYTES);
 	assert_memory_equal(heard + TT_WIRE_HELLO, zeros, sizeof(zeros));
 	close(fd);
 	close(listening);

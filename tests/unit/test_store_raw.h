@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A connection with the host of a store, which has no key, by somebody who is no client of tutti's. */
+/* A connection with the host of a store, which has no key, by somebody who is no client of
+ * tutti's. */
 #ifndef TEST_STORE_RAW_H
 #define TEST_STORE_RAW_H
 

@@ -122,7 +122,8 @@ static void drops_who_greets_wrongly(void **state)
 		       { "tutti-st\x05\0\0\0", TT_WIRE_FIRST },
 		       { "tutti-st\x04\0\x01\0", TT_WIRE_FIRST }, /* has a key */
 		       { "tutti-st\x04\0\x02\0", TT_WIRE_FIRST },
-		       { "tutti-st\x04\0\0\0\0\0\0\x01 and a nonce of thirty-two bytes", TT_WIRE_HELLO } };
+		       { "tutti-st\x04\0\0\0\0\0\0\x01 and a nonce of thirty-two bytes",
+			 TT_WIRE_HELLO } };
 	tutti_store_t host = *state;
 
 	for (size_t i = 0; i < sizeof(hellos) / sizeof(hellos[0]); i++) {
@@ -150,8 +151,8 @@ static void drops_who_sends_no_request(void **state)
 		{ TT_WIRE_END, 1, 0, 0, 3 },	      /* no result */
 		{ TT_WIRE_END, 1, 0, 0, 1, 2, 0, 0 }, /* too long a sentence */
 		{ TT_WIRE_ATTEND, 0, 0, 0, 5 },
-		{ TT_WIRE_ATTEND, 1 },		 /* no word */
-		{ TT_WIRE_LEAVE, 1 },		 /* a key */
+		{ TT_WIRE_ATTEND, 1 }, /* no word */
+		{ TT_WIRE_LEAVE, 1 },  /* a key */
 		{ TT_WIRE_LEAVE, 0, 0, 0, 1 },
 		{ TT_WIRE_ANSWER },
 		{ TT_WIRE_NEWS, 0, TT_WIRE_CLOSED },
@@ -352,8 +353,8 @@ static void goes_on_after_running_out_of_descriptors(void **state)
 	check_serves(*state);
 }
 
-/* The host answers two requests one after the other: when it answers the second, it has looked for newcomers since it let
- * this one in. */
+/* The host answers two requests one after the other: when it answers the second, it has looked
+ * for newcomers since it let this one in. */
 static void check_in(int fd)
 {
 	for (int i = 0; i < 2; i++) {
@@ -426,8 +427,8 @@ static double cpu_seconds(void)
 	return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
 }
 
-/* A child that did not pass through the handlers of fork() holds the host's end of a connection that the host has
- * dropped: the host neither looks at what it freed nor is kept busy. */
+/* A child that did not pass through the handlers of fork() holds the host's end of a connection
+ * that the host has dropped: the host neither looks at what it freed nor is kept busy. */
 static void a_child_that_holds_a_dropped_connection_disturbs_nobody(void **state)
 {
 	const int fd = raw_connect(port_of(*state));

@@ -46,10 +46,12 @@ void fabric_open_with(struct fabric *f, int size, int family, const struct tt_ke
 	f->family = family;
 	f->comm_id = 0x1234567890abcdef;
 	for (int i = 0; i < size; i++) {
-		const struct tt_endpoint_config config = {
-			.comm_id = f->comm_id, .rank = i, .size = size, .timeout_s = 20, .silence_s = 5,
-			.key = keys[i]
-		};
+		const struct tt_endpoint_config config = { .comm_id = f->comm_id,
+							   .rank = i,
+							   .size = size,
+							   .timeout_s = 20,
+							   .silence_s = 5,
+							   .key = keys[i] };
 
 		assert_int_equal(tcp->open(&config, &f->endpoint[i]), TUTTI_OK);
 		all[i].rank = i;
@@ -137,7 +139,8 @@ uint16_t fabric_port(const struct fabric *f, int rank)
 bool caller_hung_up(void *caller)
 {
 	struct caller *c = caller;
-	const ssize_t n = recv(c->fd, c->heard + c->length, sizeof(c->heard) - c->length, MSG_DONTWAIT);
+	const ssize_t n =
+		recv(c->fd, c->heard + c->length, sizeof(c->heard) - c->length, MSG_DONTWAIT);
 
 	c->length += n > 0 ? (size_t)n : 0;
 	return n == 0 || (n < 0 && errno != EAGAIN);

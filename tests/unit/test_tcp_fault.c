@@ -45,10 +45,12 @@ static void a_revoke_reaches_all_of_eight(void **state)
 	fabric_stop(&f);
 }
 
-/* Whoever has the key may send any bytes in a fault's text; who prints it does not know where it came from. */
+/* Whoever has the key may send any bytes in a fault's text; who prints it does not know where it
+ * came from. */
 static void a_fault_that_came_is_text(void **state)
 {
-	const struct tt_fault fault = { TUTTI_ERR_ABORTED, 0, "rank 0 says \033[2J \xff 2 × 3\nand more" };
+	const struct tt_fault fault = { TUTTI_ERR_ABORTED, 0,
+					"rank 0 says \033[2J \xff 2 × 3\nand more" };
 	struct fabric f;
 
 	fabric_start(&f, 2, 0);
@@ -139,7 +141,8 @@ static void a_revoke_outlives_the_rank_that_sent_it(void **state)
 	fabric_stop(&f);
 }
 
-/* Rank 0 was stopped while rank 1 died, or went, and rank 2 told why: it finds both at the same time. */
+/* Rank 0 was stopped while rank 1 died, or went, and rank 2 told why: it finds both at the same
+ * time. */
 static void what_peers_say_is_heard_before_a_death_is_blamed(void **state)
 {
 	const struct tt_fault fault = { TUTTI_ERR_TIMEOUT, 1, "rank 1 was late" };
@@ -279,13 +282,15 @@ static void a_better_reason_replaces_a_closed_connection(void **state)
 static void garbage_on_a_control_link_is_a_loss(void **state)
 {
 	static const uint8_t messages[][24] = {
-		{ 9 },			       /* no such kind */
-		{ 1, 0, 0, 0, 4 },	       /* a revoke too short for its result */
-		{ 2, 0, 0, 0, 1 },	       /* a good-bye with something in it */
-		{ 1, 0, 0, 0, 0, 0, 0, 0x80 }, /* too long for any message */
+		{ 9 },				/* no such kind */
+		{ 1, 0, 0, 0, 4 },		/* a revoke too short for its result */
+		{ 2, 0, 0, 0, 1 },		/* a good-bye with something in it */
+		{ 1, 0, 0, 0, 0, 0, 0, 0x80 },	/* too long for any message */
 		{ 1, 0, 0, 0, 16, 0, 0, 0, 5 }, /* a revoke that is no error */
-		{ 1, 0, 0, 0, 16, 0, 0, 0, (uint8_t)(TUTTI_ERR_UNSUPPORTED - 1), 0xff, 0xff, 0xff }, /* none there is */
-		{ 1, 0, 0, 0, 16, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 2 },	/* about a rank that there is not */
+		{ 1, 0, 0, 0, 16, 0, 0, 0, (uint8_t)(TUTTI_ERR_UNSUPPORTED - 1), 0xff, 0xff,
+		  0xff }, /* none there is */
+		{ 1, 0, 0, 0, 16, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
+		  2 }, /* about a rank that there is not */
 		{ 1, 0, 0, 0, 16, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xfe, 0xff, 0xff, 0xff },
 	};
 
@@ -378,7 +383,9 @@ static tutti_result_t caller_waits(void *context)
 	const struct call *call = context;
 	char byte = 0;
 
-	return write(call->ready[1], &byte, 1) == 1 && read(call->go[0], &byte, 1) == 0 ? TUTTI_OK : TUTTI_ERR_SYSTEM;
+	return write(call->ready[1], &byte, 1) == 1 && read(call->go[0], &byte, 1) == 0
+		       ? TUTTI_OK
+		       : TUTTI_ERR_SYSTEM;
 }
 
 static tutti_result_t caller_ends(void *context)
@@ -390,18 +397,27 @@ static tutti_result_t caller_ends(void *context)
 		return TUTTI_OK;
 	close(call->go[1]);
 	call->go[1] = -1;
-	return waitid(P_PID, (id_t)call->caller, &info, WEXITED | WNOWAIT) == 0 ? TUTTI_OK : TUTTI_ERR_SYSTEM;
+	return waitid(P_PID, (id_t)call->caller, &info, WEXITED | WNOWAIT) == 0 ? TUTTI_OK
+										: TUTTI_ERR_SYSTEM;
 }
 
-static struct tt_endpoint *open_for(struct call *call, int rank, tutti_result_t (*hopeless)(void *context))
+static struct tt_endpoint *open_for(struct call *call, int rank,
+				    tutti_result_t (*hopeless)(void *context))
 {
-	const struct tt_endpoint_config config = { .comm_id = 5, .rank = rank, .size = 2, .timeout_s = 20, .silence_s = 5,
-						   .key = &fabric_key, .hopeless = hopeless, .context = call };
+	const struct tt_endpoint_config config = { .comm_id = 5,
+						   .rank = rank,
+						   .size = 2,
+						   .timeout_s = 20,
+						   .silence_s = 5,
+						   .key = &fabric_key,
+						   .hopeless = hopeless,
+						   .context = call };
 	struct tt_endpoint *endpoint = NULL;
 
 	if (tcp->open(&config, &endpoint) < 0)
 		return NULL;
-	call->peers[rank].address_length = (uint16_t)tcp->address(endpoint, call->peers[rank].address);
+	call->peers[rank].address_length =
+		(uint16_t)tcp->address(endpoint, call->peers[rank].address);
 	call->peers[1 - rank].use = true;
 	return endpoint;
 }
@@ -421,7 +437,8 @@ static int call_and_leave(struct call *call)
 /* What it said before is there to be read. */
 static void a_caller_that_has_ended_had_joined(void **state)
 {
-	struct call call = { .peers = { { .rank = 0, .process = 1 }, { .rank = 1, .process = 2 } } };
+	struct call call = { .peers = { { .rank = 0, .process = 1 },
+					{ .rank = 1, .process = 2 } } };
 	char byte;
 
 	assert_int_equal(pipe(call.ready) | pipe(call.go), 0);

@@ -66,7 +66,8 @@ static void hellos_that_are_not_welcome_are_told_why(void **state)
 		{ { TCP_FOR_DATA, 0, 0, 99, 1, true }, TCP_OTHER_RANK },
 		{ { TCP_FOR_DATA, TT_LANES, 0, 0, 1, true }, TCP_NOT_UNDERSTOOD },
 		{ { TCP_FOR_CONTROL, 0, 0, 0, 1, true }, TCP_DUPLICATE },
-		{ { TCP_FOR_DATA, 0, 0, 0, 1, false }, TCP_KEYED }, /* it is the listener that has one */
+		/* it is the listener that has one */
+		{ { TCP_FOR_DATA, 0, 0, 0, 1, false }, TCP_KEYED },
 	};
 	struct fabric f;
 

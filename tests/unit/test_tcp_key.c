@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Only who has the job's key gets a connection, and only the one that it asked for: handshakes that were recorded,
- * reflected or led elsewhere are refused. */
+/* Only who has the job's key gets a connection, and only the one that it asked for: handshakes
+ * that were recorded, reflected or led elsewhere are refused. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -69,7 +69,8 @@ static void hangs_up(struct fabric *f, int fd)
 	close(fd);
 }
 
-/* ---------------------------------------------------------------- one who sits between two ranks */
+/* ---------------------------------------------------------------- one who sits between two
+ * ranks */
 
 /* What it changes on the way. */
 struct edit {
@@ -87,7 +88,8 @@ struct proxy {
 
 static void proxy_open(struct proxy *p, int target)
 {
-	struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in name = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof(name);
 
 	*p = (struct proxy){ .near = -1, .far = -1, .target = target };
@@ -114,7 +116,8 @@ static void proxy_close(struct proxy *p)
 }
 
 /* True while the connection lasts. */
-static bool pass_on(int from, int to, uint8_t *log, size_t room, size_t *logged, const struct edit *edit)
+static bool pass_on(int from, int to, uint8_t *log, size_t room, size_t *logged,
+		    const struct edit *edit)
 {
 	uint8_t bytes[512];
 	const ssize_t n = recv(from, bytes, sizeof(bytes), MSG_DONTWAIT);
@@ -199,7 +202,8 @@ static bool none_waits(void *arg)
 }
 
 /* Rank 0 has `mine`, the others what they had. */
-static void cannot_come_in(const struct tt_key *mine, const struct tt_key *theirs, const char *says, const char *logs)
+static void cannot_come_in(const struct tt_key *mine, const struct tt_key *theirs, const char *says,
+			   const char *logs)
 {
 	struct fabric f;
 	struct tcp_endpoint *e;
@@ -215,7 +219,8 @@ static void cannot_come_in(const struct tt_key *mine, const struct tt_key *their
 	e = tcp_endpoint_of(f.endpoint[0]);
 	e->key = mine;
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_LANE_COLLECTIVE, &link), TUTTI_OK);
+		assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_LANE_COLLECTIVE, &link),
+				 TUTTI_OK);
 		s.links[0] = link;
 		fabric_until(&f, trouble, &s);
 		assert_non_null(strstr(tt_tcp_dial_trouble(e, 1), says));
@@ -232,17 +237,20 @@ static void cannot_come_in(const struct tt_key *mine, const struct tt_key *their
 
 static void a_rank_with_another_key_is_refused_and_told_so(void **state)
 {
-	cannot_come_in(&other_key, &fabric_key, "has another key than this rank", "has another key than this rank");
+	cannot_come_in(&other_key, &fabric_key, "has another key than this rank",
+		       "has another key than this rank");
 }
 
 static void a_rank_without_the_key_is_refused_and_told_so(void **state)
 {
-	cannot_come_in(NULL, &fabric_key, "has a key, and this rank has none", "has no key, and this rank has one");
+	cannot_come_in(NULL, &fabric_key, "has a key, and this rank has none",
+		       "has no key, and this rank has one");
 }
 
 static void a_rank_with_a_key_keeps_away_from_one_without(void **state)
 {
-	cannot_come_in(&fabric_key, NULL, "has no key, and this rank has one", "has a key, and this rank has none");
+	cannot_come_in(&fabric_key, NULL, "has no key, and this rank has one",
+		       "has a key, and this rank has none");
 }
 
 static bool is_loopback(const struct tcp_address *a)
@@ -261,7 +269,9 @@ static void without_a_key_a_rank_is_reached_over_loopback_only(void **state)
 	struct fabric f;
 
 	fabric_open_with(&f, 2, 0, keys);
-	assert_int_equal(getsockname(tcp_endpoint_of(f.endpoint[1])->listener.fd, (struct sockaddr *)&name, &length), 0);
+	assert_int_equal(getsockname(tcp_endpoint_of(f.endpoint[1])->listener.fd,
+				     (struct sockaddr *)&name, &length),
+			 0);
 	assert_int_equal(name.ss_family, AF_INET);
 	assert_int_equal(((struct sockaddr_in *)&name)->sin_addr.s_addr, htonl(INADDR_LOOPBACK));
 	assert_true(tt_tcp_card_read(f.peers[0][1].address, f.peers[0][1].address_length, &card));
@@ -281,9 +291,11 @@ static void without_a_key_a_rank_is_reached_over_loopback_only(void **state)
 	fabric_stop(&f);
 }
 
-/* ---------------------------------------------------------------- recorded, reflected, led elsewhere */
+/* ---------------------------------------------------------------- recorded, reflected, led
+ * elsewhere */
 
-/* Rank 0 connects with rank 1 through the proxy, which keeps what both say; both ends are closed again. */
+/* Rank 0 connects with rank 1 through the proxy, which keeps what both say; both ends are closed
+ * again. */
 static void record(struct fabric *f, struct proxy *p)
 {
 	struct scene s = { f, NULL, p, { NULL } };
@@ -378,9 +390,10 @@ static void the_proof_of_one_connection_is_none_of_another(void **state)
 	end_recorded(&f, &p);
 }
 
-/* Rank 0 asks rank 1 for a link, and who sits between makes something else of it, which rank `to` of `target` grants; it
- * comes up at neither end. */
-static void led_elsewhere(struct fabric *f, struct fabric *target, int to, struct edit up, struct edit down)
+/* Rank 0 asks rank 1 for a link, and who sits between makes something else of it, which rank
+ * `to` of `target` grants; it comes up at neither end. */
+static void led_elsewhere(struct fabric *f, struct fabric *target, int to, struct edit up,
+			  struct edit down)
 {
 	struct proxy p;
 	struct scene s = { f, target, &p, { NULL } };
@@ -393,13 +406,16 @@ static void led_elsewhere(struct fabric *f, struct fabric *target, int to, struc
 	assert_int_equal(tcp->connect(f->endpoint[0], 1, TT_LANE_P2P, &s.links[0]), TUTTI_OK);
 	fabric_until(f, trouble, &s);
 	assert_int_equal(p.down[AT_VERDICT], TCP_ACCEPTED); /* what it asked for can be had */
-	assert_non_null(strstr(tt_tcp_dial_trouble(tcp_endpoint_of(f->endpoint[0]), 1), "has another key"));
+	assert_non_null(
+		strstr(tt_tcp_dial_trouble(tcp_endpoint_of(f->endpoint[0]), 1), "has another key"));
 	tcp->close(s.links[0]);
 	proxy_close(&p);
 	fabric_until(target, none_waits, target);
 	for (int peer = 0; peer < target->size; peer++)
 		for (int lane = 0; lane < TT_LANES; lane++)
-			assert_int_equal(tcp_endpoint_of(target->endpoint[to])->peers[peer].kept[lane].fd, -1);
+			assert_int_equal(
+				tcp_endpoint_of(target->endpoint[to])->peers[peer].kept[lane].fd,
+				-1);
 	lead(f, 0, 1, port);
 }
 
@@ -456,7 +472,8 @@ static void a_connection_led_to_another_communicator_is_refused(void **state)
 		tcp_endpoint_of(g.endpoint[i])->comm_id = g.comm_id;
 	wire_put(ids[0], f.comm_id, 8);
 	wire_put(ids[1], g.comm_id, 8);
-	led_elsewhere(&f, &g, 1, (struct edit){ AT_COMM, 8, ids[1] }, (struct edit){ AT_ANSWER_COMM, 8, ids[0] });
+	led_elsewhere(&f, &g, 1, (struct edit){ AT_COMM, 8, ids[1] },
+		      (struct edit){ AT_ANSWER_COMM, 8, ids[0] });
 	fabric_goes_on(&f);
 	fabric_goes_on(&g);
 	fabric_stop(&f);
@@ -470,7 +487,8 @@ static bool keeps_the_link(void *arg)
 	return tcp_endpoint_of(f->endpoint[1])->peers[0].kept[TT_LANE_P2P].fd >= 0;
 }
 
-/* Who says a good hello but proves nothing is not driven out by those who say nothing, and has a deadline. */
+/* Who says a good hello but proves nothing is not driven out by those who say nothing, and has a
+ * deadline. */
 static void who_said_hello_is_not_driven_out_by_the_silent(void **state)
 {
 	uint8_t answer[TCP_ANSWER_BYTES], confirm[TCP_CONFIRM_BYTES];

@@ -61,10 +61,12 @@ static void must(bool held, const char *what)
 
 static struct tt_endpoint *meet(int rank, int channel, struct tt_peer *peers)
 {
-	const struct tt_endpoint_config config = {
-		.comm_id = 77, .rank = rank, .size = 2, .timeout_s = 20, .silence_s = SILENCE_S,
-		.key = &fabric_key
-	};
+	const struct tt_endpoint_config config = { .comm_id = 77,
+						   .rank = rank,
+						   .size = 2,
+						   .timeout_s = 20,
+						   .silence_s = SILENCE_S,
+						   .key = &fabric_key };
 	struct tt_peer *own = &peers[rank], *other = &peers[!rank];
 	struct tt_endpoint *e = NULL;
 
@@ -142,7 +144,8 @@ static void see_the_fault(struct tt_endpoint *e, const struct scenario *s)
 	snprintf(words, sizeof(words), "rank 1 at %s:", s->address);
 	must(e->fault.result == TUTTI_ERR_PEER_LOST && e->fault.rank == 1, "blame rank 1");
 	must(strncmp(e->fault.text, words, strlen(words)) == 0, e->fault.text);
-	must(!s->cut || strstr(e->fault.text, "has answered rank 0 nothing for 2 s"), e->fault.text);
+	must(!s->cut || strstr(e->fault.text, "has answered rank 0 nothing for 2 s"),
+	     e->fault.text);
 }
 
 /* One host: its namespace, then the rank. */

@@ -13,8 +13,9 @@
 #include "log.h"
 
 static const struct tt_transport *const tcp = &tt_transport_tcp;
-static const struct tt_endpoint_config config = { .comm_id = 1, .size = 2, .timeout_s = 20, .silence_s = 5,
-						 .key = &fabric_key };
+static const struct tt_endpoint_config config = {
+	.comm_id = 1, .size = 2, .timeout_s = 20, .silence_s = 5, .key = &fabric_key
+};
 
 static struct tcp_card opened_card(void)
 {
@@ -64,9 +65,10 @@ static void a_port_of_the_range_is_used_and_its_end_is_an_error(void **state)
 
 static void ranges_that_are_none_are_refused(void **state)
 {
-	static const char *const values[] = { "4000",	    "0-10",  "5000-4000", "1-65536",
-					      "4000-4010x", "ports", "-5-10",	  " 4000-4010",
-					      "+40-50",	    "4000-", "-",	  "4294967297-4294967298" };
+	static const char *const values[] = { "4000",	 "0-10",       "5000-4000",
+					      "1-65536", "4000-4010x", "ports",
+					      "-5-10",	 " 4000-4010", "+40-50",
+					      "4000-",	 "-",	       "4294967297-4294967298" };
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
 		refused("TUTTI_PORT_RANGE", values[i], "expected FIRST-LAST");
@@ -109,7 +111,8 @@ static void an_interface_that_is_not_there_is_refused(void **state)
 
 static void buffer_sizes_that_are_none_are_refused(void **state)
 {
-	static const char *const values[] = { "many", "4095", "-1", "-8K", "+8K", "1G", "9999999999M", "1025M", "4M4", "K" };
+	static const char *const values[] = { "many", "4095",	     "-1",    "-8K", "+8K",
+					      "1G",   "9999999999M", "1025M", "4M4", "K" };
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
 		refused("TUTTI_TCP_BUFFER", values[i], "expected bytes");

@@ -16,7 +16,8 @@ static void keep(tutti_log_level_t level, const char *subsystem, const char *lin
 }
 
 /* Rank 0 dials; those who do not meet wait for all of the time. */
-static void meet(const struct tt_key *dialer, const struct tt_key *listener, unsigned seconds, struct fabric *f)
+static void meet(const struct tt_key *dialer, const struct tt_key *listener, unsigned seconds,
+		 struct fabric *f)
 {
 	const struct tt_key *keys[RANKS_MAX] = { dialer, listener };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads of the library leave signals to the program and take little memory, but they begin, however much the program has on each thread: OF_EACH bytes
- * here, which differ from one build of this to another. */
+/* Threads of the library leave signals to the program and take little memory, but they begin,
+ * however much the program has on each thread: OF_EACH bytes here, which differ from one build
+ * of this to another. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

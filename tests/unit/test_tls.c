@@ -45,7 +45,8 @@ static void nothing_is_in_the_clear(void **state)
 	(void)state;
 	keep_log();
 	connected(&p);
-	assert_true(logged("connections are encrypted (TLS_AES_128_GCM_SHA256): what is sent by OpenSSL, what is received by OpenSSL"));
+	assert_true(logged(
+		"connections are encrypted (TLS_AES_128_GCM_SHA256): what is sent by OpenSSL, what is received by OpenSSL"));
 	assert_int_equal(write_bytes(&p.end[0], PATTERN, sizeof(PATTERN)), sizeof(PATTERN));
 	while (carry(&p))
 		continue;
@@ -216,7 +217,7 @@ static void without_a_key_there_is_no_tls(void **state)
 
 /* ---- who has no key, and does not say so */
 
-#define STRANGERS   200
+#define STRANGERS    200
 #define STRANGER_KIB 60 /* docs/reference/security.md says some 50 */
 
 static long resident_kib(void)
@@ -230,9 +231,10 @@ static long resident_kib(void)
 	return pages[1] * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* A listener's answer to the beginning of a handshake: a record, but for its last bytes, with a message that may be longer. */
-static tutti_result_t begin_with(struct tt_tls *tls, struct tt_tls_stream **stream, int fds[2], size_t record, size_t missing,
-				 size_t message)
+/* A listener's answer to the beginning of a handshake: a record, but for its last bytes, with a
+ * message that may be longer. */
+static tutti_result_t begin_with(struct tt_tls *tls, struct tt_tls_stream **stream, int fds[2],
+				 size_t record, size_t missing, size_t message)
 {
 	static uint8_t bytes[20000] = { 0x16, 3, 1 };
 	const size_t length = 5 + record - missing;
@@ -252,9 +254,15 @@ static tutti_result_t begin_with(struct tt_tls *tls, struct tt_tls_stream **stre
 /* It waits for ever. */
 static void a_stranger_is_given_little_memory(void **state)
 {
-	/* as long as a rank's may be; the record as long as TLS allows, and the message as OpenSSL does; in pieces */
-	static const struct { size_t record, missing, message; tutti_result_t result; } cases[] = {
-		{ 2048, 1, 2044, TUTTI_IN_PROGRESS }, { 16384, 0, 131072, TUTTI_ERR_INVALID }, { 100, 0, 131072, TUTTI_ERR_INVALID },
+	/* as long as a rank's may be; the record as long as TLS allows, and the message as
+	 * OpenSSL does; in pieces */
+	static const struct {
+		size_t record, missing, message;
+		tutti_result_t result;
+	} cases[] = {
+		{ 2048, 1, 2044, TUTTI_IN_PROGRESS },
+		{ 16384, 0, 131072, TUTTI_ERR_INVALID },
+		{ 100, 0, 131072, TUTTI_ERR_INVALID },
 		{ 3, 0, 131072, TUTTI_ERR_INVALID },
 	};
 	struct tt_tls_stream *streams[STRANGERS] = { 0 };
@@ -269,11 +277,13 @@ static void a_stranger_is_given_little_memory(void **state)
 		for (int k = 0; k < STRANGERS; k++) {
 			if (k == 10) /* of what OpenSSL has made once */
 				before = resident_kib();
-			const tutti_result_t result = begin_with(tls, &streams[k], fds[k], cases[i].record, cases[i].missing,
-								 cases[i].message);
+			const tutti_result_t result =
+				begin_with(tls, &streams[k], fds[k], cases[i].record,
+					   cases[i].missing, cases[i].message);
 
 			assert_int_equal(result, cases[i].result);
-			assert_true(result > 0 || strstr(tt_thread_error(), "longer than a rank's, or in pieces"));
+			assert_true(result > 0 || strstr(tt_thread_error(),
+							 "longer than a rank's, or in pieces"));
 		}
 		const long each = (resident_kib() - before) / (STRANGERS - 10);
 
@@ -284,7 +294,8 @@ static void a_stranger_is_given_little_memory(void **state)
 		}
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they keep what is freed */
 		if (each > STRANGER_KIB)
-			fail_msg("case %d: %ld KiB for each, expected %d at most", i, each, STRANGER_KIB);
+			fail_msg("case %d: %ld KiB for each, expected %d at most", i, each,
+				 STRANGER_KIB);
 #endif
 		(void)each;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TLS between two ends on TCP, where the kernel encrypts what is sent; skipped where it does not offer that. */
+/* TLS between two ends on TCP, where the kernel encrypts what is sent; skipped where it does not
+ * offer that. */
 #include "test_tls_pair.h"
 
 #include <errno.h>
@@ -86,7 +87,8 @@ static void long_streams_pass_both_ways_at_once(void **state)
 	pair_close(&p);
 }
 
-/* The other end changes its key every few records, for which this end's, in the kernel, need not change. */
+/* The other end changes its key every few records, for which this end's, in the kernel, need not
+ * change. */
 static void the_kernel_at_one_end_and_openssl_at_the_other(void **state)
 {
 	static struct pair p;
@@ -99,7 +101,8 @@ static void the_kernel_at_one_end_and_openssl_at_the_other(void **state)
 	pair_close(&p);
 }
 
-/* Who reads a record that was changed tells the other end so by an alert, which is none of the stream's bytes. */
+/* Who reads a record that was changed tells the other end so by an alert, which is none of the
+ * stream's bytes. */
 static void an_alert_is_no_data(void **state)
 {
 	static struct pair p;

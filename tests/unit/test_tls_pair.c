@@ -36,7 +36,8 @@ bool logged(const char *text)
 
 static void open_tcp(int fds[2])
 {
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof(at);
 	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -55,7 +56,8 @@ static void open_tcp(int fds[2])
 void open_sockets(int domain, int fds[2])
 {
 	if (domain == AF_UNIX)
-		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+		assert_int_equal(
+			socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
 	else
 		open_tcp(fds);
 }
@@ -74,7 +76,8 @@ static void open_end(struct end *end, int domain, const struct tt_key *key, bool
 	assert_int_equal(tt_tls_stream_open(end->tls, end->fd, dials, &end->stream), TUTTI_OK);
 }
 
-void pair_open(struct pair *p, const int domain[2], const struct tt_key *dialer, const struct tt_key *listener)
+void pair_open(struct pair *p, const int domain[2], const struct tt_key *dialer,
+	       const struct tt_key *listener)
 {
 	*p = (struct pair){ .piece = PIECE_MAX };
 	open_end(&p->end[0], domain[0], dialer, true);
@@ -119,7 +122,8 @@ bool carry(struct pair *p)
 			hand->end = (size_t)n;
 			note(p, hand->bytes, (size_t)n);
 		}
-		const ssize_t sent = send(p->end[!from].wire, hand->bytes + hand->begin, hand->end - hand->begin, MSG_NOSIGNAL);
+		const ssize_t sent = send(p->end[!from].wire, hand->bytes + hand->begin,
+					  hand->end - hand->begin, MSG_NOSIGNAL);
 
 		if (sent > 0)
 			hand->begin += (size_t)sent;
@@ -190,7 +194,8 @@ struct flow {
 static void push(struct end *end, struct flow *flow)
 {
 	const size_t left = LONG - flow->written, first = left < 64 ? left : 64;
-	const size_t most = flow->turn++ % 3 ? 70000 : 100, rest = left - first < most ? left - first : most;
+	const size_t most = flow->turn++ % 3 ? 70000 : 100,
+		     rest = left - first < most ? left - first : most;
 	const struct iovec iov[] = { { flow->out + flow->written, first },
 				     { NULL, 0 },
 				     { flow->out + flow->written + first, rest } };
@@ -203,7 +208,8 @@ static void push(struct end *end, struct flow *flow)
 static void pull(struct end *end, struct flow *flow)
 {
 	const size_t left = LONG - flow->read, some = left < 50000 ? left : 50000;
-	const struct iovec iov[] = { { flow->in + flow->read, some / 3 }, { flow->in + flow->read + some / 3, some - some / 3 } };
+	const struct iovec iov[] = { { flow->in + flow->read, some / 3 },
+				     { flow->in + flow->read + some / 3, some - some / 3 } };
 	const ssize_t n = left ? tt_tls_read(end->stream, iov, 2) : 0;
 
 	assert_true(n >= 0 || errno == EAGAIN);

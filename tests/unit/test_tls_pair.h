@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two ends of TLS with the wire between them in the test's hands: it carries as many bytes at a time as asked for, keeps what
- * it carried, and may change a byte. */
+/* Two ends of TLS with the wire between them in the test's hands: it carries as many bytes at a
+ * time as asked for, keeps what it carried, and may change a byte. */
 #ifndef TEST_TLS_PAIR_H
 #define TEST_TLS_PAIR_H
 
@@ -46,10 +46,12 @@ struct pair {
 void open_sockets(int domain, int fds[2]);
 
 /* `domain`: of each end's sockets; an end without a key is one without TLS. */
-void pair_open(struct pair *p, const int domain[2], const struct tt_key *dialer, const struct tt_key *listener);
+void pair_open(struct pair *p, const int domain[2], const struct tt_key *dialer,
+	       const struct tt_key *listener);
 void pair_close(struct pair *p);
 
-/* Carry what is there from each end to the other; false: nothing was. Bytes for which there is no room stay in hand. */
+/* Carry what is there from each end to the other; false: nothing was. Bytes for which there is
+ * no room stay in hand. */
 bool carry(struct pair *p);
 /* Until there is something to carry or to read; what went over TCP may be a moment on its way. */
 void wait_for_bytes(const struct pair *p);
@@ -64,7 +66,8 @@ bool seen(const struct pair *p, const char *text);
 void keep_log(void);
 bool logged(const char *text);
 
-/* Megabytes both ways at once, in cards and payloads, over a wire that takes little at a time; they arrive as they were. */
+/* Megabytes both ways at once, in cards and payloads, over a wire that takes little at a time;
+ * they arrive as they were. */
 void pass_long_streams(struct pair *p);
 
 #endif

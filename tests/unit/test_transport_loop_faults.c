@@ -185,7 +185,8 @@ static void delayed_bytes_come_late_and_wake(void **state)
 static void jitter_body(struct suite_rank *rank)
 {
 	suite_connect_all(rank);
-	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 2000, 2000);
+	struct suite_stream stream =
+		suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 2000, 2000);
 
 	suite_pump(rank, &stream, 1, "bytes that come at any time");
 	suite_barrier(rank);
@@ -210,8 +211,8 @@ static void kill_body(struct suite_rank *rank)
 		suite_at(rank, "waiting to learn of the death");
 		suite_sleep(rank, faulted, NULL, rank->rank == 0, "a death");
 	}
-	suite_require(rank, rank->endpoint->fault.rank == 1, "fault of rank %d: %s", rank->endpoint->fault.rank,
-		      rank->endpoint->fault.text);
+	suite_require(rank, rank->endpoint->fault.rank == 1, "fault of rank %d: %s",
+		      rank->endpoint->fault.rank, rank->endpoint->fault.text);
 	suite_barrier(rank);
 }
 
@@ -224,20 +225,27 @@ static void killed_thread_is_gone_from_all_its_ranks(void **state)
 	play(NULL, __func__, 3, kill_body);
 	assert_int_equal(tt_transport_loop.open(&config, &endpoint), TUTTI_OK);
 	tt_loop_kill(pthread_self());
-	assert_int_equal(tt_transport_loop.connect(endpoint, 0, TT_LANE_P2P, &link), TUTTI_ERR_PEER_LOST);
+	assert_int_equal(tt_transport_loop.connect(endpoint, 0, TT_LANE_P2P, &link),
+			 TUTTI_ERR_PEER_LOST);
 	tt_transport_loop.destroy(endpoint);
 }
 
-/* Ranks 0 and 1 find different faults at once; all end with the one that comes first in the order. */
+/* Ranks 0 and 1 find different faults at once; all end with the one that comes first in the
+ * order. */
 static void news_body(struct suite_rank *rank)
 {
-	const struct tt_fault lost = { .result = TUTTI_ERR_PEER_LOST, .rank = 2, .text = "rank 2 is lost" };
-	const struct tt_fault aborted = { .result = TUTTI_ERR_ABORTED, .rank = 1, .text = "rank 1 aborts" };
+	const struct tt_fault lost = { .result = TUTTI_ERR_PEER_LOST,
+				       .rank = 2,
+				       .text = "rank 2 is lost" };
+	const struct tt_fault aborted = { .result = TUTTI_ERR_ABORTED,
+					  .rank = 1,
+					  .text = "rank 1 aborts" };
 
 	suite_require(rank, rank->ops->control_fd(rank->endpoint) >= 0, "nothing tells of news");
 	if (rank->rank < 2)
 		rank->ops->revoke(rank->endpoint, rank->rank == 0 ? &lost : &aborted);
-	suite_require(rank, rank->rank != 0 || rank->endpoint->fault.result != 0, "a rank forgets its own fault");
+	suite_require(rank, rank->rank != 0 || rank->endpoint->fault.result != 0,
+		      "a rank forgets its own fault");
 	while (rank->endpoint->fault.result != TUTTI_ERR_ABORTED) {
 		struct pollfd control = { rank->ops->control_fd(rank->endpoint), POLLIN, 0 };
 
@@ -256,7 +264,9 @@ static void news_reach_each_rank_and_the_best_fault_counts(void **state)
 /* Rank 1 tells, and rank 0 looks only when it is woken. */
 static void woken_body(struct suite_rank *rank)
 {
-	const struct tt_fault aborted = { .result = TUTTI_ERR_ABORTED, .rank = 1, .text = "rank 1 aborts" };
+	const struct tt_fault aborted = { .result = TUTTI_ERR_ABORTED,
+					  .rank = 1,
+					  .text = "rank 1 aborts" };
 	struct pollfd control = { rank->ops->control_fd(rank->endpoint), POLLIN, 0 };
 
 	if (rank->rank == 1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The claims of every transport, tried on RDMA, where this machine has a device: tests/rdma has hosts with one. The kernel is asked
- * whether anything of a device is left afterwards. */
+/* The claims of every transport, tried on RDMA, where this machine has a device: tests/rdma has
+ * hosts with one. The kernel is asked whether anything of a device is left afterwards. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,8 @@ static void held(char *out, size_t room)
 		abort();
 	}
 	keeper = getpid();
-	/* callers' memory may stay registered as long as the device is open, if nobody uses it any more */
+	/* callers' memory may stay registered as long as the device is open, if nobody uses it
+	 * any more */
 	tt_rdma_registrations_close(kept);
 	tt_rdma_registrations_open(kept);
 	rdma_held(out, room);

@@ -99,7 +99,9 @@ static void a_bell_is_silent_once_all_it_rang_for_are_up(struct suite_rank *rank
 
 	if (rank->rank == 0) {
 		pthread_barrier_init(&beside.step, NULL, 2);
-		suite_require(rank, pthread_create(&thread, NULL, be_called_and_come_late, &beside) == 0, "start a thread");
+		suite_require(rank,
+			      pthread_create(&thread, NULL, be_called_and_come_late, &beside) == 0,
+			      "start a thread");
 		pthread_barrier_wait(&beside.step);
 		rank->ops->arm(rank->endpoint);
 		rings(rank); /* from now on there is a bell */
@@ -198,7 +200,8 @@ static void allow_five_descriptors(struct suite_rank *rank)
 		      strerror(errno));
 }
 
-/* Its doorbell, the others' pidfds, what watches these and the connection fit, the arena does not. */
+/* Its doorbell, the others' pidfds, what watches these and the connection fit, the arena does
+ * not. */
 static void the_cause_of_one_is_told_to_all(struct suite_rank *rank)
 {
 	struct rlimit limit;
@@ -221,7 +224,8 @@ static void the_cause_of_one_is_told_to_all(struct suite_rank *rank)
 /* All that a rank's address says beside the machine. */
 static void falsify_name(struct tt_peer *peer)
 {
-	memset(peer->address + sizeof(struct tt_machine), 0xff, peer->address_length - sizeof(struct tt_machine));
+	memset(peer->address + sizeof(struct tt_machine), 0xff,
+	       peer->address_length - sizeof(struct tt_machine));
 }
 
 /* The leader looks there for the rank, and the rank for the leader. */
@@ -238,7 +242,8 @@ static void a_false_name_is_one_that_nobody_has(struct suite_rank *rank)
 
 static atomic_int lines_about_strangers;
 
-static void count_line(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+static void count_line(tutti_log_level_t level, const char *subsystem, const char *line,
+		       void *context)
 {
 	if (level == TUTTI_LOG_WARN && strstr(line, "turns away process"))
 		atomic_fetch_add(&lines_about_strangers, 1);
@@ -258,14 +263,18 @@ static void come_as_stranger(struct suite_rank *rank, bool other_user)
 {
 	const struct shm_endpoint *own = (const struct shm_endpoint *)rank->endpoint;
 	struct shm_mate mates[] = { { .event_fd = 0, .heap_fd = -1, .alarm_fd = -1 } };
-	struct shm_endpoint leader = { .config = own->config, .arena = { .members = 1 }, .mates = mates };
+	struct shm_endpoint leader = { .config = own->config,
+				       .arena = { .members = 1 },
+				       .mates = mates };
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un name;
 	const socklen_t length = socket_of(rank, 0, &name);
 
 	if (other_user)
-		suite_require(rank, seteuid(65534) == 0, "become another user: %s", strerror(errno));
-	suite_require(rank, fd >= 0 && connect(fd, (struct sockaddr *)&name, length) == 0, "connect: %s", strerror(errno));
+		suite_require(rank, seteuid(65534) == 0, "become another user: %s",
+			      strerror(errno));
+	suite_require(rank, fd >= 0 && connect(fd, (struct sockaddr *)&name, length) == 0,
+		      "connect: %s", strerror(errno));
 	if (other_user)
 		suite_require(rank, seteuid(0) == 0, "become root again: %s", strerror(errno));
 	suite_require_ok(rank, shm_send_own(&leader, fd, 0, suite_deadline(rank)), "claim a place");
@@ -280,12 +289,16 @@ static void strangers_bring_about_one_line(struct suite_rank *rank)
 	for (int i = 0; i < STRANGERS && rank->rank == 1; i++)
 		come_as_stranger(rank, i % 2 && geteuid() == 0);
 	suite_barrier(rank);
-	suite_require_ok(rank, rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank)), "join()");
+	suite_require_ok(
+		rank,
+		rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank)),
+		"join()");
 	suite_barrier(rank);
 	if (rank->rank != 0)
 		return;
 	tutti_log_set_sink(NULL, NULL);
-	suite_require(rank, atomic_load(&lines_about_strangers) == 1, "%d strangers brought about %d lines", STRANGERS,
+	suite_require(rank, atomic_load(&lines_about_strangers) == 1,
+		      "%d strangers brought about %d lines", STRANGERS,
 		      atomic_load(&lines_about_strangers));
 }
 
@@ -307,12 +320,17 @@ static void who_took_a_name_is_named(struct suite_rank *rank)
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	const socklen_t length = socket_of(rank, 0, &name);
 
-	suite_require(rank, seteuid(65534) == 0 && bind(fd, (struct sockaddr *)&name, length) == 0 && listen(fd, 1) == 0 && seteuid(0) == 0,
+	suite_require(rank,
+		      seteuid(65534) == 0 && bind(fd, (struct sockaddr *)&name, length) == 0 &&
+			      listen(fd, 1) == 0 && seteuid(0) == 0,
 		      "listen as another user: %s", strerror(errno));
 	snprintf(expected, sizeof(expected), "process %d (", (int)getpid());
-	const tutti_result_t result = rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank));
-	suite_require(rank, result == TUTTI_ERR_PEER_LOST && strstr(tt_thread_error(), expected) &&
-		      strstr(tt_thread_error(), ") of user 65534 listens at unix socket @tutti-shm-"),
+	const tutti_result_t result =
+		rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank));
+	suite_require(rank,
+		      result == TUTTI_ERR_PEER_LOST && strstr(tt_thread_error(), expected) &&
+			      strstr(tt_thread_error(),
+				     ") of user 65534 listens at unix socket @tutti-shm-"),
 		      "join(): %d (%s), expected \"%s\"", (int)result, tt_thread_error(), expected);
 	close(fd);
 	suite_post(rank, SUITE_EVENT);
@@ -324,8 +342,10 @@ static const struct suite_claim root_claims[] = {
 };
 
 static const struct suite_claim own_claims[] = {
-	{ "strangers_bring_about_one_line", 2, SUITE_UNMET | SUITE_PROCESSES, strangers_bring_about_one_line },
-	{ "a_false_name_is_one_that_nobody_has", 2, SUITE_UNMET, a_false_name_is_one_that_nobody_has },
+	{ "strangers_bring_about_one_line", 2, SUITE_UNMET | SUITE_PROCESSES,
+	  strangers_bring_about_one_line },
+	{ "a_false_name_is_one_that_nobody_has", 2, SUITE_UNMET,
+	  a_false_name_is_one_that_nobody_has },
 	{ "leader_leaves_instead_of_joining", 3, SUITE_UNMET, leader_leaves_instead_of_joining },
 	{ "second_leaves_instead_of_joining", 3, SUITE_UNMET, second_leaves_instead_of_joining },
 	{ "last_leaves_instead_of_joining", 3, SUITE_UNMET, last_leaves_instead_of_joining },
@@ -337,13 +357,15 @@ static const struct suite_claim own_claims[] = {
 	  the_cause_of_one_is_told_to_all },
 	{ "a_wake_up_keeps_awake_only_who_was_armed", 2, SUITE_NOTHING,
 	  a_wake_up_keeps_awake_only_who_was_armed },
-	{ "a_bell_is_silent_once_all_it_rang_for_are_up", 2, SUITE_NOTHING, a_bell_is_silent_once_all_it_rang_for_are_up },
+	{ "a_bell_is_silent_once_all_it_rang_for_are_up", 2, SUITE_NOTHING,
+	  a_bell_is_silent_once_all_it_rang_for_are_up },
 	{ 0 },
 };
 
 int main(void)
 {
-	const struct suite_claim *const own[] = { own_claims, geteuid() == 0 ? root_claims : NULL, NULL };
+	const struct suite_claim *const own[] = { own_claims, geteuid() == 0 ? root_claims : NULL,
+						  NULL };
 	const struct suite_options options = {
 		.threads = true,
 		.processes = true,

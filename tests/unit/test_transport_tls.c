@@ -6,7 +6,9 @@
 
 int main(void)
 {
-	static const struct tt_key key = { .set = true, .bytes = { 's', 'u', 'i', 't', 'e' }, .encrypt = true };
+	static const struct tt_key key = { .set = true,
+					   .bytes = { 's', 'u', 'i', 't', 'e' },
+					   .encrypt = true };
 	const struct suite_options options = { .threads = true, .processes = true, .key = &key };
 
 	return transport_suite_run(&tt_transport_tcp, &options);

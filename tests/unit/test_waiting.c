@@ -27,10 +27,10 @@ static struct {
 	struct tt_transport ops;	 /* of shm, as it is … */
 	const struct tt_transport *real; /* … and as it was */
 	struct peer *peer;
-	bool slept;    /* the waiter has come to sleep between its passes */
-	int passes;    /* of the waiter since it last did */
-	bool happened; /* the first message has come, in the second pass */
-	int after;     /* how often it went to sleep since */
+	bool slept;	   /* the waiter has come to sleep between its passes */
+	int passes;	   /* of the waiter since it last did */
+	bool happened;	   /* the first message has come, in the second pass */
+	int after;	   /* how often it went to sleep since */
 	uint64_t sleep_ns; /* its sleep takes so long and ends with a message; 0: its own way */
 } watch;
 
@@ -201,7 +201,8 @@ static void waits_yield_longer_where_sleeps_are_short(void **state)
 	}
 	watch.happened = true; /* what the other test waits for */
 	watch.sleep_ns = 1;
-	for (int i = 0; i < 1000 && comm->yield_more == 0; i++) /* on a busy machine no sleep may be short */
+	for (int i = 0; i < 1000 && comm->yield_more == 0;
+	     i++) /* on a busy machine no sleep may be short */
 		receive(comm);
 	assert_true(comm->yield_more > 0);
 	watch.sleep_ns = 20000000;

@@ -13,7 +13,8 @@
 static atomic_int warnings;
 static char last_warning[512];
 
-static inline void note_warning(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+static inline void note_warning(tutti_log_level_t level, const char *subsystem, const char *line,
+				void *context)
 {
 	if (level != TUTTI_LOG_WARN)
 		return;

@@ -14,7 +14,8 @@
 
 #define RANKS 200
 
-static double messages_of_all(const struct tt_algorithm *algorithm, enum tt_collective collective, const int *host, int size)
+static double messages_of_all(const struct tt_algorithm *algorithm, enum tt_collective collective,
+			      const int *host, int size)
 {
 	double messages = 0;
 
@@ -38,13 +39,14 @@ static void check(int number, enum tt_collective collective, int size)
 	const struct tt_group group = { 0, size, 0, host, 1 };
 	const struct tt_work *work;
 
-	if (algorithm->shared || !tt_algorithm_can(algorithm, collective) || !algorithm->fits(&group, collective))
+	if (algorithm->shared || !tt_algorithm_can(algorithm, collective) ||
+	    !algorithm->fits(&group, collective))
 		return;
 	assert_int_equal(tt_work_of(&comm, number, collective, &work), TUTTI_OK);
 	const double all = messages_of_all(algorithm, collective, host, size);
 	if (work->messages[0] < all / 2 || work->messages[0] > all * 2)
-		fail_msg("%s, collective %d, %d ranks: %.0f messages counted of %.0f", algorithm->name, (int)collective, size,
-			 work->messages[0], all);
+		fail_msg("%s, collective %d, %d ranks: %.0f messages counted of %.0f",
+			 algorithm->name, (int)collective, size, work->messages[0], all);
 	free(comm.work);
 }
 

@@ -13,8 +13,9 @@ struct suite_options {
 	void *(*allocate)(size_t bytes);
 	void (*release)(void *memory);
 	const struct tt_key *key; /* NULL: none */
-	size_t longest; /* bytes of the longest stream; 0: 4 MiB */
-	/* What this process has of the kernel's besides descriptors, in words, into `room` bytes: the same after a claim as before. NULL: none. */
+	size_t longest;		  /* bytes of the longest stream; 0: 4 MiB */
+	/* What this process has of the kernel's besides descriptors, in words, into `room`
+	 * bytes: the same after a claim as before. NULL: none. */
 	void (*held)(char *out, size_t room);
 };
 

@@ -169,7 +169,8 @@ static void full_lane_does_not_stop_the_other(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-/* ---- many bytes at once, which a transport may move straight from one caller's memory into the other's */
+/* ---- many bytes at once, which a transport may move straight from one caller's memory into the
+ * other's */
 
 #define HEAD_BYTES 64 /* of a message, peeked at before the rest is read */
 
@@ -188,11 +189,13 @@ static bool write_long(struct suite_rank *rank, struct long_message *message)
 {
 	const size_t head = message->written < HEAD_BYTES ? HEAD_BYTES - message->written : 0;
 	const struct iovec iov[] = { { message->out + message->written, head },
-				     { message->out + message->written + head, message->bytes - message->written - head } };
+				     { message->out + message->written + head,
+				       message->bytes - message->written - head } };
 
 	if (message->written == message->bytes)
 		return false;
-	const ssize_t moved = head ? rank->ops->write(message->link, iov, 2) : rank->ops->write(message->link, iov + 1, 1);
+	const ssize_t moved = head ? rank->ops->write(message->link, iov, 2)
+				   : rank->ops->write(message->link, iov + 1, 1);
 	suite_require(rank, moved >= 0, "write: %s", tt_thread_error());
 	message->written += (size_t)moved;
 	return moved > 0;
@@ -231,7 +234,8 @@ static bool long_pass(struct suite_rank *rank, void *context)
 }
 
 /* The memory is new for each message, and likely to be where the last one was. */
-void suite_exchange_long(struct suite_rank *rank, struct tt_link *link, size_t bytes, void (*midway)(struct suite_rank *rank))
+void suite_exchange_long(struct suite_rank *rank, struct tt_link *link, size_t bytes,
+			 void (*midway)(struct suite_rank *rank))
 {
 	struct long_message message = { link, malloc(bytes), calloc(1, bytes), bytes, 0, 0 };
 	int idle = 0;
@@ -239,8 +243,10 @@ void suite_exchange_long(struct suite_rank *rank, struct tt_link *link, size_t b
 	suite_require(rank, message.out && message.in, "no memory of %zu bytes", bytes);
 	for (size_t i = 0; i < bytes; i++)
 		message.out[i] = byte_at(rank->rank, bytes, i);
-	while (midway || message.written < bytes || message.read < bytes) { /* all may have come at once */
-		suite_at(rank, "a message of %zu bytes: wrote %zu, read %zu", bytes, message.written, message.read);
+	while (midway || message.written < bytes ||
+	       message.read < bytes) { /* all may have come at once */
+		suite_at(rank, "a message of %zu bytes: wrote %zu, read %zu", bytes,
+			 message.written, message.read);
 		rank->ops->progress(rank->endpoint, false);
 		if (midway && message.read >= bytes / 2) {
 			midway(rank);
@@ -253,8 +259,9 @@ void suite_exchange_long(struct suite_rank *rank, struct tt_link *link, size_t b
 	}
 	memset(message.out, 0xff, bytes); /* it is ours again */
 	for (size_t i = 0; i < bytes; i++)
-		suite_require(rank, message.in[i] == byte_at(1 - rank->rank, bytes, i), "byte %zu of %zu is %d, expected %d", i, bytes,
-			      message.in[i], byte_at(1 - rank->rank, bytes, i));
+		suite_require(rank, message.in[i] == byte_at(1 - rank->rank, bytes, i),
+			      "byte %zu of %zu is %d, expected %d", i, bytes, message.in[i],
+			      byte_at(1 - rank->rank, bytes, i));
 	free(message.out);
 	free(message.in);
 }

@@ -239,8 +239,11 @@ static void notes_reach_the_others_in_order(struct suite_rank *rank)
 			if (note[0] == rank->rank)
 				continue; /* allowed, and passed over by the runtime */
 			suite_require(rank, note[0] < rank->size, "a note is of rank %d", note[0]);
-			suite_require(rank, note[1] == last[note[0]] + 1 && note[TT_NOTE_BYTES - 1] == note[1],
-				      "note %d of rank %d after note %d", note[1], note[0], last[note[0]]);
+			suite_require(rank,
+				      note[1] == last[note[0]] + 1 &&
+					      note[TT_NOTE_BYTES - 1] == note[1],
+				      "note %d of rank %d after note %d", note[1], note[0],
+				      last[note[0]]);
 			last[note[0]] = note[1];
 			missing--;
 		}

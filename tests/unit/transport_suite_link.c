@@ -176,7 +176,8 @@ static bool write_some(struct suite_rank *rank, struct suite_stream *stream)
 			out->buffer[i] = byte_at(stream->out_seed, stream->out_done + i);
 	}
 	const size_t bytes = out->bytes - out->moved;
-	const ssize_t wrote = rank->ops->write(stream->link, iov, split(rank, out->buffer + out->moved, bytes, iov));
+	const ssize_t wrote = rank->ops->write(stream->link, iov,
+					       split(rank, out->buffer + out->moved, bytes, iov));
 	suite_require(rank, wrote >= 0, "write() to rank %d after %zu bytes: %s",
 		      stream->link->peer, stream->out_done, tt_thread_error());
 	suite_require(rank, (size_t)wrote <= bytes, "write() of %zu bytes moved %zd", bytes, wrote);
@@ -187,7 +188,8 @@ static bool write_some(struct suite_rank *rank, struct suite_stream *stream)
 
 void suite_stream_end_writing(struct suite_stream *stream)
 {
-	stream->out_total = stream->out_done + (stream->out.buffer ? stream->out.bytes - stream->out.moved : 0);
+	stream->out_total =
+		stream->out_done + (stream->out.buffer ? stream->out.bytes - stream->out.moved : 0);
 }
 
 static void check_bytes(struct suite_rank *rank, const struct suite_stream *stream,
@@ -212,7 +214,8 @@ static bool read_some(struct suite_rank *rank, struct suite_stream *stream)
 	if (!in->buffer)
 		*in = new_chunk(rank, stream->in_total - stream->in_done);
 	const size_t bytes = in->bytes - in->moved;
-	const ssize_t got = rank->ops->read(stream->link, iov, split(rank, in->buffer + in->moved, bytes, iov));
+	const ssize_t got =
+		rank->ops->read(stream->link, iov, split(rank, in->buffer + in->moved, bytes, iov));
 	suite_require(rank, got >= 0, "read() from rank %d after %zu bytes: %s", stream->link->peer,
 		      stream->in_done, tt_thread_error());
 	suite_require(rank, (size_t)got <= bytes, "read() of %zu bytes moved %zd", bytes, got);

@@ -43,7 +43,8 @@ static void rank_may_leave_once_it_has_joined(struct suite_rank *rank)
 {
 }
 
-/* Rank 0 comes first on one lane and last on the next, and tries to write and read all the while. */
+/* Rank 0 comes first on one lane and last on the next, and tries to write and read all the
+ * while. */
 static void either_side_may_connect_first(struct suite_rank *rank)
 {
 	const int peer = 1 - rank->rank;

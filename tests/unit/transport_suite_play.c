@@ -72,7 +72,8 @@ static _Noreturn void process_main(struct player *player)
 	const struct suite_holdings before = suite_holdings(rank->options);
 	play(rank, player->claim);
 	if (setjmp(rank->bail) == 0)
-		suite_require(rank, suite_gave_back(rank->options, &before, text, sizeof(text)), "of open() to destroy(): %s", text);
+		suite_require(rank, suite_gave_back(rank->options, &before, text, sizeof(text)),
+			      "of open() to destroy(): %s", text);
 	_exit(0);
 }
 

@@ -8,7 +8,7 @@
 
 #include "transport_suite.h"
 
-#define SUITE_RANKS_MAX 90 /* more than have their descriptors in one message of shared memory */
+#define SUITE_RANKS_MAX 90    /* more than have their descriptors in one message of shared memory */
 #define SUITE_LIMIT_S	60    /* of a claim */
 #define SUITE_SLEEP_MS	5000  /* a sleep as long as this was not ended by an event */
 #define SUITE_WANT_MAX	4096u /* what the seam allows peek() to want */
@@ -105,7 +105,8 @@ int suite_count_descriptors(void);
 
 /* ---- streams */
 
-/* Memory that a write() or read() was given, the same until all of it has moved, as a device may be at it. */
+/* Memory that a write() or read() was given, the same until all of it has moved, as a device may
+ * be at it. */
 struct suite_chunk {
 	uint8_t *buffer; /* NULL: none */
 	size_t bytes, moved;
@@ -116,8 +117,8 @@ struct suite_stream {
 	struct tt_link *link;
 	uint32_t out_seed, in_seed;
 	size_t out_total, out_done, in_total, in_done;
-	size_t want;	/* of the peek under way, 0: none */
-	size_t shown;	/* by that peek so far */
+	size_t want;  /* of the peek under way, 0: none */
+	size_t shown; /* by that peek so far */
 	struct suite_chunk out, in;
 	bool peek_only; /* else read and peek by turns */
 };
@@ -131,9 +132,10 @@ void suite_stream_end_writing(struct suite_stream *stream);
 bool suite_stream_pass(struct suite_rank *rank, struct suite_stream *stream);
 /* Until all streams are through, sleeping where nothing moves. */
 void suite_pump(struct suite_rank *rank, struct suite_stream *streams, int n, const char *what);
-/* Each of two ranks sends the other a message that begins with a head, in memory of its own, while it reads the other's.
- * `midway`, or NULL, is called once, with about half of it moved. */
-void suite_exchange_long(struct suite_rank *rank, struct tt_link *link, size_t bytes, void (*midway)(struct suite_rank *rank));
+/* Each of two ranks sends the other a message that begins with a head, in memory of its own,
+ * while it reads the other's. `midway`, or NULL, is called once, with about half of it moved. */
+void suite_exchange_long(struct suite_rank *rank, struct tt_link *link, size_t bytes,
+			 void (*midway)(struct suite_rank *rank));
 /* Arm, pass once more (true: something moved, no sleep), sleep until an event or SUITE_SLEEP_MS,
  * disarm. The way of sleeping is sleep(), or poll() of fd(). */
 typedef bool suite_pass_fn(struct suite_rank *rank, void *context);

@@ -26,7 +26,8 @@ static bool awake(struct suite_rank *rank, void *context)
 		moved = suite_stream_pass(rank, sleeper->stream);
 	else
 		moved = suite_value(rank, SUITE_EVENT) >= sleeper->event;
-	/* also if it moved: room can come by itself, as the kernel's buffers grow, and the peer waits for this word */
+	/* also if it moved: room can come by itself, as the kernel's buffers grow, and the peer
+	 * waits for this word */
 	if (!sleeper->armed) {
 		sleeper->armed = true;
 		suite_post(rank, SUITE_ARMED);
@@ -278,7 +279,8 @@ static void require_quiet(struct suite_rank *rank, const char *what)
 	}
 	suite_require(rank, rounds <= 10 * QUIET_ROUNDS, "%s: woke %u times in %u ms", what, rounds,
 		      QUIET_ROUNDS * QUIET_MS);
-	/* one that spins uses all of it; on an emulated host time that others take from it counts, too */
+	/* one that spins uses all of it; on an emulated host time that others take from it
+	 * counts, too */
 	suite_require(rank, cpu_time() - cpu < QUIET_ROUNDS * QUIET_MS / 2 * 1000000ull,
 		      "%s: used %u ms of the processor in %u ms", what,
 		      (unsigned)((cpu_time() - cpu) / 1000000), QUIET_ROUNDS * QUIET_MS);

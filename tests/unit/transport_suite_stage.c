@@ -208,17 +208,20 @@ struct suite_holdings suite_holdings(const struct suite_options *options)
 	return now;
 }
 
-bool suite_gave_back(const struct suite_options *options, const struct suite_holdings *before, char *out, size_t room)
+bool suite_gave_back(const struct suite_options *options, const struct suite_holdings *before,
+		     char *out, size_t room)
 {
 	if (options->held) /* to count, it may end threads that are kept for the next claim */
 		(void)suite_holdings(options);
 	const bool threads_ended = no_more_threads_than(before->threads);
 	const struct suite_holdings now = suite_holdings(options);
 
-	if (threads_ended && now.descriptors == before->descriptors && strcmp(now.rest, before->rest) == 0)
+	if (threads_ended && now.descriptors == before->descriptors &&
+	    strcmp(now.rest, before->rest) == 0)
 		return true;
-	snprintf(out, room, "%d descriptors, %d threads%s%s afterwards, %d, %d%s%s before\n", now.descriptors, now.threads,
-		 *now.rest ? ", " : "", now.rest, before->descriptors, before->threads, *before->rest ? ", " : "", before->rest);
+	snprintf(out, room, "%d descriptors, %d threads%s%s afterwards, %d, %d%s%s before\n",
+		 now.descriptors, now.threads, *now.rest ? ", " : "", now.rest, before->descriptors,
+		 before->threads, *before->rest ? ", " : "", before->rest);
 	return false;
 }
 

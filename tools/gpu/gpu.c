@@ -9,11 +9,11 @@
 
 #include "library.h"
 
-#define NON_BLOCKING   1 /* CU_STREAM_NON_BLOCKING */
-#define ATTACH_GLOBAL  1 /* CU_MEM_ATTACH_GLOBAL */
-#define CAPTURE_OWN    1 /* CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads go on as they like */
-#define NOT_READY      600
-#define LOCAL_BYTES    3 /* CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES */
+#define NON_BLOCKING  1 /* CU_STREAM_NON_BLOCKING */
+#define ATTACH_GLOBAL 1 /* CU_MEM_ATTACH_GLOBAL */
+#define CAPTURE_OWN   1 /* CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads go on as they like */
+#define NOT_READY     600
+#define LOCAL_BYTES   3 /* CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES */
 
 typedef unsigned long long address; /* CUdeviceptr */
 struct CUgraph_st;
@@ -54,10 +54,14 @@ static struct driver {
 	int (*module_free)(gpu_module_t);
 	int (*kernel)(gpu_kernel_t *, gpu_module_t, const char *);
 	int (*attribute)(int *, int, gpu_kernel_t);
-	int (*run)(gpu_kernel_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, gpu_stream_t, void **, void **);
+	int (*run)(gpu_kernel_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+		   unsigned, gpu_stream_t, void **, void **);
 } cu;
 
-#define FUNCTION(name, member) { name, offsetof(struct driver, member) }
+#define FUNCTION(name, member)                                                                     \
+	{                                                                                          \
+		name, offsetof(struct driver, member)                                              \
+	}
 static const struct tt_function functions[] = {
 	FUNCTION("cuInit", init),
 	FUNCTION("cuGetErrorString", error_string),
@@ -123,7 +127,8 @@ static bool succeeded(const char *what, int error)
 	if (!error)
 		return true;
 	cu.error_string(error, &text);
-	snprintf(why, sizeof(why), "%s: %s (CUDA's error %d)", what, text ? text : "no text", error);
+	snprintf(why, sizeof(why), "%s: %s (CUDA's error %d)", what, text ? text : "no text",
+		 error);
 	return false;
 }
 
@@ -163,7 +168,10 @@ const char *gpu_name(int device)
 	static _Thread_local char name[128];
 	int handle;
 
-	return gpu_open() && succeeded("cuDeviceGet", cu.device(&handle, device)) && succeeded("cuDeviceGetName", cu.name(name, sizeof(name), handle)) ? name : NULL;
+	return gpu_open() && succeeded("cuDeviceGet", cu.device(&handle, device)) &&
+			       succeeded("cuDeviceGetName", cu.name(name, sizeof(name), handle))
+		       ? name
+		       : NULL;
 }
 
 bool gpu_enter(int device)
@@ -173,7 +181,8 @@ bool gpu_enter(int device)
 
 	/* the primary context, as CUDA's runtime has it, is kept until the process ends */
 	return gpu_open() && succeeded("cuDeviceGet", cu.device(&handle, device)) &&
-	       succeeded("cuDevicePrimaryCtxRetain", cu.primary(&context, handle)) && gpu_return(context);
+	       succeeded("cuDevicePrimaryCtxRetain", cu.primary(&context, handle)) &&
+	       gpu_return(context);
 }
 
 gpu_context_t gpu_current(void)
@@ -201,7 +210,9 @@ void *gpu_alloc_managed(size_t bytes)
 {
 	address memory;
 
-	return succeeded("cuMemAllocManaged", cu.alloc_managed(&memory, bytes, ATTACH_GLOBAL)) ? (void *)(size_t)memory : NULL;
+	return succeeded("cuMemAllocManaged", cu.alloc_managed(&memory, bytes, ATTACH_GLOBAL))
+		       ? (void *)(size_t)memory
+		       : NULL;
 }
 
 void *gpu_alloc_pinned(size_t bytes)
@@ -237,12 +248,15 @@ bool gpu_stream_free(gpu_stream_t stream)
 
 bool gpu_copy(void *dst, const void *src, size_t bytes, gpu_stream_t stream)
 {
-	return bytes == 0 || succeeded("cuMemcpyAsync", cu.copy((address)(size_t)dst, (address)(size_t)src, bytes, stream));
+	return bytes == 0 ||
+	       succeeded("cuMemcpyAsync",
+			 cu.copy((address)(size_t)dst, (address)(size_t)src, bytes, stream));
 }
 
 bool gpu_fill(void *dst, unsigned char byte, size_t bytes, gpu_stream_t stream)
 {
-	return bytes == 0 || succeeded("cuMemsetD8Async", cu.fill((address)(size_t)dst, byte, bytes, stream));
+	return bytes == 0 ||
+	       succeeded("cuMemsetD8Async", cu.fill((address)(size_t)dst, byte, bytes, stream));
 }
 
 bool gpu_finish(gpu_stream_t stream)
@@ -344,7 +358,8 @@ char *gpu_read_image(const char *path)
 
 	if (!file)
 		return NULL;
-	if (fseek(file, 0, SEEK_END) == 0 && (bytes = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0)
+	if (fseek(file, 0, SEEK_END) == 0 && (bytes = ftell(file)) >= 0 &&
+	    fseek(file, 0, SEEK_SET) == 0)
 		text = calloc(1, (size_t)bytes + 1);
 	if (text && fread(text, 1, (size_t)bytes, file) != (size_t)bytes) {
 		free(text);
@@ -361,10 +376,14 @@ gpu_kernel_t gpu_kernel(gpu_module_t module, const char *name)
 
 	if (!succeeded(name, cu.kernel(&kernel, module, name)))
 		return NULL;
-	return succeeded(name, cu.attribute(&bytes, LOCAL_BYTES, kernel)) ? kernel : NULL; /* the question is what loads it */
+	return succeeded(name, cu.attribute(&bytes, LOCAL_BYTES, kernel))
+		       ? kernel
+		       : NULL; /* the question is what loads it */
 }
 
-bool gpu_run(gpu_kernel_t kernel, unsigned blocks, unsigned threads, void **arguments, gpu_stream_t stream)
+bool gpu_run(gpu_kernel_t kernel, unsigned blocks, unsigned threads, void **arguments,
+	     gpu_stream_t stream)
 {
-	return succeeded("cuLaunchKernel", cu.run(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, NULL));
+	return succeeded("cuLaunchKernel",
+			 cu.run(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, NULL));
 }

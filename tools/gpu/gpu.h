@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What programs need of CUDA beside tutti: memory of a GPU, streams, events, graphs and kernels of their own. Its driver is opened at run time, as the library does it, so that one build of a program serves
- * machines with and without a GPU. Functions that fail give false, or NULL, and gpu_error() then says why. A thread calls gpu_enter() first. */
+/* What programs need of CUDA beside tutti: memory of a GPU, streams, events, graphs and kernels
+ * of their own. Its driver is opened at run time, as the library does it, so that one build of a
+ * program serves machines with and without a GPU. Functions that fail give false, or NULL, and
+ * gpu_error() then says why. A thread calls gpu_enter() first. */
 #ifndef TT_GPU_H
 #define TT_GPU_H
 
@@ -20,7 +22,7 @@ const char *gpu_error(void);
 /* Load the driver, as linking with it would, once in a process; and start it. */
 bool gpu_load(void);
 bool gpu_open(void);
-int gpu_count(void); /* 0 also where there is none */
+int gpu_count(void);		  /* 0 also where there is none */
 const char *gpu_name(int device); /* valid until the thread's next call */
 /* Make `device` the thread's. */
 bool gpu_enter(int device);
@@ -39,14 +41,15 @@ bool gpu_stream_free(gpu_stream_t stream);
 /* In the order of the stream; either may be of the host. */
 bool gpu_copy(void *dst, const void *src, size_t bytes, gpu_stream_t stream);
 bool gpu_fill(void *dst, unsigned char byte, size_t bytes, gpu_stream_t stream);
-bool gpu_finish(gpu_stream_t stream); /* wait for all that is on it */
+bool gpu_finish(gpu_stream_t stream);  /* wait for all that is on it */
 bool gpu_is_done(gpu_stream_t stream); /* has all that is on it ended? */
 
 gpu_event_t gpu_event(void);
 bool gpu_event_free(gpu_event_t event);
 bool gpu_record(gpu_event_t event, gpu_stream_t stream);
 bool gpu_wait(gpu_event_t event); /* for what was recorded */
-bool gpu_follow(gpu_stream_t stream, gpu_event_t event); /* what comes to the stream now waits for what was recorded */
+bool gpu_follow(gpu_stream_t stream,
+		gpu_event_t event); /* what comes to the stream now waits for what was recorded */
 /* Seconds from one event to another, both of which have come; negative after an error. */
 double gpu_seconds(gpu_event_t from, gpu_event_t to);
 
@@ -65,6 +68,7 @@ char *gpu_read_image(const char *path);
 /* Ready to run: its first launch loads nothing. */
 gpu_kernel_t gpu_kernel(gpu_module_t module, const char *name);
 /* `arguments` are pointers to the kernel's arguments, which are copied. */
-bool gpu_run(gpu_kernel_t kernel, unsigned blocks, unsigned threads, void **arguments, gpu_stream_t stream);
+bool gpu_run(gpu_kernel_t kernel, unsigned blocks, unsigned threads, void **arguments,
+	     gpu_stream_t stream);
 
 #endif

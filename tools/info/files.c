@@ -34,7 +34,9 @@ static int open_path(int flags, const char *format, va_list args)
 	char path[PATH_MAX];
 
 	vsnprintf(path, sizeof(path), format, args);
-	return openat(root, path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* below another root anything may be */
+	return openat(root, path,
+		      /* below another root anything may be */
+		      flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
 /* Everything until the end of the file: these files do not tell their size. */

@@ -86,7 +86,8 @@ static void show(const tutti_cuda_device_t *device, void *context)
 	json_t *cuda = context, *entry = json_object(), *peers = json_array();
 	char text[32];
 
-	snprintf(text, sizeof(text), "%d.%d", device->cuda_version / 1000, device->cuda_version % 1000 / 10);
+	snprintf(text, sizeof(text), "%d.%d", device->cuda_version / 1000,
+		 device->cuda_version % 1000 / 10);
 	value_text(cuda, "version", text);
 	value_number(entry, "number", device->number);
 	value_text(entry, "name", device->name);
@@ -118,8 +119,9 @@ static void show_link(const tutti_cuda_link_t *link, void *context)
 	value_text(entry, "topo", link->topo);
 	value_number_if(entry, "nvlinks", known, link->nvlinks);
 	if (!known)
-		value_hint(entry, "nvlinks",
-			   "both GPUs have NVLinks that are up, and NVML does not say where all of them end, as in some virtual machines: nvidia-smi topo -m on the host knows");
+		value_hint(
+			entry, "nvlinks",
+			"both GPUs have NVLinks that are up, and NVML does not say where all of them end, as in some virtual machines: nvidia-smi topo -m on the host knows");
 	value_text(entry, "nvlink_version", link->nvlink_version);
 	json_object_set_new(entry, "nvswitch", known ? json_boolean(link->nvswitch) : json_null());
 	value_text(entry, "pcie", link->pcie);
@@ -130,9 +132,12 @@ static void show_link(const tutti_cuda_link_t *link, void *context)
 static void put_links(json_t *cuda)
 {
 	json_t *list = value_list(cuda, "links");
-	const char *reason = tutti_cuda_links(show_link, list) == TUTTI_OK ? "NVML shows these" : tutti_last_error(NULL);
+	const char *reason = tutti_cuda_links(show_link, list) == TUTTI_OK ? "NVML shows these"
+									   : tutti_last_error(NULL);
 
-	value_text(cuda, "links_reason", json_array_size(json_object_get(cuda, "devices")) > 1 ? reason : "there are no two GPUs");
+	value_text(cuda, "links_reason",
+		   json_array_size(json_object_get(cuda, "devices")) > 1 ? reason
+									 : "there are no two GPUs");
 }
 
 /* What CUDA shows to processes like this one; null, with the reason, where it shows nothing. */
@@ -144,7 +149,8 @@ static void put_cuda(json_t *section)
 
 	value_list(cuda, "devices");
 	if (here)
-		reason = tutti_cuda_devices(show, cuda) == TUTTI_OK ? "the driver shows these" : tutti_last_error(NULL);
+		reason = tutti_cuda_devices(show, cuda) == TUTTI_OK ? "the driver shows these"
+								    : tutti_last_error(NULL);
 	json_object_set_new(section, "cuda", json_null());
 	value_text(section, "cuda_reason", reason); /* before another call changes it */
 	if (json_array_size(json_object_get(cuda, "devices")) > 0) {

@@ -89,8 +89,10 @@ static void hint_at_unknown(json_t *section)
 						 used ? ", " : "", unknown.length, unknown.name,
 						 unknown.hint);
 	if (used)
-		value_hint(section, "settings",
-			   "tutti does not read %s: correct or unset it (docs/reference/environment.md)", names);
+		value_hint(
+			section, "settings",
+			"tutti does not read %s: correct or unset it (docs/reference/environment.md)",
+			names);
 }
 
 static bool on_one_host(const struct launcher *launcher)

@@ -106,7 +106,8 @@ int main(int argc, char **argv)
 {
 	struct options options = { .sysroot = "/" };
 
-	signal(SIGXFSZ, SIG_IGN); /* a file as large as they may be (ulimit -f) is an error, not our end */
+	signal(SIGXFSZ,
+	       SIG_IGN); /* a file as large as they may be (ulimit -f) is an error, not our end */
 	switch (parse(&options, argc, argv)) {
 	case VERDICT_DONE: return 0;
 	case VERDICT_WRONG: return 2;

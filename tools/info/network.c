@@ -165,9 +165,10 @@ static void put_kernel_tls(json_t *section)
 	free(offered);
 	value_bool(section, "kernel_tls", tls);
 	if (!tls && asked && *asked == '1')
-		value_hint(section, "kernel_tls",
-			   "OpenSSL encrypts all: where the kernel has the module tls, modprobe tls (as root) lets it "
-			   "encrypt what is sent");
+		value_hint(
+			section, "kernel_tls",
+			"OpenSSL encrypts all: where the kernel has the module tls, modprobe tls (as root) lets it "
+			"encrypt what is sent");
 }
 
 json_t *section_network(void)
@@ -196,9 +197,10 @@ json_t *section_network(void)
 			"other hosts cannot be reached over TCP: bring an interface up, give it an "
 			"address, and let TUTTI_INTERFACE leave it in");
 	else if (!is_set("TUTTI_KEY") && !is_set("TUTTI_KEY_FILE"))
-		value_hint(section, "usable_between_hosts",
-			   "ranks of several hosts need a key: give all of them the same TUTTI_KEY or TUTTI_KEY_FILE; "
-			   "without one they listen on the loopback interface only");
+		value_hint(
+			section, "usable_between_hosts",
+			"ranks of several hosts need a key: give all of them the same TUTTI_KEY or TUTTI_KEY_FILE; "
+			"without one they listen on the loopback interface only");
 	put_kernel_tls(section);
 	return section;
 }

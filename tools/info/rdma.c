@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what is said about RDMA devices and their ports, as the kernel lists them, and which of them the library would use. */
+/* Owns what is said about RDMA devices and their ports, as the kernel lists them, and which of
+ * them the library would use. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -32,8 +33,10 @@ static json_t *view_of(const tutti_rdma_port_t *port)
 	const bool has_gid = port && port->gid_index >= 0;
 	char text[256] = "the library has not looked at it";
 
-	value_number_if(view, "speed_mbit", port && port->speed_mbit > 0, port ? port->speed_mbit : 0);
-	value_number_if(view, "numa_node", port && port->numa_node >= 0, port ? port->numa_node : 0);
+	value_number_if(view, "speed_mbit", port && port->speed_mbit > 0,
+			port ? port->speed_mbit : 0);
+	value_number_if(view, "numa_node", port && port->numa_node >= 0,
+			port ? port->numa_node : 0);
 	value_number_if(view, "gid_index", has_gid, has_gid ? port->gid_index : 0);
 	if (has_gid)
 		inet_ntop(AF_INET6, port->gid, text, sizeof(text));
@@ -48,7 +51,8 @@ static json_t *view_of(const tutti_rdma_port_t *port)
 	return view;
 }
 
-/* What is gathered from the library: views by "DEVICE/PORT", and the names of the ports that it would use. */
+/* What is gathered from the library: views by "DEVICE/PORT", and the names of the ports that it
+ * would use. */
 struct views {
 	json_t *by_name, *usable;
 };
@@ -79,7 +83,8 @@ static void put_view(json_t *entry, const struct views *views, const char *devic
 static void put_mtu(json_t *entry, const char *device, const char *port)
 {
 	int bytes = 0;
-	const bool known = strcmp(files_root(), "/") == 0 && tutti_rdma_mtu(device, atoi(port), &bytes) == TUTTI_OK;
+	const bool known = strcmp(files_root(), "/") == 0 &&
+			   tutti_rdma_mtu(device, atoi(port), &bytes) == TUTTI_OK;
 
 	value_number_if(entry, "mtu", known, bytes);
 }
@@ -126,7 +131,9 @@ static void put_dmabuf(json_t *entry, const char *device)
 	else if (result)
 		reason = tutti_last_error(NULL);
 	json_object_set_new(entry, "dmabuf",
-			    here && (!result || result == TUTTI_ERR_UNSUPPORTED) ? json_boolean(!result) : json_null());
+			    here && (!result || result == TUTTI_ERR_UNSUPPORTED)
+				    ? json_boolean(!result)
+				    : json_null());
 	value_text(entry, "dmabuf_reason", reason);
 }
 
@@ -154,7 +161,8 @@ json_t *section_rdma(void)
 	json_t *section = value_section();
 	char **devices = files_list("sys/class/infiniband");
 	json_t *list = value_list(section, "devices");
-	struct views views = { .by_name = json_object(), .usable = value_list(section, "usable_ports") };
+	struct views views = { .by_name = json_object(),
+			       .usable = value_list(section, "usable_ports") };
 
 	if (tutti_rdma_ports(files_root(), gather, &views) != TUTTI_OK)
 		value_hint(section, "usable_ports", "%s", tutti_last_error(NULL));

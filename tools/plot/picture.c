@@ -19,7 +19,8 @@ bool picture_named(const char *path)
 {
 	const char *dot = strrchr(path, '.');
 
-	return dot && dot > path && dot[-1] != '/' && (strcmp(dot, ".svg") == 0 || strcmp(dot, ".png") == 0);
+	return dot && dot > path && dot[-1] != '/' &&
+	       (strcmp(dot, ".svg") == 0 || strcmp(dot, ".png") == 0);
 }
 
 const char *picture_missing(void)

@@ -252,9 +252,11 @@ void job_signal_groups(struct job *job, int sig)
 void job_signal_ranks(struct job *job, int sig)
 {
 	for (int i = 0; i < job->started; i++)
-		if (job->ranks[i].running && proc_signal_handlers(job->ranks[i].process.pid, sig) == 0)
-			job_say(job, "rank %d does not handle signal %d (%s): not forwarded, as it would end it", i, sig,
-				strsignal(sig));
+		if (job->ranks[i].running &&
+		    proc_signal_handlers(job->ranks[i].process.pid, sig) == 0)
+			job_say(job,
+				"rank %d does not handle signal %d (%s): not forwarded, as it would end it",
+				i, sig, strsignal(sig));
 }
 
 void job_end(struct job *job, int sig, double grace)

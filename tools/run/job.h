@@ -96,7 +96,8 @@ void job_drain_rank(struct job *job, int rank);
 
 /* Send `sig` to the process group of every running rank. */
 void job_signal_groups(struct job *job, int sig);
-/* Send `sig` to every running rank that handles it; for one that does not, a script maybe, to its children that do. */
+/* Send `sig` to every running rank that handles it; for one that does not, a script maybe, to
+ * its children that do. */
 void job_signal_ranks(struct job *job, int sig);
 /* Ask all to end with `sig`, and kill what is left `grace` seconds later. */
 void job_end(struct job *job, int sig, double grace);

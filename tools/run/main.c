@@ -30,9 +30,9 @@ struct run {
 	struct loop loop;
 	tutti_store_t store;
 	int signals;
-	char mark[64];	  /* TUTTI_JOB=… */
+	char mark[64];	       /* TUTTI_JOB=… */
 	char key[10 + 64 + 1]; /* TUTTI_KEY=… */
-	char address[64]; /* of the store */
+	char address[64];      /* of the store */
 };
 
 static bool say_cannot(const char *what)
@@ -55,7 +55,8 @@ static bool make_names(struct run *run)
 	return true;
 }
 
-/* A key of the job, unless one is given: for the store, and in the environment that the ranks inherit. */
+/* A key of the job, unless one is given: for the store, and in the environment that the ranks
+ * inherit. */
 static bool make_key(struct run *run)
 {
 	const char *given = getenv("TUTTI_KEY"), *file = getenv("TUTTI_KEY_FILE");
@@ -68,7 +69,8 @@ static bool make_key(struct run *run)
 		return say_cannot("get random numbers");
 	used = (size_t)snprintf(run->key, sizeof(run->key), "TUTTI_KEY=");
 	for (size_t i = 0; i < sizeof(random); i++)
-		used += (size_t)snprintf(run->key + used, sizeof(run->key) - used, "%02x", random[i]);
+		used += (size_t)snprintf(run->key + used, sizeof(run->key) - used, "%02x",
+					 random[i]);
 	explicit_bzero(random, sizeof(random));
 	return putenv(run->key) == 0 || say_cannot("set the environment");
 }

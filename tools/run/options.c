@@ -69,8 +69,8 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-#define OTHER_HOSTS                                                              \
-	"tutti-run starts ranks on this host alone: on several hosts start them " \
+#define OTHER_HOSTS                                                                                \
+	"tutti-run starts ranks on this host alone: on several hosts start them "                  \
 	"by torchrun, mpirun or srun, which tutti_init() knows (docs/reference/programs.md)"
 #define NOT_NEEDED "tutti-run needs no such option: leave it out"
 
@@ -169,8 +169,7 @@ static bool parse_seconds(const char *option, const char *text, bool zero_allowe
 
 	if (end == text || *end || !isfinite(value) || value < 0 || value > 1e9 ||
 	    (value == 0 && !zero_allowed)) {
-		fprintf(stderr,
-			"tutti-run: %s has \"%s\": expected seconds, %s 1e9, such as 2.5\n",
+		fprintf(stderr, "tutti-run: %s has \"%s\": expected seconds, %s 1e9, such as 2.5\n",
 			option, text, zero_allowed ? "0 to" : "above 0 and at most");
 		return false;
 	}

@@ -77,7 +77,8 @@ struct family proc_signal_children(int sig, bool (*spared)(const void *context, 
 	return family;
 }
 
-/* Has the process a handler for `sig`? That it blocks it says nothing: shells block all while they wait. */
+/* Has the process a handler for `sig`? That it blocks it says nothing: shells block all while
+ * they wait. */
 static bool handles(pid_t pid, int sig)
 {
 	FILE *file = open_of(pid, "status");
@@ -110,7 +111,8 @@ static int signal_children_of(pid_t pid, pid_t thread, int sig)
 
 int proc_signal_handlers(pid_t pid, int sig)
 {
-	/* taken before the look at the process, so that a number used again in between does not hit a stranger */
+	/* taken before the look at the process, so that a number used again in between does not
+	 * hit a stranger */
 	const int fd = pidfd_open(pid, 0);
 	char path[64];
 	int count = 0;

@@ -16,8 +16,8 @@ struct family {
 struct family proc_signal_children(int sig, bool (*spared)(const void *context, pid_t pid),
 				   const void *context);
 
-/* Send `sig` to `pid` if it handles that signal, otherwise to its nearest descendants that do: nobody is ended by it. How
- * many got it. */
+/* Send `sig` to `pid` if it handles that signal, otherwise to its nearest descendants that do:
+ * nobody is ended by it. How many got it. */
 int proc_signal_handlers(pid_t pid, int sig);
 
 /* Send SIGKILL to every process of this user whose environment holds `entry` ("K=V"), but not to

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the form that Perfetto and chrome://tracing read: a process for each rank, a row for each communicator and kind
- * of operation, more where operations overlap. */
+/* Owns the form that Perfetto and chrome://tracing read: a process for each rank, a row for each
+ * communicator and kind of operation, more where operations overlap. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,15 +28,15 @@ static double us(const struct trace *trace, int64_t time)
 
 static void add_name(struct trace *trace, const char *what, int process, int row, const char *name)
 {
-	add(trace, json_pack("{s:s,s:s,s:i,s:i,s:{s:s}}", "name", what, "ph", "M", "pid", process, "tid", row, "args", "name",
-			     name));
+	add(trace, json_pack("{s:s,s:s,s:i,s:i,s:{s:s}}", "name", what, "ph", "M", "pid", process,
+			     "tid", row, "args", "name", name));
 }
 
 static json_t *arguments(const struct trace *trace, const struct op *op)
 {
-	json_t *args = json_pack("{s:I,s:I,s:i,s:b,s:I}", "number", (json_int_t)op->number, "sequence",
-				 (json_int_t)op->sequence, "result", op->result, "in_flight", op->done == NEVER, "bytes",
-				 (json_int_t)op->bytes);
+	json_t *args = json_pack("{s:I,s:I,s:i,s:b,s:I}", "number", (json_int_t)op->number,
+				 "sequence", (json_int_t)op->sequence, "result", op->result,
+				 "in_flight", op->done == NEVER, "bytes", (json_int_t)op->bytes);
 
 	if (op->first != NEVER)
 		json_object_set_new(args, "first_byte_us", json_real(us(trace, op->first)));
@@ -53,7 +53,8 @@ static int64_t end_of(const struct flight *flight, const struct op *op)
 	return op->done != NEVER ? op->done : flight->realtime;
 }
 
-/* The first row that is free by then. Events of one row must not overlap, but for one inside another. */
+/* The first row that is free by then. Events of one row must not overlap, but for one inside
+ * another. */
 static int find_row(int64_t *busy, const struct op *op, int64_t end)
 {
 	int row = 0;
@@ -64,12 +65,14 @@ static int find_row(int64_t *busy, const struct op *op, int64_t end)
 	return row;
 }
 
-static void add_op(struct trace *trace, int process, int row, const struct flight *flight, const struct op *op)
+static void add_op(struct trace *trace, int process, int row, const struct flight *flight,
+		   const struct op *op)
 {
 	json_t *event = json_pack("{s:s,s:s,s:s,s:f,s:f,s:i,s:i,s:o}", "name", op_call(op), "cat",
-				  op->kind == COLLECTIVE ? "collective" : "message", "ph", "X", "ts", us(trace, op->posted),
-				  "dur", (double)(end_of(flight, op) - op->posted) / 1e3, "pid", process, "tid", row, "args",
-				  arguments(trace, op));
+				  op->kind == COLLECTIVE ? "collective" : "message", "ph", "X",
+				  "ts", us(trace, op->posted), "dur",
+				  (double)(end_of(flight, op) - op->posted) / 1e3, "pid", process,
+				  "tid", row, "args", arguments(trace, op));
 
 	if (op_unfinished(op))
 		json_object_set_new(event, "cname", json_string("terrible"));
@@ -77,7 +80,8 @@ static void add_op(struct trace *trace, int process, int row, const struct fligh
 }
 
 /* `row`: the first that is free in the rank's process, counted on. */
-static void add_kind(struct trace *trace, int process, int *row, const struct flight *flight, bool messages)
+static void add_kind(struct trace *trace, int process, int *row, const struct flight *flight,
+		     bool messages)
 {
 	int64_t busy[ROWS_MAX];
 	int used = 0;
@@ -94,23 +98,28 @@ static void add_kind(struct trace *trace, int process, int *row, const struct fl
 		used = place >= used ? place + 1 : used;
 		add_op(trace, process, *row + place, flight, op);
 	}
-	snprintf(name, sizeof(name), "%s of %.16s", messages ? "messages" : "collectives", flight->communicator);
+	snprintf(name, sizeof(name), "%s of %.16s", messages ? "messages" : "collectives",
+		 flight->communicator);
 	for (int i = 0; i < used; i++)
 		add_name(trace, "thread_name", process, *row + i, name);
 	*row += used;
 }
 
 /* When it was called alone is known, and not when a stream came to it. */
-static void add_stream_call(struct trace *trace, int process, int row, const struct stream_call *call)
+static void add_stream_call(struct trace *trace, int process, int row,
+			    const struct stream_call *call)
 {
 	static const char *const ends[] = { "yes", "not seen", "unknown: in a graph" };
 
-	add(trace, json_pack("{s:s,s:s,s:s,s:s,s:f,s:i,s:i,s:{s:I,s:i,s:s,s:s}}", "name", call->call, "cat", "stream", "ph", "i", "s", "t", "ts", us(trace, call->posted),
-			     "pid", process, "tid", row, "args", "number", (json_int_t)call->number, "device", call->device, "way", call->way, "ended",
-			     ends[call->end]));
+	add(trace,
+	    json_pack("{s:s,s:s,s:s,s:s,s:f,s:i,s:i,s:{s:I,s:i,s:s,s:s}}", "name", call->call,
+		      "cat", "stream", "ph", "i", "s", "t", "ts", us(trace, call->posted), "pid",
+		      process, "tid", row, "args", "number", (json_int_t)call->number, "device",
+		      call->device, "way", call->way, "ended", ends[call->end]));
 }
 
-static void add_stream_calls(struct trace *trace, int process, int *row, const struct flight *flight)
+static void add_stream_calls(struct trace *trace, int process, int *row,
+			     const struct flight *flight)
 {
 	char name[96];
 
@@ -122,14 +131,16 @@ static void add_stream_calls(struct trace *trace, int process, int *row, const s
 	add_name(trace, "thread_name", process, (*row)++, name);
 }
 
-/* Ranks that are one process in several communicators share their place in the trace. A process that has several ranks (threads)
- * has several in its largest communicator, the first ones here, and the others' cannot be told apart. */
+/* Ranks that are one process in several communicators share their place in the trace. A process
+ * that has several ranks (threads) has several in its largest communicator, the first ones here,
+ * and the others' cannot be told apart. */
 static int process_of(const struct flights *flights, size_t i, const int *process)
 {
 	const struct flight *flight = &flights->at[i];
 
 	for (size_t k = 0; k < i; k++)
-		if (flights->at[k].pid == flight->pid && strcmp(flights->at[k].host, flight->host) == 0 &&
+		if (flights->at[k].pid == flight->pid &&
+		    strcmp(flights->at[k].host, flight->host) == 0 &&
 		    strcmp(flights->at[k].communicator, flight->communicator) != 0)
 			return process[k];
 	return -1;
@@ -137,7 +148,8 @@ static int process_of(const struct flights *flights, size_t i, const int *proces
 
 static bool fill(struct trace *trace, const struct flights *flights)
 {
-	int *process = calloc(flights->n, sizeof(*process)), *rows = calloc(flights->n, sizeof(*rows));
+	int *process = calloc(flights->n, sizeof(*process)),
+	    *rows = calloc(flights->n, sizeof(*rows));
 	int processes = 0;
 	char name[160];
 
@@ -147,10 +159,12 @@ static bool fill(struct trace *trace, const struct flights *flights)
 		process[i] = process_of(flights, i, process);
 		if (process[i] < 0) {
 			process[i] = processes++;
-			snprintf(name, sizeof(name), "rank %d (%.64s, pid %d)", flight->rank, flight->hostname, flight->pid);
+			snprintf(name, sizeof(name), "rank %d (%.64s, pid %d)", flight->rank,
+				 flight->hostname, flight->pid);
 			add_name(trace, "process_name", process[i], 0, name);
-			add(trace, json_pack("{s:s,s:s,s:i,s:i,s:{s:i}}", "name", "process_sort_index", "ph", "M", "pid",
-					     process[i], "tid", 0, "args", "sort_index", process[i]));
+			add(trace, json_pack("{s:s,s:s,s:i,s:i,s:{s:i}}", "name",
+					     "process_sort_index", "ph", "M", "pid", process[i],
+					     "tid", 0, "args", "sort_index", process[i]));
 		}
 		add_kind(trace, process[i], &rows[process[i]], flight, false);
 		add_kind(trace, process[i], &rows[process[i]], flight, true);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tutti-run wrote of how a job's ranks ended, read and checked. docs/reference/trace.md describes the
- * file. */
+/* What tutti-run wrote of how a job's ranks ended, read and checked. docs/reference/trace.md
+ * describes the file. */
 #ifndef TRACE_EXITS_H
 #define TRACE_EXITS_H
 

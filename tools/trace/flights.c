@@ -13,13 +13,15 @@
 
 #include "printable.h"
 
-#define SUFFIX ".flight.json"
-#define FORMAT 1
+#define SUFFIX	      ".flight.json"
+#define FORMAT	      1
 #define MONOTONIC_MAX ((int64_t)1 << 60) /* 36 years; their sums and differences fit */
-#define REALTIME_MAX ((int64_t)1 << 62)
-#define BYTES_MAX ((int64_t)1 << 60) /* of an operation; twice as many can be counted */
-#define SEQUENCE_MAX ((int64_t)1 << 62)
-#define REPORT_MAX (64 << 20) /* bytes of a file; a recorder keeps no more operations and calls than fit in one of 16 MiB */
+#define REALTIME_MAX  ((int64_t)1 << 62)
+#define BYTES_MAX     ((int64_t)1 << 60) /* of an operation; twice as many can be counted */
+#define SEQUENCE_MAX  ((int64_t)1 << 62)
+#define REPORT_MAX                                                                                 \
+	(64 << 20) /* bytes of a file; a recorder keeps no more operations and calls than fit in
+		    * one of 16 MiB */
 #define SIZE_MAX_RANKS 1000000
 
 void *need(void *memory)
@@ -62,8 +64,8 @@ static char *read_key(json_t *object, const char *collective)
 }
 
 /* `count` below 0: ranks may have different ones. */
-static void describe(const char *collective, json_int_t count, const char *dtype, const char *op, json_int_t op_number,
-		     json_int_t root, char *out, size_t size)
+static void describe(const char *collective, json_int_t count, const char *dtype, const char *op,
+		     json_int_t op_number, json_int_t root, char *out, size_t size)
 {
 	int used = snprintf(out, size, "%s(", collective);
 
@@ -102,15 +104,16 @@ static bool read_card(json_t *object, struct card *card, json_error_t *error)
 {
 	const char *collective, *dtype, *detail, *algorithm;
 	const char *const op = json_string_value(json_object_get(object, "op")); /* NULL: none */
-	const char *const part =
-		json_string_value(json_object_get(object, "part_of")); /* likewise */
+	/* likewise */
+	const char *const part = json_string_value(json_object_get(object, "part_of"));
 	json_int_t number, count, op_number, root, segments, sent, received;
 	json_t *peers, *peer;
 	size_t i;
 
-	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:s,s:I,s:I,s:s,s:s,s:I,s:o}", "card", &number, "collective",
-			   &collective, "count", &count, "dtype", &dtype, "op_number", &op_number, "root",
-			   &root, "detail", &detail, "algorithm", &algorithm, "segments", &segments, "peers", &peers))
+	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:s,s:I,s:I,s:s,s:s,s:I,s:o}", "card",
+			   &number, "collective", &collective, "count", &count, "dtype", &dtype,
+			   "op_number", &op_number, "root", &root, "detail", &detail, "algorithm",
+			   &algorithm, "segments", &segments, "peers", &peers))
 		return false;
 	if (strlen(collective) > 40 || strlen(dtype) > 40 || (op && strlen(op) > 40) ||
 	    (part && strlen(part) > 40) || strlen(algorithm) > 60)
@@ -122,13 +125,17 @@ static bool read_card(json_t *object, struct card *card, json_error_t *error)
 		describe_card(collective, count, dtype, op, op_number, root, part != NULL,
 			      card->call, sizeof(card->call));
 	if (segments > 1)
-		snprintf(card->how, sizeof(card->how), "by %s in %lld segments", algorithm, (long long)segments);
+		snprintf(card->how, sizeof(card->how), "by %s in %lld segments", algorithm,
+			 (long long)segments);
 	else
 		snprintf(card->how, sizeof(card->how), "by %s", algorithm);
-	json_array_foreach(peers, i, peer) {
-		if (json_unpack_ex(peer, error, 0, "{s:I,s:I}", "sent", &sent, "received", &received))
+	json_array_foreach(peers, i, peer)
+	{
+		if (json_unpack_ex(peer, error, 0, "{s:I,s:I}", "sent", &sent, "received",
+				   &received))
 			return false;
-		if (sent < 0 || sent > BYTES_MAX - card->sent || received < 0 || received > BYTES_MAX - card->received)
+		if (sent < 0 || sent > BYTES_MAX - card->sent || received < 0 ||
+		    received > BYTES_MAX - card->received)
 			return false;
 		card->sent += sent;
 		card->received += received;
@@ -152,9 +159,11 @@ static bool read_time(json_t *object, const char *key, int64_t *out)
 	return json_is_null(time) || (*out >= 0 && *out <= MONOTONIC_MAX);
 }
 
-static void describe_message(enum kind kind, int peer, const char *dtype, json_int_t count, char *out, size_t size)
+static void describe_message(enum kind kind, int peer, const char *dtype, json_int_t count,
+			     char *out, size_t size)
 {
-	snprintf(out, size, "%s rank %d (%.16s × %lld)", kind == SEND ? "send to" : "receive from", peer, dtype, (long long)count);
+	snprintf(out, size, "%s rank %d (%.16s × %lld)", kind == SEND ? "send to" : "receive from",
+		 peer, dtype, (long long)count);
 }
 
 static enum kind kind_named(const char *name)
@@ -167,8 +176,8 @@ static bool read_message(json_t *object, struct op *op, json_error_t *error)
 	const char *dtype;
 	json_int_t count, bytes;
 
-	if (json_unpack_ex(object, error, 0, "{s:i,s:I,s:s,s:I}", "peer", &op->peer, "count", &count, "dtype", &dtype,
-			   "bytes", &bytes))
+	if (json_unpack_ex(object, error, 0, "{s:i,s:I,s:s,s:I}", "peer", &op->peer, "count",
+			   &count, "dtype", &dtype, "bytes", &bytes))
 		return false;
 	describe_message(op->kind, op->peer, dtype, count, op->call, sizeof(op->call));
 	op->bytes = bytes;
@@ -180,8 +189,8 @@ static bool read_op(json_t *object, const struct flight *flight, struct op *op, 
 	json_int_t number, sequence, card = 0;
 	const char *kind;
 
-	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s?:I,s:i}", "number", &number, "kind", &kind, "sequence",
-			   &sequence, "card", &card, "result", &op->result))
+	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s?:I,s:i}", "number", &number, "kind",
+			   &kind, "sequence", &sequence, "card", &card, "result", &op->result))
 		return false;
 	op->kind = kind_named(kind);
 	op->number = number;
@@ -211,18 +220,22 @@ static bool knows_own_counts(const char *collective)
 	return length > 2 && strcmp(collective + length - 2, "_v") == 0;
 }
 
-static bool read_stream_collective(json_t *object, struct stream_call *call, const char *dtype, json_int_t count, json_error_t *error)
+static bool read_stream_collective(json_t *object, struct stream_call *call, const char *dtype,
+				   json_int_t count, json_error_t *error)
 {
 	const char *const op = json_string_value(json_object_get(object, "op")); /* NULL: none */
 	const char *collective;
 	json_int_t sequence, op_number, root;
 
-	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:I}", "sequence", &sequence, "collective", &collective, "op_number", &op_number, "root", &root))
+	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:I}", "sequence", &sequence,
+			   "collective", &collective, "op_number", &op_number, "root", &root))
 		return false;
-	if (strlen(collective) > 40 || strlen(dtype) > 40 || (op && strlen(op) > 40) || sequence < 0 || sequence > SEQUENCE_MAX)
+	if (strlen(collective) > 40 || strlen(dtype) > 40 || (op && strlen(op) > 40) ||
+	    sequence < 0 || sequence > SEQUENCE_MAX)
 		return false;
 	call->sequence = sequence;
-	describe(collective, knows_own_counts(collective) ? -1 : count, dtype, op, op_number, root, call->call, sizeof(call->call));
+	describe(collective, knows_own_counts(collective) ? -1 : count, dtype, op, op_number, root,
+		 call->call, sizeof(call->call));
 	return true;
 }
 
@@ -232,8 +245,10 @@ static bool read_stream_call(json_t *object, struct stream_call *call, json_erro
 	const char *kind, *dtype;
 	json_int_t number, count;
 
-	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:s,s:i,s:s,s?:i}", "number", &number, "kind", &kind, "count", &count, "dtype", &dtype, "device", &call->device,
-			   "way", &call->way, "peer", &call->peer) || !read_time(object, "posted", &call->posted) || call->posted == NEVER || count < 0)
+	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:s,s:i,s:s,s?:i}", "number", &number,
+			   "kind", &kind, "count", &count, "dtype", &dtype, "device", &call->device,
+			   "way", &call->way, "peer", &call->peer) ||
+	    !read_time(object, "posted", &call->posted) || call->posted == NEVER || count < 0)
 		return false;
 	call->kind = kind_named(kind);
 	call->number = number;
@@ -251,7 +266,8 @@ static bool read_stream_calls(struct flight *flight, json_t *calls, json_error_t
 	size_t i;
 
 	flight->streams = need(calloc(json_array_size(calls) + 1, sizeof(*flight->streams)));
-	json_array_foreach(calls, i, object) {
+	json_array_foreach(calls, i, object)
+	{
 		struct stream_call *call = &flight->streams[flight->nstreams++];
 
 		if (!read_stream_call(object, call, error))
@@ -313,11 +329,12 @@ static bool read_lists(struct flight *flight, json_t *cards, json_t *ops, json_e
 
 	flight->cards = need(calloc(json_array_size(cards) + 1, sizeof(*flight->cards)));
 	flight->ops = need(calloc(json_array_size(ops) + 1, sizeof(*flight->ops)));
-	json_array_foreach(cards, i, object)
-		if (!read_card(object, &flight->cards[flight->ncards++], error))
-			return false;
+	json_array_foreach(cards, i,
+			   object) if (!read_card(object, &flight->cards[flight->ncards++],
+						  error)) return false;
 	qsort(flight->cards, flight->ncards, sizeof(*flight->cards), by_number);
-	json_array_foreach(ops, i, object) {
+	json_array_foreach(ops, i, object)
+	{
 		struct op *op = &flight->ops[flight->nops++];
 
 		if (!read_op(object, flight, op, error))
@@ -338,21 +355,24 @@ static bool read_header(struct flight *flight, json_t **cards, json_t **ops, jso
 	int result;
 
 	if (json_unpack_ex(flight->report, error, 0,
-			   "{s:s,s:s,s:i,s:i,s:s,s:s,s:i,s:s,s:I,s:I,s:o,s:I,s:o,s:o}", "job", &flight->job,
-			   "communicator", &flight->communicator, "rank", &flight->rank, "size", &flight->size, "host",
-			   &flight->host, "hostname", &flight->hostname, "pid", &flight->pid, "why", &flight->why,
-			   "monotonic_ns", &monotonic, "realtime_ns", &realtime, "fault", &fault, "operations_called",
-			   &called, "cards", cards, "operations", ops))
+			   "{s:s,s:s,s:i,s:i,s:s,s:s,s:i,s:s,s:I,s:I,s:o,s:I,s:o,s:o}", "job",
+			   &flight->job, "communicator", &flight->communicator, "rank",
+			   &flight->rank, "size", &flight->size, "host", &flight->host, "hostname",
+			   &flight->hostname, "pid", &flight->pid, "why", &flight->why,
+			   "monotonic_ns", &monotonic, "realtime_ns", &realtime, "fault", &fault,
+			   "operations_called", &called, "cards", cards, "operations", ops))
 		return false;
 	flight->called = called;
 	flight->monotonic = monotonic;
 	flight->realtime = realtime;
 	json_unpack(flight->report, "{s?:i}", "launched_as", &flight->launched_as);
-	if (!json_is_null(fault) && json_unpack_ex(fault, error, 0, "{s:i,s:i,s:s}", "result", &result, "rank",
-						   &flight->fault_rank, "text", &flight->fault))
+	if (!json_is_null(fault) &&
+	    json_unpack_ex(fault, error, 0, "{s:i,s:i,s:s}", "result", &result, "rank",
+			   &flight->fault_rank, "text", &flight->fault))
 		return false;
-	return flight->size > 0 && flight->size <= SIZE_MAX_RANKS && flight->rank >= 0 && flight->rank < flight->size &&
-	       monotonic >= 0 && monotonic <= MONOTONIC_MAX && realtime >= 0 && realtime <= REALTIME_MAX;
+	return flight->size > 0 && flight->size <= SIZE_MAX_RANKS && flight->rank >= 0 &&
+	       flight->rank < flight->size && monotonic >= 0 && monotonic <= MONOTONIC_MAX &&
+	       realtime >= 0 && realtime <= REALTIME_MAX;
 }
 
 /* Names of files and what the reader of JSON shows of them are others', too. */
@@ -360,14 +380,16 @@ static bool say_useless(const char *path, const char *what, const char *detail)
 {
 	char *text;
 
-	if (asprintf(&text, "tutti-trace: %s: %s%s%s; passed over", path, what, *detail ? ": " : "", detail) < 0)
+	if (asprintf(&text, "tutti-trace: %s: %s%s%s; passed over", path, what, *detail ? ": " : "",
+		     detail) < 0)
 		need(NULL);
 	fprintf(stderr, "%s\n", tt_printable(text));
 	free(text);
 	return false;
 }
 
-/* All texts below: whatever is printed of a report can be shown. Objects come in objects no deeper than the reader of JSON allows. */
+/* All texts below: whatever is printed of a report can be shown. Objects come in objects no
+ * deeper than the reader of JSON allows. */
 static void clean(json_t *value)
 {
 	const char *key;
@@ -377,17 +399,17 @@ static void clean(json_t *value)
 	if (json_is_string(value)) {
 		char *text = need(strdup(json_string_value(value)));
 
-		if (strcmp(tt_printable(text), json_string_value(value)) != 0 && json_string_set(value, text) < 0)
+		if (strcmp(tt_printable(text), json_string_value(value)) != 0 &&
+		    json_string_set(value, text) < 0)
 			need(NULL);
 		free(text);
 	}
-	json_array_foreach(value, i, member)
-		clean(member);
-	json_object_foreach(value, key, member)
-		clean(member);
+	json_array_foreach(value, i, member) clean(member);
+	json_object_foreach(value, key, member) clean(member);
 }
 
-/* NULL: what it is instead was said. Anything may have the name: a pipe's other end is not waited for. */
+/* NULL: what it is instead was said. Anything may have the name: a pipe's other end is not
+ * waited for. */
 static json_t *load(const char *path)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -401,7 +423,8 @@ static json_t *load(const char *path)
 		say_useless(path, "is no regular file", "");
 	else if (info.st_size > REPORT_MAX)
 		say_useless(path, "has more than 64 MiB, which no report has", "");
-	else if (!(report = json_loadfd(fd, 0, &error)) && json_error_code(&error) == json_error_premature_end_of_input)
+	else if (!(report = json_loadfd(fd, 0, &error)) &&
+		 json_error_code(&error) == json_error_premature_end_of_input)
 		say_useless(path, "ends too early, a truncated file", "");
 	else if (!report)
 		say_useless(path, "is no JSON", error.text);
@@ -448,13 +471,19 @@ static bool take_report(struct flight *flight, const char *path)
 	json_t *cards, *ops;
 
 	if (!json_is_integer(format))
-		return say_useless(path, "is JSON, but no report of a flight recorder (it has no \"tutti_flight\")", "");
+		return say_useless(
+			path,
+			"is JSON, but no report of a flight recorder (it has no \"tutti_flight\")",
+			"");
 	if (json_integer_value(format) != FORMAT)
-		return say_useless(path, "has another format than 1, the one that this tutti-trace reads", "");
+		return say_useless(
+			path, "has another format than 1, the one that this tutti-trace reads", "");
 	if (!read_header(flight, &cards, &ops, &error) || !read_lists(flight, cards, ops, &error) ||
 	    !read_stream_calls(flight, json_object_get(flight->report, "streams"), &error) ||
 	    !find_alive(flight))
-		return say_useless(path, "is a report in which something is missing or makes no sense", error.text);
+		return say_useless(path,
+				   "is a report in which something is missing or makes no sense",
+				   error.text);
 	return true;
 }
 
@@ -519,7 +548,8 @@ void flights_read(struct flights *flights, const char *path)
 	}
 	DIR *handle = S_ISDIR(info.st_mode) ? opendir(path) : NULL;
 	if (!handle) {
-		flights->unreadable += !read_one(flights, path); /* says what is wrong with a directory */
+		flights->unreadable +=
+			!read_one(flights, path); /* says what is wrong with a directory */
 		return;
 	}
 	while ((entry = readdir(handle))) {
@@ -610,12 +640,14 @@ bool flights_select(struct flights *flights, const char *job)
 			continue;
 		others++;
 		if (job && flights->n == 1)
-			fprintf(stderr, "tutti-trace: no report is of job %s; the last one is of job %s\n", job,
-				flights->at[i].job);
+			fprintf(stderr,
+				"tutti-trace: no report is of job %s; the last one is of job %s\n",
+				job, flights->at[i].job);
 		drop(flights, i);
 	}
 	if (others && !job)
-		fprintf(stderr, "tutti-trace: %zu reports of other jobs than %s, the last one, are passed over; --job NAME shows one\n",
+		fprintf(stderr,
+			"tutti-trace: %zu reports of other jobs than %s, the last one, are passed over; --job NAME shows one\n",
 			others, wanted);
 	free(wanted);
 	return flights->n > 0 || flights->nexits > 0;
@@ -641,7 +673,8 @@ static void shift(int64_t *time, int64_t offset)
 		*time += offset;
 }
 
-/* The ranks of a host share CLOCK_MONOTONIC: one offset for all of them, so that nothing comes between. */
+/* The ranks of a host share CLOCK_MONOTONIC: one offset for all of them, so that nothing comes
+ * between. */
 static void share_clock(struct flights *flights)
 {
 	for (size_t i = 0; i < flights->n; i++) {
@@ -651,8 +684,8 @@ static void share_clock(struct flights *flights)
 		while (strcmp(flights->at[same].host, flight->host) != 0)
 			same++;
 		const struct flight *first = &flights->at[same];
-		const int64_t offset = same == i ? flight->realtime - flight->monotonic :
-						   first->realtime - first->monotonic;
+		const int64_t offset = same == i ? flight->realtime - flight->monotonic
+						 : first->realtime - first->monotonic;
 		flight->realtime = flight->monotonic + offset;
 		for (size_t k = 0; k < flight->nops; k++) {
 			shift(&flight->ops[k].posted, offset);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What flight recorders wrote: the reports of a job's ranks, read and checked. docs/reference/trace.md describes the files. */
+/* What flight recorders wrote: the reports of a job's ranks, read and checked.
+ * docs/reference/trace.md describes the files. */
 #ifndef TRACE_FLIGHTS_H
 #define TRACE_FLIGHTS_H
 
@@ -27,7 +28,7 @@ struct op {
 	const struct card *card; /* of a collective; NULL: no longer known */
 	int peer;		 /* of a message */
 	int64_t bytes;
-	char call[64];			 /* of a message */
+	char call[64];		     /* of a message */
 	int64_t posted, first, done; /* nanoseconds of CLOCK_REALTIME; NEVER */
 	int result;
 };
@@ -62,7 +63,7 @@ struct flight {
 	size_t ncards;
 	struct op *ops; /* in the order of the calls */
 	size_t nops;
-	int64_t last; /* sequence of its last collective, 0: none */
+	int64_t last;		     /* sequence of its last collective, 0: none */
 	struct stream_call *streams; /* in the order of the calls */
 	size_t nstreams;
 	int64_t last_stream; /* as `last` */
@@ -85,7 +86,8 @@ void flights_read(struct flights *flights, const char *path);
 /* Keep one job's: `job`, or that of the last one to have lived where that is NULL. False: there is
  * none. */
 bool flights_select(struct flights *flights, const char *job);
-/* Order them by communicator, the largest first, and rank; one of each; times of all on one clock. */
+/* Order them by communicator, the largest first, and rank; one of each; times of all on one
+ * clock. */
 void flights_arrange(struct flights *flights);
 void flights_finish(struct flights *flights);
 

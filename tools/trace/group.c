@@ -34,7 +34,11 @@ void print_ranks(FILE *out, const bool *marked, int size)
 			continue;
 		while (last + 1 < size && marked[last + 1])
 			last++;
-		fprintf(out, last > rank + 1 ? "%s%d-%d" : last > rank ? "%s%d, %d" : "%s%d", before, rank, last);
+		fprintf(out,
+			last > rank + 1 ? "%s%d-%d"
+			: last > rank	? "%s%d, %d"
+					: "%s%d",
+			before, rank, last);
 		before = ", ";
 		rank = last;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-trace: what happened in a job, from the reports of its ranks' flight recorders. Owns the command line. */
+/* tutti-trace: what happened in a job, from the reports of its ranks' flight recorders. Owns the
+ * command line. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -81,7 +82,8 @@ static bool default_directory(char *out, size_t size)
 	}
 	if (trace && *trace)
 		return (size_t)snprintf(out, size, "%s", trace) < size;
-	return (size_t)snprintf(out, size, "%s/tutti-%u", temporary && *temporary == '/' ? temporary : "/tmp",
+	return (size_t)snprintf(out, size, "%s/tutti-%u",
+				temporary && *temporary == '/' ? temporary : "/tmp",
 				(unsigned)geteuid()) < size;
 }
 
@@ -90,9 +92,12 @@ static void recover(const char *directory)
 	int count;
 
 	if (tutti_trace_recover(directory, &count) != TUTTI_OK)
-		fprintf(stderr, "tutti-trace: cannot look for ranks that were killed: %s\n", tutti_last_error(NULL));
+		fprintf(stderr, "tutti-trace: cannot look for ranks that were killed: %s\n",
+			tutti_last_error(NULL));
 	else if (count > 0)
-		fprintf(stderr, "tutti-trace: %d ranks were killed without a report; it was written\n", count);
+		fprintf(stderr,
+			"tutti-trace: %d ranks were killed without a report; it was written\n",
+			count);
 }
 
 static void read_place(struct flights *flights, const char *path)
@@ -133,7 +138,8 @@ static bool tell(const struct options *options, struct flights *flights)
 		good = false;
 	}
 	if (options->output && !chrome_write(flights, options->output)) {
-		fprintf(stderr, "tutti-trace: cannot write %s: %s\n", options->output, strerror(errno));
+		fprintf(stderr, "tutti-trace: cannot write %s: %s\n", options->output,
+			strerror(errno));
 		good = false;
 	}
 	return good;
@@ -145,7 +151,8 @@ int main(int argc, char **argv)
 	struct flights flights = { 0 };
 	bool good;
 
-	signal(SIGXFSZ, SIG_IGN); /* a file as large as they may be (ulimit -f) is an error, not our end */
+	signal(SIGXFSZ,
+	       SIG_IGN); /* a file as large as they may be (ulimit -f) is an error, not our end */
 	switch (parse(&options, argc, argv)) {
 	case VERDICT_DONE: return 0;
 	case VERDICT_WRONG: return 2;

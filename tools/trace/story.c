@@ -69,16 +69,19 @@ static void print_silent_rank(FILE *out, const struct flight *flight)
 		fprintf(out, "    rank %d has called no collective\n", flight->rank);
 		return;
 	}
-	fprintf(out, "    rank %d: its last is operation %lld, %s, ", flight->rank, (long long)last->sequence, op_call(last));
+	fprintf(out, "    rank %d: its last is operation %lld, %s, ", flight->rank,
+		(long long)last->sequence, op_call(last));
 	if (last->done == NEVER)
 		fprintf(out, "which it is still in\n");
 	else
-		fprintf(out, "which it ended %s before its report was written\n", duration((double)(flight->realtime - last->done), text));
+		fprintf(out, "which it ended %s before its report was written\n",
+			duration((double)(flight->realtime - last->done), text));
 }
 
 static void print_unfinished(FILE *out, const struct group *group, const struct op *op)
 {
-	bool *waiting = new_marks(group->size), *silent = new_marks(group->size), *done = new_marks(group->size);
+	bool *waiting = new_marks(group->size), *silent = new_marks(group->size),
+	     *done = new_marks(group->size);
 
 	for (size_t i = 0; i < group->n; i++) {
 		const struct flight *flight = &group->at[i];
@@ -125,7 +128,8 @@ static void print_silent(FILE *out, const struct group *group)
 	print_unfinished(out, group, earliest);
 	for (size_t i = 0; i < group->n; i++)
 		for (size_t k = 0; k < group->at[i].nops; k++)
-			more += group->at[i].ops[k].kind == COLLECTIVE && op_unfinished(&group->at[i].ops[k]) &&
+			more += group->at[i].ops[k].kind == COLLECTIVE &&
+				op_unfinished(&group->at[i].ops[k]) &&
 				group->at[i].ops[k].sequence > earliest->sequence;
 	if (more)
 		fprintf(out, "    %zu calls of later operations wait behind it\n", more);
@@ -147,16 +151,19 @@ static bool has_counterpart(const struct flight *flight, int rank, const struct 
 	const enum kind kind = op->kind == SEND ? RECV : SEND;
 
 	for (size_t i = 0; i < flight->nops; i++)
-		if (flight->ops[i].kind == kind && flight->ops[i].peer == rank && flight->ops[i].sequence >= op->sequence)
+		if (flight->ops[i].kind == kind && flight->ops[i].peer == rank &&
+		    flight->ops[i].sequence >= op->sequence)
 			return true;
 	return false;
 }
 
-static void print_message(FILE *out, const struct group *group, const struct flight *flight, const struct op *op)
+static void print_message(FILE *out, const struct group *group, const struct flight *flight,
+			  const struct op *op)
 {
 	const struct flight *peer = flight_of(group, op->peer);
 
-	fprintf(out, "  unfinished: rank %d: %s, message %lld; ", flight->rank, op_call(op), (long long)op->sequence);
+	fprintf(out, "  unfinished: rank %d: %s, message %lld; ", flight->rank, op_call(op),
+		(long long)op->sequence);
 	if (!peer)
 		fprintf(out, "of rank %d there is no report\n", op->peer);
 	else if (has_counterpart(peer, flight->rank, op))
@@ -186,7 +193,7 @@ static void print_messages(FILE *out, const struct group *group)
 /* The same collective on all ranks of a group that still have it. */
 struct meeting {
 	int64_t sequence;
-	size_t n;		 /* ranks that have it */
+	size_t n;	      /* ranks that have it */
 	const struct op **op; /* [group->n]; NULL where a rank does not */
 };
 
@@ -225,8 +232,9 @@ static void visit(const struct group *group, visit_fn *visitor, void *context)
 		for (size_t i = 0; i < group->n; i++) {
 			const struct flight *flight = &group->at[i];
 
-			while (at[i] < flight->nops && (flight->ops[at[i]].kind != COLLECTIVE ||
-							flight->ops[at[i]].sequence < meeting.sequence))
+			while (at[i] < flight->nops &&
+			       (flight->ops[at[i]].kind != COLLECTIVE ||
+				flight->ops[at[i]].sequence < meeting.sequence))
 				at[i]++;
 			const struct op *op = at[i] < flight->nops ? &flight->ops[at[i]] : NULL;
 			const bool has = op && op->sequence == meeting.sequence;
@@ -263,8 +271,10 @@ static void print_difference(const struct group *group, const struct meeting *me
 
 	for (size_t i = 0; i < group->n; i++)
 		for (size_t k = 0; k < i; k++)
-			if (meeting->op[i] && meeting->op[k] && !same_call(meeting->op[i], meeting->op[k]))
-				plain &= strcmp(op_call(meeting->op[i]), op_call(meeting->op[k])) != 0;
+			if (meeting->op[i] && meeting->op[k] &&
+			    !same_call(meeting->op[i], meeting->op[k]))
+				plain &= strcmp(op_call(meeting->op[i]), op_call(meeting->op[k])) !=
+					 0;
 	fprintf(out, "  differed: operation %lld:\n", (long long)meeting->sequence);
 	for (size_t i = 0; i < group->n; i++) {
 		bool *same = new_marks(group->size), told = false;
@@ -287,7 +297,8 @@ static void print_difference(const struct group *group, const struct meeting *me
 	}
 }
 
-static void look_for_difference(const struct group *group, const struct meeting *meeting, void *context)
+static void look_for_difference(const struct group *group, const struct meeting *meeting,
+				void *context)
 {
 	struct differences *differences = context;
 	const struct op *one = NULL;
@@ -315,8 +326,8 @@ static void print_different(FILE *out, const struct group *group)
 /* ---- who was late, and what took long */
 
 struct lateness {
-	size_t times;	 /* it was the last to call */
-	double alone;	 /* ns while all others waited for it */
+	size_t times; /* it was the last to call */
+	double alone; /* ns while all others waited for it */
 	double longest;
 	int64_t longest_in; /* sequence */
 };
@@ -328,7 +339,7 @@ struct slow {
 };
 
 struct course {
-	size_t met; /* operations that all ranks called */
+	size_t met;	       /* operations that all ranks called */
 	struct lateness *late; /* [group->n] */
 	struct slow slow[SHOWN];
 	size_t nslow;
@@ -376,7 +387,8 @@ static void follow(const struct group *group, const struct meeting *meeting, voi
 		late->longest_in = meeting->sequence;
 	}
 	if (ended == group->n)
-		note_slow(course, &(struct slow){ end - meeting->op[last]->posted, meeting->op[last], last });
+		note_slow(course, &(struct slow){ end - meeting->op[last]->posted,
+						  meeting->op[last], last });
 }
 
 static void print_course(FILE *out, const struct group *group)
@@ -397,15 +409,19 @@ static void print_course(FILE *out, const struct group *group)
 		struct lateness *late = &course.late[worst];
 		if (late->times == 0 || late->alone < 0)
 			break;
-		fprintf(out, "    rank %d was last in %zu (%.0f%%); the others waited for it alone %s, at most %s in operation %lld\n",
-			group->at[worst].rank, late->times, 100.0 * (double)late->times / (double)course.met,
-			duration(late->alone, all), duration(late->longest, longest), (long long)late->longest_in);
+		fprintf(out,
+			"    rank %d was last in %zu (%.0f%%); the others waited for it alone %s, at most %s in operation %lld\n",
+			group->at[worst].rank, late->times,
+			100.0 * (double)late->times / (double)course.met,
+			duration(late->alone, all), duration(late->longest, longest),
+			(long long)late->longest_in);
 		late->alone = -1; /* told */
 	}
 	if (course.nslow > 0)
 		fprintf(out, "  slowest, from the last call to the last end:\n");
 	for (size_t i = 0; i < course.nslow; i++)
-		fprintf(out, "    %s: operation %lld, %s %s\n", duration((double)course.slow[i].time, all),
+		fprintf(out, "    %s: operation %lld, %s %s\n",
+			duration((double)course.slow[i].time, all),
 			(long long)course.slow[i].op->sequence, op_call(course.slow[i].op),
 			course.slow[i].op->card ? course.slow[i].op->card->how : "");
 	free(course.late);
@@ -423,9 +439,11 @@ static bool several_hosts(const struct group *group)
 
 static void print_group(FILE *out, const struct group *group)
 {
-	fprintf(out, "communicator %s: %zu of %d ranks", group->at[0].communicator, group->n, group->size);
+	fprintf(out, "communicator %s: %zu of %d ranks", group->at[0].communicator, group->n,
+		group->size);
 	if (several_hosts(group))
-		fprintf(out, ", on several hosts: their times are as comparable as their clocks are alike");
+		fprintf(out,
+			", on several hosts: their times are as comparable as their clocks are alike");
 	fprintf(out, "\n");
 	print_missing(out, group);
 	story_print_ends(out, group);
@@ -448,7 +466,8 @@ void story_print(FILE *out, const struct flights *flights)
 				       .size = flights->at[first].size,
 				       .exits = exits };
 
-		while (first < flights->n && strcmp(flights->at[first].communicator, group.at->communicator) == 0 &&
+		while (first < flights->n &&
+		       strcmp(flights->at[first].communicator, group.at->communicator) == 0 &&
 		       flights->at[first].size == group.size) {
 			group.n++;
 			first++;

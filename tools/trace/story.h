@@ -7,8 +7,8 @@
 
 #include "group.h"
 
-/* story.c: for each communicator who is missing, what the fault was, what could not end and who was silent in it, who
- * differed, who was late, what took longest. */
+/* story.c: for each communicator who is missing, what the fault was, what could not end and who
+ * was silent in it, who differed, who was late, what took longest. */
 void story_print(FILE *out, const struct flights *flights);
 
 /* ends.c: how the group's ranks ended. */
@@ -16,7 +16,8 @@ void story_print_ends(FILE *out, const struct group *group);
 /* ends.c: of ranks that failed, those of which there is no report. */
 void story_print_unreported(FILE *out, const struct flights *flights);
 
-/* streams.c: of calls on streams, who differed, which have not been seen to end, and who was silent in them. */
+/* streams.c: of calls on streams, who differed, which have not been seen to end, and who was
+ * silent in them. */
 void story_print_streams(FILE *out, const struct group *group);
 
 /* chrome.c: the operations in Chrome's trace format. False: errno tells. */

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what is told of calls on streams. Of those it is known when they were made, and of some by now that they have ended. */
+/* Owns what is told of calls on streams. Of those it is known when they were made, and of some
+ * by now that they have ended. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "story.h"
 
-/* The collective on a stream with this sequence number; NULL: it was not called, or is too long ago. */
+/* The collective on a stream with this sequence number; NULL: it was not called, or is too long
+ * ago. */
 static const struct stream_call *collective_of(const struct flight *flight, int64_t sequence)
 {
 	for (size_t i = 0; i < flight->nstreams; i++)
-		if (flight->streams[i].kind == COLLECTIVE && flight->streams[i].sequence == sequence)
+		if (flight->streams[i].kind == COLLECTIVE &&
+		    flight->streams[i].sequence == sequence)
 			return &flight->streams[i];
 	return NULL;
 }
@@ -79,8 +82,10 @@ static void print_last(FILE *out, const struct flight *flight)
 	if (!last)
 		fprintf(out, "    rank %d has called no collective on a stream\n", flight->rank);
 	else
-		fprintf(out, "    rank %d: its last on a stream is operation %lld, %s, called %s before its report was written\n", flight->rank, (long long)last->sequence,
-			last->call, duration((double)(flight->realtime - last->posted), text));
+		fprintf(out,
+			"    rank %d: its last on a stream is operation %lld, %s, called %s before its report was written\n",
+			flight->rank, (long long)last->sequence, last->call,
+			duration((double)(flight->realtime - last->posted), text));
 }
 
 /* `call`: the earliest that somebody's streams were not seen to end. */
@@ -95,7 +100,8 @@ static void print_unfinished(FILE *out, const struct group *group, const struct 
 		waiting[flight->rank] = own && own->end == NOT_SEEN;
 		silent[flight->rank] = flight->last_stream < call->sequence;
 	}
-	fprintf(out, "  on streams, not seen to end: operation %lld, %s, by %s, on ", (long long)call->sequence, call->call, call->way);
+	fprintf(out, "  on streams, not seen to end: operation %lld, %s, by %s, on ",
+		(long long)call->sequence, call->call, call->way);
 	print_ranks(out, waiting, group->size);
 	fprintf(out, "\n");
 	if (count_marks(silent, group->size) > 0) {
@@ -118,7 +124,8 @@ static void print_silent(FILE *out, const struct group *group)
 		for (size_t k = 0; k < group->at[i].nstreams; k++) {
 			const struct stream_call *call = &group->at[i].streams[k];
 
-			if (call->kind == COLLECTIVE && call->end == NOT_SEEN && (!earliest || call->sequence < earliest->sequence))
+			if (call->kind == COLLECTIVE && call->end == NOT_SEEN &&
+			    (!earliest || call->sequence < earliest->sequence))
 				earliest = call;
 		}
 	}
@@ -137,7 +144,8 @@ static void print_messages(FILE *out, const struct group *group)
 			const struct stream_call *call = &group->at[i].streams[k];
 
 			if (call->kind != COLLECTIVE && call->end == NOT_SEEN && found++ < SHOWN)
-				fprintf(out, "  on a stream of rank %d, not seen to end: %s\n", group->at[i].rank, call->call);
+				fprintf(out, "  on a stream of rank %d, not seen to end: %s\n",
+					group->at[i].rank, call->call);
 		}
 	}
 	if (found > SHOWN)

@@ -128,7 +128,8 @@ static void drop_if_unused(struct loop_fabric *fabric)
 static tutti_result_t take_place(struct loop_fabric *fabric, int rank, struct loop_entry *entry)
 {
 	struct loop_rank *place = &fabric->ranks[rank];
-	const bool twice = place->state == LOOP_HERE && pthread_equal(place->opener, pthread_self());
+	const bool twice =
+		place->state == LOOP_HERE && pthread_equal(place->opener, pthread_self());
 
 	if (place->joined || twice)
 		return tt_fail(
@@ -138,7 +139,9 @@ static tutti_result_t take_place(struct loop_fabric *fabric, int rank, struct lo
 	const int bell = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (bell < 0)
 		return tt_fail_errno(LOOP, "make the timer that wakes rank %d", rank);
-	const int alarm = fabric->faults.news_ns ? timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK) : -1;
+	const int alarm = fabric->faults.news_ns
+				  ? timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)
+				  : -1;
 	if (fabric->faults.news_ns && alarm < 0) {
 		close(bell);
 		return tt_fail_errno(LOOP, "make the timer that tells rank %d of news", rank);
@@ -151,8 +154,8 @@ static tutti_result_t take_place(struct loop_fabric *fabric, int rank, struct lo
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_loop_fabric_enter(const struct tt_endpoint_config *config, struct loop_fabric **out,
-				    struct loop_entry *entry)
+tutti_result_t tt_loop_fabric_enter(const struct tt_endpoint_config *config,
+				    struct loop_fabric **out, struct loop_entry *entry)
 {
 	struct loop_fabric *fabric = NULL;
 	tutti_result_t result;
@@ -316,7 +319,8 @@ static uint64_t next_due(struct loop_fabric *fabric, int rank, uint64_t now)
 
 	for (int i = 0; i < fabric->size * TT_LANES; i++) {
 		struct loop_pipe *pipe =
-			fabric->pipes[(i / TT_LANES * fabric->size + rank) * TT_LANES + i % TT_LANES];
+			fabric->pipes[(i / TT_LANES * fabric->size + rank) * TT_LANES +
+				      i % TT_LANES];
 		const uint64_t due = pipe ? tt_loop_pipe_next_due(pipe, now) : 0;
 
 		if (due > 0 && (next == 0 || due < next))
@@ -335,8 +339,8 @@ static void note_ring(struct loop_bell *bell, uint64_t now)
 		bell->sleepers[i].called = true;
 }
 
-/* A bell rings until all whom it called are up, so that nobody's call is lost; and no longer, so that threads which come and go
- * do not keep each other awake. */
+/* A bell rings until all whom it called are up, so that nobody's call is lost; and no longer, so
+ * that threads which come and go do not keep each other awake. */
 static void hush(struct loop_fabric *fabric, int rank, uint64_t now)
 {
 	struct loop_bell *bell = &fabric->ranks[rank].bell;

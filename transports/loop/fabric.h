@@ -83,14 +83,15 @@ struct loop_fabric {
 
 struct loop_entry {
 	int rank;
-	unsigned number; /* among those of this rank */
+	unsigned number;       /* among those of this rank */
 	int bell_fd, alarm_fd; /* the place's while it is this entry's; readable without the lock */
 };
 
 /* Enter or leave, without the lock. The first to enter makes the fabric, the last to leave frees
- * it. A rank that has not joined may be replaced: by another thread, or by one that enters after it has left. */
-tutti_result_t tt_loop_fabric_enter(const struct tt_endpoint_config *config, struct loop_fabric **out,
-				    struct loop_entry *entry);
+ * it. A rank that has not joined may be replaced: by another thread, or by one that enters after
+ * it has left. */
+tutti_result_t tt_loop_fabric_enter(const struct tt_endpoint_config *config,
+				    struct loop_fabric **out, struct loop_entry *entry);
 void tt_loop_fabric_leave(struct loop_fabric *fabric, const struct loop_entry *entry);
 /* Has it still its place? */
 bool tt_loop_fabric_has(const struct loop_fabric *fabric, const struct loop_entry *entry);

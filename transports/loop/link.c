@@ -46,7 +46,8 @@ static uint64_t first_random(uint64_t seed, int rank, int peer, enum tt_lane lan
 	return x * 0xd6e8feb86659fd93u | 1;
 }
 
-/* Should this operation move nothing? Then the sleeper is called soon: bytes or room may be there. */
+/* Should this operation move nothing? Then the sleeper is called soon: bytes or room may be
+ * there. */
 static bool stalls(struct loop_link *link)
 {
 	struct loop_endpoint *self = endpoint_of(link);
@@ -71,7 +72,8 @@ static tutti_result_t fail_if_dead(const struct loop_endpoint *self)
 {
 	if (self->fabric->ranks[self->rank].state != LOOP_DEAD)
 		return TUTTI_OK;
-	return tt_fail(TUTTI_ERR_PEER_LOST, LOOP, "rank %d is dead, as it was asked to be", self->rank);
+	return tt_fail(TUTTI_ERR_PEER_LOST, LOOP, "rank %d is dead, as it was asked to be",
+		       self->rank);
 }
 
 /* No more will come from or go to the peer: why, or TUTTI_OK. */
@@ -110,7 +112,8 @@ static tutti_result_t make_link(struct loop_endpoint *self, int peer, enum tt_la
 free_link:
 	free(link);
 fail:
-	return tt_fail(TUTTI_ERR_NO_MEMORY, LOOP, "no memory to connect rank %d with rank %d", self->rank, peer);
+	return tt_fail(TUTTI_ERR_NO_MEMORY, LOOP, "no memory to connect rank %d with rank %d",
+		       self->rank, peer);
 }
 
 tutti_result_t tt_loop_connect(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,
@@ -185,7 +188,8 @@ static uint64_t arrival(struct loop_link *link)
 
 	if (faults->delay_ns == 0 && faults->jitter_ns == 0)
 		return 0;
-	return tt_now() + faults->delay_ns + (faults->jitter_ns ? next_random(link) % faults->jitter_ns : 0);
+	return tt_now() + faults->delay_ns +
+	       (faults->jitter_ns ? next_random(link) % faults->jitter_ns : 0);
 }
 
 static size_t put(struct loop_link *link, const struct iovec *iov, int n)

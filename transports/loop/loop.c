@@ -24,7 +24,8 @@ static tutti_result_t loop_open(const struct tt_endpoint_config *config, struct 
 	tutti_result_t result;
 
 	if (!self)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, LOOP, "no memory for the endpoint of rank %d", config->rank);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, LOOP, "no memory for the endpoint of rank %d",
+			       config->rank);
 	self->base.ops = &tt_transport_loop;
 	self->rank = config->rank;
 	result = tt_loop_fabric_enter(config, &self->fabric, &self->entry);
@@ -100,7 +101,8 @@ static tutti_result_t loop_join(struct tt_endpoint *endpoint, const struct tt_pe
 		fabric->ranks[self->rank].joined = true;
 		pthread_cond_broadcast(&fabric->changed);
 	} else {
-		result = tt_fail(TUTTI_ERR_TIMEOUT, LOOP, "rank %d joins too late: another has its place", self->rank);
+		result = tt_fail(TUTTI_ERR_TIMEOUT, LOOP,
+				 "rank %d joins too late: another has its place", self->rank);
 	}
 	while ((missing = missing_rank(self, peers, size)) >= 0 && result == TUTTI_OK) {
 		result = hopeless(fabric, missing);
@@ -206,7 +208,8 @@ static bool loop_export_memory(struct tt_endpoint *endpoint, const void *pointer
 	return true;
 }
 
-static void *loop_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
+static void *loop_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token,
+				size_t bytes)
 {
 	const struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
 
@@ -286,7 +289,9 @@ static bool is_silent(struct loop_endpoint *self, int peer)
 	const uint64_t now = tt_now();
 
 	for (int lane = 0; lane < TT_LANES; lane++) {
-		struct loop_pipe *pipe = self->fabric->pipes[(peer * self->fabric->size + self->rank) * TT_LANES + lane];
+		struct loop_pipe *pipe =
+			self->fabric
+				->pipes[(peer * self->fabric->size + self->rank) * TT_LANES + lane];
 
 		if (pipe && tt_loop_pipe_next_due(pipe, now) > 0)
 			return false;
@@ -400,7 +405,8 @@ static void loop_destroy(struct tt_endpoint *endpoint)
 	free(self);
 }
 
-/* The fabric stays: other ranks of the process, threads that are not here, may have been changing it. */
+/* The fabric stays: other ranks of the process, threads that are not here, may have been
+ * changing it. */
 static void loop_forget(struct tt_endpoint *endpoint)
 {
 	tt_loop_endpoint_of(endpoint)->fabric = NULL;

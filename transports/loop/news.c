@@ -8,8 +8,9 @@ enum kind { FAULT, DEATH, NOTE };
 
 static uint64_t mix(const struct loop_fabric *fabric, enum kind kind, uint64_t number, int hearer)
 {
-	uint64_t x = fabric->faults.seed * 0x9e3779b97f4a7c15u + (uint64_t)kind * 0xbf58476d1ce4e5b9u +
-		     number * 0x94d049bb133111ebu + (uint64_t)hearer;
+	uint64_t x = fabric->faults.seed * 0x9e3779b97f4a7c15u +
+		     (uint64_t)kind * 0xbf58476d1ce4e5b9u + number * 0x94d049bb133111ebu +
+		     (uint64_t)hearer;
 
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
 	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
@@ -23,7 +24,8 @@ static uint64_t lag(const struct loop_fabric *fabric, enum kind kind, uint64_t n
 	return longest ? (mix(fabric, kind, number, hearer) >> 8) % longest : 0;
 }
 
-/* When a rank hears what another has told; 0: never. What was still on its way when the teller died may be lost. */
+/* When a rank hears what another has told; 0: never. What was still on its way when the teller
+ * died may be lost. */
 static uint64_t fault_comes(const struct loop_fabric *fabric, int from, int hearer)
 {
 	const struct loop_rank *teller = &fabric->ranks[from];
@@ -31,7 +33,8 @@ static uint64_t fault_comes(const struct loop_fabric *fabric, int from, int hear
 
 	if (from == hearer || !teller->told.fault.result)
 		return 0;
-	if (teller->state == LOOP_DEAD && teller->gone_at < at && mix(fabric, FAULT, teller->told.number, hearer) % 2)
+	if (teller->state == LOOP_DEAD && teller->gone_at < at &&
+	    mix(fabric, FAULT, teller->told.number, hearer) % 2)
 		return 0;
 	return at;
 }
@@ -79,7 +82,8 @@ void tt_loop_news_spread(struct loop_fabric *fabric, uint64_t at)
 {
 	for (int rank = 0; rank < fabric->size && fabric->faults.news_ns; rank++) {
 		/* it may come at once, and by now have come */
-		const uint64_t next = tt_loop_news_next(fabric, rank, at - 1), alarm = fabric->ranks[rank].alarm.at;
+		const uint64_t next = tt_loop_news_next(fabric, rank, at - 1),
+			       alarm = fabric->ranks[rank].alarm.at;
 
 		if (next > 0)
 			tt_loop_fabric_ring(fabric, rank, next);
@@ -118,11 +122,13 @@ static void hear_faults(struct loop_endpoint *self, uint64_t now)
 /* Who knows of a fault looks for no other. */
 static void hear_deaths(struct loop_endpoint *self, uint64_t now)
 {
-	for (int other = 0; self->peers && other < self->fabric->size && !self->base.fault.result; other++) {
+	for (int other = 0; self->peers && other < self->fabric->size && !self->base.fault.result;
+	     other++) {
 		struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = other };
 		const uint64_t at = death_comes(self->fabric, other, self->rank);
 
-		if (!self->peers[other].use || self->fabric->ranks[other].state != LOOP_DEAD || at > now)
+		if (!self->peers[other].use || self->fabric->ranks[other].state != LOOP_DEAD ||
+		    at > now)
 			continue;
 		snprintf(fault.text, sizeof(fault.text), "rank %d died", other);
 		adopt(self, &fault);
@@ -137,7 +143,8 @@ void tt_loop_news_hear(struct loop_endpoint *self, bool thorough)
 	if (!thorough)
 		return;
 	hear_deaths(self, now);
-	tt_loop_fabric_set_alarm(self->fabric, self->rank, tt_loop_news_next(self->fabric, self->rank, now));
+	tt_loop_fabric_set_alarm(self->fabric, self->rank,
+				 tt_loop_news_next(self->fabric, self->rank, now));
 }
 
 bool tt_loop_news_has_come(const struct loop_endpoint *self, uint64_t note)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How ranks learn of faults, deaths and notes when they have no record in common (news=US): each at a time of its own. Under
- * the lock of the fabric. */
+/* How ranks learn of faults, deaths and notes when they have no record in common (news=US): each
+ * at a time of its own. Under the lock of the fabric. */
 #ifndef TT_LOOP_NEWS_H
 #define TT_LOOP_NEWS_H
 
 #include "endpoint.h"
 
-/* Tell the others a fault, unless this rank has told a better one; endpoint->fault is the best known on return. */
+/* Tell the others a fault, unless this rank has told a better one; endpoint->fault is the best
+ * known on return. */
 void tt_loop_news_tell(struct loop_endpoint *self, const struct tt_fault *fault);
-/* Take in what has come by now; what is better than what this rank knew is told on. `thorough`: deaths, too. */
+/* Take in what has come by now; what is better than what this rank knew is told on. `thorough`:
+ * deaths, too. */
 void tt_loop_news_hear(struct loop_endpoint *self, bool thorough);
 /* May this note be heard by now? */
 bool tt_loop_news_has_come(const struct loop_endpoint *self, uint64_t note);

@@ -47,7 +47,8 @@ static void put_bytes(struct loop_pipe *pipe, const uint8_t *from, size_t bytes)
 /* With no mark left the newest stands for these bytes too: its bytes are then late, never early. */
 static void put_mark(struct loop_pipe *pipe, uint64_t time)
 {
-	const struct loop_mark *newest = &pipe->marks[(pipe->first_mark + pipe->nmarks + LOOP_MARKS - 1) % LOOP_MARKS];
+	const struct loop_mark *newest =
+		&pipe->marks[(pipe->first_mark + pipe->nmarks + LOOP_MARKS - 1) % LOOP_MARKS];
 
 	if (pipe->nmarks > 0 && newest->time > time)
 		time = newest->time;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the list of open devices. A child of fork() begins with an empty one: what its parent opened is not its own, and
- * neither used nor closed there. */
+/* Owns the list of open devices. A child of fork() begins with an empty one: what its parent
+ * opened is not its own, and neither used nor closed there. */
 #include "adapter.h"
 
 #include <pthread.h>
@@ -27,8 +27,10 @@ static struct ibv_context *open_named(const struct rdma_verbs *verbs, const char
 			context = verbs->open_device(list[i]);
 	}
 	if (!found)
-		tt_fail(TUTTI_ERR_SYSTEM, RDMA, "libibverbs does not list the device %s: its provider (Debian: ibverbs-providers) or "
-			"/dev/infiniband/uverbs* is missing", name);
+		tt_fail(TUTTI_ERR_SYSTEM, RDMA,
+			"libibverbs does not list the device %s: its provider (Debian: ibverbs-providers) or "
+			"/dev/infiniband/uverbs* is missing",
+			name);
 	else if (!context)
 		tt_fail_errno(RDMA, "open the device %s (/dev/infiniband/uverbs*)", name);
 	if (list)

@@ -15,7 +15,8 @@ static struct {
 	pthread_cond_t work, done; /* there are dead; some were buried */
 	pthread_t undertaker;
 	bool ending;
-	int count, burying; /* count: regions that verbs have made; burying: threads that are at it */
+	int count, burying; /* count: regions that verbs have made; burying: threads that are at
+			     * it */
 } burial = { .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER };
 
 void tt_rdma_burial_expect(void)
@@ -59,8 +60,9 @@ static int bury_all(struct rdma_registration *dead)
 		const int error = dead->adapter->verbs->dereg_mr(dead->mr);
 
 		if (error)
-			tt_log(ERROR, RDMA, "%zu bytes at %#zx stay registered with %s: %s", dead->bytes, (size_t)dead->begin,
-			       dead->adapter->name, strerror(error));
+			tt_log(ERROR, RDMA, "%zu bytes at %#zx stay registered with %s: %s",
+			       dead->bytes, (size_t)dead->begin, dead->adapter->name,
+			       strerror(error));
 		next = dead->next;
 		free(dead);
 		buried++;
@@ -114,7 +116,8 @@ bool tt_rdma_undertaker_begin(void)
 	const int error = tt_thread_begin(&burial.undertaker, undertaker_main, NULL);
 
 	if (error)
-		tt_rdma_notice_lacks("no thread can be had for now", error, "raise the limit (ulimit -u)");
+		tt_rdma_notice_lacks("no thread can be had for now", error,
+				     "raise the limit (ulimit -u)");
 	return error == 0;
 }
 

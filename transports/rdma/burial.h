@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What becomes of registrations that are done with: verbs end them, which takes a while and allocates, so without the lock (notice.h's). Who drops some
- * lets go of the lock by tt_rdma_burial_unlock(), which sees to it; the thread that listens to the kernel, which must not, calls the undertaker, a thread
- * for that. */
+/* What becomes of registrations that are done with: verbs end them, which takes a while and
+ * allocates, so without the lock (notice.h's). Who drops some lets go of the lock by
+ * tt_rdma_burial_unlock(), which sees to it; the thread that listens to the kernel, which must
+ * not, calls the undertaker, a thread for that. */
 #ifndef TT_RDMA_BURIAL_H
 #define TT_RDMA_BURIAL_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what cards look like on the wire, and which ports reach each other. Pure: everything follows from two cards, so that both
- * ends come to the same answer. Cards come from peers and are not trusted. */
+/* Owns what cards look like on the wire, and which ports reach each other. Pure: everything
+ * follows from two cards, so that both ends come to the same answer. Cards come from peers and
+ * are not trusted. */
 #include "card.h"
 
 #include <assert.h>
@@ -59,12 +60,14 @@ static bool port_read(const uint8_t **at, struct rdma_port *port)
 static bool is_among(const struct rdma_port *port, const struct rdma_port *others, int n)
 {
 	for (int i = 0; i < n; i++)
-		if (others[i].infiniband == port->infiniband && memcmp(others[i].gid, port->gid, 16) == 0)
+		if (others[i].infiniband == port->infiniband &&
+		    memcmp(others[i].gid, port->gid, 16) == 0)
 			return true;
 	return false;
 }
 
-bool tt_rdma_card_read(const void *bytes, size_t length, struct rdma_port ports[RDMA_PORTS_MAX], int *n)
+bool tt_rdma_card_read(const void *bytes, size_t length, struct rdma_port ports[RDMA_PORTS_MAX],
+		       int *n)
 {
 	const uint8_t *at = bytes;
 
@@ -91,7 +94,8 @@ static bool same_bits(const uint8_t *a, const uint8_t *b, int bits)
 /* Each is in the other's network. */
 static bool same_fabric(const struct rdma_port *a, const struct rdma_port *b)
 {
-	return a->infiniband == b->infiniband && same_bits(a->gid, b->gid, a->prefix > b->prefix ? a->prefix : b->prefix);
+	return a->infiniband == b->infiniband &&
+	       same_bits(a->gid, b->gid, a->prefix > b->prefix ? a->prefix : b->prefix);
 }
 
 /* The lower of two GIDs, and the other one: the same from either end. */
@@ -103,9 +107,11 @@ static void in_order(const struct rdma_port *a, const struct rdma_port *b, const
 	gids[!swap] = b->gid;
 }
 
-/* Does pair x come before pair y, at either end? Places count first, as each rank holds its best port first. What is left cannot tie:
- * two pairs of the same two GIDs are of ports that each meet a port of the same GID first. */
-static bool before(const struct rdma_port *mine, const struct rdma_port *theirs, const int x[2], const int y[2])
+/* Does pair x come before pair y, at either end? Places count first, as each rank holds its best
+ * port first. What is left cannot tie: two pairs of the same two GIDs are of ports that each
+ * meet a port of the same GID first. */
+static bool before(const struct rdma_port *mine, const struct rdma_port *theirs, const int x[2],
+		   const int y[2])
 {
 	const uint8_t *gx[2], *gy[2];
 	int order;
@@ -121,8 +127,8 @@ static bool before(const struct rdma_port *mine, const struct rdma_port *theirs,
 }
 
 /* The first pair of ports that are not taken. */
-static bool next_pair(const struct rdma_port *mine, int n, const struct rdma_port *theirs, int m, const bool taken[2][RDMA_PORTS_MAX],
-		      int pair[2])
+static bool next_pair(const struct rdma_port *mine, int n, const struct rdma_port *theirs, int m,
+		      const bool taken[2][RDMA_PORTS_MAX], int pair[2])
 {
 	bool any = false;
 
@@ -140,11 +146,13 @@ static bool next_pair(const struct rdma_port *mine, int n, const struct rdma_por
 	return any;
 }
 
-void tt_rdma_match(const struct rdma_port *mine, int n, const struct rdma_port *theirs, int m, int pairs[RDMA_PORTS_MAX][2],
-		   int *count)
+void tt_rdma_match(const struct rdma_port *mine, int n, const struct rdma_port *theirs, int m,
+		   int pairs[RDMA_PORTS_MAX][2], int *count)
 {
 	bool taken[2][RDMA_PORTS_MAX] = { 0 };
 
-	for (*count = 0; *count < RDMA_PORTS_MAX && next_pair(mine, n, theirs, m, taken, pairs[*count]); ++*count)
+	for (*count = 0;
+	     *count < RDMA_PORTS_MAX && next_pair(mine, n, theirs, m, taken, pairs[*count]);
+	     ++*count)
 		taken[0][pairs[*count][0]] = taken[1][pairs[*count][1]] = true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the choice of ports and GIDs, from what the kernel tells in sysfs. Ports and addresses come and go while it is read: what
- * cannot be read is not there. */
+/* Owns the choice of ports and GIDs, from what the kernel tells in sysfs. Ports and addresses
+ * come and go while it is read: what cannot be read is not there. */
 #include "device.h"
 
 #include <arpa/inet.h>
@@ -149,7 +149,8 @@ static enum gid_kind kind_of(const uint8_t gid[16])
 	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid) ? GID_IPV4 : GID_IPV6;
 }
 
-/* A GID of RoCE is an IP address of an interface, but one that a card makes itself of its MAC address. */
+/* A GID of RoCE is an IP address of an interface, but one that a card makes itself of its MAC
+ * address. */
 static int network_of(const struct look *look, const char *netdev, const uint8_t gid[16])
 {
 	if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid))
@@ -162,7 +163,8 @@ static bool read_gid(struct look *look, const struct rdma_port *port, int index,
 {
 	char line[LINE];
 
-	return read_line(look, line, "class/infiniband/%s/ports/%d/gids/%d", port->device, port->number, index) &&
+	return read_line(look, line, "class/infiniband/%s/ports/%d/gids/%d", port->device,
+			 port->number, index) &&
 	       inet_pton(AF_INET6, line, gid) == 1;
 }
 
@@ -172,31 +174,37 @@ static bool is_unused(const uint8_t gid[16])
 }
 
 /* What GID `index` is good for on Ethernet, and its type. */
-static enum gid_kind judge(struct look *look, struct rdma_found *found, int index, const uint8_t gid[16], int *prefix,
-			   char type[LINE])
+static enum gid_kind judge(struct look *look, struct rdma_found *found, int index,
+			   const uint8_t gid[16], int *prefix, char type[LINE])
 {
 	const struct rdma_port *port = &found->port;
 	char netdev[LINE], text[INET6_ADDRSTRLEN];
 
 	if (is_unused(gid) ||
-	    !read_line(look, type, "class/infiniband/%s/ports/%d/gid_attrs/types/%d", port->device, port->number, index))
+	    !read_line(look, type, "class/infiniband/%s/ports/%d/gid_attrs/types/%d", port->device,
+		       port->number, index))
 		return GID_NONE;
 	if (strcmp(type, "RoCE v2") != 0) {
 		if (look->settings->gid >= 0)
-			snprintf(found->why, sizeof(found->why),
-				 "has as GID %d, which TUTTI_RDMA_GID asks for, one of %.32s: expected RoCE v2", index, type);
+			snprintf(
+				found->why, sizeof(found->why),
+				"has as GID %d, which TUTTI_RDMA_GID asks for, one of %.32s: expected RoCE v2",
+				index, type);
 		return GID_NONE;
 	}
-	read_line(look, netdev, "class/infiniband/%s/ports/%d/gid_attrs/ndevs/%d", port->device, port->number, index);
+	read_line(look, netdev, "class/infiniband/%s/ports/%d/gid_attrs/ndevs/%d", port->device,
+		  port->number, index);
 	*prefix = network_of(look, netdev, gid);
 	if (*prefix >= 0)
 		return kind_of(gid);
 	inet_ntop(AF_INET6, gid, text, sizeof(text));
-	snprintf(found->why, sizeof(found->why), "has GID %d of %s, an address that no interface has here", index, text);
+	snprintf(found->why, sizeof(found->why),
+		 "has GID %d of %s, an address that no interface has here", index, text);
 	return GID_NONE;
 }
 
-static void take_gid(struct rdma_found *found, int index, const uint8_t gid[16], int prefix, const char *kind)
+static void take_gid(struct rdma_found *found, int index, const uint8_t gid[16], int prefix,
+		     const char *kind)
 {
 	found->port.gid_index = index;
 	memcpy(found->port.gid, gid, 16);
@@ -229,11 +237,14 @@ static void choose_roce(struct look *look, struct rdma_found *found)
 	if (best != GID_NONE || found->why[0])
 		return;
 	if (asked >= 0)
-		snprintf(found->why, sizeof(found->why), "has no GID %d, which TUTTI_RDMA_GID asks for", asked);
+		snprintf(found->why, sizeof(found->why),
+			 "has no GID %d, which TUTTI_RDMA_GID asks for", asked);
 	else if (other[0])
-		snprintf(found->why, sizeof(found->why), "has no GID of RoCE v2, only of %.32s", other);
+		snprintf(found->why, sizeof(found->why), "has no GID of RoCE v2, only of %.32s",
+			 other);
 	else
-		snprintf(found->why, sizeof(found->why), "has no GID: give its interface an IP address");
+		snprintf(found->why, sizeof(found->why),
+			 "has no GID: give its interface an IP address");
 }
 
 static void choose_infiniband(struct look *look, struct rdma_found *found)
@@ -243,7 +254,8 @@ static void choose_infiniband(struct look *look, struct rdma_found *found)
 	uint8_t gid[16];
 
 	found->port.infiniband = true;
-	if (read_line(look, line, "class/infiniband/%s/ports/%d/lid", found->port.device, found->port.number))
+	if (read_line(look, line, "class/infiniband/%s/ports/%d/lid", found->port.device,
+		      found->port.number))
 		found->port.lid = (uint16_t)strtoul(line, NULL, 16);
 	if (read_gid(look, &found->port, index, gid) && !is_unused(gid))
 		take_gid(found, index, gid, 64, "InfiniBand");
@@ -279,22 +291,27 @@ static void examine(struct look *look, struct rdma_found *found)
 
 	if (is_left_out(look, found))
 		return;
-	if (read_line(look, type, "class/infiniband/%s/node_type", port->device) && strcmp(after_number(type), "CA") != 0) {
-		snprintf(found->why, sizeof(found->why), "is of type %.32s, which does not speak InfiniBand or RoCE",
+	if (read_line(look, type, "class/infiniband/%s/node_type", port->device) &&
+	    strcmp(after_number(type), "CA") != 0) {
+		snprintf(found->why, sizeof(found->why),
+			 "is of type %.32s, which does not speak InfiniBand or RoCE",
 			 after_number(type));
 		return;
 	}
-	read_line(look, layer, "class/infiniband/%s/ports/%d/link_layer", port->device, port->number);
+	read_line(look, layer, "class/infiniband/%s/ports/%d/link_layer", port->device,
+		  port->number);
 	read_line(look, state, "class/infiniband/%s/ports/%d/state", port->device, port->number);
 	if (strcmp(after_number(state), "ACTIVE") != 0)
 		snprintf(found->why, sizeof(found->why), "is %.32s, expected ACTIVE: %s",
-			 state[0] ? after_number(state) : "gone", advice(after_number(state), layer));
+			 state[0] ? after_number(state) : "gone",
+			 advice(after_number(state), layer));
 	else if (strcmp(layer, "InfiniBand") == 0)
 		choose_infiniband(look, found);
 	else if (strcmp(layer, "Ethernet") == 0)
 		choose_roce(look, found);
 	else
-		snprintf(found->why, sizeof(found->why), "has link layer \"%.32s\", expected InfiniBand or Ethernet", layer);
+		snprintf(found->why, sizeof(found->why),
+			 "has link layer \"%.32s\", expected InfiniBand or Ethernet", layer);
 }
 
 static struct rdma_found *add(struct look *look)
@@ -323,9 +340,12 @@ static void look_at_port(struct look *look, const char *device, const char *numb
 
 	if (!found)
 		return;
-	snprintf(found->port.device, sizeof(found->port.device), "%.*s", RDMA_DEVICE_MAX - 1, device);
+	snprintf(found->port.device, sizeof(found->port.device), "%.*s", RDMA_DEVICE_MAX - 1,
+		 device);
 	found->port.number = (uint8_t)atoi(number);
-	found->port.node = read_line(look, line, "class/infiniband/%s/device/numa_node", device) ? atoi(line) : -1;
+	found->port.node = read_line(look, line, "class/infiniband/%s/device/numa_node", device)
+				   ? atoi(line)
+				   : -1;
 	if (read_line(look, line, "class/infiniband/%s/ports/%s/rate", device, number))
 		found->port.mbits = mbits_of(line);
 	found->distance = distance_of(look, found->port.node);
@@ -357,7 +377,8 @@ static int by_worth(const void *x, const void *y)
 	return order ? order : a->port.number - b->port.number;
 }
 
-__attribute__((format(printf, 2, 3))) static void say(char why[RDMA_WHY_MAX], const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say(char why[RDMA_WHY_MAX], const char *format,
+						      ...)
 {
 	const size_t used = strlen(why);
 	va_list args;
@@ -377,17 +398,20 @@ static void explain(const struct rdma_settings *settings, struct rdma_survey *s)
 
 		left_out += f->left_out;
 		if (!f->used && !f->left_out)
-			say(s->why, "%s%s port %d %s", s->why[0] ? "; " : "", f->port.device, f->port.number, f->why);
+			say(s->why, "%s%s port %d %s", s->why[0] ? "; " : "", f->port.device,
+			    f->port.number, f->why);
 	}
 	if (s->count == 0) {
 		say(s->why, "this machine has no RDMA device: /sys/class/infiniband lists none");
 	} else if (left_out == s->count) {
-		say(s->why, "%s%s", settings->device[0] ? "TUTTI_RDMA_DEVICE is " : "", settings->device);
+		say(s->why, "%s%s", settings->device[0] ? "TUTTI_RDMA_DEVICE is " : "",
+		    settings->device);
 		if (settings->port)
-			say(s->why, "%sTUTTI_RDMA_PORT is %d", s->why[0] ? " and " : "", settings->port);
+			say(s->why, "%sTUTTI_RDMA_PORT is %d", s->why[0] ? " and " : "",
+			    settings->port);
 		for (int i = 0; i < s->count; i++)
-			say(s->why, "%s %s port %d", i ? "," : ": this machine has", s->all[i].port.device,
-			    s->all[i].port.number);
+			say(s->why, "%s %s port %d", i ? "," : ": this machine has",
+			    s->all[i].port.device, s->all[i].port.number);
 	}
 }
 
@@ -399,12 +423,13 @@ static void choose(struct rdma_survey *s)
 		s->all[i].used = i < RDMA_PORTS_MAX;
 		s->used += s->all[i].used;
 		if (!s->all[i].used)
-			snprintf(s->all[i].why, sizeof(s->all[i].why), "is not among the %d best", RDMA_PORTS_MAX);
+			snprintf(s->all[i].why, sizeof(s->all[i].why), "is not among the %d best",
+				 RDMA_PORTS_MAX);
 	}
 }
 
-tutti_result_t tt_rdma_survey_make(const struct rdma_sources *from, const struct rdma_settings *settings,
-				   struct rdma_survey *out)
+tutti_result_t tt_rdma_survey_make(const struct rdma_sources *from,
+				   const struct rdma_settings *settings, struct rdma_survey *out)
 {
 	struct rdma_survey made = { 0 };
 	struct look look = { .from = from, .settings = settings, .out = &made };
@@ -418,7 +443,8 @@ tutti_result_t tt_rdma_survey_make(const struct rdma_sources *from, const struct
 	if (look.shortage) {
 		tt_rdma_survey_finish(&made);
 		errno = look.shortage;
-		return tt_fail_errno(RDMA, "look at the RDMA devices in %s/class/infiniband", from->sys);
+		return tt_fail_errno(RDMA, "look at the RDMA devices in %s/class/infiniband",
+				     from->sys);
 	}
 	choose(&made);
 	explain(settings, &made);

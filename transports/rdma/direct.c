@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the way of many bytes straight from the writer's memory into the reader's, where both can be registered.
+/* Owns the way of many bytes straight from the writer's memory into the reader's, where both can
+ * be registered.
  *
- * A reader that is asked for many bytes offers the place that they are for, by the stream's position, and goes on reading; a writer that
- * comes to that position writes there what it has. Neither waits for the other: what has gone through the ring before the offer came has
- * gone, and the offer holds for the rest. The writer's caller gets its memory back when the device has word that all has arrived. What
- * is last goes through the ring, behind the rest, so that the way is not idle until then. */
+ * A reader that is asked for many bytes offers the place that they are for, by the stream's
+ * position, and goes on reading; a writer that comes to that position writes there what it has.
+ * Neither waits for the other: what has gone through the ring before the offer came has gone,
+ * and the offer holds for the rest. The writer's caller gets its memory back when the device has
+ * word that all has arrived. What is last goes through the ring, behind the rest, so that the
+ * way is not idle until then. */
 #include "endpoint.h"
 
-#define LEAST_BYTES  RDMA_PIECE_BYTES
-#define MOST_BYTES   ((size_t)8 << 20) /* before the caller is told that they moved */
-#define UNDER_WAY    2 /* messages of a path that the device has no word of: enough for the way, and no more than a slow receiver can hold */
+#define LEAST_BYTES RDMA_PIECE_BYTES
+#define MOST_BYTES  ((size_t)8 << 20) /* before the caller is told that they moved */
+#define UNDER_WAY                                                                                  \
+	2 /* messages of a path that the device has no word of: enough for the way, and no more
+	   * than a slow receiver can hold */
 
 static void put_all(struct rdma_registration *registrations[RDMA_PORTS_MAX])
 {
@@ -25,7 +30,8 @@ static bool get_all(const struct rdma_link *link, const void *pointer, size_t by
 		    struct rdma_registration *registrations[RDMA_PORTS_MAX])
 {
 	for (int i = 0; i < link->paths; i++) {
-		registrations[i] = tt_rdma_registration_get(link->path[i].rail->adapter, pointer, bytes);
+		registrations[i] =
+			tt_rdma_registration_get(link->path[i].rail->adapter, pointer, bytes);
 		if (!registrations[i]) {
 			put_all(registrations);
 			return false;
@@ -41,7 +47,8 @@ static size_t offered_bytes(const struct rdma_link *link)
 {
 	const struct rdma_offer *offer = &link->offered;
 
-	if (offer->bytes == 0 || link->written < offer->at || link->written - offer->at >= offer->bytes)
+	if (offer->bytes == 0 || link->written < offer->at ||
+	    link->written - offer->at >= offer->bytes)
 		return 0;
 	return (size_t)(offer->at + offer->bytes - link->written);
 }
@@ -71,15 +78,20 @@ static bool begin(struct rdma_link *link, const struct iovec *iov)
 	direct->first = direct->end = link->messages;
 	for (int i = 0; i < link->paths; i++)
 		direct->until[i] = link->path[i].sends_done;
-	tt_log(DEBUG, RDMA, "%zu bytes to rank %d go straight from memory to memory", direct->straight, link->base.peer);
+	tt_log(DEBUG, RDMA, "%zu bytes to rank %d go straight from memory to memory",
+	       direct->straight, link->base.peer);
 	return true;
 }
 
-void tt_rdma_direct_post(struct rdma_link *link, int path, const struct rdma_message *message, uint32_t immediate)
+void tt_rdma_direct_post(struct rdma_link *link, int path, const struct rdma_message *message,
+			 uint32_t immediate)
 {
 	struct rdma_direct *direct = &link->direct;
-	struct rdma_post post = { .to = link->peer.memory, .rkey = link->peer.path[path].key, .tells = true,
-				  .immediate = immediate, .signalled = true };
+	struct rdma_post post = { .to = link->peer.memory,
+				  .rkey = link->peer.path[path].key,
+				  .tells = true,
+				  .immediate = immediate,
+				  .signalled = true };
 
 	if (!message->done) {
 		post.from = direct->from + message->from;
@@ -95,7 +107,8 @@ void tt_rdma_direct_post(struct rdma_link *link, int path, const struct rdma_mes
 /* Sends of the path up to the last of these that the device has no word of. */
 static uint32_t under_way(const struct rdma_link *link, int path)
 {
-	const uint32_t left = (link->direct.until[path] - link->path[path].sends_done) & RDMA_SENDS_MASK;
+	const uint32_t left =
+		(link->direct.until[path] - link->path[path].sends_done) & RDMA_SENDS_MASK;
 
 	return left <= RDMA_SENDS ? left : 0;
 }
@@ -108,8 +121,8 @@ static bool is_completed(const struct rdma_link *link)
 	return !link->broken;
 }
 
-/* Has word come of all that was posted? From the device or from the peer, whichever is first: soft-RoCE that has lost packets may
- * say nothing until something else is sent. */
+/* Has word come of all that was posted? From the device or from the peer, whichever is first:
+ * soft-RoCE that has lost packets may say nothing until something else is sent. */
 static bool is_known(const struct rdma_link *link)
 {
 	return link->noted >= link->direct.end || is_completed(link);
@@ -122,8 +135,11 @@ static void post_some(struct rdma_link *link)
 
 	while (direct->posted < direct->straight && (path = tt_rdma_ring_path(link)) >= 0 &&
 	       (under_way(link, path) < UNDER_WAY || is_known(link))) {
-		const size_t left = direct->straight - direct->posted, bytes = left < RDMA_DIRECT_BYTES ? left : RDMA_DIRECT_BYTES;
-		const struct rdma_message message = { .bytes = (uint32_t)bytes, .direct = true, .from = direct->posted };
+		const size_t left = direct->straight - direct->posted,
+			     bytes = left < RDMA_DIRECT_BYTES ? left : RDMA_DIRECT_BYTES;
+		const struct rdma_message message = { .bytes = (uint32_t)bytes,
+						      .direct = true,
+						      .from = direct->posted };
 
 		direct->posted += bytes;
 		link->written += bytes;
@@ -131,7 +147,8 @@ static void post_some(struct rdma_link *link)
 		direct->end = link->messages;
 	}
 	if (direct->posted >= direct->straight && direct->posted < direct->bytes) {
-		const struct iovec rest = { (void *)(uintptr_t)(direct->from + direct->posted), direct->bytes - direct->posted };
+		const struct iovec rest = { (void *)(uintptr_t)(direct->from + direct->posted),
+					    direct->bytes - direct->posted };
 
 		direct->posted += tt_rdma_ring_write(link, &rest, 1);
 	}
@@ -139,7 +156,8 @@ static void post_some(struct rdma_link *link)
 
 static bool is_done(const struct rdma_link *link)
 {
-	return link->direct.bytes > 0 && link->direct.posted == link->direct.bytes && is_known(link);
+	return link->direct.bytes > 0 && link->direct.posted == link->direct.bytes &&
+	       is_known(link);
 }
 
 static size_t finish(struct rdma_link *link)
@@ -147,7 +165,8 @@ static size_t finish(struct rdma_link *link)
 	const size_t bytes = link->direct.bytes;
 
 	for (uint64_t number = link->direct.first; number != link->messages; number++)
-		link->sent[number % RDMA_MESSAGES].done |= link->sent[number % RDMA_MESSAGES].direct;
+		link->sent[number % RDMA_MESSAGES].done |=
+			link->sent[number % RDMA_MESSAGES].direct;
 	put_all(link->direct.source);
 	link->direct.bytes = 0;
 	return bytes;
@@ -174,13 +193,16 @@ void tt_rdma_direct_offer(struct rdma_link *link, const struct iovec *iov)
 	const uint32_t slot = link->offers % RDMA_OFFERS;
 	const size_t unread = (size_t)(link->arrived - link->taken);
 
-	if (iov->iov_len < unread + LEAST_BYTES || ours->open || link->broken || link->taken < link->no_offer_before)
+	if (iov->iov_len < unread + LEAST_BYTES || ours->open || link->broken ||
+	    link->taken < link->no_offer_before)
 		return;
 	if (!get_all(link, iov->iov_base, iov->iov_len, ours->target)) {
 		link->no_offer_before = link->taken + iov->iov_len;
 		return;
 	}
-	ours->offer = (struct rdma_offer){ .at = link->taken, .bytes = iov->iov_len, .address = (uintptr_t)iov->iov_base };
+	ours->offer = (struct rdma_offer){ .at = link->taken,
+					   .bytes = iov->iov_len,
+					   .address = (uintptr_t)iov->iov_base };
 	for (int i = 0; i < link->paths; i++)
 		ours->offer.key[i] = ours->target[i]->mr->rkey;
 	link->memory->offers[slot] = ours->offer;

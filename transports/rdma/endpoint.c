@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the endpoint's life, the transport's table, and what it tells its peers: the address of the TCP endpoint inside, and the
- * ports. */
+/* Owns the endpoint's life, the transport's table, and what it tells its peers: the address of
+ * the TCP endpoint inside, and the ports. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,16 +20,20 @@ static size_t rdma_address(const struct tt_endpoint *base, void *out)
 	if (!e->tcp)
 		return 0;
 	const size_t length = e->tcp->ops->address(e->tcp, (uint8_t *)out + 2);
-	if (2 + length + RDMA_CARD_MAX > TT_ADDRESS_MAX) { /* TCP's own endpoint has room for so many interfaces */
-		tt_log(WARN, RDMA, "rank %d does not use RDMA: its network addresses take %zu bytes of what ranks tell each other, of which "
-		       "RDMA leaves them %d; TUTTI_INTERFACE names those to use", e->rank, length, TT_ADDRESS_MAX - 2 - RDMA_CARD_MAX);
+	if (2 + length + RDMA_CARD_MAX >
+	    TT_ADDRESS_MAX) { /* TCP's own endpoint has room for so many interfaces */
+		tt_log(WARN, RDMA,
+		       "rank %d does not use RDMA: its network addresses take %zu bytes of what ranks tell each other, of which "
+		       "RDMA leaves them %d; TUTTI_INTERFACE names those to use",
+		       e->rank, length, TT_ADDRESS_MAX - 2 - RDMA_CARD_MAX);
 		return 0;
 	}
 	wire_put(out, length, 2);
 	return 2 + length + tt_rdma_card_write(e->ports, e->nports, (uint8_t *)out + 2 + length);
 }
 
-bool tt_rdma_address_read(const struct tt_peer *peer, struct tt_peer *tcp, struct rdma_port *ports, int *n)
+bool tt_rdma_address_read(const struct tt_peer *peer, struct tt_peer *tcp, struct rdma_port *ports,
+			  int *n)
 {
 	const uint8_t *at = peer->address;
 
@@ -102,7 +106,8 @@ static bool asks_for_something(const struct rdma_settings *settings)
 	return *settings->device || settings->port > 0 || settings->gid >= 0;
 }
 
-/* None is no error: the ranks go by TCP. Not even one descriptor to look with is: TCP needs more. */
+/* None is no error: the ranks go by TCP. Not even one descriptor to look with is: TCP needs
+ * more. */
 static tutti_result_t find_ports(struct rdma_endpoint *e, const struct tt_endpoint_config *config)
 {
 	tutti_result_t result = tt_rdma_settings_read(&e->settings);
@@ -112,7 +117,9 @@ static tutti_result_t find_ports(struct rdma_endpoint *e, const struct tt_endpoi
 	if (result)
 		return result;
 	if (e->nports > 0 && config->key && config->key->encrypt) {
-		tt_log(INFO, RDMA, "rank %d leaves RDMA aside, which encrypts nothing, as TUTTI_ENCRYPT asks for it", e->rank);
+		tt_log(INFO, RDMA,
+		       "rank %d leaves RDMA aside, which encrypts nothing, as TUTTI_ENCRYPT asks for it",
+		       e->rank);
 		e->nports = 0;
 		snprintf(e->why, sizeof(e->why), "RDMA encrypts nothing, and TUTTI_ENCRYPT=1");
 	} else if (e->nports == 0 && asks_for_something(&e->settings)) {
@@ -146,12 +153,14 @@ static tutti_result_t rdma_open(const struct tt_endpoint_config *config, struct 
 	return TUTTI_OK;
 }
 
-/* What the endpoint inside has learnt, this one has, also where it is better than what it knew. The first ends the communicator. */
+/* What the endpoint inside has learnt, this one has, also where it is better than what it knew.
+ * The first ends the communicator. */
 static void share_fault(struct rdma_endpoint *e)
 {
 	const bool first = !e->base.fault.result;
 
-	if (!e->tcp || !e->tcp->fault.result || (!first && !tt_fault_before(&e->tcp->fault, &e->base.fault)))
+	if (!e->tcp || !e->tcp->fault.result ||
+	    (!first && !tt_fault_before(&e->tcp->fault, &e->base.fault)))
 		return;
 	e->base.fault = e->tcp->fault;
 	if (first)
@@ -163,7 +172,8 @@ static void rdma_explain(const struct tt_peer *a, const struct tt_peer *b, char 
 	int pairs[RDMA_PORTS_MAX][2];
 
 	snprintf(text, size, "%s",
-		 tt_rdma_pairs(a, b, pairs) > 0 ? "RDMA needs TCP between the two as well" : "no two ports are of one network");
+		 tt_rdma_pairs(a, b, pairs) > 0 ? "RDMA needs TCP between the two as well"
+						: "no two ports are of one network");
 }
 
 static bool rdma_lacks(const struct tt_endpoint *base, char *text, size_t size)
@@ -184,7 +194,8 @@ static void rdma_await(struct tt_endpoint *base, uint64_t deadline)
 		e->tcp->ops->await(e->tcp, deadline);
 }
 
-static tutti_result_t tell_tcp(struct rdma_endpoint *e, const struct tt_peer *peers, int size, bool *any)
+static tutti_result_t tell_tcp(struct rdma_endpoint *e, const struct tt_peer *peers, int size,
+			       bool *any)
 {
 	struct rdma_port ports[RDMA_PORTS_MAX];
 	int n;
@@ -204,18 +215,21 @@ static tutti_result_t tell_tcp(struct rdma_endpoint *e, const struct tt_peer *pe
 	return TUTTI_OK;
 }
 
-/* Without a device that opens, or a descriptor for it, the bytes go by TCP, which may have what it needs itself. */
+/* Without a device that opens, or a descriptor for it, the bytes go by TCP, which may have what
+ * it needs itself. */
 static void open_devices(struct rdma_endpoint *e)
 {
 	if (tt_rdma_rails_open(e) == TUTTI_OK && tt_rdma_wait_open(e) == TUTTI_OK)
 		return;
-	tt_log(WARN, RDMA, "rank %d uses TCP where it could use RDMA: %s", e->rank, tt_thread_error());
+	tt_log(WARN, RDMA, "rank %d uses TCP where it could use RDMA: %s", e->rank,
+	       tt_thread_error());
 	tt_rdma_wait_close(e);
 	tt_rdma_rails_close(e);
 	e->nports = 0;
 }
 
-static tutti_result_t rdma_join(struct tt_endpoint *base, const struct tt_peer *peers, int size, uint64_t deadline)
+static tutti_result_t rdma_join(struct tt_endpoint *base, const struct tt_peer *peers, int size,
+				uint64_t deadline)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
 	bool any;
@@ -233,7 +247,8 @@ static tutti_result_t rdma_join(struct tt_endpoint *base, const struct tt_peer *
 	return TUTTI_OK;
 }
 
-static void rdma_decline(struct tt_endpoint *base, const struct tt_peer *peers, int size, const struct tt_fault *fault)
+static void rdma_decline(struct tt_endpoint *base, const struct tt_peer *peers, int size,
+			 const struct tt_fault *fault)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
 	bool any;

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of this directory share. All of it is under the communicator's lock but for the descriptors that sleep() uses,
- * which never change.
+/* What the files of this directory share. All of it is under the communicator's lock but for the
+ * descriptors that sleep() uses, which never change.
  *
- * An endpoint wraps one of TCP, which meets the others, carries faults and notes, and notices who is gone. A data link is a TCP
- * link first: over it both ends tell of their queue pairs (greeting.c). Then bytes go by RDMA WRITE with immediate into the
- * peer's ring (ring.c), and the TCP link stays, silent, as it ends when the peer does. Where one end has no queue pair to offer, the TCP
- * link carries the bytes.
+ * An endpoint wraps one of TCP, which meets the others, carries faults and notes, and notices
+ * who is gone. A data link is a TCP link first: over it both ends tell of their queue pairs
+ * (greeting.c). Then bytes go by RDMA WRITE with immediate into the peer's ring (ring.c), and
+ * the TCP link stays, silent, as it ends when the peer does. Where one end has no queue pair to
+ * offer, the TCP link carries the bytes.
  *
- * A link has a path, which is a queue pair, for each pair of ports through which its ends reach each other. Messages are numbered,
- * so that they may take any path, and be sent again over new queue pairs when old ones have failed.
+ * A link has a path, which is a queue pair, for each pair of ports through which its ends reach
+ * each other. Messages are numbered, so that they may take any path, and be sent again over new
+ * queue pairs when old ones have failed.
  *
- * A ring: the sender copies into its own one and writes from there to the same place of the peer's. What the reader has taken is
- * written back now and then (struct rdma_credit), so neither bytes nor receive requests ever run out at the other end. A reader of
- * many bytes offers the place that they are for (struct rdma_offer), and the writer's device puts them there straight from where the
- * caller has them (direct.c). */
+ * A ring: the sender copies into its own one and writes from there to the same place of the
+ * peer's. What the reader has taken is written back now and then (struct rdma_credit), so
+ * neither bytes nor receive requests ever run out at the other end. A reader of many bytes
+ * offers the place that they are for (struct rdma_offer), and the writer's device puts them
+ * there straight from where the caller has them (direct.c). */
 #ifndef TT_RDMA_ENDPOINT_H
 #define TT_RDMA_ENDPOINT_H
 
@@ -29,20 +32,27 @@
 #define RDMA_RING_BYTES	 ((size_t)512 << 10)
 #define RDMA_SLACK_BYTES 4096 /* behind the ring: what a peek wants beyond its end */
 #define RDMA_PIECE_BYTES (RDMA_RING_BYTES / 8)
-#define RDMA_REST_BYTES	 4096 /* that go with a piece, as a card does with what it announces, instead of in a message of their own */
-#define RDMA_DIRECT_BYTES ((size_t)256 << 10) /* of a message straight from memory to memory: longer ones save acknowledgements */
+#define RDMA_REST_BYTES                                                                            \
+	4096 /* that go with a piece, as a card does with what it announces, instead of in a
+	      * message of their own */
+#define RDMA_DIRECT_BYTES                                                                          \
+	((size_t)256 << 10)   /* of a message straight from memory to memory: longer ones save
+			       * acknowledgements */
 #define RDMA_PROOF_BYTES 4096 /* of the largest packet */
-#define RDMA_MESSAGES	 64 /* written and not yet taken note of by the peer, at most */
-#define RDMA_NEWS	 16 /* room for the messages that carry credit and offers */
-#define RDMA_OFFERS	 8  /* of which the writer has not taken note: fewer, as bytes came for all of them but the last */
-#define RDMA_RECEIVES	 (RDMA_MESSAGES + RDMA_NEWS)
-#define RDMA_SENDS	 (RDMA_MESSAGES + RDMA_NEWS)
-#define RDMA_SIGNAL	 16 /* every so manieth send tells that it and those before it are done */
-/* What a request is called: its link's id, its path, and of sends that bit and the number of the send, of 31 bits. */
-#define RDMA_SENT	 (1ull << 63)
-#define RDMA_SENDS_MASK	 0x7fffffffu
-#define RDMA_PATH_BIT	 30
-#define RDMA_LINGER_MS	 1000 /* how long what was sent may take to arrive once its link is closed */
+#define RDMA_MESSAGES	 64   /* written and not yet taken note of by the peer, at most */
+#define RDMA_NEWS	 16   /* room for the messages that carry credit and offers */
+#define RDMA_OFFERS                                                                                \
+	8 /* of which the writer has not taken note: fewer, as bytes came for all of them but the
+	   * last */
+#define RDMA_RECEIVES (RDMA_MESSAGES + RDMA_NEWS)
+#define RDMA_SENDS    (RDMA_MESSAGES + RDMA_NEWS)
+#define RDMA_SIGNAL   16 /* every so manieth send tells that it and those before it are done */
+/* What a request is called: its link's id, its path, and of sends that bit and the number of the
+ * send, of 31 bits. */
+#define RDMA_SENT	(1ull << 63)
+#define RDMA_SENDS_MASK 0x7fffffffu
+#define RDMA_PATH_BIT	30
+#define RDMA_LINGER_MS	1000 /* how long what was sent may take to arrive once its link is closed */
 
 /* One port, and where the completions of all links through it come. */
 struct rdma_rail {
@@ -71,7 +81,8 @@ struct rdma_offer {
 struct rdma_memory {
 	uint8_t in[RDMA_RING_BYTES + RDMA_SLACK_BYTES];
 	uint8_t out[RDMA_RING_BYTES];
-	uint8_t proof[2][RDMA_PROOF_BYTES]; /* written to show that a path carries packets of its size; as sent */
+	uint8_t proof[2][RDMA_PROOF_BYTES]; /* written to show that a path carries packets of its
+					     * size; as sent */
 	struct rdma_credit theirs;	    /* written by the peer */
 	struct rdma_credit ours;	    /* as it is sent */
 	struct rdma_offer offered[RDMA_OFFERS]; /* written by the peer */
@@ -92,9 +103,10 @@ struct rdma_path {
 	struct rdma_rail *rail;
 	struct ibv_mr *mr; /* of the link's memory */
 	struct ibv_qp *qp;
-	uint32_t inline_bytes;	    /* that a send may carry itself */
-	uint32_t sends, sends_done; /* requests posted, and those known to be done: numbers of 31 bits */
-	uint32_t to_post;	    /* receive requests used, not yet posted anew */
+	uint32_t inline_bytes; /* that a send may carry itself */
+	uint32_t sends,
+		sends_done; /* requests posted, and those known to be done: numbers of 31 bits */
+	uint32_t to_post;   /* receive requests used, not yet posted anew */
 };
 
 /* A run of bytes that have arrived, in the order of the stream. */
@@ -102,7 +114,8 @@ struct rdma_run {
 	size_t bytes;
 	bool direct; /* they are where they were offered; otherwise in the ring */
 };
-#define RDMA_RUNS 8 /* runs of the ring and of an offer take turns, and one offer is open at a time */
+#define RDMA_RUNS                                                                                  \
+	8 /* runs of the ring and of an offer take turns, and one offer is open at a time */
 
 /* A message that was sent, until the peer has taken note of it. */
 struct rdma_message {
@@ -111,7 +124,8 @@ struct rdma_message {
 	uint64_t from;	   /* position in the stream of ring bytes; direct: in what is written so */
 };
 
-/* Bytes of the caller that the device reads where they are: write() has said nothing of them yet. */
+/* Bytes of the caller that the device reads where they are: write() has said nothing of them
+ * yet. */
 struct rdma_direct {
 	size_t bytes;	 /* 0: none */
 	size_t straight; /* of those; the rest goes through the ring behind them */
@@ -120,7 +134,8 @@ struct rdma_direct {
 	uint64_t to;
 	uint32_t key[RDMA_PORTS_MAX];
 	struct rdma_registration *source[RDMA_PORTS_MAX]; /* by path */
-	uint64_t first, end;	      /* messages; the last of those that are read where they are is before end */
+	uint64_t first,
+		end; /* messages; the last of those that are read where they are is before end */
 	uint32_t until[RDMA_PORTS_MAX]; /* by path, the send that is the last */
 };
 
@@ -140,41 +155,45 @@ struct rdma_link {
 	struct rdma_memory *memory;
 	struct rdma_path path[RDMA_PORTS_MAX];
 	int paths;
-	unsigned usable; /* paths that both ends use, as bits */
+	unsigned usable;  /* paths that both ends use, as bits */
 	unsigned lasting; /* those of them before it was mended */
 
 	uint8_t hello[RDMA_HELLO_BYTES], answer[RDMA_HELLO_BYTES]; /* ours, theirs */
-	size_t told, heard;					   /* bytes of those, or of the verdicts that follow */
+	size_t told, heard;   /* bytes of those, or of the verdicts that follow */
 	uint8_t verdict;      /* of the state: paths that are good, as bits */
 	bool decided;	      /* the verdict will not change */
 	bool mending;	      /* it was up, and is introduced again */
-	uint64_t prove_until; /* when paths are not good, if nothing else has decided it; while it is mended for all attempts, 0 before the first */
+	uint64_t prove_until; /* when paths are not good, if nothing else has decided it; while
+			       * it is mended for all attempts, 0 before the first */
 	bool broken;	      /* a queue pair that was in use has failed, which `why` says */
 	struct rdma_hello mine, peer;
 
 	/* of the stream; of ring bytes; of messages: so far */
 	uint64_t written, ring_written, messages;
-	uint64_t noted, ring_taken_there; /* as the peer has told: messages that it has taken note of, bytes that it has taken out */
+	uint64_t noted, ring_taken_there;	 /* as the peer has told: messages that it has
+						  * taken note of, bytes that it has taken out */
 	struct rdma_message sent[RDMA_MESSAGES]; /* by number */
-	struct rdma_offer offered; /* the last that came */
+	struct rdma_offer offered;		 /* the last that came */
 	struct rdma_direct direct;
 
 	uint64_t arrived, taken;	   /* of the stream: bytes that came, and that were read */
 	uint64_t ring_arrived, ring_taken; /* of those, through the ring */
-	struct rdma_run runs[RDMA_RUNS];   /* what arrived and was not read, beginning with the first */
+	struct rdma_run runs[RDMA_RUNS];   /* what arrived and was not read, beginning with the
+					    * first */
 	int nruns;
-	uint64_t receives;		   /* messages taken note of, in their order */
-	uint32_t early[RDMA_MESSAGES];	   /* immediate data of messages that came before others, by number; or 0 */
-	struct rdma_credit told_credit;	   /* what the peer was told last */
+	uint64_t receives;		/* messages taken note of, in their order */
+	uint32_t early[RDMA_MESSAGES];	/* immediate data of messages that came before others, by
+					 * number; or 0 */
+	struct rdma_credit told_credit; /* what the peer was told last */
 	struct rdma_open_offer ours;
 	uint32_t offers;	  /* made so far */
 	uint64_t no_offer_before; /* position up to which the memory cannot be registered */
 
-	bool peer_ended;    /* its TCP link has */
-	bool closed;	    /* by the runtime: to be freed when all it sent is there */
-	unsigned asked;	    /* for word of the last send, on paths as bits */
+	bool peer_ended; /* its TCP link has */
+	bool closed;	 /* by the runtime: to be freed when all it sent is there */
+	unsigned asked;	 /* for word of the last send, on paths as bits */
 	uint32_t asked_of[RDMA_PORTS_MAX]; /* by path: which send that was */
-	char why[384];	    /* failed, or broken */
+	char why[384];			   /* failed, or broken */
 };
 
 struct rdma_endpoint {
@@ -193,7 +212,7 @@ struct rdma_endpoint {
 	uint32_t nlinks, links_room;
 	int greeting; /* links that are not up yet */
 	int closing;  /* links that the runtime has closed, and that still send */
-	int waiter;   /* epoll: what TCP sleeps on, and the rails' channels; -1: there are no rails */
+	int waiter; /* epoll: what TCP sleeps on, and the rails' channels; -1: there are no rails */
 };
 
 static inline struct rdma_endpoint *rdma_endpoint_of(struct tt_endpoint *base)
@@ -264,14 +283,16 @@ bool tt_rdma_ring_offer(struct rdma_link *link, uint32_t slot);
 void tt_rdma_ring_renew(struct rdma_link *link);
 /* The link is up: what the peer has not taken note of is sent once more. */
 void tt_rdma_ring_resume(struct rdma_link *link);
-/* Has all that was sent arrived at the peer? If nothing else will tell, asks for word of it by an empty write. */
+/* Has all that was sent arrived at the peer? If nothing else will tell, asks for word of it by
+ * an empty write. */
 bool tt_rdma_ring_is_drained(struct rdma_link *link);
 
 /* direct.c: many bytes, straight from the writer's memory into the reader's. */
 /* Bytes of iov that have moved so. False: they are to go by the ring. */
 bool tt_rdma_direct_write(struct rdma_link *link, const struct iovec *iov, size_t *moved);
 /* Send a message of it; where the bytes are there already, only that they are. */
-void tt_rdma_direct_post(struct rdma_link *link, int path, const struct rdma_message *message, uint32_t immediate);
+void tt_rdma_direct_post(struct rdma_link *link, int path, const struct rdma_message *message,
+			 uint32_t immediate);
 /* The next bytes are read to iov: may the peer write them there? */
 void tt_rdma_direct_offer(struct rdma_link *link, const struct iovec *iov);
 /* Has all of the offer come and been read? Then it is over. */
@@ -283,10 +304,13 @@ void tt_rdma_direct_end(struct rdma_link *link);
 
 /* link.c */
 /* For good. */
-void tt_rdma_link_fail(struct rdma_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void tt_rdma_link_fail(struct rdma_link *link, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 /* A queue pair has failed; the link may go on over another one. */
-void tt_rdma_link_break(struct rdma_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
-tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_lane lane, struct tt_link **out);
+void tt_rdma_link_break(struct rdma_link *link, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_lane lane,
+				    struct tt_link **out);
 /* Another id, by which completions of its former queue pairs are not known. */
 tutti_result_t tt_rdma_link_number(struct rdma_link *link);
 ssize_t tt_rdma_link_write(struct tt_link *base, const struct iovec *iov, int n);
@@ -295,7 +319,8 @@ ssize_t tt_rdma_link_peek(struct tt_link *base, size_t want, size_t limit, const
 void tt_rdma_link_release(struct tt_link *base, size_t bytes);
 bool tt_rdma_link_ready(const struct tt_link *base);
 void tt_rdma_link_close(struct tt_link *base);
-/* Has the peer gone, or does it want to introduce the link again? Also makes sure that threads that sleep learn of it. */
+/* Has the peer gone, or does it want to introduce the link again? Also makes sure that threads
+ * that sleep learn of it. */
 void tt_rdma_link_probe(struct rdma_link *link);
 /* All links: greet on, free those that are closed and done; thorough: see whose peer has gone. */
 void tt_rdma_links_step(struct rdma_endpoint *e, bool thorough);
@@ -304,8 +329,10 @@ void tt_rdma_links_stop(struct rdma_endpoint *e);
 /* The runtime has closed all: wait for what was sent, not for long. */
 void tt_rdma_links_end(struct rdma_endpoint *e);
 
-/* endpoint.c: what a rank's address says. `tcp` (or NULL): the peer as its TCP endpoint is to be told of it. */
-bool tt_rdma_address_read(const struct tt_peer *peer, struct tt_peer *tcp, struct rdma_port *ports, int *n);
+/* endpoint.c: what a rank's address says. `tcp` (or NULL): the peer as its TCP endpoint is to be
+ * told of it. */
+bool tt_rdma_address_read(const struct tt_peer *peer, struct tt_peer *tcp, struct rdma_port *ports,
+			  int *n);
 /* Through which ports of theirs two ranks reach each other; gives how many pairs. */
 int tt_rdma_pairs(const struct tt_peer *a, const struct tt_peer *b, int pairs[RDMA_PORTS_MAX][2]);
 

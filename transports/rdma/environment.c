@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the grammar of the settings and their defaults. Numbers are digits alone: the C library's functions would take
- * blanks and signs as well. */
+/* Owns the grammar of the settings and their defaults. Numbers are digits alone: the C library's
+ * functions would take blanks and signs as well. */
 #include "environment.h"
 
 #include <stddef.h>
@@ -25,7 +25,8 @@ static const struct number numbers[] = {
 	  "the index of a GID, from 0 to 255; leave it unset and one is chosen" },
 	{ "TUTTI_RDMA_TC", offsetof(struct rdma_settings, tc), 0, 255, 0,
 	  "a traffic class, from 0 to 255: four times the DSCP that the network treats as wanted" },
-	{ "TUTTI_RDMA_SL", offsetof(struct rdma_settings, sl), 0, 15, 0, "a service level, from 0 to 15" },
+	{ "TUTTI_RDMA_SL", offsetof(struct rdma_settings, sl), 0, 15, 0,
+	  "a service level, from 0 to 15" },
 	{ "TUTTI_RDMA_TIMEOUT", offsetof(struct rdma_settings, timeout), 1, 31, 16,
 	  "from 1 to 31: what is not acknowledged within 4.096 us x 2^TUTTI_RDMA_TIMEOUT is sent again" },
 	{ "TUTTI_RDMA_RETRY", offsetof(struct rdma_settings, retry), 0, 7, 6,
@@ -56,7 +57,8 @@ static tutti_result_t read_number(const struct number *n, struct rdma_settings *
 
 	*value = n->otherwise;
 	if (text && !is_number(text, n->least, n->most, value))
-		return tt_fail(TUTTI_ERR_INVALID, RDMA, "%s is \"%s\": expected %s", n->name, text, n->expected);
+		return tt_fail(TUTTI_ERR_INVALID, RDMA, "%s is \"%s\": expected %s", n->name, text,
+			       n->expected);
 	return TUTTI_OK;
 }
 
@@ -67,10 +69,11 @@ static tutti_result_t read_device(struct rdma_settings *out)
 	const size_t length = text ? strlen(text) : 0;
 
 	if (length >= sizeof(out->device) || (length && (strchr(text, '/') || *text == '.')))
-		return tt_fail(TUTTI_ERR_INVALID, RDMA,
-			       "TUTTI_RDMA_DEVICE is \"%s\": expected the name of a device as /sys/class/infiniband lists "
-			       "it, such as mlx5_0; leave it unset for any",
-			       text);
+		return tt_fail(
+			TUTTI_ERR_INVALID, RDMA,
+			"TUTTI_RDMA_DEVICE is \"%s\": expected the name of a device as /sys/class/infiniband lists "
+			"it, such as mlx5_0; leave it unset for any",
+			text);
 	memcpy(out->device, length ? text : "", length + 1);
 	return TUTTI_OK;
 }

@@ -17,7 +17,8 @@ struct rdma_settings {
 	int retry;		      /* what is not acknowledged is sent again so often */
 };
 
-/* TUTTI_RDMA_DEVICE, _PORT, _GID, _TC, _SL, _TIMEOUT and _RETRY; what is not set has its default. */
+/* TUTTI_RDMA_DEVICE, _PORT, _GID, _TC, _SL, _TIMEOUT and _RETRY; what is not set has its
+ * default. */
 tutti_result_t tt_rdma_settings_read(struct rdma_settings *out);
 
 #endif

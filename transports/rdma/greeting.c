@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what the two ends of a link say over its TCP link before any byte goes by RDMA: first a hello each, of the queue pairs;
- * then a verdict each, which of them are connected with the other's: a packet for one that is not ready would be dropped, and sent
- * again after the timeout only. Then both write a packet of full size to each other over each path, and say over which it arrived:
- * addresses that look like one network may be two, packets of a size may be lost. Where none is good at both ends, TCP carries the
- * bytes.
+/* Owns what the two ends of a link say over its TCP link before any byte goes by RDMA: first a
+ * hello each, of the queue pairs; then a verdict each, which of them are connected with the
+ * other's: a packet for one that is not ready would be dropped, and sent again after the timeout
+ * only. Then both write a packet of full size to each other over each path, and say over which
+ * it arrived: addresses that look like one network may be two, packets of a size may be lost.
+ * Where none is good at both ends, TCP carries the bytes.
  *
- * A link that was up and whose queue pairs failed, as a cable was out or a switch began anew, is introduced again, and again, by
- * either end, until it is up or the limit of TUTTI_SILENCE has passed. The other end finds the hello where no byte was expected. */
+ * A link that was up and whose queue pairs failed, as a cable was out or a switch began anew, is
+ * introduced again, and again, by either end, until it is up or the limit of TUTTI_SILENCE has
+ * passed. The other end finds the hello where no byte was expected. */
 #include <stdio.h>
 
 #include "endpoint.h"
@@ -68,7 +70,8 @@ static void renew(struct rdma_link *link)
 	tt_rdma_queues_close(link);
 	link->broken = false;
 	if (tt_rdma_link_number(link) != TUTTI_OK || tt_rdma_queues_open(link) != TUTTI_OK)
-		tt_rdma_link_fail(link, "rank %d could not be reached again: %s", link->base.peer, tt_thread_error());
+		tt_rdma_link_fail(link, "rank %d could not be reached again: %s", link->base.peer,
+				  tt_thread_error());
 	else
 		begin(link);
 }
@@ -81,7 +84,8 @@ void tt_rdma_mend(struct rdma_link *link)
 		link->mending = true;
 		link->prove_until = 0;
 		link->lasting = link->usable;
-		tt_log(INFO, RDMA, "rank %d lane %d with rank %d is introduced again: %s", e->rank, link->lane, link->base.peer,
+		tt_log(INFO, RDMA, "rank %d lane %d with rank %d is introduced again: %s", e->rank,
+		       link->lane, link->base.peer,
 		       link->broken ? link->why : "the peer asks for it");
 	}
 	e->greeting++;
@@ -95,9 +99,10 @@ static void tell_of_lost_ports(const struct rdma_link *link)
 
 	for (int i = 0; i < link->paths; i++)
 		if (link->lasting & ~link->usable & 1u << i)
-			tt_log(WARN, RDMA, "rank %d uses fewer ports with rank %d, without %s port %d from now on%s%s", e->rank,
-			       link->base.peer, link->path[i].rail->port->device, link->path[i].rail->port->number,
-			       *link->why ? ": " : "", link->why);
+			tt_log(WARN, RDMA,
+			       "rank %d uses fewer ports with rank %d, without %s port %d from now on%s%s",
+			       e->rank, link->base.peer, link->path[i].rail->port->device,
+			       link->path[i].rail->port->number, *link->why ? ": " : "", link->why);
 }
 
 static void settle_up(struct rdma_link *link)
@@ -113,7 +118,8 @@ static void settle_up(struct rdma_link *link)
 		*link->why = 0;
 	for (int i = 0; i < link->paths; i++)
 		if (link->usable >> i & 1)
-			tt_log(DEBUG, RDMA, "rank %d lane %d with rank %d is up over %s port %d", e->rank, link->lane, link->base.peer,
+			tt_log(DEBUG, RDMA, "rank %d lane %d with rank %d is up over %s port %d",
+			       e->rank, link->lane, link->base.peer,
 			       link->path[i].rail->port->device, link->path[i].rail->port->number);
 	tt_rdma_ring_resume(link);
 	tt_rdma_link_probe(link);
@@ -128,16 +134,20 @@ static void settle_without(struct rdma_link *link)
 		link->state = RDMA_BY_TCP;
 		e->greeting--;
 		if (*link->why)
-			tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", e->rank, link->base.peer, link->why);
-		tt_log(INFO, RDMA, "rank %d lane %d with rank %d goes by TCP", e->rank, link->lane, link->base.peer);
+			tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", e->rank,
+			       link->base.peer, link->why);
+		tt_log(INFO, RDMA, "rank %d lane %d with rank %d goes by TCP", e->rank, link->lane,
+		       link->base.peer);
 		tt_rdma_memory_close(link);
 	} else if (tt_now() > link->prove_until) {
 		char why[sizeof(link->why)];
 
 		memcpy(why, link->why, sizeof(why));
 		if (!*why)
-			snprintf(why, sizeof(why), "rank %d found no way to rank %d by RDMA any more: tutti-info on both hosts says which ports are up",
-				 link->base.peer, e->rank);
+			snprintf(
+				why, sizeof(why),
+				"rank %d found no way to rank %d by RDMA any more: tutti-info on both hosts says which ports are up",
+				link->base.peer, e->rank);
 		tt_rdma_link_fail(link, "%s", why);
 	} else {
 		renew(link);
@@ -151,12 +161,15 @@ static void leave_out(struct rdma_link *link, int path, const char *what, const 
 	const struct rdma_port *port = link->path[path].rail->port;
 
 	if (link->mending && !*link->why)
-		snprintf(link->why, sizeof(link->why), "rank %d over %s port %d: %s", link->base.peer, port->device, port->number, why);
+		snprintf(link->why, sizeof(link->why), "rank %d over %s port %d: %s",
+			 link->base.peer, port->device, port->number, why);
 	if (link->mending) /* otherwise why it is introduced again is to be said */
 		return;
-	snprintf(link->why, sizeof(link->why), "%s over %s port %d (%s)", what, port->device, port->number, why);
+	snprintf(link->why, sizeof(link->why), "%s over %s port %d (%s)", what, port->device,
+		 port->number, why);
 	if (link->paths > 1)
-		tt_log(WARN, RDMA, "rank %d uses fewer ports with rank %d: %s", e->rank, link->base.peer, link->why);
+		tt_log(WARN, RDMA, "rank %d uses fewer ports with rank %d: %s", e->rank,
+		       link->base.peer, link->why);
 }
 
 static void connect_paths(struct rdma_link *link)
@@ -179,7 +192,7 @@ void tt_rdma_greeting_disproved(struct rdma_link *link, int path, const char *wh
 {
 	if (link->verdict >> path & 1) /* the first of many: all requests that were posted end so */
 		leave_out(link, path, "no packet of full size arrives there", why);
-	link->verdict &= (uint8_t)~(1u << path);
+	link->verdict &= (uint8_t) ~(1u << path);
 }
 
 /* Exchange verdicts; true: both are known. */
@@ -208,11 +221,13 @@ static void post_proof(struct rdma_link *link, int path)
 	tt_rdma_post(link, path, &post);
 }
 
-/* The peer has answered; before that it may have computed for long. While a link is mended the limit is that of all attempts. */
+/* The peer has answered; before that it may have computed for long. While a link is mended the
+ * limit is that of all attempts. */
 static void begin_limit(struct rdma_link *link)
 {
 	if (!link->mending || !link->prove_until)
-		link->prove_until = tt_now() + (uint64_t)(rdma_endpoint_of_link(link)->silence_s * 1e9);
+		link->prove_until =
+			tt_now() + (uint64_t)(rdma_endpoint_of_link(link)->silence_s * 1e9);
 }
 
 /* The verdict is of those paths over which word has come, and is not known before. */
@@ -235,9 +250,11 @@ static bool is_decided(struct rdma_link *link)
 		if (!(link->verdict >> i & 1) || link->path[i].sends == link->path[i].sends_done)
 			continue;
 		if (late)
-			tt_rdma_greeting_disproved(link, i,
-						   link->broken ? "the packet could not be sent" :
-								  "no word of the packet within TUTTI_SILENCE: the host or the network is gone");
+			tt_rdma_greeting_disproved(
+				link, i,
+				link->broken
+					? "the packet could not be sent"
+					: "no word of the packet within TUTTI_SILENCE: the host or the network is gone");
 		all &= late;
 	}
 	if (!link->decided)
@@ -251,11 +268,14 @@ void tt_rdma_greeting_step(struct rdma_link *link)
 	if (link->state == RDMA_GREETING) {
 		const bool told = tell(link, link->hello, RDMA_HELLO_BYTES);
 
-		if (link->state == RDMA_FAILED || !hear(link, link->answer, RDMA_HELLO_BYTES) || !told)
+		if (link->state == RDMA_FAILED || !hear(link, link->answer, RDMA_HELLO_BYTES) ||
+		    !told)
 			return;
 		if (!tt_rdma_hello_read(link->answer, &link->peer)) {
-			tt_rdma_link_fail(link, "rank %d greets in another way than rank %d: not the same version of tutti",
-					  link->base.peer, rdma_endpoint_of_link(link)->rank);
+			tt_rdma_link_fail(
+				link,
+				"rank %d greets in another way than rank %d: not the same version of tutti",
+				link->base.peer, rdma_endpoint_of_link(link)->rank);
 			return;
 		}
 		if (link->memory)

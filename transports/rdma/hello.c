@@ -7,8 +7,10 @@
 
 #include "wire.h"
 
-#define MAGIC	    0x616d647274757474ull /* "ttutrdma" */
-#define VERSION	    3 /* another one when struct rdma_memory or the immediate data of messages change */
+#define MAGIC 0x616d647274757474ull /* "ttutrdma" */
+#define VERSION                                                                                    \
+	3 /* another one when struct rdma_memory or the immediate data of messages
+	   * change */
 #define PACKET_BITS 24
 #define MTU_LEAST   1
 #define MTU_MOST    5
@@ -46,7 +48,8 @@ static bool path_read(const uint8_t **at, struct rdma_hello_path *path)
 	path->lid = (uint16_t)wire_get(at, 2);
 	path->mtu = (uint8_t)wire_get(at, 1);
 	path->key = (uint32_t)wire_get(at, 4);
-	return path->packet < 1u << PACKET_BITS && (path->queue == 0 || (path->mtu >= MTU_LEAST && path->mtu <= MTU_MOST));
+	return path->packet < 1u << PACKET_BITS &&
+	       (path->queue == 0 || (path->mtu >= MTU_LEAST && path->mtu <= MTU_MOST));
 }
 
 bool tt_rdma_hello_read(const uint8_t in[RDMA_HELLO_BYTES], struct rdma_hello *hello)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what sysfs does not tell of this machine: the networks of its addresses, and where the calling thread runs. */
+/* Owns what sysfs does not tell of this machine: the networks of its addresses, and where the
+ * calling thread runs. */
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
@@ -38,7 +39,8 @@ static int network_by(const struct ifaddrs *i, const uint8_t gid[16])
 	if (family == AF_INET && IN6_IS_ADDR_V4MAPPED(address) &&
 	    memcmp(&((const struct sockaddr_in *)i->ifa_addr)->sin_addr, gid + 12, 4) == 0)
 		return 96 + bits_of(i->ifa_netmask, offsetof(struct sockaddr_in, sin_addr), 4);
-	if (family == AF_INET6 && memcmp(&((const struct sockaddr_in6 *)i->ifa_addr)->sin6_addr, gid, 16) == 0)
+	if (family == AF_INET6 &&
+	    memcmp(&((const struct sockaddr_in6 *)i->ifa_addr)->sin6_addr, gid, 16) == 0)
 		return bits_of(i->ifa_netmask, offsetof(struct sockaddr_in6, sin6_addr), 16);
 	return -1;
 }
@@ -63,4 +65,6 @@ static int network_here(const char *netdev, const uint8_t gid[16])
 	return bits;
 }
 
-const struct rdma_sources tt_rdma_here = { .sys = "/sys", .node = node_here, .network = network_here };
+const struct rdma_sources tt_rdma_here = { .sys = "/sys",
+					   .node = node_here,
+					   .network = network_here };

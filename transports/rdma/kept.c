@@ -40,11 +40,13 @@ struct rdma_registration *tt_rdma_kept_first(void)
 	return kept.first;
 }
 
-struct rdma_registration *tt_rdma_kept_find(const struct rdma_adapter *adapter, uintptr_t begin, uintptr_t end, bool device)
+struct rdma_registration *tt_rdma_kept_find(const struct rdma_adapter *adapter, uintptr_t begin,
+					    uintptr_t end, bool device)
 {
 	struct rdma_registration *r = kept.first;
 
-	while (r && (!r->mr || (r->of == RDMA_OF_DEVICE) != device || !tt_rdma_covers(r, adapter, begin, end)))
+	while (r && (!r->mr || (r->of == RDMA_OF_DEVICE) != device ||
+		     !tt_rdma_covers(r, adapter, begin, end)))
 		r = r->next;
 	return r;
 }
@@ -122,7 +124,8 @@ void tt_rdma_kept_limit(void)
 
 void tt_rdma_kept_prepare(void)
 {
-	kept.unused_bytes_max = (size_t)sysconf(_SC_PHYS_PAGES) / UNUSED_PART * (size_t)sysconf(_SC_PAGESIZE);
+	kept.unused_bytes_max =
+		(size_t)sysconf(_SC_PHYS_PAGES) / UNUSED_PART * (size_t)sysconf(_SC_PAGESIZE);
 }
 
 void tt_rdma_kept_forget(void)

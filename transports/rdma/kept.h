@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The registrations of the process, of all adapters: one list, the one used last first. What nobody uses stays on it until its memory changes,
- * something else needs the room, or its adapter is closed. The lock is notice.h's, and held in all of these. */
+/* The registrations of the process, of all adapters: one list, the one used last first. What
+ * nobody uses stays on it until its memory changes, something else needs the room, or its
+ * adapter is closed. The lock is notice.h's, and held in all of these. */
 #ifndef TT_RDMA_KEPT_H
 #define TT_RDMA_KEPT_H
 
 #include "registration.h"
 
-static inline bool tt_rdma_covers(const struct rdma_registration *r, const struct rdma_adapter *adapter, uintptr_t begin, uintptr_t end)
+static inline bool tt_rdma_covers(const struct rdma_registration *r,
+				  const struct rdma_adapter *adapter, uintptr_t begin,
+				  uintptr_t end)
 {
 	return r->adapter == adapter && r->begin <= begin && r->begin + r->bytes >= end;
 }
 
-/* The first of the list, for who goes by its `next`; one of them may be dropped meanwhile, if its `next` was taken before. */
+/* The first of the list, for who goes by its `next`; one of them may be dropped meanwhile, if
+ * its `next` was taken before. */
 struct rdma_registration *tt_rdma_kept_first(void);
-/* One that is made and covers all of it, or NULL. `device`: of a device's memory, otherwise of any other. */
-struct rdma_registration *tt_rdma_kept_find(const struct rdma_adapter *adapter, uintptr_t begin, uintptr_t end, bool device);
+/* One that is made and covers all of it, or NULL. `device`: of a device's memory, otherwise of
+ * any other. */
+struct rdma_registration *tt_rdma_kept_find(const struct rdma_adapter *adapter, uintptr_t begin,
+					    uintptr_t end, bool device);
 
 /* In use once. Nobody finds it before it has an `mr`. */
 void tt_rdma_kept_add(struct rdma_registration *r);
@@ -31,7 +37,8 @@ bool tt_rdma_kept_evict(size_t bytes);
 /* As many as are too many. */
 void tt_rdma_kept_limit(void);
 
-/* Once, without the lock: how much may be kept. And for a child of fork(), which begins with nothing. */
+/* Once, without the lock: how much may be kept. And for a child of fork(), which begins with
+ * nothing. */
 void tt_rdma_kept_prepare(void);
 void tt_rdma_kept_forget(void);
 

@@ -22,7 +22,8 @@ void tt_rdma_link_fail(struct rdma_link *link, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(link->why, sizeof(link->why), format, args);
 	va_end(args);
-	tt_log(DEBUG, RDMA, "rank %d lane %d: %s", rdma_endpoint_of_link(link)->rank, link->lane, link->why);
+	tt_log(DEBUG, RDMA, "rank %d lane %d: %s", rdma_endpoint_of_link(link)->rank, link->lane,
+	       link->why);
 }
 
 void tt_rdma_link_break(struct rdma_link *link, const char *format, ...)
@@ -35,7 +36,8 @@ void tt_rdma_link_break(struct rdma_link *link, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(link->why, sizeof(link->why), format, args);
 	va_end(args);
-	tt_log(DEBUG, RDMA, "rank %d lane %d: %s", rdma_endpoint_of_link(link)->rank, link->lane, link->why);
+	tt_log(DEBUG, RDMA, "rank %d lane %d: %s", rdma_endpoint_of_link(link)->rank, link->lane,
+	       link->why);
 }
 
 /* ---- beginning */
@@ -49,7 +51,8 @@ tutti_result_t tt_rdma_link_number(struct rdma_link *link)
 		struct rdma_link **links = realloc(e->links, room * sizeof(struct rdma_link *));
 
 		if (!links)
-			return tt_fail(TUTTI_ERR_NO_MEMORY, RDMA, "no memory for a link with rank %d", link->base.peer);
+			return tt_fail(TUTTI_ERR_NO_MEMORY, RDMA,
+				       "no memory for a link with rank %d", link->base.peer);
 		e->links = links;
 		e->links_room = room;
 	}
@@ -60,7 +63,8 @@ tutti_result_t tt_rdma_link_number(struct rdma_link *link)
 	return TUTTI_OK;
 }
 
-/* Paths between the ports through which the two reach each other, in the same order at both ends. */
+/* Paths between the ports through which the two reach each other, in the same order at both
+ * ends. */
 static tutti_result_t open_paths(struct rdma_link *link)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
@@ -75,7 +79,10 @@ static tutti_result_t open_paths(struct rdma_link *link)
 		struct rdma_rail *rail = &e->rails[pairs[i][0]];
 
 		if (rail->links == rail->links_max)
-			return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "the completion queue of %s has room for no more than %d links", rail->adapter->name, rail->links_max);
+			return tt_fail(
+				TUTTI_ERR_SYSTEM, RDMA,
+				"the completion queue of %s has room for no more than %d links",
+				rail->adapter->name, rail->links_max);
 		rail->links++;
 		link->path[link->paths++].rail = rail;
 	}
@@ -83,13 +90,15 @@ static tutti_result_t open_paths(struct rdma_link *link)
 	return result ? result : tt_rdma_queues_open(link);
 }
 
-tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_lane lane, struct tt_link **out)
+tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_lane lane,
+				    struct tt_link **out)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
 	struct rdma_link *link = calloc(1, sizeof(*link));
 
 	if (!link)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, RDMA, "no memory for a link with rank %d", peer);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, RDMA, "no memory for a link with rank %d",
+			       peer);
 	link->base = (struct tt_link){ base->ops, base, peer };
 	link->lane = lane;
 	tutti_result_t result = e->tcp->ops->connect(e->tcp, peer, lane, &link->tcp);
@@ -103,11 +112,13 @@ tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_
 	}
 	*out = &link->base;
 	if (lane == TT_LANE_CONTROL) {
-		link->state = RDMA_BY_TCP; /* what is said of the end of a communicator is short, and must not depend on a device */
+		link->state = RDMA_BY_TCP; /* what is said of the end of a communicator is short,
+					    * and must not depend on a device */
 		return TUTTI_OK;
 	}
 	if (open_paths(link) != TUTTI_OK) {
-		tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", e->rank, peer, tt_thread_error());
+		tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", e->rank, peer,
+		       tt_thread_error());
 		tt_rdma_memory_close(link);
 		link->mine = (struct rdma_hello){ 0 };
 		link->broken = false;
@@ -127,8 +138,8 @@ static ssize_t failed(const struct rdma_link *link)
 	return tt_fail(TUTTI_ERR_PEER_LOST, RDMA, "%s", link->why);
 }
 
-/* What the TCP link says, which ends when its peer does: 0, or why. While the link is up there comes nothing but a hello, where the
- * peer introduces it again. */
+/* What the TCP link says, which ends when its peer does: 0, or why. While the link is up there
+ * comes nothing but a hello, where the peer introduces it again. */
 static ssize_t ask_tcp(struct rdma_link *link)
 {
 	const struct iovec one = { link->answer, 1 };
@@ -241,7 +252,8 @@ bool tt_rdma_link_ready(const struct tt_link *base)
 {
 	const struct rdma_link *link = (const struct rdma_link *)base;
 
-	return link->state == RDMA_UP || (link->state == RDMA_BY_TCP && link->tcp->ops->ready(link->tcp));
+	return link->state == RDMA_UP ||
+	       (link->state == RDMA_BY_TCP && link->tcp->ops->ready(link->tcp));
 }
 
 /* ---- end */
@@ -258,7 +270,8 @@ static void free_link(struct rdma_link *link)
 	free(link);
 }
 
-/* Callers' memory is theirs from now on, and may not be written to any more, whatever becomes of what was sent. */
+/* Callers' memory is theirs from now on, and may not be written to any more, whatever becomes of
+ * what was sent. */
 static bool is_done(struct rdma_link *link)
 {
 	if (tt_rdma_direct_is_on(link) || link->state == RDMA_FAILED || link->state == RDMA_BY_TCP)
@@ -268,7 +281,8 @@ static bool is_done(struct rdma_link *link)
 	return !link->broken && tt_rdma_ring_is_drained(link);
 }
 
-/* Its TCP link stays as long as it sends: the peer takes the end of that for the end of the bytes. */
+/* Its TCP link stays as long as it sends: the peer takes the end of that for the end of the
+ * bytes. */
 void tt_rdma_link_close(struct tt_link *base)
 {
 	struct rdma_link *link = rdma_link_of(base);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the reading of /proc/self/maps: "55d0c0000000-55d0c0021000 rw-p 00000000 00:00 0   [heap]"
  *
- * No fork() falls into a look, as the child would keep its descriptor. By a lock of its own: who holds that of fork.h may be waiting for the thread
- * that is told of changes (notice.h), which looks, too. */
+ * No fork() falls into a look, as the child would keep its descriptor. By a lock of its own: who
+ * holds that of fork.h may be waiting for the thread that is told of changes (notice.h), which
+ * looks, too. */
 #include "mappings.h"
 
 #include <fcntl.h>
@@ -73,8 +74,8 @@ static bool read_mapping(struct reader *r, struct rdma_mapping *out)
 	out->end = (uintptr_t)number(r);
 	for (int i = 0; i < 5; i++)
 		rights[i] = next(r);
-	number(r);			  /* offset */
-	number(r), number(r);		  /* device */
+	number(r);				 /* offset */
+	number(r), number(r);			 /* device */
 	for (c = next(r); c == '0'; c = next(r)) /* inode: 0 is none */
 		;
 	const bool file = c >= '1' && c <= '9', huge = read_path(r, c, HUGE_PATH);
@@ -83,7 +84,8 @@ static bool read_mapping(struct reader *r, struct rdma_mapping *out)
 	return out->end > 0;
 }
 
-static bool look(uintptr_t begin, uintptr_t end, bool (*each)(const struct rdma_mapping *mapping, void *context), void *context)
+static bool look(uintptr_t begin, uintptr_t end,
+		 bool (*each)(const struct rdma_mapping *mapping, void *context), void *context)
 {
 	struct reader reader = { .fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC) };
 	struct rdma_mapping mapping;
@@ -97,7 +99,8 @@ static bool look(uintptr_t begin, uintptr_t end, bool (*each)(const struct rdma_
 	return true;
 }
 
-bool tt_rdma_mappings(uintptr_t begin, uintptr_t end, bool (*each)(const struct rdma_mapping *mapping, void *context),
+bool tt_rdma_mappings(uintptr_t begin, uintptr_t end,
+		      bool (*each)(const struct rdma_mapping *mapping, void *context),
 		      void *context)
 {
 	pthread_mutex_lock(&looking);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum rdma_memory {
-	RDMA_PLAIN,    /* private, writable, and of no file */
+	RDMA_PLAIN, /* private, writable, and of no file */
 	RDMA_SHARED,
 	RDMA_OF_FILE,
 	RDMA_HUGE_PAGES, /* of hugetlbfs, which for the kernel is a file, too */
@@ -22,8 +22,10 @@ struct rdma_mapping {
 	enum rdma_memory kind;
 };
 
-/* Each mapping that has a byte of begin … end, in their order, until `each` says false. False: the list cannot be read, and errno says why. */
-bool tt_rdma_mappings(uintptr_t begin, uintptr_t end, bool (*each)(const struct rdma_mapping *mapping, void *context),
+/* Each mapping that has a byte of begin … end, in their order, until `each` says false. False:
+ * the list cannot be read, and errno says why. */
+bool tt_rdma_mappings(uintptr_t begin, uintptr_t end,
+		      bool (*each)(const struct rdma_mapping *mapping, void *context),
 		      void *context);
 
 #endif

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the descriptor of userfaultfd(2) and the thread that reads it.
  *
- * Pages are registered for write protection, and never protected: so none of their faults is caught, and no thread waits for
- * one here. What is wanted are the events: of what is unmapped and moved after it happened, of what is discarded before. They are counted
- * by the kernel while it still holds the lock of the address space, and UFFDIO_COPY says so (EAGAIN) until they have been read: that is how
- * who comes to addresses that another thread has just unmapped learns that word of it is on its way. Whoever reads holds the lock from before the
- * read until all are told.
+ * Pages are registered for write protection, and never protected: so none of their faults is
+ * caught, and no thread waits for one here. What is wanted are the events: of what is unmapped
+ * and moved after it happened, of what is discarded before. They are counted by the kernel while
+ * it still holds the lock of the address space, and UFFDIO_COPY says so (EAGAIN) until they have
+ * been read: that is how who comes to addresses that another thread has just unmapped learns
+ * that word of it is on its way. Whoever reads holds the lock from before the read until all are
+ * told.
  *
- * A child of fork() has nothing of it: its pages are not registered, its descriptor is closed, and it begins anew. */
+ * A child of fork() has nothing of it: its pages are not registered, its descriptor is closed,
+ * and it begins anew. */
 #include "notice.h"
 
 #include <errno.h>
@@ -27,10 +30,12 @@
 #include "mappings.h"
 #include "thread.h"
 
-#define FEATURES (UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP)
+#define FEATURES                                                                                   \
+	(UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE |   \
+	 UFFD_FEATURE_EVENT_REMAP)
 
 /* newer than some headers */
-#define USER_FAULTS_ONLY 1 /* UFFD_USER_MODE_ONLY */
+#define USER_FAULTS_ONLY 1		   /* UFFD_USER_MODE_ONLY */
 #define NEW_DESCRIPTOR	 _IO(UFFDIO, 0x00) /* USERFAULTFD_IOC_NEW */
 
 static struct {
@@ -38,9 +43,12 @@ static struct {
 	pthread_mutex_t lock;
 	struct rdma_watch *watches;
 	pthread_t thread;
-	int fd, bell; /* bell: the thread is to end */
-	bool listening, refused, ending; /* refused: by the kernel, which will not change its mind */
-} notice = { .life = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .bell = -1 };
+	int fd, bell;			 /* bell: the thread is to end */
+	bool listening, refused, ending; /* refused: by the kernel, which will not change its
+					  * mind */
+} notice = {
+	.life = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .bell = -1
+};
 
 void tt_rdma_notice_lock(void)
 {
@@ -77,7 +85,8 @@ static bool unregister_mapping(const struct rdma_mapping *mapping, void *context
 {
 	const struct rdma_watch *all = context;
 
-	unregister(mapping->begin > all->begin ? mapping->begin : all->begin, mapping->end < all->end ? mapping->end : all->end);
+	unregister(mapping->begin > all->begin ? mapping->begin : all->begin,
+		   mapping->end < all->end ? mapping->end : all->end);
 	return true;
 }
 
@@ -98,7 +107,8 @@ static void let_go(uintptr_t begin, uintptr_t end)
 			begin = watched_to;
 			continue;
 		}
-		/* refused as a whole where other memory lies between by now, and where there is none */
+		/* refused as a whole where other memory lies between by now, and where there is
+		 * none */
 		if (!unregister(piece.begin, piece.end))
 			tt_rdma_mappings(piece.begin, piece.end, unregister_mapping, &piece);
 		begin = piece.end;
@@ -138,7 +148,8 @@ void tt_rdma_notice_unwatch(struct rdma_watch *watch)
 
 /* ---- what is told */
 
-/* Who watches one of these pages does so no longer. Pages that are not mapped any more are not asked to be let go. */
+/* Who watches one of these pages does so no longer. Pages that are not mapped any more are not
+ * asked to be let go. */
 static void tell(uintptr_t begin, uintptr_t end, bool mapped)
 {
 	struct rdma_watch *next;
@@ -174,23 +185,26 @@ static void take(const struct uffd_msg *message)
 {
 	switch (message->event) {
 	case UFFD_EVENT_UNMAP:
-		tell((uintptr_t)message->arg.remove.start, (uintptr_t)message->arg.remove.end, false);
+		tell((uintptr_t)message->arg.remove.start, (uintptr_t)message->arg.remove.end,
+		     false);
 		break;
 	case UFFD_EVENT_REMOVE:
-		tell((uintptr_t)message->arg.remove.start, (uintptr_t)message->arg.remove.end, true);
+		tell((uintptr_t)message->arg.remove.start, (uintptr_t)message->arg.remove.end,
+		     true);
 		break;
 	case UFFD_EVENT_REMAP:
-		tell((uintptr_t)message->arg.remap.from, (uintptr_t)(message->arg.remap.from + message->arg.remap.len), true);
+		tell((uintptr_t)message->arg.remap.from,
+		     (uintptr_t)(message->arg.remap.from + message->arg.remap.len), true);
 		follow((uintptr_t)message->arg.remap.to);
 		break;
-	default: /* a fault: there are none */
-		break;
+	default: /* a fault: there are none */ break;
 	}
 }
 
 static void *notice_main(void *argument)
 {
-	struct pollfd wanted[] = { { .fd = notice.fd, .events = POLLIN }, { .fd = notice.bell, .events = POLLIN } };
+	struct pollfd wanted[] = { { .fd = notice.fd, .events = POLLIN },
+				   { .fd = notice.bell, .events = POLLIN } };
 	struct uffd_msg message;
 	bool ended = false;
 
@@ -199,7 +213,8 @@ static void *notice_main(void *argument)
 		tt_rdma_notice_lock();
 		while (read(notice.fd, &message, sizeof(message)) == (ssize_t)sizeof(message))
 			take(&message);
-		ended = notice.ending && tt_rdma_notice_is_settled(); /* nobody waits for word that is never read */
+		ended = notice.ending &&
+			tt_rdma_notice_is_settled(); /* nobody waits for word that is never read */
 		tt_rdma_notice_unlock();
 	}
 	return NULL;
@@ -207,7 +222,8 @@ static void *notice_main(void *argument)
 
 /* ---- beginning and ending */
 
-/* The system call, or the device of the same name, which an administrator may give to whom the call is denied. */
+/* The system call, or the device of the same name, which an administrator may give to whom the
+ * call is denied. */
 static int make_descriptor(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_FAULTS_ONLY);
@@ -218,7 +234,8 @@ static int make_descriptor(void)
 		const int denied = errno, device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 
 		if (device >= 0)
-			fd = ioctl(device, NEW_DESCRIPTOR, O_CLOEXEC | O_NONBLOCK | USER_FAULTS_ONLY);
+			fd = ioctl(device, NEW_DESCRIPTOR,
+				   O_CLOEXEC | O_NONBLOCK | USER_FAULTS_ONLY);
 		const int error = tt_errno_is_shortage(errno) ? errno : denied;
 
 		if (device >= 0)
@@ -238,9 +255,11 @@ static void close_descriptors(void)
 static void say_none(tutti_log_level_t level, const char *what, int error, const char *help)
 {
 	if (level <= tt_log_levels[TT_LOG_RDMA])
-		tt_log_write(level, TT_LOG_RDMA,
-			     "long messages from and to memory that is not of tutti_mem_alloc() are copied on their way, as the kernel cannot tell "
-			     "of changes to it: %s (%s); %s, or use tutti_mem_alloc()", what, strerror(error), help);
+		tt_log_write(
+			level, TT_LOG_RDMA,
+			"long messages from and to memory that is not of tutti_mem_alloc() are copied on their way, as the kernel cannot tell "
+			"of changes to it: %s (%s); %s, or use tutti_mem_alloc()",
+			what, strerror(error), help);
 }
 
 static void refuse(const char *what, const char *help)
@@ -253,14 +272,17 @@ void tt_rdma_notice_lacks(const char *what, int error, const char *help)
 {
 	static bool said; /* once a process, and each time at level debug */
 
-	say_none(__atomic_exchange_n(&said, true, __ATOMIC_RELAXED) ? TUTTI_LOG_DEBUG : TUTTI_LOG_WARN, what, error, help); /* relaxed: it guards nothing */
+	say_none(__atomic_exchange_n(&said, true, __ATOMIC_RELAXED) ? TUTTI_LOG_DEBUG
+								    : TUTTI_LOG_WARN,
+		 what, error, help); /* relaxed: it guards nothing */
 }
 
 static void lack_descriptor(void)
 {
 	tt_rdma_notice_lacks("no descriptor can be had for now", errno,
-			     errno == EMFILE ? "raise the limit (ulimit -n)" :
-			     errno == ENFILE ? "raise the machine's limit (sysctl fs.file-max)" : "free some of the machine's memory");
+			     errno == EMFILE   ? "raise the limit (ulimit -n)"
+			     : errno == ENFILE ? "raise the machine's limit (sysctl fs.file-max)"
+					       : "free some of the machine's memory");
 }
 
 static bool open_descriptors(void)
@@ -273,11 +295,13 @@ static bool open_descriptors(void)
 		return false;
 	}
 	if (notice.fd < 0) {
-		refuse("userfaultfd(2) is denied", "allow it in the seccomp profile, or by docker run --device /dev/userfaultfd (Linux 6.1)");
+		refuse("userfaultfd(2) is denied",
+		       "allow it in the seccomp profile, or by docker run --device /dev/userfaultfd (Linux 6.1)");
 		return false;
 	}
 	if (ioctl(notice.fd, UFFDIO_API, &api) < 0) {
-		refuse("its userfaultfd has no events or no write protection", "on x86-64 Linux 5.7 has them");
+		refuse("its userfaultfd has no events or no write protection",
+		       "on x86-64 Linux 5.7 has them");
 		return false;
 	}
 	notice.bell = TT_FD(eventfd(0, EFD_CLOEXEC));
@@ -291,7 +315,8 @@ static bool create_thread(void)
 	const int error = tt_thread_begin(&notice.thread, notice_main, NULL);
 
 	if (error)
-		tt_rdma_notice_lacks("no thread can be had for now", error, "raise the limit (ulimit -u)");
+		tt_rdma_notice_lacks("no thread can be had for now", error,
+				     "raise the limit (ulimit -u)");
 	return error == 0;
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernel's word that pages of this process are no longer what they were: unmapped, moved, or discarded. A card goes on writing to the pages that it
- * was shown, so who remembers that it was shown some must hear of that before anybody takes the addresses for something else.
+/* The kernel's word that pages of this process are no longer what they were: unmapped, moved, or
+ * discarded. A card goes on writing to the pages that it was shown, so who remembers that it was
+ * shown some must hear of that before anybody takes the addresses for something else.
  *
- * There is one lock for all that is watched. Whoever unmaps waits until the thread here has read of it, and may hold any lock of the
- * program meanwhile, above all the C library's own, as free() unmaps. The thread takes the lock first. So while a thread holds it, it neither
+ * There is one lock for all that is watched. Whoever unmaps waits until the thread here has read
+ * of it, and may hold any lock of the program meanwhile, above all the C library's own, as
+ * free() unmaps. The thread takes the lock first. So while a thread holds it, it neither
  * allocates nor frees nor waits for anything that could. */
 #ifndef TT_RDMA_NOTICE_H
 #define TT_RDMA_NOTICE_H
@@ -16,12 +18,14 @@
 struct rdma_watch {
 	struct rdma_watch *next, **at; /* at: NULL if they are not */
 	uintptr_t begin, end;
-	/* One of the pages has changed; nothing is watched any more. Lock held, called by the thread that reads. */
+	/* One of the pages has changed; nothing is watched any more. Lock held, called by the
+	 * thread that reads. */
 	void (*gone)(struct rdma_watch *watch);
 };
 
-/* Begin to listen, if need be. False: that cannot be; why is said in the log once. Where the kernel refuses, that is remembered; what there is too
- * little of may be there the next time. No lock is held. */
+/* Begin to listen, if need be. False: that cannot be; why is said in the log once. Where the
+ * kernel refuses, that is remembered; what there is too little of may be there the next time. No
+ * lock is held. */
 bool tt_rdma_notice_begin(void);
 /* That cannot be for want of something: the log says so, once a process. */
 void tt_rdma_notice_lacks(const char *what, int error, const char *help);
@@ -36,9 +40,11 @@ void tt_rdma_notice_unlock(void);
 /* As pthread_cond_wait(). */
 void tt_rdma_notice_wait(pthread_cond_t *condition);
 
-/* False: something has happened that has not been told yet, perhaps to the pages that one looks at. Let go of the lock and come back. */
+/* False: something has happened that has not been told yet, perhaps to the pages that one looks
+ * at. Let go of the lock and come back. */
 bool tt_rdma_notice_is_settled(void);
-/* Pages may be watched several times, in whole or in part. False: the kernel refuses, errno says why. */
+/* Pages may be watched several times, in whole or in part. False: the kernel refuses, errno says
+ * why. */
 bool tt_rdma_notice_watch(struct rdma_watch *watch);
 void tt_rdma_notice_unwatch(struct rdma_watch *watch);
 

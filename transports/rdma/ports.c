@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what programs are told about RDMA ports, and what they are told of RDMA where it is not built. */
+/* Owns what programs are told about RDMA ports, and what they are told of RDMA where it is not
+ * built. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,8 @@
 #include "device.h"
 #include "log.h"
 
-#define NOT_BUILT "RDMA is not in this build, as the headers of libibverbs were missing or -Drdma=disabled was given"
+#define NOT_BUILT                                                                                  \
+	"RDMA is not in this build, as the headers of libibverbs were missing or -Drdma=disabled was given"
 
 #ifdef TT_RDMA
 static const bool built = true;
@@ -30,7 +32,8 @@ static void rule_out(struct rdma_survey *survey)
 {
 	for (int i = 0; i < survey->used; i++) {
 		survey->all[i].used = false;
-		snprintf(survey->all[i].why, sizeof(survey->all[i].why), "cannot be used by this build, which is without RDMA");
+		snprintf(survey->all[i].why, sizeof(survey->all[i].why),
+			 "cannot be used by this build, which is without RDMA");
 	}
 	survey->used = 0;
 	snprintf(survey->why, sizeof(survey->why), "%s", NOT_BUILT);
@@ -53,7 +56,8 @@ static void tell(const struct rdma_found *found, tutti_rdma_port_fn_t each, void
 	each(&port, context);
 }
 
-TUTTI_API tutti_result_t tutti_rdma_ports(const char *sysroot, tutti_rdma_port_fn_t each, void *context)
+TUTTI_API tutti_result_t tutti_rdma_ports(const char *sysroot, tutti_rdma_port_fn_t each,
+					  void *context)
 {
 	struct rdma_sources from = tt_rdma_here;
 	struct rdma_settings settings;
@@ -75,7 +79,8 @@ TUTTI_API tutti_result_t tutti_rdma_ports(const char *sysroot, tutti_rdma_port_f
 	for (int i = 0; i < survey.count; i++)
 		tell(&survey.all[i], each, context);
 	if (survey.used == 0)
-		result = tt_fail(TUTTI_ERR_UNSUPPORTED, RDMA, "no RDMA port can be used: %s", survey.why);
+		result = tt_fail(TUTTI_ERR_UNSUPPORTED, RDMA, "no RDMA port can be used: %s",
+				 survey.why);
 	tt_rdma_survey_finish(&survey);
 	return result;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what verbs are asked for: devices and completion queues of an endpoint, the queue pairs of a link, requests and completions.
+/* Owns what verbs are asked for: devices and completion queues of an endpoint, the queue pairs
+ * of a link, requests and completions.
  *
- * A completion names its link by a number that is never used again for other queue pairs, as some devices leave completions of one that
- * is gone in the completion queue. */
+ * A completion names its link by a number that is never used again for other queue pairs, as
+ * some devices leave completions of one that is gone in the completion queue. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 
 #include "endpoint.h"
 
-#define POLLED		 16 /* completions taken at once */
+#define POLLED		 16  /* completions taken at once */
 #define LINKS_OF_A_QUEUE 256 /* that one completion queue has room for at most */
 #define INLINE_BYTES	 128 /* a card and some more */
 #define PACKET_BITS	 24
@@ -30,7 +31,8 @@ static tutti_result_t open_queue(struct rdma_endpoint *e, struct rdma_rail *rail
 
 	const int error = verbs->query_device(rail->adapter->context, &limits);
 	if (error)
-		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "ask for the limits of %s: %s", rail->adapter->name, strerror(error));
+		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "ask for the limits of %s: %s",
+			       rail->adapter->name, strerror(error));
 	rail->links_max = e->size * 2 < LINKS_OF_A_QUEUE ? e->size * 2 : LINKS_OF_A_QUEUE;
 	if (rail->links_max > limits.max_cqe / each)
 		rail->links_max = limits.max_cqe / each;
@@ -38,14 +40,17 @@ static tutti_result_t open_queue(struct rdma_endpoint *e, struct rdma_rail *rail
 	if (!rail->channel)
 		return tt_fail_errno(RDMA, "make a completion channel of %s", rail->adapter->name);
 	if (fcntl(rail->channel->fd, F_SETFL, fcntl(rail->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
-		return tt_fail_errno(RDMA, "set up a completion channel of %s", rail->adapter->name);
-	rail->cq = verbs->create_cq(rail->adapter->context, rail->links_max * each, NULL, rail->channel, 0);
+		return tt_fail_errno(RDMA, "set up a completion channel of %s",
+				     rail->adapter->name);
+	rail->cq = verbs->create_cq(rail->adapter->context, rail->links_max * each, NULL,
+				    rail->channel, 0);
 	if (!rail->cq)
 		return tt_fail_errno(RDMA, "make a completion queue of %s", rail->adapter->name);
 	return TUTTI_OK;
 }
 
-static tutti_result_t open_rail(struct rdma_endpoint *e, struct rdma_rail *rail, const struct rdma_port *port)
+static tutti_result_t open_rail(struct rdma_endpoint *e, struct rdma_rail *rail,
+				const struct rdma_port *port)
 {
 	tutti_result_t result;
 
@@ -90,17 +95,19 @@ static tutti_result_t fail_to_register(const struct rdma_adapter *adapter, size_
 	if (errno != ENOMEM && errno != EAGAIN)
 		return tt_fail_errno(RDMA, "register %zu bytes with %s", bytes, adapter->name);
 	getrlimit(RLIMIT_MEMLOCK, &limit);
-	return tt_fail(TUTTI_ERR_NO_MEMORY, RDMA,
-		       "cannot lock %zu bytes of memory for %s: the limit of locked memory is %llu KiB (ulimit -l); raise it by "
-		       "\"* - memlock unlimited\" in /etc/security/limits.conf, LimitMEMLOCK=infinity in a systemd unit, or docker "
-		       "run --ulimit memlock=-1",
-		       bytes, adapter->name, (unsigned long long)limit.rlim_cur / 1024);
+	return tt_fail(
+		TUTTI_ERR_NO_MEMORY, RDMA,
+		"cannot lock %zu bytes of memory for %s: the limit of locked memory is %llu KiB (ulimit -l); raise it by "
+		"\"* - memlock unlimited\" in /etc/security/limits.conf, LimitMEMLOCK=infinity in a systemd unit, or docker "
+		"run --ulimit memlock=-1",
+		bytes, adapter->name, (unsigned long long)limit.rlim_cur / 1024);
 }
 
 tutti_result_t tt_rdma_memory_open(struct rdma_link *link)
 {
 	const size_t bytes = sizeof(*link->memory);
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return tt_fail_errno(RDMA, "map %zu bytes for a link", bytes);
@@ -110,7 +117,9 @@ tutti_result_t tt_rdma_memory_open(struct rdma_link *link)
 	for (int i = 0; i < link->paths; i++) {
 		const struct rdma_adapter *adapter = link->path[i].rail->adapter;
 
-		link->path[i].mr = adapter->verbs->reg_mr(adapter->pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		link->path[i].mr =
+			adapter->verbs->reg_mr(adapter->pd, memory, bytes,
+					       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 		if (!link->path[i].mr)
 			return fail_to_register(adapter, bytes);
 	}
@@ -140,7 +149,10 @@ static tutti_result_t open_pair(struct rdma_path *path)
 	struct ibv_qp_init_attr wanted = {
 		.send_cq = rail->cq,
 		.recv_cq = rail->cq,
-		.cap = { .max_send_wr = RDMA_SENDS, .max_recv_wr = RDMA_RECEIVES, .max_send_sge = 1, .max_recv_sge = 1,
+		.cap = { .max_send_wr = RDMA_SENDS,
+			 .max_recv_wr = RDMA_RECEIVES,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1,
 			 .max_inline_data = INLINE_BYTES },
 		.qp_type = IBV_QPT_RC,
 	};
@@ -150,21 +162,26 @@ static tutti_result_t open_pair(struct rdma_path *path)
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
 	};
 
-	/* some drivers refuse what is more than they have inline, such as 96 bytes, instead of saying so */
-	while (!(path->qp = rail->adapter->verbs->create_qp(rail->adapter->pd, &wanted)) && errno == EINVAL && wanted.cap.max_inline_data > 0)
+	/* some drivers refuse what is more than they have inline, such as 96 bytes, instead of
+	 * saying so */
+	while (!(path->qp = rail->adapter->verbs->create_qp(rail->adapter->pd, &wanted)) &&
+	       errno == EINVAL && wanted.cap.max_inline_data > 0)
 		wanted.cap.max_inline_data = wanted.cap.max_inline_data / 2 & ~31u;
 	if (!path->qp)
 		return tt_fail_errno(RDMA, "make a queue pair of %s", rail->adapter->name);
 	path->inline_bytes = wanted.cap.max_inline_data;
 	path->sends = path->sends_done = 0;
-	const int error = rail->adapter->verbs->modify_qp(path->qp, &attributes,
-							  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	const int error = rail->adapter->verbs->modify_qp(
+		path->qp, &attributes,
+		IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (error)
-		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "prepare a queue pair of %s: %s", rail->adapter->name, strerror(error));
+		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "prepare a queue pair of %s: %s",
+			       rail->adapter->name, strerror(error));
 	return TUTTI_OK;
 }
 
-/* From any packet on, so that packets of an earlier connection are not taken for those of this one. */
+/* From any packet on, so that packets of an earlier connection are not taken for those of this
+ * one. */
 static uint32_t first_packet(void)
 {
 	uint32_t number = 0;
@@ -190,8 +207,10 @@ static struct rdma_hello_path introduction(const struct rdma_path *path)
 
 tutti_result_t tt_rdma_queues_open(struct rdma_link *link)
 {
-	link->mine = (struct rdma_hello){ .paths = (uint8_t)link->paths, .memory = (uintptr_t)link->memory,
-					  .messages = link->receives, .bytes = link->ring_taken };
+	link->mine = (struct rdma_hello){ .paths = (uint8_t)link->paths,
+					  .memory = (uintptr_t)link->memory,
+					  .messages = link->receives,
+					  .bytes = link->ring_taken };
 	for (int i = 0; i < link->paths; i++) {
 		const tutti_result_t result = open_pair(&link->path[i]);
 
@@ -211,7 +230,8 @@ void tt_rdma_queues_close(struct rdma_link *link)
 	link->broken = link->decided = true; /* the errors that follow are no news */
 	for (int i = 0; i < link->paths; i++)
 		if (link->path[i].qp)
-			link->path[i].rail->adapter->verbs->modify_qp(link->path[i].qp, &attributes, IBV_QP_STATE);
+			link->path[i].rail->adapter->verbs->modify_qp(link->path[i].qp, &attributes,
+								      IBV_QP_STATE);
 	if (link->paths > 0)
 		tt_rdma_poll(rdma_endpoint_of_link(link)); /* what the peer knows to have arrived */
 	for (int i = 0; i < link->paths; i++) {
@@ -233,7 +253,9 @@ static tutti_result_t ready_to_receive(struct rdma_link *link, int path)
 		.rq_psn = peer->packet,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12, /* 0.64 ms */
-		.ah_attr = { .dlid = peer->lid, .sl = (uint8_t)settings->sl, .port_num = rail->port->number,
+		.ah_attr = { .dlid = peer->lid,
+			     .sl = (uint8_t)settings->sl,
+			     .port_num = rail->port->number,
 			     .is_global = !rail->port->infiniband },
 	};
 
@@ -243,14 +265,16 @@ static tutti_result_t ready_to_receive(struct rdma_link *link, int path)
 		attributes.ah_attr.grh.hop_limit = 64;
 		attributes.ah_attr.grh.traffic_class = (uint8_t)settings->tc;
 	}
-	const int error = rail->adapter->verbs->modify_qp(link->path[path].qp, &attributes,
-							  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-								  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-								  IBV_QP_MIN_RNR_TIMER);
+	const int error = rail->adapter->verbs->modify_qp(
+		link->path[path].qp, &attributes,
+		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 	if (error)
-		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "connect a queue pair of %s with rank %d's (MTU %d, GID index %d): %s",
-			       rail->adapter->name, link->base.peer, 128 << attributes.path_mtu, rail->port->gid_index,
-			       strerror(error));
+		return tt_fail(
+			TUTTI_ERR_SYSTEM, RDMA,
+			"connect a queue pair of %s with rank %d's (MTU %d, GID index %d): %s",
+			rail->adapter->name, link->base.peer, 128 << attributes.path_mtu,
+			rail->port->gid_index, strerror(error));
 	return TUTTI_OK;
 }
 
@@ -270,11 +294,13 @@ tutti_result_t tt_rdma_queue_connect(struct rdma_link *link, int path)
 
 	if (result)
 		return result;
-	const int error = adapter->verbs->modify_qp(link->path[path].qp, &attributes,
-						    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-							    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	const int error = adapter->verbs->modify_qp(
+		link->path[path].qp, &attributes,
+		IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 	if (error)
-		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "make a queue pair of %s send to rank %d: %s", adapter->name,
+		return tt_fail(TUTTI_ERR_SYSTEM, RDMA,
+			       "make a queue pair of %s send to rank %d: %s", adapter->name,
 			       link->base.peer, strerror(error));
 	return TUTTI_OK;
 }
@@ -313,7 +339,8 @@ bool tt_rdma_post(struct rdma_link *link, int number, const struct rdma_post *po
 		request.send_flags |= IBV_SEND_INLINE;
 	const int error = ibv_post_send(path->qp, &request, &bad);
 	if (error)
-		tt_rdma_link_break(link, "cannot post a write to rank %d: %s", link->base.peer, strerror(error));
+		tt_rdma_link_break(link, "cannot post a write to rank %d: %s", link->base.peer,
+				   strerror(error));
 	return !error;
 }
 
@@ -323,10 +350,12 @@ void tt_rdma_post_receives(struct rdma_link *link, int path)
 	const uint32_t n = link->path[path].to_post;
 
 	for (uint32_t i = 0; i < n; i++)
-		requests[i] = (struct ibv_recv_wr){ .wr_id = name_of(link, path), .next = i + 1 < n ? &requests[i + 1] : NULL };
+		requests[i] = (struct ibv_recv_wr){ .wr_id = name_of(link, path),
+						    .next = i + 1 < n ? &requests[i + 1] : NULL };
 	const int error = n ? ibv_post_recv(link->path[path].qp, requests, &bad) : 0;
 	if (error)
-		tt_rdma_link_break(link, "cannot post receive requests for rank %d: %s", link->base.peer, strerror(error));
+		tt_rdma_link_break(link, "cannot post receive requests for rank %d: %s",
+				   link->base.peer, strerror(error));
 	link->path[path].to_post = 0;
 }
 
@@ -343,7 +372,8 @@ static const char *place_of(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
 }
 
 /* Of the first error of a queue pair; all requests that were posted follow it, flushed. */
-static void describe(const struct rdma_link *link, int path, const struct ibv_wc *wc, char *text, size_t room)
+static void describe(const struct rdma_link *link, int path, const struct ibv_wc *wc, char *text,
+		     size_t room)
 {
 	const struct rdma_settings *settings = &rdma_endpoint_of_link(link)->settings;
 	const struct rdma_port *port = link->path[path].rail->port;
@@ -353,20 +383,25 @@ static void describe(const struct rdma_link *link, int path, const struct ibv_wc
 	place_of(link->peer.path[path].gid, place);
 	switch (wc->status) {
 	case IBV_WC_RETRY_EXC_ERR:
-		snprintf(text, room,
-			 "rank %d at %s does not answer over %s port %d (%s: %d retries, TUTTI_RDMA_RETRY, with a timeout of "
-			 "4.096 µs × 2^%d each, TUTTI_RDMA_TIMEOUT): its process or host is gone, or the network between",
-			 link->base.peer, place, port->device, port->number, status, settings->retry, settings->timeout);
+		snprintf(
+			text, room,
+			"rank %d at %s does not answer over %s port %d (%s: %d retries, TUTTI_RDMA_RETRY, with a timeout of "
+			"4.096 µs × 2^%d each, TUTTI_RDMA_TIMEOUT): its process or host is gone, or the network between",
+			link->base.peer, place, port->device, port->number, status, settings->retry,
+			settings->timeout);
 		break;
 	case IBV_WC_REM_ACCESS_ERR:
-		snprintf(text, room, "rank %d's device, at %s, refused a write (%s): the memory is not registered any more",
-			 link->base.peer, place, status);
+		snprintf(
+			text, room,
+			"rank %d's device, at %s, refused a write (%s): the memory is not registered any more",
+			link->base.peer, place, status);
 		break;
 	default:
-		snprintf(text, room,
-			 "the queue pair with rank %d at %s over %s port %d failed: %s (vendor's code %u); tutti-info and the "
-			 "kernel's log say whether the port is up",
-			 link->base.peer, place, port->device, port->number, status, wc->vendor_err);
+		snprintf(
+			text, room,
+			"the queue pair with rank %d at %s over %s port %d failed: %s (vendor's code %u); tutti-info and the "
+			"kernel's log say whether the port is up",
+			link->base.peer, place, port->device, port->number, status, wc->vendor_err);
 	}
 }
 
@@ -388,8 +423,11 @@ static void fail(struct rdma_link *link, int path, const struct ibv_wc *wc)
 	if (link->state != RDMA_PROVING || link->decided)
 		tt_rdma_link_break(link, "%s", text);
 	else
-		tt_rdma_greeting_disproved(link, path,
-					   link->mending ? text : link->path[path].rail->adapter->verbs->wc_status_str(wc->status));
+		tt_rdma_greeting_disproved(
+			link, path,
+			link->mending
+				? text
+				: link->path[path].rail->adapter->verbs->wc_status_str(wc->status));
 }
 
 static void complete(struct rdma_endpoint *e, const struct ibv_wc *wc)

@@ -25,7 +25,8 @@ static struct refusal refused[REFUSED_MAX];
 static unsigned refusals;
 
 /* What is said once a process, and each time at level debug. */
-static bool said_too_much, said_of_kernel, said_of_verbs, said_of_forks, said_of_memory[RDMA_MEMORY_KINDS];
+static bool said_too_much, said_of_kernel, said_of_verbs, said_of_forks,
+	said_of_memory[RDMA_MEMORY_KINDS];
 
 bool tt_rdma_is_refused(const struct rdma_adapter *adapter, uintptr_t begin, uintptr_t end)
 {
@@ -35,7 +36,8 @@ bool tt_rdma_is_refused(const struct rdma_adapter *adapter, uintptr_t begin, uin
 		const struct refusal *f = &refused[i];
 
 		if (f->adapter == adapter && now < f->until &&
-		    (f->any_of_it ? f->begin < end && f->end > begin : f->begin >= begin && f->end <= end))
+		    (f->any_of_it ? f->begin < end && f->end > begin
+				  : f->begin >= begin && f->end <= end))
 			return true;
 	}
 	return false;
@@ -64,8 +66,8 @@ static bool is_plain(const struct rdma_mapping *mapping, void *context)
 	return false;
 }
 
-/* Or what comes first that is not: the rest, if nothing is mapped there, or any of one mapping or hole. All of it, if that is not known: errno says
- * why. */
+/* Or what comes first that is not: the rest, if nothing is mapped there, or any of one mapping
+ * or hole. All of it, if that is not known: errno says why. */
 static bool all_plain(uintptr_t begin, uintptr_t end, struct refusal *rest)
 {
 	*rest = (struct refusal){ .begin = begin, .end = end, .kind = RDMA_UNMAPPED };
@@ -86,14 +88,16 @@ bool tt_rdma_is_plain(uintptr_t begin, uintptr_t end)
 
 static tutti_log_level_t once(bool *said, tutti_log_level_t level)
 {
-	return __atomic_exchange_n(said, true, __ATOMIC_RELAXED) ? TUTTI_LOG_DEBUG : level; /* relaxed: it guards nothing */
+	return __atomic_exchange_n(said, true, __ATOMIC_RELAXED)
+		       ? TUTTI_LOG_DEBUG
+		       : level; /* relaxed: it guards nothing */
 }
 
-#define say(level, ...)                                                     \
-	do {                                                                \
-		const tutti_log_level_t at = (level);                       \
-		if (at <= tt_log_levels[TT_LOG_RDMA])                       \
-			tt_log_write(at, TT_LOG_RDMA, __VA_ARGS__);         \
+#define say(level, ...)                                                                            \
+	do {                                                                                       \
+		const tutti_log_level_t at = (level);                                              \
+		if (at <= tt_log_levels[TT_LOG_RDMA])                                              \
+			tt_log_write(at, TT_LOG_RDMA, __VA_ARGS__);                                \
 	} while (0)
 
 static void say_too_much(const struct rdma_registration *r)
@@ -120,7 +124,8 @@ static void say_not_plain(const struct rdma_registration *r, enum rdma_memory ki
 
 	say(once(&said_of_memory[kind], TUTTI_LOG_INFO),
 	    "%zu bytes at %#zx are copied on their way: this memory %s, and devices are shown private, writable memory of no file alone, such as "
-	    "malloc's, or tutti_mem_alloc()'s", r->bytes, (size_t)r->begin, found[kind]);
+	    "malloc's, or tutti_mem_alloc()'s",
+	    r->bytes, (size_t)r->begin, found[kind]);
 }
 
 static void say_not_known(const struct rdma_registration *r)
@@ -129,26 +134,27 @@ static void say_not_known(const struct rdma_registration *r)
 
 	say(once(&said_of_memory[RDMA_UNKNOWN], TUTTI_LOG_INFO),
 	    "%zu bytes at %#zx are copied on their way: what memory this is cannot be known, as /proc/self/maps cannot be opened (%s); "
-	    "tutti_mem_alloc() gives memory that is", r->bytes, (size_t)r->begin, tt_errno_text(errno, why));
+	    "tutti_mem_alloc() gives memory that is",
+	    r->bytes, (size_t)r->begin, tt_errno_text(errno, why));
 }
 
 static void say_reason(const struct rdma_registration *r, const struct rdma_reason *reason)
 {
 	switch (reason->of) {
-	case RDMA_NOT_NOW:
-		break;
+	case RDMA_NOT_NOW: break;
 	case RDMA_KERNEL:
 		say(once(&said_of_kernel, TUTTI_LOG_INFO),
 		    "%zu bytes at %#zx are copied on their way: the kernel does not tell of changes to them (%s), as where another userfaultfd of the "
-		    "program is registered for them; tutti_mem_alloc() gives memory that needs none", r->bytes, (size_t)r->begin,
-		    strerror(reason->error));
+		    "program is registered for them; tutti_mem_alloc() gives memory that needs none",
+		    r->bytes, (size_t)r->begin, strerror(reason->error));
 		break;
 	case RDMA_VERBS:
 		if (reason->error == ENOMEM || reason->error == EAGAIN)
 			say_too_much(r);
 		else
-			say(once(&said_of_verbs, TUTTI_LOG_INFO), "%zu bytes at %#zx are copied on their way: %s does not register them: %s", r->bytes,
-			    (size_t)r->begin, r->adapter->name, strerror(reason->error));
+			say(once(&said_of_verbs, TUTTI_LOG_INFO),
+			    "%zu bytes at %#zx are copied on their way: %s does not register them: %s",
+			    r->bytes, (size_t)r->begin, r->adapter->name, strerror(reason->error));
 		break;
 	}
 }
@@ -160,7 +166,9 @@ void tt_rdma_refuse(const struct rdma_registration *r, const struct rdma_reason 
 
 	if (r->of == RDMA_OF_HEAP || all_plain(r->begin, end, &why)) {
 		say_reason(r, reason);
-		why = (struct refusal){ .begin = r->begin, .end = end, .any_of_it = r->of == RDMA_OF_HEAP };
+		why = (struct refusal){ .begin = r->begin,
+					.end = end,
+					.any_of_it = r->of == RDMA_OF_HEAP };
 	} else if (why.kind == RDMA_UNKNOWN) {
 		say_not_known(r);
 	} else {
@@ -177,5 +185,6 @@ void tt_rdma_refuse_all(const struct rdma_adapter *adapter)
 {
 	say(once(&said_of_forks, TUTTI_LOG_INFO),
 	    "long messages by %s are copied on their way: children of fork() would lack memory of callers that is registered; Linux 5.12 and libibverbs of "
-	    "rdma-core 35 have what it takes", adapter->name);
+	    "rdma-core 35 have what it takes",
+	    adapter->name);
 }

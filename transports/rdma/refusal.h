@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of callers that cannot be registered: which that is, what is said of it, and that it is not tried again at once. */
+/* Memory of callers that cannot be registered: which that is, what is said of it, and that it is
+ * not tried again at once. */
 #ifndef TT_RDMA_REFUSAL_H
 #define TT_RDMA_REFUSAL_H
 
@@ -7,7 +8,11 @@
 
 /* Who has refused it, with an errno value. */
 struct rdma_reason {
-	enum { RDMA_NOT_NOW, RDMA_KERNEL, RDMA_VERBS } of; /* RDMA_NOT_NOW: something else that may pass, without a value */
+	enum {
+		RDMA_NOT_NOW,
+		RDMA_KERNEL,
+		RDMA_VERBS
+	} of; /* RDMA_NOT_NOW: something else that may pass, without a value */
 	int error;
 };
 

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns how registrations of callers' memory are made, and when the threads run that they need. What is made goes on the list (kept.h), what cannot be
- * made is refused (refusal.h), what is done with is buried (burial.h).
+/* Owns how registrations of callers' memory are made, and when the threads run that they need.
+ * What is made goes on the list (kept.h), what cannot be made is refused (refusal.h), what is
+ * done with is buried (burial.h).
  *
- * Memory of tutti_mem_alloc() is registered by whole allocations: the heap tells when it is freed. Of other memory exactly the
- * pages that are asked for, and those next to them that are registered already: the kernel (notice.h) tells of pages that are
- * discarded before it does so, and a registration made in between would keep them. Only the owner can know that nobody is
- * discarding pages, and who sends from them is the owner. Not what lies between, and not the mapping that they are in.
- * Only what is private, writable and of no file: for shared memory there is no word of who cuts its file or punches holes.
+ * Memory of tutti_mem_alloc() is registered by whole allocations: the heap tells when it is
+ * freed. Of other memory exactly the pages that are asked for, and those next to them that are
+ * registered already: the kernel (notice.h) tells of pages that are discarded before it does so,
+ * and a registration made in between would keep them. Only the owner can know that nobody is
+ * discarding pages, and who sends from them is the owner. Not what lies between, and not the
+ * mapping that they are in. Only what is private, writable and of no file: for shared memory
+ * there is no word of who cuts its file or punches holes.
  *
- * The lock is notice.h's: nothing is allocated, freed or registered while it is held. So a registration is put on the list and watched first, as
- * one that nobody finds, then made. */
+ * The lock is notice.h's: nothing is allocated, freed or registered while it is held. So a
+ * registration is put on the list and watched first, as one that nobody finds, then made. */
 #include "registration.h"
 
 #include <assert.h>
@@ -41,7 +44,8 @@ static struct {
 
 static void gone(struct rdma_watch *watch)
 {
-	tt_rdma_kept_drop((struct rdma_registration *)((char *)watch - offsetof(struct rdma_registration, watch)));
+	tt_rdma_kept_drop((struct rdma_registration *)((char *)watch -
+						       offsetof(struct rdma_registration, watch)));
 	tt_rdma_burial_call();
 }
 
@@ -71,12 +75,13 @@ static struct ibv_mr *register_pages(const struct rdma_registration *r, struct r
 	do {
 		mr = adapter->verbs->reg_mr(adapter->pd, (void *)r->begin, r->bytes, RDMA_ACCESS);
 		*why_not = (struct rdma_reason){ RDMA_VERBS, errno };
-	} while (!mr && (why_not->error == ENOMEM || why_not->error == EAGAIN) && make_room(r->bytes));
+	} while (!mr && (why_not->error == ENOMEM || why_not->error == EAGAIN) &&
+		 make_room(r->bytes));
 	return mr;
 }
 
-/* All that is registered already, is no longer than `r`, and next to it. So what is sent piece by piece is registered in few pieces in the end,
- * and each page a few times at most. Lock held. */
+/* All that is registered already, is no longer than `r`, and next to it. So what is sent piece
+ * by piece is registered in few pieces in the end, and each page a few times at most. Lock held. */
 static void reach_out(struct rdma_registration *r)
 {
 	const struct rdma_registration *near = tt_rdma_kept_first();
@@ -84,8 +89,9 @@ static void reach_out(struct rdma_registration *r)
 	while (near) {
 		const uintptr_t end = r->begin + r->bytes, near_end = near->begin + near->bytes;
 
-		if (!near->mr || near->of != RDMA_OF_PROGRAM || near->adapter != r->adapter || near->bytes > r->bytes || near->begin > end ||
-		    near_end < r->begin || tt_rdma_covers(r, near->adapter, near->begin, near_end)) {
+		if (!near->mr || near->of != RDMA_OF_PROGRAM || near->adapter != r->adapter ||
+		    near->bytes > r->bytes || near->begin > end || near_end < r->begin ||
+		    tt_rdma_covers(r, near->adapter, near->begin, near_end)) {
 			near = near->next;
 			continue;
 		}
@@ -101,7 +107,9 @@ static bool announce(struct rdma_registration *r, bool more, struct rdma_reason 
 	if (r->of == RDMA_OF_PROGRAM) {
 		if (more)
 			reach_out(r);
-		r->watch = (struct rdma_watch){ .begin = r->begin, .end = r->begin + r->bytes, .gone = gone };
+		r->watch = (struct rdma_watch){ .begin = r->begin,
+						.end = r->begin + r->bytes,
+						.gone = gone };
 		if (!tt_rdma_notice_watch(&r->watch)) {
 			*why_not = (struct rdma_reason){ RDMA_KERNEL, errno };
 			return false;
@@ -118,7 +126,8 @@ static void supersede(const struct rdma_registration *r)
 
 	for (other = tt_rdma_kept_first(); other; other = next) {
 		next = other->next;
-		if (other != r && other->of == r->of && other->uses == 0 && tt_rdma_covers(r, other->adapter, other->begin, other->begin + other->bytes))
+		if (other != r && other->of == r->of && other->uses == 0 &&
+		    tt_rdma_covers(r, other->adapter, other->begin, other->begin + other->bytes))
 			tt_rdma_kept_drop(other);
 	}
 }
@@ -143,8 +152,10 @@ static bool take_lock(enum rdma_origin of)
 	return true;
 }
 
-/* Nothing of it is left if it cannot be made. `more`: *reached tells whether more than was asked for was tried. */
-static struct rdma_registration *make(const struct rdma_registration *wanted, bool more, bool *reached, struct rdma_reason *why_not)
+/* Nothing of it is left if it cannot be made. `more`: *reached tells whether more than was asked
+ * for was tried. */
+static struct rdma_registration *make(const struct rdma_registration *wanted, bool more,
+				      bool *reached, struct rdma_reason *why_not)
 {
 	struct rdma_registration *r = malloc(sizeof(*r));
 	struct ibv_mr *mr = NULL;
@@ -225,11 +236,14 @@ static void end_threads(void)
 
 /* ---- from outside */
 
-struct rdma_registration *tt_rdma_registration_get(struct rdma_adapter *adapter, const void *pointer, size_t bytes)
+struct rdma_registration *tt_rdma_registration_get(struct rdma_adapter *adapter,
+						   const void *pointer, size_t bytes)
 {
 	const uintptr_t first = (uintptr_t)pointer & ~(cache.page - 1);
 	const uintptr_t end = ((uintptr_t)pointer + bytes + cache.page - 1) & ~(cache.page - 1);
-	struct rdma_registration *r = NULL, wanted = { .adapter = adapter, .begin = first, .bytes = end - first };
+	struct rdma_registration *r = NULL, wanted = { .adapter = adapter,
+						       .begin = first,
+						       .bytes = end - first };
 	uint64_t offset;
 	bool settled, refused = false;
 	void *begin;
@@ -297,9 +311,10 @@ void tt_rdma_registrations_open(struct rdma_adapter *adapter)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, prepare);
-	/* an older libibverbs or kernel keeps registered memory from children of fork() instead of copying it: a link's own memory may be
-	 * missed there, but not the program's */
-	adapter->keeps = adapter->verbs->is_fork_initialized && adapter->verbs->is_fork_initialized() == VERBS_FORK_UNNEEDED;
+	/* an older libibverbs or kernel keeps registered memory from children of fork() instead
+	 * of copying it: a link's own memory may be missed there, but not the program's */
+	adapter->keeps = adapter->verbs->is_fork_initialized &&
+			 adapter->verbs->is_fork_initialized() == VERBS_FORK_UNNEEDED;
 	if (!adapter->keeps)
 		tt_rdma_refuse_all(adapter);
 	pthread_mutex_lock(&cache.life);

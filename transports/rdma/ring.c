@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the bytes of a link that is up: where they are in the two rings, the order of what arrives, and the credit that keeps a
- * writer from overrunning its reader.
+/* Owns the bytes of a link that is up: where they are in the two rings, the order of what
+ * arrives, and the credit that keeps a writer from overrunning its reader.
  *
- * The k-th byte that goes through the ring is in byte k % RDMA_RING_BYTES of the writer's own ring and of the reader's. The writer's
- * may be written over as soon as the reader's credit says that it has taken the byte: a packet that the device sends again was
- * received before, and is dropped.
+ * The k-th byte that goes through the ring is in byte k % RDMA_RING_BYTES of the writer's own
+ * ring and of the reader's. The writer's may be written over as soon as the reader's credit says
+ * that it has taken the byte: a packet that the device sends again was received before, and is
+ * dropped.
  *
- * A message of bytes has a number, of which the immediate data has the last bits. Messages that take different paths may overtake
- * each other: those that are early wait for the others. */
+ * A message of bytes has a number, of which the immediate data has the last bits. Messages that
+ * take different paths may overtake each other: those that are early wait for the others. */
 #include <stdlib.h>
 
 #include "endpoint.h"
 
-/* Immediate data: a kind; of a message of bytes its number, how many messages its writer has taken note of, in units, and its bytes; of an offer
- * its slot. Of numbers the last bits. */
+/* Immediate data: a kind; of a message of bytes its number, how many messages its writer has
+ * taken note of, in units, and its bytes; of an offer its slot. Of numbers the last bits. */
 enum { RING, DIRECT, CREDIT, OFFER };
 #define KIND_BIT    30
 #define NUMBER_BIT  24
@@ -22,9 +23,12 @@ enum { RING, DIRECT, CREDIT, OFFER };
 #define NOTED_MASK  ((1u << (NUMBER_BIT - NOTED_BIT)) - 1)
 #define NOTED_UNIT  8
 #define BYTES_MASK  ((1u << NOTED_BIT) - 1)
-_Static_assert((RDMA_MESSAGES & NUMBER_MASK) == 0 && RDMA_MESSAGES <= 1 << (KIND_BIT - NUMBER_BIT), "a number fits");
-_Static_assert(RDMA_PIECE_BYTES + RDMA_REST_BYTES <= BYTES_MASK && RDMA_DIRECT_BYTES <= BYTES_MASK, "the bytes of a message fit");
-_Static_assert(2 * RDMA_MESSAGES / NOTED_UNIT <= NOTED_MASK, "as many more can be told from as many less");
+_Static_assert((RDMA_MESSAGES & NUMBER_MASK) == 0 && RDMA_MESSAGES <= 1 << (KIND_BIT - NUMBER_BIT),
+	       "a number fits");
+_Static_assert(RDMA_PIECE_BYTES + RDMA_REST_BYTES <= BYTES_MASK && RDMA_DIRECT_BYTES <= BYTES_MASK,
+	       "the bytes of a message fit");
+_Static_assert(2 * RDMA_MESSAGES / NOTED_UNIT <= NOTED_MASK,
+	       "as many more can be told from as many less");
 #define SPREAD_BYTES 4096 /* shorter messages take the first path that both ends use */
 
 static size_t at(uint64_t position)
@@ -44,8 +48,8 @@ static int first_path(const struct rdma_link *link)
 
 /* ---- news: credit and offers */
 
-/* What messages tell by the way, so that two who take turns need no other news: those of the first path, where news go too, as they come in the
- * order in which they were sent. */
+/* What messages tell by the way, so that two who take turns need no other news: those of the
+ * first path, where news go too, as they come in the order in which they were sent. */
 static uint32_t noted_by_the_way(struct rdma_link *link, int path)
 {
 	const uint64_t units = link->receives / NOTED_UNIT;
@@ -55,7 +59,8 @@ static uint32_t noted_by_the_way(struct rdma_link *link, int path)
 	return ((uint32_t)units & NOTED_MASK) << NOTED_BIT;
 }
 
-/* Credit that came before may have been newer: the device puts it in its place at once. False: the peer cannot have taken note of so many. */
+/* Credit that came before may have been newer: the device puts it in its place at once. False:
+ * the peer cannot have taken note of so many. */
 static bool noted_came(struct rdma_link *link, int path, uint32_t immediate)
 {
 	const uint64_t known = link->noted / NOTED_UNIT;
@@ -67,14 +72,16 @@ static bool noted_came(struct rdma_link *link, int path, uint32_t immediate)
 }
 
 /* `bytes` of the link's memory to the place in the peer's that is `shift` bytes on. */
-static bool tell(struct rdma_link *link, const void *from, size_t bytes, ptrdiff_t shift, uint32_t immediate)
+static bool tell(struct rdma_link *link, const void *from, size_t bytes, ptrdiff_t shift,
+		 uint32_t immediate)
 {
 	const int path = first_path(link);
 	const struct rdma_post post = {
 		.from = from,
 		.bytes = (uint32_t)bytes,
 		.lkey = link->path[path].mr->lkey,
-		.to = link->peer.memory + (uint64_t)((const uint8_t *)from - (const uint8_t *)link->memory + shift),
+		.to = link->peer.memory +
+		      (uint64_t)((const uint8_t *)from - (const uint8_t *)link->memory + shift),
 		.rkey = link->peer.path[path].key,
 		.tells = true,
 		.immediate = immediate,
@@ -87,15 +94,18 @@ static void tell_credit(struct rdma_link *link)
 {
 	struct rdma_credit *ours = &link->memory->ours;
 
-	if (link->state != RDMA_UP || link->broken || !tt_rdma_can_send(&link->path[first_path(link)]))
+	if (link->state != RDMA_UP || link->broken ||
+	    !tt_rdma_can_send(&link->path[first_path(link)]))
 		return;
 	*ours = link->told_credit = (struct rdma_credit){ link->ring_taken, link->receives };
 	tell(link, ours, sizeof(*ours),
-	     (ptrdiff_t)offsetof(struct rdma_memory, theirs) - (ptrdiff_t)offsetof(struct rdma_memory, ours),
+	     (ptrdiff_t)offsetof(struct rdma_memory, theirs) -
+		     (ptrdiff_t)offsetof(struct rdma_memory, ours),
 	     (uint32_t)CREDIT << KIND_BIT);
 }
 
-/* Tell the peer, if it is worth a message. A writer that has no room waits for one of these: it comes when half is free. */
+/* Tell the peer, if it is worth a message. A writer that has no room waits for one of these: it
+ * comes when half is free. */
 static void give_credit(struct rdma_link *link)
 {
 	if (link->ring_taken - link->told_credit.bytes >= RDMA_RING_BYTES / 2 ||
@@ -108,7 +118,8 @@ bool tt_rdma_ring_offer(struct rdma_link *link, uint32_t slot)
 	if (!tt_rdma_can_send(&link->path[first_path(link)]))
 		return false;
 	return tell(link, &link->memory->offers[slot], sizeof(link->memory->offers[slot]),
-		    (ptrdiff_t)offsetof(struct rdma_memory, offered) - (ptrdiff_t)offsetof(struct rdma_memory, offers),
+		    (ptrdiff_t)offsetof(struct rdma_memory, offered) -
+			    (ptrdiff_t)offsetof(struct rdma_memory, offers),
 		    (uint32_t)OFFER << KIND_BIT | slot);
 }
 
@@ -132,7 +143,8 @@ static bool fits_offer(const struct rdma_link *link, size_t bytes)
 {
 	const struct rdma_offer *offer = &link->ours.offer;
 
-	return link->ours.open && link->arrived >= offer->at && link->arrived + bytes <= offer->at + offer->bytes;
+	return link->ours.open && link->arrived >= offer->at &&
+	       link->arrived + bytes <= offer->at + offer->bytes;
 }
 
 /* The next message in order. False: no writer of this version sends it. */
@@ -142,7 +154,8 @@ static bool take_note(struct rdma_link *link, uint32_t immediate)
 	const bool direct = immediate >> KIND_BIT == DIRECT;
 
 	if (direct ? !fits_offer(link, bytes)
-		   : bytes > RDMA_PIECE_BYTES + RDMA_REST_BYTES || link->ring_arrived + bytes - link->ring_taken > RDMA_RING_BYTES)
+		   : bytes > RDMA_PIECE_BYTES + RDMA_REST_BYTES ||
+			     link->ring_arrived + bytes - link->ring_taken > RDMA_RING_BYTES)
 		return false;
 	link->receives++;
 	return add_run(link, bytes, direct);
@@ -166,7 +179,8 @@ static bool message_came(struct rdma_link *link, uint32_t immediate)
 	return true;
 }
 
-/* The device has put it in its place, or by now a newer one. False: the peer cannot have taken so much. */
+/* The device has put it in its place, or by now a newer one. False: the peer cannot have taken
+ * so much. */
 static bool credit_came(struct rdma_link *link)
 {
 	const uint64_t bytes = __atomic_load_n(&link->memory->theirs.bytes, __ATOMIC_RELAXED);
@@ -198,12 +212,16 @@ void tt_rdma_ring_arrived(struct rdma_link *link, int path, uint32_t immediate)
 	else
 		good = noted_came(link, path, immediate) && message_came(link, immediate);
 	if (!good) {
-		tt_rdma_link_fail(link, "rank %d says that it has written %u bytes (%#x) that have no place, with %llu unread: it is not "
-				  "this version of tutti", link->base.peer, immediate & BYTES_MASK, immediate,
-				  (unsigned long long)(link->arrived - link->taken));
+		tt_rdma_link_fail(
+			link,
+			"rank %d says that it has written %u bytes (%#x) that have no place, with %llu unread: it is not "
+			"this version of tutti",
+			link->base.peer, immediate & BYTES_MASK, immediate,
+			(unsigned long long)(link->arrived - link->taken));
 		return;
 	}
-	/* receive requests that news used need no credit: the peer sends no more of these than there is room for */
+	/* receive requests that news used need no credit: the peer sends no more of these than
+	 * there is room for */
 	if (link->path[path].to_post >= RDMA_NEWS / 2)
 		tt_rdma_post_receives(link, path);
 	give_credit(link);
@@ -219,7 +237,8 @@ int tt_rdma_ring_path(const struct rdma_link *link)
 	if (link->messages - link->noted >= RDMA_MESSAGES || link->broken)
 		return -1;
 	for (int i = 0; i < link->paths; i++) {
-		const uint32_t busy = (link->path[i].sends - link->path[i].sends_done) & RDMA_SENDS_MASK;
+		const uint32_t busy =
+			(link->path[i].sends - link->path[i].sends_done) & RDMA_SENDS_MASK;
 
 		if (link->usable >> i & 1 && busy < least) {
 			best = i;
@@ -230,10 +249,12 @@ int tt_rdma_ring_path(const struct rdma_link *link)
 }
 
 /* Its immediate data. */
-static uint32_t name_of(struct rdma_link *link, int path, const struct rdma_message *message, uint64_t number)
+static uint32_t name_of(struct rdma_link *link, int path, const struct rdma_message *message,
+			uint64_t number)
 {
-	return (uint32_t)(message->direct ? DIRECT : RING) << KIND_BIT | ((uint32_t)number & NUMBER_MASK) << NUMBER_BIT |
-	       noted_by_the_way(link, path) | message->bytes;
+	return (uint32_t)(message->direct ? DIRECT : RING) << KIND_BIT |
+	       ((uint32_t)number & NUMBER_MASK) << NUMBER_BIT | noted_by_the_way(link, path) |
+	       message->bytes;
 }
 
 uint32_t tt_rdma_ring_note(struct rdma_link *link, int path, const struct rdma_message *message)
@@ -274,7 +295,8 @@ static void gather(uint8_t *to, size_t bytes, const struct iovec **iov, size_t *
 }
 
 /* What is in our ring from `message->from` on, to the same place of the peer's. */
-static bool post_piece(struct rdma_link *link, int path, const struct rdma_message *message, uint32_t immediate)
+static bool post_piece(struct rdma_link *link, int path, const struct rdma_message *message,
+		       uint32_t immediate)
 {
 	const struct rdma_post post = {
 		.from = link->memory->out + at(message->from),
@@ -298,8 +320,10 @@ size_t tt_rdma_ring_write(struct rdma_link *link, const struct iovec *iov, int n
 		left += iov[i].iov_len;
 	while (left > 0 && (path = tt_rdma_ring_path(link)) >= 0) {
 		const size_t begin = at(link->ring_written);
-		const size_t bytes = piece_of(lesser(lesser(left, room(link)), RDMA_RING_BYTES - begin));
-		const struct rdma_message message = { .bytes = (uint32_t)bytes, .from = link->ring_written };
+		const size_t bytes =
+			piece_of(lesser(lesser(left, room(link)), RDMA_RING_BYTES - begin));
+		const struct rdma_message message = { .bytes = (uint32_t)bytes,
+						      .from = link->ring_written };
 
 		if (bytes == 0)
 			break;
@@ -370,7 +394,8 @@ size_t tt_rdma_ring_read(struct rdma_link *link, const struct iovec *iov, int n)
 
 	for (int i = 0; i < n && link->nruns > 0; i++)
 		for (size_t done = 0; done < iov[i].iov_len && link->nruns > 0;)
-			done += read_run(link, (uint8_t *)iov[i].iov_base + done, iov[i].iov_len - done);
+			done += read_run(link, (uint8_t *)iov[i].iov_base + done,
+					 iov[i].iov_len - done);
 	took(link);
 	return (size_t)(link->taken - before);
 }
@@ -407,7 +432,9 @@ void tt_rdma_ring_resume(struct rdma_link *link)
 	const uint64_t end = link->messages;
 
 	for (int i = 0; i < link->paths; i++)
-		link->direct.until[i] = link->path[i].sends_done; /* of the queue pairs before, no word comes any more */
+		link->direct.until[i] =
+			link->path[i].sends_done; /* of the queue pairs before, no word comes any
+						   * more */
 	for (uint64_t number = link->peer.messages; number != end && !link->broken; number++) {
 		const struct rdma_message *message = &link->sent[number & NUMBER_MASK];
 		const uint32_t immediate = name_of(link, first_path(link), message, number);
@@ -425,7 +452,9 @@ void tt_rdma_ring_resume(struct rdma_link *link)
 /* An empty write to the path's other end, which tells nobody but this one. */
 static bool ask(struct rdma_link *link, int path)
 {
-	const struct rdma_post post = { .to = link->peer.memory, .rkey = link->peer.path[path].key, .signalled = true };
+	const struct rdma_post post = { .to = link->peer.memory,
+					.rkey = link->peer.path[path].key,
+					.signalled = true };
 
 	return tt_rdma_can_send(&link->path[path]) && tt_rdma_post(link, path, &post);
 }
@@ -434,7 +463,8 @@ static bool ask(struct rdma_link *link, int path)
 static bool word_came(const struct rdma_link *link, int path)
 {
 	const uint32_t since = (link->path[path].sends - link->asked_of[path]) & RDMA_SENDS_MASK;
-	const uint32_t under_way = (link->path[path].sends - link->path[path].sends_done) & RDMA_SENDS_MASK;
+	const uint32_t under_way =
+		(link->path[path].sends - link->path[path].sends_done) & RDMA_SENDS_MASK;
 
 	return since >= under_way;
 }

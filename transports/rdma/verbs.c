@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the loading of libibverbs, which stays loaded, and sees that a child of fork() gets nothing of devices: its descriptors are
- * noted like all others (fork.h), and what it maps of them is not inherited. With either of them a child would keep alive what its parent
- * made there, queue pairs and pinned memory, after that has gone. */
+/* Owns the loading of libibverbs, which stays loaded, and sees that a child of fork() gets
+ * nothing of devices: its descriptors are noted like all others (fork.h), and what it maps of
+ * them is not inherited. With either of them a child would keep alive what its parent made
+ * there, queue pairs and pinned memory, after that has gone. */
 #include "verbs.h"
 
 #include <errno.h>
@@ -15,15 +16,39 @@
 #include "library.h"
 #include "log.h"
 
-#define FUNCTION(name) { "ibv_" #name, offsetof(struct rdma_verbs, name), false }
-#define NEWER(name) { "ibv_" #name, offsetof(struct rdma_verbs, name), true }
+#define FUNCTION(name)                                                                             \
+	{                                                                                          \
+		"ibv_" #name, offsetof(struct rdma_verbs, name), false                             \
+	}
+#define NEWER(name)                                                                                \
+	{                                                                                          \
+		"ibv_" #name, offsetof(struct rdma_verbs, name), true                              \
+	}
 static const struct tt_function functions[] = {
-	FUNCTION(fork_init), FUNCTION(get_device_list), FUNCTION(free_device_list), FUNCTION(get_device_name),
+	FUNCTION(fork_init),
+	FUNCTION(get_device_list),
+	FUNCTION(free_device_list),
+	FUNCTION(get_device_name),
 	FUNCTION(open_device),
-	FUNCTION(close_device), FUNCTION(query_device), FUNCTION(query_port), FUNCTION(alloc_pd), FUNCTION(dealloc_pd), FUNCTION(reg_mr),
-	FUNCTION(dereg_mr), FUNCTION(create_comp_channel), FUNCTION(destroy_comp_channel), FUNCTION(create_cq),
-	FUNCTION(destroy_cq), FUNCTION(get_cq_event), FUNCTION(ack_cq_events), FUNCTION(create_qp), FUNCTION(modify_qp),
-	FUNCTION(destroy_qp), FUNCTION(wc_status_str), NEWER(is_fork_initialized), NEWER(reg_dmabuf_mr),
+	FUNCTION(close_device),
+	FUNCTION(query_device),
+	FUNCTION(query_port),
+	FUNCTION(alloc_pd),
+	FUNCTION(dealloc_pd),
+	FUNCTION(reg_mr),
+	FUNCTION(dereg_mr),
+	FUNCTION(create_comp_channel),
+	FUNCTION(destroy_comp_channel),
+	FUNCTION(create_cq),
+	FUNCTION(destroy_cq),
+	FUNCTION(get_cq_event),
+	FUNCTION(ack_cq_events),
+	FUNCTION(create_qp),
+	FUNCTION(modify_qp),
+	FUNCTION(destroy_qp),
+	FUNCTION(wc_status_str),
+	NEWER(is_fork_initialized),
+	NEWER(reg_dmabuf_mr),
 };
 #undef NEWER
 #undef FUNCTION
@@ -34,8 +59,8 @@ static const struct tt_library library = {
 	.count = sizeof(functions) / sizeof(functions[0]),
 };
 
-static struct rdma_verbs verbs; /* as it is called */
-static struct rdma_verbs theirs; /* as it is in the library */
+static struct rdma_verbs verbs;	     /* as it is called */
+static struct rdma_verbs theirs;     /* as it is in the library */
 static char trouble[TT_LIBRARY_WHY]; /* why there are none */
 static bool loaded;
 
@@ -43,8 +68,9 @@ static bool loaded;
 
 static bool mapped; /* something since the last fork(); under tt_fd_hold() */
 
-/* libibverbs maps what the provider asks for, and tells nobody where. The kernel's list does, which has a line for each mapping, and there
- * are some of each queue pair: so it is read before a fork(), and not whenever a queue pair is made. Best effort. */
+/* libibverbs maps what the provider asks for, and tells nobody where. The kernel's list does,
+ * which has a line for each mapping, and there are some of each queue pair: so it is read before
+ * a fork(), and not whenever a queue pair is made. Best effort. */
 static void keep_mappings(void)
 {
 	FILE *maps = mapped ? fopen("/proc/self/maps", "re") : NULL;
@@ -55,14 +81,16 @@ static void keep_mappings(void)
 	if (!maps)
 		return;
 	while (getline(&line, &room, maps) > 0)
-		if (strstr(line, " /dev/infiniband/") && sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2)
+		if (strstr(line, " /dev/infiniband/") &&
+		    sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2)
 			madvise((void *)begin, end - begin, MADV_DONTFORK);
 	mapped = false;
 	free(line);
 	fclose(maps);
 }
 
-static struct ibv_cq *create_cq(struct ibv_context *context, int entries, void *of, struct ibv_comp_channel *channel, int vector)
+static struct ibv_cq *create_cq(struct ibv_context *context, int entries, void *of,
+				struct ibv_comp_channel *channel, int vector)
 {
 	tt_fd_hold();
 	struct ibv_cq *cq = theirs.create_cq(context, entries, of, channel, vector);
@@ -80,7 +108,8 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 	return qp;
 }
 
-/* No child may begin while a device or a channel is half made or half gone. What cannot be noted is closed, and -1 then. */
+/* No child may begin while a device or a channel is half made or half gone. What cannot be noted
+ * is closed, and -1 then. */
 static int close_device(struct ibv_context *context)
 {
 	tt_fd_hold();
@@ -145,9 +174,10 @@ static bool load(void)
 	verbs.create_comp_channel = create_comp_channel;
 	verbs.destroy_comp_channel = destroy_comp_channel;
 	tt_fork_watch(keep_mappings);
-	/* Where the kernel does not copy what devices use when a process forks (before 5.12), a child gets none of it; too late if
-	 * the program has used verbs before: then that is its own doing. Where it does, the library would keep it from children all the
-	 * same once it was asked to. */
+	/* Where the kernel does not copy what devices use when a process forks (before 5.12), a
+	 * child gets none of it; too late if the program has used verbs before: then that is its
+	 * own doing. Where it does, the library would keep it from children all the same once it
+	 * was asked to. */
 	if (!verbs.is_fork_initialized || verbs.is_fork_initialized() != VERBS_FORK_UNNEEDED)
 		verbs.fork_init();
 	return true;
@@ -159,6 +189,7 @@ const struct rdma_verbs *tt_rdma_verbs(void)
 	loaded = loaded || load();
 	if (loaded)
 		return &verbs;
-	tt_fail(TUTTI_ERR_UNSUPPORTED, RDMA, "no verbs: %s (Debian's package is libibverbs1)", trouble);
+	tt_fail(TUTTI_ERR_UNSUPPORTED, RDMA, "no verbs: %s (Debian's package is libibverbs1)",
+		trouble);
 	return NULL;
 }

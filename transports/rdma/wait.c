@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns how threads sleep: on what TCP sleeps on, and on the rails' completion channels; without rails as TCP alone. A channel tells of
- * the first completion after it was asked to; arm() asks, and the pass that follows finds what came before. */
+/* Owns how threads sleep: on what TCP sleeps on, and on the rails' completion channels; without
+ * rails as TCP alone. A channel tells of the first completion after it was asked to; arm() asks,
+ * and the pass that follows finds what came before. */
 #include <errno.h>
 #include <sys/epoll.h>
 

@@ -30,8 +30,8 @@ size_t shm_arena_bytes(int members)
 
 size_t shm_ring_offset(const struct shm_arena *arena, int from, int to, int lane)
 {
-	const size_t index = ((size_t)from * (size_t)arena->members + (size_t)to) * TT_LANES +
-			     (size_t)lane;
+	const size_t index =
+		((size_t)from * (size_t)arena->members + (size_t)to) * TT_LANES + (size_t)lane;
 
 	return rings_offset(arena->members) + index * (SHM_PAGE + SHM_RING_BYTES);
 }
@@ -42,8 +42,8 @@ void shm_keep_from_children(void *base, size_t bytes)
 	madvise(base, bytes, MADV_DONTFORK);
 }
 
-/* A page of a memfd that cannot be had when it is first touched is a SIGBUS: have those now that every rank is certain to
- * touch. 0 or an errno value. */
+/* A page of a memfd that cannot be had when it is first touched is a SIGBUS: have those now that
+ * every rank is certain to touch. 0 or an errno value. */
 static int have_pages(void *base, size_t bytes)
 {
 	while (madvise(base, bytes, MADV_POPULATE_WRITE) < 0) {
@@ -81,8 +81,8 @@ tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members)
 	const int error = have_pages(base, rings_offset(members));
 	if (error) {
 		errno = error;
-		const tutti_result_t result =
-			tt_fail_errno(SHM, "have the first %zu bytes of the arena", rings_offset(members));
+		const tutti_result_t result = tt_fail_errno(
+			SHM, "have the first %zu bytes of the arena", rings_offset(members));
 		munmap(base, bytes);
 		tt_fd_close(fd);
 		return result;
@@ -104,7 +104,8 @@ void shm_arena_close(struct shm_arena *arena)
 uint8_t *shm_ring_map(const struct shm_arena *arena, size_t ring_offset)
 {
 	const off_t offset = (off_t)(ring_offset + SHM_PAGE);
-	uint8_t *data = mmap(NULL, 2 * SHM_RING_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *data =
+		mmap(NULL, 2 * SHM_RING_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (data == MAP_FAILED)
 		return NULL;

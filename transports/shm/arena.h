@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arena: one memfd per communicator and host, made by the host's lowest rank and mapped by all its ranks.
+/* The arena: one memfd per communicator and host, made by the host's lowest rank and mapped by
+ * all its ranks.
  *
  *   header          whether there are faults, sleepers, futex word
  *   member[n]       per rank of the host: its state, the notes and faults it told
  *   rings           per ordered pair of ranks and lane: a control page, then SHM_RING_BYTES of data
  *   shared region   what the runtime asked for with share()
  *
- * Everything starts as zero bytes. The descriptor is the only name: nothing is left when the last process ends. */
+ * Everything starts as zero bytes. The descriptor is the only name: nothing is left when the
+ * last process ends. */
 #ifndef TT_SHM_ARENA_H
 #define TT_SHM_ARENA_H
 
@@ -17,8 +19,8 @@
 
 #include "transport.h"
 
-#define SHM_LINE 64
-#define SHM_PAGE 4096
+#define SHM_LINE       64
+#define SHM_PAGE       4096
 #define SHM_RING_BYTES (256u * 1024)
 
 #define SHM_FAULTS 8 /* that a rank tells at most, each better than the one before */
@@ -27,31 +29,39 @@ enum shm_state { SHM_ABSENT, SHM_PRESENT, SHM_LEFT };
 enum shm_shares { SHM_UNDECIDED, SHM_SHARES, SHM_SHARES_NOT };
 
 struct shm_header {
-	_Alignas(SHM_LINE) _Atomic uint32_t faults; /* told by all members; release, pairs with the acquire in shm_progress() */
-	_Atomic uint32_t decided; /* where the members are the whole communicator: 1 + the one whose fault counts for all */
-	/* Read by every sender after its fence, written only by who goes to sleep: stays in every cache. */
+	_Alignas(SHM_LINE) _Atomic uint32_t
+		faults; /* told by all members; release, pairs with the acquire in shm_progress() */
+	_Atomic uint32_t decided; /* where the members are the whole communicator: 1 + the one
+				   * whose fault counts for all */
+	/* Read by every sender after its fence, written only by who goes to sleep: stays in
+	 * every cache. */
 	_Alignas(SHM_LINE) _Atomic uint32_t sleepers;
-	_Atomic uint32_t bells; /* members that sleep on their eventfd: only a waker with some looks which */
+	_Atomic uint32_t bells; /* members that sleep on their eventfd: only a waker with some
+				 * looks which */
 	_Alignas(SHM_LINE) _Atomic uint32_t wake; /* futex word: counts wake-ups */
 };
 
 struct shm_member {
 	_Alignas(SHM_LINE) _Atomic uint32_t state; /* enum shm_state */
 	_Atomic uint32_t fd_sleeper;		   /* sleeps on its eventfd, not the futex */
-	_Atomic uint32_t cpu; /* 1 + the processor of its thread that waited last; relaxed: a number alone */
+	_Atomic uint32_t cpu;	 /* 1 + the processor of its thread that waited last; relaxed: a
+				  * number alone */
 	_Atomic uint32_t shares; /* enum shm_shares: does it map the shared region? see decide() */
 	/* Notes told, each in its turn; release, pairs with the acquires in shm_hear(). */
 	_Alignas(SHM_LINE) _Atomic uint64_t told;
 	_Alignas(SHM_LINE) _Atomic uint64_t notes[TT_NOTES_KEPT][TT_NOTE_BYTES / 8];
-	/* Faults told, none of them ever changed; release, pairs with the acquire in take_faults(). */
+	/* Faults told, none of them ever changed; release, pairs with the acquire in
+	 * take_faults(). */
 	_Alignas(SHM_LINE) _Atomic uint32_t faults_told;
 	struct tt_fault faults[SHM_FAULTS];
 };
 
 /* A single-producer, single-consumer byte ring; positions only grow. */
 struct shm_ring {
-	_Alignas(SHM_LINE) _Atomic uint64_t tail; /* bytes written; release, pairs with acquire of the reader */
-	_Alignas(SHM_LINE) _Atomic uint64_t head; /* bytes read; release, pairs with acquire of the writer */
+	_Alignas(SHM_LINE) _Atomic uint64_t tail; /* bytes written; release, pairs with acquire
+						   * of the reader */
+	_Alignas(SHM_LINE) _Atomic uint64_t head; /* bytes read; release, pairs with acquire of
+						   * the writer */
 };
 static_assert(sizeof(struct shm_header) <= SHM_PAGE, "the header fits its page");
 static_assert(sizeof(struct shm_ring) == 2 * SHM_LINE, "writer and reader have a line each");

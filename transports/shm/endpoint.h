@@ -9,8 +9,9 @@
 
 /* What a rank sends its peers, who do not trust it: any bytes of this size are an address. */
 struct shm_address {
-	struct tt_machine machine; /* who may pass descriptors: abstract sockets and pidfds need the namespaces */
-	uint64_t socket;	   /* names the abstract unix socket where the arena is handed out; random */
+	struct tt_machine machine; /* who may pass descriptors: abstract sockets and pidfds need
+				    * the namespaces */
+	uint64_t socket; /* names the abstract unix socket where the arena is handed out; random */
 };
 static_assert(sizeof(struct shm_address) <= TT_ADDRESS_MAX, "an address fits");
 
@@ -21,10 +22,10 @@ struct shm_mate {
 	int heap_fd;  /* its tutti_mem_alloc() heap, -1 if it has none */
 	int pid_fd;   /* -1 for threads of this process, and the dead */
 	bool died;
-	int alarm_fd; /* rung for faults; -1 where the host's ranks are all there are */
-	uint8_t *heap; /* mapped on first use … */
+	int alarm_fd;	   /* rung for faults; -1 where the host's ranks are all there are */
+	uint8_t *heap;	   /* mapped on first use … */
 	size_t heap_bytes; /* … whole */
-	uint64_t heard; /* of its notes */
+	uint64_t heard;	   /* of its notes */
 };
 
 struct shm_endpoint {
@@ -39,13 +40,15 @@ struct shm_endpoint {
 	int *mate_of;		/* [size] rank -> place, -1 elsewhere */
 	uint8_t *shared;
 	size_t shared_bytes;
-	int armed;	    /* threads of this rank that sleep or are about to … */
-	int called;	    /* … of these, those that armed before … */
-	uint32_t armed_at;  /* … the header's `wake` had come to this: the bell rings for them */
-	bool whole;	    /* the host's ranks are the whole communicator: the first fault is that of all */
+	int armed;	   /* threads of this rank that sleep or are about to … */
+	int called;	   /* … of these, those that armed before … */
+	uint32_t armed_at; /* … the header's `wake` had come to this: the bell rings for them */
+	bool whole; /* the host's ranks are the whole communicator: the first fault is that of
+		     * all */
 	uint32_t faults_seen; /* of the header's */
-	int deaths; /* epoll of the pidfds: one call looks at all of them */
-	int watch; /* epoll of what control_fd() is for: this rank's alarm, and deaths; -1 if whole */
+	int deaths;	      /* epoll of the pidfds: one call looks at all of them */
+	int watch; /* epoll of what control_fd() is for: this rank's alarm, and deaths; -1 if
+		    * whole */
 };
 
 static inline struct shm_endpoint *shm_endpoint_of(struct tt_endpoint *endpoint)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns faults in the arena: each rank writes its own, all others read them.
  *
- * Where the host's ranks are the whole communicator, the first fault is that of all: whoever exchanges `decided` for its
- * number has decided. Where there are ranks elsewhere, too, the best of all counts, and a better one may come from there
- * later; then each rank also has an alarm, so that it learns of faults and deaths while it is in no call. */
+ * Where the host's ranks are the whole communicator, the first fault is that of all: whoever
+ * exchanges `decided` for its number has decided. Where there are ranks elsewhere, too, the best
+ * of all counts, and a better one may come from there later; then each rank also has an alarm,
+ * so that it learns of faults and deaths while it is in no call. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -59,7 +60,8 @@ int shm_control_fd(const struct tt_endpoint *endpoint)
 }
 
 /* A copy, as another process may write there. */
-static bool read_fault(const struct shm_endpoint *ep, const struct tt_fault *from, struct tt_fault *out)
+static bool read_fault(const struct shm_endpoint *ep, const struct tt_fault *from,
+		       struct tt_fault *out)
 {
 	*out = *from;
 	return tt_fault_check(out, ep->config.size);
@@ -72,12 +74,14 @@ static void take_best(struct shm_endpoint *ep)
 	for (int i = 0; i < ep->arena.members; i++) {
 		const struct shm_member *member = shm_member(&ep->arena, i);
 		/* acquire: pairs with the release in tell_fault() */
-		const uint32_t told = atomic_load_explicit(&member->faults_told, memory_order_acquire);
+		const uint32_t told =
+			atomic_load_explicit(&member->faults_told, memory_order_acquire);
 
 		for (uint32_t k = 0; k < told && k < SHM_FAULTS; k++) {
 			struct tt_fault fault;
 
-			if (read_fault(ep, &member->faults[k], &fault) && (!best->result || tt_fault_before(&fault, best)))
+			if (read_fault(ep, &member->faults[k], &fault) &&
+			    (!best->result || tt_fault_before(&fault, best)))
 				*best = fault;
 		}
 	}
@@ -87,7 +91,8 @@ static void take_best(struct shm_endpoint *ep)
 static void take_first(struct shm_endpoint *ep)
 {
 	/* acquire: pairs with the release in shm_revoke() */
-	const uint32_t decided = atomic_load_explicit(&shm_header(&ep->arena)->decided, memory_order_acquire);
+	const uint32_t decided =
+		atomic_load_explicit(&shm_header(&ep->arena)->decided, memory_order_acquire);
 	struct tt_fault fault;
 
 	if (decided >= 1 && decided <= (uint32_t)ep->arena.members &&
@@ -153,12 +158,14 @@ void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault)
 	struct shm_header *header = shm_header(&ep->arena);
 
 	if (!tell_fault(shm_member(&ep->arena, ep->me), fault)) {
-		tt_log(WARN, SHM, "rank %d: told %d faults already, not also: %s", ep->config.rank, SHM_FAULTS, fault->text);
+		tt_log(WARN, SHM, "rank %d: told %d faults already, not also: %s", ep->config.rank,
+		       SHM_FAULTS, fault->text);
 		return;
 	}
 	if (ep->whole) /* release: who reads this member's number finds its fault written */
-		atomic_compare_exchange_strong_explicit(&header->decided, &nobody, (uint32_t)ep->me + 1,
-							memory_order_acq_rel, memory_order_acquire);
+		atomic_compare_exchange_strong_explicit(&header->decided, &nobody,
+							(uint32_t)ep->me + 1, memory_order_acq_rel,
+							memory_order_acquire);
 	/* release: pairs with the acquires in shm_progress() and shm_take_faults() */
 	atomic_fetch_add_explicit(&header->faults, 1, memory_order_release);
 	shm_take_faults(ep);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the meeting of a host's ranks: the lowest leads; it makes the arena, the others connect to its unix socket, hand
- * over their doorbell and heap, and receive the arena and everyone's doorbells and heaps. When all say that they have
- * mapped it, the leader says that all have joined.
+/* Owns the meeting of a host's ranks: the lowest leads; it makes the arena, the others connect
+ * to its unix socket, hand over their doorbell and heap, and receive the arena and everyone's
+ * doorbells and heaps. When all say that they have mapped it, the leader says that all have
+ * joined.
  *
- * Nobody waits for a rank that fails or dies meanwhile: its sockets close. The others watch the leader by their
- * connection; the leader watches each of them by a connection to the socket where that one listens, and by the one it
- * made once it has come. Who can say why it gives up does. */
+ * Nobody waits for a rank that fails or dies meanwhile: its sockets close. The others watch the
+ * leader by their connection; the leader watches each of them by a connection to the socket
+ * where that one listens, and by the one it made once it has come. Who can say why it gives up
+ * does. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -26,14 +28,15 @@
 #include "unix_peer.h"
 
 #define JOIN_BACKLOG 512
-#define TELL_NS	     500000000 /* for a leader to say who is missing, at its deadline */
+#define TELL_NS	     500000000	/* for a leader to say who is missing, at its deadline */
 #define LATE_NS	     1000000000 /* for those to come who are to be told that they need not */
 
 /* A leading zero byte: the abstract namespace, which leaves no file. */
 socklen_t shm_socket_name(uint64_t number, struct sockaddr_un *out)
 {
 	*out = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	const int length = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "tutti-shm-%016" PRIx64, number);
+	const int length = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1,
+				    "tutti-shm-%016" PRIx64, number);
 
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
 }
@@ -42,7 +45,8 @@ tutti_result_t shm_listen(struct shm_endpoint *ep)
 {
 	struct sockaddr_un name;
 
-	if (getrandom(&ep->address.socket, sizeof(ep->address.socket), 0) != sizeof(ep->address.socket))
+	if (getrandom(&ep->address.socket, sizeof(ep->address.socket), 0) !=
+	    sizeof(ep->address.socket))
 		return tt_fail_errno(SHM, "read random bytes");
 	ep->listen_fd = TT_FD(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (ep->listen_fd < 0)
@@ -77,7 +81,7 @@ static void keep_mates(struct shm_endpoint *ep, const struct shm_parcel *parcel)
 /* How far each of the others is, by place; [0] is the leader's listening socket. */
 struct host {
 	struct pollfd *at; /* the connection with each */
-	enum { GONE, AWAITED, CAME, READY } *stage;
+	enum { GONE, AWAITED, CAME, READY } * stage;
 	struct tt_log_quota quota; /* of lines about processes that are none of the others */
 };
 
@@ -86,8 +90,8 @@ static int rank_at(const struct shm_endpoint *ep, int place)
 	return ep->mates[place].rank;
 }
 
-/* A connection to the socket where the rank listens, which nobody accepts: it ends with that socket. -1: none to be had,
- * and nothing is lost but time. False: the rank is gone. */
+/* A connection to the socket where the rank listens, which nobody accepts: it ends with that
+ * socket. -1: none to be had, and nothing is lost but time. False: the rank is gone. */
 static bool watch_mate(const struct shm_endpoint *ep, int place, int *out)
 {
 	struct shm_address address;
@@ -130,7 +134,8 @@ static tutti_result_t turn_away(struct host *host, int socket, const char *why)
 	char who[TT_UNIX_PEER_TEXT], more[TT_LOG_MORE];
 
 	if (tt_log_due(&host->quota, more))
-		tt_log(WARN, SHM, "turns away %s, which %s%s", tt_unix_peer_text(socket, who), why, more);
+		tt_log(WARN, SHM, "turns away %s, which %s%s", tt_unix_peer_text(socket, who), why,
+		       more);
 	tt_fd_close(socket);
 	return TUTTI_IN_PROGRESS;
 }
@@ -142,10 +147,13 @@ static tutti_result_t accept_mate(struct shm_endpoint *ep, struct host *host, ui
 	const int socket = TT_FD(accept4(ep->listen_fd, NULL, NULL, SOCK_CLOEXEC));
 
 	if (socket < 0)
-		return errno == EINTR || errno == EAGAIN ? TUTTI_IN_PROGRESS :
-							   tt_fail_errno(SHM, "accept a rank of this host");
+		return errno == EINTR || errno == EAGAIN
+			       ? TUTTI_IN_PROGRESS
+			       : tt_fail_errno(SHM, "accept a rank of this host");
 	if (!tt_unix_peer_trusted(socket))
-		return turn_away(host, socket, "connects to the ranks of another user; only those of one user share memory");
+		return turn_away(
+			host, socket,
+			"connects to the ranks of another user; only those of one user share memory");
 	const tutti_result_t result = shm_receive(ep, socket, -1, &parcel, deadline);
 	if (result) {
 		tt_fd_close(socket);
@@ -153,7 +161,8 @@ static tutti_result_t accept_mate(struct shm_endpoint *ep, struct host *host, ui
 	}
 	if (parcel.place <= 0 || parcel.count != 1 || host->stage[parcel.place] != AWAITED) {
 		shm_parcel_drop(&parcel);
-		return turn_away(host, socket, "claims the place of a rank that has joined, or that no rank has");
+		return turn_away(host, socket,
+				 "claims the place of a rank that has joined, or that no rank has");
 	}
 	keep_mates(ep, &parcel);
 	tt_fd_close(host->at[parcel.place].fd);
@@ -163,7 +172,8 @@ static tutti_result_t accept_mate(struct shm_endpoint *ep, struct host *host, ui
 }
 
 /* Something came from a rank, or its end. */
-static tutti_result_t hear_mate(struct shm_endpoint *ep, struct host *host, int place, uint64_t deadline)
+static tutti_result_t hear_mate(struct shm_endpoint *ep, struct host *host, int place,
+				uint64_t deadline)
 {
 	if (host->stage[place] == AWAITED)
 		return lose(ep, host, place);
@@ -184,7 +194,8 @@ static int behind(const struct shm_endpoint *ep, const struct host *host, int st
 }
 
 /* Wait until all are at `stage`. */
-static tutti_result_t await_mates(struct shm_endpoint *ep, struct host *host, int stage, uint64_t deadline)
+static tutti_result_t await_mates(struct shm_endpoint *ep, struct host *host, int stage,
+				  uint64_t deadline)
 {
 	tutti_result_t result = TUTTI_OK;
 	int late;
@@ -193,10 +204,12 @@ static tutti_result_t await_mates(struct shm_endpoint *ep, struct host *host, in
 		const uint64_t now = tt_now();
 
 		if (now >= deadline)
-			return tt_fail(TUTTI_ERR_TIMEOUT, SHM,
-				       "rank %d has not joined rank %d's shared memory by the deadline", late,
-				       ep->config.rank);
-		const int ready = poll(host->at, (nfds_t)ep->arena.members, shm_wait_ms(ep, now, deadline));
+			return tt_fail(
+				TUTTI_ERR_TIMEOUT, SHM,
+				"rank %d has not joined rank %d's shared memory by the deadline",
+				late, ep->config.rank);
+		const int ready =
+			poll(host->at, (nfds_t)ep->arena.members, shm_wait_ms(ep, now, deadline));
 		if (ready < 0 && errno != EINTR)
 			return tt_fail_errno(SHM, "wait for the ranks of this host");
 		if (ready == 0)
@@ -221,7 +234,9 @@ static tutti_result_t hand_out(struct shm_endpoint *ep, const struct host *host,
 		if (!result)
 			result = shm_send_mates(ep, socket, rank, deadline);
 		if (result)
-			return result == TUTTI_ERR_PEER_LOST ? shm_last_word(ep, socket, rank, deadline) : result;
+			return result == TUTTI_ERR_PEER_LOST
+				       ? shm_last_word(ep, socket, rank, deadline)
+				       : result;
 	}
 	return TUTTI_OK;
 }
@@ -332,10 +347,12 @@ static tutti_result_t dial(uint64_t number, int leader, uint64_t deadline, int *
 	while (connect(fd, (struct sockaddr *)&address, length) < 0) {
 		if ((errno != EAGAIN && errno != EINTR) || tt_now() >= deadline) {
 			const tutti_result_t result =
-				shm_is_gone(errno) ?
-					shm_fail_gone(leader) :
-					tt_fail_errno(SHM, "connect to rank %d of this host at unix socket @%s",
-						      leader, address.sun_path + 1);
+				shm_is_gone(errno)
+					? shm_fail_gone(leader)
+					: tt_fail_errno(
+						  SHM,
+						  "connect to rank %d of this host at unix socket @%s",
+						  leader, address.sun_path + 1);
 			tt_fd_close(fd);
 			return result;
 		}
@@ -421,7 +438,9 @@ static tutti_result_t prepare_mates(struct shm_endpoint *ep, int size)
 		if (rank == ep->config.rank)
 			ep->me = members;
 		ep->mate_of[rank] = members;
-		ep->mates[members++] = (struct shm_mate){ .rank = rank, .event_fd = -1, .heap_fd = -1, .pid_fd = -1, .alarm_fd = -1 };
+		ep->mates[members++] = (struct shm_mate){
+			.rank = rank, .event_fd = -1, .heap_fd = -1, .pid_fd = -1, .alarm_fd = -1
+		};
 	}
 	ep->arena.members = members;
 	ep->whole = members == size;
@@ -439,8 +458,9 @@ static tutti_result_t watch_processes(struct shm_endpoint *ep)
 			continue;
 		ep->mates[i].pid_fd = TT_FD((int)syscall(SYS_pidfd_open, peer->pid, 0));
 		if (ep->mates[i].pid_fd < 0 && errno == ESRCH)
-			return tt_fail(TUTTI_ERR_PEER_LOST, SHM, "rank %d (pid %d) died while joining",
-				       peer->rank, peer->pid);
+			return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
+				       "rank %d (pid %d) died while joining", peer->rank,
+				       peer->pid);
 		if (ep->mates[i].pid_fd < 0)
 			return tt_fail_errno(SHM, "open a pidfd of rank %d (pid %d)", peer->rank,
 					     peer->pid);
@@ -467,13 +487,14 @@ tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peer
 		return tt_fail_errno(SHM, "make an eventfd");
 	ep->mates[ep->me].heap_fd = tt_heap_fd();
 	memcpy(&leader, peers[ep->mates[0].rank].address, sizeof(leader));
-	/* before meeting them: nobody has joined, and may be gone in order, while this rank has not */
+	/* before meeting them: nobody has joined, and may be gone in order, while this rank has
+	 * not */
 	result = watch_processes(ep);
 	if (!result)
 		result = shm_watch(ep);
 	if (!result)
-		result = ep->me == 0 ? lead(ep, members, deadline) :
-				       follow(ep, &leader, members, deadline);
+		result = ep->me == 0 ? lead(ep, members, deadline)
+				     : follow(ep, &leader, members, deadline);
 	if (result)
 		return result;
 	tt_fd_close(ep->listen_fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the links: a byte ring in the arena for each direction. The data of a ring are mapped twice in a row,
- * so every span is contiguous. */
+/* Owns the links: a byte ring in the arena for each direction. The data of a ring are mapped
+ * twice in a row, so every span is contiguous. */
 #include <stdlib.h>
 #include <string.h>
 

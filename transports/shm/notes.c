@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns notes: each rank writes its own in turn, all others read them; who is slow misses the oldest. */
+/* Owns notes: each rank writes its own in turn, all others read them; who is slow misses the
+ * oldest. */
 #include <string.h>
 
 #include "endpoint.h"
@@ -16,7 +17,8 @@ void shm_tell(struct tt_endpoint *endpoint, const void *note)
 
 	memcpy(words, note, sizeof(words));
 	for (int i = 0; i < TT_NOTE_BYTES / 8; i++)
-		atomic_store_explicit(&me->notes[number % TT_NOTES_KEPT][i], words[i], memory_order_relaxed);
+		atomic_store_explicit(&me->notes[number % TT_NOTES_KEPT][i], words[i],
+				      memory_order_relaxed);
 	/* release: pairs with the acquires in shm_hear() */
 	atomic_store_explicit(&me->told, number + 1, memory_order_release);
 	shm_wake(endpoint);

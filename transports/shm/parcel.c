@@ -18,7 +18,7 @@
 
 #define MAGIC 0x747474696a6f696eull
 
-#define KINDS 3 /* of descriptors that a rank may have */
+#define KINDS	    3				/* of descriptors that a rank may have */
 #define DESCRIPTORS (KINDS * SHM_MATES_AT_ONCE) /* at most, of one message */
 static_assert(DESCRIPTORS <= 253, "the kernel passes as many");
 #define FULL_NS 100000 /* before descriptors are sent again of which too many are on their way */
@@ -29,7 +29,7 @@ struct message {
 		uint64_t magic;
 		uint64_t comm_id;
 		int32_t place;
-		int32_t count; /* of ranks */
+		int32_t count;	/* of ranks */
 		int32_t result; /* SHM_GIVEN_UP: what everybody returns, with the sentence */
 	} header;
 	union {
@@ -55,7 +55,8 @@ int shm_wait_ms(const struct shm_endpoint *ep, uint64_t now, uint64_t deadline)
 	return ep->config.hopeless && ms > SHM_HOPE_MS ? SHM_HOPE_MS : (int)ms;
 }
 
-static tutti_result_t wait_for(const struct shm_endpoint *ep, int fd, short events, uint64_t deadline, const char *what)
+static tutti_result_t wait_for(const struct shm_endpoint *ep, int fd, short events,
+			       uint64_t deadline, const char *what)
 {
 	tutti_result_t result = TUTTI_OK;
 
@@ -112,7 +113,8 @@ static void attach(struct msghdr *out, union control *control, const int *fds, i
 	memcpy(CMSG_DATA(rights), fds, (size_t)n * sizeof(int));
 }
 
-/* The kernel bounds how many descriptors a user has on their way, by the limit of open ones: those sent before are taken soon. */
+/* The kernel bounds how many descriptors a user has on their way, by the limit of open ones:
+ * those sent before are taken soon. */
 static tutti_result_t wait_for_room(uint64_t deadline)
 {
 	if (tt_now() >= deadline)
@@ -122,8 +124,9 @@ static tutti_result_t wait_for_room(uint64_t deadline)
 }
 
 /* `more`: bytes behind the header. */
-static tutti_result_t send_message(const struct shm_endpoint *ep, int socket, struct message *message, size_t more, const int *fds,
-				   int n, int rank, uint64_t deadline)
+static tutti_result_t send_message(const struct shm_endpoint *ep, int socket,
+				   struct message *message, size_t more, const int *fds, int n,
+				   int rank, uint64_t deadline)
 {
 	union control control = { 0 };
 	struct iovec iov = { message, sizeof(message->header) + more };
@@ -135,7 +138,7 @@ static tutti_result_t send_message(const struct shm_endpoint *ep, int socket, st
 	while (!result && sendmsg(socket, &out, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
 		if (errno == EAGAIN)
 			result = wait_for(ep, socket, POLLOUT, deadline,
-					      "handing descriptors to a rank of this host");
+					  "handing descriptors to a rank of this host");
 		else if (errno == ETOOMANYREFS)
 			result = wait_for_room(deadline);
 		else if (shm_is_gone(errno))
@@ -155,7 +158,8 @@ tutti_result_t shm_send_arena(const struct shm_endpoint *ep, int socket, int ran
 }
 
 /* The descriptors of `count` ranks from `place` on. */
-static tutti_result_t send_mates(const struct shm_endpoint *ep, int socket, int place, int count, int rank, uint64_t deadline)
+static tutti_result_t send_mates(const struct shm_endpoint *ep, int socket, int place, int count,
+				 int rank, uint64_t deadline)
 {
 	struct message message = message_about(ep, place);
 	int fds[DESCRIPTORS], n = 0;
@@ -180,14 +184,17 @@ tutti_result_t shm_send_own(const struct shm_endpoint *ep, int socket, int rank,
 	return send_mates(ep, socket, ep->me, 1, rank, deadline);
 }
 
-tutti_result_t shm_send_mates(const struct shm_endpoint *ep, int socket, int rank, uint64_t deadline)
+tutti_result_t shm_send_mates(const struct shm_endpoint *ep, int socket, int rank,
+			      uint64_t deadline)
 {
 	tutti_result_t result = TUTTI_OK;
 
 	for (int place = 0; !result && place < ep->arena.members; place += SHM_MATES_AT_ONCE) {
 		const int left = ep->arena.members - place;
 
-		result = send_mates(ep, socket, place, left < SHM_MATES_AT_ONCE ? left : SHM_MATES_AT_ONCE, rank, deadline);
+		result = send_mates(ep, socket, place,
+				    left < SHM_MATES_AT_ONCE ? left : SHM_MATES_AT_ONCE, rank,
+				    deadline);
 	}
 	return result;
 }
@@ -208,8 +215,8 @@ void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why,
 	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
 	message.header.result = told ? why : TUTTI_ERR_PEER_LOST;
 	if (told)
-		snprintf(message.sentence, sizeof(message.sentence), "%.*s", (int)sizeof(message.sentence) - 1,
-			 sentence);
+		snprintf(message.sentence, sizeof(message.sentence), "%.*s",
+			 (int)sizeof(message.sentence) - 1, sentence);
 	else
 		snprintf(message.sentence, sizeof(message.sentence),
 			 "rank %d could not join: %.580s", ep->config.rank, sentence);
@@ -242,14 +249,15 @@ static int ranks_in(const struct message *message, ssize_t bytes)
 	const int count = message->header.count;
 
 	return message->header.place >= 0 && count >= 1 && count <= SHM_MATES_AT_ONCE &&
-			       bytes == (ssize_t)sizeof(message->header) + count ?
-		       count :
-		       0;
+			       bytes == (ssize_t)sizeof(message->header) + count
+		       ? count
+		       : 0;
 }
 
-/* Those that the message does not speak of are closed. For the sake of alignment there is room for more than a message of
- * ours has, which the kernel fills if they are sent. */
-static void take_descriptors(struct msghdr *in, const struct message *message, struct shm_parcel *out)
+/* Those that the message does not speak of are closed. For the sake of alignment there is room
+ * for more than a message of ours has, which the kernel fills if they are sent. */
+static void take_descriptors(struct msghdr *in, const struct message *message,
+			     struct shm_parcel *out)
 {
 	int came[(sizeof(union control) - CMSG_LEN(0)) / sizeof(int)];
 	const struct cmsghdr *rights = CMSG_FIRSTHDR(in);
@@ -279,7 +287,8 @@ static bool says_why(const struct message *message)
 {
 	const int32_t result = message->header.result;
 
-	return (result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT) && message->sentence[0];
+	return (result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT) &&
+	       message->sentence[0];
 }
 
 /* Every rank has a doorbell. */
@@ -299,8 +308,9 @@ static bool is_ours(const struct shm_endpoint *ep, const struct message *message
 
 	return bytes >= (ssize_t)sizeof(*header) && header->magic == MAGIC &&
 	       header->comm_id == ep->config.comm_id && header->place >= SHM_GIVEN_UP &&
-	       (header->place < 0 ? (parcel->fds[0] >= 0) == (header->place == SHM_ARENA) :
-				    all_have_bells(parcel) && header->place <= ep->arena.members - parcel->count) &&
+	       (header->place < 0 ? (parcel->fds[0] >= 0) == (header->place == SHM_ARENA)
+				  : all_have_bells(parcel) &&
+					    header->place <= ep->arena.members - parcel->count) &&
 	       (header->place != SHM_GIVEN_UP || says_why(message));
 }
 
@@ -340,7 +350,9 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 	if (in.msg_flags & MSG_CTRUNC) {
 		shm_parcel_drop(out);
 		errno = EMFILE;
-		return tt_fail_errno(SHM, "no room for the descriptors of %d ranks, up to four for each", ep->arena.members);
+		return tt_fail_errno(SHM,
+				     "no room for the descriptors of %d ranks, up to four for each",
+				     ep->arena.members);
 	}
 	if (!is_ours(ep, &message, bytes, out)) {
 		shm_parcel_drop(out);
@@ -350,7 +362,8 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 			       bytes);
 	}
 	if (out->place == SHM_GIVEN_UP)
-		return tt_fail_reported(SHM, "", message.header.result, message.sentence, sizeof(message.sentence));
+		return tt_fail_reported(SHM, "", message.header.result, message.sentence,
+					sizeof(message.sentence));
 	return TUTTI_OK;
 }
 

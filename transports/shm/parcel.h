@@ -10,7 +10,8 @@
 
 #include "endpoint.h"
 
-/* The name of a rank's listening socket, and its length. Peers send the number alone, so no text of theirs is to be checked. */
+/* The name of a rank's listening socket, and its length. Peers send the number alone, so no text
+ * of theirs is to be checked. */
 socklen_t shm_socket_name(uint64_t number, struct sockaddr_un *out);
 
 /* What a message is about: the ranks from a place of the host on, or one of these. */
@@ -34,7 +35,8 @@ tutti_result_t shm_send_arena(const struct shm_endpoint *ep, int socket, int ran
 			      uint64_t deadline);
 /* The descriptors of this rank; those of all, in as few messages as the kernel allows. */
 tutti_result_t shm_send_own(const struct shm_endpoint *ep, int socket, int rank, uint64_t deadline);
-tutti_result_t shm_send_mates(const struct shm_endpoint *ep, int socket, int rank, uint64_t deadline);
+tutti_result_t shm_send_mates(const struct shm_endpoint *ep, int socket, int rank,
+			      uint64_t deadline);
 /* A word fits the socket's buffer; who does not read is not waited for. */
 tutti_result_t shm_send_word(const struct shm_endpoint *ep, int socket, int word, int rank);
 /* Tell why this rank gives up: for what it met with itself, or for what it was told. Leaves the
@@ -45,7 +47,8 @@ void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why,
  * (-1: none). One that gives up is a failure, with its result and sentence. */
 struct shm_parcel {
 	int place;
-	int count; /* of ranks, each with three descriptors: its doorbell, its heap, its alarm; otherwise at most one */
+	int count; /* of ranks, each with three descriptors: its doorbell, its heap, its alarm;
+		    * otherwise at most one */
 	int fds[3 * SHM_MATES_AT_ONCE];
 };
 tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct shm_parcel *out,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared memory between the ranks of a host: the transport's table, and the life and health of an endpoint. */
+/* Shared memory between the ranks of a host: the transport's table, and the life and health of
+ * an endpoint. */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -17,7 +18,7 @@
 #include "memory.h"
 #include "shm.h"
 
-#define LOOK_TURNS 256	  /* yields between looks at who died */
+#define LOOK_TURNS 256 /* yields between looks at who died */
 
 static tutti_result_t shm_open_endpoint(const struct tt_endpoint_config *config,
 					struct tt_endpoint **out)
@@ -66,7 +67,8 @@ static void shm_explain(const struct tt_peer *a, const struct tt_peer *b, char *
 	const char *why = "another container: their namespaces of process numbers differ";
 
 	memcpy(&one, a->address, a->address_length < sizeof(one) ? a->address_length : sizeof(one));
-	memcpy(&other, b->address, b->address_length < sizeof(other) ? b->address_length : sizeof(other));
+	memcpy(&other, b->address,
+	       b->address_length < sizeof(other) ? b->address_length : sizeof(other));
 	if (a->host != b->host)
 		why = "another host id (TUTTI_HOST_ID)";
 	else if (one.machine.boot != other.machine.boot)
@@ -76,8 +78,8 @@ static void shm_explain(const struct tt_peer *a, const struct tt_peer *b, char *
 	snprintf(text, size, "%s", why);
 }
 
-/* The peers watch this rank's sockets, and join() has said on them what there was to say. The one that is left ends now: it may
- * be long until the endpoint is destroyed. */
+/* The peers watch this rank's sockets, and join() has said on them what there was to say. The
+ * one that is left ends now: it may be long until the endpoint is destroyed. */
 static void shm_decline(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
 			const struct tt_fault *fault)
 {
@@ -107,7 +109,8 @@ static bool map_heap(struct shm_mate *mate)
 		tt_fail_errno(SHM, "find out how large the heap of rank %d is", mate->rank);
 		return false;
 	}
-	void *heap = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, mate->heap_fd, 0);
+	void *heap = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_NORESERVE, mate->heap_fd, 0);
 	if (heap == MAP_FAILED) {
 		tt_fail_errno(SHM, "map the heap of rank %d", mate->rank);
 		return false;
@@ -129,20 +132,22 @@ static void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t 
 	const size_t whole = own ? tt_heap_size() : mate->heap_bytes;
 	if (token > whole || bytes > whole - token) {
 		tt_fail(TUTTI_ERR_SYSTEM, SHM,
-			"rank %d named %zu bytes at %llu of its heap, expected them within %zu", peer, bytes,
-			(unsigned long long)token, whole);
+			"rank %d named %zu bytes at %llu of its heap, expected them within %zu",
+			peer, bytes, (unsigned long long)token, whole);
 		return NULL;
 	}
 	return own ? tt_heap_at(token) : mate->heap + token;
 }
 
-/* What is withdrawn leaves this process's own addresses, so a peer that is a thread of it must not be late. */
+/* What is withdrawn leaves this process's own addresses, so a peer that is a thread of it must
+ * not be late. */
 static bool shm_lends(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
 {
 	const struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
 	for (int i = 0; i < ep->arena.members; i++)
-		if (i != ep->me && ep->peers[ep->mates[i].rank].process == ep->peers[ep->config.rank].process)
+		if (i != ep->me &&
+		    ep->peers[ep->mates[i].rank].process == ep->peers[ep->config.rank].process)
 			return false;
 	return tt_heap_is_lendable(pointer, bytes);
 }
@@ -167,7 +172,8 @@ static bool just_died(struct shm_endpoint *ep, struct shm_mate *mate)
 /* acquire: pairs with the release in destroy() */
 static bool has_left(const struct shm_endpoint *ep, int mate)
 {
-	return atomic_load_explicit(&shm_member(&ep->arena, mate)->state, memory_order_acquire) == SHM_LEFT;
+	return atomic_load_explicit(&shm_member(&ep->arena, mate)->state, memory_order_acquire) ==
+	       SHM_LEFT;
 }
 
 static bool shm_lost(struct tt_endpoint *endpoint, int peer)
@@ -191,8 +197,9 @@ static void look_at_mates(struct shm_endpoint *ep)
 		if (has_left(ep, places[i]))
 			continue;
 		struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = mate->rank };
-		snprintf(fault.text, sizeof(fault.text), "rank %d (pid %d) died; see its own output for the cause",
-			 mate->rank, ep->peers[mate->rank].pid);
+		snprintf(fault.text, sizeof(fault.text),
+			 "rank %d (pid %d) died; see its own output for the cause", mate->rank,
+			 ep->peers[mate->rank].pid);
 		shm_revoke(&ep->base, &fault);
 		return;
 	}
@@ -204,11 +211,13 @@ static void *map_shared(const struct shm_arena *arena, size_t bytes)
 	const off_t total = (off_t)(arena->bytes + bytes);
 	struct stat info;
 
-	if (fstat(arena->fd, &info) < 0 || (info.st_size < total && tt_file_resize(arena->fd, (uint64_t)total) < 0)) {
+	if (fstat(arena->fd, &info) < 0 ||
+	    (info.st_size < total && tt_file_resize(arena->fd, (uint64_t)total) < 0)) {
 		tt_fail_errno(SHM, "grow the arena to %lld bytes", (long long)total);
 		return NULL;
 	}
-	void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd, (off_t)arena->bytes);
+	void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd,
+			    (off_t)arena->bytes);
 	if (shared == MAP_FAILED) {
 		tt_fail_errno(SHM, "map %zu shared bytes", bytes);
 		return NULL;
@@ -223,8 +232,9 @@ static uint32_t decide(const struct shm_endpoint *ep, int member, uint32_t share
 	uint32_t before = SHM_UNDECIDED;
 
 	/* release: pairs with the acquire in await_decision() */
-	if (atomic_compare_exchange_strong_explicit(&shm_member(&ep->arena, member)->shares, &before, shares,
-						    memory_order_acq_rel, memory_order_acquire))
+	if (atomic_compare_exchange_strong_explicit(&shm_member(&ep->arena, member)->shares,
+						    &before, shares, memory_order_acq_rel,
+						    memory_order_acquire))
 		return shares;
 	return before;
 }
@@ -234,8 +244,8 @@ static uint32_t await_decision(struct shm_endpoint *ep, int member, uint64_t dea
 {
 	for (uint32_t turn = 1;; turn++) {
 		/* acquire: pairs with the release in decide() */
-		const uint32_t shares =
-			atomic_load_explicit(&shm_member(&ep->arena, member)->shares, memory_order_acquire);
+		const uint32_t shares = atomic_load_explicit(
+			&shm_member(&ep->arena, member)->shares, memory_order_acquire);
 
 		if (shares != SHM_UNDECIDED)
 			return shares;
@@ -259,7 +269,8 @@ static void *shm_share(struct tt_endpoint *endpoint, size_t bytes, uint64_t dead
 	for (int i = 0; i < ep->arena.members && shared; i++) {
 		if (await_decision(ep, i, deadline) == SHM_SHARES)
 			continue;
-		tt_fail(TUTTI_ERR_SYSTEM, SHM, "rank %d does not map it; see its own log", ep->mates[i].rank);
+		tt_fail(TUTTI_ERR_SYSTEM, SHM, "rank %d does not map it; see its own log",
+			ep->mates[i].rank);
 		munmap(shared, bytes);
 		shared = NULL;
 	}
@@ -275,8 +286,8 @@ static void shm_progress(struct tt_endpoint *endpoint, bool thorough)
 	if (!ep->arena.base)
 		return;
 	/* acquire: pairs with the release in shm_revoke() */
-	if (__builtin_expect(atomic_load_explicit(&shm_header(&ep->arena)->faults, memory_order_acquire) !=
-				     ep->faults_seen,
+	if (__builtin_expect(atomic_load_explicit(&shm_header(&ep->arena)->faults,
+						  memory_order_acquire) != ep->faults_seen,
 			     0))
 		shm_take_faults(ep);
 	/* who goes once there is a fault goes because of it */
@@ -327,7 +338,9 @@ static void shm_forget(struct tt_endpoint *endpoint)
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
 	for (int i = 0; ep->mates && i < ep->arena.members; i++)
-		ep->mates[i] = (struct shm_mate){ .event_fd = -1, .heap_fd = -1, .pid_fd = -1, .alarm_fd = -1 };
+		ep->mates[i] = (struct shm_mate){
+			.event_fd = -1, .heap_fd = -1, .pid_fd = -1, .alarm_fd = -1
+		};
 	ep->arena.base = ep->shared = NULL;
 	ep->listen_fd = ep->deaths = ep->watch = -1;
 }

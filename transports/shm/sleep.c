@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns sleeping and waking: a futex in the arena where shared memory is all a rank waits for, an eventfd where
- * it also waits for sockets.
+/* Owns sleeping and waking: a futex in the arena where shared memory is all a rank waits for, an
+ * eventfd where it also waits for sockets.
  *
- * No wake-up is lost: the sleeper adds itself to `sleepers`, then looks at the memory once more; the waker writes
- * the memory, then looks at `sleepers`; a full fence stands between the two steps on both sides, so at
- * least one of them sees the other (Dekker). */
+ * No wake-up is lost: the sleeper adds itself to `sleepers`, then looks at the memory once more;
+ * the waker writes the memory, then looks at `sleepers`; a full fence stands between the two
+ * steps on both sides, so at least one of them sees the other (Dekker). */
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -15,8 +15,8 @@
 #include "endpoint.h"
 #include "shm.h"
 
-/* The futex word when this thread last armed: each compares with its own, as a newer value would hide its wake-up and
- * an older one keep it awake. A thread sleeps in one endpoint at a time. */
+/* The futex word when this thread last armed: each compares with its own, as a newer value would
+ * hide its wake-up and an older one keep it awake. A thread sleeps in one endpoint at a time. */
 static _Thread_local uint32_t wake_seen;
 
 static void futex_wake_all(_Atomic uint32_t *word)
@@ -41,7 +41,8 @@ static void wake_sleepers(struct shm_endpoint *ep)
 	if (!atomic_load_explicit(&header->bells, memory_order_relaxed))
 		return;
 	for (int i = 0; i < ep->arena.members; i++)
-		if (atomic_load_explicit(&shm_member(&ep->arena, i)->fd_sleeper, memory_order_relaxed))
+		if (atomic_load_explicit(&shm_member(&ep->arena, i)->fd_sleeper,
+					 memory_order_relaxed))
 			ring_bell(ep->mates[i].event_fd);
 }
 
@@ -74,8 +75,9 @@ void shm_arm(struct tt_endpoint *endpoint)
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with the fence in shm_wake() */
 }
 
-/* All threads that the bell rang for are up: those that are armed have looked since. It rings on where that is not so, or not
- * any more: a waker counts before it rings, so a ring that was silenced too soon shows in the count. */
+/* All threads that the bell rang for are up: those that are armed have looked since. It rings on
+ * where that is not so, or not any more: a waker counts before it rings, so a ring that was
+ * silenced too soon shows in the count. */
 static void silence_bell(struct shm_endpoint *ep)
 {
 	const int event_fd = ep->mates[ep->me].event_fd;
@@ -113,7 +115,8 @@ int shm_fd(const struct tt_endpoint *endpoint)
 	struct shm_member *me = shm_member(&ep->arena, ep->me);
 
 	if (!atomic_load_explicit(&me->fd_sleeper, memory_order_relaxed)) {
-		/* a waker that came before these did not ring: ring here, once in a communicator's life */
+		/* a waker that came before these did not ring: ring here, once in a
+		 * communicator's life */
 		atomic_store_explicit(&me->fd_sleeper, 1, memory_order_relaxed);
 		atomic_fetch_add_explicit(&shm_header(&ep->arena)->bells, 1, memory_order_seq_cst);
 		ring_bell(ep->mates[ep->me].event_fd);

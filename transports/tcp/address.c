@@ -122,7 +122,8 @@ static const char *judge(const struct tcp_card *from, const struct tcp_card *to,
 	for (int i = 0; i < from->count; i++) {
 		const struct tcp_address *own = &from->at[i];
 
-		if (tt_tcp_is_loopback(own) || own->family != a->family || tt_tcp_is_link_local(own) != tt_tcp_is_link_local(a))
+		if (tt_tcp_is_loopback(own) || own->family != a->family ||
+		    tt_tcp_is_link_local(own) != tt_tcp_is_link_local(a))
 			continue;
 		if (!shared && same_address(own, a))
 			return "this rank's own machine has the same address";
@@ -143,7 +144,8 @@ bool tt_tcp_connectable(const struct tcp_card *from, const struct tcp_card *to)
 	return false;
 }
 
-void tt_tcp_explain(const struct tcp_card *from, const struct tcp_card *to, int rank, char *text, size_t size)
+void tt_tcp_explain(const struct tcp_card *from, const struct tcp_card *to, int rank, char *text,
+		    size_t size)
 {
 	char address[TCP_ADDRESS_TEXT];
 	enum tcp_path path;
@@ -153,12 +155,14 @@ void tt_tcp_explain(const struct tcp_card *from, const struct tcp_card *to, int 
 	for (int i = 0; i < to->count; i++)
 		remote |= !tt_tcp_is_loopback(&to->at[i]);
 	if (!remote)
-		snprintf(text, size, "rank %d offers %s", rank, to->count ? "its loopback interface alone" : "no address");
+		snprintf(text, size, "rank %d offers %s", rank,
+			 to->count ? "its loopback interface alone" : "no address");
 	for (int i = to->count - 1; i >= 0 && remote; i--) { /* the first one's reason stays */
 		const char *why = judge(from, to, &to->at[i], &path);
 
 		if (why)
-			snprintf(text, size, "rank %d offers %s%s: %s", rank, tt_tcp_address_text(&to->at[i], address),
+			snprintf(text, size, "rank %d offers %s%s: %s", rank,
+				 tt_tcp_address_text(&to->at[i], address),
 				 to->count > 1 ? " and others" : "", why);
 	}
 }

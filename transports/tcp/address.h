@@ -55,7 +55,8 @@ struct tcp_lack {
 
 /* Fill `card`, port excepted, from the interfaces that are up and that TUTTI_INTERFACE allows. */
 tutti_result_t tt_tcp_interfaces(struct tcp_card *card, struct tcp_lack *lack);
-/* The same again and again, until an address has come that another machine can reach, or `deadline`. */
+/* The same again and again, until an address has come that another machine can reach, or
+ * `deadline`. */
 void tt_tcp_await_interface(struct tcp_card *card, struct tcp_lack *lack, uint64_t deadline);
 /* The same with one address, of a loopback interface. */
 tutti_result_t tt_tcp_only(const struct sockaddr_storage *address, struct tcp_card *card);
@@ -70,7 +71,8 @@ bool tt_tcp_card_read(const void *bytes, size_t length, struct tcp_card *card);
 int tt_tcp_candidates(const struct tcp_card *from, const struct tcp_card *to,
 		      struct tcp_candidate *out, bool log);
 /* Why `from` cannot try any address of `to`, which is of `rank`. */
-void tt_tcp_explain(const struct tcp_card *from, const struct tcp_card *to, int rank, char *text, size_t size);
+void tt_tcp_explain(const struct tcp_card *from, const struct tcp_card *to, int rank, char *text,
+		    size_t size);
 bool tt_tcp_connectable(const struct tcp_card *from, const struct tcp_card *to);
 
 const char *tt_tcp_path_name(enum tcp_path path);

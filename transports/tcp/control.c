@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the control links: a sparse graph among the ranks that use TCP, rank r with r ± 2^k, over
- * which faults are flooded and good-byes said, and whose end without a good-bye is the death of a
- * rank.
+ * which faults are flooded and good-byes said, and whose end without a good-bye is the death of
+ * a rank.
  *
- * A message is kind:4 length:4 and `length` bytes: revoke with result:4 rank:4 seq:8 text, good-bye
- * with none, a note of the runtime with TT_NOTE_BYTES. A fault is passed on once, before anything else,
- * so that whoever leaves because of it has told its neighbours first. Of several, each that is better than
- * what was known is. */
+ * A message is kind:4 length:4 and `length` bytes: revoke with result:4 rank:4 seq:8 text,
+ * good-bye with none, a note of the runtime with TT_NOTE_BYTES. A fault is passed on once,
+ * before anything else, so that whoever leaves because of it has told its neighbours first. Of
+ * several, each that is better than what was known is. */
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
@@ -121,8 +121,8 @@ bool tt_tcp_has_died(const struct tcp_endpoint *e, int rank)
 	return ended;
 }
 
-/* Is the end of a control link news? Not if a fault is known: who goes then goes because of it. A peer may have told of one
- * that this rank, stopped or busy, has not read yet. */
+/* Is the end of a control link news? Not if a fault is known: who goes then goes because of it.
+ * A peer may have told of one that this rank, stopped or busy, has not read yet. */
 static bool is_news(struct tcp_endpoint *e)
 {
 	const struct tt_fault *fault = &e->base.fault;
@@ -155,10 +155,11 @@ static void fell_silent(struct tcp_endpoint *e, struct tcp_control *control)
 	hang_up(e, control);
 	if (!is_news(e))
 		return;
-	snprintf(fault.text, sizeof(fault.text),
-		 "rank %d at %s is lost: its host has answered rank %d nothing for %g s; the host is "
-		 "down, or the network between the two (TUTTI_SILENCE sets how long to wait)",
-		 control->peer, control->where, e->rank, e->silence_s);
+	snprintf(
+		fault.text, sizeof(fault.text),
+		"rank %d at %s is lost: its host has answered rank %d nothing for %g s; the host is "
+		"down, or the network between the two (TUTTI_SILENCE sets how long to wait)",
+		control->peer, control->where, e->rank, e->silence_s);
 	tt_tcp_fault(e, &fault, control);
 }
 
@@ -174,7 +175,8 @@ static void lost(struct tcp_endpoint *e, struct tcp_control *control, const char
 		tt_tcp_fault(e, &fault, control);
 		return;
 	}
-	/* what was heard meanwhile is of somebody who found out at the same time: the better of the two stays */
+	/* what was heard meanwhile is of somebody who found out at the same time: the better of
+	 * the two stays */
 	snprintf(fault.text, sizeof(fault.text),
 		 "rank %d at %s died or lost its connection: rank %d found the control connection "
 		 "%s; "
@@ -261,8 +263,9 @@ static bool hear(struct tcp_endpoint *e, struct tcp_control *control, bool *comp
 void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control)
 {
 	while (control->source.fd >= 0) {
-		const ssize_t n = tt_tcp_recv(control->source.fd, control->tls, control->in + control->got,
-					      sizeof(control->in) - control->got);
+		const ssize_t n =
+			tt_tcp_recv(control->source.fd, control->tls, control->in + control->got,
+				    sizeof(control->in) - control->got);
 		bool complete = true, fine = true;
 
 		if (n < 0 && errno == EINTR)
@@ -287,14 +290,16 @@ void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control)
 	}
 }
 
-tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tcp_connection connection, int peer)
+tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tcp_connection connection,
+				     int peer)
 {
 	struct tcp_control *control = calloc(1, sizeof(*control));
 	const int fd = connection.fd;
 
 	if (!control) {
 		tt_tcp_close_orderly(connection);
-		return tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory for the control link with rank %d", peer);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, TCP,
+			       "no memory for the control link with rank %d", peer);
 	}
 	control->source = (struct tcp_source){ TCP_CONTROL, fd };
 	control->tls = connection.tls;
@@ -311,7 +316,8 @@ tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tcp_connecti
 	e->peers[peer].control = control;
 	if (e->base.fault.result)
 		tell_fault(control, &e->base.fault);
-	if (control->tls) /* what was decrypted with the handshake's last bytes, no socket announces */
+	if (control->tls) /* what was decrypted with the handshake's last bytes, no socket
+			   * announces */
 		tt_tcp_control_step(e, control);
 	return TUTTI_OK;
 }
@@ -347,14 +353,15 @@ static tutti_result_t call_neighbours(struct tcp_endpoint *e)
 	return TUTTI_OK;
 }
 
-/* A control link tells; and where nobody listens any more, it is gone. If it cannot be reached from here, it may still
- * call, which it was to do anyway. */
+/* A control link tells; and where nobody listens any more, it is gone. If it cannot be reached
+ * from here, it may still call, which it was to do anyway. */
 void tt_tcp_control_ask(struct tcp_endpoint *e, int peer)
 {
 	const struct tcp_hello hello = { TCP_FOR_CONTROL, 0, e->comm_id, e->rank, peer };
 
 	if (!e->peers[peer].control && !tt_tcp_dialling(e, peer) && tt_tcp_dial(e, &hello) < 0)
-		tt_log(DEBUG, TCP, "rank %d does not know whether rank %d is there: %s", e->rank, peer, tt_thread_error());
+		tt_log(DEBUG, TCP, "rank %d does not know whether rank %d is there: %s", e->rank,
+		       peer, tt_thread_error());
 }
 
 static tutti_result_t too_late(const struct tcp_endpoint *e, int absent)
@@ -368,7 +375,8 @@ static tutti_result_t too_late(const struct tcp_endpoint *e, int absent)
 		e->rank, absent, *trouble ? ": " : "", trouble, absent);
 }
 
-/* A lower rank that ended before it called this one: nothing on the network says so. -1: none that this rank can see. */
+/* A lower rank that ended before it called this one: nothing on the network says so. -1: none
+ * that this rank can see. */
 static int dead_caller(const struct tcp_endpoint *e)
 {
 	for (int other = 0; other < e->rank; other++)
@@ -382,8 +390,9 @@ static tutti_result_t look_elsewhere(const struct tcp_endpoint *e)
 	return e->hopeless ? e->hopeless(e->context) : TUTTI_OK;
 }
 
-/* TUTTI_OK: whoever is missing may still come. What all are told goes first. Who has ended may have joined and left: what it
- * said before is there by then, and has been looked at when it is found again. */
+/* TUTTI_OK: whoever is missing may still come. What all are told goes first. Who has ended may
+ * have joined and left: what it said before is there by then, and has been looked at when it is
+ * found again. */
 static tutti_result_t give_up_hope(struct tcp_endpoint *e, int *suspect)
 {
 	const tutti_result_t told = look_elsewhere(e);
@@ -391,9 +400,10 @@ static tutti_result_t give_up_hope(struct tcp_endpoint *e, int *suspect)
 
 	*suspect = dead;
 	if (dead >= 0 && dead == before)
-		return tt_fail(TUTTI_ERR_PEER_LOST, TCP,
-			       "rank %d (pid %d) died while rank %d waited for its call; see its own output for the cause", dead,
-			       (int)e->known[dead].pid, e->rank);
+		return tt_fail(
+			TUTTI_ERR_PEER_LOST, TCP,
+			"rank %d (pid %d) died while rank %d waited for its call; see its own output for the cause",
+			dead, (int)e->known[dead].pid, e->rank);
 	return told;
 }
 
@@ -403,7 +413,8 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 	uint64_t doubt_at = tt_now() + HOPE_MS * TCP_MS;
 	int absent, suspect = -1;
 
-	while (result == TUTTI_OK && !e->base.fault.result && !e->trouble.result && (absent = missing(e)) >= 0) {
+	while (result == TUTTI_OK && !e->base.fault.result && !e->trouble.result &&
+	       (absent = missing(e)) >= 0) {
 		const uint64_t now = tt_now(), due = tt_tcp_due(e);
 		const uint64_t sooner = due < deadline ? due : deadline;
 
@@ -430,7 +441,8 @@ static bool is_waited_for(const struct tcp_endpoint *e)
 	return missing(e) >= 0 && (e->guest_count > 0 || !look_elsewhere(e));
 }
 
-/* Control links carry the fault as soon as they are up, also those that the peers dial; who knows it anyway need not come. */
+/* Control links carry the fault as soon as they are up, also those that the peers dial; who
+ * knows it anyway need not come. */
 void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault)
 {
 	const uint64_t enough = tt_now() + DECLINE_MS * TCP_MS;

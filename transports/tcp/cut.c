@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the question who is to blame when a control connection has ended: the peer, or this rank, which all of its peers lose at
- * once where something ends its connections.
+/* Owns the question who is to blame when a control connection has ended: the peer, or this rank,
+ * which all of its peers lose at once where something ends its connections.
  *
- * The connections of a rank do not end at the same instant, so who finds the first looks for the others a moment longer. It
- * blocks for that; the communicator has ended by then in any case. */
+ * The connections of a rank do not end at the same instant, so who finds the first looks for the
+ * others a moment longer. It blocks for that; the communicator has ended by then in any case. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -11,8 +11,10 @@
 
 #include "endpoint.h"
 
-#define OTHERS_NS 20000000u  /* for the other connections to end, too */
-#define DEATH_NS  100000000u /* for the kernel to say that a process has ended, which it does after it closed its connections */
+#define OTHERS_NS 20000000u /* for the other connections to end, too */
+#define DEATH_NS                                                                                   \
+	100000000u /* for the kernel to say that a process has ended, which it does after it
+		    * closed its connections */
 
 /* Its bytes have been read. */
 static bool has_ended(const struct tcp_control *control)
@@ -77,10 +79,12 @@ void tt_tcp_tell_cut_off(const struct tcp_endpoint *e, struct tt_fault *fault)
 	char ranks[96] = "";
 
 	for (const struct tcp_control *c = e->controls; c && used < sizeof(ranks); c = c->next)
-		used += (size_t)snprintf(ranks + used, sizeof(ranks) - used, "%s%d", used ? ", " : "", c->peer);
+		used += (size_t)snprintf(ranks + used, sizeof(ranks) - used, "%s%d",
+					 used ? ", " : "", c->peer);
 	*fault = (struct tt_fault){ .result = TUTTI_ERR_PEER_LOST, .rank = e->rank };
-	snprintf(fault->text, sizeof(fault->text),
-		 "rank %d lost its control connections with all that it has (ranks %s) at once, and none of them died as far as it sees: "
-		 "something on its host, or on the way from there, ended them; look at the host's network and firewall",
-		 e->rank, ranks);
+	snprintf(
+		fault->text, sizeof(fault->text),
+		"rank %d lost its control connections with all that it has (ranks %s) at once, and none of them died as far as it sees: "
+		"something on its host, or on the way from there, ended them; look at the host's network and firewall",
+		e->rank, ranks);
 }

@@ -2,9 +2,9 @@
 /* Owns the way from a peer's card to a connection that the peer has accepted. The candidates are
  * tried in order, each a little after the one before it, without giving that up: a rank that
  * computes answers late, and one that accepted must not find its choice closed. The first to be
- * accepted wins; only then are the others closed. A dial ends when every attempt has failed several
- * times over, and at once when this rank has no descriptor left; one that waits for its answer does so until it is dropped: the deadline is the
- * operation's. */
+ * accepted wins; only then are the others closed. A dial ends when every attempt has failed
+ * several times over, and at once when this rank has no descriptor left; one that waits for its
+ * answer does so until it is dropped: the deadline is the operation's. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,7 +194,8 @@ static void secure(struct tcp_attempt *attempt, uint64_t now)
 	else if (result == TUTTI_OK)
 		say_hello(attempt, now);
 	else
-		tt_tcp_watch_for(attempt->dial->endpoint, &attempt->source, tt_tls_blocked(attempt->tls) ? EPOLLOUT : EPOLLIN);
+		tt_tcp_watch_for(attempt->dial->endpoint, &attempt->source,
+				 tt_tls_blocked(attempt->tls) ? EPOLLOUT : EPOLLIN);
 }
 
 /* The connection is up. */
@@ -220,7 +221,8 @@ static void start(struct tcp_dial *dial, uint64_t now)
 {
 	struct tcp_attempt *attempt = &dial->attempts[dial->begun++];
 	const struct tcp_candidate *to = &attempt->candidate;
-	const int fd = TT_FD(socket(to->to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	const int fd =
+		TT_FD(socket(to->to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 
 	dial->alive++;
 	dial->next_at = now + STAGGER_MS * TCP_MS;
@@ -308,7 +310,8 @@ static void confirm(struct tcp_attempt *attempt, bool proven, uint64_t now)
 	uint8_t bytes[TCP_CONFIRM_BYTES] = { 0 };
 
 	if (proven)
-		tt_tcp_confirm_write(attempt->dial->endpoint->key, attempt->hello, attempt->answer, bytes);
+		tt_tcp_confirm_write(attempt->dial->endpoint->key, attempt->hello, attempt->answer,
+				     bytes);
 	if (!say(attempt, bytes, sizeof(bytes)))
 		fail_attempt(attempt, strerror(errno), now);
 	else if (proven)
@@ -319,8 +322,9 @@ static void confirm(struct tcp_attempt *attempt, bool proven, uint64_t now)
 
 static void hear_answer(struct tcp_attempt *attempt, uint64_t now)
 {
-	const ssize_t n = tt_tcp_recv(attempt->source.fd, attempt->tls, attempt->answer + attempt->got,
-				      sizeof(attempt->answer) - attempt->got);
+	const ssize_t n =
+		tt_tcp_recv(attempt->source.fd, attempt->tls, attempt->answer + attempt->got,
+			    sizeof(attempt->answer) - attempt->got);
 	enum tcp_verdict verdict;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -334,7 +338,8 @@ static void hear_answer(struct tcp_attempt *attempt, uint64_t now)
 	if (verdict == TCP_ACCEPTED && attempt->got < sizeof(attempt->answer))
 		return;
 	if (verdict == TCP_ACCEPTED)
-		verdict = tt_tcp_answer_read(attempt->dial->endpoint->key, attempt->hello, attempt->answer);
+		verdict = tt_tcp_answer_read(attempt->dial->endpoint->key, attempt->hello,
+					     attempt->answer);
 	if (verdict == TCP_ACCEPTED || verdict == TCP_OTHER_KEY)
 		confirm(attempt, verdict == TCP_ACCEPTED, now);
 	else

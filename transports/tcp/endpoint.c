@@ -60,8 +60,8 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 	e->listener.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
 	e->peers = make_peers(config->size);
 	result = e->peers ? tt_tcp_buffer_size(getenv("TUTTI_TCP_BUFFER"), &e->buffer)
-			  : tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory for an endpoint of %d ranks",
-				    config->size);
+			  : tt_fail(TUTTI_ERR_NO_MEMORY, TCP,
+				    "no memory for an endpoint of %d ranks", config->size);
 	if (result == TUTTI_OK && e->key && e->key->encrypt)
 		result = tt_tls_open(e->key, "connections to other ranks", &e->tls);
 	if (result == TUTTI_OK && tt_key_is_set(e->key))
@@ -99,7 +99,8 @@ static void tcp_explain(const struct tt_peer *a, const struct tt_peer *b, char *
 	const struct tt_peer *low = a->rank < b->rank ? a : b, *high = low == a ? b : a;
 	struct tcp_card from, to;
 
-	if (tt_tcp_card_read(low->address, low->address_length, &from) && tt_tcp_card_read(high->address, high->address_length, &to))
+	if (tt_tcp_card_read(low->address, low->address_length, &from) &&
+	    tt_tcp_card_read(high->address, high->address_length, &to))
 		tt_tcp_explain(&from, &to, high->rank, text, size);
 }
 
@@ -159,7 +160,8 @@ void tt_tcp_connected(struct tcp_endpoint *e, const struct tcp_hello *hello, int
 		fault.result = tt_tcp_control_attach(e, connection, peer);
 		if (fault.result == TUTTI_OK)
 			return;
-		snprintf(fault.text, sizeof(fault.text), "rank %d: %.350s", e->rank, tt_thread_error());
+		snprintf(fault.text, sizeof(fault.text), "rank %d: %.350s", e->rank,
+			 tt_thread_error());
 		tt_tcp_fault(e, &fault, NULL);
 	} else if (with->link[hello->lane]) {
 		/* of the two, only the higher rank counts what it waits for: the lower one has a
@@ -180,7 +182,8 @@ static void tcp_progress(struct tt_endpoint *base, bool thorough)
 		tt_tcp_look(e, 0);
 }
 
-/* A rank closes no connection before it leaves. (One that never was, for want of descriptors perhaps, says nothing.) */
+/* A rank closes no connection before it leaves. (One that never was, for want of descriptors
+ * perhaps, says nothing.) */
 static bool is_leaving(const struct tcp_peer *peer)
 {
 	bool leaving = peer->left || peer->gone || (peer->control && peer->control->source.fd < 0);
@@ -237,7 +240,8 @@ static void tcp_forget(struct tt_endpoint *base)
 	}
 }
 
-/* What comes over loopback is taken in where its sender runs, and each socket remembers where that was. */
+/* What comes over loopback is taken in where its sender runs, and each socket remembers where
+ * that was. */
 static void tcp_locate(struct tt_endpoint *base, int cpu, int *of)
 {
 	const struct tcp_endpoint *e = tcp_endpoint_of(base);
@@ -247,9 +251,11 @@ static void tcp_locate(struct tt_endpoint *base, int cpu, int *of)
 		int theirs;
 		socklen_t length = sizeof(theirs);
 
-		if (!link || link->state != TCP_LINK_UP || e->known[rank].host != e->known[e->rank].host)
+		if (!link || link->state != TCP_LINK_UP ||
+		    e->known[rank].host != e->known[e->rank].host)
 			continue;
-		if (getsockopt(link->fd, SOL_SOCKET, SO_INCOMING_CPU, &theirs, &length) == 0 && theirs >= 0)
+		if (getsockopt(link->fd, SOL_SOCKET, SO_INCOMING_CPU, &theirs, &length) == 0 &&
+		    theirs >= 0)
 			of[rank] = theirs;
 	}
 }

@@ -19,11 +19,12 @@
 #include "tls.h"
 #include "transport.h"
 
-#define TCP_GUESTS_MAX	 64  /* connections whose handshake is not complete */
-#define TCP_SLEEPERS_MAX 64  /* threads that sleep at once; more would not sleep but poll */
+#define TCP_GUESTS_MAX	 64   /* connections whose handshake is not complete */
+#define TCP_SLEEPERS_MAX 64   /* threads that sleep at once; more would not sleep but poll */
 #define TCP_MESSAGE_MAX	 1024 /* bytes of a control message */
 #define TCP_MS		 UINT64_C(1000000)
-#define TCP_DOUBT_MS	 100 /* one connection may end before another has brought what was sent on it earlier */
+#define TCP_DOUBT_MS                                                                               \
+	100 /* one connection may end before another has brought what was sent on it earlier */
 
 /* What the inner epoll hands back; the first member of whatever it watches. Released objects stay
  * allocated, with fd -1, until all events of a batch have been looked at. */
@@ -38,7 +39,11 @@ struct tcp_released {
 	struct tcp_released *next;
 };
 
-enum tcp_guest_stage { TCP_GUEST_TLS, TCP_GUEST_HELLO, TCP_GUEST_CONFIRM }; /* what is to come from it */
+enum tcp_guest_stage {
+	TCP_GUEST_TLS,
+	TCP_GUEST_HELLO,
+	TCP_GUEST_CONFIRM
+}; /* what is to come from it */
 struct tcp_guest {
 	struct tcp_released released;
 	struct tcp_source source;
@@ -91,7 +96,12 @@ struct tcp_control {
 	char where[TCP_ADDRESS_TEXT];
 };
 
-enum tcp_link_state { TCP_LINK_WAITING, TCP_LINK_UP, TCP_LINK_ENDED, TCP_LINK_FAILED }; /* the last two: for good */
+enum tcp_link_state {
+	TCP_LINK_WAITING,
+	TCP_LINK_UP,
+	TCP_LINK_ENDED,
+	TCP_LINK_FAILED
+}; /* the last two: for good */
 struct tcp_link {
 	struct tt_link base;
 	enum tt_lane lane;
@@ -102,11 +112,11 @@ struct tcp_link {
 	 * for. Only then is the socket watched while threads sleep, so that bytes nobody asks for
 	 * yet wake nobody. */
 	bool starved, blocked;
-	uint32_t watched;     /* events the outer epoll looks for on fd */
-	uint64_t believed_at; /* ended: when to report it */
+	uint32_t watched;      /* events the outer epoll looks for on fd */
+	uint64_t believed_at;  /* ended: when to report it */
 	tutti_result_t result; /* failed: why, and the sentence */
 	char why[384];
-	uint8_t *scratch;     /* bytes begin … end - 1 have arrived and are not released */
+	uint8_t *scratch; /* bytes begin … end - 1 have arrived and are not released */
 	size_t begin, end;
 };
 
@@ -123,12 +133,14 @@ struct tcp_connection {
 /* What this rank knows of another. */
 struct tcp_peer {
 	struct tcp_link *link[TT_LANES];
-	struct tcp_connection kept[TT_LANES]; /* accepted before its link was asked for; or its fd is -1 */
+	struct tcp_connection kept[TT_LANES]; /* accepted before its link was asked for; or its
+					       * fd is -1 */
 	struct tcp_control *control;
-	uint8_t proven; /* place, from 1, of the candidate that worked before */
-	bool left;	/* said good-bye */
-	bool gone;	/* nobody listens any more where it did */
-	uint64_t lost_at; /* when to believe that it is gone, although its last words may be on their way; or 0 */
+	uint8_t proven;	  /* place, from 1, of the candidate that worked before */
+	bool left;	  /* said good-bye */
+	bool gone;	  /* nobody listens any more where it did */
+	uint64_t lost_at; /* when to believe that it is gone, although its last words may be on
+			   * their way; or 0 */
 };
 
 struct tcp_endpoint {
@@ -136,7 +148,7 @@ struct tcp_endpoint {
 	uint64_t comm_id;
 	int rank, size;
 	const struct tt_key *key;
-	struct tt_tls *tls; /* NULL: connections are plain */
+	struct tt_tls *tls;			   /* NULL: connections are plain */
 	tutti_result_t (*hopeless)(void *context); /* see tt_endpoint_config */
 	void *context;
 	struct tcp_card card;
@@ -233,12 +245,14 @@ void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault
 bool tt_tcp_hear_all(struct tcp_endpoint *e);
 /* Has the process of `rank` ended? False where this one cannot see it. */
 bool tt_tcp_has_died(const struct tcp_endpoint *e, int rank);
-/* A control link has ended and was hung up: have all, so that it is this rank that is cut off? Blocks for 0.1 s at most. */
+/* A control link has ended and was hung up: have all, so that it is this rank that is cut off?
+ * Blocks for 0.1 s at most. */
 bool tt_tcp_is_cut_off(struct tcp_endpoint *e);
 void tt_tcp_tell_cut_off(const struct tcp_endpoint *e, struct tt_fault *fault);
 /* Is the lower rank still there, of which this one would not learn that it has died? */
 void tt_tcp_control_ask(struct tcp_endpoint *e, int peer);
-tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tcp_connection connection, int peer);
+tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tcp_connection connection,
+				     int peer);
 void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control);
 /* Unless a better one is known, note it and tell all control links but for the one it came from. */
 void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,

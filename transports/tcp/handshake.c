@@ -16,7 +16,8 @@
 #define ANSWER_SAID   (ANSWER_HEAD + TT_NONCE_BYTES) /* what the proofs are of */
 static const uint8_t hello_magic[MAGIC_BYTES] = { 't', 'u', 't', 't', 'i', 't', 'c', 'p' };
 static const uint8_t answer_magic[MAGIC_BYTES] = { 't', 'u', 't', 't', 'i', 'a', 'c', 'k' };
-static_assert(MAGIC_BYTES + VERSION_BYTES + 1 + 1 + 4 + 8 + 4 + 4 + TT_NONCE_BYTES == TCP_HELLO_BYTES,
+static_assert(MAGIC_BYTES + VERSION_BYTES + 1 + 1 + 4 + 8 + 4 + 4 + TT_NONCE_BYTES ==
+		      TCP_HELLO_BYTES,
 	      "hello");
 static_assert(ANSWER_SAID + TT_PROOF_BYTES == TCP_ANSWER_BYTES, "answer");
 
@@ -132,7 +133,8 @@ enum tcp_verdict tt_tcp_answer_begins(const uint8_t *in, size_t length)
 	return begins(answer_magic, in, length);
 }
 
-/* The other end's verdict on this one, as this one's on the other: of the two, only one has a key, or encrypts. */
+/* The other end's verdict on this one, as this one's on the other: of the two, only one has a
+ * key, or encrypts. */
 static enum tcp_verdict turn(uint64_t verdict, bool keyed)
 {
 	if (verdict == TCP_KEYED || verdict == TCP_KEYLESS)
@@ -174,11 +176,16 @@ const char *tt_tcp_verdict_text(enum tcp_verdict verdict)
 		[TCP_OTHER_RANK] = "is another rank, or meant another",
 		[TCP_NOT_UNDERSTOOD] = "asked for something unknown",
 		[TCP_DUPLICATE] = "has this connection already",
-		[TCP_KEYED] = "has a key, and this rank has none: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
-		[TCP_KEYLESS] = "has no key, and this rank has one: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
-		[TCP_OTHER_KEY] = "has another key than this rank: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
-		[TCP_PLAIN] = "does not encrypt, and this rank does: give all ranks the same TUTTI_ENCRYPT",
-		[TCP_ENCRYPTED] = "encrypts, and this rank does not: give all ranks the same TUTTI_ENCRYPT",
+		[TCP_KEYED] =
+			"has a key, and this rank has none: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+		[TCP_KEYLESS] =
+			"has no key, and this rank has one: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+		[TCP_OTHER_KEY] =
+			"has another key than this rank: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+		[TCP_PLAIN] =
+			"does not encrypt, and this rank does: give all ranks the same TUTTI_ENCRYPT",
+		[TCP_ENCRYPTED] =
+			"encrypts, and this rank does not: give all ranks the same TUTTI_ENCRYPT",
 	};
 
 	return texts[verdict];

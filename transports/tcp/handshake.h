@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first bytes of every connection: the dialling rank says who it is and what for, the other answers, the
- * first confirms. What follows belongs to the link.
+/* The first bytes of every connection: the dialling rank says who it is and what for, the other
+ * answers, the first confirms. What follows belongs to the link.
  *
  *   hello    "tuttitcp" version:2 purpose:1 lane:1 flags:4 comm_id:8 from:4 to:4 nonce:32
  *   answer   "tuttiack" version:2 verdict:2 rank:4 comm_id:8 nonce:32 proof:32
  *   confirm  proof:32
  *
- * Flag 1: the job has a key. Then each proof (key.h) is of the whole hello, the answer up to its proof, and of who of the
- * two gives it; so it is good for this communicator, these two ranks in these roles, this purpose and lane, and these
- * nonces alone. The listener proves first; a dialer to which that proof is none confirms with zeros. Without a key proofs
- * are zeros. A refusal repeats nothing but its verdict: what it refuses is told to those who know it. */
+ * Flag 1: the job has a key. Then each proof (key.h) is of the whole hello, the answer up to its
+ * proof, and of who of the two gives it; so it is good for this communicator, these two ranks in
+ * these roles, this purpose and lane, and these nonces alone. The listener proves first; a
+ * dialer to which that proof is none confirms with zeros. Without a key proofs are zeros. A
+ * refusal repeats nothing but its verdict: what it refuses is told to those who know it. */
 #ifndef TT_TCP_HANDSHAKE_H
 #define TT_TCP_HANDSHAKE_H
 
@@ -52,7 +53,8 @@ enum tcp_verdict {
 
 void tt_tcp_hello_write(const struct tcp_hello *hello, const uint8_t nonce[TT_NONCE_BYTES],
 			uint8_t out[TCP_HELLO_BYTES]);
-/* TCP_ACCEPTED: the first `length` bytes can be those of a hello of this version; more are worth waiting for. */
+/* TCP_ACCEPTED: the first `length` bytes can be those of a hello of this version; more are worth
+ * waiting for. */
 enum tcp_verdict tt_tcp_hello_begins(const uint8_t *in, size_t length);
 /* TCP_ACCEPTED: the bytes are a hello of this version; whether it is welcome is another matter. */
 enum tcp_verdict tt_tcp_hello_read(const uint8_t in[TCP_HELLO_BYTES], struct tcp_hello *hello);

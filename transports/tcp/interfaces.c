@@ -143,20 +143,25 @@ static bool has_address(const struct ifaddrs *all, const char *name)
 	return false;
 }
 
-/* Can another machine reach one of them? Link-local ones, within one network alone, and not while that one is being set up. */
+/* Can another machine reach one of them? Link-local ones, within one network alone, and not
+ * while that one is being set up. */
 static bool is_reachable(const struct tcp_card *card, bool or_link_local)
 {
 	bool reachable = false;
 
 	for (int i = 0; i < card->count; i++)
-		reachable |= !tt_tcp_is_loopback(&card->at[i]) && (or_link_local || !tt_tcp_is_link_local(&card->at[i]));
+		reachable |= !tt_tcp_is_loopback(&card->at[i]) &&
+			     (or_link_local || !tt_tcp_is_link_local(&card->at[i]));
 	return reachable;
 }
 
-/* Why the interface offers nothing, and whether that may change by itself; NULL: it does, or is not to. */
-static const char *find_lack(const struct ifaddrs *all, const struct ifaddrs *i, const char *list, bool *coming)
+/* Why the interface offers nothing, and whether that may change by itself; NULL: it does, or is
+ * not to. */
+static const char *find_lack(const struct ifaddrs *all, const struct ifaddrs *i, const char *list,
+			     bool *coming)
 {
-	if (!i->ifa_addr || i->ifa_addr->sa_family != AF_PACKET || (i->ifa_flags & IFF_LOOPBACK) || !allowed(list, i->ifa_name))
+	if (!i->ifa_addr || i->ifa_addr->sa_family != AF_PACKET || (i->ifa_flags & IFF_LOOPBACK) ||
+	    !allowed(list, i->ifa_name))
 		return NULL;
 	*coming |= (i->ifa_flags & IFF_UP) || is_named(list, i->ifa_name);
 	if (!(i->ifa_flags & IFF_UP))
@@ -166,7 +171,8 @@ static const char *find_lack(const struct ifaddrs *all, const struct ifaddrs *i,
 	return has_address(all, i->ifa_name) ? NULL : "no address";
 }
 
-static void find_lacks(const struct ifaddrs *all, const char *list, const struct tcp_card *card, struct tcp_lack *lack)
+static void find_lacks(const struct ifaddrs *all, const char *list, const struct tcp_card *card,
+		       struct tcp_lack *lack)
 {
 	size_t used = 0;
 	bool coming = false;
@@ -179,7 +185,8 @@ static void find_lacks(const struct ifaddrs *all, const char *list, const struct
 		if (!why)
 			continue;
 		coming |= may_come;
-		used += (size_t)snprintf(lack->text + used, sizeof(lack->text) - used, "%s%s: %s", used ? ", " : "", i->ifa_name, why);
+		used += (size_t)snprintf(lack->text + used, sizeof(lack->text) - used, "%s%s: %s",
+					 used ? ", " : "", i->ifa_name, why);
 	}
 	lack->coming = coming && !is_reachable(card, true);
 }
@@ -260,7 +267,8 @@ static void note_wait(struct tcp_lack *lack, uint64_t start)
 	const size_t used = strlen(lack->text);
 
 	if (used > 0)
-		snprintf(lack->text + used, sizeof(lack->text) - used, ", %.1f s after the start", (double)(tt_now() - start) * 1e-9);
+		snprintf(lack->text + used, sizeof(lack->text) - used, ", %.1f s after the start",
+			 (double)(tt_now() - start) * 1e-9);
 }
 
 /* An interface that is being set up has its link-local address first. */

@@ -11,7 +11,7 @@
 
 #include "endpoint.h"
 
-#define SCRATCH_BYTES ((size_t)128 << 10) /* stays in a core's L2 cache */
+#define SCRATCH_BYTES  ((size_t)128 << 10) /* stays in a core's L2 cache */
 #define TOGETHER_BYTES 512
 
 static struct tcp_link *tcp_link_of(struct tt_link *base)
@@ -138,7 +138,8 @@ static size_t sum(const struct iovec *iov, int n)
 	return bytes;
 }
 
-/* Short pieces, such as a card and its payload, are put together: sendmsg() takes longer than copying them. */
+/* Short pieces, such as a card and its payload, are put together: sendmsg() takes longer than
+ * copying them. */
 static ssize_t send_together(int fd, const struct iovec *iov, int n, int flags)
 {
 	uint8_t bytes[TOGETHER_BYTES];
@@ -149,7 +150,8 @@ static ssize_t send_together(int fd, const struct iovec *iov, int n, int flags)
 	return send(fd, bytes, length, flags);
 }
 
-static ssize_t send_pieces(const struct tcp_link *link, const struct iovec *iov, int n, size_t bytes)
+static ssize_t send_pieces(const struct tcp_link *link, const struct iovec *iov, int n,
+			   size_t bytes)
 {
 	const struct msghdr message = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n };
 	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;

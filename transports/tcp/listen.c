@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the listening socket and the guests: connections accepted whose handshake is not complete.
- * Anyone may connect, so guests are few, have a deadline, and the oldest makes room for the next, one that has not
- * said a hello of this communicator first; a rank that lost its place that way dials again. */
+/* Owns the listening socket and the guests: connections accepted whose handshake is not
+ * complete. Anyone may connect, so guests are few, have a deadline, and the oldest makes room
+ * for the next, one that has not said a hello of this communicator first; a rank that lost its
+ * place that way dials again. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -14,16 +15,18 @@
 #include "endpoint.h"
 #include "environment.h"
 
-#define GUEST_MS   5000 /* for a complete hello, sent right after connecting; and as long for the rest */
-#define ACCEPT_MAX 64	/* per look */
-#define PAUSE_MS   50	/* when descriptors ran out */
-#define IDLE_MS	   300	/* of a guest, after which it makes room when descriptors ran out */
-#define SHORT_MS   500	/* that none is to be had, while somebody is waited for */
+#define GUEST_MS                                                                                   \
+	5000 /* for a complete hello, sent right after connecting; and as long for the rest */
+#define ACCEPT_MAX 64  /* per look */
+#define PAUSE_MS   50  /* when descriptors ran out */
+#define IDLE_MS	   300 /* of a guest, after which it makes room when descriptors ran out */
+#define SHORT_MS   500 /* that none is to be had, while somebody is waited for */
 
 /* IPv6 that also takes IPv4; IPv4 where the kernel has no IPv6. */
 static int bind_everywhere(int fd, int family, int port)
 {
-	const struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
+	const struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
+					  .sin6_port = htons((uint16_t)port) };
 	const struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
 	const int off = 0;
 
@@ -64,13 +67,15 @@ static int listen_at(const struct tcp_endpoint *e, int family, int port)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &e->buffer, sizeof(e->buffer));
 	}
 	/* a bound port of another socket may only show as taken when listening */
-	if ((keyed ? bind_everywhere : bind_loopback)(fd, family, port) == 0 && listen(fd, SOMAXCONN) == 0)
+	if ((keyed ? bind_everywhere : bind_loopback)(fd, family, port) == 0 &&
+	    listen(fd, SOMAXCONN) == 0)
 		return fd;
 	tt_fd_close(fd);
 	return -1;
 }
 
-/* Everywhere; without a key, at one loopback address. The second family where the first is missing. */
+/* Everywhere; without a key, at one loopback address. The second family where the first is
+ * missing. */
 static int listen_on(const struct tcp_endpoint *e, int port)
 {
 	const bool keyed = tt_key_is_set(e->key);
@@ -179,11 +184,12 @@ static void dismiss_oldest(struct tcp_endpoint *e)
 	dismiss(e, oldest);
 }
 
-/* For want of descriptors: one that idles makes room for one that may prove more. A rank in the middle of its proof
- * does not: it takes the connection for made when it has sent it. */
+/* For want of descriptors: one that idles makes room for one that may prove more. A rank in the
+ * middle of its proof does not: it takes the connection for made when it has sent it. */
 static bool dismiss_idler(struct tcp_endpoint *e)
 {
-	if (e->guest_count == 0 || tt_now() + GUEST_MS * TCP_MS < least_welcome(e)->deadline + IDLE_MS * TCP_MS)
+	if (e->guest_count == 0 ||
+	    tt_now() + GUEST_MS * TCP_MS < least_welcome(e)->deadline + IDLE_MS * TCP_MS)
 		return false;
 	dismiss_oldest(e);
 	return true;
@@ -231,20 +237,23 @@ static void accept_failed(struct tcp_endpoint *e)
 	e->listen_again_at = now + PAUSE_MS * TCP_MS;
 }
 
-/* A rank that waits for others to connect while it cannot let them in would wait until its deadline. Where it waits
- * for none, a crowd of strangers at the door ends nothing. When the communicator has ended already, it is survivors that
- * wait for each other: they are turned away, and go on without this one. */
+/* A rank that waits for others to connect while it cannot let them in would wait until its
+ * deadline. Where it waits for none, a crowd of strangers at the door ends nothing. When the
+ * communicator has ended already, it is survivors that wait for each other: they are turned
+ * away, and go on without this one. */
 static void give_up_listening(struct tcp_endpoint *e)
 {
 	struct tt_fault fault = { .result = TUTTI_ERR_SYSTEM, .rank = e->rank };
 	char text[TT_ERRNO_MAX];
 
 	if (e->base.fault.result) {
-		tt_log(WARN, TCP, "rank %d accepts no connections any more: %s", e->rank, tt_errno_text(e->shortage, text));
+		tt_log(WARN, TCP, "rank %d accepts no connections any more: %s", e->rank,
+		       tt_errno_text(e->shortage, text));
 		tt_tcp_stop_listening(e);
 		return;
 	}
-	snprintf(fault.text, sizeof(fault.text), "rank %d cannot accept the connections of other ranks: %s", e->rank,
+	snprintf(fault.text, sizeof(fault.text),
+		 "rank %d cannot accept the connections of other ranks: %s", e->rank,
 		 tt_errno_text(e->shortage, text));
 	tt_tcp_own_fault(e, &fault);
 }
@@ -268,7 +277,8 @@ void tt_tcp_accept(struct tcp_endpoint *e)
 	}
 }
 
-static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_guest *guest, const struct tcp_hello *hello)
+static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_guest *guest,
+			      const struct tcp_hello *hello)
 {
 	const struct tcp_peer *peer;
 
@@ -279,8 +289,8 @@ static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_gue
 	if (hello->comm_id != e->comm_id)
 		return TCP_OTHER_JOB;
 	/* the lower rank dials, but for a rank that asks whether this one is still there */
-	if (hello->to != e->rank || hello->from < 0 || hello->from == e->rank || hello->from >= e->size ||
-	    (hello->from > e->rank && hello->purpose != TCP_FOR_CONTROL))
+	if (hello->to != e->rank || hello->from < 0 || hello->from == e->rank ||
+	    hello->from >= e->size || (hello->from > e->rank && hello->purpose != TCP_FOR_CONTROL))
 		return TCP_OTHER_RANK;
 	peer = &e->peers[hello->from];
 	if (hello->purpose == TCP_FOR_CONTROL)
@@ -298,12 +308,12 @@ static void warn_of(struct tcp_endpoint *e, const struct tcp_guest *guest, const
 	char text[TCP_ADDRESS_TEXT], more[TT_LOG_MORE];
 
 	if (tt_log_due(&e->strangers, more))
-		tt_log(WARN, TCP, "rank %d dropped a connection from %s: it %s%s", e->rank, tt_tcp_text(&guest->from, text), what,
-		       more);
+		tt_log(WARN, TCP, "rank %d dropped a connection from %s: it %s%s", e->rank,
+		       tt_tcp_text(&guest->from, text), what, more);
 }
 
-static void turn_away(struct tcp_endpoint *e, struct tcp_guest *guest, const struct tcp_hello *hello,
-		      enum tcp_verdict verdict)
+static void turn_away(struct tcp_endpoint *e, struct tcp_guest *guest,
+		      const struct tcp_hello *hello, enum tcp_verdict verdict)
 {
 	char text[TCP_ADDRESS_TEXT];
 
@@ -349,10 +359,12 @@ static void answer(struct tcp_endpoint *e, struct tcp_guest *guest, enum tcp_ver
 	}
 }
 
-/* The confirm is complete. Meanwhile another connection may have been let in for the same purpose. */
+/* The confirm is complete. Meanwhile another connection may have been let in for the same
+ * purpose. */
 static void let_in(struct tcp_endpoint *e, struct tcp_guest *guest)
 {
-	enum tcp_verdict verdict = tt_tcp_confirm_read(e->key, guest->hello, guest->answer, guest->confirm);
+	enum tcp_verdict verdict =
+		tt_tcp_confirm_read(e->key, guest->hello, guest->answer, guest->confirm);
 	const struct tcp_connection connection = { guest->source.fd, guest->tls };
 	struct tcp_hello hello = { 0 };
 
@@ -371,13 +383,15 @@ static void let_in(struct tcp_endpoint *e, struct tcp_guest *guest)
 	tt_tcp_connected(e, &hello, hello.from, connection);
 }
 
-/* Takes what is there of one message; bytes after the confirm are the link's. False: nothing is there. */
+/* Takes what is there of one message; bytes after the confirm are the link's. False: nothing is
+ * there. */
 static bool hear(struct tcp_endpoint *e, struct tcp_guest *guest)
 {
 	const bool hello = guest->stage == TCP_GUEST_HELLO;
 	uint8_t *const in = hello ? guest->hello : guest->confirm;
 	const size_t length = hello ? sizeof(guest->hello) : sizeof(guest->confirm);
-	const ssize_t n = tt_tcp_recv(guest->source.fd, guest->tls, in + guest->got, length - guest->got);
+	const ssize_t n =
+		tt_tcp_recv(guest->source.fd, guest->tls, in + guest->got, length - guest->got);
 	char text[TCP_ADDRESS_TEXT];
 	enum tcp_verdict verdict;
 
@@ -402,7 +416,8 @@ static bool hear(struct tcp_endpoint *e, struct tcp_guest *guest)
 	return guest->source.fd >= 0;
 }
 
-/* The first byte says whether a guest encrypts; one that does not is told by the answer that it must. */
+/* The first byte says whether a guest encrypts; one that does not is told by the answer that it
+ * must. */
 static bool begin_tls(struct tcp_endpoint *e, struct tcp_guest *guest)
 {
 	uint8_t first;
@@ -410,7 +425,8 @@ static bool begin_tls(struct tcp_endpoint *e, struct tcp_guest *guest)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	if (n == 1 && first == TT_TLS_FIRST_BYTE && tt_tls_stream_open(e->tls, guest->source.fd, false, &guest->tls) < 0) {
+	if (n == 1 && first == TT_TLS_FIRST_BYTE &&
+	    tt_tls_stream_open(e->tls, guest->source.fd, false, &guest->tls) < 0) {
 		warn_of(e, guest, tt_thread_error());
 		dismiss(e, guest);
 		return false;
@@ -436,7 +452,8 @@ static bool secure(struct tcp_endpoint *e, struct tcp_guest *guest)
 		dismiss(e, guest);
 		return false;
 	}
-	tt_tcp_watch_for(e, &guest->source, result && tt_tls_blocked(guest->tls) ? EPOLLOUT : EPOLLIN);
+	tt_tcp_watch_for(e, &guest->source,
+			 result && tt_tls_blocked(guest->tls) ? EPOLLOUT : EPOLLIN);
 	if (result == TUTTI_OK)
 		guest->stage = TCP_GUEST_HELLO;
 	return result == TUTTI_OK;
@@ -467,7 +484,8 @@ void tt_tcp_guests_expire(struct tcp_endpoint *e, uint64_t now)
 		e->listen_again_at = 0;
 		tt_tcp_watch(e, &e->listener, EPOLLIN);
 		tt_tcp_accept(e); /* the last time may be long ago, if this rank was in no call */
-		if (e->short_since && now - e->short_since > SHORT_MS * TCP_MS && tt_tcp_awaits_guests(e)) {
+		if (e->short_since && now - e->short_since > SHORT_MS * TCP_MS &&
+		    tt_tcp_awaits_guests(e)) {
 			e->short_since = now;
 			give_up_listening(e);
 		}

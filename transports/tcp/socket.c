@@ -9,7 +9,7 @@
 
 #include "endpoint.h"
 
-#define DROP_MAX       4096 /* reads before a close: more than the largest receive buffer holds */
+#define DROP_MAX 4096 /* reads before a close: more than the largest receive buffer holds */
 
 static void set(int fd, int level, int name, int value, const char *what)
 {
@@ -51,8 +51,9 @@ void tt_tcp_tune(const struct tcp_endpoint *e, int fd, bool local)
 	}
 }
 
-/* Probes after half of the time and every tenth of it from then on, or every second; the user timeout
- * ends the connection at the first probe that comes later, and where sent bytes are not acknowledged.
+/* Probes after half of the time and every tenth of it from then on, or every second; the user
+ * timeout ends the connection at the first probe that comes later, and where sent bytes are not
+ * acknowledged.
  *
  * For control links only: the kernel would also give up a data connection whose peer, computing,
  * leaves its receive buffer full for that long. */
@@ -112,7 +113,8 @@ ssize_t tt_tcp_send(int fd, struct tt_tls_stream *tls, const void *bytes, size_t
 {
 	const struct iovec iov = { (void *)(uintptr_t)bytes, length };
 
-	return tls ? tt_tls_write(tls, &iov, 1) : send(fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return tls ? tt_tls_write(tls, &iov, 1)
+		   : send(fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 ssize_t tt_tcp_recv(int fd, struct tt_tls_stream *tls, void *bytes, size_t length)

@@ -68,8 +68,8 @@ void tt_tcp_watch_for(struct tcp_endpoint *e, struct tcp_source *source, uint32_
 		tt_log(WARN, TCP, "watch a connection: %s", strerror(errno));
 }
 
-/* Said aloud before every close: a child begun without the handlers of fork() may hold the socket open, and so in the
- * epoll. */
+/* Said aloud before every close: a child begun without the handlers of fork() may hold the
+ * socket open, and so in the epoll. */
 void tt_tcp_unwatch(struct tcp_endpoint *e, struct tcp_source *source)
 {
 	if (source->fd >= 0)

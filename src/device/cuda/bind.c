@@ -18,7 +18,8 @@
 
 #define LINE	 4096 /* where parts of a rank's memory begin */
 #define DRAIN_MS 1
-#define CONNECTIONS 8 /* between a process and a GPU, where CUDA_DEVICE_MAX_CONNECTIONS does not say */
+#define CONNECTIONS                                                                                \
+	8 /* between a process and a GPU, where CUDA_DEVICE_MAX_CONNECTIONS does not say */
 #define RELEASED_NS 2000000000 /* enough for streams that were let go on to end */
 
 static size_t whole_lines(size_t bytes)
@@ -46,9 +47,13 @@ static tutti_result_t choose_device(struct tt_cuda *cuda, int number)
 	cuda_result error = cuda->driver->device_get_count(&count);
 
 	if (!error && number == -1)
-		number = cuda->driver->context_get_device(&current) == 0 ? (int)current : 0; /* as CUDA's runtime has it */
+		number = cuda->driver->context_get_device(&current) == 0
+				 ? (int)current
+				 : 0; /* as CUDA's runtime has it */
 	if (!error && (number < 0 || number >= count))
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_bind: device %d, expected -1 or 0 to %d", number, count - 1);
+		return tt_fail(TUTTI_ERR_INVALID, CUDA,
+			       "tutti_cuda_bind: device %d, expected -1 or 0 to %d", number,
+			       count - 1);
 	if (!error)
 		error = cuda->driver->device_get(&cuda->device, number);
 	cuda->number = number;
@@ -58,17 +63,23 @@ static tutti_result_t choose_device(struct tt_cuda *cuda, int number)
 static tutti_result_t look_at_device(struct tt_cuda *cuda)
 {
 	int wide = 0, unified = 0, flushes = 0;
-	cuda_result error = cuda->driver->device_get_attribute(&wide, CUDA_STREAM_OPS_64_BIT, cuda->device);
+	cuda_result error =
+		cuda->driver->device_get_attribute(&wide, CUDA_STREAM_OPS_64_BIT, cuda->device);
 
 	if (!error)
-		error = cuda->driver->device_get_attribute(&unified, CUDA_UNIFIED_ADDRESSING, cuda->device);
+		error = cuda->driver->device_get_attribute(&unified, CUDA_UNIFIED_ADDRESSING,
+							   cuda->device);
 	if (!error)
-		error = cuda->driver->device_get_attribute(&cuda->multiprocessors, CUDA_MULTIPROCESSORS, cuda->device);
+		error = cuda->driver->device_get_attribute(&cuda->multiprocessors,
+							   CUDA_MULTIPROCESSORS, cuda->device);
 	if (error)
 		return tt_cuda_fail(cuda->driver, "ask about the GPU", error);
-	cuda->flushes = cuda->driver->device_get_attribute(&flushes, CUDA_STREAM_OPS_FLUSH, cuda->device) == 0 && flushes;
+	cuda->flushes = cuda->driver->device_get_attribute(&flushes, CUDA_STREAM_OPS_FLUSH,
+							   cuda->device) == 0 &&
+			flushes;
 	if (!wide || !unified)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "GPU %d has no %s, which collectives on streams need", cuda->number,
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
+			       "GPU %d has no %s, which collectives on streams need", cuda->number,
 			       wide ? "unified addressing" : "stream memory operations of 64 bits");
 	return TUTTI_OK;
 }
@@ -78,13 +89,15 @@ static tutti_result_t take_context(struct tt_cuda *cuda)
 	const cuda_result error = cuda->driver->primary_retain(&cuda->context, cuda->device);
 
 	cuda->retained = error == 0;
-	return error ? tt_cuda_fail(cuda->driver, "take the GPU's primary context", error) : TUTTI_OK;
+	return error ? tt_cuda_fail(cuda->driver, "take the GPU's primary context", error)
+		     : TUTTI_OK;
 }
 
 static tutti_result_t take_memory(struct tt_cuda *cuda)
 {
 	void *report;
-	const cuda_result error = cuda->driver->mem_host_alloc(&report, sizeof(*cuda->report), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
+	const cuda_result error = cuda->driver->mem_host_alloc(
+		&report, sizeof(*cuda->report), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 
 	if (error) {
 		tt_cuda_fail(cuda->driver, "take a page of pinned memory", error);
@@ -106,7 +119,9 @@ static tutti_result_t write_control(struct tt_cuda *cuda)
 	memset(control->posted[TT_CUDA_LAST], 1, (size_t)cuda->comm->size);
 	for (int rank = 0; rank < cuda->comm->size; rank++)
 		control->taken[rank] = 1;
-	error = cuda->driver->mem_copy(cuda->peer[cuda->comm->rank].memory, (cuda_address)(uintptr_t)control, sizeof(*control), cuda->setup);
+	error = cuda->driver->mem_copy(cuda->peer[cuda->comm->rank].memory,
+				       (cuda_address)(uintptr_t)control, sizeof(*control),
+				       cuda->setup);
 	if (!error)
 		error = cuda->driver->stream_synchronize(cuda->setup);
 	free(control);
@@ -130,7 +145,8 @@ static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *ente
 	if (!result)
 		result = take_context(cuda);
 	if (!result && tt_cuda_enter(cuda, entered))
-		result = tt_fail(TUTTI_ERR_SYSTEM, CUDA, "the context of GPU %d cannot be entered", cuda->number);
+		result = tt_fail(TUTTI_ERR_SYSTEM, CUDA, "the context of GPU %d cannot be entered",
+				 cuda->number);
 	return result ? result : make_streams(cuda);
 }
 
@@ -144,7 +160,9 @@ static tutti_result_t prepare_memory(struct tt_cuda *cuda, struct tt_cuda_offer 
 		result = tt_cuda_try_report(cuda);
 	if (!result)
 		result = write_control(cuda);
-	return result ? result : tt_cuda_offer(cuda, cuda->peer[cuda->comm->rank].memory, cuda->parts.bytes, offer);
+	return result ? result
+		      : tt_cuda_offer(cuda, cuda->peer[cuda->comm->rank].memory, cuda->parts.bytes,
+				      offer);
 }
 
 /* ---- together */
@@ -160,7 +178,9 @@ static tutti_result_t write_place(struct tt_cuda *cuda)
 
 	for (int rank = 0; rank < comm->size; rank++)
 		place.control[rank] = tt_cuda_control_of(cuda, rank);
-	cuda_result error = cuda->driver->mem_copy(cuda->peer[comm->rank].memory + cuda->parts.place, (cuda_address)(uintptr_t)&place, sizeof(place), cuda->setup);
+	cuda_result error =
+		cuda->driver->mem_copy(cuda->peer[comm->rank].memory + cuda->parts.place,
+				       (cuda_address)(uintptr_t)&place, sizeof(place), cuda->setup);
 	if (!error)
 		error = cuda->driver->stream_synchronize(cuda->setup);
 	return error ? tt_cuda_fail(cuda->driver, "write to memory of the GPU", error) : TUTTI_OK;
@@ -168,10 +188,11 @@ static tutti_result_t write_place(struct tt_cuda *cuda)
 
 static tutti_result_t fail_other_parts(const struct tt_cuda *cuda, int rank, uint64_t bytes)
 {
-	return tt_fail(TUTTI_ERR_INVALID, CUDA,
-		       "tutti_cuda_bind: rank %d offers %llu bytes of its GPU's memory, expected %zu: it runs another version of tutti: all ranks must use "
-		       "the same one",
-		       rank, (unsigned long long)bytes, cuda->parts.bytes);
+	return tt_fail(
+		TUTTI_ERR_INVALID, CUDA,
+		"tutti_cuda_bind: rank %d offers %llu bytes of its GPU's memory, expected %zu: it runs another version of tutti: all ranks must use "
+		"the same one",
+		rank, (unsigned long long)bytes, cuda->parts.bytes);
 }
 
 static tutti_result_t reach_peers(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
@@ -182,9 +203,11 @@ static tutti_result_t reach_peers(struct tt_cuda *cuda, const struct tt_cuda_off
 	for (int rank = 0; rank < cuda->comm->size && !result; rank++) {
 		if (rank == own)
 			continue;
-		result = all[rank].bytes == cuda->parts.bytes ? tt_cuda_reach(cuda, rank, &all[rank], &cuda->peer[rank]) :
-								fail_other_parts(cuda, rank, all[rank].bytes);
-		cuda->peer[rank].elsewhere = memcmp(all[rank].gpu, all[own].gpu, sizeof(all[own].gpu)) != 0;
+		result = all[rank].bytes == cuda->parts.bytes
+				 ? tt_cuda_reach(cuda, rank, &all[rank], &cuda->peer[rank])
+				 : fail_other_parts(cuda, rank, all[rank].bytes);
+		cuda->peer[rank].elsewhere =
+			memcmp(all[rank].gpu, all[own].gpu, sizeof(all[own].gpu)) != 0;
 	}
 	return result ? result : write_place(cuda);
 }
@@ -222,7 +245,8 @@ static void free_all(struct tt_cuda *cuda)
 		cuda->driver->stream_destroy(cuda->setup);
 }
 
-/* `unused`: nobody is at what it has. Otherwise, or where the context is gone, all that CUDA knows of is kept: streams may still need it. */
+/* `unused`: nobody is at what it has. Otherwise, or where the context is gone, all that CUDA
+ * knows of is kept: streams may still need it. */
 static void cuda_free(struct tt_cuda *cuda, bool unused)
 {
 	struct tt_cuda_entered entered = { false };
@@ -246,7 +270,8 @@ static void cuda_free(struct tt_cuda *cuda, bool unused)
 }
 
 /* The ranks' GPUs reach each other. All ranks take all exchanges, whatever fails. */
-static tutti_result_t bind_by_reach(struct tt_cuda *cuda, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+static tutti_result_t bind_by_reach(struct tt_cuda *cuda, struct tt_cuda_offer *mine,
+				    struct tt_cuda_offer *all)
 {
 	const tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
 						       prepare_memory(cuda, mine), mine, all);
@@ -257,20 +282,25 @@ static tutti_result_t bind_by_reach(struct tt_cuda *cuda, struct tt_cuda_offer *
 }
 
 /* `why`: something else than islands is in the way; or NULL. */
-static void tell_way(const struct tt_cuda *cuda, const struct tt_cuda_islands *islands, const char *why)
+static void tell_way(const struct tt_cuda *cuda, const struct tt_cuda_islands *islands,
+		     const char *why)
 {
 	const char *where = cuda->levels ? " between islands of GPUs" : "";
 
 	if (cuda->comm->rank > 0)
 		return;
 	if (why || islands->split)
-		tt_log(WARN, CUDA, "collectives on streams go through the host's memory%s, as the GPUs do not reach each other: %s", where, why ? why : islands->why);
+		tt_log(WARN, CUDA,
+		       "collectives on streams go through the host's memory%s, as the GPUs do not reach each other: %s",
+		       where, why ? why : islands->why);
 	else
-		tt_log(INFO, CUDA, "the GPUs of %d ranks are on %d islands within which they reach each other; collectives on streams go through the host's memory%s",
+		tt_log(INFO, CUDA,
+		       "the GPUs of %d ranks are on %d islands within which they reach each other; collectives on streams go through the host's memory%s",
 		       cuda->comm->size, islands->count, where);
 }
 
-static tutti_result_t bind_by_relay(struct tt_cuda *cuda, const struct tt_cuda_islands *islands, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+static tutti_result_t bind_by_relay(struct tt_cuda *cuda, const struct tt_cuda_islands *islands,
+				    struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
 {
 	const tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
 						       tt_cuda_relay_begin(cuda), mine, all);
@@ -278,7 +308,9 @@ static tutti_result_t bind_by_relay(struct tt_cuda *cuda, const struct tt_cuda_i
 	if (result || islands->count == 1)
 		return result;
 	if (tt_cuda_levels_begin(cuda, islands, mine, all) && cuda->comm->rank == 0)
-		tt_log(WARN, CUDA, "the GPUs of an island do not work together, and collectives on streams go through the host's memory altogether: %s", tt_thread_error());
+		tt_log(WARN, CUDA,
+		       "the GPUs of an island do not work together, and collectives on streams go through the host's memory altogether: %s",
+		       tt_thread_error());
 	return tutti_comm_error(cuda->comm, NULL);
 }
 
@@ -300,7 +332,8 @@ static tutti_result_t give_up_reach(struct tt_cuda *cuda, struct tt_cuda_islands
 }
 
 /* All ranks have what they need for themselves. */
-static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *mine,
+				    struct tt_cuda_offer *all)
 {
 	struct tt_cuda_islands islands;
 	tutti_result_t result = tt_cuda_find_islands(cuda, &islands);
@@ -319,13 +352,15 @@ static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *
 	return result;
 }
 
-/* That a rank uses at least: the program's, the library's for the setup and for looks, and where it reaches others, one for releases; the same again on an island. */
+/* That a rank uses at least: the program's, the library's for the setup and for looks, and where
+ * it reaches others, one for releases; the same again on an island. */
 static int count_streams(const struct tt_cuda *cuda)
 {
 	return 1 + (cuda->relay ? 2 : 3) + (cuda->levels ? 3 : 0);
 }
 
-/* Threads that share a GPU: what waits on one's stream may stand in front of what another one is to do, if all their streams have fewer connections to the GPU than that. */
+/* Threads that share a GPU: what waits on one's stream may stand in front of what another one is
+ * to do, if all their streams have fewer connections to the GPU than that. */
 static void look_at_connections(const struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 {
 	const struct tt_cuda_offer *mine = &all[cuda->comm->rank];
@@ -340,12 +375,14 @@ static void look_at_connections(const struct tt_cuda *cuda, const struct tt_cuda
 		threads++;
 	}
 	if (first == cuda->comm->rank && threads > 1 && connections < threads * count_streams(cuda))
-		tt_log(WARN, CUDA, "%d ranks are threads that share GPU %d by %d connections, and their streams may wait behind each other for ever: set CUDA_DEVICE_MAX_CONNECTIONS=32 "
-				   "before the process starts CUDA (docs/reference/gpu.md)",
+		tt_log(WARN, CUDA,
+		       "%d ranks are threads that share GPU %d by %d connections, and their streams may wait behind each other for ever: set CUDA_DEVICE_MAX_CONNECTIONS=32 "
+		       "before the process starts CUDA (docs/reference/gpu.md)",
 		       threads, cuda->number, connections);
 }
 
-/* `result`: what failed on this rank before. `island`: the ranks' GPUs are known to reach each other. */
+/* `result`: what failed on this rank before. `island`: the ranks' GPUs are known to reach each
+ * other. */
 static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool island)
 {
 	const size_t size = (size_t)cuda->comm->size;
@@ -353,7 +390,9 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool
 	struct tt_cuda_entered entered = { false };
 
 	if (!all)
-		return tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory for %zu ranks", size));
+		return tt_comm_fail(cuda->comm,
+				    tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
+					    "tutti_cuda_bind: no memory for %zu ranks", size));
 	if (!result)
 		result = tt_cuda_name_place(cuda, mine);
 	if (!result)
@@ -401,12 +440,14 @@ static tutti_result_t bind(struct tt_cuda *cuda, tutti_result_t result, bool isl
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_cuda_bind_island(struct tutti_comm *comm, const struct tt_cuda *whole, const int *named)
+tutti_result_t tt_cuda_bind_island(struct tutti_comm *comm, const struct tt_cuda *whole,
+				   const int *named)
 {
 	struct tt_cuda *cuda = cuda_new(comm);
 
 	if (!cuda)
-		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the GPU of an island"));
+		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
+						  "no memory for the GPU of an island"));
 	cuda->owner = whole->comm;
 	memcpy(cuda->named, named, (size_t)comm->size * sizeof(*named));
 	cuda->driver = whole->driver;
@@ -422,10 +463,13 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
 	if (refused)
 		return refused;
 	if (comm->cuda)
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_bind: the communicator is bound to GPU %d already", comm->cuda->number);
+		return tt_fail(TUTTI_ERR_INVALID, CUDA,
+			       "tutti_cuda_bind: the communicator is bound to GPU %d already",
+			       comm->cuda->number);
 	struct tt_cuda *cuda = cuda_new(comm);
 	if (!cuda)
-		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory"));
+		return tt_comm_fail(
+			comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory"));
 	tutti_result_t result = tt_cuda_driver(&cuda->driver);
 	if (!result)
 		result = choose_device(cuda, device);
@@ -447,7 +491,8 @@ static bool finish_setup(const struct tt_cuda *cuda, uint64_t patience_ns)
 	uint64_t deadline = tt_now() + patience_ns;
 	cuda_result error;
 
-	while ((error = cuda->driver->stream_query(cuda->setup)) == CUDA_NOT_READY && tt_now() < deadline) {
+	while ((error = cuda->driver->stream_query(cuda->setup)) == CUDA_NOT_READY &&
+	       tt_now() < deadline) {
 		const uint64_t asleep = tt_now();
 
 		poll(NULL, 0, DRAIN_MS);
@@ -456,24 +501,33 @@ static bool finish_setup(const struct tt_cuda *cuda, uint64_t patience_ns)
 	return error == 0;
 }
 
-/* The setup stream waits until all that this rank put on streams has ended, and peers have read what it left for them. False: that did not come by the
- * deadline, or the communicator has failed, and somebody may still be at the memory. */
+/* The setup stream waits until all that this rank put on streams has ended, and peers have read
+ * what it left for them. False: that did not come by the deadline, or the communicator has
+ * failed, and somebody may still be at the memory. */
 static bool drain(struct tt_cuda *cuda)
 {
 	struct tutti_comm *comm = cuda->owner;
 	struct tt_cuda_op op = { .cuda = cuda, .stream = cuda->setup };
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = comm->rank };
-	cuda_result error = cuda->used ? cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0) : 0;
+	cuda_result error =
+		cuda->used ? cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0) : 0;
 
 	tt_cuda_watch_busy(cuda, true); /* who is lost now is noticed */
 	if (!error && !cuda->relay)
 		error = tt_cuda_await_sync(&op, TT_CUDA_LAST);
 	for (size_t rank = 0; rank < (size_t)cuda->comm->size && !cuda->relay && !error; rank++)
-		error = tt_cuda_await_word(&op, offsetof(struct tt_cuda_control, taken) + rank * sizeof(uint64_t), TT_CUDA_AWAITS_NOBODY);
-	const uint64_t patience = cuda->longest_ns > comm->settings.timeout_ns ? cuda->longest_ns : comm->settings.timeout_ns;
-	const bool ended = !error && finish_setup(cuda, 2 * patience); /* the watch gives up before */
+		error = tt_cuda_await_word(
+			&op, offsetof(struct tt_cuda_control, taken) + rank * sizeof(uint64_t),
+			TT_CUDA_AWAITS_NOBODY);
+	const uint64_t patience = cuda->longest_ns > comm->settings.timeout_ns
+					  ? cuda->longest_ns
+					  : comm->settings.timeout_ns;
+	/* the watch gives up before */
+	const bool ended = !error && finish_setup(cuda, 2 * patience);
 	pthread_mutex_lock(&comm->lock);
-	snprintf(fault.text, sizeof(fault.text), "rank %d destroyed the communicator with operations on streams that did not end", comm->rank);
+	snprintf(fault.text, sizeof(fault.text),
+		 "rank %d destroyed the communicator with operations on streams that did not end",
+		 comm->rank);
 	if (!ended)
 		tt_comm_revoke(comm, &fault);
 	const bool healthy = !comm->fault.result;
@@ -493,8 +547,9 @@ void tt_cuda_unbind(struct tutti_comm *comm)
 	const bool drained = tt_cuda_enter(cuda, &entered) == 0 && drain(cuda);
 	tt_cuda_leave(cuda, &entered);
 	if (!drained)
-		tt_log(INFO, CUDA, "rank %d: %zu bytes on GPU %d are kept until the process ends, as other ranks may still be at them", cuda->owner->rank, cuda->parts.bytes,
-		       cuda->number);
+		tt_log(INFO, CUDA,
+		       "rank %d: %zu bytes on GPU %d are kept until the process ends, as other ranks may still be at them",
+		       cuda->owner->rank, cuda->parts.bytes, cuda->number);
 	comm->cuda = NULL;
 	cuda_free(cuda, drained);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a communicator has on a GPU: memory that the ranks of its host map of each other, words by which their streams wait for each other, and the
- * thread that releases these waits when the communicator ends. */
+/* What a communicator has on a GPU: memory that the ranks of its host map of each other, words
+ * by which their streams wait for each other, and the thread that releases these waits when the
+ * communicator ends. */
 #ifndef TT_CUDA_BOUND_H
 #define TT_CUDA_BOUND_H
 
@@ -14,8 +15,8 @@
 #include "tutti/cuda.h"
 
 #define TT_CUDA_STAGE_BYTES TT_DEVICE_STAGE_BYTES /* what a rank exposes at once */
-#define TT_CUDA_ROOM_BYTES  ((size_t)1 << 20)  /* of a piece of a message to one peer */
-#define TT_CUDA_LAST	    (TT_CUDA_SYNCS - 1) /* the sync at the end of every operation */
+#define TT_CUDA_ROOM_BYTES  ((size_t)1 << 20)	  /* of a piece of a message to one peer */
+#define TT_CUDA_LAST	    (TT_CUDA_SYNCS - 1)	  /* the sync at the end of every operation */
 
 struct tt_cuda_module;
 struct tt_cuda_watch;
@@ -27,8 +28,9 @@ struct tt_cuda_peer {
 	cuda_address memory; /* 0: not there */
 	uint64_t offset;     /* in the allocation … */
 	bool opened;	     /* … which was opened by an IPC handle, and is to be closed */
-	bool held;	     /* of the same process: it stays until this rank lets it go (reach.h) */
-	bool elsewhere;	     /* on another GPU than this rank's. Of what communicators have; not of windows */
+	bool held;	/* of the same process: it stays until this rank lets it go (reach.h) */
+	bool elsewhere; /* on another GPU than this rank's. Of what communicators have; not of
+			 * windows */
 };
 
 /* Where parts are in a rank's memory: the same on all. */
@@ -38,10 +40,11 @@ struct tt_cuda_parts {
 
 struct tt_cuda {
 	struct tutti_comm *comm;
-	struct tutti_comm *owner; /* whose operations these are, and whose fault ends them: `comm`, or the one of which `comm` is an island … */
+	struct tutti_comm *owner; /* whose operations these are, and whose fault ends them:
+				   * `comm`, or the one of which `comm` is an island … */
 	int named[TT_CUDA_RANKS]; /* … where the island's ranks have these numbers */
 	const struct cuda_driver *driver;
-	int number;	    /* of the device */
+	int number; /* of the device */
 	cuda_device device;
 	struct CUctx_st *context; /* the primary one */
 	bool retained;
@@ -53,28 +56,39 @@ struct tt_cuda {
 	struct tutti_cuda_window *windows; /* that are registered; behind `order` */
 	uint64_t windows_made;
 	bool flushes; /* waits can make sure that what other devices wrote before is there, too */
-	/* Order: whatever the streams, operations of one communicator come one after the other. `order` is held while one is put on its stream, and the communicator's
-	 * lock is not: CUDA may keep a thread waiting there, for what only a look at the communicator can end. Taken before that lock. */
+	/* Order: whatever the streams, operations of one communicator come one after the other.
+	 * `order` is held while one is put on its stream, and the communicator's lock is not:
+	 * CUDA may keep a thread waiting there, for what only a look at the communicator can
+	 * end. Taken before that lock. */
 	pthread_mutex_t order;
 	struct CUevent_st *last; /* recorded behind the last one */
 	bool used;
-	uint64_t calls;	 /* numbered, for messages of errors */
-	uint64_t waits;	 /* that have kernels on streams which report that they have ended; nothing captured yet */
+	uint64_t calls;	     /* numbered, for messages of errors */
+	uint64_t waits;	     /* that have kernels on streams which report that they have ended;
+			      * nothing captured yet */
 	uint64_t longest_ns; /* the longest deadline that a call has had of its own; 0: none */
-	uint64_t noted;	 /* the number of the last call in the flight recorder; changed while `order` is held and the watch knows that something is being put */
-	bool captures;	 /* something was captured, and may be launched any time; behind the communicator's lock */
-	struct CUstream_st *setup; /* the library's own, for what is written at the beginning and awaited at the end */
+	uint64_t noted;	     /* the number of the last call in the flight recorder; changed while
+			      * `order` is held and the watch knows that something is being put */
+	bool captures;	     /* something was captured, and may be launched any time; behind the
+			      * communicator's lock */
+	struct CUstream_st *setup; /* the library's own, for what is written at the beginning and
+				    * awaited at the end */
 	struct tt_cuda_watch *watch;
-	struct tt_cuda_relay *relay; /* the way by the host, where the GPUs cannot all reach each other; then there is no memory above */
-	struct tt_cuda_levels *levels; /* where some can: operations in two levels; otherwise NULL */
+	struct tt_cuda_relay *relay;   /* the way by the host, where the GPUs cannot all reach
+					* each other; then there is no memory above */
+	struct tt_cuda_levels *levels; /* where some can: operations in two levels; otherwise
+					* NULL */
 };
 
 /* bind.c */
-/* `comm` has the ranks of an island of `whole`, whose numbers there are `named`. All of them call; the same result on all. */
-tutti_result_t tt_cuda_bind_island(struct tutti_comm *comm, const struct tt_cuda *whole, const int *named);
+/* `comm` has the ranks of an island of `whole`, whose numbers there are `named`. All of them
+ * call; the same result on all. */
+tutti_result_t tt_cuda_bind_island(struct tutti_comm *comm, const struct tt_cuda *whole,
+				   const int *named);
 void tt_cuda_unbind(struct tutti_comm *comm); /* it was not bound is fine; lock not held */
 
-/* enqueue.c: put the calls of a group, or one, on their streams. Lock held, but not all the time. */
+/* enqueue.c: put the calls of a group, or one, on their streams. Lock held, but not all the
+ * time. */
 tutti_result_t tt_cuda_start(struct tutti_comm *comm, const struct tt_call *const *calls, size_t n);
 
 struct tt_cuda_op;
@@ -87,22 +101,25 @@ cuda_result tt_cuda_be_last(struct tt_cuda *cuda, struct CUstream_st *stream);
 struct tt_cuda_op {
 	struct tt_cuda *cuda;
 	struct CUstream_st *stream;
-	bool captured; /* the stream is: what is put there goes into a graph */
-	uint64_t timeout_ns; /* that tutti_next_call() gave it; 0: the communicator's */
+	bool captured;		    /* the stream is: what is put there goes into a graph */
+	uint64_t timeout_ns;	    /* that tutti_next_call() gave it; 0: the communicator's */
 	const struct tt_plan *plan; /* of a collective through stages */
 	const struct tt_call *call;
 	struct tt_card card;
 	uint64_t signature;
 	bool in_windows; /* it goes between them, without stages */
-	bool checks;	/* peers have given their signatures: kernels compare them before they move anything */
-	bool pending; /* a kernel is not launched yet, as the last one of a round gives word */
+	bool checks;	 /* peers have given their signatures: kernels compare them before they
+			  * move anything */
+	bool pending;	 /* a kernel is not launched yet, as the last one of a round gives word */
 	struct CUfunc_st *function; /* … this one */
-	uint64_t work; /* … for so many bytes, of the longest job */
+	uint64_t work;		    /* … for so many bytes, of the longest job */
 	struct tt_cuda_part part;
 };
 
-/* Operations of streams on words: in memory of a GPU, or pinned, whose addresses are the same there. `flags` as of CUstreamWaitValue_flags. */
-static inline union CUstreamBatchMemOpParams_union tt_cuda_write_word(cuda_address word, uint64_t value)
+/* Operations of streams on words: in memory of a GPU, or pinned, whose addresses are the same
+ * there. `flags` as of CUstreamWaitValue_flags. */
+static inline union CUstreamBatchMemOpParams_union tt_cuda_write_word(cuda_address word,
+								      uint64_t value)
 {
 	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
 
@@ -112,7 +129,8 @@ static inline union CUstreamBatchMemOpParams_union tt_cuda_write_word(cuda_addre
 	return op;
 }
 
-static inline union CUstreamBatchMemOpParams_union tt_cuda_wait_word(cuda_address word, uint64_t value, unsigned flags)
+static inline union CUstreamBatchMemOpParams_union tt_cuda_wait_word(cuda_address word,
+								     uint64_t value, unsigned flags)
 {
 	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
 
@@ -130,17 +148,21 @@ cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync);
 /* The last one, after which nothing more comes that would report that it has ended. */
 cuda_result tt_cuda_await_end(struct tt_cuda_op *op);
 cuda_result tt_cuda_await_word(struct tt_cuda_op *op, size_t offset, uint64_t waiting);
-/* From here on what the stream waits for follows something that crosses between islands, or no more. */
+/* From here on what the stream waits for follows something that crosses between islands, or no
+ * more. */
 cuda_result tt_cuda_say_crossed(struct tt_cuda_op *op, bool crossed);
 /* From here on the stream may wait so long each time; 0: as long as the communicator says. */
 cuda_result tt_cuda_say_timeout(struct tt_cuda_op *op, uint64_t timeout_ns);
 /* Add to the round's work. A copy joins those before it where they do not touch. */
 cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address src, size_t bytes);
 /* The same, from the stage or a room of rank `from`, perhaps by an engine. */
-cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst, cuda_address src, size_t bytes);
+cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst, cuda_address src,
+			      size_t bytes);
 /* Another kernel on its own. */
-cuda_result tt_cuda_combine(struct tt_cuda_op *op, struct CUfunc_st *function, const struct tt_cuda_part *part);
-/* What is pending, if only a word, with this sync: the end of a round. place, signature and card are filled in. */
+cuda_result tt_cuda_combine(struct tt_cuda_op *op, struct CUfunc_st *function,
+			    const struct tt_cuda_part *part);
+/* What is pending, if only a word, with this sync: the end of a round. place, signature and card
+ * are filled in. */
 cuda_result tt_cuda_give_word(struct tt_cuda_op *op, struct tt_cuda_sync sync);
 /* The same of a collective; then the wait for the others, unless the round was the last. */
 cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds);
@@ -160,35 +182,44 @@ cuda_result tt_cuda_messages(struct tt_cuda_op *op, struct tt_cuda_message *mess
 
 /* by_host.c: the same where the ranks' GPUs do not all reach each other */
 tutti_result_t tt_cuda_collective_by_host(struct tt_cuda_op *op);
-tutti_result_t tt_cuda_messages_by_host(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n);
+tutti_result_t tt_cuda_messages_by_host(struct tt_cuda_op *op, struct tt_cuda_message *messages,
+					size_t n);
 
 /* windows.c */
-/* Are all buffers that the call has on this rank in windows, such that the call can do without stages? Then `op->card.detail` says which. */
+/* Are all buffers that the call has on this rank in windows, such that the call can do without
+ * stages? Then `op->card.detail` says which. */
 bool tt_cuda_in_windows(struct tt_cuda_op *op);
 /* `frees`: the context is there, and nobody uses them; otherwise what CUDA has of them is kept. */
 void tt_cuda_windows_free(struct tt_cuda *cuda, bool frees);
 
 /* watch.c */
-/* Learn of faults that the communicator's own kernels have found. Cheap, asks nothing of CUDA's. Lock held. */
+/* Learn of faults that the communicator's own kernels have found. Cheap, asks nothing of CUDA's.
+ * Lock held. */
 void tt_cuda_learn(struct tt_cuda *cuda);
 /* Its thread keeps the communicator's context current. */
 tutti_result_t tt_cuda_watch_begin(struct tt_cuda *cuda);
 /* NULL watch is fine. `frees`: the context is there. */
 void tt_cuda_watch_end(struct tt_cuda *cuda, bool frees);
-/* From here on, and until it is called again with false, something is being put on a stream, where CUDA may keep the thread waiting. */
+/* From here on, and until it is called again with false, something is being put on a stream,
+ * where CUDA may keep the thread waiting. */
 void tt_cuda_watch_putting(struct tt_cuda *cuda, bool putting);
-/* Something was put on a stream; `replayed`: into a graph, which may run at any time from now on. */
+/* Something was put on a stream; `replayed`: into a graph, which may run at any time from now
+ * on. */
 void tt_cuda_watch_busy(struct tt_cuda *cuda, bool replayed);
 /* context.c: the context of the communicator for a time */
 struct tt_cuda_entered {
 	bool pushed;
 	unsigned mode; /* the thread's for captures */
 };
-/* For a call on `stream`: the thread's context is the communicator's, or it has none, and the stream is of it. TUTTI_ERR_INVALID otherwise. */
-tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call, struct CUstream_st *stream, struct tt_cuda_entered *entered);
-/* For the library's own work, whatever the thread's context is. Captures, of this thread or others, are not concerned: what CUDA forbids while they last is made to be
- * allowed, as it is done to memory and streams that are none of theirs. */
-cuda_result tt_cuda_enter_context(const struct cuda_driver *driver, struct CUctx_st *context, struct tt_cuda_entered *entered);
+/* For a call on `stream`: the thread's context is the communicator's, or it has none, and the
+ * stream is of it. TUTTI_ERR_INVALID otherwise. */
+tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call,
+				 struct CUstream_st *stream, struct tt_cuda_entered *entered);
+/* For the library's own work, whatever the thread's context is. Captures, of this thread or
+ * others, are not concerned: what CUDA forbids while they last is made to be allowed, as it is
+ * done to memory and streams that are none of theirs. */
+cuda_result tt_cuda_enter_context(const struct cuda_driver *driver, struct CUctx_st *context,
+				  struct tt_cuda_entered *entered);
 void tt_cuda_leave_context(const struct cuda_driver *driver, struct tt_cuda_entered *entered);
 cuda_result tt_cuda_enter(const struct tt_cuda *cuda, struct tt_cuda_entered *entered);
 void tt_cuda_leave(const struct tt_cuda *cuda, struct tt_cuda_entered *entered);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the thread's CUDA context for the time of a call: that of the communicator's device, which CUDA's runtime uses, too. */
+/* Owns the thread's CUDA context for the time of a call: that of the communicator's device,
+ * which CUDA's runtime uses, too. */
 #include "bound.h"
 #include "log.h"
 
-cuda_result tt_cuda_enter_context(const struct cuda_driver *driver, struct CUctx_st *context, struct tt_cuda_entered *entered)
+cuda_result tt_cuda_enter_context(const struct cuda_driver *driver, struct CUctx_st *context,
+				  struct tt_cuda_entered *entered)
 {
 	const cuda_result error = driver->context_push(context);
 
@@ -38,15 +40,19 @@ static tutti_result_t refuse_context(const struct tt_cuda *cuda, const char *cal
 	cuda_device device;
 
 	if (cuda->driver->context_get_device(&device) == 0 && device != cuda->device)
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: the thread's current GPU is %d, the communicator is bound to GPU %d: call cudaSetDevice(%d) first",
-			       call, (int)device, cuda->number, cuda->number);
-	return tt_fail(TUTTI_ERR_INVALID, CUDA,
-		       "%s: the thread's current context of GPU %d is not the primary one, which the communicator uses: call cudaSetDevice(%d), or "
-		       "cuCtxSetCurrent() with what cuDevicePrimaryCtxRetain() gives",
-		       call, cuda->number, cuda->number);
+		return tt_fail(
+			TUTTI_ERR_INVALID, CUDA,
+			"%s: the thread's current GPU is %d, the communicator is bound to GPU %d: call cudaSetDevice(%d) first",
+			call, (int)device, cuda->number, cuda->number);
+	return tt_fail(
+		TUTTI_ERR_INVALID, CUDA,
+		"%s: the thread's current context of GPU %d is not the primary one, which the communicator uses: call cudaSetDevice(%d), or "
+		"cuCtxSetCurrent() with what cuDevicePrimaryCtxRetain() gives",
+		call, cuda->number, cuda->number);
 }
 
-tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call, struct CUstream_st *stream, struct tt_cuda_entered *entered)
+tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call,
+				 struct CUstream_st *stream, struct tt_cuda_entered *entered)
 {
 	struct CUctx_st *current = NULL, *of = NULL;
 	cuda_result error = cuda->driver->context_get_current(&current);
@@ -65,6 +71,8 @@ tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call, s
 	if (!stream || of == cuda->context)
 		return TUTTI_OK;
 	tt_cuda_leave(cuda, entered);
-	return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: the stream is of another device or context, expected one of GPU %d, to which the communicator is bound",
-		       call, cuda->number);
+	return tt_fail(
+		TUTTI_ERR_INVALID, CUDA,
+		"%s: the stream is of another device or context, expected one of GPU %d, to which the communicator is bound",
+		call, cuda->number);
 }

@@ -41,13 +41,15 @@ static unsigned long long peers_of(const struct cuda_driver *driver, cuda_device
 		cuda_device other;
 		int can = 0;
 
-		if (driver->device_get(&other, i) == 0 && other != device && driver->device_can_access_peer(&can, device, other) == 0 && can)
+		if (driver->device_get(&other, i) == 0 && other != device &&
+		    driver->device_can_access_peer(&can, device, other) == 0 && can)
 			peers |= 1ull << i;
 	}
 	return peers;
 }
 
-static cuda_result read_texts(const struct cuda_driver *driver, cuda_device device, struct texts *texts)
+static cuda_result read_texts(const struct cuda_driver *driver, cuda_device device,
+			      struct texts *texts)
 {
 	unsigned char uuid[CUDA_UUID_BYTES];
 	cuda_result error = driver->device_get_name(texts->name, sizeof(texts->name), device);
@@ -61,10 +63,13 @@ static cuda_result read_texts(const struct cuda_driver *driver, cuda_device devi
 	return error;
 }
 
-static cuda_result show(const struct cuda_driver *driver, int number, int count, tutti_cuda_device_fn_t each, void *context)
+static cuda_result show(const struct cuda_driver *driver, int number, int count,
+			tutti_cuda_device_fn_t each, void *context)
 {
 	struct texts texts;
-	tutti_cuda_device_t seen = { .number = number, .name = texts.name, .pci = texts.pci, .uuid = texts.uuid };
+	tutti_cuda_device_t seen = {
+		.number = number, .name = texts.name, .pci = texts.pci, .uuid = texts.uuid
+	};
 	cuda_device device;
 	cuda_result error = driver->device_get(&device, number);
 
@@ -92,7 +97,8 @@ TUTTI_API tutti_result_t tutti_cuda_devices(tutti_cuda_device_fn_t each, void *c
 	int count = 0;
 
 	if (!each)
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_devices: each is NULL, expected a function");
+		return tt_fail(TUTTI_ERR_INVALID, CUDA,
+			       "tutti_cuda_devices: each is NULL, expected a function");
 	const tutti_result_t result = tt_cuda_driver(&driver);
 	if (result)
 		return result;
@@ -107,5 +113,7 @@ TUTTI_API tutti_result_t tutti_cuda_devices(tutti_cuda_device_fn_t each, void *c
 		if (error)
 			return tt_cuda_fail(driver, what, error);
 	}
-	return count ? TUTTI_OK : tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "CUDA has no GPU for this process: CUDA_VISIBLE_DEVICES leaves none");
+	return count ? TUTTI_OK
+		     : tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
+			       "CUDA has no GPU for this process: CUDA_VISIBLE_DEVICES leaves none");
 }

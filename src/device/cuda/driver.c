@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns CUDA's driver library: where it is, that it is started once, and what its errors are called. */
+/* Owns CUDA's driver library: where it is, that it is started once, and what its errors are
+ * called. */
 #include "driver.h"
 
 #include <pthread.h>
@@ -81,7 +82,9 @@ static struct {
 static void note_open(void)
 {
 	cuda.open = true;
-	atomic_store_explicit(&tt_device_is_there, true, memory_order_release); /* pairs with the acquire in tt_cuda_opened() */
+	atomic_store_explicit(&tt_device_is_there, true,
+			      memory_order_release); /* pairs with the acquire in
+						      * tt_cuda_opened() */
 	tt_log(DEBUG, CUDA, "%s is CUDA's driver", tt_library_name(&library));
 }
 
@@ -97,7 +100,9 @@ static tutti_result_t open_library(void)
 
 void tt_cuda_look(void)
 {
-	if (tt_cuda_opened() || pthread_mutex_trylock(&cuda.lock) != 0) /* somebody is opening it; or was when this process was forked */
+	if (tt_cuda_opened() ||
+	    pthread_mutex_trylock(&cuda.lock) !=
+		    0) /* somebody is opening it; or was when this process was forked */
 		return;
 	if (!cuda.open && tt_library_find(&library, &cuda.driver))
 		note_open();
@@ -107,7 +112,8 @@ void tt_cuda_look(void)
 const struct cuda_driver *tt_cuda_opened(void)
 {
 	/* acquire: pairs with the release in note_open() */
-	return atomic_load_explicit(&tt_device_is_there, memory_order_acquire) ? &cuda.driver : NULL;
+	return atomic_load_explicit(&tt_device_is_there, memory_order_acquire) ? &cuda.driver
+									       : NULL;
 }
 
 static tutti_result_t start(void)
@@ -116,7 +122,9 @@ static tutti_result_t start(void)
 
 	cuda.started = error == 0;
 	if (error == CUDA_NO_DEVICE)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "CUDA has no GPU for this process: there is none, or CUDA_VISIBLE_DEVICES or the container leaves it out");
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, CUDA,
+			"CUDA has no GPU for this process: there is none, or CUDA_VISIBLE_DEVICES or the container leaves it out");
 	return error ? tt_cuda_fail(&cuda.driver, "start CUDA's driver", error) : TUTTI_OK;
 }
 
@@ -141,5 +149,7 @@ tutti_result_t tt_cuda_fail(const struct cuda_driver *driver, const char *what, 
 	/* of an error that it does not know the driver leaves them as they are, or sets NULL */
 	driver->get_error_name(error, &name);
 	driver->get_error_string(error, &text);
-	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "%s: %s (%s, %u)", what, text ? text : "an error that this driver has no text for", name ? name : "no name", error);
+	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "%s: %s (%s, %u)", what,
+		       text ? text : "an error that this driver has no text for",
+		       name ? name : "no name", error);
 }

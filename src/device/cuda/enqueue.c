@@ -14,7 +14,8 @@
 
 /* ---- checks */
 
-static tutti_result_t check_buffer(const struct tt_cuda *cuda, const struct tt_call *call, const char *which, const void *buffer, size_t bytes)
+static tutti_result_t check_buffer(const struct tt_cuda *cuda, const struct tt_call *call,
+				   const char *which, const void *buffer, size_t bytes)
 {
 	enum tt_cuda_memory kind;
 	int device;
@@ -25,27 +26,37 @@ static tutti_result_t check_buffer(const struct tt_cuda *cuda, const struct tt_c
 	if (result)
 		return result;
 	if (kind == TT_CUDA_HOST)
-		return tt_fail(TUTTI_ERR_INVALID, CUDA,
-			       "%s: %s (%p) is memory of the host, expected memory of GPU %d or managed memory: the function without cuda_ takes both",
-			       tt_call_name(call), which, buffer, cuda->number);
+		return tt_fail(
+			TUTTI_ERR_INVALID, CUDA,
+			"%s: %s (%p) is memory of the host, expected memory of GPU %d or managed memory: the function without cuda_ takes both",
+			tt_call_name(call), which, buffer, cuda->number);
 	if (kind == TT_CUDA_DEVICE && device != cuda->number)
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: %s (%p) is memory of GPU %d, expected memory of GPU %d, to which the communicator is bound",
-			       tt_call_name(call), which, buffer, device, cuda->number);
+		return tt_fail(
+			TUTTI_ERR_INVALID, CUDA,
+			"%s: %s (%p) is memory of GPU %d, expected memory of GPU %d, to which the communicator is bound",
+			tt_call_name(call), which, buffer, device, cuda->number);
 	if ((uintptr_t)buffer % tutti_dtype_size(call->dtype))
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: %s (%p) is not aligned to %zu bytes, as GPUs need it for %s", tt_call_name(call), which, buffer,
-			       tutti_dtype_size(call->dtype), tutti_dtype_name(call->dtype));
+		return tt_fail(TUTTI_ERR_INVALID, CUDA,
+			       "%s: %s (%p) is not aligned to %zu bytes, as GPUs need it for %s",
+			       tt_call_name(call), which, buffer, tutti_dtype_size(call->dtype),
+			       tutti_dtype_name(call->dtype));
 	return TUTTI_OK;
 }
 
-static tutti_result_t is_captured(const struct tt_cuda *cuda, struct CUstream_st *stream, bool *captured)
+static tutti_result_t is_captured(const struct tt_cuda *cuda, struct CUstream_st *stream,
+				  bool *captured)
 {
 	unsigned status = CUDA_CAPTURE_NONE;
 	const cuda_result error = cuda->driver->stream_is_capturing(stream, &status);
 
 	*captured = status == CUDA_CAPTURE_ACTIVE;
-	if (status == CUDA_CAPTURE_INVALIDATED || (error >= CUDA_CAPTURE_UNSUPPORTED && error <= CUDA_CAPTURE_CAPTURED_EVENT))
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "the stream's capture has failed (or it is the default stream, while another one is captured): nothing can be put there");
-	return error ? tt_cuda_fail(cuda->driver, "look whether the stream is captured", error) : TUTTI_OK;
+	if (status == CUDA_CAPTURE_INVALIDATED ||
+	    (error >= CUDA_CAPTURE_UNSUPPORTED && error <= CUDA_CAPTURE_CAPTURED_EVENT))
+		return tt_fail(
+			TUTTI_ERR_INVALID, CUDA,
+			"the stream's capture has failed (or it is the default stream, while another one is captured): nothing can be put there");
+	return error ? tt_cuda_fail(cuda->driver, "look whether the stream is captured", error)
+		     : TUTTI_OK;
 }
 
 /* Is the call sound, as far as CUDA is not to be asked? Lock held. */
@@ -53,9 +64,12 @@ static tutti_result_t check_call(const struct tutti_comm *comm, const struct tt_
 {
 	const tutti_result_t result = tt_call_check(comm, call);
 
-	if (!result && call->op >= TUTTI_OP_COUNT && comm->user_ops[call->op - TUTTI_OP_COUNT].function)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s: operations of tutti_op_create() run on the host only: the function without cuda_ takes memory of GPUs, too",
-			       tt_call_name(call));
+	if (!result && call->op >= TUTTI_OP_COUNT &&
+	    comm->user_ops[call->op - TUTTI_OP_COUNT].function)
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, CUDA,
+			"%s: operations of tutti_op_create() run on the host only: the function without cuda_ takes memory of GPUs, too",
+			tt_call_name(call));
 	return result;
 }
 
@@ -74,8 +88,9 @@ static tutti_result_t check_on_gpu(const struct tt_cuda *cuda, const struct tt_c
 
 /* ---- order */
 
-/* Behind the communicator's last operation, wherever that was: a stream's handle does not tell, as another may have got it, and one handle means another stream
- * in each thread. What is captured is ordered by who launches the graph. */
+/* Behind the communicator's last operation, wherever that was: a stream's handle does not tell,
+ * as another may have got it, and one handle means another stream in each thread. What is
+ * captured is ordered by who launches the graph. */
 static cuda_result follow_last(struct tt_cuda *cuda, struct CUstream_st *stream, bool captured)
 {
 	if (!cuda->used || captured)
@@ -108,15 +123,17 @@ static size_t place_of(const size_t *counts, const size_t *displs, int rank)
 }
 
 /* The message to or from `peer` that is part of the call on one side; false: there is none. */
-static bool message_of(const struct tutti_comm *comm, const struct tt_call *call, bool sending, int peer, struct tt_cuda_message *message)
+static bool message_of(const struct tutti_comm *comm, const struct tt_call *call, bool sending,
+		       int peer, struct tt_cuda_message *message)
 {
 	const size_t element = tutti_dtype_size(call->dtype);
-	const size_t *counts = sending ? call->send_counts : call->recv_counts, *displs = sending ? call->send_displs : call->recv_displs;
+	const size_t *counts = sending ? call->send_counts : call->recv_counts,
+		     *displs = sending ? call->send_displs : call->recv_displs;
 	const cuda_address buffer = (cuda_address)(uintptr_t)(sending ? call->send : call->recv);
-	const bool whole = call->collective == TT_SEND_RECV ? call->sending == sending :
-			   call->collective == TT_GATHER_V  ? sending :
-			   call->collective == TT_SCATTER_V ? !sending :
-							      false;
+	const bool whole = call->collective == TT_SEND_RECV   ? call->sending == sending
+			   : call->collective == TT_GATHER_V  ? sending
+			   : call->collective == TT_SCATTER_V ? !sending
+							      : false;
 
 	*message = (struct tt_cuda_message){ .call = call, .sending = sending, .peer = peer };
 	if (counts) {
@@ -130,15 +147,18 @@ static bool message_of(const struct tutti_comm *comm, const struct tt_call *call
 }
 
 /* A call's messages to and from all peers; what the rank hands to itself is copied. */
-static cuda_result collect(struct tt_cuda_op *op, const struct tt_call *call, struct tt_cuda_message *messages, size_t *n)
+static cuda_result collect(struct tt_cuda_op *op, const struct tt_call *call,
+			   struct tt_cuda_message *messages, size_t *n)
 {
 	const struct tutti_comm *comm = op->cuda->comm;
 	cuda_result error = 0;
 
 	for (int i = 0; i < comm->size && !error; i++) {
-		const int rank = (comm->rank + i) % comm->size; /* not everybody sends to the same one first */
+		const int rank = (comm->rank + i) %
+				 comm->size; /* not everybody sends to the same one first */
 		struct tt_cuda_message to, from;
-		const bool sends = message_of(comm, call, true, rank, &to), receives = message_of(comm, call, false, rank, &from);
+		const bool sends = message_of(comm, call, true, rank, &to),
+			   receives = message_of(comm, call, false, rank, &from);
 
 		if (rank == comm->rank && sends && receives)
 			error = tt_cuda_copy(op, from.buffer, to.buffer, to.bytes);
@@ -158,7 +178,8 @@ static bool is_to_self(const struct tutti_comm *comm, const struct tt_call *call
 }
 
 /* The next receive from itself at or behind `from`; `n`: there is none. */
-static size_t next_own(const struct tutti_comm *comm, const struct tt_call *const *calls, size_t n, size_t from, bool sending)
+static size_t next_own(const struct tutti_comm *comm, const struct tt_call *const *calls, size_t n,
+		       size_t from, bool sending)
 {
 	while (from < n && !(is_to_self(comm, calls[from]) && calls[from]->sending == sending))
 		from++;
@@ -166,17 +187,26 @@ static size_t next_own(const struct tutti_comm *comm, const struct tt_call *cons
 }
 
 /* Sends and receives of a rank to itself must come in pairs, which a group alone can have. */
-static tutti_result_t check_own(const struct tutti_comm *comm, const struct tt_call *const *calls, size_t n)
+static tutti_result_t check_own(const struct tutti_comm *comm, const struct tt_call *const *calls,
+				size_t n)
 {
 	size_t send = next_own(comm, calls, n, 0, true), recv = next_own(comm, calls, n, 0, false);
 
-	for (; send < n && recv < n; send = next_own(comm, calls, n, send + 1, true), recv = next_own(comm, calls, n, recv + 1, false))
-		if (calls[send]->count != calls[recv]->count || calls[send]->dtype != calls[recv]->dtype)
-			return tt_fail(TUTTI_ERR_INVALID, CUDA, "rank %d sends %zu %s to itself and receives %zu %s; expected the same", comm->rank, calls[send]->count,
-				       tutti_dtype_name(calls[send]->dtype), calls[recv]->count, tutti_dtype_name(calls[recv]->dtype));
+	for (; send < n && recv < n; send = next_own(comm, calls, n, send + 1, true),
+				     recv = next_own(comm, calls, n, recv + 1, false))
+		if (calls[send]->count != calls[recv]->count ||
+		    calls[send]->dtype != calls[recv]->dtype)
+			return tt_fail(
+				TUTTI_ERR_INVALID, CUDA,
+				"rank %d sends %zu %s to itself and receives %zu %s; expected the same",
+				comm->rank, calls[send]->count,
+				tutti_dtype_name(calls[send]->dtype), calls[recv]->count,
+				tutti_dtype_name(calls[recv]->dtype));
 	if (send < n || recv < n)
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: peer %d is this rank itself: that is possible inside a group only, with a receive for each send",
-			       tt_call_name(calls[send < n ? send : recv]), comm->rank);
+		return tt_fail(
+			TUTTI_ERR_INVALID, CUDA,
+			"%s: peer %d is this rank itself: that is possible inside a group only, with a receive for each send",
+			tt_call_name(calls[send < n ? send : recv]), comm->rank);
 	return TUTTI_OK;
 }
 
@@ -186,9 +216,11 @@ static cuda_result copy_own(struct tt_cuda_op *op, const struct tt_call *const *
 	size_t recv = 0;
 	cuda_result error = 0;
 
-	for (size_t send = next_own(comm, calls, n, 0, true); send < n && !error; send = next_own(comm, calls, n, send + 1, true)) {
+	for (size_t send = next_own(comm, calls, n, 0, true); send < n && !error;
+	     send = next_own(comm, calls, n, send + 1, true)) {
 		recv = next_own(comm, calls, n, recv, false);
-		error = tt_cuda_copy(op, (cuda_address)(uintptr_t)calls[recv]->recv, (cuda_address)(uintptr_t)calls[send]->send,
+		error = tt_cuda_copy(op, (cuda_address)(uintptr_t)calls[recv]->recv,
+				     (cuda_address)(uintptr_t)calls[send]->send,
 				     calls[send]->count * tutti_dtype_size(calls[send]->dtype));
 		recv++;
 	}
@@ -225,18 +257,21 @@ static void tell_plan(struct tutti_comm *comm, const struct tt_plan *plan)
 }
 
 /* For the flight recorder. */
-static void note(struct tt_cuda_op *op, const struct tt_call *const *calls, size_t n, enum tt_flight_way way)
+static void note(struct tt_cuda_op *op, const struct tt_call *const *calls, size_t n,
+		 enum tt_flight_way way)
 {
 	struct tt_cuda *cuda = op->cuda;
 
 	pthread_mutex_lock(&cuda->comm->lock);
 	for (size_t i = 0; i < n; i++)
-		cuda->noted = tt_recorder_stream(cuda->comm, calls[i], way, op->captured, cuda->number);
+		cuda->noted =
+			tt_recorder_stream(cuda->comm, calls[i], way, op->captured, cuda->number);
 	cuda->captures |= op->captured;
 	pthread_mutex_unlock(&cuda->comm->lock);
 }
 
-/* All of it is on its stream: when so many waits have ended, it has. Between windows the last wait is behind all kernels; and graphs have waits that are not counted. */
+/* All of it is on its stream: when so many waits have ended, it has. Between windows the last
+ * wait is behind all kernels; and graphs have waits that are not counted. */
 static void note_waits(const struct tt_cuda_op *op, uint64_t noted, uint64_t waits)
 {
 	const struct tt_cuda *cuda = op->cuda;
@@ -270,14 +305,16 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 	return error ? tt_cuda_fail(op->cuda->driver, tt_call_name(call), error) : TUTTI_OK;
 }
 
-static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *const *calls, size_t n)
+static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *const *calls,
+				   size_t n)
 {
 	const size_t room = n * 2 * (size_t)op->cuda->comm->size;
 	struct tt_cuda_message *messages = malloc(room * sizeof(*messages));
 	size_t count = 0;
 
 	if (!messages)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for %zu messages", tt_call_name(calls[0]), room);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for %zu messages",
+			       tt_call_name(calls[0]), room);
 	note(op, calls, n, op->cuda->relay ? TT_FLIGHT_BY_HOST : TT_FLIGHT_ROOMS);
 	cuda_result error = copy_own(op, calls, n);
 	for (size_t i = 0; i < n && !error; i++)
@@ -285,8 +322,11 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 	if (!error && !op->cuda->relay)
 		error = tt_cuda_messages(op, messages, count);
 	if (!error && op->pending) /* copies to itself alone */
-		error = tt_cuda_give_word(op, (struct tt_cuda_sync){ .kind = TT_CUDA_SILENT, .clear = -1, .post = -1 });
-	tutti_result_t result = error ? tt_cuda_fail(op->cuda->driver, tt_call_name(calls[0]), error) : TUTTI_OK;
+		error = tt_cuda_give_word(
+			op,
+			(struct tt_cuda_sync){ .kind = TT_CUDA_SILENT, .clear = -1, .post = -1 });
+	tutti_result_t result =
+		error ? tt_cuda_fail(op->cuda->driver, tt_call_name(calls[0]), error) : TUTTI_OK;
 	if (!result && op->cuda->relay)
 		result = tt_cuda_messages_by_host(op, messages, count);
 	free(messages);
@@ -305,9 +345,12 @@ static cuda_result say_timeout(const struct tt_cuda_op *op, uint64_t timeout_ns)
 /* One collective, or all messages of a group, which are sound. */
 static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n)
 {
-	struct tt_cuda_op op = { .cuda = cuda, .stream = calls[0]->stream, .timeout_ns = calls[0]->timeout_ns };
+	struct tt_cuda_op op = { .cuda = cuda,
+				 .stream = calls[0]->stream,
+				 .timeout_ns = calls[0]->timeout_ns };
 	struct tt_cuda_entered entered;
-	tutti_result_t result = tt_cuda_enter_for(cuda, tt_call_name(calls[0]), op.stream, &entered);
+	tutti_result_t result =
+		tt_cuda_enter_for(cuda, tt_call_name(calls[0]), op.stream, &entered);
 
 	if (result)
 		return result;
@@ -318,7 +361,8 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 	if (!result && !error)
 		error = say_timeout(&op, op.timeout_ns);
 	if (!result && !error)
-		result = is_of_pairs(calls[0]->collective) ? put_messages(&op, calls, n) : put_collective(&op, calls[0]);
+		result = is_of_pairs(calls[0]->collective) ? put_messages(&op, calls, n)
+							   : put_collective(&op, calls[0]);
 	if (!result && !error)
 		error = say_timeout(&op, 0);
 	if (!result && !error)
@@ -333,14 +377,17 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 	if (op.timeout_ns > cuda->longest_ns)
 		cuda->longest_ns = op.timeout_ns;
 	tt_cuda_watch_putting(cuda, false);
-	tt_cuda_watch_busy(cuda, op.captured); /* also where only a part is there, which waits for what will not come */
+	tt_cuda_watch_busy(
+		cuda, op.captured); /* also where only a part is there, which waits for what will
+				     * not come */
 	return result;
 }
 
 /* ---- calls */
 
 /* Lock held. */
-static tutti_result_t check_calls(const struct tutti_comm *comm, const struct tt_call *const *calls, size_t n)
+static tutti_result_t check_calls(const struct tutti_comm *comm, const struct tt_call *const *calls,
+				  size_t n)
 {
 	tutti_result_t result = check_own(comm, calls, n);
 
@@ -349,15 +396,18 @@ static tutti_result_t check_calls(const struct tutti_comm *comm, const struct tt
 	return result;
 }
 
-/* The lock is not held: CUDA may keep a thread waiting here, too, and whoever is to end that needs it. */
-static tutti_result_t check_all_on_gpu(const struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n)
+/* The lock is not held: CUDA may keep a thread waiting here, too, and whoever is to end that
+ * needs it. */
+static tutti_result_t check_all_on_gpu(const struct tt_cuda *cuda,
+				       const struct tt_call *const *calls, size_t n)
 {
 	tutti_result_t result = TUTTI_OK;
 
 	for (size_t i = 0; i < n && !result; i++) {
 		struct tt_cuda_entered entered;
 
-		result = tt_cuda_enter_for(cuda, tt_call_name(calls[i]), calls[i]->stream, &entered);
+		result =
+			tt_cuda_enter_for(cuda, tt_call_name(calls[i]), calls[i]->stream, &entered);
 		if (result)
 			break;
 		result = check_on_gpu(cuda, calls[i]);
@@ -367,7 +417,8 @@ static tutti_result_t check_all_on_gpu(const struct tt_cuda *cuda, const struct 
 }
 
 /* First the collectives, then all messages. `messages`: room for the calls. */
-static tutti_result_t put_all(struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n, const struct tt_call **messages)
+static tutti_result_t put_all(struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n,
+			      const struct tt_call **messages)
 {
 	size_t count = 0;
 	tutti_result_t result = TUTTI_OK;
@@ -389,9 +440,11 @@ static tutti_result_t one_stream(const struct tt_call *const *calls, size_t n)
 		if (!is_of_pairs(calls[i]->collective))
 			continue;
 		if (first && calls[i]->stream != first->stream)
-			return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: a group's sends and receives (and the _v forms of gather, scatter and all_to_all) are on two streams, "
-								"expected one",
-				       tt_call_name(calls[i]));
+			return tt_fail(
+				TUTTI_ERR_INVALID, CUDA,
+				"%s: a group's sends and receives (and the _v forms of gather, scatter and all_to_all) are on two streams, "
+				"expected one",
+				tt_call_name(calls[i]));
 		first = calls[i];
 	}
 	return TUTTI_OK;
@@ -413,12 +466,14 @@ static tutti_result_t start(struct tt_cuda *cuda, const struct tt_call *const *c
 		result = check_all_on_gpu(cuda, calls, n);
 	if (!result)
 		result = one_stream(calls, n);
-	if (!healthy || result == TUTTI_ERR_INVALID || result == TUTTI_ERR_UNSUPPORTED) /* nothing was put anywhere */
+	if (!healthy || result == TUTTI_ERR_INVALID ||
+	    result == TUTTI_ERR_UNSUPPORTED) /* nothing was put anywhere */
 		return result;
 	if (n > sizeof(few) / sizeof(few[0]))
 		messages = malloc(n * sizeof(*messages));
 	if (!result && !messages)
-		result = tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for a group of %zu calls", n);
+		result =
+			tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for a group of %zu calls", n);
 	if (!result)
 		result = put_all(cuda, calls, n, messages);
 	if (messages != few)
@@ -439,7 +494,10 @@ tutti_result_t tt_cuda_start(struct tutti_comm *comm, const struct tt_call *cons
 	if (result)
 		return result;
 	if (!cuda)
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%s: the communicator is not bound to a GPU: call tutti_cuda_bind() first", tt_call_name(calls[0]));
+		return tt_fail(
+			TUTTI_ERR_INVALID, CUDA,
+			"%s: the communicator is not bound to a GPU: call tutti_cuda_bind() first",
+			tt_call_name(calls[0]));
 	pthread_mutex_unlock(&comm->lock);
 	pthread_mutex_lock(&cuda->order);
 	result = start(cuda, calls, n);

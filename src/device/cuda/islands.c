@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns who reaches whom: each rank shows a page of its GPU's memory with a mark on it, tries to read those of its host, and all tell each other with whom that succeeded. */
+/* Owns who reaches whom: each rank shows a page of its GPU's memory with a mark on it, tries to
+ * read those of its host, and all tell each other with whom that succeeded. */
 #include "islands.h"
 
 #include <stdio.h>
@@ -27,9 +28,13 @@ static bool take_search(struct search *search, const struct tutti_comm *comm)
 {
 	const size_t size = (size_t)comm->size, hosts = (size_t)comm->hosts;
 
-	*search = (struct search){ calloc(size + 1, sizeof(*search->offers)), calloc(size, sizeof(*search->peers)), calloc(size, sizeof(*search->reached)),
-				   calloc(size + hosts, sizeof(int)), calloc(size, sizeof(*search->islands)) };
-	return search->offers && search->peers && search->reached && search->local && search->islands;
+	*search = (struct search){ calloc(size + 1, sizeof(*search->offers)),
+				   calloc(size, sizeof(*search->peers)),
+				   calloc(size, sizeof(*search->reached)),
+				   calloc(size + hosts, sizeof(int)),
+				   calloc(size, sizeof(*search->islands)) };
+	return search->offers && search->peers && search->reached && search->local &&
+	       search->islands;
 }
 
 static void give_search(struct search *search)
@@ -74,8 +79,10 @@ static tutti_result_t write_mark(const struct tt_cuda *cuda, const struct tt_cud
 	return error ? tt_cuda_fail(cuda->driver, "write to memory of the GPU", error) : TUTTI_OK;
 }
 
-/* What CUDA says of who reaches whom is not all: between two GPUs that it lets reach each other, others may change where their messages go. */
-static tutti_result_t read_mark(const struct tt_cuda *cuda, cuda_address own, const struct tt_cuda_offer *theirs, cuda_address memory, int rank)
+/* What CUDA says of who reaches whom is not all: between two GPUs that it lets reach each other,
+ * others may change where their messages go. */
+static tutti_result_t read_mark(const struct tt_cuda *cuda, cuda_address own,
+				const struct tt_cuda_offer *theirs, cuda_address memory, int rank)
 {
 	uint64_t mark[MARK_BYTES / sizeof(uint64_t)], found[MARK_BYTES / sizeof(uint64_t)];
 	cuda_result error = copy_now(cuda, own + MARK_BYTES, memory);
@@ -87,18 +94,22 @@ static tutti_result_t read_mark(const struct tt_cuda *cuda, cuda_address own, co
 	make_mark(theirs, rank, mark);
 	if (memcmp(mark, found, MARK_BYTES) == 0)
 		return TUTTI_OK;
-	return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
-		       "GPU %d reads other bytes from the memory of rank %d's GPU than that rank has written, although CUDA says that it reaches it: an IOMMU, or PCIe's access "
-		       "control (ACS), may redirect what they send each other",
-		       cuda->number, rank);
+	return tt_fail(
+		TUTTI_ERR_UNSUPPORTED, CUDA,
+		"GPU %d reads other bytes from the memory of rank %d's GPU than that rank has written, although CUDA says that it reaches it: an IOMMU, or PCIe's access "
+		"control (ACS), may redirect what they send each other",
+		cuda->number, rank);
 }
 
 static bool try_one(const struct tt_cuda *cuda, struct search *search, int rank)
 {
 	const cuda_address own = search->offers[cuda->comm->rank].memory;
 
-	return rank == cuda->comm->rank || (tt_cuda_reach(cuda, rank, &search->offers[rank], &search->peers[rank]) == TUTTI_OK &&
-					    read_mark(cuda, own, &search->offers[rank], search->peers[rank].memory, rank) == TUTTI_OK);
+	return rank == cuda->comm->rank ||
+	       (tt_cuda_reach(cuda, rank, &search->offers[rank], &search->peers[rank]) ==
+			TUTTI_OK &&
+		read_mark(cuda, own, &search->offers[rank], search->peers[rank].memory, rank) ==
+			TUTTI_OK);
 }
 
 static void try_all(const struct tt_cuda *cuda, struct search *search, struct tt_cuda_reached *out)
@@ -113,43 +124,52 @@ static void try_all(const struct tt_cuda *cuda, struct search *search, struct tt
 		if (try_one(cuda, search, rank))
 			out->local |= 1ull << local;
 		else if (!*out->why)
-			snprintf(out->why, sizeof(out->why), "rank %d: %.460s", comm->rank, tt_thread_error());
+			snprintf(out->why, sizeof(out->why), "rank %d: %.460s", comm->rank,
+				 tt_thread_error());
 	}
 }
 
 /* ---- what follows from what all have told */
 
-static bool reaches(const struct tutti_comm *comm, const struct tt_cuda_reached *reached, const int *local, int a, int b)
+static bool reaches(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
+		    const int *local, int a, int b)
 {
 	return comm->host[a] == comm->host[b] && local[b] < 64 && reached[a].local >> local[b] & 1;
 }
 
-/* The first island that has room and on which all reach the rank, and are reached by it; or one that is not there yet. */
-static int find_island(const struct tutti_comm *comm, const struct tt_cuda_reached *reached, const int *local,
-		       struct tt_cuda_island *islands, const struct tt_cuda_islands *found, int rank)
+/* The first island that has room and on which all reach the rank, and are reached by it; or one
+ * that is not there yet. */
+static int find_island(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
+		       const int *local, struct tt_cuda_island *islands,
+		       const struct tt_cuda_islands *found, int rank)
 {
 	int island = 0;
 
 	for (int other = 0; other < rank; other++)
-		if (!reaches(comm, reached, local, rank, other) || !reaches(comm, reached, local, other, rank))
+		if (!reaches(comm, reached, local, rank, other) ||
+		    !reaches(comm, reached, local, other, rank))
 			islands[found->of[other]].refused = rank;
-	while (island < found->count && (islands[island].refused == rank || islands[island].members == TT_CUDA_RANKS))
+	while (island < found->count &&
+	       (islands[island].refused == rank || islands[island].members == TT_CUDA_RANKS))
 		island++;
 	return island;
 }
 
-void tt_cuda_settle_islands(const struct tutti_comm *comm, const struct tt_cuda_reached *reached, const int *local,
-			    struct tt_cuda_island *scratch, struct tt_cuda_islands *out)
+void tt_cuda_settle_islands(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
+			    const int *local, struct tt_cuda_island *scratch,
+			    struct tt_cuda_islands *out)
 {
 	for (int rank = 0; rank < comm->size; rank++) {
-		const int island = find_island(comm, reached, local, scratch, out, rank), members = ++scratch[island].members;
+		const int island = find_island(comm, reached, local, scratch, out, rank),
+			  members = ++scratch[island].members;
 
 		out->of[rank] = island;
 		out->count += island == out->count;
 		out->most = members > out->most ? members : out->most;
 		if (*reached[rank].why && !out->split) {
 			out->split = true;
-			tt_failure_text(out->why, sizeof(out->why), reached[rank].why, sizeof(reached[rank].why));
+			tt_failure_text(out->why, sizeof(out->why), reached[rank].why,
+					sizeof(reached[rank].why));
 		}
 	}
 }
@@ -157,7 +177,8 @@ void tt_cuda_settle_islands(const struct tutti_comm *comm, const struct tt_cuda_
 /* ---- together */
 
 /* All ranks take all exchanges, whatever fails. */
-static tutti_result_t probe(struct tt_cuda *cuda, cuda_address memory, tutti_result_t result, struct search *search)
+static tutti_result_t probe(struct tt_cuda *cuda, cuda_address memory, tutti_result_t result,
+			    struct search *search)
 {
 	struct tutti_comm *comm = cuda->comm;
 	struct tt_cuda_offer *mine = search->offers + comm->size;
@@ -176,8 +197,8 @@ static tutti_result_t probe(struct tt_cuda *cuda, cuda_address memory, tutti_res
 		tt_cuda_unreach(cuda, &search->peers[rank]);
 	return result ? result
 		      : tt_part_barrier(
-				comm,
-				TT_PART_CUDA_BIND); /* nobody frees what another one has mapped */
+				/* nobody frees what another one has mapped */
+				comm, TT_PART_CUDA_BIND);
 }
 
 static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct tt_cuda_islands *out)
@@ -186,9 +207,14 @@ static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct t
 	const cuda_result error = cuda->driver->mem_alloc(&memory, PROBE_BYTES);
 
 	number_locals(cuda->comm, search->local);
-	const tutti_result_t result = probe(cuda, memory, error ? tt_cuda_fail(cuda->driver, "take a page of memory of the GPU", error) : TUTTI_OK, search);
+	const tutti_result_t result =
+		probe(cuda, memory,
+		      error ? tt_cuda_fail(cuda->driver, "take a page of memory of the GPU", error)
+			    : TUTTI_OK,
+		      search);
 	if (!result)
-		tt_cuda_settle_islands(cuda->comm, search->reached, search->local, search->islands, out);
+		tt_cuda_settle_islands(cuda->comm, search->reached, search->local, search->islands,
+				       out);
 	if (memory)
 		cuda->driver->mem_free(memory);
 	return result;
@@ -204,7 +230,9 @@ tutti_result_t tt_cuda_find_islands(struct tt_cuda *cuda, struct tt_cuda_islands
 	if (take_search(&search, cuda->comm) && out->of)
 		result = find(cuda, &search, out);
 	else
-		result = tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory for %d ranks", size));
+		result = tt_comm_fail(cuda->comm,
+				      tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
+					      "tutti_cuda_bind: no memory for %d ranks", size));
 	give_search(&search);
 	return result;
 }

@@ -5,7 +5,8 @@
 
 #include "bound.h"
 
-/* Ranks of one host that all reach each other's memory make up an island, the most that are so in order of rank. Every rank is on one. */
+/* Ranks of one host that all reach each other's memory make up an island, the most that are so
+ * in order of rank. Every rank is on one. */
 struct tt_cuda_islands {
 	int count;
 	int most;      /* ranks on the largest */
@@ -26,11 +27,14 @@ struct tt_cuda_island {
 	int refused; /* the last rank that cannot be one */
 };
 
-/* The islands that follow from what each rank told, reached[ranks]; local[ranks] are the ranks' numbers on their hosts. `scratch`
- * has a zeroed island for each rank, and so has out->of a number. */
-void tt_cuda_settle_islands(const struct tutti_comm *comm, const struct tt_cuda_reached *reached, const int *local,
-			    struct tt_cuda_island *scratch, struct tt_cuda_islands *out);
-/* All ranks call and get the same; the communicator's context is current. `of` is the caller's to free. */
+/* The islands that follow from what each rank told, reached[ranks]; local[ranks] are the ranks'
+ * numbers on their hosts. `scratch` has a zeroed island for each rank, and so has out->of a
+ * number. */
+void tt_cuda_settle_islands(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
+			    const int *local, struct tt_cuda_island *scratch,
+			    struct tt_cuda_islands *out);
+/* All ranks call and get the same; the communicator's context is current. `of` is the caller's
+ * to free. */
 tutti_result_t tt_cuda_find_islands(struct tt_cuda *cuda, struct tt_cuda_islands *out);
 /* How many ranks each has, if all have as many; 0 otherwise. */
 int tt_cuda_island_size(const struct tt_cuda_islands *islands, int ranks);

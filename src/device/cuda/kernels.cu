@@ -1,36 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what runs on GPUs. Every kernel is called NAME(struct tt_cuda_part, struct tt_cuda_sync); kernels.h says what they are and what the kernel does with
- * them. The grid may have any size, blocks up to TT_CUDA_THREADS threads.
+/* Owns what runs on GPUs. Every kernel is called NAME(struct tt_cuda_part, struct tt_cuda_sync);
+ * kernels.h says what they are and what the kernel does with them. The grid may have any size,
+ * blocks up to TT_CUDA_THREADS threads.
  *
  *   tt_cuda_copy             bytes; without jobs it only takes and gives word
  *   tt_cuda_OP_TYPE          reductions; integers whose sign does not matter are those without sign (prod, band, bor, bxor). An average is a sum with a
- *                            divisor; that of 32-bit integers has kernels of its own, which add in 64 bits
+ *                            divisor; that of 32-bit integers has kernels of its own, which add
+ *                            in 64 bits
  *   tt_cuda_scale_TYPE       likewise
  *
- * The same file is read by C++ compilers, for the stand-in of the driver: there the threads of a block run one after the other, from the first to
- * the last, and __shared__ is static thread_local. Hence what decides for a block is done by its first thread, and what comes after all others by its last.
+ * The same file is read by C++ compilers, for the stand-in of the driver: there the threads of a
+ * block run one after the other, from the first to the last, and __shared__ is static
+ * thread_local. Hence what decides for a block is done by its first thread, and what comes after
+ * all others by its last.
  *
- * Numbers get the bits that the host's plain C kernels give (src/kernels/c.c), but for the payload of NaNs. Compiled with -fmad=false, as those are
- * with -ffp-contract=off: no product and sum become one operation with one rounding.
+ * Numbers get the bits that the host's plain C kernels give (src/kernels/c.c), but for the
+ * payload of NaNs. Compiled with -fmad=false, as those are with -ffp-contract=off: no product
+ * and sum become one operation with one rounding.
  *
- * All loads are plain ones: sources may be written by peers before the kernel begins, and by the kernel itself in place, so neither the read-only path
- * (ld.global.nc) nor __restrict__ is for them. Results are read soon, by the next kernel or by a peer: stores are plain, too. */
+ * All loads are plain ones: sources may be written by peers before the kernel begins, and by the
+ * kernel itself in place, so neither the read-only path (ld.global.nc) nor __restrict__ is for
+ * them. Results are read soon, by the next kernel or by a peer: stores are plain, too. */
 #include <stdint.h>
 #include <string.h>
 
 #include "kernels.h"
 
-#define DEVICE static inline __device__
+#define DEVICE	  static inline __device__
 #define TT_DEVICE __device__
 #include "convert.h"
 
 #ifdef __CUDACC__
 #define KERNEL extern "C" __global__ void __launch_bounds__(TT_CUDA_THREADS, 1)
-#define PARAMETERS const __grid_constant__ struct tt_cuda_part part, const __grid_constant__ struct tt_cuda_sync sync /* read where they lie */
-#define UNROLL _Pragma("unroll")
+#define PARAMETERS                                                                                 \
+	const __grid_constant__ struct tt_cuda_part part,                                          \
+		const __grid_constant__ struct tt_cuda_sync sync /* read where they lie */
+#define UNROLL	  _Pragma("unroll")
 #define NO_UNROLL _Pragma("unroll 1")
 #else
-#define KERNEL extern "C" __global__ void
+#define KERNEL	   extern "C" __global__ void
 #define PARAMETERS struct tt_cuda_part part, struct tt_cuda_sync sync
 #define UNROLL
 #define NO_UNROLL
@@ -51,7 +59,8 @@ DEVICE int find_mismatch(const struct tt_cuda_place *place, const struct tt_cuda
 	int found = -1;
 
 	if (sync->kind == TT_CUDA_RECV)
-		return place->own->sent_signature[sync->peer] == sync->signature ? -1 : (int)sync->peer;
+		return place->own->sent_signature[sync->peer] == sync->signature ? -1
+										 : (int)sync->peer;
 	NO_UNROLL
 	for (int r = 0; r < (int)place->ranks; r += 8) {
 		uint64_t some[8];
@@ -67,10 +76,12 @@ DEVICE int find_mismatch(const struct tt_cuda_place *place, const struct tt_cuda
 	return found;
 }
 
-DEVICE void report_mismatch(const struct tt_cuda_place *place, const struct tt_cuda_sync *sync, int peer)
+DEVICE void report_mismatch(const struct tt_cuda_place *place, const struct tt_cuda_sync *sync,
+			    int peer)
 {
 	const struct tt_cuda_control *control = place->control[peer];
-	const volatile uint8_t *theirs = sync->kind == TT_CUDA_RECV ? control->sent_card[place->rank] : control->card;
+	const volatile uint8_t *theirs =
+		sync->kind == TT_CUDA_RECV ? control->sent_card[place->rank] : control->card;
 	struct tt_cuda_report *report = place->report;
 
 	NO_UNROLL
@@ -84,8 +95,10 @@ DEVICE void report_mismatch(const struct tt_cuda_place *place, const struct tt_c
 	*(volatile uint32_t *)&place->own->dead = 1;
 }
 
-/* May this block move anything? All of its threads get the same answer: if one moved nothing, as `dead` was set in between, and another one gave word,
- * a peer would use what is not there. Blocks may get different answers: one that moves nothing takes no ticket, so that nobody gives word. */
+/* May this block move anything? All of its threads get the same answer: if one moved nothing, as
+ * `dead` was set in between, and another one gave word, a peer would use what is not there.
+ * Blocks may get different answers: one that moves nothing takes no ticket, so that nobody gives
+ * word. */
 DEVICE bool may_move(const struct tt_cuda_sync *sync)
 {
 	__shared__ int may;
@@ -136,7 +149,8 @@ DEVICE void meet(const struct tt_cuda_place *place, const struct tt_cuda_sync *s
 		copy_card(own->card, sync->card);
 		NO_UNROLL
 		for (uint32_t r = 0; r < place->ranks; r++)
-			*(volatile uint64_t *)&place->control[r]->signature[place->rank] = sync->signature;
+			*(volatile uint64_t *)&place->control[r]->signature[place->rank] =
+				sync->signature;
 	}
 	if (sync->post < 0)
 		return;
@@ -170,9 +184,11 @@ DEVICE void give_taken(const struct tt_cuda_place *place, const struct tt_cuda_s
 	*(volatile uint64_t *)&place->control[sync->peer]->taken[place->rank] = 1;
 }
 
-/* Is this thread the last of all blocks? Then everything that the grid has stored is visible to whoever sees what this thread stores from now on: the
- * barrier orders the stores of a block's threads before the fence of its last one, and fences are cumulative, that is, what a thread has observed
- * before its fence is ordered with what it has stored itself. The ticket carries this from block to block. */
+/* Is this thread the last of all blocks? Then everything that the grid has stored is visible to
+ * whoever sees what this thread stores from now on: the barrier orders the stores of a block's
+ * threads before the fence of its last one, and fences are cumulative, that is, what a thread
+ * has observed before its fence is ordered with what it has stored itself. The ticket carries
+ * this from block to block. */
 DEVICE bool is_last(struct tt_cuda_control *own)
 {
 	const uint32_t blocks = gridDim.x * gridDim.y;
@@ -208,11 +224,21 @@ DEVICE void give_word(const struct tt_cuda_sync *sync)
 
 /* As many bytes as are loaded and stored at once: a vector of 16, or one number. */
 template <int BYTES> struct unit;
-template <> struct unit<1> { uint8_t bits; };
-template <> struct unit<2> { uint16_t bits; };
-template <> struct unit<4> { uint32_t bits; };
-template <> struct unit<8> { uint64_t bits; };
-template <> struct alignas(16) unit<16> { uint32_t word[4]; };
+template <> struct unit<1> {
+	uint8_t bits;
+};
+template <> struct unit<2> {
+	uint16_t bits;
+};
+template <> struct unit<4> {
+	uint32_t bits;
+};
+template <> struct unit<8> {
+	uint64_t bits;
+};
+template <> struct alignas(16) unit<16> {
+	uint32_t word[4];
+};
 
 /* Number e of a unit, in the low bits of B; and the other way round, where nothing is yet. */
 template <class B, int WIDTH, int BYTES> DEVICE B get(const unit<BYTES> &from, int e)
@@ -240,21 +266,35 @@ template <class B, int WIDTH> DEVICE void put(unit<16> &to, int e, B bits)
 	} else if (WIDTH == 4) {
 		to.word[e] = (uint32_t)bits;
 	} else {
-		to.word[e * WIDTH / 4] |= (uint32_t)(bits & ((1u << 8 * (WIDTH % 4)) - 1)) << 8 * (e * WIDTH % 4);
+		to.word[e * WIDTH / 4] |= (uint32_t)(bits & ((1u << 8 * (WIDTH % 4)) - 1))
+					  << 8 * (e * WIDTH % 4);
 	}
 }
 
-/* While integers are combined they have no sign, so that they wrap, and 32 bits at least; the sign of those that have one is repeated above it. Sums of
- * TT_CUDA_RANKS numbers of 8 and 16 bits do not overflow in 32. */
+/* While integers are combined they have no sign, so that they wrap, and 32 bits at least; the
+ * sign of those that have one is repeated above it. Sums of TT_CUDA_RANKS numbers of 8 and 16
+ * bits do not overflow in 32. */
 template <class T, class S, class A> struct integer {
 	typedef A acc;
 	typedef A bits; /* as stored, in a register */
 	enum { WIDTH = sizeof(T) };
 
-	DEVICE acc read(bits stored) { return (A)(S)(T)stored; }
-	DEVICE bits write(acc a) { return a; }
-	DEVICE acc smaller(acc a, acc b) { return (S)a < (S)b ? a : b; }
-	DEVICE acc larger(acc a, acc b) { return (S)a > (S)b ? a : b; }
+	DEVICE acc read(bits stored)
+	{
+		return (A)(S)(T)stored;
+	}
+	DEVICE bits write(acc a)
+	{
+		return a;
+	}
+	DEVICE acc smaller(acc a, acc b)
+	{
+		return (S)a < (S)b ? a : b;
+	}
+	DEVICE acc larger(acc a, acc b)
+	{
+		return (S)a > (S)b ? a : b;
+	}
 
 	/* Truncated towards zero, which is what the host's floats give (average_tmpl.h). */
 	DEVICE acc quotient(acc a, uint32_t divisor)
@@ -310,22 +350,38 @@ DEVICE float larger_float(float a, float b)
 }
 #endif
 
-/* A FORMAT is how a float is stored: it is rounded when it is written, once, an average after its division. */
+/* A FORMAT is how a float is stored: it is rounded when it is written, once, an average after
+ * its division. */
 template <class FORMAT> struct floating : FORMAT {
 	typedef typename FORMAT::acc acc;
 
-	DEVICE acc smaller(acc a, acc b) { return smaller_float(a, b); }
-	DEVICE acc larger(acc a, acc b) { return larger_float(a, b); }
-	DEVICE acc quotient(acc a, uint32_t divisor) { return a / (acc)divisor; }
+	DEVICE acc smaller(acc a, acc b)
+	{
+		return smaller_float(a, b);
+	}
+	DEVICE acc larger(acc a, acc b)
+	{
+		return larger_float(a, b);
+	}
+	DEVICE acc quotient(acc a, uint32_t divisor)
+	{
+		return a / (acc)divisor;
+	}
 };
 
-#define SMALL_FLOAT(name, ctype)                                                  \
-	struct name##_format {                                                   \
-		typedef float acc;                                               \
-		typedef uint32_t bits;                                           \
-		enum { WIDTH = sizeof(ctype) };                                  \
-		DEVICE acc read(bits stored) { return tt_f32_from_##name((ctype)stored); } \
-		DEVICE bits write(acc a) { return tt_##name##_from_f32(a); }     \
+#define SMALL_FLOAT(name, ctype)                                                                   \
+	struct name##_format {                                                                     \
+		typedef float acc;                                                                 \
+		typedef uint32_t bits;                                                             \
+		enum { WIDTH = sizeof(ctype) };                                                    \
+		DEVICE acc read(bits stored)                                                       \
+		{                                                                                  \
+			return tt_f32_from_##name((ctype)stored);                                  \
+		}                                                                                  \
+		DEVICE bits write(acc a)                                                           \
+		{                                                                                  \
+			return tt_##name##_from_f32(a);                                            \
+		}                                                                                  \
 	};
 
 #if ARCH /* the same bits, in one instruction each */
@@ -348,11 +404,13 @@ DEVICE uint16_t f16_from_f32(float value)
 }
 #endif
 
-/* 8 bits, without branches: as the vectors of the host do it (src/kernels/vec_tmpl.h). The exponent of E4M3 becomes one of f32, which is too small by
- * 120; that of E5M2 is the one of f16. */
+/* 8 bits, without branches: as the vectors of the host do it (src/kernels/vec_tmpl.h). The
+ * exponent of E4M3 becomes one of f32, which is too small by 120; that of E5M2 is the one of
+ * f16. */
 DEVICE float f32_from_e4m3(uint8_t byte)
 {
-	const float value = tt_f32_of((uint32_t)(int32_t)(int8_t)byte << 20 & 0x87f00000u) * tt_f32_of((127u + 120) << 23);
+	const float value = tt_f32_of((uint32_t)(int32_t)(int8_t)byte << 20 & 0x87f00000u) *
+			    tt_f32_of((127u + 120) << 23);
 
 	return (byte & 0x7f) == TT_E4M3_NAN ? tt_f32_of(0x7fc00000u) : value;
 }
@@ -362,13 +420,18 @@ DEVICE float f32_from_e5m2(uint8_t byte)
 	return tt_f32_from_f16((uint16_t)(byte << 8));
 }
 
-/* `bound` is the largest magnitude of the format in f32, or infinity's, as if that were a number. Adding 2^23 steps of the format, as wide as they are at
- * that exponent, leaves the steps in the low bits, rounded to nearest even; below the smallest normal number they are as wide as above it. */
+/* `bound` is the largest magnitude of the format in f32, or infinity's, as if that were a
+ * number. Adding 2^23 steps of the format, as wide as they are at that exponent, leaves the
+ * steps in the low bits, rounded to nearest even; below the smallest normal number they are as
+ * wide as above it. */
 DEVICE uint8_t byte_from_f32(float value, unsigned mantissa, unsigned bias, uint32_t bound)
 {
-	const uint32_t bits = tt_f32_bits(value), sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffffu;
-	const uint32_t bounded = magnitude < bound ? magnitude : bound, smallest = (128 - bias) << 23;
-	const uint32_t exponent = (bounded & 0x7f800000u) > smallest ? bounded & 0x7f800000u : smallest;
+	const uint32_t bits = tt_f32_bits(value), sign = bits >> 24 & 0x80,
+		       magnitude = bits & 0x7fffffffu;
+	const uint32_t bounded = magnitude < bound ? magnitude : bound, smallest = (128 - bias)
+										   << 23;
+	const uint32_t exponent =
+		(bounded & 0x7f800000u) > smallest ? bounded & 0x7f800000u : smallest;
 	const uint32_t magic = exponent + ((23 - mantissa) << 23);
 	const uint32_t steps = tt_f32_bits(tt_f32_of(bounded) + tt_f32_of(magic)) - magic;
 	const uint32_t packed = steps + (exponent >> (23 - mantissa)) - ((128 - bias) << mantissa);
@@ -376,8 +439,8 @@ DEVICE uint8_t byte_from_f32(float value, unsigned mantissa, unsigned bias, uint
 	return (uint8_t)(sign | (magnitude > 0x7f800000u ? 0x7f : packed));
 }
 
-#define tt_f32_from_e4m3 f32_from_e4m3
-#define tt_f32_from_e5m2 f32_from_e5m2
+#define tt_f32_from_e4m3	f32_from_e4m3
+#define tt_f32_from_e5m2	f32_from_e5m2
 #define tt_e4m3_from_f32(value) byte_from_f32(value, 3, 7, 0x43e00000u)	 /* 448 */
 #define tt_e5m2_from_f32(value) byte_from_f32(value, 2, 15, 0x47800000u) /* 65536 */
 
@@ -386,25 +449,25 @@ SMALL_FLOAT(bf16, uint16_t)
 SMALL_FLOAT(e4m3, uint8_t)
 SMALL_FLOAT(e5m2, uint8_t)
 
-#define LARGE_FLOAT(name, ctype, btype)                     \
-	struct name##_format {                              \
-		typedef ctype acc;                          \
-		typedef btype bits;                         \
-		enum { WIDTH = sizeof(ctype) };             \
-		DEVICE acc read(bits stored)                \
-		{                                           \
-			acc a;                              \
-                                                            \
-			memcpy(&a, &stored, sizeof(a));     \
-			return a;                           \
-		}                                           \
-		DEVICE bits write(acc a)                    \
-		{                                           \
-			bits stored;                        \
-                                                            \
-			memcpy(&stored, &a, sizeof(stored)); \
-			return stored;                      \
-		}                                           \
+#define LARGE_FLOAT(name, ctype, btype)                                                            \
+	struct name##_format {                                                                     \
+		typedef ctype acc;                                                                 \
+		typedef btype bits;                                                                \
+		enum { WIDTH = sizeof(ctype) };                                                    \
+		DEVICE acc read(bits stored)                                                       \
+		{                                                                                  \
+			acc a;                                                                     \
+                                                                                                   \
+			memcpy(&a, &stored, sizeof(a));                                            \
+			return a;                                                                  \
+		}                                                                                  \
+		DEVICE bits write(acc a)                                                           \
+		{                                                                                  \
+			bits stored;                                                               \
+                                                                                                   \
+			memcpy(&stored, &a, sizeof(stored));                                       \
+			return stored;                                                             \
+		}                                                                                  \
 	};
 
 LARGE_FLOAT(f32, float, uint32_t)
@@ -413,19 +476,25 @@ LARGE_FLOAT(f64, double, uint64_t)
 /* ---------------------------------------------------------------- operations */
 
 /* What combines two numbers, and what is done to the result before it is stored. */
-#define OPERATION(name, combined, finished)                                                     \
-	template <class N> struct op_##name {                                                   \
-		typedef typename N::acc acc;                                                    \
-		DEVICE acc combine(acc a, acc b) { return combined; }                           \
-		DEVICE acc finish(acc a, uint32_t divisor, acc factor) { return finished; }     \
+#define OPERATION(name, combined, finished)                                                        \
+	template <class N> struct op_##name {                                                      \
+		typedef typename N::acc acc;                                                       \
+		DEVICE acc combine(acc a, acc b)                                                   \
+		{                                                                                  \
+			return combined;                                                           \
+		}                                                                                  \
+		DEVICE acc finish(acc a, uint32_t divisor, acc factor)                             \
+		{                                                                                  \
+			return finished;                                                           \
+		}                                                                                  \
 	};
 
 OPERATION(sum, a + b, divisor ? N::quotient(a, divisor) : a)
 OPERATION(avg, a + b, divisor ? N::quotient(a, divisor) : a)
-OPERATION(prod, a * b, a)
+OPERATION(prod, a *b, a)
 OPERATION(min, N::smaller(a, b), a)
 OPERATION(max, N::larger(a, b), a)
-OPERATION(band, a & b, a)
+OPERATION(band, a &b, a)
 OPERATION(bor, a | b, a)
 OPERATION(bxor, a ^ b, a)
 OPERATION(scale, a, a *factor)
@@ -454,11 +523,13 @@ template <class N> DEVICE typename N::acc factor_of(const struct tt_cuda_part &p
 /* Loads that a thread has under way at once. */
 #define LOADS 8
 
-/* `count` units of BYTES, the first of them `first` bytes behind the pointers, with a gap of `gap` units before number `gap_at`: the numbers before and behind
- * the vectors are done as one row. Thread t does t, t + threads, …, ROWS of them at once, of GROUP sources at once: that many loads are under way before
- * the first of them is needed. */
+/* `count` units of BYTES, the first of them `first` bytes behind the pointers, with a gap of
+ * `gap` units before number `gap_at`: the numbers before and behind the vectors are done as one
+ * row. Thread t does t, t + threads, …, ROWS of them at once, of GROUP sources at once: that
+ * many loads are under way before the first of them is needed. */
 template <class N, class OP, int BYTES, int ROWS>
-DEVICE void reduce_units(const struct tt_cuda_part &part, uint64_t first, uint64_t count, uint64_t thread, uint64_t gap_at, uint64_t gap)
+DEVICE void reduce_units(const struct tt_cuda_part &part, uint64_t first, uint64_t count,
+			 uint64_t thread, uint64_t gap_at, uint64_t gap)
 {
 	enum { NUMBERS = BYTES / N::WIDTH, GROUP = LOADS / ROWS };
 	typedef typename N::bits bits;
@@ -488,11 +559,13 @@ DEVICE void reduce_units(const struct tt_cuda_part &part, uint64_t first, uint64
 			UNROLL
 			for (uint32_t g = 0; g < GROUP; g++)
 				UNROLL
-				for (int row = 0; row < ROWS; row++) {
-					units[g][row] = unit<BYTES>();
-					if (is[row] && s + g < part.nsrc)
-						units[g][row] = *(const unit<BYTES> *)((const char *)part.src[s + g] + at[row]);
-				}
+			for (int row = 0; row < ROWS; row++) {
+				units[g][row] = unit<BYTES>();
+				if (is[row] && s + g < part.nsrc)
+					units[g][row] = *(
+						const unit<BYTES> *)((const char *)part.src[s + g] +
+								     at[row]);
+			}
 			UNROLL
 			for (uint32_t g = 0; g < GROUP; g++) {
 				if (s + g >= part.nsrc)
@@ -500,11 +573,13 @@ DEVICE void reduce_units(const struct tt_cuda_part &part, uint64_t first, uint64
 				UNROLL
 				for (int row = 0; row < ROWS; row++)
 					UNROLL
-					for (int e = 0; e < NUMBERS; e++) {
-						const typename N::acc number = N::read(get<bits, N::WIDTH>(units[g][row], e));
+				for (int e = 0; e < NUMBERS; e++) {
+					const typename N::acc number =
+						N::read(get<bits, N::WIDTH>(units[g][row], e));
 
-						acc[row][e] = s + g == 0 ? number : OP::combine(acc[row][e], number);
-					}
+					acc[row][e] = s + g == 0 ? number
+								 : OP::combine(acc[row][e], number);
+				}
 			}
 		}
 		unit<BYTES> results[ROWS];
@@ -514,14 +589,16 @@ DEVICE void reduce_units(const struct tt_cuda_part &part, uint64_t first, uint64
 			results[row] = unit<BYTES>();
 			UNROLL
 			for (int e = 0; e < NUMBERS; e++)
-				put<bits, N::WIDTH>(results[row], e, N::write(OP::finish(acc[row][e], part.divisor, factor)));
+				put<bits, N::WIDTH>(
+					results[row], e,
+					N::write(OP::finish(acc[row][e], part.divisor, factor)));
 		}
 		NO_UNROLL
 		for (uint32_t d = 0; d < part.ndst; d++)
 			UNROLL
-			for (int row = 0; row < ROWS; row++)
-				if (is[row])
-					*(unit<BYTES> *)((char *)part.dst[d] + at[row]) = results[row];
+		for (int row = 0; row < ROWS; row++)
+			if (is[row])
+				*(unit<BYTES> *)((char *)part.dst[d] + at[row]) = results[row];
 	}
 }
 
@@ -555,7 +632,8 @@ template <class N, class OP> DEVICE void reduce(const struct tt_cuda_part &part)
 		vectors = (bytes - head) / 16;
 	reduce_units<N, OP, 16, (N::WIDTH == 1 ? 2 : 4)>(part, head, vectors, thread, vectors, 0);
 	/* what is left by the threads that have the fewest vectors, if there are any */
-	reduce_units<N, OP, N::WIDTH, 4>(part, 0, (bytes - 16 * vectors) / N::WIDTH, vectors ? thread_count() - 1 - thread : thread,
+	reduce_units<N, OP, N::WIDTH, 4>(part, 0, (bytes - 16 * vectors) / N::WIDTH,
+					 vectors ? thread_count() - 1 - thread : thread,
 					 head / N::WIDTH, 16 * vectors / N::WIDTH);
 }
 
@@ -564,13 +642,13 @@ template <class N, class OP> DEVICE void reduce(const struct tt_cuda_part &part)
 	{                                                                                          \
 		if (!may_move(&sync))                                                              \
 			return;                                                                    \
-		reduce<number, op_##op<number> >(part);                                            \
+		reduce<number, op_##op<number>>(part);                                             \
 		give_word(&sync);                                                                  \
 	}
 
-#define REDUCE_ORDERED(type, number) \
-	REDUCE(sum, type, number)    \
-	REDUCE(min, type, number)    \
+#define REDUCE_ORDERED(type, number)                                                               \
+	REDUCE(sum, type, number)                                                                  \
+	REDUCE(min, type, number)                                                                  \
 	REDUCE(max, type, number)
 
 #define REDUCE_INTEGER(width, intermediate)                                                        \
@@ -584,10 +662,10 @@ template <class N, class OP> DEVICE void reduce(const struct tt_cuda_part &part)
 	REDUCE(bxor, uint##width, u##width)                                                        \
 	REDUCE(scale, uint##width, u##width)
 
-#define REDUCE_FLOAT(type, name)                \
-	typedef floating<name##_format> name;   \
-	REDUCE_ORDERED(type, name)              \
-	REDUCE(prod, type, name)                \
+#define REDUCE_FLOAT(type, name)                                                                   \
+	typedef floating<name##_format> name;                                                      \
+	REDUCE_ORDERED(type, name)                                                                 \
+	REDUCE(prod, type, name)                                                                   \
 	REDUCE(scale, type, name)
 
 REDUCE_INTEGER(8, 32)
@@ -629,13 +707,16 @@ DEVICE unit<16> shifted(const unit<16> &low, const unit<16> &high, unsigned shif
 		words[i] = shift & 4 ? words[i + 1] : words[i];
 	UNROLL
 	for (int i = 0; i < 4; i++)
-		result.word[i] = (uint32_t)(((uint64_t)words[i + 1] << 32 | words[i]) >> 8 * (shift & 3));
+		result.word[i] =
+			(uint32_t)(((uint64_t)words[i + 1] << 32 | words[i]) >> 8 * (shift & 3));
 	return result;
 }
 
-/* `count` vectors to where they are aligned. From where they are not, two aligned ones make one: the second is the first of the next thread, and comes
- * from the cache. Nothing outside the source is touched: the caller keeps away from its ends. */
-DEVICE void copy_vectors(char *dst, const char *src, uint64_t count, uint64_t thread, uint64_t threads)
+/* `count` vectors to where they are aligned. From where they are not, two aligned ones make one:
+ * the second is the first of the next thread, and comes from the cache. Nothing outside the
+ * source is touched: the caller keeps away from its ends. */
+DEVICE void copy_vectors(char *dst, const char *src, uint64_t count, uint64_t thread,
+			 uint64_t threads)
 {
 	const unsigned shift = (unsigned)((uintptr_t)src % 16);
 	const unit<16> *from = (const unit<16> *)(src - shift);
@@ -693,7 +774,8 @@ KERNEL tt_cuda_copy(PARAMETERS)
 		return;
 	NO_UNROLL
 	for (uint32_t job = blockIdx.y; job < part.nsrc; job += gridDim.y)
-		copy((char *)part.dst[job], (const char *)part.src[job], part.bytes[job], (uint64_t)blockIdx.x * blockDim.x + threadIdx.x,
+		copy((char *)part.dst[job], (const char *)part.src[job], part.bytes[job],
+		     (uint64_t)blockIdx.x * blockDim.x + threadIdx.x,
 		     (uint64_t)gridDim.x * blockDim.x);
 	give_word(&sync);
 }

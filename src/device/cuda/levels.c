@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the operations in two levels. The GPUs of an island combine what they have, or hand on what came, by stages; what crosses to other islands goes by the
- * host, where each rank meets those that have its own place on the other islands. So each byte crosses once for an island and not for each rank, and the ranks of an
- * island share the work. The all_reduce is that of Cho et al., "BlueConnect: Decomposing All-Reduce for Deep Learning on Heterogeneous Network Hierarchy", MLSys 2019, for two
- * levels; the others are cut likewise.
+/* Owns the operations in two levels. The GPUs of an island combine what they have, or hand on
+ * what came, by stages; what crosses to other islands goes by the host, where each rank meets
+ * those that have its own place on the other islands. So each byte crosses once for an island
+ * and not for each rank, and the ranks of an island share the work. The all_reduce is that of
+ * Cho et al., "BlueConnect: Decomposing All-Reduce for Deep Learning on Heterogeneous Network
+ * Hierarchy", MLSys 2019, for two levels; the others are cut likewise.
  *
- * Long vectors go in pieces: while the hosts work on one, the GPUs combine the next, and copies run between them. */
+ * Long vectors go in pieces: while the hosts work on one, the GPUs combine the next, and copies
+ * run between them. */
 #include "levels.h"
 
 #include <stdlib.h>
@@ -17,16 +20,20 @@
 #include "parts.h"
 #include "relay.h"
 
-#define LEAST_BYTES 65536 /* of all that the operation is about: below, the waits between GPUs cost more than they save. A guess. */
-#define ALIGNMENT   16
+#define LEAST_BYTES                                                                                \
+	65536 /* of all that the operation is about: below, the waits between GPUs cost more than
+	       * they save. A guess. */
+#define ALIGNMENT 16
 
 struct tt_cuda_levels {
-	struct tutti_comm *local; /* the ranks of the island, in order; bound like any communicator whose GPUs reach each other */
+	struct tutti_comm *local; /* the ranks of the island, in order; bound like any
+				   * communicator whose GPUs reach each other */
 	int islands, island;
-	int places, place; /* ranks of each island */
-	int *rank;	   /* [islands × places] */
-	cuda_address scratch; /* TT_CUDA_PIECES_SLOTS × TT_CUDA_PIECE_BYTES: of a reduce_scatter what crosses */
-	struct tt_card card; /* of the operation that is put on a stream */
+	int places, place;    /* ranks of each island */
+	int *rank;	      /* [islands × places] */
+	cuda_address scratch; /* TT_CUDA_PIECES_SLOTS × TT_CUDA_PIECE_BYTES: of a reduce_scatter
+			       * what crosses */
+	struct tt_card card;  /* of the operation that is put on a stream */
 };
 
 /* Elements [from, from + n) of the vector, or of each block. */
@@ -71,7 +78,9 @@ static struct tt_card card_of_part(const struct tt_cuda_levels *levels, const st
 static tutti_result_t put_here(struct tt_cuda_op *whole, const struct tt_call *call)
 {
 	struct tt_cuda_levels *levels = whole->cuda->levels;
-	struct tt_cuda_op op = { .cuda = levels->local->cuda, .stream = whole->stream, .call = call };
+	struct tt_cuda_op op = { .cuda = levels->local->cuda,
+				 .stream = whole->stream,
+				 .call = call };
 	const tutti_result_t result = tt_cuda_get_plan(&op, call);
 
 	if (result)
@@ -80,12 +89,16 @@ static tutti_result_t put_here(struct tt_cuda_op *whole, const struct tt_call *c
 	op.signature = tt_card_signature(&op.card);
 	op.card.seq = whole->cuda->calls;
 	const cuda_result error = tt_cuda_by_stages(&op);
-	return error ? tt_cuda_fail(whole->cuda->driver, tt_call_name(whole->call), error) : TUTTI_OK;
+	return error ? tt_cuda_fail(whole->cuda->driver, tt_call_name(whole->call), error)
+		     : TUTTI_OK;
 }
 
-static struct tt_call part_call(const struct tt_call *call, enum tt_collective collective, tutti_op_t op)
+static struct tt_call part_call(const struct tt_call *call, enum tt_collective collective,
+				tutti_op_t op)
 {
-	return (struct tt_call){ .collective = collective, .dtype = call->dtype, .op = op, .root = -1, .on_gpu = true };
+	return (struct tt_call){
+		.collective = collective, .dtype = call->dtype, .op = op, .root = -1, .on_gpu = true
+	};
 }
 
 /* Elements for each place. */
@@ -96,7 +109,8 @@ struct slices {
 /* A vector of n elements cut into one slice for each place, aligned. */
 static struct slices cut(const struct tt_cuda_levels *levels, const struct tt_call *call, size_t n)
 {
-	const size_t unit = ALIGNMENT / tutti_dtype_size(call->dtype), places = (size_t)levels->places;
+	const size_t unit = ALIGNMENT / tutti_dtype_size(call->dtype),
+		     places = (size_t)levels->places;
 	const size_t each = ((n + unit - 1) / unit + places - 1) / places * unit;
 	struct slices slices;
 
@@ -108,7 +122,8 @@ static struct slices cut(const struct tt_cuda_levels *levels, const struct tt_ca
 }
 
 /* The first n elements of the blocks of an island's ranks. */
-static struct slices blocks_of(const struct tt_cuda_levels *levels, const struct tt_call *call, int island, size_t n)
+static struct slices blocks_of(const struct tt_cuda_levels *levels, const struct tt_call *call,
+			       int island, size_t n)
 {
 	struct slices blocks;
 
@@ -120,12 +135,14 @@ static struct slices blocks_of(const struct tt_cuda_levels *levels, const struct
 }
 
 /* Everybody of the island has its slice of the result; now all have all of them. */
-static tutti_result_t gather_slices(struct tt_cuda_op *op, const struct part *part, const struct slices *slices)
+static tutti_result_t gather_slices(struct tt_cuda_op *op, const struct part *part,
+				    const struct slices *slices)
 {
 	struct tt_call call = part_call(op->call, TT_ALL_GATHER_V, -1);
 
 	call.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
-	call.send = (const void *)(uintptr_t)element_at(op->call, call.recv, slices->at[op->cuda->levels->place]);
+	call.send = (const void *)(uintptr_t)element_at(op->call, call.recv,
+							slices->at[op->cuda->levels->place]);
 	call.recv_counts = slices->count;
 	call.recv_displs = slices->at;
 	return put_here(op, &call);
@@ -133,15 +150,23 @@ static tutti_result_t gather_slices(struct tt_cuda_op *op, const struct part *pa
 
 /* ---- between islands */
 
-/* The collective among the ranks of one place, from `send` to the other half of the pinned memory. */
-static struct tt_call crossing_call(const struct tt_cuda_op *op, enum tt_collective collective, int root, size_t n, size_t recv_at)
+/* The collective among the ranks of one place, from `send` to the other half of the pinned
+ * memory. */
+static struct tt_call crossing_call(const struct tt_cuda_op *op, enum tt_collective collective,
+				    int root, size_t n, size_t recv_at)
 {
-	return (struct tt_call){ .collective = collective, .dtype = op->call->dtype, .op = op->call->op, .root = root, .count = n, .send = (const void *)0,
+	return (struct tt_call){ .collective = collective,
+				 .dtype = op->call->dtype,
+				 .op = op->call->op,
+				 .root = root,
+				 .count = n,
+				 .send = (const void *)0,
 				 .recv = (void *)(uintptr_t)recv_at };
 }
 
 /* `runs`: what a piece has beside the call. */
-static tutti_result_t cross(struct tt_cuda_op *op, const struct tt_call *call, const struct tt_cuda_piece *runs, struct part *part)
+static tutti_result_t cross(struct tt_cuda_op *op, const struct tt_call *call,
+			    const struct tt_cuda_piece *runs, struct part *part)
 {
 	struct tt_cuda_piece piece = *runs;
 
@@ -152,7 +177,8 @@ static tutti_result_t cross(struct tt_cuda_op *op, const struct tt_call *call, c
 	return tt_cuda_put_piece(op, &piece, &part->number);
 }
 
-/* ---- all_reduce: each place's slice is combined on the island, then between islands, then handed on */
+/* ---- all_reduce: each place's slice is combined on the island, then between islands, then
+ * handed on */
 
 static tutti_result_t bring_all_reduce(struct tt_cuda_op *op, struct part *part)
 {
@@ -162,12 +188,16 @@ static tutti_result_t bring_all_reduce(struct tt_cuda_op *op, struct part *part)
 	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, op->call->op);
 
 	here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
-	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from + slices.at[levels->place]);
+	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv,
+						  part->from + slices.at[levels->place]);
 	here.send_counts = slices.count;
 	here.send_displs = slices.at;
-	const struct tt_cuda_run in = { (cuda_address)(uintptr_t)here.recv, 0, bytes }, out = { in.gpu, tt_cuda_aligned(bytes), bytes };
+	const struct tt_cuda_run in = { (cuda_address)(uintptr_t)here.recv, 0, bytes },
+				 out = { in.gpu, tt_cuda_aligned(bytes), bytes };
 	const struct tt_call across = crossing_call(op, TT_ALL_REDUCE, -1, n, out.at);
-	const struct tt_cuda_piece runs = { .inputs = &in, .ninputs = 1, .results = &out, .nresults = 1, .bytes = out.at + bytes };
+	const struct tt_cuda_piece runs = {
+		.inputs = &in, .ninputs = 1, .results = &out, .nresults = 1, .bytes = out.at + bytes
+	};
 	const tutti_result_t result = put_here(op, &here);
 	return result ? result : cross(op, &across, &runs, part);
 }
@@ -200,15 +230,22 @@ static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
 	struct tt_call here = part_call(op->call, TT_BROADCAST, -1);
 	const int island = island_of(levels, op->call->root, &here.root);
 	const bool sends = island == levels->island;
-	const struct tt_cuda_run run = { element_at(op->call, op->call->recv, part->from + slices.at[levels->place]), 0, bytes };
+	const struct tt_cuda_run run = { element_at(op->call, op->call->recv,
+						    part->from + slices.at[levels->place]),
+					 0, bytes };
 	const struct tt_call across = crossing_call(op, TT_BROADCAST, island, n, 0);
-	const struct tt_cuda_piece runs = { .inputs = &run, .ninputs = sends, .results = &run, .nresults = !sends, .bytes = bytes };
+	const struct tt_cuda_piece runs = { .inputs = &run,
+					    .ninputs = sends,
+					    .results = &run,
+					    .nresults = !sends,
+					    .bytes = bytes };
 	tutti_result_t result = TUTTI_OK;
 
 	here.count = part->n;
 	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
 	if (op->cuda->comm->rank == op->call->root)
-		here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
+		here.send =
+			(const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
 	if (sends)
 		result = put_here(op, &here);
 	return result ? result : cross(op, &across, &runs, part);
@@ -220,10 +257,13 @@ static tutti_result_t take_broadcast(struct tt_cuda_op *op, const struct part *p
 	const struct slices slices = cut(levels, op->call, part->n);
 	int place;
 
-	return island_of(levels, op->call->root, &place) == levels->island ? TUTTI_OK : gather_slices(op, part, &slices);
+	return island_of(levels, op->call->root, &place) == levels->island
+		       ? TUTTI_OK
+		       : gather_slices(op, part, &slices);
 }
 
-/* ---- all_gather: a rank gathers the blocks of its place from all islands, and hands them on to its own */
+/* ---- all_gather: a rank gathers the blocks of its place from all islands, and hands them on to
+ * its own */
 
 static tutti_result_t gather_blocks(struct tt_cuda_op *op, const struct part *part, int island)
 {
@@ -233,8 +273,11 @@ static tutti_result_t gather_blocks(struct tt_cuda_op *op, const struct part *pa
 
 	/* the plan is the same for all pieces */
 	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
-	here.send = (const void *)(uintptr_t)(island == levels->island ? element_at(op->call, op->call->send, part->from) :
-									 element_at(op->call, here.recv, blocks.at[levels->place]));
+	here.send =
+		(const void *)(uintptr_t)(island == levels->island
+						  ? element_at(op->call, op->call->send, part->from)
+						  : element_at(op->call, here.recv,
+							       blocks.at[levels->place]));
 	here.recv_counts = blocks.count;
 	here.recv_displs = blocks.at;
 	return put_here(op, &here);
@@ -243,21 +286,33 @@ static tutti_result_t gather_blocks(struct tt_cuda_op *op, const struct part *pa
 static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 {
 	const struct tt_cuda_levels *levels = op->cuda->levels;
-	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype), islands = (size_t)levels->islands;
-	const struct tt_cuda_run in = { element_at(op->call, op->call->send, part->from), 0, bytes };
-	const struct tt_call across = crossing_call(op, TT_ALL_GATHER, -1, part->n, tt_cuda_aligned(bytes));
+	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype),
+		     islands = (size_t)levels->islands;
+	const struct tt_cuda_run in = { element_at(op->call, op->call->send, part->from), 0,
+					bytes };
+	const struct tt_call across =
+		crossing_call(op, TT_ALL_GATHER, -1, part->n, tt_cuda_aligned(bytes));
 	struct tt_cuda_run *out = malloc(islands * sizeof(*out));
 	size_t n = 0;
 
 	if (!out)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a piece of it", tt_call_name(op->call));
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a piece of it",
+			       tt_call_name(op->call));
 	for (size_t island = 0; island < islands; island++) {
 		const size_t block = (size_t)rank_at(levels, (int)island, levels->place);
 
 		if ((int)island != levels->island)
-			out[n++] = (struct tt_cuda_run){ element_at(op->call, op->call->recv, block * op->call->count + part->from), tt_cuda_aligned(bytes) + island * bytes, bytes };
+			out[n++] = (struct tt_cuda_run){
+				element_at(op->call, op->call->recv,
+					   block * op->call->count + part->from),
+				tt_cuda_aligned(bytes) + island * bytes, bytes
+			};
 	}
-	const struct tt_cuda_piece runs = { .inputs = &in, .ninputs = 1, .results = out, .nresults = n, .bytes = tt_cuda_aligned(bytes) + islands * bytes };
+	const struct tt_cuda_piece runs = { .inputs = &in,
+					    .ninputs = 1,
+					    .results = out,
+					    .nresults = n,
+					    .bytes = tt_cuda_aligned(bytes) + islands * bytes };
 	tutti_result_t result = cross(op, &across, &runs, part);
 	if (!result) /* meanwhile */
 		result = gather_blocks(op, part, levels->island);
@@ -276,9 +331,11 @@ static tutti_result_t take_all_gather(struct tt_cuda_op *op, const struct part *
 	return result;
 }
 
-/* ---- reduce_scatter: a place's blocks, one for each island, are combined on the island and then between islands */
+/* ---- reduce_scatter: a place's blocks, one for each island, are combined on the island and
+ * then between islands */
 
-static tutti_result_t combine_blocks(struct tt_cuda_op *op, const struct part *part, int island, cuda_address into)
+static tutti_result_t combine_blocks(struct tt_cuda_op *op, const struct part *part, int island,
+				     cuda_address into)
 {
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, op->call->op);
@@ -294,12 +351,19 @@ static tutti_result_t combine_blocks(struct tt_cuda_op *op, const struct part *p
 static tutti_result_t bring_reduce_scatter(struct tt_cuda_op *op, struct part *part)
 {
 	const struct tt_cuda_levels *levels = op->cuda->levels;
-	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype), islands = (size_t)levels->islands;
+	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype),
+		     islands = (size_t)levels->islands;
 	/* as at the relay: what lay there before has crossed */
-	const cuda_address scratch = levels->scratch + tt_cuda_next_piece(op->cuda) % TT_CUDA_PIECES_SLOTS * TT_CUDA_PIECE_BYTES;
-	const struct tt_cuda_run in = { scratch, 0, islands * bytes }, out = { element_at(op->call, op->call->recv, part->from), tt_cuda_aligned(islands * bytes), bytes };
+	const cuda_address scratch = levels->scratch + tt_cuda_next_piece(op->cuda) %
+							       TT_CUDA_PIECES_SLOTS *
+							       TT_CUDA_PIECE_BYTES;
+	const struct tt_cuda_run in = { scratch, 0, islands * bytes },
+				 out = { element_at(op->call, op->call->recv, part->from),
+					 tt_cuda_aligned(islands * bytes), bytes };
 	const struct tt_call across = crossing_call(op, TT_REDUCE_SCATTER, -1, part->n, out.at);
-	const struct tt_cuda_piece runs = { .inputs = &in, .ninputs = 1, .results = &out, .nresults = 1, .bytes = out.at + bytes };
+	const struct tt_cuda_piece runs = {
+		.inputs = &in, .ninputs = 1, .results = &out, .nresults = 1, .bytes = out.at + bytes
+	};
 	tutti_result_t result = TUTTI_OK;
 
 	for (size_t island = 0; island < islands && !result; island++)
@@ -322,8 +386,10 @@ struct way {
 
 static const struct way *way_of(enum tt_collective collective)
 {
-	static const struct way all_reduce = { bring_all_reduce, take_all_reduce }, broadcast = { bring_broadcast, take_broadcast },
-				all_gather = { bring_all_gather, take_all_gather }, reduce_scatter = { bring_reduce_scatter, take_reduce_scatter };
+	static const struct way all_reduce = { bring_all_reduce, take_all_reduce },
+				broadcast = { bring_broadcast, take_broadcast },
+				all_gather = { bring_all_gather, take_all_gather },
+				reduce_scatter = { bring_reduce_scatter, take_reduce_scatter };
 
 	switch (collective) {
 	case TT_ALL_REDUCE: return &all_reduce;
@@ -336,13 +402,17 @@ static const struct way *way_of(enum tt_collective collective)
 
 bool tt_cuda_fits_levels(const struct tt_cuda *cuda, const struct tt_call *call)
 {
-	const size_t blocks = tt_collective_of_vector(call->collective) ? 1 : (size_t)cuda->comm->size;
+	const size_t blocks =
+		tt_collective_of_vector(call->collective) ? 1 : (size_t)cuda->comm->size;
 
 	if (!cuda->levels || !way_of(call->collective) || call->op >= TUTTI_OP_COUNT)
 		return false;
-	if (cuda->comm->settings.reproducible && call->op >= 0) /* in order of ranks, whoever is where */
+	/* in order of ranks, whoever is where */
+	if (cuda->comm->settings.reproducible && call->op >= 0)
 		return false;
-	if (call->op == TUTTI_AVG && call->dtype <= TUTTI_UINT64) /* would be truncated twice; floats are averages of averages, as islands are equal */
+	if (call->op == TUTTI_AVG &&
+	    call->dtype <= TUTTI_UINT64) /* would be truncated twice; floats are averages of
+					  * averages, as islands are equal */
 		return false;
 	return call->count * blocks * tutti_dtype_size(call->dtype) >= LEAST_BYTES;
 }
@@ -350,8 +420,10 @@ bool tt_cuda_fits_levels(const struct tt_cuda *cuda, const struct tt_call *call)
 /* Of a vector a slice for each place, of blocks one for each island crosses at a time. */
 static size_t elements_at_once(const struct tt_cuda_levels *levels, const struct tt_call *call)
 {
-	const size_t piece = TT_CUDA_PIECE_BYTES / tutti_dtype_size(call->dtype), islands = (size_t)levels->islands;
-	const size_t unit = ALIGNMENT / tutti_dtype_size(call->dtype), block = piece / islands / unit * unit;
+	const size_t piece = TT_CUDA_PIECE_BYTES / tutti_dtype_size(call->dtype),
+		     islands = (size_t)levels->islands;
+	const size_t unit = ALIGNMENT / tutti_dtype_size(call->dtype),
+		     block = piece / islands / unit * unit;
 
 	if (tt_collective_of_vector(call->collective))
 		return piece * (size_t)levels->places;
@@ -371,32 +443,43 @@ static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const s
 	return error ? tt_cuda_fail(here.cuda->driver, tt_call_name(op->call), error) : result;
 }
 
-/* All ranks tell each other what they called, by a piece without bytes, and who does not come is missed by name: on an island and among the ranks of one place only a few
- * would meet, and those not at all of which one goes another way. */
+/* All ranks tell each other what they called, by a piece without bytes, and who does not come is
+ * missed by name: on an island and among the ranks of one place only a few would meet, and those
+ * not at all of which one goes another way. */
 static tutti_result_t announce(struct tt_cuda_op *op, uint64_t *number)
 {
-	const struct tt_call barrier = { .collective = TT_BARRIER, .dtype = TUTTI_UINT8, .op = -1, .root = -1 };
-	const struct tt_cuda_piece piece = { .comm = op->cuda->relay->comm, .whole = &op->cuda->levels->card, .calls = &barrier, .ncalls = 1 };
+	const struct tt_call barrier = {
+		.collective = TT_BARRIER, .dtype = TUTTI_UINT8, .op = -1, .root = -1
+	};
+	const struct tt_cuda_piece piece = { .comm = op->cuda->relay->comm,
+					     .whole = &op->cuda->levels->card,
+					     .calls = &barrier,
+					     .ncalls = 1 };
 
 	return tt_cuda_put_piece(op, &piece, number);
 }
 
 static tutti_result_t put_parts(struct tt_cuda_op *op, const struct way *way)
 {
-	const size_t count = op->call->count, each = elements_at_once(op->cuda->levels, op->call), n = (count + each - 1) / each;
+	const size_t count = op->call->count, each = elements_at_once(op->cuda->levels, op->call),
+		     n = (count + each - 1) / each;
 	struct part parts[TT_CUDA_PIECES_SLOTS];
 	uint64_t announced;
 	tutti_result_t result = announce(op, &announced);
 
 	for (size_t i = 0; i < n + TT_CUDA_PIECES_AHEAD && !result; i++) {
-		if (i == TT_CUDA_PIECES_AHEAD) /* before its slot is wanted again, and before anything is taken */
+		if (i == TT_CUDA_PIECES_AHEAD) /* before its slot is wanted again, and before
+						* anything is taken */
 			result = tt_cuda_fetch_pieces(op, &announced, announced);
 		if (!result && i < n) {
-			parts[i % TT_CUDA_PIECES_SLOTS] = (struct part){ i * each, count - i * each < each ? count - i * each : each, 0 };
+			parts[i % TT_CUDA_PIECES_SLOTS] = (struct part){
+				i * each, count - i * each < each ? count - i * each : each, 0
+			};
 			result = way->bring(op, &parts[i % TT_CUDA_PIECES_SLOTS]);
 		}
 		if (!result && i >= TT_CUDA_PIECES_AHEAD)
-			result = take(op, way, &parts[(i - TT_CUDA_PIECES_AHEAD) % TT_CUDA_PIECES_SLOTS]);
+			result = take(op, way,
+				      &parts[(i - TT_CUDA_PIECES_AHEAD) % TT_CUDA_PIECES_SLOTS]);
 	}
 	return result;
 }
@@ -412,12 +495,14 @@ tutti_result_t tt_cuda_by_levels(struct tt_cuda_op *op)
 	const cuda_result error = op->captured ? 0 : tt_cuda_be_last(local, op->stream);
 	tt_cuda_watch_putting(local, false);
 	tt_cuda_watch_busy(local, op->captured);
-	return result || !error ? result : tt_cuda_fail(local->driver, tt_call_name(op->call), error);
+	return result || !error ? result
+				: tt_cuda_fail(local->driver, tt_call_name(op->call), error);
 }
 
 /* ---- their life */
 
-static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_islands *islands, struct tt_cuda_levels *levels)
+static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_islands *islands,
+				  struct tt_cuda_levels *levels)
 {
 	const int size = cuda->comm->size;
 	int *met = calloc((size_t)islands->count, sizeof(*met));
@@ -425,7 +510,8 @@ static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_isl
 	levels->rank = malloc((size_t)size * sizeof(*levels->rank));
 	if (!met || !levels->rank) {
 		free(met);
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the islands of %d ranks", size);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the islands of %d ranks",
+			       size);
 	}
 	for (int rank = 0; rank < size; rank++) {
 		const int island = islands->of[rank], place = met[island]++;
@@ -441,15 +527,20 @@ static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_isl
 }
 
 /* What this rank needs for itself. */
-static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_islands *islands, struct tt_cuda_levels *levels)
+static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_islands *islands,
+			   struct tt_cuda_levels *levels)
 {
 	levels->islands = islands->count;
 	levels->places = tt_cuda_island_size(islands, cuda->comm->size);
 	const tutti_result_t result = find_places(cuda, islands, levels);
 	if (result)
 		return result;
-	const cuda_result error = cuda->driver->mem_alloc(&levels->scratch, TT_CUDA_PIECES_SLOTS * TT_CUDA_PIECE_BYTES);
-	return error ? tt_cuda_fail(cuda->driver, "take memory of the GPU for what crosses to other islands", error) : TUTTI_OK;
+	const cuda_result error = cuda->driver->mem_alloc(
+		&levels->scratch, TT_CUDA_PIECES_SLOTS * TT_CUDA_PIECE_BYTES);
+	return error ? tt_cuda_fail(cuda->driver,
+				    "take memory of the GPU for what crosses to other islands",
+				    error)
+		     : TUTTI_OK;
 }
 
 static void levels_free(struct tt_cuda *cuda, struct tt_cuda_levels *levels, bool frees)
@@ -461,7 +552,8 @@ static void levels_free(struct tt_cuda *cuda, struct tt_cuda_levels *levels, boo
 	free(levels);
 }
 
-tutti_result_t tt_cuda_levels_begin(struct tt_cuda *cuda, const struct tt_cuda_islands *islands, struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+tutti_result_t tt_cuda_levels_begin(struct tt_cuda *cuda, const struct tt_cuda_islands *islands,
+				    struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
 {
 	struct tt_cuda_levels *levels;
 

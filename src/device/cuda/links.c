@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what is told of the links between the GPUs of this process. CUDA numbers the GPUs, NVML knows their links; PCI addresses say which is which. */
+/* Owns what is told of the links between the GPUs of this process. CUDA numbers the GPUs, NVML
+ * knows their links; PCI addresses say which is which. */
 #include "tutti/cuda.h"
 
 #include <stdbool.h>
@@ -11,14 +12,17 @@
 #include "log.h"
 #include "nvml.h"
 
-#define GPUS_MAX  64 /* bits of `peers` in tutti_cuda_device_t */
-#define LINKS_MAX 36 /* of a GPU, NVML_NVLINK_MAX_LINKS: an older NVML says of those it does not know that they are invalid */
+#define GPUS_MAX 64 /* bits of `peers` in tutti_cuda_device_t */
+#define LINKS_MAX                                                                                  \
+	36 /* of a GPU, NVML_NVLINK_MAX_LINKS: an older NVML says of those it does not know that
+	    * they are invalid */
 
 struct gpu {
 	char pci[32];
 	unsigned domain, bus, device; /* the same as numbers */
 	struct nvmlDevice_st *handle;
-	/* NVLinks that are up; of `untold` NVML does not say where they end, as in some virtual machines */
+	/* NVLinks that are up; of `untold` NVML does not say where they end, as in some virtual
+	 * machines */
 	int to_gpu[GPUS_MAX], to_switch, untold;
 	unsigned version; /* of the first, as NVML numbers them; 0: not known */
 };
@@ -26,7 +30,8 @@ struct gpu {
 /* nvmlNvlinkVersion_t */
 static const char *version_name(unsigned version)
 {
-	static const char *const names[] = { NULL, "1.0", "2.0", "2.2", "3.0", "3.1", "4.0", "5.0", "6.0" };
+	static const char *const names[] = { NULL,  "1.0", "2.0", "2.2", "3.0",
+					     "3.1", "4.0", "5.0", "6.0" };
 
 	return version < sizeof(names) / sizeof(names[0]) ? names[version] : NULL;
 }
@@ -58,13 +63,16 @@ static int find_gpu(const struct gpu *gpus, int count, const struct nvmlPciInfo_
 {
 	int i = 0;
 
-	while (i < count && !(gpus[i].domain == at->domain && gpus[i].bus == at->bus && gpus[i].device == at->device))
+	while (i < count && !(gpus[i].domain == at->domain && gpus[i].bus == at->bus &&
+			      gpus[i].device == at->device))
 		i++;
 	return i < count ? i : -1;
 }
 
-/* Where the link ends; far NULL: its address is not told. The switches of a virtual machine may be hidden from it: then their addresses are none that PCI could have. */
-static void count_link(const struct gpu *gpus, int count, struct gpu *gpu, unsigned kind, const struct nvmlPciInfo_st *far)
+/* Where the link ends; far NULL: its address is not told. The switches of a virtual machine may
+ * be hidden from it: then their addresses are none that PCI could have. */
+static void count_link(const struct gpu *gpus, int count, struct gpu *gpu, unsigned kind,
+		       const struct nvmlPciInfo_st *far)
 {
 	const int peer = far ? find_gpu(gpus, count, far) : -1;
 
@@ -76,8 +84,10 @@ static void count_link(const struct gpu *gpus, int count, struct gpu *gpu, unsig
 		gpu->untold++;
 }
 
-/* NVML may not say of a link that is up what it leads to, or where that is: what it says is used, and the other end may say more. */
-static nvml_result find_end(const struct nvml *nvml, const struct gpu *gpus, int count, struct gpu *gpu, unsigned link)
+/* NVML may not say of a link that is up what it leads to, or where that is: what it says is
+ * used, and the other end may say more. */
+static nvml_result find_end(const struct nvml *nvml, const struct gpu *gpus, int count,
+			    struct gpu *gpu, unsigned link)
 {
 	struct nvmlPciInfo_st far = { .bus = ~0u };
 	unsigned kind = 0;
@@ -98,13 +108,15 @@ static nvml_result find_end(const struct nvml *nvml, const struct gpu *gpus, int
 	return 0;
 }
 
-static tutti_result_t read_link(const struct nvml *nvml, struct gpu *gpus, int count, struct gpu *gpu, unsigned link)
+static tutti_result_t read_link(const struct nvml *nvml, struct gpu *gpus, int count,
+				struct gpu *gpu, unsigned link)
 {
 	unsigned state = 0;
 	char what[64];
 
 	nvml_result error = nvml->link_get_state(gpu->handle, link, &state);
-	if (error == NVML_INVALID || error == NVML_NOT_SUPPORTED || (!error && state != NVML_ENABLED)) /* there is no such link, or it is down */
+	if (error == NVML_INVALID || error == NVML_NOT_SUPPORTED ||
+	    (!error && state != NVML_ENABLED)) /* there is no such link, or it is down */
 		return TUTTI_OK;
 	if (!error)
 		error = find_end(nvml, gpus, count, gpu, link);
@@ -117,7 +129,8 @@ static tutti_result_t read_link(const struct nvml *nvml, struct gpu *gpus, int c
 	return TUTTI_OK;
 }
 
-static tutti_result_t read_links(const struct nvml *nvml, struct gpu *gpus, int count, struct gpu *gpu)
+static tutti_result_t read_links(const struct nvml *nvml, struct gpu *gpus, int count,
+				 struct gpu *gpu)
 {
 	tutti_result_t result = TUTTI_OK;
 
@@ -137,7 +150,8 @@ static tutti_result_t get_handle(const struct nvml *nvml, struct gpu *gpu)
 
 /* ---- pairs */
 
-/* Between GPUs that both hang on switches there is what the one that has fewer links has: each switch reaches all GPUs. */
+/* Between GPUs that both hang on switches there is what the one that has fewer links has: each
+ * switch reaches all GPUs. */
 static int by_switches(const struct gpu *a, const struct gpu *b)
 {
 	return a->to_switch < b->to_switch ? a->to_switch : b->to_switch;
@@ -157,17 +171,21 @@ static bool may_be_joined(const struct gpu *a, const struct gpu *b)
 	return (a->untold && (b->untold || b->to_switch)) || (b->untold && a->to_switch);
 }
 
-static tutti_result_t show(const struct nvml *nvml, const struct gpu *gpus, int device, int peer, tutti_cuda_link_fn_t each, void *context)
+static tutti_result_t show(const struct nvml *nvml, const struct gpu *gpus, int device, int peer,
+			   tutti_cuda_link_fn_t each, void *context)
 {
 	const struct gpu *a = &gpus[device], *b = &gpus[peer];
 	const int between_them = direct(gpus, device, peer);
-	tutti_cuda_link_t link = { .device = device, .peer = peer, .nvlinks = between_them ? between_them : by_switches(a, b) };
+	tutti_cuda_link_t link = { .device = device,
+				   .peer = peer,
+				   .nvlinks = between_them ? between_them : by_switches(a, b) };
 	const struct level *between = NULL;
 	unsigned level = 0;
 	char text[64];
 
 	const nvml_result error = nvml->get_common_ancestor(a->handle, b->handle, &level);
-	if (error && error != NVML_NOT_SUPPORTED) { /* as in virtual machines that do not show their bridges */
+	if (error && error != NVML_NOT_SUPPORTED) { /* as in virtual machines that do not show
+						     * their bridges */
 		snprintf(text, sizeof(text), "ask what is between GPUs %s and %s", a->pci, b->pci);
 		return tt_nvml_fail(nvml, text, error);
 	}
@@ -189,7 +207,8 @@ static tutti_result_t show(const struct nvml *nvml, const struct gpu *gpus, int 
 	return TUTTI_OK;
 }
 
-static tutti_result_t show_all(const struct nvml *nvml, struct gpu *gpus, int count, tutti_cuda_link_fn_t each, void *context)
+static tutti_result_t show_all(const struct nvml *nvml, struct gpu *gpus, int count,
+			       tutti_cuda_link_fn_t each, void *context)
 {
 	tutti_result_t result = TUTTI_OK;
 
@@ -219,18 +238,23 @@ static tutti_result_t find_gpus(const struct cuda_driver *driver, struct gpu *gp
 		if (error)
 			return tt_cuda_fail(driver, "ask where the GPUs are", error);
 		if (sscanf(gpu->pci, "%x:%x:%x", &gpu->domain, &gpu->bus, &gpu->device) != 3)
-			return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "CUDA says that GPU %d is at \"%s\", expected an address of PCI such as 0000:17:00.0", i, gpu->pci);
+			return tt_fail(
+				TUTTI_ERR_SYSTEM, CUDA,
+				"CUDA says that GPU %d is at \"%s\", expected an address of PCI such as 0000:17:00.0",
+				i, gpu->pci);
 	}
 	return TUTTI_OK;
 }
 
-static tutti_result_t show_links(const struct cuda_driver *driver, int count, tutti_cuda_link_fn_t each, void *context)
+static tutti_result_t show_links(const struct cuda_driver *driver, int count,
+				 tutti_cuda_link_fn_t each, void *context)
 {
 	struct gpu *gpus = calloc((size_t)count, sizeof(*gpus));
 	struct nvml nvml;
 
 	if (!gpus)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the links of %d GPUs", count);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the links of %d GPUs",
+			       count);
 	tutti_result_t result = find_gpus(driver, gpus, count);
 	if (!result)
 		result = tt_nvml_open(&nvml);
@@ -249,7 +273,8 @@ TUTTI_API tutti_result_t tutti_cuda_links(tutti_cuda_link_fn_t each, void *conte
 	int count = 0;
 
 	if (!each)
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_links: each is NULL, expected a function");
+		return tt_fail(TUTTI_ERR_INVALID, CUDA,
+			       "tutti_cuda_links: each is NULL, expected a function");
 	const tutti_result_t result = tt_cuda_driver(&driver);
 	if (result)
 		return result;

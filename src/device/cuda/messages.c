@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts messages on a stream: pieces go through the sender's room for that peer. Of several messages the pieces take turns, first all sends' and then all
- * receives', one piece with each peer: it waits for the peer to have taken the one before, which the peer does before it sends its next. So none waits for
- * another peer's message, as long as the peers' turns are made alike: one whose calls are in no group may stand between two pieces of a long message until a third rank comes, and with
- * it all that is behind on this rank's stream. */
+/* Puts messages on a stream: pieces go through the sender's room for that peer. Of several
+ * messages the pieces take turns, first all sends' and then all receives', one piece with each
+ * peer: it waits for the peer to have taken the one before, which the peer does before it sends
+ * its next. So none waits for another peer's message, as long as the peers' turns are made
+ * alike: one whose calls are in no group may stand between two pieces of a long message until a
+ * third rank comes, and with it all that is behind on this rank's stream. */
 #include <stddef.h>
 
 #include "bound.h"
@@ -25,9 +27,11 @@ static cuda_result put_piece(struct tt_cuda_op *op, struct tt_cuda_message *mess
 	const int rank = op->cuda->comm->rank, peer = message->peer;
 	const size_t bytes = piece_of(message);
 	const cuda_address buffer = message->buffer + message->done;
-	const size_t word = (message->sending ? offsetof(struct tt_cuda_control, taken) : offsetof(struct tt_cuda_control, sent)) +
+	const size_t word = (message->sending ? offsetof(struct tt_cuda_control, taken)
+					      : offsetof(struct tt_cuda_control, sent)) +
 			    (size_t)peer * sizeof(uint64_t);
-	const uint64_t waiting = (message->sending ? TT_CUDA_AWAITS_TAKEN : TT_CUDA_AWAITS_SENT) | (uint64_t)peer << 8;
+	const uint64_t waiting = (message->sending ? TT_CUDA_AWAITS_TAKEN : TT_CUDA_AWAITS_SENT) |
+				 (uint64_t)peer << 8;
 	const struct tt_cuda_sync sync = { .kind = message->sending ? TT_CUDA_SEND : TT_CUDA_RECV,
 					   .clear = -1,
 					   .post = -1,
@@ -44,7 +48,8 @@ static cuda_result put_piece(struct tt_cuda_op *op, struct tt_cuda_message *mess
 	if (!error && message->sending)
 		error = tt_cuda_copy(op, tt_cuda_room_of(op->cuda, rank, peer), buffer, bytes);
 	else if (!error)
-		error = tt_cuda_copy_from(op, peer, buffer, tt_cuda_room_of(op->cuda, peer, rank), bytes);
+		error = tt_cuda_copy_from(op, peer, buffer, tt_cuda_room_of(op->cuda, peer, rank),
+					  bytes);
 	if (!error)
 		error = tt_cuda_give_word(op, sync);
 	message->done += bytes;
@@ -53,7 +58,8 @@ static cuda_result put_piece(struct tt_cuda_op *op, struct tt_cuda_message *mess
 }
 
 /* With each peer one piece at most: that of the first message which is not ended. */
-static cuda_result put_turn(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n, bool sending, bool *more)
+static cuda_result put_turn(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n,
+			    bool sending, bool *more)
 {
 	bool had[TT_CUDA_RANKS] = { false };
 	cuda_result error = 0;

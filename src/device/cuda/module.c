@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the kernels as the library has them (tt_cuda_image, which build_image makes where CUDA's compiler is), and their loading. */
+/* Owns the kernels as the library has them (tt_cuda_image, which build_image makes where CUDA's
+ * compiler is), and their loading. */
 #include "module.h"
 
 #include <stdio.h>
@@ -27,7 +28,8 @@ static char *read_file(FILE *file)
 	long bytes = -1;
 	char *text = NULL;
 
-	if (fseek(file, 0, SEEK_END) == 0 && (bytes = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0)
+	if (fseek(file, 0, SEEK_END) == 0 && (bytes = ftell(file)) >= 0 &&
+	    fseek(file, 0, SEEK_SET) == 0)
 		text = malloc((size_t)bytes + 1);
 	if (text && fread(text, 1, (size_t)bytes, file) != (size_t)bytes) {
 		free(text);
@@ -50,19 +52,28 @@ static tutti_result_t open_image(struct image *image)
 			image->read = read_file(file);
 		image->name = set;
 		image->code = image->read;
-		const tutti_result_t result = image->read ? TUTTI_OK : tt_fail_errno(CUDA, FILE_VARIABLE " is \"%s\", which cannot be read", set);
+		const tutti_result_t result =
+			image->read
+				? TUTTI_OK
+				: tt_fail_errno(CUDA,
+						FILE_VARIABLE " is \"%s\", which cannot be read",
+						set);
 
 		if (file)
 			fclose(file);
 		return result;
 	}
 	if (!image->code)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "tutti was built without CUDA's compiler and has no kernels for GPUs: build it where nvcc is (-Dcuda=enabled), "
-			       "or let " FILE_VARIABLE " name a fat binary or PTX of its src/device/cuda/kernels.cu");
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, CUDA,
+			"tutti was built without CUDA's compiler and has no kernels for GPUs: build it where nvcc is (-Dcuda=enabled), "
+			"or let " FILE_VARIABLE
+			" name a fat binary or PTX of its src/device/cuda/kernels.cu");
 	return TUTTI_OK;
 }
 
-static tutti_result_t load_failed(const struct cuda_driver *driver, const struct image *image, cuda_result error)
+static tutti_result_t load_failed(const struct cuda_driver *driver, const struct image *image,
+				  cuda_result error)
 {
 	const char *codes = image->read ? "other GPUs" : tt_cuda_image_codes;
 	int major = 0, minor = 0, version = 0;
@@ -75,32 +86,40 @@ static tutti_result_t load_failed(const struct cuda_driver *driver, const struct
 		driver->device_get_attribute(&minor, CUDA_CAPABILITY_MINOR, device);
 	}
 	if (error == CUDA_NO_BINARY_FOR_GPU)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "the GPU has compute capability %d.%d, the kernels of %s are for %s: build tutti with a version of CUDA that knows the GPU",
-			       major, minor, image->name, codes);
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, CUDA,
+			"the GPU has compute capability %d.%d, the kernels of %s are for %s: build tutti with a version of CUDA that knows the GPU",
+			major, minor, image->name, codes);
 	if (error == CUDA_UNSUPPORTED_PTX_VERSION)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
-			       "the kernels of %s were built with a newer version of CUDA than this driver's, %d.%d, and are for %s, the GPU has compute capability %d.%d: "
-			       "install a newer driver, or build tutti with a version of CUDA that is not newer",
-			       image->name, version / 1000, version % 1000 / 10, codes, major, minor);
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, CUDA,
+			"the kernels of %s were built with a newer version of CUDA than this driver's, %d.%d, and are for %s, the GPU has compute capability %d.%d: "
+			"install a newer driver, or build tutti with a version of CUDA that is not newer",
+			image->name, version / 1000, version % 1000 / 10, codes, major, minor);
 	snprintf(what, sizeof(what), "load the kernels of %s", image->name);
 	return tt_cuda_fail(driver, what, error);
 }
 
-static tutti_result_t find(const struct cuda_driver *driver, const struct image *image, struct CUmod_st *module, const char *name,
-			   struct CUfunc_st **out)
+static tutti_result_t find(const struct cuda_driver *driver, const struct image *image,
+			   struct CUmod_st *module, const char *name, struct CUfunc_st **out)
 {
 	cuda_result error = driver->module_get_function(out, module, name);
 	int threads;
 
 	if (error == CUDA_NOT_FOUND)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s has no kernel %s: expected what is made of src/device/cuda/kernels.cu of this version", image->name, name);
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, CUDA,
+			"%s has no kernel %s: expected what is made of src/device/cuda/kernels.cu of this version",
+			image->name, name);
 	if (!error)
-		error = driver->function_get_attribute(&threads, CUDA_FUNCTION_THREADS, *out); /* which loads it now */
+		error = driver->function_get_attribute(&threads, CUDA_FUNCTION_THREADS,
+						       *out); /* which loads it now */
 	return error ? tt_cuda_fail(driver, name, error) : TUTTI_OK;
 }
 
-static tutti_result_t find_named(const struct cuda_driver *driver, const struct image *image, struct CUmod_st *module, const char *op,
-				 tutti_dtype_t dtype, struct CUfunc_st **out)
+static tutti_result_t find_named(const struct cuda_driver *driver, const struct image *image,
+				 struct CUmod_st *module, const char *op, tutti_dtype_t dtype,
+				 struct CUfunc_st **out)
 {
 	char name[64];
 
@@ -122,35 +141,47 @@ static tutti_dtype_t without_sign(tutti_dtype_t dtype)
 
 static tutti_dtype_t type_of_kernel(int op, tutti_dtype_t dtype)
 {
-	return op == TUTTI_SUM || op == TUTTI_MIN || op == TUTTI_MAX ? dtype : without_sign(dtype); /* a sum may be divided */
+	return op == TUTTI_SUM || op == TUTTI_MIN || op == TUTTI_MAX
+		       ? dtype
+		       : without_sign(dtype); /* a sum may be divided */
 }
 
-static tutti_result_t find_all(const struct cuda_driver *driver, const struct image *image, struct tt_cuda_module *module)
+static tutti_result_t find_all(const struct cuda_driver *driver, const struct image *image,
+			       struct tt_cuda_module *module)
 {
 	tutti_result_t result = find(driver, image, module->module, "tt_cuda_copy", &module->copy);
 
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT && !result; dtype++) {
-		result = find_named(driver, image, module->module, "scale", without_sign((tutti_dtype_t)dtype), &module->scale[dtype]);
+		result = find_named(driver, image, module->module, "scale",
+				    without_sign((tutti_dtype_t)dtype), &module->scale[dtype]);
 		for (int op = 0; op < TUTTI_OP_COUNT && !result; op++)
 			if (op != TUTTI_AVG && !(op >= TUTTI_BAND && dtype >= TUTTI_FLOAT16))
-				result = find_named(driver, image, module->module, tutti_op_name(op), type_of_kernel(op, (tutti_dtype_t)dtype),
-						    &module->reduce[op][dtype]);
+				result =
+					find_named(driver, image, module->module, tutti_op_name(op),
+						   type_of_kernel(op, (tutti_dtype_t)dtype),
+						   &module->reduce[op][dtype]);
 		module->reduce[TUTTI_AVG][dtype] = module->reduce[TUTTI_SUM][dtype];
 		if (!result && (dtype == TUTTI_INT32 || dtype == TUTTI_UINT32))
-			result = find_named(driver, image, module->module, tutti_op_name(TUTTI_AVG), (tutti_dtype_t)dtype, &module->reduce[TUTTI_AVG][dtype]);
+			result =
+				find_named(driver, image, module->module, tutti_op_name(TUTTI_AVG),
+					   (tutti_dtype_t)dtype, &module->reduce[TUTTI_AVG][dtype]);
 	}
 	return result;
 }
 
-static tutti_result_t load(const struct cuda_driver *driver, const struct image *image, struct tt_cuda_module **out)
+static tutti_result_t load(const struct cuda_driver *driver, const struct image *image,
+			   struct tt_cuda_module **out)
 {
 	struct tt_cuda_module *module = calloc(1, sizeof(*module));
-	tutti_result_t result = module ? TUTTI_OK : tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the kernels of GPUs");
+	tutti_result_t result =
+		module ? TUTTI_OK
+		       : tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the kernels of GPUs");
 
 	if (!result) {
 		const cuda_result error = driver->module_load(&module->module, image->code);
 
-		result = error ? load_failed(driver, image, error) : find_all(driver, image, module);
+		result =
+			error ? load_failed(driver, image, error) : find_all(driver, image, module);
 	}
 	if (result) {
 		tt_cuda_module_free(driver, module);

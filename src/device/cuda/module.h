@@ -7,14 +7,16 @@
 
 struct tt_cuda_module {
 	struct CUmod_st *module;
-	struct CUfunc_st *copy;					      /* also word alone: without jobs */
-	struct CUfunc_st *reduce[TUTTI_OP_COUNT][TUTTI_DTYPE_COUNT]; /* an average is a sum with a divisor; NULL where an operation is not defined */
+	struct CUfunc_st *copy; /* also word alone: without jobs */
+	/* an average is a sum with a divisor; NULL where an operation is not defined */
+	struct CUfunc_st *reduce[TUTTI_OP_COUNT][TUTTI_DTYPE_COUNT];
 	struct CUfunc_st *scale[TUTTI_DTYPE_COUNT];
 };
 
-/* Into the current context, of which whoever calls keeps the module: one is enough. Nothing is loaded later, when a kernel is first
- * launched: that may wait for all that runs on the GPU, and so for what waits for this very launch.
- * TUTTI_ERR_UNSUPPORTED: the build has no kernels, or none for this GPU or driver. */
+/* Into the current context, of which whoever calls keeps the module: one is enough. Nothing is
+ * loaded later, when a kernel is first launched: that may wait for all that runs on the GPU, and
+ * so for what waits for this very launch. TUTTI_ERR_UNSUPPORTED: the build has no kernels, or
+ * none for this GPU or driver. */
 tutti_result_t tt_cuda_module_load(const struct cuda_driver *driver, struct tt_cuda_module **out);
 
 /* In the context it was loaded into. NULL is allowed. */

@@ -23,7 +23,8 @@ static const struct tt_library library = {
 	.variable = "TUTTI_NVML_LIBRARY",
 	.names = { "libnvidia-ml.so.1" },
 	.before = "NVML cannot be opened: ",
-	.after = ": NVIDIA's driver brings it (Debian: libnvidia-ml1), and into containers NVIDIA_DRIVER_CAPABILITIES that has utility",
+	.after =
+		": NVIDIA's driver brings it (Debian: libnvidia-ml1), and into containers NVIDIA_DRIVER_CAPABILITIES that has utility",
 	.expected = "NVML of CUDA 12 or newer",
 	.functions = functions,
 	.count = sizeof(functions) / sizeof(functions[0]),
@@ -54,5 +55,6 @@ tutti_result_t tt_nvml_fail(const struct nvml *nvml, const char *what, nvml_resu
 {
 	const char *text = nvml->error_string(error);
 
-	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "%s: %s (NVML, %u)", what, text ? text : "an error that it has no text for", error);
+	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "%s: %s (NVML, %u)", what,
+		       text ? text : "an error that it has no text for", error);
 }

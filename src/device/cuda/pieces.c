@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what pieces that go by the host are to a stream: copies to pinned memory and from there, and the two words of the slot that a piece lies in (relay.h). While the host
- * works on one, the stream brings the next. */
+/* Owns what pieces that go by the host are to a stream: copies to pinned memory and from there,
+ * and the two words of the slot that a piece lies in (relay.h). While the host works on one, the
+ * stream brings the next. */
 #include "pieces.h"
 
 #include <stdio.h>
@@ -53,16 +54,21 @@ static cuda_result tell_gone(struct tt_cuda_op *op, uint64_t number)
 {
 	struct tt_cuda_relay_words *words = op->cuda->relay->words;
 	const uint64_t slot = number % TT_CUDA_PIECES_SLOTS;
-	union CUstreamBatchMemOpParams_union writes[] = { tt_cuda_write_word(word_at(&words->slot[slot].done), 0), tt_cuda_write_word(word_at(&words->slot[slot].gone), number) };
-	const unsigned first = op->captured ? 0 : 1; /* another number is greater than all that were there */
+	union CUstreamBatchMemOpParams_union writes[] = {
+		tt_cuda_write_word(word_at(&words->slot[slot].done), 0),
+		tt_cuda_write_word(word_at(&words->slot[slot].gone), number)
+	};
+	const unsigned first =
+		op->captured ? 0 : 1; /* another number is greater than all that were there */
 
 	return op->cuda->driver->stream_mem_ops(op->stream, 2 - first, writes + first, 0);
 }
 
 static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
 {
-	union CUstreamBatchMemOpParams_union wait =
-		tt_cuda_wait_word(word_at(&op->cuda->relay->words->slot[number % TT_CUDA_PIECES_SLOTS].done), number, CUDA_WAIT_AT_LEAST);
+	union CUstreamBatchMemOpParams_union wait = tt_cuda_wait_word(
+		word_at(&op->cuda->relay->words->slot[number % TT_CUDA_PIECES_SLOTS].done), number,
+		CUDA_WAIT_AT_LEAST);
 
 	return op->cuda->driver->stream_mem_ops(op->stream, 1, &wait, 0);
 }
@@ -93,7 +99,8 @@ static tutti_result_t reserve(const struct tt_cuda *cuda, struct slot *slot, siz
 		return TUTTI_OK;
 	outgrown = realloc(pieces->outgrown, (pieces->noutgrown + 1) * sizeof(*outgrown));
 	if (!outgrown)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the list of pinned memory");
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
+			       "no memory for the list of pinned memory");
 	pieces->outgrown = outgrown;
 	const cuda_result error = take_pinned(cuda, room, &memory);
 	if (error) {
@@ -122,9 +129,11 @@ static bool copy_table(const size_t **table, int size)
 	return copy != NULL;
 }
 
-/* Of a pre-multiplied sum the thread's communicator does the sum alone. The factor is copied: before the stream comes to the piece, the operation may be
- * destroyed and its number be another's. The number stays part of what is told, as ranks have to agree on it. */
-static void scale_first(struct tt_cuda *cuda, struct tt_cuda_job *job, const struct tt_cuda_piece *piece)
+/* Of a pre-multiplied sum the thread's communicator does the sum alone. The factor is copied:
+ * before the stream comes to the piece, the operation may be destroyed and its number be
+ * another's. The number stays part of what is told, as ranks have to agree on it. */
+static void scale_first(struct tt_cuda *cuda, struct tt_cuda_job *job,
+			const struct tt_cuda_piece *piece)
 {
 	struct tt_call *call = &job->calls[0];
 
@@ -133,15 +142,20 @@ static void scale_first(struct tt_cuda *cuda, struct tt_cuda_job *job, const str
 	for (size_t i = 0; i < piece->ninputs; i++)
 		job->scaled += piece->inputs[i].bytes / tutti_dtype_size(call->dtype);
 	pthread_mutex_lock(&cuda->comm->lock);
-	memcpy(job->scalar, cuda->comm->user_ops[call->op - TUTTI_OP_COUNT].scalar, sizeof(job->scalar));
+	memcpy(job->scalar, cuda->comm->user_ops[call->op - TUTTI_OP_COUNT].scalar,
+	       sizeof(job->scalar));
 	pthread_mutex_unlock(&cuda->comm->lock);
 	call->op = TUTTI_SUM;
 }
 
-/* The calls' buffers become places in the piece's memory; what peers compare, the call of which it is a part. False: no memory. */
-static bool copy_calls(const struct tt_cuda_op *op, struct tt_cuda_job *job, const struct tt_cuda_piece *piece, uint8_t *memory)
+/* The calls' buffers become places in the piece's memory; what peers compare, the call of which
+ * it is a part. False: no memory. */
+static bool copy_calls(const struct tt_cuda_op *op, struct tt_cuda_job *job,
+		       const struct tt_cuda_piece *piece, uint8_t *memory)
 {
-	const uint64_t timeout_ns = piece->comm == op->cuda->relay->across ? tt_cuda_timeout_across(op->timeout_ns) : op->timeout_ns;
+	const uint64_t timeout_ns = piece->comm == op->cuda->relay->across
+					    ? tt_cuda_timeout_across(op->timeout_ns)
+					    : op->timeout_ns;
 	bool well = true;
 
 	job->calls = malloc(piece->ncalls * sizeof(*job->calls));
@@ -156,7 +170,8 @@ static bool copy_calls(const struct tt_cuda_op *op, struct tt_cuda_job *job, con
 		*call = piece->calls[i];
 		call->send = memory + (uintptr_t)call->send;
 		call->recv = memory + (uintptr_t)call->recv;
-		call->host_buffers = true; /* the thread calls nothing of CUDA's, which may keep others waiting for what it is to do */
+		call->host_buffers = true; /* the thread calls nothing of CUDA's, which may keep
+					    * others waiting for what it is to do */
 		call->timeout_ns = timeout_ns;
 		well = copy_table(&call->send_counts, piece->comm->size) && well;
 		well = copy_table(&call->recv_counts, piece->comm->size) && well;
@@ -168,7 +183,8 @@ static bool copy_calls(const struct tt_cuda_op *op, struct tt_cuda_job *job, con
 	return well;
 }
 
-static struct tt_cuda_job *job_new(struct tt_cuda_op *op, const struct tt_cuda_piece *piece, uint8_t *memory)
+static struct tt_cuda_job *job_new(struct tt_cuda_op *op, const struct tt_cuda_piece *piece,
+				   uint8_t *memory)
 {
 	struct tt_cuda_job *job = calloc(1, sizeof(*job));
 
@@ -186,23 +202,30 @@ static struct tt_cuda_job *job_new(struct tt_cuda_op *op, const struct tt_cuda_p
 
 /* ---- to the host, and back */
 
-static cuda_result bring(struct tt_cuda_op *op, const struct tt_cuda_piece *piece, uint8_t *memory, uint64_t number)
+static cuda_result bring(struct tt_cuda_op *op, const struct tt_cuda_piece *piece, uint8_t *memory,
+			 uint64_t number)
 {
 	cuda_result error = 0;
 
 	for (size_t i = 0; i < piece->ninputs && !error; i++) {
 		const struct tt_cuda_run *run = &piece->inputs[i];
 
-		error = run->bytes == 0 ? 0 : op->cuda->driver->mem_copy((cuda_address)(uintptr_t)(memory + run->at), run->gpu, run->bytes, op->stream);
+		error = run->bytes == 0 ? 0
+					: op->cuda->driver->mem_copy(
+						  (cuda_address)(uintptr_t)(memory + run->at),
+						  run->gpu, run->bytes, op->stream);
 	}
 	return error ? error : tell_gone(op, number);
 }
 
-tutti_result_t tt_cuda_put_piece(struct tt_cuda_op *op, const struct tt_cuda_piece *piece, uint64_t *number)
+tutti_result_t tt_cuda_put_piece(struct tt_cuda_op *op, const struct tt_cuda_piece *piece,
+				 uint64_t *number)
 {
 	struct tt_cuda_relay *relay = op->cuda->relay;
 	struct slot *slot = slot_of(op->cuda, tt_cuda_next_piece(op->cuda));
-	const tutti_result_t result = reserve(op->cuda, slot, piece->bytes + LINE); /* calls without elements have addresses, too */
+	const tutti_result_t result =
+		reserve(op->cuda, slot,
+			piece->bytes + LINE); /* calls without elements have addresses, too */
 	struct tt_cuda_job *job = result ? NULL : job_new(op, piece, slot->memory);
 	struct tt_cuda_run *results = malloc((piece->nresults + 1) * sizeof(*results));
 
@@ -227,7 +250,8 @@ no_memory:
 	if (job)
 		tt_cuda_job_free(job);
 	free(results);
-	return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for a piece of an operation that goes by the host");
+	return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
+		       "no memory for a piece of an operation that goes by the host");
 }
 
 static cuda_result fetch(struct tt_cuda_op *op, uint64_t number)
@@ -238,7 +262,11 @@ static cuda_result fetch(struct tt_cuda_op *op, uint64_t number)
 	for (size_t i = 0; i < slot->nresults && !error; i++) {
 		const struct tt_cuda_run *run = &slot->results[i];
 
-		error = run->bytes == 0 ? 0 : op->cuda->driver->mem_copy(run->gpu, (cuda_address)(uintptr_t)(slot->memory + run->at), run->bytes, op->stream);
+		error = run->bytes == 0 ? 0
+					: op->cuda->driver->mem_copy(
+						  run->gpu,
+						  (cuda_address)(uintptr_t)(slot->memory + run->at),
+						  run->bytes, op->stream);
 	}
 	free(slot->results);
 	slot->results = NULL;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pieces of operations that go by the host: what a stream brings to pinned memory, and fetches from there when the relay's thread has done its part. */
+/* Pieces of operations that go by the host: what a stream brings to pinned memory, and fetches
+ * from there when the relay's thread has done its part. */
 #ifndef TT_CUDA_PIECES_H
 #define TT_CUDA_PIECES_H
 
 #include "bound.h"
 #include "card.h"
 
-#define TT_CUDA_PIECE_BYTES   ((size_t)4 << 20) /* of all blocks of a side. A guess */
-#define TT_CUDA_PIECES_AHEAD  2			/* pieces that a stream brings before it waits for a result */
-#define TT_CUDA_PIECES_SLOTS  (TT_CUDA_PIECES_AHEAD + 1)
+#define TT_CUDA_PIECE_BYTES  ((size_t)4 << 20) /* of all blocks of a side. A guess */
+#define TT_CUDA_PIECES_AHEAD 2 /* pieces that a stream brings before it waits for a result */
+#define TT_CUDA_PIECES_SLOTS (TT_CUDA_PIECES_AHEAD + 1)
 
 /* Bytes of memory of the GPU, and where they lie in a piece's pinned memory. */
 struct tt_cuda_run {
@@ -18,25 +19,30 @@ struct tt_cuda_run {
 
 struct tt_cuda_piece {
 	tutti_comm_t comm;	     /* among whose ranks, one of the relay's */
-	const struct tt_card *whole; /* the call of which it is a part, which peers compare; NULL: messages, which tell themselves */
-	const struct tt_call *calls; /* one collective, or messages that go together; their buffers are offsets in the piece's pinned memory */
+	const struct tt_card *whole; /* the call of which it is a part, which peers compare;
+				      * NULL: messages, which tell themselves */
+	const struct tt_call *calls; /* one collective, or messages that go together; their
+				      * buffers are offsets in the piece's pinned memory */
 	size_t ncalls;
 	const struct tt_cuda_run *inputs, *results;
 	size_t ninputs, nresults;
 	size_t bytes; /* that it has of pinned memory */
 };
 
-/* Put it on the operation's stream: all of it is copied. `number`: its own, one more than that of the piece before. It is fetched TT_CUDA_PIECES_AHEAD pieces
- * later at the latest, in order. */
-tutti_result_t tt_cuda_put_piece(struct tt_cuda_op *op, const struct tt_cuda_piece *piece, uint64_t *number);
-/* The stream waits for the results of pieces from `*next` up to `number`, and copies them to the GPU. */
+/* Put it on the operation's stream: all of it is copied. `number`: its own, one more than that
+ * of the piece before. It is fetched TT_CUDA_PIECES_AHEAD pieces later at the latest, in order. */
+tutti_result_t tt_cuda_put_piece(struct tt_cuda_op *op, const struct tt_cuda_piece *piece,
+				 uint64_t *number);
+/* The stream waits for the results of pieces from `*next` up to `number`, and copies them to the
+ * GPU. */
 tutti_result_t tt_cuda_fetch_pieces(struct tt_cuda_op *op, uint64_t *next, uint64_t number);
 /* The number that the next piece gets. */
 uint64_t tt_cuda_next_piece(const struct tt_cuda *cuda);
 /* Where what comes next lies in pinned memory: each begins a line of its own. */
 size_t tt_cuda_aligned(size_t bytes);
 
-/* What streams have for them. `frees`: all that was put on streams has ended, and the context is there. NULL is fine. */
+/* What streams have for them. `frees`: all that was put on streams has ended, and the context is
+ * there. NULL is fine. */
 struct tt_cuda_pieces *tt_cuda_pieces_new(void);
 void tt_cuda_pieces_free(const struct tt_cuda *cuda, struct tt_cuda_pieces *pieces, bool frees);
 

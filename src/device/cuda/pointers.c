@@ -5,26 +5,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* CUDA has no memory in this process: it was not started here, or before a fork(), or has ended, or can do nothing; or it does not say so
- * of a pointer that it does not know, but fails. */
+/* CUDA has no memory in this process: it was not started here, or before a fork(), or has ended,
+ * or can do nothing; or it does not say so of a pointer that it does not know, but fails. */
 static bool means_host(cuda_result error)
 {
-	return error == CUDA_INVALID_VALUE || error == CUDA_NOT_INITIALIZED || error == CUDA_DEINITIALIZED || error == CUDA_STUB_LIBRARY ||
+	return error == CUDA_INVALID_VALUE || error == CUDA_NOT_INITIALIZED ||
+	       error == CUDA_DEINITIALIZED || error == CUDA_STUB_LIBRARY ||
 	       error == CUDA_NO_DEVICE || error == CUDA_INVALID_CONTEXT;
 }
 
-tutti_result_t tt_cuda_pointer(const struct cuda_driver *driver, const void *pointer, enum tt_cuda_memory *kind, int *device)
+tutti_result_t tt_cuda_pointer(const struct cuda_driver *driver, const void *pointer,
+			       enum tt_cuda_memory *kind, int *device)
 {
-	unsigned attributes[] = { CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_IS_MANAGED, CUDA_POINTER_DEVICE };
+	unsigned attributes[] = { CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_IS_MANAGED,
+				  CUDA_POINTER_DEVICE };
 	unsigned type = 0, managed = 0; /* of what it does not know CUDA leaves or clears them */
 	int number = -1;
 	void *values[] = { &type, &managed, &number };
-	const cuda_result error = driver->pointer_get_attributes(3, attributes, values, (cuda_address)(uintptr_t)pointer);
+	const cuda_result error = driver->pointer_get_attributes(3, attributes, values,
+								 (cuda_address)(uintptr_t)pointer);
 
 	*kind = TT_CUDA_HOST;
 	*device = -1;
 	if (error)
-		return means_host(error) ? TUTTI_OK : tt_cuda_fail(driver, "ask whose memory a buffer is", error);
+		return means_host(error)
+			       ? TUTTI_OK
+			       : tt_cuda_fail(driver, "ask whose memory a buffer is", error);
 	if (!managed && type != CUDA_MEMORY_DEVICE)
 		return TUTTI_OK;
 	*kind = managed ? TT_CUDA_MANAGED : TT_CUDA_DEVICE;

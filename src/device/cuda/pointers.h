@@ -11,8 +11,11 @@ enum tt_cuda_memory {
 	TT_CUDA_MANAGED /* both may, and its pages move */
 };
 
-/* `*device`: the number of the GPU whose it is, of managed memory the one that it was made for; -1: the host's. The driver need not have been
- * started: then all memory is the host's. TUTTI_ERR_SYSTEM: CUDA is broken in this process, as it is after a kernel's fault. Any thread; needs no context. */
-tutti_result_t tt_cuda_pointer(const struct cuda_driver *driver, const void *pointer, enum tt_cuda_memory *kind, int *device);
+/* `*device`: the number of the GPU whose it is, of managed memory the one that it was made for;
+ * -1: the host's. The driver need not have been started: then all memory is the host's.
+ * TUTTI_ERR_SYSTEM: CUDA is broken in this process, as it is after a kernel's fault. Any thread;
+ * needs no context. */
+tutti_result_t tt_cuda_pointer(const struct cuda_driver *driver, const void *pointer,
+			       enum tt_cuda_memory *kind, int *device);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns how ranks reach each other's memory: ranks that are threads of one process have the same addresses, other processes open CUDA's IPC handles. */
+/* Owns how ranks reach each other's memory: ranks that are threads of one process have the same
+ * addresses, other processes open CUDA's IPC handles. */
 #include "reach.h"
 
 #include <stdio.h>
@@ -32,8 +33,9 @@ static tutti_result_t number_of_process(uint64_t *out)
 
 /* ---- memory that ranks of one process have together */
 
-/* A rank may leave while others go on with operations, by mistake: these are to end with an error, and not by a kernel that stores where nothing is any more. Other processes
- * have the memory by a mapping of their own; in the same one whoever leaves last frees it. */
+/* A rank may leave while others go on with operations, by mistake: these are to end with an
+ * error, and not by a kernel that stores where nothing is any more. Other processes have the
+ * memory by a mapping of their own; in the same one whoever leaves last frees it. */
 struct held {
 	struct held *next;
 	cuda_address memory;
@@ -61,7 +63,8 @@ tutti_result_t tt_cuda_take_held(const struct tt_cuda *cuda, size_t bytes, cuda_
 	struct held *held = calloc(1, sizeof(*held));
 	struct CUctx_st *context;
 	char what[96];
-	cuda_result error = held ? cuda->driver->primary_retain(&context, cuda->device) : CUDA_OUT_OF_MEMORY;
+	cuda_result error =
+		held ? cuda->driver->primary_retain(&context, cuda->device) : CUDA_OUT_OF_MEMORY;
 	const bool retained = !error;
 
 	if (!error)
@@ -70,7 +73,8 @@ tutti_result_t tt_cuda_take_held(const struct tt_cuda *cuda, size_t bytes, cuda_
 		if (retained)
 			cuda->driver->primary_release(cuda->device);
 		free(held);
-		snprintf(what, sizeof(what), "take %zu bytes of memory of GPU %d", bytes, cuda->number);
+		snprintf(what, sizeof(what), "take %zu bytes of memory of GPU %d", bytes,
+			 cuda->number);
 		tt_cuda_fail(cuda->driver, what, error);
 		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
 	}
@@ -127,7 +131,8 @@ tutti_result_t tt_cuda_name_place(const struct tt_cuda *cuda, struct tt_cuda_off
 	return number_of_process(&offer->process);
 }
 
-tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, size_t bytes, struct tt_cuda_offer *offer)
+tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, size_t bytes,
+			     struct tt_cuda_offer *offer)
 {
 	cuda_address base;
 	size_t length;
@@ -137,14 +142,17 @@ tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, si
 		return result;
 	cuda_result error = cuda->driver->mem_get_range(&base, &length, memory);
 	if (error)
-		return tt_cuda_fail(cuda->driver, "find the allocation that memory of the GPU is in", error);
+		return tt_cuda_fail(cuda->driver,
+				    "find the allocation that memory of the GPU is in", error);
 	if (bytes > length - (memory - base))
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "%zu bytes at %#llx of GPU %d, but its allocation ends after %zu", bytes, memory, cuda->number,
-			       (size_t)(length - (memory - base)));
+		return tt_fail(TUTTI_ERR_INVALID, CUDA,
+			       "%zu bytes at %#llx of GPU %d, but its allocation ends after %zu",
+			       bytes, memory, cuda->number, (size_t)(length - (memory - base)));
 	error = cuda->driver->device_get_uuid((struct CUuuid_st *)offer->gpu, cuda->device);
 	if (error)
 		return tt_cuda_fail(cuda->driver, "ask which GPU this is", error);
-	offer->no_handle = cuda->driver->ipc_get(&offer->handle, base); /* whoever needs it says so */
+	/* whoever needs it says so */
+	offer->no_handle = cuda->driver->ipc_get(&offer->handle, base);
 	offer->memory = memory;
 	offer->bytes = bytes;
 	offer->offset = memory - base;
@@ -164,7 +172,8 @@ tutti_result_t tt_cuda_exchange(struct tutti_comm *comm, enum tt_part part, tutt
 {
 	mine->result = result;
 	if (result)
-		tt_failure_text(mine->text, sizeof(mine->text), tt_thread_error(), strlen(tt_thread_error()));
+		tt_failure_text(mine->text, sizeof(mine->text), tt_thread_error(),
+				strlen(tt_thread_error()));
 	const tutti_result_t met = tt_part_all_gather(comm, part, mine, all, sizeof(*mine));
 	if (met)
 		return met;
@@ -185,7 +194,10 @@ static tutti_result_t enable_peer(const struct tt_cuda *cuda, int number)
 	if (!error)
 		error = cuda->driver->device_can_access_peer(&can, cuda->device, device);
 	if (!error && !can)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "GPU %d cannot reach the memory of GPU %d directly (no peer access, see tutti-info)", cuda->number, number);
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, CUDA,
+			"GPU %d cannot reach the memory of GPU %d directly (no peer access, see tutti-info)",
+			cuda->number, number);
 	if (!error)
 		error = cuda->driver->primary_retain(&context, device);
 	if (error)
@@ -197,7 +209,8 @@ static tutti_result_t enable_peer(const struct tt_cuda *cuda, int number)
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_cuda_reach(const struct tt_cuda *cuda, int rank, const struct tt_cuda_offer *offer, struct tt_cuda_peer *peer)
+tutti_result_t tt_cuda_reach(const struct tt_cuda *cuda, int rank,
+			     const struct tt_cuda_offer *offer, struct tt_cuda_peer *peer)
 {
 	uint64_t here;
 	char what[320];
@@ -206,24 +219,29 @@ tutti_result_t tt_cuda_reach(const struct tt_cuda *cuda, int rank, const struct 
 	if (result)
 		return result;
 	if (offer->process == here) {
-		result = offer->number == cuda->number ? TUTTI_OK : enable_peer(cuda, offer->number);
+		result =
+			offer->number == cuda->number ? TUTTI_OK : enable_peer(cuda, offer->number);
 		peer->memory = result ? 0 : offer->memory;
 		peer->held = !result && hold(offer->memory);
 		return result;
 	}
 	if (offer->no_handle) {
-		snprintf(what, sizeof(what), "make a handle by which other processes reach GPU memory of rank %d (CUDA IPC; memory of cudaMalloc() has one, that of "
-					     "cudaMallocAsync() and cuMemMap() has none)",
-			 rank);
+		snprintf(
+			what, sizeof(what),
+			"make a handle by which other processes reach GPU memory of rank %d (CUDA IPC; memory of cudaMalloc() has one, that of "
+			"cudaMallocAsync() and cuMemMap() has none)",
+			rank);
 		return tt_cuda_fail(cuda->driver, what, offer->no_handle);
 	}
-	const cuda_result error = cuda->driver->ipc_open(&peer->memory, offer->handle, CUDA_IPC_LAZY_PEER_ACCESS);
+	const cuda_result error =
+		cuda->driver->ipc_open(&peer->memory, offer->handle, CUDA_IPC_LAZY_PEER_ACCESS);
 	if (error) {
 		peer->memory = 0;
-		snprintf(what, sizeof(what),
-			 "reach the GPU memory of rank %d (CUDA IPC; it needs peer access between the GPUs, and of containers the same IPC and process namespaces: "
-			 "docker run --ipc=host --pid=host)",
-			 rank);
+		snprintf(
+			what, sizeof(what),
+			"reach the GPU memory of rank %d (CUDA IPC; it needs peer access between the GPUs, and of containers the same IPC and process namespaces: "
+			"docker run --ipc=host --pid=host)",
+			rank);
 		return tt_cuda_fail(cuda->driver, what, error);
 	}
 	peer->opened = true;

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the thread that works for streams. A stream tells it the number of a piece that lies in pinned memory (`gone`); the thread has the host's collective make the
- * result of it, also in pinned memory, and tells that (`done`), for which the stream waits. Several pieces are on their way between the hosts.
+/* Owns the thread that works for streams. A stream tells it the number of a piece that lies in
+ * pinned memory (`gone`); the thread has the host's collective make the result of it, also in
+ * pinned memory, and tells that (`done`), for which the stream waits. Several pieces are on
+ * their way between the hosts.
  *
- * The thread has communicators of its own, so that what it calls does not mix with the program's plain calls. Pieces are numbered in the order in which they are put on
- * streams, which is the same on all ranks. Those of a captured stream are kept: their numbers come again whenever the graph is launched. */
+ * The thread has communicators of its own, so that what it calls does not mix with the program's
+ * plain calls. Pieces are numbered in the order in which they are put on streams, which is the
+ * same on all ranks. Those of a captured stream are kept: their numbers come again whenever the
+ * graph is launched. */
 #include "relay.h"
 
 #include <sched.h>
@@ -20,11 +24,13 @@
 #include "parts.h"
 #include "thread.h"
 
-#define YIELD_NS    1000000 /* that the thread looks for word of the GPU before it begins to sleep between two looks: nothing can wake it */
-#define SLEEP_NS    50000
-#define IDLE_NS	    100000000 /* that nothing came: then it sleeps longer */
-#define LONG_NS	    500000
-#define RELEASED    (1ull << 62) /* more than any piece's number */
+#define YIELD_NS                                                                                   \
+	1000000 /* that the thread looks for word of the GPU before it begins to sleep between
+		 * two looks: nothing can wake it */
+#define SLEEP_NS 50000
+#define IDLE_NS	 100000000 /* that nothing came: then it sleeps longer */
+#define LONG_NS	 500000
+#define RELEASED (1ull << 62) /* more than any piece's number */
 
 /* ---- the thread */
 
@@ -34,8 +40,10 @@ static uint64_t read_word(const uint64_t *word)
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-/* A communicator across islands numbers ranks by itself: the sentence says so, and the fault's rank becomes the caller's number. */
-static void rename_ranks(const struct tt_cuda *cuda, const struct tt_card *whole, struct tt_fault *fault)
+/* A communicator across islands numbers ranks by itself: the sentence says so, and the fault's
+ * rank becomes the caller's number. */
+static void rename_ranks(const struct tt_cuda *cuda, const struct tt_card *whole,
+			 struct tt_fault *fault)
 {
 	char text[sizeof(fault->text)], called[TT_CALL_BYTES];
 
@@ -78,7 +86,8 @@ static tutti_result_t start(struct tt_cuda_job *job)
 	if (job->scaled) { /* in place: what lies in pinned memory is a copy already */
 		void *const input = (void *)(uintptr_t)job->calls[0].send;
 
-		job->comm->kernels->scale[job->calls[0].dtype](input, input, job->scaled, job->scalar);
+		job->comm->kernels->scale[job->calls[0].dtype](input, input, job->scaled,
+							       job->scalar);
 	}
 	if (job->ncalls == 1)
 		return tt_call_submit(job->comm, &job->calls[0], &job->request);
@@ -101,7 +110,8 @@ static uint64_t lowest_gone(const struct tt_cuda_relay *relay)
 	return lowest;
 }
 
-/* Pieces are started in order of their numbers: those that lie there are of one operation, and whoever sees one then sees all that came before it. 0: none has come. */
+/* Pieces are started in order of their numbers: those that lie there are of one operation, and
+ * whoever sees one then sees all that came before it. 0: none has come. */
 static uint64_t next_gone(const struct tt_cuda_relay *relay)
 {
 	uint64_t seen = lowest_gone(relay), again;
@@ -113,7 +123,8 @@ static uint64_t next_gone(const struct tt_cuda_relay *relay)
 
 static int by_number(const void *key, const void *member)
 {
-	const uint64_t number = *(const uint64_t *)key, other = (*(struct tt_cuda_job *const *)member)->number;
+	const uint64_t number = *(const uint64_t *)key,
+		       other = (*(struct tt_cuda_job *const *)member)->number;
 
 	return number < other ? -1 : number > other;
 }
@@ -126,7 +137,8 @@ static struct tt_cuda_job *find_job(struct tt_cuda_relay *relay, uint64_t number
 	while (job && job->number != number)
 		job = job->next;
 	if (!job && relay->nrecorded) {
-		struct tt_cuda_job **found = bsearch(&number, relay->recorded, relay->nrecorded, sizeof(struct tt_cuda_job *), by_number);
+		struct tt_cuda_job **found = bsearch(&number, relay->recorded, relay->nrecorded,
+						     sizeof(struct tt_cuda_job *), by_number);
 
 		job = found ? *found : NULL;
 	}
@@ -140,7 +152,8 @@ static void finish(struct tt_cuda_relay *relay, int slot)
 
 	relay->running[slot] = NULL;
 	pthread_mutex_lock(&relay->lock);
-	if (!relay->released) /* release: the result is in pinned memory; pairs with the stream's wait */
+	if (!relay->released) /* release: the result is in pinned memory; pairs with the stream's
+			       * wait */
 		__atomic_store_n(&relay->words->slot[slot].done, job->number, __ATOMIC_RELEASE);
 	while (!job->recorded && *link != job) {
 		before = *link;
@@ -164,7 +177,9 @@ static bool advance(struct tt_cuda_relay *relay, struct tt_cuda_job **failed)
 
 	*failed = NULL;
 	if (job) {
-		__atomic_store_n(&relay->words->slot[number % TT_CUDA_PIECES_SLOTS].gone, 0, __ATOMIC_RELAXED); /* the stream writes there again once it has seen `done` */
+		__atomic_store_n(&relay->words->slot[number % TT_CUDA_PIECES_SLOTS].gone, 0,
+				 __ATOMIC_RELAXED); /* the stream writes there again once it has
+						     * seen `done` */
 		relay->running[number % TT_CUDA_PIECES_SLOTS] = job;
 		if (start(job) < 0)
 			*failed = job;
@@ -199,7 +214,8 @@ static void pause_for(uint64_t since, bool busy)
 static bool await(struct tt_cuda_relay *relay)
 {
 	pthread_mutex_lock(&relay->lock);
-	while (!relay->stop && ((!relay->first && !relay->nrecorded) || relay->failed || relay->released))
+	while (!relay->stop &&
+	       ((!relay->first && !relay->nrecorded) || relay->failed || relay->released))
 		pthread_cond_wait(&relay->wanted, &relay->lock);
 	const bool go_on = !relay->stop;
 	pthread_mutex_unlock(&relay->lock);
@@ -241,7 +257,8 @@ void tt_cuda_relay_release(struct tt_cuda *cuda)
 	relay->released = true;
 	pthread_mutex_unlock(&relay->lock);
 	for (int i = 0; i < TT_CUDA_PIECES_SLOTS; i++)
-		__atomic_store_n(&relay->words->slot[i].done, RELEASED, __ATOMIC_RELEASE); /* pairs with the stream's wait */
+		__atomic_store_n(&relay->words->slot[i].done, RELEASED,
+				 __ATOMIC_RELEASE); /* pairs with the stream's wait */
 }
 
 /* ---- what others tell it */
@@ -262,7 +279,8 @@ bool tt_cuda_relay_enlist(struct tt_cuda_relay *relay, struct tt_cuda_job *job)
 
 	pthread_mutex_lock(&relay->lock);
 	if (job->recorded) {
-		struct tt_cuda_job **recorded = realloc(relay->recorded, (relay->nrecorded + 1) * sizeof(*recorded));
+		struct tt_cuda_job **recorded =
+			realloc(relay->recorded, (relay->nrecorded + 1) * sizeof(*recorded));
 
 		well = recorded != NULL;
 		relay->recorded = well ? recorded : relay->recorded;
@@ -286,7 +304,8 @@ static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_relay *relay)
 	relay->pieces = tt_cuda_pieces_new();
 	if (!relay->pieces)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to go by the host");
-	const cuda_result error = cuda->driver->mem_host_alloc(&words, sizeof(*relay->words), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
+	const cuda_result error = cuda->driver->mem_host_alloc(
+		&words, sizeof(*relay->words), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 
 	if (error)
 		return tt_cuda_fail(cuda->driver, "take a page of pinned memory", error);
@@ -297,7 +316,10 @@ static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_relay *relay)
 	if (result)
 		return result;
 	const int failed = tt_thread_begin(&relay->thread, relay_main, relay);
-	return failed ? tt_fail(TUTTI_ERR_SYSTEM, CUDA, "begin the thread between streams and the host: %s", strerror(failed)) : TUTTI_OK;
+	return failed ? tt_fail(TUTTI_ERR_SYSTEM, CUDA,
+				"begin the thread between streams and the host: %s",
+				strerror(failed))
+		      : TUTTI_OK;
 }
 
 tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda)
@@ -305,7 +327,8 @@ tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda)
 	struct tt_cuda_relay *relay = calloc(1, sizeof(*relay));
 
 	if (!relay) /* the others split already */
-		return tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to go by the host"));
+		return tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
+							"no memory to go by the host"));
 	relay->cuda = cuda;
 	pthread_mutex_init(&relay->lock, NULL);
 	pthread_cond_init(&relay->wanted, NULL);

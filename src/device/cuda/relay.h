@@ -9,8 +9,11 @@
 struct tt_cuda_relay_words {
 	struct tt_cuda_report report; /* first: it is freed by its own address */
 	struct {
-		_Alignas(64) uint64_t gone; /* written by streams: the piece that lies in the slot; the thread makes it 0 when it has seen it */
-		_Alignas(64) uint64_t done; /* written by the thread: the piece whose result does. Streams make it 0 before a piece that had the number before */
+		_Alignas(64) uint64_t gone; /* written by streams: the piece that lies in the
+					     * slot; the thread makes it 0 when it has seen it */
+		_Alignas(64) uint64_t done; /* written by the thread: the piece whose result
+					     * does. Streams make it 0 before a piece that had
+					     * the number before */
 	} slot[TT_CUDA_PIECES_SLOTS];
 };
 
@@ -31,7 +34,8 @@ struct tt_cuda_job {
 struct tt_cuda_relay {
 	struct tt_cuda *cuda;
 	tutti_comm_t comm;   /* of all ranks */
-	tutti_comm_t across; /* of those that have this one's place on their islands; NULL: there are none */
+	tutti_comm_t across; /* of those that have this one's place on their islands; NULL: there
+			      * are none */
 	struct tt_cuda_relay_words *words;
 	struct tt_cuda_pieces *pieces; /* what streams have for them */
 	pthread_t thread;
@@ -44,7 +48,8 @@ struct tt_cuda_relay {
 	bool stop, failed, released;	  /* likewise */
 };
 
-/* What crosses between islands has longer: who stops in the middle of an operation is missed by its own island first (watch.c). */
+/* What crosses between islands has longer: who stops in the middle of an operation is missed by
+ * its own island first (watch.c). */
 static inline uint64_t tt_cuda_timeout_across(uint64_t timeout_ns)
 {
 	return timeout_ns + timeout_ns / 2;
@@ -52,9 +57,11 @@ static inline uint64_t tt_cuda_timeout_across(uint64_t timeout_ns)
 
 /* All ranks call. The communicator's context is current. */
 tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda);
-/* Also between the ranks that have the same place, each on its island. All ranks call; the same result on all. */
+/* Also between the ranks that have the same place, each on its island. All ranks call; the same
+ * result on all. */
 tutti_result_t tt_cuda_relay_across(struct tt_cuda *cuda, int place, int island);
-/* End its thread, which may be about to tell the watch of a fault; what the watch needs of it stays. No relay is fine, as below. */
+/* End its thread, which may be about to tell the watch of a fault; what the watch needs of it
+ * stays. No relay is fine, as below. */
 void tt_cuda_relay_stop(struct tt_cuda *cuda);
 /* `frees`: all that was put on streams has ended, and the context is there. */
 void tt_cuda_relay_end(struct tt_cuda *cuda, bool frees);

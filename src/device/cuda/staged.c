@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns pinned memory between buffers on GPUs and calls, a pool of it for each communicator, and the copies.
+/* Owns pinned memory between buffers on GPUs and calls, a pool of it for each communicator, and
+ * the copies.
  *
- * What a call does not write of its output stays as it is: the copy to the GPU takes exactly the blocks that were received. To copy the output in first, and
- * all of it back, would bring twice the bytes over the bus, and undo what the program writes between the blocks meanwhile.
+ * What a call does not write of its output stays as it is: the copy to the GPU takes exactly the
+ * blocks that were received. To copy the output in first, and all of it back, would bring twice
+ * the bytes over the bus, and undo what the program writes between the blocks meanwhile.
  *
- * Buffers that overlap, as they do in place, get one piece of pinned memory in which they lie to each other as on the GPU, so what is
- * found out by comparing addresses comes out the same.
+ * Buffers that overlap, as they do in place, get one piece of pinned memory in which they lie to
+ * each other as on the GPU, so what is found out by comparing addresses comes out the same.
  *
- * Copies run on a stream of the communicator that waits for no other, and are waited for by the thread that makes the call or ends its
- * request. CUDA's current context is, after all this, what it was. */
+ * Copies run on a stream of the communicator that waits for no other, and are waited for by the
+ * thread that makes the call or ends its request. CUDA's current context is, after all this,
+ * what it was. */
 #include "staged.h"
 
 #include <stdatomic.h>
@@ -111,7 +114,8 @@ static tutti_result_t find_gpu(struct tt_staging *staging, int number, const str
 		return TUTTI_OK;
 	gpu = calloc(1, sizeof(*gpu));
 	if (!gpu)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d", number);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d",
+			       number);
 	gpu->number = number;
 	const cuda_result error = open_gpu(staging, gpu);
 	if (error) {
@@ -169,8 +173,8 @@ static struct piece *find_piece(const struct tt_staging *staging, size_t bytes)
 	return best;
 }
 
-/* Free those that nobody uses. CUDA may keep whoever frees pinned memory until streams have ended, which may wait for ranks that wait for this one: only where
- * there is no other memory. */
+/* Free those that nobody uses. CUDA may keep whoever frees pinned memory until streams have
+ * ended, which may wait for ranks that wait for this one: only where there is no other memory. */
 static void drop_unused(struct tt_staging *staging)
 {
 	for (struct piece **link = &staging->pieces; *link;) {
@@ -186,7 +190,8 @@ static void drop_unused(struct tt_staging *staging)
 	}
 }
 
-/* As those that have become too short are kept, longer ones are half as long again at least: all of them together are less than three times the longest. */
+/* As those that have become too short are kept, longer ones are half as long again at least: all
+ * of them together are less than three times the longest. */
 static size_t room_for(const struct tt_staging *staging, size_t bytes)
 {
 	size_t longest = 0;
@@ -212,13 +217,15 @@ static cuda_result pin(const struct tt_staging *staging, struct piece *piece)
 }
 
 /* The staging's lock is held. */
-static tutti_result_t new_piece(struct tt_staging *staging, const struct gpu *gpu, size_t bytes, struct piece **out)
+static tutti_result_t new_piece(struct tt_staging *staging, const struct gpu *gpu, size_t bytes,
+				struct piece **out)
 {
 	struct piece *piece = calloc(1, sizeof(*piece));
 	char what[96];
 
 	if (!piece)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d", gpu->number);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d",
+			       gpu->number);
 	*piece = (struct piece){ .room = room_for(staging, bytes), .gpu = gpu };
 	cuda_result error = pin(staging, piece);
 	if (error == CUDA_OUT_OF_MEMORY) {
@@ -229,9 +236,13 @@ static tutti_result_t new_piece(struct tt_staging *staging, const struct gpu *gp
 	if (error) {
 		free(piece);
 		if (error == CUDA_OUT_OF_MEMORY)
-			return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
-				       "no pinned memory of the host for the %zu bytes of a buffer on GPU %d: CUDA could not have it from the system", bytes, gpu->number);
-		snprintf(what, sizeof(what), "take pinned memory of the host for the %zu bytes of a buffer on GPU %d", bytes, gpu->number);
+			return tt_fail(
+				TUTTI_ERR_NO_MEMORY, CUDA,
+				"no pinned memory of the host for the %zu bytes of a buffer on GPU %d: CUDA could not have it from the system",
+				bytes, gpu->number);
+		snprintf(what, sizeof(what),
+			 "take pinned memory of the host for the %zu bytes of a buffer on GPU %d",
+			 bytes, gpu->number);
 		return tt_cuda_fail(staging->driver, what, error);
 	}
 	piece->next = staging->pieces;
@@ -239,7 +250,8 @@ static tutti_result_t new_piece(struct tt_staging *staging, const struct gpu *gp
 	return TUTTI_OK;
 }
 
-static tutti_result_t take_piece(struct tt_staging *staging, const struct gpu *gpu, size_t bytes, struct piece **out)
+static tutti_result_t take_piece(struct tt_staging *staging, const struct gpu *gpu, size_t bytes,
+				 struct piece **out)
 {
 	tutti_result_t result = TUTTI_OK;
 
@@ -264,7 +276,8 @@ static void give_pieces_back(struct tt_staged *staged)
 
 /* ---- a communicator's */
 
-static tutti_result_t staging_of(struct tutti_comm *comm, const struct cuda_driver *driver, struct tt_staging **out)
+static tutti_result_t staging_of(struct tutti_comm *comm, const struct cuda_driver *driver,
+				 struct tt_staging **out)
 {
 	/* acquire: pairs with the release of the thread that made it */
 	struct tt_staging *there = atomic_load_explicit(&comm->staging, memory_order_acquire);
@@ -278,7 +291,8 @@ static tutti_result_t staging_of(struct tutti_comm *comm, const struct cuda_driv
 	made->driver = driver;
 	pthread_mutex_init(&made->lock, NULL);
 	*out = made;
-	if (atomic_compare_exchange_strong_explicit(&comm->staging, &there, made, memory_order_acq_rel, memory_order_acquire))
+	if (atomic_compare_exchange_strong_explicit(&comm->staging, &there, made,
+						    memory_order_acq_rel, memory_order_acquire))
 		return TUTTI_OK;
 	*out = there; /* another thread was faster */
 	pthread_mutex_destroy(&made->lock);
@@ -317,7 +331,8 @@ void tt_staging_free(struct tutti_comm *comm)
 
 /* ---- copies */
 
-static tutti_result_t copy(const struct tt_staging *staging, const struct gpu *gpu, bool input, uint8_t *to, const uint8_t *from, const struct tt_bytes *run,
+static tutti_result_t copy(const struct tt_staging *staging, const struct gpu *gpu, bool input,
+			   uint8_t *to, const uint8_t *from, const struct tt_bytes *run,
 			   size_t nruns)
 {
 	const struct cuda_driver *driver = staging->driver;
@@ -330,8 +345,11 @@ static tutti_result_t copy(const struct tt_staging *staging, const struct gpu *g
 	cuda_result error = tt_cuda_enter_context(staging->driver, gpu->context, &entered);
 	if (!error) {
 		for (size_t i = 0; i < nruns && !error; i++)
-			error = driver->mem_copy((cuda_address)(uintptr_t)(to + run[i].offset), (cuda_address)(uintptr_t)(from + run[i].offset), run[i].length, gpu->stream);
-		const cuda_result ended = driver->stream_synchronize(gpu->stream); /* also of those that began before one failed */
+			error = driver->mem_copy((cuda_address)(uintptr_t)(to + run[i].offset),
+						 (cuda_address)(uintptr_t)(from + run[i].offset),
+						 run[i].length, gpu->stream);
+		const cuda_result ended = driver->stream_synchronize(
+			gpu->stream); /* also of those that began before one failed */
 		if (!error)
 			error = ended;
 		tt_cuda_leave_context(staging->driver, &entered);
@@ -340,13 +358,15 @@ static tutti_result_t copy(const struct tt_staging *staging, const struct gpu *g
 		return TUTTI_OK;
 	for (size_t i = 0; i < nruns; i++)
 		bytes += run[i].length;
-	snprintf(what, sizeof(what), "copy %zu bytes of %s GPU %d", bytes, input ? "input from" : "output to", gpu->number);
+	snprintf(what, sizeof(what), "copy %zu bytes of %s GPU %d", bytes,
+		 input ? "input from" : "output to", gpu->number);
 	return tt_cuda_fail(driver, what, error);
 }
 
-/* What a call reads or writes of a buffer, in `run`, which has room for one, or for one of each rank where there are tables; gives how many. Blocks
- * that lie next to each other are one. */
-static size_t runs_of(const struct tutti_comm *comm, const struct tt_call *call, const struct side *side, struct tt_bytes *run)
+/* What a call reads or writes of a buffer, in `run`, which has room for one, or for one of each
+ * rank where there are tables; gives how many. Blocks that lie next to each other are one. */
+static size_t runs_of(const struct tutti_comm *comm, const struct tt_call *call,
+		      const struct side *side, struct tt_bytes *run)
 {
 	const size_t *counts = side->input ? call->send_counts : call->recv_counts;
 	const size_t *displs = side->input ? call->send_displs : call->recv_displs;
@@ -375,7 +395,8 @@ static size_t runs_of(const struct tutti_comm *comm, const struct tt_call *call,
 static bool writes_nothing(const struct tutti_comm *comm, const struct tt_call *call)
 {
 	return (call->collective == TT_EXSCAN && comm->rank == 0) ||
-	       (call->collective == TT_BROADCAST && comm->rank == call->root && call->send == call->recv);
+	       (call->collective == TT_BROADCAST && comm->rank == call->root &&
+		call->send == call->recv);
 }
 
 /* ---- from a call to its copies */
@@ -418,9 +439,11 @@ static tutti_result_t place(struct tt_staged *staged, struct side *sides)
 
 	if (overlap(send, recv)) {
 		uint8_t *const begin = send->at < recv->at ? send->at : recv->at;
-		uint8_t *const send_end = send->at + send->bytes, *const recv_end = recv->at + recv->bytes;
+		uint8_t *const send_end = send->at + send->bytes, *const recv_end =
+									  recv->at + recv->bytes;
 		const size_t bytes = (size_t)((send_end > recv_end ? send_end : recv_end) - begin);
-		const tutti_result_t result = take_piece(staged->staging, recv->gpu, bytes, &staged->pieces[0]);
+		const tutti_result_t result =
+			take_piece(staged->staging, recv->gpu, bytes, &staged->pieces[0]);
 
 		if (result)
 			return result;
@@ -431,7 +454,8 @@ static tutti_result_t place(struct tt_staged *staged, struct side *sides)
 	for (int i = 0; i < 2; i++) {
 		if (!on_gpu(&sides[i]))
 			continue;
-		const tutti_result_t result = take_piece(staged->staging, sides[i].gpu, sides[i].bytes, &staged->pieces[i]);
+		const tutti_result_t result = take_piece(staged->staging, sides[i].gpu,
+							 sides[i].bytes, &staged->pieces[i]);
 		if (result)
 			return result;
 		sides[i].host = staged->pieces[i]->memory;
@@ -440,13 +464,16 @@ static tutti_result_t place(struct tt_staged *staged, struct side *sides)
 }
 
 /* Copy the input in, and write down what is to be copied out. */
-static tutti_result_t bring(const struct tutti_comm *comm, const struct tt_call *call, const struct side *sides, struct tt_staged *staged)
+static tutti_result_t bring(const struct tutti_comm *comm, const struct tt_call *call,
+			    const struct side *sides, struct tt_staged *staged)
 {
 	const struct side *send = &sides[0], *recv = &sides[1];
 
 	if (send->host) {
-		const size_t n = runs_of(comm, call, send, staged->run); /* there for as long as nothing else is */
-		const tutti_result_t result = copy(staged->staging, send->gpu, true, send->host, send->at, staged->run, n);
+		const size_t n = runs_of(comm, call, send,
+					 staged->run); /* there for as long as nothing else is */
+		const tutti_result_t result = copy(staged->staging, send->gpu, true, send->host,
+						   send->at, staged->run, n);
 
 		if (result)
 			return result;
@@ -460,13 +487,15 @@ static tutti_result_t bring(const struct tutti_comm *comm, const struct tt_call 
 	return TUTTI_OK;
 }
 
-static tutti_result_t stage(struct tutti_comm *comm, const struct cuda_driver *driver, const struct tt_call *call, struct side *sides, struct tt_staged **out)
+static tutti_result_t stage(struct tutti_comm *comm, const struct cuda_driver *driver,
+			    const struct tt_call *call, struct side *sides, struct tt_staged **out)
 {
 	const size_t runs = call->send_counts || call->recv_counts ? (size_t)comm->size : 1;
 	struct tt_staged *staged = calloc(1, sizeof(*staged) + runs * sizeof(staged->run[0]));
 
 	if (!staged)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory to copy from and to GPUs", tt_call_name(call));
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory to copy from and to GPUs",
+			       tt_call_name(call));
 	tutti_result_t result = staging_of(comm, driver, &staged->staging);
 	if (result) {
 		free(staged);
@@ -489,7 +518,8 @@ static tutti_result_t stage(struct tutti_comm *comm, const struct cuda_driver *d
 tutti_result_t tt_staged_add(struct tutti_comm *comm, struct tt_call *call, struct tt_staged **list)
 {
 	const struct cuda_driver *driver = tt_cuda_opened();
-	struct side sides[2] = { { .input = true, .at = (uint8_t *)call->send }, { .at = call->recv } };
+	struct side sides[2] = { { .input = true, .at = (uint8_t *)call->send },
+				 { .at = call->recv } };
 	struct tt_staged *staged = NULL;
 
 	tutti_result_t result = ask(driver, &sides[0]);
@@ -517,7 +547,8 @@ tutti_result_t tt_staged_add(struct tutti_comm *comm, struct tt_call *call, stru
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_staged_end(struct tutti_comm *comm, struct tt_staged *staged, tutti_result_t result)
+tutti_result_t tt_staged_end(struct tutti_comm *comm, struct tt_staged *staged,
+			     tutti_result_t result)
 {
 	tutti_result_t failed = TUTTI_OK;
 
@@ -525,7 +556,8 @@ tutti_result_t tt_staged_end(struct tutti_comm *comm, struct tt_staged *staged, 
 		struct tt_staged *next = staged->next;
 
 		if (!result && !failed)
-			failed = copy(staged->staging, staged->gpu, false, staged->to, staged->from, staged->run, staged->nruns);
+			failed = copy(staged->staging, staged->gpu, false, staged->to, staged->from,
+				      staged->run, staged->nruns);
 		give_pieces_back(staged);
 		free(staged);
 		staged = next;

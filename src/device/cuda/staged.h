@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls whose buffers are on GPUs. No rank knows what its peers pass, so each brings its own buffers to where the calls work: input is copied to pinned
- * memory of the host before the call starts, output to the GPU when it is done. Plan, wire and peers see no difference. */
+/* Calls whose buffers are on GPUs. No rank knows what its peers pass, so each brings its own
+ * buffers to where the calls work: input is copied to pinned memory of the host before the call
+ * starts, output to the GPU when it is done. Plan, wire and peers see no difference. */
 #ifndef TT_CUDA_STAGED_H
 #define TT_CUDA_STAGED_H
 
@@ -10,14 +11,19 @@
 struct tt_staging; /* a communicator's pinned memory, and its streams */
 struct tt_staged;  /* what a call has of it, or the calls of a group */
 
-/* If a buffer of `call` is on a GPU, let it take host memory with the same input, and add what is to be done later to the list at `staged`; else
- * leave both as they are, and so where an argument is wrong, which is for those to say who check all calls. The lock of `comm` is not held. On
- * error nothing was added. */
-tutti_result_t tt_staged_add(struct tutti_comm *comm, struct tt_call *call, struct tt_staged **staged);
-/* All operations of the calls have ended with `result`: copy what they received to the GPU, if it is good, and give back their memory. Gives
- * `result`, or why that failed, for which `comm` is revoked. Lock likewise. NULL is fine. */
-tutti_result_t tt_staged_end(struct tutti_comm *comm, struct tt_staged *staged, tutti_result_t result);
-/* What is left of calls that a parent of fork() made, or whose communicator goes: touches neither it nor CUDA. NULL is fine. */
+/* If a buffer of `call` is on a GPU, let it take host memory with the same input, and add what
+ * is to be done later to the list at `staged`; else leave both as they are, and so where an
+ * argument is wrong, which is for those to say who check all calls. The lock of `comm` is not
+ * held. On error nothing was added. */
+tutti_result_t tt_staged_add(struct tutti_comm *comm, struct tt_call *call,
+			     struct tt_staged **staged);
+/* All operations of the calls have ended with `result`: copy what they received to the GPU, if
+ * it is good, and give back their memory. Gives `result`, or why that failed, for which `comm`
+ * is revoked. Lock likewise. NULL is fine. */
+tutti_result_t tt_staged_end(struct tutti_comm *comm, struct tt_staged *staged,
+			     tutti_result_t result);
+/* What is left of calls that a parent of fork() made, or whose communicator goes: touches
+ * neither it nor CUDA. NULL is fine. */
 void tt_staged_forget(struct tt_staged *staged);
 /* Free what a communicator that goes has for this, if anything. No operation of it is in flight. */
 void tt_staging_free(struct tutti_comm *comm);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts shared schedules on a stream: what a rank exposes is copied into its stage, from which the others read.
+/* Puts shared schedules on a stream: what a rank exposes is copied into its stage, from which
+ * the others read.
  *
- * Segments come one after the other. A round's steps become kernels; when the last of them has ended, word is given to all, and the next round waits for
- * everybody's. The stage is written again when all have ended the last round of the segment before: the first wait of each. */
+ * Segments come one after the other. A round's steps become kernels; when the last of them has
+ * ended, word is given to all, and the next round waits for everybody's. The stage is written
+ * again when all have ended the last round of the segment before: the first wait of each. */
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
@@ -13,12 +15,14 @@
 
 static_assert(TT_ROUNDS == TT_CUDA_SYNCS, "a word after each round");
 
-/* What a rank that scales its input reads instead of it: the second half of its stage (tt_plan_build() cuts accordingly). */
+/* What a rank that scales its input reads instead of it: the second half of its stage
+ * (tt_plan_build() cuts accordingly). */
 static cuda_address scaled_place(const struct tt_cuda_op *op, const struct tt_ref *ref, uint32_t k)
 {
 	const struct tt_cuda *cuda = op->cuda;
 
-	return tt_cuda_stage_of(cuda, cuda->comm->rank) + TT_CUDA_STAGE_BYTES / 2 + (ref->slot + k) * op->plan->stride;
+	return tt_cuda_stage_of(cuda, cuda->comm->rank) + TT_CUDA_STAGE_BYTES / 2 +
+	       (ref->slot + k) * op->plan->stride;
 }
 
 static bool scales(const struct tt_cuda_op *op)
@@ -26,22 +30,28 @@ static bool scales(const struct tt_cuda_op *op)
 	return op->plan->user_op && !op->plan->user_op->function;
 }
 
-static cuda_address exposed_place(const struct tt_cuda_op *op, int rank, const struct tt_ref *ref, uint32_t k)
+static cuda_address exposed_place(const struct tt_cuda_op *op, int rank, const struct tt_ref *ref,
+				  uint32_t k)
 {
-	return tt_cuda_stage_of(op->cuda, rank) + tt_plan_exposed_at(op->plan, op->cuda->comm->size, ref, k);
+	return tt_cuda_stage_of(op->cuda, rank) +
+	       tt_plan_exposed_at(op->plan, op->cuda->comm->size, ref, k);
 }
 
-static cuda_address own_place(const struct tt_cuda_op *op, const struct tt_ref *ref, uint32_t k, uint32_t segment, size_t *length)
+static cuda_address own_place(const struct tt_cuda_op *op, const struct tt_ref *ref, uint32_t k,
+			      uint32_t segment, size_t *length)
 {
 	const struct tt_plan *plan = op->plan;
-	const struct tt_bytes at = tt_layout_at(tt_plan_lengths(plan, ref->buffer), plan->element, plan->segments, segment, ref->block + k);
+	const struct tt_bytes at = tt_layout_at(tt_plan_lengths(plan, ref->buffer), plan->element,
+						plan->segments, segment, ref->block + k);
 
 	*length = at.length;
 	if (ref->buffer == TT_BUF_SCRATCH)
 		return exposed_place(op, op->cuda->comm->rank, ref, k);
 	if (ref->buffer == TT_BUF_SEND && scales(op))
 		return scaled_place(op, ref, k);
-	return (cuda_address)(uintptr_t)(ref->buffer == TT_BUF_SEND ? op->call->send : op->call->recv) + at.offset;
+	return (cuda_address)(uintptr_t)(ref->buffer == TT_BUF_SEND ? op->call->send
+								    : op->call->recv) +
+	       at.offset;
 }
 
 /* ---- steps */
@@ -54,18 +64,22 @@ static cuda_result expose(struct tt_cuda_op *op, const struct tt_step *step, uin
 		size_t length;
 		const cuda_address place = own_place(op, &step->a, k, segment, &length);
 
-		error = tt_cuda_copy(op, exposed_place(op, op->cuda->comm->rank, &step->a, k), place, length);
+		error = tt_cuda_copy(op, exposed_place(op, op->cuda->comm->rank, &step->a, k),
+				     place, length);
 	}
 	return error;
 }
 
 static bool same_run(const struct tt_step *a, const struct tt_step *b)
 {
-	return a->n == b->n && a->a.buffer == b->a.buffer && a->a.slot == b->a.slot && a->a.block == b->a.block;
+	return a->n == b->n && a->a.buffer == b->a.buffer && a->a.slot == b->a.slot &&
+	       a->a.block == b->a.block;
 }
 
-/* One block: its sources combined into the rank's own place, and into its stage if it is exposed. */
-static cuda_result reduce_block(struct tt_cuda_op *op, const struct tt_step *step, const struct tt_step *exposing, uint32_t k, uint32_t segment)
+/* One block: its sources combined into the rank's own place, and into its stage if it is
+ * exposed. */
+static cuda_result reduce_block(struct tt_cuda_op *op, const struct tt_step *step,
+				const struct tt_step *exposing, uint32_t k, uint32_t segment)
 {
 	const struct tt_plan *plan = op->plan;
 	const bool divides = step->final && plan->call.op == TUTTI_AVG;
@@ -74,21 +88,30 @@ static cuda_result reduce_block(struct tt_cuda_op *op, const struct tt_step *ste
 
 	part.dst[0] = (void *)(uintptr_t)own_place(op, &step->a, k, segment, &length);
 	if (exposing && exposing->a.buffer != TT_BUF_SCRATCH)
-		part.dst[part.ndst++] = (void *)(uintptr_t)exposed_place(op, op->cuda->comm->rank, &exposing->a, k);
+		part.dst[part.ndst++] =
+			(void *)(uintptr_t)exposed_place(op, op->cuda->comm->rank, &exposing->a, k);
 	for (uint32_t i = 0; i < step->sources; i++) {
 		const struct tt_step *source = &step[1 + i];
 
-		part.src[i] = (const void *)(uintptr_t)(source->peer == op->cuda->comm->rank ? own_place(op, &source->a, k, segment, &unused) :
-											      exposed_place(op, source->peer, &source->a, k));
+		part.src[i] = (const void *)(uintptr_t)(source->peer == op->cuda->comm->rank
+								? own_place(op, &source->a, k,
+									    segment, &unused)
+								: exposed_place(op, source->peer,
+										&source->a, k));
 	}
 	if (step->sources > 1 || divides) {
 		part.bytes[0] = length;
 		part.divisor = divides ? (uint32_t)op->cuda->comm->size : 0;
-		return tt_cuda_combine(op, op->cuda->module->reduce[scales(op) ? TUTTI_SUM : plan->call.op][plan->call.dtype], &part);
+		return tt_cuda_combine(
+			op,
+			op->cuda->module
+				->reduce[scales(op) ? TUTTI_SUM : plan->call.op][plan->call.dtype],
+			&part);
 	}
 	cuda_result error = 0;
 	for (uint32_t i = 0; i < part.ndst && !error; i++)
-		error = tt_cuda_copy_from(op, step[1].peer, (cuda_address)(uintptr_t)part.dst[i], (cuda_address)(uintptr_t)part.src[0], length);
+		error = tt_cuda_copy_from(op, step[1].peer, (cuda_address)(uintptr_t)part.dst[i],
+					  (cuda_address)(uintptr_t)part.src[0], length);
 	return error;
 }
 
@@ -108,7 +131,8 @@ static cuda_result run_round(struct tt_cuda_op *op, uint32_t segment, uint32_t r
 		if (step->kind != TT_STEP_REDUCE) /* all are awaited between rounds */
 			continue;
 		i += step->sources;
-		if (i < end && sched->steps[i].kind == TT_STEP_EXPOSE && same_run(step, &sched->steps[i]))
+		if (i < end && sched->steps[i].kind == TT_STEP_EXPOSE &&
+		    same_run(step, &sched->steps[i]))
 			exposing = &sched->steps[i++];
 		for (uint32_t k = 0; k < step->n && !error; k++)
 			error = reduce_block(op, step, exposing, k, segment);
@@ -121,12 +145,15 @@ static cuda_result run_round(struct tt_cuda_op *op, uint32_t segment, uint32_t r
 static cuda_result scale_input(struct tt_cuda_op *op, uint32_t segment)
 {
 	const struct tt_plan *plan = op->plan;
-	const uint32_t blocks = plan->send.kind == TT_LAYOUT_NONE ? 0 : plan->send.kind == TT_LAYOUT_OWN ? 1 : plan->send.blocks;
+	const uint32_t blocks = plan->send.kind == TT_LAYOUT_NONE  ? 0
+				: plan->send.kind == TT_LAYOUT_OWN ? 1
+								   : plan->send.blocks;
 	cuda_result error = 0;
 
 	for (uint32_t block = 0; block < blocks && !error; block++) {
 		const struct tt_ref ref = { TT_BUF_SEND, block, block };
-		const struct tt_bytes at = tt_layout_at(&plan->send, plan->element, plan->segments, segment, block);
+		const struct tt_bytes at =
+			tt_layout_at(&plan->send, plan->element, plan->segments, segment, block);
 		struct tt_cuda_part part = { .nsrc = 1, .ndst = 1 };
 
 		part.src[0] = (const uint8_t *)op->call->send + at.offset;

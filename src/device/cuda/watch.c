@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the thread that looks after a communicator's streams: it finds out that a rank was lost, called something else or does not come, and lets streams that wait go
- * on then.
+/* Owns the thread that looks after a communicator's streams: it finds out that a rank was lost,
+ * called something else or does not come, and lets streams that wait go on then.
  *
- * While something is on a stream, or a graph may be launched any time, it looks every few milliseconds at what the kernels reported and at the communicator.
- * Otherwise it sleeps until the next call. */
+ * While something is on a stream, or a graph may be launched any time, it looks every few
+ * milliseconds at what the kernels reported and at the communicator. Otherwise it sleeps until
+ * the next call. */
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
@@ -23,30 +24,38 @@
 #include "relay.h"
 #include "thread.h"
 
-#define LOOK_MS	   5
-#define FINISH_NS  200000000
-#define ANSWER_NS  2000000000 /* beyond a deadline, for CUDA to tell who is missing */
-#define RELEASE_PIECE_MS 1 /* by the host, where each piece of a graph waits for a release of its own */
-#define RELEASE_MS 50 /* from one release to the next: a kernel that ran during the first one may have cleared a word after it */
+#define LOOK_MS	  5
+#define FINISH_NS 200000000
+#define ANSWER_NS 2000000000 /* beyond a deadline, for CUDA to tell who is missing */
+#define RELEASE_PIECE_MS                                                                           \
+	1 /* by the host, where each piece of a graph waits for a release of its own */
+#define RELEASE_MS                                                                                 \
+	50 /* from one release to the next: a kernel that ran during the first one may have
+	    * cleared a word after it */
 
 struct tt_cuda_watch {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
 	bool busy, putting, replayed, stop; /* behind the lock */
-	uint64_t puts;		   /* likewise: how often something was put */
-	bool released;		   /* likewise: the streams were let go on */
-	/* the thread's: what it looks for may stand behind others' copies, and streams are let go on nevertheless */
+	uint64_t puts;			    /* likewise: how often something was put */
+	bool released;			    /* likewise: the streams were let go on */
+	/* the thread's: what it looks for may stand behind others' copies, and streams are let
+	 * go on nevertheless */
 	struct CUstream_st *looks, *releases;
-	bool missed; /* likewise: the communicator was another thread's when it was to be looked at */
-	/* likewise: a wait, since when, and at how many that had ended; how long nobody ran, while the thread slept */
+	bool missed; /* likewise: the communicator was another thread's when it was to be looked
+		      * at */
+	/* likewise: a wait, since when, and at how many that had ended; how long nobody ran,
+	 * while the thread slept */
 	uint64_t waiting, since, ended, uncounted;
 };
 
 /* Kernels and streams write the report, also while it is read. */
 static uint64_t read_word(const uint64_t *word)
 {
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE); /* pairs with the kernels' fence to the system before their last store */
+	return __atomic_load_n(
+		word, __ATOMIC_ACQUIRE); /* pairs with the kernels' fence to the system before
+					  * their last store */
 }
 
 /* ---- letting streams go on */
@@ -64,17 +73,25 @@ static unsigned all_words(const struct tt_cuda *cuda, union CUstreamBatchMemOpPa
 		for (int i = 0; i < TT_CUDA_WORD && rank + i < size; i++)
 			all |= 1ull << 8 * i;
 		for (size_t sync = 0; sync < TT_CUDA_SYNCS; sync++)
-			ops[n++] = tt_cuda_write_word(control + offsetof(struct tt_cuda_control, posted) + sync * TT_CUDA_RANKS + (size_t)rank, all);
+			ops[n++] = tt_cuda_write_word(
+				control + offsetof(struct tt_cuda_control, posted) +
+					sync * TT_CUDA_RANKS + (size_t)rank,
+				all);
 	}
 	for (size_t rank = 0; rank < (size_t)size; rank++) {
-		ops[n++] = tt_cuda_write_word(control + offsetof(struct tt_cuda_control, sent) + rank * sizeof(uint64_t), 1);
-		ops[n++] = tt_cuda_write_word(control + offsetof(struct tt_cuda_control, taken) + rank * sizeof(uint64_t), 1);
+		ops[n++] = tt_cuda_write_word(control + offsetof(struct tt_cuda_control, sent) +
+						      rank * sizeof(uint64_t),
+					      1);
+		ops[n++] = tt_cuda_write_word(control + offsetof(struct tt_cuda_control, taken) +
+						      rank * sizeof(uint64_t),
+					      1);
 	}
 	return n;
 }
 
-/* Wait for one of the thread's own streams, which wait for nothing; but where CUDA has more streams than connections to the GPU (CUDA_DEVICE_MAX_CONNECTIONS), it may
- * stand behind one that does. */
+/* Wait for one of the thread's own streams, which wait for nothing; but where CUDA has more
+ * streams than connections to the GPU (CUDA_DEVICE_MAX_CONNECTIONS), it may stand behind one
+ * that does. */
 static cuda_result finish(const struct tt_cuda *cuda, struct CUstream_st *stream)
 {
 	const uint64_t enough = tt_now() + FINISH_NS;
@@ -88,21 +105,29 @@ static cuda_result finish(const struct tt_cuda *cuda, struct CUstream_st *stream
 /* What ranks wait for comes from now on, whatever peers do, and kernels do nothing. */
 static void release(struct tt_cuda *cuda)
 {
-	union CUstreamBatchMemOpParams_union ops[1 + TT_CUDA_SYNCS * TT_CUDA_RANKS / TT_CUDA_WORD + 2 * TT_CUDA_RANKS];
+	union CUstreamBatchMemOpParams_union
+		ops[1 + TT_CUDA_SYNCS * TT_CUDA_RANKS / TT_CUDA_WORD + 2 * TT_CUDA_RANKS];
 	const struct cuda_driver *driver = cuda->driver;
 	struct tt_cuda_watch *watch = cuda->watch;
 
-	if (driver->stream_query(watch->releases) == CUDA_NOT_READY) /* the last release is on its way still */
+	if (driver->stream_query(watch->releases) ==
+	    CUDA_NOT_READY) /* the last release is on its way still */
 		return;
-	ops[0] = tt_cuda_write_word(cuda->peer[cuda->comm->rank].memory + offsetof(struct tt_cuda_control, dead), 1);
-	ops[0].writeValue.operation = CUDA_MEM_OP_WRITE_32; /* a memset may be a kernel, and one that is launched for the first time may wait for those that wait */
-	cuda_result error = driver->stream_mem_ops(watch->releases, 1 + all_words(cuda, ops + 1), ops, 0);
+	ops[0] = tt_cuda_write_word(
+		cuda->peer[cuda->comm->rank].memory + offsetof(struct tt_cuda_control, dead), 1);
+	ops[0].writeValue.operation =
+		CUDA_MEM_OP_WRITE_32; /* a memset may be a kernel, and one that is launched for
+				       * the first time may wait for those that wait */
+	cuda_result error =
+		driver->stream_mem_ops(watch->releases, 1 + all_words(cuda, ops + 1), ops, 0);
 
 	if (!error)
 		error = finish(cuda, watch->releases);
 	pthread_mutex_lock(&watch->lock);
 	if (error && !watch->released) {
-		tt_cuda_fail(driver, "let streams go on that wait for a communicator that has ended", error);
+		tt_cuda_fail(driver,
+			     "let streams go on that wait for a communicator that has ended",
+			     error);
 		tt_log(ERROR, CUDA, "rank %d: %s", cuda->owner->rank, tt_thread_error());
 	}
 	watch->released = true;
@@ -125,17 +150,21 @@ static uint64_t missing_ranks(const struct tt_cuda *cuda, uint64_t waiting)
 	const struct cuda_driver *driver = cuda->driver;
 	const int size = cuda->comm->size, own = cuda->comm->rank;
 	struct CUstream_st *stream = cuda->watch->looks;
-	uint8_t (*const posted)[TT_CUDA_RANKS] = cuda->report->posted; /* pinned: the copy may end later than this */
+	uint8_t(*const posted)[TT_CUDA_RANKS] =
+		cuda->report->posted; /* pinned: the copy may end later than this */
 	uint64_t missing = 0;
 
 	const bool at_end = waiting == TT_CUDA_AWAITS_LAST;
 
 	if (waiting != TT_CUDA_AWAITS_ALL && !at_end)
 		return 1ull << (waiting >> 8);
-	if (driver->mem_copy((cuda_address)(uintptr_t)posted, cuda->peer[own].memory + offsetof(struct tt_cuda_control, posted), sizeof(cuda->report->posted), stream) ||
+	if (driver->mem_copy((cuda_address)(uintptr_t)posted,
+			     cuda->peer[own].memory + offsetof(struct tt_cuda_control, posted),
+			     sizeof(cuda->report->posted), stream) ||
 	    finish(cuda, stream))
 		return 0;
-	for (int sync = at_end ? TT_CUDA_LAST : 0; sync < (at_end ? TT_CUDA_SYNCS : TT_CUDA_LAST); sync++)
+	for (int sync = at_end ? TT_CUDA_LAST : 0; sync < (at_end ? TT_CUDA_SYNCS : TT_CUDA_LAST);
+	     sync++)
 		for (int rank = 0; rank < size && posted[sync][own]; rank++)
 			missing |= posted[sync][rank] ? 0 : 1ull << rank;
 	return missing;
@@ -145,16 +174,25 @@ static uint64_t missing_ranks(const struct tt_cuda *cuda, uint64_t waiting)
 static void revoke_for_deadline(struct tt_cuda *cuda, uint64_t missing, uint64_t own)
 {
 	struct tutti_comm *comm = cuda->owner;
-	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = missing ? cuda->named[__builtin_ctzll(missing)] : comm->rank };
-	int at = snprintf(fault.text, sizeof(fault.text), "a stream of rank %d has waited %.3g s for ", comm->rank, (double)(own ? own : comm->settings.timeout_ns) * 1e-9);
+	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT,
+				  .rank = missing ? cuda->named[__builtin_ctzll(missing)]
+						  : comm->rank };
+	int at = snprintf(fault.text, sizeof(fault.text),
+			  "a stream of rank %d has waited %.3g s for ", comm->rank,
+			  (double)(own ? own : comm->settings.timeout_ns) * 1e-9);
 
 	if (!missing)
 		at += snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, "other ranks");
 	for (uint64_t left = missing; left; left &= left - 1)
-		at += snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, "%s%d", left == missing ? (missing & (missing - 1) ? "ranks " : "rank ") : ", ",
+		at += snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, "%s%d",
+			       left == missing ? (missing & (missing - 1) ? "ranks " : "rank ")
+					       : ", ",
 			       cuda->named[__builtin_ctzll(left)]);
-	snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, ", whose streams have not come %s (%s)",
-		 cuda->owner == cuda->comm ? "to the operation" : "so far in the operation", /* of an island: all have begun it */
+	snprintf(fault.text + at, sizeof(fault.text) - (size_t)at,
+		 ", whose streams have not come %s (%s)",
+		 cuda->owner == cuda->comm
+			 ? "to the operation"
+			 : "so far in the operation", /* of an island: all have begun it */
 		 own ? "tutti_next_call" : "TUTTI_TIMEOUT");
 	tt_comm_revoke(comm, &fault);
 }
@@ -168,11 +206,18 @@ struct overdue {
 static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
 {
 	struct tt_cuda_watch *watch = cuda->watch;
-	const uint64_t own = read_word(&cuda->report->timeout); /* first: what is read then is no older wait, which may have had longer */
-	const uint64_t ended = read_word(&cuda->report->ended), waiting = read_word(&cuda->report->waiting);
-	/* of two levels: that all have come is seen to by who announces it (levels.c), which is told better; who stops later is told by those who wait for it, and not by those
-	 * who wait for them behind a crossing */
-	const uint64_t timeout = own ? own : cuda->owner->settings.timeout_ns, quarters = cuda->owner == cuda->comm ? 0 : read_word(&cuda->report->crossed) ? 3 : 1;
+	const uint64_t own = read_word(
+		&cuda->report->timeout); /* first: what is read then is no older wait, which may
+					  * have had longer */
+	const uint64_t ended = read_word(&cuda->report->ended),
+		       waiting = read_word(&cuda->report->waiting);
+	/* of two levels: that all have come is seen to by who announces it (levels.c), which is
+	 * told better; who stops later is told by those who wait for it, and not by those who
+	 * wait for them behind a crossing */
+	const uint64_t timeout = own ? own : cuda->owner->settings.timeout_ns,
+		       quarters = cuda->owner == cuda->comm	      ? 0
+				  : read_word(&cuda->report->crossed) ? 3
+								      : 1;
 	const uint64_t patience = timeout + quarters * (timeout / 4);
 
 	if (cuda->comm->size == 1) /* it waits for nobody, whatever the report says */
@@ -188,7 +233,8 @@ static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
 	if (now - watch->since <= patience)
 		return false;
 	*out = (struct overdue){ missing_ranks(cuda, waiting), own };
-	return out->missing || now - watch->since > patience + ANSWER_NS; /* or somebody came just now */
+	return out->missing ||
+	       now - watch->since > patience + ANSWER_NS; /* or somebody came just now */
 }
 
 /* Lock held. */
@@ -196,7 +242,8 @@ static void look_at_cards(struct tt_cuda *cuda)
 {
 	struct tt_card mine, theirs;
 
-	if (!__atomic_load_n(&cuda->report->mismatch, __ATOMIC_ACQUIRE)) /* pairs as in read_word() */
+	/* pairs as in read_word() */
+	if (!__atomic_load_n(&cuda->report->mismatch, __ATOMIC_ACQUIRE))
 		return;
 	memcpy(&mine, cuda->report->mine, sizeof(mine));
 	memcpy(&theirs, cuda->report->theirs, sizeof(theirs));
@@ -208,7 +255,8 @@ static void look_at_cards(struct tt_cuda *cuda)
 	tt_comm_revoke(cuda->owner, &fault);
 }
 
-/* The thread looks only now and then: who has seen a stream's end is to know at once whether its operations agreed. */
+/* The thread looks only now and then: who has seen a stream's end is to know at once whether its
+ * operations agreed. */
 void tt_cuda_learn(struct tt_cuda *cuda)
 {
 	struct tt_cuda *island = tt_cuda_island_of(cuda);
@@ -218,25 +266,33 @@ void tt_cuda_learn(struct tt_cuda *cuda)
 		look_at_cards(island);
 }
 
-/* A kernel's fault ends the context, and with it all that the communicator could do. `error`: what CUDA says of it. Lock held. */
+/* A kernel's fault ends the context, and with it all that the communicator could do. `error`:
+ * what CUDA says of it. Lock held. */
 static void look_at_context(struct tt_cuda *cuda, cuda_result error)
 {
-	const bool capturing = error >= CUDA_CAPTURE_UNSUPPORTED && error <= CUDA_CAPTURE_CAPTURED_EVENT;
+	const bool capturing =
+		error >= CUDA_CAPTURE_UNSUPPORTED && error <= CUDA_CAPTURE_CAPTURED_EVENT;
 
 	if (error == 0 || error == CUDA_NOT_READY || capturing)
 		return;
-	const tutti_result_t result = tt_cuda_fail(cuda->driver, "the GPU's context has failed, and cannot be used again in this process (compute-sanitizer finds the kernel)", error);
+	const tutti_result_t result = tt_cuda_fail(
+		cuda->driver,
+		"the GPU's context has failed, and cannot be used again in this process (compute-sanitizer finds the kernel)",
+		error);
 	tt_comm_revoke_for(cuda->owner, result);
 }
 
-/* For the flight recorder: of an island's operations each is a part of a call, and graphs are launched unseen. Lock held. */
+/* For the flight recorder: of an island's operations each is a part of a call, and graphs are
+ * launched unseen. Lock held. */
 static void note_waits(const struct tt_cuda *cuda)
 {
 	if (cuda->owner == cuda->comm && !cuda->relay && !cuda->captures)
-		atomic_store_explicit(&cuda->comm->recorder->flight->streams_waits, read_word(&cuda->report->ended), memory_order_relaxed);
+		atomic_store_explicit(&cuda->comm->recorder->flight->streams_waits,
+				      read_word(&cuda->report->ended), memory_order_relaxed);
 }
 
-/* What CUDA says, which is asked without the communicator's lock: where it keeps the thread waiting, the communicator is nobody's meanwhile. */
+/* What CUDA says, which is asked without the communicator's lock: where it keeps the thread
+ * waiting, the communicator is nobody's meanwhile. */
 struct answer {
 	cuda_result context;
 	bool is_late;
@@ -251,7 +307,8 @@ static struct answer ask(struct tt_cuda *cuda)
 	return answer;
 }
 
-/* False: the communicator has ended, and all ranks know why. `answer`: NULL where CUDA was not asked. */
+/* False: the communicator has ended, and all ranks know why. `answer`: NULL where CUDA was not
+ * asked. */
 static bool look(struct tt_cuda *cuda, const struct answer *answer)
 {
 	struct tutti_comm *comm = cuda->owner;
@@ -286,7 +343,8 @@ static struct timespec in_ms(int ms)
 	return at;
 }
 
-/* Has all ended that was put? CUDA is asked without the lock, which those need who put something. */
+/* Has all ended that was put? CUDA is asked without the lock, which those need who put
+ * something. */
 static bool is_idle(struct tt_cuda *cuda, uint64_t *puts)
 {
 	struct tt_cuda_watch *watch = cuda->watch;
@@ -306,18 +364,24 @@ static bool await(struct tt_cuda *cuda)
 	const bool was_idle = is_idle(cuda, &puts);
 
 	pthread_mutex_lock(&watch->lock);
-	const struct timespec at = in_ms(!watch->released ? LOOK_MS : cuda->relay ? RELEASE_PIECE_MS : RELEASE_MS);
+	const struct timespec at = in_ms(!watch->released ? LOOK_MS
+					 : cuda->relay	  ? RELEASE_PIECE_MS
+							  : RELEASE_MS);
 	int error = 0;
-	/* what was put on a stream before `busy` was set is behind the event by now; what it has reported is looked at once more */
-	const bool idle = was_idle && puts == watch->puts, ended = idle && !watch->replayed && !watch->missed;
+	/* what was put on a stream before `busy` was set is behind the event by now; what it has
+	 * reported is looked at once more */
+	const bool idle = was_idle && puts == watch->puts,
+		   ended = idle && !watch->replayed && !watch->missed;
 
 	if (idle && cuda->owner == cuda->comm)
-		atomic_store_explicit(&cuda->comm->recorder->flight->streams_ended, cuda->noted, memory_order_relaxed);
+		atomic_store_explicit(&cuda->comm->recorder->flight->streams_ended, cuda->noted,
+				      memory_order_relaxed);
 	watch->busy &= !ended;
 	const uint64_t asleep = tt_now();
 	while (!watch->stop && !error && !ended)
-		error = watch->busy || watch->released ? pthread_cond_timedwait(&watch->wanted, &watch->lock, &at) :
-							 pthread_cond_wait(&watch->wanted, &watch->lock);
+		error = watch->busy || watch->released
+				? pthread_cond_timedwait(&watch->wanted, &watch->lock, &at)
+				: pthread_cond_wait(&watch->wanted, &watch->lock);
 	const bool go_on = !watch->stop;
 	pthread_mutex_unlock(&watch->lock);
 	watch->uncounted += tt_deadlines_uncounted(asleep, tt_now());
@@ -338,7 +402,8 @@ static void *watch_main(void *argument)
 			continue;
 		}
 		const struct answer answer = ask(cuda);
-		if (answer.context == CUDA_DEINITIALIZED) /* at the end of the process the driver may go first */
+		if (answer.context ==
+		    CUDA_DEINITIALIZED) /* at the end of the process the driver may go first */
 			break;
 		if (look(cuda, &answer))
 			continue;
@@ -368,9 +433,11 @@ static cuda_result make_streams(const struct tt_cuda *cuda, struct tt_cuda_watch
 	cuda_result error = cuda->driver->context_get_priorities(&least, &greatest);
 
 	if (!error)
-		error = cuda->driver->stream_create_urgent(&watch->looks, CUDA_STREAM_NON_BLOCKING, greatest);
+		error = cuda->driver->stream_create_urgent(&watch->looks, CUDA_STREAM_NON_BLOCKING,
+							   greatest);
 	if (!error && !cuda->relay)
-		error = cuda->driver->stream_create_urgent(&watch->releases, CUDA_STREAM_NON_BLOCKING, greatest);
+		error = cuda->driver->stream_create_urgent(&watch->releases,
+							   CUDA_STREAM_NON_BLOCKING, greatest);
 	return error;
 }
 
@@ -399,7 +466,8 @@ tutti_result_t tt_cuda_watch_begin(struct tt_cuda *cuda)
 	free_streams(cuda, watch);
 	cuda->watch = NULL;
 	free(watch);
-	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "begin the thread that looks after streams: %s", strerror(error));
+	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "begin the thread that looks after streams: %s",
+		       strerror(error));
 }
 
 void tt_cuda_watch_end(struct tt_cuda *cuda, bool frees)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns windows, and the collectives between them: where all ranks know each other's buffers, each reads the others' inputs and writes their results where
- * they are. Every byte of input is read once, and every byte of a result is written once. */
+/* Owns windows, and the collectives between them: where all ranks know each other's buffers,
+ * each reads the others' inputs and writes their results where they are. Every byte of input is
+ * read once, and every byte of a result is written once. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,8 @@ struct place {
 
 /* ---- which window a buffer is in */
 
-static bool find_place(const struct tt_cuda *cuda, const void *buffer, size_t bytes, struct place *place)
+static bool find_place(const struct tt_cuda *cuda, const void *buffer, size_t bytes,
+		       struct place *place)
 {
 	const cuda_address at = (cuda_address)(uintptr_t)buffer;
 
@@ -54,16 +56,19 @@ static uint64_t add_place(uint64_t hash, const struct place *place)
 	return (hash ^ place->offset) * 0x9e3779b97f4a7c15ull;
 }
 
-/* Which of a collective's buffers peers touch: what is read of others, what is written into others. (Of all_gather_v each rank has displacements of
- * its own, which the others do not know.) */
+/* Which of a collective's buffers peers touch: what is read of others, what is written into
+ * others. (Of all_gather_v each rank has displacements of its own, which the others do not
+ * know.) */
 static bool reads_others(enum tt_collective collective)
 {
-	return TT_BIT(collective) & (TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_REDUCE_SCATTER_V) | TT_BIT(TT_ALL_TO_ALL));
+	return TT_BIT(collective) & (TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_REDUCE_SCATTER) |
+				     TT_BIT(TT_REDUCE_SCATTER_V) | TT_BIT(TT_ALL_TO_ALL));
 }
 
 static bool writes_others(enum tt_collective collective)
 {
-	return TT_BIT(collective) & (TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_ALL_GATHER) | TT_BIT(TT_BROADCAST));
+	return TT_BIT(collective) &
+	       (TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_ALL_GATHER) | TT_BIT(TT_BROADCAST));
 }
 
 bool tt_cuda_in_windows(struct tt_cuda_op *op)
@@ -72,16 +77,19 @@ bool tt_cuda_in_windows(struct tt_cuda_op *op)
 	struct place place;
 	uint64_t hash = 1;
 
-	if (!op->cuda->windows || call->op >= TUTTI_OP_COUNT || !(reads_others(call->collective) || writes_others(call->collective)) ||
+	if (!op->cuda->windows || call->op >= TUTTI_OP_COUNT ||
+	    !(reads_others(call->collective) || writes_others(call->collective)) ||
 	    (call->collective == TT_ALL_TO_ALL && call->send == call->recv))
 		return false;
 	if (reads_others(call->collective)) {
-		if (op->plan->send_span == 0 || !find_place(op->cuda, call->send, op->plan->send_span, &place))
+		if (op->plan->send_span == 0 ||
+		    !find_place(op->cuda, call->send, op->plan->send_span, &place))
 			return false;
 		hash = add_place(hash, &place);
 	}
 	if (writes_others(call->collective)) {
-		if (op->plan->recv_span == 0 || !find_place(op->cuda, call->recv, op->plan->recv_span, &place))
+		if (op->plan->recv_span == 0 ||
+		    !find_place(op->cuda, call->recv, op->plan->recv_span, &place))
 			return false;
 		hash = add_place(hash, &place);
 	}
@@ -93,7 +101,8 @@ bool tt_cuda_in_windows(struct tt_cuda_op *op)
 /* ---- what one rank does of a collective */
 
 /* Block `block` of a vector that is cut into one for each rank, or of the call's blocks. */
-static struct tt_bytes block_at(const struct tt_cuda_op *op, const struct tt_layout *layout, int block)
+static struct tt_bytes block_at(const struct tt_cuda_op *op, const struct tt_layout *layout,
+				int block)
 {
 	struct tt_layout cut = *layout;
 
@@ -126,7 +135,8 @@ static void add_target(struct tt_cuda_part *part, cuda_address at)
 }
 
 /* Each rank combines its part of all inputs, and writes it into all results. */
-static cuda_result all_reduce(struct tt_cuda_op *op, const struct place *send, const struct place *recv)
+static cuda_result all_reduce(struct tt_cuda_op *op, const struct place *send,
+			      const struct place *recv)
 {
 	const int size = op->cuda->comm->size;
 	const struct tt_bytes at = block_at(op, &op->plan->recv, op->cuda->comm->rank);
@@ -139,7 +149,8 @@ static cuda_result all_reduce(struct tt_cuda_op *op, const struct place *send, c
 	return combine(op, &part, at.length);
 }
 
-static cuda_result reduce_scatter(struct tt_cuda_op *op, const struct place *send, const struct place *recv)
+static cuda_result reduce_scatter(struct tt_cuda_op *op, const struct place *send,
+				  const struct place *recv)
 {
 	const struct tt_bytes at = block_at(op, &op->plan->send, op->cuda->comm->rank);
 	struct tt_cuda_part part = { 0 };
@@ -150,7 +161,8 @@ static cuda_result reduce_scatter(struct tt_cuda_op *op, const struct place *sen
 	return combine(op, &part, at.length);
 }
 
-static cuda_result all_gather(struct tt_cuda_op *op, const struct place *send, const struct place *recv)
+static cuda_result all_gather(struct tt_cuda_op *op, const struct place *send,
+			      const struct place *recv)
 {
 	const struct tt_bytes at = block_at(op, &op->plan->recv, op->cuda->comm->rank);
 	struct tt_cuda_part part = { 0 };
@@ -161,8 +173,10 @@ static cuda_result all_gather(struct tt_cuda_op *op, const struct place *send, c
 	return combine(op, &part, at.length);
 }
 
-/* Each rank hands on its part of the vector, from the root's result, where the root had copied it if it was elsewhere. */
-static cuda_result broadcast(struct tt_cuda_op *op, const struct place *send, const struct place *recv)
+/* Each rank hands on its part of the vector, from the root's result, where the root had copied
+ * it if it was elsewhere. */
+static cuda_result broadcast(struct tt_cuda_op *op, const struct place *send,
+			     const struct place *recv)
 {
 	const struct tt_bytes at = block_at(op, &op->plan->recv, op->cuda->comm->rank);
 	struct tt_cuda_part part = { 0 };
@@ -174,7 +188,8 @@ static cuda_result broadcast(struct tt_cuda_op *op, const struct place *send, co
 	return part.ndst ? combine(op, &part, at.length) : 0;
 }
 
-static cuda_result all_to_all(struct tt_cuda_op *op, const struct place *send, const struct place *recv)
+static cuda_result all_to_all(struct tt_cuda_op *op, const struct place *send,
+			      const struct place *recv)
 {
 	const int size = op->cuda->comm->size;
 	const struct tt_bytes mine = block_at(op, &op->plan->send, op->cuda->comm->rank);
@@ -184,7 +199,8 @@ static cuda_result all_to_all(struct tt_cuda_op *op, const struct place *send, c
 		const int from = (op->cuda->comm->rank + i) % size;
 		const struct tt_bytes at = block_at(op, &op->plan->recv, from);
 
-		error = tt_cuda_copy(op, (cuda_address)(uintptr_t)op->call->recv + at.offset, place_at(send, from, mine.offset), at.length);
+		error = tt_cuda_copy(op, (cuda_address)(uintptr_t)op->call->recv + at.offset,
+				     place_at(send, from, mine.offset), at.length);
 	}
 	return error;
 }
@@ -211,7 +227,8 @@ cuda_result tt_cuda_by_windows(struct tt_cuda_op *op)
 	find_place(op->cuda, call->recv, op->plan->recv_span, &recv);
 	op->checks = false;
 	if (!error && call->collective == TT_BROADCAST && call->root == op->cuda->comm->rank)
-		error = tt_cuda_copy(op, (cuda_address)(uintptr_t)call->recv, (cuda_address)(uintptr_t)call->send, op->plan->send_span);
+		error = tt_cuda_copy(op, (cuda_address)(uintptr_t)call->recv,
+				     (cuda_address)(uintptr_t)call->send, op->plan->send_span);
 	if (!error)
 		error = tt_cuda_end_round(op, 0, 2);
 	if (!error)
@@ -231,14 +248,17 @@ static void unreach_all(struct tt_cuda *cuda, struct tutti_cuda_window *window)
 		tt_cuda_unreach(cuda, &window->peer[rank]);
 }
 
-static tutti_result_t reach_all(struct tt_cuda *cuda, struct tutti_cuda_window *window, const struct tt_cuda_offer *all)
+static tutti_result_t reach_all(struct tt_cuda *cuda, struct tutti_cuda_window *window,
+				const struct tt_cuda_offer *all)
 {
 	tutti_result_t result = TUTTI_OK;
 
 	for (int rank = 0; rank < cuda->comm->size && !result; rank++) {
 		if (all[rank].bytes != window->bytes)
-			result = tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_register: %zu bytes, but rank %d registers %zu; expected the same on all ranks",
-					 window->bytes, rank, (size_t)all[rank].bytes);
+			result = tt_fail(
+				TUTTI_ERR_INVALID, CUDA,
+				"tutti_cuda_register: %zu bytes, but rank %d registers %zu; expected the same on all ranks",
+				window->bytes, rank, (size_t)all[rank].bytes);
 		else
 			result = tt_cuda_reach(cuda, rank, &all[rank], &window->peer[rank]);
 	}
@@ -246,17 +266,21 @@ static tutti_result_t reach_all(struct tt_cuda *cuda, struct tutti_cuda_window *
 }
 
 /* All ranks take both exchanges, whatever fails. */
-static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory, struct tutti_cuda_window *window)
+static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory,
+				  struct tutti_cuda_window *window)
 {
 	const size_t size = (size_t)cuda->comm->size;
 	struct tt_cuda_offer *all = calloc(size + 1, sizeof(*all)), *mine = all + size;
 	struct tt_cuda_entered entered = { false };
 
 	if (!all)
-		return tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the windows of %zu ranks", size));
+		return tt_comm_fail(cuda->comm,
+				    tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
+					    "no memory for the windows of %zu ranks", size));
 	cuda_result error = tt_cuda_enter(cuda, &entered);
-	tutti_result_t result = error ? tt_cuda_fail(cuda->driver, "enter the context of the GPU", error) :
-					tt_cuda_offer(cuda, memory, window->bytes, mine);
+	tutti_result_t result =
+		error ? tt_cuda_fail(cuda->driver, "enter the context of the GPU", error)
+		      : tt_cuda_offer(cuda, memory, window->bytes, mine);
 	result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_REGISTER, result, mine, all);
 	if (!result)
 		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_REGISTER,
@@ -268,7 +292,8 @@ static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory, str
 	return result;
 }
 
-TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, size_t bytes, tutti_cuda_window_t *window)
+TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, size_t bytes,
+					     tutti_cuda_window_t *window)
 {
 	if (window)
 		*window = NULL;
@@ -278,28 +303,38 @@ TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, si
 	if (!window)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_register: window is NULL");
 	if (!comm->cuda)
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_register: the communicator is not bound to a GPU: call tutti_cuda_bind() first");
+		return tt_fail(
+			TUTTI_ERR_INVALID, CUDA,
+			"tutti_cuda_register: the communicator is not bound to a GPU: call tutti_cuda_bind() first");
 	if (!memory || bytes == 0)
-		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_register: %zu bytes at %p, expected memory of the GPU", bytes, memory);
+		return tt_fail(TUTTI_ERR_INVALID, CUDA,
+			       "tutti_cuda_register: %zu bytes at %p, expected memory of the GPU",
+			       bytes, memory);
 	enum tt_cuda_memory kind;
 	int device;
 	tutti_result_t result = tt_cuda_pointer(comm->cuda->driver, memory, &kind, &device);
 	if (!result && (kind != TT_CUDA_DEVICE || device != comm->cuda->number))
-		result = tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_register: %p is no memory of GPU %d, to which the communicator is bound", memory, comm->cuda->number);
+		result = tt_fail(
+			TUTTI_ERR_INVALID, CUDA,
+			"tutti_cuda_register: %p is no memory of GPU %d, to which the communicator is bound",
+			memory, comm->cuda->number);
 	if (result)
 		return result;
 	struct tutti_cuda_window *made = calloc(1, sizeof(*made));
 	if (!made)
-		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_register: no memory for a window"));
+		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
+						  "tutti_cuda_register: no memory for a window"));
 	made->comm = comm;
 	made->bytes = bytes;
 	/* by the host nobody reaches it; the window is there, and changes nothing */
-	result = comm->cuda->relay ? TUTTI_OK : make_window(comm->cuda, (cuda_address)(uintptr_t)memory, made);
+	result = comm->cuda->relay ? TUTTI_OK
+				   : make_window(comm->cuda, (cuda_address)(uintptr_t)memory, made);
 	if (result) {
 		free(made);
 		return result;
 	}
-	pthread_mutex_lock(&comm->cuda->order); /* another thread may put something that looks for windows */
+	pthread_mutex_lock(
+		&comm->cuda->order); /* another thread may put something that looks for windows */
 	made->number = ++comm->cuda->windows_made;
 	made->next = comm->cuda->windows;
 	comm->cuda->windows = made;
@@ -334,7 +369,8 @@ TUTTI_API tutti_result_t tutti_cuda_deregister(tutti_cuda_window_t window)
 	if (*link)
 		*link = window->next;
 	pthread_mutex_unlock(&comm->cuda->order);
-	/* nobody lets go of memory that another rank still works in, and nobody's caller frees what another one has mapped */
+	/* nobody lets go of memory that another rank still works in, and nobody's caller frees
+	 * what another one has mapped */
 	const tutti_result_t result = tt_part_barrier(comm, TT_PART_CUDA_DEREGISTER);
 	window_free(comm->cuda, window);
 	return result ? result : tt_part_barrier(comm, TT_PART_CUDA_DEREGISTER);

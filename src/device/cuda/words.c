@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what goes onto streams: waits for words of other ranks, kernels, of which the last of a round gives word (kernels.h), and copies by
- * engines between two GPUs. */
+/* Owns what goes onto streams: waits for words of other ranks, kernels, of which the last of a
+ * round gives word (kernels.h), and copies by engines between two GPUs. */
 #include <stddef.h>
 #include <string.h>
 
@@ -8,16 +8,18 @@
 #include "log.h"
 #include "module.h"
 
-#define THREADS_FEW  128 /* of a block where there is little to do: fewer start sooner */
-#define FEW_BYTES    2048
-#define BLOCK_BYTES  (32u * 1024) /* that one block moves before more of them are worth it */
-#define BLOCKS_EACH  4u		  /* at most on each multiprocessor */
+#define THREADS_FEW 128 /* of a block where there is little to do: fewer start sooner */
+#define FEW_BYTES   2048
+#define BLOCK_BYTES (32u * 1024) /* that one block moves before more of them are worth it */
+#define BLOCKS_EACH 4u		 /* at most on each multiprocessor */
 
 /* ---- waits */
 
-static union CUstreamBatchMemOpParams_union wait_for(const struct tt_cuda *cuda, cuda_address word, uint64_t value)
+static union CUstreamBatchMemOpParams_union wait_for(const struct tt_cuda *cuda, cuda_address word,
+						     uint64_t value)
 {
-	return tt_cuda_wait_word(word, value, CUDA_WAIT_EQUAL | (cuda->flushes ? CUDA_WAIT_FLUSH : 0));
+	return tt_cuda_wait_word(word, value,
+				 CUDA_WAIT_EQUAL | (cuda->flushes ? CUDA_WAIT_FLUSH : 0));
 }
 
 static union CUstreamBatchMemOpParams_union say(uint64_t *word, uint64_t value)
@@ -26,7 +28,8 @@ static union CUstreamBatchMemOpParams_union say(uint64_t *word, uint64_t value)
 }
 
 /* Whom the stream waits for, for the watch. */
-static union CUstreamBatchMemOpParams_union say_waiting(const struct tt_cuda *cuda, uint64_t waiting)
+static union CUstreamBatchMemOpParams_union say_waiting(const struct tt_cuda *cuda,
+							uint64_t waiting)
 {
 	return say(&cuda->report->waiting, waiting);
 }
@@ -41,7 +44,10 @@ tutti_result_t tt_cuda_try_report(const struct tt_cuda *cuda)
 	if (error)
 		return tt_cuda_fail(cuda->driver, "write to pinned memory by a stream", error);
 	if (!__atomic_exchange_n(&cuda->report->ended, 0, __ATOMIC_ACQUIRE))
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "the host does not see what streams of GPU %d write to pinned memory (confidential computing?)", cuda->number);
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, CUDA,
+			"the host does not see what streams of GPU %d write to pinned memory (confidential computing?)",
+			cuda->number);
 	return TUTTI_OK;
 }
 
@@ -66,7 +72,8 @@ cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync)
 {
 	union CUstreamBatchMemOpParams_union ops[1 + TT_CUDA_RANKS / TT_CUDA_WORD];
 	const struct tt_cuda *cuda = op->cuda;
-	const cuda_address posted = (cuda_address)(uintptr_t)tt_cuda_control_of(cuda, cuda->comm->rank)->posted[sync];
+	const cuda_address posted =
+		(cuda_address)(uintptr_t)tt_cuda_control_of(cuda, cuda->comm->rank)->posted[sync];
 	unsigned n = 0;
 
 	if (sync == TT_CUDA_LAST) /* of the others the kernel before says it */
@@ -84,7 +91,10 @@ cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync)
 cuda_result tt_cuda_await_word(struct tt_cuda_op *op, size_t offset, uint64_t waiting)
 {
 	const struct tt_cuda *cuda = op->cuda;
-	union CUstreamBatchMemOpParams_union ops[2] = { say_waiting(cuda, waiting), wait_for(cuda, cuda->peer[cuda->comm->rank].memory + offset, 1) };
+	union CUstreamBatchMemOpParams_union ops[2] = {
+		say_waiting(cuda, waiting),
+		wait_for(cuda, cuda->peer[cuda->comm->rank].memory + offset, 1)
+	};
 
 	return cuda->driver->stream_mem_ops(op->stream, 2, ops, 0);
 }
@@ -111,20 +121,27 @@ static unsigned blocks_for(const struct tt_cuda *cuda, uint64_t bytes, unsigned 
 /* Does the kernel add to report.ended (kernels.cu)? */
 static bool tells_end(const struct tt_cuda_sync *sync)
 {
-	return sync->kind == TT_CUDA_SEND || sync->kind == TT_CUDA_RECV || (sync->kind == TT_CUDA_COLLECTIVE && sync->clear >= 0 && sync->clear != TT_CUDA_LAST);
+	return sync->kind == TT_CUDA_SEND || sync->kind == TT_CUDA_RECV ||
+	       (sync->kind == TT_CUDA_COLLECTIVE && sync->clear >= 0 &&
+		sync->clear != TT_CUDA_LAST);
 }
 
 static cuda_result launch(struct tt_cuda_op *op, struct tt_cuda_sync *sync)
 {
 	const struct tt_cuda *cuda = op->cuda;
-	const unsigned jobs = op->function == cuda->module->copy && op->part.nsrc > 1 ? op->part.nsrc : 1;
+	const unsigned jobs =
+		op->function == cuda->module->copy && op->part.nsrc > 1 ? op->part.nsrc : 1;
 	const unsigned threads = op->work <= FEW_BYTES ? THREADS_FEW : TT_CUDA_THREADS;
 	void *parameters[] = { &op->part, sync };
 
-	sync->place = (const struct tt_cuda_place *)(uintptr_t)(cuda->peer[cuda->comm->rank].memory + cuda->parts.place);
+	sync->place =
+		(const struct tt_cuda_place *)(uintptr_t)(cuda->peer[cuda->comm->rank].memory +
+							  cuda->parts.place);
 	sync->signature = op->signature;
 	memcpy(sync->card, &op->card, sizeof(op->card));
-	const cuda_result error = cuda->driver->launch(op->function, blocks_for(cuda, op->work, jobs), jobs, 1, threads, 1, 1, 0, op->stream, parameters, NULL);
+	const cuda_result error =
+		cuda->driver->launch(op->function, blocks_for(cuda, op->work, jobs), jobs, 1,
+				     threads, 1, 1, 0, op->stream, parameters, NULL);
 
 	op->cuda->waits += tells_end(sync);
 	op->pending = false;
@@ -136,7 +153,9 @@ static cuda_result launch(struct tt_cuda_op *op, struct tt_cuda_sync *sync)
 /* Launch what is pending, as another kernel has to come after it in the same round. */
 static cuda_result flush(struct tt_cuda_op *op)
 {
-	struct tt_cuda_sync silent = { .kind = TT_CUDA_SILENT, .clear = -1, .post = -1, .check = op->checks };
+	struct tt_cuda_sync silent = {
+		.kind = TT_CUDA_SILENT, .clear = -1, .post = -1, .check = op->checks
+	};
 
 	return op->pending ? launch(op, &silent) : 0;
 }
@@ -156,7 +175,8 @@ static bool joins(const struct tt_cuda_op *op, cuda_address dst, cuda_address sr
 	if (op->function != op->cuda->module->copy || part->nsrc == TT_CUDA_RANKS)
 		return false;
 	for (uint32_t i = 0; i < part->nsrc; i++)
-		if (overlap(dst, bytes, part->dst[i], part->bytes[i]) || overlap(dst, bytes, part->src[i], part->bytes[i]) ||
+		if (overlap(dst, bytes, part->dst[i], part->bytes[i]) ||
+		    overlap(dst, bytes, part->src[i], part->bytes[i]) ||
 		    overlap(src, bytes, part->dst[i], part->bytes[i]))
 			return false;
 	return true;
@@ -186,22 +206,28 @@ cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address s
 	return 0;
 }
 
-/* On this one a copy between two GPUs waits for all that the process gave to either before, as CUDA's programming guide says: for other ranks' waits, too. */
+/* On this one a copy between two GPUs waits for all that the process gave to either before, as
+ * CUDA's programming guide says: for other ranks' waits, too. */
 static bool is_legacy(const struct CUstream_st *stream)
 {
 	return (uintptr_t)stream <= 1; /* NULL and CU_STREAM_LEGACY */
 }
 
-/* Between two GPUs many bytes go by a copy engine, and the multiprocessors are the program's. The copies of a round come one after the other, and behind them
- * the kernel that gives word: it begins when they have ended, so its fence comes after all that they have read and written. What is pending and touches
- * none of it may be done by that kernel.
+/* Between two GPUs many bytes go by a copy engine, and the multiprocessors are the program's.
+ * The copies of a round come one after the other, and behind them the kernel that gives word: it
+ * begins when they have ended, so its fence comes after all that they have read and written.
+ * What is pending and touches none of it may be done by that kernel.
  *
- * Kernels move nothing where peers called something else, or the communicator has ended; an engine does. That harms nobody. It reads of the peer's stage
- * or room what this rank's own call has there, and these are as long on all ranks; it writes this rank's result, which is undefined then. And the memory
- * is there: a rank frees it after the last word of all operations that it took part in, and so after what was read for them, and keeps it after a fault;
- * what a killed process had is mapped here still, on which kernels that are running at that moment count as well. (Whose peer has left in good order
- * without the operation finds its control gone, too.) Windows are the program's to free after a fault: between them all goes by kernels. */
-cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst, cuda_address src, size_t bytes)
+ * Kernels move nothing where peers called something else, or the communicator has ended; an
+ * engine does. That harms nobody. It reads of the peer's stage or room what this rank's own call
+ * has there, and these are as long on all ranks; it writes this rank's result, which is
+ * undefined then. And the memory is there: a rank frees it after the last word of all operations
+ * that it took part in, and so after what was read for them, and keeps it after a fault; what a
+ * killed process had is mapped here still, on which kernels that are running at that moment
+ * count as well. (Whose peer has left in good order without the operation finds its control
+ * gone, too.) Windows are the program's to free after a fault: between them all goes by kernels. */
+cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst, cuda_address src,
+			      size_t bytes)
 {
 	const struct tt_cuda *cuda = op->cuda;
 	const size_t least = cuda->comm->settings.engine_bytes;
@@ -213,7 +239,8 @@ cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst,
 	return error ? error : cuda->driver->mem_copy(dst, src, bytes, op->stream);
 }
 
-cuda_result tt_cuda_combine(struct tt_cuda_op *op, struct CUfunc_st *function, const struct tt_cuda_part *part)
+cuda_result tt_cuda_combine(struct tt_cuda_op *op, struct CUfunc_st *function,
+			    const struct tt_cuda_part *part)
 {
 	const cuda_result error = flush(op);
 

@@ -5,8 +5,8 @@
 
 #include "comm.h"
 
-/* A wait has become long enough for the core to be given up: leave it for good if too many ranks share it. Rarely does
- * anything, and then costs a system call or two. Lock held. */
+/* A wait has become long enough for the core to be given up: leave it for good if too many ranks
+ * share it. Rarely does anything, and then costs a system call or two. Lock held. */
 void tt_spread(struct tutti_comm *comm, uint64_t now);
 
 #endif

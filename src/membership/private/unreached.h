@@ -6,7 +6,9 @@
 #include "comm.h"
 #include "records.h"
 
-/* Fails with the reason for each transport. comm->records and the numbers of hosts are filled in. */
-tutti_result_t tt_fail_unreached(const struct tutti_comm *comm, const struct tt_records *records, const int *members, int rank);
+/* Fails with the reason for each transport. comm->records and the numbers of hosts are filled
+ * in. */
+tutti_result_t tt_fail_unreached(const struct tutti_comm *comm, const struct tt_records *records,
+				 const int *members, int rank);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How an algorithm's cost becomes seconds, for the tuner on this machine and for clusters that are only described. */
+/* How an algorithm's cost becomes seconds, for the tuner on this machine and for clusters that
+ * are only described. */
 #ifndef TT_PRICE_H
 #define TT_PRICE_H
 
@@ -13,11 +14,12 @@ struct tt_prices {
 	double in_place;   /* within a host: less for one that is combined where it arrives … */
 	double again;	   /* … or sent once more while it is in the cache */
 	double awaited;	   /* one that others expose while nothing else can be done */
-	double network;	   /* a byte through the network of a host; 0: nothing beside what its rank pays */
+	double network;	   /* a byte through the network of a host; 0: nothing beside what its
+			    * rank pays */
 	double shared;	   /* a byte written where others read it, or read there */
 	double reduced;
 	double segment; /* bytes of what pipelined algorithms cut blocks into */
-	double sync; /* waiting for all ranks of the host once */
+	double sync;	/* waiting for all ranks of the host once */
 };
 
 /* The longest path; `shared` as in the algorithm's table. */

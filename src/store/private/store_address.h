@@ -34,7 +34,8 @@ tutti_result_t tt_store_address_parse(const char *text, struct tt_store_address 
 const char *tt_store_address_resolve(const struct tt_store_address *address, bool passive,
 				     struct tt_store_targets *out);
 
-/* Leave out what can be reached from other machines; true if there was something, and nothing is left. */
+/* Leave out what can be reached from other machines; true if there was something, and nothing is
+ * left. */
 bool tt_store_loopback_only(struct tt_store_targets *targets);
 bool tt_store_is_loopback(const struct sockaddr_storage *at);
 

@@ -22,7 +22,7 @@ struct tt_store_clients {
 	uint64_t next_deadline; /* no client's deadline is earlier; TT_STORE_NEVER: none has one */
 	struct tt_store_client *first, *gone;
 	const struct tt_key *key;
-	struct tt_tls *tls; /* of those who come over TCP; NULL: theirs are plain, too */
+	struct tt_tls *tls;	   /* of those who come over TCP; NULL: theirs are plain, too */
 	int strangers;		   /* clients that have not proven that they belong to the job */
 	struct tt_log_quota quota; /* of lines about them */
 	struct tt_store_keys keys;
@@ -44,7 +44,8 @@ void tt_store_client_event(struct tt_store_clients *clients, struct tt_store_cli
 void tt_store_clients_expire(struct tt_store_clients *clients, uint64_t now);
 /* All wait for keys, or nobody is there: no set can come any more unless somebody joins. */
 bool tt_store_clients_stuck(const struct tt_store_clients *clients);
-/* Free those dropped since, and tell the others of it that attended the same; call when no event in hand can name them. */
+/* Free those dropped since, and tell the others of it that attended the same; call when no event
+ * in hand can name them. */
 void tt_store_clients_bury(struct tt_store_clients *clients);
 void tt_store_clients_finish(struct tt_store_clients *clients);
 

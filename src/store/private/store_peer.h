@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* Is it one of this user's own, on this machine? Asks the kernel; false where that does not say. Of a TCP connection only while
- * the other end is open. */
+/* Is it one of this user's own, on this machine? Asks the kernel; false where that does not say.
+ * Of a TCP connection only while the other end is open. */
 bool tt_store_peer_is_own(int fd);
 
 #endif

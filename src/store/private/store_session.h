@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One client of a store, as those see it that serve it for the host: store_clients.c, which reads what it sends,
- * store_strangers.c until it has proven that it belongs to the job, and store_requests.c from then on. */
+/* One client of a store, as those see it that serve it for the host: store_clients.c, which
+ * reads what it sends, store_strangers.c until it has proven that it belongs to the job, and
+ * store_requests.c from then on. */
 #ifndef TT_STORE_SESSION_H
 #define TT_STORE_SESSION_H
 
@@ -42,49 +43,61 @@ struct tt_store_client {
 	struct tt_store_client *prev, *next;		   /* in clients->first or clients->gone */
 	struct tt_store_client *prev_waiter, *next_waiter; /* PARKED: in entry->waiters */
 	struct tt_store_entry *entry;			   /* PARKED: what it waits for */
-	uint64_t deadline;				   /* SECURING, GREETING, PROVING, PARKED; TT_STORE_NEVER elsewhere */
+	uint64_t deadline; /* SECURING, GREETING, PROVING, PARKED; TT_STORE_NEVER elsewhere */
 	enum tt_client_state state;
 	int fd;
 	struct tt_tls_stream *tls; /* NULL: plain */
 	bool wants_out;		   /* epoll watches for room */
 	struct tt_wire_header header;
-	uint8_t own[TT_WIRE_HELLO];   /* GREETING: the hello it was sent; PROVING: its proof, if it has the key */
+	uint8_t own[TT_WIRE_HELLO];   /* GREETING: the hello it was sent; PROVING: its proof, if
+				       * it has the key */
 	uint8_t fixed[TT_WIRE_HELLO]; /* hello, proof or header coming in */
 	uint8_t *in, *out;	      /* body coming in: key, 0, value; answer going out */
 	size_t in_length, in_done, out_length, out_done;
 	struct tt_store_attended *attended; /* NULL: nothing */
-	const struct tt_store_ending *news; /* to be told with the next answer, or before, if it has none to wait for */
-	int claim;			    /* the rank that it says it is, of a stranger; -1: it does not say */
-	char name[TT_UNIX_PEER_TEXT];	    /* for the log */
+	const struct tt_store_ending *news; /* to be told with the next answer, or before, if it
+					     * has none to wait for */
+	int claim; /* the rank that it says it is, of a stranger; -1: it does not say */
+	char name[TT_UNIX_PEER_TEXT]; /* for the log */
 };
-static_assert(TT_WIRE_HEADER <= TT_WIRE_HELLO && TT_PROOF_BYTES <= TT_WIRE_HELLO, "`fixed` holds any");
+static_assert(TT_WIRE_HEADER <= TT_WIRE_HELLO && TT_PROOF_BYTES <= TT_WIRE_HELLO,
+	      "`fixed` holds any");
 
 /* It has not proven yet that it belongs to the job. */
 static inline bool tt_store_client_is_stranger(const struct tt_store_client *c)
 {
-	return c->state == TT_CLIENT_SECURING || c->state == TT_CLIENT_GREETING || c->state == TT_CLIENT_PROVING;
+	return c->state == TT_CLIENT_SECURING || c->state == TT_CLIENT_GREETING ||
+	       c->state == TT_CLIENT_PROVING;
 }
 
 /* It is among those who are there, a stranger. */
 void tt_store_client_enter(struct tt_store_clients *clients, struct tt_store_client *client);
-/* End the connection, and say `why`, unless it is NULL. It stays in memory until tt_store_clients_bury(). */
-void tt_store_client_drop(struct tt_store_clients *clients, struct tt_store_client *client, const char *why);
+/* End the connection, and say `why`, unless it is NULL. It stays in memory until
+ * tt_store_clients_bury(). */
+void tt_store_client_drop(struct tt_store_clients *clients, struct tt_store_client *client,
+			  const char *why);
 
 /* As much as goes, like send() and recv(). */
-ssize_t tt_store_client_send(const struct tt_store_client *client, const void *bytes, size_t length);
+ssize_t tt_store_client_send(const struct tt_store_client *client, const void *bytes,
+			     size_t length);
 ssize_t tt_store_client_receive(const struct tt_store_client *client, void *bytes, size_t length);
 /* Events are of room to write, not of what comes. */
-void tt_store_client_watch_out(struct tt_store_clients *clients, struct tt_store_client *client, bool out);
-void tt_store_client_set_deadline(struct tt_store_clients *clients, struct tt_store_client *client, uint64_t deadline);
+void tt_store_client_watch_out(struct tt_store_clients *clients, struct tt_store_client *client,
+			       bool out);
+void tt_store_client_set_deadline(struct tt_store_clients *clients, struct tt_store_client *client,
+				  uint64_t deadline);
 
 /* It waits for a key, as long as its request says. */
-void tt_store_client_park(struct tt_store_clients *clients, struct tt_store_client *client, struct tt_store_entry *entry);
+void tt_store_client_park(struct tt_store_clients *clients, struct tt_store_client *client,
+			  struct tt_store_entry *entry);
 void tt_store_client_unpark(struct tt_store_clients *clients, struct tt_store_client *client);
 
 /* Done with one message: wait for the next. */
 void tt_store_client_read_next(struct tt_store_clients *clients, struct tt_store_client *client);
-/* The answer to its request. What does not go at once goes with tt_store_client_write_answer(), when there is room. */
-void tt_store_client_answer(struct tt_store_clients *clients, struct tt_store_client *client, enum tt_wire_status status);
+/* The answer to its request. What does not go at once goes with tt_store_client_write_answer(),
+ * when there is room. */
+void tt_store_client_answer(struct tt_store_clients *clients, struct tt_store_client *client,
+			    enum tt_wire_status status);
 void tt_store_client_answer_entry(struct tt_store_clients *clients, struct tt_store_client *client,
 				  const struct tt_store_entry *entry);
 void tt_store_client_answer_ending(struct tt_store_clients *clients, struct tt_store_client *client,

@@ -21,10 +21,11 @@ void tt_store_stranger_hello(struct tt_store_clients *clients, struct tt_store_c
 /* PROVING: the proof has. */
 void tt_store_stranger_proof(struct tt_store_clients *clients, struct tt_store_client *client);
 /* Drop it, with a line that says why, unless there were such lines lately. */
-void tt_store_stranger_turn_away(struct tt_store_clients *clients, struct tt_store_client *client, const char *why);
+void tt_store_stranger_turn_away(struct tt_store_clients *clients, struct tt_store_client *client,
+				 const char *why);
 
-/* Make room: drop a stranger, the one that has waited longest; those that have said no hello come first. False: there
- * is none. */
+/* Make room: drop a stranger, the one that has waited longest; those that have said no hello
+ * come first. False: there is none. */
 bool tt_store_strangers_make_room(struct tt_store_clients *clients);
 /* They have until `deadline` to prove that they belong to the job. */
 void tt_store_strangers_hurry(struct tt_store_clients *clients, uint64_t deadline);

@@ -7,7 +7,8 @@
 
 #include "store.h"
 
-#define TT_UNSEEN_LOOK_NS 100000000ull /* while a get waits, between looks at whether what it waits for was ended */
+#define TT_UNSEEN_LOOK_NS                                                                          \
+	100000000ull /* while a get waits, between looks at whether what it waits for was ended */
 
 struct tt_unseen_attendance;
 
@@ -25,7 +26,8 @@ void tt_unseen_finish(struct tt_unseen *store);
 tutti_result_t tt_unseen_check(tutti_store_t store, const char *key);
 
 /* Of the table. */
-void tt_unseen_end(tutti_store_t store, const char *prefix, tutti_result_t result, const char *sentence);
+void tt_unseen_end(tutti_store_t store, const char *prefix, tutti_result_t result,
+		   const char *sentence);
 void tt_unseen_attend(tutti_store_t store, const struct tt_attendance *attendance);
 void tt_unseen_leave(tutti_store_t store);
 tutti_result_t tt_unseen_look(tutti_store_t store);

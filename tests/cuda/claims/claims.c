@@ -36,7 +36,8 @@ int put(struct gpu_rank *r, struct vector *vector, float value)
 
 	for (size_t i = 0; i < vector->n; i++)
 		vector->host[i] = value + (float)(i % 16);
-	WORKS(gpu_copy(vector->gpu, vector->host, vector->n * sizeof(float), r->stream) && gpu_finish(r->stream));
+	WORKS(gpu_copy(vector->gpu, vector->host, vector->n * sizeof(float), r->stream) &&
+	      gpu_finish(r->stream));
 	return 0;
 }
 
@@ -44,9 +45,12 @@ int expect(struct gpu_rank *r, struct vector *vector, float value, float of_plac
 {
 	tutti_comm_t comm = r->comm;
 
-	WORKS(gpu_copy(vector->host, vector->gpu, vector->n * sizeof(float), r->stream) && gpu_finish(r->stream));
+	WORKS(gpu_copy(vector->host, vector->gpu, vector->n * sizeof(float), r->stream) &&
+	      gpu_finish(r->stream));
 	for (size_t i = 0; i < vector->n; i++)
-		CLAIM(vector->host[i] == value + of_place * (float)(i % 16), "element %zu is %g, expected %g", i, vector->host[i], value + of_place * (float)(i % 16));
+		CLAIM(vector->host[i] == value + of_place * (float)(i % 16),
+		      "element %zu is %g, expected %g", i, vector->host[i],
+		      value + of_place * (float)(i % 16));
 	return 0;
 }
 
@@ -73,10 +77,14 @@ int told(struct gpu_rank *r, struct vector *x, tutti_result_t wanted, const char
 	WORKS(gpu_finish(r->stream));
 	while ((found = tutti_comm_error(comm, NULL)) == TUTTI_OK)
 		;
-	CLAIM(found == wanted, "%s (%s), expected %s", tutti_strerror(found), tutti_last_error(comm), tutti_strerror(wanted));
-	CLAIM(strstr(tutti_last_error(comm), words), "\"%s\", expected \"%s\" in it", tutti_last_error(comm), words);
-	found = tutti_cuda_all_reduce(comm, x->gpu, x->gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
-	CLAIM(found == wanted, "the next call gives %s, expected %s", tutti_strerror(found), tutti_strerror(wanted));
+	CLAIM(found == wanted, "%s (%s), expected %s", tutti_strerror(found),
+	      tutti_last_error(comm), tutti_strerror(wanted));
+	CLAIM(strstr(tutti_last_error(comm), words), "\"%s\", expected \"%s\" in it",
+	      tutti_last_error(comm), words);
+	found = tutti_cuda_all_reduce(comm, x->gpu, x->gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				      r->stream);
+	CLAIM(found == wanted, "the next call gives %s, expected %s", tutti_strerror(found),
+	      tutti_strerror(wanted));
 	WORKS(gpu_finish(r->stream));
 	give(x);
 	return 0;

@@ -15,13 +15,14 @@ struct claim {
 	bool reaches; /* what only ranks can do that reach each other's memory */
 	bool kills;
 	bool stands_in; /* a stand-in makes CUDA fail, or counts, of one process alone */
-	bool hurries; /* TUTTI_TIMEOUT is HURRY_S */
-	bool recorded; /* TUTTI_TRACE is a directory */
+	bool hurries;	/* TUTTI_TIMEOUT is HURRY_S */
+	bool recorded;	/* TUTTI_TRACE is a directory */
 };
 
 /* The last one of each has no name. */
-extern const struct claim graph_claims[], order_claims[], piece_claims[], scaled_claims[], refused_claims[], engine_claims[],
-	mismatch_claims[], window_claims[], deadline_claims[], recorder_claims[], fault_claims[];
+extern const struct claim graph_claims[], order_claims[], piece_claims[], scaled_claims[],
+	refused_claims[], engine_claims[], mismatch_claims[], window_claims[], deadline_claims[],
+	recorder_claims[], fault_claims[];
 
 #define LONG ((size_t)10 << 20) /* floats: two segments and a bit of a stage */
 
@@ -30,14 +31,16 @@ extern const struct claim graph_claims[], order_claims[], piece_claims[], scaled
 extern size_t few; /* elements of most calls */
 
 struct vector {
-	float *host, *gpu; /* the host's is pinned: CUDA may keep whoever copies other memory until what is on the GPU has ended, and that waits for other ranks */
+	float *host, *gpu; /* the host's is pinned: CUDA may keep whoever copies other memory
+			    * until what is on the GPU has ended, and that waits for other ranks */
 	size_t n;
 };
 
 /* Of `n` elements, which nothing has been put into. */
 int take(tutti_comm_t comm, struct vector *vector, size_t n);
 void give(struct vector *vector);
-/* All ranks come here before any of them has a stream wait for others: CUDA may keep whoever takes memory, or makes a graph, until streams have ended. */
+/* All ranks come here before any of them has a stream wait for others: CUDA may keep whoever
+ * takes memory, or makes a graph, until streams have ended. */
 int ready(tutti_comm_t comm);
 /* All elements are `value`, and a bit of their place. */
 int put(struct gpu_rank *r, struct vector *vector, float value);
@@ -48,9 +51,11 @@ float sum_of_ranks(const struct gpu_rank *r);
 bool by_host(void);
 /* … and those of an island work together first. */
 bool by_islands(void);
-/* The stream ends, although others will never come; the fault is told, and by every call from now on. */
+/* The stream ends, although others will never come; the fault is told, and by every call from
+ * now on. */
 int told(struct gpu_rank *r, struct vector *x, tutti_result_t wanted, const char *words);
-/* All ranks are here before one of them does what ends the communicator: none is still in tutti_cuda_bind(). */
+/* All ranks are here before one of them does what ends the communicator: none is still in
+ * tutti_cuda_bind(). */
 int begin(struct gpu_rank *r, struct vector *x, atomic_int *came);
 
 #endif

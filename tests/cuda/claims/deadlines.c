@@ -20,11 +20,13 @@ static int absent_rank_is_told(struct gpu_rank *r, void *argument)
 		return 1;
 	snprintf(words, sizeof(words), by_host() ? "rank %d is alive" : "for rank %d,", absent);
 	if (r->rank != absent)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+					       r->stream));
 	return told(r, &x, TUTTI_ERR_TIMEOUT, words);
 }
 
-/* The queue is short: whoever puts an operation there comes back from CUDA only when others have come, or the stream was let go on. */
+/* The queue is short: whoever puts an operation there comes back from CUDA only when others have
+ * come, or the stream was let go on. */
 static int absent_rank_is_told_to_who_is_kept_in_cuda(struct gpu_rank *r, void *argument)
 {
 	tutti_comm_t comm = r->comm;
@@ -37,7 +39,8 @@ static int absent_rank_is_told_to_who_is_kept_in_cuda(struct gpu_rank *r, void *
 	WORKS(gpu_finish(r->stream));
 	setenv("STANDIN_QUEUE", "4", 1);
 	if (r->rank != r->size - 1)
-		tutti_cuda_all_reduce(comm, longer.gpu, longer.gpu, LONG, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
+		tutti_cuda_all_reduce(comm, longer.gpu, longer.gpu, LONG, TUTTI_FLOAT32, TUTTI_SUM,
+				      r->stream);
 	const int failed = told(r, &x, TUTTI_ERR_TIMEOUT, "");
 	give(&longer);
 	return failed;
@@ -53,10 +56,12 @@ static int a_rank_alone_may_rest(struct gpu_rank *r, void *argument)
 	SUCCEEDS(tutti_cuda_bind(comm, r->device));
 	if (take(comm, &x, few) || ready(comm) || put(r, &x, 1))
 		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
 	WORKS(gpu_finish(r->stream));
 	for (const double end = seconds_now() + 1.5 * HURRY_S; seconds_now() < end;)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+					       r->stream));
 	if (expect(r, &x, 1, 1))
 		return 1;
 	SUCCEEDS(tutti_comm_error(comm, NULL));
@@ -82,7 +87,8 @@ static void let_pass(double seconds)
 		sched_yield();
 }
 
-/* The call before it has a deadline of its own, too, and the one between has not: the last rank comes later than that. */
+/* The call before it has a deadline of its own, too, and the one between has not: the last rank
+ * comes later than that. */
 static int a_call_has_its_own_deadline(struct gpu_rank *r, void *argument)
 {
 	const int absent = r->size - 1;
@@ -94,18 +100,23 @@ static int a_call_has_its_own_deadline(struct gpu_rank *r, void *argument)
 	if (begin(r, &x, argument))
 		return 1;
 	SUCCEEDS(next_call_takes(comm, 30));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX,
+				       r->stream));
 	WORKS(gpu_finish(r->stream));
 	SUCCEEDS(next_call_takes(comm, SHORT_S));
-	CLAIM(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, -7, r->stream) == TUTTI_ERR_INVALID, "operation -7 is taken for one");
+	CLAIM(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, -7, r->stream) ==
+		      TUTTI_ERR_INVALID,
+	      "operation -7 is taken for one");
 	if (r->rank == absent)
 		let_pass(3 * SHORT_S);
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream)); /* the wrong one has taken it */
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX,
+				       r->stream)); /* the wrong one has taken it */
 	WORKS(gpu_finish(r->stream));
 	SUCCEEDS(tutti_comm_error(comm, NULL));
 	SUCCEEDS(next_call_takes(comm, SHORT_S));
 	if (r->rank != absent)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+					       r->stream));
 	return told(r, &x, TUTTI_ERR_TIMEOUT, SHORT);
 }
 
@@ -119,7 +130,8 @@ static int a_call_may_wait_longer_than_others(struct gpu_rank *r, void *argument
 	SUCCEEDS(next_call_takes(comm, 30));
 	if (r->rank == r->size - 1)
 		let_pass(2 * HURRY_S);
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
 	if (expect(r, &x, (float)r->size, (float)r->size))
 		return 1;
 	SUCCEEDS(tutti_comm_error(comm, NULL));
@@ -161,7 +173,8 @@ static int a_call_in_a_graph_has_its_own_deadline(struct gpu_rank *r, void *argu
 		return 1;
 	WORKS(gpu_capture(r->stream));
 	SUCCEEDS(next_call_takes(comm, 1));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX,
+				       r->stream));
 	gpu_graph_t graph = gpu_captured(r->stream);
 	CLAIM(graph, "%s", gpu_error());
 	for (int turn = 0; turn < 2; turn++) {
@@ -193,7 +206,8 @@ static int ranks_that_were_all_stopped_go_on(struct gpu_rank *r, void *argument)
 		CLAIM(all_stand_still(pids, r->size, 2.5), "the ranks could not be stopped");
 	}
 	SUCCEEDS(next_call_takes(comm, 1.5));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
 	atomic_fetch_add((atomic_int *)argument, 1);
 	if (expect(r, &x, (float)r->size, (float)r->size))
 		return 1;
@@ -204,10 +218,12 @@ static int ranks_that_were_all_stopped_go_on(struct gpu_rank *r, void *argument)
 
 const struct claim deadline_claims[] = {
 	{ "absent_rank_is_told", absent_rank_is_told, .hurries = true },
-	{ "absent_rank_is_told_to_who_is_kept_in_cuda", absent_rank_is_told_to_who_is_kept_in_cuda, .hurries = true, .stands_in = true },
+	{ "absent_rank_is_told_to_who_is_kept_in_cuda", absent_rank_is_told_to_who_is_kept_in_cuda,
+	  .hurries = true, .stands_in = true },
 	{ "a_rank_alone_may_rest", a_rank_alone_may_rest, .hurries = true },
 	{ "a_call_has_its_own_deadline", a_call_has_its_own_deadline },
-	{ "a_call_may_wait_longer_than_others", a_call_may_wait_longer_than_others, .hurries = true },
+	{ "a_call_may_wait_longer_than_others", a_call_may_wait_longer_than_others,
+	  .hurries = true },
 	{ "a_group_has_its_own_deadline", a_group_has_its_own_deadline },
 	{ "a_call_in_a_graph_has_its_own_deadline", a_call_in_a_graph_has_its_own_deadline },
 	{ "ranks_that_were_all_stopped_go_on", ranks_that_were_all_stopped_go_on },

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Claims about what goes between GPUs by copy engines, which the stand-in of CUDA's driver counts. */
+/* Claims about what goes between GPUs by copy engines, which the stand-in of CUDA's driver
+ * counts. */
 #include "claims.h"
 
 #include <dlfcn.h>
@@ -10,7 +11,8 @@
 static unsigned copies_between(int to, int from)
 {
 	unsigned (*copies)(int, int);
-	void *const library = dlopen(getenv("TUTTI_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL), *const found = library ? dlsym(library, "standin_copies") : NULL;
+	void *const library = dlopen(getenv("TUTTI_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL),
+		    *const found = library ? dlsym(library, "standin_copies") : NULL;
 
 	memcpy(&copies, &found, sizeof(copies));
 	const unsigned n = found ? copies(to, from) : 0;
@@ -23,8 +25,10 @@ struct machine {
 	int gpu[32]; /* each rank's, as the machine numbers them */
 };
 
-/* Of each rank so many bytes have come here by engines since the last time, but none from this rank's own GPU. */
-static int engines_copied(struct gpu_rank *r, const struct machine *machine, const unsigned *of_rank, unsigned *before, const char *what)
+/* Of each rank so many bytes have come here by engines since the last time, but none from this
+ * rank's own GPU. */
+static int engines_copied(struct gpu_rank *r, const struct machine *machine,
+			  const unsigned *of_rank, unsigned *before, const char *what)
 {
 	const int own = machine->gpu[r->rank];
 	tutti_comm_t comm = r->comm;
@@ -36,18 +40,23 @@ static int engines_copied(struct gpu_rank *r, const struct machine *machine, con
 
 		for (int rank = 0; rank < r->size; rank++)
 			expected += machine->gpu[rank] == gpu && gpu != own ? of_rank[rank] : 0;
-		CLAIM(n == expected, "%s: %u copies from GPU %d to GPU %d, expected %u", what, n, gpu, own, expected);
+		CLAIM(n == expected, "%s: %u copies from GPU %d to GPU %d, expected %u", what, n,
+		      gpu, own, expected);
 		before[gpu] = n;
 	}
 	return 0;
 }
 
-/* Between GPUs those of many bytes, of the library's own memory; on one GPU, on the legacy stream and of the program's windows none. */
+/* Between GPUs those of many bytes, of the library's own memory; on one GPU, on the legacy
+ * stream and of the program's windows none. */
 static int engines_copy_between_gpus(struct gpu_rank *r, void *argument)
 {
-	const char *visible = getenv("CUDA_VISIBLE_DEVICES"), *engines = getenv("TUTTI_CUDA_ENGINES");
-	const size_t n = ((size_t)1 << 19) + 1 /* floats: 2 MiB and one */, least = engines ? (size_t)atoi(engines) : (size_t)1 << 20;
-	const int own = r->device + (visible ? atoi(visible) : 0), next = (r->rank + 1) % r->size, last = (r->rank + r->size - 1) % r->size;
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES"),
+		   *engines = getenv("TUTTI_CUDA_ENGINES");
+	const size_t n = ((size_t)1 << 19) + 1 /* floats: 2 MiB and one */,
+		     least = engines ? (size_t)atoi(engines) : (size_t)1 << 20;
+	const int own = r->device + (visible ? atoi(visible) : 0), next = (r->rank + 1) % r->size,
+		  last = (r->rank + r->size - 1) % r->size;
 	unsigned none[32] = { 0 }, one[32], pieces[32] = { 0 }, before[32];
 	tutti_comm_t comm = r->comm;
 	tutti_plan_info_t plan = { .size = sizeof(plan) };
@@ -63,17 +72,20 @@ static int engines_copy_between_gpus(struct gpu_rank *r, void *argument)
 		before[i] = copies_between(own, i);
 	}
 	pieces[last] = least > 0 ? 2 : 0; /* and a rest of four bytes */
-	if (take(comm, &in, n * (size_t)r->size) || take(comm, &out, n * (size_t)r->size) || ready(comm) || put(r, &in, (float)r->rank))
+	if (take(comm, &in, n * (size_t)r->size) || take(comm, &out, n * (size_t)r->size) ||
+	    ready(comm) || put(r, &in, (float)r->rank))
 		return 1;
 	SUCCEEDS(tutti_cuda_all_gather(comm, in.gpu, out.gpu, n, TUTTI_FLOAT32, r->stream));
 	if (engines_copied(r, &machine, one, before, "all_gather"))
 		return 1;
 	SUCCEEDS(tutti_cuda_all_gather(comm, in.gpu, out.gpu, n, TUTTI_FLOAT32, NULL));
 	SUCCEEDS(tutti_cuda_all_gather(comm, in.gpu, out.gpu, 1, TUTTI_FLOAT32, r->stream));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, 1, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, 1, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
 	if (engines_copied(r, &machine, none, before, "the legacy stream, and a few bytes"))
 		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, n * (size_t)r->size, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, n * (size_t)r->size, TUTTI_FLOAT32,
+				       TUTTI_SUM, r->stream));
 	SUCCEEDS(tutti_comm_last_plan(comm, &plan));
 	const bool hands_on = strcmp(plan.algorithm, "direct") == 0; /* others reduce alone */
 	if (engines_copied(r, &machine, hands_on ? one : none, before, "all_reduce"))
@@ -97,6 +109,7 @@ static int engines_copy_between_gpus(struct gpu_rank *r, void *argument)
 }
 
 const struct claim engine_claims[] = {
-	{ "engines_copy_between_gpus", engines_copy_between_gpus, .reaches = true, .stands_in = true },
+	{ "engines_copy_between_gpus", engines_copy_between_gpus, .reaches = true,
+	  .stands_in = true },
 	{ NULL },
 };

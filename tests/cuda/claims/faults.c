@@ -13,15 +13,19 @@ static int half_an_operation_is_let_go(struct gpu_rank *r, void *argument)
 
 	if (begin(r, &x, argument))
 		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
 	WORKS(gpu_finish(r->stream));
 	if (r->rank == 0) {
 		setenv("STANDIN_FAILS", "cuLaunchKernel:2", 1);
-		const tutti_result_t result = tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
+		const tutti_result_t result = tutti_cuda_all_reduce(
+			comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
 		unsetenv("STANDIN_FAILS");
-		CLAIM(result == TUTTI_ERR_SYSTEM, "%s, expected %s", tutti_strerror(result), tutti_strerror(TUTTI_ERR_SYSTEM));
+		CLAIM(result == TUTTI_ERR_SYSTEM, "%s, expected %s", tutti_strerror(result),
+		      tutti_strerror(TUTTI_ERR_SYSTEM));
 	} else {
-		tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream); /* the fault may be known */
+		tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				      r->stream); /* the fault may be known */
 	}
 	return told(r, &x, TUTTI_ERR_SYSTEM, "rank 0: tutti_cuda_all_reduce");
 }
@@ -36,7 +40,8 @@ static int destroyed_without_a_context(struct gpu_rank *r, void *argument)
 		return 1;
 	SUCCEEDS(tutti_comm_split(comm, 0, 0, &other));
 	SUCCEEDS(tutti_cuda_bind(other, r->device));
-	SUCCEEDS(tutti_cuda_all_reduce(other, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(other, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
 	WORKS(gpu_finish(r->stream));
 	meet_at(argument, r->size);
 	setenv("STANDIN_FAILS", "cuCtxPushCurrent_v2", 1);
@@ -46,7 +51,8 @@ static int destroyed_without_a_context(struct gpu_rank *r, void *argument)
 	return 0;
 }
 
-/* One operation more than a rank takes part in: there is nobody to store words to, or to wait for. */
+/* One operation more than a rank takes part in: there is nobody to store words to, or to wait
+ * for. */
 static int rank_that_left_is_missed(struct gpu_rank *r, void *argument)
 {
 	struct gpu_rank there = *r;
@@ -61,7 +67,8 @@ static int rank_that_left_is_missed(struct gpu_rank *r, void *argument)
 	there.comm = comm;
 	if (begin(&there, &x, argument))
 		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
 	WORKS(gpu_finish(r->stream));
 	meet_at(argument, 2 * r->size); /* who leaves is not missed by that one */
 	if (r->rank == r->size - 1)
@@ -72,7 +79,8 @@ static int rank_that_left_is_missed(struct gpu_rank *r, void *argument)
 		WORKS(gpu_finish(r->stream));
 		while ((found = tutti_comm_error(comm, NULL)) == TUTTI_OK)
 			;
-		CLAIM(found == TUTTI_ERR_TIMEOUT || found == TUTTI_ERR_PEER_LOST, "%s", tutti_last_error(comm));
+		CLAIM(found == TUTTI_ERR_TIMEOUT || found == TUTTI_ERR_PEER_LOST, "%s",
+		      tutti_last_error(comm));
 		tutti_comm_destroy(comm);
 	}
 	give(&x);
@@ -91,7 +99,8 @@ static int abort_lets_streams_go_on(struct gpu_rank *r, void *argument)
 	if (r->rank == 0)
 		SUCCEEDS(tutti_comm_abort(comm, "for the test"));
 	else
-		tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream); /* the abort may have come */
+		tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				      r->stream); /* the abort may have come */
 	return told(r, &x, TUTTI_ERR_ABORTED, "for the test");
 }
 
@@ -105,10 +114,12 @@ static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 
 	if (take(comm, &x, few) || ready(comm) || put(r, &x, 1))
 		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
 	WORKS(gpu_capture(r->stream));
 	for (int i = 0; i < 20; i++)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+					       r->stream));
 	gpu_graph_t graph = gpu_captured(r->stream);
 	CLAIM(graph, "%s", gpu_error());
 	if (r->rank == victim) {
@@ -117,14 +128,16 @@ static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 		raise(SIGKILL);
 	}
 	for (int i = 0; i < 20; i++)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+					       r->stream));
 	WORKS(gpu_launch(graph, r->stream));
 	atomic_fetch_add(posted, 1);
 	return told(r, &x, TUTTI_ERR_PEER_LOST, "rank");
 }
 
 const struct claim fault_claims[] = {
-	{ "half_an_operation_is_let_go", half_an_operation_is_let_go, .reaches = true, .stands_in = true },
+	{ "half_an_operation_is_let_go", half_an_operation_is_let_go, .reaches = true,
+	  .stands_in = true },
 	{ "destroyed_without_a_context", destroyed_without_a_context, .stands_in = true },
 	{ "rank_that_left_is_missed", rank_that_left_is_missed, .hurries = true },
 	{ "abort_lets_streams_go_on", abort_lets_streams_go_on },

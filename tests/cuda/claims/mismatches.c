@@ -16,8 +16,10 @@ static int mismatch_of(struct gpu_rank *r, size_t fewer, tutti_op_t op, atomic_i
 		return 0;
 	if (begin(r, &x, came))
 		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - fewer, TUTTI_FLOAT32, op, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - fewer, TUTTI_FLOAT32, op,
+				       r->stream));
 	/* further ones wait for what never comes; the fault may be known already */
 	for (int i = 0; i < 5; i++)
 		tutti_cuda_barrier(comm, r->stream);
@@ -58,10 +60,13 @@ static int other_collective_is_told(struct gpu_rank *r, void *argument)
 	if (begin(r, &x, argument))
 		return 1;
 	if (r->rank == r->size - 1)
-		SUCCEEDS(tutti_cuda_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->rank, r->stream));
+		SUCCEEDS(tutti_cuda_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+					   r->rank, r->stream));
 	else
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
-	snprintf(words, sizeof(words), "rank %d called reduce(float32 × %zu, sum, root %d)", r->size - 1, few, r->size - 1);
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+					       r->stream));
+	snprintf(words, sizeof(words), "rank %d called reduce(float32 × %zu, sum, root %d)",
+		 r->size - 1, few, r->size - 1);
 	return told(r, &x, TUTTI_ERR_MISMATCH, words);
 }
 
@@ -75,8 +80,10 @@ static int other_root_is_told(struct gpu_rank *r, void *argument)
 		return 0;
 	if (begin(r, &x, argument))
 		return 1;
-	SUCCEEDS(tutti_cuda_broadcast(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, r->rank % 2, r->stream));
-	tutti_cuda_barrier(comm, r->stream); /* two roots may have sent what nobody was to receive */
+	SUCCEEDS(tutti_cuda_broadcast(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, r->rank % 2,
+				      r->stream));
+	tutti_cuda_barrier(comm, r->stream); /* two roots may have sent what nobody was to
+					      * receive */
 	return told(r, &x, TUTTI_ERR_MISMATCH, ", root 1)");
 }
 
@@ -93,7 +100,8 @@ static int other_operation_is_told(struct gpu_rank *r, void *argument)
 	SUCCEEDS(tutti_op_create_premul_sum(comm, &one, TUTTI_FLOAT32, &op));
 	if (begin(r, &x, argument))
 		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, 10, TUTTI_FLOAT32, r->rank == 1 ? op : TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, 10, TUTTI_FLOAT32,
+				       r->rank == 1 ? op : TUTTI_SUM, r->stream));
 	return told(r, &x, TUTTI_ERR_MISMATCH, "called all_reduce(float32 × 10, sum)");
 }
 
@@ -143,9 +151,15 @@ static int mismatch_is_known_when_the_stream_ends(struct gpu_rank *r, void *argu
 	if (take(r->comm, &x, few) || ready(r->comm) || put(r, &x, 1))
 		return 1;
 	for (int turn = 0; turn < TURNS; turn++) {
-		const int way = by_network() && turn % ASKED_WAYS == ASKED_FOR_ERROR ? ASKED_BY_STREAM : turn % ASKED_WAYS; /* tutti_comm_error() does not wait for the others */
-		/* by the host nothing comes back to the root, which may have ended before the others meet */
-		const bool broadcasts = turn >= ASKED_WAYS && (!by_host() || (by_islands() && !by_network()));
+		const int way =
+			by_network() && turn % ASKED_WAYS == ASKED_FOR_ERROR
+				? ASKED_BY_STREAM
+				: turn % ASKED_WAYS; /* tutti_comm_error() does not wait for the
+						      * others */
+		/* by the host nothing comes back to the root, which may have ended before the
+		 * others meet */
+		const bool broadcasts =
+			turn >= ASKED_WAYS && (!by_host() || (by_islands() && !by_network()));
 		const size_t n = few - (r->rank == 1);
 		tutti_comm_t comm = NULL;
 
@@ -155,11 +169,15 @@ static int mismatch_is_known_when_the_stream_ends(struct gpu_rank *r, void *argu
 		if (broadcasts) /* two others may have met already */
 			tutti_cuda_broadcast(comm, x.gpu, x.gpu, n, TUTTI_FLOAT32, 0, r->stream);
 		else
-			tutti_cuda_all_reduce(comm, x.gpu, x.gpu, n, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
+			tutti_cuda_all_reduce(comm, x.gpu, x.gpu, n, TUTTI_FLOAT32, TUTTI_SUM,
+					      r->stream);
 		WORKS(gpu_finish(r->stream));
 		const tutti_result_t found = ask(r, comm, way);
-		CLAIM(found == TUTTI_ERR_MISMATCH, "turn %d: %s, expected %s", turn, tutti_strerror(found), tutti_strerror(TUTTI_ERR_MISMATCH));
-		CLAIM(strstr(tutti_last_error(comm), broadcasts ? "called broadcast(float32 × " : "called all_reduce(float32 × "), "turn %d: \"%s\"", turn, tutti_last_error(comm));
+		CLAIM(found == TUTTI_ERR_MISMATCH, "turn %d: %s, expected %s", turn,
+		      tutti_strerror(found), tutti_strerror(TUTTI_ERR_MISMATCH));
+		CLAIM(strstr(tutti_last_error(comm), broadcasts ? "called broadcast(float32 × "
+								: "called all_reduce(float32 × "),
+		      "turn %d: \"%s\"", turn, tutti_last_error(comm));
 		tutti_comm_destroy(comm);
 	}
 	give(&x);

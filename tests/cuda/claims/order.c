@@ -16,7 +16,8 @@ static int streams_follow_each_other(struct gpu_rank *r, void *argument)
 	if (take(comm, &x, few) || ready(comm) || put(r, &x, (float)r->rank))
 		return 1;
 	for (int i = 0; i < 200; i++)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, i == 0 ? TUTTI_SUM : TUTTI_MAX, streams[i % 2]));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32,
+					       i == 0 ? TUTTI_SUM : TUTTI_MAX, streams[i % 2]));
 	WORKS(gpu_finish(streams[1]));
 	if (expect(r, &x, sum_of_ranks(r), (float)r->size))
 		return 1;
@@ -41,12 +42,14 @@ static int destroyed_with_work_ahead(struct gpu_rank *r, void *argument)
 	tutti_comm_t comm = r->comm, other;
 	struct vector in, out;
 
-	if (take(comm, &in, few) || take(comm, &out, few) || ready(comm) || put(r, &in, (float)r->rank))
+	if (take(comm, &in, few) || take(comm, &out, few) || ready(comm) ||
+	    put(r, &in, (float)r->rank))
 		return 1;
 	SUCCEEDS(tutti_comm_split(comm, 0, 0, &other));
 	SUCCEEDS(tutti_cuda_bind(other, r->device));
 	for (int i = 0; i < 50; i++)
-		SUCCEEDS(tutti_cuda_all_reduce(other, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(other, in.gpu, out.gpu, few, TUTTI_FLOAT32,
+					       TUTTI_SUM, r->stream));
 	tutti_comm_destroy(other);
 	if (expect(r, &out, sum_of_ranks(r), (float)r->size))
 		return 1;
@@ -55,7 +58,8 @@ static int destroyed_with_work_ahead(struct gpu_rank *r, void *argument)
 	return 0;
 }
 
-/* Rank 0's comes later, and needs more pinned memory than there is; the stream waits for the others, who make the plain call first. */
+/* Rank 0's comes later, and needs more pinned memory than there is; the stream waits for the
+ * others, who make the plain call first. */
 static int a_plain_call_may_come_before_what_a_stream_waits_for(struct gpu_rank *r, void *argument)
 {
 	tutti_comm_t comm = r->comm;
@@ -65,11 +69,15 @@ static int a_plain_call_may_come_before_what_a_stream_waits_for(struct gpu_rank 
 		return 1;
 	SUCCEEDS(tutti_all_reduce(comm, plain.gpu, plain.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, NULL));
 	if (r->rank == 0)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
-	SUCCEEDS(tutti_all_reduce(comm, plain.gpu, plain.gpu, LONG, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+					       r->stream));
+	SUCCEEDS(
+		tutti_all_reduce(comm, plain.gpu, plain.gpu, LONG, TUTTI_FLOAT32, TUTTI_SUM, NULL));
 	if (r->rank != 0)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
-	if (expect(r, &x, (float)r->size, (float)r->size) || expect(r, &plain, (float)r->size, (float)r->size))
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+					       r->stream));
+	if (expect(r, &x, (float)r->size, (float)r->size) ||
+	    expect(r, &plain, (float)r->size, (float)r->size))
 		return 1;
 	SUCCEEDS(tutti_comm_error(comm, NULL));
 	give(&x);
@@ -88,16 +96,19 @@ static int a_group_may_have_many_messages_to_itself(struct gpu_rank *r, void *ar
 		return 0;
 	if (take(comm, &y, few) || begin(r, &x, argument) || put(r, &y, 7))
 		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX,
+				       r->stream));
 	SUCCEEDS(tutti_group_begin(comm));
 	for (int i = 0; i < many && r->rank == 0; i++) {
 		SUCCEEDS(tutti_cuda_send(comm, x.gpu + i, 1, TUTTI_FLOAT32, 0, r->stream));
 		SUCCEEDS(tutti_cuda_recv(comm, y.gpu + i, 1, TUTTI_FLOAT32, 0, r->stream));
 	}
 	if (r->rank == 0)
-		SUCCEEDS(tutti_cuda_recv(comm, y.gpu + many, few - (size_t)many, TUTTI_FLOAT32, next, r->stream));
+		SUCCEEDS(tutti_cuda_recv(comm, y.gpu + many, few - (size_t)many, TUTTI_FLOAT32,
+					 next, r->stream));
 	if (r->rank == 1)
-		SUCCEEDS(tutti_cuda_send(comm, x.gpu + many, few - (size_t)many, TUTTI_FLOAT32, 0, r->stream));
+		SUCCEEDS(tutti_cuda_send(comm, x.gpu + many, few - (size_t)many, TUTTI_FLOAT32, 0,
+					 r->stream));
 	SUCCEEDS(tutti_group_end(comm, NULL));
 	if (expect(r, r->rank == 0 ? &y : &x, 1, 1))
 		return 1;
@@ -115,10 +126,12 @@ static double seconds_of(clockid_t clock)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Seconds of cores that a long sum by the host takes, on this thread and on all others; the communicator is this thread's meanwhile. */
+/* Seconds of cores that a long sum by the host takes, on this thread and on all others; the
+ * communicator is this thread's meanwhile. */
 static int sum_by_host(tutti_comm_t comm, float *numbers, double *own, double *others)
 {
-	const double thread = seconds_of(CLOCK_THREAD_CPUTIME_ID), process = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+	const double thread = seconds_of(CLOCK_THREAD_CPUTIME_ID),
+		     process = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 
 	SUCCEEDS(tutti_all_reduce(comm, numbers, numbers, LONG, TUTTI_FLOAT32, TUTTI_MAX, NULL));
 	const double more = seconds_of(CLOCK_THREAD_CPUTIME_ID) - thread;
@@ -141,12 +154,15 @@ static int a_long_call_of_the_host_has_the_core(struct gpu_rank *r, void *argume
 	if (begin(r, &x, argument))
 		return 1;
 	for (int i = 0; i < 10; i++) {
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX,
+					       r->stream));
 		WORKS(gpu_finish(r->stream));
 		if (sum_by_host(comm, numbers, &own, &others))
 			return 1;
 	}
-	CLAIM(others < own / 20, "calls of the host took %.3f s on the thread that called, and %.3f s on others", own, others);
+	CLAIM(others < own / 20,
+	      "calls of the host took %.3f s on the thread that called, and %.3f s on others", own,
+	      others);
 	free(numbers);
 	give(&x);
 	return 0;
@@ -156,8 +172,10 @@ const struct claim order_claims[] = {
 	{ "streams_follow_each_other", streams_follow_each_other },
 	{ "barrier_waits_for_all", barrier_waits_for_all },
 	{ "destroyed_with_work_ahead", destroyed_with_work_ahead },
-	{ "a_plain_call_may_come_before_what_a_stream_waits_for", a_plain_call_may_come_before_what_a_stream_waits_for, .stands_in = true },
+	{ "a_plain_call_may_come_before_what_a_stream_waits_for",
+	  a_plain_call_may_come_before_what_a_stream_waits_for, .stands_in = true },
 	{ "a_group_may_have_many_messages_to_itself", a_group_may_have_many_messages_to_itself },
-	{ "a_long_call_of_the_host_has_the_core", a_long_call_of_the_host_has_the_core, .stands_in = true },
+	{ "a_long_call_of_the_host_has_the_core", a_long_call_of_the_host_has_the_core,
+	  .stands_in = true },
 	{ NULL },
 };

@@ -9,11 +9,13 @@ static int a_long_all_gather_may_come_first(struct gpu_rank *r, void *argument)
 	tutti_comm_t comm = r->comm;
 	struct vector in, out;
 
-	if (take(comm, &in, n) || take(comm, &out, n * (size_t)r->size) || ready(comm) || put(r, &in, (float)r->rank))
+	if (take(comm, &in, n) || take(comm, &out, n * (size_t)r->size) || ready(comm) ||
+	    put(r, &in, (float)r->rank))
 		return 1;
 	SUCCEEDS(tutti_cuda_all_gather(comm, in.gpu, out.gpu, n, TUTTI_FLOAT32, r->stream));
 	for (int rank = 0; rank < r->size; rank++) {
-		struct vector block = { out.host + (size_t)rank * n, out.gpu + (size_t)rank * n, n };
+		struct vector block = { out.host + (size_t)rank * n, out.gpu + (size_t)rank * n,
+					n };
 
 		if (expect(r, &block, (float)rank, 1))
 			return 1;
@@ -29,9 +31,11 @@ static int long_ones_go_in_pieces(struct gpu_rank *r, void *argument)
 	const int next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
 	struct vector in, out;
 
-	if (take(comm, &in, LONG) || take(comm, &out, LONG) || ready(comm) || put(r, &in, (float)r->rank))
+	if (take(comm, &in, LONG) || take(comm, &out, LONG) || ready(comm) ||
+	    put(r, &in, (float)r->rank))
 		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, LONG, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, LONG, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
 	if (expect(r, &out, sum_of_ranks(r), (float)r->size))
 		return 1;
 	SUCCEEDS(tutti_group_begin(comm));
@@ -52,11 +56,13 @@ static int groups_have_collectives_and_messages(struct gpu_rank *r, void *argume
 	struct vector in, sum, got, own;
 	tutti_request_t request;
 
-	if (take(comm, &in, few) || take(comm, &sum, few) || take(comm, &got, few) || take(comm, &own, few) || ready(comm) || put(r, &in, (float)r->rank))
+	if (take(comm, &in, few) || take(comm, &sum, few) || take(comm, &got, few) ||
+	    take(comm, &own, few) || ready(comm) || put(r, &in, (float)r->rank))
 		return 1;
 	SUCCEEDS(tutti_group_begin(comm));
 	SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, next, r->stream));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, sum.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, sum.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
 	SUCCEEDS(tutti_cuda_recv(comm, got.gpu, few, TUTTI_FLOAT32, before, r->stream));
 	if (r->size > 1) {
 		SUCCEEDS(tutti_cuda_recv(comm, own.gpu, few, TUTTI_FLOAT32, r->rank, r->stream));
@@ -64,7 +70,8 @@ static int groups_have_collectives_and_messages(struct gpu_rank *r, void *argume
 	}
 	SUCCEEDS(tutti_group_end(comm, &request));
 	SUCCEEDS(tutti_wait(&request));
-	if (expect(r, &sum, sum_of_ranks(r), (float)r->size) || expect(r, &got, (float)before, 1) || (r->size > 1 && expect(r, &own, (float)r->rank, 1)))
+	if (expect(r, &sum, sum_of_ranks(r), (float)r->size) || expect(r, &got, (float)before, 1) ||
+	    (r->size > 1 && expect(r, &own, (float)r->rank, 1)))
 		return 1;
 	give(&in);
 	give(&sum);
@@ -73,7 +80,8 @@ static int groups_have_collectives_and_messages(struct gpu_rank *r, void *argume
 	return 0;
 }
 
-/* By the host rank 0's second piece, of the long message alone, ends before the first, and then there is another operation. */
+/* By the host rank 0's second piece, of the long message alone, ends before the first, and then
+ * there is another operation. */
 static int pieces_end_in_any_order(struct gpu_rank *r, void *argument)
 {
 	const size_t n = (size_t)3 << 17; /* floats: one and a half pieces of a message */
@@ -83,7 +91,8 @@ static int pieces_end_in_any_order(struct gpu_rank *r, void *argument)
 
 	if (r->size < 3 || !by_host())
 		return 0;
-	if (take(comm, &in, n) || take(comm, &out, n) || take(comm, &sum, few) || ready(comm) || put(r, &in, (float)r->rank) || put(r, &sum, 1))
+	if (take(comm, &in, n) || take(comm, &out, n) || take(comm, &sum, few) || ready(comm) ||
+	    put(r, &in, (float)r->rank) || put(r, &sum, 1))
 		return 1;
 	if (r->rank == 0) {
 		SUCCEEDS(tutti_group_begin(comm));
@@ -99,13 +108,15 @@ static int pieces_end_in_any_order(struct gpu_rank *r, void *argument)
 	}
 	await_count(argument, 1);
 	if (r->rank == 0)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, sum.gpu, sum.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, sum.gpu, sum.gpu, few, TUTTI_FLOAT32,
+					       TUTTI_MAX, r->stream));
 	atomic_fetch_add((atomic_int *)argument, r->rank == 0);
 	await_count(argument, 2);
 	if (r->rank == last)
 		SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, 0, r->stream));
 	if (r->rank > 0)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, sum.gpu, sum.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, sum.gpu, sum.gpu, few, TUTTI_FLOAT32,
+					       TUTTI_MAX, r->stream));
 	if (expect(r, &sum, 1, 1) || (r->rank == 0 && expect(r, &out, (float)last, 1)))
 		return 1;
 	give(&in);
@@ -128,9 +139,11 @@ static int messages_between_two_ranks_do_not_wait(struct gpu_rank *r, void *argu
 	if (peer < r->size) {
 		SUCCEEDS(tutti_group_begin(comm));
 		for (int i = 0; i < 2; i++)
-			SUCCEEDS(tutti_cuda_send(comm, in[i].gpu, few, TUTTI_FLOAT32, peer, r->stream));
+			SUCCEEDS(tutti_cuda_send(comm, in[i].gpu, few, TUTTI_FLOAT32, peer,
+						 r->stream));
 		for (int i = 0; i < 2; i++)
-			SUCCEEDS(tutti_cuda_recv(comm, out[i].gpu, few, TUTTI_FLOAT32, peer, r->stream));
+			SUCCEEDS(tutti_cuda_recv(comm, out[i].gpu, few, TUTTI_FLOAT32, peer,
+						 r->stream));
 		SUCCEEDS(tutti_group_end(comm, NULL));
 		if (expect(r, &out[0], 0, 1) || expect(r, &out[1], 1, 1))
 			return 1;

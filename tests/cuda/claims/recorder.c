@@ -23,7 +23,8 @@ static char *whole_file(const char *path)
 	return text;
 }
 
-/* The rank's own report, made now, of the communicator that has calls on streams; to be freed, NULL: there is none. */
+/* The rank's own report, made now, of the communicator that has calls on streams; to be freed,
+ * NULL: there is none. */
 static char *report_now(const struct gpu_rank *r)
 {
 	const char *directory = getenv("TUTTI_TRACE");
@@ -50,7 +51,8 @@ static char *report_now(const struct gpu_rank *r)
 	return text;
 }
 
-/* Look until the call with so many elements is said to be so: what has ended is known a few milliseconds later. */
+/* Look until the call with so many elements is said to be so: what has ended is known a few
+ * milliseconds later. */
 static void await_said(const struct gpu_rank *r, size_t count, const char *words)
 {
 	char key[48];
@@ -58,7 +60,9 @@ static void await_said(const struct gpu_rank *r, size_t count, const char *words
 
 	snprintf(key, sizeof(key), "\"count\":%zu,", count);
 	while (!said) {
-		char *text = report_now(r), *streams = text ? strstr(text, "\"streams\":[") : NULL, *call = streams ? strstr(streams, key) : NULL, *end = call ? strchr(call, '}') : NULL;
+		char *text = report_now(r), *streams = text ? strstr(text, "\"streams\":[") : NULL,
+		     *call = streams ? strstr(streams, key) : NULL,
+		     *end = call ? strchr(call, '}') : NULL;
 
 		if (end)
 			*end = '\0';
@@ -67,35 +71,43 @@ static void await_said(const struct gpu_rank *r, size_t count, const char *words
 	}
 }
 
-/* One that has ended, one that has behind which another waits for the last rank, and one in a graph. */
+/* One that has ended, one that has behind which another waits for the last rank, and one in a
+ * graph. */
 static int calls_are_in_the_flight_recorder(struct gpu_rank *r, void *argument)
 {
-	const char *way = by_islands() ? "\"way\":\"islands\",\"captured\":false" : by_host() ? "\"way\":\"host\",\"captured\":false" : "\"way\":\"stages\",\"captured\":false";
+	const char *way = by_islands() ? "\"way\":\"islands\",\"captured\":false"
+			  : by_host()  ? "\"way\":\"host\",\"captured\":false"
+				       : "\"way\":\"stages\",\"captured\":false";
 	const int absent = r->size - 1;
 	tutti_comm_t comm = r->comm;
 	struct vector x;
 
 	if (begin(r, &x, argument))
 		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX,
+				       r->stream));
 	WORKS(gpu_finish(r->stream));
 	await_said(r, few, way);
 	await_said(r, few, "\"ended\":true");
 	meet_at(argument, 2 * r->size);
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 1, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 1, TUTTI_FLOAT32, TUTTI_MAX,
+				       r->stream));
 	if (r->rank != absent) {
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 2, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 2, TUTTI_FLOAT32,
+					       TUTTI_MAX, r->stream));
 		if (!by_host()) /* there only all or nothing is known */
 			await_said(r, few - 1, "\"ended\":true");
 		await_said(r, few - 2, "\"ended\":false");
 	}
 	meet_at(argument, 3 * r->size);
 	if (r->rank == absent)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 2, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 2, TUTTI_FLOAT32,
+					       TUTTI_MAX, r->stream));
 	WORKS(gpu_finish(r->stream));
 	await_said(r, few - 2, "\"ended\":true");
 	WORKS(gpu_capture(r->stream));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 3, TUTTI_FLOAT32, TUTTI_MAX, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 3, TUTTI_FLOAT32, TUTTI_MAX,
+				       r->stream));
 	gpu_graph_t graph = gpu_captured(r->stream);
 	CLAIM(graph, "%s", gpu_error());
 	await_said(r, few - 3, "\"captured\":true");

@@ -8,11 +8,13 @@ static void add(void *acc, const void *in, size_t n, tutti_dtype_t dtype, void *
 {
 }
 
-#define REFUSED(call, wanted, words)                                                                                                  \
-	do {                                                                                                                          \
-		const tutti_result_t refused = (call);                                                                                \
-		CLAIM(refused == (wanted), "%s: %s, expected %s", #call, tutti_strerror(refused), tutti_strerror(wanted));            \
-		CLAIM(strstr(tutti_last_error(NULL), words), "%s: \"%s\", expected \"%s\" in it", #call, tutti_last_error(NULL), words); \
+#define REFUSED(call, wanted, words)                                                               \
+	do {                                                                                       \
+		const tutti_result_t refused = (call);                                             \
+		CLAIM(refused == (wanted), "%s: %s, expected %s", #call, tutti_strerror(refused),  \
+		      tutti_strerror(wanted));                                                     \
+		CLAIM(strstr(tutti_last_error(NULL), words), "%s: \"%s\", expected \"%s\" in it",  \
+		      #call, tutti_last_error(NULL), words);                                       \
 	} while (0)
 
 static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
@@ -23,22 +25,39 @@ static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
 	tutti_cuda_window_t window;
 	tutti_op_t op;
 
-	if (take(comm, &in, few) || take(comm, &out, few) || ready(comm) || put(r, &in, (float)r->rank))
+	if (take(comm, &in, few) || take(comm, &out, few) || ready(comm) ||
+	    put(r, &in, (float)r->rank))
 		return 1;
-	REFUSED(tutti_cuda_all_reduce(comm, in.host, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "send");
-	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, out.host, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "is memory of the host");
-	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, NULL, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "recv is NULL");
-	REFUSED(tutti_cuda_all_reduce(comm, (char *)in.gpu + 1, out.gpu, 1, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "aligned to 4 bytes");
-	REFUSED(tutti_cuda_broadcast(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, r->size, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_broadcast: root");
-	REFUSED(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, r->rank, r->stream), TUTTI_ERR_INVALID, "this rank itself");
-	REFUSED(tutti_cuda_all_reduce(NULL, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_all_reduce: comm is NULL");
+	REFUSED(tutti_cuda_all_reduce(comm, in.host, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				      r->stream),
+		TUTTI_ERR_INVALID, "send");
+	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, out.host, few, TUTTI_FLOAT32, TUTTI_SUM,
+				      r->stream),
+		TUTTI_ERR_INVALID, "is memory of the host");
+	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, NULL, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream),
+		TUTTI_ERR_INVALID, "recv is NULL");
+	REFUSED(tutti_cuda_all_reduce(comm, (char *)in.gpu + 1, out.gpu, 1, TUTTI_FLOAT32,
+				      TUTTI_SUM, r->stream),
+		TUTTI_ERR_INVALID, "aligned to 4 bytes");
+	REFUSED(tutti_cuda_broadcast(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, r->size, r->stream),
+		TUTTI_ERR_INVALID, "tutti_cuda_broadcast: root");
+	REFUSED(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, r->rank, r->stream),
+		TUTTI_ERR_INVALID, "this rank itself");
+	REFUSED(tutti_cuda_all_reduce(NULL, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				      r->stream),
+		TUTTI_ERR_INVALID, "tutti_cuda_all_reduce: comm is NULL");
 	REFUSED(tutti_cuda_bind(comm, r->device), TUTTI_ERR_INVALID, "is bound to GPU");
-	REFUSED(tutti_cuda_register(comm, NULL, 8, &window), TUTTI_ERR_INVALID, "expected memory of the GPU");
-	REFUSED(tutti_cuda_register(comm, in.host, 8, &window), TUTTI_ERR_INVALID, "is no memory of GPU");
+	REFUSED(tutti_cuda_register(comm, NULL, 8, &window), TUTTI_ERR_INVALID,
+		"expected memory of the GPU");
+	REFUSED(tutti_cuda_register(comm, in.host, 8, &window), TUTTI_ERR_INVALID,
+		"is no memory of GPU");
 	SUCCEEDS(tutti_op_create(comm, add, true, NULL, &op));
-	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, op, r->stream), TUTTI_ERR_UNSUPPORTED, "run on the host only");
+	REFUSED(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, op, r->stream),
+		TUTTI_ERR_UNSUPPORTED, "run on the host only");
 	SUCCEEDS(tutti_comm_split(comm, 0, 0, &other));
-	REFUSED(tutti_cuda_all_reduce(other, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream), TUTTI_ERR_INVALID, "tutti_cuda_bind() first");
+	REFUSED(tutti_cuda_all_reduce(other, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				      r->stream),
+		TUTTI_ERR_INVALID, "tutti_cuda_bind() first");
 	REFUSED(tutti_cuda_bind(other, 99), TUTTI_ERR_INVALID, "device 99, expected -1 or 0 to");
 	SUCCEEDS(tutti_group_begin(other));
 	REFUSED(tutti_cuda_bind(other, r->device), TUTTI_ERR_INVALID, "has a group open");
@@ -46,12 +65,15 @@ static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
 	tutti_comm_destroy(other);
 	if (r->size > 1) {
 		SUCCEEDS(tutti_group_begin(comm));
-		SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, (r->rank + 1) % r->size, r->stream));
-		SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, (r->rank + 1) % r->size, second));
+		SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, (r->rank + 1) % r->size,
+					 r->stream));
+		SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, (r->rank + 1) % r->size,
+					 second));
 		REFUSED(tutti_group_end(comm, NULL), TUTTI_ERR_INVALID, "on two streams");
 	}
 	/* and the communicator is as before */
-	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
 	if (expect(r, &out, sum_of_ranks(r), (float)r->size))
 		return 1;
 	WORKS(gpu_stream_free(second));

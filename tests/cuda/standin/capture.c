@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what streams record instead of doing it, and the graphs made of that. A graph's work is done in the order in which it was recorded, in the
- * stream that launches it: side by side, as a GPU may do branches, it never is. */
+/* Owns what streams record instead of doing it, and the graphs made of that. A graph's work is
+ * done in the order in which it was recorded, in the stream that launches it: side by side, as a
+ * GPU may do branches, it never is. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -12,7 +13,8 @@ struct CUgraph_st {
 	struct CUgraph_st *next;
 	struct work_list work;
 	bool executable;
-	struct record *last; /* executable: when its last launch has ended, which the next one waits for */
+	struct record *last; /* executable: when its last launch has ended, which the next one
+			      * waits for */
 };
 
 static struct capture *captures;
@@ -36,7 +38,8 @@ cuda_result capture_forbids(void)
 {
 	cuda_result error = 0;
 
-	for (struct capture *capture = captures; capture && mode_here != MODE_RELAXED; capture = capture->next) {
+	for (struct capture *capture = captures; capture && mode_here != MODE_RELAXED;
+	     capture = capture->next) {
 		if (!forbids(capture))
 			continue;
 		capture_invalidate(capture);
@@ -56,7 +59,8 @@ bool capture_blocks_legacy(const struct CUctx_st *context, bool invalidate)
 	bool blocks = false;
 
 	for (struct capture *capture = captures; capture; capture = capture->next) {
-		if (capture->origin->context != context || (capture->origin->flags & CUDA_STREAM_NON_BLOCKING))
+		if (capture->origin->context != context ||
+		    (capture->origin->flags & CUDA_STREAM_NON_BLOCKING))
 			continue;
 		blocks = true;
 		if (invalidate)
@@ -103,7 +107,8 @@ cuda_result capture_wait(struct CUstream_st *stream, struct CUevent_st *event)
 		stream->captured = 0;
 		stream->joined = false;
 	}
-	if (event->stream != stream && event->stream->capture == of_event && event->captured == event->stream->captured)
+	if (event->stream != stream && event->stream->capture == of_event &&
+	    event->captured == event->stream->captured)
 		event->stream->joined = true;
 	return 0;
 }
@@ -129,7 +134,11 @@ static cuda_result begin(struct CUstream_st *stream, unsigned mode)
 
 	if (!capture)
 		return CUDA_OUT_OF_MEMORY;
-	*capture = (struct capture){ .next = captures, .number = ++last_number, .mode = mode, .origin = stream, .thread = this_thread() };
+	*capture = (struct capture){ .next = captures,
+				     .number = ++last_number,
+				     .mode = mode,
+				     .origin = stream,
+				     .thread = this_thread() };
 	captures = capture;
 	stream->capture = capture;
 	stream->captured = 0;
@@ -176,7 +185,8 @@ static void end_capture(struct capture *capture)
 	free(capture);
 }
 
-/* Whatever comes of it, the capture has ended, unless it is not this stream's or thread's to end. */
+/* Whatever comes of it, the capture has ended, unless it is not this stream's or thread's to
+ * end. */
 static cuda_result end(struct CUstream_st *stream, struct CUgraph_st **out)
 {
 	struct capture *const capture = stream->capture;
@@ -224,10 +234,13 @@ API cuda_result cuStreamIsCapturing(struct CUstream_st *handle, unsigned *status
 		error = stream_look(handle, &stream);
 	if (!error && !status)
 		error = CUDA_INVALID_VALUE;
-	if (!error && stream == stream->context->legacy && capture_blocks_legacy(stream->context, false))
+	if (!error && stream == stream->context->legacy &&
+	    capture_blocks_legacy(stream->context, false))
 		error = CAPTURE_IMPLICIT;
 	if (!error)
-		*status = !stream->capture ? CUDA_CAPTURE_NONE : stream->capture->invalid ? STATUS_INVALIDATED : CUDA_CAPTURE_ACTIVE;
+		*status = !stream->capture	     ? CUDA_CAPTURE_NONE
+			  : stream->capture->invalid ? STATUS_INVALIDATED
+						     : CUDA_CAPTURE_ACTIVE;
 	return standin_leave(error);
 }
 
@@ -268,7 +281,8 @@ static cuda_result copy_list(const struct work_list *list, struct work_list *out
 }
 
 /* CUgraphExec is another type than CUgraph; here both are one. */
-API cuda_result cuGraphInstantiateWithFlags(struct CUgraph_st **executable, struct CUgraph_st *graph, unsigned long long flags)
+API cuda_result cuGraphInstantiateWithFlags(struct CUgraph_st **executable,
+					    struct CUgraph_st *graph, unsigned long long flags)
 {
 	struct work_list work;
 	cuda_result error = standin_enter(__func__);
@@ -303,7 +317,8 @@ static cuda_result append_all(struct CUstream_st *stream, const struct work_list
 	return error;
 }
 
-static cuda_result append_record(struct CUstream_st *stream, enum work_kind kind, struct record *record)
+static cuda_result append_record(struct CUstream_st *stream, enum work_kind kind,
+				 struct record *record)
 {
 	struct work *const work = work_new(kind);
 
@@ -341,7 +356,8 @@ API cuda_result cuGraphLaunch(struct CUgraph_st *executable, struct CUstream_st 
 	if (!error)
 		error = stream_use(handle, &stream);
 	if (!error)
-		error = is_graph(executable, true) ? launch(executable, stream) : CUDA_INVALID_VALUE;
+		error = is_graph(executable, true) ? launch(executable, stream)
+						   : CUDA_INVALID_VALUE;
 	return standin_leave(error);
 }
 

@@ -81,7 +81,9 @@ API cuda_result cuCtxGetCurrent(struct CUctx_st **context)
 
 static cuda_result usable(const struct CUctx_st *context)
 {
-	return !context_is_one(context) ? CUDA_INVALID_CONTEXT : context->retained ? 0 : CONTEXT_IS_DESTROYED;
+	return !context_is_one(context) ? CUDA_INVALID_CONTEXT
+	       : context->retained	? 0
+					: CONTEXT_IS_DESTROYED;
 }
 
 API cuda_result cuCtxPushCurrent_v2(struct CUctx_st *context)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stands in for cuBLAS, as a library that TUTTI_CUBLAS_LIBRARY names: products of matrices in memory of the stand-in's GPUs, in the order of its streams, by the
- * definition. What is wrong with a call it says as cuBLAS does; CUBLAS_FAILS=1 lets no handle be made. */
+/* Stands in for cuBLAS, as a library that TUTTI_CUBLAS_LIBRARY names: products of matrices in
+ * memory of the stand-in's GPUs, in the order of its streams, by the definition. What is wrong
+ * with a call it says as cuBLAS does; CUBLAS_FAILS=1 lets no handle be made. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* they are of <cublas_v2.h>, which need not be there */
+#pragma GCC diagnostic ignored                                                                     \
+	"-Wmissing-prototypes" /* they are of <cublas_v2.h>, which need not be there */
 
 #define API	  __attribute__((visibility("default")))
 #define DONE	  0
@@ -78,12 +80,14 @@ static void multiply(void *product_as_void)
 
 	for (int j = 0; j < p->n; j++)
 		for (int i = 0; i < p->m; i++) {
-			const double *a = p->a.numbers + (size_t)i * p->a.row, *b = p->b.numbers + (size_t)j * p->b.column;
+			const double *a = p->a.numbers + (size_t)i * p->a.row,
+				     *b = p->b.numbers + (size_t)j * p->b.column;
 			double *c = p->c + (size_t)i + (size_t)j * p->ldc, sum = 0;
 
 			for (int l = 0; l < p->k; l++)
 				sum += a[(size_t)l * p->a.column] * b[(size_t)l * p->b.row];
-			*c = p->alpha * sum + (p->beta == 0 ? 0 : p->beta * *c); /* with 0 nothing of `c` is read */
+			*c = p->alpha * sum +
+			     (p->beta == 0 ? 0 : p->beta * *c); /* with 0 nothing of `c` is read */
 		}
 	free(p);
 }
@@ -91,22 +95,33 @@ static void multiply(void *product_as_void)
 /* Columns follow each other, `ld` apart; op 0: as it is, 1: the other way round. */
 static struct matrix matrix_of(const double *numbers, int ld, int op)
 {
-	return op ? (struct matrix){ standin_real(numbers), (size_t)ld, 1 } : (struct matrix){ standin_real(numbers), 1, (size_t)ld };
+	return op ? (struct matrix){ standin_real(numbers), (size_t)ld, 1 }
+		  : (struct matrix){ standin_real(numbers), 1, (size_t)ld };
 }
 
-API int cublasDgemm_v2(struct handle *handle, int op_a, int op_b, int m, int n, int k, const double *alpha, const double *a, int lda, const double *b, int ldb,
+API int cublasDgemm_v2(struct handle *handle, int op_a, int op_b, int m, int n, int k,
+		       const double *alpha, const double *a, int lda, const double *b, int ldb,
 		       const double *beta, double *c, int ldc)
 {
 	if (!handle)
 		return NOT_READY;
-	if (op_a < 0 || op_a > 1 || op_b < 0 || op_b > 1 || m < 0 || n < 0 || k < 0 || lda < (op_a ? k : m) || ldb < (op_b ? n : k) || ldc < m || lda < 1 || ldb < 1 ||
+	if (op_a < 0 || op_a > 1 || op_b < 0 || op_b > 1 || m < 0 || n < 0 || k < 0 ||
+	    lda < (op_a ? k : m) || ldb < (op_b ? n : k) || ldc < m || lda < 1 || ldb < 1 ||
 	    ldc < 1 || !alpha || !beta)
 		return INVALID;
 	struct product *const product = malloc(sizeof(*product));
 
 	if (!product)
 		return NO_MEMORY;
-	*product = (struct product){ m, n, k, *alpha, *beta, matrix_of(a, lda, op_a), matrix_of(b, ldb, op_b), standin_real(c), (size_t)ldc };
+	*product = (struct product){ m,
+				     n,
+				     k,
+				     *alpha,
+				     *beta,
+				     matrix_of(a, lda, op_a),
+				     matrix_of(b, ldb, op_b),
+				     standin_real(c),
+				     (size_t)ldc };
 	if (cuLaunchHostFunc(handle->stream, multiply, product) == 0)
 		return DONE;
 	free(product);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of CUDA C++ the kernels use, for a host's C++ compiler: one thread runs a grid's threads one after the other, in order of block and
- * then thread. Kernels that share word across __syncthreads() other than that way it does not fit. */
+/* What of CUDA C++ the kernels use, for a host's C++ compiler: one thread runs a grid's threads
+ * one after the other, in order of block and then thread. Kernels that share word across
+ * __syncthreads() other than that way it does not fit. */
 #ifndef STANDIN_CUDA_SHIM_H
 #define STANDIN_CUDA_SHIM_H
 
@@ -10,9 +11,9 @@
 #define __device__
 #define __host__
 #define __constant__
-#define __shared__ static thread_local
+#define __shared__	static thread_local
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__ __attribute__((noinline))
+#define __noinline__	__attribute__((noinline))
 #define __launch_bounds__(...)
 
 struct standin_place {
@@ -55,7 +56,8 @@ static inline unsigned long long atomicAdd(unsigned long long *to, unsigned long
 	return __atomic_fetch_add(to, more, __ATOMIC_SEQ_CST);
 }
 
-static inline unsigned long atomicAdd(unsigned long *to, unsigned long more) /* uint64_t, of many hosts */
+static inline unsigned long atomicAdd(unsigned long *to,
+				      unsigned long more) /* uint64_t, of many hosts */
 {
 	return __atomic_fetch_add(to, more, __ATOMIC_SEQ_CST);
 }
@@ -64,7 +66,8 @@ static inline unsigned long long atomicMin(unsigned long long *to, unsigned long
 {
 	unsigned long long seen = __atomic_load_n(to, __ATOMIC_SEQ_CST);
 
-	while (other < seen && !__atomic_compare_exchange_n(to, &seen, other, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	while (other < seen && !__atomic_compare_exchange_n(to, &seen, other, false,
+							    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
 	return seen;
 }

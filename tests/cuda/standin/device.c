@@ -14,8 +14,9 @@ pthread_mutex_t standin_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t standin_changed = PTHREAD_COND_INITIALIZER;
 
 static struct {
-	_Atomic pid_t process; /* that has started the driver; 0: none. Its children cannot use it, as with the driver */
-	char fails[1024]; /* STANDIN_FAILS and STANDIN_ERROR at the last call */
+	_Atomic pid_t process; /* that has started the driver; 0: none. Its children cannot use
+				* it, as with the driver */
+	char fails[1024];      /* STANDIN_FAILS and STANDIN_ERROR at the last call */
 	cuda_result error;
 	unsigned calls[COUNTED]; /* of what `fails` names, in its order */
 } standin;
@@ -32,28 +33,43 @@ static const struct {
 	{ INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal" },
 	{ CUDA_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context" },
 	{ MAP_FAILED_THERE, "CUDA_ERROR_MAP_FAILED", "mapping of buffer object failed" },
-	{ CUDA_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device" },
-	{ PEER_UNSUPPORTED, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices" },
-	{ CUDA_UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain." },
+	{ CUDA_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU",
+	  "no kernel image is available for execution on the device" },
+	{ PEER_UNSUPPORTED, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
+	  "peer access is not supported between these two devices" },
+	{ CUDA_UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+	  "the provided PTX was compiled with an unsupported toolchain." },
 	{ INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },
-	{ ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state" },
+	{ ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE",
+	  "the operation cannot be performed in the present state" },
 	{ NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found" },
 	{ CUDA_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready" },
 	{ 700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered" },
-	{ CUDA_PEER_ACCESS_ALREADY_ENABLED, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled" },
-	{ PEER_NOT_ENABLED, "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", "peer access has not been enabled" },
+	{ CUDA_PEER_ACCESS_ALREADY_ENABLED, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
+	  "peer access is already enabled" },
+	{ PEER_NOT_ENABLED, "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED",
+	  "peer access has not been enabled" },
 	{ CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed" },
 	{ LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure" },
 	{ CUDA_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
-	{ CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing" },
-	{ CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture" },
-	{ CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "operation would result in a merge of separate capture sequences" },
-	{ CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "capture was not ended in the same stream as it began" },
-	{ CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work" },
-	{ CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "dependency created on uncaptured work in another stream" },
-	{ CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "operation would make the legacy stream depend on a capturing blocking stream" },
-	{ CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream" },
-	{ CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture sequence from another thread" },
+	{ CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+	  "operation not permitted when stream is capturing" },
+	{ CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+	  "operation failed due to a previous error during capture" },
+	{ CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE",
+	  "operation would result in a merge of separate capture sequences" },
+	{ CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+	  "capture was not ended in the same stream as it began" },
+	{ CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+	  "capturing stream has unjoined work" },
+	{ CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+	  "dependency created on uncaptured work in another stream" },
+	{ CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+	  "operation would make the legacy stream depend on a capturing blocking stream" },
+	{ CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT",
+	  "operation not permitted on an event last recorded in a capturing stream" },
+	{ CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+	  "attempt to terminate a thread-local capture sequence from another thread" },
 	{ UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error" },
 };
 
@@ -86,7 +102,8 @@ bool standin_is_apart(void)
 	return getenv("STANDIN_APART") != NULL;
 }
 
-/* The variables are read in calls alone: threads of streams might read them while a test sets them. */
+/* The variables are read in calls alone: threads of streams might read them while a test sets
+ * them. */
 static void read_failures(void)
 {
 	const char *fails = getenv("STANDIN_FAILS");
@@ -152,7 +169,9 @@ static cuda_result enter_of(const char *function, cuda_device device, const void
 
 	if (error)
 		return error;
-	return device < 0 || device >= standin_devices() ? INVALID_DEVICE : out ? 0 : CUDA_INVALID_VALUE;
+	return device < 0 || device >= standin_devices() ? INVALID_DEVICE
+	       : out					 ? 0
+							 : CUDA_INVALID_VALUE;
 }
 
 API cuda_result cuInit(unsigned flags)
@@ -180,7 +199,8 @@ static const char *said_of(cuda_result error, bool name)
 /* Of an error that there is not NULL is said. */
 static cuda_result say(const char *function, cuda_result error, bool name, const char **out)
 {
-	const cuda_result entered = enter_unstarted(function), failing = in_child() ? 0 : entered; /* needs no cuInit() */
+	const cuda_result entered = enter_unstarted(function),
+			  failing = in_child() ? 0 : entered; /* needs no cuInit() */
 
 	if (failing || !out)
 		return standin_leave(failing ? failing : CUDA_INVALID_VALUE);
@@ -266,7 +286,9 @@ static cuda_result attribute_of(cuda_device device, unsigned attribute, int *val
 {
 	switch (attribute) {
 	case CUDA_MULTIPROCESSORS: *value = 4; return 0;
-	case CUDA_COMPUTE_MODE: *value = device == 1 ? 3 : CUDA_MODE_DEFAULT; return 0; /* of exclusive process */
+	case CUDA_COMPUTE_MODE:
+		*value = device == 1 ? 3 : CUDA_MODE_DEFAULT;
+		return 0; /* of exclusive process */
 	case CUDA_UNIFIED_ADDRESSING: *value = 1; return 0;
 	case CUDA_CAPABILITY_MAJOR: *value = 9; return 0;
 	case CUDA_CAPABILITY_MINOR: *value = 0; return 0;

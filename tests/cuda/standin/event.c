@@ -162,7 +162,9 @@ API cuda_result cuEventQuery(struct CUevent_st *event)
 
 	if (!error)
 		error = may_ask(event);
-	return standin_leave(error ? error : event->last && !event->last->done ? CUDA_NOT_READY : 0);
+	return standin_leave(error				 ? error
+			     : event->last && !event->last->done ? CUDA_NOT_READY
+								 : 0);
 }
 
 API cuda_result cuEventSynchronize(struct CUevent_st *event)
@@ -192,7 +194,8 @@ static cuda_result wait_on(struct CUstream_st *stream, struct record *record)
 	return stream_append(stream, work);
 }
 
-API cuda_result cuStreamWaitEvent(struct CUstream_st *handle, struct CUevent_st *event, unsigned flags)
+API cuda_result cuStreamWaitEvent(struct CUstream_st *handle, struct CUevent_st *event,
+				  unsigned flags)
 {
 	struct CUevent_st **at;
 	struct CUstream_st *stream;
@@ -211,30 +214,35 @@ API cuda_result cuStreamWaitEvent(struct CUstream_st *handle, struct CUevent_st 
 	return standin_leave(error);
 }
 
-static cuda_result elapsed(float *milliseconds, const struct CUevent_st *start, const struct CUevent_st *end)
+static cuda_result elapsed(float *milliseconds, const struct CUevent_st *start,
+			   const struct CUevent_st *end)
 {
 	struct CUevent_st **at;
 
-	if (find(start, &at) == INVALID_HANDLE || find(end, &at) == INVALID_HANDLE || !start->last || !end->last ||
-	    ((start->flags | end->flags) & CUDA_EVENT_NO_TIMING) || start->capture || end->capture)
+	if (find(start, &at) == INVALID_HANDLE || find(end, &at) == INVALID_HANDLE ||
+	    !start->last || !end->last || ((start->flags | end->flags) & CUDA_EVENT_NO_TIMING) ||
+	    start->capture || end->capture)
 		return INVALID_HANDLE;
 	if (!milliseconds)
 		return CUDA_INVALID_VALUE;
 	if (!start->last->done || !end->last->done)
 		return CUDA_NOT_READY;
-	*milliseconds = (float)((double)(end->last->when.tv_sec - start->last->when.tv_sec) * 1e3 +
-				(double)(end->last->when.tv_nsec - start->last->when.tv_nsec) / 1e6);
+	*milliseconds =
+		(float)((double)(end->last->when.tv_sec - start->last->when.tv_sec) * 1e3 +
+			(double)(end->last->when.tv_nsec - start->last->when.tv_nsec) / 1e6);
 	return start->context->broken;
 }
 
-API cuda_result cuEventElapsedTime(float *milliseconds, struct CUevent_st *start, struct CUevent_st *end)
+API cuda_result cuEventElapsedTime(float *milliseconds, struct CUevent_st *start,
+				   struct CUevent_st *end)
 {
 	const cuda_result error = standin_enter(__func__);
 
 	return standin_leave(error ? error : elapsed(milliseconds, start, end));
 }
 
-API cuda_result cuEventElapsedTime_v2(float *milliseconds, struct CUevent_st *start, struct CUevent_st *end)
+API cuda_result cuEventElapsedTime_v2(float *milliseconds, struct CUevent_st *start,
+				      struct CUevent_st *end)
 {
 	const cuda_result error = standin_enter(__func__);
 

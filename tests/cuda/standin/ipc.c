@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns handles by which other processes find memory of GPUs: which descriptor of which process it is. */
+/* Owns handles by which other processes find memory of GPUs: which descriptor of which process
+ * it is. */
 #include "standin.h"
 
 #include <fcntl.h>
@@ -11,8 +12,9 @@
 #define MAGIC 0x6e69646e61747363u
 
 struct token {
-	uint64_t magic, bytes, inode; /* the inode: descriptors and process numbers are used again */
-	int32_t process, fd, device; /* the device as the machine numbers it */
+	uint64_t magic, bytes, inode; /* the inode: descriptors and process numbers are used
+				       * again */
+	int32_t process, fd, device;  /* the device as the machine numbers it */
 };
 
 _Static_assert(sizeof(struct token) <= sizeof(struct CUipcMemHandle_st), "a handle has no room");
@@ -27,7 +29,11 @@ static cuda_result write_handle(struct CUipcMemHandle_st *handle, cuda_address a
 		return CUDA_INVALID_VALUE;
 	if (fstat(memory->fd, &stat) < 0)
 		return UNKNOWN;
-	const struct token token = { .magic = MAGIC, .bytes = memory->bytes, .inode = stat.st_ino, .process = getpid(), .fd = memory->fd,
+	const struct token token = { .magic = MAGIC,
+				     .bytes = memory->bytes,
+				     .inode = stat.st_ino,
+				     .process = getpid(),
+				     .fd = memory->fd,
 				     .device = standin_first() + memory->device };
 
 	memset(handle, 0, sizeof(*handle));
@@ -57,7 +63,8 @@ static cuda_result map(struct CUctx_st *context, const struct token *token, stru
 	const int fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return INVALID_HANDLE;
-	const bool same = fstat(fd, &stat) == 0 && stat.st_ino == token->inode && (uint64_t)stat.st_size == token->bytes;
+	const bool same = fstat(fd, &stat) == 0 && stat.st_ino == token->inode &&
+			  (uint64_t)stat.st_size == token->bytes;
 	*out = same ? memory_new(MEMORY_OPENED, context, token->bytes, fd) : NULL;
 	close(fd);
 	return !same ? INVALID_HANDLE : *out ? 0 : MAP_FAILED_THERE;
@@ -75,7 +82,8 @@ static cuda_result reach(struct CUctx_st *context, cuda_device device)
 	return 0;
 }
 
-static cuda_result open_memory(struct CUctx_st *context, const struct CUipcMemHandle_st *handle, cuda_address *out)
+static cuda_result open_memory(struct CUctx_st *context, const struct CUipcMemHandle_st *handle,
+			       cuda_address *out)
 {
 	struct memory *memory = memory_opened(context, handle);
 	struct token token;
@@ -101,7 +109,8 @@ static cuda_result open_memory(struct CUctx_st *context, const struct CUipcMemHa
 	return 0;
 }
 
-API cuda_result cuIpcOpenMemHandle_v2(cuda_address *memory, struct CUipcMemHandle_st handle, unsigned flags)
+API cuda_result cuIpcOpenMemHandle_v2(cuda_address *memory, struct CUipcMemHandle_st handle,
+				      unsigned flags)
 {
 	struct CUctx_st *context;
 	cuda_result error = standin_enter(__func__);
@@ -111,7 +120,9 @@ API cuda_result cuIpcOpenMemHandle_v2(cuda_address *memory, struct CUipcMemHandl
 	if (!error)
 		error = capture_forbids();
 	if (!error)
-		error = memory && flags == CUDA_IPC_LAZY_PEER_ACCESS ? open_memory(context, &handle, memory) : CUDA_INVALID_VALUE;
+		error = memory && flags == CUDA_IPC_LAZY_PEER_ACCESS
+				? open_memory(context, &handle, memory)
+				: CUDA_INVALID_VALUE;
 	return standin_leave(error);
 }
 
@@ -120,7 +131,8 @@ static cuda_result close_memory(struct CUctx_st *context, cuda_address address)
 {
 	struct memory *memory = memory_at(address);
 
-	if (!memory || memory->kind != MEMORY_OPENED || memory->context != context || address != ADDRESS_OF(memory->base))
+	if (!memory || memory->kind != MEMORY_OPENED || memory->context != context ||
+	    address != ADDRESS_OF(memory->base))
 		return CUDA_INVALID_VALUE;
 	if (--memory->opened)
 		return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels of any arguments: where they are, and how one is called by what was copied of its arguments. For C, and for C++, which finds out. */
+/* Kernels of any arguments: where they are, and how one is called by what was copied of its
+ * arguments. For C, and for C++, which finds out. */
 #ifndef STANDIN_KERNEL_H
 #define STANDIN_KERNEL_H
 
@@ -10,11 +11,13 @@
 
 struct standin_kernel {
 	void (*function)(void);
-	void (*call)(void (*function)(void), const void *const *arguments); /* as one thread of the grid */
-	unsigned count;							     /* of arguments */
-	size_t bytes[ARGUMENTS_MAX];					     /* of each */
-	bool pointer[ARGUMENTS_MAX]; /* is it one? */
-	bool of_library; /* its arguments are struct tt_cuda_part and struct tt_cuda_sync, with pointers inside */
+	void (*call)(void (*function)(void),
+		     const void *const *arguments); /* as one thread of the grid */
+	unsigned count;				    /* of arguments */
+	size_t bytes[ARGUMENTS_MAX];		    /* of each */
+	bool pointer[ARGUMENTS_MAX];		    /* is it one? */
+	bool of_library; /* its arguments are struct tt_cuda_part and struct tt_cuda_sync, with
+			  * pointers inside */
 };
 
 #ifdef __cplusplus
@@ -31,7 +34,8 @@ static inline size_t standin_argument_end(size_t at, size_t bytes)
 
 /* kernels.cpp or no_kernels.c; called without the lock. */
 STANDIN_C bool standin_kernel_named(const char *name, struct standin_kernel *out);
-STANDIN_C void standin_kernel_run(const struct standin_kernel *kernel, const unsigned grid[3], const unsigned block[3], const char *arguments);
+STANDIN_C void standin_kernel_run(const struct standin_kernel *kernel, const unsigned grid[3],
+				  const unsigned block[3], const char *arguments);
 
 /* train_kernels.cpp */
 STANDIN_C bool standin_train_kernel_named(const char *name, struct standin_kernel *out);
@@ -46,20 +50,28 @@ STANDIN_C bool standin_bench_kernel_named(const char *name, struct standin_kerne
 template <class Signature> struct standin_call;
 
 template <class... A> struct standin_call<void(A...)> {
-	template <size_t... I> static void spread(void (*function)(A...), const void *const *arguments, std::index_sequence<I...>)
+	template <size_t... I>
+	static void spread(void (*function)(A...), const void *const *arguments,
+			   std::index_sequence<I...>)
 	{
 		function(*static_cast<const A *>(arguments[I])...);
 	}
 
 	static void call(void (*function)(void), const void *const *arguments)
 	{
-		spread(reinterpret_cast<void (*)(A...)>(function), arguments, std::index_sequence_for<A...>());
+		spread(reinterpret_cast<void (*)(A...)>(function), arguments,
+		       std::index_sequence_for<A...>());
 	}
 
 	static standin_kernel kernel(void (*function)(A...))
 	{
 		static_assert(sizeof...(A) <= ARGUMENTS_MAX, "arguments of a kernel");
-		return { reinterpret_cast<void (*)(void)>(function), call, sizeof...(A), { sizeof(A)... }, { std::is_pointer<A>::value... }, false };
+		return { reinterpret_cast<void (*)(void)>(function),
+			 call,
+			 sizeof...(A),
+			 { sizeof(A)... },
+			 { std::is_pointer<A>::value... },
+			 false };
 	}
 };
 #endif

@@ -55,7 +55,8 @@ static void run_block(const struct standin_kernel *kernel, const void *const *ar
 	}
 }
 
-void standin_kernel_run(const struct standin_kernel *kernel, const unsigned grid[3], const unsigned block[3], const char *arguments)
+void standin_kernel_run(const struct standin_kernel *kernel, const unsigned grid[3],
+			const unsigned block[3], const char *arguments)
 {
 	const void *each[ARGUMENTS_MAX];
 	size_t at = 0;

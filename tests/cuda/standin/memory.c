@@ -8,7 +8,14 @@
 #include <unistd.h>
 
 /* CUpointer_attribute; src/device/cuda/driver.h has the others */
-enum { POINTER_CONTEXT = 1, POINTER_ON_DEVICE = 3, POINTER_ON_HOST = 4, POINTER_START = 11, POINTER_BYTES = 12, POINTER_MAPPED = 13 };
+enum {
+	POINTER_CONTEXT = 1,
+	POINTER_ON_DEVICE = 3,
+	POINTER_ON_HOST = 4,
+	POINTER_START = 11,
+	POINTER_BYTES = 12,
+	POINTER_MAPPED = 13
+};
 
 #define DIRTY_BYTES ((size_t)1 << 20) /* that memory begins with: nobody may count on zeros */
 
@@ -27,13 +34,15 @@ bool memory_holds(const struct memory *memory, cuda_address address, size_t byte
 {
 	const cuda_address base = ADDRESS_OF(memory->base);
 
-	return address >= base && address - base <= memory->bytes && bytes <= memory->bytes - (address - base);
+	return address >= base && address - base <= memory->bytes &&
+	       bytes <= memory->bytes - (address - base);
 }
 
 struct memory *memory_opened(const struct CUctx_st *context, const struct CUipcMemHandle_st *handle)
 {
 	for (struct memory *memory = memories; memory; memory = memory->next) {
-		if (memory->kind == MEMORY_OPENED && memory->context == context && memcmp(&memory->handle, handle, sizeof(*handle)) == 0)
+		if (memory->kind == MEMORY_OPENED && memory->context == context &&
+		    memcmp(&memory->handle, handle, sizeof(*handle)) == 0)
 			return memory;
 	}
 	return NULL;
@@ -41,7 +50,8 @@ struct memory *memory_opened(const struct CUctx_st *context, const struct CUipcM
 
 static char *map(size_t bytes, int fd)
 {
-	char *const base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, fd >= 0 ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS, fd, 0);
+	char *const base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				fd >= 0 ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS, fd, 0);
 
 	return base == MAP_FAILED ? NULL : base;
 }
@@ -49,7 +59,8 @@ static char *map(size_t bytes, int fd)
 /* An address that whoever is not a stream cannot read. */
 static char *map_apart(size_t bytes)
 {
-	char *const base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *const base =
+		mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return base == MAP_FAILED ? NULL : base;
 }
@@ -59,7 +70,8 @@ struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, size_
 {
 	struct memory *const memory = calloc(1, sizeof(*memory));
 	char *const real = memory ? map(bytes, fd) : NULL;
-	const bool apart = real && (kind == MEMORY_DEVICE || kind == MEMORY_OPENED) && standin_is_apart();
+	const bool apart =
+		real && (kind == MEMORY_DEVICE || kind == MEMORY_OPENED) && standin_is_apart();
 	char *const base = apart ? map_apart(bytes) : real;
 
 	if (!base) {
@@ -68,7 +80,14 @@ struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, size_
 		free(memory);
 		return NULL;
 	}
-	*memory = (struct memory){ .next = memories, .kind = kind, .context = context, .device = context->device, .base = base, .real = real, .bytes = bytes, .fd = -1 };
+	*memory = (struct memory){ .next = memories,
+				   .kind = kind,
+				   .context = context,
+				   .device = context->device,
+				   .base = base,
+				   .real = real,
+				   .bytes = bytes,
+				   .fd = -1 };
 	memories = memory;
 	return memory;
 }
@@ -120,7 +139,8 @@ static size_t used_of(cuda_device device)
 	size_t bytes = 0;
 
 	for (const struct memory *memory = memories; memory; memory = memory->next) {
-		if (memory->device == device && (memory->kind == MEMORY_DEVICE || memory->kind == MEMORY_MANAGED))
+		if (memory->device == device &&
+		    (memory->kind == MEMORY_DEVICE || memory->kind == MEMORY_MANAGED))
 			bytes += memory->bytes;
 	}
 	return bytes;
@@ -136,10 +156,12 @@ static int new_file(size_t bytes)
 	return -1;
 }
 
-static cuda_result make_in(struct CUctx_st *context, enum memory_kind kind, size_t bytes, char **out)
+static cuda_result make_in(struct CUctx_st *context, enum memory_kind kind, size_t bytes,
+			   char **out)
 {
 	const int fd = kind == MEMORY_DEVICE ? new_file(bytes) : -1;
-	struct memory *const memory = fd < 0 && kind == MEMORY_DEVICE ? NULL : memory_new(kind, context, bytes, fd);
+	struct memory *const memory =
+		fd < 0 && kind == MEMORY_DEVICE ? NULL : memory_new(kind, context, bytes, fd);
 
 	if (!memory) {
 		if (fd >= 0)
@@ -163,7 +185,8 @@ static cuda_result make(enum memory_kind kind, size_t bytes, char **out)
 		error = capture_forbids();
 	if (error)
 		return error;
-	if (kind != MEMORY_PINNED && (bytes > standin_memory_bytes() || used_of(context->device) > standin_memory_bytes() - bytes))
+	if (kind != MEMORY_PINNED && (bytes > standin_memory_bytes() ||
+				      used_of(context->device) > standin_memory_bytes() - bytes))
 		return CUDA_OUT_OF_MEMORY;
 	return make_in(context, kind, bytes, out);
 }
@@ -186,7 +209,9 @@ API cuda_result cuMemAllocManaged(cuda_address *memory, size_t bytes, unsigned f
 	char *base = NULL;
 
 	if (!error)
-		error = memory && bytes && (flags == 1 || flags == 2) ? make(MEMORY_MANAGED, bytes, &base) : CUDA_INVALID_VALUE;
+		error = memory && bytes && (flags == 1 || flags == 2)
+				? make(MEMORY_MANAGED, bytes, &base)
+				: CUDA_INVALID_VALUE;
 	if (!error)
 		*memory = ADDRESS_OF(base);
 	return standin_leave(error);
@@ -198,7 +223,8 @@ API cuda_result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 	char *base = NULL;
 
 	if (!error)
-		error = memory && bytes && flags < 8 ? make(MEMORY_PINNED, bytes, &base) : CUDA_INVALID_VALUE;
+		error = memory && bytes && flags < 8 ? make(MEMORY_PINNED, bytes, &base)
+						     : CUDA_INVALID_VALUE;
 	if (!error)
 		*memory = base;
 	return standin_leave(error);
@@ -215,7 +241,8 @@ static cuda_result give_back(cuda_address address, bool pinned)
 		error = capture_forbids();
 	if (error)
 		return error;
-	if (!memory || address != ADDRESS_OF(memory->base) || memory->kind == MEMORY_OPENED || (memory->kind == MEMORY_PINNED) != pinned)
+	if (!memory || address != ADDRESS_OF(memory->base) || memory->kind == MEMORY_OPENED ||
+	    (memory->kind == MEMORY_PINNED) != pinned)
 		return CUDA_INVALID_VALUE;
 	stream_drain(memory->context, NULL);
 	memory = memory_at(address);
@@ -272,35 +299,51 @@ API cuda_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 	return standin_leave(error);
 }
 
-/* `memory` NULL: it is of nobody, which is no error where several attributes are asked for at once. */
-static cuda_result attribute_of(const struct memory *memory, cuda_address address, unsigned attribute, void *value)
+/* `memory` NULL: it is of nobody, which is no error where several attributes are asked for at
+ * once. */
+static cuda_result attribute_of(const struct memory *memory, cuda_address address,
+				unsigned attribute, void *value)
 {
 	switch (attribute) {
-	case POINTER_CONTEXT: *(struct CUctx_st **)value = memory ? memory->context : NULL; return 0;
-	case CUDA_POINTER_MEMORY_TYPE: *(unsigned *)value = !memory ? 0 : memory->kind == MEMORY_PINNED ? CUDA_MEMORY_HOST : CUDA_MEMORY_DEVICE; return 0;
+	case POINTER_CONTEXT:
+		*(struct CUctx_st **)value = memory ? memory->context : NULL;
+		return 0;
+	case CUDA_POINTER_MEMORY_TYPE:
+		*(unsigned *)value = !memory			     ? 0
+				     : memory->kind == MEMORY_PINNED ? CUDA_MEMORY_HOST
+								     : CUDA_MEMORY_DEVICE;
+		return 0;
 	case POINTER_ON_DEVICE: *(cuda_address *)value = memory ? address : 0; return 0;
 	case POINTER_ON_HOST: {
-		const bool on_host = memory && (memory->kind == MEMORY_PINNED || memory->kind == MEMORY_MANAGED);
+		const bool on_host =
+			memory && (memory->kind == MEMORY_PINNED || memory->kind == MEMORY_MANAGED);
 
 		*(void **)value = on_host ? (void *)(uintptr_t)address : NULL;
 		return 0;
 	}
-	case CUDA_POINTER_IS_MANAGED: *(unsigned *)value = memory && memory->kind == MEMORY_MANAGED; return 0;
+	case CUDA_POINTER_IS_MANAGED:
+		*(unsigned *)value = memory && memory->kind == MEMORY_MANAGED;
+		return 0;
 	case CUDA_POINTER_DEVICE: *(int *)value = memory ? memory->device : -2; return 0;
-	case POINTER_START: *(cuda_address *)value = memory ? ADDRESS_OF(memory->base) : 0; return 0;
+	case POINTER_START:
+		*(cuda_address *)value = memory ? ADDRESS_OF(memory->base) : 0;
+		return 0;
 	case POINTER_BYTES: *(size_t *)value = memory ? memory->bytes : 0; return 0;
 	case POINTER_MAPPED: *(unsigned char *)value = memory != NULL; return 0;
 	default: return CUDA_INVALID_VALUE;
 	}
 }
 
-API cuda_result cuPointerGetAttributes(unsigned n, unsigned *attributes, void **values, cuda_address pointer)
+API cuda_result cuPointerGetAttributes(unsigned n, unsigned *attributes, void **values,
+				       cuda_address pointer)
 {
 	cuda_result error = standin_enter(__func__);
 
 	if (!error && (!n || !attributes || !values))
 		error = CUDA_INVALID_VALUE;
 	for (unsigned i = 0; i < n && !error; i++)
-		error = values[i] ? attribute_of(memory_at(pointer), pointer, attributes[i], values[i]) : CUDA_INVALID_VALUE;
+		error = values[i] ? attribute_of(memory_at(pointer), pointer, attributes[i],
+						 values[i])
+				  : CUDA_INVALID_VALUE;
 	return standin_leave(error);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns modules and their functions: whatever the image, they are the kernels that are compiled into this library. */
+/* Owns modules and their functions: whatever the image, they are the kernels that are compiled
+ * into this library. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -103,7 +104,8 @@ API cuda_result cuModuleUnload(struct CUmod_st *module)
 	return standin_leave(error);
 }
 
-API cuda_result cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st *module, const char *name)
+API cuda_result cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st *module,
+				    const char *name)
 {
 	cuda_result error = standin_enter(__func__);
 
@@ -120,7 +122,9 @@ API cuda_result cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st
 	if (!error && !made)
 		error = CUDA_OUT_OF_MEMORY;
 	if (!error) {
-		*made = (struct CUfunc_st){ .next = module->functions, .module = module, .kernel = kernel };
+		*made = (struct CUfunc_st){ .next = module->functions,
+					    .module = module,
+					    .kernel = kernel };
 		*function = module->functions = made;
 	}
 	return standin_leave(error);
@@ -135,20 +139,25 @@ API cuda_result cuFuncGetAttribute(int *value, unsigned attribute, struct CUfunc
 	if (!error && (!value || attribute > 4))
 		error = CUDA_INVALID_VALUE;
 	if (!error)
-		*value = attribute == CUDA_FUNCTION_THREADS ? THREADS_MAX : attribute == 4 ? 32 : 0; /* 4: registers; else bytes of memories */
+		*value = attribute == CUDA_FUNCTION_THREADS ? THREADS_MAX
+			 : attribute == 4		    ? 32
+					  : 0; /* 4: registers; else bytes of memories */
 	return standin_leave(error);
 }
 
 static bool fits(const unsigned grid[3], const unsigned block[3], unsigned shared_bytes)
 {
 	for (int i = 0; i < 3; i++) {
-		if (!grid[i] || !block[i] || block[i] > THREADS_MAX || grid[i] > (i ? 65535u : 0x7fffffffu))
+		if (!grid[i] || !block[i] || block[i] > THREADS_MAX ||
+		    grid[i] > (i ? 65535u : 0x7fffffffu))
 			return false;
 	}
-	return block[2] <= 64 && (uint64_t)block[0] * block[1] * block[2] <= THREADS_MAX && shared_bytes <= SHARED_MAX;
+	return block[2] <= 64 && (uint64_t)block[0] * block[1] * block[2] <= THREADS_MAX &&
+	       shared_bytes <= SHARED_MAX;
 }
 
-static struct work *work_of(const struct CUfunc_st *function, const unsigned grid[3], const unsigned block[3], void **parameters)
+static struct work *work_of(const struct CUfunc_st *function, const unsigned grid[3],
+			    const unsigned block[3], void **parameters)
 {
 	struct work *const work = work_new(WORK_KERNEL);
 
@@ -178,8 +187,10 @@ static bool all_there(const struct CUfunc_st *function, void **parameters)
 	return true;
 }
 
-API cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-			       unsigned block_z, unsigned shared_bytes, struct CUstream_st *handle, void **parameters, void **extra)
+API cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y,
+			       unsigned grid_z, unsigned block_x, unsigned block_y,
+			       unsigned block_z, unsigned shared_bytes, struct CUstream_st *handle,
+			       void **parameters, void **extra)
 {
 	const unsigned grid[] = { grid_x, grid_y, grid_z }, block[] = { block_x, block_y, block_z };
 	struct CUctx_st *context;
@@ -194,7 +205,8 @@ API cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsi
 		error = stream_use(handle, &stream);
 	if (!error && (stream->context != context || function->module->context != context))
 		error = INVALID_HANDLE;
-	if (!error && (!fits(grid, block, shared_bytes) || !all_there(function, parameters) || extra))
+	if (!error &&
+	    (!fits(grid, block, shared_bytes) || !all_there(function, parameters) || extra))
 		error = CUDA_INVALID_VALUE;
 	if (!error)
 		error = stream_append(stream, work_of(function, grid, block, parameters));

@@ -7,6 +7,7 @@ bool standin_kernel_named(const char *name, struct standin_kernel *out)
 	return false;
 }
 
-void standin_kernel_run(const struct standin_kernel *kernel, const unsigned grid[3], const unsigned block[3], const char *arguments)
+void standin_kernel_run(const struct standin_kernel *kernel, const unsigned grid[3],
+			const unsigned block[3], const char *arguments)
 {
 }

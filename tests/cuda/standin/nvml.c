@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stands in for NVML where none is, as a library of its own that TUTTI_NVML_LIBRARY names: it joins the GPUs of the stand-in of CUDA's driver, which are at
- * 0000:17:00.0 and on the buses behind that.
+/* Stands in for NVML where none is, as a library of its own that TUTTI_NVML_LIBRARY names: it
+ * joins the GPUs of the stand-in of CUDA's driver, which are at 0000:17:00.0 and on the buses
+ * behind that.
  *
- * STANDIN_LINKS	who is joined, separated by commas: "A-B:N", N NVLinks between the GPUs A and B; "A-S:N", between A and switches; "A-H:N", switches that a virtual
- *			machine does not show; "A-X:N", a GPU that CUDA does not show; "A-D:N", nobody: these are down; "A-U:N", it is not told with whom, and
- *			with "A>B:N" A alone is told that (none)
+ * STANDIN_LINKS   who is joined, separated by commas: "A-B:N", N NVLinks between the GPUs A and
+ * 			B; "A-S:N", between A and switches; "A-H:N", switches that a virtual
+ * 			machine does not show; "A-X:N", a GPU that CUDA does not show; "A-D:N", nobody: these are
+ * 			down; "A-U:N", it is not told with whom, and with "A>B:N" A alone is told that (none)
  * STANDIN_ANCESTOR	what is between any two on PCIe, as nvmlGpuTopologyLevel_t numbers it (50)
  * STANDIN_VERSION	of NVLinks, as nvmlNvlinkVersion_t numbers them (6)
  * STANDIN_NVML_FAILS	the function that fails, and after ":" with which error */
@@ -15,12 +17,13 @@
 
 #include "cuda/nvml.h"
 
-#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* they are of <nvml.h>, which need not be there */
+#pragma GCC diagnostic ignored                                                                     \
+	"-Wmissing-prototypes" /* they are of <nvml.h>, which need not be there */
 
-#define API __attribute__((visibility("default")))
-#define GPUS 64
-#define LINKS 18 /* of a GPU: others are invalid */
-#define BUS 0x17 /* of GPU 0 */
+#define API   __attribute__((visibility("default")))
+#define GPUS  64
+#define LINKS 18   /* of a GPU: others are invalid */
+#define BUS   0x17 /* of GPU 0 */
 
 enum { UNINITIALIZED = 1, NOT_FOUND = 6, UNKNOWN = 999 };
 
@@ -40,7 +43,8 @@ static int number_of(const char *name, int otherwise)
 
 static nvml_result failing(const char *function)
 {
-	const char *fails = getenv("STANDIN_NVML_FAILS"), *colon = fails ? strchr(fails, ':') : NULL;
+	const char *fails = getenv("STANDIN_NVML_FAILS"),
+		   *colon = fails ? strchr(fails, ':') : NULL;
 	const size_t length = strlen(function);
 
 	if (!colon || (size_t)(colon - fails) != length || strncmp(fails, function, length) != 0)
@@ -100,7 +104,8 @@ API nvml_result nvmlDeviceGetHandleByPciBusId_v2(const char *pci, struct nvmlDev
 	return 0;
 }
 
-API nvml_result nvmlDeviceGetTopologyCommonAncestor(struct nvmlDevice_st *device, struct nvmlDevice_st *peer, unsigned *level)
+API nvml_result nvmlDeviceGetTopologyCommonAncestor(struct nvmlDevice_st *device,
+						    struct nvmlDevice_st *peer, unsigned *level)
 {
 	const nvml_result error = enter(__func__, level);
 
@@ -109,7 +114,8 @@ API nvml_result nvmlDeviceGetTopologyCommonAncestor(struct nvmlDevice_st *device
 	return error || (device && peer) ? error : NVML_INVALID;
 }
 
-/* The far end of the device's link of that number: a GPU's number in digits, or a letter; 0: there is no such link. */
+/* The far end of the device's link of that number: a GPU's number in digits, or a letter; 0:
+ * there is no such link. */
 static char far_end(const struct nvmlDevice_st *device, unsigned link, int *gpu)
 {
 	const char *at = getenv("STANDIN_LINKS");
@@ -134,7 +140,8 @@ static char far_end(const struct nvmlDevice_st *device, unsigned link, int *gpu)
 	return 0;
 }
 
-static nvml_result find_link(const char *function, const struct nvmlDevice_st *device, unsigned link, const void *out, char *far, int *gpu)
+static nvml_result find_link(const char *function, const struct nvmlDevice_st *device,
+			     unsigned link, const void *out, char *far, int *gpu)
 {
 	const nvml_result error = enter(function, out);
 
@@ -144,7 +151,8 @@ static nvml_result find_link(const char *function, const struct nvmlDevice_st *d
 	return *far ? 0 : NVML_INVALID;
 }
 
-API nvml_result nvmlDeviceGetNvLinkState(struct nvmlDevice_st *device, unsigned link, unsigned *state)
+API nvml_result nvmlDeviceGetNvLinkState(struct nvmlDevice_st *device, unsigned link,
+					 unsigned *state)
 {
 	char far;
 	int gpu;
@@ -155,7 +163,8 @@ API nvml_result nvmlDeviceGetNvLinkState(struct nvmlDevice_st *device, unsigned 
 	return error;
 }
 
-API nvml_result nvmlDeviceGetNvLinkVersion(struct nvmlDevice_st *device, unsigned link, unsigned *version)
+API nvml_result nvmlDeviceGetNvLinkVersion(struct nvmlDevice_st *device, unsigned link,
+					   unsigned *version)
 {
 	char far;
 	int gpu;
@@ -166,7 +175,8 @@ API nvml_result nvmlDeviceGetNvLinkVersion(struct nvmlDevice_st *device, unsigne
 	return error;
 }
 
-API nvml_result nvmlDeviceGetNvLinkRemoteDeviceType(struct nvmlDevice_st *device, unsigned link, unsigned *kind)
+API nvml_result nvmlDeviceGetNvLinkRemoteDeviceType(struct nvmlDevice_st *device, unsigned link,
+						    unsigned *kind)
 {
 	char far;
 	int gpu;
@@ -178,7 +188,8 @@ API nvml_result nvmlDeviceGetNvLinkRemoteDeviceType(struct nvmlDevice_st *device
 	return 0;
 }
 
-API nvml_result nvmlDeviceGetNvLinkRemotePciInfo_v2(struct nvmlDevice_st *device, unsigned link, struct nvmlPciInfo_st *pci)
+API nvml_result nvmlDeviceGetNvLinkRemotePciInfo_v2(struct nvmlDevice_st *device, unsigned link,
+						    struct nvmlPciInfo_st *pci)
 {
 	char far;
 	int gpu;
@@ -192,6 +203,7 @@ API nvml_result nvmlDeviceGetNvLinkRemotePciInfo_v2(struct nvmlDevice_st *device
 		*pci = (struct nvmlPciInfo_st){ .domain = ~0u, .bus = 0xffff, .device = 0xff };
 	else if (far != 'G') /* somewhere else */
 		pci->domain = 1;
-	snprintf(pci->busId, sizeof(pci->busId), "%08X:%02X:%02X.0", pci->domain, pci->bus, pci->device);
+	snprintf(pci->busId, sizeof(pci->busId), "%08X:%02X:%02X.0", pci->domain, pci->bus,
+		 pci->device);
 	return 0;
 }

@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stands in for CUDA's driver where none is, as a library that TUTTI_CUDA_LIBRARY names: GPUs of host memory, whose streams are threads. It is as
- * strict as the driver about what it is given, and does what it is asked for, so that what processes and threads do with GPUs can be tested by
- * processes and threads. What a GPU does for speed it does not have.
+/* Stands in for CUDA's driver where none is, as a library that TUTTI_CUDA_LIBRARY names: GPUs of
+ * host memory, whose streams are threads. It is as strict as the driver about what it is given,
+ * and does what it is asked for, so that what processes and threads do with GPUs can be tested
+ * by processes and threads. What a GPU does for speed it does not have.
  *
- * STANDIN_DEVICES	how many GPUs there are (2)
- * CUDA_VISIBLE_DEVICES	a number: this process sees that one alone, as number 0
- * STANDIN_MEMORY	bytes of each (1 GiB), counted in each process by itself
- * STANDIN_APART	set: memory of GPUs can be read and written by streams alone, as with most GPUs; the host gets a fault
- * STANDIN_PEERS	"all": each reaches all others; "none"; "pairs": 0 and 1, 2 and 3, …; "threes": 0 to 2, 3 to 5, …; else each reaches the one before it
- * STANDIN_QUEUE	how much may be ahead on a stream before whoever puts more there waits (no limit)
- * STANDIN_FAILS	which functions fail, separated by commas: NAME, or NAME:K, from the K-th call on, counted from when the variable was set.
- *			"work" is what a stream does: where it fails the context is broken, as after a kernel's wrong access
- * STANDIN_ERROR	with which error (999)
- * STANDIN_GARBLES	set: a copy brings wrong bytes from the memory of another GPU, as where something between the two redirects them
- * STANDIN_SPOILS	set: kernels of the library add 1 to the first byte that they write, and so leave it wrong
+ * STANDIN_DEVICES how many GPUs there are (2) CUDA_VISIBLE_DEVICES        a number: this process
+ * sees that one alone, as number 0 STANDIN_MEMORY  bytes of each (1 GiB), counted in each
+ * process by itself STANDIN_APART  set: memory of GPUs can be read and written by streams alone,
+ * as with most GPUs; the host gets a fault STANDIN_PEERS    "all": each reaches all others;
+ * "none"; "pairs": 0 and 1, 2 and 3, …; "threes": 0 to 2, 3 to 5, …; else each reaches the one
+ * before it STANDIN_QUEUE    how much may be ahead on a stream before whoever puts more there
+ * waits (no limit) STANDIN_FAILS which functions fail, separated by commas: NAME, or NAME:K,
+ * from the K-th call on, counted from when the variable was set.
+ * 			"work" is what a stream does: where it fails the context is broken, as after a kernel's
+ * 			wrong access
+ * STANDIN_ERROR   with which error (999) STANDIN_GARBLES  set: a copy brings wrong bytes from
+ * the memory of another GPU, as where something between the two redirects them STANDIN_SPOILS
+ * set: kernels of the library add 1 to the first byte that they write, and so leave it wrong
  *
- * One lock (standin_enter) guards everything but the memory of GPUs. The files: device.c the start, errors, what is said of GPUs; context.c;
- * memory.c; ipc.c; stream.c; work.c what streams do; event.c; capture.c capture and graphs; module.c kernels and their launch; kernels.cpp
- * the kernels of the library, train_kernels.cpp and bench_kernels.cpp those of the programs, which no_kernels.c replaces where no C++ compiler is. cublas.c and nvml.c are libraries
- * of their own. */
+ * One lock (standin_enter) guards everything but the memory of GPUs. The files: device.c the
+ * start, errors, what is said of GPUs; context.c; memory.c; ipc.c; stream.c; work.c what streams
+ * do; event.c; capture.c capture and graphs; module.c kernels and their launch; kernels.cpp the
+ * kernels of the library, train_kernels.cpp and bench_kernels.cpp those of the programs, which
+ * no_kernels.c replaces where no C++ compiler is. cublas.c and nvml.c are libraries of their
+ * own. */
 #ifndef STANDIN_H
 #define STANDIN_H
 
@@ -31,10 +36,11 @@
 #include "cuda/kernels.h"
 #include "kernel.h"
 
-#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* they are of <cuda.h>, which need not be there */
+#pragma GCC diagnostic ignored                                                                     \
+	"-Wmissing-prototypes" /* they are of <cuda.h>, which need not be there */
 
-#define API __attribute__((visibility("default")))
-#define DEVICES_MAX 64
+#define API		    __attribute__((visibility("default")))
+#define DEVICES_MAX	    64
 #define ARGUMENTS_BYTES_MAX 1024 /* of all of a kernel's, each at a multiple of 16 */
 #define ADDRESS_OF(pointer) ((cuda_address)(uintptr_t)(pointer))
 
@@ -78,16 +84,18 @@ struct memory {
 	struct memory *next;
 	enum memory_kind kind;
 	struct CUctx_st *context; /* that made or opened it */
-	cuda_device device;	  /* whose it is: an opened one's that of its owner, perhaps none that is seen here */
-	char *base; /* its address */
-	char *real; /* where it is: with STANDIN_APART elsewhere */
+	cuda_device device; /* whose it is: an opened one's that of its owner, perhaps none that
+			     * is seen here */
+	char *base;	    /* its address */
+	char *real;	    /* where it is: with STANDIN_APART elsewhere */
 	size_t bytes;
-	int fd; /* of MEMORY_DEVICE, -1 of others */
+	int fd;		 /* of MEMORY_DEVICE, -1 of others */
 	unsigned opened; /* MEMORY_OPENED: how often, by this handle */
 	struct CUipcMemHandle_st handle;
 };
 
-/* Of one cuEventRecord(): whoever waits for it waits for this, and not for what is recorded later. */
+/* Of one cuEventRecord(): whoever waits for it waits for this, and not for what is recorded
+ * later. */
 struct record {
 	unsigned references;
 	bool done;
@@ -115,7 +123,8 @@ struct work {
 			void *dst;
 			const void *src;
 			size_t bytes;
-			void *staged; /* copy of a source that the caller may change after the call */
+			void *staged; /* copy of a source that the caller may change after the
+				       * call */
 		} copy;
 		struct {
 			void *dst;
@@ -128,7 +137,8 @@ struct work {
 			unsigned grid[3], block[3];
 			_Alignas(16) char arguments[ARGUMENTS_BYTES_MAX];
 			bool spoils;
-			struct tt_cuda_place place; /* of the library's kernels, with addresses as the stream finds them */
+			struct tt_cuda_place place; /* of the library's kernels, with addresses
+						     * as the stream finds them */
 		} launch;
 		struct {
 			void (*function)(void *);
@@ -166,7 +176,8 @@ struct CUstream_st {
 	bool joined;		 /* another stream of the capture waits for all of that */
 };
 
-/* device.c. standin_enter() takes the lock, also where it fails; standin_leave() gives it back and returns `result`. */
+/* device.c. standin_enter() takes the lock, also where it fails; standin_leave() gives it back
+ * and returns `result`. */
 cuda_result standin_enter(const char *function);
 cuda_result standin_leave(cuda_result result);
 cuda_result standin_failing(const char *function);
@@ -188,11 +199,14 @@ bool memory_holds(const struct memory *memory, cuda_address address, size_t byte
 struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, size_t bytes, int fd);
 void *memory_real(const void *address);
 void memory_forget(struct memory *memory);
-struct memory *memory_opened(const struct CUctx_st *context, const struct CUipcMemHandle_st *handle);
+struct memory *memory_opened(const struct CUctx_st *context,
+			     const struct CUipcMemHandle_st *handle);
 void memory_end_context(const struct CUctx_st *context);
 
-/* stream.c. stream_use() finds the stream that a handle names, stream_look() also where a capture forbids its use. stream_append() takes `work` in
- * any case, NULL for what could not be allocated. stream_drain() waits for what was given to `stream`, or with NULL to all of the context, before. */
+/* stream.c. stream_use() finds the stream that a handle names, stream_look() also where a
+ * capture forbids its use. stream_append() takes `work` in any case, NULL for what could not be
+ * allocated. stream_drain() waits for what was given to `stream`, or with NULL to all of the
+ * context, before. */
 cuda_result stream_use(struct CUstream_st *handle, struct CUstream_st **out);
 cuda_result stream_look(struct CUstream_st *handle, struct CUstream_st **out);
 cuda_result stream_append(struct CUstream_st *stream, struct work *work);
@@ -217,7 +231,8 @@ struct record *record_keep(struct record *record);
 void record_drop(struct record *record);
 void event_end_context(const struct CUctx_st *context);
 
-/* capture.c. capture_forbids(): what cannot be captured may not be called now; the capture that forbids it is invalid then. */
+/* capture.c. capture_forbids(): what cannot be captured may not be called now; the capture that
+ * forbids it is invalid then. */
 cuda_result capture_forbids(void);
 void capture_invalidate(struct capture *capture);
 bool capture_blocks_legacy(const struct CUctx_st *context, bool invalidate);

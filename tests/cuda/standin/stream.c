@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns streams: each does what it is given (work.c) in order, in a thread of its own, which begins with the first work. */
+/* Owns streams: each does what it is given (work.c) in order, in a thread of its own, which
+ * begins with the first work. */
 #include "standin.h"
 
 #include <signal.h>
@@ -21,7 +22,8 @@ static void end_work(struct CUstream_st *stream, struct work *work)
 		work->record->done = true;
 	} else {
 		if (!context->broken)
-			__atomic_store_n(&context->broken, standin_failing("work"), __ATOMIC_RELAXED); /* waits look at it without the lock */
+			__atomic_store_n(&context->broken, standin_failing("work"),
+					 __ATOMIC_RELAXED); /* waits look at it without the lock */
 		if (!context->broken) {
 			work_find(work);
 			pthread_mutex_unlock(&standin_lock);
@@ -94,7 +96,8 @@ static void await_room(const struct CUstream_st *stream)
 		ahead = 0;
 		for (const struct work *work = stream->work.first; limit && work; work = work->next)
 			ahead++;
-	} while (limit && ahead >= atoi(limit) && pthread_cond_wait(&standin_changed, &standin_lock) == 0);
+	} while (limit && ahead >= atoi(limit) &&
+		 pthread_cond_wait(&standin_changed, &standin_lock) == 0);
 }
 
 cuda_result stream_append(struct CUstream_st *stream, struct work *work)
@@ -125,7 +128,8 @@ cuda_result stream_append(struct CUstream_st *stream, struct work *work)
 
 static bool busy(const struct CUstream_st *stream, uint64_t until)
 {
-	return (stream->running && stream->running <= until) || (stream->work.first && stream->work.first->number <= until);
+	return (stream->running && stream->running <= until) ||
+	       (stream->work.first && stream->work.first->number <= until);
 }
 
 static bool any_busy(const struct CUctx_st *context, const struct CUstream_st *only, uint64_t until)
@@ -219,14 +223,16 @@ static cuda_result own_stream(struct CUstream_st *handle, struct CUstream_st **o
 
 	if (error)
 		return error;
-	struct CUstream_st **const stream = handle == (struct CUstream_st *)2 ? &context->per_thread : &context->legacy;
+	struct CUstream_st **const stream =
+		handle == (struct CUstream_st *)2 ? &context->per_thread : &context->legacy;
 	if (!*stream && make(context, 0, stream))
 		return CUDA_OUT_OF_MEMORY;
 	*out = *stream;
 	return 0;
 }
 
-/* The stream of a handle: NULL and 1 are the context's legacy one, 2 is per thread there, and here per context. */
+/* The stream of a handle: NULL and 1 are the context's legacy one, 2 is per thread there, and
+ * here per context. */
 cuda_result stream_look(struct CUstream_st *handle, struct CUstream_st **out)
 {
 	if ((uintptr_t)handle <= 2)
@@ -244,7 +250,10 @@ cuda_result stream_use(struct CUstream_st *handle, struct CUstream_st **out)
 {
 	const cuda_result error = stream_look(handle, out);
 
-	return error ? error : *out == (*out)->context->legacy && capture_blocks_legacy((*out)->context, true) ? CAPTURE_IMPLICIT : 0;
+	return error ? error
+	       : *out == (*out)->context->legacy && capture_blocks_legacy((*out)->context, true)
+		       ? CAPTURE_IMPLICIT
+		       : 0;
 }
 
 API cuda_result cuStreamCreate(struct CUstream_st **stream, unsigned flags)
@@ -255,11 +264,13 @@ API cuda_result cuStreamCreate(struct CUstream_st **stream, unsigned flags)
 	if (!error)
 		error = context_current(&context);
 	if (!error)
-		error = stream && flags <= CUDA_STREAM_NON_BLOCKING ? make(context, flags, stream) : CUDA_INVALID_VALUE;
+		error = stream && flags <= CUDA_STREAM_NON_BLOCKING ? make(context, flags, stream)
+								    : CUDA_INVALID_VALUE;
 	return standin_leave(error);
 }
 
-API cuda_result cuStreamCreateWithPriority(struct CUstream_st **stream, unsigned flags, int priority)
+API cuda_result cuStreamCreateWithPriority(struct CUstream_st **stream, unsigned flags,
+					   int priority)
 {
 	const cuda_result error = standin_enter(__func__);
 

@@ -6,7 +6,10 @@
 #include "kernel.h"
 #include "trainer/kernels.cu"
 
-#define NAMED(name) { #name, standin_call<decltype(name)>::kernel(name) }
+#define NAMED(name)                                                                                \
+	{                                                                                          \
+#name, standin_call < decltype(name)> ::kernel(name)                               \
+	}
 
 bool standin_train_kernel_named(const char *name, struct standin_kernel *out)
 {
@@ -14,7 +17,8 @@ bool standin_train_kernel_named(const char *name, struct standin_kernel *out)
 		const char *name;
 		struct standin_kernel kernel;
 	} all[] = {
-		NAMED(train_gather), NAMED(train_bias), NAMED(train_relu), NAMED(train_loss), NAMED(train_close), NAMED(train_update), NAMED(train_count),
+		NAMED(train_gather), NAMED(train_bias),	  NAMED(train_relu),  NAMED(train_loss),
+		NAMED(train_close),  NAMED(train_update), NAMED(train_count),
 	};
 
 	for (const auto &one : all) {

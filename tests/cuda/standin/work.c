@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what streams do: copies, stores, and waits for words; module.c gives them kernels, and event.c records. */
+/* Owns what streams do: copies, stores, and waits for words; module.c gives them kernels, and
+ * event.c records. */
 #include "standin.h"
 
 #include <sched.h>
@@ -8,7 +9,8 @@
 
 #define YIELDS 16 /* before a wait sleeps between looks */
 
-static unsigned copies[DEVICES_MAX][DEVICES_MAX]; /* from one GPU's memory to another's, or its own */
+static unsigned copies[DEVICES_MAX][DEVICES_MAX]; /* from one GPU's memory to another's, or its
+						   * own */
 
 struct work *work_new(enum work_kind kind)
 {
@@ -67,8 +69,8 @@ void work_list_free(struct work_list *list)
 		work_free(work_list_take(list));
 }
 
-/* A wait may be for another process, so nothing wakes it: the word is looked at, in the end less and less often. Many streams that look often would leave
- * no core to those whom they wait for. */
+/* A wait may be for another process, so nothing wakes it: the word is looked at, in the end less
+ * and less often. Many streams that look often would leave no core to those whom they wait for. */
 static void pause_for(unsigned tries)
 {
 	const unsigned sleeps = tries < YIELDS ? 0 : (tries - YIELDS) / 4;
@@ -83,17 +85,21 @@ static void pause_for(unsigned tries)
 static bool passes(uint64_t seen, uint64_t wanted, unsigned flags, bool wide)
 {
 	switch (flags & 3) {
-	case WAIT_GEQ: return wide ? (int64_t)(seen - wanted) >= 0 : (int32_t)((uint32_t)seen - (uint32_t)wanted) >= 0;
+	case WAIT_GEQ:
+		return wide ? (int64_t)(seen - wanted) >= 0
+			    : (int32_t)((uint32_t)seen - (uint32_t)wanted) >= 0;
 	case CUDA_WAIT_EQUAL: return wide ? seen == wanted : (uint32_t)seen == (uint32_t)wanted;
 	case WAIT_AND: return (seen & wanted) != 0;
-	default: return wide ? ~(seen | wanted) != 0 : (uint32_t)~(seen | wanted) != 0;
+	default: return wide ? ~(seen | wanted) != 0 : (uint32_t) ~(seen | wanted) != 0;
 	}
 }
 
 /* A wait in a context that breaks has an end. */
-static void do_mem_op(const union CUstreamBatchMemOpParams_union *op, const struct CUctx_st *context)
+static void do_mem_op(const union CUstreamBatchMemOpParams_union *op,
+		      const struct CUctx_st *context)
 {
-	const bool wide = op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == CUDA_MEM_OP_WRITE_64;
+	const bool wide =
+		op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == CUDA_MEM_OP_WRITE_64;
 	void *const word = (void *)(uintptr_t)op->waitValue.address; /* of writeValue, too */
 	const uint64_t value = op->waitValue.value64;
 
@@ -103,16 +109,20 @@ static void do_mem_op(const union CUstreamBatchMemOpParams_union *op, const stru
 		__atomic_store_n((uint32_t *)word, (uint32_t)value, __ATOMIC_SEQ_CST);
 	} else {
 		for (unsigned tries = 0;; tries++) {
-			const uint64_t seen = wide ? __atomic_load_n((uint64_t *)word, __ATOMIC_SEQ_CST) : __atomic_load_n((uint32_t *)word, __ATOMIC_SEQ_CST);
+			const uint64_t seen =
+				wide ? __atomic_load_n((uint64_t *)word, __ATOMIC_SEQ_CST)
+				     : __atomic_load_n((uint32_t *)word, __ATOMIC_SEQ_CST);
 
-			if (passes(seen, value, op->waitValue.flags, wide) || __atomic_load_n(&context->broken, __ATOMIC_RELAXED))
+			if (passes(seen, value, op->waitValue.flags, wide) ||
+			    __atomic_load_n(&context->broken, __ATOMIC_RELAXED))
 				break;
 			pause_for(tries);
 		}
 	}
 }
 
-static void find_of_library(struct tt_cuda_part *part, struct tt_cuda_sync *sync, struct tt_cuda_place *place)
+static void find_of_library(struct tt_cuda_part *part, struct tt_cuda_sync *sync,
+			    struct tt_cuda_place *place)
 {
 	for (int i = 0; i < TT_CUDA_RANKS; i++) {
 		part->src[i] = memory_real(part->src[i]);
@@ -137,7 +147,8 @@ static void find_kernel(struct work *work)
 	if (kernel->of_library) {
 		struct tt_cuda_part *const part = (void *)arguments;
 
-		find_of_library(part, (void *)(arguments + standin_argument_end(0, sizeof(*part))), &work->launch.place);
+		find_of_library(part, (void *)(arguments + standin_argument_end(0, sizeof(*part))),
+				&work->launch.place);
 		return;
 	}
 	for (unsigned i = 0; i < kernel->count; i++) {
@@ -152,7 +163,8 @@ static void find_kernel(struct work *work)
 
 static void count_copy(const void *dst, const void *src)
 {
-	const struct memory *const to = memory_at(ADDRESS_OF(dst)), *const from = memory_at(ADDRESS_OF(src));
+	const struct memory *const to = memory_at(ADDRESS_OF(dst)), *const from = memory_at(
+									    ADDRESS_OF(src));
 	const int first = standin_first();
 
 	if (to && from && to->kind != MEMORY_PINNED && from->kind != MEMORY_PINNED)
@@ -179,7 +191,10 @@ void work_find(struct work *work)
 		work->copy.src = memory_real(work->copy.src);
 		break;
 	case WORK_SET: work->set.dst = memory_real(work->set.dst); break;
-	case WORK_MEM_OP: work->op.waitValue.address = ADDRESS_OF(memory_real((void *)(uintptr_t)work->op.waitValue.address)); break;
+	case WORK_MEM_OP:
+		work->op.waitValue.address =
+			ADDRESS_OF(memory_real((void *)(uintptr_t)work->op.waitValue.address));
+		break;
 	case WORK_KERNEL: find_kernel(work); break;
 	case WORK_HOST:
 	case WORK_RECORD:
@@ -192,13 +207,15 @@ static void run_kernel(const struct work *work, const char *arguments)
 	standin_kernel_run(&work->launch.kernel, work->launch.grid, work->launch.block, arguments);
 }
 
-/* First all bytes, then the spoiling, then the word, after which peers look. An addition, as what a second kernel spoils must not
- * be right again; to the second byte, where there is one, which of a short float is more than its rounding. */
+/* First all bytes, then the spoiling, then the word, after which peers look. An addition, as
+ * what a second kernel spoils must not be right again; to the second byte, where there is one,
+ * which of a short float is more than its rounding. */
 static void spoil_kernel(const struct work *work)
 {
 	_Alignas(16) char arguments[ARGUMENTS_BYTES_MAX];
 	struct tt_cuda_part *const part = (void *)arguments;
-	struct tt_cuda_sync *const sync = (void *)(arguments + standin_argument_end(0, sizeof(*part)));
+	struct tt_cuda_sync *const sync =
+		(void *)(arguments + standin_argument_end(0, sizeof(*part)));
 
 	memcpy(arguments, work->launch.arguments, sizeof(arguments));
 	const struct tt_cuda_sync given = *sync;
@@ -234,7 +251,8 @@ void work_do(struct work *work, const struct CUctx_st *context)
 	}
 }
 
-/* Memory that only the host knows: its copies are the caller's again, or complete, when the call returns. */
+/* Memory that only the host knows: its copies are the caller's again, or complete, when the call
+ * returns. */
 static bool pageable(const void *pointer)
 {
 	return !memory_at(ADDRESS_OF(pointer));
@@ -249,9 +267,11 @@ static bool in_one(cuda_address address, size_t bytes)
 
 static bool is_garbled(const struct CUctx_st *context, const void *src)
 {
-	const struct memory *const memory = getenv("STANDIN_GARBLES") ? memory_at((cuda_address)(uintptr_t)src) : NULL;
+	const struct memory *const memory =
+		getenv("STANDIN_GARBLES") ? memory_at((cuda_address)(uintptr_t)src) : NULL;
 
-	return memory && (memory->kind == MEMORY_DEVICE || memory->kind == MEMORY_OPENED) && memory->device != context->device;
+	return memory && (memory->kind == MEMORY_DEVICE || memory->kind == MEMORY_OPENED) &&
+	       memory->device != context->device;
 }
 
 static cuda_result copy_to(struct CUstream_st *stream, void *dst, const void *src, size_t bytes)
@@ -272,7 +292,8 @@ static cuda_result copy_to(struct CUstream_st *stream, void *dst, const void *sr
 			work_free(work);
 			return CUDA_OUT_OF_MEMORY;
 		}
-		work->copy.src = garbled ? memset(work->copy.staged, 0xa5, bytes) : memcpy(work->copy.staged, src, bytes);
+		work->copy.src = garbled ? memset(work->copy.staged, 0xa5, bytes)
+					 : memcpy(work->copy.staged, src, bytes);
 	}
 	const cuda_result error = stream_append(stream, work);
 	if (!error && waits)
@@ -280,7 +301,8 @@ static cuda_result copy_to(struct CUstream_st *stream, void *dst, const void *sr
 	return error ? error : waits ? context->broken : 0;
 }
 
-API cuda_result cuMemcpyAsync(cuda_address dst, cuda_address src, size_t bytes, struct CUstream_st *handle)
+API cuda_result cuMemcpyAsync(cuda_address dst, cuda_address src, size_t bytes,
+			      struct CUstream_st *handle)
 {
 	struct CUctx_st *context;
 	struct CUstream_st *stream;
@@ -293,7 +315,8 @@ API cuda_result cuMemcpyAsync(cuda_address dst, cuda_address src, size_t bytes, 
 	if (!error && bytes && (!dst || !src || !in_one(dst, bytes) || !in_one(src, bytes)))
 		error = CUDA_INVALID_VALUE;
 	if (!error && bytes)
-		error = copy_to(stream, (void *)(uintptr_t)dst, (const void *)(uintptr_t)src, bytes);
+		error = copy_to(stream, (void *)(uintptr_t)dst, (const void *)(uintptr_t)src,
+				bytes);
 	return standin_leave(error);
 }
 
@@ -309,7 +332,8 @@ static cuda_result set_to(struct CUstream_st *stream, void *dst, unsigned char b
 	return stream_append(stream, work);
 }
 
-API cuda_result cuMemsetD8Async(cuda_address dst, unsigned char byte, size_t bytes, struct CUstream_st *handle)
+API cuda_result cuMemsetD8Async(cuda_address dst, unsigned char byte, size_t bytes,
+				struct CUstream_st *handle)
 {
 	struct CUctx_st *context;
 	struct CUstream_st *stream;
@@ -348,18 +372,21 @@ API cuda_result cuLaunchHostFunc(struct CUstream_st *handle, void (*function)(vo
 
 static bool is_mem_op(const union CUstreamBatchMemOpParams_union *op)
 {
-	const bool wide = op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == CUDA_MEM_OP_WRITE_64;
+	const bool wide =
+		op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == CUDA_MEM_OP_WRITE_64;
 	const bool wait = op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == WAIT_32;
 	const size_t bytes = wide ? 8 : 4;
 
 	if (!wide && !wait && op->operation != WRITE_32)
 		return false;
-	if (op->waitValue.address % bytes || !memory_at(op->waitValue.address) || !in_one(op->waitValue.address, bytes))
+	if (op->waitValue.address % bytes || !memory_at(op->waitValue.address) ||
+	    !in_one(op->waitValue.address, bytes))
 		return false;
 	return (op->waitValue.flags & ~(wait ? 3u | 1u << 30 : 1u)) == 0;
 }
 
-API cuda_result cuStreamBatchMemOp_v2(struct CUstream_st *handle, unsigned n, union CUstreamBatchMemOpParams_union *ops, unsigned flags)
+API cuda_result cuStreamBatchMemOp_v2(struct CUstream_st *handle, unsigned n,
+				      union CUstreamBatchMemOpParams_union *ops, unsigned flags)
 {
 	struct CUctx_st *context;
 	struct CUstream_st *stream;
