@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "board_state.h"
 #include "card.h"
 #include "fork.h"
 #include "kernels.h"
@@ -33,9 +34,9 @@ struct tt_work {
 	double in_place; /* of the bytes, those that are combined where they arrive */
 };
 
-struct tt_board;
 struct tt_plan;
 struct tt_plan_cache;
+struct tt_flight;
 struct tt_recorder;
 struct tt_staging;
 struct tt_council;
@@ -59,6 +60,15 @@ struct tt_user_op {
 struct tt_wire {
 	struct tt_link *link;		     /* NULL until first needed */
 	struct tt_cursor *head[2], *tail[2]; /* [sending] */
+};
+
+/* What each operation needs of the flight recorder, at hand for the same reason as the board. */
+struct tt_recording {
+	struct tt_flight *flight;
+	uint64_t next; /* number of the next operation */
+	uint64_t
+		room; /* before this one, or when plans need it, the rest of the mapping is wanted */
+	bool counter; /* the processor's counter is the clock */
 };
 
 struct tutti_comm {
@@ -85,12 +95,10 @@ struct tutti_comm {
 	struct tt_endpoint *endpoints[TT_MAX_TRANSPORTS];
 	struct tt_peer *peers[TT_MAX_TRANSPORTS]; /* [size] for each endpoint */
 	int nendpoints;
-	int8_t *via;		      /* [size]: which endpoint reaches the peer */
-	struct tt_wire *wires;	      /* [size * TT_LANES] */
-	struct tt_board *board;	      /* exec's; NULL where not all ranks share memory */
-	struct tt_board *spare_board; /* had before peers are met, so that no rank can fail for
-				       * it afterwards */
-	void *records;		      /* bootstrap.c's, until all have joined */
+	int8_t *via;	       /* [size]: which endpoint reaches the peer */
+	struct tt_wire *wires; /* [size * TT_LANES] */
+	struct tt_board board; /* exec's; board.base NULL where not all ranks share memory */
+	void *records;	       /* bootstrap.c's, until all have joined */
 	tutti_result_t (*hopeless)(void *context); /* for join(), see tt_endpoint_config; or NULL */
 	/* This rank cannot join for `result`, which is about another rank or a deadline, or,
 	 * `unfit`, is true of the ranks together, and the thread's sentence: what to return
@@ -150,8 +158,9 @@ struct tutti_comm {
 	bool settled;
 	uint64_t settle_at;
 	uint64_t settle_ns; /* how long ranks take to settle; 0: the first fault is that of all */
-	struct tt_council *council;	    /* NULL until the ranks first agree on something */
-	struct tt_recorder *recorder;	    /* trace's */
+	struct tt_council *council; /* NULL until the ranks first agree on something */
+	struct tt_recording recording;
+	struct tt_recorder *recorder;	    /* trace's: the rest */
 	struct tt_staging *_Atomic staging; /* cuda/staged.c's; NULL until a call has a buffer on
 					     * a GPU */
 	int failed_peer;		    /* whose link failed last, -1: nobody's */

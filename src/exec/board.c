@@ -33,41 +33,31 @@ size_t tt_board_bytes(int size)
 
 bool tt_board_reserve(struct tutti_comm *comm)
 {
-	struct tt_board *board = calloc(1, sizeof(*board));
-
-	comm->spare_board = board;
-	if (board)
-		board->seen = calloc((size_t)comm->size, sizeof(*board->seen));
-	return board && board->seen;
+	comm->board.seen = calloc((size_t)comm->size, sizeof(*comm->board.seen));
+	return comm->board.seen != NULL;
 }
 
 void tt_board_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *endpoint)
 {
-	struct tt_board *board = comm->spare_board;
+	struct tt_board *board = &comm->board;
 
 	board->base = memory;
 	board->eager = (void *)((uint8_t *)memory + slots_bytes(comm->size));
 	board->stage = (void *)(board->eager + comm->size);
 	board->endpoint = endpoint;
-	comm->board = board;
-	comm->spare_board = NULL;
 }
 
 void tt_board_free(struct tutti_comm *comm)
 {
-	struct tt_board *board = comm->board ? comm->board : comm->spare_board;
-
-	if (board)
-		free(board->seen);
-	free(board);
-	comm->board = comm->spare_board = NULL;
+	free(comm->board.seen);
+	comm->board = (struct tt_board){ 0 };
 }
 
 /* ---- progress */
 
 void tt_board_publish(const struct tt_op *op, uint64_t steps)
 {
-	struct tt_board *board = op->comm->board;
+	struct tt_board *board = &op->comm->board;
 
 	/* release: pairs with the acquire in tt_board_progress() */
 	atomic_store_explicit(&tt_board_slot(board, op->comm->rank, op->card.seq)->progress,
@@ -88,7 +78,7 @@ void tt_board_wake_owed(struct tt_board *board)
 /* Have all peers posted operation `n`? Then nobody reads what this rank exposed in those before. */
 static bool all_posted(struct tutti_comm *comm, uint64_t n)
 {
-	struct tt_board *board = comm->board;
+	struct tt_board *board = &comm->board;
 
 	for (int rank = 0; rank < comm->size; rank++) {
 		if (rank == comm->rank || board->seen[rank] >= n)
@@ -107,7 +97,7 @@ bool tt_board_is_free(struct tutti_comm *comm, uint64_t seq)
 
 bool tt_board_payload_is_free(struct tutti_comm *comm)
 {
-	const uint64_t last = comm->board->payload_op[comm->board->payloads_used % TT_EAGER_SLOTS];
+	const uint64_t last = comm->board.payload_op[comm->board.payloads_used % TT_EAGER_SLOTS];
 
 	return last == 0 || all_posted(comm, last + 1);
 }
@@ -130,7 +120,7 @@ static void fetch_for_writing(const uint8_t *from, size_t bytes)
 void tt_board_fetch_slot(const struct tt_op *op)
 {
 	const struct tt_board_slot *next =
-		tt_board_slot(op->comm->board, op->comm->rank, op->card.seq + 1);
+		tt_board_slot(&op->comm->board, op->comm->rank, op->card.seq + 1);
 
 	fetch_for_writing((const uint8_t *)next, TT_LINE);
 	if (op->plan->hot && op->plan->posts)
@@ -139,7 +129,7 @@ void tt_board_fetch_slot(const struct tt_op *op)
 
 void tt_board_fetch_payload(const struct tt_op *op)
 {
-	const struct tt_board *board = op->comm->board;
+	const struct tt_board *board = &op->comm->board;
 
 	if (!op->plan->hot && op->plan->posts)
 		fetch_for_writing(
@@ -151,7 +141,7 @@ void tt_board_fetch_payload(const struct tt_op *op)
 
 void tt_board_write_card(const struct tt_op *op)
 {
-	struct tt_board_slot *slot = tt_board_slot(op->comm->board, op->comm->rank, op->card.seq);
+	struct tt_board_slot *slot = tt_board_slot(&op->comm->board, op->comm->rank, op->card.seq);
 
 	slot->card = op->card;
 	/* release: pairs with the acquire in tt_board_compare(); who sees the signature sees its
@@ -163,7 +153,7 @@ bool tt_board_post(struct tt_op *op)
 {
 	struct tutti_comm *comm = op->comm;
 
-	if (!comm->board)
+	if (!comm->board.base)
 		return true;
 	if (!tt_board_is_free(comm, op->card.seq))
 		return false;
@@ -176,7 +166,7 @@ bool tt_board_post(struct tt_op *op)
  * this one. */
 static struct tt_fault find_difference(const struct tt_op *op, int rank)
 {
-	const struct tt_board *board = op->comm->board;
+	const struct tt_board *board = &op->comm->board;
 	const uint64_t seq = op->card.seq;
 
 	for (uint64_t back = TT_BOARD_SLOTS - 1; back > 0; back--) {
@@ -209,7 +199,7 @@ static tutti_result_t mismatch(struct tt_op *op, int rank)
  * first.) */
 static void fetch_lines(const struct tt_op *op, int peer)
 {
-	const uint8_t *lines = tt_board_slot(op->comm->board, peer, op->card.seq)->lines;
+	const uint8_t *lines = tt_board_slot(&op->comm->board, peer, op->card.seq)->lines;
 
 	for (size_t at = 0; at < op->plan->payload; at += TT_LINE)
 		__builtin_prefetch(lines + at);
@@ -217,7 +207,7 @@ static void fetch_lines(const struct tt_op *op, int peer)
 
 tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round)
 {
-	struct tt_board *board = op->comm->board;
+	struct tt_board *board = &op->comm->board;
 	const uint64_t seq = op->card.seq,
 		       wanted = tt_board_mark(seq, tt_board_steps(segment, round));
 	const bool ahead = op->plan->hot && op->plan->payload;
@@ -263,18 +253,18 @@ uint64_t tt_board_last_called(const struct tt_board *board, int rank)
 
 void tt_board_tell_called(struct tutti_comm *comm)
 {
-	if (comm->board)
-		atomic_store_explicit(&comm->board->base[comm->rank].called, comm->next_seq - 1,
+	if (comm->board.base)
+		atomic_store_explicit(&comm->board.base[comm->rank].called, comm->next_seq - 1,
 				      memory_order_relaxed);
 }
 
 void tt_board_leave(struct tutti_comm *comm)
 {
-	if (!comm->board)
+	if (!comm->board.base)
 		return;
 	/* release: pairs with the acquire in left_before() */
-	atomic_store_explicit(&comm->board->base[comm->rank].left, 1, memory_order_release);
-	comm->board->endpoint->ops->wake(comm->board->endpoint);
+	atomic_store_explicit(&comm->board.base[comm->rank].left, 1, memory_order_release);
+	comm->board.endpoint->ops->wake(comm->board.endpoint);
 }
 
 /* Did `rank` leave before it posted operation `n`? acquire: pairs with the release in
@@ -304,17 +294,17 @@ void tt_board_compare(struct tt_op *op)
 	const struct tutti_comm *comm = op->comm;
 	const uint64_t seq = op->card.seq;
 
-	for (int rank = 0; comm->board && rank < comm->size; rank++) {
-		const struct tt_board_slot *slot = tt_board_slot(comm->board, rank, seq);
+	for (int rank = 0; comm->board.base && rank < comm->size; rank++) {
+		const struct tt_board_slot *slot = tt_board_slot(&comm->board, rank, seq);
 
 		/* also one that waits for its slot: a rank that left will not come to it */
-		if (left_before(comm->board, rank, seq)) {
+		if (left_before(&comm->board, rank, seq)) {
 			lose(op, rank);
 			return;
 		}
 		if (op->state == TT_OP_WAITING)
 			continue;
-		if (tt_board_progress(comm->board, rank, seq) >> TT_STEP_BITS != seq)
+		if (tt_board_progress(&comm->board, rank, seq) >> TT_STEP_BITS != seq)
 			continue; /* not there yet, or gone on */
 		/* acquire: pairs with the release in tt_board_write_card(); a peer that has gone
 		 * on may be writing the slot's next card while its progress still is that of

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "board_sizes.h"
+#include "board_state.h"
 #include "card.h"
 
 /* Of a rank's buffers: copied to be read by others, to be read where they are, and the result to
@@ -50,23 +50,6 @@ struct tt_board_rank {
 					     * acquire in left_before() */
 	_Atomic uint64_t called; /* the last operation called when this rank began to wait for
 				  * long; relaxed: a number alone */
-};
-
-struct tt_board {
-	struct tt_board_rank *base;			  /* [size] */
-	uint8_t (*eager)[TT_EAGER_SLOTS][TT_EAGER_BYTES]; /* [size] */
-	uint8_t (*stage)[TT_STAGES][TT_STAGE_SPAN];	  /* [size] */
-	struct tt_endpoint *endpoint;
-	uint64_t *seen;		/* [size]: the highest operation known to be posted by each rank */
-	bool owes_wake;		/* something was published whose waiters, if asleep, are still to
-				 * be woken */
-	uint64_t payloads_used; /* eager payloads taken so far, one per operation with one */
-	uint64_t payload_op[TT_EAGER_SLOTS]; /* the operation that used each last; 0: none */
-	uint64_t stages_used;		     /* staging areas taken so far, one per segment of a
-					      * staged operation */
-	uint64_t stage_last[TT_STAGES]; /* progress that frees each: every rank must have come to
-					 * it */
-	uint64_t stage_op[TT_STAGES];	/* the operation it was used in */
 };
 
 struct tt_op;

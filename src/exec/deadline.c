@@ -101,7 +101,7 @@ static uint64_t last_called(const struct tutti_comm *comm, int rank)
 {
 	if (rank == comm->rank)
 		return comm->next_seq - 1;
-	return comm->board ? tt_board_last_called(comm->board, rank) : comm->heard[rank];
+	return comm->board.base ? tt_board_last_called(&comm->board, rank) : comm->heard[rank];
 }
 
 /* Is the process stopped, by a signal or a debugger? False where it cannot be seen. */
@@ -145,8 +145,8 @@ static bool waits_for(const struct tt_op *op, int rank)
 		return false;
 	if (op->kind != TT_OP_SHARED)
 		return waits_for_message(op, rank);
-	return tt_board_progress(comm->board, rank, seq) <=
-	       tt_board_progress(comm->board, comm->rank, seq);
+	return tt_board_progress(&comm->board, rank, seq) <=
+	       tt_board_progress(&comm->board, comm->rank, seq);
 }
 
 /* ---- the sentence about a collective */
@@ -154,7 +154,7 @@ static bool waits_for(const struct tt_op *op, int rank)
 static void say_last(struct text *text, const struct tutti_comm *comm, int rank)
 {
 	const uint64_t last = last_called(comm, rank);
-	const bool exact = comm->board != NULL;
+	const bool exact = comm->board.base != NULL;
 
 	if (last > 0)
 		say(text,

@@ -13,7 +13,7 @@
 /* Begin its line. `now`: when it was called, and, if `moved`, when its first data did. */
 static inline void tt_recorder_begin(struct tt_op *op, uint64_t now, bool moved)
 {
-	struct tt_recorder *recorder = op->comm->recorder;
+	struct tt_recording *recorder = &op->comm->recording;
 	const uint64_t number = recorder->next++;
 	struct tt_flight_op *record = &recorder->flight->ops[number % TT_FLIGHT_OPS];
 
@@ -54,7 +54,7 @@ static inline void tt_recorder_post(struct tt_op *op)
 	op->last_look = 0;
 	op->recorded = TT_RECORDED_NOT;
 	if (op->kind != TT_OP_SHARED || !op->plan->hot)
-		tt_recorder_begin(op, tt_ticks(op->comm->recorder->counter), false);
+		tt_recorder_begin(op, tt_ticks(op->comm->recording.counter), false);
 }
 
 /* In a child of fork(), where the mapping is not: keep away from it. */
@@ -73,7 +73,7 @@ static inline struct tt_flight_op *tt_recorder_line(const struct tt_op *op)
 /* Its first data have moved; called once. */
 static inline void tt_recorder_moved(struct tt_op *op)
 {
-	const bool counter = op->comm->recorder->counter;
+	const bool counter = op->comm->recording.counter;
 	struct tt_flight_op *record;
 
 	if (op->recorded == TT_RECORDED_NOT) {
@@ -106,20 +106,20 @@ static inline void tt_recorder_pass(struct tt_op *op, bool moved)
 		return;
 	}
 	if (op->recorded == TT_RECORDED_NOT)
-		tt_recorder_begin(op, tt_ticks(op->comm->recorder->counter), false);
+		tt_recorder_begin(op, tt_ticks(op->comm->recording.counter), false);
 	op->recorded = TT_RECORDED_STALL;
 }
 
 /* A short operation looks at a peer, and may end if it sees what it waits for. */
 static inline void tt_recorder_look(struct tt_op *op)
 {
-	op->last_look = tt_ticks(op->comm->recorder->counter);
+	op->last_look = tt_ticks(op->comm->recording.counter);
 }
 
 /* It has ended. */
 static inline void tt_recorder_done(struct tt_op *op, tutti_result_t result)
 {
-	const uint64_t now = op->last_look ? op->last_look : tt_ticks(op->comm->recorder->counter);
+	const uint64_t now = op->last_look ? op->last_look : tt_ticks(op->comm->recording.counter);
 	struct tt_flight_op *record;
 
 	if (op->recorded == TT_RECORDED_NOT)

@@ -29,7 +29,7 @@
 
 static uint8_t *area_of(const struct tt_op *op, int rank, uint32_t segment)
 {
-	const struct tt_board *board = op->comm->board;
+	const struct tt_board *board = &op->comm->board;
 	const uint64_t seq = op->card.seq;
 
 	if (op->plan->hot_line)
@@ -44,7 +44,7 @@ static uint8_t *area_of(const struct tt_op *op, int rank, uint32_t segment)
 static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_board_slot *slot,
 			    const struct tt_ref *ref, uint32_t k, uint32_t segment)
 {
-	struct tt_endpoint *endpoint = op->comm->board->endpoint;
+	struct tt_endpoint *endpoint = op->comm->board.endpoint;
 	const struct tt_plan *plan = op->plan;
 	const struct tt_layout layout = ref->buffer == TT_BUF_SEND
 						? tt_layout_of_peer(&plan->send, &plan->recv)
@@ -61,7 +61,7 @@ static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_bo
 static uint8_t *peer_place(const struct tt_op *op, int peer, const struct tt_ref *ref, uint32_t k,
 			   uint32_t segment)
 {
-	const struct tt_board_slot *slot = tt_board_slot(op->comm->board, peer, op->card.seq);
+	const struct tt_board_slot *slot = tt_board_slot(&op->comm->board, peer, op->card.seq);
 
 	if (!op->plan->eager && ref->buffer != TT_BUF_SCRATCH && slot->memory != TT_MEMORY_STAGED)
 		return peer_direct(op, peer, slot, ref, k, segment);
@@ -163,7 +163,7 @@ static bool same_run(const struct tt_step *a, const struct tt_step *b)
 static bool pushes(const struct tt_op *op)
 {
 	for (int rank = 0; rank < op->comm->size && op->plan->pushes; rank++)
-		if (tt_board_slot(op->comm->board, rank, op->card.seq)->memory != TT_MEMORY_LENT)
+		if (tt_board_slot(&op->comm->board, rank, op->card.seq)->memory != TT_MEMORY_LENT)
 			return false;
 	return op->plan->pushes;
 }
@@ -275,7 +275,7 @@ static tutti_result_t run_step(struct tt_op *op, uint32_t segment, uint32_t roun
  * it last. */
 static bool stage_is_free(struct tt_op *op, uint32_t segment)
 {
-	struct tt_board *board = op->comm->board;
+	struct tt_board *board = &op->comm->board;
 	const uint64_t area = (op->area + segment) % TT_STAGES;
 	const uint64_t wanted = board->stage_last[area];
 
@@ -297,8 +297,8 @@ static bool stage_is_free(struct tt_op *op, uint32_t segment)
 static void try_direct(struct tt_op *op)
 {
 	const struct tt_plan *plan = op->plan;
-	struct tt_board_slot *slot = tt_board_slot(op->comm->board, op->comm->rank, op->card.seq);
-	struct tt_endpoint *endpoint = op->comm->board->endpoint;
+	struct tt_board_slot *slot = tt_board_slot(&op->comm->board, op->comm->rank, op->card.seq);
+	struct tt_endpoint *endpoint = op->comm->board.endpoint;
 
 	op->direct = (plan->send.kind == TT_LAYOUT_NONE ||
 		      endpoint->ops->export_memory(endpoint, op->send,
@@ -335,11 +335,11 @@ tutti_result_t tt_shared_begin(struct tt_op *op)
 	op->direct = false;
 	tt_board_write_card(op);
 	if (takes_payload(op->plan)) {
-		op->area = comm->board->payloads_used++;
-		comm->board->payload_op[op->area % TT_EAGER_SLOTS] = op->card.seq;
+		op->area = comm->board.payloads_used++;
+		comm->board.payload_op[op->area % TT_EAGER_SLOTS] = op->card.seq;
 	} else if (!op->plan->eager) {
-		op->area = comm->board->stages_used;
-		comm->board->stages_used += op->plan->segments;
+		op->area = comm->board.stages_used;
+		comm->board.stages_used += op->plan->segments;
 		try_direct(op);
 	}
 	return TUTTI_OK;
@@ -371,7 +371,7 @@ static tutti_result_t await_readers(struct tt_op *op)
 
 	for (; op->direct && op->awaited < op->comm->size; op->awaited++)
 		if (op->awaited != op->comm->rank &&
-		    tt_board_progress(op->comm->board, op->awaited, op->card.seq) < last)
+		    tt_board_progress(&op->comm->board, op->awaited, op->card.seq) < last)
 			return TUTTI_IN_PROGRESS;
 	return TUTTI_OK;
 }
@@ -430,6 +430,6 @@ tutti_result_t tt_shared_advance(struct tt_op *op, bool *moved)
 
 	if (result == TUTTI_OK && !op->plan->eager)
 		result = check_loans(op);
-	tt_board_wake_owed(op->comm->board);
+	tt_board_wake_owed(&op->comm->board);
 	return result;
 }

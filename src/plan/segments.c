@@ -2,7 +2,7 @@
 /* Owns the cutting of blocks into segments, and of what is exposed on the board into places. */
 #include <assert.h>
 
-#include "board_sizes.h"
+#include "board_state.h"
 #include "log.h"
 #include "names.h"
 #include "plan.h"

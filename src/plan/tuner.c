@@ -197,7 +197,7 @@ tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *g
 	const struct tt_algorithm *forced =
 		*comm->settings.algorithm ? tt_algorithm_by_name(comm->settings.algorithm) : NULL;
 	double time, best_time = HUGE_VAL;
-	const bool board = comm->board != NULL;
+	const bool board = comm->board.base != NULL;
 
 	*out = NULL;
 	if (forced && can(comm, group, call, forced, board)) {

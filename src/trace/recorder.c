@@ -71,10 +71,10 @@ static void fill_header(struct tutti_comm *comm)
 	flight->rank = comm->rank;
 	flight->size = comm->size;
 	flight->pid = getpid();
-	flight->counter = recorder->counter;
+	flight->counter = comm->recording.counter;
 	flight->launched = launched_rank();
 	flight->boot = tt_machine_boot();
-	tt_recorder_read_clocks(recorder->counter, &flight->ticks, &flight->monotonic);
+	tt_recorder_read_clocks(comm->recording.counter, &flight->ticks, &flight->monotonic);
 	snprintf(flight->job, sizeof(flight->job), "%s", comm->settings.job);
 	snprintf(flight->host, sizeof(flight->host), "%s", comm->settings.host_id);
 	if (gethostname(flight->hostname, sizeof(flight->hostname) - 1) < 0)
@@ -101,10 +101,11 @@ tutti_result_t tt_recorder_open(struct tutti_comm *comm)
 	if (!recorder->flight)
 		return tt_fail_errno(COMM, "map %zu bytes for the last operations",
 				     sizeof(struct tt_flight));
+	comm->recording.flight = recorder->flight;
 	recorder->pid = getpid();
-	recorder->next = recorder->next_stream = 1;
-	recorder->room = TT_FLIGHT_OPS_FIRST;
-	recorder->counter = counter_is_steady();
+	comm->recording.next = recorder->next_stream = 1;
+	comm->recording.room = TT_FLIGHT_OPS_FIRST;
+	comm->recording.counter = counter_is_steady();
 	fill_header(comm);
 	return TUTTI_OK;
 }
@@ -151,7 +152,7 @@ void tt_recorder_close(struct tutti_comm *comm)
 
 void tt_recorder_extend(struct tutti_comm *comm)
 {
-	comm->recorder->room = 0; /* no operation's number */
+	comm->recording.room = 0; /* no operation's number */
 	if (comm->recorder->fd >= 0)
 		tt_flight_extend(comm->recorder->flight, comm->recorder->fd);
 }
@@ -303,7 +304,7 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 	const size_t bytes = sizeof(record) + record.npeers * sizeof(peer);
 	if (place % TT_FLIGHT_PLANS + bytes > TT_FLIGHT_PLANS) /* a record is in one piece */
 		place += TT_FLIGHT_PLANS - place % TT_FLIGHT_PLANS;
-	if (place + bytes > TT_FLIGHT_PLANS_FIRST && comm->recorder->room)
+	if (place + bytes > TT_FLIGHT_PLANS_FIRST && comm->recording.room)
 		tt_recorder_extend(comm);
 	atomic_store_explicit(&flight->plans_end,
 			      place + (bytes + TT_FLIGHT_PLACES - 1) / TT_FLIGHT_PLACES *
@@ -330,12 +331,13 @@ uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call,
 	struct tt_flight_stream *line = &recorder->flight->streams[number % TT_FLIGHT_STREAMS];
 	const bool message = call->collective == TT_SEND_RECV;
 
-	if (recorder->room)
+	if (comm->recording.room)
 		tt_recorder_extend(comm);
 	atomic_store_explicit(&line->number, 0, memory_order_relaxed);
 	/* release: pairs with the acquire fence in tt_flight_read_stream() */
 	atomic_thread_fence(memory_order_release);
-	atomic_store_explicit(&line->posted, tt_ticks(recorder->counter), memory_order_relaxed);
+	atomic_store_explicit(&line->posted, tt_ticks(comm->recording.counter),
+			      memory_order_relaxed);
 	atomic_store_explicit(&line->count, call->count, memory_order_relaxed);
 	atomic_store_explicit(&line->sequence, message ? 0 : ++recorder->stream_collectives,
 			      memory_order_relaxed);

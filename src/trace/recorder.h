@@ -10,14 +10,10 @@
 /* What recorder.c keeps of a communicator outside of its mapping. */
 struct tt_recorder {
 	struct tt_flight *flight;
-	uint64_t next;		     /* number of the next operation */
-	uint64_t next_stream;	     /* likewise of those on streams */
+	uint64_t next_stream;	     /* number of the next operation on a stream */
 	uint64_t stream_collectives; /* how many of these were collectives */
-	uint64_t room; /* before this one, or when plans need it, the rest of the mapping is
-			* wanted */
-	bool counter;  /* the processor's counter is the clock */
-	int fd;	       /* keeps the mapping's file locked; -1 */
-	pid_t pid;     /* whose it is, and not a forked child's */
+	int fd;			     /* keeps the mapping's file locked; -1 */
+	pid_t pid;		     /* whose it is, and not a forked child's */
 	struct tt_flight_place place;
 	struct tt_recorder *_Atomic listed; /* the next in the list of those that SIGUSR1 reports */
 };

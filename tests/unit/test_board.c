@@ -25,7 +25,6 @@ struct scene {
 	struct tt_board_rank *ranks;
 	uint64_t seen[2][2];
 	struct tutti_comm comms[2];
-	struct tt_board boards[2];
 	struct tt_plan plan;
 	struct tt_op waiting;
 };
@@ -61,11 +60,10 @@ static int set_up(void **state)
 
 		comm->rank = rank;
 		comm->size = 2;
-		s->boards[rank] = (struct tt_board){ .base = s->ranks, .seen = s->seen[rank] };
-		comm->board = &s->boards[rank];
+		comm->board = (struct tt_board){ .base = s->ranks, .seen = s->seen[rank] };
 		s->seen[rank][1 - rank] = UINT64_MAX; /* slots are free */
 	}
-	s->seq = across_pages(&s->boards[1]);
+	s->seq = across_pages(&s->comms[1].board);
 	s->waiting = (struct tt_op){ .comm = &s->comms[0],
 				     .plan = &s->plan,
 				     .state = TT_OP_RUNNING,
@@ -111,7 +109,7 @@ static void a_card_being_replaced_is_no_mismatch(void **state)
 	struct scene *s = *state;
 	struct tt_op same = op_of_peer(s, s->seq, 1111),
 		     next = op_of_peer(s, s->seq + TT_BOARD_SLOTS, 3333);
-	struct tt_board_slot *slot = tt_board_slot(&s->boards[1], 1, s->seq);
+	struct tt_board_slot *slot = tt_board_slot(&s->comms[1].board, 1, s->seq);
 
 	assert_true(tt_board_post(&same));
 	slot->card = next.card;
@@ -152,7 +150,7 @@ static void a_card_is_written_before_its_signature(void **state)
 		     next = op_of_peer(s, s->seq + TT_BOARD_SLOTS, 3333);
 	struct sigaction catch = { .sa_sigaction = on_first_byte, .sa_flags = SA_SIGINFO }, before;
 
-	first_byte.slot = tt_board_slot(&s->boards[1], 1, s->seq);
+	first_byte.slot = tt_board_slot(&s->comms[1].board, 1, s->seq);
 	assert_true(tt_board_post(&same));
 	sigaction(SIGSEGV, &catch, &before);
 	assert_int_equal(mprotect(card_page(), PAGE, PROT_READ), 0);

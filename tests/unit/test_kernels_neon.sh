@@ -16,7 +16,7 @@ if [ -z "$qemu" ]; then
 fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-flags="-std=gnu11 -O2 -D_GNU_SOURCE -DTT_KERNELS_NEON -ffp-contract=off -Wall -Wextra
+flags="-std=c11 -O2 -D_GNU_SOURCE -DTT_KERNELS_NEON -ffp-contract=off -Wall -Wextra
 	-Wno-unused-parameter -Wno-missing-field-initializers -Werror -I$root/include -I$root/src/spi -I$root/src/spelling -I$root/src/text"
 for file in kernels/c kernels/neon kernels/dispatch os/log os/file spelling/nearest text/printable; do
 	$cc $flags -c "$root/src/$file.c" -o "$dir/$(basename "$file").o"

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the board has room for, which plans keep to, and what a rank keeps of it. The struct is part of the
+ * communicator and not behind a pointer: an operation of 8 bytes would wait for one load more at each step. */
+#ifndef TT_BOARD_STATE_H
+#define TT_BOARD_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TT_BOARD_SLOTS 32u /* operations that a root may be ahead of its readers */
+#define TT_EAGER_SLOTS                                                                             \
+	8u /* the same of operations whose payload is longer than the hot lines: they are to stay
+	    * in the cache */
+#define TT_HOT_LINE    32u  /* bytes of payload that share a line with the progress word */
+#define TT_HOT_PAYLOAD 256u /* in the lines next to it */
+#define TT_EAGER_BYTES (32u * 1024)
+#define TT_ROUNDS      3u /* of a shared schedule, at most */
+#define TT_STAGES                                                                                  \
+	(TT_ROUNDS + 1) /* one is written while others are in each round of those before */
+#define TT_STAGE_BYTES (1u << 20)
+#define TT_STAGE_SPAN                                                                              \
+	(2u * TT_STAGE_BYTES) /* inputs, and the results exposed in turn; what is used gets pages */
+#define TT_STEP_BITS 24
+
+struct tt_board_rank;
+struct tt_endpoint;
+
+struct tt_board {
+	struct tt_board_rank *base; /* [size]; NULL where not all ranks share memory */
+	uint8_t (*eager)[TT_EAGER_SLOTS][TT_EAGER_BYTES]; /* [size] */
+	uint8_t (*stage)[TT_STAGES][TT_STAGE_SPAN];	  /* [size] */
+	struct tt_endpoint *endpoint;
+	uint64_t *seen;		/* [size]: the highest operation known to be posted by each rank */
+	bool owes_wake;		/* something was published whose waiters, if asleep, are still to
+				 * be woken */
+	uint64_t payloads_used; /* eager payloads taken so far, one per operation with one */
+	uint64_t payload_op[TT_EAGER_SLOTS]; /* the operation that used each last; 0: none */
+	uint64_t stages_used;		     /* staging areas taken so far, one per segment of a
+					      * staged operation */
+	uint64_t stage_last[TT_STAGES]; /* progress that frees each: every rank must have come to
+					 * it */
+	uint64_t stage_op[TT_STAGES];	/* the operation it was used in */
+};
+
+#endif
