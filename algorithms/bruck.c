@@ -32,7 +32,7 @@ static int with_bit(int n, int bit)
  *
  * Where the block of distance j is that has made the moves of its bits below `bit`; `room` is how
  * many slots an area has. */
-static struct tt_ref place(const struct tt_group *group, int room, int j, int bit)
+static struct tt_ref place(const struct tt_group *group, int capacity, int j, int bit)
 {
 	const int done = j & (bit - 1);
 	int area = 0;
@@ -41,32 +41,32 @@ static struct tt_ref place(const struct tt_group *group, int room, int j, int bi
 		return tt_in(tt_mod(group->rank + j, group->size));
 	while (done >> (area + 1))
 		area++;
-	return tt_tmp((area + 1) * room + with_bit(j, 1 << area), 0);
+	return tt_tmp((area + 1) * capacity + with_bit(j, 1 << area), 0);
 }
 
 static void all_to_all(struct tt_sched *sched, const struct tt_group *group)
 {
 	const int size = group->size, rank = group->rank;
-	int room = 0, area = 1;
+	int capacity = 0, area = 1;
 
 	for (int bit = 1; bit < size; bit *= 2)
-		if (with_bit(size, bit) > room)
-			room = with_bit(size, bit);
+		if (with_bit(size, bit) > capacity)
+			capacity = with_bit(size, bit);
 	for (int bit = 1; bit < size; bit *= 2, area++) {
 		const int n = with_bit(size, bit);
 
 		for (int j = bit; j < size; j++)
 			if (j & bit)
 				tt_copy(sched, tt_tmp(with_bit(j, bit), 0),
-					place(group, room, j, bit), 1);
+					place(group, capacity, j, bit), 1);
 		tt_send(sched, tt_mod(rank + bit, size), tt_tmp(0, 0), n);
-		tt_recv(sched, tt_mod(rank - bit, size), tt_tmp(area * room, 0), n);
+		tt_recv(sched, tt_mod(rank - bit, size), tt_tmp(area * capacity, 0), n);
 		tt_round(sched);
 	}
 	tt_copy(sched, tt_out(rank), tt_in(rank), 1);
 	for (int j = 1; j < size; j++)
 		tt_copy(sched, tt_out(tt_mod(rank - j, size)),
-			place(group, room, j, 1 << tt_log2_up(size)), 1);
+			place(group, capacity, j, 1 << tt_log2_up(size)), 1);
 }
 
 /* The dissemination barrier of Hensgen, Finkel and Manber. */

@@ -34,7 +34,7 @@ struct overlap {
 	double step_s;	/* of the computation, on the slowest rank */
 	uint64_t steps; /* at the point at hand */
 	double nap_s;
-	double crowd; /* ranks of this host for each core, at least 1 */
+	double oversubscription; /* ranks of this host for each core, at least 1 */
 	struct bench_samples alone, computation, processor, together;
 	bool table, seen[NO_CAUSE + 1]; /* of the table at hand */
 };
@@ -202,7 +202,7 @@ static enum cause cause_of(const struct overlap *overlap, const struct outcome *
 {
 	if (o->hidden >= 0)
 		return NO_CAUSE;
-	if (overlap->crowd > 1)
+	if (overlap->oversubscription > 1)
 		return CROWD;
 	if (o->processor > o->alone)
 		return THREADS;
@@ -217,7 +217,7 @@ static struct outcome outcome_of(const struct overlap *overlap)
 			     stats_of(&overlap->together).median };
 
 	o.hidden = (o.alone + o.computation - o.together) / fmin(o.alone, o.computation);
-	o.bound = fmax(o.alone, o.computation + overlap->crowd * o.processor);
+	o.bound = fmax(o.alone, o.computation + overlap->oversubscription * o.processor);
 	o.cause = cause_of(overlap, &o);
 	return o;
 }
@@ -358,7 +358,7 @@ static double step_seconds(void)
 	return least;
 }
 
-static double crowd_of(const struct bench_tutti *tutti)
+static double oversubscription_of(const struct bench_tutti *tutti)
 {
 	cpu_set_t cores;
 	const int count = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
@@ -369,7 +369,8 @@ static double crowd_of(const struct bench_tutti *tutti)
 int bench_overlap(struct bench_tutti *tutti, const struct bench_options *options)
 {
 	static const struct bench_steps steps = { begin, measure_size, end };
-	struct overlap overlap = { .step_s = step_seconds(), .crowd = crowd_of(tutti) };
+	struct overlap overlap = { .step_s = step_seconds(),
+				   .oversubscription = oversubscription_of(tutti) };
 
 	if (tutti->backend.combine(&tutti->backend, &overlap.step_s, 1, BENCH_MAX) < 0)
 		return -1;

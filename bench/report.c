@@ -19,7 +19,7 @@ struct bench_report {
 	const struct bench_device *device;
 	struct bench_outputs outputs;
 	struct bench_result *kept; /* for the picture */
-	size_t nkept, room;
+	size_t nkept, capacity;
 };
 
 struct bench_report *bench_report_open(const struct bench_options *options, const char *library,
@@ -210,16 +210,16 @@ json_t *bench_result_json(const struct bench_result *r)
 
 static int keep(struct bench_report *report, const struct bench_result *result)
 {
-	if (report->nkept == report->room) {
-		const size_t room = report->room ? 2 * report->room : 64;
-		struct bench_result *grown = realloc(report->kept, room * sizeof(*grown));
+	if (report->nkept == report->capacity) {
+		const size_t capacity = report->capacity ? 2 * report->capacity : 64;
+		struct bench_result *grown = realloc(report->kept, capacity * sizeof(*grown));
 
 		if (!grown) {
-			fprintf(stderr, "--plot: no memory for %zu points\n", room);
+			fprintf(stderr, "--plot: no memory for %zu points\n", capacity);
 			return -1;
 		}
 		report->kept = grown;
-		report->room = room;
+		report->capacity = capacity;
 	}
 	report->kept[report->nkept++] = *result;
 	return 0;

@@ -12,21 +12,21 @@ struct simulation {
 	const struct bench_options *options;
 	const struct bench_cluster *cluster;
 	struct bench_forecast *rows;
-	size_t count, room;
+	size_t count, capacity;
 };
 
 static struct bench_forecast *add_row(struct simulation *sim)
 {
-	if (sim->count == sim->room) {
-		const size_t room = sim->room ? 2 * sim->room : 64;
-		struct bench_forecast *grown = realloc(sim->rows, room * sizeof(*grown));
+	if (sim->count == sim->capacity) {
+		const size_t capacity = sim->capacity ? 2 * sim->capacity : 64;
+		struct bench_forecast *grown = realloc(sim->rows, capacity * sizeof(*grown));
 
 		if (!grown) {
-			fprintf(stderr, "--simulate: no memory for %zu rows\n", room);
+			fprintf(stderr, "--simulate: no memory for %zu rows\n", capacity);
 			return NULL;
 		}
 		sim->rows = grown;
-		sim->room = room;
+		sim->capacity = capacity;
 	}
 	return &sim->rows[sim->count++];
 }

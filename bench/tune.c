@@ -241,12 +241,12 @@ static size_t algorithm_count(void)
 int bench_tune(struct bench_tutti *meeting, const struct bench_options *options)
 {
 	static const struct bench_steps steps = { begin, compare_size, end };
-	const size_t room = 1 + algorithm_count();
+	const size_t capacity = 1 + algorithm_count();
 	struct tune tune = { .meeting = meeting };
 	int rc = -1;
 
-	tune.contestants = calloc(room, sizeof(*tune.contestants));
-	tune.results = calloc(room, sizeof(*tune.results));
+	tune.contestants = calloc(capacity, sizeof(*tune.contestants));
+	tune.results = calloc(capacity, sizeof(*tune.results));
 	if (tune.contestants && tune.results)
 		rc = bench_sweep_by(&steps, &tune, &meeting->backend, options);
 	else

@@ -14,15 +14,16 @@
 enum { FIRST_ROOM = 1 << 16, READ_MAX = 1 << 20 };
 
 /* `most`: what is ever needed. */
-static tutti_result_t grow(struct input *input, size_t *room, size_t most, struct why *why)
+static tutti_result_t grow(struct input *input, size_t *capacity, size_t most, struct why *why)
 {
-	const size_t twice = *room ? 2 * *room : FIRST_ROOM, wanted = twice < most ? twice : most;
+	const size_t twice = *capacity ? 2 * *capacity : FIRST_ROOM,
+		     wanted = twice < most ? twice : most;
 	char *bytes = realloc(input->bytes, wanted);
 
 	if (!bytes)
 		return why_no_memory(why, input->path);
 	input->bytes = bytes;
-	*room = wanted;
+	*capacity = wanted;
 	return TUTTI_OK;
 }
 
@@ -60,17 +61,17 @@ static tutti_result_t refuse_length(const char *path, size_t most, struct why *w
 
 static tutti_result_t read_all(gzFile file, size_t most, struct input *input, struct why *why)
 {
-	size_t room = 0;
+	size_t capacity = 0;
 	int got = 1;
 
 	while (got > 0) {
-		if (room - input->length < 2) { /* a byte, and the zero behind the last */
-			const tutti_result_t result = grow(input, &room, most + 2, why);
+		if (capacity - input->length < 2) { /* a byte, and the zero behind the last */
+			const tutti_result_t result = grow(input, &capacity, most + 2, why);
 
 			if (result != TUTTI_OK)
 				return result;
 		}
-		const size_t left = room - input->length - 1;
+		const size_t left = capacity - input->length - 1;
 
 		got = gzread(file, input->bytes + input->length,
 			     left < READ_MAX ? (unsigned)left : READ_MAX);

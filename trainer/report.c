@@ -22,18 +22,19 @@ tutti_result_t history_reserve(struct history *history, unsigned epochs, unsigne
 	struct epoch *more_epochs = history->epochs;
 	struct loss *more_losses = history->losses;
 
-	if (epochs > history->epoch_room)
+	if (epochs > history->epoch_capacity)
 		more_epochs = realloc(history->epochs, epochs * sizeof(*more_epochs));
 	if (!more_epochs && epochs > 0)
 		return why_no_memory(why, "the history of epochs");
 	history->epochs = more_epochs;
-	history->epoch_room = epochs > history->epoch_room ? epochs : history->epoch_room;
-	if (losses > history->loss_room)
+	history->epoch_capacity =
+		epochs > history->epoch_capacity ? epochs : history->epoch_capacity;
+	if (losses > history->loss_capacity)
 		more_losses = realloc(history->losses, losses * sizeof(*more_losses));
 	if (!more_losses && losses > 0)
 		return why_no_memory(why, "the history of lost ranks");
 	history->losses = more_losses;
-	history->loss_room = losses > history->loss_room ? losses : history->loss_room;
+	history->loss_capacity = losses > history->loss_capacity ? losses : history->loss_capacity;
 	return TUTTI_OK;
 }
 

@@ -37,9 +37,9 @@ struct loss {
 /* Zeroed is empty. */
 struct history {
 	struct epoch *epochs;
-	unsigned epoch_count, epoch_room;
+	unsigned epoch_count, epoch_capacity;
 	struct loss *losses;
-	unsigned loss_count, loss_room;
+	unsigned loss_count, loss_capacity;
 };
 
 struct summary {

@@ -189,7 +189,7 @@ enum { AGREE_RESULT, AGREE_OPTIONS, AGREE_DATA, AGREE_FIELDS };
 /* "1, 2 and 3 more" of the ranks whose `field` is `value`, or is not; "" if there are none. How
  * many they are. */
 static int list_ranks(const uint64_t *all, int size, int fields, int field, bool is, uint64_t value,
-		      char *text, size_t room)
+		      char *text, size_t capacity)
 {
 	size_t used = 0;
 	int listed = 0, others = 0;
@@ -202,10 +202,10 @@ static int list_ranks(const uint64_t *all, int size, int fields, int field, bool
 			others++;
 			continue;
 		}
-		used += (size_t)snprintf(text + used, room - used, "%s%d", used ? ", " : "", r);
+		used += (size_t)snprintf(text + used, capacity - used, "%s%d", used ? ", " : "", r);
 	}
 	if (others)
-		snprintf(text + used, room - used, " and %d more", others);
+		snprintf(text + used, capacity - used, " and %d more", others);
 	return listed;
 }
 

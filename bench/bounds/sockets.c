@@ -90,10 +90,10 @@ int bound_sockets(struct bound *b, const struct bench_call *call)
 			sent += n > 0 ? (size_t)n : 0;
 		}
 		if (arrived < bytes) {
-			const size_t room = BOUND_CHUNK - arrived % BOUND_CHUNK,
+			const size_t capacity = BOUND_CHUNK - arrived % BOUND_CHUNK,
 				     left = bytes - arrived;
 			const ssize_t n = recv(fd, b->arrived + arrived % BOUND_CHUNK,
-					       left < room ? left : room, MSG_DONTWAIT);
+					       left < capacity ? left : capacity, MSG_DONTWAIT);
 
 			if (n < 0 && failed("recv") < 0)
 				return -1;

@@ -67,7 +67,7 @@ struct tt_recording {
 	struct tt_flight *flight;
 	uint64_t next; /* number of the next operation */
 	uint64_t
-		room; /* before this one, or when plans need it, the rest of the mapping is wanted */
+		capacity; /* before this one, or when plans need it, the rest of the mapping is wanted */
 	bool counter; /* the processor's counter is the clock */
 };
 
@@ -83,13 +83,13 @@ struct tutti_comm {
 	int *host; /* [size] */
 	int hosts;
 	int local_rank, local_size;
-	bool oversubscribed;   /* this host has more ranks than cores they may use */
-	double crowd;	       /* ranks per core on the fullest host: the same on all ranks */
-	int *cpus;	       /* [size]: spread.c's */
-	uint64_t *bytes_read;  /* [size]: recorder.c's */
-	uint64_t spread_at;    /* when to look for a better processor again */
-	bool by_network;       /* no two ranks share memory */
-	struct tt_model model; /* rank 0's */
+	bool oversubscribed;	 /* this host has more ranks than cores they may use */
+	double oversubscription; /* ranks per core on the fullest host: the same on all ranks */
+	int *cpus;		 /* [size]: spread.c's */
+	uint64_t *bytes_read;	 /* [size]: recorder.c's */
+	uint64_t spread_at;	 /* when to look for a better processor again */
+	bool by_network;	 /* no two ranks share memory */
+	struct tt_model model;	 /* rank 0's */
 
 	/* transports */
 	struct tt_endpoint *endpoints[TT_MAX_TRANSPORTS];
@@ -167,9 +167,9 @@ struct tutti_comm {
 };
 
 /* A time that holds where each rank has a core, as many times longer as ranks share one. */
-static inline uint64_t tt_comm_crowded(const struct tutti_comm *comm, uint64_t ns)
+static inline uint64_t tt_comm_stretch(const struct tutti_comm *comm, uint64_t ns)
 {
-	return comm->crowd > 1 ? (uint64_t)((double)ns * comm->crowd) : ns;
+	return comm->oversubscription > 1 ? (uint64_t)((double)ns * comm->oversubscription) : ns;
 }
 
 /* May this process use `comm`? Not if it is NULL or was made before a fork(): then nothing of it

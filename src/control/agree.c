@@ -134,12 +134,12 @@ static bool keep_value(struct tt_agree *a, uint64_t ballot, const void *bytes, s
 static bool make_value(struct tt_agree *a)
 {
 	struct value value = { a->ballot, NULL, 0 };
-	size_t room = 0;
+	size_t capacity = 0;
 
 	for (int rank = 0; rank < a->config.size; rank++)
 		if (a->among[rank])
-			room += sizeof(struct entry) + a->voices[rank].length;
-	value.bytes = malloc(room);
+			capacity += sizeof(struct entry) + a->voices[rank].length;
+	value.bytes = malloc(capacity);
 	if (!value.bytes) {
 		a->state = TT_AGREE_NO_MEMORY;
 		return false;

@@ -35,7 +35,7 @@ static_assert(sizeof(struct note) == TT_NOTE_BYTES, "a note is a note");
 
 struct bytes {
 	uint8_t *at;
-	size_t used, room;
+	size_t used, capacity;
 };
 
 struct councillor {
@@ -131,16 +131,16 @@ static bool is_lost(const struct tutti_comm *comm, int rank)
 
 /* ---- messages */
 
-static bool make_room(struct bytes *bytes, size_t room)
+static bool make_space(struct bytes *bytes, size_t capacity)
 {
-	if (room <= bytes->room)
+	if (capacity <= bytes->capacity)
 		return true;
-	uint8_t *at = realloc(bytes->at, room);
+	uint8_t *at = realloc(bytes->at, capacity);
 
 	if (!at)
 		return false;
 	bytes->at = at;
-	bytes->room = room;
+	bytes->capacity = capacity;
 	return true;
 }
 
@@ -152,7 +152,7 @@ static void keep_to_send(void *context, int to, const struct tt_agree_head *head
 
 	if (with->gone || with->deaf)
 		return;
-	if (!make_room(out, out->used + sizeof(*head) + head->length)) {
+	if (!make_space(out, out->used + sizeof(*head) + head->length)) {
 		council->no_memory = true;
 		return;
 	}
@@ -203,7 +203,7 @@ static ssize_t read_some(struct tt_council *council, int rank)
 		memcpy(&head, in->at, sizeof(head));
 		wanted += head.length;
 	}
-	if (!make_room(in, wanted)) {
+	if (!make_space(in, wanted)) {
 		council->no_memory = true;
 		return 0;
 	}

@@ -23,10 +23,10 @@ static tutti_result_t copy_input(struct tt_op *op, const struct tt_call *call, s
 
 	if (bytes == 0)
 		return TUTTI_OK;
-	if (bytes > op->input_room) {
+	if (bytes > op->input_capacity) {
 		free(op->input);
 		op->input = aligned_alloc(64, (bytes + 63) / 64 * 64);
-		op->input_room = op->input ? bytes : 0;
+		op->input_capacity = op->input ? bytes : 0;
 		if (!op->input)
 			return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
 				       "%s: no memory for a copy of %zu bytes of input",

@@ -27,7 +27,7 @@
 
 struct text {
 	char *at;
-	size_t room;
+	size_t capacity;
 };
 
 static void say(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -36,11 +36,11 @@ static void say(struct text *text, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	const int length = vsnprintf(text->at, text->room, format, args);
+	const int length = vsnprintf(text->at, text->capacity, format, args);
 	va_end(args);
-	const size_t used = (size_t)length < text->room ? (size_t)length : text->room - 1;
+	const size_t used = (size_t)length < text->capacity ? (size_t)length : text->capacity - 1;
 	text->at += used;
-	text->room -= used;
+	text->capacity -= used;
 }
 
 /* What is known of the ranks of a communicator; in which group of them each is. */

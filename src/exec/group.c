@@ -26,7 +26,7 @@ struct group {
 	struct tutti_comm *comm; /* may be gone, and another in its place */
 	uint64_t serial;	 /* its own */
 	struct tt_call *calls;
-	size_t n, room;
+	size_t n, capacity;
 	tutti_result_t error; /* of the first call that was wrong */
 	uint64_t timeout_ns;  /* of all its calls that have none of their own; 0: the
 			       * communicator's */
@@ -101,15 +101,15 @@ static void group_free(struct group *group)
 
 static tutti_result_t append(struct group *group, const struct tt_call *call)
 {
-	if (group->n == group->room) {
-		const size_t room = group->room ? 2 * group->room : 16;
-		struct tt_call *grown = realloc(group->calls, room * sizeof(*grown));
+	if (group->n == group->capacity) {
+		const size_t capacity = group->capacity ? 2 * group->capacity : 16;
+		struct tt_call *grown = realloc(group->calls, capacity * sizeof(*grown));
 
 		if (!grown)
 			return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
-				       "no memory for a group of %zu calls", room);
+				       "no memory for a group of %zu calls", capacity);
 		group->calls = grown;
-		group->room = room;
+		group->capacity = capacity;
 	}
 	group->calls[group->n] = *call;
 	if (!call->timeout_ns)
@@ -193,13 +193,13 @@ static tutti_result_t fuse(struct group *group, size_t first, struct tt_call *ou
 {
 	const struct tt_call head = group->calls[first];
 	const size_t element = tutti_dtype_size(head.dtype);
-	const size_t room = group->n - first;
+	const size_t capacity = group->n - first;
 	struct tt_fused *fused =
-		calloc(1, sizeof(*fused) + room * (sizeof(fused->part[0]) + sizeof(size_t)));
+		calloc(1, sizeof(*fused) + capacity * (sizeof(fused->part[0]) + sizeof(size_t)));
 
 	if (!fused)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory to fuse a group");
-	size_t *const counts = (size_t *)&fused->part[room];
+	size_t *const counts = (size_t *)&fused->part[capacity];
 	for (size_t i = first; i < group->n; i++)
 		if (fuse_with(&head, &group->calls[i]) && fused->bytes < FUSE_TOTAL)
 			fused->bytes += group->calls[i].count * element;

@@ -144,14 +144,14 @@ static ssize_t receive_card(struct tt_cursor *cursor)
 /* ---- moving bytes */
 
 /* Pieces of the current message from where the cursor stands; the step's own blocks in order. */
-static int pieces(const struct tt_cursor *cursor, struct iovec *iov, int room)
+static int pieces(const struct tt_cursor *cursor, struct iovec *iov, int capacity)
 {
 	const struct tt_op *op = cursor->op;
 	const struct tt_step *step = &op->plan->sched.steps[entry_of(cursor)->step];
 	size_t skip = cursor->at;
 	int n = 0;
 
-	for (uint32_t k = cursor->block; k < step->n && n < room; k++) {
+	for (uint32_t k = cursor->block; k < step->n && n < capacity; k++) {
 		size_t length;
 		uint8_t *place = tt_op_place(op, &step->a, k, cursor->segment, &length);
 

@@ -9,11 +9,11 @@
 
 tutti_result_t tt_message_begin(struct tt_op *op, int peer, bool sending)
 {
-	if (op->cursors_room < 1) {
+	if (op->cursors_capacity < 1) {
 		op->cursors = malloc(sizeof(*op->cursors));
 		if (!op->cursors)
 			return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory for a message");
-		op->cursors_room = 1;
+		op->cursors_capacity = 1;
 	}
 	struct tt_cursor *cursor = &op->cursors[0];
 	*cursor = (struct tt_cursor){ .op = op, .sending = sending };

@@ -113,32 +113,32 @@ tutti_result_t tt_op_reserve(struct tt_op *op)
 			? 0
 			: (size_t)plan->window * plan->sched.scratch_slots * plan->slot_bytes;
 
-	if (plan->nroutes > op->cursors_room) {
+	if (plan->nroutes > op->cursors_capacity) {
 		free(op->cursors);
 		op->cursors = malloc(plan->nroutes * sizeof(*op->cursors));
-		op->cursors_room = op->cursors ? plan->nroutes : 0;
+		op->cursors_capacity = op->cursors ? plan->nroutes : 0;
 	}
-	if (plan->segments > op->segs_room) {
+	if (plan->segments > op->segs_capacity) {
 		free(op->seg_round);
 		free(op->seg_left);
 		op->seg_round = malloc(plan->segments * sizeof(*op->seg_round));
 		op->seg_left = malloc(plan->segments * sizeof(*op->seg_left));
-		op->segs_room = op->seg_round && op->seg_left ? plan->segments : 0;
+		op->segs_capacity = op->seg_round && op->seg_left ? plan->segments : 0;
 	}
-	if (plan->sources > op->sources_room) {
+	if (plan->sources > op->sources_capacity) {
 		free(op->sources);
 		free(op->targets);
 		op->sources = malloc(plan->sources * sizeof(*op->sources));
 		op->targets = malloc(plan->sources * sizeof(*op->targets));
-		op->sources_room = op->sources && op->targets ? plan->sources : 0;
+		op->sources_capacity = op->sources && op->targets ? plan->sources : 0;
 	}
-	if (scratch > op->scratch_room) {
+	if (scratch > op->scratch_capacity) {
 		free(op->scratch);
 		op->scratch = aligned_alloc(64, (scratch + 63) / 64 * 64);
-		op->scratch_room = op->scratch ? scratch : 0;
+		op->scratch_capacity = op->scratch ? scratch : 0;
 	}
-	if (plan->nroutes > op->cursors_room || plan->segments > op->segs_room ||
-	    plan->sources > op->sources_room || scratch > op->scratch_room)
+	if (plan->nroutes > op->cursors_capacity || plan->segments > op->segs_capacity ||
+	    plan->sources > op->sources_capacity || scratch > op->scratch_capacity)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
 			       "no memory for %zu bytes of scratch and %u links", scratch,
 			       plan->nroutes);

@@ -51,9 +51,9 @@ struct tt_op {
 
 	/* links */
 	struct tt_cursor *cursors;
-	uint32_t ncursors, cursors_room;
+	uint32_t ncursors, cursors_capacity;
 	uint32_t *seg_round, *seg_left; /* [segments]: round each is in, messages of it to come */
-	uint32_t segs_room;
+	uint32_t segs_capacity;
 	uint32_t seg_first, seg_next; /* first unfinished, next to start */
 
 	/* shared */
@@ -66,11 +66,11 @@ struct tt_op {
 	/* memory, kept from use to use */
 	const void **sources; /* of the reduction at hand */
 	uint8_t **targets;    /* where else its result goes: fewer than sources */
-	uint32_t sources_room;
+	uint32_t sources_capacity;
 	uint8_t *scratch;
-	size_t scratch_room;
+	size_t scratch_capacity;
 	uint8_t *input; /* a copy of the input, where one is needed */
-	size_t input_room;
+	size_t input_capacity;
 };
 
 /* op.c */

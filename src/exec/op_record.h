@@ -17,7 +17,7 @@ static inline void tt_recorder_begin(struct tt_op *op, uint64_t now, bool moved)
 	const uint64_t number = recorder->next++;
 	struct tt_flight_op *record = &recorder->flight->ops[number % TT_FLIGHT_OPS];
 
-	if (__builtin_expect(number == recorder->room, 0))
+	if (__builtin_expect(number == recorder->capacity, 0))
 		tt_recorder_extend(op->comm);
 	atomic_store_explicit(&record->number, 0, memory_order_relaxed);
 	/* release: pairs with the acquire fence in tt_flight_read_op() */

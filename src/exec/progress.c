@@ -127,7 +127,7 @@ bool tt_comm_progress(struct tutti_comm *comm)
  * deadline. */
 static uint64_t patience(const struct tutti_comm *comm)
 {
-	const uint64_t crowded = tt_comm_crowded(comm, COMPARE_NS),
+	const uint64_t crowded = tt_comm_stretch(comm, COMPARE_NS),
 		       most = comm->settings.timeout_ns / 8;
 
 	return crowded < most ? crowded : most > COMPARE_NS ? most : COMPARE_NS;
@@ -137,7 +137,7 @@ static void look_closely(struct tutti_comm *comm, uint64_t now)
 {
 	const struct tt_op *stalled = NULL;
 
-	comm->next_look = now + tt_comm_crowded(comm, LOOK_NS);
+	comm->next_look = now + tt_comm_stretch(comm, LOOK_NS);
 	tt_comm_look(comm, true);
 	tt_deadlines_look(comm, now);
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {

@@ -39,31 +39,31 @@ static int ranks_before_on(const struct tutti_comm *comm, int end, int cpu)
 
 /* Of those that this thread may use, the processors with fewer ranks than their share. */
 static bool find_room(const struct tutti_comm *comm, int cpu, int share, const cpu_set_t *allowed,
-		      cpu_set_t *room)
+		      cpu_set_t *capacity)
 {
-	CPU_ZERO(room);
+	CPU_ZERO(capacity);
 	for (int other = 0; other < CPU_SETSIZE; other++)
 		if (other != cpu && CPU_ISSET(other, allowed) &&
 		    ranks_before_on(comm, comm->size, other) < share)
-			CPU_SET(other, room);
-	return CPU_COUNT(room) > 0;
+			CPU_SET(other, capacity);
+	return CPU_COUNT(capacity) > 0;
 }
 
 void tt_spread(struct tutti_comm *comm, uint64_t now)
 {
-	const int cpu = sched_getcpu(), share = (int)(comm->crowd + 0.999);
-	cpu_set_t allowed, room;
+	const int cpu = sched_getcpu(), share = (int)(comm->oversubscription + 0.999);
+	cpu_set_t allowed, capacity;
 
 	if (now < comm->spread_at || cpu < 0)
 		return;
-	comm->spread_at = now + tt_comm_crowded(comm, LOOK_NS);
+	comm->spread_at = now + tt_comm_stretch(comm, LOOK_NS);
 	locate(comm, cpu);
 	if (ranks_before_on(comm, comm->rank, cpu) < share ||
 	    sched_getaffinity(0, sizeof(allowed), &allowed) < 0 ||
-	    !find_room(comm, cpu, share, &allowed, &room))
+	    !find_room(comm, cpu, share, &allowed, &capacity))
 		return;
 	comm->spread_at = now + REST_NS;
-	if (sched_setaffinity(0, sizeof(room), &room) == 0) {
+	if (sched_setaffinity(0, sizeof(capacity), &capacity) == 0) {
 		sched_setaffinity(0, sizeof(allowed), &allowed);
 		tt_log(DEBUG, EXEC,
 		       "rank %d leaves processor %d, where lower ranks wait, for processor %d",

@@ -290,15 +290,15 @@ static double ranks_per_core(const struct tutti_comm *comm, const struct tt_reco
 	return (double)ranks / (cores ? cores : 1);
 }
 
-static void find_crowds(struct tutti_comm *comm, const struct tt_record *records)
+static void find_oversubscription(struct tutti_comm *comm, const struct tt_record *records)
 {
 	for (int host = 0; host < comm->hosts; host++) {
-		const double crowd = ranks_per_core(comm, records, host);
+		const double oversubscription = ranks_per_core(comm, records, host);
 
-		if (crowd > comm->crowd)
-			comm->crowd = crowd;
+		if (oversubscription > comm->oversubscription)
+			comm->oversubscription = oversubscription;
 		if (host == comm->host[comm->rank])
-			comm->oversubscribed = crowd > 1;
+			comm->oversubscribed = oversubscription > 1;
 	}
 }
 
@@ -510,7 +510,7 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 	if (!result) {
 		comm->model = read[0].model;
 		number_hosts(comm, read);
-		find_crowds(comm, read);
+		find_oversubscription(comm, read);
 		fill_peers(comm, records, members, read);
 		result = choose_transports(comm, records, members);
 	}

@@ -175,7 +175,7 @@ static tutti_result_t hear_clerk(struct growing *g)
 		result = tt_part_broadcast(g->old, TT_PART_GROW, NULL, &word, sizeof(word), 0);
 		if (result)
 			return result;
-		result = tt_grow_read_word(&word, tt_records_room(g->new->size));
+		result = tt_grow_read_word(&word, tt_records_capacity(g->new->size));
 	} while (result == TUTTI_IN_PROGRESS);
 	if (result) /* records that were announced are not read: the others are not to wait for
 		     * this rank */
@@ -337,7 +337,7 @@ static tutti_result_t begin_records(struct clerk *clerk, const struct tt_records
 static tutti_result_t settle(struct clerk *clerk)
 {
 	struct growing *g = clerk->g;
-	uint8_t *packed = malloc(tt_records_room(g->new->size));
+	uint8_t *packed = malloc(tt_records_capacity(g->new->size));
 
 	if (!packed)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %d ranks",

@@ -444,8 +444,8 @@ static const void *next_record(struct tt_tls_stream *stream, const struct iovec 
 	}
 	*length = 0;
 	for (int i = 0; i < n && *length < RECORD; i++, at = 0) {
-		const size_t room = RECORD - *length, left = iov[i].iov_len - at,
-			     part = left < room ? left : room;
+		const size_t capacity = RECORD - *length, left = iov[i].iov_len - at,
+			     part = left < capacity ? left : capacity;
 
 		if (part)
 			memcpy(stream->record + *length, (const uint8_t *)iov[i].iov_base + at,

@@ -11,9 +11,9 @@ bool tt_failure_is_known(int32_t result)
 	return result <= TUTTI_ERR_INVALID && result >= TUTTI_ERR_UNSUPPORTED;
 }
 
-void tt_failure_text(char *out, size_t room, const char *text, size_t length)
+void tt_failure_text(char *out, size_t capacity, const char *text, size_t length)
 {
-	const size_t there = strnlen(text, length), bytes = there < room ? there : room - 1;
+	const size_t there = strnlen(text, length), bytes = there < capacity ? there : capacity - 1;
 
 	memmove(out, text, bytes);
 	out[bytes] = '\0';

@@ -336,31 +336,31 @@ static void empty(uint64_t offset, uint64_t bytes)
 /* Map other pages of the file there, with what is there now. Lock held. */
 static bool move_away(uint64_t at, uint64_t bytes)
 {
-	struct span *room = malloc(sizeof(*room));
+	struct span *capacity = malloc(sizeof(*capacity));
 	struct move *move = malloc(sizeof(*move));
 	const bool huge = at % HUGE_PAGE == 0 && bytes >= HUGE_PAGE;
 	uint64_t before;
 
-	if (!room || !move || !find_in_file(at, bytes, &before) ||
-	    !take_room(room, bytes, huge ? HUGE_PAGE : PAGE))
+	if (!capacity || !move || !find_in_file(at, bytes, &before) ||
+	    !take_room(capacity, bytes, huge ? HUGE_PAGE : PAGE))
 		goto free_both;
-	room->lost = true; /* its own addresses are nobody's */
-	memcpy(heap.base + room->offset, heap.base + at, bytes);
+	capacity->lost = true; /* its own addresses are nobody's */
+	memcpy(heap.base + capacity->offset, heap.base + at, bytes);
 	if (mmap(heap.base + at, bytes, PROT_READ | PROT_WRITE,
 		 MAP_SHARED | MAP_NORESERVE | MAP_FIXED, heap.fd,
-		 (off_t)room->offset) == MAP_FAILED)
+		 (off_t)capacity->offset) == MAP_FAILED)
 		goto empty_room;
 	madvise(heap.base + at, bytes, MADV_HUGEPAGE);
 	empty(before, bytes);
-	*move = (struct move){ heap.moved, at, bytes, room->offset };
+	*move = (struct move){ heap.moved, at, bytes, capacity->offset };
 	/* release: pairs with the acquire in find_in_file() */
 	__atomic_store_n(&heap.moved, move, __ATOMIC_RELEASE);
 	return true;
 empty_room:
-	empty(room->offset, bytes);
-	room = NULL; /* it stays on the list */
+	empty(capacity->offset, bytes);
+	capacity = NULL; /* it stays on the list */
 free_both:
-	free(room);
+	free(capacity);
 	free(move);
 	return false;
 }

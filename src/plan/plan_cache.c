@@ -13,7 +13,7 @@
 
 struct tt_plan_cache {
 	struct tt_plan *bucket[BUCKETS];
-	size_t kept, room; /* plans; beyond room those that no operation uses are dropped */
+	size_t kept, capacity; /* plans; beyond room those that no operation uses are dropped */
 	const struct tt_plan *last; /* the same call again is the usual case */
 };
 
@@ -79,11 +79,11 @@ static bool in_use(const struct tutti_comm *comm, const struct tt_plan *plan)
 }
 
 /* A program whose counts never come again must not grow: start afresh when the cache is full. */
-static void make_room(struct tutti_comm *comm)
+static void make_space(struct tutti_comm *comm)
 {
 	struct tt_plan_cache *cache = comm->plans;
 
-	if (cache->kept < cache->room)
+	if (cache->kept < cache->capacity)
 		return;
 	for (int i = 0; i < BUCKETS; i++) {
 		for (struct tt_plan **link = &cache->bucket[i]; *link;) {
@@ -99,7 +99,7 @@ static void make_room(struct tutti_comm *comm)
 		}
 	}
 	cache->last = NULL;
-	cache->room = 2 * cache->kept > PLANS_KEPT ? 2 * cache->kept : PLANS_KEPT;
+	cache->capacity = 2 * cache->kept > PLANS_KEPT ? 2 * cache->kept : PLANS_KEPT;
 }
 
 tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
@@ -120,7 +120,7 @@ tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 		if (!cache)
 			return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN,
 				       "no memory for the cache of plans");
-		cache->room = PLANS_KEPT;
+		cache->capacity = PLANS_KEPT;
 	}
 	const uint64_t hash = call_hash(call, comm->size);
 	struct tt_plan **bucket = &cache->bucket[hash % BUCKETS];
@@ -132,7 +132,7 @@ tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 
 		if (result)
 			return result;
-		make_room(comm);
+		make_space(comm);
 		plan->hash = hash;
 		plan->next = *bucket;
 		*bucket = plan;

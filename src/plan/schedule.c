@@ -15,14 +15,15 @@ static void fail(struct tt_sched *sched, tutti_result_t error)
 }
 
 /* Make room for `need` elements; false after an error. */
-static bool reserve(struct tt_sched *sched, void *array, uint32_t *room, uint32_t need, size_t size)
+static bool reserve(struct tt_sched *sched, void *array, uint32_t *capacity, uint32_t need,
+		    size_t size)
 {
 	void *old, *grown;
-	uint32_t more = *room ? *room : 16;
+	uint32_t more = *capacity ? *capacity : 16;
 
 	if (sched->error)
 		return false;
-	if (need <= *room)
+	if (need <= *capacity)
 		return true;
 	while (more < need)
 		more *= 2;
@@ -33,7 +34,7 @@ static bool reserve(struct tt_sched *sched, void *array, uint32_t *room, uint32_
 		return false;
 	}
 	memcpy(array, &grown, sizeof(grown));
-	*room = more;
+	*capacity = more;
 	return true;
 }
 
@@ -57,8 +58,8 @@ static struct tt_step *add(struct tt_sched *sched, enum tt_step_kind kind, int p
 {
 	struct tt_step *step;
 
-	if (!valid(sched, peer, run, n) ||
-	    !reserve(sched, &sched->steps, &sched->steps_room, sched->nsteps + 1, sizeof(*step)))
+	if (!valid(sched, peer, run, n) || !reserve(sched, &sched->steps, &sched->steps_capacity,
+						    sched->nsteps + 1, sizeof(*step)))
 		return NULL;
 	use_scratch(sched, run, n);
 	step = &sched->steps[sched->nsteps++];
@@ -269,7 +270,7 @@ void tt_await(struct tt_sched *sched, int peer)
 
 void tt_round(struct tt_sched *sched)
 {
-	if (!reserve(sched, &sched->round, &sched->rounds_room, sched->nrounds + 2,
+	if (!reserve(sched, &sched->round, &sched->rounds_capacity, sched->nrounds + 2,
 		     sizeof(*sched->round)))
 		return;
 	sched->round[0] = 0;
@@ -280,8 +281,8 @@ void tt_round(struct tt_sched *sched)
  * wrap: its slots go on while the blocks they stand for begin again. */
 static int before_wrap(const struct tt_sched *sched, struct tt_ref run, int n, struct tt_ref *rest)
 {
-	const int room = sched->size - (int)run.block;
-	const int first = n < room ? n : room;
+	const int capacity = sched->size - (int)run.block;
+	const int first = n < capacity ? n : capacity;
 
 	*rest = run;
 	rest->block = 0;

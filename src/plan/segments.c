@@ -200,7 +200,8 @@ static size_t stage_target(const struct tutti_comm *comm, const struct tt_plan *
 
 	if (comm->settings.segment_bytes)
 		target = 2 * comm->settings.segment_bytes;
-	else if (comm->crowd <= 1 && pieces > 1 && TT_BIT(plan->call.collective) & one_way)
+	else if (comm->oversubscription <= 1 && pieces > 1 &&
+		 TT_BIT(plan->call.collective) & one_way)
 		target = bytes / pieces +
 			 bytes / block * TT_LINE; /* ends of pieces are rounded up to lines */
 	return target < TT_STAGE_SPAN ? target : TT_STAGE_SPAN;

@@ -50,7 +50,7 @@ static struct tt_prices path_prices(const struct tutti_comm *comm)
 {
 	const struct tt_model *m = &comm->model;
 	const double loopback = 2.4 * m->message;
-	const double share = comm->crowd > 1 ? CROWDED_CALL_SHARE : CALL_SHARE;
+	const double share = comm->oversubscription > 1 ? CROWDED_CALL_SHARE : CALL_SHARE;
 	struct tt_prices price = {
 		.message = { 8 * m->line, NETWORK_MESSAGE },
 		.byte = { 2.2 * m->copy, 3 * m->stream },
@@ -63,7 +63,7 @@ static struct tt_prices path_prices(const struct tutti_comm *comm)
 		.sync = 4 * m->line,
 	};
 
-	if (comm->crowd >
+	if (comm->oversubscription >
 	    1) { /* every wait costs switches between the ranks that share a core, and they share
 		  * its time */
 		price.message[0] = 4 * m->handover;
@@ -71,7 +71,7 @@ static struct tt_prices path_prices(const struct tutti_comm *comm)
 		price.in_place = m->copy;
 		price.shared = 1.4 * m->copy;
 		price.awaited = AWAITED_SHARE * price.shared;
-		price.sync = 2 * m->handover * comm->crowd;
+		price.sync = 2 * m->handover * comm->oversubscription;
 	}
 	if (comm->by_network) { /* with no shared memory at all, messages inside a host go by
 				 * loopback */
@@ -108,7 +108,7 @@ static double work_seconds(const struct tutti_comm *comm, const struct tt_work *
 {
 	const struct work_prices price = work_prices(comm);
 	const int near = comm->by_network ? 1 : 0;
-	const double cores = comm->size / comm->crowd;
+	const double cores = comm->size / comm->oversubscription;
 	const bool far = near == 1 || work->messages[1] > work->messages[0];
 
 	const double segments = pipelined ? segments_of(comm, bytes / work->blocks) : 1;
@@ -140,7 +140,7 @@ static tutti_result_t seconds(struct tutti_comm *comm, const struct tt_group *gr
 		cost.in_place = 0;
 	const struct tt_prices price = path_prices(comm);
 	*out = tt_price(&price, &cost, tt_algorithms[number]->shared);
-	if (comm->crowd <= 1 || tt_algorithms[number]->shared || *out >= enough)
+	if (comm->oversubscription <= 1 || tt_algorithms[number]->shared || *out >= enough)
 		return TUTTI_OK;
 	const tutti_result_t result = tt_work_of(comm, number, collective, &work);
 	const double all =

@@ -55,7 +55,7 @@ static size_t end_of_records(const uint8_t *bytes, size_t length, int records)
 /* One step: give what is known so far to rank - distance, take from rank + distance what it
  * knows. */
 static tutti_result_t step(tutti_store_t store, const struct tt_rendezvous *meeting, int distance,
-			   int wanted, struct bundle *known, uint64_t deadline, uint8_t *room)
+			   int wanted, struct bundle *known, uint64_t deadline, uint8_t *capacity)
 {
 	const int from = (meeting->rank + distance) % meeting->size;
 	size_t length = STORE_VALUE_MAX;
@@ -66,16 +66,16 @@ static tutti_result_t step(tutti_store_t store, const struct tt_rendezvous *meet
 	if (result)
 		return result;
 	tt_rendezvous_step_key(meeting, distance, from, key, sizeof(key));
-	result = tt_rendezvous_get(store, meeting, from, key, room, &length, deadline);
+	result = tt_rendezvous_get(store, meeting, from, key, capacity, &length, deadline);
 	if (result)
 		return result;
-	const size_t end = end_of_records(room, length, wanted);
+	const size_t end = end_of_records(capacity, length, wanted);
 	if (end == 0)
 		return tt_fail(
 			TUTTI_ERR_INVALID, COMM,
 			"rank %d left %zu bytes under %s that are no records of this version of tutti",
 			from, length, key);
-	append(known, room, end);
+	append(known, capacity, end);
 	return TUTTI_OK;
 }
 
@@ -113,9 +113,9 @@ tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezv
 {
 	const int size = meeting->size;
 	const size_t most = (size_t)size * (sizeof(uint32_t) + TT_RECORD_MAX);
-	uint8_t *room = malloc(STORE_VALUE_MAX);
-	tutti_result_t result = room ? make_records(size, most, out)
-				     : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to meet");
+	uint8_t *capacity = malloc(STORE_VALUE_MAX);
+	tutti_result_t result = capacity ? make_records(size, most, out)
+					 : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to meet");
 	struct bundle known = { .bytes = out->bytes };
 
 	if (!result)
@@ -123,15 +123,15 @@ tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezv
 	for (int distance = 1; distance < size && !result; distance *= 2) {
 		const int wanted = distance < size - distance ? distance : size - distance;
 
-		result = step(store, meeting, distance, wanted, &known, deadline, room);
+		result = step(store, meeting, distance, wanted, &known, deadline, capacity);
 	}
 	if (!result)
 		find_records(&known, meeting->rank, size, out);
-	free(room);
+	free(capacity);
 	return result;
 }
 
-size_t tt_records_room(int count)
+size_t tt_records_capacity(int count)
 {
 	return (size_t)count * (sizeof(uint32_t) + TT_RECORD_MAX);
 }

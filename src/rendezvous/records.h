@@ -32,7 +32,7 @@ tutti_result_t tt_records_arrange(struct tt_records *records, int size, int rank
 				  size_t *bytes);
 /* Records of `count` ranks one after another, each with its length in front; at most
  * tt_records_room() bytes, of which it gives how many. */
-size_t tt_records_room(int count);
+size_t tt_records_capacity(int count);
 size_t tt_records_pack(const struct tt_records *records, int count, void *out);
 /* The reverse; `bytes` come from another rank. */
 tutti_result_t tt_records_unpack(const void *bytes, size_t length, int count,

@@ -16,7 +16,7 @@ bool tt_failure_is_known(int32_t result);
 
 /* text[length], up to its first zero byte if it has any, in at most `room` bytes with a zero byte,
  * and printable. In place is fine. */
-void tt_failure_text(char *out, size_t room, const char *text, size_t length);
+void tt_failure_text(char *out, size_t capacity, const char *text, size_t length);
 
 /* tt_fail() with a failure that another rank reported: its result, and its text[length] behind
  * `before`. A result that is no error of this version becomes TUTTI_ERR_UNSUPPORTED, with a message

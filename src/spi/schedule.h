@@ -134,9 +134,9 @@ struct tt_step {
 /* A finished schedule. Round k is steps[round[k]] … steps[round[k + 1] - 1]. */
 struct tt_sched {
 	struct tt_step *steps;
-	uint32_t nsteps, steps_room;
+	uint32_t nsteps, steps_capacity;
 	uint32_t *round; /* [nrounds + 1] */
-	uint32_t nrounds, rounds_room;
+	uint32_t nrounds, rounds_capacity;
 	uint32_t blocks;	/* a vector is cut into so many */
 	uint32_t scratch_slots; /* used */
 	tutti_result_t error;	/* the first one met while building */

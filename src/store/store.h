@@ -94,7 +94,8 @@ tutti_result_t tt_store_user_create(const tutti_store_ops_t *ops, void *context,
 				    tutti_store_t *store);
 
 /* store_errors.c: the error messages that all kinds share. */
-tutti_result_t tt_store_fail_room(tutti_store_t store, const char *key, size_t room, size_t length);
+tutti_result_t tt_store_fail_capacity(tutti_store_t store, const char *key, size_t capacity,
+				      size_t length);
 void tt_store_tell_twice(int member, const char *one, const char *other, char *out, size_t size);
 
 /* Seconds as nanoseconds; times beyond a century are a century. */

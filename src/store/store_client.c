@@ -310,12 +310,12 @@ static int discard(const struct tt_store_socket *socket, size_t length, uint64_t
 }
 
 static int receive_value(const struct tt_store_socket *socket, const struct tt_wire_header *header,
-			 void *value, size_t room, uint8_t word[TT_WIRE_WORD_MAX],
+			 void *value, size_t capacity, uint8_t word[TT_WIRE_WORD_MAX],
 			 uint64_t deadline)
 {
 	if (header->status == TT_WIRE_ENDED)
 		return tt_store_receive(socket, word, header->value_length, deadline);
-	return header->value_length <= room
+	return header->value_length <= capacity
 		       ? tt_store_receive(socket, value, header->value_length, deadline)
 		       : discard(socket, header->value_length, deadline);
 }
@@ -346,7 +346,7 @@ static tutti_result_t client_get(tutti_store_t store, const char *key, void *val
 	struct tt_wire_header header = { .kind = TT_WIRE_GET,
 					 .timeout_ms = milliseconds(timeout_ns) };
 	const uint64_t deadline = tt_now() + timeout_ns + GRACE_NS;
-	const size_t room = *length;
+	const size_t capacity = *length;
 	uint8_t word[TT_WIRE_WORD_MAX];
 	struct connection *c = NULL;
 	const tutti_result_t result = take(s, deadline, &c);
@@ -355,7 +355,7 @@ static tutti_result_t client_get(tutti_store_t store, const char *key, void *val
 		return result;
 	int error = request(s, c, &header, key, NULL, deadline);
 	if (error == 0)
-		error = receive_value(&c->socket, &header, value, room, word, deadline);
+		error = receive_value(&c->socket, &header, value, capacity, word, deadline);
 	if (error != 0) {
 		lose(s, c, error);
 		return fail_talk(s, "get", key, error);
@@ -370,7 +370,8 @@ static tutti_result_t client_get(tutti_store_t store, const char *key, void *val
 			       "get \"%s\": the host of the store %s has no memory left", key,
 			       store->address);
 	*length = header.value_length;
-	return *length <= room ? TUTTI_OK : tt_store_fail_room(store, key, room, *length);
+	return *length <= capacity ? TUTTI_OK
+				   : tt_store_fail_capacity(store, key, capacity, *length);
 }
 
 /* A host that cannot be told soon is most likely gone, and those who wait see that themselves. */

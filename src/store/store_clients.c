@@ -42,14 +42,14 @@ static void handle_header(struct tt_store_clients *s, struct tt_store_client *c)
 }
 
 /* Where the bytes to come belong. In a body, the place after the key is for its closing zero. */
-static uint8_t *reading_place(struct tt_store_client *c, size_t *room)
+static uint8_t *reading_place(struct tt_store_client *c, size_t *capacity)
 {
-	*room = c->in_length - c->in_done;
+	*capacity = c->in_length - c->in_done;
 	if (c->state != TT_CLIENT_READING_BODY)
 		return c->fixed + c->in_done;
 	if (c->in_done >= c->header.key_length)
 		return c->in + 1 + c->in_done;
-	*room = c->header.key_length - c->in_done;
+	*capacity = c->header.key_length - c->in_done;
 	return c->in + c->in_done;
 }
 
@@ -87,9 +87,9 @@ static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
 	bool request = false;
 
 	for (int silent = 0; reading(c) && !request && (c->tls || silent < SILENT_MAX);) {
-		size_t room;
-		uint8_t *place = reading_place(c, &room);
-		const ssize_t n = tt_store_client_receive(c, place, room);
+		size_t capacity;
+		uint8_t *place = reading_place(c, &capacity);
+		const ssize_t n = tt_store_client_receive(c, place, capacity);
 
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -5,13 +5,14 @@
 #include "log.h"
 #include "store.h"
 
-tutti_result_t tt_store_fail_room(tutti_store_t store, const char *key, size_t room, size_t length)
+tutti_result_t tt_store_fail_capacity(tutti_store_t store, const char *key, size_t capacity,
+				      size_t length)
 {
 	return tt_fail(
 		TUTTI_ERR_INVALID, STORE,
 		"key \"%s\" of the store %s has %zu bytes, and the buffer has room for %zu: pass a "
 		"larger one",
-		key, store->address, length, room);
+		key, store->address, length, capacity);
 }
 
 void tt_store_tell_twice(int member, const char *one, const char *other, char *out, size_t size)

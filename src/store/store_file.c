@@ -188,7 +188,7 @@ static tutti_result_t fail_irregular(const char *key, const struct path *path)
 static tutti_result_t look(tutti_store_t store, const char *key, const struct path *path,
 			   void *value, size_t *length)
 {
-	const size_t room = *length;
+	const size_t capacity = *length;
 	tutti_result_t result = TUTTI_OK;
 	struct stat st;
 	const int fd = open_value(path);
@@ -203,9 +203,9 @@ static tutti_result_t look(tutti_store_t store, const char *key, const struct pa
 		result = tt_fail_errno(STORE, "get \"%s\": read %s", key, path->file);
 	} else if (!S_ISREG(st.st_mode)) {
 		result = fail_irregular(key, path);
-	} else if ((size_t)st.st_size > room) {
+	} else if ((size_t)st.st_size > capacity) {
 		*length = (size_t)st.st_size;
-		result = tt_store_fail_room(store, key, room, *length);
+		result = tt_store_fail_capacity(store, key, capacity, *length);
 	} else if (read_whole(fd, value, (size_t)st.st_size) < 0) {
 		result = tt_fail_errno(STORE, "get \"%s\": read %s", key, path->file);
 	} else {

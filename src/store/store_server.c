@@ -58,7 +58,7 @@ static bool accept_clients(struct tt_store_server *s)
 		if (fd >= 0) {
 			tt_store_clients_add(&s->clients, fd, &from);
 		} else if (tt_errno_is_shortage(errno)) {
-			if (tt_store_strangers_make_room(&s->clients))
+			if (tt_store_strangers_make_space(&s->clients))
 				continue;
 			if (s->spare < 0) {
 				pause_accept(s);

@@ -180,7 +180,7 @@ struct tt_store_client *tt_store_stranger_receive(struct tt_store_clients *s, in
 	uint8_t nonce[TT_NONCE_BYTES];
 
 	if (s->strangers >= STRANGERS_MAX)
-		tt_store_strangers_make_room(s);
+		tt_store_strangers_make_space(s);
 	if (!c || tt_nonce_make(nonce) < 0 || epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
 		tt_log(WARN, STORE, "refuses a connection: %s", strerror(errno));
 		free(c);
@@ -209,7 +209,7 @@ static bool less_welcome(const struct tt_store_client *a, const struct tt_store_
 	return a->state != b->state ? a->state < b->state : a->deadline < b->deadline;
 }
 
-bool tt_store_strangers_make_room(struct tt_store_clients *s)
+bool tt_store_strangers_make_space(struct tt_store_clients *s)
 {
 	struct tt_store_client *oldest = NULL;
 

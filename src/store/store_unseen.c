@@ -88,9 +88,9 @@ static const char *here_key(const struct tt_unseen_attendance *a, char key[KEY_R
 }
 
 /* The value under `key`; 0 bytes if there is none, or none that fits. */
-static size_t value_of(tutti_store_t store, const char *key, void *value, size_t room)
+static size_t value_of(tutti_store_t store, const char *key, void *value, size_t capacity)
 {
-	size_t length = room;
+	size_t length = capacity;
 
 	return store->ops->get(store, key, value, &length, 0) == TUTTI_OK ? length : 0;
 }

@@ -72,14 +72,14 @@ static tutti_result_t user_get(tutti_store_t store, const char *key, void *value
 	struct user_store *s = user_of(store);
 	const uint64_t start = tt_now(), deadline = start + timeout_ns;
 	uint64_t check_at = start + TT_UNSEEN_LOOK_NS / 4;
-	const size_t room = *length;
+	const size_t capacity = *length;
 	uint64_t slice = FIRST_SLICE_NS;
 	int error;
 
 	for (;;) {
 		const uint64_t now = tt_now(), left = deadline > now ? deadline - now : 0;
 
-		*length = room;
+		*length = capacity;
 		enter(s);
 		error = s->user.get(s->context, key, value, length,
 				    (double)(slice < left ? slice : left) * 1e-9);
@@ -95,8 +95,8 @@ static tutti_result_t user_get(tutti_store_t store, const char *key, void *value
 		}
 		slice = slice < LAST_SLICE_NS ? 2 * slice : LAST_SLICE_NS;
 	}
-	if (error == EMSGSIZE || (error == 0 && *length > room))
-		return tt_store_fail_room(store, key, room, *length);
+	if (error == EMSGSIZE || (error == 0 && *length > capacity))
+		return tt_store_fail_capacity(store, key, capacity, *length);
 	if (error == ETIMEDOUT)
 		return TUTTI_IN_PROGRESS;
 	return error == 0 ? TUTTI_OK : fail_user("get", key, error);

@@ -84,7 +84,7 @@ static void put_hex(struct out *out, uint64_t value, int digits)
 }
 
 /* Bytes of the UTF-8 character at `text`, of which there are `room`; 0: it is none. */
-static size_t character(const unsigned char *text, size_t room)
+static size_t character(const unsigned char *text, size_t capacity)
 {
 	const size_t n = text[0] < 0x80	  ? 1
 			 : text[0] < 0xc2 ? 0
@@ -93,7 +93,7 @@ static size_t character(const unsigned char *text, size_t room)
 			 : text[0] < 0xf5 ? 4
 					  : 0;
 
-	if (n > room)
+	if (n > capacity)
 		return 0;
 	for (size_t i = 1; i < n; i++)
 		if ((text[i] & 0xc0) != 0x80)
@@ -106,9 +106,9 @@ static size_t character(const unsigned char *text, size_t room)
 }
 
 /* At most `room` bytes, which need not end with a 0. */
-static void put_string(struct out *out, const char *text, size_t room)
+static void put_string(struct out *out, const char *text, size_t capacity)
 {
-	const unsigned char *at = (const unsigned char *)text, *end = at + strnlen(text, room);
+	const unsigned char *at = (const unsigned char *)text, *end = at + strnlen(text, capacity);
 
 	put_byte(out, '"');
 	while (at < end) {
@@ -159,10 +159,10 @@ static void key(struct out *out, const char *name)
 	put(out, "\":");
 }
 
-static void pair_text(struct out *out, const char *name, const char *text, size_t room)
+static void pair_text(struct out *out, const char *name, const char *text, size_t capacity)
 {
 	key(out, name);
-	put_string(out, text, room);
+	put_string(out, text, capacity);
 }
 
 static void pair_name(struct out *out, const char *name, const char *value)

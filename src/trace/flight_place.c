@@ -362,7 +362,7 @@ static bool is_draft(const char *name)
 
 /* How many there are; up to `room` of them. */
 static size_t list_files(const char *directory, const char *suffix, struct found *found,
-			 size_t room)
+			 size_t capacity)
 {
 	const time_t now = time(NULL);
 	DIR *handle = opendir(directory);
@@ -376,15 +376,15 @@ static size_t list_files(const char *directory, const char *suffix, struct found
 
 		if (!draft && !ends_with(entry->d_name, strlen(entry->d_name), suffix))
 			continue;
-		if ((draft || n < room) && (!join_path(path, directory, entry->d_name) ||
-					    lstat(path, &info) < 0 || !S_ISREG(info.st_mode)))
+		if ((draft || n < capacity) && (!join_path(path, directory, entry->d_name) ||
+						lstat(path, &info) < 0 || !S_ISREG(info.st_mode)))
 			continue;
 		if (draft) {
 			if (now - info.st_ctime > DRAFT_AGE_S)
 				unlink(path);
 			continue;
 		}
-		if (n < room) {
+		if (n < capacity) {
 			snprintf(found[n].name, sizeof(found[n].name), "%s", entry->d_name);
 			found[n].when = info.st_ctime;
 		}
@@ -405,9 +405,9 @@ static void keep_newest(const char *of, const char *suffix, size_t kept)
 	if (n <= kept)
 		return;
 	struct found *found = calloc(n, sizeof(*found));
-	const size_t room = n;
-	n = found ? list_files(directory, suffix, found, room) : 0;
-	n = n < room ? n : room;
+	const size_t capacity = n;
+	n = found ? list_files(directory, suffix, found, capacity) : 0;
+	n = n < capacity ? n : capacity;
 	if (found)
 		qsort(found, n, sizeof(*found), newest_first);
 	for (size_t i = 0; i < n; i++)

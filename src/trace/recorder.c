@@ -104,7 +104,7 @@ tutti_result_t tt_recorder_open(struct tutti_comm *comm)
 	comm->recording.flight = recorder->flight;
 	recorder->pid = getpid();
 	comm->recording.next = recorder->next_stream = 1;
-	comm->recording.room = TT_FLIGHT_OPS_FIRST;
+	comm->recording.capacity = TT_FLIGHT_OPS_FIRST;
 	comm->recording.counter = counter_is_steady();
 	fill_header(comm);
 	return TUTTI_OK;
@@ -152,7 +152,7 @@ void tt_recorder_close(struct tutti_comm *comm)
 
 void tt_recorder_extend(struct tutti_comm *comm)
 {
-	comm->recording.room = 0; /* no operation's number */
+	comm->recording.capacity = 0; /* no operation's number */
 	if (comm->recorder->fd >= 0)
 		tt_flight_extend(comm->recorder->flight, comm->recorder->fd);
 }
@@ -298,13 +298,13 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 		count_bytes_read(comm, plan);
 	while (next_peer(comm, plan, &at, &peer))
 		peers++;
-	const uint64_t room = (RECORD_MAX - sizeof(record)) / sizeof(peer);
-	record.npeers = peers < room ? peers : room;
+	const uint64_t capacity = (RECORD_MAX - sizeof(record)) / sizeof(peer);
+	record.npeers = peers < capacity ? peers : capacity;
 	record.peers_left_out = peers - record.npeers;
 	const size_t bytes = sizeof(record) + record.npeers * sizeof(peer);
 	if (place % TT_FLIGHT_PLANS + bytes > TT_FLIGHT_PLANS) /* a record is in one piece */
 		place += TT_FLIGHT_PLANS - place % TT_FLIGHT_PLANS;
-	if (place + bytes > TT_FLIGHT_PLANS_FIRST && comm->recording.room)
+	if (place + bytes > TT_FLIGHT_PLANS_FIRST && comm->recording.capacity)
 		tt_recorder_extend(comm);
 	atomic_store_explicit(&flight->plans_end,
 			      place + (bytes + TT_FLIGHT_PLACES - 1) / TT_FLIGHT_PLACES *
@@ -331,7 +331,7 @@ uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call,
 	struct tt_flight_stream *line = &recorder->flight->streams[number % TT_FLIGHT_STREAMS];
 	const bool message = call->collective == TT_SEND_RECV;
 
-	if (comm->recording.room)
+	if (comm->recording.capacity)
 		tt_recorder_extend(comm);
 	atomic_store_explicit(&line->number, 0, memory_order_relaxed);
 	/* release: pairs with the acquire fence in tt_flight_read_stream() */

@@ -41,10 +41,10 @@ static _Thread_local unsigned calls, calls_until;
 /* Memory that is full must not end the process by a stack that cannot grow. */
 static void grow_stack(void)
 {
-	volatile char room[STACK_BYTES];
+	volatile char capacity[STACK_BYTES];
 
-	for (size_t i = 0; i < sizeof(room); i += 4096)
-		room[i] = 1;
+	for (size_t i = 0; i < sizeof(capacity); i += 4096)
+		capacity[i] = 1;
 }
 
 void victim_prepare(const struct scene *s, int rank)

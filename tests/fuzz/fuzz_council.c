@@ -31,8 +31,8 @@ static ssize_t send_nowhere(struct tt_link *link, const struct iovec *iov, int n
 static ssize_t read_stream(struct tt_link *link, const struct iovec *iov, int n)
 {
 	struct stream *stream = &from[link->peer];
-	const size_t room = iov[0].iov_len < 100 ? iov[0].iov_len : 100,
-		     bytes = stream->left < room ? stream->left : room;
+	const size_t capacity = iov[0].iov_len < 100 ? iov[0].iov_len : 100,
+		     bytes = stream->left < capacity ? stream->left : capacity;
 
 	FUZZ_PROMISE(n == 1);
 	if (bytes)

@@ -8,11 +8,11 @@
 #include "printable.h"
 #include "transport.h"
 
-static void check_text(const char *text, size_t room)
+static void check_text(const char *text, size_t capacity)
 {
-	char *shown = strndup(text, room);
+	char *shown = strndup(text, capacity);
 
-	FUZZ_PROMISE(shown && strlen(shown) < room && strcmp(tt_printable(shown), text) == 0);
+	FUZZ_PROMISE(shown && strlen(shown) < capacity && strcmp(tt_printable(shown), text) == 0);
 	free(shown);
 }
 
@@ -24,9 +24,9 @@ static void check_failure(int32_t result, const char *text, size_t length)
 	const tutti_result_t returned = tt_fail_reported(COMM, "fuzz: ", result, text, length);
 	FUZZ_PROMISE(returned == (tt_failure_is_known(result) ? result : TUTTI_ERR_UNSUPPORTED));
 	FUZZ_PROMISE(returned < 0 && returned >= TUTTI_ERR_UNSUPPORTED);
-	for (size_t room = 1; room < 40; room += 13) {
-		tt_failure_text(again, room, text, length);
-		check_text(again, room);
+	for (size_t capacity = 1; capacity < 40; capacity += 13) {
+		tt_failure_text(again, capacity, text, length);
+		check_text(again, capacity);
 	}
 	tt_failure_text(again, TT_ERROR_MAX, text, length);
 	check_text(again, TT_ERROR_MAX);

@@ -46,10 +46,10 @@ static void hear_members(void)
 		for (int rank = 0; rank < RANKS; rank++)
 			FUZZ_PROMISE(all[rank].newcomers == 2);
 	take(word, sizeof(*word));
-	const tutti_result_t result = tt_grow_read_word(word, tt_records_room(RANKS));
+	const tutti_result_t result = tt_grow_read_word(word, tt_records_capacity(RANKS));
 	check_result(result);
 	FUZZ_PROMISE(result != TUTTI_OK ||
-		     (word->length > 0 && word->length <= tt_records_room(RANKS)));
+		     (word->length > 0 && word->length <= tt_records_capacity(RANKS)));
 	free(word);
 }
 

@@ -39,11 +39,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct tt_cuda_island *scratch = calloc((size_t)ranks, sizeof(*scratch));
 	struct tutti_comm *comm = calloc(1, sizeof(*comm));
 	int host[RANKS], local[RANKS], met[3] = { 0 };
-	const size_t room = (size_t)ranks * sizeof(*reached), given = size > 2 ? size - 2 : 0;
+	const size_t capacity = (size_t)ranks * sizeof(*reached), given = size > 2 ? size - 2 : 0;
 
 	FUZZ_PROMISE(reached && found.of && scratch && comm);
 	if (given)
-		memcpy(reached, data + 2, given < room ? given : room);
+		memcpy(reached, data + 2, given < capacity ? given : capacity);
 	comm->size = ranks;
 	comm->host = host;
 	for (int rank = 0; rank < ranks; rank++) {

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	for (int count = 1; count < 4; count++) {
 		if (tt_records_unpack(data, size, count, &records) == TUTTI_OK) {
-			uint8_t *again = malloc(tt_records_room(count));
+			uint8_t *again = malloc(tt_records_capacity(count));
 
 			FUZZ_PROMISE(again && tt_records_pack(&records, count, again) == size);
 			FUZZ_PROMISE(memcmp(again, data, size) == 0);

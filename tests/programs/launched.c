@@ -173,11 +173,11 @@ int count_of(const char *text, const char *part)
 	return count;
 }
 
-int numbers_after(const char *text, const char *key, long *numbers, int room)
+int numbers_after(const char *text, const char *key, long *numbers, int capacity)
 {
 	int count = 0;
 
-	for (const char *at = text; count < room && (at = strstr(at, key));) {
+	for (const char *at = text; count < capacity && (at = strstr(at, key));) {
 		at += strlen(key);
 		numbers[count++] = strtol(at, NULL, 10);
 	}

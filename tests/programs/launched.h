@@ -59,6 +59,6 @@ int count_of(const char *text, const char *part);
 void assert_narrow(const char *text);
 
 /* The numbers behind each `key` in `text` ("pid 123"): how many, at most `room`. */
-int numbers_after(const char *text, const char *key, long *numbers, int room);
+int numbers_after(const char *text, const char *key, long *numbers, int capacity);
 
 #endif

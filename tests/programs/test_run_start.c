@@ -308,7 +308,7 @@ static void ranks_get_signals_and_limits_as_tutti_run_got_them(void **state)
 
 /* Run `n` ranks bound by `policy`; the cpus that rank `rank` was allowed, as the kernel prints
  * them. */
-static void allowed_cpus(const char *policy, const char *n, int rank, char *list, size_t room)
+static void allowed_cpus(const char *policy, const char *n, int rank, char *list, size_t capacity)
 {
 	struct launched l;
 	const char *argv[] = {
@@ -321,7 +321,7 @@ static void allowed_cpus(const char *policy, const char *n, int rank, char *list
 	snprintf(start, sizeof(start), "[%d] Cpus_allowed_list:\t", rank);
 	assert_contains(launched_out(&l), start);
 	const char *at = strstr(launched_out(&l), start) + strlen(start);
-	snprintf(list, room, "%.*s", (int)strcspn(at, "\n"), at);
+	snprintf(list, capacity, "%.*s", (int)strcspn(at, "\n"), at);
 	launched_free(&l);
 }
 
@@ -411,7 +411,7 @@ static bool forbid_terminals(void)
 /* Run tutti-run on a pseudo terminal, which is the last if `bare`; type `typed` when `prompt` has
  * been shown; what it showed. */
 static void on_terminal(const char *const argv[], bool bare, const char *prompt, const char *typed,
-			char *shown, size_t room)
+			char *shown, size_t capacity)
 {
 	size_t used = 0;
 	int terminal, status;
@@ -427,7 +427,8 @@ static void on_terminal(const char *const argv[], bool bare, const char *prompt,
 		execv(argv[0], (char *const *)(uintptr_t)argv);
 		_exit(125);
 	}
-	while (used + 1 < room && (got = read(terminal, shown + used, room - used - 1)) > 0) {
+	while (used + 1 < capacity &&
+	       (got = read(terminal, shown + used, capacity - used - 1)) > 0) {
 		used += (size_t)got;
 		shown[used] = '\0';
 		if (prompt && strstr(shown, prompt)) {

@@ -341,7 +341,7 @@ static void a_file_of_any_length_is_read_whole(void **state)
 }
 
 /* A gzip file of rows that do not compress well, so that cuts fall everywhere. */
-static size_t make_gzip(const char *path, char *bytes, size_t room)
+static size_t make_gzip(const char *path, char *bytes, size_t capacity)
 {
 	gzFile file = gzopen(path, "wb");
 	FILE *again;
@@ -353,7 +353,7 @@ static size_t make_gzip(const char *path, char *bytes, size_t room)
 	assert_int_equal(gzclose(file), Z_OK);
 	again = fopen(path, "r");
 	assert_non_null(again);
-	length = fread(bytes, 1, room, again);
+	length = fread(bytes, 1, capacity, again);
 	fclose(again);
 	return length;
 }

@@ -71,11 +71,11 @@ static int open_capture(void)
 					.sll_protocol = htons(ETH_P_ALL),
 					.sll_ifindex = (int)if_nametoindex("lo") };
 	const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL)),
-		  room = 64 << 20;
+		  capacity = 64 << 20;
 
 	if (fd < 0 || bind(fd, (const struct sockaddr *)&lo, sizeof(lo)) < 0)
 		return -1;
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &capacity, sizeof(capacity));
 	return fd;
 }
 

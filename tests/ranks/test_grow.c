@@ -39,7 +39,7 @@ struct play {
 	bool early; /* newcomers come first */
 	long after_us;
 	int victim;
-	int room; /* descriptors more that the victim may open */
+	int capacity; /* descriptors more that the victim may open */
 };
 
 /* Each rank says who it is; what all say is right, over every kind of way. */
@@ -521,7 +521,7 @@ static int grow_without_descriptors(int rank, void *argument)
 		return 1;
 	meet_at(&play->stage->asked, play->members);
 	if (rank == play->victim)
-		allow_descriptors(play->room);
+		allow_descriptors(play->capacity);
 	tutti_result_t result = tutti_comm_grow(comm, store, 1, &more);
 	allow_descriptors(-1);
 	CLAIM((result == TUTTI_OK) == (more != NULL), "result %d, and %s communicator", result,
@@ -548,9 +548,9 @@ static void a_member_without_descriptors_is_told_to_all(void **state)
 			assert_int_equal(run_play(&play, 3, grow_without_descriptors,
 						  "TUTTI_TIMEOUT=20", 0, 0),
 					 0);
-			play.room++;
+			play.capacity++;
 		} while (atomic_load(&play.stage->failed));
-		assert_true(play.room > 1);
+		assert_true(play.capacity > 1);
 	}
 }
 

@@ -130,10 +130,10 @@ static int movements(tutti_comm_t comm, const struct buffers *b)
 	return failed;
 }
 
-static int collectives(tutti_comm_t comm, const struct buffers *room)
+static int collectives(tutti_comm_t comm, const struct buffers *capacity)
 {
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-		const struct buffers b = { room->send, room->recv, counts[i] };
+		const struct buffers b = { capacity->send, capacity->recv, counts[i] };
 
 		if (reductions(comm, &b) || movements(comm, &b))
 			return 1;
@@ -220,9 +220,9 @@ static void *help(void *argument)
 	return NULL;
 }
 
-static int threads_share(tutti_comm_t comm, const struct buffers *room)
+static int threads_share(tutti_comm_t comm, const struct buffers *capacity)
 {
-	const struct buffers b = { room->send, room->recv, 2000 };
+	const struct buffers b = { capacity->send, capacity->recv, 2000 };
 	const int helpers = ranks - 1 < HELPERS ? ranks - 1 : HELPERS;
 	struct helper helper[HELPERS];
 	int failed = 0;
@@ -373,7 +373,7 @@ static void *be_member(void *argument)
 	return NULL;
 }
 
-static int threads_mix(tutti_comm_t comm, const struct buffers *room)
+static int threads_mix(tutti_comm_t comm, const struct buffers *capacity)
 {
 	struct company company = { .comm = comm };
 	struct member members[] = { { .work = swap_in_turns },
@@ -382,7 +382,7 @@ static int threads_mix(tutti_comm_t comm, const struct buffers *room)
 				    { .work = look_on },
 				    { .work = exchange_in_groups } };
 	const int n = ranks > 2 ? 5 : 4; /* with two ranks, two places on is oneself */
-	const struct buffers b = { room->send, room->recv, 3000 };
+	const struct buffers b = { capacity->send, capacity->recv, 3000 };
 
 	SUCCEEDS(tutti_barrier(comm, NULL)); /* there is a last plan */
 	pthread_mutex_init(&company.lock, NULL);

@@ -174,8 +174,8 @@ static void ranks_without_a_board_say_so(void **state)
 /* One rank has no room for the board; nobody may then use it. */
 static int share_with_one_that_cannot(int rank, void *argument)
 {
-	const size_t room = address_space_in_use() + FILE_MAX + FILE_MAX / 4;
-	const struct rlimit limit = { room, room };
+	const size_t capacity = address_space_in_use() + FILE_MAX + FILE_MAX / 4;
+	const struct rlimit limit = { capacity, capacity };
 	struct warnings comms = { .subsystem = "comm" };
 	const bool shm = strcmp(transport_chosen, "shm") == 0;
 	tutti_plan_info_t info = { .size = sizeof(info) };

@@ -174,7 +174,7 @@ static void fill(struct operation *op)
 	size_t number = 0;
 
 	for (int to = 0; to < (all ? op->size : 1); to++) {
-		const size_t count = all ? op->send_counts[to] : op->send_room;
+		const size_t count = all ? op->send_counts[to] : op->send_capacity;
 
 		for (size_t i = 0; i < count; i++, number++) {
 			const int target = op->part.what == MESSAGE ? op->peer : to;
@@ -224,9 +224,9 @@ static void allocate(struct operation *op, bool mapped)
 	op->send_mapped = op->recv_mapped = mapped;
 	op->part.in_place = op->part.in_place && may_be_in_place(op);
 	if (!op->part.in_place || !received_within_sent(op->part.what))
-		op->recv_block = make_block(op, op->recv_room, &op->recv_mapped);
+		op->recv_block = make_block(op, op->recv_capacity, &op->recv_mapped);
 	if (!op->part.in_place || received_within_sent(op->part.what))
-		op->send_block = make_block(op, op->send_room, &op->send_mapped);
+		op->send_block = make_block(op, op->send_capacity, &op->send_mapped);
 	op->recv = op->recv_block ? op->recv_block
 				  : op->send_block + op->send_displs[op->rank] * op->element;
 	op->send = op->send_block
@@ -252,8 +252,8 @@ void operation_prepare(struct operation *op, const struct part *part, int rank, 
 					   part->what == SCATTER_V || part->what == REDUCE_SCATTER_V
 				   ? op->recv_counts[rank]
 				   : part->count;
-	op->send_room = !gives(op) ? 0 : gives_all(op) ? end_of_all(op, op->send_counts) : own;
-	op->recv_room = !gets(op) ? 0 : gets_all(op) ? end_of_all(op, op->recv_counts) : own;
+	op->send_capacity = !gives(op) ? 0 : gives_all(op) ? end_of_all(op, op->send_counts) : own;
+	op->recv_capacity = !gets(op) ? 0 : gets_all(op) ? end_of_all(op, op->recv_counts) : own;
 	allocate(op, mapped);
 	if (gives(op))
 		fill(op);
@@ -333,11 +333,11 @@ tutti_result_t operation_call(const struct operation *op, tutti_comm_t comm, tut
 		return tutti_all_gather_v(comm, op->send, op->recv, op->recv_counts, recv_displs,
 					  p->dtype, request);
 	case GATHER_V:
-		return tutti_gather_v(comm, op->send, op->send_room, op->recv, op->recv_counts,
+		return tutti_gather_v(comm, op->send, op->send_capacity, op->recv, op->recv_counts,
 				      recv_displs, p->dtype, op->root, request);
 	case SCATTER_V:
 		return tutti_scatter_v(comm, op->send, op->send_counts, send_displs, op->recv,
-				       op->recv_room, p->dtype, op->root, request);
+				       op->recv_capacity, p->dtype, op->root, request);
 	case ALL_TO_ALL_V:
 		return tutti_all_to_all_v(comm, op->send, op->send_counts, send_displs, op->recv,
 					  op->recv_counts, recv_displs, p->dtype, request);
@@ -373,9 +373,9 @@ static const char *check_block(const struct operation *op, int block, size_t at,
 static const char *check_around(const struct operation *op)
 {
 	const char *behind_send =
-		op->send_block ? op->send_block + op->send_room * op->element : NULL;
+		op->send_block ? op->send_block + op->send_capacity * op->element : NULL;
 	const char *behind_recv =
-		op->recv_block ? op->recv_block + op->recv_room * op->element : NULL;
+		op->recv_block ? op->recv_block + op->recv_capacity * op->element : NULL;
 
 	if ((behind_send && !is_untouched(behind_send, BEHIND)) ||
 	    (behind_recv && !is_untouched(behind_recv, BEHIND)))
@@ -396,7 +396,7 @@ const char *operation_check(const struct operation *op)
 	if (wrong || !gets(op) || (op->part.what == EXSCAN && op->rank == 0))
 		return wrong;
 	if (!gets_all(op))
-		return check_block(op, 0, 0, op->recv_room);
+		return check_block(op, 0, 0, op->recv_capacity);
 	for (int rank = 0; rank < op->size && !wrong; rank++)
 		wrong = check_block(op, rank, op->recv_displs[rank], op->recv_counts[rank]);
 	return wrong;

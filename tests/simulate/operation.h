@@ -13,8 +13,8 @@ struct operation {
 	size_t element;
 	char *send_block, *recv_block; /* allocated; one of them NULL in place */
 	bool send_mapped, recv_mapped;
-	void *send, *recv;	     /* what the call is given */
-	size_t send_room, recv_room; /* elements */
+	void *send, *recv;		     /* what the call is given */
+	size_t send_capacity, recv_capacity; /* elements */
 	/* in the forms with counts */
 	size_t send_counts[RANKS_MAX], recv_counts[RANKS_MAX];
 	size_t send_displs[RANKS_MAX], recv_displs[RANKS_MAX];

@@ -97,13 +97,13 @@ static int get(void *context, const char *key, void *value, size_t *length, doub
 	machine_wait(when_there, &wanted, machine_now() + (uint64_t)(timeout_s * 1e9), false);
 	const int error = travel();
 	const struct entry *entry = find(key);
-	const size_t room = *length;
+	const size_t capacity = *length;
 
 	if (error || !entry)
 		return error ? error : ETIMEDOUT;
 	*length = entry->length;
-	memcpy(value, entry->value, entry->length < room ? entry->length : room);
-	return entry->length > room ? EMSGSIZE : 0;
+	memcpy(value, entry->value, entry->length < capacity ? entry->length : capacity);
+	return entry->length > capacity ? EMSGSIZE : 0;
 }
 
 void store_begin(uint64_t slowest_ns)

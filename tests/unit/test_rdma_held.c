@@ -91,12 +91,12 @@ static int ask(struct question *q, int command, const uint32_t *device, nl_recvm
 	return error < 0 ? error : nl_recvmsgs_default(q->socket);
 }
 
-static int ask_all(struct question *q, char *out, size_t room)
+static int ask_all(struct question *q, char *out, size_t capacity)
 {
 	size_t used = 0;
 	int error = nl_connect(q->socket, NETLINK_RDMA);
 
-	snprintf(out, room, "nothing");
+	snprintf(out, capacity, "nothing");
 	if (!error)
 		error = ask(q, RDMA_NLDEV_CMD_GET, NULL, take_device);
 	for (size_t k = 0; k < KINDS && !error; k++) {
@@ -104,19 +104,20 @@ static int ask_all(struct question *q, char *out, size_t room)
 		q->count = 0;
 		for (int i = 0; i < q->ndevices && !error; i++)
 			error = ask(q, kinds[k].command, &q->devices[i], take_entries);
-		if (q->count > 0 && used < room)
-			used += (size_t)snprintf(out + used, room - used, "%s%d %s",
+		if (q->count > 0 && used < capacity)
+			used += (size_t)snprintf(out + used, capacity - used, "%s%d %s",
 						 used ? ", " : "", q->count, kinds[k].name);
 	}
 	return error;
 }
 
-void rdma_held(char *out, size_t room)
+void rdma_held(char *out, size_t capacity)
 {
 	struct question q = { .socket = nl_socket_alloc() };
-	const int error = q.socket ? ask_all(&q, out, room) : -NLE_NOMEM;
+	const int error = q.socket ? ask_all(&q, out, capacity) : -NLE_NOMEM;
 
 	if (error)
-		snprintf(out, room, "the kernel does not say what is held: %s", nl_geterror(error));
+		snprintf(out, capacity, "the kernel does not say what is held: %s",
+			 nl_geterror(error));
 	nl_socket_free(q.socket);
 }

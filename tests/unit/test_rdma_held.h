@@ -8,6 +8,6 @@
 
 /* In words, for each kind that there is: "1 contexts, 2 queue pairs", or "nothing"; or why the
  * kernel does not say. */
-void rdma_held(char *out, size_t room);
+void rdma_held(char *out, size_t capacity);
 
 #endif

@@ -109,8 +109,8 @@ static bool is_receive(const struct tt_step *step)
 }
 
 /* A stable counting sort by sender or receiver. */
-static void sort_messages(struct message *messages, struct message *room, size_t count, int ranks,
-			  bool by_sender)
+static void sort_messages(struct message *messages, struct message *capacity, size_t count,
+			  int ranks, bool by_sender)
 {
 	size_t *place = calloc((size_t)ranks + 1, sizeof(*place));
 
@@ -121,8 +121,8 @@ static void sort_messages(struct message *messages, struct message *room, size_t
 	for (int r = 0; r < ranks; r++)
 		place[r + 1] += place[r];
 	for (size_t m = 0; m < count; m++)
-		room[place[by_sender ? messages[m].from : messages[m].to]++] = messages[m];
-	memcpy(messages, room, count * sizeof(*messages));
+		capacity[place[by_sender ? messages[m].from : messages[m].to]++] = messages[m];
+	memcpy(messages, capacity, count * sizeof(*messages));
 	free(place);
 }
 
@@ -360,13 +360,13 @@ static bool run(struct world *w)
 	return check_outputs(w);
 }
 
-bool prove(const struct claim *claim, char *why, size_t room)
+bool prove(const struct claim *claim, char *why, size_t capacity)
 {
 	struct world w;
 	bool ok;
 
-	snprintf(why, room, "nothing");
-	ok = world_init(&w, claim, why, room);
+	snprintf(why, capacity, "nothing");
+	ok = world_init(&w, claim, why, capacity);
 	if (ok) {
 		w.sends = malloc((w.steps + 1) * sizeof(struct message));
 		w.receives = malloc((w.steps + 1) * sizeof(struct message));

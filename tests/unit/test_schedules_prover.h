@@ -17,6 +17,6 @@ struct claim {
 
 /* Does the algorithm do what the collective promises, within the contract of schedule.h? If not,
  * `why` says what is wrong, where. */
-bool prove(const struct claim *claim, char *why, size_t room);
+bool prove(const struct claim *claim, char *why, size_t capacity);
 
 #endif

@@ -67,9 +67,9 @@ struct value value_of(const struct values *values, int32_t number)
 
 int32_t value_keep(struct values *values, const struct value *value)
 {
-	if (values->count >= values->room) {
-		values->room = values->room ? 2 * values->room : 1024;
-		values->made = realloc(values->made, (size_t)values->room * sizeof(*value));
+	if (values->count >= values->capacity) {
+		values->capacity = values->capacity ? 2 * values->capacity : 1024;
+		values->made = realloc(values->made, (size_t)values->capacity * sizeof(*value));
 		if (!values->made)
 			abort();
 	}

@@ -23,7 +23,7 @@ struct value {
 /* Values by number: 0 is none, negative ones are inputs, positive ones were computed. */
 struct values {
 	struct value *made;
-	int32_t count, room;
+	int32_t count, capacity;
 	int ranks, blocks;
 	uint64_t (*first)[2]; /* [ranks + 1]: the set of the first so many ranks */
 };

@@ -49,9 +49,9 @@ bool refuse(struct world *w, const char *format, ...)
 	if (w->refused)
 		return false;
 	w->refused = true;
-	n = snprintf(w->why, w->why_room, "rank %d, round %u: ", w->rank, w->round);
+	n = snprintf(w->why, w->why_capacity, "rank %d, round %u: ", w->rank, w->round);
 	va_start(args, format);
-	vsnprintf(w->why + n, w->why_room - (size_t)n, format, args);
+	vsnprintf(w->why + n, w->why_capacity - (size_t)n, format, args);
 	va_end(args);
 	return false;
 }
@@ -140,9 +140,9 @@ bool read_own(struct world *w, struct tt_ref ref, uint32_t i, struct value *valu
 
 static void note_reader(struct world *w, int owner, struct cell *cell)
 {
-	if (w->reader_count == w->reader_room) {
-		w->reader_room = w->reader_room ? 2 * w->reader_room : 1024;
-		w->readers = realloc(w->readers, (size_t)w->reader_room * sizeof(*w->readers));
+	if (w->reader_count == w->reader_capacity) {
+		w->reader_capacity = w->reader_capacity ? 2 * w->reader_capacity : 1024;
+		w->readers = realloc(w->readers, (size_t)w->reader_capacity * sizeof(*w->readers));
 		if (!w->readers)
 			abort();
 	}
@@ -400,12 +400,12 @@ static void fill_inputs(struct world *w)
 	}
 }
 
-bool world_init(struct world *w, const struct claim *claim, char *why, size_t room)
+bool world_init(struct world *w, const struct claim *claim, char *why, size_t capacity)
 {
 	const size_t size = (size_t)claim->size;
 	size_t cells = 0;
 
-	*w = (struct world){ .claim = claim, .why = why, .why_room = room };
+	*w = (struct world){ .claim = claim, .why = why, .why_capacity = capacity };
 	w->sched = zeroed(size, sizeof(*w->sched));
 	w->first_step = zeroed(size, sizeof(*w->first_step));
 	w->first_cell = zeroed(size, sizeof(*w->first_cell));

@@ -39,18 +39,18 @@ struct world {
 	size_t *first_cell; /* [size] */
 	struct values values;
 	struct reader *readers;
-	int32_t reader_count, reader_room;
+	int32_t reader_count, reader_capacity;
 	uint32_t *synced; /* [size * size]: the last round in which a rank waited for a peer */
 	uint64_t *known, *knew; /* barrier: whose beginning a rank knows of; when the round began */
 	struct message *sends, *receives, *spare;
 	int rank; /* at work, for refuse() */
 	uint32_t round, step;
 	char *why;
-	size_t why_room;
+	size_t why_capacity;
 	bool refused;
 };
 
-bool world_init(struct world *w, const struct claim *claim, char *why, size_t room);
+bool world_init(struct world *w, const struct claim *claim, char *why, size_t capacity);
 void world_fini(struct world *w);
 void begin_round(struct world *w);
 

@@ -30,11 +30,11 @@ static struct tt_endpoint endpoint = { .ops = &ops };
 static int cpus[RANKS];
 static cpu_set_t allowed;
 
-static struct tutti_comm comm_of(int rank, double crowd)
+static struct tutti_comm comm_of(int rank, double oversubscription)
 {
 	return (struct tutti_comm){ .rank = rank,
 				    .size = RANKS,
-				    .crowd = crowd,
+				    .oversubscription = oversubscription,
 				    .cpus = cpus,
 				    .endpoints = { &endpoint },
 				    .nendpoints = 1 };

@@ -129,11 +129,11 @@ static void fill(uint8_t *data, size_t length, unsigned seed)
 static void check_value(tutti_store_t store, const char *key, size_t length, unsigned seed)
 {
 	uint8_t *want = malloc(length + 1), *got = malloc(length + 1);
-	size_t room = length;
+	size_t capacity = length;
 
 	fill(want, length, seed);
-	assert_int_equal(tutti_store_get(store, key, got, &room, PATIENCE_S), TUTTI_OK);
-	assert_int_equal(room, length);
+	assert_int_equal(tutti_store_get(store, key, got, &capacity, PATIENCE_S), TUTTI_OK);
+	assert_int_equal(capacity, length);
 	assert_memory_equal(got, want, length);
 	free(want);
 	free(got);

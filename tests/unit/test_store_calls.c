@@ -61,7 +61,7 @@ static int table_set(void *context, const char *key, const void *value, size_t l
 static int table_get(void *context, const char *key, void *value, size_t *length, double timeout_s)
 {
 	struct table *t = context;
-	const size_t room = *length;
+	const size_t capacity = *length;
 	int error = 0;
 
 	(void)timeout_s;
@@ -71,7 +71,7 @@ static int table_get(void *context, const char *key, void *value, size_t *length
 		error = t->error;
 	else if (strcmp(key, t->key) != 0)
 		error = ETIMEDOUT;
-	else if (t->length > room)
+	else if (t->length > capacity)
 		error = EMSGSIZE;
 	else
 		memcpy(value, t->value, t->length);

@@ -339,7 +339,7 @@ static void a_host_that_only_repeats_is_found_out(void **state)
 /* ---------------------------------------------------------------- strangers */
 
 /* As many as descriptors allow, and a thousand at most; every third says a hello that is good. */
-static int crowd(tutti_store_t host, int *fds, int most)
+static int oversubscription(tutti_store_t host, int *fds, int most)
 {
 	static const uint8_t nonce[TT_NONCE_BYTES];
 	uint8_t hello[TT_WIRE_HELLO];
@@ -378,7 +378,7 @@ static void a_crowd_of_strangers_keeps_nobody_out(void **state)
 		skip();
 	const int before = open_descriptors();
 	assert_int_equal(open_with(tutti_store_address(*state), 0, KEY, &early), TUTTI_OK);
-	const int n = crowd(*state, fds, 1000);
+	const int n = oversubscription(*state, fds, 1000);
 	for (int i = 0; i < 20; i++)
 		check_serves(*state);
 	assert_int_equal(tutti_store_set(early, "k", "v", 1), TUTTI_OK);

@@ -116,7 +116,7 @@ static void proxy_close(struct proxy *p)
 }
 
 /* True while the connection lasts. */
-static bool pass_on(int from, int to, uint8_t *log, size_t room, size_t *logged,
+static bool pass_on(int from, int to, uint8_t *log, size_t capacity, size_t *logged,
 		    const struct edit *edit)
 {
 	uint8_t bytes[512];
@@ -127,7 +127,7 @@ static bool pass_on(int from, int to, uint8_t *log, size_t room, size_t *logged,
 	if (n <= 0)
 		return false;
 	for (ssize_t i = 0; i < n; i++, ++*logged) {
-		if (*logged < room)
+		if (*logged < capacity)
 			log[*logged] = bytes[i];
 		if (*logged - edit->at < edit->length)
 			bytes[i] = ((const uint8_t *)edit->with)[*logged - edit->at];

@@ -97,9 +97,9 @@ void pair_close(struct pair *p)
 
 static void note(struct pair *p, const uint8_t *bytes, size_t n)
 {
-	if (p->seen_bytes + n > p->seen_room) {
-		p->seen_room = 2 * (p->seen_bytes + n);
-		p->seen = realloc(p->seen, p->seen_room);
+	if (p->seen_bytes + n > p->seen_capacity) {
+		p->seen_capacity = 2 * (p->seen_bytes + n);
+		p->seen = realloc(p->seen, p->seen_capacity);
 		assert_non_null(p->seen);
 	}
 	memcpy(p->seen + p->seen_bytes, bytes, n);

@@ -39,7 +39,7 @@ struct pair {
 	struct hand hand[2];
 	size_t piece;  /* bytes that the wire carries at a time */
 	uint8_t *seen; /* all that it has carried */
-	size_t seen_bytes, seen_room;
+	size_t seen_bytes, seen_capacity;
 };
 
 /* A connection of the kernel's, both ends non-blocking: AF_UNIX, or AF_INET by loopback. */

@@ -18,7 +18,7 @@ static struct rdma_adapter *kept;
 static pid_t keeper;
 
 /* The device stays open in between: closing it would give back what had been forgotten. */
-static void held(char *out, size_t room)
+static void held(char *out, size_t capacity)
 {
 	if (keeper != getpid() && tt_rdma_adapter_get(device, &kept)) {
 		fprintf(stderr, "%s\n", tt_thread_error());
@@ -29,7 +29,7 @@ static void held(char *out, size_t room)
 	 * any more */
 	tt_rdma_registrations_close(kept);
 	tt_rdma_registrations_open(kept);
-	rdma_held(out, room);
+	rdma_held(out, capacity);
 }
 
 /* Of the kernel's word, without which no leak would have been noticed. */

@@ -77,9 +77,9 @@ static size_t count_claims(const struct suite_claim *const *lists)
 int suite_run_claims(const struct suite_claim *const *lists, const struct tt_transport *transport,
 		     const struct suite_options *options)
 {
-	const size_t room = 2 * count_claims(lists);
-	struct list list = { .tests = calloc(room, sizeof(*list.tests)),
-			     .states = calloc(room, sizeof(*list.states)) };
+	const size_t capacity = 2 * count_claims(lists);
+	struct list list = { .tests = calloc(capacity, sizeof(*list.tests)),
+			     .states = calloc(capacity, sizeof(*list.states)) };
 	int failed = 1;
 
 	/* processes first: forking is safe while the program has one thread and has touched nothing

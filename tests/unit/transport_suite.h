@@ -16,7 +16,7 @@ struct suite_options {
 	size_t longest;		  /* bytes of the longest stream; 0: 4 MiB */
 	/* What this process has of the kernel's besides descriptors, in words, into `room`
 	 * bytes: the same after a claim as before. NULL: none. */
-	void (*held)(char *out, size_t room);
+	void (*held)(char *out, size_t capacity);
 };
 
 /* Run every claim that fits the options, as processes first. Returns the number of claims that

@@ -182,19 +182,20 @@ static void run_processes(struct suite_stage *stage, struct player *players)
 	}
 }
 
-static void collect_failures(const struct suite_stage *stage, char *out, size_t room)
+static void collect_failures(const struct suite_stage *stage, char *out, size_t capacity)
 {
 	size_t used = 0;
 
 	out[0] = '\0';
 	for (int i = 0; i < stage->size; i++)
-		if (stage->failure[i][0] != '\0' && used < room)
-			used += (size_t)snprintf(out + used, room - used, "rank %d: %s\n", i,
+		if (stage->failure[i][0] != '\0' && used < capacity)
+			used += (size_t)snprintf(out + used, capacity - used, "rank %d: %s\n", i,
 						 stage->failure[i]);
 }
 
 bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport *transport,
-		     const struct suite_options *options, bool processes, char *out, size_t room)
+		     const struct suite_options *options, bool processes, char *out,
+		     size_t capacity)
 {
 	struct player *players = calloc(SUITE_RANKS_MAX, sizeof(*players));
 	struct suite_stage *stage = suite_stage_create(claim->size);
@@ -222,10 +223,10 @@ bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport 
 	else
 		run_threads(stage, players);
 	passed = !stage->failed;
-	collect_failures(stage, out, room);
+	collect_failures(stage, out, capacity);
 	free(players);
 	if (passed)
-		passed = suite_gave_back(options, &before, out, room);
+		passed = suite_gave_back(options, &before, out, capacity);
 	suite_stage_destroy(stage);
 	return passed;
 }

@@ -69,7 +69,8 @@ int suite_run_claims(const struct suite_claim *const *lists, const struct tt_tra
 
 /* Run the claim; true, or false with the sentences of what failed and where in `out`. */
 bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport *transport,
-		     const struct suite_options *options, bool processes, char *out, size_t room);
+		     const struct suite_options *options, bool processes, char *out,
+		     size_t capacity);
 
 /* Go on only if `ok`; else the sentence is the claim's failure. */
 void suite_require(struct suite_rank *rank, bool ok, const char *format, ...)

@@ -209,7 +209,7 @@ struct suite_holdings suite_holdings(const struct suite_options *options)
 }
 
 bool suite_gave_back(const struct suite_options *options, const struct suite_holdings *before,
-		     char *out, size_t room)
+		     char *out, size_t capacity)
 {
 	if (options->held) /* to count, it may end threads that are kept for the next claim */
 		(void)suite_holdings(options);
@@ -219,7 +219,7 @@ bool suite_gave_back(const struct suite_options *options, const struct suite_hol
 	if (threads_ended && now.descriptors == before->descriptors &&
 	    strcmp(now.rest, before->rest) == 0)
 		return true;
-	snprintf(out, room, "%d descriptors, %d threads%s%s afterwards, %d, %d%s%s before\n",
+	snprintf(out, capacity, "%d descriptors, %d threads%s%s afterwards, %d, %d%s%s before\n",
 		 now.descriptors, now.threads, *now.rest ? ", " : "", now.rest, before->descriptors,
 		 before->threads, *before->rest ? ", " : "", before->rest);
 	return false;

@@ -38,6 +38,6 @@ struct suite_holdings {
 struct suite_holdings suite_holdings(const struct suite_options *options);
 /* Is all of it given back? Otherwise a sentence in `out`. */
 bool suite_gave_back(const struct suite_options *options, const struct suite_holdings *before,
-		     char *out, size_t room);
+		     char *out, size_t capacity);
 
 #endif

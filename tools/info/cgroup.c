@@ -15,7 +15,7 @@
 typedef bool limit_fn(const char *directory, double *limit);
 
 /* "N:controllers:path" of /proc/self/cgroup; version 2 has no controllers. */
-static bool group_path(const char *groups, const char *controller, char *path, size_t room)
+static bool group_path(const char *groups, const char *controller, char *path, size_t capacity)
 {
 	const size_t length = strlen(controller);
 
@@ -30,7 +30,7 @@ static bool group_path(const char *groups, const char *controller, char *path, s
 			    strchr(list, ':')) {
 				const char *start = strchr(list, ':') + 1;
 
-				snprintf(path, room, "%.*s", (int)(end - start), start);
+				snprintf(path, capacity, "%.*s", (int)(end - start), start);
 				return true;
 			}
 			list += name;

@@ -42,11 +42,11 @@ static int open_path(int flags, const char *format, va_list args)
 /* Everything until the end of the file: these files do not tell their size. */
 static char *slurp(int fd)
 {
-	size_t length = 0, room = 4096;
-	char *text = malloc(room);
+	size_t length = 0, capacity = 4096;
+	char *text = malloc(capacity);
 
 	while (text) {
-		const ssize_t got = read(fd, text + length, room - length - 1);
+		const ssize_t got = read(fd, text + length, capacity - length - 1);
 
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -55,10 +55,10 @@ static char *slurp(int fd)
 			return NULL;
 		}
 		length += (size_t)got;
-		if (got == 0 || room > LARGEST)
+		if (got == 0 || capacity > LARGEST)
 			break;
-		if (length + 1 == room) {
-			char *more = realloc(text, room *= 2);
+		if (length + 1 == capacity) {
+			char *more = realloc(text, capacity *= 2);
 
 			if (!more)
 				free(text);

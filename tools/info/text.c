@@ -18,7 +18,7 @@ static bool ends_with(const char *text, const char *end)
 	return a >= b && strcmp(text + a - b, end) == 0;
 }
 
-static void format_bytes(char *text, size_t room, double bytes)
+static void format_bytes(char *text, size_t capacity, double bytes)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
 	int unit = 0;
@@ -27,39 +27,39 @@ static void format_bytes(char *text, size_t room, double bytes)
 		bytes /= 1024;
 		unit++;
 	}
-	snprintf(text, room, "%.*f %s", bytes < 10 && unit > 0 && bytes != (long)bytes ? 1 : 0,
+	snprintf(text, capacity, "%.*f %s", bytes < 10 && unit > 0 && bytes != (long)bytes ? 1 : 0,
 		 bytes, units[unit]);
 }
 
-static void format_number(char *text, size_t room, const char *key, const json_t *value)
+static void format_number(char *text, size_t capacity, const char *key, const json_t *value)
 {
 	const double number = json_number_value(value);
 
 	if (ends_with(key, "_bytes"))
-		format_bytes(text, room, number);
+		format_bytes(text, capacity, number);
 	else if (ends_with(key, "_mbit"))
-		snprintf(text, room, "%.0f Mbit/s", number);
+		snprintf(text, capacity, "%.0f Mbit/s", number);
 	else
-		snprintf(text, room, "%.15g", number);
+		snprintf(text, capacity, "%.15g", number);
 }
 
-static void format_scalar(char *text, size_t room, const char *key, const json_t *value)
+static void format_scalar(char *text, size_t capacity, const char *key, const json_t *value)
 {
 	if (json_is_string(value))
-		snprintf(text, room, "%s", json_string_value(value));
+		snprintf(text, capacity, "%s", json_string_value(value));
 	else if (json_is_boolean(value))
-		snprintf(text, room, "%s", json_is_true(value) ? "yes" : "no");
+		snprintf(text, capacity, "%s", json_is_true(value) ? "yes" : "no");
 	else if (json_is_number(value))
-		format_number(text, room, key, value);
+		format_number(text, capacity, key, value);
 	else
-		snprintf(text, room, "%s", strstr(key, "limit") ? "unlimited" : "none");
+		snprintf(text, capacity, "%s", strstr(key, "limit") ? "unlimited" : "none");
 	tt_printable(text);
 }
 
 /* "size_bytes" is called "size"; variables of the environment keep their names. */
-static void format_label(char *label, size_t room, const char *key)
+static void format_label(char *label, size_t capacity, const char *key)
 {
-	snprintf(label, room, "%s", key);
+	snprintf(label, capacity, "%s", key);
 	tt_printable(label);
 	if (ends_with(label, "_bytes") || ends_with(label, "_mbit"))
 		*strrchr(label, '_') = '\0';

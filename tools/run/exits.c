@@ -27,14 +27,14 @@ void exits_note(struct job *job, int rank, const siginfo_t *info)
 
 	if (exits->n == NOTED)
 		return;
-	if (exits->n == exits->room) {
-		const size_t room = exits->room ? 2 * exits->room : 16;
-		struct rank_exit *grown = realloc(exits->at, room * sizeof(*grown));
+	if (exits->n == exits->capacity) {
+		const size_t capacity = exits->capacity ? 2 * exits->capacity : 16;
+		struct rank_exit *grown = realloc(exits->at, capacity * sizeof(*grown));
 
 		if (!grown)
 			return;
 		exits->at = grown;
-		exits->room = room;
+		exits->capacity = capacity;
 	}
 	exits->at[exits->n++] = (struct rank_exit){
 		.rank = rank,

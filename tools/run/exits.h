@@ -25,7 +25,7 @@ struct rank_exit {
 
 struct exits {
 	struct rank_exit *at;
-	size_t n, room;
+	size_t n, capacity;
 	const char *name; /* of the job */
 };
 

@@ -53,20 +53,20 @@ static void complete(struct lines *lines)
 	lines->returned = false;
 }
 
-static bool make_room(struct lines *lines, size_t count)
+static bool make_space(struct lines *lines, size_t count)
 {
-	size_t room = lines->room ? lines->room : 256;
+	size_t capacity = lines->capacity ? lines->capacity : 256;
 	char *partial;
 
-	while (room < lines->length + count)
-		room *= 2;
-	if (room == lines->room)
+	while (capacity < lines->length + count)
+		capacity *= 2;
+	if (capacity == lines->capacity)
 		return true;
-	partial = realloc(lines->partial, room);
+	partial = realloc(lines->partial, capacity);
 	if (!partial)
 		return false;
 	lines->partial = partial;
-	lines->room = room;
+	lines->capacity = capacity;
 	return true;
 }
 
@@ -77,7 +77,7 @@ static void append(struct lines *lines, const char *bytes, size_t count)
 		const size_t part = count < left ? count : left;
 
 		/* without memory these bytes are lost; ending the job for that would lose more */
-		if (!make_room(lines, part))
+		if (!make_space(lines, part))
 			return;
 		memcpy(lines->partial + lines->length, bytes, part);
 		lines->length += part;

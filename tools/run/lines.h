@@ -14,7 +14,7 @@ struct lines {
 	struct sink *sink;
 	char label[32];
 	char *partial; /* the line that is not complete yet */
-	size_t length, room;
+	size_t length, capacity;
 	bool returned;			/* a carriage return ends `partial` so far */
 	char (*last)[LINES_LAST_BYTES]; /* ring of the last lines that say something */
 	unsigned long last_count;

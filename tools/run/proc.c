@@ -139,12 +139,12 @@ static bool is_marked(pid_t pid, const char *entry)
 {
 	FILE *file = open_of(pid, "environ");
 	char *line = NULL;
-	size_t room = 0;
+	size_t capacity = 0;
 	bool yes = false;
 
 	if (!file)
 		return false;
-	while (!yes && getdelim(&line, &room, '\0', file) > 0)
+	while (!yes && getdelim(&line, &capacity, '\0', file) > 0)
 		yes = strcmp(line, entry) == 0;
 	free(line);
 	fclose(file);

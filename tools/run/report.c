@@ -6,19 +6,19 @@
 #include "report.h"
 
 /* "ranks 0, 2, 5" of those that run; a long list is cut. */
-static const char *running_ranks(const struct job *job, char *text, size_t room)
+static const char *running_ranks(const struct job *job, char *text, size_t capacity)
 {
-	size_t used = (size_t)snprintf(text, room, job->running == 1 ? "rank" : "ranks");
+	size_t used = (size_t)snprintf(text, capacity, job->running == 1 ? "rank" : "ranks");
 	const char *comma = "";
 
 	for (int i = 0; i < job->started; i++) {
 		if (!job->ranks[i].running)
 			continue;
-		if (used + 24 > room) {
-			snprintf(text + used, room - used, " and more");
+		if (used + 24 > capacity) {
+			snprintf(text + used, capacity - used, " and more");
 			break;
 		}
-		used += (size_t)snprintf(text + used, room - used, "%s %d", comma, i);
+		used += (size_t)snprintf(text + used, capacity - used, "%s %d", comma, i);
 		comma = ",";
 	}
 	return text;
@@ -57,11 +57,11 @@ static void say_failure(struct job *job, const struct failure *failure, const ch
 	report_last_words(job, failure->rank);
 }
 
-static const char *restarts_left(const struct job *job, char *text, size_t room)
+static const char *restarts_left(const struct job *job, char *text, size_t capacity)
 {
 	*text = '\0';
 	if (job->options->restarts > 0)
-		snprintf(text, room, ", %d restart%s left", job->losses.restarts,
+		snprintf(text, capacity, ", %d restart%s left", job->losses.restarts,
 			 job->losses.restarts == 1 ? "" : "s");
 	return text;
 }

@@ -35,31 +35,31 @@ void sink_finish(struct sink *sink)
 	free(sink->live);
 }
 
-static bool make_room(struct sink *sink, size_t length)
+static bool make_space(struct sink *sink, size_t length)
 {
-	size_t room = sink->room ? sink->room : 4096;
+	size_t capacity = sink->capacity ? sink->capacity : 4096;
 	char *queue;
 
-	if (sink->head > 0 && sink->head + sink->length + length > sink->room) {
+	if (sink->head > 0 && sink->head + sink->length + length > sink->capacity) {
 		memmove(sink->queue, sink->queue + sink->head, sink->length);
 		sink->head = 0;
 	}
-	if (sink->length + length <= sink->room)
+	if (sink->length + length <= sink->capacity)
 		return true;
-	while (room < sink->length + length)
-		room *= 2;
-	queue = realloc(sink->queue, room);
+	while (capacity < sink->length + length)
+		capacity *= 2;
+	queue = realloc(sink->queue, capacity);
 	if (!queue)
 		return false;
 	sink->queue = queue;
-	sink->room = room;
+	sink->capacity = capacity;
 	return true;
 }
 
 static void put(struct sink *sink, const char *text, size_t length)
 {
 	/* without memory a line is lost; ending the job for that would lose more */
-	if (length == 0 || sink->broken || !make_room(sink, length))
+	if (length == 0 || sink->broken || !make_space(sink, length))
 		return;
 	memcpy(sink->queue + sink->head + sink->length, text, length);
 	sink->length += length;

@@ -13,7 +13,7 @@ struct sink {
 	bool broken; /* cannot be written to any more: what is put in is dropped */
 	int error;   /* why, if not because nobody reads */
 	char *queue; /* not written yet: `length` bytes from `head` on */
-	size_t head, length, room;
+	size_t head, length, capacity;
 	/* terminal only: a line that is not complete yet, below all others */
 	const void *live_owner;
 	char *live;

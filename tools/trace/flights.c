@@ -507,9 +507,9 @@ static bool take_exits(struct flights *flights, json_t *object, const char *path
 
 static bool read_one(struct flights *flights, const char *path)
 {
-	if (flights->n == flights->room) {
-		flights->room = flights->room ? 2 * flights->room : 16;
-		flights->at = need(realloc(flights->at, flights->room * sizeof(*flights->at)));
+	if (flights->n == flights->capacity) {
+		flights->capacity = flights->capacity ? 2 * flights->capacity : 16;
+		flights->at = need(realloc(flights->at, flights->capacity * sizeof(*flights->at)));
 	}
 	struct flight *flight = &flights->at[flights->n];
 	*flight = (struct flight){ .fault_rank = -1, .launched_as = -1 };

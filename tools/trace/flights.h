@@ -73,7 +73,7 @@ struct exits;
 
 struct flights {
 	struct flight *at;
-	size_t n, room;
+	size_t n, capacity;
 	struct exits *exits; /* of jobs whose ranks tutti-run has seen end (exits.h) */
 	size_t nexits;
 	size_t unreadable; /* of the files named */

@@ -200,8 +200,8 @@ static size_t put(struct loop_link *link, const struct iovec *iov, int n)
 	size_t most = total(iov, n);
 	size_t done;
 
-	if (most > tt_loop_pipe_room(link->out))
-		most = tt_loop_pipe_room(link->out);
+	if (most > tt_loop_pipe_capacity(link->out))
+		most = tt_loop_pipe_capacity(link->out);
 	if (most > left)
 		most = (size_t)left;
 	done = tt_loop_pipe_put(link->out, iov, n, shorten(link, most), time);
@@ -222,7 +222,8 @@ ssize_t tt_loop_write(struct tt_link *base, const struct iovec *iov, int n)
 	result = fail_if_dead(self);
 	if (result == 0)
 		result = fail_if_parted(link);
-	if (result == 0 && link->out->reading && tt_loop_pipe_room(link->out) > 0 && !stalls(link))
+	if (result == 0 && link->out->reading && tt_loop_pipe_capacity(link->out) > 0 &&
+	    !stalls(link))
 		result = (ssize_t)put(link, iov, n);
 	tt_loop_fabric_unlock(self->fabric);
 	return result;

@@ -63,7 +63,7 @@ size_t tt_loop_pipe_put(struct loop_pipe *pipe, const struct iovec *iov, int n, 
 {
 	size_t done = 0;
 
-	assert(most <= tt_loop_pipe_room(pipe));
+	assert(most <= tt_loop_pipe_capacity(pipe));
 	for (int i = 0; i < n && done < most; i++) {
 		const size_t bytes = iov[i].iov_len < most - done ? iov[i].iov_len : most - done;
 

@@ -30,7 +30,7 @@ struct loop_pipe {
 struct loop_pipe *tt_loop_pipe_create(size_t capacity); /* NULL: no memory */
 void tt_loop_pipe_destroy(struct loop_pipe *pipe);	/* NULL is fine */
 
-static inline size_t tt_loop_pipe_room(const struct loop_pipe *pipe)
+static inline size_t tt_loop_pipe_capacity(const struct loop_pipe *pipe)
 {
 	return pipe->capacity - (size_t)(pipe->written - pipe->taken);
 }

@@ -31,7 +31,7 @@ struct look {
 	const struct rdma_sources *from;
 	const struct rdma_settings *settings;
 	struct rdma_survey *out;
-	int room;
+	int capacity;
 	int node;     /* the calling thread's */
 	int shortage; /* an errno value; 0: there was none */
 };
@@ -318,16 +318,16 @@ static struct rdma_found *add(struct look *look)
 {
 	struct rdma_survey *s = look->out;
 
-	if (s->count == look->room) {
-		const int room = look->room ? 2 * look->room : 8;
-		struct rdma_found *more = realloc(s->all, (size_t)room * sizeof(*more));
+	if (s->count == look->capacity) {
+		const int capacity = look->capacity ? 2 * look->capacity : 8;
+		struct rdma_found *more = realloc(s->all, (size_t)capacity * sizeof(*more));
 
 		if (!more) {
 			look->shortage = ENOMEM;
 			return NULL;
 		}
 		s->all = more;
-		look->room = room;
+		look->capacity = capacity;
 	}
 	s->all[s->count] = (struct rdma_found){ .port.gid_index = -1 };
 	return &s->all[s->count++];

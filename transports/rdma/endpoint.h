@@ -209,7 +209,7 @@ struct rdma_endpoint {
 	struct tt_peer *peers; /* as TCP is told of them */
 	const struct tt_peer *known;
 	struct rdma_link **links; /* by id; NULL: gone */
-	uint32_t nlinks, links_room;
+	uint32_t nlinks, links_capacity;
 	int greeting; /* links that are not up yet */
 	int closing;  /* links that the runtime has closed, and that still send */
 	int waiter; /* epoll: what TCP sleeps on, and the rails' channels; -1: there are no rails */

@@ -46,15 +46,15 @@ tutti_result_t tt_rdma_link_number(struct rdma_link *link)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
 
-	if (e->nlinks == e->links_room) {
-		const uint32_t room = e->links_room ? 2 * e->links_room : 16;
-		struct rdma_link **links = realloc(e->links, room * sizeof(struct rdma_link *));
+	if (e->nlinks == e->links_capacity) {
+		const uint32_t capacity = e->links_capacity ? 2 * e->links_capacity : 16;
+		struct rdma_link **links = realloc(e->links, capacity * sizeof(struct rdma_link *));
 
 		if (!links)
 			return tt_fail(TUTTI_ERR_NO_MEMORY, RDMA,
 				       "no memory for a link with rank %d", link->base.peer);
 		e->links = links;
-		e->links_room = room;
+		e->links_capacity = capacity;
 	}
 	if (link->id < e->nlinks && e->links[link->id] == link)
 		e->links[link->id] = NULL;

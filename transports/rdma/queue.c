@@ -373,7 +373,7 @@ static const char *place_of(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
 
 /* Of the first error of a queue pair; all requests that were posted follow it, flushed. */
 static void describe(const struct rdma_link *link, int path, const struct ibv_wc *wc, char *text,
-		     size_t room)
+		     size_t capacity)
 {
 	const struct rdma_settings *settings = &rdma_endpoint_of_link(link)->settings;
 	const struct rdma_port *port = link->path[path].rail->port;
@@ -384,7 +384,7 @@ static void describe(const struct rdma_link *link, int path, const struct ibv_wc
 	switch (wc->status) {
 	case IBV_WC_RETRY_EXC_ERR:
 		snprintf(
-			text, room,
+			text, capacity,
 			"rank %d at %s does not answer over %s port %d (%s: %d retries, TUTTI_RDMA_RETRY, with a timeout of "
 			"4.096 µs × 2^%d each, TUTTI_RDMA_TIMEOUT): its process or host is gone, or the network between",
 			link->base.peer, place, port->device, port->number, status, settings->retry,
@@ -392,13 +392,13 @@ static void describe(const struct rdma_link *link, int path, const struct ibv_wc
 		break;
 	case IBV_WC_REM_ACCESS_ERR:
 		snprintf(
-			text, room,
+			text, capacity,
 			"rank %d's device, at %s, refused a write (%s): the memory is not registered any more",
 			link->base.peer, place, status);
 		break;
 	default:
 		snprintf(
-			text, room,
+			text, capacity,
 			"the queue pair with rank %d at %s over %s port %d failed: %s (vendor's code %u); tutti-info and the "
 			"kernel's log say whether the port is up",
 			link->base.peer, place, port->device, port->number, status, wc->vendor_err);

@@ -50,7 +50,7 @@ static void gone(struct rdma_watch *watch)
 }
 
 /* Has anything been given back that was in the way? */
-static bool make_room(size_t bytes)
+static bool make_space(size_t bytes)
 {
 	struct rlimit limit = { 0 };
 	bool any;
@@ -76,7 +76,7 @@ static struct ibv_mr *register_pages(const struct rdma_registration *r, struct r
 		mr = adapter->verbs->reg_mr(adapter->pd, (void *)r->begin, r->bytes, RDMA_ACCESS);
 		*why_not = (struct rdma_reason){ RDMA_VERBS, errno };
 	} while (!mr && (why_not->error == ENOMEM || why_not->error == EAGAIN) &&
-		 make_room(r->bytes));
+		 make_space(r->bytes));
 	return mr;
 }
 

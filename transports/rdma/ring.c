@@ -272,7 +272,7 @@ static size_t piece_of(size_t bytes)
 }
 
 /* Bytes that may be written through the ring now. */
-static size_t room(const struct rdma_link *link)
+static size_t capacity(const struct rdma_link *link)
 {
 	return RDMA_RING_BYTES - (size_t)(link->ring_written - link->ring_taken_there);
 }
@@ -321,7 +321,7 @@ size_t tt_rdma_ring_write(struct rdma_link *link, const struct iovec *iov, int n
 	while (left > 0 && (path = tt_rdma_ring_path(link)) >= 0) {
 		const size_t begin = at(link->ring_written);
 		const size_t bytes =
-			piece_of(lesser(lesser(left, room(link)), RDMA_RING_BYTES - begin));
+			piece_of(lesser(lesser(left, capacity(link)), RDMA_RING_BYTES - begin));
 		const struct rdma_message message = { .bytes = (uint32_t)bytes,
 						      .from = link->ring_written };
 

@@ -75,12 +75,12 @@ static void keep_mappings(void)
 {
 	FILE *maps = mapped ? fopen("/proc/self/maps", "re") : NULL;
 	char *line = NULL;
-	size_t room = 0;
+	size_t capacity = 0;
 	uintptr_t begin, end;
 
 	if (!maps)
 		return;
-	while (getline(&line, &room, maps) > 0)
+	while (getline(&line, &capacity, maps) > 0)
 		if (strstr(line, " /dev/infiniband/") &&
 		    sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2)
 			madvise((void *)begin, end - begin, MADV_DONTFORK);

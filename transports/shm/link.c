@@ -65,7 +65,7 @@ free_link:
 	return tt_fail_errno(SHM, "map the rings between this rank and rank %d", peer);
 }
 
-static size_t room(struct shm_link *link)
+static size_t capacity(struct shm_link *link)
 {
 	size_t free_bytes = SHM_RING_BYTES - (size_t)(link->out_tail - link->out_head);
 
@@ -82,7 +82,7 @@ static size_t put(struct shm_link *link, const uint8_t *src, size_t bytes)
 	size_t done = 0;
 
 	while (done < bytes) {
-		size_t piece = room(link);
+		size_t piece = capacity(link);
 
 		if (piece == 0)
 			break;
@@ -109,7 +109,7 @@ static bool peer_left(const struct shm_link *link)
 /* The ring is full: will the peer ever read? */
 static ssize_t no_room_yet(struct shm_link *link)
 {
-	if (!peer_left(link) || room(link) > 0)
+	if (!peer_left(link) || capacity(link) > 0)
 		return 0;
 	return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
 		       "rank %d left the communicator while this rank had more to send to it",

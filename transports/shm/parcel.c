@@ -230,11 +230,11 @@ void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why,
  * that. */
 static ssize_t receive_bytes(int socket, struct msghdr *in)
 {
-	const size_t room = in->msg_controllen;
+	const size_t capacity = in->msg_controllen;
 	bool reset = false;
 
 	for (;;) {
-		in->msg_controllen = room;
+		in->msg_controllen = capacity;
 		const ssize_t bytes = recvmsg(socket, in, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
 		if (bytes >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))

@@ -183,7 +183,7 @@ struct tcp_endpoint {
 	bool called;  /* atomic: interrupt() rang, not yet noted in sleepers */
 	bool ringing; /* the doorbell is to be silenced */
 	int armed;    /* threads in sleepers */
-	int crowd; /* threads armed for which it has no room: the bell rings until they have gone */
+	int oversubscription; /* threads armed for which it has no room: the bell rings until they have gone */
 	struct tcp_sleeper sleepers[TCP_SLEEPERS_MAX];
 
 	struct tcp_released *released; /* freed after the batch */

@@ -191,15 +191,15 @@ static void find_lacks(const struct ifaddrs *all, const char *list, const struct
 	lack->coming = coming && !is_reachable(card, true);
 }
 
-static void names_of(const struct ifaddrs *all, char *out, size_t room)
+static void names_of(const struct ifaddrs *all, char *out, size_t capacity)
 {
 	size_t used = 0;
 
 	out[0] = 0;
-	for (const struct ifaddrs *i = all; i && used < room; i = i->ifa_next)
+	for (const struct ifaddrs *i = all; i && used < capacity; i = i->ifa_next)
 		if (i->ifa_addr && i->ifa_addr->sa_family == AF_PACKET)
-			used += (size_t)snprintf(out + used, room - used, "%s%s", used ? ", " : "",
-						 i->ifa_name);
+			used += (size_t)snprintf(out + used, capacity - used, "%s%s",
+						 used ? ", " : "", i->ifa_name);
 }
 
 static tutti_result_t begin_card(struct tcp_card *card)

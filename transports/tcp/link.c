@@ -238,7 +238,7 @@ ssize_t tt_tcp_link_read(struct tt_link *base, const struct iovec *iov, int n)
 static ssize_t fill(struct tcp_link *link, size_t want, size_t limit)
 {
 	const size_t there = link->end - link->begin;
-	struct iovec room;
+	struct iovec capacity;
 
 	if (!link->scratch)
 		link->scratch = aligned_alloc(4096, SCRATCH_BYTES);
@@ -251,11 +251,11 @@ static ssize_t fill(struct tcp_link *link, size_t want, size_t limit)
 		link->begin = 0;
 		link->end = there;
 	}
-	room.iov_base = link->scratch + link->end;
-	room.iov_len = SCRATCH_BYTES - link->end;
-	if (room.iov_len > limit - there)
-		room.iov_len = limit - there;
-	const ssize_t got = receive(link, &room, 1, want - there);
+	capacity.iov_base = link->scratch + link->end;
+	capacity.iov_len = SCRATCH_BYTES - link->end;
+	if (capacity.iov_len > limit - there)
+		capacity.iov_len = limit - there;
+	const ssize_t got = receive(link, &capacity, 1, want - there);
 	if (got > 0)
 		link->end += (size_t)got;
 	return got;

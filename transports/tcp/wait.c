@@ -205,7 +205,7 @@ static void hush(struct tcp_endpoint *e)
 {
 	uint64_t rings;
 
-	if (!e->ringing || e->crowd)
+	if (!e->ringing || e->oversubscription)
 		return;
 	for (int i = 0; i < e->armed; i++)
 		if (e->sleepers[i].called)
@@ -222,7 +222,7 @@ void tt_tcp_arm(struct tt_endpoint *base)
 	note_ring(e);
 	hush(e); /* what it rang for before is found by the pass that follows */
 	if (e->armed == TCP_SLEEPERS_MAX) {
-		e->crowd++;
+		e->oversubscription++;
 		tt_tcp_interrupt(base);
 		return;
 	}
@@ -245,7 +245,7 @@ void tt_tcp_disarm(struct tt_endpoint *base)
 	if (i < e->armed)
 		e->sleepers[i] = e->sleepers[--e->armed];
 	else
-		e->crowd--;
+		e->oversubscription--;
 	hush(e);
 }
 

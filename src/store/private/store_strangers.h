@@ -26,7 +26,7 @@ void tt_store_stranger_turn_away(struct tt_store_clients *clients, struct tt_sto
 
 /* Make room: drop a stranger, the one that has waited longest; those that have said no hello
  * come first. False: there is none. */
-bool tt_store_strangers_make_room(struct tt_store_clients *clients);
+bool tt_store_strangers_make_space(struct tt_store_clients *clients);
 /* They have until `deadline` to prove that they belong to the job. */
 void tt_store_strangers_hurry(struct tt_store_clients *clients, uint64_t deadline);
 
