@@ -17,7 +17,7 @@
 enum { MOST_SIMULATED_RANKS = 65536, MOST_GPUS = 1024 };
 
 static const char help[] =
-	"usage: %s COLLECTIVE|all|latency|bandwidth|init [OPTION…]\n"
+	"Usage: %s COLLECTIVE|all|latency|bandwidth|init [OPTION]...\n"
 	"\n"
 	"COLLECTIVE: all_reduce broadcast reduce reduce_scatter all_gather gather scatter\n"
 	"            all_to_all scan exscan barrier; all: each of them, one after another\n"
@@ -47,7 +47,7 @@ static const char help[] =
 	"      --tune           compare what is chosen with every algorithm forced (tutti only)\n"
 	"      --overlap        how much of a collective hides behind a computation (tutti only)\n"
 	"      --simulate FILE  run nothing: show what the costs of the algorithms say of the cluster\n"
-	"                       that FILE describes, for 2, 4, 8 … ranks (docs/reference/bench.md)\n"
+	"                       that FILE describes, for 2, 4, 8 ... ranks (docs/reference/bench.md)\n"
 	"      --most-ranks N   with --simulate: up to so many (65536)\n"
 	"      --json FILE      write a JSON object per line and measurement; -: standard output\n"
 	"      --plot FILE      draw time and bus bandwidth over size, .svg or .png (needs gnuplot)\n"

@@ -14,7 +14,7 @@
 #include "picture.h"
 
 static const char usage[] =
-	"usage: tutti-train --data FILE [OPTION]...\n"
+	"Usage: tutti-train --data FILE [OPTION]...\n"
 	"Train a multilayer perceptron by synchronous data-parallel SGD. Alone it is one rank; "
 	"under\n"
 	"tutti-run (tutti-run -n 4 -- tutti-train ...), torchrun, mpirun or srun it is one of "

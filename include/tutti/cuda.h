@@ -25,7 +25,8 @@ typedef struct tutti_cuda_device {
 	const char *uuid;    /**< "GPU-" and 32 hexadecimal digits in groups, the same in all
 			      * processes */
 	int cuda_version;    /**< the newest CUDA that the driver has, 13000 for 13.0 */
-	int major, minor;    /**< compute capability */
+	int major;	     /**< compute capability: before the point */
+	int minor;	     /**< and behind it */
 	int multiprocessors; /**< how many */
 	size_t memory_bytes; /**< of the GPU, in all */
 	int shared; /**< 1: several processes may use it; 0: its compute mode forbids that */
@@ -50,7 +51,8 @@ TUTTI_API tutti_result_t tutti_cuda_devices(tutti_cuda_device_fn_t each, void *c
 /** What joins two GPUs, as NVIDIA's NVML knows it. What it points to is valid during the call
  * that shows it. */
 typedef struct tutti_cuda_link {
-	int device, peer; /**< as tutti_cuda_devices() numbers them, the smaller one first */
+	int device;	  /**< as tutti_cuda_devices() numbers them: the smaller one … */
+	int peer;	  /**< … and the larger one */
 	const char *topo; /**< as nvidia-smi topo -m has it: "NV4", "PIX", "PXB", "PHB", "NODE",
 			   * "SYS"; NULL: not known */
 	int nvlinks;  /**< NVLinks between them that are up; 0: only PCIe; -1: both have some, and
@@ -150,60 +152,78 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
  * the communicator is as before.
  * @{
  */
+/** tutti_broadcast() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_broadcast(tutti_comm_t comm, const void *send, void *recv,
 					      size_t count, tutti_dtype_t dtype, int root,
 					      tutti_cuda_stream_t stream);
+/** tutti_reduce() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_reduce(tutti_comm_t comm, const void *send, void *recv,
 					   size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					   int root, tutti_cuda_stream_t stream);
+/** tutti_all_reduce() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_all_reduce(tutti_comm_t comm, const void *send, void *recv,
 					       size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					       tutti_cuda_stream_t stream);
+/** tutti_reduce_scatter() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_reduce_scatter(tutti_comm_t comm, const void *send, void *recv,
 						   size_t count, tutti_dtype_t dtype, tutti_op_t op,
 						   tutti_cuda_stream_t stream);
+/** tutti_all_gather() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_all_gather(tutti_comm_t comm, const void *send, void *recv,
 					       size_t count, tutti_dtype_t dtype,
 					       tutti_cuda_stream_t stream);
+/** tutti_gather() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_gather(tutti_comm_t comm, const void *send, void *recv,
 					   size_t count, tutti_dtype_t dtype, int root,
 					   tutti_cuda_stream_t stream);
+/** tutti_scatter() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_scatter(tutti_comm_t comm, const void *send, void *recv,
 					    size_t count, tutti_dtype_t dtype, int root,
 					    tutti_cuda_stream_t stream);
+/** tutti_all_to_all() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_all_to_all(tutti_comm_t comm, const void *send, void *recv,
 					       size_t count, tutti_dtype_t dtype,
 					       tutti_cuda_stream_t stream);
+/** tutti_reduce_scatter_v() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_reduce_scatter_v(tutti_comm_t comm, const void *send,
 						     void *recv, const size_t *counts,
 						     tutti_dtype_t dtype, tutti_op_t op,
 						     tutti_cuda_stream_t stream);
+/** tutti_all_gather_v() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_all_gather_v(tutti_comm_t comm, const void *send, void *recv,
 						 const size_t *counts, const size_t *displs,
 						 tutti_dtype_t dtype, tutti_cuda_stream_t stream);
+/** tutti_gather_v() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_gather_v(tutti_comm_t comm, const void *send, size_t send_count,
 					     void *recv, const size_t *counts, const size_t *displs,
 					     tutti_dtype_t dtype, int root,
 					     tutti_cuda_stream_t stream);
+/** tutti_scatter_v() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_scatter_v(tutti_comm_t comm, const void *send,
 					      const size_t *counts, const size_t *displs,
 					      void *recv, size_t recv_count, tutti_dtype_t dtype,
 					      int root, tutti_cuda_stream_t stream);
+/** tutti_all_to_all_v() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_all_to_all_v(tutti_comm_t comm, const void *send,
 						 const size_t *send_counts,
 						 const size_t *send_displs, void *recv,
 						 const size_t *recv_counts,
 						 const size_t *recv_displs, tutti_dtype_t dtype,
 						 tutti_cuda_stream_t stream);
+/** tutti_scan() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_scan(tutti_comm_t comm, const void *send, void *recv,
 					 size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					 tutti_cuda_stream_t stream);
+/** tutti_exscan() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_exscan(tutti_comm_t comm, const void *send, void *recv,
 					   size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					   tutti_cuda_stream_t stream);
+/** tutti_barrier() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_barrier(tutti_comm_t comm, tutti_cuda_stream_t stream);
+/** tutti_send() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_send(tutti_comm_t comm, const void *send, size_t count,
 					 tutti_dtype_t dtype, int peer, tutti_cuda_stream_t stream);
+/** tutti_recv() in the order of `stream`. */
 TUTTI_API tutti_result_t tutti_cuda_recv(tutti_comm_t comm, void *recv, size_t count,
 					 tutti_dtype_t dtype, int peer, tutti_cuda_stream_t stream);
 /** @} */
@@ -214,6 +234,7 @@ TUTTI_API tutti_result_t tutti_cuda_recv(tutti_comm_t comm, void *recv, size_t c
  * windows on it must be gone.
  */
 TUTTI_API tutti_result_t tutti_cuda_mem_alloc(size_t bytes, void **memory);
+/** Free memory of tutti_cuda_mem_alloc(); NULL is fine. */
 TUTTI_API void tutti_cuda_mem_free(void *memory);
 
 /**
@@ -229,6 +250,7 @@ TUTTI_API void tutti_cuda_mem_free(void *memory);
  */
 TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, size_t bytes,
 					     tutti_cuda_window_t *window);
+/** End a window of tutti_cuda_register(); all ranks call it. */
 TUTTI_API tutti_result_t tutti_cuda_deregister(tutti_cuda_window_t window);
 
 #ifdef __cplusplus

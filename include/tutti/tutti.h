@@ -57,9 +57,9 @@
 extern "C" {
 #endif
 
-#define TUTTI_VERSION_MAJOR 0
-#define TUTTI_VERSION_MINOR 1
-#define TUTTI_VERSION_PATCH 0
+#define TUTTI_VERSION_MAJOR 0 /**< of this header: the ABI */
+#define TUTTI_VERSION_MINOR 1 /**< of this header: additions */
+#define TUTTI_VERSION_PATCH 0 /**< of this header: corrections */
 
 /** What every fallible function returns. */
 typedef enum tutti_result {
@@ -115,15 +115,16 @@ typedef enum tutti_dtype {
  *   range of float32. Where the sum overflows, integers wrap and floats may become infinite.
  */
 typedef int32_t tutti_op_t;
+/** The built-in operations. */
 enum {
-	TUTTI_SUM = 0,
-	TUTTI_PROD = 1,
-	TUTTI_MIN = 2, /**< a NaN on any rank gives a NaN */
-	TUTTI_MAX = 3, /**< a NaN on any rank gives a NaN */
-	TUTTI_AVG = 4,
-	TUTTI_BAND = 5,
-	TUTTI_BOR = 6,
-	TUTTI_BXOR = 7,
+	TUTTI_SUM = 0,	   /**< sum */
+	TUTTI_PROD = 1,	   /**< product */
+	TUTTI_MIN = 2,	   /**< a NaN on any rank gives a NaN */
+	TUTTI_MAX = 3,	   /**< a NaN on any rank gives a NaN */
+	TUTTI_AVG = 4,	   /**< sum, divided by the number of ranks */
+	TUTTI_BAND = 5,	   /**< bitwise and */
+	TUTTI_BOR = 6,	   /**< bitwise or */
+	TUTTI_BXOR = 7,	   /**< bitwise exclusive or */
 	TUTTI_OP_COUNT = 8 /**< operations made by the user follow */
 };
 
@@ -297,6 +298,7 @@ TUTTI_API int tutti_comm_size(tutti_comm_t comm);
 
 /** The rank within this host, 0 … (ranks on the host)-1, and how many there are; -1 for NULL. */
 TUTTI_API int tutti_comm_local_rank(tutti_comm_t comm);
+/** The number of ranks on this host; -1 for NULL. */
 TUTTI_API int tutti_comm_local_size(tutti_comm_t comm);
 
 /**
@@ -552,6 +554,7 @@ TUTTI_API tutti_result_t tutti_barrier(tutti_comm_t comm, tutti_request_t *reque
  */
 TUTTI_API tutti_result_t tutti_send(tutti_comm_t comm, const void *send, size_t count,
 				    tutti_dtype_t dtype, int peer, tutti_request_t *request);
+/** The other end of tutti_send(). */
 TUTTI_API tutti_result_t tutti_recv(tutti_comm_t comm, void *recv, size_t count,
 				    tutti_dtype_t dtype, int peer, tutti_request_t *request);
 
@@ -583,6 +586,7 @@ TUTTI_API tutti_result_t tutti_recv(tutti_comm_t comm, void *recv, size_t count,
  * is dropped; an operation that such a group used stays until tutti_comm_destroy().
  */
 TUTTI_API tutti_result_t tutti_group_begin(tutti_comm_t comm);
+/** The end of a group that tutti_group_begin() opened: start its calls. */
 TUTTI_API tutti_result_t tutti_group_end(tutti_comm_t comm, tutti_request_t *request);
 
 /** How one call differs from what its communicator has for all. Zero every member that you do
@@ -676,6 +680,7 @@ TUTTI_API tutti_result_t tutti_trace_recover(const char *directory, int *count);
 
 /** The name of a type ("float32"), NULL for a value that is none; its size in bytes, 0 for none. */
 TUTTI_API const char *tutti_dtype_name(tutti_dtype_t dtype);
+/** The size of an element in bytes; 0 for a value that is no type. */
 TUTTI_API size_t tutti_dtype_size(tutti_dtype_t dtype);
 
 /**
@@ -767,7 +772,7 @@ typedef struct tutti_rdma_port {
 	unsigned speed_mbit; /**< Mbit/s; 0: not known */
 	int numa_node;	     /**< of the device; -1: not known */
 	int gid_index;	     /**< of the GID that would be used on it; -1: there is none */
-	unsigned char gid[16]; /**< in network order; ::ffff:A.B.C.D for IPv4 */
+	unsigned char gid[16]; /**< in network order; of IPv4 as RFC 4291 maps it */
 	const char *gid_kind;  /**< "InfiniBand", or of RoCE v2: "IPv4", "IPv6", "link-local";
 				* NULL: there is none */
 } tutti_rdma_port_t;
@@ -827,6 +832,7 @@ typedef struct tutti_cluster {
 	double reduced_byte;  /**< a byte combined with another */
 } tutti_cluster_t;
 
+/** Room for the algorithms of a tutti_prediction_t. */
 #define TUTTI_PREDICTIONS_MAX 32
 
 /** What a collective takes by each algorithm. */

@@ -60,6 +60,10 @@ for file in include/tutti/tutti.h include/tutti/cuda.h share/doc/tutti/LICENSE s
 done
 for program in "$prefix"/bin/*; do
 	"$program" --version >"$work/out" 2>&1 || fail "${program##*/} --version failed: $(cat "$work/out")"
+	grep -q "${program##*/}" "$prefix/share/bash-completion/completions/${program##*/}" ||
+		fail "${program##*/} has no completion"
+	! command -v help2man >/dev/null || grep -q 'SH SYNOPSIS' "$prefix/share/man/man1/${program##*/}.1" ||
+		fail "${program##*/} has no manual page"
 done
 
 pc=$(find "$prefix" -name tutti.pc)

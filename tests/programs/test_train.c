@@ -348,7 +348,7 @@ static void wrong_options_end_with_status_2(void **state)
 	expect_output("--batch: found 'none'");
 	assert_int_equal(shell("\"$TEST_TRAIN\""), 2);
 	assert_int_equal(shell("\"$TEST_TRAIN\" --help"), 0);
-	expect_output("usage: tutti-train");
+	expect_output("Usage: tutti-train");
 	assert_int_equal(shell("\"$TEST_TRAIN\" --version"), 0);
 	expect_output("tutti-train 0.");
 }
