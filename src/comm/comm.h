@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "board_state.h"
-#include "card.h"
+#include "op_header.h"
 #include "fork.h"
 #include "kernels.h"
 #include "model.h"
@@ -19,7 +19,7 @@
 #include "tutti/tutti.h"
 
 #define TT_MAX_TRANSPORTS 4
-#define TT_CARDS_KEPT	  64
+#define TT_HEADERS_KEPT	  64
 
 struct tt_op;
 
@@ -116,10 +116,10 @@ struct tutti_comm {
 	uint64_t next_seq;    /* of the next collective */
 	uint64_t history;     /* of all collectives so far: equal on ranks that called the same */
 	uint64_t *p2p_seq[2]; /* [sending][size] */
-	struct tt_op *first, *last;	     /* in flight, in order of the calls */
-	struct tt_op *spare;		     /* finished, to be used again */
-	struct tutti_request *requests;	     /* that callers hold */
-	struct tt_card cards[TT_CARDS_KEPT]; /* of this rank's last collectives */
+	struct tt_op *first, *last;		      /* in flight, in order of the calls */
+	struct tt_op *spare;			      /* finished, to be used again */
+	struct tutti_request *requests;		      /* that callers hold */
+	struct tt_op_header headers[TT_HEADERS_KEPT]; /* of this rank's last collectives */
 	uint64_t *heard;   /* [size]: the last collective that each rank is known to have called */
 	uint64_t told_seq; /* what the neighbours were told last … */
 	uint32_t told_times;   /* … how often before … */

@@ -30,7 +30,7 @@ static void keep(struct tutti_comm *comm, const struct tt_fault *fault)
 	comm->fault = *fault;
 	if (tt_fault_check(&comm->fault, comm->size))
 		return;
-	comm->fault.rank = -1; /* as of a card that came with a rank that there is not */
+	comm->fault.rank = -1; /* as of a header that came with a rank that there is not */
 	if (!tt_failure_is_known(comm->fault.result))
 		comm->fault.result = TUTTI_ERR_SYSTEM;
 }

@@ -5,9 +5,9 @@
 
 #include "comm.h"
 
-/* `mine` is this rank's card of an operation, `theirs` came from a peer, and they differ. Lock
+/* `mine` is this rank's header of an operation, `theirs` came from a peer, and they differ. Lock
  * held. */
-struct tt_fault tt_mismatch(struct tutti_comm *comm, const struct tt_card *mine,
-			    const struct tt_card *theirs);
+struct tt_fault tt_mismatch(struct tutti_comm *comm, const struct tt_op_header *mine,
+			    const struct tt_op_header *theirs);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what ranks tell each other when a wait gets long and no board shows everybody's calls:
- * each sends its card to its control neighbours, who compare it with their own of the same
+ * each sends its header to its control neighbours, who compare it with their own of the same
  * number and pass it on once.
  *
  * Ranks that differ may wait for each other without a message between them. But the control
@@ -19,9 +19,9 @@
 	100000000      /* a note may be lost, and a neighbour reach the operation only later; … */
 #define DOUBLED_MOST 6 /* … but a peer that is stopped takes none in, and must not get too many */
 
-void tt_notes_remember(struct tutti_comm *comm, const struct tt_card *card)
+void tt_notes_remember(struct tutti_comm *comm, const struct tt_op_header *header)
 {
-	comm->cards[card->seq % TT_CARDS_KEPT] = *card;
+	comm->headers[header->seq % TT_HEADERS_KEPT] = *header;
 }
 
 void tt_notes_heard(struct tutti_comm *comm, int rank, uint64_t seq)
@@ -30,32 +30,33 @@ void tt_notes_heard(struct tutti_comm *comm, int rank, uint64_t seq)
 		comm->heard[rank] = seq;
 }
 
-const struct tt_card *tt_notes_counterpart(const struct tutti_comm *comm,
-					   const struct tt_card *mine, const struct tt_card *theirs)
+const struct tt_op_header *tt_notes_counterpart(const struct tutti_comm *comm,
+						const struct tt_op_header *mine,
+						const struct tt_op_header *theirs)
 {
-	const struct tt_card *kept = &comm->cards[theirs->seq % TT_CARDS_KEPT];
-	struct tt_card told = *theirs;
+	const struct tt_op_header *kept = &comm->headers[theirs->seq % TT_HEADERS_KEPT];
+	struct tt_op_header told = *theirs;
 
 	if (theirs->seq == mine->seq)
 		return mine;
-	/* on a link it has the pair's count, which no other rank's card has */
+	/* on a link it has the pair's count, which no other rank's header has */
 	if (told.collective < TT_COLLECTIVE_COUNT &&
 	    tt_collective_knows_own_counts((enum tt_collective)told.collective))
 		told.count = 0;
-	return kept->seq == told.seq && !tt_card_equal(kept, &told) ? kept : mine;
+	return kept->seq == told.seq && !tt_op_header_equal(kept, &told) ? kept : mine;
 }
 
-static void tell_all(struct tutti_comm *comm, const struct tt_card *card)
+static void tell_all(struct tutti_comm *comm, const struct tt_op_header *header)
 {
 	for (int i = 0; i < comm->nendpoints; i++)
-		comm->endpoints[i]->ops->tell(comm->endpoints[i], card);
+		comm->endpoints[i]->ops->tell(comm->endpoints[i], header);
 }
 
 /* A peer waits in an operation that this rank has not called: say which one it called last. */
 static void answer(struct tutti_comm *comm)
 {
 	const uint64_t last = comm->next_seq - 1;
-	struct tt_card note = comm->cards[last % TT_CARDS_KEPT];
+	struct tt_op_header note = comm->headers[last % TT_HEADERS_KEPT];
 
 	if (comm->answered_seq == last)
 		return;
@@ -63,13 +64,13 @@ static void answer(struct tutti_comm *comm)
 	tell_all(comm, &note);
 }
 
-static void consider(struct tutti_comm *comm, const struct tt_card *theirs)
+static void consider(struct tutti_comm *comm, const struct tt_op_header *theirs)
 {
-	const struct tt_card *mine = &comm->cards[theirs->seq % TT_CARDS_KEPT];
+	const struct tt_op_header *mine = &comm->headers[theirs->seq % TT_HEADERS_KEPT];
 
-	if (theirs->magic != TT_CARD_MAGIC)
+	if (theirs->magic != TT_OP_HEADER_MAGIC)
 		tt_council_note(comm, theirs);
-	if (theirs->magic != TT_CARD_MAGIC || theirs->rank < 0 || theirs->rank >= comm->size ||
+	if (theirs->magic != TT_OP_HEADER_MAGIC || theirs->rank < 0 || theirs->rank >= comm->size ||
 	    theirs->rank == comm->rank)
 		return;
 	const uint64_t called = theirs->called > theirs->seq ? theirs->called : theirs->seq;
@@ -80,17 +81,17 @@ static void consider(struct tutti_comm *comm, const struct tt_card *theirs)
 	}
 	if (theirs->seq >= comm->next_seq)
 		answer(comm);
-	if (mine->magic == TT_CARD_MAGIC && mine->seq == theirs->seq &&
-	    !tt_card_equal(mine, theirs)) {
+	if (mine->magic == TT_OP_HEADER_MAGIC && mine->seq == theirs->seq &&
+	    !tt_op_header_equal(mine, theirs)) {
 		const struct tt_fault fault = tt_mismatch(comm, mine, theirs);
 
 		tt_comm_revoke(comm, &fault);
 	}
 }
 
-void tt_notes_exchange(struct tutti_comm *comm, const struct tt_card *stalled, uint64_t now)
+void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op_header *stalled, uint64_t now)
 {
-	struct tt_card theirs, note;
+	struct tt_op_header theirs, note;
 
 	for (int i = 0; i < comm->nendpoints; i++)
 		while (!comm->fault.result &&

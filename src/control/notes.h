@@ -3,19 +3,19 @@
 #ifndef TT_NOTES_H
 #define TT_NOTES_H
 
-#include "card.h"
+#include "op_header.h"
 #include "comm.h"
 
-/* Keep the card of a collective that this rank starts. */
-void tt_notes_remember(struct tutti_comm *comm, const struct tt_card *card);
-/* A card of `rank` has come by another way. */
+/* Keep the header of a collective that this rank starts. */
+void tt_notes_remember(struct tutti_comm *comm, const struct tt_op_header *header);
+/* A header of `rank` has come by another way. */
 void tt_notes_heard(struct tutti_comm *comm, int rank, uint64_t seq);
-/* This rank's card of an earlier operation if `theirs` is of it and differs, otherwise `mine`. */
-const struct tt_card *tt_notes_counterpart(const struct tutti_comm *comm,
-					   const struct tt_card *mine,
-					   const struct tt_card *theirs);
-/* Take in what neighbours told, and tell them of the operation that waits for long, by its card
+/* This rank's header of an earlier operation if `theirs` is of it and differs, otherwise `mine`. */
+const struct tt_op_header *tt_notes_counterpart(const struct tutti_comm *comm,
+						const struct tt_op_header *mine,
+						const struct tt_op_header *theirs);
+/* Take in what neighbours told, and tell them of the operation that waits for long, by its header
  * (NULL: none does). */
-void tt_notes_exchange(struct tutti_comm *comm, const struct tt_card *stalled, uint64_t now);
+void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op_header *stalled, uint64_t now);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what a rank posts on the board and reads there of others: progress, cards, that it left. */
+/* Owns what a rank posts on the board and reads there of others: progress, headers, that it left. */
 #include "board.h"
 
 #include <inttypes.h>
@@ -60,8 +60,8 @@ void tt_board_publish(const struct tt_op *op, uint64_t steps)
 	struct tt_board *board = &op->comm->board;
 
 	/* release: pairs with the acquire in tt_board_progress() */
-	atomic_store_explicit(&tt_board_slot(board, op->comm->rank, op->card.seq)->progress,
-			      tt_board_mark(op->card.seq, steps), memory_order_release);
+	atomic_store_explicit(&tt_board_slot(board, op->comm->rank, op->header.seq)->progress,
+			      tt_board_mark(op->header.seq, steps), memory_order_release);
 	if (op->plan->eager)
 		board->owes_wake = true;
 	else
@@ -120,7 +120,7 @@ static void fetch_for_writing(const uint8_t *from, size_t bytes)
 void tt_board_fetch_slot(const struct tt_op *op)
 {
 	const struct tt_board_slot *next =
-		tt_board_slot(&op->comm->board, op->comm->rank, op->card.seq + 1);
+		tt_board_slot(&op->comm->board, op->comm->rank, op->header.seq + 1);
 
 	fetch_for_writing((const uint8_t *)next, TT_LINE);
 	if (op->plan->hot && op->plan->posts)
@@ -137,15 +137,16 @@ void tt_board_fetch_payload(const struct tt_op *op)
 			op->plan->payload);
 }
 
-/* ---- cards */
+/* ---- headers */
 
-void tt_board_write_card(const struct tt_op *op)
+void tt_board_write_header(const struct tt_op *op)
 {
-	struct tt_board_slot *slot = tt_board_slot(&op->comm->board, op->comm->rank, op->card.seq);
+	struct tt_board_slot *slot =
+		tt_board_slot(&op->comm->board, op->comm->rank, op->header.seq);
 
-	slot->card = op->card;
+	slot->header = op->header;
 	/* release: pairs with the acquire in tt_board_compare(); who sees the signature sees its
-	 * card */
+	 * header */
 	atomic_store_explicit(&slot->signature, op->signature, memory_order_release);
 }
 
@@ -155,9 +156,9 @@ bool tt_board_post(struct tt_op *op)
 
 	if (!comm->board.base)
 		return true;
-	if (!tt_board_is_free(comm, op->card.seq))
+	if (!tt_board_is_free(comm, op->header.seq))
 		return false;
-	tt_board_write_card(op);
+	tt_board_write_header(op);
 	tt_board_publish(op, 0);
 	return true;
 }
@@ -167,23 +168,24 @@ bool tt_board_post(struct tt_op *op)
 static struct tt_fault find_difference(const struct tt_op *op, int rank)
 {
 	const struct tt_board *board = &op->comm->board;
-	const uint64_t seq = op->card.seq;
+	const uint64_t seq = op->header.seq;
 
 	for (uint64_t back = TT_BOARD_SLOTS - 1; back > 0; back--) {
 		if (back >= seq)
 			continue;
-		const struct tt_card mine = tt_board_slot(board, op->comm->rank, seq - back)->card;
-		struct tt_card theirs = tt_board_slot(board, rank, seq - back)->card;
+		const struct tt_op_header mine =
+			tt_board_slot(board, op->comm->rank, seq - back)->header;
+		struct tt_op_header theirs = tt_board_slot(board, rank, seq - back)->header;
 
 		theirs.rank = rank; /* whatever it has written there */
 		if (mine.seq == seq - back && theirs.seq == seq - back &&
-		    !tt_card_equal(&mine, &theirs))
+		    !tt_op_header_equal(&mine, &theirs))
 			return tt_mismatch(op->comm, &mine, &theirs);
 	}
-	struct tt_card theirs = tt_board_slot(board, rank, seq)->card;
+	struct tt_op_header theirs = tt_board_slot(board, rank, seq)->header;
 
 	theirs.rank = rank;
-	return tt_mismatch(op->comm, &op->card, &theirs);
+	return tt_mismatch(op->comm, &op->header, &theirs);
 }
 
 static tutti_result_t mismatch(struct tt_op *op, int rank)
@@ -199,7 +201,7 @@ static tutti_result_t mismatch(struct tt_op *op, int rank)
  * first.) */
 static void fetch_lines(const struct tt_op *op, int peer)
 {
-	const uint8_t *lines = tt_board_slot(&op->comm->board, peer, op->card.seq)->lines;
+	const uint8_t *lines = tt_board_slot(&op->comm->board, peer, op->header.seq)->lines;
 
 	for (size_t at = 0; at < op->plan->payload; at += TT_LINE)
 		__builtin_prefetch(lines + at);
@@ -208,7 +210,7 @@ static void fetch_lines(const struct tt_op *op, int peer)
 tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round)
 {
 	struct tt_board *board = &op->comm->board;
-	const uint64_t seq = op->card.seq,
+	const uint64_t seq = op->header.seq,
 		       wanted = tt_board_mark(seq, tt_board_steps(segment, round));
 	const bool ahead = op->plan->hot && op->plan->payload;
 	uint64_t progress = tt_board_progress(board, peer, seq);
@@ -223,7 +225,7 @@ tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment,
 		progress = tt_board_progress(board, peer, seq);
 	}
 	if (progress < wanted) {
-		/* a peer that posted a card only is in an operation over links: it cannot be
+		/* a peer that posted a header only is in an operation over links: it cannot be
 		 * this one */
 		if (progress == tt_board_mark(seq, 0))
 			return mismatch(op, peer);
@@ -280,19 +282,19 @@ static void lose(struct tt_op *op, int rank)
 	struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = rank };
 	char call[TT_CALL_BYTES];
 
-	tt_card_describe(&op->card, call, sizeof(call));
+	tt_op_header_describe(&op->header, call, sizeof(call));
 	snprintf(
 		fault.text, sizeof(fault.text),
 		"rank %d left the communicator (tutti_comm_destroy) without the others' operation %" PRIu64
 		", %s",
-		rank, op->card.seq, call);
+		rank, op->header.seq, call);
 	tt_comm_revoke(op->comm, &fault);
 }
 
 void tt_board_compare(struct tt_op *op)
 {
 	const struct tutti_comm *comm = op->comm;
-	const uint64_t seq = op->card.seq;
+	const uint64_t seq = op->header.seq;
 
 	for (int rank = 0; comm->board.base && rank < comm->size; rank++) {
 		const struct tt_board_slot *slot = tt_board_slot(&comm->board, rank, seq);
@@ -306,11 +308,11 @@ void tt_board_compare(struct tt_op *op)
 			continue;
 		if (tt_board_progress(&comm->board, rank, seq) >> TT_STEP_BITS != seq)
 			continue; /* not there yet, or gone on */
-		/* acquire: pairs with the release in tt_board_write_card(); a peer that has gone
-		 * on may be writing the slot's next card while its progress still is that of
-		 * this operation, and writes the card first */
+		/* acquire: pairs with the release in tt_board_write_header(); a peer that has gone
+		 * on may be writing the slot's next header while its progress still is that of
+		 * this operation, and writes the header first */
 		if (atomic_load_explicit(&slot->signature, memory_order_acquire) != op->signature &&
-		    slot->card.seq == seq) {
+		    slot->header.seq == seq) {
 			mismatch(op, rank);
 			return;
 		}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The board: memory that all ranks of a communicator map, on which each posts the card of every
+/* The board: memory that all ranks of a communicator map, on which each posts the header of every
  * collective, small payloads inside, and from which the others read exposed blocks.
  *
  * Per rank: TT_BOARD_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress,
  * signature, the smallest payloads) that peers poll, lines next to it for payloads that are a
- * little longer, the whole card behind it for when signatures differ, and TT_EAGER_BYTES for
+ * little longer, the whole header behind it for when signatures differ, and TT_EAGER_BYTES for
  * small payloads, used in turn by the operations that have one; and TT_STAGES staging areas for
  * long ones. All ranks' slots lie together, then all small payloads, then all staging areas:
  * what each rank reads of every other fills its pages and the kernel's tables of them.
@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "board_state.h"
-#include "card.h"
+#include "op_header.h"
 
 /* Of a rank's buffers: copied to be read by others, to be read where they are, and the result to
  * be written by others, too. */
@@ -30,18 +30,18 @@ enum { TT_MEMORY_STAGED, TT_MEMORY_DIRECT, TT_MEMORY_LENT };
 struct tt_board_slot {
 	_Alignas(64) _Atomic uint64_t progress; /* release: what was exposed before; pairs with
 						 * tt_board_progress() */
-	_Atomic uint64_t signature; /* written behind the card, see tt_board_write_card() */
+	_Atomic uint64_t signature; /* written behind the header, see tt_board_write_header() */
 	uint64_t memory; /* TT_MEMORY_…; other than staged: the tokens below say where this
 			  * rank's buffers are */
 	uint64_t spare;
 	uint8_t payload[TT_HOT_LINE];
 	_Alignas(64) uint8_t lines[TT_HOT_PAYLOAD]; /* no store of a payload crosses from one
 						     * into another */
-	struct tt_card card;
+	struct tt_op_header header;
 	uint64_t send_token, recv_token; /* of direct buffers */
 };
 static_assert(offsetof(struct tt_board_slot, lines) == 64 &&
-		      offsetof(struct tt_board_slot, card) == 64 + TT_HOT_PAYLOAD,
+		      offsetof(struct tt_board_slot, header) == 64 + TT_HOT_PAYLOAD,
 	      "the hot lines are neighbours");
 
 struct tt_board_rank {
@@ -66,8 +66,8 @@ void tt_board_free(struct tutti_comm *comm);
 /* May operation `seq` use its slot, and the next one with an eager payload use that? */
 bool tt_board_is_free(struct tutti_comm *comm, uint64_t seq);
 bool tt_board_payload_is_free(struct tutti_comm *comm);
-/* Write the operation's card; the slot is free. */
-void tt_board_write_card(const struct tt_op *op);
+/* Write the operation's header; the slot is free. */
+void tt_board_write_header(const struct tt_op *op);
 /* Let the peers see how far this rank is, and what it wrote before. Those who sleep are woken,
  * for an eager operation only by tt_board_wake_owed(): waking takes a fence, and the fence waits
  * for the line just written to come back from the peers that poll it. A short operation does
@@ -80,10 +80,10 @@ void tt_board_fetch_slot(const struct tt_op *op);
 void tt_board_fetch_payload(const struct tt_op *op);
 /* Has `peer` ended `round` of `segment`? TUTTI_OK, TUTTI_IN_PROGRESS, or a mismatch. */
 tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round);
-/* Post the card of an operation that does not use the board otherwise; false: the slot is not
+/* Post the header of an operation that does not use the board otherwise; false: the slot is not
  * free yet. */
 bool tt_board_post(struct tt_op *op);
-/* Revoke if a peer has posted another card for this operation, or left without it: for waits
+/* Revoke if a peer has posted another header for this operation, or left without it: for waits
  * that get long. */
 void tt_board_compare(struct tt_op *op);
 /* The last operation that `rank` is known to have called. */

@@ -86,14 +86,14 @@ static tutti_result_t start_message(struct tutti_comm *comm, const struct tt_cal
 	op->kind = TT_OP_MESSAGE;
 	op->element = tutti_dtype_size(call->dtype);
 	op->length = call->count * op->element;
-	op->card = (struct tt_card){ .magic = TT_CARD_MAGIC,
-				     .rank = comm->rank,
-				     .seq = *seq,
-				     .count = call->count,
-				     .root = -1,
-				     .op = -1,
-				     .collective = TT_SEND_RECV,
-				     .dtype = (uint8_t)call->dtype };
+	op->header = (struct tt_op_header){ .magic = TT_OP_HEADER_MAGIC,
+					    .rank = comm->rank,
+					    .seq = *seq,
+					    .count = call->count,
+					    .root = -1,
+					    .op = -1,
+					    .collective = TT_SEND_RECV,
+					    .dtype = (uint8_t)call->dtype };
 	result = tt_message_begin(op, call->root, call->sending);
 	if (result)
 		return result;
@@ -114,12 +114,12 @@ static tutti_result_t start_collective(struct tutti_comm *comm, const struct tt_
 	result = prepare_input(op, call);
 	if (result)
 		return result;
-	op->card = op->plan->card;
-	op->card.seq = comm->next_seq++;
+	op->header = op->plan->header;
+	op->header.seq = comm->next_seq++;
 	/* ranks that differed before and could not find out then differ from here on */
 	op->signature = comm->history = op->plan->signature + comm->history * 0x9e3779b97f4a7c15ull;
 	if (!comm->board.base)
-		tt_notes_remember(comm, &op->card);
+		tt_notes_remember(comm, &op->header);
 	comm->last_plan = op->plan;
 	return TUTTI_OK;
 }

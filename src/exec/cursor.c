@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns how operations share one direction of a link: each queues a cursor at the wire, only the
- * first may move, and its card goes before all else. */
+ * first may move, and its header goes before all else. */
 #include <string.h>
 
 #include "op.h"
@@ -33,30 +33,31 @@ void tt_cursor_dequeue(struct tt_cursor *cursor)
 	cursor->wire = NULL;
 }
 
-ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_card *card, struct iovec *iov,
-			int n, size_t *payload)
+ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_op_header *header,
+			struct iovec *iov, int n, size_t *payload)
 {
 	struct tt_link *link = cursor->wire->link;
-	const size_t left = sizeof(*card) - cursor->card_at;
+	const size_t left = sizeof(*header) - cursor->header_at;
 
-	iov[0] = (struct iovec){ (uint8_t *)card + cursor->card_at, left };
+	iov[0] = (struct iovec){ (uint8_t *)header + cursor->header_at, left };
 	const ssize_t moved =
 		left ? link->ops->write(link, iov, n + 1) : link->ops->write(link, iov + 1, n);
 	if (moved <= 0)
 		return moved;
-	const size_t of_card = (size_t)moved < left ? (size_t)moved : left;
-	cursor->card_at += (uint32_t)of_card;
-	*payload = (size_t)moved - of_card;
+	const size_t of_header = (size_t)moved < left ? (size_t)moved : left;
+	cursor->header_at += (uint32_t)of_header;
+	*payload = (size_t)moved - of_header;
 	return moved;
 }
 
-ssize_t tt_cursor_peek_card(const struct tt_cursor *cursor, size_t more, struct tt_card *theirs)
+ssize_t tt_cursor_peek_header(const struct tt_cursor *cursor, size_t more,
+			      struct tt_op_header *theirs)
 {
 	struct tt_link *link = cursor->wire->link;
 	const void *data;
 	const ssize_t there = link->ops->peek(link, sizeof(*theirs), sizeof(*theirs) + more, &data);
 
-	/* the rest of a card that came in two parts is on its way */
+	/* the rest of a header that came in two parts is on its way */
 	if (there < (ssize_t)sizeof(*theirs))
 		return there < 0 ? there : 0;
 	memcpy(theirs, data, sizeof(*theirs));
@@ -67,8 +68,8 @@ ssize_t tt_cursor_peek_card(const struct tt_cursor *cursor, size_t more, struct 
 	return there;
 }
 
-void tt_cursor_take_card(struct tt_cursor *cursor)
+void tt_cursor_take_header(struct tt_cursor *cursor)
 {
-	cursor->wire->link->ops->release(cursor->wire->link, sizeof(struct tt_card));
-	cursor->card_at = sizeof(struct tt_card);
+	cursor->wire->link->ops->release(cursor->wire->link, sizeof(struct tt_op_header));
+	cursor->header_at = sizeof(struct tt_op_header);
 }

@@ -139,7 +139,7 @@ static bool waits_for_message(const struct tt_op *op, int rank)
 static bool waits_for(const struct tt_op *op, int rank)
 {
 	const struct tutti_comm *comm = op->comm;
-	const uint64_t seq = op->card.seq;
+	const uint64_t seq = op->header.seq;
 
 	if (rank == comm->rank)
 		return false;
@@ -175,7 +175,7 @@ static void say_missing(struct text *text, const struct tt_op *op, const enum gr
 	say(text, ", ");
 	say_ranks(text, of, size, which);
 	say(text, " %s %s %s not called operation %" PRIu64, n == 1 ? "is" : "are", state,
-	    n == 1 ? "has" : "have", op->card.seq);
+	    n == 1 ? "has" : "have", op->header.seq);
 	if (n == 1)
 		say_last(text, op->comm, first(of, size, which));
 }
@@ -196,7 +196,7 @@ static int say_who_called(struct text *text, const struct tt_op *op, enum group 
 	int missing = -1;
 
 	for (int rank = 0; rank < comm->size; rank++) {
-		const bool called = last_called(comm, rank) >= op->card.seq;
+		const bool called = last_called(comm, rank) >= op->header.seq;
 
 		of[rank] = called ? CALLED : missing_state(comm, rank);
 		if (!called && (missing < 0 || is_worse(comm, of, rank, missing)))
@@ -257,12 +257,12 @@ static int say_who_is_awaited(struct text *text, const struct tt_op *op, enum gr
 /* What the peer of a send sends here itself, where no receive takes it. Bytes, 0: nothing. */
 static size_t sent_by_peer(const struct tt_cursor *cursor)
 {
-	struct tt_card theirs;
+	struct tt_op_header theirs;
 	size_t bytes;
 
-	if (cursor->wire->head[0] || tt_cursor_peek_card(cursor, 0, &theirs) <= 0)
+	if (cursor->wire->head[0] || tt_cursor_peek_header(cursor, 0, &theirs) <= 0)
 		return 0;
-	if (theirs.magic != TT_CARD_MAGIC || theirs.collective != TT_SEND_RECV ||
+	if (theirs.magic != TT_OP_HEADER_MAGIC || theirs.collective != TT_SEND_RECV ||
 	    __builtin_mul_overflow(theirs.count, tutti_dtype_size((tutti_dtype_t)theirs.dtype),
 				   &bytes))
 		return 0;
@@ -301,7 +301,7 @@ static void say_message(struct text *text, const struct tt_op *op, int peer)
 	} else if (cursor->sending)
 		say(text, "rank %d is %s but took %zu of %zu bytes: has it called the receive?",
 		    peer, state, cursor->at, op->length);
-	else if (tt_cursor_carded(cursor))
+	else if (tt_cursor_has_header(cursor))
 		say(text, "rank %d is %s and has called the send, but %zu of %zu bytes have come",
 		    peer, state, cursor->at, op->length);
 	else if (cursor->wire->head[0] != cursor)
@@ -323,15 +323,15 @@ static void say_operation(struct text *text, const struct tt_op *op, int peer)
 {
 	char call[TT_CALL_BYTES];
 
-	tt_card_describe(&op->card, call, sizeof(call));
+	tt_op_header_describe(&op->header, call, sizeof(call));
 	if (peer < 0)
-		say(text, "operation %" PRIu64 ", %s", op->card.seq, call);
+		say(text, "operation %" PRIu64 ", %s", op->header.seq, call);
 	else if (op->cursors[0].sending)
 		say(text, "rank %d's message %" PRIu64 " to rank %d, %s", op->comm->rank,
-		    op->card.seq, peer, call);
+		    op->header.seq, peer, call);
 	else
 		say(text, "rank %d's message %" PRIu64 " from rank %d, %s", op->comm->rank,
-		    op->card.seq, peer, call);
+		    op->header.seq, peer, call);
 	say(text, ", missed its deadline of %g s: ", (double)timeout_of(op) / 1e9);
 }
 
@@ -343,7 +343,7 @@ static void miss(struct tt_op *op)
 	const int peer = op->kind == TT_OP_MESSAGE ? op->cursors[0].wire->link->peer : -1;
 	enum group *of = malloc((size_t)comm->size * sizeof(*of));
 
-	fault.seq = peer < 0 ? op->card.seq : 0;
+	fault.seq = peer < 0 ? op->header.seq : 0;
 	say_operation(&text, op, peer);
 	fault.rank = peer;
 	if (peer >= 0) {

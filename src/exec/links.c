@@ -84,29 +84,30 @@ static bool next_message(struct tt_cursor *cursor)
 	return settle(cursor);
 }
 
-/* ---- cards */
+/* ---- headers */
 
 /* With the count of this pair, where its two ranks alone know it. */
-static struct tt_card card_for(const struct tt_cursor *cursor)
+static struct tt_op_header header_for(const struct tt_cursor *cursor)
 {
-	struct tt_card card = cursor->op->card;
+	struct tt_op_header header = cursor->op->header;
 	const struct tt_plan *plan = cursor->op->plan;
 
 	if (tt_collective_knows_own_counts(plan->call.collective)) {
 		const struct tt_step *step = &plan->sched.steps[entry_of(cursor)->step];
 		const struct tt_layout *lengths = tt_plan_lengths(plan, step->a.buffer);
 
-		card.count = lengths->counts ? lengths->counts[step->a.block] : lengths->count;
+		header.count = lengths->counts ? lengths->counts[step->a.block] : lengths->count;
 	}
-	return card;
+	return header;
 }
 
-static tutti_result_t check_card(const struct tt_cursor *cursor, const struct tt_card *theirs)
+static tutti_result_t check_header(const struct tt_cursor *cursor,
+				   const struct tt_op_header *theirs)
 {
 	struct tutti_comm *comm = cursor->op->comm;
-	const struct tt_card mine = card_for(cursor);
+	const struct tt_op_header mine = header_for(cursor);
 
-	if (tt_card_equal(&mine, theirs)) {
+	if (tt_op_header_equal(&mine, theirs)) {
 		tt_notes_heard(comm, theirs->rank, theirs->seq);
 		return TUTTI_OK;
 	}
@@ -117,27 +118,27 @@ static tutti_result_t check_card(const struct tt_cursor *cursor, const struct tt
 }
 
 /* The peer has gone on from an operation that this rank still waits in: the ranks differed
- * before. Who is ahead kept its card of this operation and can name both calls once it is told
+ * before. Who is ahead kept its header of this operation and can name both calls once it is told
  * of ours (notes.c); leave it the time. */
-static bool peer_is_ahead(const struct tt_cursor *cursor, const struct tt_card *theirs)
+static bool peer_is_ahead(const struct tt_cursor *cursor, const struct tt_op_header *theirs)
 {
 	const struct tt_op *op = cursor->op;
 
-	return theirs->magic == TT_CARD_MAGIC && theirs->seq > op->card.seq &&
+	return theirs->magic == TT_OP_HEADER_MAGIC && theirs->seq > op->header.seq &&
 	       (!op->started || tt_now() - op->started < AHEAD_NS);
 }
 
-static ssize_t receive_card(struct tt_cursor *cursor)
+static ssize_t receive_header(struct tt_cursor *cursor)
 {
-	struct tt_card theirs;
-	const ssize_t there = tt_cursor_peek_card(cursor, REDUCE_BYTES, &theirs);
+	struct tt_op_header theirs;
+	const ssize_t there = tt_cursor_peek_header(cursor, REDUCE_BYTES, &theirs);
 
 	if (there <= 0)
 		return there;
 	if (peer_is_ahead(cursor, &theirs))
 		return 0;
-	tt_cursor_take_card(cursor);
-	const tutti_result_t result = check_card(cursor, &theirs);
+	tt_cursor_take_header(cursor);
+	const tutti_result_t result = check_header(cursor, &theirs);
 	return result ? result : 1;
 }
 
@@ -194,17 +195,17 @@ static ssize_t skip_empty(struct tt_cursor *cursor)
 	return 1;
 }
 
-/* Sends the card and the rest of the message as one write. 0: the link is full. */
+/* Sends the header and the rest of the message as one write. 0: the link is full. */
 static ssize_t move_out(struct tt_cursor *cursor)
 {
-	const struct tt_card card = card_for(cursor);
+	const struct tt_op_header header = header_for(cursor);
 	struct iovec iov[1 + MAX_PIECES];
 	const int n = pieces(cursor, iov + 1, MAX_PIECES);
 	size_t payload;
 
-	if (n == 0 && tt_cursor_carded(cursor))
+	if (n == 0 && tt_cursor_has_header(cursor))
 		return skip_empty(cursor);
-	const ssize_t moved = tt_cursor_write(cursor, &card, iov, n, &payload);
+	const ssize_t moved = tt_cursor_write(cursor, &header, iov, n, &payload);
 	if (moved > 0)
 		step_forward(cursor, payload);
 	return moved;
@@ -260,7 +261,7 @@ static ssize_t move_in_reduce(struct tt_cursor *cursor)
 
 static bool message_done(const struct tt_cursor *cursor)
 {
-	return tt_cursor_carded(cursor) &&
+	return tt_cursor_has_header(cursor) &&
 	       cursor->block == cursor->op->plan->sched.steps[entry_of(cursor)->step].n;
 }
 
@@ -268,8 +269,8 @@ static ssize_t move(struct tt_cursor *cursor)
 {
 	if (cursor->sending)
 		return move_out(cursor);
-	if (!tt_cursor_carded(cursor))
-		return receive_card(cursor);
+	if (!tt_cursor_has_header(cursor))
+		return receive_header(cursor);
 	if (cursor->op->plan->sched.steps[entry_of(cursor)->step].kind == TT_STEP_RECV_REDUCE)
 		return move_in_reduce(cursor);
 	return move_in(cursor);

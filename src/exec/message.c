@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Executes a message of one rank to another: card, then payload, on the lane of sends and
+/* Executes a message of one rank to another: header, then payload, on the lane of sends and
  * receives. */
 #include <stdlib.h>
 
@@ -25,25 +25,25 @@ tutti_result_t tt_message_begin(struct tt_op *op, int peer, bool sending)
 	return TUTTI_OK;
 }
 
-static tutti_result_t check(struct tt_cursor *cursor, const struct tt_card *theirs)
+static tutti_result_t check(struct tt_cursor *cursor, const struct tt_op_header *theirs)
 {
 	struct tt_op *op = cursor->op;
 
-	if (tt_card_equal(&op->card, theirs))
+	if (tt_op_header_equal(&op->header, theirs))
 		return TUTTI_OK;
-	const struct tt_fault fault = tt_mismatch(op->comm, &op->card, theirs);
+	const struct tt_fault fault = tt_mismatch(op->comm, &op->header, theirs);
 	tt_comm_revoke(op->comm, &fault);
 	return TUTTI_ERR_MISMATCH;
 }
 
-static ssize_t receive_card(struct tt_cursor *cursor)
+static ssize_t receive_header(struct tt_cursor *cursor)
 {
-	struct tt_card theirs;
-	const ssize_t there = tt_cursor_peek_card(cursor, 0, &theirs);
+	struct tt_op_header theirs;
+	const ssize_t there = tt_cursor_peek_header(cursor, 0, &theirs);
 
 	if (there <= 0)
 		return there;
-	tt_cursor_take_card(cursor);
+	tt_cursor_take_header(cursor);
 	const tutti_result_t result = check(cursor, &theirs);
 	return result ? result : 1;
 }
@@ -53,8 +53,8 @@ static ssize_t receive(struct tt_cursor *cursor)
 	const struct tt_op *op = cursor->op;
 	struct tt_link *link = cursor->wire->link;
 
-	if (!tt_cursor_carded(cursor))
-		return receive_card(cursor);
+	if (!tt_cursor_has_header(cursor))
+		return receive_header(cursor);
 	const struct iovec rest = { op->recv + cursor->at, op->length - cursor->at };
 	const ssize_t moved = link->ops->read(link, &rest, 1);
 	if (moved > 0)
@@ -72,7 +72,7 @@ static ssize_t send_rest(struct tt_cursor *cursor)
 	if (more)
 		iov[1] =
 			(struct iovec){ (uint8_t *)op->send + cursor->at, op->length - cursor->at };
-	const ssize_t moved = tt_cursor_write(cursor, &op->card, iov, more, &payload);
+	const ssize_t moved = tt_cursor_write(cursor, &op->header, iov, more, &payload);
 	if (moved > 0)
 		cursor->at += payload;
 	return moved;
@@ -84,7 +84,7 @@ tutti_result_t tt_message_advance(struct tt_op *op, bool *moved)
 
 	if (cursor->wire->head[cursor->sending] != cursor)
 		return TUTTI_IN_PROGRESS;
-	while (!tt_cursor_carded(cursor) || cursor->at < op->length) {
+	while (!tt_cursor_has_header(cursor) || cursor->at < op->length) {
 		const ssize_t bytes = cursor->sending ? send_rest(cursor) : receive(cursor);
 
 		if (bytes < 0) {

@@ -19,7 +19,7 @@ struct tt_cursor {
 	struct tt_cursor *next; /* in the wire's queue */
 	struct tt_wire *wire;
 	bool sending;
-	uint32_t card_at;	      /* bytes of the card that have passed */
+	uint32_t header_at;	      /* bytes of the header that have passed */
 	const struct tt_route *route; /* NULL: TT_OP_MESSAGE */
 	/* wavefront: message (segment s, round r) comes in order of s + r, then of s */
 	uint32_t time, segment, entry;
@@ -35,7 +35,7 @@ struct tt_op {
 	enum tt_op_kind kind;
 	enum tt_op_state state;
 	const struct tt_plan *plan;
-	struct tt_card card;
+	struct tt_op_header header;
 	uint64_t signature;
 	const uint8_t *send;
 	uint8_t *recv;
@@ -96,20 +96,21 @@ tutti_result_t tt_shared_advance(struct tt_op *op, bool *moved);
 /* cursor.c, for both kinds of operation that use wires */
 void tt_cursor_queue(struct tt_cursor *cursor);
 void tt_cursor_dequeue(struct tt_cursor *cursor);
-static inline bool tt_cursor_carded(const struct tt_cursor *cursor)
+static inline bool tt_cursor_has_header(const struct tt_cursor *cursor)
 {
-	return cursor->card_at == sizeof(struct tt_card);
+	return cursor->header_at == sizeof(struct tt_op_header);
 }
-/* Write what is left of the card, and iov[1 … n] behind it; iov[0] is kept for the card. Gives
+/* Write what is left of the header, and iov[1 … n] behind it; iov[0] is kept for the header. Gives
  * the bytes that went, 0 and errors like a link's write(); `*payload` of them are not the
- * card's. */
-ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_card *card, struct iovec *iov,
-			int n, size_t *payload);
-/* The peer's card, if it has come; looks for `more` bytes behind it. 0 and errors like a link's
+ * header's. */
+ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_op_header *header,
+			struct iovec *iov, int n, size_t *payload);
+/* The peer's header, if it has come; looks for `more` bytes behind it. 0 and errors like a link's
  * peek(). */
-ssize_t tt_cursor_peek_card(const struct tt_cursor *cursor, size_t more, struct tt_card *theirs);
-/* What was peeked is the card. */
-void tt_cursor_take_card(struct tt_cursor *cursor);
+ssize_t tt_cursor_peek_header(const struct tt_cursor *cursor, size_t more,
+			      struct tt_op_header *theirs);
+/* What was peeked is the header. */
+void tt_cursor_take_header(struct tt_cursor *cursor);
 
 /* Where a run's block k of a segment is in this rank's memory. `ref` by pointer: a copy on the
  * stack is written in parts and read whole, which waits for all stores before it, those to lines

@@ -22,19 +22,19 @@ static inline void tt_recorder_begin(struct tt_op *op, uint64_t now, bool moved)
 	atomic_store_explicit(&record->number, 0, memory_order_relaxed);
 	/* release: pairs with the acquire fence in tt_flight_read_op() */
 	atomic_thread_fence(memory_order_release);
-	atomic_store_explicit(&record->seq, op->card.seq, memory_order_relaxed);
+	atomic_store_explicit(&record->seq, op->header.seq, memory_order_relaxed);
 	atomic_store_explicit(&record->posted, now, memory_order_relaxed);
 	atomic_store_explicit(&record->first, moved ? now : 0, memory_order_relaxed);
 	atomic_store_explicit(&record->done, 0, memory_order_relaxed);
 	atomic_store_explicit(&record->result, 0, memory_order_relaxed);
 	if (op->kind == TT_OP_MESSAGE) {
-		atomic_store_explicit(&record->what, op->card.count, memory_order_relaxed);
+		atomic_store_explicit(&record->what, op->header.count, memory_order_relaxed);
 		atomic_store_explicit(&record->peer, op->cursors[0].wire->link->peer,
 				      memory_order_relaxed);
 		atomic_store_explicit(&record->kind,
 				      op->cursors[0].sending ? TT_FLIGHT_SEND : TT_FLIGHT_RECV,
 				      memory_order_relaxed);
-		atomic_store_explicit(&record->dtype, op->card.dtype, memory_order_relaxed);
+		atomic_store_explicit(&record->dtype, op->header.dtype, memory_order_relaxed);
 	} else {
 		atomic_store_explicit(&record->what, op->plan->record, memory_order_relaxed);
 		atomic_store_explicit(&record->kind, TT_FLIGHT_COLLECTIVE, memory_order_relaxed);

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "card.h"
+#include "op_header.h"
 
 tutti_result_t tt_part_barrier(struct tutti_comm *comm, enum tt_part part);
 tutti_result_t tt_part_broadcast(struct tutti_comm *comm, enum tt_part part, const void *send,

@@ -149,7 +149,7 @@ static void look_closely(struct tutti_comm *comm, uint64_t now)
 	if (stalled)
 		tt_board_tell_called(comm);
 	if (!comm->board.base)
-		tt_notes_exchange(comm, stalled ? &stalled->card : NULL, now);
+		tt_notes_exchange(comm, stalled ? &stalled->header : NULL, now);
 }
 
 /* ---- waiting */

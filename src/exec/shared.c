@@ -30,7 +30,7 @@
 static uint8_t *area_of(const struct tt_op *op, int rank, uint32_t segment)
 {
 	const struct tt_board *board = &op->comm->board;
-	const uint64_t seq = op->card.seq;
+	const uint64_t seq = op->header.seq;
 
 	if (op->plan->hot_line)
 		return tt_board_slot(board, rank, seq)->payload;
@@ -61,7 +61,7 @@ static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_bo
 static uint8_t *peer_place(const struct tt_op *op, int peer, const struct tt_ref *ref, uint32_t k,
 			   uint32_t segment)
 {
-	const struct tt_board_slot *slot = tt_board_slot(&op->comm->board, peer, op->card.seq);
+	const struct tt_board_slot *slot = tt_board_slot(&op->comm->board, peer, op->header.seq);
 
 	if (!op->plan->eager && ref->buffer != TT_BUF_SCRATCH && slot->memory != TT_MEMORY_STAGED)
 		return peer_direct(op, peer, slot, ref, k, segment);
@@ -163,7 +163,7 @@ static bool same_run(const struct tt_step *a, const struct tt_step *b)
 static bool pushes(const struct tt_op *op)
 {
 	for (int rank = 0; rank < op->comm->size && op->plan->pushes; rank++)
-		if (tt_board_slot(&op->comm->board, rank, op->card.seq)->memory != TT_MEMORY_LENT)
+		if (tt_board_slot(&op->comm->board, rank, op->header.seq)->memory != TT_MEMORY_LENT)
 			return false;
 	return op->plan->pushes;
 }
@@ -283,11 +283,11 @@ static bool stage_is_free(struct tt_op *op, uint32_t segment)
 		if (rank != op->comm->rank &&
 		    tt_board_progress(board, rank, board->stage_op[area]) < wanted)
 			return false;
-	board->stage_op[area] = op->card.seq;
+	board->stage_op[area] = op->header.seq;
 	/* a peer may have more rounds than this rank; it has ended the last that any can have
 	 * once it exposes the segment so many later */
 	board->stage_last[area] =
-		tt_board_mark(op->card.seq, tt_board_steps(segment + TT_ROUNDS, 0));
+		tt_board_mark(op->header.seq, tt_board_steps(segment + TT_ROUNDS, 0));
 	return true;
 }
 
@@ -297,7 +297,8 @@ static bool stage_is_free(struct tt_op *op, uint32_t segment)
 static void try_direct(struct tt_op *op)
 {
 	const struct tt_plan *plan = op->plan;
-	struct tt_board_slot *slot = tt_board_slot(&op->comm->board, op->comm->rank, op->card.seq);
+	struct tt_board_slot *slot =
+		tt_board_slot(&op->comm->board, op->comm->rank, op->header.seq);
 	struct tt_endpoint *endpoint = op->comm->board.endpoint;
 
 	op->direct = (plan->send.kind == TT_LAYOUT_NONE ||
@@ -323,7 +324,7 @@ tutti_result_t tt_shared_begin(struct tt_op *op)
 {
 	struct tutti_comm *comm = op->comm;
 
-	if (!tt_board_is_free(comm, op->card.seq) ||
+	if (!tt_board_is_free(comm, op->header.seq) ||
 	    (takes_payload(op->plan) && !tt_board_payload_is_free(comm)))
 		return TUTTI_IN_PROGRESS;
 	const tutti_result_t result = tt_op_reserve(op);
@@ -333,10 +334,10 @@ tutti_result_t tt_shared_begin(struct tt_op *op)
 	op->step = 0;
 	op->awaited = 0;
 	op->direct = false;
-	tt_board_write_card(op);
+	tt_board_write_header(op);
 	if (takes_payload(op->plan)) {
 		op->area = comm->board.payloads_used++;
-		comm->board.payload_op[op->area % TT_EAGER_SLOTS] = op->card.seq;
+		comm->board.payload_op[op->area % TT_EAGER_SLOTS] = op->header.seq;
 	} else if (!op->plan->eager) {
 		op->area = comm->board.stages_used;
 		comm->board.stages_used += op->plan->segments;
@@ -367,11 +368,11 @@ static bool next_in_wavefront(struct tt_op *op)
 /* A direct buffer is the caller's again when all have read it, and written to it. */
 static tutti_result_t await_readers(struct tt_op *op)
 {
-	const uint64_t last = tt_board_mark(op->card.seq, TT_BOARD_ALL_STEPS);
+	const uint64_t last = tt_board_mark(op->header.seq, TT_BOARD_ALL_STEPS);
 
 	for (; op->direct && op->awaited < op->comm->size; op->awaited++)
 		if (op->awaited != op->comm->rank &&
-		    tt_board_progress(&op->comm->board, op->awaited, op->card.seq) < last)
+		    tt_board_progress(&op->comm->board, op->awaited, op->header.seq) < last)
 			return TUTTI_IN_PROGRESS;
 	return TUTTI_OK;
 }

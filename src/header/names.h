@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the runtime calls its collectives in cards, plans and messages. */
+/* What the runtime calls its collectives in headers, plans and messages. */
 #ifndef TT_NAMES_H
 #define TT_NAMES_H
 

@@ -164,22 +164,22 @@ struct tt_counts tt_counts_of_call(const struct tutti_comm *comm, const struct t
 				   n };
 }
 
-static void count_in_card(const struct tutti_comm *comm, const struct tt_call *call,
-			  struct tt_card *card)
+static void count_in_header(const struct tutti_comm *comm, const struct tt_call *call,
+			    struct tt_op_header *header)
 {
 	const struct tt_counts table = tt_counts_of_call(comm, call);
 
 	if (table.at) {
 		const struct tt_counts_digest digest = tt_counts_digest(&table);
 
-		card->count = digest.sum;
-		card->own = digest.moment;
-		card->detail = digest.hash;
+		header->count = digest.sum;
+		header->own = digest.moment;
+		header->detail = digest.hash;
 	} else if (tt_collective_knows_own_counts(call->collective)) {
-		card->count = 0;
-		card->own = call->count;
+		header->count = 0;
+		header->own = call->count;
 		for (int i = 0; call->collective == TT_ALL_TO_ALL_V && i < comm->size; i++)
-			card->own += call->send_counts[i];
+			header->own += call->send_counts[i];
 	}
 }
 
@@ -195,31 +195,31 @@ static uint8_t declared(const struct tutti_comm *comm, tutti_op_t op)
 	return user->commutative ? TT_DECLARED_COMMUTATIVE : TT_DECLARED_ORDERED;
 }
 
-struct tt_card tt_card_of_call(const struct tutti_comm *comm, const struct tt_call *call)
+struct tt_op_header tt_op_header_of_call(const struct tutti_comm *comm, const struct tt_call *call)
 {
-	struct tt_card card = { .magic = TT_CARD_MAGIC,
-				.rank = comm->rank,
-				.count = call->count,
-				.detail = call->detail,
-				.root = call->root,
-				.op = (int16_t)call->op,
-				.part = call->part,
-				.declared = declared(comm, call->op),
-				.collective = (uint8_t)call->collective,
-				.dtype = (uint8_t)call->dtype };
+	struct tt_op_header header = { .magic = TT_OP_HEADER_MAGIC,
+				       .rank = comm->rank,
+				       .count = call->count,
+				       .detail = call->detail,
+				       .root = call->root,
+				       .op = (int16_t)call->op,
+				       .part = call->part,
+				       .declared = declared(comm, call->op),
+				       .collective = (uint8_t)call->collective,
+				       .dtype = (uint8_t)call->dtype };
 
-	count_in_card(comm, call, &card);
-	return card;
+	count_in_header(comm, call, &header);
+	return header;
 }
 
-static void fill_card(const struct tutti_comm *comm, const struct tt_call *call,
-		      struct tt_plan *plan)
+static void fill_header(const struct tutti_comm *comm, const struct tt_call *call,
+			struct tt_plan *plan)
 {
-	plan->card = call->part != TT_PART_GROUP && call->told ? *call->told
-							       : tt_card_of_call(comm, call);
-	plan->card.rank = comm->rank;
-	plan->card.algorithm = (uint8_t)tt_algorithm_number(plan->algorithm);
-	plan->card.segments = plan->segments;
+	plan->header = call->part != TT_PART_GROUP && call->told ? *call->told
+								 : tt_op_header_of_call(comm, call);
+	plan->header.rank = comm->rank;
+	plan->header.algorithm = (uint8_t)tt_algorithm_number(plan->algorithm);
+	plan->header.segments = plan->segments;
 }
 
 static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *plan)
@@ -304,8 +304,8 @@ tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call
 		result = build_routes(plan, comm->size);
 	if (result)
 		goto free_plan;
-	fill_card(comm, call, plan);
-	plan->signature = tt_card_signature(&plan->card);
+	fill_header(comm, call, plan);
+	plan->signature = tt_op_header_signature(&plan->header);
 	tt_call_spans(comm, call, &plan->send_span, &plan->recv_span);
 	if (call->op >= TUTTI_OP_COUNT)
 		plan->user_op = &comm->user_ops[call->op - TUTTI_OP_COUNT];

@@ -4,7 +4,7 @@
 #ifndef TT_PLAN_H
 #define TT_PLAN_H
 
-#include "card.h"
+#include "op_header.h"
 #include "comm.h"
 #include "layout.h"
 
@@ -27,11 +27,12 @@ struct tt_call {
 	const size_t *send_counts, *send_displs; /* [size], the _v forms only */
 	const size_t *recv_counts, *recv_displs;
 	/* Tells calls apart that are alike otherwise: the part, the digest of a group; of a call
-	 * with `told`, that card's signature. */
+	 * with `told`, that header's signature. */
 	uint64_t detail;
 	union {					 /* only read while the call is started */
 		const struct tt_counts *members; /* TT_PART_GROUP: the elements of each call */
-		const struct tt_card *told; /* otherwise: NULL, or what peers are told and compare
+		const struct tt_op_header
+			*told; /* otherwise: NULL, or what peers are told and compare
 					       instead: the call of which this one is a part */
 	};
 	uint64_t timeout_ns;	    /* 0: the communicator's; no part of the key of plans */
@@ -56,13 +57,13 @@ struct tt_plan {
 	struct tt_plan *next; /* in its bucket of the cache */
 	struct tt_call call;  /* the key; buffers are not part of it, tables are copies */
 	uint64_t hash;
-	struct tt_card card; /* all but seq */
+	struct tt_op_header header; /* all but seq */
 	const struct tt_algorithm *algorithm;
 	struct tt_sched sched;
 	struct tt_layout send, recv;
 	size_t element;		     /* bytes */
 	size_t send_span, recv_span; /* bytes that this rank's buffers have */
-	uint64_t signature;	     /* of the card, seq 0 */
+	uint64_t signature;	     /* of the header, seq 0 */
 	uint32_t segments;
 	uint32_t window;     /* segments in flight, each with its own scratch */
 	size_t slot_bytes;   /* of a scratch slot, of one segment */
@@ -92,7 +93,7 @@ struct tt_plan {
 };
 
 /* What a call tells peers: all but seq, and what its plan adds. */
-struct tt_card tt_card_of_call(const struct tutti_comm *comm, const struct tt_call *call);
+struct tt_op_header tt_op_header_of_call(const struct tutti_comm *comm, const struct tt_call *call);
 /* The counts of the call that all ranks give alike; at NULL: it has none. */
 struct tt_counts tt_counts_of_call(const struct tutti_comm *comm, const struct tt_call *call);
 /* The plan of a call that was checked. Lock held. */

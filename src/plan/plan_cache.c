@@ -144,14 +144,14 @@ tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 	return TUTTI_OK;
 }
 
-struct tt_counts tt_plans_counts(const struct tutti_comm *comm, const struct tt_card *card)
+struct tt_counts tt_plans_counts(const struct tutti_comm *comm, const struct tt_op_header *header)
 {
-	struct tt_card without_seq = *card;
+	struct tt_op_header without_seq = *header;
 
 	without_seq.seq = 0; /* as plans have it */
 	for (int i = 0; comm->plans && i < BUCKETS; i++)
 		for (const struct tt_plan *plan = comm->plans->bucket[i]; plan; plan = plan->next)
-			if (tt_card_equal(&plan->card, &without_seq))
+			if (tt_op_header_equal(&plan->header, &without_seq))
 				return tt_counts_of_call(comm, &plan->call);
 	return (struct tt_counts){ NULL, 0 };
 }

@@ -19,7 +19,7 @@ enum tt_log_subsystem {
 	TT_LOG_COMM,  /* communicators, bootstrap, topology */
 	TT_LOG_STORE, /* where ranks meet */
 	TT_LOG_PLAN,  /* algorithms chosen, plans built */
-	TT_LOG_EXEC,  /* operations, cards, deadlines */
+	TT_LOG_EXEC,  /* operations, headers, deadlines */
 	TT_LOG_MEM,   /* tutti_mem_alloc, scratch */
 	TT_LOG_SHM,
 	TT_LOG_TCP,

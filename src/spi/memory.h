@@ -31,7 +31,7 @@ void tt_heap_withdraw(const void *pointer, size_t bytes);
 /* The allocation that all of `pointer` … + bytes is in: where it begins, and its bytes in whole
  * pages. Any thread. */
 bool tt_heap_allocation(const void *pointer, size_t bytes, void **begin, size_t *length);
-/* A card goes on writing to the pages that it was shown, whatever their addresses are used for
+/* A header goes on writing to the pages that it was shown, whatever their addresses are used for
  * since. Who shows it memory of the heap asks to be told by `gone` where pages are no longer
  * those that they were: in tutti_mem_free() before anybody can get them again, in
  * tt_heap_withdraw() once they are replaced. It is called by the thread that does it, without a

@@ -6,7 +6,7 @@
 #include "schedule.h"
 #include "transport.h"
 
-/* NULL-terminated, in order of preference where costs are equal; a card names an algorithm by
+/* NULL-terminated, in order of preference where costs are equal; a header names an algorithm by
  * its place here. */
 extern const struct tt_algorithm *const tt_algorithms[];
 extern const struct tt_transport *const tt_transports[];

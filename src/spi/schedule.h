@@ -8,7 +8,7 @@
  *   reduce              vector                    vector (root only)
  *   all_reduce, scan,
  *   exscan              vector                    vector
- *   barrier             none: one empty vector block, so that its messages carry cards only
+ *   barrier             none: one empty vector block, so that its messages carry headers only
  *   reduce_scatter(_v)  0 … P-1                   `rank` only
  *   all_gather(_v)      `rank` only               0 … P-1
  *   gather(_v)          `rank` only               0 … P-1 (root only)

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "card.h"
+#include "op_header.h"
 
 #define TT_FLIGHT_MAGIC 0x3454484749544c46ull /* bytes and meaning of all below */
 #define TT_FLIGHT_OPS	4096u		      /* operations kept */
@@ -35,7 +35,7 @@ struct tt_flight_op {
 	_Alignas(64) _Atomic uint64_t number; /* from 1, over all the communicator's operations;
 					       * 0: being written. release: pairs with the
 					       * acquire in tt_flight_read_op() */
-	_Atomic uint64_t seq;		      /* the card's */
+	_Atomic uint64_t seq;		      /* the header's */
 	_Atomic uint64_t posted, first;
 	_Atomic uint64_t done; /* release: pairs with the acquire in tt_flight_read_op(), for
 				* `result` */
@@ -87,7 +87,7 @@ struct tt_flight_peer {
 struct tt_flight_plan {
 	uint64_t place; /* its own; written last */
 	uint64_t npeers, peers_left_out;
-	struct tt_card card; /* seq 0; struct tt_flight_peer[npeers] follow */
+	struct tt_op_header header; /* seq 0; struct tt_flight_peer[npeers] follow */
 };
 static_assert(sizeof(struct tt_flight_plan) % 8 == 0 && sizeof(struct tt_flight_peer) % 8 == 0,
 	      "records are words");

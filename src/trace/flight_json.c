@@ -311,35 +311,35 @@ static void pair_op(struct out *out, int32_t op)
 	pair_signed(out, "op_number", op);
 }
 
-static void write_part(struct out *out, const struct tt_card *card)
+static void write_part(struct out *out, const struct tt_op_header *header)
 {
 	const char *part =
-		card->part == TT_PART_GROUP ? "group" : tt_part_name((enum tt_part)card->part);
+		header->part == TT_PART_GROUP ? "group" : tt_part_name((enum tt_part)header->part);
 
 	if (part)
 		pair_name(out, "part_of", part);
 }
 
-static void write_card(struct out *out, const struct tt_flight *flight, uint64_t place,
-		       const struct tt_flight_plan *plan)
+static void write_op_header(struct out *out, const struct tt_flight *flight, uint64_t place,
+			    const struct tt_flight_plan *plan)
 {
-	const struct tt_card *card = &plan->card;
+	const struct tt_op_header *header = &plan->header;
 
 	comma(out);
 	open_one(out, '{');
 	pair_unsigned(out, "card", place);
-	pair_name(out, "collective", tt_collective_name((enum tt_collective)card->collective));
-	write_part(out, card);
-	pair_unsigned(out, "count", tt_card_count(card));
-	pair_name(out, "dtype", dtype_name(card->dtype));
-	pair_op(out, card->op);
-	pair_signed(out, "root", card->root);
+	pair_name(out, "collective", tt_collective_name((enum tt_collective)header->collective));
+	write_part(out, header);
+	pair_unsigned(out, "count", tt_op_header_count(header));
+	pair_name(out, "dtype", dtype_name(header->dtype));
+	pair_op(out, header->op);
+	pair_signed(out, "root", header->root);
 	key(out, "detail"); /* a hash: no number to compute with */
 	put_byte(out, '"');
-	put_hex(out, card->detail, 16);
+	put_hex(out, header->detail, 16);
 	put_byte(out, '"');
-	pair_name(out, "algorithm", algorithm_name(card->algorithm));
-	pair_unsigned(out, "segments", card->segments);
+	pair_name(out, "algorithm", algorithm_name(header->algorithm));
+	pair_unsigned(out, "segments", header->segments);
 	write_peers(out, flight, place, plan);
 	close_one(out, '}');
 }
@@ -384,9 +384,9 @@ static uint64_t last_number(const struct tt_flight *flight)
 	return last;
 }
 
-/* The cards that operations first … last refer to, each once. */
-static void write_cards(struct out *out, const struct tt_flight *flight, uint64_t first,
-			uint64_t last)
+/* The headers that operations first … last refer to, each once. */
+static void write_op_headers(struct out *out, const struct tt_flight *flight, uint64_t first,
+			     uint64_t last)
 {
 	/* one bit for each place of the ring at which a record may begin */
 	uint64_t seen[TT_FLIGHT_PLANS / TT_FLIGHT_PLACES / 64] = { 0 };
@@ -402,7 +402,7 @@ static void write_cards(struct out *out, const struct tt_flight *flight, uint64_
 		    !tt_flight_read_plan(flight, op.what, &plan))
 			continue;
 		seen[place / 64] |= 1ull << place % 64;
-		write_card(out, flight, op.what, &plan);
+		write_op_header(out, flight, op.what, &plan);
 	}
 }
 
@@ -491,7 +491,7 @@ static void write_all(struct out *out, const struct tt_flight *flight, const cha
 	pair_unsigned(out, "operations_called", last);
 	key(out, "cards");
 	open_one(out, '[');
-	write_cards(out, flight, first, last);
+	write_op_headers(out, flight, first, last);
 	close_one(out, ']');
 	key(out, "operations");
 	open_one(out, '[');

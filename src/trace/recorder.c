@@ -286,7 +286,7 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 {
 	struct tt_flight *flight = comm->recorder->flight;
 	uint64_t place = atomic_load_explicit(&flight->plans_end, memory_order_relaxed);
-	struct tt_flight_plan record = { .card = plan->card };
+	struct tt_flight_plan record = { .header = plan->header };
 	struct tt_flight_peer peer;
 	uint64_t peers = 0;
 	uint32_t at = 0;

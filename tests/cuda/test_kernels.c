@@ -372,16 +372,16 @@ static void new_world(void)
 	memset(report, 0, sizeof(*report));
 }
 
-static struct tt_cuda_sync card_of(struct tt_cuda_sync sync, char byte)
+static struct tt_cuda_sync header_of(struct tt_cuda_sync sync, char byte)
 {
 	sync.signature = UINT64_C(0x1122334455667788) + (unsigned char)byte;
-	memset(sync.card, byte, sizeof(sync.card));
+	memset(sync.header, byte, sizeof(sync.header));
 	return sync;
 }
 
 static bool is_filled(const uint8_t *bytes, char with)
 {
-	for (int i = 0; i < TT_CUDA_CARD; i++)
+	for (int i = 0; i < TT_CUDA_HEADER; i++)
 		if (bytes[i] != (uint8_t)with)
 			return false;
 	return true;
@@ -436,7 +436,7 @@ static void last_sync_is_not_counted(void **state)
 
 static void collective_introduces_itself(void **state)
 {
-	struct tt_cuda_sync sync = card_of(no_word(), 'c');
+	struct tt_cuda_sync sync = header_of(no_word(), 'c');
 
 	new_world();
 	sync.post = 0;
@@ -445,8 +445,8 @@ static void collective_introduces_itself(void **state)
 	for (int r = 0; r < RANKS; r++)
 		assert_true(world.control[r].signature[0] == sync.signature &&
 			    world.control[r].posted[0][0] == 1);
-	assert_true(is_filled(world.control[0].card, 'c'));
-	assert_true(is_filled(world.control[1].card, 0));
+	assert_true(is_filled(world.control[0].header, 'c'));
+	assert_true(is_filled(world.control[1].header, 0));
 }
 
 static void silent_kernel_gives_no_word(void **state)
@@ -466,7 +466,7 @@ static void silent_kernel_gives_no_word(void **state)
 
 static void sender_gives_word_of_what_it_sent(void **state)
 {
-	struct tt_cuda_sync sync = card_of(no_word(), 's');
+	struct tt_cuda_sync sync = header_of(no_word(), 's');
 
 	new_world();
 	sync.kind = TT_CUDA_SEND;
@@ -478,14 +478,14 @@ static void sender_gives_word_of_what_it_sent(void **state)
 	assert_true(world.control[0].taken[2] == 0 && world.control[0].taken[1] == 1);
 	assert_true(world.control[2].sent[0] == 1 && world.control[1].sent[0] == 0);
 	assert_true(world.control[2].sent_signature[0] == sync.signature);
-	assert_true(is_filled(world.control[0].sent_card[2], 's'));
+	assert_true(is_filled(world.control[0].sent_header[2], 's'));
 	assert_true(report->waiting == TT_CUDA_AWAITS_NOBODY && report->ended == 1 &&
 		    world.control[0].ended == 1);
 }
 
 static void receiver_gives_word_of_what_it_took(void **state)
 {
-	struct tt_cuda_sync sync = card_of(no_word(), 'r');
+	struct tt_cuda_sync sync = header_of(no_word(), 'r');
 
 	new_world();
 	sync.kind = TT_CUDA_RECV;
@@ -502,7 +502,7 @@ static void receiver_gives_word_of_what_it_took(void **state)
 static void dead_kernels_do_nothing(void **state)
 {
 	static struct world as_it_was;
-	struct tt_cuda_sync sync = card_of(no_word(), 'd');
+	struct tt_cuda_sync sync = header_of(no_word(), 'd');
 
 	new_world();
 	sync.clear = 0;
@@ -518,7 +518,7 @@ static void dead_kernels_do_nothing(void **state)
 
 static void nothing_moves_where_ranks_called_different_things(void **state)
 {
-	struct tt_cuda_sync sync = card_of(no_word(), 'm');
+	struct tt_cuda_sync sync = header_of(no_word(), 'm');
 
 	new_world();
 	sync.clear = 0;
@@ -531,7 +531,7 @@ static void nothing_moves_where_ranks_called_different_things(void **state)
 	world.control[1].posted[1][0] = 0;
 	world.control[0].posted[0][2] = 1;
 	world.control[0].signature[2] ^= 1;
-	memset(world.control[2].card, 't', TT_CUDA_CARD);
+	memset(world.control[2].header, 't', TT_CUDA_HEADER);
 	assert_false(run_word(sync, 3));
 	assert_int_equal(report->mismatch, 1 + 2);
 	assert_true(is_filled(report->mine, 'm') && is_filled(report->theirs, 't'));
@@ -542,14 +542,14 @@ static void nothing_moves_where_ranks_called_different_things(void **state)
 
 static void nothing_moves_where_something_else_was_sent(void **state)
 {
-	struct tt_cuda_sync sync = card_of(no_word(), 'm');
+	struct tt_cuda_sync sync = header_of(no_word(), 'm');
 
 	new_world();
 	sync.kind = TT_CUDA_RECV;
 	sync.peer = 1;
 	sync.check = 1;
 	world.control[0].sent[1] = 1;
-	memset(world.control[1].sent_card[0], 't', TT_CUDA_CARD);
+	memset(world.control[1].sent_header[0], 't', TT_CUDA_HEADER);
 	assert_false(run_word(sync, 1));
 	assert_int_equal(report->mismatch, 1 + 1);
 	assert_true(is_filled(report->mine, 'm') && is_filled(report->theirs, 't'));

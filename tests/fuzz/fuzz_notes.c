@@ -57,16 +57,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	comm->nendpoints = 1;
 	comm->settle_ns = UINT64_C(1) << 40; /* nothing is reported yet */
 	for (uint64_t seq = 1; seq < comm->next_seq; seq++) {
-		const struct tt_card card = { .magic = TT_CARD_MAGIC,
-					      .rank = 1,
-					      .seq = seq,
-					      .count = 4096,
-					      .root = -1,
-					      .op = 0,
-					      .collective = 1,
-					      .dtype = TUTTI_FLOAT32 };
+		const struct tt_op_header header = { .magic = TT_OP_HEADER_MAGIC,
+						     .rank = 1,
+						     .seq = seq,
+						     .count = 4096,
+						     .root = -1,
+						     .op = 0,
+						     .collective = 1,
+						     .dtype = TUTTI_FLOAT32 };
 
-		tt_notes_remember(comm, &card);
+		tt_notes_remember(comm, &header);
 	}
 	wire = data;
 	wire_left = size;

@@ -134,13 +134,14 @@ static bool in_flight(const json_t *op)
 	return json_is_null(json_object_get(op, "done"));
 }
 
-static const json_t *card_of(const json_t *report, const json_t *op)
+static const json_t *header_of(const json_t *report, const json_t *op)
 {
-	const json_t *card;
+	const json_t *header;
 	size_t i;
 
 	json_array_foreach(json_object_get(report, "cards"), i,
-			   card) if (number_in(card, "card") == number_in(op, "card")) return card;
+			   header) if (number_in(header, "card") ==
+				       number_in(op, "card")) return header;
 	fail_msg("operation %lld of rank %lld has no card", number_in(op, "number"),
 		 number_in(report, "rank"));
 	return NULL;
@@ -184,10 +185,10 @@ static void who_was_late_posted_last(void **state)
 
 		assert_string_equal(text_in(reports[rank], "why"), "signal");
 		assert_int_equal(number_in(op, "sequence"), 2);
-		assert_string_equal(text_in(card_of(reports[rank], op), "collective"),
+		assert_string_equal(text_in(header_of(reports[rank], op), "collective"),
 				    "all_reduce");
-		assert_int_equal(number_in(card_of(reports[rank], op), "count"), 100);
-		json_array_foreach(json_object_get(card_of(reports[rank], op), "peers"), i, peer)
+		assert_int_equal(number_in(header_of(reports[rank], op), "count"), 100);
+		json_array_foreach(json_object_get(header_of(reports[rank], op), "peers"), i, peer)
 			moved += number_in(peer, "sent") + number_in(peer, "received");
 		assert_in_range(moved, 400, 400 * 2 * RANKS);
 		if (rank < RANKS - 1)
@@ -215,7 +216,7 @@ static int call_again_after_many(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void a_call_that_comes_back_has_its_card(void **state)
+static void a_call_that_comes_back_has_its_header(void **state)
 {
 	const struct job job = { .ranks = RANKS, .body = call_again_after_many };
 	json_t *reports[RANKS] = { 0 };
@@ -225,8 +226,8 @@ static void a_call_that_comes_back_has_its_card(void **state)
 	/* the more peers, the longer what is noted; over TCP some ranks have but one */
 	assert_true(json_array_size(json_object_get(reports[0], "cards")) < 900);
 	for (int rank = 0; rank < RANKS; rank++) {
-		assert_int_equal(number_in(card_of(reports[rank], last_op(reports[rank])), "count"),
-				 5999);
+		assert_int_equal(
+			number_in(header_of(reports[rank], last_op(reports[rank])), "count"), 5999);
 	}
 	free_reports(reports);
 }
@@ -259,7 +260,7 @@ static int call_with_one_different(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void who_differed_has_another_card(void **state)
+static void who_differed_has_another_header(void **state)
 {
 	const struct job job = { .ranks = RANKS, .body = call_with_one_different };
 	json_t *reports[RANKS] = { 0 };
@@ -268,16 +269,16 @@ static void who_differed_has_another_card(void **state)
 	read_reports(reports);
 	for (int rank = 0; rank < RANKS; rank++) {
 		const json_t *op = json_array_get(json_object_get(reports[rank], "operations"), 1);
-		const json_t *card = card_of(reports[rank], op);
+		const json_t *header = header_of(reports[rank], op);
 
 		assert_string_equal(text_in(reports[rank], "why"), "revoked");
 		assert_int_equal(number_in(json_object_get(reports[rank], "fault"), "result"),
 				 TUTTI_ERR_MISMATCH);
 		assert_int_equal(number_in(op, "sequence"), 2);
-		assert_string_equal(text_in(card, "collective"),
+		assert_string_equal(text_in(header, "collective"),
 				    rank == 1 ? "reduce" : "all_reduce");
-		assert_string_equal(text_in(card, "op"), rank == 1 ? "sum" : "max");
-		assert_int_equal(number_in(card, "root"), rank == 1 ? 2 : -1);
+		assert_string_equal(text_in(header, "op"), rank == 1 ? "sum" : "max");
+		assert_int_equal(number_in(header, "root"), rank == 1 ? 2 : -1);
 	}
 	free_reports(reports);
 }
@@ -439,8 +440,8 @@ int main(int argc, char **argv)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_stage, remove_stage)
 	const struct CMUnitTest tests[] = {
 		TEST(who_was_late_posted_last),
-		TEST(a_call_that_comes_back_has_its_card),
-		TEST(who_differed_has_another_card),
+		TEST(a_call_that_comes_back_has_its_header),
+		TEST(who_differed_has_another_header),
 		TEST(who_was_killed_is_reported_by_the_others),
 		TEST(a_signal_reports_ranks_that_hang_anywhere),
 		TEST(a_job_that_ends_well_leaves_nothing),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a rank that waits long reads off a peer's slot while the peer writes its next card there. */
+/* What a rank that waits long reads off a peer's slot while the peer writes its next header there. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -34,13 +34,13 @@ static uintptr_t page_of(const void *place)
 	return (uintptr_t)place / PAGE;
 }
 
-/* An operation whose slot begins on one page and has its card on the next. */
+/* An operation whose slot begins on one page and has its header on the next. */
 static uint64_t across_pages(const struct tt_board *board)
 {
 	uint64_t seq = TT_BOARD_SLOTS;
 
 	while (seq < 2 * TT_BOARD_SLOTS && page_of(&tt_board_slot(board, 1, seq)->signature) ==
-						   page_of(&tt_board_slot(board, 1, seq)->card))
+						   page_of(&tt_board_slot(board, 1, seq)->header))
 		seq++;
 	assert_true(seq < 2 * TT_BOARD_SLOTS);
 	return seq;
@@ -67,7 +67,7 @@ static int set_up(void **state)
 	s->waiting = (struct tt_op){ .comm = &s->comms[0],
 				     .plan = &s->plan,
 				     .state = TT_OP_RUNNING,
-				     .card = { .seq = s->seq, .count = 1 },
+				     .header = { .seq = s->seq, .count = 1 },
 				     .signature = 1111 };
 	*state = s;
 	return 0;
@@ -86,11 +86,11 @@ static struct tt_op op_of_peer(struct scene *s, uint64_t seq, uint64_t signature
 {
 	return (struct tt_op){ .comm = &s->comms[1],
 			       .plan = &s->plan,
-			       .card = { .rank = 1, .seq = seq, .count = seq },
+			       .header = { .rank = 1, .seq = seq, .count = seq },
 			       .signature = signature };
 }
 
-static void another_card_for_the_same_operation_is_a_mismatch(void **state)
+static void another_header_for_the_same_operation_is_a_mismatch(void **state)
 {
 	struct scene *s = *state;
 	struct tt_op same = op_of_peer(s, s->seq, 1111), other = op_of_peer(s, s->seq, 2222);
@@ -104,7 +104,7 @@ static void another_card_for_the_same_operation_is_a_mismatch(void **state)
 }
 
 /* The progress word, written last, still is that of the operation before. */
-static void a_card_being_replaced_is_no_mismatch(void **state)
+static void a_header_being_replaced_is_no_mismatch(void **state)
 {
 	struct scene *s = *state;
 	struct tt_op same = op_of_peer(s, s->seq, 1111),
@@ -112,7 +112,7 @@ static void a_card_being_replaced_is_no_mismatch(void **state)
 	struct tt_board_slot *slot = tt_board_slot(&s->comms[1].board, 1, s->seq);
 
 	assert_true(tt_board_post(&same));
-	slot->card = next.card;
+	slot->header = next.header;
 	tt_board_compare(&s->waiting);
 	assert_int_equal(s->comms[0].fault.result, TUTTI_OK);
 	atomic_store(&slot->signature, next.signature);
@@ -123,27 +123,27 @@ static void a_card_being_replaced_is_no_mismatch(void **state)
 	assert_int_equal(s->comms[0].fault.result, TUTTI_OK);
 }
 
-/* What a look would have found when the first byte of the next card was written. */
+/* What a look would have found when the first byte of the next header was written. */
 static struct {
 	struct tt_board_slot *slot;
 	uint64_t signature;
 } first_byte;
 
-static void *card_page(void)
+static void *header_page(void)
 {
-	return (void *)(page_of(&first_byte.slot->card) * PAGE);
+	return (void *)(page_of(&first_byte.slot->header) * PAGE);
 }
 
 static void on_first_byte(int signal, siginfo_t *info, void *context)
 {
-	if (page_of(info->si_addr) != page_of(&first_byte.slot->card))
+	if (page_of(info->si_addr) != page_of(&first_byte.slot->header))
 		_exit(1); /* a fault of another kind */
 	first_byte.signature = first_byte.slot->signature;
-	mprotect(card_page(), PAGE, PROT_READ | PROT_WRITE);
+	mprotect(header_page(), PAGE, PROT_READ | PROT_WRITE);
 }
 
-/* Who sees the signature sees its card. */
-static void a_card_is_written_before_its_signature(void **state)
+/* Who sees the signature sees its header. */
+static void a_header_is_written_before_its_signature(void **state)
 {
 	struct scene *s = *state;
 	struct tt_op same = op_of_peer(s, s->seq, 1111),
@@ -153,7 +153,7 @@ static void a_card_is_written_before_its_signature(void **state)
 	first_byte.slot = tt_board_slot(&s->comms[1].board, 1, s->seq);
 	assert_true(tt_board_post(&same));
 	sigaction(SIGSEGV, &catch, &before);
-	assert_int_equal(mprotect(card_page(), PAGE, PROT_READ), 0);
+	assert_int_equal(mprotect(header_page(), PAGE, PROT_READ), 0);
 	assert_true(tt_board_post(&next));
 	sigaction(SIGSEGV, &before, NULL);
 	assert_true(first_byte.signature == 1111);
@@ -163,11 +163,11 @@ static void a_card_is_written_before_its_signature(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(another_card_for_the_same_operation_is_a_mismatch,
+		cmocka_unit_test_setup_teardown(another_header_for_the_same_operation_is_a_mismatch,
 						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_card_being_replaced_is_no_mismatch, set_up,
+		cmocka_unit_test_setup_teardown(a_header_being_replaced_is_no_mismatch, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(a_card_is_written_before_its_signature, set_up,
+		cmocka_unit_test_setup_teardown(a_header_is_written_before_its_signature, set_up,
 						tear_down),
 	};
 

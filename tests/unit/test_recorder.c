@@ -161,12 +161,12 @@ static void the_last_4096_operations_are_kept(void **state)
 	assert_int_equal(count_files("", NULL), 0);
 }
 
-static void operations_name_their_card(void **state)
+static void operations_name_their_header(void **state)
 {
 	tutti_comm_t comm = alone();
 	double in[3] = { 1, 2, 3 }, out[3];
 	size_t i;
-	const json_t *card, *found = NULL;
+	const json_t *header, *found = NULL;
 
 	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
 	assert_int_equal(tutti_reduce(comm, in, out, 3, TUTTI_FLOAT64, TUTTI_PROD, 0, NULL),
@@ -176,7 +176,8 @@ static void operations_name_their_card(void **state)
 	const json_t *op = json_array_get(json_object_get(report, "operations"), 1);
 
 	json_array_foreach(json_object_get(report, "cards"), i,
-			   card) if (number_in(card, "card") == number_in(op, "card")) found = card;
+			   header) if (number_in(header, "card") == number_in(op, "card")) found =
+		header;
 	assert_non_null(found);
 	assert_string_equal(json_string_value(json_object_get(found, "collective")), "reduce");
 	assert_string_equal(json_string_value(json_object_get(found, "dtype")), "float64");
@@ -188,7 +189,7 @@ static void operations_name_their_card(void **state)
 }
 
 /* More plans than there is room for: the last operations have theirs, the first may not. */
-static void cards_that_were_written_over_are_not_shown(void **state)
+static void headers_that_were_written_over_are_not_shown(void **state)
 {
 	static float in[6000], out[6000];
 	tutti_comm_t comm = alone();
@@ -635,8 +636,8 @@ int main(void)
 		TEST(off_writes_nothing), /* first */
 		TEST(a_signal_that_the_program_handles_is_its_own),
 		TEST(the_last_4096_operations_are_kept),
-		TEST(operations_name_their_card),
-		TEST(cards_that_were_written_over_are_not_shown),
+		TEST(operations_name_their_header),
+		TEST(headers_that_were_written_over_are_not_shown),
 		TEST(a_record_that_is_being_written_over_does_not_count),
 		TEST(an_operation_that_is_being_written_is_left_out),
 		TEST(calls_on_streams_say_whether_they_have_ended),

@@ -105,7 +105,7 @@ struct tt_cuda_op {
 	uint64_t timeout_ns;	    /* that tutti_next_call() gave it; 0: the communicator's */
 	const struct tt_plan *plan; /* of a collective through stages */
 	const struct tt_call *call;
-	struct tt_card card;
+	struct tt_op_header header;
 	uint64_t signature;
 	bool in_windows; /* it goes between them, without stages */
 	bool checks;	 /* peers have given their signatures: kernels compare them before they
@@ -161,7 +161,7 @@ cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst,
 /* Another kernel on its own. */
 cuda_result tt_cuda_combine(struct tt_cuda_op *op, struct CUfunc_st *function,
 			    const struct tt_cuda_part *part);
-/* What is pending, if only a word, with this sync: the end of a round. place, signature and card
+/* What is pending, if only a word, with this sync: the end of a round. place, signature and header
  * are filled in. */
 cuda_result tt_cuda_give_word(struct tt_cuda_op *op, struct tt_cuda_sync sync);
 /* The same of a collective; then the wait for the others, unless the round was the last. */
@@ -187,7 +187,7 @@ tutti_result_t tt_cuda_messages_by_host(struct tt_cuda_op *op, struct tt_cuda_me
 
 /* windows.c */
 /* Are all buffers that the call has on this rank in windows, such that the call can do without
- * stages? Then `op->card.detail` says which. */
+ * stages? Then `op->header.detail` says which. */
 bool tt_cuda_in_windows(struct tt_cuda_op *op);
 /* `frees`: the context is there, and nobody uses them; otherwise what CUDA has of them is kept. */
 void tt_cuda_windows_free(struct tt_cuda *cuda, bool frees);

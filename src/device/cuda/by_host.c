@@ -57,7 +57,7 @@ static size_t list_runs(const struct tutti_comm *comm, const struct tt_call *cal
 }
 
 /* Elements [from, from + n) of it. `runs`: room for two of each rank. */
-static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_card *whole, size_t from,
+static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header *whole, size_t from,
 			       size_t n, struct tt_cuda_run *runs, uint64_t *number)
 {
 	const struct tutti_comm *comm = op->cuda->comm;
@@ -90,7 +90,7 @@ tutti_result_t tt_cuda_collective_by_host(struct tt_cuda_op *op)
 {
 	const struct tt_call *call = op->call;
 	const struct tutti_comm *comm = op->cuda->comm;
-	const struct tt_card whole = tt_card_of_call(comm, call);
+	const struct tt_op_header whole = tt_op_header_of_call(comm, call);
 	const bool of_v = call->send_counts || call->recv_counts;
 	/* the same on all ranks, whatever blocks each has */
 	const size_t blocks = tt_collective_of_vector(call->collective) ? 1 : (size_t)comm->size;

@@ -232,9 +232,9 @@ static cuda_result copy_own(struct tt_cuda_op *op, const struct tt_call *const *
 /* The signature is the same every time that a graph is launched: no number is part of it. */
 static void sign(struct tt_cuda_op *op)
 {
-	op->card.seq = 0;
-	op->signature = tt_card_signature(&op->card);
-	op->card.seq = ++op->cuda->calls;
+	op->header.seq = 0;
+	op->signature = tt_op_header_signature(&op->header);
+	op->header.seq = ++op->cuda->calls;
 }
 
 tutti_result_t tt_cuda_get_plan(struct tt_cuda_op *op, const struct tt_call *call)
@@ -296,7 +296,7 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 
 	if (result)
 		return result;
-	op->card = op->plan->card;
+	op->header = op->plan->header;
 	op->in_windows = tt_cuda_in_windows(op);
 	tell_plan(op->cuda->comm, op->in_windows ? NULL : op->plan);
 	note(op, &call, 1, op->in_windows ? TT_FLIGHT_WINDOWS : TT_FLIGHT_STAGES);

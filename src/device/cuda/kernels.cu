@@ -81,12 +81,12 @@ DEVICE void report_mismatch(const struct tt_cuda_place *place, const struct tt_c
 {
 	const struct tt_cuda_control *control = place->control[peer];
 	const volatile uint8_t *theirs =
-		sync->kind == TT_CUDA_RECV ? control->sent_card[place->rank] : control->card;
+		sync->kind == TT_CUDA_RECV ? control->sent_header[place->rank] : control->header;
 	struct tt_cuda_report *report = place->report;
 
 	NO_UNROLL
-	for (int i = 0; i < TT_CUDA_CARD; i++) {
-		report->mine[i] = sync->card[i];
+	for (int i = 0; i < TT_CUDA_HEADER; i++) {
+		report->mine[i] = sync->header[i];
 		report->theirs[i] = theirs[i];
 	}
 	__threadfence_system();
@@ -126,11 +126,11 @@ DEVICE void count_ended(const struct tt_cuda_place *place)
 	report->ended = ++own->ended;
 }
 
-DEVICE void copy_card(volatile uint8_t *to, const uint8_t *card)
+DEVICE void copy_header(volatile uint8_t *to, const uint8_t *header)
 {
 	NO_UNROLL
-	for (int i = 0; i < TT_CUDA_CARD; i++)
-		to[i] = card[i];
+	for (int i = 0; i < TT_CUDA_HEADER; i++)
+		to[i] = header[i];
 }
 
 DEVICE void meet(const struct tt_cuda_place *place, const struct tt_cuda_sync *sync)
@@ -146,7 +146,7 @@ DEVICE void meet(const struct tt_cuda_place *place, const struct tt_cuda_sync *s
 			count_ended(place);
 	}
 	if (sync->introduces) {
-		copy_card(own->card, sync->card);
+		copy_header(own->header, sync->header);
 		NO_UNROLL
 		for (uint32_t r = 0; r < place->ranks; r++)
 			*(volatile uint64_t *)&place->control[r]->signature[place->rank] =
@@ -169,7 +169,7 @@ DEVICE void give_sent(const struct tt_cuda_place *place, const struct tt_cuda_sy
 	*(volatile uint64_t *)&own->taken[sync->peer] = 0;
 	count_ended(place);
 	if (sync->introduces) {
-		copy_card(own->sent_card[sync->peer], sync->card);
+		copy_header(own->sent_header[sync->peer], sync->header);
 		*(volatile uint64_t *)&peer->sent_signature[place->rank] = sync->signature;
 	}
 	__threadfence_system();

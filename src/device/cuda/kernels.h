@@ -29,7 +29,7 @@
 #define TT_CUDA_RANKS	32  /* of one host, at most */
 #define TT_CUDA_SYNCS	3   /* after the first round, after the second, at the end */
 #define TT_CUDA_WORD	8   /* bytes that one stream memory operation waits for */
-#define TT_CUDA_CARD	64  /* bytes of struct tt_card */
+#define TT_CUDA_HEADER	64  /* bytes of struct tt_op_header */
 #define TT_CUDA_THREADS 512 /* of a block, at most */
 
 enum { /* tt_cuda_report.waiting; a peer's rank << 8 is added where there is one */
@@ -50,8 +50,8 @@ struct tt_cuda_report {
 	uint64_t timeout;  /* nanoseconds that the stream's operation may wait, 0: as all;
 			    * written before `waiting` */
 	uint32_t mismatch; /* 1 + the peer that called something else; 0: none. Written last */
-	uint8_t mine[TT_CUDA_CARD], theirs[TT_CUDA_CARD]; /* what both called */
-	uint8_t posted[TT_CUDA_SYNCS][TT_CUDA_RANKS];	  /* of the control, copied here by the
+	uint8_t mine[TT_CUDA_HEADER], theirs[TT_CUDA_HEADER]; /* what both called */
+	uint8_t posted[TT_CUDA_SYNCS][TT_CUDA_RANKS];	      /* of the control, copied here by the
 							   * host to be looked at */
 };
 
@@ -61,10 +61,10 @@ struct tt_cuda_control {
 	uint64_t sent[TT_CUDA_RANKS];	   /* by each peer: its next piece lies in its memory */
 	uint64_t taken[TT_CUDA_RANKS];	   /* by each peer: it has read the piece before */
 	uint64_t signature[TT_CUDA_RANKS]; /* by each peer: of the collective that it called … */
-	uint64_t sent_signature[TT_CUDA_RANKS];		/* … and of the piece that it sent */
-	uint8_t card[TT_CUDA_CARD];			/* what this rank called … */
-	uint8_t sent_card[TT_CUDA_RANKS][TT_CUDA_CARD]; /* … and sent to each */
-	uint64_t ended;					/* as in the report */
+	uint64_t sent_signature[TT_CUDA_RANKS];		    /* … and of the piece that it sent */
+	uint8_t header[TT_CUDA_HEADER];			    /* what this rank called … */
+	uint8_t sent_header[TT_CUDA_RANKS][TT_CUDA_HEADER]; /* … and sent to each */
+	uint64_t ended;					    /* as in the report */
 	uint32_t blocks; /* of the kernel that runs, those that have moved their bytes */
 	uint32_t dead;
 };
@@ -102,7 +102,7 @@ enum {			   /* tt_cuda_sync.kind */
 
 /* What the last thread of the last block does, in this order: the word is cleared (then
  * report.waiting is 0, and `ended` one more, there and in the report; not for the last sync,
- * TT_CUDA_SYNCS - 1, which belongs to the operation before), signature and card are written, all
+ * TT_CUDA_SYNCS - 1, which belongs to the operation before), signature and header are written, all
  * threads' stores are made visible to the system, word is given. A collective's word of another
  * sync than the last makes report.waiting TT_CUDA_AWAITS_ALL before. */
 struct tt_cuda_sync {
@@ -112,9 +112,9 @@ struct tt_cuda_sync {
 	uint32_t peer;
 	uint32_t check;	     /* 1: before anything is moved, what the peers called is compared
 			      * with what this rank did */
-	uint32_t introduces; /* 1: the signature and the card are given with the word */
+	uint32_t introduces; /* 1: the signature and the header are given with the word */
 	uint64_t signature;
-	uint8_t card[TT_CUDA_CARD];
+	uint8_t header[TT_CUDA_HEADER];
 };
 
 #endif

@@ -33,7 +33,7 @@ struct tt_cuda_levels {
 	int *rank;	      /* [islands × places] */
 	cuda_address scratch; /* TT_CUDA_PIECES_SLOTS × TT_CUDA_PIECE_BYTES: of a reduce_scatter
 			       * what crosses */
-	struct tt_card card;  /* of the operation that is put on a stream */
+	struct tt_op_header header; /* of the operation that is put on a stream */
 };
 
 /* Elements [from, from + n) of the vector, or of each block. */
@@ -65,14 +65,15 @@ struct tt_cuda *tt_cuda_island_of(const struct tt_cuda *cuda)
 /* ---- on the island */
 
 /* What ranks of the island compare is what the program called. */
-static struct tt_card card_of_part(const struct tt_cuda_levels *levels, const struct tt_plan *plan)
+static struct tt_op_header header_of_part(const struct tt_cuda_levels *levels,
+					  const struct tt_plan *plan)
 {
-	struct tt_card card = levels->card;
+	struct tt_op_header header = levels->header;
 
-	card.detail = plan->card.detail;
-	card.algorithm = plan->card.algorithm;
-	card.segments = plan->card.segments;
-	return card;
+	header.detail = plan->header.detail;
+	header.algorithm = plan->header.algorithm;
+	header.segments = plan->header.segments;
+	return header;
 }
 
 static tutti_result_t put_here(struct tt_cuda_op *whole, const struct tt_call *call)
@@ -85,9 +86,9 @@ static tutti_result_t put_here(struct tt_cuda_op *whole, const struct tt_call *c
 
 	if (result)
 		return result;
-	op.card = card_of_part(levels, op.plan);
-	op.signature = tt_card_signature(&op.card);
-	op.card.seq = whole->cuda->calls;
+	op.header = header_of_part(levels, op.plan);
+	op.signature = tt_op_header_signature(&op.header);
+	op.header.seq = whole->cuda->calls;
 	const cuda_result error = tt_cuda_by_stages(&op);
 	return error ? tt_cuda_fail(whole->cuda->driver, tt_call_name(whole->call), error)
 		     : TUTTI_OK;
@@ -171,7 +172,7 @@ static tutti_result_t cross(struct tt_cuda_op *op, const struct tt_call *call,
 	struct tt_cuda_piece piece = *runs;
 
 	piece.comm = op->cuda->relay->across;
-	piece.whole = &op->cuda->levels->card;
+	piece.whole = &op->cuda->levels->header;
 	piece.calls = call;
 	piece.ncalls = 1;
 	return tt_cuda_put_piece(op, &piece, &part->number);
@@ -452,7 +453,7 @@ static tutti_result_t announce(struct tt_cuda_op *op, uint64_t *number)
 		.collective = TT_BARRIER, .dtype = TUTTI_UINT8, .op = -1, .root = -1
 	};
 	const struct tt_cuda_piece piece = { .comm = op->cuda->relay->comm,
-					     .whole = &op->cuda->levels->card,
+					     .whole = &op->cuda->levels->header,
 					     .calls = &barrier,
 					     .ncalls = 1 };
 
@@ -489,7 +490,7 @@ tutti_result_t tt_cuda_by_levels(struct tt_cuda_op *op)
 	struct tt_cuda *local = op->cuda->levels->local->cuda;
 
 	op->cuda->calls++;
-	op->cuda->levels->card = tt_card_of_call(op->cuda->comm, op->call);
+	op->cuda->levels->header = tt_op_header_of_call(op->cuda->comm, op->call);
 	tt_cuda_watch_putting(local, true);
 	const tutti_result_t result = put_parts(op, way_of(op->call->collective));
 	const cuda_result error = op->captured ? 0 : tt_cuda_be_last(local, op->stream);

@@ -39,11 +39,11 @@ static cuda_result put_piece(struct tt_cuda_op *op, struct tt_cuda_message *mess
 					   .check = !message->sending,
 					   .introduces = message->sending };
 
-	op->card = tt_card_of_call(op->cuda->comm, message->call);
-	op->card.count = message->bytes / tutti_dtype_size(message->call->dtype);
+	op->header = tt_op_header_of_call(op->cuda->comm, message->call);
+	op->header.count = message->bytes / tutti_dtype_size(message->call->dtype);
 	if (message->call->collective == TT_SEND_RECV) /* there it is the peer */
-		op->card.root = -1;
-	op->signature = tt_card_signature(&op->card) + message->pieces;
+		op->header.root = -1;
+	op->signature = tt_op_header_signature(&op->header) + message->pieces;
 	cuda_result error = tt_cuda_await_word(op, word, waiting);
 	if (!error && message->sending)
 		error = tt_cuda_copy(op, tt_cuda_room_of(op->cuda, rank, peer), buffer, bytes);

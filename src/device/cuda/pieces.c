@@ -178,7 +178,7 @@ static bool copy_calls(const struct tt_cuda_op *op, struct tt_cuda_job *job,
 		if (!piece->whole)
 			continue;
 		call->told = &job->whole;
-		call->detail = tt_card_signature(&job->whole);
+		call->detail = tt_op_header_signature(&job->whole);
 	}
 	return well;
 }

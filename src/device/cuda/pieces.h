@@ -5,7 +5,7 @@
 #define TT_CUDA_PIECES_H
 
 #include "bound.h"
-#include "card.h"
+#include "op_header.h"
 
 #define TT_CUDA_PIECE_BYTES  ((size_t)4 << 20) /* of all blocks of a side. A guess */
 #define TT_CUDA_PIECES_AHEAD 2 /* pieces that a stream brings before it waits for a result */
@@ -18,10 +18,10 @@ struct tt_cuda_run {
 };
 
 struct tt_cuda_piece {
-	tutti_comm_t comm;	     /* among whose ranks, one of the relay's */
-	const struct tt_card *whole; /* the call of which it is a part, which peers compare;
+	tutti_comm_t comm;		  /* among whose ranks, one of the relay's */
+	const struct tt_op_header *whole; /* the call of which it is a part, which peers compare;
 				      * NULL: messages, which tell themselves */
-	const struct tt_call *calls; /* one collective, or messages that go together; their
+	const struct tt_call *calls;	  /* one collective, or messages that go together; their
 				      * buffers are offsets in the piece's pinned memory */
 	size_t ncalls;
 	const struct tt_cuda_run *inputs, *results;

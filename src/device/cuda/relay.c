@@ -42,12 +42,12 @@ static uint64_t read_word(const uint64_t *word)
 
 /* A communicator across islands numbers ranks by itself: the sentence says so, and the fault's
  * rank becomes the caller's number. */
-static void rename_ranks(const struct tt_cuda *cuda, const struct tt_card *whole,
+static void rename_ranks(const struct tt_cuda *cuda, const struct tt_op_header *whole,
 			 struct tt_fault *fault)
 {
 	char text[sizeof(fault->text)], called[TT_CALL_BYTES];
 
-	tt_card_describe(whole, called, sizeof(called));
+	tt_op_header_describe(whole, called, sizeof(called));
 	snprintf(text, sizeof(text), "%s", fault->text);
 	fault->rank = fault->rank < 0 ? -1 : tt_cuda_rank_across(cuda, fault->rank);
 	snprintf(fault->text, sizeof(fault->text),

@@ -24,7 +24,7 @@ struct tt_cuda_job {
 	struct tt_call *calls; /* their tables are copies */
 	size_t ncalls;
 	tutti_comm_t comm;
-	struct tt_card whole;
+	struct tt_op_header whole;
 	tutti_request_t request;
 	bool recorded; /* of a captured stream: kept */
 	size_t scaled; /* elements of input that are multiplied first, of a pre-multiplied sum */

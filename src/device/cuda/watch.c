@@ -238,9 +238,9 @@ static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
 }
 
 /* Lock held. */
-static void look_at_cards(struct tt_cuda *cuda)
+static void look_at_headers(struct tt_cuda *cuda)
 {
-	struct tt_card mine, theirs;
+	struct tt_op_header mine, theirs;
 
 	/* pairs as in read_word() */
 	if (!__atomic_load_n(&cuda->report->mismatch, __ATOMIC_ACQUIRE))
@@ -251,7 +251,7 @@ static void look_at_cards(struct tt_cuda *cuda)
 	 * plan */
 	const struct tt_fault fault = cuda->owner == cuda->comm
 					      ? tt_mismatch(cuda->comm, &mine, &theirs)
-					      : tt_card_mismatch(&mine, &theirs, NULL);
+					      : tt_op_header_mismatch(&mine, &theirs, NULL);
 	tt_comm_revoke(cuda->owner, &fault);
 }
 
@@ -261,9 +261,9 @@ void tt_cuda_learn(struct tt_cuda *cuda)
 {
 	struct tt_cuda *island = tt_cuda_island_of(cuda);
 
-	look_at_cards(cuda);
+	look_at_headers(cuda);
 	if (island)
-		look_at_cards(island);
+		look_at_headers(island);
 }
 
 /* A kernel's fault ends the context, and with it all that the communicator could do. `error`:
@@ -321,7 +321,7 @@ static bool look(struct tt_cuda *cuda, const struct answer *answer)
 	tt_comm_look(comm, true);
 	note_waits(cuda);
 	if (!comm->fault.result)
-		look_at_cards(cuda);
+		look_at_headers(cuda);
 	if (!comm->fault.result && answer)
 		look_at_context(cuda, answer->context);
 	if (!comm->fault.result && answer && answer->is_late)

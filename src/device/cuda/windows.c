@@ -93,8 +93,8 @@ bool tt_cuda_in_windows(struct tt_cuda_op *op)
 			return false;
 		hash = add_place(hash, &place);
 	}
-	op->card.detail ^= hash;
-	op->card.windows = (uint8_t)(hash >> 56 | 1);
+	op->header.detail ^= hash;
+	op->header.windows = (uint8_t)(hash >> 56 | 1);
 	return true;
 }
 

@@ -138,7 +138,7 @@ static cuda_result launch(struct tt_cuda_op *op, struct tt_cuda_sync *sync)
 		(const struct tt_cuda_place *)(uintptr_t)(cuda->peer[cuda->comm->rank].memory +
 							  cuda->parts.place);
 	sync->signature = op->signature;
-	memcpy(sync->card, &op->card, sizeof(op->card));
+	memcpy(sync->header, &op->header, sizeof(op->header));
 	const cuda_result error =
 		cuda->driver->launch(op->function, blocks_for(cuda, op->work, jobs), jobs, 1,
 				     threads, 1, 1, 0, op->stream, parameters, NULL);

@@ -3,7 +3,7 @@
 #ifndef TT_EXCHANGE_H
 #define TT_EXCHANGE_H
 
-#include "card.h"
+#include "op_header.h"
 #include "records.h"
 
 /* As a part of `part`, which `parent` is called for. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cards of operations, from a link or a note: two of them, compared and described. What follows is
+/* Headers of operations, from a link or a note: two of them, compared and described. What follows is
  * the table of counts that the first stands for; a table that is found by its digest has that
  * digest. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "card.h"
+#include "op_header.h"
 #include "fuzz.h"
 
 static void find(const struct tt_counts *own, const struct tt_counts_digest *digest)
@@ -32,23 +32,25 @@ static void promise_fault(const struct tt_fault *fault)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct tt_card cards[2] = { 0 };
-	const size_t used = size < sizeof(cards) ? size : sizeof(cards),
+	struct tt_op_header headers[2] = { 0 };
+	const size_t used = size < sizeof(headers) ? size : sizeof(headers),
 		     n = (size - used) / sizeof(size_t);
 	size_t *counts = malloc((n + 1) * sizeof(*counts));
 	const struct tt_counts table = { counts, n };
 
 	FUZZ_PROMISE(counts);
-	memcpy(cards, data, used);
+	memcpy(headers, data, used);
 	memcpy(counts, data + used, n * sizeof(*counts));
-	const bool equal = tt_card_equal(&cards[0], &cards[1]);
+	const bool equal = tt_op_header_equal(&headers[0], &headers[1]);
 	const struct tt_fault fault =
-		tt_card_mismatch(&cards[0], &cards[1], size > used ? &table : NULL);
-	const struct tt_fault of_pair = tt_card_mismatch_of_pair(&cards[0], &cards[1]);
-	const struct tt_counts_digest digest = { cards[1].count, cards[1].own, cards[1].detail };
+		tt_op_header_mismatch(&headers[0], &headers[1], size > used ? &table : NULL);
+	const struct tt_fault of_pair = tt_op_header_mismatch_of_pair(&headers[0], &headers[1]);
+	const struct tt_counts_digest digest = { headers[1].count, headers[1].own,
+						 headers[1].detail };
 
-	FUZZ_PROMISE(equal == tt_card_equal(&cards[1], &cards[0]));
-	FUZZ_PROMISE(!equal || tt_card_signature(&cards[0]) == tt_card_signature(&cards[1]));
+	FUZZ_PROMISE(equal == tt_op_header_equal(&headers[1], &headers[0]));
+	FUZZ_PROMISE(!equal ||
+		     tt_op_header_signature(&headers[0]) == tt_op_header_signature(&headers[1]));
 	promise_fault(&fault);
 	promise_fault(&of_pair);
 	find(&table, &digest);

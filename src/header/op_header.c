@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the hashing and the comparison of cards, and the error message about cards that differ.
- * Cards come from peers: nothing in them is relied on. */
+/* Owns the hashing and the comparison of headers, and the error message about headers that differ.
+ * Headers come from peers: nothing in them is relied on. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "card.h"
+#include "op_header.h"
 #include "names.h"
 #include "registry.h"
 
@@ -20,19 +20,20 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 	return hash ^ (hash >> 29);
 }
 
-uint64_t tt_card_signature(const struct tt_card *card)
+uint64_t tt_op_header_signature(const struct tt_op_header *header)
 {
-	const uint64_t kind = (uint64_t)card->collective | (uint64_t)card->dtype << 8 |
-			      (uint64_t)card->algorithm << 16 | (uint64_t)card->part << 24 |
-			      (uint64_t)(uint16_t)card->op << 32 | (uint64_t)card->declared << 48;
-	uint64_t hash = mix(card->seq, card->count);
+	const uint64_t kind = (uint64_t)header->collective | (uint64_t)header->dtype << 8 |
+			      (uint64_t)header->algorithm << 16 | (uint64_t)header->part << 24 |
+			      (uint64_t)(uint16_t)header->op << 32 |
+			      (uint64_t)header->declared << 48;
+	uint64_t hash = mix(header->seq, header->count);
 
 	hash = mix(hash, kind);
-	hash = mix(hash, (uint64_t)(uint32_t)card->root | (uint64_t)card->segments << 32);
-	return mix(hash, card->detail);
+	hash = mix(hash, (uint64_t)(uint32_t)header->root | (uint64_t)header->segments << 32);
+	return mix(hash, header->detail);
 }
 
-bool tt_card_equal(const struct tt_card *a, const struct tt_card *b)
+bool tt_op_header_equal(const struct tt_op_header *a, const struct tt_op_header *b)
 {
 	return a->magic == b->magic && a->seq == b->seq && a->count == b->count &&
 	       a->detail == b->detail && a->root == b->root && a->op == b->op &&
@@ -72,30 +73,31 @@ static void say(struct text *text, const char *format, ...)
 	text->capacity -= used;
 }
 
-static bool is_known(const struct tt_card *card)
+static bool is_known(const struct tt_op_header *header)
 {
-	return card->collective < TT_COLLECTIVE_COUNT;
+	return header->collective < TT_COLLECTIVE_COUNT;
 }
 
-static bool knows_own_counts(const struct tt_card *card)
+static bool knows_own_counts(const struct tt_op_header *header)
 {
-	return is_known(card) &&
-	       tt_collective_knows_own_counts((enum tt_collective)card->collective);
+	return is_known(header) &&
+	       tt_collective_knows_own_counts((enum tt_collective)header->collective);
 }
 
-uint64_t tt_card_count(const struct tt_card *card)
+uint64_t tt_op_header_count(const struct tt_op_header *header)
 {
-	return knows_own_counts(card) ? card->own : card->count;
+	return knows_own_counts(header) ? header->own : header->count;
 }
 
 /* Of counts that all ranks give alike? */
-static bool has_table(const struct tt_card *card)
+static bool has_table(const struct tt_op_header *header)
 {
-	return card->part == TT_PART_GROUP ||
-	       (is_known(card) && tt_collective_has_table((enum tt_collective)card->collective));
+	return header->part == TT_PART_GROUP ||
+	       (is_known(header) &&
+		tt_collective_has_table((enum tt_collective)header->collective));
 }
 
-static void say_op(struct text *text, const struct tt_card *card)
+static void say_op(struct text *text, const struct tt_op_header *header)
 {
 	static const char *const declared[] = {
 		[TT_DECLARED_NOT] = "",
@@ -104,24 +106,25 @@ static void say_op(struct text *text, const struct tt_card *card)
 		[TT_DECLARED_PREMUL] = " (pre-multiplied sum)",
 	};
 
-	if (card->op >= TUTTI_OP_COUNT)
-		say(text, ", user %d%s", card->op - TUTTI_OP_COUNT,
-		    card->declared <= TT_DECLARED_PREMUL ? declared[card->declared] : "");
-	else if (card->op >= 0)
-		say(text, ", %s", tutti_op_name(card->op));
+	if (header->op >= TUTTI_OP_COUNT)
+		say(text, ", user %d%s", header->op - TUTTI_OP_COUNT,
+		    header->declared <= TT_DECLARED_PREMUL ? declared[header->declared] : "");
+	else if (header->op >= 0)
+		say(text, ", %s", tutti_op_name(header->op));
 }
 
 /* "all_reduce(float32 × 4096, sum, root 0)"; `of`: what stands behind the count. */
-static void say_collective(struct text *text, const struct tt_card *card, uint64_t count,
+static void say_collective(struct text *text, const struct tt_op_header *header, uint64_t count,
 			   const char *of)
 {
-	const char *dtype = tutti_dtype_name((tutti_dtype_t)card->dtype);
+	const char *dtype = tutti_dtype_name((tutti_dtype_t)header->dtype);
 
-	say(text, "%s(%s × %" PRIu64 "%s", tt_collective_name((enum tt_collective)card->collective),
+	say(text, "%s(%s × %" PRIu64 "%s",
+	    tt_collective_name((enum tt_collective)header->collective),
 	    dtype ? dtype : "unknown type", count, of);
-	say_op(text, card);
-	if (card->root >= 0)
-		say(text, ", root %d", card->root);
+	say_op(text, header);
+	if (header->root >= 0)
+		say(text, ", root %d", header->root);
 	say(text, ")");
 }
 
@@ -136,51 +139,54 @@ static size_t calls_of(const struct tt_counts *counts)
 }
 
 /* `counts` NULL: what the group has is not known but for the sum. */
-static void say_group(struct text *text, const struct tt_card *card, const struct tt_counts *counts)
+static void say_group(struct text *text, const struct tt_op_header *header,
+		      const struct tt_counts *counts)
 {
 	const size_t n = counts ? calls_of(counts) : 0;
 
 	say(text, "a group of ");
 	if (!counts) {
-		say_collective(text, card, card->count, " in all");
+		say_collective(text, header, header->count, " in all");
 		return;
 	}
 	for (size_t i = 0; i < n && i < LISTED; i++) {
 		say(text, "%s", i == 0 ? "" : i + 1 == n ? " and " : ", ");
-		say_collective(text, card, counts->at[i], "");
+		say_collective(text, header, counts->at[i], "");
 	}
 	if (n > LISTED)
 		say(text, " and %zu more", n - LISTED);
 }
 
-static void say_call(struct text *text, const struct tt_card *card, const struct tt_counts *counts)
+static void say_call(struct text *text, const struct tt_op_header *header,
+		     const struct tt_counts *counts)
 {
-	const char *part = tt_part_name((enum tt_part)card->part);
+	const char *part = tt_part_name((enum tt_part)header->part);
 
-	if (card->magic != TT_CARD_MAGIC)
+	if (header->magic != TT_OP_HEADER_MAGIC)
 		say(text, "bytes that are no operation");
 	else if (part)
 		say(text, "%s", part);
-	else if (card->collective == TT_BARRIER)
+	else if (header->collective == TT_BARRIER)
 		say(text, "barrier()");
-	else if (card->part == TT_PART_GROUP)
-		say_group(text, card, counts);
+	else if (header->part == TT_PART_GROUP)
+		say_group(text, header, counts);
 	else
-		say_collective(text, card, tt_card_count(card), has_table(card) ? " in all" : "");
+		say_collective(text, header, tt_op_header_count(header),
+			       has_table(header) ? " in all" : "");
 }
 
-void tt_card_describe(const struct tt_card *card, char *out, size_t size)
+void tt_op_header_describe(const struct tt_op_header *header, char *out, size_t size)
 {
 	struct text text = { out, size };
 
-	say_call(&text, card, NULL);
+	say_call(&text, header, NULL);
 }
 
 /* ---- two that differ */
 
 /* What a rank called, and how it counted where that is known. */
 struct side {
-	const struct tt_card *card;
+	const struct tt_op_header *header;
 	const struct tt_counts *counts;
 	char call[CALL_BYTES];
 };
@@ -189,11 +195,11 @@ static void describe_side(struct side *side)
 {
 	struct text text = { side->call, sizeof(side->call) };
 
-	say_call(&text, side->card, side->counts);
+	say_call(&text, side->header, side->counts);
 }
 
 /* Do they differ in their tables of counts at most, as far as these go? */
-static bool same_counted_call(const struct tt_card *a, const struct tt_card *b)
+static bool same_counted_call(const struct tt_op_header *a, const struct tt_op_header *b)
 {
 	return a->magic == b->magic && a->seq == b->seq && a->part == b->part &&
 	       a->collective == b->collective && a->dtype == b->dtype && a->op == b->op &&
@@ -202,7 +208,7 @@ static bool same_counted_call(const struct tt_card *a, const struct tt_card *b)
 
 static void say_counts(struct text *text, const struct side *a, const struct side *b)
 {
-	const bool group = a->card->part == TT_PART_GROUP;
+	const bool group = a->header->part == TT_PART_GROUP;
 	size_t first = 0, differ = 0;
 
 	for (size_t i = a->counts->n; i-- > 0;) {
@@ -216,7 +222,7 @@ static void say_counts(struct text *text, const struct side *a, const struct sid
 	say(text,
 	    group ? "; call %zu of the group is of %zu on rank %d, %zu on rank %d"
 		  : "; counts[%zu] is %zu on rank %d, %zu on rank %d",
-	    first, a->counts->at[first], a->card->rank, b->counts->at[first], b->card->rank);
+	    first, a->counts->at[first], a->header->rank, b->counts->at[first], b->header->rank);
 	if (differ > 1)
 		say(text, " (%zu more differ)", differ - 1);
 }
@@ -228,52 +234,53 @@ static void say_hidden_difference(struct text *text, const struct side *a, const
 
 	if (a->counts && b->counts)
 		say_counts(text, a, b);
-	else if (same_counted_call(a->card, b->card) && a->card->detail != b->card->detail)
+	else if (same_counted_call(a->header, b->header) && a->header->detail != b->header->detail)
 		say(text, a->counts || b->counts ? "; several of their counts differ"
 						 : "; their counts differ");
-	else if (alike && a->card->windows != b->card->windows)
+	else if (alike && a->header->windows != b->header->windows)
 		say(text, "; their buffers are in different windows (tutti_cuda_register), or "
 			  "one's are in none");
-	else if (alike && tt_part_name((enum tt_part)a->card->part))
+	else if (alike && tt_part_name((enum tt_part)a->header->part))
 		say(text, "; they are in different steps of it");
-	else if (alike && (a->card->algorithm != b->card->algorithm ||
-			   a->card->segments != b->card->segments))
+	else if (alike && (a->header->algorithm != b->header->algorithm ||
+			   a->header->segments != b->header->segments))
 		say(text,
 		    "; their settings differ (TUTTI_ALGORITHM, TUTTI_SEGMENT, TUTTI_REPRODUCIBLE)");
 }
 
-static const char *verb_of(const struct tt_card *card)
+static const char *verb_of(const struct tt_op_header *header)
 {
-	return card->magic == TT_CARD_MAGIC ? "called" : "sent";
+	return header->magic == TT_OP_HEADER_MAGIC ? "called" : "sent";
 }
 
 static void say_mismatch(struct text *text, struct side *a, struct side *b)
 {
 	describe_side(a);
 	describe_side(b);
-	if (a->card->magic != b->card->magic) {
-		say(text, "rank %d %s %s, rank %d %s %s", a->card->rank, verb_of(a->card), a->call,
-		    b->card->rank, verb_of(b->card), b->call);
+	if (a->header->magic != b->header->magic) {
+		say(text, "rank %d %s %s, rank %d %s %s", a->header->rank, verb_of(a->header),
+		    a->call, b->header->rank, verb_of(b->header), b->call);
 		return;
 	}
-	if (a->card->seq != b->card->seq) {
+	if (a->header->seq != b->header->seq) {
 		say(text,
 		    "rank %d is in its operation %" PRIu64
 		    ", %s, while rank %d is in its operation %" PRIu64
 		    ", %s: one of them left out an operation",
-		    a->card->rank, a->card->seq, a->call, b->card->rank, b->card->seq, b->call);
+		    a->header->rank, a->header->seq, a->call, b->header->rank, b->header->seq,
+		    b->call);
 		return;
 	}
-	say(text, "operation %" PRIu64 ": rank %d called %s, rank %d called %s", a->card->seq,
-	    a->card->rank, a->call, b->card->rank, b->call);
+	say(text, "operation %" PRIu64 ": rank %d called %s, rank %d called %s", a->header->seq,
+	    a->header->rank, a->call, b->header->rank, b->call);
 	say_hidden_difference(text, a, b);
 }
 
-static struct tt_fault fault_of(const struct tt_card *a, const struct tt_card *b)
+static struct tt_fault fault_of(const struct tt_op_header *a, const struct tt_op_header *b)
 {
 	const bool message = a->collective == TT_SEND_RECV || b->collective == TT_SEND_RECV;
-	const bool by_a =
-		b->magic != TT_CARD_MAGIC || (a->magic == TT_CARD_MAGIC && a->seq < b->seq);
+	const bool by_a = b->magic != TT_OP_HEADER_MAGIC ||
+			  (a->magic == TT_OP_HEADER_MAGIC && a->seq < b->seq);
 
 	return (struct tt_fault){ .result = TUTTI_ERR_MISMATCH,
 				  .rank = b->rank,
@@ -287,7 +294,7 @@ static struct tt_fault fault_of(const struct tt_card *a, const struct tt_card *b
 
 /* The peer's table where it can be found; the own one, as long as that. False: it cannot, or there
  * is no memory. */
-static bool find_counts(const struct tt_card *mine, const struct tt_card *theirs,
+static bool find_counts(const struct tt_op_header *mine, const struct tt_op_header *theirs,
 			const struct tt_counts *counts, struct tt_counts *own,
 			struct tt_counts *peers)
 {
@@ -308,13 +315,14 @@ static bool find_counts(const struct tt_card *mine, const struct tt_card *theirs
 	return false;
 }
 
-struct tt_fault tt_card_mismatch(const struct tt_card *mine, const struct tt_card *theirs,
-				 const struct tt_counts *counts)
+struct tt_fault tt_op_header_mismatch(const struct tt_op_header *mine,
+				      const struct tt_op_header *theirs,
+				      const struct tt_counts *counts)
 {
 	struct tt_counts own, peers;
 	const bool found = find_counts(mine, theirs, counts, &own, &peers);
-	struct side my_side = { .card = mine, .counts = found ? &own : counts };
-	struct side their_side = { .card = theirs, .counts = found ? &peers : NULL };
+	struct side my_side = { .header = mine, .counts = found ? &own : counts };
+	struct side their_side = { .header = theirs, .counts = found ? &peers : NULL };
 	/* both ends of a link may find out at once: they say the same */
 	const bool swap = theirs->rank < mine->rank;
 	struct tt_fault fault = swap ? fault_of(theirs, mine) : fault_of(mine, theirs);
@@ -332,10 +340,11 @@ struct tt_fault tt_card_mismatch(const struct tt_card *mine, const struct tt_car
 /* ---- two that differ in the count of their pair */
 
 /* The parameter by which the sender, or the receiver, counts what goes between them. */
-static void say_parameter(struct text *text, const struct tt_card *card, int peer, bool sends)
+static void say_parameter(struct text *text, const struct tt_op_header *header, int peer,
+			  bool sends)
 {
-	const bool to_all = card->collective == TT_ALL_TO_ALL_V;
-	const bool at_root = card->collective == TT_GATHER_V ? !sends : sends;
+	const bool to_all = header->collective == TT_ALL_TO_ALL_V;
+	const bool at_root = header->collective == TT_GATHER_V ? !sends : sends;
 
 	if (to_all || at_root)
 		say(text, "%s[%d]",
@@ -345,21 +354,23 @@ static void say_parameter(struct text *text, const struct tt_card *card, int pee
 		    peer);
 	else
 		say(text, "%s", sends ? "send_count" : "recv_count");
-	say(text, " %" PRIu64, card->count);
+	say(text, " %" PRIu64, header->count);
 }
 
-static void say_side_of_pair(struct text *text, const struct tt_card *card, int peer, bool sends)
+static void say_side_of_pair(struct text *text, const struct tt_op_header *header, int peer,
+			     bool sends)
 {
-	say(text, "rank %d called ", card->rank);
-	say_collective(text, card, card->own, "");
+	say(text, "rank %d called ", header->rank);
+	say_collective(text, header, header->own, "");
 	say(text, " with ");
-	say_parameter(text, card, peer, sends);
+	say_parameter(text, header, peer, sends);
 }
 
-struct tt_fault tt_card_mismatch_of_pair(const struct tt_card *mine, const struct tt_card *theirs)
+struct tt_fault tt_op_header_mismatch_of_pair(const struct tt_op_header *mine,
+					      const struct tt_op_header *theirs)
 {
 	const bool swap = theirs->rank < mine->rank;
-	const struct tt_card *a = swap ? theirs : mine, *b = swap ? mine : theirs;
+	const struct tt_op_header *a = swap ? theirs : mine, *b = swap ? mine : theirs;
 	struct tt_fault fault = fault_of(a, b);
 	struct text text = { fault.text, sizeof(fault.text) };
 

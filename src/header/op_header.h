@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The card: what a rank called, in the first bytes that an operation sends to a peer, and on the
- * board. A different card of a peer is a mismatch. Wire format, little endian. */
-#ifndef TT_CARD_H
-#define TT_CARD_H
+/* The header: what a rank called, in the first bytes that an operation sends to a peer, and on the
+ * board. A different header of a peer is a mismatch. Wire format, little endian. */
+#ifndef TT_OP_HEADER_H
+#define TT_OP_HEADER_H
 
 #include <assert.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include "counts.h"
 #include "transport.h"
 
-#define TT_CARD_MAGIC 0x63747474u /* "tttc" */
+#define TT_OP_HEADER_MAGIC 0x63747474u /* "tttc" */
 
 /* The public function that an operation is a part of, where that is not the collective itself. */
 enum tt_part {
@@ -33,7 +33,7 @@ enum tt_declared {
 	TT_DECLARED_PREMUL
 };
 
-struct tt_card {
+struct tt_op_header {
 	uint32_t magic;
 	int32_t rank; /* the caller */
 	uint64_t seq; /* of the operation: collectives count alone, and each direction of a
@@ -57,24 +57,26 @@ struct tt_card {
 			    knows its own counts alone */
 	uint64_t called; /* of a note: the last collective that its rank has called */
 };
-static_assert(sizeof(struct tt_card) == 64, "a card is one cache line");
+static_assert(sizeof(struct tt_op_header) == 64, "a card is one cache line");
 
 /* Everything but the caller's rank, and what is for the error message alone, folded into a word. */
-uint64_t tt_card_signature(const struct tt_card *card);
-bool tt_card_equal(const struct tt_card *a, const struct tt_card *b);
+uint64_t tt_op_header_signature(const struct tt_op_header *header);
+bool tt_op_header_equal(const struct tt_op_header *a, const struct tt_op_header *b);
 /* The elements that its rank called with: where a rank knows its own counts alone, those. */
-uint64_t tt_card_count(const struct tt_card *card);
+uint64_t tt_op_header_count(const struct tt_op_header *header);
 /* "tutti_comm_split"; NULL for TT_PART_NONE, TT_PART_GROUP and what is none. */
 const char *tt_part_name(enum tt_part part);
-#define TT_CALL_BYTES 160 /* enough for tt_card_describe() */
+#define TT_CALL_BYTES 160 /* enough for tt_op_header_describe() */
 /* "all_reduce(float32 × 4096, sum)", "tutti_comm_split" */
-void tt_card_describe(const struct tt_card *card, char *out, size_t size);
-/* The fault of two ranks whose cards differ. `counts`: the table of counts that `mine` stands for,
+void tt_op_header_describe(const struct tt_op_header *header, char *out, size_t size);
+/* The fault of two ranks whose headers differ. `counts`: the table of counts that `mine` stands for,
  * NULL: there is none, or it is no longer known. */
-struct tt_fault tt_card_mismatch(const struct tt_card *mine, const struct tt_card *theirs,
-				 const struct tt_counts *counts);
-/* The same of a receiver (`mine`) and a sender whose cards differ in the count of their pair alone.
+struct tt_fault tt_op_header_mismatch(const struct tt_op_header *mine,
+				      const struct tt_op_header *theirs,
+				      const struct tt_counts *counts);
+/* The same of a receiver (`mine`) and a sender whose headers differ in the count of their pair alone.
  */
-struct tt_fault tt_card_mismatch_of_pair(const struct tt_card *mine, const struct tt_card *theirs);
+struct tt_fault tt_op_header_mismatch_of_pair(const struct tt_op_header *mine,
+					      const struct tt_op_header *theirs);
 
 #endif
