@@ -117,7 +117,7 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
  * arguments, must be the same on all ranks. The plain calls of the communicator have an order of
  * their own. In a group (tutti_group_begin()) the calls are put on their streams by
  * tutti_group_end(), sends and receives together: none waits for another, where each has 1 MiB
- * at most or the peers call theirs in one group as well (longer ones take turns, piece by piece:
+ * at most or the peers call theirs in one group as well (longer ones take turns, chunk by chunk:
  * a peer that waits for a third rank between two of its calls would hold up all); these must
  * have one stream. Sends and receives without a group may wait for their peers' when they have
  * more than 1 MiB, or go through pinned memory.

@@ -644,7 +644,7 @@ TUTTI_API tutti_result_t tutti_wait_any(tutti_request_t *requests, size_t count,
  * all-reduce also writes there, if its result is all of such memory, or whole pages of it. The
  * memory belongs to the process and may be used with any communicator, or none. `*memory` is
  * NULL on error. The limit of file sizes (ulimit -f) bounds what a process can have.
- * TUTTI_ERR_INVALID: `bytes` is 0 or beyond that bound. TUTTI_ERR_NO_MEMORY: no such piece is
+ * TUTTI_ERR_INVALID: `bytes` is 0 or beyond that bound. TUTTI_ERR_NO_MEMORY: no such block is
  * free.
  */
 TUTTI_API tutti_result_t tutti_mem_alloc(size_t bytes, void **memory);

@@ -16,9 +16,9 @@
 #include "notes.h"
 #include "op.h"
 
-#define MAX_PIECES   16
+#define MAX_CHUNKS   16
 #define AHEAD_NS     500000000
-#define REDUCE_BYTES (32u * 1024) /* release arrived bytes in pieces, so that the sender goes on */
+#define REDUCE_BYTES (32u * 1024) /* release arrived bytes in chunks, so that the sender goes on */
 
 /* ---- the order of messages */
 
@@ -144,8 +144,8 @@ static ssize_t receive_header(struct tt_cursor *cursor)
 
 /* ---- moving bytes */
 
-/* Pieces of the current message from where the cursor stands; the step's own blocks in order. */
-static int pieces(const struct tt_cursor *cursor, struct iovec *iov, int capacity)
+/* Chunks of the current message from where the cursor stands; the step's own blocks in order. */
+static int chunks(const struct tt_cursor *cursor, struct iovec *iov, int capacity)
 {
 	const struct tt_op *op = cursor->op;
 	const struct tt_step *step = &op->plan->sched.steps[entry_of(cursor)->step];
@@ -199,8 +199,8 @@ static ssize_t skip_empty(struct tt_cursor *cursor)
 static ssize_t move_out(struct tt_cursor *cursor)
 {
 	const struct tt_op_header header = header_for(cursor);
-	struct iovec iov[1 + MAX_PIECES];
-	const int n = pieces(cursor, iov + 1, MAX_PIECES);
+	struct iovec iov[1 + MAX_CHUNKS];
+	const int n = chunks(cursor, iov + 1, MAX_CHUNKS);
 	size_t payload;
 
 	if (n == 0 && tt_cursor_has_header(cursor))
@@ -214,8 +214,8 @@ static ssize_t move_out(struct tt_cursor *cursor)
 static ssize_t move_in(struct tt_cursor *cursor)
 {
 	const struct tt_transport *ops = cursor->wire->link->ops;
-	struct iovec iov[MAX_PIECES];
-	const int n = pieces(cursor, iov, MAX_PIECES);
+	struct iovec iov[MAX_CHUNKS];
+	const int n = chunks(cursor, iov, MAX_CHUNKS);
 
 	if (n == 0)
 		return skip_empty(cursor);

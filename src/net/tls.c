@@ -7,8 +7,8 @@
  *
  * Bytes go through a BIO of our own, OpenSSL's socket BIO but for two things: it writes with
  * MSG_NOSIGNAL, and the kernel is only asked to encrypt, never to decrypt, which goes with
- * neither reading ahead nor changes of the key. Short pieces are put together first, so that a
- * card and its payload are one record.
+ * neither reading ahead nor changes of the key. Short writes are put together first, so that a
+ * header and its payload are one record.
  *
  * Once the kernel encrypts what is sent, data goes to the socket as over plain TCP; what OpenSSL
  * writes from then on are its own messages (alerts), and the kernel is told so, or the other end

@@ -30,7 +30,7 @@ struct tt_layout {
 	const size_t *counts, *displs; /* TABLE, and OWN of a _v form: lengths; owned by the plan */
 };
 
-/* A piece of a buffer. */
+/* A chunk of a buffer. */
 struct tt_bytes {
 	size_t offset, length;
 };

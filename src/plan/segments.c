@@ -15,10 +15,10 @@
 	(64u << 20) /* where nothing lies in the caches besides, as nothing is staged */
 
 /* Where bytes go one way, who exposes them and who reads them work at the same time if there are
- * several pieces: so long each at least, and as many, as more of them gain nothing
+ * several chunks: so long each at least, and as many, as more of them gain nothing
  * (docs/figures.md). */
-#define PIECE_BYTES (64u * 1024)
-#define PIECES_MAX  4u
+#define CHUNK_BYTES (64u * 1024)
+#define CHUNKS_MAX  4u
 
 /* ---- what is exposed */
 
@@ -195,15 +195,15 @@ static size_t stage_target(const struct tutti_comm *comm, const struct tt_plan *
 	const uint32_t one_way = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_SCATTER) |
 				 TT_BIT(TT_GATHER) | TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN);
 	const size_t block = longest_block(plan, 1),
-		     pieces = block / PIECE_BYTES < PIECES_MAX ? block / PIECE_BYTES : PIECES_MAX;
+		     chunks = block / CHUNK_BYTES < CHUNKS_MAX ? block / CHUNK_BYTES : CHUNKS_MAX;
 	size_t target = TT_STAGE_SPAN;
 
 	if (comm->settings.segment_bytes)
 		target = 2 * comm->settings.segment_bytes;
-	else if (comm->oversubscription <= 1 && pieces > 1 &&
+	else if (comm->oversubscription <= 1 && chunks > 1 &&
 		 TT_BIT(plan->call.collective) & one_way)
-		target = bytes / pieces +
-			 bytes / block * TT_LINE; /* ends of pieces are rounded up to lines */
+		target = bytes / chunks +
+			 bytes / block * TT_LINE; /* ends of chunks are rounded up to lines */
 	return target < TT_STAGE_SPAN ? target : TT_STAGE_SPAN;
 }
 

@@ -24,7 +24,7 @@
 #define GAP	  3 /* elements between the blocks of tables */
 #define FRINGE	  7 /* elements before and behind all that a call may touch */
 #define SMALL	  8 /* elements of a short all-reduce */
-#define PIECE	  5 /* of a message in a group */
+#define CHUNK	  5 /* of a message in a group */
 
 static const size_t lengths[] = { 0, 1, 37, 5000, 100000 };
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
@@ -72,7 +72,7 @@ struct area {
 static size_t room_of(size_t n, int size)
 {
 	return 2 * FRINGE + (n + GAP + (size_t)size) * (size_t)size + 3 * SMALL + n +
-	       PIECE * (size_t)size;
+	       CHUNK * (size_t)size;
 }
 
 static size_t packed(const size_t *counts, int before)
@@ -125,9 +125,9 @@ static tutti_result_t mix(const struct shape *s, int32_t *send, int32_t *recv,
 	send += s->n;
 	recv += s->n;
 	for (int peer = 0; peer < s->size && !result; peer++) {
-		result = tutti_send(comm, send + peer * PIECE, PIECE, TUTTI_INT32, peer, NULL);
+		result = tutti_send(comm, send + peer * CHUNK, CHUNK, TUTTI_INT32, peer, NULL);
 		if (!result)
-			result = tutti_recv(comm, recv + peer * PIECE, PIECE, TUTTI_INT32, peer,
+			result = tutti_recv(comm, recv + peer * CHUNK, CHUNK, TUTTI_INT32, peer,
 					    NULL);
 	}
 	return result ? result : tutti_group_end(comm, request);

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 static const struct claim *const subjects[] = {
-	graph_claims,	 order_claims,	  piece_claims,	   scaled_claims,
+	graph_claims,	 order_claims,	  chunk_claims,	   scaled_claims,
 	refused_claims,	 engine_claims,	  mismatch_claims, window_claims,
 	deadline_claims, recorder_claims, fault_claims,
 };

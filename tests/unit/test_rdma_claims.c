@@ -252,7 +252,7 @@ static void message_of_no_bytes_is_told(struct suite_rank *rank)
 
 static void message_of_too_many_bytes_is_told(struct suite_rank *rank)
 {
-	false_word_is_told(rank, RDMA_PIECE_BYTES + RDMA_REST_BYTES + 1);
+	false_word_is_told(rank, RDMA_CHUNK_BYTES + RDMA_REST_BYTES + 1);
 }
 
 static void note_of_what_was_not_sent_is_told(struct suite_rank *rank)

@@ -73,8 +73,8 @@ void loop_end(struct loop *loop)
 void loop_write(const struct loop *loop, uint64_t to, const struct rdma_registration *r,
 		const void *from, const struct rdma_registration *s, uint32_t bytes)
 {
-	struct ibv_sge piece = { (uintptr_t)from, bytes, s->mr->lkey };
-	struct ibv_send_wr *bad, request = { .sg_list = &piece,
+	struct ibv_sge chunk = { (uintptr_t)from, bytes, s->mr->lkey };
+	struct ibv_send_wr *bad, request = { .sg_list = &chunk,
 					     .num_sge = 1,
 					     .opcode = IBV_WR_RDMA_WRITE,
 					     .send_flags = IBV_SEND_SIGNALED,

@@ -36,7 +36,7 @@
 #define PAGE	4096u
 #define BYTES	(16 * PAGE)
 #define LIMIT_S 60 /* for what comes at once, on a machine that is busy */
-#define PIECES	64
+#define CHUNKS	64
 #define ROUNDS	300
 #define THREADS 3
 
@@ -260,24 +260,24 @@ static void free_ends_it(void **state)
 	expect(0);
 }
 
-/* What is sent piece by piece is registered in few pieces. */
-static void pieces_that_lie_together_become_one(void **state)
+/* What is sent chunk by chunk is registered in few chunks. */
+static void chunks_that_lie_together_become_one(void **state)
 {
-	uint8_t *memory = map(NULL, PIECES * PAGE, 0);
+	uint8_t *memory = map(NULL, CHUNKS * PAGE, 0);
 	int before;
 
-	for (int i = 0; i < PIECES; i++)
+	for (int i = 0; i < CHUNKS; i++)
 		get_and_put(memory + (size_t)i * PAGE, PAGE);
 	before = tt_rdma_registrations();
 	assert_true(before <= 7); /* bits of 64 */
-	for (int i = 0; i < PIECES; i++)
+	for (int i = 0; i < CHUNKS; i++)
 		get_and_put(memory + (size_t)i * PAGE, PAGE);
 	assert_int_equal(tt_rdma_registrations(), before);
-	munmap(memory, PIECES * PAGE);
+	munmap(memory, CHUNKS * PAGE);
 	expect(0);
 }
 
-/* A neighbour is unmapped in the moment that one registration for both is tried: the piece
+/* A neighbour is unmapped in the moment that one registration for both is tried: the chunk
  * itself is still to be had. */
 static void a_hole_next_to_it_does_no_harm(void **state)
 {
@@ -598,7 +598,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(it_covers_whole_pages_and_no_more, begin, end),
 		cmocka_unit_test_setup_teardown(what_changes_is_registered_anew, begin, end),
 		cmocka_unit_test_setup_teardown(free_ends_it, begin, end),
-		cmocka_unit_test_setup_teardown(pieces_that_lie_together_become_one, begin, end),
+		cmocka_unit_test_setup_teardown(chunks_that_lie_together_become_one, begin, end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_watched_is_not_registered, begin,
 						end),
 		cmocka_unit_test_setup_teardown(a_hole_next_to_it_does_no_harm, begin, end),

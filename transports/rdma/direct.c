@@ -10,7 +10,7 @@
  * way is not idle until then. */
 #include "endpoint.h"
 
-#define LEAST_BYTES RDMA_PIECE_BYTES
+#define LEAST_BYTES RDMA_CHUNK_BYTES
 #define MOST_BYTES  ((size_t)8 << 20) /* before the caller is told that they moved */
 #define UNDER_WAY                                                                                  \
 	2 /* messages of a path that the device has no word of: enough for the way, and no more

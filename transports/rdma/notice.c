@@ -94,14 +94,14 @@ static bool unregister_mapping(const struct rdma_mapping *mapping, void *context
 static void let_go(uintptr_t begin, uintptr_t end)
 {
 	while (begin < end) {
-		struct rdma_watch piece = { .begin = begin, .end = end };
+		struct rdma_watch chunk = { .begin = begin, .end = end };
 		uintptr_t watched_to = 0;
 
 		for (const struct rdma_watch *w = notice.watches; w; w = w->next) {
 			if (w->begin <= begin && w->end > begin)
 				watched_to = w->end > watched_to ? w->end : watched_to;
-			else if (w->begin > begin && w->begin < piece.end)
-				piece.end = w->begin;
+			else if (w->begin > begin && w->begin < chunk.end)
+				chunk.end = w->begin;
 		}
 		if (watched_to) {
 			begin = watched_to;
@@ -109,9 +109,9 @@ static void let_go(uintptr_t begin, uintptr_t end)
 		}
 		/* refused as a whole where other memory lies between by now, and where there is
 		 * none */
-		if (!unregister(piece.begin, piece.end))
-			tt_rdma_mappings(piece.begin, piece.end, unregister_mapping, &piece);
-		begin = piece.end;
+		if (!unregister(chunk.begin, chunk.end))
+			tt_rdma_mappings(chunk.begin, chunk.end, unregister_mapping, &chunk);
+		begin = chunk.end;
 	}
 }
 

@@ -320,13 +320,13 @@ static uint64_t name_of(const struct rdma_link *link, int path)
 bool tt_rdma_post(struct rdma_link *link, int number, const struct rdma_post *post)
 {
 	struct rdma_path *path = &link->path[number];
-	struct ibv_sge piece = { (uintptr_t)post->from, post->bytes, post->lkey };
+	struct ibv_sge chunk = { (uintptr_t)post->from, post->bytes, post->lkey };
 	struct ibv_send_wr *bad;
 
 	path->sends = (path->sends + 1) & RDMA_SENDS_MASK;
 	struct ibv_send_wr request = {
 		.wr_id = RDMA_SENT | (uint64_t)path->sends << 32 | name_of(link, number),
-		.sg_list = &piece,
+		.sg_list = &chunk,
 		.num_sge = post->bytes > 0,
 		.opcode = post->tells ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
 		.imm_data = htonl(post->immediate),

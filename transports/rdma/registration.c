@@ -80,8 +80,8 @@ static struct ibv_mr *register_pages(const struct rdma_registration *r, struct r
 	return mr;
 }
 
-/* All that is registered already, is no longer than `r`, and next to it. So what is sent piece
- * by piece is registered in few pieces in the end, and each page a few times at most. Lock held. */
+/* All that is registered already, is no longer than `r`, and next to it. So what is sent chunk
+ * by chunk is registered in few chunks in the end, and each page a few times at most. Lock held. */
 static void reach_out(struct rdma_registration *r)
 {
 	const struct rdma_registration *near = tt_rdma_kept_first();

@@ -25,7 +25,7 @@ enum { RING, DIRECT, CREDIT, OFFER };
 #define BYTES_MASK  ((1u << NOTED_BIT) - 1)
 _Static_assert((RDMA_MESSAGES & NUMBER_MASK) == 0 && RDMA_MESSAGES <= 1 << (KIND_BIT - NUMBER_BIT),
 	       "a number fits");
-_Static_assert(RDMA_PIECE_BYTES + RDMA_REST_BYTES <= BYTES_MASK && RDMA_DIRECT_BYTES <= BYTES_MASK,
+_Static_assert(RDMA_CHUNK_BYTES + RDMA_REST_BYTES <= BYTES_MASK && RDMA_DIRECT_BYTES <= BYTES_MASK,
 	       "the bytes of a message fit");
 _Static_assert(2 * RDMA_MESSAGES / NOTED_UNIT <= NOTED_MASK,
 	       "as many more can be told from as many less");
@@ -154,7 +154,7 @@ static bool take_note(struct rdma_link *link, uint32_t immediate)
 	const bool direct = immediate >> KIND_BIT == DIRECT;
 
 	if (direct ? !fits_offer(link, bytes)
-		   : bytes > RDMA_PIECE_BYTES + RDMA_REST_BYTES ||
+		   : bytes > RDMA_CHUNK_BYTES + RDMA_REST_BYTES ||
 			     link->ring_arrived + bytes - link->ring_taken > RDMA_RING_BYTES)
 		return false;
 	link->receives++;
@@ -266,9 +266,9 @@ uint32_t tt_rdma_ring_note(struct rdma_link *link, int path, const struct rdma_m
 }
 
 /* Of so many, how many go in one message. */
-static size_t piece_of(size_t bytes)
+static size_t chunk_of(size_t bytes)
 {
-	return bytes > RDMA_PIECE_BYTES + RDMA_REST_BYTES ? RDMA_PIECE_BYTES : bytes;
+	return bytes > RDMA_CHUNK_BYTES + RDMA_REST_BYTES ? RDMA_CHUNK_BYTES : bytes;
 }
 
 /* Bytes that may be written through the ring now. */
@@ -295,7 +295,7 @@ static void gather(uint8_t *to, size_t bytes, const struct iovec **iov, size_t *
 }
 
 /* What is in our ring from `message->from` on, to the same place of the peer's. */
-static bool post_piece(struct rdma_link *link, int path, const struct rdma_message *message,
+static bool post_chunk(struct rdma_link *link, int path, const struct rdma_message *message,
 		       uint32_t immediate)
 {
 	const struct rdma_post post = {
@@ -321,7 +321,7 @@ size_t tt_rdma_ring_write(struct rdma_link *link, const struct iovec *iov, int n
 	while (left > 0 && (path = tt_rdma_ring_path(link)) >= 0) {
 		const size_t begin = at(link->ring_written);
 		const size_t bytes =
-			piece_of(lesser(lesser(left, capacity(link)), RDMA_RING_BYTES - begin));
+			chunk_of(lesser(lesser(left, capacity(link)), RDMA_RING_BYTES - begin));
 		const struct rdma_message message = { .bytes = (uint32_t)bytes,
 						      .from = link->ring_written };
 
@@ -334,7 +334,7 @@ size_t tt_rdma_ring_write(struct rdma_link *link, const struct iovec *iov, int n
 		link->ring_written += bytes;
 		moved += bytes;
 		left -= bytes;
-		if (!post_piece(link, path, &message, tt_rdma_ring_note(link, path, &message)))
+		if (!post_chunk(link, path, &message, tt_rdma_ring_note(link, path, &message)))
 			break; /* it is sent again when the link is mended */
 	}
 	return moved;
@@ -442,7 +442,7 @@ void tt_rdma_ring_resume(struct rdma_link *link)
 		if (message->direct)
 			tt_rdma_direct_post(link, first_path(link), message, immediate);
 		else
-			post_piece(link, first_path(link), message, immediate);
+			post_chunk(link, first_path(link), message, immediate);
 	}
 	if (link->ours.open && !link->broken)
 		tt_rdma_ring_offer(link, (link->offers - 1) % RDMA_OFFERS);

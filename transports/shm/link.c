@@ -8,7 +8,7 @@
 #include "log.h"
 #include "shm.h"
 
-/* The reader starts on a piece while the writer copies the next. */
+/* The reader starts on a chunk while the writer copies the next. */
 #define PUBLISH_BYTES (16u * 1024)
 
 struct shm_link {
@@ -82,17 +82,17 @@ static size_t put(struct shm_link *link, const uint8_t *src, size_t bytes)
 	size_t done = 0;
 
 	while (done < bytes) {
-		size_t piece = capacity(link);
+		size_t chunk = capacity(link);
 
-		if (piece == 0)
+		if (chunk == 0)
 			break;
-		if (piece > PUBLISH_BYTES)
-			piece = PUBLISH_BYTES;
-		if (piece > bytes - done)
-			piece = bytes - done;
-		memcpy(link->out_data + link->out_tail % SHM_RING_BYTES, src + done, piece);
-		link->out_tail += piece;
-		done += piece;
+		if (chunk > PUBLISH_BYTES)
+			chunk = PUBLISH_BYTES;
+		if (chunk > bytes - done)
+			chunk = bytes - done;
+		memcpy(link->out_data + link->out_tail % SHM_RING_BYTES, src + done, chunk);
+		link->out_tail += chunk;
+		done += chunk;
 		/* release: pairs with the acquire in arrived(); the bytes are there before */
 		atomic_store_explicit(&link->out->tail, link->out_tail, memory_order_release);
 	}
@@ -183,21 +183,21 @@ ssize_t shm_read(struct tt_link *base, const struct iovec *iov, int n)
 		size_t done = 0;
 
 		while (done < iov[i].iov_len) {
-			size_t piece = (size_t)(link->in_tail - link->in_head);
+			size_t chunk = (size_t)(link->in_tail - link->in_head);
 
-			if (piece == 0)
-				piece = arrived(link);
-			if (piece == 0)
+			if (chunk == 0)
+				chunk = arrived(link);
+			if (chunk == 0)
 				goto out;
-			if (piece > PUBLISH_BYTES)
-				piece = PUBLISH_BYTES;
-			if (piece > iov[i].iov_len - done)
-				piece = iov[i].iov_len - done;
+			if (chunk > PUBLISH_BYTES)
+				chunk = PUBLISH_BYTES;
+			if (chunk > iov[i].iov_len - done)
+				chunk = iov[i].iov_len - done;
 			memcpy((uint8_t *)iov[i].iov_base + done,
-			       link->in_data + link->in_head % SHM_RING_BYTES, piece);
-			link->in_head += piece;
-			done += piece;
-			total += piece;
+			       link->in_data + link->in_head % SHM_RING_BYTES, chunk);
+			link->in_head += chunk;
+			done += chunk;
+			total += chunk;
 			/* release: pairs with the acquire in room() */
 			atomic_store_explicit(&link->in->head, link->in_head, memory_order_release);
 		}

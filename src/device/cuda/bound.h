@@ -15,7 +15,7 @@
 #include "tutti/cuda.h"
 
 #define TT_CUDA_STAGE_BYTES TT_DEVICE_STAGE_BYTES /* what a rank exposes at once */
-#define TT_CUDA_ROOM_BYTES  ((size_t)1 << 20)	  /* of a piece of a message to one peer */
+#define TT_CUDA_ROOM_BYTES  ((size_t)1 << 20)	  /* of a chunk of a message to one peer */
 #define TT_CUDA_LAST	    (TT_CUDA_SYNCS - 1)	  /* the sync at the end of every operation */
 
 struct tt_cuda_module;
@@ -176,7 +176,7 @@ struct tt_cuda_message {
 	int peer;
 	cuda_address buffer;
 	size_t bytes, done;
-	uint32_t pieces;
+	uint32_t chunks;
 };
 cuda_result tt_cuda_messages(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n);
 
@@ -234,7 +234,7 @@ static inline cuda_address tt_cuda_stage_of(const struct tt_cuda *cuda, int rank
 	return cuda->peer[rank].memory + cuda->parts.stage;
 }
 
-/* Where rank `from` leaves pieces of messages for rank `to`. */
+/* Where rank `from` leaves chunks of messages for rank `to`. */
 static inline cuda_address tt_cuda_room_of(const struct tt_cuda *cuda, int from, int to)
 {
 	return cuda->peer[from].memory + cuda->parts.rooms + (size_t)to * TT_CUDA_ROOM_BYTES;

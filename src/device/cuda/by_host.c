@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns how operations that go by the host whole are cut into pieces: each has the same elements
+/* Owns how operations that go by the host whole are cut into chunks: each has the same elements
  * of all blocks. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 #include "names.h"
 #include "relay.h"
 
-/* A piece was put: what was put so long before that its slot is wanted next is fetched. */
+/* A chunk was put: what was put so long before that its slot is wanted next is fetched. */
 static tutti_result_t keep_ahead(struct tt_cuda_op *op, uint64_t *next, uint64_t number)
 {
-	return number >= *next + TT_CUDA_PIECES_AHEAD
-		       ? tt_cuda_fetch_pieces(op, next, number - TT_CUDA_PIECES_AHEAD)
+	return number >= *next + TT_CUDA_CHUNKS_AHEAD
+		       ? tt_cuda_fetch_chunks(op, next, number - TT_CUDA_CHUNKS_AHEAD)
 		       : TUTTI_OK;
 }
 
@@ -64,7 +64,7 @@ static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header 
 	const struct tt_layout send = tt_layout_of(comm, op->call, 1, true),
 			       recv = tt_layout_of(comm, op->call, 1, false);
 	struct tt_call call = *op->call;
-	struct tt_cuda_piece piece = { .comm = op->cuda->relay->comm,
+	struct tt_cuda_chunk chunk = { .comm = op->cuda->relay->comm,
 				       .whole = whole,
 				       .calls = &call,
 				       .ncalls = 1,
@@ -75,15 +75,15 @@ static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header 
 	call.on_gpu = false;
 	call.count = n;
 	call.send_displs = call.recv_displs = NULL;
-	piece.ninputs = list_runs(comm, op->call, &send, op->call->send, from, n, runs, &at);
+	chunk.ninputs = list_runs(comm, op->call, &send, op->call->send, from, n, runs, &at);
 	call.send = (const void *)(uintptr_t)0;
 	call.recv = (void *)(uintptr_t)at;
-	piece.nresults =
+	chunk.nresults =
 		list_runs(comm, op->call, &recv, op->call->recv, from, n, runs + comm->size, &at);
 	if (call.collective == TT_EXSCAN && comm->rank == 0) /* it gets nothing */
-		piece.nresults = 0;
-	piece.bytes = at;
-	return tt_cuda_put_piece(op, &piece, number);
+		chunk.nresults = 0;
+	chunk.bytes = at;
+	return tt_cuda_put_chunk(op, &chunk, number);
 }
 
 tutti_result_t tt_cuda_collective_by_host(struct tt_cuda_op *op)
@@ -95,9 +95,9 @@ tutti_result_t tt_cuda_collective_by_host(struct tt_cuda_op *op)
 	/* the same on all ranks, whatever blocks each has */
 	const size_t blocks = tt_collective_of_vector(call->collective) ? 1 : (size_t)comm->size;
 	const size_t each = of_v ? call->count
-				 : TT_CUDA_PIECE_BYTES / tutti_dtype_size(call->dtype) / blocks + 1;
+				 : TT_CUDA_CHUNK_BYTES / tutti_dtype_size(call->dtype) / blocks + 1;
 	struct tt_cuda_run *runs = malloc(2 * (size_t)comm->size * sizeof(*runs));
-	uint64_t next = tt_cuda_next_piece(op->cuda), number = 0;
+	uint64_t next = tt_cuda_next_chunk(op->cuda), number = 0;
 	size_t from = 0;
 	tutti_result_t result;
 
@@ -113,22 +113,22 @@ tutti_result_t tt_cuda_collective_by_host(struct tt_cuda_op *op)
 		from += n;
 	} while (!result && from < call->count && !of_v);
 	free(runs);
-	return result ? result : tt_cuda_fetch_pieces(op, &next, number);
+	return result ? result : tt_cuda_fetch_chunks(op, &next, number);
 }
 
 /* ---- messages */
 
-/* Room for one piece of each message. */
+/* Room for one chunk of each message. */
 struct turn {
 	struct tt_call *calls;
 	struct tt_cuda_run *inputs, *results;
 };
 
-/* The next pieces of all messages that are not done, which go together. */
+/* The next chunks of all messages that are not done, which go together. */
 static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n,
 			       const struct turn *turn, uint64_t *number, bool *more)
 {
-	struct tt_cuda_piece piece = { .comm = op->cuda->relay->comm,
+	struct tt_cuda_chunk chunk = { .comm = op->cuda->relay->comm,
 				       .calls = turn->calls,
 				       .inputs = turn->inputs,
 				       .results = turn->results };
@@ -138,12 +138,12 @@ static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *me
 		struct tt_cuda_message *message = &messages[i];
 		const size_t left = message->bytes - message->done,
 			     bytes = left < TT_CUDA_ROOM_BYTES ? left : TT_CUDA_ROOM_BYTES;
-		const struct tt_cuda_run run = { message->buffer + message->done, piece.bytes,
+		const struct tt_cuda_run run = { message->buffer + message->done, chunk.bytes,
 						 bytes };
 
-		if (message->pieces++ && left == 0)
+		if (message->chunks++ && left == 0)
 			continue;
-		turn->calls[piece.ncalls++] =
+		turn->calls[chunk.ncalls++] =
 			(struct tt_call){ .collective = TT_SEND_RECV,
 					  .sending = message->sending,
 					  .dtype = message->call->dtype,
@@ -152,13 +152,13 @@ static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *me
 					  .send = (const void *)(uintptr_t)run.at,
 					  .recv = (void *)(uintptr_t)run.at,
 					  .count = bytes / tutti_dtype_size(message->call->dtype) };
-		*(message->sending ? &turn->inputs[piece.ninputs++]
-				   : &turn->results[piece.nresults++]) = run;
+		*(message->sending ? &turn->inputs[chunk.ninputs++]
+				   : &turn->results[chunk.nresults++]) = run;
 		message->done += bytes;
-		piece.bytes += tt_cuda_aligned(bytes);
+		chunk.bytes += tt_cuda_aligned(bytes);
 		*more |= message->done < message->bytes;
 	}
-	return tt_cuda_put_piece(op, &piece, number);
+	return tt_cuda_put_chunk(op, &chunk, number);
 }
 
 tutti_result_t tt_cuda_messages_by_host(struct tt_cuda_op *op, struct tt_cuda_message *messages,
@@ -166,7 +166,7 @@ tutti_result_t tt_cuda_messages_by_host(struct tt_cuda_op *op, struct tt_cuda_me
 {
 	struct turn turn = { malloc(n * sizeof(*turn.calls)), malloc(n * sizeof(*turn.inputs)),
 			     malloc(n * sizeof(*turn.results)) };
-	uint64_t next = tt_cuda_next_piece(op->cuda), number = 0;
+	uint64_t next = tt_cuda_next_chunk(op->cuda), number = 0;
 	tutti_result_t result = TUTTI_OK;
 
 	if (n > 0 && (!turn.calls || !turn.inputs || !turn.results))
@@ -179,5 +179,5 @@ tutti_result_t tt_cuda_messages_by_host(struct tt_cuda_op *op, struct tt_cuda_me
 	free(turn.calls);
 	free(turn.inputs);
 	free(turn.results);
-	return result ? result : tt_cuda_fetch_pieces(op, &next, number);
+	return result ? result : tt_cuda_fetch_chunks(op, &next, number);
 }

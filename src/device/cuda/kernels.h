@@ -58,10 +58,10 @@ struct tt_cuda_report {
 /* In memory of the GPU that all ranks of the host map. */
 struct tt_cuda_control {
 	uint8_t posted[TT_CUDA_SYNCS][TT_CUDA_RANKS]; /* by each peer: it has come so far */
-	uint64_t sent[TT_CUDA_RANKS];	   /* by each peer: its next piece lies in its memory */
-	uint64_t taken[TT_CUDA_RANKS];	   /* by each peer: it has read the piece before */
+	uint64_t sent[TT_CUDA_RANKS];	   /* by each peer: its next chunk lies in its memory */
+	uint64_t taken[TT_CUDA_RANKS];	   /* by each peer: it has read the chunk before */
 	uint64_t signature[TT_CUDA_RANKS]; /* by each peer: of the collective that it called … */
-	uint64_t sent_signature[TT_CUDA_RANKS];		    /* … and of the piece that it sent */
+	uint64_t sent_signature[TT_CUDA_RANKS];		    /* … and of the chunk that it sent */
 	uint8_t header[TT_CUDA_HEADER];			    /* what this rank called … */
 	uint8_t sent_header[TT_CUDA_RANKS][TT_CUDA_HEADER]; /* … and sent to each */
 	uint64_t ended;					    /* as in the report */

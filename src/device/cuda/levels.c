@@ -6,7 +6,7 @@
  * Cho et al., "BlueConnect: Decomposing All-Reduce for Deep Learning on Heterogeneous Network
  * Hierarchy", MLSys 2019, for two levels; the others are cut likewise.
  *
- * Long vectors go in pieces: while the hosts work on one, the GPUs combine the next, and copies
+ * Long vectors go in chunks: while the hosts work on one, the GPUs combine the next, and copies
  * run between them. */
 #include "levels.h"
 
@@ -31,7 +31,7 @@ struct tt_cuda_levels {
 	int islands, island;
 	int places, place;    /* ranks of each island */
 	int *rank;	      /* [islands × places] */
-	cuda_address scratch; /* TT_CUDA_PIECES_SLOTS × TT_CUDA_PIECE_BYTES: of a reduce_scatter
+	cuda_address scratch; /* TT_CUDA_CHUNKS_SLOTS × TT_CUDA_CHUNK_BYTES: of a reduce_scatter
 			       * what crosses */
 	struct tt_op_header header; /* of the operation that is put on a stream */
 };
@@ -39,7 +39,7 @@ struct tt_cuda_levels {
 /* Elements [from, from + n) of the vector, or of each block. */
 struct part {
 	size_t from, n;
-	uint64_t number; /* of the piece at the relay */
+	uint64_t number; /* of the chunk at the relay */
 };
 
 static int rank_at(const struct tt_cuda_levels *levels, int island, int place)
@@ -165,17 +165,17 @@ static struct tt_call crossing_call(const struct tt_cuda_op *op, enum tt_collect
 				 .recv = (void *)(uintptr_t)recv_at };
 }
 
-/* `runs`: what a piece has beside the call. */
+/* `runs`: what a chunk has beside the call. */
 static tutti_result_t cross(struct tt_cuda_op *op, const struct tt_call *call,
-			    const struct tt_cuda_piece *runs, struct part *part)
+			    const struct tt_cuda_chunk *runs, struct part *part)
 {
-	struct tt_cuda_piece piece = *runs;
+	struct tt_cuda_chunk chunk = *runs;
 
-	piece.comm = op->cuda->relay->across;
-	piece.whole = &op->cuda->levels->header;
-	piece.calls = call;
-	piece.ncalls = 1;
-	return tt_cuda_put_piece(op, &piece, &part->number);
+	chunk.comm = op->cuda->relay->across;
+	chunk.whole = &op->cuda->levels->header;
+	chunk.calls = call;
+	chunk.ncalls = 1;
+	return tt_cuda_put_chunk(op, &chunk, &part->number);
 }
 
 /* ---- all_reduce: each place's slice is combined on the island, then between islands, then
@@ -196,7 +196,7 @@ static tutti_result_t bring_all_reduce(struct tt_cuda_op *op, struct part *part)
 	const struct tt_cuda_run in = { (cuda_address)(uintptr_t)here.recv, 0, bytes },
 				 out = { in.gpu, tt_cuda_aligned(bytes), bytes };
 	const struct tt_call across = crossing_call(op, TT_ALL_REDUCE, -1, n, out.at);
-	const struct tt_cuda_piece runs = {
+	const struct tt_cuda_chunk runs = {
 		.inputs = &in, .ninputs = 1, .results = &out, .nresults = 1, .bytes = out.at + bytes
 	};
 	const tutti_result_t result = put_here(op, &here);
@@ -235,7 +235,7 @@ static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
 						    part->from + slices.at[levels->place]),
 					 0, bytes };
 	const struct tt_call across = crossing_call(op, TT_BROADCAST, island, n, 0);
-	const struct tt_cuda_piece runs = { .inputs = &run,
+	const struct tt_cuda_chunk runs = { .inputs = &run,
 					    .ninputs = sends,
 					    .results = &run,
 					    .nresults = !sends,
@@ -272,7 +272,7 @@ static tutti_result_t gather_blocks(struct tt_cuda_op *op, const struct part *pa
 	struct tt_call here = part_call(op->call, TT_ALL_GATHER_V, -1);
 	const struct slices blocks = blocks_of(levels, op->call, island, part->n);
 
-	/* the plan is the same for all pieces */
+	/* the plan is the same for all chunks */
 	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
 	here.send =
 		(const void *)(uintptr_t)(island == levels->island
@@ -309,7 +309,7 @@ static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 				tt_cuda_aligned(bytes) + island * bytes, bytes
 			};
 	}
-	const struct tt_cuda_piece runs = { .inputs = &in,
+	const struct tt_cuda_chunk runs = { .inputs = &in,
 					    .ninputs = 1,
 					    .results = out,
 					    .nresults = n,
@@ -355,14 +355,14 @@ static tutti_result_t bring_reduce_scatter(struct tt_cuda_op *op, struct part *p
 	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype),
 		     islands = (size_t)levels->islands;
 	/* as at the relay: what lay there before has crossed */
-	const cuda_address scratch = levels->scratch + tt_cuda_next_piece(op->cuda) %
-							       TT_CUDA_PIECES_SLOTS *
-							       TT_CUDA_PIECE_BYTES;
+	const cuda_address scratch = levels->scratch + tt_cuda_next_chunk(op->cuda) %
+							       TT_CUDA_CHUNKS_SLOTS *
+							       TT_CUDA_CHUNK_BYTES;
 	const struct tt_cuda_run in = { scratch, 0, islands * bytes },
 				 out = { element_at(op->call, op->call->recv, part->from),
 					 tt_cuda_aligned(islands * bytes), bytes };
 	const struct tt_call across = crossing_call(op, TT_REDUCE_SCATTER, -1, part->n, out.at);
-	const struct tt_cuda_piece runs = {
+	const struct tt_cuda_chunk runs = {
 		.inputs = &in, .ninputs = 1, .results = &out, .nresults = 1, .bytes = out.at + bytes
 	};
 	tutti_result_t result = TUTTI_OK;
@@ -421,20 +421,20 @@ bool tt_cuda_fits_levels(const struct tt_cuda *cuda, const struct tt_call *call)
 /* Of a vector a slice for each place, of blocks one for each island crosses at a time. */
 static size_t elements_at_once(const struct tt_cuda_levels *levels, const struct tt_call *call)
 {
-	const size_t piece = TT_CUDA_PIECE_BYTES / tutti_dtype_size(call->dtype),
+	const size_t chunk = TT_CUDA_CHUNK_BYTES / tutti_dtype_size(call->dtype),
 		     islands = (size_t)levels->islands;
 	const size_t unit = ALIGNMENT / tutti_dtype_size(call->dtype),
-		     block = piece / islands / unit * unit;
+		     block = chunk / islands / unit * unit;
 
 	if (tt_collective_of_vector(call->collective))
-		return piece * (size_t)levels->places;
+		return chunk * (size_t)levels->places;
 	return block > 0 ? block : 1;
 }
 
 static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const struct part *part)
 {
 	struct tt_cuda_op here = { .cuda = op->cuda->levels->local->cuda, .stream = op->stream };
-	tutti_result_t result = tt_cuda_fetch_pieces(op, &(uint64_t){ part->number }, part->number);
+	tutti_result_t result = tt_cuda_fetch_chunks(op, &(uint64_t){ part->number }, part->number);
 	cuda_result error = result ? 0 : tt_cuda_say_crossed(&here, true);
 
 	if (!result && !error)
@@ -444,7 +444,7 @@ static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const s
 	return error ? tt_cuda_fail(here.cuda->driver, tt_call_name(op->call), error) : result;
 }
 
-/* All ranks tell each other what they called, by a piece without bytes, and who does not come is
+/* All ranks tell each other what they called, by a chunk without bytes, and who does not come is
  * missed by name: on an island and among the ranks of one place only a few would meet, and those
  * not at all of which one goes another way. */
 static tutti_result_t announce(struct tt_cuda_op *op, uint64_t *number)
@@ -452,35 +452,35 @@ static tutti_result_t announce(struct tt_cuda_op *op, uint64_t *number)
 	const struct tt_call barrier = {
 		.collective = TT_BARRIER, .dtype = TUTTI_UINT8, .op = -1, .root = -1
 	};
-	const struct tt_cuda_piece piece = { .comm = op->cuda->relay->comm,
+	const struct tt_cuda_chunk chunk = { .comm = op->cuda->relay->comm,
 					     .whole = &op->cuda->levels->header,
 					     .calls = &barrier,
 					     .ncalls = 1 };
 
-	return tt_cuda_put_piece(op, &piece, number);
+	return tt_cuda_put_chunk(op, &chunk, number);
 }
 
 static tutti_result_t put_parts(struct tt_cuda_op *op, const struct way *way)
 {
 	const size_t count = op->call->count, each = elements_at_once(op->cuda->levels, op->call),
 		     n = (count + each - 1) / each;
-	struct part parts[TT_CUDA_PIECES_SLOTS];
+	struct part parts[TT_CUDA_CHUNKS_SLOTS];
 	uint64_t announced;
 	tutti_result_t result = announce(op, &announced);
 
-	for (size_t i = 0; i < n + TT_CUDA_PIECES_AHEAD && !result; i++) {
-		if (i == TT_CUDA_PIECES_AHEAD) /* before its slot is wanted again, and before
+	for (size_t i = 0; i < n + TT_CUDA_CHUNKS_AHEAD && !result; i++) {
+		if (i == TT_CUDA_CHUNKS_AHEAD) /* before its slot is wanted again, and before
 						* anything is taken */
-			result = tt_cuda_fetch_pieces(op, &announced, announced);
+			result = tt_cuda_fetch_chunks(op, &announced, announced);
 		if (!result && i < n) {
-			parts[i % TT_CUDA_PIECES_SLOTS] = (struct part){
+			parts[i % TT_CUDA_CHUNKS_SLOTS] = (struct part){
 				i * each, count - i * each < each ? count - i * each : each, 0
 			};
-			result = way->bring(op, &parts[i % TT_CUDA_PIECES_SLOTS]);
+			result = way->bring(op, &parts[i % TT_CUDA_CHUNKS_SLOTS]);
 		}
-		if (!result && i >= TT_CUDA_PIECES_AHEAD)
+		if (!result && i >= TT_CUDA_CHUNKS_AHEAD)
 			result = take(op, way,
-				      &parts[(i - TT_CUDA_PIECES_AHEAD) % TT_CUDA_PIECES_SLOTS]);
+				      &parts[(i - TT_CUDA_CHUNKS_AHEAD) % TT_CUDA_CHUNKS_SLOTS]);
 	}
 	return result;
 }
@@ -537,7 +537,7 @@ static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_islands *i
 	if (result)
 		return result;
 	const cuda_result error = cuda->driver->mem_alloc(
-		&levels->scratch, TT_CUDA_PIECES_SLOTS * TT_CUDA_PIECE_BYTES);
+		&levels->scratch, TT_CUDA_CHUNKS_SLOTS * TT_CUDA_CHUNK_BYTES);
 	return error ? tt_cuda_fail(cuda->driver,
 				    "take memory of the GPU for what crosses to other islands",
 				    error)

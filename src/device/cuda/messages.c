@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts messages on a stream: pieces go through the sender's room for that peer. Of several
- * messages the pieces take turns, first all sends' and then all receives', one piece with each
+/* Puts messages on a stream: chunks go through the sender's room for that peer. Of several
+ * messages the chunks take turns, first all sends' and then all receives', one chunk with each
  * peer: it waits for the peer to have taken the one before, which the peer does before it sends
  * its next. So none waits for another peer's message, as long as the peers' turns are made
- * alike: one whose calls are in no group may stand between two pieces of a long message until a
+ * alike: one whose calls are in no group may stand between two chunks of a long message until a
  * third rank comes, and with it all that is behind on this rank's stream. */
 #include <stddef.h>
 
 #include "bound.h"
 
-static size_t piece_of(const struct tt_cuda_message *message)
+static size_t chunk_of(const struct tt_cuda_message *message)
 {
 	const size_t left = message->bytes - message->done;
 
 	return left < TT_CUDA_ROOM_BYTES ? left : TT_CUDA_ROOM_BYTES;
 }
 
-/* One without bytes has a piece, too, so that ranks whose counts differ find out. */
+/* One without bytes has a chunk, too, so that ranks whose counts differ find out. */
 static bool ended(const struct tt_cuda_message *message)
 {
-	return message->pieces > 0 && message->done == message->bytes;
+	return message->chunks > 0 && message->done == message->bytes;
 }
 
-static cuda_result put_piece(struct tt_cuda_op *op, struct tt_cuda_message *message)
+static cuda_result put_chunk(struct tt_cuda_op *op, struct tt_cuda_message *message)
 {
 	const int rank = op->cuda->comm->rank, peer = message->peer;
-	const size_t bytes = piece_of(message);
+	const size_t bytes = chunk_of(message);
 	const cuda_address buffer = message->buffer + message->done;
 	const size_t word = (message->sending ? offsetof(struct tt_cuda_control, taken)
 					      : offsetof(struct tt_cuda_control, sent)) +
@@ -43,7 +43,7 @@ static cuda_result put_piece(struct tt_cuda_op *op, struct tt_cuda_message *mess
 	op->header.count = message->bytes / tutti_dtype_size(message->call->dtype);
 	if (message->call->collective == TT_SEND_RECV) /* there it is the peer */
 		op->header.root = -1;
-	op->signature = tt_op_header_signature(&op->header) + message->pieces;
+	op->signature = tt_op_header_signature(&op->header) + message->chunks;
 	cuda_result error = tt_cuda_await_word(op, word, waiting);
 	if (!error && message->sending)
 		error = tt_cuda_copy(op, tt_cuda_room_of(op->cuda, rank, peer), buffer, bytes);
@@ -53,11 +53,11 @@ static cuda_result put_piece(struct tt_cuda_op *op, struct tt_cuda_message *mess
 	if (!error)
 		error = tt_cuda_give_word(op, sync);
 	message->done += bytes;
-	message->pieces++;
+	message->chunks++;
 	return error;
 }
 
-/* With each peer one piece at most: that of the first message which is not ended. */
+/* With each peer one chunk at most: that of the first message which is not ended. */
 static cuda_result put_turn(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n,
 			    bool sending, bool *more)
 {
@@ -68,7 +68,7 @@ static cuda_result put_turn(struct tt_cuda_op *op, struct tt_cuda_message *messa
 		if (messages[i].sending != sending || ended(&messages[i]))
 			continue;
 		if (!had[messages[i].peer])
-			error = put_piece(op, &messages[i]);
+			error = put_chunk(op, &messages[i]);
 		had[messages[i].peer] = true;
 		*more |= !ended(&messages[i]);
 	}

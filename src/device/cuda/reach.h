@@ -5,7 +5,7 @@
 
 #include "bound.h"
 
-/* What a rank tells of a piece of its memory. Same build on all ranks, so plain bytes. */
+/* What a rank tells of a chunk of its memory. Same build on all ranks, so plain bytes. */
 struct tt_cuda_offer {
 	int32_t result; /* other than TUTTI_OK: this rank has failed, and `text` says why */
 	int32_t number; /* of the device, within the process … */

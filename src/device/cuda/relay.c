@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the thread that works for streams. A stream tells it the number of a piece that lies in
+/* Owns the thread that works for streams. A stream tells it the number of a chunk that lies in
  * pinned memory (`gone`); the thread has the host's collective make the result of it, also in
- * pinned memory, and tells that (`done`), for which the stream waits. Several pieces are on
+ * pinned memory, and tells that (`done`), for which the stream waits. Several chunks are on
  * their way between the hosts.
  *
  * The thread has communicators of its own, so that what it calls does not mix with the program's
- * plain calls. Pieces are numbered in the order in which they are put on streams, which is the
+ * plain calls. Chunks are numbered in the order in which they are put on streams, which is the
  * same on all ranks. Those of a captured stream are kept: their numbers come again whenever the
  * graph is launched. */
 #include "relay.h"
@@ -30,7 +30,7 @@
 #define SLEEP_NS 50000
 #define IDLE_NS	 100000000 /* that nothing came: then it sleeps longer */
 #define LONG_NS	 500000
-#define RELEASED (1ull << 62) /* more than any piece's number */
+#define RELEASED (1ull << 62) /* more than any chunk's number */
 
 /* ---- the thread */
 
@@ -56,7 +56,7 @@ static void rename_ranks(const struct tt_cuda *cuda, const struct tt_op_header *
 		 called, tt_cuda_rank_across(cuda, 0), tt_cuda_rank_across(cuda, 1), text);
 }
 
-/* The fault of the piece's communicator becomes that of the caller's. */
+/* The fault of the chunk's communicator becomes that of the caller's. */
 static void fail(struct tt_cuda_relay *relay, const struct tt_cuda_job *job)
 {
 	struct tutti_comm *comm = relay->cuda->comm, *by = job->comm;
@@ -102,7 +102,7 @@ static uint64_t lowest_gone(const struct tt_cuda_relay *relay)
 {
 	uint64_t lowest = 0;
 
-	for (int i = 0; i < TT_CUDA_PIECES_SLOTS; i++) {
+	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++) {
 		const uint64_t number = read_word(&relay->words->slot[i].gone);
 
 		lowest = number && (!lowest || number < lowest) ? number : lowest;
@@ -110,7 +110,7 @@ static uint64_t lowest_gone(const struct tt_cuda_relay *relay)
 	return lowest;
 }
 
-/* Pieces are started in order of their numbers: those that lie there are of one operation, and
+/* Chunks are started in order of their numbers: those that lie there are of one operation, and
  * whoever sees one then sees all that came before it. 0: none has come. */
 static uint64_t next_gone(const struct tt_cuda_relay *relay)
 {
@@ -177,14 +177,14 @@ static bool advance(struct tt_cuda_relay *relay, struct tt_cuda_job **failed)
 
 	*failed = NULL;
 	if (job) {
-		__atomic_store_n(&relay->words->slot[number % TT_CUDA_PIECES_SLOTS].gone, 0,
+		__atomic_store_n(&relay->words->slot[number % TT_CUDA_CHUNKS_SLOTS].gone, 0,
 				 __ATOMIC_RELAXED); /* the stream writes there again once it has
 						     * seen `done` */
-		relay->running[number % TT_CUDA_PIECES_SLOTS] = job;
+		relay->running[number % TT_CUDA_CHUNKS_SLOTS] = job;
 		if (start(job) < 0)
 			*failed = job;
 	}
-	for (int i = 0; i < TT_CUDA_PIECES_SLOTS && !*failed; i++) {
+	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS && !*failed; i++) {
 		if (!relay->running[i])
 			continue;
 		const tutti_result_t result = tutti_test(&relay->running[i]->request);
@@ -226,7 +226,7 @@ static bool is_busy(const struct tt_cuda_relay *relay)
 {
 	bool busy = false;
 
-	for (int i = 0; i < TT_CUDA_PIECES_SLOTS; i++)
+	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
 		busy |= relay->running[i] != NULL;
 	return busy;
 }
@@ -256,7 +256,7 @@ void tt_cuda_relay_release(struct tt_cuda *cuda)
 	pthread_mutex_lock(&relay->lock);
 	relay->released = true;
 	pthread_mutex_unlock(&relay->lock);
-	for (int i = 0; i < TT_CUDA_PIECES_SLOTS; i++)
+	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
 		__atomic_store_n(&relay->words->slot[i].done, RELEASED,
 				 __ATOMIC_RELEASE); /* pairs with the stream's wait */
 }
@@ -301,8 +301,8 @@ static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_relay *relay)
 {
 	void *words;
 
-	relay->pieces = tt_cuda_pieces_new();
-	if (!relay->pieces)
+	relay->chunks = tt_cuda_chunks_new();
+	if (!relay->chunks)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to go by the host");
 	const cuda_result error = cuda->driver->mem_host_alloc(
 		&words, sizeof(*relay->words), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
@@ -340,7 +340,7 @@ tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda)
 		cuda->relay = relay;
 		return TUTTI_OK;
 	}
-	tt_cuda_pieces_free(cuda, relay->pieces, true);
+	tt_cuda_chunks_free(cuda, relay->chunks, true);
 	tutti_comm_destroy(relay->comm);
 	pthread_cond_destroy(&relay->wanted);
 	pthread_mutex_destroy(&relay->lock);
@@ -391,7 +391,7 @@ void tt_cuda_relay_end(struct tt_cuda *cuda, bool frees)
 	for (size_t i = 0; i < relay->nrecorded; i++)
 		tt_cuda_job_free(relay->recorded[i]);
 	free(relay->recorded);
-	tt_cuda_pieces_free(cuda, relay->pieces, frees);
+	tt_cuda_chunks_free(cuda, relay->chunks, frees);
 	pthread_cond_destroy(&relay->wanted);
 	pthread_mutex_destroy(&relay->lock);
 	free(relay);

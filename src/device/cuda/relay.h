@@ -3,21 +3,21 @@
 #ifndef TT_CUDA_RELAY_H
 #define TT_CUDA_RELAY_H
 
-#include "pieces.h"
+#include "chunks.h"
 
 /* In pinned memory, one line each. */
 struct tt_cuda_relay_words {
 	struct tt_cuda_report report; /* first: it is freed by its own address */
 	struct {
-		_Alignas(64) uint64_t gone; /* written by streams: the piece that lies in the
+		_Alignas(64) uint64_t gone; /* written by streams: the chunk that lies in the
 					     * slot; the thread makes it 0 when it has seen it */
-		_Alignas(64) uint64_t done; /* written by the thread: the piece whose result
-					     * does. Streams make it 0 before a piece that had
+		_Alignas(64) uint64_t done; /* written by the thread: the chunk whose result
+					     * does. Streams make it 0 before a chunk that had
 					     * the number before */
-	} slot[TT_CUDA_PIECES_SLOTS];
+	} slot[TT_CUDA_CHUNKS_SLOTS];
 };
 
-/* A piece as the thread has it. */
+/* A chunk as the thread has it. */
 struct tt_cuda_job {
 	struct tt_cuda_job *next;
 	uint64_t number;
@@ -37,9 +37,9 @@ struct tt_cuda_relay {
 	tutti_comm_t across; /* of those that have this one's place on their islands; NULL: there
 			      * are none */
 	struct tt_cuda_relay_words *words;
-	struct tt_cuda_pieces *pieces; /* what streams have for them */
+	struct tt_cuda_chunks *chunks; /* what streams have for them */
 	pthread_t thread;
-	struct tt_cuda_job *running[TT_CUDA_PIECES_SLOTS]; /* the thread's */
+	struct tt_cuda_job *running[TT_CUDA_CHUNKS_SLOTS]; /* the thread's */
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
 	struct tt_cuda_job *first, *last; /* behind the lock: not done, in order */

@@ -6,7 +6,7 @@
  * blocks that were received. To copy the output in first, and all of it back, would bring twice
  * the bytes over the bus, and undo what the program writes between the blocks meanwhile.
  *
- * Buffers that overlap, as they do in place, get one piece of pinned memory in which they lie to
+ * Buffers that overlap, as they do in place, get one chunk of pinned memory in which they lie to
  * each other as on the GPU, so what is found out by comparing addresses comes out the same.
  *
  * Copies run on a stream of the communicator that waits for no other, and are waited for by the
@@ -24,7 +24,7 @@
 #include "log.h"
 #include "pointers.h"
 
-#define SHORTEST ((size_t)64 << 10) /* piece of pinned memory; longer ones are powers of two … */
+#define SHORTEST ((size_t)64 << 10) /* chunk of pinned memory; longer ones are powers of two … */
 #define LONG	 ((size_t)4 << 20)  /* … and from here on multiples of this */
 
 /* A GPU that buffers were on. */
@@ -36,8 +36,8 @@ struct gpu {
 	struct CUstream_st *stream;
 };
 
-struct piece {
-	struct piece *next;
+struct chunk {
+	struct chunk *next;
 	uint8_t *memory;
 	size_t room;
 	const struct gpu *gpu; /* in whose context it was made, for all */
@@ -48,13 +48,13 @@ struct tt_staging {
 	pthread_mutex_t lock;
 	const struct cuda_driver *driver;
 	struct gpu *gpus;
-	struct piece *pieces; /* those in use as well */
+	struct chunk *chunks; /* those in use as well */
 };
 
 struct tt_staged {
 	struct tt_staged *next;
 	struct tt_staging *staging;
-	struct piece *pieces[2];
+	struct chunk *chunks[2];
 	const struct gpu *gpu; /* whose the output is; NULL: it is the host's, or there is none */
 	uint8_t *to, *from;
 	size_t nruns;
@@ -152,24 +152,24 @@ static size_t rounded(size_t bytes)
 	return room;
 }
 
-static void free_pinned(const struct tt_staging *staging, const struct piece *piece)
+static void free_pinned(const struct tt_staging *staging, const struct chunk *chunk)
 {
 	struct tt_cuda_entered entered;
 
-	if (tt_cuda_enter_context(staging->driver, piece->gpu->context, &entered) != 0)
+	if (tt_cuda_enter_context(staging->driver, chunk->gpu->context, &entered) != 0)
 		return; /* the context is gone, and its memory with it */
-	staging->driver->mem_host_free(piece->memory);
+	staging->driver->mem_host_free(chunk->memory);
 	tt_cuda_leave_context(staging->driver, &entered);
 }
 
 /* The shortest that will do of those that nobody uses; NULL: none. */
-static struct piece *find_piece(const struct tt_staging *staging, size_t bytes)
+static struct chunk *find_chunk(const struct tt_staging *staging, size_t bytes)
 {
-	struct piece *best = NULL;
+	struct chunk *best = NULL;
 
-	for (struct piece *piece = staging->pieces; piece; piece = piece->next)
-		if (!piece->used && piece->room >= bytes && (!best || piece->room < best->room))
-			best = piece;
+	for (struct chunk *chunk = staging->chunks; chunk; chunk = chunk->next)
+		if (!chunk->used && chunk->room >= bytes && (!best || chunk->room < best->room))
+			best = chunk;
 	return best;
 }
 
@@ -177,16 +177,16 @@ static struct piece *find_piece(const struct tt_staging *staging, size_t bytes)
  * ended, which may wait for ranks that wait for this one: only where there is no other memory. */
 static void drop_unused(struct tt_staging *staging)
 {
-	for (struct piece **link = &staging->pieces; *link;) {
-		struct piece *piece = *link;
+	for (struct chunk **link = &staging->chunks; *link;) {
+		struct chunk *chunk = *link;
 
-		if (piece->used) {
-			link = &piece->next;
+		if (chunk->used) {
+			link = &chunk->next;
 			continue;
 		}
-		*link = piece->next;
-		free_pinned(staging, piece);
-		free(piece);
+		*link = chunk->next;
+		free_pinned(staging, chunk);
+		free(chunk);
 	}
 }
 
@@ -196,45 +196,45 @@ static size_t room_for(const struct tt_staging *staging, size_t bytes)
 {
 	size_t longest = 0;
 
-	for (const struct piece *piece = staging->pieces; piece; piece = piece->next)
-		if (!piece->used && piece->room > longest)
-			longest = piece->room;
+	for (const struct chunk *chunk = staging->chunks; chunk; chunk = chunk->next)
+		if (!chunk->used && chunk->room > longest)
+			longest = chunk->room;
 	return rounded(bytes > longest + longest / 2 ? bytes : longest + longest / 2);
 }
 
-static cuda_result pin(const struct tt_staging *staging, struct piece *piece)
+static cuda_result pin(const struct tt_staging *staging, struct chunk *chunk)
 {
 	struct tt_cuda_entered entered;
 	void *memory = NULL;
-	cuda_result error = tt_cuda_enter_context(staging->driver, piece->gpu->context, &entered);
+	cuda_result error = tt_cuda_enter_context(staging->driver, chunk->gpu->context, &entered);
 
 	if (error)
 		return error;
-	error = staging->driver->mem_host_alloc(&memory, piece->room, CUDA_HOST_PORTABLE);
+	error = staging->driver->mem_host_alloc(&memory, chunk->room, CUDA_HOST_PORTABLE);
 	tt_cuda_leave_context(staging->driver, &entered);
-	piece->memory = memory;
+	chunk->memory = memory;
 	return error;
 }
 
 /* The staging's lock is held. */
-static tutti_result_t new_piece(struct tt_staging *staging, const struct gpu *gpu, size_t bytes,
-				struct piece **out)
+static tutti_result_t new_chunk(struct tt_staging *staging, const struct gpu *gpu, size_t bytes,
+				struct chunk **out)
 {
-	struct piece *piece = calloc(1, sizeof(*piece));
+	struct chunk *chunk = calloc(1, sizeof(*chunk));
 	char what[96];
 
-	if (!piece)
+	if (!chunk)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d",
 			       gpu->number);
-	*piece = (struct piece){ .room = room_for(staging, bytes), .gpu = gpu };
-	cuda_result error = pin(staging, piece);
+	*chunk = (struct chunk){ .room = room_for(staging, bytes), .gpu = gpu };
+	cuda_result error = pin(staging, chunk);
 	if (error == CUDA_OUT_OF_MEMORY) {
 		drop_unused(staging);
-		piece->room = bytes;
-		error = pin(staging, piece);
+		chunk->room = bytes;
+		error = pin(staging, chunk);
 	}
 	if (error) {
-		free(piece);
+		free(chunk);
 		if (error == CUDA_OUT_OF_MEMORY)
 			return tt_fail(
 				TUTTI_ERR_NO_MEMORY, CUDA,
@@ -245,32 +245,32 @@ static tutti_result_t new_piece(struct tt_staging *staging, const struct gpu *gp
 			 bytes, gpu->number);
 		return tt_cuda_fail(staging->driver, what, error);
 	}
-	piece->next = staging->pieces;
-	*out = staging->pieces = piece;
+	chunk->next = staging->chunks;
+	*out = staging->chunks = chunk;
 	return TUTTI_OK;
 }
 
-static tutti_result_t take_piece(struct tt_staging *staging, const struct gpu *gpu, size_t bytes,
-				 struct piece **out)
+static tutti_result_t take_chunk(struct tt_staging *staging, const struct gpu *gpu, size_t bytes,
+				 struct chunk **out)
 {
 	tutti_result_t result = TUTTI_OK;
 
 	pthread_mutex_lock(&staging->lock);
-	*out = find_piece(staging, bytes);
+	*out = find_chunk(staging, bytes);
 	if (!*out)
-		result = new_piece(staging, gpu, bytes, out);
+		result = new_chunk(staging, gpu, bytes, out);
 	if (!result)
 		(*out)->used = true;
 	pthread_mutex_unlock(&staging->lock);
 	return result;
 }
 
-static void give_pieces_back(struct tt_staged *staged)
+static void give_chunks_back(struct tt_staged *staged)
 {
 	pthread_mutex_lock(&staged->staging->lock);
 	for (int i = 0; i < 2; i++)
-		if (staged->pieces[i])
-			staged->pieces[i]->used = false;
+		if (staged->chunks[i])
+			staged->chunks[i]->used = false;
 	pthread_mutex_unlock(&staged->staging->lock);
 }
 
@@ -307,13 +307,13 @@ void tt_staging_free(struct tutti_comm *comm)
 
 	if (!staging)
 		return;
-	while (staging->pieces) {
-		struct piece *piece = staging->pieces;
+	while (staging->chunks) {
+		struct chunk *chunk = staging->chunks;
 
-		staging->pieces = piece->next;
+		staging->chunks = chunk->next;
 		if (ours)
-			free_pinned(staging, piece);
-		free(piece);
+			free_pinned(staging, chunk);
+		free(chunk);
 	}
 	while (staging->gpus) {
 		struct gpu *gpu = staging->gpus;
@@ -443,22 +443,22 @@ static tutti_result_t place(struct tt_staged *staged, struct side *sides)
 									  recv->at + recv->bytes;
 		const size_t bytes = (size_t)((send_end > recv_end ? send_end : recv_end) - begin);
 		const tutti_result_t result =
-			take_piece(staged->staging, recv->gpu, bytes, &staged->pieces[0]);
+			take_chunk(staged->staging, recv->gpu, bytes, &staged->chunks[0]);
 
 		if (result)
 			return result;
-		send->host = staged->pieces[0]->memory + (send->at - begin);
-		recv->host = staged->pieces[0]->memory + (recv->at - begin);
+		send->host = staged->chunks[0]->memory + (send->at - begin);
+		recv->host = staged->chunks[0]->memory + (recv->at - begin);
 		return TUTTI_OK;
 	}
 	for (int i = 0; i < 2; i++) {
 		if (!on_gpu(&sides[i]))
 			continue;
-		const tutti_result_t result = take_piece(staged->staging, sides[i].gpu,
-							 sides[i].bytes, &staged->pieces[i]);
+		const tutti_result_t result = take_chunk(staged->staging, sides[i].gpu,
+							 sides[i].bytes, &staged->chunks[i]);
 		if (result)
 			return result;
-		sides[i].host = staged->pieces[i]->memory;
+		sides[i].host = staged->chunks[i]->memory;
 	}
 	return TUTTI_OK;
 }
@@ -507,7 +507,7 @@ static tutti_result_t stage(struct tutti_comm *comm, const struct cuda_driver *d
 	if (!result)
 		result = bring(comm, call, sides, staged);
 	if (result) {
-		give_pieces_back(staged);
+		give_chunks_back(staged);
 		free(staged);
 		return result;
 	}
@@ -558,7 +558,7 @@ tutti_result_t tt_staged_end(struct tutti_comm *comm, struct tt_staged *staged,
 		if (!result && !failed)
 			failed = copy(staged->staging, staged->gpu, false, staged->to, staged->from,
 				      staged->run, staged->nruns);
-		give_pieces_back(staged);
+		give_chunks_back(staged);
 		free(staged);
 		staged = next;
 	}

@@ -27,8 +27,8 @@
 #define LOOK_MS	  5
 #define FINISH_NS 200000000
 #define ANSWER_NS 2000000000 /* beyond a deadline, for CUDA to tell who is missing */
-#define RELEASE_PIECE_MS                                                                           \
-	1 /* by the host, where each piece of a graph waits for a release of its own */
+#define RELEASE_CHUNK_MS                                                                           \
+	1 /* by the host, where each chunk of a graph waits for a release of its own */
 #define RELEASE_MS                                                                                 \
 	50 /* from one release to the next: a kernel that ran during the first one may have
 	    * cleared a word after it */
@@ -365,7 +365,7 @@ static bool await(struct tt_cuda *cuda)
 
 	pthread_mutex_lock(&watch->lock);
 	const struct timespec at = in_ms(!watch->released ? LOOK_MS
-					 : cuda->relay	  ? RELEASE_PIECE_MS
+					 : cuda->relay	  ? RELEASE_CHUNK_MS
 							  : RELEASE_MS);
 	int error = 0;
 	/* what was put on a stream before `busy` was set is behind the event by now; what it has

@@ -20,7 +20,7 @@ struct claim {
 };
 
 /* The last one of each has no name. */
-extern const struct claim graph_claims[], order_claims[], piece_claims[], scaled_claims[],
+extern const struct claim graph_claims[], order_claims[], chunk_claims[], scaled_claims[],
 	refused_claims[], engine_claims[], mismatch_claims[], window_claims[], deadline_claims[],
 	recorder_claims[], fault_claims[];
 

@@ -35,7 +35,7 @@ static int graph_is_launched_again(struct gpu_rank *r, void *argument)
 	return 0;
 }
 
-/* In several pieces, if they go in pieces, and nothing before it has made room for them. */
+/* In several chunks, if they go in chunks, and nothing before it has made room for them. */
 static int graph_has_long_ones_and_messages(struct gpu_rank *r, void *argument)
 {
 	const int next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;

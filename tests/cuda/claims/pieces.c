@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Claims about long operations, which go in pieces, and about messages, whose pieces take turns. */
+/* Claims about long operations, which go in chunks, and about messages, whose chunks take turns. */
 #include "claims.h"
 
 /* No operation before it has made room for it. */
@@ -25,7 +25,7 @@ static int a_long_all_gather_may_come_first(struct gpu_rank *r, void *argument)
 	return 0;
 }
 
-static int long_ones_go_in_pieces(struct gpu_rank *r, void *argument)
+static int long_ones_go_in_chunks(struct gpu_rank *r, void *argument)
 {
 	tutti_comm_t comm = r->comm;
 	const int next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
@@ -80,11 +80,11 @@ static int groups_have_collectives_and_messages(struct gpu_rank *r, void *argume
 	return 0;
 }
 
-/* By the host rank 0's second piece, of the long message alone, ends before the first, and then
+/* By the host rank 0's second chunk, of the long message alone, ends before the first, and then
  * there is another operation. */
-static int pieces_end_in_any_order(struct gpu_rank *r, void *argument)
+static int chunks_end_in_any_order(struct gpu_rank *r, void *argument)
 {
-	const size_t n = (size_t)3 << 17; /* floats: one and a half pieces of a message */
+	const size_t n = (size_t)3 << 17; /* floats: one and a half chunks of a message */
 	const int last = r->size - 1;
 	tutti_comm_t comm = r->comm;
 	struct vector in, out, sum;
@@ -156,11 +156,11 @@ static int messages_between_two_ranks_do_not_wait(struct gpu_rank *r, void *argu
 	return 0;
 }
 
-const struct claim piece_claims[] = {
+const struct claim chunk_claims[] = {
 	{ "a_long_all_gather_may_come_first", a_long_all_gather_may_come_first },
-	{ "long_ones_go_in_pieces", long_ones_go_in_pieces },
+	{ "long_ones_go_in_pieces", long_ones_go_in_chunks },
 	{ "groups_have_collectives_and_messages", groups_have_collectives_and_messages },
-	{ "pieces_end_in_any_order", pieces_end_in_any_order },
+	{ "pieces_end_in_any_order", chunks_end_in_any_order },
 	{ "messages_between_two_ranks_do_not_wait", messages_between_two_ranks_do_not_wait },
 	{ NULL },
 };

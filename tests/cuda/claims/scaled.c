@@ -138,7 +138,7 @@ static int factors_are_those_of_the_call(struct gpu_rank *r, void *argument)
 {
 	enum { TURNS = 4 };
 	tutti_comm_t comm = r->comm;
-	const size_t n = (size_t)5 << 18; /* by the host in two pieces */
+	const size_t n = (size_t)5 << 18; /* by the host in two chunks */
 	const float ranks = (float)r->size;
 	struct vector in, out[TURNS];
 	tutti_op_t op, first = 0;

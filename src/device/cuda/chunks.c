@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what pieces that go by the host are to a stream: copies to pinned memory and from there,
- * and the two words of the slot that a piece lies in (relay.h). While the host works on one, the
+/* Owns what chunks that go by the host are to a stream: copies to pinned memory and from there,
+ * and the two words of the slot that a chunk lies in (relay.h). While the host works on one, the
  * stream brings the next. */
-#include "pieces.h"
+#include "chunks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@ struct slot {
 	size_t nresults;
 };
 
-struct tt_cuda_pieces {
-	struct slot slots[TT_CUDA_PIECES_SLOTS];
+struct tt_cuda_chunks {
+	struct slot slots[TT_CUDA_CHUNKS_SLOTS];
 	uint8_t **outgrown; /* memory that a stream may still read */
 	size_t noutgrown;
 	uint64_t numbers;
@@ -30,12 +30,12 @@ struct tt_cuda_pieces {
 
 static struct slot *slot_of(struct tt_cuda *cuda, uint64_t number)
 {
-	return &cuda->relay->pieces->slots[number % TT_CUDA_PIECES_SLOTS];
+	return &cuda->relay->chunks->slots[number % TT_CUDA_CHUNKS_SLOTS];
 }
 
-uint64_t tt_cuda_next_piece(const struct tt_cuda *cuda)
+uint64_t tt_cuda_next_chunk(const struct tt_cuda *cuda)
 {
-	return cuda->relay->pieces->numbers + 1;
+	return cuda->relay->chunks->numbers + 1;
 }
 
 size_t tt_cuda_aligned(size_t bytes)
@@ -53,7 +53,7 @@ static cuda_address word_at(uint64_t *word)
 static cuda_result tell_gone(struct tt_cuda_op *op, uint64_t number)
 {
 	struct tt_cuda_relay_words *words = op->cuda->relay->words;
-	const uint64_t slot = number % TT_CUDA_PIECES_SLOTS;
+	const uint64_t slot = number % TT_CUDA_CHUNKS_SLOTS;
 	union CUstreamBatchMemOpParams_union writes[] = {
 		tt_cuda_write_word(word_at(&words->slot[slot].done), 0),
 		tt_cuda_write_word(word_at(&words->slot[slot].gone), number)
@@ -67,7 +67,7 @@ static cuda_result tell_gone(struct tt_cuda_op *op, uint64_t number)
 static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
 {
 	union CUstreamBatchMemOpParams_union wait = tt_cuda_wait_word(
-		word_at(&op->cuda->relay->words->slot[number % TT_CUDA_PIECES_SLOTS].done), number,
+		word_at(&op->cuda->relay->words->slot[number % TT_CUDA_CHUNKS_SLOTS].done), number,
 		CUDA_WAIT_AT_LEAST);
 
 	return op->cuda->driver->stream_mem_ops(op->stream, 1, &wait, 0);
@@ -86,10 +86,10 @@ static cuda_result take_pinned(const struct tt_cuda *cuda, size_t bytes, void **
 	return error;
 }
 
-/* Room for a piece. What was there before may still be read by a stream, and is kept. */
+/* Room for a chunk. What was there before may still be read by a stream, and is kept. */
 static tutti_result_t reserve(const struct tt_cuda *cuda, struct slot *slot, size_t bytes)
 {
-	struct tt_cuda_pieces *pieces = cuda->relay->pieces;
+	struct tt_cuda_chunks *chunks = cuda->relay->chunks;
 	const size_t room = slot->room * 2 > bytes ? slot->room * 2 : bytes;
 	uint8_t **outgrown;
 	void *memory;
@@ -97,11 +97,11 @@ static tutti_result_t reserve(const struct tt_cuda *cuda, struct slot *slot, siz
 
 	if (bytes <= slot->room)
 		return TUTTI_OK;
-	outgrown = realloc(pieces->outgrown, (pieces->noutgrown + 1) * sizeof(*outgrown));
+	outgrown = realloc(chunks->outgrown, (chunks->noutgrown + 1) * sizeof(*outgrown));
 	if (!outgrown)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
 			       "no memory for the list of pinned memory");
-	pieces->outgrown = outgrown;
+	chunks->outgrown = outgrown;
 	const cuda_result error = take_pinned(cuda, room, &memory);
 	if (error) {
 		snprintf(what, sizeof(what), "take %zu bytes of pinned memory", room);
@@ -109,13 +109,13 @@ static tutti_result_t reserve(const struct tt_cuda *cuda, struct slot *slot, siz
 		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
 	}
 	if (slot->memory)
-		outgrown[pieces->noutgrown++] = slot->memory;
+		outgrown[chunks->noutgrown++] = slot->memory;
 	slot->memory = memory;
 	slot->room = room;
 	return TUTTI_OK;
 }
 
-/* ---- a piece as the thread has it */
+/* ---- a chunk as the thread has it */
 
 /* False: no memory. NULL stays NULL. */
 static bool copy_table(const size_t **table, int size)
@@ -130,17 +130,17 @@ static bool copy_table(const size_t **table, int size)
 }
 
 /* Of a pre-multiplied sum the thread's communicator does the sum alone. The factor is copied:
- * before the stream comes to the piece, the operation may be destroyed and its number be
+ * before the stream comes to the chunk, the operation may be destroyed and its number be
  * another's. The number stays part of what is told, as ranks have to agree on it. */
 static void scale_first(struct tt_cuda *cuda, struct tt_cuda_job *job,
-			const struct tt_cuda_piece *piece)
+			const struct tt_cuda_chunk *chunk)
 {
 	struct tt_call *call = &job->calls[0];
 
 	if (call->op < TUTTI_OP_COUNT)
 		return;
-	for (size_t i = 0; i < piece->ninputs; i++)
-		job->scaled += piece->inputs[i].bytes / tutti_dtype_size(call->dtype);
+	for (size_t i = 0; i < chunk->ninputs; i++)
+		job->scaled += chunk->inputs[i].bytes / tutti_dtype_size(call->dtype);
 	pthread_mutex_lock(&cuda->comm->lock);
 	memcpy(job->scalar, cuda->comm->user_ops[call->op - TUTTI_OP_COUNT].scalar,
 	       sizeof(job->scalar));
@@ -148,34 +148,34 @@ static void scale_first(struct tt_cuda *cuda, struct tt_cuda_job *job,
 	call->op = TUTTI_SUM;
 }
 
-/* The calls' buffers become places in the piece's memory; what peers compare, the call of which
+/* The calls' buffers become places in the chunk's memory; what peers compare, the call of which
  * it is a part. False: no memory. */
 static bool copy_calls(const struct tt_cuda_op *op, struct tt_cuda_job *job,
-		       const struct tt_cuda_piece *piece, uint8_t *memory)
+		       const struct tt_cuda_chunk *chunk, uint8_t *memory)
 {
-	const uint64_t timeout_ns = piece->comm == op->cuda->relay->across
+	const uint64_t timeout_ns = chunk->comm == op->cuda->relay->across
 					    ? tt_cuda_timeout_across(op->timeout_ns)
 					    : op->timeout_ns;
 	bool well = true;
 
-	job->calls = malloc(piece->ncalls * sizeof(*job->calls));
+	job->calls = malloc(chunk->ncalls * sizeof(*job->calls));
 	if (!job->calls)
 		return false;
-	job->ncalls = piece->ncalls;
-	if (piece->whole)
-		job->whole = *piece->whole;
-	for (size_t i = 0; i < piece->ncalls; i++) {
+	job->ncalls = chunk->ncalls;
+	if (chunk->whole)
+		job->whole = *chunk->whole;
+	for (size_t i = 0; i < chunk->ncalls; i++) {
 		struct tt_call *call = &job->calls[i];
 
-		*call = piece->calls[i];
+		*call = chunk->calls[i];
 		call->send = memory + (uintptr_t)call->send;
 		call->recv = memory + (uintptr_t)call->recv;
 		call->host_buffers = true; /* the thread calls nothing of CUDA's, which may keep
 					    * others waiting for what it is to do */
 		call->timeout_ns = timeout_ns;
-		well = copy_table(&call->send_counts, piece->comm->size) && well;
-		well = copy_table(&call->recv_counts, piece->comm->size) && well;
-		if (!piece->whole)
+		well = copy_table(&call->send_counts, chunk->comm->size) && well;
+		well = copy_table(&call->recv_counts, chunk->comm->size) && well;
+		if (!chunk->whole)
 			continue;
 		call->told = &job->whole;
 		call->detail = tt_op_header_signature(&job->whole);
@@ -183,32 +183,32 @@ static bool copy_calls(const struct tt_cuda_op *op, struct tt_cuda_job *job,
 	return well;
 }
 
-static struct tt_cuda_job *job_new(struct tt_cuda_op *op, const struct tt_cuda_piece *piece,
+static struct tt_cuda_job *job_new(struct tt_cuda_op *op, const struct tt_cuda_chunk *chunk,
 				   uint8_t *memory)
 {
 	struct tt_cuda_job *job = calloc(1, sizeof(*job));
 
 	if (!job)
 		return NULL;
-	job->comm = piece->comm;
+	job->comm = chunk->comm;
 	job->recorded = op->captured;
-	if (!copy_calls(op, job, piece, memory)) {
+	if (!copy_calls(op, job, chunk, memory)) {
 		tt_cuda_job_free(job);
 		return NULL;
 	}
-	scale_first(op->cuda, job, piece);
+	scale_first(op->cuda, job, chunk);
 	return job;
 }
 
 /* ---- to the host, and back */
 
-static cuda_result bring(struct tt_cuda_op *op, const struct tt_cuda_piece *piece, uint8_t *memory,
+static cuda_result bring(struct tt_cuda_op *op, const struct tt_cuda_chunk *chunk, uint8_t *memory,
 			 uint64_t number)
 {
 	cuda_result error = 0;
 
-	for (size_t i = 0; i < piece->ninputs && !error; i++) {
-		const struct tt_cuda_run *run = &piece->inputs[i];
+	for (size_t i = 0; i < chunk->ninputs && !error; i++) {
+		const struct tt_cuda_run *run = &chunk->inputs[i];
 
 		error = run->bytes == 0 ? 0
 					: op->cuda->driver->mem_copy(
@@ -218,16 +218,16 @@ static cuda_result bring(struct tt_cuda_op *op, const struct tt_cuda_piece *piec
 	return error ? error : tell_gone(op, number);
 }
 
-tutti_result_t tt_cuda_put_piece(struct tt_cuda_op *op, const struct tt_cuda_piece *piece,
+tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chunk *chunk,
 				 uint64_t *number)
 {
 	struct tt_cuda_relay *relay = op->cuda->relay;
-	struct slot *slot = slot_of(op->cuda, tt_cuda_next_piece(op->cuda));
+	struct slot *slot = slot_of(op->cuda, tt_cuda_next_chunk(op->cuda));
 	const tutti_result_t result =
 		reserve(op->cuda, slot,
-			piece->bytes + LINE); /* calls without elements have addresses, too */
-	struct tt_cuda_job *job = result ? NULL : job_new(op, piece, slot->memory);
-	struct tt_cuda_run *results = malloc((piece->nresults + 1) * sizeof(*results));
+			chunk->bytes + LINE); /* calls without elements have addresses, too */
+	struct tt_cuda_job *job = result ? NULL : job_new(op, chunk, slot->memory);
+	struct tt_cuda_run *results = malloc((chunk->nresults + 1) * sizeof(*results));
 
 	if (result) {
 		free(results);
@@ -235,13 +235,13 @@ tutti_result_t tt_cuda_put_piece(struct tt_cuda_op *op, const struct tt_cuda_pie
 	}
 	if (!job || !results)
 		goto no_memory;
-	*number = job->number = ++relay->pieces->numbers;
-	if (piece->nresults)
-		memcpy(results, piece->results, piece->nresults * sizeof(*results));
+	*number = job->number = ++relay->chunks->numbers;
+	if (chunk->nresults)
+		memcpy(results, chunk->results, chunk->nresults * sizeof(*results));
 	free(slot->results); /* of an operation that ended half way */
 	slot->results = results;
-	slot->nresults = piece->nresults;
-	const cuda_result error = bring(op, piece, slot->memory, *number);
+	slot->nresults = chunk->nresults;
+	const cuda_result error = bring(op, chunk, slot->memory, *number);
 	results = NULL; /* the slot's */
 	if (!tt_cuda_relay_enlist(relay, job))
 		goto no_memory;
@@ -273,7 +273,7 @@ static cuda_result fetch(struct tt_cuda_op *op, uint64_t number)
 	return error;
 }
 
-tutti_result_t tt_cuda_fetch_pieces(struct tt_cuda_op *op, uint64_t *next, uint64_t number)
+tutti_result_t tt_cuda_fetch_chunks(struct tt_cuda_op *op, uint64_t *next, uint64_t number)
 {
 	cuda_result error = 0;
 
@@ -284,22 +284,22 @@ tutti_result_t tt_cuda_fetch_pieces(struct tt_cuda_op *op, uint64_t *next, uint6
 
 /* ---- their life */
 
-struct tt_cuda_pieces *tt_cuda_pieces_new(void)
+struct tt_cuda_chunks *tt_cuda_chunks_new(void)
 {
-	return calloc(1, sizeof(struct tt_cuda_pieces));
+	return calloc(1, sizeof(struct tt_cuda_chunks));
 }
 
-void tt_cuda_pieces_free(const struct tt_cuda *cuda, struct tt_cuda_pieces *pieces, bool frees)
+void tt_cuda_chunks_free(const struct tt_cuda *cuda, struct tt_cuda_chunks *chunks, bool frees)
 {
-	if (!pieces)
+	if (!chunks)
 		return;
-	for (size_t i = 0; i < pieces->noutgrown && frees; i++)
-		cuda->driver->mem_host_free(pieces->outgrown[i]);
-	for (int i = 0; i < TT_CUDA_PIECES_SLOTS; i++) {
-		free(pieces->slots[i].results);
-		if (pieces->slots[i].memory && frees)
-			cuda->driver->mem_host_free(pieces->slots[i].memory);
+	for (size_t i = 0; i < chunks->noutgrown && frees; i++)
+		cuda->driver->mem_host_free(chunks->outgrown[i]);
+	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++) {
+		free(chunks->slots[i].results);
+		if (chunks->slots[i].memory && frees)
+			cuda->driver->mem_host_free(chunks->slots[i].memory);
 	}
-	free(pieces->outgrown);
-	free(pieces);
+	free(chunks->outgrown);
+	free(chunks);
 }
