@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What runs on GPUs, through the driver: every kernel gives the bits of the host's plain C one,
- * copies copy all and nothing else, and word is taken and given as src/device/cuda/kernels.h
+ * copies copy all and nothing else, and flag is taken and given as src/device/cuda/kernels.h
  * says. Where TUTTI_CUDA_LIBRARY names the stand-in, that runs the same source on the host. */
 #include <stdbool.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ static void *gpu_alloc(size_t bytes)
 }
 
 /* Word that is given to nobody. */
-static struct tt_cuda_sync no_word(void)
+static struct tt_cuda_sync no_signal(void)
 {
 	return (struct tt_cuda_sync){
 		.place = &gpu_world->place, .kind = TT_CUDA_COLLECTIVE, .clear = -1, .post = -1
@@ -144,7 +144,7 @@ static void run(const struct trial *trial, size_t used)
 				     .ndst = trial->ndst,
 				     .divisor = trial->divisor,
 				     .bytes = { bytes } };
-	struct tt_cuda_sync sync = no_word();
+	struct tt_cuda_sync sync = no_signal();
 
 	for (unsigned s = 0; s < trial->nsrc; s++)
 		part.src[s] = gpu_arena + trial->src[s];
@@ -305,7 +305,7 @@ static void long_ones_combine_like_on_the_host(void **state)
 static void run_copies(size_t n, unsigned to, unsigned columns, unsigned rows)
 {
 	struct tt_cuda_part part = { .nsrc = TT_CUDA_RANKS };
-	struct tt_cuda_sync sync = no_word();
+	struct tt_cuda_sync sync = no_signal();
 	const size_t used = 2 * TT_CUDA_RANKS * COPY_STRIDE;
 
 	fill_edgy(TUTTI_UINT64, before, used / 8);
@@ -337,13 +337,13 @@ static void copies_copy_every_byte_and_no_more(void **state)
 			run_copies(sizes[i], to, 1 + to % 2, to % 3 ? TT_CUDA_RANKS : 5);
 }
 
-/* ---------------------------------------------------------------- word */
+/* ---------------------------------------------------------------- flag */
 
 #define RANKS 3
 
-/* Rank 0 of three, whose words are as `control` says, has something to copy that tells whether
+/* Rank 0 of three, whose flags are as `control` says, has something to copy that tells whether
  * anything was moved. */
-static bool run_word(struct tt_cuda_sync sync, unsigned blocks)
+static bool run_flag(struct tt_cuda_sync sync, unsigned blocks)
 {
 	struct tt_cuda_part part = {
 		.nsrc = 1, .src = { gpu_arena }, .dst = { gpu_arena + 512 }, .bytes = { 512 }
@@ -387,10 +387,10 @@ static bool is_filled(const uint8_t *bytes, char with)
 	return true;
 }
 
-static void collective_takes_and_gives_word(void **state)
+static void collective_waits_and_signals(void **state)
 {
 	for (unsigned blocks = 1; blocks <= 5; blocks += 2) {
-		struct tt_cuda_sync sync = no_word();
+		struct tt_cuda_sync sync = no_signal();
 
 		new_world();
 		memset(world.control[0].posted[0], 1, RANKS);
@@ -398,12 +398,12 @@ static void collective_takes_and_gives_word(void **state)
 		report->waiting = TT_CUDA_AWAITS_ALL;
 		sync.clear = 0;
 		sync.post = 1;
-		assert_true(run_word(sync, blocks));
+		assert_true(run_flag(sync, blocks));
 		assert_int_equal(world.control[0].blocks, 0);
 		assert_int_equal(world.control[0].ended, 42);
 		assert_int_equal(report->ended, 42);
 		assert_int_equal(report->waiting,
-				 TT_CUDA_AWAITS_ALL); /* for what it has given word of */
+				 TT_CUDA_AWAITS_ALL); /* for what it has given flag of */
 		for (int r = 0; r < RANKS; r++) {
 			assert_int_equal(world.control[0].posted[0][r], 0);
 			assert_int_equal(world.control[r].posted[1][0], 1);
@@ -418,30 +418,30 @@ static void collective_takes_and_gives_word(void **state)
 /* The last sync belongs to the operation before. */
 static void last_sync_is_not_counted(void **state)
 {
-	struct tt_cuda_sync sync = no_word();
+	struct tt_cuda_sync sync = no_signal();
 
 	new_world();
 	memset(world.control[0].posted[TT_CUDA_SYNCS - 1], 1, RANKS);
 	report->waiting = 77;
 	sync.clear = TT_CUDA_SYNCS - 1;
-	assert_true(run_word(sync, 2));
+	assert_true(run_flag(sync, 2));
 	assert_int_equal(world.control[0].posted[TT_CUDA_SYNCS - 1][1], 0);
 	assert_int_equal(world.control[0].ended | report->ended, 0);
 	sync.clear = -1;
 	sync.post = TT_CUDA_SYNCS - 1;
-	assert_true(run_word(sync, 2));
+	assert_true(run_flag(sync, 2));
 	assert_int_equal(world.control[2].posted[TT_CUDA_SYNCS - 1][0], 1);
 	assert_int_equal(report->waiting, 77);
 }
 
 static void collective_introduces_itself(void **state)
 {
-	struct tt_cuda_sync sync = header_of(no_word(), 'c');
+	struct tt_cuda_sync sync = header_of(no_signal(), 'c');
 
 	new_world();
 	sync.post = 0;
 	sync.introduces = 1;
-	assert_true(run_word(sync, 2));
+	assert_true(run_flag(sync, 2));
 	for (int r = 0; r < RANKS; r++)
 		assert_true(world.control[r].signature[0] == sync.signature &&
 			    world.control[r].posted[0][0] == 1);
@@ -449,24 +449,24 @@ static void collective_introduces_itself(void **state)
 	assert_true(is_filled(world.control[1].header, 0));
 }
 
-static void silent_kernel_gives_no_word(void **state)
+static void silent_kernel_signals_nothing(void **state)
 {
-	struct tt_cuda_sync sync = no_word();
+	struct tt_cuda_sync sync = no_signal();
 
 	new_world();
 	sync.kind = TT_CUDA_SILENT;
 	sync.clear = 0;
 	sync.post = 0;
 	world.control[0].posted[0][1] = 1;
-	assert_true(run_word(sync, 3));
+	assert_true(run_flag(sync, 3));
 	assert_int_equal(world.control[0].posted[0][1], 1);
 	assert_int_equal(world.control[1].posted[0][0], 0);
 	assert_int_equal(world.control[0].blocks, 0);
 }
 
-static void sender_gives_word_of_what_it_sent(void **state)
+static void sender_signals_what_it_sent(void **state)
 {
-	struct tt_cuda_sync sync = header_of(no_word(), 's');
+	struct tt_cuda_sync sync = header_of(no_signal(), 's');
 
 	new_world();
 	sync.kind = TT_CUDA_SEND;
@@ -474,7 +474,7 @@ static void sender_gives_word_of_what_it_sent(void **state)
 	sync.introduces = 1;
 	world.control[0].taken[2] = world.control[0].taken[1] = 1;
 	report->waiting = TT_CUDA_AWAITS_TAKEN | 2 << 8;
-	assert_true(run_word(sync, 2));
+	assert_true(run_flag(sync, 2));
 	assert_true(world.control[0].taken[2] == 0 && world.control[0].taken[1] == 1);
 	assert_true(world.control[2].sent[0] == 1 && world.control[1].sent[0] == 0);
 	assert_true(world.control[2].sent_signature[0] == sync.signature);
@@ -483,9 +483,9 @@ static void sender_gives_word_of_what_it_sent(void **state)
 		    world.control[0].ended == 1);
 }
 
-static void receiver_gives_word_of_what_it_took(void **state)
+static void receiver_signals_what_it_took(void **state)
 {
-	struct tt_cuda_sync sync = header_of(no_word(), 'r');
+	struct tt_cuda_sync sync = header_of(no_signal(), 'r');
 
 	new_world();
 	sync.kind = TT_CUDA_RECV;
@@ -493,7 +493,7 @@ static void receiver_gives_word_of_what_it_took(void **state)
 	sync.check = 1;
 	world.control[0].sent[1] = world.control[0].sent[2] = 1;
 	world.control[0].sent_signature[1] = sync.signature;
-	assert_true(run_word(sync, 2));
+	assert_true(run_flag(sync, 2));
 	assert_true(world.control[0].sent[1] == 0 && world.control[0].sent[2] == 1);
 	assert_true(world.control[1].taken[0] == 1 && world.control[2].taken[0] == 0);
 	assert_true(report->ended == 1 && report->mismatch == 0 && world.control[0].dead == 0);
@@ -502,7 +502,7 @@ static void receiver_gives_word_of_what_it_took(void **state)
 static void dead_kernels_do_nothing(void **state)
 {
 	static struct world as_it_was;
-	struct tt_cuda_sync sync = header_of(no_word(), 'd');
+	struct tt_cuda_sync sync = header_of(no_signal(), 'd');
 
 	new_world();
 	sync.clear = 0;
@@ -511,14 +511,14 @@ static void dead_kernels_do_nothing(void **state)
 	world.control[0].dead = 1;
 	world.control[0].posted[0][0] = 1;
 	as_it_was = world;
-	assert_false(run_word(sync, 3));
+	assert_false(run_flag(sync, 3));
 	assert_memory_equal(world.control, as_it_was.control, sizeof(world.control));
 	assert_int_equal(report->mismatch, 0);
 }
 
 static void nothing_moves_where_ranks_called_different_things(void **state)
 {
-	struct tt_cuda_sync sync = header_of(no_word(), 'm');
+	struct tt_cuda_sync sync = header_of(no_signal(), 'm');
 
 	new_world();
 	sync.clear = 0;
@@ -526,13 +526,13 @@ static void nothing_moves_where_ranks_called_different_things(void **state)
 	sync.check = 1;
 	for (int r = 0; r < RANKS; r++)
 		world.control[0].signature[r] = sync.signature;
-	assert_true(run_word(sync, 3));
+	assert_true(run_flag(sync, 3));
 	assert_int_equal(world.control[1].posted[1][0], 1);
 	world.control[1].posted[1][0] = 0;
 	world.control[0].posted[0][2] = 1;
 	world.control[0].signature[2] ^= 1;
 	memset(world.control[2].header, 't', TT_CUDA_HEADER);
-	assert_false(run_word(sync, 3));
+	assert_false(run_flag(sync, 3));
 	assert_int_equal(report->mismatch, 1 + 2);
 	assert_true(is_filled(report->mine, 'm') && is_filled(report->theirs, 't'));
 	assert_int_equal(world.control[0].dead, 1);
@@ -542,7 +542,7 @@ static void nothing_moves_where_ranks_called_different_things(void **state)
 
 static void nothing_moves_where_something_else_was_sent(void **state)
 {
-	struct tt_cuda_sync sync = header_of(no_word(), 'm');
+	struct tt_cuda_sync sync = header_of(no_signal(), 'm');
 
 	new_world();
 	sync.kind = TT_CUDA_RECV;
@@ -550,7 +550,7 @@ static void nothing_moves_where_something_else_was_sent(void **state)
 	sync.check = 1;
 	world.control[0].sent[1] = 1;
 	memset(world.control[1].sent_header[0], 't', TT_CUDA_HEADER);
-	assert_false(run_word(sync, 1));
+	assert_false(run_flag(sync, 1));
 	assert_int_equal(report->mismatch, 1 + 1);
 	assert_true(is_filled(report->mine, 'm') && is_filled(report->theirs, 't'));
 	assert_true(world.control[0].dead == 1 && world.control[0].sent[1] == 1 &&
@@ -669,12 +669,12 @@ int main(void)
 		cmocka_unit_test(as_many_sources_and_targets_as_there_can_be),
 		cmocka_unit_test(long_ones_combine_like_on_the_host),
 		cmocka_unit_test(copies_copy_every_byte_and_no_more),
-		cmocka_unit_test(collective_takes_and_gives_word),
+		cmocka_unit_test(collective_waits_and_signals),
 		cmocka_unit_test(last_sync_is_not_counted),
 		cmocka_unit_test(collective_introduces_itself),
-		cmocka_unit_test(silent_kernel_gives_no_word),
-		cmocka_unit_test(sender_gives_word_of_what_it_sent),
-		cmocka_unit_test(receiver_gives_word_of_what_it_took),
+		cmocka_unit_test(silent_kernel_signals_nothing),
+		cmocka_unit_test(sender_signals_what_it_sent),
+		cmocka_unit_test(receiver_signals_what_it_took),
 		cmocka_unit_test(dead_kernels_do_nothing),
 		cmocka_unit_test(nothing_moves_where_ranks_called_different_things),
 		cmocka_unit_test(nothing_moves_where_something_else_was_sent),

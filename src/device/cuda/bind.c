@@ -516,7 +516,7 @@ static bool drain(struct tt_cuda *cuda)
 	if (!error && !cuda->relay)
 		error = tt_cuda_await_sync(&op, TT_CUDA_LAST);
 	for (size_t rank = 0; rank < (size_t)cuda->comm->size && !cuda->relay && !error; rank++)
-		error = tt_cuda_await_word(
+		error = tt_cuda_await_flag(
 			&op, offsetof(struct tt_cuda_control, taken) + rank * sizeof(uint64_t),
 			TT_CUDA_AWAITS_NOBODY);
 	const uint64_t patience = cuda->longest_ns > comm->settings.timeout_ns

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a communicator has on a GPU: memory that the ranks of its host map of each other, words
+/* What a communicator has on a GPU: memory that the ranks of its host map of each other, flags
  * by which their streams wait for each other, and the thread that releases these waits when the
  * communicator ends. */
 #ifndef TT_CUDA_BOUND_H
@@ -110,44 +110,44 @@ struct tt_cuda_op {
 	bool in_windows; /* it goes between them, without stages */
 	bool checks;	 /* peers have given their signatures: kernels compare them before they
 			  * move anything */
-	bool pending;	 /* a kernel is not launched yet, as the last one of a round gives word */
+	bool pending; /* a kernel is not launched yet, as the last one of a round gives a signal */
 	struct CUfunc_st *function; /* … this one */
 	uint64_t work;		    /* … for so many bytes, of the longest job */
 	struct tt_cuda_part part;
 };
 
-/* Operations of streams on words: in memory of a GPU, or pinned, whose addresses are the same
+/* Operations of streams on flags: in memory of a GPU, or pinned, whose addresses are the same
  * there. `flags` as of CUstreamWaitValue_flags. */
-static inline union CUstreamBatchMemOpParams_union tt_cuda_write_word(cuda_address word,
+static inline union CUstreamBatchMemOpParams_union tt_cuda_write_flag(cuda_address flag,
 								      uint64_t value)
 {
 	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
 
 	op.writeValue.operation = CUDA_MEM_OP_WRITE_64;
-	op.writeValue.address = word;
+	op.writeValue.address = flag;
 	op.writeValue.value64 = value;
 	return op;
 }
 
-static inline union CUstreamBatchMemOpParams_union tt_cuda_wait_word(cuda_address word,
+static inline union CUstreamBatchMemOpParams_union tt_cuda_wait_flag(cuda_address flag,
 								     uint64_t value, unsigned flags)
 {
 	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
 
 	op.waitValue.operation = CUDA_MEM_OP_WAIT_64;
-	op.waitValue.address = word;
+	op.waitValue.address = flag;
 	op.waitValue.value64 = value;
 	op.waitValue.flags = flags;
 	return op;
 }
 
-/* words.c: what streams wait for, kernels that give word, and copies by engines */
+/* flags.c: what streams wait for, kernels that give a signal, and copies by engines */
 /* Does the host see what a stream writes to pinned memory? Blocks. */
 tutti_result_t tt_cuda_try_report(const struct tt_cuda *cuda);
 cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync);
 /* The last one, after which nothing more comes that would report that it has ended. */
 cuda_result tt_cuda_await_end(struct tt_cuda_op *op);
-cuda_result tt_cuda_await_word(struct tt_cuda_op *op, size_t offset, uint64_t waiting);
+cuda_result tt_cuda_await_flag(struct tt_cuda_op *op, size_t offset, uint64_t waiting);
 /* From here on what the stream waits for follows something that crosses between islands, or no
  * more. */
 cuda_result tt_cuda_say_crossed(struct tt_cuda_op *op, bool crossed);
@@ -161,9 +161,9 @@ cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst,
 /* Another kernel on its own. */
 cuda_result tt_cuda_combine(struct tt_cuda_op *op, struct CUfunc_st *function,
 			    const struct tt_cuda_part *part);
-/* What is pending, if only a word, with this sync: the end of a round. place, signature and header
+/* What is pending, if only a flag, with this sync: the end of a round. place, signature and header
  * are filled in. */
-cuda_result tt_cuda_give_word(struct tt_cuda_op *op, struct tt_cuda_sync sync);
+cuda_result tt_cuda_signal(struct tt_cuda_op *op, struct tt_cuda_sync sync);
 /* The same of a collective; then the wait for the others, unless the round was the last. */
 cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what chunks that go by the host are to a stream: copies to pinned memory and from there,
- * and the two words of the slot that a chunk lies in (relay.h). While the host works on one, the
+ * and the two flags of the slot that a chunk lies in (relay.h). While the host works on one, the
  * stream brings the next. */
 #include "chunks.h"
 
@@ -43,20 +43,20 @@ size_t tt_cuda_aligned(size_t bytes)
 	return (bytes + LINE - 1) / LINE * LINE;
 }
 
-/* ---- words */
+/* ---- flags */
 
-static cuda_address word_at(uint64_t *word)
+static cuda_address flag_at(uint64_t *flag)
 {
-	return (cuda_address)(uintptr_t)word;
+	return (cuda_address)(uintptr_t)flag;
 }
 
 static cuda_result tell_gone(struct tt_cuda_op *op, uint64_t number)
 {
-	struct tt_cuda_relay_words *words = op->cuda->relay->words;
+	struct tt_cuda_relay_flags *flags = op->cuda->relay->flags;
 	const uint64_t slot = number % TT_CUDA_CHUNKS_SLOTS;
 	union CUstreamBatchMemOpParams_union writes[] = {
-		tt_cuda_write_word(word_at(&words->slot[slot].done), 0),
-		tt_cuda_write_word(word_at(&words->slot[slot].gone), number)
+		tt_cuda_write_flag(flag_at(&flags->slot[slot].done), 0),
+		tt_cuda_write_flag(flag_at(&flags->slot[slot].gone), number)
 	};
 	const unsigned first =
 		op->captured ? 0 : 1; /* another number is greater than all that were there */
@@ -66,8 +66,8 @@ static cuda_result tell_gone(struct tt_cuda_op *op, uint64_t number)
 
 static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
 {
-	union CUstreamBatchMemOpParams_union wait = tt_cuda_wait_word(
-		word_at(&op->cuda->relay->words->slot[number % TT_CUDA_CHUNKS_SLOTS].done), number,
+	union CUstreamBatchMemOpParams_union wait = tt_cuda_wait_flag(
+		flag_at(&op->cuda->relay->flags->slot[number % TT_CUDA_CHUNKS_SLOTS].done), number,
 		CUDA_WAIT_AT_LEAST);
 
 	return op->cuda->driver->stream_mem_ops(op->stream, 1, &wait, 0);

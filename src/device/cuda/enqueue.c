@@ -322,7 +322,7 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 	if (!error && !op->cuda->relay)
 		error = tt_cuda_messages(op, messages, count);
 	if (!error && op->pending) /* copies to itself alone */
-		error = tt_cuda_give_word(
+		error = tt_cuda_signal(
 			op,
 			(struct tt_cuda_sync){ .kind = TT_CUDA_SILENT, .clear = -1, .post = -1 });
 	tutti_result_t result =

@@ -3,7 +3,7 @@
  * kernels.h says what they are and what the kernel does with them. The grid may have any size,
  * blocks up to TT_CUDA_THREADS threads.
  *
- *   tt_cuda_copy             bytes; without jobs it only takes and gives word
+ *   tt_cuda_copy             bytes; without jobs it only waits for flags and sets them
  *   tt_cuda_OP_TYPE          reductions; integers whose sign does not matter are those without sign (prod, band, bor, bxor). An average is a sum with a
  *                            divisor; that of 32-bit integers has kernels of its own, which add
  *                            in 64 bits
@@ -50,7 +50,7 @@
 #define ARCH 0
 #endif
 
-/* ---------------------------------------------------------------- word of peers */
+/* ---------------------------------------------------------------- signals of peers */
 
 /* The peer that called something else than this rank, or -1. Eight are read at once. */
 DEVICE int find_mismatch(const struct tt_cuda_place *place, const struct tt_cuda_sync *sync)
@@ -96,7 +96,7 @@ DEVICE void report_mismatch(const struct tt_cuda_place *place, const struct tt_c
 }
 
 /* May this block move anything? All of its threads get the same answer: if one moved nothing, as
- * `dead` was set in between, and another one gave word, a peer would use what is not there.
+ * `dead` was set in between, and another one gave a signal, a peer would use what is not there.
  * Blocks may get different answers: one that moves nothing takes no ticket, so that nobody gives
  * word. */
 DEVICE bool may_move(const struct tt_cuda_sync *sync)
@@ -140,7 +140,7 @@ DEVICE void meet(const struct tt_cuda_place *place, const struct tt_cuda_sync *s
 	if (sync->clear >= 0) {
 		volatile uint64_t *words = (volatile uint64_t *)own->posted[sync->clear];
 
-		for (int i = 0; i < TT_CUDA_RANKS / TT_CUDA_WORD; i++)
+		for (int i = 0; i < TT_CUDA_RANKS / TT_CUDA_FLAG; i++)
 			words[i] = 0;
 		if (sync->clear != TT_CUDA_SYNCS - 1)
 			count_ended(place);
@@ -206,7 +206,7 @@ DEVICE bool is_last(struct tt_cuda_control *own)
 	return true;
 }
 
-DEVICE void give_word(const struct tt_cuda_sync *sync)
+DEVICE void signal_flag(const struct tt_cuda_sync *sync)
 {
 	const struct tt_cuda_place *place = sync->place;
 
@@ -643,7 +643,7 @@ template <class N, class OP> DEVICE void reduce(const struct tt_cuda_part &part)
 		if (!may_move(&sync))                                                              \
 			return;                                                                    \
 		reduce<number, op_##op<number>>(part);                                             \
-		give_word(&sync);                                                                  \
+		signal_flag(&sync);                                                                \
 	}
 
 #define REDUCE_ORDERED(type, number)                                                               \
@@ -777,5 +777,5 @@ KERNEL tt_cuda_copy(PARAMETERS)
 		copy((char *)part.dst[job], (const char *)part.src[job], part.bytes[job],
 		     (uint64_t)blockIdx.x * blockDim.x + threadIdx.x,
 		     (uint64_t)gridDim.x * blockDim.x);
-	give_word(&sync);
+	signal_flag(&sync);
 }

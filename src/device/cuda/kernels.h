@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What host and GPU have in common: the memory in which ranks of one host find each other's
- * word, and the parameters of kernels. Read by C, C++ and CUDA compilers.
+ * flag, and the parameters of kernels. Read by C, C++ and CUDA compilers.
  *
  * Every kernel moves bytes (struct tt_cuda_part) and, once all of its threads have done so,
- * takes and gives word (struct tt_cuda_sync): it clears what its stream had waited for, and says
+ * waits for flags and sets them (struct tt_cuda_sync): it clears what its stream had waited for, and says
  * to each peer that this rank has come so far. The wait itself is not the kernel's: a stream
  * memory operation stands before it in the stream, so that nothing holds a multiprocessor while
  * it waits.
@@ -18,8 +18,8 @@
  * Messages. `sent` of a pair is stored by the sender, cleared by the receiver, `taken` the other
  * way round; it is 1 at first.
  *
- * When the communicator has ended, the host stores `dead` and then every word that a stream may
- * wait for. Kernels that see it do nothing: they clear no word, so that all waits that are still
+ * When the communicator has ended, the host stores `dead` and then every flag that a stream may
+ * wait for. Kernels that see it do nothing: they clear no flag, so that all waits that are still
  * to come pass as well. */
 #ifndef TT_CUDA_KERNELS_H
 #define TT_CUDA_KERNELS_H
@@ -28,7 +28,7 @@
 
 #define TT_CUDA_RANKS	32  /* of one host, at most */
 #define TT_CUDA_SYNCS	3   /* after the first round, after the second, at the end */
-#define TT_CUDA_WORD	8   /* bytes that one stream memory operation waits for */
+#define TT_CUDA_FLAG	8   /* bytes that one stream memory operation waits for */
 #define TT_CUDA_HEADER	64  /* bytes of struct tt_op_header */
 #define TT_CUDA_THREADS 512 /* of a block, at most */
 
@@ -41,7 +41,7 @@ enum { /* tt_cuda_report.waiting; a peer's rank << 8 is added where there is one
 };
 
 /* In pinned memory of the host, where it is looked at now and then. Written by the rank's own
- * kernels, and the three words behind `ended` by its streams. */
+ * kernels, and the three flags behind `ended` by its streams. */
 struct tt_cuda_report {
 	uint64_t ended;	   /* how often what was waited for has come and was used */
 	uint64_t waiting;  /* whom the stream that came last to a wait waits for */
@@ -93,17 +93,17 @@ struct tt_cuda_part {
 };
 
 enum {			   /* tt_cuda_sync.kind */
-       TT_CUDA_SILENT,	   /* gives no word: another kernel follows that does */
-       TT_CUDA_COLLECTIVE, /* clears `clear`, if not -1, and gives word of `post` to all, if not
+       TT_CUDA_SILENT,	   /* sets no flag: another kernel follows that does */
+       TT_CUDA_COLLECTIVE, /* clears `clear`, if not -1, and gives a signal of `post` to all, if not
 			    * -1 */
-       TT_CUDA_SEND,	   /* clears taken[peer], and gives word of `sent` to the peer */
-       TT_CUDA_RECV	   /* clears sent[peer], and gives word of `taken` to the peer */
+       TT_CUDA_SEND,	   /* clears taken[peer], and gives a signal of `sent` to the peer */
+       TT_CUDA_RECV	   /* clears sent[peer], and gives a signal of `taken` to the peer */
 };
 
-/* What the last thread of the last block does, in this order: the word is cleared (then
+/* What the last thread of the last block does, in this order: the flag is cleared (then
  * report.waiting is 0, and `ended` one more, there and in the report; not for the last sync,
  * TT_CUDA_SYNCS - 1, which belongs to the operation before), signature and header are written, all
- * threads' stores are made visible to the system, word is given. A collective's word of another
+ * threads' stores are made visible to the system, a signal is given. A collective's signal of another
  * sync than the last makes report.waiting TT_CUDA_AWAITS_ALL before. */
 struct tt_cuda_sync {
 	const struct tt_cuda_place *place;
@@ -112,7 +112,7 @@ struct tt_cuda_sync {
 	uint32_t peer;
 	uint32_t check;	     /* 1: before anything is moved, what the peers called is compared
 			      * with what this rank did */
-	uint32_t introduces; /* 1: the signature and the header are given with the word */
+	uint32_t introduces; /* 1: the signature and the header are given with the flag */
 	uint64_t signature;
 	uint8_t header[TT_CUDA_HEADER];
 };

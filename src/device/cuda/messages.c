@@ -27,7 +27,7 @@ static cuda_result put_chunk(struct tt_cuda_op *op, struct tt_cuda_message *mess
 	const int rank = op->cuda->comm->rank, peer = message->peer;
 	const size_t bytes = chunk_of(message);
 	const cuda_address buffer = message->buffer + message->done;
-	const size_t word = (message->sending ? offsetof(struct tt_cuda_control, taken)
+	const size_t flag = (message->sending ? offsetof(struct tt_cuda_control, taken)
 					      : offsetof(struct tt_cuda_control, sent)) +
 			    (size_t)peer * sizeof(uint64_t);
 	const uint64_t waiting = (message->sending ? TT_CUDA_AWAITS_TAKEN : TT_CUDA_AWAITS_SENT) |
@@ -44,14 +44,14 @@ static cuda_result put_chunk(struct tt_cuda_op *op, struct tt_cuda_message *mess
 	if (message->call->collective == TT_SEND_RECV) /* there it is the peer */
 		op->header.root = -1;
 	op->signature = tt_op_header_signature(&op->header) + message->chunks;
-	cuda_result error = tt_cuda_await_word(op, word, waiting);
+	cuda_result error = tt_cuda_await_flag(op, flag, waiting);
 	if (!error && message->sending)
 		error = tt_cuda_copy(op, tt_cuda_room_of(op->cuda, rank, peer), buffer, bytes);
 	else if (!error)
 		error = tt_cuda_copy_from(op, peer, buffer, tt_cuda_room_of(op->cuda, peer, rank),
 					  bytes);
 	if (!error)
-		error = tt_cuda_give_word(op, sync);
+		error = tt_cuda_signal(op, sync);
 	message->done += bytes;
 	message->chunks++;
 	return error;

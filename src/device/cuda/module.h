@@ -7,7 +7,7 @@
 
 struct tt_cuda_module {
 	struct CUmod_st *module;
-	struct CUfunc_st *copy; /* also word alone: without jobs */
+	struct CUfunc_st *copy; /* also flag alone: without jobs */
 	/* an average is a sum with a divisor; NULL where an operation is not defined */
 	struct CUfunc_st *reduce[TUTTI_OP_COUNT][TUTTI_DTYPE_COUNT];
 	struct CUfunc_st *scale[TUTTI_DTYPE_COUNT];

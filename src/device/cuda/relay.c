@@ -25,7 +25,7 @@
 #include "thread.h"
 
 #define YIELD_NS                                                                                   \
-	1000000 /* that the thread looks for word of the GPU before it begins to sleep between
+	1000000 /* that the thread looks for a signal of the GPU before it begins to sleep between
 		 * two looks: nothing can wake it */
 #define SLEEP_NS 50000
 #define IDLE_NS	 100000000 /* that nothing came: then it sleeps longer */
@@ -35,9 +35,9 @@
 /* ---- the thread */
 
 /* Words that the GPU writes; acquire: what it copied before is there. */
-static uint64_t read_word(const uint64_t *word)
+static uint64_t read_flag(const uint64_t *flag)
 {
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
 /* A communicator across islands numbers ranks by itself: the sentence says so, and the fault's
@@ -103,7 +103,7 @@ static uint64_t lowest_gone(const struct tt_cuda_relay *relay)
 	uint64_t lowest = 0;
 
 	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++) {
-		const uint64_t number = read_word(&relay->words->slot[i].gone);
+		const uint64_t number = read_flag(&relay->flags->slot[i].gone);
 
 		lowest = number && (!lowest || number < lowest) ? number : lowest;
 	}
@@ -154,7 +154,7 @@ static void finish(struct tt_cuda_relay *relay, int slot)
 	pthread_mutex_lock(&relay->lock);
 	if (!relay->released) /* release: the result is in pinned memory; pairs with the stream's
 			       * wait */
-		__atomic_store_n(&relay->words->slot[slot].done, job->number, __ATOMIC_RELEASE);
+		__atomic_store_n(&relay->flags->slot[slot].done, job->number, __ATOMIC_RELEASE);
 	while (!job->recorded && *link != job) {
 		before = *link;
 		link = &before->next;
@@ -177,7 +177,7 @@ static bool advance(struct tt_cuda_relay *relay, struct tt_cuda_job **failed)
 
 	*failed = NULL;
 	if (job) {
-		__atomic_store_n(&relay->words->slot[number % TT_CUDA_CHUNKS_SLOTS].gone, 0,
+		__atomic_store_n(&relay->flags->slot[number % TT_CUDA_CHUNKS_SLOTS].gone, 0,
 				 __ATOMIC_RELAXED); /* the stream writes there again once it has
 						     * seen `done` */
 		relay->running[number % TT_CUDA_CHUNKS_SLOTS] = job;
@@ -257,7 +257,7 @@ void tt_cuda_relay_release(struct tt_cuda *cuda)
 	relay->released = true;
 	pthread_mutex_unlock(&relay->lock);
 	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
-		__atomic_store_n(&relay->words->slot[i].done, RELEASED,
+		__atomic_store_n(&relay->flags->slot[i].done, RELEASED,
 				 __ATOMIC_RELEASE); /* pairs with the stream's wait */
 }
 
@@ -299,19 +299,19 @@ bool tt_cuda_relay_enlist(struct tt_cuda_relay *relay, struct tt_cuda_job *job)
 
 static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_relay *relay)
 {
-	void *words;
+	void *flags;
 
 	relay->chunks = tt_cuda_chunks_new();
 	if (!relay->chunks)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to go by the host");
 	const cuda_result error = cuda->driver->mem_host_alloc(
-		&words, sizeof(*relay->words), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
+		&flags, sizeof(*relay->flags), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 
 	if (error)
 		return tt_cuda_fail(cuda->driver, "take a page of pinned memory", error);
-	memset(words, 0, sizeof(*relay->words));
-	relay->words = words;
-	cuda->report = &relay->words->report;
+	memset(flags, 0, sizeof(*relay->flags));
+	relay->flags = flags;
+	cuda->report = &relay->flags->report;
 	const tutti_result_t result = tt_cuda_try_report(cuda);
 	if (result)
 		return result;

@@ -6,7 +6,7 @@
 #include "chunks.h"
 
 /* In pinned memory, one line each. */
-struct tt_cuda_relay_words {
+struct tt_cuda_relay_flags {
 	struct tt_cuda_report report; /* first: it is freed by its own address */
 	struct {
 		_Alignas(64) uint64_t gone; /* written by streams: the chunk that lies in the
@@ -36,7 +36,7 @@ struct tt_cuda_relay {
 	tutti_comm_t comm;   /* of all ranks */
 	tutti_comm_t across; /* of those that have this one's place on their islands; NULL: there
 			      * are none */
-	struct tt_cuda_relay_words *words;
+	struct tt_cuda_relay_flags *flags;
 	struct tt_cuda_chunks *chunks; /* what streams have for them */
 	pthread_t thread;
 	struct tt_cuda_job *running[TT_CUDA_CHUNKS_SLOTS]; /* the thread's */

@@ -3,7 +3,7 @@
  * the others read.
  *
  * Segments come one after the other. A round's steps become kernels; when the last of them has
- * ended, word is given to all, and the next round waits for everybody's. The stage is written
+ * ended, a signal is given to all, and the next round waits for everybody's. The stage is written
  * again when all have ended the last round of the segment before: the first wait of each. */
 #include <assert.h>
 #include <stddef.h>

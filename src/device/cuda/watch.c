@@ -31,7 +31,7 @@
 	1 /* by the host, where each chunk of a graph waits for a release of its own */
 #define RELEASE_MS                                                                                 \
 	50 /* from one release to the next: a kernel that ran during the first one may have
-	    * cleared a word after it */
+	    * cleared a flag after it */
 
 struct tt_cuda_watch {
 	pthread_t thread;
@@ -51,38 +51,38 @@ struct tt_cuda_watch {
 };
 
 /* Kernels and streams write the report, also while it is read. */
-static uint64_t read_word(const uint64_t *word)
+static uint64_t read_flag(const uint64_t *flag)
 {
 	return __atomic_load_n(
-		word, __ATOMIC_ACQUIRE); /* pairs with the kernels' fence to the system before
+		flag, __ATOMIC_ACQUIRE); /* pairs with the kernels' fence to the system before
 					  * their last store */
 }
 
 /* ---- letting streams go on */
 
-/* Every word that a stream may wait for. */
-static unsigned all_words(const struct tt_cuda *cuda, union CUstreamBatchMemOpParams_union *ops)
+/* Every flag that a stream may wait for. */
+static unsigned all_flags(const struct tt_cuda *cuda, union CUstreamBatchMemOpParams_union *ops)
 {
 	const cuda_address control = cuda->peer[cuda->comm->rank].memory;
 	const int size = cuda->comm->size;
 	unsigned n = 0;
 
-	for (int rank = 0; rank < size; rank += TT_CUDA_WORD) {
+	for (int rank = 0; rank < size; rank += TT_CUDA_FLAG) {
 		uint64_t all = 0;
 
-		for (int i = 0; i < TT_CUDA_WORD && rank + i < size; i++)
+		for (int i = 0; i < TT_CUDA_FLAG && rank + i < size; i++)
 			all |= 1ull << 8 * i;
 		for (size_t sync = 0; sync < TT_CUDA_SYNCS; sync++)
-			ops[n++] = tt_cuda_write_word(
+			ops[n++] = tt_cuda_write_flag(
 				control + offsetof(struct tt_cuda_control, posted) +
 					sync * TT_CUDA_RANKS + (size_t)rank,
 				all);
 	}
 	for (size_t rank = 0; rank < (size_t)size; rank++) {
-		ops[n++] = tt_cuda_write_word(control + offsetof(struct tt_cuda_control, sent) +
+		ops[n++] = tt_cuda_write_flag(control + offsetof(struct tt_cuda_control, sent) +
 						      rank * sizeof(uint64_t),
 					      1);
-		ops[n++] = tt_cuda_write_word(control + offsetof(struct tt_cuda_control, taken) +
+		ops[n++] = tt_cuda_write_flag(control + offsetof(struct tt_cuda_control, taken) +
 						      rank * sizeof(uint64_t),
 					      1);
 	}
@@ -106,20 +106,20 @@ static cuda_result finish(const struct tt_cuda *cuda, struct CUstream_st *stream
 static void release(struct tt_cuda *cuda)
 {
 	union CUstreamBatchMemOpParams_union
-		ops[1 + TT_CUDA_SYNCS * TT_CUDA_RANKS / TT_CUDA_WORD + 2 * TT_CUDA_RANKS];
+		ops[1 + TT_CUDA_SYNCS * TT_CUDA_RANKS / TT_CUDA_FLAG + 2 * TT_CUDA_RANKS];
 	const struct cuda_driver *driver = cuda->driver;
 	struct tt_cuda_watch *watch = cuda->watch;
 
 	if (driver->stream_query(watch->releases) ==
 	    CUDA_NOT_READY) /* the last release is on its way still */
 		return;
-	ops[0] = tt_cuda_write_word(
+	ops[0] = tt_cuda_write_flag(
 		cuda->peer[cuda->comm->rank].memory + offsetof(struct tt_cuda_control, dead), 1);
 	ops[0].writeValue.operation =
 		CUDA_MEM_OP_WRITE_32; /* a memset may be a kernel, and one that is launched for
 				       * the first time may wait for those that wait */
 	cuda_result error =
-		driver->stream_mem_ops(watch->releases, 1 + all_words(cuda, ops + 1), ops, 0);
+		driver->stream_mem_ops(watch->releases, 1 + all_flags(cuda, ops + 1), ops, 0);
 
 	if (!error)
 		error = finish(cuda, watch->releases);
@@ -206,17 +206,17 @@ struct overdue {
 static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
 {
 	struct tt_cuda_watch *watch = cuda->watch;
-	const uint64_t own = read_word(
+	const uint64_t own = read_flag(
 		&cuda->report->timeout); /* first: what is read then is no older wait, which may
 					  * have had longer */
-	const uint64_t ended = read_word(&cuda->report->ended),
-		       waiting = read_word(&cuda->report->waiting);
+	const uint64_t ended = read_flag(&cuda->report->ended),
+		       waiting = read_flag(&cuda->report->waiting);
 	/* of two levels: that all have come is seen to by who announces it (levels.c), which is
 	 * told better; who stops later is told by those who wait for it, and not by those who
 	 * wait for them behind a crossing */
 	const uint64_t timeout = own ? own : cuda->owner->settings.timeout_ns,
 		       quarters = cuda->owner == cuda->comm	      ? 0
-				  : read_word(&cuda->report->crossed) ? 3
+				  : read_flag(&cuda->report->crossed) ? 3
 								      : 1;
 	const uint64_t patience = timeout + quarters * (timeout / 4);
 
@@ -242,7 +242,7 @@ static void look_at_headers(struct tt_cuda *cuda)
 {
 	struct tt_op_header mine, theirs;
 
-	/* pairs as in read_word() */
+	/* pairs as in read_flag() */
 	if (!__atomic_load_n(&cuda->report->mismatch, __ATOMIC_ACQUIRE))
 		return;
 	memcpy(&mine, cuda->report->mine, sizeof(mine));
@@ -288,7 +288,7 @@ static void note_waits(const struct tt_cuda *cuda)
 {
 	if (cuda->owner == cuda->comm && !cuda->relay && !cuda->captures)
 		atomic_store_explicit(&cuda->comm->recorder->flight->streams_waits,
-				      read_word(&cuda->report->ended), memory_order_relaxed);
+				      read_flag(&cuda->report->ended), memory_order_relaxed);
 }
 
 /* What CUDA says, which is asked without the communicator's lock: where it keeps the thread

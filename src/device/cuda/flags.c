@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what goes onto streams: waits for words of other ranks, kernels, of which the last of a
- * round gives word (kernels.h), and copies by engines between two GPUs. */
+/* Owns what goes onto streams: waits for flags of other ranks, kernels, of which the last of a
+ * round gives a signal (kernels.h), and copies by engines between two GPUs. */
 #include <stddef.h>
 #include <string.h>
 
@@ -15,16 +15,16 @@
 
 /* ---- waits */
 
-static union CUstreamBatchMemOpParams_union wait_for(const struct tt_cuda *cuda, cuda_address word,
+static union CUstreamBatchMemOpParams_union wait_for(const struct tt_cuda *cuda, cuda_address flag,
 						     uint64_t value)
 {
-	return tt_cuda_wait_word(word, value,
+	return tt_cuda_wait_flag(flag, value,
 				 CUDA_WAIT_EQUAL | (cuda->flushes ? CUDA_WAIT_FLUSH : 0));
 }
 
-static union CUstreamBatchMemOpParams_union say(uint64_t *word, uint64_t value)
+static union CUstreamBatchMemOpParams_union say(uint64_t *flag, uint64_t value)
 {
-	return tt_cuda_write_word((cuda_address)(uintptr_t)word, value);
+	return tt_cuda_write_flag((cuda_address)(uintptr_t)flag, value);
 }
 
 /* Whom the stream waits for, for the watch. */
@@ -36,8 +36,8 @@ static union CUstreamBatchMemOpParams_union say_waiting(const struct tt_cuda *cu
 
 tutti_result_t tt_cuda_try_report(const struct tt_cuda *cuda)
 {
-	union CUstreamBatchMemOpParams_union word = say(&cuda->report->ended, 1);
-	cuda_result error = cuda->driver->stream_mem_ops(cuda->setup, 1, &word, 0);
+	union CUstreamBatchMemOpParams_union flag = say(&cuda->report->ended, 1);
+	cuda_result error = cuda->driver->stream_mem_ops(cuda->setup, 1, &flag, 0);
 
 	if (!error)
 		error = cuda->driver->stream_synchronize(cuda->setup);
@@ -51,9 +51,9 @@ tutti_result_t tt_cuda_try_report(const struct tt_cuda *cuda)
 	return TUTTI_OK;
 }
 
-static cuda_result say_one(struct tt_cuda_op *op, uint64_t *word, uint64_t value)
+static cuda_result say_one(struct tt_cuda_op *op, uint64_t *flag, uint64_t value)
 {
-	union CUstreamBatchMemOpParams_union one = say(word, value);
+	union CUstreamBatchMemOpParams_union one = say(flag, value);
 
 	return op->cuda->driver->stream_mem_ops(op->stream, 1, &one, 0);
 }
@@ -70,7 +70,7 @@ cuda_result tt_cuda_say_timeout(struct tt_cuda_op *op, uint64_t timeout_ns)
 
 cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync)
 {
-	union CUstreamBatchMemOpParams_union ops[1 + TT_CUDA_RANKS / TT_CUDA_WORD];
+	union CUstreamBatchMemOpParams_union ops[1 + TT_CUDA_RANKS / TT_CUDA_FLAG];
 	const struct tt_cuda *cuda = op->cuda;
 	const cuda_address posted =
 		(cuda_address)(uintptr_t)tt_cuda_control_of(cuda, cuda->comm->rank)->posted[sync];
@@ -78,17 +78,17 @@ cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync)
 
 	if (sync == TT_CUDA_LAST) /* of the others the kernel before says it */
 		ops[n++] = say_waiting(cuda, TT_CUDA_AWAITS_LAST);
-	for (int rank = 0; rank < cuda->comm->size; rank += TT_CUDA_WORD) {
+	for (int rank = 0; rank < cuda->comm->size; rank += TT_CUDA_FLAG) {
 		uint64_t all = 0;
 
-		for (int i = 0; i < TT_CUDA_WORD && rank + i < cuda->comm->size; i++)
+		for (int i = 0; i < TT_CUDA_FLAG && rank + i < cuda->comm->size; i++)
 			all |= 1ull << 8 * i;
 		ops[n++] = wait_for(cuda, posted + (cuda_address)rank, all);
 	}
 	return cuda->driver->stream_mem_ops(op->stream, n, ops, 0);
 }
 
-cuda_result tt_cuda_await_word(struct tt_cuda_op *op, size_t offset, uint64_t waiting)
+cuda_result tt_cuda_await_flag(struct tt_cuda_op *op, size_t offset, uint64_t waiting)
 {
 	const struct tt_cuda *cuda = op->cuda;
 	union CUstreamBatchMemOpParams_union ops[2] = {
@@ -214,14 +214,14 @@ static bool is_legacy(const struct CUstream_st *stream)
 }
 
 /* Between two GPUs many bytes go by a copy engine, and the multiprocessors are the program's.
- * The copies of a round come one after the other, and behind them the kernel that gives word: it
+ * The copies of a round come one after the other, and behind them the kernel that gives a signal: it
  * begins when they have ended, so its fence comes after all that they have read and written.
  * What is pending and touches none of it may be done by that kernel.
  *
  * Kernels move nothing where peers called something else, or the communicator has ended; an
  * engine does. That harms nobody. It reads of the peer's stage or room what this rank's own call
  * has there, and these are as long on all ranks; it writes this rank's result, which is
- * undefined then. And the memory is there: a rank frees it after the last word of all operations
+ * undefined then. And the memory is there: a rank frees it after the last signal of all operations
  * that it took part in, and so after what was read for them, and keeps it after a fault; what a
  * killed process had is mapped here still, on which kernels that are running at that moment
  * count as well. (Whose peer has left in good order without the operation finds its control
@@ -253,7 +253,7 @@ cuda_result tt_cuda_combine(struct tt_cuda_op *op, struct CUfunc_st *function,
 	return 0;
 }
 
-cuda_result tt_cuda_give_word(struct tt_cuda_op *op, struct tt_cuda_sync sync)
+cuda_result tt_cuda_signal(struct tt_cuda_op *op, struct tt_cuda_sync sync)
 {
 	if (!op->pending)
 		op->function = op->cuda->module->copy; /* of nothing */
@@ -268,8 +268,8 @@ cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds)
 					   .post = last ? TT_CUDA_LAST : round,
 					   .check = op->checks,
 					   .introduces = first };
-	const cuda_result error = tt_cuda_give_word(op, sync);
+	const cuda_result error = tt_cuda_signal(op, sync);
 
-	op->checks = true; /* what peers gave with word of the first round */
+	op->checks = true; /* what peers gave with the signal of the first round */
 	return error || last ? error : tt_cuda_await_sync(op, round);
 }
