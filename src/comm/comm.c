@@ -27,7 +27,7 @@ tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int siz
 	comm->failed_peer = -1;
 	comm->next_seq = 1; /* a board of zeros has posted nothing */
 	comm->kernels = tt_kernels();
-	tt_device->look();
+	tt_device->probe();
 	pthread_mutex_init(&comm->lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

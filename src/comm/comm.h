@@ -146,11 +146,11 @@ struct tutti_comm {
 	pthread_t progress_thread;
 	bool progress_started, progress_stop;
 	pthread_cond_t progress_wanted;
-	uint64_t next_look;	/* when to look at everything again */
+	uint64_t next_check;	/* when to look at everything again */
 	uint64_t yield_more;	/* nanoseconds that waits yield longer before they sleep, as
 				 * sleeps have been short */
 	uint64_t next_deadline; /* of what was in flight when that was done last */
-	uint64_t looked_at;	/* when that was */
+	uint64_t checked_at;	/* when that was */
 
 	struct tt_cuda *cuda; /* its GPU; NULL: it is bound to none. Read with the fault */
 	/* result 0: healthy. Nobody is told of it before it is settled. */
@@ -186,7 +186,7 @@ tutti_result_t tt_comm_refuse(const struct tutti_comm *comm, const char *call);
 tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int size, uint64_t id,
 			   struct tutti_comm **out);
 
-/* To sleep, for those who wait for something else than an operation: announce it, look once
+/* To sleep, for those who wait for something else than an operation: announce it, poll once
  * more, sleep, and disarm. Lock held, but for the sleep. */
 void tt_comm_arm(struct tutti_comm *comm);
 void tt_comm_sleep(struct tutti_comm *comm, int timeout_ms);

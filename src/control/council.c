@@ -286,7 +286,7 @@ static bool pass(struct tt_council *council, const bool *among)
 	const uint64_t now = tt_now();
 	bool moved = false;
 
-	tt_comm_look(council->comm, true);
+	tt_comm_check(council->comm, true);
 	hear_notes(council->comm);
 	for (int rank = 0; rank < council->comm->size; rank++)
 		if (is_asked(council, among, rank))
@@ -340,7 +340,7 @@ static void flush(struct tt_council *council, const bool *among)
 	const uint64_t enough = tt_now() + FLUSH_NS;
 
 	while (!all_sent(council, among) && tt_now() < enough) {
-		tt_comm_look(council->comm, true);
+		tt_comm_check(council->comm, true);
 		tt_comm_arm(council->comm);
 		if (!all_sent(council, among))
 			tt_comm_sleep(council->comm, DOZE_MS);
@@ -468,7 +468,7 @@ bool tt_council_misses(struct tutti_comm *comm, const bool *among)
 	bool missing = false;
 
 	pthread_mutex_lock(&comm->lock);
-	tt_comm_look(comm, true);
+	tt_comm_check(comm, true);
 	hear_notes(comm);
 	for (int rank = 0; rank < comm->size; rank++)
 		if (among[rank] && rank != comm->rank)

@@ -19,7 +19,7 @@
 #include "recorder.h"
 
 #define SETTLE_NS 200000000 /* for faults that ranks found at the same time to reach everybody */
-#define LOOK_MS	  5
+#define POLL_MS	  5
 
 /* ---- settling */
 
@@ -90,7 +90,7 @@ static void begin_to_settle(struct tutti_comm *comm, const struct tt_fault *faul
 bool tt_comm_is_settled(struct tutti_comm *comm)
 {
 	if (!comm->settled && comm->fault.result && tt_now() >= comm->settle_at) {
-		tt_comm_look(comm, true); /* this process may have been stopped for all of that
+		tt_comm_check(comm, true); /* this process may have been stopped for all of that
 					   * time */
 		settle(comm);
 	}
@@ -111,9 +111,9 @@ tutti_result_t tt_comm_verdict(struct tutti_comm *comm)
 			now < comm->settle_at ? (int)((comm->settle_at - now) / 1000000) + 1 : 1;
 
 		pthread_mutex_unlock(&comm->lock);
-		poll(NULL, 0, left_ms < LOOK_MS ? left_ms : LOOK_MS);
+		poll(NULL, 0, left_ms < POLL_MS ? left_ms : POLL_MS);
 		pthread_mutex_lock(&comm->lock);
-		tt_comm_look(comm, true);
+		tt_comm_check(comm, true);
 	}
 	return (tutti_result_t)comm->fault.result;
 }
@@ -139,7 +139,7 @@ void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result)
 	else
 		snprintf(fault.text, sizeof(fault.text), "%s", text);
 	/* a peer that is gone may have said why */
-	tt_comm_look(comm, false);
+	tt_comm_check(comm, false);
 	tt_comm_revoke(comm, &fault);
 }
 
@@ -151,7 +151,7 @@ static void learn(struct tutti_comm *comm, const struct tt_fault *fault)
 		tell(comm);
 }
 
-void tt_comm_look(struct tutti_comm *comm, bool thorough)
+void tt_comm_check(struct tutti_comm *comm, bool thorough)
 {
 	for (int i = 0; i < comm->nendpoints; i++) {
 		struct tt_endpoint *endpoint = comm->endpoints[i];

@@ -28,6 +28,6 @@ static inline tutti_result_t tt_comm_state(struct tutti_comm *comm)
  * TUTTI_ERR_PEER_LOST about comm->failed_peer. */
 void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result);
 /* Learn of faults that transports know. Lock held. */
-void tt_comm_look(struct tutti_comm *comm, bool thorough);
+void tt_comm_check(struct tutti_comm *comm, bool thorough);
 
 #endif

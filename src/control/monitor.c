@@ -30,7 +30,7 @@
 
 #define BATCH 16
 #define PAUSE_MS                                                                                   \
-	10 /* from one look to the next at least, and to the next attempt at a lock that a call
+	10 /* from one poll to the next at least, and to the next attempt at a lock that a call
 	    * has */
 #define TRY_NS 200000 /* some short calls */
 
@@ -73,7 +73,7 @@ static bool look(struct tutti_comm *comm)
 {
 	if (!try_lock(comm))
 		return false;
-	tt_comm_look(comm, true);
+	tt_comm_check(comm, true);
 	if (!comm->board.base)
 		tt_notes_exchange(comm, NULL, tt_now());
 	const bool settling = comm->fault.result && !tt_comm_is_settled(comm);
@@ -82,7 +82,7 @@ static bool look(struct tutti_comm *comm)
 }
 
 /* Under the lock. True if some are still to be looked at. */
-static bool look_at_due(void)
+static bool check_due(void)
 {
 	bool left = false;
 
@@ -124,7 +124,7 @@ static void *monitor_main(void *unused)
 	prctl(PR_SET_NAME, "tutti-monitor");
 	while (await(left)) {
 		pthread_mutex_lock(&monitor.lock);
-		left = look_at_due();
+		left = check_due();
 		pthread_mutex_unlock(&monitor.lock);
 		/* where many ranks wait for long, many notes go round: they are taken in
 		 * together */

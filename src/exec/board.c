@@ -13,7 +13,7 @@
 #include "op_record.h"
 #include "progress.h"
 
-#define LOOKS 100 /* at a peer's progress, where nobody else wants the core */
+#define POLLS 100 /* at a peer's progress, where nobody else wants the core */
 
 #define PAGE 4096u
 
@@ -217,9 +217,9 @@ tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment,
 
 	/* the next pass comes here a tenth of a microsecond later */
 	if (progress < wanted)
-		tt_recorder_look(op); /* once: it takes as long as some looks, and passes are
+		tt_recorder_check(op); /* once: it takes as long as some polls, and passes are
 				       * counted before the core is given up */
-	for (int i = 0; i < LOOKS && progress < wanted && !op->comm->oversubscribed; i++) {
+	for (int i = 0; i < POLLS && progress < wanted && !op->comm->oversubscribed; i++) {
 		if (ahead)
 			fetch_lines(op, peer);
 		progress = tt_board_progress(board, peer, seq);

@@ -19,7 +19,7 @@
 #include "log.h"
 #include "names.h"
 
-#define LOOK_MOST_NS                                                                               \
+#define POLL_MOST_NS                                                                               \
 	250000000 /* of a wait, that counts between two looks at it, which are to be 100 ms apart
 		   * at most */
 
@@ -361,16 +361,16 @@ static void miss(struct tt_op *op)
 	tt_comm_revoke(comm, &fault);
 }
 
-uint64_t tt_deadlines_uncounted(uint64_t looked, uint64_t now)
+uint64_t tt_deadlines_uncounted(uint64_t checked, uint64_t now)
 {
-	return now > looked + LOOK_MOST_NS ? now - looked - LOOK_MOST_NS : 0;
+	return now > checked + POLL_MOST_NS ? now - checked - POLL_MOST_NS : 0;
 }
 
-void tt_deadlines_look(struct tutti_comm *comm, uint64_t now)
+void tt_deadlines_check(struct tutti_comm *comm, uint64_t now)
 {
-	const uint64_t uncounted = tt_deadlines_uncounted(comm->looked_at, now);
+	const uint64_t uncounted = tt_deadlines_uncounted(comm->checked_at, now);
 
-	comm->looked_at = now;
+	comm->checked_at = now;
 	comm->next_deadline = comm->fault.result ? comm->settle_at : UINT64_MAX;
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
 		op->started = op->started ? op->started + uncounted : now;

@@ -5,14 +5,14 @@
 
 #include "op.h"
 
-/* How much of a wait from one look at it, `looked`, to the next one, `now`, does not count
+/* How much of a wait from one check of it, `checked`, to the next one, `now`, does not count
  * towards its deadline. Waits are looked at several times a second; between looks that lie
  * further apart the process did not run. A job that was stopped as a whole, by a shell, by a
  * scheduler, or with the machine that it runs on, goes on where it was. */
-uint64_t tt_deadlines_uncounted(uint64_t looked, uint64_t now);
+uint64_t tt_deadlines_uncounted(uint64_t checked, uint64_t now);
 /* Start the clocks of operations that have none yet; revoke if one has missed its deadline. For
  * waits that get long. */
-void tt_deadlines_look(struct tutti_comm *comm, uint64_t now);
+void tt_deadlines_check(struct tutti_comm *comm, uint64_t now);
 /* How long may a thread sleep from `now`, so that the next deadline is noticed in time? */
 int tt_deadlines_sleep_ms(const struct tutti_comm *comm, uint64_t now, int most_ms);
 

@@ -46,7 +46,7 @@ struct tt_op {
 	struct tt_flight_op *record; /* where the flight recorder keeps it, while that has its
 				      * number */
 	uint64_t record_number;
-	uint64_t last_look; /* ticks, in this pass; 0: none */
+	uint64_t last_check; /* ticks, in this pass; 0: none */
 	enum tt_recorded recorded;
 
 	/* links */

@@ -51,7 +51,7 @@ static inline void tt_recorder_begin(struct tt_op *op, uint64_t now, bool moved)
 /* It is called. */
 static inline void tt_recorder_post(struct tt_op *op)
 {
-	op->last_look = 0;
+	op->last_check = 0;
 	op->recorded = TT_RECORDED_NOT;
 	if (op->kind != TT_OP_SHARED || !op->plan->hot)
 		tt_recorder_begin(op, tt_ticks(op->comm->recording.counter), false);
@@ -77,8 +77,8 @@ static inline void tt_recorder_moved(struct tt_op *op)
 	struct tt_flight_op *record;
 
 	if (op->recorded == TT_RECORDED_NOT) {
-		op->last_look = tt_ticks(counter);
-		tt_recorder_begin(op, op->last_look, true);
+		op->last_check = tt_ticks(counter);
+		tt_recorder_begin(op, op->last_check, true);
 		return;
 	}
 	record = tt_recorder_line(op);
@@ -98,7 +98,7 @@ static inline void tt_recorder_moved(struct tt_op *op)
 /* A pass has come by, and it has not ended. */
 static inline void tt_recorder_pass(struct tt_op *op, bool moved)
 {
-	op->last_look = 0;
+	op->last_check = 0;
 	if (__builtin_expect(op->recorded == TT_RECORDED_MOVED, 1))
 		return;
 	if (moved) {
@@ -111,15 +111,16 @@ static inline void tt_recorder_pass(struct tt_op *op, bool moved)
 }
 
 /* A short operation looks at a peer, and may end if it sees what it waits for. */
-static inline void tt_recorder_look(struct tt_op *op)
+static inline void tt_recorder_check(struct tt_op *op)
 {
-	op->last_look = tt_ticks(op->comm->recording.counter);
+	op->last_check = tt_ticks(op->comm->recording.counter);
 }
 
 /* It has ended. */
 static inline void tt_recorder_done(struct tt_op *op, tutti_result_t result)
 {
-	const uint64_t now = op->last_look ? op->last_look : tt_ticks(op->comm->recording.counter);
+	const uint64_t now =
+		op->last_check ? op->last_check : tt_ticks(op->comm->recording.counter);
 	struct tt_flight_op *record;
 
 	if (op->recorded == TT_RECORDED_NOT)

@@ -29,7 +29,7 @@
 #define YIELD_MORE_NS                                                                              \
 	14000000 /* … more where hosts are slow: so much longer at most, where sleeps turn out to
 		  * be short */
-#define LOOK_NS                                                                                    \
+#define POLL_NS                                                                                    \
 	1000000 /* between thorough looks at peers; more where ranks share cores: so often for
 		 * each core */
 #define COMPARE_NS  10000000 /* a wait this long may be a mismatch; more where ranks share cores */
@@ -85,7 +85,7 @@ bool tt_comm_progress(struct tutti_comm *comm)
 	int running = 0;
 	struct tt_op *next;
 
-	tt_comm_look(comm, false);
+	tt_comm_check(comm, false);
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = next) {
 		tutti_result_t result = TUTTI_OK;
 		bool own = false;
@@ -121,7 +121,7 @@ bool tt_comm_progress(struct tutti_comm *comm)
 	return moved;
 }
 
-/* ---- a closer look, now and then */
+/* ---- health checks, now and then */
 
 /* How long a wait is taken for an ordinary one; what the others say then is to be known by the
  * deadline. */
@@ -133,13 +133,13 @@ static uint64_t patience(const struct tutti_comm *comm)
 	return crowded < most ? crowded : most > COMPARE_NS ? most : COMPARE_NS;
 }
 
-static void look_closely(struct tutti_comm *comm, uint64_t now)
+static void check_health(struct tutti_comm *comm, uint64_t now)
 {
 	const struct tt_op *stalled = NULL;
 
-	comm->next_look = now + tt_comm_stretch(comm, LOOK_NS);
-	tt_comm_look(comm, true);
-	tt_deadlines_look(comm, now);
+	comm->next_check = now + tt_comm_stretch(comm, POLL_NS);
+	tt_comm_check(comm, true);
+	tt_deadlines_check(comm, now);
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
 		if (op->kind != TT_OP_MESSAGE && now - op->started > patience(comm)) {
 			stalled = stalled ? stalled : op;
@@ -180,8 +180,8 @@ void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint
 
 	if (!waiter->since)
 		waiter->since = now;
-	if (now >= comm->next_look)
-		look_closely(comm, now);
+	if (now >= comm->next_check)
+		check_health(comm, now);
 	if (now - waiter->since > YIELD_NS + comm->yield_more) {
 		sleep_unless(comm, pending);
 		learn_from_sleep(comm, tt_now() - now);
@@ -254,8 +254,8 @@ static void *progress_main(void *argument)
 			pthread_cond_wait(&comm->progress_wanted, &comm->lock);
 			continue;
 		}
-		if (tt_now() >= comm->next_look)
-			look_closely(comm, tt_now());
+		if (tt_now() >= comm->next_check)
+			check_health(comm, tt_now());
 		if (tt_comm_progress(comm)) {
 			pthread_mutex_unlock(&comm->lock); /* the caller may be waiting to call */
 			/* to one that computes a yield gives the core for milliseconds, while

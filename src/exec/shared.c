@@ -421,7 +421,7 @@ static tutti_result_t check_loans(const struct tt_op *op)
 {
 	atomic_thread_fence(memory_order_acquire); /* what was read of them was read before;
 						    * pairs with the release in revoke() */
-	tt_comm_look(op->comm, false);
+	tt_comm_check(op->comm, false);
 	return op->comm->fault.result ? TUTTI_IN_PROGRESS : TUTTI_OK;
 }
 

@@ -14,7 +14,7 @@
 
 #include "log.h"
 
-#define LOOK_NS                                                                                    \
+#define POLL_NS                                                                                    \
 	100000 /* between looks at where the others are; more where ranks share cores: so often
 		* for each core */
 #define REST_NS 1000000 /* after a move: where it leads shows when all have run */
@@ -56,7 +56,7 @@ void tt_spread(struct tutti_comm *comm, uint64_t now)
 
 	if (now < comm->spread_at || cpu < 0)
 		return;
-	comm->spread_at = now + tt_comm_stretch(comm, LOOK_NS);
+	comm->spread_at = now + tt_comm_stretch(comm, POLL_NS);
 	locate(comm, cpu);
 	if (ranks_before_on(comm, comm->rank, cpu) < share ||
 	    sched_getaffinity(0, sizeof(allowed), &allowed) < 0 ||

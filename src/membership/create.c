@@ -20,7 +20,7 @@ static tutti_result_t look(void *context)
 {
 	const struct meeting *meeting = context;
 
-	return tt_rendezvous_look(meeting->store);
+	return tt_rendezvous_poll(meeting->store);
 }
 
 static tutti_result_t agree(void *context, tutti_result_t result, bool unfit)

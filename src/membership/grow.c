@@ -96,7 +96,7 @@ static tutti_result_t is_hopeless(void *context)
 	struct tutti_comm *old = context;
 
 	pthread_mutex_lock(&old->lock);
-	tt_comm_look(old, true);
+	tt_comm_check(old, true);
 	const bool failed = old->fault.result != 0;
 	pthread_mutex_unlock(&old->lock);
 	return failed ? tt_fail(TUTTI_ERR_PEER_LOST, COMM,
@@ -469,7 +469,7 @@ static void give_up(struct tutti_comm *new)
 static tutti_result_t result_of(struct tutti_comm *comm, tutti_result_t result)
 {
 	pthread_mutex_lock(&comm->lock);
-	tt_comm_look(comm, true);
+	tt_comm_check(comm, true);
 	const tutti_result_t state = tt_comm_state(comm);
 	pthread_mutex_unlock(&comm->lock);
 	return state ? state : result;

@@ -103,7 +103,7 @@ TUTTI_API tutti_result_t tutti_comm_error(tutti_comm_t comm, int *rank)
 	if (!tt_comm_usable(comm))
 		return tt_comm_refuse(comm, "tutti_comm_error");
 	pthread_mutex_lock(&comm->lock);
-	tt_comm_look(comm, true);
+	tt_comm_check(comm, true);
 	if (comm->cuda)
 		tt_device->learn(comm);
 	const tutti_result_t result =

@@ -13,7 +13,7 @@
 #include "transport.h"
 
 #define KEY_MAX	    192
-#define LOOK_NS	    1000000000ull /* between looks at whether the clerk is still there */
+#define POLL_NS	    1000000000ull /* between looks at whether the clerk is still there */
 #define SILENCE_NS  5000000000ull /* of a clerk that is not any more */
 #define PART_BYTES  (512u << 10)
 #define RECORDS_MAX (256u << 20)
@@ -170,7 +170,7 @@ static tutti_result_t await_news(struct tt_seats *seats, uint64_t id, struct new
 		uint64_t now_beat = beat;
 
 		result =
-			get(seats, meeting_key(seats, id, "news", key), out, sizeof(*out), LOOK_NS);
+			get(seats, meeting_key(seats, id, "news", key), out, sizeof(*out), POLL_NS);
 		if (result != TUTTI_IN_PROGRESS)
 			return result;
 		result = get(seats, meeting_key(seats, id, "beat", key), &now_beat,
@@ -194,7 +194,7 @@ static tutti_result_t get_parts(struct tt_seats *seats, uint64_t id, uint8_t *ou
 		char key[KEY_MAX], name[32];
 
 		snprintf(name, sizeof(name), "part/%zu", at / PART_BYTES);
-		result = get(seats, meeting_key(seats, id, name, key), out + at, bytes, LOOK_NS);
+		result = get(seats, meeting_key(seats, id, name, key), out + at, bytes, POLL_NS);
 	}
 	return result;
 }

@@ -13,7 +13,7 @@
 #include "transport.h"
 
 #define KEY_MAX 160
-#define LOOK_NS 200000000ull /* at who has come, once the deadline has passed */
+#define POLL_NS 200000000ull /* at who has come, once the deadline has passed */
 #define LATE_NS                                                                                    \
 	1000000000ull /* for those to come who are to be told that the meeting has
 		       * failed */
@@ -152,7 +152,7 @@ static void find_missing(tutti_store_t store, const struct tt_rendezvous *meetin
  * can be seen. */
 static int find_late(tutti_store_t store, const struct tt_rendezvous *meeting, struct named *out)
 {
-	const uint64_t enough = tt_now() + LOOK_NS;
+	const uint64_t enough = tt_now() + POLL_NS;
 	int step = 0;
 
 	find_missing(store, meeting, 0, enough, out);
@@ -222,9 +222,9 @@ tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous
 	return tutti_store_set(store, key, NULL, 0);
 }
 
-tutti_result_t tt_rendezvous_look(tutti_store_t store)
+tutti_result_t tt_rendezvous_poll(tutti_store_t store)
 {
-	return store->ops->look(store);
+	return store->ops->poll(store);
 }
 
 static void tell(tutti_store_t store, struct tt_rendezvous *meeting, tutti_result_t result,
@@ -245,7 +245,7 @@ tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	if (about_others) {
 		tell(store, meeting, result, own);
-		first = tt_rendezvous_look(store);
+		first = tt_rendezvous_poll(store);
 		if (first)
 			return first;
 	} else {
@@ -368,7 +368,7 @@ static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct
 			snprintf(id, sizeof(id), "%s/id", meeting.prefix);
 			store->ops->get(store, id, NULL, &none,
 					LATE_NS); /* rank 0 sets it when it attends */
-			told = store->ops->look(store);
+			told = store->ops->poll(store);
 			tt_rendezvous_leave(store);
 		}
 		tutti_store_close(store);

@@ -49,7 +49,7 @@ tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous
 
 /* Has somebody given the meeting up, or been lost on the way, as far as is known here? Never
  * waits. TUTTI_OK: no; otherwise what all are told. */
-tutti_result_t tt_rendezvous_look(tutti_store_t store);
+tutti_result_t tt_rendezvous_poll(tutti_store_t store);
 
 /* This rank will not make it to the meeting's end, for `result` and the thread's sentence: those
  * who wait for it are told. Gives what to return: of what happened to others, or is about a

@@ -16,7 +16,7 @@ struct tt_staged; /* what a call has of a communicator's pinned memory, or the c
 struct tt_device {
 	/* Take notice of a driver that the program has loaded; says nothing if there is none.
 	 * Does not start it. */
-	void (*look)(void);
+	void (*probe)(void);
 	/* Learn of faults that the kernels of a bound communicator have found. Cheap, asks
 	 * nothing of the driver. Lock held. */
 	void (*learn)(struct tutti_comm *comm);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The log, and the place where a failed call leaves its sentence.
  *
- * TUTTI_LOG=debug sets every subsystem's level, TUTTI_LOG=info,tcp:trace one more closely;
+ * TUTTI_LOG=debug sets every subsystem's level, TUTTI_LOG=info,tcp:trace one more thoroughly;
  * default warn. The level is tested before arguments are evaluated, and errno is kept. Messages
  * are lower case, name before value ("rank 3 maps 65536 bytes"), the cause seen and not the
  * cause guessed. */

@@ -132,7 +132,7 @@ struct tt_transport {
 	 * NULL where the transport has none, and on all of them where one cannot map it.
 	 * Collective over the ranks of the host, after join(). */
 	void *(*share)(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline);
-	/* Tell a host's ranks that wait in sleep() or on fd() to look again. Cheap when nobody
+	/* Tell a host's ranks that wait in sleep() or on fd() to poll again. Cheap when nobody
 	 * sleeps. Full barrier: what the caller wrote to shared memory before is seen by whoever
 	 * goes on sleeping. */
 	void (*wake)(struct tt_endpoint *endpoint);

@@ -34,7 +34,7 @@ struct tt_attendance {
 struct tt_store_ops {
 	tutti_result_t (*set)(tutti_store_t store, const char *key, const void *value,
 			      size_t length);
-	/* `timeout_ns` 0: look once. TUTTI_IN_PROGRESS, without a sentence, if the key has not
+	/* `timeout_ns` 0: poll once. TUTTI_IN_PROGRESS, without a sentence, if the key has not
 	 * come by then. *length: room on entry, the true length on return, also with
 	 * TUTTI_ERR_INVALID for a value that does not fit. */
 	tutti_result_t (*get)(tutti_store_t store, const char *key, void *value, size_t *length,
@@ -55,7 +55,7 @@ struct tt_store_ops {
 	/* Has what the caller's thread attends been ended, by whomever, or the host? TUTTI_OK:
 	 * as far as is known here, no. Otherwise with the first word, which all are told. Waits
 	 * for nobody; may ask the store. */
-	tutti_result_t (*look)(tutti_store_t store);
+	tutti_result_t (*poll)(tutti_store_t store);
 	void (*close)(tutti_store_t store);
 	/* Instead of close(), in a child of the process that made it (fork.h): frees what memory
 	 * it can and does nothing else. */

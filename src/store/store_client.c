@@ -469,7 +469,7 @@ static void client_leave(tutti_store_t store)
 
 /* What is known counts, also when the connection ends behind it; and who closes in order has no
  * news any more. */
-static tutti_result_t client_look(tutti_store_t store)
+static tutti_result_t client_poll(tutti_store_t store)
 {
 	struct client_store *s = client_of(store);
 	struct connection *c = take_idle(s, is_own);
@@ -533,7 +533,7 @@ static const struct tt_store_ops client_ops = {
 	.end = client_end,
 	.attend = client_attend,
 	.leave = client_leave,
-	.look = client_look,
+	.poll = client_poll,
 	.close = client_close,
 	.forget = client_forget,
 };

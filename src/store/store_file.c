@@ -185,8 +185,8 @@ static tutti_result_t fail_irregular(const char *key, const struct path *path)
 }
 
 /* TUTTI_IN_PROGRESS: not there yet. ESTALE: replaced while a network file system looked it up. */
-static tutti_result_t look(tutti_store_t store, const char *key, const struct path *path,
-			   void *value, size_t *length)
+static tutti_result_t poll_key(tutti_store_t store, const char *key, const struct path *path,
+			       void *value, size_t *length)
 {
 	const size_t capacity = *length;
 	tutti_result_t result = TUTTI_OK;
@@ -244,13 +244,13 @@ static tutti_result_t file_wait(tutti_store_t store, const char *key, const stru
 				void *value, size_t *length, uint64_t timeout_ns)
 {
 	const uint64_t start = tt_now(), deadline = start + timeout_ns;
-	uint64_t pause = FIRST_PAUSE, check_at = start + TT_UNSEEN_LOOK_NS / 4;
+	uint64_t pause = FIRST_PAUSE, check_at = start + TT_UNSEEN_POLL_NS / 4;
 	bool watched = false;
 	int watch = -1;
 	tutti_result_t result;
 
 	for (;;) {
-		result = look(store, key, path, value, length);
+		result = poll_key(store, key, path, value, length);
 		const uint64_t now = tt_now();
 
 		if (result != TUTTI_IN_PROGRESS)
@@ -264,7 +264,7 @@ static tutti_result_t file_wait(tutti_store_t store, const char *key, const stru
 				result = ended;
 				break;
 			}
-			check_at = now + TT_UNSEEN_LOOK_NS;
+			check_at = now + TT_UNSEEN_POLL_NS;
 		}
 		if (pause >= WATCH_PAUSE && !watched) {
 			watched = true;
@@ -286,7 +286,7 @@ static tutti_result_t file_get(tutti_store_t store, const char *key, void *value
 	struct path path;
 
 	make_path(file_of(store), key, &path);
-	const tutti_result_t result = look(store, key, &path, value, length);
+	const tutti_result_t result = poll_key(store, key, &path, value, length);
 	return result == TUTTI_IN_PROGRESS && timeout_ns > 0
 		       ? file_wait(store, key, &path, value, length, timeout_ns)
 		       : result;
@@ -304,7 +304,7 @@ static const struct tt_store_ops file_ops = {
 	.end = tt_unseen_end,
 	.attend = tt_unseen_attend,
 	.leave = tt_unseen_leave,
-	.look = tt_unseen_look,
+	.poll = tt_unseen_poll,
 	.close = file_close,
 	.forget = file_close,
 };

@@ -206,7 +206,7 @@ tutti_result_t tt_unseen_check(tutti_store_t store, const char *key)
 									       : TUTTI_OK;
 }
 
-tutti_result_t tt_unseen_look(tutti_store_t store)
+tutti_result_t tt_unseen_poll(tutti_store_t store)
 {
 	struct tt_unseen_attendance *a = own(unseen_of(store), false);
 

@@ -71,7 +71,7 @@ static tutti_result_t user_get(tutti_store_t store, const char *key, void *value
 {
 	struct user_store *s = user_of(store);
 	const uint64_t start = tt_now(), deadline = start + timeout_ns;
-	uint64_t check_at = start + TT_UNSEEN_LOOK_NS / 4;
+	uint64_t check_at = start + TT_UNSEEN_POLL_NS / 4;
 	const size_t capacity = *length;
 	uint64_t slice = FIRST_SLICE_NS;
 	int error;
@@ -91,7 +91,7 @@ static tutti_result_t user_get(tutti_store_t store, const char *key, void *value
 
 			if (ended)
 				return ended;
-			check_at = tt_now() + TT_UNSEEN_LOOK_NS;
+			check_at = tt_now() + TT_UNSEEN_POLL_NS;
 		}
 		slice = slice < LAST_SLICE_NS ? 2 * slice : LAST_SLICE_NS;
 	}
@@ -127,7 +127,7 @@ static const struct tt_store_ops user_ops = {
 	.end = tt_unseen_end,
 	.attend = tt_unseen_attend,
 	.leave = tt_unseen_leave,
-	.look = tt_unseen_look,
+	.poll = tt_unseen_poll,
 	.close = user_close,
 	.forget = user_forget,
 };

@@ -97,9 +97,9 @@ static void ask(tutti_store_t store, uint64_t timeout_ns)
 	free(value);
 }
 
-static void look(tutti_store_t store)
+static void poll(tutti_store_t store)
 {
-	const tutti_result_t result = store->ops->look(store);
+	const tutti_result_t result = store->ops->poll(store);
 
 	FUZZ_PROMISE(result <= 0);
 	if (result)
@@ -129,9 +129,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (store->ops->set(store, "key", "value", 5) < 0)
 			FUZZ_PROMISE(tt_thread_error()[0]);
 		ask(store, 0);
-		look(store);
+		poll(store);
 		store->ops->end(store, "prefix", TUTTI_ERR_PEER_LOST, "because");
-		look(store);
+		poll(store);
 		store->ops->leave(store);
 		store->ops->close(store);
 	} else {

@@ -225,7 +225,7 @@ static int check_threads(tutti_comm_t comm)
  * looked at who works on it. */
 static int with_signals(tutti_comm_t comm, void *argument)
 {
-	atomic_int *looked = argument;
+	atomic_int *checked = argument;
 	const int rank = tutti_comm_rank(comm), last = tutti_comm_size(comm) - 1;
 	int failed = 0, byte = 0;
 	tutti_request_t request;
@@ -233,10 +233,10 @@ static int with_signals(tutti_comm_t comm, void *argument)
 	if (rank == 0) {
 		SUCCEEDS(tutti_recv(comm, &byte, 1, TUTTI_UINT8, last, &request));
 		failed = check_threads(comm);
-		atomic_store(looked, 1);
+		atomic_store(checked, 1);
 		SUCCEEDS(tutti_wait(&request));
 	} else if (rank == last) {
-		while (!atomic_load(looked))
+		while (!atomic_load(checked))
 			sched_yield();
 		SUCCEEDS(tutti_send(comm, &byte, 1, TUTTI_UINT8, 0, NULL));
 	}

@@ -76,7 +76,7 @@ static void await_news(tutti_store_t store, const char *sentence)
 	const uint64_t enough = tt_now() + PATIENCE_NS;
 	tutti_result_t result;
 
-	while ((result = store->ops->look(store)) == TUTTI_OK && tt_now() < enough)
+	while ((result = store->ops->poll(store)) == TUTTI_OK && tt_now() < enough)
 		sched_yield();
 	assert_int_equal(result, TUTTI_ERR_PEER_LOST);
 	assert_string_equal(tt_thread_error(), sentence);
@@ -94,7 +94,7 @@ static void all_are_told_of_who_is_lost(void **state)
 	open_client(host, &waiter.store);
 	attend(lost, "m/1", "rank 2 is lost");
 	attend(other, "m/1", "rank 3 is lost");
-	assert_int_equal(other->ops->look(other), TUTTI_OK);
+	assert_int_equal(other->ops->poll(other), TUTTI_OK);
 	assert_int_equal(pthread_create(&thread, NULL, waiter_thread, &waiter), 0);
 	tutti_store_close(lost);
 	pthread_join(thread, NULL);
@@ -110,7 +110,7 @@ static void all_are_told_of_who_is_lost(void **state)
 	late->ops->leave(late);
 	attend(late, "m/10", "rank 4 is lost");
 	assert_int_equal(tutti_store_set(late, "m/10/x", NULL, 0), TUTTI_OK);
-	assert_int_equal(late->ops->look(late), TUTTI_OK);
+	assert_int_equal(late->ops->poll(late), TUTTI_OK);
 	tutti_store_close(late);
 	tutti_store_close(other);
 	tutti_store_close(waiter.store);
@@ -134,7 +134,7 @@ static void who_has_left_is_not_missed(void **state)
 	assert_int_equal(tutti_store_get(host, "m/2/x", NULL, &none, PATIENCE_S),
 			 TUTTI_ERR_PEER_LOST);
 	assert_int_equal(tutti_store_get(host, "m/1/x", NULL, &none, 0.001), TUTTI_ERR_TIMEOUT);
-	assert_int_equal(other->ops->look(other), TUTTI_OK);
+	assert_int_equal(other->ops->poll(other), TUTTI_OK);
 	tutti_store_close(other);
 	tutti_store_close(host);
 }
@@ -149,9 +149,9 @@ static void the_first_word_is_what_all_are_told(void **state)
 	first->ops->end(first, "m/1", TUTTI_ERR_PEER_LOST, "rank 1 has had enough");
 	second->ops->end(second, "m/1", TUTTI_ERR_TIMEOUT, "rank 2 is late");
 	/* without waiting for it */
-	assert_int_equal(second->ops->look(second), TUTTI_ERR_PEER_LOST);
+	assert_int_equal(second->ops->poll(second), TUTTI_ERR_PEER_LOST);
 	assert_string_equal(tt_thread_error(), "rank 1 has had enough");
-	assert_int_equal(first->ops->look(first), TUTTI_ERR_PEER_LOST);
+	assert_int_equal(first->ops->poll(first), TUTTI_ERR_PEER_LOST);
 	assert_string_equal(tt_thread_error(), "rank 1 has had enough");
 	tutti_store_close(second);
 	tutti_store_close(first);
@@ -185,7 +185,7 @@ static void *attend_until_ended(void *argument)
 	await_stage(a->stage, 3);
 	/* news come before its answer */
 	tutti_store_get(a->store, "there", NULL, &none, PATIENCE_S);
-	a->told = a->store->ops->look(a->store);
+	a->told = a->store->ops->poll(a->store);
 	a->store->ops->leave(a->store);
 	return NULL;
 }
@@ -227,11 +227,11 @@ static void a_host_that_closes_is_not_taken_for_a_lost_one(void **state)
 	attend(client, "m/1", "lost");
 	host->close_by = tt_now();
 	tutti_store_close(host);
-	assert_int_equal(client->ops->look(client), TUTTI_OK);
+	assert_int_equal(client->ops->poll(client), TUTTI_OK);
 	assert_false(client->closed);
 	assert_int_equal(tutti_store_get(client, "k", NULL, &none, 0), TUTTI_ERR_PEER_LOST);
 	assert_true(client->closed);
-	assert_int_equal(client->ops->look(client), TUTTI_OK);
+	assert_int_equal(client->ops->poll(client), TUTTI_OK);
 	tutti_store_close(client);
 }
 
@@ -254,11 +254,11 @@ static void a_host_that_dies_is_seen(void **state)
 	assert_int_equal(read(ends[0], address, sizeof(address)), sizeof(address));
 	assert_int_equal(tt_store_open(address, &key, -1, false, PATIENCE_NS, &client), TUTTI_OK);
 	attend(client, "m/1", "lost");
-	assert_int_equal(client->ops->look(client), TUTTI_OK);
+	assert_int_equal(client->ops->poll(client), TUTTI_OK);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	for (int i = 0; i < 2; i++) { /* it stays so */
-		assert_int_equal(client->ops->look(client), TUTTI_ERR_PEER_LOST);
+		assert_int_equal(client->ops->poll(client), TUTTI_ERR_PEER_LOST);
 		assert_non_null(strstr(tt_thread_error(), "has closed the connection or ended"));
 	}
 	assert_false(client->closed);
@@ -314,7 +314,7 @@ static void what_has_no_answer_may_come_in_any_pieces(void **state)
 		assert_true(tt_wire_get_header(answer, &header));
 		assert_int_equal(header.kind, TT_WIRE_ANSWER);
 	}
-	assert_int_equal(other->ops->look(other), TUTTI_OK);
+	assert_int_equal(other->ops->poll(other), TUTTI_OK);
 	close(fd);
 	await_news(other, "a raw one is lost");
 	tutti_store_close(other);

@@ -160,7 +160,7 @@ static void end(struct peer *peer, tutti_comm_t comm)
 }
 
 /* The first request ends while the second one is tested. It has woken nobody who is asleep, and
- * nothing else will happen: the waiter must look again before it sleeps. */
+ * nothing else will happen: the waiter must poll again before it sleeps. */
 static void waiting_for_any_sees_what_ended_since_it_was_tested(void **state)
 {
 	struct peer peer;

@@ -242,7 +242,7 @@ static size_t peek(struct suite_rank *rank, struct suite_stream *stream)
 	return (size_t)shown;
 }
 
-/* Look until as much is there as wanted, look once more, then release some. */
+/* Look until as much is there as wanted, poll once more, then release some. */
 static bool peek_some(struct suite_rank *rank, struct suite_stream *stream)
 {
 	const size_t left = stream->in_total - stream->in_done;

@@ -181,7 +181,7 @@ tutti_result_t tt_loop_fabric_enter(const struct tt_endpoint_config *config,
 	return result;
 }
 
-/* Others that sleep look again: they may wait for a rank that has now left. The dead say nothing.
+/* Others that sleep poll again: they may wait for a rank that has now left. The dead say nothing.
  */
 static void vacate(struct loop_fabric *fabric, struct loop_rank *place)
 {

@@ -236,7 +236,7 @@ static void set_fault(struct tt_fault *to, const struct tt_fault *fault)
 }
 
 /* Who finds one tells everybody. */
-static void look_for_dead(struct loop_endpoint *self)
+static void find_dead(struct loop_endpoint *self)
 {
 	for (int rank = 0; self->peers && rank < self->fabric->size; rank++) {
 		struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = rank };
@@ -258,7 +258,7 @@ static void loop_progress(struct tt_endpoint *endpoint, bool thorough)
 	if (fabric->faults.news_ns)
 		tt_loop_news_hear(self, thorough);
 	else if (fabric->fault.result == 0 && thorough)
-		look_for_dead(self);
+		find_dead(self);
 	if (fabric->fault.result != 0 && !fabric->faults.news_ns)
 		set_fault(&endpoint->fault, &fabric->fault);
 	tt_loop_fabric_unlock(fabric);

@@ -333,7 +333,7 @@ static struct rdma_found *add(struct look *look)
 	return &s->all[s->count++];
 }
 
-static void look_at_port(struct look *look, const char *device, const char *number)
+static void probe_port(struct look *look, const char *device, const char *number)
 {
 	struct rdma_found *found = add(look);
 	char line[LINE];
@@ -352,13 +352,13 @@ static void look_at_port(struct look *look, const char *device, const char *numb
 	examine(look, found);
 }
 
-static void look_at_device(struct look *look, const char *device)
+static void probe_device(struct look *look, const char *device)
 {
 	struct dirent **ports;
 	const int count = list(look, &ports, "class/infiniband/%s/ports", device);
 
 	for (int i = 0; i < count; i++)
-		look_at_port(look, device, ports[i]->d_name);
+		probe_port(look, device, ports[i]->d_name);
 	free_names(ports, count);
 }
 
@@ -438,7 +438,7 @@ tutti_result_t tt_rdma_survey_make(const struct rdma_sources *from,
 
 	look.node = count > 0 ? from->node() : -1;
 	for (int i = 0; i < count; i++)
-		look_at_device(&look, devices[i]->d_name);
+		probe_device(&look, devices[i]->d_name);
 	free_names(devices, count);
 	if (look.shortage) {
 		tt_rdma_survey_finish(&made);

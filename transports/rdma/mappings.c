@@ -104,10 +104,10 @@ bool tt_rdma_mappings(uintptr_t begin, uintptr_t end,
 		      void *context)
 {
 	pthread_mutex_lock(&looking);
-	const bool looked = look(begin, end, each, context);
+	const bool checked = look(begin, end, each, context);
 
 	pthread_mutex_unlock(&looking);
-	return looked;
+	return checked;
 }
 
 static void hold(void)

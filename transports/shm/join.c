@@ -213,7 +213,7 @@ static tutti_result_t await_mates(struct shm_endpoint *ep, struct host *host, in
 		if (ready < 0 && errno != EINTR)
 			return tt_fail_errno(SHM, "wait for the ranks of this host");
 		if (ready == 0)
-			result = shm_look_elsewhere(ep);
+			result = shm_check_elsewhere(ep);
 		if (ready <= 0)
 			continue;
 		if (host->at[0].revents)
@@ -274,7 +274,7 @@ static void receive_late(struct shm_endpoint *ep, struct host *host)
 	char sentence[TT_ERROR_MAX];
 
 	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
-	while (some_awaited(ep, host) && tt_now() < enough && !shm_look_elsewhere(ep)) {
+	while (some_awaited(ep, host) && tt_now() < enough && !shm_check_elsewhere(ep)) {
 		if (poll(host->at, (nfds_t)ep->arena.members, LATE_NS / 10000000) <= 0)
 			continue;
 		for (int place = 1; place < ep->arena.members; place++)
@@ -500,7 +500,7 @@ tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peer
 	tt_fd_close(ep->listen_fd);
 	ep->listen_fd = -1;
 	atomic_store_explicit(&shm_member(&ep->arena, ep->me)->state, SHM_PRESENT,
-			      memory_order_release); /* pairs with the acquire in look_at_mates() */
+			      memory_order_release); /* pairs with the acquire in check_mates() */
 	tt_log(DEBUG, SHM, "rank %d shares %zu bytes of address space with %d ranks of this host",
 	       ep->config.rank, ep->arena.bytes, members - 1);
 	return TUTTI_OK;

@@ -43,7 +43,7 @@ union control {
 	char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
 };
 
-tutti_result_t shm_look_elsewhere(const struct shm_endpoint *ep)
+tutti_result_t shm_check_elsewhere(const struct shm_endpoint *ep)
 {
 	return ep->config.hopeless ? ep->config.hopeless(ep->config.context) : TUTTI_OK;
 }
@@ -72,7 +72,7 @@ static tutti_result_t wait_for(const struct shm_endpoint *ep, int fd, short even
 		if (ready < 0 && errno != EINTR)
 			return tt_fail_errno(SHM, "%s", what);
 		if (ready == 0)
-			result = shm_look_elsewhere(ep);
+			result = shm_check_elsewhere(ep);
 	}
 	return result;
 }

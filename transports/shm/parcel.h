@@ -23,7 +23,7 @@ enum { SHM_ARENA = -1, SHM_MAPPED = -2, SHM_ALL_JOINED = -3, SHM_GIVEN_UP = -4 }
 /* Ranks that wait look this often whether there is hope. */
 #define SHM_HOPE_MS 50
 /* TUTTI_OK: as far as is known by other ways than these messages, all may still join. */
-tutti_result_t shm_look_elsewhere(const struct shm_endpoint *ep);
+tutti_result_t shm_check_elsewhere(const struct shm_endpoint *ep);
 /* Milliseconds to wait, at most. */
 int shm_wait_ms(const struct shm_endpoint *ep, uint64_t now, uint64_t deadline);
 /* Does the errno value say that nobody is at the other end? */

@@ -18,7 +18,7 @@
 #include "memory.h"
 #include "shm.h"
 
-#define LOOK_TURNS 256 /* yields between looks at who died */
+#define POLL_TURNS 256 /* yields between looks at who died */
 
 static tutti_result_t shm_open_endpoint(const struct tt_endpoint_config *config,
 					struct tt_endpoint **out)
@@ -158,7 +158,7 @@ static void note_death(struct shm_endpoint *ep, struct shm_mate *mate)
 	mate->died = true;
 }
 
-/* Has the process ended since the last look? */
+/* Has the process ended since the last poll? */
 static bool just_died(struct shm_endpoint *ep, struct shm_mate *mate)
 {
 	struct pollfd poller = { mate->pid_fd, POLLIN, 0 };
@@ -185,7 +185,7 @@ static bool shm_lost(struct tt_endpoint *endpoint, int peer)
 }
 
 /* Dead processes and ranks that left; leaving in order is no fault. */
-static void look_at_mates(struct shm_endpoint *ep)
+static void check_mates(struct shm_endpoint *ep)
 {
 	int places[SHM_DEATHS];
 	const int n = shm_deaths(ep, places);
@@ -249,8 +249,8 @@ static uint32_t await_decision(struct shm_endpoint *ep, int member, uint64_t dea
 
 		if (shares != SHM_UNDECIDED)
 			return shares;
-		if (turn % LOOK_TURNS == 0)
-			look_at_mates(ep);
+		if (turn % POLL_TURNS == 0)
+			check_mates(ep);
 		if (ep->base.fault.result || tt_now() > deadline)
 			return decide(ep, member, SHM_SHARES_NOT);
 		sched_yield();
@@ -292,7 +292,7 @@ static void shm_progress(struct tt_endpoint *endpoint, bool thorough)
 		shm_take_faults(ep);
 	/* who goes once there is a fault goes because of it */
 	if (thorough && !ep->base.fault.result)
-		look_at_mates(ep);
+		check_mates(ep);
 }
 
 static void forget_mate(struct shm_endpoint *ep, int i)
@@ -315,7 +315,7 @@ static void shm_destroy(struct tt_endpoint *endpoint)
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
 	if (ep->arena.base) {
-		/* release: pairs with the acquires in peer_left() and look_at_mates() */
+		/* release: pairs with the acquires in peer_left() and check_mates() */
 		atomic_store_explicit(&shm_member(&ep->arena, ep->me)->state, SHM_LEFT,
 				      memory_order_release);
 		shm_interrupt(endpoint); /* who waits for this rank looks at its state */

@@ -385,7 +385,7 @@ static int dead_caller(const struct tcp_endpoint *e)
 	return -1;
 }
 
-static tutti_result_t look_elsewhere(const struct tcp_endpoint *e)
+static tutti_result_t check_elsewhere(const struct tcp_endpoint *e)
 {
 	return e->hopeless ? e->hopeless(e->context) : TUTTI_OK;
 }
@@ -395,7 +395,7 @@ static tutti_result_t look_elsewhere(const struct tcp_endpoint *e)
  * found again. */
 static tutti_result_t give_up_hope(struct tcp_endpoint *e, int *suspect)
 {
-	const tutti_result_t told = look_elsewhere(e);
+	const tutti_result_t told = check_elsewhere(e);
 	const int dead = told ? -1 : dead_caller(e), before = *suspect;
 
 	*suspect = dead;
@@ -425,7 +425,7 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 			doubt_at = now + HOPE_MS * TCP_MS;
 		}
 		if (result == TUTTI_OK)
-			tt_tcp_look(e, tt_tcp_ms_until(now, sooner < doubt_at ? sooner : doubt_at));
+			tt_tcp_poll(e, tt_tcp_ms_until(now, sooner < doubt_at ? sooner : doubt_at));
 	}
 	if (result == TUTTI_OK && e->base.fault.result)
 		result = tt_fail(e->base.fault.result, TCP, "%s", e->base.fault.text);
@@ -438,7 +438,7 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 /* Who has this rank's answer may believe to have joined. */
 static bool is_waited_for(const struct tcp_endpoint *e)
 {
-	return missing(e) >= 0 && (e->guest_count > 0 || !look_elsewhere(e));
+	return missing(e) >= 0 && (e->guest_count > 0 || !check_elsewhere(e));
 }
 
 /* Control links carry the fault as soon as they are up, also those that the peers dial; who
@@ -455,7 +455,7 @@ void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault
 		const uint64_t due = tt_tcp_due(e), again = now + HOPE_MS * TCP_MS;
 		const uint64_t sooner = again < enough ? again : enough;
 
-		tt_tcp_look(e, tt_tcp_ms_until(now, due < sooner ? due : sooner));
+		tt_tcp_poll(e, tt_tcp_ms_until(now, due < sooner ? due : sooner));
 	}
 	tt_tcp_stop_listening(e); /* who dials from now on is not kept waiting */
 }

@@ -33,7 +33,7 @@ struct survey {
 	bool apart;	  /* two of them are on different hosts */
 };
 
-static struct survey look_at_all(const struct tcp_endpoint *e)
+static struct survey poll_all(const struct tcp_endpoint *e)
 {
 	struct survey s = { 0 };
 	int host = -1;
@@ -60,7 +60,7 @@ bool tt_tcp_is_cut_off(struct tcp_endpoint *e)
 
 	for (;;) {
 		const bool fault = tt_tcp_hear_all(e);
-		const struct survey s = look_at_all(e);
+		const struct survey s = poll_all(e);
 		const uint64_t waited = tt_now() - start;
 
 		if (fault || s.dead || s.links < 2)

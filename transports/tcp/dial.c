@@ -261,7 +261,7 @@ void tt_tcp_dial_step(struct tcp_dial *dial, uint64_t now)
 		give_up(dial);
 }
 
-/* When to look again although nothing happened. */
+/* When to poll again although nothing happened. */
 uint64_t tt_tcp_dial_due(const struct tcp_dial *dial)
 {
 	uint64_t due = UINT64_MAX;

@@ -179,7 +179,7 @@ static void tcp_progress(struct tt_endpoint *base, bool thorough)
 	const bool unfinished = e->waiting || e->dial_count || e->guest_count;
 
 	if (unfinished || (thorough && (e->listener.fd >= 0 || e->controls)))
-		tt_tcp_look(e, 0);
+		tt_tcp_poll(e, 0);
 }
 
 /* A rank closes no connection before it leaves. (One that never was, for want of descriptors

@@ -272,7 +272,7 @@ bool tt_tcp_watch(struct tcp_endpoint *e, struct tcp_source *source, uint32_t ev
 void tt_tcp_watch_for(struct tcp_endpoint *e, struct tcp_source *source, uint32_t events);
 void tt_tcp_unwatch(struct tcp_endpoint *e, struct tcp_source *source);
 void tt_tcp_link_watch(struct tcp_link *link);
-void tt_tcp_look(struct tcp_endpoint *e, int timeout_ms);
+void tt_tcp_poll(struct tcp_endpoint *e, int timeout_ms);
 /* Milliseconds from `now`, for a timeout: rounded up, a minute at most. */
 int tt_tcp_ms_until(uint64_t now, uint64_t due);
 /* When something is due that no descriptor announces; UINT64_MAX: never. */

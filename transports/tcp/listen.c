@@ -17,7 +17,7 @@
 
 #define GUEST_MS                                                                                   \
 	5000 /* for a complete hello, sent right after connecting; and as long for the rest */
-#define ACCEPT_MAX 64  /* per look */
+#define ACCEPT_MAX 64  /* per poll */
 #define PAUSE_MS   50  /* when descriptors ran out */
 #define IDLE_MS	   300 /* of a guest, after which it makes room when descriptors ran out */
 #define SHORT_MS   500 /* that none is to be had, while somebody is waited for */

@@ -129,7 +129,7 @@ static void serve_timers(struct tcp_endpoint *e, uint64_t now)
 }
 
 /* Serve what has happened; wait for something to happen, `timeout_ms` at most. */
-void tt_tcp_look(struct tcp_endpoint *e, int timeout_ms)
+void tt_tcp_poll(struct tcp_endpoint *e, int timeout_ms)
 {
 	struct epoll_event events[BATCH];
 	const int n = epoll_wait(e->watch, events, BATCH, timeout_ms);

@@ -60,7 +60,7 @@ static tutti_result_t choose_device(struct tt_cuda *cuda, int number)
 	return error ? tt_cuda_fail(cuda->driver, "look for the GPU", error) : TUTTI_OK;
 }
 
-static tutti_result_t look_at_device(struct tt_cuda *cuda)
+static tutti_result_t probe_device(struct tt_cuda *cuda)
 {
 	int wide = 0, unified = 0, flushes = 0;
 	cuda_result error =
@@ -140,7 +140,7 @@ static tutti_result_t make_streams(struct tt_cuda *cuda)
 /* What either way needs. The context is entered as soon as it is there. */
 static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *entered)
 {
-	tutti_result_t result = look_at_device(cuda);
+	tutti_result_t result = probe_device(cuda);
 
 	if (!result)
 		result = take_context(cuda);
@@ -361,7 +361,7 @@ static int count_streams(const struct tt_cuda *cuda)
 
 /* Threads that share a GPU: what waits on one's stream may stand in front of what another one is
  * to do, if all their streams have fewer connections to the GPU than that. */
-static void look_at_connections(const struct tt_cuda *cuda, const struct tt_cuda_offer *all)
+static void check_connections(const struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 {
 	const struct tt_cuda_offer *mine = &all[cuda->comm->rank];
 	const char *set = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -404,7 +404,7 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool
 		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, tt_cuda_watch_begin(cuda),
 					  mine, all);
 	if (!result && !island)
-		look_at_connections(cuda, all);
+		check_connections(cuda, all);
 	tt_cuda_leave(cuda, &entered);
 	free(all);
 	return result;

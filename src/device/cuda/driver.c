@@ -98,7 +98,7 @@ static tutti_result_t open_library(void)
 	return TUTTI_OK;
 }
 
-void tt_cuda_look(void)
+void tt_cuda_probe(void)
 {
 	if (tt_cuda_opened() ||
 	    pthread_mutex_trylock(&cuda.lock) !=

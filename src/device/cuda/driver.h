@@ -197,7 +197,7 @@ tutti_result_t tt_cuda_driver(const struct cuda_driver **out);
 
 /* Take notice of a driver that the program has loaded; says nothing if there is none. Does not
  * start it. */
-void tt_cuda_look(void);
+void tt_cuda_probe(void);
 /* The driver as it is, opened, but perhaps not started; NULL: not opened. */
 const struct cuda_driver *tt_cuda_opened(void);
 

@@ -19,7 +19,7 @@ static void free_all(struct tutti_comm *comm)
 }
 
 const struct tt_device tt_device_cuda = {
-	.look = tt_cuda_look,
+	.probe = tt_cuda_probe,
 	.learn = learn,
 	.start = tt_cuda_start,
 	.stage = tt_staged_add,

@@ -24,7 +24,7 @@
 #include "relay.h"
 #include "thread.h"
 
-#define LOOK_MS	  5
+#define POLL_MS	  5
 #define FINISH_NS 200000000
 #define ANSWER_NS 2000000000 /* beyond a deadline, for CUDA to tell who is missing */
 #define RELEASE_CHUNK_MS                                                                           \
@@ -42,7 +42,7 @@ struct tt_cuda_watch {
 	bool released;			    /* likewise: the streams were let go on */
 	/* the thread's: what it looks for may stand behind others' copies, and streams are let
 	 * go on nevertheless */
-	struct CUstream_st *looks, *releases;
+	struct CUstream_st *polls, *releases;
 	bool missed; /* likewise: the communicator was another thread's when it was to be looked
 		      * at */
 	/* likewise: a wait, since when, and at how many that had ended; how long nobody ran,
@@ -149,7 +149,7 @@ static uint64_t missing_ranks(const struct tt_cuda *cuda, uint64_t waiting)
 {
 	const struct cuda_driver *driver = cuda->driver;
 	const int size = cuda->comm->size, own = cuda->comm->rank;
-	struct CUstream_st *stream = cuda->watch->looks;
+	struct CUstream_st *stream = cuda->watch->polls;
 	uint8_t(*const posted)[TT_CUDA_RANKS] =
 		cuda->report->posted; /* pinned: the copy may end later than this */
 	uint64_t missing = 0;
@@ -238,7 +238,7 @@ static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
 }
 
 /* Lock held. */
-static void look_at_headers(struct tt_cuda *cuda)
+static void compare_headers(struct tt_cuda *cuda)
 {
 	struct tt_op_header mine, theirs;
 
@@ -261,14 +261,14 @@ void tt_cuda_learn(struct tt_cuda *cuda)
 {
 	struct tt_cuda *island = tt_cuda_island_of(cuda);
 
-	look_at_headers(cuda);
+	compare_headers(cuda);
 	if (island)
-		look_at_headers(island);
+		compare_headers(island);
 }
 
 /* A kernel's fault ends the context, and with it all that the communicator could do. `error`:
  * what CUDA says of it. Lock held. */
-static void look_at_context(struct tt_cuda *cuda, cuda_result error)
+static void check_context(struct tt_cuda *cuda, cuda_result error)
 {
 	const bool capturing =
 		error >= CUDA_CAPTURE_UNSUPPORTED && error <= CUDA_CAPTURE_CAPTURED_EVENT;
@@ -301,7 +301,7 @@ struct answer {
 
 static struct answer ask(struct tt_cuda *cuda)
 {
-	struct answer answer = { .context = cuda->driver->stream_query(cuda->watch->looks) };
+	struct answer answer = { .context = cuda->driver->stream_query(cuda->watch->polls) };
 
 	answer.is_late = !cuda->watch->released && is_overdue(cuda, tt_now(), &answer.overdue);
 	return answer;
@@ -318,12 +318,12 @@ static bool look(struct tt_cuda *cuda, const struct answer *answer)
 		tt_cuda_watch_busy(cuda, false);
 		return true;
 	}
-	tt_comm_look(comm, true);
+	tt_comm_check(comm, true);
 	note_waits(cuda);
 	if (!comm->fault.result)
-		look_at_headers(cuda);
+		compare_headers(cuda);
 	if (!comm->fault.result && answer)
-		look_at_context(cuda, answer->context);
+		check_context(cuda, answer->context);
 	if (!comm->fault.result && answer && answer->is_late)
 		revoke_for_deadline(cuda, answer->overdue.missing, answer->overdue.own);
 	/* whoever finds a stream at its end learns of the fault from tutti_comm_error() */
@@ -356,7 +356,7 @@ static bool is_idle(struct tt_cuda *cuda, uint64_t *puts)
 	return may_be && cuda->driver->event_query(cuda->last) == 0;
 }
 
-/* Until it is time to look again; false: the thread is to end. */
+/* Until it is time to poll again; false: the thread is to end. */
 static bool await(struct tt_cuda *cuda)
 {
 	struct tt_cuda_watch *watch = cuda->watch;
@@ -364,7 +364,7 @@ static bool await(struct tt_cuda *cuda)
 	const bool was_idle = is_idle(cuda, &puts);
 
 	pthread_mutex_lock(&watch->lock);
-	const struct timespec at = in_ms(!watch->released ? LOOK_MS
+	const struct timespec at = in_ms(!watch->released ? POLL_MS
 					 : cuda->relay	  ? RELEASE_CHUNK_MS
 							  : RELEASE_MS);
 	int error = 0;
@@ -420,8 +420,8 @@ static void *watch_main(void *argument)
 
 static void free_streams(const struct tt_cuda *cuda, struct tt_cuda_watch *watch)
 {
-	if (watch->looks)
-		cuda->driver->stream_destroy(watch->looks);
+	if (watch->polls)
+		cuda->driver->stream_destroy(watch->polls);
 	if (watch->releases)
 		cuda->driver->stream_destroy(watch->releases);
 }
@@ -433,7 +433,7 @@ static cuda_result make_streams(const struct tt_cuda *cuda, struct tt_cuda_watch
 	cuda_result error = cuda->driver->context_get_priorities(&least, &greatest);
 
 	if (!error)
-		error = cuda->driver->stream_create_urgent(&watch->looks, CUDA_STREAM_NON_BLOCKING,
+		error = cuda->driver->stream_create_urgent(&watch->polls, CUDA_STREAM_NON_BLOCKING,
 							   greatest);
 	if (!error && !cuda->relay)
 		error = cuda->driver->stream_create_urgent(&watch->releases,

@@ -7,7 +7,7 @@
 
 #include "store.h"
 
-#define TT_UNSEEN_LOOK_NS                                                                          \
+#define TT_UNSEEN_POLL_NS                                                                          \
 	100000000ull /* while a get waits, between looks at whether what it waits for was ended */
 
 struct tt_unseen_attendance;
@@ -30,6 +30,6 @@ void tt_unseen_end(tutti_store_t store, const char *prefix, tutti_result_t resul
 		   const char *sentence);
 void tt_unseen_attend(tutti_store_t store, const struct tt_attendance *attendance);
 void tt_unseen_leave(tutti_store_t store);
-tutti_result_t tt_unseen_look(tutti_store_t store);
+tutti_result_t tt_unseen_poll(tutti_store_t store);
 
 #endif
