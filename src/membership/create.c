@@ -11,33 +11,33 @@
 #include "rendezvous.h"
 #include "store.h"
 
-struct meeting {
+struct joining {
 	tutti_store_t store;
 	struct tt_rendezvous *rendezvous;
 };
 
 static tutti_result_t look(void *context)
 {
-	const struct meeting *meeting = context;
+	const struct joining *joining = context;
 
-	return tt_rendezvous_poll(meeting->store);
+	return tt_rendezvous_poll(joining->store);
 }
 
 static tutti_result_t agree(void *context, tutti_result_t result, bool unfit)
 {
-	const struct meeting *meeting = context;
+	const struct joining *joining = context;
 
-	meeting->rendezvous->unfit |= unfit;
-	return tt_rendezvous_give_up(meeting->store, meeting->rendezvous, result);
+	joining->rendezvous->unfit |= unfit;
+	return tt_rendezvous_give_up(joining->store, joining->rendezvous, result);
 }
 
 /* A network interface of some rank was coming up. All say once more how they are reached, under
  * keys of their own. */
 static tutti_result_t exchange_again(struct tutti_comm *comm, bool failed,
-				     const struct meeting *meeting, uint8_t record[TT_RECORD_MAX],
+				     const struct joining *joining, uint8_t record[TT_RECORD_MAX],
 				     size_t *length, uint64_t deadline, struct tt_records *records)
 {
-	struct tt_rendezvous again = *meeting->rendezvous;
+	struct tt_rendezvous again = *joining->rendezvous;
 	const tutti_result_t result =
 		failed ? TUTTI_OK : tt_bootstrap_await(comm, deadline, record, length);
 
@@ -45,13 +45,13 @@ static tutti_result_t exchange_again(struct tutti_comm *comm, bool failed,
 		return result;
 	tt_records_free(records);
 	again.id = ~again.id;
-	return tt_exchange_by_store(meeting->store, &again, record, *length, deadline, records);
+	return tt_exchange_by_store(joining->store, &again, record, *length, deadline, records);
 }
 
 static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 			   struct tt_rendezvous *rendezvous, uint64_t deadline)
 {
-	struct meeting meeting = { store, rendezvous };
+	struct joining joining = { store, rendezvous };
 	char own[TT_ERROR_MAX];
 	uint8_t record[TT_RECORD_MAX];
 	struct tt_records records = { 0 };
@@ -59,7 +59,7 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 
 	comm->hopeless = look;
 	comm->agree = agree;
-	comm->hopeless_context = &meeting;
+	comm->hopeless_context = &joining;
 	tutti_result_t result = tt_bootstrap_open(comm, record, &length);
 	int *members = malloc((size_t)comm->size * sizeof(*members));
 
@@ -75,7 +75,7 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 	if (!met)
 		met = tt_rendezvous_met(store, rendezvous);
 	if (!met && tt_bootstrap_awaits(&records, comm->size))
-		met = exchange_again(comm, result != TUTTI_OK, &meeting, record, &length, deadline,
+		met = exchange_again(comm, result != TUTTI_OK, &joining, record, &length, deadline,
 				     &records);
 	if (result)
 		tt_thread_error_set(own);
@@ -103,18 +103,19 @@ static tutti_result_t be_alone(struct tutti_comm *comm, uint64_t deadline)
 	return result ? result : tt_bootstrap_join(comm, &records, &only, deadline);
 }
 
-/* The ranks have agreed on a meeting in the store; both matter with more than one. */
+/* The ranks have agreed on a rendezvous in the store; both matter with more than one. */
 static tutti_result_t create(const struct tt_settings *settings, tutti_store_t store,
-			     struct tt_rendezvous *meeting, int rank, int size, uint64_t deadline,
-			     tutti_comm_t *out)
+			     struct tt_rendezvous *rendezvous, int rank, int size,
+			     uint64_t deadline, tutti_comm_t *out)
 {
 	struct tutti_comm *comm = NULL;
-	tutti_result_t result = tt_comm_new(settings, rank, size, meeting->id, &comm);
+	tutti_result_t result = tt_comm_new(settings, rank, size, rendezvous->id, &comm);
 
 	if (!result)
-		result = size > 1 ? meet(comm, store, meeting, deadline) : be_alone(comm, deadline);
+		result = size > 1 ? meet(comm, store, rendezvous, deadline)
+				  : be_alone(comm, deadline);
 	if (result && size > 1)
-		result = tt_rendezvous_give_up(store, meeting, result);
+		result = tt_rendezvous_give_up(store, rendezvous, result);
 	if (size > 1)
 		tt_rendezvous_leave(store);
 	if (result) {
@@ -132,7 +133,7 @@ static tutti_result_t create(const struct tt_settings *settings, tutti_store_t s
 TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int size,
 					   const tutti_config_t *config, tutti_comm_t *comm)
 {
-	struct tt_rendezvous meeting = { 0 };
+	struct tt_rendezvous rendezvous = { 0 };
 	struct tt_settings settings;
 
 	if (!comm)
@@ -153,12 +154,12 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 	tt_settings_warn(rank);
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	if (size > 1)
-		result = tt_rendezvous(store, "comm", rank, size, deadline, &meeting);
+		result = tt_rendezvous(store, "comm", rank, size, deadline, &rendezvous);
 	if (result) {
-		result = tt_rendezvous_give_up(store, &meeting, result);
+		result = tt_rendezvous_give_up(store, &rendezvous, result);
 		tt_rendezvous_leave(store);
 	} else {
-		result = create(&settings, store, &meeting, rank, size, deadline, comm);
+		result = create(&settings, store, &rendezvous, rank, size, deadline, comm);
 	}
 	tt_key_wipe(&settings.key);
 	return result;
@@ -166,7 +167,7 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 
 TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *comm)
 {
-	struct tt_rendezvous meeting = { 0 };
+	struct tt_rendezvous rendezvous = { 0 };
 	tutti_store_t store = NULL;
 	struct tt_launch launch;
 	struct tt_settings settings;
@@ -186,15 +187,16 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 	if (result)
 		goto wipe;
 	tt_settings_warn(launch.rank);
-	tt_log(INFO, COMM, "started by %s as rank %d of %d, meeting in %s", launch.launcher,
+	tt_log(INFO, COMM, "started by %s as rank %d of %d, rendezvous in %s", launch.launcher,
 	       launch.rank, launch.size, launch.size > 1 ? launch.store : "nothing");
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	if (launch.size > 1)
-		result = tt_rendezvous_launched(&launch, &settings.key, deadline, &store, &meeting);
+		result = tt_rendezvous_launched(&launch, &settings.key, deadline, &store,
+						&rendezvous);
 	if (!result)
-		result = create(&settings, store, &meeting, launch.rank, launch.size, deadline,
+		result = create(&settings, store, &rendezvous, launch.rank, launch.size, deadline,
 				comm);
-	tt_rendezvous_close(store, &meeting, result);
+	tt_rendezvous_close(store, &rendezvous, result);
 wipe:
 	tt_key_wipe(&settings.key);
 	return result;

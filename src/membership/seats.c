@@ -65,8 +65,8 @@ static const char *seat_key(const struct tt_seats *seats, const char *what, uint
 	return key;
 }
 
-static const char *meeting_key(const struct tt_seats *seats, uint64_t id, const char *what,
-			       char key[KEY_MAX])
+static const char *rendezvous_key(const struct tt_seats *seats, uint64_t id, const char *what,
+				  char key[KEY_MAX])
 {
 	snprintf(key, KEY_MAX, "%s/%016llx/%s", seats->prefix, (unsigned long long)id, what);
 	return key;
@@ -169,11 +169,11 @@ static tutti_result_t await_news(struct tt_seats *seats, uint64_t id, struct new
 	for (;;) {
 		uint64_t now_beat = beat;
 
-		result =
-			get(seats, meeting_key(seats, id, "news", key), out, sizeof(*out), POLL_NS);
+		result = get(seats, rendezvous_key(seats, id, "news", key), out, sizeof(*out),
+			     POLL_NS);
 		if (result != TUTTI_IN_PROGRESS)
 			return result;
-		result = get(seats, meeting_key(seats, id, "beat", key), &now_beat,
+		result = get(seats, rendezvous_key(seats, id, "beat", key), &now_beat,
 			     sizeof(now_beat), 0);
 		if (result < 0)
 			return result;
@@ -194,7 +194,7 @@ static tutti_result_t get_parts(struct tt_seats *seats, uint64_t id, uint8_t *ou
 		char key[KEY_MAX], name[32];
 
 		snprintf(name, sizeof(name), "part/%zu", at / PART_BYTES);
-		result = get(seats, meeting_key(seats, id, name, key), out + at, bytes, POLL_NS);
+		result = get(seats, rendezvous_key(seats, id, name, key), out + at, bytes, POLL_NS);
 	}
 	return result;
 }
@@ -273,7 +273,7 @@ tutti_result_t tt_seats_beat(struct tt_seats *seats, uint64_t id, uint64_t count
 {
 	char key[KEY_MAX];
 
-	return tutti_store_set(seats->store, meeting_key(seats, id, "beat", key), &count,
+	return tutti_store_set(seats->store, rendezvous_key(seats, id, "beat", key), &count,
 			       sizeof(count));
 }
 
@@ -288,11 +288,11 @@ tutti_result_t tt_seats_settle(struct tt_seats *seats, uint64_t id, const uint8_
 		const size_t bytes = length - at < PART_BYTES ? length - at : PART_BYTES;
 
 		snprintf(name, sizeof(name), "part/%zu", at / PART_BYTES);
-		result = tutti_store_set(seats->store, meeting_key(seats, id, name, key),
+		result = tutti_store_set(seats->store, rendezvous_key(seats, id, name, key),
 					 records + at, bytes);
 	}
 	return result ? result
-		      : tutti_store_set(seats->store, meeting_key(seats, id, "news", key), &news,
+		      : tutti_store_set(seats->store, rendezvous_key(seats, id, "news", key), &news,
 					sizeof(news));
 }
 
@@ -302,6 +302,6 @@ void tt_seats_dissolve(struct tt_seats *seats, uint64_t id)
 	char key[KEY_MAX];
 
 	snprintf(news.text, sizeof(news.text), "%s", tt_thread_error());
-	tutti_store_set(seats->store, meeting_key(seats, id, "news", key), &news, sizeof(news));
+	tutti_store_set(seats->store, rendezvous_key(seats, id, "news", key), &news, sizeof(news));
 	tt_thread_error_set(news.text);
 }

@@ -54,19 +54,20 @@ static size_t end_of_records(const uint8_t *bytes, size_t length, int records)
 
 /* One step: give what is known so far to rank - distance, take from rank + distance what it
  * knows. */
-static tutti_result_t step(tutti_store_t store, const struct tt_rendezvous *meeting, int distance,
-			   int wanted, struct bundle *known, uint64_t deadline, uint8_t *capacity)
+static tutti_result_t step(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+			   int distance, int wanted, struct bundle *known, uint64_t deadline,
+			   uint8_t *capacity)
 {
-	const int from = (meeting->rank + distance) % meeting->size;
+	const int from = (rendezvous->rank + distance) % rendezvous->size;
 	size_t length = STORE_VALUE_MAX;
 	char key[TT_STEP_KEY_MAX];
 
-	tt_rendezvous_step_key(meeting, distance, meeting->rank, key, sizeof(key));
+	tt_rendezvous_step_key(rendezvous, distance, rendezvous->rank, key, sizeof(key));
 	tutti_result_t result = tutti_store_set(store, key, known->bytes, known->used);
 	if (result)
 		return result;
-	tt_rendezvous_step_key(meeting, distance, from, key, sizeof(key));
-	result = tt_rendezvous_get(store, meeting, from, key, capacity, &length, deadline);
+	tt_rendezvous_step_key(rendezvous, distance, from, key, sizeof(key));
+	result = tt_rendezvous_get(store, rendezvous, from, key, capacity, &length, deadline);
 	if (result)
 		return result;
 	const size_t end = end_of_records(capacity, length, wanted);
@@ -107,11 +108,11 @@ static tutti_result_t make_records(int size, size_t bytes, struct tt_records *ou
 				 bytes);
 }
 
-tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezvous *meeting,
+tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezvous *rendezvous,
 				    const void *mine, size_t length, uint64_t deadline,
 				    struct tt_records *out)
 {
-	const int size = meeting->size;
+	const int size = rendezvous->size;
 	const size_t most = (size_t)size * (sizeof(uint32_t) + TT_RECORD_MAX);
 	uint8_t *capacity = malloc(STORE_VALUE_MAX);
 	tutti_result_t result = capacity ? make_records(size, most, out)
@@ -123,10 +124,10 @@ tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezv
 	for (int distance = 1; distance < size && !result; distance *= 2) {
 		const int wanted = distance < size - distance ? distance : size - distance;
 
-		result = step(store, meeting, distance, wanted, &known, deadline, capacity);
+		result = step(store, rendezvous, distance, wanted, &known, deadline, capacity);
 	}
 	if (!result)
-		find_records(&known, meeting->rank, size, out);
+		find_records(&known, rendezvous->rank, size, out);
 	free(capacity);
 	return result;
 }

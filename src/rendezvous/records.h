@@ -21,8 +21,8 @@ struct tt_records {
 };
 
 /* Bruck's all-gather (IEEE TPDS 8(11), 1997) through a store's set and get: log2(size) steps for
- * every rank of the meeting. */
-tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezvous *meeting,
+ * every rank of the rendezvous. */
+tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezvous *rendezvous,
 				    const void *mine, size_t length, uint64_t deadline,
 				    struct tt_records *out);
 /* Where records lie one after another, of which each of `size` ranks has told the length

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the agreement on which meeting a rank is at, and what becomes of one to which not all come.
- * A store may outlive a meeting (the launcher's, a directory), so each rank counts its own in the
- * store: keys of an earlier meeting are never taken for this one's. */
+/* Owns the agreement on which rendezvous a rank is at, and what becomes of one to which not all come.
+ * A store may outlive a rendezvous (the launcher's, a directory), so each rank counts its own in the
+ * store: keys of an earlier rendezvous are never taken for this one's. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -15,7 +15,7 @@
 #define KEY_MAX 160
 #define POLL_NS 200000000ull /* at who has come, once the deadline has passed */
 #define LATE_NS                                                                                    \
-	1000000000ull /* for those to come who are to be told that the meeting has
+	1000000000ull /* for those to come who are to be told that the rendezvous has
 		       * failed */
 #define NAMED_MAX 16  /* ranks in a sentence */
 
@@ -33,7 +33,7 @@ static void begun_key(const char *group, int rank, char key[KEY_MAX])
 	snprintf(key, KEY_MAX, "%s/begun/%d", group, rank);
 }
 
-/* How many meetings of its group the rank has begun. TUTTI_IN_PROGRESS: it has not come to any
+/* How many rendezvous of its group the rank has begun. TUTTI_IN_PROGRESS: it has not come to any
  * within `timeout_ns`. */
 static tutti_result_t get_begun(tutti_store_t store, const char *group, int rank,
 				uint64_t timeout_ns, uint32_t *number)
@@ -49,8 +49,8 @@ static tutti_result_t get_begun(tutti_store_t store, const char *group, int rank
 }
 
 /* The same now; none is no failure. */
-static tutti_result_t meetings_of(tutti_store_t store, const char *group, int rank,
-				  uint32_t *number)
+static tutti_result_t rendezvous_of(tutti_store_t store, const char *group, int rank,
+				    uint32_t *number)
 {
 	const tutti_result_t result = get_begun(store, group, rank, 0, number);
 
@@ -59,24 +59,24 @@ static tutti_result_t meetings_of(tutti_store_t store, const char *group, int ra
 	return result < 0 ? result : TUTTI_OK;
 }
 
-/* Which meeting comes next, unless it is known. */
-static tutti_result_t find_meeting(tutti_store_t store, struct tt_rendezvous *meeting)
+/* Which rendezvous comes next, unless it is known. */
+static tutti_result_t find_rendezvous(tutti_store_t store, struct tt_rendezvous *rendezvous)
 {
 	uint32_t number;
-	const tutti_result_t result =
-		meeting->number ? TUTTI_OK
-				: meetings_of(store, meeting->group, meeting->rank, &number);
+	const tutti_result_t result = rendezvous->number ? TUTTI_OK
+							 : rendezvous_of(store, rendezvous->group,
+									 rendezvous->rank, &number);
 
-	if (result != TUTTI_OK || meeting->number)
+	if (result != TUTTI_OK || rendezvous->number)
 		return result;
-	meeting->number = number + 1;
-	snprintf(meeting->prefix, sizeof(meeting->prefix), "%s/%u", meeting->group,
-		 (unsigned)meeting->number);
+	rendezvous->number = number + 1;
+	snprintf(rendezvous->prefix, sizeof(rendezvous->prefix), "%s/%u", rendezvous->group,
+		 (unsigned)rendezvous->number);
 	return TUTTI_OK;
 }
 
 /* From here on the others learn at once if this process ends: the host of the store sees it. */
-static void attend(tutti_store_t store, const struct tt_rendezvous *meeting)
+static void attend(tutti_store_t store, const struct tt_rendezvous *rendezvous)
 {
 	char lost[TT_ERROR_MAX], who[100], name[65] = "?";
 
@@ -85,43 +85,44 @@ static void attend(tutti_store_t store, const struct tt_rendezvous *meeting)
 	snprintf(
 		lost, sizeof(lost),
 		"rank %d (%s) died or lost its connection to the store while the %d ranks met; its own output may say why",
-		meeting->rank, who, meeting->size);
-	store->ops->attend(store, &(struct tt_attendance){ meeting->prefix, meeting->rank, who,
-							   TUTTI_ERR_PEER_LOST, lost });
+		rendezvous->rank, who, rendezvous->size);
+	store->ops->attend(store, &(struct tt_attendance){ rendezvous->prefix, rendezvous->rank,
+							   who, TUTTI_ERR_PEER_LOST, lost });
 }
 
-static tutti_result_t count_meeting(tutti_store_t store, struct tt_rendezvous *meeting)
+static tutti_result_t count_rendezvous(tutti_store_t store, struct tt_rendezvous *rendezvous)
 {
 	char key[KEY_MAX];
-	const tutti_result_t result = find_meeting(store, meeting);
+	const tutti_result_t result = find_rendezvous(store, rendezvous);
 
 	if (result != TUTTI_OK)
 		return result;
-	attend(store, meeting);
-	begun_key(meeting->group, meeting->rank, key);
-	return tutti_store_set(store, key, &meeting->number, sizeof(meeting->number));
+	attend(store, rendezvous);
+	begun_key(rendezvous->group, rendezvous->rank, key);
+	return tutti_store_set(store, key, &rendezvous->number, sizeof(rendezvous->number));
 }
 
-void tt_rendezvous_step_key(const struct tt_rendezvous *meeting, int step, int rank, char *key,
+void tt_rendezvous_step_key(const struct tt_rendezvous *rendezvous, int step, int rank, char *key,
 			    size_t size)
 {
-	snprintf(key, size, "%s/%016llx/%d/%d", meeting->prefix, (unsigned long long)meeting->id,
-		 step, rank);
+	snprintf(key, size, "%s/%016llx/%d/%d", rendezvous->prefix,
+		 (unsigned long long)rendezvous->id, step, rank);
 }
 
 /* Step 0: has the rank come? What cannot be known is not claimed. */
-static bool has_made(tutti_store_t store, const struct tt_rendezvous *meeting, int step, int rank)
+static bool has_made(tutti_store_t store, const struct tt_rendezvous *rendezvous, int step,
+		     int rank)
 {
 	char key[TT_STEP_KEY_MAX], byte;
 	size_t length = sizeof(byte);
 	uint32_t number;
 
-	if (rank == meeting->rank)
+	if (rank == rendezvous->rank)
 		return true;
 	if (step == 0)
-		return meetings_of(store, meeting->group, rank, &number) != TUTTI_OK ||
-		       number >= meeting->number;
-	tt_rendezvous_step_key(meeting, step, rank, key, sizeof(key));
+		return rendezvous_of(store, rendezvous->group, rank, &number) != TUTTI_OK ||
+		       number >= rendezvous->number;
+	tt_rendezvous_step_key(rendezvous, step, rank, key, sizeof(key));
 	return store->ops->get(store, key, &byte, &length, 0) != TUTTI_IN_PROGRESS;
 }
 
@@ -133,32 +134,33 @@ struct named {
 	bool all; /* there are no others */
 };
 
-static void find_missing(tutti_store_t store, const struct tt_rendezvous *meeting, int step,
+static void find_missing(tutti_store_t store, const struct tt_rendezvous *rendezvous, int step,
 			 uint64_t enough, struct named *out)
 {
 	int rank;
 
 	*out = (struct named){ .count = 0 };
-	for (rank = 0; rank < meeting->size && out->count < NAMED_MAX && tt_now() < enough; rank++)
-		if (!has_made(store, meeting, step, rank))
+	for (rank = 0; rank < rendezvous->size && out->count < NAMED_MAX && tt_now() < enough;
+	     rank++)
+		if (!has_made(store, rendezvous, step, rank))
 			out->used += (size_t)snprintf(out->text + out->used,
 						      sizeof(out->text) - out->used, "%s%d",
 						      out->count++ ? ", " : "", rank);
-	out->all = rank == meeting->size;
+	out->all = rank == rendezvous->size;
 }
 
 /* Who holds all others up: those who have not made the first step that anybody has not, for
  * which they have had all they need. Gives that step; `out` is empty if all have made all that
  * can be seen. */
-static int find_late(tutti_store_t store, const struct tt_rendezvous *meeting, struct named *out)
+static int find_late(tutti_store_t store, const struct tt_rendezvous *rendezvous, struct named *out)
 {
 	const uint64_t enough = tt_now() + POLL_NS;
 	int step = 0;
 
-	find_missing(store, meeting, 0, enough, out);
+	find_missing(store, rendezvous, 0, enough, out);
 	/* without an id there are no steps yet */
-	for (int next = 1; !out->count && meeting->id && next < meeting->size; next *= 2)
-		find_missing(store, meeting, step = next, enough, out);
+	for (int next = 1; !out->count && rendezvous->id && next < rendezvous->size; next *= 2)
+		find_missing(store, rendezvous, step = next, enough, out);
 	return step;
 }
 
@@ -176,10 +178,11 @@ static void find_turned_away(tutti_store_t store, char *out, size_t size)
 }
 
 /* The deadline has passed while this rank waited for rank `from`. */
-static tutti_result_t fail_late(tutti_store_t store, const struct tt_rendezvous *meeting, int from)
+static tutti_result_t fail_late(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+				int from)
 {
 	struct named late;
-	const int step = find_late(store, meeting, &late);
+	const int step = find_late(store, rendezvous, &late);
 	const char *s = late.count > 1 ? "s" : "", *have = late.count > 1 ? "have" : "has";
 	const char *least = late.all ? "" : " (at least)";
 	char why[320];
@@ -189,36 +192,37 @@ static tutti_result_t fail_late(tutti_store_t store, const struct tt_rendezvous 
 			TUTTI_ERR_TIMEOUT, COMM,
 			"the meeting of %d ranks was not over at rank %d's deadline: rank %d, "
 			"or one that it waits for itself, has not got as far",
-			meeting->size, meeting->rank, from);
+			rendezvous->size, rendezvous->rank, from);
 	if (step == 0) {
 		find_turned_away(store, why, sizeof(why));
 		return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
 			       "rank%s %s%s %s not come to the meeting of %d ranks by rank %d's "
 			       "deadline: was every rank started, with the same store?%s",
-			       s, late.text, least, have, meeting->size, meeting->rank, why);
+			       s, late.text, least, have, rendezvous->size, rendezvous->rank, why);
 	}
 	return tt_fail(
 		TUTTI_ERR_TIMEOUT, COMM,
 		"rank%s %s%s came to the meeting of %d ranks, but %s not gone on with it by rank "
 		"%d's deadline: died or stopped?",
-		s, late.text, least, meeting->size, have, meeting->rank);
+		s, late.text, least, rendezvous->size, have, rendezvous->rank);
 }
 
-tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *meeting, int from,
-				 const char *key, void *value, size_t *length, uint64_t deadline)
+tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+				 int from, const char *key, void *value, size_t *length,
+				 uint64_t deadline)
 {
 	const uint64_t now = tt_now(), least = 1000000;
 	const uint64_t left = deadline > now + least ? deadline - now : least;
 	const tutti_result_t result = store->ops->get(store, key, value, length, left);
 
-	return result == TUTTI_IN_PROGRESS ? fail_late(store, meeting, from) : result;
+	return result == TUTTI_IN_PROGRESS ? fail_late(store, rendezvous, from) : result;
 }
 
-tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous *meeting)
+tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous *rendezvous)
 {
 	char key[KEY_MAX];
 
-	snprintf(key, sizeof(key), "%s/" TT_STORE_MET, meeting->prefix);
+	snprintf(key, sizeof(key), "%s/" TT_STORE_MET, rendezvous->prefix);
 	return tutti_store_set(store, key, NULL, 0);
 }
 
@@ -227,30 +231,30 @@ tutti_result_t tt_rendezvous_poll(tutti_store_t store)
 	return store->ops->poll(store);
 }
 
-static void tell(tutti_store_t store, struct tt_rendezvous *meeting, tutti_result_t result,
+static void tell(tutti_store_t store, struct tt_rendezvous *rendezvous, tutti_result_t result,
 		 const char *sentence)
 {
-	if (find_meeting(store, meeting) == TUTTI_OK)
-		store->ops->end(store, meeting->prefix, result, sentence);
+	if (find_rendezvous(store, rendezvous) == TUTTI_OK)
+		store->ops->end(store, rendezvous->prefix, result, sentence);
 }
 
-tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *meeting,
+tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *rendezvous,
 				     tutti_result_t result)
 {
 	const bool about_others =
-		result == TUTTI_ERR_TIMEOUT || result == TUTTI_ERR_PEER_LOST || meeting->unfit;
+		result == TUTTI_ERR_TIMEOUT || result == TUTTI_ERR_PEER_LOST || rendezvous->unfit;
 	char own[TT_ERROR_MAX], told[TT_ERROR_MAX + 40];
 	tutti_result_t first;
 
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	if (about_others) {
-		tell(store, meeting, result, own);
+		tell(store, rendezvous, result, own);
 		first = tt_rendezvous_poll(store);
 		if (first)
 			return first;
 	} else {
-		snprintf(told, sizeof(told), "rank %d could not join: %s", meeting->rank, own);
-		tell(store, meeting, TUTTI_ERR_PEER_LOST, told);
+		snprintf(told, sizeof(told), "rank %d could not join: %s", rendezvous->rank, own);
+		tell(store, rendezvous, TUTTI_ERR_PEER_LOST, told);
 	}
 	tt_thread_error_set(own);
 	return result;
@@ -261,8 +265,8 @@ void tt_rendezvous_leave(tutti_store_t store)
 	store->ops->leave(store);
 }
 
-/* Until all have come to the meeting, or long enough. */
-static void await_late(tutti_store_t store, const struct tt_rendezvous *meeting)
+/* Until all have come to the rendezvous, or long enough. */
+static void await_late(tutti_store_t store, const struct tt_rendezvous *rendezvous)
 {
 	const uint64_t enough = tt_now() + LATE_NS;
 	tutti_result_t result = TUTTI_OK;
@@ -270,56 +274,57 @@ static void await_late(tutti_store_t store, const struct tt_rendezvous *meeting)
 	uint64_t now;
 
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
-	for (int rank = 0; rank < meeting->size && !result && (now = tt_now()) < enough; rank++)
-		result = get_begun(store, meeting->group, rank, enough - now, &(uint32_t){ 0 });
+	for (int rank = 0; rank < rendezvous->size && !result && (now = tt_now()) < enough; rank++)
+		result = get_begun(store, rendezvous->group, rank, enough - now, &(uint32_t){ 0 });
 	tt_thread_error_set(own);
 }
 
-void tt_rendezvous_close(tutti_store_t store, const struct tt_rendezvous *meeting,
+void tt_rendezvous_close(tutti_store_t store, const struct tt_rendezvous *rendezvous,
 			 tutti_result_t result)
 {
 	if (result && store && store->hosts)
-		await_late(store, meeting);
+		await_late(store, rendezvous);
 	tutti_store_close(store);
 }
 
-/* What rank 0 says of the meeting. */
+/* What rank 0 says of the rendezvous. */
 struct terms {
 	uint64_t id;
 	uint64_t size;
 };
 
-static tutti_result_t make_id(tutti_store_t store, struct tt_rendezvous *meeting, const char *key)
+static tutti_result_t make_id(tutti_store_t store, struct tt_rendezvous *rendezvous,
+			      const char *key)
 {
-	struct terms terms = { .size = (uint64_t)meeting->size };
+	struct terms terms = { .size = (uint64_t)rendezvous->size };
 
 	if (getrandom(&terms.id, sizeof(terms.id), 0) != sizeof(terms.id))
 		return tt_fail_errno(COMM, "read random bytes");
-	meeting->id = terms.id;
+	rendezvous->id = terms.id;
 	return tutti_store_set(store, key, &terms, sizeof(terms));
 }
 
-static tutti_result_t get_id(tutti_store_t store, struct tt_rendezvous *meeting, const char *key,
+static tutti_result_t get_id(tutti_store_t store, struct tt_rendezvous *rendezvous, const char *key,
 			     uint64_t deadline)
 {
 	struct terms terms;
 	size_t length = sizeof(terms);
 	const tutti_result_t result =
-		tt_rendezvous_get(store, meeting, 0, key, &terms, &length, deadline);
+		tt_rendezvous_get(store, rendezvous, 0, key, &terms, &length, deadline);
 
 	if (result)
 		return result;
 	if (length != sizeof(terms))
 		return fail_foreign(key, length, sizeof(terms));
-	meeting->id = terms.id;
-	if (terms.size == (uint64_t)meeting->size)
+	rendezvous->id = terms.id;
+	if (terms.size == (uint64_t)rendezvous->size)
 		return TUTTI_OK;
-	meeting->unfit = true;
+	rendezvous->unfit = true;
 	return tt_fail(
 		TUTTI_ERR_INVALID, COMM,
 		"rank %d was told that there are %d ranks, and rank 0 that there are %llu: give all ranks the same number "
 		"(TUTTI_SIZE, the launcher's, or the size of tutti_comm_create)",
-		meeting->rank, meeting->size, (unsigned long long)terms.size);
+		rendezvous->rank, rendezvous->size, (unsigned long long)terms.size);
 }
 
 tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, int size,
@@ -329,14 +334,14 @@ tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, i
 
 	*out = (struct tt_rendezvous){ .rank = rank, .size = size };
 	snprintf(out->group, sizeof(out->group), "%s", group);
-	const tutti_result_t result = count_meeting(store, out);
+	const tutti_result_t result = count_rendezvous(store, out);
 	if (result != TUTTI_OK)
 		return result;
 	snprintf(key, sizeof(key), "%s/id", out->prefix);
 	return rank == 0 ? make_id(store, out, key) : get_id(store, out, key, deadline);
 }
 
-/* A rank may be here while rank 0 has yet to close its store of the meeting before, which has the
+/* A rank may be here while rank 0 has yet to close its store of the rendezvous before, which has the
  * same address: the rank then loses that store's host before it learns the id, and must look for
  * the new one. A host that had answered and did not say that it closes has died. */
 static bool may_come_again(const struct tt_launch *launch, tutti_store_t store,
@@ -352,20 +357,20 @@ static bool may_come_again(const struct tt_launch *launch, tutti_store_t store,
 static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct tt_key *key,
 				    const char *group, tutti_result_t result)
 {
-	struct tt_rendezvous meeting = { .rank = launch->rank, .size = launch->size };
+	struct tt_rendezvous rendezvous = { .rank = launch->rank, .size = launch->size };
 	char own[TT_ERROR_MAX], id[KEY_MAX];
 	size_t none = 0;
 	tutti_store_t store;
 
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
-	snprintf(meeting.group, sizeof(meeting.group), "%s", group);
+	snprintf(rendezvous.group, sizeof(rendezvous.group), "%s", group);
 	tutti_result_t told =
 		tt_store_open(launch->store, key, launch->rank, false, LATE_NS, &store);
 	if (!told) {
-		told = find_meeting(store, &meeting);
+		told = find_rendezvous(store, &rendezvous);
 		if (!told) {
-			attend(store, &meeting);
-			snprintf(id, sizeof(id), "%s/id", meeting.prefix);
+			attend(store, &rendezvous);
+			snprintf(id, sizeof(id), "%s/id", rendezvous.prefix);
 			store->ops->get(store, id, NULL, &none,
 					LATE_NS); /* rank 0 sets it when it attends */
 			told = store->ops->poll(store);

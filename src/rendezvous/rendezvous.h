@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the ranks of a new communicator come to mean the same meeting in a store. */
+/* How the ranks of a new communicator come to mean the same rendezvous in a store. */
 #ifndef TT_RENDEZVOUS_H
 #define TT_RENDEZVOUS_H
 
@@ -20,8 +20,8 @@ struct tt_rendezvous {
 	bool unfit;	  /* what this rank failed for is about all, and told in the same words */
 };
 
-/* Agree with the other ranks of `group`, `size` in all, on a meeting in the store. A store may
- * serve any number, one after another, also from other handles and processes: rank 0's n-th meeting
+/* Agree with the other ranks of `group`, `size` in all, on a rendezvous in the store. A store may
+ * serve any number, one after another, also from other handles and processes: rank 0's n-th rendezvous
  * is every rank's n-th. */
 tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, int size,
 			     uint64_t deadline, struct tt_rendezvous *out);
@@ -31,40 +31,41 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const stru
 				      uint64_t deadline, tutti_store_t *store,
 				      struct tt_rendezvous *out);
 
-/* What `rank` sets in the meeting's step `step`, which is 1, 2, 4 … below the number of ranks:
+/* What `rank` sets in the rendezvous's step `step`, which is 1, 2, 4 … below the number of ranks:
  * every rank sets its key of a step before it waits for another's, and needs the steps before
  * for it. */
 #define TT_STEP_KEY_MAX 192
-void tt_rendezvous_step_key(const struct tt_rendezvous *meeting, int step, int rank, char *key,
+void tt_rendezvous_step_key(const struct tt_rendezvous *rendezvous, int step, int rank, char *key,
 			    size_t size);
 
 /* All have come, as this rank knows: who has one of their numbers from now on comes to the next
- * meeting. */
-tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous *meeting);
+ * rendezvous. */
+tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous *rendezvous);
 
-/* Wait for a key of the meeting that rank `from` sets. TUTTI_ERR_TIMEOUT names those who have not
+/* Wait for a key of the rendezvous that rank `from` sets. TUTTI_ERR_TIMEOUT names those who have not
  * come or have not gone on: that rank, or others for whom it waits itself. */
-tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *meeting, int from,
-				 const char *key, void *value, size_t *length, uint64_t deadline);
+tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+				 int from, const char *key, void *value, size_t *length,
+				 uint64_t deadline);
 
-/* Has somebody given the meeting up, or been lost on the way, as far as is known here? Never
+/* Has somebody given the rendezvous up, or been lost on the way, as far as is known here? Never
  * waits. TUTTI_OK: no; otherwise what all are told. */
 tutti_result_t tt_rendezvous_poll(tutti_store_t store);
 
-/* This rank will not make it to the meeting's end, for `result` and the thread's sentence: those
+/* This rank will not make it to the rendezvous's end, for `result` and the thread's sentence: those
  * who wait for it are told. Gives what to return: of what happened to others, or is about a
  * deadline, all return what was said first. */
-tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *meeting,
+tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *rendezvous,
 				     tutti_result_t result);
 
-/* This rank is done with the meeting, one way or the other: that it ends is nothing to the
+/* This rank is done with the rendezvous, one way or the other: that it ends is nothing to the
  * others any more, or seen in other ways. */
 void tt_rendezvous_leave(tutti_store_t store);
 
-/* Close the store of a launched meeting that has ended with `result`; NULL is fine. If it
+/* Close the store of a launched rendezvous that has ended with `result`; NULL is fine. If it
  * failed, who hosts the store goes on serving it until all have come, a second at most: those
  * who come late are told at once, and do not look for a store that is gone until their deadline. */
-void tt_rendezvous_close(tutti_store_t store, const struct tt_rendezvous *meeting,
+void tt_rendezvous_close(tutti_store_t store, const struct tt_rendezvous *rendezvous,
 			 tutti_result_t result);
 
 #endif

@@ -63,7 +63,7 @@ bool player_all_sum(struct player *p, tutti_comm_t comm)
 	return !tutti_barrier(comm, NULL) || fail_trial(trial, tutti_comm_size(comm));
 }
 
-void go_on_by_meeting(struct player *p)
+void go_on_by_rendezvous(struct player *p)
 {
 	const uint32_t survivors = player_survivors(p);
 	const int rank = ones(survivors & ((1u << p->rank) - 1)), size = ones(survivors);

@@ -44,8 +44,8 @@ bool player_sums(struct player *p, tutti_comm_t comm);
 bool player_all_sum(struct player *p, tutti_comm_t comm);
 /* Its communicator is the one that it has in the end. */
 void player_goes_on(struct player *p);
-/* Survivors make a communicator by meeting anew … */
-void go_on_by_meeting(struct player *p);
+/* Survivors make a communicator by rendezvous anew … */
+void go_on_by_rendezvous(struct player *p);
 /* … or out of the old one, which takes its place: at the first attempt, or as soon as the fault
  * meanwhile allows. */
 void go_on_by_shrinking(struct player *p, bool at_first);

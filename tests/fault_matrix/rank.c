@@ -424,7 +424,7 @@ static void play_all(struct player *p)
 	player_end(p, STRETCH_DESTROY);
 	victim_relieve();
 	if (anew && player_survivors(p) >> p->rank & 1)
-		go_on_by_meeting(p);
+		go_on_by_rendezvous(p);
 	if (anew)
 		release_stopped(p);
 }

@@ -170,7 +170,7 @@ static int compare_times(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Did the store's host see the victims go? Then it told those that were meeting. */
+/* Did the store's host see the victims go? Then it told those that were rendezvous. */
 static bool is_seen_by_store(const struct scene *s)
 {
 	const uint32_t fault = s->c.fault;

@@ -17,7 +17,7 @@
 #define TURNS	    100
 
 /* Between the process that answers and its partner, which has memory and gives handles of it. */
-struct meeting {
+struct rendezvous {
 	struct CUipcMemHandle_st handles[2];
 	cuda_address at[2];
 	atomic_int ready, opened;
@@ -33,64 +33,64 @@ static cuda_address take_filled(struct gpu *gpu, unsigned char byte)
 	return memory;
 }
 
-static void share(struct meeting *meeting, int i, cuda_address memory)
+static void share(struct rendezvous *rendezvous, int i, cuda_address memory)
 {
-	meeting->at[i] = memory;
-	must("cuIpcGetMemHandle", calls.cu.ipc_get(&meeting->handles[i], memory));
+	rendezvous->at[i] = memory;
+	must("cuIpcGetMemHandle", calls.cu.ipc_get(&rendezvous->handles[i], memory));
 }
 
 /* It has two allocations, whose bytes are 11 and 22 everywhere, and is killed. */
-static void have_two_short_ones(struct meeting *meeting)
+static void have_two_short_ones(struct rendezvous *rendezvous)
 {
 	struct gpu gpu;
 
 	gpu_begin(&gpu);
-	share(meeting, 0, take_filled(&gpu, 0x11));
-	share(meeting, 1, take_filled(&gpu, 0x22));
-	atomic_store(&meeting->ready, 1);
+	share(rendezvous, 0, take_filled(&gpu, 0x11));
+	share(rendezvous, 1, take_filled(&gpu, 0x22));
+	atomic_store(&rendezvous->ready, 1);
 	for (;;)
 		pause();
 }
 
 /* It has two words, waits for the first, and writes the second, again and again. */
-static void answer_words(struct meeting *meeting)
+static void answer_words(struct rendezvous *rendezvous)
 {
 	struct gpu gpu;
 
 	gpu_begin(&gpu);
 	const cuda_address words = take_filled(&gpu, 0);
-	share(meeting, 0, words);
+	share(rendezvous, 0, words);
 	for (uint64_t turn = 1; turn <= TURNS; turn++) {
 		must("cuStreamBatchMemOp",
 		     gpu_word_op(gpu.other, CUDA_MEM_OP_WAIT_64, words, turn));
 		must("cuStreamBatchMemOp",
 		     gpu_word_op(gpu.other, CUDA_MEM_OP_WRITE_64, words + SECOND_WORD, turn));
 	}
-	atomic_store(&meeting->ready, 1);
+	atomic_store(&rendezvous->ready, 1);
 	for (;;)
 		pause();
 }
 
 /* Before CUDA is used here: what it has does not outlive fork(). */
-static pid_t begin_partner(void (*partner)(struct meeting *meeting), struct meeting **out)
+static pid_t begin_partner(void (*partner)(struct rendezvous *rendezvous), struct rendezvous **out)
 {
-	struct meeting *meeting = shared_memory(sizeof(*meeting));
+	struct rendezvous *rendezvous = shared_memory(sizeof(*rendezvous));
 	const pid_t pid = fork();
 
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		partner(meeting);
+		partner(rendezvous);
 		end();
 	}
-	*out = meeting;
+	*out = rendezvous;
 	return pid;
 }
 
-static void await_partner(pid_t pid, struct meeting *meeting)
+static void await_partner(pid_t pid, struct rendezvous *rendezvous)
 {
 	int status;
 
-	while (!atomic_load(&meeting->ready)) {
+	while (!atomic_load(&rendezvous->ready)) {
 		if (waitpid(pid, &status, WNOHANG) == pid) /* it has said why */
 			end();
 		sched_yield();
@@ -116,39 +116,40 @@ static cuda_result read_byte(struct gpu *gpu, cuda_address memory, unsigned *byt
 
 static void ask_two_in_a_block(const struct question *question)
 {
-	struct meeting *meeting;
-	const pid_t partner = begin_partner(have_two_short_ones, &meeting);
+	struct rendezvous *rendezvous;
+	const pid_t partner = begin_partner(have_two_short_ones, &rendezvous);
 	cuda_address memory[2];
 	unsigned bytes[2];
 	struct gpu gpu;
 
 	gpu_begin(&gpu);
-	await_partner(partner, meeting);
+	await_partner(partner, rendezvous);
 	begun();
 	for (int i = 0; i < 2; i++) {
 		must(i ? "to open the second" : "to open the first",
-		     calls.cu.ipc_open(&memory[i], meeting->handles[i], CUDA_IPC_LAZY_PEER_ACCESS));
+		     calls.cu.ipc_open(&memory[i], rendezvous->handles[i],
+				       CUDA_IPC_LAZY_PEER_ACCESS));
 		must(i ? "to read the second" : "to read the first",
 		     read_byte(&gpu, memory[i], &bytes[i]));
 	}
 	answer("%lld bytes apart there, %lld here; %02x %02x, expected 11 22",
-	       (long long)(meeting->at[1] - meeting->at[0]), (long long)(memory[1] - memory[0]),
-	       bytes[0], bytes[1]);
+	       (long long)(rendezvous->at[1] - rendezvous->at[0]),
+	       (long long)(memory[1] - memory[0]), bytes[0], bytes[1]);
 	end_partner(partner);
 }
 
 static void ask_after_a_kill(const struct question *question)
 {
-	struct meeting *meeting;
-	const pid_t partner = begin_partner(have_two_short_ones, &meeting);
+	struct rendezvous *rendezvous;
+	const pid_t partner = begin_partner(have_two_short_ones, &rendezvous);
 	cuda_address memory;
 	unsigned byte;
 	struct gpu gpu;
 
 	gpu_begin(&gpu);
-	await_partner(partner, meeting);
+	await_partner(partner, rendezvous);
 	must("to open it",
-	     calls.cu.ipc_open(&memory, meeting->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
+	     calls.cu.ipc_open(&memory, rendezvous->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
 	must("to read it before", read_byte(&gpu, memory, &byte));
 	end_partner(partner);
 	begun();
@@ -181,15 +182,15 @@ static void exchange_words(struct gpu *gpu, cuda_address words)
 
 static void ask_words_of_processes(const struct question *question)
 {
-	struct meeting *meeting;
-	const pid_t partner = begin_partner(answer_words, &meeting);
+	struct rendezvous *rendezvous;
+	const pid_t partner = begin_partner(answer_words, &rendezvous);
 	cuda_address words;
 	struct gpu gpu;
 
 	gpu_begin(&gpu);
-	await_partner(partner, meeting);
+	await_partner(partner, rendezvous);
 	must("cuIpcOpenMemHandle",
-	     calls.cu.ipc_open(&words, meeting->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
+	     calls.cu.ipc_open(&words, rendezvous->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
 	exchange_words(&gpu, words);
 	end_partner(partner);
 }

@@ -380,7 +380,7 @@ static void a_job_that_was_stopped_as_a_whole_goes_on(void **state)
 	assert_int_equal(run_job(&job), 0);
 }
 
-/* ---- meeting */
+/* ---- rendezvous */
 
 static int join_or_not(int rank, void *argument)
 {
@@ -425,14 +425,14 @@ static void meet_without(int absent, bool patient)
 	assert_int_equal(run_job(&job), 0);
 }
 
-static void meeting_has_a_deadline(void **state)
+static void rendezvous_has_a_deadline(void **state)
 {
 	for (int absent = 0; absent < RANKS; absent++)
 		meet_without(absent, false);
 }
 
 /* Rank 0 hosts the store: its deadline is everybody's. */
-static void the_hosts_deadline_ends_the_meeting_for_all(void **state)
+static void the_hosts_deadline_ends_the_rendezvous_for_all(void **state)
 {
 	for (int absent = 1; absent < RANKS; absent++)
 		meet_without(absent, true);
@@ -488,8 +488,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(of_two_the_one_that_is_further_behind_is_blamed),
 		cmocka_unit_test(a_stopped_one_is_blamed_before_one_that_is_further_behind),
 		cmocka_unit_test(a_job_that_was_stopped_as_a_whole_goes_on),
-		cmocka_unit_test(meeting_has_a_deadline),
-		cmocka_unit_test(the_hosts_deadline_ends_the_meeting_for_all),
+		cmocka_unit_test(rendezvous_has_a_deadline),
+		cmocka_unit_test(the_hosts_deadline_ends_the_rendezvous_for_all),
 		cmocka_unit_test(a_host_that_is_killed_is_lost),
 	};
 

@@ -75,7 +75,7 @@ struct things {
 	float *memory;
 	float *coming;	 /* COUNT, of the last of the pending ones */
 	int descriptors; /* before any of them */
-	const char *meeting;
+	const char *rendezvous;
 };
 
 static void nothing(void *inout, const void *in, size_t count, tutti_dtype_t dtype, void *context)
@@ -166,7 +166,7 @@ static int children_meet(struct things *t, int rank)
 	tutti_store_t store;
 	float value = 1;
 
-	SUCCEEDS(tutti_store_open(t->meeting, rank == 0, 0, &store));
+	SUCCEEDS(tutti_store_open(t->rendezvous, rank == 0, 0, &store));
 	SUCCEEDS(tutti_comm_create(store, rank, RANKS, NULL, &comm));
 	for (int i = 0; i < 20; i++)
 		SUCCEEDS(tutti_all_reduce(comm, &value, &value, 1, TUTTI_FLOAT32, TUTTI_MAX, NULL));
@@ -223,7 +223,7 @@ static int be_child(struct things *t, pid_t parent)
 
 static int fork_with_everything(int rank, void *argument)
 {
-	struct things t = { .meeting = argument };
+	struct things t = { .rendezvous = argument };
 	float one = 1, sum = 0, came[2] = { 0 };
 	tutti_request_t sent[3];
 	atomic_int errors = 0;
@@ -279,14 +279,14 @@ static void skip_under_address_sanitizer(void)
 static void a_child_is_refused_and_makes_its_own(void **state)
 {
 	skip_under_address_sanitizer();
-	char meeting[64], address[64];
+	char rendezvous[64], address[64];
 	tutti_store_t store;
 	const char *const env[] = { trace_setting, NULL };
 	const struct job job = {
-		.ranks = RANKS, .env = env, .whole = fork_with_everything, .argument = meeting
+		.ranks = RANKS, .env = env, .whole = fork_with_everything, .argument = rendezvous
 	};
 
-	snprintf(meeting, sizeof(meeting), "unix:tutti-test-fork-meeting-%d", (int)getpid());
+	snprintf(rendezvous, sizeof(rendezvous), "unix:tutti-test-fork-meeting-%d", (int)getpid());
 	snprintf(address, sizeof(address), "unix:tutti-test-fork-%d", (int)getpid());
 	setenv("TEST_STORE", address, 1);
 	assert_int_equal(tutti_store_open(address, 1, 0, &store), TUTTI_OK);

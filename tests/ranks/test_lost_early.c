@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank that dies at one step after another of the meeting in a socket store: the others are
+/* A rank that dies at one step after another of the rendezvous in a socket store: the others are
  * told within seconds, far from their deadline, and all the same.
  *
  *   test_lost_early shm|tcp|mixed */
@@ -104,7 +104,7 @@ static void call_is_made(enum call call)
 		die(self.play);
 }
 
-/* The first that rank 0 wants to know of the last one when the meeting has failed is whether
+/* The first that rank 0 wants to know of the last one when the rendezvous has failed is whether
  * that has come. */
 static void look_whether_over(const struct msghdr *message)
 {

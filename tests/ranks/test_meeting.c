@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank that came to the meeting, told all where it can be reached, and then fails or dies before
+/* A rank that came to the rendezvous, told all where it can be reached, and then fails or dies before
  * it has joined: the others are told in time.
  *
- *   test_meeting shm|tcp|mixed */
+ *   test_rendezvous shm|tcp|mixed */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -120,7 +120,7 @@ static int meet(int rank, void *argument)
 	SUCCEEDS(tutti_store_open(getenv("TUTTI_STORE"), 0, 0, &noticing.store));
 	SUCCEEDS(tutti_store_create(&ops, &noticing, &store));
 	if (rank == play->victim)
-		noticing.left = STEPS + (rank != 0); /* and the meeting's id */
+		noticing.left = STEPS + (rank != 0); /* and the rendezvous's id */
 	const double start = seconds_now();
 	tutti_result_t result = tutti_comm_create(store, rank, RANKS, NULL, &comm);
 	if (!result)

@@ -23,7 +23,7 @@ static const char bytes_are_dear[] =
 	"reduce 1000000000\nmessage 1000\nstream 1000000000\n";
 
 /* What a job is told, and what its rank 0 saw. */
-struct meeting {
+struct rendezvous {
 	const char *of_rank_0, *of_others; /* files */
 	char (*chosen)[NAME];		   /* shared with the parent */
 };
@@ -46,11 +46,11 @@ static int choose(tutti_comm_t comm, char name[NAME])
 
 static int meet_with_figures(int rank, void *argument)
 {
-	const struct meeting *meeting = argument;
+	const struct rendezvous *rendezvous = argument;
 	char name[NAME] = "", names[RANKS][NAME];
 	tutti_comm_t comm = NULL;
 
-	setenv("TUTTI_MODEL", rank ? meeting->of_others : meeting->of_rank_0, 1);
+	setenv("TUTTI_MODEL", rank ? rendezvous->of_others : rendezvous->of_rank_0, 1);
 	SUCCEEDS(tutti_init(NULL, &comm));
 	if (choose(comm, name))
 		return 1;
@@ -59,7 +59,7 @@ static int meet_with_figures(int rank, void *argument)
 		CLAIM(strcmp(names[r], name) == 0, "rank %d chose %s, rank %d %s", rank, name, r,
 		      names[r]);
 	if (rank == 0)
-		memcpy(*meeting->chosen, name, NAME);
+		memcpy(*rendezvous->chosen, name, NAME);
 	tutti_comm_destroy(comm);
 	return 0;
 }
@@ -82,11 +82,11 @@ static void all_choose_by_the_figures_of_rank_0(void **state)
 	write_file(dear_waits, waits_are_dear);
 	write_file(dear_bytes, bytes_are_dear);
 	for (int i = 0; i < 2; i++) {
-		struct meeting meeting = { i ? dear_bytes : dear_waits, i ? dear_waits : dear_bytes,
-					   &chosen[i] };
+		struct rendezvous rendezvous = { i ? dear_bytes : dear_waits,
+						 i ? dear_waits : dear_bytes, &chosen[i] };
 		const struct job job = { .ranks = RANKS,
 					 .whole = meet_with_figures,
-					 .argument = &meeting };
+					 .argument = &rendezvous };
 
 		failed[i] = run_job(&job);
 	}

@@ -259,7 +259,7 @@ static void fail_each(const char *transport, const char *algorithm, int part)
 	assert_int_equal(tutti_store_open(address, 1, 30, &scene.store), TUTTI_OK);
 	for (scene.victim = 0; scene.victim < 2; scene.victim++) {
 		for (scene.nth = 1; play(&scene); scene.nth++) {
-			tutti_store_close(scene.store); /* half a meeting must not be found by
+			tutti_store_close(scene.store); /* half a rendezvous must not be found by
 							 * the next */
 			assert_int_equal(tutti_store_open(address, 1, 30, &scene.store), TUTTI_OK);
 		}

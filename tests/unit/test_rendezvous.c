@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* That ranks mean the same meeting, whatever was in the store before. */
+/* That ranks mean the same rendezvous, whatever was in the store before. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "transport.h"
 
 #define PATIENCE_S 20.0
-#define MEETINGS   3
+#define RENDEZVOUS 3
 
 static uint64_t patience(void)
 {
@@ -28,16 +28,16 @@ struct rank {
 	struct tt_launch launch;
 	tutti_store_t store; /* shared; NULL: the launch's */
 	tutti_result_t result;
-	struct tt_rendezvous meetings[MEETINGS];
+	struct tt_rendezvous rendezvous[RENDEZVOUS];
 };
 
 static void *meet_in_store(void *argument)
 {
 	struct rank *r = argument;
 
-	for (int i = 0; i < MEETINGS && r->result == TUTTI_OK; i++)
+	for (int i = 0; i < RENDEZVOUS && r->result == TUTTI_OK; i++)
 		r->result = tt_rendezvous(r->store, "group", r->launch.rank, 2, patience(),
-					  &r->meetings[i]);
+					  &r->rendezvous[i]);
 	return NULL;
 }
 
@@ -46,7 +46,7 @@ static void *meet_as_launched(void *argument)
 	struct rank *r = argument;
 
 	r->result =
-		tt_rendezvous_launched(&r->launch, NULL, patience(), &r->store, &r->meetings[0]);
+		tt_rendezvous_launched(&r->launch, NULL, patience(), &r->store, &r->rendezvous[0]);
 	return NULL;
 }
 
@@ -61,7 +61,7 @@ static void name_store(char *address, size_t size)
 	snprintf(address, size, "unix:tutti-test-meeting-%ld", (long)getpid());
 }
 
-static void meetings_in_one_store_are_told_apart(void **state)
+static void rendezvous_in_one_store_are_told_apart(void **state)
 {
 	struct rank ranks[2] = { { .launch.rank = 0 }, { .launch.rank = 1 } };
 	char address[64];
@@ -70,20 +70,20 @@ static void meetings_in_one_store_are_told_apart(void **state)
 	(void)state;
 	name_store(address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &ranks[0].store), TUTTI_OK);
-	/* a program before this one left its meetings behind, through a handle of its own */
+	/* a program before this one left its rendezvous behind, through a handle of its own */
 	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &ranks[1].store), TUTTI_OK);
 	for (int time = 0; time < 2; time++) {
 		assert_int_equal(pthread_create(&thread, NULL, meet_in_store, &ranks[1]), 0);
 		meet_in_store(&ranks[0]);
 		pthread_join(thread, NULL);
-		for (int i = 0; i < MEETINGS; i++) {
+		for (int i = 0; i < RENDEZVOUS; i++) {
 			char prefix[32];
 
 			assert_int_equal(ranks[0].result, TUTTI_OK);
 			assert_int_equal(ranks[1].result, TUTTI_OK);
-			check_same(&ranks[0].meetings[i], &ranks[1].meetings[i]);
-			snprintf(prefix, sizeof(prefix), "group/%d", time * MEETINGS + i + 1);
-			assert_string_equal(ranks[0].meetings[i].prefix, prefix);
+			check_same(&ranks[0].rendezvous[i], &ranks[1].rendezvous[i]);
+			snprintf(prefix, sizeof(prefix), "group/%d", time * RENDEZVOUS + i + 1);
+			assert_string_equal(ranks[0].rendezvous[i].prefix, prefix);
 		}
 		tutti_store_close(ranks[1].store);
 		assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &ranks[1].store),
@@ -93,8 +93,8 @@ static void meetings_in_one_store_are_told_apart(void **state)
 	tutti_store_close(ranks[0].store);
 }
 
-/* Rank 1 comes to the next meeting while the host of the one before is still there. */
-static void a_rank_leaves_the_host_of_the_meeting_before(void **state)
+/* Rank 1 comes to the next rendezvous while the host of the one before is still there. */
+static void a_rank_leaves_the_host_of_the_rendezvous_before(void **state)
 {
 	struct rank ranks[2] = { { .launch = { .rank = 0, .size = 2, .serve = true, .job = "j" } },
 				 { .launch = { .rank = 1, .size = 2, .job = "j" } } };
@@ -115,14 +115,14 @@ static void a_rank_leaves_the_host_of_the_meeting_before(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(ranks[0].result, TUTTI_OK);
 	assert_int_equal(ranks[1].result, TUTTI_OK);
-	check_same(&ranks[0].meetings[0], &ranks[1].meetings[0]);
+	check_same(&ranks[0].rendezvous[0], &ranks[1].rendezvous[0]);
 	tutti_store_close(ranks[1].store);
 	tutti_store_close(ranks[0].store);
 }
 
 static void keys_of_something_else_are_named(void **state)
 {
-	struct tt_rendezvous meeting;
+	struct tt_rendezvous rendezvous;
 	char address[64];
 	tutti_store_t store;
 
@@ -130,12 +130,15 @@ static void keys_of_something_else_are_named(void **state)
 	name_store(address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &store), TUTTI_OK);
 	assert_int_equal(tutti_store_set(store, "g/begun/1", "x", 1), TUTTI_OK);
-	assert_int_equal(tt_rendezvous(store, "g", 1, 2, patience(), &meeting), TUTTI_ERR_INVALID);
+	assert_int_equal(tt_rendezvous(store, "g", 1, 2, patience(), &rendezvous),
+			 TUTTI_ERR_INVALID);
 	assert_non_null(strstr(tt_thread_error(), "key g/begun/1 of the store has 1 bytes"));
 	assert_int_equal(tutti_store_set(store, "g/begun/1", "12345", 5), TUTTI_OK);
-	assert_int_equal(tt_rendezvous(store, "g", 1, 2, patience(), &meeting), TUTTI_ERR_INVALID);
+	assert_int_equal(tt_rendezvous(store, "g", 1, 2, patience(), &rendezvous),
+			 TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_store_set(store, "h/1/id", "x", 1), TUTTI_OK);
-	assert_int_equal(tt_rendezvous(store, "h", 1, 2, patience(), &meeting), TUTTI_ERR_INVALID);
+	assert_int_equal(tt_rendezvous(store, "h", 1, 2, patience(), &rendezvous),
+			 TUTTI_ERR_INVALID);
 	assert_non_null(strstr(tt_thread_error(), "key h/1/id of the store has 1 bytes"));
 	tutti_store_close(store);
 }
@@ -143,28 +146,28 @@ static void keys_of_something_else_are_named(void **state)
 static void a_rank_waits_no_longer_than_its_deadline(void **state)
 {
 	struct rank rank = { .launch = { .rank = 1, .size = 2 } };
-	struct tt_rendezvous meeting;
+	struct tt_rendezvous rendezvous;
 	tutti_store_t store;
 
 	(void)state;
 	name_store(rank.launch.store, sizeof(rank.launch.store));
-	assert_int_equal(
-		tt_rendezvous_launched(&rank.launch, NULL, tt_now() + 20000000u, &store, &meeting),
-		TUTTI_ERR_TIMEOUT);
+	assert_int_equal(tt_rendezvous_launched(&rank.launch, NULL, tt_now() + 20000000u, &store,
+						&rendezvous),
+			 TUTTI_ERR_TIMEOUT);
 	assert_null(store);
 	assert_int_equal(tutti_store_open(rank.launch.store, 1, PATIENCE_S, &store), TUTTI_OK);
 	assert_int_equal(tt_rendezvous_launched(&rank.launch, NULL, tt_now() + 20000000u,
-						&rank.store, &meeting),
+						&rank.store, &rendezvous),
 			 TUTTI_ERR_TIMEOUT);
 	assert_null(rank.store);
 	tutti_store_close(store);
 }
 
-/* Whoever comes late to a meeting is told so without waiting; the next one is another matter. */
-static void a_meeting_given_up_is_over_for_all(void **state)
+/* Whoever comes late to a rendezvous is told so without waiting; the next one is another matter. */
+static void a_rendezvous_given_up_is_over_for_all(void **state)
 {
 	struct rank ranks[2] = { { .launch.rank = 0 }, { .launch.rank = 1 } };
-	struct tt_rendezvous meeting;
+	struct tt_rendezvous rendezvous;
 	char address[64];
 	size_t none = 0;
 	pthread_t thread;
@@ -174,17 +177,17 @@ static void a_meeting_given_up_is_over_for_all(void **state)
 	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &ranks[0].store), TUTTI_OK);
 	ranks[1].store = ranks[0].store;
 	assert_int_equal(
-		tt_rendezvous(ranks[0].store, "group", 1, 3, tt_now() + 20000000u, &meeting),
+		tt_rendezvous(ranks[0].store, "group", 1, 3, tt_now() + 20000000u, &rendezvous),
 		TUTTI_ERR_TIMEOUT);
 	assert_non_null(
 		strstr(tt_thread_error(),
 		       "ranks 0, 2 have not come to the meeting of 3 ranks by rank 1's deadline"));
-	assert_int_equal(tt_rendezvous_give_up(ranks[0].store, &meeting, TUTTI_ERR_TIMEOUT),
+	assert_int_equal(tt_rendezvous_give_up(ranks[0].store, &rendezvous, TUTTI_ERR_TIMEOUT),
 			 TUTTI_ERR_TIMEOUT);
-	assert_int_equal(tt_rendezvous(ranks[0].store, "group", 0, 3, patience(), &meeting),
+	assert_int_equal(tt_rendezvous(ranks[0].store, "group", 0, 3, patience(), &rendezvous),
 			 TUTTI_OK);
-	assert_int_equal(tt_rendezvous_get(ranks[0].store, &meeting, 1, "group/1/more", NULL, &none,
-					   patience()),
+	assert_int_equal(tt_rendezvous_get(ranks[0].store, &rendezvous, 1, "group/1/more", NULL,
+					   &none, patience()),
 			 TUTTI_ERR_TIMEOUT);
 	assert_non_null(
 		strstr(tt_thread_error(),
@@ -194,15 +197,15 @@ static void a_meeting_given_up_is_over_for_all(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(ranks[0].result, TUTTI_OK);
 	assert_int_equal(ranks[1].result, TUTTI_OK);
-	check_same(&ranks[0].meetings[0], &ranks[1].meetings[0]);
-	assert_string_equal(ranks[0].meetings[0].prefix, "group/2");
+	check_same(&ranks[0].rendezvous[0], &ranks[1].rendezvous[0]);
+	assert_string_equal(ranks[0].rendezvous[0].prefix, "group/2");
 	tutti_store_close(ranks[0].store);
 }
 
 /* All have come, and rank 1, which nobody would wait for first, goes no further. */
 static void who_came_but_went_no_further_is_named(void **state)
 {
-	struct tt_rendezvous meetings[4];
+	struct tt_rendezvous rendezvous[4];
 	char address[64], key[TT_STEP_KEY_MAX];
 	size_t none = 0;
 	tutti_store_t store;
@@ -212,20 +215,20 @@ static void who_came_but_went_no_further_is_named(void **state)
 	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &store), TUTTI_OK);
 	for (int rank = 0; rank < 4; rank++)
 		assert_int_equal(
-			tt_rendezvous(store, "group", rank, 4, patience(), &meetings[rank]),
+			tt_rendezvous(store, "group", rank, 4, patience(), &rendezvous[rank]),
 			TUTTI_OK);
 	for (int rank = 0; rank < 4; rank++) {
 		for (int step = 1; step < 4; step *= 2) {
 			/* rank 0 needs rank 1's first step for its own second one */
 			if (rank == 1 || (rank == 0 && step == 2))
 				continue;
-			tt_rendezvous_step_key(&meetings[rank], step, rank, key, sizeof(key));
+			tt_rendezvous_step_key(&rendezvous[rank], step, rank, key, sizeof(key));
 			assert_int_equal(tutti_store_set(store, key, "records", 7), TUTTI_OK);
 		}
 	}
-	tt_rendezvous_step_key(&meetings[2], 2, 0, key, sizeof(key));
+	tt_rendezvous_step_key(&rendezvous[2], 2, 0, key, sizeof(key));
 	assert_int_equal(
-		tt_rendezvous_get(store, &meetings[2], 0, key, NULL, &none, tt_now() + 20000000u),
+		tt_rendezvous_get(store, &rendezvous[2], 0, key, NULL, &none, tt_now() + 20000000u),
 		TUTTI_ERR_TIMEOUT);
 	assert_string_equal(tt_thread_error(),
 			    "rank 1 came to the meeting of 4 ranks, but has not gone on with it by "
@@ -236,7 +239,7 @@ static void who_came_but_went_no_further_is_named(void **state)
 /* Rank 0 has met all, and closes at the deadline at which the others, which have not, give up. */
 static void what_a_rank_saw_counts_more_than_that_the_host_is_gone(void **state)
 {
-	struct tt_rendezvous meeting;
+	struct tt_rendezvous rendezvous;
 	tutti_store_t host, store;
 	char address[64];
 
@@ -246,11 +249,11 @@ static void what_a_rank_saw_counts_more_than_that_the_host_is_gone(void **state)
 	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
 	assert_int_equal(tutti_store_set(store, "group/1/id", (uint64_t[]){ 12345678, 3 }, 16),
 			 TUTTI_OK);
-	assert_int_equal(tt_rendezvous(store, "group", 1, 3, patience(), &meeting), TUTTI_OK);
+	assert_int_equal(tt_rendezvous(store, "group", 1, 3, patience(), &rendezvous), TUTTI_OK);
 	host->close_by = tt_now();
 	tutti_store_close(host);
 	tt_thread_error_set("rank 2 does not answer");
-	assert_int_equal(tt_rendezvous_give_up(store, &meeting, TUTTI_ERR_TIMEOUT),
+	assert_int_equal(tt_rendezvous_give_up(store, &rendezvous, TUTTI_ERR_TIMEOUT),
 			 TUTTI_ERR_TIMEOUT);
 	assert_string_equal(tt_thread_error(), "rank 2 does not answer");
 	tutti_store_close(store);
@@ -279,11 +282,11 @@ static void a_host_closes_soon_after_its_deadline(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(meetings_in_one_store_are_told_apart),
-		cmocka_unit_test(a_rank_leaves_the_host_of_the_meeting_before),
+		cmocka_unit_test(rendezvous_in_one_store_are_told_apart),
+		cmocka_unit_test(a_rank_leaves_the_host_of_the_rendezvous_before),
 		cmocka_unit_test(keys_of_something_else_are_named),
 		cmocka_unit_test(a_rank_waits_no_longer_than_its_deadline),
-		cmocka_unit_test(a_meeting_given_up_is_over_for_all),
+		cmocka_unit_test(a_rendezvous_given_up_is_over_for_all),
 		cmocka_unit_test(who_came_but_went_no_further_is_named),
 		cmocka_unit_test(what_a_rank_saw_counts_more_than_that_the_host_is_gone),
 		cmocka_unit_test(a_host_closes_soon_after_its_deadline),
