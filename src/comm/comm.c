@@ -25,7 +25,7 @@ tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int siz
 	comm->id = id;
 	comm->serial = atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
 	comm->failed_peer = -1;
-	comm->next_seq = 1; /* a board of zeros has posted nothing */
+	comm->next_seq = 1; /* a control area of zeros has posted nothing */
 	comm->kernels = tt_kernels();
 	tt_device->probe();
 	pthread_mutex_init(&comm->lock, NULL);

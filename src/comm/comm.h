@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "board_state.h"
+#include "control_area_state.h"
 #include "op_header.h"
 #include "fork.h"
 #include "kernels.h"
@@ -62,7 +62,7 @@ struct tt_wire {
 	struct tt_cursor *head[2], *tail[2]; /* [sending] */
 };
 
-/* What each operation needs of the flight recorder, at hand for the same reason as the board. */
+/* What each operation needs of the flight recorder, at hand for the same reason as the control area. */
 struct tt_recording {
 	struct tt_flight *flight;
 	uint64_t next; /* number of the next operation */
@@ -97,8 +97,9 @@ struct tutti_comm {
 	int nendpoints;
 	int8_t *via;	       /* [size]: which endpoint reaches the peer */
 	struct tt_wire *wires; /* [size * TT_LANES] */
-	struct tt_board board; /* exec's; board.base NULL where not all ranks share memory */
-	void *records;	       /* bootstrap.c's, until all have joined */
+	struct tt_area
+		control_area; /* exec's; control area.base NULL where not all ranks share memory */
+	void *records;	      /* bootstrap.c's, until all have joined */
 	tutti_result_t (*hopeless)(void *context); /* for join(), see tt_endpoint_config; or NULL */
 	/* This rank cannot join for `result`, which is about another rank or a deadline, or,
 	 * `unfit`, is true of the ranks together, and the thread's sentence: what to return

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what ranks tell each other when a wait gets long and no board shows everybody's calls:
+/* Owns what ranks tell each other when a wait gets long and no control area shows everybody's calls:
  * each sends its header to its control neighbours, who compare it with their own of the same
  * number and pass it on once.
  *

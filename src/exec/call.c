@@ -118,7 +118,7 @@ static tutti_result_t start_collective(struct tutti_comm *comm, const struct tt_
 	op->header.seq = comm->next_seq++;
 	/* ranks that differed before and could not find out then differ from here on */
 	op->signature = comm->history = op->plan->signature + comm->history * 0x9e3779b97f4a7c15ull;
-	if (!comm->board.base)
+	if (!comm->control_area.base)
 		tt_notes_remember(comm, &op->header);
 	comm->last_plan = op->plan;
 	return TUTTI_OK;

@@ -2,13 +2,13 @@
 /* Owns deadlines: when an operation's has passed, and the sentence that says who has called the
  * operation and who has not.
  *
- * Who has called is known from the board, or else from notes (notes.c). Of ranks whose processes
+ * Who has called is known from the control area, or else from notes (notes.c). Of ranks whose processes
  * this one can see the kernel says whether they are stopped. All ranks that wait reach their
  * deadlines, and what each would say may differ by what it has heard; the first fault counts for
  * all (fault.c). */
 #include "deadline.h"
 
-#include "board.h"
+#include "control_area.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -96,12 +96,13 @@ static void say_ranks(struct text *text, const enum group *of, int size, enum gr
 
 /* ---- who has called, and who runs */
 
-/* The last collective that `rank` is known to have called; what the board says is exact. */
+/* The last collective that `rank` is known to have called; what the control area says is exact. */
 static uint64_t last_called(const struct tutti_comm *comm, int rank)
 {
 	if (rank == comm->rank)
 		return comm->next_seq - 1;
-	return comm->board.base ? tt_board_last_called(&comm->board, rank) : comm->heard[rank];
+	return comm->control_area.base ? tt_area_last_called(&comm->control_area, rank)
+				       : comm->heard[rank];
 }
 
 /* Is the process stopped, by a signal or a debugger? False where it cannot be seen. */
@@ -145,8 +146,8 @@ static bool waits_for(const struct tt_op *op, int rank)
 		return false;
 	if (op->kind != TT_OP_SHARED)
 		return waits_for_message(op, rank);
-	return tt_board_progress(&comm->board, rank, seq) <=
-	       tt_board_progress(&comm->board, comm->rank, seq);
+	return tt_area_progress(&comm->control_area, rank, seq) <=
+	       tt_area_progress(&comm->control_area, comm->rank, seq);
 }
 
 /* ---- the sentence about a collective */
@@ -154,7 +155,7 @@ static bool waits_for(const struct tt_op *op, int rank)
 static void say_last(struct text *text, const struct tutti_comm *comm, int rank)
 {
 	const uint64_t last = last_called(comm, rank);
-	const bool exact = comm->board.base != NULL;
+	const bool exact = comm->control_area.base != NULL;
 
 	if (last > 0)
 		say(text,

@@ -107,7 +107,7 @@ void tt_ops_free(struct tutti_comm *comm)
 tutti_result_t tt_op_reserve(struct tt_op *op)
 {
 	const struct tt_plan *plan = op->plan;
-	/* scratch of a shared schedule lies on the board */
+	/* scratch of a shared schedule lies on the control area */
 	const size_t scratch =
 		plan->algorithm->shared
 			? 0

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "board.h"
+#include "control_area.h"
 #include "deadline.h"
 #include "log.h"
 #include "notes.h"
@@ -55,7 +55,7 @@ static tutti_result_t begin(struct tt_op *op)
 
 	if (op->kind == TT_OP_SHARED)
 		result = tt_shared_begin(op);
-	else if (!tt_board_post(op))
+	else if (!tt_area_post(op))
 		result = TUTTI_IN_PROGRESS;
 	else
 		result = tt_links_begin(op);
@@ -143,12 +143,12 @@ static void check_health(struct tutti_comm *comm, uint64_t now)
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
 		if (op->kind != TT_OP_MESSAGE && now - op->started > patience(comm)) {
 			stalled = stalled ? stalled : op;
-			tt_board_compare(op);
+			tt_area_compare(op);
 		}
 	}
 	if (stalled)
-		tt_board_tell_called(comm);
-	if (!comm->board.base)
+		tt_area_tell_called(comm);
+	if (!comm->control_area.base)
 		tt_notes_exchange(comm, stalled ? &stalled->header : NULL, now);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Executes shared schedules: ranks expose blocks on the board and read each other's.
+/* Executes shared schedules: ranks expose blocks on the control area and read each other's.
  *
  * Segments walk the rounds in wavefront order (see links.c), the same on every rank, but that at
  * equal times the higher one comes first: it is exposed before this rank waits for others in the
@@ -13,13 +13,13 @@
  * results, none exposes its part of it: it is written into the others' at once, from when they
  * have posted the operation to when they go on to the next.
  *
- * A slot is used again after TT_BOARD_SLOTS operations, a longer payload after TT_EAGER_SLOTS of
+ * A slot is used again after TT_AREA_SLOTS operations, a longer payload after TT_EAGER_SLOTS of
  * those that have one, once all peers have posted the operation after its last; a staging area
  * once all peers have ended its last segment; a direct buffer is the caller's again once all
  * peers have ended. */
 #include <string.h>
 
-#include "board.h"
+#include "control_area.h"
 #include "op.h"
 #include "op_record.h"
 
@@ -29,22 +29,22 @@
 
 static uint8_t *area_of(const struct tt_op *op, int rank, uint32_t segment)
 {
-	const struct tt_board *board = &op->comm->board;
+	const struct tt_area *control_area = &op->comm->control_area;
 	const uint64_t seq = op->header.seq;
 
 	if (op->plan->hot_line)
-		return tt_board_slot(board, rank, seq)->payload;
+		return tt_area_slot(control_area, rank, seq)->payload;
 	if (op->plan->hot)
-		return tt_board_slot(board, rank, seq)->lines;
+		return tt_area_slot(control_area, rank, seq)->lines;
 	if (op->plan->eager)
-		return board->eager[rank][op->area % TT_EAGER_SLOTS];
-	return board->stage[rank][(op->area + segment) % TT_STAGES];
+		return control_area->eager[rank][op->area % TT_EAGER_SLOTS];
+	return control_area->stage[rank][(op->area + segment) % TT_STAGES];
 }
 
-static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_board_slot *slot,
+static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_area_slot *slot,
 			    const struct tt_ref *ref, uint32_t k, uint32_t segment)
 {
-	struct tt_endpoint *endpoint = op->comm->board.endpoint;
+	struct tt_endpoint *endpoint = op->comm->control_area.endpoint;
 	const struct tt_plan *plan = op->plan;
 	const struct tt_layout layout = ref->buffer == TT_BUF_SEND
 						? tt_layout_of_peer(&plan->send, &plan->recv)
@@ -61,7 +61,8 @@ static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_bo
 static uint8_t *peer_place(const struct tt_op *op, int peer, const struct tt_ref *ref, uint32_t k,
 			   uint32_t segment)
 {
-	const struct tt_board_slot *slot = tt_board_slot(&op->comm->board, peer, op->header.seq);
+	const struct tt_area_slot *slot =
+		tt_area_slot(&op->comm->control_area, peer, op->header.seq);
 
 	if (!op->plan->eager && ref->buffer != TT_BUF_SCRATCH && slot->memory != TT_MEMORY_STAGED)
 		return peer_direct(op, peer, slot, ref, k, segment);
@@ -163,7 +164,8 @@ static bool same_run(const struct tt_step *a, const struct tt_step *b)
 static bool pushes(const struct tt_op *op)
 {
 	for (int rank = 0; rank < op->comm->size && op->plan->pushes; rank++)
-		if (tt_board_slot(&op->comm->board, rank, op->header.seq)->memory != TT_MEMORY_LENT)
+		if (tt_area_slot(&op->comm->control_area, rank, op->header.seq)->memory !=
+		    TT_MEMORY_LENT)
 			return false;
 	return op->plan->pushes;
 }
@@ -233,7 +235,7 @@ static tutti_result_t sources_ready(struct tt_op *op, const struct tt_step *step
 
 		if (peer == op->comm->rank)
 			continue;
-		const tutti_result_t result = tt_board_peer_ended(op, peer, segment, round - 1);
+		const tutti_result_t result = tt_area_peer_ended(op, peer, segment, round - 1);
 		if (result)
 			return result;
 	}
@@ -250,7 +252,7 @@ static tutti_result_t run_step(struct tt_op *op, uint32_t segment, uint32_t roun
 
 	*taken = 1;
 	if (step->kind == TT_STEP_AWAIT)
-		return tt_board_peer_ended(op, step->peer, segment, round - 1);
+		return tt_area_peer_ended(op, step->peer, segment, round - 1);
 	if (step->kind == TT_STEP_EXPOSE) {
 		expose(op, step, segment);
 		return TUTTI_OK;
@@ -275,19 +277,19 @@ static tutti_result_t run_step(struct tt_op *op, uint32_t segment, uint32_t roun
  * it last. */
 static bool stage_is_free(struct tt_op *op, uint32_t segment)
 {
-	struct tt_board *board = &op->comm->board;
+	struct tt_area *control_area = &op->comm->control_area;
 	const uint64_t area = (op->area + segment) % TT_STAGES;
-	const uint64_t wanted = board->stage_last[area];
+	const uint64_t wanted = control_area->stage_last[area];
 
 	for (int rank = 0; rank < op->comm->size && wanted; rank++)
 		if (rank != op->comm->rank &&
-		    tt_board_progress(board, rank, board->stage_op[area]) < wanted)
+		    tt_area_progress(control_area, rank, control_area->stage_op[area]) < wanted)
 			return false;
-	board->stage_op[area] = op->header.seq;
+	control_area->stage_op[area] = op->header.seq;
 	/* a peer may have more rounds than this rank; it has ended the last that any can have
 	 * once it exposes the segment so many later */
-	board->stage_last[area] =
-		tt_board_mark(op->header.seq, tt_board_steps(segment + TT_ROUNDS, 0));
+	control_area->stage_last[area] =
+		tt_area_mark(op->header.seq, tt_area_steps(segment + TT_ROUNDS, 0));
 	return true;
 }
 
@@ -297,9 +299,9 @@ static bool stage_is_free(struct tt_op *op, uint32_t segment)
 static void try_direct(struct tt_op *op)
 {
 	const struct tt_plan *plan = op->plan;
-	struct tt_board_slot *slot =
-		tt_board_slot(&op->comm->board, op->comm->rank, op->header.seq);
-	struct tt_endpoint *endpoint = op->comm->board.endpoint;
+	struct tt_area_slot *slot =
+		tt_area_slot(&op->comm->control_area, op->comm->rank, op->header.seq);
+	struct tt_endpoint *endpoint = op->comm->control_area.endpoint;
 
 	op->direct = (plan->send.kind == TT_LAYOUT_NONE ||
 		      endpoint->ops->export_memory(endpoint, op->send,
@@ -324,8 +326,8 @@ tutti_result_t tt_shared_begin(struct tt_op *op)
 {
 	struct tutti_comm *comm = op->comm;
 
-	if (!tt_board_is_free(comm, op->header.seq) ||
-	    (takes_payload(op->plan) && !tt_board_payload_is_free(comm)))
+	if (!tt_area_is_free(comm, op->header.seq) ||
+	    (takes_payload(op->plan) && !tt_area_payload_is_free(comm)))
 		return TUTTI_IN_PROGRESS;
 	const tutti_result_t result = tt_op_reserve(op);
 	if (result)
@@ -334,13 +336,13 @@ tutti_result_t tt_shared_begin(struct tt_op *op)
 	op->step = 0;
 	op->awaited = 0;
 	op->direct = false;
-	tt_board_write_header(op);
+	tt_area_write_header(op);
 	if (takes_payload(op->plan)) {
-		op->area = comm->board.payloads_used++;
-		comm->board.payload_op[op->area % TT_EAGER_SLOTS] = op->header.seq;
+		op->area = comm->control_area.payloads_used++;
+		comm->control_area.payload_op[op->area % TT_EAGER_SLOTS] = op->header.seq;
 	} else if (!op->plan->eager) {
-		op->area = comm->board.stages_used;
-		comm->board.stages_used += op->plan->segments;
+		op->area = comm->control_area.stages_used;
+		comm->control_area.stages_used += op->plan->segments;
 		try_direct(op);
 	}
 	return TUTTI_OK;
@@ -368,11 +370,11 @@ static bool next_in_wavefront(struct tt_op *op)
 /* A direct buffer is the caller's again when all have read it, and written to it. */
 static tutti_result_t await_readers(struct tt_op *op)
 {
-	const uint64_t last = tt_board_mark(op->header.seq, TT_BOARD_ALL_STEPS);
+	const uint64_t last = tt_area_mark(op->header.seq, TT_AREA_ALL_STEPS);
 
 	for (; op->direct && op->awaited < op->comm->size; op->awaited++)
 		if (op->awaited != op->comm->rank &&
-		    tt_board_progress(&op->comm->board, op->awaited, op->header.seq) < last)
+		    tt_area_progress(&op->comm->control_area, op->awaited, op->header.seq) < last)
 			return TUTTI_IN_PROGRESS;
 	return TUTTI_OK;
 }
@@ -401,16 +403,16 @@ static tutti_result_t advance(struct tt_op *op, bool *moved)
 		/* who comes to the next operation has ended this one: nobody waits for the end
 		 * of an eager one */
 		if (!more && !op->plan->eager)
-			tt_board_publish(op, TT_BOARD_ALL_STEPS);
+			tt_area_publish(op, TT_AREA_ALL_STEPS);
 		else if (more || op->plan->publishes_last)
-			tt_board_publish(op, tt_board_steps(segment, round));
+			tt_area_publish(op, tt_area_steps(segment, round));
 		if (more && op->plan->eager)
-			tt_board_fetch_payload(op);
+			tt_area_fetch_payload(op);
 		if (op->recorded == TT_RECORDED_NOT) /* while the peers answer */
 			tt_recorder_moved(op);
 	}
 	if (op->plan->eager)
-		tt_board_fetch_slot(op);
+		tt_area_fetch_slot(op);
 	return await_readers(op);
 }
 
@@ -431,6 +433,6 @@ tutti_result_t tt_shared_advance(struct tt_op *op, bool *moved)
 
 	if (result == TUTTI_OK && !op->plan->eager)
 		result = check_loans(op);
-	tt_board_wake_owed(&op->comm->board);
+	tt_area_wake_owed(&op->comm->control_area);
 	return result;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The header: what a rank called, in the first bytes that an operation sends to a peer, and on the
- * board. A different header of a peer is a mismatch. Wire format, little endian. */
+ * control area. A different header of a peer is a mismatch. Wire format, little endian. */
 #ifndef TT_OP_HEADER_H
 #define TT_OP_HEADER_H
 

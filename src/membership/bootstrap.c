@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "board.h"
+#include "control_area.h"
 #include "fault.h"
 #include "log.h"
 #include "machine.h"
@@ -91,7 +91,7 @@ static tutti_result_t allocate(struct tutti_comm *comm)
 	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
 	comm->records = calloc(size, sizeof(struct tt_record));
 	good = comm->host && comm->via && comm->wires && comm->heard && comm->cpus &&
-	       comm->bytes_read && comm->p2p_seq[0] && comm->p2p_seq[1] && tt_board_reserve(comm) &&
+	       comm->bytes_read && comm->p2p_seq[0] && comm->p2p_seq[1] && tt_area_reserve(comm) &&
 	       comm->records;
 	for (int i = 0; i < comm->nendpoints && good; i++) {
 		comm->peers[i] = calloc(size, sizeof(*comm->peers[i]));
@@ -443,27 +443,27 @@ static tutti_result_t join_endpoints(struct tutti_comm *comm, uint64_t deadline,
 }
 
 /* Every rank for itself: the causes are its own limits. */
-static void warn_of_no_board(const struct tutti_comm *comm)
+static void warn_of_no_control_area(const struct tutti_comm *comm)
 {
 	tt_log(WARN, COMM,
-	       "rank %d: the %d ranks share memory, but not the board (%s): algorithms board and direct are missing, "
+	       "rank %d: the %d ranks share memory, but not the control area (%s): algorithms board and direct are missing, "
 	       "and short collectives take two to three times as long",
 	       comm->rank, comm->size, tt_thread_error());
 }
 
-/* Where one transport reaches everybody and shares memory, there is a board. */
-static void make_board(struct tutti_comm *comm, uint64_t deadline)
+/* Where one transport reaches everybody and shares memory, there is a control area. */
+static void make_control_area(struct tutti_comm *comm, uint64_t deadline)
 {
 	if (comm->nendpoints != 1 || comm->local_size != comm->size)
 		return;
-	void *memory = comm->endpoints[0]->ops->share(comm->endpoints[0],
-						      tt_board_bytes(comm->size), deadline);
+	void *memory = comm->endpoints[0]->ops->share(comm->endpoints[0], tt_area_bytes(comm->size),
+						      deadline);
 	if (!memory) {
 		if (!comm->by_network)
-			warn_of_no_board(comm);
+			warn_of_no_control_area(comm);
 		return;
 	}
-	tt_board_place(comm, memory, comm->endpoints[0]);
+	tt_area_place(comm, memory, comm->endpoints[0]);
 }
 
 static bool is_about_others(tutti_result_t result)
@@ -526,7 +526,7 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 	if (result)
 		decline(comm, result, joined);
 	else {
-		make_board(comm, deadline);
+		make_control_area(comm, deadline);
 		tt_recorder_ready(comm);
 		tt_comm_choose_settling(comm);
 		tt_monitor_enter(comm);

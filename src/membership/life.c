@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "board.h"
+#include "control_area.h"
 #include "council.h"
 #include "device_table.h"
 #include "group.h"
@@ -30,7 +30,7 @@ static void take_leave(struct tutti_comm *comm)
 		tt_comm_revoke(comm, &fault);
 	}
 	tt_comm_settle_now(comm);
-	tt_board_leave(comm);
+	tt_area_leave(comm);
 }
 
 /* In a child of fork(): descriptors are closed and shared memory is gone. False: a thread that
@@ -57,7 +57,7 @@ static void free_all(struct tutti_comm *comm)
 	tt_plans_free(comm);
 	tt_next_calls_free(comm);
 	tt_recorder_close(comm);
-	tt_board_free(comm);
+	tt_area_free(comm);
 	tt_council_free(comm);
 	tt_comm_free(comm);
 }

@@ -18,7 +18,7 @@ static unsigned endpoints_of(const struct tutti_comm *comm, const struct tt_plan
 {
 	unsigned used = plan->algorithm->shared && comm->size > 1
 				? 1
-				: 0; /* the board is of the only endpoint */
+				: 0; /* the control area is of the only endpoint */
 
 	for (uint32_t i = 0; i < plan->nroutes; i++)
 		used |= 1u << comm->via[plan->routes[i].peer];

@@ -70,7 +70,7 @@ struct tt_plan {
 	size_t stride;	     /* shared: bytes between exposed blocks */
 	bool exposes[3];     /* shared: do ranks expose of this buffer? */
 	bool publishes_last; /* shared: peers may wait for the end of this rank's last round */
-	bool eager;	     /* shared: what is exposed fits a board slot's payload */
+	bool eager;	     /* shared: what is exposed fits a control area slot's payload */
 	bool hot;	     /* … its hot lines even */
 	bool hot_line;	     /* … the one that peers poll */
 	size_t payload;	     /* … bytes of it beside the hot line */

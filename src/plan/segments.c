@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the cutting of blocks into segments, and of what is exposed on the board into places. */
+/* Owns the cutting of blocks into segments, and of what is exposed on the control area into places. */
 #include <assert.h>
 
-#include "board_state.h"
+#include "control_area_state.h"
 #include "log.h"
 #include "names.h"
 #include "plan.h"
 
-#define SEGMENTS_MAX (1u << 20) /* over the board */
+#define SEGMENTS_MAX (1u << 20) /* over the control area */
 /* Results of all ranks of a host together that no cache keeps until their callers look at them
  * (docs/figures.md). */
 #define STREAM_BYTES (16u << 20)
@@ -207,7 +207,7 @@ static size_t stage_target(const struct tutti_comm *comm, const struct tt_plan *
 	return target < TT_STAGE_SPAN ? target : TT_STAGE_SPAN;
 }
 
-static tutti_result_t cut_for_board(const struct tutti_comm *comm, struct tt_plan *plan)
+static tutti_result_t cut_for_area(const struct tutti_comm *comm, struct tt_plan *plan)
 {
 	tutti_result_t result = TUTTI_OK;
 	size_t bytes;
@@ -242,5 +242,5 @@ tutti_result_t tt_plan_cut_into(struct tt_plan *plan, int size, size_t span)
 
 tutti_result_t tt_plan_cut(const struct tutti_comm *comm, struct tt_plan *plan)
 {
-	return plan->algorithm->shared ? cut_for_board(comm, plan) : cut_for_links(comm, plan);
+	return plan->algorithm->shared ? cut_for_area(comm, plan) : cut_for_links(comm, plan);
 }

@@ -197,15 +197,15 @@ tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *g
 	const struct tt_algorithm *forced =
 		*comm->settings.algorithm ? tt_algorithm_by_name(comm->settings.algorithm) : NULL;
 	double time, best_time = HUGE_VAL;
-	const bool board = comm->board.base != NULL;
+	const bool control_area = comm->control_area.base != NULL;
 
 	*out = NULL;
-	if (forced && can(comm, group, call, forced, board)) {
+	if (forced && can(comm, group, call, forced, control_area)) {
 		*out = forced;
 		return TUTTI_OK;
 	}
 	for (int i = 0; tt_algorithms[i]; i++) {
-		if (!can(comm, group, call, tt_algorithms[i], board))
+		if (!can(comm, group, call, tt_algorithms[i], control_area))
 			continue;
 		const tutti_result_t result =
 			seconds(comm, group, i, call->collective, bytes, best_time, &time);

@@ -20,7 +20,7 @@ struct phase_row {
 	size_t bytes;
 };
 
-#define SMALL  64	   /* in a hot line of the board */
+#define SMALL  64	   /* in a hot line of the control area */
 #define MEDIUM (16u << 10) /* in one piece everywhere */
 #define LARGE  (8u << 20)  /* in many */
 #define COLLECTIVE(name, bytes)                                                                    \

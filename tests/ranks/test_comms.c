@@ -30,7 +30,7 @@ static int sums_to(tutti_comm_t comm, int32_t mine, int32_t expected)
 	return 0;
 }
 
-/* More than fits on the board, and every rank's part in its place. */
+/* More than fits on the control area, and every rank's part in its place. */
 static int gathers(tutti_comm_t comm)
 {
 	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);

@@ -136,12 +136,12 @@ static void one_rank_warns_once_of_a_variable_that_nobody_reads(void **state)
 	assert_int_equal(run_job(&job), 0);
 }
 
-/* ---- no board */
+/* ---- no control area */
 
-#define FILE_MAX (16u << 20) /* the arena of RANKS ranks fits, their board does not */
+#define FILE_MAX (16u << 20) /* the arena of RANKS ranks fits, their control area does not */
 
 /* Files of at most FILE_MAX bytes, also those in memory: every rank fails alike. */
-static int do_without_board(int rank, void *argument)
+static int do_without_control_area(int rank, void *argument)
 {
 	const struct rlimit limit = { FILE_MAX, FILE_MAX };
 	struct warnings comms = { .subsystem = "comm" };
@@ -164,14 +164,14 @@ static int do_without_board(int rank, void *argument)
 	return 0;
 }
 
-static void ranks_without_a_board_say_so(void **state)
+static void ranks_without_a_control_area_say_so(void **state)
 {
-	const struct job job = { .ranks = RANKS, .whole = do_without_board };
+	const struct job job = { .ranks = RANKS, .whole = do_without_control_area };
 
 	assert_int_equal(run_job(&job), 0);
 }
 
-/* One rank has no room for the board; nobody may then use it. */
+/* One rank has no room for the control area; nobody may then use it. */
 static int share_with_one_that_cannot(int rank, void *argument)
 {
 	const size_t capacity = address_space_in_use() + FILE_MAX + FILE_MAX / 4;
@@ -197,7 +197,7 @@ static int share_with_one_that_cannot(int rank, void *argument)
 	return 0;
 }
 
-static void a_board_that_one_rank_lacks_is_used_by_none(void **state)
+static void a_control_area_that_one_rank_lacks_is_used_by_none(void **state)
 {
 	const struct job job = { .ranks = RANKS, .whole = share_with_one_that_cannot };
 
@@ -210,8 +210,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(one_rank_warns_once_of_a_variable_that_nobody_reads),
 		cmocka_unit_test(an_algorithm_that_cannot_is_warned_of_once),
 		cmocka_unit_test(a_choice_by_cost_is_no_reason_to_warn),
-		cmocka_unit_test(ranks_without_a_board_say_so),
-		cmocka_unit_test(a_board_that_one_rank_lacks_is_used_by_none),
+		cmocka_unit_test(ranks_without_a_control_area_say_so),
+		cmocka_unit_test(a_control_area_that_one_rank_lacks_is_used_by_none),
 	};
 
 	if (choose_transport(argc, argv))

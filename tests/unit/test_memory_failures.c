@@ -278,7 +278,7 @@ static void no_memory_in_create_is_an_error_over_tcp(void **state)
 	fail_each("tcp", NULL, CREATE);
 }
 
-static void no_memory_in_operations_is_an_error_on_the_board(void **state)
+static void no_memory_in_operations_is_an_error_on_the_area(void **state)
 {
 	fail_each("shm", "board", OPERATE);
 }
@@ -308,7 +308,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_memory_in_create_is_an_error_over_shm),
 		cmocka_unit_test(no_memory_in_create_is_an_error_over_tcp),
-		cmocka_unit_test(no_memory_in_operations_is_an_error_on_the_board),
+		cmocka_unit_test(no_memory_in_operations_is_an_error_on_the_area),
 		cmocka_unit_test(no_memory_in_operations_is_an_error_over_shm),
 		cmocka_unit_test(no_memory_in_operations_is_an_error_over_tcp),
 		cmocka_unit_test(no_memory_in_operations_is_an_error_over_loop),

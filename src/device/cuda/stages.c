@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "board_state.h"
+#include "control_area_state.h"
 #include "bound.h"
 #include "module.h"
 

@@ -13,16 +13,16 @@
 
 #include <cmocka.h>
 
-#include "board.h"
+#include "control_area.h"
 #include "op.h"
 
 #define PAGE  4096
-#define BYTES ((2 * sizeof(struct tt_board_rank) + PAGE - 1) / PAGE * PAGE)
+#define BYTES ((2 * sizeof(struct tt_area_rank) + PAGE - 1) / PAGE * PAGE)
 
-/* Two ranks and their board, without transport: rank 0 waits in operation `seq`, over links. */
+/* Two ranks and their control area, without transport: rank 0 waits in operation `seq`, over links. */
 struct scene {
 	uint64_t seq;
-	struct tt_board_rank *ranks;
+	struct tt_area_rank *ranks;
 	uint64_t seen[2][2];
 	struct tutti_comm comms[2];
 	struct tt_plan plan;
@@ -35,14 +35,15 @@ static uintptr_t page_of(const void *place)
 }
 
 /* An operation whose slot begins on one page and has its header on the next. */
-static uint64_t across_pages(const struct tt_board *board)
+static uint64_t across_pages(const struct tt_area *control_area)
 {
-	uint64_t seq = TT_BOARD_SLOTS;
+	uint64_t seq = TT_AREA_SLOTS;
 
-	while (seq < 2 * TT_BOARD_SLOTS && page_of(&tt_board_slot(board, 1, seq)->signature) ==
-						   page_of(&tt_board_slot(board, 1, seq)->header))
+	while (seq < 2 * TT_AREA_SLOTS &&
+	       page_of(&tt_area_slot(control_area, 1, seq)->signature) ==
+		       page_of(&tt_area_slot(control_area, 1, seq)->header))
 		seq++;
-	assert_true(seq < 2 * TT_BOARD_SLOTS);
+	assert_true(seq < 2 * TT_AREA_SLOTS);
 	return seq;
 }
 
@@ -60,10 +61,10 @@ static int set_up(void **state)
 
 		comm->rank = rank;
 		comm->size = 2;
-		comm->board = (struct tt_board){ .base = s->ranks, .seen = s->seen[rank] };
+		comm->control_area = (struct tt_area){ .base = s->ranks, .seen = s->seen[rank] };
 		s->seen[rank][1 - rank] = UINT64_MAX; /* slots are free */
 	}
-	s->seq = across_pages(&s->comms[1].board);
+	s->seq = across_pages(&s->comms[1].control_area);
 	s->waiting = (struct tt_op){ .comm = &s->comms[0],
 				     .plan = &s->plan,
 				     .state = TT_OP_RUNNING,
@@ -95,11 +96,11 @@ static void another_header_for_the_same_operation_is_a_mismatch(void **state)
 	struct scene *s = *state;
 	struct tt_op same = op_of_peer(s, s->seq, 1111), other = op_of_peer(s, s->seq, 2222);
 
-	assert_true(tt_board_post(&same));
-	tt_board_compare(&s->waiting);
+	assert_true(tt_area_post(&same));
+	tt_area_compare(&s->waiting);
 	assert_int_equal(s->comms[0].fault.result, TUTTI_OK);
-	assert_true(tt_board_post(&other));
-	tt_board_compare(&s->waiting);
+	assert_true(tt_area_post(&other));
+	tt_area_compare(&s->waiting);
 	assert_int_equal(s->comms[0].fault.result, TUTTI_ERR_MISMATCH);
 }
 
@@ -108,24 +109,24 @@ static void a_header_being_replaced_is_no_mismatch(void **state)
 {
 	struct scene *s = *state;
 	struct tt_op same = op_of_peer(s, s->seq, 1111),
-		     next = op_of_peer(s, s->seq + TT_BOARD_SLOTS, 3333);
-	struct tt_board_slot *slot = tt_board_slot(&s->comms[1].board, 1, s->seq);
+		     next = op_of_peer(s, s->seq + TT_AREA_SLOTS, 3333);
+	struct tt_area_slot *slot = tt_area_slot(&s->comms[1].control_area, 1, s->seq);
 
-	assert_true(tt_board_post(&same));
+	assert_true(tt_area_post(&same));
 	slot->header = next.header;
-	tt_board_compare(&s->waiting);
+	tt_area_compare(&s->waiting);
 	assert_int_equal(s->comms[0].fault.result, TUTTI_OK);
 	atomic_store(&slot->signature, next.signature);
-	tt_board_compare(&s->waiting);
+	tt_area_compare(&s->waiting);
 	assert_int_equal(s->comms[0].fault.result, TUTTI_OK);
-	assert_true(tt_board_post(&next));
-	tt_board_compare(&s->waiting);
+	assert_true(tt_area_post(&next));
+	tt_area_compare(&s->waiting);
 	assert_int_equal(s->comms[0].fault.result, TUTTI_OK);
 }
 
 /* What a look would have found when the first byte of the next header was written. */
 static struct {
-	struct tt_board_slot *slot;
+	struct tt_area_slot *slot;
 	uint64_t signature;
 } first_byte;
 
@@ -147,14 +148,14 @@ static void a_header_is_written_before_its_signature(void **state)
 {
 	struct scene *s = *state;
 	struct tt_op same = op_of_peer(s, s->seq, 1111),
-		     next = op_of_peer(s, s->seq + TT_BOARD_SLOTS, 3333);
+		     next = op_of_peer(s, s->seq + TT_AREA_SLOTS, 3333);
 	struct sigaction catch = { .sa_sigaction = on_first_byte, .sa_flags = SA_SIGINFO }, before;
 
-	first_byte.slot = tt_board_slot(&s->comms[1].board, 1, s->seq);
-	assert_true(tt_board_post(&same));
+	first_byte.slot = tt_area_slot(&s->comms[1].control_area, 1, s->seq);
+	assert_true(tt_area_post(&same));
 	sigaction(SIGSEGV, &catch, &before);
 	assert_int_equal(mprotect(header_page(), PAGE, PROT_READ), 0);
-	assert_true(tt_board_post(&next));
+	assert_true(tt_area_post(&next));
 	sigaction(SIGSEGV, &before, NULL);
 	assert_true(first_byte.signature == 1111);
 	assert_true(first_byte.slot->signature == 3333);

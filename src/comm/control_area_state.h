@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the board has room for, which plans keep to, and what a rank keeps of it. The struct is part of the
+/* What the control area has room for, which plans keep to, and what a rank keeps of it. The struct is part of the
  * communicator and not behind a pointer: an operation of 8 bytes would wait for one load more at each step. */
-#ifndef TT_BOARD_STATE_H
-#define TT_BOARD_STATE_H
+#ifndef TT_CONTROL_AREA_STATE_H
+#define TT_CONTROL_AREA_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TT_BOARD_SLOTS 32u /* operations that a root may be ahead of its readers */
+#define TT_AREA_SLOTS 32u /* operations that a root may be ahead of its readers */
 #define TT_EAGER_SLOTS                                                                             \
 	8u /* the same of operations whose payload is longer than the hot lines: they are to stay
 	    * in the cache */
@@ -22,11 +22,11 @@
 	(2u * TT_STAGE_BYTES) /* inputs, and the results exposed in turn; what is used gets pages */
 #define TT_STEP_BITS 24
 
-struct tt_board_rank;
+struct tt_area_rank;
 struct tt_endpoint;
 
-struct tt_board {
-	struct tt_board_rank *base; /* [size]; NULL where not all ranks share memory */
+struct tt_area {
+	struct tt_area_rank *base; /* [size]; NULL where not all ranks share memory */
 	uint8_t (*eager)[TT_EAGER_SLOTS][TT_EAGER_BYTES]; /* [size] */
 	uint8_t (*stage)[TT_STAGES][TT_STAGE_SPAN];	  /* [size] */
 	struct tt_endpoint *endpoint;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The board: memory that all ranks of a communicator map, on which each posts the header of every
+/* The control area: memory that all ranks of a communicator map, on which each posts the header of every
  * collective, small payloads inside, and from which the others read exposed blocks.
  *
- * Per rank: TT_BOARD_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress,
+ * Per rank: TT_AREA_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress,
  * signature, the smallest payloads) that peers poll, lines next to it for payloads that are a
  * little longer, the whole header behind it for when signatures differ, and TT_EAGER_BYTES for
  * small payloads, used in turn by the operations that have one; and TT_STAGES staging areas for
@@ -11,8 +11,8 @@
  *
  * A slot's progress word only grows: operation number << 24 | steps ended in it, so "peer has come to step k of
  * operation n" is one comparison, whatever the slot was used for before or since. */
-#ifndef TT_BOARD_H
-#define TT_BOARD_H
+#ifndef TT_CONTROL_AREA_H
+#define TT_CONTROL_AREA_H
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -20,17 +20,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "board_state.h"
+#include "control_area_state.h"
 #include "op_header.h"
 
 /* Of a rank's buffers: copied to be read by others, to be read where they are, and the result to
  * be written by others, too. */
 enum { TT_MEMORY_STAGED, TT_MEMORY_DIRECT, TT_MEMORY_LENT };
 
-struct tt_board_slot {
+struct tt_area_slot {
 	_Alignas(64) _Atomic uint64_t progress; /* release: what was exposed before; pairs with
-						 * tt_board_progress() */
-	_Atomic uint64_t signature; /* written behind the header, see tt_board_write_header() */
+						 * tt_area_progress() */
+	_Atomic uint64_t signature; /* written behind the header, see tt_area_write_header() */
 	uint64_t memory; /* TT_MEMORY_…; other than staged: the tokens below say where this
 			  * rank's buffers are */
 	uint64_t spare;
@@ -40,12 +40,12 @@ struct tt_board_slot {
 	struct tt_op_header header;
 	uint64_t send_token, recv_token; /* of direct buffers */
 };
-static_assert(offsetof(struct tt_board_slot, lines) == 64 &&
-		      offsetof(struct tt_board_slot, header) == 64 + TT_HOT_PAYLOAD,
+static_assert(offsetof(struct tt_area_slot, lines) == 64 &&
+		      offsetof(struct tt_area_slot, header) == 64 + TT_HOT_PAYLOAD,
 	      "the hot lines are neighbours");
 
-struct tt_board_rank {
-	struct tt_board_slot slot[TT_BOARD_SLOTS];
+struct tt_area_rank {
+	struct tt_area_slot slot[TT_AREA_SLOTS];
 	_Alignas(64) _Atomic uint32_t left; /* release, after all its posts: pairs with the
 					     * acquire in left_before() */
 	_Atomic uint64_t called; /* the last operation called when this rank began to wait for
@@ -55,69 +55,69 @@ struct tt_board_rank {
 struct tt_op;
 struct tutti_comm;
 
-/* Bytes of the board of so many ranks, which begin at a page. */
-size_t tt_board_bytes(int size);
-/* Memory for what this rank keeps of a board; false: there is none. */
-bool tt_board_reserve(struct tutti_comm *comm);
-/* From now on the communicator has a board, in `memory` that `endpoint` shares. */
-void tt_board_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *endpoint);
-void tt_board_free(struct tutti_comm *comm);
+/* Bytes of the control area of so many ranks, which begin at a page. */
+size_t tt_area_bytes(int size);
+/* Memory for what this rank keeps of a control area; false: there is none. */
+bool tt_area_reserve(struct tutti_comm *comm);
+/* From now on the communicator has a control area, in `memory` that `endpoint` shares. */
+void tt_area_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *endpoint);
+void tt_area_free(struct tutti_comm *comm);
 
 /* May operation `seq` use its slot, and the next one with an eager payload use that? */
-bool tt_board_is_free(struct tutti_comm *comm, uint64_t seq);
-bool tt_board_payload_is_free(struct tutti_comm *comm);
+bool tt_area_is_free(struct tutti_comm *comm, uint64_t seq);
+bool tt_area_payload_is_free(struct tutti_comm *comm);
 /* Write the operation's header; the slot is free. */
-void tt_board_write_header(const struct tt_op *op);
+void tt_area_write_header(const struct tt_op *op);
 /* Let the peers see how far this rank is, and what it wrote before. Those who sleep are woken,
- * for an eager operation only by tt_board_wake_owed(): waking takes a fence, and the fence waits
+ * for an eager operation only by tt_area_wake_owed(): waking takes a fence, and the fence waits
  * for the line just written to come back from the peers that poll it. A short operation does
  * what else it can first. */
-void tt_board_publish(const struct tt_op *op, uint64_t steps);
-void tt_board_wake_owed(struct tt_board *board);
+void tt_area_publish(const struct tt_op *op, uint64_t steps);
+void tt_area_wake_owed(struct tt_area *control_area);
 /* Have the lines for writing that the next operation will write if it is like this one: of its
  * slot, of its payload. */
-void tt_board_fetch_slot(const struct tt_op *op);
-void tt_board_fetch_payload(const struct tt_op *op);
+void tt_area_fetch_slot(const struct tt_op *op);
+void tt_area_fetch_payload(const struct tt_op *op);
 /* Has `peer` ended `round` of `segment`? TUTTI_OK, TUTTI_IN_PROGRESS, or a mismatch. */
-tutti_result_t tt_board_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round);
-/* Post the header of an operation that does not use the board otherwise; false: the slot is not
+tutti_result_t tt_area_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round);
+/* Post the header of an operation that does not use the control area otherwise; false: the slot is not
  * free yet. */
-bool tt_board_post(struct tt_op *op);
+bool tt_area_post(struct tt_op *op);
 /* Revoke if a peer has posted another header for this operation, or left without it: for waits
  * that get long. */
-void tt_board_compare(struct tt_op *op);
+void tt_area_compare(struct tt_op *op);
 /* The last operation that `rank` is known to have called. */
-uint64_t tt_board_last_called(const struct tt_board *board, int rank);
+uint64_t tt_area_last_called(const struct tt_area *control_area, int rank);
 /* Say which one that is of this rank, which waits for long and may not have been able to post
  * it. */
-void tt_board_tell_called(struct tutti_comm *comm);
+void tt_area_tell_called(struct tutti_comm *comm);
 /* This rank posts nothing more. */
-void tt_board_leave(struct tutti_comm *comm);
+void tt_area_leave(struct tutti_comm *comm);
 
-static inline struct tt_board_slot *tt_board_slot(const struct tt_board *board, int rank,
-						  uint64_t op)
+static inline struct tt_area_slot *tt_area_slot(const struct tt_area *control_area, int rank,
+						uint64_t op)
 {
-	return &board->base[rank].slot[op % TT_BOARD_SLOTS];
+	return &control_area->base[rank].slot[op % TT_AREA_SLOTS];
 }
 
-static inline uint64_t tt_board_mark(uint64_t op, uint64_t steps)
+static inline uint64_t tt_area_mark(uint64_t op, uint64_t steps)
 {
 	return op << TT_STEP_BITS | steps;
 }
 
 /* What a rank publishes when (segment, round) has ended: grows along the wavefront, and is the
  * same on every rank, however many rounds each has. */
-static inline uint64_t tt_board_steps(uint32_t segment, uint32_t round)
+static inline uint64_t tt_area_steps(uint32_t segment, uint32_t round)
 {
 	return (uint64_t)(segment + round) * TT_ROUNDS + round + 1;
 }
 
-#define TT_BOARD_ALL_STEPS ((1ull << TT_STEP_BITS) - 1) /* the whole operation has ended */
+#define TT_AREA_ALL_STEPS ((1ull << TT_STEP_BITS) - 1) /* the whole operation has ended */
 
-/* acquire: pairs with the release in tt_board_publish(); what the peer exposed before is visible */
-static inline uint64_t tt_board_progress(const struct tt_board *board, int rank, uint64_t op)
+/* acquire: pairs with the release in tt_area_publish(); what the peer exposed before is visible */
+static inline uint64_t tt_area_progress(const struct tt_area *control_area, int rank, uint64_t op)
 {
-	return atomic_load_explicit(&tt_board_slot(board, rank, op)->progress,
+	return atomic_load_explicit(&tt_area_slot(control_area, rank, op)->progress,
 				    memory_order_acquire);
 }
 

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what a rank posts on the control area and reads there of others: progress, headers, that it left. */
+#include "control_area.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "mismatch.h"
+#include "op.h"
+#include "op_record.h"
+#include "progress.h"
+
+#define POLLS 100 /* at a peer's progress, where nobody else wants the core */
+
+#define PAGE 4096u
+
+/* ---- where its parts are */
+
+static size_t slots_bytes(int size)
+{
+	return ((size_t)size * sizeof(struct tt_area_rank) + PAGE - 1) / PAGE * PAGE;
+}
+
+size_t tt_area_bytes(int size)
+{
+	const struct tt_area *control_area = NULL;
+
+	return slots_bytes(size) +
+	       (size_t)size * (sizeof(*control_area->eager) + sizeof(*control_area->stage));
+}
+
+bool tt_area_reserve(struct tutti_comm *comm)
+{
+	comm->control_area.seen = calloc((size_t)comm->size, sizeof(*comm->control_area.seen));
+	return comm->control_area.seen != NULL;
+}
+
+void tt_area_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *endpoint)
+{
+	struct tt_area *control_area = &comm->control_area;
+
+	control_area->base = memory;
+	control_area->eager = (void *)((uint8_t *)memory + slots_bytes(comm->size));
+	control_area->stage = (void *)(control_area->eager + comm->size);
+	control_area->endpoint = endpoint;
+}
+
+void tt_area_free(struct tutti_comm *comm)
+{
+	free(comm->control_area.seen);
+	comm->control_area = (struct tt_area){ 0 };
+}
+
+/* ---- progress */
+
+void tt_area_publish(const struct tt_op *op, uint64_t steps)
+{
+	struct tt_area *control_area = &op->comm->control_area;
+
+	/* release: pairs with the acquire in tt_area_progress() */
+	atomic_store_explicit(&tt_area_slot(control_area, op->comm->rank, op->header.seq)->progress,
+			      tt_area_mark(op->header.seq, steps), memory_order_release);
+	if (op->plan->eager)
+		control_area->owes_wake = true;
+	else
+		control_area->endpoint->ops->wake(control_area->endpoint);
+}
+
+void tt_area_wake_owed(struct tt_area *control_area)
+{
+	if (control_area->owes_wake)
+		control_area->endpoint->ops->wake(control_area->endpoint);
+	control_area->owes_wake = false;
+}
+
+/* Have all peers posted operation `n`? Then nobody reads what this rank exposed in those before. */
+static bool all_posted(struct tutti_comm *comm, uint64_t n)
+{
+	struct tt_area *control_area = &comm->control_area;
+
+	for (int rank = 0; rank < comm->size; rank++) {
+		if (rank == comm->rank || control_area->seen[rank] >= n)
+			continue;
+		if (tt_area_progress(control_area, rank, n) < tt_area_mark(n, 0))
+			return false;
+		control_area->seen[rank] = n;
+	}
+	return true;
+}
+
+bool tt_area_is_free(struct tutti_comm *comm, uint64_t seq)
+{
+	return seq <= TT_AREA_SLOTS || all_posted(comm, seq - TT_AREA_SLOTS + 1);
+}
+
+bool tt_area_payload_is_free(struct tutti_comm *comm)
+{
+	const uint64_t last =
+		comm->control_area.payload_op[comm->control_area.payloads_used % TT_EAGER_SLOTS];
+
+	return last == 0 || all_posted(comm, last + 1);
+}
+
+/* ---- lines */
+
+/* A line that peers have read is theirs, too, and a store waits until it is not: the next stores
+ * find it here. Where the compiler may not assume prefetchw, __builtin_prefetch() fetches for
+ * reading, which makes things worse; a processor without it does nothing. */
+static void fetch_for_writing(const uint8_t *from, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += TT_LINE)
+#ifdef __x86_64__
+		__asm__ volatile("prefetchw %0" : : "m"(from[at]));
+#else
+		__builtin_prefetch(from + at, 1);
+#endif
+}
+
+void tt_area_fetch_slot(const struct tt_op *op)
+{
+	const struct tt_area_slot *next =
+		tt_area_slot(&op->comm->control_area, op->comm->rank, op->header.seq + 1);
+
+	fetch_for_writing((const uint8_t *)next, TT_LINE);
+	if (op->plan->hot && op->plan->posts)
+		fetch_for_writing(next->lines, op->plan->payload);
+}
+
+void tt_area_fetch_payload(const struct tt_op *op)
+{
+	const struct tt_area *control_area = &op->comm->control_area;
+
+	if (!op->plan->hot && op->plan->posts)
+		fetch_for_writing(control_area->eager[op->comm->rank]
+						     [control_area->payloads_used % TT_EAGER_SLOTS],
+				  op->plan->payload);
+}
+
+/* ---- headers */
+
+void tt_area_write_header(const struct tt_op *op)
+{
+	struct tt_area_slot *slot =
+		tt_area_slot(&op->comm->control_area, op->comm->rank, op->header.seq);
+
+	slot->header = op->header;
+	/* release: pairs with the acquire in tt_area_compare(); who sees the signature sees its
+	 * header */
+	atomic_store_explicit(&slot->signature, op->signature, memory_order_release);
+}
+
+bool tt_area_post(struct tt_op *op)
+{
+	struct tutti_comm *comm = op->comm;
+
+	if (!comm->control_area.base)
+		return true;
+	if (!tt_area_is_free(comm, op->header.seq))
+		return false;
+	tt_area_write_header(op);
+	tt_area_publish(op, 0);
+	return true;
+}
+
+/* The earliest operation that still has its slot and in which `rank` and this one differ, or
+ * this one. */
+static struct tt_fault find_difference(const struct tt_op *op, int rank)
+{
+	const struct tt_area *control_area = &op->comm->control_area;
+	const uint64_t seq = op->header.seq;
+
+	for (uint64_t back = TT_AREA_SLOTS - 1; back > 0; back--) {
+		if (back >= seq)
+			continue;
+		const struct tt_op_header mine =
+			tt_area_slot(control_area, op->comm->rank, seq - back)->header;
+		struct tt_op_header theirs = tt_area_slot(control_area, rank, seq - back)->header;
+
+		theirs.rank = rank; /* whatever it has written there */
+		if (mine.seq == seq - back && theirs.seq == seq - back &&
+		    !tt_op_header_equal(&mine, &theirs))
+			return tt_mismatch(op->comm, &mine, &theirs);
+	}
+	struct tt_op_header theirs = tt_area_slot(control_area, rank, seq)->header;
+
+	theirs.rank = rank;
+	return tt_mismatch(op->comm, &op->header, &theirs);
+}
+
+static tutti_result_t mismatch(struct tt_op *op, int rank)
+{
+	struct tt_fault fault = find_difference(op, rank);
+
+	tt_comm_revoke(op->comm, &fault);
+	return TUTTI_ERR_MISMATCH;
+}
+
+/* The peer writes its hot lines just before its progress: where they are asked for together they
+ * come together. (Asked for more than these few, the peer writes none without fetching it back
+ * first.) */
+static void fetch_lines(const struct tt_op *op, int peer)
+{
+	const uint8_t *lines = tt_area_slot(&op->comm->control_area, peer, op->header.seq)->lines;
+
+	for (size_t at = 0; at < op->plan->payload; at += TT_LINE)
+		__builtin_prefetch(lines + at);
+}
+
+tutti_result_t tt_area_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round)
+{
+	struct tt_area *control_area = &op->comm->control_area;
+	const uint64_t seq = op->header.seq,
+		       wanted = tt_area_mark(seq, tt_area_steps(segment, round));
+	const bool ahead = op->plan->hot && op->plan->payload;
+	uint64_t progress = tt_area_progress(control_area, peer, seq);
+
+	/* the next pass comes here a tenth of a microsecond later */
+	if (progress < wanted)
+		tt_recorder_check(op); /* once: it takes as long as some polls, and passes are
+				       * counted before the core is given up */
+	for (int i = 0; i < POLLS && progress < wanted && !op->comm->oversubscribed; i++) {
+		if (ahead)
+			fetch_lines(op, peer);
+		progress = tt_area_progress(control_area, peer, seq);
+	}
+	if (progress < wanted) {
+		/* a peer that posted a header only is in an operation over links: it cannot be
+		 * this one */
+		if (progress == tt_area_mark(seq, 0))
+			return mismatch(op, peer);
+		return TUTTI_IN_PROGRESS;
+	}
+	if (control_area->seen[peer] < seq) {
+		/* relaxed: ordered by the peer's progress word */
+		if (atomic_load_explicit(&tt_area_slot(control_area, peer, seq)->signature,
+					 memory_order_relaxed) != op->signature)
+			return mismatch(op, peer);
+		control_area->seen[peer] = seq;
+	}
+	return TUTTI_OK;
+}
+
+uint64_t tt_area_last_called(const struct tt_area *control_area, int rank)
+{
+	uint64_t last =
+		atomic_load_explicit(&control_area->base[rank].called, memory_order_relaxed);
+
+	for (uint64_t slot = 0; slot < TT_AREA_SLOTS; slot++) {
+		const uint64_t posted = tt_area_progress(control_area, rank, slot) >> TT_STEP_BITS;
+
+		last = posted > last ? posted : last;
+	}
+	return last;
+}
+
+void tt_area_tell_called(struct tutti_comm *comm)
+{
+	if (comm->control_area.base)
+		atomic_store_explicit(&comm->control_area.base[comm->rank].called,
+				      comm->next_seq - 1, memory_order_relaxed);
+}
+
+void tt_area_leave(struct tutti_comm *comm)
+{
+	if (!comm->control_area.base)
+		return;
+	/* release: pairs with the acquire in left_before() */
+	atomic_store_explicit(&comm->control_area.base[comm->rank].left, 1, memory_order_release);
+	comm->control_area.endpoint->ops->wake(comm->control_area.endpoint);
+}
+
+/* Did `rank` leave before it posted operation `n`? acquire: pairs with the release in
+ * tt_area_leave() */
+static bool left_before(const struct tt_area *control_area, int rank, uint64_t n)
+{
+	return atomic_load_explicit(&control_area->base[rank].left, memory_order_acquire) &&
+	       tt_area_progress(control_area, rank, n) < tt_area_mark(n, 0);
+}
+
+static void lose(struct tt_op *op, int rank)
+{
+	struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = rank };
+	char call[TT_CALL_BYTES];
+
+	tt_op_header_describe(&op->header, call, sizeof(call));
+	snprintf(
+		fault.text, sizeof(fault.text),
+		"rank %d left the communicator (tutti_comm_destroy) without the others' operation %" PRIu64
+		", %s",
+		rank, op->header.seq, call);
+	tt_comm_revoke(op->comm, &fault);
+}
+
+void tt_area_compare(struct tt_op *op)
+{
+	const struct tutti_comm *comm = op->comm;
+	const uint64_t seq = op->header.seq;
+
+	for (int rank = 0; comm->control_area.base && rank < comm->size; rank++) {
+		const struct tt_area_slot *slot = tt_area_slot(&comm->control_area, rank, seq);
+
+		/* also one that waits for its slot: a rank that left will not come to it */
+		if (left_before(&comm->control_area, rank, seq)) {
+			lose(op, rank);
+			return;
+		}
+		if (op->state == TT_OP_WAITING)
+			continue;
+		if (tt_area_progress(&comm->control_area, rank, seq) >> TT_STEP_BITS != seq)
+			continue; /* not there yet, or gone on */
+		/* acquire: pairs with the release in tt_area_write_header(); a peer that has gone
+		 * on may be writing the slot's next header while its progress still is that of
+		 * this operation, and writes the header first */
+		if (atomic_load_explicit(&slot->signature, memory_order_acquire) != op->signature &&
+		    slot->header.seq == seq) {
+			mismatch(op, rank);
+			return;
+		}
+	}
+}
