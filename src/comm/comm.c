@@ -46,15 +46,15 @@ tutti_result_t tt_comm_refuse(const struct tutti_comm *comm, const char *call)
 
 void tt_comm_free(struct tutti_comm *comm)
 {
-	for (int i = 0; comm->wires && i < comm->size * TT_LANES; i++)
-		if (comm->wires[i].link)
-			comm->wires[i].link->ops->close(comm->wires[i].link);
+	for (int i = 0; comm->connections && i < comm->size * TT_CHANNELS; i++)
+		if (comm->connections[i].link)
+			comm->connections[i].link->ops->close(comm->connections[i].link);
 	for (int i = 0; i < comm->nendpoints; i++) {
 		comm->endpoints[i]->ops->destroy(comm->endpoints[i]);
 		free(comm->peers[i]);
 	}
 	tt_device->free(comm); /* links may have had its memory registered */
-	free(comm->wires);
+	free(comm->connections);
 	free(comm->via);
 	free(comm->host);
 	free(comm->p2p_seq[0]);
@@ -69,22 +69,22 @@ void tt_comm_free(struct tutti_comm *comm)
 	free(comm);
 }
 
-tutti_result_t tt_comm_wire(struct tutti_comm *comm, int peer, enum tt_lane lane,
-			    struct tt_wire **out)
+tutti_result_t tt_comm_connection(struct tutti_comm *comm, int peer, enum tt_channel channel,
+				  struct tt_connection **out)
 {
-	struct tt_wire *wire = &comm->wires[peer * TT_LANES + lane];
+	struct tt_connection *connection = &comm->connections[peer * TT_CHANNELS + channel];
 
-	if (!wire->link) {
+	if (!connection->link) {
 		struct tt_endpoint *endpoint = comm->endpoints[comm->via[peer]];
 		const tutti_result_t result =
-			endpoint->ops->connect(endpoint, peer, lane, &wire->link);
+			endpoint->ops->connect(endpoint, peer, channel, &connection->link);
 
 		if (result) {
 			comm->failed_peer = peer;
 			return result;
 		}
 	}
-	*out = wire;
+	*out = connection;
 	return TUTTI_OK;
 }
 

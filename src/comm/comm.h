@@ -55,9 +55,9 @@ struct tt_user_op {
 	uint8_t scalar[8];
 };
 
-/* The link to a peer on a lane, and the operations that will use each direction, in order: only
+/* The link to a peer on a channel, and the operations that will use each direction, in order: only
  * the first may. */
-struct tt_wire {
+struct tt_connection {
 	struct tt_link *link;		     /* NULL until first needed */
 	struct tt_cursor *head[2], *tail[2]; /* [sending] */
 };
@@ -95,8 +95,8 @@ struct tutti_comm {
 	struct tt_endpoint *endpoints[TT_MAX_TRANSPORTS];
 	struct tt_peer *peers[TT_MAX_TRANSPORTS]; /* [size] for each endpoint */
 	int nendpoints;
-	int8_t *via;	       /* [size]: which endpoint reaches the peer */
-	struct tt_wire *wires; /* [size * TT_LANES] */
+	int8_t *via;			   /* [size]: which endpoint reaches the peer */
+	struct tt_connection *connections; /* [size * TT_CHANNELS] */
 	struct tt_area
 		control_area; /* exec's; control area.base NULL where not all ranks share memory */
 	void *records;	      /* bootstrap.c's, until all have joined */
@@ -199,7 +199,7 @@ void tt_comm_interrupt(struct tutti_comm *comm);
 void tt_comm_free(struct tutti_comm *comm);
 
 /* The link to `peer`, connected when first needed. Lock held. */
-tutti_result_t tt_comm_wire(struct tutti_comm *comm, int peer, enum tt_lane lane,
-			    struct tt_wire **out);
+tutti_result_t tt_comm_connection(struct tutti_comm *comm, int peer, enum tt_channel channel,
+				  struct tt_connection **out);
 
 #endif

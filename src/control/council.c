@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what carries an agreement: messages on the links of the control lane, one with each rank
+/* Owns what carries an agreement: messages on the links of the control channel, one with each rank
  * that is asked, notes over the control graph for what everybody must learn, and the list of
  * those who are gone.
  *
@@ -164,7 +164,7 @@ static void keep_to_send(void *context, int to, const struct tt_agree_head *head
 
 static struct tt_link *link_with(const struct tutti_comm *comm, int rank)
 {
-	return comm->wires[rank * TT_LANES + TT_LANE_CONTROL].link;
+	return comm->connections[rank * TT_CHANNELS + TT_CHANNEL_CONTROL].link;
 }
 
 /* True if something was sent. */
@@ -266,12 +266,12 @@ static bool is_asked(const struct tt_council *council, const bool *among, int ra
 static tutti_result_t connect_all(struct tt_council *council, const bool *among)
 {
 	for (int rank = 0; rank < council->comm->size; rank++) {
-		struct tt_wire *wire;
+		struct tt_connection *connection;
 
 		if (!is_asked(council, among, rank))
 			continue;
 		const tutti_result_t result =
-			tt_comm_wire(council->comm, rank, TT_LANE_CONTROL, &wire);
+			tt_comm_connection(council->comm, rank, TT_CHANNEL_CONTROL, &connection);
 		if (result == TUTTI_ERR_NO_MEMORY || result == TUTTI_ERR_SYSTEM)
 			return result;
 		if (result)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the ranks of a communicator, revoked or not, agree on something over its control lane
+/* How the ranks of a communicator, revoked or not, agree on something over its control channel
  * (agree.h). */
 #ifndef TT_COUNCIL_H
 #define TT_COUNCIL_H

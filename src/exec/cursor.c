@@ -7,15 +7,15 @@
 
 void tt_cursor_queue(struct tt_cursor *cursor)
 {
-	struct tt_wire *wire = cursor->wire;
+	struct tt_connection *connection = cursor->connection;
 	const int way = cursor->sending;
 
 	cursor->next = NULL;
-	if (wire->tail[way])
-		wire->tail[way]->next = cursor;
+	if (connection->tail[way])
+		connection->tail[way]->next = cursor;
 	else
-		wire->head[way] = cursor;
-	wire->tail[way] = cursor;
+		connection->head[way] = cursor;
+	connection->tail[way] = cursor;
 }
 
 void tt_cursor_dequeue(struct tt_cursor *cursor)
@@ -23,20 +23,20 @@ void tt_cursor_dequeue(struct tt_cursor *cursor)
 	const int way = cursor->sending;
 	struct tt_cursor *before = NULL;
 
-	if (!cursor->wire)
+	if (!cursor->connection)
 		return;
-	for (struct tt_cursor *c = cursor->wire->head[way]; c != cursor; c = c->next)
+	for (struct tt_cursor *c = cursor->connection->head[way]; c != cursor; c = c->next)
 		before = c;
-	*(before ? &before->next : &cursor->wire->head[way]) = cursor->next;
+	*(before ? &before->next : &cursor->connection->head[way]) = cursor->next;
 	if (!cursor->next)
-		cursor->wire->tail[way] = before;
-	cursor->wire = NULL;
+		cursor->connection->tail[way] = before;
+	cursor->connection = NULL;
 }
 
 ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_op_header *header,
 			struct iovec *iov, int n, size_t *payload)
 {
-	struct tt_link *link = cursor->wire->link;
+	struct tt_link *link = cursor->connection->link;
 	const size_t left = sizeof(*header) - cursor->header_at;
 
 	iov[0] = (struct iovec){ (uint8_t *)header + cursor->header_at, left };
@@ -53,7 +53,7 @@ ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_op_header *hea
 ssize_t tt_cursor_peek_header(const struct tt_cursor *cursor, size_t more,
 			      struct tt_op_header *theirs)
 {
-	struct tt_link *link = cursor->wire->link;
+	struct tt_link *link = cursor->connection->link;
 	const void *data;
 	const ssize_t there = link->ops->peek(link, sizeof(*theirs), sizeof(*theirs) + more, &data);
 
@@ -70,6 +70,7 @@ ssize_t tt_cursor_peek_header(const struct tt_cursor *cursor, size_t more,
 
 void tt_cursor_take_header(struct tt_cursor *cursor)
 {
-	cursor->wire->link->ops->release(cursor->wire->link, sizeof(struct tt_op_header));
+	cursor->connection->link->ops->release(cursor->connection->link,
+					       sizeof(struct tt_op_header));
 	cursor->header_at = sizeof(struct tt_op_header);
 }

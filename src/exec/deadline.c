@@ -132,7 +132,7 @@ static enum group missing_state(const struct tutti_comm *comm, int rank)
 static bool waits_for_message(const struct tt_op *op, int rank)
 {
 	for (uint32_t i = 0; i < op->ncursors; i++)
-		if (op->cursors[i].wire && op->cursors[i].wire->link->peer == rank)
+		if (op->cursors[i].connection && op->cursors[i].connection->link->peer == rank)
 			return true;
 	return false;
 }
@@ -261,7 +261,7 @@ static size_t sent_by_peer(const struct tt_cursor *cursor)
 	struct tt_op_header theirs;
 	size_t bytes;
 
-	if (cursor->wire->head[0] || tt_cursor_peek_header(cursor, 0, &theirs) <= 0)
+	if (cursor->connection->head[0] || tt_cursor_peek_header(cursor, 0, &theirs) <= 0)
 		return 0;
 	if (theirs.magic != TT_OP_HEADER_MAGIC || theirs.collective != TT_SEND_RECV ||
 	    __builtin_mul_overflow(theirs.count, tutti_dtype_size((tutti_dtype_t)theirs.dtype),
@@ -305,7 +305,7 @@ static void say_message(struct text *text, const struct tt_op *op, int peer)
 	else if (tt_cursor_has_header(cursor))
 		say(text, "rank %d is %s and has called the send, but %zu of %zu bytes have come",
 		    peer, state, cursor->at, op->length);
-	else if (cursor->wire->head[0] != cursor)
+	else if (cursor->connection->head[0] != cursor)
 		say(text,
 		    "it comes after an earlier message of rank %d, which is %s but has not sent that",
 		    peer, state);
@@ -341,7 +341,7 @@ static void miss(struct tt_op *op)
 	struct tutti_comm *comm = op->comm;
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT };
 	struct text text = { fault.text, sizeof(fault.text) };
-	const int peer = op->kind == TT_OP_MESSAGE ? op->cursors[0].wire->link->peer : -1;
+	const int peer = op->kind == TT_OP_MESSAGE ? op->cursors[0].connection->link->peer : -1;
 	enum group *of = malloc((size_t)comm->size * sizeof(*of));
 
 	fault.seq = peer < 0 ? op->header.seq : 0;

@@ -2,7 +2,7 @@
 /* Owns groups. A thread's open groups are its own state, one per communicator. At the end the
  * collected calls are started in an order that does not depend on how a rank mixed them: small
  * all-reduces that can travel as one first in their place among the collectives, then sends and
- * receives, which have a lane of their own.
+ * receives, which have a channel of their own.
  *
  * Another thread may destroy the communicator of an open group. Nobody tells the thread that has
  * it open: a group is known by the communicator's serial number, which none has again, and never

@@ -213,13 +213,13 @@ static ssize_t move_out(struct tt_cursor *cursor)
 
 static ssize_t move_in(struct tt_cursor *cursor)
 {
-	const struct tt_transport *ops = cursor->wire->link->ops;
+	const struct tt_transport *ops = cursor->connection->link->ops;
 	struct iovec iov[MAX_CHUNKS];
 	const int n = chunks(cursor, iov, MAX_CHUNKS);
 
 	if (n == 0)
 		return skip_empty(cursor);
-	const ssize_t moved = ops->read(cursor->wire->link, iov, n);
+	const ssize_t moved = ops->read(cursor->connection->link, iov, n);
 	if (moved > 0)
 		step_forward(cursor, (size_t)moved);
 	return moved;
@@ -229,7 +229,7 @@ static ssize_t move_in(struct tt_cursor *cursor)
 static ssize_t move_in_reduce(struct tt_cursor *cursor)
 {
 	struct tt_op *op = cursor->op;
-	struct tt_link *link = cursor->wire->link;
+	struct tt_link *link = cursor->connection->link;
 	const struct tt_step *step = &op->plan->sched.steps[entry_of(cursor)->step];
 	size_t length, length_b;
 	uint8_t *dst = tt_op_place(op, &step->a, cursor->block, cursor->segment, &length);
@@ -353,7 +353,7 @@ static tutti_result_t advance_cursor(struct tt_cursor *cursor, bool *moved)
 {
 	struct tt_op *op = cursor->op;
 
-	while (cursor->wire && cursor->wire->head[cursor->sending] == cursor) {
+	while (cursor->connection && cursor->connection->head[cursor->sending] == cursor) {
 		const uint32_t segment = cursor->segment;
 
 		if (segment >= op->seg_next || op->seg_round[segment] != entry_of(cursor)->round)
@@ -362,7 +362,7 @@ static tutti_result_t advance_cursor(struct tt_cursor *cursor, bool *moved)
 			const ssize_t bytes = move(cursor);
 
 			if (bytes < 0) {
-				op->comm->failed_peer = cursor->wire->link->peer;
+				op->comm->failed_peer = cursor->connection->link->peer;
 				return (tutti_result_t)bytes;
 			}
 			if (bytes == 0)
@@ -390,8 +390,8 @@ tutti_result_t tt_links_begin(struct tt_op *op)
 		*cursor = (struct tt_cursor){ .op = op,
 					      .route = &plan->routes[i],
 					      .sending = plan->routes[i].sending };
-		result = tt_comm_wire(op->comm, plan->routes[i].peer, TT_LANE_COLLECTIVE,
-				      &cursor->wire);
+		result = tt_comm_connection(op->comm, plan->routes[i].peer, TT_CHANNEL_COLLECTIVE,
+					    &cursor->connection);
 		if (result)
 			break;
 		settle(cursor); /* a route has at least one message */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Executes a message of one rank to another: header, then payload, on the lane of sends and
+/* Executes a message of one rank to another: header, then payload, on the channel of sends and
  * receives. */
 #include <stdlib.h>
 
@@ -17,7 +17,8 @@ tutti_result_t tt_message_begin(struct tt_op *op, int peer, bool sending)
 	}
 	struct tt_cursor *cursor = &op->cursors[0];
 	*cursor = (struct tt_cursor){ .op = op, .sending = sending };
-	const tutti_result_t result = tt_comm_wire(op->comm, peer, TT_LANE_P2P, &cursor->wire);
+	const tutti_result_t result =
+		tt_comm_connection(op->comm, peer, TT_CHANNEL_P2P, &cursor->connection);
 	if (result)
 		return result;
 	tt_cursor_queue(cursor);
@@ -51,7 +52,7 @@ static ssize_t receive_header(struct tt_cursor *cursor)
 static ssize_t receive(struct tt_cursor *cursor)
 {
 	const struct tt_op *op = cursor->op;
-	struct tt_link *link = cursor->wire->link;
+	struct tt_link *link = cursor->connection->link;
 
 	if (!tt_cursor_has_header(cursor))
 		return receive_header(cursor);
@@ -82,13 +83,13 @@ tutti_result_t tt_message_advance(struct tt_op *op, bool *moved)
 {
 	struct tt_cursor *cursor = &op->cursors[0];
 
-	if (cursor->wire->head[cursor->sending] != cursor)
+	if (cursor->connection->head[cursor->sending] != cursor)
 		return TUTTI_IN_PROGRESS;
 	while (!tt_cursor_has_header(cursor) || cursor->at < op->length) {
 		const ssize_t bytes = cursor->sending ? send_rest(cursor) : receive(cursor);
 
 		if (bytes < 0) {
-			op->comm->failed_peer = cursor->wire->link->peer;
+			op->comm->failed_peer = cursor->connection->link->peer;
 			return (tutti_result_t)bytes;
 		}
 		if (bytes == 0)

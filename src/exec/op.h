@@ -17,7 +17,7 @@ enum tt_recorded { TT_RECORDED_NOT, TT_RECORDED_CALL, TT_RECORDED_STALL, TT_RECO
 struct tt_cursor {
 	struct tt_op *op;
 	struct tt_cursor *next; /* in the wire's queue */
-	struct tt_wire *wire;
+	struct tt_connection *connection;
 	bool sending;
 	uint32_t header_at;	      /* bytes of the header that have passed */
 	const struct tt_route *route; /* NULL: TT_OP_MESSAGE */

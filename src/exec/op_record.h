@@ -29,7 +29,7 @@ static inline void tt_recorder_begin(struct tt_op *op, uint64_t now, bool moved)
 	atomic_store_explicit(&record->result, 0, memory_order_relaxed);
 	if (op->kind == TT_OP_MESSAGE) {
 		atomic_store_explicit(&record->what, op->header.count, memory_order_relaxed);
-		atomic_store_explicit(&record->peer, op->cursors[0].wire->link->peer,
+		atomic_store_explicit(&record->peer, op->cursors[0].connection->link->peer,
 				      memory_order_relaxed);
 		atomic_store_explicit(&record->kind,
 				      op->cursors[0].sending ? TT_FLIGHT_SEND : TT_FLIGHT_RECV,

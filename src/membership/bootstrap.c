@@ -83,14 +83,14 @@ static tutti_result_t allocate(struct tutti_comm *comm)
 
 	comm->host = calloc(size, sizeof(*comm->host));
 	comm->via = calloc(size, sizeof(*comm->via));
-	comm->wires = calloc(size * TT_LANES, sizeof(*comm->wires));
+	comm->connections = calloc(size * TT_CHANNELS, sizeof(*comm->connections));
 	comm->heard = calloc(size, sizeof(*comm->heard));
 	comm->cpus = calloc(size, sizeof(*comm->cpus));
 	comm->bytes_read = calloc(size, sizeof(*comm->bytes_read));
 	comm->p2p_seq[0] = calloc(size, sizeof(uint64_t));
 	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
 	comm->records = calloc(size, sizeof(struct tt_record));
-	good = comm->host && comm->via && comm->wires && comm->heard && comm->cpus &&
+	good = comm->host && comm->via && comm->connections && comm->heard && comm->cpus &&
 	       comm->bytes_read && comm->p2p_seq[0] && comm->p2p_seq[1] && tt_area_reserve(comm) &&
 	       comm->records;
 	for (int i = 0; i < comm->nendpoints && good; i++) {

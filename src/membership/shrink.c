@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns tutti_comm_shrink. The survivors agree three times over the control lane of the old
+/* Owns tutti_comm_shrink. The survivors agree three times over the control channel of the old
  * communicator (council.c): on who is there, on what bootstrapping must know of each, and on
  * whether all have joined. Each agreement gives the same members on all; where one of them went
  * missing since the one before, they begin again with those who are left. */

@@ -2,7 +2,7 @@
 /* The seam between transports and the runtime: one way to move bytes between two ranks.
  *
  * An *endpoint* is a communicator's part of a transport on one rank; a *link* is its pair of
- * ordered byte streams, out and in, with one peer on one lane. Both ends run the same plans, so
+ * ordered byte streams, out and in, with one peer on one channel. Both ends run the same plans, so
  * a stream needs no tags, no message headers and no matching: bytes come out in the order they
  * went in, and the executor knows what they are.
  *
@@ -26,10 +26,10 @@
 #include "tutti/tutti.h"
 
 #define TT_ADDRESS_MAX 960 /* bytes a transport may tell its peers */
-#define TT_LANES       3
-/* The control lane is for what ranks say when the communicator has ended: a fault keeps none of
+#define TT_CHANNELS    3
+/* The control channel is for what ranks say when the communicator has ended: a fault keeps none of
  * its links from moving bytes, or from being connected. */
-enum tt_lane { TT_LANE_COLLECTIVE, TT_LANE_P2P, TT_LANE_CONTROL };
+enum tt_channel { TT_CHANNEL_COLLECTIVE, TT_CHANNEL_P2P, TT_CHANNEL_CONTROL };
 
 #define TT_NOTE_BYTES 64
 #define TT_NOTES_KEPT                                                                              \
@@ -149,7 +149,7 @@ struct tt_transport {
 
 	/* Begin to connect; the link may be used at once and moves bytes as soon as it is up.
 	 * Both ends call it, in any order. */
-	tutti_result_t (*connect)(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,
+	tutti_result_t (*connect)(struct tt_endpoint *endpoint, int peer, enum tt_channel channel,
 				  struct tt_link **out);
 	/* Bytes of iov[0 … n-1] that the peer will read; those that have moved are the caller's
 	 * again on return. The others a device may be reading already: they stay as they are,

@@ -9,7 +9,7 @@
 
 enum { RANKS = 4 };
 
-static const uint8_t *wire;
+static const uint8_t *connection;
 static size_t wire_left;
 
 static bool hear(struct tt_endpoint *endpoint, void *note)
@@ -17,8 +17,8 @@ static bool hear(struct tt_endpoint *endpoint, void *note)
 	(void)endpoint;
 	if (wire_left < TT_NOTE_BYTES)
 		return false;
-	memcpy(note, wire, TT_NOTE_BYTES);
-	wire += TT_NOTE_BYTES;
+	memcpy(note, connection, TT_NOTE_BYTES);
+	connection += TT_NOTE_BYTES;
 	wire_left -= TT_NOTE_BYTES;
 	return true;
 }
@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		tt_notes_remember(comm, &header);
 	}
-	wire = data;
+	connection = data;
 	wire_left = size;
 	tt_notes_exchange(comm, NULL, 1);
 	FUZZ_PROMISE(heard[comm->rank] == 0); /* nobody speaks for this rank */

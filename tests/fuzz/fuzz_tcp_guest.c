@@ -34,15 +34,16 @@ static void read_links(struct tt_endpoint *base)
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
 
 	for (int peer = 0; peer < RANK; peer++) {
-		for (int lane = 0; lane < TT_LANES; lane++) {
-			if (e->peers[peer].kept[lane].fd >= 0) {
+		for (int channel = 0; channel < TT_CHANNELS; channel++) {
+			if (e->peers[peer].kept[channel].fd >= 0) {
 				struct tt_link *link;
 
-				FUZZ_PROMISE(base->ops->connect(base, peer, (enum tt_lane)lane,
+				FUZZ_PROMISE(base->ops->connect(base, peer,
+								(enum tt_channel)channel,
 								&link) == TUTTI_OK);
 			}
-			if (e->peers[peer].link[lane])
-				fuzz_tcp_read(&e->peers[peer].link[lane]->base);
+			if (e->peers[peer].link[channel])
+				fuzz_tcp_read(&e->peers[peer].link[channel]->base);
 		}
 	}
 }
@@ -58,9 +59,9 @@ static void check(struct tt_endpoint *base, bool keyed)
 	FUZZ_PROMISE(base->fault.rank >= -1 && base->fault.rank < RANKS);
 	for (int peer = 0; keyed && peer < RANKS; peer++) {
 		FUZZ_PROMISE(!e->peers[peer].control);
-		for (int lane = 0; lane < TT_LANES; lane++)
-			FUZZ_PROMISE(e->peers[peer].kept[lane].fd < 0 &&
-				     !e->peers[peer].link[lane]);
+		for (int channel = 0; channel < TT_CHANNELS; channel++)
+			FUZZ_PROMISE(e->peers[peer].kept[channel].fd < 0 &&
+				     !e->peers[peer].link[channel]);
 	}
 	FUZZ_PROMISE(!keyed || !base->fault.result);
 	for (int i = 0; base->ops->hear(base, note); i++)
@@ -72,9 +73,9 @@ static void close_links(struct tt_endpoint *base)
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
 
 	for (int peer = 0; peer < RANKS; peer++)
-		for (int lane = 0; lane < TT_LANES; lane++)
-			if (e->peers[peer].link[lane])
-				base->ops->close(&e->peers[peer].link[lane]->base);
+		for (int channel = 0; channel < TT_CHANNELS; channel++)
+			if (e->peers[peer].link[channel])
+				base->ops->close(&e->peers[peer].link[channel]->base);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

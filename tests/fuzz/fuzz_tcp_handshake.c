@@ -19,7 +19,7 @@ static void listen_to(const uint8_t in[TCP_HELLO_BYTES])
 	FUZZ_PROMISE(verdict < TCP_VERDICTS && tt_tcp_verdict_text(verdict));
 	if (verdict != TCP_ACCEPTED)
 		return;
-	FUZZ_PROMISE(hello.lane >= 0 && hello.lane < TT_LANES);
+	FUZZ_PROMISE(hello.channel >= 0 && hello.channel < TT_CHANNELS);
 	tt_tcp_hello_write(&hello, in + TCP_HELLO_BYTES - TT_NONCE_BYTES, again);
 	FUZZ_PROMISE(memcmp(again, in, sizeof(again)) == 0);
 	tt_tcp_answer_write(&key, in, hello.to, TCP_ACCEPTED, nonce, answer);

@@ -180,7 +180,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	peers[1] = listening_peer(tcp_endpoint_of(base));
 	tcp_endpoint_of(base)->known = peers;
 	FUZZ_PROMISE(tt_tcp_dial(tcp_endpoint_of(base), &control) == TUTTI_OK);
-	FUZZ_PROMISE(base->ops->connect(base, 1, TT_LANE_COLLECTIVE, &link) == TUTTI_OK);
+	FUZZ_PROMISE(base->ops->connect(base, 1, TT_CHANNEL_COLLECTIVE, &link) == TUTTI_OK);
 	move_on(base);
 	answer(base, link, keyed, data + 1, size - 1);
 	base->ops->close(link);

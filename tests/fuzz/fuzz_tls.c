@@ -21,7 +21,7 @@ enum how { CARRY, CHANGE, INSERT, LOSE, SPEAK, END, HOWS };
 enum { PIECE = 65536 };
 
 struct end {
-	int fd, wire; /* its socket, and the way's end of it */
+	int fd, connection; /* its socket, and the way's end of it */
 	struct tt_tls_stream *stream;
 	tutti_result_t result; /* of the handshake */
 	bool over;	       /* nothing more is to come */
@@ -51,7 +51,7 @@ static void open_end(struct end *end, struct tt_tls *tls, bool dials)
 	int fds[2];
 
 	FUZZ_PROMISE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
-	*end = (struct end){ .fd = fds[0], .wire = fds[1], .result = TUTTI_IN_PROGRESS };
+	*end = (struct end){ .fd = fds[0], .connection = fds[1], .result = TUTTI_IN_PROGRESS };
 	FUZZ_PROMISE(tt_tls_stream_open(tls, end->fd, dials, &end->stream) == TUTTI_OK);
 }
 
@@ -59,7 +59,7 @@ static void close_end(struct end *end)
 {
 	tt_tls_stream_close(end->stream);
 	close(end->fd);
-	close(end->wire);
+	close(end->connection);
 }
 
 static void shake(struct end *end)
@@ -119,11 +119,11 @@ static void hear(struct end *end, const struct end *from)
 static bool carry(const struct end *from, const struct end *to, size_t most, const uint8_t *mask)
 {
 	uint8_t bytes[PIECE];
-	const ssize_t n = recv(from->wire, bytes, most, 0);
+	const ssize_t n = recv(from->connection, bytes, most, 0);
 
 	for (ssize_t i = 0; mask && i < n; i++)
 		bytes[i] ^= mask[i];
-	return n > 0 && send(to->wire, bytes, (size_t)n, MSG_NOSIGNAL) >= 0;
+	return n > 0 && send(to->connection, bytes, (size_t)n, MSG_NOSIGNAL) >= 0;
 }
 
 static void look(struct pair *p, bool key)
@@ -158,10 +158,10 @@ static size_t meddle(struct pair *p, enum how how, const uint8_t *bytes, size_t 
 	switch (how) {
 	case CARRY: carry(&p->other, &p->victim, length, NULL); break;
 	case CHANGE: carry(&p->other, &p->victim, length, bytes); break;
-	case INSERT: send(p->victim.wire, bytes, length, MSG_NOSIGNAL); break;
-	case LOSE: recv(p->other.wire, lost, length, 0); break;
+	case INSERT: send(p->victim.connection, bytes, length, MSG_NOSIGNAL); break;
+	case LOSE: recv(p->other.connection, lost, length, 0); break;
 	case SPEAK: speak(&p->other, 8 * length); break;
-	default: shutdown(p->victim.wire, SHUT_WR);
+	default: shutdown(p->victim.connection, SHUT_WR);
 	}
 	return how == CHANGE || how == INSERT ? length : 0;
 }

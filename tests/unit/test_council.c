@@ -45,7 +45,7 @@ static bool is_ready(const struct tt_link *link)
 	return true;
 }
 
-static tutti_result_t connect_to(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,
+static tutti_result_t connect_to(struct tt_endpoint *endpoint, int peer, enum tt_channel channel,
 				 struct tt_link **out)
 {
 	static struct tt_link link;
@@ -133,8 +133,8 @@ static struct tutti_comm *new_comm(struct tt_endpoint *endpoint)
 	comm->endpoints[0] = endpoint;
 	comm->nendpoints = 1;
 	comm->via = calloc(RANKS, sizeof(*comm->via));
-	comm->wires = calloc(RANKS * TT_LANES, sizeof(*comm->wires));
-	assert_true(comm->via && comm->wires);
+	comm->connections = calloc(RANKS * TT_CHANNELS, sizeof(*comm->connections));
+	assert_true(comm->via && comm->connections);
 	return comm;
 }
 
@@ -143,7 +143,7 @@ static void free_comm(struct tutti_comm *comm)
 	tt_council_free(comm);
 	pthread_mutex_destroy(&comm->lock);
 	free(comm->via);
-	free(comm->wires);
+	free(comm->connections);
 	free(comm);
 }
 

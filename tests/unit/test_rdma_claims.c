@@ -15,12 +15,12 @@
 
 static struct rdma_link *link_of(const struct suite_rank *rank)
 {
-	return (struct rdma_link *)rank->links[1 - rank->rank][TT_LANE_P2P];
+	return (struct rdma_link *)rank->links[1 - rank->rank][TT_CHANNEL_P2P];
 }
 
 static struct rdma_link *connect_up(struct suite_rank *rank)
 {
-	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_LANE_P2P);
+	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_CHANNEL_P2P);
 
 	while (!rank->ops->ready(link)) {
 		suite_at(rank, "waiting for the link to be ready");
@@ -112,7 +112,7 @@ static bool packets_arrived(const struct rdma_link *link)
 /* Both know that packets arrive, and rank 0 has said so, when its queue pair fails. */
 static void queue_pair_may_fail_while_it_is_introduced(struct suite_rank *rank)
 {
-	struct tt_link *base = suite_connect(rank, 1 - rank->rank, TT_LANE_P2P);
+	struct tt_link *base = suite_connect(rank, 1 - rank->rank, TT_CHANNEL_P2P);
 	struct rdma_link *link = link_of(rank);
 
 	while (link->state != RDMA_PROVING || (rank->rank == 0 && !link->decided)) {

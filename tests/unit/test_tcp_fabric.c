@@ -157,8 +157,10 @@ void fabric_connect(struct fabric *f, int a, int b, struct tt_link **at_a, struc
 {
 	struct tt_link *links[2];
 
-	assert_int_equal(tcp->connect(f->endpoint[a], b, TT_LANE_COLLECTIVE, &links[0]), TUTTI_OK);
-	assert_int_equal(tcp->connect(f->endpoint[b], a, TT_LANE_COLLECTIVE, &links[1]), TUTTI_OK);
+	assert_int_equal(tcp->connect(f->endpoint[a], b, TT_CHANNEL_COLLECTIVE, &links[0]),
+			 TUTTI_OK);
+	assert_int_equal(tcp->connect(f->endpoint[b], a, TT_CHANNEL_COLLECTIVE, &links[1]),
+			 TUTTI_OK);
 	fabric_until(f, both_up, links);
 	*at_a = links[0];
 	*at_b = links[1];

@@ -54,7 +54,7 @@ struct caller {
 /* For fabric_until(). */
 bool caller_hung_up(void *caller);
 
-/* Both ends of a lane, up. */
+/* Both ends of a channel, up. */
 void fabric_connect(struct fabric *f, int a, int b, struct tt_link **at_a, struct tt_link **at_b);
 
 /* Ranks 0 and 1 still find each other and move bytes. */

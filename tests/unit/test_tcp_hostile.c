@@ -64,7 +64,7 @@ static void hellos_that_are_not_welcome_are_told_why(void **state)
 		{ { TCP_FOR_DATA, 0, 0, 1, 1, true }, TCP_OTHER_RANK }, /* the lower rank dials */
 		{ { TCP_FOR_DATA, 0, 0, -1, 1, true }, TCP_OTHER_RANK },
 		{ { TCP_FOR_DATA, 0, 0, 99, 1, true }, TCP_OTHER_RANK },
-		{ { TCP_FOR_DATA, TT_LANES, 0, 0, 1, true }, TCP_NOT_UNDERSTOOD },
+		{ { TCP_FOR_DATA, TT_CHANNELS, 0, 0, 1, true }, TCP_NOT_UNDERSTOOD },
 		{ { TCP_FOR_CONTROL, 0, 0, 0, 1, true }, TCP_DUPLICATE },
 		/* it is the listener that has one */
 		{ { TCP_FOR_DATA, 0, 0, 0, 1, false }, TCP_KEYED },
@@ -307,7 +307,7 @@ static void a_port_of_somebody_else_is_not_taken_for_the_rank(void **state)
 	assert_true(tt_tcp_card_read(f.peers[0][1].address, f.peers[0][1].address_length, &card));
 	card.port = ntohs(name.sin_port);
 	tt_tcp_card_write(&card, f.peers[0][1].address);
-	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_LANE_COLLECTIVE, &p.link), TUTTI_OK);
+	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &p.link), TUTTI_OK);
 	fabric_until(&f, pretended, &p);
 	assert_int_equal(p.n, TUTTI_ERR_PEER_LOST);
 	assert_non_null(strstr(tt_thread_error(), "rank 1 cannot be reached from rank 0"));

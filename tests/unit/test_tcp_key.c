@@ -17,7 +17,7 @@ static const struct tt_transport *const tcp = &tt_transport_tcp;
 static const struct tt_key other_key = { true, { 'o', 't', 'h', 'e', 'r' } };
 
 /* Where things are in a hello, see handshake.h … */
-enum { AT_PURPOSE = 10, AT_LANE = 11, AT_COMM = 16, AT_TO = 28 };
+enum { AT_PURPOSE = 10, AT_CHANNEL = 11, AT_COMM = 16, AT_TO = 28 };
 /* … and in an answer. */
 enum { AT_VERDICT = 10, AT_RANK = 12, AT_ANSWER_COMM = 16, AT_ANSWER_NONCE = 24, AT_PROOF = 56 };
 
@@ -219,7 +219,7 @@ static void cannot_come_in(const struct tt_key *mine, const struct tt_key *their
 	e = tcp_endpoint_of(f.endpoint[0]);
 	e->key = mine;
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_LANE_COLLECTIVE, &link),
+		assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &link),
 				 TUTTI_OK);
 		s.links[0] = link;
 		fabric_until(&f, trouble, &s);
@@ -302,8 +302,8 @@ static void record(struct fabric *f, struct proxy *p)
 	const int port = fabric_port(f, 1);
 
 	lead(f, 0, 1, p->port);
-	assert_int_equal(tcp->connect(f->endpoint[0], 1, TT_LANE_P2P, &s.links[0]), TUTTI_OK);
-	assert_int_equal(tcp->connect(f->endpoint[1], 0, TT_LANE_P2P, &s.links[1]), TUTTI_OK);
+	assert_int_equal(tcp->connect(f->endpoint[0], 1, TT_CHANNEL_P2P, &s.links[0]), TUTTI_OK);
+	assert_int_equal(tcp->connect(f->endpoint[1], 0, TT_CHANNEL_P2P, &s.links[1]), TUTTI_OK);
 	fabric_until(f, both_up, &s);
 	assert_int_equal(p->ups, sizeof(p->up));
 	assert_int_equal(p->downs, sizeof(p->down));
@@ -339,7 +339,7 @@ static int repeat_hello(struct fabric *f, const struct proxy *p, uint8_t answer[
 static void is_turned_away(struct fabric *f, int fd)
 {
 	hangs_up(f, fd);
-	assert_int_equal(tcp_endpoint_of(f->endpoint[1])->peers[0].kept[TT_LANE_P2P].fd, -1);
+	assert_int_equal(tcp_endpoint_of(f->endpoint[1])->peers[0].kept[TT_CHANNEL_P2P].fd, -1);
 }
 
 static void a_handshake_that_was_recorded_opens_nothing(void **state)
@@ -403,7 +403,7 @@ static void led_elsewhere(struct fabric *f, struct fabric *target, int to, struc
 	p.edit_up = up;
 	p.edit_down = down;
 	lead(f, 0, 1, p.port);
-	assert_int_equal(tcp->connect(f->endpoint[0], 1, TT_LANE_P2P, &s.links[0]), TUTTI_OK);
+	assert_int_equal(tcp->connect(f->endpoint[0], 1, TT_CHANNEL_P2P, &s.links[0]), TUTTI_OK);
 	fabric_until(f, trouble, &s);
 	assert_int_equal(p.down[AT_VERDICT], TCP_ACCEPTED); /* what it asked for can be had */
 	assert_non_null(
@@ -412,20 +412,20 @@ static void led_elsewhere(struct fabric *f, struct fabric *target, int to, struc
 	proxy_close(&p);
 	fabric_until(target, none_waits, target);
 	for (int peer = 0; peer < target->size; peer++)
-		for (int lane = 0; lane < TT_LANES; lane++)
+		for (int channel = 0; channel < TT_CHANNELS; channel++)
 			assert_int_equal(
-				tcp_endpoint_of(target->endpoint[to])->peers[peer].kept[lane].fd,
+				tcp_endpoint_of(target->endpoint[to])->peers[peer].kept[channel].fd,
 				-1);
 	lead(f, 0, 1, port);
 }
 
-static void a_connection_led_to_another_lane_is_refused(void **state)
+static void a_connection_led_to_another_channel_is_refused(void **state)
 {
-	const uint8_t lane = TT_LANE_COLLECTIVE;
+	const uint8_t channel = TT_CHANNEL_COLLECTIVE;
 	struct fabric f;
 
 	fabric_start(&f, 2, 4);
-	led_elsewhere(&f, &f, 1, (struct edit){ AT_LANE, 1, &lane }, (struct edit){ 0 });
+	led_elsewhere(&f, &f, 1, (struct edit){ AT_CHANNEL, 1, &channel }, (struct edit){ 0 });
 	fabric_goes_on(&f);
 	fabric_stop(&f);
 }
@@ -484,7 +484,7 @@ static bool keeps_the_link(void *arg)
 {
 	const struct fabric *f = arg;
 
-	return tcp_endpoint_of(f->endpoint[1])->peers[0].kept[TT_LANE_P2P].fd >= 0;
+	return tcp_endpoint_of(f->endpoint[1])->peers[0].kept[TT_CHANNEL_P2P].fd >= 0;
 }
 
 /* Who says a good hello but proves nothing is not driven out by those who say nothing, and has a
@@ -545,7 +545,7 @@ int main(void)
 		LOGGED(a_handshake_that_was_recorded_opens_nothing),
 		LOGGED(the_proof_of_one_side_is_none_of_the_other),
 		LOGGED(the_proof_of_one_connection_is_none_of_another),
-		LOGGED(a_connection_led_to_another_lane_is_refused),
+		LOGGED(a_connection_led_to_another_channel_is_refused),
 		LOGGED(a_connection_led_to_another_purpose_is_refused),
 		LOGGED(a_connection_led_to_another_rank_is_refused),
 		LOGGED(a_connection_led_to_another_communicator_is_refused),

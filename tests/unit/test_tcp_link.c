@@ -156,7 +156,7 @@ static void a_connection_is_kept_until_its_link_is_asked_for(void **state)
 	char bytes[5];
 
 	fabric_start(&f, 2, 0);
-	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_LANE_P2P, &a), TUTTI_OK);
+	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_CHANNEL_P2P, &a), TUTTI_OK);
 	assert_int_equal(put(a, "early", 5), 0);
 	assert_false(tcp->ready(a));
 	while (!tcp->ready(a)) {
@@ -165,13 +165,13 @@ static void a_connection_is_kept_until_its_link_is_asked_for(void **state)
 	}
 	assert_int_equal(put(a, "early", 5), 5);
 	tcp->close(a);
-	assert_int_equal(tcp->connect(f.endpoint[1], 0, TT_LANE_P2P, &b), TUTTI_OK);
+	assert_int_equal(tcp->connect(f.endpoint[1], 0, TT_CHANNEL_P2P, &b), TUTTI_OK);
 	assert_true(tcp->ready(b));
 	take(&f, b, bytes, 5);
 	assert_memory_equal(bytes, "early", 5);
 	tcp->close(b);
 	/* and one that is never asked for is closed in the end */
-	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_LANE_P2P, &links[0]), TUTTI_OK);
+	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_CHANNEL_P2P, &links[0]), TUTTI_OK);
 	while (!tcp->ready(links[0])) {
 		tcp->progress(f.endpoint[0], false);
 		tcp->progress(f.endpoint[1], true);
@@ -180,30 +180,30 @@ static void a_connection_is_kept_until_its_link_is_asked_for(void **state)
 	fabric_stop(&f);
 }
 
-static void lanes_are_apart(void **state)
+static void channels_are_apart(void **state)
 {
-	struct tt_link *a[TT_LANES], *b[TT_LANES];
+	struct tt_link *a[TT_CHANNELS], *b[TT_CHANNELS];
 	struct fabric f;
 	char bytes[3];
 
 	fabric_start(&f, 2, 0);
-	for (int lane = 0; lane < TT_LANES; lane++) {
-		assert_int_equal(tcp->connect(f.endpoint[1], 0, lane, &b[lane]), TUTTI_OK);
-		assert_int_equal(tcp->connect(f.endpoint[0], 1, lane, &a[lane]), TUTTI_OK);
+	for (int channel = 0; channel < TT_CHANNELS; channel++) {
+		assert_int_equal(tcp->connect(f.endpoint[1], 0, channel, &b[channel]), TUTTI_OK);
+		assert_int_equal(tcp->connect(f.endpoint[0], 1, channel, &a[channel]), TUTTI_OK);
 	}
 	while (!tcp->ready(a[0]) || !tcp->ready(a[1]) || !tcp->ready(b[0]) || !tcp->ready(b[1])) {
 		tcp->progress(f.endpoint[0], false);
 		tcp->progress(f.endpoint[1], false);
 	}
-	assert_int_equal(put(a[TT_LANE_P2P], "p2p", 3), 3);
-	assert_int_equal(put(b[TT_LANE_COLLECTIVE], "all", 3), 3);
-	take(&f, b[TT_LANE_P2P], bytes, 3);
+	assert_int_equal(put(a[TT_CHANNEL_P2P], "p2p", 3), 3);
+	assert_int_equal(put(b[TT_CHANNEL_COLLECTIVE], "all", 3), 3);
+	take(&f, b[TT_CHANNEL_P2P], bytes, 3);
 	assert_memory_equal(bytes, "p2p", 3);
-	take(&f, a[TT_LANE_COLLECTIVE], bytes, 3);
+	take(&f, a[TT_CHANNEL_COLLECTIVE], bytes, 3);
 	assert_memory_equal(bytes, "all", 3);
-	for (int lane = 0; lane < TT_LANES; lane++) {
-		tcp->close(a[lane]);
-		tcp->close(b[lane]);
+	for (int channel = 0; channel < TT_CHANNELS; channel++) {
+		tcp->close(a[channel]);
+		tcp->close(b[channel]);
 	}
 	fabric_stop(&f);
 }
@@ -240,8 +240,8 @@ static void a_link_may_be_closed_before_it_is_up(void **state)
 	struct fabric f;
 
 	fabric_start(&f, 2, 0);
-	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_LANE_COLLECTIVE, &low), TUTTI_OK);
-	assert_int_equal(tcp->connect(f.endpoint[1], 0, TT_LANE_COLLECTIVE, &high), TUTTI_OK);
+	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &low), TUTTI_OK);
+	assert_int_equal(tcp->connect(f.endpoint[1], 0, TT_CHANNEL_COLLECTIVE, &high), TUTTI_OK);
 	tcp->close(low);
 	tcp->close(high);
 	tcp->close(NULL);
@@ -255,7 +255,7 @@ int main(void)
 		cmocka_unit_test(a_peek_looks_no_further_than_its_limit),
 		cmocka_unit_test(wanted_bytes_are_contiguous),
 		cmocka_unit_test(a_connection_is_kept_until_its_link_is_asked_for),
-		cmocka_unit_test(lanes_are_apart),
+		cmocka_unit_test(channels_are_apart),
 		cmocka_unit_test(written_bytes_arrive_although_unread_ones_were_there),
 		cmocka_unit_test(a_link_may_be_closed_before_it_is_up),
 	};

@@ -167,7 +167,7 @@ static void live(int rank, int channel, const struct scenario *s)
 	if (s->setup)
 		wait_for_carrier();
 	e = meet(rank, channel, peers);
-	must(tcp->connect(e, !rank, TT_LANE_COLLECTIVE, &link) == TUTTI_OK, "connect");
+	must(tcp->connect(e, !rank, TT_CHANNEL_COLLECTIVE, &link) == TUTTI_OK, "connect");
 	stream(e, link, rank);
 	if (rank == 1) {
 		must(write(channel, "d", 1) == 1, "say that all is done");

@@ -132,7 +132,7 @@ static void open_side(struct rank *r, int peer)
 	struct side *s = &r->side[peer];
 
 	assert_int_equal(
-		tcp->connect(r->fabric->endpoint[r->rank], peer, TT_LANE_COLLECTIVE, &s->link),
+		tcp->connect(r->fabric->endpoint[r->rank], peer, TT_CHANNEL_COLLECTIVE, &s->link),
 		TUTTI_OK);
 	s->seed = (uint32_t)(r->rank * 100 + peer);
 	s->out = malloc(STREAM_BYTES);

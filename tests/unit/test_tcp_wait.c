@@ -91,7 +91,7 @@ static void a_fault_and_a_connection_wake(void **state)
 
 	fabric_start(&f, 2, 0);
 	tcp->arm(f.endpoint[1]);
-	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_LANE_COLLECTIVE, &a), TUTTI_OK);
+	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &a), TUTTI_OK);
 	assert_int_equal(poll_fd(f.endpoint[1], LONG), 1);
 	while (!tcp->ready(a)) {
 		tcp->progress(f.endpoint[1], true);

@@ -146,11 +146,11 @@ static void a_changed_byte_ends_the_stream(void **state)
 	(void)state;
 	connected(&p);
 	assert_int_equal(write_bytes(&p.end[0], PATTERN, sizeof(PATTERN)), sizeof(PATTERN));
-	const ssize_t n = recv(p.end[0].wire, record, sizeof(record), 0);
+	const ssize_t n = recv(p.end[0].connection, record, sizeof(record), 0);
 
 	assert_true(n > 0);
 	record[n - 1] ^= 1;
-	assert_int_equal(send(p.end[1].wire, record, (size_t)n, MSG_NOSIGNAL), n);
+	assert_int_equal(send(p.end[1].connection, record, (size_t)n, MSG_NOSIGNAL), n);
 	assert_int_equal(read_bytes(&p.end[1], heard, sizeof(heard)), -1);
 	assert_int_equal(errno, EPROTO);
 	pair_close(&p);
@@ -165,7 +165,7 @@ static void the_end_of_the_connection_is_the_end_of_the_stream(void **state)
 	connected(&p);
 	assert_int_equal(read_bytes(&p.end[1], heard, sizeof(heard)), -1);
 	assert_int_equal(errno, EAGAIN);
-	shutdown(p.end[1].wire, SHUT_RDWR);
+	shutdown(p.end[1].connection, SHUT_RDWR);
 	assert_int_equal(read_bytes(&p.end[1], heard, sizeof(heard)), 0);
 	assert_int_equal(write_bytes(&p.end[1], heard, sizeof(heard)), -1); /* and no SIGPIPE */
 	pair_close(&p);

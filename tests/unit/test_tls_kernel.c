@@ -113,7 +113,7 @@ static void an_alert_is_no_data(void **state)
 	assert_int_equal(write_bytes(&p.end[0], PATTERN, sizeof(PATTERN)), sizeof(PATTERN));
 	while (p.hand[0].begin == p.hand[0].end) {
 		wait_for_bytes(&p);
-		const ssize_t n = recv(p.end[0].wire, p.hand[0].bytes, PIECE_MAX, 0);
+		const ssize_t n = recv(p.end[0].connection, p.hand[0].bytes, PIECE_MAX, 0);
 
 		p.hand[0].begin = 0;
 		p.hand[0].end = n > 0 ? (size_t)n : 0;
@@ -136,8 +136,8 @@ static void the_end_of_the_connection_is_the_end_of_the_stream(void **state)
 	connect_over(&p, both);
 	assert_int_equal(read_bytes(&p.end[1], bytes, sizeof(bytes)), -1);
 	assert_int_equal(errno, EAGAIN);
-	close(p.end[1].wire);
-	p.end[1].wire = -1;
+	close(p.end[1].connection);
+	p.end[1].connection = -1;
 	assert_int_equal(hear(&p, &p.end[1], bytes, sizeof(bytes)), 0);
 	do /* the first may still be taken */
 		n = write_bytes(&p.end[1], bytes, sizeof(bytes));

@@ -68,7 +68,7 @@ static void open_end(struct end *end, int domain, const struct tt_key *key, bool
 
 	open_sockets(domain, fds);
 	end->fd = fds[0];
-	end->wire = fds[1];
+	end->connection = fds[1];
 	end->result = TUTTI_IN_PROGRESS;
 	if (!key)
 		return;
@@ -90,7 +90,7 @@ void pair_close(struct pair *p)
 		tt_tls_stream_close(p->end[i].stream);
 		tt_tls_close(p->end[i].tls);
 		close(p->end[i].fd);
-		close(p->end[i].wire);
+		close(p->end[i].connection);
 	}
 	free(p->seen);
 }
@@ -114,7 +114,7 @@ bool carry(struct pair *p)
 		struct hand *hand = &p->hand[from];
 
 		if (hand->begin == hand->end) {
-			const ssize_t n = recv(p->end[from].wire, hand->bytes, p->piece, 0);
+			const ssize_t n = recv(p->end[from].connection, hand->bytes, p->piece, 0);
 
 			if (n <= 0)
 				continue;
@@ -122,7 +122,7 @@ bool carry(struct pair *p)
 			hand->end = (size_t)n;
 			note(p, hand->bytes, (size_t)n);
 		}
-		const ssize_t sent = send(p->end[!from].wire, hand->bytes + hand->begin,
+		const ssize_t sent = send(p->end[!from].connection, hand->bytes + hand->begin,
 					  hand->end - hand->begin, MSG_NOSIGNAL);
 
 		if (sent > 0)
@@ -151,7 +151,7 @@ void wait_for_bytes(const struct pair *p)
 
 	for (int i = 0; i < 2; i++) {
 		fds[2 * i] = (struct pollfd){ .fd = p->end[i].fd, .events = POLLIN };
-		fds[2 * i + 1] = (struct pollfd){ .fd = p->end[i].wire, .events = POLLIN };
+		fds[2 * i + 1] = (struct pollfd){ .fd = p->end[i].connection, .events = POLLIN };
 	}
 	for (int from = 0; from < 2; from++)
 		if (p->hand[from].begin < p->hand[from].end)

@@ -21,7 +21,7 @@
 static const struct tt_key ours = { .set = true, .bytes = { 1, 2, 3 }, .encrypt = true };
 
 struct end {
-	int fd, wire; /* this end's socket, and the wire's end of it */
+	int fd, connection; /* this end's socket, and the wire's end of it */
 	struct tt_tls *tls;
 	struct tt_tls_stream *stream;
 	tutti_result_t result; /* of the handshake */

@@ -30,7 +30,7 @@ static void play(const char *faults, const char *name, int size, void (*body)(st
 /* Write one byte, or read one: what the link says. */
 static ssize_t touch(struct suite_rank *rank, int peer, bool writing)
 {
-	struct tt_link *link = rank->links[peer][TT_LANE_COLLECTIVE];
+	struct tt_link *link = rank->links[peer][TT_CHANNEL_COLLECTIVE];
 	uint8_t byte = 1;
 	const struct iovec iov = { &byte, 1 };
 
@@ -73,20 +73,20 @@ static void cut_body(struct suite_rank *rank)
 	suite_connect_all(rank);
 	if (rank->rank < 2) {
 		struct suite_stream stream =
-			suite_stream(rank, peer, TT_LANE_COLLECTIVE, rank->rank == 0 ? 1000 : 0,
+			suite_stream(rank, peer, TT_CHANNEL_COLLECTIVE, rank->rank == 0 ? 1000 : 0,
 				     rank->rank == 0 ? 0 : 1000);
 
 		suite_pump(rank, &stream, 1, "up to the cut");
 		require_error(rank, (struct touching){ .peer = peer },
 			      rank->rank == 0 ? "with rank 1" : "with rank 0");
 		require_error(rank, (struct touching){ .peer = peer, .writing = true }, "cut");
-		suite_require(rank, !rank->ops->ready(rank->links[peer][TT_LANE_COLLECTIVE]),
+		suite_require(rank, !rank->ops->ready(rank->links[peer][TT_CHANNEL_COLLECTIVE]),
 			      "a link that was cut is ready");
 	}
 	suite_barrier(rank);
 	if (rank->rank != 1) {
 		struct suite_stream stream =
-			suite_stream(rank, 2 - rank->rank, TT_LANE_COLLECTIVE, 5000, 5000);
+			suite_stream(rank, 2 - rank->rank, TT_CHANNEL_COLLECTIVE, 5000, 5000);
 
 		suite_pump(rank, &stream, 1, "beside the cut");
 		suite_require(rank, rank->endpoint->fault.result == 0, "fault: %s",
@@ -106,16 +106,16 @@ static void refuse_body(struct suite_rank *rank)
 
 	if (rank->rank == 0) {
 		const tutti_result_t result =
-			rank->ops->connect(rank->endpoint, 1, TT_LANE_COLLECTIVE, &link);
+			rank->ops->connect(rank->endpoint, 1, TT_CHANNEL_COLLECTIVE, &link);
 
 		suite_require(rank,
 			      result == TUTTI_ERR_PEER_LOST && !link &&
 				      strstr(tt_thread_error(), "rank 1 refused") != NULL,
 			      "connect() of a refused pair: %d \"%s\"", (int)result,
 			      tt_thread_error());
-		suite_connect(rank, 2, TT_LANE_COLLECTIVE);
+		suite_connect(rank, 2, TT_CHANNEL_COLLECTIVE);
 	} else {
-		suite_connect(rank, 0, TT_LANE_COLLECTIVE);
+		suite_connect(rank, 0, TT_CHANNEL_COLLECTIVE);
 	}
 	suite_barrier(rank);
 }
@@ -136,7 +136,7 @@ static void die_body(struct suite_rank *rank)
 	suite_connect_all(rank);
 	if (rank->rank == 1) {
 		const struct tt_fault unheard = { TUTTI_ERR_ABORTED, 1, "from the grave" };
-		struct suite_stream stream = suite_stream(rank, 0, TT_LANE_COLLECTIVE, 500, 0);
+		struct suite_stream stream = suite_stream(rank, 0, TT_CHANNEL_COLLECTIVE, 500, 0);
 
 		suite_pump(rank, &stream, 1, "the last words");
 		require_error(rank, (struct touching){ .peer = 2 }, "rank 1 is dead");
@@ -166,10 +166,11 @@ static void dead_rank_is_named_by_the_others(void **state)
 
 static void delay_body(struct suite_rank *rank)
 {
-	suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
+	suite_connect(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE);
 	suite_barrier(rank);
 	const uint64_t began = tt_now();
-	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 10, 10);
+	struct suite_stream stream =
+		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 10, 10);
 
 	suite_pump(rank, &stream, 1, "late bytes");
 	suite_barrier(rank);
@@ -186,7 +187,7 @@ static void jitter_body(struct suite_rank *rank)
 {
 	suite_connect_all(rank);
 	struct suite_stream stream =
-		suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 2000, 2000);
+		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 2000, 2000);
 
 	suite_pump(rank, &stream, 1, "bytes that come at any time");
 	suite_barrier(rank);
@@ -225,7 +226,7 @@ static void killed_thread_is_gone_from_all_its_ranks(void **state)
 	play(NULL, __func__, 3, kill_body);
 	assert_int_equal(tt_transport_loop.open(&config, &endpoint), TUTTI_OK);
 	tt_loop_kill(pthread_self());
-	assert_int_equal(tt_transport_loop.connect(endpoint, 0, TT_LANE_P2P, &link),
+	assert_int_equal(tt_transport_loop.connect(endpoint, 0, TT_CHANNEL_P2P, &link),
 			 TUTTI_ERR_PEER_LOST);
 	tt_transport_loop.destroy(endpoint);
 }

@@ -42,14 +42,14 @@ static void bytes_come_out_in_order_and_whole(struct suite_rank *rank)
 		const size_t here = nth_size(rank, n), there = nth_size(rank, (n * 5 + 3) % 16);
 		const size_t out = rank->rank == 0 ? here : there;
 		const size_t in = rank->rank == 0 ? there : here;
-		struct suite_stream streams[TT_LANES] = {
-			suite_stream(rank, peer, TT_LANE_COLLECTIVE, out, in),
-			suite_stream(rank, peer, TT_LANE_P2P, in, out),
-			suite_stream(rank, peer, TT_LANE_CONTROL, out / 2, in / 2),
+		struct suite_stream streams[TT_CHANNELS] = {
+			suite_stream(rank, peer, TT_CHANNEL_COLLECTIVE, out, in),
+			suite_stream(rank, peer, TT_CHANNEL_P2P, in, out),
+			suite_stream(rank, peer, TT_CHANNEL_CONTROL, out / 2, in / 2),
 		};
 
-		/* the second lane's sizes are the other way round on the other rank, too */
-		suite_pump(rank, streams, TT_LANES, "all lanes in both directions");
+		/* the second channel's sizes are the other way round on the other rank, too */
+		suite_pump(rank, streams, TT_CHANNELS, "all lanes in both directions");
 	}
 	suite_barrier(rank);
 }
@@ -58,10 +58,10 @@ static void wanted_bytes_come_in_one_piece(struct suite_rank *rank)
 {
 	const size_t bytes = longest(rank) / 4;
 
-	suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
+	suite_connect(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE);
 	struct suite_stream stream =
-		suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, rank->rank == 0 ? bytes : 0,
-			     rank->rank == 0 ? 0 : bytes);
+		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE,
+			     rank->rank == 0 ? bytes : 0, rank->rank == 0 ? 0 : bytes);
 
 	stream.peek_only = true;
 	suite_pump(rank, &stream, 1, "peeking at all bytes");
@@ -71,8 +71,8 @@ static void wanted_bytes_come_in_one_piece(struct suite_rank *rank)
 /* Peek again and again while bytes come; then wait for all in one piece, and only then release. */
 static void peek_shows_the_same_bytes_or_more(struct suite_rank *rank)
 {
-	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
-	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE,
+	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE);
+	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE,
 						  rank->rank == 0 ? SUITE_WANT_MAX : 0,
 						  rank->rank == 0 ? 0 : SUITE_WANT_MAX);
 	ssize_t shown = 0;
@@ -131,8 +131,9 @@ static void wait_until_ready(struct suite_rank *rank, struct tt_link *link)
 
 static void full_link_takes_nothing_and_resumes(struct suite_rank *rank)
 {
-	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
-	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 0, 0);
+	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE);
+	struct suite_stream stream =
+		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 0, 0);
 
 	wait_until_ready(rank, link);
 	if (rank->rank == 0) {
@@ -148,21 +149,21 @@ static void full_link_takes_nothing_and_resumes(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-static void full_lane_does_not_stop_the_other(struct suite_rank *rank)
+static void full_channel_does_not_stop_the_other(struct suite_rank *rank)
 {
 	const int peer = 1 - rank->rank;
 	size_t filled = 0;
 
 	suite_connect_all(rank);
-	wait_until_ready(rank, rank->links[peer][TT_LANE_P2P]);
-	struct suite_stream full = suite_stream(rank, peer, TT_LANE_P2P, 0, 0);
-	struct suite_stream free_lane =
-		suite_stream(rank, peer, TT_LANE_COLLECTIVE, MEBIBYTE, MEBIBYTE);
+	wait_until_ready(rank, rank->links[peer][TT_CHANNEL_P2P]);
+	struct suite_stream full = suite_stream(rank, peer, TT_CHANNEL_P2P, 0, 0);
+	struct suite_stream free_channel =
+		suite_stream(rank, peer, TT_CHANNEL_COLLECTIVE, MEBIBYTE, MEBIBYTE);
 
 	filled = fill(rank, &full);
 	suite_set(rank, SUITE_FIRST_FREE + rank->rank, filled);
 	suite_barrier(rank);
-	suite_pump(rank, &free_lane, 1, "a lane beside a full one");
+	suite_pump(rank, &free_channel, 1, "a lane beside a full one");
 	suite_barrier(rank);
 	full.in_total = (size_t)suite_value(rank, SUITE_FIRST_FREE + peer);
 	suite_pump(rank, &full, 1, "draining the full lane");
@@ -269,7 +270,7 @@ void suite_exchange_long(struct suite_rank *rank, struct tt_link *link, size_t b
 static void long_messages_arrive_whole(struct suite_rank *rank)
 {
 	const size_t most = longest(rank);
-	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_LANE_P2P);
+	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_CHANNEL_P2P);
 
 	for (size_t bytes = 65536 + HEAD_BYTES; bytes <= most; bytes += bytes + 4099)
 		for (int again = 0; again < 3; again++)
@@ -287,6 +288,6 @@ const struct suite_claim suite_bytes_claims[] = {
 	{ "full_link_takes_nothing_and_resumes", 2, SUITE_NOTHING,
 	  full_link_takes_nothing_and_resumes },
 	{ "full_lane_does_not_stop_the_other", 2, SUITE_NOTHING,
-	  full_lane_does_not_stop_the_other },
+	  full_channel_does_not_stop_the_other },
 	{ 0 },
 };

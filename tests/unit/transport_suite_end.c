@@ -79,7 +79,7 @@ static bool read_farewell(struct suite_rank *rank, void *context)
 
 static void require_farewell(struct suite_rank *rank, int peer)
 {
-	struct farewell farewell = { .link = rank->links[peer][TT_LANE_COLLECTIVE] };
+	struct farewell farewell = { .link = rank->links[peer][TT_CHANNEL_COLLECTIVE] };
 	char name[16];
 
 	snprintf(name, sizeof(name), "rank %d", peer);
@@ -100,10 +100,10 @@ static void require_farewell(struct suite_rank *rank, int peer)
 /* The reader reads while the other writes and leaves. */
 static void leaver_is_named_after_its_last_byte(struct suite_rank *rank)
 {
-	suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
+	suite_connect(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE);
 	struct suite_stream stream =
-		suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, rank->rank == 1 ? 200000 : 0,
-			     rank->rank == 1 ? 0 : 200000);
+		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE,
+			     rank->rank == 1 ? 200000 : 0, rank->rank == 1 ? 0 : 200000);
 
 	suite_pump(rank, &stream, 1, "the last bytes of a rank that leaves");
 	if (rank->rank == 1)
@@ -118,10 +118,10 @@ static void bytes_of_a_rank_that_left_arrive(struct suite_rank *rank)
 {
 	const size_t bytes = 3000;
 
-	suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
+	suite_connect(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE);
 	struct suite_stream stream =
-		suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, rank->rank == 1 ? bytes : 0,
-			     rank->rank == 1 ? 0 : bytes);
+		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE,
+			     rank->rank == 1 ? bytes : 0, rank->rank == 1 ? 0 : bytes);
 
 	if (rank->rank == 1) {
 		suite_pump(rank, &stream, 1, "writing before leaving");
@@ -141,7 +141,7 @@ static void leaving_disturbs_nobody_else(struct suite_rank *rank)
 	for (int peer = 0; peer < rank->size; peer++)
 		if (peer != rank->rank) {
 			struct suite_stream stream =
-				suite_stream(rank, peer, TT_LANE_COLLECTIVE, 100, 100);
+				suite_stream(rank, peer, TT_CHANNEL_COLLECTIVE, 100, 100);
 
 			suite_pump(rank, &stream, 1, "before a rank leaves");
 		}
@@ -154,7 +154,7 @@ static void leaving_disturbs_nobody_else(struct suite_rank *rank)
 	}
 	suite_await(rank, SUITE_EVENT, 1);
 	struct suite_stream stream =
-		suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 300000, 300000);
+		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 300000, 300000);
 
 	for (int pass = 0; pass < 100; pass++)
 		rank->ops->progress(rank->endpoint, true);
@@ -197,8 +197,8 @@ static void killed_rank_is_named_within_a_second(struct suite_rank *rank)
 	if (rank->rank != 2) {
 		struct suite_stream stream;
 
-		link = suite_connect(rank, 1 - rank->rank, TT_LANE_COLLECTIVE);
-		stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 100, 100);
+		link = suite_connect(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE);
+		stream = suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 100, 100);
 		suite_pump(rank, &stream, 1, "before a rank is killed");
 	}
 	suite_barrier(rank);

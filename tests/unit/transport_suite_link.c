@@ -68,20 +68,21 @@ void suite_join(struct suite_rank *rank)
 void suite_leave(struct suite_rank *rank)
 {
 	for (int peer = 0; peer < rank->size; peer++)
-		for (int lane = 0; lane < TT_LANES; lane++) {
-			rank->ops->close(rank->links[peer][lane]);
-			rank->links[peer][lane] = NULL;
+		for (int channel = 0; channel < TT_CHANNELS; channel++) {
+			rank->ops->close(rank->links[peer][channel]);
+			rank->links[peer][channel] = NULL;
 		}
 	rank->ops->destroy(rank->endpoint);
 	rank->endpoint = NULL;
 }
 
-struct tt_link *suite_connect(struct suite_rank *rank, int peer, enum tt_lane lane)
+struct tt_link *suite_connect(struct suite_rank *rank, int peer, enum tt_channel channel)
 {
-	struct tt_link **link = &rank->links[peer][lane];
+	struct tt_link **link = &rank->links[peer][channel];
 
-	suite_at(rank, "in connect() to rank %d, lane %d", peer, (int)lane);
-	suite_require_ok(rank, rank->ops->connect(rank->endpoint, peer, lane, link), "connect()");
+	suite_at(rank, "in connect() to rank %d, lane %d", peer, (int)channel);
+	suite_require_ok(rank, rank->ops->connect(rank->endpoint, peer, channel, link),
+			 "connect()");
 	suite_require(rank,
 		      (*link)->ops == rank->ops && (*link)->endpoint == rank->endpoint &&
 			      (*link)->peer == peer,
@@ -94,11 +95,11 @@ void suite_connect_all(struct suite_rank *rank)
 {
 	const int first = (int)(suite_random(rank) % (uint64_t)rank->size);
 
-	for (int i = 0; i < rank->size * TT_LANES; i++) {
+	for (int i = 0; i < rank->size * TT_CHANNELS; i++) {
 		const int peer = (first + i) % rank->size;
 
 		if (peer != rank->rank)
-			suite_connect(rank, peer, (enum tt_lane)(i / rank->size));
+			suite_connect(rank, peer, (enum tt_channel)(i / rank->size));
 	}
 }
 
@@ -109,13 +110,13 @@ static uint8_t byte_at(uint32_t seed, size_t place)
 	return (uint8_t)(seed + place + (place >> 8) * 7 + (place >> 16) * 31);
 }
 
-struct suite_stream suite_stream(struct suite_rank *rank, int peer, enum tt_lane lane, size_t out,
-				 size_t in)
+struct suite_stream suite_stream(struct suite_rank *rank, int peer, enum tt_channel channel,
+				 size_t out, size_t in)
 {
 	return (struct suite_stream){
-		.link = rank->links[peer][lane],
-		.out_seed = (uint32_t)(rank->rank * 37 + peer * 5 + (int)lane * 101),
-		.in_seed = (uint32_t)(peer * 37 + rank->rank * 5 + (int)lane * 101),
+		.link = rank->links[peer][channel],
+		.out_seed = (uint32_t)(rank->rank * 37 + peer * 5 + (int)channel * 101),
+		.in_seed = (uint32_t)(peer * 37 + rank->rank * 5 + (int)channel * 101),
 		.out_total = out,
 		.in_total = in,
 	};

@@ -43,17 +43,17 @@ static void rank_may_leave_once_it_has_joined(struct suite_rank *rank)
 {
 }
 
-/* Rank 0 comes first on one lane and last on the next, and tries to write and read all the
+/* Rank 0 comes first on one channel and last on the next, and tries to write and read all the
  * while. */
 static void either_side_may_connect_first(struct suite_rank *rank)
 {
 	const int peer = 1 - rank->rank;
 
-	for (int lane = 0; lane < TT_LANES; lane++) {
+	for (int channel = 0; channel < TT_CHANNELS; channel++) {
 		const uint64_t began = tt_now();
 
-		if (lane % 2 == rank->rank) {
-			struct tt_link *link = suite_connect(rank, peer, (enum tt_lane)lane);
+		if (channel % 2 == rank->rank) {
+			struct tt_link *link = suite_connect(rank, peer, (enum tt_channel)channel);
 			const void *data;
 
 			while (tt_now() - began < LONG_TIME_NS) {
@@ -64,11 +64,11 @@ static void either_side_may_connect_first(struct suite_rank *rank)
 			}
 			suite_post(rank, SUITE_EVENT);
 		} else {
-			suite_await(rank, SUITE_EVENT, (uint64_t)lane + 1);
-			suite_connect(rank, peer, (enum tt_lane)lane);
+			suite_await(rank, SUITE_EVENT, (uint64_t)channel + 1);
+			suite_connect(rank, peer, (enum tt_channel)channel);
 		}
 		struct suite_stream stream =
-			suite_stream(rank, peer, (enum tt_lane)lane, 10000, 10000);
+			suite_stream(rank, peer, (enum tt_channel)channel, 10000, 10000);
 
 		suite_pump(rank, &stream, 1, "a link that one side connected late");
 		suite_require(rank, rank->ops->ready(stream.link),
@@ -79,15 +79,15 @@ static void either_side_may_connect_first(struct suite_rank *rank)
 
 static void all_pairs_talk_at_once(struct suite_rank *rank)
 {
-	struct suite_stream streams[SUITE_RANKS_MAX * TT_LANES];
+	struct suite_stream streams[SUITE_RANKS_MAX * TT_CHANNELS];
 	int n = 0;
 
 	suite_connect_all(rank);
 	for (int peer = 0; peer < rank->size; peer++)
-		for (int lane = 0; lane < TT_LANES && peer != rank->rank; lane++)
-			streams[n++] = suite_stream(rank, peer, (enum tt_lane)lane,
-						    40000 + 1000 * (size_t)(rank->rank + lane),
-						    40000 + 1000 * (size_t)(peer + lane));
+		for (int channel = 0; channel < TT_CHANNELS && peer != rank->rank; channel++)
+			streams[n++] = suite_stream(rank, peer, (enum tt_channel)channel,
+						    40000 + 1000 * (size_t)(rank->rank + channel),
+						    40000 + 1000 * (size_t)(peer + channel));
 	suite_pump(rank, streams, n, "all pairs at once");
 	suite_barrier(rank);
 }

@@ -34,7 +34,7 @@ struct suite_rank {
 	bool process; /* ranks are processes */
 	struct tt_peer peers[SUITE_RANKS_MAX];
 	struct tt_endpoint *endpoint;
-	struct tt_link *links[SUITE_RANKS_MAX][TT_LANES];
+	struct tt_link *links[SUITE_RANKS_MAX][TT_CHANNELS];
 	uint64_t random;
 	unsigned barriers;
 	jmp_buf bail;
@@ -98,7 +98,7 @@ size_t suite_random_size(struct suite_rank *rank, size_t least, size_t most);
 void suite_open(struct suite_rank *rank); /* and learn of all the others */
 void suite_join(struct suite_rank *rank);
 void suite_leave(struct suite_rank *rank); /* close all links, destroy the endpoint */
-struct tt_link *suite_connect(struct suite_rank *rank, int peer, enum tt_lane lane);
+struct tt_link *suite_connect(struct suite_rank *rank, int peer, enum tt_channel channel);
 void suite_connect_all(struct suite_rank *rank);
 
 /* Open descriptors of the process. */
@@ -125,8 +125,8 @@ struct suite_stream {
 };
 
 /* The stream of this rank over its link with `peer`, `out` bytes there and `in` bytes back. */
-struct suite_stream suite_stream(struct suite_rank *rank, int peer, enum tt_lane lane, size_t out,
-				 size_t in);
+struct suite_stream suite_stream(struct suite_rank *rank, int peer, enum tt_channel channel,
+				 size_t out, size_t in);
 /* Write to it no more than is in its chunk. */
 void suite_stream_end_writing(struct suite_stream *stream);
 /* Write and read what goes now; false: nothing. */

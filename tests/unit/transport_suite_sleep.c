@@ -56,10 +56,10 @@ static void sleep_until(struct suite_rank *rank, struct sleeper sleeper, bool by
 
 static void bytes_wake(struct suite_rank *rank)
 {
-	suite_connect(rank, 1 - rank->rank, TT_LANE_P2P);
+	suite_connect(rank, 1 - rank->rank, TT_CHANNEL_P2P);
 	for (unsigned round = 0; round < 20; round++) {
 		struct suite_stream stream =
-			suite_stream(rank, 1 - rank->rank, TT_LANE_P2P, (size_t)rank->rank,
+			suite_stream(rank, 1 - rank->rank, TT_CHANNEL_P2P, (size_t)rank->rank,
 				     (size_t)(1 - rank->rank));
 
 		if (rank->rank == 0)
@@ -89,9 +89,10 @@ static void room_wakes(struct suite_rank *rank)
 {
 	const int peer = 1 - rank->rank;
 
-	for (int lane = 0; lane < TT_LANES; lane++) {
-		struct tt_link *link = suite_connect(rank, peer, (enum tt_lane)lane);
-		struct suite_stream stream = suite_stream(rank, peer, (enum tt_lane)lane, 0, 0);
+	for (int channel = 0; channel < TT_CHANNELS; channel++) {
+		struct tt_link *link = suite_connect(rank, peer, (enum tt_channel)channel);
+		struct suite_stream stream =
+			suite_stream(rank, peer, (enum tt_channel)channel, 0, 0);
 
 		while (!rank->ops->ready(link)) {
 			suite_at(rank, "waiting for the link to be ready");
@@ -100,12 +101,12 @@ static void room_wakes(struct suite_rank *rank)
 		suite_barrier(rank);
 		if (rank->rank == 0) {
 			fill(rank, &stream);
-			suite_set(rank, SUITE_FIRST_FREE + lane, stream.out_total);
-			sleep_until(rank, (struct sleeper){ .stream = &stream }, lane,
+			suite_set(rank, SUITE_FIRST_FREE + channel, stream.out_total);
+			sleep_until(rank, (struct sleeper){ .stream = &stream }, channel,
 				    "waiting for room");
 		} else {
-			suite_await(rank, SUITE_ARMED, (uint64_t)lane + 1);
-			stream.in_total = (size_t)suite_value(rank, SUITE_FIRST_FREE + lane);
+			suite_await(rank, SUITE_ARMED, (uint64_t)channel + 1);
+			stream.in_total = (size_t)suite_value(rank, SUITE_FIRST_FREE + channel);
 		}
 		suite_pump(rank, &stream, 1, "after waiting for room");
 		suite_barrier(rank);
@@ -291,7 +292,8 @@ static void sleeping_rank_does_not_spin(struct suite_rank *rank)
 	suite_barrier(rank);
 	require_quiet(rank, "without links");
 	suite_connect_all(rank);
-	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 5, 5);
+	struct suite_stream stream =
+		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 5, 5);
 
 	suite_pump(rank, &stream, 1, "before the quiet");
 	suite_barrier(rank);
@@ -303,8 +305,9 @@ static void sleeping_rank_does_not_spin(struct suite_rank *rank)
 static void unread_bytes_do_not_keep_it_awake(struct suite_rank *rank)
 {
 	suite_connect_all(rank);
-	struct suite_stream early = suite_stream(rank, 1 - rank->rank, TT_LANE_P2P, 1000, 0);
-	struct suite_stream stream = suite_stream(rank, 1 - rank->rank, TT_LANE_COLLECTIVE, 5, 5);
+	struct suite_stream early = suite_stream(rank, 1 - rank->rank, TT_CHANNEL_P2P, 1000, 0);
+	struct suite_stream stream =
+		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 5, 5);
 
 	suite_pump(rank, &early, 1, "writing early");
 	suite_pump(rank, &stream, 1, "on the other lane");

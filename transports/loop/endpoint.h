@@ -18,7 +18,7 @@ struct loop_endpoint {
 struct loop_endpoint *tt_loop_endpoint_of(struct tt_endpoint *endpoint);
 
 /* These are ops of the table; their contracts are there. */
-tutti_result_t tt_loop_connect(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,
+tutti_result_t tt_loop_connect(struct tt_endpoint *endpoint, int peer, enum tt_channel channel,
 			       struct tt_link **out);
 ssize_t tt_loop_write(struct tt_link *link, const struct iovec *iov, int n);
 ssize_t tt_loop_read(struct tt_link *link, const struct iovec *iov, int n);

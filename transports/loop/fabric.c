@@ -32,7 +32,7 @@ void tt_loop_fabric_unlock(struct loop_fabric *fabric)
 static void free_fabric(struct loop_fabric *fabric)
 {
 	if (fabric->pipes)
-		for (int i = 0; i < fabric->size * fabric->size * TT_LANES; i++)
+		for (int i = 0; i < fabric->size * fabric->size * TT_CHANNELS; i++)
 			tt_loop_pipe_destroy(fabric->pipes[i]);
 	while (fabric->segments) {
 		struct loop_segment *segment = fabric->segments;
@@ -74,7 +74,7 @@ static tutti_result_t make_fabric(const struct tt_endpoint_config *config, struc
 	if (result != TUTTI_OK)
 		goto free_fabric;
 	fabric->ranks = calloc(size, sizeof(*fabric->ranks));
-	fabric->pipes = calloc(size * size * TT_LANES, sizeof(struct loop_pipe *));
+	fabric->pipes = calloc(size * size * TT_CHANNELS, sizeof(struct loop_pipe *));
 	if (!fabric->ranks || !fabric->pipes) {
 		result = tt_fail_errno(LOOP, "make the fabric of %zu ranks", size);
 		goto free_fabric;
@@ -216,9 +216,10 @@ void tt_loop_fabric_leave(struct loop_fabric *fabric, const struct loop_entry *e
 }
 
 struct loop_pipe *tt_loop_fabric_pipe(struct loop_fabric *fabric, int from, int to,
-				      enum tt_lane lane)
+				      enum tt_channel channel)
 {
-	struct loop_pipe **pipe = &fabric->pipes[(from * fabric->size + to) * TT_LANES + (int)lane];
+	struct loop_pipe **pipe =
+		&fabric->pipes[(from * fabric->size + to) * TT_CHANNELS + (int)channel];
 
 	if (!*pipe)
 		*pipe = tt_loop_pipe_create((size_t)fabric->faults.capacity);
@@ -317,10 +318,10 @@ static uint64_t next_due(struct loop_fabric *fabric, int rank, uint64_t now)
 {
 	uint64_t next = tt_loop_news_next(fabric, rank, now);
 
-	for (int i = 0; i < fabric->size * TT_LANES; i++) {
+	for (int i = 0; i < fabric->size * TT_CHANNELS; i++) {
 		struct loop_pipe *pipe =
-			fabric->pipes[(i / TT_LANES * fabric->size + rank) * TT_LANES +
-				      i % TT_LANES];
+			fabric->pipes[(i / TT_CHANNELS * fabric->size + rank) * TT_CHANNELS +
+				      i % TT_CHANNELS];
 		const uint64_t due = pipe ? tt_loop_pipe_next_due(pipe, now) : 0;
 
 		if (due > 0 && (next == 0 || due < next))

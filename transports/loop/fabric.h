@@ -77,7 +77,7 @@ struct loop_fabric {
 	uint64_t told;
 	uint64_t numbers; /* of faults told */
 	struct loop_segment *segments;
-	struct loop_pipe **pipes; /* [from][to][lane] */
+	struct loop_pipe **pipes; /* [from][to][channel] */
 	struct loop_rank *ranks;
 };
 
@@ -101,7 +101,7 @@ void tt_loop_fabric_unlock(struct loop_fabric *fabric);
 
 /* The pipe, made if need be; NULL: no memory. */
 struct loop_pipe *tt_loop_fabric_pipe(struct loop_fabric *fabric, int from, int to,
-				      enum tt_lane lane);
+				      enum tt_channel channel);
 /* The segment that is its host's `number`-th, made if need be; NULL: no memory. */
 struct loop_segment *tt_loop_fabric_segment(struct loop_fabric *fabric, int host, unsigned number,
 					    size_t bytes);

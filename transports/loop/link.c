@@ -37,10 +37,10 @@ static uint64_t next_random(struct loop_link *link)
 	return link->random;
 }
 
-static uint64_t first_random(uint64_t seed, int rank, int peer, enum tt_lane lane)
+static uint64_t first_random(uint64_t seed, int rank, int peer, enum tt_channel channel)
 {
 	uint64_t x = seed * 0x9e3779b97f4a7c15u + (uint64_t)rank * 0xbf58476d1ce4e5b9u +
-		     (uint64_t)peer * 0x94d049bb133111ebu + (uint64_t)lane;
+		     (uint64_t)peer * 0x94d049bb133111ebu + (uint64_t)channel;
 
 	x ^= x >> 31;
 	return x * 0xd6e8feb86659fd93u | 1;
@@ -91,7 +91,7 @@ static tutti_result_t fail_if_parted(struct loop_link *link)
 	return TUTTI_OK;
 }
 
-static tutti_result_t make_link(struct loop_endpoint *self, int peer, enum tt_lane lane,
+static tutti_result_t make_link(struct loop_endpoint *self, int peer, enum tt_channel channel,
 				struct loop_link **out)
 {
 	struct loop_fabric *fabric = self->fabric;
@@ -100,9 +100,9 @@ static tutti_result_t make_link(struct loop_endpoint *self, int peer, enum tt_la
 	if (!link)
 		goto fail;
 	link->base = (struct tt_link){ &tt_transport_loop, &self->base, peer };
-	link->random = first_random(fabric->faults.seed, self->rank, peer, lane);
-	link->out = tt_loop_fabric_pipe(fabric, self->rank, peer, lane);
-	link->in = tt_loop_fabric_pipe(fabric, peer, self->rank, lane);
+	link->random = first_random(fabric->faults.seed, self->rank, peer, channel);
+	link->out = tt_loop_fabric_pipe(fabric, self->rank, peer, channel);
+	link->in = tt_loop_fabric_pipe(fabric, peer, self->rank, channel);
 	if (!link->out || !link->in)
 		goto free_link;
 	link->out->writing = true;
@@ -116,7 +116,7 @@ fail:
 		       self->rank, peer);
 }
 
-tutti_result_t tt_loop_connect(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,
+tutti_result_t tt_loop_connect(struct tt_endpoint *endpoint, int peer, enum tt_channel channel,
 			       struct tt_link **out)
 {
 	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
@@ -130,7 +130,7 @@ tutti_result_t tt_loop_connect(struct tt_endpoint *endpoint, int peer, enum tt_l
 		result = tt_fail(TUTTI_ERR_PEER_LOST, LOOP,
 				 "rank %d refused the connection of rank %d", peer, self->rank);
 	if (result == TUTTI_OK)
-		result = make_link(self, peer, lane, &link);
+		result = make_link(self, peer, channel, &link);
 	if (result == TUTTI_OK) {
 		tt_loop_fabric_ring(self->fabric, peer, 0); /* it now has room */
 		*out = &link->base;

@@ -288,10 +288,10 @@ static bool is_silent(struct loop_endpoint *self, int peer)
 {
 	const uint64_t now = tt_now();
 
-	for (int lane = 0; lane < TT_LANES; lane++) {
+	for (int channel = 0; channel < TT_CHANNELS; channel++) {
 		struct loop_pipe *pipe =
-			self->fabric
-				->pipes[(peer * self->fabric->size + self->rank) * TT_LANES + lane];
+			self->fabric->pipes[(peer * self->fabric->size + self->rank) * TT_CHANNELS +
+					    channel];
 
 		if (pipe && tt_loop_pipe_next_due(pipe, now) > 0)
 			return false;

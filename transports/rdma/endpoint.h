@@ -149,7 +149,7 @@ struct rdma_open_offer {
 struct rdma_link {
 	struct tt_link base;
 	struct tt_link *tcp;
-	enum tt_lane lane;
+	enum tt_channel channel;
 	enum rdma_state state;
 	uint32_t id; /* its place in the endpoint's links; another one for each introduction */
 	struct rdma_memory *memory;
@@ -309,7 +309,7 @@ void tt_rdma_link_fail(struct rdma_link *link, const char *format, ...)
 /* A queue pair has failed; the link may go on over another one. */
 void tt_rdma_link_break(struct rdma_link *link, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_lane lane,
+tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_channel channel,
 				    struct tt_link **out);
 /* Another id, by which completions of its former queue pairs are not known. */
 tutti_result_t tt_rdma_link_number(struct rdma_link *link);

@@ -85,7 +85,7 @@ void tt_rdma_mend(struct rdma_link *link)
 		link->prove_until = 0;
 		link->lasting = link->usable;
 		tt_log(INFO, RDMA, "rank %d lane %d with rank %d is introduced again: %s", e->rank,
-		       link->lane, link->base.peer,
+		       link->channel, link->base.peer,
 		       link->broken ? link->why : "the peer asks for it");
 	}
 	e->greeting++;
@@ -119,7 +119,7 @@ static void settle_up(struct rdma_link *link)
 	for (int i = 0; i < link->paths; i++)
 		if (link->usable >> i & 1)
 			tt_log(DEBUG, RDMA, "rank %d lane %d with rank %d is up over %s port %d",
-			       e->rank, link->lane, link->base.peer,
+			       e->rank, link->channel, link->base.peer,
 			       link->path[i].rail->port->device, link->path[i].rail->port->number);
 	tt_rdma_ring_resume(link);
 	tt_rdma_link_probe(link);
@@ -136,8 +136,8 @@ static void settle_without(struct rdma_link *link)
 		if (*link->why)
 			tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", e->rank,
 			       link->base.peer, link->why);
-		tt_log(INFO, RDMA, "rank %d lane %d with rank %d goes by TCP", e->rank, link->lane,
-		       link->base.peer);
+		tt_log(INFO, RDMA, "rank %d lane %d with rank %d goes by TCP", e->rank,
+		       link->channel, link->base.peer);
 		tt_rdma_memory_close(link);
 	} else if (tt_now() > link->prove_until) {
 		char why[sizeof(link->why)];

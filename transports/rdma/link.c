@@ -22,7 +22,7 @@ void tt_rdma_link_fail(struct rdma_link *link, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(link->why, sizeof(link->why), format, args);
 	va_end(args);
-	tt_log(DEBUG, RDMA, "rank %d lane %d: %s", rdma_endpoint_of_link(link)->rank, link->lane,
+	tt_log(DEBUG, RDMA, "rank %d lane %d: %s", rdma_endpoint_of_link(link)->rank, link->channel,
 	       link->why);
 }
 
@@ -36,7 +36,7 @@ void tt_rdma_link_break(struct rdma_link *link, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(link->why, sizeof(link->why), format, args);
 	va_end(args);
-	tt_log(DEBUG, RDMA, "rank %d lane %d: %s", rdma_endpoint_of_link(link)->rank, link->lane,
+	tt_log(DEBUG, RDMA, "rank %d lane %d: %s", rdma_endpoint_of_link(link)->rank, link->channel,
 	       link->why);
 }
 
@@ -90,7 +90,7 @@ static tutti_result_t open_paths(struct rdma_link *link)
 	return result ? result : tt_rdma_queues_open(link);
 }
 
-tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_lane lane,
+tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_channel channel,
 				    struct tt_link **out)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
@@ -100,8 +100,8 @@ tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_
 		return tt_fail(TUTTI_ERR_NO_MEMORY, RDMA, "no memory for a link with rank %d",
 			       peer);
 	link->base = (struct tt_link){ base->ops, base, peer };
-	link->lane = lane;
-	tutti_result_t result = e->tcp->ops->connect(e->tcp, peer, lane, &link->tcp);
+	link->channel = channel;
+	tutti_result_t result = e->tcp->ops->connect(e->tcp, peer, channel, &link->tcp);
 	if (!result)
 		result = tt_rdma_link_number(link);
 	if (result) {
@@ -111,7 +111,7 @@ tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_
 		return result;
 	}
 	*out = &link->base;
-	if (lane == TT_LANE_CONTROL) {
+	if (channel == TT_CHANNEL_CONTROL) {
 		link->state = RDMA_BY_TCP; /* what is said of the end of a communicator is short,
 					    * and must not depend on a device */
 		return TUTTI_OK;

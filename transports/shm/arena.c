@@ -23,15 +23,15 @@ static size_t rings_offset(int members)
 
 size_t shm_arena_bytes(int members)
 {
-	const size_t rings = (size_t)members * (size_t)members * TT_LANES;
+	const size_t rings = (size_t)members * (size_t)members * TT_CHANNELS;
 
 	return rings_offset(members) + rings * (SHM_PAGE + SHM_RING_BYTES);
 }
 
-size_t shm_ring_offset(const struct shm_arena *arena, int from, int to, int lane)
+size_t shm_ring_offset(const struct shm_arena *arena, int from, int to, int channel)
 {
-	const size_t index =
-		((size_t)from * (size_t)arena->members + (size_t)to) * TT_LANES + (size_t)lane;
+	const size_t index = ((size_t)from * (size_t)arena->members + (size_t)to) * TT_CHANNELS +
+			     (size_t)channel;
 
 	return rings_offset(arena->members) + index * (SHM_PAGE + SHM_RING_BYTES);
 }

@@ -4,7 +4,7 @@
  *
  *   header          whether there are faults, sleepers, futex word
  *   member[n]       per rank of the host: its state, the notes and faults it told
- *   rings           per ordered pair of ranks and lane: a control page, then SHM_RING_BYTES of data
+ *   rings           per ordered pair of ranks and channel: a control page, then SHM_RING_BYTES of data
  *   shared region   what the runtime asked for with share()
  *
  * Everything starts as zero bytes. The descriptor is the only name: nothing is left when the
@@ -90,7 +90,7 @@ static inline struct shm_member *shm_member(const struct shm_arena *arena, int m
 }
 
 /* Offset of the ring from `from` to `to`; its data follow SHM_PAGE later. */
-size_t shm_ring_offset(const struct shm_arena *arena, int from, int to, int lane);
+size_t shm_ring_offset(const struct shm_arena *arena, int from, int to, int channel);
 
 /* A child of fork() must not have the mapping: it would write into what the ranks share. */
 void shm_keep_from_children(void *base, size_t bytes);

@@ -62,7 +62,7 @@ tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peer
 tutti_result_t shm_listen(struct shm_endpoint *ep);
 
 /* link.c */
-tutti_result_t shm_connect(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,
+tutti_result_t shm_connect(struct tt_endpoint *endpoint, int peer, enum tt_channel channel,
 			   struct tt_link **out);
 ssize_t shm_write(struct tt_link *link, const struct iovec *iov, int n);
 ssize_t shm_read(struct tt_link *link, const struct iovec *iov, int n);

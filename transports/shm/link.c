@@ -31,13 +31,13 @@ static const struct shm_arena *arena_of(const struct shm_link *link)
 	return &shm_endpoint_of(link->base.endpoint)->arena;
 }
 
-tutti_result_t shm_connect(struct tt_endpoint *endpoint, int peer, enum tt_lane lane,
+tutti_result_t shm_connect(struct tt_endpoint *endpoint, int peer, enum tt_channel channel,
 			   struct tt_link **out)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 	const int mate = ep->mate_of[peer];
-	const size_t there = shm_ring_offset(&ep->arena, ep->me, mate, lane);
-	const size_t back = shm_ring_offset(&ep->arena, mate, ep->me, lane);
+	const size_t there = shm_ring_offset(&ep->arena, ep->me, mate, channel);
+	const size_t back = shm_ring_offset(&ep->arena, mate, ep->me, channel);
 	struct shm_link *link = calloc(1, sizeof(*link));
 
 	if (!link)

@@ -111,7 +111,7 @@ static void give_up(struct tcp_dial *dial)
 	}
 	finish(dial);
 	if (hello.purpose == TCP_FOR_DATA)
-		tt_tcp_link_fail(e->peers[hello.to].link[hello.lane], &fault);
+		tt_tcp_link_fail(e->peers[hello.to].link[hello.channel], &fault);
 	else if (fault.rank == e->rank)
 		tt_tcp_own_fault(e, &fault);
 	else
@@ -372,11 +372,11 @@ bool tt_tcp_dialling(const struct tcp_endpoint *e, int peer)
 }
 
 /* The link is closed before it was up. */
-void tt_tcp_dial_drop(struct tcp_endpoint *e, int peer, enum tcp_purpose purpose, int lane)
+void tt_tcp_dial_drop(struct tcp_endpoint *e, int peer, enum tcp_purpose purpose, int channel)
 {
 	for (struct tcp_dial *dial = e->dials; dial; dial = dial->next) {
 		if (dial->hello.to == peer && dial->hello.purpose == purpose &&
-		    dial->hello.lane == lane) {
+		    dial->hello.channel == channel) {
 			finish(dial);
 			return;
 		}

@@ -13,8 +13,8 @@ static struct tcp_peer *make_peers(int size)
 	struct tcp_peer *peers = calloc((size_t)size, sizeof(*peers));
 
 	for (int i = 0; peers && i < size; i++)
-		for (int lane = 0; lane < TT_LANES; lane++)
-			peers[i].kept[lane].fd = -1;
+		for (int channel = 0; channel < TT_CHANNELS; channel++)
+			peers[i].kept[channel].fd = -1;
 	return peers;
 }
 
@@ -28,8 +28,8 @@ static void tcp_destroy(struct tt_endpoint *base)
 	tt_tcp_stop_listening(e);
 	tt_tcp_control_leave(e);
 	for (int i = 0; e->peers && i < e->size; i++)
-		for (int lane = 0; lane < TT_LANES; lane++)
-			tt_tcp_close_orderly(e->peers[i].kept[lane]);
+		for (int channel = 0; channel < TT_CHANNELS; channel++)
+			tt_tcp_close_orderly(e->peers[i].kept[channel]);
 	while (e->released) {
 		struct tcp_released *object = e->released;
 
@@ -163,13 +163,13 @@ void tt_tcp_connected(struct tcp_endpoint *e, const struct tcp_hello *hello, int
 		snprintf(fault.text, sizeof(fault.text), "rank %d: %.350s", e->rank,
 			 tt_thread_error());
 		tt_tcp_fault(e, &fault, NULL);
-	} else if (with->link[hello->lane]) {
+	} else if (with->link[hello->channel]) {
 		/* of the two, only the higher rank counts what it waits for: the lower one has a
 		 * dial */
 		e->waiting -= e->rank > peer;
-		tt_tcp_link_attach(with->link[hello->lane], connection);
+		tt_tcp_link_attach(with->link[hello->channel], connection);
 	} else {
-		with->kept[hello->lane] = connection;
+		with->kept[hello->channel] = connection;
 	}
 }
 
@@ -188,16 +188,16 @@ static bool is_leaving(const struct tcp_peer *peer)
 {
 	bool leaving = peer->left || peer->gone || (peer->control && peer->control->source.fd < 0);
 
-	for (int lane = 0; lane < TT_LANES; lane++)
-		leaving |= peer->link[lane] && peer->link[lane]->state == TCP_LINK_ENDED;
+	for (int channel = 0; channel < TT_CHANNELS; channel++)
+		leaving |= peer->link[channel] && peer->link[channel]->state == TCP_LINK_ENDED;
 	return leaving;
 }
 
-/* The control lane's own end is sure. */
+/* The control channel's own end is sure. */
 static bool tcp_lost(struct tt_endpoint *base, int peer)
 {
 	struct tcp_peer *with = &tcp_endpoint_of(base)->peers[peer];
-	const struct tcp_link *link = with->link[TT_LANE_CONTROL];
+	const struct tcp_link *link = with->link[TT_CHANNEL_CONTROL];
 
 	if (!is_leaving(with))
 		return false;
@@ -230,11 +230,11 @@ static void tcp_forget(struct tt_endpoint *base)
 	for (struct tcp_control *control = e->controls; control; control = control->next)
 		control->source.fd = -1;
 	for (int i = 0; i < e->size; i++) {
-		for (int lane = 0; lane < TT_LANES; lane++) {
-			e->peers[i].kept[lane].fd = -1;
-			if (e->peers[i].link[lane]) {
-				e->peers[i].link[lane]->fd = -1;
-				e->peers[i].link[lane]->watched = 0;
+		for (int channel = 0; channel < TT_CHANNELS; channel++) {
+			e->peers[i].kept[channel].fd = -1;
+			if (e->peers[i].link[channel]) {
+				e->peers[i].link[channel]->fd = -1;
+				e->peers[i].link[channel]->watched = 0;
 			}
 		}
 	}
@@ -247,7 +247,7 @@ static void tcp_locate(struct tt_endpoint *base, int cpu, int *of)
 	const struct tcp_endpoint *e = tcp_endpoint_of(base);
 
 	for (int rank = 0; rank < e->size; rank++) {
-		const struct tcp_link *link = e->peers[rank].link[TT_LANE_COLLECTIVE];
+		const struct tcp_link *link = e->peers[rank].link[TT_CHANNEL_COLLECTIVE];
 		int theirs;
 		socklen_t length = sizeof(theirs);
 

@@ -4,7 +4,7 @@
  * change.
  *
  * Way of a connection: the lower rank of a pair dials (dial.c), the higher accepts a guest
- * (listen.c); once the handshake (handshake.c) names rank, purpose and lane, tt_tcp_connected()
+ * (listen.c); once the handshake (handshake.c) names rank, purpose and channel, tt_tcp_connected()
  * gives the socket to its link (link.c), keeps it until that link is asked for, or makes it a
  * control link (control.c). */
 #ifndef TT_TCP_ENDPOINT_H
@@ -104,7 +104,7 @@ enum tcp_link_state {
 }; /* the last two: for good */
 struct tcp_link {
 	struct tt_link base;
-	enum tt_lane lane;
+	enum tt_channel channel;
 	enum tcp_link_state state;
 	int fd;
 	struct tt_tls_stream *tls;
@@ -132,8 +132,8 @@ struct tcp_connection {
 
 /* What this rank knows of another. */
 struct tcp_peer {
-	struct tcp_link *link[TT_LANES];
-	struct tcp_connection kept[TT_LANES]; /* accepted before its link was asked for; or its
+	struct tcp_link *link[TT_CHANNELS];
+	struct tcp_connection kept[TT_CHANNELS]; /* accepted before its link was asked for; or its
 					       * fd is -1 */
 	struct tcp_control *control;
 	uint8_t proven;	  /* place, from 1, of the candidate that worked before */
@@ -221,11 +221,11 @@ bool tt_tcp_dialling(const struct tcp_endpoint *e, int peer);
 void tt_tcp_dial_step(struct tcp_dial *dial, uint64_t now);
 void tt_tcp_attempt_step(struct tcp_attempt *attempt, uint64_t now);
 uint64_t tt_tcp_dial_due(const struct tcp_dial *dial);
-void tt_tcp_dial_drop(struct tcp_endpoint *e, int peer, enum tcp_purpose purpose, int lane);
+void tt_tcp_dial_drop(struct tcp_endpoint *e, int peer, enum tcp_purpose purpose, int channel);
 void tt_tcp_dials_drop(struct tcp_endpoint *e);
 
 /* link.c */
-tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_lane lane,
+tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_channel channel,
 				   struct tt_link **out);
 ssize_t tt_tcp_link_write(struct tt_link *base, const struct iovec *iov, int n);
 ssize_t tt_tcp_link_read(struct tt_link *base, const struct iovec *iov, int n);

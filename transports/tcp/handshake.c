@@ -29,7 +29,7 @@ void tt_tcp_hello_write(const struct tcp_hello *hello, const uint8_t nonce[TT_NO
 	memcpy(out, hello_magic, MAGIC_BYTES);
 	at = wire_put(at, VERSION, VERSION_BYTES);
 	at = wire_put(at, hello->purpose, 1);
-	at = wire_put(at, (uint64_t)hello->lane, 1);
+	at = wire_put(at, (uint64_t)hello->channel, 1);
 	at = wire_put(at, hello->keyed ? FLAG_KEYED : 0, 4);
 	at = wire_put(at, hello->comm_id, 8);
 	at = wire_put(at, (uint32_t)hello->from, 4);
@@ -63,13 +63,13 @@ enum tcp_verdict tt_tcp_hello_read(const uint8_t in[TCP_HELLO_BYTES], struct tcp
 		return verdict;
 	purpose = wire_get(&at, 1);
 	hello->purpose = purpose == TCP_FOR_CONTROL ? TCP_FOR_CONTROL : TCP_FOR_DATA;
-	hello->lane = (int)wire_get(&at, 1);
+	hello->channel = (int)wire_get(&at, 1);
 	flags = wire_get(&at, 4);
 	hello->keyed = flags & FLAG_KEYED;
 	hello->comm_id = wire_get(&at, 8);
 	hello->from = (int32_t)wire_get(&at, 4);
 	hello->to = (int32_t)wire_get(&at, 4);
-	if (purpose > TCP_FOR_CONTROL || hello->lane >= TT_LANES || flags > FLAG_KEYED)
+	if (purpose > TCP_FOR_CONTROL || hello->channel >= TT_CHANNELS || flags > FLAG_KEYED)
 		return TCP_NOT_UNDERSTOOD;
 	return TCP_ACCEPTED;
 }

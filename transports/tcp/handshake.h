@@ -2,13 +2,13 @@
 /* The first bytes of every connection: the dialling rank says who it is and what for, the other
  * answers, the first confirms. What follows belongs to the link.
  *
- *   hello    "tuttitcp" version:2 purpose:1 lane:1 flags:4 comm_id:8 from:4 to:4 nonce:32
+ *   hello    "tuttitcp" version:2 purpose:1 channel:1 flags:4 comm_id:8 from:4 to:4 nonce:32
  *   answer   "tuttiack" version:2 verdict:2 rank:4 comm_id:8 nonce:32 proof:32
  *   confirm  proof:32
  *
  * Flag 1: the job has a key. Then each proof (key.h) is of the whole hello, the answer up to its
  * proof, and of who of the two gives it; so it is good for this communicator, these two ranks in
- * these roles, this purpose and lane, and these nonces alone. The listener proves first; a
+ * these roles, this purpose and channel, and these nonces alone. The listener proves first; a
  * dialer to which that proof is none confirms with zeros. Without a key proofs are zeros. A
  * refusal repeats nothing but its verdict: what it refuses is told to those who know it. */
 #ifndef TT_TCP_HANDSHAKE_H
@@ -28,7 +28,7 @@ enum tcp_purpose { TCP_FOR_DATA, TCP_FOR_CONTROL };
 
 struct tcp_hello {
 	enum tcp_purpose purpose;
-	int lane;
+	int channel;
 	uint64_t comm_id;
 	int from, to;
 	bool keyed;

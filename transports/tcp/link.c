@@ -24,34 +24,34 @@ static struct tcp_endpoint *endpoint_of(const struct tcp_link *link)
 	return tcp_endpoint_of(link->base.endpoint);
 }
 
-tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_lane lane,
+tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_channel channel,
 				   struct tt_link **out)
 {
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
 	struct tcp_peer *to = &e->peers[peer];
-	const struct tcp_hello hello = { TCP_FOR_DATA, lane, e->comm_id, e->rank, peer };
+	const struct tcp_hello hello = { TCP_FOR_DATA, channel, e->comm_id, e->rank, peer };
 	struct tcp_link *link = calloc(1, sizeof(*link));
 	tutti_result_t result;
 
 	if (!link)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, TCP, "no memory for a link with rank %d", peer);
 	link->base = (struct tt_link){ base->ops, base, peer };
-	link->lane = lane;
+	link->channel = channel;
 	link->fd = -1;
-	to->link[lane] = link;
-	if (to->kept[lane].fd >= 0) {
-		tt_tcp_link_attach(link, to->kept[lane]);
-		to->kept[lane] = (struct tcp_connection){ .fd = -1 };
+	to->link[channel] = link;
+	if (to->kept[channel].fd >= 0) {
+		tt_tcp_link_attach(link, to->kept[channel]);
+		to->kept[channel] = (struct tcp_connection){ .fd = -1 };
 	} else if (e->rank < peer) {
 		result = tt_tcp_dial(e, &hello);
 		if (result < 0) {
-			to->link[lane] = NULL;
+			to->link[channel] = NULL;
 			free(link);
 			return result;
 		}
 	} else {
 		e->waiting++;
-		if (lane == TT_LANE_CONTROL)
+		if (channel == TT_CHANNEL_CONTROL)
 			tt_tcp_control_ask(e, peer);
 	}
 	*out = &link->base;
@@ -65,7 +65,7 @@ void tt_tcp_link_attach(struct tcp_link *link, struct tcp_connection connection)
 	link->tls = connection.tls;
 	link->state = TCP_LINK_UP;
 	tt_log(DEBUG, TCP, "rank %d lane %d with rank %d is up", endpoint_of(link)->rank,
-	       link->lane, link->base.peer);
+	       link->channel, link->base.peer);
 	if (endpoint_of(link)->armed)
 		tt_tcp_link_watch(link);
 }
@@ -92,7 +92,7 @@ static ssize_t report(struct tcp_link *link, bool *flag)
 	const int peer = link->base.peer;
 
 	/* a fault may be about another rank, and says nothing of this link */
-	if (e->base.fault.result && link->lane != TT_LANE_CONTROL)
+	if (e->base.fault.result && link->channel != TT_CHANNEL_CONTROL)
 		return tt_fail(e->base.fault.result, TCP, "%s", e->base.fault.text);
 	if (link->state == TCP_LINK_WAITING && !e->peers[peer].left)
 		return not_now(link, flag);
@@ -119,7 +119,7 @@ static ssize_t ended(struct tcp_link *link, int error, bool *flag)
 		link->state = TCP_LINK_ENDED;
 	if (!link->believed_at) {
 		tt_log(DEBUG, TCP, "rank %d lane %d: rank %d closed its connection: %s", e->rank,
-		       link->lane, link->base.peer, error ? strerror(error) : "end of stream");
+		       link->channel, link->base.peer, error ? strerror(error) : "end of stream");
 		link->believed_at = tt_now() + TCP_DOUBT_MS * TCP_MS;
 		e->doubt_until = link->believed_at;
 		if (e->armed)
@@ -308,11 +308,11 @@ void tt_tcp_link_close(struct tt_link *base)
 	link->starved = link->blocked = false;
 	tt_tcp_link_watch(link);
 	if (link->state == TCP_LINK_WAITING && e->rank < base->peer)
-		tt_tcp_dial_drop(e, base->peer, TCP_FOR_DATA, link->lane);
+		tt_tcp_dial_drop(e, base->peer, TCP_FOR_DATA, link->channel);
 	else if (link->state == TCP_LINK_WAITING)
 		e->waiting--;
 	tt_tcp_close_orderly((struct tcp_connection){ link->fd, link->tls });
-	e->peers[base->peer].link[link->lane] = NULL;
+	e->peers[base->peer].link[link->channel] = NULL;
 	free(link->scratch);
 	free(link);
 }

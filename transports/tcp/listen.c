@@ -295,9 +295,9 @@ static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_gue
 	peer = &e->peers[hello->from];
 	if (hello->purpose == TCP_FOR_CONTROL)
 		return peer->control ? TCP_DUPLICATE : TCP_ACCEPTED;
-	if (peer->kept[hello->lane].fd >= 0)
+	if (peer->kept[hello->channel].fd >= 0)
 		return TCP_DUPLICATE;
-	if (peer->link[hello->lane] && peer->link[hello->lane]->state != TCP_LINK_WAITING)
+	if (peer->link[hello->channel] && peer->link[hello->channel]->state != TCP_LINK_WAITING)
 		return TCP_DUPLICATE;
 	return TCP_ACCEPTED;
 }

@@ -228,9 +228,9 @@ void tt_tcp_arm(struct tt_endpoint *base)
 	}
 	e->sleepers[e->armed++] = (struct tcp_sleeper){ pthread_self(), false };
 	for (int i = 0; i < e->size; i++)
-		for (int lane = 0; lane < TT_LANES; lane++)
-			if (e->peers[i].link[lane])
-				tt_tcp_link_watch(e->peers[i].link[lane]);
+		for (int channel = 0; channel < TT_CHANNELS; channel++)
+			if (e->peers[i].link[channel])
+				tt_tcp_link_watch(e->peers[i].link[channel]);
 	tt_tcp_timer_set(e);
 }
 
