@@ -67,7 +67,7 @@ tutti_result_t team_join(struct team *team, double timeout_s, struct why *why)
 	return TUTTI_OK;
 }
 
-/* Its sentence is that of this thread: the communicator's tells of the loss. */
+/* Its error message is that of this thread: the communicator's tells of the loss. */
 static tutti_result_t regrouping_failed(tutti_result_t result, const char *what, struct why *why)
 {
 	const char *text = tutti_last_error(NULL);

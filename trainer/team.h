@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ranks that train together: tutti's calls with the time spent in them and the sentences of
+/* The ranks that train together: tutti's calls with the time spent in them and the error messages of
  * their failures. */
 #ifndef TRAIN_TEAM_H
 #define TRAIN_TEAM_H
@@ -72,7 +72,7 @@ struct alike {
 
 /* Did every rank get here well, and with the same options and data? All ranks return alike: the
  * error of one is an error on each, and names the ranks. A rank whose own `mine` failed keeps its
- * own sentence. `alike` may be NULL; it is set where ranks could be asked. */
+ * own error message. `alike` may be NULL; it is set where ranks could be asked. */
 tutti_result_t team_agree(struct team *team, tutti_result_t mine, uint64_t options, uint64_t data,
 			  struct alike *alike, struct why *why);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns nothing: writes the sentences of failures. */
+/* Owns nothing: writes the error messages of failures. */
 #include "why.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why something failed: one sentence, written by whoever found the failure, printed by main. */
+/* Why something failed: one error message, written by whoever found the failure, printed by main. */
 #ifndef TRAIN_WHY_H
 #define TRAIN_WHY_H
 
@@ -9,7 +9,7 @@ struct why {
 	char text[768];
 };
 
-/* Keep the sentence and give `result` back: return why_set(why, TUTTI_ERR_INVALID, "…", …); */
+/* Keep the error message and give `result` back: return why_set(why, TUTTI_ERR_INVALID, "…", …); */
 tutti_result_t why_set(struct why *why, tutti_result_t result, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

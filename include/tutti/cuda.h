@@ -101,7 +101,7 @@ typedef struct tutti_cuda_window *tutti_cuda_window_t; /**< memory that all rank
  * TUTTI_ERR_INVALID: no such device, bound already, or this thread has a group open on it;
  * nothing was sent, the other ranks wait until their deadline. TUTTI_ERR_UNSUPPORTED: a rank has
  * no driver or no GPU; TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM: these three on all ranks, with the
- * sentence of the lowest one that failed. The communicator is as before, and not bound.
+ * error message of the lowest one that failed. The communicator is as before, and not bound.
  */
 TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
 
@@ -129,7 +129,7 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
  *
  * The thread's current device must be the communicator's, or none. Results, on the host: 0, the
  * call is on the stream. TUTTI_ERR_INVALID and TUTTI_ERR_UNSUPPORTED: nothing was put there, and
- * the sentence of tutti_last_error() says why (such as a pointer or a stream of another device).
+ * the error message of tutti_last_error() says why (such as a pointer or a stream of another device).
  * Any other ends the communicator. A fault that occurs while the operation runs (ranks that
  * called different operations, a rank that was lost, a deadline, be it that of
  * tutti_next_call(), which counts from when the stream came to wait for other ranks, anew for

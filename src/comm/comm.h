@@ -102,7 +102,7 @@ struct tutti_comm {
 	void *records;	      /* bootstrap.c's, until all have joined */
 	tutti_result_t (*hopeless)(void *context); /* for join(), see tt_endpoint_config; or NULL */
 	/* This rank cannot join for `result`, which is about another rank or a deadline, or,
-	 * `unfit`, is true of the ranks together, and the thread's sentence: what to return
+	 * `unfit`, is true of the ranks together, and the thread's error message: what to return
 	 * instead, and tell others. NULL: that. */
 	tutti_result_t (*agree)(void *context, tutti_result_t result, bool unfit);
 	void *hopeless_context; /* of both */

@@ -134,7 +134,7 @@ void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result)
 				  .rank = result == TUTTI_ERR_PEER_LOST ? comm->failed_peer
 									: comm->rank };
 
-	if (own) /* the sentence travels to ranks that must be told where it happened */
+	if (own) /* the error message travels to ranks that must be told where it happened */
 		snprintf(fault.text, sizeof(fault.text), "rank %d: %s", comm->rank, text);
 	else
 		snprintf(fault.text, sizeof(fault.text), "%s", text);

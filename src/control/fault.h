@@ -24,7 +24,7 @@ static inline tutti_result_t tt_comm_state(struct tutti_comm *comm)
 		tt_device->learn(comm);
 	return __builtin_expect(comm->fault.result != 0, 0) ? tt_comm_verdict(comm) : TUTTI_OK;
 }
-/* The same for a result of a lower layer, with the thread's sentence. About this rank, or for
+/* The same for a result of a lower layer, with the thread's error message. About this rank, or for
  * TUTTI_ERR_PEER_LOST about comm->failed_peer. */
 void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result);
 /* Learn of faults that transports know. Lock held. */

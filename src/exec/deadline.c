@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns deadlines: when an operation's has passed, and the sentence that says who has called the
+/* Owns deadlines: when an operation's has passed, and the error message that says who has called the
  * operation and who has not.
  *
  * Who has called is known from the control area, or else from notes (notes.c). Of ranks whose processes
@@ -23,7 +23,7 @@
 	250000000 /* of a wait, that counts between two looks at it, which are to be 100 ms apart
 		   * at most */
 
-/* ---- sentences */
+/* ---- error messages */
 
 struct text {
 	char *at;
@@ -64,7 +64,7 @@ static int first(const enum group *of, int size, enum group which)
 	return rank;
 }
 
-#define LIST_BYTES 72 /* of the sentence, for one list of ranks */
+#define LIST_BYTES 72 /* of the error message, for one list of ranks */
 
 /* "rank 3", "ranks 0-3, 5"; where the list gets too long, how many more there are. */
 static void say_ranks(struct text *text, const enum group *of, int size, enum group which)
@@ -150,7 +150,7 @@ static bool waits_for(const struct tt_op *op, int rank)
 	       tt_area_progress(&comm->control_area, comm->rank, seq);
 }
 
-/* ---- the sentence about a collective */
+/* ---- the error message about a collective */
 
 static void say_last(struct text *text, const struct tutti_comm *comm, int rank)
 {
@@ -253,7 +253,7 @@ static int say_who_is_awaited(struct text *text, const struct tt_op *op, enum gr
 	return alive ? first(of, comm->size, ALIVE) : -1;
 }
 
-/* ---- the sentence about a message */
+/* ---- the error message about a message */
 
 /* What the peer of a send sends here itself, where no receive takes it. Bytes, 0: nothing. */
 static size_t sent_by_peer(const struct tt_cursor *cursor)

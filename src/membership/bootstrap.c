@@ -204,10 +204,10 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 void tt_bootstrap_fail(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX], size_t *length)
 {
 	struct tt_record self = { .version = TT_RECORD_VERSION, .failure = TUTTI_ERR_PEER_LOST };
-	const char *sentence = tt_thread_error();
+	const char *error_text = tt_thread_error();
 
-	*length = sizeof(self) + strlen(sentence);
-	memcpy(record + sizeof(self), sentence, strlen(sentence));
+	*length = sizeof(self) + strlen(error_text);
+	memcpy(record + sizeof(self), error_text, strlen(error_text));
 	prove(comm, &self, record, *length);
 }
 
@@ -478,15 +478,15 @@ static void decline(struct tutti_comm *comm, tutti_result_t result, int joined)
 	const bool told = is_about_others(result);
 	struct tt_fault fault = { .result = told ? result : TUTTI_ERR_PEER_LOST,
 				  .rank = told ? -1 : comm->rank };
-	char sentence[TT_ERROR_MAX];
+	char error_text[TT_ERROR_MAX];
 
-	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+	snprintf(error_text, sizeof(error_text), "%s", tt_thread_error());
 	if (told)
 		snprintf(fault.text, sizeof(fault.text), "%.*s", (int)sizeof(fault.text) - 1,
-			 sentence);
+			 error_text);
 	else
 		snprintf(fault.text, sizeof(fault.text), "rank %d could not join: %.580s",
-			 comm->rank, sentence);
+			 comm->rank, error_text);
 	for (int i = 0; i < comm->nendpoints; i++) {
 		struct tt_endpoint *endpoint = comm->endpoints[i];
 
@@ -495,7 +495,7 @@ static void decline(struct tutti_comm *comm, tutti_result_t result, int joined)
 		else
 			endpoint->ops->decline(endpoint, comm->peers[i], comm->size, &fault);
 	}
-	tt_thread_error_set(sentence);
+	tt_thread_error_set(error_text);
 }
 
 tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_records *records,

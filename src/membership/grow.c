@@ -410,11 +410,11 @@ static tutti_result_t join_new(struct tutti_comm *new, const struct tt_records *
 	free(places);
 	if (!result) {
 		result = tt_part_barrier(new, TT_PART_GROW);
-		if (result) { /* the communicator has the sentence, and it is to be reported */
-			char sentence[TT_ERROR_MAX];
+		if (result) { /* the communicator has the error message, and it is to be reported */
+			char error_text[TT_ERROR_MAX];
 
-			snprintf(sentence, sizeof(sentence), "%s", tutti_last_error(new));
-			tt_thread_error_set(sentence);
+			snprintf(error_text, sizeof(error_text), "%s", tutti_last_error(new));
+			tt_thread_error_set(error_text);
 		}
 	}
 	return result;
@@ -429,11 +429,11 @@ static tutti_result_t join_all(struct growing *g)
 	const tutti_result_t result = compare(g, &mine, &reports);
 	tt_records_free(&reports);
 	if (result && !mine.result) { /* who believes in it learns better */
-		char sentence[TT_ERROR_MAX];
+		char error_text[TT_ERROR_MAX];
 
-		snprintf(sentence, sizeof(sentence), "%s", tutti_last_error(g->old));
-		tutti_comm_abort(g->new, sentence);
-		tt_thread_error_set(sentence);
+		snprintf(error_text, sizeof(error_text), "%s", tutti_last_error(g->old));
+		tutti_comm_abort(g->new, error_text);
+		tt_thread_error_set(error_text);
 	}
 	return result;
 }
@@ -454,14 +454,14 @@ static tutti_result_t grow(struct growing *g, tutti_store_t store)
 	return result;
 }
 
-/* The sentence outlives what is given up. */
+/* The error message outlives what is given up. */
 static void give_up(struct tutti_comm *new)
 {
-	char sentence[TT_ERROR_MAX];
+	char error_text[TT_ERROR_MAX];
 
-	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+	snprintf(error_text, sizeof(error_text), "%s", tt_thread_error());
 	tutti_comm_destroy(new);
-	tt_thread_error_set(sentence);
+	tt_thread_error_set(error_text);
 }
 
 /* The clerk's word, or the last member's, may have left it before `comm` failed: an error of

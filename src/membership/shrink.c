@@ -226,11 +226,11 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
 				 "tutti_comm_shrink: no memory for %d ranks", comm->size);
 	}
 	if (result) {
-		char sentence[TT_ERROR_MAX];
+		char error_text[TT_ERROR_MAX];
 
-		snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+		snprintf(error_text, sizeof(error_text), "%s", tt_thread_error());
 		tutti_comm_destroy(s.new);
-		tt_thread_error_set(sentence);
+		tt_thread_error_set(error_text);
 	} else {
 		s.new->hopeless = NULL;
 		*out = s.new;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the sentence of two ranks that no transport joins: for each transport that one of them
+/* Owns the error message of two ranks that no transport joins: for each transport that one of them
  * has, why not. Both say the same, but for which of them found it. */
 #include "unreached.h"
 

@@ -86,7 +86,7 @@ static bool find_cache(char path[PATH_MAX])
 static struct {
 	pthread_once_t once;
 	tutti_result_t result;
-	char sentence[400];
+	char error_text[400];
 	char source[PATH_MAX];
 	struct tt_model model;
 } settled = { .once = PTHREAD_ONCE_INIT };
@@ -141,7 +141,7 @@ static void settle_by_file(const char *path)
 	if (settled.result == TUTTI_IN_PROGRESS)
 		settled.result = measure(path);
 	if (settled.result)
-		snprintf(settled.sentence, sizeof(settled.sentence), "TUTTI_MODEL: %s",
+		snprintf(settled.error_text, sizeof(settled.error_text), "TUTTI_MODEL: %s",
 			 tt_thread_error());
 }
 
@@ -170,7 +170,7 @@ tutti_result_t tt_model_get(struct tt_model *model, const char **source)
 {
 	pthread_once(&settled.once, settle);
 	if (settled.result)
-		return tt_fail(settled.result, PLAN, "%s", settled.sentence);
+		return tt_fail(settled.result, PLAN, "%s", settled.error_text);
 	*model = settled.model;
 	if (source)
 		*source = settled.source;

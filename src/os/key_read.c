@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the reading of the key. No sentence shows anything of it but its length. */
+/* Owns the reading of the key. No error message shows anything of it but its length. */
 #include "key_read.h"
 
 #include <errno.h>

@@ -225,9 +225,9 @@ const char *tt_thread_error(void)
 	return last_error;
 }
 
-void tt_thread_error_set(const char *sentence)
+void tt_thread_error_set(const char *error_text)
 {
-	snprintf(last_error, sizeof(last_error), "%s", sentence);
+	snprintf(last_error, sizeof(last_error), "%s", error_text);
 }
 
 TUTTI_API void tutti_log_set_sink(tutti_log_fn_t sink, void *context)

@@ -48,7 +48,7 @@ struct tt_record_from {
 /* Only those that have the key can have written it, for this rank of this communicator. */
 void tt_record_prove(const struct tt_record_from *from, const uint8_t *bytes, size_t length,
 		     uint8_t proof[TT_PROOF_BYTES]);
-/* What came from another rank; `reader` is this one, for sentences. On success the proof is
+/* What came from another rank; `reader` is this one, for error messages. On success the proof is
  * good, the text ends, and rank 0's figures are such as can be computed with. */
 tutti_result_t tt_record_read(const struct tt_record_from *from, const uint8_t *bytes,
 			      size_t length, int reader, struct tt_record *out);

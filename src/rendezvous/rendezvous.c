@@ -17,7 +17,7 @@
 #define LATE_NS                                                                                    \
 	1000000000ull /* for those to come who are to be told that the rendezvous has
 		       * failed */
-#define NAMED_MAX 16  /* ranks in a sentence */
+#define NAMED_MAX 16  /* ranks in a error message */
 
 static tutti_result_t fail_foreign(const char *key, size_t length, size_t expected)
 {
@@ -232,10 +232,10 @@ tutti_result_t tt_rendezvous_poll(tutti_store_t store)
 }
 
 static void tell(tutti_store_t store, struct tt_rendezvous *rendezvous, tutti_result_t result,
-		 const char *sentence)
+		 const char *error_text)
 {
 	if (find_rendezvous(store, rendezvous) == TUTTI_OK)
-		store->ops->end(store, rendezvous->prefix, result, sentence);
+		store->ops->end(store, rendezvous->prefix, result, error_text);
 }
 
 tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *rendezvous,
@@ -352,7 +352,7 @@ static bool may_come_again(const struct tt_launch *launch, tutti_store_t store,
 }
 
 /* The store's address is taken. If it is another process's that is rank 0 of this job, too, its
- * store finds that out when this one attends as well, and tells all; the sentence is then that,
+ * store finds that out when this one attends as well, and tells all; the error message is then that,
  * and otherwise stays. */
 static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct tt_key *key,
 				    const char *group, tutti_result_t result)

@@ -52,7 +52,7 @@ tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous
  * waits. TUTTI_OK: no; otherwise what all are told. */
 tutti_result_t tt_rendezvous_poll(tutti_store_t store);
 
-/* This rank will not make it to the rendezvous's end, for `result` and the thread's sentence: those
+/* This rank will not make it to the rendezvous's end, for `result` and the thread's error message: those
  * who wait for it are told. Gives what to return: of what happened to others, or is about a
  * deadline, all return what was said first. */
 tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *rendezvous,

@@ -15,7 +15,7 @@
 struct tt_report {
 	int32_t result;
 	uint32_t length;
-	uint8_t bytes[TT_RECORD_MAX]; /* a sentence where the result is an error; same build on
+	uint8_t bytes[TT_RECORD_MAX]; /* a error message where the result is an error; same build on
 				       * all ranks, so plain bytes */
 };
 
@@ -26,7 +26,7 @@ static inline size_t tt_report_size(const struct tt_report *report)
 	return TT_REPORT_HEAD + report->length;
 }
 
-/* Of an error the thread's sentence, otherwise as it is. */
+/* Of an error the thread's error message, otherwise as it is. */
 void tt_report_fill(struct tt_report *report, tutti_result_t result);
 /* False: these bytes are none. */
 bool tt_report_read(const void *bytes, size_t length, struct tt_report *out);

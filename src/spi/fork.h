@@ -33,7 +33,7 @@ static inline bool tt_made_here(const struct tt_maker *maker)
 	return __builtin_expect(maker->forks == tt_forks, 1);
 }
 
-/* TUTTI_ERR_INVALID, with the sentence: `call` was made on a `what` that a parent made. */
+/* TUTTI_ERR_INVALID, with the error message: `call` was made on a `what` that a parent made. */
 tutti_result_t tt_fail_inherited(const struct tt_maker *maker, const char *call, const char *what);
 
 /* The library's descriptors that a child must not keep: sockets, and what stands for memory,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The log, and the place where a failed call leaves its sentence.
+/* The log, and the place where a failed call leaves its error message.
  *
  * TUTTI_LOG=debug sets every subsystem's level, TUTTI_LOG=info,tcp:trace one more thoroughly;
  * default warn. The level is tested before arguments are evaluated, and errno is kept. Messages
@@ -46,7 +46,7 @@ void tt_log_write(tutti_log_level_t level, enum tt_log_subsystem subsystem, cons
 			tt_log_write(TUTTI_LOG_##level, TT_LOG_##subsystem, __VA_ARGS__);          \
 	} while (0)
 
-/* Set the calling thread's sentence for tutti_last_error(NULL), log it (from level info on, as
+/* Set the calling thread's error message for tutti_last_error(NULL), log it (from level info on, as
  * the caller is told anyway), and give `result` back: return tt_fail(TUTTI_ERR_INVALID, STORE,
  * "…", …); errno is kept. */
 tutti_result_t tt_fail_write(tutti_result_t result, enum tt_log_subsystem subsystem,
@@ -62,7 +62,7 @@ const char *tt_errno_text(int error, char text[TT_ERRNO_MAX]);
 bool tt_errno_is_shortage(int error);
 
 /* Like tt_fail with TUTTI_ERR_SYSTEM (TUTTI_ERR_NO_MEMORY for ENOMEM) and ": <text of errno>"
- * behind the sentence, which names what was tried. */
+ * behind the error message, which names what was tried. */
 tutti_result_t tt_fail_errno_write(enum tt_log_subsystem subsystem, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 #define tt_fail_errno(subsystem, ...) tt_fail_errno_write(TT_LOG_##subsystem, __VA_ARGS__)
@@ -76,12 +76,12 @@ struct tt_log_quota {
 };
 bool tt_log_due(struct tt_log_quota *quota, char more[TT_LOG_MORE]);
 
-#define TT_ERROR_MAX 640 /* bytes of a sentence */
+#define TT_ERROR_MAX 640 /* bytes of a error message */
 
-/* The calling thread's sentence, "" if none. */
+/* The calling thread's error message, "" if none. */
 const char *tt_thread_error(void);
-/* Put back a sentence kept by the caller, where what it did since may have failed and does not
+/* Put back a error message kept by the caller, where what it did since may have failed and does not
  * matter. */
-void tt_thread_error_set(const char *sentence);
+void tt_thread_error_set(const char *error_text);
 
 #endif

@@ -10,7 +10,7 @@
  * a deadline, and progress() for 0.1 s when it loses a peer. One thread at a time is inside an
  * endpoint (the communicator's lock is held), except that arm()ed sleeping happens outside the
  * lock. Functions that return ssize_t give bytes moved, 0 for "not now", or a negative
- * tutti_result_t with its sentence set by tt_fail(). */
+ * tutti_result_t with its error message set by tt_fail(). */
 #ifndef TT_SPI_TRANSPORT_H
 #define TT_SPI_TRANSPORT_H
 
@@ -35,7 +35,7 @@ enum tt_channel { TT_CHANNEL_COLLECTIVE, TT_CHANNEL_P2P, TT_CHANNEL_CONTROL };
 #define TT_NOTES_KEPT                                                                              \
 	64 /* notes that an endpoint keeps for hear() at least; older ones may be lost */
 
-/* Who is to blame, and the sentence every rank will return. Plain bytes: travels between ranks. */
+/* Who is to blame, and the error message every rank will return. Plain bytes: travels between ranks. */
 struct tt_fault {
 	int32_t result; /* tutti_result_t; 0: no fault */
 	int32_t rank;	/* the rank it is about, -1 for none */
@@ -72,7 +72,7 @@ struct tt_endpoint_config {
 				   * be reached from this machine only */
 	/* Is a rank of the communicator known to be gone, by other ways than this endpoint's,
 	 * which the others look at, too? TUTTI_OK: no; otherwise what join() returns, with its
-	 * sentence. Asked by the thread in join(), twenty times a second while it waits, and in
+	 * error message. Asked by the thread in join(), twenty times a second while it waits, and in
 	 * decline(), which waits for nobody then. NULL: nobody knows. */
 	tutti_result_t (*hopeless)(void *context);
 	void *context;

@@ -25,25 +25,25 @@ struct tt_attendance {
 	const char *who;    /* the process, for messages */
 	/* For the others, should this process end, or its way to the host, before leave(). */
 	tutti_result_t result;
-	const char *sentence;
+	const char *error_text;
 };
 
 /* One kind of store. Arguments were checked: keys have 1 to TT_STORE_KEY_MAX bytes, values at most
  * TT_STORE_VALUE_MAX. Any thread may call; a get that waits keeps no other call from finishing.
- * Failures leave their sentence with tt_fail(). */
+ * Failures leave their error message with tt_fail(). */
 struct tt_store_ops {
 	tutti_result_t (*set)(tutti_store_t store, const char *key, const void *value,
 			      size_t length);
-	/* `timeout_ns` 0: poll once. TUTTI_IN_PROGRESS, without a sentence, if the key has not
+	/* `timeout_ns` 0: poll once. TUTTI_IN_PROGRESS, without a error message, if the key has not
 	 * come by then. *length: room on entry, the true length on return, also with
 	 * TUTTI_ERR_INVALID for a value that does not fit. */
 	tutti_result_t (*get)(tutti_store_t store, const char *key, void *value, size_t *length,
 			      uint64_t timeout_ns);
 	/* Whoever waits for a key that begins with `prefix` and '/', now or later, stops at once
-	 * with `result`, which is negative, and `sentence`; the first call for a prefix counts.
+	 * with `result`, which is negative, and `error message`; the first call for a prefix counts.
 	 * Where the store has no host, those who attend the prefix are told. */
 	void (*end)(tutti_store_t store, const char *prefix, tutti_result_t result,
-		    const char *sentence);
+		    const char *error_text);
 	/* The caller's thread attends, in place of what it attended before. If another attends
 	 * as the same member of the group, what both attend is ended, unless TT_STORE_MET is set
 	 * below one of the prefixes: that one waits for nobody any more, and the other process

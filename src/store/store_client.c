@@ -324,12 +324,12 @@ static int receive_value(const struct tt_store_socket *socket, const struct tt_w
 static tutti_result_t fail_ended(struct client_store *s, const char *key, const uint8_t *word,
 				 size_t length)
 {
-	char sentence[TT_WIRE_WORD_MAX];
+	char error_text[TT_WIRE_WORD_MAX];
 	tutti_result_t result;
 
-	if (!tt_wire_get_word(word, length, &result, sentence))
+	if (!tt_wire_get_word(word, length, &result, error_text))
 		return fail_talk(s, "get", key, EPROTO);
-	return tt_fail_reported(STORE, "", result, sentence, strlen(sentence));
+	return tt_fail_reported(STORE, "", result, error_text, strlen(error_text));
 }
 
 static uint32_t milliseconds(uint64_t ns)
@@ -376,11 +376,11 @@ static tutti_result_t client_get(tutti_store_t store, const char *key, void *val
 
 /* A host that cannot be told soon is most likely gone, and those who wait see that themselves. */
 static void client_end(tutti_store_t store, const char *prefix, tutti_result_t result,
-		       const char *sentence)
+		       const char *error_text)
 {
 	struct client_store *s = client_of(store);
 	uint8_t word[TT_WIRE_WORD_MAX];
-	const uint32_t length = tt_wire_put_word(result, sentence, word);
+	const uint32_t length = tt_wire_put_word(result, error_text, word);
 	struct tt_wire_header header = { .kind = TT_WIRE_END, .value_length = length };
 	const uint64_t deadline = tt_now() + END_NS;
 	struct connection *c = NULL;
@@ -413,7 +413,7 @@ static struct attendance *make_attendance(const struct tt_attendance *from)
 	const struct tt_wire_header header = {
 		.kind = TT_WIRE_ATTEND,
 		.key_length = (uint8_t)strlen(prefix),
-		.value_length = tt_wire_put_will(from->result, from->sentence, from->who, word),
+		.value_length = tt_wire_put_will(from->result, from->error_text, from->who, word),
 		.member = (uint32_t)(from->member + 1)
 	};
 

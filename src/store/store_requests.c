@@ -119,17 +119,17 @@ static void end_double(struct tt_store_clients *s, const struct tt_store_client 
 		       const struct tt_store_attended *other)
 {
 	const struct tt_store_attended *both[] = { other, by->attended };
-	char sentence[TT_ERROR_MAX], prefix[sizeof(other->prefix)];
+	char error_text[TT_ERROR_MAX], prefix[sizeof(other->prefix)];
 	uint8_t word[TT_WIRE_WORD_MAX];
 
-	tt_store_tell_twice((int)other->member - 1, other->who, by->attended->who, sentence,
-			    sizeof(sentence));
-	const uint32_t length = tt_wire_put_word(TUTTI_ERR_INVALID, sentence, word);
-	tt_log(INFO, STORE, "%s", sentence);
+	tt_store_tell_twice((int)other->member - 1, other->who, by->attended->who, error_text,
+			    sizeof(error_text));
+	const uint32_t length = tt_wire_put_word(TUTTI_ERR_INVALID, error_text, word);
+	tt_log(INFO, STORE, "%s", error_text);
 	for (int i = 0; i < 2; i++) {
 		snprintf(prefix, sizeof(prefix), "%.*s", (int)both[i]->length, both[i]->prefix);
 		if (!end_below(s, by, prefix, word, length))
-			tt_log(WARN, STORE, "no memory to tell that %s", sentence);
+			tt_log(WARN, STORE, "no memory to tell that %s", error_text);
 	}
 }
 
@@ -186,20 +186,20 @@ void tt_store_client_unfit(struct tt_store_clients *s, const struct tt_store_cli
 			   const char *why, bool believed)
 {
 	struct tt_store_entry *entry = tt_store_keys_entry(&s->keys, TT_STORE_TURNED_AWAY);
-	char sentence[TT_ERROR_MAX], who[sizeof(c->name) + 32];
+	char error_text[TT_ERROR_MAX], who[sizeof(c->name) + 32];
 
 	if (c->claim >= 0)
 		snprintf(who, sizeof(who), "rank %d (%s)", c->claim, c->name);
 	else
 		snprintf(who, sizeof(who), "%s", c->name);
-	snprintf(sentence, sizeof(sentence), "the host of the store turned %s away: it %s", who,
+	snprintf(error_text, sizeof(error_text), "the host of the store turned %s away: it %s", who,
 		 why);
 	if (entry)
-		tt_store_keys_put(&s->keys, entry, (const uint8_t *)sentence, strlen(sentence));
+		tt_store_keys_put(&s->keys, entry, (const uint8_t *)error_text, strlen(error_text));
 	if (!believed)
 		return;
 	s->unfit.member = (uint32_t)c->claim + 1;
-	s->unfit.length = tt_wire_put_word(TUTTI_ERR_INVALID, sentence, s->unfit.word);
+	s->unfit.length = tt_wire_put_word(TUTTI_ERR_INVALID, error_text, s->unfit.word);
 	tell_of_unfit(s, NULL);
 }
 

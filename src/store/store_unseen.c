@@ -96,7 +96,7 @@ static size_t value_of(tutti_store_t store, const char *key, void *value, size_t
 }
 
 void tt_unseen_end(tutti_store_t store, const char *prefix, tutti_result_t result,
-		   const char *sentence)
+		   const char *error_text)
 {
 	uint8_t word[TT_WIRE_WORD_MAX];
 	char key[KEY_ROOM];
@@ -104,7 +104,7 @@ void tt_unseen_end(tutti_store_t store, const char *prefix, tutti_result_t resul
 	ended_key(prefix, key);
 	if (strlen(key) > TT_STORE_KEY_MAX || value_of(store, key, word, sizeof(word)) > 0)
 		return;
-	store->ops->set(store, key, word, tt_wire_put_word(result, sentence, word));
+	store->ops->set(store, key, word, tt_wire_put_word(result, error_text, word));
 }
 
 void tt_unseen_attend(tutti_store_t store, const struct tt_attendance *attendance)
@@ -164,7 +164,7 @@ static bool has_met(tutti_store_t store, const char *prefix)
 /* Another process that has the same number has come after this one. */
 static void find_double(tutti_store_t store, const struct tt_unseen_attendance *a)
 {
-	char key[KEY_ROOM], value[HERE_ROOM], sentence[TT_ERROR_MAX];
+	char key[KEY_ROOM], value[HERE_ROOM], error_text[TT_ERROR_MAX];
 	const size_t length =
 		a->member < 0 ? 0 : value_of(store, here_key(a, key), value, sizeof(value));
 
@@ -174,15 +174,15 @@ static void find_double(tutti_store_t store, const struct tt_unseen_attendance *
 	if (strcmp(value, a->prefix) != 0 && has_met(store, a->prefix))
 		return;
 	tt_store_tell_twice(a->member, a->here + strlen(a->prefix) + 1, value + strlen(value) + 1,
-			    sentence, sizeof(sentence));
-	tt_unseen_end(store, value, TUTTI_ERR_INVALID, sentence);
-	tt_unseen_end(store, a->prefix, TUTTI_ERR_INVALID, sentence);
+			    error_text, sizeof(error_text));
+	tt_unseen_end(store, value, TUTTI_ERR_INVALID, error_text);
+	tt_unseen_end(store, a->prefix, TUTTI_ERR_INVALID, error_text);
 }
 
 /* What was found once stays. */
 static tutti_result_t check(tutti_store_t store, struct tt_unseen_attendance *a)
 {
-	char key[KEY_ROOM], sentence[TT_WIRE_WORD_MAX], before[TT_ERROR_MAX];
+	char key[KEY_ROOM], error_text[TT_WIRE_WORD_MAX], before[TT_ERROR_MAX];
 	tutti_result_t result;
 
 	snprintf(before, sizeof(before), "%s", tt_thread_error());
@@ -191,8 +191,8 @@ static tutti_result_t check(tutti_store_t store, struct tt_unseen_attendance *a)
 	if (!a->word_length)
 		a->word_length =
 			value_of(store, ended_key(a->prefix, key), a->word, sizeof(a->word));
-	if (a->word_length && tt_wire_get_word(a->word, a->word_length, &result, sentence))
-		return tt_fail(result, STORE, "%s", sentence);
+	if (a->word_length && tt_wire_get_word(a->word, a->word_length, &result, error_text))
+		return tt_fail(result, STORE, "%s", error_text);
 	tt_thread_error_set(before);
 	return TUTTI_OK;
 }

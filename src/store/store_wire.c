@@ -140,24 +140,24 @@ bool tt_wire_get_header(const uint8_t in[TT_WIRE_HEADER], struct tt_wire_header 
 	return in[3] == 0 && header_good(header);
 }
 
-uint32_t tt_wire_put_word(tutti_result_t result, const char *sentence,
+uint32_t tt_wire_put_word(tutti_result_t result, const char *error_text,
 			  uint8_t out[TT_WIRE_WORD_MAX])
 {
-	const size_t length = strnlen(sentence, TT_WIRE_WORD_MAX - TT_WIRE_WORD);
+	const size_t length = strnlen(error_text, TT_WIRE_WORD_MAX - TT_WIRE_WORD);
 
 	put32(out, (uint32_t)result);
-	memcpy(out + TT_WIRE_WORD, sentence, length);
+	memcpy(out + TT_WIRE_WORD, error_text, length);
 	return (uint32_t)(TT_WIRE_WORD + length);
 }
 
-uint32_t tt_wire_put_will(tutti_result_t result, const char *sentence, const char *who,
+uint32_t tt_wire_put_will(tutti_result_t result, const char *error_text, const char *who,
 			  uint8_t out[TT_WIRE_WORD_MAX])
 {
 	const size_t name = strnlen(who, TT_WIRE_WHO_MAX - 1);
-	const size_t length = strnlen(sentence, TT_WIRE_WORD_MAX - TT_WIRE_WORD - 1 - name);
+	const size_t length = strnlen(error_text, TT_WIRE_WORD_MAX - TT_WIRE_WORD - 1 - name);
 
 	put32(out, (uint32_t)result);
-	memcpy(out + TT_WIRE_WORD, sentence, length);
+	memcpy(out + TT_WIRE_WORD, error_text, length);
 	out[TT_WIRE_WORD + length] = 0;
 	memcpy(out + TT_WIRE_WORD + length + 1, who, name);
 	return (uint32_t)(TT_WIRE_WORD + length + 1 + name);
@@ -176,13 +176,13 @@ size_t tt_wire_split_will(const uint8_t *in, size_t length, char who[TT_WIRE_WHO
 }
 
 bool tt_wire_get_word(const uint8_t *in, size_t length, tutti_result_t *result,
-		      char sentence[TT_WIRE_WORD_MAX])
+		      char error_text[TT_WIRE_WORD_MAX])
 {
 	if (length <= TT_WIRE_WORD || length > TT_WIRE_WORD_MAX || (int32_t)get32(in) >= 0 ||
 	    in[TT_WIRE_WORD] == '\0')
 		return false;
 	*result = (tutti_result_t)(int32_t)get32(in);
-	memcpy(sentence, in + TT_WIRE_WORD, length - TT_WIRE_WORD);
-	sentence[length - TT_WIRE_WORD] = 0;
+	memcpy(error_text, in + TT_WIRE_WORD, length - TT_WIRE_WORD);
+	error_text[length - TT_WIRE_WORD] = 0;
 	return true;
 }

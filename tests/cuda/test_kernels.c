@@ -579,7 +579,7 @@ static void unreadable_kernels_are_named(void **state)
 }
 
 /* The stand-in fails as it is told to. */
-static void assert_not_loaded(const char *function, const char *error, const char *sentence)
+static void assert_not_loaded(const char *function, const char *error, const char *error_text)
 {
 	struct tt_cuda_module *none = NULL;
 
@@ -589,8 +589,8 @@ static void assert_not_loaded(const char *function, const char *error, const cha
 	unsetenv("STANDIN_FAILS");
 	unsetenv("STANDIN_ERROR");
 	assert_null(none);
-	if (!strstr(tutti_last_error(NULL), sentence))
-		fail_msg("\"%s\" says nothing of \"%s\"", tutti_last_error(NULL), sentence);
+	if (!strstr(tutti_last_error(NULL), error_text))
+		fail_msg("\"%s\" says nothing of \"%s\"", tutti_last_error(NULL), error_text);
 }
 
 static void kernels_that_are_for_other_gpus_or_drivers_are_explained(void **state)

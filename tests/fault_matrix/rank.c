@@ -66,7 +66,7 @@ tutti_result_t player_note(struct player *p, tutti_result_t result)
 		return result;
 	r->told_at = seconds_now();
 	r->result = result;
-	snprintf(r->sentence, sizeof(r->sentence), "%s", tutti_last_error(p->comm));
+	snprintf(r->error_text, sizeof(r->error_text), "%s", tutti_last_error(p->comm));
 	if (p->comm && tutti_comm_error(p->comm, &r->culprit) != result)
 		player_complain(p, "a call returned %d, which tutti_comm_error() does not", result);
 	return result;
@@ -87,9 +87,9 @@ static void check_that_it_stays(struct player *p)
 	for (int i = 0; i < 3; i++)
 		if (later[i] != r->result)
 			player_complain(p, "a later call returned %d after %d (%.200s)", later[i],
-					r->result, r->sentence);
-	if (strcmp(tutti_last_error(p->comm), r->sentence) != 0)
-		player_complain(p, "the sentence \"%.200s\" became \"%.200s\"", r->sentence,
+					r->result, r->error_text);
+	if (strcmp(tutti_last_error(p->comm), r->error_text) != 0)
+		player_complain(p, "the sentence \"%.200s\" became \"%.200s\"", r->error_text,
 				tutti_last_error(p->comm));
 	if (seconds_now() - start > AT_ONCE_S + p->scene->slack_s)
 		player_complain(p, "later calls took %.2f s", seconds_now() - start);
@@ -177,7 +177,7 @@ static tutti_result_t idle(struct player *p)
 {
 	if (call_once(p, &p->call))
 		return player_complain(p, "the call before the fault failed: %s",
-				       p->report->sentence);
+				       p->report->error_text);
 	meet_at(&p->stage->idle, p->ranks);
 	if (victim_is_one())
 		victim_fault();
@@ -352,7 +352,7 @@ static void join(struct player *p)
 	const tutti_result_t result = tutti_init(NULL, &p->comm);
 	player_end(p, STRETCH_INIT);
 	if (player_note(p, result) && !joining)
-		player_complain(p, "tutti_init: %s", p->report->sentence);
+		player_complain(p, "tutti_init: %s", p->report->error_text);
 	if (!joining && !p->failed)
 		meet_at(&p->stage->joined,
 			case_members(&p->scene->c)); /* nobody is in tutti_init() any more */
@@ -398,7 +398,7 @@ static void play_shrink(struct player *p)
 static void prepare_destroy(struct player *p)
 {
 	if (call_once(p, &p->call))
-		player_complain(p, "the call before: %s", p->report->sentence);
+		player_complain(p, "the call before: %s", p->report->error_text);
 	meet_at(&p->stage->idle, p->ranks);
 }
 

@@ -182,11 +182,11 @@ static bool is_seen_by_store(const struct scene *s)
 	return seen;
 }
 
-/* Does the sentence of a rank that could not join speak of one of the lost? Rank 0 hosts the
+/* Does the error message of a rank that could not join speak of one of the lost? Rank 0 hosts the
  * store. */
-static bool speaks_of(const char *sentence, uint32_t lost)
+static bool speaks_of(const char *error_text, uint32_t lost)
 {
-	if (lost & 1 && strstr(sentence, "the store "))
+	if (lost & 1 && strstr(error_text, "the store "))
 		return true;
 	for (int rank = 0; rank < RANKS_MAX; rank++) {
 		char number[4];
@@ -194,8 +194,8 @@ static bool speaks_of(const char *sentence, uint32_t lost)
 		snprintf(number, sizeof(number), "%d", rank);
 		if (!(lost >> rank & 1))
 			continue;
-		for (const char *at = sentence; (at = strstr(at, number)); at++)
-			if (at > sentence && at[-1] == ' ' && strchr(" ,:;", at[1]))
+		for (const char *at = error_text; (at = strstr(at, number)); at++)
+			if (at > error_text && at[-1] == ' ' && strchr(" ,:;", at[1]))
 				return true;
 	}
 	return false;
@@ -233,10 +233,10 @@ static void judge_culprit(const struct scene *s, const struct report *r, int ran
 			failed |= 1u << other;
 	if (phase_stretch(s->c.phase) != STRETCH_INIT &&
 	    (r->culprit < 0 || !(case_blamable(&s->c) >> r->culprit & 1)))
-		fail(v, "rank %d blames another: %.300s", rank, r->sentence);
+		fail(v, "rank %d blames another: %.300s", rank, r->error_text);
 	if (phase_stretch(s->c.phase) == STRETCH_INIT && !(lost >> rank & 1) &&
-	    !speaks_of(r->sentence, failed & ~(1u << rank)))
-		fail(v, "rank %d blames another: %.300s", rank, r->sentence);
+	    !speaks_of(r->error_text, failed & ~(1u << rank)))
+		fail(v, "rank %d blames another: %.300s", rank, r->error_text);
 }
 
 /* One of the witnesses, and the first of them. */
@@ -248,13 +248,13 @@ static void judge_witness(const struct scene *s, int rank, const struct report *
 
 	if (!r->result != !first->result)
 		fail(v, "%s error on rank %d: %.200s", r->result ? "an" : "no", rank,
-		     r->result ? r->sentence : first->sentence);
+		     r->result ? r->error_text : first->error_text);
 	if (!r->result || !first->result)
 		return;
 	judge_culprit(s, r, rank, v);
 	if (!joining && (r->result != first->result || r->culprit != first->culprit))
 		fail(v, "rank %d got %d (%.150s), another %d (%.150s)", rank, r->result,
-		     r->sentence, first->result, first->sentence);
+		     r->error_text, first->result, first->error_text);
 }
 
 static void judge_times(const struct scene *s, struct verdict *v)

@@ -9,11 +9,11 @@
 
 #include "cases.h"
 
-#define RANKS_MAX     8
-#define SENTENCE_MAX  700
-#define COMPLAINT_MAX 512
-#define TRIALS_MAX    64 /* more than RANKS_MAX ranks begin */
-#define TRIAL_FAILED  (-1)
+#define RANKS_MAX      8
+#define ERROR_TEXT_MAX 700
+#define COMPLAINT_MAX  512
+#define TRIALS_MAX     64 /* more than RANKS_MAX ranks begin */
+#define TRIAL_FAILED   (-1)
 
 struct report {
 	_Atomic double fault_at; /* a victim's; 0: not yet */
@@ -27,7 +27,7 @@ struct report {
 	int place, size;   /* its rank in the communicator that it had in the end, and the size
 			    * of that; 0: none */
 	double went_on_at; /* when the survivors had a communicator of their own */
-	char sentence[SENTENCE_MAX];
+	char error_text[ERROR_TEXT_MAX];
 	char complaint[COMPLAINT_MAX]; /* "": none */
 	unsigned calls;		       /* of the rehearsal */
 	atomic_bool finished;

@@ -10,7 +10,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t fixed[TT_WIRE_HELLO] = { 0 };
-	char sentence[TT_WIRE_WORD_MAX];
+	char error_text[TT_WIRE_WORD_MAX];
 	struct tt_wire_header header;
 	tutti_result_t result;
 
@@ -26,9 +26,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		tt_wire_put_header(&header, again);
 		FUZZ_PROMISE(memcmp(again, fixed, sizeof(again)) == 0);
 	}
-	if (tt_wire_get_word(data, size, &result, sentence)) {
+	if (tt_wire_get_word(data, size, &result, error_text)) {
 		FUZZ_PROMISE(result < 0);
-		FUZZ_PROMISE(memchr(sentence, '\0', sizeof(sentence)));
+		FUZZ_PROMISE(memchr(error_text, '\0', sizeof(error_text)));
 	}
 	return 0;
 }

@@ -283,13 +283,13 @@ static void a_picture_has_a_graph_for_each_size(void **state)
 
 /* ---- what is wrong */
 
-static void refuse(const char *text, const char *sentence)
+static void refuse(const char *text, const char *error_text)
 {
 	char whole[1024];
 
 	describe(text);
 	struct launched l = simulate_file("all_reduce", file, 2);
-	snprintf(whole, sizeof(whole), "--simulate: %s: %s", file, sentence);
+	snprintf(whole, sizeof(whole), "--simulate: %s: %s", file, error_text);
 	assert_contains(launched_err(&l), whole);
 	assert_string_equal(launched_out(&l), "");
 	launched_free(&l);

@@ -54,10 +54,10 @@ static int train(int ranks, const char *options)
 		     device, options);
 }
 
-static void expect_output(const char *sentence)
+static void expect_output(const char *error_text)
 {
-	if (!strstr(output, sentence))
-		fail_msg("expected '%s' in:\n%s", sentence, output);
+	if (!strstr(output, error_text))
+		fail_msg("expected '%s' in:\n%s", error_text, output);
 }
 
 static void expect_success(int status)
@@ -252,13 +252,13 @@ static void idx_pair_is_trained_on(void **state)
 	expect_success(shell("rm x y"));
 }
 
-/* ---- what ends a training: every rank, with a sentence, in time */
+/* ---- what ends a training: every rank, with a error message, in time */
 
-static void refuses(int ranks, const char *options, const char *sentence)
+static void refuses(int ranks, const char *options, const char *error_text)
 {
 	const int status = train(ranks, options);
 
-	expect_output(sentence);
+	expect_output(error_text);
 	assert_true(status != 0 && status != 124);
 }
 
@@ -318,12 +318,12 @@ static void diverged_training_ends_all_ranks(void **state)
 }
 
 /* `sh` gives each rank options of its own. */
-static void refuses_unequal(const char *options, const char *sentence)
+static void refuses_unequal(const char *options, const char *error_text)
 {
 	const int status =
 		shell("timeout 120 \"$TEST_RUN\" -n 3 -- sh -c '%s' sh \"$TEST_TRAIN\"", options);
 
-	expect_output(sentence);
+	expect_output(error_text);
 	assert_true(status != 0 && status != 124);
 }
 
@@ -419,7 +419,7 @@ static void gpus_that_do_not_reach_each_other_do_it_too(void **state)
 		assert_close(host.train[e], curve.train[e]);
 }
 
-static void without_is_explained(const char *variable, const char *value, const char *sentence)
+static void without_is_explained(const char *variable, const char *value, const char *error_text)
 {
 	const char *was = getenv(variable);
 	char options[256];
@@ -427,7 +427,7 @@ static void without_is_explained(const char *variable, const char *value, const 
 	was = was ? strdup(was) : NULL;
 	setenv(variable, value, 1);
 	snprintf(options, sizeof(options), "--data %s --epochs 1", digits);
-	refuses(2, options, sentence);
+	refuses(2, options, error_text);
 	if (was)
 		setenv(variable, was, 1);
 	else

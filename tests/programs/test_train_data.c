@@ -28,13 +28,13 @@ static tutti_result_t parse_csv(const char *text, struct data *data, struct why 
 	return result;
 }
 
-static void refuses_csv(const char *text, const char *sentence)
+static void refuses_csv(const char *text, const char *error_text)
 {
 	struct data data = { 0 };
 	struct why why;
 
 	assert_int_equal(parse_csv(text, &data, &why), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(why.text, sentence));
+	assert_non_null(strstr(why.text, error_text));
 	assert_null(data.x);
 }
 
@@ -91,12 +91,12 @@ static void csv_label_that_is_none_is_refused(void **state)
 	static const char *const labels[] = { "-1", "1.5", "65536", "nan", "1e30" };
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
-		char text[64], sentence[64];
+		char text[64], error_text[64];
 
 		snprintf(text, sizeof(text), "1,2,0\n3,4,%s\n", labels[i]);
-		snprintf(sentence, sizeof(sentence),
+		snprintf(error_text, sizeof(error_text),
 			 "line 2, field 3: found '%s', expected a label", labels[i]);
-		refuses_csv(text, sentence);
+		refuses_csv(text, error_text);
 	}
 }
 
@@ -127,13 +127,13 @@ static tutti_result_t parse_idx(const char *x, size_t x_length, const char *y, s
 }
 
 static void refuses_idx(const char *x, size_t x_length, const char *y, size_t y_length,
-			const char *sentence)
+			const char *error_text)
 {
 	struct data data = { 0 };
 	struct why why;
 
 	assert_int_equal(parse_idx(x, x_length, y, y_length, &data, &why), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(why.text, sentence));
+	assert_non_null(strstr(why.text, error_text));
 	assert_null(data.x);
 }
 
@@ -268,13 +268,13 @@ static tutti_result_t read_bytes(const char *text, size_t length, unsigned class
 	return result;
 }
 
-static void refuses_file(const char *text, size_t length, unsigned classes, const char *sentence)
+static void refuses_file(const char *text, size_t length, unsigned classes, const char *error_text)
 {
 	struct data data = { 0 };
 	struct why why;
 
 	assert_int_equal(read_bytes(text, length, classes, &data, &why), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(why.text, sentence));
+	assert_non_null(strstr(why.text, error_text));
 	assert_null(data.x);
 }
 

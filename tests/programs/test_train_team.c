@@ -66,13 +66,14 @@ static void run_ranks(struct rank *ranks, void (*body)(struct rank *))
 		tutti_store_close(ranks[r].store);
 }
 
-static void expect(const struct rank *ranks, tutti_result_t result, const char *sentence)
+static void expect(const struct rank *ranks, tutti_result_t result, const char *error_text)
 {
 	for (int r = 0; r < RANKS; r++) {
 		if (ranks[r].result != result)
 			fail_msg("rank %d: result %d: %s", r, ranks[r].result, ranks[r].why.text);
-		if (!strstr(ranks[r].why.text, sentence))
-			fail_msg("rank %d: expected '%s' in '%s'", r, sentence, ranks[r].why.text);
+		if (!strstr(ranks[r].why.text, error_text))
+			fail_msg("rank %d: expected '%s' in '%s'", r, error_text,
+				 ranks[r].why.text);
 	}
 }
 

@@ -20,7 +20,7 @@
 #define F32	   TUTTI_FLOAT32
 #define HUGE_COUNT (SIZE_MAX / 2)
 
-/* The call is invalid, and the sentence has these words. */
+/* The call is invalid, and the error message has these words. */
 #define REFUSES(call, ...)                                                                         \
 	do {                                                                                       \
 		const tutti_result_t refused = (call);                                             \

@@ -33,7 +33,7 @@ struct outcome {
 	tutti_result_t result;
 	int culprit;
 	double took;
-	char sentence[512];
+	char error_text[512];
 };
 
 struct play {
@@ -156,7 +156,7 @@ static int be(tutti_comm_t comm, void *argument)
 	o->result = call_until(comm, play, rank, in, out);
 	o->took = seconds_now() - atomic_load(&play->cut_at);
 	o->culprit = -1;
-	snprintf(o->sentence, sizeof(o->sentence), "%s", tutti_last_error(comm));
+	snprintf(o->error_text, sizeof(o->error_text), "%s", tutti_last_error(comm));
 	tutti_comm_error(comm, &o->culprit);
 	if (rank == play->from && play->moving)
 		pthread_join(thread, NULL);
@@ -169,8 +169,9 @@ static void judge(const struct play *play)
 {
 	for (int rank = 0; rank < RANKS; rank++) {
 		const struct outcome *o = &play->outcome[rank];
-		const bool alike = play->to < 0 || strcmp(o->sentence, play->outcome[0].sentence) ==
-							   0; /* who is cut off hears of nothing */
+		const bool alike =
+			play->to < 0 || strcmp(o->error_text, play->outcome[0].error_text) ==
+						0; /* who is cut off hears of nothing */
 
 		if (o->result != TUTTI_ERR_PEER_LOST ||
 		    (o->culprit != play->from && o->culprit != play->to) || o->took > SOON_S ||
@@ -179,7 +180,7 @@ static void judge(const struct play *play)
 				"connection %d of ranks %d and %d is cut %s: rank %d is told of rank %d after %.2f s: %s (%s)",
 				play->which, play->from, play->to,
 				play->moving ? "while data moves" : "between two calls", rank,
-				o->culprit, o->took, o->sentence, tutti_strerror(o->result));
+				o->culprit, o->took, o->error_text, tutti_strerror(o->result));
 	}
 }
 

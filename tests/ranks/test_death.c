@@ -52,7 +52,7 @@ struct death {
 	void (*end)(struct scene *s);
 	bool killed; /* by a signal */
 	tutti_result_t result;
-	const char *words; /* of the sentence */
+	const char *words; /* of the error message */
 };
 
 static void await(struct scene *s, int ready)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank that may open k descriptors more and no other, or have k MiB of address space more, for
  * k = 0, 1, 2, … until all goes well: while it joins, when links are first used, when the
- * communicator is split or shrunk, when a store is opened. Whatever fails, its sentence names
+ * communicator is split or shrunk, when a store is opened. Whatever fails, its error message names
  * the limit; every rank is told soon; the communicator can be used or is revoked, on all ranks
  * alike; and no descriptor is left. And ranks whose files may have few bytes.
  *

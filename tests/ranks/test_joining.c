@@ -76,7 +76,7 @@ struct outcome {
 	pid_t pid;
 	tutti_result_t result;
 	double took;
-	char sentence[512];
+	char error_text[512];
 };
 
 struct play {
@@ -219,7 +219,7 @@ static int be(int rank, void *argument)
 	const double start = seconds_now();
 	out->result = is_created(play->way) ? create(play, &comm) : tutti_init(NULL, &comm);
 	out->took = seconds_now() - start;
-	snprintf(out->sentence, sizeof(out->sentence), "%s",
+	snprintf(out->error_text, sizeof(out->error_text), "%s",
 		 out->result ? tutti_last_error(NULL) : "joined");
 	tutti_comm_destroy(comm);
 	atomic_fetch_add(&play->done, 1);
@@ -239,66 +239,66 @@ static bool is_turned_away(const struct play *play)
 	return is_about_keys(play->fault) && !is_directory(play->way);
 }
 
-static bool says(const char *sentence, const char *format, int number)
+static bool says(const char *error_text, const char *format, int number)
 {
 	char words[64];
 
 	snprintf(words, sizeof(words), format, number);
-	return strstr(sentence, words);
+	return strstr(error_text, words);
 }
 
-static bool says_sizes(const struct play *play, const char *sentence)
+static bool says_sizes(const struct play *play, const char *error_text)
 {
 	const int other = play->fault == ONE_MORE ? play->size + 1 : play->size - 1;
 
-	return says(sentence, "there are %d ranks", play->odd ? other : play->size) &&
-	       says(sentence, "rank 0 that there are %d", play->odd ? play->size : other);
+	return says(error_text, "there are %d ranks", play->odd ? other : play->size) &&
+	       says(error_text, "rank 0 that there are %d", play->odd ? play->size : other);
 }
 
-static bool says_twice(const struct play *play, const char *sentence)
+static bool says_twice(const struct play *play, const char *error_text)
 {
-	return says(sentence, "two processes are rank %d:", taken(play)) &&
-	       says(sentence, "pid %d on", play->outcome[play->odd].pid) &&
-	       says(sentence, "pid %d on", play->outcome[taken(play)].pid);
+	return says(error_text, "two processes are rank %d:", taken(play)) &&
+	       says(error_text, "pid %d on", play->outcome[play->odd].pid) &&
+	       says(error_text, "pid %d on", play->outcome[taken(play)].pid);
 }
 
-static bool says_transports(const struct play *play, const char *sentence)
+static bool says_transports(const struct play *play, const char *error_text)
 {
 	const char *words = play->fault == SHM_ALONE ? "tcp: rank %d: TUTTI_TRANSPORT is \"shm\""
 						     : "shm: rank %d: TUTTI_TRANSPORT is \"tcp\"";
 
-	return strstr(sentence, "reaches rank") && says(sentence, words, play->odd);
+	return strstr(error_text, "reaches rank") && says(error_text, words, play->odd);
 }
 
-static bool says_keys(const struct play *play, int rank, const char *sentence)
+static bool says_keys(const struct play *play, int rank, const char *error_text)
 {
-	const char *host = strstr(sentence, "the host of the store");
+	const char *host = strstr(error_text, "the host of the store");
 
-	if (!strstr(sentence, "give all ranks the same TUTTI_KEY"))
+	if (!strstr(error_text, "give all ranks the same TUTTI_KEY"))
 		return false;
 	if (!is_turned_away(play)) /* found in the records */
-		return says(sentence, play->fault == ANOTHER_KEY ? "ranks" : "has no key, and rank",
-			    0) &&
-		       says(sentence, "%d", play->odd);
+		return says(error_text,
+			    play->fault == ANOTHER_KEY ? "ranks" : "has no key, and rank", 0) &&
+		       says(error_text, "%d", play->odd);
 	if (rank == play->odd || (play->odd == 0 && rank > 0 && !is_served(play->way)))
-		return host || strstr(sentence,
+		return host || strstr(error_text,
 				      /* it was turned away itself, or a rank like it */
 				      "what listens at the store's address");
-	return host && (play->odd == 0 || says(sentence, "turned rank %d (", play->odd));
+	return host && (play->odd == 0 || says(error_text, "turned rank %d (", play->odd));
 }
 
-static bool is_true(const struct play *play, int rank, const char *sentence)
+static bool is_true(const struct play *play, int rank, const char *error_text)
 {
 	switch (play->fault) {
 	case SHM_ALONE:
-	case TCP_ALONE: return says_transports(play, sentence);
+	case TCP_ALONE: return says_transports(play, error_text);
 	case ONE_MORE:
-	case ONE_LESS: return says_sizes(play, sentence);
-	case TWICE: return says_twice(play, sentence);
+	case ONE_LESS: return says_sizes(play, error_text);
+	case TWICE: return says_twice(play, error_text);
 	case NO_INTERFACE:
-		return strstr(sentence, "TUTTI_INTERFACE is \"nosuch0\"") &&
-		       (rank == play->odd || says(sentence, "rank %d could not join", play->odd));
-	default: return says_keys(play, rank, sentence);
+		return strstr(error_text, "TUTTI_INTERFACE is \"nosuch0\"") &&
+		       (rank == play->odd || says(error_text, "rank %d could not join", play->odd));
+	default: return says_keys(play, rank, error_text);
 	}
 }
 
@@ -307,7 +307,7 @@ static bool is_alike(const struct play *play, int rank)
 {
 	return is_about_keys(play->fault) || play->fault == NO_INTERFACE ||
 	       is_directory(play->way) ||
-	       strcmp(play->outcome[rank].sentence, play->outcome[0].sentence) == 0;
+	       strcmp(play->outcome[rank].error_text, play->outcome[0].error_text) == 0;
 }
 
 static void judge(const struct play *play)
@@ -315,12 +315,12 @@ static void judge(const struct play *play)
 	for (int rank = 0; rank < play->size; rank++) {
 		const struct outcome *o = &play->outcome[rank];
 
-		if (o->result >= 0 || o->took > SOON_S || !is_true(play, rank, o->sentence) ||
+		if (o->result >= 0 || o->took > SOON_S || !is_true(play, rank, o->error_text) ||
 		    !is_alike(play, rank))
 			fail_msg("%s, rank %d of %d, in %s: rank %d is told %s after %.2f s: %s",
 				 fault_names[play->fault], play->odd, play->size,
 				 way_names[play->way], rank, tutti_strerror(o->result), o->took,
-				 o->sentence);
+				 o->error_text);
 	}
 }
 
@@ -436,9 +436,9 @@ static void who_was_turned_away_is_told_at_the_deadline(void **state)
 	assert_int_equal(play->outcome[1].result, TUTTI_ERR_INVALID);
 	for (int rank = 0; rank < 3; rank += 2) {
 		assert_int_equal(play->outcome[rank].result, TUTTI_ERR_TIMEOUT);
-		assert_non_null(strstr(play->outcome[rank].sentence, "rank 1 has not come"));
-		assert_non_null(strstr(play->outcome[rank].sentence, "turned 127.0.0.1:"));
-		assert_non_null(strstr(play->outcome[rank].sentence, "away: it has another key"));
+		assert_non_null(strstr(play->outcome[rank].error_text, "rank 1 has not come"));
+		assert_non_null(strstr(play->outcome[rank].error_text, "turned 127.0.0.1:"));
+		assert_non_null(strstr(play->outcome[rank].error_text, "away: it has another key"));
 	}
 }
 
@@ -541,7 +541,7 @@ static int be_host(int rank, void *argument)
 	const double start = seconds_now();
 	out->result = tutti_init(NULL, &comm);
 	out->took = seconds_now() - start;
-	snprintf(out->sentence, sizeof(out->sentence), "%s", tutti_last_error(NULL));
+	snprintf(out->error_text, sizeof(out->error_text), "%s", tutti_last_error(NULL));
 	const int failed = out->result ? 0 : sum_over_cable(comm);
 	meet_at(&cable->done, 2); /* the cable goes with its namespace */
 	tutti_comm_destroy(comm);
@@ -573,7 +573,7 @@ static void a_cable_that_comes_up_is_waited_for(void **state)
 
 	for (int rank = 0; rank < 2; rank++)
 		if (cable->outcome[rank].result)
-			fail_msg("rank %d: %s", rank, cable->outcome[rank].sentence);
+			fail_msg("rank %d: %s", rank, cable->outcome[rank].error_text);
 }
 
 /* For 5 s of the 60. */
@@ -585,11 +585,11 @@ static void a_cable_that_does_not_come_up_is_named(void **state)
 		const struct outcome *o = &cable->outcome[rank];
 
 		if (o->result != TUTTI_ERR_UNSUPPORTED || o->took < 5 || o->took > 5 + SOON_S ||
-		    !strstr(o->sentence, "(host east)") ||
-		    !strstr(o->sentence, "shm: another host id") ||
-		    !strstr(o->sentence, "rank 0: cable: down, 5.") ||
-		    !strstr(o->sentence, "rank 1: cable: no carrier, 5."))
-			fail_msg("rank %d after %.1f s: %s", rank, o->took, o->sentence);
+		    !strstr(o->error_text, "(host east)") ||
+		    !strstr(o->error_text, "shm: another host id") ||
+		    !strstr(o->error_text, "rank 0: cable: down, 5.") ||
+		    !strstr(o->error_text, "rank 1: cable: no carrier, 5."))
+			fail_msg("rank %d after %.1f s: %s", rank, o->took, o->error_text);
 	}
 }
 

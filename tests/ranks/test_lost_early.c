@@ -57,7 +57,7 @@ struct outcome {
 	tutti_result_t result;
 	int culprit;
 	double at;
-	char sentence[512];
+	char error_text[512];
 };
 
 struct play {
@@ -175,7 +175,7 @@ static int meet(int rank, struct play *play)
 		out->result = tutti_barrier(comm, NULL);
 	out->at = seconds_now();
 	out->culprit = -1;
-	snprintf(out->sentence, sizeof(out->sentence), "%s", tutti_last_error(comm));
+	snprintf(out->error_text, sizeof(out->error_text), "%s", tutti_last_error(comm));
 	if (comm)
 		tutti_comm_error(comm, &out->culprit);
 	tutti_comm_destroy(comm);
@@ -259,15 +259,15 @@ static double judge(const struct play *play)
 			continue;
 		most = took > most ? took : most;
 		if (o->result != TUTTI_ERR_PEER_LOST || took > SOON_S ||
-		    !strstr(o->sentence, words) || (o->joined && o->culprit != play->victim))
+		    !strstr(o->error_text, words) || (o->joined && o->culprit != play->victim))
 			fail_msg("%s dies when %s: rank %d is told %d after %.2f s: %s", words,
-				 play->step->name, rank, o->result, took, o->sentence);
+				 play->step->name, rank, o->result, took, o->error_text);
 		if (o->joined)
 			continue;
 		first = first ? first : o;
-		if (strcmp(o->sentence, first->sentence) != 0)
+		if (strcmp(o->error_text, first->error_text) != 0)
 			fail_msg("%s dies when %s: told are \"%s\" and \"%s\"", words,
-				 play->step->name, o->sentence, first->sentence);
+				 play->step->name, o->error_text, first->error_text);
 	}
 	return most;
 }
@@ -291,7 +291,7 @@ static void dies(struct play *play, const struct step *step, int rank, bool serv
 	assert_int_equal(run_job(&job), 0);
 	assert_true(play->died_at > 0);
 	print_message("rank %d dies when %s: told after %.3f s at most: %s\n", rank, step->name,
-		      judge(play), play->outcome[rank == 1 ? 2 : 1].sentence);
+		      judge(play), play->outcome[rank == 1 ? 2 : 1].error_text);
 }
 
 /* Nothing is sent in shared memory, and over TCP the last rank calls nobody. */

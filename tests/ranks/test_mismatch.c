@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One rank calls something else than the others: every rank is told, soon, by a sentence that names
+/* One rank calls something else than the others: every rank is told, soon, by a error message that names
  * both calls.
  *
  *   test_mismatch shm|tcp|mixed */

@@ -103,16 +103,16 @@ static int fail_to_meet(int rank, void *argument)
 
 	setenv("TUTTI_MODEL", rank ? "builtin" : "/dev/null", 1);
 	const tutti_result_t result = tutti_init(NULL, &comm);
-	const char *sentence = tutti_last_error(NULL);
+	const char *error_text = tutti_last_error(NULL);
 
 	CLAIM(comm == NULL, "there is a communicator");
 	if (rank == 0)
-		CLAIM(result == TUTTI_ERR_INVALID && strstr(sentence, "TUTTI_MODEL: /dev/null"),
-		      "%s (%s)", tutti_strerror(result), sentence);
+		CLAIM(result == TUTTI_ERR_INVALID && strstr(error_text, "TUTTI_MODEL: /dev/null"),
+		      "%s (%s)", tutti_strerror(result), error_text);
 	else
 		CLAIM(result == TUTTI_ERR_PEER_LOST &&
-			      strstr(sentence, "rank 0 could not join: TUTTI_MODEL: /dev/null"),
-		      "%s (%s)", tutti_strerror(result), sentence);
+			      strstr(error_text, "rank 0 could not join: TUTTI_MODEL: /dev/null"),
+		      "%s (%s)", tutti_strerror(result), error_text);
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A fault reaches every rank within a second, also past ranks that are in no call of the library
- * or stopped, and all return the same sentence, also where several find different faults at
+ * or stopped, and all return the same error message, also where several find different faults at
  * once.
  *
  *   test_revoke shm|tcp|mixed */

@@ -191,7 +191,7 @@ static void a_host_that_vanishes_is_told_to_all_ranks(void **state)
 	snprintf(command, sizeof(command), "rm -r %s", stage->directory);
 	assert_int_equal(system(command), 0);
 	assert_int_equal(failed, 0);
-	/* those on one side of the cut settle on one sentence */
+	/* those on one side of the cut settle on one error message */
 	assert_string_equal(stage->said[1], stage->said[0]);
 	assert_string_equal(stage->said[2], stage->said[0]);
 	assert_non_null(strstr(stage->said[0], "rank 3 at 10.79.0.2:"));

@@ -5,7 +5,7 @@
  * the others go on without it, and then with another in its place: the victim is to be started
  * again with TUTTI_JOIN=1, at the same store, which rank 0 serves.
  *
- *   lost VICTIM killed|unplugged|cut SECONDS PATTERN      PATTERN: the shell's, of the sentence, such as "*rank 3 at 192.0.2.2:*" */
+ *   lost VICTIM killed|unplugged|cut SECONDS PATTERN      PATTERN: the shell's, of the error message, such as "*rank 3 at 192.0.2.2:*" */
 #include <fnmatch.h>
 #include <signal.h>
 #include <stdio.h>

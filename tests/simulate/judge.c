@@ -34,7 +34,7 @@ static void judge_gentle(const struct plan *plan, struct outcome *out)
 		for (int i = 0; i < out->ranks[rank].ntold; i++)
 			if (out->ranks[rank].told[i].result)
 				blame(out, "rank %d was told without cause: %s", rank,
-				      out->ranks[rank].told[i].sentence);
+				      out->ranks[rank].told[i].error_text);
 }
 
 /* All who were told of an end of a communicator were told the same. What the dead heard last
@@ -47,9 +47,9 @@ static void judge_agreement(const struct plan *plan, struct outcome *out, int on
 
 		if (other && !out->ranks[rank].died &&
 		    (told->result != other->result || told->culprit != other->culprit ||
-		     strcmp(told->sentence, other->sentence) != 0))
+		     strcmp(told->error_text, other->error_text) != 0))
 			blame(out, "ranks disagree: rank %d was told \"%s\", rank %d \"%s\"", one,
-			      told->sentence, rank, other->sentence);
+			      told->error_text, rank, other->error_text);
 	}
 }
 
@@ -71,7 +71,7 @@ static bool lists(const char *list, int rank)
 
 static bool names(const struct told *told, int rank)
 {
-	for (const char *at = told->sentence; (at = strstr(at, "rank"));) {
+	for (const char *at = told->error_text; (at = strstr(at, "rank"));) {
 		at += at[4] == 's' ? 5 : 4;
 		if (at[0] == ' ' && at[1] >= '0' && at[1] <= '9' && lists(at + 1, rank))
 			return true;
@@ -132,7 +132,7 @@ static void judge_cause(const struct plan *plan, struct outcome *out)
 		    !explains(plan, out, &plan->faults[0], told))
 			blame(out,
 			      "rank %d was told, about rank %d: \"%s\" (%s), which is not what happened",
-			      rank, told->culprit, told->sentence, tutti_strerror(told->result));
+			      rank, told->culprit, told->error_text, tutti_strerror(told->result));
 	}
 }
 

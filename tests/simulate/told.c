@@ -60,21 +60,21 @@ void told_hear(struct told *told, tutti_comm_t comm, tutti_result_t result, cons
 			      tutti_last_error(comm));
 		return;
 	}
-	const char *sentence = tutti_last_error(comm);
+	const char *error_text = tutti_last_error(comm);
 	const char *same = tutti_last_error(comm);
 
-	if (strcmp(sentence, same) != 0)
+	if (strcmp(error_text, same) != 0)
 		blame("rank %d: two sentences for one error", machine_process());
 	if (told->result == TUTTI_OK) {
 		told->result = result;
-		snprintf(told->sentence, sizeof(told->sentence), "%s", sentence);
-		machine_note(strlen(sentence));
+		snprintf(told->error_text, sizeof(told->error_text), "%s", error_text);
+		machine_note(strlen(error_text));
 		if (told->made && tutti_comm_error(comm, &told->culprit) != result)
 			blame("rank %d: %s: %s, but tutti_comm_error() says otherwise",
 			      machine_process(), what, tutti_strerror(result));
 	} else if (result != told->result) {
 		blame("rank %d: %s: \"%s\", but before it was \"%s\"", machine_process(), what,
-		      sentence, told->sentence);
+		      error_text, told->error_text);
 	}
 }
 

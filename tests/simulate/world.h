@@ -6,16 +6,16 @@
 
 #include "plan.h"
 
-#define LIVES_MAX    4 /* communicators of the job, each made of the survivors of the one before */
-#define COMMS_MAX    (2 * LIVES_MAX + STEPS_MAX)
-#define SENTENCE_MAX 512
+#define LIVES_MAX      4 /* communicators of the job, each made of the survivors of the one before */
+#define COMMS_MAX      (2 * LIVES_MAX + STEPS_MAX)
+#define ERROR_TEXT_MAX 512
 
 /* What one rank was told on one communicator. */
 struct told {
 	bool made;	       /* or else `result` is why not */
 	uint64_t id;	       /* the same for all of its ranks */
 	tutti_result_t result; /* the first that was no success */
-	char sentence[SENTENCE_MAX];
+	char error_text[ERROR_TEXT_MAX];
 	int culprit;	 /* whom tutti_comm_error() names */
 	int place, size; /* this rank in it */
 	/* tutti_comm_shrink() was called on it, once */

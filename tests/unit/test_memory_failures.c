@@ -146,7 +146,7 @@ static tutti_result_t split(struct rank *rank, tutti_comm_t comm)
 	if (result)
 		return result;
 	result = tutti_barrier(part, NULL);
-	/* the part knows who had no memory and left; its sentence goes with it */
+	/* the part knows who had no memory and left; its error message goes with it */
 	if (result)
 		snprintf(rank->error, sizeof(rank->error), "%s", tutti_last_error(part));
 	tutti_comm_destroy(part);

@@ -22,7 +22,7 @@
 struct found {
 	tutti_result_t result;
 	tutti_model_t model;
-	char source[512], sentence[512];
+	char source[512], error_text[512];
 };
 
 #define FIRST "tutti model 1, femtoseconds\n"
@@ -35,7 +35,7 @@ static void look(struct found *found)
 	found->result = tutti_model(&found->model);
 	snprintf(found->source, sizeof(found->source), "%s",
 		 found->result ? "" : found->model.source);
-	snprintf(found->sentence, sizeof(found->sentence), "%s",
+	snprintf(found->error_text, sizeof(found->error_text), "%s",
 		 found->result ? tutti_last_error(NULL) : "");
 	found->model.source = NULL; /* means nothing to the other process */
 }
@@ -234,7 +234,7 @@ static void a_bound_process_measures_the_whole_machine(void **state)
 static void a_file_of_the_user_s_with_other_contents_is_an_error(void **state)
 {
 	static const struct {
-		const char *text, *sentence;
+		const char *text, *error_text;
 	} cases[] = {
 		{ "", "does not begin with the line \"tutti model 1, femtoseconds\"" },
 		{ "tutti model 2\nline 8\n", "does not begin" },
@@ -257,9 +257,9 @@ static void a_file_of_the_user_s_with_other_contents_is_an_error(void **state)
 		FILE *file = fopen(path_of("user"), "r");
 
 		assert_int_equal(found.result, TUTTI_ERR_INVALID);
-		if (!strstr(found.sentence, cases[i].sentence) ||
-		    !strstr(found.sentence, "TUTTI_MODEL"))
-			fail_msg("\"%s\" gave the sentence: %s", cases[i].text, found.sentence);
+		if (!strstr(found.error_text, cases[i].error_text) ||
+		    !strstr(found.error_text, "TUTTI_MODEL"))
+			fail_msg("\"%s\" gave the sentence: %s", cases[i].text, found.error_text);
 		assert_int_equal(fread(kept, 1, sizeof(kept) - 1, file), strlen(cases[i].text));
 		assert_string_equal(kept, cases[i].text);
 		fclose(file);
@@ -274,7 +274,7 @@ static void a_pipe_is_no_file(void **state)
 	assert_int_equal(mkfifo(path, 0600), 0);
 	const struct found found = find(path, NULL, NULL, NULL);
 	assert_int_equal(found.result, TUTTI_ERR_INVALID);
-	assert_non_null(strstr(found.sentence, "is no regular file"));
+	assert_non_null(strstr(found.error_text, "is no regular file"));
 }
 
 static void a_place_that_cannot_be_written_is_an_error(void **state)
@@ -285,7 +285,7 @@ static void a_place_that_cannot_be_written_is_an_error(void **state)
 	if (!too_busy(&folderless))
 		assert_int_equal(folderless.result, TUTTI_ERR_SYSTEM);
 	assert_int_not_equal(a_folder.result, TUTTI_OK);
-	assert_non_null(strstr(a_folder.sentence, folder));
+	assert_non_null(strstr(a_folder.error_text, folder));
 }
 
 static int make_folder(void **state)

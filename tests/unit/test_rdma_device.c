@@ -400,7 +400,7 @@ static void equal_ports_come_in_the_order_of_their_numbers(void **state)
 	assert_string_equal(choice(), "mlx5_9/1:3 mlx5_10/1:3");
 }
 
-static void a_sentence_about_many_ports_has_an_end(void **state)
+static void an_error_message_about_many_ports_has_an_end(void **state)
 {
 	char name[64];
 
@@ -522,7 +522,7 @@ int main(void)
 		on_a_machine(distances_are_those_of_the_kernel),
 		on_a_machine(the_best_four_are_used),
 		on_a_machine(equal_ports_come_in_the_order_of_their_numbers),
-		on_a_machine(a_sentence_about_many_ports_has_an_end),
+		on_a_machine(an_error_message_about_many_ports_has_an_end),
 		on_a_machine(want_of_descriptors_is_an_error),
 #ifdef TT_RDMA
 		on_a_machine(programs_are_shown_every_port),

@@ -64,14 +64,14 @@ static void open_three(tutti_store_t *host, tutti_store_t *one, tutti_store_t *o
 }
 
 /* With its next call, which this is. */
-static void attend(tutti_store_t store, const char *prefix, const char *sentence)
+static void attend(tutti_store_t store, const char *prefix, const char *error_text)
 {
-	store->ops->attend(
-		store, &(struct tt_attendance){ prefix, -1, "one", TUTTI_ERR_PEER_LOST, sentence });
+	store->ops->attend(store, &(struct tt_attendance){ prefix, -1, "one", TUTTI_ERR_PEER_LOST,
+							   error_text });
 	assert_int_equal(tutti_store_set(store, "something", NULL, 0), TUTTI_OK);
 }
 
-static void await_news(tutti_store_t store, const char *sentence)
+static void await_news(tutti_store_t store, const char *error_text)
 {
 	const uint64_t enough = tt_now() + PATIENCE_NS;
 	tutti_result_t result;
@@ -79,7 +79,7 @@ static void await_news(tutti_store_t store, const char *sentence)
 	while ((result = store->ops->poll(store)) == TUTTI_OK && tt_now() < enough)
 		sched_yield();
 	assert_int_equal(result, TUTTI_ERR_PEER_LOST);
-	assert_string_equal(tt_thread_error(), sentence);
+	assert_string_equal(tt_thread_error(), error_text);
 }
 
 /* ---------------------------------------------------------------- who is lost */

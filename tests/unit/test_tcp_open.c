@@ -29,7 +29,7 @@ static struct tcp_card opened_card(void)
 	return card;
 }
 
-static void refused(const char *name, const char *value, const char *sentence)
+static void refused(const char *name, const char *value, const char *error_text)
 {
 	struct tt_endpoint *e = NULL;
 
@@ -37,7 +37,7 @@ static void refused(const char *name, const char *value, const char *sentence)
 	assert_int_equal(tcp->open(&config, &e), TUTTI_ERR_INVALID);
 	assert_null(e);
 	assert_non_null(strstr(tt_thread_error(), value));
-	assert_non_null(strstr(tt_thread_error(), sentence));
+	assert_non_null(strstr(tt_thread_error(), error_text));
 	unsetenv(name);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What TUTTI_LOOP asks for happens, and nonsense in it is refused with a sentence. */
+/* What TUTTI_LOOP asks for happens, and nonsense in it is refused with a error message. */
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>

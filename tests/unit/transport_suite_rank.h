@@ -67,16 +67,16 @@ int suite_run_claims(const struct suite_claim *const *lists, const struct tt_tra
 
 /* ---- stage */
 
-/* Run the claim; true, or false with the sentences of what failed and where in `out`. */
+/* Run the claim; true, or false with the error messages of what failed and where in `out`. */
 bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport *transport,
 		     const struct suite_options *options, bool processes, char *out,
 		     size_t capacity);
 
-/* Go on only if `ok`; else the sentence is the claim's failure. */
+/* Go on only if `ok`; else the error message is the claim's failure. */
 void suite_require(struct suite_rank *rank, bool ok, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void suite_require_ok(struct suite_rank *rank, tutti_result_t result, const char *what);
-/* Say where the rank is, for the sentence of a hang; ends the rank if the claim is over already. */
+/* Say where the rank is, for the error message of a hang; ends the rank if the claim is over already. */
 void suite_at(struct suite_rank *rank, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 uint64_t suite_deadline(const struct suite_rank *rank);

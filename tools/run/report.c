@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the sentences about failed ranks. */
+/* Owns the error messages about failed ranks. */
 #include <stdio.h>
 #include <string.h>
 

@@ -153,7 +153,7 @@ static const struct {
 	{ "seed=", "seed=N", parse_seed },
 };
 
-/* The part at *at, which moves behind it; the sentence of what was expected on failure. */
+/* The part at *at, which moves behind it; the error message of what was expected on failure. */
 static const char *parse_part(const char **at, struct loop_faults *out)
 {
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {

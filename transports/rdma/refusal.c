@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the short memory of what could not be registered, and the sentences about it. */
+/* Owns the short memory of what could not be registered, and the error messages about it. */
 #include "refusal.h"
 
 #include <errno.h>

@@ -271,9 +271,9 @@ static bool some_awaited(const struct shm_endpoint *ep, const struct host *host)
 static void receive_late(struct shm_endpoint *ep, struct host *host)
 {
 	const uint64_t enough = tt_now() + LATE_NS;
-	char sentence[TT_ERROR_MAX];
+	char error_text[TT_ERROR_MAX];
 
-	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+	snprintf(error_text, sizeof(error_text), "%s", tt_thread_error());
 	while (some_awaited(ep, host) && tt_now() < enough && !shm_check_elsewhere(ep)) {
 		if (poll(host->at, (nfds_t)ep->arena.members, LATE_NS / 10000000) <= 0)
 			continue;
@@ -283,7 +283,7 @@ static void receive_late(struct shm_endpoint *ep, struct host *host)
 		if (host->at[0].revents)
 			accept_mate(ep, host, enough);
 	}
-	tt_thread_error_set(sentence);
+	tt_thread_error_set(error_text);
 }
 
 static void tell_mates(struct shm_endpoint *ep, struct host *host, tutti_result_t result)

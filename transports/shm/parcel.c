@@ -30,10 +30,10 @@ struct message {
 		uint64_t comm_id;
 		int32_t place;
 		int32_t count;	/* of ranks */
-		int32_t result; /* SHM_GIVEN_UP: what everybody returns, with the sentence */
+		int32_t result; /* SHM_GIVEN_UP: what everybody returns, with the error message */
 	} header;
 	union {
-		char sentence[sizeof(((struct tt_fault *)0)->text)];
+		char error_text[sizeof(((struct tt_fault *)0)->text)];
 		uint8_t has[SHM_MATES_AT_ONCE]; /* of each rank: a bit for each kind that it has */
 	};
 };
@@ -210,18 +210,18 @@ void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why,
 {
 	const bool told = why == TUTTI_ERR_PEER_LOST || why == TUTTI_ERR_TIMEOUT;
 	struct message message = message_about(ep, SHM_GIVEN_UP);
-	char sentence[TT_ERROR_MAX];
+	char error_text[TT_ERROR_MAX];
 
-	snprintf(sentence, sizeof(sentence), "%s", tt_thread_error());
+	snprintf(error_text, sizeof(error_text), "%s", tt_thread_error());
 	message.header.result = told ? why : TUTTI_ERR_PEER_LOST;
 	if (told)
-		snprintf(message.sentence, sizeof(message.sentence), "%.*s",
-			 (int)sizeof(message.sentence) - 1, sentence);
+		snprintf(message.error_text, sizeof(message.error_text), "%.*s",
+			 (int)sizeof(message.error_text) - 1, error_text);
 	else
-		snprintf(message.sentence, sizeof(message.sentence),
-			 "rank %d could not join: %.580s", ep->config.rank, sentence);
-	send_message(ep, socket, &message, strlen(message.sentence), NULL, 0, rank, 0);
-	tt_thread_error_set(sentence);
+		snprintf(message.error_text, sizeof(message.error_text),
+			 "rank %d could not join: %.580s", ep->config.rank, error_text);
+	send_message(ep, socket, &message, strlen(message.error_text), NULL, 0, rank, 0);
+	tt_thread_error_set(error_text);
 }
 
 /* ---- receiving */
@@ -288,7 +288,7 @@ static bool says_why(const struct message *message)
 	const int32_t result = message->header.result;
 
 	return (result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT) &&
-	       message->sentence[0];
+	       message->error_text[0];
 }
 
 /* Every rank has a doorbell. */
@@ -362,8 +362,8 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 			       bytes);
 	}
 	if (out->place == SHM_GIVEN_UP)
-		return tt_fail_reported(SHM, "", message.header.result, message.sentence,
-					sizeof(message.sentence));
+		return tt_fail_reported(SHM, "", message.header.result, message.error_text,
+					sizeof(message.error_text));
 	return TUTTI_OK;
 }
 

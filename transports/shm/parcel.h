@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The messages by which a host's ranks meet, over connections that keep their bounds. Functions
- * that may wait do so until `deadline`; `rank` is at the other end, for the sentence if it is gone:
+ * that may wait do so until `deadline`; `rank` is at the other end, for the error message if it is gone:
  * TUTTI_ERR_PEER_LOST. */
 #ifndef TT_SHM_PARCEL_H
 #define TT_SHM_PARCEL_H
@@ -40,11 +40,11 @@ tutti_result_t shm_send_mates(const struct shm_endpoint *ep, int socket, int ran
 /* A word fits the socket's buffer; who does not read is not waited for. */
 tutti_result_t shm_send_word(const struct shm_endpoint *ep, int socket, int word, int rank);
 /* Tell why this rank gives up: for what it met with itself, or for what it was told. Leaves the
- * thread's sentence. */
+ * thread's error message. */
 void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why, int rank);
 
 /* The next message: what it is about, and the descriptors that came with it, which are the caller's
- * (-1: none). One that gives up is a failure, with its result and sentence. */
+ * (-1: none). One that gives up is a failure, with its result and error message. */
 struct shm_parcel {
 	int place;
 	int count; /* of ranks, each with three descriptors: its doorbell, its heap, its alarm;

@@ -114,7 +114,7 @@ struct tcp_link {
 	bool starved, blocked;
 	uint32_t watched;      /* events the outer epoll looks for on fd */
 	uint64_t believed_at;  /* ended: when to report it */
-	tutti_result_t result; /* failed: why, and the sentence */
+	tutti_result_t result; /* failed: why, and the error message */
 	char why[384];
 	uint8_t *scratch; /* bytes begin … end - 1 have arrived and are not released */
 	size_t begin, end;

@@ -201,7 +201,7 @@ void tt_cuda_probe(void);
 /* The driver as it is, opened, but perhaps not started; NULL: not opened. */
 const struct cuda_driver *tt_cuda_opened(void);
 
-/* The sentence "WHAT: CUDA's text (CUDA's name)" and TUTTI_ERR_SYSTEM. */
+/* The error message "WHAT: CUDA's text (CUDA's name)" and TUTTI_ERR_SYSTEM. */
 tutti_result_t tt_cuda_fail(const struct cuda_driver *driver, const char *what, cuda_result error);
 
 #endif

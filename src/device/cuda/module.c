@@ -16,7 +16,7 @@ extern const char tt_cuda_image[], tt_cuda_image_codes[];
 static const char *const tt_cuda_image = NULL, *const tt_cuda_image_codes = "";
 #endif
 
-/* Where the code is, and what sentences call it. */
+/* Where the code is, and what error messages call it. */
 struct image {
 	const char *name, *code;
 	char *read; /* from a file: to be freed */

@@ -58,7 +58,7 @@ struct nvml {
  * TUTTI_ERR_SYSTEM: it could not be started. */
 tutti_result_t tt_nvml_open(struct nvml *nvml);
 void tt_nvml_close(const struct nvml *nvml);
-/* The sentence "WHAT: NVML's text (NVML's number)" and TUTTI_ERR_SYSTEM. */
+/* The error message "WHAT: NVML's text (NVML's number)" and TUTTI_ERR_SYSTEM. */
 tutti_result_t tt_nvml_fail(const struct nvml *nvml, const char *what, nvml_result error);
 
 #endif

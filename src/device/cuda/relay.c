@@ -40,7 +40,7 @@ static uint64_t read_flag(const uint64_t *flag)
 	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
-/* A communicator across islands numbers ranks by itself: the sentence says so, and the fault's
+/* A communicator across islands numbers ranks by itself: the error message says so, and the fault's
  * rank becomes the caller's number. */
 static void rename_ranks(const struct tt_cuda *cuda, const struct tt_op_header *whole,
 			 struct tt_fault *fault)

@@ -11,7 +11,7 @@
  * are set. */
 tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX],
 				 size_t *length);
-/* The same where that failed, with the thread's sentence: so that nobody waits for this rank,
+/* The same where that failed, with the thread's error message: so that nobody waits for this rank,
  * and all know why. */
 void tt_bootstrap_fail(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX], size_t *length);
 /* Has a rank no way yet to ranks on other hosts, of which there are some, which it may have

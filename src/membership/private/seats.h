@@ -62,7 +62,7 @@ tutti_result_t tt_seats_beat(struct tt_seats *seats, uint64_t id, uint64_t count
 /* It is complete: what tt_records_pack() made for everybody. */
 tutti_result_t tt_seats_settle(struct tt_seats *seats, uint64_t id, const uint8_t *records,
 			       size_t length);
-/* It will not be, as the thread's sentence says. */
+/* It will not be, as the thread's error message says. */
 void tt_seats_dissolve(struct tt_seats *seats, uint64_t id);
 
 #endif

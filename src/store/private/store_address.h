@@ -27,7 +27,7 @@ struct tt_store_targets {
 	struct sockaddr_storage at[TT_STORE_SOCKADDRS];
 };
 
-/* TUTTI_ERR_INVALID: it is neither tcp://HOST:PORT nor unix:NAME; the sentence says why. */
+/* TUTTI_ERR_INVALID: it is neither tcp://HOST:PORT nor unix:NAME; the error message says why. */
 tutti_result_t tt_store_address_parse(const char *text, struct tt_store_address *out);
 
 /* Ask for the addresses of the host; NULL or why there are none (now). `passive`: to listen at. */

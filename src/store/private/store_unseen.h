@@ -27,7 +27,7 @@ tutti_result_t tt_unseen_check(tutti_store_t store, const char *key);
 
 /* Of the table. */
 void tt_unseen_end(tutti_store_t store, const char *prefix, tutti_result_t result,
-		   const char *sentence);
+		   const char *error_text);
 void tt_unseen_attend(tutti_store_t store, const struct tt_attendance *attendance);
 void tt_unseen_leave(tutti_store_t store);
 tutti_result_t tt_unseen_poll(tutti_store_t store);

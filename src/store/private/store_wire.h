@@ -27,7 +27,7 @@
 #define TT_WIRE_KEYED	  1 /* flag: proofs follow */
 #define TT_WIRE_ENCRYPTED 2 /* flag, of a host to a client that does not encrypt: nothing follows */
 #define TT_WIRE_WORD                                                                               \
-	4 /* the value of TT_WIRE_END and TT_WIRE_ATTEND: a result, and a sentence up to … */
+	4 /* the value of TT_WIRE_END and TT_WIRE_ATTEND: a result, and a error message up to … */
 #define TT_WIRE_WORD_MAX 512
 #define TT_WIRE_WHO_MAX	 100
 
@@ -38,7 +38,7 @@ enum tt_wire_kind {
 	TT_WIRE_END = 4, /* who waits for a key below this one gets the value instead, and stops */
 	TT_WIRE_ATTEND = 5, /* should the connection end, as if the client had sent TT_WIRE_END
 			     * (in MQTT: a last will); in place of what it attended before. Who
-			     * it is stands behind the sentence and a zero */
+			     * it is stands behind the error message and a zero */
 	TT_WIRE_LEAVE = 6,  /* it does not attend any more */
 	TT_WIRE_NEWS = 7    /* from the host: with a key, what the client attends was ended, and
 			     * why; without, the host closes in order */
@@ -83,16 +83,16 @@ void tt_wire_put_header(const struct tt_wire_header *header, uint8_t out[TT_WIRE
 /* False if the bytes are no header that the other end could have meant. */
 bool tt_wire_get_header(const uint8_t in[TT_WIRE_HEADER], struct tt_wire_header *header);
 
-/* What TT_WIRE_END says; gives the length. A sentence that is too long is cut. */
-uint32_t tt_wire_put_word(tutti_result_t result, const char *sentence,
+/* What TT_WIRE_END says; gives the length. A error message that is too long is cut. */
+uint32_t tt_wire_put_word(tutti_result_t result, const char *error_text,
 			  uint8_t out[TT_WIRE_WORD_MAX]);
 /* The same for TT_WIRE_ATTEND, with who says it. */
-uint32_t tt_wire_put_will(tutti_result_t result, const char *sentence, const char *who,
+uint32_t tt_wire_put_will(tutti_result_t result, const char *error_text, const char *who,
 			  uint8_t out[TT_WIRE_WORD_MAX]);
 /* The length of the word in a will; `who` becomes "" where it does not say. */
 size_t tt_wire_split_will(const uint8_t *in, size_t length, char who[TT_WIRE_WHO_MAX]);
 /* False if the bytes name no failure, or do not say why. */
 bool tt_wire_get_word(const uint8_t *in, size_t length, tutti_result_t *result,
-		      char sentence[TT_WIRE_WORD_MAX]);
+		      char error_text[TT_WIRE_WORD_MAX]);
 
 #endif
