@@ -14,7 +14,7 @@
 #include "module.h"
 #include "parts.h"
 #include "reach.h"
-#include "relay.h"
+#include "proxy.h"
 
 #define LINE	 4096 /* where parts of a rank's memory begin */
 #define DRAIN_MS 1
@@ -252,9 +252,9 @@ static void cuda_free(struct tt_cuda *cuda, bool unused)
 	struct tt_cuda_entered entered = { false };
 	const bool frees = unused && cuda->retained && tt_cuda_enter(cuda, &entered) == 0;
 
-	tt_cuda_relay_stop(cuda);
+	tt_cuda_proxy_stop(cuda);
 	tt_cuda_watch_end(cuda, frees);
-	tt_cuda_relay_end(cuda, frees);
+	tt_cuda_proxy_end(cuda, frees);
 	tt_cuda_levels_end(cuda, frees);
 	if (frees) {
 		free_all(cuda);
@@ -299,11 +299,11 @@ static void tell_way(const struct tt_cuda *cuda, const struct tt_cuda_islands *i
 		       cuda->comm->size, islands->count, where);
 }
 
-static tutti_result_t bind_by_relay(struct tt_cuda *cuda, const struct tt_cuda_islands *islands,
+static tutti_result_t bind_by_proxy(struct tt_cuda *cuda, const struct tt_cuda_islands *islands,
 				    struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
 {
 	const tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
-						       tt_cuda_relay_begin(cuda), mine, all);
+						       tt_cuda_proxy_begin(cuda), mine, all);
 
 	if (result || islands->count == 1)
 		return result;
@@ -345,7 +345,7 @@ static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *
 	if (leaves_the_host(result))
 		result = give_up_reach(cuda, &islands);
 	if (!result && by_host)
-		result = bind_by_relay(cuda, &islands, mine, all);
+		result = bind_by_proxy(cuda, &islands, mine, all);
 	if (!result && separate)
 		tell_way(cuda, &islands, NULL);
 	free(islands.of);
@@ -356,7 +356,7 @@ static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *
  * it reaches others, one for releases; the same again on an island. */
 static int count_streams(const struct tt_cuda *cuda)
 {
-	return 1 + (cuda->relay ? 2 : 3) + (cuda->levels ? 3 : 0);
+	return 1 + (cuda->proxy ? 2 : 3) + (cuda->levels ? 3 : 0);
 }
 
 /* Threads that share a GPU: what waits on one's stream may stand in front of what another one is
@@ -513,9 +513,9 @@ static bool drain(struct tt_cuda *cuda)
 		cuda->used ? cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0) : 0;
 
 	tt_cuda_watch_busy(cuda, true); /* who is lost now is noticed */
-	if (!error && !cuda->relay)
+	if (!error && !cuda->proxy)
 		error = tt_cuda_await_sync(&op, TT_CUDA_LAST);
-	for (size_t rank = 0; rank < (size_t)cuda->comm->size && !cuda->relay && !error; rank++)
+	for (size_t rank = 0; rank < (size_t)cuda->comm->size && !cuda->proxy && !error; rank++)
 		error = tt_cuda_await_flag(
 			&op, offsetof(struct tt_cuda_control, taken) + rank * sizeof(uint64_t),
 			TT_CUDA_AWAITS_NOBODY);

@@ -20,7 +20,7 @@
 
 struct tt_cuda_module;
 struct tt_cuda_watch;
-struct tt_cuda_relay;
+struct tt_cuda_proxy;
 struct tt_cuda_levels;
 
 /* The memory of one rank, as this one addresses it. */
@@ -74,7 +74,7 @@ struct tt_cuda {
 	struct CUstream_st *setup; /* the library's own, for what is written at the beginning and
 				    * awaited at the end */
 	struct tt_cuda_watch *watch;
-	struct tt_cuda_relay *relay;   /* the way by the host, where the GPUs cannot all reach
+	struct tt_cuda_proxy *proxy;   /* the way by the host, where the GPUs cannot all reach
 					* each other; then there is no memory above */
 	struct tt_cuda_levels *levels; /* where some can: operations in two levels; otherwise
 					* NULL */

@@ -7,7 +7,7 @@
 #include "call.h"
 #include "log.h"
 #include "names.h"
-#include "relay.h"
+#include "proxy.h"
 
 /* A chunk was put: what was put so long before that its slot is wanted next is fetched. */
 static tutti_result_t keep_ahead(struct tt_cuda_op *op, uint64_t *next, uint64_t number)
@@ -64,7 +64,7 @@ static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header 
 	const struct tt_layout send = tt_layout_of(comm, op->call, 1, true),
 			       recv = tt_layout_of(comm, op->call, 1, false);
 	struct tt_call call = *op->call;
-	struct tt_cuda_chunk chunk = { .comm = op->cuda->relay->comm,
+	struct tt_cuda_chunk chunk = { .comm = op->cuda->proxy->comm,
 				       .whole = whole,
 				       .calls = &call,
 				       .ncalls = 1,
@@ -128,7 +128,7 @@ struct turn {
 static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n,
 			       const struct turn *turn, uint64_t *number, bool *more)
 {
-	struct tt_cuda_chunk chunk = { .comm = op->cuda->relay->comm,
+	struct tt_cuda_chunk chunk = { .comm = op->cuda->proxy->comm,
 				       .calls = turn->calls,
 				       .inputs = turn->inputs,
 				       .results = turn->results };

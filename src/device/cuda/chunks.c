@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what chunks that go by the host are to a stream: copies to pinned memory and from there,
- * and the two flags of the slot that a chunk lies in (relay.h). While the host works on one, the
+ * and the two flags of the slot that a chunk lies in (proxy.h). While the host works on one, the
  * stream brings the next. */
 #include "chunks.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "log.h"
-#include "relay.h"
+#include "proxy.h"
 
 #define LINE 64
 
@@ -30,12 +30,12 @@ struct tt_cuda_chunks {
 
 static struct slot *slot_of(struct tt_cuda *cuda, uint64_t number)
 {
-	return &cuda->relay->chunks->slots[number % TT_CUDA_CHUNKS_SLOTS];
+	return &cuda->proxy->chunks->slots[number % TT_CUDA_CHUNKS_SLOTS];
 }
 
 uint64_t tt_cuda_next_chunk(const struct tt_cuda *cuda)
 {
-	return cuda->relay->chunks->numbers + 1;
+	return cuda->proxy->chunks->numbers + 1;
 }
 
 size_t tt_cuda_aligned(size_t bytes)
@@ -52,7 +52,7 @@ static cuda_address flag_at(uint64_t *flag)
 
 static cuda_result tell_gone(struct tt_cuda_op *op, uint64_t number)
 {
-	struct tt_cuda_relay_flags *flags = op->cuda->relay->flags;
+	struct tt_cuda_proxy_flags *flags = op->cuda->proxy->flags;
 	const uint64_t slot = number % TT_CUDA_CHUNKS_SLOTS;
 	union CUstreamBatchMemOpParams_union writes[] = {
 		tt_cuda_write_flag(flag_at(&flags->slot[slot].done), 0),
@@ -67,7 +67,7 @@ static cuda_result tell_gone(struct tt_cuda_op *op, uint64_t number)
 static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
 {
 	union CUstreamBatchMemOpParams_union wait = tt_cuda_wait_flag(
-		flag_at(&op->cuda->relay->flags->slot[number % TT_CUDA_CHUNKS_SLOTS].done), number,
+		flag_at(&op->cuda->proxy->flags->slot[number % TT_CUDA_CHUNKS_SLOTS].done), number,
 		CUDA_WAIT_AT_LEAST);
 
 	return op->cuda->driver->stream_mem_ops(op->stream, 1, &wait, 0);
@@ -89,7 +89,7 @@ static cuda_result take_pinned(const struct tt_cuda *cuda, size_t bytes, void **
 /* Room for a chunk. What was there before may still be read by a stream, and is kept. */
 static tutti_result_t reserve(const struct tt_cuda *cuda, struct slot *slot, size_t bytes)
 {
-	struct tt_cuda_chunks *chunks = cuda->relay->chunks;
+	struct tt_cuda_chunks *chunks = cuda->proxy->chunks;
 	const size_t room = slot->room * 2 > bytes ? slot->room * 2 : bytes;
 	uint8_t **outgrown;
 	void *memory;
@@ -153,7 +153,7 @@ static void scale_first(struct tt_cuda *cuda, struct tt_cuda_job *job,
 static bool copy_calls(const struct tt_cuda_op *op, struct tt_cuda_job *job,
 		       const struct tt_cuda_chunk *chunk, uint8_t *memory)
 {
-	const uint64_t timeout_ns = chunk->comm == op->cuda->relay->across
+	const uint64_t timeout_ns = chunk->comm == op->cuda->proxy->across
 					    ? tt_cuda_timeout_across(op->timeout_ns)
 					    : op->timeout_ns;
 	bool well = true;
@@ -221,7 +221,7 @@ static cuda_result bring(struct tt_cuda_op *op, const struct tt_cuda_chunk *chun
 tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chunk *chunk,
 				 uint64_t *number)
 {
-	struct tt_cuda_relay *relay = op->cuda->relay;
+	struct tt_cuda_proxy *proxy = op->cuda->proxy;
 	struct slot *slot = slot_of(op->cuda, tt_cuda_next_chunk(op->cuda));
 	const tutti_result_t result =
 		reserve(op->cuda, slot,
@@ -235,7 +235,7 @@ tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chu
 	}
 	if (!job || !results)
 		goto no_memory;
-	*number = job->number = ++relay->chunks->numbers;
+	*number = job->number = ++proxy->chunks->numbers;
 	if (chunk->nresults)
 		memcpy(results, chunk->results, chunk->nresults * sizeof(*results));
 	free(slot->results); /* of an operation that ended half way */
@@ -243,7 +243,7 @@ tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chu
 	slot->nresults = chunk->nresults;
 	const cuda_result error = bring(op, chunk, slot->memory, *number);
 	results = NULL; /* the slot's */
-	if (!tt_cuda_relay_enlist(relay, job))
+	if (!tt_cuda_proxy_enlist(proxy, job))
 		goto no_memory;
 	return error ? tt_cuda_fail(op->cuda->driver, "bring input to the host", error) : TUTTI_OK;
 no_memory:

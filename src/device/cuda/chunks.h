@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Chunks of operations that go by the host: what a stream brings to pinned memory, and fetches
- * from there when the relay's thread has done its part. */
+ * from there when the proxy's thread has done its part. */
 #ifndef TT_CUDA_CHUNKS_H
 #define TT_CUDA_CHUNKS_H
 
@@ -18,7 +18,7 @@ struct tt_cuda_run {
 };
 
 struct tt_cuda_chunk {
-	tutti_comm_t comm;		  /* among whose ranks, one of the relay's */
+	tutti_comm_t comm;		  /* among whose ranks, one of the proxy's */
 	const struct tt_op_header *whole; /* the call of which it is a part, which peers compare;
 				      * NULL: messages, which tell themselves */
 	const struct tt_call *calls;	  /* one collective, or messages that go together; their

@@ -277,7 +277,7 @@ static void note_waits(const struct tt_cuda_op *op, uint64_t noted, uint64_t wai
 	const struct tt_cuda *cuda = op->cuda;
 
 	pthread_mutex_lock(&cuda->comm->lock);
-	if (!cuda->relay && !cuda->captures && !op->in_windows && cuda->waits > waits)
+	if (!cuda->proxy && !cuda->captures && !op->in_windows && cuda->waits > waits)
 		tt_recorder_stream_waits(cuda->comm, noted + 1, cuda->noted, cuda->waits);
 	pthread_mutex_unlock(&cuda->comm->lock);
 }
@@ -285,7 +285,7 @@ static void note_waits(const struct tt_cuda_op *op, uint64_t noted, uint64_t wai
 static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call *call)
 {
 	op->call = call;
-	if (op->cuda->relay) {
+	if (op->cuda->proxy) {
 		const bool levels = tt_cuda_fits_levels(op->cuda, call);
 
 		tell_plan(op->cuda->comm, NULL);
@@ -315,11 +315,11 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 	if (!messages)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for %zu messages",
 			       tt_call_name(calls[0]), room);
-	note(op, calls, n, op->cuda->relay ? TT_FLIGHT_BY_HOST : TT_FLIGHT_ROOMS);
+	note(op, calls, n, op->cuda->proxy ? TT_FLIGHT_BY_HOST : TT_FLIGHT_ROOMS);
 	cuda_result error = copy_own(op, calls, n);
 	for (size_t i = 0; i < n && !error; i++)
 		error = collect(op, calls[i], messages, &count);
-	if (!error && !op->cuda->relay)
+	if (!error && !op->cuda->proxy)
 		error = tt_cuda_messages(op, messages, count);
 	if (!error && op->pending) /* copies to itself alone */
 		error = tt_cuda_signal(
@@ -327,7 +327,7 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 			(struct tt_cuda_sync){ .kind = TT_CUDA_SILENT, .clear = -1, .post = -1 });
 	tutti_result_t result =
 		error ? tt_cuda_fail(op->cuda->driver, tt_call_name(calls[0]), error) : TUTTI_OK;
-	if (!result && op->cuda->relay)
+	if (!result && op->cuda->proxy)
 		result = tt_cuda_messages_by_host(op, messages, count);
 	free(messages);
 	return result;
@@ -336,7 +336,7 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 /* For the watch. What waits for the host has the deadline in the host's calls. */
 static cuda_result say_timeout(const struct tt_cuda_op *op, uint64_t timeout_ns)
 {
-	struct tt_cuda *waits = op->cuda->relay ? tt_cuda_island_of(op->cuda) : op->cuda;
+	struct tt_cuda *waits = op->cuda->proxy ? tt_cuda_island_of(op->cuda) : op->cuda;
 	struct tt_cuda_op there = { .cuda = waits, .stream = op->stream };
 
 	return op->timeout_ns && waits ? tt_cuda_say_timeout(&there, timeout_ns) : 0;

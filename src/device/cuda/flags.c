@@ -188,7 +188,7 @@ cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address s
 
 	if (bytes == 0 || dst == src)
 		return 0;
-	if (op->cuda->relay) /* there are no kernels */
+	if (op->cuda->proxy) /* there are no kernels */
 		return op->cuda->driver->mem_copy(dst, src, bytes, op->stream);
 	if (op->pending && !joins(op, dst, src, bytes)) {
 		const cuda_result error = flush(op);

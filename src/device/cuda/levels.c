@@ -18,7 +18,7 @@
 #include "module.h"
 #include "names.h"
 #include "parts.h"
-#include "relay.h"
+#include "proxy.h"
 
 #define LEAST_BYTES                                                                                \
 	65536 /* of all that the operation is about: below, the waits between GPUs cost more than
@@ -39,7 +39,7 @@ struct tt_cuda_levels {
 /* Elements [from, from + n) of the vector, or of each block. */
 struct part {
 	size_t from, n;
-	uint64_t number; /* of the chunk at the relay */
+	uint64_t number; /* of the chunk at the proxy */
 };
 
 static int rank_at(const struct tt_cuda_levels *levels, int island, int place)
@@ -171,7 +171,7 @@ static tutti_result_t cross(struct tt_cuda_op *op, const struct tt_call *call,
 {
 	struct tt_cuda_chunk chunk = *runs;
 
-	chunk.comm = op->cuda->relay->across;
+	chunk.comm = op->cuda->proxy->across;
 	chunk.whole = &op->cuda->levels->header;
 	chunk.calls = call;
 	chunk.ncalls = 1;
@@ -354,7 +354,7 @@ static tutti_result_t bring_reduce_scatter(struct tt_cuda_op *op, struct part *p
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype),
 		     islands = (size_t)levels->islands;
-	/* as at the relay: what lay there before has crossed */
+	/* as at the proxy: what lay there before has crossed */
 	const cuda_address scratch = levels->scratch + tt_cuda_next_chunk(op->cuda) %
 							       TT_CUDA_CHUNKS_SLOTS *
 							       TT_CUDA_CHUNK_BYTES;
@@ -452,7 +452,7 @@ static tutti_result_t announce(struct tt_cuda_op *op, uint64_t *number)
 	const struct tt_call barrier = {
 		.collective = TT_BARRIER, .dtype = TUTTI_UINT8, .op = -1, .root = -1
 	};
-	const struct tt_cuda_chunk chunk = { .comm = op->cuda->relay->comm,
+	const struct tt_cuda_chunk chunk = { .comm = op->cuda->proxy->comm,
 					     .whole = &op->cuda->levels->header,
 					     .calls = &barrier,
 					     .ncalls = 1 };
@@ -577,7 +577,7 @@ tutti_result_t tt_cuda_levels_begin(struct tt_cuda *cuda, const struct tt_cuda_i
 					    &levels->rank[levels->island * levels->places]),
 			mine, all);
 	if (!result)
-		result = tt_cuda_relay_across(cuda, levels->place, levels->island);
+		result = tt_cuda_proxy_across(cuda, levels->place, levels->island);
 	if (!result)
 		cuda->levels = levels;
 	else

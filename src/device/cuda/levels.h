@@ -7,7 +7,7 @@
 #include "islands.h"
 #include "reach.h"
 
-/* All ranks call, with a relay; the same result on all. Without an error there may still be no
+/* All ranks call, with a proxy; the same result on all. Without an error there may still be no
  * levels: islands are not alike, or have one rank each. `mine` and `all`: room for an exchange.
  * The communicator's context is current. */
 tutti_result_t tt_cuda_levels_begin(struct tt_cuda *cuda, const struct tt_cuda_islands *islands,

@@ -21,7 +21,7 @@
 #include "recorder.h"
 #include "machine.h"
 #include "mismatch.h"
-#include "relay.h"
+#include "proxy.h"
 #include "thread.h"
 
 #define POLL_MS	  5
@@ -134,9 +134,9 @@ static void release(struct tt_cuda *cuda)
 	pthread_mutex_unlock(&watch->lock);
 }
 
-static void release_relay(struct tt_cuda *cuda)
+static void release_proxy(struct tt_cuda *cuda)
 {
-	tt_cuda_relay_release(cuda);
+	tt_cuda_proxy_release(cuda);
 	pthread_mutex_lock(&cuda->watch->lock);
 	cuda->watch->released = true;
 	pthread_mutex_unlock(&cuda->watch->lock);
@@ -286,7 +286,7 @@ static void check_context(struct tt_cuda *cuda, cuda_result error)
  * launched unseen. Lock held. */
 static void note_waits(const struct tt_cuda *cuda)
 {
-	if (cuda->owner == cuda->comm && !cuda->relay && !cuda->captures)
+	if (cuda->owner == cuda->comm && !cuda->proxy && !cuda->captures)
 		atomic_store_explicit(&cuda->comm->recorder->flight->streams_waits,
 				      read_flag(&cuda->report->ended), memory_order_relaxed);
 }
@@ -365,7 +365,7 @@ static bool await(struct tt_cuda *cuda)
 
 	pthread_mutex_lock(&watch->lock);
 	const struct timespec at = in_ms(!watch->released ? POLL_MS
-					 : cuda->relay	  ? RELEASE_CHUNK_MS
+					 : cuda->proxy	  ? RELEASE_CHUNK_MS
 							  : RELEASE_MS);
 	int error = 0;
 	/* what was put on a stream before `busy` was set is behind the event by now; what it has
@@ -397,8 +397,8 @@ static void *watch_main(void *argument)
 	if (tt_cuda_enter(cuda, &entered))
 		return NULL;
 	while (await(cuda)) {
-		if (cuda->relay && !look(cuda, NULL)) { /* CUDA need not be asked for that */
-			release_relay(cuda);
+		if (cuda->proxy && !look(cuda, NULL)) { /* CUDA need not be asked for that */
+			release_proxy(cuda);
 			continue;
 		}
 		const struct answer answer = ask(cuda);
@@ -407,8 +407,8 @@ static void *watch_main(void *argument)
 			break;
 		if (look(cuda, &answer))
 			continue;
-		if (cuda->relay)
-			release_relay(cuda);
+		if (cuda->proxy)
+			release_proxy(cuda);
 		else
 			release(cuda);
 	}
@@ -435,7 +435,7 @@ static cuda_result make_streams(const struct tt_cuda *cuda, struct tt_cuda_watch
 	if (!error)
 		error = cuda->driver->stream_create_urgent(&watch->polls, CUDA_STREAM_NON_BLOCKING,
 							   greatest);
-	if (!error && !cuda->relay)
+	if (!error && !cuda->proxy)
 		error = cuda->driver->stream_create_urgent(&watch->releases,
 							   CUDA_STREAM_NON_BLOCKING, greatest);
 	return error;

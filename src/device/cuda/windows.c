@@ -327,7 +327,7 @@ TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, si
 	made->comm = comm;
 	made->bytes = bytes;
 	/* by the host nobody reaches it; the window is there, and changes nothing */
-	result = comm->cuda->relay ? TUTTI_OK
+	result = comm->cuda->proxy ? TUTTI_OK
 				   : make_window(comm->cuda, (cuda_address)(uintptr_t)memory, made);
 	if (result) {
 		free(made);

@@ -8,7 +8,7 @@
  * plain calls. Chunks are numbered in the order in which they are put on streams, which is the
  * same on all ranks. Those of a captured stream are kept: their numbers come again whenever the
  * graph is launched. */
-#include "relay.h"
+#include "proxy.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -57,9 +57,9 @@ static void rename_ranks(const struct tt_cuda *cuda, const struct tt_op_header *
 }
 
 /* The fault of the chunk's communicator becomes that of the caller's. */
-static void fail(struct tt_cuda_relay *relay, const struct tt_cuda_job *job)
+static void fail(struct tt_cuda_proxy *proxy, const struct tt_cuda_job *job)
 {
-	struct tutti_comm *comm = relay->cuda->comm, *by = job->comm;
+	struct tutti_comm *comm = proxy->cuda->comm, *by = job->comm;
 	struct tt_fault fault = { .result = TUTTI_ERR_SYSTEM, .rank = comm->rank };
 
 	snprintf(fault.text, sizeof(fault.text), "rank %d: %s", comm->rank, tt_thread_error());
@@ -68,15 +68,15 @@ static void fail(struct tt_cuda_relay *relay, const struct tt_cuda_job *job)
 	if (told)
 		fault = by->fault;
 	pthread_mutex_unlock(&by->lock);
-	if (told && by == relay->across)
-		rename_ranks(relay->cuda, &job->whole, &fault);
-	pthread_mutex_lock(&relay->lock);
-	relay->failed = true;
-	pthread_mutex_unlock(&relay->lock);
+	if (told && by == proxy->across)
+		rename_ranks(proxy->cuda, &job->whole, &fault);
+	pthread_mutex_lock(&proxy->lock);
+	proxy->failed = true;
+	pthread_mutex_unlock(&proxy->lock);
 	pthread_mutex_lock(&comm->lock);
 	tt_comm_revoke(comm, &fault);
 	pthread_mutex_unlock(&comm->lock);
-	tt_cuda_watch_busy(relay->cuda, false); /* which lets streams go on once all ranks know */
+	tt_cuda_watch_busy(proxy->cuda, false); /* which lets streams go on once all ranks know */
 }
 
 static tutti_result_t start(struct tt_cuda_job *job)
@@ -98,12 +98,12 @@ static tutti_result_t start(struct tt_cuda_job *job)
 	return result ? result : ended;
 }
 
-static uint64_t lowest_gone(const struct tt_cuda_relay *relay)
+static uint64_t lowest_gone(const struct tt_cuda_proxy *proxy)
 {
 	uint64_t lowest = 0;
 
 	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++) {
-		const uint64_t number = read_flag(&relay->flags->slot[i].gone);
+		const uint64_t number = read_flag(&proxy->flags->slot[i].gone);
 
 		lowest = number && (!lowest || number < lowest) ? number : lowest;
 	}
@@ -112,11 +112,11 @@ static uint64_t lowest_gone(const struct tt_cuda_relay *relay)
 
 /* Chunks are started in order of their numbers: those that lie there are of one operation, and
  * whoever sees one then sees all that came before it. 0: none has come. */
-static uint64_t next_gone(const struct tt_cuda_relay *relay)
+static uint64_t next_gone(const struct tt_cuda_proxy *proxy)
 {
-	uint64_t seen = lowest_gone(relay), again;
+	uint64_t seen = lowest_gone(proxy), again;
 
-	while (seen && (again = lowest_gone(relay)) != seen)
+	while (seen && (again = lowest_gone(proxy)) != seen)
 		seen = again;
 	return seen;
 }
@@ -130,69 +130,69 @@ static int by_number(const void *key, const void *member)
 }
 
 /* NULL: whoever put it on the stream has yet to tell the thread of it. */
-static struct tt_cuda_job *find_job(struct tt_cuda_relay *relay, uint64_t number)
+static struct tt_cuda_job *find_job(struct tt_cuda_proxy *proxy, uint64_t number)
 {
-	pthread_mutex_lock(&relay->lock);
-	struct tt_cuda_job *job = relay->first;
+	pthread_mutex_lock(&proxy->lock);
+	struct tt_cuda_job *job = proxy->first;
 	while (job && job->number != number)
 		job = job->next;
-	if (!job && relay->nrecorded) {
-		struct tt_cuda_job **found = bsearch(&number, relay->recorded, relay->nrecorded,
+	if (!job && proxy->nrecorded) {
+		struct tt_cuda_job **found = bsearch(&number, proxy->recorded, proxy->nrecorded,
 						     sizeof(struct tt_cuda_job *), by_number);
 
 		job = found ? *found : NULL;
 	}
-	pthread_mutex_unlock(&relay->lock);
+	pthread_mutex_unlock(&proxy->lock);
 	return job;
 }
 
-static void finish(struct tt_cuda_relay *relay, int slot)
+static void finish(struct tt_cuda_proxy *proxy, int slot)
 {
-	struct tt_cuda_job *job = relay->running[slot], *before = NULL, **link = &relay->first;
+	struct tt_cuda_job *job = proxy->running[slot], *before = NULL, **link = &proxy->first;
 
-	relay->running[slot] = NULL;
-	pthread_mutex_lock(&relay->lock);
-	if (!relay->released) /* release: the result is in pinned memory; pairs with the stream's
+	proxy->running[slot] = NULL;
+	pthread_mutex_lock(&proxy->lock);
+	if (!proxy->released) /* release: the result is in pinned memory; pairs with the stream's
 			       * wait */
-		__atomic_store_n(&relay->flags->slot[slot].done, job->number, __ATOMIC_RELEASE);
+		__atomic_store_n(&proxy->flags->slot[slot].done, job->number, __ATOMIC_RELEASE);
 	while (!job->recorded && *link != job) {
 		before = *link;
 		link = &before->next;
 	}
 	if (!job->recorded) {
 		*link = job->next;
-		relay->last = relay->last == job ? before : relay->last;
+		proxy->last = proxy->last == job ? before : proxy->last;
 	}
-	pthread_mutex_unlock(&relay->lock);
+	pthread_mutex_unlock(&proxy->lock);
 	if (!job->recorded)
 		tt_cuda_job_free(job);
 }
 
 /* Start what has come, end what has ended. True if anything did. `failed`: NULL if none did. */
-static bool advance(struct tt_cuda_relay *relay, struct tt_cuda_job **failed)
+static bool advance(struct tt_cuda_proxy *proxy, struct tt_cuda_job **failed)
 {
-	const uint64_t number = next_gone(relay);
-	struct tt_cuda_job *job = number ? find_job(relay, number) : NULL;
+	const uint64_t number = next_gone(proxy);
+	struct tt_cuda_job *job = number ? find_job(proxy, number) : NULL;
 	bool moved = job != NULL;
 
 	*failed = NULL;
 	if (job) {
-		__atomic_store_n(&relay->flags->slot[number % TT_CUDA_CHUNKS_SLOTS].gone, 0,
+		__atomic_store_n(&proxy->flags->slot[number % TT_CUDA_CHUNKS_SLOTS].gone, 0,
 				 __ATOMIC_RELAXED); /* the stream writes there again once it has
 						     * seen `done` */
-		relay->running[number % TT_CUDA_CHUNKS_SLOTS] = job;
+		proxy->running[number % TT_CUDA_CHUNKS_SLOTS] = job;
 		if (start(job) < 0)
 			*failed = job;
 	}
 	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS && !*failed; i++) {
-		if (!relay->running[i])
+		if (!proxy->running[i])
 			continue;
-		const tutti_result_t result = tutti_test(&relay->running[i]->request);
+		const tutti_result_t result = tutti_test(&proxy->running[i]->request);
 
 		if (result < 0)
-			*failed = relay->running[i];
+			*failed = proxy->running[i];
 		else if (result == TUTTI_OK)
-			finish(relay, i);
+			finish(proxy, i);
 		moved |= result == TUTTI_OK;
 	}
 	return moved;
@@ -211,53 +211,53 @@ static void pause_for(uint64_t since, bool busy)
 }
 
 /* Until something may come; false: the thread is to end. */
-static bool await(struct tt_cuda_relay *relay)
+static bool await(struct tt_cuda_proxy *proxy)
 {
-	pthread_mutex_lock(&relay->lock);
-	while (!relay->stop &&
-	       ((!relay->first && !relay->nrecorded) || relay->failed || relay->released))
-		pthread_cond_wait(&relay->wanted, &relay->lock);
-	const bool go_on = !relay->stop;
-	pthread_mutex_unlock(&relay->lock);
+	pthread_mutex_lock(&proxy->lock);
+	while (!proxy->stop &&
+	       ((!proxy->first && !proxy->nrecorded) || proxy->failed || proxy->released))
+		pthread_cond_wait(&proxy->wanted, &proxy->lock);
+	const bool go_on = !proxy->stop;
+	pthread_mutex_unlock(&proxy->lock);
 	return go_on;
 }
 
-static bool is_busy(const struct tt_cuda_relay *relay)
+static bool is_busy(const struct tt_cuda_proxy *proxy)
 {
 	bool busy = false;
 
 	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
-		busy |= relay->running[i] != NULL;
+		busy |= proxy->running[i] != NULL;
 	return busy;
 }
 
-static void *relay_main(void *argument)
+static void *proxy_main(void *argument)
 {
-	struct tt_cuda_relay *relay = argument;
+	struct tt_cuda_proxy *proxy = argument;
 	uint64_t since = tt_now();
 	struct tt_cuda_job *failed;
 
 	prctl(PR_SET_NAME, "tutti-relay");
-	while (await(relay)) {
-		if (advance(relay, &failed))
+	while (await(proxy)) {
+		if (advance(proxy, &failed))
 			since = tt_now();
 		else
-			pause_for(since, is_busy(relay));
+			pause_for(since, is_busy(proxy));
 		if (failed)
-			fail(relay, failed);
+			fail(proxy, failed);
 	}
 	return NULL;
 }
 
-void tt_cuda_relay_release(struct tt_cuda *cuda)
+void tt_cuda_proxy_release(struct tt_cuda *cuda)
 {
-	struct tt_cuda_relay *relay = cuda->relay;
+	struct tt_cuda_proxy *proxy = cuda->proxy;
 
-	pthread_mutex_lock(&relay->lock);
-	relay->released = true;
-	pthread_mutex_unlock(&relay->lock);
+	pthread_mutex_lock(&proxy->lock);
+	proxy->released = true;
+	pthread_mutex_unlock(&proxy->lock);
 	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
-		__atomic_store_n(&relay->flags->slot[i].done, RELEASED,
+		__atomic_store_n(&proxy->flags->slot[i].done, RELEASED,
 				 __ATOMIC_RELEASE); /* pairs with the stream's wait */
 }
 
@@ -273,82 +273,82 @@ void tt_cuda_job_free(struct tt_cuda_job *job)
 	free(job);
 }
 
-bool tt_cuda_relay_enlist(struct tt_cuda_relay *relay, struct tt_cuda_job *job)
+bool tt_cuda_proxy_enlist(struct tt_cuda_proxy *proxy, struct tt_cuda_job *job)
 {
 	bool well = true;
 
-	pthread_mutex_lock(&relay->lock);
+	pthread_mutex_lock(&proxy->lock);
 	if (job->recorded) {
 		struct tt_cuda_job **recorded =
-			realloc(relay->recorded, (relay->nrecorded + 1) * sizeof(*recorded));
+			realloc(proxy->recorded, (proxy->nrecorded + 1) * sizeof(*recorded));
 
 		well = recorded != NULL;
-		relay->recorded = well ? recorded : relay->recorded;
+		proxy->recorded = well ? recorded : proxy->recorded;
 		if (well)
-			recorded[relay->nrecorded++] = job;
+			recorded[proxy->nrecorded++] = job;
 	} else {
-		*(relay->first ? &relay->last->next : &relay->first) = job;
-		relay->last = job;
+		*(proxy->first ? &proxy->last->next : &proxy->first) = job;
+		proxy->last = job;
 	}
-	pthread_cond_signal(&relay->wanted);
-	pthread_mutex_unlock(&relay->lock);
+	pthread_cond_signal(&proxy->wanted);
+	pthread_mutex_unlock(&proxy->lock);
 	return well;
 }
 
 /* ---- its life */
 
-static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_relay *relay)
+static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_proxy *proxy)
 {
 	void *flags;
 
-	relay->chunks = tt_cuda_chunks_new();
-	if (!relay->chunks)
+	proxy->chunks = tt_cuda_chunks_new();
+	if (!proxy->chunks)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to go by the host");
 	const cuda_result error = cuda->driver->mem_host_alloc(
-		&flags, sizeof(*relay->flags), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
+		&flags, sizeof(*proxy->flags), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 
 	if (error)
 		return tt_cuda_fail(cuda->driver, "take a page of pinned memory", error);
-	memset(flags, 0, sizeof(*relay->flags));
-	relay->flags = flags;
-	cuda->report = &relay->flags->report;
+	memset(flags, 0, sizeof(*proxy->flags));
+	proxy->flags = flags;
+	cuda->report = &proxy->flags->report;
 	const tutti_result_t result = tt_cuda_try_report(cuda);
 	if (result)
 		return result;
-	const int failed = tt_thread_begin(&relay->thread, relay_main, relay);
+	const int failed = tt_thread_begin(&proxy->thread, proxy_main, proxy);
 	return failed ? tt_fail(TUTTI_ERR_SYSTEM, CUDA,
 				"begin the thread between streams and the host: %s",
 				strerror(failed))
 		      : TUTTI_OK;
 }
 
-tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda)
+tutti_result_t tt_cuda_proxy_begin(struct tt_cuda *cuda)
 {
-	struct tt_cuda_relay *relay = calloc(1, sizeof(*relay));
+	struct tt_cuda_proxy *proxy = calloc(1, sizeof(*proxy));
 
-	if (!relay) /* the others split already */
+	if (!proxy) /* the others split already */
 		return tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
 							"no memory to go by the host"));
-	relay->cuda = cuda;
-	pthread_mutex_init(&relay->lock, NULL);
-	pthread_cond_init(&relay->wanted, NULL);
+	proxy->cuda = cuda;
+	pthread_mutex_init(&proxy->lock, NULL);
+	pthread_cond_init(&proxy->wanted, NULL);
 	tutti_result_t result =
-		tt_part_split(cuda->comm, TT_PART_CUDA_BIND, 0, cuda->comm->rank, &relay->comm);
+		tt_part_split(cuda->comm, TT_PART_CUDA_BIND, 0, cuda->comm->rank, &proxy->comm);
 	if (!result)
-		result = make(cuda, relay);
+		result = make(cuda, proxy);
 	if (!result) {
-		cuda->relay = relay;
+		cuda->proxy = proxy;
 		return TUTTI_OK;
 	}
-	tt_cuda_chunks_free(cuda, relay->chunks, true);
-	tutti_comm_destroy(relay->comm);
-	pthread_cond_destroy(&relay->wanted);
-	pthread_mutex_destroy(&relay->lock);
-	free(relay);
+	tt_cuda_chunks_free(cuda, proxy->chunks, true);
+	tutti_comm_destroy(proxy->comm);
+	pthread_cond_destroy(&proxy->wanted);
+	pthread_mutex_destroy(&proxy->lock);
+	free(proxy);
 	return result;
 }
 
-tutti_result_t tt_cuda_relay_across(struct tt_cuda *cuda, int place, int island)
+tutti_result_t tt_cuda_proxy_across(struct tt_cuda *cuda, int place, int island)
 {
 	tutti_comm_t across;
 	const tutti_result_t result =
@@ -357,43 +357,43 @@ tutti_result_t tt_cuda_relay_across(struct tt_cuda *cuda, int place, int island)
 	if (result)
 		return result;
 	across->settings.timeout_ns = tt_cuda_timeout_across(across->settings.timeout_ns);
-	cuda->relay->across = across;
+	cuda->proxy->across = across;
 	return TUTTI_OK;
 }
 
-void tt_cuda_relay_stop(struct tt_cuda *cuda)
+void tt_cuda_proxy_stop(struct tt_cuda *cuda)
 {
-	struct tt_cuda_relay *relay = cuda->relay;
+	struct tt_cuda_proxy *proxy = cuda->proxy;
 
-	if (!relay)
+	if (!proxy)
 		return;
-	pthread_mutex_lock(&relay->lock);
-	relay->stop = true;
-	pthread_cond_signal(&relay->wanted);
-	pthread_mutex_unlock(&relay->lock);
-	pthread_join(relay->thread, NULL);
+	pthread_mutex_lock(&proxy->lock);
+	proxy->stop = true;
+	pthread_cond_signal(&proxy->wanted);
+	pthread_mutex_unlock(&proxy->lock);
+	pthread_join(proxy->thread, NULL);
 }
 
-void tt_cuda_relay_end(struct tt_cuda *cuda, bool frees)
+void tt_cuda_proxy_end(struct tt_cuda *cuda, bool frees)
 {
-	struct tt_cuda_relay *relay = cuda->relay;
+	struct tt_cuda_proxy *proxy = cuda->proxy;
 
-	if (!relay)
+	if (!proxy)
 		return;
-	tutti_comm_destroy(relay->across);
-	tutti_comm_destroy(relay->comm);
-	while (relay->first) {
-		struct tt_cuda_job *job = relay->first;
+	tutti_comm_destroy(proxy->across);
+	tutti_comm_destroy(proxy->comm);
+	while (proxy->first) {
+		struct tt_cuda_job *job = proxy->first;
 
-		relay->first = job->next;
+		proxy->first = job->next;
 		tt_cuda_job_free(job);
 	}
-	for (size_t i = 0; i < relay->nrecorded; i++)
-		tt_cuda_job_free(relay->recorded[i]);
-	free(relay->recorded);
-	tt_cuda_chunks_free(cuda, relay->chunks, frees);
-	pthread_cond_destroy(&relay->wanted);
-	pthread_mutex_destroy(&relay->lock);
-	free(relay);
-	cuda->relay = NULL;
+	for (size_t i = 0; i < proxy->nrecorded; i++)
+		tt_cuda_job_free(proxy->recorded[i]);
+	free(proxy->recorded);
+	tt_cuda_chunks_free(cuda, proxy->chunks, frees);
+	pthread_cond_destroy(&proxy->wanted);
+	pthread_mutex_destroy(&proxy->lock);
+	free(proxy);
+	cuda->proxy = NULL;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The host's part of operations on streams where the ranks' GPUs do not all reach each other. */
-#ifndef TT_CUDA_RELAY_H
-#define TT_CUDA_RELAY_H
+#ifndef TT_CUDA_PROXY_H
+#define TT_CUDA_PROXY_H
 
 #include "chunks.h"
 
 /* In pinned memory, one line each. */
-struct tt_cuda_relay_flags {
+struct tt_cuda_proxy_flags {
 	struct tt_cuda_report report; /* first: it is freed by its own address */
 	struct {
 		_Alignas(64) uint64_t gone; /* written by streams: the chunk that lies in the
@@ -31,12 +31,12 @@ struct tt_cuda_job {
 	uint8_t scalar[8];
 };
 
-struct tt_cuda_relay {
+struct tt_cuda_proxy {
 	struct tt_cuda *cuda;
 	tutti_comm_t comm;   /* of all ranks */
 	tutti_comm_t across; /* of those that have this one's place on their islands; NULL: there
 			      * are none */
-	struct tt_cuda_relay_flags *flags;
+	struct tt_cuda_proxy_flags *flags;
 	struct tt_cuda_chunks *chunks; /* what streams have for them */
 	pthread_t thread;
 	struct tt_cuda_job *running[TT_CUDA_CHUNKS_SLOTS]; /* the thread's */
@@ -56,21 +56,21 @@ static inline uint64_t tt_cuda_timeout_across(uint64_t timeout_ns)
 }
 
 /* All ranks call. The communicator's context is current. */
-tutti_result_t tt_cuda_relay_begin(struct tt_cuda *cuda);
+tutti_result_t tt_cuda_proxy_begin(struct tt_cuda *cuda);
 /* Also between the ranks that have the same place, each on its island. All ranks call; the same
  * result on all. */
-tutti_result_t tt_cuda_relay_across(struct tt_cuda *cuda, int place, int island);
+tutti_result_t tt_cuda_proxy_across(struct tt_cuda *cuda, int place, int island);
 /* End its thread, which may be about to tell the watch of a fault; what the watch needs of it
- * stays. No relay is fine, as below. */
-void tt_cuda_relay_stop(struct tt_cuda *cuda);
+ * stays. No proxy is fine, as below. */
+void tt_cuda_proxy_stop(struct tt_cuda *cuda);
 /* `frees`: all that was put on streams has ended, and the context is there. */
-void tt_cuda_relay_end(struct tt_cuda *cuda, bool frees);
+void tt_cuda_proxy_end(struct tt_cuda *cuda, bool frees);
 
 /* The thread is to know of it, and owns it. False: no memory, it is the caller's still. */
-bool tt_cuda_relay_enlist(struct tt_cuda_relay *relay, struct tt_cuda_job *job);
+bool tt_cuda_proxy_enlist(struct tt_cuda_proxy *proxy, struct tt_cuda_job *job);
 void tt_cuda_job_free(struct tt_cuda_job *job);
 
 /* The communicator has ended: streams that wait go on, now and later. Any thread. */
-void tt_cuda_relay_release(struct tt_cuda *cuda);
+void tt_cuda_proxy_release(struct tt_cuda *cuda);
 
 #endif
