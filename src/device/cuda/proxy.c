@@ -237,7 +237,7 @@ static void *proxy_main(void *argument)
 	uint64_t since = tt_now();
 	struct tt_cuda_job *failed;
 
-	prctl(PR_SET_NAME, "tutti-relay");
+	prctl(PR_SET_NAME, "tutti-proxy");
 	while (await(proxy)) {
 		if (advance(proxy, &failed))
 			since = tt_now();
