@@ -135,7 +135,7 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
  * tutti_next_call(), which counts from when the stream came to wait for other ranks, anew for
  * each such wait of a long operation and each launch of a graph) is told by the next call and by
  * tutti_comm_error(); streams that waited go on, what they wrote is undefined, and nothing
- * hangs. Where GPUs of several islands work together (docs/reference/gpu.md), a rank that stops
+ * hangs. Where GPUs of several cliques work together (docs/reference/gpu.md), a rank that stops
  * in the middle of an operation is told after up to 1.75 times the deadline. Whoever has waited
  * for the stream's end (cudaStreamSynchronize()) learns at once that ranks called different
  * collectives there, unless it only sends (as the root of a broadcast) and goes by pinned

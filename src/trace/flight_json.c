@@ -425,7 +425,7 @@ static void write_stream(struct out *out, const struct tt_flight *flight,
 			 const struct clocks *clocks, const struct tt_flight_stream *call)
 {
 	static const char *const ways[TT_FLIGHT_WAYS] = { "stages", "windows", "rooms", "host",
-							  "islands" };
+							  "cliques" };
 	const uint8_t kind = call->kind <= TT_FLIGHT_RECV ? call->kind : TT_FLIGHT_COLLECTIVE;
 
 	comma(out);

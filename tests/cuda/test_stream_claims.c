@@ -5,7 +5,7 @@
  *   test_stream_claims processes|threads RANKS [NAME=VALUE …]
  *
  * TEST_ONLY=NAME: that claim alone. TEST_PROXY=1: the ranks' GPUs do not all reach each other.
- * TEST_ELEMENTS=N (1000): in most calls; with TEST_PROXY=1, so many that those of an island work
+ * TEST_ELEMENTS=N (1000): in most calls; with TEST_PROXY=1, so many that those of a clique work
  * together first. */
 #include "claims/claims.h"
 

@@ -281,35 +281,35 @@ static tutti_result_t bind_by_reach(struct tt_cuda *cuda, struct tt_cuda_offer *
 					 mine, all);
 }
 
-/* `why`: something else than islands is in the way; or NULL. */
-static void tell_way(const struct tt_cuda *cuda, const struct tt_cuda_islands *islands,
+/* `why`: something else than cliques is in the way; or NULL. */
+static void tell_way(const struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
 		     const char *why)
 {
-	const char *where = cuda->levels ? " between islands of GPUs" : "";
+	const char *where = cuda->levels ? " between cliques of GPUs" : "";
 
 	if (cuda->comm->rank > 0)
 		return;
-	if (why || islands->split)
+	if (why || cliques->split)
 		tt_log(WARN, CUDA,
 		       "collectives on streams go through the host's memory%s, as the GPUs do not reach each other: %s",
-		       where, why ? why : islands->why);
+		       where, why ? why : cliques->why);
 	else
 		tt_log(INFO, CUDA,
-		       "the GPUs of %d ranks are on %d islands within which they reach each other; collectives on streams go through the host's memory%s",
-		       cuda->comm->size, islands->count, where);
+		       "the GPUs of %d ranks form %d peer-to-peer cliques (within which they access each other directly); collectives on streams go through the host's memory%s",
+		       cuda->comm->size, cliques->count, where);
 }
 
-static tutti_result_t bind_by_proxy(struct tt_cuda *cuda, const struct tt_cuda_islands *islands,
+static tutti_result_t bind_by_proxy(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
 				    struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
 {
 	const tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
 						       tt_cuda_proxy_begin(cuda), mine, all);
 
-	if (result || islands->count == 1)
+	if (result || cliques->count == 1)
 		return result;
-	if (tt_cuda_levels_begin(cuda, islands, mine, all) && cuda->comm->rank == 0)
+	if (tt_cuda_levels_begin(cuda, cliques, mine, all) && cuda->comm->rank == 0)
 		tt_log(WARN, CUDA,
-		       "the GPUs of an island do not work together, and collectives on streams go through the host's memory altogether: %s",
+		       "the GPUs of a clique do not work together, and collectives on streams go through the host's memory altogether: %s",
 		       tt_thread_error());
 	return tutti_comm_error(cuda->comm, NULL);
 }
@@ -320,10 +320,10 @@ static bool leaves_the_host(tutti_result_t result)
 }
 
 /* They should reach each other, but do not: the same on all. */
-static tutti_result_t give_up_reach(struct tt_cuda *cuda, struct tt_cuda_islands *islands)
+static tutti_result_t give_up_reach(struct tt_cuda *cuda, struct tt_cuda_cliques *cliques)
 {
-	islands->count = 1; /* none that would be of use */
-	tell_way(cuda, islands, tt_thread_error());
+	cliques->count = 1; /* none that would be of use */
+	tell_way(cuda, cliques, tt_thread_error());
 	unreach_peers(cuda);
 	const tutti_result_t result = tt_part_barrier(
 		cuda->comm, TT_PART_CUDA_BIND); /* nobody frees what another one has mapped */
@@ -335,25 +335,25 @@ static tutti_result_t give_up_reach(struct tt_cuda *cuda, struct tt_cuda_islands
 static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *mine,
 				    struct tt_cuda_offer *all)
 {
-	struct tt_cuda_islands islands;
-	tutti_result_t result = tt_cuda_find_islands(cuda, &islands);
-	const bool separate = !result && islands.count > 1;
+	struct tt_cuda_cliques cliques;
+	tutti_result_t result = tt_cuda_find_cliques(cuda, &cliques);
+	const bool separate = !result && cliques.count > 1;
 
 	if (!result && !separate)
 		result = bind_by_reach(cuda, mine, all);
 	const bool by_host = separate || leaves_the_host(result);
 	if (leaves_the_host(result))
-		result = give_up_reach(cuda, &islands);
+		result = give_up_reach(cuda, &cliques);
 	if (!result && by_host)
-		result = bind_by_proxy(cuda, &islands, mine, all);
+		result = bind_by_proxy(cuda, &cliques, mine, all);
 	if (!result && separate)
-		tell_way(cuda, &islands, NULL);
-	free(islands.of);
+		tell_way(cuda, &cliques, NULL);
+	free(cliques.of);
 	return result;
 }
 
 /* That a rank uses at least: the program's, the library's for the setup and for looks, and where
- * it reaches others, one for releases; the same again on an island. */
+ * it reaches others, one for releases; the same again on a clique. */
 static int count_streams(const struct tt_cuda *cuda)
 {
 	return 1 + (cuda->proxy ? 2 : 3) + (cuda->levels ? 3 : 0);
@@ -381,9 +381,9 @@ static void check_connections(const struct tt_cuda *cuda, const struct tt_cuda_o
 		       threads, cuda->number, connections);
 }
 
-/* `result`: what failed on this rank before. `island`: the ranks' GPUs are known to reach each
+/* `result`: what failed on this rank before. `clique`: the ranks' GPUs are known to reach each
  * other. */
-static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool island)
+static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool clique)
 {
 	const size_t size = (size_t)cuda->comm->size;
 	struct tt_cuda_offer *all = calloc(size + 1, sizeof(*all)), *mine = all + size;
@@ -399,11 +399,11 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool
 		result = prepare(cuda, &entered);
 	result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, result, mine, all);
 	if (!result)
-		result = island ? bind_by_reach(cuda, mine, all) : bind_together(cuda, mine, all);
+		result = clique ? bind_by_reach(cuda, mine, all) : bind_together(cuda, mine, all);
 	if (!result)
 		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, tt_cuda_watch_begin(cuda),
 					  mine, all);
-	if (!result && !island)
+	if (!result && !clique)
 		check_connections(cuda, all);
 	tt_cuda_leave(cuda, &entered);
 	free(all);
@@ -425,11 +425,11 @@ static struct tt_cuda *cuda_new(struct tutti_comm *comm)
 }
 
 /* `result`: what failed before. From here on the communicator has it, or it is gone. */
-static tutti_result_t bind(struct tt_cuda *cuda, tutti_result_t result, bool island)
+static tutti_result_t bind(struct tt_cuda *cuda, tutti_result_t result, bool clique)
 {
 	struct tutti_comm *comm = cuda->comm;
 
-	result = bind_all(cuda, result, island);
+	result = bind_all(cuda, result, clique);
 	if (result) {
 		cuda_free(cuda, true);
 		return result;
@@ -440,14 +440,14 @@ static tutti_result_t bind(struct tt_cuda *cuda, tutti_result_t result, bool isl
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_cuda_bind_island(struct tutti_comm *comm, const struct tt_cuda *whole,
+tutti_result_t tt_cuda_bind_clique(struct tutti_comm *comm, const struct tt_cuda *whole,
 				   const int *named)
 {
 	struct tt_cuda *cuda = cuda_new(comm);
 
 	if (!cuda)
 		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
-						  "no memory for the GPU of an island"));
+						  "no memory for the GPU of a clique"));
 	cuda->owner = whole->comm;
 	memcpy(cuda->named, named, (size_t)comm->size * sizeof(*named));
 	cuda->driver = whole->driver;

@@ -41,8 +41,8 @@ struct tt_cuda_parts {
 struct tt_cuda {
 	struct tutti_comm *comm;
 	struct tutti_comm *owner; /* whose operations these are, and whose fault ends them:
-				   * `comm`, or the one of which `comm` is an island … */
-	int named[TT_CUDA_RANKS]; /* … where the island's ranks have these numbers */
+				   * `comm`, or the one of which `comm` is a clique … */
+	int named[TT_CUDA_RANKS]; /* … where the clique's ranks have these numbers */
 	const struct cuda_driver *driver;
 	int number; /* of the device */
 	cuda_device device;
@@ -81,9 +81,9 @@ struct tt_cuda {
 };
 
 /* bind.c */
-/* `comm` has the ranks of an island of `whole`, whose numbers there are `named`. All of them
+/* `comm` has the ranks of a clique of `whole`, whose numbers there are `named`. All of them
  * call; the same result on all. */
-tutti_result_t tt_cuda_bind_island(struct tutti_comm *comm, const struct tt_cuda *whole,
+tutti_result_t tt_cuda_bind_clique(struct tutti_comm *comm, const struct tt_cuda *whole,
 				   const int *named);
 void tt_cuda_unbind(struct tutti_comm *comm); /* it was not bound is fine; lock not held */
 
@@ -148,7 +148,7 @@ cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync);
 /* The last one, after which nothing more comes that would report that it has ended. */
 cuda_result tt_cuda_await_end(struct tt_cuda_op *op);
 cuda_result tt_cuda_await_flag(struct tt_cuda_op *op, size_t offset, uint64_t waiting);
-/* From here on what the stream waits for follows something that crosses between islands, or no
+/* From here on what the stream waits for follows something that crosses between cliques, or no
  * more. */
 cuda_result tt_cuda_say_crossed(struct tt_cuda_op *op, bool crossed);
 /* From here on the stream may wait so long each time; 0: as long as the communicator says. */

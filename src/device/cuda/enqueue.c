@@ -289,7 +289,7 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 		const bool levels = tt_cuda_fits_levels(op->cuda, call);
 
 		tell_plan(op->cuda->comm, NULL);
-		note(op, &call, 1, levels ? TT_FLIGHT_ISLANDS : TT_FLIGHT_BY_HOST);
+		note(op, &call, 1, levels ? TT_FLIGHT_CLIQUES : TT_FLIGHT_BY_HOST);
 		return levels ? tt_cuda_by_levels(op) : tt_cuda_collective_by_host(op);
 	}
 	const tutti_result_t result = tt_cuda_get_plan(op, call);
@@ -336,7 +336,7 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 /* For the watch. What waits for the host has the deadline in the host's calls. */
 static cuda_result say_timeout(const struct tt_cuda_op *op, uint64_t timeout_ns)
 {
-	struct tt_cuda *waits = op->cuda->proxy ? tt_cuda_island_of(op->cuda) : op->cuda;
+	struct tt_cuda *waits = op->cuda->proxy ? tt_cuda_clique_of(op->cuda) : op->cuda;
 	struct tt_cuda_op there = { .cuda = waits, .stream = op->stream };
 
 	return op->timeout_ns && waits ? tt_cuda_say_timeout(&there, timeout_ns) : 0;

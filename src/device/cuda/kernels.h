@@ -46,7 +46,7 @@ struct tt_cuda_report {
 	uint64_t ended;	   /* how often what was waited for has come and was used */
 	uint64_t waiting;  /* whom the stream that came last to a wait waits for */
 	uint64_t crossed;  /* 1: that one comes only when something has crossed from another
-			    * island */
+			    * clique */
 	uint64_t timeout;  /* nanoseconds that the stream's operation may wait, 0: as all;
 			    * written before `waiting` */
 	uint32_t mismatch; /* 1 + the peer that called something else; 0: none. Written last */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the operations in two levels. The GPUs of an island combine what they have, or hand on
- * what came, by stages; what crosses to other islands goes by the host, where each rank meets
- * those that have its own place on the other islands. So each byte crosses once for an island
- * and not for each rank, and the ranks of an island share the work. The all_reduce is that of
+/* Owns the operations in two levels. The GPUs of a clique combine what they have, or hand on
+ * what came, by stages; what crosses to other cliques goes by the host, where each rank meets
+ * those that have its own place on the other cliques. So each byte crosses once for a clique
+ * and not for each rank, and the ranks of a clique share the work. The all_reduce is that of
  * Cho et al., "BlueConnect: Decomposing All-Reduce for Deep Learning on Heterogeneous Network
  * Hierarchy", MLSys 2019, for two levels; the others are cut likewise.
  *
@@ -26,11 +26,11 @@
 #define ALIGNMENT 16
 
 struct tt_cuda_levels {
-	struct tutti_comm *local; /* the ranks of the island, in order; bound like any
+	struct tutti_comm *local; /* the ranks of the clique, in order; bound like any
 				   * communicator whose GPUs reach each other */
-	int islands, island;
-	int places, place;    /* ranks of each island */
-	int *rank;	      /* [islands × places] */
+	int cliques, clique;
+	int places, place;    /* ranks of each clique */
+	int *rank;	      /* [cliques × places] */
 	cuda_address scratch; /* TT_CUDA_CHUNKS_SLOTS × TT_CUDA_CHUNK_BYTES: of a reduce_scatter
 			       * what crosses */
 	struct tt_op_header header; /* of the operation that is put on a stream */
@@ -42,9 +42,9 @@ struct part {
 	uint64_t number; /* of the chunk at the proxy */
 };
 
-static int rank_at(const struct tt_cuda_levels *levels, int island, int place)
+static int rank_at(const struct tt_cuda_levels *levels, int clique, int place)
 {
-	return levels->rank[island * levels->places + place];
+	return levels->rank[clique * levels->places + place];
 }
 
 static cuda_address element_at(const struct tt_call *call, const void *buffer, size_t element)
@@ -52,19 +52,19 @@ static cuda_address element_at(const struct tt_call *call, const void *buffer, s
 	return (cuda_address)(uintptr_t)buffer + element * tutti_dtype_size(call->dtype);
 }
 
-int tt_cuda_rank_across(const struct tt_cuda *cuda, int island)
+int tt_cuda_rank_across(const struct tt_cuda *cuda, int clique)
 {
-	return rank_at(cuda->levels, island, cuda->levels->place);
+	return rank_at(cuda->levels, clique, cuda->levels->place);
 }
 
-struct tt_cuda *tt_cuda_island_of(const struct tt_cuda *cuda)
+struct tt_cuda *tt_cuda_clique_of(const struct tt_cuda *cuda)
 {
 	return cuda->levels ? cuda->levels->local->cuda : NULL;
 }
 
-/* ---- on the island */
+/* ---- on the clique */
 
-/* What ranks of the island compare is what the program called. */
+/* What ranks of the clique compare is what the program called. */
 static struct tt_op_header header_of_part(const struct tt_cuda_levels *levels,
 					  const struct tt_plan *plan)
 {
@@ -122,20 +122,20 @@ static struct slices cut(const struct tt_cuda_levels *levels, const struct tt_ca
 	return slices;
 }
 
-/* The first n elements of the blocks of an island's ranks. */
+/* The first n elements of the blocks of a clique's ranks. */
 static struct slices blocks_of(const struct tt_cuda_levels *levels, const struct tt_call *call,
-			       int island, size_t n)
+			       int clique, size_t n)
 {
 	struct slices blocks;
 
 	for (int place = 0; place < levels->places; place++) {
 		blocks.count[place] = n;
-		blocks.at[place] = (size_t)rank_at(levels, island, place) * call->count;
+		blocks.at[place] = (size_t)rank_at(levels, clique, place) * call->count;
 	}
 	return blocks;
 }
 
-/* Everybody of the island has its slice of the result; now all have all of them. */
+/* Everybody of the clique has its slice of the result; now all have all of them. */
 static tutti_result_t gather_slices(struct tt_cuda_op *op, const struct part *part,
 				    const struct slices *slices)
 {
@@ -149,7 +149,7 @@ static tutti_result_t gather_slices(struct tt_cuda_op *op, const struct part *pa
 	return put_here(op, &call);
 }
 
-/* ---- between islands */
+/* ---- between cliques */
 
 /* The collective among the ranks of one place, from `send` to the other half of the pinned
  * memory. */
@@ -178,7 +178,7 @@ static tutti_result_t cross(struct tt_cuda_op *op, const struct tt_call *call,
 	return tt_cuda_put_chunk(op, &chunk, &part->number);
 }
 
-/* ---- all_reduce: each place's slice is combined on the island, then between islands, then
+/* ---- all_reduce: each place's slice is combined on the clique, then between cliques, then
  * handed on */
 
 static tutti_result_t bring_all_reduce(struct tt_cuda_op *op, struct part *part)
@@ -211,9 +211,9 @@ static tutti_result_t take_all_reduce(struct tt_cuda_op *op, const struct part *
 	return gather_slices(op, part, &slices);
 }
 
-/* ---- broadcast: the root's island has it first, and each of its ranks sends its slice across */
+/* ---- broadcast: the root's clique has it first, and each of its ranks sends its slice across */
 
-static int island_of(const struct tt_cuda_levels *levels, int rank, int *place)
+static int clique_of(const struct tt_cuda_levels *levels, int rank, int *place)
 {
 	int i = 0;
 
@@ -229,12 +229,12 @@ static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
 	const struct slices slices = cut(levels, op->call, part->n);
 	const size_t n = slices.count[levels->place], bytes = n * tutti_dtype_size(op->call->dtype);
 	struct tt_call here = part_call(op->call, TT_BROADCAST, -1);
-	const int island = island_of(levels, op->call->root, &here.root);
-	const bool sends = island == levels->island;
+	const int clique = clique_of(levels, op->call->root, &here.root);
+	const bool sends = clique == levels->clique;
 	const struct tt_cuda_run run = { element_at(op->call, op->call->recv,
 						    part->from + slices.at[levels->place]),
 					 0, bytes };
-	const struct tt_call across = crossing_call(op, TT_BROADCAST, island, n, 0);
+	const struct tt_call across = crossing_call(op, TT_BROADCAST, clique, n, 0);
 	const struct tt_cuda_chunk runs = { .inputs = &run,
 					    .ninputs = sends,
 					    .results = &run,
@@ -258,24 +258,24 @@ static tutti_result_t take_broadcast(struct tt_cuda_op *op, const struct part *p
 	const struct slices slices = cut(levels, op->call, part->n);
 	int place;
 
-	return island_of(levels, op->call->root, &place) == levels->island
+	return clique_of(levels, op->call->root, &place) == levels->clique
 		       ? TUTTI_OK
 		       : gather_slices(op, part, &slices);
 }
 
-/* ---- all_gather: a rank gathers the blocks of its place from all islands, and hands them on to
+/* ---- all_gather: a rank gathers the blocks of its place from all cliques, and hands them on to
  * its own */
 
-static tutti_result_t gather_blocks(struct tt_cuda_op *op, const struct part *part, int island)
+static tutti_result_t gather_blocks(struct tt_cuda_op *op, const struct part *part, int clique)
 {
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	struct tt_call here = part_call(op->call, TT_ALL_GATHER_V, -1);
-	const struct slices blocks = blocks_of(levels, op->call, island, part->n);
+	const struct slices blocks = blocks_of(levels, op->call, clique, part->n);
 
 	/* the plan is the same for all chunks */
 	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
 	here.send =
-		(const void *)(uintptr_t)(island == levels->island
+		(const void *)(uintptr_t)(clique == levels->clique
 						  ? element_at(op->call, op->call->send, part->from)
 						  : element_at(op->call, here.recv,
 							       blocks.at[levels->place]));
@@ -288,35 +288,35 @@ static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 {
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype),
-		     islands = (size_t)levels->islands;
+		     cliques = (size_t)levels->cliques;
 	const struct tt_cuda_run in = { element_at(op->call, op->call->send, part->from), 0,
 					bytes };
 	const struct tt_call across =
 		crossing_call(op, TT_ALL_GATHER, -1, part->n, tt_cuda_aligned(bytes));
-	struct tt_cuda_run *out = malloc(islands * sizeof(*out));
+	struct tt_cuda_run *out = malloc(cliques * sizeof(*out));
 	size_t n = 0;
 
 	if (!out)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a piece of it",
 			       tt_call_name(op->call));
-	for (size_t island = 0; island < islands; island++) {
-		const size_t block = (size_t)rank_at(levels, (int)island, levels->place);
+	for (size_t clique = 0; clique < cliques; clique++) {
+		const size_t block = (size_t)rank_at(levels, (int)clique, levels->place);
 
-		if ((int)island != levels->island)
+		if ((int)clique != levels->clique)
 			out[n++] = (struct tt_cuda_run){
 				element_at(op->call, op->call->recv,
 					   block * op->call->count + part->from),
-				tt_cuda_aligned(bytes) + island * bytes, bytes
+				tt_cuda_aligned(bytes) + clique * bytes, bytes
 			};
 	}
 	const struct tt_cuda_chunk runs = { .inputs = &in,
 					    .ninputs = 1,
 					    .results = out,
 					    .nresults = n,
-					    .bytes = tt_cuda_aligned(bytes) + islands * bytes };
+					    .bytes = tt_cuda_aligned(bytes) + cliques * bytes };
 	tutti_result_t result = cross(op, &across, &runs, part);
 	if (!result) /* meanwhile */
-		result = gather_blocks(op, part, levels->island);
+		result = gather_blocks(op, part, levels->clique);
 	free(out);
 	return result;
 }
@@ -326,21 +326,21 @@ static tutti_result_t take_all_gather(struct tt_cuda_op *op, const struct part *
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	tutti_result_t result = TUTTI_OK;
 
-	for (int island = 0; island < levels->islands && !result; island++)
-		if (island != levels->island)
-			result = gather_blocks(op, part, island);
+	for (int clique = 0; clique < levels->cliques && !result; clique++)
+		if (clique != levels->clique)
+			result = gather_blocks(op, part, clique);
 	return result;
 }
 
-/* ---- reduce_scatter: a place's blocks, one for each island, are combined on the island and
- * then between islands */
+/* ---- reduce_scatter: a place's blocks, one for each clique, are combined on the clique and
+ * then between cliques */
 
-static tutti_result_t combine_blocks(struct tt_cuda_op *op, const struct part *part, int island,
+static tutti_result_t combine_blocks(struct tt_cuda_op *op, const struct part *part, int clique,
 				     cuda_address into)
 {
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, op->call->op);
-	const struct slices blocks = blocks_of(levels, op->call, island, part->n);
+	const struct slices blocks = blocks_of(levels, op->call, clique, part->n);
 
 	here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
 	here.recv = (void *)(uintptr_t)into;
@@ -353,22 +353,22 @@ static tutti_result_t bring_reduce_scatter(struct tt_cuda_op *op, struct part *p
 {
 	const struct tt_cuda_levels *levels = op->cuda->levels;
 	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype),
-		     islands = (size_t)levels->islands;
+		     cliques = (size_t)levels->cliques;
 	/* as at the proxy: what lay there before has crossed */
 	const cuda_address scratch = levels->scratch + tt_cuda_next_chunk(op->cuda) %
 							       TT_CUDA_CHUNKS_SLOTS *
 							       TT_CUDA_CHUNK_BYTES;
-	const struct tt_cuda_run in = { scratch, 0, islands * bytes },
+	const struct tt_cuda_run in = { scratch, 0, cliques * bytes },
 				 out = { element_at(op->call, op->call->recv, part->from),
-					 tt_cuda_aligned(islands * bytes), bytes };
+					 tt_cuda_aligned(cliques * bytes), bytes };
 	const struct tt_call across = crossing_call(op, TT_REDUCE_SCATTER, -1, part->n, out.at);
 	const struct tt_cuda_chunk runs = {
 		.inputs = &in, .ninputs = 1, .results = &out, .nresults = 1, .bytes = out.at + bytes
 	};
 	tutti_result_t result = TUTTI_OK;
 
-	for (size_t island = 0; island < islands && !result; island++)
-		result = combine_blocks(op, part, (int)island, scratch + island * bytes);
+	for (size_t clique = 0; clique < cliques && !result; clique++)
+		result = combine_blocks(op, part, (int)clique, scratch + clique * bytes);
 	return result ? result : cross(op, &across, &runs, part);
 }
 
@@ -413,18 +413,18 @@ bool tt_cuda_fits_levels(const struct tt_cuda *cuda, const struct tt_call *call)
 		return false;
 	if (call->op == TUTTI_AVG &&
 	    call->dtype <= TUTTI_UINT64) /* would be truncated twice; floats are averages of
-					  * averages, as islands are equal */
+					  * averages, as cliques are equal */
 		return false;
 	return call->count * blocks * tutti_dtype_size(call->dtype) >= LEAST_BYTES;
 }
 
-/* Of a vector a slice for each place, of blocks one for each island crosses at a time. */
+/* Of a vector a slice for each place, of blocks one for each clique crosses at a time. */
 static size_t elements_at_once(const struct tt_cuda_levels *levels, const struct tt_call *call)
 {
 	const size_t chunk = TT_CUDA_CHUNK_BYTES / tutti_dtype_size(call->dtype),
-		     islands = (size_t)levels->islands;
+		     cliques = (size_t)levels->cliques;
 	const size_t unit = ALIGNMENT / tutti_dtype_size(call->dtype),
-		     block = chunk / islands / unit * unit;
+		     block = chunk / cliques / unit * unit;
 
 	if (tt_collective_of_vector(call->collective))
 		return chunk * (size_t)levels->places;
@@ -445,7 +445,7 @@ static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const s
 }
 
 /* All ranks tell each other what they called, by a chunk without bytes, and who does not come is
- * missed by name: on an island and among the ranks of one place only a few would meet, and those
+ * missed by name: on a clique and among the ranks of one place only a few would meet, and those
  * not at all of which one goes another way. */
 static tutti_result_t announce(struct tt_cuda_op *op, uint64_t *number)
 {
@@ -502,25 +502,25 @@ tutti_result_t tt_cuda_by_levels(struct tt_cuda_op *op)
 
 /* ---- their life */
 
-static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_islands *islands,
+static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
 				  struct tt_cuda_levels *levels)
 {
 	const int size = cuda->comm->size;
-	int *met = calloc((size_t)islands->count, sizeof(*met));
+	int *met = calloc((size_t)cliques->count, sizeof(*met));
 
 	levels->rank = malloc((size_t)size * sizeof(*levels->rank));
 	if (!met || !levels->rank) {
 		free(met);
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the islands of %d ranks",
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the cliques of %d ranks",
 			       size);
 	}
 	for (int rank = 0; rank < size; rank++) {
-		const int island = islands->of[rank], place = met[island]++;
+		const int clique = cliques->of[rank], place = met[clique]++;
 
-		levels->rank[island * levels->places + place] = rank;
+		levels->rank[clique * levels->places + place] = rank;
 		if (rank != cuda->comm->rank)
 			continue;
-		levels->island = island;
+		levels->clique = clique;
 		levels->place = place;
 	}
 	free(met);
@@ -528,18 +528,18 @@ static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_isl
 }
 
 /* What this rank needs for itself. */
-static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_islands *islands,
+static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
 			   struct tt_cuda_levels *levels)
 {
-	levels->islands = islands->count;
-	levels->places = tt_cuda_island_size(islands, cuda->comm->size);
-	const tutti_result_t result = find_places(cuda, islands, levels);
+	levels->cliques = cliques->count;
+	levels->places = tt_cuda_clique_size(cliques, cuda->comm->size);
+	const tutti_result_t result = find_places(cuda, cliques, levels);
 	if (result)
 		return result;
 	const cuda_result error = cuda->driver->mem_alloc(
 		&levels->scratch, TT_CUDA_CHUNKS_SLOTS * TT_CUDA_CHUNK_BYTES);
 	return error ? tt_cuda_fail(cuda->driver,
-				    "take memory of the GPU for what crosses to other islands",
+				    "take memory of the GPU for what crosses to other cliques",
 				    error)
 		     : TUTTI_OK;
 }
@@ -553,31 +553,31 @@ static void levels_free(struct tt_cuda *cuda, struct tt_cuda_levels *levels, boo
 	free(levels);
 }
 
-tutti_result_t tt_cuda_levels_begin(struct tt_cuda *cuda, const struct tt_cuda_islands *islands,
+tutti_result_t tt_cuda_levels_begin(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
 				    struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
 {
 	struct tt_cuda_levels *levels;
 
-	if (tt_cuda_island_size(islands, cuda->comm->size) < 2)
+	if (tt_cuda_clique_size(cliques, cuda->comm->size) < 2)
 		return TUTTI_OK;
 	levels = calloc(1, sizeof(*levels));
 	if (!levels)
 		return tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
-					tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for islands"),
+					tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for cliques"),
 					mine, all);
 	tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
-						 make(cuda, islands, levels), mine, all);
+						 make(cuda, cliques, levels), mine, all);
 	if (!result)
-		result = tt_part_split(cuda->comm, TT_PART_CUDA_BIND, levels->island, levels->place,
+		result = tt_part_split(cuda->comm, TT_PART_CUDA_BIND, levels->clique, levels->place,
 				       &levels->local);
 	if (!result)
 		result = tt_cuda_exchange(
 			cuda->comm, TT_PART_CUDA_BIND,
-			tt_cuda_bind_island(levels->local, cuda,
-					    &levels->rank[levels->island * levels->places]),
+			tt_cuda_bind_clique(levels->local, cuda,
+					    &levels->rank[levels->clique * levels->places]),
 			mine, all);
 	if (!result)
-		result = tt_cuda_proxy_across(cuda, levels->place, levels->island);
+		result = tt_cuda_proxy_across(cuda, levels->place, levels->clique);
 	if (!result)
 		cuda->levels = levels;
 	else

@@ -40,7 +40,7 @@ static uint64_t read_flag(const uint64_t *flag)
 	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
-/* A communicator across islands numbers ranks by itself: the error message says so, and the fault's
+/* A communicator across cliques numbers ranks by itself: the error message says so, and the fault's
  * rank becomes the caller's number. */
 static void rename_ranks(const struct tt_cuda *cuda, const struct tt_op_header *whole,
 			 struct tt_fault *fault)
@@ -51,7 +51,7 @@ static void rename_ranks(const struct tt_cuda *cuda, const struct tt_op_header *
 	snprintf(text, sizeof(text), "%s", fault->text);
 	fault->rank = fault->rank < 0 ? -1 : tt_cuda_rank_across(cuda, fault->rank);
 	snprintf(fault->text, sizeof(fault->text),
-		 "a piece of %s, between islands of GPUs, on each of which one rank is numbered "
+		 "a chunk of %s, between cliques of GPUs, on each of which one rank is numbered "
 		 "anew (rank 0 is rank %d, rank 1 is rank %d, …): %.240s",
 		 called, tt_cuda_rank_across(cuda, 0), tt_cuda_rank_across(cuda, 1), text);
 }
@@ -348,11 +348,11 @@ tutti_result_t tt_cuda_proxy_begin(struct tt_cuda *cuda)
 	return result;
 }
 
-tutti_result_t tt_cuda_proxy_across(struct tt_cuda *cuda, int place, int island)
+tutti_result_t tt_cuda_proxy_across(struct tt_cuda *cuda, int place, int clique)
 {
 	tutti_comm_t across;
 	const tutti_result_t result =
-		tt_part_split(cuda->comm, TT_PART_CUDA_BIND, place, island, &across);
+		tt_part_split(cuda->comm, TT_PART_CUDA_BIND, place, clique, &across);
 
 	if (result)
 		return result;

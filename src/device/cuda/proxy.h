@@ -34,7 +34,7 @@ struct tt_cuda_job {
 struct tt_cuda_proxy {
 	struct tt_cuda *cuda;
 	tutti_comm_t comm;   /* of all ranks */
-	tutti_comm_t across; /* of those that have this one's place on their islands; NULL: there
+	tutti_comm_t across; /* of those that have this one's place on their cliques; NULL: there
 			      * are none */
 	struct tt_cuda_proxy_flags *flags;
 	struct tt_cuda_chunks *chunks; /* what streams have for them */
@@ -48,8 +48,8 @@ struct tt_cuda_proxy {
 	bool stop, failed, released;	  /* likewise */
 };
 
-/* What crosses between islands has longer: who stops in the middle of an operation is missed by
- * its own island first (watch.c). */
+/* What crosses between cliques has longer: who stops in the middle of an operation is missed by
+ * its own clique first (watch.c). */
 static inline uint64_t tt_cuda_timeout_across(uint64_t timeout_ns)
 {
 	return timeout_ns + timeout_ns / 2;
@@ -57,9 +57,9 @@ static inline uint64_t tt_cuda_timeout_across(uint64_t timeout_ns)
 
 /* All ranks call. The communicator's context is current. */
 tutti_result_t tt_cuda_proxy_begin(struct tt_cuda *cuda);
-/* Also between the ranks that have the same place, each on its island. All ranks call; the same
+/* Also between the ranks that have the same place, each on its clique. All ranks call; the same
  * result on all. */
-tutti_result_t tt_cuda_proxy_across(struct tt_cuda *cuda, int place, int island);
+tutti_result_t tt_cuda_proxy_across(struct tt_cuda *cuda, int place, int clique);
 /* End its thread, which may be about to tell the watch of a fault; what the watch needs of it
  * stays. No proxy is fine, as below. */
 void tt_cuda_proxy_stop(struct tt_cuda *cuda);

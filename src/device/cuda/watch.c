@@ -192,7 +192,7 @@ static void revoke_for_deadline(struct tt_cuda *cuda, uint64_t missing, uint64_t
 		 ", whose streams have not come %s (%s)",
 		 cuda->owner == cuda->comm
 			 ? "to the operation"
-			 : "so far in the operation", /* of an island: all have begun it */
+			 : "so far in the operation", /* of a clique: all have begun it */
 		 own ? "tutti_next_call" : "TUTTI_TIMEOUT");
 	tt_comm_revoke(comm, &fault);
 }
@@ -247,7 +247,7 @@ static void compare_headers(struct tt_cuda *cuda)
 		return;
 	memcpy(&mine, cuda->report->mine, sizeof(mine));
 	memcpy(&theirs, cuda->report->theirs, sizeof(theirs));
-	/* an island's ranks compare what the whole communicator was called for, of which it has no
+	/* a clique's ranks compare what the whole communicator was called for, of which it has no
 	 * plan */
 	const struct tt_fault fault = cuda->owner == cuda->comm
 					      ? tt_mismatch(cuda->comm, &mine, &theirs)
@@ -259,11 +259,11 @@ static void compare_headers(struct tt_cuda *cuda)
  * operations agreed. */
 void tt_cuda_learn(struct tt_cuda *cuda)
 {
-	struct tt_cuda *island = tt_cuda_island_of(cuda);
+	struct tt_cuda *clique = tt_cuda_clique_of(cuda);
 
 	compare_headers(cuda);
-	if (island)
-		compare_headers(island);
+	if (clique)
+		compare_headers(clique);
 }
 
 /* A kernel's fault ends the context, and with it all that the communicator could do. `error`:
@@ -282,7 +282,7 @@ static void check_context(struct tt_cuda *cuda, cuda_result error)
 	tt_comm_revoke_for(cuda->owner, result);
 }
 
-/* For the flight recorder: of an island's operations each is a part of a call, and graphs are
+/* For the flight recorder: of a clique's operations each is a part of a call, and graphs are
  * launched unseen. Lock held. */
 static void note_waits(const struct tt_cuda *cuda)
 {

@@ -64,7 +64,7 @@ bool by_host(void)
 	return getenv("TEST_RELAY") != NULL;
 }
 
-bool by_islands(void)
+bool by_cliques(void)
 {
 	return by_host() && few > 1000;
 }

@@ -49,8 +49,8 @@ int expect(struct gpu_rank *r, struct vector *vector, float value, float of_plac
 float sum_of_ranks(const struct gpu_rank *r);
 /* The ranks' GPUs do not all reach each other … */
 bool by_host(void);
-/* … and those of an island work together first. */
-bool by_islands(void);
+/* … and those of a clique work together first. */
+bool by_cliques(void);
 /* The stream ends, although others will never come; the fault is told, and by every call from
  * now on. */
 int told(struct gpu_rank *r, struct vector *x, tutti_result_t wanted, const char *words);

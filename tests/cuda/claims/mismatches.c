@@ -31,7 +31,7 @@ static int mismatch_is_told(struct gpu_rank *r, void *argument)
 	return mismatch_of(r, r->rank == 1, TUTTI_SUM, argument);
 }
 
-/* Of two islands, in turn, each agrees. */
+/* Of two cliques, in turn, each agrees. */
 static int mismatch_of_two_parties_is_told(struct gpu_rank *r, void *argument)
 {
 	return mismatch_of(r, r->rank % 2 == 1, TUTTI_SUM, argument);
@@ -43,7 +43,7 @@ static int sum_and_average_of_two_parties_is_told(struct gpu_rank *r, void *argu
 	return mismatch_of(r, 0, r->rank % 2 == 1 ? TUTTI_AVG : TUTTI_SUM, argument);
 }
 
-/* On islands one of them goes by the host whole. */
+/* On cliques one of them goes by the host whole. */
 static int mismatch_of_short_and_long_is_told(struct gpu_rank *r, void *argument)
 {
 	return mismatch_of(r, r->rank == 1 ? few - 10 : 0, TUTTI_SUM, argument);
@@ -70,7 +70,7 @@ static int other_collective_is_told(struct gpu_rank *r, void *argument)
 	return told(r, &x, TUTTI_ERR_MISMATCH, words);
 }
 
-/* On islands, where they take turns, all ranks of each name one of their own. */
+/* On cliques, where they take turns, all ranks of each name one of their own. */
 static int other_root_is_told(struct gpu_rank *r, void *argument)
 {
 	tutti_comm_t comm = r->comm;
@@ -159,7 +159,7 @@ static int mismatch_is_known_when_the_stream_ends(struct gpu_rank *r, void *argu
 		/* by the host nothing comes back to the root, which may have ended before the
 		 * others meet */
 		const bool broadcasts =
-			turn >= ASKED_WAYS && (!by_host() || (by_islands() && !by_network()));
+			turn >= ASKED_WAYS && (!by_host() || (by_cliques() && !by_network()));
 		const size_t n = few - (r->rank == 1);
 		tutti_comm_t comm = NULL;
 

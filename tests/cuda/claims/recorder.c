@@ -75,7 +75,7 @@ static void await_said(const struct gpu_rank *r, size_t count, const char *words
  * graph. */
 static int calls_are_in_the_flight_recorder(struct gpu_rank *r, void *argument)
 {
-	const char *way = by_islands() ? "\"way\":\"islands\",\"captured\":false"
+	const char *way = by_cliques() ? "\"way\":\"cliques\",\"captured\":false"
 			  : by_host()  ? "\"way\":\"host\",\"captured\":false"
 				       : "\"way\":\"stages\",\"captured\":false";
 	const int absent = r->size - 1;

@@ -23,13 +23,13 @@ static const struct situation {
 } situations[] = {
 	{ "one_host", NULL, NULL, 3, NULL },
 	{ "equal_hosts", "2", NULL, 4,
-	  "the GPUs of 4 ranks are on 2 islands within which they reach each other; collectives on streams go through the host's memory between islands of GPUs" },
+	  "the GPUs of 4 ranks form 2 peer-to-peer cliques (within which they access each other directly); collectives on streams go through the host's memory between cliques of GPUs" },
 	{ "unequal_hosts", "2", NULL, 3,
-	  "the GPUs of 3 ranks are on 2 islands within which they reach each other; collectives on streams go through the host's memory" },
+	  "the GPUs of 3 ranks form 2 peer-to-peer cliques (within which they access each other directly); collectives on streams go through the host's memory" },
 	/* threads, with a GPU each */
 	{ "all_reach_each_other", NULL, "all", 4, NULL },
 	{ "equal_islands", NULL, "pairs", 4,
-	  "collectives on streams go through the host's memory between islands of GPUs, as the GPUs do not reach each other: "
+	  "collectives on streams go through the host's memory between cliques of GPUs, as the GPUs do not reach each other: "
 	  "rank 0: GPU 0 cannot reach the memory of GPU 2 directly (no peer access, see tutti-info)" },
 	{ "unequal_islands", NULL, "threes", 4,
 	  "collectives on streams go through the host's memory, as the GPUs do not reach each other: "

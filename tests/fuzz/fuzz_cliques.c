@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Islands of GPUs, by what ranks tell of whom they reach and why not, whatever that is. The input:
+/* Cliques of GPUs, by what ranks tell of whom they reach and why not, whatever that is. The input:
  * ranks:1 hosts:1, then for each rank its bits and its text as far as it goes. */
 #include <string.h>
 
-#include "cuda/islands.h"
+#include "cuda/cliques.h"
 #include "fuzz.h"
 #include "printable.h"
 
 #define RANKS 80 /* more than bits */
 
-static void check(const struct tutti_comm *comm, const struct tt_cuda_islands *found)
+static void check(const struct tutti_comm *comm, const struct tt_cuda_cliques *found)
 {
 	int members[RANKS] = { 0 }, most = 0;
 
@@ -35,8 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const int ranks = 1 + (size > 0 ? data[0] % RANKS : 0),
 		  hosts = 1 + (size > 1 ? data[1] % 3 : 0);
 	struct tt_cuda_reached *reached = calloc((size_t)ranks, sizeof(*reached));
-	struct tt_cuda_islands found = { .of = calloc((size_t)ranks, sizeof(int)) };
-	struct tt_cuda_island *scratch = calloc((size_t)ranks, sizeof(*scratch));
+	struct tt_cuda_cliques found = { .of = calloc((size_t)ranks, sizeof(int)) };
+	struct tt_cuda_clique *scratch = calloc((size_t)ranks, sizeof(*scratch));
 	struct tutti_comm *comm = calloc(1, sizeof(*comm));
 	int host[RANKS], local[RANKS], met[3] = { 0 };
 	const size_t capacity = (size_t)ranks * sizeof(*reached), given = size > 2 ? size - 2 : 0;
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		host[rank] = rank % hosts;
 		local[rank] = met[host[rank]]++;
 	}
-	tt_cuda_settle_islands(comm, reached, local, scratch, &found);
+	tt_cuda_settle_cliques(comm, reached, local, scratch, &found);
 	check(comm, &found);
 	free(comm);
 	free(scratch);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which ranks' GPUs reach each other. */
-#ifndef TT_CUDA_ISLANDS_H
-#define TT_CUDA_ISLANDS_H
+#ifndef TT_CUDA_CLIQUES_H
+#define TT_CUDA_CLIQUES_H
 
 #include "bound.h"
 
-/* Ranks of one host that all reach each other's memory make up an island, the most that are so
+/* Ranks of one host that all reach each other's memory make up a clique, the most that are so
  * in order of rank. Every rank is on one. */
-struct tt_cuda_islands {
+struct tt_cuda_cliques {
 	int count;
 	int most;      /* ranks on the largest */
 	int *of;       /* [ranks]: numbered in order of their lowest ranks */
@@ -21,22 +21,22 @@ struct tt_cuda_reached {
 	char why[480];	/* it does not reach one of the first 64 */
 };
 
-/* While islands are made up: one for each rank at most. */
-struct tt_cuda_island {
+/* While cliques are made up: one for each rank at most. */
+struct tt_cuda_clique {
 	int members;
 	int refused; /* the last rank that cannot be one */
 };
 
-/* The islands that follow from what each rank told, reached[ranks]; local[ranks] are the ranks'
- * numbers on their hosts. `scratch` has a zeroed island for each rank, and so has out->of a
+/* The cliques that follow from what each rank told, reached[ranks]; local[ranks] are the ranks'
+ * numbers on their hosts. `scratch` has a zeroed clique for each rank, and so has out->of a
  * number. */
-void tt_cuda_settle_islands(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
-			    const int *local, struct tt_cuda_island *scratch,
-			    struct tt_cuda_islands *out);
+void tt_cuda_settle_cliques(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
+			    const int *local, struct tt_cuda_clique *scratch,
+			    struct tt_cuda_cliques *out);
 /* All ranks call and get the same; the communicator's context is current. `of` is the caller's
  * to free. */
-tutti_result_t tt_cuda_find_islands(struct tt_cuda *cuda, struct tt_cuda_islands *out);
+tutti_result_t tt_cuda_find_cliques(struct tt_cuda *cuda, struct tt_cuda_cliques *out);
 /* How many ranks each has, if all have as many; 0 otherwise. */
-int tt_cuda_island_size(const struct tt_cuda_islands *islands, int ranks);
+int tt_cuda_clique_size(const struct tt_cuda_cliques *cliques, int ranks);
 
 #endif

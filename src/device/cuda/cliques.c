@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns who reaches whom: each rank shows a page of its GPU's memory with a mark on it, tries to
  * read those of its host, and all tell each other with whom that succeeded. */
-#include "islands.h"
+#include "cliques.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +15,13 @@
 #define PROBE_BYTES CUDA_BLOCK
 #define MARK_BYTES  4096 /* at the beginning; behind it, where another rank's is brought */
 
-/* What is known of each rank, and of each island, of which there are no more. */
+/* What is known of each rank, and of each clique, of which there are no more. */
 struct search {
 	struct tt_cuda_offer *offers; /* the last one is this rank's own */
 	struct tt_cuda_peer *peers;
 	struct tt_cuda_reached *reached;
 	int *local; /* numbers of ranks on their hosts */
-	struct tt_cuda_island *islands;
+	struct tt_cuda_clique *cliques;
 };
 
 static bool take_search(struct search *search, const struct tutti_comm *comm)
@@ -32,14 +32,14 @@ static bool take_search(struct search *search, const struct tutti_comm *comm)
 				   calloc(size, sizeof(*search->peers)),
 				   calloc(size, sizeof(*search->reached)),
 				   calloc(size + hosts, sizeof(int)),
-				   calloc(size, sizeof(*search->islands)) };
+				   calloc(size, sizeof(*search->cliques)) };
 	return search->offers && search->peers && search->reached && search->local &&
-	       search->islands;
+	       search->cliques;
 }
 
 static void give_search(struct search *search)
 {
-	free(search->islands);
+	free(search->cliques);
 	free(search->local);
 	free(search->reached);
 	free(search->peers);
@@ -137,34 +137,34 @@ static bool reaches(const struct tutti_comm *comm, const struct tt_cuda_reached 
 	return comm->host[a] == comm->host[b] && local[b] < 64 && reached[a].local >> local[b] & 1;
 }
 
-/* The first island that has room and on which all reach the rank, and are reached by it; or one
+/* The first clique that has room and on which all reach the rank, and are reached by it; or one
  * that is not there yet. */
-static int find_island(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
-		       const int *local, struct tt_cuda_island *islands,
-		       const struct tt_cuda_islands *found, int rank)
+static int find_clique(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
+		       const int *local, struct tt_cuda_clique *cliques,
+		       const struct tt_cuda_cliques *found, int rank)
 {
-	int island = 0;
+	int clique = 0;
 
 	for (int other = 0; other < rank; other++)
 		if (!reaches(comm, reached, local, rank, other) ||
 		    !reaches(comm, reached, local, other, rank))
-			islands[found->of[other]].refused = rank;
-	while (island < found->count &&
-	       (islands[island].refused == rank || islands[island].members == TT_CUDA_RANKS))
-		island++;
-	return island;
+			cliques[found->of[other]].refused = rank;
+	while (clique < found->count &&
+	       (cliques[clique].refused == rank || cliques[clique].members == TT_CUDA_RANKS))
+		clique++;
+	return clique;
 }
 
-void tt_cuda_settle_islands(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
-			    const int *local, struct tt_cuda_island *scratch,
-			    struct tt_cuda_islands *out)
+void tt_cuda_settle_cliques(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
+			    const int *local, struct tt_cuda_clique *scratch,
+			    struct tt_cuda_cliques *out)
 {
 	for (int rank = 0; rank < comm->size; rank++) {
-		const int island = find_island(comm, reached, local, scratch, out, rank),
-			  members = ++scratch[island].members;
+		const int clique = find_clique(comm, reached, local, scratch, out, rank),
+			  members = ++scratch[clique].members;
 
-		out->of[rank] = island;
-		out->count += island == out->count;
+		out->of[rank] = clique;
+		out->count += clique == out->count;
 		out->most = members > out->most ? members : out->most;
 		if (*reached[rank].why && !out->split) {
 			out->split = true;
@@ -201,7 +201,7 @@ static tutti_result_t probe(struct tt_cuda *cuda, cuda_address memory, tutti_res
 				comm, TT_PART_CUDA_BIND);
 }
 
-static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct tt_cuda_islands *out)
+static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct tt_cuda_cliques *out)
 {
 	cuda_address memory = 0;
 	const cuda_result error = cuda->driver->mem_alloc(&memory, PROBE_BYTES);
@@ -213,20 +213,20 @@ static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct t
 			    : TUTTI_OK,
 		      search);
 	if (!result)
-		tt_cuda_settle_islands(cuda->comm, search->reached, search->local, search->islands,
+		tt_cuda_settle_cliques(cuda->comm, search->reached, search->local, search->cliques,
 				       out);
 	if (memory)
 		cuda->driver->mem_free(memory);
 	return result;
 }
 
-tutti_result_t tt_cuda_find_islands(struct tt_cuda *cuda, struct tt_cuda_islands *out)
+tutti_result_t tt_cuda_find_cliques(struct tt_cuda *cuda, struct tt_cuda_cliques *out)
 {
 	const int size = cuda->comm->size;
 	struct search search;
 	tutti_result_t result;
 
-	*out = (struct tt_cuda_islands){ .of = calloc((size_t)size, sizeof(int)) };
+	*out = (struct tt_cuda_cliques){ .of = calloc((size_t)size, sizeof(int)) };
 	if (take_search(&search, cuda->comm) && out->of)
 		result = find(cuda, &search, out);
 	else
@@ -237,7 +237,7 @@ tutti_result_t tt_cuda_find_islands(struct tt_cuda *cuda, struct tt_cuda_islands
 	return result;
 }
 
-int tt_cuda_island_size(const struct tt_cuda_islands *islands, int ranks)
+int tt_cuda_clique_size(const struct tt_cuda_cliques *cliques, int ranks)
 {
-	return islands->count * islands->most == ranks ? islands->most : 0;
+	return cliques->count * cliques->most == ranks ? cliques->most : 0;
 }
