@@ -18,7 +18,7 @@ tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int siz
 
 	if (!comm)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for a communicator");
-	comm->maker = tt_maker_here();
+	comm->owner = tt_owner_here();
 	comm->settings = *settings;
 	comm->rank = rank;
 	comm->size = size;
@@ -40,7 +40,7 @@ tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int siz
 tutti_result_t tt_comm_refuse(const struct tutti_comm *comm, const char *call)
 {
 	if (comm)
-		return tt_fail_inherited(&comm->maker, call, "communicator");
+		return tt_fail_inherited(&comm->owner, call, "communicator");
 	return tt_fail(TUTTI_ERR_INVALID, COMM, "%s: comm is NULL", call);
 }
 

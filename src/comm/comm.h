@@ -73,7 +73,7 @@ struct tt_recording {
 
 struct tutti_comm {
 	pthread_mutex_t lock;
-	struct tt_maker maker;
+	struct tt_owner owner;
 	struct tt_settings settings;
 	int rank, size;
 	uint64_t id;	 /* the same on all ranks */
@@ -177,7 +177,7 @@ static inline uint64_t tt_comm_stretch(const struct tutti_comm *comm, uint64_t n
  * may be touched, its lock least of all. */
 static inline bool tt_comm_usable(const struct tutti_comm *comm)
 {
-	return __builtin_expect(comm != NULL, 1) && tt_made_here(&comm->maker);
+	return __builtin_expect(comm != NULL, 1) && tt_owned_here(&comm->owner);
 }
 
 /* What `call` returns for one that is not usable. */

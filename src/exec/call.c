@@ -179,7 +179,7 @@ static tutti_result_t submit_request(struct tutti_comm *comm, const struct tt_ca
 				     tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
 					     "%s: no memory for a request", tt_call_name(call))));
 	started->comm = comm;
-	started->maker = comm->maker;
+	started->owner = comm->owner;
 	started->staged = staged;
 	pthread_mutex_lock(&comm->lock);
 	tutti_result_t result = tt_comm_state(comm);

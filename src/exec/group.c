@@ -372,7 +372,7 @@ static tutti_result_t run(struct group *group, tutti_request_t *request)
 		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
 						  "tutti_group_end: no memory for a request"));
 	started->comm = comm;
-	started->maker = comm->maker;
+	started->owner = comm->owner;
 	tutti_result_t result = tt_device_may_have_buffers() ? stage_all(group, started) : TUTTI_OK;
 	pthread_mutex_lock(&comm->lock);
 	if (!result)

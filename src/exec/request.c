@@ -82,12 +82,12 @@ static tutti_result_t take_result(tutti_request_t *request)
  * it. The communicator may be gone. */
 static tutti_result_t refuse(tutti_request_t *request, const char *call)
 {
-	const struct tt_maker maker = (*request)->maker;
+	const struct tt_owner owner = (*request)->owner;
 
 	drop_results(*request);
 	free(*request);
 	*request = NULL;
-	return tt_fail_inherited(&maker, call, "request");
+	return tt_fail_inherited(&owner, call, "request");
 }
 
 TUTTI_API tutti_result_t tutti_test(tutti_request_t *request)
@@ -96,7 +96,7 @@ TUTTI_API tutti_result_t tutti_test(tutti_request_t *request)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_test: request is NULL");
 	if (!*request)
 		return TUTTI_OK;
-	if (!tt_made_here(&(*request)->maker))
+	if (!tt_owned_here(&(*request)->owner))
 		return refuse(request, "tutti_test");
 	struct tutti_comm *comm = (*request)->comm;
 
@@ -115,7 +115,7 @@ TUTTI_API tutti_result_t tutti_wait(tutti_request_t *request)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_wait: request is NULL");
 	if (!*request)
 		return TUTTI_OK;
-	if (!tt_made_here(&(*request)->maker))
+	if (!tt_owned_here(&(*request)->owner))
 		return refuse(request, "tutti_wait");
 	struct tutti_comm *comm = (*request)->comm;
 

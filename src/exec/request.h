@@ -12,7 +12,7 @@ struct tutti_request {
 	struct tutti_comm *comm;
 	struct tutti_request *next,
 		*prev;		  /* of those that callers hold; behind the communicator's lock */
-	struct tt_maker maker;	  /* likewise */
+	struct tt_owner owner;	  /* likewise */
 	uint32_t pending;	  /* operations to come; behind the communicator's lock */
 	tutti_result_t result;	  /* of the first that failed */
 	struct tt_fused *fused;	  /* results to hand out when all is done; NULL for most */

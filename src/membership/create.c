@@ -146,8 +146,8 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 	if (!store && size > 1)
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
 			       "tutti_comm_create: store is NULL, and %d ranks must meet", size);
-	if (store && !tt_made_here(&store->maker))
-		return tt_fail_inherited(&store->maker, "tutti_comm_create", "store");
+	if (store && !tt_owned_here(&store->owner))
+		return tt_fail_inherited(&store->owner, "tutti_comm_create", "store");
 	tutti_result_t result = tt_settings_read(config, &settings);
 	if (result)
 		return result;

@@ -36,9 +36,9 @@ tutti_result_t tt_seats_open(tutti_store_t store, const struct tt_key *key, uint
 	*out = (struct tt_seats){ .store = store };
 	snprintf(out->prefix, sizeof(out->prefix), "grow");
 	if (store)
-		return tt_made_here(&store->maker)
+		return tt_owned_here(&store->owner)
 			       ? TUTTI_OK
-			       : tt_fail_inherited(&store->maker, call, "store");
+			       : tt_fail_inherited(&store->owner, call, "store");
 	tutti_result_t result = tt_launch_meets(call, &launch);
 	if (result)
 		return result;

@@ -28,18 +28,18 @@ static struct {
 	void (*look)(void); /* or NULL */
 } noted = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-struct tt_maker tt_maker_here(void)
+struct tt_owner tt_owner_here(void)
 {
-	return (struct tt_maker){ tt_forks, (int32_t)getpid() };
+	return (struct tt_owner){ tt_forks, (int32_t)getpid() };
 }
 
-tutti_result_t tt_fail_inherited(const struct tt_maker *maker, const char *call, const char *what)
+tutti_result_t tt_fail_inherited(const struct tt_owner *owner, const char *call, const char *what)
 {
 	return tt_fail(
 		TUTTI_ERR_INVALID, COMM,
 		"%s: this %s was made by process %d and cannot be used in its child %d (after fork): make a new one "
 		"here, or call exec()",
-		call, what, (int)maker->pid, (int)getpid());
+		call, what, (int)owner->pid, (int)getpid());
 }
 
 /* ---- descriptors */

@@ -21,20 +21,20 @@
 extern uint32_t tt_forks;
 
 /* The process that made an object. */
-struct tt_maker {
+struct tt_owner {
 	uint32_t forks;
 	int32_t pid;
 };
 
-struct tt_maker tt_maker_here(void);
+struct tt_owner tt_owner_here(void);
 
-static inline bool tt_made_here(const struct tt_maker *maker)
+static inline bool tt_owned_here(const struct tt_owner *owner)
 {
-	return __builtin_expect(maker->forks == tt_forks, 1);
+	return __builtin_expect(owner->forks == tt_forks, 1);
 }
 
 /* TUTTI_ERR_INVALID, with the error message: `call` was made on a `what` that a parent made. */
-tutti_result_t tt_fail_inherited(const struct tt_maker *maker, const char *call, const char *what);
+tutti_result_t tt_fail_inherited(const struct tt_owner *owner, const char *call, const char *what);
 
 /* The library's descriptors that a child must not keep: sockets, and what stands for memory,
  * processes and waits.

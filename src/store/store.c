@@ -63,7 +63,7 @@ static tutti_result_t open_kind(const char *address, const struct tt_key *key, i
 static tutti_result_t sign(tutti_result_t result, tutti_store_t *store)
 {
 	if (result == TUTTI_OK)
-		(*store)->maker = tt_maker_here();
+		(*store)->owner = tt_owner_here();
 	return result;
 }
 
@@ -143,8 +143,8 @@ static tutti_result_t check_key(const char *call, tutti_store_t store, const cha
 {
 	if (!store)
 		return tt_fail(TUTTI_ERR_INVALID, STORE, "%s: the store is NULL", call);
-	if (!tt_made_here(&store->maker))
-		return tt_fail_inherited(&store->maker, call, "store");
+	if (!tt_owned_here(&store->owner))
+		return tt_fail_inherited(&store->owner, call, "store");
 	if (!key)
 		return tt_fail(TUTTI_ERR_INVALID, STORE, "%s: the key is NULL", call);
 	const size_t length = strlen(key);
@@ -198,7 +198,7 @@ TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, v
 
 TUTTI_API void tutti_store_close(tutti_store_t store)
 {
-	if (store && tt_made_here(&store->maker))
+	if (store && tt_owned_here(&store->owner))
 		store->ops->close(store);
 	else if (store)
 		store->ops->forget(store);

@@ -70,7 +70,7 @@ struct tt_store_ops {
 
 struct tutti_store {
 	const struct tt_store_ops *ops;
-	struct tt_maker maker;
+	struct tt_owner owner;
 	char address[TT_STORE_ADDRESS_MAX];
 	/* A host that closes waits for its clients no longer than this (CLOCK_MONOTONIC
 	 * nanoseconds) and a second; 0: some seconds. */

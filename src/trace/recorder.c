@@ -145,7 +145,7 @@ void tt_recorder_close(struct tutti_comm *comm)
 
 	comm->recorder = NULL;
 	/* a child of fork() has nothing of this but the numbers */
-	if (recorder && recorder->flight && tt_made_here(&comm->maker))
+	if (recorder && recorder->flight && tt_owned_here(&comm->owner))
 		close_flight(comm, recorder);
 	free(recorder);
 }

@@ -110,7 +110,7 @@ void tt_recorder_report(struct tutti_comm *comm)
 {
 	struct tt_recorder *recorder = comm->recorder;
 
-	if (!recorder || !recorder->flight || !tt_made_here(&comm->maker))
+	if (!recorder || !recorder->flight || !tt_owned_here(&comm->owner))
 		return;
 	memcpy(recorder->flight->fault.text, comm->fault.text, sizeof(comm->fault.text));
 	recorder->flight->fault.rank = comm->fault.rank;

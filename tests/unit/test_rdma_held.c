@@ -42,14 +42,14 @@ struct question {
  * instead. */
 static bool is_ours(struct nlattr *entry)
 {
-	struct nlattr *maker = nla_find(nla_data(entry), nla_len(entry), RDMA_NLDEV_ATTR_RES_PID);
+	struct nlattr *owner = nla_find(nla_data(entry), nla_len(entry), RDMA_NLDEV_ATTR_RES_PID);
 	char path[64];
 
 	if (nla_find(nla_data(entry), nla_len(entry), RDMA_NLDEV_ATTR_RES_KERN_NAME))
 		return false;
-	if (!maker)
+	if (!owner)
 		return true;
-	snprintf(path, sizeof(path), "/proc/self/task/%u", nla_get_u32(maker));
+	snprintf(path, sizeof(path), "/proc/self/task/%u", nla_get_u32(owner));
 	return access(path, F_OK) == 0;
 }
 

@@ -15,14 +15,14 @@
 static struct {
 	pthread_mutex_t lock;
 	uint64_t number;
-	struct tt_maker maker;
+	struct tt_owner owner;
 } process = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static tutti_result_t number_of_process(uint64_t *out)
 {
 	pthread_mutex_lock(&process.lock);
-	if (!process.number || !tt_made_here(&process.maker)) {
-		process.maker = tt_maker_here();
+	if (!process.number || !tt_owned_here(&process.owner)) {
+		process.owner = tt_owner_here();
 		if (getrandom(&process.number, sizeof(process.number), 0) != sizeof(process.number))
 			process.number = 0;
 	}
