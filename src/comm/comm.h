@@ -100,12 +100,13 @@ struct tutti_comm {
 	struct tt_area
 		control_area; /* exec's; control area.base NULL where not all ranks share memory */
 	void *records;	      /* bootstrap.c's, until all have joined */
-	tutti_result_t (*hopeless)(void *context); /* for join(), see tt_endpoint_config; or NULL */
+	tutti_result_t (*should_abort)(
+		void *context); /* for join(), see tt_endpoint_config; or NULL */
 	/* This rank cannot join for `result`, which is about another rank or a deadline, or,
 	 * `unfit`, is true of the ranks together, and the thread's error message: what to return
 	 * instead, and tell others. NULL: that. */
 	tutti_result_t (*agree)(void *context, tutti_result_t result, bool unfit);
-	void *hopeless_context; /* of both */
+	void *abort_context; /* of both */
 	char transport_names[64];
 	char carriers[1 << TT_MAX_TRANSPORTS][32]; /* carriers.c's, by sets of endpoints; ""
 						    * until asked for */

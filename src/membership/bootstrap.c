@@ -64,8 +64,8 @@ static tutti_result_t open_endpoint(struct tutti_comm *comm, const struct tt_tra
 		.timeout_s = (double)comm->settings.timeout_ns / 1e9,
 		.silence_s = comm->settings.silence_s,
 		.key = &comm->settings.key,
-		.hopeless = comm->hopeless,
-		.context = comm->hopeless_context,
+		.should_abort = comm->should_abort,
+		.context = comm->abort_context,
 	};
 	const tutti_result_t result = transport->open(&config, &comm->endpoints[comm->nendpoints]);
 
@@ -516,13 +516,13 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 	}
 	const bool fits = !result;
 	if (!fits && comm->agree) /* told before anybody waits for this rank to decline */
-		result = comm->agree(comm->hopeless_context, result, true);
+		result = comm->agree(comm->abort_context, result, true);
 	if (!result) {
 		comm->by_network = nobody_shares(comm);
 		result = join_endpoints(comm, deadline, &joined);
 	}
 	if (comm->agree && fits && is_about_others(result))
-		result = comm->agree(comm->hopeless_context, result, false);
+		result = comm->agree(comm->abort_context, result, false);
 	if (result)
 		decline(comm, result, joined);
 	else {

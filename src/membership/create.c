@@ -57,9 +57,9 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 	struct tt_records records = { 0 };
 	size_t length;
 
-	comm->hopeless = look;
+	comm->should_abort = look;
 	comm->agree = agree;
-	comm->hopeless_context = &joining;
+	comm->abort_context = &joining;
 	tutti_result_t result = tt_bootstrap_open(comm, record, &length);
 	int *members = malloc((size_t)comm->size * sizeof(*members));
 
@@ -87,7 +87,7 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 		result = tt_bootstrap_join(comm, &records, members, deadline);
 	tt_records_free(&records);
 	free(members);
-	comm->hopeless = NULL;
+	comm->should_abort = NULL;
 	comm->agree = NULL;
 	return result;
 }

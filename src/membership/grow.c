@@ -91,7 +91,7 @@ static tutti_result_t compare(struct growing *g, const struct tt_report *mine,
 	return result ? result : tt_reports_judge(out, g->old->size, "tutti_comm_grow");
 }
 
-static tutti_result_t is_hopeless(void *context)
+static tutti_result_t aborts(void *context)
 {
 	struct tutti_comm *old = context;
 
@@ -112,8 +112,8 @@ static tutti_result_t open_new(struct growing *g, struct tt_report *mine)
 		tt_comm_new(&old->settings, old->rank, old->size + g->newcomers, g->id, &g->new);
 
 	if (!result) {
-		g->new->hopeless = is_hopeless;
-		g->new->hopeless_context = g->old;
+		g->new->should_abort = aborts;
+		g->new->abort_context = g->old;
 		result = tt_bootstrap_open(g->new, mine->bytes, &length);
 	}
 	mine->length = (uint32_t)length;
@@ -509,7 +509,7 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store,
 		give_up(g.new);
 		return result_of(comm, result);
 	}
-	g.new->hopeless = NULL;
+	g.new->should_abort = NULL;
 	tt_log(INFO, COMM, "rank %d of %d has %d ranks more", comm->rank, comm->size, newcomers);
 	*out = g.new;
 	return TUTTI_OK;

@@ -76,7 +76,7 @@ static tutti_result_t compare(struct shrinking *s, uint64_t coming_ns, const str
 
 /* ---- steps */
 
-static tutti_result_t is_hopeless(void *context)
+static tutti_result_t aborts(void *context)
 {
 	const struct shrinking *s = context;
 
@@ -112,8 +112,8 @@ static tutti_result_t gather(struct shrinking *s)
 		rank++;
 	if (tt_comm_new(&s->old->settings, rank, s->count, id, &s->new) ==
 	    TUTTI_OK) { /* else meet() tells the others */
-		s->new->hopeless = is_hopeless;
-		s->new->hopeless_context = s;
+		s->new->should_abort = aborts;
+		s->new->abort_context = s;
 	}
 	return TUTTI_OK;
 }
@@ -232,7 +232,7 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
 		tutti_comm_destroy(s.new);
 		tt_thread_error_set(error_text);
 	} else {
-		s.new->hopeless = NULL;
+		s.new->should_abort = NULL;
 		*out = s.new;
 		tt_log(INFO, COMM, "rank %d of %d is rank %d of the %d that are left", comm->rank,
 		       comm->size, s.new->rank, s.count);

@@ -74,7 +74,7 @@ struct tt_endpoint_config {
 	 * which the others look at, too? TUTTI_OK: no; otherwise what join() returns, with its
 	 * error message. Asked by the thread in join(), twenty times a second while it waits, and in
 	 * decline(), which waits for nobody then. NULL: nobody knows. */
-	tutti_result_t (*hopeless)(void *context);
+	tutti_result_t (*should_abort)(void *context);
 	void *context;
 };
 

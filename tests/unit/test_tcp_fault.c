@@ -402,7 +402,7 @@ static tutti_result_t caller_ends(void *context)
 }
 
 static struct tt_endpoint *open_for(struct call *call, int rank,
-				    tutti_result_t (*hopeless)(void *context))
+				    tutti_result_t (*should_abort)(void *context))
 {
 	const struct tt_endpoint_config config = { .comm_id = 5,
 						   .rank = rank,
@@ -410,7 +410,7 @@ static struct tt_endpoint *open_for(struct call *call, int rank,
 						   .timeout_s = 20,
 						   .silence_s = 5,
 						   .key = &fabric_key,
-						   .hopeless = hopeless,
+						   .should_abort = should_abort,
 						   .context = call };
 	struct tt_endpoint *endpoint = NULL;
 

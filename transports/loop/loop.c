@@ -69,7 +69,7 @@ static int missing_rank(const struct loop_endpoint *self, const struct tt_peer *
 }
 
 /* What stands in the way of meeting `rank`; TUTTI_OK: nothing but time. Under the lock. */
-static tutti_result_t hopeless(const struct loop_fabric *fabric, int rank)
+static tutti_result_t should_abort(const struct loop_fabric *fabric, int rank)
 {
 	switch (fabric->ranks[rank].state) {
 	case LOOP_LEFT:
@@ -105,7 +105,7 @@ static tutti_result_t loop_join(struct tt_endpoint *endpoint, const struct tt_pe
 				 "rank %d joins too late: another has its place", self->rank);
 	}
 	while ((missing = missing_rank(self, peers, size)) >= 0 && result == TUTTI_OK) {
-		result = hopeless(fabric, missing);
+		result = should_abort(fabric, missing);
 		if (result == TUTTI_OK && !in_time)
 			result = tt_fail(TUTTI_ERR_TIMEOUT, LOOP,
 					 "rank %d has not joined in time: is it running?", missing);
@@ -153,7 +153,7 @@ static tutti_result_t meet_at(struct loop_endpoint *self, struct loop_segment *s
 	segment->arrived++;
 	pthread_cond_broadcast(&self->fabric->changed);
 	while (segment->arrived < expected && result == TUTTI_OK) {
-		result = hopeless(self->fabric, gone_host_rank(self));
+		result = should_abort(self->fabric, gone_host_rank(self));
 		if (result == TUTTI_OK && !in_time)
 			result =
 				tt_fail(TUTTI_ERR_TIMEOUT, LOOP,

@@ -45,14 +45,14 @@ union control {
 
 tutti_result_t shm_check_elsewhere(const struct shm_endpoint *ep)
 {
-	return ep->config.hopeless ? ep->config.hopeless(ep->config.context) : TUTTI_OK;
+	return ep->config.should_abort ? ep->config.should_abort(ep->config.context) : TUTTI_OK;
 }
 
 int shm_wait_ms(const struct shm_endpoint *ep, uint64_t now, uint64_t deadline)
 {
 	const uint64_t ms = (deadline - now) / 1000000 + 1;
 
-	return ep->config.hopeless && ms > SHM_HOPE_MS ? SHM_HOPE_MS : (int)ms;
+	return ep->config.should_abort && ms > SHM_HOPE_MS ? SHM_HOPE_MS : (int)ms;
 }
 
 static tutti_result_t wait_for(const struct shm_endpoint *ep, int fd, short events,

@@ -387,7 +387,7 @@ static int dead_caller(const struct tcp_endpoint *e)
 
 static tutti_result_t check_elsewhere(const struct tcp_endpoint *e)
 {
-	return e->hopeless ? e->hopeless(e->context) : TUTTI_OK;
+	return e->should_abort ? e->should_abort(e->context) : TUTTI_OK;
 }
 
 /* TUTTI_OK: whoever is missing may still come. What all are told goes first. Who has ended may

@@ -55,7 +55,7 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 	e->size = config->size;
 	e->silence_s = config->silence_s;
 	e->key = config->key;
-	e->hopeless = config->hopeless;
+	e->should_abort = config->should_abort;
 	e->context = config->context;
 	e->listener.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
 	e->peers = make_peers(config->size);

@@ -148,8 +148,8 @@ struct tcp_endpoint {
 	uint64_t comm_id;
 	int rank, size;
 	const struct tt_key *key;
-	struct tt_tls *tls;			   /* NULL: connections are plain */
-	tutti_result_t (*hopeless)(void *context); /* see tt_endpoint_config */
+	struct tt_tls *tls;			       /* NULL: connections are plain */
+	tutti_result_t (*should_abort)(void *context); /* see tt_endpoint_config */
 	void *context;
 	struct tcp_card card;
 	struct tcp_lack lack;
