@@ -39,7 +39,7 @@ struct tt_plan_cache;
 struct tt_flight;
 struct tt_recorder;
 struct tt_staging;
-struct tt_council;
+struct tt_consensus;
 struct tt_next_call;
 struct tt_cursor;
 struct tt_cuda;
@@ -160,7 +160,7 @@ struct tutti_comm {
 	bool settled;
 	uint64_t settle_at;
 	uint64_t settle_ns; /* how long ranks take to settle; 0: the first fault is that of all */
-	struct tt_council *council; /* NULL until the ranks first agree on something */
+	struct tt_consensus *consensus; /* NULL until the ranks first agree on something */
 	struct tt_recording recording;
 	struct tt_recorder *recorder;	    /* trace's: the rest */
 	struct tt_staging *_Atomic staging; /* cuda/staged.c's; NULL until a call has a buffer on

@@ -9,7 +9,7 @@
  * called. */
 #include <stdlib.h>
 
-#include "council.h"
+#include "consensus.h"
 #include "fault.h"
 #include "mismatch.h"
 #include "names.h"
@@ -69,7 +69,7 @@ static void consider(struct tutti_comm *comm, const struct tt_op_header *theirs)
 	const struct tt_op_header *mine = &comm->headers[theirs->seq % TT_HEADERS_KEPT];
 
 	if (theirs->magic != TT_OP_HEADER_MAGIC)
-		tt_council_note(comm, theirs);
+		tt_consensus_note(comm, theirs);
 	if (theirs->magic != TT_OP_HEADER_MAGIC || theirs->rank < 0 || theirs->rank >= comm->size ||
 	    theirs->rank == comm->rank)
 		return;

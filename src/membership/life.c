@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "control_area.h"
-#include "council.h"
+#include "consensus.h"
 #include "device_table.h"
 #include "group.h"
 #include "monitor.h"
@@ -58,7 +58,7 @@ static void free_all(struct tutti_comm *comm)
 	tt_next_calls_free(comm);
 	tt_recorder_close(comm);
 	tt_area_free(comm);
-	tt_council_free(comm);
+	tt_consensus_free(comm);
 	tt_comm_free(comm);
 }
 

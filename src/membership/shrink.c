@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns tutti_comm_shrink. The survivors agree three times over the control channel of the old
- * communicator (council.c): on who is there, on what bootstrapping must know of each, and on
+ * communicator (consensus transport.c): on who is there, on what bootstrapping must know of each, and on
  * whether all have joined. Each agreement gives the same members on all; where one of them went
  * missing since the one before, they begin again with those who are left. */
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <sys/random.h>
 
 #include "bootstrap.h"
-#include "council.h"
+#include "consensus.h"
 #include "fault.h"
 #include "group.h"
 #include "log.h"
@@ -43,10 +43,10 @@ static tutti_result_t agree(struct shrinking *s, uint64_t coming_ns, const void 
 {
 	const int before = s->count;
 	const tutti_result_t result =
-		tt_council_agree(s->old, s->among, coming_ns, said, length, out);
+		tt_consensus_agree(s->old, s->among, coming_ns, said, length, out);
 
 	if (result && s->agreed)
-		tt_council_quit(s->old);
+		tt_consensus_quit(s->old);
 	if (result)
 		return result;
 	s->agreed = true;
@@ -80,7 +80,7 @@ static tutti_result_t aborts(void *context)
 {
 	const struct shrinking *s = context;
 
-	return tt_council_misses(s->old, s->among)
+	return tt_consensus_misses(s->old, s->among)
 		       ? tt_fail(TUTTI_ERR_PEER_LOST, COMM,
 				 "one of the ranks that are to join is gone")
 		       : TUTTI_OK;

@@ -3,7 +3,7 @@
  * say anything, to rank 1 of four, which remembers its last two calls. */
 #include <string.h>
 
-#include "council.h"
+#include "consensus.h"
 #include "fuzz.h"
 #include "notes.h"
 
@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	wire_left = size;
 	tt_notes_exchange(comm, NULL, 1);
 	FUZZ_PROMISE(heard[comm->rank] == 0); /* nobody speaks for this rank */
-	tt_council_free(comm);
+	tt_consensus_free(comm);
 	free(comm);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The council of a rank whose leader is gone: its words have all come, and nothing reaches it
+/* The consensus transport of a rank whose leader is gone: its words have all come, and nothing reaches it
  * any more. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "council.h"
+#include "consensus.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define ROOM	  1024
@@ -140,7 +140,7 @@ static struct tutti_comm *new_comm(struct tt_endpoint *endpoint)
 
 static void free_comm(struct tutti_comm *comm)
 {
-	tt_council_free(comm);
+	tt_consensus_free(comm);
 	pthread_mutex_destroy(&comm->lock);
 	free(comm->via);
 	free(comm->connections);
@@ -156,7 +156,7 @@ static void a_link_that_takes_nothing_is_tried_once(void **state)
 	struct tt_agree *agreed = NULL;
 
 	leader_decides();
-	assert_int_equal(tt_council_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed),
+	assert_int_equal(tt_consensus_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed),
 			 TUTTI_OK);
 	assert_int_equal(tt_agree_count(agreed), RANKS);
 	assert_int_equal(leader.read, leader.length);

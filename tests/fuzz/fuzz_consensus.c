@@ -5,7 +5,7 @@
  * ended. */
 #include <string.h>
 
-#include "council.h"
+#include "consensus.h"
 #include "fuzz.h"
 #include "report.h"
 
@@ -113,7 +113,7 @@ static struct tutti_comm *new_comm(struct tt_endpoint *endpoint)
 
 static void free_comm(struct tutti_comm *comm)
 {
-	tt_council_free(comm);
+	tt_consensus_free(comm);
 	pthread_mutex_destroy(&comm->lock);
 	free(comm->via);
 	free(comm->connections);
@@ -177,7 +177,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < 2; i++) {
 		struct tt_agree *agreed = NULL;
 
-		if (tt_council_agree(comm, among, 1000000, "me", 2, &agreed) != TUTTI_OK)
+		if (tt_consensus_agree(comm, among, 1000000, "me", 2, &agreed) != TUTTI_OK)
 			break;
 		check(agreed);
 		tt_agree_close(agreed);

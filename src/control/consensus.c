@@ -7,7 +7,7 @@
  * a rank watches a few others only, so each loss goes round as a note; and so does whom an
  * agreement left out, since a rank that comes after the others have left finds nobody to answer
  * on its links. Streams go on from one agreement to the next. */
-#include "council.h"
+#include "consensus.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ struct councillor {
 	uint64_t gone_at; /* when to believe what another said; or 0 */
 };
 
-struct tt_council {
+struct tt_consensus {
 	struct tutti_comm *comm;
 	uint32_t instance;
 	bool left_out; /* by the others, for good */
@@ -68,49 +68,50 @@ static void tell(struct tutti_comm *comm, enum note_kind kind, int rank, uint32_
 }
 
 /* This rank can take no further part, here or in later agreements: nobody is to wait for it. */
-static void quit(struct tt_council *council)
+static void quit(struct tt_consensus *consensus)
 {
-	council->left_out = true;
-	tell(council->comm, NOTE_GONE, council->comm->rank, 0);
+	consensus->left_out = true;
+	tell(consensus->comm, NOTE_GONE, consensus->comm->rank, 0);
 }
 
-static void lose(struct tt_council *council, int rank)
+static void lose(struct tt_consensus *consensus, int rank)
 {
-	if (council->with[rank].gone)
+	if (consensus->with[rank].gone)
 		return;
-	council->with[rank].gone = true;
-	if (council->agree)
-		tt_agree_lost(council->agree, rank);
-	tell(council->comm, NOTE_GONE, rank, 0);
+	consensus->with[rank].gone = true;
+	if (consensus->agree)
+		tt_agree_lost(consensus->agree, rank);
+	tell(consensus->comm, NOTE_GONE, rank, 0);
 }
 
-static struct tt_council *council_of(struct tutti_comm *comm)
+static struct tt_consensus *consensus_of(struct tutti_comm *comm)
 {
-	if (!comm->council) {
-		comm->council = calloc(1, sizeof(*comm->council) +
-						  (size_t)comm->size * sizeof(struct councillor));
-		if (comm->council)
-			comm->council->comm = comm;
+	if (!comm->consensus) {
+		comm->consensus = calloc(1, sizeof(*comm->consensus) +
+						    (size_t)comm->size * sizeof(struct councillor));
+		if (comm->consensus)
+			comm->consensus->comm = comm;
 	}
-	return comm->council;
+	return comm->consensus;
 }
 
-void tt_council_note(struct tutti_comm *comm, const void *bytes)
+void tt_consensus_note(struct tutti_comm *comm, const void *bytes)
 {
-	struct tt_council *council;
+	struct tt_consensus *consensus;
 	struct note note;
 
 	memcpy(&note, bytes, sizeof(note));
 	if (note.magic != NOTE_MAGIC || note.rank < 0 || note.rank >= comm->size)
 		return;
-	council = council_of(comm);
-	if (!council)
+	consensus = consensus_of(comm);
+	if (!consensus)
 		return; /* without memory it will take part in no agreement */
-	if (note.rank != comm->rank && note.kind == NOTE_GONE && !council->with[note.rank].gone_at)
-		council->with[note.rank].gone_at = tt_now() + DOUBT_NS;
+	if (note.rank != comm->rank && note.kind == NOTE_GONE &&
+	    !consensus->with[note.rank].gone_at)
+		consensus->with[note.rank].gone_at = tt_now() + DOUBT_NS;
 	else if (note.rank == comm->rank &&
-		 (note.kind == NOTE_GONE || note.instance >= council->instance))
-		council->left_out = true;
+		 (note.kind == NOTE_GONE || note.instance >= consensus->instance))
+		consensus->left_out = true;
 }
 
 static void hear_notes(struct tutti_comm *comm)
@@ -119,7 +120,7 @@ static void hear_notes(struct tutti_comm *comm)
 
 	for (int i = 0; i < comm->nendpoints; i++)
 		while (comm->endpoints[i]->ops->hear(comm->endpoints[i], note))
-			tt_council_note(comm, note);
+			tt_consensus_note(comm, note);
 }
 
 static bool is_lost(const struct tutti_comm *comm, int rank)
@@ -146,14 +147,14 @@ static bool make_space(struct bytes *bytes, size_t capacity)
 
 static void keep_to_send(void *context, int to, const struct tt_agree_head *head, const void *body)
 {
-	struct tt_council *council = context;
-	struct councillor *with = &council->with[to];
+	struct tt_consensus *consensus = context;
+	struct councillor *with = &consensus->with[to];
 	struct bytes *out = &with->out;
 
 	if (with->gone || with->deaf)
 		return;
 	if (!make_space(out, out->used + sizeof(*head) + head->length)) {
-		council->no_memory = true;
+		consensus->no_memory = true;
 		return;
 	}
 	memcpy(out->at + out->used, head, sizeof(*head));
@@ -168,10 +169,10 @@ static struct tt_link *link_with(const struct tutti_comm *comm, int rank)
 }
 
 /* True if something was sent. */
-static bool send_kept(struct tt_council *council, int rank)
+static bool send_kept(struct tt_consensus *consensus, int rank)
 {
-	struct tt_link *link = link_with(council->comm, rank);
-	struct councillor *with = &council->with[rank];
+	struct tt_link *link = link_with(consensus->comm, rank);
+	struct councillor *with = &consensus->with[rank];
 	const size_t before = with->sent;
 
 	while (!with->gone && !with->deaf && with->sent < with->out.used) {
@@ -192,10 +193,10 @@ static bool send_kept(struct tt_council *council, int rank)
 }
 
 /* One read towards the next message. Bytes, 0 or an error. */
-static ssize_t read_some(struct tt_council *council, int rank)
+static ssize_t read_some(struct tt_consensus *consensus, int rank)
 {
-	struct tt_link *link = link_with(council->comm, rank);
-	struct bytes *in = &council->with[rank].in;
+	struct tt_link *link = link_with(consensus->comm, rank);
+	struct bytes *in = &consensus->with[rank].in;
 	struct tt_agree_head head;
 	size_t wanted = sizeof(head);
 
@@ -204,7 +205,7 @@ static ssize_t read_some(struct tt_council *council, int rank)
 		wanted += head.length;
 	}
 	if (!make_space(in, wanted)) {
-		council->no_memory = true;
+		consensus->no_memory = true;
 		return 0;
 	}
 	const struct iovec iov = { in->at + in->used, wanted - in->used };
@@ -215,152 +216,153 @@ static ssize_t read_some(struct tt_council *council, int rank)
 }
 
 /* Hand over the message if it is complete. False: it is none. */
-static bool hand_over(struct tt_council *council, int rank, uint64_t now)
+static bool hand_over(struct tt_consensus *consensus, int rank, uint64_t now)
 {
-	struct bytes *in = &council->with[rank].in;
+	struct bytes *in = &consensus->with[rank].in;
 	struct tt_agree_head head;
 
 	if (in->used < sizeof(head))
 		return true;
 	memcpy(&head, in->at, sizeof(head));
-	if (!tt_agree_is_head(&head, council->comm->size))
+	if (!tt_agree_is_head(&head, consensus->comm->size))
 		return false;
 	if (in->used < sizeof(head) + head.length)
 		return true;
 	in->used = 0;
-	return tt_agree_hear(council->agree, rank, &head, in->at + sizeof(head), now);
+	return tt_agree_hear(consensus->agree, rank, &head, in->at + sizeof(head), now);
 }
 
 /* Read all that has come from the rank; what follows the decision is for the next agreement.
  * True if something had. */
-static bool read_all(struct tt_council *council, int rank, uint64_t now)
+static bool read_all(struct tt_consensus *consensus, int rank, uint64_t now)
 {
-	const uint64_t gone_at = council->with[rank].gone_at;
-	const bool lost = is_lost(council->comm, rank) || (gone_at && now >= gone_at);
+	const uint64_t gone_at = consensus->with[rank].gone_at;
+	const bool lost = is_lost(consensus->comm, rank) || (gone_at && now >= gone_at);
 	bool some = false;
 	ssize_t moved = 0;
 
-	while (!council->no_memory && tt_agree_state(council->agree) == TT_AGREE_OPEN) {
-		moved = read_some(council, rank);
+	while (!consensus->no_memory && tt_agree_state(consensus->agree) == TT_AGREE_OPEN) {
+		moved = read_some(consensus, rank);
 		if (moved <= 0)
 			break;
 		some = true;
-		if (!hand_over(council, rank, now)) {
+		if (!hand_over(consensus, rank, now)) {
 			moved = TUTTI_ERR_INVALID;
 			break;
 		}
 	}
 	if (moved < 0 || (lost && moved == 0))
-		lose(council, rank);
+		lose(consensus, rank);
 	return some;
 }
 
 /* ---- an agreement */
 
-static bool is_asked(const struct tt_council *council, const bool *among, int rank)
+static bool is_asked(const struct tt_consensus *consensus, const bool *among, int rank)
 {
-	return among[rank] && rank != council->comm->rank && !council->with[rank].gone;
+	return among[rank] && rank != consensus->comm->rank && !consensus->with[rank].gone;
 }
 
 /* A rank that cannot be reached any more is gone. */
-static tutti_result_t connect_all(struct tt_council *council, const bool *among)
+static tutti_result_t connect_all(struct tt_consensus *consensus, const bool *among)
 {
-	for (int rank = 0; rank < council->comm->size; rank++) {
+	for (int rank = 0; rank < consensus->comm->size; rank++) {
 		struct tt_connection *connection;
 
-		if (!is_asked(council, among, rank))
+		if (!is_asked(consensus, among, rank))
 			continue;
 		const tutti_result_t result =
-			tt_comm_connection(council->comm, rank, TT_CHANNEL_CONTROL, &connection);
+			tt_comm_connection(consensus->comm, rank, TT_CHANNEL_CONTROL, &connection);
 		if (result == TUTTI_ERR_NO_MEMORY || result == TUTTI_ERR_SYSTEM)
 			return result;
 		if (result)
-			lose(council, rank);
+			lose(consensus, rank);
 	}
 	return TUTTI_OK;
 }
 
 /* True if something moved. */
-static bool pass(struct tt_council *council, const bool *among)
+static bool pass(struct tt_consensus *consensus, const bool *among)
 {
 	const uint64_t now = tt_now();
 	bool moved = false;
 
-	tt_comm_check(council->comm, true);
-	hear_notes(council->comm);
-	for (int rank = 0; rank < council->comm->size; rank++)
-		if (is_asked(council, among, rank))
-			moved |= read_all(council, rank, now);
-	tt_agree_step(council->agree, now);
-	for (int rank = 0; rank < council->comm->size; rank++)
-		if (is_asked(council, among, rank))
-			moved |= send_kept(council, rank);
+	tt_comm_check(consensus->comm, true);
+	hear_notes(consensus->comm);
+	for (int rank = 0; rank < consensus->comm->size; rank++)
+		if (is_asked(consensus, among, rank))
+			moved |= read_all(consensus, rank, now);
+	tt_agree_step(consensus->agree, now);
+	for (int rank = 0; rank < consensus->comm->size; rank++)
+		if (is_asked(consensus, among, rank))
+			moved |= send_kept(consensus, rank);
 	return moved;
 }
 
-static bool is_over(const struct tt_council *council)
+static bool is_over(const struct tt_consensus *consensus)
 {
-	return council->no_memory || council->left_out ||
-	       tt_agree_state(council->agree) != TT_AGREE_OPEN;
+	return consensus->no_memory || consensus->left_out ||
+	       tt_agree_state(consensus->agree) != TT_AGREE_OPEN;
 }
 
-static void converse(struct tt_council *council, const bool *among)
+static void converse(struct tt_consensus *consensus, const bool *among)
 {
-	struct tutti_comm *comm = council->comm;
+	struct tutti_comm *comm = consensus->comm;
 
-	while (!is_over(council)) {
-		if (pass(council, among))
+	while (!is_over(consensus)) {
+		if (pass(consensus, among))
 			continue;
 		tt_comm_arm(comm);
-		if (!pass(council, among) && !is_over(council))
+		if (!pass(consensus, among) && !is_over(consensus))
 			tt_comm_sleep(comm, DOZE_MS);
 		tt_comm_disarm(comm);
 	}
 }
 
-static bool all_sent(struct tt_council *council, const bool *among)
+static bool all_sent(struct tt_consensus *consensus, const bool *among)
 {
 	bool all = true;
 
-	for (int rank = 0; rank < council->comm->size; rank++) {
-		if (!is_asked(council, among, rank))
+	for (int rank = 0; rank < consensus->comm->size; rank++) {
+		if (!is_asked(consensus, among, rank))
 			continue;
-		send_kept(council, rank);
-		if (is_lost(council->comm, rank))
+		send_kept(consensus, rank);
+		if (is_lost(consensus->comm, rank))
 			continue;
-		all &= council->with[rank].out.used == 0 ||
-		       !link_with(council->comm, rank)->ops->ready(link_with(council->comm, rank));
+		all &= consensus->with[rank].out.used == 0 ||
+		       !link_with(consensus->comm, rank)
+				->ops->ready(link_with(consensus->comm, rank));
 	}
 	return all;
 }
 
 /* The last message is out before this rank does anything else, unless a rank does not take it. */
-static void flush(struct tt_council *council, const bool *among)
+static void flush(struct tt_consensus *consensus, const bool *among)
 {
 	const uint64_t enough = tt_now() + FLUSH_NS;
 
-	while (!all_sent(council, among) && tt_now() < enough) {
-		tt_comm_check(council->comm, true);
-		tt_comm_arm(council->comm);
-		if (!all_sent(council, among))
-			tt_comm_sleep(council->comm, DOZE_MS);
-		tt_comm_disarm(council->comm);
+	while (!all_sent(consensus, among) && tt_now() < enough) {
+		tt_comm_check(consensus->comm, true);
+		tt_comm_arm(consensus->comm);
+		if (!all_sent(consensus, among))
+			tt_comm_sleep(consensus->comm, DOZE_MS);
+		tt_comm_disarm(consensus->comm);
 	}
 }
 
 /* Those who are alive may come one day: they are told, and so is everybody who still believes in
  * the communicator. */
-static void leave_out_late(struct tt_council *council)
+static void leave_out_late(struct tt_consensus *consensus)
 {
-	struct tutti_comm *comm = council->comm;
+	struct tutti_comm *comm = consensus->comm;
 
 	for (int rank = 0; rank < comm->size; rank++) {
 		struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = rank };
 
-		if (!tt_agree_was_late(council->agree, rank))
+		if (!tt_agree_was_late(consensus->agree, rank))
 			continue;
 		tt_log(WARN, COMM, "rank %d did not answer in time and is left out", rank);
-		tell(comm, NOTE_LEFT_OUT, rank, council->instance);
+		tell(comm, NOTE_LEFT_OUT, rank, consensus->instance);
 		snprintf(
 			fault.text, sizeof(fault.text),
 			"rank %d did not come to tutti_comm_shrink by the deadline of %g s, or was silent for longer in the middle",
@@ -369,101 +371,101 @@ static void leave_out_late(struct tt_council *council)
 	}
 }
 
-static tutti_result_t open_agreement(struct tt_council *council, const bool *among,
+static tutti_result_t open_agreement(struct tt_consensus *consensus, const bool *among,
 				     uint64_t coming_ns, const void *said, size_t length)
 {
 	const struct tt_agree_config config = {
-		.rank = council->comm->rank,
-		.size = council->comm->size,
-		.instance = council->instance + 1,
+		.rank = consensus->comm->rank,
+		.size = consensus->comm->size,
+		.instance = consensus->instance + 1,
 		.among = among,
 		.coming_ns = coming_ns,
-		.answer_ns = council->comm->settings.timeout_ns,
+		.answer_ns = consensus->comm->settings.timeout_ns,
 		.said = said,
 		.length = length,
 		.send = keep_to_send,
-		.context = council,
+		.context = consensus,
 	};
-	tutti_result_t result = connect_all(council, among);
+	tutti_result_t result = connect_all(consensus, among);
 
 	if (!result)
-		result = tt_agree_open(&config, tt_now(), &council->agree);
+		result = tt_agree_open(&config, tt_now(), &consensus->agree);
 	if (result)
 		return result;
-	council->instance++;
-	for (int rank = 0; rank < council->comm->size; rank++)
-		if (council->with[rank].gone)
-			tt_agree_lost(council->agree, rank);
+	consensus->instance++;
+	for (int rank = 0; rank < consensus->comm->size; rank++)
+		if (consensus->with[rank].gone)
+			tt_agree_lost(consensus->agree, rank);
 	return TUTTI_OK;
 }
 
-static tutti_result_t fail_left_out(const struct tt_council *council)
+static tutti_result_t fail_left_out(const struct tt_consensus *consensus)
 {
 	return tt_fail(
 		TUTTI_ERR_TIMEOUT, COMM,
 		"rank %d came too late, or was silent for too long: the other ranks have gone on without it",
-		council->comm->rank);
+		consensus->comm->rank);
 }
 
-static tutti_result_t agree(struct tt_council *council, const bool *among, uint64_t coming_ns,
+static tutti_result_t agree(struct tt_consensus *consensus, const bool *among, uint64_t coming_ns,
 			    const void *said, size_t length)
 {
 	tutti_result_t result;
 
-	if (council->left_out)
-		return fail_left_out(council);
-	council->no_memory = false;
-	result = open_agreement(council, among, coming_ns, said, length);
+	if (consensus->left_out)
+		return fail_left_out(consensus);
+	consensus->no_memory = false;
+	result = open_agreement(consensus, among, coming_ns, said, length);
 	if (result)
 		return result;
-	converse(council, among);
-	const enum tt_agree_state state = tt_agree_state(council->agree);
+	converse(consensus, among);
+	const enum tt_agree_state state = tt_agree_state(consensus->agree);
 
-	if (council->no_memory || state == TT_AGREE_NO_MEMORY) {
-		quit(council); /* after a decision, too: not all may have been told of it */
+	if (consensus->no_memory || state == TT_AGREE_NO_MEMORY) {
+		quit(consensus); /* after a decision, too: not all may have been told of it */
 		return tt_fail(
 			TUTTI_ERR_NO_MEMORY, COMM,
 			"rank %d has no memory to agree with the others, who go on without it",
-			council->comm->rank);
+			consensus->comm->rank);
 	}
-	council->left_out |= state == TT_AGREE_LEFT_OUT;
+	consensus->left_out |= state == TT_AGREE_LEFT_OUT;
 	if (state == TT_AGREE_DECIDED)
-		leave_out_late(council);
-	flush(council, among);
-	return council->left_out ? fail_left_out(council) : TUTTI_OK;
+		leave_out_late(consensus);
+	flush(consensus, among);
+	return consensus->left_out ? fail_left_out(consensus) : TUTTI_OK;
 }
 
-tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, uint64_t coming_ns,
-				const void *said, size_t length, struct tt_agree **out)
+tutti_result_t tt_consensus_agree(struct tutti_comm *comm, const bool *among, uint64_t coming_ns,
+				  const void *said, size_t length, struct tt_agree **out)
 {
 	tutti_result_t result;
 
 	pthread_mutex_lock(&comm->lock);
-	struct tt_council *council = council_of(comm);
-	if (!council)
+	struct tt_consensus *consensus = consensus_of(comm);
+	if (!consensus)
 		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks to agree",
 				 comm->size);
 	else
-		result = agree(council, among, coming_ns, said, length);
+		result = agree(consensus, among, coming_ns, said, length);
 	if (!result)
-		*out = council->agree;
-	else if (council)
-		tt_agree_close(council->agree);
-	if (council)
-		council->agree = NULL;
+		*out = consensus->agree;
+	else if (consensus)
+		tt_agree_close(consensus->agree);
+	if (consensus)
+		consensus->agree = NULL;
 	pthread_mutex_unlock(&comm->lock);
 	return result;
 }
 
-void tt_council_quit(struct tutti_comm *comm)
+void tt_consensus_quit(struct tutti_comm *comm)
 {
 	pthread_mutex_lock(&comm->lock);
-	if (comm->council)
-		quit(comm->council);
+	if (comm->consensus)
+		quit(comm->consensus);
 	pthread_mutex_unlock(&comm->lock);
 }
 
-bool tt_council_misses(struct tutti_comm *comm, const bool *among)
+bool tt_consensus_misses(struct tutti_comm *comm, const bool *among)
 {
 	bool missing = false;
 
@@ -472,20 +474,20 @@ bool tt_council_misses(struct tutti_comm *comm, const bool *among)
 	hear_notes(comm);
 	for (int rank = 0; rank < comm->size; rank++)
 		if (among[rank] && rank != comm->rank)
-			missing |= comm->council->with[rank].gone ||
-				   comm->council->with[rank].gone_at || is_lost(comm, rank);
+			missing |= comm->consensus->with[rank].gone ||
+				   comm->consensus->with[rank].gone_at || is_lost(comm, rank);
 	pthread_mutex_unlock(&comm->lock);
 	return missing;
 }
 
-void tt_council_free(struct tutti_comm *comm)
+void tt_consensus_free(struct tutti_comm *comm)
 {
-	struct tt_council *council = comm->council;
+	struct tt_consensus *consensus = comm->consensus;
 
-	for (int rank = 0; council && rank < comm->size; rank++) {
-		free(council->with[rank].out.at);
-		free(council->with[rank].in.at);
+	for (int rank = 0; consensus && rank < comm->size; rank++) {
+		free(consensus->with[rank].out.at);
+		free(consensus->with[rank].in.at);
 	}
-	free(council);
-	comm->council = NULL;
+	free(consensus);
+	comm->consensus = NULL;
 }

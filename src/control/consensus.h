@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How the ranks of a communicator, revoked or not, agree on something over its control channel
  * (agree.h). */
-#ifndef TT_COUNCIL_H
-#define TT_COUNCIL_H
+#ifndef TT_CONSENSUS_H
+#define TT_CONSENSUS_H
 
 #include "agree.h"
 #include "comm.h"
@@ -13,15 +13,15 @@
  * communicator. TUTTI_OK: *out is decided, to be closed by the caller, and this rank is one of
  * its members. TUTTI_ERR_TIMEOUT: the others go on without this rank, for good. Another error is
  * this rank's own; where it came before a word was said, it may try again. Not under the lock. */
-tutti_result_t tt_council_agree(struct tutti_comm *comm, const bool *among, uint64_t coming_ns,
-				const void *said, size_t length, struct tt_agree **out);
+tutti_result_t tt_consensus_agree(struct tutti_comm *comm, const bool *among, uint64_t coming_ns,
+				  const void *said, size_t length, struct tt_agree **out);
 /* This rank failed between two agreements that belong together: the others go on without it, and
  * it agrees with them no more. Takes the lock. */
-void tt_council_quit(struct tutti_comm *comm);
+void tt_consensus_quit(struct tutti_comm *comm);
 /* Is one of `among` known to be gone? Takes the lock. */
-bool tt_council_misses(struct tutti_comm *comm, const bool *among);
-/* A note that may be of a council, whether this rank takes part or not. Lock held. */
-void tt_council_note(struct tutti_comm *comm, const void *note);
-void tt_council_free(struct tutti_comm *comm);
+bool tt_consensus_misses(struct tutti_comm *comm, const bool *among);
+/* A note that may be of a consensus transport, whether this rank takes part or not. Lock held. */
+void tt_consensus_note(struct tutti_comm *comm, const void *note);
+void tt_consensus_free(struct tutti_comm *comm);
 
 #endif
