@@ -3,7 +3,7 @@
  *
  * Members go step by step together, each step a collective of the old communicator, so that they
  * return the same: all call with the same number; all have opened their endpoints; rank 0, the
- * clerk, has found the newcomers in the store (seats.c), while the others hear from it now and
+ * coordinator, has found the newcomers in the store (slots.c), while the others hear from it now and
  * then, lest their wait for it misses a deadline; all have joined, the newcomers too. Where a
  * step fails the old communicator is as before. */
 #include "grow.h"
@@ -22,9 +22,9 @@
 #include "next_call.h"
 #include "parts.h"
 #include "report.h"
-#include "seats.h"
+#include "join_slots.h"
 
-#define TURN_NS 250000000 /* of the clerk, between words to the members */
+#define TURN_NS 250000000 /* of the coordinator, between words to the members */
 #define PATIENCE_NS                                                                                \
 	3000000000 /* with a newcomer that was invited: it may have died since it came */
 
@@ -134,12 +134,12 @@ static tutti_result_t open_all(struct growing *g, struct tt_records *members)
 	return result;
 }
 
-/* ---- the clerk's word to the members */
+/* ---- the coordinator's decision to the members */
 
 static tutti_result_t say(struct growing *g, tutti_result_t result, const void *records,
 			  size_t length)
 {
-	struct tt_grow_word word = { .result = result, .length = (uint32_t)length };
+	struct tt_grow_decision word = { .result = result, .length = (uint32_t)length };
 
 	if (result < 0)
 		snprintf(word.text, sizeof(word.text), "%s", tt_thread_error());
@@ -150,7 +150,7 @@ static tutti_result_t say(struct growing *g, tutti_result_t result, const void *
 	return said;
 }
 
-tutti_result_t tt_grow_read_word(const struct tt_grow_word *word, size_t most)
+tutti_result_t tt_grow_read_decision(const struct tt_grow_decision *word, size_t most)
 {
 	if (word->result == TUTTI_IN_PROGRESS)
 		return TUTTI_IN_PROGRESS;
@@ -165,9 +165,9 @@ tutti_result_t tt_grow_read_word(const struct tt_grow_word *word, size_t most)
 	return TUTTI_OK;
 }
 
-static tutti_result_t hear_clerk(struct growing *g)
+static tutti_result_t receive_from_coordinator(struct growing *g)
 {
-	struct tt_grow_word word;
+	struct tt_grow_decision word;
 	uint8_t *bytes;
 	tutti_result_t result;
 
@@ -175,7 +175,7 @@ static tutti_result_t hear_clerk(struct growing *g)
 		result = tt_part_broadcast(g->old, TT_PART_GROW, NULL, &word, sizeof(word), 0);
 		if (result)
 			return result;
-		result = tt_grow_read_word(&word, tt_records_capacity(g->new->size));
+		result = tt_grow_read_decision(&word, tt_records_capacity(g->new->size));
 	} while (result == TUTTI_IN_PROGRESS);
 	if (result) /* records that were announced are not read: the others are not to wait for
 		     * this rank */
@@ -195,127 +195,131 @@ static tutti_result_t hear_clerk(struct growing *g)
 	return result;
 }
 
-/* ---- the clerk */
+/* ---- the coordinator */
 
-struct clerk {
+struct coordinator {
 	struct growing *g;
-	struct tt_seats seats;
+	struct tt_join_slots slots;
 	uint64_t turns;
 	struct tt_records records; /* of members, then of newcomers */
 	size_t used;
 	bool parted; /* the members hear nothing any more */
 };
 
-static tutti_result_t fail_late(const struct clerk *clerk, int come)
+static tutti_result_t fail_late(const struct coordinator *coordinator, int come)
 {
 	return tt_fail(
 		TUTTI_ERR_TIMEOUT, COMM,
 		"tutti_comm_grow: %d of %d newcomers came by the deadline of %g s: were they started, with the same store?",
-		come, clerk->g->newcomers, (double)clerk->g->timeout_ns / 1e9);
+		come, coordinator->g->newcomers, (double)coordinator->g->timeout_ns / 1e9);
 }
 
-/* After each wait of a turn: both sides know that the clerk is there. */
-static tutti_result_t end_turn(struct clerk *clerk, int come)
+/* After each wait of a turn: both sides know that the coordinator is there. */
+static tutti_result_t end_turn(struct coordinator *coordinator, int come)
 {
-	tutti_result_t result = tt_seats_beat(&clerk->seats, clerk->g->id, ++clerk->turns);
+	tutti_result_t result =
+		tt_join_slots_beat(&coordinator->slots, coordinator->g->id, ++coordinator->turns);
 
 	if (result)
 		return result;
-	if (tt_now() > clerk->g->deadline)
-		return fail_late(clerk, come);
-	result = say(clerk->g, TUTTI_IN_PROGRESS, NULL, 0);
-	clerk->parted = result != TUTTI_OK;
+	if (tt_now() > coordinator->g->deadline)
+		return fail_late(coordinator, come);
+	result = say(coordinator->g, TUTTI_IN_PROGRESS, NULL, 0);
+	coordinator->parted = result != TUTTI_OK;
 	return result;
 }
 
-static uint64_t turn_of(const struct clerk *clerk)
+static uint64_t turn_of(const struct coordinator *coordinator)
 {
-	const uint64_t quarter = clerk->g->old->settings.timeout_ns / 4;
+	const uint64_t quarter = coordinator->g->old->settings.timeout_ns / 4;
 
 	return quarter < TURN_NS ? quarter : TURN_NS;
 }
 
-static tutti_result_t invite(struct clerk *clerk, int come, struct tt_invitation *out)
+static tutti_result_t invite(struct coordinator *coordinator, int come, struct tt_invitation *out)
 {
-	*out = (struct tt_invitation){ .id = clerk->g->id,
-				       .rank = clerk->g->old->size + come,
-				       .size = clerk->g->new->size };
+	*out = (struct tt_invitation){ .id = coordinator->g->id,
+				       .rank = coordinator->g->old->size + come,
+				       .size = coordinator->g->new->size };
 	for (;;) {
-		tutti_result_t result = tt_seats_invite(&clerk->seats, out, turn_of(clerk));
+		tutti_result_t result =
+			tt_join_slots_invite(&coordinator->slots, out, turn_of(coordinator));
 
 		if (result != TUTTI_IN_PROGRESS)
 			return result;
-		result = end_turn(clerk, come);
+		result = end_turn(coordinator, come);
 		if (result)
 			return result;
 	}
 }
 
 /* TUTTI_IN_PROGRESS: it has nothing to say, and another may have the place. */
-static tutti_result_t hear(struct clerk *clerk, int come, const struct tt_invitation *invitation,
-			   struct tt_report *out)
+static tutti_result_t hear(struct coordinator *coordinator, int come,
+			   const struct tt_invitation *invitation, struct tt_report *out)
 {
 	const uint64_t enough = tt_now() + PATIENCE_NS;
 
 	do {
-		tutti_result_t result =
-			tt_seats_hear(&clerk->seats, invitation, turn_of(clerk), out);
+		tutti_result_t result = tt_join_slots_receive(&coordinator->slots, invitation,
+							      turn_of(coordinator), out);
 
 		if (result != TUTTI_IN_PROGRESS)
 			return result;
-		result = end_turn(clerk, come);
+		result = end_turn(coordinator, come);
 		if (result)
 			return result;
 	} while (tt_now() < enough);
 	tt_log(WARN, COMM,
 	       "a newcomer was invited and has not answered within %g s: another may come in its place",
 	       PATIENCE_NS / 1e9);
-	const tutti_result_t result = tt_seats_pass_over(&clerk->seats, invitation);
+	const tutti_result_t result = tt_join_slots_pass_over(&coordinator->slots, invitation);
 	return result ? result : TUTTI_IN_PROGRESS;
 }
 
-static tutti_result_t take_in(struct clerk *clerk, int come, const struct tt_report *report)
+static tutti_result_t take_in(struct coordinator *coordinator, int come,
+			      const struct tt_report *report)
 {
-	const int rank = clerk->g->old->size + come;
+	const int rank = coordinator->g->old->size + come;
 	const tutti_result_t result =
 		tt_report_judge(report, tt_report_size(report), rank, "tutti_comm_grow");
 
 	if (result)
 		return result;
-	memcpy(clerk->records.bytes + clerk->used, report->bytes, report->length);
-	clerk->records.offset[rank] = clerk->used;
-	clerk->records.length[rank] = report->length;
-	clerk->used += report->length;
+	memcpy(coordinator->records.bytes + coordinator->used, report->bytes, report->length);
+	coordinator->records.offset[rank] = coordinator->used;
+	coordinator->records.length[rank] = report->length;
+	coordinator->used += report->length;
 	return TUTTI_OK;
 }
 
-static tutti_result_t find_newcomers(struct clerk *clerk)
+static tutti_result_t find_newcomers(struct coordinator *coordinator)
 {
 	tutti_result_t result = TUTTI_OK;
 	int come = 0;
 
-	while (come < clerk->g->newcomers && !result) {
+	while (come < coordinator->g->newcomers && !result) {
 		struct tt_invitation invitation;
 		struct tt_report report;
 
-		result = invite(clerk, come, &invitation);
+		result = invite(coordinator, come, &invitation);
 		if (!result)
-			result = hear(clerk, come, &invitation, &report);
+			result = hear(coordinator, come, &invitation, &report);
 		if (result == TUTTI_IN_PROGRESS) {
 			result = TUTTI_OK;
 			continue;
 		}
 		if (!result)
-			result = take_in(clerk, come++, &report);
+			result = take_in(coordinator, come++, &report);
 	}
 	return result;
 }
 
 /* Room for the records of all, with those of the members in it. */
-static tutti_result_t begin_records(struct clerk *clerk, const struct tt_records *members)
+static tutti_result_t begin_records(struct coordinator *coordinator,
+				    const struct tt_records *members)
 {
-	const size_t size = (size_t)clerk->g->new->size;
-	struct tt_records *records = &clerk->records;
+	const size_t size = (size_t)coordinator->g->new->size;
+	struct tt_records *records = &coordinator->records;
 
 	records->bytes = malloc(size * TT_RECORD_MAX);
 	records->offset = calloc(size, sizeof(*records->offset));
@@ -323,73 +327,73 @@ static tutti_result_t begin_records(struct clerk *clerk, const struct tt_records
 	if (!records->bytes || !records->offset || !records->length)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %zu ranks",
 			       size);
-	for (int rank = 0; rank < clerk->g->old->size; rank++) {
-		memcpy(records->bytes + clerk->used, members->bytes + members->offset[rank],
+	for (int rank = 0; rank < coordinator->g->old->size; rank++) {
+		memcpy(records->bytes + coordinator->used, members->bytes + members->offset[rank],
 		       members->length[rank]);
-		records->offset[rank] = clerk->used;
+		records->offset[rank] = coordinator->used;
 		records->length[rank] = members->length[rank];
-		clerk->used += members->length[rank];
+		coordinator->used += members->length[rank];
 	}
 	return TUTTI_OK;
 }
 
 /* Newcomers first: members hear of nothing that they do not. */
-static tutti_result_t settle(struct clerk *clerk)
+static tutti_result_t settle(struct coordinator *coordinator)
 {
-	struct growing *g = clerk->g;
+	struct growing *g = coordinator->g;
 	uint8_t *packed = malloc(tt_records_capacity(g->new->size));
 
 	if (!packed)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %d ranks",
 			       g->new->size);
-	const size_t length = tt_records_pack(&clerk->records, g->new->size, packed);
-	tutti_result_t result = tt_seats_settle(&clerk->seats, g->id, packed, length);
+	const size_t length = tt_records_pack(&coordinator->records, g->new->size, packed);
+	tutti_result_t result = tt_join_slots_settle(&coordinator->slots, g->id, packed, length);
 	if (!result) {
 		result = say(g, TUTTI_OK, packed, length);
-		clerk->parted = true;
+		coordinator->parted = true;
 	}
 	free(packed);
 	return result;
 }
 
 /* The store's host may come late. */
-static tutti_result_t open_seats(struct clerk *clerk, tutti_store_t store)
+static tutti_result_t open_slots(struct coordinator *coordinator, tutti_store_t store)
 {
 	tutti_result_t result;
 
-	while ((result = tt_seats_open(store, &clerk->g->old->settings.key,
-				       tt_now() + turn_of(clerk), "tutti_comm_grow",
-				       &clerk->seats)) == TUTTI_ERR_TIMEOUT &&
-	       tt_now() < clerk->g->deadline) {
-		result = say(clerk->g, TUTTI_IN_PROGRESS, NULL, 0);
-		clerk->parted = result != TUTTI_OK;
+	while ((result = tt_join_slots_open(store, &coordinator->g->old->settings.key,
+					    tt_now() + turn_of(coordinator), "tutti_comm_grow",
+					    &coordinator->slots)) == TUTTI_ERR_TIMEOUT &&
+	       tt_now() < coordinator->g->deadline) {
+		result = say(coordinator->g, TUTTI_IN_PROGRESS, NULL, 0);
+		coordinator->parted = result != TUTTI_OK;
 		if (result)
 			return result;
 	}
 	return result;
 }
 
-static tutti_result_t be_clerk(struct growing *g, tutti_store_t store,
-			       const struct tt_records *members)
+static tutti_result_t be_coordinator(struct growing *g, tutti_store_t store,
+				     const struct tt_records *members)
 {
-	struct clerk clerk = { .g = g };
-	tutti_result_t result = open_seats(&clerk, store);
+	struct coordinator coordinator = { .g = g };
+	tutti_result_t result = open_slots(&coordinator, store);
 
 	if (!result)
-		result = begin_records(&clerk, members);
+		result = begin_records(&coordinator, members);
 	if (!result)
-		result = find_newcomers(&clerk);
+		result = find_newcomers(&coordinator);
 	if (!result)
-		result = settle(&clerk);
-	if (result && clerk.seats.store)
-		tt_seats_dissolve(&clerk.seats, g->id);
-	if (result && !clerk.parted) {
+		result = settle(&coordinator);
+	if (result && coordinator.slots.store)
+		tt_join_slots_dissolve(&coordinator.slots, g->id);
+	if (result && !coordinator.parted) {
 		const tutti_result_t said = say(g, result, NULL, 0);
 
 		result = said ? said : result;
 	}
-	tt_seats_close(&clerk.seats);
-	g->records = clerk.records;
+	tt_join_slots_close(&coordinator.slots);
+	g->records = coordinator.records;
 	return result;
 }
 
@@ -446,7 +450,8 @@ static tutti_result_t grow(struct growing *g, tutti_store_t store)
 	if (!result)
 		result = open_all(g, &members);
 	if (!result)
-		result = g->old->rank == 0 ? be_clerk(g, store, &members) : hear_clerk(g);
+		result = g->old->rank == 0 ? be_coordinator(g, store, &members)
+					   : receive_from_coordinator(g);
 	tt_records_free(&members);
 	if (!result)
 		result = join_all(g);
@@ -464,7 +469,7 @@ static void give_up(struct tutti_comm *new)
 	tt_thread_error_set(error_text);
 }
 
-/* The clerk's word, or the last member's, may have left it before `comm` failed: an error of
+/* The coordinator's decision, or the last member's, may have left it before `comm` failed: an error of
  * growing says that it has not. */
 static tutti_result_t result_of(struct tutti_comm *comm, tutti_result_t result)
 {
@@ -519,7 +524,7 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store,
 
 /* Go where it is invited. TUTTI_IN_PROGRESS: nothing came of it; `*late`: as it did not answer
  * in time. */
-static tutti_result_t follow(struct tt_seats *seats, const struct tt_invitation *invitation,
+static tutti_result_t follow(struct tt_join_slots *slots, const struct tt_invitation *invitation,
 			     const struct tt_settings *settings, struct tutti_comm **out,
 			     bool *late)
 {
@@ -533,19 +538,19 @@ static tutti_result_t follow(struct tt_seats *seats, const struct tt_invitation 
 		opened = tt_bootstrap_open(*out, mine.bytes, &length);
 	mine.length = (uint32_t)length;
 	tt_report_fill(&mine, opened);
-	tutti_result_t result = tt_seats_answer(seats, invitation, &mine);
+	tutti_result_t result = tt_join_slots_answer(slots, invitation, &mine);
 	if (!result)
-		result = opened ? opened : tt_seats_await(seats, invitation, &records);
+		result = opened ? opened : tt_join_slots_await(slots, invitation, &records);
 	/* what follows is for whoever is there in its place */
-	if ((opened || !result) && tt_seats_is_passed_over(seats, invitation)) {
+	if ((opened || !result) && tt_join_slots_is_passed_over(slots, invitation)) {
 		tt_log(INFO, COMM, "not taken in this time: the answer came too late");
 		*late = true;
 		result = TUTTI_IN_PROGRESS;
 	}
 	if (!result &&
-	    seats->opened) /* the members go on only when this rank, too, has joined: they cannot
+	    slots->opened) /* the members go on only when this rank, too, has joined: they cannot
 			    * end before it told */
-		tt_launch_tell(seats->store, "joined");
+		tt_launch_tell(slots->store, "joined");
 	if (!result && join_new(*out, &records)) {
 		tt_log(INFO, COMM, "not taken in this time: %s", tt_thread_error());
 		result = TUTTI_IN_PROGRESS;
@@ -554,7 +559,7 @@ static tutti_result_t follow(struct tt_seats *seats, const struct tt_invitation 
 	return result;
 }
 
-static tutti_result_t join_some(struct tt_seats *seats, const struct tt_settings *settings,
+static tutti_result_t join_some(struct tt_join_slots *slots, const struct tt_settings *settings,
 				uint64_t deadline, struct tutti_comm **out)
 {
 	tutti_result_t result;
@@ -565,9 +570,9 @@ static tutti_result_t join_some(struct tt_seats *seats, const struct tt_settings
 
 		tutti_comm_destroy(*out);
 		*out = NULL;
-		result = tt_seats_apply(seats, deadline, &invitation);
+		result = tt_join_slots_apply(slots, deadline, &invitation);
 		if (!result)
-			result = follow(seats, &invitation, settings, out, &late);
+			result = follow(slots, &invitation, settings, out, &late);
 	} while (result == TUTTI_IN_PROGRESS);
 	if (result == TUTTI_ERR_TIMEOUT && late)
 		return tt_fail(
@@ -582,7 +587,7 @@ TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config
 					 tutti_comm_t *comm)
 {
 	struct tt_settings settings;
-	struct tt_seats seats;
+	struct tt_join_slots slots;
 
 	if (!comm)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_join: comm is NULL");
@@ -591,18 +596,18 @@ TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config
 	if (result)
 		return result;
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
-	result = tt_seats_open(store, &settings.key, deadline, "tutti_comm_join", &seats);
-	if (!result && seats.opened)
-		tt_launch_tell(seats.store, "waits");
+	result = tt_join_slots_open(store, &settings.key, deadline, "tutti_comm_join", &slots);
+	if (!result && slots.opened)
+		tt_launch_tell(slots.store, "waits");
 	if (!result)
-		result = join_some(&seats, &settings, deadline, comm);
+		result = join_some(&slots, &settings, deadline, comm);
 	if (result) {
 		give_up(*comm);
 		*comm = NULL;
 	} else {
 		tt_log(INFO, COMM, "joined as rank %d of %d", (*comm)->rank, (*comm)->size);
 	}
-	tt_seats_close(&seats);
+	tt_join_slots_close(&slots);
 	tt_key_wipe(&settings.key);
 	return result;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* TLS 1.3 on a connected, non-blocking socket, with the job's key as external pre-shared key
- * (RFC 8446, 2.2) and nothing else: no certificates, no tickets, no early data. Each connection
+ * (RFC 8446, 2.2) and nothing else: no certificates, no tokens, no early data. Each connection
  * agrees on secrets of its own (psk_dhe_ke), which the key does not give away later.
  *
  * Whoever has not the key does not get through the handshake. Who is at the other end, and what

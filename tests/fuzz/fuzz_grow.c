@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a communicator that grows hears from its ranks, and a newcomer and a clerk from a store that
+/* What a communicator that grows hears from its ranks, and a newcomer and a coordinator from a store that
  * says anything. The input: the kind, then questions, a word, reports, or the values that the store
  * gives, each with its length before it. */
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "fuzz.h"
 #include "grow.h"
 #include "report.h"
-#include "seats.h"
+#include "join_slots.h"
 #include "transport.h"
 
 #define RANKS		 8
@@ -38,7 +38,7 @@ static void check_result(tutti_result_t result)
 static void hear_members(void)
 {
 	struct tt_grow_question all[RANKS] = { { 0 } };
-	struct tt_grow_word *word = calloc(1, sizeof(*word));
+	struct tt_grow_decision *word = calloc(1, sizeof(*word));
 
 	FUZZ_PROMISE(word);
 	take(all, sizeof(all));
@@ -46,7 +46,7 @@ static void hear_members(void)
 		for (int rank = 0; rank < RANKS; rank++)
 			FUZZ_PROMISE(all[rank].newcomers == 2);
 	take(word, sizeof(*word));
-	const tutti_result_t result = tt_grow_read_word(word, tt_records_capacity(RANKS));
+	const tutti_result_t result = tt_grow_read_decision(word, tt_records_capacity(RANKS));
 	check_result(result);
 	FUZZ_PROMISE(result != TUTTI_OK ||
 		     (word->length > 0 && word->length <= tt_records_capacity(RANKS)));
@@ -80,12 +80,12 @@ static void hear_reports(void)
 
 /* ---- a store */
 
-static uint64_t ticket; /* that a newcomer has put there, as an invitation must have it */
+static uint64_t token; /* that a newcomer has put there, as an invitation must have it */
 
 static int set(void *context, const char *key, const void *value, size_t length)
 {
-	if (strstr(key, "/seat/") && length == sizeof(ticket))
-		memcpy(&ticket, value, length);
+	if (strstr(key, "/seat/") && length == sizeof(token))
+		memcpy(&token, value, length);
 	return 0;
 }
 
@@ -105,20 +105,20 @@ static int get(void *context, const char *key, void *value, size_t *length, doub
 	}
 	*length = take(value, bytes);
 	if (strstr(key, "/taken/") && *length == sizeof(struct tt_invitation) && given % 2 == 0)
-		memcpy(value, &ticket, sizeof(ticket));
+		memcpy(value, &token, sizeof(token));
 	return 0;
 }
 
-static void be_newcomer(struct tt_seats *seats)
+static void be_newcomer(struct tt_join_slots *slots)
 {
 	struct tt_invitation invitation;
 	struct tt_records records = { 0 };
-	tutti_result_t result = tt_seats_apply(seats, tt_now() + 1000000, &invitation);
+	tutti_result_t result = tt_join_slots_apply(slots, tt_now() + 1000000, &invitation);
 
 	check_result(result);
 	if (!result) {
 		FUZZ_PROMISE(invitation.rank >= 0 && invitation.rank < invitation.size);
-		result = tt_seats_await(seats, &invitation, &records);
+		result = tt_join_slots_await(slots, &invitation, &records);
 		check_result(result);
 		for (int rank = 0; rank < invitation.size && !result; rank++)
 			FUZZ_PROMISE(records.length[rank] <= TT_RECORD_MAX);
@@ -126,13 +126,13 @@ static void be_newcomer(struct tt_seats *seats)
 	tt_records_free(&records);
 }
 
-static void be_clerk(struct tt_seats *seats)
+static void be_coordinator(struct tt_join_slots *slots)
 {
 	struct tt_invitation invitation = { .id = 7, .rank = 2, .size = 3 };
 	struct tt_report report;
 
-	check_result(tt_seats_invite(seats, &invitation, 0));
-	if (tt_seats_hear(seats, &invitation, 0, &report) == TUTTI_OK) {
+	check_result(tt_join_slots_invite(slots, &invitation, 0));
+	if (tt_join_slots_receive(slots, &invitation, 0, &report) == TUTTI_OK) {
 		FUZZ_PROMISE(tt_report_size(&report) <= sizeof(report));
 		check_result(tt_report_judge(&report, tt_report_size(&report), 2, "fuzz"));
 	}
@@ -141,16 +141,16 @@ static void be_clerk(struct tt_seats *seats)
 static void meet_in_store(bool newcomer)
 {
 	const tutti_store_ops_t ops = { .size = sizeof(ops), .set = set, .get = get };
-	struct tt_seats seats;
+	struct tt_join_slots slots;
 	tutti_store_t store;
 
 	FUZZ_PROMISE(tutti_store_create(&ops, NULL, &store) == TUTTI_OK);
-	FUZZ_PROMISE(tt_seats_open(store, NULL, 0, "fuzz", &seats) == TUTTI_OK);
+	FUZZ_PROMISE(tt_join_slots_open(store, NULL, 0, "fuzz", &slots) == TUTTI_OK);
 	if (newcomer)
-		be_newcomer(&seats);
+		be_newcomer(&slots);
 	else
-		be_clerk(&seats);
-	tt_seats_close(&seats);
+		be_coordinator(&slots);
+	tt_join_slots_close(&slots);
 	tutti_store_close(store);
 }
 

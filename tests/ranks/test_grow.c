@@ -355,12 +355,12 @@ static int grow_past_the_dead(int rank, void *argument)
 		return 1;
 	}
 	if (rank == 0) {
-		uint64_t ticket;
-		size_t length = sizeof(ticket);
+		uint64_t token;
+		size_t length = sizeof(token);
 
 		if (init_members(play, &comm) || open_store(play, &store))
 			return 1;
-		SUCCEEDS(tutti_store_get(store, "grow/seat/0", &ticket, &length, 20));
+		SUCCEEDS(tutti_store_get(store, "grow/seat/0", &token, &length, 20));
 		struct pollfd dead = {
 			(int)syscall(SYS_pidfd_open, atomic_load(&play->stage->pid), 0), POLLIN, 0
 		};
@@ -601,7 +601,7 @@ static void the_lost_are_replaced(void **state)
 
 /* Rank 0, which looks for newcomers, dies over it; the others shrink, and take in those who
  * wait. */
-static int outlive_the_clerk(int rank, void *argument)
+static int outlive_the_coordinator(int rank, void *argument)
 {
 	const struct play *play = argument;
 	const struct itimerval soon = { .it_value = { 0, 400000 } };
@@ -633,14 +633,15 @@ static int outlive_the_clerk(int rank, void *argument)
 	return failed;
 }
 
-static void the_clerk_may_die(void **state)
+static void the_coordinator_may_die(void **state)
 {
 	struct play play = { .members = 3, .newcomers = 1 };
 
-	assert_int_equal(run_play(&play, 4, outlive_the_clerk, "TUTTI_TIMEOUT=40", 1, SIGALRM), 0);
+	assert_int_equal(
+		run_play(&play, 4, outlive_the_coordinator, "TUTTI_TIMEOUT=40", 1, SIGALRM), 0);
 }
 
-/* ---- a clerk that does not call tutti_comm_grow, but what it is made of, and says something
+/* ---- a coordinator that does not call tutti_comm_grow, but what it is made of, and says something
  * else */
 
 struct word {
@@ -663,7 +664,7 @@ struct speech {
 };
 
 /* What comes of it on this rank does not matter. */
-static void be_another_clerk(tutti_comm_t comm, const struct word *word)
+static void be_another_coordinator(tutti_comm_t comm, const struct word *word)
 {
 	const struct {
 		uint64_t id;
@@ -682,13 +683,13 @@ static void be_another_clerk(tutti_comm_t comm, const struct word *word)
 	tt_part_broadcast(comm, TT_PART_GROW, word, all, sizeof(*word), 0);
 }
 
-static int hear_another_clerk(tutti_comm_t comm, void *argument)
+static int hear_another_coordinator(tutti_comm_t comm, void *argument)
 {
 	struct speech *speech = argument;
 	tutti_comm_t out;
 
 	if (tutti_comm_rank(comm) == 0) {
-		be_another_clerk(comm, &words[speech->which]);
+		be_another_coordinator(comm, &words[speech->which]);
 		await_count(&speech->done, 1);
 		return 0;
 	}
@@ -703,12 +704,12 @@ static int hear_another_clerk(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void the_clerk_is_not_believed(void **state)
+static void the_coordinator_is_not_believed(void **state)
 {
 	for (size_t which = 0; which < WORDS; which++) {
 		struct speech *speech = shared_memory(sizeof(*speech));
 		const struct job job = { .ranks = 2,
-					 .body = hear_another_clerk,
+					 .body = hear_another_coordinator,
 					 .argument = speech };
 
 		speech->which = which;
@@ -729,8 +730,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_death_while_joining_is_no_matter),
 		cmocka_unit_test(a_member_without_descriptors_is_told_to_all),
 		cmocka_unit_test(the_lost_are_replaced),
-		cmocka_unit_test(the_clerk_may_die),
-		cmocka_unit_test(the_clerk_is_not_believed),
+		cmocka_unit_test(the_coordinator_may_die),
+		cmocka_unit_test(the_coordinator_is_not_believed),
 	};
 
 	if (argc == 3)

@@ -14,8 +14,8 @@ struct tt_grow_question {
 	int64_t newcomers;
 };
 
-/* From the clerk to the others. */
-struct tt_grow_word {
+/* From the coordinator to the others. */
+struct tt_grow_decision {
 	int32_t result;	 /* TUTTI_IN_PROGRESS: another will follow */
 	uint32_t length; /* of the records of all, which follow if it is TUTTI_OK */
 	char text[TT_ERROR_MAX];
@@ -27,6 +27,6 @@ tutti_result_t tt_grow_read_questions(const struct tt_grow_question *all, int si
 				      int newcomers);
 /* TUTTI_OK: records follow, `most` bytes at most; TUTTI_IN_PROGRESS: another word does; else why
  * nothing came of it. */
-tutti_result_t tt_grow_read_word(const struct tt_grow_word *word, size_t most);
+tutti_result_t tt_grow_read_decision(const struct tt_grow_decision *word, size_t most);
 
 #endif

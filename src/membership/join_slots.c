@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "seats.h"
+#include "join_slots.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "transport.h"
 
 #define KEY_MAX	    192
-#define POLL_NS	    1000000000ull /* between looks at whether the clerk is still there */
-#define SILENCE_NS  5000000000ull /* of a clerk that is not any more */
+#define POLL_NS	    1000000000ull /* between looks at whether the coordinator is still there */
+#define SILENCE_NS  5000000000ull /* of a coordinator that is not any more */
 #define PART_BYTES  (512u << 10)
 #define RECORDS_MAX (256u << 20)
 #define RANKS_MAX                                                                                  \
@@ -27,13 +27,13 @@ struct news {
 	char text[TT_ERROR_MAX];
 };
 
-tutti_result_t tt_seats_open(tutti_store_t store, const struct tt_key *key, uint64_t deadline,
-			     const char *call, struct tt_seats *out)
+tutti_result_t tt_join_slots_open(tutti_store_t store, const struct tt_key *key, uint64_t deadline,
+				  const char *call, struct tt_join_slots *out)
 {
 	const uint64_t now = tt_now();
 	struct tt_launch launch;
 
-	*out = (struct tt_seats){ .store = store };
+	*out = (struct tt_join_slots){ .store = store };
 	snprintf(out->prefix, sizeof(out->prefix), "grow");
 	if (store)
 		return tt_owned_here(&store->owner)
@@ -49,36 +49,36 @@ tutti_result_t tt_seats_open(tutti_store_t store, const struct tt_key *key, uint
 	return result;
 }
 
-void tt_seats_close(struct tt_seats *seats)
+void tt_join_slots_close(struct tt_join_slots *slots)
 {
-	if (seats->opened)
-		tutti_store_close(seats->store);
-	seats->opened = false;
+	if (slots->opened)
+		tutti_store_close(slots->store);
+	slots->opened = false;
 }
 
 /* ---- keys */
 
-static const char *seat_key(const struct tt_seats *seats, const char *what, uint64_t number,
+static const char *slot_key(const struct tt_join_slots *slots, const char *what, uint64_t number,
 			    char key[KEY_MAX])
 {
-	snprintf(key, KEY_MAX, "%s/%s/%llx", seats->prefix, what, (unsigned long long)number);
+	snprintf(key, KEY_MAX, "%s/%s/%llx", slots->prefix, what, (unsigned long long)number);
 	return key;
 }
 
-static const char *rendezvous_key(const struct tt_seats *seats, uint64_t id, const char *what,
+static const char *rendezvous_key(const struct tt_join_slots *slots, uint64_t id, const char *what,
 				  char key[KEY_MAX])
 {
-	snprintf(key, KEY_MAX, "%s/%016llx/%s", seats->prefix, (unsigned long long)id, what);
+	snprintf(key, KEY_MAX, "%s/%016llx/%s", slots->prefix, (unsigned long long)id, what);
 	return key;
 }
 
 /* A value of exactly `length` bytes; TUTTI_IN_PROGRESS: it has not come within `wait_ns`. */
-static tutti_result_t get(const struct tt_seats *seats, const char *key, void *value, size_t length,
-			  uint64_t wait_ns)
+static tutti_result_t get(const struct tt_join_slots *slots, const char *key, void *value,
+			  size_t length, uint64_t wait_ns)
 {
 	size_t found = length;
 	const tutti_result_t result =
-		seats->store->ops->get(seats->store, key, value, &found, wait_ns);
+		slots->store->ops->get(slots->store, key, value, &found, wait_ns);
 
 	if (result == TUTTI_OK && found != length)
 		return tt_fail(
@@ -88,16 +88,16 @@ static tutti_result_t get(const struct tt_seats *seats, const char *key, void *v
 	return result;
 }
 
-/* Move on to the first seat that nobody was invited to. */
-static tutti_result_t find_free(struct tt_seats *seats)
+/* Move on to the first slot that nobody was invited to. */
+static tutti_result_t find_free(struct tt_join_slots *slots)
 {
 	struct tt_invitation taken;
 	tutti_result_t result;
 	char key[KEY_MAX];
 
-	while ((result = get(seats, seat_key(seats, "taken", seats->next, key), &taken,
+	while ((result = get(slots, slot_key(slots, "taken", slots->next, key), &taken,
 			     sizeof(taken), 0)) == TUTTI_OK)
-		seats->next++;
+		slots->next++;
 	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
 }
 
@@ -110,22 +110,23 @@ static uint64_t until(uint64_t deadline)
 
 /* ---- a newcomer */
 
-tutti_result_t tt_seats_apply(struct tt_seats *seats, uint64_t deadline, struct tt_invitation *out)
+tutti_result_t tt_join_slots_apply(struct tt_join_slots *slots, uint64_t deadline,
+				   struct tt_invitation *out)
 {
-	uint64_t ticket;
+	uint64_t token;
 	char key[KEY_MAX];
 
-	if (getrandom(&ticket, sizeof(ticket), 0) != sizeof(ticket))
+	if (getrandom(&token, sizeof(token), 0) != sizeof(token))
 		return tt_fail_errno(COMM, "read random bytes");
 	do {
-		tutti_result_t result = find_free(seats);
+		tutti_result_t result = find_free(slots);
 
 		if (!result)
-			result = tutti_store_set(seats->store,
-						 seat_key(seats, "seat", seats->next, key), &ticket,
-						 sizeof(ticket));
+			result = tutti_store_set(slots->store,
+						 slot_key(slots, "seat", slots->next, key), &token,
+						 sizeof(token));
 		if (!result)
-			result = get(seats, seat_key(seats, "taken", seats->next, key), out,
+			result = get(slots, slot_key(slots, "taken", slots->next, key), out,
 				     sizeof(*out), until(deadline));
 		if (result == TUTTI_IN_PROGRESS)
 			return tt_fail(
@@ -134,7 +135,7 @@ tutti_result_t tt_seats_apply(struct tt_seats *seats, uint64_t deadline, struct 
 				"tutti_comm_grow, with the same store, for as many as have come?");
 		if (result)
 			return result;
-	} while (out->ticket != ticket);
+	} while (out->token != token);
 	if (out->rank < 0 || out->rank >= out->size || out->size > RANKS_MAX)
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
 			       "invited as rank %d of %d: the store is used by something else",
@@ -142,25 +143,27 @@ tutti_result_t tt_seats_apply(struct tt_seats *seats, uint64_t deadline, struct 
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_seats_answer(struct tt_seats *seats, const struct tt_invitation *invitation,
-			       const struct tt_report *report)
+tutti_result_t tt_join_slots_answer(struct tt_join_slots *slots,
+				    const struct tt_invitation *invitation,
+				    const struct tt_report *report)
 {
 	char key[KEY_MAX];
 
-	return tutti_store_set(seats->store, seat_key(seats, "answer", invitation->ticket, key),
+	return tutti_store_set(slots->store, slot_key(slots, "answer", invitation->token, key),
 			       report, tt_report_size(report));
 }
 
-bool tt_seats_is_passed_over(struct tt_seats *seats, const struct tt_invitation *invitation)
+bool tt_join_slots_is_passed_over(struct tt_join_slots *slots,
+				  const struct tt_invitation *invitation)
 {
 	char key[KEY_MAX], byte;
 
-	return get(seats, seat_key(seats, "late", invitation->ticket, key), &byte, 1, 0) !=
+	return get(slots, slot_key(slots, "late", invitation->token, key), &byte, 1, 0) !=
 	       TUTTI_IN_PROGRESS;
 }
 
-/* The clerk is there as long as its count grows. */
-static tutti_result_t await_news(struct tt_seats *seats, uint64_t id, struct news *out)
+/* The coordinator is there as long as its count grows. */
+static tutti_result_t await_news(struct tt_join_slots *slots, uint64_t id, struct news *out)
 {
 	uint64_t beat = 0, heard_at = tt_now();
 	tutti_result_t result;
@@ -169,11 +172,11 @@ static tutti_result_t await_news(struct tt_seats *seats, uint64_t id, struct new
 	for (;;) {
 		uint64_t now_beat = beat;
 
-		result = get(seats, rendezvous_key(seats, id, "news", key), out, sizeof(*out),
+		result = get(slots, rendezvous_key(slots, id, "news", key), out, sizeof(*out),
 			     POLL_NS);
 		if (result != TUTTI_IN_PROGRESS)
 			return result;
-		result = get(seats, rendezvous_key(seats, id, "beat", key), &now_beat,
+		result = get(slots, rendezvous_key(slots, id, "beat", key), &now_beat,
 			     sizeof(now_beat), 0);
 		if (result < 0)
 			return result;
@@ -185,7 +188,8 @@ static tutti_result_t await_news(struct tt_seats *seats, uint64_t id, struct new
 	}
 }
 
-static tutti_result_t get_parts(struct tt_seats *seats, uint64_t id, uint8_t *out, size_t length)
+static tutti_result_t get_parts(struct tt_join_slots *slots, uint64_t id, uint8_t *out,
+				size_t length)
 {
 	tutti_result_t result = TUTTI_OK;
 
@@ -194,16 +198,16 @@ static tutti_result_t get_parts(struct tt_seats *seats, uint64_t id, uint8_t *ou
 		char key[KEY_MAX], name[32];
 
 		snprintf(name, sizeof(name), "part/%zu", at / PART_BYTES);
-		result = get(seats, rendezvous_key(seats, id, name, key), out + at, bytes, POLL_NS);
+		result = get(slots, rendezvous_key(slots, id, name, key), out + at, bytes, POLL_NS);
 	}
 	return result;
 }
 
-tutti_result_t tt_seats_await(struct tt_seats *seats, const struct tt_invitation *invitation,
-			      struct tt_records *out)
+tutti_result_t tt_join_slots_await(struct tt_join_slots *slots,
+				   const struct tt_invitation *invitation, struct tt_records *out)
 {
 	struct news news;
-	tutti_result_t result = await_news(seats, invitation->id, &news);
+	tutti_result_t result = await_news(slots, invitation->id, &news);
 
 	if (result)
 		return result;
@@ -219,38 +223,39 @@ tutti_result_t tt_seats_await(struct tt_seats *seats, const struct tt_invitation
 	if (!bytes)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %u bytes of records",
 			       (unsigned)news.length);
-	result = get_parts(seats, invitation->id, bytes, news.length);
+	result = get_parts(slots, invitation->id, bytes, news.length);
 	if (!result)
 		result = tt_records_unpack(bytes, news.length, invitation->size, out);
 	free(bytes);
 	return result;
 }
 
-/* ---- the clerk */
+/* ---- the coordinator */
 
-tutti_result_t tt_seats_invite(struct tt_seats *seats, struct tt_invitation *invitation,
-			       uint64_t wait_ns)
+tutti_result_t tt_join_slots_invite(struct tt_join_slots *slots, struct tt_invitation *invitation,
+				    uint64_t wait_ns)
 {
 	char key[KEY_MAX];
-	tutti_result_t result = find_free(seats);
+	tutti_result_t result = find_free(slots);
 
 	if (!result)
-		result = get(seats, seat_key(seats, "seat", seats->next, key), &invitation->ticket,
-			     sizeof(invitation->ticket), wait_ns);
+		result = get(slots, slot_key(slots, "seat", slots->next, key), &invitation->token,
+			     sizeof(invitation->token), wait_ns);
 	if (result)
 		return result;
-	return tutti_store_set(seats->store, seat_key(seats, "taken", seats->next, key), invitation,
+	return tutti_store_set(slots->store, slot_key(slots, "taken", slots->next, key), invitation,
 			       sizeof(*invitation));
 }
 
-tutti_result_t tt_seats_hear(struct tt_seats *seats, const struct tt_invitation *invitation,
-			     uint64_t wait_ns, struct tt_report *out)
+tutti_result_t tt_join_slots_receive(struct tt_join_slots *slots,
+				     const struct tt_invitation *invitation, uint64_t wait_ns,
+				     struct tt_report *out)
 {
 	size_t length = sizeof(*out);
 	char key[KEY_MAX];
 	struct tt_report answer;
-	const tutti_result_t result = seats->store->ops->get(
-		seats->store, seat_key(seats, "answer", invitation->ticket, key), &answer, &length,
+	const tutti_result_t result = slots->store->ops->get(
+		slots->store, slot_key(slots, "answer", invitation->token, key), &answer, &length,
 		wait_ns);
 
 	if (result)
@@ -261,24 +266,25 @@ tutti_result_t tt_seats_hear(struct tt_seats *seats, const struct tt_invitation 
 		       "a newcomer runs another version of tutti: all ranks must use the same one");
 }
 
-tutti_result_t tt_seats_pass_over(struct tt_seats *seats, const struct tt_invitation *invitation)
+tutti_result_t tt_join_slots_pass_over(struct tt_join_slots *slots,
+				       const struct tt_invitation *invitation)
 {
 	char key[KEY_MAX];
 
-	return tutti_store_set(seats->store, seat_key(seats, "late", invitation->ticket, key), "",
+	return tutti_store_set(slots->store, slot_key(slots, "late", invitation->token, key), "",
 			       1);
 }
 
-tutti_result_t tt_seats_beat(struct tt_seats *seats, uint64_t id, uint64_t count)
+tutti_result_t tt_join_slots_beat(struct tt_join_slots *slots, uint64_t id, uint64_t count)
 {
 	char key[KEY_MAX];
 
-	return tutti_store_set(seats->store, rendezvous_key(seats, id, "beat", key), &count,
+	return tutti_store_set(slots->store, rendezvous_key(slots, id, "beat", key), &count,
 			       sizeof(count));
 }
 
-tutti_result_t tt_seats_settle(struct tt_seats *seats, uint64_t id, const uint8_t *records,
-			       size_t length)
+tutti_result_t tt_join_slots_settle(struct tt_join_slots *slots, uint64_t id,
+				    const uint8_t *records, size_t length)
 {
 	const struct news news = { .length = (uint32_t)length };
 	tutti_result_t result = TUTTI_OK;
@@ -288,20 +294,20 @@ tutti_result_t tt_seats_settle(struct tt_seats *seats, uint64_t id, const uint8_
 		const size_t bytes = length - at < PART_BYTES ? length - at : PART_BYTES;
 
 		snprintf(name, sizeof(name), "part/%zu", at / PART_BYTES);
-		result = tutti_store_set(seats->store, rendezvous_key(seats, id, name, key),
+		result = tutti_store_set(slots->store, rendezvous_key(slots, id, name, key),
 					 records + at, bytes);
 	}
 	return result ? result
-		      : tutti_store_set(seats->store, rendezvous_key(seats, id, "news", key), &news,
+		      : tutti_store_set(slots->store, rendezvous_key(slots, id, "news", key), &news,
 					sizeof(news));
 }
 
-void tt_seats_dissolve(struct tt_seats *seats, uint64_t id)
+void tt_join_slots_dissolve(struct tt_join_slots *slots, uint64_t id)
 {
 	struct news news = { .result = TUTTI_ERR_PEER_LOST };
 	char key[KEY_MAX];
 
 	snprintf(news.text, sizeof(news.text), "%s", tt_thread_error());
-	tutti_store_set(seats->store, rendezvous_key(seats, id, "news", key), &news, sizeof(news));
+	tutti_store_set(slots->store, rendezvous_key(slots, id, "news", key), &news, sizeof(news));
 	tt_thread_error_set(news.text);
 }
