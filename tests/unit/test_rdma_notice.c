@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "notice.h"
+#include "monitor.h"
 #include "test_rdma_denied.h"
 #include "test_shortage.h"
 #include "test_warnings.h"
@@ -52,16 +52,16 @@ static void watch(struct seen *seen, const uint8_t *memory, size_t bytes)
 	*seen = (struct seen){ .watch = { .begin = (uintptr_t)memory,
 					  .end = (uintptr_t)memory + bytes,
 					  .gone = note } };
-	tt_rdma_notice_lock();
-	assert_true(tt_rdma_notice_watch(&seen->watch));
-	tt_rdma_notice_unlock();
+	tt_rdma_monitor_lock();
+	assert_true(tt_rdma_monitor_watch(&seen->watch));
+	tt_rdma_monitor_unlock();
 }
 
 static void unwatch(struct seen *seen)
 {
-	tt_rdma_notice_lock();
-	tt_rdma_notice_unwatch(&seen->watch);
-	tt_rdma_notice_unlock();
+	tt_rdma_monitor_lock();
+	tt_rdma_monitor_unwatch(&seen->watch);
+	tt_rdma_monitor_unlock();
 }
 
 /* Once nothing is on its way. */
@@ -71,23 +71,23 @@ static int gone(const struct seen *seen)
 	int count = 0;
 
 	while (!settled) {
-		tt_rdma_notice_lock();
-		settled = tt_rdma_notice_is_settled();
+		tt_rdma_monitor_lock();
+		settled = tt_rdma_monitor_is_settled();
 		count = seen->gone;
-		tt_rdma_notice_unlock();
+		tt_rdma_monitor_unlock();
 	}
 	return count;
 }
 
 static int begin(void **state)
 {
-	assert_true(tt_rdma_notice_begin());
+	assert_true(tt_rdma_monitor_begin());
 	return 0;
 }
 
 static int end(void **state)
 {
-	tt_rdma_notice_end();
+	tt_rdma_monitor_end();
 	return 0;
 }
 
@@ -202,13 +202,13 @@ static void nothing_stays_registered(void **state)
 	 * would not register */
 	memory = map(NULL, 0);
 	watch(&seen, memory, BYTES);
-	tt_rdma_notice_lock();
+	tt_rdma_monitor_lock();
 	assert_int_equal(pthread_create(&thread, NULL, unmap_a_page, memory + PAGE), 0);
 	while (mmap(memory + PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, program,
 		    0) != memory + PAGE)
 		;
-	tt_rdma_notice_unwatch(&seen.watch);
-	tt_rdma_notice_unlock();
+	tt_rdma_monitor_unwatch(&seen.watch);
+	tt_rdma_monitor_unlock();
 	pthread_join(thread, NULL);
 	assert_false(is_registered(memory));
 	assert_false(is_registered(memory + 2 * PAGE));
@@ -242,7 +242,7 @@ static void children_are_not_watched(void **state)
 		const bool had = memory[0] == 3 && !is_registered(memory);
 
 		munmap(memory, BYTES); /* nobody is there to be told */
-		if (!had || !tt_rdma_notice_begin())
+		if (!had || !tt_rdma_monitor_begin())
 			_exit(1);
 		memory = map(NULL, 0);
 		watch(&own, memory, BYTES);
@@ -278,10 +278,10 @@ static void who_takes_the_addresses_over_knows(void **state)
 		while (mmap(memory, BYTES, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != memory)
 			;
-		tt_rdma_notice_lock();
-		const bool known = seen.gone || !tt_rdma_notice_is_settled();
+		tt_rdma_monitor_lock();
+		const bool known = seen.gone || !tt_rdma_monitor_is_settled();
 
-		tt_rdma_notice_unlock();
+		tt_rdma_monitor_unlock();
 		assert_true(known);
 		assert_int_equal(gone(&seen), 1);
 		pthread_join(thread, NULL);
@@ -324,7 +324,7 @@ static int be_denied(void)
 		return 1;
 	listen_for_warnings();
 	for (int i = 0; i < 3; i++)
-		if (tt_rdma_notice_begin())
+		if (tt_rdma_monitor_begin())
 			return 2;
 	if (warnings != 1 ||
 	    !strstr(last_warning, "userfaultfd(2) is denied (Operation not permitted)"))
@@ -352,10 +352,10 @@ static int be_short_of_descriptors(void)
 
 	listen_for_warnings();
 	shortage_begin(&shortage);
-	begun += tt_rdma_notice_begin();
-	begun += tt_rdma_notice_begin();
+	begun += tt_rdma_monitor_begin();
+	begun += tt_rdma_monitor_begin();
 	shortage_free_one(&shortage);
-	begun += tt_rdma_notice_begin();
+	begun += tt_rdma_monitor_begin();
 	shortage_end(&shortage);
 	if (begun)
 		return 1;
@@ -363,9 +363,9 @@ static int be_short_of_descriptors(void)
 	    !strstr(last_warning,
 		    "no descriptor can be had for now (Too many open files); raise the limit (ulimit -n)"))
 		return 2;
-	if (!tt_rdma_notice_begin())
+	if (!tt_rdma_monitor_begin())
 		return 3;
-	tt_rdma_notice_end();
+	tt_rdma_monitor_end();
 	return warnings == 1 ? 0 : 4;
 }
 
@@ -394,10 +394,10 @@ int main(void)
 		cmocka_unit_test(a_want_of_descriptors_is_no_denial_and_passes),
 	};
 
-	if (!tt_rdma_notice_begin()) {
+	if (!tt_rdma_monitor_begin()) {
 		printf("userfaultfd(2) is denied here, or lacks what is needed\n");
 		return SKIP;
 	}
-	tt_rdma_notice_end();
+	tt_rdma_monitor_end();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

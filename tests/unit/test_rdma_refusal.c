@@ -16,9 +16,9 @@
 
 #include "log.h"
 #include "mappings.h"
-#include "notice.h"
+#include "monitor.h"
 #include "registration.h"
-#include "refusal.h"
+#include "negative.h"
 #include "test_shortage.h"
 #include "test_warnings.h"
 
@@ -111,7 +111,7 @@ static void memory_that_cannot_be_looked_up_is_not_called_unmapped(void **state)
 		tt_rdma_refuse(&r, &(struct rdma_reason){ RDMA_NOT_NOW });
 	shortage_end(&shortage);
 	tutti_log_set_sink(NULL, NULL);
-	tt_rdma_refusals_forget(&old);
+	tt_rdma_negative_forget(&old);
 	assert_int_equal(unmapped, 0);
 	assert_int_equal(unknown, 1);
 }
@@ -163,9 +163,9 @@ static void a_want_of_threads_is_said_once_and_they_are_tried_after_a_while(void
 	void *memory = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_ptr_not_equal(memory, MAP_FAILED);
-	if (!tt_rdma_notice_begin())
+	if (!tt_rdma_monitor_begin())
 		skip(); /* userfaultfd(2) is denied here */
-	tt_rdma_notice_end();
+	tt_rdma_monitor_end();
 	tt_rdma_registrations_open(&new);
 	listen_for_warnings();
 	threads_wanted = 0;

@@ -18,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "burial.h"
-#include "kept.h"
+#include "deferred.h"
+#include "cache.h"
 #include "log.h"
 
 /* ---- does it work? */
@@ -152,10 +152,10 @@ tutti_result_t tt_rdma_dmabuf_register(struct rdma_adapter *adapter,
 		free(r);
 		return refuse(adapter, range, error);
 	}
-	tt_rdma_notice_lock();
-	tt_rdma_burial_expect();
-	tt_rdma_kept_add(r);
-	tt_rdma_notice_unlock();
+	tt_rdma_monitor_lock();
+	tt_rdma_deferred_expect();
+	tt_rdma_cache_add(r);
+	tt_rdma_monitor_unlock();
 	*out = r;
 	return TUTTI_OK;
 }
@@ -165,17 +165,17 @@ struct rdma_registration *tt_rdma_dmabuf_find(struct rdma_adapter *adapter, cons
 {
 	struct rdma_registration *r;
 
-	tt_rdma_notice_lock();
-	r = tt_rdma_kept_find(adapter, (uintptr_t)pointer, (uintptr_t)pointer + bytes, true);
+	tt_rdma_monitor_lock();
+	r = tt_rdma_cache_find(adapter, (uintptr_t)pointer, (uintptr_t)pointer + bytes, true);
 	if (r)
-		tt_rdma_kept_use(r);
-	tt_rdma_notice_unlock();
+		tt_rdma_cache_use(r);
+	tt_rdma_monitor_unlock();
 	return r;
 }
 
 void tt_rdma_dmabuf_gone(const void *pointer, size_t bytes)
 {
-	tt_rdma_notice_lock();
-	tt_rdma_kept_drop_all(RDMA_OF_DEVICE, pointer, bytes);
-	tt_rdma_burial_finish();
+	tt_rdma_monitor_lock();
+	tt_rdma_cache_drop_all(RDMA_OF_DEVICE, pointer, bytes);
+	tt_rdma_deferred_finish();
 }

@@ -263,7 +263,7 @@ static void rdma_progress(struct tt_endpoint *base, bool thorough)
 
 	e->tcp->ops->progress(e->tcp, thorough);
 	share_fault(e);
-	if (!thorough && e->greeting == 0 && e->closing == 0)
+	if (!thorough && e->handshake == 0 && e->closing == 0)
 		return;
 	tt_rdma_poll(e);
 	tt_rdma_links_step(e, thorough);

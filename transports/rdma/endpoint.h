@@ -4,7 +4,7 @@
  *
  * An endpoint wraps one of TCP, which meets the others, carries faults and notes, and notices
  * who is gone. A data link is a TCP link first: over it both ends tell of their queue pairs
- * (greeting.c). Then bytes go by RDMA WRITE with immediate into the peer's ring (ring.c), and
+ * (handshake.c). Then bytes go by RDMA WRITE with immediate into the peer's ring (ring.c), and
  * the TCP link stays, silent, as it ends when the peer does. Where one end has no queue pair to
  * offer, the TCP link carries the bytes.
  *
@@ -90,9 +90,9 @@ struct rdma_memory {
 };
 
 enum rdma_state {
-	RDMA_GREETING, /* hellos are on their way */
-	RDMA_AGREEING, /* the queue pairs are ready, or not: that is on its way */
-	RDMA_PROVING,  /* a packet has arrived at the peer, or not: likewise */
+	RDMA_HANDSHAKE, /* hellos are on their way */
+	RDMA_AGREEING,	/* the queue pairs are ready, or not: that is on its way */
+	RDMA_PROVING,	/* a packet has arrived at the peer, or not: likewise */
 	RDMA_UP,
 	RDMA_BY_TCP,
 	RDMA_FAILED,
@@ -162,7 +162,7 @@ struct rdma_link {
 	size_t told, heard;   /* bytes of those, or of the verdicts that follow */
 	uint8_t verdict;      /* of the state: paths that are good, as bits */
 	bool decided;	      /* the verdict will not change */
-	bool mending;	      /* it was up, and is introduced again */
+	bool reconnecting;    /* it was up, and is introduced again */
 	uint64_t prove_until; /* when paths are not good, if nothing else has decided it; while
 			       * it is mended for all attempts, 0 before the first */
 	bool broken;	      /* a queue pair that was in use has failed, which `why` says */
@@ -210,8 +210,8 @@ struct rdma_endpoint {
 	const struct tt_peer *known;
 	struct rdma_link **links; /* by id; NULL: gone */
 	uint32_t nlinks, links_capacity;
-	int greeting; /* links that are not up yet */
-	int closing;  /* links that the runtime has closed, and that still send */
+	int handshake; /* links that are not up yet */
+	int closing;   /* links that the runtime has closed, and that still send */
 	int waiter; /* epoll: what TCP sleeps on, and the rails' channels; -1: there are no rails */
 };
 
@@ -257,14 +257,14 @@ bool tt_rdma_post(struct rdma_link *link, int path, const struct rdma_post *post
 /* Receive requests that were used. */
 void tt_rdma_post_receives(struct rdma_link *link, int path);
 
-/* greeting.c */
-bool tt_rdma_greets(const struct rdma_link *link);
-void tt_rdma_greet(struct rdma_link *link);
-void tt_rdma_greeting_step(struct rdma_link *link);
+/* handshake.c */
+bool tt_rdma_handshakes(const struct rdma_link *link);
+void tt_rdma_handshake(struct rdma_link *link);
+void tt_rdma_handshake_step(struct rdma_link *link);
 /* It was up, and is not any more: introduce it again. */
-void tt_rdma_mend(struct rdma_link *link);
+void tt_rdma_reconnect(struct rdma_link *link);
 /* The path's packet did not arrive. */
-void tt_rdma_greeting_disproved(struct rdma_link *link, int path, const char *why);
+void tt_rdma_handshake_disproved(struct rdma_link *link, int path, const char *why);
 
 /* ring.c: the bytes of a link that is up. */
 size_t tt_rdma_ring_write(struct rdma_link *link, const struct iovec *iov, int n);

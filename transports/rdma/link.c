@@ -17,7 +17,7 @@ void tt_rdma_link_fail(struct rdma_link *link, const char *format, ...)
 
 	if (link->state == RDMA_FAILED)
 		return;
-	rdma_endpoint_of_link(link)->greeting -= tt_rdma_greets(link);
+	rdma_endpoint_of_link(link)->handshake -= tt_rdma_handshakes(link);
 	link->state = RDMA_FAILED;
 	va_start(args, format);
 	vsnprintf(link->why, sizeof(link->why), format, args);
@@ -123,7 +123,7 @@ tutti_result_t tt_rdma_link_connect(struct tt_endpoint *base, int peer, enum tt_
 		link->mine = (struct rdma_hello){ 0 };
 		link->broken = false;
 	}
-	tt_rdma_greet(link);
+	tt_rdma_handshake(link);
 	return TUTTI_OK;
 }
 
@@ -147,7 +147,7 @@ static ssize_t ask_tcp(struct rdma_link *link)
 
 	if (got <= 0)
 		return got;
-	tt_rdma_mend(link);
+	tt_rdma_reconnect(link);
 	link->heard = 1;
 	return 0;
 }
@@ -162,9 +162,9 @@ void tt_rdma_link_probe(struct rdma_link *link)
 static enum rdma_state advance(struct rdma_link *link)
 {
 	if (__builtin_expect(link->state == RDMA_UP && link->broken, 0))
-		tt_rdma_mend(link);
-	if (__builtin_expect(tt_rdma_greets(link), 0))
-		tt_rdma_greeting_step(link);
+		tt_rdma_reconnect(link);
+	if (__builtin_expect(tt_rdma_handshakes(link), 0))
+		tt_rdma_handshake_step(link);
 	return link->state;
 }
 
@@ -262,7 +262,7 @@ static void free_link(struct rdma_link *link)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
 
-	e->greeting -= tt_rdma_greets(link);
+	e->handshake -= tt_rdma_handshakes(link);
 	link->state = RDMA_FAILED;
 	tt_rdma_memory_close(link);
 	link->tcp->ops->close(link->tcp);
@@ -277,7 +277,7 @@ static bool is_done(struct rdma_link *link)
 	if (tt_rdma_direct_is_on(link) || link->state == RDMA_FAILED || link->state == RDMA_BY_TCP)
 		return true;
 	if (link->state != RDMA_UP)
-		return !link->mending;
+		return !link->reconnecting;
 	return !link->broken && tt_rdma_ring_is_drained(link);
 }
 

@@ -2,7 +2,7 @@
 /* Owns the reading of /proc/self/maps: "55d0c0000000-55d0c0021000 rw-p 00000000 00:00 0   [heap]"
  *
  * No fork() falls into a look, as the child would keep its descriptor. By a lock of its own: who
- * holds that of fork.h may be waiting for the thread that is told of changes (notice.h), which
+ * holds that of fork.h may be waiting for the thread that is told of changes (monitor.h), which
  * looks, too. */
 #include "mappings.h"
 

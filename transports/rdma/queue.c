@@ -423,9 +423,9 @@ static void fail(struct rdma_link *link, int path, const struct ibv_wc *wc)
 	if (link->state != RDMA_PROVING || link->decided)
 		tt_rdma_link_break(link, "%s", text);
 	else
-		tt_rdma_greeting_disproved(
+		tt_rdma_handshake_disproved(
 			link, path,
-			link->mending
+			link->reconnecting
 				? text
 				: link->path[path].rail->adapter->verbs->wc_status_str(wc->status));
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns how registrations of callers' memory are made, and when the threads run that they need.
- * What is made goes on the list (kept.h), what cannot be made is refused (refusal.h), what is
- * done with is buried (burial.h).
+ * What is made goes on the list (cache.h), what cannot be made is refused (negative.h), what is
+ * done with is buried (deferred.h).
  *
  * Memory of tutti_mem_alloc() is registered by whole allocations: the heap tells when it is
  * freed. Of other memory exactly the pages that are asked for, and those next to them that are
- * registered already: the kernel (notice.h) tells of pages that are discarded before it does so,
+ * registered already: the kernel (monitor.h) tells of pages that are discarded before it does so,
  * and a registration made in between would keep them. Only the owner can know that nobody is
  * discarding pages, and who sends from them is the owner. Not what lies between, and not the
  * mapping that they are in. Only what is private, writable and of no file: for shared memory
  * there is no word of who cuts its file or punches holes.
  *
- * The lock is notice.h's: nothing is allocated, freed or registered while it is held. So a
+ * The lock is monitor.h's: nothing is allocated, freed or registered while it is held. So a
  * registration is put on the list and watched first, as one that nobody finds, then made. */
 #include "registration.h"
 
@@ -23,17 +23,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "burial.h"
-#include "kept.h"
+#include "deferred.h"
+#include "cache.h"
 #include "memory.h"
-#include "refusal.h"
+#include "negative.h"
 #include "transport.h"
 
 #define PATIENCE 100 /* looks for word that is on its way, each of a turn of the processor */
 #define AGAIN_NS 1000000000ull /* what there was too little of is looked for again */
 
 static struct {
-	pthread_mutex_t life; /* taken before the lock of notice.h */
+	pthread_mutex_t life; /* taken before the lock of monitor.h */
 	int adapters;
 	bool listening; /* there are threads */
 	uint64_t again; /* not before that are they tried once more */
@@ -44,9 +44,9 @@ static struct {
 
 static void gone(struct rdma_watch *watch)
 {
-	tt_rdma_kept_drop((struct rdma_registration *)((char *)watch -
-						       offsetof(struct rdma_registration, watch)));
-	tt_rdma_burial_call();
+	tt_rdma_cache_drop((struct rdma_registration *)((char *)watch -
+							offsetof(struct rdma_registration, watch)));
+	tt_rdma_deferred_call();
 }
 
 /* Has anything been given back that was in the way? */
@@ -58,10 +58,10 @@ static bool make_space(size_t bytes)
 	getrlimit(RLIMIT_MEMLOCK, &limit);
 	if (bytes > limit.rlim_cur)
 		return false;
-	tt_rdma_notice_lock();
-	any = tt_rdma_kept_evict(bytes) || tt_rdma_burial_is_due();
-	any = tt_rdma_burial_wait() || any;
-	tt_rdma_burial_unlock();
+	tt_rdma_monitor_lock();
+	any = tt_rdma_cache_evict(bytes) || tt_rdma_deferred_is_due();
+	any = tt_rdma_deferred_wait() || any;
+	tt_rdma_deferred_unlock();
 	return any;
 }
 
@@ -84,7 +84,7 @@ static struct ibv_mr *register_pages(const struct rdma_registration *r, struct r
  * by chunk is registered in few chunks in the end, and each page a few times at most. Lock held. */
 static void reach_out(struct rdma_registration *r)
 {
-	const struct rdma_registration *near = tt_rdma_kept_first();
+	const struct rdma_registration *near = tt_rdma_cache_first();
 
 	while (near) {
 		const uintptr_t end = r->begin + r->bytes, near_end = near->begin + near->bytes;
@@ -97,7 +97,7 @@ static void reach_out(struct rdma_registration *r)
 		}
 		r->begin = near->begin < r->begin ? near->begin : r->begin;
 		r->bytes = (near_end > end ? near_end : end) - r->begin;
-		near = tt_rdma_kept_first();
+		near = tt_rdma_cache_first();
 	}
 }
 
@@ -110,12 +110,12 @@ static bool announce(struct rdma_registration *r, bool more, struct rdma_reason 
 		r->watch = (struct rdma_watch){ .begin = r->begin,
 						.end = r->begin + r->bytes,
 						.gone = gone };
-		if (!tt_rdma_notice_watch(&r->watch)) {
+		if (!tt_rdma_monitor_watch(&r->watch)) {
 			*why_not = (struct rdma_reason){ RDMA_KERNEL, errno };
 			return false;
 		}
 	}
-	tt_rdma_kept_add(r);
+	tt_rdma_cache_add(r);
 	return true;
 }
 
@@ -124,23 +124,23 @@ static void supersede(const struct rdma_registration *r)
 {
 	struct rdma_registration *other, *next;
 
-	for (other = tt_rdma_kept_first(); other; other = next) {
+	for (other = tt_rdma_cache_first(); other; other = next) {
 		next = other->next;
 		if (other != r && other->of == r->of && other->uses == 0 &&
 		    tt_rdma_covers(r, other->adapter, other->begin, other->begin + other->bytes))
-			tt_rdma_kept_drop(other);
+			tt_rdma_cache_drop(other);
 	}
 }
 
 static bool settle(void)
 {
-	tt_rdma_notice_lock();
-	for (int i = 0; i < PATIENCE && !tt_rdma_notice_is_settled(); i++) {
-		tt_rdma_notice_unlock();
+	tt_rdma_monitor_lock();
+	for (int i = 0; i < PATIENCE && !tt_rdma_monitor_is_settled(); i++) {
+		tt_rdma_monitor_unlock();
 		sched_yield();
-		tt_rdma_notice_lock();
+		tt_rdma_monitor_lock();
 	}
-	return tt_rdma_notice_is_settled();
+	return tt_rdma_monitor_is_settled();
 }
 
 /* Lock taken; false: it is not known what becomes of these pages right now. */
@@ -148,7 +148,7 @@ static bool take_lock(enum rdma_origin of)
 {
 	if (of == RDMA_OF_PROGRAM)
 		return settle();
-	tt_rdma_notice_lock();
+	tt_rdma_monitor_lock();
 	return true;
 }
 
@@ -166,20 +166,20 @@ static struct rdma_registration *make(const struct rdma_registration *wanted, bo
 		return NULL;
 	*r = *wanted;
 	const bool announced = take_lock(r->of) && announce(r, more, why_not);
-	tt_rdma_notice_unlock();
+	tt_rdma_monitor_unlock();
 	*reached = r->bytes > wanted->bytes;
 	if (announced)
 		mr = register_pages(r, why_not);
-	tt_rdma_notice_lock();
+	tt_rdma_monitor_lock();
 	r->mr = mr;
 	if (mr)
-		tt_rdma_burial_expect();
+		tt_rdma_deferred_expect();
 	if (mr && r->valid)
 		supersede(r);
 	else if (!mr && r->valid)
-		tt_rdma_kept_drop(r);
-	tt_rdma_kept_limit();
-	tt_rdma_burial_unlock();
+		tt_rdma_cache_drop(r);
+	tt_rdma_cache_limit();
+	tt_rdma_deferred_unlock();
 	if (mr)
 		return r;
 	free(r);
@@ -203,12 +203,12 @@ static struct rdma_registration *make_or_refuse(const struct rdma_registration *
 
 static bool begin_threads(void)
 {
-	if (!tt_rdma_notice_begin())
+	if (!tt_rdma_monitor_begin())
 		return false;
 	const bool both = tt_rdma_undertaker_begin();
 
 	if (!both)
-		tt_rdma_notice_end();
+		tt_rdma_monitor_end();
 	return both;
 }
 
@@ -230,7 +230,7 @@ static bool listen_to_kernel(void)
 static void end_threads(void)
 {
 	tt_rdma_undertaker_end();
-	tt_rdma_notice_end();
+	tt_rdma_monitor_end();
 	cache.listening = false;
 }
 
@@ -253,12 +253,12 @@ struct rdma_registration *tt_rdma_registration_get(struct rdma_adapter *adapter,
 		return NULL;
 	settled = take_lock(wanted.of);
 	if (settled) {
-		r = tt_rdma_kept_find(adapter, first, end, false);
+		r = tt_rdma_cache_find(adapter, first, end, false);
 		refused = !r && tt_rdma_is_refused(adapter, first, end);
 	}
 	if (r)
-		tt_rdma_kept_use(r);
-	tt_rdma_notice_unlock();
+		tt_rdma_cache_use(r);
+	tt_rdma_monitor_unlock();
 	if (r || !settled || refused)
 		return r;
 	if (wanted.of == RDMA_OF_HEAP) {
@@ -271,17 +271,17 @@ struct rdma_registration *tt_rdma_registration_get(struct rdma_adapter *adapter,
 
 void tt_rdma_registration_put(struct rdma_registration *r)
 {
-	tt_rdma_notice_lock();
-	tt_rdma_kept_put(r);
-	tt_rdma_burial_unlock();
+	tt_rdma_monitor_lock();
+	tt_rdma_cache_put(r);
+	tt_rdma_deferred_unlock();
 }
 
 /* Memory of tutti_mem_alloc() is not what it was. */
 static void heap_gone(const void *pointer, size_t bytes)
 {
-	tt_rdma_notice_lock();
-	tt_rdma_kept_drop_all(RDMA_OF_HEAP, pointer, bytes);
-	tt_rdma_burial_unlock();
+	tt_rdma_monitor_lock();
+	tt_rdma_cache_drop_all(RDMA_OF_HEAP, pointer, bytes);
+	tt_rdma_deferred_unlock();
 }
 
 /* A child begins with nothing. */
@@ -291,9 +291,9 @@ static void forget(void)
 	cache.adapters = 0;
 	cache.listening = false;
 	cache.again = 0;
-	tt_rdma_kept_forget();
-	tt_rdma_burial_forget();
-	tt_rdma_refusals_forget(NULL);
+	tt_rdma_cache_forget();
+	tt_rdma_deferred_forget();
+	tt_rdma_negative_forget(NULL);
 }
 
 static void prepare(void)
@@ -301,7 +301,7 @@ static void prepare(void)
 	static struct tt_heap_watch watch = { .gone = heap_gone };
 
 	cache.page = (size_t)sysconf(_SC_PAGESIZE);
-	tt_rdma_kept_prepare();
+	tt_rdma_cache_prepare();
 	pthread_atfork(NULL, NULL, forget);
 	tt_heap_watch(&watch);
 }
@@ -326,16 +326,16 @@ void tt_rdma_registrations_close(struct rdma_adapter *adapter)
 {
 	struct rdma_registration *r, *next;
 
-	tt_rdma_notice_lock();
-	for (r = tt_rdma_kept_first(); r; r = next) {
+	tt_rdma_monitor_lock();
+	for (r = tt_rdma_cache_first(); r; r = next) {
 		next = r->next;
 		if (r->adapter != adapter)
 			continue;
 		assert(r->uses == 0);
-		tt_rdma_kept_drop(r);
+		tt_rdma_cache_drop(r);
 	}
-	tt_rdma_refusals_forget(adapter);
-	tt_rdma_burial_finish();
+	tt_rdma_negative_forget(adapter);
+	tt_rdma_deferred_finish();
 	pthread_mutex_lock(&cache.life);
 	if (--cache.adapters == 0 && cache.listening)
 		end_threads();
@@ -344,5 +344,5 @@ void tt_rdma_registrations_close(struct rdma_adapter *adapter)
 
 int tt_rdma_registrations(void)
 {
-	return tt_rdma_burial_count();
+	return tt_rdma_deferred_count();
 }

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "adapter.h"
-#include "notice.h"
+#include "monitor.h"
 
 #define RDMA_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 

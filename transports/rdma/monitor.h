@@ -7,8 +7,8 @@
  * of it, and may hold any lock of the program meanwhile, above all the C library's own, as
  * free() unmaps. The thread takes the lock first. So while a thread holds it, it neither
  * allocates nor frees nor waits for anything that could. */
-#ifndef TT_RDMA_NOTICE_H
-#define TT_RDMA_NOTICE_H
+#ifndef TT_RDMA_MONITOR_H
+#define TT_RDMA_MONITOR_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -26,26 +26,26 @@ struct rdma_watch {
 /* Begin to listen, if need be. False: that cannot be; why is said in the log once. Where the
  * kernel refuses, that is remembered; what there is too little of may be there the next time. No
  * lock is held. */
-bool tt_rdma_notice_begin(void);
+bool tt_rdma_monitor_begin(void);
 /* That cannot be for want of something: the log says so, once a process. */
-void tt_rdma_notice_lacks(const char *what, int error, const char *help);
+void tt_rdma_monitor_lacks(const char *what, int error, const char *help);
 /* Nothing is watched any more: the thread ends. For the last who listens. No lock is held. */
-void tt_rdma_notice_end(void);
+void tt_rdma_monitor_end(void);
 
-void tt_rdma_notice_lock(void);
-void tt_rdma_notice_unlock(void);
+void tt_rdma_monitor_lock(void);
+void tt_rdma_monitor_unlock(void);
 
 /* The rest with the lock held. */
 
 /* As pthread_cond_wait(). */
-void tt_rdma_notice_wait(pthread_cond_t *condition);
+void tt_rdma_monitor_wait(pthread_cond_t *condition);
 
 /* False: something has happened that has not been told yet, perhaps to the pages that one looks
  * at. Let go of the lock and come back. */
-bool tt_rdma_notice_is_settled(void);
+bool tt_rdma_monitor_is_settled(void);
 /* Pages may be watched several times, in whole or in part. False: the kernel refuses, errno says
  * why. */
-bool tt_rdma_notice_watch(struct rdma_watch *watch);
-void tt_rdma_notice_unwatch(struct rdma_watch *watch);
+bool tt_rdma_monitor_watch(struct rdma_watch *watch);
+void tt_rdma_monitor_unwatch(struct rdma_watch *watch);
 
 #endif

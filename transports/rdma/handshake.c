@@ -13,7 +13,7 @@
 
 #include "endpoint.h"
 
-bool tt_rdma_greets(const struct rdma_link *link)
+bool tt_rdma_handshakes(const struct rdma_link *link)
 {
 	return link->state <= RDMA_PROVING;
 }
@@ -22,13 +22,13 @@ static void begin(struct rdma_link *link)
 {
 	tt_rdma_hello_write(&link->mine, link->hello);
 	link->told = link->heard = 0;
-	link->state = RDMA_GREETING;
+	link->state = RDMA_HANDSHAKE;
 }
 
-void tt_rdma_greet(struct rdma_link *link)
+void tt_rdma_handshake(struct rdma_link *link)
 {
 	begin(link);
-	rdma_endpoint_of_link(link)->greeting++;
+	rdma_endpoint_of_link(link)->handshake++;
 }
 
 /* Move one side's part of a message; true: it is through. */
@@ -66,7 +66,7 @@ static void enter(struct rdma_link *link, enum rdma_state state, unsigned verdic
 /* Queue pairs for another introduction. */
 static void renew(struct rdma_link *link)
 {
-	link->state = RDMA_GREETING; /* nothing is sent while the old ones go */
+	link->state = RDMA_HANDSHAKE; /* nothing is sent while the old ones go */
 	tt_rdma_queues_close(link);
 	link->broken = false;
 	if (tt_rdma_link_number(link) != TUTTI_OK || tt_rdma_queues_open(link) != TUTTI_OK)
@@ -76,19 +76,19 @@ static void renew(struct rdma_link *link)
 		begin(link);
 }
 
-void tt_rdma_mend(struct rdma_link *link)
+void tt_rdma_reconnect(struct rdma_link *link)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
 
-	if (!link->mending) {
-		link->mending = true;
+	if (!link->reconnecting) {
+		link->reconnecting = true;
 		link->prove_until = 0;
 		link->lasting = link->usable;
 		tt_log(INFO, RDMA, "rank %d lane %d with rank %d is introduced again: %s", e->rank,
 		       link->channel, link->base.peer,
 		       link->broken ? link->why : "the peer asks for it");
 	}
-	e->greeting++;
+	e->handshake++;
 	renew(link);
 }
 
@@ -110,10 +110,10 @@ static void settle_up(struct rdma_link *link)
 	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
 
 	link->state = RDMA_UP;
-	e->greeting--;
-	if (link->mending)
+	e->handshake--;
+	if (link->reconnecting)
 		tell_of_lost_ports(link);
-	link->mending = false;
+	link->reconnecting = false;
 	if (!link->broken)
 		*link->why = 0;
 	for (int i = 0; i < link->paths; i++)
@@ -130,9 +130,9 @@ static void settle_without(struct rdma_link *link)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
 
-	if (!link->mending) {
+	if (!link->reconnecting) {
 		link->state = RDMA_BY_TCP;
-		e->greeting--;
+		e->handshake--;
 		if (*link->why)
 			tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", e->rank,
 			       link->base.peer, link->why);
@@ -160,10 +160,10 @@ static void leave_out(struct rdma_link *link, int path, const char *what, const 
 	const struct rdma_endpoint *e = rdma_endpoint_of_link(link);
 	const struct rdma_port *port = link->path[path].rail->port;
 
-	if (link->mending && !*link->why)
+	if (link->reconnecting && !*link->why)
 		snprintf(link->why, sizeof(link->why), "rank %d over %s port %d: %s",
 			 link->base.peer, port->device, port->number, why);
-	if (link->mending) /* otherwise why it is introduced again is to be said */
+	if (link->reconnecting) /* otherwise why it is introduced again is to be said */
 		return;
 	snprintf(link->why, sizeof(link->why), "%s over %s port %d (%s)", what, port->device,
 		 port->number, why);
@@ -188,7 +188,7 @@ static void connect_paths(struct rdma_link *link)
 	enter(link, RDMA_AGREEING, good);
 }
 
-void tt_rdma_greeting_disproved(struct rdma_link *link, int path, const char *why)
+void tt_rdma_handshake_disproved(struct rdma_link *link, int path, const char *why)
 {
 	if (link->verdict >> path & 1) /* the first of many: all requests that were posted end so */
 		leave_out(link, path, "no packet of full size arrives there", why);
@@ -225,7 +225,7 @@ static void post_proof(struct rdma_link *link, int path)
  * limit is that of all attempts. */
 static void begin_limit(struct rdma_link *link)
 {
-	if (!link->mending || !link->prove_until)
+	if (!link->reconnecting || !link->prove_until)
 		link->prove_until =
 			tt_now() + (uint64_t)(rdma_endpoint_of_link(link)->silence_s * 1e9);
 }
@@ -250,7 +250,7 @@ static bool is_decided(struct rdma_link *link)
 		if (!(link->verdict >> i & 1) || link->path[i].sends == link->path[i].sends_done)
 			continue;
 		if (late)
-			tt_rdma_greeting_disproved(
+			tt_rdma_handshake_disproved(
 				link, i,
 				link->broken
 					? "the packet could not be sent"
@@ -263,9 +263,9 @@ static bool is_decided(struct rdma_link *link)
 	return link->decided;
 }
 
-void tt_rdma_greeting_step(struct rdma_link *link)
+void tt_rdma_handshake_step(struct rdma_link *link)
 {
-	if (link->state == RDMA_GREETING) {
+	if (link->state == RDMA_HANDSHAKE) {
 		const bool told = tell(link, link->hello, RDMA_HELLO_BYTES);
 
 		if (link->state == RDMA_FAILED || !hear(link, link->answer, RDMA_HELLO_BYTES) ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory of callers that cannot be registered: which that is, what is said of it, and that it is
  * not tried again at once. */
-#ifndef TT_RDMA_REFUSAL_H
-#define TT_RDMA_REFUSAL_H
+#ifndef TT_RDMA_NEGATIVE_H
+#define TT_RDMA_NEGATIVE_H
 
 #include "registration.h"
 
@@ -16,12 +16,12 @@ struct rdma_reason {
 	int error;
 };
 
-/* ---- the lock of notice.h held */
+/* ---- the lock of monitor.h held */
 
 /* Was any or all of it refused just now? */
 bool tt_rdma_is_refused(const struct rdma_adapter *adapter, uintptr_t begin, uintptr_t end);
 /* Of one adapter, or of all: NULL. */
-void tt_rdma_refusals_forget(const struct rdma_adapter *adapter);
+void tt_rdma_negative_forget(const struct rdma_adapter *adapter);
 
 /* ---- no lock held */
 

@@ -11,7 +11,7 @@
  *
  * A child of fork() has nothing of it: its pages are not registered, its descriptor is closed,
  * and it begins anew. */
-#include "notice.h"
+#include "monitor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,24 +50,24 @@ static struct {
 	.life = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .bell = -1
 };
 
-void tt_rdma_notice_lock(void)
+void tt_rdma_monitor_lock(void)
 {
 	pthread_mutex_lock(&notice.lock);
 }
 
-void tt_rdma_notice_unlock(void)
+void tt_rdma_monitor_unlock(void)
 {
 	pthread_mutex_unlock(&notice.lock);
 }
 
-void tt_rdma_notice_wait(pthread_cond_t *condition)
+void tt_rdma_monitor_wait(pthread_cond_t *condition)
 {
 	pthread_cond_wait(condition, &notice.lock);
 }
 
 /* ---- what is watched */
 
-bool tt_rdma_notice_is_settled(void)
+bool tt_rdma_monitor_is_settled(void)
 {
 	struct uffdio_copy nothing = { 0 }; /* else refused as that: EINVAL */
 
@@ -115,7 +115,7 @@ static void let_go(uintptr_t begin, uintptr_t end)
 	}
 }
 
-bool tt_rdma_notice_watch(struct rdma_watch *watch)
+bool tt_rdma_monitor_watch(struct rdma_watch *watch)
 {
 	struct uffdio_register wanted = { .range = { watch->begin, watch->end - watch->begin },
 					  .mode = UFFDIO_REGISTER_MODE_WP };
@@ -138,7 +138,7 @@ static void take_off(struct rdma_watch *watch)
 	watch->at = NULL;
 }
 
-void tt_rdma_notice_unwatch(struct rdma_watch *watch)
+void tt_rdma_monitor_unwatch(struct rdma_watch *watch)
 {
 	if (!watch->at)
 		return;
@@ -201,7 +201,7 @@ static void take(const struct uffd_msg *message)
 	}
 }
 
-static void *notice_main(void *argument)
+static void *monitor_main(void *argument)
 {
 	struct pollfd wanted[] = { { .fd = notice.fd, .events = POLLIN },
 				   { .fd = notice.bell, .events = POLLIN } };
@@ -210,12 +210,12 @@ static void *notice_main(void *argument)
 
 	while (!ended) {
 		poll(wanted, 2, -1);
-		tt_rdma_notice_lock();
+		tt_rdma_monitor_lock();
 		while (read(notice.fd, &message, sizeof(message)) == (ssize_t)sizeof(message))
 			take(&message);
 		ended = notice.ending &&
-			tt_rdma_notice_is_settled(); /* nobody waits for word that is never read */
-		tt_rdma_notice_unlock();
+			tt_rdma_monitor_is_settled(); /* nobody waits for word that is never read */
+		tt_rdma_monitor_unlock();
 	}
 	return NULL;
 }
@@ -268,7 +268,7 @@ static void refuse(const char *what, const char *help)
 	say_none(TUTTI_LOG_WARN, what, errno, help);
 }
 
-void tt_rdma_notice_lacks(const char *what, int error, const char *help)
+void tt_rdma_monitor_lacks(const char *what, int error, const char *help)
 {
 	static bool said; /* once a process, and each time at level debug */
 
@@ -279,10 +279,10 @@ void tt_rdma_notice_lacks(const char *what, int error, const char *help)
 
 static void lack_descriptor(void)
 {
-	tt_rdma_notice_lacks("no descriptor can be had for now", errno,
-			     errno == EMFILE   ? "raise the limit (ulimit -n)"
-			     : errno == ENFILE ? "raise the machine's limit (sysctl fs.file-max)"
-					       : "free some of the machine's memory");
+	tt_rdma_monitor_lacks("no descriptor can be had for now", errno,
+			      errno == EMFILE	? "raise the limit (ulimit -n)"
+			      : errno == ENFILE ? "raise the machine's limit (sysctl fs.file-max)"
+						: "free some of the machine's memory");
 }
 
 static bool open_descriptors(void)
@@ -312,11 +312,11 @@ static bool open_descriptors(void)
 
 static bool create_thread(void)
 {
-	const int error = tt_thread_begin(&notice.thread, notice_main, NULL);
+	const int error = tt_thread_begin(&notice.thread, monitor_main, NULL);
 
 	if (error)
-		tt_rdma_notice_lacks("no thread can be had for now", error,
-				     "raise the limit (ulimit -u)");
+		tt_rdma_monitor_lacks("no thread can be had for now", error,
+				      "raise the limit (ulimit -u)");
 	return error == 0;
 }
 
@@ -334,7 +334,7 @@ __attribute__((constructor)) static void mind_forks(void)
 	pthread_atfork(NULL, NULL, forget);
 }
 
-bool tt_rdma_notice_begin(void)
+bool tt_rdma_monitor_begin(void)
 {
 	pthread_mutex_lock(&notice.life);
 	if (!notice.listening && !notice.refused) {
@@ -349,15 +349,15 @@ bool tt_rdma_notice_begin(void)
 	return listening;
 }
 
-void tt_rdma_notice_end(void)
+void tt_rdma_monitor_end(void)
 {
 	const uint64_t one = 1;
 
 	pthread_mutex_lock(&notice.life);
 	if (notice.listening) {
-		tt_rdma_notice_lock();
+		tt_rdma_monitor_lock();
 		notice.ending = true;
-		tt_rdma_notice_unlock();
+		tt_rdma_monitor_unlock();
 		if (write(notice.bell, &one, sizeof(one)) == (ssize_t)sizeof(one))
 			pthread_join(notice.thread, NULL);
 		close_descriptors();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the short memory of what could not be registered, and the error messages about it. */
-#include "refusal.h"
+#include "negative.h"
 
 #include <errno.h>
 #include <string.h>
@@ -43,7 +43,7 @@ bool tt_rdma_is_refused(const struct rdma_adapter *adapter, uintptr_t begin, uin
 	return false;
 }
 
-void tt_rdma_refusals_forget(const struct rdma_adapter *adapter)
+void tt_rdma_negative_forget(const struct rdma_adapter *adapter)
 {
 	for (int i = 0; i < REFUSED_MAX; i++)
 		if (!adapter || refused[i].adapter == adapter)
@@ -176,9 +176,9 @@ void tt_rdma_refuse(const struct rdma_registration *r, const struct rdma_reason 
 	}
 	why.adapter = r->adapter;
 	why.until = tt_now() + REFUSED_NS;
-	tt_rdma_notice_lock();
+	tt_rdma_monitor_lock();
 	refused[refusals++ % REFUSED_MAX] = why;
-	tt_rdma_notice_unlock();
+	tt_rdma_monitor_unlock();
 }
 
 void tt_rdma_refuse_all(const struct rdma_adapter *adapter)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What becomes of registrations that are done with: verbs end them, which takes a while and
- * allocates, so without the lock (notice.h's). Who drops some lets go of the lock by
- * tt_rdma_burial_unlock(), which sees to it; the thread that listens to the kernel, which must
+ * allocates, so without the lock (monitor.h's). Who drops some lets go of the lock by
+ * tt_rdma_deferred_unlock(), which sees to it; the thread that listens to the kernel, which must
  * not, calls the undertaker, a thread for that. */
-#ifndef TT_RDMA_BURIAL_H
-#define TT_RDMA_BURIAL_H
+#ifndef TT_RDMA_DEFERRED_H
+#define TT_RDMA_DEFERRED_H
 
 #include <stdbool.h>
 
@@ -13,19 +13,19 @@ struct rdma_registration;
 /* ---- lock held */
 
 /* Verbs have made one more that is to be buried some day. */
-void tt_rdma_burial_expect(void);
+void tt_rdma_deferred_expect(void);
 /* It is done with; memory and all are the burial's. */
-void tt_rdma_burial_add(struct rdma_registration *r);
+void tt_rdma_deferred_add(struct rdma_registration *r);
 /* Wake the undertaker, if there is anything to do. */
-void tt_rdma_burial_call(void);
+void tt_rdma_deferred_call(void);
 /* Wait until nothing is left that somebody is burying right now. False: there was none. */
-bool tt_rdma_burial_wait(void);
+bool tt_rdma_deferred_wait(void);
 /* Is there any that nobody has taken up yet? */
-bool tt_rdma_burial_is_due(void);
+bool tt_rdma_deferred_is_due(void);
 /* Unlock, and bury what is due. */
-void tt_rdma_burial_unlock(void);
+void tt_rdma_deferred_unlock(void);
 /* And wait for those that others were burying. */
-void tt_rdma_burial_finish(void);
+void tt_rdma_deferred_finish(void);
 
 /* ---- lock not held */
 
@@ -33,8 +33,8 @@ void tt_rdma_burial_finish(void);
 bool tt_rdma_undertaker_begin(void);
 void tt_rdma_undertaker_end(void);
 /* How many verbs have made that are not buried yet. */
-int tt_rdma_burial_count(void);
+int tt_rdma_deferred_count(void);
 /* For a child of fork(), which begins with nothing. */
-void tt_rdma_burial_forget(void);
+void tt_rdma_deferred_forget(void);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the list of registrations, and how many of them are kept though nobody uses them. */
-#include "kept.h"
+#include "cache.h"
 
 #include <unistd.h>
 
-#include "burial.h"
+#include "deferred.h"
 
 #define UNUSED_MAX  1024
 #define UNUSED_PART 4 /* of the machine's memory this part at most */
@@ -35,13 +35,13 @@ static void count_unused(const struct rdma_registration *r, int sign)
 	kept.unused_bytes += (size_t)sign * r->bytes;
 }
 
-struct rdma_registration *tt_rdma_kept_first(void)
+struct rdma_registration *tt_rdma_cache_first(void)
 {
 	return kept.first;
 }
 
-struct rdma_registration *tt_rdma_kept_find(const struct rdma_adapter *adapter, uintptr_t begin,
-					    uintptr_t end, bool device)
+struct rdma_registration *tt_rdma_cache_find(const struct rdma_adapter *adapter, uintptr_t begin,
+					     uintptr_t end, bool device)
 {
 	struct rdma_registration *r = kept.first;
 
@@ -51,14 +51,14 @@ struct rdma_registration *tt_rdma_kept_find(const struct rdma_adapter *adapter, 
 	return r;
 }
 
-void tt_rdma_kept_add(struct rdma_registration *r)
+void tt_rdma_cache_add(struct rdma_registration *r)
 {
 	r->uses = 1;
 	r->valid = true;
 	link_first(r);
 }
 
-void tt_rdma_kept_use(struct rdma_registration *r)
+void tt_rdma_cache_use(struct rdma_registration *r)
 {
 	if (r->uses++ == 0)
 		count_unused(r, -1);
@@ -66,30 +66,30 @@ void tt_rdma_kept_use(struct rdma_registration *r)
 	link_first(r);
 }
 
-void tt_rdma_kept_put(struct rdma_registration *r)
+void tt_rdma_cache_put(struct rdma_registration *r)
 {
 	if (--r->uses > 0)
 		return;
 	if (r->valid) {
 		count_unused(r, 1);
-		tt_rdma_kept_limit();
+		tt_rdma_cache_limit();
 	} else {
-		tt_rdma_burial_add(r);
+		tt_rdma_deferred_add(r);
 	}
 }
 
-void tt_rdma_kept_drop(struct rdma_registration *r)
+void tt_rdma_cache_drop(struct rdma_registration *r)
 {
 	unlink_one(r);
-	tt_rdma_notice_unwatch(&r->watch);
+	tt_rdma_monitor_unwatch(&r->watch);
 	r->valid = false;
 	if (r->uses > 0)
 		return;
 	count_unused(r, -1);
-	tt_rdma_burial_add(r);
+	tt_rdma_deferred_add(r);
 }
 
-void tt_rdma_kept_drop_all(enum rdma_origin of, const void *pointer, size_t bytes)
+void tt_rdma_cache_drop_all(enum rdma_origin of, const void *pointer, size_t bytes)
 {
 	const uintptr_t begin = (uintptr_t)pointer, end = begin + bytes;
 	struct rdma_registration *r, *next;
@@ -97,11 +97,11 @@ void tt_rdma_kept_drop_all(enum rdma_origin of, const void *pointer, size_t byte
 	for (r = kept.first; r; r = next) {
 		next = r->next;
 		if (r->of == of && r->begin < end && r->begin + r->bytes > begin)
-			tt_rdma_kept_drop(r);
+			tt_rdma_cache_drop(r);
 	}
 }
 
-bool tt_rdma_kept_evict(size_t bytes)
+bool tt_rdma_cache_evict(size_t bytes)
 {
 	struct rdma_registration *r, *before;
 	size_t freed = 0;
@@ -111,24 +111,24 @@ bool tt_rdma_kept_evict(size_t bytes)
 		if (r->uses > 0)
 			continue;
 		freed += r->bytes;
-		tt_rdma_kept_drop(r);
+		tt_rdma_cache_drop(r);
 	}
 	return freed > 0;
 }
 
-void tt_rdma_kept_limit(void)
+void tt_rdma_cache_limit(void)
 {
 	while (kept.unused > UNUSED_MAX || kept.unused_bytes > kept.unused_bytes_max)
-		tt_rdma_kept_evict(1);
+		tt_rdma_cache_evict(1);
 }
 
-void tt_rdma_kept_prepare(void)
+void tt_rdma_cache_prepare(void)
 {
 	kept.unused_bytes_max =
 		(size_t)sysconf(_SC_PHYS_PAGES) / UNUSED_PART * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-void tt_rdma_kept_forget(void)
+void tt_rdma_cache_forget(void)
 {
 	kept.first = kept.last = NULL;
 	kept.unused = 0;

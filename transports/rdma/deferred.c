@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the list of the dead, and the thread that buries those that nobody else can. */
+#include "deferred.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "registration.h"
+#include "thread.h"
+
+static struct {
+	struct rdma_registration *dead;
+	pthread_cond_t work, done; /* there are dead; some were buried */
+	pthread_t undertaker;
+	bool ending;
+	int count, releasing; /* count: regions that verbs have made; burying: threads that are at
+			     * it */
+} release = { .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER };
+
+void tt_rdma_deferred_expect(void)
+{
+	release.count++;
+}
+
+void tt_rdma_deferred_add(struct rdma_registration *r)
+{
+	r->next = release.dead;
+	release.dead = r;
+}
+
+void tt_rdma_deferred_call(void)
+{
+	if (release.dead)
+		pthread_cond_signal(&release.work);
+}
+
+bool tt_rdma_deferred_wait(void)
+{
+	const bool any = release.releasing > 0;
+
+	while (release.releasing > 0)
+		tt_rdma_monitor_wait(&release.done);
+	return any;
+}
+
+bool tt_rdma_deferred_is_due(void)
+{
+	return release.dead != NULL;
+}
+
+/* Gives how many. */
+static int release_all(struct rdma_registration *dead)
+{
+	struct rdma_registration *next;
+	int buried = 0;
+
+	for (; dead; dead = next) {
+		const int error = dead->adapter->verbs->dereg_mr(dead->mr);
+
+		if (error)
+			tt_log(ERROR, RDMA, "%zu bytes at %#zx stay registered with %s: %s",
+			       dead->bytes, (size_t)dead->begin, dead->adapter->name,
+			       strerror(error));
+		next = dead->next;
+		free(dead);
+		buried++;
+	}
+	return buried;
+}
+
+void tt_rdma_deferred_unlock(void)
+{
+	struct rdma_registration *const dead = release.dead;
+
+	release.dead = NULL;
+	release.releasing += dead != NULL;
+	tt_rdma_monitor_unlock();
+	if (!dead)
+		return;
+	const int buried = release_all(dead);
+
+	tt_rdma_monitor_lock();
+	release.count -= buried;
+	release.releasing--;
+	pthread_cond_broadcast(&release.done);
+	tt_rdma_monitor_unlock();
+}
+
+void tt_rdma_deferred_finish(void)
+{
+	tt_rdma_deferred_unlock();
+	tt_rdma_monitor_lock();
+	tt_rdma_deferred_wait();
+	tt_rdma_monitor_unlock();
+}
+
+static void *undertaker_main(void *argument)
+{
+	bool ending = false;
+
+	while (!ending) {
+		tt_rdma_monitor_lock();
+		while (!release.dead && !release.ending)
+			tt_rdma_monitor_wait(&release.work);
+		ending = release.ending;
+		tt_rdma_deferred_unlock();
+	}
+	return NULL;
+}
+
+bool tt_rdma_undertaker_begin(void)
+{
+	release.ending = false; /* there is no thread that reads it */
+	const int error = tt_thread_begin(&release.undertaker, undertaker_main, NULL);
+
+	if (error)
+		tt_rdma_monitor_lacks("no thread can be had for now", error,
+				      "raise the limit (ulimit -u)");
+	return error == 0;
+}
+
+void tt_rdma_undertaker_end(void)
+{
+	tt_rdma_monitor_lock();
+	release.ending = true;
+	pthread_cond_signal(&release.work);
+	tt_rdma_monitor_unlock();
+	pthread_join(release.undertaker, NULL);
+}
+
+int tt_rdma_deferred_count(void)
+{
+	tt_rdma_monitor_lock();
+	const int count = release.count;
+
+	tt_rdma_monitor_unlock();
+	return count;
+}
+
+void tt_rdma_deferred_forget(void)
+{
+	pthread_cond_init(&release.work, NULL);
+	pthread_cond_init(&release.done, NULL);
+	release.dead = NULL;
+	release.count = release.releasing = 0;
+}
