@@ -11,7 +11,7 @@
 
 #include "log.h"
 #include "machine.h"
-#include "parcel.h"
+#include "fd_message.h"
 #include "shm.h"
 #include "transport_suite_rank.h"
 
@@ -262,10 +262,10 @@ static socklen_t socket_of(const struct suite_rank *rank, int of, struct sockadd
 static void come_as_stranger(struct suite_rank *rank, bool other_user)
 {
 	const struct shm_endpoint *own = (const struct shm_endpoint *)rank->endpoint;
-	struct shm_mate mates[] = { { .event_fd = 0, .heap_fd = -1, .alarm_fd = -1 } };
+	struct shm_local_peer local_peers[] = { { .event_fd = 0, .heap_fd = -1, .alarm_fd = -1 } };
 	struct shm_endpoint leader = { .config = own->config,
 				       .arena = { .members = 1 },
-				       .mates = mates };
+				       .local_peers = local_peers };
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un name;
 	const socklen_t length = socket_of(rank, 0, &name);

@@ -16,7 +16,7 @@ struct shm_address {
 static_assert(sizeof(struct shm_address) <= TT_ADDRESS_MAX, "an address fits");
 
 /* What a rank knows of another one on its host (and of itself). */
-struct shm_mate {
+struct shm_local_peer {
 	int rank;
 	int event_fd; /* its doorbell when it sleeps on descriptors */
 	int heap_fd;  /* its tutti_mem_alloc() heap, -1 if it has none */
@@ -35,9 +35,9 @@ struct shm_endpoint {
 	int listen_fd;
 	const struct tt_peer *peers;
 	struct shm_arena arena; /* base NULL until joined, and where no peer shares memory */
-	struct shm_mate *mates; /* [arena.members], by local order */
-	int me;			/* this rank's place in it */
-	int *mate_of;		/* [size] rank -> place, -1 elsewhere */
+	struct shm_local_peer *local_peers; /* [arena.members], by local order */
+	int me;				    /* this rank's place in it */
+	int *local_peer_of;		    /* [size] rank -> place, -1 elsewhere */
 	uint8_t *shared;
 	size_t shared_bytes;
 	int armed;	   /* threads of this rank that sleep or are about to … */
@@ -76,7 +76,7 @@ tutti_result_t shm_watch(struct shm_endpoint *ep);
 /* Mates whose processes have ended and are not unwatched yet; gives how many of them it found. */
 #define SHM_DEATHS 16
 int shm_deaths(const struct shm_endpoint *ep, int places[SHM_DEATHS]);
-void shm_unwatch(struct shm_endpoint *ep, struct shm_mate *mate);
+void shm_unwatch(struct shm_endpoint *ep, struct shm_local_peer *local_peer);
 void shm_take_faults(struct shm_endpoint *ep);
 void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault);
 int shm_control_fd(const struct tt_endpoint *endpoint);

@@ -27,11 +27,11 @@ tutti_result_t shm_watch(struct shm_endpoint *ep)
 	bool good = ep->deaths >= 0;
 
 	for (int i = 0; good && i < ep->arena.members; i++)
-		good = watch_fd(ep->deaths, ep->mates[i].pid_fd, i);
+		good = watch_fd(ep->deaths, ep->local_peers[i].pid_fd, i);
 	if (good && !ep->whole) {
 		ep->watch = TT_FD(epoll_create1(EPOLL_CLOEXEC));
 		good = ep->watch >= 0 && watch_fd(ep->watch, ep->deaths, 0) &&
-		       watch_fd(ep->watch, ep->mates[ep->me].alarm_fd, 0);
+		       watch_fd(ep->watch, ep->local_peers[ep->me].alarm_fd, 0);
 	}
 	return good ? TUTTI_OK : tt_fail_errno(SHM, "watch the other ranks of this host");
 }
@@ -47,11 +47,11 @@ int shm_deaths(const struct shm_endpoint *ep, int places[SHM_DEATHS])
 }
 
 /* Said aloud before the close: a forked child may hold the descriptor open, and so in the epoll. */
-void shm_unwatch(struct shm_endpoint *ep, struct shm_mate *mate)
+void shm_unwatch(struct shm_endpoint *ep, struct shm_local_peer *local_peer)
 {
-	epoll_ctl(ep->deaths, EPOLL_CTL_DEL, mate->pid_fd, NULL);
-	tt_fd_close(mate->pid_fd);
-	mate->pid_fd = -1;
+	epoll_ctl(ep->deaths, EPOLL_CTL_DEL, local_peer->pid_fd, NULL);
+	tt_fd_close(local_peer->pid_fd);
+	local_peer->pid_fd = -1;
 }
 
 int shm_control_fd(const struct tt_endpoint *endpoint)
@@ -108,7 +108,7 @@ void shm_take_faults(struct shm_endpoint *ep)
 	if (!atomic_load_explicit(&header->faults, memory_order_relaxed))
 		return;
 	if (!ep->whole) {
-		ssize_t ignored = read(ep->mates[ep->me].alarm_fd, &rings, sizeof(rings));
+		ssize_t ignored = read(ep->local_peers[ep->me].alarm_fd, &rings, sizeof(rings));
 
 		(void)ignored; /* empty is fine */
 	}
@@ -138,8 +138,8 @@ static void ring_alarms(const struct shm_endpoint *ep)
 	const uint64_t one = 1;
 
 	for (int i = 0; i < ep->arena.members; i++)
-		if (i != ep->me && ep->mates[i].alarm_fd >= 0) {
-			ssize_t ignored = write(ep->mates[i].alarm_fd, &one, sizeof(one));
+		if (i != ep->me && ep->local_peers[i].alarm_fd >= 0) {
+			ssize_t ignored = write(ep->local_peers[i].alarm_fd, &one, sizeof(one));
 
 			(void)ignored; /* full: it is ringing already */
 		}

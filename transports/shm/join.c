@@ -24,7 +24,7 @@
 #include "fork.h"
 #include "log.h"
 #include "memory.h"
-#include "parcel.h"
+#include "fd_message.h"
 #include "unix_peer.h"
 
 #define JOIN_BACKLOG 512
@@ -59,20 +59,20 @@ tutti_result_t shm_listen(struct shm_endpoint *ep)
 }
 
 /* But for this rank's own, which it has. */
-static void keep_mates(struct shm_endpoint *ep, const struct shm_parcel *parcel)
+static void keep_local_peers(struct shm_endpoint *ep, const struct shm_fd_message *fd_message)
 {
-	for (int i = 0; i < parcel->count; i++) {
-		struct shm_mate *mate = &ep->mates[parcel->place + i];
-		const int *fds = &parcel->fds[3 * i];
+	for (int i = 0; i < fd_message->count; i++) {
+		struct shm_local_peer *local_peer = &ep->local_peers[fd_message->place + i];
+		const int *fds = &fd_message->fds[3 * i];
 
-		if (parcel->place + i == ep->me) {
+		if (fd_message->place + i == ep->me) {
 			for (int kind = 0; kind < 3; kind++)
 				tt_fd_close(fds[kind]);
 			continue;
 		}
-		mate->event_fd = fds[0];
-		mate->heap_fd = fds[1];
-		mate->alarm_fd = fds[2];
+		local_peer->event_fd = fds[0];
+		local_peer->heap_fd = fds[1];
+		local_peer->alarm_fd = fds[2];
 	}
 }
 
@@ -87,12 +87,12 @@ struct host {
 
 static int rank_at(const struct shm_endpoint *ep, int place)
 {
-	return ep->mates[place].rank;
+	return ep->local_peers[place].rank;
 }
 
 /* A connection to the socket where the rank listens, which nobody accepts: it ends with that
  * socket. -1: none to be had, and nothing is lost but time. False: the rank is gone. */
-static bool watch_mate(const struct shm_endpoint *ep, int place, int *out)
+static bool watch_local_peer(const struct shm_endpoint *ep, int place, int *out)
 {
 	struct shm_address address;
 	struct sockaddr_un name;
@@ -115,7 +115,7 @@ static tutti_result_t lose(const struct shm_endpoint *ep, struct host *host, int
 	return shm_fail_gone(rank_at(ep, place));
 }
 
-static tutti_result_t watch_mates(const struct shm_endpoint *ep, struct host *host)
+static tutti_result_t watch_local_peers(const struct shm_endpoint *ep, struct host *host)
 {
 	host->at[0] = (struct pollfd){ ep->listen_fd, POLLIN, 0 };
 	for (int place = 1; place < ep->arena.members; place++) {
@@ -123,7 +123,7 @@ static tutti_result_t watch_mates(const struct shm_endpoint *ep, struct host *ho
 		host->stage[place] = AWAITED;
 	}
 	for (int place = 1; place < ep->arena.members; place++)
-		if (!watch_mate(ep, place, &host->at[place].fd))
+		if (!watch_local_peer(ep, place, &host->at[place].fd))
 			return lose(ep, host, place);
 	return TUTTI_OK;
 }
@@ -141,9 +141,10 @@ static tutti_result_t turn_away(struct host *host, int socket, const char *why)
 }
 
 /* TUTTI_IN_PROGRESS: whoever connected is none of the host's ranks. */
-static tutti_result_t accept_mate(struct shm_endpoint *ep, struct host *host, uint64_t deadline)
+static tutti_result_t accept_local_peer(struct shm_endpoint *ep, struct host *host,
+					uint64_t deadline)
 {
-	struct shm_parcel parcel;
+	struct shm_fd_message fd_message;
 	const int socket = TT_FD(accept4(ep->listen_fd, NULL, NULL, SOCK_CLOEXEC));
 
 	if (socket < 0)
@@ -154,26 +155,27 @@ static tutti_result_t accept_mate(struct shm_endpoint *ep, struct host *host, ui
 		return turn_away(
 			host, socket,
 			"connects to the ranks of another user; only those of one user share memory");
-	const tutti_result_t result = shm_receive(ep, socket, -1, &parcel, deadline);
+	const tutti_result_t result = shm_receive(ep, socket, -1, &fd_message, deadline);
 	if (result) {
 		tt_fd_close(socket);
 		return result == TUTTI_ERR_PEER_LOST ? TUTTI_IN_PROGRESS : result;
 	}
-	if (parcel.place <= 0 || parcel.count != 1 || host->stage[parcel.place] != AWAITED) {
-		shm_parcel_drop(&parcel);
+	if (fd_message.place <= 0 || fd_message.count != 1 ||
+	    host->stage[fd_message.place] != AWAITED) {
+		shm_fd_message_drop(&fd_message);
 		return turn_away(host, socket,
 				 "claims the place of a rank that has joined, or that no rank has");
 	}
-	keep_mates(ep, &parcel);
-	tt_fd_close(host->at[parcel.place].fd);
-	host->at[parcel.place] = (struct pollfd){ socket, POLLIN, 0 };
-	host->stage[parcel.place] = CAME;
+	keep_local_peers(ep, &fd_message);
+	tt_fd_close(host->at[fd_message.place].fd);
+	host->at[fd_message.place] = (struct pollfd){ socket, POLLIN, 0 };
+	host->stage[fd_message.place] = CAME;
 	return TUTTI_OK;
 }
 
 /* Something came from a rank, or its end. */
-static tutti_result_t hear_mate(struct shm_endpoint *ep, struct host *host, int place,
-				uint64_t deadline)
+static tutti_result_t hear_local_peer(struct shm_endpoint *ep, struct host *host, int place,
+				      uint64_t deadline)
 {
 	if (host->stage[place] == AWAITED)
 		return lose(ep, host, place);
@@ -194,8 +196,8 @@ static int behind(const struct shm_endpoint *ep, const struct host *host, int st
 }
 
 /* Wait until all are at `stage`. */
-static tutti_result_t await_mates(struct shm_endpoint *ep, struct host *host, int stage,
-				  uint64_t deadline)
+static tutti_result_t await_local_peers(struct shm_endpoint *ep, struct host *host, int stage,
+					uint64_t deadline)
 {
 	tutti_result_t result = TUTTI_OK;
 	int late;
@@ -217,10 +219,10 @@ static tutti_result_t await_mates(struct shm_endpoint *ep, struct host *host, in
 		if (ready <= 0)
 			continue;
 		if (host->at[0].revents)
-			result = accept_mate(ep, host, deadline);
+			result = accept_local_peer(ep, host, deadline);
 		for (int place = 1; place < ep->arena.members && result >= 0; place++)
 			if (host->at[place].revents)
-				result = hear_mate(ep, host, place, deadline);
+				result = hear_local_peer(ep, host, place, deadline);
 	}
 	return result < 0 ? result : TUTTI_OK;
 }
@@ -232,7 +234,7 @@ static tutti_result_t hand_out(struct shm_endpoint *ep, const struct host *host,
 		tutti_result_t result = shm_send_arena(ep, socket, rank, deadline);
 
 		if (!result)
-			result = shm_send_mates(ep, socket, rank, deadline);
+			result = shm_send_local_peers(ep, socket, rank, deadline);
 		if (result)
 			return result == TUTTI_ERR_PEER_LOST
 				       ? shm_last_word(ep, socket, rank, deadline)
@@ -241,15 +243,16 @@ static tutti_result_t hand_out(struct shm_endpoint *ep, const struct host *host,
 	return TUTTI_OK;
 }
 
-static tutti_result_t lead_mates(struct shm_endpoint *ep, struct host *host, uint64_t deadline)
+static tutti_result_t lead_local_peers(struct shm_endpoint *ep, struct host *host,
+				       uint64_t deadline)
 {
-	tutti_result_t result = await_mates(ep, host, CAME, deadline);
+	tutti_result_t result = await_local_peers(ep, host, CAME, deadline);
 
 	if (result)
 		return result;
 	host->at[0].fd = -1;
 	result = hand_out(ep, host, deadline);
-	return result ? result : await_mates(ep, host, READY, deadline);
+	return result ? result : await_local_peers(ep, host, READY, deadline);
 }
 
 static void hang_up(struct host *host, int place)
@@ -278,15 +281,15 @@ static void receive_late(struct shm_endpoint *ep, struct host *host)
 		if (poll(host->at, (nfds_t)ep->arena.members, LATE_NS / 10000000) <= 0)
 			continue;
 		for (int place = 1; place < ep->arena.members; place++)
-			if (host->at[place].revents && hear_mate(ep, host, place, enough))
+			if (host->at[place].revents && hear_local_peer(ep, host, place, enough))
 				hang_up(host, place);
 		if (host->at[0].revents)
-			accept_mate(ep, host, enough);
+			accept_local_peer(ep, host, enough);
 	}
 	tt_thread_error_set(error_text);
 }
 
-static void tell_mates(struct shm_endpoint *ep, struct host *host, tutti_result_t result)
+static void tell_local_peers(struct shm_endpoint *ep, struct host *host, tutti_result_t result)
 {
 	for (int place = 1; place < ep->arena.members; place++) {
 		if (host->stage[place] < CAME)
@@ -302,11 +305,11 @@ static void tell_mates(struct shm_endpoint *ep, struct host *host, tutti_result_
 /* Those who are there do not wait for those who are late. */
 static void tell_all(struct shm_endpoint *ep, struct host *host, tutti_result_t result)
 {
-	tell_mates(ep, host, result);
+	tell_local_peers(ep, host, result);
 	if (!result)
 		return;
 	receive_late(ep, host);
-	tell_mates(ep, host, result);
+	tell_local_peers(ep, host, result);
 	for (int place = 1; place < ep->arena.members; place++)
 		hang_up(host, place);
 }
@@ -318,11 +321,11 @@ static tutti_result_t lead(struct shm_endpoint *ep, int members, uint64_t deadli
 	tutti_result_t result = TUTTI_OK;
 
 	if (host.at && host.stage) {
-		result = watch_mates(ep, &host);
+		result = watch_local_peers(ep, &host);
 		if (!result)
 			result = shm_arena_open(&ep->arena, -1, members);
 		if (!result)
-			result = lead_mates(ep, &host, deadline);
+			result = lead_local_peers(ep, &host, deadline);
 		tell_all(ep, &host, result);
 	} else {
 		result = tt_fail(TUTTI_ERR_NO_MEMORY, SHM, "no memory for %d ranks", members);
@@ -372,25 +375,26 @@ static tutti_result_t dial(uint64_t number, int leader, uint64_t deadline, int *
 /* The arena and everyone's descriptors. */
 static tutti_result_t take_all(struct shm_endpoint *ep, int socket, int members, uint64_t deadline)
 {
-	struct shm_parcel parcel;
+	struct shm_fd_message fd_message;
 	int next = SHM_ARENA; /* the place that is to come */
 
 	while (next < members) {
-		tutti_result_t result = shm_receive(ep, socket, rank_at(ep, 0), &parcel, deadline);
+		tutti_result_t result =
+			shm_receive(ep, socket, rank_at(ep, 0), &fd_message, deadline);
 
 		if (result)
 			return result;
-		if (parcel.place != next) {
-			shm_parcel_drop(&parcel);
+		if (fd_message.place != next) {
+			shm_fd_message_drop(&fd_message);
 			return shm_fail_gone(rank_at(ep, 0));
 		}
 		if (next == SHM_ARENA)
-			result = shm_arena_open(&ep->arena, parcel.fds[0], members);
+			result = shm_arena_open(&ep->arena, fd_message.fds[0], members);
 		else
-			keep_mates(ep, &parcel);
+			keep_local_peers(ep, &fd_message);
 		if (result)
 			return result;
-		next += next == SHM_ARENA ? 1 : parcel.count;
+		next += next == SHM_ARENA ? 1 : fd_message.count;
 	}
 	return TUTTI_OK;
 }
@@ -423,22 +427,22 @@ static tutti_result_t follow(struct shm_endpoint *ep, const struct shm_address *
 	return result;
 }
 
-static tutti_result_t prepare_mates(struct shm_endpoint *ep, int size)
+static tutti_result_t prepare_local_peers(struct shm_endpoint *ep, int size)
 {
 	int members = 0;
 
-	ep->mate_of = malloc((size_t)size * sizeof(*ep->mate_of));
-	ep->mates = calloc((size_t)size, sizeof(*ep->mates));
-	if (!ep->mate_of || !ep->mates)
+	ep->local_peer_of = malloc((size_t)size * sizeof(*ep->local_peer_of));
+	ep->local_peers = calloc((size_t)size, sizeof(*ep->local_peers));
+	if (!ep->local_peer_of || !ep->local_peers)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, SHM, "no memory for %d ranks", size);
 	for (int rank = 0; rank < size; rank++) {
-		ep->mate_of[rank] = -1;
+		ep->local_peer_of[rank] = -1;
 		if (rank != ep->config.rank && !ep->peers[rank].use)
 			continue;
 		if (rank == ep->config.rank)
 			ep->me = members;
-		ep->mate_of[rank] = members;
-		ep->mates[members++] = (struct shm_mate){
+		ep->local_peer_of[rank] = members;
+		ep->local_peers[members++] = (struct shm_local_peer){
 			.rank = rank, .event_fd = -1, .heap_fd = -1, .pid_fd = -1, .alarm_fd = -1
 		};
 	}
@@ -452,16 +456,16 @@ static tutti_result_t watch_processes(struct shm_endpoint *ep)
 	const struct tt_peer *self = &ep->peers[ep->config.rank];
 
 	for (int i = 0; i < ep->arena.members; i++) {
-		const struct tt_peer *peer = &ep->peers[ep->mates[i].rank];
+		const struct tt_peer *peer = &ep->peers[ep->local_peers[i].rank];
 
 		if (peer->process == self->process)
 			continue;
-		ep->mates[i].pid_fd = TT_FD((int)syscall(SYS_pidfd_open, peer->pid, 0));
-		if (ep->mates[i].pid_fd < 0 && errno == ESRCH)
+		ep->local_peers[i].pid_fd = TT_FD((int)syscall(SYS_pidfd_open, peer->pid, 0));
+		if (ep->local_peers[i].pid_fd < 0 && errno == ESRCH)
 			return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
 				       "rank %d (pid %d) died while joining", peer->rank,
 				       peer->pid);
-		if (ep->mates[i].pid_fd < 0)
+		if (ep->local_peers[i].pid_fd < 0)
 			return tt_fail_errno(SHM, "open a pidfd of rank %d (pid %d)", peer->rank,
 					     peer->pid);
 	}
@@ -475,18 +479,19 @@ tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peer
 	struct shm_address leader;
 
 	ep->peers = peers;
-	tutti_result_t result = prepare_mates(ep, size);
+	tutti_result_t result = prepare_local_peers(ep, size);
 	const int members = ep->arena.members;
 
 	if (result || members == 1)
 		return result;
-	ep->mates[ep->me].event_fd = TT_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	ep->local_peers[ep->me].event_fd = TT_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (!ep->whole)
-		ep->mates[ep->me].alarm_fd = TT_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (ep->mates[ep->me].event_fd < 0 || (!ep->whole && ep->mates[ep->me].alarm_fd < 0))
+		ep->local_peers[ep->me].alarm_fd = TT_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (ep->local_peers[ep->me].event_fd < 0 ||
+	    (!ep->whole && ep->local_peers[ep->me].alarm_fd < 0))
 		return tt_fail_errno(SHM, "make an eventfd");
-	ep->mates[ep->me].heap_fd = tt_heap_fd();
-	memcpy(&leader, peers[ep->mates[0].rank].address, sizeof(leader));
+	ep->local_peers[ep->me].heap_fd = tt_heap_fd();
+	memcpy(&leader, peers[ep->local_peers[0].rank].address, sizeof(leader));
 	/* before meeting them: nobody has joined, and may be gone in order, while this rank has
 	 * not */
 	result = watch_processes(ep);
@@ -499,8 +504,9 @@ tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peer
 		return result;
 	tt_fd_close(ep->listen_fd);
 	ep->listen_fd = -1;
-	atomic_store_explicit(&shm_member(&ep->arena, ep->me)->state, SHM_PRESENT,
-			      memory_order_release); /* pairs with the acquire in check_mates() */
+	atomic_store_explicit(
+		&shm_member(&ep->arena, ep->me)->state, SHM_PRESENT,
+		memory_order_release); /* pairs with the acquire in check_local_peers() */
 	tt_log(DEBUG, SHM, "rank %d shares %zu bytes of address space with %d ranks of this host",
 	       ep->config.rank, ep->arena.bytes, members - 1);
 	return TUTTI_OK;

@@ -17,7 +17,7 @@ struct shm_link {
 	uint8_t *out_data, *in_data;
 	uint64_t out_tail, out_head; /* out_head: last seen */
 	uint64_t in_head, in_tail;   /* in_tail: last seen */
-	int mate;
+	int local_peer;
 };
 
 static struct shm_link *shm_link_of(struct tt_link *link)
@@ -35,15 +35,15 @@ tutti_result_t shm_connect(struct tt_endpoint *endpoint, int peer, enum tt_chann
 			   struct tt_link **out)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
-	const int mate = ep->mate_of[peer];
-	const size_t there = shm_ring_offset(&ep->arena, ep->me, mate, channel);
-	const size_t back = shm_ring_offset(&ep->arena, mate, ep->me, channel);
+	const int local_peer = ep->local_peer_of[peer];
+	const size_t there = shm_ring_offset(&ep->arena, ep->me, local_peer, channel);
+	const size_t back = shm_ring_offset(&ep->arena, local_peer, ep->me, channel);
 	struct shm_link *link = calloc(1, sizeof(*link));
 
 	if (!link)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, SHM, "no memory for a link to rank %d", peer);
 	link->base = (struct tt_link){ &tt_transport_shm, endpoint, peer };
-	link->mate = mate;
+	link->local_peer = local_peer;
 	link->out = (struct shm_ring *)(ep->arena.base + there);
 	link->in = (struct shm_ring *)(ep->arena.base + back);
 	link->out_data = shm_ring_map(&ep->arena, there);
@@ -102,7 +102,7 @@ static size_t put(struct shm_link *link, const uint8_t *src, size_t bytes)
 /* acquire: pairs with the release in destroy(); what the peer did before it left is visible */
 static bool peer_left(const struct shm_link *link)
 {
-	return atomic_load_explicit(&shm_member(arena_of(link), link->mate)->state,
+	return atomic_load_explicit(&shm_member(arena_of(link), link->local_peer)->state,
 				    memory_order_acquire) == SHM_LEFT;
 }
 

@@ -24,23 +24,25 @@ void shm_tell(struct tt_endpoint *endpoint, const void *note)
 	shm_wake(endpoint);
 }
 
-/* The mate's next note; false: none, or it was overwritten meanwhile. */
-static bool hear_mate(struct shm_mate *mate, struct shm_member *member, void *note)
+/* The local peer's next note; false: none, or it was overwritten meanwhile. */
+static bool hear_local_peer(struct shm_local_peer *local_peer, struct shm_member *member,
+			    void *note)
 {
 	uint64_t words[TT_NOTE_BYTES / 8];
 	const uint64_t told = atomic_load_explicit(&member->told, memory_order_acquire);
 
-	if (mate->heard == told)
+	if (local_peer->heard == told)
 		return false;
-	if (told - mate->heard >= TT_NOTES_KEPT) /* the oldest may be written to just now */
-		mate->heard = told - TT_NOTES_KEPT + 1;
+	if (told - local_peer->heard >= TT_NOTES_KEPT) /* the oldest may be written to just now */
+		local_peer->heard = told - TT_NOTES_KEPT + 1;
 	for (int i = 0; i < TT_NOTE_BYTES / 8; i++)
-		words[i] = atomic_load_explicit(&member->notes[mate->heard % TT_NOTES_KEPT][i],
-						memory_order_relaxed);
+		words[i] = atomic_load_explicit(
+			&member->notes[local_peer->heard % TT_NOTES_KEPT][i], memory_order_relaxed);
 	atomic_thread_fence(memory_order_acquire); /* the words before the second look at `told` */
-	const bool whole = atomic_load_explicit(&member->told, memory_order_relaxed) - mate->heard <
-			   TT_NOTES_KEPT;
-	mate->heard++;
+	const bool whole =
+		atomic_load_explicit(&member->told, memory_order_relaxed) - local_peer->heard <
+		TT_NOTES_KEPT;
+	local_peer->heard++;
 	memcpy(note, words, sizeof(words));
 	return whole;
 }
@@ -50,7 +52,8 @@ bool shm_hear(struct tt_endpoint *endpoint, void *note)
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
 	for (int i = 0; ep->arena.base && i < ep->arena.members; i++)
-		if (i != ep->me && hear_mate(&ep->mates[i], shm_member(&ep->arena, i), note))
+		if (i != ep->me &&
+		    hear_local_peer(&ep->local_peers[i], shm_member(&ep->arena, i), note))
 			return true;
 	return false;
 }

@@ -94,49 +94,49 @@ static bool shm_export_memory(struct tt_endpoint *endpoint, const void *pointer,
 {
 	const struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
-	return ep->arena.base && ep->mates[ep->me].heap_fd >= 0 &&
+	return ep->arena.base && ep->local_peers[ep->me].heap_fd >= 0 &&
 	       tt_heap_offset(pointer, bytes, token);
 }
 
 /* As large as its process made it. */
-static bool map_heap(struct shm_mate *mate)
+static bool map_heap(struct shm_local_peer *local_peer)
 {
 	struct stat info;
 
-	if (mate->heap)
+	if (local_peer->heap)
 		return true;
-	if (fstat(mate->heap_fd, &info) < 0 || info.st_size <= 0) {
-		tt_fail_errno(SHM, "find out how large the heap of rank %d is", mate->rank);
+	if (fstat(local_peer->heap_fd, &info) < 0 || info.st_size <= 0) {
+		tt_fail_errno(SHM, "find out how large the heap of rank %d is", local_peer->rank);
 		return false;
 	}
 	void *heap = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_NORESERVE, mate->heap_fd, 0);
+			  MAP_SHARED | MAP_NORESERVE, local_peer->heap_fd, 0);
 	if (heap == MAP_FAILED) {
-		tt_fail_errno(SHM, "map the heap of rank %d", mate->rank);
+		tt_fail_errno(SHM, "map the heap of rank %d", local_peer->rank);
 		return false;
 	}
-	mate->heap = heap;
-	mate->heap_bytes = (size_t)info.st_size;
-	shm_keep_from_children(heap, mate->heap_bytes);
+	local_peer->heap = heap;
+	local_peer->heap_bytes = (size_t)info.st_size;
+	shm_keep_from_children(heap, local_peer->heap_bytes);
 	return true;
 }
 
 static void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
-	struct shm_mate *mate = &ep->mates[ep->mate_of[peer]];
+	struct shm_local_peer *local_peer = &ep->local_peers[ep->local_peer_of[peer]];
 	const bool own = ep->peers[peer].process == ep->peers[ep->config.rank].process;
 
-	if (!own && !map_heap(mate))
+	if (!own && !map_heap(local_peer))
 		return NULL;
-	const size_t whole = own ? tt_heap_size() : mate->heap_bytes;
+	const size_t whole = own ? tt_heap_size() : local_peer->heap_bytes;
 	if (token > whole || bytes > whole - token) {
 		tt_fail(TUTTI_ERR_SYSTEM, SHM,
 			"rank %d named %zu bytes at %llu of its heap, expected them within %zu",
 			peer, bytes, (unsigned long long)token, whole);
 		return NULL;
 	}
-	return own ? tt_heap_at(token) : mate->heap + token;
+	return own ? tt_heap_at(token) : local_peer->heap + token;
 }
 
 /* What is withdrawn leaves this process's own addresses, so a peer that is a thread of it must
@@ -146,60 +146,60 @@ static bool shm_lends(struct tt_endpoint *endpoint, const void *pointer, size_t 
 	const struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
 	for (int i = 0; i < ep->arena.members; i++)
-		if (i != ep->me &&
-		    ep->peers[ep->mates[i].rank].process == ep->peers[ep->config.rank].process)
+		if (i != ep->me && ep->peers[ep->local_peers[i].rank].process ==
+					   ep->peers[ep->config.rank].process)
 			return false;
 	return tt_heap_is_lendable(pointer, bytes);
 }
 
-static void note_death(struct shm_endpoint *ep, struct shm_mate *mate)
+static void note_death(struct shm_endpoint *ep, struct shm_local_peer *local_peer)
 {
-	shm_unwatch(ep, mate);
-	mate->died = true;
+	shm_unwatch(ep, local_peer);
+	local_peer->died = true;
 }
 
 /* Has the process ended since the last poll? */
-static bool just_died(struct shm_endpoint *ep, struct shm_mate *mate)
+static bool just_died(struct shm_endpoint *ep, struct shm_local_peer *local_peer)
 {
-	struct pollfd poller = { mate->pid_fd, POLLIN, 0 };
+	struct pollfd poller = { local_peer->pid_fd, POLLIN, 0 };
 
-	if (mate->pid_fd < 0 || poll(&poller, 1, 0) <= 0)
+	if (local_peer->pid_fd < 0 || poll(&poller, 1, 0) <= 0)
 		return false;
-	note_death(ep, mate);
+	note_death(ep, local_peer);
 	return true;
 }
 
 /* acquire: pairs with the release in destroy() */
-static bool has_left(const struct shm_endpoint *ep, int mate)
+static bool has_left(const struct shm_endpoint *ep, int local_peer)
 {
-	return atomic_load_explicit(&shm_member(&ep->arena, mate)->state, memory_order_acquire) ==
-	       SHM_LEFT;
+	return atomic_load_explicit(&shm_member(&ep->arena, local_peer)->state,
+				    memory_order_acquire) == SHM_LEFT;
 }
 
 static bool shm_lost(struct tt_endpoint *endpoint, int peer)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
-	const int i = ep->mate_of[peer];
+	const int i = ep->local_peer_of[peer];
 
-	return has_left(ep, i) || ep->mates[i].died || just_died(ep, &ep->mates[i]);
+	return has_left(ep, i) || ep->local_peers[i].died || just_died(ep, &ep->local_peers[i]);
 }
 
 /* Dead processes and ranks that left; leaving in order is no fault. */
-static void check_mates(struct shm_endpoint *ep)
+static void check_local_peers(struct shm_endpoint *ep)
 {
 	int places[SHM_DEATHS];
 	const int n = shm_deaths(ep, places);
 
 	for (int i = 0; i < n; i++) {
-		struct shm_mate *mate = &ep->mates[places[i]];
+		struct shm_local_peer *local_peer = &ep->local_peers[places[i]];
 
-		note_death(ep, mate);
+		note_death(ep, local_peer);
 		if (has_left(ep, places[i]))
 			continue;
-		struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = mate->rank };
+		struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = local_peer->rank };
 		snprintf(fault.text, sizeof(fault.text),
-			 "rank %d (pid %d) died; see its own output for the cause", mate->rank,
-			 ep->peers[mate->rank].pid);
+			 "rank %d (pid %d) died; see its own output for the cause",
+			 local_peer->rank, ep->peers[local_peer->rank].pid);
 		shm_revoke(&ep->base, &fault);
 		return;
 	}
@@ -250,7 +250,7 @@ static uint32_t await_decision(struct shm_endpoint *ep, int member, uint64_t dea
 		if (shares != SHM_UNDECIDED)
 			return shares;
 		if (turn % POLL_TURNS == 0)
-			check_mates(ep);
+			check_local_peers(ep);
 		if (ep->base.fault.result || tt_now() > deadline)
 			return decide(ep, member, SHM_SHARES_NOT);
 		sched_yield();
@@ -270,7 +270,7 @@ static void *shm_share(struct tt_endpoint *endpoint, size_t bytes, uint64_t dead
 		if (await_decision(ep, i, deadline) == SHM_SHARES)
 			continue;
 		tt_fail(TUTTI_ERR_SYSTEM, SHM, "rank %d does not map it; see its own log",
-			ep->mates[i].rank);
+			ep->local_peers[i].rank);
 		munmap(shared, bytes);
 		shared = NULL;
 	}
@@ -292,20 +292,20 @@ static void shm_progress(struct tt_endpoint *endpoint, bool thorough)
 		shm_take_faults(ep);
 	/* who goes once there is a fault goes because of it */
 	if (thorough && !ep->base.fault.result)
-		check_mates(ep);
+		check_local_peers(ep);
 }
 
-static void forget_mate(struct shm_endpoint *ep, int i)
+static void forget_local_peer(struct shm_endpoint *ep, int i)
 {
-	struct shm_mate *mate = &ep->mates[i];
+	struct shm_local_peer *local_peer = &ep->local_peers[i];
 
-	tt_fd_close(mate->event_fd);
-	tt_fd_close(mate->pid_fd);
-	tt_fd_close(mate->alarm_fd);
+	tt_fd_close(local_peer->event_fd);
+	tt_fd_close(local_peer->pid_fd);
+	tt_fd_close(local_peer->alarm_fd);
 	if (i != ep->me) /* the own heap is the process's */
-		tt_fd_close(mate->heap_fd);
-	if (mate->heap)
-		munmap(mate->heap, mate->heap_bytes);
+		tt_fd_close(local_peer->heap_fd);
+	if (local_peer->heap)
+		munmap(local_peer->heap, local_peer->heap_bytes);
 }
 
 static void shm_destroy(struct tt_endpoint *endpoint)
@@ -315,21 +315,21 @@ static void shm_destroy(struct tt_endpoint *endpoint)
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
 	if (ep->arena.base) {
-		/* release: pairs with the acquires in peer_left() and check_mates() */
+		/* release: pairs with the acquires in peer_left() and check_local_peers() */
 		atomic_store_explicit(&shm_member(&ep->arena, ep->me)->state, SHM_LEFT,
 				      memory_order_release);
 		shm_interrupt(endpoint); /* who waits for this rank looks at its state */
 	}
-	for (int i = 0; ep->mates && i < ep->arena.members; i++)
-		forget_mate(ep, i);
+	for (int i = 0; ep->local_peers && i < ep->arena.members; i++)
+		forget_local_peer(ep, i);
 	if (ep->shared)
 		munmap(ep->shared, ep->shared_bytes);
 	shm_arena_close(&ep->arena);
 	tt_fd_close(ep->watch);
 	tt_fd_close(ep->deaths);
 	tt_fd_close(ep->listen_fd);
-	free(ep->mates);
-	free(ep->mate_of);
+	free(ep->local_peers);
+	free(ep->local_peer_of);
 	free(ep);
 }
 
@@ -337,8 +337,8 @@ static void shm_forget(struct tt_endpoint *endpoint)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
-	for (int i = 0; ep->mates && i < ep->arena.members; i++)
-		ep->mates[i] = (struct shm_mate){
+	for (int i = 0; ep->local_peers && i < ep->arena.members; i++)
+		ep->local_peers[i] = (struct shm_local_peer){
 			.event_fd = -1, .heap_fd = -1, .pid_fd = -1, .alarm_fd = -1
 		};
 	ep->arena.base = ep->shared = NULL;
@@ -354,7 +354,7 @@ static void shm_locate(struct tt_endpoint *endpoint, int cpu, int *of)
 		const uint32_t theirs = atomic_load_explicit(word, memory_order_relaxed);
 
 		if (place != ep->me && theirs)
-			of[ep->mates[place].rank] = (int)theirs - 1;
+			of[ep->local_peers[place].rank] = (int)theirs - 1;
 		else if (place == ep->me && theirs != (uint32_t)cpu + 1)
 			atomic_store_explicit(word, (uint32_t)cpu + 1, memory_order_relaxed);
 	}

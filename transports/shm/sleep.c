@@ -43,7 +43,7 @@ static void wake_sleepers(struct shm_endpoint *ep)
 	for (int i = 0; i < ep->arena.members; i++)
 		if (atomic_load_explicit(&shm_member(&ep->arena, i)->fd_sleeper,
 					 memory_order_relaxed))
-			ring_bell(ep->mates[i].event_fd);
+			ring_bell(ep->local_peers[i].event_fd);
 }
 
 void shm_wake(struct tt_endpoint *endpoint)
@@ -80,7 +80,7 @@ void shm_arm(struct tt_endpoint *endpoint)
  * silenced too soon shows in the count. */
 static void silence_bell(struct shm_endpoint *ep)
 {
-	const int event_fd = ep->mates[ep->me].event_fd;
+	const int event_fd = ep->local_peers[ep->me].event_fd;
 	const _Atomic uint32_t *wake = &shm_header(&ep->arena)->wake;
 	uint64_t rings;
 
@@ -119,9 +119,9 @@ int shm_fd(const struct tt_endpoint *endpoint)
 		 * communicator's life */
 		atomic_store_explicit(&me->fd_sleeper, 1, memory_order_relaxed);
 		atomic_fetch_add_explicit(&shm_header(&ep->arena)->bells, 1, memory_order_seq_cst);
-		ring_bell(ep->mates[ep->me].event_fd);
+		ring_bell(ep->local_peers[ep->me].event_fd);
 	}
-	return ep->mates[ep->me].event_fd;
+	return ep->local_peers[ep->me].event_fd;
 }
 
 void shm_sleep(struct tt_endpoint *endpoint, int timeout_ms)

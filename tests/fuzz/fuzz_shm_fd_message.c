@@ -7,7 +7,7 @@
 
 #include "fuzz.h"
 #include "log.h"
-#include "parcel.h"
+#include "fd_message.h"
 
 enum { MEMBERS = 4, DESCRIPTORS_MOST = 14 };
 
@@ -35,20 +35,21 @@ static void send_one(int fd, int enclosed, int descriptors, const uint8_t *bytes
 
 static void hear_all(int fd, struct shm_endpoint *ep)
 {
-	struct shm_parcel parcel;
+	struct shm_fd_message fd_message;
 	tutti_result_t result;
 
-	while ((result = shm_receive(ep, fd, 1, &parcel, UINT64_MAX)) != TUTTI_ERR_TIMEOUT) {
+	while ((result = shm_receive(ep, fd, 1, &fd_message, UINT64_MAX)) != TUTTI_ERR_TIMEOUT) {
 		if (result) {
 			FUZZ_PROMISE(tt_thread_error()[0]);
 			break;
 		}
-		FUZZ_PROMISE(parcel.place > SHM_GIVEN_UP && parcel.place < MEMBERS);
-		FUZZ_PROMISE((parcel.fds[0] >= 0) == (parcel.place >= SHM_ARENA));
-		FUZZ_PROMISE(parcel.place < 0
-				     ? parcel.count == 0
-				     : parcel.count >= 1 && parcel.place + parcel.count <= MEMBERS);
-		shm_parcel_drop(&parcel);
+		FUZZ_PROMISE(fd_message.place > SHM_GIVEN_UP && fd_message.place < MEMBERS);
+		FUZZ_PROMISE((fd_message.fds[0] >= 0) == (fd_message.place >= SHM_ARENA));
+		FUZZ_PROMISE(fd_message.place < 0
+				     ? fd_message.count == 0
+				     : fd_message.count >= 1 &&
+					       fd_message.place + fd_message.count <= MEMBERS);
+		shm_fd_message_drop(&fd_message);
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the messages of the meeting: their bytes, the descriptors beside them, and what is made of a
  * connection that ends. */
-#include "parcel.h"
+#include "fd_message.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 #define MAGIC 0x747474696a6f696eull
 
 #define KINDS	    3				/* of descriptors that a rank may have */
-#define DESCRIPTORS (KINDS * SHM_MATES_AT_ONCE) /* at most, of one message */
+#define DESCRIPTORS (KINDS * SHM_PEERS_AT_ONCE) /* at most, of one message */
 static_assert(DESCRIPTORS <= 253, "the kernel passes as many");
 #define FULL_NS 100000 /* before descriptors are sent again of which too many are on their way */
 
@@ -34,7 +34,7 @@ struct message {
 	} header;
 	union {
 		char error_text[sizeof(((struct tt_fault *)0)->text)];
-		uint8_t has[SHM_MATES_AT_ONCE]; /* of each rank: a bit for each kind that it has */
+		uint8_t has[SHM_PEERS_AT_ONCE]; /* of each rank: a bit for each kind that it has */
 	};
 };
 
@@ -158,16 +158,17 @@ tutti_result_t shm_send_arena(const struct shm_endpoint *ep, int socket, int ran
 }
 
 /* The descriptors of `count` ranks from `place` on. */
-static tutti_result_t send_mates(const struct shm_endpoint *ep, int socket, int place, int count,
-				 int rank, uint64_t deadline)
+static tutti_result_t send_local_peers(const struct shm_endpoint *ep, int socket, int place,
+				       int count, int rank, uint64_t deadline)
 {
 	struct message message = message_about(ep, place);
 	int fds[DESCRIPTORS], n = 0;
 
 	message.header.count = count;
 	for (int i = 0; i < count; i++) {
-		const struct shm_mate *mate = &ep->mates[place + i];
-		const int all[KINDS] = { mate->event_fd, mate->heap_fd, mate->alarm_fd };
+		const struct shm_local_peer *local_peer = &ep->local_peers[place + i];
+		const int all[KINDS] = { local_peer->event_fd, local_peer->heap_fd,
+					 local_peer->alarm_fd };
 
 		for (int kind = 0; kind < KINDS; kind++) {
 			if (all[kind] < 0)
@@ -181,20 +182,20 @@ static tutti_result_t send_mates(const struct shm_endpoint *ep, int socket, int 
 
 tutti_result_t shm_send_own(const struct shm_endpoint *ep, int socket, int rank, uint64_t deadline)
 {
-	return send_mates(ep, socket, ep->me, 1, rank, deadline);
+	return send_local_peers(ep, socket, ep->me, 1, rank, deadline);
 }
 
-tutti_result_t shm_send_mates(const struct shm_endpoint *ep, int socket, int rank,
-			      uint64_t deadline)
+tutti_result_t shm_send_local_peers(const struct shm_endpoint *ep, int socket, int rank,
+				    uint64_t deadline)
 {
 	tutti_result_t result = TUTTI_OK;
 
-	for (int place = 0; !result && place < ep->arena.members; place += SHM_MATES_AT_ONCE) {
+	for (int place = 0; !result && place < ep->arena.members; place += SHM_PEERS_AT_ONCE) {
 		const int left = ep->arena.members - place;
 
-		result = send_mates(ep, socket, place,
-				    left < SHM_MATES_AT_ONCE ? left : SHM_MATES_AT_ONCE, rank,
-				    deadline);
+		result = send_local_peers(ep, socket, place,
+					  left < SHM_PEERS_AT_ONCE ? left : SHM_PEERS_AT_ONCE, rank,
+					  deadline);
 	}
 	return result;
 }
@@ -248,7 +249,7 @@ static int ranks_in(const struct message *message, ssize_t bytes)
 {
 	const int count = message->header.count;
 
-	return message->header.place >= 0 && count >= 1 && count <= SHM_MATES_AT_ONCE &&
+	return message->header.place >= 0 && count >= 1 && count <= SHM_PEERS_AT_ONCE &&
 			       bytes == (ssize_t)sizeof(message->header) + count
 		       ? count
 		       : 0;
@@ -257,7 +258,7 @@ static int ranks_in(const struct message *message, ssize_t bytes)
 /* Those that the message does not speak of are closed. For the sake of alignment there is room
  * for more than a message of ours has, which the kernel fills if they are sent. */
 static void take_descriptors(struct msghdr *in, const struct message *message,
-			     struct shm_parcel *out)
+			     struct shm_fd_message *out)
 {
 	int came[(sizeof(union control) - CMSG_LEN(0)) / sizeof(int)];
 	const struct cmsghdr *rights = CMSG_FIRSTHDR(in);
@@ -276,10 +277,10 @@ static void take_descriptors(struct msghdr *in, const struct message *message,
 		close(came[next++]);
 }
 
-void shm_parcel_drop(const struct shm_parcel *parcel)
+void shm_fd_message_drop(const struct shm_fd_message *fd_message)
 {
 	for (int i = 0; i < DESCRIPTORS; i++)
-		tt_fd_close(parcel->fds[i]);
+		tt_fd_close(fd_message->fds[i]);
 }
 
 /* As shm_send_why() says it. */
@@ -292,30 +293,31 @@ static bool says_why(const struct message *message)
 }
 
 /* Every rank has a doorbell. */
-static bool all_have_bells(const struct shm_parcel *parcel)
+static bool all_have_bells(const struct shm_fd_message *fd_message)
 {
-	for (int i = 0; i < parcel->count; i++)
-		if (parcel->fds[KINDS * i] < 0)
+	for (int i = 0; i < fd_message->count; i++)
+		if (fd_message->fds[KINDS * i] < 0)
 			return false;
-	return parcel->count > 0;
+	return fd_message->count > 0;
 }
 
 /* A part of setting up this communicator? Descriptors come with all but words. */
 static bool is_ours(const struct shm_endpoint *ep, const struct message *message, ssize_t bytes,
-		    const struct shm_parcel *parcel)
+		    const struct shm_fd_message *fd_message)
 {
 	const struct header *header = &message->header;
 
 	return bytes >= (ssize_t)sizeof(*header) && header->magic == MAGIC &&
 	       header->comm_id == ep->config.comm_id && header->place >= SHM_GIVEN_UP &&
-	       (header->place < 0 ? (parcel->fds[0] >= 0) == (header->place == SHM_ARENA)
-				  : all_have_bells(parcel) &&
-					    header->place <= ep->arena.members - parcel->count) &&
+	       (header->place < 0
+			? (fd_message->fds[0] >= 0) == (header->place == SHM_ARENA)
+			: all_have_bells(fd_message) &&
+				  header->place <= ep->arena.members - fd_message->count) &&
 	       (header->place != SHM_GIVEN_UP || says_why(message));
 }
 
-tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct shm_parcel *out,
-			   uint64_t deadline)
+tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank,
+			   struct shm_fd_message *out, uint64_t deadline)
 {
 	union control control;
 	struct message message = { 0 };
@@ -341,21 +343,21 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 		take_descriptors(&in, &message, out);
 	tt_fd_let_go();
 	if (bytes == 0 || (bytes < 0 && shm_is_gone(errno))) {
-		shm_parcel_drop(out); /* an empty message may have brought some */
+		shm_fd_message_drop(out); /* an empty message may have brought some */
 		return shm_fail_gone(rank);
 	}
 	if (bytes < 0)
 		return tt_fail_errno(SHM, "receive descriptors of a rank of this host");
 	out->place = message.header.place;
 	if (in.msg_flags & MSG_CTRUNC) {
-		shm_parcel_drop(out);
+		shm_fd_message_drop(out);
 		errno = EMFILE;
 		return tt_fail_errno(SHM,
 				     "no room for the descriptors of %d ranks, up to four for each",
 				     ep->arena.members);
 	}
 	if (!is_ours(ep, &message, bytes, out)) {
-		shm_parcel_drop(out);
+		shm_fd_message_drop(out);
 		return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
 			       "a rank of this host sent %zd bytes that are no part of setting up "
 			       "this communicator",
@@ -370,21 +372,21 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct
 tutti_result_t shm_receive_word(struct shm_endpoint *ep, int socket, int rank, int word,
 				uint64_t deadline)
 {
-	struct shm_parcel parcel;
-	const tutti_result_t result = shm_receive(ep, socket, rank, &parcel, deadline);
+	struct shm_fd_message fd_message;
+	const tutti_result_t result = shm_receive(ep, socket, rank, &fd_message, deadline);
 
-	if (result || parcel.place == word)
+	if (result || fd_message.place == word)
 		return result;
-	shm_parcel_drop(&parcel);
+	shm_fd_message_drop(&fd_message);
 	return shm_fail_gone(rank);
 }
 
 tutti_result_t shm_last_word(struct shm_endpoint *ep, int socket, int rank, uint64_t deadline)
 {
-	struct shm_parcel parcel;
+	struct shm_fd_message fd_message;
 	tutti_result_t result;
 
-	while ((result = shm_receive(ep, socket, rank, &parcel, deadline)) == TUTTI_OK)
-		shm_parcel_drop(&parcel);
+	while ((result = shm_receive(ep, socket, rank, &fd_message, deadline)) == TUTTI_OK)
+		shm_fd_message_drop(&fd_message);
 	return result;
 }

@@ -2,8 +2,8 @@
 /* The messages by which a host's ranks meet, over connections that keep their bounds. Functions
  * that may wait do so until `deadline`; `rank` is at the other end, for the error message if it is gone:
  * TUTTI_ERR_PEER_LOST. */
-#ifndef TT_SHM_PARCEL_H
-#define TT_SHM_PARCEL_H
+#ifndef TT_SHM_FD_MESSAGE_H
+#define TT_SHM_FD_MESSAGE_H
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -18,7 +18,7 @@ socklen_t shm_socket_name(uint64_t number, struct sockaddr_un *out);
 enum { SHM_ARENA = -1, SHM_MAPPED = -2, SHM_ALL_JOINED = -3, SHM_GIVEN_UP = -4 };
 
 /* The kernel passes 253 descriptors at once. */
-#define SHM_MATES_AT_ONCE 84
+#define SHM_PEERS_AT_ONCE 84
 
 /* Ranks that wait look this often whether there is hope. */
 #define SHM_HOPE_MS 50
@@ -35,8 +35,8 @@ tutti_result_t shm_send_arena(const struct shm_endpoint *ep, int socket, int ran
 			      uint64_t deadline);
 /* The descriptors of this rank; those of all, in as few messages as the kernel allows. */
 tutti_result_t shm_send_own(const struct shm_endpoint *ep, int socket, int rank, uint64_t deadline);
-tutti_result_t shm_send_mates(const struct shm_endpoint *ep, int socket, int rank,
-			      uint64_t deadline);
+tutti_result_t shm_send_local_peers(const struct shm_endpoint *ep, int socket, int rank,
+				    uint64_t deadline);
 /* A word fits the socket's buffer; who does not read is not waited for. */
 tutti_result_t shm_send_word(const struct shm_endpoint *ep, int socket, int word, int rank);
 /* Tell why this rank gives up: for what it met with itself, or for what it was told. Leaves the
@@ -45,19 +45,19 @@ void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why,
 
 /* The next message: what it is about, and the descriptors that came with it, which are the caller's
  * (-1: none). One that gives up is a failure, with its result and error message. */
-struct shm_parcel {
+struct shm_fd_message {
 	int place;
 	int count; /* of ranks, each with three descriptors: its doorbell, its heap, its alarm;
 		    * otherwise at most one */
-	int fds[3 * SHM_MATES_AT_ONCE];
+	int fds[3 * SHM_PEERS_AT_ONCE];
 };
-tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank, struct shm_parcel *out,
-			   uint64_t deadline);
+tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank,
+			   struct shm_fd_message *out, uint64_t deadline);
 /* A message that must be `word`. */
 tutti_result_t shm_receive_word(struct shm_endpoint *ep, int socket, int rank, int word,
 				uint64_t deadline);
 /* Of a rank that went away while this one wrote: it may have said why. */
 tutti_result_t shm_last_word(struct shm_endpoint *ep, int socket, int rank, uint64_t deadline);
-void shm_parcel_drop(const struct shm_parcel *parcel);
+void shm_fd_message_drop(const struct shm_fd_message *fd_message);
 
 #endif
