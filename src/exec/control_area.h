@@ -25,7 +25,7 @@
 
 /* Of a rank's buffers: copied to be read by others, to be read where they are, and the result to
  * be written by others, too. */
-enum { TT_MEMORY_STAGED, TT_MEMORY_DIRECT, TT_MEMORY_LENT };
+enum { TT_MEMORY_STAGED, TT_MEMORY_DIRECT, TT_MEMORY_GRANTED };
 
 struct tt_area_slot {
 	_Alignas(64) _Atomic uint64_t progress; /* release: what was exposed before; pairs with

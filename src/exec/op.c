@@ -28,7 +28,7 @@ struct tt_op *tt_op_get(struct tutti_comm *comm)
 	op->state = TT_OP_WAITING;
 	op->started = 0;
 	op->ncursors = 0;
-	op->lent = false;
+	op->granted = false;
 	return op;
 }
 
@@ -55,9 +55,9 @@ void tt_op_retire(struct tutti_comm *comm, struct tt_op *op, tutti_result_t resu
 	*(op->prev ? &op->prev->next : &comm->first) = op->next;
 	*(op->next ? &op->next->prev : &comm->last) = op->prev;
 	op->state = TT_OP_DONE;
-	if (result && op->lent) /* a peer that does not know of the failure yet may still be
+	if (result && op->granted) /* a peer that does not know of the failure yet may still be
 				 * writing */
-		tt_heap_withdraw(op->recv, tt_layout_extent(&op->plan->recv, op->element));
+		tt_heap_revoke(op->recv, tt_layout_extent(&op->plan->recv, op->element));
 	tt_recorder_done(op, result);
 	tt_request_op_done(op->request, result);
 	tt_op_put(comm, op);

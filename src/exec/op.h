@@ -60,7 +60,7 @@ struct tt_op {
 	uint32_t time, segment, step; /* where in the wavefront */
 	int awaited;   /* the next peer to wait for, where all are waited for in turn */
 	bool direct;   /* this rank's buffers are exposed where they are */
-	bool lent;     /* … and peers may write to its result */
+	bool granted;  /* … and peers may write to its result */
 	uint64_t area; /* number of its eager payload, or of segment 0's staging area */
 
 	/* memory, kept from use to use */

@@ -116,7 +116,8 @@ static void expose(const struct tt_op *op, const struct tt_step *step, uint32_t 
 /* Not in place: there the lines to write are those just read. */
 static bool streams(const struct tt_op *op)
 {
-	return (op->lent ? op->plan->streams_lent : op->plan->streams) && op->send != op->recv;
+	return (op->granted ? op->plan->streams_granted : op->plan->streams) &&
+	       op->send != op->recv;
 }
 
 static void copy_result(const struct tt_op *op, const struct tt_step *step, uint8_t *dst,
@@ -159,13 +160,13 @@ static bool same_run(const struct tt_step *a, const struct tt_step *b)
 	       a->a.block == b->a.block;
 }
 
-/* Do all ranks lend their results? Known when all have posted the operation, and the same on all
+/* Do all ranks grant writes to their results? Known when all have posted the operation, and the same on all
  * of them. */
 static bool pushes(const struct tt_op *op)
 {
 	for (int rank = 0; rank < op->comm->size && op->plan->pushes; rank++)
 		if (tt_area_slot(&op->comm->control_area, rank, op->header.seq)->memory !=
-		    TT_MEMORY_LENT)
+		    TT_MEMORY_GRANTED)
 			return false;
 	return op->plan->pushes;
 }
@@ -311,10 +312,12 @@ static void try_direct(struct tt_op *op)
 		      endpoint->ops->export_memory(endpoint, op->recv,
 						   tt_layout_extent(&plan->recv, op->element),
 						   &slot->recv_token));
-	op->lent = op->direct && plan->pushes &&
-		   endpoint->ops->lends(endpoint, op->recv,
-					tt_layout_extent(&plan->recv, op->element));
-	slot->memory = op->lent ? TT_MEMORY_LENT : op->direct ? TT_MEMORY_DIRECT : TT_MEMORY_STAGED;
+	op->granted = op->direct && plan->pushes &&
+		      endpoint->ops->grants_writes(endpoint, op->recv,
+						   tt_layout_extent(&plan->recv, op->element));
+	slot->memory = op->granted  ? TT_MEMORY_GRANTED
+		       : op->direct ? TT_MEMORY_DIRECT
+				    : TT_MEMORY_STAGED;
 }
 
 static bool takes_payload(const struct tt_plan *plan)
@@ -416,7 +419,7 @@ static tutti_result_t advance(struct tt_op *op, bool *moved)
 	return await_readers(op);
 }
 
-/* Peers lend their buffers until they return from the call: also with a fault, and then they may
+/* Peers grant access to their buffers until they return from the call: also with a fault, and then they may
  * have written to what was just read. They revoke before they return, so that who finds no fault
  * now has read what was meant. */
 static tutti_result_t check_loans(const struct tt_op *op)

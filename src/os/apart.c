@@ -22,7 +22,7 @@ void *tt_import_nothing(struct tt_endpoint *endpoint, int peer, uint64_t token, 
 	return NULL;
 }
 
-bool tt_lend_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
+bool tt_grant_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
 {
 	return false;
 }

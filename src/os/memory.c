@@ -365,7 +365,7 @@ free_both:
 	return false;
 }
 
-void tt_heap_withdraw(const void *pointer, size_t bytes)
+void tt_heap_revoke(const void *pointer, size_t bytes)
 {
 	bool moved;
 
@@ -405,7 +405,7 @@ static struct span *take_out(struct span **list, uint64_t offset)
 static struct span *give_back(uint64_t offset)
 {
 	struct span *span = span_of(offset);
-	bool lent = false;
+	bool granted = false;
 
 	if (!span || span->offset != offset || span->lost)
 		return NULL;
@@ -413,11 +413,11 @@ static struct span *give_back(uint64_t offset)
 		if (move->offset < offset || move->offset >= offset + span->bytes)
 			continue;
 		empty(move->to, move->bytes);
-		lent = true;
+		granted = true;
 	}
 	empty(offset, span->bytes);
-	span->lost = lent;
-	return lent ? span : take_out(&heap.used, offset);
+	span->lost = granted;
+	return granted ? span : take_out(&heap.used, offset);
 }
 
 TUTTI_API void tutti_mem_free(void *memory)

@@ -227,7 +227,7 @@ static tutti_result_t cut_for_area(const struct tutti_comm *comm, struct tt_plan
 					TT_STAGE_SPAN);
 	const size_t results = tt_layout_extent(&plan->recv, plan->element) * (size_t)comm->size;
 	plan->streams = results >= STREAM_BYTES;
-	plan->streams_lent = results >= STREAM_LENT_BYTES;
+	plan->streams_granted = results >= STREAM_LENT_BYTES;
 	plan->window = plan->segments < TT_STAGES ? plan->segments : TT_STAGES;
 	return result;
 }

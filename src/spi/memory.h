@@ -26,7 +26,7 @@ void *tt_heap_at(uint64_t offset);
 bool tt_heap_is_lendable(const void *pointer, size_t bytes);
 /* Take lendable memory away from peers that may be late: it has the same addresses and contents,
  * and whatever they write from now on by the offset that they know goes where nobody looks. */
-void tt_heap_withdraw(const void *pointer, size_t bytes);
+void tt_heap_revoke(const void *pointer, size_t bytes);
 
 /* The allocation that all of `pointer` … + bytes is in: where it begins, and its bytes in whole
  * pages. Any thread. */
@@ -34,7 +34,7 @@ bool tt_heap_allocation(const void *pointer, size_t bytes, void **begin, size_t 
 /* A header goes on writing to the pages that it was shown, whatever their addresses are used for
  * since. Who shows it memory of the heap asks to be told by `gone` where pages are no longer
  * those that they were: in tutti_mem_free() before anybody can get them again, in
- * tt_heap_withdraw() once they are replaced. It is called by the thread that does it, without a
+ * tt_heap_revoke() once they are replaced. It is called by the thread that does it, without a
  * lock of the heap. For good: `watch` stays. */
 struct tt_heap_watch {
 	struct tt_heap_watch *next;

@@ -138,14 +138,14 @@ struct tt_transport {
 	void (*wake)(struct tt_endpoint *endpoint);
 	/* Where `pointer` … + bytes of the peer on this host is in this process: memory of
 	 * tutti_mem_alloc(), named by a token of export(). To be read, and written where its
-	 * owner lends it. NULL where it cannot be mapped. */
+	 * owner grants that. NULL where it cannot be mapped. */
 	bool (*export_memory)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
 			      uint64_t *token);
 	void *(*import_memory)(struct tt_endpoint *endpoint, int peer, uint64_t token,
 			       size_t bytes);
 	/* May all peers on this host write to exported memory? A rank that is late would write
-	 * to what its owner uses again: only where tt_heap_withdraw() keeps it out of that. */
-	bool (*lends)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
+	 * to what its owner uses again: only where tt_heap_revoke() keeps it out of that. */
+	bool (*grants_writes)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
 
 	/* Begin to connect; the link may be used at once and moves bytes as soon as it is up.
 	 * Both ends call it, in any order. */
@@ -241,7 +241,7 @@ void tt_wake_nobody(struct tt_endpoint *endpoint);
 bool tt_export_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
 		       uint64_t *token);
 void *tt_import_nothing(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes);
-bool tt_lend_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
+bool tt_grant_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t tt_now(void);

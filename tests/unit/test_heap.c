@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of the heap may be lent to peers, and how it is taken away from them again. A peer's view
+/* What of the heap peers may be granted, and how it is taken away from them again. A peer's view
  * is a second mapping of the heap's file, as peers have one. */
 #include <errno.h>
 #include <setjmp.h>
@@ -84,7 +84,7 @@ static void whole_pages_are_lendable(void **state)
 	tutti_mem_free(memory);
 }
 
-static void what_is_withdrawn_is_out_of_the_peers_reach(void **state)
+static void what_is_revoked_is_out_of_the_peers_reach(void **state)
 {
 	uint8_t *memory = get(BYTES), *view = peers_view();
 	const uint64_t before = offset_of(memory, BYTES);
@@ -93,7 +93,7 @@ static void what_is_withdrawn_is_out_of_the_peers_reach(void **state)
 	memset(memory, 1, BYTES);
 	assert_true(is_all(view + before, BYTES, 1));
 	for (int times = 0; times < 3; times++) {
-		tt_heap_withdraw(memory, BYTES);
+		tt_heap_revoke(memory, BYTES);
 		after = offset_of(memory, BYTES);
 		assert_int_not_equal(before, after);
 		assert_true(is_all(memory, BYTES, 1));	     /* as it was */
@@ -106,12 +106,12 @@ static void what_is_withdrawn_is_out_of_the_peers_reach(void **state)
 	assert_true(is_all(view + after, BYTES, 0)); /* its pages are given back */
 }
 
-static void a_buffer_that_was_withdrawn_in_part_is_not_in_one_piece(void **state)
+static void a_buffer_that_was_revoked_in_part_is_not_in_one_piece(void **state)
 {
 	uint8_t *memory = get(4 * PAGE);
 	uint64_t offset;
 
-	tt_heap_withdraw(memory + PAGE, 2 * PAGE);
+	tt_heap_revoke(memory + PAGE, 2 * PAGE);
 	assert_false(tt_heap_offset(memory, 4 * PAGE, &offset));
 	assert_false(tt_heap_offset(memory + PAGE - 1, 2, &offset));
 	assert_true(tt_heap_offset(memory, PAGE, &offset));
@@ -125,7 +125,7 @@ static void nobody_gets_what_peers_may_still_write_to(void **state)
 	uint8_t *memory = get(BYTES), *view = peers_view(), *others[8];
 	const uint64_t before = offset_of(memory, BYTES);
 
-	tt_heap_withdraw(memory, BYTES);
+	tt_heap_revoke(memory, BYTES);
 	tutti_mem_free(memory);
 	for (int i = 0; i < 8; i++)
 		others[i] = get(BYTES);
@@ -144,7 +144,7 @@ static void without_memory_it_stays_as_it_is(void **state)
 
 	memset(memory, 1, BYTES);
 	out_of_memory = true;
-	tt_heap_withdraw(memory, BYTES); /* the log says what that means */
+	tt_heap_revoke(memory, BYTES); /* the log says what that means */
 	out_of_memory = false;
 	assert_int_equal(offset_of(memory, BYTES), before);
 	assert_true(is_all(memory, BYTES, 1));
@@ -198,7 +198,7 @@ static void who_asked_is_told_before_memory_is_freed_and_after_it_was_replaced(v
 
 	tt_heap_watch(&watch);
 	memset(memory, 5, BYTES);
-	tt_heap_withdraw(memory, PAGE);
+	tt_heap_revoke(memory, PAGE);
 	assert_int_equal(told.times, 1);
 	assert_ptr_equal(told.pointer, memory);
 	assert_int_equal(told.bytes, PAGE);
@@ -217,8 +217,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whole_pages_are_lendable),
-		cmocka_unit_test(what_is_withdrawn_is_out_of_the_peers_reach),
-		cmocka_unit_test(a_buffer_that_was_withdrawn_in_part_is_not_in_one_piece),
+		cmocka_unit_test(what_is_revoked_is_out_of_the_peers_reach),
+		cmocka_unit_test(a_buffer_that_was_revoked_in_part_is_not_in_one_piece),
 		cmocka_unit_test(nobody_gets_what_peers_may_still_write_to),
 		cmocka_unit_test(without_memory_it_stays_as_it_is),
 		cmocka_unit_test(allocations_are_found_by_any_part_of_them),

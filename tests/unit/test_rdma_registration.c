@@ -427,7 +427,7 @@ static void what_is_withdrawn_is_registered_anew(void **state)
 
 	assert_int_equal(tutti_mem_alloc(BYTES, (void **)&memory), TUTTI_OK);
 	before = get(memory, BYTES);
-	tt_heap_withdraw(memory, PAGE);
+	tt_heap_revoke(memory, PAGE);
 	assert_false(before->valid);
 	after = get(memory, PAGE);
 	assert_ptr_not_equal(after, before);

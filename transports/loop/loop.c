@@ -217,7 +217,7 @@ static void *loop_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t
 }
 
 /* A thread that is late writes by the same addresses as its peers. */
-static bool loop_lends(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
+static bool loop_grants_writes(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
 {
 	return false;
 }
@@ -428,7 +428,7 @@ const struct tt_transport tt_transport_loop = {
 	.wake = loop_wake,
 	.export_memory = loop_export_memory,
 	.import_memory = loop_import_memory,
-	.lends = loop_lends,
+	.grants_writes = loop_grants_writes,
 	.connect = tt_loop_connect,
 	.write = tt_loop_write,
 	.read = tt_loop_read,

@@ -139,9 +139,9 @@ static void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t 
 	return own ? tt_heap_at(token) : local_peer->heap + token;
 }
 
-/* What is withdrawn leaves this process's own addresses, so a peer that is a thread of it must
+/* What is revoked leaves this process's own addresses, so a peer that is a thread of it must
  * not be late. */
-static bool shm_lends(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
+static bool shm_grants_writes(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
 {
 	const struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
@@ -376,7 +376,7 @@ const struct tt_transport tt_transport_shm = {
 	.wake = shm_wake,
 	.export_memory = shm_export_memory,
 	.import_memory = shm_import_memory,
-	.lends = shm_lends,
+	.grants_writes = shm_grants_writes,
 	.connect = shm_connect,
 	.write = shm_write,
 	.read = shm_read,
