@@ -155,11 +155,11 @@ struct tutti_comm {
 	uint64_t checked_at;	/* when that was */
 
 	struct tt_cuda *cuda; /* its GPU; NULL: it is bound to none. Read with the fault */
-	/* result 0: healthy. Nobody is told of it before it is settled. */
+	/* result 0: healthy. Nobody is told of it before it is agreed. */
 	struct tt_fault fault;
-	bool settled;
-	uint64_t settle_at;
-	uint64_t settle_ns; /* how long ranks take to settle; 0: the first fault is that of all */
+	bool agreed;
+	uint64_t agree_at;
+	uint64_t agree_ns; /* how long ranks take to agree; 0: the first fault is that of all */
 	struct tt_consensus *consensus; /* NULL until the ranks first agree on something */
 	struct tt_recording recording;
 	struct tt_recorder *recorder;	    /* trace's: the rest */

@@ -18,8 +18,8 @@
 #include "log.h"
 #include "recorder.h"
 
-#define SETTLE_NS 200000000 /* for faults that ranks found at the same time to reach everybody */
-#define POLL_MS	  5
+#define AGREE_NS 200000000 /* for faults that ranks found at the same time to reach everybody */
+#define POLL_MS	 5
 
 /* ---- settling */
 
@@ -38,7 +38,7 @@ static void keep(struct tutti_comm *comm, const struct tt_fault *fault)
 /* A fault that has come from a peer. */
 static bool adopt(struct tutti_comm *comm, const struct tt_fault *fault)
 {
-	if (comm->settled || (comm->fault.result && !tt_fault_before(fault, &comm->fault)))
+	if (comm->agreed || (comm->fault.result && !tt_fault_before(fault, &comm->fault)))
 		return false;
 	keep(comm, fault);
 	return true;
@@ -55,7 +55,7 @@ static void tell(struct tutti_comm *comm)
 			struct tt_endpoint *endpoint = comm->endpoints[i];
 
 			endpoint->ops->revoke(endpoint, &comm->fault);
-			if (comm->settle_ns)
+			if (comm->agree_ns)
 				news |= endpoint->fault.result && adopt(comm, &endpoint->fault);
 			else if (endpoint->fault.result) /* a peer was first */
 				keep(comm, &endpoint->fault);
@@ -67,48 +67,48 @@ void tt_comm_choose_settling(struct tutti_comm *comm)
 {
 	for (int i = 0; i < comm->nendpoints; i++)
 		if (comm->endpoints[i]->ops->control_fd(comm->endpoints[i]) >= 0)
-			comm->settle_ns = SETTLE_NS;
+			comm->agree_ns = AGREE_NS;
 }
 
 static void settle(struct tutti_comm *comm)
 {
-	comm->settled = true;
+	comm->agreed = true;
 	tt_log(INFO, COMM, "rank %d: communicator revoked: %s", comm->rank, comm->fault.text);
 	tt_recorder_report(comm);
 }
 
-static void begin_to_settle(struct tutti_comm *comm, const struct tt_fault *fault)
+static void begin_agreement(struct tutti_comm *comm, const struct tt_fault *fault)
 {
 	keep(comm, fault);
-	comm->settle_at = comm->next_deadline = tt_now() + comm->settle_ns;
+	comm->agree_at = comm->next_deadline = tt_now() + comm->agree_ns;
 	tell(comm);
-	if (!comm->settle_ns)
+	if (!comm->agree_ns)
 		settle(comm);
 	tt_comm_interrupt(comm); /* who sleeps is to be up by then */
 }
 
 bool tt_comm_is_settled(struct tutti_comm *comm)
 {
-	if (!comm->settled && comm->fault.result && tt_now() >= comm->settle_at) {
+	if (!comm->agreed && comm->fault.result && tt_now() >= comm->agree_at) {
 		tt_comm_check(comm, true); /* this process may have been stopped for all of that
 					   * time */
 		settle(comm);
 	}
-	return comm->settled;
+	return comm->agreed;
 }
 
-void tt_comm_settle_now(struct tutti_comm *comm)
+void tt_comm_agree_now(struct tutti_comm *comm)
 {
-	if (comm->fault.result && !comm->settled)
+	if (comm->fault.result && !comm->agreed)
 		settle(comm);
 }
 
-tutti_result_t tt_comm_verdict(struct tutti_comm *comm)
+tutti_result_t tt_comm_agreed_error(struct tutti_comm *comm)
 {
 	while (!tt_comm_is_settled(comm)) {
 		const uint64_t now = tt_now();
 		const int left_ms =
-			now < comm->settle_at ? (int)((comm->settle_at - now) / 1000000) + 1 : 1;
+			now < comm->agree_at ? (int)((comm->agree_at - now) / 1000000) + 1 : 1;
 
 		pthread_mutex_unlock(&comm->lock);
 		poll(NULL, 0, left_ms < POLL_MS ? left_ms : POLL_MS);
@@ -123,7 +123,7 @@ tutti_result_t tt_comm_verdict(struct tutti_comm *comm)
 void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault)
 {
 	if (!comm->fault.result)
-		begin_to_settle(comm, fault);
+		begin_agreement(comm, fault);
 }
 
 void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result)
@@ -146,7 +146,7 @@ void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result)
 static void learn(struct tutti_comm *comm, const struct tt_fault *fault)
 {
 	if (!comm->fault.result)
-		begin_to_settle(comm, fault);
+		begin_agreement(comm, fault);
 	else if (adopt(comm, fault))
 		tell(comm);
 }

@@ -8,21 +8,21 @@
 
 /* End the communicator, here and on every rank, unless it knows of a fault already. Lock held. */
 void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault);
-/* The transports have joined: how are ranks to settle on a fault? */
+/* The transports have joined: how are ranks to agree on a fault? */
 void tt_comm_choose_settling(struct tutti_comm *comm);
 /* Is there a fault, and is it that of all ranks? Lock held. */
 bool tt_comm_is_settled(struct tutti_comm *comm);
 /* If there is a fault, take it as it is, for a rank that leaves and waits for nobody. */
-void tt_comm_settle_now(struct tutti_comm *comm);
-/* There is a fault: wait until it is settled, and give its result. Lock held, but not all the
+void tt_comm_agree_now(struct tutti_comm *comm);
+/* There is a fault: wait until it is agreed, and give its result. Lock held, but not all the
  * time. */
-tutti_result_t tt_comm_verdict(struct tutti_comm *comm);
+tutti_result_t tt_comm_agreed_error(struct tutti_comm *comm);
 /* What a call returns that is made now: TUTTI_OK, or the fault. Lock likewise. */
 static inline tutti_result_t tt_comm_state(struct tutti_comm *comm)
 {
 	if (__builtin_expect(comm->cuda != NULL, 0))
 		tt_device->learn(comm);
-	return __builtin_expect(comm->fault.result != 0, 0) ? tt_comm_verdict(comm) : TUTTI_OK;
+	return __builtin_expect(comm->fault.result != 0, 0) ? tt_comm_agreed_error(comm) : TUTTI_OK;
 }
 /* The same for a result of a lower layer, with the thread's error message. About this rank, or for
  * TUTTI_ERR_PEER_LOST about comm->failed_peer. */

@@ -372,7 +372,7 @@ void tt_deadlines_check(struct tutti_comm *comm, uint64_t now)
 	const uint64_t uncounted = tt_deadlines_uncounted(comm->checked_at, now);
 
 	comm->checked_at = now;
-	comm->next_deadline = comm->fault.result ? comm->settle_at : UINT64_MAX;
+	comm->next_deadline = comm->fault.result ? comm->agree_at : UINT64_MAX;
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
 		op->started = op->started ? op->started + uncounted : now;
 		const uint64_t deadline = op->started + timeout_of(op);

@@ -17,7 +17,7 @@ struct tt_waiter {
 };
 void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint32_t *pending);
 /* A call that failed for another reason than its arguments was not made: nobody must wait for
- * this rank's part of it. Gives `result` back, or what all ranks have settled on; lock held, but
+ * this rank's part of it. Gives `result` back, or what all ranks have agreed on; lock held, but
  * not all the time. */
 tutti_result_t tt_comm_give_up(struct tutti_comm *comm, tutti_result_t result);
 /* The same without the lock. */

@@ -29,7 +29,7 @@ static void take_leave(struct tutti_comm *comm)
 			comm->rank);
 		tt_comm_revoke(comm, &fault);
 	}
-	tt_comm_settle_now(comm);
+	tt_comm_agree_now(comm);
 	tt_area_leave(comm);
 }
 

@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		host[rank] = rank % hosts;
 		local[rank] = met[host[rank]]++;
 	}
-	tt_cuda_settle_cliques(comm, reached, local, scratch, &found);
+	tt_cuda_agree_on_cliques(comm, reached, local, scratch, &found);
 	check(comm, &found);
 	free(comm);
 	free(scratch);

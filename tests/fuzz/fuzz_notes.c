@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	comm->heard = heard;
 	comm->endpoints[0] = &endpoint;
 	comm->nendpoints = 1;
-	comm->settle_ns = UINT64_C(1) << 40; /* nothing is reported yet */
+	comm->agree_ns = UINT64_C(1) << 40; /* nothing is reported yet */
 	for (uint64_t seq = 1; seq < comm->next_seq; seq++) {
 		const struct tt_op_header header = { .magic = TT_OP_HEADER_MAGIC,
 						     .rank = 1,

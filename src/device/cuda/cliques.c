@@ -155,9 +155,9 @@ static int find_clique(const struct tutti_comm *comm, const struct tt_cuda_reach
 	return clique;
 }
 
-void tt_cuda_settle_cliques(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
-			    const int *local, struct tt_cuda_clique *scratch,
-			    struct tt_cuda_cliques *out)
+void tt_cuda_agree_on_cliques(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
+			      const int *local, struct tt_cuda_clique *scratch,
+			      struct tt_cuda_cliques *out)
 {
 	for (int rank = 0; rank < comm->size; rank++) {
 		const int clique = find_clique(comm, reached, local, scratch, out, rank),
@@ -213,8 +213,8 @@ static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct t
 			    : TUTTI_OK,
 		      search);
 	if (!result)
-		tt_cuda_settle_cliques(cuda->comm, search->reached, search->local, search->cliques,
-				       out);
+		tt_cuda_agree_on_cliques(cuda->comm, search->reached, search->local,
+					 search->cliques, out);
 	if (memory)
 		cuda->driver->mem_free(memory);
 	return result;

@@ -30,9 +30,9 @@ struct tt_cuda_clique {
 /* The cliques that follow from what each rank told, reached[ranks]; local[ranks] are the ranks'
  * numbers on their hosts. `scratch` has a zeroed clique for each rank, and so has out->of a
  * number. */
-void tt_cuda_settle_cliques(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
-			    const int *local, struct tt_cuda_clique *scratch,
-			    struct tt_cuda_cliques *out);
+void tt_cuda_agree_on_cliques(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
+			      const int *local, struct tt_cuda_clique *scratch,
+			      struct tt_cuda_cliques *out);
 /* All ranks call and get the same; the communicator's context is current. `of` is the caller's
  * to free. */
 tutti_result_t tt_cuda_find_cliques(struct tt_cuda *cuda, struct tt_cuda_cliques *out);
