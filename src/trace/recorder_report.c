@@ -84,7 +84,7 @@ static void forget_parents(void)
 	atomic_store(&readers, 0);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor)) static void watchdog_forks(void)
 {
 	pthread_atfork(NULL, NULL, forget_parents);
 }

@@ -10,7 +10,7 @@
 
 #include "gpu_job.h"
 
-#define ELEMENTS 40000 /* floats: enough for two levels */
+#define ELEMENTS 40000 /* floats: enough for two the hierarchy */
 
 /* In the order in which they run: what has been a process of threads cannot make others that use
  * CUDA. */

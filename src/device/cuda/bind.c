@@ -8,12 +8,12 @@
 
 #include "deadline.h"
 #include "group.h"
-#include "levels.h"
+#include "hierarchy.h"
 #include "log.h"
 #include "machine.h"
 #include "module.h"
 #include "parts.h"
-#include "reach.h"
+#include "peer_access.h"
 #include "proxy.h"
 
 #define LINE	 4096 /* where parts of a rank's memory begin */
@@ -195,7 +195,7 @@ static tutti_result_t fail_other_parts(const struct tt_cuda *cuda, int rank, uin
 		rank, (unsigned long long)bytes, cuda->parts.bytes);
 }
 
-static tutti_result_t reach_peers(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
+static tutti_result_t access_peers(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 {
 	const int own = cuda->comm->rank;
 	tutti_result_t result = TUTTI_OK;
@@ -204,7 +204,7 @@ static tutti_result_t reach_peers(struct tt_cuda *cuda, const struct tt_cuda_off
 		if (rank == own)
 			continue;
 		result = all[rank].bytes == cuda->parts.bytes
-				 ? tt_cuda_reach(cuda, rank, &all[rank], &cuda->peer[rank])
+				 ? tt_cuda_peer_access(cuda, rank, &all[rank], &cuda->peer[rank])
 				 : fail_other_parts(cuda, rank, all[rank].bytes);
 		cuda->peer[rank].elsewhere =
 			memcmp(all[rank].gpu, all[own].gpu, sizeof(all[own].gpu)) != 0;
@@ -253,9 +253,9 @@ static void cuda_free(struct tt_cuda *cuda, bool unused)
 	const bool frees = unused && cuda->retained && tt_cuda_enter(cuda, &entered) == 0;
 
 	tt_cuda_proxy_stop(cuda);
-	tt_cuda_watch_end(cuda, frees);
+	tt_cuda_watchdog_end(cuda, frees);
 	tt_cuda_proxy_end(cuda, frees);
-	tt_cuda_levels_end(cuda, frees);
+	tt_cuda_hierarchy_end(cuda, frees);
 	if (frees) {
 		free_all(cuda);
 	} else {
@@ -270,14 +270,14 @@ static void cuda_free(struct tt_cuda *cuda, bool unused)
 }
 
 /* The ranks' GPUs reach each other. All ranks take all exchanges, whatever fails. */
-static tutti_result_t bind_by_reach(struct tt_cuda *cuda, struct tt_cuda_offer *mine,
-				    struct tt_cuda_offer *all)
+static tutti_result_t bind_by_peer_access(struct tt_cuda *cuda, struct tt_cuda_offer *mine,
+					  struct tt_cuda_offer *all)
 {
 	const tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
 						       prepare_memory(cuda, mine), mine, all);
 
 	return result ? result
-		      : tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, reach_peers(cuda, all),
+		      : tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, access_peers(cuda, all),
 					 mine, all);
 }
 
@@ -285,7 +285,7 @@ static tutti_result_t bind_by_reach(struct tt_cuda *cuda, struct tt_cuda_offer *
 static void tell_way(const struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
 		     const char *why)
 {
-	const char *where = cuda->levels ? " between cliques of GPUs" : "";
+	const char *where = cuda->hierarchy ? " between cliques of GPUs" : "";
 
 	if (cuda->comm->rank > 0)
 		return;
@@ -307,7 +307,7 @@ static tutti_result_t bind_by_proxy(struct tt_cuda *cuda, const struct tt_cuda_c
 
 	if (result || cliques->count == 1)
 		return result;
-	if (tt_cuda_levels_begin(cuda, cliques, mine, all) && cuda->comm->rank == 0)
+	if (tt_cuda_hierarchy_begin(cuda, cliques, mine, all) && cuda->comm->rank == 0)
 		tt_log(WARN, CUDA,
 		       "the GPUs of a clique do not work together, and collectives on streams go through the host's memory altogether: %s",
 		       tt_thread_error());
@@ -320,7 +320,7 @@ static bool leaves_the_host(tutti_result_t result)
 }
 
 /* They should reach each other, but do not: the same on all. */
-static tutti_result_t give_up_reach(struct tt_cuda *cuda, struct tt_cuda_cliques *cliques)
+static tutti_result_t give_up_peer_access(struct tt_cuda *cuda, struct tt_cuda_cliques *cliques)
 {
 	cliques->count = 1; /* none that would be of use */
 	tell_way(cuda, cliques, tt_thread_error());
@@ -340,10 +340,10 @@ static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *
 	const bool separate = !result && cliques.count > 1;
 
 	if (!result && !separate)
-		result = bind_by_reach(cuda, mine, all);
+		result = bind_by_peer_access(cuda, mine, all);
 	const bool by_host = separate || leaves_the_host(result);
 	if (leaves_the_host(result))
-		result = give_up_reach(cuda, &cliques);
+		result = give_up_peer_access(cuda, &cliques);
 	if (!result && by_host)
 		result = bind_by_proxy(cuda, &cliques, mine, all);
 	if (!result && separate)
@@ -356,7 +356,7 @@ static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *
  * it reaches others, one for releases; the same again on a clique. */
 static int count_streams(const struct tt_cuda *cuda)
 {
-	return 1 + (cuda->proxy ? 2 : 3) + (cuda->levels ? 3 : 0);
+	return 1 + (cuda->proxy ? 2 : 3) + (cuda->hierarchy ? 3 : 0);
 }
 
 /* Threads that share a GPU: what waits on one's stream may stand in front of what another one is
@@ -399,10 +399,11 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool
 		result = prepare(cuda, &entered);
 	result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, result, mine, all);
 	if (!result)
-		result = clique ? bind_by_reach(cuda, mine, all) : bind_together(cuda, mine, all);
+		result = clique ? bind_by_peer_access(cuda, mine, all)
+				: bind_together(cuda, mine, all);
 	if (!result)
-		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, tt_cuda_watch_begin(cuda),
-					  mine, all);
+		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
+					  tt_cuda_watchdog_begin(cuda), mine, all);
 	if (!result && !clique)
 		check_connections(cuda, all);
 	tt_cuda_leave(cuda, &entered);
@@ -512,7 +513,7 @@ static bool drain(struct tt_cuda *cuda)
 	cuda_result error =
 		cuda->used ? cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0) : 0;
 
-	tt_cuda_watch_busy(cuda, true); /* who is lost now is noticed */
+	tt_cuda_watchdog_busy(cuda, true); /* who is lost now is noticed */
 	if (!error && !cuda->proxy)
 		error = tt_cuda_await_sync(&op, TT_CUDA_LAST);
 	for (size_t rank = 0; rank < (size_t)cuda->comm->size && !cuda->proxy && !error; rank++)
@@ -522,7 +523,7 @@ static bool drain(struct tt_cuda *cuda)
 	const uint64_t patience = cuda->longest_ns > comm->settings.timeout_ns
 					  ? cuda->longest_ns
 					  : comm->settings.timeout_ns;
-	/* the watch gives up before */
+	/* the watchdog gives up before */
 	const bool ended = !error && finish_setup(cuda, 2 * patience);
 	pthread_mutex_lock(&comm->lock);
 	snprintf(fault.text, sizeof(fault.text),
@@ -532,7 +533,7 @@ static bool drain(struct tt_cuda *cuda)
 		tt_comm_revoke(comm, &fault);
 	const bool healthy = !comm->fault.result;
 	pthread_mutex_unlock(&comm->lock);
-	if (!healthy) /* until the watch has let it go on */
+	if (!healthy) /* until the watchdog has let it go on */
 		finish_setup(cuda, RELEASED_NS);
 	return healthy;
 }

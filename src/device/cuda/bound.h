@@ -19,16 +19,16 @@
 #define TT_CUDA_LAST	    (TT_CUDA_SYNCS - 1)	  /* the sync at the end of every operation */
 
 struct tt_cuda_module;
-struct tt_cuda_watch;
+struct tt_cuda_watchdog;
 struct tt_cuda_proxy;
-struct tt_cuda_levels;
+struct tt_cuda_hierarchy;
 
 /* The memory of one rank, as this one addresses it. */
 struct tt_cuda_peer {
 	cuda_address memory; /* 0: not there */
 	uint64_t offset;     /* in the allocation … */
 	bool opened;	     /* … which was opened by an IPC handle, and is to be closed */
-	bool held;	/* of the same process: it stays until this rank lets it go (reach.h) */
+	bool held; /* of the same process: it stays until this rank lets it go (peer_access.h) */
 	bool elsewhere; /* on another GPU than this rank's. Of what communicators have; not of
 			 * windows */
 };
@@ -68,15 +68,16 @@ struct tt_cuda {
 			      * nothing captured yet */
 	uint64_t longest_ns; /* the longest deadline that a call has had of its own; 0: none */
 	uint64_t noted;	     /* the number of the last call in the flight recorder; changed while
-			      * `order` is held and the watch knows that something is being put */
+			      * `order` is held and the watchdog knows that something is being put */
 	bool captures;	     /* something was captured, and may be launched any time; behind the
 			      * communicator's lock */
 	struct CUstream_st *setup; /* the library's own, for what is written at the beginning and
 				    * awaited at the end */
-	struct tt_cuda_watch *watch;
-	struct tt_cuda_proxy *proxy;   /* the way by the host, where the GPUs cannot all reach
+	struct tt_cuda_watchdog *watchdog;
+	struct tt_cuda_proxy *proxy; /* the way by the host, where the GPUs cannot all reach
 					* each other; then there is no memory above */
-	struct tt_cuda_levels *levels; /* where some can: operations in two levels; otherwise
+	struct tt_cuda_hierarchy
+		*hierarchy; /* where some can: operations in two the hierarchy; otherwise
 					* NULL */
 };
 
@@ -180,10 +181,10 @@ struct tt_cuda_message {
 };
 cuda_result tt_cuda_messages(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n);
 
-/* by_host.c: the same where the ranks' GPUs do not all reach each other */
-tutti_result_t tt_cuda_collective_by_host(struct tt_cuda_op *op);
-tutti_result_t tt_cuda_messages_by_host(struct tt_cuda_op *op, struct tt_cuda_message *messages,
-					size_t n);
+/* host_staged.c: the same where the ranks' GPUs do not all reach each other */
+tutti_result_t tt_cuda_collective_host_staged(struct tt_cuda_op *op);
+tutti_result_t tt_cuda_messages_host_staged(struct tt_cuda_op *op, struct tt_cuda_message *messages,
+					    size_t n);
 
 /* windows.c */
 /* Are all buffers that the call has on this rank in windows, such that the call can do without
@@ -192,20 +193,20 @@ bool tt_cuda_in_windows(struct tt_cuda_op *op);
 /* `frees`: the context is there, and nobody uses them; otherwise what CUDA has of them is kept. */
 void tt_cuda_windows_free(struct tt_cuda *cuda, bool frees);
 
-/* watch.c */
+/* watchdog.c */
 /* Learn of faults that the communicator's own kernels have found. Cheap, asks nothing of CUDA's.
  * Lock held. */
 void tt_cuda_learn(struct tt_cuda *cuda);
 /* Its thread keeps the communicator's context current. */
-tutti_result_t tt_cuda_watch_begin(struct tt_cuda *cuda);
+tutti_result_t tt_cuda_watchdog_begin(struct tt_cuda *cuda);
 /* NULL watch is fine. `frees`: the context is there. */
-void tt_cuda_watch_end(struct tt_cuda *cuda, bool frees);
+void tt_cuda_watchdog_end(struct tt_cuda *cuda, bool frees);
 /* From here on, and until it is called again with false, something is being put on a stream,
  * where CUDA may keep the thread waiting. */
-void tt_cuda_watch_putting(struct tt_cuda *cuda, bool putting);
+void tt_cuda_watchdog_putting(struct tt_cuda *cuda, bool putting);
 /* Something was put on a stream; `replayed`: into a graph, which may run at any time from now
  * on. */
-void tt_cuda_watch_busy(struct tt_cuda *cuda, bool replayed);
+void tt_cuda_watchdog_busy(struct tt_cuda *cuda, bool replayed);
 /* context.c: the context of the communicator for a time */
 struct tt_cuda_entered {
 	bool pushed;

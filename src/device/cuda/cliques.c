@@ -10,7 +10,7 @@
 #include "failure.h"
 #include "progress.h"
 #include "parts.h"
-#include "reach.h"
+#include "peer_access.h"
 
 #define PROBE_BYTES CUDA_BLOCK
 #define MARK_BYTES  4096 /* at the beginning; behind it, where another rank's is brought */
@@ -19,7 +19,7 @@
 struct search {
 	struct tt_cuda_offer *offers; /* the last one is this rank's own */
 	struct tt_cuda_peer *peers;
-	struct tt_cuda_reached *reached;
+	struct tt_cuda_accessible *reached;
 	int *local; /* numbers of ranks on their hosts */
 	struct tt_cuda_clique *cliques;
 };
@@ -106,13 +106,14 @@ static bool try_one(const struct tt_cuda *cuda, struct search *search, int rank)
 	const cuda_address own = search->offers[cuda->comm->rank].memory;
 
 	return rank == cuda->comm->rank ||
-	       (tt_cuda_reach(cuda, rank, &search->offers[rank], &search->peers[rank]) ==
+	       (tt_cuda_peer_access(cuda, rank, &search->offers[rank], &search->peers[rank]) ==
 			TUTTI_OK &&
 		read_mark(cuda, own, &search->offers[rank], search->peers[rank].memory, rank) ==
 			TUTTI_OK);
 }
 
-static void try_all(const struct tt_cuda *cuda, struct search *search, struct tt_cuda_reached *out)
+static void try_all(const struct tt_cuda *cuda, struct search *search,
+		    struct tt_cuda_accessible *out)
 {
 	const struct tutti_comm *comm = cuda->comm;
 
@@ -131,7 +132,7 @@ static void try_all(const struct tt_cuda *cuda, struct search *search, struct tt
 
 /* ---- what follows from what all have told */
 
-static bool reaches(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
+static bool reaches(const struct tutti_comm *comm, const struct tt_cuda_accessible *reached,
 		    const int *local, int a, int b)
 {
 	return comm->host[a] == comm->host[b] && local[b] < 64 && reached[a].local >> local[b] & 1;
@@ -139,7 +140,7 @@ static bool reaches(const struct tutti_comm *comm, const struct tt_cuda_reached 
 
 /* The first clique that has room and on which all reach the rank, and are reached by it; or one
  * that is not there yet. */
-static int find_clique(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
+static int find_clique(const struct tutti_comm *comm, const struct tt_cuda_accessible *reached,
 		       const int *local, struct tt_cuda_clique *cliques,
 		       const struct tt_cuda_cliques *found, int rank)
 {
@@ -155,9 +156,9 @@ static int find_clique(const struct tutti_comm *comm, const struct tt_cuda_reach
 	return clique;
 }
 
-void tt_cuda_agree_on_cliques(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
-			      const int *local, struct tt_cuda_clique *scratch,
-			      struct tt_cuda_cliques *out)
+void tt_cuda_agree_on_cliques(const struct tutti_comm *comm,
+			      const struct tt_cuda_accessible *reached, const int *local,
+			      struct tt_cuda_clique *scratch, struct tt_cuda_cliques *out)
 {
 	for (int rank = 0; rank < comm->size; rank++) {
 		const int clique = find_clique(comm, reached, local, scratch, out, rank),
@@ -182,7 +183,7 @@ static tutti_result_t probe(struct tt_cuda *cuda, cuda_address memory, tutti_res
 {
 	struct tutti_comm *comm = cuda->comm;
 	struct tt_cuda_offer *mine = search->offers + comm->size;
-	struct tt_cuda_reached own = { 0 };
+	struct tt_cuda_accessible own = { 0 };
 
 	if (!result)
 		result = tt_cuda_offer(cuda, memory, PROBE_BYTES, mine);

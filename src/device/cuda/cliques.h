@@ -16,7 +16,7 @@ struct tt_cuda_cliques {
 };
 
 /* What a rank tells of whom it reaches. Same build on all ranks, so plain bytes. */
-struct tt_cuda_reached {
+struct tt_cuda_accessible {
 	uint64_t local; /* a bit for each rank of its host, in order, that it reaches */
 	char why[480];	/* it does not reach one of the first 64 */
 };
@@ -30,9 +30,9 @@ struct tt_cuda_clique {
 /* The cliques that follow from what each rank told, reached[ranks]; local[ranks] are the ranks'
  * numbers on their hosts. `scratch` has a zeroed clique for each rank, and so has out->of a
  * number. */
-void tt_cuda_agree_on_cliques(const struct tutti_comm *comm, const struct tt_cuda_reached *reached,
-			      const int *local, struct tt_cuda_clique *scratch,
-			      struct tt_cuda_cliques *out);
+void tt_cuda_agree_on_cliques(const struct tutti_comm *comm,
+			      const struct tt_cuda_accessible *reached, const int *local,
+			      struct tt_cuda_clique *scratch, struct tt_cuda_cliques *out);
 /* All ranks call and get the same; the communicator's context is current. `of` is the caller's
  * to free. */
 tutti_result_t tt_cuda_find_cliques(struct tt_cuda *cuda, struct tt_cuda_cliques *out);

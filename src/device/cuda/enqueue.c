@@ -5,7 +5,7 @@
 
 #include "bound.h"
 #include "call.h"
-#include "levels.h"
+#include "hierarchy.h"
 #include "log.h"
 #include "names.h"
 #include "plan_cache.h"
@@ -286,11 +286,11 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 {
 	op->call = call;
 	if (op->cuda->proxy) {
-		const bool levels = tt_cuda_fits_levels(op->cuda, call);
+		const bool hierarchy = tt_cuda_fits_hierarchy(op->cuda, call);
 
 		tell_plan(op->cuda->comm, NULL);
-		note(op, &call, 1, levels ? TT_FLIGHT_CLIQUES : TT_FLIGHT_BY_HOST);
-		return levels ? tt_cuda_by_levels(op) : tt_cuda_collective_by_host(op);
+		note(op, &call, 1, hierarchy ? TT_FLIGHT_CLIQUES : TT_FLIGHT_BY_HOST);
+		return hierarchy ? tt_cuda_hierarchical(op) : tt_cuda_collective_host_staged(op);
 	}
 	const tutti_result_t result = tt_cuda_get_plan(op, call);
 
@@ -328,12 +328,12 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 	tutti_result_t result =
 		error ? tt_cuda_fail(op->cuda->driver, tt_call_name(calls[0]), error) : TUTTI_OK;
 	if (!result && op->cuda->proxy)
-		result = tt_cuda_messages_by_host(op, messages, count);
+		result = tt_cuda_messages_host_staged(op, messages, count);
 	free(messages);
 	return result;
 }
 
-/* For the watch. What waits for the host has the deadline in the host's calls. */
+/* For the watchdog. What waits for the host has the deadline in the host's calls. */
 static cuda_result say_timeout(const struct tt_cuda_op *op, uint64_t timeout_ns)
 {
 	struct tt_cuda *waits = op->cuda->proxy ? tt_cuda_clique_of(op->cuda) : op->cuda;
@@ -354,7 +354,7 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 
 	if (result)
 		return result;
-	tt_cuda_watch_putting(cuda, true);
+	tt_cuda_watchdog_putting(cuda, true);
 	const uint64_t noted = cuda->noted, waits = cuda->waits;
 	result = is_captured(cuda, op.stream, &op.captured);
 	cuda_result error = result ? 0 : follow_last(cuda, op.stream, op.captured);
@@ -376,8 +376,8 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 		cuda->noted = noted;
 	if (op.timeout_ns > cuda->longest_ns)
 		cuda->longest_ns = op.timeout_ns;
-	tt_cuda_watch_putting(cuda, false);
-	tt_cuda_watch_busy(
+	tt_cuda_watchdog_putting(cuda, false);
+	tt_cuda_watchdog_busy(
 		cuda, op.captured); /* also where only a part is there, which waits for what will
 				     * not come */
 	return result;
@@ -482,7 +482,7 @@ static tutti_result_t start(struct tt_cuda *cuda, const struct tt_call *const *c
 		return TUTTI_OK;
 	/* what was wrong with the arguments is known by now: from here on others may wait */
 	result = tt_comm_fail(comm, result == TUTTI_ERR_INVALID ? TUTTI_ERR_SYSTEM : result);
-	tt_cuda_watch_busy(cuda, false); /* to let go on what waits for the rest */
+	tt_cuda_watchdog_busy(cuda, false); /* to let go on what waits for the rest */
 	return result;
 }
 

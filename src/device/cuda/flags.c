@@ -27,7 +27,7 @@ static union CUstreamBatchMemOpParams_union say(uint64_t *flag, uint64_t value)
 	return tt_cuda_write_flag((cuda_address)(uintptr_t)flag, value);
 }
 
-/* Whom the stream waits for, for the watch. */
+/* Whom the stream waits for, for the watchdog. */
 static union CUstreamBatchMemOpParams_union say_waiting(const struct tt_cuda *cuda,
 							uint64_t waiting)
 {

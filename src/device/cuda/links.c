@@ -40,7 +40,7 @@ static const char *version_name(unsigned version)
 static const struct level {
 	unsigned level;
 	const char *topo, *pcie;
-} levels[] = {
+} hierarchy[] = {
 	{ NVML_INTERNAL, "PIX", "one board" },
 	{ NVML_SINGLE, "PIX", "one PCIe switch" },
 	{ NVML_MULTIPLE, "PXB", "several PCIe switches" },
@@ -49,11 +49,11 @@ static const struct level {
 	{ NVML_SYSTEM, "SYS", "several NUMA nodes" },
 };
 
-static const struct level *level_of(unsigned level)
+static const struct level *hierarchy_of(unsigned level)
 {
-	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-		if (levels[i].level == level)
-			return &levels[i];
+	for (size_t i = 0; i < sizeof(hierarchy) / sizeof(hierarchy[0]); i++)
+		if (hierarchy[i].level == level)
+			return &hierarchy[i];
 	return NULL;
 }
 
@@ -190,7 +190,7 @@ static tutti_result_t show(const struct nvml *nvml, const struct gpu *gpus, int 
 		return tt_nvml_fail(nvml, text, error);
 	}
 	if (!error)
-		between = level_of(level);
+		between = hierarchy_of(level);
 	link.pcie = between ? between->pcie : NULL;
 	link.topo = between ? between->topo : NULL;
 	if (!link.nvlinks && may_be_joined(a, b)) {

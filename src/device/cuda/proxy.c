@@ -18,7 +18,7 @@
 #include <time.h>
 
 #include "call.h"
-#include "levels.h"
+#include "hierarchy.h"
 #include "log.h"
 #include "machine.h"
 #include "parts.h"
@@ -76,7 +76,8 @@ static void fail(struct tt_cuda_proxy *proxy, const struct tt_cuda_job *job)
 	pthread_mutex_lock(&comm->lock);
 	tt_comm_revoke(comm, &fault);
 	pthread_mutex_unlock(&comm->lock);
-	tt_cuda_watch_busy(proxy->cuda, false); /* which lets streams go on once all ranks know */
+	tt_cuda_watchdog_busy(proxy->cuda,
+			      false); /* which lets streams go on once all ranks know */
 }
 
 static tutti_result_t start(struct tt_cuda_job *job)

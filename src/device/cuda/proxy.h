@@ -49,7 +49,7 @@ struct tt_cuda_proxy {
 };
 
 /* What crosses between cliques has longer: who stops in the middle of an operation is missed by
- * its own clique first (watch.c). */
+ * its own clique first (watchdog.c). */
 static inline uint64_t tt_cuda_timeout_across(uint64_t timeout_ns)
 {
 	return timeout_ns + timeout_ns / 2;
@@ -60,7 +60,7 @@ tutti_result_t tt_cuda_proxy_begin(struct tt_cuda *cuda);
 /* Also between the ranks that have the same place, each on its clique. All ranks call; the same
  * result on all. */
 tutti_result_t tt_cuda_proxy_across(struct tt_cuda *cuda, int place, int clique);
-/* End its thread, which may be about to tell the watch of a fault; what the watch needs of it
+/* End its thread, which may be about to tell the watchdog of a fault; what the watchdog needs of it
  * stays. No proxy is fine, as below. */
 void tt_cuda_proxy_stop(struct tt_cuda *cuda);
 /* `frees`: all that was put on streams has ended, and the context is there. */

@@ -11,7 +11,7 @@
 #include "module.h"
 #include "pointers.h"
 #include "parts.h"
-#include "reach.h"
+#include "peer_access.h"
 
 struct tutti_cuda_window {
 	struct tutti_cuda_window *next;
@@ -248,8 +248,8 @@ static void unreach_all(struct tt_cuda *cuda, struct tutti_cuda_window *window)
 		tt_cuda_unreach(cuda, &window->peer[rank]);
 }
 
-static tutti_result_t reach_all(struct tt_cuda *cuda, struct tutti_cuda_window *window,
-				const struct tt_cuda_offer *all)
+static tutti_result_t access_all(struct tt_cuda *cuda, struct tutti_cuda_window *window,
+				 const struct tt_cuda_offer *all)
 {
 	tutti_result_t result = TUTTI_OK;
 
@@ -260,7 +260,7 @@ static tutti_result_t reach_all(struct tt_cuda *cuda, struct tutti_cuda_window *
 				"tutti_cuda_register: %zu bytes, but rank %d registers %zu; expected the same on all ranks",
 				window->bytes, rank, (size_t)all[rank].bytes);
 		else
-			result = tt_cuda_reach(cuda, rank, &all[rank], &window->peer[rank]);
+			result = tt_cuda_peer_access(cuda, rank, &all[rank], &window->peer[rank]);
 	}
 	return result;
 }
@@ -284,7 +284,7 @@ static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory,
 	result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_REGISTER, result, mine, all);
 	if (!result)
 		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_REGISTER,
-					  reach_all(cuda, window, all), mine, all);
+					  access_all(cuda, window, all), mine, all);
 	if (result)
 		unreach_all(cuda, window);
 	tt_cuda_leave(cuda, &entered);

@@ -16,7 +16,7 @@
 
 #include "bound.h"
 #include "deadline.h"
-#include "levels.h"
+#include "hierarchy.h"
 #include "log.h"
 #include "recorder.h"
 #include "machine.h"
@@ -33,7 +33,7 @@
 	50 /* from one release to the next: a kernel that ran during the first one may have
 	    * cleared a flag after it */
 
-struct tt_cuda_watch {
+struct tt_cuda_watchdog {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
@@ -108,9 +108,9 @@ static void release(struct tt_cuda *cuda)
 	union CUstreamBatchMemOpParams_union
 		ops[1 + TT_CUDA_SYNCS * TT_CUDA_RANKS / TT_CUDA_FLAG + 2 * TT_CUDA_RANKS];
 	const struct cuda_driver *driver = cuda->driver;
-	struct tt_cuda_watch *watch = cuda->watch;
+	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
 
-	if (driver->stream_query(watch->releases) ==
+	if (driver->stream_query(watchdog->releases) ==
 	    CUDA_NOT_READY) /* the last release is on its way still */
 		return;
 	ops[0] = tt_cuda_write_flag(
@@ -119,27 +119,27 @@ static void release(struct tt_cuda *cuda)
 		CUDA_MEM_OP_WRITE_32; /* a memset may be a kernel, and one that is launched for
 				       * the first time may wait for those that wait */
 	cuda_result error =
-		driver->stream_mem_ops(watch->releases, 1 + all_flags(cuda, ops + 1), ops, 0);
+		driver->stream_mem_ops(watchdog->releases, 1 + all_flags(cuda, ops + 1), ops, 0);
 
 	if (!error)
-		error = finish(cuda, watch->releases);
-	pthread_mutex_lock(&watch->lock);
-	if (error && !watch->released) {
+		error = finish(cuda, watchdog->releases);
+	pthread_mutex_lock(&watchdog->lock);
+	if (error && !watchdog->released) {
 		tt_cuda_fail(driver,
 			     "let streams go on that wait for a communicator that has ended",
 			     error);
 		tt_log(ERROR, CUDA, "rank %d: %s", cuda->owner->rank, tt_thread_error());
 	}
-	watch->released = true;
-	pthread_mutex_unlock(&watch->lock);
+	watchdog->released = true;
+	pthread_mutex_unlock(&watchdog->lock);
 }
 
 static void release_proxy(struct tt_cuda *cuda)
 {
 	tt_cuda_proxy_release(cuda);
-	pthread_mutex_lock(&cuda->watch->lock);
-	cuda->watch->released = true;
-	pthread_mutex_unlock(&cuda->watch->lock);
+	pthread_mutex_lock(&cuda->watchdog->lock);
+	cuda->watchdog->released = true;
+	pthread_mutex_unlock(&cuda->watchdog->lock);
 }
 
 /* ---- looking */
@@ -149,7 +149,7 @@ static uint64_t missing_ranks(const struct tt_cuda *cuda, uint64_t waiting)
 {
 	const struct cuda_driver *driver = cuda->driver;
 	const int size = cuda->comm->size, own = cuda->comm->rank;
-	struct CUstream_st *stream = cuda->watch->polls;
+	struct CUstream_st *stream = cuda->watchdog->polls;
 	uint8_t(*const posted)[TT_CUDA_RANKS] =
 		cuda->report->posted; /* pinned: the copy may end later than this */
 	uint64_t missing = 0;
@@ -205,13 +205,13 @@ struct overdue {
 /* Lock not held: CUDA is asked. */
 static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
 {
-	struct tt_cuda_watch *watch = cuda->watch;
+	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
 	const uint64_t own = read_flag(
 		&cuda->report->timeout); /* first: what is read then is no older wait, which may
 					  * have had longer */
 	const uint64_t ended = read_flag(&cuda->report->ended),
 		       waiting = read_flag(&cuda->report->waiting);
-	/* of two levels: that all have come is seen to by who announces it (levels.c), which is
+	/* of two the hierarchy: that all have come is seen to by who announces it (the hierarchy.c), which is
 	 * told better; who stops later is told by those who wait for it, and not by those who
 	 * wait for them behind a crossing */
 	const uint64_t timeout = own ? own : cuda->owner->settings.timeout_ns,
@@ -222,19 +222,19 @@ static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
 
 	if (cuda->comm->size == 1) /* it waits for nobody, whatever the report says */
 		return false;
-	if (waiting == 0 || waiting != watch->waiting || ended != watch->ended) {
-		watch->waiting = waiting;
-		watch->ended = ended;
-		watch->since = now;
+	if (waiting == 0 || waiting != watchdog->waiting || ended != watchdog->ended) {
+		watchdog->waiting = waiting;
+		watchdog->ended = ended;
+		watchdog->since = now;
 	} else {
-		watch->since += watch->uncounted;
+		watchdog->since += watchdog->uncounted;
 	}
-	watch->uncounted = 0;
-	if (now - watch->since <= patience)
+	watchdog->uncounted = 0;
+	if (now - watchdog->since <= patience)
 		return false;
 	*out = (struct overdue){ missing_ranks(cuda, waiting), own };
 	return out->missing ||
-	       now - watch->since > patience + ANSWER_NS; /* or somebody came just now */
+	       now - watchdog->since > patience + ANSWER_NS; /* or somebody came just now */
 }
 
 /* Lock held. */
@@ -301,9 +301,9 @@ struct answer {
 
 static struct answer ask(struct tt_cuda *cuda)
 {
-	struct answer answer = { .context = cuda->driver->stream_query(cuda->watch->polls) };
+	struct answer answer = { .context = cuda->driver->stream_query(cuda->watchdog->polls) };
 
-	answer.is_late = !cuda->watch->released && is_overdue(cuda, tt_now(), &answer.overdue);
+	answer.is_late = !cuda->watchdog->released && is_overdue(cuda, tt_now(), &answer.overdue);
 	return answer;
 }
 
@@ -313,9 +313,9 @@ static bool look(struct tt_cuda *cuda, const struct answer *answer)
 {
 	struct tutti_comm *comm = cuda->owner;
 
-	cuda->watch->missed = pthread_mutex_trylock(&comm->lock) != 0;
-	if (cuda->watch->missed) { /* whoever has it is in a call that soon ends: again, then */
-		tt_cuda_watch_busy(cuda, false);
+	cuda->watchdog->missed = pthread_mutex_trylock(&comm->lock) != 0;
+	if (cuda->watchdog->missed) { /* whoever has it is in a call that soon ends: again, then */
+		tt_cuda_watchdog_busy(cuda, false);
 		return true;
 	}
 	tt_comm_check(comm, true);
@@ -347,48 +347,48 @@ static struct timespec in_ms(int ms)
  * something. */
 static bool is_idle(struct tt_cuda *cuda, uint64_t *puts)
 {
-	struct tt_cuda_watch *watch = cuda->watch;
+	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
 
-	pthread_mutex_lock(&watch->lock);
-	const bool may_be = watch->busy && !watch->putting && !watch->released;
-	*puts = watch->puts;
-	pthread_mutex_unlock(&watch->lock);
+	pthread_mutex_lock(&watchdog->lock);
+	const bool may_be = watchdog->busy && !watchdog->putting && !watchdog->released;
+	*puts = watchdog->puts;
+	pthread_mutex_unlock(&watchdog->lock);
 	return may_be && cuda->driver->event_query(cuda->last) == 0;
 }
 
 /* Until it is time to poll again; false: the thread is to end. */
 static bool await(struct tt_cuda *cuda)
 {
-	struct tt_cuda_watch *watch = cuda->watch;
+	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
 	uint64_t puts;
 	const bool was_idle = is_idle(cuda, &puts);
 
-	pthread_mutex_lock(&watch->lock);
-	const struct timespec at = in_ms(!watch->released ? POLL_MS
-					 : cuda->proxy	  ? RELEASE_CHUNK_MS
-							  : RELEASE_MS);
+	pthread_mutex_lock(&watchdog->lock);
+	const struct timespec at = in_ms(!watchdog->released ? POLL_MS
+					 : cuda->proxy	     ? RELEASE_CHUNK_MS
+							     : RELEASE_MS);
 	int error = 0;
 	/* what was put on a stream before `busy` was set is behind the event by now; what it has
 	 * reported is looked at once more */
-	const bool idle = was_idle && puts == watch->puts,
-		   ended = idle && !watch->replayed && !watch->missed;
+	const bool idle = was_idle && puts == watchdog->puts,
+		   ended = idle && !watchdog->replayed && !watchdog->missed;
 
 	if (idle && cuda->owner == cuda->comm)
 		atomic_store_explicit(&cuda->comm->recorder->flight->streams_ended, cuda->noted,
 				      memory_order_relaxed);
-	watch->busy &= !ended;
+	watchdog->busy &= !ended;
 	const uint64_t asleep = tt_now();
-	while (!watch->stop && !error && !ended)
-		error = watch->busy || watch->released
-				? pthread_cond_timedwait(&watch->wanted, &watch->lock, &at)
-				: pthread_cond_wait(&watch->wanted, &watch->lock);
-	const bool go_on = !watch->stop;
-	pthread_mutex_unlock(&watch->lock);
-	watch->uncounted += tt_deadlines_uncounted(asleep, tt_now());
+	while (!watchdog->stop && !error && !ended)
+		error = watchdog->busy || watchdog->released
+				? pthread_cond_timedwait(&watchdog->wanted, &watchdog->lock, &at)
+				: pthread_cond_wait(&watchdog->wanted, &watchdog->lock);
+	const bool go_on = !watchdog->stop;
+	pthread_mutex_unlock(&watchdog->lock);
+	watchdog->uncounted += tt_deadlines_uncounted(asleep, tt_now());
 	return go_on;
 }
 
-static void *watch_main(void *argument)
+static void *watchdog_main(void *argument)
 {
 	struct tt_cuda *cuda = argument;
 	struct tt_cuda_entered entered;
@@ -418,97 +418,97 @@ static void *watch_main(void *argument)
 
 /* ---- its life */
 
-static void free_streams(const struct tt_cuda *cuda, struct tt_cuda_watch *watch)
+static void free_streams(const struct tt_cuda *cuda, struct tt_cuda_watchdog *watchdog)
 {
-	if (watch->polls)
-		cuda->driver->stream_destroy(watch->polls);
-	if (watch->releases)
-		cuda->driver->stream_destroy(watch->releases);
+	if (watchdog->polls)
+		cuda->driver->stream_destroy(watchdog->polls);
+	if (watchdog->releases)
+		cuda->driver->stream_destroy(watchdog->releases);
 }
 
 /* They must get through to the GPU when others wait there. */
-static cuda_result make_streams(const struct tt_cuda *cuda, struct tt_cuda_watch *watch)
+static cuda_result make_streams(const struct tt_cuda *cuda, struct tt_cuda_watchdog *watchdog)
 {
 	int least = 0, greatest = 0;
 	cuda_result error = cuda->driver->context_get_priorities(&least, &greatest);
 
 	if (!error)
-		error = cuda->driver->stream_create_urgent(&watch->polls, CUDA_STREAM_NON_BLOCKING,
-							   greatest);
+		error = cuda->driver->stream_create_urgent(&watchdog->polls,
+							   CUDA_STREAM_NON_BLOCKING, greatest);
 	if (!error && !cuda->proxy)
-		error = cuda->driver->stream_create_urgent(&watch->releases,
+		error = cuda->driver->stream_create_urgent(&watchdog->releases,
 							   CUDA_STREAM_NON_BLOCKING, greatest);
 	return error;
 }
 
-tutti_result_t tt_cuda_watch_begin(struct tt_cuda *cuda)
+tutti_result_t tt_cuda_watchdog_begin(struct tt_cuda *cuda)
 {
-	struct tt_cuda_watch *watch = calloc(1, sizeof(*watch));
+	struct tt_cuda_watchdog *watchdog = calloc(1, sizeof(*watchdog));
 	pthread_condattr_t monotonic;
 
-	if (!watch)
+	if (!watchdog)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to look after streams");
-	const cuda_result failed = make_streams(cuda, watch);
+	const cuda_result failed = make_streams(cuda, watchdog);
 	if (failed) {
-		free_streams(cuda, watch);
-		free(watch);
+		free_streams(cuda, watchdog);
+		free(watchdog);
 		return tt_cuda_fail(cuda->driver, "make a stream", failed);
 	}
-	pthread_mutex_init(&watch->lock, NULL);
+	pthread_mutex_init(&watchdog->lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&watch->wanted, &monotonic);
+	pthread_cond_init(&watchdog->wanted, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	cuda->watch = watch;
-	const int error = tt_thread_begin(&watch->thread, watch_main, cuda);
+	cuda->watchdog = watchdog;
+	const int error = tt_thread_begin(&watchdog->thread, watchdog_main, cuda);
 	if (!error)
 		return TUTTI_OK;
-	free_streams(cuda, watch);
-	cuda->watch = NULL;
-	free(watch);
+	free_streams(cuda, watchdog);
+	cuda->watchdog = NULL;
+	free(watchdog);
 	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "begin the thread that looks after streams: %s",
 		       strerror(error));
 }
 
-void tt_cuda_watch_end(struct tt_cuda *cuda, bool frees)
+void tt_cuda_watchdog_end(struct tt_cuda *cuda, bool frees)
 {
-	struct tt_cuda_watch *watch = cuda->watch;
+	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
 
-	if (!watch)
+	if (!watchdog)
 		return;
-	pthread_mutex_lock(&watch->lock);
-	watch->stop = true;
-	pthread_cond_signal(&watch->wanted);
-	pthread_mutex_unlock(&watch->lock);
-	pthread_join(watch->thread, NULL);
+	pthread_mutex_lock(&watchdog->lock);
+	watchdog->stop = true;
+	pthread_cond_signal(&watchdog->wanted);
+	pthread_mutex_unlock(&watchdog->lock);
+	pthread_join(watchdog->thread, NULL);
 	if (frees)
-		free_streams(cuda, watch);
-	pthread_cond_destroy(&watch->wanted);
-	pthread_mutex_destroy(&watch->lock);
-	free(watch);
-	cuda->watch = NULL;
+		free_streams(cuda, watchdog);
+	pthread_cond_destroy(&watchdog->wanted);
+	pthread_mutex_destroy(&watchdog->lock);
+	free(watchdog);
+	cuda->watchdog = NULL;
 }
 
-void tt_cuda_watch_putting(struct tt_cuda *cuda, bool putting)
+void tt_cuda_watchdog_putting(struct tt_cuda *cuda, bool putting)
 {
-	struct tt_cuda_watch *watch = cuda->watch;
+	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
 
-	pthread_mutex_lock(&watch->lock);
-	watch->putting = putting;
-	watch->puts++;
-	watch->busy = true;
-	pthread_cond_signal(&watch->wanted);
-	pthread_mutex_unlock(&watch->lock);
+	pthread_mutex_lock(&watchdog->lock);
+	watchdog->putting = putting;
+	watchdog->puts++;
+	watchdog->busy = true;
+	pthread_cond_signal(&watchdog->wanted);
+	pthread_mutex_unlock(&watchdog->lock);
 }
 
-void tt_cuda_watch_busy(struct tt_cuda *cuda, bool replayed)
+void tt_cuda_watchdog_busy(struct tt_cuda *cuda, bool replayed)
 {
-	struct tt_cuda_watch *watch = cuda->watch;
+	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
 
-	pthread_mutex_lock(&watch->lock);
-	watch->replayed |= replayed;
-	if (!watch->busy)
-		pthread_cond_signal(&watch->wanted);
-	watch->busy = true;
-	pthread_mutex_unlock(&watch->lock);
+	pthread_mutex_lock(&watchdog->lock);
+	watchdog->replayed |= replayed;
+	if (!watchdog->busy)
+		pthread_cond_signal(&watchdog->wanted);
+	watchdog->busy = true;
+	pthread_mutex_unlock(&watchdog->lock);
 }

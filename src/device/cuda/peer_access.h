@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a rank reaches its peers' memory on GPUs. */
-#ifndef TT_CUDA_REACH_H
-#define TT_CUDA_REACH_H
+#ifndef TT_CUDA_PEER_ACCESS_H
+#define TT_CUDA_PEER_ACCESS_H
 
 #include "bound.h"
 
@@ -35,8 +35,8 @@ void tt_cuda_let_go(const struct cuda_driver *driver, cuda_address memory);
 tutti_result_t tt_cuda_exchange(struct tutti_comm *comm, enum tt_part part, tutti_result_t result,
 				struct tt_cuda_offer *mine, struct tt_cuda_offer *all);
 /* Reach what `rank` offers. The communicator's context is current. */
-tutti_result_t tt_cuda_reach(const struct tt_cuda *cuda, int rank,
-			     const struct tt_cuda_offer *offer, struct tt_cuda_peer *peer);
+tutti_result_t tt_cuda_peer_access(const struct tt_cuda *cuda, int rank,
+				   const struct tt_cuda_offer *offer, struct tt_cuda_peer *peer);
 void tt_cuda_unreach(const struct tt_cuda *cuda, struct tt_cuda_peer *peer);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns how ranks reach each other's memory: ranks that are threads of one process have the same
  * addresses, other processes open CUDA's IPC handles. */
-#include "reach.h"
+#include "peer_access.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,8 +209,8 @@ static tutti_result_t enable_peer(const struct tt_cuda *cuda, int number)
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_cuda_reach(const struct tt_cuda *cuda, int rank,
-			     const struct tt_cuda_offer *offer, struct tt_cuda_peer *peer)
+tutti_result_t tt_cuda_peer_access(const struct tt_cuda *cuda, int rank,
+				   const struct tt_cuda_offer *offer, struct tt_cuda_peer *peer)
 {
 	uint64_t here;
 	char what[320];

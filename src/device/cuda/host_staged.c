@@ -86,7 +86,7 @@ static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header 
 	return tt_cuda_put_chunk(op, &chunk, number);
 }
 
-tutti_result_t tt_cuda_collective_by_host(struct tt_cuda_op *op)
+tutti_result_t tt_cuda_collective_host_staged(struct tt_cuda_op *op)
 {
 	const struct tt_call *call = op->call;
 	const struct tutti_comm *comm = op->cuda->comm;
@@ -161,8 +161,8 @@ static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *me
 	return tt_cuda_put_chunk(op, &chunk, number);
 }
 
-tutti_result_t tt_cuda_messages_by_host(struct tt_cuda_op *op, struct tt_cuda_message *messages,
-					size_t n)
+tutti_result_t tt_cuda_messages_host_staged(struct tt_cuda_op *op, struct tt_cuda_message *messages,
+					    size_t n)
 {
 	struct turn turn = { malloc(n * sizeof(*turn.calls)), malloc(n * sizeof(*turn.inputs)),
 			     malloc(n * sizeof(*turn.results)) };

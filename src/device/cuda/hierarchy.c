@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the operations in two levels. The GPUs of a clique combine what they have, or hand on
+/* Owns the operations in two the hierarchy. The GPUs of a clique combine what they have, or hand on
  * what came, by stages; what crosses to other cliques goes by the host, where each rank meets
  * those that have its own place on the other cliques. So each byte crosses once for a clique
  * and not for each rank, and the ranks of a clique share the work. The all_reduce is that of
  * Cho et al., "BlueConnect: Decomposing All-Reduce for Deep Learning on Heterogeneous Network
- * Hierarchy", MLSys 2019, for two levels; the others are cut likewise.
+ * Hierarchy", MLSys 2019, for two the hierarchy; the others are cut likewise.
  *
  * Long vectors go in chunks: while the hosts work on one, the GPUs combine the next, and copies
  * run between them. */
-#include "levels.h"
+#include "hierarchy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@
 	       * they save. A guess. */
 #define ALIGNMENT 16
 
-struct tt_cuda_levels {
+struct tt_cuda_hierarchy {
 	struct tutti_comm *local; /* the ranks of the clique, in order; bound like any
 				   * communicator whose GPUs reach each other */
 	int cliques, clique;
@@ -42,9 +42,9 @@ struct part {
 	uint64_t number; /* of the chunk at the proxy */
 };
 
-static int rank_at(const struct tt_cuda_levels *levels, int clique, int place)
+static int rank_at(const struct tt_cuda_hierarchy *hierarchy, int clique, int place)
 {
-	return levels->rank[clique * levels->places + place];
+	return hierarchy->rank[clique * hierarchy->places + place];
 }
 
 static cuda_address element_at(const struct tt_call *call, const void *buffer, size_t element)
@@ -54,21 +54,21 @@ static cuda_address element_at(const struct tt_call *call, const void *buffer, s
 
 int tt_cuda_rank_across(const struct tt_cuda *cuda, int clique)
 {
-	return rank_at(cuda->levels, clique, cuda->levels->place);
+	return rank_at(cuda->hierarchy, clique, cuda->hierarchy->place);
 }
 
 struct tt_cuda *tt_cuda_clique_of(const struct tt_cuda *cuda)
 {
-	return cuda->levels ? cuda->levels->local->cuda : NULL;
+	return cuda->hierarchy ? cuda->hierarchy->local->cuda : NULL;
 }
 
 /* ---- on the clique */
 
 /* What ranks of the clique compare is what the program called. */
-static struct tt_op_header header_of_part(const struct tt_cuda_levels *levels,
+static struct tt_op_header header_of_part(const struct tt_cuda_hierarchy *hierarchy,
 					  const struct tt_plan *plan)
 {
-	struct tt_op_header header = levels->header;
+	struct tt_op_header header = hierarchy->header;
 
 	header.detail = plan->header.detail;
 	header.algorithm = plan->header.algorithm;
@@ -78,15 +78,15 @@ static struct tt_op_header header_of_part(const struct tt_cuda_levels *levels,
 
 static tutti_result_t put_here(struct tt_cuda_op *whole, const struct tt_call *call)
 {
-	struct tt_cuda_levels *levels = whole->cuda->levels;
-	struct tt_cuda_op op = { .cuda = levels->local->cuda,
+	struct tt_cuda_hierarchy *hierarchy = whole->cuda->hierarchy;
+	struct tt_cuda_op op = { .cuda = hierarchy->local->cuda,
 				 .stream = whole->stream,
 				 .call = call };
 	const tutti_result_t result = tt_cuda_get_plan(&op, call);
 
 	if (result)
 		return result;
-	op.header = header_of_part(levels, op.plan);
+	op.header = header_of_part(hierarchy, op.plan);
 	op.signature = tt_op_header_signature(&op.header);
 	op.header.seq = whole->cuda->calls;
 	const cuda_result error = tt_cuda_by_stages(&op);
@@ -108,10 +108,11 @@ struct slices {
 };
 
 /* A vector of n elements cut into one slice for each place, aligned. */
-static struct slices cut(const struct tt_cuda_levels *levels, const struct tt_call *call, size_t n)
+static struct slices cut(const struct tt_cuda_hierarchy *hierarchy, const struct tt_call *call,
+			 size_t n)
 {
 	const size_t unit = ALIGNMENT / tutti_dtype_size(call->dtype),
-		     places = (size_t)levels->places;
+		     places = (size_t)hierarchy->places;
 	const size_t each = ((n + unit - 1) / unit + places - 1) / places * unit;
 	struct slices slices;
 
@@ -123,14 +124,14 @@ static struct slices cut(const struct tt_cuda_levels *levels, const struct tt_ca
 }
 
 /* The first n elements of the blocks of a clique's ranks. */
-static struct slices blocks_of(const struct tt_cuda_levels *levels, const struct tt_call *call,
-			       int clique, size_t n)
+static struct slices blocks_of(const struct tt_cuda_hierarchy *hierarchy,
+			       const struct tt_call *call, int clique, size_t n)
 {
 	struct slices blocks;
 
-	for (int place = 0; place < levels->places; place++) {
+	for (int place = 0; place < hierarchy->places; place++) {
 		blocks.count[place] = n;
-		blocks.at[place] = (size_t)rank_at(levels, clique, place) * call->count;
+		blocks.at[place] = (size_t)rank_at(hierarchy, clique, place) * call->count;
 	}
 	return blocks;
 }
@@ -143,7 +144,7 @@ static tutti_result_t gather_slices(struct tt_cuda_op *op, const struct part *pa
 
 	call.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
 	call.send = (const void *)(uintptr_t)element_at(op->call, call.recv,
-							slices->at[op->cuda->levels->place]);
+							slices->at[op->cuda->hierarchy->place]);
 	call.recv_counts = slices->count;
 	call.recv_displs = slices->at;
 	return put_here(op, &call);
@@ -172,7 +173,7 @@ static tutti_result_t cross(struct tt_cuda_op *op, const struct tt_call *call,
 	struct tt_cuda_chunk chunk = *runs;
 
 	chunk.comm = op->cuda->proxy->across;
-	chunk.whole = &op->cuda->levels->header;
+	chunk.whole = &op->cuda->hierarchy->header;
 	chunk.calls = call;
 	chunk.ncalls = 1;
 	return tt_cuda_put_chunk(op, &chunk, &part->number);
@@ -183,14 +184,15 @@ static tutti_result_t cross(struct tt_cuda_op *op, const struct tt_call *call,
 
 static tutti_result_t bring_all_reduce(struct tt_cuda_op *op, struct part *part)
 {
-	const struct tt_cuda_levels *levels = op->cuda->levels;
-	const struct slices slices = cut(levels, op->call, part->n);
-	const size_t n = slices.count[levels->place], bytes = n * tutti_dtype_size(op->call->dtype);
+	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
+	const struct slices slices = cut(hierarchy, op->call, part->n);
+	const size_t n = slices.count[hierarchy->place],
+		     bytes = n * tutti_dtype_size(op->call->dtype);
 	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, op->call->op);
 
 	here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
 	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv,
-						  part->from + slices.at[levels->place]);
+						  part->from + slices.at[hierarchy->place]);
 	here.send_counts = slices.count;
 	here.send_displs = slices.at;
 	const struct tt_cuda_run in = { (cuda_address)(uintptr_t)here.recv, 0, bytes },
@@ -205,34 +207,35 @@ static tutti_result_t bring_all_reduce(struct tt_cuda_op *op, struct part *part)
 
 static tutti_result_t take_all_reduce(struct tt_cuda_op *op, const struct part *part)
 {
-	const struct tt_cuda_levels *levels = op->cuda->levels;
-	const struct slices slices = cut(levels, op->call, part->n);
+	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
+	const struct slices slices = cut(hierarchy, op->call, part->n);
 
 	return gather_slices(op, part, &slices);
 }
 
 /* ---- broadcast: the root's clique has it first, and each of its ranks sends its slice across */
 
-static int clique_of(const struct tt_cuda_levels *levels, int rank, int *place)
+static int clique_of(const struct tt_cuda_hierarchy *hierarchy, int rank, int *place)
 {
 	int i = 0;
 
-	while (levels->rank[i] != rank)
+	while (hierarchy->rank[i] != rank)
 		i++;
-	*place = i % levels->places;
-	return i / levels->places;
+	*place = i % hierarchy->places;
+	return i / hierarchy->places;
 }
 
 static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
 {
-	const struct tt_cuda_levels *levels = op->cuda->levels;
-	const struct slices slices = cut(levels, op->call, part->n);
-	const size_t n = slices.count[levels->place], bytes = n * tutti_dtype_size(op->call->dtype);
+	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
+	const struct slices slices = cut(hierarchy, op->call, part->n);
+	const size_t n = slices.count[hierarchy->place],
+		     bytes = n * tutti_dtype_size(op->call->dtype);
 	struct tt_call here = part_call(op->call, TT_BROADCAST, -1);
-	const int clique = clique_of(levels, op->call->root, &here.root);
-	const bool sends = clique == levels->clique;
+	const int clique = clique_of(hierarchy, op->call->root, &here.root);
+	const bool sends = clique == hierarchy->clique;
 	const struct tt_cuda_run run = { element_at(op->call, op->call->recv,
-						    part->from + slices.at[levels->place]),
+						    part->from + slices.at[hierarchy->place]),
 					 0, bytes };
 	const struct tt_call across = crossing_call(op, TT_BROADCAST, clique, n, 0);
 	const struct tt_cuda_chunk runs = { .inputs = &run,
@@ -254,11 +257,11 @@ static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
 
 static tutti_result_t take_broadcast(struct tt_cuda_op *op, const struct part *part)
 {
-	const struct tt_cuda_levels *levels = op->cuda->levels;
-	const struct slices slices = cut(levels, op->call, part->n);
+	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
+	const struct slices slices = cut(hierarchy, op->call, part->n);
 	int place;
 
-	return clique_of(levels, op->call->root, &place) == levels->clique
+	return clique_of(hierarchy, op->call->root, &place) == hierarchy->clique
 		       ? TUTTI_OK
 		       : gather_slices(op, part, &slices);
 }
@@ -268,17 +271,17 @@ static tutti_result_t take_broadcast(struct tt_cuda_op *op, const struct part *p
 
 static tutti_result_t gather_blocks(struct tt_cuda_op *op, const struct part *part, int clique)
 {
-	const struct tt_cuda_levels *levels = op->cuda->levels;
+	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
 	struct tt_call here = part_call(op->call, TT_ALL_GATHER_V, -1);
-	const struct slices blocks = blocks_of(levels, op->call, clique, part->n);
+	const struct slices blocks = blocks_of(hierarchy, op->call, clique, part->n);
 
 	/* the plan is the same for all chunks */
 	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
 	here.send =
-		(const void *)(uintptr_t)(clique == levels->clique
+		(const void *)(uintptr_t)(clique == hierarchy->clique
 						  ? element_at(op->call, op->call->send, part->from)
 						  : element_at(op->call, here.recv,
-							       blocks.at[levels->place]));
+							       blocks.at[hierarchy->place]));
 	here.recv_counts = blocks.count;
 	here.recv_displs = blocks.at;
 	return put_here(op, &here);
@@ -286,9 +289,9 @@ static tutti_result_t gather_blocks(struct tt_cuda_op *op, const struct part *pa
 
 static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 {
-	const struct tt_cuda_levels *levels = op->cuda->levels;
+	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
 	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype),
-		     cliques = (size_t)levels->cliques;
+		     cliques = (size_t)hierarchy->cliques;
 	const struct tt_cuda_run in = { element_at(op->call, op->call->send, part->from), 0,
 					bytes };
 	const struct tt_call across =
@@ -300,9 +303,9 @@ static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a piece of it",
 			       tt_call_name(op->call));
 	for (size_t clique = 0; clique < cliques; clique++) {
-		const size_t block = (size_t)rank_at(levels, (int)clique, levels->place);
+		const size_t block = (size_t)rank_at(hierarchy, (int)clique, hierarchy->place);
 
-		if ((int)clique != levels->clique)
+		if ((int)clique != hierarchy->clique)
 			out[n++] = (struct tt_cuda_run){
 				element_at(op->call, op->call->recv,
 					   block * op->call->count + part->from),
@@ -316,18 +319,18 @@ static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 					    .bytes = tt_cuda_aligned(bytes) + cliques * bytes };
 	tutti_result_t result = cross(op, &across, &runs, part);
 	if (!result) /* meanwhile */
-		result = gather_blocks(op, part, levels->clique);
+		result = gather_blocks(op, part, hierarchy->clique);
 	free(out);
 	return result;
 }
 
 static tutti_result_t take_all_gather(struct tt_cuda_op *op, const struct part *part)
 {
-	const struct tt_cuda_levels *levels = op->cuda->levels;
+	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
 	tutti_result_t result = TUTTI_OK;
 
-	for (int clique = 0; clique < levels->cliques && !result; clique++)
-		if (clique != levels->clique)
+	for (int clique = 0; clique < hierarchy->cliques && !result; clique++)
+		if (clique != hierarchy->clique)
 			result = gather_blocks(op, part, clique);
 	return result;
 }
@@ -338,9 +341,9 @@ static tutti_result_t take_all_gather(struct tt_cuda_op *op, const struct part *
 static tutti_result_t combine_blocks(struct tt_cuda_op *op, const struct part *part, int clique,
 				     cuda_address into)
 {
-	const struct tt_cuda_levels *levels = op->cuda->levels;
+	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
 	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, op->call->op);
-	const struct slices blocks = blocks_of(levels, op->call, clique, part->n);
+	const struct slices blocks = blocks_of(hierarchy, op->call, clique, part->n);
 
 	here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
 	here.recv = (void *)(uintptr_t)into;
@@ -351,13 +354,13 @@ static tutti_result_t combine_blocks(struct tt_cuda_op *op, const struct part *p
 
 static tutti_result_t bring_reduce_scatter(struct tt_cuda_op *op, struct part *part)
 {
-	const struct tt_cuda_levels *levels = op->cuda->levels;
+	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
 	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype),
-		     cliques = (size_t)levels->cliques;
+		     cliques = (size_t)hierarchy->cliques;
 	/* as at the proxy: what lay there before has crossed */
-	const cuda_address scratch = levels->scratch + tt_cuda_next_chunk(op->cuda) %
-							       TT_CUDA_CHUNKS_SLOTS *
-							       TT_CUDA_CHUNK_BYTES;
+	const cuda_address scratch = hierarchy->scratch + tt_cuda_next_chunk(op->cuda) %
+								  TT_CUDA_CHUNKS_SLOTS *
+								  TT_CUDA_CHUNK_BYTES;
 	const struct tt_cuda_run in = { scratch, 0, cliques * bytes },
 				 out = { element_at(op->call, op->call->recv, part->from),
 					 tt_cuda_aligned(cliques * bytes), bytes };
@@ -401,12 +404,12 @@ static const struct way *way_of(enum tt_collective collective)
 	}
 }
 
-bool tt_cuda_fits_levels(const struct tt_cuda *cuda, const struct tt_call *call)
+bool tt_cuda_fits_hierarchy(const struct tt_cuda *cuda, const struct tt_call *call)
 {
 	const size_t blocks =
 		tt_collective_of_vector(call->collective) ? 1 : (size_t)cuda->comm->size;
 
-	if (!cuda->levels || !way_of(call->collective) || call->op >= TUTTI_OP_COUNT)
+	if (!cuda->hierarchy || !way_of(call->collective) || call->op >= TUTTI_OP_COUNT)
 		return false;
 	/* in order of ranks, whoever is where */
 	if (cuda->comm->settings.reproducible && call->op >= 0)
@@ -419,21 +422,22 @@ bool tt_cuda_fits_levels(const struct tt_cuda *cuda, const struct tt_call *call)
 }
 
 /* Of a vector a slice for each place, of blocks one for each clique crosses at a time. */
-static size_t elements_at_once(const struct tt_cuda_levels *levels, const struct tt_call *call)
+static size_t elements_at_once(const struct tt_cuda_hierarchy *hierarchy,
+			       const struct tt_call *call)
 {
 	const size_t chunk = TT_CUDA_CHUNK_BYTES / tutti_dtype_size(call->dtype),
-		     cliques = (size_t)levels->cliques;
+		     cliques = (size_t)hierarchy->cliques;
 	const size_t unit = ALIGNMENT / tutti_dtype_size(call->dtype),
 		     block = chunk / cliques / unit * unit;
 
 	if (tt_collective_of_vector(call->collective))
-		return chunk * (size_t)levels->places;
+		return chunk * (size_t)hierarchy->places;
 	return block > 0 ? block : 1;
 }
 
 static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const struct part *part)
 {
-	struct tt_cuda_op here = { .cuda = op->cuda->levels->local->cuda, .stream = op->stream };
+	struct tt_cuda_op here = { .cuda = op->cuda->hierarchy->local->cuda, .stream = op->stream };
 	tutti_result_t result = tt_cuda_fetch_chunks(op, &(uint64_t){ part->number }, part->number);
 	cuda_result error = result ? 0 : tt_cuda_say_crossed(&here, true);
 
@@ -453,7 +457,7 @@ static tutti_result_t announce(struct tt_cuda_op *op, uint64_t *number)
 		.collective = TT_BARRIER, .dtype = TUTTI_UINT8, .op = -1, .root = -1
 	};
 	const struct tt_cuda_chunk chunk = { .comm = op->cuda->proxy->comm,
-					     .whole = &op->cuda->levels->header,
+					     .whole = &op->cuda->hierarchy->header,
 					     .calls = &barrier,
 					     .ncalls = 1 };
 
@@ -462,7 +466,8 @@ static tutti_result_t announce(struct tt_cuda_op *op, uint64_t *number)
 
 static tutti_result_t put_parts(struct tt_cuda_op *op, const struct way *way)
 {
-	const size_t count = op->call->count, each = elements_at_once(op->cuda->levels, op->call),
+	const size_t count = op->call->count,
+		     each = elements_at_once(op->cuda->hierarchy, op->call),
 		     n = (count + each - 1) / each;
 	struct part parts[TT_CUDA_CHUNKS_SLOTS];
 	uint64_t announced;
@@ -485,17 +490,17 @@ static tutti_result_t put_parts(struct tt_cuda_op *op, const struct way *way)
 	return result;
 }
 
-tutti_result_t tt_cuda_by_levels(struct tt_cuda_op *op)
+tutti_result_t tt_cuda_hierarchical(struct tt_cuda_op *op)
 {
-	struct tt_cuda *local = op->cuda->levels->local->cuda;
+	struct tt_cuda *local = op->cuda->hierarchy->local->cuda;
 
 	op->cuda->calls++;
-	op->cuda->levels->header = tt_op_header_of_call(op->cuda->comm, op->call);
-	tt_cuda_watch_putting(local, true);
+	op->cuda->hierarchy->header = tt_op_header_of_call(op->cuda->comm, op->call);
+	tt_cuda_watchdog_putting(local, true);
 	const tutti_result_t result = put_parts(op, way_of(op->call->collective));
 	const cuda_result error = op->captured ? 0 : tt_cuda_be_last(local, op->stream);
-	tt_cuda_watch_putting(local, false);
-	tt_cuda_watch_busy(local, op->captured);
+	tt_cuda_watchdog_putting(local, false);
+	tt_cuda_watchdog_busy(local, op->captured);
 	return result || !error ? result
 				: tt_cuda_fail(local->driver, tt_call_name(op->call), error);
 }
@@ -503,13 +508,13 @@ tutti_result_t tt_cuda_by_levels(struct tt_cuda_op *op)
 /* ---- their life */
 
 static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
-				  struct tt_cuda_levels *levels)
+				  struct tt_cuda_hierarchy *hierarchy)
 {
 	const int size = cuda->comm->size;
 	int *met = calloc((size_t)cliques->count, sizeof(*met));
 
-	levels->rank = malloc((size_t)size * sizeof(*levels->rank));
-	if (!met || !levels->rank) {
+	hierarchy->rank = malloc((size_t)size * sizeof(*hierarchy->rank));
+	if (!met || !hierarchy->rank) {
 		free(met);
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the cliques of %d ranks",
 			       size);
@@ -517,11 +522,11 @@ static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_cli
 	for (int rank = 0; rank < size; rank++) {
 		const int clique = cliques->of[rank], place = met[clique]++;
 
-		levels->rank[clique * levels->places + place] = rank;
+		hierarchy->rank[clique * hierarchy->places + place] = rank;
 		if (rank != cuda->comm->rank)
 			continue;
-		levels->clique = clique;
-		levels->place = place;
+		hierarchy->clique = clique;
+		hierarchy->place = place;
 	}
 	free(met);
 	return TUTTI_OK;
@@ -529,65 +534,66 @@ static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_cli
 
 /* What this rank needs for itself. */
 static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
-			   struct tt_cuda_levels *levels)
+			   struct tt_cuda_hierarchy *hierarchy)
 {
-	levels->cliques = cliques->count;
-	levels->places = tt_cuda_clique_size(cliques, cuda->comm->size);
-	const tutti_result_t result = find_places(cuda, cliques, levels);
+	hierarchy->cliques = cliques->count;
+	hierarchy->places = tt_cuda_clique_size(cliques, cuda->comm->size);
+	const tutti_result_t result = find_places(cuda, cliques, hierarchy);
 	if (result)
 		return result;
 	const cuda_result error = cuda->driver->mem_alloc(
-		&levels->scratch, TT_CUDA_CHUNKS_SLOTS * TT_CUDA_CHUNK_BYTES);
+		&hierarchy->scratch, TT_CUDA_CHUNKS_SLOTS * TT_CUDA_CHUNK_BYTES);
 	return error ? tt_cuda_fail(cuda->driver,
 				    "take memory of the GPU for what crosses to other cliques",
 				    error)
 		     : TUTTI_OK;
 }
 
-static void levels_free(struct tt_cuda *cuda, struct tt_cuda_levels *levels, bool frees)
+static void hierarchy_free(struct tt_cuda *cuda, struct tt_cuda_hierarchy *hierarchy, bool frees)
 {
-	tutti_comm_destroy(levels->local);
-	if (levels->scratch && frees)
-		cuda->driver->mem_free(levels->scratch);
-	free(levels->rank);
-	free(levels);
+	tutti_comm_destroy(hierarchy->local);
+	if (hierarchy->scratch && frees)
+		cuda->driver->mem_free(hierarchy->scratch);
+	free(hierarchy->rank);
+	free(hierarchy);
 }
 
-tutti_result_t tt_cuda_levels_begin(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
-				    struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+tutti_result_t tt_cuda_hierarchy_begin(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
+				       struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
 {
-	struct tt_cuda_levels *levels;
+	struct tt_cuda_hierarchy *hierarchy;
 
 	if (tt_cuda_clique_size(cliques, cuda->comm->size) < 2)
 		return TUTTI_OK;
-	levels = calloc(1, sizeof(*levels));
-	if (!levels)
+	hierarchy = calloc(1, sizeof(*hierarchy));
+	if (!hierarchy)
 		return tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
 					tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for cliques"),
 					mine, all);
 	tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
-						 make(cuda, cliques, levels), mine, all);
+						 make(cuda, cliques, hierarchy), mine, all);
 	if (!result)
-		result = tt_part_split(cuda->comm, TT_PART_CUDA_BIND, levels->clique, levels->place,
-				       &levels->local);
+		result = tt_part_split(cuda->comm, TT_PART_CUDA_BIND, hierarchy->clique,
+				       hierarchy->place, &hierarchy->local);
 	if (!result)
 		result = tt_cuda_exchange(
 			cuda->comm, TT_PART_CUDA_BIND,
-			tt_cuda_bind_clique(levels->local, cuda,
-					    &levels->rank[levels->clique * levels->places]),
+			tt_cuda_bind_clique(
+				hierarchy->local, cuda,
+				&hierarchy->rank[hierarchy->clique * hierarchy->places]),
 			mine, all);
 	if (!result)
-		result = tt_cuda_proxy_across(cuda, levels->place, levels->clique);
+		result = tt_cuda_proxy_across(cuda, hierarchy->place, hierarchy->clique);
 	if (!result)
-		cuda->levels = levels;
+		cuda->hierarchy = hierarchy;
 	else
-		levels_free(cuda, levels, true);
+		hierarchy_free(cuda, hierarchy, true);
 	return result;
 }
 
-void tt_cuda_levels_end(struct tt_cuda *cuda, bool frees)
+void tt_cuda_hierarchy_end(struct tt_cuda *cuda, bool frees)
 {
-	if (cuda->levels)
-		levels_free(cuda, cuda->levels, frees);
-	cuda->levels = NULL;
+	if (cuda->hierarchy)
+		hierarchy_free(cuda, cuda->hierarchy, frees);
+	cuda->hierarchy = NULL;
 }
