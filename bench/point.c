@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "point.h"
-#include "tape.h"
+#include "device_copies.h"
 #include "transports.h"
 
 /* Up to here a call is so short that the clock and the barrier's exit would weigh in: calls are
@@ -79,7 +79,7 @@ static void prepare_on_device(void *context, uint64_t sample)
 
 	point->sample = point->first + sample;
 	for (unsigned i = 0; i < point->batch && !point->failed; i++)
-		point->failed = bench_tape_fill(point, i, shift_of(point, i)) < 0;
+		point->failed = bench_device_copy_fill(point, i, shift_of(point, i)) < 0;
 	if (!point->failed)
 		point->failed = b->device->finish(b) < 0;
 }
@@ -120,7 +120,7 @@ static int check_call(const struct bench_point *point, unsigned call, struct ben
 
 	*found = (struct bench_found)BENCH_NOTHING_FOUND;
 	if (b->device)
-		return bench_tape_check(point, call, shift_of(point, call), found);
+		return bench_device_copy_check(point, call, shift_of(point, call), found);
 	bench_call_check(&point->calls[call], &point->pattern, b->rank, b->size,
 			 shift_of(point, call), found);
 	return 0;
@@ -174,7 +174,8 @@ static int begin_on_device(struct bench_point *point)
 {
 	struct bench_backend *b = point->backend;
 
-	if (bench_tape_write(point) < 0 || bench_tape_copy_rate(point, &point->copy_rate) < 0)
+	if (bench_device_copy_write(point) < 0 ||
+	    bench_device_copy_copy_rate(point, &point->copy_rate) < 0)
 		return -1;
 	return b->device->begin(b, point->calls, point->batch);
 }

@@ -12,7 +12,7 @@
 #include "outputs.h"
 #include "point.h"
 #include "sweep.h"
-#include "tally.h"
+#include "tuning_table.h"
 #include "tune.h"
 
 #define ROUNDS 5
@@ -28,7 +28,7 @@ struct tune {
 	struct contestant *contestants; /* room for all algorithms, and [0], which chooses */
 	struct bench_result *results;	/* of these */
 	size_t n;
-	struct bench_tally tally, total;
+	struct bench_tuning_table tally, total;
 	bool table;
 };
 
@@ -110,7 +110,7 @@ static int begin(struct bench_run *run, enum bench_kind kind)
 	struct tune *tune = run->context;
 	int rc;
 
-	tune->tally = (struct bench_tally){ 0 };
+	tune->tally = (struct bench_tuning_table){ 0 };
 	tune->table = run->report && bench_report_outputs(run->report)->table;
 	tutti_log_set_sink(all_but_refusals, NULL);
 	rc = invite_all(run, kind);
@@ -118,7 +118,7 @@ static int begin(struct bench_run *run, enum bench_kind kind)
 	if (rc < 0)
 		dismiss_all(tune);
 	else if (tune->table)
-		bench_tally_title(run->options, kind, run->backend->size, model_source());
+		bench_tuning_title(run->options, kind, run->backend->size, model_source());
 	return rc;
 }
 
@@ -127,8 +127,8 @@ static void end(struct bench_run *run, enum bench_kind kind)
 	struct tune *tune = run->context;
 
 	if (tune->table)
-		bench_tally_summary(&tune->tally, bench_case(kind)->name);
-	bench_tally_join(&tune->total, &tune->tally);
+		bench_tuning_summary(&tune->tally, bench_case(kind)->name);
+	bench_tuning_join(&tune->total, &tune->tally);
 	dismiss_all(tune);
 }
 
@@ -182,9 +182,9 @@ static int settle(struct bench_run *run)
 
 	for (size_t i = 0; i < tune->n; i++)
 		count_wrong(run, &tune->results[i]);
-	bench_tally_add(&tune->tally, tune->results, tune->n);
+	bench_tuning_add(&tune->tally, tune->results, tune->n);
 	if (tune->table)
-		bench_tally_row(tune->results, tune->n);
+		bench_tuning_row(tune->results, tune->n);
 	return run->report ? write_results(bench_report_outputs(run->report), tune) : 0;
 }
 
@@ -253,7 +253,7 @@ int bench_tune(struct bench_tutti *meeting, const struct bench_options *options)
 		fprintf(stderr, "rank %d: no memory to compare algorithms\n",
 			meeting->backend.rank);
 	if (tune.table && options->kind == BENCH_KIND_COUNT)
-		bench_tally_summary(&tune.total, "all");
+		bench_tuning_summary(&tune.total, "all");
 	free(tune.results);
 	free(tune.contestants);
 	return rc;

@@ -20,7 +20,7 @@
 #include "options.h"
 #include "point.h"
 #include "report.h"
-#include "tally.h"
+#include "tuning_table.h"
 #include "timing.h"
 #include "types.h"
 
@@ -531,7 +531,7 @@ static void memory_delivers_and_takes_every_byte_once(void **state)
 
 /* ---- chosen against forced */
 
-static void add_point(struct bench_tally *tally, size_t bytes, double chosen, double ring,
+static void add_point(struct bench_tuning_table *tally, size_t bytes, double chosen, double ring,
 		      double tree)
 {
 	const struct bench_result results[] = {
@@ -540,12 +540,12 @@ static void add_point(struct bench_tally *tally, size_t bytes, double chosen, do
 		{ .bytes = bytes, .algorithm = "tree", .stats.median = tree },
 	};
 
-	bench_tally_add(tally, results, 3);
+	bench_tuning_add(tally, results, 3);
 }
 
 static void a_tally_knows_the_worst_choice_and_the_mean(void **state)
 {
-	struct bench_tally tally = { 0 }, other = { 0 };
+	struct bench_tuning_table tally = { 0 }, other = { 0 };
 
 	add_point(&tally, 8, 10, 20, 10);
 	add_point(&tally, 64, 12, 8, 12);
@@ -556,13 +556,13 @@ static void a_tally_knows_the_worst_choice_and_the_mean(void **state)
 	assert_int_equal(tally.chosen.bytes, 64);
 	assert_string_equal(tally.chosen.algorithm, "tree");
 	assert_string_equal(tally.best.algorithm, "ring");
-	assert_true(fabs(bench_tally_mean(&tally) - cbrt(1.5 * 1.09)) < 1e-12);
+	assert_true(fabs(bench_tuning_mean(&tally) - cbrt(1.5 * 1.09)) < 1e-12);
 	add_point(&other, 4096, 40, 20, 30);
-	bench_tally_join(&tally, &other);
+	bench_tuning_join(&tally, &other);
 	assert_int_equal(tally.points, 4);
 	assert_int_equal(tally.close, 2);
 	assert_int_equal(tally.best.bytes, 4096);
-	assert_true(fabs(bench_tally_mean(&tally) - pow(1.5 * 1.09 * 2, 0.25)) < 1e-12);
+	assert_true(fabs(bench_tuning_mean(&tally) - pow(1.5 * 1.09 * 2, 0.25)) < 1e-12);
 }
 
 /* ---- tables */

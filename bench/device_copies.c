@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns how data come to a device and back: none of it while the clock runs. */
-#include "tape.h"
+#include "device_copies.h"
 
 #define COPY_SAMPLES 7
 #define COPY_WARMUP  2
 
-int bench_tape_write(const struct bench_point *point)
+int bench_device_copy_write(const struct bench_point *point)
 {
 	struct bench_backend *b = point->backend;
 	const struct bench_call *call = &point->calls[0];
@@ -20,7 +20,7 @@ int bench_tape_write(const struct bench_point *point)
 	return b->device->finish(b);
 }
 
-int bench_tape_fill(const struct bench_point *point, unsigned call, uint64_t shift)
+int bench_device_copy_fill(const struct bench_point *point, unsigned call, uint64_t shift)
 {
 	struct bench_backend *b = point->backend;
 	const struct bench_call *c = &point->calls[call];
@@ -33,8 +33,8 @@ int bench_tape_fill(const struct bench_point *point, unsigned call, uint64_t shi
 			       count * size);
 }
 
-int bench_tape_check(const struct bench_point *point, unsigned call, uint64_t shift,
-		     struct bench_found *found)
+int bench_device_copy_check(const struct bench_point *point, unsigned call, uint64_t shift,
+			    struct bench_found *found)
 {
 	struct bench_backend *b = point->backend;
 	struct bench_call seen = point->calls[call];
@@ -65,7 +65,7 @@ static int time_copies(const struct bench_point *point, double *seconds)
 	return 0;
 }
 
-int bench_tape_copy_rate(const struct bench_point *point, double *rate)
+int bench_device_copy_copy_rate(const struct bench_point *point, double *rate)
 {
 	struct bench_backend *b = point->backend;
 	double seconds = 0;

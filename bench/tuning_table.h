@@ -12,7 +12,7 @@ extern "C" {
 #define BENCH_CLOSE 1.10 /* the most that a good choice takes of the best one's time */
 
 /* Zeroed: of nothing yet. */
-struct bench_tally {
+struct bench_tuning_table {
 	long points, close;
 	double logs;			  /* of the ratios, summed */
 	double worst;			  /* ratio */
@@ -22,15 +22,16 @@ struct bench_tally {
 /* Results of one point: [0] of what the library chose, the others of an algorithm each, forced. */
 double bench_ratio(const struct bench_result *chosen, const struct bench_result *best);
 const struct bench_result *bench_best(const struct bench_result *results, size_t n);
-void bench_tally_add(struct bench_tally *tally, const struct bench_result *results, size_t n);
-void bench_tally_join(struct bench_tally *tally, const struct bench_tally *from);
-double bench_tally_mean(const struct bench_tally *tally); /* geometric */
+void bench_tuning_add(struct bench_tuning_table *tally, const struct bench_result *results,
+		      size_t n);
+void bench_tuning_join(struct bench_tuning_table *tally, const struct bench_tuning_table *from);
+double bench_tuning_mean(const struct bench_tuning_table *tally); /* geometric */
 
 /* On standard output. */
-void bench_tally_title(const struct bench_options *options, enum bench_kind kind, int ranks,
-		       const char *model);
-void bench_tally_row(const struct bench_result *results, size_t n);
-void bench_tally_summary(const struct bench_tally *tally, const char *of);
+void bench_tuning_title(const struct bench_options *options, enum bench_kind kind, int ranks,
+			const char *model);
+void bench_tuning_row(const struct bench_result *results, size_t n);
+void bench_tuning_summary(const struct bench_tuning_table *tally, const char *of);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lines.h"
-#include "tally.h"
+#include "tuning_table.h"
 
 #define NAME_WIDTH 18 /* of the longest algorithm */
 
@@ -27,8 +27,8 @@ const struct bench_result *bench_best(const struct bench_result *results, size_t
 	return best;
 }
 
-static void keep_worst(struct bench_tally *tally, double ratio, const struct bench_result *chosen,
-		       const struct bench_result *best)
+static void keep_worst(struct bench_tuning_table *tally, double ratio,
+		       const struct bench_result *chosen, const struct bench_result *best)
 {
 	if (ratio <= tally->worst)
 		return;
@@ -37,7 +37,8 @@ static void keep_worst(struct bench_tally *tally, double ratio, const struct ben
 	tally->best = *best;
 }
 
-void bench_tally_add(struct bench_tally *tally, const struct bench_result *results, size_t n)
+void bench_tuning_add(struct bench_tuning_table *tally, const struct bench_result *results,
+		      size_t n)
 {
 	const struct bench_result *best = bench_best(results, n);
 	const double ratio = bench_ratio(&results[0], best);
@@ -48,7 +49,7 @@ void bench_tally_add(struct bench_tally *tally, const struct bench_result *resul
 	keep_worst(tally, ratio, &results[0], best);
 }
 
-void bench_tally_join(struct bench_tally *tally, const struct bench_tally *from)
+void bench_tuning_join(struct bench_tuning_table *tally, const struct bench_tuning_table *from)
 {
 	tally->points += from->points;
 	tally->close += from->close;
@@ -56,15 +57,15 @@ void bench_tally_join(struct bench_tally *tally, const struct bench_tally *from)
 	keep_worst(tally, from->worst, &from->chosen, &from->best);
 }
 
-double bench_tally_mean(const struct bench_tally *tally)
+double bench_tuning_mean(const struct bench_tuning_table *tally)
 {
 	return exp(tally->logs / (double)tally->points);
 }
 
 /* ---- the table */
 
-void bench_tally_title(const struct bench_options *o, enum bench_kind kind, int ranks,
-		       const char *model)
+void bench_tuning_title(const struct bench_options *o, enum bench_kind kind, int ranks,
+			const char *model)
 {
 	char call[96];
 
@@ -93,7 +94,7 @@ static void remark_forced(const struct bench_result *results, size_t n)
 	bench_remark("%s", text);
 }
 
-void bench_tally_row(const struct bench_result *results, size_t n)
+void bench_tuning_row(const struct bench_result *results, size_t n)
 {
 	const struct bench_result *chosen = &results[0], *best = bench_best(results, n);
 
@@ -107,7 +108,7 @@ void bench_tally_row(const struct bench_result *results, size_t n)
 	remark_forced(results, n);
 }
 
-void bench_tally_summary(const struct bench_tally *tally, const char *of)
+void bench_tuning_summary(const struct bench_tuning_table *tally, const char *of)
 {
 	const struct bench_result *chosen = &tally->chosen;
 
@@ -123,6 +124,6 @@ void bench_tally_summary(const struct bench_tally *tally, const char *of)
 	bench_remark("%s: %ld of %ld within %.0f %% of the best, geometric mean of the ratios "
 		     "%.2f, worst %.2f: %s, %s where %s is best",
 		     of, tally->close, tally->points, (BENCH_CLOSE - 1) * 100,
-		     bench_tally_mean(tally), tally->worst, where, chosen->algorithm,
+		     bench_tuning_mean(tally), tally->worst, where, chosen->algorithm,
 		     tally->best.algorithm);
 }
