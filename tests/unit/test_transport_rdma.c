@@ -15,16 +15,16 @@
 
 static const char *device;
 static struct rdma_adapter *kept;
-static pid_t keeper;
+static pid_t reaper;
 
 /* The device stays open in between: closing it would give back what had been forgotten. */
 static void held(char *out, size_t capacity)
 {
-	if (keeper != getpid() && tt_rdma_adapter_get(device, &kept)) {
+	if (reaper != getpid() && tt_rdma_adapter_get(device, &kept)) {
 		fprintf(stderr, "%s\n", tt_thread_error());
 		abort();
 	}
-	keeper = getpid();
+	reaper = getpid();
 	/* callers' memory may stay registered as long as the device is open, if nobody uses it
 	 * any more */
 	tt_rdma_registrations_close(kept);

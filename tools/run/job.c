@@ -213,12 +213,12 @@ void job_drop_rank(struct job *job, int rank)
 	reaped(job, rank);
 }
 
-/* Those that the search for orphans passes over: the keeper, and ranks not waited for. */
+/* Those that the search for orphans passes over: the reaper, and ranks not waited for. */
 static bool is_no_orphan(const void *context, pid_t pid)
 {
 	const struct job *job = context;
 
-	if (pid == job->keeper)
+	if (pid == job->reaper)
 		return true;
 	for (int i = 0; i < job->started; i++)
 		if (job->ranks[i].running && job->ranks[i].process.pid == pid)

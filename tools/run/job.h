@@ -54,7 +54,7 @@ struct job {
 	int started, running;
 	int ended_well;
 	double start;
-	pid_t keeper;
+	pid_t reaper;
 	tutti_store_t store;
 	struct sink sinks[SPAWN_STREAMS];
 	struct sink *sink_of[SPAWN_STREAMS]; /* the same one where both are one file */

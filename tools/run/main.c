@@ -13,7 +13,7 @@
 #include "tutti/tutti.h"
 
 #include "job.h"
-#include "keeper.h"
+#include "reaper.h"
 #include "loop.h"
 #include "options.h"
 #include "relay.h"
@@ -23,7 +23,7 @@
 struct run {
 	struct options options;
 	struct inherited inherited;
-	struct keeper keeper;
+	struct reaper reaper;
 	struct job job;
 	struct starter starter;
 	struct relay relay;
@@ -184,7 +184,7 @@ static int run_job(struct run *run)
 		say_cannot("remember the ranks");
 		return RUN_FAILED;
 	}
-	run->job.keeper = run->keeper.pid;
+	run->job.reaper = run->reaper.pid;
 	run->job.exits.name = strchr(run->mark, '=') + 1;
 	if (!make_starter(run))
 		goto finish_job;
@@ -233,13 +233,13 @@ static int start(struct run *run)
 		return RUN_FAILED;
 	}
 	/* before any thread exists, and before orphans of this process become its children */
-	if (!keeper_start(&run->keeper, run->mark)) {
+	if (!reaper_start(&run->reaper, run->mark)) {
 		say_cannot("start the process that cleans up");
 		return RUN_FAILED;
 	}
 	if (adopt_orphans())
 		status = run_job(run);
-	keeper_stop(&run->keeper);
+	reaper_stop(&run->reaper);
 	return status;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the keeper. The kernel kills the ranks themselves when tutti-run dies (PR_SET_PDEATHSIG),
- * but not what the ranks have started. The keeper does, by the mark in their environment: it needs
+/* Owns the reaper. The kernel kills the ranks themselves when tutti-run dies (PR_SET_PDEATHSIG),
+ * but not what the ranks have started. The reaper does, by the mark in their environment: it needs
  * no list that could be out of date, and process groups or sessions of their own hide nobody.
  *
  * It leads a session of its own, so that no Ctrl-C reaches it, and holds none of the descriptors
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "keeper.h"
+#include "reaper.h"
 #include "proc.h"
 
 static void let_go_of_everything_but(int fd)
@@ -45,30 +45,30 @@ __attribute__((noreturn)) static void keep(const char *mark, int lifeline)
 	_exit(0);
 }
 
-bool keeper_start(struct keeper *keeper, const char *mark)
+bool reaper_start(struct reaper *reaper, const char *mark)
 {
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return false;
-	keeper->pid = fork();
-	if (keeper->pid == 0) {
+	reaper->pid = fork();
+	if (reaper->pid == 0) {
 		close(ends[1]);
 		keep(mark, ends[0]);
 	}
 	close(ends[0]);
-	if (keeper->pid < 0) {
+	if (reaper->pid < 0) {
 		close(ends[1]);
 		return false;
 	}
-	keeper->lifeline = ends[1];
+	reaper->lifeline = ends[1];
 	return true;
 }
 
-void keeper_stop(struct keeper *keeper)
+void reaper_stop(struct reaper *reaper)
 {
-	kill(keeper->pid, SIGKILL);
-	while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
+	kill(reaper->pid, SIGKILL);
+	while (waitpid(reaper->pid, NULL, 0) < 0 && errno == EINTR)
 		continue;
-	close(keeper->lifeline);
+	close(reaper->lifeline);
 }
