@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const int ranks = 1 + (size > 0 ? data[0] % RANKS : 0),
 		  hosts = 1 + (size > 1 ? data[1] % 3 : 0);
-	struct tt_cuda_reached *reached = calloc((size_t)ranks, sizeof(*reached));
+	struct tt_cuda_accessible *reached = calloc((size_t)ranks, sizeof(*reached));
 	struct tt_cuda_cliques found = { .of = calloc((size_t)ranks, sizeof(int)) };
 	struct tt_cuda_clique *scratch = calloc((size_t)ranks, sizeof(*scratch));
 	struct tutti_comm *comm = calloc(1, sizeof(*comm));
