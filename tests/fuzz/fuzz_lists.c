@@ -33,11 +33,11 @@ static void check_loop(const char *text)
 
 static void check_interfaces(const char *text)
 {
-	struct tcp_header header;
+	struct tcp_card card;
 
 	setenv("TUTTI_INTERFACE", text, 1);
-	if (tt_tcp_interfaces(&header, &(struct tcp_lack){ 0 }) == TUTTI_OK)
-		FUZZ_PROMISE(header.count >= 0 && header.count <= TCP_ADDRESSES_MAX);
+	if (tt_tcp_interfaces(&card, &(struct tcp_lack){ 0 }) == TUTTI_OK)
+		FUZZ_PROMISE(card.count >= 0 && card.count <= TCP_ADDRESSES_MAX);
 	else
 		FUZZ_PROMISE(tt_thread_error()[0]);
 }

@@ -6,7 +6,7 @@
 #include "fuzz.h"
 #include "log.h"
 #include "model_file.h"
-#include "parcel.h"
+#include "fd_message.h"
 #include "record.h"
 #include "shm.h"
 #include "tcp.h"

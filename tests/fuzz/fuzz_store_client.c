@@ -97,7 +97,7 @@ static void ask(tutti_store_t store, uint64_t timeout_ns)
 	free(value);
 }
 
-static void poll(tutti_store_t store)
+static void poll_once(tutti_store_t store)
 {
 	const tutti_result_t result = store->ops->poll(store);
 
@@ -129,9 +129,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (store->ops->set(store, "key", "value", 5) < 0)
 			FUZZ_PROMISE(tt_thread_error()[0]);
 		ask(store, 0);
-		poll(store);
+		poll_once(store);
 		store->ops->end(store, "prefix", TUTTI_ERR_PEER_LOST, "because");
-		poll(store);
+		poll_once(store);
 		store->ops->leave(store);
 		store->ops->close(store);
 	} else {
