@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the keys of a cluster's file. Each error message names the file, the key, what was found there
- * and what was expected. */
+/* Owns the keys of a cluster's file. Each error message names the file, the key, what was found
+ * there and what was expected. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -64,7 +64,7 @@ static const char *expected(enum unit unit)
 				    : "10^9 bytes per second, a number above 0";
 }
 
-/* What stands there, as far as a error message needs to say. */
+/* What stands there, as far as an error message needs to say. */
 static void describe(const json_t *value, char *out, size_t size)
 {
 	static const char *const types[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A point whose memory is that of a device. It writes inputs and checks results itself; or,
- * where it has nothing to do that with, inputs are copies of a place of the device copies, on which the
- * sequence of inputs is repeated, and results are copied back and checked here. 0, or -1 having
- * said why. */
+ * where it has nothing to do that with, inputs are copies of a place of the device copies, on
+ * which the sequence of inputs is repeated, and results are copied back and checked here. 0, or
+ * -1 having said why. */
 #ifndef BENCH_TAPE_H
 #define BENCH_TAPE_H
 

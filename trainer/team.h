@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ranks that train together: tutti's calls with the time spent in them and the error messages of
- * their failures. */
+/* The ranks that train together: tutti's calls with the time spent in them and the error
+ * messages of their failures. */
 #ifndef TRAIN_TEAM_H
 #define TRAIN_TEAM_H
 

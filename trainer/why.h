@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why something failed: one error message, written by whoever found the failure, printed by main. */
+/* Why something failed: one error message, written by whoever found the failure, printed by
+ * main. */
 #ifndef TRAIN_WHY_H
 #define TRAIN_WHY_H
 

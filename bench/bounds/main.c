@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-bound: the measurements of tutti-bench for the least that an all-reduce of floats takes
- * on this machine. Its parent makes the memory and the connections that its ranks inherit.
+/* tutti-bound: the measurements of tutti-bench for the least that an all-reduce of floats takes on
+ * this machine. Its parent makes the memory and the connections that its ranks inherit.
  *
  *   --transport shm   exchange   each rank copies its input to staging memory and adds up all of them
  *                     halves     each rank adds up its part, and gives the others the result

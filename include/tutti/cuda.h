@@ -129,18 +129,17 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
  *
  * The thread's current device must be the communicator's, or none. Results, on the host: 0, the
  * call is on the stream. TUTTI_ERR_INVALID and TUTTI_ERR_UNSUPPORTED: nothing was put there, and
- * the error message of tutti_last_error() says why (such as a pointer or a stream of another device).
- * Any other ends the communicator. A fault that occurs while the operation runs (ranks that
- * called different operations, a rank that was lost, a deadline, be it that of
- * tutti_next_call(), which counts from when the stream came to wait for other ranks, anew for
- * each such wait of a long operation and each launch of a graph) is told by the next call and by
- * tutti_comm_error(); streams that waited go on, what they wrote is undefined, and nothing
- * hangs. Where GPUs of several cliques work together (docs/reference/gpu.md), a rank that stops
- * in the middle of an operation is told after up to 1.75 times the deadline. Whoever has waited
- * for the stream's end (cudaStreamSynchronize()) learns at once that ranks called different
- * collectives there, unless it only sends (as the root of a broadcast) and goes by pinned
- * memory; where ranks are reached by a network, the next call waits until all know, and
- * tutti_comm_error() does not.
+ * tutti_last_error() says why (such as a pointer or a stream of another device). Any other ends the
+ * communicator. A fault that occurs while the operation runs (ranks that called different
+ * operations, a rank that was lost, a deadline, be it that of tutti_next_call(), which counts from
+ * when the stream came to wait for other ranks, anew for each such wait of a long operation and
+ * each launch of a graph) is told by the next call and by tutti_comm_error(); streams that waited
+ * go on, what they wrote is undefined, and nothing hangs. Where GPUs of several cliques work
+ * together (docs/reference/gpu.md), a rank that stops in the middle of an operation is told after
+ * up to 1.75 times the deadline. Whoever has waited for the stream's end (cudaStreamSynchronize())
+ * learns at once that ranks called different collectives there, unless it only sends (as the root
+ * of a broadcast) and goes by pinned memory; where ranks are reached by a network, the next call
+ * waits until all know, and tutti_comm_error() does not.
  *
  * A stream that is being captured records the operation in its graph, which may be launched any
  * number of times, by all ranks alike. It is ordered after what its own stream had before;

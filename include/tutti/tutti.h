@@ -283,8 +283,8 @@ TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm, const char *reason)
 
 /**
  * Is `comm` revoked? TUTTI_OK while it is healthy, otherwise what every operation on it returns;
- * tutti_last_error(comm) then has the error message. `*rank` (may be NULL) is the rank that the fault
- * is about, -1 for none. Looks at what has become known without a call, too, and does not wait.
+ * tutti_last_error(comm) then says why. `*rank` (may be NULL) is the rank that the fault is about,
+ * -1 for none. Looks at what has become known without a call, too, and does not wait.
  * Where ranks are reached by a network, a fault counts 0.2 s after it was found, when all ranks
  * have settled on the same; operations return it then, too.
  */
@@ -654,7 +654,7 @@ TUTTI_API void tutti_mem_free(void *memory);
 
 /* ---------------------------------------------------------------- what happened */
 
-/** A error message for `result`; never NULL. */
+/** An error message for `result`; never NULL. */
 TUTTI_API const char *tutti_strerror(tutti_result_t result);
 
 /**

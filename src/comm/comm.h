@@ -62,13 +62,14 @@ struct tt_connection {
 	struct tt_cursor *head[2], *tail[2]; /* [sending] */
 };
 
-/* What each operation needs of the flight recorder, at hand for the same reason as the control area. */
+/* What each operation needs of the flight recorder, at hand for the same reason as the control
+ * area. */
 struct tt_recording {
 	struct tt_flight *flight;
-	uint64_t next; /* number of the next operation */
-	uint64_t
-		capacity; /* before this one, or when plans need it, the rest of the mapping is wanted */
-	bool counter; /* the processor's counter is the clock */
+	uint64_t next;	   /* number of the next operation */
+	uint64_t capacity; /* before this one, or when plans need it, the rest of the mapping is
+			   * wanted */
+	bool counter;	   /* the processor's counter is the clock */
 };
 
 struct tutti_comm {

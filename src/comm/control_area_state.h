@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the control area has room for, which plans keep to, and what a rank keeps of it. The struct is part of the
- * communicator and not behind a pointer: an operation of 8 bytes would wait for one load more at each step. */
+/* What the control area has room for, which plans keep to, and what a rank keeps of it. The
+ * struct is part of the communicator and not behind a pointer: an operation of 8 bytes would
+ * wait for one load more at each step. */
 #ifndef TT_CONTROL_AREA_STATE_H
 #define TT_CONTROL_AREA_STATE_H
 
@@ -30,6 +31,7 @@ struct tt_area {
 	uint8_t (*eager)[TT_EAGER_SLOTS][TT_EAGER_BYTES]; /* [size] */
 	uint8_t (*stage)[TT_STAGES][TT_STAGE_SPAN];	  /* [size] */
 	struct tt_endpoint *endpoint;
+	void (*wake)(struct tt_endpoint *endpoint); /* its memory->wake */
 	uint64_t *seen;		/* [size]: the highest operation known to be posted by each rank */
 	bool owes_wake;		/* something was published whose waiters, if asleep, are still to
 				 * be woken */

@@ -9,19 +9,20 @@ static void sleep_in(struct tutti_comm *comm, int timeout_ms)
 	struct pollfd pollers[TT_MAX_TRANSPORTS];
 
 	if (comm->nendpoints == 1) {
-		comm->endpoints[0]->ops->sleep(comm->endpoints[0], timeout_ms);
+		comm->endpoints[0]->ops->doorbell->sleep(comm->endpoints[0], timeout_ms);
 		return;
 	}
 	for (int i = 0; i < comm->nendpoints; i++)
-		pollers[i] = (struct pollfd){ comm->endpoints[i]->ops->fd(comm->endpoints[i]),
-					      POLLIN, 0 };
+		pollers[i] =
+			(struct pollfd){ comm->endpoints[i]->ops->doorbell->fd(comm->endpoints[i]),
+					 POLLIN, 0 };
 	poll(pollers, (nfds_t)comm->nendpoints, timeout_ms);
 }
 
 void tt_comm_arm(struct tutti_comm *comm)
 {
 	for (int i = 0; i < comm->nendpoints; i++)
-		comm->endpoints[i]->ops->arm(comm->endpoints[i]);
+		comm->endpoints[i]->ops->doorbell->arm(comm->endpoints[i]);
 }
 
 void tt_comm_sleep(struct tutti_comm *comm, int timeout_ms)
@@ -36,11 +37,11 @@ void tt_comm_sleep(struct tutti_comm *comm, int timeout_ms)
 void tt_comm_disarm(struct tutti_comm *comm)
 {
 	for (int i = 0; i < comm->nendpoints; i++)
-		comm->endpoints[i]->ops->disarm(comm->endpoints[i]);
+		comm->endpoints[i]->ops->doorbell->disarm(comm->endpoints[i]);
 }
 
 void tt_comm_interrupt(struct tutti_comm *comm)
 {
 	for (int i = 0; comm->sleepers && i < comm->nendpoints; i++)
-		comm->endpoints[i]->ops->interrupt(comm->endpoints[i]);
+		comm->endpoints[i]->ops->doorbell->interrupt(comm->endpoints[i]);
 }

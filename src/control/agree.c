@@ -7,20 +7,20 @@
  *   accept    back to the leader, from each that took it down
  *   decided   to all, from the leader and from everybody who learns it, before anything else
  *
- * The lowest rank leads. If it dies, stays away until the deadline, or falls silent, the next
- * one collects first (collect, promise) what the others took down last. Who waits for another to
- * lead asks it (ask, alive), and it answers whatever it waits for itself: those who fall silent
- * are found out at the same time, and who only waits is not one of them. Proposals have growing
+ * The lowest rank leads. If it dies, stays away until the deadline, or falls silent, the next one
+ * collects first (collect, promise) what the others took down last. Who waits for another to lead
+ * asks it (ask, alive), and it answers whatever it waits for itself: those who fall silent are
+ * found out at the same time, and who only waits is not one of them. Proposals have growing
  * numbers, *ballots*, of which each belongs to one rank.
  *
- * A value is decided once everybody who was heard in its ballot, and is not dead, has accepted
- * it. Then no other value is ever decided, whoever dies: a later leader hears all who are alive.
- * If one of them accepted the value, then no accepted value has a higher ballot, but for those
- * of leaders who heard it likewise (induction over ballots), so that is what it proposes. If
- * none of them accepted it, all who did are dead, or late for that leader. The dead return to
- * nobody. And who learnt a decision told all others of it in the same step, in streams that keep
- * their order and outlive the sender; who comes late reads this before it can lead, and finds
- * itself left out or its value decided. A rank refuses ballots below one that it promised.
+ * A value is decided once everybody who was heard in its ballot, and is not dead, has accepted it.
+ * Then no other value is ever decided, whoever dies: a later leader hears all who are alive. If one
+ * of them accepted the value, then no accepted value has a higher ballot, but for those of leaders
+ * who heard it likewise (induction over ballots), so that is what it proposes. If none of them
+ * accepted it, all who did are dead, or late for that leader. The dead return to nobody. And who
+ * learnt a decision told all others of it in the same step, in streams that keep their order and
+ * outlive the sender; who comes late reads this before it can lead, and finds itself left out or
+ * its value decided. A rank refuses ballots below one that it promised.
  *
  * Death is known for certain (processes, connections). Lateness is a guess, as with any
  * deadline: a rank that stops for longer is passed over, and told. Two ranks that are late for

@@ -64,7 +64,7 @@ static void tell(struct tutti_comm *comm, enum note_kind kind, int rank, uint32_
 	};
 
 	for (int i = 0; i < comm->nendpoints; i++)
-		comm->endpoints[i]->ops->tell(comm->endpoints[i], &note);
+		comm->endpoints[i]->ops->control->send(comm->endpoints[i], &note);
 }
 
 /* This rank can take no further part, here or in later agreements: nobody is to wait for it. */
@@ -119,7 +119,7 @@ static void hear_notes(struct tutti_comm *comm)
 	uint8_t note[TT_NOTE_BYTES];
 
 	for (int i = 0; i < comm->nendpoints; i++)
-		while (comm->endpoints[i]->ops->hear(comm->endpoints[i], note))
+		while (comm->endpoints[i]->ops->control->receive(comm->endpoints[i], note))
 			tt_consensus_note(comm, note);
 }
 
@@ -127,7 +127,7 @@ static bool is_lost(const struct tutti_comm *comm, int rank)
 {
 	struct tt_endpoint *endpoint = comm->endpoints[comm->via[rank]];
 
-	return endpoint->ops->lost(endpoint, rank);
+	return endpoint->ops->control->lost(endpoint, rank);
 }
 
 /* ---- messages */

@@ -54,7 +54,7 @@ static void tell(struct tutti_comm *comm)
 		for (int i = 0; i < comm->nendpoints; i++) {
 			struct tt_endpoint *endpoint = comm->endpoints[i];
 
-			endpoint->ops->revoke(endpoint, &comm->fault);
+			endpoint->ops->control->revoke(endpoint, &comm->fault);
 			if (comm->agree_ns)
 				news |= endpoint->fault.result && adopt(comm, &endpoint->fault);
 			else if (endpoint->fault.result) /* a peer was first */
@@ -66,7 +66,7 @@ static void tell(struct tutti_comm *comm)
 void tt_comm_choose_settling(struct tutti_comm *comm)
 {
 	for (int i = 0; i < comm->nendpoints; i++)
-		if (comm->endpoints[i]->ops->control_fd(comm->endpoints[i]) >= 0)
+		if (comm->endpoints[i]->ops->control->fd(comm->endpoints[i]) >= 0)
 			comm->agree_ns = AGREE_NS;
 }
 

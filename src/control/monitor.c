@@ -191,7 +191,7 @@ static void stop(void)
 
 static int control_fd(const struct tutti_comm *comm, int i)
 {
-	return comm->endpoints[i]->ops->control_fd(comm->endpoints[i]);
+	return comm->endpoints[i]->ops->control->fd(comm->endpoints[i]);
 }
 
 static void unwatch(const struct tutti_comm *comm)

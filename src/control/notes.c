@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what ranks tell each other when a wait gets long and no control area shows everybody's calls:
- * each sends its header to its control neighbours, who compare it with their own of the same
+/* Owns what ranks tell each other when a wait gets long and no control area shows everybody's
+ * calls: each sends its header to its control neighbours, who compare it with their own of the same
  * number and pass it on once.
  *
  * Ranks that differ may wait for each other without a message between them. But the control
@@ -49,7 +49,7 @@ const struct tt_op_header *tt_notes_counterpart(const struct tutti_comm *comm,
 static void tell_all(struct tutti_comm *comm, const struct tt_op_header *header)
 {
 	for (int i = 0; i < comm->nendpoints; i++)
-		comm->endpoints[i]->ops->tell(comm->endpoints[i], header);
+		comm->endpoints[i]->ops->control->send(comm->endpoints[i], header);
 }
 
 /* A peer waits in an operation that this rank has not called: say which one it called last. */
@@ -95,7 +95,7 @@ void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op_header *stall
 
 	for (int i = 0; i < comm->nendpoints; i++)
 		while (!comm->fault.result &&
-		       comm->endpoints[i]->ops->hear(comm->endpoints[i], &theirs))
+		       comm->endpoints[i]->ops->control->receive(comm->endpoints[i], &theirs))
 			consider(comm, &theirs);
 	if (!stalled || (comm->told_seq == stalled->seq && now < comm->tell_at))
 		return;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ranks tell each other when a wait gets long and there is no control area. Lock held for all. */
+/* What ranks tell each other when a wait gets long and there is no control area. Lock held for
+ * all. */
 #ifndef TT_NOTES_H
 #define TT_NOTES_H
 

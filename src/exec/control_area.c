@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what a rank posts on the control area and reads there of others: progress, headers, that it left. */
+/* Owns what a rank posts on the control area and reads there of others: progress, headers, that
+ * it left. */
 #include "control_area.h"
 
 #include <inttypes.h>
@@ -46,6 +47,7 @@ void tt_area_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *en
 	control_area->eager = (void *)((uint8_t *)memory + slots_bytes(comm->size));
 	control_area->stage = (void *)(control_area->eager + comm->size);
 	control_area->endpoint = endpoint;
+	control_area->wake = endpoint->ops->memory->wake;
 }
 
 void tt_area_free(struct tutti_comm *comm)
@@ -66,13 +68,13 @@ void tt_area_publish(const struct tt_op *op, uint64_t steps)
 	if (op->plan->eager)
 		control_area->owes_wake = true;
 	else
-		control_area->endpoint->ops->wake(control_area->endpoint);
+		control_area->wake(control_area->endpoint);
 }
 
 void tt_area_wake_owed(struct tt_area *control_area)
 {
 	if (control_area->owes_wake)
-		control_area->endpoint->ops->wake(control_area->endpoint);
+		control_area->wake(control_area->endpoint);
 	control_area->owes_wake = false;
 }
 
@@ -269,7 +271,7 @@ void tt_area_leave(struct tutti_comm *comm)
 		return;
 	/* release: pairs with the acquire in left_before() */
 	atomic_store_explicit(&comm->control_area.base[comm->rank].left, 1, memory_order_release);
-	comm->control_area.endpoint->ops->wake(comm->control_area.endpoint);
+	comm->control_area.wake(comm->control_area.endpoint);
 }
 
 /* Did `rank` leave before it posted operation `n`? acquire: pairs with the release in

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control area: memory that all ranks of a communicator map, on which each posts the header of every
- * collective, small payloads inside, and from which the others read exposed blocks.
+/* The control area: memory that all ranks of a communicator map, on which each posts the header of
+ * every collective, small payloads inside, and from which the others read exposed blocks.
  *
  * Per rank: TT_AREA_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress,
  * signature, the smallest payloads) that peers poll, lines next to it for payloads that are a
  * little longer, the whole header behind it for when signatures differ, and TT_EAGER_BYTES for
  * small payloads, used in turn by the operations that have one; and TT_STAGES staging areas for
- * long ones. All ranks' slots lie together, then all small payloads, then all staging areas:
- * what each rank reads of every other fills its pages and the kernel's tables of them.
+ * long ones. All ranks' slots lie together, then all small payloads, then all staging areas: what
+ * each rank reads of every other fills its pages and the kernel's tables of them.
  *
- * A slot's progress word only grows: operation number << 24 | steps ended in it, so "peer has come to step k of
- * operation n" is one comparison, whatever the slot was used for before or since. */
+ * A slot's progress word only grows: operation number << 24 | steps ended in it, so "peer has
+ * come to step k of operation n" is one comparison, whatever the slot was used for before or
+ * since. */
 #ifndef TT_CONTROL_AREA_H
 #define TT_CONTROL_AREA_H
 
@@ -80,8 +81,8 @@ void tt_area_fetch_slot(const struct tt_op *op);
 void tt_area_fetch_payload(const struct tt_op *op);
 /* Has `peer` ended `round` of `segment`? TUTTI_OK, TUTTI_IN_PROGRESS, or a mismatch. */
 tutti_result_t tt_area_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round);
-/* Post the header of an operation that does not use the control area otherwise; false: the slot is not
- * free yet. */
+/* Post the header of an operation that does not use the control area otherwise; false: the slot
+ * is not free yet. */
 bool tt_area_post(struct tt_op *op);
 /* Revoke if a peer has posted another header for this operation, or left without it: for waits
  * that get long. */

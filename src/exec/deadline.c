@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns deadlines: when an operation's has passed, and the error message that says who has called the
- * operation and who has not.
+/* Owns deadlines: when an operation's has passed, and the error message that says who has called
+ * the operation and who has not.
  *
- * Who has called is known from the control area, or else from notes (notes.c). Of ranks whose processes
- * this one can see the kernel says whether they are stopped. All ranks that wait reach their
- * deadlines, and what each would say may differ by what it has heard; the first fault counts for
- * all (fault.c). */
+ * Who has called is known from the control area, or else from notes (notes.c). Of ranks whose
+ * processes this one can see the kernel says whether they are stopped. All ranks that wait reach
+ * their deadlines, and what each would say may differ by what it has heard; the first fault
+ * counts for all (fault.c). */
 #include "deadline.h"
 
 #include "control_area.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the flight recorder keeps of an operation. Always on, so what an operation costs matters:
  * a line of stores, and two readings of the processor's counter, about 15 ns each. A short
- * operation on the control area (plan->hot) must not wait for them: it is noted when its part lies on
- * the control area, while the peers answer, and its end has the time of the last look at them that was
- * made anyway. The lock is held for all. */
+ * operation on the control area (plan->hot) must not wait for them: it is noted when its part
+ * lies on the control area, while the peers answer, and its end has the time of the last look at
+ * them that was made anyway. The lock is held for all. */
 #ifndef TT_OP_RECORD_H
 #define TT_OP_RECORD_H
 

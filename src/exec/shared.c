@@ -52,7 +52,7 @@ static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_ar
 	const struct tt_bytes at =
 		tt_layout_at(&layout, op->element, plan->segments, segment, ref->block + k);
 	const uint64_t token = ref->buffer == TT_BUF_SEND ? slot->send_token : slot->recv_token;
-	uint8_t *base = endpoint->ops->import_memory(endpoint, peer, token, at.offset + at.length);
+	uint8_t *base = endpoint->ops->memory->import(endpoint, peer, token, at.offset + at.length);
 
 	return base ? base + at.offset : NULL;
 }
@@ -160,8 +160,8 @@ static bool same_run(const struct tt_step *a, const struct tt_step *b)
 	       a->a.block == b->a.block;
 }
 
-/* Do all ranks grant writes to their results? Known when all have posted the operation, and the same on all
- * of them. */
+/* Do all ranks grant writes to their results? Known when all have posted the operation, and the
+ * same on all of them. */
 static bool pushes(const struct tt_op *op)
 {
 	for (int rank = 0; rank < op->comm->size && op->plan->pushes; rank++)
@@ -305,16 +305,16 @@ static void try_direct(struct tt_op *op)
 	struct tt_endpoint *endpoint = op->comm->control_area.endpoint;
 
 	op->direct = (plan->send.kind == TT_LAYOUT_NONE ||
-		      endpoint->ops->export_memory(endpoint, op->send,
-						   tt_layout_extent(&plan->send, op->element),
-						   &slot->send_token)) &&
+		      endpoint->ops->memory->export(endpoint, op->send,
+						    tt_layout_extent(&plan->send, op->element),
+						    &slot->send_token)) &&
 		     (plan->recv.kind == TT_LAYOUT_NONE ||
-		      endpoint->ops->export_memory(endpoint, op->recv,
-						   tt_layout_extent(&plan->recv, op->element),
-						   &slot->recv_token));
+		      endpoint->ops->memory->export(endpoint, op->recv,
+						    tt_layout_extent(&plan->recv, op->element),
+						    &slot->recv_token));
 	op->granted = op->direct && plan->pushes &&
-		      endpoint->ops->grants_writes(endpoint, op->recv,
-						   tt_layout_extent(&plan->recv, op->element));
+		      endpoint->ops->memory->grants_writes(
+			      endpoint, op->recv, tt_layout_extent(&plan->recv, op->element));
 	slot->memory = op->granted  ? TT_MEMORY_GRANTED
 		       : op->direct ? TT_MEMORY_DIRECT
 				    : TT_MEMORY_STAGED;
@@ -419,9 +419,9 @@ static tutti_result_t advance(struct tt_op *op, bool *moved)
 	return await_readers(op);
 }
 
-/* Peers grant access to their buffers until they return from the call: also with a fault, and then they may
- * have written to what was just read. They revoke before they return, so that who finds no fault
- * now has read what was meant. */
+/* Peers grant access to their buffers until they return from the call: also with a fault, and
+ * then they may have written to what was just read. They revoke before they return, so that who
+ * finds no fault now has read what was meant. */
 static tutti_result_t check_loans(const struct tt_op *op)
 {
 	atomic_thread_fence(memory_order_acquire); /* what was read of them was read before;

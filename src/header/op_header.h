@@ -69,13 +69,13 @@ const char *tt_part_name(enum tt_part part);
 #define TT_CALL_BYTES 160 /* enough for tt_op_header_describe() */
 /* "all_reduce(float32 × 4096, sum)", "tutti_comm_split" */
 void tt_op_header_describe(const struct tt_op_header *header, char *out, size_t size);
-/* The fault of two ranks whose headers differ. `counts`: the table of counts that `mine` stands for,
- * NULL: there is none, or it is no longer known. */
+/* The fault of two ranks whose headers differ. `counts`: the table of counts that `mine` stands
+ * for, NULL: there is none, or it is no longer known. */
 struct tt_fault tt_op_header_mismatch(const struct tt_op_header *mine,
 				      const struct tt_op_header *theirs,
 				      const struct tt_counts *counts);
-/* The same of a receiver (`mine`) and a sender whose headers differ in the count of their pair alone.
- */
+/* The same of a receiver (`mine`) and a sender whose headers differ in the count of their pair
+ * alone. */
 struct tt_fault tt_op_header_mismatch_of_pair(const struct tt_op_header *mine,
 					      const struct tt_op_header *theirs);
 

@@ -32,8 +32,8 @@ struct tt_library {
 /* The name by which it is first looked for. */
 const char *tt_library_name(const struct tt_library *library);
 /* Open it, and put its functions into the struct `into`. It stays open for whoever keeps what
- * this gives, for dlclose(). NULL, with a error message in `why` that has no full stop: it is closed,
- * and `into` may have some of its functions. */
+ * this gives, for dlclose(). NULL, with an error message in `why` that has no full stop: it is
+ * closed, and `into` may have some of its functions. */
 void *tt_library_open(const struct tt_library *library, void *into, char why[TT_LIBRARY_WHY]);
 /* The same only if the process has it open already; also NULL otherwise. */
 void *tt_library_find(const struct tt_library *library, void *into);

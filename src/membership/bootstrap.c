@@ -132,7 +132,8 @@ static size_t write_entry(const struct tutti_comm *comm, const struct tt_transpo
 	snprintf(entry.transport, sizeof(entry.transport), "%s", transport->name);
 	if (endpoint) {
 		entry.length = (uint32_t)transport->address(endpoint, out + sizeof(entry));
-		entry.coming = transport->lacks(endpoint, note, sizeof(note));
+		entry.coming = transport->paths->lacks &&
+			       transport->paths->lacks(endpoint, note, sizeof(note));
 	} else {
 		snprintf(note, sizeof(note), "TUTTI_TRANSPORT is \"%s\"",
 			 comm->settings.transports);
@@ -218,7 +219,9 @@ tutti_result_t tt_bootstrap_await(struct tutti_comm *comm, uint64_t deadline,
 		       left = deadline > now ? now + (deadline - now) / 2 : now;
 
 	for (int i = 0; i < comm->nendpoints; i++)
-		comm->endpoints[i]->ops->await(comm->endpoints[i], most < left ? most : left);
+		if (comm->endpoints[i]->ops->paths->await)
+			comm->endpoints[i]->ops->paths->await(comm->endpoints[i],
+							      most < left ? most : left);
 	return write_entries(comm, record, length);
 }
 
@@ -456,8 +459,9 @@ static void make_control_area(struct tutti_comm *comm, uint64_t deadline)
 {
 	if (comm->nendpoints != 1 || comm->local_size != comm->size)
 		return;
-	void *memory = comm->endpoints[0]->ops->share(comm->endpoints[0], tt_area_bytes(comm->size),
-						      deadline);
+	const struct tt_transport_memory *of = comm->endpoints[0]->ops->memory;
+	void *memory =
+		of ? of->share(comm->endpoints[0], tt_area_bytes(comm->size), deadline) : NULL;
 	if (!memory) {
 		if (!comm->by_network)
 			warn_of_no_control_area(comm);
@@ -491,9 +495,10 @@ static void decline(struct tutti_comm *comm, tutti_result_t result, int joined)
 		struct tt_endpoint *endpoint = comm->endpoints[i];
 
 		if (i < joined)
-			endpoint->ops->revoke(endpoint, &fault);
+			endpoint->ops->control->revoke(endpoint, &fault);
 		else
-			endpoint->ops->decline(endpoint, comm->peers[i], comm->size, &fault);
+			endpoint->ops->control->reject(endpoint, comm->peers[i], comm->size,
+						       &fault);
 	}
 	tt_thread_error_set(error_text);
 }

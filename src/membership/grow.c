@@ -3,9 +3,9 @@
  *
  * Members go step by step together, each step a collective of the old communicator, so that they
  * return the same: all call with the same number; all have opened their endpoints; rank 0, the
- * coordinator, has found the newcomers in the store (slots.c), while the others hear from it now and
- * then, lest their wait for it misses a deadline; all have joined, the newcomers too. Where a
- * step fails the old communicator is as before. */
+ * coordinator, has found the newcomers in the store (slots.c), while the others hear from it now
+ * and then, lest their wait for it misses a deadline; all have joined, the newcomers too. Where
+ * a step fails the old communicator is as before. */
 #include "grow.h"
 
 #include <stdio.h>
@@ -469,8 +469,8 @@ static void give_up(struct tutti_comm *new)
 	tt_thread_error_set(error_text);
 }
 
-/* The coordinator's decision, or the last member's, may have left it before `comm` failed: an error of
- * growing says that it has not. */
+/* The coordinator's decision, or the last member's, may have left it before `comm` failed: an
+ * error of growing says that it has not. */
 static tutti_result_t result_of(struct tutti_comm *comm, tutti_result_t result)
 {
 	pthread_mutex_lock(&comm->lock);

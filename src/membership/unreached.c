@@ -81,7 +81,7 @@ static void tell_way(const struct pair *pair, const struct way *way, char out[RE
 
 	out[0] = 0;
 	if (has_address(way, 0) && has_address(way, 1)) {
-		way->transport->explain(&pair->peer[0], &pair->peer[1], out, REASON_MAX);
+		way->transport->paths->explain(&pair->peer[0], &pair->peer[1], out, REASON_MAX);
 		used = strlen(out);
 	}
 	for (int i = 0; i < 2 && used < REASON_MAX; i++)

@@ -74,9 +74,10 @@ struct tt_plan {
 	bool hot;	     /* … its hot lines even */
 	bool hot_line;	     /* … the one that peers poll */
 	size_t payload;	     /* … bytes of it beside the hot line */
-	bool pushes; /* shared: to whose result access is granted may have it written by the others */
-	bool posts;	      /* shared: does this rank expose anything? */
-	bool streams;	      /* shared: results are too long for the caches, and bypass them … */
+	bool pushes;	     /* shared: to whose result access is granted may have it written by the
+		      * others */
+	bool posts;	     /* shared: does this rank expose anything? */
+	bool streams;	     /* shared: results are too long for the caches, and bypass them … */
 	bool streams_granted; /* … also where access is granted */
 	uint32_t sources;     /* of the step with most */
 	uint32_t rounds;      /* on a GPU: of the rank that has most */

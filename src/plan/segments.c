@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the cutting of blocks into segments, and of what is exposed on the control area into places. */
+/* Owns the cutting of blocks into segments, and of what is exposed on the control area into
+ * places. */
 #include <assert.h>
 
 #include "control_area_state.h"

@@ -436,7 +436,8 @@ void tt_launch_tell(tutti_store_t store, const char *state)
 		       tt_thread_error());
 }
 
-/* Only a store that somebody else serves: that of the launched ranks' first rendezvous may be gone. */
+/* Only a store that somebody else serves: that of the launched ranks' first rendezvous may be
+ * gone. */
 tutti_result_t tt_launch_meets(const char *call, struct tt_launch *out)
 {
 	const char *store = variable("TUTTI_STORE");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the agreement on which rendezvous a rank is at, and what becomes of one to which not all come.
- * A store may outlive a rendezvous (the launcher's, a directory), so each rank counts its own in the
- * store: keys of an earlier rendezvous are never taken for this one's. */
+/* Owns the agreement on which rendezvous a rank is at, and what becomes of one to which not all
+ * come. A store may outlive a rendezvous (the launcher's, a directory), so each rank counts its
+ * own in the store: keys of an earlier rendezvous are never taken for this one's. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -17,7 +17,7 @@
 #define LATE_NS                                                                                    \
 	1000000000ull /* for those to come who are to be told that the rendezvous has
 		       * failed */
-#define NAMED_MAX 16  /* ranks in a error message */
+#define NAMED_MAX 16  /* ranks in an error message */
 
 static tutti_result_t fail_foreign(const char *key, size_t length, size_t expected)
 {
@@ -341,9 +341,9 @@ tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, i
 	return rank == 0 ? make_id(store, out, key) : get_id(store, out, key, deadline);
 }
 
-/* A rank may be here while rank 0 has yet to close its store of the rendezvous before, which has the
- * same address: the rank then loses that store's host before it learns the id, and must look for
- * the new one. A host that had answered and did not say that it closes has died. */
+/* A rank may be here while rank 0 has yet to close its store of the rendezvous before, which has
+ * the same address: the rank then loses that store's host before it learns the id, and must look
+ * for the new one. A host that had answered and did not say that it closes has died. */
 static bool may_come_again(const struct tt_launch *launch, tutti_store_t store,
 			   tutti_result_t result)
 {
@@ -352,8 +352,8 @@ static bool may_come_again(const struct tt_launch *launch, tutti_store_t store,
 }
 
 /* The store's address is taken. If it is another process's that is rank 0 of this job, too, its
- * store finds that out when this one attends as well, and tells all; the error message is then that,
- * and otherwise stays. */
+ * store finds that out when this one attends as well, and tells all; the error message is then
+ * that, and otherwise stays. */
 static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct tt_key *key,
 				    const char *group, tutti_result_t result)
 {

@@ -20,9 +20,9 @@ struct tt_rendezvous {
 	bool unfit;	  /* what this rank failed for is about all, and told in the same words */
 };
 
-/* Agree with the other ranks of `group`, `size` in all, on a rendezvous in the store. A store may
- * serve any number, one after another, also from other handles and processes: rank 0's n-th rendezvous
- * is every rank's n-th. */
+/* Agree with the other ranks of `group`, `size` in all, on a rendezvous in the store. A store
+ * may serve any number, one after another, also from other handles and processes: rank 0's n-th
+ * rendezvous is every rank's n-th. */
 tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, int size,
 			     uint64_t deadline, struct tt_rendezvous *out);
 
@@ -42,8 +42,8 @@ void tt_rendezvous_step_key(const struct tt_rendezvous *rendezvous, int step, in
  * rendezvous. */
 tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous *rendezvous);
 
-/* Wait for a key of the rendezvous that rank `from` sets. TUTTI_ERR_TIMEOUT names those who have not
- * come or have not gone on: that rank, or others for whom it waits itself. */
+/* Wait for a key of the rendezvous that rank `from` sets. TUTTI_ERR_TIMEOUT names those who have
+ * not come or have not gone on: that rank, or others for whom it waits itself. */
 tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *rendezvous,
 				 int from, const char *key, void *value, size_t *length,
 				 uint64_t deadline);
@@ -52,9 +52,9 @@ tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous
  * waits. TUTTI_OK: no; otherwise what all are told. */
 tutti_result_t tt_rendezvous_poll(tutti_store_t store);
 
-/* This rank will not make it to the rendezvous's end, for `result` and the thread's error message: those
- * who wait for it are told. Gives what to return: of what happened to others, or is about a
- * deadline, all return what was said first. */
+/* This rank will not make it to the rendezvous's end, for `result` and the thread's error
+ * message: those who wait for it are told. Gives what to return: of what happened to others, or
+ * is about a deadline, all return what was said first. */
 tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *rendezvous,
 				     tutti_result_t result);
 

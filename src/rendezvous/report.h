@@ -15,8 +15,8 @@
 struct tt_report {
 	int32_t result;
 	uint32_t length;
-	uint8_t bytes[TT_RECORD_MAX]; /* a error message where the result is an error; same build on
-				       * all ranks, so plain bytes */
+	uint8_t bytes[TT_RECORD_MAX]; /* an error message where the result is an error; same
+				       * build on all ranks, so plain bytes */
 };
 
 #define TT_REPORT_HEAD offsetof(struct tt_report, bytes)

@@ -28,7 +28,7 @@ struct tt_settings {
 	struct tt_key key;
 };
 
-/* `config` may be NULL. TUTTI_ERR_INVALID with a error message for what makes no sense. */
+/* `config` may be NULL. TUTTI_ERR_INVALID with an error message for what makes no sense. */
 tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings *out);
 
 /* Warn of variables TUTTI_… that tutti does not read: once per process, and on rank 0 alone. */

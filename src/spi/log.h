@@ -76,12 +76,12 @@ struct tt_log_quota {
 };
 bool tt_log_due(struct tt_log_quota *quota, char more[TT_LOG_MORE]);
 
-#define TT_ERROR_MAX 640 /* bytes of a error message */
+#define TT_ERROR_MAX 640 /* bytes of an error message */
 
 /* The calling thread's error message, "" if none. */
 const char *tt_thread_error(void);
-/* Put back a error message kept by the caller, where what it did since may have failed and does not
- * matter. */
+/* Put back an error message kept by the caller, where what it did since may have failed and does
+ * not matter. */
 void tt_thread_error_set(const char *error_text);
 
 #endif

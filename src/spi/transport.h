@@ -6,11 +6,13 @@
  * a stream needs no tags, no message headers and no matching: bytes come out in the order they
  * went in, and the executor knows what they are.
  *
- * Every operation of the table is set. None may block but open(), await() and join(), which have
- * a deadline, and progress() for 0.1 s when it loses a peer. One thread at a time is inside an
- * endpoint (the communicator's lock is held), except that arm()ed sleeping happens outside the
- * lock. Functions that return ssize_t give bytes moved, 0 for "not now", or a negative
- * tutti_result_t with its error message set by tt_fail(). */
+ * A transport is a table of operations on endpoints and links, with one more table each for
+ * control, doorbell, paths and memory. Every operation is set unless its comment allows NULL. None
+ * may block but open(), await(), join() and share(), which have a deadline, reject(), and
+ * progress() for 0.1 s when it loses a peer. One thread at a time is inside an endpoint (the
+ * communicator's lock is held), except that arm()ed sleeping happens outside the lock. Functions
+ * that return ssize_t give bytes moved, 0 for "not now", or a negative tutti_result_t with its
+ * error message set by tt_fail(). */
 #ifndef TT_SPI_TRANSPORT_H
 #define TT_SPI_TRANSPORT_H
 
@@ -35,7 +37,8 @@ enum tt_channel { TT_CHANNEL_COLLECTIVE, TT_CHANNEL_P2P, TT_CHANNEL_CONTROL };
 #define TT_NOTES_KEPT                                                                              \
 	64 /* notes that an endpoint keeps for hear() at least; older ones may be lost */
 
-/* Who is to blame, and the error message every rank will return. Plain bytes: travels between ranks. */
+/* Who is to blame, and the error message every rank will return. Plain bytes: travels between
+ * ranks. */
 struct tt_fault {
 	int32_t result; /* tutti_result_t; 0: no fault */
 	int32_t rank;	/* the rank it is about, -1 for none */
@@ -72,8 +75,8 @@ struct tt_endpoint_config {
 				   * be reached from this machine only */
 	/* Is a rank of the communicator known to be gone, by other ways than this endpoint's,
 	 * which the others look at, too? TUTTI_OK: no; otherwise what join() returns, with its
-	 * error message. Asked by the thread in join(), twenty times a second while it waits, and in
-	 * decline(), which waits for nobody then. NULL: nobody knows. */
+	 * error message. Asked by the thread in join(), twenty times a second while it waits,
+	 * and in control->reject(), which waits for nobody then. NULL: nobody knows. */
 	tutti_result_t (*should_abort)(void *context);
 	void *context;
 };
@@ -93,13 +96,99 @@ struct tt_link {
 	int peer;
 };
 
+/* How ranks learn that a communicator ends, and what they tell each other when it may. */
+struct tt_transport_control {
+	/* Instead of join(), or after it failed: tell the peers with `use` set that this rank
+	 * does not take part, because of `fault`. Peers in join() return soon: with the fault,
+	 * or with TUTTI_ERR_PEER_LOST once the endpoint is destroyed, which is all that may
+	 * follow. Peers that have joined learn of the fault like of any other. Takes a second at
+	 * most. */
+	void (*reject)(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
+		       const struct tt_fault *fault);
+	/* Tell every peer that can be told, at once and without waiting, that `fault` ends the
+	 * communicator. Does nothing if endpoint->fault is that one or better. On return
+	 * endpoint->fault is the best that is known here. Where fd() is -1 all ranks agree on
+	 * one at once, and the best does not change any more. Otherwise a peer may report a
+	 * better one later, which is passed on to those that may not know it. An endpoint that
+	 * knows a fault looks for no other, such as deaths, which may be its consequence. */
+	void (*revoke)(struct tt_endpoint *endpoint, const struct tt_fault *fault);
+	/* Readable when something has come that progress(thorough) takes in although nobody
+	 * waits: faults, control messages, the end of peers; not data. To be watched by its
+	 * edges. Valid from join() to destroy(). -1: there is no need, since all ranks of the
+	 * communicator read one record, on which the first fault is that of all. */
+	int (*fd)(const struct tt_endpoint *endpoint);
+	/* Will nothing more come from `peer` than what can be read now? True if it died, left,
+	 * or lost its connections; false where this rank cannot know. Also after a fault, which
+	 * may be about another rank. progress(thorough) finds out. */
+	bool (*lost)(struct tt_endpoint *endpoint, int peer);
+	/* Send a control message of TT_NOTE_BYTES to the ranks that this endpoint's control
+	 * links reach directly, at once and without waiting. It is lost where a link is full.
+	 * The links of all ranks with `use` set make a connected graph. */
+	void (*send)(struct tt_endpoint *endpoint, const void *note);
+	/* The next control message that came, in the order of each sender; false: none.
+	 * progress(thorough) looks for them. */
+	bool (*receive)(struct tt_endpoint *endpoint, void *note);
+};
+
+/* Sleeping until something happens. arm() (under the lock) announces it. The caller then makes
+ * one more pass and, if that moved nothing, sleeps outside the lock: in sleep() or, with several
+ * endpoints, in poll() on their fd()s for POLLIN. disarm() (under the lock) ends it. Bytes or
+ * space on any link wake a sleeper, and so do wake() of a peer, a fault, and interrupt(). fd() is
+ * valid between arm() and disarm(). Several threads may sleep at once. */
+struct tt_transport_doorbell {
+	void (*arm)(struct tt_endpoint *endpoint);
+	void (*disarm)(struct tt_endpoint *endpoint);
+	int (*fd)(const struct tt_endpoint *endpoint);
+	void (*sleep)(struct tt_endpoint *endpoint, int timeout_ms);
+	/* Wake the threads of this rank that sleep; callable without the lock. */
+	void (*interrupt)(struct tt_endpoint *endpoint);
+};
+
+/* Memory that ranks of one host map of each other. */
+struct tt_transport_memory {
+	/* Memory that all ranks of this host map, zeroed, `bytes` as said in every rank's call.
+	 * NULL on all of them where one cannot map it. Collective over the ranks of the host,
+	 * after join(). */
+	void *(*share)(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline);
+	/* Tell a host's ranks that wait in sleep() or on fd() to poll again. Cheap when nobody
+	 * sleeps. Full barrier: what the caller wrote to shared memory before is seen by whoever
+	 * goes on sleeping. */
+	void (*wake)(struct tt_endpoint *endpoint);
+	/* Name `pointer` … + bytes, memory of tutti_mem_alloc(), by a token; false: it is none. */
+	bool (*export)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
+		       uint64_t *token);
+	/* Where a token's memory is in this process: to be read, and to be written where its
+	 * owner grants that. NULL where it cannot be mapped. */
+	void *(*import)(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes);
+	/* May all peers on this host write to exported memory? A rank that is late would write
+	 * to what its owner uses again: only where tt_heap_revoke() keeps it out of that. */
+	bool (*grants_writes)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
+};
+
+/* Ways to peers that may be missing, or come and go. */
+struct tt_transport_paths {
+	/* Two ranks have an address each and do not reach each other: why, for messages. */
+	void (*explain)(const struct tt_peer *a, const struct tt_peer *b, char *text, size_t size);
+	/* What keeps peers from reaching this endpoint in more ways, such as an interface
+	 * without carrier, for messages; "" for nothing. True: it may be over within seconds,
+	 * and until then no other machine reaches this endpoint. NULL: there is nothing. */
+	bool (*lacks)(const struct tt_endpoint *endpoint, char *text, size_t size);
+	/* Before join(): wait for the end of that, until `deadline` at most. address() and
+	 * lacks() then have new answers. NULL with lacks. */
+	void (*await)(struct tt_endpoint *endpoint, uint64_t deadline);
+};
+
 struct tt_transport {
 	const char *name;
 	int preference;	    /* where several reach a peer, the highest is used */
-	bool shares_memory; /* ranks that it joins map memory of each other: share() may give
-			     * some */
+	bool shares_memory; /* ranks that it joins map memory of each other */
 	bool joins_hosts;   /* it may reach ranks on other hosts */
 	bool for_tests;	    /* is used only where the user names it */
+
+	const struct tt_transport_control *control;
+	const struct tt_transport_doorbell *doorbell;
+	const struct tt_transport_paths *paths;
+	const struct tt_transport_memory *memory; /* NULL: it has none to share */
 
 	/* Make ready to be found by others: listen, but meet nobody yet. */
 	tutti_result_t (*open)(const struct tt_endpoint_config *config, struct tt_endpoint **out);
@@ -107,45 +196,28 @@ struct tt_transport {
 	size_t (*address)(const struct tt_endpoint *endpoint, void *out);
 	/* Can these two use it? Pure, and the same answer whichever way round. */
 	bool (*reach)(const struct tt_peer *a, const struct tt_peer *b);
-	/* Of two that both have an address and do not reach each other: why, for messages. */
-	void (*explain)(const struct tt_peer *a, const struct tt_peer *b, char *text, size_t size);
-	/* What keeps peers from reaching this endpoint in more ways, such as an interface
-	 * without carrier, for messages; "" for nothing. True: it may be over within seconds,
-	 * and until then no other machine reaches this endpoint. */
-	bool (*lacks)(const struct tt_endpoint *endpoint, char *text, size_t size);
-	/* Before join(): wait for the end of that, until `deadline` at most. What address() and
-	 * lacks() say is then new. */
-	void (*await)(struct tt_endpoint *endpoint, uint64_t deadline);
 	/* All addresses are known: map what is shared, connect control links. Collective over
 	 * the ranks with `use` set; blocks until `deadline` (CLOCK_MONOTONIC nanoseconds) at
 	 * most. `peers` stays valid while the endpoint is. */
 	tutti_result_t (*join)(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
 			       uint64_t deadline);
-	/* Instead of join(), or after it failed: tell the peers with `use` set that this rank
-	 * does not take part, because of `fault`. Those that are in join() return soon: with the
-	 * fault, or with TUTTI_ERR_PEER_LOST when the endpoint is destroyed, which is all that
-	 * may follow; or they have joined, and learn of the fault like of any other. Takes a
-	 * second at most. */
-	void (*decline)(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
-			const struct tt_fault *fault);
-	/* Memory that all ranks of this host map, zeroed, `bytes` as said in every rank's call;
-	 * NULL where the transport has none, and on all of them where one cannot map it.
-	 * Collective over the ranks of the host, after join(). */
-	void *(*share)(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline);
-	/* Tell a host's ranks that wait in sleep() or on fd() to poll again. Cheap when nobody
-	 * sleeps. Full barrier: what the caller wrote to shared memory before is seen by whoever
-	 * goes on sleeping. */
-	void (*wake)(struct tt_endpoint *endpoint);
-	/* Where `pointer` … + bytes of the peer on this host is in this process: memory of
-	 * tutti_mem_alloc(), named by a token of export(). To be read, and written where its
-	 * owner grants that. NULL where it cannot be mapped. */
-	bool (*export_memory)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
-			      uint64_t *token);
-	void *(*import_memory)(struct tt_endpoint *endpoint, int peer, uint64_t token,
-			       size_t bytes);
-	/* May all peers on this host write to exported memory? A rank that is late would write
-	 * to what its owner uses again: only where tt_heap_revoke() keeps it out of that. */
-	bool (*grants_writes)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
+	/* Background work of an endpoint: accept, finish connections, read control messages.
+	 * Called in every pass of a wait. Cheap unless `thorough`, which is asked for every
+	 * millisecond or so and before sleeping, and checks everything: dead processes, closed
+	 * connections. Sets endpoint->fault. */
+	void (*progress)(struct tt_endpoint *endpoint, bool thorough);
+	/* Say good-bye (peers then know that this rank left in order), free everything. Links
+	 * are closed before. Never waits for a peer. NULL is fine. */
+	void (*destroy)(struct tt_endpoint *endpoint);
+	/* This process is a child of fork() and not the one that opened the endpoint:
+	 * descriptors noted in fork.h are closed, mappings that are not inherited gone. Only
+	 * close() of its links and destroy() follow. They then free memory, tell nobody
+	 * anything, and neither close nor unmap what may be something else by now. */
+	void (*forget)(struct tt_endpoint *endpoint);
+	/* Where do ranks of this host run? `cpu` is where the calling thread of this rank does.
+	 * of[rank] becomes the processor of each rank of this host of which one is known; the
+	 * rest stays. For waits, now and then. */
+	void (*locate)(struct tt_endpoint *endpoint, int cpu, int *of);
 
 	/* Begin to connect; the link may be used at once and moves bytes as soon as it is up.
 	 * Both ends call it, in any order. */
@@ -166,82 +238,11 @@ struct tt_transport {
 	 * most `limit` bytes. */
 	ssize_t (*peek)(struct tt_link *link, size_t want, size_t limit, const void **data);
 	void (*release)(struct tt_link *link, size_t bytes);
-	/* Is the connection up? For logs and for tests. */
+	/* Is the connection up? For agreements, logs and tests. */
 	bool (*ready)(const struct tt_link *link);
 	/* Frees the link; bytes written before still reach the peer. NULL is fine. */
 	void (*close)(struct tt_link *link);
-
-	/* Background work of an endpoint: accept, finish connections, read control messages.
-	 * Called in every pass of a wait; cheap unless `thorough`, which is asked for every
-	 * millisecond or so and before sleeping, and looks at everything: dead processes, closed
-	 * connections. Sets endpoint->fault. */
-	void (*progress)(struct tt_endpoint *endpoint, bool thorough);
-	/* Tell every peer that can be told, at once and without waiting, that `fault` ends the
-	 * communicator; nothing to do if endpoint->fault is that one or better. On return
-	 * endpoint->fault is the best that is known here. Where control_fd() is -1 all ranks
-	 * settle on one at once: what is best does not change any more. Otherwise a peer may
-	 * tell of a better one later, which is passed on to those that may not know it. An
-	 * endpoint that knows a fault looks for no other, such as deaths, which may be its
-	 * consequence. */
-	void (*revoke)(struct tt_endpoint *endpoint, const struct tt_fault *fault);
-	/* Readable when something has come that progress(thorough) takes in although nobody
-	 * waits: faults, notes, the end of peers; not for data. To be watched by its edges.
-	 * Valid from join() to destroy(). -1: there is no need, since all ranks of the
-	 * communicator read one record, on which the first fault is that of all. */
-	int (*control_fd)(const struct tt_endpoint *endpoint);
-
-	/* Will nothing more come from `peer` than what can be read now? As it died, left, or
-	 * lost its connections; false where this rank cannot know. Also after a fault, which may
-	 * be about another rank. Looked for by progress(thorough). */
-	bool (*lost)(struct tt_endpoint *endpoint, int peer);
-
-	/* A note of TT_NOTE_BYTES to the ranks that this endpoint's control links reach
-	 * directly, at once and without waiting; lost where a link is full. The links of all
-	 * ranks with `use` set make a connected graph. */
-	void (*tell)(struct tt_endpoint *endpoint, const void *note);
-	/* The next note that came, in the order of each sender; false: none. Looked for by
-	 * progress(thorough). */
-	bool (*hear)(struct tt_endpoint *endpoint, void *note);
-
-	/* Where do ranks of this host run? `cpu` is where the calling thread of this rank does.
-	 * of[rank] becomes the processor of each rank of this host of which one is known; the
-	 * rest stays. For waits, now and then. */
-	void (*locate)(struct tt_endpoint *endpoint, int cpu, int *of);
-
-	/* Sleeping: arm() (under the lock) announces it; the caller then makes one more pass
-	 * and, if that moved nothing, sleeps outside the lock, either in sleep() or, with
-	 * several endpoints, in poll() on their fd()s for POLLIN; disarm() (under the lock) in
-	 * the end. Woken by bytes or room on any link, by wake() of a peer, by a fault, and by
-	 * interrupt(). fd() is valid between arm() and disarm(). Several threads may sleep at
-	 * once. */
-	void (*arm)(struct tt_endpoint *endpoint);
-	void (*disarm)(struct tt_endpoint *endpoint);
-	int (*fd)(const struct tt_endpoint *endpoint);
-	void (*sleep)(struct tt_endpoint *endpoint, int timeout_ms);
-	/* Wake the threads of this rank that sleep; callable without the lock. */
-	void (*interrupt)(struct tt_endpoint *endpoint);
-
-	/* Say good-bye (peers then know that this rank left in order), free everything. Links
-	 * are closed before. Never waits for a peer. NULL is fine. */
-	void (*destroy)(struct tt_endpoint *endpoint);
-	/* This process is a child of fork() and not the one that opened the endpoint:
-	 * descriptors noted in fork.h are closed, mappings that are not inherited gone. Only
-	 * close() of its links and destroy() follow, which then free memory, and neither tell
-	 * anybody anything nor close or unmap what may be something else by now. */
-	void (*forget)(struct tt_endpoint *endpoint);
 };
-
-/* What a transport sets whose ways to its peers do not come and go. */
-bool tt_lack_nothing(const struct tt_endpoint *endpoint, char *text, size_t size);
-void tt_await_nothing(struct tt_endpoint *endpoint, uint64_t deadline);
-/* What a transport that shares no memory, and whose bytes wake by themselves, sets
- * (src/os/apart.c). */
-void *tt_share_nothing(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline);
-void tt_wake_nobody(struct tt_endpoint *endpoint);
-bool tt_export_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
-		       uint64_t *token);
-void *tt_import_nothing(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes);
-bool tt_grant_nothing(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t tt_now(void);

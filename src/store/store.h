@@ -34,14 +34,14 @@ struct tt_attendance {
 struct tt_store_ops {
 	tutti_result_t (*set)(tutti_store_t store, const char *key, const void *value,
 			      size_t length);
-	/* `timeout_ns` 0: poll once. TUTTI_IN_PROGRESS, without a error message, if the key has not
-	 * come by then. *length: room on entry, the true length on return, also with
+	/* `timeout_ns` 0: poll once. TUTTI_IN_PROGRESS, without an error message, if the key has
+	 * not come by then. *length: room on entry, the true length on return, also with
 	 * TUTTI_ERR_INVALID for a value that does not fit. */
 	tutti_result_t (*get)(tutti_store_t store, const char *key, void *value, size_t *length,
 			      uint64_t timeout_ns);
 	/* Whoever waits for a key that begins with `prefix` and '/', now or later, stops at once
-	 * with `result`, which is negative, and `error message`; the first call for a prefix counts.
-	 * Where the store has no host, those who attend the prefix are told. */
+	 * with `result`, which is negative, and `error message`; the first call for a prefix
+	 * counts. Where the store has no host, those who attend the prefix are told. */
 	void (*end)(tutti_store_t store, const char *prefix, tutti_result_t result,
 		    const char *error_text);
 	/* The caller's thread attends, in place of what it attended before. If another attends

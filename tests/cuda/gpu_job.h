@@ -17,7 +17,8 @@ struct gpu_rank {
 
 typedef int gpu_body(struct gpu_rank *rank, void *argument);
 
-/* What a program's command line says: processes|threads RANKS [NAME=VALUE …]. 0, 2 after a word on usage, or 77 after the reason: there is no GPU. */
+/* What a program's command line says: processes|threads RANKS [NAME=VALUE …]. 0, 2 after a word
+ * on usage, or 77 after the reason: there is no GPU. */
 int gpu_job_choose(int argc, char **argv);
 /* Run it; 0 if every rank returned 0 (or was a victim, of jobs of processes). `job` has all but
  * ranks, env and body; NULL: nothing special. */

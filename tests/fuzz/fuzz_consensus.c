@@ -148,19 +148,20 @@ static void cut(struct stream *out, const uint8_t **at, size_t *left, size_t wan
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static const struct tt_transport_control control = {
+		.lost = has_ended, .send = tell, .receive = hear, .revoke = revoke
+	};
+	static const struct tt_transport_doorbell doorbell = { .arm = do_nothing,
+							       .disarm = do_nothing,
+							       .sleep = sleep_not_at_all };
 	static const struct tt_transport ops = { .name = "fuzz",
 						 .connect = connect_to,
 						 .write = send_nowhere,
 						 .read = read_stream,
 						 .ready = is_ready,
 						 .progress = progress,
-						 .lost = has_ended,
-						 .tell = tell,
-						 .hear = hear,
-						 .revoke = revoke,
-						 .arm = do_nothing,
-						 .disarm = do_nothing,
-						 .sleep = sleep_not_at_all };
+						 .control = &control,
+						 .doorbell = &doorbell };
 	const bool among[RANKS] = { true, true, true };
 	struct tt_endpoint endpoint = { .ops = &ops };
 	struct tutti_comm *comm = new_comm(&endpoint);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a communicator that grows hears from its ranks, and a newcomer and a coordinator from a store that
- * says anything. The input: the kind, then questions, a word, reports, or the values that the store
- * gives, each with its length before it. */
+/* What a communicator that grows hears from its ranks, and a newcomer and a coordinator from a
+ * store that says anything. The input: the kind, then questions, a word, reports, or the values
+ * that the store gives, each with its length before it. */
 #include <errno.h>
 #include <string.h>
 

@@ -41,9 +41,10 @@ static void revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct tt_transport ops = {
-		.name = "fuzz", .hear = hear, .tell = tell, .revoke = revoke
-	};
+	static const struct tt_transport_control control = { .receive = hear,
+							     .send = tell,
+							     .revoke = revoke };
+	static const struct tt_transport ops = { .name = "fuzz", .control = &control };
 	struct tt_endpoint endpoint = { .ops = &ops };
 	uint64_t heard[RANKS] = { 0 };
 	struct tutti_comm *comm = calloc(1, sizeof(*comm));

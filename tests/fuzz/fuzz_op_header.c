@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Headers of operations, from a link or a note: two of them, compared and described. What follows is
- * the table of counts that the first stands for; a table that is found by its digest has that
- * digest. */
+/* Headers of operations, from a link or a note: two of them, compared and described. What
+ * follows is the table of counts that the first stands for; a table that is found by its digest
+ * has that digest. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -64,7 +64,7 @@ static void check(struct tt_endpoint *base, bool keyed)
 				     !e->peers[peer].link[channel]);
 	}
 	FUZZ_PROMISE(!keyed || !base->fault.result);
-	for (int i = 0; base->ops->hear(base, note); i++)
+	for (int i = 0; base->ops->control->receive(base, note); i++)
 		FUZZ_PROMISE(!keyed && i < TT_NOTES_KEPT);
 }
 

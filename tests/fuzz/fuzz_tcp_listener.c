@@ -118,7 +118,7 @@ static void check(struct tt_endpoint *base, struct tcp_link *link, bool keyed)
 	FUZZ_PROMISE(!keyed || (link->state != TCP_LINK_UP && !e->peers[1].control));
 	FUZZ_PROMISE(!keyed || !base->fault.result ||
 		     (base->fault.result == TUTTI_ERR_PEER_LOST && base->fault.rank == 1));
-	for (int i = 0; base->ops->hear(base, note); i++)
+	for (int i = 0; base->ops->control->receive(base, note); i++)
 		FUZZ_PROMISE(!keyed && i < TT_NOTES_KEPT);
 }
 

@@ -252,7 +252,7 @@ static void idx_pair_is_trained_on(void **state)
 	expect_success(shell("rm x y"));
 }
 
-/* ---- what ends a training: every rank, with a error message, in time */
+/* ---- what ends a training: every rank, with an error message, in time */
 
 static void refuses(int ranks, const char *options, const char *error_text)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank that came to the rendezvous, told all where it can be reached, and then fails or dies before
- * it has joined: the others are told in time.
+/* A rank that came to the rendezvous, told all where it can be reached, and then fails or dies
+ * before it has joined: the others are told in time.
  *
  *   test_rendezvous shm|tcp|mixed */
 #include <setjmp.h>

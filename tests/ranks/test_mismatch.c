@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One rank calls something else than the others: every rank is told, soon, by a error message that names
- * both calls.
+/* One rank calls something else than the others: every rank is told, soon, by an error message that
+ * names both calls.
  *
  *   test_mismatch shm|tcp|mixed */
 #include <setjmp.h>

@@ -124,7 +124,8 @@ static void only_the_caller_is_said_to_have_called(void **state)
 		     "rank 0 has called it, ranks 1-5 are alive but have not called operation 1");
 }
 
-/* The absent rank is in no call: the control area shows what it called last, or its monitor says so. */
+/* The absent rank is in no call: the control area shows what it called last, or its monitor says
+ * so. */
 static void the_last_call_of_an_absent_rank_is_told(void **state)
 {
 	all_are_told_after(

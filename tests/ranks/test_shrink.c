@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Survivors go on: whoever is gone, and whenever it went, those who are left agree on who they
- * are and compute right results.
+/* Survivors go on: whoever is gone, and whenever it went, those who are left agree on who they are
+ * and compute right results.
  *
  *   test_shrink shm|tcp|rdma|mixed [CLAIMS]      CLAIMS: a pattern of their names, such as "the_*" */
 #include <sched.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One rank of a job on several hosts, started from outside, of which one is lost: rank VICTIM is
- * killed in the middle of sums, or takes its host off the network, or lets no packet of RoCE in
- * any more. Everybody else sums until it is told, in time, and of whom. Where a rank was killed,
- * the others go on without it, and then with another in its place: the victim is to be started
- * again with TUTTI_JOIN=1, at the same store, which rank 0 serves.
+ * killed in the middle of sums, or takes its host off the network, or lets no packet of RoCE in any
+ * more. Everybody else sums until it is told, in time, and of whom. Where a rank was killed, the
+ * others go on without it, and then with another in its place: the victim is to be started again
+ * with TUTTI_JOIN=1, at the same store, which rank 0 serves.
  *
  *   lost VICTIM killed|unplugged|cut SECONDS PATTERN      PATTERN: the shell's, of the error message, such as "*rank 3 at 192.0.2.2:*" */
 #include <fnmatch.h>

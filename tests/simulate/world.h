@@ -6,7 +6,9 @@
 
 #include "plan.h"
 
-#define LIVES_MAX      4 /* communicators of the job, each made of the survivors of the one before */
+#define LIVES_MAX                                                                                  \
+	4 /* communicators of the job, each made of the survivors of the one
+			  * before */
 #define COMMS_MAX      (2 * LIVES_MAX + STEPS_MAX)
 #define ERROR_TEXT_MAX 512
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The consensus transport of a rank whose leader is gone: its words have all come, and nothing reaches it
- * any more. */
+/* The consensus transport of a rank whose leader is gone: its words have all come, and nothing
+ * reaches it any more. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -64,11 +64,11 @@ static bool nobody_is_lost(struct tt_endpoint *endpoint, int peer)
 	return false;
 }
 
-static void tell(struct tt_endpoint *endpoint, const void *note)
+static void send_note(struct tt_endpoint *endpoint, const void *note)
 {
 }
 
-static bool hear_nothing(struct tt_endpoint *endpoint, void *note)
+static bool receive_nothing(struct tt_endpoint *endpoint, void *note)
 {
 	return false;
 }
@@ -82,6 +82,18 @@ static void sleep_not_at_all(struct tt_endpoint *endpoint, int timeout_ms)
 {
 }
 
+static const struct tt_transport_control control = {
+	.lost = nobody_is_lost,
+	.send = send_note,
+	.receive = receive_nothing,
+};
+
+static const struct tt_transport_doorbell doorbell = {
+	.arm = do_nothing,
+	.disarm = do_nothing,
+	.sleep = sleep_not_at_all,
+};
+
 static const struct tt_transport transport = {
 	.name = "test",
 	.connect = connect_to,
@@ -89,12 +101,8 @@ static const struct tt_transport transport = {
 	.read = read_from_leader,
 	.ready = is_ready,
 	.progress = progress,
-	.lost = nobody_is_lost,
-	.tell = tell,
-	.hear = hear_nothing,
-	.arm = do_nothing,
-	.disarm = do_nothing,
-	.sleep = sleep_not_at_all,
+	.control = &control,
+	.doorbell = &doorbell,
 };
 
 static void leader_says(uint32_t kind, uint64_t ballot, const void *body, size_t length)

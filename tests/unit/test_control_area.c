@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a rank that waits long reads off a peer's slot while the peer writes its next header there. */
+/* What a rank that waits long reads off a peer's slot while the peer writes its next header
+ * there. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,7 +20,8 @@
 #define PAGE  4096
 #define BYTES ((2 * sizeof(struct tt_area_rank) + PAGE - 1) / PAGE * PAGE)
 
-/* Two ranks and their control area, without transport: rank 0 waits in operation `seq`, over links. */
+/* Two ranks and their control area, without transport: rank 0 waits in operation `seq`, over
+ * links. */
 struct scene {
 	uint64_t seq;
 	struct tt_area_rank *ranks;

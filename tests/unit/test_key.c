@@ -54,7 +54,7 @@ static void a_key_is_read_from_the_config_the_variable_or_neither(void **state)
 	unsetenv("TUTTI_KEY");
 }
 
-/* Refused, with a error message that has `says` and nothing of the key. */
+/* Refused, with an error message that has `says` and nothing of the key. */
 static void expect_refused(const char *says)
 {
 	struct tt_key read;

@@ -289,7 +289,7 @@ static void offered_memory_is_the_callers_after_revoke(struct suite_rank *rank)
 			rank->ops->read(&link->base, &iov, 1);
 	}
 	if (rank->rank == 0) {
-		rank->ops->revoke(rank->endpoint, &fault);
+		rank->ops->control->revoke(rank->endpoint, &fault);
 		memset(memory, FILLER, LONG_BYTES);
 		suite_post(rank, SUITE_EVENT);
 		while (suite_value(rank, SUITE_EVENT) < 3)

@@ -44,12 +44,14 @@ static void tcp_revoke(struct tt_endpoint *endpoint, const struct tt_fault *faul
 	endpoint->fault = *fault;
 }
 
+static const struct tt_transport_control fake_control = { .revoke = tcp_revoke };
+static const struct tt_transport_doorbell fake_doorbell = { .fd = tcp_fd };
 static const struct tt_transport fake_tcp = {
 	.name = "tcp",
 	.address = tcp_address,
 	.join = tcp_join,
-	.fd = tcp_fd,
-	.revoke = tcp_revoke,
+	.control = &fake_control,
+	.doorbell = &fake_doorbell,
 };
 static struct tt_endpoint tcp = { .ops = &fake_tcp };
 
@@ -194,7 +196,7 @@ static void who_has_no_descriptor_to_sleep_on_goes_by_tcp(void **state)
 	assert_non_null(strstr(
 		last_warning,
 		"rank 0 uses TCP where it could use RDMA: make what threads sleep on: Too many open files"));
-	assert_int_equal(tt_transport_rdma.fd(&e.base), TCP_FD);
+	assert_int_equal(tt_transport_rdma.doorbell->fd(&e.base), TCP_FD);
 	free(e.peers);
 }
 
@@ -214,11 +216,11 @@ static void the_best_fault_that_tcp_knows_is_known(void **state)
 	const struct tt_fault best = { TUTTI_ERR_PEER_LOST, 1, "rank 1 is gone", 7 };
 	struct rdma_endpoint e = { .base = { .ops = &tt_transport_rdma }, .tcp = &tcp };
 
-	tt_transport_rdma.revoke(&e.base, &worst);
+	tt_transport_rdma.control->revoke(&e.base, &worst);
 	expect_fault(&e.base, &worst);
-	tt_transport_rdma.revoke(&e.base, &middle);
+	tt_transport_rdma.control->revoke(&e.base, &middle);
 	expect_fault(&e.base, &middle);
-	tt_transport_rdma.revoke(&e.base, &best); /* of the same result */
+	tt_transport_rdma.control->revoke(&e.base, &best); /* of the same result */
 	expect_fault(&e.base, &best);
 	tcp.fault = (struct tt_fault){ 0 };
 }
@@ -234,7 +236,7 @@ static void the_first_fault_ends_what_devices_do_with_callers_memory(void **stat
 
 	e.links = (struct rdma_link *[]){ &busy, NULL, &idle };
 	e.nlinks = 3;
-	tt_transport_rdma.revoke(&e.base, &lost);
+	tt_transport_rdma.control->revoke(&e.base, &lost);
 	assert_int_equal(busy.state, RDMA_FAILED);
 	assert_int_equal(idle.state, RDMA_UP); /* what was sent over it may still arrive */
 	tcp.fault = (struct tt_fault){ 0 };

@@ -35,7 +35,7 @@ int32_t value_input(const struct values *values, int rank, int block);
 struct value value_of(const struct values *values, int32_t number);
 int32_t value_keep(struct values *values, const struct value *value);
 
-/* left = left op right; a error message if that makes no sense, NULL otherwise */
+/* left = left op right; an error message if that makes no sense, NULL otherwise */
 const char *value_combine(const struct values *values, struct value *left,
 			  const struct value *right);
 /* Does it hold ranks 0 … ranks - 1, each once? */

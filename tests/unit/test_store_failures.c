@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fails each allocation and each system call of a store in turn: the first of them, then the
- * second, until a whole story passes without reaching the one to fail. Whatever fails, calls return
- * with a error message or do what they should, and no descriptor is left. The stores under test are
- * built with these calls renamed. */
+ * second, until a whole story passes without reaching the one to fail. Whatever fails, calls
+ * return with an error message or do what they should, and no descriptor is left. The stores
+ * under test are built with these calls renamed. */
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>

@@ -149,7 +149,7 @@ static void drops_who_sends_no_request(void **state)
 		{ TT_WIRE_GET, 1, 0, 0, 1 },		 /* a value */
 		{ TT_WIRE_GET, 0 },
 		{ TT_WIRE_END, 1, 0, 0, 3 },	      /* no result */
-		{ TT_WIRE_END, 1, 0, 0, 1, 2, 0, 0 }, /* too long a error message */
+		{ TT_WIRE_END, 1, 0, 0, 1, 2, 0, 0 }, /* too long an error message */
 		{ TT_WIRE_ATTEND, 0, 0, 0, 5 },
 		{ TT_WIRE_ATTEND, 1 }, /* no word */
 		{ TT_WIRE_LEAVE, 1 },  /* a key */

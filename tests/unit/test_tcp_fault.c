@@ -39,7 +39,7 @@ static void a_revoke_reaches_all_of_eight(void **state)
 	struct fabric f;
 
 	fabric_start(&f, 8, 0);
-	tcp->revoke(f.endpoint[3], &fault);
+	tcp->control->revoke(f.endpoint[3], &fault);
 	fabric_until(&f, all_know, &f);
 	all_blame(&f, TUTTI_ERR_MISMATCH, 6, "rank 6 called barrier");
 	fabric_stop(&f);
@@ -54,7 +54,7 @@ static void a_fault_that_came_is_text(void **state)
 	struct fabric f;
 
 	fabric_start(&f, 2, 0);
-	tcp->revoke(f.endpoint[0], &fault);
+	tcp->control->revoke(f.endpoint[0], &fault);
 	fabric_until(&f, all_know, &f);
 	assert_string_equal(f.endpoint[1]->fault.text, "rank 0 says ?[2J ? 2 × 3?and more");
 	fabric_stop(&f);
@@ -98,10 +98,10 @@ static void the_better_of_two_faults_stays(void **state)
 		struct expected expected = { &f, "aborted" };
 
 		fabric_start(&f, 8, 0);
-		tcp->revoke(f.endpoint[0], way == 1 ? &aborted : &late);
+		tcp->control->revoke(f.endpoint[0], way == 1 ? &aborted : &late);
 		if (way < 2)
 			fabric_until(&f, all_know, &f);
-		tcp->revoke(f.endpoint[3], way == 1 ? &late : &aborted);
+		tcp->control->revoke(f.endpoint[3], way == 1 ? &late : &aborted);
 		fabric_until(&f, all_say, &expected);
 		all_blame(&f, TUTTI_ERR_ABORTED, 2, "aborted");
 		fabric_stop(&f);
@@ -115,7 +115,7 @@ static void a_death_after_a_fault_is_its_consequence(void **state)
 	struct fabric f;
 
 	fabric_start(&f, 4, 0);
-	tcp->revoke(f.endpoint[0], &fault);
+	tcp->control->revoke(f.endpoint[0], &fault);
 	fabric_until(&f, all_know, &f);
 	struct tt_endpoint *dead = die(&f, 1);
 
@@ -133,7 +133,7 @@ static void a_revoke_outlives_the_rank_that_sent_it(void **state)
 
 	memset(fault.text, 'x', sizeof(fault.text) - 1);
 	fabric_start(&f, 8, 0);
-	tcp->revoke(f.endpoint[0], &fault);
+	tcp->control->revoke(f.endpoint[0], &fault);
 	tcp->destroy(f.endpoint[0]);
 	f.endpoint[0] = NULL;
 	fabric_until(&f, all_know, &f);
@@ -157,7 +157,7 @@ static void what_peers_say_is_heard_before_a_death_is_blamed(void **state)
 		if (peer == 1)
 			dead = die(&f, 1);
 		else
-			tcp->revoke(f.endpoint[2], &fault);
+			tcp->control->revoke(f.endpoint[2], &fault);
 		assert_int_equal(poll(&poller, 1, 20000), 1);
 	}
 	tcp->progress(f.endpoint[0], true);
@@ -271,7 +271,7 @@ static void a_better_reason_replaces_a_closed_connection(void **state)
 	/* the end of the stream is seen before the revoke that explains it */
 	while (tcp_endpoint_of(f.endpoint[0])->doubt_until == 0)
 		assert_false(read_fails(&r));
-	tcp->revoke(f.endpoint[1], &fault);
+	tcp->control->revoke(f.endpoint[1], &fault);
 	fabric_until(&f, read_fails, &r);
 	assert_int_equal(r.n, TUTTI_ERR_TIMEOUT);
 	assert_string_equal(tt_thread_error(), "rank 0 was late");
@@ -329,7 +329,7 @@ static void a_late_rank_is_told_too(void **state)
 
 	fabric_open(&f, 3, 0);
 	assert_int_equal(tcp->join(f.endpoint[0], f.peers[0], 3, deadline), TUTTI_ERR_TIMEOUT);
-	tcp->revoke(f.endpoint[0], &fault);
+	tcp->control->revoke(f.endpoint[0], &fault);
 	assert_int_equal(tcp->join(f.endpoint[2], f.peers[2], 3, deadline), TUTTI_ERR_TIMEOUT);
 	assert_int_equal(tcp->join(f.endpoint[1], f.peers[1], 3, deadline), TUTTI_ERR_TIMEOUT);
 	fabric_until(&f, all_know, &f);
@@ -339,7 +339,7 @@ static void a_late_rank_is_told_too(void **state)
 
 static bool has_news(const struct tt_endpoint *endpoint)
 {
-	struct pollfd poller = { tcp->control_fd(endpoint), POLLIN, 0 };
+	struct pollfd poller = { tcp->control->fd(endpoint), POLLIN, 0 };
 
 	return poll(&poller, 1, 0) == 1;
 }
@@ -362,8 +362,8 @@ static void the_control_descriptor_is_for_news_not_for_data(void **state)
 		assert_false(has_news(f.endpoint[1]));
 	assert_int_equal(tcp->write(low, &iov, 1), 1);
 	assert_false(has_news(f.endpoint[1]));
-	tcp->tell(f.endpoint[0], note);
-	struct pollfd poller = { tcp->control_fd(f.endpoint[1]), POLLIN, 0 };
+	tcp->control->send(f.endpoint[0], note);
+	struct pollfd poller = { tcp->control->fd(f.endpoint[1]), POLLIN, 0 };
 	assert_int_equal(poll(&poller, 1, 20000), 1);
 	tcp->close(low);
 	tcp->close(high);

@@ -87,10 +87,10 @@ static struct tt_endpoint *meet(int rank, int channel, struct tt_peer *peers)
 static void wait_for_more(struct tt_endpoint *e, bool *armed)
 {
 	if (*armed) {
-		tcp->sleep(e, 1000);
-		tcp->disarm(e);
+		tcp->doorbell->sleep(e, 1000);
+		tcp->doorbell->disarm(e);
 	} else {
-		tcp->arm(e);
+		tcp->doorbell->arm(e);
 	}
 	*armed = !*armed;
 }
@@ -120,7 +120,7 @@ static void stream(struct tt_endpoint *e, struct tt_link *link, int rank)
 			wait_for_more(e, &armed);
 	}
 	if (armed)
-		tcp->disarm(e);
+		tcp->doorbell->disarm(e);
 	for (size_t i = 0; i < STREAM_BYTES; i++)
 		must(in[i] == (uint8_t)(i * 31 + i / 257 + (size_t)!rank), "the same bytes");
 	free(out);
@@ -140,7 +140,7 @@ static void see_the_fault(struct tt_endpoint *e, const struct scenario *s)
 		wait_for_more(e, &armed);
 	}
 	if (armed)
-		tcp->disarm(e);
+		tcp->doorbell->disarm(e);
 	snprintf(words, sizeof(words), "rank 1 at %s:", s->address);
 	must(e->fault.result == TUTTI_ERR_PEER_LOST && e->fault.rank == 1, "blame rank 1");
 	must(strncmp(e->fault.text, words, strlen(words)) == 0, e->fault.text);

@@ -115,13 +115,13 @@ static void *exchange(void *arg)
 		if (moved > 0)
 			continue;
 		tcp->progress(e, true);
-		tcp->arm(e);
+		tcp->doorbell->arm(e);
 		moved = pass(r);
 		if (moved == 0) {
-			tcp->sleep(e, -1);
+			tcp->doorbell->sleep(e, -1);
 			r->slept++;
 		}
-		tcp->disarm(e);
+		tcp->doorbell->disarm(e);
 		if (moved < 0)
 			return NULL;
 	}

@@ -12,7 +12,7 @@ static const struct tt_transport *const tcp = &tt_transport_tcp;
 
 static int poll_fd(struct tt_endpoint *e, int timeout_ms)
 {
-	struct pollfd fd = { tcp->fd(e), POLLIN, 0 };
+	struct pollfd fd = { tcp->doorbell->fd(e), POLLIN, 0 };
 
 	return poll(&fd, 1, timeout_ms);
 }
@@ -40,7 +40,7 @@ static void bytes_wake_only_who_waits_for_them(void **state)
 	fabric_start(&f, 2, 0);
 	fabric_connect(&f, 0, 1, &a, &b);
 	assert_int_equal(put(a, "xyz", 3), 3);
-	tcp->arm(f.endpoint[1]);
+	tcp->doorbell->arm(f.endpoint[1]);
 	assert_int_equal(poll_fd(f.endpoint[1], AT_ONCE), 0);
 	while (get(b, bytes, 3) == 0)
 		;
@@ -48,14 +48,14 @@ static void bytes_wake_only_who_waits_for_them(void **state)
 	/* the read that found nothing took effect although the thread is armed already */
 	assert_int_equal(put(a, "abc", 3), 3);
 	assert_int_equal(poll_fd(f.endpoint[1], LONG), 1);
-	tcp->sleep(f.endpoint[1], LONG);
+	tcp->doorbell->sleep(f.endpoint[1], LONG);
 	assert_int_equal(get(b, bytes, 3), 3);
-	tcp->disarm(f.endpoint[1]);
+	tcp->doorbell->disarm(f.endpoint[1]);
 	/* the read got all it wanted: what comes next is not waited for */
 	assert_int_equal(put(a, "def", 3), 3);
-	tcp->arm(f.endpoint[1]);
+	tcp->doorbell->arm(f.endpoint[1]);
 	assert_int_equal(poll_fd(f.endpoint[1], AT_ONCE), 0);
-	tcp->disarm(f.endpoint[1]);
+	tcp->doorbell->disarm(f.endpoint[1]);
 	tcp->close(a);
 	tcp->close(b);
 	fabric_stop(&f);
@@ -71,13 +71,13 @@ static void room_wakes_a_blocked_writer(void **state)
 	fabric_connect(&f, 0, 1, &a, &b);
 	while (put(a, bytes, sizeof(bytes)) > 0)
 		;
-	tcp->arm(f.endpoint[0]);
+	tcp->doorbell->arm(f.endpoint[0]);
 	assert_int_equal(poll_fd(f.endpoint[0], AT_ONCE), 0);
 	/* the writer is woken when a good part of what it wrote has been read */
 	while (poll_fd(f.endpoint[0], AT_ONCE) == 0)
 		assert_true(get(b, bytes, sizeof(bytes)) >= 0);
 	assert_true(put(a, bytes, sizeof(bytes)) > 0);
-	tcp->disarm(f.endpoint[0]);
+	tcp->doorbell->disarm(f.endpoint[0]);
 	tcp->close(a);
 	tcp->close(b);
 	fabric_stop(&f);
@@ -90,7 +90,7 @@ static void a_fault_and_a_connection_wake(void **state)
 	struct fabric f;
 
 	fabric_start(&f, 2, 0);
-	tcp->arm(f.endpoint[1]);
+	tcp->doorbell->arm(f.endpoint[1]);
 	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &a), TUTTI_OK);
 	assert_int_equal(poll_fd(f.endpoint[1], LONG), 1);
 	while (!tcp->ready(a)) {
@@ -99,11 +99,11 @@ static void a_fault_and_a_connection_wake(void **state)
 	}
 	tcp->progress(f.endpoint[1], true);
 	assert_int_equal(poll_fd(f.endpoint[1], AT_ONCE), 0);
-	tcp->revoke(f.endpoint[0], &fault);
-	tcp->sleep(f.endpoint[1], LONG);
+	tcp->control->revoke(f.endpoint[0], &fault);
+	tcp->doorbell->sleep(f.endpoint[1], LONG);
 	tcp->progress(f.endpoint[1], true);
 	assert_int_equal(f.endpoint[1]->fault.result, TUTTI_ERR_ABORTED);
-	tcp->disarm(f.endpoint[1]);
+	tcp->doorbell->disarm(f.endpoint[1]);
 	tcp->close(a);
 	fabric_stop(&f);
 }
@@ -120,12 +120,12 @@ static void the_end_of_a_stream_wakes_when_it_is_believed(void **state)
 	assert_int_equal(get(b, &byte, 1), 0);
 	tcp->close(a);
 	for (;;) {
-		tcp->arm(f.endpoint[1]);
+		tcp->doorbell->arm(f.endpoint[1]);
 		const ssize_t n = get(b, &byte, 1);
 
 		if (n == 0)
 			assert_int_equal(poll_fd(f.endpoint[1], LONG), 1);
-		tcp->disarm(f.endpoint[1]);
+		tcp->doorbell->disarm(f.endpoint[1]);
 		if (n < 0)
 			break;
 	}
@@ -146,15 +146,15 @@ static void *sleep_once(void *arg)
 	struct sleeper *s = arg;
 
 	pthread_mutex_lock(s->lock);
-	tcp->arm(s->endpoint);
+	tcp->doorbell->arm(s->endpoint);
 	++*s->armed;
 	pthread_mutex_unlock(s->lock);
 	if (s->with_poll)
 		poll_fd(s->endpoint, LONG);
 	else
-		tcp->sleep(s->endpoint, LONG);
+		tcp->doorbell->sleep(s->endpoint, LONG);
 	pthread_mutex_lock(s->lock);
-	tcp->disarm(s->endpoint);
+	tcp->doorbell->disarm(s->endpoint);
 	++*s->woken;
 	pthread_mutex_unlock(s->lock);
 	return NULL;
@@ -177,14 +177,14 @@ static void sleepers_wake(struct fabric *f, int count)
 		pthread_mutex_unlock(&lock);
 		sched_yield();
 	}
-	tcp->interrupt(f->endpoint[0]);
+	tcp->doorbell->interrupt(f->endpoint[0]);
 	for (int i = 0; i < count; i++)
 		pthread_join(sleepers[i].thread, NULL);
 	assert_int_equal(woken, count);
 	/* the bell is quiet again */
-	tcp->arm(f->endpoint[0]);
+	tcp->doorbell->arm(f->endpoint[0]);
 	assert_int_equal(poll_fd(f->endpoint[0], AT_ONCE), 0);
-	tcp->disarm(f->endpoint[0]);
+	tcp->doorbell->disarm(f->endpoint[0]);
 }
 
 static void an_interrupt_wakes_every_thread_once(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What TUTTI_LOOP asks for happens, and nonsense in it is refused with a error message. */
+/* What TUTTI_LOOP asks for happens, and nonsense in it is refused with an error message. */
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -140,7 +140,7 @@ static void die_body(struct suite_rank *rank)
 
 		suite_pump(rank, &stream, 1, "the last words");
 		require_error(rank, (struct touching){ .peer = 2 }, "rank 1 is dead");
-		rank->ops->revoke(rank->endpoint, &unheard);
+		rank->ops->control->revoke(rank->endpoint, &unheard);
 		suite_barrier(rank);
 		return;
 	}
@@ -242,13 +242,13 @@ static void news_body(struct suite_rank *rank)
 					  .rank = 1,
 					  .text = "rank 1 aborts" };
 
-	suite_require(rank, rank->ops->control_fd(rank->endpoint) >= 0, "nothing tells of news");
+	suite_require(rank, rank->ops->control->fd(rank->endpoint) >= 0, "nothing tells of news");
 	if (rank->rank < 2)
-		rank->ops->revoke(rank->endpoint, rank->rank == 0 ? &lost : &aborted);
+		rank->ops->control->revoke(rank->endpoint, rank->rank == 0 ? &lost : &aborted);
 	suite_require(rank, rank->rank != 0 || rank->endpoint->fault.result != 0,
 		      "a rank forgets its own fault");
 	while (rank->endpoint->fault.result != TUTTI_ERR_ABORTED) {
-		struct pollfd control = { rank->ops->control_fd(rank->endpoint), POLLIN, 0 };
+		struct pollfd control = { rank->ops->control->fd(rank->endpoint), POLLIN, 0 };
 
 		suite_at(rank, "waiting for news");
 		suite_require(rank, poll(&control, 1, 10000) == 1, "no news");
@@ -268,10 +268,10 @@ static void woken_body(struct suite_rank *rank)
 	const struct tt_fault aborted = { .result = TUTTI_ERR_ABORTED,
 					  .rank = 1,
 					  .text = "rank 1 aborts" };
-	struct pollfd control = { rank->ops->control_fd(rank->endpoint), POLLIN, 0 };
+	struct pollfd control = { rank->ops->control->fd(rank->endpoint), POLLIN, 0 };
 
 	if (rank->rank == 1)
-		rank->ops->revoke(rank->endpoint, &aborted);
+		rank->ops->control->revoke(rank->endpoint, &aborted);
 	else
 		suite_require(rank, poll(&control, 1, 10000) == 1, "no news");
 	suite_barrier(rank);
@@ -352,14 +352,14 @@ static void rank_enters_a_communicator_once_and_with_its_size(void **state)
 /* The n-th call of one rank meets the n-th of the others, and must say the same. */
 static void share_body(struct suite_rank *rank)
 {
-	uint8_t *first = rank->ops->share(rank->endpoint, 100, suite_deadline(rank));
-	uint8_t *second = rank->ops->share(rank->endpoint, 200, suite_deadline(rank));
+	uint8_t *first = rank->ops->memory->share(rank->endpoint, 100, suite_deadline(rank));
+	uint8_t *second = rank->ops->memory->share(rank->endpoint, 200, suite_deadline(rank));
 
 	suite_require(rank, first && second && first != second, "two shares: %p and %p",
 		      (void *)first, (void *)second);
 	suite_require(rank,
-		      rank->ops->share(rank->endpoint, 300 + (size_t)rank->rank,
-				       tt_now() + 100000000u) == NULL,
+		      rank->ops->memory->share(rank->endpoint, 300 + (size_t)rank->rank,
+					       tt_now() + 100000000u) == NULL,
 		      "ranks that say different sizes share memory");
 	suite_require(rank,
 		      strstr(tt_thread_error(), "all must say the same") != NULL ||

@@ -37,9 +37,9 @@ static void *take_naps(void *argument)
 	const uint64_t began = tt_now();
 
 	for (int i = 0; i < NAPS; i++) {
-		ops->arm(sleeper->rank->endpoint);
-		ops->sleep(sleeper->rank->endpoint, NAP_MS);
-		ops->disarm(sleeper->rank->endpoint);
+		ops->doorbell->arm(sleeper->rank->endpoint);
+		ops->doorbell->sleep(sleeper->rank->endpoint, NAP_MS);
+		ops->doorbell->disarm(sleeper->rank->endpoint);
 	}
 	sleeper->slept = tt_now() - began;
 	return NULL;
@@ -52,12 +52,12 @@ static void a_wake_up_keeps_awake_only_who_was_armed(struct suite_rank *rank)
 	pthread_t thread;
 
 	if (rank->rank == 0) {
-		rank->ops->arm(rank->endpoint);
-		rank->ops->interrupt(rank->endpoint);
+		rank->ops->doorbell->arm(rank->endpoint);
+		rank->ops->doorbell->interrupt(rank->endpoint);
 		suite_require(rank, pthread_create(&thread, NULL, take_naps, &sleeper) == 0,
 			      "start a thread");
 		pthread_join(thread, NULL);
-		rank->ops->disarm(rank->endpoint);
+		rank->ops->doorbell->disarm(rank->endpoint);
 		suite_require(rank, sleeper.slept > NAP_MS * 1000000ull,
 			      "%d naps of %d ms lasted %llu µs", NAPS, NAP_MS,
 			      (unsigned long long)sleeper.slept / 1000);
@@ -75,17 +75,17 @@ static void *be_called_and_come_late(void *argument)
 	struct beside *beside = argument;
 	struct suite_rank *rank = beside->rank;
 
-	rank->ops->arm(rank->endpoint);
+	rank->ops->doorbell->arm(rank->endpoint);
 	pthread_barrier_wait(&beside->step);
 	pthread_barrier_wait(&beside->step); /* the other was called, too, and sleeps again */
-	rank->ops->disarm(rank->endpoint);
+	rank->ops->doorbell->disarm(rank->endpoint);
 	pthread_barrier_wait(&beside->step);
 	return NULL;
 }
 
 static bool rings(struct suite_rank *rank)
 {
-	struct pollfd bell = { rank->ops->fd(rank->endpoint), POLLIN, 0 };
+	struct pollfd bell = { rank->ops->doorbell->fd(rank->endpoint), POLLIN, 0 };
 
 	return poll(&bell, 1, 0) == 1;
 }
@@ -103,18 +103,18 @@ static void a_bell_is_silent_once_all_it_rang_for_are_up(struct suite_rank *rank
 			      pthread_create(&thread, NULL, be_called_and_come_late, &beside) == 0,
 			      "start a thread");
 		pthread_barrier_wait(&beside.step);
-		rank->ops->arm(rank->endpoint);
+		rank->ops->doorbell->arm(rank->endpoint);
 		rings(rank); /* from now on there is a bell */
-		rank->ops->interrupt(rank->endpoint);
-		rank->ops->disarm(rank->endpoint);
-		rank->ops->arm(rank->endpoint);
+		rank->ops->doorbell->interrupt(rank->endpoint);
+		rank->ops->doorbell->disarm(rank->endpoint);
+		rank->ops->doorbell->arm(rank->endpoint);
 		before = rings(rank);
 		pthread_barrier_wait(&beside.step);
 		pthread_barrier_wait(&beside.step);
 		after = rings(rank);
-		rank->ops->interrupt(rank->endpoint);
+		rank->ops->doorbell->interrupt(rank->endpoint);
 		again = rings(rank);
-		rank->ops->disarm(rank->endpoint);
+		rank->ops->doorbell->disarm(rank->endpoint);
 		pthread_join(thread, NULL);
 		pthread_barrier_destroy(&beside.step);
 		suite_require(rank, before, "the bell does not ring for a thread that is not up");

@@ -24,7 +24,8 @@ struct peer {
 
 static struct {
 	pthread_t waiter;
-	struct tt_transport ops;	 /* of shm, as it is … */
+	struct tt_transport ops; /* of shm, as it is … */
+	struct tt_transport_doorbell doorbell;
 	const struct tt_transport *real; /* … and as it was */
 	struct peer *peer;
 	bool slept;	   /* the waiter has come to sleep between its passes */
@@ -59,12 +60,12 @@ static void watched_arm(struct tt_endpoint *endpoint)
 {
 	if (by_waiter())
 		watch.after += watch.happened;
-	watch.real->arm(endpoint);
+	watch.real->doorbell->arm(endpoint);
 }
 
 static void watched_disarm(struct tt_endpoint *endpoint)
 {
-	watch.real->disarm(endpoint);
+	watch.real->doorbell->disarm(endpoint);
 	if (by_waiter()) {
 		watch.slept = true;
 		watch.passes = 0;
@@ -76,7 +77,7 @@ static void watched_sleep(struct tt_endpoint *endpoint, int timeout_ms)
 	const uint64_t until = tt_now() + watch.sleep_ns;
 
 	if (!by_waiter() || !watch.sleep_ns) {
-		watch.real->sleep(endpoint, timeout_ms);
+		watch.real->doorbell->sleep(endpoint, timeout_ms);
 		return;
 	}
 	while (tt_now() < until)
@@ -93,9 +94,11 @@ static void watch_endpoint(tutti_comm_t comm, struct peer *peer)
 	watch.real = endpoint->ops;
 	watch.ops = *endpoint->ops;
 	watch.ops.progress = watched_progress;
-	watch.ops.arm = watched_arm;
-	watch.ops.disarm = watched_disarm;
-	watch.ops.sleep = watched_sleep;
+	watch.doorbell = *endpoint->ops->doorbell;
+	watch.doorbell.arm = watched_arm;
+	watch.doorbell.disarm = watched_disarm;
+	watch.doorbell.sleep = watched_sleep;
+	watch.ops.doorbell = &watch.doorbell;
 	watch.peer = peer;
 	endpoint->ops = &watch.ops;
 }

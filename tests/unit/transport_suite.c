@@ -24,8 +24,8 @@ static bool fits(const struct suite_claim *claim, const struct suite_options *op
 {
 	if (!(processes ? options->processes : options->threads))
 		return false;
-	if ((claim->needs & (options->shares ? SUITE_NO_SHARES : SUITE_SHARES)) ||
-	    (claim->needs & (options->allocate ? SUITE_NO_EXPORTS : SUITE_EXPORTS)))
+	if ((!options->shares && (claim->needs & SUITE_SHARES)) ||
+	    (!options->allocate && (claim->needs & SUITE_EXPORTS)))
 		return false;
 	return processes || !(claim->needs & SUITE_PROCESSES);
 }

@@ -40,7 +40,7 @@ static void revoke_and_compare(struct suite_rank *rank)
 
 	snprintf(fault.text, sizeof(fault.text), "operation 812: %0300d", 7);
 	if (rank->rank == rank->size - 2) {
-		rank->ops->revoke(rank->endpoint, &fault);
+		rank->ops->control->revoke(rank->endpoint, &fault);
 	} else {
 		await_fault(rank, "revoke()");
 		require_fault(rank, &fault);
@@ -206,11 +206,11 @@ static void killed_rank_is_named_within_a_second(struct suite_rank *rank)
 		suite_die(rank);
 	while (!knows_of_death(rank, link)) {
 		suite_at(rank, "waiting to learn that rank 1 was killed");
-		rank->ops->arm(rank->endpoint);
+		rank->ops->doorbell->arm(rank->endpoint);
 		rank->ops->progress(rank->endpoint, true);
 		if (!knows_of_death(rank, link))
-			rank->ops->sleep(rank->endpoint, DEATH_SLEEP_MS);
-		rank->ops->disarm(rank->endpoint);
+			rank->ops->doorbell->sleep(rank->endpoint, DEATH_SLEEP_MS);
+		rank->ops->doorbell->disarm(rank->endpoint);
 	}
 	const uint64_t took = tt_now() - suite_value(rank, SUITE_KILLED_AT);
 
@@ -230,12 +230,12 @@ static void notes_reach_the_others_in_order(struct suite_rank *rank)
 	for (uint8_t number = 1; number <= 2; number++) {
 		memset(note, number, sizeof(note));
 		note[0] = (uint8_t)rank->rank;
-		rank->ops->tell(rank->endpoint, note);
+		rank->ops->control->send(rank->endpoint, note);
 	}
 	while (missing > 0) {
 		suite_at(rank, "waiting for %d notes", missing);
 		rank->ops->progress(rank->endpoint, true);
-		while (rank->ops->hear(rank->endpoint, note)) {
+		while (rank->ops->control->receive(rank->endpoint, note)) {
 			if (note[0] == rank->rank)
 				continue; /* allowed, and passed over by the runtime */
 			suite_require(rank, note[0] < rank->size, "a note is of rank %d", note[0]);

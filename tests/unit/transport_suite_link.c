@@ -340,21 +340,22 @@ void suite_sleep(struct suite_rank *rank, suite_pass_fn *pass, void *context, bo
 	struct tt_endpoint *endpoint = rank->endpoint;
 	uint64_t slept = 0;
 
-	rank->ops->arm(endpoint);
+	rank->ops->doorbell->arm(endpoint);
 	rank->ops->progress(endpoint, true);
 	if (!pass(rank, context)) {
 		const uint64_t began = tt_now();
 
 		if (by_poll) {
-			struct pollfd fd = { .fd = rank->ops->fd(endpoint), .events = POLLIN };
+			struct pollfd fd = { .fd = rank->ops->doorbell->fd(endpoint),
+					     .events = POLLIN };
 
 			poll(&fd, 1, SUITE_SLEEP_MS);
 		} else {
-			rank->ops->sleep(endpoint, SUITE_SLEEP_MS);
+			rank->ops->doorbell->sleep(endpoint, SUITE_SLEEP_MS);
 		}
 		slept = tt_now() - began;
 	}
-	rank->ops->disarm(endpoint);
+	rank->ops->doorbell->disarm(endpoint);
 	suite_require(rank, slept / 1000000 < SUITE_SLEEP_MS,
 		      "%s: slept %d ms %s and nothing woke it", what, SUITE_SLEEP_MS,
 		      by_poll ? "in poll() on fd()" : "in sleep()");

@@ -119,7 +119,7 @@ static void decline(struct suite_rank *rank, int who)
 	suite_open(rank);
 	snprintf(fault.text, sizeof(fault.text), "rank %d could not join", who);
 	if (rank->rank == who) {
-		rank->ops->decline(rank->endpoint, rank->peers, rank->size, &fault);
+		rank->ops->control->reject(rank->endpoint, rank->peers, rank->size, &fault);
 		return;
 	}
 	const uint64_t began = tt_now();
@@ -141,7 +141,7 @@ static void decline(struct suite_rank *rank, int who)
 		return;
 	/* as the runtime does */
 	memcpy(fault.text, tt_thread_error(), strnlen(tt_thread_error(), sizeof(fault.text) - 1));
-	rank->ops->decline(rank->endpoint, rank->peers, rank->size, &fault);
+	rank->ops->control->reject(rank->endpoint, rank->peers, rank->size, &fault);
 }
 
 static void first_rank_declines(struct suite_rank *rank)
@@ -173,7 +173,8 @@ static void share_and_compare(struct suite_rank *rank, size_t bytes)
 	const size_t size = (size_t)rank->size;
 
 	suite_at(rank, "in share() of %zu bytes", bytes);
-	volatile uint8_t *memory = rank->ops->share(rank->endpoint, bytes, suite_deadline(rank));
+	volatile uint8_t *memory =
+		rank->ops->memory->share(rank->endpoint, bytes, suite_deadline(rank));
 
 	suite_require(rank, memory != NULL, "share() of %zu bytes: %s", bytes, tt_thread_error());
 	suite_require(rank, (uintptr_t)memory % 64 == 0,
@@ -205,23 +206,6 @@ static void two_mebibytes_are_shared_zeroed(struct suite_rank *rank)
 	share_and_compare(rank, 2u << 20);
 }
 
-static void transport_without_shared_memory_gives_none(struct suite_rank *rank)
-{
-	suite_require(rank, rank->ops->share(rank->endpoint, 4096, suite_deadline(rank)) == NULL,
-		      "share() gave memory, none expected");
-	suite_barrier(rank);
-}
-
-static void transport_that_exports_nothing_says_so(struct suite_rank *rank)
-{
-	uint64_t token = 0;
-
-	suite_require(rank,
-		      !rank->ops->export_memory(rank->endpoint, &token, sizeof(token), &token),
-		      "export_memory() is true, none expected");
-	suite_barrier(rank);
-}
-
 #define EXPORTED_BYTES 100000
 
 /* Each rank looks at, and changes, what the next one exports. */
@@ -235,15 +219,15 @@ static void exported_memory_is_the_peers_own(struct suite_rank *rank)
 	memset(mine, 10 + rank->rank, EXPORTED_BYTES);
 	suite_require(
 		rank,
-		rank->ops->export_memory(rank->endpoint, mine + 100, EXPORTED_BYTES - 100, &token),
-		"export_memory(): false for memory that was allocated for it");
+		rank->ops->memory->export(rank->endpoint, mine + 100, EXPORTED_BYTES - 100, &token),
+		"export(): false for memory that was allocated for it");
 	suite_set(rank, SUITE_FIRST_FREE + rank->rank, token);
 	suite_barrier(rank);
 	token = suite_value(rank, SUITE_FIRST_FREE + next);
 	const volatile uint8_t *theirs =
-		rank->ops->import_memory(rank->endpoint, next, token, EXPORTED_BYTES - 100);
+		rank->ops->memory->import(rank->endpoint, next, token, EXPORTED_BYTES - 100);
 
-	suite_require(rank, theirs != NULL, "import_memory() of rank %d gave NULL: %s", next,
+	suite_require(rank, theirs != NULL, "import() of rank %d gave NULL: %s", next,
 		      tt_thread_error());
 	for (size_t i = 0; i < EXPORTED_BYTES - 100; i++)
 		suite_require(rank, theirs[i] == 10 + next, "byte %zu of rank %d is %u, not %d", i,
@@ -276,10 +260,6 @@ const struct suite_claim suite_meet_claims[] = {
 	{ "an_odd_number_of_bytes_is_shared_zeroed", 3, SUITE_SHARES,
 	  an_odd_number_of_bytes_is_shared_zeroed },
 	{ "two_mebibytes_are_shared_zeroed", 2, SUITE_SHARES, two_mebibytes_are_shared_zeroed },
-	{ "transport_without_shared_memory_gives_none", 2, SUITE_NO_SHARES,
-	  transport_without_shared_memory_gives_none },
-	{ "transport_that_exports_nothing_says_so", 2, SUITE_NO_EXPORTS,
-	  transport_that_exports_nothing_says_so },
 	{ "exported_memory_is_the_peers_own", 3, SUITE_EXPORTS, exported_memory_is_the_peers_own },
 	{ "exported_memory_of_90_ranks_is_the_peers_own", 90, SUITE_EXPORTS | SUITE_PROCESSES,
 	  exported_memory_is_the_peers_own },

@@ -46,8 +46,6 @@ enum suite_needs {
 	SUITE_EXPORTS = 2,   /* only where memory is exported */
 	SUITE_PROCESSES = 4, /* only as processes */
 	SUITE_UNMET = 8,     /* the ranks begin without an endpoint */
-	SUITE_NO_SHARES = 16,
-	SUITE_NO_EXPORTS = 32,
 };
 
 struct suite_claim {
@@ -76,7 +74,8 @@ bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport 
 void suite_require(struct suite_rank *rank, bool ok, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void suite_require_ok(struct suite_rank *rank, tutti_result_t result, const char *what);
-/* Say where the rank is, for the error message of a hang; ends the rank if the claim is over already. */
+/* Say where the rank is, for the error message of a hang; ends the rank if the claim is over
+ * already. */
 void suite_at(struct suite_rank *rank, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 uint64_t suite_deadline(const struct suite_rank *rank);

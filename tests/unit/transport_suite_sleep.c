@@ -122,7 +122,7 @@ static void wake_wakes_the_host(struct suite_rank *rank)
 		} else {
 			suite_await(rank, SUITE_ARMED, (uint64_t)(rank->size - 1) * (round + 1));
 			suite_post(rank, SUITE_EVENT);
-			rank->ops->wake(rank->endpoint);
+			rank->ops->memory->wake(rank->endpoint);
 		}
 		suite_barrier(rank);
 	}
@@ -145,7 +145,7 @@ static void *interrupt_when_armed(void *argument)
 	if (setjmp(beside->rank.bail) == 0) {
 		suite_await(&beside->rank, SUITE_ARMED, beside->armed);
 		suite_post(&beside->rank, SUITE_EVENT);
-		beside->rank.ops->interrupt(beside->endpoint);
+		beside->rank.ops->doorbell->interrupt(beside->endpoint);
 	}
 	return NULL;
 }
@@ -180,15 +180,15 @@ static void *sleep_beside(void *argument)
 
 	while (suite_value(&beside->rank, SUITE_EVENT) == 0) {
 		pthread_mutex_lock(beside->lock);
-		ops->arm(beside->endpoint);
+		ops->doorbell->arm(beside->endpoint);
 		pthread_mutex_unlock(beside->lock);
 		if (!armed)
 			suite_post(&beside->rank, SUITE_ARMED);
 		armed = true;
 		if (suite_value(&beside->rank, SUITE_EVENT) == 0)
-			ops->sleep(beside->endpoint, SUITE_SLEEP_MS);
+			ops->doorbell->sleep(beside->endpoint, SUITE_SLEEP_MS);
 		pthread_mutex_lock(beside->lock);
-		ops->disarm(beside->endpoint);
+		ops->doorbell->disarm(beside->endpoint);
 		pthread_mutex_unlock(beside->lock);
 	}
 	return NULL;
@@ -211,7 +211,7 @@ static void interrupt_wakes_every_thread_that_sleeps(struct suite_rank *rank)
 		suite_await(rank, SUITE_ARMED, (uint64_t)n);
 		suite_post(rank, SUITE_EVENT);
 		began = tt_now();
-		rank->ops->interrupt(endpoint);
+		rank->ops->doorbell->interrupt(endpoint);
 		for (int i = 0; i < n; i++)
 			pthread_join(beside[i].thread, NULL);
 		rank->endpoint = endpoint;
@@ -225,7 +225,7 @@ static void *arm_beside(void *argument)
 {
 	struct beside *beside = argument;
 
-	beside->rank.ops->arm(beside->endpoint);
+	beside->rank.ops->doorbell->arm(beside->endpoint);
 	return NULL;
 }
 
@@ -237,20 +237,20 @@ static void arming_does_not_hide_a_wake_up(struct suite_rank *rank)
 	uint64_t began;
 
 	if (rank->rank == 0) {
-		rank->ops->arm(rank->endpoint);
+		rank->ops->doorbell->arm(rank->endpoint);
 		suite_post(rank, SUITE_ARMED);
 		suite_await(rank, SUITE_EVENT, 1);
 		start_beside(rank, &beside, arm_beside);
 		pthread_join(beside.thread, NULL);
 		began = tt_now();
-		rank->ops->sleep(rank->endpoint, SUITE_SLEEP_MS);
+		rank->ops->doorbell->sleep(rank->endpoint, SUITE_SLEEP_MS);
 		suite_require(rank, (tt_now() - began) / 1000000 < SUITE_SLEEP_MS / 2,
 			      "another thread's arm() hid the wake-up");
-		rank->ops->disarm(rank->endpoint);
-		rank->ops->disarm(rank->endpoint);
+		rank->ops->doorbell->disarm(rank->endpoint);
+		rank->ops->doorbell->disarm(rank->endpoint);
 	} else {
 		suite_await(rank, SUITE_ARMED, 1);
-		rank->ops->wake(rank->endpoint);
+		rank->ops->memory->wake(rank->endpoint);
 		suite_post(rank, SUITE_EVENT);
 	}
 	suite_barrier(rank);
@@ -272,10 +272,10 @@ static void require_quiet(struct suite_rank *rank, const char *what)
 	unsigned rounds = 0;
 
 	while (tt_now() < until) {
-		rank->ops->arm(rank->endpoint);
+		rank->ops->doorbell->arm(rank->endpoint);
 		rank->ops->progress(rank->endpoint, true);
-		rank->ops->sleep(rank->endpoint, QUIET_MS);
-		rank->ops->disarm(rank->endpoint);
+		rank->ops->doorbell->sleep(rank->endpoint, QUIET_MS);
+		rank->ops->doorbell->disarm(rank->endpoint);
 		rounds++;
 	}
 	suite_require(rank, rounds <= 10 * QUIET_ROUNDS, "%s: woke %u times in %u ms", what, rounds,

@@ -36,7 +36,7 @@ struct suite_holdings {
 	char rest[SUITE_TEXT / 4]; /* suite_options.held() */
 };
 struct suite_holdings suite_holdings(const struct suite_options *options);
-/* Is all of it given back? Otherwise a error message in `out`. */
+/* Is all of it given back? Otherwise an error message in `out`. */
 bool suite_gave_back(const struct suite_options *options, const struct suite_holdings *before,
 		     char *out, size_t capacity);
 

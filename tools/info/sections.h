@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The parts of the report, one file each. Every section is a JSON object that always has the same
- * keys; what is not known is null. A value that is a problem has a error message under its key in
+ * keys; what is not known is null. A value that is a problem has an error message under its key in
  * "hints". */
 #ifndef INFO_SECTIONS_H
 #define INFO_SECTIONS_H

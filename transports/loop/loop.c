@@ -117,8 +117,8 @@ static tutti_result_t loop_join(struct tt_endpoint *endpoint, const struct tt_pe
 }
 
 /* Those that wait look at who has left. */
-static void loop_decline(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
-			 const struct tt_fault *fault)
+static void loop_reject(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
+			const struct tt_fault *fault)
 {
 }
 
@@ -315,7 +315,7 @@ static int loop_control_fd(const struct tt_endpoint *endpoint)
 }
 
 /* The dead tell nothing. */
-static void loop_tell(struct tt_endpoint *endpoint, const void *note)
+static void loop_send_note(struct tt_endpoint *endpoint, const void *note)
 {
 	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
 	struct loop_fabric *fabric = self->fabric;
@@ -339,7 +339,7 @@ static void loop_locate(struct tt_endpoint *endpoint, int cpu, int *of)
 {
 }
 
-static bool loop_hear(struct tt_endpoint *endpoint, void *note)
+static bool loop_receive_note(struct tt_endpoint *endpoint, void *note)
 {
 	struct loop_endpoint *self = tt_loop_endpoint_of(endpoint);
 	struct loop_fabric *fabric = self->fabric;
@@ -412,23 +412,47 @@ static void loop_forget(struct tt_endpoint *endpoint)
 	tt_loop_endpoint_of(endpoint)->fabric = NULL;
 }
 
+static const struct tt_transport_control control = {
+	.reject = loop_reject,
+	.revoke = loop_revoke,
+	.fd = loop_control_fd,
+	.lost = loop_lost,
+	.send = loop_send_note,
+	.receive = loop_receive_note,
+};
+
+static const struct tt_transport_doorbell doorbell = {
+	.arm = loop_arm,
+	.disarm = loop_disarm,
+	.fd = loop_fd,
+	.sleep = loop_sleep,
+	.interrupt = loop_interrupt,
+};
+
+static const struct tt_transport_paths paths = {
+	.explain = loop_explain,
+};
+
+static const struct tt_transport_memory memory = {
+	.share = loop_share,
+	.wake = loop_wake,
+	.export = loop_export_memory,
+	.import = loop_import_memory,
+	.grants_writes = loop_grants_writes,
+};
+
 const struct tt_transport tt_transport_loop = {
 	.name = "loop",
 	.preference = 0,
 	.for_tests = true,
+	.control = &control,
+	.doorbell = &doorbell,
+	.paths = &paths,
+	.memory = &memory,
 	.open = loop_open,
 	.address = loop_address,
 	.reach = loop_reach,
-	.explain = loop_explain,
-	.lacks = tt_lack_nothing,
-	.await = tt_await_nothing,
 	.join = loop_join,
-	.decline = loop_decline,
-	.share = loop_share,
-	.wake = loop_wake,
-	.export_memory = loop_export_memory,
-	.import_memory = loop_import_memory,
-	.grants_writes = loop_grants_writes,
 	.connect = tt_loop_connect,
 	.write = tt_loop_write,
 	.read = tt_loop_read,
@@ -437,17 +461,7 @@ const struct tt_transport tt_transport_loop = {
 	.ready = tt_loop_ready,
 	.close = tt_loop_close,
 	.progress = loop_progress,
-	.revoke = loop_revoke,
-	.control_fd = loop_control_fd,
-	.lost = loop_lost,
-	.tell = loop_tell,
-	.hear = loop_hear,
 	.locate = loop_locate,
-	.arm = loop_arm,
-	.disarm = loop_disarm,
-	.fd = loop_fd,
-	.sleep = loop_sleep,
-	.interrupt = loop_interrupt,
 	.destroy = loop_destroy,
 	.forget = loop_forget,
 };

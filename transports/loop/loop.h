@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transport of the tests: ranks are threads of one process, links are byte rings in its
- * memory, and what a network does to a program can be asked for.
+/* The transport of the tests: ranks are threads of one process, links are byte rings in its memory,
+ * and what a network does to a program can be asked for.
  *
  * TUTTI_LOOP is a list of KEY=VALUE, separated by commas; ranks and bytes are decimal:
  *   short=N        a link operation moves a pseudo-random 1 … N bytes at most

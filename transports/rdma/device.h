@@ -11,7 +11,7 @@
 #include "environment.h"
 
 #define RDMA_PORTS_MAX 4   /* ports that a rank uses at most */
-#define RDMA_WHY_MAX   256 /* bytes of a error message about ports that are not used */
+#define RDMA_WHY_MAX   256 /* bytes of an error message about ports that are not used */
 
 /* A port with the GID that is used on it. */
 struct rdma_port {

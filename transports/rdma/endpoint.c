@@ -181,7 +181,7 @@ static bool rdma_lacks(const struct tt_endpoint *base, char *text, size_t size)
 	const struct rdma_endpoint *e = (const struct rdma_endpoint *)base;
 
 	if (e->tcp)
-		return e->tcp->ops->lacks(e->tcp, text, size);
+		return e->tcp->ops->paths->lacks(e->tcp, text, size);
 	snprintf(text, size, "%s", e->why);
 	return false;
 }
@@ -191,7 +191,7 @@ static void rdma_await(struct tt_endpoint *base, uint64_t deadline)
 	struct rdma_endpoint *e = (struct rdma_endpoint *)base;
 
 	if (e->tcp)
-		e->tcp->ops->await(e->tcp, deadline);
+		e->tcp->ops->paths->await(e->tcp, deadline);
 }
 
 static tutti_result_t tell_tcp(struct rdma_endpoint *e, const struct tt_peer *peers, int size,
@@ -247,14 +247,14 @@ static tutti_result_t rdma_join(struct tt_endpoint *base, const struct tt_peer *
 	return TUTTI_OK;
 }
 
-static void rdma_decline(struct tt_endpoint *base, const struct tt_peer *peers, int size,
-			 const struct tt_fault *fault)
+static void rdma_reject(struct tt_endpoint *base, const struct tt_peer *peers, int size,
+			const struct tt_fault *fault)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
 	bool any;
 
 	if (e->tcp && (e->peers || tell_tcp(e, peers, size, &any) == TUTTI_OK))
-		e->tcp->ops->decline(e->tcp, e->peers, size, fault);
+		e->tcp->ops->control->reject(e->tcp, e->peers, size, fault);
 }
 
 static void rdma_progress(struct tt_endpoint *base, bool thorough)
@@ -275,7 +275,7 @@ static void rdma_revoke(struct tt_endpoint *base, const struct tt_fault *fault)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
 
-	e->tcp->ops->revoke(e->tcp, fault);
+	e->tcp->ops->control->revoke(e->tcp, fault);
 	share_fault(e);
 }
 
@@ -283,28 +283,28 @@ static int rdma_control_fd(const struct tt_endpoint *base)
 {
 	const struct rdma_endpoint *e = (const struct rdma_endpoint *)base;
 
-	return e->tcp->ops->control_fd(e->tcp);
+	return e->tcp->ops->control->fd(e->tcp);
 }
 
 static bool rdma_lost(struct tt_endpoint *base, int peer)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
 
-	return e->tcp->ops->lost(e->tcp, peer);
+	return e->tcp->ops->control->lost(e->tcp, peer);
 }
 
-static void rdma_tell(struct tt_endpoint *base, const void *note)
+static void rdma_send_note(struct tt_endpoint *base, const void *note)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
 
-	e->tcp->ops->tell(e->tcp, note);
+	e->tcp->ops->control->send(e->tcp, note);
 }
 
-static bool rdma_hear(struct tt_endpoint *base, void *note)
+static bool rdma_receive_note(struct tt_endpoint *base, void *note)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
 
-	return e->tcp->ops->hear(e->tcp, note);
+	return e->tcp->ops->control->receive(e->tcp, note);
 }
 
 static void rdma_locate(struct tt_endpoint *base, int cpu, int *of)
@@ -336,23 +336,40 @@ static void rdma_forget(struct tt_endpoint *base)
 		e->tcp->ops->forget(e->tcp);
 }
 
+static const struct tt_transport_control control = {
+	.reject = rdma_reject,
+	.revoke = rdma_revoke,
+	.fd = rdma_control_fd,
+	.lost = rdma_lost,
+	.send = rdma_send_note,
+	.receive = rdma_receive_note,
+};
+
+static const struct tt_transport_doorbell doorbell = {
+	.arm = tt_rdma_arm,
+	.disarm = tt_rdma_disarm,
+	.fd = tt_rdma_fd,
+	.sleep = tt_rdma_sleep,
+	.interrupt = tt_rdma_interrupt,
+};
+
+static const struct tt_transport_paths paths = {
+	.explain = rdma_explain,
+	.lacks = rdma_lacks,
+	.await = rdma_await,
+};
+
 const struct tt_transport tt_transport_rdma = {
 	.name = "rdma",
 	.preference = 15,
 	.joins_hosts = true,
+	.control = &control,
+	.doorbell = &doorbell,
+	.paths = &paths,
 	.open = rdma_open,
 	.address = rdma_address,
 	.reach = rdma_reach,
-	.explain = rdma_explain,
-	.lacks = rdma_lacks,
-	.await = rdma_await,
 	.join = rdma_join,
-	.decline = rdma_decline,
-	.share = tt_share_nothing,
-	.wake = tt_wake_nobody,
-	.export_memory = tt_export_nothing,
-	.import_memory = tt_import_nothing,
-	.grants_writes = tt_grant_nothing,
 	.connect = tt_rdma_link_connect,
 	.write = tt_rdma_link_write,
 	.read = tt_rdma_link_read,
@@ -361,17 +378,7 @@ const struct tt_transport tt_transport_rdma = {
 	.ready = tt_rdma_link_ready,
 	.close = tt_rdma_link_close,
 	.progress = rdma_progress,
-	.revoke = rdma_revoke,
-	.control_fd = rdma_control_fd,
-	.lost = rdma_lost,
-	.tell = rdma_tell,
-	.hear = rdma_hear,
 	.locate = rdma_locate,
-	.arm = tt_rdma_arm,
-	.disarm = tt_rdma_disarm,
-	.fd = tt_rdma_fd,
-	.sleep = tt_rdma_sleep,
-	.interrupt = tt_rdma_interrupt,
 	.destroy = rdma_destroy,
 	.forget = rdma_forget,
 };

@@ -20,7 +20,7 @@ tutti_result_t tt_rdma_wait_open(struct rdma_endpoint *e)
 	bool good;
 
 	e->waiter = TT_FD(epoll_create1(EPOLL_CLOEXEC));
-	good = e->waiter >= 0 && watch(e->waiter, e->tcp->ops->fd(e->tcp));
+	good = e->waiter >= 0 && watch(e->waiter, e->tcp->ops->doorbell->fd(e->tcp));
 	for (int i = 0; i < e->nports && good; i++)
 		good = watch(e->waiter, e->rails[i].channel->fd);
 	return good ? TUTTI_OK : tt_fail_errno(RDMA, "make what threads sleep on");
@@ -49,14 +49,14 @@ void tt_rdma_arm(struct tt_endpoint *base)
 		take_events(&e->rails[i]);
 		ibv_req_notify_cq(e->rails[i].cq, 0);
 	}
-	e->tcp->ops->arm(e->tcp);
+	e->tcp->ops->doorbell->arm(e->tcp);
 }
 
 void tt_rdma_disarm(struct tt_endpoint *base)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
 
-	e->tcp->ops->disarm(e->tcp);
+	e->tcp->ops->doorbell->disarm(e->tcp);
 	for (int i = 0; i < e->nports; i++)
 		take_events(&e->rails[i]);
 }
@@ -65,7 +65,7 @@ int tt_rdma_fd(const struct tt_endpoint *base)
 {
 	const struct rdma_endpoint *e = (const struct rdma_endpoint *)base;
 
-	return e->waiter < 0 ? e->tcp->ops->fd(e->tcp) : e->waiter;
+	return e->waiter < 0 ? e->tcp->ops->doorbell->fd(e->tcp) : e->waiter;
 }
 
 void tt_rdma_sleep(struct tt_endpoint *base, int timeout_ms)
@@ -74,7 +74,7 @@ void tt_rdma_sleep(struct tt_endpoint *base, int timeout_ms)
 	struct epoll_event event;
 
 	if (e->waiter < 0)
-		e->tcp->ops->sleep(e->tcp, timeout_ms);
+		e->tcp->ops->doorbell->sleep(e->tcp, timeout_ms);
 	else /* what happened is found out by progress() and the links */
 		epoll_wait(e->waiter, &event, 1, timeout_ms);
 }
@@ -83,5 +83,5 @@ void tt_rdma_interrupt(struct tt_endpoint *base)
 {
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
 
-	e->tcp->ops->interrupt(e->tcp);
+	e->tcp->ops->doorbell->interrupt(e->tcp);
 }

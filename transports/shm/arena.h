@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arena: one memfd per communicator and host, made by the host's lowest rank and mapped by
- * all its ranks.
+/* The arena: one memfd per communicator and host, made by the host's lowest rank and mapped by all
+ * its ranks.
  *
  *   header          whether there are faults, sleepers, futex word
  *   member[n]       per rank of the host: its state, the notes and faults it told
@@ -47,7 +47,7 @@ struct shm_member {
 	_Atomic uint32_t cpu;	 /* 1 + the processor of its thread that waited last; relaxed: a
 				  * number alone */
 	_Atomic uint32_t shares; /* enum shm_shares: does it map the shared region? see decide() */
-	/* Notes told, each in its turn; release, pairs with the acquires in shm_hear(). */
+	/* Notes told, each in its turn; release, pairs with the acquires in shm_receive_note(). */
 	_Alignas(SHM_LINE) _Atomic uint64_t told;
 	_Alignas(SHM_LINE) _Atomic uint64_t notes[TT_NOTES_KEPT][TT_NOTE_BYTES / 8];
 	/* Faults told, none of them ever changed; release, pairs with the acquire in

@@ -82,8 +82,8 @@ void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault);
 int shm_control_fd(const struct tt_endpoint *endpoint);
 
 /* notes.c */
-void shm_tell(struct tt_endpoint *endpoint, const void *note);
-bool shm_hear(struct tt_endpoint *endpoint, void *note);
+void shm_send_note(struct tt_endpoint *endpoint, const void *note);
+bool shm_receive_note(struct tt_endpoint *endpoint, void *note);
 
 /* sleep.c */
 void shm_wake(struct tt_endpoint *endpoint);

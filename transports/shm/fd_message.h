@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The messages by which a host's ranks meet, over connections that keep their bounds. Functions
- * that may wait do so until `deadline`; `rank` is at the other end, for the error message if it is gone:
- * TUTTI_ERR_PEER_LOST. */
+ * that may wait do so until `deadline`; `rank` is at the other end, for the error message if it
+ * is gone: TUTTI_ERR_PEER_LOST. */
 #ifndef TT_SHM_FD_MESSAGE_H
 #define TT_SHM_FD_MESSAGE_H
 

@@ -5,7 +5,7 @@
 
 #include "endpoint.h"
 
-void shm_tell(struct tt_endpoint *endpoint, const void *note)
+void shm_send_note(struct tt_endpoint *endpoint, const void *note)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 	uint64_t words[TT_NOTE_BYTES / 8];
@@ -19,7 +19,7 @@ void shm_tell(struct tt_endpoint *endpoint, const void *note)
 	for (int i = 0; i < TT_NOTE_BYTES / 8; i++)
 		atomic_store_explicit(&me->notes[number % TT_NOTES_KEPT][i], words[i],
 				      memory_order_relaxed);
-	/* release: pairs with the acquires in shm_hear() */
+	/* release: pairs with the acquires in shm_receive_note() */
 	atomic_store_explicit(&me->told, number + 1, memory_order_release);
 	shm_wake(endpoint);
 }
@@ -47,7 +47,7 @@ static bool hear_local_peer(struct shm_local_peer *local_peer, struct shm_member
 	return whole;
 }
 
-bool shm_hear(struct tt_endpoint *endpoint, void *note)
+bool shm_receive_note(struct tt_endpoint *endpoint, void *note)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 

@@ -80,8 +80,8 @@ static void shm_explain(const struct tt_peer *a, const struct tt_peer *b, char *
 
 /* The peers watch this rank's sockets, and join() has said on them what there was to say. The
  * one that is left ends now: it may be long until the endpoint is destroyed. */
-static void shm_decline(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
-			const struct tt_fault *fault)
+static void shm_reject(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
+		       const struct tt_fault *fault)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
@@ -360,23 +360,47 @@ static void shm_locate(struct tt_endpoint *endpoint, int cpu, int *of)
 	}
 }
 
+static const struct tt_transport_control control = {
+	.reject = shm_reject,
+	.revoke = shm_revoke,
+	.fd = shm_control_fd,
+	.lost = shm_lost,
+	.send = shm_send_note,
+	.receive = shm_receive_note,
+};
+
+static const struct tt_transport_doorbell doorbell = {
+	.arm = shm_arm,
+	.disarm = shm_disarm,
+	.fd = shm_fd,
+	.sleep = shm_sleep,
+	.interrupt = shm_interrupt,
+};
+
+static const struct tt_transport_paths paths = {
+	.explain = shm_explain,
+};
+
+static const struct tt_transport_memory memory = {
+	.share = shm_share,
+	.wake = shm_wake,
+	.export = shm_export_memory,
+	.import = shm_import_memory,
+	.grants_writes = shm_grants_writes,
+};
+
 const struct tt_transport tt_transport_shm = {
 	.name = "shm",
 	.preference = 20,
 	.shares_memory = true,
+	.control = &control,
+	.doorbell = &doorbell,
+	.paths = &paths,
+	.memory = &memory,
 	.open = shm_open_endpoint,
 	.address = shm_address,
 	.reach = shm_reach,
-	.explain = shm_explain,
-	.lacks = tt_lack_nothing,
-	.await = tt_await_nothing,
 	.join = shm_join,
-	.decline = shm_decline,
-	.share = shm_share,
-	.wake = shm_wake,
-	.export_memory = shm_export_memory,
-	.import_memory = shm_import_memory,
-	.grants_writes = shm_grants_writes,
 	.connect = shm_connect,
 	.write = shm_write,
 	.read = shm_read,
@@ -385,17 +409,7 @@ const struct tt_transport tt_transport_shm = {
 	.ready = shm_ready,
 	.close = shm_close,
 	.progress = shm_progress,
-	.revoke = shm_revoke,
-	.control_fd = shm_control_fd,
-	.lost = shm_lost,
-	.tell = shm_tell,
-	.hear = shm_hear,
 	.locate = shm_locate,
-	.arm = shm_arm,
-	.disarm = shm_disarm,
-	.fd = shm_fd,
-	.sleep = shm_sleep,
-	.interrupt = shm_interrupt,
 	.destroy = shm_destroy,
 	.forget = shm_forget,
 };

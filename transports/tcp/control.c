@@ -210,7 +210,7 @@ static bool hear_note(struct tcp_endpoint *e, const uint8_t *at, size_t length)
 	return true;
 }
 
-void tt_tcp_tell(struct tt_endpoint *endpoint, const void *note)
+void tt_tcp_send_note(struct tt_endpoint *endpoint, const void *note)
 {
 	struct tcp_endpoint *e = tcp_endpoint_of(endpoint);
 	uint8_t bytes[HEAD_BYTES + TT_NOTE_BYTES];
@@ -220,7 +220,7 @@ void tt_tcp_tell(struct tt_endpoint *endpoint, const void *note)
 		tell(c, bytes, sizeof(bytes));
 }
 
-bool tt_tcp_hear(struct tt_endpoint *endpoint, void *note)
+bool tt_tcp_receive_note(struct tt_endpoint *endpoint, void *note)
 {
 	struct tcp_endpoint *e = tcp_endpoint_of(endpoint);
 
@@ -443,7 +443,7 @@ static bool is_waited_for(const struct tcp_endpoint *e)
 
 /* Control links carry the fault as soon as they are up, also those that the peers dial; who
  * knows it anyway need not come. */
-void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault)
+void tt_tcp_control_reject(struct tcp_endpoint *e, const struct tt_fault *fault)
 {
 	const uint64_t enough = tt_now() + DECLINE_MS * TCP_MS;
 	uint64_t now;

@@ -134,13 +134,13 @@ static tutti_result_t tcp_join(struct tt_endpoint *base, const struct tt_peer *p
 	return tt_tcp_control_join(e, deadline);
 }
 
-static void tcp_decline(struct tt_endpoint *base, const struct tt_peer *peers, int size,
-			const struct tt_fault *fault)
+static void tcp_reject(struct tt_endpoint *base, const struct tt_peer *peers, int size,
+		       const struct tt_fault *fault)
 {
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
 
 	e->known = peers;
-	tt_tcp_control_decline(e, fault);
+	tt_tcp_control_reject(e, fault);
 }
 
 void tt_tcp_release(struct tcp_endpoint *e, struct tcp_released *object)
@@ -260,23 +260,40 @@ static void tcp_locate(struct tt_endpoint *base, int cpu, int *of)
 	}
 }
 
+static const struct tt_transport_control control = {
+	.reject = tcp_reject,
+	.revoke = tcp_revoke,
+	.fd = tcp_control_fd,
+	.lost = tcp_lost,
+	.send = tt_tcp_send_note,
+	.receive = tt_tcp_receive_note,
+};
+
+static const struct tt_transport_doorbell doorbell = {
+	.arm = tt_tcp_arm,
+	.disarm = tt_tcp_disarm,
+	.fd = tt_tcp_fd,
+	.sleep = tt_tcp_sleep,
+	.interrupt = tt_tcp_interrupt,
+};
+
+static const struct tt_transport_paths paths = {
+	.explain = tcp_explain,
+	.lacks = tcp_lacks,
+	.await = tcp_await,
+};
+
 const struct tt_transport tt_transport_tcp = {
 	.name = "tcp",
 	.preference = 10,
 	.joins_hosts = true,
+	.control = &control,
+	.doorbell = &doorbell,
+	.paths = &paths,
 	.open = tcp_open,
 	.address = tcp_address,
 	.reach = tcp_reach,
-	.explain = tcp_explain,
-	.lacks = tcp_lacks,
-	.await = tcp_await,
 	.join = tcp_join,
-	.decline = tcp_decline,
-	.share = tt_share_nothing,
-	.wake = tt_wake_nobody,
-	.export_memory = tt_export_nothing,
-	.import_memory = tt_import_nothing,
-	.grants_writes = tt_grant_nothing,
 	.connect = tt_tcp_link_connect,
 	.write = tt_tcp_link_write,
 	.read = tt_tcp_link_read,
@@ -285,17 +302,7 @@ const struct tt_transport tt_transport_tcp = {
 	.ready = tt_tcp_link_ready,
 	.close = tt_tcp_link_close,
 	.progress = tcp_progress,
-	.revoke = tcp_revoke,
-	.control_fd = tcp_control_fd,
-	.lost = tcp_lost,
-	.tell = tt_tcp_tell,
-	.hear = tt_tcp_hear,
 	.locate = tcp_locate,
-	.arm = tt_tcp_arm,
-	.disarm = tt_tcp_disarm,
-	.fd = tt_tcp_fd,
-	.sleep = tt_tcp_sleep,
-	.interrupt = tt_tcp_interrupt,
 	.destroy = tcp_destroy,
 	.forget = tcp_forget,
 };

@@ -180,10 +180,11 @@ struct tcp_endpoint {
 	int doorbell; /* eventfd of interrupt() */
 	int timer;    /* timerfd: when something is due that no descriptor announces */
 	bool timer_set;
-	bool called;  /* atomic: interrupt() rang, not yet noted in sleepers */
-	bool ringing; /* the doorbell is to be silenced */
-	int armed;    /* threads in sleepers */
-	int oversubscription; /* threads armed for which it has no room: the bell rings until they have gone */
+	bool called;	      /* atomic: interrupt() rang, not yet noted in sleepers */
+	bool ringing;	      /* the doorbell is to be silenced */
+	int armed;	      /* threads in sleepers */
+	int oversubscription; /* threads armed for which it has no room: the bell rings until
+			       * they have gone */
 	struct tcp_sleeper sleepers[TCP_SLEEPERS_MAX];
 
 	struct tcp_released *released; /* freed after the batch */
@@ -240,7 +241,7 @@ void tt_tcp_link_fail(struct tcp_link *link, const struct tt_fault *fault);
 tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline);
 /* Does the rank wait for another to dial it? */
 bool tt_tcp_awaits_guests(const struct tcp_endpoint *e);
-void tt_tcp_control_decline(struct tcp_endpoint *e, const struct tt_fault *fault);
+void tt_tcp_control_reject(struct tcp_endpoint *e, const struct tt_fault *fault);
 /* Reads all control links; true: a fault is known then. */
 bool tt_tcp_hear_all(struct tcp_endpoint *e);
 /* Has the process of `rank` ended? False where this one cannot see it. */
@@ -260,8 +261,8 @@ void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
 /* A fault of this rank itself. */
 void tt_tcp_own_fault(struct tcp_endpoint *e, const struct tt_fault *fault);
 void tt_tcp_control_leave(struct tcp_endpoint *e);
-void tt_tcp_tell(struct tt_endpoint *endpoint, const void *note);
-bool tt_tcp_hear(struct tt_endpoint *endpoint, void *note);
+void tt_tcp_send_note(struct tt_endpoint *endpoint, const void *note);
+bool tt_tcp_receive_note(struct tt_endpoint *endpoint, void *note);
 
 /* wait.c */
 tutti_result_t tt_tcp_wait_open(struct tcp_endpoint *e);

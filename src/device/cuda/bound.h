@@ -68,7 +68,8 @@ struct tt_cuda {
 			      * nothing captured yet */
 	uint64_t longest_ns; /* the longest deadline that a call has had of its own; 0: none */
 	uint64_t noted;	     /* the number of the last call in the flight recorder; changed while
-			      * `order` is held and the watchdog knows that something is being put */
+			      * `order` is held and the watchdog knows that something is being
+			      * put */
 	bool captures;	     /* something was captured, and may be launched any time; behind the
 			      * communicator's lock */
 	struct CUstream_st *setup; /* the library's own, for what is written at the beginning and

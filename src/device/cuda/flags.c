@@ -213,19 +213,20 @@ static bool is_legacy(const struct CUstream_st *stream)
 	return (uintptr_t)stream <= 1; /* NULL and CU_STREAM_LEGACY */
 }
 
-/* Between two GPUs many bytes go by a copy engine, and the multiprocessors are the program's.
- * The copies of a round come one after the other, and behind them the kernel that gives a signal: it
- * begins when they have ended, so its fence comes after all that they have read and written.
- * What is pending and touches none of it may be done by that kernel.
+/* Between two GPUs many bytes go by a copy engine, and the multiprocessors are the program's. The
+ * copies of a round come one after the other, and behind them the kernel that gives a signal: it
+ * begins when they have ended, so its fence comes after all that they have read and written. What
+ * is pending and touches none of it may be done by that kernel.
  *
  * Kernels move nothing where peers called something else, or the communicator has ended; an
  * engine does. That harms nobody. It reads of the peer's stage or room what this rank's own call
  * has there, and these are as long on all ranks; it writes this rank's result, which is
- * undefined then. And the memory is there: a rank frees it after the last signal of all operations
- * that it took part in, and so after what was read for them, and keeps it after a fault; what a
- * killed process had is mapped here still, on which kernels that are running at that moment
- * count as well. (Whose peer has left in good order without the operation finds its control
- * gone, too.) Windows are the program's to free after a fault: between them all goes by kernels. */
+ * undefined then. And the memory is there: a rank frees it after the last signal of all
+ * operations that it took part in, and so after what was read for them, and keeps it after a
+ * fault; what a killed process had is mapped here still, on which kernels that are running at
+ * that moment count as well. (Whose peer has left in good order without the operation finds its
+ * control gone, too.) Windows are the program's to free after a fault: between them all goes by
+ * kernels. */
 cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst, cuda_address src,
 			      size_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations on streams in two the hierarchy, where GPUs reach each other on several cliques: on each
- * clique by its GPUs, between cliques by the host. */
+/* Operations on streams in two the hierarchy, where GPUs reach each other on several cliques: on
+ * each clique by its GPUs, between cliques by the host. */
 #ifndef TT_CUDA_HIERARCHY_H
 #define TT_CUDA_HIERARCHY_H
 
@@ -8,8 +8,8 @@
 #include "peer_access.h"
 
 /* All ranks call, with a proxy; the same result on all. Without an error there may still be no
- * the hierarchy: cliques are not alike, or have one rank each. `mine` and `all`: room for an exchange.
- * The communicator's context is current. */
+ * the hierarchy: cliques are not alike, or have one rank each. `mine` and `all`: room for an
+ * exchange. The communicator's context is current. */
 tutti_result_t tt_cuda_hierarchy_begin(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
 				       struct tt_cuda_offer *mine, struct tt_cuda_offer *all);
 /* No the hierarchy is fine. `frees`: nobody is at its memory, and the context is there. */

@@ -10,13 +10,13 @@
  *   tt_cuda_scale_TYPE       likewise
  *
  * The same file is read by C++ compilers, for the stand-in of the driver: there the threads of a
- * block run one after the other, from the first to the last, and __shared__ is static
- * thread_local. Hence what decides for a block is done by its first thread, and what comes after
- * all others by its last.
+ * block run one after the other, from the first to the last, and __shared__ is static thread_local.
+ * Hence what decides for a block is done by its first thread, and what comes after all others by
+ * its last.
  *
- * Numbers get the bits that the host's plain C kernels give (src/kernels/c.c), but for the
- * payload of NaNs. Compiled with -fmad=false, as those are with -ffp-contract=off: no product
- * and sum become one operation with one rounding.
+ * Numbers get the bits that the host's plain C kernels give (src/kernels/c.c), but for the payload
+ * of NaNs. Compiled with -fmad=false, as those are with -ffp-contract=off: no product and sum
+ * become one operation with one rounding.
  *
  * All loads are plain ones: sources may be written by peers before the kernel begins, and by the
  * kernel itself in place, so neither the read-only path (ld.global.nc) nor __restrict__ is for

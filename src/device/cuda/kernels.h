@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What host and GPU have in common: the memory in which ranks of one host find each other's
- * flag, and the parameters of kernels. Read by C, C++ and CUDA compilers.
+/* What host and GPU have in common: the memory in which ranks of one host find each other's flag,
+ * and the parameters of kernels. Read by C, C++ and CUDA compilers.
  *
- * Every kernel moves bytes (struct tt_cuda_part) and, once all of its threads have done so,
- * waits for flags and sets them (struct tt_cuda_sync): it clears what its stream had waited for, and says
- * to each peer that this rank has come so far. The wait itself is not the kernel's: a stream
- * memory operation stands before it in the stream, so that nothing holds a multiprocessor while
- * it waits.
+ * Every kernel moves bytes (struct tt_cuda_part) and, once all of its threads have done so, waits
+ * for flags and sets them (struct tt_cuda_sync): it clears what its stream had waited for, and says
+ * to each peer that this rank has come so far. The wait itself is not the kernel's: a stream memory
+ * operation stands before it in the stream, so that nothing holds a multiprocessor while it waits.
  *
- * Collectives. A rank has a byte for each of its peers, itself included, for each of
- * TT_CUDA_SYNCS syncs. A sync is: everybody stores 1 into its own byte of everybody's, each
- * waits for all of its bytes, and clears them. Clearing needs no atomics, as between two uses of
- * a sync's bytes all ranks pass another sync: who stores the byte again has seen this rank store
- * one after it had cleared. The values are the same every time, so a captured graph can be
- * replayed.
+ * Collectives. A rank has a byte for each of its peers, itself included, for each of TT_CUDA_SYNCS
+ * syncs. A sync is: everybody stores 1 into its own byte of everybody's, each waits for all of its
+ * bytes, and clears them. Clearing needs no atomics, as between two uses of a sync's bytes all
+ * ranks pass another sync: who stores the byte again has seen this rank store one after it had
+ * cleared. The values are the same every time, so a captured graph can be replayed.
  *
  * Messages. `sent` of a pair is stored by the sender, cleared by the receiver, `taken` the other
  * way round; it is 1 at first.
@@ -102,9 +100,9 @@ enum {			   /* tt_cuda_sync.kind */
 
 /* What the last thread of the last block does, in this order: the flag is cleared (then
  * report.waiting is 0, and `ended` one more, there and in the report; not for the last sync,
- * TT_CUDA_SYNCS - 1, which belongs to the operation before), signature and header are written, all
- * threads' stores are made visible to the system, a signal is given. A collective's signal of another
- * sync than the last makes report.waiting TT_CUDA_AWAITS_ALL before. */
+ * TT_CUDA_SYNCS - 1, which belongs to the operation before), signature and header are written,
+ * all threads' stores are made visible to the system, a signal is given. A collective's signal
+ * of another sync than the last makes report.waiting TT_CUDA_AWAITS_ALL before. */
 struct tt_cuda_sync {
 	const struct tt_cuda_place *place;
 	uint32_t kind;

@@ -211,9 +211,9 @@ static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
 					  * have had longer */
 	const uint64_t ended = read_flag(&cuda->report->ended),
 		       waiting = read_flag(&cuda->report->waiting);
-	/* of two the hierarchy: that all have come is seen to by who announces it (the hierarchy.c), which is
-	 * told better; who stops later is told by those who wait for it, and not by those who
-	 * wait for them behind a crossing */
+	/* of two the hierarchy: that all have come is seen to by who announces it (the
+	 * hierarchy.c), which is told better; who stops later is told by those who wait for it,
+	 * and not by those who wait for them behind a crossing */
 	const uint64_t timeout = own ? own : cuda->owner->settings.timeout_ns,
 		       quarters = cuda->owner == cuda->comm	      ? 0
 				  : read_flag(&cuda->report->crossed) ? 3

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a communicator that grows and its newcomers find each other in a store, which has nothing
- * but set and get.
+/* How a communicator that grows and its newcomers find each other in a store, which has nothing but
+ * set and get.
  *
  *   PREFIX/slot/N         a newcomer's token, a random number: the last that was put there, until …
  *   PREFIX/taken/N        … the communicator's coordinator, its rank 0, invites one: whose token it is has the slot
@@ -52,8 +52,8 @@ bool tt_join_slots_is_passed_over(struct tt_join_slots *slots,
 tutti_result_t tt_join_slots_await(struct tt_join_slots *slots,
 				   const struct tt_invitation *invitation, struct tt_records *out);
 
-/* The coordinator's part. TUTTI_IN_PROGRESS: nobody has come to the next slot within `wait_ns`; else
- * whoever did is invited as `invitation` says, which gets its token, and the slot is taken. */
+/* The coordinator's part. TUTTI_IN_PROGRESS: nobody has come to the next slot within `wait_ns`;
+ * else whoever did is invited as `invitation` says, which gets its token, and the slot is taken. */
 tutti_result_t tt_join_slots_invite(struct tt_join_slots *slots, struct tt_invitation *invitation,
 				    uint64_t wait_ns);
 /* The answer to it; TUTTI_IN_PROGRESS: not yet. */

@@ -27,7 +27,7 @@
 #define TT_WIRE_KEYED	  1 /* flag: proofs follow */
 #define TT_WIRE_ENCRYPTED 2 /* flag, of a host to a client that does not encrypt: nothing follows */
 #define TT_WIRE_WORD                                                                               \
-	4 /* the value of TT_WIRE_END and TT_WIRE_ATTEND: a result, and a error message up to … */
+	4 /* the value of TT_WIRE_END and TT_WIRE_ATTEND: a result, and an error message up to … */
 #define TT_WIRE_WORD_MAX 512
 #define TT_WIRE_WHO_MAX	 100
 
@@ -83,7 +83,7 @@ void tt_wire_put_header(const struct tt_wire_header *header, uint8_t out[TT_WIRE
 /* False if the bytes are no header that the other end could have meant. */
 bool tt_wire_get_header(const uint8_t in[TT_WIRE_HEADER], struct tt_wire_header *header);
 
-/* What TT_WIRE_END says; gives the length. A error message that is too long is cut. */
+/* What TT_WIRE_END says; gives the length. An error message that is too long is cut. */
 uint32_t tt_wire_put_word(tutti_result_t result, const char *error_text,
 			  uint8_t out[TT_WIRE_WORD_MAX]);
 /* The same for TT_WIRE_ATTEND, with who says it. */

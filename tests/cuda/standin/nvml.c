@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stands in for NVML where none is, as a library of its own that TUTTI_NVML_LIBRARY names: it
- * joins the GPUs of the stand-in of CUDA's driver, which are at 0000:17:00.0 and on the buses
- * behind that.
+/* Stands in for NVML where none is, as a library of its own that TUTTI_NVML_LIBRARY names: it joins
+ * the GPUs of the stand-in of CUDA's driver, which are at 0000:17:00.0 and on the buses behind
+ * that.
  *
  * STANDIN_LINKS   who is joined, separated by commas: "A-B:N", N NVLinks between the GPUs A and
- * 			B; "A-S:N", between A and switches; "A-H:N", switches that a virtual
- * 			machine does not show; "A-X:N", a GPU that CUDA does not show; "A-D:N", nobody: these are
- * 			down; "A-U:N", it is not told with whom, and with "A>B:N" A alone is told that (none)
- * STANDIN_ANCESTOR	what is between any two on PCIe, as nvmlGpuTopologyLevel_t numbers it (50)
- * STANDIN_VERSION	of NVLinks, as nvmlNvlinkVersion_t numbers them (6)
- * STANDIN_NVML_FAILS	the function that fails, and after ":" with which error */
+ * B; "A-S:N", between A and switches; "A-H:N", switches that a virtual machine does not show;
+ * "A-X:N", a GPU that CUDA does not show; "A-D:N", nobody: these are down; "A-U:N", it is not
+ * told with whom, and with "A>B:N" A alone is told that (none) STANDIN_ANCESTOR     what is
+ * between any two on PCIe, as nvmlGpuTopologyLevel_t numbers it (50) STANDIN_VERSION      of
+ * NVLinks, as nvmlNvlinkVersion_t numbers them (6) STANDIN_NVML_FAILS  the function that fails,
+ * and after ":" with which error */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

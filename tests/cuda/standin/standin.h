@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stands in for CUDA's driver where none is, as a library that TUTTI_CUDA_LIBRARY names: GPUs of
- * host memory, whose streams are threads. It is as strict as the driver about what it is given,
- * and does what it is asked for, so that what processes and threads do with GPUs can be tested
- * by processes and threads. What a GPU does for speed it does not have.
+ * host memory, whose streams are threads. It is as strict as the driver about what it is given, and
+ * does what it is asked for, so that what processes and threads do with GPUs can be tested by
+ * processes and threads. What a GPU does for speed it does not have.
  *
  * STANDIN_DEVICES how many GPUs there are (2) CUDA_VISIBLE_DEVICES        a number: this process
- * sees that one alone, as number 0 STANDIN_MEMORY  bytes of each (1 GiB), counted in each
- * process by itself STANDIN_APART  set: memory of GPUs can be read and written by streams alone,
- * as with most GPUs; the host gets a fault STANDIN_PEERS    "all": each reaches all others;
- * "none"; "pairs": 0 and 1, 2 and 3, …; "threes": 0 to 2, 3 to 5, …; else each reaches the one
- * before it STANDIN_QUEUE    how much may be ahead on a stream before whoever puts more there
- * waits (no limit) STANDIN_FAILS which functions fail, separated by commas: NAME, or NAME:K,
- * from the K-th call on, counted from when the variable was set.
- * 			"work" is what a stream does: where it fails the context is broken, as after a kernel's
- * 			wrong access
- * STANDIN_ERROR   with which error (999) STANDIN_GARBLES  set: a copy brings wrong bytes from
- * the memory of another GPU, as where something between the two redirects them STANDIN_SPOILS
- * set: kernels of the library add 1 to the first byte that they write, and so leave it wrong
+ * sees that one alone, as number 0 STANDIN_MEMORY  bytes of each (1 GiB), counted in each process
+ * by itself STANDIN_APART  set: memory of GPUs can be read and written by streams alone, as with
+ * most GPUs; the host gets a fault STANDIN_PEERS    "all": each reaches all others; "none";
+ * "pairs": 0 and 1, 2 and 3, …; "threes": 0 to 2, 3 to 5, …; else each reaches the one before it
+ * STANDIN_QUEUE    how much may be ahead on a stream before whoever puts more there waits (no
+ * limit) STANDIN_FAILS which functions fail, separated by commas: NAME, or NAME:K, from the K-th
+ * call on, counted from when the variable was set. "work" is what a stream does: where it fails the
+ * context is broken, as after a kernel's wrong access STANDIN_ERROR   with which error (999)
+ * STANDIN_GARBLES  set: a copy brings wrong bytes from the memory of another GPU, as where
+ * something between the two redirects them STANDIN_SPOILS set: kernels of the library add 1 to the
+ * first byte that they write, and so leave it wrong
  *
  * One lock (standin_enter) guards everything but the memory of GPUs. The files: device.c the
  * start, errors, what is said of GPUs; context.c; memory.c; ipc.c; stream.c; work.c what streams
