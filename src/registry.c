@@ -48,6 +48,8 @@ const struct tt_transport *const tt_transports[] = {
 	NULL,
 };
 
+const struct tt_transport *const tt_transport_of_hosts = &tt_transport_tcp;
+
 const struct tt_device *const tt_device = &tt_device_cuda;
 
 const struct tt_algorithm *tt_algorithm_by_name(const char *name)

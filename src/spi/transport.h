@@ -244,6 +244,10 @@ struct tt_transport {
 	void (*close)(struct tt_link *link);
 };
 
+/* The transport between hosts that needs no device, registry.c's choice. A transport over devices
+ * opens an endpoint of it for its own control links. */
+extern const struct tt_transport *const tt_transport_of_hosts;
+
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t tt_now(void);
 

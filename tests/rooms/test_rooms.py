@@ -13,7 +13,6 @@ from collections import defaultdict
 CYCLE_MOST = 8
 PLUG_INS_USE = {
     'algorithms': {'plan'},  # schedule.c, which spi/schedule.h declares
-    'rdma': {'os', 'net', 'tcp'},  # its control links are those of TCP
     'transport': {'os', 'net'},
 }
 

@@ -8,7 +8,6 @@
 #include "endpoint.h"
 #include "fork.h"
 #include "rdma.h"
-#include "tcp.h"
 #include "wire.h"
 
 /* ---- the address */
@@ -80,7 +79,8 @@ static bool rdma_reach(const struct tt_peer *a, const struct tt_peer *b)
 	struct tt_peer one, other;
 
 	return tt_rdma_pairs(a, b, pairs) > 0 && tt_rdma_address_read(a, &one, ports, &n) &&
-	       tt_rdma_address_read(b, &other, ports, &n) && tt_transport_tcp.reach(&one, &other);
+	       tt_rdma_address_read(b, &other, ports, &n) &&
+	       tt_transport_of_hosts->reach(&one, &other);
 }
 
 /* ---- life */
@@ -144,7 +144,7 @@ static tutti_result_t rdma_open(const struct tt_endpoint_config *config, struct 
 	e->waiter = -1;
 	result = find_ports(e, config);
 	if (!result && e->nports > 0)
-		result = tt_transport_tcp.open(config, &e->tcp);
+		result = tt_transport_of_hosts->open(config, &e->tcp);
 	if (result) {
 		rdma_destroy(&e->base);
 		return result;
