@@ -14,7 +14,6 @@ tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int siz
 {
 	static _Atomic uint64_t made;
 	struct tutti_comm *comm = calloc(1, sizeof(*comm));
-	pthread_condattr_t monotonic;
 
 	if (!comm)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for a communicator");
@@ -29,10 +28,6 @@ tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int siz
 	comm->kernels = tt_kernels();
 	tt_device->probe();
 	pthread_mutex_init(&comm->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&comm->progress_wanted, &monotonic);
-	pthread_condattr_destroy(&monotonic);
 	*out = comm;
 	return TUTTI_OK;
 }
@@ -61,10 +56,6 @@ void tt_comm_free(struct tutti_comm *comm)
 	free(comm->p2p_seq[1]);
 	free(comm->records);
 	free(comm->user_ops);
-	free(comm->work);
-	free(comm->heard);
-	free(comm->cpus);
-	free(comm->bytes_read);
 	tt_key_wipe(&comm->settings.key);
 	free(comm);
 }

@@ -19,23 +19,14 @@
 #include "tutti/tutti.h"
 
 #define TT_MAX_TRANSPORTS 4
-#define TT_HEADERS_KEPT	  64
 
 struct tt_op;
 
-/* What all ranks together do in a collective by an algorithm, for one byte of its vector (or of
- * all blocks). */
-struct tt_work {
-	bool known;
-	double messages[2]; /* of a segment: [0] within a host, [1] between hosts */
-	double waits;	    /* of a segment: rounds, of all ranks, in which one receives anything */
-	double blocks;	    /* that the bytes are cut into */
-	double bytes, reduced;
-	double in_place; /* of the bytes, those that are combined where they arrive */
-};
-
 struct tt_plan;
 struct tt_plan_cache;
+struct tt_planning;
+struct tt_gossip;
+struct tt_progress;
 struct tt_flight;
 struct tt_recorder;
 struct tt_staging;
@@ -72,6 +63,17 @@ struct tt_recording {
 	bool counter;	   /* the processor's counter is the clock */
 };
 
+/* What who makes a communicator is asked while it joins. */
+struct tt_join_hooks {
+	/* See struct tt_endpoint_config. */
+	tutti_result_t (*should_abort)(void *context);
+	/* This rank cannot join for `result`, which is about another rank or a deadline, or,
+	 * `unfit`, is true of the ranks together, and the thread's error message: what to return
+	 * instead, and tell others. NULL: that. */
+	tutti_result_t (*agree)(void *context, tutti_result_t result, bool unfit);
+	void *context;
+};
+
 struct tutti_comm {
 	pthread_mutex_t lock;
 	struct tt_owner owner;
@@ -86,9 +88,6 @@ struct tutti_comm {
 	int local_rank, local_size;
 	bool oversubscribed;	 /* this host has more ranks than cores they may use */
 	double oversubscription; /* ranks per core on the fullest host: the same on all ranks */
-	int *cpus;		 /* [size]: spread.c's */
-	uint64_t *bytes_read;	 /* [size]: recorder.c's */
-	uint64_t spread_at;	 /* when to look for a better processor again */
 	bool by_network;	 /* no two ranks share memory */
 	struct tt_model model;	 /* rank 0's */
 
@@ -101,16 +100,8 @@ struct tutti_comm {
 	struct tt_area
 		control_area; /* exec's; control area.base NULL where not all ranks share memory */
 	void *records;	      /* bootstrap.c's, until all have joined */
-	tutti_result_t (*should_abort)(
-		void *context); /* for join(), see tt_endpoint_config; or NULL */
-	/* This rank cannot join for `result`, which is about another rank or a deadline, or,
-	 * `unfit`, is true of the ranks together, and the thread's error message: what to return
-	 * instead, and tell others. NULL: that. */
-	tutti_result_t (*agree)(void *context, tutti_result_t result, bool unfit);
-	void *abort_context; /* of both */
+	const struct tt_join_hooks *hooks; /* while it joins; NULL: none */
 	char transport_names[64];
-	char carriers[1 << TT_MAX_TRANSPORTS][32]; /* carriers.c's, by sets of endpoints; ""
-						    * until asked for */
 
 	/* operations */
 	const struct tt_kernels *kernels;
@@ -119,19 +110,13 @@ struct tutti_comm {
 	uint64_t next_seq;    /* of the next collective */
 	uint64_t history;     /* of all collectives so far: equal on ranks that called the same */
 	uint64_t *p2p_seq[2]; /* [sending][size] */
-	struct tt_op *first, *last;		      /* in flight, in order of the calls */
-	struct tt_op *spare;			      /* finished, to be used again */
-	struct tutti_request *requests;		      /* that callers hold */
-	struct tt_op_header headers[TT_HEADERS_KEPT]; /* of this rank's last collectives */
-	uint64_t *heard;   /* [size]: the last collective that each rank is known to have called */
-	uint64_t told_seq; /* what the neighbours were told last … */
-	uint32_t told_times;   /* … how often before … */
-	uint64_t tell_at;      /* … and when to tell it again */
-	uint64_t answered_seq; /* the last of its own operations that this rank told those who
-				* are ahead */
+	struct tt_op *first, *last;	 /* in flight, in order of the calls */
+	struct tt_op *spare;		 /* finished, to be used again */
+	struct tutti_request *requests;	 /* that callers hold */
+	struct tt_gossip *gossip;	 /* control's: what ranks said of their calls */
 	struct tt_next_call *next_calls; /* what threads said of them */
 	struct tt_plan_cache *plans;
-	struct tt_work *work; /* [algorithm × collective], counted when first asked for */
+	struct tt_planning *planning; /* NULL until something needs it */
 	const struct tt_plan *last_plan;
 	const struct tt_plan *device_plan; /* of the operation that a device is being given: kept */
 	/* What rooms below ask of rooms above; set by who makes communicators. Does an operation
@@ -140,27 +125,21 @@ struct tutti_comm {
 	/* … and a plan is about to be used: note what it determines, unless that is there
 	 * already. */
 	void (*note_plan)(struct tutti_comm *comm, struct tt_plan *plan);
-	uint32_t warned; /* TT_BIT of each collective that the algorithm asked for was said not
-			  * to do */
 
 	/* waiting */
 	int waiters;  /* threads inside a wait: the progress thread then leaves the work to them */
 	int sleepers; /* threads asleep in an endpoint */
-	pthread_t progress_thread;
-	bool progress_started, progress_stop;
-	pthread_cond_t progress_wanted;
-	uint64_t next_check;	/* when to look at everything again */
-	uint64_t yield_more;	/* nanoseconds that waits yield longer before they sleep, as
-				 * sleeps have been short */
-	uint64_t next_deadline; /* of what was in flight when that was done last */
-	uint64_t checked_at;	/* when that was */
+	uint64_t next_check;	      /* when to look at everything again */
+	struct tt_progress *progress; /* exec's: the thread, and how waits are spent */
 
 	struct tt_cuda *cuda; /* its GPU; NULL: it is bound to none. Read with the fault */
 	/* result 0: healthy. Nobody is told of it before it is agreed. */
 	struct tt_fault fault;
-	bool agreed;
-	uint64_t agree_at;
-	uint64_t agree_ns; /* how long ranks take to agree; 0: the first fault is that of all */
+	struct {
+		bool done;   /* the fault is that of all ranks */
+		uint64_t at; /* when it will be */
+		uint64_t ns; /* how long ranks take to agree; 0: the first fault is that of all */
+	} agreement;
 	struct tt_consensus *consensus; /* NULL until the ranks first agree on something */
 	struct tt_recording recording;
 	struct tt_recorder *recorder;	    /* trace's: the rest */

@@ -38,7 +38,7 @@ static void keep(struct tutti_comm *comm, const struct tt_fault *fault)
 /* A fault that has come from a peer. */
 static bool adopt(struct tutti_comm *comm, const struct tt_fault *fault)
 {
-	if (comm->agreed || (comm->fault.result && !tt_fault_before(fault, &comm->fault)))
+	if (comm->agreement.done || (comm->fault.result && !tt_fault_before(fault, &comm->fault)))
 		return false;
 	keep(comm, fault);
 	return true;
@@ -55,7 +55,7 @@ static void tell(struct tutti_comm *comm)
 			struct tt_endpoint *endpoint = comm->endpoints[i];
 
 			endpoint->ops->control->revoke(endpoint, &comm->fault);
-			if (comm->agree_ns)
+			if (comm->agreement.ns)
 				news |= endpoint->fault.result && adopt(comm, &endpoint->fault);
 			else if (endpoint->fault.result) /* a peer was first */
 				keep(comm, &endpoint->fault);
@@ -67,12 +67,12 @@ void tt_comm_choose_settling(struct tutti_comm *comm)
 {
 	for (int i = 0; i < comm->nendpoints; i++)
 		if (comm->endpoints[i]->ops->control->fd(comm->endpoints[i]) >= 0)
-			comm->agree_ns = AGREE_NS;
+			comm->agreement.ns = AGREE_NS;
 }
 
 static void settle(struct tutti_comm *comm)
 {
-	comm->agreed = true;
+	comm->agreement.done = true;
 	tt_log(INFO, COMM, "rank %d: communicator revoked: %s", comm->rank, comm->fault.text);
 	tt_recorder_report(comm);
 }
@@ -80,26 +80,26 @@ static void settle(struct tutti_comm *comm)
 static void begin_agreement(struct tutti_comm *comm, const struct tt_fault *fault)
 {
 	keep(comm, fault);
-	comm->agree_at = comm->next_deadline = tt_now() + comm->agree_ns;
+	comm->agreement.at = tt_now() + comm->agreement.ns;
 	tell(comm);
-	if (!comm->agree_ns)
+	if (!comm->agreement.ns)
 		settle(comm);
 	tt_comm_interrupt(comm); /* who sleeps is to be up by then */
 }
 
 bool tt_comm_is_settled(struct tutti_comm *comm)
 {
-	if (!comm->agreed && comm->fault.result && tt_now() >= comm->agree_at) {
+	if (!comm->agreement.done && comm->fault.result && tt_now() >= comm->agreement.at) {
 		tt_comm_check(comm, true); /* this process may have been stopped for all of that
 					   * time */
 		settle(comm);
 	}
-	return comm->agreed;
+	return comm->agreement.done;
 }
 
 void tt_comm_agree_now(struct tutti_comm *comm)
 {
-	if (comm->fault.result && !comm->agreed)
+	if (comm->fault.result && !comm->agreement.done)
 		settle(comm);
 }
 
@@ -107,8 +107,9 @@ tutti_result_t tt_comm_agreed_error(struct tutti_comm *comm)
 {
 	while (!tt_comm_is_settled(comm)) {
 		const uint64_t now = tt_now();
-		const int left_ms =
-			now < comm->agree_at ? (int)((comm->agree_at - now) / 1000000) + 1 : 1;
+		const int left_ms = now < comm->agreement.at
+					    ? (int)((comm->agreement.at - now) / 1000000) + 1
+					    : 1;
 
 		pthread_mutex_unlock(&comm->lock);
 		poll(NULL, 0, left_ms < POLL_MS ? left_ms : POLL_MS);

@@ -19,22 +19,54 @@
 	100000000      /* a note may be lost, and a neighbour reach the operation only later; … */
 #define DOUBLED_MOST 6 /* … but a peer that is stopped takes none in, and must not get too many */
 
+#define HEADERS_KEPT 64
+
+struct tt_gossip {
+	struct tt_op_header headers[HEADERS_KEPT]; /* of this rank's last collectives */
+	uint64_t told_seq;			   /* what the neighbours were told last … */
+	uint32_t told_times;			   /* … how often before … */
+	uint64_t tell_at;			   /* … and when to tell it again */
+	uint64_t answered_seq; /* the last of its own operations that this rank told those who
+				 * are ahead */
+	uint64_t heard[];      /* [size]: the last collective that each rank is known to have
+				 * called */
+};
+
+bool tt_notes_open(struct tutti_comm *comm)
+{
+	const size_t heard = (size_t)comm->size * sizeof(comm->gossip->heard[0]);
+
+	comm->gossip = calloc(1, sizeof(*comm->gossip) + heard);
+	return comm->gossip != NULL;
+}
+
+void tt_notes_free(struct tutti_comm *comm)
+{
+	free(comm->gossip);
+	comm->gossip = NULL;
+}
+
+uint64_t tt_notes_last_called(const struct tutti_comm *comm, int rank)
+{
+	return comm->gossip->heard[rank];
+}
+
 void tt_notes_remember(struct tutti_comm *comm, const struct tt_op_header *header)
 {
-	comm->headers[header->seq % TT_HEADERS_KEPT] = *header;
+	comm->gossip->headers[header->seq % HEADERS_KEPT] = *header;
 }
 
 void tt_notes_heard(struct tutti_comm *comm, int rank, uint64_t seq)
 {
-	if (comm->heard[rank] < seq)
-		comm->heard[rank] = seq;
+	if (comm->gossip->heard[rank] < seq)
+		comm->gossip->heard[rank] = seq;
 }
 
 const struct tt_op_header *tt_notes_counterpart(const struct tutti_comm *comm,
 						const struct tt_op_header *mine,
 						const struct tt_op_header *theirs)
 {
-	const struct tt_op_header *kept = &comm->headers[theirs->seq % TT_HEADERS_KEPT];
+	const struct tt_op_header *kept = &comm->gossip->headers[theirs->seq % HEADERS_KEPT];
 	struct tt_op_header told = *theirs;
 
 	if (theirs->seq == mine->seq)
@@ -56,17 +88,17 @@ static void tell_all(struct tutti_comm *comm, const struct tt_op_header *header)
 static void answer(struct tutti_comm *comm)
 {
 	const uint64_t last = comm->next_seq - 1;
-	struct tt_op_header note = comm->headers[last % TT_HEADERS_KEPT];
+	struct tt_op_header note = comm->gossip->headers[last % HEADERS_KEPT];
 
-	if (comm->answered_seq == last)
+	if (comm->gossip->answered_seq == last)
 		return;
-	comm->answered_seq = note.called = last;
+	comm->gossip->answered_seq = note.called = last;
 	tell_all(comm, &note);
 }
 
 static void consider(struct tutti_comm *comm, const struct tt_op_header *theirs)
 {
-	const struct tt_op_header *mine = &comm->headers[theirs->seq % TT_HEADERS_KEPT];
+	const struct tt_op_header *mine = &comm->gossip->headers[theirs->seq % HEADERS_KEPT];
 
 	if (theirs->magic != TT_OP_HEADER_MAGIC)
 		tt_consensus_note(comm, theirs);
@@ -75,8 +107,8 @@ static void consider(struct tutti_comm *comm, const struct tt_op_header *theirs)
 		return;
 	const uint64_t called = theirs->called > theirs->seq ? theirs->called : theirs->seq;
 
-	if (comm->heard[theirs->rank] < called) {
-		comm->heard[theirs->rank] = called;
+	if (comm->gossip->heard[theirs->rank] < called) {
+		comm->gossip->heard[theirs->rank] = called;
 		tell_all(comm, theirs);
 	}
 	if (theirs->seq >= comm->next_seq)
@@ -97,13 +129,15 @@ void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op_header *stall
 		while (!comm->fault.result &&
 		       comm->endpoints[i]->ops->control->receive(comm->endpoints[i], &theirs))
 			consider(comm, &theirs);
-	if (!stalled || (comm->told_seq == stalled->seq && now < comm->tell_at))
+	if (!stalled || (comm->gossip->told_seq == stalled->seq && now < comm->gossip->tell_at))
 		return;
-	comm->told_times = comm->told_seq == stalled->seq ? comm->told_times + 1 : 0;
-	comm->told_seq = stalled->seq;
-	comm->tell_at =
+	comm->gossip->told_times =
+		comm->gossip->told_seq == stalled->seq ? comm->gossip->told_times + 1 : 0;
+	comm->gossip->told_seq = stalled->seq;
+	comm->gossip->tell_at =
 		now + ((uint64_t)REPEAT_NS
-		       << (comm->told_times < DOUBLED_MOST ? comm->told_times : DOUBLED_MOST));
+		       << (comm->gossip->told_times < DOUBLED_MOST ? comm->gossip->told_times
+								   : DOUBLED_MOST));
 	note = *stalled;
 	note.called = comm->next_seq - 1;
 	tell_all(comm, &note);

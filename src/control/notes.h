@@ -7,10 +7,15 @@
 #include "op_header.h"
 #include "comm.h"
 
+/* Memory for it; false: there is none. */
+bool tt_notes_open(struct tutti_comm *comm);
+void tt_notes_free(struct tutti_comm *comm);
 /* Keep the header of a collective that this rank starts. */
 void tt_notes_remember(struct tutti_comm *comm, const struct tt_op_header *header);
 /* A header of `rank` has come by another way. */
 void tt_notes_heard(struct tutti_comm *comm, int rank, uint64_t seq);
+/* The last collective that `rank` is known to have called. */
+uint64_t tt_notes_last_called(const struct tutti_comm *comm, int rank);
 /* This rank's header of an earlier operation if `theirs` is of it and differs, otherwise `mine`. */
 const struct tt_op_header *tt_notes_counterpart(const struct tutti_comm *comm,
 						const struct tt_op_header *mine,

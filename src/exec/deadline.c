@@ -18,6 +18,8 @@
 
 #include "log.h"
 #include "names.h"
+#include "notes.h"
+#include "progress_state.h"
 
 #define POLL_MOST_NS                                                                               \
 	250000000 /* of a wait, that counts between two looks at it, which are to be 100 ms apart
@@ -102,7 +104,7 @@ static uint64_t last_called(const struct tutti_comm *comm, int rank)
 	if (rank == comm->rank)
 		return comm->next_seq - 1;
 	return comm->control_area.base ? tt_area_last_called(&comm->control_area, rank)
-				       : comm->heard[rank];
+				       : tt_notes_last_called(comm, rank);
 }
 
 /* Is the process stopped, by a signal or a debugger? False where it cannot be seen. */
@@ -369,24 +371,26 @@ uint64_t tt_deadlines_uncounted(uint64_t checked, uint64_t now)
 
 void tt_deadlines_check(struct tutti_comm *comm, uint64_t now)
 {
-	const uint64_t uncounted = tt_deadlines_uncounted(comm->checked_at, now);
+	const uint64_t uncounted = tt_deadlines_uncounted(comm->progress->checked_at, now);
 
-	comm->checked_at = now;
-	comm->next_deadline = comm->fault.result ? comm->agree_at : UINT64_MAX;
+	comm->progress->checked_at = now;
+	comm->progress->next_deadline = UINT64_MAX;
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
 		op->started = op->started ? op->started + uncounted : now;
 		const uint64_t deadline = op->started + timeout_of(op);
 
 		if (now >= deadline)
 			miss(op);
-		else if (deadline < comm->next_deadline)
-			comm->next_deadline = deadline;
+		else if (deadline < comm->progress->next_deadline)
+			comm->progress->next_deadline = deadline;
 	}
 }
 
 int tt_deadlines_sleep_ms(const struct tutti_comm *comm, uint64_t now, int most_ms)
 {
-	const uint64_t left = comm->next_deadline > now ? comm->next_deadline - now : 0;
+	const uint64_t next = comm->fault.result ? comm->agreement.at
+						 : comm->progress->next_deadline,
+		       left = next > now ? next - now : 0;
 
 	return left / 1000000 < (uint64_t)most_ms ? (int)(left / 1000000) + 1 : most_ms;
 }

@@ -6,6 +6,7 @@
  * and nobody waits; it sleeps at once instead of polling, as the cores belong to the caller
  * then. */
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "op.h"
 #include "op_record.h"
 #include "progress.h"
+#include "progress_state.h"
 #include "request.h"
 #include "spread.h"
 #include "thread.h"
@@ -45,6 +47,32 @@ static inline void relax(void)
 #elif defined(__aarch64__)
 	__asm__ volatile("yield");
 #endif
+}
+
+/* ---- what a communicator needs for it */
+
+bool tt_progress_open(struct tutti_comm *comm)
+{
+	const size_t cpus = (size_t)comm->size * sizeof(comm->progress->cpus[0]);
+	pthread_condattr_t monotonic;
+
+	comm->progress = calloc(1, sizeof(*comm->progress) + cpus);
+	if (!comm->progress)
+		return false;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&comm->progress->wanted, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	return true;
+}
+
+void tt_progress_free(struct tutti_comm *comm)
+{
+	/* in a child of fork() threads may have waited for the condition */
+	if (comm->progress && tt_owned_here(&comm->owner))
+		pthread_cond_destroy(&comm->progress->wanted);
+	free(comm->progress);
+	comm->progress = NULL;
 }
 
 /* ---- one pass */
@@ -169,9 +197,9 @@ static void sleep_unless(struct tutti_comm *comm, const uint32_t *pending)
 static void learn_from_sleep(struct tutti_comm *comm, uint64_t slept)
 {
 	if (comm->oversubscribed || slept > YIELD_NS + YIELD_MORE_NS)
-		comm->yield_more = 0;
-	else if (slept < YIELD_NS && comm->yield_more < YIELD_MORE_NS)
-		comm->yield_more = 2 * comm->yield_more + YIELD_NS;
+		comm->progress->yield_more = 0;
+	else if (slept < YIELD_NS && comm->progress->yield_more < YIELD_MORE_NS)
+		comm->progress->yield_more = 2 * comm->progress->yield_more + YIELD_NS;
 }
 
 void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint32_t *pending)
@@ -182,7 +210,7 @@ void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint
 		waiter->since = now;
 	if (now >= comm->next_check)
 		check_health(comm, now);
-	if (now - waiter->since > YIELD_NS + comm->yield_more) {
+	if (now - waiter->since > YIELD_NS + comm->progress->yield_more) {
 		sleep_unless(comm, pending);
 		learn_from_sleep(comm, tt_now() - now);
 		return;
@@ -216,8 +244,8 @@ void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending)
 			tt_comm_pause(comm, &waiter, pending);
 	}
 	comm->waiters--;
-	if (comm->first && comm->progress_started)
-		pthread_cond_signal(&comm->progress_wanted);
+	if (comm->first && comm->progress->started)
+		pthread_cond_signal(&comm->progress->wanted);
 }
 
 /* ---- the progress thread */
@@ -249,9 +277,9 @@ static void *progress_main(void *argument)
 
 	ask_for_short_turns();
 	pthread_mutex_lock(&comm->lock);
-	while (!comm->progress_stop) {
+	while (!comm->progress->stop) {
 		if (!comm->first || comm->waiters > 0) {
-			pthread_cond_wait(&comm->progress_wanted, &comm->lock);
+			pthread_cond_wait(&comm->progress->wanted, &comm->lock);
 			continue;
 		}
 		if (tt_now() >= comm->next_check)
@@ -265,7 +293,7 @@ static void *progress_main(void *argument)
 				resumed = tt_now();
 			}
 			pthread_mutex_lock(&comm->lock);
-		} else if (!comm->progress_stop) {
+		} else if (!comm->progress->stop) {
 			sleep_unless(comm, NULL);
 			resumed = tt_now();
 		}
@@ -276,8 +304,8 @@ static void *progress_main(void *argument)
 
 void tt_progress_thread_want(struct tutti_comm *comm)
 {
-	if (!comm->progress_started) {
-		const int error = tt_thread_begin(&comm->progress_thread, progress_main, comm);
+	if (!comm->progress->started) {
+		const int error = tt_thread_begin(&comm->progress->thread, progress_main, comm);
 
 		if (error) {
 			tt_log(WARN, EXEC,
@@ -285,22 +313,22 @@ void tt_progress_thread_want(struct tutti_comm *comm)
 			       comm->rank, strerror(error));
 			return;
 		}
-		comm->progress_started = true;
+		comm->progress->started = true;
 	}
 	if (comm->sleepers)
 		tt_comm_interrupt(comm);
 	else
-		pthread_cond_signal(&comm->progress_wanted);
+		pthread_cond_signal(&comm->progress->wanted);
 }
 
 void tt_progress_thread_stop(struct tutti_comm *comm)
 {
-	if (!comm->progress_started)
+	if (!comm->progress || !comm->progress->started)
 		return;
 	pthread_mutex_lock(&comm->lock);
-	comm->progress_stop = true;
-	pthread_cond_signal(&comm->progress_wanted);
+	comm->progress->stop = true;
+	pthread_cond_signal(&comm->progress->wanted);
 	tt_comm_interrupt(comm);
 	pthread_mutex_unlock(&comm->lock);
-	pthread_join(comm->progress_thread, NULL);
+	pthread_join(comm->progress->thread, NULL);
 }

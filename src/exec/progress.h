@@ -5,6 +5,9 @@
 
 #include "fault.h"
 
+/* Memory for it; false: there is none. */
+bool tt_progress_open(struct tutti_comm *comm);
+void tt_progress_free(struct tutti_comm *comm);
 /* Advance all that is in flight once; true if something moved. Lock held. */
 bool tt_comm_progress(struct tutti_comm *comm);
 /* Wait until `*pending`, which is behind the lock, is 0. Lock held on entry and return, but not

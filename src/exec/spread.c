@@ -13,6 +13,7 @@
 #include <sched.h>
 
 #include "log.h"
+#include "progress_state.h"
 
 #define POLL_NS                                                                                    \
 	100000 /* between looks at where the others are; more where ranks share cores: so often
@@ -23,9 +24,9 @@
 static void locate(struct tutti_comm *comm, int cpu)
 {
 	for (int rank = 0; rank < comm->size; rank++)
-		comm->cpus[rank] = -1;
+		comm->progress->cpus[rank] = -1;
 	for (int i = 0; i < comm->nendpoints; i++)
-		comm->endpoints[i]->ops->locate(comm->endpoints[i], cpu, comm->cpus);
+		comm->endpoints[i]->ops->locate(comm->endpoints[i], cpu, comm->progress->cpus);
 }
 
 static int ranks_before_on(const struct tutti_comm *comm, int end, int cpu)
@@ -33,7 +34,7 @@ static int ranks_before_on(const struct tutti_comm *comm, int end, int cpu)
 	int ranks = 0;
 
 	for (int rank = 0; rank < end; rank++)
-		ranks += rank != comm->rank && comm->cpus[rank] == cpu;
+		ranks += rank != comm->rank && comm->progress->cpus[rank] == cpu;
 	return ranks;
 }
 
@@ -54,15 +55,15 @@ void tt_spread(struct tutti_comm *comm, uint64_t now)
 	const int cpu = sched_getcpu(), share = (int)(comm->oversubscription + 0.999);
 	cpu_set_t allowed, capacity;
 
-	if (now < comm->spread_at || cpu < 0)
+	if (now < comm->progress->spread_at || cpu < 0)
 		return;
-	comm->spread_at = now + tt_comm_stretch(comm, POLL_NS);
+	comm->progress->spread_at = now + tt_comm_stretch(comm, POLL_NS);
 	locate(comm, cpu);
 	if (ranks_before_on(comm, comm->rank, cpu) < share ||
 	    sched_getaffinity(0, sizeof(allowed), &allowed) < 0 ||
 	    !find_room(comm, cpu, share, &allowed, &capacity))
 		return;
-	comm->spread_at = now + REST_NS;
+	comm->progress->spread_at = now + REST_NS;
 	if (sched_setaffinity(0, sizeof(capacity), &capacity) == 0) {
 		sched_setaffinity(0, sizeof(allowed), &allowed);
 		tt_log(DEBUG, EXEC,

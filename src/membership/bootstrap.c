@@ -12,6 +12,7 @@
 #include "control_area.h"
 #include "fault.h"
 #include "log.h"
+#include "notes.h"
 #include "machine.h"
 #include "memory.h"
 #include "monitor.h"
@@ -64,8 +65,8 @@ static tutti_result_t open_endpoint(struct tutti_comm *comm, const struct tt_tra
 		.timeout_s = (double)comm->settings.timeout_ns / 1e9,
 		.silence_s = comm->settings.silence_s,
 		.key = &comm->settings.key,
-		.should_abort = comm->should_abort,
-		.context = comm->abort_context,
+		.should_abort = comm->hooks ? comm->hooks->should_abort : NULL,
+		.context = comm->hooks ? comm->hooks->context : NULL,
 	};
 	const tutti_result_t result = transport->open(&config, &comm->endpoints[comm->nendpoints]);
 
@@ -84,15 +85,12 @@ static tutti_result_t allocate(struct tutti_comm *comm)
 	comm->host = calloc(size, sizeof(*comm->host));
 	comm->via = calloc(size, sizeof(*comm->via));
 	comm->connections = calloc(size * TT_CHANNELS, sizeof(*comm->connections));
-	comm->heard = calloc(size, sizeof(*comm->heard));
-	comm->cpus = calloc(size, sizeof(*comm->cpus));
-	comm->bytes_read = calloc(size, sizeof(*comm->bytes_read));
 	comm->p2p_seq[0] = calloc(size, sizeof(uint64_t));
 	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
 	comm->records = calloc(size, sizeof(struct tt_record));
-	good = comm->host && comm->via && comm->connections && comm->heard && comm->cpus &&
-	       comm->bytes_read && comm->p2p_seq[0] && comm->p2p_seq[1] && tt_area_reserve(comm) &&
-	       comm->records;
+	good = comm->host && comm->via && comm->connections && comm->p2p_seq[0] &&
+	       comm->p2p_seq[1] && comm->records && tt_area_reserve(comm) && tt_notes_open(comm) &&
+	       tt_progress_open(comm);
 	for (int i = 0; i < comm->nendpoints && good; i++) {
 		comm->peers[i] = calloc(size, sizeof(*comm->peers[i]));
 		good = comm->peers[i] != NULL;
@@ -520,14 +518,15 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 		result = choose_transports(comm, records, members);
 	}
 	const bool fits = !result;
-	if (!fits && comm->agree) /* told before anybody waits for this rank to decline */
-		result = comm->agree(comm->abort_context, result, true);
+	if (!fits && comm->hooks &&
+	    comm->hooks->agree) /* told before anybody waits for this rank to decline */
+		result = comm->hooks->agree(comm->hooks->context, result, true);
 	if (!result) {
 		comm->by_network = nobody_shares(comm);
 		result = join_endpoints(comm, deadline, &joined);
 	}
-	if (comm->agree && fits && is_about_others(result))
-		result = comm->agree(comm->abort_context, result, false);
+	if (comm->hooks && comm->hooks->agree && fits && is_about_others(result))
+		result = comm->hooks->agree(comm->hooks->context, result, false);
 	if (result)
 		decline(comm, result, joined);
 	else {

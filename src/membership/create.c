@@ -57,9 +57,9 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 	struct tt_records records = { 0 };
 	size_t length;
 
-	comm->should_abort = look;
-	comm->agree = agree;
-	comm->abort_context = &joining;
+	const struct tt_join_hooks hooks = { look, agree, &joining };
+
+	comm->hooks = &hooks;
 	tutti_result_t result = tt_bootstrap_open(comm, record, &length);
 	int *members = malloc((size_t)comm->size * sizeof(*members));
 
@@ -87,8 +87,7 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 		result = tt_bootstrap_join(comm, &records, members, deadline);
 	tt_records_free(&records);
 	free(members);
-	comm->should_abort = NULL;
-	comm->agree = NULL;
+	comm->hooks = NULL;
 	return result;
 }
 

@@ -30,6 +30,7 @@
 
 struct growing {
 	struct tutti_comm *old, *new;
+	struct tt_join_hooks hooks; /* of the new one, while it is made */
 	int newcomers;
 	uint64_t id;
 	uint64_t timeout_ns, deadline; /* rank 0's count: it waits for the newcomers */
@@ -112,8 +113,8 @@ static tutti_result_t open_new(struct growing *g, struct tt_report *mine)
 		tt_comm_new(&old->settings, old->rank, old->size + g->newcomers, g->id, &g->new);
 
 	if (!result) {
-		g->new->should_abort = aborts;
-		g->new->abort_context = g->old;
+		g->hooks = (struct tt_join_hooks){ .should_abort = aborts, .context = g->old };
+		g->new->hooks = &g->hooks;
 		result = tt_bootstrap_open(g->new, mine->bytes, &length);
 	}
 	mine->length = (uint32_t)length;
@@ -514,7 +515,7 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store,
 		give_up(g.new);
 		return result_of(comm, result);
 	}
-	g.new->should_abort = NULL;
+	g.new->hooks = NULL;
 	tt_log(INFO, COMM, "rank %d of %d has %d ranks more", comm->rank, comm->size, newcomers);
 	*out = g.new;
 	return TUTTI_OK;

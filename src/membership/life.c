@@ -9,6 +9,7 @@
 #include "group.h"
 #include "monitor.h"
 #include "next_call.h"
+#include "notes.h"
 #include "op.h"
 #include "op_record.h"
 #include "plan_cache.h"
@@ -59,6 +60,8 @@ static void free_all(struct tutti_comm *comm)
 	tt_recorder_close(comm);
 	tt_area_free(comm);
 	tt_consensus_free(comm);
+	tt_notes_free(comm);
+	tt_progress_free(comm);
 	tt_comm_free(comm);
 }
 
@@ -71,7 +74,6 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 		tt_monitor_leave(comm);
 		tt_progress_thread_stop(comm);
 		take_leave(comm);
-		pthread_cond_destroy(&comm->progress_wanted);
 		pthread_mutex_destroy(&comm->lock);
 		free_all(comm);
 	} else if (forget_peers(comm)) {

@@ -27,8 +27,9 @@ static_assert(sizeof(struct tt_report) <= TT_AGREE_SAID_MAX, "a report can be sa
 
 struct shrinking {
 	struct tutti_comm *old, *new;
-	bool *among;  /* [old size]: who is left, as far as agreed */
-	int *members; /* [count]: their ranks in the old communicator */
+	struct tt_join_hooks hooks; /* of the new one, while it is made */
+	bool *among;		    /* [old size]: who is left, as far as agreed */
+	int *members;		    /* [count]: their ranks in the old communicator */
 	int count;
 	uint64_t id; /* for the new one, if this rank turns out to be the lowest */
 	int losses;  /* attempts that failed as a rank was lost */
@@ -112,8 +113,8 @@ static tutti_result_t gather(struct shrinking *s)
 		rank++;
 	if (tt_comm_new(&s->old->settings, rank, s->count, id, &s->new) ==
 	    TUTTI_OK) { /* else meet() tells the others */
-		s->new->should_abort = aborts;
-		s->new->abort_context = s;
+		s->hooks = (struct tt_join_hooks){ .should_abort = aborts, .context = s };
+		s->new->hooks = &s->hooks;
 	}
 	return TUTTI_OK;
 }
@@ -232,7 +233,7 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
 		tutti_comm_destroy(s.new);
 		tt_thread_error_set(error_text);
 	} else {
-		s.new->should_abort = NULL;
+		s.new->hooks = NULL;
 		*out = s.new;
 		tt_log(INFO, COMM, "rank %d of %d is rank %d of the %d that are left", comm->rank,
 		       comm->size, s.new->rank, s.count);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plan.h"
+#include "planning.h"
 
 TUTTI_API const char *tutti_comm_transport(tutti_comm_t comm, int peer)
 {
@@ -28,17 +29,20 @@ static unsigned endpoints_of(const struct tutti_comm *comm, const struct tt_plan
 const char *tt_carriers(struct tutti_comm *comm, const struct tt_plan *plan)
 {
 	const unsigned used = endpoints_of(comm, plan);
-	char *names = comm->carriers[used];
+	struct tt_planning *planning = tt_planning_of(comm);
 	size_t length = 0;
 
 	if (plan->call.on_gpu && comm->size > 1)
 		return "cuda";
 	if (used == 0)
 		return "none";
+	if (!planning)
+		return "no memory for their names";
+	char *names = planning->carriers[used];
 	for (int i = 0; i < comm->nendpoints && names[length] == '\0'; i++)
 		if (used & 1u << i)
 			length += (size_t)snprintf(
-				names + length, sizeof(comm->carriers[0]) - length, "%s%s",
+				names + length, sizeof(planning->carriers[0]) - length, "%s%s",
 				length ? "+" : "", comm->endpoints[i]->ops->name);
 	return names;
 }

@@ -142,10 +142,6 @@ void tt_combine_choose(const struct tt_kernels *kernels, struct tt_plan *plan);
 void tt_combine(const struct tt_plan *plan, int ranks, const struct tt_step *step, void *dst,
 		const void *const *src, unsigned nsrc, size_t elements);
 
-/* work.c: what all ranks together do by the algorithm of that number. */
-tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collective collective,
-			  const struct tt_work **out);
-
 /* tuner.c: the algorithm for a call of `bytes`. NULL: none can. */
 tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *group,
 			       const struct tt_call *call, double bytes,

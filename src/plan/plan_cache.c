@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "log.h"
+#include "planning.h"
 
 #define BUCKETS	   64
 #define PLANS_KEPT 1024
@@ -168,6 +169,17 @@ void tt_plans_free(struct tutti_comm *comm)
 	}
 	free(comm->plans);
 	comm->plans = NULL;
+	if (comm->planning)
+		free(comm->planning->work);
+	free(comm->planning);
+	comm->planning = NULL;
+}
+
+struct tt_planning *tt_planning_of(struct tutti_comm *comm)
+{
+	if (!comm->planning)
+		comm->planning = calloc(1, sizeof(*comm->planning));
+	return comm->planning;
 }
 
 void tt_plans_forget_op(struct tutti_comm *comm, tutti_op_t op)

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "names.h"
 #include "plan.h"
+#include "planning.h"
 #include "price.h"
 #include "registry.h"
 
@@ -181,9 +182,11 @@ static bool can(const struct tutti_comm *comm, const struct tt_group *group,
 static void warn_of_other(struct tutti_comm *comm, const struct tt_algorithm *forced,
 			  const struct tt_call *call, const struct tt_algorithm *chosen)
 {
-	if (comm->rank != 0 || (comm->warned & TT_BIT(call->collective)))
+	struct tt_planning *planning = tt_planning_of(comm);
+
+	if (comm->rank != 0 || !planning || (planning->warned & TT_BIT(call->collective)))
 		return;
-	comm->warned |= TT_BIT(call->collective);
+	planning->warned |= TT_BIT(call->collective);
 	tt_log(WARN, PLAN,
 	       "algorithm %s, which TUTTI_ALGORITHM (or config) asks for, cannot do %s with these ranks and this "
 	       "operation: %s is used instead",

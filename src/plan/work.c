@@ -7,6 +7,7 @@
 #include "log.h"
 #include "names.h"
 #include "plan.h"
+#include "planning.h"
 #include "registry.h"
 
 #define ALL_COUNTED 64 /* so many ranks at most: more would cost more than they tell */
@@ -98,11 +99,12 @@ tutti_result_t tt_work_of(struct tutti_comm *comm, int number, enum tt_collectiv
 	struct tt_work counted = { .known = true }, first = { 0 };
 
 	*out = NULL;
-	if (!comm->work)
-		comm->work = calloc(n, sizeof(*comm->work));
-	if (!comm->work)
+	struct tt_planning *planning = tt_planning_of(comm);
+	if (planning && !planning->work)
+		planning->work = calloc(n, sizeof(*planning->work));
+	if (!planning || !planning->work)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, PLAN, "no memory to compare algorithms");
-	struct tt_work *work = &comm->work[number * TT_COLLECTIVE_COUNT + (int)collective];
+	struct tt_work *work = &planning->work[number * TT_COLLECTIVE_COUNT + (int)collective];
 	for (int i = 0; i < counted_ranks(comm->size) && !work->known; i++) {
 		const tutti_result_t result = count_rank(comm, tt_algorithms[number], collective,
 							 counted_rank(comm->size, i), &counted);

@@ -89,7 +89,9 @@ tutti_result_t tt_recorder_open(struct tutti_comm *comm)
 {
 	struct tt_recorder *recorder = comm->recorder = calloc(1, sizeof(*recorder));
 
-	if (!recorder)
+	if (recorder)
+		recorder->bytes_read = calloc((size_t)comm->size, sizeof(*recorder->bytes_read));
+	if (!recorder || !recorder->bytes_read)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the flight recorder");
 	/* ranks of one communicator share its id; communicators of one job, the first one's */
 	if (!*comm->settings.job)
@@ -147,6 +149,8 @@ void tt_recorder_close(struct tutti_comm *comm)
 	/* a child of fork() has nothing of this but the numbers */
 	if (recorder && recorder->flight && tt_owned_here(&comm->owner))
 		close_flight(comm, recorder);
+	if (recorder)
+		free(recorder->bytes_read);
 	free(recorder);
 }
 
@@ -242,14 +246,15 @@ static void count_bytes_read(struct tutti_comm *comm, const struct tt_plan *plan
 {
 	uint32_t n = 0; /* of the reduction at hand */
 
-	memset(comm->bytes_read, 0, (size_t)comm->size * sizeof(*comm->bytes_read));
+	memset(comm->recorder->bytes_read, 0,
+	       (size_t)comm->size * sizeof(*comm->recorder->bytes_read));
 	for (uint32_t i = 0; i < plan->sched.nsteps; i++) {
 		const struct tt_step *step = &plan->sched.steps[i];
 
 		if (step->kind == TT_STEP_REDUCE)
 			n = step->n;
 		else if (step->kind == TT_STEP_SOURCE && step->peer != comm->rank)
-			comm->bytes_read[step->peer] += bytes_of_run(plan, &step->a, n);
+			comm->recorder->bytes_read[step->peer] += bytes_of_run(plan, &step->a, n);
 	}
 }
 
@@ -260,7 +265,7 @@ static bool next_peer(const struct tutti_comm *comm, const struct tt_plan *plan,
 {
 	if (plan->algorithm->shared) {
 		for (; *at < (uint32_t)comm->size; ++*at) {
-			const uint64_t bytes = comm->bytes_read[*at];
+			const uint64_t bytes = comm->recorder->bytes_read[*at];
 
 			*out = (struct tt_flight_peer){ .rank = *at, .received = bytes };
 			if (bytes > 0) {

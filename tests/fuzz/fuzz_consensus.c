@@ -102,7 +102,7 @@ static struct tutti_comm *new_comm(struct tt_endpoint *endpoint)
 	comm->rank = ME;
 	comm->size = RANKS;
 	comm->settings.timeout_ns = 1000000;
-	comm->agree_ns = UINT64_C(1) << 40; /* nothing is reported yet */
+	comm->agreement.ns = UINT64_C(1) << 40; /* nothing is reported yet */
 	comm->endpoints[0] = endpoint;
 	comm->nendpoints = 1;
 	comm->via = calloc(RANKS, sizeof(*comm->via));

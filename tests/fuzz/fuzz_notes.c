@@ -46,17 +46,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 							     .revoke = revoke };
 	static const struct tt_transport ops = { .name = "fuzz", .control = &control };
 	struct tt_endpoint endpoint = { .ops = &ops };
-	uint64_t heard[RANKS] = { 0 };
 	struct tutti_comm *comm = calloc(1, sizeof(*comm));
 
 	FUZZ_PROMISE(comm);
 	comm->rank = 1;
 	comm->size = RANKS;
 	comm->next_seq = 3;
-	comm->heard = heard;
+	FUZZ_PROMISE(tt_notes_open(comm));
 	comm->endpoints[0] = &endpoint;
 	comm->nendpoints = 1;
-	comm->agree_ns = UINT64_C(1) << 40; /* nothing is reported yet */
+	comm->agreement.ns = UINT64_C(1) << 40; /* nothing is reported yet */
 	for (uint64_t seq = 1; seq < comm->next_seq; seq++) {
 		const struct tt_op_header header = { .magic = TT_OP_HEADER_MAGIC,
 						     .rank = 1,
@@ -72,8 +71,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	connection = data;
 	wire_left = size;
 	tt_notes_exchange(comm, NULL, 1);
-	FUZZ_PROMISE(heard[comm->rank] == 0); /* nobody speaks for this rank */
+	FUZZ_PROMISE(tt_notes_last_called(comm, comm->rank) == 0); /* nobody speaks for this rank */
 	tt_consensus_free(comm);
+	tt_notes_free(comm);
 	free(comm);
 	return 0;
 }

@@ -155,7 +155,7 @@ static int do_without_control_area(int rank, void *argument)
 	SUCCEEDS(tutti_init(NULL, &comm));
 	CLAIM(comms.count == (shm ? 1 : 0), "%d warnings, the last: \"%s\"", comms.count,
 	      comms.last);
-	CLAIM(!shm || (strstr(comms.last, "but not the board") &&
+	CLAIM(!shm || (strstr(comms.last, "but not the control area") &&
 		       strstr(comms.last, "grow the arena")),
 	      "\"%s\" does not say what is missing, and why", comms.last);
 	SUCCEEDS(tutti_all_reduce(comm, &value, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "progress_state.h"
 #include "spread.h"
 
 #define RANKS 3
@@ -27,7 +28,10 @@ static void locate(struct tt_endpoint *endpoint, int cpu, int *of)
 
 static const struct tt_transport ops = { .name = "test", .locate = locate };
 static struct tt_endpoint endpoint = { .ops = &ops };
-static int cpus[RANKS];
+static struct {
+	struct tt_progress progress;
+	int cpus[RANKS];
+} waits;
 static cpu_set_t allowed;
 
 static struct tutti_comm comm_of(int rank, double oversubscription)
@@ -35,7 +39,7 @@ static struct tutti_comm comm_of(int rank, double oversubscription)
 	return (struct tutti_comm){ .rank = rank,
 				    .size = RANKS,
 				    .oversubscription = oversubscription,
-				    .cpus = cpus,
+				    .progress = &waits.progress,
 				    .endpoints = { &endpoint },
 				    .nendpoints = 1 };
 }
@@ -50,7 +54,7 @@ static bool goes(struct tutti_comm comm)
 		const int before = sched_getcpu();
 		cpu_set_t after;
 
-		comm.spread_at = 0;
+		comm.progress->spread_at = 0;
 		tt_spread(&comm, 1);
 		moves += sched_getcpu() != before;
 		assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "comm.h"
+#include "progress_state.h"
 
 struct peer {
 	pthread_t thread;
@@ -204,13 +205,13 @@ static void waits_yield_longer_where_sleeps_are_short(void **state)
 	}
 	watch.happened = true; /* what the other test waits for */
 	watch.sleep_ns = 1;
-	for (int i = 0; i < 1000 && comm->yield_more == 0;
+	for (int i = 0; i < 1000 && comm->progress->yield_more == 0;
 	     i++) /* on a busy machine no sleep may be short */
 		receive(comm);
-	assert_true(comm->yield_more > 0);
+	assert_true(comm->progress->yield_more > 0);
 	watch.sleep_ns = 20000000;
 	receive(comm);
-	assert_true(comm->yield_more == 0);
+	assert_true(comm->progress->yield_more == 0);
 	end(&peer, comm);
 }
 

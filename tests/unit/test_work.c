@@ -9,7 +9,8 @@
 #include <cmocka.h>
 
 #include "comm.h"
-#include "plan.h"
+#include "plan_cache.h"
+#include "planning.h"
 #include "registry.h"
 
 #define RANKS 200
@@ -47,7 +48,7 @@ static void check(int number, enum tt_collective collective, int size)
 	if (work->messages[0] < all / 2 || work->messages[0] > all * 2)
 		fail_msg("%s, collective %d, %d ranks: %.0f messages counted of %.0f",
 			 algorithm->name, (int)collective, size, work->messages[0], all);
-	free(comm.work);
+	tt_plans_free(&comm);
 }
 
 static void few_ranks_stand_for_many(void **state)

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What waits and the progress thread keep of a communicator. */
+#ifndef TT_PROGRESS_STATE_H
+#define TT_PROGRESS_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tt_progress {
+	pthread_t thread;
+	bool started, stop;
+	pthread_cond_t wanted;	/* by the thread: something is in flight */
+	uint64_t yield_more;	/* nanoseconds that waits yield longer before they sleep, as
+				 * sleeps have been short */
+	uint64_t next_deadline; /* of what was in flight when deadlines were checked last … */
+	uint64_t checked_at;	/* … and when that was */
+	uint64_t spread_at;	/* when to look for a better processor again */
+	int cpus[];		/* [size]: spread.c's */
+};
+
+#endif
