@@ -48,35 +48,6 @@ typedef void (*tutti_cuda_device_fn_t)(const tutti_cuda_device_t *device, void *
  */
 TUTTI_API tutti_result_t tutti_cuda_devices(tutti_cuda_device_fn_t each, void *context);
 
-/** What joins two GPUs, as NVIDIA's NVML knows it. What it points to is valid during the call
- * that shows it. */
-typedef struct tutti_cuda_link {
-	int device;	  /**< as tutti_cuda_devices() numbers them: the smaller one … */
-	int peer;	  /**< … and the larger one */
-	const char *topo; /**< as nvidia-smi topo -m has it: "NV4", "PIX", "PXB", "PHB", "NODE",
-			   * "SYS"; NULL: not known */
-	int nvlinks;  /**< NVLinks between them that are up; 0: only PCIe; -1: both have some, and
-		       * it is not known where they end; nor is `topo` then */
-	int nvswitch; /**< 1: these end in switches, and are as many as the GPU has that has fewer;
-		       * 0: in the GPUs themselves */
-	const char *nvlink_version; /**< such as "4.0"; NULL: there are none, or not known */
-	const char *pcie; /**< what is between them on PCIe: "one PCIe switch", "several NUMA
-			   * nodes"; NULL: not known */
-} tutti_cuda_link_t;
-
-/** Is shown one pair after the other. */
-typedef void (*tutti_cuda_link_fn_t)(const tutti_cuda_link_t *link, void *context);
-
-/**
- * Show `each` what joins each two of the GPUs that tutti_cuda_devices() shows (which also says
- * whether they reach each other's memory); of a single GPU, nothing. Opens NVML
- * (libnvidia-ml.so.1) meanwhile, which nothing else in the library needs. Any thread; needs no
- * communicator. TUTTI_ERR_UNSUPPORTED: there is no driver, no GPU or no NVML, and none was
- * shown; TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY: the driver or NVML failed, those shown before
- * are good. tutti_last_error(NULL) says why.
- */
-TUTTI_API tutti_result_t tutti_cuda_links(tutti_cuda_link_fn_t each, void *context);
-
 /* ---------------------------------------------------------------- collectives on streams */
 
 /** A `cudaStream_t` or `CUstream`; NULL is the legacy default stream, also in programs that are

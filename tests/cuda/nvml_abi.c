@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What src/device/cuda/nvml.h declares is what NVML's own header does: compiled, not run. */
+/* What tools/info/nvml.h declares is what NVML's own header does: compiled, not run. */
 #include <nvml.h>
 #include <stddef.h>
 
-#include "cuda/nvml.h"
+#include "info/nvml.h"
 
 #define SAME(member, function)                                                                     \
 	_Static_assert(__builtin_types_compatible_p(__typeof__(((struct nvml *)0)->member),        \

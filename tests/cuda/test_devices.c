@@ -40,9 +40,6 @@ static void null_is_refused(void **state)
 	assert_int_equal(tutti_cuda_devices(NULL, NULL), TUTTI_ERR_INVALID);
 	assert_string_equal(tutti_last_error(NULL),
 			    "tutti_cuda_devices: each is NULL, expected a function");
-	assert_int_equal(tutti_cuda_links(NULL, NULL), TUTTI_ERR_INVALID);
-	assert_string_equal(tutti_last_error(NULL),
-			    "tutti_cuda_links: each is NULL, expected a function");
 }
 
 static void ignore(const tutti_cuda_device_t *device, void *context)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what is said about GPUs: PCI devices that display or compute, and the drivers for them. */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "files.h"
+#include "gpu_links.h"
 #include "sections.h"
 #include "tutti/cuda.h"
 #include "value.h"
@@ -106,7 +108,7 @@ static void show(const tutti_cuda_device_t *device, void *context)
 	json_array_append_new(json_object_get(cuda, "devices"), entry);
 }
 
-static void show_link(const tutti_cuda_link_t *link, void *context)
+static void show_link(const struct gpu_link *link, void *context)
 {
 	json_t *entry = value_section(), *gpus = value_list(entry, "gpus");
 	const bool known = link->nvlinks >= 0;
@@ -131,13 +133,21 @@ static void show_link(const tutti_cuda_link_t *link, void *context)
 /* What joins each two of the GPUs, and why that is all. */
 static void put_links(json_t *cuda)
 {
-	json_t *list = value_list(cuda, "links");
-	const char *reason = tutti_cuda_links(show_link, list) == TUTTI_OK ? "NVML shows these"
-									   : tutti_last_error(NULL);
+	json_t *list = value_list(cuda, "links"), *devices = json_object_get(cuda, "devices"),
+	       *device;
+	const char *pci[GPU_LINKS_GPUS];
+	char reason[GPU_LINKS_WHY] = "there are no two GPUs";
+	int count = 0;
+	size_t i;
 
-	value_text(cuda, "links_reason",
-		   json_array_size(json_object_get(cuda, "devices")) > 1 ? reason
-									 : "there are no two GPUs");
+	json_array_foreach(devices, i, device)
+	{
+		if (count < GPU_LINKS_GPUS)
+			pci[count++] = json_string_value(json_object_get(device, "pci"));
+	}
+	if (gpu_links(pci, count, show_link, list, reason) && count > 1)
+		snprintf(reason, sizeof(reason), "NVML shows these");
+	value_text(cuda, "links_reason", reason);
 }
 
 /* What CUDA shows to processes like this one; null, with the reason, where it shows nothing. */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/nvml.h"
+#include "info/nvml.h"
 
 #pragma GCC diagnostic ignored                                                                     \
 	"-Wmissing-prototypes" /* they are of <nvml.h>, which need not be there */

@@ -3,10 +3,12 @@
  * CUDA's driver does not. Opened at run time, and only while somebody asks; nothing that moves
  * bytes needs it. Declared here, as <nvml.h> does, so that it need not be there to build;
  * tests/cuda/nvml_abi.c compares the two where it is. */
-#ifndef TT_CUDA_NVML_H
-#define TT_CUDA_NVML_H
+#ifndef INFO_NVML_H
+#define INFO_NVML_H
 
-#include "tutti/tutti.h"
+#include <stdbool.h>
+
+#include "gpu_links.h"
 
 typedef unsigned nvml_result; /* nvmlReturn_t, an enum, and as such compatible with this; 0:
 			       * success */
@@ -54,11 +56,12 @@ struct nvml {
 					   struct nvmlPciInfo_st *pci);
 };
 
-/* Opened and started, until it is closed. TUTTI_ERR_UNSUPPORTED: it is not there or too old;
- * TUTTI_ERR_SYSTEM: it could not be started. */
-tutti_result_t tt_nvml_open(struct nvml *nvml);
-void tt_nvml_close(const struct nvml *nvml);
-/* The error message "WHAT: NVML's text (NVML's number)" and TUTTI_ERR_SYSTEM. */
-tutti_result_t tt_nvml_fail(const struct nvml *nvml, const char *what, nvml_result error);
+/* Opened and started, until it is closed. False: it is not there, too old, or could not be
+ * started; `why` says which. */
+bool nvml_open(struct nvml *nvml, char why[GPU_LINKS_WHY]);
+void nvml_close(const struct nvml *nvml);
+/* "WHAT: NVML's text (NVML's number)" into `why`; gives false. */
+bool nvml_fail(const struct nvml *nvml, char why[GPU_LINKS_WHY], const char *what,
+	       nvml_result error);
 
 #endif

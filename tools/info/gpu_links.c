@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what is told of the links between the GPUs of this process. CUDA numbers the GPUs, NVML
+/* Owns what is said of the links between the GPUs of this process. CUDA numbers the GPUs, NVML
  * knows their links; PCI addresses say which is which. */
-#include "tutti/cuda.h"
+#include "gpu_links.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "driver.h"
-#include "log.h"
 #include "nvml.h"
 
-#define GPUS_MAX 64 /* bits of `peers` in tutti_cuda_device_t */
 #define LINKS_MAX                                                                                  \
 	36 /* of a GPU, NVML_NVLINK_MAX_LINKS: an older NVML says of those it does not know that
 	    * they are invalid */
@@ -23,8 +18,18 @@ struct gpu {
 	struct nvmlDevice_st *handle;
 	/* NVLinks that are up; of `untold` NVML does not say where they end, as in some virtual
 	 * machines */
-	int to_gpu[GPUS_MAX], to_switch, untold;
+	int to_gpu[GPU_LINKS_GPUS], to_switch, untold;
 	unsigned version; /* of the first, as NVML numbers them; 0: not known */
+};
+
+/* What is shown, to whom, and where an error goes. */
+struct view {
+	const struct nvml *nvml;
+	struct gpu *gpus;
+	int count;
+	void (*each)(const struct gpu_link *link, void *context);
+	void *context;
+	char *why;
 };
 
 /* nvmlNvlinkVersion_t */
@@ -40,7 +45,7 @@ static const char *version_name(unsigned version)
 static const struct level {
 	unsigned level;
 	const char *topo, *pcie;
-} hierarchy[] = {
+} levels[] = {
 	{ NVML_INTERNAL, "PIX", "one board" },
 	{ NVML_SINGLE, "PIX", "one PCIe switch" },
 	{ NVML_MULTIPLE, "PXB", "several PCIe switches" },
@@ -49,11 +54,11 @@ static const struct level {
 	{ NVML_SYSTEM, "SYS", "several NUMA nodes" },
 };
 
-static const struct level *hierarchy_of(unsigned level)
+static const struct level *level_of(unsigned level)
 {
-	for (size_t i = 0; i < sizeof(hierarchy) / sizeof(hierarchy[0]); i++)
-		if (hierarchy[i].level == level)
-			return &hierarchy[i];
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+		if (levels[i].level == level)
+			return &levels[i];
 	return NULL;
 }
 
@@ -86,12 +91,11 @@ static void count_link(const struct gpu *gpus, int count, struct gpu *gpu, unsig
 
 /* NVML may not say of a link that is up what it leads to, or where that is: what it says is
  * used, and the other end may say more. */
-static nvml_result find_end(const struct nvml *nvml, const struct gpu *gpus, int count,
-			    struct gpu *gpu, unsigned link)
+static nvml_result find_end(const struct view *v, struct gpu *gpu, unsigned link)
 {
 	struct nvmlPciInfo_st far = { .bus = ~0u };
 	unsigned kind = 0;
-	nvml_result error = nvml->link_get_remote_kind(gpu->handle, link, &kind);
+	nvml_result error = v->nvml->link_get_remote_kind(gpu->handle, link, &kind);
 
 	if (error == NVML_NOT_SUPPORTED)
 		kind = NVML_KIND_UNKNOWN;
@@ -101,51 +105,49 @@ static nvml_result find_end(const struct nvml *nvml, const struct gpu *gpus, int
 		gpu->to_switch++;
 		return 0;
 	}
-	error = nvml->link_get_remote_pci(gpu->handle, link, &far);
+	error = v->nvml->link_get_remote_pci(gpu->handle, link, &far);
 	if (error && error != NVML_NOT_SUPPORTED)
 		return error;
-	count_link(gpus, count, gpu, kind, error ? NULL : &far);
+	count_link(v->gpus, v->count, gpu, kind, error ? NULL : &far);
 	return 0;
 }
 
-static tutti_result_t read_link(const struct nvml *nvml, struct gpu *gpus, int count,
-				struct gpu *gpu, unsigned link)
+static bool read_link(const struct view *v, struct gpu *gpu, unsigned link)
 {
 	unsigned state = 0;
 	char what[64];
 
-	nvml_result error = nvml->link_get_state(gpu->handle, link, &state);
+	nvml_result error = v->nvml->link_get_state(gpu->handle, link, &state);
 	if (error == NVML_INVALID || error == NVML_NOT_SUPPORTED ||
 	    (!error && state != NVML_ENABLED)) /* there is no such link, or it is down */
-		return TUTTI_OK;
+		return true;
 	if (!error)
-		error = find_end(nvml, gpus, count, gpu, link);
+		error = find_end(v, gpu, link);
 	if (error) {
 		snprintf(what, sizeof(what), "ask about NVLink %u of GPU %s", link, gpu->pci);
-		return tt_nvml_fail(nvml, what, error);
+		return nvml_fail(v->nvml, v->why, what, error);
 	}
-	if (!gpu->version && nvml->link_get_version(gpu->handle, link, &gpu->version))
+	if (!gpu->version && v->nvml->link_get_version(gpu->handle, link, &gpu->version))
 		gpu->version = 0;
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t read_links(const struct nvml *nvml, struct gpu *gpus, int count,
-				 struct gpu *gpu)
+static bool read_links(const struct view *v, struct gpu *gpu)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool good = true;
 
-	for (unsigned link = 0; link < LINKS_MAX && !result; link++)
-		result = read_link(nvml, gpus, count, gpu, link);
-	return result;
+	for (unsigned link = 0; link < LINKS_MAX && good; link++)
+		good = read_link(v, gpu, link);
+	return good;
 }
 
-static tutti_result_t get_handle(const struct nvml *nvml, struct gpu *gpu)
+static bool get_handle(const struct view *v, struct gpu *gpu)
 {
-	const nvml_result error = nvml->get_handle(gpu->pci, &gpu->handle);
+	const nvml_result error = v->nvml->get_handle(gpu->pci, &gpu->handle);
 	char what[64];
 
 	snprintf(what, sizeof(what), "find GPU %s", gpu->pci);
-	return error ? tt_nvml_fail(nvml, what, error) : TUTTI_OK;
+	return error ? nvml_fail(v->nvml, v->why, what, error) : true;
 }
 
 /* ---- pairs */
@@ -171,26 +173,25 @@ static bool may_be_joined(const struct gpu *a, const struct gpu *b)
 	return (a->untold && (b->untold || b->to_switch)) || (b->untold && a->to_switch);
 }
 
-static tutti_result_t show(const struct nvml *nvml, const struct gpu *gpus, int device, int peer,
-			   tutti_cuda_link_fn_t each, void *context)
+static bool show(const struct view *v, int device, int peer)
 {
-	const struct gpu *a = &gpus[device], *b = &gpus[peer];
-	const int between_them = direct(gpus, device, peer);
-	tutti_cuda_link_t link = { .device = device,
-				   .peer = peer,
-				   .nvlinks = between_them ? between_them : by_switches(a, b) };
+	const struct gpu *a = &v->gpus[device], *b = &v->gpus[peer];
+	const int between_them = direct(v->gpus, device, peer);
+	struct gpu_link link = { .device = device,
+				 .peer = peer,
+				 .nvlinks = between_them ? between_them : by_switches(a, b) };
 	const struct level *between = NULL;
 	unsigned level = 0;
-	char text[64];
+	char text[96];
 
-	const nvml_result error = nvml->get_common_ancestor(a->handle, b->handle, &level);
+	const nvml_result error = v->nvml->get_common_ancestor(a->handle, b->handle, &level);
 	if (error && error != NVML_NOT_SUPPORTED) { /* as in virtual machines that do not show
 						     * their bridges */
 		snprintf(text, sizeof(text), "ask what is between GPUs %s and %s", a->pci, b->pci);
-		return tt_nvml_fail(nvml, text, error);
+		return nvml_fail(v->nvml, v->why, text, error);
 	}
 	if (!error)
-		between = hierarchy_of(level);
+		between = level_of(level);
 	link.pcie = between ? between->pcie : NULL;
 	link.topo = between ? between->topo : NULL;
 	if (!link.nvlinks && may_be_joined(a, b)) {
@@ -203,85 +204,63 @@ static tutti_result_t show(const struct nvml *nvml, const struct gpu *gpus, int 
 		link.nvswitch = !between_them;
 		link.nvlink_version = version_name(a->version);
 	}
-	each(&link, context);
-	return TUTTI_OK;
+	v->each(&link, v->context);
+	return true;
 }
 
-static tutti_result_t show_all(const struct nvml *nvml, struct gpu *gpus, int count,
-			       tutti_cuda_link_fn_t each, void *context)
+static bool show_all(const struct view *v)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool good = true;
 
-	for (int i = 0; i < count && !result; i++) {
-		result = get_handle(nvml, &gpus[i]);
-		if (!result)
-			result = read_links(nvml, gpus, count, &gpus[i]);
-	}
-	for (int i = 0; i < count && !result; i++)
-		for (int j = i + 1; j < count && !result; j++)
-			result = show(nvml, gpus, i, j, each, context);
-	return result;
+	for (int i = 0; i < v->count && good; i++)
+		good = get_handle(v, &v->gpus[i]) && read_links(v, &v->gpus[i]);
+	for (int i = 0; i < v->count && good; i++)
+		for (int j = i + 1; j < v->count && good; j++)
+			good = show(v, i, j);
+	return good;
 }
 
 /* ---- the GPUs as CUDA numbers them */
 
-static tutti_result_t find_gpus(const struct cuda_driver *driver, struct gpu *gpus, int count)
+static bool read_addresses(const char *const *pci, int count, struct gpu *gpus, char *why)
 {
-	cuda_device device;
-
 	for (int i = 0; i < count; i++) {
 		struct gpu *gpu = &gpus[i];
-		cuda_result error = driver->device_get(&device, i);
 
-		if (!error)
-			error = driver->device_get_pci_bus_id(gpu->pci, sizeof(gpu->pci), device);
-		if (error)
-			return tt_cuda_fail(driver, "ask where the GPUs are", error);
-		if (sscanf(gpu->pci, "%x:%x:%x", &gpu->domain, &gpu->bus, &gpu->device) != 3)
-			return tt_fail(
-				TUTTI_ERR_SYSTEM, CUDA,
+		snprintf(gpu->pci, sizeof(gpu->pci), "%s", pci[i]);
+		if (sscanf(gpu->pci, "%x:%x:%x", &gpu->domain, &gpu->bus, &gpu->device) != 3) {
+			snprintf(
+				why, GPU_LINKS_WHY,
 				"CUDA says that GPU %d is at \"%s\", expected an address of PCI such as 0000:17:00.0",
 				i, gpu->pci);
+			return false;
+		}
 	}
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t show_links(const struct cuda_driver *driver, int count,
-				 tutti_cuda_link_fn_t each, void *context)
+bool gpu_links(const char *const *pci, int count,
+	       void (*each)(const struct gpu_link *link, void *context), void *context,
+	       char why[GPU_LINKS_WHY])
 {
-	struct gpu *gpus = calloc((size_t)count, sizeof(*gpus));
+	struct gpu *gpus;
 	struct nvml nvml;
+	bool good;
 
-	if (!gpus)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the links of %d GPUs",
-			       count);
-	tutti_result_t result = find_gpus(driver, gpus, count);
-	if (!result)
-		result = tt_nvml_open(&nvml);
-	if (result)
-		goto free_gpus;
-	result = show_all(&nvml, gpus, count, each, context);
-	tt_nvml_close(&nvml);
-free_gpus:
-	free(gpus);
-	return result;
-}
-
-TUTTI_API tutti_result_t tutti_cuda_links(tutti_cuda_link_fn_t each, void *context)
-{
-	const struct cuda_driver *driver;
-	int count = 0;
-
-	if (!each)
-		return tt_fail(TUTTI_ERR_INVALID, CUDA,
-			       "tutti_cuda_links: each is NULL, expected a function");
-	const tutti_result_t result = tt_cuda_driver(&driver);
-	if (result)
-		return result;
-	const cuda_result error = driver->device_get_count(&count);
-	if (error)
-		return tt_cuda_fail(driver, "count the GPUs", error);
 	if (count < 2)
-		return TUTTI_OK;
-	return show_links(driver, count < GPUS_MAX ? count : GPUS_MAX, each, context);
+		return true;
+	gpus = calloc((size_t)count, sizeof(*gpus));
+	if (!gpus) {
+		snprintf(why, GPU_LINKS_WHY, "no memory for the links of %d GPUs", count);
+		return false;
+	}
+	good = read_addresses(pci, count, gpus, why) && nvml_open(&nvml, why);
+	if (good) {
+		const struct view view = { &nvml, gpus, count, each, context, why };
+
+		good = show_all(&view);
+		nvml_close(&nvml);
+	}
+	free(gpus);
+	return good;
 }

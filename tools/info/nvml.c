@@ -3,9 +3,10 @@
 #include "nvml.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
 
 #include "library.h"
-#include "log.h"
 
 static const struct tt_function functions[] = {
 	{ "nvmlInit_v2", offsetof(struct nvml, init) },
@@ -30,31 +31,35 @@ static const struct tt_library library = {
 	.count = sizeof(functions) / sizeof(functions[0]),
 };
 
-tutti_result_t tt_nvml_open(struct nvml *nvml)
+bool nvml_open(struct nvml *nvml, char why[GPU_LINKS_WHY])
 {
-	char why[TT_LIBRARY_WHY];
+	char reason[TT_LIBRARY_WHY];
 
-	nvml->library = tt_library_open(&library, nvml, why);
-	if (!nvml->library)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s", why);
+	nvml->library = tt_library_open(&library, nvml, reason);
+	if (!nvml->library) {
+		snprintf(why, GPU_LINKS_WHY, "%s", reason);
+		return false;
+	}
 	const nvml_result error = nvml->init();
 	if (!error)
-		return TUTTI_OK;
-	const tutti_result_t result = tt_nvml_fail(nvml, "start NVML", error);
+		return true;
+	nvml_fail(nvml, why, "start NVML", error);
 	dlclose(nvml->library);
-	return result;
+	return false;
 }
 
-void tt_nvml_close(const struct nvml *nvml)
+void nvml_close(const struct nvml *nvml)
 {
 	nvml->shutdown();
 	dlclose(nvml->library);
 }
 
-tutti_result_t tt_nvml_fail(const struct nvml *nvml, const char *what, nvml_result error)
+bool nvml_fail(const struct nvml *nvml, char why[GPU_LINKS_WHY], const char *what,
+	       nvml_result error)
 {
 	const char *text = nvml->error_string(error);
 
-	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "%s: %s (NVML, %u)", what,
-		       text ? text : "an error that it has no text for", error);
+	snprintf(why, GPU_LINKS_WHY, "%s: %s (NVML, %u)", what,
+		 text ? text : "an error that it has no text for", error);
+	return false;
 }
