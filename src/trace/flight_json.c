@@ -327,7 +327,7 @@ static void write_op_header(struct out *out, const struct tt_flight *flight, uin
 
 	comma(out);
 	open_one(out, '{');
-	pair_unsigned(out, "card", place);
+	pair_unsigned(out, "header", place);
 	pair_name(out, "collective", tt_collective_name((enum tt_collective)header->collective));
 	write_part(out, header);
 	pair_unsigned(out, "count", tt_op_header_count(header));
@@ -356,7 +356,7 @@ static void write_op(struct out *out, const struct clocks *clocks, const struct 
 	pair_name(out, "kind", kinds[kind]);
 	pair_unsigned(out, "sequence", op->seq);
 	if (kind == TT_FLIGHT_COLLECTIVE) {
-		pair_unsigned(out, "card", op->what);
+		pair_unsigned(out, "header", op->what);
 	} else {
 		pair_signed(out, "peer", op->peer);
 		pair_unsigned(out, "count", op->what);
@@ -489,7 +489,7 @@ static void write_all(struct out *out, const struct tt_flight *flight, const cha
 	write_header(out, flight, &clocks, why);
 	write_fault(out, &flight->fault);
 	pair_unsigned(out, "operations_called", last);
-	key(out, "cards");
+	key(out, "headers");
 	open_one(out, '[');
 	write_op_headers(out, flight, first, last);
 	close_one(out, ']');

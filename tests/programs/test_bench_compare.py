@@ -113,7 +113,7 @@ class Compare(unittest.TestCase):
         with open(first) as a, open(second) as b:
             picture = a.read()
             self.assertEqual(b.read(), picture)
-        for text in ['all_reduce, float32, sum', 'tcp, 2 ranks', 'tutti', 'Gloo', 'median time', '10 µs', '64 B',
+        for text in ['all_reduce, float32, sum', 'tcp, 2 ranks', 'tutti', 'Gloo', 'time', '10 µs', '64 B',
                      'time ÷ that of tutti', '1', '1.5', '2', 'Processor, 2 cores · tutti 0.1.0 · 2026-01-31']:
             self.assertIn(f'>{text}<', picture)
         self.assertIn('width="900"', picture)

@@ -20,8 +20,8 @@ MS = 1_000_000
 START = 1_000_000_000_000
 
 
-def card(number, collective='all_reduce', count=4096, **other):
-    return {'card': number, 'collective': collective, 'count': count, 'dtype': 'float32', 'op': 'sum', 'op_number': 0,
+def header(number, collective='all_reduce', count=4096, **other):
+    return {'header': number, 'collective': collective, 'count': count, 'dtype': 'float32', 'op': 'sum', 'op_number': 0,
             'root': -1, 'detail': '0' * 16, 'algorithm': 'ring', 'segments': 1,
             'peers': [{'rank': 0, 'sent': 100, 'received': 50}], 'peers_left_out': 0, **other}
 
@@ -30,13 +30,13 @@ def call(number, posted, done, first=None, result=0, **other):
     """A collective; times in ms after START."""
     def ns(ms):
         return None if ms is None else START + round(ms * MS)
-    return {'number': number, 'kind': 'collective', 'sequence': number, 'card': 64, 'posted': ns(posted),
+    return {'number': number, 'kind': 'collective', 'sequence': number, 'header': 64, 'posted': ns(posted),
             'first': ns(posted if first is None else first), 'done': ns(done), 'result': result, **other}
 
 
 def message(number, kind, peer, sequence, posted, done):
     op = call(number, posted, done, kind=kind, sequence=sequence, peer=peer, count=10, dtype='float32', bytes=40)
-    del op['card']
+    del op['header']
     return op
 
 
@@ -58,7 +58,7 @@ def report(rank, operations, size=3, **other):
     return {'tutti_flight': 1, 'version': '0.1.0', 'job': 'job', 'communicator': 'c' * 16, 'rank': rank, 'size': size,
             'host': 'host', 'hostname': 'name', 'pid': 100 + rank, 'transports': 'shm', 'why': 'signal',
             'monotonic_ns': START + 100 * MS, 'realtime_ns': 5 * START, 'fault': None,
-            'operations_called': len(operations), 'cards': [card(64)], 'operations': operations, **other}
+            'operations_called': len(operations), 'headers': [header(64)], 'operations': operations, **other}
 
 
 class Trace(unittest.TestCase):
@@ -111,10 +111,10 @@ class Trace(unittest.TestCase):
         self.assertIn('1 calls of later operations', out)
 
     def test_who_differed(self):
-        cards = [card(64), card(128, 'all_gather', op=None, op_number=-1), card(192, algorithm='tree', segments=4)]
-        self.write(report(0, [call(1, 1, 2), call(2, 3, None)], cards=cards),
-                   report(1, [call(1, 1, 2, card=192), call(2, 3, None)], cards=cards),
-                   report(2, [call(1, 1, 2), call(2, 3, None, card=128)], cards=cards))
+        headers = [header(64), header(128, 'all_gather', op=None, op_number=-1), header(192, algorithm='tree', segments=4)]
+        self.write(report(0, [call(1, 1, 2), call(2, 3, None)], headers=headers),
+                   report(1, [call(1, 1, 2, header=192), call(2, 3, None)], headers=headers),
+                   report(2, [call(1, 1, 2), call(2, 3, None, header=128)], headers=headers))
         out, _ = self.trace(self.dir)
         self.assertIn('differed: operation 1:\n    ranks 0, 2 called all_reduce(float32 × 4096, sum) by ring\n'
                       '    rank 1 called all_reduce(float32 × 4096, sum) by tree in 4 segments\n', out)
@@ -123,20 +123,20 @@ class Trace(unittest.TestCase):
 
     def test_calls_are_named_as_they_were_made(self):
         """Where a rank knows its own counts alone, these do not differ; functions and groups are named, not what they are made of."""
-        cards = [[card(1, 'gather_v', count, op=None, op_number=-1, root=0), card(2, 'all_gather_v', 10, op=None, op_number=-1),
-                  card(3, 'all_gather', 12, dtype='uint8', op=None, op_number=-1, part_of='tutti_comm_split'),
-                  card(4, count=7, part_of='group')] for count in (5, 6)]
-        calls = [call(number, number, None, card=number) for number in range(1, 5)]
+        headers = [[header(1, 'gather_v', count, op=None, op_number=-1, root=0), header(2, 'all_gather_v', 10, op=None, op_number=-1),
+                  header(3, 'all_gather', 12, dtype='uint8', op=None, op_number=-1, part_of='tutti_comm_split'),
+                  header(4, count=7, part_of='group')] for count in (5, 6)]
+        calls = [call(number, number, None, header=number) for number in range(1, 5)]
         for number, name in enumerate(('gather_v(float32 × 5, root 0)', 'all_gather_v(float32 × 10 in all)', 'tutti_comm_split',
                                        'a group of all_reduce(float32 × 7 in all, sum)')):
-            self.write(*(report(rank, calls[number:], size=2, cards=cards[rank]) for rank in range(2)))
+            self.write(*(report(rank, calls[number:], size=2, headers=headers[rank]) for rank in range(2)))
             out, _ = self.trace(self.dir)
             self.assertIn(f'unfinished: operation {number + 1}, {name}, on ranks 0, 1', out)
             self.assertNotIn('differed', out)
 
     def test_numbers_of_cards_are_each_ranks_own(self):
         self.write(report(0, [call(1, 1, 2)], size=2),
-                   report(1, [call(1, 1, 2, card=640)], size=2, cards=[card(640, peers=[])]))
+                   report(1, [call(1, 1, 2, header=640)], size=2, headers=[header(640, peers=[])]))
         self.assertNotIn('differed', self.trace(self.dir)[0])
 
     def test_messages_that_nobody_took(self):
@@ -264,7 +264,7 @@ class Trace(unittest.TestCase):
 
     def test_numbers_that_no_rank_comes_to(self):
         many = [{'rank': 0, 'sent': 1 << 48, 'received': 1 << 48}] * 40000
-        for wrong in ({'operations': [call((1 << 63) - 1, 1, 2)]}, {'cards': [card(64, peers=many)]},
+        for wrong in ({'operations': [call((1 << 63) - 1, 1, 2)]}, {'headers': [header(64, peers=many)]},
                       {'streams': [on_stream((1 << 63) - 1, 1, True)]}):
             self.write(report(0, [], size=1, **wrong) if 'operations' not in wrong else report(0, wrong['operations'], size=1))
             self.assertIn('makes no sense', self.trace(self.dir, status=1)[1], list(wrong))
@@ -274,9 +274,9 @@ class Trace(unittest.TestCase):
 
     def test_a_terminal_gets_nothing_to_act_on(self):
         evil = 'a\x1b[2J\x9b1m\r\nb\u202ec\x7f'
-        self.write(report(0, [call(1, 1, None)], why='died', hostname=evil, cards=[card(64, evil, algorithm=evil)],
+        self.write(report(0, [call(1, 1, None)], why='died', hostname=evil, headers=[header(64, evil, algorithm=evil)],
                           fault={'result': -3, 'error': evil, 'rank': 1, 'text': evil}),
-                   report(1, [call(1, 1, 2)], cards=[card(64, algorithm=evil, segments=2)]),
+                   report(1, [call(1, 1, 2)], headers=[header(64, algorithm=evil, segments=2)]),
                    report(2, [], streams=[on_stream(1, 1, False, way=evil, op=evil)]))
         for one in self.dir.iterdir():
             one.write_text(one.read_text(encoding='utf-8').replace('"job": "job"', f'"job": {json.dumps(evil)}'), encoding='utf-8')

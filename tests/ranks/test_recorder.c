@@ -139,9 +139,9 @@ static const json_t *header_of(const json_t *report, const json_t *op)
 	const json_t *header;
 	size_t i;
 
-	json_array_foreach(json_object_get(report, "cards"), i,
-			   header) if (number_in(header, "card") ==
-				       number_in(op, "card")) return header;
+	json_array_foreach(json_object_get(report, "headers"), i,
+			   header) if (number_in(header, "header") ==
+				       number_in(op, "header")) return header;
 	fail_msg("operation %lld of rank %lld has no card", number_in(op, "number"),
 		 number_in(report, "rank"));
 	return NULL;
@@ -224,7 +224,7 @@ static void a_call_that_comes_back_has_its_header(void **state)
 	assert_int_equal(run_job(&job), 0);
 	read_reports(reports);
 	/* the more peers, the longer what is noted; over TCP some ranks have but one */
-	assert_true(json_array_size(json_object_get(reports[0], "cards")) < 900);
+	assert_true(json_array_size(json_object_get(reports[0], "headers")) < 900);
 	for (int rank = 0; rank < RANKS; rank++) {
 		assert_int_equal(
 			number_in(header_of(reports[rank], last_op(reports[rank])), "count"), 5999);

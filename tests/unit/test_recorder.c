@@ -147,7 +147,7 @@ static void the_last_4096_operations_are_kept(void **state)
 	assert_string_equal(json_string_value(json_object_get(report, "why")), "signal");
 	assert_int_equal(json_array_size(ops), 4096);
 	assert_int_equal(number_in(report, "operations_called"), 5000);
-	assert_int_equal(json_array_size(json_object_get(report, "cards")), 2);
+	assert_int_equal(json_array_size(json_object_get(report, "headers")), 2);
 	json_array_foreach(ops, i, op)
 	{
 		assert_int_equal(number_in(op, "number"), 905 + i);
@@ -175,9 +175,9 @@ static void operations_name_their_header(void **state)
 	json_t *report = read_report();
 	const json_t *op = json_array_get(json_object_get(report, "operations"), 1);
 
-	json_array_foreach(json_object_get(report, "cards"), i,
-			   header) if (number_in(header, "card") == number_in(op, "card")) found =
-		header;
+	json_array_foreach(json_object_get(report, "headers"), i,
+			   header) if (number_in(header, "header") == number_in(op, "header"))
+		found = header;
 	assert_non_null(found);
 	assert_string_equal(json_string_value(json_object_get(found, "collective")), "reduce");
 	assert_string_equal(json_string_value(json_object_get(found, "dtype")), "float64");
@@ -205,16 +205,16 @@ static void headers_that_were_written_over_are_not_shown(void **state)
 	json_t *counts = json_object();
 	char name[32];
 
-	json_array_foreach(json_object_get(report, "cards"), i, op)
+	json_array_foreach(json_object_get(report, "headers"), i, op)
 	{
-		sprintf(name, "%lld", (long long)number_in(op, "card"));
+		sprintf(name, "%lld", (long long)number_in(op, "header"));
 		assert_int_equal(
 			json_object_set_new(counts, name, json_integer(number_in(op, "count"))), 0);
 	}
 	assert_int_equal(json_array_size(json_object_get(report, "operations")), 4000);
 	json_array_foreach(json_object_get(report, "operations"), i, op)
 	{
-		sprintf(name, "%lld", (long long)number_in(op, "card"));
+		sprintf(name, "%lld", (long long)number_in(op, "header"));
 		if (!json_object_get(counts, name))
 			continue;
 		known++;
@@ -347,7 +347,7 @@ static void garbage_in_the_mapping_does_no_harm(void **state)
 	assert_true(tt_flight_write(flight, "test"));
 	json_t *report = read_report();
 
-	assert_true(json_array_size(json_object_get(report, "cards")) > 500);
+	assert_true(json_array_size(json_object_get(report, "headers")) > 500);
 	json_decref(report);
 	free(flight);
 }

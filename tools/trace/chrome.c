@@ -40,10 +40,10 @@ static json_t *arguments(const struct trace *trace, const struct op *op)
 
 	if (op->first != NEVER)
 		json_object_set_new(args, "first_byte_us", json_real(us(trace, op->first)));
-	if (op->card) {
-		json_object_set_new(args, "how", json_string(op->card->how));
-		json_object_set_new(args, "sent", json_integer(op->card->sent));
-		json_object_set_new(args, "received", json_integer(op->card->received));
+	if (op->header) {
+		json_object_set_new(args, "how", json_string(op->header->how));
+		json_object_set_new(args, "sent", json_integer(op->header->sent));
+		json_object_set_new(args, "received", json_integer(op->header->received));
 	}
 	return args;
 }

@@ -32,7 +32,7 @@ void *need(void *memory)
 	exit(1);
 }
 
-/* ---- cards and operations */
+/* ---- headers and operations */
 
 /* Does a rank know the counts of its own blocks alone? */
 static bool has_own_count(const char *collective)
@@ -55,7 +55,7 @@ static char *read_key(json_t *object, const char *collective)
 	/* that which is each rank's own */
 	if (has_own_count(collective))
 		json_object_del(copy, "count");
-	json_object_del(copy, "card");
+	json_object_del(copy, "header");
 	json_object_del(copy, "peers");
 	json_object_del(copy, "peers_left_out");
 	char *key = need(json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT));
@@ -84,9 +84,9 @@ static void describe(const char *collective, json_int_t count, const char *dtype
 
 #define GROUP "group" /* what `part_of` says of calls that travel as one */
 
-static void describe_card(const char *collective, json_int_t count, const char *dtype,
-			  const char *op, json_int_t op_number, json_int_t root, bool group,
-			  char *out, size_t size)
+static void describe_header(const char *collective, json_int_t count, const char *dtype,
+			    const char *op, json_int_t op_number, json_int_t root, bool group,
+			    char *out, size_t size)
 {
 	char counted[64]; /* the type stands before the count */
 
@@ -100,7 +100,7 @@ static void describe_card(const char *collective, json_int_t count, const char *
 			 size - (size_t)used);
 }
 
-static bool read_card(json_t *object, struct card *card, json_error_t *error)
+static bool read_op_header(json_t *object, struct header *header, json_error_t *error)
 {
 	const char *collective, *dtype, *detail, *algorithm;
 	const char *const op = json_string_value(json_object_get(object, "op")); /* NULL: none */
@@ -110,7 +110,7 @@ static bool read_card(json_t *object, struct card *card, json_error_t *error)
 	json_t *peers, *peer;
 	size_t i;
 
-	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:s,s:I,s:I,s:s,s:s,s:I,s:o}", "card",
+	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:s,s:I,s:I,s:s,s:s,s:I,s:o}", "header",
 			   &number, "collective", &collective, "count", &count, "dtype", &dtype,
 			   "op_number", &op_number, "root", &root, "detail", &detail, "algorithm",
 			   &algorithm, "segments", &segments, "peers", &peers))
@@ -118,35 +118,35 @@ static bool read_card(json_t *object, struct card *card, json_error_t *error)
 	if (strlen(collective) > 40 || strlen(dtype) > 40 || (op && strlen(op) > 40) ||
 	    (part && strlen(part) > 40) || strlen(algorithm) > 60)
 		return false;
-	card->number = number;
+	header->number = number;
 	if (part && strcmp(part, GROUP) != 0)
-		snprintf(card->call, sizeof(card->call), "%s", part);
+		snprintf(header->call, sizeof(header->call), "%s", part);
 	else
-		describe_card(collective, count, dtype, op, op_number, root, part != NULL,
-			      card->call, sizeof(card->call));
+		describe_header(collective, count, dtype, op, op_number, root, part != NULL,
+				header->call, sizeof(header->call));
 	if (segments > 1)
-		snprintf(card->how, sizeof(card->how), "by %s in %lld segments", algorithm,
+		snprintf(header->how, sizeof(header->how), "by %s in %lld segments", algorithm,
 			 (long long)segments);
 	else
-		snprintf(card->how, sizeof(card->how), "by %s", algorithm);
+		snprintf(header->how, sizeof(header->how), "by %s", algorithm);
 	json_array_foreach(peers, i, peer)
 	{
 		if (json_unpack_ex(peer, error, 0, "{s:I,s:I}", "sent", &sent, "received",
 				   &received))
 			return false;
-		if (sent < 0 || sent > BYTES_MAX - card->sent || received < 0 ||
-		    received > BYTES_MAX - card->received)
+		if (sent < 0 || sent > BYTES_MAX - header->sent || received < 0 ||
+		    received > BYTES_MAX - header->received)
 			return false;
-		card->sent += sent;
-		card->received += received;
+		header->sent += sent;
+		header->received += received;
 	}
-	card->key = read_key(object, collective);
+	header->key = read_key(object, collective);
 	return true;
 }
 
 static int by_number(const void *a, const void *b)
 {
-	const struct card *one = a, *other = b;
+	const struct header *one = a, *other = b;
 
 	return one->number < other->number ? -1 : one->number > other->number;
 }
@@ -186,11 +186,11 @@ static bool read_message(json_t *object, struct op *op, json_error_t *error)
 
 static bool read_op(json_t *object, const struct flight *flight, struct op *op, json_error_t *error)
 {
-	json_int_t number, sequence, card = 0;
+	json_int_t number, sequence, header = 0;
 	const char *kind;
 
 	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s?:I,s:i}", "number", &number, "kind",
-			   &kind, "sequence", &sequence, "card", &card, "result", &op->result))
+			   &kind, "sequence", &sequence, "header", &header, "result", &op->result))
 		return false;
 	op->kind = kind_named(kind);
 	op->number = number;
@@ -204,9 +204,9 @@ static bool read_op(json_t *object, const struct flight *flight, struct op *op, 
 		return false;
 	if (op->kind != COLLECTIVE)
 		return read_message(object, op, error);
-	const struct card wanted = { .number = card };
-	op->card = bsearch(&wanted, flight->cards, flight->ncards, sizeof(wanted), by_number);
-	op->bytes = op->card ? op->card->sent + op->card->received : 0;
+	const struct header wanted = { .number = header };
+	op->header = bsearch(&wanted, flight->headers, flight->nheaders, sizeof(wanted), by_number);
+	op->bytes = op->header ? op->header->sent + op->header->received : 0;
 	return true;
 }
 
@@ -284,7 +284,7 @@ const char *op_call(const struct op *op)
 {
 	if (op->kind != COLLECTIVE)
 		return op->call;
-	return op->card ? op->card->call : "a collective whose card is no longer known";
+	return op->header ? op->header->call : "a collective whose header is no longer known";
 }
 
 const struct op *flight_collective(const struct flight *flight, int64_t sequence)
@@ -313,26 +313,26 @@ const struct op *flight_collective(const struct flight *flight, int64_t sequence
 
 static void flight_finish(struct flight *flight)
 {
-	for (size_t i = 0; i < flight->ncards; i++)
-		free(flight->cards[i].key);
-	free(flight->cards);
+	for (size_t i = 0; i < flight->nheaders; i++)
+		free(flight->headers[i].key);
+	free(flight->headers);
 	free(flight->ops);
 	free(flight->streams);
 	free(flight->path);
 	json_decref(flight->report);
 }
 
-static bool read_lists(struct flight *flight, json_t *cards, json_t *ops, json_error_t *error)
+static bool read_lists(struct flight *flight, json_t *headers, json_t *ops, json_error_t *error)
 {
 	json_t *object;
 	size_t i;
 
-	flight->cards = need(calloc(json_array_size(cards) + 1, sizeof(*flight->cards)));
+	flight->headers = need(calloc(json_array_size(headers) + 1, sizeof(*flight->headers)));
 	flight->ops = need(calloc(json_array_size(ops) + 1, sizeof(*flight->ops)));
-	json_array_foreach(cards, i,
-			   object) if (!read_card(object, &flight->cards[flight->ncards++],
-						  error)) return false;
-	qsort(flight->cards, flight->ncards, sizeof(*flight->cards), by_number);
+	json_array_foreach(headers, i,
+			   object) if (!read_op_header(object, &flight->headers[flight->nheaders++],
+						       error)) return false;
+	qsort(flight->headers, flight->nheaders, sizeof(*flight->headers), by_number);
 	json_array_foreach(ops, i, object)
 	{
 		struct op *op = &flight->ops[flight->nops++];
@@ -348,7 +348,7 @@ static bool read_lists(struct flight *flight, json_t *cards, json_t *ops, json_e
 	return true;
 }
 
-static bool read_header(struct flight *flight, json_t **cards, json_t **ops, json_error_t *error)
+static bool read_header(struct flight *flight, json_t **headers, json_t **ops, json_error_t *error)
 {
 	json_int_t called, monotonic, realtime;
 	json_t *fault;
@@ -360,7 +360,7 @@ static bool read_header(struct flight *flight, json_t **cards, json_t **ops, jso
 			   &flight->rank, "size", &flight->size, "host", &flight->host, "hostname",
 			   &flight->hostname, "pid", &flight->pid, "why", &flight->why,
 			   "monotonic_ns", &monotonic, "realtime_ns", &realtime, "fault", &fault,
-			   "operations_called", &called, "cards", cards, "operations", ops))
+			   "operations_called", &called, "headers", headers, "operations", ops))
 		return false;
 	flight->called = called;
 	flight->monotonic = monotonic;
@@ -468,7 +468,7 @@ static bool take_report(struct flight *flight, const char *path)
 {
 	const json_t *format = json_object_get(flight->report, "tutti_flight");
 	json_error_t error = { .text = "" };
-	json_t *cards, *ops;
+	json_t *headers, *ops;
 
 	if (!json_is_integer(format))
 		return say_useless(
@@ -478,7 +478,8 @@ static bool take_report(struct flight *flight, const char *path)
 	if (json_integer_value(format) != FORMAT)
 		return say_useless(
 			path, "has another format than 1, the one that this tutti-trace reads", "");
-	if (!read_header(flight, &cards, &ops, &error) || !read_lists(flight, cards, ops, &error) ||
+	if (!read_header(flight, &headers, &ops, &error) ||
+	    !read_lists(flight, headers, ops, &error) ||
 	    !read_stream_calls(flight, json_object_get(flight->report, "streams"), &error) ||
 	    !find_alive(flight))
 		return say_useless(path,

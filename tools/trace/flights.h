@@ -12,7 +12,7 @@
 
 #define NEVER INT64_MIN
 
-struct card {
+struct header {
 	int64_t number;
 	char call[192]; /* "all_reduce(float32 × 4096, sum)" */
 	char how[96];	/* "by ring in 4 segments" */
@@ -25,8 +25,8 @@ enum kind { COLLECTIVE, SEND, RECV };
 struct op {
 	enum kind kind;
 	int64_t number, sequence;
-	const struct card *card; /* of a collective; NULL: no longer known */
-	int peer;		 /* of a message */
+	const struct header *header; /* of a collective; NULL: no longer known */
+	int peer;		     /* of a message */
 	int64_t bytes;
 	char call[64];		     /* of a message */
 	int64_t posted, first, done; /* nanoseconds of CLOCK_REALTIME; NEVER */
@@ -59,8 +59,8 @@ struct flight {
 	const char *fault; /* NULL: none */
 	int fault_rank;
 	int64_t called;
-	struct card *cards;
-	size_t ncards;
+	struct header *headers;
+	size_t nheaders;
 	struct op *ops; /* in the order of the calls */
 	size_t nops;
 	int64_t last;		     /* sequence of its last collective, 0: none */

@@ -262,7 +262,7 @@ struct differences {
 
 static bool same_call(const struct op *a, const struct op *b)
 {
-	return !a->card || !b->card || strcmp(a->card->key, b->card->key) == 0;
+	return !a->header || !b->header || strcmp(a->header->key, b->header->key) == 0;
 }
 
 static void print_difference(const struct group *group, const struct meeting *meeting, FILE *out)
@@ -289,8 +289,8 @@ static void print_difference(const struct group *group, const struct meeting *me
 			fprintf(out, "    ");
 			print_ranks(out, same, group->size);
 			fprintf(out, " called %s", op_call(meeting->op[i]));
-			if (!plain && meeting->op[i]->card)
-				fprintf(out, " %s", meeting->op[i]->card->how);
+			if (!plain && meeting->op[i]->header)
+				fprintf(out, " %s", meeting->op[i]->header->how);
 			fprintf(out, "\n");
 		}
 		free(same);
@@ -423,7 +423,7 @@ static void print_course(FILE *out, const struct group *group)
 		fprintf(out, "    %s: operation %lld, %s %s\n",
 			duration((double)course.slow[i].time, all),
 			(long long)course.slow[i].op->sequence, op_call(course.slow[i].op),
-			course.slow[i].op->card ? course.slow[i].op->card->how : "");
+			course.slow[i].op->header ? course.slow[i].op->header->how : "");
 	free(course.late);
 }
 

@@ -61,7 +61,7 @@ float sum_of_ranks(const struct gpu_rank *r)
 
 bool by_host(void)
 {
-	return getenv("TEST_RELAY") != NULL;
+	return getenv("TEST_PROXY") != NULL;
 }
 
 bool by_cliques(void)
