@@ -3,9 +3,12 @@
 #include "comm.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "device_table.h"
 #include "log.h"
+
+#define LINE 64 /* of cache: comm.h has what belongs together in the same ones */
 
 _Atomic bool tt_device_is_there;
 
@@ -13,10 +16,11 @@ tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int siz
 			   struct tutti_comm **out)
 {
 	static _Atomic uint64_t made;
-	struct tutti_comm *comm = calloc(1, sizeof(*comm));
+	struct tutti_comm *comm = aligned_alloc(LINE, (sizeof(*comm) + LINE - 1) / LINE * LINE);
 
 	if (!comm)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for a communicator");
+	memset(comm, 0, sizeof(*comm));
 	comm->owner = tt_owner_here();
 	comm->settings = *settings;
 	comm->rank = rank;

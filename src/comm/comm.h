@@ -53,8 +53,7 @@ struct tt_connection {
 	struct tt_cursor *head[2], *tail[2]; /* [sending] */
 };
 
-/* What each operation needs of the flight recorder, at hand for the same reason as the control
- * area. */
+/* What each operation needs of the flight recorder. */
 struct tt_recording {
 	struct tt_flight *flight;
 	uint64_t next;	   /* number of the next operation */
@@ -75,10 +74,39 @@ struct tt_join_hooks {
 };
 
 struct tutti_comm {
+	/* What a short operation reads and writes comes first: four lines of cache, and the
+	 * control area with the first line of the fault behind them. */
 	pthread_mutex_t lock;
-	struct tt_owner owner;
-	struct tt_settings settings;
+	struct tt_op *first, *last; /* in flight, in order of the calls */
+	struct tt_op *spare;	    /* finished, to be used again */
+	uint64_t next_seq;	    /* of the next collective */
+	uint64_t history; /* of all collectives so far: equal on ranks that called the same */
+	struct tt_plan_cache *plans;
+	const struct tt_plan *last_plan;
+	int waiters;  /* threads inside a wait: the progress thread then leaves the work to them */
+	int sleepers; /* threads asleep in an endpoint */
+	uint64_t next_check;  /* when to look at everything again */
+	struct tt_cuda *cuda; /* its GPU; NULL: it is bound to none. Read with the fault */
+	int nendpoints;
+	bool oversubscribed; /* this host has more ranks than cores they may use */
+	struct tt_endpoint *endpoints[TT_MAX_TRANSPORTS];
 	int rank, size;
+	struct tt_recording recording;
+	struct tt_owner owner;
+	const struct tt_kernels *kernels;
+	struct tt_next_call *next_calls; /* what threads said of them */
+	/* What rooms below ask of rooms above; set by who makes communicators. Does an operation
+	 * in flight use the plan? … */
+	bool (*uses_plan)(const struct tutti_comm *comm, const struct tt_plan *plan);
+	/* … and a plan is about to be used: note what it determines, unless that is there
+	 * already. */
+	void (*note_plan)(struct tutti_comm *comm, struct tt_plan *plan);
+	/* exec's; its base is NULL where not all ranks share memory */
+	struct tt_area control_area;
+	/* result 0: healthy. Nobody is told of it before it is agreed. */
+	struct tt_fault fault;
+
+	struct tt_settings settings;
 	uint64_t id;	 /* the same on all ranks */
 	uint64_t serial; /* no other communicator of this process has had it */
 
@@ -86,66 +114,40 @@ struct tutti_comm {
 	int *host; /* [size] */
 	int hosts;
 	int local_rank, local_size;
-	bool oversubscribed;	 /* this host has more ranks than cores they may use */
 	double oversubscription; /* ranks per core on the fullest host: the same on all ranks */
 	bool by_network;	 /* no two ranks share memory */
 	struct tt_model model;	 /* rank 0's */
 
 	/* transports */
-	struct tt_endpoint *endpoints[TT_MAX_TRANSPORTS];
 	struct tt_peer *peers[TT_MAX_TRANSPORTS]; /* [size] for each endpoint */
-	int nendpoints;
-	int8_t *via;			   /* [size]: which endpoint reaches the peer */
-	struct tt_connection *connections; /* [size * TT_CHANNELS] */
-	struct tt_area
-		control_area; /* exec's; control area.base NULL where not all ranks share memory */
-	void *records;	      /* bootstrap.c's, until all have joined */
-	const struct tt_join_hooks *hooks; /* while it joins; NULL: none */
+	int8_t *via;				  /* [size]: which endpoint reaches the peer */
+	struct tt_connection *connections;	  /* [size * TT_CHANNELS] */
+	void *records;				  /* bootstrap.c's, until all have joined */
+	const struct tt_join_hooks *hooks;	  /* while it joins; NULL: none */
 	char transport_names[64];
+	int failed_peer; /* whose link failed last, -1: nobody's */
 
 	/* operations */
-	const struct tt_kernels *kernels;
 	struct tt_user_op *user_ops;
 	int nuser_ops;
-	uint64_t next_seq;    /* of the next collective */
-	uint64_t history;     /* of all collectives so far: equal on ranks that called the same */
-	uint64_t *p2p_seq[2]; /* [sending][size] */
-	struct tt_op *first, *last;	 /* in flight, in order of the calls */
-	struct tt_op *spare;		 /* finished, to be used again */
-	struct tutti_request *requests;	 /* that callers hold */
-	struct tt_gossip *gossip;	 /* control's: what ranks said of their calls */
-	struct tt_next_call *next_calls; /* what threads said of them */
-	struct tt_plan_cache *plans;
-	struct tt_planning *planning; /* NULL until something needs it */
-	const struct tt_plan *last_plan;
+	uint64_t *p2p_seq[2];		   /* [sending][size] */
+	struct tutti_request *requests;	   /* that callers hold */
 	const struct tt_plan *device_plan; /* of the operation that a device is being given: kept */
-	/* What rooms below ask of rooms above; set by who makes communicators. Does an operation
-	 * in flight use the plan? … */
-	bool (*uses_plan)(const struct tutti_comm *comm, const struct tt_plan *plan);
-	/* … and a plan is about to be used: note what it determines, unless that is there
-	 * already. */
-	void (*note_plan)(struct tutti_comm *comm, struct tt_plan *plan);
 
-	/* waiting */
-	int waiters;  /* threads inside a wait: the progress thread then leaves the work to them */
-	int sleepers; /* threads asleep in an endpoint */
-	uint64_t next_check;	      /* when to look at everything again */
+	/* what rooms keep, each private to its own */
+	struct tt_planning *planning; /* plan's; NULL until something needs it */
 	struct tt_progress *progress; /* exec's: the thread, and how waits are spent */
-
-	struct tt_cuda *cuda; /* its GPU; NULL: it is bound to none. Read with the fault */
-	/* result 0: healthy. Nobody is told of it before it is agreed. */
-	struct tt_fault fault;
+	struct tt_gossip *gossip;     /* control's: what ranks said of their calls */
+	struct tt_consensus
+		*consensus;	      /* control's; NULL until the ranks first agree on something */
+	struct tt_recorder *recorder; /* trace's, beside what is above */
+	struct tt_staging *_Atomic staging; /* cuda/staged.c's; NULL until a call has a buffer on
+					     * a GPU */
 	struct {
 		bool done;   /* the fault is that of all ranks */
 		uint64_t at; /* when it will be */
 		uint64_t ns; /* how long ranks take to agree; 0: the first fault is that of all */
 	} agreement;
-	struct tt_consensus *consensus; /* NULL until the ranks first agree on something */
-	struct tt_recording recording;
-	struct tt_recorder *recorder;	    /* trace's: the rest */
-	struct tt_staging *_Atomic staging; /* cuda/staged.c's; NULL until a call has a buffer on
-					     * a GPU */
-	int failed_peer;		    /* whose link failed last, -1: nobody's */
 };
 
 /* A time that holds where each rank has a core, as many times longer as ranks share one. */
