@@ -11,7 +11,6 @@
 #include "control_area.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,30 +19,13 @@
 #include "names.h"
 #include "notes.h"
 #include "progress_state.h"
+#include "text_append.h"
 
 #define POLL_MOST_NS                                                                               \
 	250000000 /* of a wait, that counts between two looks at it, which are to be 100 ms apart
 		   * at most */
 
 /* ---- error messages */
-
-struct text {
-	char *at;
-	size_t capacity;
-};
-
-static void say(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct text *text, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	const int length = vsnprintf(text->at, text->capacity, format, args);
-	va_end(args);
-	const size_t used = (size_t)length < text->capacity ? (size_t)length : text->capacity - 1;
-	text->at += used;
-	text->capacity -= used;
-}
 
 /* What is known of the ranks of a communicator; in which group of them each is. */
 enum group { CALLED, ALIVE, STOPPED, GROUPS };
@@ -69,7 +51,7 @@ static int first(const enum group *of, int size, enum group which)
 #define LIST_BYTES 72 /* of the error message, for one list of ranks */
 
 /* "rank 3", "ranks 0-3, 5"; where the list gets too long, how many more there are. */
-static void say_ranks(struct text *text, const enum group *of, int size, enum group which)
+static void say_ranks(struct tt_text *text, const enum group *of, int size, enum group which)
 {
 	const char *begin = text->at;
 	int left = count(of, size, which);
@@ -81,15 +63,16 @@ static void say_ranks(struct text *text, const enum group *of, int size, enum gr
 		if (of[rank] != which)
 			continue;
 		if (text->at - begin > LIST_BYTES - 24) {
-			say(text, " and %d more", left);
+			tt_text_append(text, " and %d more", left);
 			return;
 		}
 		while (last + 1 < size && of[last + 1] == which)
 			last++;
 		if (last == rank)
-			say(text, "%s%d", before, rank);
+			tt_text_append(text, "%s%d", before, rank);
 		else
-			say(text, last == rank + 1 ? "%s%d, %d" : "%s%d-%d", before, rank, last);
+			tt_text_append(text, last == rank + 1 ? "%s%d, %d" : "%s%d-%d", before,
+				       rank, last);
 		left -= last - rank + 1;
 		before = ", ";
 		rank = last;
@@ -154,31 +137,31 @@ static bool waits_for(const struct tt_op *op, int rank)
 
 /* ---- the error message about a collective */
 
-static void say_last(struct text *text, const struct tutti_comm *comm, int rank)
+static void say_last(struct tt_text *text, const struct tutti_comm *comm, int rank)
 {
 	const uint64_t last = last_called(comm, rank);
 	const bool exact = comm->control_area.base != NULL;
 
 	if (last > 0)
-		say(text,
-		    exact ? " (its last was operation %" PRIu64 ")"
-			  : " (last heard of in operation %" PRIu64 ")",
-		    last);
+		tt_text_append(text,
+			       exact ? " (its last was operation %" PRIu64 ")"
+				     : " (last heard of in operation %" PRIu64 ")",
+			       last);
 	else if (exact)
-		say(text, " (nor any before)");
+		tt_text_append(text, " (nor any before)");
 }
 
-static void say_missing(struct text *text, const struct tt_op *op, const enum group *of,
+static void say_missing(struct tt_text *text, const struct tt_op *op, const enum group *of,
 			enum group which, const char *state)
 {
 	const int size = op->comm->size, n = count(of, size, which);
 
 	if (n == 0)
 		return;
-	say(text, ", ");
+	tt_text_append(text, ", ");
 	say_ranks(text, of, size, which);
-	say(text, " %s %s %s not called operation %" PRIu64, n == 1 ? "is" : "are", state,
-	    n == 1 ? "has" : "have", op->header.seq);
+	tt_text_append(text, " %s %s %s not called operation %" PRIu64, n == 1 ? "is" : "are",
+		       state, n == 1 ? "has" : "have", op->header.seq);
 	if (n == 1)
 		say_last(text, op->comm, first(of, size, which));
 }
@@ -193,7 +176,7 @@ static bool is_worse(const struct tutti_comm *comm, const enum group *of, int a,
 }
 
 /* Gives who is to blame of those that have not called, -1 if all have. */
-static int say_who_called(struct text *text, const struct tt_op *op, enum group *of)
+static int say_who_called(struct tt_text *text, const struct tt_op *op, enum group *of)
 {
 	const struct tutti_comm *comm = op->comm;
 	int missing = -1;
@@ -208,28 +191,28 @@ static int say_who_called(struct text *text, const struct tt_op *op, enum group 
 	if (missing < 0)
 		return -1;
 	say_ranks(text, of, comm->size, CALLED);
-	say(text, " %s called it", count(of, comm->size, CALLED) == 1 ? "has" : "have");
+	tt_text_append(text, " %s called it", count(of, comm->size, CALLED) == 1 ? "has" : "have");
 	say_missing(text, op, of, STOPPED, "stopped (state T) and");
 	say_missing(text, op, of, ALIVE, "alive but");
 	return missing;
 }
 
-static void say_awaited(struct text *text, const struct tt_op *op, const enum group *of,
+static void say_awaited(struct tt_text *text, const struct tt_op *op, const enum group *of,
 			enum group which, const char *state, const char *before)
 {
 	const int size = op->comm->size;
 
 	if (count(of, size, which) == 0)
 		return;
-	say(text, "%s", before);
+	tt_text_append(text, "%s", before);
 	say_ranks(text, of, size, which);
-	say(text, "%s", state);
+	tt_text_append(text, "%s", state);
 }
 
 /* All have called. Gives the first that this rank waits for, a stopped one before others; -1:
  * for none. A stopped one is waited for in any case, if not by this rank, then by those that it
  * waits for. */
-static int say_who_is_awaited(struct text *text, const struct tt_op *op, enum group *of)
+static int say_who_is_awaited(struct tt_text *text, const struct tt_op *op, enum group *of)
 {
 	const struct tutti_comm *comm = op->comm;
 
@@ -243,13 +226,13 @@ static int say_who_is_awaited(struct text *text, const struct tt_op *op, enum gr
 					: CALLED;
 	const int stopped = count(of, comm->size, STOPPED), alive = count(of, comm->size, ALIVE);
 
-	say(text, "all ranks have called it, and rank %d waits for ", comm->rank);
+	tt_text_append(text, "all ranks have called it, and rank %d waits for ", comm->rank);
 	say_awaited(text, op, of, STOPPED,
 		    stopped == 1 ? ", which is stopped (state T)" : ", which are stopped (state T)",
 		    "");
 	say_awaited(text, op, of, ALIVE, "", stopped ? ", and for " : "");
 	if (stopped + alive == 0)
-		say(text, "nothing but its peers' leave to end");
+		tt_text_append(text, "nothing but its peers' leave to end");
 	if (stopped)
 		return first(of, comm->size, STOPPED);
 	return alive ? first(of, comm->size, ALIVE) : -1;
@@ -274,45 +257,51 @@ static size_t sent_by_peer(const struct tt_cursor *cursor)
 
 /* A link holds as much in one direction as in the other: what is longer than all that it took here
  * cannot have been sent completely, and its sender waits, too. */
-static void say_send_of_peer(struct text *text, const struct tt_op *op, int peer, size_t theirs)
+static void say_send_of_peer(struct tt_text *text, const struct tt_op *op, int peer, size_t theirs)
 {
 	const int rank = op->comm->rank;
 
 	if (theirs > op->cursors[0].at)
-		say(text,
-		    ", and sends %zu bytes to rank %d itself: both ranks wait in sends; one must "
-		    "receive first, or each must call "
-		    "both in a group (tutti_group_begin)",
-		    theirs, rank);
+		tt_text_append(
+			text,
+			", and sends %zu bytes to rank %d itself: both ranks wait in sends; one must "
+			"receive first, or each must call "
+			"both in a group (tutti_group_begin)",
+			theirs, rank);
 	else
-		say(text,
-		    ", and has sent %zu bytes to rank %d, which has not called the receive: has "
-		    "rank %d called its receive?",
-		    theirs, rank, peer);
+		tt_text_append(
+			text,
+			", and has sent %zu bytes to rank %d, which has not called the receive: has "
+			"rank %d called its receive?",
+			theirs, rank, peer);
 }
 
-static void say_message(struct text *text, const struct tt_op *op, int peer)
+static void say_message(struct tt_text *text, const struct tt_op *op, int peer)
 {
 	const struct tt_cursor *cursor = &op->cursors[0];
 	const char *state = is_stopped(op->comm, peer) ? "stopped (state T)" : "alive";
 	const size_t theirs = cursor->sending ? sent_by_peer(cursor) : 0;
 
 	if (theirs) {
-		say(text, "rank %d is %s, took %zu of %zu bytes", peer, state, cursor->at,
-		    op->length);
+		tt_text_append(text, "rank %d is %s, took %zu of %zu bytes", peer, state,
+			       cursor->at, op->length);
 		say_send_of_peer(text, op, peer, theirs);
 	} else if (cursor->sending)
-		say(text, "rank %d is %s but took %zu of %zu bytes: has it called the receive?",
-		    peer, state, cursor->at, op->length);
+		tt_text_append(
+			text, "rank %d is %s but took %zu of %zu bytes: has it called the receive?",
+			peer, state, cursor->at, op->length);
 	else if (tt_cursor_has_header(cursor))
-		say(text, "rank %d is %s and has called the send, but %zu of %zu bytes have come",
-		    peer, state, cursor->at, op->length);
+		tt_text_append(
+			text,
+			"rank %d is %s and has called the send, but %zu of %zu bytes have come",
+			peer, state, cursor->at, op->length);
 	else if (cursor->connection->head[0] != cursor)
-		say(text,
-		    "it comes after an earlier message of rank %d, which is %s but has not sent that",
-		    peer, state);
+		tt_text_append(
+			text,
+			"it comes after an earlier message of rank %d, which is %s but has not sent that",
+			peer, state);
 	else
-		say(text, "rank %d is %s but has not called the send", peer, state);
+		tt_text_append(text, "rank %d is %s but has not called the send", peer, state);
 }
 
 /* ---- an operation */
@@ -322,27 +311,27 @@ static uint64_t timeout_of(const struct tt_op *op)
 	return op->timeout_ns ? op->timeout_ns : op->comm->settings.timeout_ns;
 }
 
-static void say_operation(struct text *text, const struct tt_op *op, int peer)
+static void say_operation(struct tt_text *text, const struct tt_op *op, int peer)
 {
 	char call[TT_CALL_BYTES];
 
 	tt_op_header_describe(&op->header, call, sizeof(call));
 	if (peer < 0)
-		say(text, "operation %" PRIu64 ", %s", op->header.seq, call);
+		tt_text_append(text, "operation %" PRIu64 ", %s", op->header.seq, call);
 	else if (op->cursors[0].sending)
-		say(text, "rank %d's message %" PRIu64 " to rank %d, %s", op->comm->rank,
-		    op->header.seq, peer, call);
+		tt_text_append(text, "rank %d's message %" PRIu64 " to rank %d, %s", op->comm->rank,
+			       op->header.seq, peer, call);
 	else
-		say(text, "rank %d's message %" PRIu64 " from rank %d, %s", op->comm->rank,
-		    op->header.seq, peer, call);
-	say(text, ", missed its deadline of %g s: ", (double)timeout_of(op) / 1e9);
+		tt_text_append(text, "rank %d's message %" PRIu64 " from rank %d, %s",
+			       op->comm->rank, op->header.seq, peer, call);
+	tt_text_append(text, ", missed its deadline of %g s: ", (double)timeout_of(op) / 1e9);
 }
 
 static void miss(struct tt_op *op)
 {
 	struct tutti_comm *comm = op->comm;
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT };
-	struct text text = { fault.text, sizeof(fault.text) };
+	struct tt_text text = { fault.text, sizeof(fault.text) };
 	const int peer = op->kind == TT_OP_MESSAGE ? op->cursors[0].connection->link->peer : -1;
 	enum group *of = malloc((size_t)comm->size * sizeof(*of));
 
@@ -352,14 +341,14 @@ static void miss(struct tt_op *op)
 	if (peer >= 0) {
 		say_message(&text, op, peer);
 	} else if (!of) {
-		say(&text, "no memory to say who has called it");
+		tt_text_append(&text, "no memory to say who has called it");
 	} else {
 		fault.rank = say_who_called(&text, op, of);
 		if (fault.rank < 0)
 			fault.rank = say_who_is_awaited(&text, op, of);
 	}
 	if (!op->timeout_ns)
-		say(&text, "; TUTTI_TIMEOUT sets the deadline");
+		tt_text_append(&text, "; TUTTI_TIMEOUT sets the deadline");
 	free(of);
 	tt_comm_revoke(comm, &fault);
 }

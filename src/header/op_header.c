@@ -2,7 +2,6 @@
 /* Owns the hashing and the comparison of headers, and the error message about headers that differ.
  * Headers come from peers: nothing in them is relied on. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "op_header.h"
 #include "names.h"
 #include "registry.h"
+#include "text_append.h"
 
 #define CALL_BYTES 240 /* of the error message, for one call */
 #define LISTED	   4   /* calls of a group that are named one by one */
@@ -55,24 +55,6 @@ const char *tt_part_name(enum tt_part part)
 	}
 }
 
-struct text {
-	char *at;
-	size_t capacity;
-};
-
-static void say(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct text *text, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	const int length = vsnprintf(text->at, text->capacity, format, args);
-	va_end(args);
-	const size_t used = (size_t)length < text->capacity ? (size_t)length : text->capacity - 1;
-	text->at += used;
-	text->capacity -= used;
-}
-
 static bool is_known(const struct tt_op_header *header)
 {
 	return header->collective < TT_COLLECTIVE_COUNT;
@@ -97,7 +79,7 @@ static bool has_table(const struct tt_op_header *header)
 		tt_collective_has_table((enum tt_collective)header->collective));
 }
 
-static void say_op(struct text *text, const struct tt_op_header *header)
+static void say_op(struct tt_text *text, const struct tt_op_header *header)
 {
 	static const char *const declared[] = {
 		[TT_DECLARED_NOT] = "",
@@ -107,25 +89,26 @@ static void say_op(struct text *text, const struct tt_op_header *header)
 	};
 
 	if (header->op >= TUTTI_OP_COUNT)
-		say(text, ", user %d%s", header->op - TUTTI_OP_COUNT,
-		    header->declared <= TT_DECLARED_PREMUL ? declared[header->declared] : "");
+		tt_text_append(text, ", user %d%s", header->op - TUTTI_OP_COUNT,
+			       header->declared <= TT_DECLARED_PREMUL ? declared[header->declared]
+								      : "");
 	else if (header->op >= 0)
-		say(text, ", %s", tutti_op_name(header->op));
+		tt_text_append(text, ", %s", tutti_op_name(header->op));
 }
 
 /* "all_reduce(float32 × 4096, sum, root 0)"; `of`: what stands behind the count. */
-static void say_collective(struct text *text, const struct tt_op_header *header, uint64_t count,
+static void say_collective(struct tt_text *text, const struct tt_op_header *header, uint64_t count,
 			   const char *of)
 {
 	const char *dtype = tutti_dtype_name((tutti_dtype_t)header->dtype);
 
-	say(text, "%s(%s × %" PRIu64 "%s",
-	    tt_collective_name((enum tt_collective)header->collective),
-	    dtype ? dtype : "unknown type", count, of);
+	tt_text_append(text, "%s(%s × %" PRIu64 "%s",
+		       tt_collective_name((enum tt_collective)header->collective),
+		       dtype ? dtype : "unknown type", count, of);
 	say_op(text, header);
 	if (header->root >= 0)
-		say(text, ", root %d", header->root);
-	say(text, ")");
+		tt_text_append(text, ", root %d", header->root);
+	tt_text_append(text, ")");
 }
 
 /* Zeros at the end of the table are no calls. */
@@ -139,35 +122,35 @@ static size_t calls_of(const struct tt_counts *counts)
 }
 
 /* `counts` NULL: what the group has is not known but for the sum. */
-static void say_group(struct text *text, const struct tt_op_header *header,
+static void say_group(struct tt_text *text, const struct tt_op_header *header,
 		      const struct tt_counts *counts)
 {
 	const size_t n = counts ? calls_of(counts) : 0;
 
-	say(text, "a group of ");
+	tt_text_append(text, "a group of ");
 	if (!counts) {
 		say_collective(text, header, header->count, " in all");
 		return;
 	}
 	for (size_t i = 0; i < n && i < LISTED; i++) {
-		say(text, "%s", i == 0 ? "" : i + 1 == n ? " and " : ", ");
+		tt_text_append(text, "%s", i == 0 ? "" : i + 1 == n ? " and " : ", ");
 		say_collective(text, header, counts->at[i], "");
 	}
 	if (n > LISTED)
-		say(text, " and %zu more", n - LISTED);
+		tt_text_append(text, " and %zu more", n - LISTED);
 }
 
-static void say_call(struct text *text, const struct tt_op_header *header,
+static void say_call(struct tt_text *text, const struct tt_op_header *header,
 		     const struct tt_counts *counts)
 {
 	const char *part = tt_part_name((enum tt_part)header->part);
 
 	if (header->magic != TT_OP_HEADER_MAGIC)
-		say(text, "bytes that are no operation");
+		tt_text_append(text, "bytes that are no operation");
 	else if (part)
-		say(text, "%s", part);
+		tt_text_append(text, "%s", part);
 	else if (header->collective == TT_BARRIER)
-		say(text, "barrier()");
+		tt_text_append(text, "barrier()");
 	else if (header->part == TT_PART_GROUP)
 		say_group(text, header, counts);
 	else
@@ -177,7 +160,7 @@ static void say_call(struct text *text, const struct tt_op_header *header,
 
 void tt_op_header_describe(const struct tt_op_header *header, char *out, size_t size)
 {
-	struct text text = { out, size };
+	struct tt_text text = { out, size };
 
 	say_call(&text, header, NULL);
 }
@@ -193,7 +176,7 @@ struct side {
 
 static void describe_side(struct side *side)
 {
-	struct text text = { side->call, sizeof(side->call) };
+	struct tt_text text = { side->call, sizeof(side->call) };
 
 	say_call(&text, side->header, side->counts);
 }
@@ -206,7 +189,7 @@ static bool same_counted_call(const struct tt_op_header *a, const struct tt_op_h
 	       a->windows == b->windows && has_table(a);
 }
 
-static void say_counts(struct text *text, const struct side *a, const struct side *b)
+static void say_counts(struct tt_text *text, const struct side *a, const struct side *b)
 {
 	const bool group = a->header->part == TT_PART_GROUP;
 	size_t first = 0, differ = 0;
@@ -219,33 +202,36 @@ static void say_counts(struct text *text, const struct side *a, const struct sid
 	}
 	if (group && calls_of(a->counts) <= LISTED && calls_of(b->counts) <= LISTED)
 		return; /* both were named call by call */
-	say(text,
-	    group ? "; call %zu of the group is of %zu on rank %d, %zu on rank %d"
-		  : "; counts[%zu] is %zu on rank %d, %zu on rank %d",
-	    first, a->counts->at[first], a->header->rank, b->counts->at[first], b->header->rank);
+	tt_text_append(text,
+		       group ? "; call %zu of the group is of %zu on rank %d, %zu on rank %d"
+			     : "; counts[%zu] is %zu on rank %d, %zu on rank %d",
+		       first, a->counts->at[first], a->header->rank, b->counts->at[first],
+		       b->header->rank);
 	if (differ > 1)
-		say(text, " (%zu more differ)", differ - 1);
+		tt_text_append(text, " (%zu more differ)", differ - 1);
 }
 
 /* What differs where the descriptions are alike; where they are not, all else follows from that. */
-static void say_hidden_difference(struct text *text, const struct side *a, const struct side *b)
+static void say_hidden_difference(struct tt_text *text, const struct side *a, const struct side *b)
 {
 	const bool alike = strcmp(a->call, b->call) == 0;
 
 	if (a->counts && b->counts)
 		say_counts(text, a, b);
 	else if (same_counted_call(a->header, b->header) && a->header->detail != b->header->detail)
-		say(text, a->counts || b->counts ? "; several of their counts differ"
-						 : "; their counts differ");
+		tt_text_append(text, a->counts || b->counts ? "; several of their counts differ"
+							    : "; their counts differ");
 	else if (alike && a->header->windows != b->header->windows)
-		say(text, "; their buffers are in different windows (tutti_cuda_register), or "
-			  "one's are in none");
+		tt_text_append(text,
+			       "; their buffers are in different windows (tutti_cuda_register), or "
+			       "one's are in none");
 	else if (alike && tt_part_name((enum tt_part)a->header->part))
-		say(text, "; they are in different steps of it");
+		tt_text_append(text, "; they are in different steps of it");
 	else if (alike && (a->header->algorithm != b->header->algorithm ||
 			   a->header->segments != b->header->segments))
-		say(text,
-		    "; their settings differ (TUTTI_ALGORITHM, TUTTI_SEGMENT, TUTTI_REPRODUCIBLE)");
+		tt_text_append(
+			text,
+			"; their settings differ (TUTTI_ALGORITHM, TUTTI_SEGMENT, TUTTI_REPRODUCIBLE)");
 }
 
 static const char *verb_of(const struct tt_op_header *header)
@@ -253,26 +239,27 @@ static const char *verb_of(const struct tt_op_header *header)
 	return header->magic == TT_OP_HEADER_MAGIC ? "called" : "sent";
 }
 
-static void say_mismatch(struct text *text, struct side *a, struct side *b)
+static void say_mismatch(struct tt_text *text, struct side *a, struct side *b)
 {
 	describe_side(a);
 	describe_side(b);
 	if (a->header->magic != b->header->magic) {
-		say(text, "rank %d %s %s, rank %d %s %s", a->header->rank, verb_of(a->header),
-		    a->call, b->header->rank, verb_of(b->header), b->call);
+		tt_text_append(text, "rank %d %s %s, rank %d %s %s", a->header->rank,
+			       verb_of(a->header), a->call, b->header->rank, verb_of(b->header),
+			       b->call);
 		return;
 	}
 	if (a->header->seq != b->header->seq) {
-		say(text,
-		    "rank %d is in its operation %" PRIu64
-		    ", %s, while rank %d is in its operation %" PRIu64
-		    ", %s: one of them left out an operation",
-		    a->header->rank, a->header->seq, a->call, b->header->rank, b->header->seq,
-		    b->call);
+		tt_text_append(text,
+			       "rank %d is in its operation %" PRIu64
+			       ", %s, while rank %d is in its operation %" PRIu64
+			       ", %s: one of them left out an operation",
+			       a->header->rank, a->header->seq, a->call, b->header->rank,
+			       b->header->seq, b->call);
 		return;
 	}
-	say(text, "operation %" PRIu64 ": rank %d called %s, rank %d called %s", a->header->seq,
-	    a->header->rank, a->call, b->header->rank, b->call);
+	tt_text_append(text, "operation %" PRIu64 ": rank %d called %s, rank %d called %s",
+		       a->header->seq, a->header->rank, a->call, b->header->rank, b->call);
 	say_hidden_difference(text, a, b);
 }
 
@@ -326,7 +313,7 @@ struct tt_fault tt_op_header_mismatch(const struct tt_op_header *mine,
 	/* both ends of a link may find out at once: they say the same */
 	const bool swap = theirs->rank < mine->rank;
 	struct tt_fault fault = swap ? fault_of(theirs, mine) : fault_of(mine, theirs);
-	struct text text = { fault.text, sizeof(fault.text) };
+	struct tt_text text = { fault.text, sizeof(fault.text) };
 
 	if (swap)
 		say_mismatch(&text, &their_side, &my_side);
@@ -340,29 +327,29 @@ struct tt_fault tt_op_header_mismatch(const struct tt_op_header *mine,
 /* ---- two that differ in the count of their pair */
 
 /* The parameter by which the sender, or the receiver, counts what goes between them. */
-static void say_parameter(struct text *text, const struct tt_op_header *header, int peer,
+static void say_parameter(struct tt_text *text, const struct tt_op_header *header, int peer,
 			  bool sends)
 {
 	const bool to_all = header->collective == TT_ALL_TO_ALL_V;
 	const bool at_root = header->collective == TT_GATHER_V ? !sends : sends;
 
 	if (to_all || at_root)
-		say(text, "%s[%d]",
-		    !to_all ? "counts"
-		    : sends ? "send_counts"
-			    : "recv_counts",
-		    peer);
+		tt_text_append(text, "%s[%d]",
+			       !to_all ? "counts"
+			       : sends ? "send_counts"
+				       : "recv_counts",
+			       peer);
 	else
-		say(text, "%s", sends ? "send_count" : "recv_count");
-	say(text, " %" PRIu64, header->count);
+		tt_text_append(text, "%s", sends ? "send_count" : "recv_count");
+	tt_text_append(text, " %" PRIu64, header->count);
 }
 
-static void say_side_of_pair(struct text *text, const struct tt_op_header *header, int peer,
+static void say_side_of_pair(struct tt_text *text, const struct tt_op_header *header, int peer,
 			     bool sends)
 {
-	say(text, "rank %d called ", header->rank);
+	tt_text_append(text, "rank %d called ", header->rank);
 	say_collective(text, header, header->own, "");
-	say(text, " with ");
+	tt_text_append(text, " with ");
 	say_parameter(text, header, peer, sends);
 }
 
@@ -372,11 +359,11 @@ struct tt_fault tt_op_header_mismatch_of_pair(const struct tt_op_header *mine,
 	const bool swap = theirs->rank < mine->rank;
 	const struct tt_op_header *a = swap ? theirs : mine, *b = swap ? mine : theirs;
 	struct tt_fault fault = fault_of(a, b);
-	struct text text = { fault.text, sizeof(fault.text) };
+	struct tt_text text = { fault.text, sizeof(fault.text) };
 
-	say(&text, "operation %" PRIu64 ": ", mine->seq);
+	tt_text_append(&text, "operation %" PRIu64 ": ", mine->seq);
 	say_side_of_pair(&text, a, b->rank, swap);
-	say(&text, ", ");
+	tt_text_append(&text, ", ");
 	say_side_of_pair(&text, b, a->rank, !swap);
 	return fault;
 }
