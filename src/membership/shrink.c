@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns tutti_comm_shrink. The survivors agree three times over the control channel of the old
- * communicator (consensus transport.c): on who is there, on what bootstrapping must know of
+ * communicator (consensus.c): on who is there, on what bootstrapping must know of
  * each, and on whether all have joined. Each agreement gives the same members on all; where one
  * of them went missing since the one before, they begin again with those who are left. */
 #include <stdio.h>

@@ -359,7 +359,7 @@ static tutti_result_t refuse(const struct tt_tls_stream *stream, int error, int 
 	const char *what = reason();
 
 	if (stream->gate.refused)
-		what = "its first message is longer than a rank's, or in pieces";
+		what = "its first message is longer than a rank's, or fragmented";
 	if (gone)
 		what = error == SSL_ERROR_SYSCALL && number ? strerror(number)
 							    : "it closed the connection";

@@ -63,7 +63,7 @@ static tutti_result_t check_file(const char *path, int fd)
 	struct stat info;
 
 	if (fstat(fd, &info) < 0)
-		return tt_fail_errno(COMM, "look at TUTTI_KEY_FILE %s", path);
+		return tt_fail_errno(COMM, "inspect TUTTI_KEY_FILE %s", path);
 	if (!S_ISREG(info.st_mode))
 		return tt_fail(
 			TUTTI_ERR_INVALID, COMM,

@@ -115,8 +115,9 @@ tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezv
 	const int size = rendezvous->size;
 	const size_t most = (size_t)size * (sizeof(uint32_t) + TT_RECORD_MAX);
 	uint8_t *capacity = malloc(STORE_VALUE_MAX);
-	tutti_result_t result = capacity ? make_records(size, most, out)
-					 : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to meet");
+	tutti_result_t result =
+		capacity ? make_records(size, most, out)
+			 : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the rendezvous");
 	struct bundle known = { .bytes = out->bytes };
 
 	if (!result)

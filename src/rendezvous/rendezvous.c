@@ -190,19 +190,19 @@ static tutti_result_t fail_late(tutti_store_t store, const struct tt_rendezvous 
 	if (late.count == 0)
 		return tt_fail(
 			TUTTI_ERR_TIMEOUT, COMM,
-			"the meeting of %d ranks was not over at rank %d's deadline: rank %d, "
+			"the rendezvous of %d ranks was not over at rank %d's deadline: rank %d, "
 			"or one that it waits for itself, has not got as far",
 			rendezvous->size, rendezvous->rank, from);
 	if (step == 0) {
 		find_turned_away(store, why, sizeof(why));
 		return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
-			       "rank%s %s%s %s not come to the meeting of %d ranks by rank %d's "
+			       "rank%s %s%s %s not come to the rendezvous of %d ranks by rank %d's "
 			       "deadline: was every rank started, with the same store?%s",
 			       s, late.text, least, have, rendezvous->size, rendezvous->rank, why);
 	}
 	return tt_fail(
 		TUTTI_ERR_TIMEOUT, COMM,
-		"rank%s %s%s came to the meeting of %d ranks, but %s not gone on with it by rank "
+		"rank%s %s%s came to the rendezvous of %d ranks, but %s not gone on with it by rank "
 		"%d's deadline: died or stopped?",
 		s, late.text, least, rendezvous->size, have, rendezvous->rank);
 }

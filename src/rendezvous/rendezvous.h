@@ -16,7 +16,7 @@ struct tt_rendezvous {
 	char group[96];	  /* of ranks that meet again and again … */
 	uint32_t number;  /* … for the how many-th time */
 	uint64_t id;	  /* rank 0's random number: the communicator's */
-	char prefix[128]; /* of keys that only this meeting uses */
+	char prefix[128]; /* of keys that only this rendezvous uses */
 	bool unfit;	  /* what this rank failed for is about all, and told in the same words */
 };
 

@@ -7,7 +7,7 @@
 
 #include "failure.h"
 
-static_assert(TT_ERROR_MAX <= TT_RECORD_MAX, "a sentence fits");
+static_assert(TT_ERROR_MAX <= TT_RECORD_MAX, "an error message fits");
 static_assert(sizeof(struct tt_report) <= TT_EXCHANGED_MAX, "a report can be exchanged");
 
 void tt_report_fill(struct tt_report *report, tutti_result_t result)

@@ -323,7 +323,7 @@ tutti_result_t tt_store_file_open(const char *address, tutti_store_t *store)
 		return tt_fail_errno(STORE, "open the store %s: make the directory", address);
 	if (stat(directory, &st) < 0 || !S_ISDIR(st.st_mode)) {
 		errno = errno == EEXIST ? ENOTDIR : errno;
-		return tt_fail_errno(STORE, "open the store %s: look at the directory", address);
+		return tt_fail_errno(STORE, "open the store %s: inspect the directory", address);
 	}
 	struct file_store *s = calloc(1, sizeof(*s));
 	if (!s)

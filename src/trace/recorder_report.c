@@ -125,7 +125,7 @@ void tt_recorder_report(struct tutti_comm *comm)
 			       : strerror(errno));
 	else if (comm->local_rank == 0) /* one of a host is enough */
 		tt_log(WARN, COMM,
-		       "rank %d: the communicator was revoked; what happened is in %s and files beside it: tutti-trace tells",
+		       "rank %d: the communicator was revoked; what happened is in %s and the files beside it: run tutti-trace",
 		       comm->rank, recorder->place.report);
 	else
 		tt_log(INFO, COMM, "rank %d: what happened is in %s", comm->rank,

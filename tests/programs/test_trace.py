@@ -471,7 +471,7 @@ class Trace(unittest.TestCase):
         with self.start('differs') as job:
             _, err = job.communicate(timeout=60)
         self.assertEqual(job.returncode, 0, err)
-        self.assertIn('tutti-trace tells', err)
+        self.assertIn('run tutti-trace', err)
         out, _ = self.trace(self.dir)
         self.assertRegex(out, r'differed: operation 21:\n +rank')
         self.assertIn('rank 1 called broadcast(float32 × 100, root 1)\n', out)

@@ -404,7 +404,7 @@ static int join_or_not(int rank, void *argument)
 	/* rank 0 hosts the store: it waits a moment for those who come late, and without it
 	 * there is nobody to ask */
 	CLAIM(took < LATE_S + (rank == 0 ? HOST_S : 0), "told after %.3f s", took);
-	snprintf(absent, sizeof(absent), "rank %d has not come to the meeting of %d ranks",
+	snprintf(absent, sizeof(absent), "rank %d has not come to the rendezvous of %d ranks",
 		 play->absent, RANKS);
 	CLAIM(strstr(tutti_last_error(NULL), play->absent ? absent : "nobody serves the store"),
 	      "\"%s\" does not say that rank %d has not come", tutti_last_error(NULL),

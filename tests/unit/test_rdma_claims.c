@@ -58,7 +58,7 @@ static void go_on_after(struct suite_rank *rank, void (*what)(struct suite_rank 
 		suite_exchange_long(rank, &link->base, 100, NULL);
 		suite_barrier(rank);
 		suite_require(rank, link->id != before && link->state == RDMA_UP,
-			      "the link was not introduced again, or is not up");
+			      "the link did not reconnect, or is not up");
 	}
 }
 

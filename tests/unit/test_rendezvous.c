@@ -179,9 +179,9 @@ static void a_rendezvous_given_up_is_over_for_all(void **state)
 	assert_int_equal(
 		tt_rendezvous(ranks[0].store, "group", 1, 3, tt_now() + 20000000u, &rendezvous),
 		TUTTI_ERR_TIMEOUT);
-	assert_non_null(
-		strstr(tt_thread_error(),
-		       "ranks 0, 2 have not come to the meeting of 3 ranks by rank 1's deadline"));
+	assert_non_null(strstr(
+		tt_thread_error(),
+		"ranks 0, 2 have not come to the rendezvous of 3 ranks by rank 1's deadline"));
 	assert_int_equal(tt_rendezvous_give_up(ranks[0].store, &rendezvous, TUTTI_ERR_TIMEOUT),
 			 TUTTI_ERR_TIMEOUT);
 	assert_int_equal(tt_rendezvous(ranks[0].store, "group", 0, 3, patience(), &rendezvous),
@@ -189,9 +189,9 @@ static void a_rendezvous_given_up_is_over_for_all(void **state)
 	assert_int_equal(tt_rendezvous_get(ranks[0].store, &rendezvous, 1, "group/1/more", NULL,
 					   &none, patience()),
 			 TUTTI_ERR_TIMEOUT);
-	assert_non_null(
-		strstr(tt_thread_error(),
-		       "ranks 0, 2 have not come to the meeting of 3 ranks by rank 1's deadline"));
+	assert_non_null(strstr(
+		tt_thread_error(),
+		"ranks 0, 2 have not come to the rendezvous of 3 ranks by rank 1's deadline"));
 	assert_int_equal(pthread_create(&thread, NULL, meet_in_store, &ranks[1]), 0);
 	meet_in_store(&ranks[0]);
 	pthread_join(thread, NULL);
@@ -230,9 +230,10 @@ static void who_came_but_went_no_further_is_named(void **state)
 	assert_int_equal(
 		tt_rendezvous_get(store, &rendezvous[2], 0, key, NULL, &none, tt_now() + 20000000u),
 		TUTTI_ERR_TIMEOUT);
-	assert_string_equal(tt_thread_error(),
-			    "rank 1 came to the meeting of 4 ranks, but has not gone on with it by "
-			    "rank 2's deadline: died or stopped?");
+	assert_string_equal(
+		tt_thread_error(),
+		"rank 1 came to the rendezvous of 4 ranks, but has not gone on with it by "
+		"rank 2's deadline: died or stopped?");
 	tutti_store_close(store);
 }
 

@@ -283,7 +283,7 @@ static void a_stranger_is_given_little_memory(void **state)
 
 			assert_int_equal(result, cases[i].result);
 			assert_true(result > 0 || strstr(tt_thread_error(),
-							 "longer than a rank's, or in pieces"));
+							 "longer than a rank's, or fragmented"));
 		}
 		const long each = (resident_kib() - before) / (STRANGERS - 10);
 

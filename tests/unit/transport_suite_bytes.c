@@ -163,10 +163,10 @@ static void full_channel_does_not_stop_the_other(struct suite_rank *rank)
 	filled = fill(rank, &full);
 	suite_set(rank, SUITE_FIRST_FREE + rank->rank, filled);
 	suite_barrier(rank);
-	suite_pump(rank, &free_channel, 1, "a lane beside a full one");
+	suite_pump(rank, &free_channel, 1, "a channel beside a full one");
 	suite_barrier(rank);
 	full.in_total = (size_t)suite_value(rank, SUITE_FIRST_FREE + peer);
-	suite_pump(rank, &full, 1, "draining the full lane");
+	suite_pump(rank, &full, 1, "draining the full channel");
 	suite_barrier(rank);
 }
 

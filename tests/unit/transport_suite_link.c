@@ -80,7 +80,7 @@ struct tt_link *suite_connect(struct suite_rank *rank, int peer, enum tt_channel
 {
 	struct tt_link **link = &rank->links[peer][channel];
 
-	suite_at(rank, "in connect() to rank %d, lane %d", peer, (int)channel);
+	suite_at(rank, "in connect() to rank %d, channel %d", peer, (int)channel);
 	suite_require_ok(rank, rank->ops->connect(rank->endpoint, peer, channel, link),
 			 "connect()");
 	suite_require(rank,

@@ -310,7 +310,7 @@ static void unread_bytes_do_not_keep_it_awake(struct suite_rank *rank)
 		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 5, 5);
 
 	suite_pump(rank, &early, 1, "writing early");
-	suite_pump(rank, &stream, 1, "on the other lane");
+	suite_pump(rank, &stream, 1, "on the other channel");
 	suite_barrier(rank);
 	require_quiet(rank, "with bytes that nobody reads");
 	suite_barrier(rank);

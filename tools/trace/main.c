@@ -28,7 +28,7 @@ static const char usage[] =
 	"  -h, --help         show this text\n"
 	"  -V, --version      show the version\n"
 	"\n"
-	"Exit status: 0; 1 if there is nothing to tell, a file that was named is no report, or the output cannot be\n"
+	"Exit status: 0; 1 if there is nothing to report, a file that was named is no report, or the output cannot be\n"
 	"written; 2 if the command line is wrong.\n";
 
 static const struct option long_options[] = {

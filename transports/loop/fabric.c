@@ -144,7 +144,7 @@ static tutti_result_t take_place(struct loop_fabric *fabric, int rank, struct lo
 				  : -1;
 	if (fabric->faults.news_ns && alarm < 0) {
 		close(bell);
-		return tt_fail_errno(LOOP, "make the timer that tells rank %d of news", rank);
+		return tt_fail_errno(LOOP, "make the timer that informs rank %d of news", rank);
 	}
 	place->bell = (struct loop_bell){ .timer.fd = bell };
 	place->alarm = (struct loop_timer){ .fd = alarm };

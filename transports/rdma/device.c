@@ -443,7 +443,7 @@ tutti_result_t tt_rdma_survey_make(const struct rdma_sources *from,
 	if (look.shortage) {
 		tt_rdma_survey_finish(&made);
 		errno = look.shortage;
-		return tt_fail_errno(RDMA, "look at the RDMA devices in %s/class/infiniband",
+		return tt_fail_errno(RDMA, "list the RDMA devices in %s/class/infiniband",
 				     from->sys);
 	}
 	choose(&made);

@@ -84,7 +84,7 @@ void tt_rdma_reconnect(struct rdma_link *link)
 		link->reconnecting = true;
 		link->prove_until = 0;
 		link->lasting = link->usable;
-		tt_log(INFO, RDMA, "rank %d lane %d with rank %d is introduced again: %s", e->rank,
+		tt_log(INFO, RDMA, "rank %d channel %d with rank %d reconnects: %s", e->rank,
 		       link->channel, link->base.peer,
 		       link->broken ? link->why : "the peer asks for it");
 	}
@@ -118,7 +118,7 @@ static void settle_up(struct rdma_link *link)
 		*link->why = 0;
 	for (int i = 0; i < link->paths; i++)
 		if (link->usable >> i & 1)
-			tt_log(DEBUG, RDMA, "rank %d lane %d with rank %d is up over %s port %d",
+			tt_log(DEBUG, RDMA, "rank %d channel %d with rank %d is up over %s port %d",
 			       e->rank, link->channel, link->base.peer,
 			       link->path[i].rail->port->device, link->path[i].rail->port->number);
 	tt_rdma_ring_resume(link);
@@ -136,7 +136,7 @@ static void settle_without(struct rdma_link *link)
 		if (*link->why)
 			tt_log(WARN, RDMA, "rank %d uses TCP with rank %d: %s", e->rank,
 			       link->base.peer, link->why);
-		tt_log(INFO, RDMA, "rank %d lane %d with rank %d goes by TCP", e->rank,
+		tt_log(INFO, RDMA, "rank %d channel %d with rank %d goes by TCP", e->rank,
 		       link->channel, link->base.peer);
 		tt_rdma_memory_close(link);
 	} else if (tt_now() > link->prove_until) {

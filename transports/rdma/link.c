@@ -22,8 +22,8 @@ void tt_rdma_link_fail(struct rdma_link *link, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(link->why, sizeof(link->why), format, args);
 	va_end(args);
-	tt_log(DEBUG, RDMA, "rank %d lane %d: %s", rdma_endpoint_of_link(link)->rank, link->channel,
-	       link->why);
+	tt_log(DEBUG, RDMA, "rank %d channel %d: %s", rdma_endpoint_of_link(link)->rank,
+	       link->channel, link->why);
 }
 
 void tt_rdma_link_break(struct rdma_link *link, const char *format, ...)
@@ -36,8 +36,8 @@ void tt_rdma_link_break(struct rdma_link *link, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(link->why, sizeof(link->why), format, args);
 	va_end(args);
-	tt_log(DEBUG, RDMA, "rank %d lane %d: %s", rdma_endpoint_of_link(link)->rank, link->channel,
-	       link->why);
+	tt_log(DEBUG, RDMA, "rank %d channel %d: %s", rdma_endpoint_of_link(link)->rank,
+	       link->channel, link->why);
 }
 
 /* ---- beginning */

@@ -257,7 +257,7 @@ static void say_none(tutti_log_level_t level, const char *what, int error, const
 	if (level <= tt_log_levels[TT_LOG_RDMA])
 		tt_log_write(
 			level, TT_LOG_RDMA,
-			"long messages from and to memory that is not of tutti_mem_alloc() are copied on their way, as the kernel cannot tell "
+			"long messages from and to memory that is not of tutti_mem_alloc() are copied on their way, as the kernel cannot report "
 			"of changes to it: %s (%s); %s, or use tutti_mem_alloc()",
 			what, strerror(error), help);
 }

@@ -158,8 +158,8 @@ void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault)
 	struct shm_header *header = shm_header(&ep->arena);
 
 	if (!tell_fault(shm_member(&ep->arena, ep->me), fault)) {
-		tt_log(WARN, SHM, "rank %d: told %d faults already, not also: %s", ep->config.rank,
-		       SHM_FAULTS, fault->text);
+		tt_log(WARN, SHM, "rank %d: %d faults were reported already, this one is not: %s",
+		       ep->config.rank, SHM_FAULTS, fault->text);
 		return;
 	}
 	if (ep->whole) /* release: who reads this member's number finds its fault written */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the messages of the meeting: their bytes, the descriptors beside them, and what is made of a
+/* Owns the messages of the rendezvous: their bytes, the descriptors beside them, and what is made of a
  * connection that ends. */
 #include "fd_message.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the meeting of a host's ranks: the lowest leads; it makes the arena, the others connect
+/* Owns the rendezvous of a host's ranks: the lowest leads; it makes the arena, the others connect
  * to its unix socket, hand over their doorbell and heap, and receive the arena and everyone's
  * doorbells and heaps. When all say that they have mapped it, the leader says that all have
  * joined.

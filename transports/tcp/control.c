@@ -51,7 +51,8 @@ static void tell(struct tcp_control *control, const uint8_t *bytes, size_t lengt
 	/* a record of TLS that did not fit is to be sent before anything else */
 	control->deaf = sent >= 0 ? sent != (ssize_t)length : control->tls != NULL;
 	if (sent != (ssize_t)length)
-		tt_log(DEBUG, TCP, "rank %d could not be told: %s", control->peer, strerror(errno));
+		tt_log(DEBUG, TCP, "rank %d cannot be informed: %s", control->peer,
+		       strerror(errno));
 }
 
 static uint8_t *head(uint8_t *at, enum message kind, size_t length)

@@ -102,7 +102,7 @@ static const char *unfit(const struct ifaddrs *i, const char *list, const struct
 	if (!(i->ifa_flags & IFF_RUNNING))
 		return "the interface has no carrier";
 	if (card->count == TCP_ADDRESSES_MAX)
-		return "there are more addresses than peers can be told";
+		return "there are more addresses than fit into what peers receive";
 	return NULL;
 }
 

@@ -64,7 +64,7 @@ void tt_tcp_link_attach(struct tcp_link *link, struct tcp_connection connection)
 	link->fd = connection.fd;
 	link->tls = connection.tls;
 	link->state = TCP_LINK_UP;
-	tt_log(DEBUG, TCP, "rank %d lane %d with rank %d is up", endpoint_of(link)->rank,
+	tt_log(DEBUG, TCP, "rank %d channel %d with rank %d is up", endpoint_of(link)->rank,
 	       link->channel, link->base.peer);
 	if (endpoint_of(link)->armed)
 		tt_tcp_link_watch(link);
@@ -118,7 +118,7 @@ static ssize_t ended(struct tcp_link *link, int error, bool *flag)
 	if (flag == &link->starved)
 		link->state = TCP_LINK_ENDED;
 	if (!link->believed_at) {
-		tt_log(DEBUG, TCP, "rank %d lane %d: rank %d closed its connection: %s", e->rank,
+		tt_log(DEBUG, TCP, "rank %d channel %d: rank %d closed its connection: %s", e->rank,
 		       link->channel, link->base.peer, error ? strerror(error) : "end of stream");
 		link->believed_at = tt_now() + TCP_DOUBT_MS * TCP_MS;
 		e->doubt_until = link->believed_at;

@@ -57,7 +57,7 @@ static tutti_result_t choose_device(struct tt_cuda *cuda, int number)
 	if (!error)
 		error = cuda->driver->device_get(&cuda->device, number);
 	cuda->number = number;
-	return error ? tt_cuda_fail(cuda->driver, "look for the GPU", error) : TUTTI_OK;
+	return error ? tt_cuda_fail(cuda->driver, "find the GPU", error) : TUTTI_OK;
 }
 
 static tutti_result_t probe_device(struct tt_cuda *cuda)

@@ -55,7 +55,7 @@ static tutti_result_t is_captured(const struct tt_cuda *cuda, struct CUstream_st
 		return tt_fail(
 			TUTTI_ERR_INVALID, CUDA,
 			"the stream's capture has failed (or it is the default stream, while another one is captured): nothing can be put there");
-	return error ? tt_cuda_fail(cuda->driver, "look whether the stream is captured", error)
+	return error ? tt_cuda_fail(cuda->driver, "ask whether the stream is captured", error)
 		     : TUTTI_OK;
 }
 

@@ -300,7 +300,7 @@ static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 	size_t n = 0;
 
 	if (!out)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a piece of it",
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a chunk of it",
 			       tt_call_name(op->call));
 	for (size_t clique = 0; clique < cliques; clique++) {
 		const size_t block = (size_t)rank_at(hierarchy, (int)clique, hierarchy->place);

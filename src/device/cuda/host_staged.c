@@ -102,7 +102,7 @@ tutti_result_t tt_cuda_collective_host_staged(struct tt_cuda_op *op)
 	tutti_result_t result;
 
 	if (!runs)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a piece of it",
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a chunk of it",
 			       tt_call_name(call));
 	do {
 		const size_t n = of_v || call->count - from < each ? call->count - from : each;

@@ -201,7 +201,7 @@ static tutti_result_t enable_peer(const struct tt_cuda *cuda, int number)
 	if (!error)
 		error = cuda->driver->primary_retain(&context, device);
 	if (error)
-		return tt_cuda_fail(cuda->driver, "look at a peer's GPU", error);
+		return tt_cuda_fail(cuda->driver, "query a peer's GPU", error);
 	error = cuda->driver->context_enable_peer(context, 0);
 	cuda->driver->primary_release(device); /* its own rank keeps it */
 	if (error && error != CUDA_PEER_ACCESS_ALREADY_ENABLED)

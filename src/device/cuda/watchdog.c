@@ -447,7 +447,7 @@ tutti_result_t tt_cuda_watchdog_begin(struct tt_cuda *cuda)
 	pthread_condattr_t monotonic;
 
 	if (!watchdog)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to look after streams");
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the watchdog of streams");
 	const cuda_result failed = make_streams(cuda, watchdog);
 	if (failed) {
 		free_streams(cuda, watchdog);
@@ -466,7 +466,7 @@ tutti_result_t tt_cuda_watchdog_begin(struct tt_cuda *cuda)
 	free_streams(cuda, watchdog);
 	cuda->watchdog = NULL;
 	free(watchdog);
-	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "begin the thread that looks after streams: %s",
+	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "start the watchdog of streams: %s",
 		       strerror(error));
 }
 
