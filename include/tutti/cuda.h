@@ -107,10 +107,10 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
  * each launch of a graph) is told by the next call and by tutti_comm_error(); streams that waited
  * go on, what they wrote is undefined, and nothing hangs. Where GPUs of several cliques work
  * together (docs/reference/gpu.md), a rank that stops in the middle of an operation is told after
- * up to 1.75 times the deadline. Whoever has waited for the stream's end (cudaStreamSynchronize())
- * learns at once that ranks called different collectives there, unless it only sends (as the root
- * of a broadcast) and goes by pinned memory; where ranks are reached by a network, the next call
- * waits until all know, and tutti_comm_error() does not.
+ * up to 1.75 times the deadline. A caller that has waited for the stream's end
+ * (cudaStreamSynchronize()) learns at once that ranks called different collectives there, unless
+ * it only sends (as the root of a broadcast) through pinned memory. Where ranks are reached by a
+ * network, the next call waits until all know, and tutti_comm_error() does not.
  *
  * A stream that is being captured records the operation in its graph, which may be launched any
  * number of times, by all ranks alike. It is ordered after what its own stream had before;

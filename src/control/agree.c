@@ -3,15 +3,15 @@
  * instead of majorities.
  *
  *   here      to all, when a rank comes: what it says
- *   propose   from the leader, once everybody is here, dead, or late: who is there, and what they said
+ *   propose   from the leader, once everybody is here, dead, or late: who is there and said what
  *   accept    back to the leader, from each that took it down
  *   decided   to all, from the leader and from everybody who learns it, before anything else
  *
  * The lowest rank leads. If it dies, stays away until the deadline, or falls silent, the next one
- * collects first (collect, promise) what the others took down last. Who waits for another to lead
- * asks it (ask, alive), and it answers whatever it waits for itself: those who fall silent are
- * found out at the same time, and who only waits is not one of them. Proposals have growing
- * numbers, *ballots*, of which each belongs to one rank.
+ * collects first (collect, promise) what the others took down last. A rank that waits for another
+ * to lead asks it (ask, alive), and that one answers whatever it waits for itself: ranks that fall
+ * silent are found out at the same time, and a rank that only waits is not one of them. Proposals
+ * have growing numbers, *ballots*, of which each belongs to one rank.
  *
  * A value is decided once everybody who was heard in its ballot, and is not dead, has accepted it.
  * Then no other value is ever decided, whoever dies: a later leader hears all who are alive. If one
@@ -339,7 +339,7 @@ static void lead(struct tt_agree *a, uint64_t now)
 		send_to_all(a, COLLECT, a->ballot, NULL, 0);
 }
 
-/* Who has not come has until the deadline, who has come must answer. */
+/* A rank that has not come has until the deadline; one that has come must answer. */
 static bool all_answered(const struct tt_agree *a, uint64_t now)
 {
 	for (int rank = 0; rank < a->config.size; rank++) {

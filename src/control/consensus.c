@@ -3,7 +3,7 @@
  * that is asked, notes over the control graph for what everybody must learn, and the list of
  * those who are gone.
  *
- * Who is gone is known from the transports, once all that it sent before has been read. Over TCP
+ * The transports know which ranks are gone, once all that it sent before has been read. Over TCP
  * a rank watches a few others only, so each loss goes round as a note; and so does whom an
  * agreement left out, since a rank that comes after the others have left finds nobody to answer
  * on its links. Streams go on from one agreement to the next. */

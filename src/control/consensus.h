@@ -9,7 +9,7 @@
 
 /* Agree with those of `among` ([size], this rank too, the same on all of them) on who of them is
  * there and what they say. Blocks; `coming_ns` after this rank's call, those who have not come
- * are late. Who has come is late once it has answered nothing for the deadline of the
+ * are late. A rank that has come is late once it has answered nothing for the deadline of the
  * communicator. TUTTI_OK: *out is decided, to be closed by the caller, and this rank is one of
  * its members. TUTTI_ERR_TIMEOUT: the others go on without this rank, for good. Another error is
  * this rank's own; where it came before a word was said, it may try again. Not under the lock. */

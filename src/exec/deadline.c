@@ -2,7 +2,7 @@
 /* Owns deadlines: when an operation's has passed, and the error message that says who has called
  * the operation and who has not.
  *
- * Who has called is known from the control area, or else from notes (notes.c). Of ranks whose
+ * The control area, or else notes (notes.c), say which ranks have called. Of ranks whose
  * processes this one can see the kernel says whether they are stopped. All ranks that wait reach
  * their deadlines, and what each would say may differ by what it has heard; the first fault
  * counts for all (fault.c). */
@@ -341,7 +341,7 @@ static void miss(struct tt_op *op)
 	if (peer >= 0) {
 		say_message(&text, op, peer);
 	} else if (!of) {
-		tt_text_append(&text, "no memory to say who has called it");
+		tt_text_append(&text, "no memory for the list of ranks that have called it");
 	} else {
 		fault.rank = say_who_called(&text, op, of);
 		if (fault.rank < 0)

@@ -118,8 +118,8 @@ static tutti_result_t check_header(const struct tt_cursor *cursor,
 }
 
 /* The peer has gone on from an operation that this rank still waits in: the ranks differed
- * before. Who is ahead kept its header of this operation and can name both calls once it is told
- * of ours (notes.c); leave it the time. */
+ * before. The peer ahead kept its header of this operation and can name both calls once it
+ * receives ours (notes.c); leave it the time. */
 static bool peer_is_ahead(const struct tt_cursor *cursor, const struct tt_op_header *theirs)
 {
 	const struct tt_op *op = cursor->op;

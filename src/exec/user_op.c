@@ -31,7 +31,7 @@ static tutti_result_t add(tutti_comm_t comm, const struct tt_user_op *made, tutt
 	if (!fits)
 		return tt_fail(
 			TUTTI_ERR_NO_MEMORY, EXEC,
-			"no room for another operation: a communicator keeps %d at most; destroy some",
+			"no space for another operation: a communicator keeps %d at most; destroy some",
 			TT_USER_OPS_MAX);
 	return TUTTI_OK;
 }

@@ -400,7 +400,7 @@ static tutti_result_t be_coordinator(struct growing *g, tutti_store_t store,
 
 /* ---- joining */
 
-/* Whoever leaves the barrier knows that all have joined. */
+/* A rank that leaves the barrier knows that all have joined. */
 static tutti_result_t join_new(struct tutti_comm *new, const struct tt_records *records)
 {
 	const uint64_t deadline = tt_now() + new->settings.timeout_ns;

@@ -369,8 +369,8 @@ static tutti_result_t refuse(const struct tt_tls_stream *stream, int error, int 
 		stream->dials ? "the listener" : "the dialer", what);
 }
 
-/* Who encrypts is said once, as it is alike for all connections, unless a module has been loaded
- * meanwhile. */
+/* Log once whether the kernel encrypts: it is alike for all connections, unless a module has been
+ * loaded meanwhile. */
 static void say_who_encrypts(const struct tt_tls_stream *stream)
 {
 	struct tt_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(stream->ssl));

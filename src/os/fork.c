@@ -129,7 +129,7 @@ void tt_fork_watch(void (*look)(void))
 	tt_fd_let_go();
 }
 
-/* Who makes a heap holds it while its descriptor is noted: in this order. */
+/* A thread that makes a heap holds it while its descriptor is noted: in this order. */
 static void before(void)
 {
 	tt_heap_hold();

@@ -277,7 +277,7 @@ static struct span *span_of(uint64_t at)
 	return span && at >= span->offset ? span : NULL;
 }
 
-bool tt_heap_is_lendable(const void *pointer, size_t bytes)
+bool tt_heap_is_grantable(const void *pointer, size_t bytes)
 {
 	bool whole;
 

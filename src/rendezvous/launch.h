@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who started this process, as which rank of how many, and where the ranks are to meet. */
+/* Which launcher started this process, as which rank of how many, and where the ranks meet. */
 #ifndef TT_LAUNCH_H
 #define TT_LAUNCH_H
 

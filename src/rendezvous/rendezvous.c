@@ -149,8 +149,8 @@ static void find_missing(tutti_store_t store, const struct tt_rendezvous *rendez
 	out->all = rank == rendezvous->size;
 }
 
-/* Who holds all others up: those who have not made the first step that anybody has not, for
- * which they have had all they need. Gives that step; `out` is empty if all have made all that
+/* Which ranks hold all others up: those that have not made the first step that anybody has not,
+ * for which they have had all they need. Gives that step; `out` is empty if all have made all that
  * can be seen. */
 static int find_late(tutti_store_t store, const struct tt_rendezvous *rendezvous, struct named *out)
 {

@@ -14,8 +14,8 @@
 /* Is `result` an error that this version of tutti has? */
 bool tt_failure_is_known(int32_t result);
 
-/* text[length], up to its first zero byte if it has any, in at most `room` bytes with a zero byte,
- * and printable. In place is fine. */
+/* Copy text[length], up to its first zero byte if it has any, into `capacity` bytes at most. The
+ * copy ends with a zero byte and is printable. In place is fine. */
 void tt_failure_text(char *out, size_t capacity, const char *text, size_t length);
 
 /* tt_fail() with a failure that another rank reported: its result, and its text[length] behind

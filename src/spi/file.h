@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files within the limit of their size (ulimit -f). Whoever writes or grows one beyond it gets
- * SIGXFSZ, which ends the process: under a guard the call fails with EFBIG alone. Memory of
+/* Files within the limit of their size (ulimit -f). A process that writes or grows a file beyond
+ * it gets SIGXFSZ, which ends the process. Under a guard the call only fails with EFBIG. Memory of
  * memfd_create() has the same limit. All of this may be called in signal handlers. */
 #ifndef TT_SPI_FILE_H
 #define TT_SPI_FILE_H
@@ -15,7 +15,7 @@ uint64_t tt_file_limit(void);
 /* The calling thread's part between begin and end. */
 struct tt_file_guard {
 	sigset_t before;
-	bool idle; /* a signal of before is waiting, and is not ours to take */
+	bool idle; /* such a signal was pending before: it is not ours to take */
 };
 void tt_file_guard_begin(struct tt_file_guard *guard);
 void tt_file_guard_end(const struct tt_file_guard *guard); /* keeps errno */

@@ -2,12 +2,13 @@
 /* What a child of fork() inherits, and what it must not touch.
  *
  * A child has copies of the communicators, stores and requests that its parent made, but none of
- * the threads that work on them; the peers know the parent alone. So everything remembers who
- * made it, and every public call looks: what was made before a fork is refused. The child closes
- * its copies of the descriptors noted here as soon as it begins, as peers take the end of a
+ * the threads that work on them. The peers know the parent alone. So every object remembers its
+ * owner process, and every public call compares: what was made before a fork is refused. The child
+ * closes its copies of the descriptors noted here as soon as it begins: peers take the end of a
  * connection for the end of a process, and a connection does not end while any copy is open.
  * Memory that processes share is not inherited at all (MADV_DONTFORK). All of this concerns
- * children that go on; exec() closes and unmaps by itself, as every descriptor is close-on-exec. */
+ * children that do not call exec(). That call closes and unmaps by itself, because every
+ * descriptor is close-on-exec. */
 #ifndef TT_SPI_FORK_H
 #define TT_SPI_FORK_H
 
@@ -49,7 +50,8 @@ void tt_fd_close(int fd);
  * closed then. */
 int tt_fd_add(int fd);
 void tt_fd_let_go(void);
-/* Where another library closes it: hold, forget, let it be closed, let go. -1 is fine. */
+/* For descriptors that another library closes: hold, forget, have it closed, let go. -1 is
+ * fine. */
 void tt_fd_forget(int fd);
 
 /* From now on call `look` before each fork(), while descriptors are held: for what is mapped

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The job's key, and proofs of it.
  *
- * Whoever has the key belongs to the job. It never travels: both ends of a connection send a
- * nonce, and then each a proof, which is the HMAC-SHA256 by the key of all that both have said,
- * and of who says it to whom for which purpose. So a proof is worth nothing on another
- * connection, in the other direction, or for anything else. */
+ * A process that has the key belongs to the job. The key never travels. Both ends of a connection
+ * send a nonce, then each sends a proof: the HMAC-SHA256, by the key, of all that both have said,
+ * of who says it to whom, and of the purpose. So a proof is worth nothing on another connection, in
+ * the other direction, or for anything else. */
 #ifndef TT_SPI_KEY_H
 #define TT_SPI_KEY_H
 
@@ -32,14 +32,14 @@ static inline bool tt_key_is_set(const struct tt_key *key)
 /* Random bytes that no other connection has. */
 tutti_result_t tt_nonce_make(uint8_t nonce[TT_NONCE_BYTES]);
 
-/* The proof, by who plays `role` (which no other use of the key calls so), that it has the key
+/* The proof that the process playing `role` (a name that no other use of the key has) has the key
  * and has seen the parts as they are here. Without a key: zeros. */
 void tt_key_prove(const struct tt_key *key, const char *role, const struct iovec *parts, int n,
 		  uint8_t proof[TT_PROOF_BYTES]);
-/* In a time that says nothing about where they differ. */
+/* Takes a time that does not depend on where they differ. */
 bool tt_proof_equal(const uint8_t a[TT_PROOF_BYTES], const uint8_t b[TT_PROOF_BYTES]);
 
-/* Forget it. */
+/* Overwrite it. */
 void tt_key_wipe(struct tt_key *key);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The log, and the place where a failed call leaves its error message.
  *
- * TUTTI_LOG=debug sets every subsystem's level, TUTTI_LOG=info,tcp:trace one more thoroughly;
- * default warn. The level is tested before arguments are evaluated, and errno is kept. Messages
- * are lower case, name before value ("rank 3 maps 65536 bytes"), the cause seen and not the
- * cause guessed. */
+ * TUTTI_LOG=debug sets every subsystem's level, TUTTI_LOG=info,tcp:trace that of one subsystem;
+ * the default is warn. The level is tested before arguments are evaluated, and errno is kept.
+ * Messages are lower case, name before value ("rank 3 maps 65536 bytes"), the cause seen and not
+ * the cause guessed. */
 #ifndef TT_SPI_LOG_H
 #define TT_SPI_LOG_H
 
@@ -32,8 +32,8 @@ enum tt_log_subsystem {
 
 /* current level per subsystem; written once at start, read relaxed */
 extern uint8_t tt_log_levels[TT_LOG_SUBSYSTEM_COUNT];
-/* Set them as TUTTI_LOG would; NULL or "" is the default. Parts that make no sense are said on
- * standard error. */
+/* Set them as TUTTI_LOG would; NULL or "" is the default. Parts that make no sense are reported
+ * on standard error. */
 void tt_log_read(const char *text);
 
 void tt_log_write(tutti_log_level_t level, enum tt_log_subsystem subsystem, const char *format, ...)
@@ -53,12 +53,12 @@ tutti_result_t tt_fail_write(tutti_result_t result, enum tt_log_subsystem subsys
 			     const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define tt_fail(result, subsystem, ...) tt_fail_write(result, TT_LOG_##subsystem, __VA_ARGS__)
 
-/* What an errno value means, and for a want of descriptors or memory, what the limit is and how
- * it is raised. */
+/* What an errno value means. For a shortage of descriptors or memory, also what the limit is and
+ * how to raise it. */
 #define TT_ERRNO_MAX 160
 const char *tt_errno_text(int error, char text[TT_ERRNO_MAX]);
-/* Does it say that the process or the machine has no more of something? Trying the same again at
- * once does not help. */
+/* Does it say that the process or the machine has no more of a resource? A retry at once does not
+ * help. */
 bool tt_errno_is_shortage(int error);
 
 /* Like tt_fail with TUTTI_ERR_SYSTEM (TUTTI_ERR_NO_MEMORY for ENOMEM) and ": <text of errno>"
@@ -67,8 +67,8 @@ tutti_result_t tt_fail_errno_write(enum tt_log_subsystem subsystem, const char *
 	__attribute__((format(printf, 2, 3)));
 #define tt_fail_errno(subsystem, ...) tt_fail_errno_write(TT_LOG_##subsystem, __VA_ARGS__)
 
-/* For lines that strangers can bring about: one in ten seconds. True: this one is due; it ends
- * with `more`, which says how many have not been written since the last that was, or is "". */
+/* For lines that unauthenticated peers can cause: one in ten seconds. True: this one is due. It
+ * ends with `more`, which says how many were left out since the last one, or is "". */
 #define TT_LOG_MORE 64
 struct tt_log_quota {
 	uint64_t due_at;

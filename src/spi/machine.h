@@ -16,14 +16,14 @@ struct tt_machine {
 	uint64_t processes; /* namespace of process numbers; 0: unknown */
 };
 
-/* The calling thread's. Fails where it cannot be had now, for want of descriptors or memory. */
+/* The calling thread's. Fails if it cannot be read now, for lack of descriptors or memory. */
 tutti_result_t tt_machine_here(struct tt_machine *out);
 
 /* The first of these alone; known for good once it could be read. 0 with errno: it cannot be
  * now. */
 uint64_t tt_machine_boot(void);
 
-/* For names of machines, not against anybody who means ill. */
+/* For names of machines; not collision-resistant. */
 uint64_t tt_hash_text(const char *text);
 
 #endif

@@ -76,7 +76,7 @@ enum tt_collective {
 
 #define TT_BIT(collective) (1u << (collective))
 
-/* Who takes part, seen from one rank. */
+/* The ranks that take part, seen from one of them. */
 struct tt_group {
 	int rank, size;
 	int root;	 /* -1 where the collective has none */
@@ -178,9 +178,9 @@ struct tt_algorithm {
 	bool pipelined; /* long vectors are worth cutting into segments that follow each other */
 	/* Can it do this group? Pure, and the same answer on every rank. */
 	bool (*fits)(const struct tt_group *group, enum tt_collective collective);
-	/* Who writes the schedule, of each collective it can do. */
+	/* Writes the schedule: one for each collective that it can do. */
 	void (*build[TT_COLLECTIVE_COUNT])(struct tt_sched *sched, const struct tt_group *group);
-	/* Pure, and the same answer on every rank: rank is not to be looked at. */
+	/* Pure, and the same answer on every rank: `rank` must not matter. */
 	struct tt_cost (*cost)(const struct tt_group *group, enum tt_collective collective,
 			       double bytes);
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* TLS 1.3 on a connected, non-blocking socket, with the job's key as external pre-shared key
- * (RFC 8446, 2.2) and nothing else: no certificates, no tokens, no early data. Each connection
+ * (RFC 8446, 2.2) and nothing else: no certificates, no tickets, no early data. Each connection
  * agrees on secrets of its own (psk_dhe_ke), which the key does not give away later.
  *
- * Whoever has not the key does not get through the handshake. Who is at the other end, and what
- * for, is said inside. */
+ * A process without the key cannot complete the handshake. Inside the connection, both ends say who
+ * they are and what it is for. */
 #ifndef TT_SPI_TLS_H
 #define TT_SPI_TLS_H
 
@@ -20,7 +20,7 @@
 struct tt_tls;	      /* what all connections of a key share */
 struct tt_tls_stream; /* a connection */
 
-/* `what` its connections are, for the log, is a literal: "connections to the store".
+/* `what` is a literal that names the connections in the log: "connections to the store".
  * TUTTI_ERR_INVALID: there is no key. */
 tutti_result_t tt_tls_open(const struct tt_key *key, const char *what, struct tt_tls **out);
 void tt_tls_close(struct tt_tls *tls); /* after its streams; NULL is fine */
@@ -30,9 +30,9 @@ tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials,
 				  struct tt_tls_stream **out);
 void tt_tls_stream_close(struct tt_tls_stream *stream); /* the socket is not closed; NULL is fine */
 
-/* Go on with the handshake. TUTTI_IN_PROGRESS: when the socket is ready again, to be written if
- * tt_tls_blocked(), else to be read. TUTTI_ERR_INVALID: the other end has not the key, or does
- * not encrypt; TUTTI_ERR_PEER_LOST: it is gone. */
+/* Continue the handshake. TUTTI_IN_PROGRESS: call again when the socket can be written if
+ * tt_tls_blocked(), else read. TUTTI_ERR_INVALID: the other end lacks the key, or does not
+ * encrypt. TUTTI_ERR_PEER_LOST: it is gone. */
 tutti_result_t tt_tls_handshake(struct tt_tls_stream *stream);
 bool tt_tls_blocked(const struct tt_tls_stream *stream);
 

@@ -35,10 +35,10 @@ enum tt_channel { TT_CHANNEL_COLLECTIVE, TT_CHANNEL_P2P, TT_CHANNEL_CONTROL };
 
 #define TT_NOTE_BYTES 64
 #define TT_NOTES_KEPT                                                                              \
-	64 /* notes that an endpoint keeps for hear() at least; older ones may be lost */
+	64 /* notes that an endpoint keeps for receive() at least; older ones may be lost */
 
-/* Who is to blame, and the error message every rank will return. Plain bytes: travels between
- * ranks. */
+/* The rank to blame, and the error message that every rank will return. Plain bytes: travels
+ * between ranks. */
 struct tt_fault {
 	int32_t result; /* tutti_result_t; 0: no fault */
 	int32_t rank;	/* the rank it is about, -1 for none */
@@ -47,8 +47,8 @@ struct tt_fault {
 };
 static_assert(sizeof(struct tt_fault) == TT_ERROR_MAX, "no bytes between");
 
-/* Of two faults that ranks found at the same time, is `a` the one that all are to tell? A total
- * order, the same everywhere. */
+/* Of two faults that ranks found at the same time, is `a` the one that all report? A total order,
+ * the same everywhere. */
 bool tt_fault_before(const struct tt_fault *a, const struct tt_fault *b);
 /* What another process gave as a fault of `size` ranks: true if it can be one. Its text ends,
  * and is printable, from here on. */
@@ -73,8 +73,8 @@ struct tt_endpoint_config {
 	double silence_s; /* a host that has answered nothing for so long is lost; 1 or more */
 	const struct tt_key *key; /* valid while the endpoint is; NULL, or one that is not set:
 				   * be reached from this machine only */
-	/* Is a rank of the communicator known to be gone, by other ways than this endpoint's,
-	 * which the others look at, too? TUTTI_OK: no; otherwise what join() returns, with its
+	/* Is a rank of the communicator known to be gone, by other means than this endpoint's,
+	 * which the other ranks check, too? TUTTI_OK: no; otherwise what join() returns, with its
 	 * error message. Asked by the thread in join(), twenty times a second while it waits,
 	 * and in control->reject(), which waits for nobody then. NULL: nobody knows. */
 	tutti_result_t (*should_abort)(void *context);

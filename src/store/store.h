@@ -17,7 +17,7 @@
 #define TT_STORE_ADDRESS_MAX 512
 #define TT_STORE_TIMEOUT_S   300.0
 
-/* Who takes part in what the keys below `prefix` are for. */
+/* A process that takes part in what the keys below `prefix` are for. */
 struct tt_attendance {
 	const char *prefix; /* GROUP/NUMBER */
 	int member;	    /* of GROUP, a number that no other process has meanwhile; -1: none
@@ -39,7 +39,7 @@ struct tt_store_ops {
 	 * TUTTI_ERR_INVALID for a value that does not fit. */
 	tutti_result_t (*get)(tutti_store_t store, const char *key, void *value, size_t *length,
 			      uint64_t timeout_ns);
-	/* Whoever waits for a key that begins with `prefix` and '/', now or later, stops at once
+	/* A wait for a key that begins with `prefix` and '/', now or later, ends at once
 	 * with `result`, which is negative, and `error message`; the first call for a prefix
 	 * counts. Where the store has no host, those who attend the prefix are told. */
 	void (*end)(tutti_store_t store, const char *prefix, tutti_result_t result,

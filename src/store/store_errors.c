@@ -10,7 +10,7 @@ tutti_result_t tt_store_fail_capacity(tutti_store_t store, const char *key, size
 {
 	return tt_fail(
 		TUTTI_ERR_INVALID, STORE,
-		"key \"%s\" of the store %s has %zu bytes, and the buffer has room for %zu: pass a "
+		"key \"%s\" of the store %s has %zu bytes, and the buffer has space for %zu: pass a "
 		"larger one",
 		key, store->address, length, capacity);
 }

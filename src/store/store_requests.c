@@ -129,7 +129,7 @@ static void end_double(struct tt_store_clients *s, const struct tt_store_client 
 	for (int i = 0; i < 2; i++) {
 		snprintf(prefix, sizeof(prefix), "%.*s", (int)both[i]->length, both[i]->prefix);
 		if (!end_below(s, by, prefix, word, length))
-			tt_log(WARN, STORE, "no memory to tell that %s", error_text);
+			tt_log(WARN, STORE, "no memory to report that %s", error_text);
 	}
 }
 
@@ -239,7 +239,7 @@ void tt_store_client_mourn(struct tt_store_clients *s, struct tt_store_client *c
 	attended->prefix[attended->length] = 0;
 	tt_log(INFO, STORE, "%s was lost while it attended %s", c->name, attended->prefix);
 	if (!end_below(s, c, attended->prefix, attended->word, attended->word_length))
-		tt_log(WARN, STORE, "no memory to tell that %s was lost", c->name);
+		tt_log(WARN, STORE, "no memory to report that %s was lost", c->name);
 }
 
 static void handle_get(struct tt_store_clients *s, struct tt_store_client *c,

@@ -94,7 +94,7 @@ static bool report_directory(const char *trace, char *out)
 	if (make_absolute(trace, out) && tt_flight_have_directory(out, false))
 		return true;
 	tt_log(WARN, COMM,
-	       "TUTTI_TRACE is \"%s\", where no directory can be had (%s): what happens is not reported",
+	       "TUTTI_TRACE is \"%s\", where no directory can be made (%s): no reports are written",
 	       trace, strerror(errno));
 	return false;
 }

@@ -71,16 +71,16 @@ static bool is_all(const uint8_t *memory, size_t n, uint8_t value)
 
 /* ---- */
 
-static void whole_pages_are_lendable(void **state)
+static void whole_pages_are_grantable(void **state)
 {
 	uint8_t *memory = get(BYTES), on_the_stack[2 * PAGE] __attribute__((aligned(4096)));
 
-	assert_true(tt_heap_is_lendable(memory, BYTES)); /* behind it there is nothing */
-	assert_true(tt_heap_is_lendable(memory + PAGE, 2 * PAGE));
-	assert_true(tt_heap_is_lendable(memory + 3 * PAGE, 100));
-	assert_false(tt_heap_is_lendable(memory, BYTES - 4));
-	assert_false(tt_heap_is_lendable(memory + 64, 2 * PAGE));
-	assert_false(tt_heap_is_lendable(on_the_stack, PAGE));
+	assert_true(tt_heap_is_grantable(memory, BYTES)); /* behind it there is nothing */
+	assert_true(tt_heap_is_grantable(memory + PAGE, 2 * PAGE));
+	assert_true(tt_heap_is_grantable(memory + 3 * PAGE, 100));
+	assert_false(tt_heap_is_grantable(memory, BYTES - 4));
+	assert_false(tt_heap_is_grantable(memory + 64, 2 * PAGE));
+	assert_false(tt_heap_is_grantable(on_the_stack, PAGE));
 	tutti_mem_free(memory);
 }
 
@@ -100,7 +100,7 @@ static void what_is_revoked_is_out_of_the_peers_reach(void **state)
 		assert_true(is_all(view + after, BYTES, 1)); /* by its new name */
 		memset(view + before, 9, BYTES);
 		assert_true(is_all(memory, BYTES, 1));
-		assert_true(tt_heap_is_lendable(memory, BYTES));
+		assert_true(tt_heap_is_grantable(memory, BYTES));
 	}
 	tutti_mem_free(memory);
 	assert_true(is_all(view + after, BYTES, 0)); /* its pages are given back */
@@ -216,7 +216,7 @@ static void who_asked_is_told_before_memory_is_freed_and_after_it_was_replaced(v
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whole_pages_are_lendable),
+		cmocka_unit_test(whole_pages_are_grantable),
 		cmocka_unit_test(what_is_revoked_is_out_of_the_peers_reach),
 		cmocka_unit_test(a_buffer_that_was_revoked_in_part_is_not_in_one_piece),
 		cmocka_unit_test(nobody_gets_what_peers_may_still_write_to),

@@ -195,7 +195,7 @@ static void who_has_no_descriptor_to_sleep_on_goes_by_tcp(void **state)
 	assert_int_equal(result, TUTTI_OK);
 	assert_non_null(strstr(
 		last_warning,
-		"rank 0 uses TCP where it could use RDMA: make what threads sleep on: Too many open files"));
+		"rank 0 uses TCP where it could use RDMA: make the epoll that threads sleep on: Too many open files"));
 	assert_int_equal(tt_transport_rdma.doorbell->fd(&e.base), TCP_FD);
 	free(e.peers);
 }

@@ -209,7 +209,7 @@ static void the_cause_of_one_is_told_to_all(struct suite_rank *rank)
 	getrlimit(RLIMIT_NOFILE, &limit);
 	suite_open(rank);
 	if (rank->rank != 1) {
-		require_told(rank, "rank 1 could not join: no room for the descriptors");
+		require_told(rank, "rank 1 could not join: no space for the descriptors");
 		return;
 	}
 	allow_five_descriptors(rank);

@@ -235,7 +235,7 @@ static void set_fault(struct tt_fault *to, const struct tt_fault *fault)
 	__atomic_store_n(&to->result, fault->result, __ATOMIC_RELEASE);
 }
 
-/* Who finds one tells everybody. */
+/* A rank that finds one tells everybody. */
 static void find_dead(struct loop_endpoint *self)
 {
 	for (int rank = 0; self->peers && rank < self->fabric->size; rank++) {

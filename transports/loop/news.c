@@ -119,7 +119,7 @@ static void hear_faults(struct loop_endpoint *self, uint64_t now)
 	}
 }
 
-/* Who knows of a fault looks for no other. */
+/* A rank that knows of a fault looks for no other. */
 static void hear_deaths(struct loop_endpoint *self, uint64_t now)
 {
 	for (int other = 0; self->peers && other < self->fabric->size && !self->base.fault.result;

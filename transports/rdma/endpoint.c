@@ -118,7 +118,7 @@ static tutti_result_t find_ports(struct rdma_endpoint *e, const struct tt_endpoi
 		return result;
 	if (e->nports > 0 && config->key && config->key->encrypt) {
 		tt_log(INFO, RDMA,
-		       "rank %d leaves RDMA aside, which encrypts nothing, as TUTTI_ENCRYPT asks for it",
+		       "rank %d does not use RDMA, which encrypts nothing: TUTTI_ENCRYPT asks for encryption",
 		       e->rank);
 		e->nports = 0;
 		snprintf(e->why, sizeof(e->why), "RDMA encrypts nothing, and TUTTI_ENCRYPT=1");

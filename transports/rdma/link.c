@@ -81,7 +81,7 @@ static tutti_result_t open_paths(struct rdma_link *link)
 		if (rail->links == rail->links_max)
 			return tt_fail(
 				TUTTI_ERR_SYSTEM, RDMA,
-				"the completion queue of %s has room for no more than %d links",
+				"the completion queue of %s has space for no more than %d links",
 				rail->adapter->name, rail->links_max);
 		rail->links++;
 		link->path[link->paths++].rail = rail;

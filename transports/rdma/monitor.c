@@ -6,8 +6,8 @@
  * and moved after it happened, of what is discarded before. They are counted by the kernel while
  * it still holds the lock of the address space, and UFFDIO_COPY says so (EAGAIN) until they have
  * been read: that is how who comes to addresses that another thread has just unmapped learns
- * that word of it is on its way. Whoever reads holds the lock from before the read until all are
- * told.
+ * that word of it is on its way. A thread that reads holds the lock from before the read
+ * until all are told.
  *
  * A child of fork() has nothing of it: its pages are not registered, its descriptor is closed,
  * and it begins anew. */
@@ -148,7 +148,7 @@ void tt_rdma_monitor_unwatch(struct rdma_watch *watch)
 
 /* ---- what is told */
 
-/* Who watches one of these pages does so no longer. Pages that are not mapped any more are not
+/* All that watch one of these pages do so no longer. Pages that are not mapped any more are not
  * asked to be let go. */
 static void tell(uintptr_t begin, uintptr_t end, bool mapped)
 {

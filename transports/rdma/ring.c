@@ -353,7 +353,7 @@ static void drop_from_run(struct rdma_link *link, size_t bytes)
 		memmove(link->runs, link->runs + 1, (size_t)--link->nruns * sizeof(*run));
 }
 
-/* Who writes what was offered may wait to be told that all of it is there. */
+/* The writer of what was offered may wait for the report that all of it is there. */
 static void took(struct rdma_link *link)
 {
 	if (tt_rdma_direct_taken(link))

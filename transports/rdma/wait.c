@@ -23,7 +23,7 @@ tutti_result_t tt_rdma_wait_open(struct rdma_endpoint *e)
 	good = e->waiter >= 0 && watch(e->waiter, e->tcp->ops->doorbell->fd(e->tcp));
 	for (int i = 0; i < e->nports && good; i++)
 		good = watch(e->waiter, e->rails[i].channel->fd);
-	return good ? TUTTI_OK : tt_fail_errno(RDMA, "make what threads sleep on");
+	return good ? TUTTI_OK : tt_fail_errno(RDMA, "make the epoll that threads sleep on");
 }
 
 void tt_rdma_wait_close(struct rdma_endpoint *e)

@@ -82,7 +82,7 @@ tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members)
 	if (error) {
 		errno = error;
 		const tutti_result_t result = tt_fail_errno(
-			SHM, "have the first %zu bytes of the arena", rings_offset(members));
+			SHM, "reserve the first %zu bytes of the arena", rings_offset(members));
 		munmap(base, bytes);
 		tt_fd_close(fd);
 		return result;

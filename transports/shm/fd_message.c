@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the messages of the rendezvous: their bytes, the descriptors beside them, and what is made of a
- * connection that ends. */
+/* Owns the messages of the rendezvous: their bytes, the descriptors beside them, and what is
+ * made of a connection that ends. */
 #include "fd_message.h"
 
 #include <assert.h>
@@ -85,7 +85,8 @@ bool shm_is_gone(int error)
 tutti_result_t shm_fail_gone(int rank)
 {
 	if (rank < 0)
-		return tt_fail(TUTTI_ERR_PEER_LOST, SHM, "who connected to join went away again");
+		return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
+			       "a process that connected to join went away again");
 	return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
 		       "rank %d failed or died while joining: its own error or output says why",
 		       rank);
@@ -227,8 +228,8 @@ void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why,
 
 /* ---- receiving */
 
-/* Who closes before it has read everything resets the connection; its last message comes behind
- * that. */
+/* A process that closes before it has read everything resets the connection; its last message comes
+ * behind that. */
 static ssize_t receive_bytes(int socket, struct msghdr *in)
 {
 	const size_t capacity = in->msg_controllen;
@@ -352,9 +353,9 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank,
 	if (in.msg_flags & MSG_CTRUNC) {
 		shm_fd_message_drop(out);
 		errno = EMFILE;
-		return tt_fail_errno(SHM,
-				     "no room for the descriptors of %d ranks, up to four for each",
-				     ep->arena.members);
+		return tt_fail_errno(
+			SHM, "no space for the descriptors of %d ranks, up to four for each",
+			ep->arena.members);
 	}
 	if (!is_ours(ep, &message, bytes, out)) {
 		shm_fd_message_drop(out);

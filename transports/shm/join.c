@@ -6,8 +6,8 @@
  *
  * Nobody waits for a rank that fails or dies meanwhile: its sockets close. The others watch the
  * leader by their connection; the leader watches each of them by a connection to the socket
- * where that one listens, and by the one it made once it has come. Who can say why it gives up
- * does. */
+ * where that one listens, and by the one it made once it has come. A rank that can say why it
+ * gives up does. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>

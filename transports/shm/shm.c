@@ -149,7 +149,7 @@ static bool shm_grants_writes(struct tt_endpoint *endpoint, const void *pointer,
 		if (i != ep->me && ep->peers[ep->local_peers[i].rank].process ==
 					   ep->peers[ep->config.rank].process)
 			return false;
-	return tt_heap_is_lendable(pointer, bytes);
+	return tt_heap_is_grantable(pointer, bytes);
 }
 
 static void note_death(struct shm_endpoint *ep, struct shm_local_peer *local_peer)

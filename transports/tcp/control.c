@@ -391,9 +391,9 @@ static tutti_result_t check_elsewhere(const struct tcp_endpoint *e)
 	return e->should_abort ? e->should_abort(e->context) : TUTTI_OK;
 }
 
-/* TUTTI_OK: whoever is missing may still come. What all are told goes first. Who has ended may
- * have joined and left: what it said before is there by then, and has been looked at when it is
- * found again. */
+/* TUTTI_OK: ranks that are missing may still come. What all are told goes first. A process that
+ * has ended may have joined and left: what it said before is there by then, and has been read when
+ * it is found again. */
 static tutti_result_t give_up_hope(struct tcp_endpoint *e, int *suspect)
 {
 	const tutti_result_t told = check_elsewhere(e);
@@ -436,7 +436,7 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 	return result;
 }
 
-/* Who has this rank's answer may believe to have joined. */
+/* A rank that has this one's answer may believe to have joined. */
 static bool is_waited_for(const struct tcp_endpoint *e)
 {
 	return missing(e) >= 0 && (e->guest_count > 0 || !check_elsewhere(e));

@@ -37,7 +37,7 @@ tutti_result_t tt_tcp_wait_open(struct tcp_endpoint *e)
 	    !add(e->sleep_on, e->watch, EPOLLIN, NULL) ||
 	    !add(e->sleep_on, e->doorbell, EPOLLIN, NULL) ||
 	    !add(e->sleep_on, e->timer, EPOLLIN, NULL))
-		return tt_fail_errno(TCP, "make what threads sleep on");
+		return tt_fail_errno(TCP, "make the epoll that threads sleep on");
 	return TUTTI_OK;
 }
 

@@ -549,7 +549,7 @@ void tt_cuda_unbind(struct tutti_comm *comm)
 	tt_cuda_leave(cuda, &entered);
 	if (!drained)
 		tt_log(INFO, CUDA,
-		       "rank %d: %zu bytes on GPU %d are kept until the process ends, as other ranks may still be at them",
+		       "rank %d: %zu bytes on GPU %d are kept until the process ends, because other ranks may still use them",
 		       cuda->owner->rank, cuda->parts.bytes, cuda->number);
 	comm->cuda = NULL;
 	cuda_free(cuda, drained);

@@ -251,7 +251,7 @@ no_memory:
 		tt_cuda_job_free(job);
 	free(results);
 	return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
-		       "no memory for a chunk of an operation that goes by the host");
+		       "no memory for a chunk of a host-staged operation");
 }
 
 static cuda_result fetch(struct tt_cuda_op *op, uint64_t number)

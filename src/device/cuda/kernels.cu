@@ -97,7 +97,7 @@ DEVICE void report_mismatch(const struct tt_cuda_place *place, const struct tt_c
 
 /* May this block move anything? All of its threads get the same answer: if one moved nothing, as
  * `dead` was set in between, and another one gave a signal, a peer would use what is not there.
- * Blocks may get different answers: one that moves nothing takes no token, so that nobody gives
+ * Blocks may get different answers: one that moves nothing takes no ticket, so that nobody gives
  * word. */
 DEVICE bool may_move(const struct tt_cuda_sync *sync)
 {
@@ -187,7 +187,7 @@ DEVICE void give_taken(const struct tt_cuda_place *place, const struct tt_cuda_s
 /* Is this thread the last of all blocks? Then everything that the grid has stored is visible to
  * whoever sees what this thread stores from now on: the barrier orders the stores of a block's
  * threads before the fence of its last one, and fences are cumulative, that is, what a thread
- * has observed before its fence is ordered with what it has stored itself. The token carries
+ * has observed before its fence is ordered with what it has stored itself. The ticket carries
  * this from block to block. */
 DEVICE bool is_last(struct tt_cuda_control *own)
 {

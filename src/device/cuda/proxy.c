@@ -304,7 +304,7 @@ static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_proxy *proxy)
 
 	proxy->chunks = tt_cuda_chunks_new();
 	if (!proxy->chunks)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to go by the host");
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for host-staged operations");
 	const cuda_result error = cuda->driver->mem_host_alloc(
 		&flags, sizeof(*proxy->flags), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 
@@ -329,7 +329,7 @@ tutti_result_t tt_cuda_proxy_begin(struct tt_cuda *cuda)
 
 	if (!proxy) /* the others split already */
 		return tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
-							"no memory to go by the host"));
+							"no memory for host-staged operations"));
 	proxy->cuda = cuda;
 	pthread_mutex_init(&proxy->lock, NULL);
 	pthread_cond_init(&proxy->wanted, NULL);
