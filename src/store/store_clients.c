@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns who is there of a store's clients, and what they send until it is a whole message: the
- * half-read hello, proof or request of each. What a message does is in store_strangers.c and
+ * half-read hello, proof or request of each. What a message does is in store_pending.c and
  * store_requests.c.
  *
  * A client that does what its state does not allow is dropped. Dropped clients stay in memory
@@ -14,7 +14,7 @@
 
 #include "store_requests.h"
 #include "store_session.h"
-#include "store_strangers.h"
+#include "store_pending.h"
 
 #define SILENT_MAX 2 /* messages without an answer in one turn of a client */
 
@@ -56,9 +56,9 @@ static uint8_t *reading_place(struct tt_store_client *c, size_t *capacity)
 static void handle_complete(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	if (c->state == TT_CLIENT_GREETING) {
-		tt_store_stranger_hello(s, c);
+		tt_store_pending_hello(s, c);
 	} else if (c->state == TT_CLIENT_PROVING) {
-		tt_store_stranger_proof(s, c);
+		tt_store_pending_proof(s, c);
 	} else if (c->state == TT_CLIENT_READING_HEADER) {
 		handle_header(s, c);
 	} else {
@@ -100,7 +100,7 @@ static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
 			return;
 		}
 		c->in_done += (size_t)n;
-		if (c->state == TT_CLIENT_GREETING && !tt_store_stranger_hello_good(s, c))
+		if (c->state == TT_CLIENT_GREETING && !tt_store_pending_hello_good(s, c))
 			return;
 		if (c->in_done == c->in_length) {
 			const enum tt_client_state before = c->state;
@@ -116,7 +116,7 @@ static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
 
 void tt_store_clients_add(struct tt_store_clients *s, int fd, const struct sockaddr_storage *from)
 {
-	struct tt_store_client *c = tt_store_stranger_receive(s, fd, from);
+	struct tt_store_client *c = tt_store_pending_receive(s, fd, from);
 
 	if (c)
 		client_read(s, c); /* its hello is often there by now */
@@ -125,7 +125,7 @@ void tt_store_clients_add(struct tt_store_clients *s, int fd, const struct socka
 void tt_store_client_event(struct tt_store_clients *s, struct tt_store_client *c, uint32_t events)
 {
 	if (c->state == TT_CLIENT_SECURING) {
-		tt_store_stranger_secure(s, c);
+		tt_store_pending_secure(s, c);
 		client_read(s, c); /* its hello is often there by now */
 	} else if (reading(c)) {
 		client_read(s, c);
@@ -152,8 +152,8 @@ void tt_store_clients_expire(struct tt_store_clients *s, uint64_t now)
 		next = c->next;
 		if (c->deadline > now) {
 			tt_store_client_set_deadline(s, c, c->deadline);
-		} else if (tt_store_client_is_stranger(c)) {
-			tt_store_stranger_turn_away(s, c, "did not introduce itself in time");
+		} else if (tt_store_client_is_pending(c)) {
+			tt_store_pending_turn_away(s, c, "did not introduce itself in time");
 		} else {
 			tt_store_client_unpark(s, c);
 			tt_store_client_answer(s, c, TT_WIRE_MISSING);

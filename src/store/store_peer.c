@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the question whose process a stranger is. The kernel's list of TCP connections says it
+/* Owns the question whose process a pending client is. The kernel's list of TCP connections says it
  * for those of this machine. */
 #include "store_peer.h"
 

@@ -13,7 +13,7 @@
 #include "log.h"
 #include "store_clients.h"
 #include "store_server.h"
-#include "store_strangers.h"
+#include "store_pending.h"
 #include "thread.h"
 #include "transport.h"
 
@@ -58,7 +58,7 @@ static bool accept_clients(struct tt_store_server *s)
 		if (fd >= 0) {
 			tt_store_clients_add(&s->clients, fd, &from);
 		} else if (tt_errno_is_shortage(errno)) {
-			if (tt_store_strangers_make_space(&s->clients))
+			if (tt_store_pending_make_space(&s->clients))
 				continue;
 			if (s->spare < 0) {
 				pause_accept(s);
@@ -100,7 +100,7 @@ static void begin_close(struct tt_store_server *s)
 	const uint64_t close_by = __atomic_load_n(&s->close_by, __ATOMIC_ACQUIRE);
 	if (close_by && close_by < now + CLOSE_WAIT)
 		s->close_deadline = close_by > now + SECOND ? close_by : now + SECOND;
-	tt_store_strangers_hurry(&s->clients, now + SECOND);
+	tt_store_pending_hurry(&s->clients, now + SECOND);
 	epoll_ctl(s->clients.epoll, EPOLL_CTL_DEL, s->wake, NULL);
 }
 

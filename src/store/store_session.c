@@ -99,7 +99,7 @@ static void list_add(struct tt_store_client **list, struct tt_store_client *c)
 void tt_store_client_enter(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	list_add(&s->first, c);
-	s->strangers++;
+	s->pending++;
 }
 
 void tt_store_client_drop(struct tt_store_clients *s, struct tt_store_client *c, const char *why)
@@ -108,7 +108,7 @@ void tt_store_client_drop(struct tt_store_clients *s, struct tt_store_client *c,
 		return;
 	if (why)
 		tt_log(INFO, STORE, "drops %s, which %s", c->name, why);
-	s->strangers -= tt_store_client_is_stranger(c);
+	s->pending -= tt_store_client_is_pending(c);
 	if (c->entry)
 		tt_store_client_unpark(s, c);
 	/* a child of fork() may hold it a moment longer: then the client still sees the end, and

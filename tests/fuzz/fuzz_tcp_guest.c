@@ -53,7 +53,7 @@ static void check(struct tt_endpoint *base, bool keyed)
 	const struct tcp_endpoint *e = tcp_endpoint_of(base);
 	uint8_t note[TT_NOTE_BYTES];
 
-	FUZZ_PROMISE(e->guest_count >= 0 && e->guest_count <= TCP_GUESTS_MAX);
+	FUZZ_PROMISE(e->pending_count >= 0 && e->pending_count <= TCP_PENDING_MAX);
 	FUZZ_PROMISE(base->fault.result <= 0 && base->fault.result >= TUTTI_ERR_UNSUPPORTED);
 	FUZZ_PROMISE(memchr(base->fault.text, '\0', sizeof(base->fault.text)));
 	FUZZ_PROMISE(base->fault.rank >= -1 && base->fault.rank < RANKS);
@@ -122,8 +122,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += 2 + length;
 		size -= 2 + length;
 	}
-	tt_tcp_guests_expire(tcp_endpoint_of(base), UINT64_MAX);
-	FUZZ_PROMISE(tcp_endpoint_of(base)->guest_count == 0);
+	tt_tcp_pending_expire(tcp_endpoint_of(base), UINT64_MAX);
+	FUZZ_PROMISE(tcp_endpoint_of(base)->pending_count == 0);
 	close_links(base);
 	base->ops->destroy(base);
 	for (int i = 0; i < CLIENTS; i++)

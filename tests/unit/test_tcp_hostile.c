@@ -138,7 +138,7 @@ static void every_answer_but_the_right_one_is_a_refusal(void **state)
 
 static bool has_guests(void *arg)
 {
-	return tcp_endpoint_of(((struct fabric *)arg)->endpoint[1])->guest_count > 0;
+	return tcp_endpoint_of(((struct fabric *)arg)->endpoint[1])->pending_count > 0;
 }
 
 static void a_slow_caller_is_dropped_at_its_deadline(void **state)
@@ -152,10 +152,10 @@ static void a_slow_caller_is_dropped_at_its_deadline(void **state)
 	c.fd = knock(&f, 1);
 	assert_int_equal(send(c.fd, "tutt", 4, MSG_NOSIGNAL), 4);
 	fabric_until(&f, has_guests, &f);
-	tt_tcp_guests_expire(e, tt_now() + SECOND);
-	assert_int_equal(e->guest_count, 1);
-	tt_tcp_guests_expire(e, tt_now() + 6 * SECOND);
-	assert_int_equal(e->guest_count, 0);
+	tt_tcp_pending_expire(e, tt_now() + SECOND);
+	assert_int_equal(e->pending_count, 1);
+	tt_tcp_pending_expire(e, tt_now() + 6 * SECOND);
+	assert_int_equal(e->pending_count, 0);
 	fabric_until(&f, caller_hung_up, &c);
 	close(c.fd);
 	fabric_goes_on(&f);
@@ -164,7 +164,7 @@ static void a_slow_caller_is_dropped_at_its_deadline(void **state)
 
 static void a_crowd_of_silent_callers_keeps_nobody_out(void **state)
 {
-	struct caller callers[TCP_GUESTS_MAX + 20] = { 0 };
+	struct caller callers[TCP_PENDING_MAX + 20] = { 0 };
 	const int count = (int)(sizeof(callers) / sizeof(callers[0]));
 	struct fabric f;
 
@@ -174,7 +174,7 @@ static void a_crowd_of_silent_callers_keeps_nobody_out(void **state)
 	/* those that came first had to make room */
 	fabric_until(&f, caller_hung_up, &callers[0]);
 	fabric_until(&f, caller_hung_up, &callers[19]);
-	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->guest_count, TCP_GUESTS_MAX);
+	assert_int_equal(tcp_endpoint_of(f.endpoint[1])->pending_count, TCP_PENDING_MAX);
 	fabric_goes_on(&f);
 	for (int i = 0; i < count; i++)
 		close(callers[i].fd);
@@ -187,7 +187,7 @@ static int idler(struct fabric *f)
 	const int fd = knock(f, 1);
 
 	fabric_until(f, has_guests, f);
-	tcp_endpoint_of(f->endpoint[1])->guests[0]->deadline = tt_now() + SECOND;
+	tcp_endpoint_of(f->endpoint[1])->pending[0]->deadline = tt_now() + SECOND;
 	return fd;
 }
 
@@ -212,7 +212,7 @@ static void nobody_makes_room_where_nobody_waits(void **state)
 	const int fd = idler(&f);
 	shortage_begin(&shortage);
 	tt_tcp_accept(e);
-	assert_int_equal(e->guest_count, 1);
+	assert_int_equal(e->pending_count, 1);
 	assert_true(accepting(e));
 	shortage_end(&shortage);
 	close(fd);
@@ -231,7 +231,7 @@ static void queue_up(int fd, const struct fabric *f)
 
 static bool two_guests(void *arg)
 {
-	return tcp_endpoint_of(((struct fabric *)arg)->endpoint[1])->guest_count == 2;
+	return tcp_endpoint_of(((struct fabric *)arg)->endpoint[1])->pending_count == 2;
 }
 
 /* An idler's place, but not that of one who has just come; then none until one is free. */
@@ -249,13 +249,13 @@ static void room_is_made_for_who_waits_as_long_as_there_is_some(void **state)
 	shortage_begin(&shortage);
 	queue_up(next, &f);
 	tt_tcp_accept(e);
-	assert_int_equal(e->guest_count, 1);
+	assert_int_equal(e->pending_count, 1);
 	assert_true(accepting(e));
-	e->guests[0]->deadline = tt_now() + 60 * SECOND;
+	e->pending[0]->deadline = tt_now() + 60 * SECOND;
 	fabric_until(&f, caller_hung_up, &idle);
 	queue_up(last, &f);
 	tt_tcp_accept(e);
-	assert_int_equal(e->guest_count, 1);
+	assert_int_equal(e->pending_count, 1);
 	assert_true(e->short_since && e->listen_again_at);
 	shortage_end(&shortage);
 	fabric_until(&f, two_guests, &f);

@@ -196,7 +196,7 @@ static bool none_waits(void *arg)
 	const struct fabric *f = arg;
 
 	for (int i = 0; i < f->size; i++)
-		if (tcp_endpoint_of(f->endpoint[i])->guest_count > 0)
+		if (tcp_endpoint_of(f->endpoint[i])->pending_count > 0)
 			return false;
 	return true;
 }
@@ -492,7 +492,7 @@ static bool keeps_the_link(void *arg)
 static void who_said_hello_is_not_driven_out_by_the_silent(void **state)
 {
 	uint8_t answer[TCP_ANSWER_BYTES], confirm[TCP_CONFIRM_BYTES];
-	int silent[2 * TCP_GUESTS_MAX];
+	int silent[2 * TCP_PENDING_MAX];
 	struct tcp_endpoint *e;
 	struct proxy p;
 	struct fabric f;
@@ -500,16 +500,16 @@ static void who_said_hello_is_not_driven_out_by_the_silent(void **state)
 	start_recorded(&f, &p);
 	e = tcp_endpoint_of(f.endpoint[1]);
 	const int fd = repeat_hello(&f, &p, answer);
-	e->guests[0]->deadline = tt_now() + 4 * SECOND; /* before that of all who come later */
-	for (int i = 0; i < 2 * TCP_GUESTS_MAX; i++)
+	e->pending[0]->deadline = tt_now() + 4 * SECOND; /* before that of all who come later */
+	for (int i = 0; i < 2 * TCP_PENDING_MAX; i++)
 		silent[i] = raw_connect(fabric_port(&f, 1));
-	hangs_up(&f, silent[TCP_GUESTS_MAX]);
-	assert_int_equal(e->guest_count, TCP_GUESTS_MAX);
+	hangs_up(&f, silent[TCP_PENDING_MAX]);
+	assert_int_equal(e->pending_count, TCP_PENDING_MAX);
 	tt_tcp_confirm_write(&fabric_key, p.up, answer, confirm);
 	raw_send(fd, confirm, sizeof(confirm));
 	fabric_until(&f, keeps_the_link, &f);
-	for (int i = 0; i < 2 * TCP_GUESTS_MAX; i++)
-		if (i != TCP_GUESTS_MAX)
+	for (int i = 0; i < 2 * TCP_PENDING_MAX; i++)
+		if (i != TCP_PENDING_MAX)
 			close(silent[i]);
 	close(fd);
 	end_recorded(&f, &p);
@@ -526,10 +526,10 @@ static void who_said_hello_and_no_more_is_dropped_in_time(void **state)
 	e = tcp_endpoint_of(f.endpoint[1]);
 	const int fd = repeat_hello(&f, &p, answer);
 	raw_send(fd, p.up, TCP_CONFIRM_BYTES - 1);
-	assert_int_equal(e->guest_count, 1);
-	tt_tcp_guests_expire(e, tt_now() + 11 * SECOND);
+	assert_int_equal(e->pending_count, 1);
+	tt_tcp_pending_expire(e, tt_now() + 11 * SECOND);
 	hangs_up(&f, fd);
-	assert_int_equal(e->guest_count, 0);
+	assert_int_equal(e->pending_count, 0);
 	end_recorded(&f, &p);
 }
 

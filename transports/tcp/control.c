@@ -332,7 +332,7 @@ static int missing(const struct tcp_endpoint *e)
 }
 
 /* Those below it dial. */
-bool tt_tcp_awaits_guests(const struct tcp_endpoint *e)
+bool tt_tcp_awaits_pending(const struct tcp_endpoint *e)
 {
 	const int absent = e->known ? missing(e) : -1;
 
@@ -439,7 +439,7 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 /* A rank that has this one's answer may believe to have joined. */
 static bool is_waited_for(const struct tcp_endpoint *e)
 {
-	return missing(e) >= 0 && (e->guest_count > 0 || !check_elsewhere(e));
+	return missing(e) >= 0 && (e->pending_count > 0 || !check_elsewhere(e));
 }
 
 /* Control links carry the fault as soon as they are up, also those that the peers dial; who

@@ -176,7 +176,7 @@ void tt_tcp_connected(struct tcp_endpoint *e, const struct tcp_hello *hello, int
 static void tcp_progress(struct tt_endpoint *base, bool thorough)
 {
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
-	const bool unfinished = e->waiting || e->dial_count || e->guest_count;
+	const bool unfinished = e->waiting || e->dial_count || e->pending_count;
 
 	if (unfinished || (thorough && (e->listener.fd >= 0 || e->controls)))
 		tt_tcp_poll(e, 0);
@@ -222,8 +222,8 @@ static void tcp_forget(struct tt_endpoint *base)
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
 
 	e->listener.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
-	for (int i = 0; i < e->guest_count; i++)
-		e->guests[i]->source.fd = -1;
+	for (int i = 0; i < e->pending_count; i++)
+		e->pending[i]->source.fd = -1;
 	for (struct tcp_dial *dial = e->dials; dial; dial = dial->next)
 		for (int i = 0; i < dial->count; i++)
 			dial->attempts[i].source.fd = -1;

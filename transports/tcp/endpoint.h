@@ -3,10 +3,10 @@
  * the communicator's lock but for the descriptors that sleep() and interrupt() use, which never
  * change.
  *
- * Way of a connection: the lower rank of a pair dials (dial.c), the higher accepts a guest
- * (listen.c); once the handshake (handshake.c) names rank, purpose and channel, tt_tcp_connected()
- * gives the socket to its link (link.c), keeps it until that link is asked for, or makes it a
- * control link (control.c). */
+ * Way of a connection: the lower rank of a pair dials (dial.c), the higher accepts a pending
+ * connection (listen.c); once the handshake (handshake.c) names rank, purpose and channel,
+ * tt_tcp_connected() gives the socket to its link (link.c), keeps it until that link is asked
+ * for, or makes it a control link (control.c). */
 #ifndef TT_TCP_ENDPOINT_H
 #define TT_TCP_ENDPOINT_H
 
@@ -19,7 +19,7 @@
 #include "tls.h"
 #include "transport.h"
 
-#define TCP_GUESTS_MAX	 64   /* connections whose handshake is not complete */
+#define TCP_PENDING_MAX	 64   /* connections whose handshake is not complete */
 #define TCP_SLEEPERS_MAX 64   /* threads that sleep at once; more would not sleep but poll */
 #define TCP_MESSAGE_MAX	 1024 /* bytes of a control message */
 #define TCP_MS		 UINT64_C(1000000)
@@ -28,7 +28,7 @@
 
 /* What the inner epoll hands back; the first member of whatever it watches. Released objects stay
  * allocated, with fd -1, until all events of a batch have been looked at. */
-enum tcp_kind { TCP_LISTENER, TCP_GUEST, TCP_ATTEMPT, TCP_CONTROL };
+enum tcp_kind { TCP_LISTENER, TCP_PENDING, TCP_ATTEMPT, TCP_CONTROL };
 struct tcp_source {
 	enum tcp_kind kind;
 	int fd;
@@ -39,17 +39,17 @@ struct tcp_released {
 	struct tcp_released *next;
 };
 
-enum tcp_guest_stage {
-	TCP_GUEST_TLS,
-	TCP_GUEST_HELLO,
-	TCP_GUEST_CONFIRM
+enum tcp_pending_stage {
+	TCP_PENDING_TLS,
+	TCP_PENDING_HELLO,
+	TCP_PENDING_CONFIRM
 }; /* what is to come from it */
-struct tcp_guest {
+struct tcp_pending {
 	struct tcp_released released;
 	struct tcp_source source;
 	struct tt_tls_stream *tls; /* NULL: plain; so for all connections */
 	struct sockaddr_storage from;
-	enum tcp_guest_stage stage;
+	enum tcp_pending_stage stage;
 	uint64_t deadline;
 	size_t got; /* of what is to come */
 	uint8_t hello[TCP_HELLO_BYTES];
@@ -162,15 +162,15 @@ struct tcp_endpoint {
 	uint64_t listen_again_at; /* accepting paused for want of descriptors, until then; or 0 */
 	uint64_t short_since;	  /* none was to be had since then; or 0 */
 	int shortage;		  /* an errno value */
-	struct tcp_guest *guests[TCP_GUESTS_MAX];
-	struct tt_log_quota strangers; /* lines about connections that were turned away */
+	struct tcp_pending *pending[TCP_PENDING_MAX];
+	struct tt_log_quota turned_away; /* lines about connections that were turned away */
 	struct tcp_dial *dials;
 	struct tcp_control *controls;
 	uint8_t notes[TT_NOTES_KEPT][TT_NOTE_BYTES]; /* in turn; positions only grow */
 	uint64_t notes_in, notes_out;
 	bool hearing; /* what control links say, before one that ended is blamed */
-	int guest_count, dial_count, waiting; /* waiting: links that the peer is to dial */
-	uint64_t doubt_until;		      /* when the last end of a stream is to be believed */
+	int pending_count, dial_count, waiting; /* waiting: links that the peer is to dial */
+	uint64_t doubt_until; /* when the last end of a stream is to be believed */
 	bool joined;
 	struct tt_fault trouble; /* this rank's own, while it joins: decline() tells the others */
 
@@ -210,8 +210,8 @@ void tt_tcp_peer_text(int fd, char text[TCP_ADDRESS_TEXT]);
 tutti_result_t tt_tcp_listen(struct tcp_endpoint *e);
 void tt_tcp_stop_listening(struct tcp_endpoint *e);
 void tt_tcp_accept(struct tcp_endpoint *e);
-void tt_tcp_guest_step(struct tcp_endpoint *e, struct tcp_guest *guest);
-void tt_tcp_guests_expire(struct tcp_endpoint *e, uint64_t now);
+void tt_tcp_pending_step(struct tcp_endpoint *e, struct tcp_pending *pending);
+void tt_tcp_pending_expire(struct tcp_endpoint *e, uint64_t now);
 
 /* dial.c */
 tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello);
@@ -240,7 +240,7 @@ void tt_tcp_link_fail(struct tcp_link *link, const struct tt_fault *fault);
 /* control.c */
 tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline);
 /* Does the rank wait for another to dial it? */
-bool tt_tcp_awaits_guests(const struct tcp_endpoint *e);
+bool tt_tcp_awaits_pending(const struct tcp_endpoint *e);
 void tt_tcp_control_reject(struct tcp_endpoint *e, const struct tt_fault *fault);
 /* Reads all control links; true: a fault is known then. */
 bool tt_tcp_hear_all(struct tcp_endpoint *e);

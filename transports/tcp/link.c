@@ -58,7 +58,7 @@ tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_c
 	return TUTTI_OK;
 }
 
-/* The connection is there: of a dial, of a guest that the link waited for, or kept. */
+/* The connection is there: of a dial, of a pending connection that the link waited for, or kept. */
 void tt_tcp_link_attach(struct tcp_link *link, struct tcp_connection connection)
 {
 	link->fd = connection.fd;

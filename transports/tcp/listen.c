@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the listening socket and the guests: connections accepted whose handshake is not
- * complete. Anyone may connect, so guests are few, have a deadline, and the oldest makes room
- * for the next, one that has not said a hello of this communicator first; a rank that lost its
- * place that way dials again. */
+/* Owns the listening socket and the pending connections: connections accepted whose handshake is
+ * not complete. Anyone may connect, so pending connections are few, have a deadline, and the
+ * oldest makes room for the next, one that has not said a hello of this communicator first; a
+ * rank that lost its place that way dials again. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -15,12 +15,13 @@
 #include "endpoint.h"
 #include "environment.h"
 
-#define GUEST_MS                                                                                   \
+#define PENDING_MS                                                                                 \
 	5000 /* for a complete hello, sent right after connecting; and as long for the rest */
-#define ACCEPT_MAX 64  /* per poll */
-#define PAUSE_MS   50  /* when descriptors ran out */
-#define IDLE_MS	   300 /* of a guest, after which it makes room when descriptors ran out */
-#define SHORT_MS   500 /* that none is to be had, while somebody is waited for */
+#define ACCEPT_MAX 64 /* per poll */
+#define PAUSE_MS   50 /* when descriptors ran out */
+#define IDLE_MS                                                                                    \
+	300 /* of a pending connection, after which it makes room when descriptors ran out */
+#define SHORT_MS 500 /* that none is to be had, while somebody is waited for */
 
 /* IPv6 that also takes IPv4; IPv4 where the kernel has no IPv6. */
 static int bind_everywhere(int fd, int family, int port)
@@ -130,25 +131,25 @@ tutti_result_t tt_tcp_listen(struct tcp_endpoint *e)
 	return fill_card(e);
 }
 
-static void dismiss(struct tcp_endpoint *e, struct tcp_guest *guest)
+static void dismiss(struct tcp_endpoint *e, struct tcp_pending *pending)
 {
-	for (int i = 0; i < e->guest_count; i++)
-		if (e->guests[i] == guest)
-			e->guests[i] = e->guests[--e->guest_count];
-	if (guest->source.fd >= 0) {
-		tt_tcp_unwatch(e, &guest->source);
-		tt_fd_close(guest->source.fd);
-		guest->source.fd = -1;
+	for (int i = 0; i < e->pending_count; i++)
+		if (e->pending[i] == pending)
+			e->pending[i] = e->pending[--e->pending_count];
+	if (pending->source.fd >= 0) {
+		tt_tcp_unwatch(e, &pending->source);
+		tt_fd_close(pending->source.fd);
+		pending->source.fd = -1;
 	}
-	tt_tls_stream_close(guest->tls);
-	guest->tls = NULL;
-	tt_tcp_release(e, &guest->released);
+	tt_tls_stream_close(pending->tls);
+	pending->tls = NULL;
+	tt_tcp_release(e, &pending->released);
 }
 
 void tt_tcp_stop_listening(struct tcp_endpoint *e)
 {
-	while (e->guest_count > 0)
-		dismiss(e, e->guests[0]);
+	while (e->pending_count > 0)
+		dismiss(e, e->pending[0]);
 	if (e->listener.fd < 0)
 		return;
 	tt_tcp_unwatch(e, &e->listener);
@@ -157,30 +158,30 @@ void tt_tcp_stop_listening(struct tcp_endpoint *e)
 }
 
 /* Does `a` make room before `b`? */
-static bool less_welcome(const struct tcp_guest *a, const struct tcp_guest *b)
+static bool less_welcome(const struct tcp_pending *a, const struct tcp_pending *b)
 {
 	return a->stage != b->stage ? a->stage < b->stage : a->deadline < b->deadline;
 }
 
-static struct tcp_guest *least_welcome(const struct tcp_endpoint *e)
+static struct tcp_pending *least_welcome(const struct tcp_endpoint *e)
 {
-	struct tcp_guest *least = e->guests[0];
+	struct tcp_pending *least = e->pending[0];
 
-	for (int i = 1; i < e->guest_count; i++)
-		if (less_welcome(e->guests[i], least))
-			least = e->guests[i];
+	for (int i = 1; i < e->pending_count; i++)
+		if (less_welcome(e->pending[i], least))
+			least = e->pending[i];
 	return least;
 }
 
 static void dismiss_oldest(struct tcp_endpoint *e)
 {
-	struct tcp_guest *oldest = least_welcome(e);
+	struct tcp_pending *oldest = least_welcome(e);
 	char text[TCP_ADDRESS_TEXT];
 
 	tt_log(INFO, TCP,
 	       "dropped a connection from %s: %d wait to introduce themselves, and it waited "
 	       "longest",
-	       tt_tcp_text(&oldest->from, text), e->guest_count);
+	       tt_tcp_text(&oldest->from, text), e->pending_count);
 	dismiss(e, oldest);
 }
 
@@ -188,8 +189,8 @@ static void dismiss_oldest(struct tcp_endpoint *e)
  * middle of its proof does not: it takes the connection for made when it has sent it. */
 static bool dismiss_idler(struct tcp_endpoint *e)
 {
-	if (e->guest_count == 0 ||
-	    tt_now() + GUEST_MS * TCP_MS < least_welcome(e)->deadline + IDLE_MS * TCP_MS)
+	if (e->pending_count == 0 ||
+	    tt_now() + PENDING_MS * TCP_MS < least_welcome(e)->deadline + IDLE_MS * TCP_MS)
 		return false;
 	dismiss_oldest(e);
 	return true;
@@ -197,24 +198,24 @@ static bool dismiss_idler(struct tcp_endpoint *e)
 
 static void admit(struct tcp_endpoint *e, int fd, const struct sockaddr_storage *from)
 {
-	struct tcp_guest *guest = calloc(1, sizeof(*guest));
+	struct tcp_pending *pending = calloc(1, sizeof(*pending));
 
-	if (!guest) {
+	if (!pending) {
 		tt_log(WARN, TCP, "dropped a connection: no memory");
 		tt_fd_close(fd);
 		return;
 	}
-	if (e->guest_count == TCP_GUESTS_MAX)
+	if (e->pending_count == TCP_PENDING_MAX)
 		dismiss_oldest(e);
-	guest->source = (struct tcp_source){ TCP_GUEST, fd };
-	guest->from = *from;
-	guest->stage = e->tls ? TCP_GUEST_TLS : TCP_GUEST_HELLO;
-	guest->deadline = tt_now() + GUEST_MS * TCP_MS;
-	e->guests[e->guest_count++] = guest;
-	if (tt_tcp_watch(e, &guest->source, EPOLLIN))
-		tt_tcp_guest_step(e, guest); /* its hello is often there by now */
+	pending->source = (struct tcp_source){ TCP_PENDING, fd };
+	pending->from = *from;
+	pending->stage = e->tls ? TCP_PENDING_TLS : TCP_PENDING_HELLO;
+	pending->deadline = tt_now() + PENDING_MS * TCP_MS;
+	e->pending[e->pending_count++] = pending;
+	if (tt_tcp_watch(e, &pending->source, EPOLLIN))
+		tt_tcp_pending_step(e, pending); /* its hello is often there by now */
 	else
-		dismiss(e, guest);
+		dismiss(e, pending);
 }
 
 /* The rest of accept()'s errors are the failed connection's own. */
@@ -238,7 +239,7 @@ static void accept_failed(struct tcp_endpoint *e)
 }
 
 /* A rank that waits for others to connect while it cannot let them in would wait until its
- * deadline. Where it waits for none, a crowd of strangers at the door ends nothing. When the
+ * deadline. Where it waits for none, a crowd of pending clients at the door ends nothing. When the
  * communicator has ended already, it is survivors that wait for each other: they are turned
  * away, and go on without this one. */
 static void give_up_listening(struct tcp_endpoint *e)
@@ -277,12 +278,12 @@ void tt_tcp_accept(struct tcp_endpoint *e)
 	}
 }
 
-static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_guest *guest,
+static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_pending *pending,
 			      const struct tcp_hello *hello)
 {
 	const struct tcp_peer *peer;
 
-	if (e->tls && !guest->tls)
+	if (e->tls && !pending->tls)
 		return TCP_PLAIN;
 	if (hello->keyed != tt_key_is_set(e->key))
 		return hello->keyed ? TCP_KEYED : TCP_KEYLESS;
@@ -303,95 +304,95 @@ static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_gue
 }
 
 /* Anybody can bring these lines about. */
-static void warn_of(struct tcp_endpoint *e, const struct tcp_guest *guest, const char *what)
+static void warn_of(struct tcp_endpoint *e, const struct tcp_pending *pending, const char *what)
 {
 	char text[TCP_ADDRESS_TEXT], more[TT_LOG_MORE];
 
-	if (tt_log_due(&e->strangers, more))
+	if (tt_log_due(&e->turned_away, more))
 		tt_log(WARN, TCP, "rank %d dropped a connection from %s: it %s%s", e->rank,
-		       tt_tcp_text(&guest->from, text), what, more);
+		       tt_tcp_text(&pending->from, text), what, more);
 }
 
-static void turn_away(struct tcp_endpoint *e, struct tcp_guest *guest,
+static void turn_away(struct tcp_endpoint *e, struct tcp_pending *pending,
 		      const struct tcp_hello *hello, enum tcp_verdict verdict)
 {
 	char text[TCP_ADDRESS_TEXT];
 
 	if (verdict == TCP_DUPLICATE)
 		tt_log(DEBUG, TCP, "dropped a second connection from rank %d, %s", hello->from,
-		       tt_tcp_text(&guest->from, text));
+		       tt_tcp_text(&pending->from, text));
 	else
-		warn_of(e, guest, tt_tcp_verdict_text(verdict));
-	dismiss(e, guest);
+		warn_of(e, pending, tt_tcp_verdict_text(verdict));
+	dismiss(e, pending);
 }
 
 /* The hello is complete, or none: ask for the proof, or say why not. */
-static void answer(struct tcp_endpoint *e, struct tcp_guest *guest, enum tcp_verdict verdict)
+static void answer(struct tcp_endpoint *e, struct tcp_pending *pending, enum tcp_verdict verdict)
 {
 	uint8_t nonce[TT_NONCE_BYTES] = { 0 };
 	struct tcp_hello hello = { 0 };
 
 	if (verdict == TCP_ACCEPTED)
-		verdict = tt_tcp_hello_read(guest->hello, &hello);
+		verdict = tt_tcp_hello_read(pending->hello, &hello);
 	if (verdict == TCP_ACCEPTED)
-		verdict = judge(e, guest, &hello);
+		verdict = judge(e, pending, &hello);
 	if (verdict == TCP_NO_HELLO || verdict == TCP_ENCRYPTED) {
-		turn_away(e, guest, &hello, verdict);
+		turn_away(e, pending, &hello, verdict);
 		return;
 	}
 	if (verdict == TCP_ACCEPTED && tt_nonce_make(nonce) < 0) {
-		warn_of(e, guest, tt_thread_error());
-		dismiss(e, guest);
+		warn_of(e, pending, tt_thread_error());
+		dismiss(e, pending);
 		return;
 	}
-	tt_tcp_answer_write(e->key, guest->hello, e->rank, verdict, nonce, guest->answer);
+	tt_tcp_answer_write(e->key, pending->hello, e->rank, verdict, nonce, pending->answer);
 	/* the first bytes on the socket: there is room for all of them */
-	if (tt_tcp_send(guest->source.fd, guest->tls, guest->answer, sizeof(guest->answer)) !=
-	    (ssize_t)sizeof(guest->answer)) {
-		warn_of(e, guest, "went away");
-		dismiss(e, guest);
+	if (tt_tcp_send(pending->source.fd, pending->tls, pending->answer,
+			sizeof(pending->answer)) != (ssize_t)sizeof(pending->answer)) {
+		warn_of(e, pending, "went away");
+		dismiss(e, pending);
 	} else if (verdict != TCP_ACCEPTED) {
-		turn_away(e, guest, &hello, verdict);
+		turn_away(e, pending, &hello, verdict);
 	} else {
-		guest->stage = TCP_GUEST_CONFIRM;
-		guest->got = 0;
-		guest->deadline += GUEST_MS * TCP_MS;
+		pending->stage = TCP_PENDING_CONFIRM;
+		pending->got = 0;
+		pending->deadline += PENDING_MS * TCP_MS;
 	}
 }
 
 /* The confirm is complete. Meanwhile another connection may have been let in for the same
  * purpose. */
-static void let_in(struct tcp_endpoint *e, struct tcp_guest *guest)
+static void let_in(struct tcp_endpoint *e, struct tcp_pending *pending)
 {
 	enum tcp_verdict verdict =
-		tt_tcp_confirm_read(e->key, guest->hello, guest->answer, guest->confirm);
-	const struct tcp_connection connection = { guest->source.fd, guest->tls };
+		tt_tcp_confirm_read(e->key, pending->hello, pending->answer, pending->confirm);
+	const struct tcp_connection connection = { pending->source.fd, pending->tls };
 	struct tcp_hello hello = { 0 };
 
-	tt_tcp_hello_read(guest->hello, &hello);
+	tt_tcp_hello_read(pending->hello, &hello);
 	if (verdict == TCP_ACCEPTED)
-		verdict = judge(e, guest, &hello);
+		verdict = judge(e, pending, &hello);
 	if (verdict != TCP_ACCEPTED) {
-		turn_away(e, guest, &hello, verdict);
+		turn_away(e, pending, &hello, verdict);
 		return;
 	}
-	tt_tcp_unwatch(e, &guest->source);
-	guest->source.fd = -1; /* dismiss() closes nothing then */
-	guest->tls = NULL;
-	dismiss(e, guest);
+	tt_tcp_unwatch(e, &pending->source);
+	pending->source.fd = -1; /* dismiss() closes nothing then */
+	pending->tls = NULL;
+	dismiss(e, pending);
 	tt_tcp_tune(e, connection.fd, tt_tcp_is_local(connection.fd));
 	tt_tcp_connected(e, &hello, hello.from, connection);
 }
 
 /* Takes what is there of one message; bytes after the confirm are the link's. False: nothing is
  * there. */
-static bool hear(struct tcp_endpoint *e, struct tcp_guest *guest)
+static bool hear(struct tcp_endpoint *e, struct tcp_pending *pending)
 {
-	const bool hello = guest->stage == TCP_GUEST_HELLO;
-	uint8_t *const in = hello ? guest->hello : guest->confirm;
-	const size_t length = hello ? sizeof(guest->hello) : sizeof(guest->confirm);
-	const ssize_t n =
-		tt_tcp_recv(guest->source.fd, guest->tls, in + guest->got, length - guest->got);
+	const bool hello = pending->stage == TCP_PENDING_HELLO;
+	uint8_t *const in = hello ? pending->hello : pending->confirm;
+	const size_t length = hello ? sizeof(pending->hello) : sizeof(pending->confirm);
+	const ssize_t n = tt_tcp_recv(pending->source.fd, pending->tls, in + pending->got,
+				      length - pending->got);
 	char text[TCP_ADDRESS_TEXT];
 	enum tcp_verdict verdict;
 
@@ -399,93 +400,93 @@ static bool hear(struct tcp_endpoint *e, struct tcp_guest *guest)
 		return false;
 	if (n <= 0) {
 		tt_log(DEBUG, TCP, "dropped a connection from %s: closed after %zu bytes of a %s",
-		       tt_tcp_text(&guest->from, text), guest->got, hello ? "hello" : "proof");
-		dismiss(e, guest);
+		       tt_tcp_text(&pending->from, text), pending->got, hello ? "hello" : "proof");
+		dismiss(e, pending);
 		return false;
 	}
-	guest->got += (size_t)n;
-	verdict = hello ? tt_tcp_hello_begins(guest->hello, guest->got) : TCP_ACCEPTED;
-	if (verdict == TCP_NO_HELLO && !guest->tls && guest->hello[0] == TT_TLS_FIRST_BYTE)
+	pending->got += (size_t)n;
+	verdict = hello ? tt_tcp_hello_begins(pending->hello, pending->got) : TCP_ACCEPTED;
+	if (verdict == TCP_NO_HELLO && !pending->tls && pending->hello[0] == TT_TLS_FIRST_BYTE)
 		verdict = TCP_ENCRYPTED;
-	if (verdict == TCP_ACCEPTED && guest->got < length)
+	if (verdict == TCP_ACCEPTED && pending->got < length)
 		return true;
 	if (hello)
-		answer(e, guest, verdict);
+		answer(e, pending, verdict);
 	else
-		let_in(e, guest);
-	return guest->source.fd >= 0;
+		let_in(e, pending);
+	return pending->source.fd >= 0;
 }
 
-/* The first byte says whether a guest encrypts; one that does not is told by the answer that it
- * must. */
-static bool begin_tls(struct tcp_endpoint *e, struct tcp_guest *guest)
+/* The first byte says whether a pending connection encrypts; one that does not is told by the
+ * answer that it must. */
+static bool begin_tls(struct tcp_endpoint *e, struct tcp_pending *pending)
 {
 	uint8_t first;
-	const ssize_t n = recv(guest->source.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+	const ssize_t n = recv(pending->source.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (n == 1 && first == TT_TLS_FIRST_BYTE &&
-	    tt_tls_stream_open(e->tls, guest->source.fd, false, &guest->tls) < 0) {
-		warn_of(e, guest, tt_thread_error());
-		dismiss(e, guest);
+	    tt_tls_stream_open(e->tls, pending->source.fd, false, &pending->tls) < 0) {
+		warn_of(e, pending, tt_thread_error());
+		dismiss(e, pending);
 		return false;
 	}
-	if (!guest->tls)
-		guest->stage = TCP_GUEST_HELLO;
+	if (!pending->tls)
+		pending->stage = TCP_PENDING_HELLO;
 	return true;
 }
 
 /* False: nothing is there to go on with. */
-static bool secure(struct tcp_endpoint *e, struct tcp_guest *guest)
+static bool secure(struct tcp_endpoint *e, struct tcp_pending *pending)
 {
 	tutti_result_t result;
 
-	if (!guest->tls)
-		return begin_tls(e, guest);
-	result = tt_tls_handshake(guest->tls);
+	if (!pending->tls)
+		return begin_tls(e, pending);
+	result = tt_tls_handshake(pending->tls);
 	if (result < 0) {
 		char text[TT_ERROR_MAX + 32];
 
 		snprintf(text, sizeof(text), "did not get in: %s", tt_thread_error());
-		warn_of(e, guest, text);
-		dismiss(e, guest);
+		warn_of(e, pending, text);
+		dismiss(e, pending);
 		return false;
 	}
-	tt_tcp_watch_for(e, &guest->source,
-			 result && tt_tls_blocked(guest->tls) ? EPOLLOUT : EPOLLIN);
+	tt_tcp_watch_for(e, &pending->source,
+			 result && tt_tls_blocked(pending->tls) ? EPOLLOUT : EPOLLIN);
 	if (result == TUTTI_OK)
-		guest->stage = TCP_GUEST_HELLO;
+		pending->stage = TCP_PENDING_HELLO;
 	return result == TUTTI_OK;
 }
 
-static bool go_on(struct tcp_endpoint *e, struct tcp_guest *guest)
+static bool go_on(struct tcp_endpoint *e, struct tcp_pending *pending)
 {
-	return guest->stage == TCP_GUEST_TLS ? secure(e, guest) : hear(e, guest);
+	return pending->stage == TCP_PENDING_TLS ? secure(e, pending) : hear(e, pending);
 }
 
-void tt_tcp_guest_step(struct tcp_endpoint *e, struct tcp_guest *guest)
+void tt_tcp_pending_step(struct tcp_endpoint *e, struct tcp_pending *pending)
 {
-	while (guest->source.fd >= 0 && go_on(e, guest))
+	while (pending->source.fd >= 0 && go_on(e, pending))
 		continue;
 }
 
-void tt_tcp_guests_expire(struct tcp_endpoint *e, uint64_t now)
+void tt_tcp_pending_expire(struct tcp_endpoint *e, uint64_t now)
 {
-	for (int i = e->guest_count - 1; i >= 0; i--) {
-		struct tcp_guest *guest = e->guests[i];
+	for (int i = e->pending_count - 1; i >= 0; i--) {
+		struct tcp_pending *pending = e->pending[i];
 
-		if (now < guest->deadline)
+		if (now < pending->deadline)
 			continue;
-		warn_of(e, guest, "did not introduce itself in time");
-		dismiss(e, guest);
+		warn_of(e, pending, "did not introduce itself in time");
+		dismiss(e, pending);
 	}
 	if (e->listen_again_at && now >= e->listen_again_at) {
 		e->listen_again_at = 0;
 		tt_tcp_watch(e, &e->listener, EPOLLIN);
 		tt_tcp_accept(e); /* the last time may be long ago, if this rank was in no call */
 		if (e->short_since && now - e->short_since > SHORT_MS * TCP_MS &&
-		    tt_tcp_awaits_guests(e)) {
+		    tt_tcp_awaits_pending(e)) {
 			e->short_since = now;
 			give_up_listening(e);
 		}

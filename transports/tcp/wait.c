@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the two epoll instances, the doorbell and the timer.
  *
- * The inner epoll watches what progress() serves: listener, guests, attempts, control links. The
- * outer one is what threads sleep on: the inner one, the doorbell, the timer, and the sockets of
- * those links whose last operation found too little (struct tcp_link: starved, blocked). It is
- * brought up to date by arm(), and by the operations themselves while a thread is armed; being
- * level-triggered it then loses no event. A link that nobody waits for is not in it at all, since
- * epoll reports hang-ups and errors of whatever it holds.
+ * The inner epoll watches what progress() serves: listener, pending connections, attempts, control
+ * links. The outer one is what threads sleep on: the inner one, the doorbell, the timer, and the
+ * sockets of those links whose last operation found too little (struct tcp_link: starved, blocked).
+ * It is brought up to date by arm(), and by the operations themselves while a thread is armed;
+ * being level-triggered it then loses no event. A link that nobody waits for is not in it at all,
+ * since epoll reports hang-ups and errors of whatever it holds.
  *
  * The doorbell rings until every thread that was armed when it began has disarmed. */
 #include <errno.h>
@@ -99,9 +99,9 @@ void tt_tcp_link_watch(struct tcp_link *link)
 		link->watched = event.events;
 }
 
-static struct tcp_guest *guest_of(struct tcp_source *source)
+static struct tcp_pending *pending_of(struct tcp_source *source)
 {
-	return (struct tcp_guest *)((char *)source - offsetof(struct tcp_guest, source));
+	return (struct tcp_pending *)((char *)source - offsetof(struct tcp_pending, source));
 }
 
 static void serve(struct tcp_endpoint *e, struct tcp_source *source, uint64_t now)
@@ -110,7 +110,7 @@ static void serve(struct tcp_endpoint *e, struct tcp_source *source, uint64_t no
 		return; /* released by an earlier event of the batch */
 	switch (source->kind) {
 	case TCP_LISTENER: tt_tcp_accept(e); break;
-	case TCP_GUEST: tt_tcp_guest_step(e, guest_of(source)); break;
+	case TCP_PENDING: tt_tcp_pending_step(e, pending_of(source)); break;
 	case TCP_ATTEMPT: tt_tcp_attempt_step((struct tcp_attempt *)source, now); break;
 	case TCP_CONTROL: tt_tcp_control_step(e, (struct tcp_control *)source); break;
 	}
@@ -120,8 +120,8 @@ static void serve_timers(struct tcp_endpoint *e, uint64_t now)
 {
 	struct tcp_dial *next;
 
-	if (e->guest_count > 0 || e->listen_again_at)
-		tt_tcp_guests_expire(e, now);
+	if (e->pending_count > 0 || e->listen_again_at)
+		tt_tcp_pending_expire(e, now);
 	for (struct tcp_dial *dial = e->dials; dial; dial = next) {
 		next = dial->next;
 		tt_tcp_dial_step(dial, now);
@@ -155,8 +155,8 @@ uint64_t tt_tcp_due(const struct tcp_endpoint *e)
 {
 	uint64_t due = UINT64_MAX;
 
-	for (int i = 0; i < e->guest_count; i++)
-		due = sooner(due, e->guests[i]->deadline);
+	for (int i = 0; i < e->pending_count; i++)
+		due = sooner(due, e->pending[i]->deadline);
 	for (const struct tcp_dial *dial = e->dials; dial; dial = dial->next)
 		due = sooner(due, tt_tcp_dial_due(dial));
 	if (e->listen_again_at)

@@ -23,7 +23,7 @@ struct tt_store_clients {
 	struct tt_store_client *first, *gone;
 	const struct tt_key *key;
 	struct tt_tls *tls;	   /* of those who come over TCP; NULL: theirs are plain, too */
-	int strangers;		   /* clients that have not proven that they belong to the job */
+	int pending;		   /* clients that have not proven that they belong to the job */
 	struct tt_log_quota quota; /* of lines about them */
 	struct tt_store_keys keys;
 	/* Who was turned away and is believed to be one of those that the others wait for. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One client of a store, as those see it that serve it for the host: store_clients.c, which
- * reads what it sends, store_strangers.c until it has proven that it belongs to the job, and
+ * reads what it sends, store_pending.c until it has proven that it belongs to the job, and
  * store_requests.c from then on. */
 #ifndef TT_STORE_SESSION_H
 #define TT_STORE_SESSION_H
@@ -57,20 +57,20 @@ struct tt_store_client {
 	struct tt_store_attended *attended; /* NULL: nothing */
 	const struct tt_store_ending *news; /* to be told with the next answer, or before, if it
 					     * has none to wait for */
-	int claim; /* the rank that it says it is, of a stranger; -1: it does not say */
+	int claim; /* the rank that it says it is, of a pending client; -1: it does not say */
 	char name[TT_UNIX_PEER_TEXT]; /* for the log */
 };
 static_assert(TT_WIRE_HEADER <= TT_WIRE_HELLO && TT_PROOF_BYTES <= TT_WIRE_HELLO,
 	      "`fixed` holds any");
 
 /* It has not proven yet that it belongs to the job. */
-static inline bool tt_store_client_is_stranger(const struct tt_store_client *c)
+static inline bool tt_store_client_is_pending(const struct tt_store_client *c)
 {
 	return c->state == TT_CLIENT_SECURING || c->state == TT_CLIENT_GREETING ||
 	       c->state == TT_CLIENT_PROVING;
 }
 
-/* It is among those who are there, a stranger. */
+/* It is among those who are there, a pending client. */
 void tt_store_client_enter(struct tt_store_clients *clients, struct tt_store_client *client);
 /* End the connection, and say `why`, unless it is NULL. It stays in memory until
  * tt_store_clients_bury(). */

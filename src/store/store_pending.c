@@ -2,10 +2,10 @@
 /* Owns the clients of a store of which nobody knows yet whether they belong to the job.
  *
  * Anybody may connect. Until a client has said hello and proven that it has the job's key it is
- * a stranger: nothing but a hello and a proof is kept of it, it has a deadline for both, and
- * where strangers are too many, the oldest is dropped; a rank that lost its place that way
+ * a pending client: nothing but a hello and a proof is kept of it, it has a deadline for both, and
+ * where pending clients are too many, the oldest is dropped; a rank that lost its place that way
  * connects again. */
-#include "store_strangers.h"
+#include "store_pending.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -24,13 +24,13 @@
 #include "transport.h"
 #include "unix_peer.h"
 
-#define STRANGERS_MAX 512
-#define SECOND	      1000000000ull
-#define HELLO_WAIT    (10 * SECOND) /* for a client to say hello and to prove that it has the key */
+#define PENDING_MAX 512
+#define SECOND	    1000000000ull
+#define HELLO_WAIT  (10 * SECOND) /* for a client to say hello and to prove that it has the key */
 
 /* Anybody can bring these lines about. */
-void tt_store_stranger_turn_away(struct tt_store_clients *s, struct tt_store_client *c,
-				 const char *why)
+void tt_store_pending_turn_away(struct tt_store_clients *s, struct tt_store_client *c,
+				const char *why)
 {
 	char more[TT_LOG_MORE];
 
@@ -40,25 +40,25 @@ void tt_store_stranger_turn_away(struct tt_store_clients *s, struct tt_store_cli
 }
 
 /* It may be a rank that was given another key than the others, who then wait for it in vain.
- * What a stranger says ends nothing, unless it could end the job in other ways: as the same user
- * on this machine, or where there is no key. */
+ * What a pending client says ends nothing, unless it could end the job in other ways: as the
+ * same user on this machine, or where there is no key. */
 static void turn_away_unfit(struct tt_store_clients *s, struct tt_store_client *c, const char *why)
 {
 	const bool believed =
 		c->claim >= 0 && (!tt_key_is_set(s->key) || tt_store_peer_is_own(c->fd));
 
 	tt_store_client_unfit(s, c, why, believed);
-	tt_store_stranger_turn_away(s, c, why);
+	tt_store_pending_turn_away(s, c, why);
 }
 
 static void let_in(struct tt_store_clients *s, struct tt_store_client *c)
 {
-	s->strangers--;
+	s->pending--;
 	c->deadline = TT_STORE_NEVER;
 	tt_store_client_read_next(s, c);
 }
 
-void tt_store_stranger_hello(struct tt_store_clients *s, struct tt_store_client *c)
+void tt_store_pending_hello(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	uint8_t proof[TT_PROOF_BYTES], expected[TT_PROOF_BYTES];
 
@@ -77,7 +77,7 @@ void tt_store_stranger_hello(struct tt_store_clients *s, struct tt_store_client 
 		tt_store_client_drop(s, c, "has closed its connection");
 }
 
-void tt_store_stranger_proof(struct tt_store_clients *s, struct tt_store_client *c)
+void tt_store_pending_proof(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	if (tt_proof_equal(c->fixed, c->own))
 		let_in(s, c);
@@ -87,7 +87,7 @@ void tt_store_stranger_proof(struct tt_store_clients *s, struct tt_store_client 
 			"has another key than this job: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE");
 }
 
-bool tt_store_stranger_hello_good(struct tt_store_clients *s, struct tt_store_client *c)
+bool tt_store_pending_hello_good(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	const char *fault = tt_wire_hello_fault(tt_key_is_set(s->key), c->fixed, c->in_done);
 
@@ -135,11 +135,11 @@ static bool begin_tls(struct tt_store_clients *s, struct tt_store_client *c)
 	else if (first != TT_TLS_FIRST_BYTE)
 		refuse_plain(s, c);
 	else if (tt_tls_stream_open(s->tls, c->fd, false, &c->tls) < 0)
-		tt_store_stranger_turn_away(s, c, "finds no memory for TLS");
+		tt_store_pending_turn_away(s, c, "finds no memory for TLS");
 	return c->tls;
 }
 
-void tt_store_stranger_secure(struct tt_store_clients *s, struct tt_store_client *c)
+void tt_store_pending_secure(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	if (!c->tls && !begin_tls(s, c))
 		return;
@@ -172,15 +172,15 @@ static bool admit(struct tt_store_client *c, const struct sockaddr_storage *from
 	return true;
 }
 
-struct tt_store_client *tt_store_stranger_receive(struct tt_store_clients *s, int fd,
-						  const struct sockaddr_storage *from)
+struct tt_store_client *tt_store_pending_receive(struct tt_store_clients *s, int fd,
+						 const struct sockaddr_storage *from)
 {
 	struct tt_store_client *c = calloc(1, sizeof(*c));
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = c };
 	uint8_t nonce[TT_NONCE_BYTES];
 
-	if (s->strangers >= STRANGERS_MAX)
-		tt_store_strangers_make_space(s);
+	if (s->pending >= PENDING_MAX)
+		tt_store_pending_make_space(s);
 	if (!c || tt_nonce_make(nonce) < 0 || epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
 		tt_log(WARN, STORE, "refuses a connection: %s", strerror(errno));
 		free(c);
@@ -197,7 +197,7 @@ struct tt_store_client *tt_store_stranger_receive(struct tt_store_clients *s, in
 	if (!admit(c, from))
 		tt_store_client_drop(s, c, "may not use the store: only its owner and root may");
 	else if (c->state == TT_CLIENT_SECURING)
-		tt_store_stranger_secure(s, c);
+		tt_store_pending_secure(s, c);
 	else
 		greet(s, c);
 	return c;
@@ -209,23 +209,23 @@ static bool less_welcome(const struct tt_store_client *a, const struct tt_store_
 	return a->state != b->state ? a->state < b->state : a->deadline < b->deadline;
 }
 
-bool tt_store_strangers_make_space(struct tt_store_clients *s)
+bool tt_store_pending_make_space(struct tt_store_clients *s)
 {
 	struct tt_store_client *oldest = NULL;
 
 	for (struct tt_store_client *c = s->first; c; c = c->next)
-		if (tt_store_client_is_stranger(c) && (!oldest || less_welcome(c, oldest)))
+		if (tt_store_client_is_pending(c) && (!oldest || less_welcome(c, oldest)))
 			oldest = c;
 	if (oldest)
-		tt_store_stranger_turn_away(
+		tt_store_pending_turn_away(
 			s, oldest,
 			"has waited longest of too many that have not proven that they belong to the job");
 	return oldest;
 }
 
-void tt_store_strangers_hurry(struct tt_store_clients *s, uint64_t deadline)
+void tt_store_pending_hurry(struct tt_store_clients *s, uint64_t deadline)
 {
 	for (struct tt_store_client *c = s->first; c; c = c->next)
-		if (tt_store_client_is_stranger(c) && c->deadline > deadline)
+		if (tt_store_client_is_pending(c) && c->deadline > deadline)
 			tt_store_client_set_deadline(s, c, deadline);
 }
