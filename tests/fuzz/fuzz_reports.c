@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "story.h"
+#include "analysis.h"
 
 #define FILES 3
 
@@ -38,14 +38,14 @@ static void read_part(struct flights *flights, const uint8_t *data, size_t size)
 }
 
 /* Nothing in it is for a terminal to act on. */
-static void print_story(const struct flights *flights)
+static void print_analysis(const struct flights *flights)
 {
 	char *text = NULL;
 	size_t length;
 	FILE *out = open_memstream(&text, &length);
 
 	FUZZ_PROMISE(out);
-	story_print(out, flights);
+	analysis_print(out, flights);
 	FUZZ_PROMISE(fclose(out) == 0);
 	for (size_t i = 0; i < length; i++)
 		FUZZ_PROMISE(text[i] == '\n' || ((unsigned char)text[i] >= ' ' && text[i] != 0x7f));
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (flights_select(&flights, NULL)) {
 		flights_arrange(&flights);
-		print_story(&flights);
+		print_analysis(&flights);
 		FUZZ_PROMISE(chrome_write(&flights, "/dev/null"));
 	}
 	flights_finish(&flights);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "exits.h"
-#include "story.h"
+#include "analysis.h"
 
 #define ROWS_MAX 64 /* that one kind may take; beyond, operations share the last */
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the story of how ranks ended: who failed first and by itself, who left after an error, whom
+/* Owns the analysis of how ranks ended: who failed first and by itself, who left after an error, whom
  * tutti-run ended. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "exits.h"
-#include "story.h"
+#include "analysis.h"
 
 static bool died(const struct flight *flight)
 {
@@ -70,7 +70,7 @@ static void print_alike(FILE *out, const struct group *group, const struct rank_
 	}
 }
 
-void story_print_ends(FILE *out, const struct group *group)
+void analysis_print_ends(FILE *out, const struct group *group)
 {
 	const struct rank_exit *first = exits_first_failure(group->exits),
 			       **ends = find_ends(group);
@@ -91,7 +91,7 @@ void story_print_ends(FILE *out, const struct group *group)
 	free(ends);
 }
 
-void story_print_unreported(FILE *out, const struct flights *flights)
+void analysis_print_unreported(FILE *out, const struct flights *flights)
 {
 	const struct exits *exits = flights->nexits ? flights->exits : NULL;
 	const struct rank_exit *first = exits_first_failure(exits);

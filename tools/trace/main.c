@@ -13,7 +13,7 @@
 #include "tutti/tutti.h"
 
 #include "option.h"
-#include "story.h"
+#include "analysis.h"
 
 static const char usage[] =
 	"Usage: tutti-trace [OPTION]... [DIRECTORY|FILE]...\n"
@@ -132,7 +132,7 @@ static bool tell(const struct options *options, struct flights *flights)
 	bool good = true;
 
 	flights_arrange(flights);
-	story_print(stdout, flights);
+	analysis_print(stdout, flights);
 	if (fflush(stdout) != 0) {
 		fprintf(stderr, "tutti-trace: cannot write what happened: %s\n", strerror(errno));
 		good = false;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "story.h"
+#include "analysis.h"
 
 /* The collective on a stream with this sequence number; NULL: it was not called, or is too long
  * ago. */
@@ -152,7 +152,7 @@ static void print_messages(FILE *out, const struct group *group)
 		fprintf(out, "    and %zu more messages on streams\n", found - SHOWN);
 }
 
-void story_print_streams(FILE *out, const struct group *group)
+void analysis_print_streams(FILE *out, const struct group *group)
 {
 	print_silent(out, group);
 	print_messages(out, group);

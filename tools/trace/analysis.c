@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the judgement: who was silent, who differed, who was late, what took long. */
 #include "exits.h"
-#include "story.h"
+#include "analysis.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -446,21 +446,21 @@ static void print_group(FILE *out, const struct group *group)
 			", on several hosts: their times are as comparable as their clocks are alike");
 	fprintf(out, "\n");
 	print_missing(out, group);
-	story_print_ends(out, group);
+	analysis_print_ends(out, group);
 	print_faults(out, group);
 	print_silent(out, group);
 	print_messages(out, group);
 	print_different(out, group);
-	story_print_streams(out, group);
+	analysis_print_streams(out, group);
 	print_course(out, group);
 }
 
-void story_print(FILE *out, const struct flights *flights)
+void analysis_print(FILE *out, const struct flights *flights)
 {
 	const struct exits *exits = flights->nexits ? flights->exits : NULL;
 
 	fprintf(out, "job %s\n", flights->n ? flights->at[0].job : exits->job);
-	story_print_unreported(out, flights);
+	analysis_print_unreported(out, flights);
 	for (size_t first = 0; first < flights->n;) {
 		struct group group = { .at = &flights->at[first],
 				       .size = flights->at[first].size,

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What can be told of a job from its ranks' reports. */
-#ifndef TRACE_STORY_H
-#define TRACE_STORY_H
+#ifndef TRACE_ANALYSIS_H
+#define TRACE_ANALYSIS_H
 
 #include <stdio.h>
 
 #include "group.h"
 
-/* story.c: for each communicator who is missing, what the fault was, what could not end and who
+/* analysis.c: for each communicator who is missing, what the fault was, what could not end and who
  * was silent in it, who differed, who was late, what took longest. */
-void story_print(FILE *out, const struct flights *flights);
+void analysis_print(FILE *out, const struct flights *flights);
 
 /* ends.c: how the group's ranks ended. */
-void story_print_ends(FILE *out, const struct group *group);
+void analysis_print_ends(FILE *out, const struct group *group);
 /* ends.c: of ranks that failed, those of which there is no report. */
-void story_print_unreported(FILE *out, const struct flights *flights);
+void analysis_print_unreported(FILE *out, const struct flights *flights);
 
 /* streams.c: of calls on streams, who differed, which have not been seen to end, and who was
  * silent in them. */
-void story_print_streams(FILE *out, const struct group *group);
+void analysis_print_streams(FILE *out, const struct group *group);
 
 /* chrome.c: the operations in Chrome's trace format. False: errno tells. */
 bool chrome_write(const struct flights *flights, const char *path);
