@@ -238,7 +238,7 @@ static void note_late(struct tt_agree *a)
 	}
 }
 
-static void hear_decided(struct tt_agree *a, uint64_t ballot, const uint8_t *sets)
+static void receive_decided(struct tt_agree *a, uint64_t ballot, const uint8_t *sets)
 {
 	memcpy(a->sets, sets, 2 * set_bytes(a));
 	if (a->accepted.ballot >= ballot)
@@ -388,7 +388,7 @@ void tt_agree_step(struct tt_agree *a, uint64_t now)
 
 /* ---- what comes */
 
-static bool hear_here(struct tt_agree *a, int from, const void *body, size_t length)
+static bool receive_here(struct tt_agree *a, int from, const void *body, size_t length)
 {
 	struct voice *voice = &a->voices[from];
 
@@ -408,7 +408,7 @@ static bool hear_here(struct tt_agree *a, int from, const void *body, size_t len
 	return true;
 }
 
-static void hear_collect(struct tt_agree *a, int from, uint64_t ballot)
+static void receive_collect(struct tt_agree *a, int from, uint64_t ballot)
 {
 	if (ballot < a->promised) {
 		send_to(a, from, REFUSE, ballot, a->promised, NULL, 0);
@@ -420,8 +420,8 @@ static void hear_collect(struct tt_agree *a, int from, uint64_t ballot)
 		a->accepted.length);
 }
 
-static bool hear_promise(struct tt_agree *a, int from, const struct tt_agree_head *head,
-			 const void *body)
+static bool receive_promise(struct tt_agree *a, int from, const struct tt_agree_head *head,
+			    const void *body)
 {
 	if (head->other && !is_value(a, body, head->length))
 		return false;
@@ -434,7 +434,7 @@ static bool hear_promise(struct tt_agree *a, int from, const struct tt_agree_hea
 	return true;
 }
 
-static void hear_refuse(struct tt_agree *a, uint64_t ballot, uint64_t promised)
+static void receive_refuse(struct tt_agree *a, uint64_t ballot, uint64_t promised)
 {
 	if (a->phase == FOLLOWING || ballot != a->ballot || promised <= a->promised)
 		return;
@@ -442,8 +442,8 @@ static void hear_refuse(struct tt_agree *a, uint64_t ballot, uint64_t promised)
 	a->phase = FOLLOWING;
 }
 
-static bool hear_propose(struct tt_agree *a, int from, const struct tt_agree_head *head,
-			 const void *body)
+static bool receive_propose(struct tt_agree *a, int from, const struct tt_agree_head *head,
+			    const void *body)
 {
 	if (!is_value(a, body, head->length))
 		return false;
@@ -476,8 +476,8 @@ static bool is_sound(const struct tt_agree *a, int from, const struct tt_agree_h
 	}
 }
 
-bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *head, const void *body,
-		   uint64_t now)
+bool tt_agree_receive(struct tt_agree *a, int from, const struct tt_agree_head *head,
+		      const void *body, uint64_t now)
 {
 	if (a->state != TT_AGREE_OPEN || head->instance < a->config.instance || !a->among[from])
 		return true; /* late */
@@ -491,15 +491,15 @@ bool tt_agree_hear(struct tt_agree *a, int from, const struct tt_agree_head *hea
 	if (!is_sound(a, from, head))
 		return false;
 	switch ((enum kind)head->kind) {
-	case HERE: return hear_here(a, from, body, head->length);
-	case COLLECT: hear_collect(a, from, head->ballot); return true;
-	case PROMISE: return hear_promise(a, from, head, body);
-	case REFUSE: hear_refuse(a, head->ballot, head->other); return true;
-	case PROPOSE: return hear_propose(a, from, head, body);
+	case HERE: return receive_here(a, from, body, head->length);
+	case COLLECT: receive_collect(a, from, head->ballot); return true;
+	case PROMISE: return receive_promise(a, from, head, body);
+	case REFUSE: receive_refuse(a, head->ballot, head->other); return true;
+	case PROPOSE: return receive_propose(a, from, head, body);
 	case ACCEPT:
 		a->voices[from].answered |= a->phase == PROPOSING && head->ballot == a->ballot;
 		return true;
-	case DECIDED: hear_decided(a, head->ballot, body); return true;
+	case DECIDED: receive_decided(a, head->ballot, body); return true;
 	case ASK: send_to(a, from, ALIVE, 0, 0, NULL, 0); return true;
 	case ALIVE: return true;
 	}
@@ -517,7 +517,7 @@ static tutti_result_t say(struct tt_agree *a)
 {
 	struct voice *me = &a->voices[a->config.rank];
 
-	if (!hear_here(a, a->config.rank, a->config.said, a->config.length))
+	if (!receive_here(a, a->config.rank, a->config.said, a->config.length))
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
 			       "rank %d has %zu bytes to say, expected at most %d", a->config.rank,
 			       a->config.length, TT_AGREE_SAID_MAX);

@@ -54,8 +54,8 @@ size_t tt_agree_body_max(int size);
 bool tt_agree_is_head(const struct tt_agree_head *head, int size);
 
 /* A message came. False: it makes no sense, and nobody who runs this code sent it. */
-bool tt_agree_hear(struct tt_agree *agree, int from, const struct tt_agree_head *head,
-		   const void *body, uint64_t now);
+bool tt_agree_receive(struct tt_agree *agree, int from, const struct tt_agree_head *head,
+		      const void *body, uint64_t now);
 /* The rank takes no further part: it died, left the communicator, or cannot go on. */
 void tt_agree_lost(struct tt_agree *agree, int rank);
 /* All that had arrived by `now` was heard: go on, or pass over who is late. */

@@ -114,7 +114,7 @@ void tt_consensus_note(struct tutti_comm *comm, const void *bytes)
 		consensus->left_out = true;
 }
 
-static void hear_notes(struct tutti_comm *comm)
+static void receive_notes(struct tutti_comm *comm)
 {
 	uint8_t note[TT_NOTE_BYTES];
 
@@ -229,7 +229,7 @@ static bool hand_over(struct tt_consensus *consensus, int rank, uint64_t now)
 	if (in->used < sizeof(head) + head.length)
 		return true;
 	in->used = 0;
-	return tt_agree_hear(consensus->agree, rank, &head, in->at + sizeof(head), now);
+	return tt_agree_receive(consensus->agree, rank, &head, in->at + sizeof(head), now);
 }
 
 /* Read all that has come from the rank; what follows the decision is for the next agreement.
@@ -288,7 +288,7 @@ static bool pass(struct tt_consensus *consensus, const bool *among)
 	bool moved = false;
 
 	tt_comm_check(consensus->comm, true);
-	hear_notes(consensus->comm);
+	receive_notes(consensus->comm);
 	for (int rank = 0; rank < consensus->comm->size; rank++)
 		if (is_asked(consensus, among, rank))
 			moved |= read_all(consensus, rank, now);
@@ -471,7 +471,7 @@ bool tt_consensus_misses(struct tutti_comm *comm, const bool *among)
 
 	pthread_mutex_lock(&comm->lock);
 	tt_comm_check(comm, true);
-	hear_notes(comm);
+	receive_notes(comm);
 	for (int rank = 0; rank < comm->size; rank++)
 		if (among[rank] && rank != comm->rank)
 			missing |= comm->consensus->with[rank].gone ||

@@ -78,7 +78,7 @@ const struct tt_op_header *tt_notes_counterpart(const struct tutti_comm *comm,
 	return kept->seq == told.seq && !tt_op_header_equal(kept, &told) ? kept : mine;
 }
 
-static void tell_all(struct tutti_comm *comm, const struct tt_op_header *header)
+static void inform_all(struct tutti_comm *comm, const struct tt_op_header *header)
 {
 	for (int i = 0; i < comm->nendpoints; i++)
 		comm->endpoints[i]->ops->control->send(comm->endpoints[i], header);
@@ -93,7 +93,7 @@ static void answer(struct tutti_comm *comm)
 	if (comm->gossip->answered_seq == last)
 		return;
 	comm->gossip->answered_seq = note.called = last;
-	tell_all(comm, &note);
+	inform_all(comm, &note);
 }
 
 static void consider(struct tutti_comm *comm, const struct tt_op_header *theirs)
@@ -109,7 +109,7 @@ static void consider(struct tutti_comm *comm, const struct tt_op_header *theirs)
 
 	if (comm->gossip->heard[theirs->rank] < called) {
 		comm->gossip->heard[theirs->rank] = called;
-		tell_all(comm, theirs);
+		inform_all(comm, theirs);
 	}
 	if (theirs->seq >= comm->next_seq)
 		answer(comm);
@@ -140,5 +140,5 @@ void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op_header *stall
 								   : DOUBLED_MOST));
 	note = *stalled;
 	note.called = comm->next_seq - 1;
-	tell_all(comm, &note);
+	inform_all(comm, &note);
 }

@@ -258,7 +258,7 @@ uint64_t tt_area_last_called(const struct tt_area *control_area, int rank)
 	return last;
 }
 
-void tt_area_tell_called(struct tutti_comm *comm)
+void tt_area_report_called(struct tutti_comm *comm)
 {
 	if (comm->control_area.base)
 		atomic_store_explicit(&comm->control_area.base[comm->rank].called,

@@ -91,7 +91,7 @@ void tt_area_compare(struct tt_op *op);
 uint64_t tt_area_last_called(const struct tt_area *control_area, int rank);
 /* Say which one that is of this rank, which waits for long and may not have been able to post
  * it. */
-void tt_area_tell_called(struct tutti_comm *comm);
+void tt_area_report_called(struct tutti_comm *comm);
 /* This rank posts nothing more. */
 void tt_area_leave(struct tutti_comm *comm);
 

@@ -51,7 +51,7 @@ static int first(const enum group *of, int size, enum group which)
 #define LIST_BYTES 72 /* of the error message, for one list of ranks */
 
 /* "rank 3", "ranks 0-3, 5"; where the list gets too long, how many more there are. */
-static void say_ranks(struct tt_text *text, const enum group *of, int size, enum group which)
+static void append_ranks(struct tt_text *text, const enum group *of, int size, enum group which)
 {
 	const char *begin = text->at;
 	int left = count(of, size, which);
@@ -137,7 +137,7 @@ static bool waits_for(const struct tt_op *op, int rank)
 
 /* ---- the error message about a collective */
 
-static void say_last(struct tt_text *text, const struct tutti_comm *comm, int rank)
+static void append_last(struct tt_text *text, const struct tutti_comm *comm, int rank)
 {
 	const uint64_t last = last_called(comm, rank);
 	const bool exact = comm->control_area.base != NULL;
@@ -151,19 +151,19 @@ static void say_last(struct tt_text *text, const struct tutti_comm *comm, int ra
 		tt_text_append(text, " (nor any before)");
 }
 
-static void say_missing(struct tt_text *text, const struct tt_op *op, const enum group *of,
-			enum group which, const char *state)
+static void append_missing(struct tt_text *text, const struct tt_op *op, const enum group *of,
+			   enum group which, const char *state)
 {
 	const int size = op->comm->size, n = count(of, size, which);
 
 	if (n == 0)
 		return;
 	tt_text_append(text, ", ");
-	say_ranks(text, of, size, which);
+	append_ranks(text, of, size, which);
 	tt_text_append(text, " %s %s %s not called operation %" PRIu64, n == 1 ? "is" : "are",
 		       state, n == 1 ? "has" : "have", op->header.seq);
 	if (n == 1)
-		say_last(text, op->comm, first(of, size, which));
+		append_last(text, op->comm, first(of, size, which));
 }
 
 /* Of two that have not called, is `a` rather to blame? A stopped one is; else the one that is
@@ -176,7 +176,7 @@ static bool is_worse(const struct tutti_comm *comm, const enum group *of, int a,
 }
 
 /* Gives who is to blame of those that have not called, -1 if all have. */
-static int say_who_called(struct tt_text *text, const struct tt_op *op, enum group *of)
+static int append_who_called(struct tt_text *text, const struct tt_op *op, enum group *of)
 {
 	const struct tutti_comm *comm = op->comm;
 	int missing = -1;
@@ -190,29 +190,29 @@ static int say_who_called(struct tt_text *text, const struct tt_op *op, enum gro
 	}
 	if (missing < 0)
 		return -1;
-	say_ranks(text, of, comm->size, CALLED);
+	append_ranks(text, of, comm->size, CALLED);
 	tt_text_append(text, " %s called it", count(of, comm->size, CALLED) == 1 ? "has" : "have");
-	say_missing(text, op, of, STOPPED, "stopped (state T) and");
-	say_missing(text, op, of, ALIVE, "alive but");
+	append_missing(text, op, of, STOPPED, "stopped (state T) and");
+	append_missing(text, op, of, ALIVE, "alive but");
 	return missing;
 }
 
-static void say_awaited(struct tt_text *text, const struct tt_op *op, const enum group *of,
-			enum group which, const char *state, const char *before)
+static void append_awaited(struct tt_text *text, const struct tt_op *op, const enum group *of,
+			   enum group which, const char *state, const char *before)
 {
 	const int size = op->comm->size;
 
 	if (count(of, size, which) == 0)
 		return;
 	tt_text_append(text, "%s", before);
-	say_ranks(text, of, size, which);
+	append_ranks(text, of, size, which);
 	tt_text_append(text, "%s", state);
 }
 
 /* All have called. Gives the first that this rank waits for, a stopped one before others; -1:
  * for none. A stopped one is waited for in any case, if not by this rank, then by those that it
  * waits for. */
-static int say_who_is_awaited(struct tt_text *text, const struct tt_op *op, enum group *of)
+static int append_who_is_awaited(struct tt_text *text, const struct tt_op *op, enum group *of)
 {
 	const struct tutti_comm *comm = op->comm;
 
@@ -227,10 +227,11 @@ static int say_who_is_awaited(struct tt_text *text, const struct tt_op *op, enum
 	const int stopped = count(of, comm->size, STOPPED), alive = count(of, comm->size, ALIVE);
 
 	tt_text_append(text, "all ranks have called it, and rank %d waits for ", comm->rank);
-	say_awaited(text, op, of, STOPPED,
-		    stopped == 1 ? ", which is stopped (state T)" : ", which are stopped (state T)",
-		    "");
-	say_awaited(text, op, of, ALIVE, "", stopped ? ", and for " : "");
+	append_awaited(text, op, of, STOPPED,
+		       stopped == 1 ? ", which is stopped (state T)"
+				    : ", which are stopped (state T)",
+		       "");
+	append_awaited(text, op, of, ALIVE, "", stopped ? ", and for " : "");
 	if (stopped + alive == 0)
 		tt_text_append(text, "nothing but its peers' leave to end");
 	if (stopped)
@@ -257,7 +258,8 @@ static size_t sent_by_peer(const struct tt_cursor *cursor)
 
 /* A link holds as much in one direction as in the other: what is longer than all that it took here
  * cannot have been sent completely, and its sender waits, too. */
-static void say_send_of_peer(struct tt_text *text, const struct tt_op *op, int peer, size_t theirs)
+static void append_send_of_peer(struct tt_text *text, const struct tt_op *op, int peer,
+				size_t theirs)
 {
 	const int rank = op->comm->rank;
 
@@ -276,7 +278,7 @@ static void say_send_of_peer(struct tt_text *text, const struct tt_op *op, int p
 			theirs, rank, peer);
 }
 
-static void say_message(struct tt_text *text, const struct tt_op *op, int peer)
+static void append_message(struct tt_text *text, const struct tt_op *op, int peer)
 {
 	const struct tt_cursor *cursor = &op->cursors[0];
 	const char *state = is_stopped(op->comm, peer) ? "stopped (state T)" : "alive";
@@ -285,7 +287,7 @@ static void say_message(struct tt_text *text, const struct tt_op *op, int peer)
 	if (theirs) {
 		tt_text_append(text, "rank %d is %s, took %zu of %zu bytes", peer, state,
 			       cursor->at, op->length);
-		say_send_of_peer(text, op, peer, theirs);
+		append_send_of_peer(text, op, peer, theirs);
 	} else if (cursor->sending)
 		tt_text_append(
 			text, "rank %d is %s but took %zu of %zu bytes: has it called the receive?",
@@ -311,7 +313,7 @@ static uint64_t timeout_of(const struct tt_op *op)
 	return op->timeout_ns ? op->timeout_ns : op->comm->settings.timeout_ns;
 }
 
-static void say_operation(struct tt_text *text, const struct tt_op *op, int peer)
+static void append_operation(struct tt_text *text, const struct tt_op *op, int peer)
 {
 	char call[TT_CALL_BYTES];
 
@@ -336,16 +338,16 @@ static void miss(struct tt_op *op)
 	enum group *of = malloc((size_t)comm->size * sizeof(*of));
 
 	fault.seq = peer < 0 ? op->header.seq : 0;
-	say_operation(&text, op, peer);
+	append_operation(&text, op, peer);
 	fault.rank = peer;
 	if (peer >= 0) {
-		say_message(&text, op, peer);
+		append_message(&text, op, peer);
 	} else if (!of) {
 		tt_text_append(&text, "no memory for the list of ranks that have called it");
 	} else {
-		fault.rank = say_who_called(&text, op, of);
+		fault.rank = append_who_called(&text, op, of);
 		if (fault.rank < 0)
-			fault.rank = say_who_is_awaited(&text, op, of);
+			fault.rank = append_who_is_awaited(&text, op, of);
 	}
 	if (!op->timeout_ns)
 		tt_text_append(&text, "; TUTTI_TIMEOUT sets the deadline");

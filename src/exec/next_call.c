@@ -55,7 +55,7 @@ void tt_next_calls_free(struct tutti_comm *comm)
 	}
 }
 
-bool tt_next_call_say(struct tutti_comm *comm, uint64_t timeout_ns)
+bool tt_next_call_set(struct tutti_comm *comm, uint64_t timeout_ns)
 {
 	struct tt_next_call **at = find(comm);
 

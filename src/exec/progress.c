@@ -175,7 +175,7 @@ static void check_health(struct tutti_comm *comm, uint64_t now)
 		}
 	}
 	if (stalled)
-		tt_area_tell_called(comm);
+		tt_area_report_called(comm);
 	if (!comm->control_area.base)
 		tt_notes_exchange(comm, stalled ? &stalled->header : NULL, now);
 }

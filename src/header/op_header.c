@@ -79,7 +79,7 @@ static bool has_table(const struct tt_op_header *header)
 		tt_collective_has_table((enum tt_collective)header->collective));
 }
 
-static void say_op(struct tt_text *text, const struct tt_op_header *header)
+static void append_op(struct tt_text *text, const struct tt_op_header *header)
 {
 	static const char *const declared[] = {
 		[TT_DECLARED_NOT] = "",
@@ -97,15 +97,15 @@ static void say_op(struct tt_text *text, const struct tt_op_header *header)
 }
 
 /* "all_reduce(float32 × 4096, sum, root 0)"; `of`: what stands behind the count. */
-static void say_collective(struct tt_text *text, const struct tt_op_header *header, uint64_t count,
-			   const char *of)
+static void append_collective(struct tt_text *text, const struct tt_op_header *header,
+			      uint64_t count, const char *of)
 {
 	const char *dtype = tutti_dtype_name((tutti_dtype_t)header->dtype);
 
 	tt_text_append(text, "%s(%s × %" PRIu64 "%s",
 		       tt_collective_name((enum tt_collective)header->collective),
 		       dtype ? dtype : "unknown type", count, of);
-	say_op(text, header);
+	append_op(text, header);
 	if (header->root >= 0)
 		tt_text_append(text, ", root %d", header->root);
 	tt_text_append(text, ")");
@@ -122,26 +122,26 @@ static size_t calls_of(const struct tt_counts *counts)
 }
 
 /* `counts` NULL: what the group has is not known but for the sum. */
-static void say_group(struct tt_text *text, const struct tt_op_header *header,
-		      const struct tt_counts *counts)
+static void append_group(struct tt_text *text, const struct tt_op_header *header,
+			 const struct tt_counts *counts)
 {
 	const size_t n = counts ? calls_of(counts) : 0;
 
 	tt_text_append(text, "a group of ");
 	if (!counts) {
-		say_collective(text, header, header->count, " in all");
+		append_collective(text, header, header->count, " in all");
 		return;
 	}
 	for (size_t i = 0; i < n && i < LISTED; i++) {
 		tt_text_append(text, "%s", i == 0 ? "" : i + 1 == n ? " and " : ", ");
-		say_collective(text, header, counts->at[i], "");
+		append_collective(text, header, counts->at[i], "");
 	}
 	if (n > LISTED)
 		tt_text_append(text, " and %zu more", n - LISTED);
 }
 
-static void say_call(struct tt_text *text, const struct tt_op_header *header,
-		     const struct tt_counts *counts)
+static void append_call(struct tt_text *text, const struct tt_op_header *header,
+			const struct tt_counts *counts)
 {
 	const char *part = tt_part_name((enum tt_part)header->part);
 
@@ -152,17 +152,17 @@ static void say_call(struct tt_text *text, const struct tt_op_header *header,
 	else if (header->collective == TT_BARRIER)
 		tt_text_append(text, "barrier()");
 	else if (header->part == TT_PART_GROUP)
-		say_group(text, header, counts);
+		append_group(text, header, counts);
 	else
-		say_collective(text, header, tt_op_header_count(header),
-			       has_table(header) ? " in all" : "");
+		append_collective(text, header, tt_op_header_count(header),
+				  has_table(header) ? " in all" : "");
 }
 
 void tt_op_header_describe(const struct tt_op_header *header, char *out, size_t size)
 {
 	struct tt_text text = { out, size };
 
-	say_call(&text, header, NULL);
+	append_call(&text, header, NULL);
 }
 
 /* ---- two that differ */
@@ -178,7 +178,7 @@ static void describe_side(struct side *side)
 {
 	struct tt_text text = { side->call, sizeof(side->call) };
 
-	say_call(&text, side->header, side->counts);
+	append_call(&text, side->header, side->counts);
 }
 
 /* Do they differ in their tables of counts at most, as far as these go? */
@@ -189,7 +189,7 @@ static bool same_counted_call(const struct tt_op_header *a, const struct tt_op_h
 	       a->windows == b->windows && has_table(a);
 }
 
-static void say_counts(struct tt_text *text, const struct side *a, const struct side *b)
+static void append_counts(struct tt_text *text, const struct side *a, const struct side *b)
 {
 	const bool group = a->header->part == TT_PART_GROUP;
 	size_t first = 0, differ = 0;
@@ -212,12 +212,13 @@ static void say_counts(struct tt_text *text, const struct side *a, const struct 
 }
 
 /* What differs where the descriptions are alike; where they are not, all else follows from that. */
-static void say_hidden_difference(struct tt_text *text, const struct side *a, const struct side *b)
+static void append_hidden_difference(struct tt_text *text, const struct side *a,
+				     const struct side *b)
 {
 	const bool alike = strcmp(a->call, b->call) == 0;
 
 	if (a->counts && b->counts)
-		say_counts(text, a, b);
+		append_counts(text, a, b);
 	else if (same_counted_call(a->header, b->header) && a->header->detail != b->header->detail)
 		tt_text_append(text, a->counts || b->counts ? "; several of their counts differ"
 							    : "; their counts differ");
@@ -239,7 +240,7 @@ static const char *verb_of(const struct tt_op_header *header)
 	return header->magic == TT_OP_HEADER_MAGIC ? "called" : "sent";
 }
 
-static void say_mismatch(struct tt_text *text, struct side *a, struct side *b)
+static void append_mismatch(struct tt_text *text, struct side *a, struct side *b)
 {
 	describe_side(a);
 	describe_side(b);
@@ -260,7 +261,7 @@ static void say_mismatch(struct tt_text *text, struct side *a, struct side *b)
 	}
 	tt_text_append(text, "operation %" PRIu64 ": rank %d called %s, rank %d called %s",
 		       a->header->seq, a->header->rank, a->call, b->header->rank, b->call);
-	say_hidden_difference(text, a, b);
+	append_hidden_difference(text, a, b);
 }
 
 static struct tt_fault fault_of(const struct tt_op_header *a, const struct tt_op_header *b)
@@ -316,9 +317,9 @@ struct tt_fault tt_op_header_mismatch(const struct tt_op_header *mine,
 	struct tt_text text = { fault.text, sizeof(fault.text) };
 
 	if (swap)
-		say_mismatch(&text, &their_side, &my_side);
+		append_mismatch(&text, &their_side, &my_side);
 	else
-		say_mismatch(&text, &my_side, &their_side);
+		append_mismatch(&text, &my_side, &their_side);
 	if (found)
 		free((void *)own.at);
 	return fault;
@@ -327,8 +328,8 @@ struct tt_fault tt_op_header_mismatch(const struct tt_op_header *mine,
 /* ---- two that differ in the count of their pair */
 
 /* The parameter by which the sender, or the receiver, counts what goes between them. */
-static void say_parameter(struct tt_text *text, const struct tt_op_header *header, int peer,
-			  bool sends)
+static void append_parameter(struct tt_text *text, const struct tt_op_header *header, int peer,
+			     bool sends)
 {
 	const bool to_all = header->collective == TT_ALL_TO_ALL_V;
 	const bool at_root = header->collective == TT_GATHER_V ? !sends : sends;
@@ -344,13 +345,13 @@ static void say_parameter(struct tt_text *text, const struct tt_op_header *heade
 	tt_text_append(text, " %" PRIu64, header->count);
 }
 
-static void say_side_of_pair(struct tt_text *text, const struct tt_op_header *header, int peer,
-			     bool sends)
+static void append_side_of_pair(struct tt_text *text, const struct tt_op_header *header, int peer,
+				bool sends)
 {
 	tt_text_append(text, "rank %d called ", header->rank);
-	say_collective(text, header, header->own, "");
+	append_collective(text, header, header->own, "");
 	tt_text_append(text, " with ");
-	say_parameter(text, header, peer, sends);
+	append_parameter(text, header, peer, sends);
 }
 
 struct tt_fault tt_op_header_mismatch_of_pair(const struct tt_op_header *mine,
@@ -362,8 +363,8 @@ struct tt_fault tt_op_header_mismatch_of_pair(const struct tt_op_header *mine,
 	struct tt_text text = { fault.text, sizeof(fault.text) };
 
 	tt_text_append(&text, "operation %" PRIu64 ": ", mine->seq);
-	say_side_of_pair(&text, a, b->rank, swap);
+	append_side_of_pair(&text, a, b->rank, swap);
 	tt_text_append(&text, ", ");
-	say_side_of_pair(&text, b, a->rank, !swap);
+	append_side_of_pair(&text, b, a->rank, !swap);
 	return fault;
 }

@@ -551,7 +551,7 @@ static tutti_result_t follow(struct tt_join_slots *slots, const struct tt_invita
 	if (!result &&
 	    slots->opened) /* the members go on only when this rank, too, has joined: they cannot
 			    * end before it told */
-		tt_launch_tell(slots->store, "joined");
+		tt_launch_report(slots->store, "joined");
 	if (!result && join_new(*out, &records)) {
 		tt_log(INFO, COMM, "not taken in this time: %s", tt_thread_error());
 		result = TUTTI_IN_PROGRESS;
@@ -599,7 +599,7 @@ TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	result = tt_join_slots_open(store, &settings.key, deadline, "tutti_comm_join", &slots);
 	if (!result && slots.opened)
-		tt_launch_tell(slots.store, "waits");
+		tt_launch_report(slots.store, "waits");
 	if (!result)
 		result = join_some(&slots, &settings, deadline, comm);
 	if (result) {

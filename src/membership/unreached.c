@@ -75,7 +75,7 @@ static size_t note(const struct pair *pair, const struct way *way, int i, const 
 				way->at[i] ? "offers no address" : "has it not in its build");
 }
 
-static void tell_way(const struct pair *pair, const struct way *way, char out[REASON_MAX])
+static void describe_way(const struct pair *pair, const struct way *way, char out[REASON_MAX])
 {
 	size_t used = 0;
 
@@ -138,7 +138,7 @@ static tutti_result_t fail(const struct pair *pair, int rank)
 		if (!is_offered(&way) &&
 		    !tt_settings_allow(comm->settings.transports, tt_transports[i]))
 			continue;
-		tell_way(pair, &way, reason);
+		describe_way(pair, &way, reason);
 		used += (size_t)snprintf(reasons + used, sizeof(reasons) - used, "%s: %s; ",
 					 tt_transports[i]->name, reason);
 	}

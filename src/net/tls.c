@@ -371,7 +371,7 @@ static tutti_result_t refuse(const struct tt_tls_stream *stream, int error, int 
 
 /* Log once whether the kernel encrypts: it is alike for all connections, unless a module has been
  * loaded meanwhile. */
-static void say_who_encrypts(const struct tt_tls_stream *stream)
+static void log_who_encrypts(const struct tt_tls_stream *stream)
 {
 	struct tt_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(stream->ssl));
 	const unsigned bit = 1u << stream->in_kernel;
@@ -403,7 +403,7 @@ tutti_result_t tt_tls_handshake(struct tt_tls_stream *stream)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for an encrypted connection");
 	BIO_set_app_data(SSL_get_rbio(stream->ssl), NULL);
 	stream->in_kernel = BIO_get_ktls_send(SSL_get_wbio(stream->ssl));
-	say_who_encrypts(stream);
+	log_who_encrypts(stream);
 	return TUTTI_OK;
 }
 

@@ -54,7 +54,7 @@ static struct {
 					* the acquire in find_in_file() */
 	struct span *inherited;	       /* of parents' heaps; `offset` is the address */
 	struct tt_heap_watch *watches; /* release in tt_heap_watch(), pairs with the acquire in
-					* tell_gone() */
+					* report_gone() */
 } heap = { .lock = PTHREAD_MUTEX_INITIALIZER, .measured = PTHREAD_ONCE_INIT, .fd = -1 };
 
 /* What the limit of file sizes leaves of it. The kernel counts address space of a memfd that
@@ -313,13 +313,13 @@ bool tt_heap_allocation(const void *pointer, size_t bytes, void **begin, size_t 
 void tt_heap_watch(struct tt_heap_watch *watch)
 {
 	watch->next = __atomic_load_n(&heap.watches, __ATOMIC_RELAXED);
-	/* release: pairs with the acquire in tell_gone() */
+	/* release: pairs with the acquire in report_gone() */
 	while (!__atomic_compare_exchange_n(&heap.watches, &watch->next, watch, false,
 					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 }
 
-static void tell_gone(const void *pointer, size_t bytes)
+static void report_gone(const void *pointer, size_t bytes)
 {
 	/* acquire: pairs with the release in tt_heap_watch() */
 	for (const struct tt_heap_watch *w = __atomic_load_n(&heap.watches, __ATOMIC_ACQUIRE); w;
@@ -376,7 +376,7 @@ void tt_heap_revoke(const void *pointer, size_t bytes)
 			  (bytes + PAGE - 1) / PAGE * PAGE);
 	pthread_mutex_unlock(&heap.lock);
 	if (moved)
-		tell_gone(pointer, bytes);
+		report_gone(pointer, bytes);
 	else
 		tt_log(ERROR, MEM,
 		       "the result buffer of a failed operation, %zu bytes at %p, could not be taken away from the peers for want of "
@@ -430,7 +430,7 @@ TUTTI_API void tutti_mem_free(void *memory)
 		return;
 	/* while its place is still taken, so that nobody else gets it before all are told */
 	if (tt_heap_allocation(memory, 1, &begin, &length) && begin == memory)
-		tell_gone(begin, length);
+		report_gone(begin, length);
 	pthread_mutex_lock(&heap.lock);
 	if (is_inside(memory, 1))
 		found = give_back((uint64_t)((uint8_t *)memory - heap.base));

@@ -423,7 +423,7 @@ tutti_result_t tt_launch_joins(bool *out)
 
 /* Its TUTTI_RESTART is that of no other process of the job. That nobody hears it does no harm
  * here. */
-void tt_launch_tell(tutti_store_t store, const char *state)
+void tt_launch_report(tutti_store_t store, const char *state)
 {
 	const char *number = variable("TUTTI_RESTART");
 	char key[64];

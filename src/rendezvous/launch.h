@@ -25,7 +25,7 @@ tutti_result_t tt_launch_joins(bool *out);
 /* Tell tutti-run, in its store, how far this process has come that takes the place of a lost
  * rank: "waits" to be taken in, then "joined". So tutti-run knows when none is left that could
  * take it in. */
-void tt_launch_tell(tutti_store_t store, const char *state);
+void tt_launch_report(tutti_store_t store, const char *state);
 /* Where a job that runs already meets newcomers: *out has a store and a job. `call` needs it,
  * for messages. */
 tutti_result_t tt_launch_meets(const char *call, struct tt_launch *out);

@@ -96,7 +96,7 @@ tutti_result_t tt_store_user_create(const tutti_store_ops_t *ops, void *context,
 /* store_errors.c: the error messages that all kinds share. */
 tutti_result_t tt_store_fail_capacity(tutti_store_t store, const char *key, size_t capacity,
 				      size_t length);
-void tt_store_tell_twice(int member, const char *one, const char *other, char *out, size_t size);
+void tt_store_report_twice(int member, const char *one, const char *other, char *out, size_t size);
 
 /* Seconds as nanoseconds; times beyond a century are a century. */
 uint64_t tt_store_ns(double seconds);

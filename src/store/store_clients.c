@@ -185,7 +185,7 @@ void tt_store_clients_bury(struct tt_store_clients *s)
 }
 
 /* So that they do not take the host for dead. */
-static void say_closed(const struct tt_store_client *c)
+static void send_closed(const struct tt_store_client *c)
 {
 	const struct tt_wire_header header = { .kind = TT_WIRE_NEWS, .status = TT_WIRE_CLOSED };
 	uint8_t bytes[TT_WIRE_HEADER];
@@ -198,7 +198,7 @@ static void say_closed(const struct tt_store_client *c)
 void tt_store_clients_finish(struct tt_store_clients *s)
 {
 	for (struct tt_store_client *c = s->first; c; c = c->next)
-		say_closed(c);
+		send_closed(c);
 	while (s->first)
 		tt_store_client_drop(s, s->first, "had not closed the store when its host did");
 	tt_store_clients_bury(s);

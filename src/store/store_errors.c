@@ -15,7 +15,7 @@ tutti_result_t tt_store_fail_capacity(tutti_store_t store, const char *key, size
 		key, store->address, length, capacity);
 }
 
-void tt_store_tell_twice(int member, const char *one, const char *other, char *out, size_t size)
+void tt_store_report_twice(int member, const char *one, const char *other, char *out, size_t size)
 {
 	snprintf(
 		out, size,

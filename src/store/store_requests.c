@@ -54,7 +54,7 @@ static bool end_below(struct tt_store_clients *s, const struct tt_store_client *
 			tt_store_client_unpark(s, c);
 			tt_store_client_answer_ending(s, c, ending);
 		} else {
-			tt_store_client_tell_news(s, c);
+			tt_store_client_send_news(s, c);
 		}
 	}
 	return true;
@@ -122,8 +122,8 @@ static void end_double(struct tt_store_clients *s, const struct tt_store_client 
 	char error_text[TT_ERROR_MAX], prefix[sizeof(other->prefix)];
 	uint8_t word[TT_WIRE_WORD_MAX];
 
-	tt_store_tell_twice((int)other->member - 1, other->who, by->attended->who, error_text,
-			    sizeof(error_text));
+	tt_store_report_twice((int)other->member - 1, other->who, by->attended->who, error_text,
+			      sizeof(error_text));
 	const uint32_t length = tt_wire_put_word(TUTTI_ERR_INVALID, error_text, word);
 	tt_log(INFO, STORE, "%s", error_text);
 	for (int i = 0; i < 2; i++) {
@@ -170,7 +170,7 @@ static const struct tt_store_attended *find_waiting(const struct tt_store_client
 	return NULL;
 }
 
-static void tell_of_unfit(struct tt_store_clients *s, const struct tt_store_client *by)
+static void report_unfit(struct tt_store_clients *s, const struct tt_store_client *by)
 {
 	const struct tt_store_attended *waiting;
 	char prefix[sizeof(waiting->prefix)];
@@ -200,7 +200,7 @@ void tt_store_client_unfit(struct tt_store_clients *s, const struct tt_store_cli
 		return;
 	s->unfit.member = (uint32_t)c->claim + 1;
 	s->unfit.length = tt_wire_put_word(TUTTI_ERR_INVALID, error_text, s->unfit.word);
-	tell_of_unfit(s, NULL);
+	report_unfit(s, NULL);
 }
 
 /* What it attends may have been ended before it came. */
@@ -224,7 +224,7 @@ static void handle_attend(struct tt_store_clients *s, struct tt_store_client *c,
 	find_double(s, c);
 	if (attended->member == s->unfit.member)
 		s->unfit.member = 0; /* it has come after all */
-	tell_of_unfit(s, c);
+	report_unfit(s, c);
 	note_news(s, c);
 	tt_store_client_read_next(s, c);
 }

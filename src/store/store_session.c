@@ -132,7 +132,7 @@ void tt_store_client_read_next(struct tt_store_clients *s, struct tt_store_clien
 	c->in_length = TT_WIRE_HEADER;
 	c->in_done = 0;
 	tt_store_client_watch_out(s, c, false);
-	tt_store_client_tell_news(s, c);
+	tt_store_client_send_news(s, c);
 }
 
 void tt_store_client_write_answer(struct tt_store_clients *s, struct tt_store_client *c)
@@ -213,7 +213,7 @@ static void answer_with(struct tt_store_clients *s, struct tt_store_client *c,
 	tt_store_client_write_answer(s, c);
 }
 
-void tt_store_client_tell_news(struct tt_store_clients *s, struct tt_store_client *c)
+void tt_store_client_send_news(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	if (!c->news || c->state != TT_CLIENT_READING_HEADER || c->in_done > 0 ||
 	    !begin_answer(s, c, 0))

@@ -173,8 +173,8 @@ static void find_double(tutti_store_t store, const struct tt_unseen_attendance *
 		return;
 	if (strcmp(value, a->prefix) != 0 && has_met(store, a->prefix))
 		return;
-	tt_store_tell_twice(a->member, a->here + strlen(a->prefix) + 1, value + strlen(value) + 1,
-			    error_text, sizeof(error_text));
+	tt_store_report_twice(a->member, a->here + strlen(a->prefix) + 1, value + strlen(value) + 1,
+			      error_text, sizeof(error_text));
 	tt_unseen_end(store, value, TUTTI_ERR_INVALID, error_text);
 	tt_unseen_end(store, a->prefix, TUTTI_ERR_INVALID, error_text);
 }

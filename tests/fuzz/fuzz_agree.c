@@ -60,7 +60,7 @@ static void hear(struct tt_agree *agree, const struct tt_agree_config *config, i
 	int *alive_to = config->context;
 
 	*alive_to = -1;
-	tt_agree_hear(agree, from, head, body, now);
+	tt_agree_receive(agree, from, head, body, now);
 	FUZZ_PROMISE(*alive_to == (asks ? from : -1));
 }
 

@@ -149,8 +149,8 @@ static void read_streams(struct world *w, struct member *m)
 		while (stream->count > 0 && stream->letters[stream->first].due <= w->now) {
 			struct letter *letter = &stream->letters[stream->first];
 
-			assert_true(
-				tt_agree_hear(m->agree, from, &letter->head, letter->body, w->now));
+			assert_true(tt_agree_receive(m->agree, from, &letter->head, letter->body,
+						     w->now));
 			free(letter->body);
 			stream->first = (stream->first + 1) % QUEUE;
 			stream->count--;
@@ -490,7 +490,7 @@ static void tell(struct world *w, int from, uint32_t kind, uint64_t ballot, uint
 {
 	const struct tt_agree_head head = head_of(kind, ballot, other, length);
 
-	assert_true(tt_agree_hear(w->member[1].agree, from, &head, body, w->now));
+	assert_true(tt_agree_receive(w->member[1].agree, from, &head, body, w->now));
 	tt_agree_step(w->member[1].agree, w->now);
 }
 
@@ -625,7 +625,7 @@ static void what_makes_no_sense_is_refused(void **state)
 	set_up(&w, 3, 1);
 	come(&w, &w.member[2]);
 	for (size_t i = 0; i < sizeof(unsound) / sizeof(unsound[0]); i++)
-		assert_false(tt_agree_hear(w.member[2].agree, 0, &unsound[i], NULL, w.now));
+		assert_false(tt_agree_receive(w.member[2].agree, 0, &unsound[i], NULL, w.now));
 	for (uint32_t kind = 0; kind < 12; kind++) {
 		for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
 			for (uint32_t length = 0; length <= sizeof(bodies[0]); length++) {
@@ -638,7 +638,7 @@ static void what_makes_no_sense_is_refused(void **state)
 
 				memcpy(exact, bodies[i], length);
 				if (tt_agree_is_head(&head, 3))
-					tt_agree_hear(w.member[2].agree, 0, &head, exact, w.now);
+					tt_agree_receive(w.member[2].agree, 0, &head, exact, w.now);
 				free(exact);
 			}
 		}

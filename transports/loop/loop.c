@@ -256,7 +256,7 @@ static void loop_progress(struct tt_endpoint *endpoint, bool thorough)
 
 	tt_loop_fabric_lock(fabric);
 	if (fabric->faults.news_ns)
-		tt_loop_news_hear(self, thorough);
+		tt_loop_news_receive(self, thorough);
 	else if (fabric->fault.result == 0 && thorough)
 		find_dead(self);
 	if (fabric->fault.result != 0 && !fabric->faults.news_ns)
@@ -274,7 +274,7 @@ static void loop_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fau
 	if (fabric->ranks[self->rank].state == LOOP_HERE) {
 		set_fault(&fabric->fault, fault);
 		if (fabric->faults.news_ns)
-			tt_loop_news_tell(self, fault);
+			tt_loop_news_send(self, fault);
 		else
 			set_fault(&endpoint->fault, &fabric->fault);
 		pthread_cond_broadcast(&fabric->changed);

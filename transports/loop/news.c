@@ -103,24 +103,24 @@ static void adopt(struct loop_endpoint *self, const struct tt_fault *fault)
 	tt_loop_news_spread(self->fabric, place->told.at);
 }
 
-void tt_loop_news_tell(struct loop_endpoint *self, const struct tt_fault *fault)
+void tt_loop_news_send(struct loop_endpoint *self, const struct tt_fault *fault)
 {
 	if (!self->base.fault.result || tt_fault_before(fault, &self->base.fault))
 		adopt(self, fault);
 }
 
-static void hear_faults(struct loop_endpoint *self, uint64_t now)
+static void receive_faults(struct loop_endpoint *self, uint64_t now)
 {
 	for (int other = 0; other < self->fabric->size; other++) {
 		const uint64_t at = fault_comes(self->fabric, other, self->rank);
 
 		if (at > 0 && at <= now)
-			tt_loop_news_tell(self, &self->fabric->ranks[other].told.fault);
+			tt_loop_news_send(self, &self->fabric->ranks[other].told.fault);
 	}
 }
 
 /* A rank that knows of a fault looks for no other. */
-static void hear_deaths(struct loop_endpoint *self, uint64_t now)
+static void receive_deaths(struct loop_endpoint *self, uint64_t now)
 {
 	for (int other = 0; self->peers && other < self->fabric->size && !self->base.fault.result;
 	     other++) {
@@ -135,14 +135,14 @@ static void hear_deaths(struct loop_endpoint *self, uint64_t now)
 	}
 }
 
-void tt_loop_news_hear(struct loop_endpoint *self, bool thorough)
+void tt_loop_news_receive(struct loop_endpoint *self, bool thorough)
 {
 	const uint64_t now = tt_now();
 
-	hear_faults(self, now);
+	receive_faults(self, now);
 	if (!thorough)
 		return;
-	hear_deaths(self, now);
+	receive_deaths(self, now);
 	tt_loop_fabric_set_alarm(self->fabric, self->rank,
 				 tt_loop_news_next(self->fabric, self->rank, now));
 }

@@ -8,10 +8,10 @@
 
 /* Tell the others a fault, unless this rank has told a better one; endpoint->fault is the best
  * known on return. */
-void tt_loop_news_tell(struct loop_endpoint *self, const struct tt_fault *fault);
+void tt_loop_news_send(struct loop_endpoint *self, const struct tt_fault *fault);
 /* Take in what has come by now; what is better than what this rank knew is told on. `thorough`:
  * deaths, too. */
-void tt_loop_news_hear(struct loop_endpoint *self, bool thorough);
+void tt_loop_news_receive(struct loop_endpoint *self, bool thorough);
 /* May this note be heard by now? */
 bool tt_loop_news_has_come(const struct loop_endpoint *self, uint64_t note);
 /* Does the rank know by now that `peer` has left or died? */

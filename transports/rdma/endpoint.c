@@ -194,8 +194,8 @@ static void rdma_await(struct tt_endpoint *base, uint64_t deadline)
 		e->tcp->ops->paths->await(e->tcp, deadline);
 }
 
-static tutti_result_t tell_tcp(struct rdma_endpoint *e, const struct tt_peer *peers, int size,
-			       bool *any)
+static tutti_result_t inform_tcp(struct rdma_endpoint *e, const struct tt_peer *peers, int size,
+				 bool *any)
 {
 	struct rdma_port ports[RDMA_PORTS_MAX];
 	int n;
@@ -234,7 +234,7 @@ static tutti_result_t rdma_join(struct tt_endpoint *base, const struct tt_peer *
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
 	bool any;
 
-	tutti_result_t result = tell_tcp(e, peers, size, &any);
+	tutti_result_t result = inform_tcp(e, peers, size, &any);
 	if (!result)
 		result = e->tcp->ops->join(e->tcp, e->peers, size, deadline);
 	share_fault(e);
@@ -253,7 +253,7 @@ static void rdma_reject(struct tt_endpoint *base, const struct tt_peer *peers, i
 	struct rdma_endpoint *e = rdma_endpoint_of(base);
 	bool any;
 
-	if (e->tcp && (e->peers || tell_tcp(e, peers, size, &any) == TUTTI_OK))
+	if (e->tcp && (e->peers || inform_tcp(e, peers, size, &any) == TUTTI_OK))
 		e->tcp->ops->control->reject(e->tcp, e->peers, size, fault);
 }
 

@@ -93,7 +93,7 @@ void tt_rdma_reconnect(struct rdma_link *link)
 }
 
 /* A port that comes back is used by whatever is introduced after that. */
-static void tell_of_lost_ports(const struct rdma_link *link)
+static void report_lost_ports(const struct rdma_link *link)
 {
 	const struct rdma_endpoint *e = rdma_endpoint_of_link(link);
 
@@ -112,7 +112,7 @@ static void settle_up(struct rdma_link *link)
 	link->state = RDMA_UP;
 	e->handshake--;
 	if (link->reconnecting)
-		tell_of_lost_ports(link);
+		report_lost_ports(link);
 	link->reconnecting = false;
 	if (!link->broken)
 		*link->why = 0;

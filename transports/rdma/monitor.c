@@ -252,7 +252,7 @@ static void close_descriptors(void)
 	notice.fd = notice.bell = -1;
 }
 
-static void say_none(tutti_log_level_t level, const char *what, int error, const char *help)
+static void log_none(tutti_log_level_t level, const char *what, int error, const char *help)
 {
 	if (level <= tt_log_levels[TT_LOG_RDMA])
 		tt_log_write(
@@ -265,14 +265,14 @@ static void say_none(tutti_log_level_t level, const char *what, int error, const
 static void refuse(const char *what, const char *help)
 {
 	notice.refused = true;
-	say_none(TUTTI_LOG_WARN, what, errno, help);
+	log_none(TUTTI_LOG_WARN, what, errno, help);
 }
 
 void tt_rdma_monitor_lacks(const char *what, int error, const char *help)
 {
 	static bool said; /* once a process, and each time at level debug */
 
-	say_none(__atomic_exchange_n(&said, true, __ATOMIC_RELAXED) ? TUTTI_LOG_DEBUG
+	log_none(__atomic_exchange_n(&said, true, __ATOMIC_RELAXED) ? TUTTI_LOG_DEBUG
 								    : TUTTI_LOG_WARN,
 		 what, error, help); /* relaxed: it guards nothing */
 }

@@ -100,7 +100,7 @@ static tutti_log_level_t once(bool *said, tutti_log_level_t level)
 			tt_log_write(at, TT_LOG_RDMA, __VA_ARGS__);                                \
 	} while (0)
 
-static void say_too_much(const struct rdma_registration *r)
+static void log_too_much(const struct rdma_registration *r)
 {
 	struct rlimit limit = { 0 };
 
@@ -112,7 +112,7 @@ static void say_too_much(const struct rdma_registration *r)
 	    r->bytes, r->adapter->name, (unsigned long long)limit.rlim_cur / 1024);
 }
 
-static void say_not_plain(const struct rdma_registration *r, enum rdma_memory kind)
+static void log_not_plain(const struct rdma_registration *r, enum rdma_memory kind)
 {
 	static const char *const found[RDMA_MEMORY_KINDS] = {
 		[RDMA_SHARED] = "is shared with other mappings (MAP_SHARED, shmat)",
@@ -128,7 +128,7 @@ static void say_not_plain(const struct rdma_registration *r, enum rdma_memory ki
 	    r->bytes, (size_t)r->begin, found[kind]);
 }
 
-static void say_not_known(const struct rdma_registration *r)
+static void log_not_known(const struct rdma_registration *r)
 {
 	char why[TT_ERRNO_MAX];
 
@@ -138,7 +138,7 @@ static void say_not_known(const struct rdma_registration *r)
 	    r->bytes, (size_t)r->begin, tt_errno_text(errno, why));
 }
 
-static void say_reason(const struct rdma_registration *r, const struct rdma_reason *reason)
+static void log_reason(const struct rdma_registration *r, const struct rdma_reason *reason)
 {
 	switch (reason->of) {
 	case RDMA_NOT_NOW: break;
@@ -150,7 +150,7 @@ static void say_reason(const struct rdma_registration *r, const struct rdma_reas
 		break;
 	case RDMA_VERBS:
 		if (reason->error == ENOMEM || reason->error == EAGAIN)
-			say_too_much(r);
+			log_too_much(r);
 		else
 			say(once(&said_of_verbs, TUTTI_LOG_INFO),
 			    "%zu bytes at %#zx are copied on their way: %s does not register them: %s",
@@ -165,14 +165,14 @@ void tt_rdma_refuse(const struct rdma_registration *r, const struct rdma_reason 
 	struct refusal why = { .begin = r->begin, .end = end, .any_of_it = true };
 
 	if (r->of == RDMA_OF_HEAP || all_plain(r->begin, end, &why)) {
-		say_reason(r, reason);
+		log_reason(r, reason);
 		why = (struct refusal){ .begin = r->begin,
 					.end = end,
 					.any_of_it = r->of == RDMA_OF_HEAP };
 	} else if (why.kind == RDMA_UNKNOWN) {
-		say_not_known(r);
+		log_not_known(r);
 	} else {
-		say_not_plain(r, why.kind);
+		log_not_plain(r, why.kind);
 	}
 	why.adapter = r->adapter;
 	why.until = tt_now() + REFUSED_NS;

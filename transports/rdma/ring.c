@@ -90,7 +90,7 @@ static bool tell(struct rdma_link *link, const void *from, size_t bytes, ptrdiff
 	return tt_rdma_post(link, path, &post);
 }
 
-static void tell_credit(struct rdma_link *link)
+static void report_credit(struct rdma_link *link)
 {
 	struct rdma_credit *ours = &link->memory->ours;
 
@@ -110,7 +110,7 @@ static void give_credit(struct rdma_link *link)
 {
 	if (link->ring_taken - link->told_credit.bytes >= RDMA_RING_BYTES / 2 ||
 	    link->receives - link->told_credit.messages >= RDMA_MESSAGES / 4)
-		tell_credit(link);
+		report_credit(link);
 }
 
 bool tt_rdma_ring_offer(struct rdma_link *link, uint32_t slot)
@@ -357,7 +357,7 @@ static void drop_from_run(struct rdma_link *link, size_t bytes)
 static void took(struct rdma_link *link)
 {
 	if (tt_rdma_direct_taken(link))
-		tell_credit(link);
+		report_credit(link);
 	else
 		give_credit(link);
 }

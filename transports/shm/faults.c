@@ -73,7 +73,7 @@ static void take_best(struct shm_endpoint *ep)
 
 	for (int i = 0; i < ep->arena.members; i++) {
 		const struct shm_member *member = shm_member(&ep->arena, i);
-		/* acquire: pairs with the release in tell_fault() */
+		/* acquire: pairs with the release in report_fault() */
 		const uint32_t told =
 			atomic_load_explicit(&member->faults_told, memory_order_acquire);
 
@@ -121,7 +121,7 @@ void shm_take_faults(struct shm_endpoint *ep)
 }
 
 /* False: so many have been told that nobody needs one more. */
-static bool tell_fault(struct shm_member *me, const struct tt_fault *fault)
+static bool report_fault(struct shm_member *me, const struct tt_fault *fault)
 {
 	const uint32_t told = atomic_load_explicit(&me->faults_told, memory_order_relaxed);
 
@@ -157,7 +157,7 @@ void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault)
 		return;
 	struct shm_header *header = shm_header(&ep->arena);
 
-	if (!tell_fault(shm_member(&ep->arena, ep->me), fault)) {
+	if (!report_fault(shm_member(&ep->arena, ep->me), fault)) {
 		tt_log(WARN, SHM, "rank %d: %d faults were reported already, this one is not: %s",
 		       ep->config.rank, SHM_FAULTS, fault->text);
 		return;

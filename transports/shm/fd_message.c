@@ -285,7 +285,7 @@ void shm_fd_message_drop(const struct shm_fd_message *fd_message)
 }
 
 /* As shm_send_why() says it. */
-static bool says_why(const struct message *message)
+static bool gives_reason(const struct message *message)
 {
 	const int32_t result = message->header.result;
 
@@ -314,7 +314,7 @@ static bool is_ours(const struct shm_endpoint *ep, const struct message *message
 			? (fd_message->fds[0] >= 0) == (header->place == SHM_ARENA)
 			: all_have_bells(fd_message) &&
 				  header->place <= ep->arena.members - fd_message->count) &&
-	       (header->place != SHM_GIVEN_UP || says_why(message));
+	       (header->place != SHM_GIVEN_UP || gives_reason(message));
 }
 
 tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank,

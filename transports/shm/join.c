@@ -28,7 +28,7 @@
 #include "unix_peer.h"
 
 #define JOIN_BACKLOG 512
-#define TELL_NS	     500000000	/* for a leader to say who is missing, at its deadline */
+#define REPORT_NS    500000000	/* for a leader to say who is missing, at its deadline */
 #define LATE_NS	     1000000000 /* for those to come who are to be told that they need not */
 
 /* A leading zero byte: the abstract namespace, which leaves no file. */
@@ -174,8 +174,8 @@ static tutti_result_t accept_local_peer(struct shm_endpoint *ep, struct host *ho
 }
 
 /* Something came from a rank, or its end. */
-static tutti_result_t hear_local_peer(struct shm_endpoint *ep, struct host *host, int place,
-				      uint64_t deadline)
+static tutti_result_t receive_local_peer(struct shm_endpoint *ep, struct host *host, int place,
+					 uint64_t deadline)
 {
 	if (host->stage[place] == AWAITED)
 		return lose(ep, host, place);
@@ -222,7 +222,7 @@ static tutti_result_t await_local_peers(struct shm_endpoint *ep, struct host *ho
 			result = accept_local_peer(ep, host, deadline);
 		for (int place = 1; place < ep->arena.members && result >= 0; place++)
 			if (host->at[place].revents)
-				result = hear_local_peer(ep, host, place, deadline);
+				result = receive_local_peer(ep, host, place, deadline);
 	}
 	return result < 0 ? result : TUTTI_OK;
 }
@@ -281,7 +281,7 @@ static void receive_late(struct shm_endpoint *ep, struct host *host)
 		if (poll(host->at, (nfds_t)ep->arena.members, LATE_NS / 10000000) <= 0)
 			continue;
 		for (int place = 1; place < ep->arena.members; place++)
-			if (host->at[place].revents && hear_local_peer(ep, host, place, enough))
+			if (host->at[place].revents && receive_local_peer(ep, host, place, enough))
 				hang_up(host, place);
 		if (host->at[0].revents)
 			accept_local_peer(ep, host, enough);
@@ -289,7 +289,7 @@ static void receive_late(struct shm_endpoint *ep, struct host *host)
 	tt_thread_error_set(error_text);
 }
 
-static void tell_local_peers(struct shm_endpoint *ep, struct host *host, tutti_result_t result)
+static void inform_local_peers(struct shm_endpoint *ep, struct host *host, tutti_result_t result)
 {
 	for (int place = 1; place < ep->arena.members; place++) {
 		if (host->stage[place] < CAME)
@@ -303,13 +303,13 @@ static void tell_local_peers(struct shm_endpoint *ep, struct host *host, tutti_r
 }
 
 /* Those who are there do not wait for those who are late. */
-static void tell_all(struct shm_endpoint *ep, struct host *host, tutti_result_t result)
+static void inform_all(struct shm_endpoint *ep, struct host *host, tutti_result_t result)
 {
-	tell_local_peers(ep, host, result);
+	inform_local_peers(ep, host, result);
 	if (!result)
 		return;
 	receive_late(ep, host);
-	tell_local_peers(ep, host, result);
+	inform_local_peers(ep, host, result);
 	for (int place = 1; place < ep->arena.members; place++)
 		hang_up(host, place);
 }
@@ -326,7 +326,7 @@ static tutti_result_t lead(struct shm_endpoint *ep, int members, uint64_t deadli
 			result = shm_arena_open(&ep->arena, -1, members);
 		if (!result)
 			result = lead_local_peers(ep, &host, deadline);
-		tell_all(ep, &host, result);
+		inform_all(ep, &host, result);
 	} else {
 		result = tt_fail(TUTTI_ERR_NO_MEMORY, SHM, "no memory for %d ranks", members);
 	}
@@ -403,7 +403,7 @@ static tutti_result_t follow(struct shm_endpoint *ep, const struct shm_address *
 			     uint64_t leaders_deadline)
 {
 	/* the leader waits for the others, too, and says at its deadline who is missing */
-	const uint64_t deadline = leaders_deadline + TELL_NS;
+	const uint64_t deadline = leaders_deadline + REPORT_NS;
 	const int rank = rank_at(ep, 0);
 	int socket = -1;
 	tutti_result_t result = dial(leader->socket, rank, leaders_deadline, &socket);

@@ -25,8 +25,8 @@ void shm_send_note(struct tt_endpoint *endpoint, const void *note)
 }
 
 /* The local peer's next note; false: none, or it was overwritten meanwhile. */
-static bool hear_local_peer(struct shm_local_peer *local_peer, struct shm_member *member,
-			    void *note)
+static bool receive_local_peer(struct shm_local_peer *local_peer, struct shm_member *member,
+			       void *note)
 {
 	uint64_t words[TT_NOTE_BYTES / 8];
 	const uint64_t told = atomic_load_explicit(&member->told, memory_order_acquire);
@@ -53,7 +53,7 @@ bool shm_receive_note(struct tt_endpoint *endpoint, void *note)
 
 	for (int i = 0; ep->arena.base && i < ep->arena.members; i++)
 		if (i != ep->me &&
-		    hear_local_peer(&ep->local_peers[i], shm_member(&ep->arena, i), note))
+		    receive_local_peer(&ep->local_peers[i], shm_member(&ep->arena, i), note))
 			return true;
 	return false;
 }

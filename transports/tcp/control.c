@@ -61,7 +61,7 @@ static uint8_t *head(uint8_t *at, enum message kind, size_t length)
 	return wire_put(at, length, 4);
 }
 
-static void tell_fault(struct tcp_control *control, const struct tt_fault *fault)
+static void report_fault(struct tcp_control *control, const struct tt_fault *fault)
 {
 	const size_t text = strnlen(fault->text, TEXT_MAX);
 	uint8_t bytes[TCP_MESSAGE_MAX], *at = head(bytes, REVOKE, REVOKE_BYTES + text);
@@ -89,7 +89,7 @@ void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
 	tt_log(INFO, TCP, "rank %d learns: %s", e->rank, own->text);
 	for (struct tcp_control *c = e->controls; c; c = c->next)
 		if (c != except)
-			tell_fault(c, own);
+			report_fault(c, own);
 }
 
 void tt_tcp_own_fault(struct tcp_endpoint *e, const struct tt_fault *fault)
@@ -129,10 +129,10 @@ static bool is_news(struct tcp_endpoint *e)
 	const struct tt_fault *fault = &e->base.fault;
 
 	/* a rank that could not join for another's sake does not say for whose, but by name */
-	return !tt_tcp_hear_all(e) || (fault->rank < 0 && fault->result == TUTTI_ERR_PEER_LOST);
+	return !tt_tcp_receive_all(e) || (fault->rank < 0 && fault->result == TUTTI_ERR_PEER_LOST);
 }
 
-bool tt_tcp_hear_all(struct tcp_endpoint *e)
+bool tt_tcp_receive_all(struct tcp_endpoint *e)
 {
 	if (!e->base.fault.result && !e->hearing) {
 		e->hearing = true;
@@ -172,7 +172,7 @@ static void lost(struct tcp_endpoint *e, struct tcp_control *control, const char
 	if (e->peers[control->peer].left || !is_news(e))
 		return;
 	if (e->joined && tt_tcp_is_cut_off(e)) {
-		tt_tcp_tell_cut_off(e, &fault);
+		tt_tcp_report_cut_off(e, &fault);
 		tt_tcp_fault(e, &fault, control);
 		return;
 	}
@@ -186,8 +186,8 @@ static void lost(struct tcp_endpoint *e, struct tcp_control *control, const char
 	tt_tcp_fault(e, &fault, control);
 }
 
-static bool hear_revoke(struct tcp_endpoint *e, struct tcp_control *control, const uint8_t *at,
-			size_t length)
+static bool receive_revoke(struct tcp_endpoint *e, struct tcp_control *control, const uint8_t *at,
+			   size_t length)
 {
 	struct tt_fault fault = { 0 };
 
@@ -203,7 +203,7 @@ static bool hear_revoke(struct tcp_endpoint *e, struct tcp_control *control, con
 	return true;
 }
 
-static bool hear_note(struct tcp_endpoint *e, const uint8_t *at, size_t length)
+static bool receive_note(struct tcp_endpoint *e, const uint8_t *at, size_t length)
 {
 	if (length != TT_NOTE_BYTES)
 		return false;
@@ -250,9 +250,9 @@ static bool hear(struct tcp_endpoint *e, struct tcp_control *control, bool *comp
 	if (control->got < HEAD_BYTES + length)
 		return true;
 	if (kind == REVOKE)
-		known = hear_revoke(e, control, at, length);
+		known = receive_revoke(e, control, at, length);
 	if (kind == NOTE)
-		known = hear_note(e, at, length);
+		known = receive_note(e, at, length);
 	if (kind == GOOD_BYE && length == 0)
 		known = e->peers[control->peer].left = true;
 	control->got -= HEAD_BYTES + length;
@@ -316,7 +316,7 @@ tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tcp_connecti
 	e->controls = control;
 	e->peers[peer].control = control;
 	if (e->base.fault.result)
-		tell_fault(control, &e->base.fault);
+		report_fault(control, &e->base.fault);
 	if (control->tls) /* what was decrypted with the handshake's last bytes, no socket
 			   * announces */
 		tt_tcp_control_step(e, control);

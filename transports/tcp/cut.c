@@ -59,7 +59,7 @@ bool tt_tcp_is_cut_off(struct tcp_endpoint *e)
 	const uint64_t start = tt_now();
 
 	for (;;) {
-		const bool fault = tt_tcp_hear_all(e);
+		const bool fault = tt_tcp_receive_all(e);
 		const struct survey s = poll_all(e);
 		const uint64_t waited = tt_now() - start;
 
@@ -73,7 +73,7 @@ bool tt_tcp_is_cut_off(struct tcp_endpoint *e)
 	}
 }
 
-void tt_tcp_tell_cut_off(const struct tcp_endpoint *e, struct tt_fault *fault)
+void tt_tcp_report_cut_off(const struct tcp_endpoint *e, struct tt_fault *fault)
 {
 	size_t used = 0;
 	char ranks[96] = "";

@@ -165,7 +165,7 @@ static bool say(const struct tcp_attempt *attempt, const uint8_t *bytes, size_t 
 	return tt_tcp_send(attempt->source.fd, attempt->tls, bytes, length) == (ssize_t)length;
 }
 
-static void say_hello(struct tcp_attempt *attempt, uint64_t now)
+static void send_hello(struct tcp_attempt *attempt, uint64_t now)
 {
 	struct tcp_dial *dial = attempt->dial;
 	uint8_t nonce[TT_NONCE_BYTES];
@@ -192,7 +192,7 @@ static void secure(struct tcp_attempt *attempt, uint64_t now)
 	if (result < 0)
 		fail_attempt(attempt, tt_thread_error(), now);
 	else if (result == TUTTI_OK)
-		say_hello(attempt, now);
+		send_hello(attempt, now);
 	else
 		tt_tcp_watch_for(attempt->dial->endpoint, &attempt->source,
 				 tt_tls_blocked(attempt->tls) ? EPOLLOUT : EPOLLIN);
@@ -204,7 +204,7 @@ static void introduce(struct tcp_attempt *attempt, uint64_t now)
 	struct tcp_dial *dial = attempt->dial;
 
 	if (!dial->endpoint->tls) {
-		say_hello(attempt, now);
+		send_hello(attempt, now);
 		return;
 	}
 	if (tt_tls_stream_open(dial->endpoint->tls, attempt->source.fd, true, &attempt->tls) < 0) {
@@ -320,7 +320,7 @@ static void confirm(struct tcp_attempt *attempt, bool proven, uint64_t now)
 		fail_attempt(attempt, tt_tcp_verdict_text(TCP_OTHER_KEY), now);
 }
 
-static void hear_answer(struct tcp_attempt *attempt, uint64_t now)
+static void receive_answer(struct tcp_attempt *attempt, uint64_t now)
 {
 	const ssize_t n =
 		tt_tcp_recv(attempt->source.fd, attempt->tls, attempt->answer + attempt->got,
@@ -352,7 +352,7 @@ void tt_tcp_attempt_step(struct tcp_attempt *attempt, uint64_t now)
 	socklen_t length = sizeof(error);
 
 	if (attempt->state == TCP_ASKING || attempt->state == TCP_SECURING) {
-		(attempt->state == TCP_ASKING ? hear_answer : secure)(attempt, now);
+		(attempt->state == TCP_ASKING ? receive_answer : secure)(attempt, now);
 		return;
 	}
 	if (getsockopt(attempt->source.fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)

@@ -243,13 +243,13 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline);
 bool tt_tcp_awaits_pending(const struct tcp_endpoint *e);
 void tt_tcp_control_reject(struct tcp_endpoint *e, const struct tt_fault *fault);
 /* Reads all control links; true: a fault is known then. */
-bool tt_tcp_hear_all(struct tcp_endpoint *e);
+bool tt_tcp_receive_all(struct tcp_endpoint *e);
 /* Has the process of `rank` ended? False where this one cannot see it. */
 bool tt_tcp_has_died(const struct tcp_endpoint *e, int rank);
 /* A control link has ended and was hung up: have all, so that it is this rank that is cut off?
  * Blocks for 0.1 s at most. */
 bool tt_tcp_is_cut_off(struct tcp_endpoint *e);
-void tt_tcp_tell_cut_off(const struct tcp_endpoint *e, struct tt_fault *fault);
+void tt_tcp_report_cut_off(const struct tcp_endpoint *e, struct tt_fault *fault);
 /* Is the lower rank still there, of which this one would not learn that it has died? */
 void tt_tcp_control_ask(struct tcp_endpoint *e, int peer);
 tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tcp_connection connection,

@@ -282,8 +282,8 @@ static tutti_result_t bind_by_peer_access(struct tt_cuda *cuda, struct tt_cuda_o
 }
 
 /* `why`: something else than cliques is in the way; or NULL. */
-static void tell_way(const struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
-		     const char *why)
+static void describe_way(const struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
+			 const char *why)
 {
 	const char *where = cuda->hierarchy ? " between cliques of GPUs" : "";
 
@@ -323,7 +323,7 @@ static bool leaves_the_host(tutti_result_t result)
 static tutti_result_t give_up_peer_access(struct tt_cuda *cuda, struct tt_cuda_cliques *cliques)
 {
 	cliques->count = 1; /* none that would be of use */
-	tell_way(cuda, cliques, tt_thread_error());
+	describe_way(cuda, cliques, tt_thread_error());
 	unreach_peers(cuda);
 	const tutti_result_t result = tt_part_barrier(
 		cuda->comm, TT_PART_CUDA_BIND); /* nobody frees what another one has mapped */
@@ -347,7 +347,7 @@ static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *
 	if (!result && by_host)
 		result = bind_by_proxy(cuda, &cliques, mine, all);
 	if (!result && separate)
-		tell_way(cuda, &cliques, NULL);
+		describe_way(cuda, &cliques, NULL);
 	free(cliques.of);
 	return result;
 }

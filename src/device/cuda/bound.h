@@ -152,9 +152,9 @@ cuda_result tt_cuda_await_end(struct tt_cuda_op *op);
 cuda_result tt_cuda_await_flag(struct tt_cuda_op *op, size_t offset, uint64_t waiting);
 /* From here on what the stream waits for follows something that crosses between cliques, or no
  * more. */
-cuda_result tt_cuda_say_crossed(struct tt_cuda_op *op, bool crossed);
+cuda_result tt_cuda_report_crossed(struct tt_cuda_op *op, bool crossed);
 /* From here on the stream may wait so long each time; 0: as long as the communicator says. */
-cuda_result tt_cuda_say_timeout(struct tt_cuda_op *op, uint64_t timeout_ns);
+cuda_result tt_cuda_report_timeout(struct tt_cuda_op *op, uint64_t timeout_ns);
 /* Add to the round's work. A copy joins those before it where they do not touch. */
 cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address src, size_t bytes);
 /* The same, from the stage or a room of rank `from`, perhaps by an engine. */

@@ -50,7 +50,7 @@ static cuda_address flag_at(uint64_t *flag)
 	return (cuda_address)(uintptr_t)flag;
 }
 
-static cuda_result tell_gone(struct tt_cuda_op *op, uint64_t number)
+static cuda_result report_gone(struct tt_cuda_op *op, uint64_t number)
 {
 	struct tt_cuda_proxy_flags *flags = op->cuda->proxy->flags;
 	const uint64_t slot = number % TT_CUDA_CHUNKS_SLOTS;
@@ -215,7 +215,7 @@ static cuda_result bring(struct tt_cuda_op *op, const struct tt_cuda_chunk *chun
 						  (cuda_address)(uintptr_t)(memory + run->at),
 						  run->gpu, run->bytes, op->stream);
 	}
-	return error ? error : tell_gone(op, number);
+	return error ? error : report_gone(op, number);
 }
 
 tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chunk *chunk,

@@ -249,7 +249,7 @@ tutti_result_t tt_cuda_get_plan(struct tt_cuda_op *op, const struct tt_call *cal
 }
 
 /* For tutti_comm_last_plan(); NULL: the operation went another way than a plan's. */
-static void tell_plan(struct tutti_comm *comm, const struct tt_plan *plan)
+static void describe_plan(struct tutti_comm *comm, const struct tt_plan *plan)
 {
 	pthread_mutex_lock(&comm->lock);
 	comm->last_plan = plan;
@@ -288,7 +288,7 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 	if (op->cuda->proxy) {
 		const bool hierarchy = tt_cuda_fits_hierarchy(op->cuda, call);
 
-		tell_plan(op->cuda->comm, NULL);
+		describe_plan(op->cuda->comm, NULL);
 		note(op, &call, 1, hierarchy ? TT_FLIGHT_CLIQUES : TT_FLIGHT_BY_HOST);
 		return hierarchy ? tt_cuda_hierarchical(op) : tt_cuda_collective_host_staged(op);
 	}
@@ -298,7 +298,7 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 		return result;
 	op->header = op->plan->header;
 	op->in_windows = tt_cuda_in_windows(op);
-	tell_plan(op->cuda->comm, op->in_windows ? NULL : op->plan);
+	describe_plan(op->cuda->comm, op->in_windows ? NULL : op->plan);
 	note(op, &call, 1, op->in_windows ? TT_FLIGHT_WINDOWS : TT_FLIGHT_STAGES);
 	sign(op);
 	const cuda_result error = op->in_windows ? tt_cuda_by_windows(op) : tt_cuda_by_stages(op);
@@ -334,12 +334,12 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 }
 
 /* For the watchdog. What waits for the host has the deadline in the host's calls. */
-static cuda_result say_timeout(const struct tt_cuda_op *op, uint64_t timeout_ns)
+static cuda_result report_timeout(const struct tt_cuda_op *op, uint64_t timeout_ns)
 {
 	struct tt_cuda *waits = op->cuda->proxy ? tt_cuda_clique_of(op->cuda) : op->cuda;
 	struct tt_cuda_op there = { .cuda = waits, .stream = op->stream };
 
-	return op->timeout_ns && waits ? tt_cuda_say_timeout(&there, timeout_ns) : 0;
+	return op->timeout_ns && waits ? tt_cuda_report_timeout(&there, timeout_ns) : 0;
 }
 
 /* One collective, or all messages of a group, which are sound. */
@@ -359,12 +359,12 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 	result = is_captured(cuda, op.stream, &op.captured);
 	cuda_result error = result ? 0 : follow_last(cuda, op.stream, op.captured);
 	if (!result && !error)
-		error = say_timeout(&op, op.timeout_ns);
+		error = report_timeout(&op, op.timeout_ns);
 	if (!result && !error)
 		result = is_of_pairs(calls[0]->collective) ? put_messages(&op, calls, n)
 							   : put_collective(&op, calls[0]);
 	if (!result && !error)
-		error = say_timeout(&op, 0);
+		error = report_timeout(&op, 0);
 	if (!result && !error)
 		note_waits(&op, noted, waits);
 	if (!result && !error)

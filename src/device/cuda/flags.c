@@ -28,8 +28,8 @@ static union CUstreamBatchMemOpParams_union say(uint64_t *flag, uint64_t value)
 }
 
 /* Whom the stream waits for, for the watchdog. */
-static union CUstreamBatchMemOpParams_union say_waiting(const struct tt_cuda *cuda,
-							uint64_t waiting)
+static union CUstreamBatchMemOpParams_union format_waiting(const struct tt_cuda *cuda,
+							   uint64_t waiting)
 {
 	return say(&cuda->report->waiting, waiting);
 }
@@ -58,12 +58,12 @@ static cuda_result say_one(struct tt_cuda_op *op, uint64_t *flag, uint64_t value
 	return op->cuda->driver->stream_mem_ops(op->stream, 1, &one, 0);
 }
 
-cuda_result tt_cuda_say_crossed(struct tt_cuda_op *op, bool crossed)
+cuda_result tt_cuda_report_crossed(struct tt_cuda_op *op, bool crossed)
 {
 	return say_one(op, &op->cuda->report->crossed, crossed);
 }
 
-cuda_result tt_cuda_say_timeout(struct tt_cuda_op *op, uint64_t timeout_ns)
+cuda_result tt_cuda_report_timeout(struct tt_cuda_op *op, uint64_t timeout_ns)
 {
 	return say_one(op, &op->cuda->report->timeout, timeout_ns);
 }
@@ -77,7 +77,7 @@ cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync)
 	unsigned n = 0;
 
 	if (sync == TT_CUDA_LAST) /* of the others the kernel before says it */
-		ops[n++] = say_waiting(cuda, TT_CUDA_AWAITS_LAST);
+		ops[n++] = format_waiting(cuda, TT_CUDA_AWAITS_LAST);
 	for (int rank = 0; rank < cuda->comm->size; rank += TT_CUDA_FLAG) {
 		uint64_t all = 0;
 
@@ -92,7 +92,7 @@ cuda_result tt_cuda_await_flag(struct tt_cuda_op *op, size_t offset, uint64_t wa
 {
 	const struct tt_cuda *cuda = op->cuda;
 	union CUstreamBatchMemOpParams_union ops[2] = {
-		say_waiting(cuda, waiting),
+		format_waiting(cuda, waiting),
 		wait_for(cuda, cuda->peer[cuda->comm->rank].memory + offset, 1)
 	};
 
@@ -119,7 +119,7 @@ static unsigned blocks_for(const struct tt_cuda *cuda, uint64_t bytes, unsigned 
 }
 
 /* Does the kernel add to report.ended (kernels.cu)? */
-static bool tells_end(const struct tt_cuda_sync *sync)
+static bool reports_end(const struct tt_cuda_sync *sync)
 {
 	return sync->kind == TT_CUDA_SEND || sync->kind == TT_CUDA_RECV ||
 	       (sync->kind == TT_CUDA_COLLECTIVE && sync->clear >= 0 &&
@@ -143,7 +143,7 @@ static cuda_result launch(struct tt_cuda_op *op, struct tt_cuda_sync *sync)
 		cuda->driver->launch(op->function, blocks_for(cuda, op->work, jobs), jobs, 1,
 				     threads, 1, 1, 0, op->stream, parameters, NULL);
 
-	op->cuda->waits += tells_end(sync);
+	op->cuda->waits += reports_end(sync);
 	op->pending = false;
 	op->work = 0;
 	op->part.nsrc = op->part.ndst = 0;

@@ -104,6 +104,6 @@ void tt_store_client_answer_ending(struct tt_store_clients *clients, struct tt_s
 				   const struct tt_store_ending *ending);
 void tt_store_client_write_answer(struct tt_store_clients *clients, struct tt_store_client *client);
 /* Its news, unless it waits for an answer, with which they come. */
-void tt_store_client_tell_news(struct tt_store_clients *clients, struct tt_store_client *client);
+void tt_store_client_send_news(struct tt_store_clients *clients, struct tt_store_client *client);
 
 #endif
