@@ -16,7 +16,7 @@
 
 #define LOOK_S 0.5
 
-/* Has the library told this of the replacement with that ticket (tt_launch_tell())? */
+/* Has the library told this of the replacement with that ticket (tt_launch_report())? */
 static bool has_told(const struct job *job, const char *state, int ticket)
 {
 	char key[64], value;

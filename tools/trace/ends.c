@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the analysis of how ranks ended: who failed first and by itself, who left after an error, whom
- * tutti-run ended. */
+/* Owns the analysis of how ranks ended: who failed first and by itself, who left after an error,
+ * whom tutti-run ended. */
 #include <stdlib.h>
 #include <string.h>
 
