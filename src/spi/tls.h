@@ -20,6 +20,12 @@
 struct tt_tls;	      /* what all connections of a key share */
 struct tt_tls_stream; /* a connection */
 
+/* A connected, non-blocking socket with the stream on it, if there is one. */
+struct tt_connection {
+	int fd;
+	struct tt_tls_stream *tls; /* NULL: plain */
+};
+
 /* `what` is a literal that names the connections in the log: "connections to the store".
  * TUTTI_ERR_INVALID: there is no key. */
 tutti_result_t tt_tls_open(const struct tt_key *key, const char *what, struct tt_tls **out);
@@ -42,6 +48,12 @@ bool tt_tls_blocked(const struct tt_tls_stream *stream);
  * gives less than there is room for only when nothing is left, here or in the socket. */
 ssize_t tt_tls_write(struct tt_tls_stream *stream, const struct iovec *iov, int n);
 ssize_t tt_tls_read(struct tt_tls_stream *stream, const struct iovec *iov, int n);
+
+/* The same of a connection, plain or not: like sendmsg(), send() and recv(), which never block or
+ * signal. */
+ssize_t tt_connection_send_vector(struct tt_connection connection, const struct iovec *iov, int n);
+ssize_t tt_connection_send(struct tt_connection connection, const void *bytes, size_t length);
+ssize_t tt_connection_receive(struct tt_connection connection, void *bytes, size_t length);
 
 /* Does the kernel encrypt what is sent? */
 bool tt_tls_in_kernel(const struct tt_tls_stream *stream);

@@ -39,7 +39,7 @@ struct attendance {
 
 struct connection {
 	struct connection *next;
-	struct tt_store_socket socket;
+	struct tt_connection socket;
 	struct attendance *attendance; /* NULL: any thread's */
 	bool closed;		       /* by the host, in order */
 };
@@ -294,7 +294,7 @@ static tutti_result_t client_set(tutti_store_t store, const char *key, const voi
 }
 
 /* Read a value that is larger than the caller's buffer, to leave the connection clean. */
-static int discard(const struct tt_store_socket *socket, size_t length, uint64_t deadline)
+static int discard(const struct tt_connection *socket, size_t length, uint64_t deadline)
 {
 	char scratch[4096];
 
@@ -309,7 +309,7 @@ static int discard(const struct tt_store_socket *socket, size_t length, uint64_t
 	return 0;
 }
 
-static int receive_value(const struct tt_store_socket *socket, const struct tt_wire_header *header,
+static int receive_value(const struct tt_connection *socket, const struct tt_wire_header *header,
 			 void *value, size_t capacity, uint8_t word[TT_WIRE_WORD_MAX],
 			 uint64_t deadline)
 {

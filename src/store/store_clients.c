@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns who is there of a store's clients, and what they send until it is a whole message: the
- * half-read hello, proof or request of each. What a message does is in store_pending.c and
+ * half-read request of each. What a message does is in store_pending.c and
  * store_requests.c.
  *
  * A client that does what its state does not allow is dropped. Dropped clients stay in memory
@@ -55,11 +55,7 @@ static uint8_t *reading_place(struct tt_store_client *c, size_t *capacity)
 
 static void handle_complete(struct tt_store_clients *s, struct tt_store_client *c)
 {
-	if (c->state == TT_CLIENT_GREETING) {
-		tt_store_pending_hello(s, c);
-	} else if (c->state == TT_CLIENT_PROVING) {
-		tt_store_pending_proof(s, c);
-	} else if (c->state == TT_CLIENT_READING_HEADER) {
+	if (c->state == TT_CLIENT_READING_HEADER) {
 		handle_header(s, c);
 	} else {
 		c->in[c->header.key_length] = 0;
@@ -69,8 +65,7 @@ static void handle_complete(struct tt_store_clients *s, struct tt_store_client *
 
 static bool reading(const struct tt_store_client *c)
 {
-	return c->state == TT_CLIENT_GREETING || c->state == TT_CLIENT_PROVING ||
-	       c->state == TT_CLIENT_READING_HEADER || c->state == TT_CLIENT_READING_BODY;
+	return c->state == TT_CLIENT_READING_HEADER || c->state == TT_CLIENT_READING_BODY;
 }
 
 /* Was what the client sent last one of the messages that have no answer? */
@@ -86,10 +81,11 @@ static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	bool request = false;
 
-	for (int silent = 0; reading(c) && !request && (c->tls || silent < SILENT_MAX);) {
+	for (int silent = 0;
+	     reading(c) && !request && (c->connection.tls || silent < SILENT_MAX);) {
 		size_t capacity;
 		uint8_t *place = reading_place(c, &capacity);
-		const ssize_t n = tt_store_client_receive(c, place, capacity);
+		const ssize_t n = tt_connection_receive(c->connection, place, capacity);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -100,8 +96,6 @@ static void client_read(struct tt_store_clients *s, struct tt_store_client *c)
 			return;
 		}
 		c->in_done += (size_t)n;
-		if (c->state == TT_CLIENT_GREETING && !tt_store_pending_hello_good(s, c))
-			return;
 		if (c->in_done == c->in_length) {
 			const enum tt_client_state before = c->state;
 
@@ -119,15 +113,14 @@ void tt_store_clients_add(struct tt_store_clients *s, int fd, const struct socka
 	struct tt_store_client *c = tt_store_pending_receive(s, fd, from);
 
 	if (c)
-		client_read(s, c); /* its hello is often there by now */
+		tt_store_client_event(s, c, EPOLLIN); /* its hello is often there by now */
 }
 
 void tt_store_client_event(struct tt_store_clients *s, struct tt_store_client *c, uint32_t events)
 {
-	if (c->state == TT_CLIENT_SECURING) {
-		tt_store_pending_secure(s, c);
-		client_read(s, c); /* its hello is often there by now */
-	} else if (reading(c)) {
+	if (c->state == TT_CLIENT_PENDING)
+		tt_store_pending_step(s, c);
+	if (reading(c)) {
 		client_read(s, c);
 	} else if (c->state == TT_CLIENT_PARKED) {
 		tt_store_client_drop(
@@ -152,7 +145,7 @@ void tt_store_clients_expire(struct tt_store_clients *s, uint64_t now)
 		next = c->next;
 		if (c->deadline > now) {
 			tt_store_client_set_deadline(s, c, c->deadline);
-		} else if (tt_store_client_is_pending(c)) {
+		} else if (c->state == TT_CLIENT_PENDING) {
 			tt_store_pending_turn_away(s, c, "did not introduce itself in time");
 		} else {
 			tt_store_client_unpark(s, c);
@@ -177,7 +170,7 @@ void tt_store_clients_bury(struct tt_store_clients *s)
 		s->gone = c->next;
 		tt_store_client_mourn(s, c);
 		tt_store_client_leave(c);
-		tt_tls_stream_close(c->tls);
+		tt_tls_stream_close(c->connection.tls);
 		free(c->in);
 		free(c->out);
 		free(c);
@@ -192,7 +185,7 @@ static void send_closed(const struct tt_store_client *c)
 
 	tt_wire_put_header(&header, bytes);
 	if (c->state == TT_CLIENT_PARKED || c->state == TT_CLIENT_READING_HEADER)
-		tt_store_client_send(c, bytes, sizeof(bytes));
+		tt_connection_send(c->connection, bytes, sizeof(bytes));
 }
 
 void tt_store_clients_finish(struct tt_store_clients *s)

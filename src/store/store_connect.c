@@ -55,12 +55,10 @@ static void iov_advance(struct iovec **iov, int *n, size_t done)
 	}
 }
 
-int tt_store_send(const struct tt_store_socket *socket, struct iovec *iov, int n, uint64_t deadline)
+int tt_store_send(const struct tt_connection *socket, struct iovec *iov, int n, uint64_t deadline)
 {
 	while (n > 0) {
-		const struct msghdr message = { .msg_iov = iov, .msg_iovlen = (size_t)n };
-		const ssize_t sent = socket->tls ? tt_tls_write(socket->tls, iov, n)
-						 : sendmsg(socket->fd, &message, MSG_NOSIGNAL);
+		const ssize_t sent = tt_connection_send_vector(*socket, iov, n);
 
 		if (sent >= 0) {
 			iov_advance(&iov, &n, (size_t)sent);
@@ -76,13 +74,12 @@ int tt_store_send(const struct tt_store_socket *socket, struct iovec *iov, int n
 	return 0;
 }
 
-int tt_store_receive(const struct tt_store_socket *socket, void *data, size_t length,
+int tt_store_receive(const struct tt_connection *socket, void *data, size_t length,
 		     uint64_t deadline)
 {
 	for (size_t done = 0; done < length;) {
-		const struct iovec rest = { (char *)data + done, length - done };
-		const ssize_t n = socket->tls ? tt_tls_read(socket->tls, &rest, 1)
-					      : recv(socket->fd, rest.iov_base, rest.iov_len, 0);
+		const ssize_t n =
+			tt_connection_receive(*socket, (char *)data + done, length - done);
 
 		if (n > 0) {
 			done += (size_t)n;
@@ -166,74 +163,14 @@ static bool passing(int error)
 	return false;
 }
 
-static int send_all(const struct tt_store_socket *socket, const uint8_t *bytes, size_t length,
-		    uint64_t deadline)
-{
-	struct iovec iov = { (void *)(uintptr_t)bytes, length };
-
-	return tt_store_send(socket, &iov, 1, deadline);
-}
-
-/* Other versions may send less than this one. */
-static int receive_hello(const struct tt_store_socket *socket, bool keyed,
-			 uint8_t hello[TT_WIRE_HELLO], uint64_t deadline, const char **fault)
-{
-	int error = tt_store_receive(socket, hello, TT_WIRE_FIRST, deadline);
-
-	if (error == 0)
-		*fault = tt_wire_hello_fault(keyed, hello, TT_WIRE_FIRST);
-	if (error == 0 && !*fault)
-		error = tt_store_receive(socket, hello + TT_WIRE_FIRST,
-					 TT_WIRE_HELLO - TT_WIRE_FIRST, deadline);
-	if (error == 0 && !*fault)
-		*fault = tt_wire_hello_fault(keyed, hello, TT_WIRE_HELLO);
-	return error;
-}
-
-/* The host proves first, and learns by zeros that it has not. */
-static int exchange_proofs(const struct tt_store_socket *socket, const struct tt_key *key,
-			   const uint8_t host[TT_WIRE_HELLO], const uint8_t own[TT_WIRE_HELLO],
-			   uint64_t deadline, bool *proven)
-{
-	uint8_t proof[TT_PROOF_BYTES], expected[TT_PROOF_BYTES];
-	const int error = tt_store_receive(socket, proof, sizeof(proof), deadline);
-
-	if (error != 0)
-		return error;
-	tt_wire_prove(key, TT_WIRE_HOST, host, own, expected);
-	*proven = tt_proof_equal(proof, expected);
-	memset(proof, 0, sizeof(proof));
-	if (*proven)
-		tt_wire_prove(key, TT_WIRE_CLIENT, host, own, proof);
-	return send_all(socket, proof, sizeof(proof), deadline);
-}
-
 /* A host that turns this rank away finds out who it is while the connection is there, and closes
  * it then. */
-static void await_end(const struct tt_store_socket *socket)
+static void await_end(const struct tt_connection *socket)
 {
 	uint8_t byte;
 
 	while (tt_store_receive(socket, &byte, 1, tt_now() + LEAVE_MS * MILLISECOND) == 0)
 		continue;
-}
-
-static int exchange_hellos(const struct tt_store_socket *socket, const struct tt_key *key, int rank,
-			   const uint8_t nonce[TT_NONCE_BYTES], uint64_t deadline,
-			   const char **fault, bool *proven)
-{
-	const bool keyed = tt_key_is_set(key);
-	uint8_t own[TT_WIRE_HELLO], host[TT_WIRE_HELLO];
-
-	tt_wire_put_hello(keyed ? TT_WIRE_KEYED : 0, rank, nonce, own);
-	int error = send_all(socket, own, sizeof(own), deadline);
-	if (error == 0)
-		error = receive_hello(socket, keyed, host, deadline, fault);
-	if (error == 0 && !*fault && keyed)
-		error = exchange_proofs(socket, key, host, own, deadline, proven);
-	if (error == 0 && rank >= 0 && (*fault || !*proven))
-		await_end(socket);
-	return error;
 }
 
 struct attempt {
@@ -244,46 +181,58 @@ struct attempt {
 	struct tt_store_address parsed;
 	uint64_t start, deadline;
 	bool noticed;
-	const char *why; /* what the last attempt met */
+	char why[TT_ERROR_MAX]; /* what the last attempt met */
 };
 
-/* TUTTI_IN_PROGRESS: the other end went away again. */
-static tutti_result_t secure(struct attempt *a, struct tt_store_socket *socket)
+static void note(struct attempt *a, const char *why)
 {
-	tutti_result_t result = tt_tls_stream_open(a->tls, socket->fd, true, &socket->tls);
-	char why[TT_ERROR_MAX];
+	snprintf(a->why, sizeof(a->why), "%s", why);
+}
+
+/* An errno value if the socket failed, or the time is up. */
+static int shake_hands(struct attempt *a, struct tt_connection *socket, struct tt_dialing *dialing,
+		       enum tt_handshake_state *state)
+{
+	const struct tt_handshake_terms terms = { &tt_store_protocol, a->key,
+						  a->parsed.local ? NULL : a->tls };
+	const struct tt_hello hello = { .from = a->rank < 0 ? -1 : a->rank };
 	int error = 0;
 
-	if (result == TUTTI_OK)
-		result = tt_tls_handshake(socket->tls);
-	while (result == TUTTI_IN_PROGRESS && error == 0) {
-		error = wait_for(socket->fd, tt_tls_blocked(socket->tls) ? POLLOUT : POLLIN,
+	*state = tt_dialing_begin(&terms, dialing, socket, &hello);
+	while (error == 0 && (*state == TT_HANDSHAKE_READS || *state == TT_HANDSHAKE_WRITES)) {
+		error = wait_for(socket->fd, *state == TT_HANDSHAKE_READS ? POLLIN : POLLOUT,
 				 a->deadline);
 		if (error == 0)
-			result = tt_tls_handshake(socket->tls);
+			*state = tt_dialing_step(&terms, dialing, socket);
 	}
-	if (error == ETIMEDOUT)
-		return tt_fail(
-			TUTTI_ERR_TIMEOUT, STORE,
-			"the store %s took the connection, but did not answer the TLS handshake: is it another program's "
-			"address?",
-			a->address);
-	if (error != 0 || result == TUTTI_ERR_PEER_LOST) {
-		a->why = error ? strerror(error) : "it closed the connection";
+	return error;
+}
+
+/* TUTTI_IN_PROGRESS: it went away again. */
+static tutti_result_t refused(struct attempt *a, const struct tt_connection *socket,
+			      const struct tt_dialing *dialing)
+{
+	const enum tt_verdict verdict = dialing->verdict;
+	char why[TT_ERROR_MAX];
+
+	snprintf(why, sizeof(why), "%s", dialing->why);
+	if (verdict == TT_VERDICT_GONE) {
+		note(a, why);
 		return TUTTI_IN_PROGRESS;
 	}
-	if (result == TUTTI_OK)
-		return TUTTI_OK;
-	snprintf(why, sizeof(why), "%s", tt_thread_error());
-	return tt_fail(result, STORE, "the store %s: %s", a->address, why);
+	if (a->rank >= 0 && verdict != TT_VERDICT_SYSTEM)
+		await_end(socket);
+	if (verdict == TT_VERDICT_NO_TLS || verdict == TT_VERDICT_SYSTEM)
+		return tt_fail(TUTTI_ERR_INVALID, STORE, "the store %s: %s", a->address, why);
+	return tt_fail(TUTTI_ERR_INVALID, STORE, "what listens at the store's address %s %s",
+		       a->address, why);
 }
 
 /* A connection is up: is a store at its other end? TUTTI_IN_PROGRESS: it went away again. */
-static tutti_result_t greet(struct attempt *a, struct tt_store_socket *socket)
+static tutti_result_t greet(struct attempt *a, struct tt_connection *socket)
 {
-	const char *fault = NULL;
-	uint8_t nonce[TT_NONCE_BYTES];
-	bool proven = true;
+	enum tt_handshake_state state;
+	struct tt_dialing dialing;
 	char who[TT_UNIX_PEER_TEXT];
 
 	if (a->parsed.local && !tt_unix_peer_trusted(socket->fd))
@@ -292,44 +241,27 @@ static tutti_result_t greet(struct attempt *a, struct tt_store_socket *socket)
 			"the store %s is served by %s: expected user %ld or root; choose another name (TUTTI_STORE) or end that "
 			"process",
 			a->address, tt_unix_peer_text(socket->fd, who), (long)geteuid());
-	if (tt_nonce_make(nonce) < 0)
-		return TUTTI_ERR_SYSTEM;
-	if (a->tls && !a->parsed.local) {
-		const tutti_result_t result = secure(a, socket);
-
-		if (result)
-			return result;
-	}
-	const int error =
-		exchange_hellos(socket, a->key, a->rank, nonce, a->deadline, &fault, &proven);
+	const int error = shake_hands(a, socket, &dialing, &state);
 	if (error == ETIMEDOUT)
-		return tt_fail(TUTTI_ERR_TIMEOUT, STORE,
-			       "the store %s took the connection, but said nothing for %.1f s: is "
-			       "it another "
-			       "program's address?",
-			       a->address, (double)(tt_now() - a->start) * 1e-9);
+		return tt_fail(
+			TUTTI_ERR_TIMEOUT, STORE,
+			"the store %s took the connection, but said nothing for %.1f s: is it another program's address?",
+			a->address, (double)(tt_now() - a->start) * 1e-9);
 	if (error != 0) {
-		a->why = strerror(error);
+		note(a, strerror(error));
 		return TUTTI_IN_PROGRESS;
 	}
-	if (fault)
-		return tt_fail(TUTTI_ERR_INVALID, STORE,
-			       "what listens at the store's address %s %s", a->address, fault);
-	if (!proven)
-		return tt_fail(
-			TUTTI_ERR_INVALID, STORE,
-			"the key of this rank is not that of the job: the host of the store %s has another; "
-			"give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
-			a->address);
-	return TUTTI_OK;
+	return state == TT_HANDSHAKE_DONE ? TUTTI_OK : refused(a, socket, &dialing);
 }
 
 /* Try every address once. TUTTI_IN_PROGRESS: none answered, try again. */
-static tutti_result_t attempt_all(struct attempt *a, struct tt_store_socket *out)
+static tutti_result_t attempt_all(struct attempt *a, struct tt_connection *out)
 {
 	struct tt_store_targets targets;
 
-	a->why = tt_store_address_resolve(&a->parsed, false, &targets);
+	const char *fault = tt_store_address_resolve(&a->parsed, false, &targets);
+	if (fault)
+		note(a, fault);
 	if (!tt_key_is_set(a->key) && tt_store_loopback_only(&targets))
 		return tt_fail(
 			TUTTI_ERR_INVALID, STORE,
@@ -338,12 +270,12 @@ static tutti_result_t attempt_all(struct attempt *a, struct tt_store_socket *out
 			a->address);
 	for (int i = 0; i < targets.count; i++) {
 		const uint64_t limit = tt_now() + TRY_MS * MILLISECOND;
-		struct tt_store_socket socket = { .fd = -1 };
+		struct tt_connection socket = { .fd = -1 };
 		const int error = connect_at(&targets.at[i], targets.length[i],
 					     limit < a->deadline ? limit : a->deadline, &socket.fd);
 
 		if (error != 0) {
-			a->why = strerror(error);
+			note(a, strerror(error));
 			errno = error;
 			if (!passing(error))
 				return tt_fail_errno(STORE, "connect to the store %s", a->address);
@@ -385,7 +317,7 @@ static void notice(struct attempt *a)
 
 /* A child begun without the handlers of fork() may hold the socket, too: the host must see the
  * end all the same. */
-void tt_store_disconnect(struct tt_store_socket *socket)
+void tt_store_disconnect(struct tt_connection *socket)
 {
 	tt_tls_stream_close(socket->tls);
 	shutdown(socket->fd, SHUT_RDWR);
@@ -393,7 +325,7 @@ void tt_store_disconnect(struct tt_store_socket *socket)
 }
 
 tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, int rank,
-				struct tt_tls *tls, uint64_t deadline, struct tt_store_socket *out)
+				struct tt_tls *tls, uint64_t deadline, struct tt_connection *out)
 {
 	struct attempt a = { .address = address,
 			     .key = key,

@@ -45,7 +45,8 @@ void tt_store_pending_turn_away(struct tt_store_clients *s, struct tt_store_clie
 static void turn_away_unfit(struct tt_store_clients *s, struct tt_store_client *c, const char *why)
 {
 	const bool believed =
-		c->claim >= 0 && (!tt_key_is_set(s->key) || tt_store_peer_is_own(c->fd));
+		c->handshake.says.from >= 0 &&
+		(!tt_key_is_set(s->admission.terms.key) || tt_store_peer_is_own(c->connection.fd));
 
 	tt_store_client_unfit(s, c, why, believed);
 	tt_store_pending_turn_away(s, c, why);
@@ -58,102 +59,31 @@ static void let_in(struct tt_store_clients *s, struct tt_store_client *c)
 	tt_store_client_read_next(s, c);
 }
 
-void tt_store_pending_hello(struct tt_store_clients *s, struct tt_store_client *c)
+static enum tt_verdict judge(const void *unused, const struct tt_hello *hello)
 {
-	uint8_t proof[TT_PROOF_BYTES], expected[TT_PROOF_BYTES];
+	return hello->purpose == 0 && hello->channel == 0 && hello->comm_id == 0 &&
+			       hello->to == 0 && hello->from >= -1
+		       ? TT_VERDICT_ACCEPTED
+		       : TT_VERDICT_NOT_UNDERSTOOD;
+}
 
-	if (!tt_key_is_set(s->key)) {
-		let_in(s, c);
-		return;
+struct tt_listener tt_store_pending_listener(const struct tt_key *key, struct tt_tls *tls)
+{
+	return (struct tt_listener){ .terms = { &tt_store_protocol, key, tls }, .judge = judge };
+}
+
+void tt_store_pending_step(struct tt_store_clients *s, struct tt_store_client *c)
+{
+	switch (tt_pending_step(&s->admission, &c->handshake, &c->connection)) {
+	case TT_HANDSHAKE_READS: tt_store_client_watch_out(s, c, false); break;
+	case TT_HANDSHAKE_WRITES: tt_store_client_watch_out(s, c, true); break;
+	case TT_HANDSHAKE_DONE: let_in(s, c); break;
+	case TT_HANDSHAKE_FAILED:
+		if (c->handshake.verdict == TT_VERDICT_GONE)
+			tt_store_client_drop(s, c, NULL);
+		else
+			turn_away_unfit(s, c, c->handshake.why);
 	}
-	tt_wire_prove(s->key, TT_WIRE_HOST, c->own, c->fixed, proof);
-	tt_wire_prove(s->key, TT_WIRE_CLIENT, c->own, c->fixed, expected);
-	memcpy(c->own, expected, sizeof(expected));
-	c->state = TT_CLIENT_PROVING;
-	c->in_length = TT_PROOF_BYTES;
-	c->in_done = 0;
-	if (tt_store_client_send(c, proof, sizeof(proof)) !=
-	    sizeof(proof)) /* there is room after a hello */
-		tt_store_client_drop(s, c, "has closed its connection");
-}
-
-void tt_store_pending_proof(struct tt_store_clients *s, struct tt_store_client *c)
-{
-	if (tt_proof_equal(c->fixed, c->own))
-		let_in(s, c);
-	else
-		turn_away_unfit(
-			s, c,
-			"has another key than this job: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE");
-}
-
-bool tt_store_pending_hello_good(struct tt_store_clients *s, struct tt_store_client *c)
-{
-	const char *fault = tt_wire_hello_fault(tt_key_is_set(s->key), c->fixed, c->in_done);
-
-	c->claim = tt_wire_hello_claim(c->fixed, c->in_done);
-	if (fault)
-		turn_away_unfit(s, c, fault);
-	return !fault;
-}
-
-static void greet(struct tt_store_clients *s, struct tt_store_client *c)
-{
-	c->state = TT_CLIENT_GREETING;
-	/* fits an empty buffer */
-	if (tt_store_client_send(c, c->own, sizeof(c->own)) != sizeof(c->own))
-		tt_store_client_drop(s, c, "has closed its connection");
-}
-
-/* What it sent is taken first: a connection closed with bytes unread would lose the hello that
- * says why. */
-static void refuse_plain(struct tt_store_clients *s, struct tt_store_client *c)
-{
-	const uint8_t nonce[TT_NONCE_BYTES] = { 0 };
-
-	ssize_t n, first = 0;
-
-	tt_wire_put_hello(TT_WIRE_KEYED | TT_WIRE_ENCRYPTED, -1, nonce, c->own);
-	while ((n = tt_store_client_receive(c, c->fixed, sizeof(c->fixed))) > 0)
-		first = first ? first : n;
-	c->claim = tt_wire_hello_claim(c->fixed, (size_t)first);
-	tt_store_client_send(c, c->own, sizeof(c->own));
-	turn_away_unfit(
-		s, c, "does not encrypt, as this job does: give all ranks the same TUTTI_ENCRYPT");
-}
-
-/* The first byte says whether a client encrypts. False: it is not there yet, or does not. */
-static bool begin_tls(struct tt_store_clients *s, struct tt_store_client *c)
-{
-	uint8_t first;
-	const ssize_t n = recv(c->fd, &first, 1, MSG_PEEK);
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return false;
-	if (n <= 0)
-		tt_store_client_drop(s, c, NULL);
-	else if (first != TT_TLS_FIRST_BYTE)
-		refuse_plain(s, c);
-	else if (tt_tls_stream_open(s->tls, c->fd, false, &c->tls) < 0)
-		tt_store_pending_turn_away(s, c, "finds no memory for TLS");
-	return c->tls;
-}
-
-void tt_store_pending_secure(struct tt_store_clients *s, struct tt_store_client *c)
-{
-	if (!c->tls && !begin_tls(s, c))
-		return;
-	const tutti_result_t result = tt_tls_handshake(c->tls);
-
-	if (result < 0) {
-		turn_away_unfit(
-			s, c,
-			"did not get through the TLS handshake: it has another key than this job, or is no rank");
-		return;
-	}
-	tt_store_client_watch_out(s, c, result && tt_tls_blocked(c->tls));
-	if (result == TUTTI_OK)
-		greet(s, c);
 }
 
 /* ---------------------------------------------------------------- who comes, and who makes room */
@@ -163,12 +93,12 @@ static bool admit(struct tt_store_client *c, const struct sockaddr_storage *from
 {
 	const int one = 1;
 	if (from->ss_family == AF_UNIX) {
-		tt_unix_peer_text(c->fd, c->name);
-		return tt_unix_peer_trusted(c->fd);
+		tt_unix_peer_text(c->connection.fd, c->name);
+		return tt_unix_peer_trusted(c->connection.fd);
 	}
 	tt_store_sockaddr_name(from, c->name, sizeof(c->name));
-	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(c->connection.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(c->connection.fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	return true;
 }
 
@@ -177,36 +107,23 @@ struct tt_store_client *tt_store_pending_receive(struct tt_store_clients *s, int
 {
 	struct tt_store_client *c = calloc(1, sizeof(*c));
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = c };
-	uint8_t nonce[TT_NONCE_BYTES];
 
 	if (s->pending >= PENDING_MAX)
 		tt_store_pending_make_space(s);
-	if (!c || tt_nonce_make(nonce) < 0 || epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
+	if (!c || epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
 		tt_log(WARN, STORE, "refuses a connection: %s", strerror(errno));
 		free(c);
 		tt_fd_close(fd);
 		return NULL;
 	}
-	c->fd = fd;
-	c->claim = -1;
-	c->state = s->tls && from->ss_family != AF_UNIX ? TT_CLIENT_SECURING : TT_CLIENT_GREETING;
-	c->in_length = TT_WIRE_HELLO;
+	c->connection.fd = fd;
+	tt_pending_init(&s->admission, &c->handshake, from->ss_family != AF_UNIX,
+			tt_now() + HELLO_WAIT);
 	tt_store_client_enter(s, c);
-	tt_store_client_set_deadline(s, c, tt_now() + HELLO_WAIT);
-	tt_wire_put_hello(tt_key_is_set(s->key) ? TT_WIRE_KEYED : 0, -1, nonce, c->own);
+	tt_store_client_set_deadline(s, c, c->handshake.deadline);
 	if (!admit(c, from))
 		tt_store_client_drop(s, c, "may not use the store: only its owner and root may");
-	else if (c->state == TT_CLIENT_SECURING)
-		tt_store_pending_secure(s, c);
-	else
-		greet(s, c);
 	return c;
-}
-
-/* Does `a` make room before `b`? */
-static bool less_welcome(const struct tt_store_client *a, const struct tt_store_client *b)
-{
-	return a->state != b->state ? a->state < b->state : a->deadline < b->deadline;
 }
 
 bool tt_store_pending_make_space(struct tt_store_clients *s)
@@ -214,7 +131,8 @@ bool tt_store_pending_make_space(struct tt_store_clients *s)
 	struct tt_store_client *oldest = NULL;
 
 	for (struct tt_store_client *c = s->first; c; c = c->next)
-		if (tt_store_client_is_pending(c) && (!oldest || less_welcome(c, oldest)))
+		if (c->state == TT_CLIENT_PENDING &&
+		    (!oldest || tt_pending_less_welcome(&c->handshake, &oldest->handshake)))
 			oldest = c;
 	if (oldest)
 		tt_store_pending_turn_away(
@@ -226,6 +144,6 @@ bool tt_store_pending_make_space(struct tt_store_clients *s)
 void tt_store_pending_hurry(struct tt_store_clients *s, uint64_t deadline)
 {
 	for (struct tt_store_client *c = s->first; c; c = c->next)
-		if (tt_store_client_is_pending(c) && c->deadline > deadline)
+		if (c->state == TT_CLIENT_PENDING && c->deadline > deadline)
 			tt_store_client_set_deadline(s, c, deadline);
 }

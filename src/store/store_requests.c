@@ -188,8 +188,8 @@ void tt_store_client_unfit(struct tt_store_clients *s, const struct tt_store_cli
 	struct tt_store_entry *entry = tt_store_keys_entry(&s->keys, TT_STORE_TURNED_AWAY);
 	char error_text[TT_ERROR_MAX], who[sizeof(c->name) + 32];
 
-	if (c->claim >= 0)
-		snprintf(who, sizeof(who), "rank %d (%s)", c->claim, c->name);
+	if (c->handshake.says.from >= 0)
+		snprintf(who, sizeof(who), "rank %d (%s)", c->handshake.says.from, c->name);
 	else
 		snprintf(who, sizeof(who), "%s", c->name);
 	snprintf(error_text, sizeof(error_text), "the host of the store turned %s away: it %s", who,
@@ -198,7 +198,7 @@ void tt_store_client_unfit(struct tt_store_clients *s, const struct tt_store_cli
 		tt_store_keys_put(&s->keys, entry, (const uint8_t *)error_text, strlen(error_text));
 	if (!believed)
 		return;
-	s->unfit.member = (uint32_t)c->claim + 1;
+	s->unfit.member = (uint32_t)c->handshake.says.from + 1;
 	s->unfit.length = tt_wire_put_word(TUTTI_ERR_INVALID, error_text, s->unfit.word);
 	report_unfit(s, NULL);
 }

@@ -174,8 +174,7 @@ tutti_result_t tt_store_server_start(int fd, const struct tt_key *key, struct tt
 		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE, "serve a store: no memory");
 	}
 	s->listening = fd;
-	s->clients.key = key;
-	s->clients.tls = tls;
+	s->clients.admission = tt_store_pending_listener(key, tls);
 	s->clients.next_deadline = TT_STORE_NEVER;
 	s->clients.epoll = TT_FD(epoll_create1(EPOLL_CLOEXEC));
 	s->wake = TT_FD(eventfd(0, EFD_CLOEXEC));

@@ -19,20 +19,6 @@
 
 #define MS 1000000ull
 
-ssize_t tt_store_client_send(const struct tt_store_client *c, const void *bytes, size_t length)
-{
-	const struct iovec iov = { (void *)(uintptr_t)bytes, length };
-
-	return c->tls ? tt_tls_write(c->tls, &iov, 1) : send(c->fd, bytes, length, MSG_NOSIGNAL);
-}
-
-ssize_t tt_store_client_receive(const struct tt_store_client *c, void *bytes, size_t length)
-{
-	const struct iovec iov = { bytes, length };
-
-	return c->tls ? tt_tls_read(c->tls, &iov, 1) : recv(c->fd, bytes, length, 0);
-}
-
 void tt_store_client_watch_out(struct tt_store_clients *s, struct tt_store_client *c, bool out)
 {
 	struct epoll_event event = { .events = (out ? EPOLLOUT : EPOLLIN) | EPOLLRDHUP,
@@ -41,7 +27,7 @@ void tt_store_client_watch_out(struct tt_store_clients *s, struct tt_store_clien
 	if (c->wants_out == out)
 		return;
 	c->wants_out = out;
-	epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &event);
+	epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->connection.fd, &event);
 }
 
 void tt_store_client_set_deadline(struct tt_store_clients *s, struct tt_store_client *c,
@@ -108,14 +94,14 @@ void tt_store_client_drop(struct tt_store_clients *s, struct tt_store_client *c,
 		return;
 	if (why)
 		tt_log(INFO, STORE, "drops %s, which %s", c->name, why);
-	s->pending -= tt_store_client_is_pending(c);
+	s->pending -= c->state == TT_CLIENT_PENDING;
 	if (c->entry)
 		tt_store_client_unpark(s, c);
 	/* a child of fork() may hold it a moment longer: then the client still sees the end, and
 	 * the epoll no longer has it */
-	epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->fd, NULL);
-	shutdown(c->fd, SHUT_RDWR);
-	tt_fd_close(c->fd);
+	epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->connection.fd, NULL);
+	shutdown(c->connection.fd, SHUT_RDWR);
+	tt_fd_close(c->connection.fd);
 	list_remove(&s->first, c);
 	list_add(&s->gone, c);
 	c->state = TT_CLIENT_GONE;
@@ -138,8 +124,8 @@ void tt_store_client_read_next(struct tt_store_clients *s, struct tt_store_clien
 void tt_store_client_write_answer(struct tt_store_clients *s, struct tt_store_client *c)
 {
 	while (c->out_done < c->out_length) {
-		const ssize_t n =
-			tt_store_client_send(c, c->out + c->out_done, c->out_length - c->out_done);
+		const ssize_t n = tt_connection_send(c->connection, c->out + c->out_done,
+						     c->out_length - c->out_done);
 
 		if (n >= 0)
 			c->out_done += (size_t)n;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the format of store messages: writes them and refuses what is none. Touches no socket. */
-#include <assert.h>
 #include <string.h>
 
 #include "store.h"
 #include "store_wire.h"
 
-static const char magic[] = "tutti-st";
-#define MAGIC_BYTES (sizeof(magic) - 1)
-static_assert(MAGIC_BYTES + 4 == TT_WIRE_FIRST &&
-		      TT_WIRE_FIRST + 4 + TT_NONCE_BYTES == TT_WIRE_HELLO,
-	      "a hello");
+const struct tt_protocol tt_store_protocol = {
+	.hello = { 't', 'u', 't', 't', 'i', '-', 's', 't' },
+	.answer = { 't', 'u', 't', 't', 'i', '-', 's', 'a' },
+	.version = 6,
+	.listener = "tutti store host",
+	.dialer = "tutti store client",
+};
 
 static void put32(uint8_t *out, uint32_t v)
 {
@@ -21,58 +22,6 @@ static void put32(uint8_t *out, uint32_t v)
 static uint32_t get32(const uint8_t *in)
 {
 	return in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
-}
-
-void tt_wire_put_hello(unsigned flags, int claim, const uint8_t nonce[TT_NONCE_BYTES],
-		       uint8_t out[TT_WIRE_HELLO])
-{
-	memcpy(out, magic, MAGIC_BYTES);
-	put32(out + MAGIC_BYTES, TT_WIRE_VERSION | flags << 16);
-	put32(out + TT_WIRE_FIRST, (uint32_t)(claim + 1));
-	memcpy(out + TT_WIRE_FIRST + 4, nonce, TT_NONCE_BYTES);
-}
-
-const char *tt_wire_hello_fault(bool keyed, const uint8_t *in, size_t length)
-{
-	if (memcmp(in, magic, length < MAGIC_BYTES ? length : MAGIC_BYTES) != 0)
-		return "does not speak the protocol of a tutti store";
-	if (length < TT_WIRE_FIRST)
-		return NULL;
-	const uint32_t word = get32(in + MAGIC_BYTES), flags = word >> 16;
-	if ((word & 0xffff) != TT_WIRE_VERSION)
-		return "is of another version of tutti: use the same one everywhere";
-	if (flags == (TT_WIRE_KEYED | TT_WIRE_ENCRYPTED))
-		return "encrypts, and this rank does not: give all ranks the same TUTTI_ENCRYPT";
-	if (flags > TT_WIRE_KEYED)
-		return "asks for something unknown";
-	if (flags == TT_WIRE_KEYED && !keyed)
-		return "asks for the job's key, and there is none here: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE";
-	if (flags != TT_WIRE_KEYED && keyed)
-		return "has no key, and there is one here: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE";
-	return length >= TT_WIRE_HELLO && get32(in + TT_WIRE_FIRST) > INT32_MAX
-		       ? "asks for something unknown"
-		       : NULL;
-}
-
-int tt_wire_hello_claim(const uint8_t *in, size_t length)
-{
-	const bool there = length >= TT_WIRE_FIRST + 4 && memcmp(in, magic, MAGIC_BYTES) == 0;
-	const uint32_t claim = there ? get32(in + TT_WIRE_FIRST) : 0;
-
-	return claim <= INT32_MAX ? (int)claim - 1 : -1;
-}
-
-void tt_wire_prove(const struct tt_key *key, enum tt_wire_end end,
-		   const uint8_t host[TT_WIRE_HELLO], const uint8_t client[TT_WIRE_HELLO],
-		   uint8_t proof[TT_PROOF_BYTES])
-{
-	const struct iovec said[] = {
-		{ (void *)(uintptr_t)host, TT_WIRE_HELLO },
-		{ (void *)(uintptr_t)client, TT_WIRE_HELLO },
-	};
-
-	tt_key_prove(key, end == TT_WIRE_HOST ? "tutti store host" : "tutti store client", said, 2,
-		     proof);
 }
 
 void tt_wire_put_header(const struct tt_wire_header *header, uint8_t out[TT_WIRE_HEADER])

@@ -7,6 +7,7 @@
 
 #include "fuzz.h"
 #include "store_clients.h"
+#include "store_pending.h"
 
 enum { CLIENTS = 3, EVENTS = 8 };
 
@@ -24,7 +25,9 @@ static void serve(struct tt_store_clients *clients)
 
 static void connect_all(struct tt_store_clients *clients, int ours[CLIENTS])
 {
-	const struct sockaddr_storage from = { .ss_family = clients->tls ? AF_INET : AF_UNIX };
+	const struct sockaddr_storage from = { .ss_family = clients->admission.terms.tls
+								    ? AF_INET
+								    : AF_UNIX };
 
 	for (int i = 0; i < CLIENTS; i++) {
 		int ends[2];
@@ -54,8 +57,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const bool keyed = size > 0 && (data[0] & KEYED);
 	const struct tt_key key = { .set = keyed, .encrypt = keyed && (data[0] & ENCRYPTED) };
 	struct tt_store_clients clients = { .epoll = epoll_create1(EPOLL_CLOEXEC),
-					    .next_deadline = TT_STORE_NEVER,
-					    .key = &key };
+					    .next_deadline = TT_STORE_NEVER };
+	struct tt_tls *with = NULL;
 	int ours[CLIENTS];
 
 	FUZZ_PROMISE(clients.epoll >= 0);
@@ -64,8 +67,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		FUZZ_PROMISE(tls ||
 			     tt_tls_open(&key, "connections to the store", &tls) == TUTTI_OK);
-		clients.tls = tls;
+		with = tls;
 	}
+	clients.admission = tt_store_pending_listener(&key, with);
 	connect_all(&clients, ours);
 	data += size > 0;
 	size -= size > 0;

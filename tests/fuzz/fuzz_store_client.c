@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A client of a store whose host says anything. The input: what:1 bytes; each connection is
- * answered with all of them, behind a hello that is good unless they are to stand for it, and
- * then ends. */
+ * answered with all of them, behind the answer of a host without a key unless they are to stand for
+ * it, and then ends. */
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 #include "store.h"
 #include "store_wire.h"
 
-enum { KEYED = 1, HELLO = 2 }; /* the job has a key; the input has the hello */
-enum { CLIENTS_BYTES = TT_WIRE_HELLO + TT_PROOF_BYTES, ROOM = 64 };
+enum { KEYED = 1, ANSWER = 2 }; /* the job has a key; the input has the answer */
+enum { HOSTS_BYTES = TT_ANSWER_BYTES, ROOM = 64 };
 
 static struct {
 	int fd;
@@ -40,20 +40,22 @@ static void say(int fd, const void *bytes, size_t length)
 
 static void *serve(void *unused)
 {
-	static const uint8_t nonce[TT_NONCE_BYTES], zeros[CLIENTS_BYTES];
-	uint8_t hello[TT_WIRE_HELLO], heard[4096];
+	static const uint8_t nonce[TT_NONCE_BYTES], zeros[HOSTS_BYTES];
+	const struct tt_hello from = { .from = 2 };
+	uint8_t hello[TT_HELLO_BYTES], answer[TT_ANSWER_BYTES], heard[4096];
 
+	tt_hello_write(&tt_store_protocol, &from, nonce, hello);
+	tt_answer_write(&tt_store_protocol, NULL, hello, 0, TT_VERDICT_ACCEPTED, nonce, answer);
 	for (;;) {
 		const int fd = accept4(host.fd, NULL, NULL, SOCK_CLOEXEC);
 
 		FUZZ_PROMISE(fd >= 0);
 		pthread_mutex_lock(&host.lock);
-		tt_wire_put_hello(host.what & KEYED, -1, nonce, hello);
-		if (!(host.what & HELLO))
-			say(fd, hello, sizeof(hello));
+		if (!(host.what & ANSWER))
+			say(fd, answer, sizeof(answer));
 		say(fd, host.bytes, host.length);
-		/* who waits for a hello or a proof that never comes tries again, and again */
-		if (host.what & (HELLO | KEYED))
+		/* who waits for an answer that never comes tries again, and again */
+		if (host.what & (ANSWER | KEYED))
 			say(fd, zeros, sizeof(zeros));
 		pthread_mutex_unlock(&host.lock);
 		shutdown(fd, SHUT_WR);

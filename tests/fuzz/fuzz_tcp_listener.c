@@ -97,7 +97,7 @@ static int open_attempts(const struct tcp_dial *dial)
 	int open = 0;
 
 	for (int i = 0; i < dial->count; i++)
-		open += dial->attempts[i].source.fd >= 0;
+		open += dial->attempts[i].source.connection.fd >= 0;
 	return open;
 }
 
@@ -168,7 +168,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 						   .timeout_s = 10,
 						   .silence_s = 5,
 						   .key = &key };
-	const struct tcp_hello control = { .purpose = TCP_FOR_CONTROL, .comm_id = COMM, .to = 1 };
+	const struct tt_hello control = { .purpose = TCP_FOR_CONTROL, .comm_id = COMM, .to = 1 };
 	const int before = fuzz_descriptors();
 	struct tt_peer peers[RANKS] = { { .rank = 0 } };
 	struct tt_endpoint *base;

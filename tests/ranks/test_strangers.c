@@ -76,14 +76,16 @@ static void introduce(int fd, unsigned how)
 		memcpy(bytes, "tuttitcp\2\0\0\0\1\0\0\0", 16);
 		length = sizeof(bytes);
 		break;
-	case 6: /* a store's client's, with a key, and then requests */
-		memcpy(bytes, "tutti-st\4\0\1\0", 12);
-		memset(bytes + 48, 2, sizeof(bytes) - 48);
+	case 6: /* a store's client's, of no rank and with a key, and then requests */
+		memcpy(bytes, "tutti-st\6\0\0\0\1\0\0\0", 16);
+		memset(bytes + 24, 0xff, 4);
+		memset(bytes + 64, 2, sizeof(bytes) - 64);
 		length = sizeof(bytes);
 		break;
 	case 7: /* the same without the proof */
-		memcpy(bytes, "tutti-st\4\0\1\0", 12);
-		length = 48;
+		memcpy(bytes, "tutti-st\6\0\0\0\1\0\0\0", 16);
+		memset(bytes + 24, 0xff, 4);
+		length = 64;
 		break;
 	}
 	send(fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -20,6 +20,7 @@
 #include "store.h"
 #include "store_keys.h"
 #include "store_wire.h"
+#include "test_store_raw.h"
 #include "test_store_waiter.h"
 #include "transport.h"
 
@@ -172,7 +173,15 @@ static void *impostor_thread(void *argument)
 	return NULL;
 }
 
-static const uint8_t nonce[TT_NONCE_BYTES];
+/* What a host without a key says to every hello. */
+static void put_answer(uint8_t answer[TT_ANSWER_BYTES])
+{
+	static const uint8_t nonce[TT_NONCE_BYTES];
+	uint8_t hello[TT_HELLO_BYTES];
+
+	raw_put_hello(false, hello);
+	tt_answer_write(&tt_store_protocol, NULL, hello, 0, TT_VERDICT_ACCEPTED, nonce, answer);
+}
 
 static void impostor_start(struct impostor *m, pthread_t *thread, char *address, size_t size)
 {
@@ -198,7 +207,7 @@ static void a_client_names_a_host_that_is_none(void **state)
 	(void)state;
 	impostor_start(&m, &thread, address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "does not speak the protocol"));
+	assert_non_null(strstr(tt_thread_error(), "does not speak tutti's protocol"));
 	pthread_join(thread, NULL);
 	close(m.listening);
 }
@@ -220,14 +229,14 @@ static void a_client_does_not_wait_for_ever_for_a_silent_host(void **state)
 
 static void a_client_says_that_its_host_is_gone(void **state)
 {
-	uint8_t hello[TT_WIRE_HELLO];
-	struct impostor m = { .says = hello, .length = sizeof(hello), .answers = 1 };
+	uint8_t answer[TT_ANSWER_BYTES];
+	struct impostor m = { .says = answer, .length = sizeof(answer), .answers = 1 };
 	char address[64];
 	tutti_store_t store;
 	pthread_t thread;
 
 	(void)state;
-	tt_wire_put_hello(false, -1, nonce, hello);
+	put_answer(answer);
 	impostor_start(&m, &thread, address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
 	assert_int_equal(tutti_store_set(store, "k", "v", 1), TUTTI_ERR_PEER_LOST);
@@ -239,15 +248,15 @@ static void a_client_says_that_its_host_is_gone(void **state)
 
 static void check_refused(const void *answer, size_t length)
 {
-	uint8_t words[TT_WIRE_HELLO + 32];
-	struct impostor m = { .says = words, .length = TT_WIRE_HELLO + length, .answers = 1 };
+	uint8_t words[TT_ANSWER_BYTES + 32];
+	struct impostor m = { .says = words, .length = TT_ANSWER_BYTES + length, .answers = 1 };
 	char address[64];
 	tutti_store_t store;
 	size_t none = 0;
 	pthread_t thread;
 
-	tt_wire_put_hello(false, -1, nonce, words);
-	memcpy(words + TT_WIRE_HELLO, answer, length);
+	put_answer(words);
+	memcpy(words + TT_ANSWER_BYTES, answer, length);
 	impostor_start(&m, &thread, address, sizeof(address));
 	assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
 	assert_int_equal(tutti_store_get(store, "k", NULL, &none, PATIENCE_S), TUTTI_ERR_SYSTEM);

@@ -90,12 +90,11 @@ static void who_has_another_key_is_told_so_and_disturbs_nobody(void **state)
 		assert_int_equal(open_with(tutti_store_address(*state), 0, OTHER, &store),
 				 TUTTI_ERR_INVALID);
 		assert_null(store);
-		assert_non_null(
-			strstr(tt_thread_error(), "the key of this rank is not that of the job"));
+		assert_non_null(strstr(tt_thread_error(), "has another key"));
 		assert_non_null(strstr(tt_thread_error(), "TUTTI_KEY"));
 	}
 	check_serves(*state);
-	expect_warning("has another key than this job");
+	expect_warning("has another key");
 	assert_int_equal(atomic_load(&warnings), 1);
 }
 
@@ -105,10 +104,9 @@ static void who_has_no_key_is_told_so(void **state)
 
 	assert_int_equal(open_with(tutti_store_address(*state), 0, NULL, &store),
 			 TUTTI_ERR_INVALID);
-	assert_non_null(
-		strstr(tt_thread_error(), "asks for the job's key, and there is none here"));
+	assert_non_null(strstr(tt_thread_error(), "has a key, and this end has none"));
 	check_serves(*state);
-	expect_warning("has no key, and there is one here");
+	expect_warning("has no key, and this end has one");
 }
 
 static void a_key_is_not_shown_to_a_host_without(void **state)
@@ -117,8 +115,8 @@ static void a_key_is_not_shown_to_a_host_without(void **state)
 
 	assert_int_equal(open_with("tcp://127.0.0.1:0", 1, NULL, &host), TUTTI_OK);
 	assert_int_equal(open_with(tutti_store_address(host), 0, KEY, &store), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "has no key, and there is one here"));
-	expect_warning("asks for the job's key, and there is none here");
+	assert_non_null(strstr(tt_thread_error(), "has no key, and this end has one"));
+	expect_warning("has a key, and this end has none");
 	tutti_store_close(host);
 }
 
@@ -174,29 +172,41 @@ static void expect_closed(int fd)
 
 struct talk {
 	int fd;
-	uint8_t own[TT_WIRE_HELLO], host[TT_WIRE_HELLO], proof[TT_PROOF_BYTES];
+	uint8_t hello[TT_HELLO_BYTES], answer[TT_ANSWER_BYTES];
 };
+
+static struct tt_key key_of(const char *text)
+{
+	struct tt_key key;
+
+	assert_int_equal(tt_key_read(text, 0, &key), TUTTI_OK);
+	return key;
+}
 
 /* As far as the host's proof. */
 static struct talk begin(tutti_store_t store)
 {
-	static const uint8_t nonce[TT_NONCE_BYTES] = { 9, 9 };
 	struct talk t = { .fd = raw_connect(port_of(store)) };
+	const struct tt_key key = key_of(KEY);
 
-	tt_wire_put_hello(true, -1, nonce, t.own);
-	raw_send(t.fd, t.own, sizeof(t.own));
-	raw_receive(t.fd, t.host, sizeof(t.host));
-	assert_null(tt_wire_hello_fault(true, t.host, sizeof(t.host)));
-	raw_receive(t.fd, t.proof, sizeof(t.proof));
+	raw_put_hello(true, t.hello);
+	raw_send(t.fd, t.hello, sizeof(t.hello));
+	raw_receive(t.fd, t.answer, sizeof(t.answer));
+	assert_int_equal(tt_answer_read(&tt_store_protocol, &key, t.hello, t.answer),
+			 TT_VERDICT_ACCEPTED);
 	return t;
 }
 
 static void prove(const struct talk *t, uint8_t proof[TT_PROOF_BYTES])
 {
-	struct tt_key key;
+	const struct tt_key key = key_of(KEY);
 
-	assert_int_equal(tt_key_read(KEY, 0, &key), TUTTI_OK);
-	tt_wire_prove(&key, TT_WIRE_CLIENT, t->host, t->own, proof);
+	tt_confirm_write(&tt_store_protocol, &key, t->hello, t->answer, proof);
+}
+
+static const uint8_t *hosts_proof(const struct talk *t)
+{
+	return t->answer + TT_ANSWER_BYTES - TT_PROOF_BYTES;
 }
 
 static void raw_get(int fd, const char *key)
@@ -252,7 +262,7 @@ static void a_request_without_a_proof_is_not_read(void **state)
 	raw_send(t.fd, request, sizeof(request)); /* "yours is no proof to me" */
 	expect_closed(t.fd);
 	check_serves(*state);
-	expect_warning("has another key than this job");
+	expect_warning("has another key");
 }
 
 static void what_was_recorded_is_no_proof(void **state)
@@ -265,9 +275,9 @@ static void what_was_recorded_is_no_proof(void **state)
 	raw_get(t.fd, "k");
 	expect_answer(t.fd); /* it was good once */
 	again = begin(*state);
-	assert_memory_equal(again.own, t.own, sizeof(t.own));
-	assert_memory_not_equal(again.host, t.host, sizeof(t.host));
-	assert_memory_not_equal(again.proof, t.proof, sizeof(t.proof));
+	assert_memory_equal(again.hello, t.hello, sizeof(t.hello));
+	assert_memory_not_equal(again.answer, t.answer, sizeof(t.answer) - TT_PROOF_BYTES);
+	assert_memory_not_equal(hosts_proof(&again), hosts_proof(&t), TT_PROOF_BYTES);
 	raw_send(again.fd, proof, sizeof(proof));
 	expect_closed(again.fd);
 	close(t.fd);
@@ -278,7 +288,7 @@ static void the_hosts_proof_is_none_of_a_client(void **state)
 {
 	struct talk t = begin(*state);
 
-	raw_send(t.fd, t.proof, sizeof(t.proof));
+	raw_send(t.fd, hosts_proof(&t), TT_PROOF_BYTES);
 	expect_closed(t.fd);
 	check_serves(*state);
 }
@@ -306,7 +316,7 @@ static void a_host_that_only_repeats_is_found_out(void **state)
 	const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct talk t = begin(*state);
 	socklen_t length = sizeof(at);
-	uint8_t heard[TT_WIRE_HELLO + TT_PROOF_BYTES + 1], zeros[TT_PROOF_BYTES] = { 0 };
+	uint8_t heard[TT_HELLO_BYTES + TT_PROOF_BYTES + 1], zeros[TT_PROOF_BYTES] = { 0 };
 	char address[64];
 	tutti_store_t store;
 
@@ -319,16 +329,14 @@ static void a_host_that_only_repeats_is_found_out(void **state)
 	assert_true(child >= 0);
 	if (child == 0)
 		_exit(open_with(address, 0, KEY, &store) == TUTTI_ERR_INVALID &&
-				      strstr(tt_thread_error(),
-					     "the key of this rank is not that of the job")
+				      strstr(tt_thread_error(), "has another key")
 			      ? 0
 			      : 1);
 	const int fd = accept(listening, NULL, NULL);
-	raw_send(fd, t.host, sizeof(t.host));
-	raw_send(fd, t.proof, sizeof(t.proof));
+	raw_send(fd, t.answer, sizeof(t.answer));
 	assert_int_equal(recv(fd, heard, sizeof(heard), MSG_WAITALL),
-			 TT_WIRE_HELLO + TT_PROOF_BYTES);
-	assert_memory_equal(heard + TT_WIRE_HELLO, zeros, sizeof(zeros));
+			 TT_HELLO_BYTES + TT_PROOF_BYTES);
+	assert_memory_equal(heard + TT_HELLO_BYTES, zeros, sizeof(zeros));
 	close(fd);
 	close(listening);
 	int status;
@@ -341,11 +349,10 @@ static void a_host_that_only_repeats_is_found_out(void **state)
 /* As many as descriptors allow, and a thousand at most; every third says a hello that is good. */
 static int oversubscription(tutti_store_t host, int *fds, int most)
 {
-	static const uint8_t nonce[TT_NONCE_BYTES];
-	uint8_t hello[TT_WIRE_HELLO];
+	uint8_t hello[TT_HELLO_BYTES];
 	int n = 0;
 
-	tt_wire_put_hello(true, -1, nonce, hello);
+	raw_put_hello(true, hello);
 	for (; n < most; n++) {
 		fds[n] = raw_connect(port_of(host));
 		if (n % 3 == 0)

@@ -16,27 +16,37 @@ static inline int port_of(tutti_store_t store)
 	return atoi(strrchr(tutti_store_address(store), ':') + 1);
 }
 
-static inline void raw_hello(int fd)
+static inline void raw_put_hello(bool keyed, uint8_t hello[TT_HELLO_BYTES])
 {
-	static const uint8_t nonce[TT_NONCE_BYTES];
-	uint8_t hello[TT_WIRE_HELLO];
+	static const uint8_t nonce[TT_NONCE_BYTES] = { 9, 9 };
+	const struct tt_hello says = { .from = -1, .keyed = keyed };
 
-	tt_wire_put_hello(false, -1, nonce, hello);
-	raw_send(fd, hello, sizeof(hello));
+	tt_hello_write(&tt_store_protocol, &says, nonce, hello);
 }
 
-static inline void raw_hear_hello(int fd)
+/* As far as the host's answer. */
+static inline void raw_hello(int fd)
 {
-	uint8_t hello[TT_WIRE_HELLO];
+	uint8_t hello[TT_HELLO_BYTES], answer[TT_ANSWER_BYTES];
 
-	raw_receive(fd, hello, sizeof(hello));
-	assert_null(tt_wire_hello_fault(false, hello, sizeof(hello)));
+	raw_put_hello(false, hello);
+	raw_send(fd, hello, sizeof(hello));
+	raw_receive(fd, answer, sizeof(answer));
+	assert_int_equal(tt_answer_read(&tt_store_protocol, NULL, hello, answer),
+			 TT_VERDICT_ACCEPTED);
+}
+
+static inline void raw_confirm(int fd)
+{
+	static const uint8_t confirm[TT_CONFIRM_BYTES];
+
+	raw_send(fd, confirm, sizeof(confirm));
 }
 
 static inline void raw_greet(int fd)
 {
 	raw_hello(fd);
-	raw_hear_hello(fd);
+	raw_confirm(fd);
 }
 
 static inline int raw_client(int port)

@@ -113,23 +113,26 @@ static void check_serves(tutti_store_t host)
 
 static void drops_who_greets_wrongly(void **state)
 {
-	/* the first also where no more is sent than this */
+	/* each without what comes after it in a hello, and for all 64 bytes */
 	static const struct {
 		const char *bytes;
 		size_t length;
 	} hellos[] = { { "GET /", 5 },
-		       { "tutti-st\x03\0\0\0", TT_WIRE_FIRST }, /* the version before */
-		       { "tutti-st\x05\0\0\0", TT_WIRE_FIRST },
-		       { "tutti-st\x04\0\x01\0", TT_WIRE_FIRST }, /* has a key */
-		       { "tutti-st\x04\0\x02\0", TT_WIRE_FIRST },
-		       { "tutti-st\x04\0\0\0\0\0\0\x01 and a nonce of thirty-two bytes",
-			 TT_WIRE_HELLO } };
+		       { "tutti-st\x05", 10 }, /* the version before */
+		       { "tutti-st\x07", 10 },
+		       { "tutti-st\x06\0\0\0\x01", TT_HELLO_BYTES }, /* has a key */
+		       { "tutti-st\x06\0\0\0\x02", TT_HELLO_BYTES },
+		       { "tutti-st\x06\0\x01", TT_HELLO_BYTES },
+		       { "tutti-st\x06\0\0\0\0\0\0\0\x01", TT_HELLO_BYTES } };
 	tutti_store_t host = *state;
+	uint8_t hello[TT_HELLO_BYTES];
 
 	for (size_t i = 0; i < sizeof(hellos) / sizeof(hellos[0]); i++) {
 		const int fd = raw_connect(port_of(host));
 
-		raw_send(fd, hellos[i].bytes, hellos[i].length);
+		memset(hello, 0, sizeof(hello));
+		memcpy(hello, hellos[i].bytes, hellos[i].length < 18 ? hellos[i].length : 18);
+		raw_send(fd, hello, hellos[i].length);
 		expect_closed(fd);
 	}
 	check_serves(host);
@@ -209,16 +212,16 @@ static void random_bytes_disturb_nobody(void **state)
 /* Connections that stop anywhere: before, in and after each part of a set. */
 static void half_open_connections_disturb_nobody(void **state)
 {
-	uint8_t message[TT_WIRE_HELLO + TT_WIRE_HEADER + 8];
+	enum { GREETING = TT_HELLO_BYTES + TT_CONFIRM_BYTES };
+	uint8_t message[GREETING + TT_WIRE_HEADER + 8] = { 0 };
 	const struct tt_wire_header header = { .kind = TT_WIRE_SET,
 					       .key_length = 3,
 					       .value_length = 5 };
-	static const uint8_t nonce[TT_NONCE_BYTES];
 	int fds[sizeof(message)];
 
-	tt_wire_put_hello(false, -1, nonce, message);
-	tt_wire_put_header(&header, message + TT_WIRE_HELLO);
-	memcpy(message + TT_WIRE_HELLO + TT_WIRE_HEADER, "keyvalue", 8);
+	raw_put_hello(false, message);
+	tt_wire_put_header(&header, message + GREETING);
+	memcpy(message + GREETING + TT_WIRE_HEADER, "keyvalue", 8);
 	for (size_t i = 0; i < sizeof(message); i++) {
 		fds[i] = raw_connect(port_of(*state));
 		raw_send(fds[i], message, i);
@@ -363,12 +366,12 @@ static void check_in(int fd)
 	}
 }
 
-/* It was greeted, but says nothing itself. */
+/* It was answered, but says no more itself. */
 static int silent_client(int port)
 {
 	const int fd = raw_connect(port);
 
-	raw_hear_hello(fd);
+	raw_hello(fd);
 	return fd;
 }
 
@@ -383,7 +386,7 @@ static void nobody_makes_room_where_nobody_waits(void **state)
 	raw_call(last, port_of(*state));
 	raw_greet(last);
 	check_in(last);
-	raw_hello(silent);
+	raw_confirm(silent);
 	check_in(silent);
 	shortage_end(&shortage);
 	close(last);

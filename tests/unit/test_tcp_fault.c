@@ -66,7 +66,7 @@ static struct tt_endpoint *die(struct fabric *f, int rank)
 	struct tt_endpoint *dead = f->endpoint[rank];
 
 	for (struct tcp_control *c = tcp_endpoint_of(dead)->controls; c; c = c->next)
-		shutdown(c->source.fd, SHUT_RDWR);
+		shutdown(c->source.connection.fd, SHUT_RDWR);
 	f->endpoint[rank] = NULL;
 	return dead;
 }
@@ -119,7 +119,7 @@ static void a_death_after_a_fault_is_its_consequence(void **state)
 	fabric_until(&f, all_know, &f);
 	struct tt_endpoint *dead = die(&f, 1);
 
-	while (tcp_endpoint_of(f.endpoint[0])->peers[1].control->source.fd >= 0)
+	while (tcp_endpoint_of(f.endpoint[0])->peers[1].control->source.connection.fd >= 0)
 		tcp->progress(f.endpoint[0], true);
 	all_blame(&f, TUTTI_ERR_TIMEOUT, 3, "rank 3 was late");
 	tcp->destroy(dead);
@@ -152,7 +152,7 @@ static void what_peers_say_is_heard_before_a_death_is_blamed(void **state)
 	fabric_start(&f, 3, 0);
 	const struct tcp_peer *known = tcp_endpoint_of(f.endpoint[0])->peers;
 	for (int peer = 1; peer <= 2; peer++) {
-		struct pollfd poller = { known[peer].control->source.fd, POLLIN, 0 };
+		struct pollfd poller = { known[peer].control->source.connection.fd, POLLIN, 0 };
 
 		if (peer == 1)
 			dead = die(&f, 1);
@@ -298,7 +298,7 @@ static void garbage_on_a_control_link_is_a_loss(void **state)
 		struct fabric f;
 
 		fabric_start(&f, 2, 0);
-		const int fd = tcp_endpoint_of(f.endpoint[1])->controls->source.fd;
+		const int fd = tcp_endpoint_of(f.endpoint[1])->controls->source.connection.fd;
 		assert_int_equal(send(fd, messages[i], 24, 0), 24);
 		fabric_until(&f, all_know, &f);
 		assert_int_equal(f.endpoint[0]->fault.rank, 1);

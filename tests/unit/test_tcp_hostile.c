@@ -34,47 +34,48 @@ static void garbage_is_dropped_at_once(void **state)
 }
 
 /* A hello whose nonce does not matter. */
-static void hello_write(const struct tcp_hello *hello, uint8_t out[TCP_HELLO_BYTES])
+static void hello_write(const struct tt_hello *hello, uint8_t out[TT_HELLO_BYTES])
 {
 	static const uint8_t nonce[TT_NONCE_BYTES] = { 1, 2, 3 };
 
-	tt_tcp_hello_write(hello, nonce, out);
+	tt_hello_write(&tt_tcp_protocol, hello, nonce, out);
 }
 
-static void refused_with(struct fabric *f, const uint8_t *hello, enum tcp_verdict verdict)
+static void refused_with(struct fabric *f, const uint8_t *hello, enum tt_verdict verdict)
 {
 	struct caller c = { 0 };
 
 	c.fd = knock(f, 1);
-	assert_int_equal(send(c.fd, hello, TCP_HELLO_BYTES, MSG_NOSIGNAL), TCP_HELLO_BYTES);
+	assert_int_equal(send(c.fd, hello, TT_HELLO_BYTES, MSG_NOSIGNAL), TT_HELLO_BYTES);
 	fabric_until(f, caller_hung_up, &c);
-	assert_int_equal(c.length, TCP_ANSWER_BYTES);
-	assert_int_equal(tt_tcp_answer_read(&fabric_key, hello, c.heard), verdict);
+	assert_int_equal(c.length, TT_ANSWER_BYTES);
+	assert_int_equal(tt_answer_read(&tt_tcp_protocol, &fabric_key, hello, c.heard), verdict);
 	close(c.fd);
 }
 
 static void hellos_that_are_not_welcome_are_told_why(void **state)
 {
 	static const struct {
-		struct tcp_hello hello;
-		enum tcp_verdict verdict;
+		struct tt_hello hello;
+		enum tt_verdict verdict;
 	} all[] = {
-		{ { TCP_FOR_DATA, 0, 1, 0, 1, true }, TCP_OTHER_JOB },
-		{ { TCP_FOR_DATA, 0, 0, 0, 2, true }, TCP_OTHER_RANK },
-		{ { TCP_FOR_DATA, 0, 0, 1, 1, true }, TCP_OTHER_RANK }, /* the lower rank dials */
-		{ { TCP_FOR_DATA, 0, 0, -1, 1, true }, TCP_OTHER_RANK },
-		{ { TCP_FOR_DATA, 0, 0, 99, 1, true }, TCP_OTHER_RANK },
-		{ { TCP_FOR_DATA, TT_CHANNELS, 0, 0, 1, true }, TCP_NOT_UNDERSTOOD },
-		{ { TCP_FOR_CONTROL, 0, 0, 0, 1, true }, TCP_DUPLICATE },
+		{ { TCP_FOR_DATA, 0, 1, 0, 1, true }, TT_VERDICT_OTHER_JOB },
+		{ { TCP_FOR_DATA, 0, 0, 0, 2, true }, TT_VERDICT_OTHER_RANK },
+		{ { TCP_FOR_DATA, 0, 0, 1, 1, true },
+		  TT_VERDICT_OTHER_RANK }, /* the lower rank dials */
+		{ { TCP_FOR_DATA, 0, 0, -1, 1, true }, TT_VERDICT_OTHER_RANK },
+		{ { TCP_FOR_DATA, 0, 0, 99, 1, true }, TT_VERDICT_OTHER_RANK },
+		{ { TCP_FOR_DATA, TT_CHANNELS, 0, 0, 1, true }, TT_VERDICT_NOT_UNDERSTOOD },
+		{ { TCP_FOR_CONTROL, 0, 0, 0, 1, true }, TT_VERDICT_DUPLICATE },
 		/* it is the listener that has one */
-		{ { TCP_FOR_DATA, 0, 0, 0, 1, false }, TCP_KEYED },
+		{ { TCP_FOR_DATA, 0, 0, 0, 1, false }, TT_VERDICT_KEYED },
 	};
 	struct fabric f;
 
 	fabric_start(&f, 2, 0);
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		struct tcp_hello hello = all[i].hello;
-		uint8_t bytes[TCP_HELLO_BYTES];
+		struct tt_hello hello = all[i].hello;
+		uint8_t bytes[TT_HELLO_BYTES];
 
 		hello.comm_id += f.comm_id;
 		hello_write(&hello, bytes);
@@ -86,21 +87,21 @@ static void hellos_that_are_not_welcome_are_told_why(void **state)
 
 static void other_versions_and_unknown_wishes_are_refused(void **state)
 {
-	struct tcp_hello hello = { TCP_FOR_DATA, 0, 0, 0, 1, true };
-	uint8_t bytes[TCP_HELLO_BYTES];
+	struct tt_hello hello = { TCP_FOR_DATA, 0, 0, 0, 1, true };
+	uint8_t bytes[TT_HELLO_BYTES];
 	struct fabric f;
 
 	fabric_start(&f, 2, 0);
 	hello.comm_id = f.comm_id;
 	hello_write(&hello, bytes);
 	bytes[8] ^= 1;
-	refused_with(&f, bytes, TCP_OTHER_VERSION);
+	refused_with(&f, bytes, TT_VERDICT_OTHER_VERSION);
 	bytes[8] ^= 1;
 	bytes[10] = 2; /* purpose */
-	refused_with(&f, bytes, TCP_NOT_UNDERSTOOD);
+	refused_with(&f, bytes, TT_VERDICT_NOT_UNDERSTOOD);
 	bytes[10] = 0;
 	bytes[12] = 3; /* flags */
-	refused_with(&f, bytes, TCP_NOT_UNDERSTOOD);
+	refused_with(&f, bytes, TT_VERDICT_NOT_UNDERSTOOD);
 	fabric_goes_on(&f);
 	fabric_stop(&f);
 }
@@ -108,35 +109,45 @@ static void other_versions_and_unknown_wishes_are_refused(void **state)
 static void every_answer_but_the_right_one_is_a_refusal(void **state)
 {
 	static const uint8_t nonce[TT_NONCE_BYTES] = { 4, 5, 6 };
-	const struct tcp_hello hello = { TCP_FOR_DATA, 0, 7, 0, 1, true },
-			       other = { TCP_FOR_DATA, 0, 8, 0, 1, true };
-	uint8_t asked[TCP_HELLO_BYTES], changed[TCP_HELLO_BYTES], answer[TCP_ANSWER_BYTES];
+	const struct tt_hello hello = { TCP_FOR_DATA, 0, 7, 0, 1, true },
+			      other = { TCP_FOR_DATA, 0, 8, 0, 1, true };
+	uint8_t asked[TT_HELLO_BYTES], changed[TT_HELLO_BYTES], answer[TT_ANSWER_BYTES];
 
 	hello_write(&hello, asked);
 	hello_write(&other, changed);
-	tt_tcp_answer_write(&fabric_key, asked, 1, TCP_ACCEPTED, nonce, answer);
-	assert_int_equal(tt_tcp_answer_read(&fabric_key, asked, answer), TCP_ACCEPTED);
-	assert_int_equal(tt_tcp_answer_read(&fabric_key, changed, answer), TCP_OTHER_JOB);
+	tt_answer_write(&tt_tcp_protocol, &fabric_key, asked, 1, TT_VERDICT_ACCEPTED, nonce,
+			answer);
+	assert_int_equal(tt_answer_read(&tt_tcp_protocol, &fabric_key, asked, answer),
+			 TT_VERDICT_ACCEPTED);
+	assert_int_equal(tt_answer_read(&tt_tcp_protocol, &fabric_key, changed, answer),
+			 TT_VERDICT_OTHER_JOB);
 	for (size_t i = 24; i < sizeof(answer); i++) { /* nonce and proof */
 		answer[i] ^= 0x80;
-		assert_int_equal(tt_tcp_answer_read(&fabric_key, asked, answer), TCP_OTHER_KEY);
+		assert_int_equal(tt_answer_read(&tt_tcp_protocol, &fabric_key, asked, answer),
+				 TT_VERDICT_OTHER_KEY);
 		answer[i] ^= 0x80;
 	}
-	tt_tcp_answer_write(&fabric_key, asked, 2, TCP_ACCEPTED, nonce, answer);
-	assert_int_equal(tt_tcp_answer_read(&fabric_key, asked, answer), TCP_OTHER_RANK);
-	tt_tcp_answer_write(&fabric_key, asked, 1, TCP_ACCEPTED, nonce, answer);
+	tt_answer_write(&tt_tcp_protocol, &fabric_key, asked, 2, TT_VERDICT_ACCEPTED, nonce,
+			answer);
+	assert_int_equal(tt_answer_read(&tt_tcp_protocol, &fabric_key, asked, answer),
+			 TT_VERDICT_OTHER_RANK);
+	tt_answer_write(&tt_tcp_protocol, &fabric_key, asked, 1, TT_VERDICT_ACCEPTED, nonce,
+			answer);
 	answer[10] = 99; /* verdict */
-	assert_int_equal(tt_tcp_answer_read(&fabric_key, asked, answer), TCP_NOT_UNDERSTOOD);
+	assert_int_equal(tt_answer_read(&tt_tcp_protocol, &fabric_key, asked, answer),
+			 TT_VERDICT_NOT_UNDERSTOOD);
 	answer[8] = 9; /* version */
-	assert_int_equal(tt_tcp_answer_read(&fabric_key, asked, answer), TCP_OTHER_VERSION);
-	assert_int_equal(tt_tcp_answer_begins(answer, 9), TCP_ACCEPTED);
-	assert_int_equal(tt_tcp_answer_begins(answer, 10), TCP_OTHER_VERSION);
+	assert_int_equal(tt_answer_read(&tt_tcp_protocol, &fabric_key, asked, answer),
+			 TT_VERDICT_OTHER_VERSION);
+	assert_int_equal(tt_answer_begins(&tt_tcp_protocol, answer, 9), TT_VERDICT_ACCEPTED);
+	assert_int_equal(tt_answer_begins(&tt_tcp_protocol, answer, 10), TT_VERDICT_OTHER_VERSION);
 	memset(answer, 'a', sizeof(answer));
-	assert_int_equal(tt_tcp_answer_read(&fabric_key, asked, answer), TCP_NO_HELLO);
-	assert_int_equal(tt_tcp_answer_begins(answer, 1), TCP_NO_HELLO);
+	assert_int_equal(tt_answer_read(&tt_tcp_protocol, &fabric_key, asked, answer),
+			 TT_VERDICT_NO_HELLO);
+	assert_int_equal(tt_answer_begins(&tt_tcp_protocol, answer, 1), TT_VERDICT_NO_HELLO);
 }
 
-static bool has_guests(void *arg)
+static bool has_pending(void *arg)
 {
 	return tcp_endpoint_of(((struct fabric *)arg)->endpoint[1])->pending_count > 0;
 }
@@ -151,7 +162,7 @@ static void a_slow_caller_is_dropped_at_its_deadline(void **state)
 	e = tcp_endpoint_of(f.endpoint[1]);
 	c.fd = knock(&f, 1);
 	assert_int_equal(send(c.fd, "tutt", 4, MSG_NOSIGNAL), 4);
-	fabric_until(&f, has_guests, &f);
+	fabric_until(&f, has_pending, &f);
 	tt_tcp_pending_expire(e, tt_now() + SECOND);
 	assert_int_equal(e->pending_count, 1);
 	tt_tcp_pending_expire(e, tt_now() + 6 * SECOND);
@@ -186,8 +197,8 @@ static int idler(struct fabric *f)
 {
 	const int fd = knock(f, 1);
 
-	fabric_until(f, has_guests, f);
-	tcp_endpoint_of(f->endpoint[1])->pending[0]->deadline = tt_now() + SECOND;
+	fabric_until(f, has_pending, f);
+	tcp_endpoint_of(f->endpoint[1])->pending[0]->handshake.deadline = tt_now() + SECOND;
 	return fd;
 }
 
@@ -223,13 +234,14 @@ static void nobody_makes_room_where_nobody_waits(void **state)
 /* With `fd`, until it is in the listener's queue. */
 static void queue_up(int fd, const struct fabric *f)
 {
-	struct pollfd listener = { tcp_endpoint_of(f->endpoint[1])->listener.fd, POLLIN, 0 };
+	struct pollfd listener = { tcp_endpoint_of(f->endpoint[1])->listener.connection.fd, POLLIN,
+				   0 };
 
 	raw_call(fd, fabric_port(f, 1));
 	assert_int_equal(poll(&listener, 1, 20000), 1);
 }
 
-static bool two_guests(void *arg)
+static bool two_pending(void *arg)
 {
 	return tcp_endpoint_of(((struct fabric *)arg)->endpoint[1])->pending_count == 2;
 }
@@ -251,14 +263,14 @@ static void room_is_made_for_who_waits_as_long_as_there_is_some(void **state)
 	tt_tcp_accept(e);
 	assert_int_equal(e->pending_count, 1);
 	assert_true(accepting(e));
-	e->pending[0]->deadline = tt_now() + 60 * SECOND;
+	e->pending[0]->handshake.deadline = tt_now() + 60 * SECOND;
 	fabric_until(&f, caller_hung_up, &idle);
 	queue_up(last, &f);
 	tt_tcp_accept(e);
 	assert_int_equal(e->pending_count, 1);
 	assert_true(e->short_since && e->listen_again_at);
 	shortage_end(&shortage);
-	fabric_until(&f, two_guests, &f);
+	fabric_until(&f, two_pending, &f);
 	assert_true(accepting(e));
 	close(last);
 	close(next);
@@ -283,7 +295,7 @@ static bool pretended(void *arg)
 
 	if (fd >= 0) {
 		assert_int_equal(send(fd, "SSH-2.0-OpenSSH_9.2p1 Debian", 28, MSG_NOSIGNAL), 28);
-		tt_tcp_close_orderly((struct tcp_connection){ fd, NULL });
+		tt_tcp_close_orderly((struct tt_connection){ fd, NULL });
 	}
 	p->n = tcp->read(p->link, &iov, 1);
 	return p->n < 0;

@@ -81,7 +81,7 @@ struct edit {
 struct proxy {
 	int listener, port, target;
 	int near, far; /* to the dialer, to the listener; -1 */
-	uint8_t up[TCP_HELLO_BYTES + TCP_CONFIRM_BYTES], down[TCP_ANSWER_BYTES];
+	uint8_t up[TT_HELLO_BYTES + TT_CONFIRM_BYTES], down[TT_ANSWER_BYTES];
 	size_t ups, downs;
 	struct edit edit_up, edit_down;
 };
@@ -217,7 +217,7 @@ static void cannot_come_in(const struct tt_key *mine, const struct tt_key *their
 	assert_int_equal(f.joined[0], TUTTI_OK);
 	assert_int_equal(f.joined[1], TUTTI_OK);
 	e = tcp_endpoint_of(f.endpoint[0]);
-	e->key = mine;
+	e->admission.terms.key = mine;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &link),
 				 TUTTI_OK);
@@ -230,27 +230,26 @@ static void cannot_come_in(const struct tt_key *mine, const struct tt_key *their
 	fabric_until(&f, none_waits, &f);
 	assert_int_equal(atomic_load(&warnings), 1);
 	assert_non_null(strstr(last_warning, logs));
-	e->key = theirs;
+	e->admission.terms.key = theirs;
 	fabric_goes_on(&f);
 	fabric_stop(&f);
 }
 
 static void a_rank_with_another_key_is_refused_and_told_so(void **state)
 {
-	cannot_come_in(&other_key, &fabric_key, "has another key than this rank",
-		       "has another key than this rank");
+	cannot_come_in(&other_key, &fabric_key, "has another key", "has another key");
 }
 
 static void a_rank_without_the_key_is_refused_and_told_so(void **state)
 {
-	cannot_come_in(NULL, &fabric_key, "has a key, and this rank has none",
-		       "has no key, and this rank has one");
+	cannot_come_in(NULL, &fabric_key, "has a key, and this end has none",
+		       "has no key, and this end has one");
 }
 
 static void a_rank_with_a_key_keeps_away_from_one_without(void **state)
 {
-	cannot_come_in(&fabric_key, NULL, "has no key, and this rank has one",
-		       "has a key, and this rank has none");
+	cannot_come_in(&fabric_key, NULL, "has no key, and this end has one",
+		       "has a key, and this end has none");
 }
 
 static bool is_loopback(const struct tcp_address *a)
@@ -269,7 +268,7 @@ static void without_a_key_a_rank_is_reached_over_loopback_only(void **state)
 	struct fabric f;
 
 	fabric_open_with(&f, 2, 0, keys);
-	assert_int_equal(getsockname(tcp_endpoint_of(f.endpoint[1])->listener.fd,
+	assert_int_equal(getsockname(tcp_endpoint_of(f.endpoint[1])->listener.connection.fd,
 				     (struct sockaddr *)&name, &length),
 			 0);
 	assert_int_equal(name.ss_family, AF_INET);
@@ -327,12 +326,12 @@ static void end_recorded(struct fabric *f, struct proxy *p)
 }
 
 /* The recorded hello once more; the connection, and what rank 1 answers. */
-static int repeat_hello(struct fabric *f, const struct proxy *p, uint8_t answer[TCP_ANSWER_BYTES])
+static int repeat_hello(struct fabric *f, const struct proxy *p, uint8_t answer[TT_ANSWER_BYTES])
 {
 	const int fd = raw_connect(fabric_port(f, 1));
 
-	raw_send(fd, p->up, TCP_HELLO_BYTES);
-	hear(f, fd, answer, TCP_ANSWER_BYTES);
+	raw_send(fd, p->up, TT_HELLO_BYTES);
+	hear(f, fd, answer, TT_ANSWER_BYTES);
 	return fd;
 }
 
@@ -344,7 +343,7 @@ static void is_turned_away(struct fabric *f, int fd)
 
 static void a_handshake_that_was_recorded_opens_nothing(void **state)
 {
-	uint8_t answer[TCP_ANSWER_BYTES];
+	uint8_t answer[TT_ANSWER_BYTES];
 	struct proxy p;
 	struct fabric f;
 
@@ -354,7 +353,7 @@ static void a_handshake_that_was_recorded_opens_nothing(void **state)
 	assert_memory_equal(answer, p.down, AT_ANSWER_NONCE);
 	assert_memory_not_equal(answer + AT_ANSWER_NONCE, p.down + AT_ANSWER_NONCE, TT_NONCE_BYTES);
 	assert_memory_not_equal(answer + AT_PROOF, p.down + AT_PROOF, TT_PROOF_BYTES);
-	raw_send(fd, p.up + TCP_HELLO_BYTES, TCP_CONFIRM_BYTES);
+	raw_send(fd, p.up + TT_HELLO_BYTES, TT_CONFIRM_BYTES);
 	is_turned_away(&f, fd);
 	assert_non_null(strstr(last_warning, "has another key"));
 	end_recorded(&f, &p);
@@ -362,7 +361,7 @@ static void a_handshake_that_was_recorded_opens_nothing(void **state)
 
 static void the_proof_of_one_side_is_none_of_the_other(void **state)
 {
-	uint8_t answer[TCP_ANSWER_BYTES];
+	uint8_t answer[TT_ANSWER_BYTES];
 	struct proxy p;
 	struct fabric f;
 
@@ -375,7 +374,7 @@ static void the_proof_of_one_side_is_none_of_the_other(void **state)
 
 static void the_proof_of_one_connection_is_none_of_another(void **state)
 {
-	uint8_t answer[TCP_ANSWER_BYTES], confirm[TCP_CONFIRM_BYTES];
+	uint8_t answer[TT_ANSWER_BYTES], confirm[TT_CONFIRM_BYTES];
 	struct proxy p;
 	struct fabric f;
 	int fds[2];
@@ -383,7 +382,8 @@ static void the_proof_of_one_connection_is_none_of_another(void **state)
 	start_recorded(&f, &p);
 	for (int i = 0; i < 2; i++)
 		fds[i] = repeat_hello(&f, &p, answer);
-	tt_tcp_confirm_write(&fabric_key, p.up, answer, confirm); /* good for the second */
+	tt_confirm_write(&tt_tcp_protocol, &fabric_key, p.up, answer,
+			 confirm); /* good for the second */
 	raw_send(fds[0], confirm, sizeof(confirm));
 	is_turned_away(&f, fds[0]);
 	close(fds[1]);
@@ -405,7 +405,8 @@ static void led_elsewhere(struct fabric *f, struct fabric *target, int to, struc
 	lead(f, 0, 1, p.port);
 	assert_int_equal(tcp->connect(f->endpoint[0], 1, TT_CHANNEL_P2P, &s.links[0]), TUTTI_OK);
 	fabric_until(f, trouble, &s);
-	assert_int_equal(p.down[AT_VERDICT], TCP_ACCEPTED); /* what it asked for can be had */
+	assert_int_equal(p.down[AT_VERDICT],
+			 TT_VERDICT_ACCEPTED); /* what it asked for can be had */
 	assert_non_null(
 		strstr(tt_tcp_dial_trouble(tcp_endpoint_of(f->endpoint[0]), 1), "has another key"));
 	tcp->close(s.links[0]);
@@ -491,7 +492,7 @@ static bool keeps_the_link(void *arg)
  * deadline. */
 static void who_said_hello_is_not_driven_out_by_the_silent(void **state)
 {
-	uint8_t answer[TCP_ANSWER_BYTES], confirm[TCP_CONFIRM_BYTES];
+	uint8_t answer[TT_ANSWER_BYTES], confirm[TT_CONFIRM_BYTES];
 	int silent[2 * TCP_PENDING_MAX];
 	struct tcp_endpoint *e;
 	struct proxy p;
@@ -500,12 +501,13 @@ static void who_said_hello_is_not_driven_out_by_the_silent(void **state)
 	start_recorded(&f, &p);
 	e = tcp_endpoint_of(f.endpoint[1]);
 	const int fd = repeat_hello(&f, &p, answer);
-	e->pending[0]->deadline = tt_now() + 4 * SECOND; /* before that of all who come later */
+	e->pending[0]->handshake.deadline =
+		tt_now() + 4 * SECOND; /* before that of all who come later */
 	for (int i = 0; i < 2 * TCP_PENDING_MAX; i++)
 		silent[i] = raw_connect(fabric_port(&f, 1));
 	hangs_up(&f, silent[TCP_PENDING_MAX]);
 	assert_int_equal(e->pending_count, TCP_PENDING_MAX);
-	tt_tcp_confirm_write(&fabric_key, p.up, answer, confirm);
+	tt_confirm_write(&tt_tcp_protocol, &fabric_key, p.up, answer, confirm);
 	raw_send(fd, confirm, sizeof(confirm));
 	fabric_until(&f, keeps_the_link, &f);
 	for (int i = 0; i < 2 * TCP_PENDING_MAX; i++)
@@ -517,7 +519,7 @@ static void who_said_hello_is_not_driven_out_by_the_silent(void **state)
 
 static void who_said_hello_and_no_more_is_dropped_in_time(void **state)
 {
-	uint8_t answer[TCP_ANSWER_BYTES];
+	uint8_t answer[TT_ANSWER_BYTES];
 	struct tcp_endpoint *e;
 	struct proxy p;
 	struct fabric f;
@@ -525,7 +527,7 @@ static void who_said_hello_and_no_more_is_dropped_in_time(void **state)
 	start_recorded(&f, &p);
 	e = tcp_endpoint_of(f.endpoint[1]);
 	const int fd = repeat_hello(&f, &p, answer);
-	raw_send(fd, p.up, TCP_CONFIRM_BYTES - 1);
+	raw_send(fd, p.up, TT_CONFIRM_BYTES - 1);
 	assert_int_equal(e->pending_count, 1);
 	tt_tcp_pending_expire(e, tt_now() + 11 * SECOND);
 	hangs_up(&f, fd);

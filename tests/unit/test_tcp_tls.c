@@ -44,8 +44,8 @@ static void a_dialer_that_does_not_encrypt_is_told(void **state)
 
 	meet(&plain, &encrypts, 3, &f);
 	assert_true(f.joined[0] < 0);
-	assert_non_null(strstr(f.endpoint[0]->fault.text, "encrypts, and this rank does not"));
-	assert_non_null(strstr(lines, "does not encrypt, and this rank does"));
+	assert_non_null(strstr(f.endpoint[0]->fault.text, "encrypts, and this end does not"));
+	assert_non_null(strstr(lines, "does not encrypt, and this end does"));
 	fabric_stop(&f);
 }
 
@@ -56,7 +56,7 @@ static void a_listener_that_does_not_encrypt_says_so(void **state)
 	meet(&encrypts, &plain, 3, &f);
 	assert_true(f.joined[0] < 0);
 	assert_non_null(strstr(f.endpoint[0]->fault.text, "TUTTI_ENCRYPT"));
-	assert_non_null(strstr(lines, "encrypts, and this rank does not"));
+	assert_non_null(strstr(lines, "encrypts, and this end does not"));
 	fabric_stop(&f);
 }
 

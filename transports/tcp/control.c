@@ -44,12 +44,13 @@ static bool neighbour(const struct tcp_endpoint *e, int other)
 /* Control messages are few and short: where one does not fit, the peer has long stopped reading. */
 static void tell(struct tcp_control *control, const uint8_t *bytes, size_t length)
 {
-	if (control->source.fd < 0 || control->deaf)
+	if (control->source.connection.fd < 0 || control->deaf)
 		return;
-	const ssize_t sent = tt_tcp_send(control->source.fd, control->tls, bytes, length);
+	const ssize_t sent = tt_connection_send(control->source.connection, bytes, length);
 
 	/* a record of TLS that did not fit is to be sent before anything else */
-	control->deaf = sent >= 0 ? sent != (ssize_t)length : control->tls != NULL;
+	control->deaf =
+		sent >= 0 ? sent != (ssize_t)length : control->source.connection.tls != NULL;
 	if (sent != (ssize_t)length)
 		tt_log(DEBUG, TCP, "rank %d cannot be informed: %s", control->peer,
 		       strerror(errno));
@@ -103,8 +104,8 @@ void tt_tcp_own_fault(struct tcp_endpoint *e, const struct tt_fault *fault)
 static void hang_up(struct tcp_endpoint *e, struct tcp_control *control)
 {
 	tt_tcp_unwatch(e, &control->source);
-	tt_fd_close(control->source.fd);
-	control->source.fd = -1;
+	tt_fd_close(control->source.connection.fd);
+	control->source.connection.fd = -1;
 }
 
 bool tt_tcp_has_died(const struct tcp_endpoint *e, int rank)
@@ -263,10 +264,10 @@ static bool hear(struct tcp_endpoint *e, struct tcp_control *control, bool *comp
 
 void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control)
 {
-	while (control->source.fd >= 0) {
-		const ssize_t n =
-			tt_tcp_recv(control->source.fd, control->tls, control->in + control->got,
-				    sizeof(control->in) - control->got);
+	while (control->source.connection.fd >= 0) {
+		const ssize_t n = tt_connection_receive(control->source.connection,
+							control->in + control->got,
+							sizeof(control->in) - control->got);
 		bool complete = true, fine = true;
 
 		if (n < 0 && errno == EINTR)
@@ -291,7 +292,7 @@ void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control)
 	}
 }
 
-tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tcp_connection connection,
+tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tt_connection connection,
 				     int peer)
 {
 	struct tcp_control *control = calloc(1, sizeof(*control));
@@ -302,8 +303,7 @@ tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tcp_connecti
 		return tt_fail(TUTTI_ERR_NO_MEMORY, TCP,
 			       "no memory for the control link with rank %d", peer);
 	}
-	control->source = (struct tcp_source){ TCP_CONTROL, fd };
-	control->tls = connection.tls;
+	control->source = (struct tcp_source){ TCP_CONTROL, connection };
 	control->peer = peer;
 	tt_tcp_watch_silence(fd, e->silence_s);
 	tt_tcp_peer_text(fd, control->where);
@@ -317,7 +317,7 @@ tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tcp_connecti
 	e->peers[peer].control = control;
 	if (e->base.fault.result)
 		report_fault(control, &e->base.fault);
-	if (control->tls) /* what was decrypted with the handshake's last bytes, no socket
+	if (connection.tls) /* what was decrypted with the handshake's last bytes, no socket
 			   * announces */
 		tt_tcp_control_step(e, control);
 	return TUTTI_OK;
@@ -342,7 +342,7 @@ bool tt_tcp_awaits_pending(const struct tcp_endpoint *e)
 static tutti_result_t call_neighbours(struct tcp_endpoint *e)
 {
 	for (int other = e->rank + 1; other < e->size; other++) {
-		const struct tcp_hello hello = { TCP_FOR_CONTROL, 0, e->comm_id, e->rank, other };
+		const struct tt_hello hello = { TCP_FOR_CONTROL, 0, e->comm_id, e->rank, other };
 		tutti_result_t result;
 
 		if (!neighbour(e, other) || e->peers[other].control || tt_tcp_dialling(e, other))
@@ -358,7 +358,7 @@ static tutti_result_t call_neighbours(struct tcp_endpoint *e)
  * from here, it may still call, which it was to do anyway. */
 void tt_tcp_control_ask(struct tcp_endpoint *e, int peer)
 {
-	const struct tcp_hello hello = { TCP_FOR_CONTROL, 0, e->comm_id, e->rank, peer };
+	const struct tt_hello hello = { TCP_FOR_CONTROL, 0, e->comm_id, e->rank, peer };
 
 	if (!e->peers[peer].control && !tt_tcp_dialling(e, peer) && tt_tcp_dial(e, &hello) < 0)
 		tt_log(DEBUG, TCP, "rank %d does not know whether rank %d is there: %s", e->rank,
@@ -472,7 +472,7 @@ void tt_tcp_control_leave(struct tcp_endpoint *e)
 		e->controls = control->next;
 		tell(control, bytes, sizeof(bytes));
 		tt_tcp_unwatch(e, &control->source);
-		tt_tcp_close_orderly((struct tcp_connection){ control->source.fd, control->tls });
+		tt_tcp_close_orderly(control->source.connection);
 		free(control);
 	}
 }

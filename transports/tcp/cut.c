@@ -20,7 +20,7 @@
 static bool has_ended(const struct tcp_control *control)
 {
 	char byte;
-	const int fd = control->source.fd;
+	const int fd = control->source.connection.fd;
 	const ssize_t n = fd < 0 ? 0 : recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
 	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);

@@ -37,7 +37,7 @@ static int find_candidates(struct tcp_endpoint *e, int to, struct tcp_candidate 
 	return n;
 }
 
-tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello)
+tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tt_hello *hello)
 {
 	struct tcp_candidate candidates[TCP_CANDIDATES_MAX];
 	const int n = find_candidates(e, hello->to, candidates);
@@ -54,10 +54,9 @@ tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello
 		return tt_fail_errno(TCP, "connect to rank %d", hello->to);
 	dial->endpoint = e;
 	dial->hello = *hello;
-	dial->hello.keyed = tt_key_is_set(e->key);
 	dial->count = n;
 	for (int i = 0; i < n; i++) {
-		dial->attempts[i].source = (struct tcp_source){ TCP_ATTEMPT, -1 };
+		dial->attempts[i].source = (struct tcp_source){ TCP_ATTEMPT, { .fd = -1 } };
 		dial->attempts[i].dial = dial;
 		dial->attempts[i].candidate = candidates[i];
 	}
@@ -70,13 +69,12 @@ tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello
 
 static void hang_up(struct tcp_attempt *attempt)
 {
-	if (attempt->source.fd < 0)
+	if (attempt->source.connection.fd < 0)
 		return;
 	tt_tcp_unwatch(attempt->dial->endpoint, &attempt->source);
-	tt_tls_stream_close(attempt->tls);
-	attempt->tls = NULL;
-	tt_fd_close(attempt->source.fd);
-	attempt->source.fd = -1;
+	tt_tls_stream_close(attempt->source.connection.tls);
+	tt_fd_close(attempt->source.connection.fd);
+	attempt->source.connection = (struct tt_connection){ .fd = -1 };
 }
 
 /* Closes what is open, takes the dial off the endpoint, frees it in time. */
@@ -98,7 +96,7 @@ static void finish(struct tcp_dial *dial)
 static void give_up(struct tcp_dial *dial)
 {
 	struct tcp_endpoint *e = dial->endpoint;
-	const struct tcp_hello hello = dial->hello;
+	const struct tt_hello hello = dial->hello;
 	struct tt_fault fault = { .result = dial->shortage ? TUTTI_ERR_SYSTEM : TUTTI_ERR_PEER_LOST,
 				  .rank = dial->shortage ? e->rank : hello.to };
 
@@ -159,43 +157,37 @@ static void run_short(struct tcp_attempt *attempt, uint64_t now)
 	attempt->dial->round = ROUNDS;
 }
 
-/* The first bytes on the socket: there is room for all of them. */
-static bool say(const struct tcp_attempt *attempt, const uint8_t *bytes, size_t length)
-{
-	return tt_tcp_send(attempt->source.fd, attempt->tls, bytes, length) == (ssize_t)length;
-}
-
-static void send_hello(struct tcp_attempt *attempt, uint64_t now)
+static void win(struct tcp_attempt *attempt)
 {
 	struct tcp_dial *dial = attempt->dial;
-	uint8_t nonce[TT_NONCE_BYTES];
+	struct tcp_endpoint *e = dial->endpoint;
+	const struct tt_hello hello = dial->hello;
+	const struct tt_connection connection = attempt->source.connection;
+	const int place = (int)(attempt - dial->attempts);
+	char text[TCP_ADDRESS_TEXT];
 
-	if (tt_nonce_make(nonce) < 0) {
-		fail_attempt(attempt, tt_thread_error(), now);
-		return;
+	if (!e->peers[hello.to].proven) {
+		e->peers[hello.to].proven = (uint8_t)(place + 1);
+		tt_log(INFO, TCP, "rank %d reaches rank %d at %s (%s)", e->rank, hello.to,
+		       tt_tcp_text(&attempt->candidate.to, text),
+		       tt_tcp_path_name(attempt->candidate.path));
 	}
-	tt_tcp_hello_write(&dial->hello, nonce, attempt->hello);
-	if (!say(attempt, attempt->hello, sizeof(attempt->hello))) {
-		fail_attempt(attempt, strerror(errno), now);
-		return;
-	}
-	attempt->state = TCP_ASKING;
-	tt_tcp_watch_for(dial->endpoint, &attempt->source, EPOLLIN);
-	if (dial->begun < dial->count)
-		dial->next_at = now + PATIENCE_MS * TCP_MS;
+	tt_tcp_unwatch(e, &attempt->source);
+	attempt->source.connection = (struct tt_connection){ .fd = -1 }; /* finish() closes none */
+	finish(dial);
+	tt_tcp_connected(e, &hello, hello.to, connection);
 }
 
-static void secure(struct tcp_attempt *attempt, uint64_t now)
+static void follow(struct tcp_attempt *attempt, enum tt_handshake_state state, uint64_t now)
 {
-	const tutti_result_t result = tt_tls_handshake(attempt->tls);
+	struct tcp_endpoint *e = attempt->dial->endpoint;
 
-	if (result < 0)
-		fail_attempt(attempt, tt_thread_error(), now);
-	else if (result == TUTTI_OK)
-		send_hello(attempt, now);
-	else
-		tt_tcp_watch_for(attempt->dial->endpoint, &attempt->source,
-				 tt_tls_blocked(attempt->tls) ? EPOLLOUT : EPOLLIN);
+	switch (state) {
+	case TT_HANDSHAKE_READS: tt_tcp_watch_for(e, &attempt->source, EPOLLIN); break;
+	case TT_HANDSHAKE_WRITES: tt_tcp_watch_for(e, &attempt->source, EPOLLOUT); break;
+	case TT_HANDSHAKE_DONE: win(attempt); break;
+	case TT_HANDSHAKE_FAILED: fail_attempt(attempt, attempt->handshake.why, now); break;
+	}
 }
 
 /* The connection is up. */
@@ -203,18 +195,13 @@ static void introduce(struct tcp_attempt *attempt, uint64_t now)
 {
 	struct tcp_dial *dial = attempt->dial;
 
-	if (!dial->endpoint->tls) {
-		send_hello(attempt, now);
-		return;
-	}
-	if (tt_tls_stream_open(dial->endpoint->tls, attempt->source.fd, true, &attempt->tls) < 0) {
-		fail_attempt(attempt, tt_thread_error(), now);
-		return;
-	}
-	attempt->state = TCP_SECURING;
+	attempt->state = TCP_ASKING;
 	if (dial->begun < dial->count)
 		dial->next_at = now + PATIENCE_MS * TCP_MS;
-	secure(attempt, now);
+	follow(attempt,
+	       tt_dialing_begin(&dial->endpoint->admission.terms, &attempt->handshake,
+				&attempt->source.connection, &dial->hello),
+	       now);
 }
 
 static void start(struct tcp_dial *dial, uint64_t now)
@@ -226,9 +213,8 @@ static void start(struct tcp_dial *dial, uint64_t now)
 
 	dial->alive++;
 	dial->next_at = now + STAGGER_MS * TCP_MS;
-	attempt->source.fd = fd;
+	attempt->source.connection.fd = fd;
 	attempt->state = TCP_CONNECTING;
-	attempt->got = 0;
 	attempt->deadline = now + CONNECT_MS * TCP_MS;
 	if (fd < 0) {
 		run_short(attempt, now);
@@ -282,80 +268,19 @@ const char *tt_tcp_dial_trouble(const struct tcp_endpoint *e, int peer)
 	return "";
 }
 
-static void win(struct tcp_attempt *attempt)
-{
-	struct tcp_dial *dial = attempt->dial;
-	struct tcp_endpoint *e = dial->endpoint;
-	const struct tcp_hello hello = dial->hello;
-	const struct tcp_connection connection = { attempt->source.fd, attempt->tls };
-	const int place = (int)(attempt - dial->attempts);
-	char text[TCP_ADDRESS_TEXT];
-
-	if (!e->peers[hello.to].proven) {
-		e->peers[hello.to].proven = (uint8_t)(place + 1);
-		tt_log(INFO, TCP, "rank %d reaches rank %d at %s (%s)", e->rank, hello.to,
-		       tt_tcp_text(&attempt->candidate.to, text),
-		       tt_tcp_path_name(attempt->candidate.path));
-	}
-	tt_tcp_unwatch(e, &attempt->source);
-	attempt->source.fd = -1; /* so that finish() leaves it open */
-	attempt->tls = NULL;
-	finish(dial);
-	tt_tcp_connected(e, &hello, hello.to, connection);
-}
-
-/* Zeros are no proof: the other side then knows that the keys differ. */
-static void confirm(struct tcp_attempt *attempt, bool proven, uint64_t now)
-{
-	uint8_t bytes[TCP_CONFIRM_BYTES] = { 0 };
-
-	if (proven)
-		tt_tcp_confirm_write(attempt->dial->endpoint->key, attempt->hello, attempt->answer,
-				     bytes);
-	if (!say(attempt, bytes, sizeof(bytes)))
-		fail_attempt(attempt, strerror(errno), now);
-	else if (proven)
-		win(attempt);
-	else
-		fail_attempt(attempt, tt_tcp_verdict_text(TCP_OTHER_KEY), now);
-}
-
-static void receive_answer(struct tcp_attempt *attempt, uint64_t now)
-{
-	const ssize_t n =
-		tt_tcp_recv(attempt->source.fd, attempt->tls, attempt->answer + attempt->got,
-			    sizeof(attempt->answer) - attempt->got);
-	enum tcp_verdict verdict;
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0) {
-		fail_attempt(attempt, n < 0 ? strerror(errno) : "closed without an answer", now);
-		return;
-	}
-	attempt->got += (size_t)n;
-	verdict = tt_tcp_answer_begins(attempt->answer, attempt->got);
-	if (verdict == TCP_ACCEPTED && attempt->got < sizeof(attempt->answer))
-		return;
-	if (verdict == TCP_ACCEPTED)
-		verdict = tt_tcp_answer_read(attempt->dial->endpoint->key, attempt->hello,
-					     attempt->answer);
-	if (verdict == TCP_ACCEPTED || verdict == TCP_OTHER_KEY)
-		confirm(attempt, verdict == TCP_ACCEPTED, now);
-	else
-		fail_attempt(attempt, tt_tcp_verdict_text(verdict), now);
-}
-
 void tt_tcp_attempt_step(struct tcp_attempt *attempt, uint64_t now)
 {
 	int error = 0;
 	socklen_t length = sizeof(error);
 
-	if (attempt->state == TCP_ASKING || attempt->state == TCP_SECURING) {
-		(attempt->state == TCP_ASKING ? receive_answer : secure)(attempt, now);
+	if (attempt->state == TCP_ASKING) {
+		follow(attempt,
+		       tt_dialing_step(&attempt->dial->endpoint->admission.terms,
+				       &attempt->handshake, &attempt->source.connection),
+		       now);
 		return;
 	}
-	if (getsockopt(attempt->source.fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
+	if (getsockopt(attempt->source.connection.fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
 		error = errno;
 	if (error)
 		fail_connect(attempt, error, now);
@@ -375,7 +300,7 @@ bool tt_tcp_dialling(const struct tcp_endpoint *e, int peer)
 void tt_tcp_dial_drop(struct tcp_endpoint *e, int peer, enum tcp_purpose purpose, int channel)
 {
 	for (struct tcp_dial *dial = e->dials; dial; dial = dial->next) {
-		if (dial->hello.to == peer && dial->hello.purpose == purpose &&
+		if (dial->hello.to == peer && dial->hello.purpose == (int)purpose &&
 		    dial->hello.channel == channel) {
 			finish(dial);
 			return;

@@ -8,6 +8,14 @@
 #include "environment.h"
 #include "tcp.h"
 
+const struct tt_protocol tt_tcp_protocol = {
+	.hello = { 't', 'u', 't', 't', 'i', 't', 'c', 'p' },
+	.answer = { 't', 'u', 't', 't', 'i', 'a', 'c', 'k' },
+	.version = 2,
+	.listener = "tutti tcp listener",
+	.dialer = "tutti tcp dialer",
+};
+
 static struct tcp_peer *make_peers(int size)
 {
 	struct tcp_peer *peers = calloc((size_t)size, sizeof(*peers));
@@ -37,7 +45,7 @@ static void tcp_destroy(struct tt_endpoint *base)
 		free(object);
 	}
 	tt_tcp_wait_close(e);
-	tt_tls_close(e->tls);
+	tt_tls_close(e->admission.terms.tls);
 	free(e->peers);
 	free(e);
 }
@@ -54,17 +62,23 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 	e->rank = config->rank;
 	e->size = config->size;
 	e->silence_s = config->silence_s;
-	e->key = config->key;
+	e->admission = (struct tt_listener){
+		.terms = { .protocol = &tt_tcp_protocol, .key = config->key },
+		.rank = config->rank,
+		.judge = tt_tcp_judge,
+		.context = e,
+	};
 	e->should_abort = config->should_abort;
 	e->context = config->context;
-	e->listener.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
+	e->listener.connection.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
 	e->peers = make_peers(config->size);
 	result = e->peers ? tt_tcp_buffer_size(getenv("TUTTI_TCP_BUFFER"), &e->buffer)
 			  : tt_fail(TUTTI_ERR_NO_MEMORY, TCP,
 				    "no memory for an endpoint of %d ranks", config->size);
-	if (result == TUTTI_OK && e->key && e->key->encrypt)
-		result = tt_tls_open(e->key, "connections to other ranks", &e->tls);
-	if (result == TUTTI_OK && tt_key_is_set(e->key))
+	if (result == TUTTI_OK && e->admission.terms.key && e->admission.terms.key->encrypt)
+		result = tt_tls_open(e->admission.terms.key, "connections to other ranks",
+				     &e->admission.terms.tls);
+	if (result == TUTTI_OK && tt_key_is_set(e->admission.terms.key))
 		result = tt_tcp_interfaces(&e->card, &e->lack);
 	if (result == TUTTI_OK)
 		result = tt_tcp_wait_open(e);
@@ -149,8 +163,8 @@ void tt_tcp_release(struct tcp_endpoint *e, struct tcp_released *object)
 	e->released = object;
 }
 
-void tt_tcp_connected(struct tcp_endpoint *e, const struct tcp_hello *hello, int peer,
-		      struct tcp_connection connection)
+void tt_tcp_connected(struct tcp_endpoint *e, const struct tt_hello *hello, int peer,
+		      struct tt_connection connection)
 {
 	struct tcp_peer *with = &e->peers[peer];
 
@@ -178,7 +192,7 @@ static void tcp_progress(struct tt_endpoint *base, bool thorough)
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
 	const bool unfinished = e->waiting || e->dial_count || e->pending_count;
 
-	if (unfinished || (thorough && (e->listener.fd >= 0 || e->controls)))
+	if (unfinished || (thorough && (e->listener.connection.fd >= 0 || e->controls)))
 		tt_tcp_poll(e, 0);
 }
 
@@ -186,7 +200,8 @@ static void tcp_progress(struct tt_endpoint *base, bool thorough)
  * perhaps, says nothing.) */
 static bool is_leaving(const struct tcp_peer *peer)
 {
-	bool leaving = peer->left || peer->gone || (peer->control && peer->control->source.fd < 0);
+	bool leaving = peer->left || peer->gone ||
+		       (peer->control && peer->control->source.connection.fd < 0);
 
 	for (int channel = 0; channel < TT_CHANNELS; channel++)
 		leaving |= peer->link[channel] && peer->link[channel]->state == TCP_LINK_ENDED;
@@ -221,14 +236,14 @@ static void tcp_forget(struct tt_endpoint *base)
 {
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
 
-	e->listener.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
+	e->listener.connection.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
 	for (int i = 0; i < e->pending_count; i++)
-		e->pending[i]->source.fd = -1;
+		e->pending[i]->source.connection.fd = -1;
 	for (struct tcp_dial *dial = e->dials; dial; dial = dial->next)
 		for (int i = 0; i < dial->count; i++)
-			dial->attempts[i].source.fd = -1;
+			dial->attempts[i].source.connection.fd = -1;
 	for (struct tcp_control *control = e->controls; control; control = control->next)
-		control->source.fd = -1;
+		control->source.connection.fd = -1;
 	for (int i = 0; i < e->size; i++) {
 		for (int channel = 0; channel < TT_CHANNELS; channel++) {
 			e->peers[i].kept[channel].fd = -1;

@@ -4,7 +4,7 @@
  * change.
  *
  * Way of a connection: the lower rank of a pair dials (dial.c), the higher accepts a pending
- * connection (listen.c); once the handshake (handshake.c) names rank, purpose and channel,
+ * connection (listen.c); once the handshake (handshake.h) names rank, purpose and channel,
  * tt_tcp_connected() gives the socket to its link (link.c), keeps it until that link is asked
  * for, or makes it a control link (control.c). */
 #ifndef TT_TCP_ENDPOINT_H
@@ -26,12 +26,15 @@
 #define TCP_DOUBT_MS                                                                               \
 	100 /* one connection may end before another has brought what was sent on it earlier */
 
+enum tcp_purpose { TCP_FOR_DATA, TCP_FOR_CONTROL }; /* of a hello */
+extern const struct tt_protocol tt_tcp_protocol;
+
 /* What the inner epoll hands back; the first member of whatever it watches. Released objects stay
  * allocated, with fd -1, until all events of a batch have been looked at. */
 enum tcp_kind { TCP_LISTENER, TCP_PENDING, TCP_ATTEMPT, TCP_CONTROL };
 struct tcp_source {
 	enum tcp_kind kind;
-	int fd;
+	struct tt_connection connection;
 };
 
 /* First member of what is freed after a batch. */
@@ -39,42 +42,28 @@ struct tcp_released {
 	struct tcp_released *next;
 };
 
-enum tcp_pending_stage {
-	TCP_PENDING_TLS,
-	TCP_PENDING_HELLO,
-	TCP_PENDING_CONFIRM
-}; /* what is to come from it */
 struct tcp_pending {
 	struct tcp_released released;
 	struct tcp_source source;
-	struct tt_tls_stream *tls; /* NULL: plain; so for all connections */
 	struct sockaddr_storage from;
-	enum tcp_pending_stage stage;
-	uint64_t deadline;
-	size_t got; /* of what is to come */
-	uint8_t hello[TCP_HELLO_BYTES];
-	uint8_t answer[TCP_ANSWER_BYTES];
-	uint8_t confirm[TCP_CONFIRM_BYTES];
+	struct tt_pending handshake;
 };
 
-enum tcp_attempt_state { TCP_UNTRIED, TCP_CONNECTING, TCP_SECURING, TCP_ASKING, TCP_FAILED };
+enum tcp_attempt_state { TCP_UNTRIED, TCP_CONNECTING, TCP_ASKING, TCP_FAILED };
 struct tcp_attempt {
 	struct tcp_source source;
-	struct tt_tls_stream *tls;
 	struct tcp_dial *dial;
 	struct tcp_candidate candidate;
 	enum tcp_attempt_state state;
 	uint64_t deadline; /* while connecting */
-	size_t got;
-	uint8_t hello[TCP_HELLO_BYTES];
-	uint8_t answer[TCP_ANSWER_BYTES];
+	struct tt_dialing handshake;
 };
 
 struct tcp_dial {
 	struct tcp_released released;
 	struct tcp_dial *next;
 	struct tcp_endpoint *endpoint;
-	struct tcp_hello hello;
+	struct tt_hello hello;
 	int count, begun, alive; /* attempts: all, started in this round, not failed of those */
 	int round;
 	bool over;
@@ -87,7 +76,6 @@ struct tcp_dial {
 
 struct tcp_control {
 	struct tcp_source source;
-	struct tt_tls_stream *tls;
 	bool deaf; /* it took a message in part, or none: whatever came next would be no message */
 	struct tcp_control *next;
 	int peer;
@@ -125,15 +113,10 @@ struct tcp_sleeper {
 	bool called; /* armed when interrupt() came, and has not disarmed since */
 };
 
-struct tcp_connection {
-	int fd;
-	struct tt_tls_stream *tls;
-};
-
 /* What this rank knows of another. */
 struct tcp_peer {
 	struct tcp_link *link[TT_CHANNELS];
-	struct tcp_connection kept[TT_CHANNELS]; /* accepted before its link was asked for; or its
+	struct tt_connection kept[TT_CHANNELS]; /* accepted before its link was asked for; or its
 					       * fd is -1 */
 	struct tcp_control *control;
 	uint8_t proven;	  /* place, from 1, of the candidate that worked before */
@@ -147,8 +130,7 @@ struct tcp_endpoint {
 	struct tt_endpoint base;
 	uint64_t comm_id;
 	int rank, size;
-	const struct tt_key *key;
-	struct tt_tls *tls;			       /* NULL: connections are plain */
+	struct tt_listener admission;		       /* of all connections, dialled ones too */
 	tutti_result_t (*should_abort)(void *context); /* see tt_endpoint_config */
 	void *context;
 	struct tcp_card card;
@@ -200,21 +182,20 @@ void tt_tcp_tune(const struct tcp_endpoint *e, int fd, bool local);
 /* Let the kernel break the connection when the other host has answered nothing for so long. */
 void tt_tcp_watch_silence(int fd, double seconds);
 bool tt_tcp_is_local(int fd);
-/* Like send() and recv(), which never block or signal. */
-ssize_t tt_tcp_send(int fd, struct tt_tls_stream *tls, const void *bytes, size_t length);
-ssize_t tt_tcp_recv(int fd, struct tt_tls_stream *tls, void *bytes, size_t length);
-void tt_tcp_close_orderly(struct tcp_connection connection);
+void tt_tcp_close_orderly(struct tt_connection connection);
 void tt_tcp_peer_text(int fd, char text[TCP_ADDRESS_TEXT]);
 
 /* listen.c */
 tutti_result_t tt_tcp_listen(struct tcp_endpoint *e);
+/* Is a hello that says this welcome to the endpoint? */
+enum tt_verdict tt_tcp_judge(const void *endpoint, const struct tt_hello *hello);
 void tt_tcp_stop_listening(struct tcp_endpoint *e);
 void tt_tcp_accept(struct tcp_endpoint *e);
 void tt_tcp_pending_step(struct tcp_endpoint *e, struct tcp_pending *pending);
 void tt_tcp_pending_expire(struct tcp_endpoint *e, uint64_t now);
 
 /* dial.c */
-tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tcp_hello *hello);
+tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tt_hello *hello);
 /* Why the last attempt to reach `peer` failed; "" if none did. */
 const char *tt_tcp_dial_trouble(const struct tcp_endpoint *e, int peer);
 /* Is `peer` being dialled? */
@@ -234,7 +215,7 @@ ssize_t tt_tcp_link_peek(struct tt_link *base, size_t want, size_t limit, const 
 void tt_tcp_link_release(struct tt_link *base, size_t bytes);
 bool tt_tcp_link_ready(const struct tt_link *base);
 void tt_tcp_link_close(struct tt_link *base);
-void tt_tcp_link_attach(struct tcp_link *link, struct tcp_connection connection);
+void tt_tcp_link_attach(struct tcp_link *link, struct tt_connection connection);
 void tt_tcp_link_fail(struct tcp_link *link, const struct tt_fault *fault);
 
 /* control.c */
@@ -252,7 +233,7 @@ bool tt_tcp_is_cut_off(struct tcp_endpoint *e);
 void tt_tcp_report_cut_off(const struct tcp_endpoint *e, struct tt_fault *fault);
 /* Is the lower rank still there, of which this one would not learn that it has died? */
 void tt_tcp_control_ask(struct tcp_endpoint *e, int peer);
-tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tcp_connection connection,
+tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tt_connection connection,
 				     int peer);
 void tt_tcp_control_step(struct tcp_endpoint *e, struct tcp_control *control);
 /* Unless a better one is known, note it and tell all control links but for the one it came from. */
@@ -288,7 +269,7 @@ void tt_tcp_interrupt(struct tt_endpoint *base);
 /* endpoint.c */
 void tt_tcp_release(struct tcp_endpoint *e, struct tcp_released *object);
 /* Takes over the connection that `hello` asked for. */
-void tt_tcp_connected(struct tcp_endpoint *e, const struct tcp_hello *hello, int peer,
-		      struct tcp_connection connection);
+void tt_tcp_connected(struct tcp_endpoint *e, const struct tt_hello *hello, int peer,
+		      struct tt_connection connection);
 
 #endif

@@ -29,7 +29,7 @@ tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_c
 {
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
 	struct tcp_peer *to = &e->peers[peer];
-	const struct tcp_hello hello = { TCP_FOR_DATA, channel, e->comm_id, e->rank, peer };
+	const struct tt_hello hello = { TCP_FOR_DATA, channel, e->comm_id, e->rank, peer };
 	struct tcp_link *link = calloc(1, sizeof(*link));
 	tutti_result_t result;
 
@@ -41,7 +41,7 @@ tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_c
 	to->link[channel] = link;
 	if (to->kept[channel].fd >= 0) {
 		tt_tcp_link_attach(link, to->kept[channel]);
-		to->kept[channel] = (struct tcp_connection){ .fd = -1 };
+		to->kept[channel] = (struct tt_connection){ .fd = -1 };
 	} else if (e->rank < peer) {
 		result = tt_tcp_dial(e, &hello);
 		if (result < 0) {
@@ -59,7 +59,7 @@ tutti_result_t tt_tcp_link_connect(struct tt_endpoint *base, int peer, enum tt_c
 }
 
 /* The connection is there: of a dial, of a pending connection that the link waited for, or kept. */
-void tt_tcp_link_attach(struct tcp_link *link, struct tcp_connection connection)
+void tt_tcp_link_attach(struct tcp_link *link, struct tt_connection connection)
 {
 	link->fd = connection.fd;
 	link->tls = connection.tls;
@@ -311,7 +311,7 @@ void tt_tcp_link_close(struct tt_link *base)
 		tt_tcp_dial_drop(e, base->peer, TCP_FOR_DATA, link->channel);
 	else if (link->state == TCP_LINK_WAITING)
 		e->waiting--;
-	tt_tcp_close_orderly((struct tcp_connection){ link->fd, link->tls });
+	tt_tcp_close_orderly((struct tt_connection){ link->fd, link->tls });
 	e->peers[base->peer].link[link->channel] = NULL;
 	free(link->scratch);
 	free(link);

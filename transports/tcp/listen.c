@@ -56,7 +56,7 @@ static int bind_loopback(int fd, int family, int port)
 static int listen_at(const struct tcp_endpoint *e, int family, int port)
 {
 	const int fd = TT_FD(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), on = 1;
-	const bool keyed = tt_key_is_set(e->key);
+	const bool keyed = tt_key_is_set(e->admission.terms.key);
 
 	if (fd < 0)
 		return -1;
@@ -79,7 +79,7 @@ static int listen_at(const struct tcp_endpoint *e, int family, int port)
  * missing. */
 static int listen_on(const struct tcp_endpoint *e, int port)
 {
-	const bool keyed = tt_key_is_set(e->key);
+	const bool keyed = tt_key_is_set(e->admission.terms.key);
 	const int fd = listen_at(e, keyed ? AF_INET6 : AF_INET, port);
 
 	if (fd >= 0 || errno == EADDRINUSE || errno == EACCES)
@@ -93,10 +93,10 @@ static tutti_result_t fill_card(struct tcp_endpoint *e)
 	struct sockaddr_storage name = { 0 };
 	socklen_t length = sizeof(name);
 
-	getsockname(e->listener.fd, (struct sockaddr *)&name, &length);
+	getsockname(e->listener.connection.fd, (struct sockaddr *)&name, &length);
 	/* the port is at the same place in both families */
 	e->card.port = ntohs(((struct sockaddr_in *)&name)->sin_port);
-	if (tt_key_is_set(e->key)) {
+	if (tt_key_is_set(e->admission.terms.key)) {
 		tt_log(DEBUG, TCP, "rank %d listens on port %d", e->rank, e->card.port);
 		return TUTTI_OK;
 	}
@@ -114,16 +114,16 @@ tutti_result_t tt_tcp_listen(struct tcp_endpoint *e)
 	if (result < 0)
 		return result;
 	for (int port = range.first; port <= range.last; port++) {
-		e->listener.fd = listen_on(e, port);
-		if (e->listener.fd >= 0 || (errno != EADDRINUSE && errno != EACCES))
+		e->listener.connection.fd = listen_on(e, port);
+		if (e->listener.connection.fd >= 0 || (errno != EADDRINUSE && errno != EACCES))
 			break;
 	}
-	if (e->listener.fd < 0 && range.last > 0)
+	if (e->listener.connection.fd < 0 && range.last > 0)
 		return tt_fail_errno(TCP,
 				     "no port of TUTTI_PORT_RANGE %d-%d can be listened on; give a "
 				     "range with a free port for every rank of this machine",
 				     range.first, range.last);
-	if (e->listener.fd < 0)
+	if (e->listener.connection.fd < 0)
 		return tt_fail_errno(TCP, "listen on a TCP port");
 	e->listener.kind = TCP_LISTENER;
 	if (!tt_tcp_watch(e, &e->listener, EPOLLIN))
@@ -136,13 +136,13 @@ static void dismiss(struct tcp_endpoint *e, struct tcp_pending *pending)
 	for (int i = 0; i < e->pending_count; i++)
 		if (e->pending[i] == pending)
 			e->pending[i] = e->pending[--e->pending_count];
-	if (pending->source.fd >= 0) {
+	if (pending->source.connection.fd >= 0) {
 		tt_tcp_unwatch(e, &pending->source);
-		tt_fd_close(pending->source.fd);
-		pending->source.fd = -1;
+		tt_fd_close(pending->source.connection.fd);
+		pending->source.connection.fd = -1;
 	}
-	tt_tls_stream_close(pending->tls);
-	pending->tls = NULL;
+	tt_tls_stream_close(pending->source.connection.tls);
+	pending->source.connection.tls = NULL;
 	tt_tcp_release(e, &pending->released);
 }
 
@@ -150,17 +150,11 @@ void tt_tcp_stop_listening(struct tcp_endpoint *e)
 {
 	while (e->pending_count > 0)
 		dismiss(e, e->pending[0]);
-	if (e->listener.fd < 0)
+	if (e->listener.connection.fd < 0)
 		return;
 	tt_tcp_unwatch(e, &e->listener);
-	tt_fd_close(e->listener.fd);
-	e->listener.fd = -1;
-}
-
-/* Does `a` make room before `b`? */
-static bool less_welcome(const struct tcp_pending *a, const struct tcp_pending *b)
-{
-	return a->stage != b->stage ? a->stage < b->stage : a->deadline < b->deadline;
+	tt_fd_close(e->listener.connection.fd);
+	e->listener.connection.fd = -1;
 }
 
 static struct tcp_pending *least_welcome(const struct tcp_endpoint *e)
@@ -168,7 +162,7 @@ static struct tcp_pending *least_welcome(const struct tcp_endpoint *e)
 	struct tcp_pending *least = e->pending[0];
 
 	for (int i = 1; i < e->pending_count; i++)
-		if (less_welcome(e->pending[i], least))
+		if (tt_pending_less_welcome(&e->pending[i]->handshake, &least->handshake))
 			least = e->pending[i];
 	return least;
 }
@@ -190,7 +184,8 @@ static void dismiss_oldest(struct tcp_endpoint *e)
 static bool dismiss_idler(struct tcp_endpoint *e)
 {
 	if (e->pending_count == 0 ||
-	    tt_now() + PENDING_MS * TCP_MS < least_welcome(e)->deadline + IDLE_MS * TCP_MS)
+	    tt_now() + PENDING_MS * TCP_MS <
+		    least_welcome(e)->handshake.deadline + IDLE_MS * TCP_MS)
 		return false;
 	dismiss_oldest(e);
 	return true;
@@ -207,10 +202,9 @@ static void admit(struct tcp_endpoint *e, int fd, const struct sockaddr_storage 
 	}
 	if (e->pending_count == TCP_PENDING_MAX)
 		dismiss_oldest(e);
-	pending->source = (struct tcp_source){ TCP_PENDING, fd };
+	pending->source = (struct tcp_source){ TCP_PENDING, { .fd = fd } };
 	pending->from = *from;
-	pending->stage = e->tls ? TCP_PENDING_TLS : TCP_PENDING_HELLO;
-	pending->deadline = tt_now() + PENDING_MS * TCP_MS;
+	tt_pending_init(&e->admission, &pending->handshake, true, tt_now() + PENDING_MS * TCP_MS);
 	e->pending[e->pending_count++] = pending;
 	if (tt_tcp_watch(e, &pending->source, EPOLLIN))
 		tt_tcp_pending_step(e, pending); /* its hello is often there by now */
@@ -261,9 +255,9 @@ static void give_up_listening(struct tcp_endpoint *e)
 
 void tt_tcp_accept(struct tcp_endpoint *e)
 {
-	for (int i = 0; i < ACCEPT_MAX && e->listener.fd >= 0; i++) {
+	for (int i = 0; i < ACCEPT_MAX && e->listener.connection.fd >= 0; i++) {
 		struct sockaddr_storage from;
-		const int fd = tt_accept(e->listener.fd, &from);
+		const int fd = tt_accept(e->listener.connection.fd, &from);
 
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
@@ -278,29 +272,27 @@ void tt_tcp_accept(struct tcp_endpoint *e)
 	}
 }
 
-static enum tcp_verdict judge(const struct tcp_endpoint *e, const struct tcp_pending *pending,
-			      const struct tcp_hello *hello)
+enum tt_verdict tt_tcp_judge(const void *endpoint, const struct tt_hello *hello)
 {
+	const struct tcp_endpoint *e = endpoint;
 	const struct tcp_peer *peer;
 
-	if (e->tls && !pending->tls)
-		return TCP_PLAIN;
-	if (hello->keyed != tt_key_is_set(e->key))
-		return hello->keyed ? TCP_KEYED : TCP_KEYLESS;
+	if (hello->purpose > TCP_FOR_CONTROL || hello->channel >= TT_CHANNELS)
+		return TT_VERDICT_NOT_UNDERSTOOD;
 	if (hello->comm_id != e->comm_id)
-		return TCP_OTHER_JOB;
+		return TT_VERDICT_OTHER_JOB;
 	/* the lower rank dials, but for a rank that asks whether this one is still there */
 	if (hello->to != e->rank || hello->from < 0 || hello->from == e->rank ||
 	    hello->from >= e->size || (hello->from > e->rank && hello->purpose != TCP_FOR_CONTROL))
-		return TCP_OTHER_RANK;
+		return TT_VERDICT_OTHER_RANK;
 	peer = &e->peers[hello->from];
 	if (hello->purpose == TCP_FOR_CONTROL)
-		return peer->control ? TCP_DUPLICATE : TCP_ACCEPTED;
+		return peer->control ? TT_VERDICT_DUPLICATE : TT_VERDICT_ACCEPTED;
 	if (peer->kept[hello->channel].fd >= 0)
-		return TCP_DUPLICATE;
+		return TT_VERDICT_DUPLICATE;
 	if (peer->link[hello->channel] && peer->link[hello->channel]->state != TCP_LINK_WAITING)
-		return TCP_DUPLICATE;
-	return TCP_ACCEPTED;
+		return TT_VERDICT_DUPLICATE;
+	return TT_VERDICT_ACCEPTED;
 }
 
 /* Anybody can bring these lines about. */
@@ -313,162 +305,46 @@ static void warn_of(struct tcp_endpoint *e, const struct tcp_pending *pending, c
 		       tt_tcp_text(&pending->from, text), what, more);
 }
 
-static void turn_away(struct tcp_endpoint *e, struct tcp_pending *pending,
-		      const struct tcp_hello *hello, enum tcp_verdict verdict)
+static void turn_away(struct tcp_endpoint *e, struct tcp_pending *pending)
 {
+	const struct tt_pending *handshake = &pending->handshake;
 	char text[TCP_ADDRESS_TEXT];
 
-	if (verdict == TCP_DUPLICATE)
-		tt_log(DEBUG, TCP, "dropped a second connection from rank %d, %s", hello->from,
+	if (handshake->verdict == TT_VERDICT_DUPLICATE)
+		tt_log(DEBUG, TCP, "dropped a second connection from rank %d, %s",
+		       handshake->says.from, tt_tcp_text(&pending->from, text));
+	else if (handshake->verdict == TT_VERDICT_GONE)
+		tt_log(DEBUG, TCP, "dropped a connection from %s: it went away",
 		       tt_tcp_text(&pending->from, text));
 	else
-		warn_of(e, pending, tt_tcp_verdict_text(verdict));
+		warn_of(e, pending, handshake->why);
 	dismiss(e, pending);
 }
 
-/* The hello is complete, or none: ask for the proof, or say why not. */
-static void answer(struct tcp_endpoint *e, struct tcp_pending *pending, enum tcp_verdict verdict)
-{
-	uint8_t nonce[TT_NONCE_BYTES] = { 0 };
-	struct tcp_hello hello = { 0 };
-
-	if (verdict == TCP_ACCEPTED)
-		verdict = tt_tcp_hello_read(pending->hello, &hello);
-	if (verdict == TCP_ACCEPTED)
-		verdict = judge(e, pending, &hello);
-	if (verdict == TCP_NO_HELLO || verdict == TCP_ENCRYPTED) {
-		turn_away(e, pending, &hello, verdict);
-		return;
-	}
-	if (verdict == TCP_ACCEPTED && tt_nonce_make(nonce) < 0) {
-		warn_of(e, pending, tt_thread_error());
-		dismiss(e, pending);
-		return;
-	}
-	tt_tcp_answer_write(e->key, pending->hello, e->rank, verdict, nonce, pending->answer);
-	/* the first bytes on the socket: there is room for all of them */
-	if (tt_tcp_send(pending->source.fd, pending->tls, pending->answer,
-			sizeof(pending->answer)) != (ssize_t)sizeof(pending->answer)) {
-		warn_of(e, pending, "went away");
-		dismiss(e, pending);
-	} else if (verdict != TCP_ACCEPTED) {
-		turn_away(e, pending, &hello, verdict);
-	} else {
-		pending->stage = TCP_PENDING_CONFIRM;
-		pending->got = 0;
-		pending->deadline += PENDING_MS * TCP_MS;
-	}
-}
-
-/* The confirm is complete. Meanwhile another connection may have been let in for the same
- * purpose. */
 static void let_in(struct tcp_endpoint *e, struct tcp_pending *pending)
 {
-	enum tcp_verdict verdict =
-		tt_tcp_confirm_read(e->key, pending->hello, pending->answer, pending->confirm);
-	const struct tcp_connection connection = { pending->source.fd, pending->tls };
-	struct tcp_hello hello = { 0 };
+	const struct tt_connection connection = pending->source.connection;
+	const struct tt_hello hello = pending->handshake.says;
 
-	tt_tcp_hello_read(pending->hello, &hello);
-	if (verdict == TCP_ACCEPTED)
-		verdict = judge(e, pending, &hello);
-	if (verdict != TCP_ACCEPTED) {
-		turn_away(e, pending, &hello, verdict);
-		return;
-	}
 	tt_tcp_unwatch(e, &pending->source);
-	pending->source.fd = -1; /* dismiss() closes nothing then */
-	pending->tls = NULL;
+	pending->source.connection = (struct tt_connection){ .fd = -1 }; /* for dismiss() */
 	dismiss(e, pending);
 	tt_tcp_tune(e, connection.fd, tt_tcp_is_local(connection.fd));
 	tt_tcp_connected(e, &hello, hello.from, connection);
 }
 
-/* Takes what is there of one message; bytes after the confirm are the link's. False: nothing is
- * there. */
-static bool hear(struct tcp_endpoint *e, struct tcp_pending *pending)
-{
-	const bool hello = pending->stage == TCP_PENDING_HELLO;
-	uint8_t *const in = hello ? pending->hello : pending->confirm;
-	const size_t length = hello ? sizeof(pending->hello) : sizeof(pending->confirm);
-	const ssize_t n = tt_tcp_recv(pending->source.fd, pending->tls, in + pending->got,
-				      length - pending->got);
-	char text[TCP_ADDRESS_TEXT];
-	enum tcp_verdict verdict;
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return false;
-	if (n <= 0) {
-		tt_log(DEBUG, TCP, "dropped a connection from %s: closed after %zu bytes of a %s",
-		       tt_tcp_text(&pending->from, text), pending->got, hello ? "hello" : "proof");
-		dismiss(e, pending);
-		return false;
-	}
-	pending->got += (size_t)n;
-	verdict = hello ? tt_tcp_hello_begins(pending->hello, pending->got) : TCP_ACCEPTED;
-	if (verdict == TCP_NO_HELLO && !pending->tls && pending->hello[0] == TT_TLS_FIRST_BYTE)
-		verdict = TCP_ENCRYPTED;
-	if (verdict == TCP_ACCEPTED && pending->got < length)
-		return true;
-	if (hello)
-		answer(e, pending, verdict);
-	else
-		let_in(e, pending);
-	return pending->source.fd >= 0;
-}
-
-/* The first byte says whether a pending connection encrypts; one that does not is told by the
- * answer that it must. */
-static bool begin_tls(struct tcp_endpoint *e, struct tcp_pending *pending)
-{
-	uint8_t first;
-	const ssize_t n = recv(pending->source.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return false;
-	if (n == 1 && first == TT_TLS_FIRST_BYTE &&
-	    tt_tls_stream_open(e->tls, pending->source.fd, false, &pending->tls) < 0) {
-		warn_of(e, pending, tt_thread_error());
-		dismiss(e, pending);
-		return false;
-	}
-	if (!pending->tls)
-		pending->stage = TCP_PENDING_HELLO;
-	return true;
-}
-
-/* False: nothing is there to go on with. */
-static bool secure(struct tcp_endpoint *e, struct tcp_pending *pending)
-{
-	tutti_result_t result;
-
-	if (!pending->tls)
-		return begin_tls(e, pending);
-	result = tt_tls_handshake(pending->tls);
-	if (result < 0) {
-		char text[TT_ERROR_MAX + 32];
-
-		snprintf(text, sizeof(text), "did not get in: %s", tt_thread_error());
-		warn_of(e, pending, text);
-		dismiss(e, pending);
-		return false;
-	}
-	tt_tcp_watch_for(e, &pending->source,
-			 result && tt_tls_blocked(pending->tls) ? EPOLLOUT : EPOLLIN);
-	if (result == TUTTI_OK)
-		pending->stage = TCP_PENDING_HELLO;
-	return result == TUTTI_OK;
-}
-
-static bool go_on(struct tcp_endpoint *e, struct tcp_pending *pending)
-{
-	return pending->stage == TCP_PENDING_TLS ? secure(e, pending) : hear(e, pending);
-}
-
 void tt_tcp_pending_step(struct tcp_endpoint *e, struct tcp_pending *pending)
 {
-	while (pending->source.fd >= 0 && go_on(e, pending))
-		continue;
+	const bool said_hello = pending->handshake.stage == TT_PENDING_CONFIRM;
+
+	switch (tt_pending_step(&e->admission, &pending->handshake, &pending->source.connection)) {
+	case TT_HANDSHAKE_READS: tt_tcp_watch_for(e, &pending->source, EPOLLIN); break;
+	case TT_HANDSHAKE_WRITES: tt_tcp_watch_for(e, &pending->source, EPOLLOUT); break;
+	case TT_HANDSHAKE_DONE: let_in(e, pending); return;
+	case TT_HANDSHAKE_FAILED: turn_away(e, pending); return;
+	}
+	if (!said_hello && pending->handshake.stage == TT_PENDING_CONFIRM)
+		pending->handshake.deadline += PENDING_MS * TCP_MS;
 }
 
 void tt_tcp_pending_expire(struct tcp_endpoint *e, uint64_t now)
@@ -476,7 +352,7 @@ void tt_tcp_pending_expire(struct tcp_endpoint *e, uint64_t now)
 	for (int i = e->pending_count - 1; i >= 0; i--) {
 		struct tcp_pending *pending = e->pending[i];
 
-		if (now < pending->deadline)
+		if (now < pending->handshake.deadline)
 			continue;
 		warn_of(e, pending, "did not introduce itself in time");
 		dismiss(e, pending);

@@ -109,25 +109,10 @@ void tt_tcp_peer_text(int fd, char text[TCP_ADDRESS_TEXT])
 		memcpy(text, "unknown", 8);
 }
 
-ssize_t tt_tcp_send(int fd, struct tt_tls_stream *tls, const void *bytes, size_t length)
-{
-	const struct iovec iov = { (void *)(uintptr_t)bytes, length };
-
-	return tls ? tt_tls_write(tls, &iov, 1)
-		   : send(fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-ssize_t tt_tcp_recv(int fd, struct tt_tls_stream *tls, void *bytes, size_t length)
-{
-	const struct iovec iov = { bytes, length };
-
-	return tls ? tt_tls_read(tls, &iov, 1) : recv(fd, bytes, length, MSG_DONTWAIT);
-}
-
 /* Closing with received bytes unread makes the kernel reset the connection and throw away what is
  * still to be sent: end our direction first, then take what there is, but not for ever from a peer
  * that goes on sending. */
-void tt_tcp_close_orderly(struct tcp_connection connection)
+void tt_tcp_close_orderly(struct tt_connection connection)
 {
 	const int fd = connection.fd;
 	char dropped[16384];

@@ -57,14 +57,14 @@ void tt_tcp_wait_close(struct tcp_endpoint *e)
 
 bool tt_tcp_watch(struct tcp_endpoint *e, struct tcp_source *source, uint32_t events)
 {
-	return add(e->watch, source->fd, events, source);
+	return add(e->watch, source->connection.fd, events, source);
 }
 
 void tt_tcp_watch_for(struct tcp_endpoint *e, struct tcp_source *source, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = source };
 
-	if (epoll_ctl(e->watch, EPOLL_CTL_MOD, source->fd, &event) < 0)
+	if (epoll_ctl(e->watch, EPOLL_CTL_MOD, source->connection.fd, &event) < 0)
 		tt_log(WARN, TCP, "watch a connection: %s", strerror(errno));
 }
 
@@ -72,8 +72,8 @@ void tt_tcp_watch_for(struct tcp_endpoint *e, struct tcp_source *source, uint32_
  * socket open, and so in the epoll. */
 void tt_tcp_unwatch(struct tcp_endpoint *e, struct tcp_source *source)
 {
-	if (source->fd >= 0)
-		epoll_ctl(e->watch, EPOLL_CTL_DEL, source->fd, NULL);
+	if (source->connection.fd >= 0)
+		epoll_ctl(e->watch, EPOLL_CTL_DEL, source->connection.fd, NULL);
 }
 
 /* Bring the outer epoll up to date with what the link waits for. */
@@ -106,7 +106,7 @@ static struct tcp_pending *pending_of(struct tcp_source *source)
 
 static void serve(struct tcp_endpoint *e, struct tcp_source *source, uint64_t now)
 {
-	if (source->fd < 0)
+	if (source->connection.fd < 0)
 		return; /* released by an earlier event of the batch */
 	switch (source->kind) {
 	case TCP_LISTENER: tt_tcp_accept(e); break;
@@ -156,7 +156,7 @@ uint64_t tt_tcp_due(const struct tcp_endpoint *e)
 	uint64_t due = UINT64_MAX;
 
 	for (int i = 0; i < e->pending_count; i++)
-		due = sooner(due, e->pending[i]->deadline);
+		due = sooner(due, e->pending[i]->handshake.deadline);
 	for (const struct tcp_dial *dial = e->dials; dial; dial = dial->next)
 		due = sooner(due, tt_tcp_dial_due(dial));
 	if (e->listen_again_at)

@@ -7,8 +7,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "key.h"
-#include "tls.h"
+#include "handshake.h"
 #include "log.h"
 #include "store_keys.h"
 #include "store_wire.h"
@@ -21,10 +20,9 @@ struct tt_store_clients {
 	int epoll;		/* events of a client carry its pointer */
 	uint64_t next_deadline; /* no client's deadline is earlier; TT_STORE_NEVER: none has one */
 	struct tt_store_client *first, *gone;
-	const struct tt_key *key;
-	struct tt_tls *tls;	   /* of those who come over TCP; NULL: theirs are plain, too */
-	int pending;		   /* clients that have not proven that they belong to the job */
-	struct tt_log_quota quota; /* of lines about them */
+	struct tt_listener admission; /* of those who come over TCP its TLS */
+	int pending;		      /* clients that have not proven that they belong to the job */
+	struct tt_log_quota quota;    /* of lines about them */
 	struct tt_store_keys keys;
 	/* Who was turned away and is believed to be one of those that the others wait for. */
 	struct tt_store_unfit {

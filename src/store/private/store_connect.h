@@ -12,20 +12,14 @@
 #include "tls.h"
 #include "tutti/tutti.h"
 
-struct tt_store_socket {
-	int fd;
-	struct tt_tls_stream *tls; /* NULL: plain */
-};
-
-/* Connect, exchange hellos and proofs, over `tls` unless that is NULL or the socket is a unix
+/* Connect and shake hands, over `tls` unless that is NULL or the socket is a unix
  * socket; tries again until `deadline` while nobody is there. */
 tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, int rank,
-				struct tt_tls *tls, uint64_t deadline, struct tt_store_socket *out);
-void tt_store_disconnect(struct tt_store_socket *socket);
+				struct tt_tls *tls, uint64_t deadline, struct tt_connection *out);
+void tt_store_disconnect(struct tt_connection *socket);
 
-int tt_store_send(const struct tt_store_socket *socket, struct iovec *iov, int n,
-		  uint64_t deadline);
-int tt_store_receive(const struct tt_store_socket *socket, void *data, size_t length,
+int tt_store_send(const struct tt_connection *socket, struct iovec *iov, int n, uint64_t deadline);
+int tt_store_receive(const struct tt_connection *socket, void *data, size_t length,
 		     uint64_t deadline);
 
 #endif

@@ -9,17 +9,13 @@
 
 #include "store_clients.h"
 
+/* What a host that has `key` and, unless it is NULL, `tls` asks of those who come. */
+struct tt_listener tt_store_pending_listener(const struct tt_key *key, struct tt_tls *tls);
 /* Take the accepted socket over: greet who is at its other end, or close it, and give NULL. */
 struct tt_store_client *tt_store_pending_receive(struct tt_store_clients *clients, int fd,
 						 const struct sockaddr_storage *from);
-/* SECURING: go on with the TLS handshake, and greet the client behind it. */
-void tt_store_pending_secure(struct tt_store_clients *clients, struct tt_store_client *client);
-/* GREETING: is its hello good, as far as it has come? If not, it is turned away. */
-bool tt_store_pending_hello_good(struct tt_store_clients *clients, struct tt_store_client *client);
-/* GREETING: the hello has come in whole. */
-void tt_store_pending_hello(struct tt_store_clients *clients, struct tt_store_client *client);
-/* PROVING: the proof has. */
-void tt_store_pending_proof(struct tt_store_clients *clients, struct tt_store_client *client);
+/* Go on with its handshake: it is let in, turned away, or waits. */
+void tt_store_pending_step(struct tt_store_clients *clients, struct tt_store_client *client);
 /* Drop it, with a line that says why, unless there were such lines lately. */
 void tt_store_pending_turn_away(struct tt_store_clients *clients, struct tt_store_client *client,
 				const char *why);

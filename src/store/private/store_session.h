@@ -5,23 +5,19 @@
 #ifndef TT_STORE_SESSION_H
 #define TT_STORE_SESSION_H
 
-#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "key.h"
+#include "handshake.h"
 #include "store.h"
 #include "store_clients.h"
 #include "store_wire.h"
-#include "tls.h"
 #include "unix_peer.h"
 
 enum tt_client_state {
-	TT_CLIENT_SECURING,
-	TT_CLIENT_GREETING,
-	TT_CLIENT_PROVING,
+	TT_CLIENT_PENDING, /* it has not proven yet that it belongs to the job */
 	TT_CLIENT_READING_HEADER,
 	TT_CLIENT_READING_BODY,
 	TT_CLIENT_PARKED,
@@ -43,32 +39,20 @@ struct tt_store_client {
 	struct tt_store_client *prev, *next;		   /* in clients->first or clients->gone */
 	struct tt_store_client *prev_waiter, *next_waiter; /* PARKED: in entry->waiters */
 	struct tt_store_entry *entry;			   /* PARKED: what it waits for */
-	uint64_t deadline; /* SECURING, GREETING, PROVING, PARKED; TT_STORE_NEVER elsewhere */
+	uint64_t deadline; /* PENDING, PARKED; TT_STORE_NEVER elsewhere */
 	enum tt_client_state state;
-	int fd;
-	struct tt_tls_stream *tls; /* NULL: plain */
-	bool wants_out;		   /* epoll watches for room */
+	struct tt_connection connection;
+	bool wants_out; /* epoll watches for room */
+	struct tt_pending handshake;
 	struct tt_wire_header header;
-	uint8_t own[TT_WIRE_HELLO];   /* GREETING: the hello it was sent; PROVING: its proof, if
-				       * it has the key */
-	uint8_t fixed[TT_WIRE_HELLO]; /* hello, proof or header coming in */
-	uint8_t *in, *out;	      /* body coming in: key, 0, value; answer going out */
+	uint8_t fixed[TT_WIRE_HEADER]; /* header coming in */
+	uint8_t *in, *out;	       /* body coming in: key, 0, value; answer going out */
 	size_t in_length, in_done, out_length, out_done;
 	struct tt_store_attended *attended; /* NULL: nothing */
 	const struct tt_store_ending *news; /* to be told with the next answer, or before, if it
 					     * has none to wait for */
-	int claim; /* the rank that it says it is, of a pending client; -1: it does not say */
-	char name[TT_UNIX_PEER_TEXT]; /* for the log */
+	char name[TT_UNIX_PEER_TEXT];	    /* for the log */
 };
-static_assert(TT_WIRE_HEADER <= TT_WIRE_HELLO && TT_PROOF_BYTES <= TT_WIRE_HELLO,
-	      "`fixed` holds any");
-
-/* It has not proven yet that it belongs to the job. */
-static inline bool tt_store_client_is_pending(const struct tt_store_client *c)
-{
-	return c->state == TT_CLIENT_SECURING || c->state == TT_CLIENT_GREETING ||
-	       c->state == TT_CLIENT_PROVING;
-}
 
 /* It is among those who are there, a pending client. */
 void tt_store_client_enter(struct tt_store_clients *clients, struct tt_store_client *client);
@@ -77,10 +61,6 @@ void tt_store_client_enter(struct tt_store_clients *clients, struct tt_store_cli
 void tt_store_client_drop(struct tt_store_clients *clients, struct tt_store_client *client,
 			  const char *why);
 
-/* As much as goes, like send() and recv(). */
-ssize_t tt_store_client_send(const struct tt_store_client *client, const void *bytes,
-			     size_t length);
-ssize_t tt_store_client_receive(const struct tt_store_client *client, void *bytes, size_t length);
 /* Events are of room to write, not of what comes. */
 void tt_store_client_watch_out(struct tt_store_clients *clients, struct tt_store_client *client,
 			       bool out);

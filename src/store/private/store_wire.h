@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The bytes between a store and its clients.
  *
- * Both ends begin with a hello; nothing else is read before the other's hello is good. Where the
- * job has a key, the host answers the client's hello with its proof, and the client that with
- * its own, which zeros stand for if the host's is none. Both are of the two hellos with their
- * nonces, and of who of the two gives it. Then the client sends one request at a time and waits
+ * A connection begins with a handshake (handshake.h): the client dials. `from` in its hello is the
+ * rank that it says it is, in case it is turned away. Then it sends one request at a time and waits
  * for its answer. Attending and leaving have no answer, so that they can be sent in front of a
  * request; news come unasked, between two answers. A message is a header, then `key_length`
  * bytes of key, then `value_length` bytes of value. All numbers are little-endian. */
@@ -15,17 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "key.h"
+#include "handshake.h"
 #include "tutti/tutti.h"
 
-#define TT_WIRE_HELLO 48 /* 8 magic, 2 version, 2 flags, 4 claim, 32 nonce */
-#define TT_WIRE_FIRST 12 /* bytes of a hello that every version has: magic, version, flags */
 #define TT_WIRE_HEADER                                                                             \
 	12 /* kind, key length, status, zero, 4 value length, 4 timeout or
 	    * member */
-#define TT_WIRE_VERSION	  5
-#define TT_WIRE_KEYED	  1 /* flag: proofs follow */
-#define TT_WIRE_ENCRYPTED 2 /* flag, of a host to a client that does not encrypt: nothing follows */
 #define TT_WIRE_WORD                                                                               \
 	4 /* the value of TT_WIRE_END and TT_WIRE_ATTEND: a result, and an error message up to … */
 #define TT_WIRE_WORD_MAX 512
@@ -64,20 +57,7 @@ struct tt_wire_header {
 	};			     /* 0 elsewhere */
 };
 
-/* `claim`: the rank that a client says it is, in case it is turned away; -1: it does not say. */
-void tt_wire_put_hello(unsigned flags, int claim, const uint8_t nonce[TT_NONCE_BYTES],
-		       uint8_t out[TT_WIRE_HELLO]);
-/* That of the first `length` bytes of a hello; -1 as well if it has not come, or is none. */
-int tt_wire_hello_claim(const uint8_t *in, size_t length);
-/* NULL if the first `length` bytes can be those of a hello to one that has a key or not,
- * otherwise what is wrong with them: why the other end is not to be talked with. */
-const char *tt_wire_hello_fault(bool keyed, const uint8_t *in, size_t length);
-
-/* Who gives a proof. */
-enum tt_wire_end { TT_WIRE_HOST, TT_WIRE_CLIENT };
-void tt_wire_prove(const struct tt_key *key, enum tt_wire_end end,
-		   const uint8_t host[TT_WIRE_HELLO], const uint8_t client[TT_WIRE_HELLO],
-		   uint8_t proof[TT_PROOF_BYTES]);
+extern const struct tt_protocol tt_store_protocol;
 
 void tt_wire_put_header(const struct tt_wire_header *header, uint8_t out[TT_WIRE_HEADER]);
 /* False if the bytes are no header that the other end could have meant. */

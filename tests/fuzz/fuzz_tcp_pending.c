@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whoever reaches the port of a rank: three guests that say anything, and, where there is no
+/* Whoever reaches the port of a rank: three pending connections that say anything, and, where there is no
  * key, the ranks that they become. The input: what:1, then pieces client:1 length:1 bytes, each
  * of which arrives by itself; a length of 0 hangs up. */
 #include <arpa/inet.h>
