@@ -46,8 +46,7 @@ static tutti_result_t gpu_failed(const char *what, struct why *why)
 static tutti_result_t choose_gpu(struct cuda *cuda, const struct team *team, struct why *why)
 {
 	if (!gpu_open())
-		return why_set(why, TUTTI_ERR_UNSUPPORTED,
-			       "--device cuda: CUDA's driver cannot be used: %s", gpu_error());
+		return why_set(why, TUTTI_ERR_UNSUPPORTED, "--device cuda: %s", gpu_error());
 	const int count = gpu_count(), local = tutti_comm_local_rank(team->comm);
 
 	if (count == 0)

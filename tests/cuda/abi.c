@@ -1,65 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What src/device/cuda/driver.h declares is what CUDA's own header does: compiled, not run. */
+/* What src/library/cuda_functions.h declares is what CUDA's own header does: compiled, not run. */
 #include <cuda.h>
 #include <stddef.h>
 
-#include "cuda/driver.h"
+#include "cuda_functions.h"
 
-#define SAME(member, function)                                                                     \
+#define SAME(member, function, parameters)                                                         \
 	_Static_assert(__builtin_types_compatible_p(__typeof__(((struct cuda_driver *)0)->member), \
 						    __typeof__(&function)),                        \
-		       #function " is declared otherwise")
+		       #function " is declared otherwise");
+TT_CUDA_FUNCTIONS(SAME)
 
-SAME(init, cuInit);
-SAME(get_error_name, cuGetErrorName);
-SAME(get_error_string, cuGetErrorString);
-SAME(driver_get_version, cuDriverGetVersion);
-SAME(device_get_count, cuDeviceGetCount);
-SAME(device_get, cuDeviceGet);
-SAME(device_get_name, cuDeviceGetName);
-SAME(device_get_uuid, cuDeviceGetUuid);
-SAME(device_get_pci_bus_id, cuDeviceGetPCIBusId);
-SAME(device_total_mem, cuDeviceTotalMem);
-SAME(device_get_attribute, cuDeviceGetAttribute);
-SAME(device_can_access_peer, cuDeviceCanAccessPeer);
-SAME(primary_retain, cuDevicePrimaryCtxRetain);
-SAME(primary_release, cuDevicePrimaryCtxRelease);
-SAME(context_get_current, cuCtxGetCurrent);
-SAME(context_push, cuCtxPushCurrent);
-SAME(context_pop, cuCtxPopCurrent);
-SAME(context_get_device, cuCtxGetDevice);
-SAME(context_enable_peer, cuCtxEnablePeerAccess);
-SAME(mem_alloc, cuMemAlloc);
-SAME(mem_free, cuMemFree);
-SAME(mem_get_range, cuMemGetAddressRange);
-SAME(mem_host_alloc, cuMemHostAlloc);
-SAME(mem_host_free, cuMemFreeHost);
-SAME(mem_copy, cuMemcpyAsync);
-SAME(mem_set, cuMemsetD8Async);
-SAME(pointer_get_attributes, cuPointerGetAttributes);
-SAME(ipc_get, cuIpcGetMemHandle);
-SAME(ipc_open, cuIpcOpenMemHandle);
-SAME(ipc_close, cuIpcCloseMemHandle);
-SAME(stream_create, cuStreamCreate);
-SAME(stream_create_urgent, cuStreamCreateWithPriority);
-SAME(context_get_priorities, cuCtxGetStreamPriorityRange);
-SAME(thread_capture_mode, cuThreadExchangeStreamCaptureMode);
-SAME(stream_destroy, cuStreamDestroy);
-SAME(stream_synchronize, cuStreamSynchronize);
-SAME(stream_query, cuStreamQuery);
-SAME(stream_get_context, cuStreamGetCtx);
-SAME(stream_is_capturing, cuStreamIsCapturing);
-SAME(stream_wait_event, cuStreamWaitEvent);
-SAME(stream_mem_ops, cuStreamBatchMemOp);
-SAME(event_create, cuEventCreate);
-SAME(event_destroy, cuEventDestroy);
-SAME(event_record, cuEventRecord);
-SAME(event_query, cuEventQuery);
-SAME(module_load, cuModuleLoadData);
-SAME(module_unload, cuModuleUnload);
-SAME(module_get_function, cuModuleGetFunction);
-SAME(function_get_attribute, cuFuncGetAttribute);
-SAME(launch, cuLaunchKernel);
 _Static_assert(sizeof(struct CUuuid_st) == CUDA_UUID_BYTES, "CUuuid has another size");
 _Static_assert(sizeof(CUipcMemHandle) == 64, "CUipcMemHandle has another size");
 _Static_assert(sizeof(CUstreamBatchMemOpParams) == 48 &&
@@ -116,4 +67,7 @@ EQUAL(CUDA_HOST_MAPPED, CU_MEMHOSTALLOC_DEVICEMAP);
 EQUAL(CUDA_IPC_LAZY_PEER_ACCESS, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 EQUAL(CUDA_CAPTURE_NONE, CU_STREAM_CAPTURE_STATUS_NONE);
 EQUAL(CUDA_CAPTURE_ACTIVE, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+EQUAL(CUDA_CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+EQUAL(CUDA_MANAGED_GLOBAL, CU_MEM_ATTACH_GLOBAL);
+EQUAL(CUDA_FUNCTION_LOCAL_BYTES, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
 EQUAL(CUDA_FUNCTION_THREADS, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);

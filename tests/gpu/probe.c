@@ -54,7 +54,7 @@ const char *error_name(cuda_result error)
 {
 	const char *name = NULL;
 
-	calls.cu.get_error_name(error, &name);
+	cu.get_error_name(error, &name);
 	return name ? name : "an error without a name";
 }
 
@@ -111,16 +111,9 @@ static void answer_in(pid_t pid, const struct question *question)
 
 static void ask(const struct question *question, const char *connections)
 {
-	const void *const needed =
-		question->needs ? *(void **)((char *)&calls + question->needs) : "";
-
 	*said->text = '\0';
 	atomic_store(&said->begun, 0);
 	atomic_store(&said->failed, 0);
-	if (!needed) {
-		snprintf(said->text, sizeof(said->text), "not there");
-		return;
-	}
 	fflush(NULL);
 	const pid_t pid = fork();
 
@@ -164,17 +157,17 @@ static void ask_gpu(const struct question *question)
 	char name[96];
 
 	begun();
-	must("no GPU: cuInit", calls.cu.init(0));
-	must("no GPU: cuDeviceGetCount", calls.cu.device_get_count(&count));
+	must("no GPU: cuInit", cu.init(0));
+	must("no GPU: cuDeviceGetCount", cu.device_get_count(&count));
 	if (count == 0) {
 		answer("no GPU");
 		end();
 	}
-	must("no GPU: cuDeviceGet", calls.cu.device_get(&device, 0));
-	calls.cu.device_get_name(name, sizeof(name), device);
-	calls.cu.driver_get_version(&version);
-	calls.cu.device_get_attribute(&multiprocessors, CUDA_MULTIPROCESSORS, device);
-	calls.cu.device_get_attribute(&mode, CUDA_COMPUTE_MODE, device);
+	must("no GPU: cuDeviceGet", cu.device_get(&device, 0));
+	cu.device_get_name(name, sizeof(name), device);
+	cu.driver_get_version(&version);
+	cu.device_get_attribute(&multiprocessors, CUDA_MULTIPROCESSORS, device);
+	cu.device_get_attribute(&mode, CUDA_COMPUTE_MODE, device);
 	answer("%s, %d multiprocessors, compute mode %d, driver for CUDA %d.%d", name,
 	       multiprocessors, mode, version / 1000, version % 1000 / 10);
 }

@@ -9,29 +9,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cuda/driver.h"
+#include "cuda_functions.h"
 
-struct CUgraph_st;
-struct CUgraphExec_st;
-
-/* What is called. Some of it need not be there: questions say what they need. */
-struct calls {
-	struct cuda_driver cu; /* whose declarations are compared with CUDA's; what the probe has
-				* no use for is NULL */
-	cuda_result (*context_set)(struct CUctx_st *context);
-	cuda_result (*capture)(struct CUstream_st *stream, unsigned mode);
-	cuda_result (*end_capture)(struct CUstream_st *stream, struct CUgraph_st **graph);
-	cuda_result (*instantiate)(struct CUgraphExec_st **graph, struct CUgraph_st *from,
-				   unsigned long long flags);
-};
-extern struct calls calls;
+extern struct cuda_driver cu;
 
 struct question {
 	const char *name;
 	void (*ask)(const struct question *question);
 	int what, beside;    /* for `ask` */
-	size_t needs;	     /* where in struct calls the function is that it is about; 0: all
-			      * that it needs is there */
 	bool by_connections; /* asked with CUDA_DEVICE_MAX_CONNECTIONS of 1, 8 and 32 */
 	double limit_s;	     /* from begun() on; 0: 2 */
 };

@@ -4,71 +4,14 @@
 
 #include <string.h>
 
-#include "library.h"
-
-struct calls calls;
+struct cuda_driver cu;
 
 const char probe_ptx[] =
 	".version 6.3\n.target sm_75\n.address_size 64\n.visible .entry probe_nothing()\n{\n\tret;\n}\n";
 
-#define NEEDED(name, member)                                                                       \
-	{                                                                                          \
-		name, offsetof(struct calls, member)                                               \
-	}
-#define OPTIONAL(name, member)                                                                     \
-	{                                                                                          \
-		name, offsetof(struct calls, member), true                                         \
-	}
-
-static const struct tt_function functions[] = {
-	NEEDED("cuInit", cu.init),
-	NEEDED("cuGetErrorName", cu.get_error_name),
-	NEEDED("cuDriverGetVersion", cu.driver_get_version),
-	NEEDED("cuDeviceGet", cu.device_get),
-	NEEDED("cuDeviceGetCount", cu.device_get_count),
-	NEEDED("cuDeviceGetName", cu.device_get_name),
-	NEEDED("cuDeviceGetAttribute", cu.device_get_attribute),
-	NEEDED("cuDevicePrimaryCtxRetain", cu.primary_retain),
-	NEEDED("cuCtxSetCurrent", context_set),
-	NEEDED("cuMemAlloc_v2", cu.mem_alloc),
-	NEEDED("cuMemFree_v2", cu.mem_free),
-	NEEDED("cuMemHostAlloc", cu.mem_host_alloc),
-	NEEDED("cuMemFreeHost", cu.mem_host_free),
-	NEEDED("cuMemcpyAsync", cu.mem_copy),
-	NEEDED("cuMemsetD8Async", cu.mem_set),
-	NEEDED("cuStreamCreate", cu.stream_create),
-	NEEDED("cuStreamSynchronize", cu.stream_synchronize),
-	NEEDED("cuStreamQuery", cu.stream_query),
-	NEEDED("cuStreamBatchMemOp_v2", cu.stream_mem_ops),
-	NEEDED("cuModuleLoadData", cu.module_load),
-	NEEDED("cuModuleGetFunction", cu.module_get_function),
-	NEEDED("cuLaunchKernel", cu.launch),
-	OPTIONAL("cuStreamCreateWithPriority", cu.stream_create_urgent),
-	OPTIONAL("cuCtxGetStreamPriorityRange", cu.context_get_priorities),
-	OPTIONAL("cuStreamDestroy_v2", cu.stream_destroy),
-	OPTIONAL("cuEventCreate", cu.event_create),
-	OPTIONAL("cuEventRecord", cu.event_record),
-	OPTIONAL("cuEventDestroy_v2", cu.event_destroy),
-	OPTIONAL("cuPointerGetAttributes", cu.pointer_get_attributes),
-	OPTIONAL("cuIpcGetMemHandle", cu.ipc_get),
-	OPTIONAL("cuIpcOpenMemHandle_v2", cu.ipc_open),
-	OPTIONAL("cuIpcCloseMemHandle", cu.ipc_close),
-	OPTIONAL("cuStreamBeginCapture_v2", capture),
-	OPTIONAL("cuStreamEndCapture", end_capture),
-	OPTIONAL("cuGraphInstantiateWithFlags", instantiate),
-};
-
-static const struct tt_library library = {
-	.variable = "TUTTI_CUDA_LIBRARY",
-	.names = { "libcuda.so.1" },
-	.expected = "the driver of CUDA 12 or newer",
-	.functions = functions,
-	.count = sizeof(functions) / sizeof(functions[0]),
-};
-
 bool calls_open(char why[512])
 {
-	return tt_library_open(&library, &calls, why);
+	return tt_library_open(&tt_cuda_library, &cu, why);
 }
 
 struct CUstream_st *gpu_stream_new(bool urgent)
@@ -77,12 +20,12 @@ struct CUstream_st *gpu_stream_new(bool urgent)
 	int least, greatest;
 
 	if (!urgent) {
-		must("cuStreamCreate", calls.cu.stream_create(&stream, CUDA_STREAM_NON_BLOCKING));
+		must("cuStreamCreate", cu.stream_create(&stream, CUDA_STREAM_NON_BLOCKING));
 		return stream;
 	}
-	must("cuCtxGetStreamPriorityRange", calls.cu.context_get_priorities(&least, &greatest));
+	must("cuCtxGetStreamPriorityRange", cu.context_get_priorities(&least, &greatest));
 	must("cuStreamCreateWithPriority",
-	     calls.cu.stream_create_urgent(&stream, CUDA_STREAM_NON_BLOCKING, greatest));
+	     cu.stream_create_urgent(&stream, CUDA_STREAM_NON_BLOCKING, greatest));
 	return stream;
 }
 
@@ -95,7 +38,7 @@ cuda_result gpu_word_op(struct CUstream_st *stream, unsigned operation, cuda_add
 	op.waitValue.address = word;
 	op.waitValue.value64 = value;
 	op.waitValue.flags = CUDA_WAIT_AT_LEAST;
-	return calls.cu.stream_mem_ops(stream, 1, &op, 0);
+	return cu.stream_mem_ops(stream, 1, &op, 0);
 }
 
 cuda_result gpu_put(struct gpu *gpu, enum put what, struct CUstream_st *stream)
@@ -103,11 +46,10 @@ cuda_result gpu_put(struct gpu *gpu, enum put what, struct CUstream_st *stream)
 	const cuda_address pinned = (cuda_address)(uintptr_t)gpu->pinned;
 
 	switch (what) {
-	case PUT_KERNEL:
-		return calls.cu.launch(gpu->nothing, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL);
-	case PUT_TO_HOST: return calls.cu.mem_copy(pinned, gpu->memory, PROBE_BYTES, stream);
-	case PUT_FROM_HOST: return calls.cu.mem_copy(gpu->memory, pinned, PROBE_BYTES, stream);
-	case PUT_FILL: return calls.cu.mem_set(gpu->memory, 0, PROBE_BYTES, stream);
+	case PUT_KERNEL: return cu.launch(gpu->nothing, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL);
+	case PUT_TO_HOST: return cu.mem_copy(pinned, gpu->memory, PROBE_BYTES, stream);
+	case PUT_FROM_HOST: return cu.mem_copy(gpu->memory, pinned, PROBE_BYTES, stream);
+	case PUT_FILL: return cu.mem_set(gpu->memory, 0, PROBE_BYTES, stream);
 	default: return gpu_word_op(stream, CUDA_MEM_OP_WRITE_64, gpu->memory, 0);
 	}
 }
@@ -122,29 +64,29 @@ void gpu_begin(struct gpu *gpu)
 	void *words, *pinned;
 	cuda_device device;
 
-	must("cuInit", calls.cu.init(0));
-	must("cuDeviceGet", calls.cu.device_get(&device, 0));
-	must("cuDevicePrimaryCtxRetain", calls.cu.primary_retain(&gpu->context, device));
-	must("cuCtxSetCurrent", calls.context_set(gpu->context));
+	must("cuInit", cu.init(0));
+	must("cuDeviceGet", cu.device_get(&device, 0));
+	must("cuDevicePrimaryCtxRetain", cu.primary_retain(&gpu->context, device));
+	must("cuCtxSetCurrent", cu.context_set(gpu->context));
 	must("cuMemHostAlloc",
-	     calls.cu.mem_host_alloc(&words, 4096, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED));
+	     cu.mem_host_alloc(&words, 4096, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED));
 	must("cuMemHostAlloc",
-	     calls.cu.mem_host_alloc(&pinned, PROBE_BYTES, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED));
-	must("cuMemAlloc", calls.cu.mem_alloc(&gpu->memory, PROBE_BYTES));
+	     cu.mem_host_alloc(&pinned, PROBE_BYTES, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED));
+	must("cuMemAlloc", cu.mem_alloc(&gpu->memory, PROBE_BYTES));
 	memset(words, 0, 4096);
 	gpu->words = words;
 	gpu->pinned = pinned;
 	gpu->waiting = gpu_stream_new(false);
 	gpu->other = gpu_stream_new(false);
-	must("cuModuleLoadData", calls.cu.module_load(&gpu->module, probe_ptx));
+	must("cuModuleLoadData", cu.module_load(&gpu->module, probe_ptx));
 	must("cuModuleGetFunction",
-	     calls.cu.module_get_function(&gpu->nothing, gpu->module, "probe_nothing"));
+	     cu.module_get_function(&gpu->nothing, gpu->module, "probe_nothing"));
 	for (int what = PUT_KERNEL; what <= PUT_WORD; what++) {
 		must("the first use of a stream", gpu_put(gpu, (enum put)what, gpu->other));
 		must("the first use of a stream", gpu_put(gpu, (enum put)what, gpu->waiting));
 	}
-	must("cuStreamSynchronize", calls.cu.stream_synchronize(gpu->other));
-	must("cuStreamSynchronize", calls.cu.stream_synchronize(gpu->waiting));
+	must("cuStreamSynchronize", cu.stream_synchronize(gpu->other));
+	must("cuStreamSynchronize", cu.stream_synchronize(gpu->waiting));
 }
 
 void gpu_wait_for_word(struct gpu *gpu)

@@ -27,16 +27,16 @@ static cuda_address take_filled(struct gpu *gpu, unsigned char byte)
 {
 	cuda_address memory;
 
-	must("cuMemAlloc", calls.cu.mem_alloc(&memory, SHORT_BYTES));
-	must("cuMemsetD8Async", calls.cu.mem_set(memory, byte, SHORT_BYTES, gpu->other));
-	must("cuStreamSynchronize", calls.cu.stream_synchronize(gpu->other));
+	must("cuMemAlloc", cu.mem_alloc(&memory, SHORT_BYTES));
+	must("cuMemsetD8Async", cu.mem_set(memory, byte, SHORT_BYTES, gpu->other));
+	must("cuStreamSynchronize", cu.stream_synchronize(gpu->other));
 	return memory;
 }
 
 static void share(struct rendezvous *rendezvous, int i, cuda_address memory)
 {
 	rendezvous->at[i] = memory;
-	must("cuIpcGetMemHandle", calls.cu.ipc_get(&rendezvous->handles[i], memory));
+	must("cuIpcGetMemHandle", cu.ipc_get(&rendezvous->handles[i], memory));
 }
 
 /* It has two allocations, whose bytes are 11 and 22 everywhere, and is killed. */
@@ -106,10 +106,10 @@ static void end_partner(pid_t pid)
 static cuda_result read_byte(struct gpu *gpu, cuda_address memory, unsigned *byte)
 {
 	cuda_result error =
-		calls.cu.mem_copy((cuda_address)(uintptr_t)gpu->pinned, memory, 1, gpu->other);
+		cu.mem_copy((cuda_address)(uintptr_t)gpu->pinned, memory, 1, gpu->other);
 
 	if (!error)
-		error = calls.cu.stream_synchronize(gpu->other);
+		error = cu.stream_synchronize(gpu->other);
 	*byte = (unsigned char)gpu->pinned[0];
 	return error;
 }
@@ -127,8 +127,7 @@ static void ask_two_in_a_block(const struct question *question)
 	begun();
 	for (int i = 0; i < 2; i++) {
 		must(i ? "to open the second" : "to open the first",
-		     calls.cu.ipc_open(&memory[i], rendezvous->handles[i],
-				       CUDA_IPC_LAZY_PEER_ACCESS));
+		     cu.ipc_open(&memory[i], rendezvous->handles[i], CUDA_IPC_LAZY_PEER_ACCESS));
 		must(i ? "to read the second" : "to read the first",
 		     read_byte(&gpu, memory[i], &bytes[i]));
 	}
@@ -148,8 +147,7 @@ static void ask_after_a_kill(const struct question *question)
 
 	gpu_begin(&gpu);
 	await_partner(partner, rendezvous);
-	must("to open it",
-	     calls.cu.ipc_open(&memory, rendezvous->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
+	must("to open it", cu.ipc_open(&memory, rendezvous->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
 	must("to read it before", read_byte(&gpu, memory, &byte));
 	end_partner(partner);
 	begun();
@@ -176,7 +174,7 @@ static void exchange_words(struct gpu *gpu, cuda_address words)
 		must("cuStreamBatchMemOp",
 		     gpu_word_op(gpu->waiting, CUDA_MEM_OP_WAIT_64, words + SECOND_WORD, turn));
 	}
-	must("cuStreamSynchronize", calls.cu.stream_synchronize(gpu->waiting));
+	must("cuStreamSynchronize", cu.stream_synchronize(gpu->waiting));
 	answer("%.1f µs", (seconds_now() - from) / TURNS * 1e6);
 }
 
@@ -190,7 +188,7 @@ static void ask_words_of_processes(const struct question *question)
 	gpu_begin(&gpu);
 	await_partner(partner, rendezvous);
 	must("cuIpcOpenMemHandle",
-	     calls.cu.ipc_open(&words, rendezvous->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
+	     cu.ipc_open(&words, rendezvous->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
 	exchange_words(&gpu, words);
 	end_partner(partner);
 }
@@ -221,7 +219,7 @@ static void ask_chain(const struct question *question)
 		must("to put something on a stream",
 		     gpu_put(&gpu, (enum put)question->what, gpu.other));
 	const double put = seconds_now();
-	must("cuStreamSynchronize", calls.cu.stream_synchronize(gpu.other));
+	must("cuStreamSynchronize", cu.stream_synchronize(gpu.other));
 	answer("%.2f µs each to put there, %.2f µs until done", (put - from) / LINKS * 1e6,
 	       (seconds_now() - from) / LINKS * 1e6);
 }
@@ -234,28 +232,25 @@ static void ask_copy(const struct question *question)
 	struct gpu gpu;
 
 	gpu_begin(&gpu);
-	must("cuMemAlloc", calls.cu.mem_alloc(&from, bytes));
-	must("cuMemAlloc", calls.cu.mem_alloc(&to, bytes));
+	must("cuMemAlloc", cu.mem_alloc(&from, bytes));
+	must("cuMemAlloc", cu.mem_alloc(&to, bytes));
 	double start = begin_timing();
 	for (int i = 0; i <= TIMES; i++) { /* the first one is not counted */
-		must("cuMemcpyAsync", calls.cu.mem_copy(to, from, bytes, gpu.other));
+		must("cuMemcpyAsync", cu.mem_copy(to, from, bytes, gpu.other));
 		if (i > 0)
 			continue;
-		must("cuStreamSynchronize", calls.cu.stream_synchronize(gpu.other));
+		must("cuStreamSynchronize", cu.stream_synchronize(gpu.other));
 		start = seconds_now();
 	}
-	must("cuStreamSynchronize", calls.cu.stream_synchronize(gpu.other));
+	must("cuStreamSynchronize", cu.stream_synchronize(gpu.other));
 	answer("%.1f GB/s", (double)bytes * TIMES / (seconds_now() - start) * 1e-9);
 }
 
-#define NEEDS(member) offsetof(struct calls, member)
-
 const struct question probe_shares[] = {
-	{ "two short allocations by CUDA's IPC", ask_two_in_a_block, .needs = NEEDS(cu.ipc_open) },
-	{ "memory by CUDA's IPC, after its process was killed", ask_after_a_kill,
-	  .needs = NEEDS(cu.ipc_open) },
+	{ "two short allocations by CUDA's IPC", ask_two_in_a_block },
+	{ "memory by CUDA's IPC, after its process was killed", ask_after_a_kill },
 	{ "a word there and back between streams of two processes", ask_words_of_processes,
-	  .needs = NEEDS(cu.ipc_open), .limit_s = 5 },
+	  .limit_s = 5 },
 	{ "... of one process", ask_words_of_streams },
 	{ "1000 words written in the order of a stream", ask_chain, PUT_WORD },
 	{ "1000 empty kernels", ask_chain, PUT_KERNEL },

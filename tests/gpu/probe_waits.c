@@ -35,7 +35,7 @@ static void ask_who_is_behind(const struct question *question)
 	do {
 		first = behind = 0;
 		for (int i = n; i > 0; i--) {
-			if (calls.cu.stream_query(streams[i - 1]) == 0)
+			if (cu.stream_query(streams[i - 1]) == 0)
 				continue;
 			first = i;
 			behind++;
@@ -86,9 +86,9 @@ struct prepared {
 
 static void prepare_graph(struct prepared *p)
 {
-	must("cuStreamBeginCapture", calls.capture(p->stream, CUDA_CAPTURE_RELAXED));
+	must("cuStreamBeginCapture", cu.stream_begin_capture(p->stream, CUDA_CAPTURE_RELAXED));
 	must("cuLaunchKernel", gpu_put(&p->gpu, PUT_KERNEL, p->stream));
-	must("cuStreamEndCapture", calls.end_capture(p->stream, &p->graph));
+	must("cuStreamEndCapture", cu.stream_end_capture(p->stream, &p->graph));
 }
 
 /* What the call uses is made before the stream waits. */
@@ -98,14 +98,14 @@ static void prepare(struct prepared *p, enum call call)
 	p->pageable = calloc(1, PROBE_BYTES);
 	p->image = call == CALL_MODULE && probe_image ? gpu_read_image(probe_image) : NULL;
 	p->stream = gpu_stream_new(false);
-	must("cuMemHostAlloc", calls.cu.mem_host_alloc(&p->pinned, PROBE_BYTES, 0));
-	must("cuMemAlloc", calls.cu.mem_alloc(&p->memory, PROBE_BYTES));
+	must("cuMemHostAlloc", cu.mem_host_alloc(&p->pinned, PROBE_BYTES, 0));
+	must("cuMemAlloc", cu.mem_alloc(&p->memory, PROBE_BYTES));
 	if (call == CALL_EVENT_DESTROY)
-		must("cuEventCreate", calls.cu.event_create(&p->event, CUDA_EVENT_NO_TIMING));
+		must("cuEventCreate", cu.event_create(&p->event, CUDA_EVENT_NO_TIMING));
 	if (call == CALL_FIRST_LAUNCH) {
-		must("cuModuleLoadData", calls.cu.module_load(&p->module, probe_ptx));
+		must("cuModuleLoadData", cu.module_load(&p->module, probe_ptx));
 		must("cuModuleGetFunction",
-		     calls.cu.module_get_function(&p->kernel, p->module, "probe_nothing"));
+		     cu.module_get_function(&p->kernel, p->module, "probe_nothing"));
 	}
 	if (call == CALL_GRAPH)
 		prepare_graph(p);
@@ -116,7 +116,7 @@ static cuda_result ask_pointer(const struct prepared *p)
 	unsigned attributes[] = { CUDA_POINTER_MEMORY_TYPE }, type;
 	void *values[] = { &type };
 
-	return calls.cu.pointer_get_attributes(1, attributes, values, p->memory);
+	return cu.pointer_get_attributes(1, attributes, values, p->memory);
 }
 
 static cuda_result make_call(struct prepared *p, enum call call)
@@ -125,26 +125,26 @@ static cuda_result make_call(struct prepared *p, enum call call)
 	struct CUgraphExec_st *graph;
 
 	switch (call) {
-	case CALL_ALLOC: return calls.cu.mem_alloc(&p->memory, PROBE_BYTES);
-	case CALL_ALLOC_LONG: return calls.cu.mem_alloc(&p->memory, PROBE_BYTES * 64);
-	case CALL_FREE: return calls.cu.mem_free(p->memory);
-	case CALL_HOST_ALLOC: return calls.cu.mem_host_alloc(&p->pinned, PROBE_BYTES, 0);
-	case CALL_HOST_FREE: return calls.cu.mem_host_free(p->pinned);
-	case CALL_STREAM: return calls.cu.stream_create(&p->stream, CUDA_STREAM_NON_BLOCKING);
-	case CALL_STREAM_DESTROY: return calls.cu.stream_destroy(p->stream);
-	case CALL_EVENT: return calls.cu.event_create(&p->event, CUDA_EVENT_NO_TIMING);
-	case CALL_EVENT_DESTROY: return calls.cu.event_destroy(p->event);
-	case CALL_MODULE: return calls.cu.module_load(&p->module, p->image ? p->image : probe_ptx);
+	case CALL_ALLOC: return cu.mem_alloc(&p->memory, PROBE_BYTES);
+	case CALL_ALLOC_LONG: return cu.mem_alloc(&p->memory, PROBE_BYTES * 64);
+	case CALL_FREE: return cu.mem_free(p->memory);
+	case CALL_HOST_ALLOC: return cu.mem_host_alloc(&p->pinned, PROBE_BYTES, 0);
+	case CALL_HOST_FREE: return cu.mem_host_free(p->pinned);
+	case CALL_STREAM: return cu.stream_create(&p->stream, CUDA_STREAM_NON_BLOCKING);
+	case CALL_STREAM_DESTROY: return cu.stream_destroy(p->stream);
+	case CALL_EVENT: return cu.event_create(&p->event, CUDA_EVENT_NO_TIMING);
+	case CALL_EVENT_DESTROY: return cu.event_destroy(p->event);
+	case CALL_MODULE: return cu.module_load(&p->module, p->image ? p->image : probe_ptx);
 	case CALL_FIRST_LAUNCH:
-		return calls.cu.launch(p->kernel, 1, 1, 1, 1, 1, 1, 0, p->gpu.other, NULL, NULL);
-	case CALL_GRAPH: return calls.instantiate(&graph, p->graph, 0);
+		return cu.launch(p->kernel, 1, 1, 1, 1, 1, 1, 0, p->gpu.other, NULL, NULL);
+	case CALL_GRAPH: return cu.graph_instantiate(&graph, p->graph, 0);
 	case CALL_FILL: return gpu_put(&p->gpu, PUT_FILL, p->gpu.other);
 	case CALL_PAGEABLE_TO_GPU:
-		return calls.cu.mem_copy(p->memory, pageable, PROBE_BYTES, p->gpu.other);
+		return cu.mem_copy(p->memory, pageable, PROBE_BYTES, p->gpu.other);
 	case CALL_PAGEABLE_TO_HOST:
-		return calls.cu.mem_copy(pageable, p->memory, PROBE_BYTES, p->gpu.other);
+		return cu.mem_copy(pageable, p->memory, PROBE_BYTES, p->gpu.other);
 	case CALL_QUERY: {
-		const cuda_result error = calls.cu.stream_query(p->gpu.other);
+		const cuda_result error = cu.stream_query(p->gpu.other);
 
 		return error == CUDA_NOT_READY ? 0 : error;
 	}
@@ -196,7 +196,7 @@ static void *fill(void *filler_as_void)
 {
 	struct filler *filler = filler_as_void;
 
-	must("cuCtxSetCurrent", calls.context_set(filler->gpu->context));
+	must("cuCtxSetCurrent", cu.context_set(filler->gpu->context));
 	while (filler->filled < QUEUE_MOST) {
 		must("to put something behind the wait",
 		     gpu_put(filler->gpu, filler->what, filler->gpu->waiting));
@@ -240,13 +240,11 @@ static void ask_beside_a_full_queue(const struct question *question)
 	pthread_join(thread, NULL);
 }
 
-#define NEEDS(member) offsetof(struct calls, member)
-
 const struct question probe_waits[] = {
 	{ "who stands behind a stream that waits, of streams with: a kernel", ask_who_is_behind,
 	  PUT_KERNEL, .by_connections = true },
 	{ "... a kernel, of the highest priority", ask_who_is_behind, PUT_KERNEL, true,
-	  NEEDS(cu.stream_create_urgent), .by_connections = true },
+	  .by_connections = true },
 	{ "... a copy to the host", ask_who_is_behind, PUT_TO_HOST, .by_connections = true },
 	{ "... a copy from the host", ask_who_is_behind, PUT_FROM_HOST, .by_connections = true },
 	{ "... a memset", ask_who_is_behind, PUT_FILL, .by_connections = true },
@@ -257,17 +255,13 @@ const struct question probe_waits[] = {
 	{ "... cuMemHostAlloc", ask_whether_it_returns, CALL_HOST_ALLOC },
 	{ "... cuMemFreeHost", ask_whether_it_returns, CALL_HOST_FREE },
 	{ "... cuStreamCreate", ask_whether_it_returns, CALL_STREAM },
-	{ "... cuStreamDestroy", ask_whether_it_returns, CALL_STREAM_DESTROY,
-	  .needs = NEEDS(cu.stream_destroy) },
-	{ "... cuEventCreate", ask_whether_it_returns, CALL_EVENT,
-	  .needs = NEEDS(cu.event_create) },
-	{ "... cuEventDestroy", ask_whether_it_returns, CALL_EVENT_DESTROY,
-	  .needs = NEEDS(cu.event_destroy) },
+	{ "... cuStreamDestroy", ask_whether_it_returns, CALL_STREAM_DESTROY },
+	{ "... cuEventCreate", ask_whether_it_returns, CALL_EVENT },
+	{ "... cuEventDestroy", ask_whether_it_returns, CALL_EVENT_DESTROY },
 	{ "... cuModuleLoadData", ask_whether_it_returns, CALL_MODULE, .limit_s = 4 },
 	{ "... a kernel's first launch, on another stream", ask_whether_it_returns,
 	  CALL_FIRST_LAUNCH },
-	{ "... cuGraphInstantiate", ask_whether_it_returns, CALL_GRAPH,
-	  .needs = NEEDS(instantiate) },
+	{ "... cuGraphInstantiate", ask_whether_it_returns, CALL_GRAPH },
 	{ "... cuMemsetD8Async on another stream", ask_whether_it_returns, CALL_FILL },
 	{ "... a copy from pageable memory, on another stream", ask_whether_it_returns,
 	  CALL_PAGEABLE_TO_GPU },
@@ -279,14 +273,12 @@ const struct question probe_waits[] = {
 	  PUT_KERNEL },
 	{ "... cuLaunchKernel on another stream", ask_beside_a_full_queue, CALL_LAUNCH,
 	  PUT_KERNEL },
-	{ "... cuPointerGetAttributes", ask_beside_a_full_queue, CALL_POINTER, PUT_KERNEL,
-	  NEEDS(cu.pointer_get_attributes) },
+	{ "... cuPointerGetAttributes", ask_beside_a_full_queue, CALL_POINTER, PUT_KERNEL },
 	{ "a thread fills a queue with words; another's cuStreamQuery", ask_beside_a_full_queue,
 	  CALL_QUERY, PUT_WORD },
 	{ "... cuStreamBatchMemOp on another stream", ask_beside_a_full_queue, CALL_WORD,
 	  PUT_WORD },
 	{ "... cuLaunchKernel on another stream", ask_beside_a_full_queue, CALL_LAUNCH, PUT_WORD },
-	{ "... cuPointerGetAttributes", ask_beside_a_full_queue, CALL_POINTER, PUT_WORD,
-	  NEEDS(cu.pointer_get_attributes) },
+	{ "... cuPointerGetAttributes", ask_beside_a_full_queue, CALL_POINTER, PUT_WORD },
 	{ NULL },
 };

@@ -441,9 +441,8 @@ static void what_is_not_there_is_explained(void **state)
 		skip();
 	without_is_explained(
 		"TUTTI_CUDA_LIBRARY", "/nowhere/libcuda.so",
-		"--device cuda: CUDA's driver cannot be used: /nowhere/libcuda.so: cannot open");
-	without_is_explained("STANDIN_DEVICES", "0",
-			     "--device cuda: CUDA's driver cannot be used: cuInit: ");
+		"--device cuda: CUDA's driver cannot be opened: /nowhere/libcuda.so: cannot open");
+	without_is_explained("STANDIN_DEVICES", "0", "--device cuda: cuInit: ");
 	without_is_explained(
 		"TUTTI_CUBLAS_LIBRARY", "/nowhere/libcublas.so",
 		"--device cuda: cuBLAS was not found: /nowhere/libcublas.so: cannot open");

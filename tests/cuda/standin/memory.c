@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* CUpointer_attribute; src/device/cuda/driver.h has the others */
+/* CUpointer_attribute; src/library/cuda_functions.h has the others */
 enum {
 	POINTER_CONTEXT = 1,
 	POINTER_ON_DEVICE = 3,

@@ -31,7 +31,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "cuda/driver.h"
+#include "cuda_functions.h"
 #include "cuda/kernels.h"
 #include "kernel.h"
 
@@ -43,7 +43,7 @@
 #define ARGUMENTS_BYTES_MAX 1024 /* of all of a kernel's, each at a multiple of 16 */
 #define ADDRESS_OF(pointer) ((cuda_address)(uintptr_t)(pointer))
 
-/* CUresult; src/device/cuda/driver.h has the others */
+/* CUresult; src/library/cuda_functions.h has the others */
 enum {
 	INVALID_DEVICE = 101,
 	MAP_FAILED_THERE = 205,
@@ -66,7 +66,7 @@ enum {
 	UNKNOWN = 999
 };
 
-/* CUstreamBatchMemOpType and its flags; src/device/cuda/driver.h has the others */
+/* CUstreamBatchMemOpType and its flags; src/library/cuda_functions.h has the others */
 enum { WAIT_32 = 1, WRITE_32 = 2, WAIT_GEQ = 0, WAIT_AND = 2, WAIT_NOR = 3 };
 
 struct CUctx_st {
