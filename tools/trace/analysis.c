@@ -399,7 +399,8 @@ static void print_course(FILE *out, const struct group *group)
 	if (group->n == (size_t)group->size && group->size > 1)
 		visit(group, follow, &course);
 	if (course.met > 0)
-		fprintf(out, "  late, in %zu operations that all ranks called:\n", course.met);
+		fprintf(out, "  late, in %zu operation%s that all ranks called:\n", course.met,
+			course.met == 1 ? "" : "s");
 	for (size_t shown = 0; course.met > 0 && shown < SHOWN; shown++) {
 		size_t worst = 0;
 

@@ -95,8 +95,7 @@ static void recover(const char *directory)
 		fprintf(stderr, "tutti-trace: cannot look for ranks that were killed: %s\n",
 			tutti_last_error(NULL));
 	else if (count > 0)
-		fprintf(stderr,
-			"tutti-trace: %d ranks were killed without a report; it was written\n",
+		fprintf(stderr, "tutti-trace: wrote the reports of ranks that were killed: %d\n",
 			count);
 }
 
