@@ -666,7 +666,7 @@ TUTTI_API const char *tutti_last_error(tutti_comm_t comm);
 
 /**
  * Every communicator records its last 4096 operations where it can be read when the process is
- * gone. When it is revoked, each rank writes them as JSON into the directory of TUTTI_TRACE
+ * gone. When it is revoked, each rank writes them into the directory of TUTTI_TRACE
  * (docs/reference/trace.md); on SIGUSR1 all communicators of the process are written, at any
  * moment, whatever it does. For this the library handles SIGUSR1 from the first communicator on,
  * unless it was ignored or handled before, or TUTTI_TRACE is "off". tutti-trace reads the files.

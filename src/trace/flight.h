@@ -24,7 +24,8 @@
 #define TT_FLIGHT_OPS_FIRST                                                                        \
 	1024u /* operations and bytes of plans for which there is memory from the start */
 #define TT_FLIGHT_PLANS_FIRST (16u * 1024)
-#define TT_FLIGHT_PLACES      64u /* a plan's record begins at a multiple of it */
+#define TT_FLIGHT_PLAN_MAX    (TT_FLIGHT_PLANS / 4) /* bytes of a plan's record */
+#define TT_FLIGHT_PLACES      64u		    /* a plan's record begins at a multiple of it */
 #define TT_FLIGHT_PATH	      384
 #define TT_FLIGHT_STREAMS     256u /* calls on streams kept */
 
@@ -156,9 +157,9 @@ bool tt_flight_read_plan(const struct tt_flight *flight, uint64_t place,
 struct tt_flight_peer tt_flight_read_peer(const struct tt_flight *flight, uint64_t place,
 					  uint64_t i);
 
-/* flight_json.c: write what `flight` holds as one JSON object to where it says, replacing what
- * is there only once it is whole. `why` tells what for. Safe in a signal's handler, and while
- * the writer goes on. False: errno tells. */
+/* flight_report.c: write what `flight` holds as a report (flight_report.h) to where it says,
+ * replacing what is there only once it is whole. `why` tells what for. Safe in a signal's handler,
+ * and while the writer goes on. False: errno tells. */
 bool tt_flight_write(const struct tt_flight *flight, const char *why);
 
 /* flight_place.c: make the directory unless it is there. `private`: it must be this user's

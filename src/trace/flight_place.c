@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "file.h"
-#include "flight.h"
+#include "flight_report.h"
 #include "fork.h"
 #include "log.h"
 #include "machine.h"
@@ -33,7 +33,7 @@
 #define DRAFT_AGE_S  600 /* what is unfinished for so long will never be */
 
 #define RING_SUFFIX   ".flight"
-#define REPORT_SUFFIX ".flight.json"
+#define REPORT_SUFFIX TT_FLIGHT_REPORT_SUFFIX
 
 /* ---- directories */
 

@@ -14,8 +14,6 @@
 #include "log.h"
 #include "machine.h"
 
-#define RECORD_MAX (TT_FLIGHT_PLANS / 4)
-
 /* ---- the clock */
 
 /* Does the processor count at one rate, and all its cores alike? */
@@ -163,9 +161,9 @@ void tt_recorder_extend(struct tutti_comm *comm)
 
 /* ---- plans */
 
-static _Atomic uint64_t *word_at(const struct tt_flight *flight, uint64_t place)
+static _Atomic uint64_t *word_at(struct tt_flight *flight, uint64_t place)
 {
-	return (_Atomic uint64_t *)&flight->plans[place % TT_FLIGHT_PLANS / 8];
+	return &flight->plans[place % TT_FLIGHT_PLANS / 8];
 }
 
 static void put_words(struct tt_flight *flight, uint64_t place, const void *from, size_t bytes)
@@ -178,44 +176,6 @@ static void put_words(struct tt_flight *flight, uint64_t place, const void *from
 		memcpy(&word, at + i, 8);
 		atomic_store_explicit(word_at(flight, place + i), word, memory_order_relaxed);
 	}
-}
-
-static void get_words(const struct tt_flight *flight, uint64_t place, void *to, size_t bytes)
-{
-	uint8_t *at = to;
-
-	for (size_t i = 0; i < bytes; i += 8) {
-		const uint64_t word =
-			atomic_load_explicit(word_at(flight, place + i), memory_order_relaxed);
-
-		memcpy(at + i, &word, 8);
-	}
-}
-
-bool tt_flight_read_plan(const struct tt_flight *flight, uint64_t place, struct tt_flight_plan *out)
-{
-	if (place == 0 || place % TT_FLIGHT_PLACES != 0)
-		return false;
-	/* acquire: pairs with the release in tt_recorder_plan() */
-	if (atomic_load_explicit(word_at(flight, place), memory_order_acquire) != place)
-		return false;
-	get_words(flight, place, out, sizeof(*out));
-	/* acquire: pairs with the release fence in tt_recorder_plan(), should it have begun to
-	 * write again */
-	atomic_thread_fence(memory_order_acquire);
-	const uint64_t end = atomic_load_explicit(&flight->plans_end, memory_order_relaxed);
-	return place < end && end - place <= TT_FLIGHT_PLANS &&
-	       out->npeers <= (RECORD_MAX - sizeof(*out)) / sizeof(struct tt_flight_peer);
-}
-
-struct tt_flight_peer tt_flight_read_peer(const struct tt_flight *flight, uint64_t place,
-					  uint64_t i)
-{
-	struct tt_flight_peer peer;
-
-	get_words(flight, place + sizeof(struct tt_flight_plan) + i * sizeof(peer), &peer,
-		  sizeof(peer));
-	return peer;
 }
 
 static uint64_t bytes_of_run(const struct tt_plan *plan, const struct tt_ref *run, uint32_t n)
@@ -303,7 +263,7 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 		count_bytes_read(comm, plan);
 	while (next_peer(comm, plan, &at, &peer))
 		peers++;
-	const uint64_t capacity = (RECORD_MAX - sizeof(record)) / sizeof(peer);
+	const uint64_t capacity = (TT_FLIGHT_PLAN_MAX - sizeof(record)) / sizeof(peer);
 	record.npeers = peers < capacity ? peers : capacity;
 	record.peers_left_out = peers - record.npeers;
 	const size_t bytes = sizeof(record) + record.npeers * sizeof(peer);
@@ -374,32 +334,4 @@ void tt_recorder_stream_waits(struct tutti_comm *comm, uint64_t first, uint64_t 
 		atomic_store_explicit(
 			&comm->recorder->flight->streams[number % TT_FLIGHT_STREAMS].waits, waits,
 			memory_order_relaxed);
-}
-
-bool tt_flight_read_stream(const struct tt_flight *flight, uint64_t number,
-			   struct tt_flight_stream *out)
-{
-	const struct tt_flight_stream *line = &flight->streams[number % TT_FLIGHT_STREAMS];
-
-	/* acquire: pairs with the release in tt_recorder_stream() */
-	if (atomic_load_explicit(&line->number, memory_order_acquire) != number)
-		return false;
-	atomic_init(&out->number, number);
-	atomic_init(&out->posted, atomic_load_explicit(&line->posted, memory_order_relaxed));
-	atomic_init(&out->count, atomic_load_explicit(&line->count, memory_order_relaxed));
-	atomic_init(&out->sequence, atomic_load_explicit(&line->sequence, memory_order_relaxed));
-	atomic_init(&out->waits, atomic_load_explicit(&line->waits, memory_order_relaxed));
-	atomic_init(&out->op, atomic_load_explicit(&line->op, memory_order_relaxed));
-	atomic_init(&out->root, atomic_load_explicit(&line->root, memory_order_relaxed));
-	atomic_init(&out->device, atomic_load_explicit(&line->device, memory_order_relaxed));
-	atomic_init(&out->kind, atomic_load_explicit(&line->kind, memory_order_relaxed));
-	atomic_init(&out->collective,
-		    atomic_load_explicit(&line->collective, memory_order_relaxed));
-	atomic_init(&out->dtype, atomic_load_explicit(&line->dtype, memory_order_relaxed));
-	atomic_init(&out->way, atomic_load_explicit(&line->way, memory_order_relaxed));
-	atomic_init(&out->captured, atomic_load_explicit(&line->captured, memory_order_relaxed));
-	/* acquire: pairs with the release fence in tt_recorder_stream(), should it have begun to
-	 * write again */
-	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&line->number, memory_order_relaxed) == number;
 }

@@ -81,6 +81,10 @@ class Trace(unittest.TestCase):
         self.assertEqual(run.returncode, status, run.stderr + run.stdout)
         return run.stdout, run.stderr
 
+    def reports(self):
+        """The reports in the directory, as JSON, once there are some."""
+        return self.trace('--json', self.dir)[0].splitlines() if list(self.dir.glob('*.flight.report')) else []
+
     # ---- what it tells
 
     def test_who_was_late(self):
@@ -420,7 +424,7 @@ class Trace(unittest.TestCase):
         self.assertNotRegex(out, r'(?m)^  died') # a survivor's error message may say so of rank 1
         for rank in (0, 2):
             self.assertNotIn(f'silent: rank {rank}', out)
-        self.assertEqual([path.suffix for path in self.dir.iterdir() if path != trace], ['.json'] * 4)
+        self.assertEqual(sorted(path.suffix for path in self.dir.iterdir() if path != trace), ['.json'] + ['.report'] * 3)
         ops = [event for event in json.loads(trace.read_text(encoding='utf-8'))['traceEvents'] if event['ph'] == 'X']
         self.assertGreaterEqual(len(ops), 3 * 20)
         self.no_overlap(ops)
@@ -476,6 +480,23 @@ class Trace(unittest.TestCase):
         self.assertRegex(out, r'differed: operation 21:\n +rank')
         self.assertIn('rank 1 called broadcast(float32 × 100, root 1)\n', out)
         self.assertRegex(out, r'revoked on ranks 0-2: .*broadcast')
+        self.reports_are_checked(out)
+
+    def reports_are_checked(self, out):
+        """What reports say as JSON is the same, and what is none of them is named."""
+        texts, one = self.reports(), next(self.dir.glob('*.flight.report'))
+        whole = one.read_bytes()
+        for name, (content, words) in {'short': (whole[:-1], 'truncated'), 'head': (whole[:8], 'truncated'),
+                                       'long': (whole + b'x', 'behind its end'),
+                                       'older': (whole[:8] + b'x' + whole[9:], 'another version of tutti')}.items():
+            path = self.dir / f'{name}.flight.report'
+            path.write_bytes(content)
+            self.assertIn(words, self.trace(path, status=1)[1])
+        for path in self.dir.glob('*.flight.report'):
+            path.unlink()
+        for number, text in enumerate(texts):
+            (self.dir / f'{number}.flight.json').write_text(text, encoding='utf-8')
+        self.assertEqual(self.trace(self.dir)[0], out)
 
     def test_a_signal_to_tutti_run_reports_all_ranks(self):
         go_on = self.dir / 'go on'
@@ -486,7 +507,7 @@ class Trace(unittest.TestCase):
             texts = []
             while time.monotonic() < deadline:  # until all have written, and the two have called the barrier
                 job.send_signal(signal.SIGUSR1)
-                texts = [path.read_text(encoding='utf-8') for path in set(self.dir.glob('*.flight.json'))]
+                texts = self.reports()
                 if len(texts) == 3 and sum('"barrier"' in text for text in texts) == 2:
                     break
             out, _ = self.trace(self.dir)
@@ -508,8 +529,7 @@ class Trace(unittest.TestCase):
                 self.assertIn('there', job.stdout.readline())
             while time.monotonic() < deadline and sorted(calls) != [[True], [True, False], [True, False]]:
                 job.send_signal(signal.SIGUSR1)
-                calls = [[one['ended'] for one in json.loads(path.read_text(encoding='utf-8'))['streams']]
-                         for path in set(self.dir.glob('*.flight.json'))]
+                calls = [[one['ended'] for one in json.loads(text)['streams']] for text in self.reports()]
             out, _ = self.trace(self.dir)
             go_on.touch()
             _, err = job.communicate(timeout=60)

@@ -4,6 +4,7 @@
  *
  *   test_recorder shm|tcp|mixed */
 #include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -19,6 +20,7 @@
 #include <jansson.h>
 
 #include "harness.h"
+#include "report_json.h"
 
 #define RANKS  4
 #define LATE_S 0.002 /* how late one is */
@@ -67,7 +69,10 @@ static int count_files(const char *suffix, json_t **reports)
 		if (!reports)
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", stage->directory, entry->d_name);
-		json_t *report = json_load_file(path, 0, NULL);
+		const char *why;
+		const int fd = open(path, O_RDONLY | O_CLOEXEC);
+		json_t *report = report_read(fd, &why);
+		close(fd);
 		const json_int_t rank = json_integer_value(json_object_get(report, "rank"));
 		if (rank < 0 || rank >= RANKS)
 			continue;
@@ -81,7 +86,7 @@ static int count_files(const char *suffix, json_t **reports)
 /* One of each rank, and nothing else. */
 static void read_reports(json_t **reports)
 {
-	assert_int_equal(count_files(".flight.json", reports), RANKS);
+	assert_int_equal(count_files(".flight.report", reports), RANKS);
 	assert_int_equal(count_files("", NULL), RANKS);
 	for (int rank = 0; rank < RANKS; rank++) {
 		assert_non_null(reports[rank]);
@@ -298,8 +303,8 @@ static void await_end_of(pid_t pid)
 static int look_for_reports(tutti_comm_t comm)
 {
 	meet_at(&stage->seen, RANKS - 1);
-	CLAIM(strcmp(transport_chosen, "shm") != 0 || count_files(".flight.json", NULL) == RANKS,
-	      "reports: %d", count_files(".flight.json", NULL));
+	CLAIM(strcmp(transport_chosen, "shm") != 0 || count_files(".flight.report", NULL) == RANKS,
+	      "reports: %d", count_files(".flight.report", NULL));
 	return 0;
 }
 
@@ -376,7 +381,7 @@ static int hang(tutti_comm_t comm, void *argument)
 		bool all = false;
 
 		while (!all) {
-			count_files(".flight.json", reports);
+			count_files(".flight.report", reports);
 			all = true;
 			for (int other = 0; other < RANKS; other++) {
 				const json_t *ops = reports[other] ? json_object_get(reports[other],

@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "printable.h"
+#include "report_json.h"
 
-#define SUFFIX	      ".flight.json"
+#define SUFFIX	      ".flight.report" /* a rank's; */
+#define SUFFIX_JSON   ".flight.json"   /* tutti-run's, and what --json has written */
 #define FORMAT	      1
 #define MONOTONIC_MAX ((int64_t)1 << 60) /* 36 years; their sums and differences fit */
 #define REALTIME_MAX  ((int64_t)1 << 62)
@@ -408,13 +410,35 @@ static void clean(json_t *value)
 	json_object_foreach(value, key, member) clean(member);
 }
 
+static json_t *load_report(const char *path, int fd)
+{
+	const char *why;
+	json_t *report = report_read(fd, &why);
+
+	if (!report)
+		say_useless(path, why, "");
+	return report;
+}
+
+static json_t *load_json(const char *path, int fd)
+{
+	json_error_t error = { .text = "" };
+	json_t *report = json_loadfd(fd, 0, &error);
+
+	if (!report && json_error_code(&error) == json_error_premature_end_of_input)
+		say_useless(path, "ends too early, a truncated file", "");
+	else if (!report)
+		say_useless(path, "is no report and no JSON", error.text);
+	return report;
+}
+
 /* NULL: what it is instead was said. Anything may have the name: a pipe's other end is not
  * waited for. */
 static json_t *load(const char *path)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	json_error_t error = { .text = "" };
 	json_t *report = NULL;
+	uint8_t first[8];
 	struct stat info;
 
 	if (fd < 0 || fstat(fd, &info) < 0)
@@ -423,11 +447,11 @@ static json_t *load(const char *path)
 		say_useless(path, "is no regular file", "");
 	else if (info.st_size > REPORT_MAX)
 		say_useless(path, "has more than 64 MiB, which no report has", "");
-	else if (!(report = json_loadfd(fd, 0, &error)) &&
-		 json_error_code(&error) == json_error_premature_end_of_input)
-		say_useless(path, "ends too early, a truncated file", "");
-	else if (!report)
-		say_useless(path, "is no JSON", error.text);
+	else if (pread(fd, first, sizeof(first), 0) == sizeof(first) &&
+		 report_begins(first, sizeof(first)))
+		report = load_report(path, fd);
+	else
+		report = load_json(path, fd);
 	if (fd >= 0)
 		close(fd);
 	clean(report);
@@ -532,9 +556,10 @@ static bool read_one(struct flights *flights, const char *path)
 
 static bool is_report_name(const char *name)
 {
-	const size_t length = strlen(name), end = strlen(SUFFIX);
+	const char *suffix = strstr(name, ".flight.");
 
-	return length > end && strcmp(name + length - end, SUFFIX) == 0;
+	return suffix && suffix > name &&
+	       (strcmp(suffix, SUFFIX) == 0 || strcmp(suffix, SUFFIX_JSON) == 0);
 }
 
 void flights_read(struct flights *flights, const char *path)
@@ -564,6 +589,14 @@ void flights_read(struct flights *flights, const char *path)
 		free(file);
 	}
 	closedir(handle);
+}
+
+void flights_print(FILE *out, const struct flights *flights)
+{
+	for (size_t i = 0; i < flights->n; i++) {
+		json_dumpf(flights->at[i].report, out, JSON_COMPACT);
+		putc('\n', out);
+	}
 }
 
 void flights_finish(struct flights *flights)

@@ -89,6 +89,8 @@ bool flights_select(struct flights *flights, const char *job);
 /* Order them by communicator, the largest first, and rank; one of each; times of all on one
  * clock. */
 void flights_arrange(struct flights *flights);
+/* As they were read, as JSON, one to a line. */
+void flights_print(FILE *out, const struct flights *flights);
 void flights_finish(struct flights *flights);
 
 /* "all_reduce(float32 × 4096, sum)", "send 4 to rank 1 (float32 × 10)" */

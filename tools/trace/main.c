@@ -25,22 +25,24 @@ static const char usage[] =
 	"\n"
 	"  -o, --output FILE  write the operations of all ranks for Perfetto and chrome://tracing\n"
 	"  -j, --job NAME     of this job, and not of the last one\n"
+	"      --json         print the reports of the job's ranks instead, as JSON, one to a line\n"
 	"  -h, --help         show this text\n"
 	"  -V, --version      show the version\n"
 	"\n"
 	"Exit status: 0; 1 if there is nothing to report, a file that was named is no report, or the output cannot be\n"
 	"written; 2 if the command line is wrong.\n";
 
+enum { OPTION_JSON = 256 };
+
 static const struct option long_options[] = {
-	{ "output", required_argument, NULL, 'o' },
-	{ "job", required_argument, NULL, 'j' },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
+	{ "output", required_argument, NULL, 'o' }, { "job", required_argument, NULL, 'j' },
+	{ "json", no_argument, NULL, OPTION_JSON }, { "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },	    { NULL, 0, NULL, 0 },
 };
 
 struct options {
 	const char *output, *job;
+	bool json;
 };
 
 enum verdict { VERDICT_TELL, VERDICT_DONE, VERDICT_WRONG };
@@ -50,7 +52,7 @@ static enum verdict say_wrong(int option, char **argv)
 	char why[TT_OPTION_WHY];
 
 	fprintf(stderr,
-		"tutti-trace: %s: expected --output FILE, --job NAME, --help or --version\n",
+		"tutti-trace: %s: expected --output FILE, --job NAME, --json, --help or --version\n",
 		tt_option_why(option, argv, long_options, why));
 	return VERDICT_WRONG;
 }
@@ -63,6 +65,7 @@ static enum verdict parse(struct options *options, int argc, char **argv)
 		switch (option) {
 		case 'o': options->output = optarg; break;
 		case 'j': options->job = optarg; break;
+		case OPTION_JSON: options->json = true; break;
 		case 'h': fputs(usage, stdout); return VERDICT_DONE;
 		case 'V': printf("tutti-trace %s\n", tutti_version()); return VERDICT_DONE;
 		default: return say_wrong(option, argv);
@@ -131,7 +134,10 @@ static bool tell(const struct options *options, struct flights *flights)
 	bool good = true;
 
 	flights_arrange(flights);
-	analysis_print(stdout, flights);
+	if (options->json)
+		flights_print(stdout, flights);
+	else
+		analysis_print(stdout, flights);
 	if (fflush(stdout) != 0) {
 		fprintf(stderr, "tutti-trace: cannot write what happened: %s\n", strerror(errno));
 		good = false;

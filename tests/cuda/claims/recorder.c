@@ -8,76 +8,88 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *whole_file(const char *path)
+#include "flight_report.h"
+
+/* The report at `path`, as far as it is one of a communicator that has calls on streams. */
+static bool read_report(const char *path, struct tt_flight *flight)
 {
 	FILE *file = fopen(path, "re");
-	char *text = NULL;
-	size_t room = 0;
+	bool good = file && fseek(file, TT_FLIGHT_REPORT_AT, SEEK_SET) == 0 &&
+		    fread(flight, sizeof(*flight), 1, file) == 1;
 
-	if (file && getdelim(&text, &room, '\0', file) < 0) {
-		free(text);
-		text = NULL;
-	}
 	if (file)
 		fclose(file);
-	return text;
+	for (uint32_t i = 0; good && i < TT_FLIGHT_STREAMS; i++)
+		if (flight->streams[i].number > 0)
+			return true;
+	return false;
 }
 
-/* The rank's own report, made now, of the communicator that has calls on streams; to be freed,
- * NULL: there is none. */
-static char *report_now(const struct gpu_rank *r)
+/* The rank's own report, made now, of the communicator that has calls on streams. */
+static bool report_now(const struct gpu_rank *r, struct tt_flight *flight)
 {
 	const char *directory = getenv("TUTTI_TRACE");
 	const struct dirent *entry;
-	char end[48], path[512], *text = NULL;
+	char end[48], path[512];
+	bool found = false;
 
 	raise(SIGUSR1);
-	snprintf(end, sizeof(end), ".%d.flight.json", r->rank);
+	snprintf(end, sizeof(end), ".%d" TT_FLIGHT_REPORT_SUFFIX, r->rank);
 	DIR *handle = opendir(directory);
-	while (handle && !text && (entry = readdir(handle))) {
+	while (handle && !found && (entry = readdir(handle))) {
 		const size_t length = strlen(entry->d_name);
 
 		if (length < strlen(end) || strcmp(entry->d_name + length - strlen(end), end) != 0)
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
-		text = whole_file(path);
-		if (text && !strstr(text, "\"streams\":[\n")) {
-			free(text);
-			text = NULL;
-		}
+		found = read_report(path, flight);
 	}
 	if (handle)
 		closedir(handle);
-	return text;
+	return found;
+}
+
+enum said { ENDED, NOT_ENDED, CAPTURED, BY_STAGES, BY_HOST, BY_CLIQUES };
+
+static bool is_so(const struct tt_flight *flight, const struct tt_flight_stream *call,
+		  enum said said)
+{
+	const bool ended = call->number <= flight->streams_ended ||
+			   (call->waits && call->waits <= flight->streams_waits);
+
+	switch (said) {
+	case ENDED: return !call->captured && ended;
+	case NOT_ENDED: return !call->captured && !ended;
+	case CAPTURED: return call->captured;
+	case BY_STAGES: return !call->captured && call->way == TT_FLIGHT_STAGES;
+	case BY_HOST: return !call->captured && call->way == TT_FLIGHT_BY_HOST;
+	case BY_CLIQUES: return !call->captured && call->way == TT_FLIGHT_CLIQUES;
+	}
+	return false;
 }
 
 /* Look until the call with so many elements is said to be so: what has ended is known a few
  * milliseconds later. */
-static void await_said(const struct gpu_rank *r, size_t count, const char *words)
+static void await_said(const struct gpu_rank *r, size_t count, enum said said)
 {
-	char key[48];
-	bool said = false;
+	struct tt_flight *flight = aligned_alloc(4096, sizeof(*flight));
+	bool so = false;
 
-	snprintf(key, sizeof(key), "\"count\":%zu,", count);
-	while (!said) {
-		char *text = report_now(r), *streams = text ? strstr(text, "\"streams\":[") : NULL,
-		     *call = streams ? strstr(streams, key) : NULL,
-		     *end = call ? strchr(call, '}') : NULL;
+	while (flight && !so) {
+		const bool found = report_now(r, flight);
 
-		if (end)
-			*end = '\0';
-		said = end && strstr(call, words);
-		free(text);
+		for (uint32_t i = 0; found && i < TT_FLIGHT_STREAMS; i++)
+			so |= flight->streams[i].number > 0 && flight->streams[i].count == count &&
+			      is_so(flight, &flight->streams[i], said);
 	}
+	free(flight);
 }
 
 /* One that has ended, one that has behind which another waits for the last rank, and one in a
  * graph. */
 static int calls_are_in_the_flight_recorder(struct gpu_rank *r, void *argument)
 {
-	const char *way = by_cliques() ? "\"way\":\"cliques\",\"captured\":false"
-			  : by_host()  ? "\"way\":\"host\",\"captured\":false"
-				       : "\"way\":\"stages\",\"captured\":false";
+	const enum said way = by_cliques() ? BY_CLIQUES : by_host() ? BY_HOST : BY_STAGES;
 	const int absent = r->size - 1;
 	tutti_comm_t comm = r->comm;
 	struct vector x;
@@ -88,7 +100,7 @@ static int calls_are_in_the_flight_recorder(struct gpu_rank *r, void *argument)
 				       r->stream));
 	WORKS(gpu_finish(r->stream));
 	await_said(r, few, way);
-	await_said(r, few, "\"ended\":true");
+	await_said(r, few, ENDED);
 	meet_at(argument, 2 * r->size);
 	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 1, TUTTI_FLOAT32, TUTTI_MAX,
 				       r->stream));
@@ -96,22 +108,21 @@ static int calls_are_in_the_flight_recorder(struct gpu_rank *r, void *argument)
 		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 2, TUTTI_FLOAT32,
 					       TUTTI_MAX, r->stream));
 		if (!by_host()) /* there only all or nothing is known */
-			await_said(r, few - 1, "\"ended\":true");
-		await_said(r, few - 2, "\"ended\":false");
+			await_said(r, few - 1, ENDED);
+		await_said(r, few - 2, NOT_ENDED);
 	}
 	meet_at(argument, 3 * r->size);
 	if (r->rank == absent)
 		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 2, TUTTI_FLOAT32,
 					       TUTTI_MAX, r->stream));
 	WORKS(gpu_finish(r->stream));
-	await_said(r, few - 2, "\"ended\":true");
+	await_said(r, few - 2, ENDED);
 	WORKS(gpu_capture(r->stream));
 	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 3, TUTTI_FLOAT32, TUTTI_MAX,
 				       r->stream));
 	gpu_graph_t graph = gpu_captured(r->stream);
 	CLAIM(graph, "%s", gpu_error());
-	await_said(r, few - 3, "\"captured\":true");
-	await_said(r, few - 3, "\"ended\":null");
+	await_said(r, few - 3, CAPTURED);
 	WORKS(gpu_graph_free(graph));
 	give(&x);
 	return 0;
