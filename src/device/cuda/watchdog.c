@@ -45,9 +45,9 @@ struct tt_cuda_watchdog {
 	struct CUstream_st *polls, *releases;
 	bool missed; /* likewise: the communicator was another thread's when it was to be looked
 		      * at */
-	/* likewise: a wait, since when, and at how many that had ended; how long nobody ran,
-	 * while the thread slept */
-	uint64_t waiting, since, ended, uncounted;
+	/* likewise: a wait, since when, and at how many that had ended; when it was last looked at,
+	 * and how long CUDA has kept the thread since then */
+	uint64_t waiting, since, ended, looked, in_cuda;
 };
 
 /* Kernels and streams write the report, also while it is read. */
@@ -202,6 +202,24 @@ struct overdue {
 	uint64_t missing, own; /* as in revoke_for_deadline() */
 };
 
+/* CUDA had the thread from `begun` on. That counts towards a deadline, unlike the rest of a time in
+ * which nobody looked: then the process was stopped. */
+static void count_cuda(struct tt_cuda_watchdog *watchdog, uint64_t begun)
+{
+	watchdog->in_cuda += tt_now() - begun;
+}
+
+/* What does not count of the time since this was asked before. */
+static uint64_t take_uncounted(struct tt_cuda_watchdog *watchdog, uint64_t now)
+{
+	const uint64_t uncounted =
+		tt_deadlines_uncounted(watchdog->looked + watchdog->in_cuda, now);
+
+	watchdog->looked = now;
+	watchdog->in_cuda = 0;
+	return uncounted;
+}
+
 /* Lock not held: CUDA is asked. */
 static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
 {
@@ -218,7 +236,8 @@ static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
 		       quarters = cuda->owner == cuda->comm	      ? 0
 				  : read_flag(&cuda->report->crossed) ? 3
 								      : 1;
-	const uint64_t patience = timeout + quarters * (timeout / 4);
+	const uint64_t patience = timeout + quarters * (timeout / 4),
+		       uncounted = take_uncounted(watchdog, now);
 
 	if (cuda->comm->size == 1) /* it waits for nobody, whatever the report says */
 		return false;
@@ -227,12 +246,12 @@ static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
 		watchdog->ended = ended;
 		watchdog->since = now;
 	} else {
-		watchdog->since += watchdog->uncounted;
+		watchdog->since += uncounted;
 	}
-	watchdog->uncounted = 0;
 	if (now - watchdog->since <= patience)
 		return false;
 	*out = (struct overdue){ missing_ranks(cuda, waiting), own };
+	count_cuda(watchdog, now);
 	return out->missing ||
 	       now - watchdog->since > patience + ANSWER_NS; /* or somebody came just now */
 }
@@ -301,8 +320,10 @@ struct answer {
 
 static struct answer ask(struct tt_cuda *cuda)
 {
+	const uint64_t begun = tt_now();
 	struct answer answer = { .context = cuda->driver->stream_query(cuda->watchdog->polls) };
 
+	count_cuda(cuda->watchdog, begun);
 	answer.is_late = !cuda->watchdog->released && is_overdue(cuda, tt_now(), &answer.overdue);
 	return answer;
 }
@@ -353,7 +374,13 @@ static bool is_idle(struct tt_cuda *cuda, uint64_t *puts)
 	const bool may_be = watchdog->busy && !watchdog->putting && !watchdog->released;
 	*puts = watchdog->puts;
 	pthread_mutex_unlock(&watchdog->lock);
-	return may_be && cuda->driver->event_query(cuda->last) == 0;
+	if (!may_be)
+		return false;
+	const uint64_t begun = tt_now();
+	const bool idle = cuda->driver->event_query(cuda->last) == 0;
+
+	count_cuda(watchdog, begun);
+	return idle;
 }
 
 /* Until it is time to poll again; false: the thread is to end. */
@@ -377,14 +404,12 @@ static bool await(struct tt_cuda *cuda)
 		atomic_store_explicit(&cuda->comm->recorder->flight->streams_ended, cuda->noted,
 				      memory_order_relaxed);
 	watchdog->busy &= !ended;
-	const uint64_t asleep = tt_now();
 	while (!watchdog->stop && !error && !ended)
 		error = watchdog->busy || watchdog->released
 				? pthread_cond_timedwait(&watchdog->wanted, &watchdog->lock, &at)
 				: pthread_cond_wait(&watchdog->wanted, &watchdog->lock);
 	const bool go_on = !watchdog->stop;
 	pthread_mutex_unlock(&watchdog->lock);
-	watchdog->uncounted += tt_deadlines_uncounted(asleep, tt_now());
 	return go_on;
 }
 

@@ -204,6 +204,7 @@ static int ranks_that_were_all_stopped_go_on(struct gpu_rank *r, void *argument)
 		await_count(argument, 2 * r->size - 1);
 		let_pass(0.1); /* in which the others' watches look */
 		CLAIM(all_stand_still(pids, r->size, 2.5), "the ranks could not be stopped");
+		let_pass(0.1); /* and again, before this rank's operation can end the wait */
 	}
 	SUCCEEDS(next_call_takes(comm, 1.5));
 	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
