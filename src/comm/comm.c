@@ -27,7 +27,7 @@ tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int siz
 	comm->size = size;
 	comm->id = id;
 	comm->serial = atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
-	comm->failed_peer = -1;
+	comm->routes.failed_peer = -1;
 	comm->next_seq = 1; /* a control area of zeros has posted nothing */
 	comm->kernels = tt_kernels();
 	tt_device->probe();
@@ -45,20 +45,21 @@ tutti_result_t tt_comm_refuse(const struct tutti_comm *comm, const char *call)
 
 void tt_comm_free(struct tutti_comm *comm)
 {
-	for (int i = 0; comm->connections && i < comm->size * TT_CHANNELS; i++)
-		if (comm->connections[i].link)
-			comm->connections[i].link->ops->close(comm->connections[i].link);
+	for (int i = 0; comm->routes.connections && i < comm->size * TT_CHANNELS; i++)
+		if (comm->routes.connections[i].link)
+			comm->routes.connections[i].link->ops->close(
+				comm->routes.connections[i].link);
 	for (int i = 0; i < comm->nendpoints; i++) {
 		comm->endpoints[i]->ops->destroy(comm->endpoints[i]);
-		free(comm->peers[i]);
+		free(comm->routes.peers[i]);
 	}
 	tt_device->free(comm); /* links may have had its memory registered */
-	free(comm->connections);
-	free(comm->via);
-	free(comm->host);
+	free(comm->routes.connections);
+	free(comm->routes.via);
+	free(comm->topology.host);
 	free(comm->p2p_seq[0]);
 	free(comm->p2p_seq[1]);
-	free(comm->records);
+	free(comm->joining.records);
 	free(comm->user_ops);
 	tt_key_wipe(&comm->settings.key);
 	free(comm);
@@ -67,15 +68,15 @@ void tt_comm_free(struct tutti_comm *comm)
 tutti_result_t tt_comm_connection(struct tutti_comm *comm, int peer, enum tt_channel channel,
 				  struct tt_connection **out)
 {
-	struct tt_connection *connection = &comm->connections[peer * TT_CHANNELS + channel];
+	struct tt_connection *connection = &comm->routes.connections[peer * TT_CHANNELS + channel];
 
 	if (!connection->link) {
-		struct tt_endpoint *endpoint = comm->endpoints[comm->via[peer]];
+		struct tt_endpoint *endpoint = comm->endpoints[comm->routes.via[peer]];
 		const tutti_result_t result =
 			endpoint->ops->connect(endpoint, peer, channel, &connection->link);
 
 		if (result) {
-			comm->failed_peer = peer;
+			comm->routes.failed_peer = peer;
 			return result;
 		}
 	}
@@ -95,10 +96,10 @@ TUTTI_API int tutti_comm_size(tutti_comm_t comm)
 
 TUTTI_API int tutti_comm_local_rank(tutti_comm_t comm)
 {
-	return comm ? comm->local_rank : -1;
+	return comm ? comm->topology.local_rank : -1;
 }
 
 TUTTI_API int tutti_comm_local_size(tutti_comm_t comm)
 {
-	return comm ? comm->local_size : -1;
+	return comm ? comm->topology.local_size : -1;
 }

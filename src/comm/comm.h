@@ -25,6 +25,7 @@ struct tt_op;
 struct tt_plan;
 struct tt_plan_cache;
 struct tt_planning;
+struct tt_agreement;
 struct tt_gossip;
 struct tt_progress;
 struct tt_flight;
@@ -73,6 +74,31 @@ struct tt_join_hooks {
 	void *context;
 };
 
+/* Who runs where. */
+struct tt_topology {
+	int *host; /* [size] */
+	int hosts;
+	int local_rank, local_size;
+	double oversubscription; /* ranks per core on the fullest host: the same on all ranks */
+	bool by_network;	 /* no two ranks share memory */
+	struct tt_model model;	 /* rank 0's */
+};
+
+/* How each rank is reached. */
+struct tt_routes {
+	struct tt_peer *peers[TT_MAX_TRANSPORTS]; /* [size] for each endpoint */
+	int8_t *via;				  /* [size]: which endpoint reaches the peer */
+	struct tt_connection *connections;	  /* [size * TT_CHANNELS] */
+	char transport_names[64];
+	int failed_peer; /* whose link failed last, -1: nobody's */
+};
+
+/* What is needed until all have joined. */
+struct tt_joining {
+	void *records;			   /* bootstrap.c's */
+	const struct tt_join_hooks *hooks; /* NULL: none */
+};
+
 struct tutti_comm {
 	/* What a short operation reads and writes comes first: four lines of cache, and the
 	 * control area with the first line of the fault behind them. */
@@ -110,22 +136,9 @@ struct tutti_comm {
 	uint64_t id;	 /* the same on all ranks */
 	uint64_t serial; /* no other communicator of this process has had it */
 
-	/* topology */
-	int *host; /* [size] */
-	int hosts;
-	int local_rank, local_size;
-	double oversubscription; /* ranks per core on the fullest host: the same on all ranks */
-	bool by_network;	 /* no two ranks share memory */
-	struct tt_model model;	 /* rank 0's */
-
-	/* transports */
-	struct tt_peer *peers[TT_MAX_TRANSPORTS]; /* [size] for each endpoint */
-	int8_t *via;				  /* [size]: which endpoint reaches the peer */
-	struct tt_connection *connections;	  /* [size * TT_CHANNELS] */
-	void *records;				  /* bootstrap.c's, until all have joined */
-	const struct tt_join_hooks *hooks;	  /* while it joins; NULL: none */
-	char transport_names[64];
-	int failed_peer; /* whose link failed last, -1: nobody's */
+	struct tt_topology topology;
+	struct tt_routes routes;
+	struct tt_joining joining;
 
 	/* operations */
 	struct tt_user_op *user_ops;
@@ -135,25 +148,23 @@ struct tutti_comm {
 	const struct tt_plan *device_plan; /* of the operation that a device is being given: kept */
 
 	/* what rooms keep, each private to its own */
-	struct tt_planning *planning; /* plan's; NULL until something needs it */
-	struct tt_progress *progress; /* exec's: the thread, and how waits are spent */
-	struct tt_gossip *gossip;     /* control's: what ranks said of their calls */
+	struct tt_planning *planning;	/* plan's; NULL until something needs it */
+	struct tt_progress *progress;	/* exec's: the thread, and how waits are spent */
+	struct tt_agreement *agreement; /* control's: on the fault */
+	struct tt_gossip *gossip;	/* control's: what ranks said of their calls */
 	struct tt_consensus
 		*consensus;	      /* control's; NULL until the ranks first agree on something */
 	struct tt_recorder *recorder; /* trace's, beside what is above */
 	struct tt_staging *_Atomic staging; /* cuda/staged.c's; NULL until a call has a buffer on
 					     * a GPU */
-	struct {
-		bool done;   /* the fault is that of all ranks */
-		uint64_t at; /* when it will be */
-		uint64_t ns; /* how long ranks take to agree; 0: the first fault is that of all */
-	} agreement;
 };
 
 /* A time that holds where each rank has a core, as many times longer as ranks share one. */
 static inline uint64_t tt_comm_stretch(const struct tutti_comm *comm, uint64_t ns)
 {
-	return comm->oversubscription > 1 ? (uint64_t)((double)ns * comm->oversubscription) : ns;
+	return comm->topology.oversubscription > 1
+		       ? (uint64_t)((double)ns * comm->topology.oversubscription)
+		       : ns;
 }
 
 /* May this process use `comm`? Not if it is NULL or was made before a fork(): then nothing of it

@@ -125,7 +125,7 @@ static void receive_notes(struct tutti_comm *comm)
 
 static bool is_lost(const struct tutti_comm *comm, int rank)
 {
-	struct tt_endpoint *endpoint = comm->endpoints[comm->via[rank]];
+	struct tt_endpoint *endpoint = comm->endpoints[comm->routes.via[rank]];
 
 	return endpoint->ops->control->lost(endpoint, rank);
 }
@@ -165,7 +165,7 @@ static void keep_to_send(void *context, int to, const struct tt_agree_head *head
 
 static struct tt_link *link_with(const struct tutti_comm *comm, int rank)
 {
-	return comm->connections[rank * TT_CHANNELS + TT_CHANNEL_CONTROL].link;
+	return comm->routes.connections[rank * TT_CHANNELS + TT_CHANNEL_CONTROL].link;
 }
 
 /* True if something was sent. */

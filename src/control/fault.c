@@ -11,15 +11,35 @@
  * to know the best. */
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fault.h"
+
+#include "agreement.h"
 #include "failure.h"
 #include "log.h"
 #include "recorder.h"
 
 #define AGREE_NS 200000000 /* for faults that ranks found at the same time to reach everybody */
 #define POLL_MS	 5
+
+bool tt_comm_fault_open(struct tutti_comm *comm)
+{
+	comm->agreement = calloc(1, sizeof(*comm->agreement));
+	return comm->agreement != NULL;
+}
+
+void tt_comm_fault_free(struct tutti_comm *comm)
+{
+	free(comm->agreement);
+	comm->agreement = NULL;
+}
+
+uint64_t tt_comm_settles_at(const struct tutti_comm *comm)
+{
+	return comm->agreement->at;
+}
 
 /* ---- settling */
 
@@ -38,7 +58,7 @@ static void keep(struct tutti_comm *comm, const struct tt_fault *fault)
 /* A fault that has come from a peer. */
 static bool adopt(struct tutti_comm *comm, const struct tt_fault *fault)
 {
-	if (comm->agreement.done || (comm->fault.result && !tt_fault_before(fault, &comm->fault)))
+	if (comm->agreement->done || (comm->fault.result && !tt_fault_before(fault, &comm->fault)))
 		return false;
 	keep(comm, fault);
 	return true;
@@ -55,7 +75,7 @@ static void tell(struct tutti_comm *comm)
 			struct tt_endpoint *endpoint = comm->endpoints[i];
 
 			endpoint->ops->control->revoke(endpoint, &comm->fault);
-			if (comm->agreement.ns)
+			if (comm->agreement->ns)
 				news |= endpoint->fault.result && adopt(comm, &endpoint->fault);
 			else if (endpoint->fault.result) /* a peer was first */
 				keep(comm, &endpoint->fault);
@@ -67,12 +87,12 @@ void tt_comm_choose_settling(struct tutti_comm *comm)
 {
 	for (int i = 0; i < comm->nendpoints; i++)
 		if (comm->endpoints[i]->ops->control->fd(comm->endpoints[i]) >= 0)
-			comm->agreement.ns = AGREE_NS;
+			comm->agreement->ns = AGREE_NS;
 }
 
 static void settle(struct tutti_comm *comm)
 {
-	comm->agreement.done = true;
+	comm->agreement->done = true;
 	tt_log(INFO, COMM, "rank %d: communicator revoked: %s", comm->rank, comm->fault.text);
 	tt_recorder_report(comm);
 }
@@ -80,26 +100,26 @@ static void settle(struct tutti_comm *comm)
 static void begin_agreement(struct tutti_comm *comm, const struct tt_fault *fault)
 {
 	keep(comm, fault);
-	comm->agreement.at = tt_now() + comm->agreement.ns;
+	comm->agreement->at = tt_now() + comm->agreement->ns;
 	tell(comm);
-	if (!comm->agreement.ns)
+	if (!comm->agreement->ns)
 		settle(comm);
 	tt_comm_interrupt(comm); /* who sleeps is to be up by then */
 }
 
 bool tt_comm_is_settled(struct tutti_comm *comm)
 {
-	if (!comm->agreement.done && comm->fault.result && tt_now() >= comm->agreement.at) {
+	if (!comm->agreement->done && comm->fault.result && tt_now() >= comm->agreement->at) {
 		tt_comm_check(comm, true); /* this process may have been stopped for all of that
 					   * time */
 		settle(comm);
 	}
-	return comm->agreement.done;
+	return comm->agreement->done;
 }
 
 void tt_comm_agree_now(struct tutti_comm *comm)
 {
-	if (comm->fault.result && !comm->agreement.done)
+	if (comm->fault.result && !comm->agreement->done)
 		settle(comm);
 }
 
@@ -107,8 +127,8 @@ tutti_result_t tt_comm_agreed_error(struct tutti_comm *comm)
 {
 	while (!tt_comm_is_settled(comm)) {
 		const uint64_t now = tt_now();
-		const int left_ms = now < comm->agreement.at
-					    ? (int)((comm->agreement.at - now) / 1000000) + 1
+		const int left_ms = now < comm->agreement->at
+					    ? (int)((comm->agreement->at - now) / 1000000) + 1
 					    : 1;
 
 		pthread_mutex_unlock(&comm->lock);
@@ -132,7 +152,7 @@ void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result)
 	const bool own = result == TUTTI_ERR_NO_MEMORY || result == TUTTI_ERR_SYSTEM;
 	const char *text = *tt_thread_error() ? tt_thread_error() : tutti_strerror(result);
 	struct tt_fault fault = { .result = result,
-				  .rank = result == TUTTI_ERR_PEER_LOST ? comm->failed_peer
+				  .rank = result == TUTTI_ERR_PEER_LOST ? comm->routes.failed_peer
 									: comm->rank };
 
 	if (own) /* the error message travels to ranks that must be told where it happened */

@@ -6,12 +6,17 @@
 #include "comm.h"
 #include "device_table.h"
 
+/* Memory for what follows; false: there is none. */
+bool tt_comm_fault_open(struct tutti_comm *comm);
+void tt_comm_fault_free(struct tutti_comm *comm);
 /* End the communicator, here and on every rank, unless it knows of a fault already. Lock held. */
 void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault);
 /* The transports have joined: how are ranks to agree on a fault? */
 void tt_comm_choose_settling(struct tutti_comm *comm);
 /* Is there a fault, and is it that of all ranks? Lock held. */
 bool tt_comm_is_settled(struct tutti_comm *comm);
+/* There is a fault: when it is, in nanoseconds of tt_now(). */
+uint64_t tt_comm_settles_at(const struct tutti_comm *comm);
 /* If there is a fault, take it as it is, for a rank that leaves and waits for nobody. */
 void tt_comm_agree_now(struct tutti_comm *comm);
 /* There is a fault: wait until it is agreed, and give its result. Lock held, but not all the
@@ -25,7 +30,7 @@ static inline tutti_result_t tt_comm_state(struct tutti_comm *comm)
 	return __builtin_expect(comm->fault.result != 0, 0) ? tt_comm_agreed_error(comm) : TUTTI_OK;
 }
 /* The same for a result of a lower layer, with the thread's error message. About this rank, or for
- * TUTTI_ERR_PEER_LOST about comm->failed_peer. */
+ * TUTTI_ERR_PEER_LOST about comm->routes.failed_peer. */
 void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result);
 /* Learn of faults that transports know. Lock held. */
 void tt_comm_check(struct tutti_comm *comm, bool thorough);

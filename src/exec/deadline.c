@@ -94,7 +94,7 @@ static uint64_t last_called(const struct tutti_comm *comm, int rank)
 static bool is_stopped(const struct tutti_comm *comm, int rank)
 {
 	char path[32], line[512] = "";
-	const int32_t pid = comm->peers[0][rank].pid;
+	const int32_t pid = comm->routes.peers[0][rank].pid;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	FILE *file = pid > 0 && rank != comm->rank ? fopen(path, "re") : NULL;
@@ -220,10 +220,10 @@ static int append_who_is_awaited(struct tt_text *text, const struct tt_op *op, e
 		if (waits_for(op, rank))
 			of[rank] = missing_state(comm, rank);
 		else /* the process ids of other hosts mean others here */
-			of[rank] =
-				comm->host[rank] == comm->host[comm->rank] && is_stopped(comm, rank)
-					? STOPPED
-					: CALLED;
+			of[rank] = comm->topology.host[rank] == comm->topology.host[comm->rank] &&
+						   is_stopped(comm, rank)
+					   ? STOPPED
+					   : CALLED;
 	const int stopped = count(of, comm->size, STOPPED), alive = count(of, comm->size, ALIVE);
 
 	tt_text_append(text, "all ranks have called it, and rank %d waits for ", comm->rank);
@@ -379,7 +379,7 @@ void tt_deadlines_check(struct tutti_comm *comm, uint64_t now)
 
 int tt_deadlines_sleep_ms(const struct tutti_comm *comm, uint64_t now, int most_ms)
 {
-	const uint64_t next = comm->fault.result ? comm->agreement.at
+	const uint64_t next = comm->fault.result ? tt_comm_settles_at(comm)
 						 : comm->progress->next_deadline,
 		       left = next > now ? next - now : 0;
 

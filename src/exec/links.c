@@ -362,7 +362,7 @@ static tutti_result_t advance_cursor(struct tt_cursor *cursor, bool *moved)
 			const ssize_t bytes = move(cursor);
 
 			if (bytes < 0) {
-				op->comm->failed_peer = cursor->connection->link->peer;
+				op->comm->routes.failed_peer = cursor->connection->link->peer;
 				return (tutti_result_t)bytes;
 			}
 			if (bytes == 0)

@@ -89,7 +89,7 @@ tutti_result_t tt_message_advance(struct tt_op *op, bool *moved)
 		const ssize_t bytes = cursor->sending ? send_rest(cursor) : receive(cursor);
 
 		if (bytes < 0) {
-			op->comm->failed_peer = cursor->connection->link->peer;
+			op->comm->routes.failed_peer = cursor->connection->link->peer;
 			return (tutti_result_t)bytes;
 		}
 		if (bytes == 0)

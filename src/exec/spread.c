@@ -52,7 +52,7 @@ static bool find_room(const struct tutti_comm *comm, int cpu, int share, const c
 
 void tt_spread(struct tutti_comm *comm, uint64_t now)
 {
-	const int cpu = sched_getcpu(), share = (int)(comm->oversubscription + 0.999);
+	const int cpu = sched_getcpu(), share = (int)(comm->topology.oversubscription + 0.999);
 	cpu_set_t allowed, capacity;
 
 	if (now < comm->progress->spread_at || cpu < 0)

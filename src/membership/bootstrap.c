@@ -65,8 +65,8 @@ static tutti_result_t open_endpoint(struct tutti_comm *comm, const struct tt_tra
 		.timeout_s = (double)comm->settings.timeout_ns / 1e9,
 		.silence_s = comm->settings.silence_s,
 		.key = &comm->settings.key,
-		.should_abort = comm->hooks ? comm->hooks->should_abort : NULL,
-		.context = comm->hooks ? comm->hooks->context : NULL,
+		.should_abort = comm->joining.hooks ? comm->joining.hooks->should_abort : NULL,
+		.context = comm->joining.hooks ? comm->joining.hooks->context : NULL,
 	};
 	const tutti_result_t result = transport->open(&config, &comm->endpoints[comm->nendpoints]);
 
@@ -82,18 +82,19 @@ static tutti_result_t allocate(struct tutti_comm *comm)
 	const size_t size = (size_t)comm->size;
 	bool good;
 
-	comm->host = calloc(size, sizeof(*comm->host));
-	comm->via = calloc(size, sizeof(*comm->via));
-	comm->connections = calloc(size * TT_CHANNELS, sizeof(*comm->connections));
+	comm->topology.host = calloc(size, sizeof(*comm->topology.host));
+	comm->routes.via = calloc(size, sizeof(*comm->routes.via));
+	comm->routes.connections = calloc(size * TT_CHANNELS, sizeof(*comm->routes.connections));
 	comm->p2p_seq[0] = calloc(size, sizeof(uint64_t));
 	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
-	comm->records = calloc(size, sizeof(struct tt_record));
-	good = comm->host && comm->via && comm->connections && comm->p2p_seq[0] &&
-	       comm->p2p_seq[1] && comm->records && tt_area_reserve(comm) && tt_notes_open(comm) &&
+	comm->joining.records = calloc(size, sizeof(struct tt_record));
+	good = comm->topology.host && comm->routes.via && comm->routes.connections &&
+	       comm->p2p_seq[0] && comm->p2p_seq[1] && comm->joining.records &&
+	       tt_area_reserve(comm) && tt_notes_open(comm) && tt_comm_fault_open(comm) &&
 	       tt_progress_open(comm);
 	for (int i = 0; i < comm->nendpoints && good; i++) {
-		comm->peers[i] = calloc(size, sizeof(*comm->peers[i]));
-		good = comm->peers[i] != NULL;
+		comm->routes.peers[i] = calloc(size, sizeof(*comm->routes.peers[i]));
+		good = comm->routes.peers[i] != NULL;
 	}
 	return good ? tt_recorder_open(comm)
 		    : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
@@ -257,14 +258,15 @@ static void number_hosts(struct tutti_comm *comm, const struct tt_record *record
 
 		while (strcmp(records[same].host_id, records[rank].host_id) != 0)
 			same++;
-		comm->host[rank] = same < rank ? comm->host[same] : comm->hosts++;
+		comm->topology.host[rank] =
+			same < rank ? comm->topology.host[same] : comm->topology.hosts++;
 	}
 	for (int rank = 0; rank < comm->size; rank++) {
-		if (comm->host[rank] != comm->host[comm->rank])
+		if (comm->topology.host[rank] != comm->topology.host[comm->rank])
 			continue;
 		if (rank < comm->rank)
-			comm->local_rank++;
-		comm->local_size++;
+			comm->topology.local_rank++;
+		comm->topology.local_size++;
 	}
 }
 
@@ -276,7 +278,7 @@ static double ranks_per_core(const struct tutti_comm *comm, const struct tt_reco
 	uint32_t cores = 0, quota = 0, ranks = 0;
 
 	for (int rank = 0; rank < comm->size; rank++) {
-		if (comm->host[rank] != host)
+		if (comm->topology.host[rank] != host)
 			continue;
 		ranks++;
 		for (int i = 0; i < TT_RECORD_CPU_WORDS; i++)
@@ -293,12 +295,12 @@ static double ranks_per_core(const struct tutti_comm *comm, const struct tt_reco
 
 static void find_oversubscription(struct tutti_comm *comm, const struct tt_record *records)
 {
-	for (int host = 0; host < comm->hosts; host++) {
+	for (int host = 0; host < comm->topology.hosts; host++) {
 		const double oversubscription = ranks_per_core(comm, records, host);
 
-		if (oversubscription > comm->oversubscription)
-			comm->oversubscription = oversubscription;
-		if (host == comm->host[comm->rank])
+		if (oversubscription > comm->topology.oversubscription)
+			comm->topology.oversubscription = oversubscription;
+		if (host == comm->topology.host[comm->rank])
 			comm->oversubscribed = oversubscription > 1;
 	}
 }
@@ -310,7 +312,7 @@ static int local_rank_of(const struct tutti_comm *comm, const struct tt_peer *pe
 {
 	int before = rank - 1;
 
-	while (before >= 0 && comm->host[before] != comm->host[rank])
+	while (before >= 0 && comm->topology.host[before] != comm->topology.host[rank])
 		before--;
 	return before < 0 ? 0 : peers[before].local_rank + 1;
 }
@@ -326,11 +328,11 @@ static void fill_peers(struct tutti_comm *comm, const struct tt_records *records
 {
 	for (int rank = 0; rank < comm->size; rank++) {
 		for (int i = 0; i < comm->nendpoints; i++) {
-			struct tt_peer *peer = &comm->peers[i][rank];
+			struct tt_peer *peer = &comm->routes.peers[i][rank];
 
 			peer->rank = rank;
-			peer->host = comm->host[rank];
-			peer->local_rank = local_rank_of(comm, comm->peers[i], rank);
+			peer->host = comm->topology.host[rank];
+			peer->local_rank = local_rank_of(comm, comm->routes.peers[i], rank);
 			peer->process = read[rank].process;
 			peer->pid = sees_process(&read[comm->rank].machine, &read[rank].machine)
 					    ? read[rank].pid
@@ -350,7 +352,7 @@ static int best_between(const struct tutti_comm *comm, int a, int b)
 	int best = -1;
 
 	for (int i = 0; i < comm->nendpoints; i++) {
-		const struct tt_peer *peers = comm->peers[i];
+		const struct tt_peer *peers = comm->routes.peers[i];
 		const struct tt_transport *ops = comm->endpoints[i]->ops;
 
 		if (peers[a].address_length && peers[b].address_length &&
@@ -369,9 +371,9 @@ static tutti_result_t choose_transports(struct tutti_comm *comm, const struct tt
 	for (int rank = 0; rank < comm->size; rank++) {
 		const int best = rank == comm->rank ? -1 : best_between(comm, comm->rank, rank);
 
-		comm->via[rank] = (int8_t)best;
+		comm->routes.via[rank] = (int8_t)best;
 		if (best >= 0)
-			comm->peers[best][rank].use = true;
+			comm->routes.peers[best][rank].use = true;
 		else if (rank != comm->rank && unreached < 0)
 			unreached = rank;
 	}
@@ -386,8 +388,9 @@ static bool nobody_shares(const struct tutti_comm *comm)
 {
 	for (int a = 0; a < comm->size; a++) {
 		for (int b = 0; b < a; b++) {
-			const int best =
-				comm->host[a] == comm->host[b] ? best_between(comm, a, b) : -1;
+			const int best = comm->topology.host[a] == comm->topology.host[b]
+						 ? best_between(comm, a, b)
+						 : -1;
 
 			if (best >= 0 && comm->endpoints[best]->ops->shares_memory)
 				return false;
@@ -401,23 +404,23 @@ static bool nobody_shares(const struct tutti_comm *comm)
 static void drop_endpoint(struct tutti_comm *comm, int i)
 {
 	comm->endpoints[i]->ops->destroy(comm->endpoints[i]);
-	free(comm->peers[i]);
+	free(comm->routes.peers[i]);
 	for (int k = i; k + 1 < comm->nendpoints; k++) {
 		comm->endpoints[k] = comm->endpoints[k + 1];
-		comm->peers[k] = comm->peers[k + 1];
+		comm->routes.peers[k] = comm->routes.peers[k + 1];
 	}
 	comm->nendpoints--;
 	comm->endpoints[comm->nendpoints] = NULL;
-	comm->peers[comm->nendpoints] = NULL;
+	comm->routes.peers[comm->nendpoints] = NULL;
 	for (int rank = 0; rank < comm->size; rank++)
-		if (comm->via[rank] > i)
-			comm->via[rank]--;
+		if (comm->routes.via[rank] > i)
+			comm->routes.via[rank]--;
 }
 
 static bool is_used(const struct tutti_comm *comm, int i)
 {
 	for (int rank = 0; rank < comm->size; rank++)
-		if (comm->via[rank] == i)
+		if (comm->routes.via[rank] == i)
 			return true;
 	return false;
 }
@@ -431,14 +434,15 @@ static tutti_result_t join_endpoints(struct tutti_comm *comm, uint64_t deadline,
 	for (int i = 0; i < comm->nendpoints; i++) {
 		struct tt_endpoint *endpoint = comm->endpoints[i];
 		const tutti_result_t result =
-			endpoint->ops->join(endpoint, comm->peers[i], comm->size, deadline);
+			endpoint->ops->join(endpoint, comm->routes.peers[i], comm->size, deadline);
 
 		if (result)
 			return result;
 		++*joined;
-		snprintf(comm->transport_names + strlen(comm->transport_names),
-			 sizeof(comm->transport_names) - strlen(comm->transport_names), "%s%s",
-			 i ? "+" : "", endpoint->ops->name);
+		snprintf(comm->routes.transport_names + strlen(comm->routes.transport_names),
+			 sizeof(comm->routes.transport_names) -
+				 strlen(comm->routes.transport_names),
+			 "%s%s", i ? "+" : "", endpoint->ops->name);
 	}
 	return TUTTI_OK;
 }
@@ -455,13 +459,13 @@ static void warn_of_no_control_area(const struct tutti_comm *comm)
 /* Where one transport reaches everybody and shares memory, there is a control area. */
 static void make_control_area(struct tutti_comm *comm, uint64_t deadline)
 {
-	if (comm->nendpoints != 1 || comm->local_size != comm->size)
+	if (comm->nendpoints != 1 || comm->topology.local_size != comm->size)
 		return;
 	const struct tt_transport_memory *of = comm->endpoints[0]->ops->memory;
 	void *memory =
 		of ? of->share(comm->endpoints[0], tt_area_bytes(comm->size), deadline) : NULL;
 	if (!memory) {
-		if (!comm->by_network)
+		if (!comm->topology.by_network)
 			warn_of_no_control_area(comm);
 		return;
 	}
@@ -495,7 +499,7 @@ static void decline(struct tutti_comm *comm, tutti_result_t result, int joined)
 		if (i < joined)
 			endpoint->ops->control->revoke(endpoint, &fault);
 		else
-			endpoint->ops->control->reject(endpoint, comm->peers[i], comm->size,
+			endpoint->ops->control->reject(endpoint, comm->routes.peers[i], comm->size,
 						       &fault);
 	}
 	tt_thread_error_set(error_text);
@@ -504,29 +508,29 @@ static void decline(struct tutti_comm *comm, tutti_result_t result, int joined)
 tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_records *records,
 				 const int *members, uint64_t deadline)
 {
-	struct tt_record *read = comm->records;
+	struct tt_record *read = comm->joining.records;
 	tutti_result_t result = TUTTI_OK;
 	int joined = 0;
 
 	for (int rank = 0; rank < comm->size && !result; rank++)
 		result = read_record(comm, records, members[rank], rank, &read[rank]);
 	if (!result) {
-		comm->model = read[0].model;
+		comm->topology.model = read[0].model;
 		number_hosts(comm, read);
 		find_oversubscription(comm, read);
 		fill_peers(comm, records, members, read);
 		result = choose_transports(comm, records, members);
 	}
 	const bool fits = !result;
-	if (!fits && comm->hooks &&
-	    comm->hooks->agree) /* told before anybody waits for this rank to decline */
-		result = comm->hooks->agree(comm->hooks->context, result, true);
+	if (!fits && comm->joining.hooks &&
+	    comm->joining.hooks->agree) /* told before anybody waits for this rank to decline */
+		result = comm->joining.hooks->agree(comm->joining.hooks->context, result, true);
 	if (!result) {
-		comm->by_network = nobody_shares(comm);
+		comm->topology.by_network = nobody_shares(comm);
 		result = join_endpoints(comm, deadline, &joined);
 	}
-	if (comm->hooks && comm->hooks->agree && fits && is_about_others(result))
-		result = comm->hooks->agree(comm->hooks->context, result, false);
+	if (comm->joining.hooks && comm->joining.hooks->agree && fits && is_about_others(result))
+		result = comm->joining.hooks->agree(comm->joining.hooks->context, result, false);
 	if (result)
 		decline(comm, result, joined);
 	else {
@@ -535,7 +539,7 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 		tt_comm_choose_settling(comm);
 		tt_monitor_enter(comm);
 	}
-	free(comm->records);
-	comm->records = NULL;
+	free(comm->joining.records);
+	comm->joining.records = NULL;
 	return result;
 }

@@ -59,7 +59,7 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 
 	const struct tt_join_hooks hooks = { look, agree, &joining };
 
-	comm->hooks = &hooks;
+	comm->joining.hooks = &hooks;
 	tutti_result_t result = tt_bootstrap_open(comm, record, &length);
 	int *members = malloc((size_t)comm->size * sizeof(*members));
 
@@ -87,7 +87,7 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 		result = tt_bootstrap_join(comm, &records, members, deadline);
 	tt_records_free(&records);
 	free(members);
-	comm->hooks = NULL;
+	comm->joining.hooks = NULL;
 	return result;
 }
 
@@ -122,9 +122,9 @@ static tutti_result_t create(const struct tt_settings *settings, tutti_store_t s
 		return result;
 	}
 	tt_log(INFO, COMM, "rank %d of %d, hosts: %d, ranks here: %d%s, by %s, kernels %s", rank,
-	       size, comm->hosts, comm->local_size,
+	       size, comm->topology.hosts, comm->topology.local_size,
 	       comm->oversubscribed ? " (more than cores)" : "",
-	       size > 1 ? comm->transport_names : "itself", comm->kernels->isa);
+	       size > 1 ? comm->routes.transport_names : "itself", comm->kernels->isa);
 	*out = comm;
 	return TUTTI_OK;
 }

@@ -114,7 +114,7 @@ static tutti_result_t open_new(struct growing *g, struct tt_report *mine)
 
 	if (!result) {
 		g->hooks = (struct tt_join_hooks){ .should_abort = aborts, .context = g->old };
-		g->new->hooks = &g->hooks;
+		g->new->joining.hooks = &g->hooks;
 		result = tt_bootstrap_open(g->new, mine->bytes, &length);
 	}
 	mine->length = (uint32_t)length;
@@ -515,7 +515,7 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store,
 		give_up(g.new);
 		return result_of(comm, result);
 	}
-	g.new->hooks = NULL;
+	g.new->joining.hooks = NULL;
 	tt_log(INFO, COMM, "rank %d of %d has %d ranks more", comm->rank, comm->size, newcomers);
 	*out = g.new;
 	return TUTTI_OK;

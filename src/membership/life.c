@@ -61,6 +61,7 @@ static void free_all(struct tutti_comm *comm)
 	tt_area_free(comm);
 	tt_consensus_free(comm);
 	tt_notes_free(comm);
+	tt_comm_fault_free(comm);
 	tt_progress_free(comm);
 	tt_comm_free(comm);
 }

@@ -114,7 +114,7 @@ static tutti_result_t gather(struct shrinking *s)
 	if (tt_comm_new(&s->old->settings, rank, s->count, id, &s->new) ==
 	    TUTTI_OK) { /* else meet() tells the others */
 		s->hooks = (struct tt_join_hooks){ .should_abort = aborts, .context = s };
-		s->new->hooks = &s->hooks;
+		s->new->joining.hooks = &s->hooks;
 	}
 	return TUTTI_OK;
 }
@@ -233,7 +233,7 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
 		tutti_comm_destroy(s.new);
 		tt_thread_error_set(error_text);
 	} else {
-		s.new->hooks = NULL;
+		s.new->joining.hooks = NULL;
 		*out = s.new;
 		tt_log(INFO, COMM, "rank %d of %d is rank %d of the %d that are left", comm->rank,
 		       comm->size, s.new->rank, s.count);

@@ -46,7 +46,7 @@ static void read_way(const struct pair *pair, const struct tt_transport *transpo
 		way->at[i] = tt_record_find(record, pair->bytes[i], pair->length[i],
 					    transport->name, &way->entry[i]);
 		*peer = (struct tt_peer){ .rank = pair->rank[i],
-					  .host = pair->comm->host[pair->rank[i]],
+					  .host = pair->comm->topology.host[pair->rank[i]],
 					  .process = record->process };
 		if (has_address(way, i)) {
 			peer->address_length = (uint16_t)way->entry[i].length;
@@ -154,7 +154,7 @@ tutti_result_t tt_fail_unreached(const struct tutti_comm *comm, const struct tt_
 				 const int *members, int rank)
 {
 	struct pair pair = { .comm = comm,
-			     .records = comm->records,
+			     .records = comm->joining.records,
 			     .peer = calloc(2, sizeof(*pair.peer)) };
 
 	if (!pair.peer)

@@ -11,7 +11,7 @@ TUTTI_API const char *tutti_comm_transport(tutti_comm_t comm, int peer)
 {
 	if (!comm || peer < 0 || peer >= comm->size)
 		return NULL;
-	return peer == comm->rank ? "none" : comm->endpoints[comm->via[peer]]->ops->name;
+	return peer == comm->rank ? "none" : comm->endpoints[comm->routes.via[peer]]->ops->name;
 }
 
 /* Bit i: endpoint i carries something of the plan. */
@@ -22,7 +22,7 @@ static unsigned endpoints_of(const struct tutti_comm *comm, const struct tt_plan
 				: 0; /* the control area is of the only endpoint */
 
 	for (uint32_t i = 0; i < plan->nroutes; i++)
-		used |= 1u << comm->via[plan->routes[i].peer];
+		used |= 1u << comm->routes.via[plan->routes[i].peer];
 	return used;
 }
 

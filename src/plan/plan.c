@@ -224,8 +224,8 @@ static void fill_header(const struct tutti_comm *comm, const struct tt_call *cal
 
 static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *plan)
 {
-	const struct tt_group group = { comm->rank, comm->size, plan->call.root, comm->host,
-					comm->hosts };
+	const struct tt_group group = { comm->rank, comm->size, plan->call.root,
+					comm->topology.host, comm->topology.hosts };
 
 	const double bytes = call_bytes(comm, &plan->call);
 	tutti_result_t result = TUTTI_OK;
@@ -252,8 +252,8 @@ static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *
 static tutti_result_t count_rounds(const struct tutti_comm *comm, struct tt_plan *plan)
 {
 	for (int rank = 0; rank < comm->size; rank++) {
-		const struct tt_group group = { rank, comm->size, plan->call.root, comm->host,
-						comm->hosts };
+		const struct tt_group group = { rank, comm->size, plan->call.root,
+						comm->topology.host, comm->topology.hosts };
 		struct tt_sched sched;
 		const tutti_result_t result =
 			tt_sched_build(&sched, plan->algorithm, &group, plan->call.collective);

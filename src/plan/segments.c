@@ -201,7 +201,7 @@ static size_t stage_target(const struct tutti_comm *comm, const struct tt_plan *
 
 	if (comm->settings.segment_bytes)
 		target = 2 * comm->settings.segment_bytes;
-	else if (comm->oversubscription <= 1 && chunks > 1 &&
+	else if (comm->topology.oversubscription <= 1 && chunks > 1 &&
 		 TT_BIT(plan->call.collective) & one_way)
 		target = bytes / chunks +
 			 bytes / block * TT_LINE; /* ends of chunks are rounded up to lines */

@@ -49,9 +49,9 @@ struct work_prices { /* of everybody's work, sender's and receiver's together */
  * are copied twice. */
 static struct tt_prices path_prices(const struct tutti_comm *comm)
 {
-	const struct tt_model *m = &comm->model;
+	const struct tt_model *m = &comm->topology.model;
 	const double loopback = 2.4 * m->message;
-	const double share = comm->oversubscription > 1 ? CROWDED_CALL_SHARE : CALL_SHARE;
+	const double share = comm->topology.oversubscription > 1 ? CROWDED_CALL_SHARE : CALL_SHARE;
 	struct tt_prices price = {
 		.message = { 8 * m->line, NETWORK_MESSAGE },
 		.byte = { 2.2 * m->copy, 3 * m->stream },
@@ -64,7 +64,7 @@ static struct tt_prices path_prices(const struct tutti_comm *comm)
 		.sync = 4 * m->line,
 	};
 
-	if (comm->oversubscription >
+	if (comm->topology.oversubscription >
 	    1) { /* every wait costs switches between the ranks that share a core, and they share
 		  * its time */
 		price.message[0] = 4 * m->handover;
@@ -72,9 +72,10 @@ static struct tt_prices path_prices(const struct tutti_comm *comm)
 		price.in_place = m->copy;
 		price.shared = 1.4 * m->copy;
 		price.awaited = AWAITED_SHARE * price.shared;
-		price.sync = 2 * m->handover * comm->oversubscription;
+		price.sync = 2 * m->handover * comm->topology.oversubscription;
 	}
-	if (comm->by_network) { /* with no shared memory at all, messages inside a host go by
+	if (comm->topology
+		    .by_network) { /* with no shared memory at all, messages inside a host go by
 				 * loopback */
 		price.message[0] = loopback;
 		price.byte[0] = 3 * m->stream;
@@ -88,7 +89,7 @@ static struct tt_prices path_prices(const struct tutti_comm *comm)
 
 static struct work_prices work_prices(const struct tutti_comm *comm)
 {
-	const struct tt_model *m = &comm->model;
+	const struct tt_model *m = &comm->topology.model;
 
 	return (struct work_prices){ { m->handover, 2.8 * m->message },
 				     { 1.8 * m->copy, 5 * m->stream },
@@ -108,8 +109,8 @@ static double work_seconds(const struct tutti_comm *comm, const struct tt_work *
 			   bool pipelined, bool saves, double bytes)
 {
 	const struct work_prices price = work_prices(comm);
-	const int near = comm->by_network ? 1 : 0;
-	const double cores = comm->size / comm->oversubscription;
+	const int near = comm->topology.by_network ? 1 : 0;
+	const double cores = comm->size / comm->topology.oversubscription;
 	const bool far = near == 1 || work->messages[1] > work->messages[0];
 
 	const double segments = pipelined ? segments_of(comm, bytes / work->blocks) : 1;
@@ -141,7 +142,7 @@ static tutti_result_t seconds(struct tutti_comm *comm, const struct tt_group *gr
 		cost.in_place = 0;
 	const struct tt_prices price = path_prices(comm);
 	*out = tt_price(&price, &cost, tt_algorithms[number]->shared);
-	if (comm->oversubscription <= 1 || tt_algorithms[number]->shared || *out >= enough)
+	if (comm->topology.oversubscription <= 1 || tt_algorithms[number]->shared || *out >= enough)
 		return TUTTI_OK;
 	const tutti_result_t result = tt_work_of(comm, number, collective, &work);
 	const double all =

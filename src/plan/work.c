@@ -32,7 +32,8 @@ static tutti_result_t count_rank(const struct tutti_comm *comm,
 				 const struct tt_algorithm *algorithm,
 				 enum tt_collective collective, int rank, struct tt_work *work)
 {
-	const struct tt_group group = { rank, comm->size, 0, comm->host, comm->hosts };
+	const struct tt_group group = { rank, comm->size, 0, comm->topology.host,
+					comm->topology.hosts };
 	struct tt_sched sched;
 
 	const tutti_result_t result = tt_sched_build(&sched, algorithm, &group, collective);
@@ -49,7 +50,8 @@ static tutti_result_t count_rank(const struct tutti_comm *comm,
 		/* half at each end: ranks that stand for others differ less by that, as each of
 		 * a tree's receives one message */
 		if (step->kind == TT_STEP_SEND || is_receive(step)) {
-			work->messages[comm->host[rank] != comm->host[step->peer]] += 0.5;
+			work->messages[comm->topology.host[rank] !=
+				       comm->topology.host[step->peer]] += 0.5;
 			work->bytes += 0.5 * step->n / parts;
 		}
 		if (step->kind == TT_STEP_RECV_REDUCE) {

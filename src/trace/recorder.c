@@ -114,13 +114,13 @@ void tt_recorder_ready(struct tutti_comm *comm)
 {
 	struct tt_recorder *recorder = comm->recorder;
 
-	memcpy(recorder->flight->transports, comm->transport_names,
+	memcpy(recorder->flight->transports, comm->routes.transport_names,
 	       sizeof(recorder->flight->transports));
 	if (!*recorder->place.report)
 		return;
 	tt_recorder_list(recorder);
 	/* processes that are killed again and again never come to tt_recorder_close() */
-	if (comm->local_rank == 0 && tt_flight_crowded(&recorder->place))
+	if (comm->topology.local_rank == 0 && tt_flight_crowded(&recorder->place))
 		tt_flight_sweep(&recorder->place);
 }
 
@@ -130,7 +130,7 @@ static void close_flight(struct tutti_comm *comm, struct tt_recorder *recorder)
 		if (comm->fault.result) /* some die while others report */
 			tt_recorder_report_dead(comm);
 		tt_recorder_unlist(recorder);
-		if (comm->local_rank == 0)
+		if (comm->topology.local_rank == 0)
 			tt_flight_sweep(&recorder->place);
 	}
 	if (*recorder->place.ring)

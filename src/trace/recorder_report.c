@@ -96,7 +96,8 @@ void tt_recorder_report_dead(struct tutti_comm *comm)
 	struct tt_flight_place place;
 
 	for (int rank = 0; rank < comm->size; rank++) {
-		if (rank == comm->rank || comm->host[rank] != comm->host[comm->rank])
+		if (rank == comm->rank ||
+		    comm->topology.host[rank] != comm->topology.host[comm->rank])
 			continue;
 		tt_flight_find_place(comm->settings.trace, comm->settings.job, comm->id, rank,
 				     &place);
@@ -123,7 +124,7 @@ void tt_recorder_report(struct tutti_comm *comm)
 		       errno == EPERM
 			       ? "its directory is not this user's alone; TUTTI_TRACE names another"
 			       : strerror(errno));
-	else if (comm->local_rank == 0) /* one of a host is enough */
+	else if (comm->topology.local_rank == 0) /* one of a host is enough */
 		tt_log(WARN, COMM,
 		       "rank %d: the communicator was revoked; what happened is in %s and the files beside it: run tutti-trace",
 		       comm->rank, recorder->place.report);

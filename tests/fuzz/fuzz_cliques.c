@@ -22,7 +22,7 @@ static void check(const struct tutti_comm *comm, const struct tt_cuda_cliques *f
 	for (int a = 0; a < comm->size; a++)
 		for (int b = 0; b < a; b++)
 			FUZZ_PROMISE(found->of[a] != found->of[b] ||
-				     comm->host[a] == comm->host[b]);
+				     comm->topology.host[a] == comm->topology.host[b]);
 	const size_t length = strnlen(found->why, sizeof(found->why));
 	FUZZ_PROMISE(length < sizeof(found->why));
 	char *shown = strdup(found->why);
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (given)
 		memcpy(reached, data + 2, given < capacity ? given : capacity);
 	comm->size = ranks;
-	comm->host = host;
+	comm->topology.host = host;
 	for (int rank = 0; rank < ranks; rank++) {
 		host[rank] = rank % hosts;
 		local[rank] = met[host[rank]]++;

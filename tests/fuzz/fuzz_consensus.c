@@ -5,6 +5,7 @@
  * ended. */
 #include <string.h>
 
+#include "agreement.h"
 #include "consensus.h"
 #include "fuzz.h"
 #include "report.h"
@@ -102,21 +103,23 @@ static struct tutti_comm *new_comm(struct tt_endpoint *endpoint)
 	comm->rank = ME;
 	comm->size = RANKS;
 	comm->settings.timeout_ns = 1000000;
-	comm->agreement.ns = UINT64_C(1) << 40; /* nothing is reported yet */
+	FUZZ_PROMISE(tt_comm_fault_open(comm));
+	comm->agreement->ns = UINT64_C(1) << 40; /* nothing is reported yet */
 	comm->endpoints[0] = endpoint;
 	comm->nendpoints = 1;
-	comm->via = calloc(RANKS, sizeof(*comm->via));
-	comm->connections = calloc(RANKS * TT_CHANNELS, sizeof(*comm->connections));
-	FUZZ_PROMISE(comm->via && comm->connections);
+	comm->routes.via = calloc(RANKS, sizeof(*comm->routes.via));
+	comm->routes.connections = calloc(RANKS * TT_CHANNELS, sizeof(*comm->routes.connections));
+	FUZZ_PROMISE(comm->routes.via && comm->routes.connections);
 	return comm;
 }
 
 static void free_comm(struct tutti_comm *comm)
 {
 	tt_consensus_free(comm);
+	tt_comm_fault_free(comm);
 	pthread_mutex_destroy(&comm->lock);
-	free(comm->via);
-	free(comm->connections);
+	free(comm->routes.via);
+	free(comm->routes.connections);
 	free(comm);
 }
 

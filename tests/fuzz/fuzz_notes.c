@@ -3,6 +3,7 @@
  * say anything, to rank 1 of four, which remembers its last two calls. */
 #include <string.h>
 
+#include "agreement.h"
 #include "consensus.h"
 #include "fuzz.h"
 #include "notes.h"
@@ -55,7 +56,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_PROMISE(tt_notes_open(comm));
 	comm->endpoints[0] = &endpoint;
 	comm->nendpoints = 1;
-	comm->agreement.ns = UINT64_C(1) << 40; /* nothing is reported yet */
+	FUZZ_PROMISE(tt_comm_fault_open(comm));
+	comm->agreement->ns = UINT64_C(1) << 40; /* nothing is reported yet */
 	for (uint64_t seq = 1; seq < comm->next_seq; seq++) {
 		const struct tt_op_header header = { .magic = TT_OP_HEADER_MAGIC,
 						     .rank = 1,
@@ -73,6 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	tt_notes_exchange(comm, NULL, 1);
 	FUZZ_PROMISE(tt_notes_last_called(comm, comm->rank) == 0); /* nobody speaks for this rank */
 	tt_consensus_free(comm);
+	tt_comm_fault_free(comm);
 	tt_notes_free(comm);
 	free(comm);
 	return 0;

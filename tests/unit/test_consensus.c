@@ -140,9 +140,9 @@ static struct tutti_comm *new_comm(struct tt_endpoint *endpoint)
 	comm->settings.timeout_ns = 100 * SECOND_NS;
 	comm->endpoints[0] = endpoint;
 	comm->nendpoints = 1;
-	comm->via = calloc(RANKS, sizeof(*comm->via));
-	comm->connections = calloc(RANKS * TT_CHANNELS, sizeof(*comm->connections));
-	assert_true(comm->via && comm->connections);
+	comm->routes.via = calloc(RANKS, sizeof(*comm->routes.via));
+	comm->routes.connections = calloc(RANKS * TT_CHANNELS, sizeof(*comm->routes.connections));
+	assert_true(comm->routes.via && comm->routes.connections);
 	return comm;
 }
 
@@ -150,8 +150,8 @@ static void free_comm(struct tutti_comm *comm)
 {
 	tt_consensus_free(comm);
 	pthread_mutex_destroy(&comm->lock);
-	free(comm->via);
-	free(comm->connections);
+	free(comm->routes.via);
+	free(comm->routes.connections);
 	free(comm);
 }
 

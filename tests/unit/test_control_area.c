@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "control_area.h"
+#include "fault.h"
 #include "op.h"
 
 #define PAGE  4096
@@ -63,6 +64,7 @@ static int set_up(void **state)
 
 		comm->rank = rank;
 		comm->size = 2;
+		assert_true(tt_comm_fault_open(comm));
 		comm->control_area = (struct tt_area){ .base = s->ranks, .seen = s->seen[rank] };
 		s->seen[rank][1 - rank] = UINT64_MAX; /* slots are free */
 	}
@@ -80,6 +82,8 @@ static int tear_down(void **state)
 {
 	struct scene *s = *state;
 
+	for (int rank = 0; rank < 2; rank++)
+		tt_comm_fault_free(&s->comms[rank]);
 	free(s->ranks);
 	free(s);
 	return 0;

@@ -38,7 +38,7 @@ static struct tutti_comm comm_of(int rank, double oversubscription)
 {
 	return (struct tutti_comm){ .rank = rank,
 				    .size = RANKS,
-				    .oversubscription = oversubscription,
+				    .topology.oversubscription = oversubscription,
 				    .progress = &waits.progress,
 				    .endpoints = { &endpoint },
 				    .nendpoints = 1 };

@@ -35,7 +35,7 @@ static double messages_of_all(const struct tt_algorithm *algorithm, enum tt_coll
 static void check(int number, enum tt_collective collective, int size)
 {
 	static int host[RANKS];
-	struct tutti_comm comm = { .size = size, .host = host, .hosts = 1 };
+	struct tutti_comm comm = { .size = size, .topology = { .host = host, .hosts = 1 } };
 	const struct tt_algorithm *algorithm = tt_algorithms[number];
 	const struct tt_group group = { 0, size, 0, host, 1 };
 	const struct tt_work *work;

@@ -26,7 +26,7 @@ struct search {
 
 static bool take_search(struct search *search, const struct tutti_comm *comm)
 {
-	const size_t size = (size_t)comm->size, hosts = (size_t)comm->hosts;
+	const size_t size = (size_t)comm->size, hosts = (size_t)comm->topology.hosts;
 
 	*search = (struct search){ calloc(size + 1, sizeof(*search->offers)),
 				   calloc(size, sizeof(*search->peers)),
@@ -51,7 +51,7 @@ static void number_locals(const struct tutti_comm *comm, int *local)
 	int *met = local + comm->size; /* [hosts] */
 
 	for (int rank = 0; rank < comm->size; rank++)
-		local[rank] = met[comm->host[rank]]++;
+		local[rank] = met[comm->topology.host[rank]]++;
 }
 
 /* Each page's own: what an earlier communicator has left there is another one. */
@@ -120,7 +120,7 @@ static void try_all(const struct tt_cuda *cuda, struct search *search,
 	for (int rank = 0; rank < comm->size; rank++) {
 		const int local = search->local[rank];
 
-		if (comm->host[rank] != comm->host[comm->rank] || local >= 64)
+		if (comm->topology.host[rank] != comm->topology.host[comm->rank] || local >= 64)
 			continue;
 		if (try_one(cuda, search, rank))
 			out->local |= 1ull << local;
@@ -135,7 +135,8 @@ static void try_all(const struct tt_cuda *cuda, struct search *search,
 static bool reaches(const struct tutti_comm *comm, const struct tt_cuda_accessible *reached,
 		    const int *local, int a, int b)
 {
-	return comm->host[a] == comm->host[b] && local[b] < 64 && reached[a].local >> local[b] & 1;
+	return comm->topology.host[a] == comm->topology.host[b] && local[b] < 64 &&
+	       reached[a].local >> local[b] & 1;
 }
 
 /* The first clique that has room and on which all reach the rank, and are reached by it; or one

@@ -6,7 +6,7 @@
 #include "comm.h"
 #include "records.h"
 
-/* Fails with the reason for each transport. comm->records and the numbers of hosts are filled
+/* Fails with the reason for each transport. comm->joining.records and the numbers of hosts are filled
  * in. */
 tutti_result_t tt_fail_unreached(const struct tutti_comm *comm, const struct tt_records *records,
 				 const int *members, int rank);
