@@ -102,14 +102,3 @@ void epoch_order(const struct split *split, uint64_t seed, unsigned epoch, uint3
 	memcpy(order, split->train, split->train_rows * sizeof(*order));
 	shuffle(order, split->train_rows, random_stream(seed, RANDOM_EPOCH + (uint64_t)epoch));
 }
-
-void gather(const struct data *data, const uint32_t *rows, size_t count, double *x, uint32_t *y)
-{
-	const size_t n = data->features;
-
-	for (size_t i = 0; i < count; i++) {
-		for (size_t j = 0; j < n; j++)
-			x[i * n + j] = data->x[rows[i] * n + j];
-		y[i] = data->y[rows[i]];
-	}
-}

@@ -32,7 +32,4 @@ tutti_result_t standardise(struct data *data, const struct split *split, struct 
 /* Write the order in which `epoch` goes through the training rows. */
 void epoch_order(const struct split *split, uint64_t seed, unsigned epoch, uint32_t *order);
 
-/* Copy the rows named by `rows` next to each other. */
-void gather(const struct data *data, const uint32_t *rows, size_t count, double *x, uint32_t *y);
-
 #endif

@@ -16,7 +16,7 @@ void buckets_init(struct buckets *buckets, const struct model *model, size_t byt
 		}
 		open->count += layer->count;
 		open->last_layer = l;
-		if (open->count * sizeof(*model->gradients) >= bytes)
+		if (open->count * model->numbers->size >= bytes)
 			open = NULL;
 	}
 }
@@ -28,9 +28,11 @@ tutti_result_t buckets_layer_ready(struct buckets *buckets, const struct model *
 		struct bucket *bucket = &buckets->bucket[i];
 
 		if (bucket->last_layer == layer)
-			return team_start_sum(team, model->gradients + bucket->first,
-					      bucket->count + (layer == 0 ? buckets->tail : 0),
-					      &bucket->request, why);
+			return team_start_sum(
+				team, model->numbers,
+				numbers_at(model->numbers, model->gradients, bucket->first),
+				bucket->count + (layer == 0 ? buckets->tail : 0), &bucket->request,
+				why);
 	}
 	return TUTTI_OK;
 }

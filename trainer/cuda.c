@@ -150,7 +150,7 @@ static tutti_result_t cuda_begin(struct training *t, struct why *why)
 			(t->model.parameters + SUMS_NUMBERS) * sizeof(double), why);
 	if (result != TUTTI_OK)
 		return result;
-	cuda_model_copy(m, m->state, t->state.now, state_count(&t->state) * sizeof(double));
+	cuda_model_copy(m, m->state, t->state.now, state_bytes(&t->state));
 	t->cuda->fetched = t->state.step;
 	t->cuda->epoch = SIZE_MAX;
 	*why = m->why;
@@ -296,7 +296,7 @@ static tutti_result_t cuda_fetch(struct training *t, struct why *why)
 		result = end_turn(&cuda->turns[turn], t->buckets.count, t->team, why);
 	if (result != TUTTI_OK)
 		return result;
-	cuda_model_copy(m, t->state.next, m->state, state_count(&t->state) * sizeof(double));
+	cuda_model_copy(m, t->state.next, m->state, state_bytes(&t->state));
 	if (m->result != TUTTI_OK) {
 		*why = m->why;
 		return m->result;

@@ -79,8 +79,8 @@ static size_t lay_out(struct cuda_model *m, const struct data *data, const struc
 	m->state = part(m, &used, (2 * model->parameters + SUMS_NUMBERS) * number);
 	m->validated = part(m, &used, SUMS_NUMBERS * number);
 	for (unsigned l = 0; l < model->layers; l++) {
-		m->output[l] = part(m, &used, rows * model->layer[l].out * number);
-		m->delta[l] = part(m, &used, rows * model->layer[l].out * number);
+		m->output[l] = part(m, &used, rows * model->layer[l].shape.out * number);
+		m->delta[l] = part(m, &used, rows * model->layer[l].shape.out * number);
 	}
 	m->ones = part(m, &used, rows * number);
 	m->terms = part(m, &used, SUMS_NUMBERS * rows * number);
@@ -210,12 +210,13 @@ void cuda_model_forward(struct cuda_model *m, size_t rows)
 {
 	for (unsigned l = 0; l < m->layout.layers && rows > 0; l++) {
 		const struct layer *layer = &m->layout.layer[l];
-		const double *w = m->state + layer->offset, *b = w + layer->in * layer->out;
-		size_t out = layer->out, count = rows * out;
+		const double *w = m->state + layer->offset,
+			     *b = w + layer->shape.in * layer->shape.out;
+		size_t out = layer->shape.out, count = rows * out;
 
 		run(m, KERNEL_BIAS, count, (void *[]){ &b, &rows, &out, &m->output[l] });
-		multiply(m, rows, out, layer->in, of(layer_input(m, l), layer->in),
-			 transpose_of(w, layer->in), 1, m->output[l]);
+		multiply(m, rows, out, layer->shape.in, of(layer_input(m, l), layer->shape.in),
+			 transpose_of(w, layer->shape.in), 1, m->output[l]);
 		if (l < m->layout.layers - 1)
 			run(m, KERNEL_RELU, count, (void *[]){ &m->output[l], &count });
 	}
@@ -225,7 +226,7 @@ void cuda_model_loss(struct cuda_model *m, size_t rows, double scale, double kee
 		     double *sums)
 {
 	const unsigned last = m->layout.layers - 1;
-	size_t classes = m->layout.layer[last].out, width = m->layout.rows_max;
+	size_t classes = m->layout.layer[last].shape.out, width = m->layout.rows_max;
 
 	if (rows == 0) {
 		if (keep_sums == 0)
@@ -242,26 +243,27 @@ void cuda_model_loss(struct cuda_model *m, size_t rows, double scale, double kee
 static void backward_input(struct cuda_model *m, unsigned l, size_t rows)
 {
 	const struct layer *layer = &m->layout.layer[l];
-	size_t count = rows * layer->in;
+	size_t count = rows * layer->shape.in;
 
-	multiply(m, rows, layer->in, layer->out, of(m->delta[l], layer->out),
-		 of(m->state + layer->offset, layer->in), 0, m->delta[l - 1]);
+	multiply(m, rows, layer->shape.in, layer->shape.out, of(m->delta[l], layer->shape.out),
+		 of(m->state + layer->offset, layer->shape.in), 0, m->delta[l - 1]);
 	run(m, KERNEL_CLOSE, count, (void *[]){ &m->output[l - 1], &count, &m->delta[l - 1] });
 }
 
 void cuda_model_backward(struct cuda_model *m, unsigned l, size_t rows)
 {
 	const struct layer *layer = &m->layout.layer[l];
-	double *dw = m->gradients + layer->offset, *db = dw + layer->in * layer->out;
+	double *dw = m->gradients + layer->offset, *db = dw + layer->shape.in * layer->shape.out;
 
 	if (rows == 0) {
 		clear(m, dw, layer->count);
 		return;
 	}
-	multiply(m, layer->out, layer->in, rows, transpose_of(m->delta[l], layer->out),
-		 of(layer_input(m, l), layer->in), 0, dw);
-	multiply(m, layer->out, 1, rows, transpose_of(m->delta[l], layer->out), of(m->ones, 1), 0,
-		 db);
+	multiply(m, layer->shape.out, layer->shape.in, rows,
+		 transpose_of(m->delta[l], layer->shape.out),
+		 of(layer_input(m, l), layer->shape.in), 0, dw);
+	multiply(m, layer->shape.out, 1, rows, transpose_of(m->delta[l], layer->shape.out),
+		 of(m->ones, 1), 0, db);
 	if (l > 0)
 		backward_input(m, l, rows);
 }

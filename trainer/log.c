@@ -48,12 +48,12 @@ tutti_result_t log_start(struct report *report, struct why *why)
 	return write_line(
 		report,
 		json_pack(
-			"{s:s,s:s,s:s,s:s,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:f,s:f,s:f,s:f,s:I,s:b}",
+			"{s:s,s:s,s:s,s:s,s:s,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:f,s:f,s:f,s:f,s:I,s:b}",
 			"event", "start", "version", tutti_version(), "data", o->source.path,
-			"device", o->device == DEVICE_CUDA ? "cuda" : "host", "ranks",
-			s->ranks_at_start, "train_samples", (json_int_t)s->train_rows,
-			"test_samples", (json_int_t)s->test_rows, "features",
-			(json_int_t)s->features, "classes", (int)s->classes, "hidden",
+			"device", o->device == DEVICE_CUDA ? "cuda" : "host", "dtype",
+			o->numbers->name, "ranks", s->ranks_at_start, "train_samples",
+			(json_int_t)s->train_rows, "test_samples", (json_int_t)s->test_rows,
+			"features", (json_int_t)s->features, "classes", (int)s->classes, "hidden",
 			hidden_json(o), "parameters", (json_int_t)s->parameters, "epochs",
 			(int)o->epochs, "batch", (json_int_t)o->batch, "lr", o->rate, "momentum",
 			o->momentum, "weight_decay", o->weight_decay, "warmup_epochs", o->warmup,

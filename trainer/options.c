@@ -38,6 +38,7 @@ static const char usage[] =
 	"  --momentum M         (0.9)\n"
 	"  --weight-decay D     (0.003)\n"
 	"  --seed N             of split, weights and order (1)\n"
+	"  --dtype TYPE         f32 or f64: what is computed and sent (f32; f64 on GPUs)\n"
 	"  --device NAME        host, or cuda: a GPU for each rank; ranks of a host take them in turn "
 	"(host)\n"
 	"Communication\n"
@@ -69,6 +70,7 @@ enum option_id {
 	OPT_WEIGHT_DECAY,
 	OPT_SEED,
 	OPT_DEVICE,
+	OPT_DTYPE,
 	OPT_BUCKET,
 	OPT_WAIT,
 	OPT_VERIFY,
@@ -95,6 +97,7 @@ static const struct option long_options[] = {
 	{ "weight-decay", required_argument, NULL, OPT_WEIGHT_DECAY },
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "device", required_argument, NULL, OPT_DEVICE },
+	{ "dtype", required_argument, NULL, OPT_DTYPE },
 	{ "bucket", required_argument, NULL, OPT_BUCKET },
 	{ "wait", required_argument, NULL, OPT_WAIT },
 	{ "verify", no_argument, NULL, OPT_VERIFY },
@@ -290,12 +293,19 @@ static tutti_result_t parse_words(int id, const char *text, struct options *o, s
 	static const char *const scalings[] = { "linear", "sqrt", "none", NULL };
 	static const char *const schedules[] = { "constant", "cosine", NULL };
 	static const char *const devices[] = { "host", "cuda", NULL };
+	static const char *const dtypes[] = { "f32", "f64", NULL };
+	static const struct numbers *const numbers[] = { &numbers_f32, &numbers_f64 };
 	int place = 0;
 	tutti_result_t result;
 
 	if (id == OPT_DEVICE) {
 		result = parse_word("device", text, devices, "host or cuda", &place, why);
 		o->device = (enum device)place;
+		return result;
+	}
+	if (id == OPT_DTYPE) {
+		result = parse_word("dtype", text, dtypes, "f32 or f64", &place, why);
+		o->numbers = numbers[place];
 		return result;
 	}
 	if (id == OPT_SCHEDULE) {
@@ -329,6 +339,7 @@ static tutti_result_t parse_one(int id, const char *text, struct options *o, str
 				   "a number of bytes from 1 to 1024M, such as 64K",
 				   &o->bucket_bytes, why);
 	case OPT_DEVICE:
+	case OPT_DTYPE:
 	case OPT_LR_SCALING:
 	case OPT_SCHEDULE: return parse_words(id, text, o, why);
 	case OPT_CLASSES:
@@ -337,6 +348,21 @@ static tutti_result_t parse_one(int id, const char *text, struct options *o, str
 	case OPT_SEED: return parse_counts(id, text, o, why);
 	default: return parse_reals(id, text, o, why);
 	}
+}
+
+/* What depends on several options. */
+static tutti_result_t complete(struct options *o, struct why *why)
+{
+	const bool on_gpu = o->device == DEVICE_CUDA;
+
+	if (!o->numbers)
+		o->numbers = on_gpu ? &numbers_f64 : &numbers_f32;
+	if (on_gpu && o->numbers != &numbers_f64)
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"--dtype: found %s, expected f64, which is all that --device cuda has",
+			o->numbers->name);
+	return TUTTI_OK;
 }
 
 enum options_outcome options_parse(int argc, char **argv, struct options *out, struct why *why)
@@ -370,6 +396,8 @@ enum options_outcome options_parse(int argc, char **argv, struct options *out, s
 			optind < argc ? argv[optind] : "");
 		return OPTIONS_WRONG;
 	}
+	if (complete(&options, why) != TUTTI_OK)
+		return OPTIONS_WRONG;
 	*out = options;
 	return OPTIONS_RUN;
 }
@@ -390,5 +418,6 @@ uint64_t options_hash(const struct options *o)
 	hash = hash_real(hash_real(hash, o->weight_decay), o->warmup);
 	hash = hash_word(hash_word(hash, o->schedule), o->scaling);
 	hash = hash_real(hash_word(hash, o->bucket_bytes), o->test_fraction);
+	hash = hash_word(hash, o->numbers->dtype);
 	return hash_word(hash_word(hash_word(hash, o->verify), o->device), o->source.classes);
 }

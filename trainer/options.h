@@ -26,6 +26,7 @@ struct options {
 	enum rate_schedule schedule;
 	enum rate_scaling scaling;
 	enum device device;
+	const struct numbers *numbers;
 	uint64_t seed;
 	double test_fraction;
 	size_t bucket_bytes;

@@ -93,7 +93,7 @@ static tutti_result_t take_over(struct training *t, const struct stand *from, in
 	const bool gives = t->team->rank == source;
 	tutti_result_t result =
 		team_broadcast(t->team, state->now, gives ? state->now : state->next,
-			       state_count(state) * sizeof(double), source, why);
+			       state_bytes(state), source, why);
 
 	if (result == TUTTI_OK)
 		result = receive_history(t, from, source, why);
@@ -139,7 +139,7 @@ static tutti_result_t settle_by(struct training *t, const struct stand *all, str
 	if (!all_at(all, size, source)) {
 		result = take_over(t, &all[source], source, why);
 		if (result == TUTTI_OK)
-			result = team_verify(t->team, t->state.now, state_count(&t->state),
+			result = team_verify(t->team, t->state.now, state_bytes(&t->state),
 					     t->state.step, why);
 	}
 	if (result != TUTTI_OK)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns nothing. The update is the same sequence of operations on every rank: equal gradients keep
- * equal weights equal, bit for bit. */
+/* Owns nothing. */
 #include "sgd.h"
 
 #include <math.h>
@@ -30,16 +29,4 @@ double sgd_rate(const struct rate_plan *plan, size_t step)
 		return peak;
 	done = (double)(step - plan->warmup_steps) / (double)(plan->steps - plan->warmup_steps);
 	return 0.5 * peak * (1 + cos(M_PI * done));
-}
-
-void sgd_update(struct sgd_numbers from, struct sgd_numbers to, const double *gradients,
-		size_t count, double rate, double momentum, double decay)
-{
-	const double *w = from.weights, *v = from.velocity;
-	double *restrict new_w = to.weights, *restrict new_v = to.velocity;
-
-	for (size_t i = 0; i < count; i++) {
-		new_v[i] = momentum * v[i] + gradients[i] + decay * w[i];
-		new_w[i] = w[i] - rate * new_v[i];
-	}
 }

@@ -24,12 +24,7 @@ double sgd_rate(const struct rate_plan *plan, size_t step);
 
 /* Weights and velocity: the same number of both. */
 struct sgd_numbers {
-	double *weights, *velocity;
+	void *weights, *velocity;
 };
-
-/* to.velocity = momentum × velocity + gradient + decay × weight; to.weight = weight − rate ×
- * to.velocity, where what is read is `from`'s, which stays as it is. */
-void sgd_update(struct sgd_numbers from, struct sgd_numbers to, const double *gradients,
-		size_t count, double rate, double momentum, double decay);
 
 #endif

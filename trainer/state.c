@@ -13,17 +13,26 @@
 
 static_assert(sizeof(struct sums) == SUMS_NUMBERS * sizeof(double), "sums travel as a vector");
 
-size_t state_count(const struct state *state)
+/* Where the sums are: behind weights and velocity, aligned for themselves. */
+static size_t sums_offset(const struct state *state)
 {
-	return 2 * state->parameters + SUMS_NUMBERS;
+	const size_t numbers = 2 * state->parameters * state->numbers->size, unit = sizeof(double);
+
+	return (numbers + unit - 1) / unit * unit;
 }
 
-tutti_result_t state_create(size_t parameters, struct state *out, struct why *why)
+size_t state_bytes(const struct state *state)
 {
-	struct state state = { .parameters = parameters };
+	return sums_offset(state) + sizeof(struct sums);
+}
 
-	state.now = calloc(state_count(&state), sizeof(double));
-	state.next = calloc(state_count(&state), sizeof(double));
+tutti_result_t state_create(const struct numbers *numbers, size_t parameters, struct state *out,
+			    struct why *why)
+{
+	struct state state = { .numbers = numbers, .parameters = parameters };
+
+	state.now = calloc(1, state_bytes(&state));
+	state.next = calloc(1, state_bytes(&state));
 	if (!state.now || !state.next) {
 		state_finish(&state);
 		return why_no_memory(why, "weights and velocity");
@@ -41,12 +50,15 @@ void state_finish(struct state *state)
 
 uint64_t state_hash(const struct state *state)
 {
-	return hash_bytes(state->step, state->now, state_count(state) * sizeof(double));
+	return hash_bytes(state->step, state->now, state_bytes(state));
 }
 
-static struct sgd_numbers numbers_of(const struct state *state, double *copy, size_t first)
+static struct sgd_numbers numbers_of(const struct state *state, void *copy, size_t first)
 {
-	return (struct sgd_numbers){ copy + first, copy + state->parameters + first };
+	return (struct sgd_numbers){
+		numbers_at(state->numbers, copy, first),
+		numbers_at(state->numbers, copy, state->parameters + first),
+	};
 }
 
 struct sgd_numbers state_now(const struct state *state, size_t first)
@@ -63,13 +75,13 @@ struct sums state_sums(const struct state *state)
 {
 	struct sums sums;
 
-	memcpy(&sums, state->now + 2 * state->parameters, sizeof(sums));
+	memcpy(&sums, (const char *)state->now + sums_offset(state), sizeof(sums));
 	return sums;
 }
 
 void state_adopt(struct state *state, size_t step)
 {
-	double *complete = state->next;
+	void *complete = state->next;
 
 	state->next = state->now;
 	state->now = complete;
@@ -83,6 +95,6 @@ void state_advance(struct state *state, const struct sums *sums, int first_of_ep
 	all.loss += sums->loss;
 	all.correct += sums->correct;
 	all.samples += sums->samples;
-	memcpy(state->next + 2 * state->parameters, &all, sizeof(all));
+	memcpy((char *)state->next + sums_offset(state), &all, sizeof(all));
 	state_adopt(state, state->step + 1);
 }

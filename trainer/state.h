@@ -8,18 +8,20 @@
 
 /* Zeroed is empty. */
 struct state {
+	const struct numbers *numbers;
 	size_t step;	   /* steps that are done */
 	size_t parameters; /* of the model */
-	double *now;	   /* after `step` steps: weights, velocity, the epoch's sums so far */
-	double *next;	   /* the same of the step under way, as far as it has come */
+	void *now;	   /* after `step` steps: weights, velocity, the epoch's sums so far */
+	void *next;	   /* the same of the step under way, as far as it has come */
 };
 
 /* All zero. */
-tutti_result_t state_create(size_t parameters, struct state *out, struct why *why);
+tutti_result_t state_create(const struct numbers *numbers, size_t parameters, struct state *out,
+			    struct why *why);
 void state_finish(struct state *state);
 
-/* How many numbers `now` is, for those who hand it on. */
-size_t state_count(const struct state *state);
+/* How many bytes `now` is, for those who hand it on. */
+size_t state_bytes(const struct state *state);
 uint64_t state_hash(const struct state *state);
 
 /* Where the numbers from `first` on are, of the weights and of their velocity. */

@@ -106,14 +106,14 @@ void team_leave(struct team *team)
 	team->comm = NULL;
 }
 
-tutti_result_t team_start_sum(struct team *team, double *values, size_t count,
-			      tutti_request_t *request, struct why *why)
+tutti_result_t team_start_sum(struct team *team, const struct numbers *numbers, void *values,
+			      size_t count, tutti_request_t *request, struct why *why)
 {
 	const double start = now_s();
 
-	team->bytes += count * sizeof(*values);
+	team->bytes += count * numbers->size;
 	return called(team, start,
-		      tutti_all_reduce(team->comm, values, values, count, TUTTI_FLOAT64, TUTTI_SUM,
+		      tutti_all_reduce(team->comm, values, values, count, numbers->dtype, TUTTI_SUM,
 				       request),
 		      "the all-reduce", why);
 }
@@ -127,7 +127,7 @@ tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why
 
 tutti_result_t team_sum(struct team *team, double *values, size_t count, struct why *why)
 {
-	return team_start_sum(team, values, count, NULL, why);
+	return team_start_sum(team, &numbers_f64, values, count, NULL, why);
 }
 
 tutti_result_t team_broadcast(struct team *team, const void *send, void *recv, size_t bytes,
@@ -298,10 +298,10 @@ static tutti_result_t name_different(struct team *team, uint64_t hash, size_t st
 	return result;
 }
 
-tutti_result_t team_verify(struct team *team, const double *weights, size_t count, size_t step,
+tutti_result_t team_verify(struct team *team, const void *weights, size_t bytes, size_t step,
 			   struct why *why)
 {
-	const uint64_t hash = hash_bytes(0, weights, count * sizeof(*weights));
+	const uint64_t hash = hash_bytes(0, weights, bytes);
 	uint64_t ends[2] = { hash, ~hash }; /* the smallest, and the complement of the largest */
 	const double start = now_s();
 	const tutti_result_t result =

@@ -10,6 +10,7 @@
 
 #include "tutti/cuda.h"
 #include "tutti/tutti.h"
+#include "numbers.h"
 #include "why.h"
 
 struct team {
@@ -41,9 +42,9 @@ void team_leave(struct team *team);
 /* Element-wise sum over all ranks, in place. */
 tutti_result_t team_sum(struct team *team, double *values, size_t count, struct why *why);
 
-/* The sum, begun; team_wait() ends it. */
-tutti_result_t team_start_sum(struct team *team, double *values, size_t count,
-			      tutti_request_t *request, struct why *why);
+/* The same of such numbers, begun; team_wait() ends it. */
+tutti_result_t team_start_sum(struct team *team, const struct numbers *numbers, void *values,
+			      size_t count, tutti_request_t *request, struct why *why);
 tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why *why);
 
 /* What the rank `root` has at `send` to all others, at `recv`. */
@@ -76,9 +77,9 @@ struct alike {
 tutti_result_t team_agree(struct team *team, tutti_result_t mine, uint64_t options, uint64_t data,
 			  struct alike *alike, struct why *why);
 
-/* Do all ranks hold the same `count` numbers, bit for bit, after `step` steps? If not, names the
+/* Do all ranks hold the same bytes after `step` steps? If not, names the
  * ranks that differ from rank 0. */
-tutti_result_t team_verify(struct team *team, const double *weights, size_t count, size_t step,
+tutti_result_t team_verify(struct team *team, const void *weights, size_t bytes, size_t step,
 			   struct why *why);
 
 #endif

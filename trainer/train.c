@@ -5,8 +5,9 @@
  * divided by the global number of samples beforehand or afterwards, so that uneven slices weigh
  * every sample alike.
  *
- * Numbers are float64: in float32 the other grouping of sums that another number of ranks brings
- * opens or closes a ReLU now and then, and the loss curves part. */
+ * Another number of ranks groups sums in another way. In float32 that opens or closes a ReLU now and
+ * then, and curves part by a little (docs/reference/trainer.md says how much); in float64 they do
+ * not. */
 #include "train.h"
 
 #include "bits.h"
@@ -63,9 +64,9 @@ static tutti_result_t create_model(struct training *t, struct why *why)
 	for (unsigned l = 0; l < o->hidden_layers; l++)
 		width[l + 1] = o->hidden[l];
 	width[layers] = t->data.classes;
-	result = model_create(width, layers, most_rows(t), &t->model, why);
+	result = model_create(o->numbers, width, layers, most_rows(t), &t->model, why);
 	if (result == TUTTI_OK)
-		result = state_create(t->model.parameters, &t->state, why);
+		result = state_create(o->numbers, t->model.parameters, &t->state, why);
 	return result;
 }
 
@@ -165,7 +166,8 @@ static tutti_result_t verify(struct training *t, struct why *why)
 	const tutti_result_t result = t->engine->fetch(t, why);
 
 	return result == TUTTI_OK ? team_verify(t->team, state_now(&t->state, 0).weights,
-						t->model.parameters, t->state.step, why)
+						t->model.parameters * t->model.numbers->size,
+						t->state.step, why)
 				  : result;
 }
 
@@ -270,7 +272,7 @@ static tutti_result_t account(struct training *t, struct why *why)
 {
 	const struct account mine = {
 		.weights = hash_bytes(0, state_now(&t->state, 0).weights,
-				      t->model.parameters * sizeof(double)),
+				      t->model.parameters * t->model.numbers->size),
 		.blocked = t->team->blocked_s / (now_s() - t->here_s),
 	};
 	const size_t ranks = (size_t)t->team->size;

@@ -33,9 +33,9 @@ struct training {
 	double start_s, here_s; /* now_s() when the training began, and when this rank came */
 
 	/* engine_host's */
-	double *gradients; /* and a step's sums; of tutti_mem_alloc(): ranks on a host reduce it
-			      without a copy */
-	double *x;	   /* [rows_max][features]: the samples at hand */
+	void *gradients; /* and a step's sums; of tutti_mem_alloc(): ranks on a host reduce it
+			    without a copy */
+	void *x;	 /* [rows_max][features]: the samples at hand */
 	uint32_t *y;
 
 	struct cuda *cuda; /* engine_cuda's */

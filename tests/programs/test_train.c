@@ -149,7 +149,7 @@ static void assert_close(double a, double b)
  */
 static void loss_curve_is_the_same_for_1_2_4_and_8_ranks(void **state)
 {
-	static const char options[] = "--epochs 8 --batch 53 --bucket 4K";
+	static const char options[] = "--epochs 8 --batch 53 --bucket 4K --dtype f64";
 	const struct curve alone = train_digits(1, options);
 
 	for (int ranks = 2; ranks <= 8; ranks *= 2) {
@@ -376,9 +376,10 @@ static void one_rank_prints_the_error_of_all(void **state)
 static void gpus_reach_the_losses_of_the_host(void **state)
 {
 	static const char *const each[] = {
-		"--epochs 8 --batch 53 --bucket 4K",
-		"--epochs 5 --hidden none --seed 3",
-		"--epochs 3 --hidden 50,40,30,20,10 --bucket 1 --momentum 0 --schedule constant",
+		"--epochs 8 --batch 53 --bucket 4K --dtype f64",
+		"--epochs 5 --hidden none --seed 3 --dtype f64",
+		"--epochs 3 --hidden 50,40,30,20,10 --bucket 1 --momentum 0 --schedule constant "
+		"--dtype f64",
 	};
 
 	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
@@ -404,7 +405,7 @@ static void gpus_reach_the_losses_of_the_host(void **state)
 /* As their memory cannot be mapped by others. */
 static void gpus_that_do_not_reach_each_other_do_it_too(void **state)
 {
-	static const char options[] = "--epochs 3 --batch 50 --verify";
+	static const char options[] = "--epochs 3 --batch 50 --verify --dtype f64";
 	struct curve host, curve;
 
 	if (!getenv("STANDIN_PEERS"))

@@ -24,7 +24,7 @@ enum { RANKS = 4, EPOCHS_MAX = 120, STEPS_OF_EPOCH = 23, LOSSES_MAX = 8 };
 static int epochs = EPOCHS_MAX;
 #define TRAINING                                                                                             \
 	"echo pid $$; exec \"$TEST_TRAIN\" --data \"$DIGITS\" --json \"$TRAIN_LOG\" --epochs $TRAIN_EPOCHS " \
-	"--device $TRAIN_DEVICE"
+	"--device $TRAIN_DEVICE --dtype f64"
 
 static char path[] = "/tmp/tutti-train-lost-XXXXXX";
 static unsigned long seed;

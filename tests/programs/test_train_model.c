@@ -40,12 +40,12 @@ static int make_model(void **state)
 	assert_non_null(f);
 	assert_int_equal(model_parameter_count(width, 3),
 			 sizeof(f->gradients) / sizeof(f->gradients[0]));
-	assert_int_equal(model_create(width, 3, ROWS, &f->model, &why), TUTTI_OK);
+	assert_int_equal(model_create(&numbers_f64, width, 3, ROWS, &f->model, &why), TUTTI_OK);
 	f->model.weights = f->weights;
 	f->model.gradients = f->gradients;
 	model_init_weights(&f->model, 3);
 	for (size_t i = 0; i < f->model.parameters; i++) /* biases too */
-		f->model.weights[i] += 0.2 * (random_unit(&random) - 0.5);
+		f->weights[i] += 0.2 * (random_unit(&random) - 0.5);
 	for (size_t i = 0; i < ROWS * FEATURES; i++)
 		f->x[i] = 2 * random_unit(&random) - 1;
 	for (size_t i = 0; i < ROWS; i++)
@@ -76,7 +76,7 @@ static void backward(struct fixture *f)
 {
 	mean_loss(f);
 	for (unsigned l = f->model.layers; l-- > 0;)
-		model_backward(&f->model, l, ROWS);
+		model_backward(&f->model, l, ROWS, false);
 }
 
 static void gradients_equal_finite_differences(void **state)
@@ -86,7 +86,7 @@ static void gradients_equal_finite_differences(void **state)
 
 	backward(f);
 	for (size_t i = 0; i < f->model.parameters; i++) {
-		double *w = &f->model.weights[i];
+		double *w = &f->weights[i];
 		const double kept = *w;
 		double above, below;
 
@@ -106,7 +106,7 @@ static double plain_loss(const struct fixture *f, size_t row)
 
 	memcpy(in, f->x + row * FEATURES, FEATURES * sizeof(double));
 	for (unsigned l = 0; l < 3; l++) {
-		const double *w = f->model.weights + f->model.layer[l].offset;
+		const double *w = f->weights + f->model.layer[l].offset;
 		const double *b = w + width[l] * width[l + 1];
 
 		for (size_t o = 0; o < width[l + 1]; o++) {
@@ -148,7 +148,7 @@ static void gradients_of_slices_add_up_to_those_of_the_batch(void **state)
 		model_forward(&f->model, f->x + first * FEATURES, rows);
 		model_loss(&f->model, f->y + first, rows, 1.0 / ROWS, &sums);
 		for (unsigned l = f->model.layers; l-- > 0;)
-			model_backward(&f->model, l, rows);
+			model_backward(&f->model, l, rows, false);
 		for (size_t i = 0; i < f->model.parameters; i++)
 			sum[i] += f->gradients[i];
 	}
@@ -161,11 +161,60 @@ static void huge_logits_give_a_finite_loss(void **state)
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < f->model.parameters; i++)
-		f->model.weights[i] *= 1e4;
+		f->weights[i] *= 1e4;
 	assert_true(isfinite(mean_loss(f)));
 	backward(f);
 	for (size_t i = 0; i < f->model.parameters; i++)
 		assert_true(isfinite(f->gradients[i]));
+}
+
+/* Of the same weights and samples, by the loss and gradients of float64. */
+static void float32_has_the_same_gradients_but_for_rounding(void **state)
+{
+	struct fixture *f = *state;
+	enum { PARAMETERS = sizeof(f->gradients) / sizeof(f->gradients[0]) };
+	float weights[PARAMETERS], gradients[PARAMETERS], x[ROWS * FEATURES];
+	struct model model;
+	struct sums sums = { 0 };
+	struct why why;
+	const double expected = mean_loss(f);
+
+	assert_int_equal(model_create(&numbers_f32, width, 3, ROWS, &model, &why), TUTTI_OK);
+	numbers_f32.store(weights, f->weights, PARAMETERS);
+	numbers_f32.store(x, f->x, ROWS * FEATURES);
+	model.weights = weights;
+	model.gradients = gradients;
+	model_forward(&model, x, ROWS);
+	model_loss(&model, f->y, ROWS, 1.0 / ROWS, &sums);
+	assert_float_equal(sums.loss / ROWS, expected, 1e-5);
+	for (unsigned l = 3; l-- > 0;)
+		model_backward(&model, l, ROWS, false);
+	backward(f);
+	for (size_t i = 0; i < PARAMETERS; i++)
+		assert_float_equal(gradients[i], f->gradients[i], 1e-6);
+	model_finish(&model);
+}
+
+/* What `add` is for: two halves of a batch, one after the other. */
+static void gradients_are_added_to_those_of_samples_before(void **state)
+{
+	struct fixture *f = *state;
+	double whole[sizeof(f->gradients) / sizeof(double)];
+	struct sums sums = { 0 };
+
+	backward(f);
+	memcpy(whole, f->gradients, sizeof(whole));
+	for (size_t first = 0; first < ROWS; first += 4) {
+		const size_t rows = first + 4 < ROWS ? 4 : ROWS - first;
+
+		model_forward(&f->model, f->x + first * FEATURES, rows);
+		model_loss(&f->model, f->y + first, rows, 1.0 / ROWS, &sums);
+		for (unsigned l = f->model.layers; l-- > 0;)
+			model_backward(&f->model, l, rows, first > 0);
+	}
+	assert_float_equal(sums.samples, ROWS, 0);
+	for (size_t i = 0; i < f->model.parameters; i++)
+		assert_float_equal(f->gradients[i], whole[i], 1e-14);
 }
 
 /* ---- steps */
@@ -175,8 +224,7 @@ static void update_has_momentum_and_decay(void **state)
 	double w = 2, v = 0.5, new_w, new_v;
 	const double g = 0.25;
 
-	sgd_update((struct sgd_numbers){ &w, &v }, (struct sgd_numbers){ &new_w, &new_v }, &g, 1,
-		   0.1, 0.5, 0.01);
+	numbers_f64.sgd(&w, &v, &g, 1, 0.1, 0.5, 0.01, &new_w, &new_v);
 	assert_float_equal(new_v, 0.5 * 0.5 + 0.25 + 0.01 * 2, 1e-15);
 	assert_float_equal(new_w, 2 - 0.1 * new_v, 1e-15);
 	assert_true(w == 2 && v == 0.5);
@@ -241,17 +289,18 @@ static void a_step_that_is_not_complete_changes_nothing(void **state)
 	struct why why;
 	uint64_t before;
 
-	assert_int_equal(state_create(3, &s, &why), TUTTI_OK);
+	assert_int_equal(state_create(&numbers_f64, 3, &s, &why), TUTTI_OK);
 	before = state_hash(&s);
-	for (int i = 0; i < 3; i++) {
-		state_next(&s, 0).weights[i] = i + 1;
-		state_next(&s, 0).velocity[i] = 10 * (i + 1);
+	for (size_t i = 0; i < 3; i++) {
+		*(double *)state_next(&s, i).weights = (double)i + 1;
+		*(double *)state_next(&s, i).velocity = 10 * ((double)i + 1);
 	}
 	assert_true(state_hash(&s) == before);
 	state_advance(&s, &step, true);
 	assert_true(state_hash(&s) != before);
 	assert_int_equal(s.step, 1);
-	assert_true(state_now(&s, 1).weights[1] == 3 && state_now(&s, 2).velocity[0] == 30);
+	assert_true(*(double *)state_now(&s, 2).weights == 3 &&
+		    *(double *)state_now(&s, 2).velocity == 30);
 	state_finish(&s);
 }
 
@@ -261,7 +310,7 @@ static void sums_begin_anew_with_each_epoch(void **state)
 	struct state s;
 	struct why why;
 
-	assert_int_equal(state_create(1, &s, &why), TUTTI_OK);
+	assert_int_equal(state_create(&numbers_f64, 1, &s, &why), TUTTI_OK);
 	state_advance(&s, &step, true);
 	state_advance(&s, &step, false);
 	assert_true(state_sums(&s).loss == 4 && state_sums(&s).correct == 2 &&
@@ -461,6 +510,10 @@ int main(void)
 						free_model),
 		cmocka_unit_test(update_has_momentum_and_decay),
 		cmocka_unit_test(rate_scales_with_the_batch_rises_and_falls),
+		cmocka_unit_test_setup_teardown(float32_has_the_same_gradients_but_for_rounding,
+						make_model, free_model),
+		cmocka_unit_test_setup_teardown(gradients_are_added_to_those_of_samples_before,
+						make_model, free_model),
 		cmocka_unit_test_setup_teardown(buckets_hold_every_layer_once_from_the_last,
 						make_model, free_model),
 		cmocka_unit_test_setup_teardown(small_buckets_are_layers_and_large_ones_the_model,

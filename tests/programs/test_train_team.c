@@ -81,7 +81,8 @@ static void verify_equal(struct rank *rank)
 {
 	for (int i = 0; i < PARAMETERS; i++)
 		rank->values[i] = 1.0 / (i + 1);
-	rank->result = team_verify(&rank->team, rank->values, PARAMETERS, 7, &rank->why);
+	rank->result =
+		team_verify(&rank->team, rank->values, PARAMETERS * sizeof(double), 7, &rank->why);
 }
 
 static void verify_one_bit(struct rank *rank)
@@ -90,7 +91,8 @@ static void verify_one_bit(struct rank *rank)
 		rank->values[i] = 1.0 / (i + 1);
 	if (rank->team.rank == 1)
 		((unsigned char *)rank->values)[100] ^= 1;
-	rank->result = team_verify(&rank->team, rank->values, PARAMETERS, 7, &rank->why);
+	rank->result =
+		team_verify(&rank->team, rank->values, PARAMETERS * sizeof(double), 7, &rank->why);
 }
 
 static void verify_passes_equal_weights_and_names_ranks_that_differ(void **state)
@@ -141,7 +143,7 @@ static void sum_buckets(struct rank *rank)
 	static const size_t width[] = { 4, 5, 3 };
 	struct buckets buckets;
 	struct model model;
-	tutti_result_t result = model_create(width, 2, 1, &model, &rank->why);
+	tutti_result_t result = model_create(&numbers_f64, width, 2, 1, &model, &rank->why);
 
 	if (result != TUTTI_OK) {
 		rank->result = result;
@@ -204,7 +206,7 @@ static void put_at(struct training *t, const struct place *place)
 	struct history *h = &t->report->history;
 
 	for (size_t i = 0; i < t->state.parameters; i++)
-		state_now(&t->state, 0).weights[i] = place->number;
+		*(double *)state_now(&t->state, i).weights = place->number;
 	t->state.step = place->step;
 	h->epoch_count = place->epochs;
 	for (unsigned i = 0; i < place->epochs; i++)
@@ -229,7 +231,7 @@ static void settle_places(struct rank *rank)
 	rank->team.origin = places[r].origin;
 	rank->result = report_create(&options, &report, &rank->why);
 	if (rank->result == TUTTI_OK)
-		rank->result = state_create(5, &t.state, &rank->why);
+		rank->result = state_create(&numbers_f64, 5, &t.state, &rank->why);
 	if (rank->result == TUTTI_OK)
 		rank->result = survival_init(&t.survival, &rank->team, &rank->why);
 	if (rank->result != TUTTI_OK)
@@ -238,7 +240,7 @@ static void settle_places(struct rank *rank)
 	rank->result = settle(&t, &rank->why);
 	settled[r] = (struct place){
 		.step = t.state.step,
-		.number = state_now(&t.state, 4).weights[0],
+		.number = *(double *)state_now(&t.state, 4).weights,
 		.epochs = report.history.epoch_count,
 		.losses = report.history.loss_count,
 		.newcomer = t.survival.fresh,

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The arithmetic of a training: a table for each type that its numbers may have. Everywhere else
+ * numbers are void *, and only these tables look at them. */
+#ifndef TRAIN_NUMBERS_H
+#define TRAIN_NUMBERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+/* Running sums over samples. */
+struct sums {
+	double loss, correct, samples;
+};
+
+enum { SUMS_NUMBERS = 3 };
+
+/* A fully connected layer: weights [out][in], and behind them the biases [out]. */
+struct shape {
+	size_t in, out;
+};
+
+struct numbers {
+	const char *name; /* of --dtype */
+	size_t size;	  /* bytes of a number */
+	tutti_dtype_t dtype;
+
+	/* Weights of a layer: normal with that deviation, biases 0. */
+	void (*draw)(void *weights, struct shape shape, double deviation, uint64_t *state);
+	/* Rows of features next to each other. */
+	void (*gather)(void *to, const float *x, size_t features, const uint32_t *rows,
+		       size_t count);
+	/* output [rows][out] = input [rows][in] × weightsᵀ + biases */
+	void (*forward)(struct shape shape, const void *weights, const void *input, size_t rows,
+			void *output);
+	/* What is below 0 becomes 0 (ReLU). */
+	void (*open)(void *x, size_t count);
+	/* Adds loss and hits of `rows` rows of logits to `sums`; delta [rows][classes] becomes the
+	 * derivative of `scale` × the sum of the losses. */
+	void (*loss)(const void *logits, const uint32_t *labels, size_t rows, size_t classes,
+		     double scale, void *delta, struct sums *sums);
+	/* The largest of each row of logits. */
+	void (*choose)(const void *logits, size_t rows, size_t classes, uint32_t *labels);
+	/* gradients of weights and biases = deltaᵀ × input, and the column sums of delta; added to
+	 * what is there if `add`. */
+	void (*backward)(struct shape shape, const void *delta, const void *input, size_t rows,
+			 int add, void *gradients);
+	/* below [rows][in] = delta × weights, 0 where `output` of the layer below is not above 0. */
+	void (*below)(struct shape shape, const void *delta, const void *weights, size_t rows,
+		      const void *output, void *below);
+
+	double (*square_sum)(const void *x, size_t count);
+	void (*scale)(void *x, size_t count, double factor);
+	/* Of double numbers, and to them. */
+	void (*store)(void *to, const double *from, size_t count);
+	void (*load)(double *to, const void *from, size_t count);
+	/* new_v = momentum × v + gradient + decay × w; new_w = w − rate × new_v. What is read stays
+	 * as it is, unless it is the same memory. */
+	void (*sgd)(const void *w, const void *v, const void *gradients, size_t count, double rate,
+		    double momentum, double decay, void *new_w, void *new_v);
+};
+
+extern const struct numbers numbers_f32, numbers_f64;
+
+static inline void *numbers_at(const struct numbers *numbers, void *base, size_t index)
+{
+	return (char *)base + index * numbers->size;
+}
+
+static inline const void *numbers_from(const struct numbers *numbers, const void *base,
+				       size_t index)
+{
+	return (const char *)base + index * numbers->size;
+}
+
+#endif
