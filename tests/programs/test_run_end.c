@@ -384,6 +384,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_killed_tutti_run_leaves_no_process),
 	};
 
+	signal(SIGHUP, SIG_DFL); /* under nohup it is ignored, and stays so in what is started */
 	tutti_run = argc > 1 ? argv[1] : "tutti-run";
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
