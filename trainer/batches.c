@@ -2,6 +2,7 @@
 /* Owns the split of the data and the order of each epoch. Pure functions of their arguments. */
 #include "batches.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,24 @@ static void shuffle(uint32_t *rows, size_t count, uint64_t state)
 	}
 }
 
+static void part_at_random(const struct data *data, double fraction, uint64_t seed,
+			   struct split *split)
+{
+	shuffle(split->rows, data->rows, random_stream(seed, RANDOM_SPLIT));
+	split->test_rows = (size_t)(fraction * (double)data->rows);
+	split->train_rows = data->rows - split->test_rows;
+	split->test = split->rows;
+	split->train = split->rows + split->test_rows;
+}
+
+static void part_in_order(const struct data *data, struct split *split)
+{
+	split->test_rows = data->test_rows;
+	split->train_rows = data->rows - data->test_rows;
+	split->train = split->rows;
+	split->test = split->rows + split->train_rows;
+}
+
 tutti_result_t split_create(const struct data *data, double fraction, uint64_t seed,
 			    struct split *out, struct why *why)
 {
@@ -38,11 +57,10 @@ tutti_result_t split_create(const struct data *data, double fraction, uint64_t s
 		return why_no_memory(why, "the order of the samples");
 	for (size_t i = 0; i < data->rows; i++)
 		split.rows[i] = (uint32_t)i;
-	shuffle(split.rows, data->rows, random_stream(seed, RANDOM_SPLIT));
-	split.test_rows = (size_t)(fraction * (double)data->rows);
-	split.train_rows = data->rows - split.test_rows;
-	split.test = split.rows;
-	split.train = split.rows + split.test_rows;
+	if (data->test_rows > 0)
+		part_in_order(data, &split);
+	else
+		part_at_random(data, fraction, seed, &split);
 	*out = split;
 	return TUTTI_OK;
 }
@@ -81,20 +99,22 @@ static void moments(const struct data *data, const struct split *split, double *
 tutti_result_t standardise(struct data *data, const struct split *split, struct why *why)
 {
 	const size_t n = data->features;
-	double *mean = calloc(n, sizeof(*mean)), *inverse = calloc(n, sizeof(*inverse));
 
-	if (mean && inverse) {
-		moments(data, split, mean, inverse);
-		for (size_t i = 0; i < data->rows; i++)
-			for (size_t j = 0; j < n; j++) {
-				float *x = &data->x[i * n + j];
+	if (data->as_is)
+		return TUTTI_OK;
+	assert(!data->mean && !data->inverse);
+	data->mean = calloc(n, sizeof(*data->mean));
+	data->inverse = calloc(n, sizeof(*data->inverse));
+	if (!data->mean || !data->inverse)
+		return why_no_memory(why, "the features' means");
+	moments(data, split, data->mean, data->inverse);
+	for (size_t i = 0; i < data->rows; i++)
+		for (size_t j = 0; j < n; j++) {
+			float *x = &data->x[i * n + j];
 
-				*x = (float)((*x - mean[j]) * inverse[j]);
-			}
-	}
-	free(mean);
-	free(inverse);
-	return mean && inverse ? TUTTI_OK : why_no_memory(why, "the features' means");
+			*x = (float)((*x - data->mean[j]) * data->inverse[j]);
+		}
+	return TUTTI_OK;
 }
 
 void epoch_order(const struct split *split, uint64_t seed, unsigned epoch, uint32_t *order)

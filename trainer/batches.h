@@ -21,12 +21,14 @@ struct split {
 	size_t train_rows, test_rows;
 };
 
-/* Set aside `fraction` of the rows, rounded down, for validation. */
+/* Set aside `fraction` of the rows, rounded down, for validation; or, where the data say which are
+ * for validation, those, in their order. */
 tutti_result_t split_create(const struct data *data, double fraction, uint64_t seed,
 			    struct split *out, struct why *why);
 void split_finish(struct split *split);
 
-/* Give each feature mean 0 and variance 1 over the training rows; constant features become 0. */
+/* Give each feature mean 0 and variance 1 over the training rows; constant features become 0.
+ * Keeps what it used in `data`. Data that are used as they are stay so. */
 tutti_result_t standardise(struct data *data, const struct split *split, struct why *why);
 
 /* Write the order in which `epoch` goes through the training rows. */

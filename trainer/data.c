@@ -3,6 +3,7 @@
 #include "data.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "bits.h"
 
@@ -42,11 +43,11 @@ static tutti_result_t check_classes(const struct data_source *source, struct dat
 	return TUTTI_OK;
 }
 
-static tutti_result_t parse_pair(const struct data_source *source, const struct input *samples,
+static tutti_result_t parse_pair(const struct input *samples, const char *path, size_t most,
 				 struct data *out, struct why *why)
 {
 	struct input labels = { 0 };
-	tutti_result_t result = input_read(source->labels, source->most, &labels, why);
+	tutti_result_t result = input_read(path, most, &labels, why);
 
 	if (result != TUTTI_OK)
 		return result;
@@ -55,25 +56,130 @@ static tutti_result_t parse_pair(const struct data_source *source, const struct 
 	return result;
 }
 
-tutti_result_t data_read(const struct data_source *source, struct data *out, struct why *why)
+/* `option` is what names `labels`. */
+static tutti_result_t read_file(const char *path, const char *labels, const char *option,
+				size_t most, struct data *out, struct why *why)
 {
 	struct input input = { 0 };
-	struct data data = { 0 };
-	tutti_result_t result = input_read(source->path, source->most, &input, why);
+	tutti_result_t result = input_read(path, most, &input, why);
 
 	if (result != TUTTI_OK)
 		return result;
-	if (source->labels)
-		result = parse_pair(source, &input, &data, why);
+	if (labels)
+		result = parse_pair(&input, labels, most, out, why);
 	else if (idx_looks_like(&input))
 		result = why_set(why, TUTTI_ERR_INVALID,
-				 "%s: is an IDX file; give the file of its labels with --labels",
-				 source->path);
+				 "%s: is an IDX file; give the file of its labels with %s", path,
+				 option);
 	else
-		result = csv_parse(&input, &data, why);
+		result = csv_parse(&input, out, why);
 	input_finish(&input);
+	return result;
+}
+
+static tutti_result_t check_test(const struct data_source *source, const struct data *data,
+				 const struct data *test, struct why *why)
+{
+	const char *path = source->test_labels ? source->test_labels : source->test_path;
+
+	if (test->features != data->features)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "%s: found %zu features, expected %zu as in %s; give files of "
+			       "samples of one kind",
+			       source->test_path, test->features, data->features, source->path);
+	for (size_t i = 0; i < test->rows; i++)
+		if (test->y[i] >= data->classes)
+			return why_set(why, TUTTI_ERR_INVALID,
+				       "%s: row %zu: found label %u, expected 0 to %u as in %s; "
+				       "leave such samples out, or give --classes",
+				       path, i, test->y[i], data->classes - 1,
+				       source->labels ? source->labels : source->path);
+	return TUTTI_OK;
+}
+
+static tutti_result_t append(struct data *data, const struct data *test, struct why *why)
+{
+	const size_t rows = data->rows + test->rows, width = data->features * sizeof(*data->x);
+	float *x = realloc(data->x, rows * width);
+	uint32_t *y = realloc(data->y, rows * sizeof(*y));
+
+	data->x = x ? x : data->x;
+	data->y = y ? y : data->y;
+	if (!x || !y)
+		return why_no_memory(why, "the samples for validation");
+	memcpy(x + data->rows * data->features, test->x, test->rows * width);
+	memcpy(y + data->rows, test->y, test->rows * sizeof(*y));
+	data->rows = rows;
+	data->test_rows = test->rows;
+	return TUTTI_OK;
+}
+
+static tutti_result_t read_test(const struct data_source *source, struct data *data,
+				struct why *why)
+{
+	struct data test = { 0 };
+	tutti_result_t result = read_file(source->test_path, source->test_labels, "--test-labels",
+					  source->most, &test, why);
+
 	if (result == TUTTI_OK)
-		result = check_classes(source, &data, why);
+		result = check_test(source, data, &test, why);
+	if (result == TUTTI_OK)
+		result = append(data, &test, why);
+	data_finish(&test);
+	return result;
+}
+
+static tutti_result_t read_files(const struct data_source *source, struct data *data,
+				 struct why *why)
+{
+	tutti_result_t result =
+		read_file(source->path, source->labels, "--labels", source->most, data, why);
+
+	if (result == TUTTI_OK)
+		result = check_classes(source, data, why);
+	if (result == TUTTI_OK && source->test_path)
+		result = read_test(source, data, why);
+	return result;
+}
+
+/* What is made or cut up here has its labels from the start. */
+static tutti_result_t make(const struct data_source *source, struct data *data, struct why *why)
+{
+	const char *found = source->labels	  ? "--labels"
+			    : source->test_path	  ? "--test-data"
+			    : source->test_labels ? "--test-labels"
+						  : NULL;
+	tutti_result_t result;
+
+	if (found)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "%s: found %s, expected none: labels and samples for validation "
+			       "are made from what --data names; leave %s out",
+			       source->path, found, found);
+	result = text_is(source->path) ? text_read(source, data, why)
+				       : synthetic_make(source->path, source->most, data, why);
+	if (result == TUTTI_OK && source->classes && source->classes != data->classes)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "%s: found --classes %u, expected %u, as many as there are; leave "
+			       "--classes out",
+			       source->path, source->classes, data->classes);
+	return result;
+}
+
+tutti_result_t data_read(const struct data_source *source, struct data *out, struct why *why)
+{
+	struct data data = { 0 };
+	tutti_result_t result;
+
+	if (synthetic_is(source->path) || text_is(source->path))
+		result = make(source, &data, why);
+	else if (source->test_labels && !source->test_path)
+		result = why_set(why, TUTTI_ERR_INVALID,
+				 "--test-labels: found %s, but no --test-data; give both or "
+				 "neither",
+				 source->test_labels);
+	else
+		result = read_files(source, &data, why);
 	if (result != TUTTI_OK) {
 		data_finish(&data);
 		return result;
@@ -86,6 +192,8 @@ void data_finish(struct data *data)
 {
 	free(data->x);
 	free(data->y);
+	free(data->mean);
+	free(data->inverse);
 	*data = (struct data){ 0 };
 }
 
@@ -93,6 +201,7 @@ uint64_t data_hash(const struct data *data)
 {
 	uint64_t hash = hash_word(hash_word(data->rows, data->features), data->classes);
 
+	hash = hash_word(hash, data->test_rows);
 	if (data->rows == 0)
 		return hash;
 	hash = hash_bytes(hash, data->x, data->rows * data->features * sizeof(*data->x));

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Labelled samples in memory, read from CSV or IDX files, plain or compressed by gzip. */
+/* Labelled samples in memory, made up or read from CSV, IDX or text files, plain or compressed by
+ * gzip. */
 #ifndef TRAIN_DATA_H
 #define TRAIN_DATA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,17 +16,27 @@
 /* Zeroed is empty. */
 struct data {
 	size_t rows, features;
+	size_t test_rows; /* at the end, for validation alone; 0: split_create() chooses some */
 	unsigned classes;
+	bool as_is;  /* not to be standardised */
 	float *x;    /* [rows][features], all finite */
 	uint32_t *y; /* [rows], each below `classes` */
+	/* [features], what standardise() has subtracted and multiplied by, else NULL */
+	double *mean, *inverse;
 };
 
 /* What to read. */
 struct data_source {
-	const char *path;   /* CSV with the label last, or IDX */
-	const char *labels; /* the labels of an IDX file, else NULL */
-	unsigned classes;   /* 0: the largest label + 1, and each of them occurs */
-	size_t most;	    /* bytes that a file may have, uncompressed */
+	/* CSV with the label last, or IDX; or "synthetic:…" or "text:…", which take neither labels
+	 * nor test files */
+	const char *path;
+	const char *labels;	 /* the labels of an IDX file, else NULL */
+	const char *test_path;	 /* samples for validation, in a file like `path`, or NULL */
+	const char *test_labels; /* its labels, as `labels` */
+	unsigned classes;	 /* 0: the largest label + 1, and each of them occurs */
+	size_t most;		 /* bytes: of a file, uncompressed; of samples that are made */
+	unsigned context;	 /* of text: characters before the one to tell; 0: 8 */
+	double test_fraction;	 /* of text: share of its blocks that is for validation */
 };
 
 /* On failure `out` is empty and `why` says where and what. */
@@ -56,5 +68,25 @@ int idx_looks_like(const struct input *input);
 /* Sets everything but `classes`. */
 tutti_result_t idx_parse(const struct input *samples, const struct input *labels, struct data *out,
 			 struct why *why);
+
+/* "synthetic:ROWSxFEATURESxCLASSES[:SEED]" */
+struct synthetic {
+	size_t rows, features;
+	unsigned classes;
+	uint64_t seed;
+};
+
+bool synthetic_is(const char *path);
+tutti_result_t synthetic_parse(const char *path, struct synthetic *out, struct why *why);
+/* At most `most` bytes of features. */
+tutti_result_t synthetic_make(const char *path, size_t most, struct data *out, struct why *why);
+
+/* "text:FILE[,FILE...]", read as one text */
+bool text_is(const char *path);
+tutti_result_t text_read(const struct data_source *source, struct data *out, struct why *why);
+/* Rows for training first, then `test_rows`; x is one-hot: [context][classes] for each row, at most
+ * `most` bytes. */
+tutti_result_t text_parse(const struct input *text, unsigned context, double test_fraction,
+			  size_t most, struct data *out, struct why *why);
 
 #endif

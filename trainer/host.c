@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns a rank's part of each step on the processor: the samples at hand, and the gradients,
- * which begin their way to the other ranks while the backward pass goes on. */
+/* Owns a rank's part of each step on the processor: the samples at hand, and the memory of the
+ * gradients. What ranks do with these is sync.h's, and begins while the backward pass goes on. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "train.h"
+
+/* Of a rank's slice of a batch. */
+struct part {
+	size_t count;
+	bool first, last;
+};
 
 static tutti_result_t host_renew_gradients(struct training *t, struct why *why)
 {
@@ -23,16 +28,19 @@ static tutti_result_t host_renew_gradients(struct training *t, struct why *why)
 static tutti_result_t host_create(struct training *t, struct why *why)
 {
 	const size_t rows_max = t->model.rows_max;
+	tutti_result_t result;
 
 	t->x = malloc(rows_max * t->data.features * t->model.numbers->size);
 	t->y = malloc(rows_max * sizeof(*t->y));
 	if (!t->x || !t->y)
 		return why_no_memory(why, "the training");
-	return host_renew_gradients(t, why);
+	result = host_renew_gradients(t, why);
+	return result == TUTTI_OK ? t->sync->create(t, why) : result;
 }
 
 static void host_finish(struct training *t)
 {
+	t->sync->finish(t);
 	free(t->y);
 	free(t->x);
 	tutti_mem_free(t->gradients);
@@ -40,7 +48,7 @@ static void host_finish(struct training *t)
 
 static tutti_result_t host_begin(struct training *t, struct why *why)
 {
-	return TUTTI_OK;
+	return t->sync->begin(t, why);
 }
 
 static void take_samples(struct training *t, const uint32_t *rows, size_t count)
@@ -50,62 +58,79 @@ static void take_samples(struct training *t, const uint32_t *rows, size_t count)
 		t->y[i] = t->data.y[rows[i]];
 }
 
-/* Update each bucket as it arrives, while the next are under way. */
-static tutti_result_t update(struct training *t, double rate, struct why *why)
+static tutti_result_t forward(struct training *t, size_t rows, struct why *why)
 {
-	const struct numbers *numbers = t->model.numbers;
-
-	for (unsigned i = 0; i < t->buckets.count; i++) {
-		const struct bucket *b = &t->buckets.bucket[i];
-		const struct sgd_numbers from = state_now(&t->state, b->first),
-					 to = state_next(&t->state, b->first);
-		const tutti_result_t result = buckets_wait(&t->buckets, i, t->team, why);
+	for (unsigned l = 0; l < t->model.layers; l++) {
+		const tutti_result_t result = t->sync->weights(t, l, why);
 
 		if (result != TUTTI_OK)
 			return result;
-		numbers->sgd(from.weights, from.velocity,
-			     numbers_from(numbers, t->model.gradients, b->first), b->count, rate,
-			     t->options->momentum, t->options->weight_decay, to.weights,
-			     to.velocity);
+		model_forward_layer(&t->model, t->x, l, rows);
 	}
 	return TUTTI_OK;
 }
 
-/* The loss and hits of the slice travel behind the gradients: they are not lost with the rank. */
-static tutti_result_t host_step(struct training *t, size_t place, size_t count, int first,
-				struct why *why)
+/* A part of the slice: the gradients of all but the last are only added up. */
+static tutti_result_t pass(struct training *t, const uint32_t *rows, struct part part, double scale,
+			   struct sums *sums, struct why *why)
 {
-	const struct slice mine = slice_of(count, t->team->rank, t->team->size);
-	const struct numbers *numbers = t->model.numbers;
-	void *behind = numbers_at(numbers, t->gradients, t->model.parameters);
-	double numbers_of_sums[SUMS_NUMBERS];
-	struct sums sums = { 0 };
 	tutti_result_t result;
 
-	t->model.weights = state_now(&t->state, 0).weights;
-	take_samples(t, t->order + place + mine.first, mine.count);
-	model_forward(&t->model, t->x, mine.count);
-	model_loss(&t->model, t->y, mine.count, 1.0 / (double)count, &sums);
-	memcpy(numbers_of_sums, &sums, sizeof(sums));
-	numbers->store(behind, numbers_of_sums, SUMS_NUMBERS);
+	take_samples(t, rows, part.count);
+	result = forward(t, part.count, why);
+	if (result != TUTTI_OK)
+		return result;
+	model_loss(&t->model, t->y, part.count, scale, sums);
+	if (part.last) /* loss and hits travel behind the gradients: they are not lost with the rank */
+		sync_store_sums(t, sums);
 	for (unsigned l = t->model.layers; l-- > 0;) {
-		model_backward(&t->model, l, mine.count, false);
-		result = buckets_layer_ready(&t->buckets, &t->model, l, t->team, why);
+		model_backward(&t->model, l, part.count, !part.first);
+		result = part.last ? t->sync->gradients(t, l, why) : TUTTI_OK;
 		if (result != TUTTI_OK)
 			return result;
 	}
-	result = update(t, sgd_rate(&t->plan, t->state.step), why);
-	if (result != TUTTI_OK)
-		return result;
-	numbers->load(numbers_of_sums, behind, SUMS_NUMBERS);
-	memcpy(&sums, numbers_of_sums, sizeof(sums));
-	state_advance(&t->state, &sums, first);
 	return TUTTI_OK;
+}
+
+/* The slice of a rank, or of one that it plays, goes through the passes in parts of at most rows_max
+ * samples. */
+static tutti_result_t step_of_replica(struct training *t, size_t place, size_t count, int first,
+				      struct why *why)
+{
+	const int replicas = (int)t->options->replicas;
+	const struct slice mine = slice_of(count, t->team->rank * replicas + (int)t->replica,
+					   t->team->size * replicas);
+	const struct step step = { mine.count, count, first };
+	const double scale = 1.0 / (double)t->sync->divisor(&step);
+	const uint32_t *rows = t->order + place + mine.first;
+	struct sums sums = { 0 };
+	size_t done = 0;
+
+	do { /* also without a sample */
+		const size_t left = mine.count - done, most = t->model.rows_max;
+		const struct part part = { left < most ? left : most, done == 0, left <= most };
+		const tutti_result_t result = pass(t, rows + done, part, scale, &sums, why);
+
+		if (result != TUTTI_OK)
+			return result;
+		done += part.count;
+	} while (done < mine.count);
+	return t->sync->update(t, &step, why);
+}
+
+static tutti_result_t host_step(struct training *t, size_t place, size_t count, int first,
+				struct why *why)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (t->replica = 0; t->replica < t->options->replicas && result == TUTTI_OK; t->replica++)
+		result = step_of_replica(t, place, count, first, why);
+	return result;
 }
 
 static tutti_result_t host_fetch(struct training *t, struct why *why)
 {
-	return TUTTI_OK;
+	return t->sync->fetch(t, why);
 }
 
 static tutti_result_t host_validate(struct training *t, struct sums *sums, struct why *why)
@@ -114,7 +139,6 @@ static tutti_result_t host_validate(struct training *t, struct sums *sums, struc
 	const uint32_t *rows = t->split.test + mine.first;
 
 	*sums = (struct sums){ 0 };
-	t->model.weights = state_now(&t->state, 0).weights;
 	for (size_t done = 0; done < mine.count; done += t->model.rows_max) {
 		const size_t left = mine.count - done;
 		const size_t count = left < t->model.rows_max ? left : t->model.rows_max;
@@ -126,9 +150,23 @@ static tutti_result_t host_validate(struct training *t, struct sums *sums, struc
 	return TUTTI_OK;
 }
 
+static tutti_result_t host_predict(struct training *t, const uint32_t *rows, size_t count,
+				   uint32_t *labels, struct why *why)
+{
+	for (size_t done = 0; done < count; done += t->model.rows_max) {
+		const size_t left = count - done;
+		const size_t some = left < t->model.rows_max ? left : t->model.rows_max;
+
+		take_samples(t, rows + done, some);
+		model_forward(&t->model, t->x, some);
+		model_choose(&t->model, some, labels + done);
+	}
+	return TUTTI_OK;
+}
+
 static void host_drain(struct training *t)
 {
-	buckets_drain(&t->buckets);
+	t->sync->drain(t);
 }
 
 const struct engine engine_host = {
@@ -138,6 +176,7 @@ const struct engine engine_host = {
 	.step = host_step,
 	.fetch = host_fetch,
 	.validate = host_validate,
+	.predict = host_predict,
 	.drain = host_drain,
 	.renew_gradients = host_renew_gradients,
 	.finish = host_finish,

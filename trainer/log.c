@@ -48,16 +48,17 @@ tutti_result_t log_start(struct report *report, struct why *why)
 	return write_line(
 		report,
 		json_pack(
-			"{s:s,s:s,s:s,s:s,s:s,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:f,s:f,s:f,s:f,s:I,s:b}",
+			"{s:s,s:s,s:s,s:s,s:s,s:s,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:f,s:f,s:f,s:f,s:I,s:b}",
 			"event", "start", "version", tutti_version(), "data", o->source.path,
 			"device", o->device == DEVICE_CUDA ? "cuda" : "host", "dtype",
-			o->numbers->name, "ranks", s->ranks_at_start, "train_samples",
-			(json_int_t)s->train_rows, "test_samples", (json_int_t)s->test_rows,
-			"features", (json_int_t)s->features, "classes", (int)s->classes, "hidden",
-			hidden_json(o), "parameters", (json_int_t)s->parameters, "epochs",
-			(int)o->epochs, "batch", (json_int_t)o->batch, "lr", o->rate, "momentum",
-			o->momentum, "weight_decay", o->weight_decay, "warmup_epochs", o->warmup,
-			"seed", (json_int_t)o->seed, "verify", o->verify),
+			o->numbers->name, "sync", o->sync->name, "ranks", s->ranks_at_start,
+			"train_samples", (json_int_t)s->train_rows, "test_samples",
+			(json_int_t)s->test_rows, "features", (json_int_t)s->features, "classes",
+			(int)s->classes, "hidden", hidden_json(o), "parameters",
+			(json_int_t)s->parameters, "epochs", (int)o->epochs, "batch",
+			(json_int_t)s->batch, "lr", o->rate, "momentum", o->momentum,
+			"weight_decay", o->weight_decay, "warmup_epochs", o->warmup, "seed",
+			(json_int_t)o->seed, "verify", o->verify),
 		why);
 }
 
@@ -95,7 +96,7 @@ tutti_result_t log_loss(struct report *report, const struct loss *l, struct why 
 			  why);
 }
 
-/* As text: a JSON number holds 53 bits for sure. */
+/* Checksums as text: a JSON number holds 53 bits for sure. */
 static json_t *weights_json(const struct summary *s)
 {
 	json_t *hashes = json_array();
@@ -103,10 +104,24 @@ static json_t *weights_json(const struct summary *s)
 	for (int r = 0; r < s->ranks; r++) {
 		char text[17];
 
-		snprintf(text, sizeof(text), "%016" PRIx64, s->weights[r]);
+		snprintf(text, sizeof(text), "%016" PRIx64, s->accounts[r].weights);
 		json_array_append_new(hashes, json_string(text));
 	}
 	return hashes;
+}
+
+static json_t *ranks_json(const struct summary *s)
+{
+	json_t *ranks = json_array();
+
+	for (int r = 0; r < s->ranks; r++) {
+		const struct rank_account *a = &s->accounts[r];
+
+		json_array_append_new(
+			ranks, json_pack("{s:I,s:I,s:f}", "bytes", (json_int_t)a->bytes, "memory",
+					 (json_int_t)a->memory, "blocked_share", a->blocked));
+	}
+	return ranks;
 }
 
 tutti_result_t log_end(struct report *report, struct why *why)
@@ -116,15 +131,16 @@ tutti_result_t log_end(struct report *report, struct why *why)
 	const struct epoch *last = &h->epochs[h->epoch_count - 1];
 	const double samples = (double)s->train_rows * h->epoch_count;
 
-	return write_line(report,
-			  json_pack("{s:s,s:i,s:o,s:o,s:f,s:f,s:I,s:I,s:i,s:f,s:f,s:I,s:o}",
-				    "event", "end", "ranks", s->ranks, "test_accuracy",
-				    real_or_null(last->test_accuracy), "train_loss",
-				    real_or_null(last->train_loss), "seconds", s->seconds,
-				    "samples_per_s", samples / s->seconds, "steps",
-				    (json_int_t)s->steps, "steps_begun", (json_int_t)s->steps_begun,
-				    "losses", (int)h->loss_count, "blocked_share", s->blocked_mean,
-				    "blocked_share_worst", s->blocked_worst, "reduced_bytes",
-				    (json_int_t)s->reduced_bytes, "weights", weights_json(s)),
-			  why);
+	return write_line(
+		report,
+		json_pack("{s:s,s:i,s:o,s:o,s:f,s:f,s:I,s:I,s:i,s:f,s:f,s:I,s:s,s:s,s:o,s:o}",
+			  "event", "end", "ranks", s->ranks, "test_accuracy",
+			  real_or_null(last->test_accuracy), "train_loss",
+			  real_or_null(last->train_loss), "seconds", s->seconds, "samples_per_s",
+			  samples / s->seconds, "steps", (json_int_t)s->steps, "steps_begun",
+			  (json_int_t)s->steps_begun, "losses", (int)h->loss_count, "blocked_share",
+			  s->blocked_mean, "blocked_share_worst", s->blocked_worst, "reduced_bytes",
+			  (json_int_t)s->reduced_bytes, "algorithm", s->algorithm, "transports",
+			  s->transports, "weights", weights_json(s), "each_rank", ranks_json(s)),
+		why);
 }

@@ -3,7 +3,9 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "save.h"
 #include "train.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -47,7 +49,19 @@ static tutti_result_t prepare(const struct options *options, struct team *team,
 }
 
 /* If this rank alone fails after the start, the others are told by tutti_comm_abort(), rather than
- * left to wait for it. */
+ * left to wait for it. If all do alike, rank 0 says so, and nobody ends before. */
+static void report_failure(const struct team *team, struct report *report,
+			   const struct training *training, const struct why *why)
+{
+	const struct alike alike = { .repeats = team->rank > 0, .ranks = "all ranks" };
+
+	complain(team, report, training->failed_alike ? &alike : NULL, why);
+	if (training->failed_alike)
+		tutti_barrier(team->comm, NULL);
+	else
+		tutti_comm_abort(team->comm, why->text);
+}
+
 static tutti_result_t train(const struct options *options, struct team *team, struct report *report,
 			    struct training *training, struct why *why)
 {
@@ -57,17 +71,19 @@ static tutti_result_t train(const struct options *options, struct team *team, st
 		return result;
 	result = training_run(training, why);
 	if (result != TUTTI_OK) {
-		complain(team, report, NULL, why);
-		tutti_comm_abort(team->comm, why->text);
+		report_failure(team, report, training, why);
 	}
 	return result;
 }
 
 /* After the others have gone: they need not wait for the pictures. */
-static tutti_result_t finish(const struct team *team, struct report *report, struct why *why)
+static tutti_result_t finish(const struct team *team, struct report *report,
+			     struct training *training, struct why *why)
 {
-	const tutti_result_t result = report_end(report, why);
+	tutti_result_t result = report_end(report, why);
 
+	if (result == TUTTI_OK && report->on && training->options->predict)
+		result = save_predictions(training, why);
 	if (result != TUTTI_OK)
 		complain(team, report, NULL, why);
 	return result;
@@ -98,6 +114,23 @@ static void refuse(struct why *why)
 	team_leave(&team);
 }
 
+/* The library reads its environment when ranks join. */
+static tutti_result_t start_as_said(const struct start *start, struct why *why)
+{
+	const struct {
+		const char *name, *value;
+	} said[] = {
+		{ "TUTTI_RANK", start->rank },		 { "TUTTI_SIZE", start->size },
+		{ "TUTTI_STORE", start->store },	 { "TUTTI_TRANSPORT", start->transport },
+		{ "TUTTI_ALGORITHM", start->algorithm }, { "TUTTI_TIMEOUT", start->timeout },
+	};
+
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
+		if (said[i].value && setenv(said[i].name, said[i].value, 1) < 0)
+			return why_no_memory(why, "the environment");
+	return TUTTI_OK;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
@@ -116,7 +149,9 @@ int main(int argc, char **argv)
 	case OPTIONS_WRONG: refuse(&why); return EXIT_USAGE;
 	case OPTIONS_RUN: break;
 	}
-	result = team_join(&team, 0, &why);
+	result = start_as_said(&options.start, &why);
+	if (result == TUTTI_OK)
+		result = team_join(&team, 0, &why);
 	if (result == TUTTI_ERR_TIMEOUT && team.newcomer)
 		return say_not_needed(&why);
 	if (result != TUTTI_OK)
@@ -125,7 +160,7 @@ int main(int argc, char **argv)
 		result = train(&options, &team, &report, &training, &why);
 	team_leave(&team);
 	if (result == TUTTI_OK)
-		result = finish(&team, &report, &why);
+		result = finish(&team, &report, &training, &why);
 	training_finish(&training);
 	report_finish(&report);
 	return result == TUTTI_OK ? 0 : EXIT_FAILED;

@@ -21,6 +21,13 @@ struct shape {
 	size_t in, out;
 };
 
+/* Steps from one average of ranks to the next, as if their distance were a gradient. */
+struct outer {
+	double rate; /* 0: averages are taken as they are */
+	double momentum;
+	int nesterov;
+};
+
 struct numbers {
 	const char *name; /* of --dtype */
 	size_t size;	  /* bytes of a number */
@@ -52,6 +59,7 @@ struct numbers {
 
 	double (*square_sum)(const void *x, size_t count);
 	void (*scale)(void *x, size_t count, double factor);
+	void (*add)(void *to, const void *x, size_t count);
 	/* Of double numbers, and to them. */
 	void (*store)(void *to, const double *from, size_t count);
 	void (*load)(double *to, const void *from, size_t count);
@@ -59,6 +67,10 @@ struct numbers {
 	 * as it is, unless it is the same memory. */
 	void (*sgd)(const void *w, const void *v, const void *gradients, size_t count, double rate,
 		    double momentum, double decay, void *new_w, void *new_v);
+	/* d = last − mean; v = momentum × v + d; mean = last − rate × v, or, Nesterov's, last − rate
+	 * × (d + momentum × v). */
+	void (*outer)(const void *last, void *mean, void *v, size_t count,
+		      const struct outer *outer);
 };
 
 extern const struct numbers numbers_f32, numbers_f64;

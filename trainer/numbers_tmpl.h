@@ -159,6 +159,15 @@ static void scale(void *x, size_t count, double factor)
 		v[i] = (REAL)(v[i] * factor);
 }
 
+static void add(void *to, const void *x, size_t count)
+{
+	const REAL *v = x;
+	REAL *sum = to;
+
+	for (size_t i = 0; i < count; i++)
+		sum[i] += v[i];
+}
+
 static void store(void *to, const double *from, size_t count)
 {
 	REAL *v = to;
@@ -189,6 +198,21 @@ static void sgd(const void *weights, const void *velocity, const void *gradients
 	}
 }
 
+static void outer_step(const void *before, void *averaged, void *velocity, size_t count,
+		       const struct outer *outer)
+{
+	const REAL *last = before;
+	const REAL rate = (REAL)outer->rate, momentum = (REAL)outer->momentum;
+	REAL *mean = averaged, *v = velocity;
+
+	for (size_t i = 0; i < count; i++) {
+		const REAL distance = last[i] - mean[i];
+
+		v[i] = momentum * v[i] + distance;
+		mean[i] = last[i] - rate * (outer->nesterov ? distance + momentum * v[i] : v[i]);
+	}
+}
+
 const struct numbers NUMBERS = {
 	.name = NAME,
 	.size = sizeof(REAL),
@@ -203,7 +227,9 @@ const struct numbers NUMBERS = {
 	.below = below,
 	.square_sum = square_sum,
 	.scale = scale,
+	.add = add,
 	.store = store,
 	.load = load,
 	.sgd = sgd,
+	.outer = outer_step,
 };

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,118 +13,247 @@
 #include "option.h"
 #include "picture.h"
 
-static const char usage[] =
-	"Usage: tutti-train --data FILE [OPTION]...\n"
-	"Train a multilayer perceptron by synchronous data-parallel SGD. Alone it is one rank; "
-	"under\n"
-	"tutti-run (tutti-run -n 4 -- tutti-train ...), torchrun, mpirun or srun it is one of "
-	"many.\n"
-	"\n"
-	"Data\n"
-	"  --data FILE          rows of numbers, the label last (CSV), or IDX; either may be "
-	"gzipped\n"
-	"  --labels FILE        the labels of an IDX file\n"
-	"  --classes N          labels are 0 to N-1 (default: to the largest found)\n"
-	"  --data-limit BYTES   content that a file may have, uncompressed; K, M and G allowed (4G)\n"
-	"  --test-fraction F    share set aside for validation (0.2)\n"
-	"Model and training\n"
-	"  --hidden N,N,...     widths of the hidden layers, or none (128,64)\n"
-	"  --epochs N           passes over the training samples (30)\n"
-	"  --batch N            samples per step, of all ranks together (64)\n"
-	"  --lr R               learning rate at a batch of 64 (0.1)\n"
-	"  --lr-scaling HOW     with the batch: linear, sqrt or none (linear)\n"
-	"  --schedule HOW       after the warm-up: cosine or constant (cosine)\n"
-	"  --warmup E           epochs in which the rate rises (1)\n"
-	"  --momentum M         (0.9)\n"
-	"  --weight-decay D     (0.003)\n"
-	"  --seed N             of split, weights and order (1)\n"
-	"  --dtype TYPE         f32 or f64: what is computed and sent (f32; f64 on GPUs)\n"
-	"  --device NAME        host, or cuda: a GPU for each rank; ranks of a host take them in turn "
-	"(host)\n"
-	"Communication\n"
-	"  --bucket BYTES       gradients averaged at a time, K and M allowed (64K)\n"
-	"  --wait S             seconds that replacements of lost ranks have to come (30)\n"
-	"  --verify             check after every step that all ranks have the same weights\n"
-	"Results\n"
-	"  --json FILE          one object per line: start, each epoch, end\n"
-	"  --plot FILE          loss and accuracy curves, .svg or .png; may be repeated\n"
-	"  -h, --help           this text\n"
-	"  -V, --version        the version\n"
-	"\n"
-	"Exit status: 0; 1 if the training failed, 2 if the command line is wrong.\n";
+/* ---- the table */
 
-enum option_id {
-	OPT_DATA = 1,
-	OPT_LABELS,
-	OPT_CLASSES,
-	OPT_DATA_LIMIT,
-	OPT_TEST_FRACTION,
-	OPT_HIDDEN,
-	OPT_EPOCHS,
-	OPT_BATCH,
-	OPT_LR,
-	OPT_LR_SCALING,
-	OPT_SCHEDULE,
-	OPT_WARMUP,
-	OPT_MOMENTUM,
-	OPT_WEIGHT_DECAY,
-	OPT_SEED,
-	OPT_DEVICE,
-	OPT_DTYPE,
-	OPT_BUCKET,
-	OPT_WAIT,
-	OPT_VERIFY,
-	OPT_JSON,
-	OPT_PLOT,
+enum kind {
+	FLAG,  /* bool, to true */
+	TEXT,  /* const char * */
+	COUNT, /* unsigned, from low to high */
+	SIZE,  /* size_t, likewise */
+	BYTES, /* size_t, from 1 to high, with K, M or G */
+	REAL,  /* double, from low to high */
+	WORD,  /* int: the place among words */
+	OTHER, /* what `parse` makes of it */
+};
+
+/* One option, or, without a name, the heading of those that follow. */
+struct spec {
+	const char *name;
+	const char *value; /* what the help calls it; NULL: it has none */
+	const char *help;
+	enum kind kind;
+	size_t offset; /* in struct options */
+	double low, high;
+	const char *expected;
+	const char *const *words; /* ends with NULL */
+	tutti_result_t (*parse)(const char *text, struct options *options, struct why *why);
+};
+
+#define AT(member)  offsetof(struct options, member)
+#define BELOW_ONE   0.99999999999999989
+#define WHOLE(most) "a whole number from 1 to " most
+
+static tutti_result_t parse_hidden(const char *text, struct options *options, struct why *why);
+static tutti_result_t parse_batch(const char *text, struct options *options, struct why *why);
+static tutti_result_t parse_dtype(const char *text, struct options *options, struct why *why);
+static tutti_result_t parse_sync(const char *text, struct options *options, struct why *why);
+static tutti_result_t parse_outer(const char *text, struct options *options, struct why *why);
+static tutti_result_t parse_seed(const char *text, struct options *options, struct why *why);
+static tutti_result_t parse_plot(const char *text, struct options *options, struct why *why);
+
+static const char *const scalings[] = { "linear", "sqrt", "none", NULL };
+static const char *const schedules[] = { "constant", "cosine", NULL };
+static const char *const devices[] = { "host", "cuda", NULL };
+
+static const struct spec specs[] = {
+	{ .help = "Data" },
+	{ "data", "FILE",
+	  "rows of numbers, the label last (CSV), or IDX; either may be gzipped; "
+	  "synthetic:ROWSxFEATURESxCLASSES[:SEED]: made up, by a teacher network; text:FILE[,FILE]: "
+	  "the next character from those before",
+	  TEXT, AT(source.path) },
+	{ "labels", "FILE", "the labels of an IDX file", TEXT, AT(source.labels) },
+	{ "test-data", "FILE", "samples to validate on, rather than a share of --data", TEXT,
+	  AT(source.test_path) },
+	{ "test-labels", "FILE", "their labels, of an IDX file", TEXT, AT(source.test_labels) },
+	{ "context", "N", "characters that the next one is predicted from (8)", COUNT,
+	  AT(source.context), 1, 256, WHOLE("256") },
+	{ "classes", "N", "labels are 0 to N-1 (default: to the largest found)", COUNT,
+	  AT(source.classes), 2, DATA_LABEL_MAX + 1, "a whole number from 2 to 65536" },
+	{ "data-limit", "BYTES",
+	  "content that a file may have, uncompressed; K, M and G allowed (4G)", BYTES,
+	  AT(source.most), 1, 1125899906842624.0,
+	  "a number of bytes from 1 to 1048576G, such as 4G" },
+	{ "test-fraction", "F", "share set aside for validation (0.2)", REAL,
+	  AT(source.test_fraction), 0, 0.9, "a number from 0 to 0.9" },
+
+	{ .help = "Model and training" },
+	{ "hidden", "N,N,...", "widths of the hidden layers, or none (128,64)", OTHER,
+	  .parse = parse_hidden },
+	{ "epochs", "N", "passes over the training samples (30)", COUNT, AT(epochs), 1, 100000,
+	  WHOLE("100000") },
+	{ "batch", "N",
+	  "samples per step, of all ranks together (64); all: the training samples, "
+	  "which is gradient descent; 1: one-sample SGD",
+	  OTHER, .parse = parse_batch },
+	{ "batch-per-rank", "N",
+	  "samples per step of each rank, instead of --batch: with N times the "
+	  "ranks the rate is N times as high (--lr-scaling)",
+	  SIZE, AT(batch_per_rank), 1, 1 << 24, WHOLE("16777216") },
+	{ "accumulate", "K",
+	  "each rank computes its part of a batch in K pieces: less memory, the same "
+	  "result (1)",
+	  SIZE, AT(accumulate), 1, 1 << 24, WHOLE("16777216") },
+	{ "lr", "R", "learning rate at a batch of 64 (0.1)", REAL, AT(rate), 1e-12, 1e6,
+	  "a number from 1e-12 to 1e6" },
+	{ "lr-scaling", "HOW", "with the batch: linear, sqrt or none (linear)", WORD, AT(scaling),
+	  .words = scalings, .expected = "linear, sqrt or none" },
+	{ "schedule", "HOW", "after the warm-up: cosine or constant (cosine)", WORD, AT(schedule),
+	  .words = schedules, .expected = "cosine or constant" },
+	{ "warmup", "E", "epochs in which the rate rises (1)", REAL, AT(warmup), 0, 1e5,
+	  "a number of epochs from 0 to 100000" },
+	{ "momentum", "M", "(0.9)", REAL, AT(momentum), 0, BELOW_ONE,
+	  "a number from 0 to less than 1" },
+	{ "weight-decay", "D", "(0.003)", REAL, AT(weight_decay), 0, BELOW_ONE,
+	  "a number from 0 to less than 1" },
+	{ "clip", "NORM", "longer gradients are shortened to that (none)", REAL, AT(clip), 1e-12,
+	  1e12, "a number from 1e-12 to 1e12" },
+	{ "seed", "N", "of split, weights and order (1)", OTHER, .parse = parse_seed },
+	{ "device", "NAME",
+	  "host, or cuda: a GPU for each rank; ranks of a host take them in turn "
+	  "(host)",
+	  WORD, AT(device), .words = devices, .expected = "host or cuda" },
+	{ "dtype", "TYPE", "f32 or f64: what is computed and sent (f32; f64 on GPUs)", OTHER,
+	  .parse = parse_dtype },
+
+	{ .help = "Communication" },
+	{ "sync", "WAY",
+	  "how ranks train together: allreduce: gradients are summed, and each rank makes "
+	  "the same update; zero1: each rank updates its share of the weights; local: each rank makes "
+	  "steps of its own, and weights are averaged (allreduce)",
+	  OTHER, .parse = parse_sync },
+	{ "every", "H", "with --sync local: steps from one average to the next (10)", SIZE,
+	  AT(every), 1, 1000000, WHOLE("1000000") },
+	{ "outer", "HOW",
+	  "with --sync local: averages are outer steps, sgd,RATE[,MOMENTUM] or "
+	  "nesterov,RATE,MOMENTUM (none)",
+	  OTHER, .parse = parse_outer },
+	{ "simulate-ranks", "P", "with --sync local: each rank plays P, one after the other (1)",
+	  COUNT, AT(replicas), 1, 1024, WHOLE("1024") },
+	{ "bucket", "BYTES", "gradients averaged at a time, K and M allowed (64K)", BYTES,
+	  AT(bucket_bytes), 1, 1073741824, "a number of bytes from 1 to 1024M, such as 64K" },
+	{ "wait", "S", "seconds that replacements of lost ranks have to come (30)", REAL,
+	  AT(wait_s), 1e-3, 1e6, "seconds from 0.001 to 1e6" },
+	{ "verify", NULL, "check after every step that all ranks have the same weights", FLAG,
+	  AT(verify) },
+
+	{ .help = "Start" },
+	{ "rank", "R", "this process's number, from 0, where no launcher says it (TUTTI_RANK)",
+	  TEXT, AT(start.rank) },
+	{ "size", "N", "how many ranks there are (TUTTI_SIZE)", TEXT, AT(start.size) },
+	{ "store", "ADDRESS", "where ranks meet, such as tcp://host:port (TUTTI_STORE)", TEXT,
+	  AT(start.store) },
+	{ "transport", "T", "only these, such as shm or tcp (TUTTI_TRANSPORT)", TEXT,
+	  AT(start.transport) },
+	{ "algorithm", "A", "of collectives, such as ring (TUTTI_ALGORITHM)", TEXT,
+	  AT(start.algorithm) },
+	{ "timeout", "S", "deadline of each operation, in seconds (TUTTI_TIMEOUT)", TEXT,
+	  AT(start.timeout) },
+
+	{ .help = "Results" },
+	{ "save", "FILE", "a checkpoint of the training, written anew after epochs", TEXT,
+	  AT(save) },
+	{ "every-epochs", "N", "after so many epochs each, and at the end (1)", COUNT,
+	  AT(every_epochs), 1, 100000, WHOLE("100000") },
+	{ "resume", NULL, "go on from the file of --save, if it is there", FLAG, AT(resume) },
+	{ "predict", "FILE",
+	  "the label that the model gives to each sample of the validation, in the "
+	  "order of the data",
+	  TEXT, AT(predict) },
+	{ "json", "FILE", "one object per line: start, each epoch, end; -: to standard output",
+	  TEXT, AT(json) },
+	{ "plot", "FILE", "loss and accuracy curves, .svg or .png; may be repeated", OTHER,
+	  .parse = parse_plot },
+	{ "help", NULL, "this text", .kind = FLAG },
+	{ "version", NULL, "the version", .kind = FLAG },
+};
+
+enum {
+	SPECS = sizeof(specs) / sizeof(specs[0]),
 	OPT_HELP = 'h',
 	OPT_VERSION = 'V',
+	OPT_FIRST = 256, /* of the other options: their place in the table, and this */
 };
 
-static const struct option long_options[] = {
-	{ "data", required_argument, NULL, OPT_DATA },
-	{ "labels", required_argument, NULL, OPT_LABELS },
-	{ "classes", required_argument, NULL, OPT_CLASSES },
-	{ "data-limit", required_argument, NULL, OPT_DATA_LIMIT },
-	{ "test-fraction", required_argument, NULL, OPT_TEST_FRACTION },
-	{ "hidden", required_argument, NULL, OPT_HIDDEN },
-	{ "epochs", required_argument, NULL, OPT_EPOCHS },
-	{ "batch", required_argument, NULL, OPT_BATCH },
-	{ "lr", required_argument, NULL, OPT_LR },
-	{ "lr-scaling", required_argument, NULL, OPT_LR_SCALING },
-	{ "schedule", required_argument, NULL, OPT_SCHEDULE },
-	{ "warmup", required_argument, NULL, OPT_WARMUP },
-	{ "momentum", required_argument, NULL, OPT_MOMENTUM },
-	{ "weight-decay", required_argument, NULL, OPT_WEIGHT_DECAY },
-	{ "seed", required_argument, NULL, OPT_SEED },
-	{ "device", required_argument, NULL, OPT_DEVICE },
-	{ "dtype", required_argument, NULL, OPT_DTYPE },
-	{ "bucket", required_argument, NULL, OPT_BUCKET },
-	{ "wait", required_argument, NULL, OPT_WAIT },
-	{ "verify", no_argument, NULL, OPT_VERIFY },
-	{ "json", required_argument, NULL, OPT_JSON },
-	{ "plot", required_argument, NULL, OPT_PLOT },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ "version", no_argument, NULL, OPT_VERSION },
-	{ NULL, 0, NULL, 0 },
-};
+/* ---- the help */
+
+enum { HELP_INDENT = 23, HELP_WIDTH = 88 };
+
+/* Words of `text` up to the width; the next lines are indented. */
+static void print_wrapped(const char *text)
+{
+	size_t column = HELP_INDENT;
+
+	while (*text) {
+		const size_t length = strcspn(text, " ");
+
+		if (column > HELP_INDENT && column + 1 + length > HELP_WIDTH) {
+			printf("\n%*s", HELP_INDENT, "");
+			column = HELP_INDENT;
+		}
+		if (column > HELP_INDENT)
+			putchar(' ');
+		printf("%.*s", (int)length, text);
+		column += length + (column > HELP_INDENT);
+		text += length + strspn(text + length, " ");
+	}
+	putchar('\n');
+}
+
+static void print_spec(const struct spec *spec)
+{
+	char left[64];
+	const char letter = strcmp(spec->name, "help") == 0	 ? OPT_HELP
+			    : strcmp(spec->name, "version") == 0 ? OPT_VERSION
+								 : '\0';
+	int used = letter ? snprintf(left, sizeof(left), "  -%c, --%s", letter, spec->name)
+			  : snprintf(left, sizeof(left), "      --%s", spec->name);
+
+	if (spec->value)
+		used += snprintf(left + used, sizeof(left) - (size_t)used, " %s", spec->value);
+	if (used < HELP_INDENT - 1)
+		printf("%-*s", HELP_INDENT, left);
+	else
+		printf("%s\n%*s", left, HELP_INDENT, "");
+	print_wrapped(spec->help);
+}
+
+static void print_help(void)
+{
+	printf("Usage: tutti-train --data FILE [OPTION]...\n"
+	       "Train a multilayer perceptron by data-parallel SGD. Alone it is one rank; under tutti-run\n"
+	       "(tutti-run -n 4 -- tutti-train ...), torchrun, mpirun or srun it is one of many.\n");
+	for (int i = 0; i < SPECS; i++)
+		if (specs[i].name)
+			print_spec(&specs[i]);
+		else
+			printf("\n%s\n", specs[i].help);
+	printf("\nExit status: 0; 1 if the training failed, 2 if the command line is wrong.\n");
+}
 
 static const struct options defaults = {
-	.source.most = (size_t)4 << 30,
+	.source = { .most = (size_t)4 << 30, .test_fraction = 0.2 },
 	.hidden = { 128, 64 },
 	.hidden_layers = 2,
 	.epochs = 30,
 	.batch = 64,
+	.accumulate = 1,
 	.rate = 0.1,
 	.momentum = 0.9,
 	.weight_decay = 0.003,
 	.warmup = 1,
 	.schedule = RATE_COSINE,
 	.scaling = SCALE_LINEAR,
+	.sync = &sync_all_reduce,
+	.every = 10,
+	.replicas = 1,
 	.seed = 1,
-	.test_fraction = 0.2,
 	.bucket_bytes = 64 << 10,
 	.wait_s = 30,
+	.every_epochs = 1,
 };
+
+/* ---- values */
 
 static tutti_result_t wrong(struct why *why, const char *name, const char *found,
 			    const char *expected)
@@ -239,154 +368,232 @@ static tutti_result_t parse_plot(const char *text, struct options *options, stru
 	return TUTTI_OK;
 }
 
-static tutti_result_t parse_counts(int id, const char *text, struct options *o, struct why *why)
+static tutti_result_t parse_batch(const char *text, struct options *o, struct why *why)
 {
 	uint64_t number = 0;
-	tutti_result_t result;
+	tutti_result_t result = TUTTI_OK;
 
-	switch (id) {
-	case OPT_CLASSES:
-		result = parse_whole("classes", text, 2, DATA_LABEL_MAX + 1,
-				     "a whole number from 2 to 65536", &number, why);
-		o->source.classes = (unsigned)number;
-		return result;
-	case OPT_EPOCHS:
-		result = parse_whole("epochs", text, 1, 100000, "a whole number from 1 to 100000",
-				     &number, why);
-		o->epochs = (unsigned)number;
-		return result;
-	case OPT_BATCH:
-		result = parse_whole("batch", text, 1, 1 << 24, "a whole number from 1 to 16777216",
-				     &number, why);
-		o->batch = (size_t)number;
-		return result;
-	default: /* OPT_SEED */
-		return parse_whole("seed", text, 0, INT64_MAX,
-				   "a whole number from 0 to 9223372036854775807", &o->seed, why);
-	}
-}
-
-static tutti_result_t parse_reals(int id, const char *text, struct options *o, struct why *why)
-{
-	static const char unit[] = "a number from 0 to less than 1";
-
-	switch (id) {
-	case OPT_TEST_FRACTION:
-		return parse_real("test-fraction", text, 0, 0.9, "a number from 0 to 0.9",
-				  &o->test_fraction, why);
-	case OPT_LR:
-		return parse_real("lr", text, 1e-12, 1e6, "a number from 1e-12 to 1e6", &o->rate,
-				  why);
-	case OPT_WARMUP:
-		return parse_real("warmup", text, 0, 1e5, "a number of epochs from 0 to 100000",
-				  &o->warmup, why);
-	case OPT_MOMENTUM:
-		return parse_real("momentum", text, 0, nextafter(1, 0), unit, &o->momentum, why);
-	default: /* OPT_WEIGHT_DECAY */
-		return parse_real("weight-decay", text, 0, nextafter(1, 0), unit, &o->weight_decay,
-				  why);
-	}
-}
-
-static tutti_result_t parse_words(int id, const char *text, struct options *o, struct why *why)
-{
-	static const char *const scalings[] = { "linear", "sqrt", "none", NULL };
-	static const char *const schedules[] = { "constant", "cosine", NULL };
-	static const char *const devices[] = { "host", "cuda", NULL };
-	static const char *const dtypes[] = { "f32", "f64", NULL };
-	static const struct numbers *const numbers[] = { &numbers_f32, &numbers_f64 };
-	int place = 0;
-	tutti_result_t result;
-
-	if (id == OPT_DEVICE) {
-		result = parse_word("device", text, devices, "host or cuda", &place, why);
-		o->device = (enum device)place;
-		return result;
-	}
-	if (id == OPT_DTYPE) {
-		result = parse_word("dtype", text, dtypes, "f32 or f64", &place, why);
-		o->numbers = numbers[place];
-		return result;
-	}
-	if (id == OPT_SCHEDULE) {
-		result = parse_word("schedule", text, schedules, "cosine or constant", &place, why);
-		o->schedule = (enum rate_schedule)place;
-		return result;
-	}
-	result = parse_word("lr-scaling", text, scalings, "linear, sqrt or none", &place, why);
-	o->scaling = (enum rate_scaling)place;
+	if (strcmp(text, "all") != 0)
+		result = parse_whole("batch", text, 1, 1 << 24,
+				     "all, or a whole number from 1 to 16777216", &number, why);
+	o->batch = (size_t)number;
 	return result;
 }
 
-static tutti_result_t parse_one(int id, const char *text, struct options *o, struct why *why)
+static tutti_result_t parse_seed(const char *text, struct options *o, struct why *why)
 {
-	switch (id) {
-	case OPT_DATA: o->source.path = text; return TUTTI_OK;
-	case OPT_DATA_LIMIT:
-		return parse_bytes("data-limit", text, (uint64_t)1 << 50,
-				   "a number of bytes from 1 to 1048576G, such as 4G",
-				   &o->source.most, why);
-	case OPT_LABELS: o->source.labels = text; return TUTTI_OK;
-	case OPT_JSON: o->json = text; return TUTTI_OK;
-	case OPT_WAIT:
-		return parse_real("wait", text, 1e-3, 1e6, "seconds from 0.001 to 1e6", &o->wait_s,
-				  why);
-	case OPT_VERIFY: o->verify = true; return TUTTI_OK;
-	case OPT_PLOT: return parse_plot(text, o, why);
-	case OPT_HIDDEN: return parse_hidden(text, o, why);
-	case OPT_BUCKET:
-		return parse_bytes("bucket", text, 1u << 30,
-				   "a number of bytes from 1 to 1024M, such as 64K",
-				   &o->bucket_bytes, why);
-	case OPT_DEVICE:
-	case OPT_DTYPE:
-	case OPT_LR_SCALING:
-	case OPT_SCHEDULE: return parse_words(id, text, o, why);
-	case OPT_CLASSES:
-	case OPT_EPOCHS:
-	case OPT_BATCH:
-	case OPT_SEED: return parse_counts(id, text, o, why);
-	default: return parse_reals(id, text, o, why);
-	}
+	return parse_whole("seed", text, 0, INT64_MAX,
+			   "a whole number from 0 to 9223372036854775807", &o->seed, why);
 }
 
-/* What depends on several options. */
-static tutti_result_t complete(struct options *o, struct why *why)
+static tutti_result_t parse_dtype(const char *text, struct options *o, struct why *why)
 {
-	const bool on_gpu = o->device == DEVICE_CUDA;
+	static const char *const words[] = { "f32", "f64", NULL };
+	static const struct numbers *const numbers[] = { &numbers_f32, &numbers_f64 };
+	int place = 0;
+	const tutti_result_t result = parse_word("dtype", text, words, "f32 or f64", &place, why);
 
-	if (!o->numbers)
-		o->numbers = on_gpu ? &numbers_f64 : &numbers_f32;
+	o->numbers = numbers[place];
+	return result;
+}
+
+static tutti_result_t parse_sync(const char *text, struct options *o, struct why *why)
+{
+	static const char *const words[] = { "allreduce", "zero1", "local", NULL };
+	static const struct sync *const ways[] = { &sync_all_reduce, &sync_zero1, &sync_local };
+	int place = 0;
+	const tutti_result_t result =
+		parse_word("sync", text, words, "allreduce, zero1 or local", &place, why);
+
+	o->sync = ways[place];
+	return result;
+}
+
+static tutti_result_t parse_outer(const char *text, struct options *o, struct why *why)
+{
+	static const char expected[] = "sgd,RATE[,MOMENTUM] or nesterov,RATE,MOMENTUM, such as "
+				       "nesterov,0.7,0.9";
+	struct outer outer = { .nesterov = strncmp(text, "nesterov,", 9) == 0 };
+	const bool sgd = strncmp(text, "sgd,", 4) == 0;
+	char *rest = NULL;
+
+	if (!sgd && !outer.nesterov)
+		return wrong(why, "outer", text, expected);
+	outer.rate = strtod(text + (sgd ? 4 : 9), &rest);
+	if (*rest == ',')
+		outer.momentum = strtod(rest + 1, &rest);
+	else if (outer.nesterov)
+		return wrong(why, "outer", text, expected);
+	if (*rest != '\0' || !(outer.rate > 0 && outer.rate <= 1e6) ||
+	    !(outer.momentum >= 0 && outer.momentum < 1))
+		return wrong(why, "outer", text, expected);
+	o->outer = outer;
+	return TUTTI_OK;
+}
+
+static tutti_result_t parse_number(const struct spec *spec, const char *text, void *to,
+				   struct why *why)
+{
+	uint64_t number = 0;
+	const tutti_result_t result =
+		parse_whole(spec->name, text, (uint64_t)spec->low, (uint64_t)spec->high,
+			    spec->expected, &number, why);
+
+	if (result != TUTTI_OK)
+		return result;
+	if (spec->kind == COUNT)
+		*(unsigned *)to = (unsigned)number;
+	else
+		*(size_t *)to = (size_t)number;
+	return TUTTI_OK;
+}
+
+static tutti_result_t parse_one(const struct spec *spec, const char *text, struct options *options,
+				struct why *why)
+{
+	void *to = (char *)options + spec->offset;
+
+	switch (spec->kind) {
+	case FLAG: *(bool *)to = true; return TUTTI_OK;
+	case TEXT: *(const char **)to = text; return TUTTI_OK;
+	case COUNT:
+	case SIZE: return parse_number(spec, text, to, why);
+	case BYTES:
+		return parse_bytes(spec->name, text, (uint64_t)spec->high, spec->expected, to, why);
+	case REAL:
+		return parse_real(spec->name, text, spec->low, spec->high, spec->expected, to, why);
+	case WORD: return parse_word(spec->name, text, spec->words, spec->expected, to, why);
+	case OTHER: break;
+	}
+	return spec->parse(text, options, why);
+}
+
+/* ---- all of them */
+
+/* What only one way to train, or only the host, can do. */
+static tutti_result_t check_together(const struct options *o, struct why *why)
+{
+	const bool local = o->sync == &sync_local, on_gpu = o->device == DEVICE_CUDA;
+	const char *which = NULL;
+
 	if (on_gpu && o->numbers != &numbers_f64)
+		which = "--dtype f32";
+	else if (on_gpu && o->sync != &sync_all_reduce)
+		which = "another --sync than allreduce";
+	else if (on_gpu && o->clip > 0)
+		which = "--clip";
+	else if (on_gpu && o->accumulate > 1)
+		which = "--accumulate";
+	else if (on_gpu && o->predict)
+		which = "--predict";
+	if (which)
 		return why_set(
 			why, TUTTI_ERR_UNSUPPORTED,
-			"--dtype: found %s, expected f64, which is all that --device cuda has",
-			o->numbers->name);
+			"found --device cuda and %s, which only the host can do; leave one out",
+			which);
+	if (!local && o->outer.rate > 0)
+		which = "--outer";
+	else if (!local && o->replicas > 1)
+		which = "--simulate-ranks";
+	if (which)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "found %s with --sync %s, expected --sync local", which,
+			       o->sync->name);
+	if (o->save && o->outer.momentum > 0)
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"found --save and --outer with a momentum, which no checkpoint has; leave "
+			"one out");
+	if (o->resume && !o->save)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"found --resume, expected --save FILE as well, which says from what");
 	return TUTTI_OK;
+}
+
+static const char *launcher_option(const char *name)
+{
+	static const char *const names[] = { "min-ranks", "restart", "grace", "bind", NULL };
+
+	for (int i = 0; name && names[i]; i++)
+		if (strncmp(name, "--", 2) == 0 && strcmp(name + 2, names[i]) == 0)
+			return names[i];
+	return NULL;
+}
+
+/* "--epoch" is not taken for --epochs: a later version may have another option of that name. */
+static bool is_whole(const char *argument, const char *name)
+{
+	const size_t length = strlen(name);
+
+	return strncmp(argument, "--", 2) != 0 ||
+	       (strncmp(argument + 2, name, length) == 0 &&
+		(argument[2 + length] == '\0' || argument[2 + length] == '='));
+}
+
+static void make_long_options(struct option *out)
+{
+	for (int i = 0; i < SPECS; i++)
+		if (specs[i].name)
+			*out++ = (struct option){
+				.name = specs[i].name,
+				.has_arg = specs[i].value ? required_argument : no_argument,
+				.val = strcmp(specs[i].name, "help") == 0      ? OPT_HELP
+				       : strcmp(specs[i].name, "version") == 0 ? OPT_VERSION
+									       : OPT_FIRST + i,
+			};
+	*out = (struct option){ 0 };
+}
+
+static tutti_result_t refuse_option(int id, char **argv, const struct option *known,
+				    struct why *why)
+{
+	const char *launchers = launcher_option(argv[optind - 1]);
+	char text[TT_OPTION_WHY];
+
+	if (launchers)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "--%s is an option of tutti-run: give it before the --", launchers);
+	return why_set(why, TUTTI_ERR_INVALID, "%s; see --help",
+		       tt_option_why(id, argv, known, text));
+}
+
+static tutti_result_t take(int id, char **argv, const struct option *known, struct options *options,
+			   struct why *why)
+{
+	const struct spec *spec = id >= OPT_FIRST ? &specs[id - OPT_FIRST] : NULL;
+
+	if (!spec)
+		return refuse_option(id, argv, known, why);
+	const char *argument = argv[optind - 1];
+
+	if (spec->value && argument == optarg)
+		argument = argv[optind - 2];
+	if (!is_whole(argument, spec->name))
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "found the option %s, expected --%s in full; see --help", argument,
+			       spec->name);
+	return parse_one(spec, optarg, options, why);
 }
 
 enum options_outcome options_parse(int argc, char **argv, struct options *out, struct why *why)
 {
 	struct options options = defaults;
-	char text[TT_OPTION_WHY];
+	struct option known[SPECS + 1];
 	int id;
 
+	make_long_options(known);
 	optind = 0; /* glibc: start afresh, so that a process may parse twice */
-	while ((id = getopt_long(argc, argv, ":hV", long_options, NULL)) != -1) {
+	while ((id = getopt_long(argc, argv, ":hV", known, NULL)) != -1) {
 		if (id == OPT_HELP) {
-			fputs(usage, stdout);
+			print_help();
 			return OPTIONS_DONE;
 		}
 		if (id == OPT_VERSION) {
 			printf("tutti-train %s\n", tutti_version());
 			return OPTIONS_DONE;
 		}
-		if (id == '?' || id == ':') {
-			why_set(why, TUTTI_ERR_INVALID, "%s; see --help",
-				tt_option_why(id, argv, long_options, text));
-			return OPTIONS_WRONG;
-		}
-		if (parse_one(id, optarg, &options, why) != TUTTI_OK)
+		if (take(id, argv, known, &options, why) != TUTTI_OK)
 			return OPTIONS_WRONG;
 	}
 	if (optind < argc || !options.source.path) {
@@ -396,7 +603,9 @@ enum options_outcome options_parse(int argc, char **argv, struct options *out, s
 			optind < argc ? argv[optind] : "");
 		return OPTIONS_WRONG;
 	}
-	if (complete(&options, why) != TUTTI_OK)
+	if (!options.numbers)
+		options.numbers = options.device == DEVICE_CUDA ? &numbers_f64 : &numbers_f32;
+	if (check_together(&options, why) != TUTTI_OK)
 		return OPTIONS_WRONG;
 	*out = options;
 	return OPTIONS_RUN;
@@ -407,17 +616,33 @@ static uint64_t hash_real(uint64_t hash, double value)
 	return hash_bytes(hash, &value, sizeof(value));
 }
 
-uint64_t options_hash(const struct options *o)
+uint64_t options_curve_hash(const struct options *o, size_t batch)
 {
 	uint64_t hash = hash_word(o->seed, o->hidden_layers);
 
 	for (unsigned i = 0; i < o->hidden_layers; i++)
 		hash = hash_word(hash, o->hidden[i]);
-	hash = hash_word(hash_word(hash, o->epochs), o->batch);
+	hash = hash_word(hash_word(hash, o->epochs), batch);
 	hash = hash_real(hash_real(hash, o->rate), o->momentum);
 	hash = hash_real(hash_real(hash, o->weight_decay), o->warmup);
-	hash = hash_word(hash_word(hash, o->schedule), o->scaling);
-	hash = hash_real(hash_word(hash, o->bucket_bytes), o->test_fraction);
-	hash = hash_word(hash, o->numbers->dtype);
-	return hash_word(hash_word(hash_word(hash, o->verify), o->device), o->source.classes);
+	hash = hash_word(hash_word(hash, (uint64_t)o->schedule), (uint64_t)o->scaling);
+	hash = hash_real(hash_real(hash, o->source.test_fraction), o->clip);
+	hash = hash_word(hash_word(hash, o->numbers->dtype), o->source.context);
+	if (o->sync != &sync_local)
+		return hash;
+	hash = hash_word(hash_word(hash, o->every), o->replicas);
+	hash = hash_real(hash_real(hash, o->outer.rate), o->outer.momentum);
+	return hash_word(hash, (uint64_t)o->outer.nesterov + 1);
+}
+
+uint64_t options_hash(const struct options *o)
+{
+	uint64_t hash = options_curve_hash(o, o->batch);
+
+	hash = hash_word(hash_word(hash, o->batch_per_rank), o->accumulate);
+	hash = hash_bytes(hash_word(hash, o->bucket_bytes), o->sync->name, strlen(o->sync->name));
+	hash = hash_word(hash_word(hash, o->save != NULL), o->every_epochs);
+	hash = hash_word(hash_word(hash, o->resume), o->predict != NULL);
+	return hash_word(hash_word(hash_word(hash, o->verify), (uint64_t)o->device),
+			 o->source.classes);
 }

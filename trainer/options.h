@@ -10,29 +10,46 @@
 #include "data.h"
 #include "model.h"
 #include "sgd.h"
+#include "sync.h"
 
 #define OPTIONS_PLOTS_MAX 4
 
 enum device { DEVICE_HOST, DEVICE_CUDA };
+
+/* What tutti_init() is told as if the environment said so; NULL: nothing. */
+struct start {
+	const char *rank, *size, *store, *transport, *algorithm, *timeout;
+};
 
 struct options {
 	struct data_source source;
 	size_t hidden[MODEL_LAYERS_MAX - 1];
 	unsigned hidden_layers;
 	unsigned epochs;
-	size_t batch; /* global */
+	size_t batch;	       /* global; 0: all training samples */
+	size_t batch_per_rank; /* 0: the batch is said as a whole */
+	size_t accumulate;     /* parts of a slice that are computed one after the other */
 	double rate, momentum, weight_decay;
+	double clip;   /* 0: none */
 	double warmup; /* epochs */
-	enum rate_schedule schedule;
-	enum rate_scaling scaling;
-	enum device device;
+	int schedule;  /* enum rate_schedule */
+	int scaling;   /* enum rate_scaling */
+	int device;    /* enum device */
 	const struct numbers *numbers;
+	const struct sync *sync;
 	uint64_t seed;
-	double test_fraction;
 	size_t bucket_bytes;
-	double wait_s; /* for replacements of lost ranks */
+	size_t every; /* steps from one average to the next, with --sync local */
+	struct outer outer;
+	unsigned replicas; /* ranks that one plays */
+	double wait_s;	   /* for replacements of lost ranks */
 	bool verify;
-	const char *json; /* NULL: none */
+	struct start start;
+	const char *save; /* NULL: nothing is saved */
+	unsigned every_epochs;
+	bool resume;
+	const char *predict; /* NULL: nothing is predicted */
+	const char *json;    /* NULL: none; "-": standard output */
 	const char *plots[OPTIONS_PLOTS_MAX];
 	unsigned plot_count;
 };
@@ -46,5 +63,9 @@ enum options_outcome options_parse(int argc, char **argv, struct options *out, s
 /* Equal for options that make the same training (where results are written may differ, and how long
  * replacements are waited for). */
 uint64_t options_hash(const struct options *options);
+
+/* Equal for those that lead along the same curve, with a batch of so many samples, however ranks
+ * share the work. */
+uint64_t options_curve_hash(const struct options *options, size_t batch);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "team.h"
 
-enum { BAR_WIDTH = 24 };
+enum { BAR_WIDTH = 24, LOSS_TEXT = 24 };
 
 /* ---- the history */
 
@@ -59,13 +59,16 @@ static tutti_result_t open_log(struct report *report, struct why *why)
 {
 	const char *path = report->options->json;
 
-	if (path)
+	if (path && strcmp(path, "-") == 0)
+		report->json = stdout;
+	else if (path)
 		report->json = fopen(path, "we");
 	if (path && !report->json)
 		return why_set(why, TUTTI_ERR_SYSTEM, "--json: %s cannot be written: %s", path,
 			       strerror(errno));
 	report->on = true;
-	report->bar = isatty(STDOUT_FILENO);
+	report->quiet = report->json == stdout;
+	report->bar = isatty(STDOUT_FILENO) && !report->quiet;
 	return TUTTI_OK;
 }
 
@@ -76,6 +79,14 @@ tutti_result_t report_open(struct report *report, struct why *why)
 	if (report->options->plot_count)
 		result = plot_check(report->options, why);
 	return result == TUTTI_OK ? open_log(report, why) : result;
+}
+
+void report_resumed(struct report *report)
+{
+	report->text.epochs = report->history.epoch_count;
+	if (!report->quiet)
+		printf("resumed after epoch %u: %s\n", report->history.epoch_count,
+		       report->options->save);
 }
 
 /* What the other rank has printed stays; the end of its log is not certain. */
@@ -101,7 +112,7 @@ void report_interrupt(struct report *report)
 void report_finish(struct report *report)
 {
 	report_interrupt(report);
-	if (report->json)
+	if (report->json && report->json != stdout)
 		fclose(report->json);
 	history_finish(&report->history);
 	*report = (struct report){ 0 };
@@ -119,7 +130,7 @@ static tutti_result_t print_start(struct report *report, struct why *why)
 	printf("%zu weights in %u bucket%s; %d rank%s, %zu samples per step of all ranks "
 	       "together\n",
 	       s->parameters, s->buckets, s->buckets == 1 ? "" : "s", s->ranks_at_start,
-	       s->ranks_at_start == 1 ? "" : "s", report->options->batch);
+	       s->ranks_at_start == 1 ? "" : "s", s->batch);
 	fflush(stdout);
 	return TUTTI_OK;
 }
@@ -155,17 +166,27 @@ void report_step(struct report *report, unsigned epoch, size_t step, size_t step
 				 (double)report->options->epochs);
 }
 
+static const char *loss_text(double loss, char text[LOSS_TEXT])
+{
+	snprintf(text, LOSS_TEXT, loss < 1e4 ? "%.4f" : "%.3e", loss);
+	return text;
+}
+
 static tutti_result_t print_epoch(struct report *report, const struct epoch *e, struct why *why)
 {
+	char text[LOSS_TEXT];
+
 	(void)why;
 	if (report->bar) {
 		draw_bar(report, (double)e->number / (double)report->options->epochs);
 		return TUTTI_OK;
 	}
-	printf("epoch %*u/%u  loss %.4f  accuracy %.4f", report->options->epochs < 100 ? 2 : 4,
-	       e->number, report->options->epochs, e->train_loss, e->train_accuracy);
+	printf("epoch %*u/%u  loss %s  accuracy %.4f", report->options->epochs < 100 ? 2 : 4,
+	       e->number, report->options->epochs, loss_text(e->train_loss, text),
+	       e->train_accuracy);
 	if (!isnan(e->test_accuracy))
-		printf("  validation loss %.4f  accuracy %.4f", e->test_loss, e->test_accuracy);
+		printf("  validation loss %s  accuracy %.4f", loss_text(e->test_loss, text),
+		       e->test_accuracy);
 	printf("  %.2f s\n", e->seconds);
 	fflush(stdout);
 	return TUTTI_OK;
@@ -231,7 +252,7 @@ tutti_result_t report_show(struct report *report, struct why *why)
 
 	if (!report->on)
 		return TUTTI_OK;
-	result = catch_up(report, &text_account, &report->text, why);
+	result = report->quiet ? TUTTI_OK : catch_up(report, &text_account, &report->text, why);
 	if (result == TUTTI_OK && report->json)
 		result = catch_up(report, &log_account, &report->log, why);
 	return result;
@@ -270,8 +291,13 @@ static void print_end(struct report *report)
 	if (!isnan(last->test_accuracy))
 		printf("test accuracy   %.4f (%.0f of %zu samples)\n", last->test_accuracy,
 		       last->test_accuracy * (double)s->test_rows, s->test_rows);
-	printf("time            %.2f s for %u epochs, %.0f samples/s on %d rank%s\n", s->seconds,
-	       h->epoch_count, samples / s->seconds, s->ranks, s->ranks == 1 ? "" : "s");
+	printf("time            %.2f s for %u epoch%s, %.0f samples/s on %d rank%s\n", s->seconds,
+	       h->epoch_count, h->epoch_count == 1 ? "" : "s", samples / s->seconds, s->ranks,
+	       s->ranks == 1 ? "" : "s");
+	if (*s->algorithm)
+		printf("exchange        %s: %s over %s, %.1f MB by each rank\n",
+		       report->options->sync->what, s->algorithm, s->transports,
+		       s->reduced_bytes * 1e-6);
 	printf("communication   %.1f %% of the time (worst rank %.1f %%): blocked in tutti's "
 	       "calls, "
 	       "waiting for slower ranks included\n",
@@ -288,7 +314,7 @@ static tutti_result_t draw(const struct report *report, const char *path, struct
 	snprintf(heading, sizeof(heading), "tutti-train, %s, %d rank%s", slash ? slash + 1 : data,
 		 report->summary->ranks, report->summary->ranks == 1 ? "" : "s");
 	result = plot_write(path, heading, h->epochs, h->epoch_count, why);
-	if (result == TUTTI_OK)
+	if (result == TUTTI_OK && !report->quiet)
 		printf("curves          %s\n", path);
 	return result;
 }
@@ -299,7 +325,8 @@ tutti_result_t report_end(struct report *report, struct why *why)
 
 	if (!report->on)
 		return TUTTI_OK;
-	print_end(report);
+	if (!report->quiet)
+		print_end(report);
 	if (report->json)
 		result = log_end(report, why);
 	for (unsigned i = 0; i < report->options->plot_count && result == TUTTI_OK; i++)

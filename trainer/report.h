@@ -42,15 +42,24 @@ struct history {
 	unsigned loss_count, loss_capacity;
 };
 
+/* What each rank tells of itself when all is done. */
+struct rank_account {
+	uint64_t weights; /* checksum */
+	uint64_t bytes;	  /* handed to collectives */
+	uint64_t memory;  /* bytes that it had at most */
+	double blocked;	  /* share of its time inside tutti's calls */
+};
+
 struct summary {
 	int ranks, ranks_at_start;
-	size_t train_rows, test_rows, features, parameters, steps;
+	size_t train_rows, test_rows, features, parameters, steps, batch;
 	unsigned classes, buckets;
 	double seconds;			    /* of the training */
 	double blocked_mean, blocked_worst; /* share of them inside tutti's calls, over the ranks */
 	double reduced_bytes;		    /* handed to all-reduces by this rank */
 	size_t steps_begun;		    /* by this rank */
-	uint64_t *weights;		    /* [ranks] checksum of each rank's weights at the end */
+	struct rank_account *accounts;	    /* [ranks]: of each at the end */
+	char algorithm[32], transports[32]; /* of this rank's last step; "": it exchanged nothing */
 };
 
 /* How much of the history one account of it has. */
@@ -62,6 +71,7 @@ struct shown {
 /* Zeroed is a report that says nothing. */
 struct report {
 	bool on;       /* this rank shows it */
+	bool quiet;    /* standard output is the log's */
 	bool bar;      /* standard output is a terminal */
 	bool bar_open; /* the cursor stands behind one */
 	const struct options *options;
@@ -80,6 +90,8 @@ tutti_result_t report_create(const struct options *options, struct report *out, 
 /* This rank shows it from now on. Opens what can only be opened, so that a wrong file name is known
  * before the training. */
 tutti_result_t report_open(struct report *report, struct why *why);
+/* The history has epochs of an earlier run: they are in the log, and not on standard output. */
+void report_resumed(struct report *report);
 /* Whoever showed it is lost: if this rank does not yet, it does from now on, and writes the log
  * anew. */
 tutti_result_t report_take_over(struct report *report, struct why *why);

@@ -13,23 +13,28 @@
 
 static_assert(sizeof(struct sums) == SUMS_NUMBERS * sizeof(double), "sums travel as a vector");
 
-/* Where the sums are: behind weights and velocity, aligned for themselves. */
-static size_t sums_offset(const struct state *state)
+/* The sums are behind weights and velocity, aligned for themselves. */
+size_t state_bytes_of(const struct numbers *numbers, size_t count)
 {
-	const size_t numbers = 2 * state->parameters * state->numbers->size, unit = sizeof(double);
+	const size_t unit = sizeof(double);
 
-	return (numbers + unit - 1) / unit * unit;
+	return (count * numbers->size + unit - 1) / unit * unit + sizeof(struct sums);
 }
 
 size_t state_bytes(const struct state *state)
 {
-	return sums_offset(state) + sizeof(struct sums);
+	return state_bytes_of(state->numbers, state->parameters + state->kept);
 }
 
-tutti_result_t state_create(const struct numbers *numbers, size_t parameters, struct state *out,
-			    struct why *why)
+static void *sums_in(const struct state *state, void *copy)
 {
-	struct state state = { .numbers = numbers, .parameters = parameters };
+	return (char *)copy + state_bytes(state) - sizeof(struct sums);
+}
+
+tutti_result_t state_create(const struct numbers *numbers, size_t parameters, size_t kept,
+			    struct state *out, struct why *why)
+{
+	struct state state = { .numbers = numbers, .parameters = parameters, .kept = kept };
 
 	state.now = calloc(1, state_bytes(&state));
 	state.next = calloc(1, state_bytes(&state));
@@ -75,8 +80,13 @@ struct sums state_sums(const struct state *state)
 {
 	struct sums sums;
 
-	memcpy(&sums, (const char *)state->now + sums_offset(state), sizeof(sums));
+	memcpy(&sums, sums_in(state, state->now), sizeof(sums));
 	return sums;
+}
+
+void state_set_sums(struct state *state, const struct sums *sums)
+{
+	memcpy(sums_in(state, state->now), sums, sizeof(*sums));
 }
 
 void state_adopt(struct state *state, size_t step)
@@ -88,6 +98,11 @@ void state_adopt(struct state *state, size_t step)
 	state->step = step;
 }
 
+void state_go_back(struct state *state)
+{
+	state_adopt(state, state->step - 1);
+}
+
 void state_advance(struct state *state, const struct sums *sums, int first_of_epoch)
 {
 	struct sums all = first_of_epoch ? (struct sums){ 0 } : state_sums(state);
@@ -95,6 +110,6 @@ void state_advance(struct state *state, const struct sums *sums, int first_of_ep
 	all.loss += sums->loss;
 	all.correct += sums->correct;
 	all.samples += sums->samples;
-	memcpy((char *)state->next + sums_offset(state), &all, sizeof(all));
+	memcpy(sums_in(state, state->next), &all, sizeof(all));
 	state_adopt(state, state->step + 1);
 }

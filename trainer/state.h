@@ -11,27 +11,33 @@ struct state {
 	const struct numbers *numbers;
 	size_t step;	   /* steps that are done */
 	size_t parameters; /* of the model */
-	void *now;	   /* after `step` steps: weights, velocity, the epoch's sums so far */
-	void *next;	   /* the same of the step under way, as far as it has come */
+	size_t kept; /* of their velocity: all, or none where each rank has a share elsewhere */
+	void *now;   /* after `step` steps: weights, velocity, the epoch's sums so far */
+	void *next;  /* the same of the step under way, as far as it has come */
 };
 
 /* All zero. */
-tutti_result_t state_create(const struct numbers *numbers, size_t parameters, struct state *out,
-			    struct why *why);
+tutti_result_t state_create(const struct numbers *numbers, size_t parameters, size_t kept,
+			    struct state *out, struct why *why);
 void state_finish(struct state *state);
 
-/* How many bytes `now` is, for those who hand it on. */
+/* How many bytes `now` is, for those who hand it on; and with so many weights and velocities. */
 size_t state_bytes(const struct state *state);
+size_t state_bytes_of(const struct numbers *numbers, size_t count);
 uint64_t state_hash(const struct state *state);
 
-/* Where the numbers from `first` on are, of the weights and of their velocity. */
+/* Where the numbers from `first` on are, of the weights and, if it is kept, of their velocity. */
 struct sgd_numbers state_now(const struct state *state, size_t first);
 struct sgd_numbers state_next(const struct state *state, size_t first);
 /* Over all ranks and the steps of this epoch. */
 struct sums state_sums(const struct state *state);
+void state_set_sums(struct state *state, const struct sums *sums);
 
 /* `next` is another rank's `now`, of `step` steps: it is this rank's from now on. */
 void state_adopt(struct state *state, size_t step);
+
+/* The step that was complete last is not, after all: `next` was, before it. */
+void state_go_back(struct state *state);
 
 /* The step under way is complete: it adds `sums`, to none if it is the epoch's first. */
 void state_advance(struct state *state, const struct sums *sums, int first_of_epoch);

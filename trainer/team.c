@@ -52,7 +52,7 @@ bool team_is_newcomer(void)
 
 tutti_result_t team_join(struct team *team, double timeout_s, struct why *why)
 {
-	const char *rank = getenv("TUTTI_RANK");
+	const char *rank = getenv("TUTTI_RANK"), *size = getenv("TUTTI_SIZE");
 	tutti_config_t config = TUTTI_CONFIG_INIT;
 	tutti_comm_t comm;
 	tutti_result_t result;
@@ -64,6 +64,7 @@ tutti_result_t team_join(struct team *team, double timeout_s, struct why *why)
 		return communication_failed(team, result, "joining the other ranks", why);
 	adopt(team, comm);
 	team->origin = team->newcomer && rank ? atoi(rank) : team->rank;
+	team->started = team->newcomer && size ? atoi(size) : team->size;
 	return TUTTI_OK;
 }
 
@@ -118,6 +119,52 @@ tutti_result_t team_start_sum(struct team *team, const struct numbers *numbers, 
 		      "the all-reduce", why);
 }
 
+/* Where the caller's block is. */
+static void *own_block(const struct team *team, const struct numbers *numbers, void *values,
+		       const size_t *counts)
+{
+	size_t first = 0;
+
+	for (int r = 0; r < team->rank; r++)
+		first += counts[r];
+	return numbers_at(numbers, values, first);
+}
+
+static size_t total(const struct team *team, const size_t *counts)
+{
+	size_t sum = 0;
+
+	for (int r = 0; r < team->size; r++)
+		sum += counts[r];
+	return sum;
+}
+
+tutti_result_t team_start_scatter_sum(struct team *team, const struct numbers *numbers,
+				      void *values, const size_t *counts, tutti_request_t *request,
+				      struct why *why)
+{
+	const double start = now_s();
+
+	team->bytes += total(team, counts) * numbers->size;
+	return called(team, start,
+		      tutti_reduce_scatter_v(team->comm, values,
+					     own_block(team, numbers, values, counts), counts,
+					     numbers->dtype, TUTTI_SUM, request),
+		      "the reduce-scatter", why);
+}
+
+tutti_result_t team_start_gather(struct team *team, const struct numbers *numbers, void *values,
+				 const size_t *counts, tutti_request_t *request, struct why *why)
+{
+	const double start = now_s();
+
+	team->bytes += total(team, counts) * numbers->size;
+	return called(team, start,
+		      tutti_all_gather_v(team->comm, own_block(team, numbers, values, counts),
+					 values, counts, NULL, numbers->dtype, request),
+		      "the all-gather", why);
+}
+
 tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why *why)
 {
 	const double start = now_s();
@@ -128,6 +175,28 @@ tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why
 tutti_result_t team_sum(struct team *team, double *values, size_t count, struct why *why)
 {
 	return team_start_sum(team, &numbers_f64, values, count, NULL, why);
+}
+
+tutti_result_t team_share_out(struct team *team, const struct numbers *numbers, const void *all,
+			      const size_t *counts, void *mine, struct why *why)
+{
+	const double start = now_s();
+
+	return called(team, start,
+		      tutti_scatter_v(team->comm, all, counts, NULL, mine, counts[team->rank],
+				      numbers->dtype, 0, NULL),
+		      "the scatter", why);
+}
+
+tutti_result_t team_collect(struct team *team, const struct numbers *numbers, const void *mine,
+			    const size_t *counts, void *all, struct why *why)
+{
+	const double start = now_s();
+
+	return called(team, start,
+		      tutti_gather_v(team->comm, mine, counts[team->rank], all, counts, NULL,
+				     numbers->dtype, 0, NULL),
+		      "the gather", why);
 }
 
 tutti_result_t team_broadcast(struct team *team, const void *send, void *recv, size_t bytes,
@@ -181,6 +250,17 @@ tutti_result_t team_sum_on_gpu(struct team *team, double *values, size_t count,
 tutti_result_t team_check(struct team *team, struct why *why)
 {
 	return called(team, now_s(), tutti_comm_error(team->comm, NULL), "the all-reduce", why);
+}
+
+void team_last_plan(const struct team *team, char algorithm[32], char transports[32])
+{
+	tutti_plan_info_t info = { .size = sizeof(info) };
+
+	*algorithm = *transports = '\0';
+	if (team->size == 1 || tutti_comm_last_plan(team->comm, &info) != TUTTI_OK)
+		return;
+	snprintf(algorithm, 32, "%s", info.algorithm);
+	snprintf(transports, 32, "%s", info.transports);
 }
 
 /* What ranks exchange in team_agree(); the result is 0, or a checksum of the error message. */

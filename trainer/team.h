@@ -18,6 +18,7 @@ struct team {
 	int rank, size;
 	int origin;   /* the launcher's number for this rank: stays as it is when others are lost */
 	int newcomer; /* the others have begun already */
+	int started;  /* ranks that the launcher started, however many are left */
 	double blocked_s; /* inside tutti's calls since the last reset: communication that nothing
 			     hides */
 	uint64_t bytes;	  /* handed to all-reduces by this rank, likewise */
@@ -45,7 +46,22 @@ tutti_result_t team_sum(struct team *team, double *values, size_t count, struct 
 /* The same of such numbers, begun; team_wait() ends it. */
 tutti_result_t team_start_sum(struct team *team, const struct numbers *numbers, void *values,
 			      size_t count, tutti_request_t *request, struct why *why);
+/* Each rank's block of the sum, begun: `counts` [size] of the numbers at `values` are each rank's,
+ * in rank order. The caller's is where it was. */
+tutti_result_t team_start_scatter_sum(struct team *team, const struct numbers *numbers,
+				      void *values, const size_t *counts, tutti_request_t *request,
+				      struct why *why);
+/* Everybody's block to all, begun: the caller's is where it is to be in `values`. */
+tutti_result_t team_start_gather(struct team *team, const struct numbers *numbers, void *values,
+				 const size_t *counts, tutti_request_t *request, struct why *why);
 tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why *why);
+
+/* Blocks of `counts` [size] numbers, from rank 0's `all` to each rank, at `mine`; and the way back.
+ * `all` is rank 0's alone. */
+tutti_result_t team_share_out(struct team *team, const struct numbers *numbers, const void *all,
+			      const size_t *counts, void *mine, struct why *why);
+tutti_result_t team_collect(struct team *team, const struct numbers *numbers, const void *mine,
+			    const size_t *counts, void *all, struct why *why);
 
 /* What the rank `root` has at `send` to all others, at `recv`. */
 tutti_result_t team_broadcast(struct team *team, const void *send, void *recv, size_t bytes,
@@ -64,6 +80,9 @@ tutti_result_t team_share_gpu_memory(struct team *team, void *memory, size_t byt
 tutti_result_t team_sum_on_gpu(struct team *team, double *values, size_t count,
 			       tutti_cuda_stream_t stream, struct why *why);
 tutti_result_t team_check(struct team *team, struct why *why);
+
+/* How the last collective went, such as "ring" over "shm"; both "" if it was none of several ranks. */
+void team_last_plan(const struct team *team, char algorithm[32], char transports[32]);
 
 /* The ranks that have the same error. */
 struct alike {

@@ -11,46 +11,69 @@
 #include "train.h"
 
 #include "bits.h"
+#include "save.h"
 #include "settle.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
-enum { ROWS_MIN = 64 /* at a time in validation */ };
+enum {
+	ROWS_MIN = 64,	 /* at a time in validation */
+	DIVERGED = 10,	 /* times the loss of guessing */
+	ROWS_MOST = 1024 /* at a time on the host: their outputs and deltas stay near */
+};
+
+static size_t choose_batch(const struct training *t)
+{
+	const struct options *o = t->options;
+
+	if (o->batch_per_rank)
+		return o->batch_per_rank * (size_t)t->team->started * o->replicas;
+	return o->batch ? o->batch : t->split.train_rows;
+}
 
 static tutti_result_t check_sizes(const struct training *t, struct why *why)
 {
 	const struct options *o = t->options;
-	const size_t ranks = (size_t)t->team->size;
+	const size_t ranks = (size_t)t->team->size * o->replicas;
 
-	if (t->split.train_rows < ranks || t->split.train_rows < o->batch)
+	if (t->split.train_rows < ranks || t->split.train_rows < t->batch)
 		return why_set(
 			why, TUTTI_ERR_INVALID,
 			"%s: too few samples: found %zu to train on and %zu to validate, "
-			"expected at least one to train on for each of %zu ranks and for each "
-			"place in a batch of %zu; use fewer ranks, --batch or --test-fraction",
-			o->source.path, t->split.train_rows, t->split.test_rows, ranks, o->batch);
-	if (o->test_fraction > 0 && t->split.test_rows == 0)
+			"expected at least %zu to train on, one for each rank and for each place in a "
+			"batch of %zu; use fewer ranks, --batch or --test-fraction",
+			o->source.path, t->split.train_rows, t->split.test_rows,
+			ranks > t->batch ? ranks : t->batch, t->batch);
+	if (o->source.test_fraction > 0 && t->split.test_rows == 0)
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "%s: too few samples: found %zu, of which --test-fraction %g leaves "
 			       "none to validate; give a larger share, or 0",
-			       o->source.path, t->data.rows, o->test_fraction);
-	if (o->batch < ranks)
+			       o->source.path, t->data.rows, o->source.test_fraction);
+	if (t->batch < ranks)
 		return why_set(
 			why, TUTTI_ERR_INVALID,
-			"--batch: found %zu samples per step for %zu ranks, expected at least "
-			"one for each rank",
-			o->batch, ranks);
+			"--batch: found %zu sample%s per step for %zu ranks, expected at least one for "
+			"each rank",
+			t->batch, t->batch == 1 ? "" : "s", ranks);
 	return TUTTI_OK;
 }
 
-/* Samples at a time: rank 0's slice of a batch is the largest, and larger where ranks are lost. */
+/* Samples at a time: rank 0's slice of a batch is the largest, and larger where ranks are lost. The
+ * GPU takes a slice at once; the host --accumulate parts of it, and more of a long one. */
 static size_t most_rows(const struct training *t)
 {
+	const struct options *o = t->options;
 	const int least = t->survival.min_ranks, size = t->team->size;
-	const size_t share = slice_of(t->options->batch, 0, least < size ? least : size).count;
+	const size_t share =
+		slice_of(t->batch, 0, (least < size ? least : size) * (int)o->replicas).count;
+	const size_t part = (share + o->accumulate - 1) / o->accumulate;
 
-	return share > ROWS_MIN ? share : ROWS_MIN;
+	if (o->device == DEVICE_HOST && part > ROWS_MOST)
+		return ROWS_MOST;
+	return part > ROWS_MIN || o->accumulate > 1 ? part : ROWS_MIN;
 }
 
 static tutti_result_t create_model(struct training *t, struct why *why)
@@ -66,14 +89,16 @@ static tutti_result_t create_model(struct training *t, struct why *why)
 	width[layers] = t->data.classes;
 	result = model_create(o->numbers, width, layers, most_rows(t), &t->model, why);
 	if (result == TUTTI_OK)
-		result = state_create(o->numbers, t->model.parameters, &t->state, why);
+		result = state_create(o->numbers, t->model.parameters,
+				      o->sync->shares_velocity ? 0 : t->model.parameters, &t->state,
+				      why);
 	return result;
 }
 
 static void make_plan(struct training *t)
 {
 	const struct options *o = t->options;
-	const size_t steps = (t->split.train_rows + o->batch - 1) / o->batch;
+	const size_t steps = (t->split.train_rows + t->batch - 1) / t->batch;
 	const double warmup = o->warmup * (double)steps, all = (double)(steps * o->epochs);
 
 	t->steps_per_epoch = steps;
@@ -81,7 +106,7 @@ static void make_plan(struct training *t)
 		.base = o->rate,
 		.scaling = o->scaling,
 		.schedule = o->schedule,
-		.batch = o->batch,
+		.batch = t->batch,
 		.steps = steps * o->epochs,
 		.warmup_steps = (size_t)(warmup < all ? warmup : all),
 	};
@@ -98,6 +123,7 @@ static void describe(struct training *t)
 		.parameters = t->model.parameters,
 		.buckets = t->buckets.count,
 		.steps = t->plan.steps,
+		.batch = t->batch,
 	};
 }
 
@@ -109,9 +135,11 @@ static tutti_result_t prepare(struct training *t, struct why *why)
 	if (result == TUTTI_OK)
 		result = data_read(&o->source, &t->data, why);
 	if (result == TUTTI_OK)
-		result = split_create(&t->data, o->test_fraction, o->seed, &t->split, why);
-	if (result == TUTTI_OK)
+		result = split_create(&t->data, o->source.test_fraction, o->seed, &t->split, why);
+	if (result == TUTTI_OK) {
+		t->batch = choose_batch(t);
 		result = check_sizes(t, why);
+	}
 	if (result == TUTTI_OK)
 		result = standardise(&t->data, &t->split, why);
 	if (result == TUTTI_OK)
@@ -126,7 +154,11 @@ static tutti_result_t prepare(struct training *t, struct why *why)
 	buckets_init(&t->buckets, &t->model, o->bucket_bytes, SUMS_NUMBERS);
 	make_plan(t);
 	describe(t);
-	return t->engine->create(t, why);
+	t->resumes = o->resume && !t->team->newcomer;
+	t->model.weights = state_now(&t->state, 0).weights;
+	model_init_weights(&t->model, o->seed);
+	result = t->engine->create(t, why);
+	return result == TUTTI_OK && !t->team->newcomer ? save_open(t, why) : result;
 }
 
 tutti_result_t training_create(const struct options *options, struct team *team,
@@ -134,6 +166,7 @@ tutti_result_t training_create(const struct options *options, struct team *team,
 {
 	struct training t = {
 		.options = options,
+		.sync = options->sync,
 		.engine = options->device == DEVICE_CUDA ? &engine_cuda : &engine_host,
 		.team = team,
 		.report = report,
@@ -153,9 +186,10 @@ void training_finish(struct training *t)
 	if (t->engine)
 		t->engine->finish(t);
 	free(t->order);
+	free(t->velocity);
 	state_finish(&t->state);
 	survival_finish(&t->survival);
-	free(t->summary.weights);
+	free(t->summary.accounts);
 	model_finish(&t->model);
 	split_finish(&t->split);
 	data_finish(&t->data);
@@ -174,7 +208,7 @@ static tutti_result_t verify(struct training *t, struct why *why)
 /* The steps of `epoch` that are still to be done. */
 static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why *why)
 {
-	const size_t rows = t->split.train_rows, batch = t->options->batch;
+	const size_t rows = t->split.train_rows, batch = t->batch;
 
 	epoch_order(&t->split, t->options->seed, epoch, t->order);
 	while (t->state.step < (epoch + 1) * t->steps_per_epoch) {
@@ -190,7 +224,27 @@ static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why
 			return result;
 		report_step(t->report, epoch, s, t->steps_per_epoch);
 	}
+	team_last_plan(t->team, t->summary.algorithm, t->summary.transports);
 	return TUTTI_OK;
+}
+
+/* A model that knows nothing has a loss of ln(classes): one far above it, over a whole epoch, gets
+ * worse. All ranks find it. */
+static tutti_result_t check_loss(struct training *t, const struct epoch *epoch, struct why *why)
+{
+	const double guessing = log(t->data.classes);
+	char loss[32] = "not a number";
+
+	if (epoch->train_loss <= DIVERGED * guessing)
+		return TUTTI_OK;
+	t->failed_alike = true;
+	if (isfinite(epoch->train_loss))
+		snprintf(loss, sizeof(loss), "%.3g", epoch->train_loss);
+	return why_set(
+		why, TUTTI_ERR_INVALID,
+		"epoch %u: the training diverged: its loss is %s, and a guess among %u classes "
+		"has %.3g; use a smaller --lr, a longer --warmup, or --clip",
+		epoch->number, loss, t->data.classes, guessing);
 }
 
 /* Train and validate. A validation without samples gives 0/0, a NaN. */
@@ -218,13 +272,7 @@ static tutti_result_t run_epoch(struct training *t, unsigned epoch, struct epoch
 	out->test_accuracy = validated.correct / validated.samples;
 	out->rate = sgd_rate(&t->plan, t->state.step - 1);
 	out->seconds = now_s() - t->start_s;
-	if (!isfinite(out->train_loss))
-		return why_set(
-			why, TUTTI_ERR_INVALID,
-			"epoch %u: the loss is %g; the training diverged: use a smaller --lr "
-			"or a longer --warmup",
-			out->number, out->train_loss);
-	return TUTTI_OK;
+	return check_loss(t, out, why);
 }
 
 /* The epochs that are still to be done. */
@@ -238,19 +286,15 @@ static tutti_result_t run_epochs(struct training *t, struct why *why)
 
 		if (result == TUTTI_OK)
 			result = report_epoch(t->report, &epoch, why);
+		if (result == TUTTI_OK)
+			result = save_epoch(t, why);
 		if (result != TUTTI_OK)
 			return result;
 	}
 	return TUTTI_OK;
 }
 
-/* What each rank tells of itself when all is done. */
-struct account {
-	uint64_t weights; /* hash_bytes() */
-	double blocked;	  /* share of its time inside tutti's calls */
-};
-
-static void sum_up(struct training *t, const struct account *all)
+static void sum_up(struct training *t)
 {
 	struct summary *summary = &t->summary;
 	double total = 0;
@@ -258,9 +302,8 @@ static void sum_up(struct training *t, const struct account *all)
 	summary->ranks = t->team->size;
 	summary->blocked_worst = 0;
 	for (int r = 0; r < t->team->size; r++) {
-		total += all[r].blocked;
-		summary->blocked_worst = fmax(summary->blocked_worst, all[r].blocked);
-		summary->weights[r] = all[r].weights;
+		total += summary->accounts[r].blocked;
+		summary->blocked_worst = fmax(summary->blocked_worst, summary->accounts[r].blocked);
 	}
 	summary->blocked_mean = total / t->team->size;
 	summary->seconds = now_s() - t->start_s;
@@ -268,27 +311,32 @@ static void sum_up(struct training *t, const struct account *all)
 	summary->steps_begun = t->steps_begun;
 }
 
+static uint64_t most_memory(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
 static tutti_result_t account(struct training *t, struct why *why)
 {
-	const struct account mine = {
+	const struct rank_account mine = {
 		.weights = hash_bytes(0, state_now(&t->state, 0).weights,
 				      t->model.parameters * t->model.numbers->size),
+		.bytes = t->team->bytes,
+		.memory = most_memory(),
 		.blocked = t->team->blocked_s / (now_s() - t->here_s),
 	};
 	const size_t ranks = (size_t)t->team->size;
-	struct account *all = calloc(ranks, sizeof(*all));
 	tutti_result_t result;
 
-	free(t->summary.weights);
-	t->summary.weights = calloc(ranks, sizeof(*t->summary.weights));
-	if (all && t->summary.weights) {
-		result = team_gather(t->team, &mine, all, sizeof(mine), why);
-		if (result == TUTTI_OK)
-			sum_up(t, all);
-	} else {
-		result = why_no_memory(why, "the ranks' accounts");
-	}
-	free(all);
+	free(t->summary.accounts);
+	t->summary.accounts = calloc(ranks, sizeof(mine));
+	if (!t->summary.accounts)
+		return why_no_memory(why, "the ranks' accounts");
+	result = team_gather(t->team, &mine, t->summary.accounts, sizeof(mine), why);
+	if (result == TUTTI_OK)
+		sum_up(t);
 	return result;
 }
 
@@ -308,10 +356,9 @@ static tutti_result_t go_on(struct training *t, struct why *why)
 
 static void begin(struct training *t)
 {
-	t->model.weights = state_now(&t->state, 0).weights;
-	model_init_weights(&t->model, t->options->seed);
 	t->report->summary = &t->summary;
-	t->start_s = t->here_s = now_s();
+	t->here_s = now_s();
+	t->start_s = t->here_s - t->resumed_s;
 	t->team->blocked_s = 0;
 	t->team->bytes = 0;
 }

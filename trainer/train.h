@@ -10,12 +10,14 @@
 #include "report.h"
 #include "state.h"
 #include "survive.h"
+#include "sync.h"
 #include "team.h"
 
 /* Zeroed is empty. */
 struct training {
 	const struct options *options;
 	const struct engine *engine;
+	const struct sync *sync; /* of engine_host */
 	struct team *team;
 	struct report *report;
 	struct data data;
@@ -24,12 +26,17 @@ struct training {
 	struct buckets buckets;
 	struct state state;
 	uint32_t *order; /* of this epoch */
+	size_t batch;	 /* samples of a step, of all ranks */
 	size_t steps_per_epoch;
 	struct rate_plan plan;
 	struct summary summary;
 	struct survival survival;
 	uint64_t data_hash;
+	void *velocity;		/* rank 0's, from a checkpoint, until it is shared out; or NULL */
+	double resumed_s;	/* how long the training had taken then */
+	bool resumes;		/* the first begin() may be from a checkpoint */
 	size_t steps_begun;	/* by this rank */
+	bool failed_alike;	/* as all ranks have: one says why */
 	double start_s, here_s; /* now_s() when the training began, and when this rank came */
 
 	/* engine_host's */
@@ -38,7 +45,10 @@ struct training {
 	void *x;	 /* [rows_max][features]: the samples at hand */
 	uint32_t *y;
 
-	struct cuda *cuda; /* engine_cuda's */
+	struct cuda *cuda;   /* engine_cuda's */
+	struct zero1 *zero1; /* sync_zero1's */
+	struct local *local; /* sync_local's */
+	unsigned replica;    /* of those that this rank plays (--simulate-ranks): which it is now */
 };
 
 /* Read the data, make the model. Touches no other rank. */

@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,7 @@ struct curve {
 	double train[EPOCHS_MAX], test[EPOCHS_MAX];
 	double accuracy, blocked;
 	int ranks;
+	char weights[20]; /* checksum of rank 0's */
 };
 
 static double real_of(const json_t *object, const char *key)
@@ -106,6 +108,8 @@ static void take_line(const char *line, struct curve *curve)
 		assert_string_equal(event, "end");
 		curve->accuracy = real_of(object, "test_accuracy");
 		curve->blocked = real_of(object, "blocked_share");
+		snprintf(curve->weights, sizeof(curve->weights), "%s",
+			 json_string_value(json_array_get(json_object_get(object, "weights"), 0)));
 		assert_true(real_of(object, "seconds") > 0);
 		assert_true(real_of(object, "samples_per_s") > 0);
 	}
@@ -203,6 +207,116 @@ static void same_seed_and_ranks_give_the_same_bits(void **state)
 	assert_memory_equal(one.train, two.train, 3 * sizeof(double));
 	assert_memory_equal(one.test, two.test, 3 * sizeof(double));
 	assert_memory_not_equal(one.train, other.train, 3 * sizeof(double));
+}
+
+/* Numbers of the log, whichever way ranks train. */
+static void expect_equal_curves(const struct curve *one, const struct curve *other, double most)
+{
+	assert_int_equal(one->epochs, other->epochs);
+	for (int e = 0; e < one->epochs; e++)
+		if (!(fabs(one->train[e] - other->train[e]) <= most * one->train[e]) ||
+		    !(fabs(one->test[e] - other->test[e]) <= most * one->test[e]))
+			fail_msg("epoch %d: found losses %.12g and %.12g, expected %.12g and %.12g",
+				 e + 1, other->train[e], other->test[e], one->train[e],
+				 one->test[e]);
+}
+
+/* Its last batch of an epoch has 7 samples: less than 8 ranks. */
+static void each_way_to_train_equals_one_process(void **state)
+{
+	static const char *const ways[] = {
+		"--sync zero1 --bucket 4K --verify",
+		"--sync local --every 1",
+		"--accumulate 3 --verify",
+	};
+	struct curve alone, clipped;
+
+	if (strcmp(device, "cuda") == 0)
+		skip();
+	alone = train_digits(1, "--epochs 4 --batch 53 --dtype f64");
+	clipped = train_digits(1, "--epochs 4 --batch 53 --dtype f64 --clip 0.7");
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		for (int ranks = 1; ranks <= 4; ranks *= 2) {
+			/* who steps alone shortens gradients of its own */
+			const bool local = strstr(ways[i], "local");
+			char options[128];
+
+			snprintf(options, sizeof(options),
+				 "--epochs 4 --batch 53 --dtype f64 %s %s",
+				 local ? "" : "--clip 0.7", ways[i]);
+			const struct curve curve = train_digits(ranks, options);
+
+			expect_equal_curves(local ? &alone : &clipped, &curve, 1e-9);
+		}
+}
+
+/* With the order of sums that TUTTI_REPRODUCIBLE promises. */
+static void ranks_that_average_are_the_same_bits_as_one_that_plays_them(void **state)
+{
+	static const char *const each[] = { "--every 5", "--every 7 --outer nesterov,0.7,0.9",
+					    "--every 23 --outer sgd,0.9 --momentum 0 --dtype f64" };
+
+	if (strcmp(device, "cuda") == 0)
+		skip();
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++)
+		for (int ranks = 2; ranks <= 4; ranks *= 2) {
+			char options[160];
+
+			snprintf(options, sizeof(options), "--epochs 3 --batch 53 --sync local %s",
+				 each[i]);
+			setenv("TUTTI_REPRODUCIBLE", "1", 1);
+			const struct curve together = train_digits(ranks, options);
+
+			unsetenv("TUTTI_REPRODUCIBLE");
+			snprintf(options + strlen(options), 40, " --simulate-ranks %d", ranks);
+			const struct curve played = train_digits(1, options);
+
+			assert_string_equal(together.weights, played.weights);
+			assert_memory_equal(together.train, played.train, 3 * sizeof(double));
+		}
+}
+
+static void batches_are_said_in_three_ways(void **state)
+{
+	const struct curve whole = train_digits(2, "--epochs 2 --batch 48 --dtype f64"),
+			   each = train_digits(2, "--epochs 2 --batch-per-rank 24 --dtype f64");
+
+	expect_equal_curves(&whole, &each, 0);
+	expect_success(shell("\"$TEST_TRAIN\" --device %s --data %s --epochs 3 --batch all "
+			     "--lr-scaling none --json log",
+			     device, digits));
+	expect_success(shell("grep -q '\"batch\":1438' log && grep -q '\"steps\":3,' log"));
+	expect_success(
+		shell("\"$TEST_TRAIN\" --device %s --data %s --epochs 1 --batch 1 --json log",
+		      device, digits));
+	expect_success(shell("grep -q '\"steps\":1438,' log"));
+}
+
+/* Of samples in a file of their own, in its order: as many are right as the accuracy says. */
+static void labels_are_predicted_in_the_order_of_the_data(void **state)
+{
+	if (strcmp(device, "cuda") == 0)
+		skip();
+	expect_success(shell("gzip -dc %s >all && head -n 300 all >test && tail -n +301 all >train",
+			     digits));
+	expect_success(train(2, "--data train --test-data test --epochs 6 --save model --json log "
+				"--predict labels"));
+	const double right = 300 * read_curve().accuracy;
+
+	expect_success(shell("paste -d , test labels | awk -F , '$65 == $66' | wc -l"));
+	assert_int_equal(atoi(output), (int)(right + 0.5));
+	/* once more, by the model that was saved */
+	expect_success(train(1, "--data train --test-data test --epochs 6 --save model --resume "
+				"--predict again"));
+	expect_success(shell("cmp labels again && rm all test train model labels again"));
+}
+
+static void the_log_may_go_to_standard_output(void **state)
+{
+	expect_success(shell("\"$TEST_TRAIN\" --data %s --epochs 2 --json - | "
+			     "cut -d '\"' -f 4 | tr '\\n' ' '",
+			     digits));
+	assert_string_equal(output, "start epoch epoch end ");
 }
 
 static void it_trains_alone_without_a_launcher(void **state)
@@ -505,6 +619,11 @@ int main(void)
 		cmocka_unit_test(weights_stay_the_same_on_every_rank),
 		cmocka_unit_test(sockets_carry_it_as_well_as_shared_memory),
 		cmocka_unit_test(same_seed_and_ranks_give_the_same_bits),
+		cmocka_unit_test(each_way_to_train_equals_one_process),
+		cmocka_unit_test(ranks_that_average_are_the_same_bits_as_one_that_plays_them),
+		cmocka_unit_test(batches_are_said_in_three_ways),
+		cmocka_unit_test(labels_are_predicted_in_the_order_of_the_data),
+		cmocka_unit_test(the_log_may_go_to_standard_output),
 		cmocka_unit_test(it_trains_alone_without_a_launcher),
 		cmocka_unit_test(pictures_are_written),
 		cmocka_unit_test(terminal_gets_a_bar_and_others_lines),

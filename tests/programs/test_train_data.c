@@ -7,13 +7,22 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "batches.h"
+#include "bits.h"
+#include "checkpoint.h"
+#include "replace.h"
 #include "data.h"
 
 /* ---- CSV, from memory */
@@ -497,6 +506,988 @@ static void features_are_standardised_over_the_training_rows(void **state)
 	assert_float_equal(x[6], 1, 1e-6);
 	assert_float_equal(x[3], 0, 1e-6);
 	assert_true(x[1] == 0 && x[4] == 0 && x[7] == 0);
+	assert_true(data.mean[0] == 3 && data.mean[1] == 7); /* of 1 and 5, and of 7 and 7 */
+	assert_true(data.inverse[0] == 0.5 && data.inverse[1] == 0);
+	free(data.mean);
+	free(data.inverse);
+}
+
+/* ---- other sources */
+
+/* Files of one test, by number, so that several are there at a time. */
+static const char *file_with(char *path, int number, const void *bytes, size_t length)
+{
+	snprintf(path, 64, "%s/%d", directory, number);
+	write_file(path, bytes, length);
+	return path;
+}
+
+static void refuses_source(const struct data_source *source, const char *error_text)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(data_read(source, &data, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, error_text));
+	assert_null(data.x);
+}
+
+static struct data read_source(const struct data_source *source)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(data_read(source, &data, &why), TUTTI_OK);
+	return data;
+}
+
+static struct data read_synthetic(const char *name)
+{
+	return read_source(&(struct data_source){ .path = name, .most = MOST });
+}
+
+static bool same_samples(const struct data *a, const struct data *b, size_t rows)
+{
+	return memcmp(a->x, b->x, rows * a->features * sizeof(*a->x)) == 0 &&
+	       memcmp(a->y, b->y, rows * sizeof(*a->y)) == 0;
+}
+
+static void synthetic_data_follow_from_their_name_alone(void **state)
+{
+	struct data data = read_synthetic("synthetic:1100x7x3");
+	struct data same = read_synthetic("synthetic:1100x7x3:1");
+	struct data other = read_synthetic("synthetic:1100x7x3:2");
+	struct data longer = read_synthetic("synthetic:2001x7x3");
+
+	assert_int_equal(data.rows, 1100);
+	assert_int_equal(data.features, 7);
+	assert_int_equal(data.classes, 3);
+	assert_true(!data.as_is && data.test_rows == 0);
+	assert_true(same_samples(&data, &same, 1100));
+	assert_true(same_samples(&data, &longer, 1100));
+	assert_false(same_samples(&data, &other, 1100));
+	assert_true(data_hash(&data) == data_hash(&same));
+	data_finish(&data);
+	data_finish(&same);
+	data_finish(&other);
+	data_finish(&longer);
+}
+
+static void synthetic_features_are_standard_normal(void **state)
+{
+	struct data data = read_synthetic("synthetic:9999x11x2:5");
+	const size_t count = data.rows * data.features;
+	double sum = 0, squares = 0, fourths = 0, neighbours = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const double x = data.x[i];
+
+		sum += x;
+		squares += x * x;
+		fourths += x * x * x * x;
+		neighbours += x * data.x[(i ^ 1) % count] /* of its pair */;
+	}
+	assert_float_equal(sum / (double)count, 0, 0.02);
+	assert_float_equal(squares / (double)count, 1, 0.03);
+	assert_float_equal(fourths / (double)count, 3, 0.2);
+	assert_float_equal(neighbours / (double)count, 0, 0.02);
+	data_finish(&data);
+}
+
+static void synthetic_labels_are_shared_out_among_all_classes(void **state)
+{
+	for (int seed = 0; seed < 20; seed++) {
+		char name[64];
+		size_t seen[10] = { 0 };
+
+		snprintf(name, sizeof(name), "synthetic:4000x16x10:%d", seed);
+		struct data data = read_synthetic(name);
+		for (size_t i = 0; i < data.rows; i++)
+			seen[data.y[i]]++;
+		for (int c = 0; c < 10; c++)
+			assert_in_range(seen[c], 120, 1200);
+		data_finish(&data);
+	}
+}
+
+static void synthetic_name_is_read_strictly(void **state)
+{
+	static const char *const wrong[] = {
+		"",
+		"10",
+		"10x",
+		"10x2",
+		"10x2x",
+		"1x2x2",
+		"10x0x2",
+		"10x65537x2",
+		"10x2x1",
+		"10x2x65537",
+		"+10x2x2",
+		"-10x2x2",
+		" 10x2x2",
+		"10x2x2 ",
+		"10X2X2",
+		"10x2x2x2",
+		"10x2x2:",
+		"10x2x2:-1",
+		"10x2x2:z",
+		"10x2x2:1:1",
+		"4294967296x1x2",
+		"0x10x2x2",
+		"1e3x2x2",
+		"18446744073709551626x2x2",
+		"10x2x2:18446744073709551616",
+	};
+	struct synthetic s;
+	struct why why;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "synthetic:%s", wrong[i]);
+		refuses_source(&(struct data_source){ .path = name, .most = MOST },
+			       "expected synthetic:ROWSxFEATURESxCLASSES[:SEED]");
+	}
+	assert_int_equal(
+		synthetic_parse("synthetic:4294967295x65536x65536:18446744073709551615", &s, &why),
+		TUTTI_OK);
+	assert_true(s.rows == UINT32_MAX && s.features == 65536 && s.classes == 65536);
+	assert_true(s.seed == UINT64_MAX);
+	assert_false(synthetic_is("synthetic") || synthetic_is("./synthetic:10x2x2"));
+}
+
+static void synthetic_data_beyond_the_limit_are_refused(void **state)
+{
+	struct data_source source = { .path = "synthetic:100x25x2", .most = 10000 };
+	struct data data = read_source(&source);
+
+	data_finish(&data);
+	source.most = 9999;
+	refuses_source(&source, "found 100 rows of 100 bytes, expected at most 9999 bytes in all, "
+				"which are 99 rows; ask for fewer, or raise --data-limit");
+	source.path = "synthetic:4294967295x65536x2";
+	source.most = (size_t)4 << 30;
+	refuses_source(&source, "which are 16384 rows");
+}
+
+/* Their labels and their validation are their own. */
+static void made_samples_refuse_the_options_of_files(void **state)
+{
+	static const char *const paths[] = { "synthetic:10x2x2", "text:nowhere" };
+
+	for (int i = 0; i < 2; i++) {
+		struct data_source source = { .path = paths[i], .labels = "l", .most = MOST };
+
+		refuses_source(&source, "leave --labels out");
+		source.labels = NULL;
+		source.test_path = "t";
+		refuses_source(&source, "leave --test-data out");
+		source.test_path = NULL;
+		source.test_labels = "t";
+		refuses_source(&source, "leave --test-labels out");
+	}
+	refuses_source(&(struct data_source){ "synthetic:10x2x2", .classes = 3, .most = MOST },
+		       "found --classes 3, expected 2");
+}
+
+#define TRAINED "1,2,0\n3,4,1\n5,6,2\n"
+
+/* What data_read() makes of these two files. */
+static tutti_result_t read_two(const char *train, const char *test, struct data *data,
+			       struct why *why)
+{
+	char path[64], test_path[64];
+	const struct data_source source = {
+		.path = file_with(path, 0, train, strlen(train)),
+		.test_path = file_with(test_path, 1, test, strlen(test)),
+		.most = MOST,
+	};
+	const tutti_result_t result = data_read(&source, data, why);
+
+	unlink(path);
+	unlink(test_path);
+	return result;
+}
+
+static void refuses_two(const char *train, const char *test, const char *error_text)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(read_two(train, test, &data, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, error_text));
+	assert_null(data.x);
+}
+
+static void samples_of_a_test_file_are_exactly_those_that_validate(void **state)
+{
+	struct data data = { 0 };
+	struct split split;
+	struct why why;
+
+	assert_int_equal(read_two(TRAINED, "7,8,1\n9,10,0\n", &data, &why), TUTTI_OK);
+	assert_int_equal(data.rows, 5);
+	assert_int_equal(data.test_rows, 2);
+	assert_int_equal(data.classes, 3);
+	for (size_t i = 0; i < 10; i++)
+		assert_true(data.x[i] == (float)(i + 1));
+	assert_true(data.y[2] == 2 && data.y[3] == 1 && data.y[4] == 0);
+	assert_int_equal(split_create(&data, 0.9, 5, &split, &why), TUTTI_OK);
+	assert_int_equal(split.train_rows, 3);
+	assert_int_equal(split.test_rows, 2);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(split.train[i], i);
+	assert_int_equal(split.test[0], 3);
+	assert_int_equal(split.test[1], 4);
+	split_finish(&split);
+	data_finish(&data);
+}
+
+static void hash_tells_which_samples_validate(void **state)
+{
+	struct data data = { 0 };
+	struct why why;
+	uint64_t hash;
+
+	assert_int_equal(read_two(TRAINED, "7,8,1\n9,10,0\n", &data, &why), TUTTI_OK);
+	hash = data_hash(&data);
+	data.test_rows = 1;
+	assert_true(data_hash(&data) != hash);
+	data_finish(&data);
+}
+
+static void test_file_unlike_the_training_file_is_refused(void **state)
+{
+	refuses_two(TRAINED, "7,1\n", "1: found 1 features, expected 2 as in /tmp");
+	refuses_two(TRAINED, "7,8,1\n9,10,3\n", "1: row 1: found label 3, expected 0 to 2 as in");
+	refuses_two(TRAINED, "7,x,1\n", "1: line 1, field 2: found 'x'");
+	refuses_two(TRAINED, "", "1: found no row");
+	refuses_two("1,0\n2,2\n", "3,1\n", "no sample has label 1"); /* the test's do not count */
+}
+
+static void idx_files_of_both_kinds_are_read_as_they_are(void **state)
+{
+	static const char test_image[] = { 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 7, 9 };
+	static const char test_label[] = { 0, 0, 8, 1, 0, 0, 0, 1, 1 };
+	char path[4][64];
+	struct data_source source = {
+		.path = file_with(path[0], 0, two_images, sizeof(two_images)),
+		.labels = file_with(path[1], 1, two_labels, sizeof(two_labels)),
+		.test_path = file_with(path[2], 2, test_image, sizeof(test_image)),
+		.test_labels = file_with(path[3], 3, test_label, sizeof(test_label)),
+		.most = MOST,
+	};
+	struct data data = read_source(&source);
+
+	assert_true(data.rows == 3 && data.test_rows == 1 && data.features == 2);
+	assert_true(data.x[4] == 7 && data.x[5] == 9 && data.y[2] == 1);
+	data_finish(&data);
+	source.test_labels = NULL;
+	refuses_source(&source,
+		       "2: is an IDX file; give the file of its labels with --test-labels");
+	source.test_path = NULL;
+	source.test_labels = path[3];
+	refuses_source(&source, "but no --test-data; give both or neither");
+	for (int i = 0; i < 4; i++)
+		unlink(path[i]);
+}
+
+static tutti_result_t parse_text(const char *bytes, size_t length, unsigned context,
+				 double test_fraction, size_t most, struct data *data,
+				 struct why *why)
+{
+	char *copy = malloc(length + 1); /* so that a sanitizer sees who reads on */
+	const struct input text = { "t.txt", memcpy(copy, bytes, length), length };
+	const tutti_result_t result = text_parse(&text, context, test_fraction, most, data, why);
+
+	free(copy);
+	return result;
+}
+
+static void text_becomes_contexts_and_the_characters_behind_them(void **state)
+{
+	static const float x[] = { 1, 0, 0, 0, 0, 1, /* ac */ 0, 0, 1, 1, 0, 0, /* ca */
+				   1, 0, 0, 0, 1, 0 /* ab */ };
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(parse_text("acab\xff", 4, 2, 0, MOST, &data, &why), TUTTI_OK);
+	assert_true(data.rows == 2 && data.features == 6 && data.classes == 3);
+	assert_true(data.as_is && data.test_rows == 0);
+	assert_memory_equal(data.x, x, 2 * 6 * sizeof(*x));
+	assert_true(data.y[0] == 0 && data.y[1] == 1);
+	data_finish(&data);
+	assert_int_equal(parse_text("\xff\n\xff", 3, 1, 0, MOST, &data, &why), TUTTI_OK);
+	assert_true(data.classes == 2 && data.y[0] == 0 && data.y[1] == 1);
+	data_finish(&data);
+}
+
+/* The characters that a row stands for, of the alphabet A, B, …: its context, and what follows. */
+static void spell(const struct data *data, size_t row, char *to)
+{
+	const size_t context = data->features / data->classes;
+
+	for (size_t i = 0; i < data->features; i++)
+		if (data->x[row * data->features + i] == 1)
+			to[i / data->classes] = (char)('A' + i % data->classes);
+	to[context] = (char)('A' + data->y[row]);
+}
+
+/* 25 blocks and a bit, each written in a letter of its own. */
+static size_t write_blocks(char *text)
+{
+	const size_t length = 25 * 1024 + 100;
+
+	for (size_t i = 0; i < length; i++)
+		text[i] = (char)('A' + i / 1024);
+	return length;
+}
+
+static void text_is_parted_by_blocks_that_no_sample_crosses(void **state)
+{
+	static char text[26 * 1024];
+	const size_t length = write_blocks(text);
+	bool tested[26] = { false };
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(parse_text(text, length, 4, 0.2, (size_t)64 << 20, &data, &why), TUTTI_OK);
+	assert_int_equal(data.test_rows, 5 * 1020);
+	assert_int_equal(data.rows, 25 * 1020 + 96);
+	for (size_t row = 0; row < data.rows; row++) {
+		char letters[5] = { 0 };
+
+		spell(&data, row, letters);
+		for (int i = 1; i < 5; i++)
+			assert_int_equal(letters[i], letters[0]);
+		if (row >= data.rows - data.test_rows)
+			tested[letters[0] - 'A'] = true;
+	}
+	for (int block = 0, since = 0; block < 25; block++, since++)
+		if (tested[block]) { /* every fifth */
+			assert_int_equal(since, 4);
+			since = -1;
+		}
+	for (size_t row = 0; row < data.rows - data.test_rows; row++) {
+		char letters[5];
+
+		spell(&data, row, letters);
+		assert_false(tested[letters[0] - 'A']);
+	}
+	data_finish(&data);
+}
+
+static void text_validates_the_share_that_was_asked_for(void **state)
+{
+	static const struct {
+		double fraction;
+		size_t blocks;
+	} cases[] = { { 0, 0 }, { 0.001, 1 }, { 0.1, 2 }, { 0.5, 12 }, { 0.9, 22 }, { 0.999, 24 } };
+	static char text[26 * 1024];
+	const size_t length = write_blocks(text);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct data data = { 0 };
+		struct why why;
+
+		assert_int_equal(parse_text(text, length, 1, cases[i].fraction, (size_t)8 << 20,
+					    &data, &why),
+				 TUTTI_OK);
+		assert_int_equal(data.test_rows, cases[i].blocks * 1023);
+		assert_int_equal(data.rows, 25 * 1023 + 99);
+		data_finish(&data);
+	}
+}
+
+static void refuses_text(const char *text, size_t length, unsigned context, double test_fraction,
+			 const char *error_text)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(parse_text(text, length, context, test_fraction, 1000000, &data, &why),
+			 TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, error_text));
+	assert_null(data.x);
+}
+
+static void text_that_gives_no_samples_is_refused(void **state)
+{
+	static char text[4096];
+
+	refuses_text(text, 0, 8, 0, "found 0 characters, expected at least 9");
+	refuses_text("abcdefgh", 8, 8, 0, "found 8 characters, expected at least 9");
+	refuses_text(text, 2047, 8, 0.2, "found 2047 characters, expected at least 2048");
+	refuses_text(text, 2047, 8, 0.2, "--test-fraction 0");
+	refuses_text(text, sizeof(text), 8, 0.2, "found one and the same character everywhere");
+	refuses_text(text, sizeof(text), 0, 0.2, "found a context of 0 characters");
+	refuses_text(text, sizeof(text), 1024, 0.2, "expected 1 to 1023");
+}
+
+static void text_beyond_the_limit_is_refused_with_what_would_fit(void **state)
+{
+	static char text[26 * 1024];
+	struct data data = { 0 };
+	struct why why;
+
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = (char)i;
+	refuses_text(text, sizeof(text), 8, 0.2,
+		     "found 26416 samples of 8192 bytes (a context of 8 in an alphabet of 256), "
+		     "expected at most 1000000 bytes in all, which are 122 samples");
+	assert_int_equal(parse_text(text, 130, 8, 0, 122 * 8 * 130 * 4, &data, &why), TUTTI_OK);
+	data_finish(&data);
+	assert_int_equal(parse_text(text, 130, 8, 0, 122 * 8 * 130 * 4 - 1, &data, &why),
+			 TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, "which are 121 samples"));
+}
+
+static void text_files_are_read_one_behind_the_other(void **state)
+{
+	char path[3][64], name[256];
+	struct data_source source = { .path = name, .most = MOST };
+	struct data data;
+
+	file_with(path[0], 0, "abcabcab", 8);
+	file_with(path[1], 1, "cd", 2);
+	file_with(path[2], 2, "", 0);
+	snprintf(name, sizeof(name), "text:%s,%s", path[0], path[1]);
+	data = read_source(&source);
+	assert_true(data.rows == 2 && data.features == 8 * 4); /* the usual context */
+	assert_true(data.y[0] == 2 && data.y[1] == 3);
+	data_finish(&data);
+	source.classes = 5;
+	refuses_source(&source, "found --classes 5, expected 4");
+	source.classes = 0;
+	source.test_fraction = 0.2;
+	refuses_source(&source, "found 10 characters, expected at least 2048");
+	snprintf(name, sizeof(name), "text:%s,%s", path[0], path[2]);
+	refuses_source(&source, "2: found an empty file");
+	snprintf(name, sizeof(name), "text:%s,", path[0]);
+	refuses_source(&source, "expected text:FILE[,FILE...]");
+	refuses_source(&(struct data_source){ .path = "text:", .most = MOST },
+		       "expected text:FILE[,FILE...]");
+	for (int i = 0; i < 3; i++)
+		unlink(path[i]);
+}
+
+static void what_is_one_hot_is_not_standardised(void **state)
+{
+	float x[] = { 1, 0, 0, 1 };
+	uint32_t rows[] = { 0, 1 };
+	struct data data = { .rows = 2, .features = 2, .as_is = true, .x = x };
+	struct split split = { .rows = rows, .train = rows, .train_rows = 2 };
+	struct why why;
+
+	assert_int_equal(standardise(&data, &split, &why), TUTTI_OK);
+	assert_true(x[0] == 1 && x[1] == 0 && x[2] == 0 && x[3] == 1);
+	assert_true(!data.mean && !data.inverse);
+}
+
+/* ---- checkpoints */
+
+enum { PARAMETERS = (3 + 1) * 2 + (2 + 1) * 2, NUMBERS = 2 * PARAMETERS, FILE_ROOM = 1024 };
+
+/* A checkpoint of 3 features, 2 hidden units, 2 classes after two epochs, and what it points to. */
+struct sample {
+	struct checkpoint c;
+	struct epoch epochs[2];
+	double mean[3], inverse[3];
+	double state[NUMBERS + SUMS_NUMBERS]; /* room for that of either type */
+};
+
+static void sample_make(struct sample *s, const struct numbers *numbers)
+{
+	static const double sums[SUMS_NUMBERS] = { 1.5, 2, 3 };
+	double values[NUMBERS];
+
+	*s = (struct sample){
+		.epochs = { { 1, 0.7, 0.5, 0.8, 0.4, 0.1, 1.25 },
+			    { 2, 0.1 + 0.2, 1, NAN, NAN, 1e-300, 2.5 } },
+		.mean = { -1.5, 0, 1e10 },
+		.inverse = { 2, 0, 1.0 / 3 },
+	};
+	for (int i = 0; i < NUMBERS; i++)
+		values[i] = (i - 9) / 7.0;
+	numbers->store(s->state, values, NUMBERS);
+	memcpy((char *)s->state + NUMBERS * numbers->size, sums, sizeof(sums));
+	s->c = (struct checkpoint){
+		.numbers = numbers,
+		.layers = 2,
+		.width = { 3, 2, 2 },
+		.options = 0x0123456789abcdef,
+		.data = UINT64_MAX,
+		.step = 42,
+		.epoch_count = 2,
+		.seconds = 2.75,
+		.ranks = 4,
+		.epochs = s->epochs,
+		.state = s->state,
+		.state_bytes = NUMBERS * numbers->size + sizeof(sums),
+		.mean = s->mean,
+		.inverse = s->inverse,
+	};
+}
+
+/* Its file, at `bytes`. */
+static size_t sample_file(const struct numbers *numbers, unsigned char *bytes)
+{
+	struct sample s;
+
+	sample_make(&s, numbers);
+	assert_true(checkpoint_bytes(&s.c) <= FILE_ROOM);
+	checkpoint_put(&s.c, bytes);
+	return checkpoint_bytes(&s.c);
+}
+
+static void repair_checksum(unsigned char *bytes, size_t length)
+{
+	const uint64_t sum = hash_bytes(0, bytes, length - sizeof(sum));
+
+	memcpy(bytes + length - sizeof(sum), &sum, sizeof(sum));
+}
+
+static void refuses_checkpoint(const void *bytes, size_t length, const char *error_text)
+{
+	void *copy = malloc(length + !length);
+	struct checkpoint c;
+	struct why why;
+
+	memcpy(copy, bytes, length);
+	assert_int_equal(checkpoint_parse("t.ck", copy, length, &c, &why), TUTTI_ERR_INVALID);
+	if (!strstr(why.text, error_text))
+		fail_msg("found \"%s\", expected \"%s\"", why.text, error_text);
+	assert_true(!c.epochs && !c.state && !c.mean && !c.inverse && !c.numbers);
+	free(copy);
+}
+
+static void same_checkpoint(const struct checkpoint *a, const struct checkpoint *b)
+{
+	assert_ptr_equal(a->numbers, b->numbers);
+	assert_int_equal(a->layers, b->layers);
+	assert_memory_equal(a->width, b->width, sizeof(a->width));
+	assert_true(a->options == b->options && a->data == b->data && a->step == b->step);
+	assert_true(a->seconds == b->seconds && a->ranks == b->ranks);
+	assert_int_equal(a->epoch_count, b->epoch_count);
+	for (unsigned i = 0; i < a->epoch_count; i++) {
+		assert_int_equal(a->epochs[i].number, b->epochs[i].number);
+		assert_memory_equal(&a->epochs[i].train_loss, &b->epochs[i].train_loss,
+				    6 * sizeof(double));
+	}
+	assert_int_equal(a->state_bytes, b->state_bytes);
+	assert_memory_equal(a->state, b->state, a->state_bytes);
+	assert_memory_equal(a->mean, b->mean, a->width[0] * sizeof(double));
+	assert_memory_equal(a->inverse, b->inverse, a->width[0] * sizeof(double));
+}
+
+static void comes_back(const struct checkpoint *c)
+{
+	const char *path = path_of("ck");
+	struct checkpoint again;
+	struct why why;
+
+	assert_int_equal(checkpoint_write(path, c, &why), TUTTI_OK);
+	assert_int_equal(checkpoint_read(path, &again, &why), TUTTI_OK);
+	same_checkpoint(c, &again);
+	checkpoint_finish(&again);
+	assert_null(again.state);
+	unlink(path);
+}
+
+static void checkpoint_comes_back_bit_for_bit(void **state)
+{
+	struct sample s;
+
+	sample_make(&s, &numbers_f32);
+	comes_back(&s.c);
+	sample_make(&s, &numbers_f64);
+	comes_back(&s.c);
+	s.c.epoch_count = 0;
+	s.c.step = 0;
+	comes_back(&s.c);
+}
+
+static void checkpoint_of_data_as_they_are_has_means_0_and_factors_1(void **state)
+{
+	const char *path = path_of("ck");
+	struct sample s;
+	struct checkpoint c;
+	struct why why;
+
+	sample_make(&s, &numbers_f32);
+	s.c.mean = s.c.inverse = NULL;
+	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
+	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_OK);
+	for (int i = 0; i < 3; i++)
+		assert_true(c.mean[i] == 0 && c.inverse[i] == 1);
+	checkpoint_finish(&c);
+	unlink(path);
+}
+
+static void checkpoint_cut_anywhere_is_refused(void **state)
+{
+	unsigned char bytes[FILE_ROOM];
+	const size_t length = sample_file(&numbers_f32, bytes);
+	char expected[64];
+
+	for (size_t cut = 0; cut < 8; cut++)
+		refuses_checkpoint(bytes, cut, "is not a checkpoint of tutti-train");
+	for (size_t cut = 8; cut < length; cut++) {
+		snprintf(expected, sizeof(expected), "truncated: found %zu bytes, expected %s", cut,
+			 cut < 84 ? "at least" : "380");
+		refuses_checkpoint(bytes, cut, expected);
+	}
+	assert_int_equal(length, 380);
+}
+
+static void checkpoint_with_any_byte_changed_is_refused(void **state)
+{
+	static const unsigned char changes[] = { 1, 0x80, 0xff };
+	static const struct numbers *const types[] = { &numbers_f32, &numbers_f64 };
+	unsigned char bytes[FILE_ROOM];
+
+	for (int t = 0; t < 2; t++) {
+		const size_t length = sample_file(types[t], bytes);
+
+		for (size_t i = 0; i < length; i++)
+			for (size_t k = 0; k < sizeof(changes); k++) {
+				bytes[i] ^= changes[k];
+				refuses_checkpoint(bytes, length, "t.ck: ");
+				bytes[i] ^= changes[k];
+			}
+	}
+}
+
+static void checkpoint_that_is_none_is_told_apart(void **state)
+{
+	unsigned char bytes[FILE_ROOM] = { 0 };
+	const size_t length = sample_file(&numbers_f32, bytes);
+	static const char csv[] = "1,2,0\n3,4,1\n";
+
+	refuses_checkpoint(csv, strlen(csv), "is not a checkpoint of tutti-train");
+	refuses_checkpoint(bytes, length + 3, "3 bytes longer than its header says");
+	bytes[8] = 2;
+	refuses_checkpoint(
+		bytes, length,
+		"was written by a newer tutti-train (format 2), expected at most 1; use that one");
+	bytes[8] = 0;
+	refuses_checkpoint(bytes, length, "format: found 0, expected 1 to 1");
+}
+
+/* The checksum is right: it is the fields that nobody trusts. */
+static void checkpoint_header_that_lies_is_refused(void **state)
+{
+	static const struct {
+		size_t offset, length;
+		uint64_t value;
+		const char *error_text;
+	} cases[] = {
+		{ 12, 4, 2, "found numbers of 2 bytes, expected 4 (f32) or 8 (f64)" },
+		{ 12, 4, 8, "truncated: found 380 bytes, expected 492" },
+		{ 16, 4, 0, "layers: found 0, expected 1 to 16" },
+		{ 16, 4, 17, "layers: found 17, expected 1 to 16" },
+		{ 16, 4, UINT32_MAX, "layers: found 4294967295, expected 1 to 16" },
+		{ 20, 4, 1, "52 bytes longer than its header says" },
+		{ 20, 4, UINT32_MAX, "steps: found 42, expected 4294967295" },
+		{ 24, 4, 0, "ranks: found 0, expected 1 to 2147483647" },
+		{ 24, 4, (uint64_t)1 << 31, "ranks: found 2147483648" },
+		{ 44, 8, 1, "steps: found 1, expected 2" },
+		{ 52, 8, 0x7ff0000000000000, "seconds: found inf, expected a finite number" },
+		{ 60, 8, 0, "features: found 0, expected 1 to 4294967296" },
+		{ 60, 8, ((uint64_t)1 << 32) + 1, "features: found 4294967297" },
+		{ 60, 8, (uint64_t)1 << 32, "truncated: found 380 bytes, expected 137438953756" },
+		{ 68, 8, 0, "width of hidden layer 1: found 0, expected 1 to 65536" },
+		{ 68, 8, 65537, "width of hidden layer 1: found 65537" },
+		{ 68, 8, UINT64_MAX, "width of hidden layer 1: found 18446744073709551615" },
+		{ 76, 8, 1, "classes: found 1, expected 2 to 65536" },
+		{ 76, 8, 65537, "classes: found 65537" },
+		{ 84, 4, 2, "epochs: found number 2, expected 1" },
+		{ 136, 4, 3, "epochs: found number 3, expected 2" },
+	};
+	unsigned char bytes[FILE_ROOM];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const size_t length = sample_file(&numbers_f32, bytes);
+
+		memcpy(bytes + cases[i].offset, &cases[i].value, cases[i].length);
+		repair_checksum(bytes, length);
+		refuses_checkpoint(bytes, length, cases[i].error_text);
+	}
+}
+
+static void checkpoint_of_the_largest_model_overflows_nothing(void **state)
+{
+	unsigned char bytes[FILE_ROOM] = { 0 };
+	const uint64_t features = (uint64_t)1 << 32, layers = 16, eight = 8, most = 65536;
+
+	sample_file(&numbers_f64, bytes);
+	memcpy(bytes + 12, &eight, 4);
+	memcpy(bytes + 16, &layers, 4);
+	memcpy(bytes + 60, &features, 8);
+	for (int i = 1; i <= 16; i++)
+		memcpy(bytes + 60 + 8 * i, &most, 8);
+	refuses_checkpoint(bytes, sizeof(bytes),
+			   "truncated: found 1024 bytes, expected 4504699155775820");
+}
+
+/* 188: the epochs end; 236: the means and factors; then 14 weights, 14 of their velocity, 3 sums */
+static void checkpoint_numbers_that_are_not_finite_are_refused(void **state)
+{
+	static const struct {
+		size_t offset;
+		const char *error_text;
+	} reals[] = {
+		{ 88, "epoch 1, training loss: found nan" },
+		{ 96, "epoch 1, training accuracy: found nan" },
+		{ 120, "epoch 1, rate: found nan" },
+		{ 180, "epoch 2, seconds: found nan" },
+		{ 188, "mean of feature 0: found nan" },
+		{ 228, "factor of feature 2: found nan" },
+		{ 348, "sum of the epoch 0: found nan" },
+		{ 364, "sum of the epoch 2: found nan" },
+	}, numbers[] = {
+		{ 236, "weight 0: found nan" },
+		{ 236 + 13 * 4, "weight 13: found nan" },
+		{ 236 + 14 * 4, "velocity 0: found nan" },
+		{ 236 + 27 * 4, "velocity 13: found nan" },
+	};
+	static const double not_a_number = NAN;
+	static const float neither = NAN;
+	unsigned char bytes[FILE_ROOM];
+
+	for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++) {
+		const size_t length = sample_file(&numbers_f32, bytes);
+
+		memcpy(bytes + reals[i].offset, &not_a_number, 8);
+		repair_checksum(bytes, length);
+		refuses_checkpoint(bytes, length, reals[i].error_text);
+	}
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		const size_t length = sample_file(&numbers_f32, bytes);
+
+		memcpy(bytes + numbers[i].offset, &neither, 4);
+		repair_checksum(bytes, length);
+		refuses_checkpoint(bytes, length, numbers[i].error_text);
+	}
+}
+
+static void checkpoint_file_that_is_damaged_is_refused(void **state)
+{
+	const char *path = path_of("ck");
+	unsigned char bytes[FILE_ROOM] = { 0 };
+	const size_t length = sample_file(&numbers_f64, bytes);
+	struct checkpoint c;
+	struct why why;
+
+	write_file(path, bytes, length - 1);
+	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, "ck: truncated: found 491 bytes, expected 492"));
+	write_file(path, bytes, length + 1);
+	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, "ck: 1 bytes longer than its header says"));
+	write_file(path, bytes, 0);
+	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, "ck: is not a checkpoint"));
+	bytes[300] ^= 1;
+	write_file(path, bytes, length);
+	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, "found checksum"));
+	assert_null(c.state);
+	unlink(path);
+}
+
+static void checkpoint_that_is_no_file_is_not_read(void **state)
+{
+	const char *path = path_of("fifo");
+	struct checkpoint c;
+	struct why why;
+
+	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_ERR_SYSTEM);
+	assert_non_null(strstr(why.text, "fifo: cannot be read: No such file"));
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, "fifo: is not a regular file"));
+	assert_int_equal(checkpoint_read(directory, &c, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, "is not a regular file"));
+	unlink(path);
+}
+
+/* The files that are in the tests' directory. */
+static int files_left(void)
+{
+	DIR *entries = opendir(directory);
+	int count = 0;
+
+	assert_non_null(entries);
+	for (const struct dirent *e = readdir(entries); e; e = readdir(entries))
+		count += e->d_name[0] != '.';
+	closedir(entries);
+	return count;
+}
+
+/* replace_check() knows beforehand. */
+static void refuses_target(const char *path, const char *error_text)
+{
+	struct sample s;
+	struct why why = { "" }, check_why = { "" };
+	const int before = files_left();
+
+	sample_make(&s, &numbers_f32);
+	assert_true(checkpoint_write(path, &s.c, &why) < 0);
+	if (!strstr(why.text, error_text))
+		fail_msg("found \"%s\", expected \"%s\"", why.text, error_text);
+	assert_true(replace_check(path, &check_why) < 0);
+	assert_string_equal(check_why.text, why.text);
+	assert_int_equal(files_left(), before);
+}
+
+static void checkpoint_replaces_nothing_but_a_file(void **state)
+{
+	char fifo[64], link[64], name[400];
+	struct stat status;
+
+	snprintf(fifo, sizeof(fifo), "%s/fifo", directory);
+	snprintf(link, sizeof(link), "%s/link", directory);
+	snprintf(name, sizeof(name), "%s/%0300d", directory, 0);
+	assert_int_equal(mkfifo(fifo, 0600), 0);
+	assert_int_equal(symlink("fifo", link), 0);
+	refuses_target(directory, "is a directory, expected a regular file");
+	refuses_target("/", "names a directory");
+	refuses_target(path_of(""), "names a directory");
+	refuses_target(path_of("."), "is a directory");
+	refuses_target(path_of("nowhere/ck"), "No such file or directory");
+	refuses_target(path_of("fifo/ck"), "Not a directory");
+	refuses_target("", "names a directory");
+	refuses_target(name, "File name too long");
+	refuses_target(fifo, "is a device, a pipe or a socket");
+	refuses_target(link, "is a symbolic link");
+	refuses_target("/dev/full", "is a device, a pipe or a socket");
+	assert_true(stat("/dev/full", &status) == 0 && S_ISCHR(status.st_mode));
+	assert_true(lstat(fifo, &status) == 0 && S_ISFIFO(status.st_mode));
+	assert_true(lstat(link, &status) == 0 && S_ISLNK(status.st_mode));
+	unlink(fifo);
+	unlink(link);
+}
+
+/* A checkpoint's name in the directory one is in needs no '/'. */
+static void checkpoint_may_be_written_beside_the_program(void **state)
+{
+	char *was = getcwd(NULL, 0);
+	struct sample s;
+	struct why why;
+
+	assert_non_null(was);
+	sample_make(&s, &numbers_f32);
+	assert_int_equal(chdir(directory), 0);
+	assert_int_equal(replace_check("ck", &why), TUTTI_OK);
+	assert_int_equal(files_left(), 0);
+	assert_int_equal(checkpoint_write("ck", &s.c, &why), TUTTI_OK);
+	assert_int_equal(unlink("ck"), 0);
+	assert_int_equal(chdir(was), 0);
+	free(was);
+}
+
+static void checkpoint_has_the_mode_that_the_umask_leaves(void **state)
+{
+	const char *path = path_of("ck");
+	const mode_t was = umask(026);
+	struct sample s;
+	struct stat status;
+	struct why why;
+
+	sample_make(&s, &numbers_f32);
+	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
+	umask(was);
+	assert_int_equal(stat(path, &status), 0);
+	assert_int_equal(status.st_mode & 0777, 0640);
+	unlink(path);
+}
+
+/* A write of `limit` bytes at most, as on a disk that is full. */
+static tutti_result_t write_limited(const char *path, const struct checkpoint *c, rlim_t limit,
+				    struct why *why)
+{
+	struct rlimit was, low;
+	tutti_result_t result;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+	low = (struct rlimit){ limit, was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+	result = checkpoint_write(path, c, why);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+	signal(SIGXFSZ, SIG_DFL);
+	return result;
+}
+
+static void checkpoint_stays_where_a_later_one_cannot_be_written(void **state)
+{
+	static const rlim_t limits[] = { 0, 1, 100, 379 };
+	const char *path = path_of("ck");
+	char expected[64];
+	struct sample old, new;
+	struct checkpoint c;
+	struct why why;
+
+	sample_make(&old, &numbers_f64);
+	sample_make(&new, &numbers_f32);
+	assert_int_equal(checkpoint_write(path, &old.c, &why), TUTTI_OK);
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		assert_int_equal(write_limited(path, &new.c, limits[i], &why), TUTTI_ERR_SYSTEM);
+		snprintf(expected, sizeof(expected), "failed after %d of 380 bytes: %s",
+			 (int)limits[i], strerror(EFBIG));
+		assert_non_null(strstr(why.text, expected));
+		assert_non_null(strstr(why.text, path));
+		assert_int_equal(files_left(), 1);
+		assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_OK);
+		same_checkpoint(&c, &old.c);
+		checkpoint_finish(&c);
+	}
+	assert_int_equal(write_limited(path, &new.c, 380, &why), TUTTI_OK);
+	unlink(path);
+}
+
+static void checkpoint_of_a_training_that_diverged_replaces_none(void **state)
+{
+	const char *path = path_of("ck");
+	struct sample s;
+	struct checkpoint c;
+	struct why why;
+
+	sample_make(&s, &numbers_f64);
+	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
+	s.state[5] = INFINITY;
+	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, "weight 5: found inf, expected a finite number; the "
+					 "training has diverged"));
+	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_OK);
+	checkpoint_finish(&c);
+	assert_int_equal(files_left(), 1);
+	unlink(path);
+}
+
+/* In a container the process has the same number each time. */
+static void checkpoint_is_written_beside_what_a_killed_one_left(void **state)
+{
+	char path[64], left[100];
+	struct sample s;
+	struct why why;
+
+	snprintf(path, sizeof(path), "%s/ck", directory);
+	sample_make(&s, &numbers_f32);
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
+		snprintf(left, sizeof(left), "%s.%ld-%d.tmp", path, (long)getpid(), i);
+		write_file(left, "", 0);
+	}
+	refuses_target(path, "found 100 temporary files beside it");
+	assert_int_equal(files_left(), 101);
+	for (int i = 0; i < 100; i++) {
+		snprintf(left, sizeof(left), "%s.%ld-%d.tmp", path, (long)getpid(), i);
+		assert_int_equal(unlink(left), 0);
+	}
+	unlink(path);
 }
 
 int main(void)
@@ -525,6 +1516,39 @@ int main(void)
 		cmocka_unit_test(split_and_orders_are_permutations),
 		cmocka_unit_test(orders_follow_from_seed_and_epoch_alone),
 		cmocka_unit_test(features_are_standardised_over_the_training_rows),
+		cmocka_unit_test(checkpoint_comes_back_bit_for_bit),
+		cmocka_unit_test(checkpoint_of_data_as_they_are_has_means_0_and_factors_1),
+		cmocka_unit_test(checkpoint_cut_anywhere_is_refused),
+		cmocka_unit_test(checkpoint_with_any_byte_changed_is_refused),
+		cmocka_unit_test(checkpoint_that_is_none_is_told_apart),
+		cmocka_unit_test(checkpoint_header_that_lies_is_refused),
+		cmocka_unit_test(checkpoint_of_the_largest_model_overflows_nothing),
+		cmocka_unit_test(checkpoint_numbers_that_are_not_finite_are_refused),
+		cmocka_unit_test(checkpoint_file_that_is_damaged_is_refused),
+		cmocka_unit_test(checkpoint_that_is_no_file_is_not_read),
+		cmocka_unit_test(checkpoint_replaces_nothing_but_a_file),
+		cmocka_unit_test(checkpoint_may_be_written_beside_the_program),
+		cmocka_unit_test(checkpoint_has_the_mode_that_the_umask_leaves),
+		cmocka_unit_test(checkpoint_stays_where_a_later_one_cannot_be_written),
+		cmocka_unit_test(checkpoint_of_a_training_that_diverged_replaces_none),
+		cmocka_unit_test(checkpoint_is_written_beside_what_a_killed_one_left),
+		cmocka_unit_test(synthetic_data_follow_from_their_name_alone),
+		cmocka_unit_test(synthetic_features_are_standard_normal),
+		cmocka_unit_test(synthetic_labels_are_shared_out_among_all_classes),
+		cmocka_unit_test(synthetic_name_is_read_strictly),
+		cmocka_unit_test(synthetic_data_beyond_the_limit_are_refused),
+		cmocka_unit_test(made_samples_refuse_the_options_of_files),
+		cmocka_unit_test(samples_of_a_test_file_are_exactly_those_that_validate),
+		cmocka_unit_test(hash_tells_which_samples_validate),
+		cmocka_unit_test(test_file_unlike_the_training_file_is_refused),
+		cmocka_unit_test(idx_files_of_both_kinds_are_read_as_they_are),
+		cmocka_unit_test(text_becomes_contexts_and_the_characters_behind_them),
+		cmocka_unit_test(text_is_parted_by_blocks_that_no_sample_crosses),
+		cmocka_unit_test(text_validates_the_share_that_was_asked_for),
+		cmocka_unit_test(text_that_gives_no_samples_is_refused),
+		cmocka_unit_test(text_beyond_the_limit_is_refused_with_what_would_fit),
+		cmocka_unit_test(text_files_are_read_one_behind_the_other),
+		cmocka_unit_test(what_is_one_hot_is_not_standardised),
 	};
 
 	return cmocka_run_group_tests(tests, make_directory, remove_directory);

@@ -22,9 +22,10 @@ enum { RANKS = 4, EPOCHS_MAX = 120, STEPS_OF_EPOCH = 23, LOSSES_MAX = 8 };
 /* Slow enough to be met in the middle by a test that waits for a core, fast enough for a test: on
  * the stand-in for a GPU an epoch takes many times as long. */
 static int epochs = EPOCHS_MAX;
+static int started = RANKS; /* by the last job */
 #define TRAINING                                                                                             \
 	"echo pid $$; exec \"$TEST_TRAIN\" --data \"$DIGITS\" --json \"$TRAIN_LOG\" --epochs $TRAIN_EPOCHS " \
-	"--device $TRAIN_DEVICE --dtype f64"
+	"--device $TRAIN_DEVICE --dtype f64 $TRAIN_MORE"
 
 static char path[] = "/tmp/tutti-train-lost-XXXXXX";
 static unsigned long seed;
@@ -117,7 +118,7 @@ static void take_line(const char *line, struct outcome *o)
 	else if (strcmp(event, "end") == 0)
 		take_end(object, o);
 	else
-		assert_int_equal(number_of(object, "ranks"), RANKS);
+		assert_int_equal(number_of(object, "ranks"), started);
 	json_decref(object);
 }
 
@@ -138,14 +139,20 @@ static struct outcome read_log(void)
 
 /* ---- the job */
 
-static void start(struct launched *l, const char *least, const char *restarts)
+static void start_on(struct launched *l, const char *ranks, const char *least, const char *restarts)
 {
-	const char *argv[] = { getenv("TEST_RUN"), "-n",     "4",  "--min-ranks", least,
-			       "--restart",	   restarts, "--", "/bin/sh",	  "-c",
+	const char *argv[] = { getenv("TEST_RUN"), "-n",     ranks, "--min-ranks", least,
+			       "--restart",	   restarts, "--",  "/bin/sh",	   "-c",
 			       TRAINING,	   NULL };
 
+	started = atoi(ranks);
 	launched_start(l, argv);
-	launched_await(l, 0, "pid ", RANKS);
+	launched_await(l, 0, "pid ", started);
+}
+
+static void start(struct launched *l, const char *least, const char *restarts)
+{
+	start_on(l, "4", least, restarts);
 }
 
 static pid_t pid_of(struct launched *l, int rank, int time)
@@ -176,29 +183,52 @@ static void finish(struct launched *l, struct outcome *o)
 	*o = read_log();
 }
 
+/* Of the way to train that TRAIN_MORE says: without velocity none is lost with a rank. */
+static bool has_momentum(void)
+{
+	return !strstr(getenv("TRAIN_MORE"), "--momentum 0");
+}
+
+/* By the usual way, on four ranks. */
+static const struct outcome *undisturbed(void)
+{
+	static struct outcome of[2];
+	struct outcome *o = &of[has_momentum()];
+	struct launched l;
+	char *more;
+
+	if (o->ended)
+		return o;
+	more = strdup(getenv("TRAIN_MORE"));
+	setenv("TRAIN_MORE", has_momentum() ? "" : "--momentum 0", 1);
+	start(&l, "4", "0");
+	finish(&l, o);
+	launched_free(&l);
+	setenv("TRAIN_MORE", more, 1);
+	free(more);
+	assert_int_equal(o->losses, 0);
+	assert_int_equal(o->steps_begun, epochs * STEPS_OF_EPOCH);
+	assert_true(o->accuracy > 0.9);
+	return o;
+}
+
 /* The loss of every epoch is that of the undisturbed training but for the order in which numbers
  * of other slices add up: a batch that counts twice or not at all changes it by more. The
  * reporting rank was there from the start: it has begun no step but those of the training, and
  * again at each loss that in flight, or on a GPU those of the epoch. */
 static void expect_as_if_nothing_had_been(const struct outcome *o)
 {
-	static struct outcome all;
-	const int again = strcmp(getenv("TRAIN_DEVICE"), "cuda") == 0 ? STEPS_OF_EPOCH : 1;
-	struct launched l;
+	/* with shares the step before may not have come everywhere, either */
+	const int again = strcmp(getenv("TRAIN_DEVICE"), "cuda") == 0	 ? STEPS_OF_EPOCH
+			  : strstr(getenv("TRAIN_MORE"), "--sync zero1") ? 2
+									 : 1;
+	const struct outcome *all = undisturbed();
 
-	if (!all.ended) {
-		start(&l, "4", "0");
-		finish(&l, &all);
-		launched_free(&l);
-		assert_int_equal(all.losses, 0);
-		assert_int_equal(all.steps_begun, epochs * STEPS_OF_EPOCH);
-		assert_true(all.accuracy > 0.96);
-	}
 	for (int e = 0; e < epochs; e++)
-		if (!(fabs(o->train_loss[e] - all.train_loss[e]) <= 1e-6 * all.train_loss[e]))
+		if (!(fabs(o->train_loss[e] - all->train_loss[e]) <= 1e-6 * all->train_loss[e]))
 			fail_msg("epoch %d: the loss is %.9g, expected %.9g", e + 1,
-				 o->train_loss[e], all.train_loss[e]);
-	assert_float_equal(o->accuracy, all.accuracy, 1e-3);
+				 o->train_loss[e], all->train_loss[e]);
+	assert_float_equal(o->accuracy, all->accuracy, 1e-3);
 	assert_true(o->steps_begun <= epochs * STEPS_OF_EPOCH + o->losses * again);
 }
 
@@ -393,6 +423,22 @@ static void a_rank_that_is_stuck_is_left_out(void **state)
 	launched_free(&l);
 }
 
+/* On GPUs there is one way. */
+static void each_way_to_train_goes_on(void **state)
+{
+	static const char *const ways[] = { "--sync zero1 --momentum 0", "--sync local --every 1" };
+
+	if (strcmp(getenv("TRAIN_DEVICE"), "cuda") == 0)
+		skip();
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		setenv("TRAIN_MORE", ways[i], 1);
+		lose((const int[]){ 0 }, 1, "2", "0");
+		lose((const int[]){ 2, 3 }, 2, "1", "1");
+		a_rank_that_is_stuck_is_left_out(state);
+	}
+	setenv("TRAIN_MORE", "", 1);
+}
+
 /* A replacement waits in tutti_init() for others that take nobody in, and end by `sig`. */
 static void leave_alone(int sig, int status)
 {
@@ -441,6 +487,66 @@ static void too_few_ranks_end_the_training(void **state)
 	launched_free(&l);
 }
 
+/* Again and again, until it was met in the middle. */
+static void train_until_killed(const char *save)
+{
+	struct launched l;
+	int status, tries = 5;
+
+	do {
+		assert_true(tries-- > 0);
+		unlink(save);
+		start(&l, "4", "0");
+		let_train(&l, 5 + (int)draw(20));
+		kill(pid_of(&l, (int)draw(RANKS), 1), SIGKILL);
+		status = launched_finish(&l);
+		launched_free(&l);
+	} while (status == 0);
+}
+
+/* On as many ranks it is the same bits; on others, as much as those would differ anyway. */
+static void resume_on(const char *ranks)
+{
+	struct launched l;
+	const struct outcome *all = undisturbed();
+	const double most = strcmp(ranks, "4") == 0 ? 0 : 1e-9;
+	struct outcome o;
+
+	start_on(&l, ranks, ranks, "0");
+	finish(&l, &o);
+	assert_contains(launched_out(&l), "resumed after epoch ");
+	launched_free(&l);
+	assert_int_equal(o.ranks, atoi(ranks));
+	assert_true(o.steps_begun < epochs * STEPS_OF_EPOCH);
+	for (int e = 0; e < epochs; e++)
+		if (!(fabs(o.train_loss[e] - all->train_loss[e]) <= most * all->train_loss[e]))
+			fail_msg("epoch %d: the loss is %.17g, expected %.17g", e + 1,
+				 o.train_loss[e], all->train_loss[e]);
+}
+
+static void a_killed_training_is_resumed_on_any_number_of_ranks(void **state)
+{
+	static const char *const each[][2] = {
+		{ "", "4" }, { "", "3" }, { "--sync local --every 1", "2" }, { "--sync zero1", "1" }
+	};
+	char save[sizeof(path) + 8], options[128];
+
+	snprintf(save, sizeof(save), "%s.saved", path);
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+		if (*each[i][0] && strcmp(getenv("TRAIN_DEVICE"), "cuda") == 0)
+			continue; /* there is one way */
+		snprintf(options, sizeof(options), "%s --save %s --every-epochs 3", each[i][0],
+			 save);
+		setenv("TRAIN_MORE", options, 1);
+		train_until_killed(save);
+		strcat(options, " --resume");
+		setenv("TRAIN_MORE", options, 1);
+		resume_on(each[i][1]);
+		assert_int_equal(unlink(save), 0);
+	}
+	setenv("TRAIN_MORE", "", 1);
+}
+
 static int prepare(void **state)
 {
 	const int fd = mkstemp(path);
@@ -455,6 +561,7 @@ static int prepare(void **state)
 	seed = (unsigned long)time(NULL);
 	print_message("seed %lu\n", seed);
 	setenv("TRAIN_LOG", path, 1);
+	setenv("TRAIN_MORE", "", 1);
 	return fd < 0 || close(fd) < 0;
 }
 
@@ -476,6 +583,8 @@ int main(void)
 		cmocka_unit_test(one_after_the_other_may_be_lost),
 		cmocka_unit_test(no_rank_of_the_end_was_there_at_the_start),
 		cmocka_unit_test(a_rank_that_is_stuck_is_left_out),
+		cmocka_unit_test(each_way_to_train_goes_on),
+		cmocka_unit_test(a_killed_training_is_resumed_on_any_number_of_ranks),
 		cmocka_unit_test(a_replacement_does_not_wait_for_the_dead),
 		cmocka_unit_test(too_few_ranks_end_the_training),
 	};

@@ -289,7 +289,7 @@ static void a_step_that_is_not_complete_changes_nothing(void **state)
 	struct why why;
 	uint64_t before;
 
-	assert_int_equal(state_create(&numbers_f64, 3, &s, &why), TUTTI_OK);
+	assert_int_equal(state_create(&numbers_f64, 3, 3, &s, &why), TUTTI_OK);
 	before = state_hash(&s);
 	for (size_t i = 0; i < 3; i++) {
 		*(double *)state_next(&s, i).weights = (double)i + 1;
@@ -310,7 +310,7 @@ static void sums_begin_anew_with_each_epoch(void **state)
 	struct state s;
 	struct why why;
 
-	assert_int_equal(state_create(&numbers_f64, 1, &s, &why), TUTTI_OK);
+	assert_int_equal(state_create(&numbers_f64, 1, 1, &s, &why), TUTTI_OK);
 	state_advance(&s, &step, true);
 	state_advance(&s, &step, false);
 	assert_true(state_sums(&s).loss == 4 && state_sums(&s).correct == 2 &&
@@ -368,7 +368,17 @@ static void options_are_read(void **state)
 	assert_int_equal(o.schedule, RATE_CONSTANT);
 	assert_int_equal(o.bucket_bytes, 3072);
 	assert_int_equal(o.plot_count, 2);
-	assert_true(o.verify && o.rate == 0.5 && o.seed == 7 && o.test_fraction == 0);
+	assert_true(o.verify && o.rate == 0.5 && o.seed == 7 && o.source.test_fraction == 0);
+	assert_ptr_equal(o.numbers, &numbers_f32);
+	assert_int_equal(parse("--data d --device cuda --sync allreduce", &o, &why), OPTIONS_RUN);
+	assert_ptr_equal(o.numbers, &numbers_f64);
+	assert_int_equal(parse("--data d --batch all --sync local --every 5 --simulate-ranks 3 "
+			       "--outer nesterov,0.7,0.9 --clip 2",
+			       &o, &why),
+			 OPTIONS_RUN);
+	assert_true(o.batch == 0 && o.sync == &sync_local && o.every == 5 && o.replicas == 3);
+	assert_true(o.outer.nesterov && o.outer.rate == 0.7 && o.outer.momentum == 0.9);
+	assert_true(o.clip == 2);
 	assert_int_equal(parse("--data d --hidden none", &o, &why), OPTIONS_RUN);
 	assert_int_equal(o.hidden_layers, 0);
 }
@@ -407,6 +417,20 @@ static void wrong_options_are_refused_by_name(void **state)
 		{ "--data d --schedule step", "--schedule: found 'step'" },
 		{ "--data d --lr-scaling cubic", "--lr-scaling: found 'cubic'" },
 		{ "--data d --classes 1", "--classes: found '1'" },
+		{ "--data d --epoch 3", "found the option --epoch, expected --epochs in full" },
+		{ "--data d --epoch=3", "found the option --epoch=3, expected --epochs in full" },
+		{ "--data d --min-ranks 2", "--min-ranks is an option of tutti-run" },
+		{ "--data d --dtype f16", "--dtype: found 'f16'" },
+		{ "--data d --sync zero", "--sync: found 'zero' (did you mean zero1?)" },
+		{ "--data d --sync local --outer adam,1", "--outer: found 'adam,1', expected sgd" },
+		{ "--data d --sync local --outer nesterov,1", "--outer: found 'nesterov,1'" },
+		{ "--data d --sync local --outer sgd,0", "--outer: found 'sgd,0'" },
+		{ "--data d --outer sgd,1", "found --outer with --sync allreduce" },
+		{ "--data d --simulate-ranks 2", "expected --sync local" },
+		{ "--data d --resume", "found --resume, expected --save FILE as well" },
+		{ "--data d --device cuda --sync zero1",
+		  "found --device cuda and another --sync than allreduce" },
+		{ "--data d --device cuda --dtype f32", "found --device cuda and --dtype f32" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

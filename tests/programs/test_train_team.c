@@ -231,7 +231,7 @@ static void settle_places(struct rank *rank)
 	rank->team.origin = places[r].origin;
 	rank->result = report_create(&options, &report, &rank->why);
 	if (rank->result == TUTTI_OK)
-		rank->result = state_create(&numbers_f64, 5, &t.state, &rank->why);
+		rank->result = state_create(&numbers_f64, 5, 5, &t.state, &rank->why);
 	if (rank->result == TUTTI_OK)
 		rank->result = survival_init(&t.survival, &rank->team, &rank->why);
 	if (rank->result != TUTTI_OK)

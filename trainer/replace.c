@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the way to a file that is whole or as it was: a draft is written beside it, and takes its
+ * place when it is complete and on disk. */
+#include "replace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DRAFTS_MAX = 100 };
+
+/* A place in a directory, and a file beside it that is to come there. */
+struct draft {
+	const char *path; /* of the place */
+	const char *name; /* its last part */
+	int directory;
+	int fd;	    /* of the draft, -1: there is none */
+	char *file; /* the draft's name */
+};
+
+static tutti_result_t refuse_target(const struct draft *d, struct why *why)
+{
+	return why_set(why, TUTTI_ERR_SYSTEM,
+		       "%s: cannot be written: %s; give a file in a directory that "
+		       "exists and can be written",
+		       d->path, strerror(errno));
+}
+
+static tutti_result_t open_directory(struct draft *d, struct why *why)
+{
+	const char *slash = strrchr(d->path, '/');
+	char *directory = slash ? strndup(d->path, (size_t)(slash - d->path) + 1) : strdup(".");
+
+	if (!directory)
+		return why_no_memory(why, d->path);
+	d->name = slash ? slash + 1 : d->path;
+	d->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	free(directory);
+	return d->directory < 0 ? refuse_target(d, why) : TUTTI_OK;
+}
+
+/* A device or a link would be replaced, not written to. */
+static tutti_result_t check_target(const struct draft *d, struct why *why)
+{
+	struct stat status;
+
+	if (d->name[0] == '\0')
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "%s: names a directory, expected a file; add its name", d->path);
+	if (fstatat(d->directory, d->name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? TUTTI_OK : refuse_target(d, why);
+	if (S_ISREG(status.st_mode))
+		return TUTTI_OK;
+	return why_set(why, TUTTI_ERR_INVALID,
+		       "%s: is %s, expected a regular file or none: it would be "
+		       "replaced; give another name",
+		       d->path,
+		       S_ISDIR(status.st_mode)	 ? "a directory"
+		       : S_ISLNK(status.st_mode) ? "a symbolic link"
+						 : "a device, a pipe or a socket");
+}
+
+/* Another process of this number may have left some behind: in a container it is always the
+ * same. */
+static tutti_result_t create_file(struct draft *d, struct why *why)
+{
+	const size_t room = strlen(d->name) + 64;
+
+	d->file = malloc(room);
+	if (!d->file)
+		return why_no_memory(why, d->path);
+	for (int i = 0; i < DRAFTS_MAX; i++) {
+		snprintf(d->file, room, "%s.%ld-%d.tmp", d->name, (long)getpid(), i);
+		d->fd = openat(d->directory, d->file,
+			       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+		if (d->fd >= 0)
+			return TUTTI_OK;
+		if (errno != EEXIST)
+			return refuse_target(d, why);
+	}
+	return why_set(
+		why, TUTTI_ERR_SYSTEM,
+		"%s: found %d temporary files beside it (%s the last), expected a name that is "
+		"free; remove those of trainings that have ended",
+		d->path, DRAFTS_MAX, d->file);
+}
+
+/* Removes the draft, unless it has taken its place. */
+static void draft_finish(struct draft *d)
+{
+	if (d->fd >= 0) {
+		close(d->fd);
+		unlinkat(d->directory, d->file, 0);
+	}
+	if (d->directory >= 0)
+		close(d->directory);
+	free(d->file);
+}
+
+static tutti_result_t draft_create(const char *path, struct draft *out, struct why *why)
+{
+	struct draft d = { .path = path, .directory = -1, .fd = -1 };
+	tutti_result_t result = open_directory(&d, why);
+
+	if (result == TUTTI_OK)
+		result = check_target(&d, why);
+	if (result == TUTTI_OK)
+		result = create_file(&d, why);
+	if (result != TUTTI_OK) {
+		draft_finish(&d);
+		return result;
+	}
+	*out = d;
+	return TUTTI_OK;
+}
+
+static tutti_result_t refuse_write(const struct draft *d, size_t done, size_t length,
+				   struct why *why)
+{
+	return why_set(why, TUTTI_ERR_SYSTEM,
+		       "%s: writing failed after %zu of %zu bytes: %s; what was there "
+		       "before is unchanged: make room, or give another place",
+		       d->path, done, length, strerror(errno));
+}
+
+static tutti_result_t draft_fill(struct draft *d, const unsigned char *bytes, size_t length,
+				 struct why *why)
+{
+	size_t done = 0;
+
+	while (done < length) {
+		const ssize_t n = write(d->fd, bytes + done, length - done);
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0 || errno != EINTR)
+			return refuse_write(d, done, length, why);
+	}
+	return fsync(d->fd) < 0 ? refuse_write(d, done, length, why) : TUTTI_OK;
+}
+
+/* The draft is complete and on disk: it takes its place. Not every file system can bring a
+ * directory to disk by itself (EINVAL). */
+static tutti_result_t draft_settle(struct draft *d, struct why *why)
+{
+	if (renameat(d->directory, d->file, d->directory, d->name) < 0)
+		return refuse_target(d, why);
+	close(d->fd);
+	d->fd = -1;
+	if (fsync(d->directory) == 0 || errno == EINVAL)
+		return TUTTI_OK;
+	return why_set(why, TUTTI_ERR_SYSTEM,
+		       "%s: was written, but its directory could not be brought to disk: "
+		       "%s; check the disk",
+		       d->path, strerror(errno));
+}
+
+tutti_result_t replace_file(const char *path, const void *bytes, size_t length, struct why *why)
+{
+	struct draft draft;
+	tutti_result_t result = draft_create(path, &draft, why);
+
+	if (result != TUTTI_OK)
+		return result;
+	result = draft_fill(&draft, bytes, length, why);
+	if (result == TUTTI_OK)
+		result = draft_settle(&draft, why);
+	draft_finish(&draft);
+	return result;
+}
+
+tutti_result_t replace_check(const char *path, struct why *why)
+{
+	struct draft draft;
+	const tutti_result_t result = draft_create(path, &draft, why);
+
+	if (result == TUTTI_OK)
+		draft_finish(&draft);
+	return result;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A training's checkpoints, and the labels that it predicts. */
+#ifndef TRAIN_SAVE_H
+#define TRAIN_SAVE_H
+
+#include <stdbool.h>
+
+#include "why.h"
+
+struct training;
+
+/* On rank 0, before the training: can the files be written? With --resume, take up where the
+ * checkpoint stands, if there is one; the other ranks then settle with that (settle.h). */
+tutti_result_t save_open(struct training *training, struct why *why);
+
+/* Collective, at the end of an epoch: write a checkpoint, if one is due. */
+tutti_result_t save_epoch(struct training *training, struct why *why);
+
+/* On one rank, when the training is done: the labels of the validation samples, one a line, in the
+ * order of the data. */
+tutti_result_t save_predictions(struct training *training, struct why *why);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns nothing: what the ways to train together have in common. */
+#include "sync.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "train.h"
+
+void sync_store_sums(struct training *t, const struct sums *sums)
+{
+	const double numbers[SUMS_NUMBERS] = { sums->loss, sums->correct, sums->samples };
+
+	t->model.numbers->store(numbers_at(t->model.numbers, t->gradients, t->model.parameters),
+				numbers, SUMS_NUMBERS);
+}
+
+struct sums sync_load_sums(const struct training *t)
+{
+	double numbers[SUMS_NUMBERS];
+
+	t->model.numbers->load(numbers,
+			       numbers_from(t->model.numbers, t->gradients, t->model.parameters),
+			       SUMS_NUMBERS);
+	return (struct sums){ numbers[0], numbers[1], numbers[2] };
+}
+
+/* Pascanu et al. 2013, algorithm 1. */
+double sync_clip_factor(const struct training *t, double square_sum)
+{
+	const double most = t->options->clip, norm = sqrt(square_sum);
+
+	return norm > most ? most / norm : 1;
+}
+
+tutti_result_t sync_nothing(struct training *t, struct why *why)
+{
+	return TUTTI_OK;
+}
+
+tutti_result_t sync_no_weights(struct training *t, unsigned l, struct why *why)
+{
+	return TUTTI_OK;
+}
+
+size_t sync_all_samples(const struct step *step)
+{
+	return step->all;
+}
+
+size_t sync_own_samples(const struct step *step)
+{
+	return step->mine > 0 ? step->mine : 1;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ways to train together: what ranks do with their gradients so that they have the same
+ * weights, after each step or after some. One file has one way, sync_NAME.c.
+ *
+ * host.c computes, and calls these in the order in which they stand here. Of the training they use
+ * model, state, plan, options and team. */
+#ifndef TRAIN_SYNC_H
+#define TRAIN_SYNC_H
+
+#include <stdbool.h>
+
+#include "numbers.h"
+#include "why.h"
+
+struct training;
+
+/* Which samples a step of this rank had, of how many of all ranks; `first` of an epoch. A rank that
+ * plays several calls all but fetch() for each in turn, as training->replica. */
+struct step {
+	size_t mine, all;
+	int first;
+};
+
+struct sync {
+	const char *name; /* of --sync */
+	const char *what; /* in a few words, for reports */
+	/* Are weights the same on all ranks after each step, or only after fetch()? */
+	bool each_step;
+	bool shares_velocity; /* each rank keeps a part of it: training->state has none */
+	/* Memory, and whatever else has to be there before ranks meet. */
+	tutti_result_t (*create)(struct training *training, struct why *why);
+	/* Collective, before the first step and again when ranks were lost: training->state is what
+	 * the next step starts from, the same on all ranks. */
+	tutti_result_t (*begin)(struct training *training, struct why *why);
+	/* The forward pass is about to read the weights of layer `l`: model.weights points at where
+	 * they are on return. */
+	tutti_result_t (*weights)(struct training *training, unsigned l, struct why *why);
+	/* What a rank's gradients are divided by: the samples of all ranks, or its own. */
+	size_t (*divisor)(const struct step *step);
+	/* The gradients of layer `l` are complete. The last layer comes first. Behind those of all
+	 * layers are the step's sums, complete before the first call. */
+	tutti_result_t (*gradients)(struct training *training, unsigned l, struct why *why);
+	/* So are all: the update. On return state.step counts the step. */
+	tutti_result_t (*update)(struct training *training, const struct step *step,
+				 struct why *why);
+	/* Collective, at the end of an epoch: training->state is complete, of the steps that it
+	 * counts, and the same on all ranks. */
+	tutti_result_t (*fetch)(struct training *training, struct why *why);
+	/* Collective, after fetch(), where velocity is kept in shares (else NULL): all of it to rank 0, at
+	 * `velocity`, which is NULL elsewhere. */
+	tutti_result_t (*collect)(struct training *training, void *velocity, struct why *why);
+	/* After a failure, or at the end: nothing is under way on return, and training->state is
+	 * complete, of the steps that it then counts. */
+	void (*drain)(struct training *training);
+	/* Also of what create() left half done. */
+	void (*finish)(struct training *training);
+};
+
+extern const struct sync sync_all_reduce, sync_zero1, sync_local;
+
+/* ---- sync.c: what ways have in common */
+
+/* Put the sums of a step behind the gradients, and take them from there. */
+void sync_store_sums(struct training *training, const struct sums *sums);
+struct sums sync_load_sums(const struct training *training);
+
+/* What gradients whose squares add up to `square_sum` are multiplied by, for none longer than
+ * --clip. */
+double sync_clip_factor(const struct training *training, double square_sum);
+
+/* A way that has nothing to do here. */
+tutti_result_t sync_nothing(struct training *training, struct why *why);
+tutti_result_t sync_no_weights(struct training *training, unsigned l, struct why *why);
+size_t sync_all_samples(const struct step *step);
+size_t sync_own_samples(const struct step *step);
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the sharded optimiser (ZeRO stage 1, Rajbhandari et al. 2020): each rank receives its share
+ * of the summed gradients of each bucket, keeps the velocity of that share, updates its weights,
+ * and sends them to all. The weights travel while the next forward pass begins, from the first
+ * layer on.
+ *
+ * A step is complete when all its weights are there. Until then the copy that the state had before
+ * is whole, and is gone back to when ranks are lost. What velocity a lost rank had is lost with it:
+ * it begins anew, on all ranks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sync.h"
+#include "train.h"
+
+struct share {
+	size_t *counts;		      /* [ranks]: numbers of the bucket that are each rank's */
+	size_t first, count;	      /* of the gradients: this rank's */
+	size_t velocity;	      /* where its velocity begins */
+	tutti_request_t sum, weights; /* NULL: not in flight */
+};
+
+struct zero1 {
+	struct share share[MODEL_LAYERS_MAX]; /* of each bucket */
+	size_t *counts;			      /* owned: of all shares */
+	void *velocity[2];		      /* owned: after the state's steps, and of the next */
+	size_t kept;			      /* numbers of this rank's velocity */
+	tutti_request_t sums;		      /* of a step's loss and hits */
+	bool arriving;			      /* the weights of the state may be on their way */
+};
+
+static void free_shares(struct zero1 *z)
+{
+	free(z->counts);
+	free(z->velocity[0]);
+	free(z->velocity[1]);
+	z->counts = NULL;
+	z->velocity[0] = z->velocity[1] = NULL;
+}
+
+/* Each bucket is cut evenly, so that all ranks can begin when it is ready. */
+static void cut(struct training *t)
+{
+	struct zero1 *z = t->zero1;
+	const int ranks = t->team->size;
+
+	z->kept = 0;
+	for (unsigned i = 0; i < t->buckets.count; i++) {
+		const struct bucket *b = &t->buckets.bucket[i];
+		const struct slice mine = slice_of(b->count, t->team->rank, ranks);
+		struct share *share = &z->share[i];
+
+		*share = (struct share){ .counts = z->counts + i * (size_t)ranks,
+					 .first = b->first + mine.first,
+					 .count = mine.count,
+					 .velocity = z->kept };
+		for (int r = 0; r < ranks; r++)
+			share->counts[r] = slice_of(b->count, r, ranks).count;
+		z->kept += mine.count;
+	}
+}
+
+static tutti_result_t create(struct training *t, struct why *why)
+{
+	t->zero1 = calloc(1, sizeof(*t->zero1));
+	return t->zero1 ? TUTTI_OK : why_no_memory(why, "the shares of ranks");
+}
+
+/* What rank 0 has read from a checkpoint, to those whose it is now. */
+static tutti_result_t share_out(struct training *t, struct why *why)
+{
+	const struct numbers *numbers = t->model.numbers;
+	tutti_result_t result = TUTTI_OK;
+
+	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++) {
+		const struct share *share = &t->zero1->share[i];
+		const void *all =
+			t->velocity ? numbers_at(numbers, t->velocity, t->buckets.bucket[i].first)
+				    : NULL;
+
+		result = team_share_out(t->team, numbers, all, share->counts,
+					numbers_at(numbers, t->zero1->velocity[0], share->velocity),
+					why);
+	}
+	free(t->velocity);
+	t->velocity = NULL;
+	t->resumes = false;
+	return result;
+}
+
+static tutti_result_t begin(struct training *t, struct why *why)
+{
+	struct zero1 *z = t->zero1;
+
+	free_shares(z);
+	z->counts = calloc(t->buckets.count * (size_t)t->team->size, sizeof(*z->counts));
+	if (!z->counts)
+		return why_no_memory(why, "the shares of ranks");
+	cut(t);
+	for (int copy = 0; copy < 2; copy++) {
+		z->velocity[copy] = calloc(z->kept + 1, t->model.numbers->size);
+		if (!z->velocity[copy])
+			return why_no_memory(why, "the velocity of a share");
+	}
+	t->model.weights = state_now(&t->state, 0).weights;
+	return t->resumes ? share_out(t, why) : TUTTI_OK;
+}
+
+static unsigned bucket_of(const struct training *t, unsigned l)
+{
+	unsigned i = 0;
+
+	while (t->buckets.bucket[i].last_layer > l)
+		i++;
+	return i;
+}
+
+static tutti_result_t weights(struct training *t, unsigned l, struct why *why)
+{
+	return team_wait(t->team, &t->zero1->share[bucket_of(t, l)].weights, why);
+}
+
+static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
+{
+	const struct numbers *numbers = t->model.numbers;
+	const unsigned i = bucket_of(t, l);
+	const struct bucket *b = &t->buckets.bucket[i];
+	struct share *share = &t->zero1->share[i];
+	tutti_result_t result;
+
+	t->zero1->arriving = false; /* the forward pass has waited for all weights */
+	if (b->last_layer != l)
+		return TUTTI_OK;
+	result = team_start_scatter_sum(t->team, numbers,
+					numbers_at(numbers, t->gradients, b->first), share->counts,
+					&share->sum, why);
+	if (result != TUTTI_OK || l > 0)
+		return result;
+	return team_start_sum(t->team, numbers,
+			      numbers_at(numbers, t->gradients, t->model.parameters), SUMS_NUMBERS,
+			      &t->zero1->sums, why);
+}
+
+/* A rank knows its shares alone: the squares are added up by all. */
+static tutti_result_t clip(struct training *t, struct why *why)
+{
+	const struct numbers *numbers = t->model.numbers;
+	double sum = 0;
+
+	for (unsigned i = 0; i < t->buckets.count; i++) {
+		const struct share *share = &t->zero1->share[i];
+
+		sum += numbers->square_sum(numbers_at(numbers, t->gradients, share->first),
+					   share->count);
+	}
+	const tutti_result_t result = team_sum(t->team, &sum, 1, why);
+
+	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++) {
+		const struct share *share = &t->zero1->share[i];
+
+		numbers->scale(numbers_at(numbers, t->gradients, share->first), share->count,
+			       sync_clip_factor(t, sum));
+	}
+	return result;
+}
+
+static void update_share(struct training *t, const struct share *share, double rate)
+{
+	const struct numbers *numbers = t->model.numbers;
+	const struct zero1 *z = t->zero1;
+
+	numbers->sgd(state_now(&t->state, share->first).weights,
+		     numbers_at(numbers, z->velocity[0], share->velocity),
+		     numbers_at(numbers, t->gradients, share->first), share->count, rate,
+		     t->options->momentum, t->options->weight_decay,
+		     state_next(&t->state, share->first).weights,
+		     numbers_at(numbers, z->velocity[1], share->velocity));
+}
+
+static void change_velocity(struct zero1 *z)
+{
+	void *next = z->velocity[1];
+
+	z->velocity[1] = z->velocity[0];
+	z->velocity[0] = next;
+}
+
+static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
+{
+	const double rate = sgd_rate(&t->plan, t->state.step);
+	struct zero1 *z = t->zero1;
+	tutti_result_t result = TUTTI_OK;
+
+	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++)
+		result = team_wait(t->team, &z->share[i].sum, why);
+	if (result == TUTTI_OK)
+		result = team_wait(t->team, &z->sums, why);
+	if (result == TUTTI_OK && t->options->clip > 0)
+		result = clip(t, why);
+	if (result != TUTTI_OK)
+		return result;
+	const struct sums sums = sync_load_sums(t);
+
+	/* the first layer's bucket is the last: its weights are needed first */
+	for (unsigned i = t->buckets.count; i-- > 0 && result == TUTTI_OK;) {
+		const struct bucket *b = &t->buckets.bucket[i];
+
+		update_share(t, &z->share[i], rate);
+		result = team_start_gather(t->team, t->model.numbers,
+					   state_next(&t->state, b->first).weights,
+					   z->share[i].counts, &z->share[i].weights, why);
+	}
+	if (result != TUTTI_OK)
+		return result;
+	z->arriving = true;
+	change_velocity(z);
+	state_advance(&t->state, &sums, step->first);
+	t->model.weights = state_now(&t->state, 0).weights;
+	return TUTTI_OK;
+}
+
+static tutti_result_t fetch(struct training *t, struct why *why)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (unsigned i = t->buckets.count; i-- > 0 && result == TUTTI_OK;)
+		result = team_wait(t->team, &t->zero1->share[i].weights, why);
+	t->zero1->arriving &= result != TUTTI_OK;
+	return result;
+}
+
+static tutti_result_t collect(struct training *t, void *velocity, struct why *why)
+{
+	const struct numbers *numbers = t->model.numbers;
+	tutti_result_t result = TUTTI_OK;
+
+	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++) {
+		const struct share *share = &t->zero1->share[i];
+		void *all =
+			velocity ? numbers_at(numbers, velocity, t->buckets.bucket[i].first) : NULL;
+
+		result = team_collect(t->team, numbers,
+				      numbers_at(numbers, t->zero1->velocity[0], share->velocity),
+				      share->counts, all, why);
+	}
+	return result;
+}
+
+static void drain(struct training *t)
+{
+	struct zero1 *z = t->zero1;
+
+	for (unsigned i = 0; i < t->buckets.count; i++) {
+		tutti_wait(&z->share[i].sum);
+		tutti_wait(&z->share[i].weights);
+	}
+	tutti_wait(&z->sums);
+	if (z->arriving)
+		state_go_back(&t->state);
+	z->arriving = false;
+}
+
+static void finish(struct training *t)
+{
+	if (t->zero1)
+		free_shares(t->zero1);
+	free(t->zero1);
+}
+
+const struct sync sync_zero1 = {
+	.name = "zero1",
+	.what = "optimiser in shares",
+	.each_step = true,
+	.shares_velocity = true,
+	.create = create,
+	.begin = begin,
+	.weights = weights,
+	.divisor = sync_all_samples,
+	.gradients = gradients,
+	.update = update,
+	.fetch = fetch,
+	.collect = collect,
+	.drain = drain,
+	.finish = finish,
+};
