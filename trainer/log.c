@@ -139,8 +139,8 @@ tutti_result_t log_end(struct report *report, struct why *why)
 			  real_or_null(last->train_loss), "seconds", s->seconds, "samples_per_s",
 			  samples / s->seconds, "steps", (json_int_t)s->steps, "steps_begun",
 			  (json_int_t)s->steps_begun, "losses", (int)h->loss_count, "blocked_share",
-			  s->blocked_mean, "blocked_share_worst", s->blocked_worst, "reduced_bytes",
-			  (json_int_t)s->reduced_bytes, "algorithm", s->algorithm, "transports",
+			  s->blocked_mean, "blocked_share_worst", s->blocked_worst, "sent_bytes",
+			  (json_int_t)s->sent_bytes, "algorithm", s->algorithm, "transports",
 			  s->transports, "weights", weights_json(s), "each_rank", ranks_json(s)),
 		why);
 }

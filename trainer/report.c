@@ -297,7 +297,7 @@ static void print_end(struct report *report)
 	if (*s->algorithm)
 		printf("exchange        %s: %s over %s, %.1f MB by each rank\n",
 		       report->options->sync->what, s->algorithm, s->transports,
-		       s->reduced_bytes * 1e-6);
+		       s->sent_bytes * 1e-6);
 	printf("communication   %.1f %% of the time (worst rank %.1f %%): blocked in tutti's "
 	       "calls, "
 	       "waiting for slower ranks included\n",

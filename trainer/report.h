@@ -45,7 +45,7 @@ struct history {
 /* What each rank tells of itself when all is done. */
 struct rank_account {
 	uint64_t weights; /* checksum */
-	uint64_t bytes;	  /* handed to collectives */
+	uint64_t bytes;	  /* that it had to send at least */
 	uint64_t memory;  /* bytes that it had at most */
 	double blocked;	  /* share of its time inside tutti's calls */
 };
@@ -56,7 +56,7 @@ struct summary {
 	unsigned classes, buckets;
 	double seconds;			    /* of the training */
 	double blocked_mean, blocked_worst; /* share of them inside tutti's calls, over the ranks */
-	double reduced_bytes;		    /* handed to all-reduces by this rank */
+	double sent_bytes;		    /* that this rank had to send at least */
 	size_t steps_begun;		    /* by this rank */
 	struct rank_account *accounts;	    /* [ranks]: of each at the end */
 	char algorithm[32], transports[32]; /* of this rank's last step; "": it exchanged nothing */

@@ -35,6 +35,18 @@ static tutti_result_t called(struct team *team, double start, tutti_result_t res
 	return result == TUTTI_OK ? TUTTI_OK : communication_failed(team, result, what, why);
 }
 
+/* Blocks of `bytes` in all, of which each rank sends what is not its own; and a sum of as many, which
+ * is a reduce-scatter and an all-gather of them at least (Patarasuk and Yuan 2009). */
+static void count_blocks(struct team *team, size_t bytes)
+{
+	team->bytes += (uint64_t)(bytes / (size_t)team->size * ((size_t)team->size - 1));
+}
+
+static void count_sum(struct team *team, size_t bytes)
+{
+	count_blocks(team, 2 * bytes);
+}
+
 static void adopt(struct team *team, tutti_comm_t comm)
 {
 	tutti_comm_destroy(team->comm);
@@ -112,7 +124,7 @@ tutti_result_t team_start_sum(struct team *team, const struct numbers *numbers, 
 {
 	const double start = now_s();
 
-	team->bytes += count * numbers->size;
+	count_sum(team, count * numbers->size);
 	return called(team, start,
 		      tutti_all_reduce(team->comm, values, values, count, numbers->dtype, TUTTI_SUM,
 				       request),
@@ -145,7 +157,7 @@ tutti_result_t team_start_scatter_sum(struct team *team, const struct numbers *n
 {
 	const double start = now_s();
 
-	team->bytes += total(team, counts) * numbers->size;
+	count_blocks(team, total(team, counts) * numbers->size);
 	return called(team, start,
 		      tutti_reduce_scatter_v(team->comm, values,
 					     own_block(team, numbers, values, counts), counts,
@@ -158,7 +170,7 @@ tutti_result_t team_start_gather(struct team *team, const struct numbers *number
 {
 	const double start = now_s();
 
-	team->bytes += total(team, counts) * numbers->size;
+	count_blocks(team, total(team, counts) * numbers->size);
 	return called(team, start,
 		      tutti_all_gather_v(team->comm, own_block(team, numbers, values, counts),
 					 values, counts, NULL, numbers->dtype, request),
@@ -240,7 +252,7 @@ tutti_result_t team_sum_on_gpu(struct team *team, double *values, size_t count,
 {
 	const double start = now_s();
 
-	team->bytes += count * sizeof(*values);
+	count_sum(team, count * sizeof(*values));
 	return called(team, start,
 		      tutti_cuda_all_reduce(team->comm, values, values, count, TUTTI_FLOAT64,
 					    TUTTI_SUM, stream),

@@ -21,7 +21,7 @@ struct team {
 	int started;  /* ranks that the launcher started, however many are left */
 	double blocked_s; /* inside tutti's calls since the last reset: communication that nothing
 			     hides */
-	uint64_t bytes;	  /* handed to all-reduces by this rank, likewise */
+	uint64_t bytes;	  /* that this rank has had to send at least, likewise */
 };
 
 /* Seconds on a clock that only goes forward. */

@@ -307,7 +307,7 @@ static void sum_up(struct training *t)
 	}
 	summary->blocked_mean = total / t->team->size;
 	summary->seconds = now_s() - t->start_s;
-	summary->reduced_bytes = (double)t->team->bytes;
+	summary->sent_bytes = (double)t->team->bytes;
 	summary->steps_begun = t->steps_begun;
 }
 
