@@ -98,15 +98,18 @@ static tutti_result_t step_of_replica(struct training *t, size_t place, size_t c
 				      struct why *why)
 {
 	const int replicas = (int)t->options->replicas;
-	const struct slice mine = slice_of(count, t->team->rank * replicas + (int)t->replica,
-					   t->team->size * replicas);
+	const struct worker worker = sync_worker(t);
+	const struct slice mine =
+		worker.index < 0 ? (struct slice){ 0 }
+				 : slice_of(count, worker.index * replicas + (int)t->replica,
+					    worker.count * replicas);
 	const struct step step = { mine.count, count, first };
 	const double scale = 1.0 / (double)t->sync->divisor(&step);
 	const uint32_t *rows = t->order + place + mine.first;
 	struct sums sums = { 0 };
 	size_t done = 0;
 
-	do { /* also without a sample */
+	while (worker.index >= 0) { /* also without a sample */
 		const size_t left = mine.count - done, most = t->model.rows_max;
 		const struct part part = { left < most ? left : most, done == 0, left <= most };
 		const tutti_result_t result = pass(t, rows + done, part, scale, &sums, why);
@@ -114,7 +117,9 @@ static tutti_result_t step_of_replica(struct training *t, size_t place, size_t c
 		if (result != TUTTI_OK)
 			return result;
 		done += part.count;
-	} while (done < mine.count);
+		if (part.last)
+			break;
+	}
 	return t->sync->update(t, &step, why);
 }
 

@@ -118,7 +118,8 @@ static json_t *ranks_json(const struct summary *s)
 		const struct rank_account *a = &s->accounts[r];
 
 		json_array_append_new(
-			ranks, json_pack("{s:I,s:I,s:f}", "bytes", (json_int_t)a->bytes, "memory",
+			ranks, json_pack("{s:I,s:I,s:I,s:f}", "sent", (json_int_t)a->bytes,
+					 "received", (json_int_t)a->received, "memory",
 					 (json_int_t)a->memory, "blocked_share", a->blocked));
 	}
 	return ranks;

@@ -120,8 +120,11 @@ static const struct spec specs[] = {
 	{ "sync", "WAY",
 	  "how ranks train together: allreduce: gradients are summed, and each rank makes "
 	  "the same update; zero1: each rank updates its share of the weights; local: each rank makes "
-	  "steps of its own, and weights are averaged (allreduce)",
+	  "steps of its own, and weights are averaged; ps: the first ranks are parameter servers, the "
+	  "others workers (allreduce)",
 	  OTHER, .parse = parse_sync },
+	{ "servers", "S", "with --sync ps: how many ranks are servers (1)", COUNT, AT(servers), 1,
+	  1023, WHOLE("1023") },
 	{ "every", "H", "with --sync local: steps from one average to the next (10)", SIZE,
 	  AT(every), 1, 1000000, WHOLE("1000000") },
 	{ "outer", "HOW",
@@ -399,11 +402,12 @@ static tutti_result_t parse_dtype(const char *text, struct options *o, struct wh
 
 static tutti_result_t parse_sync(const char *text, struct options *o, struct why *why)
 {
-	static const char *const words[] = { "allreduce", "zero1", "local", NULL };
-	static const struct sync *const ways[] = { &sync_all_reduce, &sync_zero1, &sync_local };
+	static const char *const words[] = { "allreduce", "zero1", "local", "ps", NULL };
+	static const struct sync *const ways[] = { &sync_all_reduce, &sync_zero1, &sync_local,
+						   &sync_ps };
 	int place = 0;
 	const tutti_result_t result =
-		parse_word("sync", text, words, "allreduce, zero1 or local", &place, why);
+		parse_word("sync", text, words, "allreduce, zero1, local or ps", &place, why);
 
 	o->sync = ways[place];
 	return result;
@@ -491,6 +495,14 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 			why, TUTTI_ERR_UNSUPPORTED,
 			"found --device cuda and %s, which only the host can do; leave one out",
 			which);
+	if (o->sync == &sync_ps && o->clip > 0)
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"found --clip and --sync ps, whose servers see a part of the gradients "
+			"each; leave one out");
+	if (o->sync != &sync_ps && o->servers > 0)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "found --servers with --sync %s, expected --sync ps", o->sync->name);
 	if (!local && o->outer.rate > 0)
 		which = "--outer";
 	else if (!local && o->replicas > 1)
@@ -603,6 +615,8 @@ enum options_outcome options_parse(int argc, char **argv, struct options *out, s
 			optind < argc ? argv[optind] : "");
 		return OPTIONS_WRONG;
 	}
+	if (options.sync == &sync_ps && options.servers == 0)
+		options.servers = 1;
 	if (!options.numbers)
 		options.numbers = options.device == DEVICE_CUDA ? &numbers_f64 : &numbers_f32;
 	if (check_together(&options, why) != TUTTI_OK)
@@ -641,7 +655,7 @@ uint64_t options_hash(const struct options *o)
 
 	hash = hash_word(hash_word(hash, o->batch_per_rank), o->accumulate);
 	hash = hash_bytes(hash_word(hash, o->bucket_bytes), o->sync->name, strlen(o->sync->name));
-	hash = hash_word(hash_word(hash, o->save != NULL), o->every_epochs);
+	hash = hash_word(hash_word(hash_word(hash, o->save != NULL), o->every_epochs), o->servers);
 	hash = hash_word(hash_word(hash, o->resume), o->predict != NULL);
 	return hash_word(hash_word(hash_word(hash, o->verify), (uint64_t)o->device),
 			 o->source.classes);

@@ -42,6 +42,7 @@ struct options {
 	size_t every; /* steps from one average to the next, with --sync local */
 	struct outer outer;
 	unsigned replicas; /* ranks that one plays */
+	unsigned servers;  /* of --sync ps; 0: another way */
 	double wait_s;	   /* for replacements of lost ranks */
 	bool verify;
 	struct start start;

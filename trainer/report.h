@@ -44,10 +44,11 @@ struct history {
 
 /* What each rank tells of itself when all is done. */
 struct rank_account {
-	uint64_t weights; /* checksum */
-	uint64_t bytes;	  /* that it had to send at least */
-	uint64_t memory;  /* bytes that it had at most */
-	double blocked;	  /* share of its time inside tutti's calls */
+	uint64_t weights;  /* checksum */
+	uint64_t bytes;	   /* that it had to send at least … */
+	uint64_t received; /* … and to receive */
+	uint64_t memory;   /* bytes that it had at most */
+	double blocked;	   /* share of its time inside tutti's calls */
 };
 
 struct summary {

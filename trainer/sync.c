@@ -33,6 +33,13 @@ double sync_clip_factor(const struct training *t, double square_sum)
 	return norm > most ? most / norm : 1;
 }
 
+struct worker sync_worker(const struct training *t)
+{
+	const int servers = (int)t->options->servers, index = t->team->rank - servers;
+
+	return (struct worker){ index < 0 ? -1 : index, t->team->size - servers };
+}
+
 tutti_result_t sync_nothing(struct training *t, struct why *why)
 {
 	return TUTTI_OK;

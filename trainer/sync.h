@@ -56,7 +56,7 @@ struct sync {
 	void (*finish)(struct training *training);
 };
 
-extern const struct sync sync_all_reduce, sync_zero1, sync_local;
+extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_ps;
 
 /* ---- sync.c: what ways have in common */
 
@@ -67,6 +67,12 @@ struct sums sync_load_sums(const struct training *training);
 /* What gradients whose squares add up to `square_sum` are multiplied by, for none longer than
  * --clip. */
 double sync_clip_factor(const struct training *training, double square_sum);
+
+/* Which of the workers this rank is, of how many; a parameter server is none: -1. */
+struct worker {
+	int index, count;
+};
+struct worker sync_worker(const struct training *training);
 
 /* A way that has nothing to do here. */
 tutti_result_t sync_nothing(struct training *training, struct why *why);

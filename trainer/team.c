@@ -39,7 +39,10 @@ static tutti_result_t called(struct team *team, double start, tutti_result_t res
  * is a reduce-scatter and an all-gather of them at least (Patarasuk and Yuan 2009). */
 static void count_blocks(struct team *team, size_t bytes)
 {
-	team->bytes += (uint64_t)(bytes / (size_t)team->size * ((size_t)team->size - 1));
+	const uint64_t others = bytes / (size_t)team->size * ((size_t)team->size - 1);
+
+	team->bytes += others;
+	team->received += others;
 }
 
 static void count_sum(struct team *team, size_t bytes)
@@ -187,6 +190,28 @@ tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why
 tutti_result_t team_sum(struct team *team, double *values, size_t count, struct why *why)
 {
 	return team_start_sum(team, &numbers_f64, values, count, NULL, why);
+}
+
+tutti_result_t team_start_send(struct team *team, const struct numbers *numbers, const void *values,
+			       size_t count, int peer, tutti_request_t *request, struct why *why)
+{
+	const double start = now_s();
+
+	team->bytes += count * numbers->size;
+	return called(team, start,
+		      tutti_send(team->comm, values, count, numbers->dtype, peer, request),
+		      "a message to a rank", why);
+}
+
+tutti_result_t team_start_receive(struct team *team, const struct numbers *numbers, void *values,
+				  size_t count, int peer, tutti_request_t *request, struct why *why)
+{
+	const double start = now_s();
+
+	team->received += count * numbers->size;
+	return called(team, start,
+		      tutti_recv(team->comm, values, count, numbers->dtype, peer, request),
+		      "a message from a rank", why);
 }
 
 tutti_result_t team_share_out(struct team *team, const struct numbers *numbers, const void *all,

@@ -19,9 +19,10 @@ struct team {
 	int origin;   /* the launcher's number for this rank: stays as it is when others are lost */
 	int newcomer; /* the others have begun already */
 	int started;  /* ranks that the launcher started, however many are left */
-	double blocked_s; /* inside tutti's calls since the last reset: communication that nothing
+	double blocked_s;  /* inside tutti's calls since the last reset: communication that nothing
 			     hides */
-	uint64_t bytes;	  /* that this rank has had to send at least, likewise */
+	uint64_t bytes;	   /* that this rank has had to send at least, likewise … */
+	uint64_t received; /* … and to receive */
 };
 
 /* Seconds on a clock that only goes forward. */
@@ -55,6 +56,13 @@ tutti_result_t team_start_scatter_sum(struct team *team, const struct numbers *n
 tutti_result_t team_start_gather(struct team *team, const struct numbers *numbers, void *values,
 				 const size_t *counts, tutti_request_t *request, struct why *why);
 tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why *why);
+
+/* A message, begun. */
+tutti_result_t team_start_send(struct team *team, const struct numbers *numbers, const void *values,
+			       size_t count, int peer, tutti_request_t *request, struct why *why);
+tutti_result_t team_start_receive(struct team *team, const struct numbers *numbers, void *values,
+				  size_t count, int peer, tutti_request_t *request,
+				  struct why *why);
 
 /* Blocks of `counts` [size] numbers, from rank 0's `all` to each rank, at `mine`; and the way back.
  * `all` is rank 0's alone. */

@@ -30,14 +30,36 @@ static size_t choose_batch(const struct training *t)
 	const struct options *o = t->options;
 
 	if (o->batch_per_rank)
-		return o->batch_per_rank * (size_t)t->team->started * o->replicas;
+		return o->batch_per_rank * ((size_t)t->team->started - o->servers) * o->replicas;
 	return o->batch ? o->batch : t->split.train_rows;
+}
+
+/* One more than the servers is to be left, so that one of them holds all weights. */
+static tutti_result_t check_servers(const struct training *t, struct why *why)
+{
+	const int servers = (int)t->options->servers, size = t->team->size;
+	const int least = t->survival.min_ranks < size ? t->survival.min_ranks : size;
+
+	if (t->team->started <= servers)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"--servers: found %d of %d ranks, expected one worker at least; start more "
+			"ranks",
+			servers, t->team->started);
+	if (servers > 0 && least <= servers)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"TUTTI_MIN_RANKS: found %d with %d servers, expected %d at least (tutti-run "
+			"--min-ranks), so that a worker is left",
+			least, servers, servers + 1);
+	return TUTTI_OK;
 }
 
 static tutti_result_t check_sizes(const struct training *t, struct why *why)
 {
 	const struct options *o = t->options;
-	const size_t ranks = (size_t)t->team->size * o->replicas;
+	const int workers = t->team->size - (int)o->servers;
+	const size_t ranks = (size_t)(workers > 0 ? workers : 1) * o->replicas;
 
 	if (t->split.train_rows < ranks || t->split.train_rows < t->batch)
 		return why_set(
@@ -67,8 +89,8 @@ static size_t most_rows(const struct training *t)
 {
 	const struct options *o = t->options;
 	const int least = t->survival.min_ranks, size = t->team->size;
-	const size_t share =
-		slice_of(t->batch, 0, (least < size ? least : size) * (int)o->replicas).count;
+	const int workers = (least < size ? least : size) - (int)o->servers;
+	const size_t share = slice_of(t->batch, 0, workers * (int)o->replicas).count;
 	const size_t part = (share + o->accumulate - 1) / o->accumulate;
 
 	if (o->device == DEVICE_HOST && part > ROWS_MOST)
@@ -145,6 +167,8 @@ static tutti_result_t prepare(struct training *t, struct why *why)
 	if (result == TUTTI_OK)
 		t->data_hash = data_hash(&t->data);
 	if (result == TUTTI_OK)
+		result = check_servers(t, why);
+	if (result == TUTTI_OK)
 		result = create_model(t, why);
 	if (result != TUTTI_OK)
 		return result;
@@ -218,7 +242,7 @@ static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why
 
 		t->steps_begun++;
 		result = t->engine->step(t, first, left < batch ? left : batch, s == 0, why);
-		if (result == TUTTI_OK && t->options->verify)
+		if (result == TUTTI_OK && t->options->verify && t->sync->each_step)
 			result = verify(t, why);
 		if (result != TUTTI_OK)
 			return result;
@@ -256,7 +280,7 @@ static tutti_result_t run_epoch(struct training *t, unsigned epoch, struct epoch
 
 	if (result != TUTTI_OK)
 		return result;
-	result = t->engine->fetch(t, why);
+	result = t->options->verify ? verify(t, why) : t->engine->fetch(t, why);
 	if (result == TUTTI_OK)
 		result = t->engine->validate(t, &validated, why);
 	if (result != TUTTI_OK)
@@ -324,6 +348,7 @@ static tutti_result_t account(struct training *t, struct why *why)
 		.weights = hash_bytes(0, state_now(&t->state, 0).weights,
 				      t->model.parameters * t->model.numbers->size),
 		.bytes = t->team->bytes,
+		.received = t->team->received,
 		.memory = most_memory(),
 		.blocked = t->team->blocked_s / (now_s() - t->here_s),
 	};
@@ -360,7 +385,7 @@ static void begin(struct training *t)
 	t->here_s = now_s();
 	t->start_s = t->here_s - t->resumed_s;
 	t->team->blocked_s = 0;
-	t->team->bytes = 0;
+	t->team->bytes = t->team->received = 0;
 }
 
 /* Ranks that are lost on the way are gone on without, or replaced, as often as the launcher

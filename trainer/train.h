@@ -48,6 +48,7 @@ struct training {
 	struct cuda *cuda;   /* engine_cuda's */
 	struct zero1 *zero1; /* sync_zero1's */
 	struct local *local; /* sync_local's */
+	struct ps *ps;	     /* sync_ps's */
 	unsigned replica;    /* of those that this rank plays (--simulate-ranks): which it is now */
 };
 

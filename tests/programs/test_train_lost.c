@@ -218,10 +218,10 @@ static const struct outcome *undisturbed(void)
  * again at each loss that in flight, or on a GPU those of the epoch. */
 static void expect_as_if_nothing_had_been(const struct outcome *o)
 {
-	/* with shares the step before may not have come everywhere, either */
-	const int again = strcmp(getenv("TRAIN_DEVICE"), "cuda") == 0	 ? STEPS_OF_EPOCH
-			  : strstr(getenv("TRAIN_MORE"), "--sync zero1") ? 2
-									 : 1;
+	/* what is sent in shares may not have come everywhere in the step before, either */
+	const int again = strcmp(getenv("TRAIN_DEVICE"), "cuda") == 0 ? STEPS_OF_EPOCH
+			  : strstr(getenv("TRAIN_MORE"), "--sync")    ? 2
+								      : 1;
 	const struct outcome *all = undisturbed();
 
 	for (int e = 0; e < epochs; e++)
@@ -395,8 +395,9 @@ static void no_rank_of_the_end_was_there_at_the_start(void **state)
 	launched_free(&l);
 }
 
-static void a_rank_that_is_stuck_is_left_out(void **state)
+static void leave_out(int victim)
 {
+	char text[64];
 	struct launched l;
 	struct outcome o;
 	pid_t stuck;
@@ -405,9 +406,10 @@ static void a_rank_that_is_stuck_is_left_out(void **state)
 	start(&l, "2", "0");
 	unsetenv("TUTTI_TIMEOUT");
 	let_train(&l, 3);
-	stuck = pid_of(&l, 2, 1);
+	stuck = pid_of(&l, victim, 1);
 	kill(stuck, SIGSTOP);
-	launched_await(&l, 0, "lost rank 2 ", 1);
+	snprintf(text, sizeof(text), "lost rank %d ", victim);
+	launched_await(&l, 0, text, 1);
 	kill(stuck, SIGCONT);
 	/* 1: the others had all ended well when it failed */
 	assert_true(launched_finish(&l) <= 1);
@@ -417,10 +419,17 @@ static void a_rank_that_is_stuck_is_left_out(void **state)
 	assert_int_equal(o.ranks, 3);
 	expect_as_if_nothing_had_been(&o);
 	/* it learns that the others have gone on, and is a failed rank like any other */
-	assert_contains(launched_err(&l),
-			"tutti-train: rank 2: going on without lost ranks failed");
-	assert_contains(launched_err(&l), "tutti-run: rank 2 (pid ");
+	snprintf(text, sizeof(text), "tutti-train: rank %d: going on without lost ranks failed",
+		 victim);
+	assert_contains(launched_err(&l), text);
+	snprintf(text, sizeof(text), "tutti-run: rank %d (pid ", victim);
+	assert_contains(launched_err(&l), text);
 	launched_free(&l);
+}
+
+static void a_rank_that_is_stuck_is_left_out(void **state)
+{
+	leave_out(2);
 }
 
 /* On GPUs there is one way. */
@@ -434,8 +443,25 @@ static void each_way_to_train_goes_on(void **state)
 		setenv("TRAIN_MORE", ways[i], 1);
 		lose((const int[]){ 0 }, 1, "2", "0");
 		lose((const int[]){ 2, 3 }, 2, "1", "1");
-		a_rank_that_is_stuck_is_left_out(state);
+		leave_out(2);
 	}
+	setenv("TRAIN_MORE", "", 1);
+}
+
+/* Who keeps its shard keeps its velocity. */
+static void workers_and_servers_may_be_lost(void **state)
+{
+	if (strcmp(getenv("TRAIN_DEVICE"), "cuda") == 0)
+		skip();
+	setenv("TRAIN_MORE", "--sync ps", 1);
+	lose((const int[]){ 2 }, 1, "2", "0");
+	lose((const int[]){ 1, 3 }, 2, "2", "1");
+	leave_out(3);
+	setenv("TRAIN_MORE", "--sync ps --servers 2 --momentum 0", 1);
+	lose((const int[]){ 0 }, 1, "3", "0");
+	lose((const int[]){ 1 }, 1, "4", "1");
+	setenv("TRAIN_MORE", "--sync ps --momentum 0", 1);
+	leave_out(0);
 	setenv("TRAIN_MORE", "", 1);
 }
 
@@ -526,9 +552,11 @@ static void resume_on(const char *ranks)
 
 static void a_killed_training_is_resumed_on_any_number_of_ranks(void **state)
 {
-	static const char *const each[][2] = {
-		{ "", "4" }, { "", "3" }, { "--sync local --every 1", "2" }, { "--sync zero1", "1" }
-	};
+	static const char *const each[][2] = { { "", "4" },
+					       { "", "3" },
+					       { "--sync local --every 1", "2" },
+					       { "--sync zero1", "1" },
+					       { "--sync ps", "3" } };
 	char save[sizeof(path) + 8], options[128];
 
 	snprintf(save, sizeof(save), "%s.saved", path);
@@ -584,6 +612,7 @@ int main(void)
 		cmocka_unit_test(no_rank_of_the_end_was_there_at_the_start),
 		cmocka_unit_test(a_rank_that_is_stuck_is_left_out),
 		cmocka_unit_test(each_way_to_train_goes_on),
+		cmocka_unit_test(workers_and_servers_may_be_lost),
 		cmocka_unit_test(a_killed_training_is_resumed_on_any_number_of_ranks),
 		cmocka_unit_test(a_replacement_does_not_wait_for_the_dead),
 		cmocka_unit_test(too_few_ranks_end_the_training),

@@ -425,6 +425,8 @@ static void wrong_options_are_refused_by_name(void **state)
 		{ "--data d --sync local --outer adam,1", "--outer: found 'adam,1', expected sgd" },
 		{ "--data d --sync local --outer nesterov,1", "--outer: found 'nesterov,1'" },
 		{ "--data d --sync local --outer sgd,0", "--outer: found 'sgd,0'" },
+		{ "--data d --servers 2", "found --servers with --sync allreduce" },
+		{ "--data d --sync ps --clip 1", "found --clip and --sync ps" },
 		{ "--data d --outer sgd,1", "found --outer with --sync allreduce" },
 		{ "--data d --simulate-ranks 2", "expected --sync local" },
 		{ "--data d --resume", "found --resume, expected --save FILE as well" },

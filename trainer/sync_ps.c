@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the synchronous parameter server (Li et al. 2014): the first --servers ranks compute nothing,
+ * but keep a shard of the weights and its velocity each. In each step a worker sends each server its
+ * gradients of the shard, as soon as the backward pass has them; the server adds them up in order
+ * of rank, updates its shard, and sends it to all workers.
+ *
+ * Workers hold all weights, servers those of their shard; at the end of an epoch everybody holds
+ * all. When ranks are lost, servers that have not got all of them stand at step 0, and receive the
+ * state of a worker. The first ranks are servers again; replacements are the last. Who still has the velocity that its shard had
+ * after the step that is gone on from keeps it; the velocity of another shard begins anew. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sync.h"
+#include "train.h"
+
+/* Of a server, after so many steps. */
+struct velocity {
+	void *numbers;
+	size_t step;
+};
+
+struct ps {
+	tutti_request_t *requests; /* owned: [2 × ranks + 2]; the first `pending` are in flight */
+	size_t pending;
+	unsigned sent;	/* shards whose gradients a worker has sent in this step */
+	size_t *counts; /* owned: [ranks], numbers of each rank's shard, 0 of a worker */
+	void *incoming; /* owned: a server's, [workers][shard + sums] */
+	struct velocity velocity[2]; /* owned: a server's: now, and of the next step */
+	struct slice shard;	     /* of a server, what it has velocity of; empty: nothing */
+	bool partial;		     /* a server has not got all weights since the last fetch() */
+};
+
+static int workers(const struct training *t)
+{
+	return t->team->size - (int)t->options->servers;
+}
+
+static bool serves(const struct training *t)
+{
+	return t->team->rank < (int)t->options->servers;
+}
+
+static int rank_of(const struct training *t, int worker)
+{
+	return (int)t->options->servers + worker;
+}
+
+static struct slice shard_of(const struct training *t, unsigned server)
+{
+	return slice_of(t->model.parameters, (int)server, (int)t->options->servers);
+}
+
+static void *at(const struct training *t, void *numbers, size_t index)
+{
+	return numbers_at(t->model.numbers, numbers, index);
+}
+
+/* Where the shard and the sums of a worker arrive. */
+static void *incoming(const struct training *t, int worker)
+{
+	return at(t, t->ps->incoming, (size_t)worker * (t->ps->shard.count + SUMS_NUMBERS));
+}
+
+/* ---- its life */
+
+static tutti_result_t create(struct training *t, struct why *why)
+{
+	t->ps = calloc(1, sizeof(*t->ps));
+	return t->ps ? TUTTI_OK : why_no_memory(why, "the parameter servers");
+}
+
+static void forget_velocity(struct ps *ps)
+{
+	for (int i = 0; i < 2; i++) {
+		free(ps->velocity[i].numbers);
+		ps->velocity[i] = (struct velocity){ 0 };
+	}
+	ps->shard = (struct slice){ 0 };
+}
+
+/* Of the step that all go on from, if this rank had it. */
+static bool keeps_velocity(struct training *t, struct slice shard)
+{
+	struct ps *ps = t->ps;
+	const struct velocity other = ps->velocity[1];
+
+	if (ps->shard.first != shard.first || ps->shard.count != shard.count)
+		return false;
+	if (ps->velocity[0].step == t->state.step)
+		return true;
+	if (other.step != t->state.step)
+		return false;
+	ps->velocity[1] = ps->velocity[0];
+	ps->velocity[0] = other;
+	return true;
+}
+
+static tutti_result_t begin_server(struct training *t, struct why *why)
+{
+	const struct slice shard = shard_of(t, (unsigned)t->team->rank);
+	const size_t size = t->model.numbers->size;
+	struct ps *ps = t->ps;
+
+	free(ps->incoming);
+	ps->incoming = malloc((size_t)workers(t) * (shard.count + SUMS_NUMBERS) * size);
+	if (!ps->incoming)
+		return why_no_memory(why, "gradients of workers");
+	if (keeps_velocity(t, shard))
+		return TUTTI_OK;
+	forget_velocity(ps);
+	for (int i = 0; i < 2; i++) {
+		ps->velocity[i].numbers = calloc(shard.count + 1, size);
+		if (!ps->velocity[i].numbers)
+			return why_no_memory(why, "the velocity of a shard");
+	}
+	ps->velocity[0].step = t->state.step;
+	ps->velocity[1].step = SIZE_MAX;
+	ps->shard = shard;
+	return TUTTI_OK;
+}
+
+/* What rank 0 has read from a checkpoint. */
+static tutti_result_t share_out(struct training *t, struct why *why)
+{
+	const tutti_result_t result =
+		team_share_out(t->team, t->model.numbers, t->velocity, t->ps->counts,
+			       t->ps->velocity[0].numbers, why);
+
+	free(t->velocity);
+	t->velocity = NULL;
+	t->resumes = false;
+	return result;
+}
+
+static tutti_result_t begin(struct training *t, struct why *why)
+{
+	const size_t ranks = (size_t)t->team->size;
+	struct ps *ps = t->ps;
+	tutti_result_t result = TUTTI_OK;
+
+	free(ps->requests);
+	free(ps->counts);
+	ps->requests = calloc(2 * ranks + 2, sizeof(*ps->requests));
+	ps->counts = calloc(ranks, sizeof(*ps->counts));
+	if (!ps->requests || !ps->counts)
+		return why_no_memory(why, "the parameter servers");
+	for (unsigned s = 0; s < t->options->servers; s++)
+		ps->counts[s] = shard_of(t, s).count;
+	ps->sent = 0;
+	ps->partial = false;
+	t->model.weights = state_now(&t->state, 0).weights;
+	if (serves(t))
+		result = begin_server(t, why);
+	else
+		forget_velocity(ps);
+	return result == TUTTI_OK && t->resumes ? share_out(t, why) : result;
+}
+
+static void finish(struct training *t)
+{
+	struct ps *ps = t->ps;
+
+	if (!ps)
+		return;
+	forget_velocity(ps);
+	free(ps->incoming);
+	free(ps->requests);
+	free(ps->counts);
+	free(ps);
+}
+
+/* ---- messages */
+
+static tutti_result_t start_send(struct training *t, const void *numbers, size_t count, int peer,
+				 struct why *why)
+{
+	return team_start_send(t->team, t->model.numbers, numbers, count, peer,
+			       &t->ps->requests[t->ps->pending++], why);
+}
+
+static tutti_result_t start_receive(struct training *t, void *numbers, size_t count, int peer,
+				    struct why *why)
+{
+	return team_start_receive(t->team, t->model.numbers, numbers, count, peer,
+				  &t->ps->requests[t->ps->pending++], why);
+}
+
+static tutti_result_t wait_all(struct training *t, struct why *why)
+{
+	struct ps *ps = t->ps;
+	tutti_result_t result = TUTTI_OK;
+
+	for (size_t i = 0; i < ps->pending && result == TUTTI_OK; i++)
+		result = team_wait(t->team, &ps->requests[i], why);
+	if (result == TUTTI_OK)
+		ps->pending = 0;
+	return result;
+}
+
+/* ---- a worker */
+
+static void *sums_at(const struct training *t)
+{
+	return at(t, t->gradients, t->model.parameters);
+}
+
+/* The first server adds up loss and hits, too. Gradients become ready from the front. */
+static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
+{
+	const size_t ready = t->model.layer[l].offset + t->model.layer[l].count;
+	struct ps *ps = t->ps;
+	tutti_result_t result = TUTTI_OK;
+
+	if (l == t->model.layers - 1)
+		result = start_send(t, sums_at(t), SUMS_NUMBERS, 0, why);
+	for (; ps->sent < t->options->servers && result == TUTTI_OK; ps->sent++) {
+		const struct slice shard = shard_of(t, ps->sent);
+
+		if (shard.first + shard.count > ready)
+			break;
+		result = start_send(t, at(t, t->gradients, shard.first), shard.count, (int)ps->sent,
+				    why);
+	}
+	return result;
+}
+
+static tutti_result_t receive_weights(struct training *t, struct why *why)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (unsigned s = 0; s < t->options->servers && result == TUTTI_OK; s++) {
+		const struct slice shard = shard_of(t, s);
+
+		result = start_receive(t, state_next(&t->state, shard.first).weights, shard.count,
+				       (int)s, why);
+	}
+	t->ps->sent = 0;
+	return result == TUTTI_OK ? wait_all(t, why) : result;
+}
+
+static tutti_result_t update_worker(struct training *t, struct why *why)
+{
+	tutti_result_t result = wait_all(t, why); /* the sums come where these were sent from */
+
+	if (result == TUTTI_OK)
+		result = start_receive(t, sums_at(t), SUMS_NUMBERS, 0, why);
+	if (result == TUTTI_OK)
+		result = receive_weights(t, why);
+	return result;
+}
+
+/* ---- a server */
+
+static tutti_result_t receive_gradients(struct training *t, struct why *why)
+{
+	const struct ps *ps = t->ps;
+	tutti_result_t result = TUTTI_OK;
+
+	for (int w = 0; w < workers(t) && result == TUTTI_OK; w++) {
+		if (t->team->rank == 0)
+			result = start_receive(t, at(t, incoming(t, w), ps->shard.count),
+					       SUMS_NUMBERS, rank_of(t, w), why);
+		if (result == TUTTI_OK)
+			result = start_receive(t, incoming(t, w), ps->shard.count, rank_of(t, w),
+					       why);
+	}
+	return result == TUTTI_OK ? wait_all(t, why) : result;
+}
+
+/* Into the first worker's place. */
+static void add_up(struct training *t)
+{
+	const size_t count = t->ps->shard.count + (t->team->rank == 0 ? SUMS_NUMBERS : 0);
+
+	for (int w = 1; w < workers(t); w++)
+		t->model.numbers->add(incoming(t, 0), incoming(t, w), count);
+}
+
+static void update_shard(struct training *t)
+{
+	const struct slice shard = t->ps->shard;
+	struct velocity *now = &t->ps->velocity[0], *next = &t->ps->velocity[1], was = *now;
+
+	t->model.numbers->sgd(state_now(&t->state, shard.first).weights, now->numbers,
+			      incoming(t, 0), shard.count, sgd_rate(&t->plan, t->state.step),
+			      t->options->momentum, t->options->weight_decay,
+			      state_next(&t->state, shard.first).weights, next->numbers);
+	next->step = t->state.step + 1;
+	*now = *next;
+	*next = was;
+}
+
+static tutti_result_t send_weights(struct training *t, struct why *why)
+{
+	const struct slice shard = t->ps->shard;
+	tutti_result_t result = TUTTI_OK;
+
+	for (int w = 0; w < workers(t) && result == TUTTI_OK; w++) {
+		if (t->team->rank == 0)
+			result = start_send(t, sums_at(t), SUMS_NUMBERS, rank_of(t, w), why);
+		if (result == TUTTI_OK)
+			result = start_send(t, state_next(&t->state, shard.first).weights,
+					    shard.count, rank_of(t, w), why);
+	}
+	return result == TUTTI_OK ? wait_all(t, why) : result;
+}
+
+static tutti_result_t update_server(struct training *t, struct why *why)
+{
+	tutti_result_t result = receive_gradients(t, why);
+
+	if (result != TUTTI_OK)
+		return result;
+	t->ps->partial = true;
+	add_up(t);
+	if (t->team->rank == 0)
+		memcpy(sums_at(t), at(t, incoming(t, 0), t->ps->shard.count),
+		       SUMS_NUMBERS * t->model.numbers->size);
+	update_shard(t);
+	return send_weights(t, why);
+}
+
+/* ---- both */
+
+static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
+{
+	const tutti_result_t result = serves(t) ? update_server(t, why) : update_worker(t, why);
+
+	if (result != TUTTI_OK)
+		return result;
+	const struct sums sums = sync_load_sums(t);
+
+	state_advance(&t->state, &sums, step->first);
+	t->model.weights = state_now(&t->state, 0).weights;
+	return TUTTI_OK;
+}
+
+/* Servers get what they have not; workers have the same already. */
+static tutti_result_t fetch(struct training *t, struct why *why)
+{
+	const bool gives = t->team->rank == rank_of(t, 0);
+	struct state *state = &t->state;
+	const tutti_result_t result =
+		team_broadcast(t->team, state->now, gives ? state->now : state->next,
+			       state_bytes(state), rank_of(t, 0), why);
+
+	if (result != TUTTI_OK)
+		return result;
+	if (!gives)
+		state_adopt(state, state->step);
+	t->ps->partial = false;
+	t->model.weights = state_now(state, 0).weights;
+	return TUTTI_OK;
+}
+
+static tutti_result_t collect(struct training *t, void *velocity, struct why *why)
+{
+	return team_collect(t->team, t->model.numbers, t->ps->velocity[0].numbers, t->ps->counts,
+			    velocity, why);
+}
+
+static void drain(struct training *t)
+{
+	struct ps *ps = t->ps;
+
+	for (size_t i = 0; i < ps->pending; i++)
+		tutti_wait(&ps->requests[i]);
+	ps->pending = 0;
+	if (ps->partial)
+		t->state.step = 0;
+	ps->partial = false;
+}
+
+const struct sync sync_ps = {
+	.name = "ps",
+	.what = "gradients to parameter servers",
+	.each_step = true,
+	.shares_velocity = true,
+	.create = create,
+	.begin = begin,
+	.weights = sync_no_weights,
+	.divisor = sync_all_samples,
+	.gradients = gradients,
+	.update = update,
+	.fetch = fetch,
+	.collect = collect,
+	.drain = drain,
+	.finish = finish,
+};
