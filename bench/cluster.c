@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cluster.h"
+#include "lines.h"
 
 enum { MOST_RANKS_PER_HOST = 65536 };
 
@@ -48,13 +49,13 @@ static const char name_expected[] = "a string of 1 to 127 bytes without control 
 
 static bool __attribute__((format(printf, 2, 3))) wrong(const char *path, const char *format, ...)
 {
+	char text[512];
 	va_list args;
 
 	va_start(args, format);
-	fprintf(stderr, "--simulate: %s: ", path);
-	vfprintf(stderr, format, args);
-	fputc('\n', stderr);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	bench_complain("--simulate: %s: %s", path, text);
 	return false;
 }
 

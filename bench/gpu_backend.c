@@ -12,6 +12,7 @@
 #include "calls.h"
 #include "gpu.h"
 #include "gpu_check.h"
+#include "lines.h"
 #include "timing.h"
 
 struct bench_gpu {
@@ -63,8 +64,9 @@ int bench_gpu_count(void)
 	const int count = gpu_count();
 
 	if (count == 0)
-		fprintf(stderr, "-m cuda needs a GPU, and there is none: %s\n",
-			gpu_open() ? "CUDA's driver shows this process no GPU" : gpu_error());
+		bench_complain("-m cuda needs a GPU, and there is none: %s",
+			       gpu_open() ? "CUDA's driver shows this process no GPU"
+					  : gpu_error());
 	return count;
 }
 
@@ -74,8 +76,8 @@ bool bench_gpu_fits(const struct bench_options *options)
 
 	if (options->gpu < count)
 		return true;
-	fprintf(stderr,
-		"--gpu is %d, but this process has %d, counted from 0; leave it out, or see CUDA_VISIBLE_DEVICES\n",
+	bench_complain(
+		"--gpu is %d, but this process has %d, counted from 0; leave it out, or see CUDA_VISIBLE_DEVICES",
 		options->gpu, count);
 	return false;
 }

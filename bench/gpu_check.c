@@ -2,6 +2,7 @@
 /* Owns the benchmark's kernels (bench_cuda_image, which build_image makes where CUDA's compiler
  * is) and what they read and write beside the buffers. */
 #include "gpu_check.h"
+#include "lines.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -53,8 +54,8 @@ bool bench_gpu_check_init(struct bench_gpu_check *check)
 		char *read = gpu_read_image(set);
 
 		if (!read) {
-			fprintf(stderr, "TUTTI_BENCH_KERNELS is \"%s\", which cannot be read: %s\n",
-				set, strerror(errno));
+			bench_complain("TUTTI_BENCH_KERNELS is \"%s\", which cannot be read: %s",
+				       set, strerror(errno));
 			return false;
 		}
 		load(check, set, read, "whatever GPUs that file was made for");

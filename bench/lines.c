@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns how text and numbers are fitted to the width of a table. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lines.h"
 #include "pattern.h"
+
+void bench_complain(const char *format, ...)
+{
+	const int error = errno;
+	char text[1024];
+	va_list args;
+
+	va_start(args, format);
+	errno = error;
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
+}
 
 /* Bytes of the word at `at`, as long as fits one line, and the columns it takes: UTF-8 has several
  * bytes for some. */

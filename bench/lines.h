@@ -16,6 +16,10 @@ extern "C" {
 /* Print a remark, in as many lines as it takes, each with "# " before it. */
 void bench_remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Print an error message on standard error, in one line that begins with the program's name. As in
+ * printf(), %m is the error of errno. */
+void bench_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Print a blank and `value`, `width` characters wide, with at most so many decimals and fewer where
  * it is long; below 0: a dash. */
 void bench_figure(int width, int decimals, double value);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "local.h"
+#include "lines.h"
 #include "timing.h"
 
 #define GRACE_S 2
@@ -86,7 +87,7 @@ static bool start(struct ranks *ranks, char **argv, const char *store)
 		const pid_t pid = fork();
 
 		if (pid < 0) {
-			fprintf(stderr, "cannot start rank %d of %d: %m\n", r, ranks->count);
+			bench_complain("cannot start rank %d of %d: %m", r, ranks->count);
 			return false;
 		}
 		if (pid == 0)
@@ -100,10 +101,10 @@ static bool start(struct ranks *ranks, char **argv, const char *store)
 static void report(int rank, int status)
 {
 	if (WIFSIGNALED(status))
-		fprintf(stderr, "rank %d was killed by signal %d (%s)\n", rank, WTERMSIG(status),
-			strsignal(WTERMSIG(status)));
+		bench_complain("rank %d was killed by signal %d (%s)", rank, WTERMSIG(status),
+			       strsignal(WTERMSIG(status)));
 	else
-		fprintf(stderr, "rank %d ended with exit status %d\n", rank, WEXITSTATUS(status));
+		bench_complain("rank %d ended with exit status %d", rank, WEXITSTATUS(status));
 }
 
 /* Collect those that have ended; says so of the first that failed, as the others follow from it. */
@@ -159,7 +160,7 @@ int bench_run_local(int count, char **argv, const char *store)
 
 	ranks.pids = calloc((size_t)count, sizeof(*ranks.pids));
 	if (!ranks.pids) {
-		fprintf(stderr, "no memory for %d ranks\n", count);
+		bench_complain("no memory for %d ranks", count);
 		return 1;
 	}
 	sigemptyset(&child);

@@ -4,10 +4,12 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "gpu_backend.h"
+#include "lines.h"
 #include "local.h"
 #include "outputs.h"
 #include "overlap.h"
@@ -58,17 +60,34 @@ static int measure(const struct bench_options *options)
 	return status;
 }
 
-/* By the library itself, before each of the ranks would complain of them. */
+/* The library names the member of the config where the user gave an option. */
+static bool refuse_names(const char *error)
+{
+	static const struct {
+		const char *member, *option;
+	} names[] = {
+		{ "transports of the config", "--transport" },
+		{ "algorithm of the config", "--algorithm" },
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const size_t length = strlen(names[i].member);
+
+		if (strncmp(error, names[i].member, length) == 0)
+			return bench_options_refuse(names[i].option, error + length);
+	}
+	return bench_options_refuse("", error);
+}
+
+/* By the library itself, before each of the ranks would complain of them. False: bench_refuse()
+ * prints why. */
 static bool names_known(const struct bench_options *options)
 {
 	tutti_config_t config = TUTTI_CONFIG_INIT;
 
 	config.transports = options->transport;
 	config.algorithm = options->algorithm;
-	if (tutti_config_check(&config) == TUTTI_OK)
-		return true;
-	fprintf(stderr, "tutti-bench: %s\n", tutti_last_error(NULL));
-	return false;
+	return tutti_config_check(&config) == TUTTI_OK || refuse_names(tutti_last_error(NULL));
 }
 
 static int start_ranks(const struct bench_options *options, char **argv)
@@ -83,18 +102,16 @@ static int start_ranks(const struct bench_options *options, char **argv)
 		bench_options_complain();
 		return STATUS_USAGE;
 	}
-	if (!names_known(options))
-		return STATUS_USAGE;
 	if (!bench_outputs_possible(options))
 		return STATUS_FAILED;
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
-		perror("draw a random number for the store's name");
+		bench_complain("draw a random number for the store's name: %m");
 		return STATUS_FAILED;
 	}
 	snprintf(address, sizeof(address), "unix:tutti-bench-%ld-%016llx", (long)getpid(),
 		 (unsigned long long)random);
 	if (tutti_store_open(address, 1, 0, &store) != TUTTI_OK) {
-		fprintf(stderr, "cannot host a store for the ranks: %s\n", tutti_last_error(NULL));
+		bench_complain("cannot host a store for the ranks: %s", tutti_last_error(NULL));
 		return STATUS_FAILED;
 	}
 	status = bench_run_local(ranks, argv, address);
@@ -119,6 +136,10 @@ static int carry_out(const struct bench_options *options, char **argv)
 		return STATUS_FAILED;
 	if (options->cuda && !bench_gpu_fits(options))
 		return STATUS_USAGE;
+	if (!names_known(options)) {
+		bench_refuse();
+		return STATUS_USAGE;
+	}
 	if (bench_launched())
 		return measure(options);
 	return options->kind == BENCH_INIT ? bench_start_repeat(options, argv, "tutti", start_ranks)

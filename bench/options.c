@@ -8,27 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lines.h"
 #include "nearest.h"
 #include "option.h"
 #include "options.h"
 #include "pattern.h"
 #include "picture.h"
 
-enum { MOST_SIMULATED_RANKS = 65536, MOST_GPUS = 1024 };
+enum { MOST_SIMULATED_RANKS = 65536, MOST_GPUS = 1024, LIST = 256 };
 
 static const char help[] =
 	"Usage: %s COLLECTIVE|all|latency|bandwidth|init [OPTION]...\n"
+	"Measure collectives, messages and the start of a job.\n"
 	"\n"
-	"COLLECTIVE: all_reduce broadcast reduce reduce_scatter all_gather gather scatter\n"
-	"            all_to_all scan exscan barrier; all: each of them, one after another\n"
-	"latency, bandwidth: point to point between ranks 0 and 1\n"
-	"init: from the initialisation to the end of the first all_reduce, with new processes each time\n"
+	"  COLLECTIVE           all_reduce broadcast reduce reduce_scatter all_gather gather\n"
+	"                       scatter all_to_all scan exscan barrier\n"
+	"  all                  each of them, one after another\n"
+	"  latency, bandwidth   point to point between ranks 0 and 1\n"
+	"  init                 from the initialisation to the end of the first all_reduce, with\n"
+	"                       new processes each time\n"
 	"\n"
 	"  -r, --ranks N        ranks to start, unless a launcher started this (2)\n"
 	"  -b, --begin BYTES    smallest size, with K, M or G for powers of 1024 (8)\n"
-	"  -e, --end BYTES      largest size (64M)\n"
+	"  -e, --end BYTES      no size above this (64M)\n"
 	"  -f, --factor N       each size is N times the one before (2)\n"
-	"  -n, --iters N        calls to time per size (as many as fit into --seconds); of init: runs (5)\n"
+	"  -n, --iters N        calls to time per size (as many as fit into --seconds); of init:\n"
+	"                       runs (5)\n"
 	"  -w, --warmup N       calls before those (four samples)\n"
 	"      --seconds S      time to spend on a size, per column (0.2)\n"
 	"  -d, --type TYPE      int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16\n"
@@ -36,21 +41,24 @@ static const char help[] =
 	"  -o, --op OP          sum prod min max avg band bor bxor (sum)\n"
 	"  -R, --root RANK      of broadcast, reduce, gather and scatter (0)\n"
 	"  -c, --check 0|1      verify the results of each size (1)\n"
-	"  -m, --memory KIND    malloc (or host), or tutti: memory that other ranks can map, or cuda:\n"
-	"                       memory of GPUs, with calls on a stream (malloc)\n"
+	"  -m, --memory KIND    malloc (or host), or tutti: memory that other ranks can map, or\n"
+	"                       cuda: memory of GPUs, with calls on a stream (malloc)\n"
 	"      --gpu N          with -m cuda: all ranks on GPU N (rank modulo number of GPUs)\n"
 	"      --windows        with -m cuda: buffers are registered\n"
-	"      --graph          with -m cuda: a sample's calls are captured once, then launched as a graph\n"
+	"      --graph          with -m cuda: a sample's calls are captured once, then launched\n"
+	"                       as a graph\n"
 	"  -p, --place WHICH    out, in or both: in which place results go (both)\n"
 	"      --transport T    only these, such as shm or tcp (those that fit)\n"
 	"      --algorithm A    this one, such as ring (chosen by cost)\n"
 	"      --tune           compare what is chosen with every algorithm forced (tutti only)\n"
 	"      --overlap        how much of a collective hides behind a computation (tutti only)\n"
-	"      --simulate FILE  run nothing: show what the costs of the algorithms say of the cluster\n"
-	"                       that FILE describes, for 2, 4, 8 ... ranks (docs/reference/bench.md)\n"
+	"      --simulate FILE  run nothing: show what the costs of the algorithms say of the\n"
+	"                       cluster that FILE describes, for 2, 4, 8 ... ranks\n"
+	"                       (docs/reference/bench.md)\n"
 	"      --most-ranks N   with --simulate: up to so many (65536)\n"
 	"      --json FILE      write a JSON object per line and measurement; -: standard output\n"
-	"      --plot FILE      draw time and bus bandwidth over size, .svg or .png (needs gnuplot)\n"
+	"      --plot FILE      draw time and bus bandwidth over size, .svg or .png (needs\n"
+	"                       gnuplot)\n"
 	"  -h, --help           this text\n"
 	"  -V, --version        the version\n"
 	"\n"
@@ -120,9 +128,14 @@ const char *bench_options_complaint(void)
 	return complaint;
 }
 
+bool bench_options_refuse(const char *what, const char *why)
+{
+	return wrong("%s%s", what, why);
+}
+
 void bench_options_complain(void)
 {
-	fprintf(stderr, "%s: %s; see --help\n", program_invocation_short_name, complaint);
+	bench_complain("%s; see --help", complaint);
 }
 
 bool bench_parse_size(const char *text, size_t *bytes)
@@ -196,32 +209,54 @@ static bool parse_kind(const char *text, enum bench_kind *kind)
 		     text, tt_nearest_hint(&nearest, hint));
 }
 
+/* "sum, prod or max" */
+static const char *list_names(int count, const char *(*name_of)(int i), char out[LIST])
+{
+	size_t used = 0;
+
+	out[0] = '\0';
+	for (int i = 0; i < count && used < LIST; i++)
+		used += (size_t)snprintf(out + used, LIST - used, "%s%s",
+					 i == 0		  ? ""
+					 : i == count - 1 ? " or "
+							  : ", ",
+					 name_of(i));
+	return out;
+}
+
+static const char *type_name(int i)
+{
+	return bench_type_name((tutti_dtype_t)i);
+}
+
 static bool parse_type(const char *text, tutti_dtype_t *dtype)
 {
 	struct tt_nearest nearest = tt_nearest_to(text, strlen(text));
-	char hint[TT_NEAREST_HINT];
+	char hint[TT_NEAREST_HINT], list[LIST];
 
 	*dtype = bench_type_find(text);
 	if (*dtype != TUTTI_DTYPE_COUNT)
 		return true;
 	for (int d = 0; d < TUTTI_DTYPE_COUNT; d++)
 		tt_nearest_offer(&nearest, bench_type_name((tutti_dtype_t)d));
-	return wrong("-d \"%s\" is not a type%s, such as float32 or int8", text,
-		     tt_nearest_hint(&nearest, hint));
+	return wrong("-d \"%s\" is not a type%s: expected %s", text,
+		     tt_nearest_hint(&nearest, hint),
+		     list_names(TUTTI_DTYPE_COUNT, type_name, list));
 }
 
 static bool parse_op(const char *text, int *op)
 {
 	struct tt_nearest nearest = tt_nearest_to(text, strlen(text));
-	char hint[TT_NEAREST_HINT];
+	char hint[TT_NEAREST_HINT], list[LIST];
 
 	*op = bench_op_find(text);
 	if (*op != TUTTI_OP_COUNT)
 		return true;
 	for (int o = 0; o < TUTTI_OP_COUNT; o++)
 		tt_nearest_offer(&nearest, bench_op_name(o));
-	return wrong("-o \"%s\" is not an operation%s, such as sum or max", text,
-		     tt_nearest_hint(&nearest, hint));
+	return wrong("-o \"%s\" is not an operation%s: expected %s", text,
+		     tt_nearest_hint(&nearest, hint),
+		     list_names(TUTTI_OP_COUNT, bench_op_name, list));
 }
 
 static bool parse_plot(const char *text, const char **path)

@@ -45,7 +45,10 @@ enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_option
  * why. */
 bool bench_options_fit(const struct bench_options *options, int ranks);
 
-/* Print what bench_options_parse() or bench_options_fit() found wrong, or have it. */
+/* Keep an error that others found in the options: `what` is wrong, `why` follows it. False. */
+bool bench_options_refuse(const char *what, const char *why);
+
+/* Print what bench_options_parse(), bench_options_fit() or others found wrong, or have it. */
 void bench_options_complain(void);
 const char *bench_options_complaint(void);
 

@@ -2,6 +2,7 @@
 /* Owns the files that results are written to. */
 #include <string.h>
 
+#include "lines.h"
 #include "outputs.h"
 #include "picture.h"
 
@@ -15,7 +16,7 @@ static bool open_json(struct bench_outputs *outputs, const char *path)
 	}
 	outputs->json = fopen(path, "we");
 	if (!outputs->json)
-		fprintf(stderr, "--json: cannot write \"%s\": %m\n", path);
+		bench_complain("--json: cannot write \"%s\": %m", path);
 	return outputs->json != NULL;
 }
 
@@ -24,7 +25,7 @@ static bool writable(const char *option, const char *path)
 	FILE *file = fopen(path, "ae");
 
 	if (!file) {
-		fprintf(stderr, "%s: cannot write \"%s\": %m\n", option, path);
+		bench_complain("%s: cannot write \"%s\": %m", option, path);
 		return false;
 	}
 	fclose(file);
@@ -37,7 +38,7 @@ static bool drawable(const char *path)
 	const char *missing = picture_missing();
 
 	if (missing)
-		fprintf(stderr, "--plot: %s\n", missing);
+		bench_complain("--plot: %s", missing);
 	return !missing && writable("--plot", path);
 }
 
@@ -59,13 +60,13 @@ bool bench_outputs_open(struct bench_outputs *outputs, const struct bench_option
 static int write_json(FILE *file, const json_t *object)
 {
 	if (!object) {
-		fprintf(stderr, "--json: no memory for an object\n");
+		bench_complain("--json: no memory for an object");
 		return -1;
 	}
 	if (json_dumpf(object, file, JSON_REAL_PRECISION(9)) == 0 && fputc('\n', file) != EOF &&
 	    fflush(file) == 0)
 		return 0;
-	fprintf(stderr, "--json: cannot write: %m\n");
+	bench_complain("--json: cannot write: %m");
 	return -1;
 }
 
@@ -81,6 +82,6 @@ int bench_outputs_close(struct bench_outputs *outputs)
 {
 	if (!outputs->json || outputs->json == stdout || fclose(outputs->json) == 0)
 		return 0;
-	fprintf(stderr, "--json: cannot write \"%s\": %m\n", outputs->path);
+	bench_complain("--json: cannot write \"%s\": %m", outputs->path);
 	return -1;
 }

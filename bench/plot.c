@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lines.h"
 #include "pattern.h"
 #include "plot.h"
 
@@ -12,7 +13,7 @@ FILE *bench_plot_begin(const char *path, const struct picture_page *page)
 	FILE *script = picture_begin(path, page);
 
 	if (!script)
-		perror("--plot: start gnuplot");
+		bench_complain("--plot: start gnuplot: %m");
 	return script;
 }
 
@@ -21,9 +22,9 @@ int bench_plot_end(FILE *script, const char *path)
 	const int status = picture_end(script);
 
 	if (status != 0)
-		fprintf(stderr,
+		bench_complain(
 			"--plot: gnuplot ended with status %d and did not draw \"%s\"; its message "
-			"says why\n",
+			"says why",
 			status, path);
 	return status ? -1 : 0;
 }

@@ -28,7 +28,7 @@ struct bench_report *bench_report_open(const struct bench_options *options, cons
 	struct bench_report *report = calloc(1, sizeof(*report));
 
 	if (!report) {
-		fprintf(stderr, "no memory for a report\n");
+		bench_complain("no memory for a report");
 		return NULL;
 	}
 	*report = (struct bench_report){ .options = options, .library = library, .ranks = ranks };
@@ -215,7 +215,7 @@ static int keep(struct bench_report *report, const struct bench_result *result)
 		struct bench_result *grown = realloc(report->kept, capacity * sizeof(*grown));
 
 		if (!grown) {
-			fprintf(stderr, "--plot: no memory for %zu points\n", capacity);
+			bench_complain("--plot: no memory for %zu points", capacity);
 			return -1;
 		}
 		report->kept = grown;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "forecast.h"
+#include "lines.h"
 #include "pattern.h"
 
 struct simulation {
@@ -22,7 +23,7 @@ static struct bench_forecast *add_row(struct simulation *sim)
 		struct bench_forecast *grown = realloc(sim->rows, capacity * sizeof(*grown));
 
 		if (!grown) {
-			fprintf(stderr, "--simulate: no memory for %zu rows\n", capacity);
+			bench_complain("--simulate: no memory for %zu rows", capacity);
 			return NULL;
 		}
 		sim->rows = grown;
@@ -46,10 +47,10 @@ static int simulate_ranks(struct simulation *sim, enum bench_kind kind, size_t w
 	row->prediction.size = sizeof(row->prediction);
 	if (tutti_predict(&sim->cluster->figures, bench_case(kind)->name, ranks, (double)bytes,
 			  &row->prediction) != TUTTI_OK)
-		fprintf(stderr, "--simulate: %s\n", tutti_last_error(NULL));
+		bench_complain("--simulate: %s", tutti_last_error(NULL));
 	else if (row->prediction.chosen < 0)
-		fprintf(stderr, "--simulate: no algorithm can do %s with %d ranks\n",
-			bench_case(kind)->name, ranks);
+		bench_complain("--simulate: no algorithm can do %s with %d ranks",
+			       bench_case(kind)->name, ranks);
 	else
 		return 0;
 	return -1;

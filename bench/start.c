@@ -260,7 +260,7 @@ static int show(const struct bench_options *o, const char *library, int ranks,
 	int rc;
 
 	if (!scratch) {
-		fprintf(stderr, "no memory for %zu runs\n", count);
+		bench_complain("no memory for %zu runs", count);
 		return -1;
 	}
 	const struct shown s = {
@@ -295,7 +295,7 @@ static int hand_over(int taker, const struct figures *f)
 	/* in one piece, as it is shorter than PIPE_BUF */
 	if (write(taker, f, sizeof(*f)) == sizeof(*f))
 		return f->wrong > 0;
-	fprintf(stderr, "hand the figures of a start to the parent: %m\n");
+	bench_complain("hand the figures of a start to the parent: %m");
 	return -1;
 }
 
@@ -322,7 +322,7 @@ static int run_once(const struct bench_options *options, char **argv,
 	char number[16];
 
 	if (pipe(ends) < 0) {
-		perror("make a pipe for the figures of a start");
+		bench_complain("make a pipe for the figures of a start: %m");
 		return status;
 	}
 	fcntl(ends[0], F_SETFD, FD_CLOEXEC);
@@ -332,7 +332,7 @@ static int run_once(const struct bench_options *options, char **argv,
 	unsetenv(TAKER);
 	close(ends[1]);
 	if (status == 0 && read(ends[0], out, sizeof(*out)) != sizeof(*out)) {
-		fprintf(stderr, "the ranks ended without a word of how long they took\n");
+		bench_complain("the ranks ended without a word of how long they took");
 		status = 1;
 	}
 	close(ends[0]);
@@ -347,7 +347,7 @@ int bench_start_repeat(const struct bench_options *options, char **argv, const c
 	int status = 0;
 
 	if (!runs) {
-		fprintf(stderr, "no memory for %zu runs\n", count);
+		bench_complain("no memory for %zu runs", count);
 		return 1;
 	}
 	for (size_t i = 0; i < count && status == 0; i++)

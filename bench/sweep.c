@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lines.h"
 #include "point.h"
 #include "sweep.h"
 
@@ -182,7 +183,7 @@ int bench_sweep_by(const struct bench_steps *steps, void *context, struct bench_
 		goto fini_buffers;
 	rc = leave_buffers(&run, measure_all(steps, &run));
 	if (first && run.wrong > 0)
-		fprintf(stderr, "%.0f elements were wrong\n", run.wrong);
+		bench_complain("%.0f elements were wrong", run.wrong);
 fini_buffers:
 	bench_buffers_fini(&run.buffers, backend);
 close_report:
@@ -196,18 +197,18 @@ int bench_sweep(struct bench_backend *backend, const struct bench_options *optio
 	static const struct bench_steps plain = { begin, measure_size, end };
 
 	if (options->tune || options->overlap) {
-		fprintf(stderr, "%s is for tutti, this program measures %s; use tutti-bench\n",
-			options->tune ? "--tune" : "--overlap", backend->library);
+		bench_complain("%s is for tutti, this program measures %s; use tutti-bench",
+			       options->tune ? "--tune" : "--overlap", backend->library);
 		return -1;
 	}
 	if (options->cuda && !backend->device) {
-		fprintf(stderr, "-m cuda is for tutti, this program measures %s; use tutti-bench\n",
-			backend->library);
+		bench_complain("-m cuda is for tutti, this program measures %s; use tutti-bench",
+			       backend->library);
 		return -1;
 	}
 	if (options->kind == BENCH_INIT) {
-		fprintf(stderr,
-			"%s cannot measure init; use tutti-bench or a program of bench/peers\n",
+		bench_complain(
+			"%s cannot measure init; use tutti-bench or a program of bench/peers",
 			backend->library);
 		return -1;
 	}

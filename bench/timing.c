@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "lines.h"
 #include "timing.h"
 
 #define LEAST_SAMPLES  5
@@ -108,7 +109,7 @@ static double *more_room(struct bench_samples *samples, long more)
 		realloc(samples->seconds, (samples->count + (size_t)more) * sizeof(*seconds));
 
 	if (!seconds) {
-		fprintf(stderr, "no memory for %ld durations; ask for fewer with -n\n", more);
+		bench_complain("no memory for %ld durations; ask for fewer with -n", more);
 		return NULL;
 	}
 	samples->seconds = seconds;

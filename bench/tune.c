@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lines.h"
 #include "outputs.h"
 #include "point.h"
 #include "sweep.h"
@@ -158,8 +159,8 @@ static void count_wrong(struct bench_run *run, const struct bench_result *r)
 		return;
 	run->wrong += r->wrong;
 	if (run->report)
-		fprintf(stderr, "%s of %zu bytes by %s: %.0f elements were wrong\n",
-			bench_case(r->kind)->name, r->bytes, r->algorithm, r->wrong);
+		bench_complain("%s of %zu bytes by %s: %.0f elements were wrong",
+			       bench_case(r->kind)->name, r->bytes, r->algorithm, r->wrong);
 }
 
 static int write_results(const struct bench_outputs *outputs, const struct tune *tune)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "calls.h"
+#include "lines.h"
 #include "tutti_backend.h"
 
 static struct bench_tutti *tutti_of(struct bench_backend *backend)
@@ -151,8 +152,7 @@ static int join(struct bench_tutti *tutti, const struct bench_options *options,
 					       .describe = describe,
 				       } };
 	if (tutti_init(&config, &tutti->comm) != TUTTI_OK) {
-		fprintf(stderr, "tutti-bench: cannot join the other ranks: %s\n",
-			tutti_last_error(NULL));
+		bench_complain("cannot join the other ranks: %s", tutti_last_error(NULL));
 		return -1;
 	}
 	tutti->backend.rank = tutti_comm_rank(tutti->comm);

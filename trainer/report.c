@@ -304,15 +304,25 @@ static void print_end(struct report *report)
 	       100 * s->blocked_mean, 100 * s->blocked_worst);
 }
 
+/* What the extremes are called. */
+static const char *batch_kind(const struct summary *s)
+{
+	return s->batch == 1		   ? " (one-sample SGD)"
+	       : s->batch == s->train_rows ? " (gradient descent)"
+					   : "";
+}
+
 static tutti_result_t draw(const struct report *report, const char *path, struct why *why)
 {
 	const struct history *h = &report->history;
+	const struct summary *s = report->summary;
 	const char *data = report->options->source.path, *slash = strrchr(data, '/');
 	char heading[256];
 	tutti_result_t result;
 
-	snprintf(heading, sizeof(heading), "tutti-train, %s, %d rank%s", slash ? slash + 1 : data,
-		 report->summary->ranks, report->summary->ranks == 1 ? "" : "s");
+	snprintf(heading, sizeof(heading), "tutti-train, %s, %d rank%s, %s, batch %zu%s, %.3g s",
+		 slash ? slash + 1 : data, s->ranks, s->ranks == 1 ? "" : "s",
+		 report->options->sync->name, s->batch, batch_kind(s), s->seconds);
 	result = plot_write(path, heading, h->epochs, h->epoch_count, why);
 	if (result == TUTTI_OK && !report->quiet)
 		printf("curves          %s\n", path);

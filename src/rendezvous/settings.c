@@ -105,7 +105,8 @@ bool tt_settings_allow(const char *list, const struct tt_transport *transport)
 	return *list ? contains(list, transport->name) : !transport->for_tests;
 }
 
-static tutti_result_t check_transports(const char *list)
+/* `from`: where the list comes from. */
+static tutti_result_t check_transports(const char *from, const char *list)
 {
 	char known[64] = "";
 
@@ -127,16 +128,15 @@ static tutti_result_t check_transports(const char *list)
 		}
 		if (!found)
 			return tt_fail(TUTTI_ERR_INVALID, COMM,
-				       "TUTTI_TRANSPORT (or transports) has \"%s\"%s: expected a "
-				       "list of %s, such as shm,tcp",
-				       name, tt_nearest_hint(&nearest, hint), known);
+				       "%s has \"%s\"%s: expected a list of %s, such as shm,tcp",
+				       from, name, tt_nearest_hint(&nearest, hint), known);
 		part += length;
 		part += *part == ',';
 	}
 	return TUTTI_OK;
 }
 
-static tutti_result_t check_algorithm(const char *name)
+static tutti_result_t check_algorithm(const char *from, const char *name)
 {
 	struct tt_nearest nearest = tt_nearest_to(name, strlen(name));
 	char known[256] = "", hint[TT_NEAREST_HINT];
@@ -148,9 +148,27 @@ static tutti_result_t check_algorithm(const char *name)
 			 i ? ", " : "", tt_algorithms[i]->name);
 		tt_nearest_offer(&nearest, tt_algorithms[i]->name);
 	}
-	return tt_fail(TUTTI_ERR_INVALID, COMM,
-		       "TUTTI_ALGORITHM (or algorithm) is \"%s\"%s: expected one of %s", name,
+	return tt_fail(TUTTI_ERR_INVALID, COMM, "%s is \"%s\"%s: expected one of %s", from, name,
 		       tt_nearest_hint(&nearest, hint), known);
+}
+
+/* What the config says, or else the variable. */
+static tutti_result_t read_transports(const char *configured, char *out, size_t size)
+{
+	const char *from = configured ? "transports of the config" : "TUTTI_TRANSPORT";
+	const tutti_result_t result =
+		copy(from, configured ? configured : environment(from), out, size);
+
+	return result ? result : check_transports(from, out);
+}
+
+static tutti_result_t read_algorithm(const char *configured, char *out, size_t size)
+{
+	const char *from = configured ? "algorithm of the config" : "TUTTI_ALGORITHM";
+	const tutti_result_t result =
+		copy(from, configured ? configured : environment(from), out, size);
+
+	return result ? result : check_algorithm(from, out);
 }
 
 static tutti_result_t read_flag(const char *name, bool *out)
@@ -225,19 +243,10 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 	if (!result)
 		result = read_silence(&out->silence_s);
 	if (!result)
-		result = copy("TUTTI_TRANSPORT",
-			      config->transports ? config->transports
-						 : environment("TUTTI_TRANSPORT"),
-			      out->transports, sizeof(out->transports));
+		result = read_transports(config->transports, out->transports,
+					 sizeof(out->transports));
 	if (!result)
-		result = check_transports(out->transports);
-	if (!result)
-		result =
-			copy("TUTTI_ALGORITHM",
-			     config->algorithm ? config->algorithm : environment("TUTTI_ALGORITHM"),
-			     out->algorithm, sizeof(out->algorithm));
-	if (!result)
-		result = check_algorithm(out->algorithm);
+		result = read_algorithm(config->algorithm, out->algorithm, sizeof(out->algorithm));
 	if (!result)
 		result = read_bytes("TUTTI_SEGMENT", 64, 0, &out->segment_bytes);
 	if (!result)

@@ -181,12 +181,20 @@ struct attempt {
 	struct tt_store_address parsed;
 	uint64_t start, deadline;
 	bool noticed;
-	char why[TT_ERROR_MAX]; /* what the last attempt met */
+	char why[TT_ERROR_MAX]; /* what the last attempt met; "": there was none */
 };
 
 static void note(struct attempt *a, const char *why)
 {
 	snprintf(a->why, sizeof(a->why), "%s", why);
+}
+
+/* An attempt that ends with the time of all of them says nothing of the host: what one before met
+ * counts. */
+static void note_error(struct attempt *a, int error)
+{
+	if (error != ETIMEDOUT || !*a->why || tt_now() < a->deadline)
+		note(a, strerror(error));
 }
 
 /* An errno value if the socket failed, or the time is up. */
@@ -275,7 +283,7 @@ static tutti_result_t attempt_all(struct attempt *a, struct tt_connection *out)
 					     limit < a->deadline ? limit : a->deadline, &socket.fd);
 
 		if (error != 0) {
-			note(a, strerror(error));
+			note_error(a, error);
 			errno = error;
 			if (!passing(error))
 				return tt_fail_errno(STORE, "connect to the store %s", a->address);

@@ -555,6 +555,28 @@ static void tune_compares_every_collective_over_tcp(void **state)
 	assert_true(each_result(run, check_without_shared_memory, &ranks) >= 33);
 }
 
+static void wrong_names_are_those_of_the_option_that_was_given(void **state)
+{
+	struct run *run;
+
+	expect_refused("all_reduce -o add",
+		       "tutti-bench: -o \"add\" is not an operation: expected sum, prod, min, max, "
+		       "avg, band, bor or bxor");
+	expect_refused("all_reduce -d flaot32",
+		       "-d \"flaot32\" is not a type (did you mean float32?): expected int8, ");
+	expect_refused("all_reduce --transport tpc",
+		       "tutti-bench: --transport has \"tpc\" (did you mean tcp?)");
+	expect_refused("all_reduce --algorithm rign",
+		       "tutti-bench: --algorithm is \"rign\" (did you mean ring?)");
+	setenv("TUTTI_TRANSPORT", "tpc", 1);
+	expect_refused("all_reduce", "tutti-bench: TUTTI_TRANSPORT has \"tpc\" (did you");
+	unsetenv("TUTTI_TRANSPORT");
+	run = bench("all_reduce --json /dev/null/x");
+	expect_status(run, 1, "--json /dev/null/x");
+	assert_non_null(
+		strstr(run->err_text, "tutti-bench: --json: cannot write \"/dev/null/x\": Not a"));
+}
+
 static void tune_says_what_it_does_not_go_with(void **state)
 {
 	expect_refused("all_reduce --tune --algorithm ring", "--algorithm ring leaves no choice");
@@ -804,6 +826,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(tune_shows_what_is_chosen_beside_all_that_can),
 		cmocka_unit_test(tune_writes_an_object_for_each_contestant),
 		cmocka_unit_test(tune_compares_every_collective_over_tcp),
+		cmocka_unit_test(wrong_names_are_those_of_the_option_that_was_given),
 		cmocka_unit_test(tune_says_what_it_does_not_go_with),
 		cmocka_unit_test(a_start_is_measured_with_new_processes_each_time),
 		cmocka_unit_test(a_start_that_fails_is_said),

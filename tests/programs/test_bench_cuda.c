@@ -307,7 +307,7 @@ static void a_missing_gpu_is_said_once(void **state)
 	char *driver = strdup(getenv("TUTTI_CUDA_LIBRARY"));
 
 	setenv("STANDIN_DEVICES", "0", 1);
-	refuse("all_reduce -m cuda", 1, "-m cuda needs a GPU, and there is none");
+	refuse("all_reduce -m cuda", 1, "tutti-bench: -m cuda needs a GPU, and there is none");
 	setenv("STANDIN_DEVICES", "1", 1);
 	setenv("TUTTI_CUDA_LIBRARY", "/nowhere/libcuda.so", 1);
 	refuse("all_reduce -m cuda", 1, "/nowhere/libcuda.so");

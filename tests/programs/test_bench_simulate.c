@@ -367,7 +367,7 @@ static void files_that_are_not_json_are_named(void **state)
 			"/dev/null/cluster.json: cannot be read (Not a directory)");
 	launched_free(&l);
 	l = simulate_file("all_reduce", "/", 2);
-	assert_contains(launched_err(&l), "--simulate: /: ");
+	assert_contains(launched_err(&l), "tutti-bench: --simulate: /: ");
 	launched_free(&l);
 }
 

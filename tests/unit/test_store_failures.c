@@ -5,6 +5,7 @@
  * under test are built with these calls renamed. */
 #include <dirent.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,6 +33,7 @@
 void *failing_malloc(size_t size);
 void *failing_calloc(size_t count, size_t size);
 int failing_socket(int domain, int type, int protocol);
+int failing_connect(int fd, const struct sockaddr *at, socklen_t length);
 int failing_listen(int fd, int backlog);
 int failing_accept4(int fd, struct sockaddr *at, socklen_t *length, int flags);
 ssize_t failing_send(int fd, const void *data, size_t length, int flags);
@@ -51,6 +53,7 @@ int failing_inotify_init1(int flags);
 
 static atomic_int calls_left; /* until the one that fails; relaxed: it orders nothing */
 static atomic_bool failed;
+static bool refuse; /* the next connection, in a test without threads */
 
 static bool fails(int error)
 {
@@ -74,6 +77,15 @@ void *failing_calloc(size_t count, size_t size)
 int failing_socket(int domain, int type, int protocol)
 {
 	return fails(EMFILE) ? -1 : socket(domain, type, protocol);
+}
+
+int failing_connect(int fd, const struct sockaddr *at, socklen_t length)
+{
+	if (!refuse)
+		return connect(fd, at, length);
+	refuse = false;
+	errno = ECONNREFUSED;
+	return -1;
 }
 
 int failing_listen(int fd, int backlog)
@@ -255,6 +267,50 @@ static void a_file_store_survives_each_failure_and_leaves_no_scraps(void **state
 	assert_int_equal(system(text), 0);
 }
 
+/* ---------------------------------------------------------------- what is said */
+
+/* Connections to it neither come about nor are refused, as its queue is full. */
+static int listen_in_vain(struct sockaddr_in *at, int queued[4])
+{
+	const int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t length = sizeof(*at);
+
+	*at = (struct sockaddr_in){ .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)at, sizeof(*at)), 0);
+	assert_int_equal(listen(fd, 0), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)at, &length), 0);
+	for (int i = 0; i < 4; i++) {
+		queued[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		assert_true(connect(queued[i], (struct sockaddr *)at, sizeof(*at)) == 0 ||
+			    errno == EINPROGRESS);
+	}
+	return fd;
+}
+
+static void the_end_of_the_time_does_not_hide_why_nobody_answered(void **state)
+{
+	struct sockaddr_in at;
+	int queued[4];
+	const int fd = listen_in_vain(&at, queued);
+	char address[64];
+	tutti_store_t store;
+
+	snprintf(address, sizeof(address), "tcp://127.0.0.1:%d", ntohs(at.sin_port));
+	atomic_store(&calls_left, 0);
+	refuse = true;
+	assert_int_equal(tutti_store_open(address, 0, 0.2, &store), TUTTI_ERR_TIMEOUT);
+	assert_false(refuse);
+	assert_non_null(strstr(tt_thread_error(), ", last: Connection refused. Is rank 0 running"));
+	/* where nothing else is known, that is what is said */
+	assert_int_equal(tutti_store_open(address, 0, 0.2, &store), TUTTI_ERR_TIMEOUT);
+	assert_non_null(strstr(tt_thread_error(), ", last: Connection timed out. Is rank 0"));
+	for (int i = 0; i < 4; i++)
+		close(queued[i]);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +318,7 @@ int main(void)
 		cmocka_unit_test(a_store_with_a_key_survives_each_failure),
 		cmocka_unit_test(a_unix_store_survives_each_failure),
 		cmocka_unit_test(a_file_store_survives_each_failure_and_leaves_no_scraps),
+		cmocka_unit_test(the_end_of_the_time_does_not_hide_why_nobody_answered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
