@@ -297,9 +297,68 @@ class Trace(unittest.TestCase):
         self.write(report(0, [], size=1, job='old', realtime_ns=START), report(0, [], size=1, job='new'))
         out, err = self.trace(self.dir)
         self.assertIn('job new', out)
-        self.assertIn('1 reports of other jobs than new', err)
+        self.assertIn('1 report of other jobs than new, the last one, is passed over; --job NAME shows one (the newest: old), '
+                      '--list names all\n', err)
         self.assertIn('job old', self.trace('--job', 'old', self.dir)[0])
-        self.trace('--job', 'none', self.dir, status=1)
+        _, err = self.trace('--job', 'none', self.dir, status=1)
+        self.assertIn('no report is of job none; expected one that --list names (the newest: new, old)\n', err)
+
+    def test_jobs_are_listed(self):
+        self.write(*(report(rank, [], size=2, job=f'job{day}', realtime_ns=(day * 86400 + 3600) * 10**9) for day in range(5)
+                     for rank in range(1 + day % 2)),
+                   report(0, [], size=2, job='job1', communicator='d' * 16, realtime_ns=10**9))
+        self.ends((0, 100, MS, False, 1), (1, 101, MS, True, None, 15), job='only', realtime_ns=2 * 86400 * 10**9)
+        out, err = self.trace('--list', self.dir, env={'TZ': 'UTC'})
+        self.assertEqual(out.splitlines(), [f'{name:32}  {when}' for name, when in (
+            ('job4', '1970-01-05 01:00:00  1 rank'), ('job3', '1970-01-04 01:00:00  2 ranks'), ('job2', '1970-01-03 01:00:00  1 rank'),
+            ('only', '1970-01-03 00:00:00  2 ranks'), ('job1', '1970-01-02 01:00:00  2 ranks'),
+            ('job0', '1970-01-01 01:00:00  1 rank'))])
+        self.assertEqual(err, '')
+        self.assertIn('7 reports of other jobs than job4, the last one, are passed over; --job NAME shows one '
+                      '(the newest: job3, job2, only), --list names all\n', self.trace(self.dir)[1])
+        self.trace('-l', self.dir / 'none', status=1)
+
+    # ---- reports that are being written
+
+    def late(self, before, after):
+        """What is told where reports follow once tutti-trace has read those that were there. It may be so late that it waits no more."""
+        self.write(report(0, [], job='old', realtime_ns=START))  # of which it says that it has read it
+        for _ in range(20):
+            self.write(*before())
+            with subprocess.Popen([PROGRAM, self.dir], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as trace:
+                self.assertIn('of other jobs', trace.stderr.readline())
+                self.write(*after())
+                out, err = trace.communicate(timeout=60)
+            if 'no report' not in out and 'never called' not in out:
+                break
+        self.assertEqual(err, '')
+        return out
+
+    def test_reports_that_are_still_written_are_waited_for(self):
+        def new(rank):
+            return report(rank, [call(1, 1, 2)], realtime_ns=time.time_ns())
+
+        def before():
+            for path in self.dir.glob('job.*'):
+                path.unlink()
+            return new(0), new(1)
+        self.assertIn('3 of 3 ranks', self.late(before, lambda: [new(2)]))
+
+    def test_reports_of_an_earlier_signal_are_written_anew(self):
+        def old(rank):
+            name = self.dir / f'job.{"c" * 16}.{rank}.flight.json'
+            self.write(report(rank, [call(1, 1, 2)], realtime_ns=time.time_ns() - 10**10))
+            os.utime(name, (time.time() - 10,) * 2)
+            return name
+
+        def new(rank):
+            return report(rank, [call(1, 1, 2), call(2, 3, None)], realtime_ns=time.time_ns())
+        self.assertNotIn('silent', self.late(lambda: old(2) and (new(0), new(1)), lambda: [new(2)]))
+
+    def test_reports_that_do_not_come_are_said_to_be_missing(self):
+        self.write(report(0, [], realtime_ns=time.time_ns()))
+        self.assertIn('no report: ranks 1, 2 (on another host, left in order before, never joined, or still writing it)\n',
+                      self.trace(self.dir)[0])
 
     def test_a_job_is_as_old_as_its_last_sign_of_life(self):
         """Reports of ranks that died are written by those who find them, maybe days later."""
@@ -327,10 +386,42 @@ class Trace(unittest.TestCase):
                   (4, 104, 5 * MS, True, None, 15), (5, 105, 6 * MS, True, 143), (6, 106, 7 * MS, True, 3))
         out, _ = self.trace(self.dir)
         self.assertIn('job job\nended: rank 6 of tutti-run (pid 106), of which there is no report, exited with status 3, 7 ms after', out)
-        self.assertIn('  first to fail: rank 3 (pid 103 on name), killed by signal 9 (Killed), 2 ms after the start of the job\n'
-                      '  died: rank 1 (pid 101 on name), killed by signal 11 (Segmentation fault), 4 ms after the start of the job\n'
+        self.assertIn('  first to fail: rank 3 (pid 103 on name), killed by signal 9 (Killed), 2 ms after the start of the job; '
+                      'it had called no collective\n'
+                      '  died: rank 1 (pid 101 on name), killed by signal 11 (Segmentation fault), 4 ms after the start of the job; '
+                      'it had called no collective\n'
                       '  left after an error: ranks 0, 2 (exit status 1)\n'
                       '  ended by tutti-run: ranks 4, 5 (signal 15)\n', out)
+
+    def test_where_ranks_were_that_died(self):
+        """It is said once, whether it is known how they ended or not."""
+        self.write(report(0, [call(1, 1, 2), call(2, 3, 4)], why='died'), report(1, [call(1, 1, 2), call(2, 3, None)], why='died'),
+                   report(2, [call(1, 1, 2), call(2, 3, 4), call(3, 5, None)]))
+        words = {0: 'its last is operation 2, all_reduce(float32 × 4096, sum), which it had ended',
+                 1: 'its last is operation 2, all_reduce(float32 × 4096, sum), which it was in'}
+        out, _ = self.trace(self.dir)
+        for rank in 0, 1:
+            self.assertIn(f'  died: rank {rank} (pid {100 + rank} on name); {words[rank]}\n', out)
+        self.ends((1, 101, MS, False, None, 9), (0, 100, 2 * MS, False, None, 11))
+        out, _ = self.trace(self.dir)
+        self.assertIn(f'(Killed), 1 ms after the start of the job; {words[1]}\n', out)
+        self.assertIn(f'(Segmentation fault), 2 ms after the start of the job; {words[0]}\n', out)
+        self.assertEqual(out.count('its last'), 2)
+
+    def test_a_rank_that_left_as_it_was_told_to_is_not_the_first_to_fail(self):
+        fault = {'result': -3, 'error': 'e', 'rank': 2, 'text': 'rank 2 did not come'}
+        self.write(report(0, [call(1, 1, 90, result=-3)], why='revoked', fault=fault), report(1, [call(1, 1, None)], why='died', fault=fault),
+                   report(2, []))
+        self.ends((0, 100, MS, False, 1), (1, 101, 2 * MS, False, 1), (2, 102, 3 * MS, True, None, 15))
+        out, _ = self.trace(self.dir)
+        self.assertIn('  revoked on ranks 0, 1: rank 2 did not come\n'
+                      '  first to exit: rank 0 (pid 100 on name), exited with status 1, 1 ms after the start of the job\n'
+                      '  left after an error: rank 1 (exit status 1)\n', out)
+        self.assertNotIn('first to fail', out)
+        # by a signal, or by itself before anybody told it
+        for first in (0, 100, MS, False, None, 11), (1, 101, MS, False, 1):
+            self.ends(first, (2, 102, 3 * MS, True, None, 15))
+            self.assertRegex(self.trace(self.dir)[0], f'(?s)ranks\n  first to fail: rank {first[0]} .*\n  revoked on')
 
     def test_a_script_around_a_rank_and_a_split(self):
         """Ranks are numbered anew, and the process is not the one that tutti-run has started."""
@@ -349,7 +440,7 @@ class Trace(unittest.TestCase):
             self.ends(wrong)
             out, err = self.trace(self.dir)
             self.assertIn('should say how ranks ended, but', err, wrong)
-            self.assertIn('died: rank 0 (pid 100 on name)\n', out)
+            self.assertIn('died: rank 0 (pid 100 on name); it had', out)
         for wrong in ({'job': 'a b'}, {'job': ''}, {'tutti_exits': 2}, {'exits': {}}, {'hostname': 'x' * 65}):
             self.ends(good, **wrong)
             self.assertIn('should say how ranks ended, but', self.trace(self.dir)[1], wrong)
@@ -418,7 +509,8 @@ class Trace(unittest.TestCase):
         trace = self.dir / 'trace.json'
         out, _ = self.trace('-o', trace, self.dir)
         self.assertIn('3 of 3 ranks', out)
-        self.assertRegex(out, r'first to fail: rank 1 \(pid \d+ on .*\), killed by signal 9 \(Killed\), .* after the start of the job\n')
+        self.assertRegex(out, r'first to fail: rank 1 \(pid \d+ on .*\), killed by signal 9 \(Killed\), .* after the start of the job; '
+                              r'its last is operation 20, all_reduce\(float32 × 100, sum\), which it had ended\n')
         # rank 0 has heard of it, and may or may not come to an end by itself
         self.assertRegex(out, r'  ended by tutti-run: (rank 2|ranks 0, 2) \(signal 15\)\n')
         self.assertNotRegex(out, r'(?m)^  died') # a survivor's error message may say so of rank 1
@@ -480,6 +572,7 @@ class Trace(unittest.TestCase):
         self.assertRegex(out, r'differed: operation 21:\n +rank')
         self.assertIn('rank 1 called broadcast(float32 × 100, root 1)\n', out)
         self.assertRegex(out, r'revoked on ranks 0-2: .*broadcast')
+        self.assertNotIn('first to', out)
         self.reports_are_checked(out)
 
     def reports_are_checked(self, out):

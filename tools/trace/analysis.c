@@ -18,7 +18,8 @@ static void print_missing(FILE *out, const struct group *group)
 	if (count_marks(missing, group->size) > 0) {
 		fprintf(out, "  no report: ");
 		print_ranks(out, missing, group->size);
-		fprintf(out, " (on another host, left in order before, or never joined)\n");
+		fprintf(out,
+			" (on another host, left in order before, never joined, or still writing it)\n");
 	}
 	free(missing);
 }
@@ -104,7 +105,7 @@ static void print_unfinished(FILE *out, const struct group *group, const struct 
 		fprintf(out, " never called operation %lld\n", (long long)op->sequence);
 	}
 	for (size_t i = 0; i < group->n; i++)
-		if (silent[group->at[i].rank])
+		if (silent[group->at[i].rank] && !analysis_says_last(group, &group->at[i]))
 			print_silent_rank(out, &group->at[i]);
 	free(waiting);
 	free(silent);
@@ -447,8 +448,11 @@ static void print_group(FILE *out, const struct group *group)
 			", on several hosts: their times are as comparable as their clocks are alike");
 	fprintf(out, "\n");
 	print_missing(out, group);
+	if (group->told_before)
+		print_faults(out, group);
 	analysis_print_ends(out, group);
-	print_faults(out, group);
+	if (!group->told_before)
+		print_faults(out, group);
 	print_silent(out, group);
 	print_messages(out, group);
 	print_different(out, group);
@@ -459,13 +463,15 @@ static void print_group(FILE *out, const struct group *group)
 void analysis_print(FILE *out, const struct flights *flights)
 {
 	const struct exits *exits = flights->nexits ? flights->exits : NULL;
+	const bool told_before = analysis_told_before(flights);
 
 	fprintf(out, "job %s\n", flights->n ? flights->at[0].job : exits->job);
 	analysis_print_unreported(out, flights);
 	for (size_t first = 0; first < flights->n;) {
 		struct group group = { .at = &flights->at[first],
 				       .size = flights->at[first].size,
-				       .exits = exits };
+				       .exits = exits,
+				       .told_before = told_before };
 
 		while (first < flights->n &&
 		       strcmp(flights->at[first].communicator, group.at->communicator) == 0 &&

@@ -11,6 +11,11 @@
  * was silent in it, who differed, who was late, what took longest. */
 void analysis_print(FILE *out, const struct flights *flights);
 
+/* ends.c: did the first that failed by itself know by then that a communicator was revoked? Then
+ * that is what came first. */
+bool analysis_told_before(const struct flights *flights);
+/* ends.c: has analysis_print_ends() said of the rank which operation was its last? */
+bool analysis_says_last(const struct group *group, const struct flight *flight);
 /* ends.c: how the group's ranks ended. */
 void analysis_print_ends(FILE *out, const struct group *group);
 /* ends.c: of ranks that failed, those of which there is no report. */

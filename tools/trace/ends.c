@@ -19,8 +19,38 @@ static void print_one(FILE *out, const char *what, const struct flight *flight,
 
 	if (one)
 		exit_describe(one, how, sizeof(how));
-	fprintf(out, "  %s: rank %d (pid %d on %s)%s%s\n", what, flight->rank, flight->pid,
+	fprintf(out, "  %s: rank %d (pid %d on %s)%s%s", what, flight->rank, flight->pid,
 		flight->hostname, one ? ", " : "", how);
+}
+
+/* Without a time: others may have written the report long after the rank's end. */
+static void print_last(FILE *out, const struct flight *flight)
+{
+	const struct op *last = flight_collective(flight, flight->last);
+
+	if (!last)
+		fprintf(out, "; it had called no collective\n");
+	else
+		fprintf(out, "; its last is operation %lld, %s, which %s\n",
+			(long long)last->sequence, op_call(last),
+			last->done == NEVER ? "it was in"
+			: last->result	    ? "failed"
+					    : "it had ended");
+}
+
+bool analysis_told_before(const struct flights *flights)
+{
+	const struct exits *exits = flights->nexits ? flights->exits : NULL;
+	const struct rank_exit *first = exits_first_failure(exits);
+	bool told = false;
+
+	for (size_t i = 0; first && first->how == ENDED_BY_ERROR && i < flights->n && !told; i++) {
+		const struct flight *flight = &flights->at[i];
+
+		/* what others have written of it may have come after its end */
+		told = flight->fault && !died(flight) && exits_of(exits, flight) == first;
+	}
+	return told;
 }
 
 /* How each of the group's ranks ended; NULL: unknown. */
@@ -33,17 +63,40 @@ static const struct rank_exit **find_ends(const struct group *group)
 	return ends;
 }
 
+static void print_first(FILE *out, const struct group *group, const struct flight *flight,
+			const struct rank_exit *first)
+{
+	print_one(out, group->told_before ? "first to exit" : "first to fail", flight, first);
+	if (group->told_before)
+		fprintf(out, "\n");
+	else
+		print_last(out, flight);
+}
+
 /* Those by themselves. Without tutti-run's record nobody knows why a rank died. */
 static void print_failures(FILE *out, const struct group *group, const struct rank_exit **ends,
 			   const struct rank_exit *first)
 {
 	for (size_t i = 0; first && i < group->n; i++)
 		if (ends[i] == first)
-			print_one(out, "first to fail", &group->at[i], first);
-	for (size_t i = 0; i < group->n; i++)
-		if (ends[i] ? ends[i]->how == ENDED_BY_SIGNAL && ends[i] != first
-			    : died(&group->at[i]))
-			print_one(out, "died", &group->at[i], ends[i]);
+			print_first(out, group, &group->at[i], first);
+	for (size_t i = 0; i < group->n; i++) {
+		if (ends[i] == first && first)
+			continue;
+		if (ends[i] ? ends[i]->how != ENDED_BY_SIGNAL : !died(&group->at[i]))
+			continue;
+		print_one(out, "died", &group->at[i], ends[i]);
+		print_last(out, &group->at[i]);
+	}
+}
+
+bool analysis_says_last(const struct group *group, const struct flight *flight)
+{
+	const struct rank_exit *end = exits_of(group->exits, flight);
+
+	if (end && end == exits_first_failure(group->exits))
+		return !group->told_before;
+	return end ? end->how == ENDED_BY_SIGNAL : died(flight);
 }
 
 /* "  left after an error: ranks 0, 2 (exit status 1)": those of one kind, codes in turn. Those that

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the reading of reports, and what is said of files that are none. */
 #include "exits.h"
+#include "jobs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,6 +26,7 @@
 	(64 << 20) /* bytes of a file; a recorder keeps no more operations and calls than fit in
 		    * one of 16 MiB */
 #define SIZE_MAX_RANKS 1000000
+#define NAMED	       3 /* jobs, of those that are passed over */
 
 void *need(void *memory)
 {
@@ -562,6 +564,20 @@ static bool is_report_name(const char *name)
 	       (strcmp(suffix, SUFFIX) == 0 || strcmp(suffix, SUFFIX_JSON) == 0);
 }
 
+bool flights_are_in(const char *directory)
+{
+	DIR *handle = opendir(directory);
+	const struct dirent *entry;
+	bool found = false;
+
+	if (!handle)
+		return false;
+	while (!found && (entry = readdir(handle)))
+		found = is_report_name(entry->d_name);
+	closedir(handle);
+	return found;
+}
+
 void flights_read(struct flights *flights, const char *path)
 {
 	const struct dirent *entry;
@@ -585,7 +601,10 @@ void flights_read(struct flights *flights, const char *path)
 			continue;
 		file = need(malloc(strlen(path) + strlen(entry->d_name) + 2));
 		sprintf(file, "%s/%s", path, entry->d_name);
+		const size_t before = flights->n;
 		read_one(flights, file);
+		if (flights->n > before)
+			flights->at[before].listed = true;
 		free(file);
 	}
 	closedir(handle);
@@ -617,6 +636,16 @@ static void drop(struct flights *flights, size_t i)
 	flight_finish(&flights->at[i]);
 	memmove(&flights->at[i], &flights->at[i + 1], (flights->n - i - 1) * sizeof(*flights->at));
 	flights->n--;
+}
+
+void flights_renew(struct flights *flights, const char *path)
+{
+	const size_t before = flights->n;
+
+	read_one(flights, path);
+	for (size_t i = before; i-- > 0 && flights->n > before;)
+		if (strcmp(flights->at[i].path, path) == 0)
+			drop(flights, i);
 }
 
 /* Keep what is of the job, the newest where there are several. */
@@ -659,32 +688,69 @@ static const char *last_job(const struct flights *flights)
 	return job;
 }
 
+/* "A, B, C" of other jobs than `job`, the newest first. */
+static void say_newest(const struct flights *flights, const char *job)
+{
+	struct job *jobs;
+	const size_t n = jobs_find(flights, &jobs);
+	size_t said = 0;
+
+	for (size_t i = 0; i < n && said < NAMED; i++)
+		if (strcmp(jobs[i].name, job) != 0)
+			fprintf(stderr, "%s%s", said++ ? ", " : "", jobs[i].name);
+	free(jobs);
+}
+
+static void say_others(const struct flights *flights, const char *job)
+{
+	size_t others = 0;
+
+	for (size_t i = 0; i < flights->n; i++)
+		others += strcmp(flights->at[i].job, job) != 0;
+	if (others == 0)
+		return;
+	fprintf(stderr,
+		"tutti-trace: %zu report%s of other jobs than %s, the last one, %s passed over; "
+		"--job NAME shows one (the newest: ",
+		others, others == 1 ? "" : "s", job, others == 1 ? "is" : "are");
+	say_newest(flights, job);
+	fputs("), --list names all\n", stderr);
+}
+
+static bool is_known(const struct flights *flights, const char *job)
+{
+	bool known = false;
+
+	for (size_t i = 0; i < flights->n && !known; i++)
+		known = strcmp(flights->at[i].job, job) == 0;
+	for (size_t i = 0; i < flights->nexits && !known; i++)
+		known = strcmp(flights->exits[i].job, job) == 0;
+	return known;
+}
+
 bool flights_select(struct flights *flights, const char *job)
 {
 	const char *last = job ? job : last_job(flights);
-	size_t others = 0;
-	char *wanted;
 
-	if (!last)
+	if (!last || flights->n + flights->nexits == 0)
 		return false;
-	wanted = need(strdup(last));
-	select_exits(flights, wanted);
-	for (size_t i = flights->n; i-- > 0;) {
-		if (strcmp(flights->at[i].job, wanted) == 0)
-			continue;
-		others++;
-		if (job && flights->n == 1)
-			fprintf(stderr,
-				"tutti-trace: no report is of job %s; the last one is of job %s\n",
-				job, flights->at[i].job);
-		drop(flights, i);
-	}
-	if (others && !job)
+	if (!is_known(flights, last)) {
 		fprintf(stderr,
-			"tutti-trace: %zu reports of other jobs than %s, the last one, are passed over; --job NAME shows one\n",
-			others, wanted);
+			"tutti-trace: no report is of job %s; expected one that --list names (the newest: ",
+			job);
+		say_newest(flights, job);
+		fputs(")\n", stderr);
+		return false;
+	}
+	if (!job)
+		say_others(flights, last);
+	char *wanted = need(strdup(last));
+	select_exits(flights, wanted);
+	for (size_t i = flights->n; i-- > 0;)
+		if (strcmp(flights->at[i].job, wanted) != 0)
+			drop(flights, i);
 	free(wanted);
-	return flights->n > 0 || flights->nexits > 0;
+	return true;
 }
 
 static int by_communicator(const void *a, const void *b)

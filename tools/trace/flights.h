@@ -49,6 +49,7 @@ struct stream_call {
 
 struct flight {
 	char *path;
+	bool listed;	/* in a directory that was read: it was not named itself */
 	json_t *report; /* owns the texts below */
 	const char *job, *communicator, *host, *hostname, *why;
 	int rank, size, pid;
@@ -83,6 +84,10 @@ struct flights {
 void *need(void *memory);
 /* Read a file, or all reports of a directory. What cannot be used is said on standard error. */
 void flights_read(struct flights *flights, const char *path);
+/* Has a file in the directory the name of a report? */
+bool flights_are_in(const char *directory);
+/* Read a report in the place of what was read of that file before. */
+void flights_renew(struct flights *flights, const char *path);
 /* Keep one job's: `job`, or that of the last one to have lived where that is NULL. False: there is
  * none. */
 bool flights_select(struct flights *flights, const char *job);

@@ -15,6 +15,8 @@ struct group {
 	size_t n;
 	int size;
 	const struct exits *exits; /* of its job; NULL: unknown */
+	bool told_before; /* the first that failed by itself knew that a communicator was revoked: it
+			     left because of that */
 };
 
 /* One mark for each of so many ranks; to be freed. */

@@ -14,35 +14,44 @@
 
 #include "option.h"
 #include "analysis.h"
+#include "await.h"
+#include "jobs.h"
 
 static const char usage[] =
 	"Usage: tutti-trace [OPTION]... [DIRECTORY|FILE]...\n"
 	"Tell what happened in a job: who was silent, who differed, who was late, what took long.\n"
 	"\n"
-	"Reads what ranks wrote when their communicator was revoked, or on SIGUSR1 (docs/reference/trace.md), from the directories\n"
-	"and files given, or that of TUTTI_TRACE (default: $TMPDIR/tutti-UID or /tmp/tutti-UID). For ranks of this\n"
-	"host that were killed and that nobody has reported, reports are written first.\n"
+	"Reads what ranks wrote when their communicator was revoked, or on SIGUSR1\n"
+	"(docs/reference/trace.md), from the directories and files given, or that of TUTTI_TRACE\n"
+	"(default: $TMPDIR/tutti-UID or /tmp/tutti-UID). For ranks of this host that were killed\n"
+	"and that nobody has reported, reports are written first.\n"
 	"\n"
 	"  -o, --output FILE  write the operations of all ranks for Perfetto and chrome://tracing\n"
 	"  -j, --job NAME     of this job, and not of the last one\n"
-	"      --json         print the reports of the job's ranks instead, as JSON, one to a line\n"
+	"  -l, --list         list the jobs instead: name, time of the newest report, ranks\n"
+	"      --json         print the reports of the job's ranks instead, as JSON, one to a\n"
+	"                     line\n"
 	"  -h, --help         show this text\n"
 	"  -V, --version      show the version\n"
 	"\n"
-	"Exit status: 0; 1 if there is nothing to report, a file that was named is no report, or the output cannot be\n"
-	"written; 2 if the command line is wrong.\n";
+	"Exit status: 0; 1 if there is nothing to report, a file that was named is no report, or\n"
+	"the output cannot be written; 2 if the command line is wrong.\n";
 
 enum { OPTION_JSON = 256 };
 
 static const struct option long_options[] = {
-	{ "output", required_argument, NULL, 'o' }, { "job", required_argument, NULL, 'j' },
-	{ "json", no_argument, NULL, OPTION_JSON }, { "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },	    { NULL, 0, NULL, 0 },
+	{ "output", required_argument, NULL, 'o' },
+	{ "job", required_argument, NULL, 'j' },
+	{ "list", no_argument, NULL, 'l' },
+	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
 };
 
 struct options {
 	const char *output, *job;
-	bool json;
+	bool json, list;
 };
 
 enum verdict { VERDICT_TELL, VERDICT_DONE, VERDICT_WRONG };
@@ -52,7 +61,8 @@ static enum verdict say_wrong(int option, char **argv)
 	char why[TT_OPTION_WHY];
 
 	fprintf(stderr,
-		"tutti-trace: %s: expected --output FILE, --job NAME, --json, --help or --version\n",
+		"tutti-trace: %s: expected --output FILE, --job NAME, --list, --json, --help or "
+		"--version\n",
 		tt_option_why(option, argv, long_options, why));
 	return VERDICT_WRONG;
 }
@@ -61,10 +71,11 @@ static enum verdict parse(struct options *options, int argc, char **argv)
 {
 	int option;
 
-	while ((option = getopt_long(argc, argv, ":o:j:hV", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, ":o:j:lhV", long_options, NULL)) != -1) {
 		switch (option) {
 		case 'o': options->output = optarg; break;
 		case 'j': options->job = optarg; break;
+		case 'l': options->list = true; break;
 		case OPTION_JSON: options->json = true; break;
 		case 'h': fputs(usage, stdout); return VERDICT_DONE;
 		case 'V': printf("tutti-trace %s\n", tutti_version()); return VERDICT_DONE;
@@ -106,8 +117,10 @@ static void read_place(struct flights *flights, const char *path)
 {
 	struct stat info;
 
-	if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+	if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
 		recover(path);
+		flights_await_any(path);
+	}
 	flights_read(flights, path);
 }
 
@@ -123,25 +136,38 @@ static bool read_all(struct flights *flights, int count, char **paths)
 	if (!default_directory(directory, sizeof(directory)))
 		return false;
 	recover(NULL);
+	flights_await_any(directory);
 	flights_read(flights, directory);
 	if (flights->n + flights->nexits == 0)
 		fprintf(stderr, "tutti-trace: no report in %s\n", directory);
 	return true;
 }
 
+static bool flush(void)
+{
+	if (fflush(stdout) == 0)
+		return true;
+	fprintf(stderr, "tutti-trace: cannot write what happened: %s\n", strerror(errno));
+	return false;
+}
+
+static bool list(const struct flights *flights)
+{
+	jobs_print(stdout, flights);
+	return flush() && flights->n + flights->nexits > 0;
+}
+
 static bool tell(const struct options *options, struct flights *flights)
 {
-	bool good = true;
-
+	if (!flights_select(flights, options->job))
+		return false;
+	flights_await(flights);
 	flights_arrange(flights);
 	if (options->json)
 		flights_print(stdout, flights);
 	else
 		analysis_print(stdout, flights);
-	if (fflush(stdout) != 0) {
-		fprintf(stderr, "tutti-trace: cannot write what happened: %s\n", strerror(errno));
-		good = false;
-	}
+	bool good = flush();
 	if (options->output && !chrome_write(flights, options->output)) {
 		fprintf(stderr, "tutti-trace: cannot write %s: %s\n", options->output,
 			strerror(errno));
@@ -166,7 +192,7 @@ int main(int argc, char **argv)
 	good = read_all(&flights, argc - optind, argv + optind);
 	if (good && flights.n + flights.nexits == 0 && optind < argc)
 		fputs("tutti-trace: no reports of flight recorders there\n", stderr);
-	good = good && flights_select(&flights, options.job) && tell(&options, &flights);
+	good = good && (options.list ? list(&flights) : tell(&options, &flights));
 	if (flights.unreadable && optind < argc)
 		good = false;
 	flights_finish(&flights);
