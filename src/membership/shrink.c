@@ -12,6 +12,7 @@
 #include "consensus.h"
 #include "fault.h"
 #include "group.h"
+#include "launch.h"
 #include "log.h"
 #include "report.h"
 
@@ -204,6 +205,26 @@ static tutti_result_t shrink(struct shrinking *s)
 	return result;
 }
 
+/* Whoever is left out may be stopped or hang, and never end: its launcher must not wait for it. The
+ * lowest of those who are left tells, while the launcher still waits for it. */
+static void tell_launcher(const struct shrinking *s)
+{
+	const struct tutti_comm *old = s->old;
+	int *pids, count = 0;
+
+	if (s->new->rank != 0 || s->count == old->size || old->nendpoints == 0)
+		return;
+	pids = calloc((size_t)old->size, sizeof(*pids));
+	for (int rank = 0; rank < old->size && pids; rank++) {
+		const int pid = old->routes.peers[0][rank].pid;
+
+		if (!s->among[rank] && pid > 0)
+			pids[count++] = pid;
+	}
+	tt_launch_report_left_out(pids, count, &old->settings.key);
+	free(pids);
+}
+
 TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
 {
 	if (out)
@@ -234,6 +255,7 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
 		tt_thread_error_set(error_text);
 	} else {
 		s.new->joining.hooks = NULL;
+		tell_launcher(&s);
 		*out = s.new;
 		tt_log(INFO, COMM, "rank %d of %d is rank %d of the %d that are left", comm->rank,
 		       comm->size, s.new->rank, s.count);

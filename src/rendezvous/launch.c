@@ -15,6 +15,9 @@
 
 #include "launch.h"
 #include "log.h"
+#include "store.h"
+
+#define REPORT_NS 1000000000 /* for the launcher to answer, should it be stopped */
 
 /* Variables that mean the same, in order of preference; ends with NULL. */
 #define NAMES 3
@@ -35,6 +38,14 @@ static const char *variable(const char *name)
 	const char *value = getenv(name);
 
 	return value && *value ? value : NULL;
+}
+
+/* Does the launcher serve the store? */
+static bool is_served(void)
+{
+	const char *text = variable("TUTTI_STORE_SERVED");
+
+	return text && strcmp(text, "1") == 0;
 }
 
 /* The first of `names` that is set; its value in *value. NULL: none is. */
@@ -359,8 +370,7 @@ static tutti_result_t fail_nowhere(const struct row *row, const struct tt_launch
 static tutti_result_t find_store(const struct row *row, struct tt_launch *out)
 {
 	const char *given = variable("TUTTI_STORE");
-	const char *text = variable("TUTTI_STORE_SERVED");
-	const bool served = text && strcmp(text, "1") == 0;
+	const bool served = is_served();
 
 	out->serve = out->rank == 0 && !served;
 	out->host = served ? "the launcher" : "rank 0";
@@ -434,6 +444,27 @@ void tt_launch_report(tutti_store_t store, const char *state)
 	if (tutti_store_set(store, key, "1", 1))
 		tt_log(DEBUG, COMM, "the launcher does not learn that this rank %s: %s", state,
 		       tt_thread_error());
+}
+
+void tt_launch_report_left_out(const int *pids, int count, const struct tt_key *key)
+{
+	const char *address = variable("TUTTI_STORE");
+	tutti_result_t result = TUTTI_OK;
+	tutti_store_t store;
+	char name[64];
+
+	if (count == 0 || !address || !is_served())
+		return;
+	if (tt_store_open(address, key, -1, false, REPORT_NS, &store)) {
+		tt_log(DEBUG, COMM, "the launcher does not learn who is left out: %s",
+		       tt_thread_error());
+		return;
+	}
+	for (int i = 0; i < count && !result; i++) {
+		snprintf(name, sizeof(name), "tutti-run/left out/%d", pids[i]);
+		result = tutti_store_set(store, name, "1", 1);
+	}
+	tutti_store_close(store);
 }
 
 /* Only a store that somebody else serves: that of the launched ranks' first rendezvous may be

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "key.h"
 #include "tutti/tutti.h"
 
 struct tt_launch {
@@ -26,6 +27,9 @@ tutti_result_t tt_launch_joins(bool *out);
  * rank: "waits" to be taken in, then "joined". So tutti-run knows when none is left that could
  * take it in. */
 void tt_launch_report(tutti_store_t store, const char *state);
+/* Tell tutti-run that the others go on without these processes, which it may then end once nobody
+ * else runs. Nothing is told where no launcher serves the store; `key` is the job's. */
+void tt_launch_report_left_out(const int *pids, int count, const struct tt_key *key);
 /* Where a job that runs already meets newcomers: *out has a store and a job. `call` needs it,
  * for messages. */
 tutti_result_t tt_launch_meets(const char *call, struct tt_launch *out);

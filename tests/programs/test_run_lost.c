@@ -16,7 +16,8 @@
 enum { MOST = 32 };
 
 static const char *tutti_run;
-static const char *store_rank; /* store_rank.c */
+static const char *store_rank;	  /* store_rank.c */
+static const char *left_out_rank; /* left_out_rank.c */
 
 /* "[2] pid 17 join= restart=1 min=2 size=4", and then nothing before a signal; SIGUSR1 is a good
  * end, SIGUSR2 a bad one. It waits in short sleeps: of the shells at hand not all take a signal
@@ -354,6 +355,67 @@ static void a_replacement_in_a_job_inside_a_replacement_is_none(void **state)
 	launched_free(&l);
 }
 
+/* Ranks that left_out_rank.c leaves behind; `script` has it as $0. */
+static void start_hanging(struct launched *l, const char *ranks, const char *script)
+{
+	const char *argv[] = {
+		tutti_run, "-n", ranks,	 "--min-ranks", "2", "--env", "TUTTI_TIMEOUT=3", "--",
+		"/bin/sh", "-c", script, left_out_rank, NULL
+	};
+
+	launched_start(l, argv);
+}
+
+/* One of them is what a script has started. */
+static void start_two_hanging(struct launched *l)
+{
+	start_hanging(l, "4",
+		      "[ $TUTTI_RANK = 2 ] || exec $0 2 3; echo script $$; $0 2 3; exit $?");
+}
+
+static void start_too_few_with_one_hanging(struct launched *l)
+{
+	start_hanging(l, "3", "$0 2 && [ $TUTTI_RANK = 0 ] || exit 7");
+}
+
+/* Rank 1 works on by itself. */
+static void start_one_hanging_and_one_busy(struct launched *l)
+{
+	start_hanging(l, "3", "[ $TUTTI_RANK = 0 ] && exec $0 2; $0 2; " RANK);
+	launched_await(l, 0, "[0] left 2 of 3\n", 1);
+	await_gone(pid_of(l, 0, 1));
+	pid_of(l, 1, 2);
+}
+
+static void ranks_that_were_left_out_do_not_keep_the_job(void **state)
+{
+	struct launched busy, enough, few;
+	char words[128];
+	long pid;
+
+	start_one_hanging_and_one_busy(&busy);
+	start_two_hanging(&enough);
+	start_too_few_with_one_hanging(&few);
+	assert_int_equal(finish(&enough), 0);
+	assert_int_equal(numbers_after(launched_out(&enough), "[2] script ", &pid, 1), 1);
+	snprintf(words, sizeof(words),
+		 "tutti-run: rank 2 (pid %ld) has not ended 10 s after the others, which went on "
+		 "without it; ending it\n",
+		 pid);
+	assert_contains(launched_err(&enough), words);
+	assert_contains(launched_err(&enough), "tutti-run: rank 3 (pid ");
+	assert_int_equal(count_of(launched_err(&enough), "; ending it\n"), 2);
+	assert_int_equal(finish(&few), 7);
+	assert_contains(launched_err(&few), "; ending it\n");
+	/* whose others have ended before those of the two above */
+	kill(busy.pid, SIGTERM);
+	assert_int_equal(finish(&busy), 128 + SIGTERM);
+	assert_lacks(launched_err(&busy), "; ending it\n");
+	launched_free(&busy);
+	launched_free(&enough);
+	launched_free(&few);
+}
+
 static void assert_refused(const char *option, const char *value, const char *message)
 {
 	struct launched l;
@@ -391,10 +453,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_time_limit_holds_for_replacements),
 		cmocka_unit_test(a_replacement_that_cannot_start_counts_as_lost),
 		cmocka_unit_test(a_replacement_in_a_job_inside_a_replacement_is_none),
+		cmocka_unit_test(ranks_that_were_left_out_do_not_keep_the_job),
 		cmocka_unit_test(wrong_values_say_what_is_expected),
 	};
 
 	tutti_run = argc > 1 ? argv[1] : "tutti-run";
 	store_rank = argc > 2 ? argv[2] : "store_rank";
+	left_out_rank = argc > 3 ? argv[3] : "left_out_rank";
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,6 +44,7 @@ bool job_init(struct job *job, const struct options *options)
 {
 	*job = (struct job){ .options = options, .start = job_now(), .failure = { .rank = -1 } };
 	job->losses.restarts = options->restarts;
+	job->losses.last.rank = -1;
 	job->losses.open = calloc((size_t)options->ranks, sizeof(*job->losses.open));
 	job->ranks = calloc((size_t)options->ranks, sizeof(*job->ranks));
 	if (!job->ranks || !job->losses.open)
@@ -177,6 +178,8 @@ static void reaped(struct job *job, int rank)
 	r->running = false;
 	job->running--;
 	job->family_changed = true;
+	if (job->options->min_ranks < job->options->ranks)
+		job->losses.left_out_at = job_now() + JOB_LEFT_OUT_GRACE;
 	close(r->process.pidfd);
 	job_drain_rank(job, rank);
 }
@@ -308,18 +311,25 @@ void job_tick(struct job *job)
 	}
 }
 
+static double earlier(double at, double other)
+{
+	return other > 0 && other < at ? other : at;
+}
+
 int job_wait_ms(const struct job *job)
 {
+	const struct losses *losses = &job->losses;
 	double at = INFINITY;
 
 	if (job->ending == ENDING_ASKED && !job->gone)
 		at = job->kill_at;
 	else if (job->ending == ENDING_NOT && job->running > 0 && job->options->timeout > 0)
 		at = job->start + job->options->timeout;
-	if (job->losses.open_count > 0 && job->losses.settle_at < at)
-		at = job->losses.settle_at;
-	if (job->losses.look_at > 0 && job->losses.look_at < at)
-		at = job->losses.look_at;
+	if (losses->open_count > 0)
+		at = earlier(at, losses->settle_at);
+	at = earlier(at, losses->look_at);
+	if (job->ending == ENDING_NOT)
+		at = earlier(at, losses->left_out_at);
 	if (isinf(at))
 		return -1;
 	const double ms = ceil((at - job_now()) * 1e3);

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "left_out.h"
 #include "loop.h"
 #include "losses.h"
 #include "signals.h"
@@ -186,6 +187,7 @@ void loop_run(struct loop *loop)
 			go_on = handle(loop, &events[i]);
 		losses_settle(loop->job);
 		replace_lost(loop);
+		left_out_settle(loop->job);
 		job_tick(loop->job);
 		if (job_gone(loop->job))
 			close_streams(loop->job);

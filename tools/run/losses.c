@@ -6,12 +6,14 @@
  * at once are two that do not go on, and where all give up since one has died, it is that one whose
  * failure counts. Only ranks that run can take a newcomer in, and only while the
  * program is not over: once a rank has ended well, nobody is replaced, and a failure gives the exit
- * status, since nobody does the work of that rank again. */
+ * status, since nobody does the work of that rank again, unless the others had left the rank out
+ * before. */
 #include "losses.h"
 
 #include <signal.h>
 #include <stdio.h>
 
+#include "left_out.h"
 #include "report.h"
 
 #define LOOK_S 0.5
@@ -66,6 +68,17 @@ static bool enough(const struct job *job, int replaced)
 	return job->running + job->ended_well + replaced >= job->options->min_ranks;
 }
 
+/* The first whose work nobody does: not that of one whom the others had left out before. */
+static struct failure first_missed(const struct job *job)
+{
+	const struct losses *losses = &job->losses;
+
+	for (int i = 0; i < losses->open_count; i++)
+		if (!left_out_has(job, job->ranks[losses->open[i].rank].process.pid))
+			return losses->open[i];
+	return (struct failure){ .rank = -1 };
+}
+
 static void outlive(struct job *job, int replaced)
 {
 	char directory[EXITS_PATH_BYTES];
@@ -76,7 +89,7 @@ static void outlive(struct job *job, int replaced)
 			job->ranks[job->losses.open[i].rank].awaited = true;
 	}
 	if (job->ended_well > 0 && job->failure.rank < 0)
-		job->failure = job->losses.open[0];
+		job->failure = first_missed(job);
 	/* the job may go on for long; should it fail, it is written, and said, at the end */
 	exits_write(job, directory);
 }

@@ -77,6 +77,20 @@ struct family proc_signal_children(int sig, bool (*spared)(const void *context, 
 	return family;
 }
 
+bool proc_group_has(pid_t group, bool (*found)(const void *context, pid_t pid), const void *context)
+{
+	DIR *dir = opendir("/proc");
+	bool has = false;
+	pid_t pid;
+
+	if (!dir)
+		return false;
+	while (!has && (pid = next_pid(dir)))
+		has = getpgid(pid) == group && found(context, pid);
+	closedir(dir);
+	return has;
+}
+
 /* Has the process a handler for `sig`? That it blocks it says nothing: shells block all while
  * they wait. */
 static bool handles(pid_t pid, int sig)

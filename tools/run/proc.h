@@ -20,6 +20,10 @@ struct family proc_signal_children(int sig, bool (*spared)(const void *context, 
  * nobody is ended by it. How many got it. */
 int proc_signal_handlers(pid_t pid, int sig);
 
+/* Is one of the processes of group `group` such as `found` says? */
+bool proc_group_has(pid_t group, bool (*found)(const void *context, pid_t pid),
+		    const void *context);
+
 /* Send SIGKILL to every process of this user whose environment holds `entry` ("K=V"), but not to
  * this one; how many there were. */
 int proc_kill_marked(const char *entry);

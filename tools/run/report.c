@@ -124,6 +124,19 @@ void report_lonely(struct job *job)
 		running_ranks(job, ranks, sizeof(ranks)));
 }
 
+void report_left_out(struct job *job)
+{
+	for (int i = 0; i < job->started; i++) {
+		if (!job->ranks[i].running)
+			continue;
+		job_say(job,
+			"rank %d (pid %d) has not ended %g s after the others, which went on "
+			"without it; ending it",
+			i, (int)job->ranks[i].process.pid, JOB_LEFT_OUT_GRACE);
+		report_last_words(job, i);
+	}
+}
+
 void report_timeout(struct job *job)
 {
 	char ranks[128];
