@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "compare.h"
 #include "save.h"
 #include "train.h"
 
@@ -144,6 +146,8 @@ int main(int argc, char **argv)
 	 * not our end */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
+	if (argc > 1 && strcmp(argv[1], "report") == 0)
+		return compare_main(argc - 1, argv + 1);
 	switch (options_parse(argc, argv, &options, &why)) {
 	case OPTIONS_DONE: return 0;
 	case OPTIONS_WRONG: refuse(&why); return EXIT_USAGE;

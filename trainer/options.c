@@ -225,7 +225,9 @@ static void print_help(void)
 {
 	printf("Usage: tutti-train --data FILE [OPTION]...\n"
 	       "Train a multilayer perceptron by data-parallel SGD. Alone it is one rank; under tutti-run\n"
-	       "(tutti-run -n 4 -- tutti-train ...), torchrun, mpirun or srun it is one of many.\n");
+	       "(tutti-run -n 4 -- tutti-train ...), torchrun, mpirun or srun it is one of many.\n"
+	       "\n"
+	       "tutti-train report LOG... [--plot FILE] compares trainings by their logs.\n");
 	for (int i = 0; i < SPECS; i++)
 		if (specs[i].name)
 			print_spec(&specs[i]);

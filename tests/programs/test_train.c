@@ -320,6 +320,30 @@ static void the_log_may_go_to_standard_output(void **state)
 	assert_string_equal(output, "start epoch epoch end ");
 }
 
+static void logs_are_compared(void **state)
+{
+	expect_success(train(1, "--data $DIGITS --epochs 2 --test-fraction 0 --json one"));
+	expect_success(train(2, "--data $DIGITS --epochs 3 --json two"));
+	expect_success(shell("\"$TEST_TRAIN\" report one two"));
+	expect_output("one                           1 allreduce");
+	expect_output("two                           2 allreduce");
+	/* one that was cut off in a line is one of a training that was killed */
+	expect_success(shell("head -c -20 two > cut; \"$TEST_TRAIN\" report one cut"));
+	expect_output("cut                           2 allreduce   unfinished");
+	assert_int_equal(shell("\"$TEST_TRAIN\" report nowhere"), 1);
+	expect_output("tutti-train report: nowhere: cannot be read");
+	assert_int_equal(shell("\"$TEST_TRAIN\" report $DIGITS"), 1);
+	expect_output("line 1: is not JSON; give a file that tutti-train --json wrote");
+	assert_int_equal(shell("\"$TEST_TRAIN\" report"), 2);
+	expect_output("found 0 logs, expected 1 to 14");
+	assert_int_equal(shell("\"$TEST_TRAIN\" report one --plot a.gif"), 2);
+	expect_output("--plot: found 'a.gif'");
+	if (shell("command -v gnuplot") == 0)
+		expect_success(
+			shell("\"$TEST_TRAIN\" report one two cut --plot a.svg && test -s a.svg"));
+	shell("rm -f one two cut a.svg");
+}
+
 static void it_trains_alone_without_a_launcher(void **state)
 {
 	expect_success(shell("\"$TEST_TRAIN\" --data %s --epochs 2 --json log", digits));
@@ -625,6 +649,7 @@ int main(void)
 		cmocka_unit_test(batches_are_said_in_three_ways),
 		cmocka_unit_test(labels_are_predicted_in_the_order_of_the_data),
 		cmocka_unit_test(the_log_may_go_to_standard_output),
+		cmocka_unit_test(logs_are_compared),
 		cmocka_unit_test(it_trains_alone_without_a_launcher),
 		cmocka_unit_test(pictures_are_written),
 		cmocka_unit_test(terminal_gets_a_bar_and_others_lines),
