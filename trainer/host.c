@@ -48,7 +48,9 @@ static void host_finish(struct training *t)
 
 static tutti_result_t host_begin(struct training *t, struct why *why)
 {
-	return t->sync->begin(t, why);
+	const tutti_result_t result = shares_begin(t, why);
+
+	return result == TUTTI_OK ? t->sync->begin(t, why) : result;
 }
 
 static void take_samples(struct training *t, const uint32_t *rows, size_t count)
@@ -101,8 +103,9 @@ static tutti_result_t step_of_replica(struct training *t, size_t place, size_t c
 	const struct worker worker = sync_worker(t);
 	const struct slice mine =
 		worker.index < 0 ? (struct slice){ 0 }
-				 : slice_of(count, worker.index * replicas + (int)t->replica,
-					    worker.count * replicas);
+				 : shares_slice(t, count, worker.index * replicas + (int)t->replica,
+						worker.count * replicas);
+	const double begun = now_s() - t->team->blocked_s;
 	const struct step step = { mine.count, count, first };
 	const double scale = 1.0 / (double)t->sync->divisor(&step);
 	const uint32_t *rows = t->order + place + mine.first;
@@ -120,6 +123,8 @@ static tutti_result_t step_of_replica(struct training *t, size_t place, size_t c
 		if (part.last)
 			break;
 	}
+	if (worker.index >= 0)
+		shares_note(t, mine.count, now_s() - t->team->blocked_s - begun);
 	return t->sync->update(t, &step, why);
 }
 

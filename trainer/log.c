@@ -117,10 +117,11 @@ static json_t *ranks_json(const struct summary *s)
 	for (int r = 0; r < s->ranks; r++) {
 		const struct rank_account *a = &s->accounts[r];
 
-		json_array_append_new(
-			ranks, json_pack("{s:I,s:I,s:I,s:f}", "sent", (json_int_t)a->bytes,
-					 "received", (json_int_t)a->received, "memory",
-					 (json_int_t)a->memory, "blocked_share", a->blocked));
+		json_array_append_new(ranks, json_pack("{s:I,s:I,s:I,s:f,s:f}", "sent",
+						       (json_int_t)a->bytes, "received",
+						       (json_int_t)a->received, "memory",
+						       (json_int_t)a->memory, "blocked_share",
+						       a->blocked, "share", a->share));
 	}
 	return ranks;
 }

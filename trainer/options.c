@@ -49,6 +49,8 @@ static tutti_result_t parse_dtype(const char *text, struct options *options, str
 static tutti_result_t parse_sync(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_outer(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_seed(const char *text, struct options *options, struct why *why);
+static tutti_result_t parse_shares(const char *text, struct options *options, struct why *why);
+static tutti_result_t parse_slow(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_plot(const char *text, struct options *options, struct why *why);
 
 static const char *const scalings[] = { "linear", "sqrt", "none", NULL };
@@ -133,6 +135,12 @@ static const struct spec specs[] = {
 	  OTHER, .parse = parse_outer },
 	{ "simulate-ranks", "P", "with --sync local: each rank plays P, one after the other (1)",
 	  COUNT, AT(replicas), 1, 1024, WHOLE("1024") },
+	{ "shares", "S,S,...",
+	  "each rank's part of a batch, such as 1,2; auto: in proportion to the speed "
+	  "of the epoch before (all alike)",
+	  OTHER, .parse = parse_shares },
+	{ "slow", "RANK:FACTOR", "make a rank so many times slower, to try that; may be repeated",
+	  OTHER, .parse = parse_slow },
 	{ "bucket", "BYTES", "gradients averaged at a time, K and M allowed (64K)", BYTES,
 	  AT(bucket_bytes), 1, 1073741824, "a number of bytes from 1 to 1024M, such as 64K" },
 	{ "wait", "S", "seconds that replacements of lost ranks have to come (30)", REAL,
@@ -437,6 +445,51 @@ static tutti_result_t parse_outer(const char *text, struct options *o, struct wh
 	return TUTTI_OK;
 }
 
+static tutti_result_t parse_shares(const char *text, struct options *o, struct why *why)
+{
+	static const char expected[] =
+		"auto, or at most 64 numbers from 0.001 to 1000, such as 1,2";
+	struct share_options *shares = &o->shares;
+	const char *at = text;
+
+	shares->count = 0;
+	shares->by_themselves = strcmp(text, "auto") == 0;
+	while (!shares->by_themselves) {
+		char *rest;
+		const double share = strtod(at, &rest);
+
+		if (rest == at || !(share >= 1e-3 && share <= 1e3) || shares->count == SHARES_MAX)
+			return wrong(why, "shares", text, expected);
+		shares->of[shares->count++] = share;
+		if (*rest == '\0')
+			break;
+		if (*rest != ',')
+			return wrong(why, "shares", text, expected);
+		at = rest + 1;
+	}
+	return TUTTI_OK;
+}
+
+static tutti_result_t parse_slow(const char *text, struct options *o, struct why *why)
+{
+	static const char expected[] = "RANK:FACTOR with a factor from 1 to 1000, 16 times at most";
+	struct share_options *shares = &o->shares;
+	const char *colon = strchr(text, ':'), *at;
+	uint64_t rank;
+	char *rest;
+
+	if (!colon || !whole_prefix(text, 0, 1000000, &at, &rank) || at != colon ||
+	    shares->slow_count == SLOW_MAX)
+		return wrong(why, "slow", text, expected);
+	const double factor = strtod(colon + 1, &rest);
+
+	if (rest == colon + 1 || *rest || !(factor >= 1 && factor <= 1000))
+		return wrong(why, "slow", text, expected);
+	shares->slow[shares->slow_count].rank = (int)rank;
+	shares->slow[shares->slow_count++].factor = factor;
+	return TUTTI_OK;
+}
+
 static tutti_result_t parse_number(const struct spec *spec, const char *text, void *to,
 				   struct why *why)
 {
@@ -490,6 +543,8 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 		which = "--clip";
 	else if (on_gpu && o->accumulate > 1)
 		which = "--accumulate";
+	else if (on_gpu && (o->shares.count || o->shares.by_themselves || o->shares.slow_count))
+		which = "--shares or --slow";
 	else if (on_gpu && o->predict)
 		which = "--predict";
 	if (which)
@@ -505,6 +560,11 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 	if (o->sync != &sync_ps && o->servers > 0)
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "found --servers with --sync %s, expected --sync ps", o->sync->name);
+	if (o->replicas > 1 && (o->shares.count || o->shares.by_themselves))
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"found --simulate-ranks and --shares, which cannot be had together; leave "
+			"one out");
 	if (!local && o->outer.rate > 0)
 		which = "--outer";
 	else if (!local && o->replicas > 1)
@@ -659,6 +719,9 @@ uint64_t options_hash(const struct options *o)
 	hash = hash_bytes(hash_word(hash, o->bucket_bytes), o->sync->name, strlen(o->sync->name));
 	hash = hash_word(hash_word(hash_word(hash, o->save != NULL), o->every_epochs), o->servers);
 	hash = hash_word(hash_word(hash, o->resume), o->predict != NULL);
+	hash = hash_word(hash_word(hash, (uint64_t)o->shares.count),
+			 (uint64_t)o->shares.by_themselves);
+	hash = hash_bytes(hash, o->shares.of, (size_t)o->shares.count * sizeof(o->shares.of[0]));
 	return hash_word(hash_word(hash_word(hash, o->verify), (uint64_t)o->device),
 			 o->source.classes);
 }

@@ -10,6 +10,7 @@
 #include "data.h"
 #include "model.h"
 #include "sgd.h"
+#include "shares.h"
 #include "sync.h"
 
 #define OPTIONS_PLOTS_MAX 4
@@ -45,6 +46,7 @@ struct options {
 	unsigned servers;  /* of --sync ps; 0: another way */
 	double wait_s;	   /* for replacements of lost ranks */
 	bool verify;
+	struct share_options shares;
 	struct start start;
 	const char *save; /* NULL: nothing is saved */
 	unsigned every_epochs;

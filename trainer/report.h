@@ -49,6 +49,7 @@ struct rank_account {
 	uint64_t received; /* … and to receive */
 	uint64_t memory;   /* bytes that it had at most */
 	double blocked;	   /* share of its time inside tutti's calls */
+	double share;	   /* of the batch, in the last step */
 };
 
 struct summary {

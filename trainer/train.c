@@ -210,6 +210,7 @@ void training_finish(struct training *t)
 	if (t->engine)
 		t->engine->finish(t);
 	free(t->order);
+	shares_finish(&t->shares);
 	free(t->velocity);
 	state_finish(&t->state);
 	survival_finish(&t->survival);
@@ -312,6 +313,8 @@ static tutti_result_t run_epochs(struct training *t, struct why *why)
 			result = report_epoch(t->report, &epoch, why);
 		if (result == TUTTI_OK)
 			result = save_epoch(t, why);
+		if (result == TUTTI_OK)
+			result = shares_adapt(t, why);
 		if (result != TUTTI_OK)
 			return result;
 	}
@@ -335,6 +338,16 @@ static void sum_up(struct training *t)
 	summary->steps_begun = t->steps_begun;
 }
 
+static double own_share(const struct training *t)
+{
+	const struct worker worker = sync_worker(t);
+
+	return worker.index < 0
+		       ? 0
+		       : (double)shares_slice(t, t->batch, worker.index, worker.count).count /
+				 (double)t->batch;
+}
+
 static uint64_t most_memory(void)
 {
 	struct rusage usage;
@@ -351,6 +364,7 @@ static tutti_result_t account(struct training *t, struct why *why)
 		.received = t->team->received,
 		.memory = most_memory(),
 		.blocked = t->team->blocked_s / (now_s() - t->here_s),
+		.share = own_share(t),
 	};
 	const size_t ranks = (size_t)t->team->size;
 	tutti_result_t result;

@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "options.h"
 #include "report.h"
+#include "shares.h"
 #include "state.h"
 #include "survive.h"
 #include "sync.h"
@@ -47,6 +48,7 @@ struct training {
 
 	struct cuda *cuda;   /* engine_cuda's */
 	struct zero1 *zero1; /* sync_zero1's */
+	struct shares shares;
 	struct local *local; /* sync_local's */
 	struct ps *ps;	     /* sync_ps's */
 	unsigned replica;    /* of those that this rank plays (--simulate-ranks): which it is now */

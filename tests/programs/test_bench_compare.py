@@ -75,7 +75,7 @@ class Compare(unittest.TestCase):
     def test_a_peer_that_hangs_is_ended_and_keeps_what_it_measured(self):
         self.program('tutti-bench', {8: 1.0, 64: 1.0})
         self.program('peers/tutti-peer-gloo', {8: 2.0}, end=HANG)
-        run = self.compare('--limit', '1')
+        run = self.compare('--limit', '2')
         self.assertEqual(run.returncode, 0)
         self.assertIn('2.00 (2.00–2.00)', self.row(run, 8))
         self.assertIn('hangs', self.row(run, 64))

@@ -225,10 +225,9 @@ static void expect_equal_curves(const struct curve *one, const struct curve *oth
 static void each_way_to_train_equals_one_process(void **state)
 {
 	static const char *const ways[] = {
-		"--sync zero1 --bucket 4K --verify",
-		"--sync local --every 1",
-		"--accumulate 3 --verify",
-		"--sync ps --verify",
+		"--sync zero1 --bucket 4K --verify", "--sync local --every 1",
+		"--accumulate 3 --verify",	     "--sync ps --verify",
+		"--shares 1,3,0.5,2 --verify",	     "--sync zero1 --shares 1,3,0.5,2",
 	};
 	struct curve alone, clipped;
 
@@ -249,6 +248,28 @@ static void each_way_to_train_equals_one_process(void **state)
 
 			expect_equal_curves(unclipped ? &alone : &clipped, &curve, 1e-9);
 		}
+}
+
+/* The last line of the log has what each rank had at the end. */
+static double share_of_rank_0(void)
+{
+	expect_success(shell(
+		"tail -n 1 log | sed 's/.*\"each_rank\":\\[[^}]*\"share\":\\([0-9.]*\\).*/\\1/'"));
+	return atof(output);
+}
+
+static void a_slow_rank_gets_a_smaller_share_by_itself(void **state)
+{
+	if (strcmp(device, "cuda") == 0)
+		skip();
+	const struct curve alone = train_digits(1, "--epochs 4 --dtype f64"),
+			   together = train_digits(2, "--epochs 4 --dtype f64 --shares auto "
+						      "--slow 0:8");
+
+	expect_equal_curves(&alone, &together, 1e-9);
+	assert_true(share_of_rank_0() < 0.4); /* a ninth, if nothing else runs */
+	train_digits(2, "--epochs 1 --shares 1,3");
+	assert_float_equal(share_of_rank_0(), 0.25, 1e-9);
 }
 
 /* With the order of sums that TUTTI_REPRODUCIBLE promises. */
@@ -646,6 +667,7 @@ int main(void)
 		cmocka_unit_test(same_seed_and_ranks_give_the_same_bits),
 		cmocka_unit_test(each_way_to_train_equals_one_process),
 		cmocka_unit_test(ranks_that_average_are_the_same_bits_as_one_that_plays_them),
+		cmocka_unit_test(a_slow_rank_gets_a_smaller_share_by_itself),
 		cmocka_unit_test(batches_are_said_in_three_ways),
 		cmocka_unit_test(labels_are_predicted_in_the_order_of_the_data),
 		cmocka_unit_test(the_log_may_go_to_standard_output),

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the shares of ranks. All ranks hold the same numbers, and come to the same slices. */
+#include "shares.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "train.h"
+
+/* A rank is known by the launcher's number: that stays as it is when others are lost. */
+static int origin_of(const struct training *t, int rank)
+{
+	return t->survival.members.origin[rank];
+}
+
+static double said_of(const struct share_options *o, int origin)
+{
+	return origin >= 0 && origin < o->count ? o->of[origin] : 1;
+}
+
+tutti_result_t shares_begin(struct training *t, struct why *why)
+{
+	const struct share_options *o = &t->options->shares;
+	double *of;
+
+	shares_finish(&t->shares);
+	if (o->count == 0 && !o->by_themselves)
+		return TUTTI_OK;
+	of = calloc((size_t)t->team->size, sizeof(*of));
+	if (!of)
+		return why_no_memory(why, "the shares of ranks");
+	for (int r = 0; r < t->team->size; r++)
+		of[r] = said_of(o, origin_of(t, r));
+	t->shares.of = of;
+	return TUTTI_OK;
+}
+
+void shares_finish(struct shares *shares)
+{
+	free(shares->of);
+	*shares = (struct shares){ 0 };
+}
+
+struct slice shares_slice(const struct training *t, size_t total, int index, int count)
+{
+	const double *of = t->shares.of;
+	double before = 0, all = 0;
+
+	if (!of)
+		return slice_of(total, index, count);
+	of += t->team->size - count; /* servers stand first, and have none */
+	for (int i = 0; i < count; i++) {
+		all += of[i];
+		before += i < index ? of[i] : 0;
+	}
+	const size_t first = (size_t)llround((double)total * (before / all)),
+		     end = index == count - 1
+				   ? total
+				   : (size_t)llround((double)total * ((before + of[index]) / all));
+
+	return (struct slice){ first, end - first };
+}
+
+static double slowness_of(const struct share_options *o, int origin)
+{
+	for (int i = 0; i < o->slow_count; i++)
+		if (o->slow[i].rank == origin)
+			return o->slow[i].factor;
+	return 1;
+}
+
+void shares_note(struct training *t, size_t samples, double busy_s)
+{
+	const double factor = slowness_of(&t->options->shares, t->team->origin);
+
+	for (const double end = now_s() + busy_s * (factor - 1); factor > 1 && now_s() < end;)
+		continue;
+	t->shares.busy_s += busy_s * factor;
+	t->shares.samples += samples;
+}
+
+/* Samples a second; a rank that had none is as fast as its share says. */
+tutti_result_t shares_adapt(struct training *t, struct why *why)
+{
+	struct shares *s = &t->shares;
+	const bool measured = s->samples > 0 && s->busy_s > 0;
+	const double mine = measured ? (double)s->samples / s->busy_s : 0;
+	double *all;
+	tutti_result_t result;
+
+	s->samples = 0;
+	s->busy_s = 0;
+	if (!t->options->shares.by_themselves)
+		return TUTTI_OK;
+	all = calloc((size_t)t->team->size, sizeof(*all));
+	if (!all)
+		return why_no_memory(why, "the speeds of ranks");
+	result = team_gather(t->team, &mine, all, sizeof(mine), why);
+	for (int r = 0; r < t->team->size && result == TUTTI_OK; r++)
+		s->of[r] = all[r] > 0 ? all[r] : s->of[r];
+	free(all);
+	return result;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a batch is divided among machines that are not equally fast. Whatever the division, every
+ * sample counts alike: gradients are sums over samples. */
+#ifndef TRAIN_SHARES_H
+#define TRAIN_SHARES_H
+
+#include "batches.h"
+#include "why.h"
+
+struct training;
+
+enum { SHARES_MAX = 64, SLOW_MAX = 16 };
+
+/* What the user says. */
+struct share_options {
+	double of[SHARES_MAX]; /* by the launcher's number of a rank, more than 0 */
+	int count;	       /* 0: all alike, or by themselves */
+	int by_themselves;     /* in proportion to the speed of the epoch before */
+	struct {
+		int rank;
+		double factor;
+	} slow[SLOW_MAX]; /* ranks that are made so many times slower */
+	int slow_count;
+};
+
+/* Zeroed: all alike, nothing measured. */
+struct shares {
+	double *of;	/* owned: [ranks]; NULL: all alike */
+	double busy_s;	/* of this rank in this epoch, without what it waited for others */
+	size_t samples; /* that it has had meanwhile */
+};
+
+/* Collective use begins, or begins again with other ranks. */
+tutti_result_t shares_begin(struct training *training, struct why *why);
+void shares_finish(struct shares *shares);
+
+/* The part of `total` that is this rank's as worker `index` of `count`. */
+struct slice shares_slice(const struct training *training, size_t total, int index, int count);
+
+/* This rank has had `samples` in `busy_s` seconds: waits, if it is to be slower. */
+void shares_note(struct training *training, size_t samples, double busy_s);
+
+/* Collective, at the end of an epoch: divide anew. */
+tutti_result_t shares_adapt(struct training *training, struct why *why);
+
+#endif
