@@ -81,6 +81,12 @@ static double speed_of_one(const struct comparison *c, const struct logged *log)
 	return 0;
 }
 
+/* A training that was resumed has begun only some of its steps. */
+static double sent_in_step(const struct logged *log)
+{
+	return log->steps_begun > 0 ? log->sent_bytes / log->steps_begun : 0;
+}
+
 static void print_row(const struct comparison *c, int i)
 {
 	const struct logged *log = &c->log[i];
@@ -97,7 +103,7 @@ static void print_row(const struct comparison *c, int i)
 	else
 		printf(" %10s", "-");
 	if (log->ended)
-		printf(" %7.1f%% %9.3f", 100 * log->blocked, log->sent_bytes / log->steps * 1e-6);
+		printf(" %7.1f%% %9.3f", 100 * log->blocked, sent_in_step(log) * 1e-6);
 	else
 		printf(" %8s %9s", "-", "-");
 	printf(" %9.4g", last->train_loss);
@@ -124,8 +130,9 @@ static void print_numbers(FILE *to, const struct comparison *c)
 {
 	for (int i = 0; i < c->count; i++) {
 		const struct logged *log = &c->log[i];
-		const double each =
-			log->ended ? log->sent_bytes * 1e-6 / (double)log->point_count : NAN;
+		const double each = log->ended ? sent_in_step(log) * log->steps * 1e-6 /
+							 (double)log->point_count
+					       : NAN;
 
 		fprintf(to, "$log%d << END\n", i);
 		for (size_t k = 0; k < log->point_count; k++)
@@ -167,7 +174,7 @@ static void print_script(FILE *to, const struct comparison *c)
 	print_curves(to, c, 0, 1);
 	if (!sends)
 		return; /* nothing to draw on that axis */
-	fputs("set xlabel 'MB that each rank has sent'\n", to);
+	fputs("set xlabel 'MB that the rank which sent most has sent'\n", to);
 	print_curves(to, c, 1, 2);
 }
 

@@ -144,6 +144,8 @@ static tutti_result_t take_end(struct reader *r, const json_t *object)
 		result = take_real(r, object, "sent_bytes", 0, &log->sent_bytes);
 	if (result == TUTTI_OK)
 		result = take_real(r, object, "steps", 1, &log->steps);
+	if (result == TUTTI_OK)
+		result = take_real(r, object, "steps_begun", 0, &log->steps_begun);
 	log->ended = true;
 	return result;
 }

@@ -24,7 +24,7 @@ struct logged {
 	double *losses; /* owned: seconds at which ranks were lost */
 	size_t loss_count;
 	bool ended; /* what follows is there */
-	double seconds, samples_per_s, blocked, sent_bytes, steps;
+	double seconds, samples_per_s, blocked, sent_bytes, steps, steps_begun;
 };
 
 /* A whole log; `path` is for messages. On failure `out` is empty. */

@@ -145,8 +145,9 @@ static const struct spec specs[] = {
 	  AT(bucket_bytes), 1, 1073741824, "a number of bytes from 1 to 1024M, such as 64K" },
 	{ "wait", "S", "seconds that replacements of lost ranks have to come (30)", REAL,
 	  AT(wait_s), 1e-3, 1e6, "seconds from 0.001 to 1e6" },
-	{ "verify", NULL, "check after every step that all ranks have the same weights", FLAG,
-	  AT(verify) },
+	{ "verify", NULL,
+	  "check after every step, with local after every epoch, that all ranks have the same weights",
+	  FLAG, AT(verify) },
 
 	{ .help = "Start" },
 	{ "rank", "R", "this process's number, from 0, where no launcher says it (TUTTI_RANK)",
@@ -692,7 +693,7 @@ static uint64_t hash_real(uint64_t hash, double value)
 	return hash_bytes(hash, &value, sizeof(value));
 }
 
-uint64_t options_curve_hash(const struct options *o, size_t batch)
+uint64_t options_curve_hash(const struct options *o, size_t batch, int ranks)
 {
 	uint64_t hash = hash_word(o->seed, o->hidden_layers);
 
@@ -704,16 +705,16 @@ uint64_t options_curve_hash(const struct options *o, size_t batch)
 	hash = hash_word(hash_word(hash, (uint64_t)o->schedule), (uint64_t)o->scaling);
 	hash = hash_real(hash_real(hash, o->source.test_fraction), o->clip);
 	hash = hash_word(hash_word(hash, o->numbers->dtype), o->source.context);
-	if (o->sync != &sync_local)
-		return hash;
-	hash = hash_word(hash_word(hash, o->every), o->replicas);
+	if (o->sync != &sync_local || (o->every == 1 && o->outer.rate == 0 && o->clip == 0))
+		return hash; /* an average of each step is that of gradients */
+	hash = hash_word(hash_word(hash, o->every), (uint64_t)ranks * o->replicas);
 	hash = hash_real(hash_real(hash, o->outer.rate), o->outer.momentum);
 	return hash_word(hash, (uint64_t)o->outer.nesterov + 1);
 }
 
 uint64_t options_hash(const struct options *o)
 {
-	uint64_t hash = options_curve_hash(o, o->batch);
+	uint64_t hash = hash_word(options_curve_hash(o, o->batch, 1), o->replicas);
 
 	hash = hash_word(hash_word(hash, o->batch_per_rank), o->accumulate);
 	hash = hash_bytes(hash_word(hash, o->bucket_bytes), o->sync->name, strlen(o->sync->name));

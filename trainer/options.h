@@ -68,7 +68,7 @@ enum options_outcome options_parse(int argc, char **argv, struct options *out, s
 uint64_t options_hash(const struct options *options);
 
 /* Equal for those that lead along the same curve, with a batch of so many samples, however ranks
- * share the work. */
-uint64_t options_curve_hash(const struct options *options, size_t batch);
+ * share the work; where ranks step alone, with so many of them. */
+uint64_t options_curve_hash(const struct options *options, size_t batch, int ranks);
 
 #endif

@@ -295,7 +295,7 @@ static void print_end(struct report *report)
 	       h->epoch_count, h->epoch_count == 1 ? "" : "s", samples / s->seconds, s->ranks,
 	       s->ranks == 1 ? "" : "s");
 	if (*s->algorithm)
-		printf("exchange        %s: %s over %s, %.1f MB by each rank\n",
+		printf("exchange        %s: %s over %s, %.1f MB by the rank that sent most\n",
 		       report->options->sync->what, s->algorithm, s->transports,
 		       s->sent_bytes * 1e-6);
 	printf("communication   %.1f %% of the time (worst rank %.1f %%): blocked in tutti's "

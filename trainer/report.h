@@ -58,7 +58,7 @@ struct summary {
 	unsigned classes, buckets;
 	double seconds;			    /* of the training */
 	double blocked_mean, blocked_worst; /* share of them inside tutti's calls, over the ranks */
-	double sent_bytes;		    /* that this rank had to send at least */
+	double sent_bytes;		    /* that the rank which sent most had to send at least */
 	size_t steps_begun;		    /* by this rank */
 	struct rank_account *accounts;	    /* [ranks]: of each at the end */
 	char algorithm[32], transports[32]; /* of this rank's last step; "": it exchanged nothing */

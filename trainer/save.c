@@ -31,8 +31,13 @@ static tutti_result_t check_fits(const struct training *t, const struct checkpoi
 		differs = "--dtype";
 	else if (c->data != t->data_hash)
 		differs = "data";
-	else if (c->options != options_curve_hash(t->options, t->batch))
-		differs = "options that shape the curve (such as --lr, --batch, --epochs)";
+	else if (c->options != options_curve_hash(t->options, t->batch, t->team->started))
+		differs =
+			"options that shape the curve (such as --lr, --batch, --epochs; with --sync "
+			"local the number of ranks, too)";
+	else if (c->epoch_count > t->options->epochs ||
+		 c->step != c->epoch_count * t->steps_per_epoch)
+		differs = "steps";
 	if (!differs)
 		return TUTTI_OK;
 	return why_set(
@@ -138,7 +143,7 @@ static tutti_result_t write_checkpoint(const struct training *t, const void *sta
 		.numbers = t->model.numbers,
 		.layers = t->model.layers,
 		.width = { t->data.features },
-		.options = options_curve_hash(t->options, t->batch),
+		.options = options_curve_hash(t->options, t->batch, t->team->started),
 		.data = t->data_hash,
 		.step = t->state.step,
 		.epoch_count = history->epoch_count,

@@ -18,7 +18,9 @@ struct stand {
 	uint64_t step, epochs, losses;
 	uint64_t hash; /* of the state */
 	int64_t origin;
-	int64_t fresh, losing, restarts, wanted; /* survive.h */
+	int64_t fresh, lacks, losing, restarts, wanted; /* survive.h */
+	int64_t settled;				/* has it settled with others before? */
+	int64_t resumes;				/* has it velocity from a checkpoint? */
 	int64_t ranks_at_start;
 	double elapsed_s;
 };
@@ -34,6 +36,9 @@ static struct stand own_stand(const struct training *t)
 		.hash = state_hash(&t->state),
 		.origin = t->team->origin,
 		.fresh = t->survival.fresh,
+		.lacks = t->survival.lacks_state,
+		.settled = t->settled,
+		.resumes = t->velocity != NULL,
 		.losing = t->survival.before != NULL,
 		.restarts = t->survival.restarts,
 		.wanted = t->survival.wanted,
@@ -42,15 +47,32 @@ static struct stand own_stand(const struct training *t)
 	};
 }
 
+/* Does it hold a state that others can go on from? */
+static bool holds(const struct stand *stand)
+{
+	return !stand->fresh && !stand->lacks;
+}
+
+/* -1: nobody holds a state. */
 static int furthest(const struct stand *all, int size)
 {
-	int best = 0;
+	int best = -1;
 
-	for (int r = 1; r < size; r++)
-		if (all[r].step > all[best].step ||
-		    (all[r].step == all[best].step && all[r].epochs > all[best].epochs))
+	for (int r = 0; r < size; r++)
+		if (holds(&all[r]) &&
+		    (best < 0 || all[r].step > all[best].step ||
+		     (all[r].step == all[best].step && all[r].epochs > all[best].epochs)))
 			best = r;
 	return best;
+}
+
+static bool any_settled(const struct stand *all, int size)
+{
+	bool any = false;
+
+	for (int r = 0; r < size; r++)
+		any = any || all[r].settled;
+	return any;
 }
 
 static bool same_place(const struct stand *a, const struct stand *b)
@@ -64,7 +86,7 @@ static bool all_at(const struct stand *all, int size, int source)
 	bool same = true;
 
 	for (int r = 0; r < size; r++)
-		same = same && same_place(&all[r], &all[source]);
+		same = same && holds(&all[r]) && same_place(&all[r], &all[source]);
 	return same;
 }
 
@@ -100,6 +122,8 @@ static tutti_result_t take_over(struct training *t, const struct stand *from, in
 	if (result != TUTTI_OK || gives)
 		return result;
 	state_adopt(state, from->step);
+	t->survival.lacks_state = false;
+	t->start_s = now_s() - from->elapsed_s;
 	t->report->history.epoch_count = (unsigned)from->epochs;
 	t->report->history.loss_count = (unsigned)from->losses;
 	return TUTTI_OK;
@@ -107,7 +131,6 @@ static tutti_result_t take_over(struct training *t, const struct stand *from, in
 
 static void learn(struct training *t, const struct stand *from)
 {
-	t->start_s = now_s() - from->elapsed_s;
 	t->summary.ranks_at_start = (int)from->ranks_at_start;
 	t->survival.restarts = (int)from->restarts;
 	t->survival.wanted = (int)from->wanted;
@@ -131,10 +154,17 @@ static tutti_result_t settle_by(struct training *t, const struct stand *all, str
 	tutti_result_t result = TUTTI_OK;
 
 	note_members(t, all);
-	if (all[source].fresh) {
+	t->resumes = all[0].resumes;
+	if (source < 0) {
 		t->survival.left_out = true;
 		return why_set(why, TUTTI_ERR_PEER_LOST,
 			       "no rank is left that holds the state of the training");
+	}
+	if (t->options->resume && !any_settled(all, size) && all[0].origin != 0) {
+		t->survival.left_out = true;
+		return why_set(why, TUTTI_ERR_PEER_LOST,
+			       "rank 0 was lost before the others had its checkpoint; start the "
+			       "training again");
 	}
 	if (!all_at(all, size, source)) {
 		result = take_over(t, &all[source], source, why);
@@ -160,8 +190,10 @@ tutti_result_t settle(struct training *t, struct why *why)
 	result = team_gather(t->team, &own, all, sizeof(own), why);
 	if (result == TUTTI_OK)
 		result = settle_by(t, all, why);
-	if (result == TUTTI_OK)
+	if (result == TUTTI_OK) {
 		t->survival.fresh = false;
+		t->settled = true;
+	}
 	free(all);
 	return result;
 }

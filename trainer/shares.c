@@ -18,6 +18,22 @@ static double said_of(const struct share_options *o, int origin)
 	return origin >= 0 && origin < o->count ? o->of[origin] : 1;
 }
 
+tutti_result_t shares_check(const struct training *t, struct why *why)
+{
+	const struct share_options *o = &t->options->shares;
+
+	if (o->count > 0 && o->count != t->team->started)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "--shares: found %d numbers for %d ranks, expected one for each",
+			       o->count, t->team->started);
+	for (int i = 0; i < o->slow_count; i++)
+		if (o->slow[i].rank >= t->team->started)
+			return why_set(why, TUTTI_ERR_INVALID,
+				       "--slow: found rank %d of %d ranks, expected 0 to %d",
+				       o->slow[i].rank, t->team->started, t->team->started - 1);
+	return TUTTI_OK;
+}
+
 tutti_result_t shares_begin(struct training *t, struct why *why)
 {
 	const struct share_options *o = &t->options->shares;
@@ -79,7 +95,20 @@ void shares_note(struct training *t, size_t samples, double busy_s)
 	t->shares.samples += samples;
 }
 
-/* Samples a second; a rank that had none is as fast as its share says. */
+/* Samples a second; a rank that had none is as fast as its share says. Each gets a sample of a batch
+ * at least: without any it could not be measured again. */
+static void take_speeds(struct training *t, const double *all)
+{
+	double *of = t->shares.of, sum = 0;
+
+	for (int r = 0; r < t->team->size; r++) {
+		of[r] = all[r] > 0 ? all[r] : of[r];
+		sum += r < (int)t->options->servers ? 0 : of[r];
+	}
+	for (int r = 0; r < t->team->size; r++)
+		of[r] = fmax(of[r], sum / (double)t->batch);
+}
+
 tutti_result_t shares_adapt(struct training *t, struct why *why)
 {
 	struct shares *s = &t->shares;
@@ -96,8 +125,8 @@ tutti_result_t shares_adapt(struct training *t, struct why *why)
 	if (!all)
 		return why_no_memory(why, "the speeds of ranks");
 	result = team_gather(t->team, &mine, all, sizeof(mine), why);
-	for (int r = 0; r < t->team->size && result == TUTTI_OK; r++)
-		s->of[r] = all[r] > 0 ? all[r] : s->of[r];
+	if (result == TUTTI_OK)
+		take_speeds(t, all);
 	free(all);
 	return result;
 }

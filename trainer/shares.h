@@ -30,6 +30,9 @@ struct shares {
 	size_t samples; /* that it has had meanwhile */
 };
 
+/* Are the ranks there that the user speaks of? */
+tutti_result_t shares_check(const struct training *training, struct why *why);
+
 /* Collective use begins, or begins again with other ranks. */
 tutti_result_t shares_begin(struct training *training, struct why *why);
 void shares_finish(struct shares *shares);

@@ -20,11 +20,12 @@ struct members {
 
 /* Zeroed is empty. */
 struct survival {
-	bool fresh;    /* this rank has not trained with the others yet */
-	bool left_out; /* the others have gone on without this rank, or nobody can */
-	int min_ranks; /* go on while there are so many */
-	int restarts;  /* lost ranks that are still replaced */
-	int wanted;    /* ranks that there would be, had every replacement come */
+	bool fresh;	  /* this rank has not trained with the others yet */
+	bool lacks_state; /* this rank has not got all weights since the others have trained on */
+	bool left_out;	  /* the others have gone on without this rank, or nobody can */
+	int min_ranks;	  /* go on while there are so many */
+	int restarts;	  /* lost ranks that are still replaced */
+	int wanted;	  /* ranks that there would be, had every replacement come */
 	struct members members;
 	int *before;	  /* the members' origins when the first rank was lost; NULL: none is */
 	struct loss loss; /* that is being recovered from */

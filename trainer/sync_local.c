@@ -8,7 +8,7 @@
  * its distance from the last average is the gradient of an outer step.
  *
  * training->state is the last average, and what is gone back to when ranks are lost. The outer
- * velocity is the same on all ranks, and stays; a replacement begins with none.
+ * velocity is rank 0's then.
  *
  * One rank can play several (--simulate-ranks). Their numbers are added up in order of rank, which
  * is also what TUTTI_REPRODUCIBLE=1 makes of an all-reduce: then both give the same bits. */
@@ -32,6 +32,7 @@ struct local {
 	size_t samples;	 /* of all ranks since the last average */
 	size_t ahead;	 /* steps since then */
 	int begins;	 /* an epoch, with the first of those steps */
+	bool begun;	 /* ranks may have seen `own` */
 };
 
 static struct own *current(const struct training *t)
@@ -96,10 +97,21 @@ static void start_from_state(struct training *t)
 	t->model.weights = now.weights;
 }
 
+/* Again when ranks were lost: one that was stuck may still write into the old memory, which is left
+ * as it is. Rank 0's outer velocity is that of all. */
 static tutti_result_t begin(struct training *t, struct why *why)
 {
+	struct local *local = t->local;
+	tutti_result_t result = local->begun ? create_own(t, why) : TUTTI_OK;
+
+	if (result != TUTTI_OK)
+		return result;
+	local->begun = true;
 	start_from_state(t);
-	return TUTTI_OK;
+	if (t->options->outer.momentum > 0)
+		result = team_broadcast(t->team, local->outer, local->outer,
+					t->model.parameters * t->model.numbers->size, 0, why);
+	return result;
 }
 
 static tutti_result_t weights(struct training *t, unsigned l, struct why *why)

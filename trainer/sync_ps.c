@@ -5,8 +5,7 @@
  * of rank, updates its shard, and sends it to all workers.
  *
  * Workers hold all weights, servers those of their shard; at the end of an epoch everybody holds
- * all. When ranks are lost, servers that have not got all of them stand at step 0, and receive the
- * state of a worker. The first ranks are servers again; replacements are the last. Who still has the velocity that its shard had
+ * all. When ranks are lost, servers that have not got all of them receive the state of a worker. The first ranks are servers again; replacements are the last. Who still has the velocity that its shard had
  * after the step that is gone on from keeps it; the velocity of another shard begins anew. */
 #include <stdlib.h>
 #include <string.h>
@@ -127,10 +126,12 @@ static tutti_result_t share_out(struct training *t, struct why *why)
 		team_share_out(t->team, t->model.numbers, t->velocity, t->ps->counts,
 			       t->ps->velocity[0].numbers, why);
 
+	if (result != TUTTI_OK)
+		return result; /* once more, when ranks have settled again */
 	free(t->velocity);
 	t->velocity = NULL;
 	t->resumes = false;
-	return result;
+	return TUTTI_OK;
 }
 
 static tutti_result_t begin(struct training *t, struct why *why)
@@ -312,7 +313,7 @@ static tutti_result_t update_server(struct training *t, struct why *why)
 
 	if (result != TUTTI_OK)
 		return result;
-	t->ps->partial = true;
+	t->ps->partial = t->options->servers > 1;
 	add_up(t);
 	if (t->team->rank == 0)
 		memcpy(sums_at(t), at(t, incoming(t, 0), t->ps->shard.count),
@@ -367,8 +368,7 @@ static void drain(struct training *t)
 	for (size_t i = 0; i < ps->pending; i++)
 		tutti_wait(&ps->requests[i]);
 	ps->pending = 0;
-	if (ps->partial)
-		t->state.step = 0;
+	t->survival.lacks_state |= ps->partial;
 	ps->partial = false;
 }
 

@@ -82,10 +82,12 @@ static tutti_result_t share_out(struct training *t, struct why *why)
 					numbers_at(numbers, t->zero1->velocity[0], share->velocity),
 					why);
 	}
+	if (result != TUTTI_OK)
+		return result; /* once more, when ranks have settled again */
 	free(t->velocity);
 	t->velocity = NULL;
 	t->resumes = false;
-	return result;
+	return TUTTI_OK;
 }
 
 static tutti_result_t begin(struct training *t, struct why *why)

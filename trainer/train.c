@@ -88,8 +88,10 @@ static tutti_result_t check_sizes(const struct training *t, struct why *why)
 static size_t most_rows(const struct training *t)
 {
 	const struct options *o = t->options;
-	const int least = t->survival.min_ranks, size = t->team->size;
-	const int workers = (least < size ? least : size) - (int)o->servers;
+	/* more memory for those who are left is not what --accumulate asks for */
+	const int size = t->team->size, min_ranks = t->survival.min_ranks;
+	const int least = o->accumulate == 1 && min_ranks < size ? min_ranks : size;
+	const int workers = least - (int)o->servers;
 	const size_t share = slice_of(t->batch, 0, workers * (int)o->replicas).count;
 	const size_t part = (share + o->accumulate - 1) / o->accumulate;
 
@@ -155,6 +157,10 @@ static tutti_result_t prepare(struct training *t, struct why *why)
 	tutti_result_t result = survival_init(&t->survival, t->team, why);
 
 	if (result == TUTTI_OK)
+		result = check_servers(t, why);
+	if (result == TUTTI_OK)
+		result = shares_check(t, why);
+	if (result == TUTTI_OK)
 		result = data_read(&o->source, &t->data, why);
 	if (result == TUTTI_OK)
 		result = split_create(&t->data, o->source.test_fraction, o->seed, &t->split, why);
@@ -167,8 +173,6 @@ static tutti_result_t prepare(struct training *t, struct why *why)
 	if (result == TUTTI_OK)
 		t->data_hash = data_hash(&t->data);
 	if (result == TUTTI_OK)
-		result = check_servers(t, why);
-	if (result == TUTTI_OK)
 		result = create_model(t, why);
 	if (result != TUTTI_OK)
 		return result;
@@ -178,7 +182,6 @@ static tutti_result_t prepare(struct training *t, struct why *why)
 	buckets_init(&t->buckets, &t->model, o->bucket_bytes, SUMS_NUMBERS);
 	make_plan(t);
 	describe(t);
-	t->resumes = o->resume && !t->team->newcomer;
 	t->model.weights = state_now(&t->state, 0).weights;
 	model_init_weights(&t->model, o->seed);
 	result = t->engine->create(t, why);
@@ -313,7 +316,7 @@ static tutti_result_t run_epochs(struct training *t, struct why *why)
 			result = report_epoch(t->report, &epoch, why);
 		if (result == TUTTI_OK)
 			result = save_epoch(t, why);
-		if (result == TUTTI_OK)
+		if (result == TUTTI_OK && history->epoch_count < t->options->epochs)
 			result = shares_adapt(t, why);
 		if (result != TUTTI_OK)
 			return result;
@@ -327,14 +330,14 @@ static void sum_up(struct training *t)
 	double total = 0;
 
 	summary->ranks = t->team->size;
-	summary->blocked_worst = 0;
+	summary->blocked_worst = summary->sent_bytes = 0;
 	for (int r = 0; r < t->team->size; r++) {
 		total += summary->accounts[r].blocked;
 		summary->blocked_worst = fmax(summary->blocked_worst, summary->accounts[r].blocked);
+		summary->sent_bytes = fmax(summary->sent_bytes, (double)summary->accounts[r].bytes);
 	}
 	summary->blocked_mean = total / t->team->size;
 	summary->seconds = now_s() - t->start_s;
-	summary->sent_bytes = (double)t->team->bytes;
 	summary->steps_begun = t->steps_begun;
 }
 
@@ -379,6 +382,16 @@ static tutti_result_t account(struct training *t, struct why *why)
 	return result;
 }
 
+/* Ranks may have been lost between the end of an epoch and its checkpoint. */
+static tutti_result_t save_after_loss(struct training *t, struct why *why)
+{
+	const struct history *history = &t->report->history;
+	const bool at_end = t->state.step == history->epoch_count * t->steps_per_epoch;
+
+	return history->loss_count > 0 && history->epoch_count > 0 && at_end ? save_epoch(t, why)
+									     : TUTTI_OK;
+}
+
 /* From wherever the training stands to its end. */
 static tutti_result_t go_on(struct training *t, struct why *why)
 {
@@ -388,6 +401,8 @@ static tutti_result_t go_on(struct training *t, struct why *why)
 		result = report_take_over(t->report, why);
 	if (result == TUTTI_OK)
 		result = report_show(t->report, why);
+	if (result == TUTTI_OK)
+		result = save_after_loss(t, why);
 	if (result == TUTTI_OK)
 		result = run_epochs(t, why);
 	return result == TUTTI_OK ? account(t, why) : result;

@@ -35,7 +35,8 @@ struct training {
 	uint64_t data_hash;
 	void *velocity;		/* rank 0's, from a checkpoint, until it is shared out; or NULL */
 	double resumed_s;	/* how long the training had taken then */
-	bool resumes;		/* the first begin() may be from a checkpoint */
+	bool resumes;		/* rank 0 has such velocity: the same on all ranks */
+	bool settled;		/* this rank has settled with others (settle.h) */
 	size_t steps_begun;	/* by this rank */
 	bool failed_alike;	/* as all ranks have: one says why */
 	double start_s, here_s; /* now_s() when the training began, and when this rank came */

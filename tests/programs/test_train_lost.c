@@ -448,6 +448,28 @@ static void each_way_to_train_goes_on(void **state)
 	setenv("TRAIN_MORE", "", 1);
 }
 
+/* Of a curve of their own; the log says that all ranks have the same weights at the end. */
+static void outer_steps_stay_alike_with_a_replacement(void **state)
+{
+	static const int victim[] = { 2 };
+	struct launched l;
+	struct outcome o;
+	int tries = 5;
+
+	if (strcmp(getenv("TRAIN_DEVICE"), "cuda") == 0)
+		skip();
+	setenv("TRAIN_MORE", "--sync local --every 3 --outer nesterov,0.7,0.9 --lr 0.02 --verify",
+	       1);
+	for (start(&l, "4", "1"); !kill_in_time(victim, 1, &l, &o); start(&l, "4", "1")) {
+		launched_free(&l);
+		assert_true(--tries > 0);
+	}
+	launched_free(&l);
+	assert_int_equal(o.ranks, RANKS);
+	assert_int_equal(o.loss[0].replaced, 1);
+	setenv("TRAIN_MORE", "", 1);
+}
+
 /* Who keeps its shard keeps its velocity. */
 static void workers_and_servers_may_be_lost(void **state)
 {
@@ -612,6 +634,7 @@ int main(void)
 		cmocka_unit_test(no_rank_of_the_end_was_there_at_the_start),
 		cmocka_unit_test(a_rank_that_is_stuck_is_left_out),
 		cmocka_unit_test(each_way_to_train_goes_on),
+		cmocka_unit_test(outer_steps_stay_alike_with_a_replacement),
 		cmocka_unit_test(workers_and_servers_may_be_lost),
 		cmocka_unit_test(a_killed_training_is_resumed_on_any_number_of_ranks),
 		cmocka_unit_test(a_replacement_does_not_wait_for_the_dead),
