@@ -64,7 +64,8 @@ extern "C" {
 /** What every fallible function returns. */
 typedef enum tutti_result {
 	TUTTI_OK = 0,		   /**< done */
-	TUTTI_IN_PROGRESS = 1,	   /**< not finished yet; only from tutti_test() */
+	TUTTI_IN_PROGRESS = 1,	   /**< not finished yet; only from tutti_test() and
+				    *   tutti_wait_any_for() */
 	TUTTI_ERR_INVALID = -1,	   /**< an argument is wrong; nothing was sent */
 	TUTTI_ERR_MISMATCH = -2,   /**< ranks called different operations */
 	TUTTI_ERR_TIMEOUT = -3,	   /**< the operation's deadline passed */
@@ -635,6 +636,14 @@ TUTTI_API tutti_result_t tutti_wait_all(tutti_request_t *requests, size_t count)
  * TUTTI_OK.
  */
 TUTTI_API tutti_result_t tutti_wait_any(tutti_request_t *requests, size_t count, size_t *index);
+
+/**
+ * tutti_wait_any() that gives up after `timeout_s` seconds, 0 to 1e9: TUTTI_IN_PROGRESS, `*index`
+ * is `count`, and all requests are as they were. Nothing is revoked: this is no deadline of an
+ * operation (tutti_next_call()).
+ */
+TUTTI_API tutti_result_t tutti_wait_any_for(tutti_request_t *requests, size_t count,
+					    double timeout_s, size_t *index);
 
 /* ---------------------------------------------------------------- memory */
 

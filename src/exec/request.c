@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns requests: their end, and the public functions that test and wait. */
+/* Owns requests: their end, and the public functions that test and wait for given ones. */
 #include "request.h"
 
 #include <stdlib.h>
 
+#include "bell.h"
 #include "device_table.h"
 #include "group.h"
 #include "log.h"
@@ -15,8 +16,11 @@ void tt_request_op_done(struct tutti_request *request, tutti_result_t result)
 	if (result && !request->result)
 		request->result = result;
 	request->pending--;
-	if (request->pending == 0)
-		tt_comm_interrupt(request->comm); /* another thread of this rank may sleep for it */
+	if (request->pending > 0)
+		return;
+	tt_comm_interrupt(request->comm); /* another thread of this rank may sleep for it */
+	if (request->bell)
+		tt_bell_ring(request->bell);
 }
 
 tutti_result_t tt_request_finish(struct tutti_request *request)
@@ -138,56 +142,4 @@ TUTTI_API tutti_result_t tutti_wait_all(tutti_request_t *requests, size_t count)
 			first = result;
 	}
 	return first;
-}
-
-/* A turn of waiting for any: on the communicator of the first request, or a yield if there are
- * several. */
-static void pause_for(tutti_request_t *requests, size_t count, struct tt_waiter *waiter)
-{
-	struct tutti_comm *comm = NULL;
-	bool ended = false;
-
-	for (size_t i = 0; i < count; i++) {
-		if (!requests[i])
-			continue;
-		if (comm && requests[i]->comm != comm) {
-			waiter->since = 0; /* no one place to sleep at: the progress threads
-					    * drive meanwhile */
-			break;
-		}
-		comm = requests[i]->comm;
-	}
-	pthread_mutex_lock(&comm->lock);
-	/* one that ended since it was tested wakes nobody who goes to sleep now */
-	for (size_t i = 0; i < count; i++)
-		ended |= requests[i] && requests[i]->comm == comm && requests[i]->pending == 0;
-	if (!ended)
-		tt_comm_pause(comm, waiter, NULL);
-	pthread_mutex_unlock(&comm->lock);
-}
-
-TUTTI_API tutti_result_t tutti_wait_any(tutti_request_t *requests, size_t count, size_t *index)
-{
-	struct tt_waiter waiter = { 0 };
-
-	if (!index || (!requests && count > 0))
-		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_wait_any: %s is NULL",
-			       index ? "requests" : "index");
-	for (;;) {
-		bool some = false;
-
-		for (size_t i = 0; i < count; i++) {
-			if (!requests[i])
-				continue;
-			some = true;
-			*index = i;
-			const tutti_result_t result = tutti_test(&requests[i]);
-			if (result != TUTTI_IN_PROGRESS)
-				return result;
-		}
-		*index = count;
-		if (!some)
-			return TUTTI_OK;
-		pause_for(requests, count, &waiter);
-	}
 }

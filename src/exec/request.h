@@ -7,13 +7,15 @@
 #include "progress.h"
 
 struct tt_fused;
+struct tt_bell;
 
 struct tutti_request {
 	struct tutti_comm *comm;
 	struct tutti_request *next,
-		*prev;		  /* of those that callers hold; behind the communicator's lock */
-	struct tt_owner owner;	  /* likewise */
-	uint32_t pending;	  /* operations to come; behind the communicator's lock */
+		*prev;	       /* of those that callers hold; behind the communicator's lock */
+	struct tt_owner owner; /* likewise */
+	uint32_t pending;      /* operations to come; behind the communicator's lock */
+	struct tt_bell *bell; /* to be rung when none is to come; likewise; NULL: nobody waits so */
 	tutti_result_t result;	  /* of the first that failed */
 	struct tt_fused *fused;	  /* results to hand out when all is done; NULL for most */
 	struct tt_staged *staged; /* and results to copy to GPUs after that; likewise */

@@ -201,6 +201,8 @@ static int groups_and_requests(tutti_comm_t comm, void *argument)
 	REFUSES(tutti_wait_all(NULL, 2), "tutti_wait_all", "requests is NULL", "2");
 	REFUSES(tutti_wait_any(NULL, 2, &index), "tutti_wait_any", "requests is NULL");
 	REFUSES(tutti_wait_any(requests, 2, NULL), "tutti_wait_any", "index is NULL");
+	REFUSES(tutti_wait_any_for(NULL, 2, 0, &index), "tutti_wait_any_for", "requests is NULL");
+	REFUSES(tutti_wait_any_for(requests, 2, -1, &index), "timeout_s is -1", "0 to 1e9");
 	SUCCEEDS(tutti_wait(&request));
 	SUCCEEDS(tutti_test(&request));
 	SUCCEEDS(tutti_wait_all(NULL, 0));

@@ -119,6 +119,66 @@ static int a_hundred(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
+/* Rank 1 sends on one of two communicators when it is told to on the first, at once or after rank 0
+ * has gone to sleep. */
+static int any_of_two(tutti_comm_t *comms, int round)
+{
+	const tutti_comm_t comm = comms[0];
+	const int which = round % 2;
+	tutti_request_t requests[2] = { NULL };
+	int32_t came[2] = { -1, -1 };
+	size_t index;
+
+	for (int c = 0; c < 2; c++)
+		SUCCEEDS(tutti_recv(comms[c], &came[c], 1, TUTTI_INT32, 1, &requests[c]));
+	tutti_result_t result = tutti_wait_any_for(requests, 2, round % 3 ? 0 : 1e-3, &index);
+
+	CLAIM(result == TUTTI_IN_PROGRESS && index == 2 && requests[0] && requests[1],
+	      "%d, index %zu before anything was sent", result, index);
+	SUCCEEDS(tutti_send(comm, &round, 1, TUTTI_INT32, 1, NULL));
+	for (int k = 0; k < 2; k++) {
+		SUCCEEDS(tutti_wait_any(requests, 2, &index));
+		CLAIM(index == (size_t)(k ? 1 - which : which) && !requests[index] &&
+			      came[index] == round,
+		      "message %d of round %d: index %zu, value %d", k, round, index, came[index]);
+		SUCCEEDS(tutti_send(comm, &round, 1, TUTTI_INT32, 1, NULL));
+	}
+	return 0;
+}
+
+static int answer(tutti_comm_t *comms, int round)
+{
+	const tutti_comm_t comm = comms[0];
+	int32_t told;
+
+	for (int k = 0; k < 3; k++) {
+		SUCCEEDS(tutti_recv(comm, &told, 1, TUTTI_INT32, 0, NULL));
+		CLAIM(told == round, "round %d in round %d", told, round);
+		if (k < 2)
+			SUCCEEDS(tutti_send(comms[(round + k) % 2], &round, 1, TUTTI_INT32, 0,
+					    NULL));
+	}
+	return 0;
+}
+
+static int any_of_several_communicators(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm);
+	tutti_comm_t comms[2] = { comm, NULL };
+	tutti_request_t none[2] = { NULL };
+	size_t index;
+	int failed = 0;
+
+	SUCCEEDS(tutti_comm_split(comm, 0, 0, &comms[1]));
+	for (int round = 0; round < 300 && rank < 2 && !failed; round++)
+		failed = rank == 0 ? any_of_two(comms, round) : answer(comms, round);
+	SUCCEEDS(tutti_wait_any_for(none, 2, 1e9, &index));
+	CLAIM(index == 2, "index %zu of no request", index);
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	tutti_comm_destroy(comms[1]);
+	return failed;
+}
+
 /* Rank 0 has called everything before the others begin: what it posted early lies where it would
  * post again. */
 static int root_ahead(tutti_comm_t comm, void *argument)
@@ -452,7 +512,8 @@ static int threads_on_two(tutti_comm_t comm, void *argument)
 static void holds(rank_body *body)
 {
 	atomic_int *count = shared_memory(sizeof(*count));
-	const bool alone = body != kinds_at_once && body != fused && body != with_signals;
+	const bool alone = body != kinds_at_once && body != fused && body != with_signals &&
+			   body != any_of_several_communicators;
 
 	for (int ranks = alone ? 1 : 2; ranks <= MAX_RANKS; ranks++) {
 		const struct job job = { .ranks = ranks, .body = body, .argument = count };
@@ -470,6 +531,7 @@ static void holds(rank_body *body)
 
 TEST(all_kinds_are_in_flight_at_once, kinds_at_once)
 TEST(a_hundred_sums_end_in_any_order, a_hundred)
+TEST(any_of_several_communicators_is_waited_for, any_of_several_communicators)
 TEST(a_root_ahead_of_its_readers_overwrites_nothing, root_ahead)
 TEST(requests_end_while_the_caller_computes, without_calls)
 TEST(the_thread_that_works_on_requests_takes_no_signals, with_signals)
@@ -484,6 +546,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_kinds_are_in_flight_at_once),
 		cmocka_unit_test(a_hundred_sums_end_in_any_order),
+		cmocka_unit_test(any_of_several_communicators_is_waited_for),
 		cmocka_unit_test(a_root_ahead_of_its_readers_overwrites_nothing),
 		cmocka_unit_test(requests_end_while_the_caller_computes),
 		cmocka_unit_test(the_thread_that_works_on_requests_takes_no_signals),
