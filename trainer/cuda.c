@@ -270,7 +270,7 @@ static tutti_result_t cuda_step(struct training *t, size_t place, size_t count, 
 	take_order(t);
 	result = pass(t, place, count, why);
 	if (result == TUTTI_OK)
-		result = update(t, turn, sgd_rate(&t->plan, t->state.step), why);
+		result = update(t, turn, rate_at(&t->plan, t->state.step), why);
 	if (result != TUTTI_OK)
 		return result;
 	cuda_model_count(&cuda->model, first);

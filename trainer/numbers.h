@@ -28,6 +28,11 @@ struct outer {
 	int nesterov;
 };
 
+/* Of weights by gradients. */
+struct update {
+	double rate, keep, gain, decay;
+};
+
 struct numbers {
 	const char *name; /* of --dtype */
 	size_t size;	  /* bytes of a number */
@@ -63,10 +68,13 @@ struct numbers {
 	/* Of double numbers, and to them. */
 	void (*store)(void *to, const double *from, size_t count);
 	void (*load)(double *to, const void *from, size_t count);
-	/* new_v = momentum × v + gradient + decay × w; new_w = w − rate × new_v. What is read stays
-	 * as it is, unless it is the same memory. */
-	void (*sgd)(const void *w, const void *v, const void *gradients, size_t count, double rate,
-		    double momentum, double decay, void *new_w, void *new_v);
+	/* With g = gain × gradient + decay × w: new_v = keep × v + g; new_w = w − rate × new_v. What
+	 * is read stays as it is, unless it is the same memory. */
+	void (*sgd)(const void *w, const void *v, const void *gradients, size_t count,
+		    const struct update *update, void *new_w, void *new_v);
+	/* With the same g: new_v = v + keep × g²; new_w = w − rate × g / √new_v. */
+	void (*adagrad)(const void *w, const void *v, const void *gradients, size_t count,
+			const struct update *update, void *new_w, void *new_v);
 	/* d = last − mean; v = momentum × v + d; mean = last − rate × v, or, Nesterov's, last − rate
 	 * × (d + momentum × v). */
 	void (*outer)(const void *last, void *mean, void *v, size_t count,

@@ -6,5 +6,6 @@
 #define NUMBERS numbers_f32
 #define GEMM	cblas_sgemm
 #define EXP	expf
+#define SQRT	sqrtf
 
 #include "numbers_tmpl.h"

@@ -6,5 +6,6 @@
 #define NUMBERS numbers_f64
 #define GEMM	cblas_dgemm
 #define EXP	exp
+#define SQRT	sqrt
 
 #include "numbers_tmpl.h"

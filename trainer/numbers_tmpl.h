@@ -185,16 +185,33 @@ static void load(double *to, const void *from, size_t count)
 }
 
 static void sgd(const void *weights, const void *velocity, const void *gradients, size_t count,
-		double rate, double momentum, double decay, void *new_weights, void *new_velocity)
+		const struct update *u, void *new_weights, void *new_velocity)
 {
 	const REAL *w = weights, *v = velocity, *g = gradients;
-	const REAL r = (REAL)rate, m = (REAL)momentum, d = (REAL)decay;
+	const REAL r = (REAL)u->rate, k = (REAL)u->keep, a = (REAL)u->gain, d = (REAL)u->decay;
 	REAL *new_w = new_weights, *new_v = new_velocity;
 
 #pragma GCC ivdep /* in place, or apart */
 	for (size_t i = 0; i < count; i++) {
-		new_v[i] = m * v[i] + g[i] + d * w[i];
+		new_v[i] = k * v[i] + a * g[i] + d * w[i];
 		new_w[i] = w[i] - r * new_v[i];
+	}
+}
+
+/* Where there was no gradient yet there is nothing to divide by. */
+static void adagrad(const void *weights, const void *squares, const void *gradients, size_t count,
+		    const struct update *u, void *new_weights, void *new_squares)
+{
+	const REAL *w = weights, *s = squares, *g = gradients;
+	const REAL r = (REAL)u->rate, k = (REAL)u->keep, a = (REAL)u->gain, d = (REAL)u->decay;
+	REAL *new_w = new_weights, *new_s = new_squares;
+
+#pragma GCC ivdep /* in place, or apart */
+	for (size_t i = 0; i < count; i++) {
+		const REAL x = a * g[i] + d * w[i], sum = s[i] + k * x * x;
+
+		new_s[i] = sum;
+		new_w[i] = w[i] - r * x / (SQRT(sum) + (REAL)1e-10);
 	}
 }
 
@@ -231,5 +248,6 @@ const struct numbers NUMBERS = {
 	.store = store,
 	.load = load,
 	.sgd = sgd,
+	.adagrad = adagrad,
 	.outer = outer_step,
 };

@@ -46,6 +46,7 @@ struct spec {
 static tutti_result_t parse_hidden(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_batch(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_dtype(const char *text, struct options *options, struct why *why);
+static tutti_result_t parse_optimizer(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_sync(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_outer(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_seed(const char *text, struct options *options, struct why *why);
@@ -104,7 +105,9 @@ static const struct spec specs[] = {
 	  .words = schedules, .expected = "cosine or constant" },
 	{ "warmup", "E", "epochs in which the rate rises (1)", REAL, AT(warmup), 0, 1e5,
 	  "a number of epochs from 0 to 100000" },
-	{ "momentum", "M", "(0.9)", REAL, AT(momentum), 0, BELOW_ONE,
+	{ "optimizer", "NAME", "sgd, with momentum, or adagrad (sgd)", OTHER,
+	  .parse = parse_optimizer },
+	{ "momentum", "M", "of sgd (0.9)", REAL, AT(momentum), 0, BELOW_ONE,
 	  "a number from 0 to less than 1" },
 	{ "weight-decay", "D", "(0.003)", REAL, AT(weight_decay), 0, BELOW_ONE,
 	  "a number from 0 to less than 1" },
@@ -253,7 +256,8 @@ static const struct options defaults = {
 	.batch = 64,
 	.accumulate = 1,
 	.rate = 0.1,
-	.momentum = 0.9,
+	.optimizer = &optimizer_sgd,
+	.momentum = -1, /* 0.9, or 0 where there is none */
 	.weight_decay = 0.003,
 	.warmup = 1,
 	.schedule = RATE_COSINE,
@@ -411,6 +415,18 @@ static tutti_result_t parse_dtype(const char *text, struct options *o, struct wh
 	return result;
 }
 
+static tutti_result_t parse_optimizer(const char *text, struct options *o, struct why *why)
+{
+	static const char *const words[] = { "sgd", "adagrad", NULL };
+	static const struct optimizer *const optimizers[] = { &optimizer_sgd, &optimizer_adagrad };
+	int place = 0;
+	const tutti_result_t result =
+		parse_word("optimizer", text, words, "sgd or adagrad", &place, why);
+
+	o->optimizer = optimizers[place];
+	return result;
+}
+
 static tutti_result_t parse_sync(const char *text, struct options *o, struct why *why)
 {
 	static const char *const words[] = { "allreduce", "zero1", "local", "ps", NULL };
@@ -540,6 +556,8 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 		which = "--dtype f32";
 	else if (on_gpu && o->sync != &sync_all_reduce)
 		which = "another --sync than allreduce";
+	else if (on_gpu && o->optimizer != &optimizer_sgd)
+		which = "another --optimizer than sgd";
 	else if (on_gpu && o->clip > 0)
 		which = "--clip";
 	else if (on_gpu && o->accumulate > 1)
@@ -553,6 +571,10 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 			why, TUTTI_ERR_UNSUPPORTED,
 			"found --device cuda and %s, which only the host can do; leave one out",
 			which);
+	if (o->optimizer != &optimizer_sgd && o->momentum > 0)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "found --momentum with --optimizer %s, which has none; leave it out",
+			       o->optimizer->name);
 	if (o->sync == &sync_ps && o->clip > 0)
 		return why_set(
 			why, TUTTI_ERR_UNSUPPORTED,
@@ -680,6 +702,8 @@ enum options_outcome options_parse(int argc, char **argv, struct options *out, s
 	}
 	if (options.sync == &sync_ps && options.servers == 0)
 		options.servers = 1;
+	if (options.momentum < 0)
+		options.momentum = options.optimizer == &optimizer_sgd ? 0.9 : 0;
 	if (!options.numbers)
 		options.numbers = options.device == DEVICE_CUDA ? &numbers_f64 : &numbers_f32;
 	if (check_together(&options, why) != TUTTI_OK)
@@ -702,6 +726,8 @@ uint64_t options_curve_hash(const struct options *o, size_t batch, int ranks)
 	hash = hash_word(hash_word(hash, o->epochs), batch);
 	hash = hash_real(hash_real(hash, o->rate), o->momentum);
 	hash = hash_real(hash_real(hash, o->weight_decay), o->warmup);
+	if (o->optimizer != &optimizer_sgd)
+		hash = hash_bytes(hash, o->optimizer->name, strlen(o->optimizer->name));
 	hash = hash_word(hash_word(hash, (uint64_t)o->schedule), (uint64_t)o->scaling);
 	hash = hash_real(hash_real(hash, o->source.test_fraction), o->clip);
 	hash = hash_word(hash_word(hash, o->numbers->dtype), o->source.context);

@@ -9,7 +9,8 @@
 
 #include "data.h"
 #include "model.h"
-#include "sgd.h"
+#include "optimizer.h"
+#include "rate.h"
 #include "shares.h"
 #include "sync.h"
 
@@ -33,9 +34,10 @@ struct options {
 	double rate, momentum, weight_decay;
 	double clip;   /* 0: none */
 	double warmup; /* epochs */
-	int schedule;  /* enum rate_schedule */
-	int scaling;   /* enum rate_scaling */
-	int device;    /* enum device */
+	const struct optimizer *optimizer;
+	int schedule; /* enum rate_schedule */
+	int scaling;  /* enum rate_scaling */
+	int device;   /* enum device */
 	const struct numbers *numbers;
 	const struct sync *sync;
 	uint64_t seed;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns nothing. */
-#include "sgd.h"
+#include "rate.h"
 
 #include <math.h>
 
 static double scale_of(const struct rate_plan *plan)
 {
-	const double times = (double)plan->batch / SGD_BASE_BATCH;
+	const double times = (double)plan->batch / RATE_BASE_BATCH;
 
 	switch (plan->scaling) {
 	case SCALE_LINEAR: return times;
@@ -18,7 +18,7 @@ static double scale_of(const struct rate_plan *plan)
 
 /* Warm-up (Goyal et al. 2017): a large batch scales the rate to where the first, steep steps would
  * diverge. */
-double sgd_rate(const struct rate_plan *plan, size_t step)
+double rate_at(const struct rate_plan *plan, size_t step)
 {
 	const double peak = plan->base * scale_of(plan);
 	double done;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stochastic gradient descent with momentum, and the learning rate of each step. */
-#ifndef TRAIN_SGD_H
-#define TRAIN_SGD_H
+/* The learning rate of each step. */
+#ifndef TRAIN_RATE_H
+#define TRAIN_RATE_H
 
 #include <stddef.h>
 
-#define SGD_BASE_BATCH 64 /* the global batch for which a learning rate is meant */
+#define RATE_BASE_BATCH 64 /* the global batch for which a learning rate is meant */
 
 enum rate_schedule { RATE_CONSTANT, RATE_COSINE };
 enum rate_scaling { SCALE_LINEAR, SCALE_SQRT, SCALE_NONE };
 
 struct rate_plan {
-	double base; /* at a global batch of SGD_BASE_BATCH */
+	double base; /* at a global batch of RATE_BASE_BATCH */
 	enum rate_scaling scaling;
 	enum rate_schedule schedule;
 	size_t batch;	     /* global */
@@ -20,11 +20,6 @@ struct rate_plan {
 };
 
 /* The rate of `step`, from 0. */
-double sgd_rate(const struct rate_plan *plan, size_t step);
-
-/* Weights and velocity: the same number of both. */
-struct sgd_numbers {
-	void *weights, *velocity;
-};
+double rate_at(const struct rate_plan *plan, size_t step);
 
 #endif

@@ -58,20 +58,20 @@ uint64_t state_hash(const struct state *state)
 	return hash_bytes(state->step, state->now, state_bytes(state));
 }
 
-static struct sgd_numbers numbers_of(const struct state *state, void *copy, size_t first)
+static struct trained numbers_of(const struct state *state, void *copy, size_t first)
 {
-	return (struct sgd_numbers){
+	return (struct trained){
 		numbers_at(state->numbers, copy, first),
 		numbers_at(state->numbers, copy, state->parameters + first),
 	};
 }
 
-struct sgd_numbers state_now(const struct state *state, size_t first)
+struct trained state_now(const struct state *state, size_t first)
 {
 	return numbers_of(state, state->now, first);
 }
 
-struct sgd_numbers state_next(const struct state *state, size_t first)
+struct trained state_next(const struct state *state, size_t first)
 {
 	return numbers_of(state, state->next, first);
 }

@@ -4,7 +4,7 @@
 #define TRAIN_STATE_H
 
 #include "model.h"
-#include "sgd.h"
+#include "optimizer.h"
 
 /* Zeroed is empty. */
 struct state {
@@ -27,8 +27,8 @@ size_t state_bytes_of(const struct numbers *numbers, size_t count);
 uint64_t state_hash(const struct state *state);
 
 /* Where the numbers from `first` on are, of the weights and, if it is kept, of their velocity. */
-struct sgd_numbers state_now(const struct state *state, size_t first);
-struct sgd_numbers state_next(const struct state *state, size_t first);
+struct trained state_now(const struct state *state, size_t first);
+struct trained state_next(const struct state *state, size_t first);
 /* Over all ranks and the steps of this epoch. */
 struct sums state_sums(const struct state *state);
 void state_set_sums(struct state *state, const struct sums *sums);

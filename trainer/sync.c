@@ -3,6 +3,7 @@
 #include "sync.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "train.h"
@@ -23,6 +24,29 @@ struct sums sync_load_sums(const struct training *t)
 			       numbers_from(t->model.numbers, t->gradients, t->model.parameters),
 			       SUMS_NUMBERS);
 	return (struct sums){ numbers[0], numbers[1], numbers[2] };
+}
+
+void sync_update(const struct training *t, struct trained from, const void *gradients, size_t count,
+		 struct trained to)
+{
+	const struct rule rule = { .rate = rate_at(&t->plan, t->state.step),
+				   .momentum = t->options->momentum,
+				   .decay = t->options->weight_decay,
+				   .part = 1 };
+
+	t->options->optimizer->update(t->model.numbers, &rule, from, gradients, count, to);
+}
+
+bool sync_keeps(const struct training *t)
+{
+	return t->options->optimizer->keeps(t->options->momentum);
+}
+
+void sync_velocity_shared(struct training *t)
+{
+	free(t->velocity);
+	t->velocity = NULL;
+	t->resumes = false;
 }
 
 /* Pascanu et al. 2013, algorithm 1. */

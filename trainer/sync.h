@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "numbers.h"
+#include "optimizer.h"
 #include "why.h"
 
 struct training;
@@ -63,6 +63,15 @@ extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_ps;
 /* Put the sums of a step behind the gradients, and take them from there. */
 void sync_store_sums(struct training *training, const struct sums *sums);
 struct sums sync_load_sums(const struct training *training);
+
+/* The update of the next step, as the user said, from gradients of a whole batch. */
+void sync_update(const struct training *training, struct trained from, const void *gradients,
+		 size_t count, struct trained to);
+/* Does that depend on the velocity before? */
+bool sync_keeps(const struct training *training);
+
+/* The velocity that rank 0 read from a checkpoint is where it belongs. */
+void sync_velocity_shared(struct training *training);
 
 /* What gradients whose squares add up to `square_sum` are multiplied by, for none longer than
  * --clip. */

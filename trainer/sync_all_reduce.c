@@ -16,15 +16,11 @@ static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
 	return buckets_layer_ready(&t->buckets, &t->model, l, t->team, why);
 }
 
-static void update_bucket(struct training *t, const struct bucket *b, double rate)
+static void update_bucket(struct training *t, const struct bucket *b)
 {
-	const struct numbers *numbers = t->model.numbers;
-	const struct sgd_numbers from = state_now(&t->state, b->first),
-				 to = state_next(&t->state, b->first);
-
-	numbers->sgd(from.weights, from.velocity,
-		     numbers_from(numbers, t->model.gradients, b->first), b->count, rate,
-		     t->options->momentum, t->options->weight_decay, to.weights, to.velocity);
+	sync_update(t, state_now(&t->state, b->first),
+		    numbers_from(t->model.numbers, t->model.gradients, b->first), b->count,
+		    state_next(&t->state, b->first));
 }
 
 /* All buckets have to be there for that. */
@@ -45,13 +41,12 @@ static tutti_result_t clip(struct training *t, struct why *why)
 /* Each bucket as it arrives, while the next are under way. */
 static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
 {
-	const double rate = sgd_rate(&t->plan, t->state.step);
 	tutti_result_t result = t->options->clip > 0 ? clip(t, why) : TUTTI_OK;
 
 	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++) {
 		result = buckets_wait(&t->buckets, i, t->team, why);
 		if (result == TUTTI_OK)
-			update_bucket(t, &t->buckets.bucket[i], rate);
+			update_bucket(t, &t->buckets.bucket[i]);
 	}
 	if (result != TUTTI_OK)
 		return result;

@@ -35,9 +35,14 @@ struct local {
 	bool begun;	 /* ranks may have seen `own` */
 };
 
+static struct local *local_of(const struct training *t)
+{
+	return t->way;
+}
+
 static struct own *current(const struct training *t)
 {
-	return &t->local->own[t->replica];
+	return &local_of(t)->own[t->replica];
 }
 
 static void *velocity_of(const struct training *t, const struct own *own)
@@ -45,10 +50,10 @@ static void *velocity_of(const struct training *t, const struct own *own)
 	return numbers_at(t->model.numbers, own->numbers, t->model.parameters);
 }
 
-/* Without momentum there is no velocity to be averaged. */
+/* Where the next step does not depend on it, velocity need not be averaged. */
 static size_t averaged(const struct training *t)
 {
-	return (t->options->momentum > 0 ? 2 : 1) * t->model.parameters;
+	return (sync_keeps(t) ? 2 : 1) * t->model.parameters;
 }
 
 static tutti_result_t create_own(struct training *t, struct why *why)
@@ -56,7 +61,7 @@ static tutti_result_t create_own(struct training *t, struct why *why)
 	const size_t bytes = (2 * t->model.parameters + SUMS_NUMBERS) * t->model.numbers->size;
 
 	for (unsigned r = 0; r < t->options->replicas; r++) {
-		const tutti_result_t result = tutti_mem_alloc(bytes, &t->local->own[r].numbers);
+		const tutti_result_t result = tutti_mem_alloc(bytes, &local_of(t)->own[r].numbers);
 
 		if (result != TUTTI_OK)
 			return why_set(why, result, "no memory for the steps between averages: %s",
@@ -69,7 +74,7 @@ static tutti_result_t create(struct training *t, struct why *why)
 {
 	struct local *local = calloc(1, sizeof(*local));
 
-	t->local = local;
+	t->way = local;
 	if (!local)
 		return why_no_memory(why, "the steps between averages");
 	local->own = calloc(t->options->replicas, sizeof(*local->own));
@@ -82,18 +87,18 @@ static tutti_result_t create(struct training *t, struct why *why)
 
 static void start_from_state(struct training *t)
 {
-	const struct sgd_numbers now = state_now(&t->state, 0);
+	const struct trained now = state_now(&t->state, 0);
 	const size_t bytes = t->model.parameters * t->model.numbers->size;
 
 	for (unsigned r = 0; r < t->options->replicas; r++) {
-		struct own *own = &t->local->own[r];
+		struct own *own = &local_of(t)->own[r];
 
 		memcpy(own->numbers, now.weights, bytes);
 		memcpy(velocity_of(t, own), now.velocity, bytes);
 		own->samples = 0;
 		own->sums = (struct sums){ 0 };
 	}
-	t->local->samples = t->local->ahead = 0;
+	local_of(t)->samples = local_of(t)->ahead = 0;
 	t->model.weights = now.weights;
 }
 
@@ -101,7 +106,7 @@ static void start_from_state(struct training *t)
  * as it is. Rank 0's outer velocity is that of all. */
 static tutti_result_t begin(struct training *t, struct why *why)
 {
-	struct local *local = t->local;
+	struct local *local = t->way;
 	tutti_result_t result = local->begun ? create_own(t, why) : TUTTI_OK;
 
 	if (result != TUTTI_OK)
@@ -131,24 +136,25 @@ static void weigh(const struct training *t, struct own *own)
 	const struct numbers *numbers = t->model.numbers;
 	const double sums[SUMS_NUMBERS] = { own->sums.loss, own->sums.correct, own->sums.samples };
 
-	numbers->scale(own->numbers, averaged(t), (double)own->samples / (double)t->local->samples);
+	numbers->scale(own->numbers, averaged(t),
+		       (double)own->samples / (double)local_of(t)->samples);
 	numbers->store(numbers_at(numbers, own->numbers, averaged(t)), sums, SUMS_NUMBERS);
 }
 
 /* The mean is complete: it is the state that the next steps start from. */
 static void take_mean(struct training *t, const void *mean, const struct sums *sums)
 {
-	const struct sgd_numbers next = state_next(&t->state, 0);
+	const struct trained next = state_next(&t->state, 0);
 	const size_t count = t->model.parameters, size = t->model.numbers->size;
 
 	memcpy(next.weights, mean, count * size);
-	if (t->options->momentum > 0)
+	if (sync_keeps(t))
 		memcpy(next.velocity, numbers_from(t->model.numbers, mean, count), count * size);
-	if (t->local->outer)
+	if (local_of(t)->outer)
 		t->model.numbers->outer(state_now(&t->state, 0).weights, next.weights,
-					t->local->outer, count, &t->options->outer);
+					local_of(t)->outer, count, &t->options->outer);
 	t->state.step--; /* update() has counted it already */
-	state_advance(&t->state, sums, t->local->begins);
+	state_advance(&t->state, sums, local_of(t)->begins);
 	start_from_state(t);
 }
 
@@ -156,13 +162,13 @@ static tutti_result_t average(struct training *t, struct why *why)
 {
 	const struct numbers *numbers = t->model.numbers;
 	const size_t count = averaged(t) + SUMS_NUMBERS;
-	void *mean = t->local->own[0].numbers;
+	void *mean = local_of(t)->own[0].numbers;
 	double sums[SUMS_NUMBERS];
 
 	for (unsigned r = 0; r < t->options->replicas; r++) {
-		weigh(t, &t->local->own[r]);
+		weigh(t, &local_of(t)->own[r]);
 		if (r > 0)
-			numbers->add(mean, t->local->own[r].numbers, count);
+			numbers->add(mean, local_of(t)->own[r].numbers, count);
 	}
 	const tutti_result_t result = team_start_sum(t->team, numbers, mean, count, NULL, why);
 
@@ -177,19 +183,18 @@ static void step_alone(struct training *t, struct own *own)
 {
 	const struct numbers *numbers = t->model.numbers;
 	const size_t count = t->model.parameters;
-	void *w = own->numbers, *v = velocity_of(t, own);
+	const struct trained mine = { own->numbers, velocity_of(t, own) };
 
 	if (t->options->clip > 0)
 		numbers->scale(t->gradients, count,
 			       sync_clip_factor(t, numbers->square_sum(t->gradients, count)));
-	numbers->sgd(w, v, t->gradients, count, sgd_rate(&t->plan, t->state.step),
-		     t->options->momentum, t->options->weight_decay, w, v);
+	sync_update(t, mine, t->gradients, count, mine);
 }
 
 static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
 {
 	const struct sums sums = sync_load_sums(t);
-	struct local *local = t->local;
+	struct local *local = t->way;
 	struct own *own = current(t);
 
 	if (step->mine > 0)
@@ -209,7 +214,7 @@ static tutti_result_t update(struct training *t, const struct step *step, struct
 
 static tutti_result_t fetch(struct training *t, struct why *why)
 {
-	const tutti_result_t result = t->local->ahead > 0 ? average(t, why) : TUTTI_OK;
+	const tutti_result_t result = local_of(t)->ahead > 0 ? average(t, why) : TUTTI_OK;
 
 	t->model.weights = state_now(&t->state, 0).weights;
 	return result;
@@ -217,13 +222,13 @@ static tutti_result_t fetch(struct training *t, struct why *why)
 
 static void drain(struct training *t)
 {
-	t->state.step -= t->local->ahead;
+	t->state.step -= local_of(t)->ahead;
 	start_from_state(t);
 }
 
 static void finish(struct training *t)
 {
-	struct local *local = t->local;
+	struct local *local = t->way;
 
 	for (unsigned r = 0; local && local->own && r < t->options->replicas; r++)
 		tutti_mem_free(local->own[r].numbers);

@@ -30,6 +30,11 @@ struct ps {
 	bool partial;		     /* a server has not got all weights since the last fetch() */
 };
 
+static struct ps *ps_of(const struct training *t)
+{
+	return t->way;
+}
+
 static int workers(const struct training *t)
 {
 	return t->team->size - (int)t->options->servers;
@@ -58,15 +63,15 @@ static void *at(const struct training *t, void *numbers, size_t index)
 /* Where the shard and the sums of a worker arrive. */
 static void *incoming(const struct training *t, int worker)
 {
-	return at(t, t->ps->incoming, (size_t)worker * (t->ps->shard.count + SUMS_NUMBERS));
+	return at(t, ps_of(t)->incoming, (size_t)worker * (ps_of(t)->shard.count + SUMS_NUMBERS));
 }
 
 /* ---- its life */
 
 static tutti_result_t create(struct training *t, struct why *why)
 {
-	t->ps = calloc(1, sizeof(*t->ps));
-	return t->ps ? TUTTI_OK : why_no_memory(why, "the parameter servers");
+	t->way = calloc(1, sizeof(struct ps));
+	return t->way ? TUTTI_OK : why_no_memory(why, "the parameter servers");
 }
 
 static void forget_velocity(struct ps *ps)
@@ -81,7 +86,7 @@ static void forget_velocity(struct ps *ps)
 /* Of the step that all go on from, if this rank had it. */
 static bool keeps_velocity(struct training *t, struct slice shard)
 {
-	struct ps *ps = t->ps;
+	struct ps *ps = t->way;
 	const struct velocity other = ps->velocity[1];
 
 	if (ps->shard.first != shard.first || ps->shard.count != shard.count)
@@ -99,7 +104,7 @@ static tutti_result_t begin_server(struct training *t, struct why *why)
 {
 	const struct slice shard = shard_of(t, (unsigned)t->team->rank);
 	const size_t size = t->model.numbers->size;
-	struct ps *ps = t->ps;
+	struct ps *ps = t->way;
 
 	free(ps->incoming);
 	ps->incoming = malloc((size_t)workers(t) * (shard.count + SUMS_NUMBERS) * size);
@@ -123,21 +128,19 @@ static tutti_result_t begin_server(struct training *t, struct why *why)
 static tutti_result_t share_out(struct training *t, struct why *why)
 {
 	const tutti_result_t result =
-		team_share_out(t->team, t->model.numbers, t->velocity, t->ps->counts,
-			       t->ps->velocity[0].numbers, why);
+		team_share_out(t->team, t->model.numbers, t->velocity, ps_of(t)->counts,
+			       ps_of(t)->velocity[0].numbers, why);
 
 	if (result != TUTTI_OK)
 		return result; /* once more, when ranks have settled again */
-	free(t->velocity);
-	t->velocity = NULL;
-	t->resumes = false;
+	sync_velocity_shared(t);
 	return TUTTI_OK;
 }
 
 static tutti_result_t begin(struct training *t, struct why *why)
 {
 	const size_t ranks = (size_t)t->team->size;
-	struct ps *ps = t->ps;
+	struct ps *ps = t->way;
 	tutti_result_t result = TUTTI_OK;
 
 	free(ps->requests);
@@ -160,7 +163,7 @@ static tutti_result_t begin(struct training *t, struct why *why)
 
 static void finish(struct training *t)
 {
-	struct ps *ps = t->ps;
+	struct ps *ps = t->way;
 
 	if (!ps)
 		return;
@@ -177,19 +180,19 @@ static tutti_result_t start_send(struct training *t, const void *numbers, size_t
 				 struct why *why)
 {
 	return team_start_send(t->team, t->model.numbers, numbers, count, peer,
-			       &t->ps->requests[t->ps->pending++], why);
+			       &ps_of(t)->requests[ps_of(t)->pending++], why);
 }
 
 static tutti_result_t start_receive(struct training *t, void *numbers, size_t count, int peer,
 				    struct why *why)
 {
 	return team_start_receive(t->team, t->model.numbers, numbers, count, peer,
-				  &t->ps->requests[t->ps->pending++], why);
+				  &ps_of(t)->requests[ps_of(t)->pending++], why);
 }
 
 static tutti_result_t wait_all(struct training *t, struct why *why)
 {
-	struct ps *ps = t->ps;
+	struct ps *ps = t->way;
 	tutti_result_t result = TUTTI_OK;
 
 	for (size_t i = 0; i < ps->pending && result == TUTTI_OK; i++)
@@ -210,7 +213,7 @@ static void *sums_at(const struct training *t)
 static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
 {
 	const size_t ready = t->model.layer[l].offset + t->model.layer[l].count;
-	struct ps *ps = t->ps;
+	struct ps *ps = t->way;
 	tutti_result_t result = TUTTI_OK;
 
 	if (l == t->model.layers - 1)
@@ -236,7 +239,7 @@ static tutti_result_t receive_weights(struct training *t, struct why *why)
 		result = start_receive(t, state_next(&t->state, shard.first).weights, shard.count,
 				       (int)s, why);
 	}
-	t->ps->sent = 0;
+	ps_of(t)->sent = 0;
 	return result == TUTTI_OK ? wait_all(t, why) : result;
 }
 
@@ -255,7 +258,7 @@ static tutti_result_t update_worker(struct training *t, struct why *why)
 
 static tutti_result_t receive_gradients(struct training *t, struct why *why)
 {
-	const struct ps *ps = t->ps;
+	const struct ps *ps = t->way;
 	tutti_result_t result = TUTTI_OK;
 
 	for (int w = 0; w < workers(t) && result == TUTTI_OK; w++) {
@@ -272,7 +275,7 @@ static tutti_result_t receive_gradients(struct training *t, struct why *why)
 /* Into the first worker's place. */
 static void add_up(struct training *t)
 {
-	const size_t count = t->ps->shard.count + (t->team->rank == 0 ? SUMS_NUMBERS : 0);
+	const size_t count = ps_of(t)->shard.count + (t->team->rank == 0 ? SUMS_NUMBERS : 0);
 
 	for (int w = 1; w < workers(t); w++)
 		t->model.numbers->add(incoming(t, 0), incoming(t, w), count);
@@ -280,13 +283,12 @@ static void add_up(struct training *t)
 
 static void update_shard(struct training *t)
 {
-	const struct slice shard = t->ps->shard;
-	struct velocity *now = &t->ps->velocity[0], *next = &t->ps->velocity[1], was = *now;
+	const struct slice shard = ps_of(t)->shard;
+	struct velocity *now = &ps_of(t)->velocity[0], *next = &ps_of(t)->velocity[1], was = *now;
 
-	t->model.numbers->sgd(state_now(&t->state, shard.first).weights, now->numbers,
-			      incoming(t, 0), shard.count, sgd_rate(&t->plan, t->state.step),
-			      t->options->momentum, t->options->weight_decay,
-			      state_next(&t->state, shard.first).weights, next->numbers);
+	sync_update(t, (struct trained){ state_now(&t->state, shard.first).weights, now->numbers },
+		    incoming(t, 0), shard.count,
+		    (struct trained){ state_next(&t->state, shard.first).weights, next->numbers });
 	next->step = t->state.step + 1;
 	*now = *next;
 	*next = was;
@@ -294,7 +296,7 @@ static void update_shard(struct training *t)
 
 static tutti_result_t send_weights(struct training *t, struct why *why)
 {
-	const struct slice shard = t->ps->shard;
+	const struct slice shard = ps_of(t)->shard;
 	tutti_result_t result = TUTTI_OK;
 
 	for (int w = 0; w < workers(t) && result == TUTTI_OK; w++) {
@@ -313,10 +315,10 @@ static tutti_result_t update_server(struct training *t, struct why *why)
 
 	if (result != TUTTI_OK)
 		return result;
-	t->ps->partial = t->options->servers > 1;
+	ps_of(t)->partial = t->options->servers > 1;
 	add_up(t);
 	if (t->team->rank == 0)
-		memcpy(sums_at(t), at(t, incoming(t, 0), t->ps->shard.count),
+		memcpy(sums_at(t), at(t, incoming(t, 0), ps_of(t)->shard.count),
 		       SUMS_NUMBERS * t->model.numbers->size);
 	update_shard(t);
 	return send_weights(t, why);
@@ -350,20 +352,20 @@ static tutti_result_t fetch(struct training *t, struct why *why)
 		return result;
 	if (!gives)
 		state_adopt(state, state->step);
-	t->ps->partial = false;
+	ps_of(t)->partial = false;
 	t->model.weights = state_now(state, 0).weights;
 	return TUTTI_OK;
 }
 
 static tutti_result_t collect(struct training *t, void *velocity, struct why *why)
 {
-	return team_collect(t->team, t->model.numbers, t->ps->velocity[0].numbers, t->ps->counts,
-			    velocity, why);
+	return team_collect(t->team, t->model.numbers, ps_of(t)->velocity[0].numbers,
+			    ps_of(t)->counts, velocity, why);
 }
 
 static void drain(struct training *t)
 {
-	struct ps *ps = t->ps;
+	struct ps *ps = t->way;
 
 	for (size_t i = 0; i < ps->pending; i++)
 		tutti_wait(&ps->requests[i]);

@@ -29,6 +29,11 @@ struct zero1 {
 	bool arriving;			      /* the weights of the state may be on their way */
 };
 
+static struct zero1 *zero1_of(const struct training *t)
+{
+	return t->way;
+}
+
 static void free_shares(struct zero1 *z)
 {
 	free(z->counts);
@@ -41,7 +46,7 @@ static void free_shares(struct zero1 *z)
 /* Each bucket is cut evenly, so that all ranks can begin when it is ready. */
 static void cut(struct training *t)
 {
-	struct zero1 *z = t->zero1;
+	struct zero1 *z = t->way;
 	const int ranks = t->team->size;
 
 	z->kept = 0;
@@ -62,8 +67,8 @@ static void cut(struct training *t)
 
 static tutti_result_t create(struct training *t, struct why *why)
 {
-	t->zero1 = calloc(1, sizeof(*t->zero1));
-	return t->zero1 ? TUTTI_OK : why_no_memory(why, "the shares of ranks");
+	t->way = calloc(1, sizeof(struct zero1));
+	return t->way ? TUTTI_OK : why_no_memory(why, "the shares of ranks");
 }
 
 /* What rank 0 has read from a checkpoint, to those whose it is now. */
@@ -73,26 +78,24 @@ static tutti_result_t share_out(struct training *t, struct why *why)
 	tutti_result_t result = TUTTI_OK;
 
 	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++) {
-		const struct share *share = &t->zero1->share[i];
+		const struct share *share = &zero1_of(t)->share[i];
 		const void *all =
 			t->velocity ? numbers_at(numbers, t->velocity, t->buckets.bucket[i].first)
 				    : NULL;
 
-		result = team_share_out(t->team, numbers, all, share->counts,
-					numbers_at(numbers, t->zero1->velocity[0], share->velocity),
-					why);
+		result = team_share_out(
+			t->team, numbers, all, share->counts,
+			numbers_at(numbers, zero1_of(t)->velocity[0], share->velocity), why);
 	}
 	if (result != TUTTI_OK)
 		return result; /* once more, when ranks have settled again */
-	free(t->velocity);
-	t->velocity = NULL;
-	t->resumes = false;
+	sync_velocity_shared(t);
 	return TUTTI_OK;
 }
 
 static tutti_result_t begin(struct training *t, struct why *why)
 {
-	struct zero1 *z = t->zero1;
+	struct zero1 *z = t->way;
 
 	free_shares(z);
 	z->counts = calloc(t->buckets.count * (size_t)t->team->size, sizeof(*z->counts));
@@ -119,7 +122,7 @@ static unsigned bucket_of(const struct training *t, unsigned l)
 
 static tutti_result_t weights(struct training *t, unsigned l, struct why *why)
 {
-	return team_wait(t->team, &t->zero1->share[bucket_of(t, l)].weights, why);
+	return team_wait(t->team, &zero1_of(t)->share[bucket_of(t, l)].weights, why);
 }
 
 static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
@@ -127,10 +130,10 @@ static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
 	const struct numbers *numbers = t->model.numbers;
 	const unsigned i = bucket_of(t, l);
 	const struct bucket *b = &t->buckets.bucket[i];
-	struct share *share = &t->zero1->share[i];
+	struct share *share = &zero1_of(t)->share[i];
 	tutti_result_t result;
 
-	t->zero1->arriving = false; /* the forward pass has waited for all weights */
+	zero1_of(t)->arriving = false; /* the forward pass has waited for all weights */
 	if (b->last_layer != l)
 		return TUTTI_OK;
 	result = team_start_scatter_sum(t->team, numbers,
@@ -140,7 +143,7 @@ static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
 		return result;
 	return team_start_sum(t->team, numbers,
 			      numbers_at(numbers, t->gradients, t->model.parameters), SUMS_NUMBERS,
-			      &t->zero1->sums, why);
+			      &zero1_of(t)->sums, why);
 }
 
 /* A rank knows its shares alone: the squares are added up by all. */
@@ -150,7 +153,7 @@ static tutti_result_t clip(struct training *t, struct why *why)
 	double sum = 0;
 
 	for (unsigned i = 0; i < t->buckets.count; i++) {
-		const struct share *share = &t->zero1->share[i];
+		const struct share *share = &zero1_of(t)->share[i];
 
 		sum += numbers->square_sum(numbers_at(numbers, t->gradients, share->first),
 					   share->count);
@@ -158,7 +161,7 @@ static tutti_result_t clip(struct training *t, struct why *why)
 	const tutti_result_t result = team_sum(t->team, &sum, 1, why);
 
 	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++) {
-		const struct share *share = &t->zero1->share[i];
+		const struct share *share = &zero1_of(t)->share[i];
 
 		numbers->scale(numbers_at(numbers, t->gradients, share->first), share->count,
 			       sync_clip_factor(t, sum));
@@ -166,17 +169,16 @@ static tutti_result_t clip(struct training *t, struct why *why)
 	return result;
 }
 
-static void update_share(struct training *t, const struct share *share, double rate)
+static void update_share(struct training *t, const struct share *share)
 {
 	const struct numbers *numbers = t->model.numbers;
-	const struct zero1 *z = t->zero1;
+	const struct zero1 *z = t->way;
+	const struct trained from = { state_now(&t->state, share->first).weights,
+				      numbers_at(numbers, z->velocity[0], share->velocity) },
+			     to = { state_next(&t->state, share->first).weights,
+				    numbers_at(numbers, z->velocity[1], share->velocity) };
 
-	numbers->sgd(state_now(&t->state, share->first).weights,
-		     numbers_at(numbers, z->velocity[0], share->velocity),
-		     numbers_at(numbers, t->gradients, share->first), share->count, rate,
-		     t->options->momentum, t->options->weight_decay,
-		     state_next(&t->state, share->first).weights,
-		     numbers_at(numbers, z->velocity[1], share->velocity));
+	sync_update(t, from, numbers_at(numbers, t->gradients, share->first), share->count, to);
 }
 
 static void change_velocity(struct zero1 *z)
@@ -189,8 +191,7 @@ static void change_velocity(struct zero1 *z)
 
 static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
 {
-	const double rate = sgd_rate(&t->plan, t->state.step);
-	struct zero1 *z = t->zero1;
+	struct zero1 *z = t->way;
 	tutti_result_t result = TUTTI_OK;
 
 	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++)
@@ -207,7 +208,7 @@ static tutti_result_t update(struct training *t, const struct step *step, struct
 	for (unsigned i = t->buckets.count; i-- > 0 && result == TUTTI_OK;) {
 		const struct bucket *b = &t->buckets.bucket[i];
 
-		update_share(t, &z->share[i], rate);
+		update_share(t, &z->share[i]);
 		result = team_start_gather(t->team, t->model.numbers,
 					   state_next(&t->state, b->first).weights,
 					   z->share[i].counts, &z->share[i].weights, why);
@@ -226,8 +227,8 @@ static tutti_result_t fetch(struct training *t, struct why *why)
 	tutti_result_t result = TUTTI_OK;
 
 	for (unsigned i = t->buckets.count; i-- > 0 && result == TUTTI_OK;)
-		result = team_wait(t->team, &t->zero1->share[i].weights, why);
-	t->zero1->arriving &= result != TUTTI_OK;
+		result = team_wait(t->team, &zero1_of(t)->share[i].weights, why);
+	zero1_of(t)->arriving &= result != TUTTI_OK;
 	return result;
 }
 
@@ -237,20 +238,21 @@ static tutti_result_t collect(struct training *t, void *velocity, struct why *wh
 	tutti_result_t result = TUTTI_OK;
 
 	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++) {
-		const struct share *share = &t->zero1->share[i];
+		const struct share *share = &zero1_of(t)->share[i];
 		void *all =
 			velocity ? numbers_at(numbers, velocity, t->buckets.bucket[i].first) : NULL;
 
-		result = team_collect(t->team, numbers,
-				      numbers_at(numbers, t->zero1->velocity[0], share->velocity),
-				      share->counts, all, why);
+		result =
+			team_collect(t->team, numbers,
+				     numbers_at(numbers, zero1_of(t)->velocity[0], share->velocity),
+				     share->counts, all, why);
 	}
 	return result;
 }
 
 static void drain(struct training *t)
 {
-	struct zero1 *z = t->zero1;
+	struct zero1 *z = t->way;
 
 	for (unsigned i = 0; i < t->buckets.count; i++) {
 		tutti_wait(&z->share[i].sum);
@@ -264,9 +266,9 @@ static void drain(struct training *t)
 
 static void finish(struct training *t)
 {
-	if (t->zero1)
-		free_shares(t->zero1);
-	free(t->zero1);
+	if (t->way)
+		free_shares(t->way);
+	free(t->way);
 }
 
 const struct sync sync_zero1 = {

@@ -298,7 +298,7 @@ static tutti_result_t run_epoch(struct training *t, unsigned epoch, struct epoch
 	out->train_accuracy = trained.correct / trained.samples;
 	out->test_loss = validated.loss / validated.samples;
 	out->test_accuracy = validated.correct / validated.samples;
-	out->rate = sgd_rate(&t->plan, t->state.step - 1);
+	out->rate = rate_at(&t->plan, t->state.step - 1);
 	out->seconds = now_s() - t->start_s;
 	return check_loss(t, out, why);
 }

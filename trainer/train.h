@@ -47,12 +47,10 @@ struct training {
 	void *x;	 /* [rows_max][features]: the samples at hand */
 	uint32_t *y;
 
-	struct cuda *cuda;   /* engine_cuda's */
-	struct zero1 *zero1; /* sync_zero1's */
+	struct cuda *cuda; /* engine_cuda's */
+	void *way;	   /* sync's own */
 	struct shares shares;
-	struct local *local; /* sync_local's */
-	struct ps *ps;	     /* sync_ps's */
-	unsigned replica;    /* of those that this rank plays (--simulate-ranks): which it is now */
+	unsigned replica; /* of those that this rank plays (--simulate-ranks): which it is now */
 };
 
 /* Read the data, make the model. Touches no other rank. */

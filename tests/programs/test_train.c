@@ -256,6 +256,25 @@ static void each_way_to_train_equals_one_process(void **state)
 		}
 }
 
+static void adagrad_equals_one_process(void **state)
+{
+	static const char *const ways[] = { "allreduce", "zero1", "ps" };
+	struct curve alone;
+
+	if (strcmp(device, "cuda") == 0)
+		skip();
+	alone = train_digits(1, "--epochs 3 --dtype f64 --optimizer adagrad --lr 0.02");
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		char options[128];
+
+		snprintf(options, sizeof(options),
+			 "--epochs 3 --dtype f64 --optimizer adagrad --lr 0.02 --sync %s", ways[i]);
+		const struct curve curve = train_digits(3, options);
+
+		expect_equal_curves(&alone, &curve, 1e-9);
+	}
+}
+
 /* The last line of the log has what each rank had at the end. */
 static double share_of_rank_0(void)
 {
@@ -672,6 +691,7 @@ int main(void)
 		cmocka_unit_test(sockets_carry_it_as_well_as_shared_memory),
 		cmocka_unit_test(same_seed_and_ranks_give_the_same_bits),
 		cmocka_unit_test(each_way_to_train_equals_one_process),
+		cmocka_unit_test(adagrad_equals_one_process),
 		cmocka_unit_test(ranks_that_average_are_the_same_bits_as_one_that_plays_them),
 		cmocka_unit_test(a_slow_rank_gets_a_smaller_share_by_itself),
 		cmocka_unit_test(batches_are_said_in_three_ways),

@@ -224,27 +224,74 @@ static void update_has_momentum_and_decay(void **state)
 	double w = 2, v = 0.5, new_w, new_v;
 	const double g = 0.25;
 
-	numbers_f64.sgd(&w, &v, &g, 1, 0.1, 0.5, 0.01, &new_w, &new_v);
+	const struct rule rule = { .rate = 0.1, .momentum = 0.5, .decay = 0.01, .part = 1 };
+
+	optimizer_sgd.update(&numbers_f64, &rule, (struct trained){ &w, &v }, &g, 1,
+			     (struct trained){ &new_w, &new_v });
 	assert_float_equal(new_v, 0.5 * 0.5 + 0.25 + 0.01 * 2, 1e-15);
 	assert_float_equal(new_w, 2 - 0.1 * new_v, 1e-15);
 	assert_true(w == 2 && v == 0.5);
+}
+
+/* From a constant gradient, and weights that do not decay. */
+static void parts_of_a_batch_move_weights_as_far_as_all_of_it(void **state)
+{
+	struct rule rule = { .rate = 0.1, .momentum = 0.9, .part = 1 };
+	double whole[2] = { 0 }, parts[2] = { 0 };
+	const double all = 0.25, third = 0.25 / 3;
+	double before[2];
+
+	for (int step = 0; step < 400; step++) {
+		rule.part = 1;
+		before[0] = whole[0];
+		optimizer_sgd.update(&numbers_f64, &rule, (struct trained){ &whole[0], &whole[1] },
+				     &all, 1, (struct trained){ &whole[0], &whole[1] });
+		rule.part = 1.0 / 3;
+		before[1] = parts[0];
+		for (int i = 0; i < 3; i++)
+			optimizer_sgd.update(&numbers_f64, &rule,
+					     (struct trained){ &parts[0], &parts[1] }, &third, 1,
+					     (struct trained){ &parts[0], &parts[1] });
+	}
+	assert_float_equal(whole[1], 2.5, 1e-12); /* the gradient over 1 - momentum */
+	assert_float_equal(parts[1], whole[1], 1e-12);
+	assert_float_equal(parts[0] - before[1], whole[0] - before[0], 1e-6);
+}
+
+static void adagrad_steps_by_the_squares_so_far(void **state)
+{
+	struct rule rule = { .rate = 0.1, .part = 1 };
+	double w = 2, squares = 0, zero = 0, g = 3;
+
+	optimizer_adagrad.update(&numbers_f64, &rule, (struct trained){ &w, &squares }, &g, 1,
+				 (struct trained){ &w, &squares });
+	assert_float_equal(w, 1.9, 1e-9);
+	g = 4;
+	optimizer_adagrad.update(&numbers_f64, &rule, (struct trained){ &w, &squares }, &g, 1,
+				 (struct trained){ &w, &squares });
+	assert_float_equal(squares, 25, 1e-12);
+	assert_float_equal(w, 1.9 - 0.1 * 4 / 5, 1e-9);
+	squares = 0;
+	optimizer_adagrad.update(&numbers_f64, &rule, (struct trained){ &w, &squares }, &zero, 1,
+				 (struct trained){ &w, &squares });
+	assert_float_equal(w, 1.82, 1e-9); /* and not 0/0 */
 }
 
 static void rate_scales_with_the_batch_rises_and_falls(void **state)
 {
 	struct rate_plan plan = { 0.1, SCALE_LINEAR, RATE_COSINE, 128, 100, 10 };
 
-	assert_float_equal(sgd_rate(&plan, 0), 0.02, 1e-12);
-	assert_float_equal(sgd_rate(&plan, 9), 0.2, 1e-12);
-	assert_float_equal(sgd_rate(&plan, 10), 0.2, 1e-12);
-	assert_float_equal(sgd_rate(&plan, 55), 0.1, 1e-12);
-	assert_true(sgd_rate(&plan, 99) > 0 && sgd_rate(&plan, 99) < 1e-3);
+	assert_float_equal(rate_at(&plan, 0), 0.02, 1e-12);
+	assert_float_equal(rate_at(&plan, 9), 0.2, 1e-12);
+	assert_float_equal(rate_at(&plan, 10), 0.2, 1e-12);
+	assert_float_equal(rate_at(&plan, 55), 0.1, 1e-12);
+	assert_true(rate_at(&plan, 99) > 0 && rate_at(&plan, 99) < 1e-3);
 	plan.schedule = RATE_CONSTANT;
-	assert_float_equal(sgd_rate(&plan, 99), 0.2, 1e-12);
+	assert_float_equal(rate_at(&plan, 99), 0.2, 1e-12);
 	plan.scaling = SCALE_SQRT;
-	assert_float_equal(sgd_rate(&plan, 99), 0.1 * sqrt(2), 1e-12);
+	assert_float_equal(rate_at(&plan, 99), 0.1 * sqrt(2), 1e-12);
 	plan.scaling = SCALE_NONE;
-	assert_float_equal(sgd_rate(&plan, 99), 0.1, 1e-12);
+	assert_float_equal(rate_at(&plan, 99), 0.1, 1e-12);
 }
 
 static void buckets_hold_every_layer_once_from_the_last(void **state)
@@ -401,6 +448,9 @@ static void wrong_options_are_refused_by_name(void **state)
 		{ "--data d --lr 0", "--lr: found '0', expected a number from 1e-12 to 1e6" },
 		{ "--data d --lr 1e9", "--lr: found '1e9', expected a number from 1e-12 to 1e6" },
 		{ "--data d --momentum 1", "--momentum: found '1'" },
+		{ "--data d --optimizer adam", "expected sgd or adagrad" },
+		{ "--data d --optimizer adagrad --momentum 0.5",
+		  "--momentum with --optimizer adagrad" },
 		{ "--data d --hidden 3,,4", "--hidden: found '3,,4'" },
 		{ "--data d --hidden 0", "--hidden: found '0'" },
 		{ "--data d --hidden 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", "at most 15" },
@@ -457,9 +507,10 @@ static void other_options_have_another_hash(void **state)
 	static const char *const cases[] = {
 		"--seed 2",	     "--hidden 128,65",	    "--hidden none",
 		"--epochs 31",	     "--batch 65",	    "--lr 0.2",
-		"--momentum 0",	     "--weight-decay 0",    "--warmup 0",
-		"--classes 10",	     "--bucket 1K",	    "--test-fraction 0",
-		"--lr-scaling sqrt", "--schedule constant", "--verify",
+		"--momentum 0",	     "--optimizer adagrad", "--weight-decay 0",
+		"--warmup 0",	     "--classes 10",	    "--bucket 1K",
+		"--test-fraction 0", "--lr-scaling sqrt",   "--schedule constant",
+		"--verify",
 	};
 	struct options o;
 	struct why why;
@@ -543,6 +594,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(huge_logits_give_a_finite_loss, make_model,
 						free_model),
 		cmocka_unit_test(update_has_momentum_and_decay),
+		cmocka_unit_test(parts_of_a_batch_move_weights_as_far_as_all_of_it),
+		cmocka_unit_test(adagrad_steps_by_the_squares_so_far),
 		cmocka_unit_test(rate_scales_with_the_batch_rises_and_falls),
 		cmocka_unit_test_setup_teardown(float32_has_the_same_gradients_but_for_rounding,
 						make_model, free_model),
